@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "qchat/qchat.h"
+#include "tool/foreign.h"
 
 enum { DOCUMENT_MAX = 1 << 28 };	/* bytes */
 
@@ -52,41 +53,23 @@ static const struct cli_opt options[] = {
 };
 
 /* Options of llama.cpp, Ollama and llm. */
-static const char context[] = "the context is as long as the model's; --mem "
-    "limits its memory, --rope-scaling makes it longer";
-static const char question[] = "the question is an argument: "
-    "qchat 'question'";
+static const char question[] = "the question is an argument: qchat 'question'";
 static const char server[] = "qchat is no server; see qserve --listen";
-static const char processors[] = "the model runs on processors: leave it out";
-static const char files[] = "nothing is downloaded here; give the file or the "
-    "folder with -m";
-static const char always[] = "that is always so: leave it out";
 
 static const struct cli_foreign foreign[] = {
-	{ "c", context }, { "context", context }, { "context-length", context },
-	{ "ctx", context }, { "ctx-size", context }, { "n-ctx", context },
-	{ "num-ctx", context },
-	{ "p", question }, { "prompt", question }, { "e", question },
-	{ "i", always }, { "cnv", always }, { "conversation", always },
-	{ "interactive", always }, { "jinja", always }, { "fa", always },
-	{ "flash-attn", always }, { "color", "thoughts are dim at a terminal, "
-	    "unless NO_COLOR is set" }, { "nowordwrap", always },
-	{ "port", server }, { "host", server }, { "listen", server },
-	{ "ngl", processors }, { "n-gpu-layers", processors },
-	{ "gpu-layers", processors }, { "device", processors },
-	{ "hf", files }, { "hf-repo", files }, { "hf-file", files },
-	{ "f", "--data FILE" }, { "file", "--data FILE" },
-	{ "a", "--data FILE" }, { "attachment", "--data FILE" },
-	{ "s", "--system" }, { "sys", "--system" },
-	{ "no-think", "--think off" }, { "nothink", "--think off" },
-	{ "reasoning-budget", "--think-max" }, { "hidethinking", "--hide-thinking" },
-	{ "cache-type-k", "--kv-k" }, { "ctk", "--kv-k" },
-	{ "cache-type-v", "--kv-v" }, { "ctv", "--kv-v" },
+	TOOL_FOREIGN,
+	{ "context", TOOL_HINT_CONTEXT }, { "p", question },
+	{ "prompt", question }, { "e", question }, { "i", TOOL_HINT_ALWAYS },
+	{ "cnv", TOOL_HINT_ALWAYS }, { "conversation", TOOL_HINT_ALWAYS },
+	{ "interactive", TOOL_HINT_ALWAYS },
+	{ "color", "thoughts are dim at a terminal, unless NO_COLOR is set" },
+	{ "nowordwrap", TOOL_HINT_ALWAYS }, { "port", server },
+	{ "host", server }, { "listen", server }, { "f", "--data FILE" },
+	{ "file", "--data FILE" }, { "a", "--data FILE" },
+	{ "attachment", "--data FILE" }, { "s", "--system" },
+	{ "sys", "--system" }, { "no-think", "--think off" },
+	{ "nothink", "--think off" }, { "hidethinking", "--hide-thinking" },
 	{ "prompt-cache", "--store FOLDER" },
-	{ "chat-template-file", "--template ./FILE" },
-	{ "md", "--draft FILE" }, { "model-draft", "--draft FILE" },
-	{ "lora-scaled", "--lora FILE=SCALE" },
-	{ "tb", "-t" }, { "threads-batch", "-t" },
 	{ NULL, NULL },
 };
 

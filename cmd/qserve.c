@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "qserve/qserve.h"
+#include "tool/foreign.h"
 
 static struct qserve server = {
 	.with.service = { .max = SIZE_MAX, .streams = 1,
@@ -136,44 +137,23 @@ static const struct cli_opt options[] = {
 };
 
 /* Options of llama.cpp, vLLM and Ollama. */
-static const char context[] = "the context is as long as the model's; --mem "
-    "limits its memory, --rope-scaling makes it longer";
-static const char always[] = "that is always so: leave it out";
-static const char processors[] = "this server computes on processors: leave it "
-    "out";
-static const char files[] = "nothing is downloaded here; give the file or the "
-    "folder with -m";
-
 static const struct cli_foreign foreign[] = {
+	TOOL_FOREIGN,
 	{ "addr", "--listen HOST:PORT" }, { "address", "--listen HOST:PORT" },
 	{ "bind", "--listen HOST:PORT" }, { "port", "--listen HOST:PORT" },
-	{ "uds", "--listen unix:PATH" },
-	{ "c", context }, { "context-length", context }, { "ctx", context },
-	{ "ctx-size", context }, { "max-ctx", context },
-	{ "max-model-len", context }, { "n-ctx", context },
-	{ "num-ctx", context },
-	{ "np", "--max-sequences" }, { "num-parallel", "--max-sequences" },
+	{ "uds", "--listen unix:PATH" }, { "max-ctx", TOOL_HINT_CONTEXT },
+	{ "max-model-len", TOOL_HINT_CONTEXT }, { "np", "--max-sequences" },
+	{ "num-parallel", "--max-sequences" },
 	{ "max-num-seqs", "--max-sequences" }, { "slots", "--max-sequences" },
-	{ "ngl", processors }, { "n-gpu-layers", processors },
-	{ "gpu-layers", processors }, { "gpu-memory-utilization", processors },
-	{ "tensor-parallel-size", processors }, { "device", processors },
-	{ "hf", files }, { "hf-repo", files }, { "hf-file", files },
-	{ "jinja", always }, { "embedding", always }, { "embeddings", always },
-	{ "reranking", always }, { "metrics", always }, { "cb", always },
-	{ "cont-batching", always }, { "enable-prefix-caching", always },
-	{ "fa", always }, { "flash-attn", always },
-	{ "a", "--name" }, { "served-model-name", "--name" },
-	{ "b", "--batch" }, { "batch-size", "--batch" },
-	{ "max-num-batched-tokens", "--batch" },
-	{ "cache-type-k", "--kv-k" }, { "ctk", "--kv-k" },
-	{ "cache-type-v", "--kv-v" }, { "ctv", "--kv-v" },
-	{ "kv-cache-dtype", "--kv" },
-	{ "chat-template-file", "--template ./FILE" },
-	{ "md", "--draft FILE" }, { "model-draft", "--draft FILE" },
-	{ "lora-scaled", "--lora FILE=SCALE" },
-	{ "reasoning-budget", "--think-max" },
-	{ "slot-save-path", "--store" }, { "tb", "-t" },
-	{ "threads-batch", "-t" },
+	{ "gpu-memory-utilization", TOOL_HINT_CPU },
+	{ "tensor-parallel-size", TOOL_HINT_CPU },
+	{ "embedding", TOOL_HINT_ALWAYS }, { "embeddings", TOOL_HINT_ALWAYS },
+	{ "reranking", TOOL_HINT_ALWAYS }, { "metrics", TOOL_HINT_ALWAYS },
+	{ "cb", TOOL_HINT_ALWAYS }, { "cont-batching", TOOL_HINT_ALWAYS },
+	{ "enable-prefix-caching", TOOL_HINT_ALWAYS }, { "a", "--name" },
+	{ "served-model-name", "--name" }, { "b", "--batch" },
+	{ "batch-size", "--batch" }, { "max-num-batched-tokens", "--batch" },
+	{ "kv-cache-dtype", "--kv" }, { "slot-save-path", "--store" },
 	{ NULL, NULL },
 };
 

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * foreign.h - options of llama.cpp, vLLM and Ollama that several tools get: rows of
+ * struct cli_foreign, to be followed by those of the tool.
+ */
+#ifndef TOOL_FOREIGN_H
+#define TOOL_FOREIGN_H
+
+#define TOOL_HINT_CONTEXT "the context is as long as the model's; --mem limits " \
+	"its memory, --rope-scaling makes it longer"
+#define TOOL_HINT_ALWAYS "that is always so: leave it out"
+#define TOOL_HINT_CPU "models run on processors here: leave it out"
+#define TOOL_HINT_FILES "nothing is downloaded here; give the file or the folder " \
+	"with -m"
+
+#define TOOL_FOREIGN \
+	{ "c", TOOL_HINT_CONTEXT }, { "context-length", TOOL_HINT_CONTEXT }, \
+	{ "ctx", TOOL_HINT_CONTEXT }, { "ctx-size", TOOL_HINT_CONTEXT }, \
+	{ "n-ctx", TOOL_HINT_CONTEXT }, { "num-ctx", TOOL_HINT_CONTEXT }, \
+	{ "jinja", TOOL_HINT_ALWAYS }, { "fa", TOOL_HINT_ALWAYS }, \
+	{ "flash-attn", TOOL_HINT_ALWAYS }, { "ngl", TOOL_HINT_CPU }, \
+	{ "n-gpu-layers", TOOL_HINT_CPU }, { "gpu-layers", TOOL_HINT_CPU }, \
+	{ "device", TOOL_HINT_CPU }, { "hf", TOOL_HINT_FILES }, \
+	{ "hf-repo", TOOL_HINT_FILES }, { "hf-file", TOOL_HINT_FILES }, \
+	{ "cache-type-k", "--kv-k" }, { "ctk", "--kv-k" }, \
+	{ "cache-type-v", "--kv-v" }, { "ctv", "--kv-v" }, \
+	{ "chat-template-file", "--template ./FILE" }, \
+	{ "md", "--draft FILE" }, { "model-draft", "--draft FILE" }, \
+	{ "lora-scaled", "--lora FILE=SCALE" }, \
+	{ "reasoning-budget", "--think-max" }, \
+	{ "tb", "-t" }, { "threads-batch", "-t" }
+
+#endif

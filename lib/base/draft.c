@@ -21,7 +21,7 @@
 #include "base/draft.h"
 #include "base/err.h"
 
-/* Whether the file is the one that has this name in the folder now. */
+/* Whether this open file still has this name in the folder. */
 static int
 has_name(int dir, const char *name, int fd)
 {
@@ -39,9 +39,9 @@ is_named(const struct qwen_draft *d, int fd)
 }
 
 /*
- * The lock of a process ends when any thread of it closes the file.  That of an
- * open file does not, and other threads do not have it; where there is none, the
- * other one has to do.
+ * A lock of the process ends when any of its threads closes the file.  A lock of the
+ * open file does not, and excludes other threads, too.  On systems without such
+ * locks, the lock of the process has to do.
  */
 static int
 set_lock(int fd, int of_file)
@@ -97,7 +97,7 @@ qwen_draft_sweep(int dir, const char *name)
 	fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd == -1)
 		return 0;
-	/* whoever has just made it, and has no lock yet, will not get this one */
+	/* a writer that has not locked its new draft yet cannot lock it now */
 	gone = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
 	    set_lock(fd, 1) == 0 && has_name(dir, name, fd) &&
 	    unlinkat(dir, name, 0) == 0;

@@ -15,9 +15,8 @@ struct qwen_draft {
 	char	*temp;		/* what the draft is called there, */
 	char	*name;		/* and what the file will be */
 	int	 fd;		/* of the draft, to write to and to close */
-	int	 of_file;	/* other threads of this process may be writing
-				   to the folder: lock the open file, not for
-				   the process */
+	int	 of_file;	/* lock the open file, not for the process:
+				   other threads may write to the folder, too */
 };
 
 /*
@@ -40,8 +39,8 @@ void qwen_draft_drop(struct qwen_draft *d);
 int qwen_draft_lock(int fd);
 
 /*
- * Remove a draft that no process has locked, whatever its age: 1 if it is gone.
- * 0 also where there are no locks, or the file is not ours to write.
+ * Remove a draft, of any age, that no process has locked.  Returns 1 if it is
+ * removed; 0 if it is locked, if there are no locks, or if we may not write to it.
  */
 int qwen_draft_sweep(int dir, const char *name);
 

@@ -8,8 +8,8 @@
 #include "cli/internal.h"
 
 /*
- * What other programs call it, and what every tool that has such an option calls
- * it.  What one tool alone calls otherwise is in its struct cli_foreign.
+ * Names of options in other programs, and our names, in all tools that have such an
+ * option.  Hints for one tool alone are in its struct cli_foreign.
  */
 static const struct {
 	const char *foreign, *ours;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * inputs.c - the files that a run reads: no output takes the place of one.
+ * inputs.c - the files that a run reads, which no output may replace.
  *
- * What the command line names is known by its rows, before anything is opened;
- * what a tool finds on the way, as the parts of a model, it tells by cli_spare().
+ * The files that the command line names are known from the rows of the options,
+ * before anything is opened.  A tool adds other files, such as the parts of a model,
+ * by cli_spare().
  */
 #include <sys/stat.h>
 
@@ -17,9 +18,9 @@
 static struct input {
 	dev_t		 dev;
 	ino_t		 ino;
-	const char	*what;		/* it is, or else */
-	const struct cli_opt *row;	/* which reads it */
-	int		 inout;		/* the row "output" may replace it */
+	const char	*what;		/* "the file on stdin"; or NULL: */
+	const struct cli_opt *row;	/* the option that reads it */
+	int		 inout;		/* the option "output" may replace it */
 } *inputs;
 
 #define STDIN_FILE "the file on stdin"
@@ -38,7 +39,7 @@ find(const struct stat *st)
 	return NULL;
 }
 
-/* The first one to name a file says what it is. */
+/* What is known first of a file is kept, unless that let "output" replace it. */
 static void
 add(const struct stat *st, const char *what, const struct cli_opt *row,
     int inout)
@@ -109,7 +110,7 @@ cli_check_spared(int fd, struct qwen_err *err)
 
 /* ---------------------------------------------------------- the command line */
 
-/* Is this what completes says, perhaps with a suffix? */
+/* Whether completes is this kind, perhaps with a suffix. */
 static int
 is(const char *completes, const char *kind)
 {

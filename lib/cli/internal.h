@@ -21,12 +21,12 @@ const struct cli_tool *cli_this_tool(void);
  */
 const struct cli_opt *cli_opt_given(size_t i, const char **arg);
 
-/* What the operands are, as in struct cli_tool, where it does not say. */
+/* What the operands are: completes of struct cli_tool, or its default. */
 const char *cli_operands(const struct cli_tool *t);
 
 /*
- * What the command line names to read is an input from here on; dies if an
- * output is one.  Operands end with NULL.
+ * Note the files that the command line names for reading as inputs; die if it names
+ * one of them as an output.  Operands end with NULL.
  */
 void cli_inputs(const struct cli_tool *t, char *operands[]);
 
@@ -38,8 +38,8 @@ int cli_check_replace(const struct stat *st, struct qwen_err *err);
 void cli_help(int list);
 
 /*
- * The option that may have been meant by a word without dashes, or NULL; in place
- * of an option it may be a sentence (struct cli_foreign).
+ * A hint for an unknown option, a word without dashes: the option that may have been
+ * meant, or a sentence (struct cli_foreign); or NULL.
  */
 const char *cli_hint(const char *word);
 

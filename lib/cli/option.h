@@ -36,11 +36,12 @@ struct cli_opt {
 					   --name=text; of a CALL */
 	const char	*help;		/* what it does; of a group, the heading */
 	/*
-	 * What its argument may be: "file", which is read, so that no output
-	 * may replace it; "inout", which is read and which the option "output"
-	 * may replace; "output", which is written; each perhaps with a suffix,
-	 * "file gguf".  For completion alone: "folder", "shapes" and "recipes" (of gguf-synth), "types"
-	 * (of gguf-quantize), "tensors" (of the model), "words a b c"; or NULL.
+	 * The kind of its argument: "file", a file that is read, which no
+	 * output may replace; "inout", a file that is read, which the option
+	 * "output" may replace; "output", a file that is written; each perhaps
+	 * with a suffix, "file gguf".  Only for completion: "folder"; "shapes"
+	 * and "recipes" (of gguf-synth); "types" (of gguf-quantize); "tensors"
+	 * (of the model); "words a b c"; or NULL.
 	 */
 	const char	*completes;
 	void		*to;
@@ -105,10 +106,9 @@ struct cli_list {
 #define CLI_OPT_THINK(p) CLI_WORD(0, "think", "on | off", CLI_P(int, p), \
 	"on off", "whether to think, if the model can be told")
 /*
- * An option that the tool does not have, because other programs call it so: what
- * the error says of it.  A hint that begins with a dash is the option to give
- * instead, "--listen HOST:PORT"; any other is a sentence that says why there is
- * no such option.
+ * A hint for an option of other programs that the tool does not have.  If it begins
+ * with a dash it is the option to use instead, "--listen HOST:PORT"; else it is a
+ * sentence that says why there is no such option.
  */
 struct cli_foreign {
 	const char	*name;		/* "port" of --port, "c" of -c, "ngl" of
@@ -147,10 +147,10 @@ void cli_set(const struct cli_opt *o, const char *arg);
 /* How often an option with this target was given. */
 int cli_given(const void *to);
 
-/* What our tools call an option of this name of other programs; or NULL. */
+/* Our name of an option that other programs call name, n letters; or NULL. */
 const char *cli_our_name(const char *name, size_t n);
 
-/* Of name(0), name(1) and so on, up to NULL, the one that a word may mean. */
+/* The nearest to word of the names name(0), name(1), ..., which end with NULL. */
 const char *cli_nearest(const char *word, const char *(*name)(size_t i));
 
 /* What messages call it: "-n", "--temp". */

@@ -12,7 +12,7 @@ struct adapter_stack {
 	float		 times[3];	/* their alpha, as alpha_of() has it */
 };
 
-/* A pattern of alpha_pattern that is the end of names, and what it says. */
+/* A pattern of alpha_pattern that is the end of names, and its value. */
 struct adapter_alpha {
 	char		*end;
 	size_t		 at;		/* place in the file: the first counts */
@@ -33,13 +33,12 @@ struct adapter_plan {
 /* Read adapter_config.json into p; -1 if it asks for more than LoRA. */
 int qwen_hub_adapter_config(struct adapter_plan *p);
 
-/* Free what the other function has put into p. */
+/* Free what qwen_hub_adapter_config() has put into p. */
 void qwen_hub_adapter_config_fini(struct adapter_plan *p);
 
 /*
- * The alpha of the matrix with this name, divided by that of all: *times.  Its
- * time grows with the length of the name, and hardly with the number of
- * patterns.
+ * *times: the alpha of the matrix with this name, divided by lora_alpha.  Takes time
+ * by the length of the name, and hardly by the number of patterns.
  */
 int qwen_hub_alpha_of(const struct adapter_plan *p, const char *name,
     float *times);

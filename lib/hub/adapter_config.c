@@ -161,7 +161,7 @@ end_of_names(const char *s, char *out, size_t size)
 	return n > 0;
 }
 
-/* By their ends, and of equal ones the first in the file before others. */
+/* By their ends; of equal ends, in the order of the file. */
 static int
 compare_alpha(const void *a, const void *b)
 {
@@ -171,7 +171,7 @@ compare_alpha(const void *a, const void *b)
 	return c != 0 ? c : (x->at > y->at) - (x->at < y->at);
 }
 
-/* All patterns of alpha_pattern that are ends of names, sorted. */
+/* Read and sort the patterns of alpha_pattern that are ends of names. */
 static int
 read_patterns(struct adapter_plan *p, yyjson_val *map)
 {
@@ -221,8 +221,8 @@ find_end(const struct adapter_plan *p, const char *end)
 }
 
 /*
- * Of the patterns that are the end of this name, from a part of it on, the first
- * one in the file, or best if that is before.
+ * The first pattern in the file that is the end of this name, beginning at one of its
+ * parts; or best, if that comes before it.
  */
 static const struct adapter_alpha *
 first_end(const struct adapter_plan *p, const char *name,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * affine.c - matrices that MLX has quantised: codes of 2, 4 or 8 bits, the first
- * in the low bits of 32, of which each group of a row has a scale and a bias, in
- * tensors beside.  A weight is scale * code + bias.
+ * affine.c - matrices that MLX has quantised: codes of 2, 4 or 8 bits in words of 32,
+ * the first code in the lowest bits.  Each group of codes of a row has a scale and a
+ * bias, in tensors of their own.  A weight is scale * code + bias.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -42,7 +42,7 @@ qwen_hub_is_affine(const struct qwen_hub *h, const struct qwen_st_tensor *w)
 	    qwen_hub_after(h, w, ".biases") != NULL;
 }
 
-/* Bits and group of this matrix, as config.json has them: its own, or all's. */
+/* Read bits and group size of config.json: for this matrix, or for all. */
 static int
 read_config(const struct qwen_hub *h, struct hub_source *s,
     struct qwen_err *err)
@@ -69,7 +69,7 @@ read_config(const struct qwen_hub *h, struct hub_source *s,
 	return 0;
 }
 
-/* That each row of the matrix has a number for each of its groups. */
+/* Whether t has a number for each group of each row of the matrix. */
 static int
 fits(const struct hub_source *s, const struct qwen_st_tensor *t)
 {
@@ -162,7 +162,7 @@ qwen_hub_affine_is_q4_1(const struct hub_source *s)
 			return 0;
 		if (is_half(number_at(s->scale, i)))
 			continue;
-		/* times 0 it may be anything that is finite */
+		/* if all codes are 0, any finite scale will do */
 		if (!isfinite(number_at(s->scale, i)))
 			return 0;
 		w = row_of(s, i / groups);

@@ -34,7 +34,7 @@ enum hub_how {
 	HUB_QKVZ,		/* q, k, v and z, interleaved by key head */
 	HUB_EXPERT,		/* of one expert: to be put together */
 	HUB_DOWN_EXPERTS,	/* of all */
-	HUB_STACKED_EXPERTS,	/* of all, a matrix after the other, by MLX */
+	HUB_STACKED_EXPERTS,	/* of all, one matrix after the other (MLX) */
 	HUB_GATE_UP_EXPERTS,	/* of all, two in one */
 	HUB_IGNORED,		/* nothing that a text model needs */
 };

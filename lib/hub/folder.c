@@ -181,7 +181,7 @@ qwen_hub_need_u32(const struct qwen_hub *h, const char *key, uint32_t *out,
 	return rc < 0 ? -1 : 0;
 }
 
-/* Keys are looked up here for each tensor, one after the other. */
+/* Bound the objects in which keys are looked up, one by one, for each tensor. */
 static int
 check_size(const struct qwen_hub *h, struct qwen_err *err)
 {
@@ -331,10 +331,7 @@ compare_tensors(const void *a, const void *b)
 	return strcmp((*x)->name, (*y)->name);
 }
 
-/*
- * Mark which of the n tensors the index names; -1 if it names another one.  Its
- * names differ, as those of by do, so a look at each list suffices.
- */
+/* Mark which of the n tensors the index names; -1 if it names another one. */
 static int
 mark_indexed(const struct qwen_hub *h, yyjson_val *map,
     const struct qwen_st_tensor **by, size_t n, unsigned char *indexed,

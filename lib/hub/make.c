@@ -277,7 +277,7 @@ experts(struct qwen_hub_gguf *g, const struct hub_source *s, int gate_up,
 	return 0;
 }
 
-/* One matrix of all experts, each as a model has it. */
+/* One matrix of all experts, each with the shape that a model needs. */
 static int
 stacked(struct qwen_hub_gguf *g, const struct hub_tensor *t,
     const struct hub_source *s, struct qwen_err *err)
@@ -354,7 +354,7 @@ arrange(struct qwen_hub_gguf *g, const struct hub_name *name,
 	return qwen_hub_tile(g, t, s, name->how, err);
 }
 
-/* Codes of MLX: as Q4_1 where no type is wanted and no weight changes by that. */
+/* Codes of MLX become Q4_1 if no type is given and no weight changes by that. */
 static int
 choose_affine(struct qwen_hub_gguf *g, struct hub_tensor *t,
     struct qwen_err *err)

@@ -21,7 +21,7 @@ struct hub_source {
 	const struct qwen_st_tensor *w, *scale;
 	uint64_t	 planes, rows, columns;	/* of w, in elements */
 	uint64_t	 block_rows, block_columns, scale_columns;
-	/* of MLX's codes, else 0: a scale and a bias for each group of a row */
+	/* for codes of MLX, with a scale and a bias per group of a row; else 0 */
 	const struct qwen_st_tensor *bias;
 	unsigned	 bits;
 	uint64_t	 group;
@@ -90,7 +90,7 @@ struct qwen_hub_gguf {
 	uint64_t		 word[2];	/* ids of yes and no */
 	int			 tied;		/* their rows are embeddings */
 	int			 fp4;		/* a type, if there are such */
-	int			 q4_1;		/* matrices of MLX became that */
+	int			 q4_1;		/* there are matrices of that type, of MLX */
 	float			 alpha;		/* of an adapter */
 	struct hub_tensor	*t;
 	size_t			 n, cap;
@@ -128,18 +128,18 @@ int qwen_hub_is_scale(const char *name);
  */
 uint32_t qwen_hub_fp4(const struct qwen_hub *h, const struct qwen_st_tensor *w);
 
-/* What config.json says of the codes of MLX, an object; NULL: there are none. */
+/* The object in config.json that describes codes of MLX, or NULL. */
 yyjson_val *qwen_hub_mlx(const struct qwen_hub *h);
 
-/* Whether w is such codes, with scales and biases beside it. */
+/* Whether w has such codes, with its scales and biases in the folder. */
 int qwen_hub_is_affine(const struct qwen_hub *h,
     const struct qwen_st_tensor *w);
 
-/* The rest of *s, for such codes, whose w and shape are set; -1. */
+/* Fill in the rest of *s, whose w and shape are set; -1 and *err. */
 int qwen_hub_affine(const struct qwen_hub_gguf *g, struct hub_source *s,
     struct qwen_err *err);
 
-/* Row r of plane p as numbers; as blocks of Q4_1, where these are exact. */
+/* Write row r of plane p as numbers; or, if that is exact, as blocks of Q4_1. */
 void qwen_hub_affine_row(const struct hub_source *s, uint64_t p, uint64_t r,
     float *x);
 int qwen_hub_affine_is_q4_1(const struct hub_source *s);

@@ -56,7 +56,7 @@ is_float(const struct qwen_st_tensor *t)
 	    t->type == ST_BF16;
 }
 
-/* MLX has other modes than that with scales and biases. */
+/* Of the modes of MLX, only the one with scales and biases is read. */
 static int
 is_read(const char *method, const char *variant)
 {

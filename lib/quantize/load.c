@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* load.c - a file with its matrices in another format, in memory. */
+/* load.c - convert the matrices of a file in memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "gguf/gguf.h"
 #include "quantize/plan.h"
 
-/* Where the tensor that is made goes. */
+/* The memory of the tensor that is being made. */
 struct room {
 	unsigned char	*at;
 	size_t		 left;
@@ -27,7 +27,7 @@ put(void *arg, const void *data, size_t n, struct qwen_err *err)
 	return 0;
 }
 
-/* Weights in fewer bits already have lost what those of 8 bits would keep. */
+/* Only F32, F16 and BF16 are converted; smaller formats have lost precision. */
 static int
 check_plain(const struct qwen_quantize *p, struct qwen_err *err)
 {
@@ -47,7 +47,7 @@ check_plain(const struct qwen_quantize *p, struct qwen_err *err)
 	return 0;
 }
 
-/* How many bytes have to be made; -1 if more than most. */
+/* *made: the bytes to make; -1 and *err if that is more than most. */
 static int
 add_up(const struct qwen_quantize *p, const struct qwen_gguf *out,
     uint64_t most, uint64_t *made, struct qwen_err *err)
@@ -66,7 +66,7 @@ add_up(const struct qwen_quantize *p, const struct qwen_gguf *out,
 	return 0;
 }
 
-/* Each tensor as it lies in the file, or made. */
+/* Make the tensors that change; others stay in the file. */
 static int
 place(struct qwen_quantize *p, struct qwen_gguf *out, struct qwen_err *err)
 {

@@ -108,10 +108,10 @@ int qwen_quantize_write(struct qwen_quantize *p, int fd,
     const struct qwen_quantize_progress *progress, struct qwen_err *err);
 
 /*
- * The file that it would be, bit for bit, without writing it: tensors that keep
- * their format stay where in has them, others are made in memory, *made bytes, at
- * most most.  On success in belongs to *out, and is closed with it.  QWEN_EUNSUP
- * if a tensor that would change is in another format than F32, F16 or BF16.
+ * Open in as the file that quantizing would write, bit for bit, without writing it.
+ * Tensors that keep their format stay in the file; others are made in memory: *made
+ * bytes, which may be at most most.  On success *out owns in and closes it.
+ * QWEN_EUNSUP if a tensor that would change is not F32, F16 or BF16.
  */
 int qwen_quantize_load(struct qwen_gguf **out, struct qwen_gguf *in,
     const struct qwen_quantize_opts *opts, uint64_t most, uint64_t *made,

@@ -148,9 +148,9 @@ size_t qwen_model_stats(const struct qwen_model *m,
     struct qwen_kernel_stat *out, size_t max);
 
 /*
- * The same counts by what the work was for, in the order of a block: names are
- * "attn_projections", "routed_experts", ... (qbench(1) lists them), and there are
- * no variants.
+ * The same counts by the purpose of the work, in the order of a block.  The names
+ * are listed in qbench(1): "attn_projections", "routed_experts" and so on.  variant
+ * is empty.
  */
 size_t qwen_model_stats_by_purpose(const struct qwen_model *m,
     struct qwen_kernel_stat *out, size_t max);

@@ -39,9 +39,9 @@ struct qwen_sample_opt {
 	double		 def;	/* default */
 	const char	*help;	/* one line, no full stop */
 	/*
-	 * What JSON requests call it where they give it as a number, in the
-	 * terms of other servers, NULL after the last; the last one given
-	 * counts.  below_off: there a number below 0 is 0, which turns it off.
+	 * The JSON fields of requests that set it as a number, ending with NULL;
+	 * of several in a request the last of this list counts.  below_off: a
+	 * number below 0 in a request means 0, which turns it off.
 	 */
 	const char	*fields[3];
 	int		 below_off;

@@ -83,9 +83,9 @@ struct qwen_eval {
 	const int32_t	*guess;
 	size_t		 n_guess;	/* QWEN_GUESS_MAX count */
 	/*
-	 * Called between two layers of a pass over several tokens: with the
-	 * tokens done before it, and of its own as many as its layers that are
-	 * done are of all.  None of those is complete yet.  May be NULL.
+	 * Called between two layers of a pass over several tokens.  done is the
+	 * number of tokens before the pass, plus the share of the pass's own
+	 * tokens that corresponds to its finished layers.  May be NULL.
 	 */
 	void	(*within)(void *arg, size_t done, size_t total);
 };

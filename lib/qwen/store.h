@@ -24,8 +24,8 @@ extern "C" {
 struct qwen_store;
 
 /*
- * A limit by the disk: a tenth of the file system, and no more than is left
- * free there.
+ * The limit by the disk: a tenth of the file system, or the free space there if that
+ * is less.
  */
 #define QWEN_STORE_MAX_DEFAULT UINT64_MAX
 

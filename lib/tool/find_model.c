@@ -89,7 +89,7 @@ find_demo(void)
 	return NULL;
 }
 
-/* The demo model is used because no model was named, and nobody said so yet. */
+/* The demo model is used because no model was named, and that was not noted yet. */
 static int demo_unasked;
 
 void
@@ -153,10 +153,10 @@ is_hub(const char *path)
 	return is;
 }
 
-/* Set by another file, which needs more of the libraries. */
+/* quantize.c sets it, which tools without --quantize need not link. */
 tool_quantize_fn *tool_quantize;
 
-/* The weights where the folder has them. */
+/* Open a folder and use its weights as stored. */
 static struct qwen_gguf *
 open_hub(const char *path, int threads)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* quantize.c - --quantize: weights made smaller when a model is opened. */
+/* quantize.c - --quantize: convert weights when a model is opened. */
 #include <string.h>
 
 #include "hub/hub.h"
@@ -16,7 +16,7 @@ load_hub(const char *path, int threads, uint64_t *made)
 	return g;
 }
 
-/* g becomes a part of what is returned. */
+/* The result owns g. */
 static struct qwen_gguf *
 load_file(struct qwen_gguf *g, const char *path, int threads, uint64_t *made)
 {

@@ -111,7 +111,7 @@ tool_percents_parse(const struct cli_opt *o, const char *s)
 	}
 }
 
-/* Mean, percentiles, maximum. */
+/* The mean, the percentiles, and the maximum. */
 enum { MAX_STATS = TOOL_PERCENTS_MAX + 2 };
 
 static size_t
@@ -120,7 +120,7 @@ n_stats(void)
 	return tool_percents.n + 2;
 }
 
-/* What figure i is called, in buf if need be. */
+/* The name of figure i, in buf if need be. */
 static const char *
 stat_name(size_t i, char buf[32])
 {
@@ -154,7 +154,7 @@ compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The least value that percent of n sorted ones do not exceed. */
+/* The least of n sorted values that percent of them do not exceed. */
 static double
 percentile(const double *v, size_t n, double percent)
 {

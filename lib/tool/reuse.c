@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * reuse.c - the beginning of a text that was read before, in a state or in the
- * prefix store, in place of reading it again.  A state was named, so that it
- * must be right; a store is a cache, so that whatever is wrong with it makes
- * the way longer and nothing else.
+ * reuse.c - take the beginning of a text from a state or from the prefix store
+ * instead of reading it again.  A state was named, so a fault in it is an error; a
+ * store is a cache, so its faults only cost time.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tool/tool.h"
 
-/* A text of which the end's logits are wanted. */
+/* A text, of which the logits at the end are needed. */
 struct text {
 	const int32_t	*tokens;
 	size_t		 n;
-	int		 recurrent;	/* only checkpoints can be gone on from */
+	int		 recurrent;	/* states continue only from checkpoints */
 };
 
 static size_t
@@ -27,7 +26,7 @@ common(const struct text *t, const int32_t *tokens, uint64_t n)
 	return i;
 }
 
-/* How much of the text the state can stand for; *same is what they share. */
+/* Tokens of the text that the state can replace; *same: that both share. */
 static size_t
 usable(const struct text *t, const struct qwen_state_info *s, size_t *same)
 {

@@ -26,11 +26,11 @@ void
 tool_tell_ending(size_t n, const char *what)
 {
 	if (n == 0)
-		cli_note("ending: no request is under way");
+		cli_note("ending: no request is in progress");
 	else if (n == 1)
-		cli_note("ending when the request under way is %s", what);
+		cli_note("ending when the request in progress is %s", what);
 	else
-		cli_note("ending when the %zu requests under way are %s", n,
+		cli_note("ending when the %zu requests in progress are %s", n,
 		    what);
 }
 

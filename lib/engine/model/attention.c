@@ -166,7 +166,7 @@ check_guess(const struct qwen_batch *b, const struct qwen_layer_state *kv,
 	}
 }
 
-/* A head of a stage, where somebody looks at it: told is not NULL. */
+/* Copy a head of a stage for the trace, unless told is NULL. */
 static void
 tell(float *told, size_t head, const float *x, size_t d)
 {
@@ -194,7 +194,7 @@ prepare_query(const struct qwen_batch *b, const struct qwen_attention *a,
 	return b->vec->query(q, d);
 }
 
-/* Keys and values of a token, as they are in x, to the cache; 0: not finite. */
+/* Append the keys and values of a token in x to the cache; 0 if not finite. */
 static int
 append(const struct qwen_batch *b, const struct pass *p, float *x,
     uint16_t *block, size_t at)

@@ -114,7 +114,7 @@ read_known(struct qwen_session *s, size_t known, size_t n,
 	return 0;
 }
 
-/* A pass under way, for who watches. */
+/* A pass, for the callback within it. */
 struct watched {
 	const struct qwen_eval	*how;
 	size_t			 done, m, n;	/* tokens before it, its own, all */

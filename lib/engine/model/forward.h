@@ -152,7 +152,7 @@ struct qwen_batch {
 	size_t				 n_wanted;
 	int				 trace;	/* of some rows somebody looks
 						   at the stages */
-	/* after layer i of n_layer, but for the last one; or NULL */
+	/* called after layer i of n_layer, except the last one; or NULL */
 	void	(*layer)(void *arg, size_t i, size_t n_layer);
 	void	*arg;
 };

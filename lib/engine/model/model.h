@@ -207,7 +207,7 @@ struct qwen_loader {
 				    const struct qwen_gguf_tensor *t);
 	void			*arg;
 	float			*taps;		/* of convolutions to come */
-	enum qwen_purpose	 purpose;	/* of weights to come */
+	enum qwen_purpose	 purpose;	/* of the weights that are loaded next */
 };
 
 /* All tensors that the architecture needs. */

@@ -567,8 +567,8 @@ trace(const struct work *w, size_t layer)
 }
 
 /*
- * What is computed for each slot, rows of x: to the place of its expert among
- * those of the token, or to the stage of the shared one.
+ * Trace the rows of x, one per slot: each goes to the place of its expert among those
+ * of the token, or to the stage of the shared expert.
  */
 static void
 trace_slots(const struct work *w, enum qwen_trace_kind routed,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * probs.c - the scores and probabilities of attention, for a trace.  The kernels
- * never have them together, since they add up chunk by chunk; the scores here
- * are theirs.
+ * probs.c - the scores and probabilities of attention, for a trace.  The attention
+ * kernels never have all of a row, since they work chunk by chunk; this file computes
+ * the same scores by the same kernel.
  */
 #include <string.h>
 

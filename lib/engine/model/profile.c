@@ -111,7 +111,7 @@ qwen_profile_move(struct qwen_profile *p, enum qwen_stage from,
 
 	if (!p->on)
 		return;
-	/* below 0 of this thread, but not of all of them */
+	/* may wrap below 0 in this thread, but not in the sum */
 	stat_of(p, 0, from, purposes[from])->ns -= ns;
 	s = stat_of(p, 0, to, purposes[to]);
 	s->calls += n;
@@ -172,7 +172,7 @@ name_stage(struct qwen_kernel_stat *out, const struct qwen_model *m,
 	snprintf(out->variant, sizeof out->variant, "%s", used->name);
 }
 
-/* Those of all threads, of a range of stages and purposes; 0: there are none. */
+/* Add up all threads, for a range of stages and purposes; 0: no calls. */
 static int
 add_up(const struct qwen_profile *p, size_t stage, size_t n_stages,
     size_t purpose, size_t n_purposes, struct qwen_kernel_stat *out)

@@ -31,7 +31,7 @@ enum qwen_stage {
 	QWEN_STAGE_N = QWEN_STAGE_GEMM + QT_N
 };
 
-/* What a stage is run for; weights have one each. */
+/* The part of the model that a stage is run for; each weight has one. */
 enum qwen_purpose {
 	QWEN_FOR_EMBEDDING,
 	QWEN_FOR_NORM,
@@ -67,18 +67,18 @@ struct qwen_profile {
 /* The time, or 0 while profiling is off. */
 uint64_t qwen_profile_begin(const struct qwen_profile *p);
 
-/* Add what was done since begin, for the purpose that the stage always has. */
+/* Count work since begin, for the usual purpose of the stage. */
 void qwen_profile_end(struct qwen_profile *p, int thread,
     enum qwen_stage stage, uint64_t begin, uint64_t bytes, uint64_t macs);
 
-/* The same for another purpose: of stages that several blocks have. */
+/* The same for another purpose: for stages that several blocks use. */
 void qwen_profile_end_for(struct qwen_profile *p, int thread,
     enum qwen_stage stage, enum qwen_purpose purpose, uint64_t begin,
     uint64_t bytes, uint64_t macs);
 
 /*
- * Count n calls and ns, which are among those of one stage, as those of another:
- * after the threads have ended, and not of other purposes than the stages have.
+ * Move n calls and ns of time from one stage to another, both with their usual
+ * purposes.  Call it when the threads are done.
  */
 void qwen_profile_move(struct qwen_profile *p, enum qwen_stage from,
     enum qwen_stage to, uint64_t n, uint64_t ns, uint64_t bytes);

@@ -49,7 +49,7 @@ check(int fd, int n_threads, struct qwen_err *err)
 	return r;
 }
 
-/* Block after block, up to the first bad one; of so many bytes, 0: a pipe. */
+/* Read block after block, up to a bad one; bytes: of the file, 0 for a pipe. */
 static int
 read_all(int fd, uint64_t bytes, struct qwen_err *err)
 {

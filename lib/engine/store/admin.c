@@ -108,7 +108,7 @@ qwen_store_list_free(struct qwen_store_list *l)
 
 /* --------------------------------------------------------------- verifying */
 
-enum { VERIFY_TRIES = 5 };	/* others may write the file again and again */
+enum { VERIFY_TRIES = 5 };	/* others may replace the file each time */
 
 struct verify {
 	struct qwen_store *st;
@@ -166,9 +166,9 @@ check_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
 }
 
 /*
- * Others remove files, and write them again, at any time: what is said of one
- * holds if the same file has the name before and after.  1: it is whole; 0: it
- * is bad, as *err says; -1: it is gone.
+ * Check a file while others may remove it and write it again: the result counts if
+ * the same file has the name before and after.  Returns 1 if it is whole, 0 and *err
+ * if it is bad, -1 if it is gone.
  */
 static int
 check_present(struct verify *v, const struct qwen_store_folder *f, size_t file,

@@ -19,7 +19,7 @@
 #include "engine/store/store.h"
 
 enum {
-	LITTER_S = 3600,	/* orphans; nobody is at it any more */
+	LITTER_S = 3600,	/* age of orphans that no process still needs */
 	GONE_S = 60,		/* nor at this, which takes milliseconds */
 	ROUNDS = 3,
 };
@@ -258,7 +258,7 @@ remove_temps(const struct qwen_store_scan *sc, time_t now,
 		name = sc->temp.name[i];
 		if (fstatat(sc->fd, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
 			continue;
-		/* where nobody can tell whether it is in use, its age does */
+		/* without locks, its age decides */
 		if (!qwen_draft_sweep(sc->fd, name) &&
 		    (st.st_mtime >= now - LITTER_S ||
 		    qwen_draft_in_use(sc->fd, name) ||
@@ -271,7 +271,7 @@ remove_temps(const struct qwen_store_scan *sc, time_t now,
 
 /* ---------------------------------------------------------------- together */
 
-/* What the disk has to spare for a store that takes so many bytes. */
+/* The limit by the disk of a store that takes total bytes; 0: not known. */
 static uint64_t
 limit_by_disk(const struct qwen_store *st, uint64_t total)
 {

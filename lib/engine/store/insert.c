@@ -372,9 +372,9 @@ open_folder(struct insert *v)
 }
 
 /*
- * Is it time to look whether the store keeps its limit?  With one of its own, after
- * each insertion; with a share of the disk, after the first one and then
- * whenever a hundredth of that has come.
+ * Whether to check the limit now: with a given limit after each insertion, with the
+ * limit by the disk after the first one, and then whenever a hundredth of the limit
+ * was written.
  */
 static int
 is_due(struct qwen_store *st)

@@ -68,7 +68,7 @@ qwen_store_draft(struct qwen_draft *d, const struct qwen_store_scan *sc,
 	char unique[QWEN_STORE_UNIQUE];
 	int i, r = 0;
 
-	/* one without a lock yet may be swept away: then another one */
+	/* a sweep may remove a draft before it is locked: make another one */
 	for (i = 0; i < DRAFT_TRIES && r == 0; i++) {
 		qwen_store_unique(unique);
 		snprintf(temp, QWEN_STORE_TEMP_NAME, QWEN_STORE_TEMP "%s",
@@ -209,8 +209,8 @@ out:
 }
 
 /*
- * A link in the store is followed if whoever owns the store made it, or we did:
- * others could have us write anywhere by one.
+ * A link in the store is followed if the owner of the store or this account made it.
+ * By the link of another account we might write anywhere.
  */
 static int
 may_follow(const struct qwen_store *st, int at, const char *name)
@@ -222,7 +222,7 @@ may_follow(const struct qwen_store *st, int at, const char *name)
 	    link.st_uid == dir.st_uid);
 }
 
-/* 1 and a folder's descriptor; 0: there is none; -1. */
+/* 1 and the descriptor of a folder; 0 if it is absent; -1 and *err. */
 static int
 open_in(int *out, const struct qwen_store *st, int at, const char *name,
     int create, const char *path, struct qwen_err *err)
@@ -236,7 +236,7 @@ open_in(int *out, const struct qwen_store *st, int at, const char *name,
 		if (mkdirat(at, name, 0777) == 0 || errno == EEXIST)
 			fd = openat(at, name, how | O_NOFOLLOW);
 	}
-	/* a link; or no folder at all */
+	/* a link, or not a folder */
 	if (fd == -1 && (errno == ELOOP || errno == ENOTDIR)) {
 		if (!may_follow(st, at, name))
 			return qwen_fail(err, QWEN_EIO,

@@ -29,9 +29,9 @@
 struct qwen_store {
 	char		*dir;
 	uint64_t	 max;		/* 0: no limit */
-	int		 by_disk;	/* that is a share of the disk */
-	uint64_t	 written;	/* bytes since the last look at it, */
-	uint64_t	 next;		/* which is due after so many */
+	int		 by_disk;	/* max is a share of the disk */
+	uint64_t	 written;	/* bytes since the last check of it */
+	uint64_t	 next;		/* bytes after which it is checked */
 	void		(*warn)(void *arg, const char *msg);
 	void		*arg;
 	int		 warned;
@@ -43,7 +43,7 @@ struct qwen_store {
 void qwen_store_warn(struct qwen_store *st, const char *what,
     const struct qwen_err *err);
 
-/* The most that a store may take of its disk, and what is free there; or -1. */
+/* The most that a store may take of its disk, and the free space; or -1. */
 int qwen_store_disk(const struct qwen_store *st, uint64_t *most,
     uint64_t *room);
 
@@ -249,11 +249,11 @@ int qwen_store_node_open(struct qwen_state_file **out,
     const struct qwen_store_scan *sc, size_t file,
     const struct qwen_header *model, struct qwen_err *err);
 
-/* Its descriptor; or -1, where it is no regular file, too. */
+/* Open it: a descriptor, or -1 and *err, also if it is not a regular file. */
 int qwen_store_node_fd(const struct qwen_store_scan *sc, size_t file,
     struct qwen_err *err);
 
-/* Every block of it, as qwen_state_verify does. */
+/* Verify every block of it, as qwen_state_verify does. */
 int qwen_store_node_verify(const struct qwen_store_scan *sc, size_t file,
     int n_threads, struct qwen_err *err);
 

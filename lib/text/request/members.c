@@ -23,8 +23,8 @@ enum { MEMBERS_MAX = 1000 };
 #define PASSED QWEN_MEMBER_PASSED
 
 /*
- * In this one PASSED are those that all chats heed, by the same name; and so are
- * the fields of sampling options (struct qwen_sample_opt).
+ * Fields of requests.  PASSED fields have the same name and meaning in all chats; so
+ * have the fields of sampling options (struct qwen_sample_opt), which are not here.
  */
 
 static const struct qwen_member members[] = {
@@ -198,7 +198,7 @@ find_common(const struct qwen_members *t, yyjson_val *key)
 	    NULL;
 }
 
-/* Field k of sampling option i, or NULL; *more: there are options from i on. */
+/* Field k of sampling option i, or NULL; *more: there is an option i. */
 static const char *
 sampling_field(const struct qwen_service *s, size_t i, size_t k, int *more)
 {
@@ -233,7 +233,7 @@ nearer(const char *best, const char *other, const char *name, int *least)
 {
 	int d = qwen_near(name, strlen(name), other);
 
-	/* what has few letters is near to everything */
+	/* a short name is near to every other name */
 	if (d >= *least || d >= (int)strlen(other))
 		return best;
 	*least = d;
@@ -337,8 +337,8 @@ check(const struct look *l, yyjson_val *object)
 		if (m == NULL && is_sampling(l->s, key))
 			continue;
 		if (m == NULL || m->kind == FOREIGN) {
-			if (!template_has(l->s, name) && is_unknown(l, name, m != NULL ? m->ours :
-			    nearest(l, name)) < 0)
+			if (!template_has(l->s, name) && is_unknown(l, name,
+			    m != NULL ? m->ours : nearest(l, name)) < 0)
 				return -1;
 			continue;
 		}

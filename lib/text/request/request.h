@@ -156,8 +156,8 @@ struct qwen_service {
 						   envelope */
 	struct qwen_unknown	*unknown;	/* members, or NULL */
 	/*
-	 * qwen_sample_opt(), whose options requests may set by their fields;
-	 * NULL: none.
+	 * qwen_sample_opt(), for the sampling options that fields of requests
+	 * set; NULL: none.
 	 */
 	const struct qwen_sample_opt *(*sample_opt)(size_t i);
 	int			 strict_calls;	/* as in qwen_reply_opts */
@@ -259,8 +259,8 @@ struct qwen_request {
 	const struct qwen_service *service;
 	struct qwen_refusal	 no;
 	enum qwen_form		 form;
-	int			 is_object;	/* of JSON; else the form is a
-						   guess */
+	int			 is_object;	/* it is a JSON object; if not,
+						   form is a guess */
 	uint64_t		 number;	/* for ids of what it gets */
 	char			*id;	/* JSON of custom_id or id, or NULL */
 	char			*model;	/* JSON of what it asked for, or NULL */
@@ -352,8 +352,8 @@ int qwen_request_grammar(const struct qwen_request *q, char **gbnf, size_t *n,
 
 /*
  * A line of a batch: a request in its envelope, or one alone of the plain form.
- * A line that is no JSON object has the form that the service's plain_lines says.
- * json NULL is a line of more than n bytes, which nobody kept.
+ * The service's plain_lines decides the form of a line that is no JSON object.  json
+ * is NULL for a line that was dropped since it has more than n bytes.
  */
 int qwen_request_parse_line(struct qwen_request **out,
     const struct qwen_service *s, const char *json, size_t n,
@@ -481,42 +481,42 @@ void qwen_error_body(enum qwen_form form, int status, const char *code,
 void qwen_response_items(const struct qwen_request *q, struct qwen_text *t);
 
 /*
- * Who made a result: the "run" of its line.  All of it is borrowed; hashes are
- * hexadecimal digits.
+ * The run that made a result: the field "run" of its line.  All texts are borrowed;
+ * hashes are hexadecimal digits.
  */
 struct qwen_result_run {
 	const char	*model;		/* its name */
 	const char	*hash;		/* of the model */
 	const char	*options;	/* that change answers */
 	const char	*request;	/* hash of the line that is answered, or
-					   NULL: nobody kept it */
+					   NULL if the line was dropped */
 };
 
 /*
- * The line that answers a line, in the form that the request has, with who made
- * it (or NULL).  Nothing in it depends on the time, the machine or other lines.
+ * Add the result line of a request, in its form, with the run that made it (or
+ * NULL).  It does not depend on the time, the machine or other lines.
  */
 void qwen_request_result(const struct qwen_request *q,
     const struct qwen_result_run *run, struct qwen_text *t);
 
-/* Whether an answer of the request ended at its limit of tokens, */
+/* Whether an answer of a request ended at its limit of tokens. */
 enum qwen_cut_kind {
-	QWEN_CUT_NONE,
-	QWEN_CUT_LENGTH,	/* it did, */
-	QWEN_CUT_SCHEMA,	/* within what a grammar or schema holds: it is
-				   not what that allows */
+	QWEN_CUT_NONE,		/* no */
+	QWEN_CUT_LENGTH,	/* yes */
+	QWEN_CUT_SCHEMA,	/* yes, within a grammar or schema, which the
+				   answer therefore does not follow */
 };
 
 enum qwen_cut_kind qwen_request_cut(const struct qwen_request *q);
 
-/* What a line of results says; its texts are owned. */
+/* A result line; its texts are owned. */
 struct qwen_result {
 	uint64_t	 number;	/* of the line that it answers */
 	char		*id;		/* of that line: JSON, or NULL */
 	int		 failed;	/* it is an error */
 	enum qwen_cut_kind cut;
-	char		*model, *hash, *options, *request;	/* or NULL: of an
-					   older result, which does not say */
+	/* those of "run"; NULL in results of older versions */
+	char		*model, *hash, *options, *request;
 };
 
 /* Fails if the line is not a result; then *out is zeroed. */
@@ -616,11 +616,11 @@ void qwen_messages_drop(struct qwen_messages *m);
  */
 size_t qwen_messages_forget(struct qwen_messages *m);
 
-/* How many there are; the role of the last one, or NULL. */
+/* The number of messages; the role of the last one, or NULL. */
 size_t qwen_messages_n(const struct qwen_messages *m);
 const char *qwen_messages_last(const struct qwen_messages *m);
 
-/* The content of the last one if that is a text, or s is NULL. */
+/* The content of the last message; s is NULL if it is not a text. */
 struct qwen_str qwen_messages_last_text(const struct qwen_messages *m);
 
 /* The content of the first message if it is the system's and a text, or NULL. */

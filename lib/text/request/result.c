@@ -36,7 +36,7 @@ add_field(struct qwen_text *t, const char *before, const char *value)
 	qwen_text_json(t, value, strlen(value));
 }
 
-/* ,"run":{...}: the same place in all forms, behind what clients read. */
+/* ,"run":{...}, at the end in all forms, after the fields that clients read. */
 static void
 add_run(struct qwen_text *t, const struct qwen_request *q,
     const struct qwen_result_run *run)
@@ -145,7 +145,7 @@ has_failed(yyjson_val *root)
 	    memcmp(yyjson_get_raw(status), "200", 3) != 0));
 }
 
-/* An answer, or a body of any form, says that it ended at its limit. */
+/* Whether a result or a body of any form says that it ended at its limit. */
 static int
 was_cut(yyjson_val *v)
 {

@@ -171,7 +171,7 @@ anchored(struct schema *s, yyjson_val *in, const char *name)
 	return found;
 }
 
-/* What a JSON Pointer leads to, or NULL. */
+/* The value at a JSON Pointer, or NULL. */
 static yyjson_val *
 pointed(struct schema *s, const char *path)
 {

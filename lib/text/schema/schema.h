@@ -142,9 +142,9 @@ int qwen_schema_note(struct schema *s, yyjson_val *where, const char *fmt, ...)
 int qwen_schema_step(struct schema *s);
 
 /*
- * What an object has for a key of n bytes, or NULL: also where it is none, or if
- * looking becomes too long.  For keys that come from the schema; the time goes
- * with the size of the object, which counts as steps.
+ * The value of a key of n bytes in an object, or NULL; also NULL if object is not an
+ * object, or if the steps are used up.  The search takes time by the size of the
+ * object, which counts as steps.  For keys that come from the schema.
  */
 yyjson_val *qwen_schema_find(struct schema *s, yyjson_val *object,
     const char *key, size_t n);

@@ -181,7 +181,7 @@ check_options(void)
 	if ((one & (one - 1)) != 0 || (one != 0) + (opt.tensor != NULL) +
 	    (opt.key != NULL) > 1)
 		cli_usage("--json, --check, --diff, --get, --graph, --plan and "
-		    "--values exclude each other, but for --plan --json");
+		    "--values exclude each other, except --plan --json");
 	if (one != GRAPH && opt.dot)
 		cli_usage("--dot goes with --graph");
 	if (one != PLAN && (opt.plan.context || opt.plan.sequences ||

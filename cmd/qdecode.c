@@ -119,8 +119,8 @@ check_options(struct run *r)
 	if (opt.resume && cli_given(&run.sampler))
 		cli_usage("--resume takes the sampling options of the state");
 	if (opt.logits && r->reuse.store.dir != NULL)
-		cli_usage("--store: --logits goes on from the state of -s "
-		    "alone");
+		cli_usage("--store has no effect with --logits, which "
+		    "continues only from the state of -s");
 	if (!opt.logits) {
 		if (opt.top > 0 || opt.format == QWEN_FORMAT_RAW)
 			cli_usage("%s needs --logits", opt.top > 0 ? "--top" :
@@ -345,7 +345,7 @@ work(struct run *r, int begun)
 	tool_fits(r->model, &(struct tool_need){ .n_tokens = n,
 	    .draft = &r->draft });
 	tool_prefill(&r->in, NULL);
-	/* what is generated does not go there */
+	/* generated tokens are not added to the store */
 	qwen_store_close(r->in.store);
 	r->in.store = NULL;
 	if (qwen_session_logits(r->in.session) == NULL)

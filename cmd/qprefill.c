@@ -162,7 +162,7 @@ check_trace(const struct tool_intake *in)
 		cli_usage("-f npz is no form of logits: add the stage logits "
 		    "to --trace");
 	if (opt.format == QPREFILL_NPZ && t->out == NULL)
-		cli_usage("-f npz needs a file: see --trace-out");
+		cli_usage("-f npz needs a file: give --trace-out");
 	if (opt.format == QWEN_FORMAT_RAW)
 		cli_usage("-f raw is no form of traces: npy is like it");
 	if (to_stdout() && both_to_stdout())
@@ -234,7 +234,7 @@ struct rows {
 	struct qwen_text	 text;
 };
 
-/* So many rows follow, of the array that stdout is. */
+/* Begin the array on stdout, which will have n rows. */
 static void
 begin_npy(struct rows *r, uint64_t n)
 {

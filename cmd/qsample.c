@@ -46,7 +46,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_GRAMMAR(&run.grammar),
 	TOOL_OPT_MASK_UNUSED(&opt.mask_unused),
 	CLI_FILE('m', "model", "model", &opt.model, "file gguf",
-	    "the GGUF file, for what looks at texts or shows them"),
+	    "the GGUF file, for options that use or show texts"),
 	CLI_INT(0, "top", "n", &opt.top, 1, QWEN_VOCAB_MAX,
 	    "choose nothing: show the n best of each row"),
 	TOOL_OPT_SAMPLING(&run.sampler),
@@ -220,7 +220,7 @@ choose(struct run *r, const struct qwen_record *row)
 
 /* --------------------------------------------------------- showing the best */
 
-/* The text of a token, as qscore --top has it: a JSON string. */
+/* Add the text of a token as a JSON string, as qscore --top does. */
 static void
 add_spelling(const struct run *r, struct qwen_text *t, int32_t id)
 {

@@ -23,7 +23,7 @@ static const struct cli_opt options[] = {
 	CLI_INT('n', "count", "count", &O.count, 1, INT64_MAX,
 	    "slice: keep so many tokens"),
 	CLI_FILE('m', "model", "model", &O.model, "file gguf",
-	    "slice: to read again with; ls: to show the first words"),
+	    "slice: the model to read with; ls: to show first words"),
 	TOOL_OPT_LORA,
 	CLI_STD('o', "output", "state", &O.output, "output",
 	    "slice, pack: write the state there, not to stdout"),

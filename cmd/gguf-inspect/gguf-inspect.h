@@ -81,8 +81,9 @@ void inspect_show(const struct qwen_gguf *g);
 void inspect_json(const struct qwen_gguf *g);
 
 /*
- * The whole value of one key, a line; the architecture before it may be left out.
- * "n_vocab" is the size of the vocabulary.  Dies where there is no such key.
+ * Print the whole value of a key, in one line; the architecture at the beginning of
+ * the key may be left out.  "n_vocab" prints the size of the vocabulary.  Dies if
+ * there is no such key.
  */
 void inspect_get(const struct qwen_gguf *g, const char *path, const char *key);
 

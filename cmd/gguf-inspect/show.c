@@ -155,7 +155,7 @@ put_share(const char *kind, const char *name, const struct sum *s,
 	put_sum(kind, name, s, share);
 }
 
-/* Groups, and those of a mixture of experts in one. */
+/* The groups, and the sum of those that belong to the mixture of experts. */
 static void
 put_groups(const struct sum group[N_GROUPS], const struct sum *all)
 {

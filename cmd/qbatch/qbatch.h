@@ -41,7 +41,7 @@ uint64_t qbatch_hash_line(const struct tool_line *line);
 enum { QBATCH_HASH = 17 };
 char *qbatch_hex(uint64_t hash, char out[QBATCH_HASH]);
 
-/* ------------------------------------------------------------- who made them */
+/* ------------------------------------------------- the run that made a result */
 
 /*
  * The model and options of a run, which each of its results records ("run").  They

@@ -129,7 +129,7 @@ void qbench_make_synthetic(void);
 /* Touch every page, so that none is missing when it is needed. */
 void qbench_touch(const struct qwen_gguf *g);
 
-/* Open the model and touch it; how many seconds that took. */
+/* Open the model and touch each page; qbench_load_s: the seconds it took. */
 extern double qbench_load_s;
 void qbench_warm_file(void);
 
@@ -183,7 +183,7 @@ struct phase {
 	struct spread	 of_read, of_int8;	/* percent */
 	size_t		 n_marked;
 	struct memory	 mem;
-	/* of one more round, what took longest first */
+	/* of one more round, sorted by time */
 	struct qwen_kernel_stat *stat;	/* by kernel */
 	size_t		 n_stat;
 	struct qwen_kernel_stat *purpose;

@@ -210,7 +210,7 @@ timed_round(struct phase *p, struct qwen_model *m, const struct team *past,
 	r->int8 = machine.int8;
 }
 
-/* What took longest first; of equal ones by name. */
+/* The longest time first; equal times by name. */
 static int
 by_time(const void *a, const void *b)
 {

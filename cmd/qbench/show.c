@@ -15,7 +15,7 @@ struct totals {
 	double	gb, gmac;
 };
 
-/* Rates of a row, of all threads together, and what the best would be. */
+/* Rates of a row, of all threads together, and as shares of the machine's best. */
 struct rates {
 	double		 share;		/* percent of the phase */
 	double		 ms_token;	/* by the clock */
@@ -35,7 +35,7 @@ totals_of(const struct phase *p)
 	return t;
 }
 
-/* All rows of a phase in one. */
+/* The sum of all rows of a phase. */
 static struct qwen_kernel_stat
 sum_of(const struct phase *p)
 {
@@ -51,7 +51,7 @@ sum_of(const struct phase *p)
 	return sum;
 }
 
-/* Products are of whole numbers, unless the weights are plain ones. */
+/* Products use integers, unless the weights are F32, F16 or BF16. */
 static int
 is_int8(const char *kernel)
 {
@@ -81,7 +81,7 @@ rates_of(const struct result *r, const struct phase *p,
 	return x;
 }
 
-/* n units of work at the speeds of the rounds: how long they took. */
+/* The time of n units of work at the speeds of the rounds. */
 static struct spread
 time_of(const struct phase *p, double n)
 {

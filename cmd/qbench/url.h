@@ -16,7 +16,7 @@ struct url_opts {
 	const char	*body;		/* members for all requests, or NULL */
 	enum url_api	 api;
 	struct list	 clients;
-	struct chances	 rate;		/* a second; of n 0: clients alone */
+	struct chances	 rate;		/* per second; n 0: clients only */
 	double		 burstiness, range_ratio;
 	double		 seconds, timeout;	/* 0: no limit */
 	uint64_t	 requests;	/* 0: as many as is usual */
@@ -30,8 +30,8 @@ extern struct url_opts qbench_url;
 
 /* What one table is of. */
 struct url_setting {
-	size_t	clients;	/* at a time; with a rate at most, 0: any number */
-	double	rate;		/* of requests a second; 0: when one has ended */
+	size_t	clients;	/* at a time; with a rate, at most; 0: no limit */
+	double	rate;		/* requests per second; 0: the next after each */
 	size_t	prompt, count;	/* tokens; 0: those of a file */
 };
 

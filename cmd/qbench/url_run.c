@@ -37,7 +37,7 @@ struct load {
 	uint64_t	 n_started, n_running, n_tokens;
 	uint64_t	 rng;		/* of arrivals */
 	double		 start, due;
-	int		 held;		/* what is due waits for a client */
+	int		 held;		/* a request that is due waits for a client */
 };
 
 /* ---------------------------------------------------------------- a request */
@@ -159,7 +159,7 @@ goes_on(const struct load *l, double when)
 	    (o->seconds <= 0 || when - l->start < o->seconds);
 }
 
-/* Whether a request is to be sent now; l->held if only a client is missing. */
+/* Whether to send a request now; sets l->held if one is due but no client free. */
 static int
 is_due(struct load *l, double now)
 {
@@ -183,7 +183,7 @@ send_due(struct load *l)
 	double now = cli_now(), late;
 
 	for (; is_due(l, now); now = cli_now()) {
-		/* what waited for the server is not late by this machine */
+		/* waiting for a free client is no delay of this machine */
 		late = set->rate > 0 && !l->held ? (now - l->due) * 1e3 : 0;
 		l->held = 0;
 		l->r->late = late > l->r->late ? late : l->r->late;

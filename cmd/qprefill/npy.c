@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
-/* npy.c - arrays as NumPy's files have them. */
+/* npy.c - write arrays in the .npy format of NumPy. */
 #include <string.h>
 
 #include "base/cursor.h"
 #include "qprefill.h"
 
-/* Version 1.0: a magic, a length, and a line that ends at a multiple of 64. */
+/* Version 1.0: a magic number, a length, and a line padded to a multiple of 64. */
 void
 qprefill_npy_header(struct qwen_text *t, const struct qprefill_array *a)
 {

@@ -3,12 +3,12 @@
  * npz.c - several arrays in one file, as numpy.savez() writes it: a zip of .npy
  * files, stored.
  *
- * A trace comes position by position, an archive has array after array.  Since
- * all sizes are known beforehand, each row is written where it belongs, and the
- * headers, which have checksums, at the end: nothing is kept in memory or
- * written twice.  libzip and libarchive take a member at a time, so that all but
- * one would have to be kept in files beside it.  Sizes are of 64 bits (zip64)
- * throughout, as numpy.savez() has them.
+ * A trace is computed position by position, but an archive has one array after the
+ * other.  Since all sizes are known beforehand, each row is written to its final
+ * place, and the headers, which have checksums, at the end: no array is kept in
+ * memory or written twice.  libzip and libarchive take one member at a time, so that
+ * all others would need temporary files.  All sizes have 64 bits (zip64), as with
+ * numpy.savez().
  */
 #include <sys/stat.h>
 
@@ -22,18 +22,18 @@
 #include "base/mem.h"
 #include "qprefill.h"
 
-/* Bytes of a member's headers without its name, at its place and at the end. */
+/* Bytes of a member's local and central header, without its name. */
 enum { LOCAL = 30 + 20, CENTRAL = 46 + 28 };
 enum { VERSION = 45, FIRST_DAY = 0x21 };	/* zip64; 1 January 1980 */
 
 struct member {
 	char		 name[QWEN_TRACE_NAME];
 	struct qprefill_array a;
-	struct qwen_text npy;		/* its header */
-	uint64_t	 at;		/* in the file: the local header */
+	struct qwen_text npy;		/* header of the .npy file */
+	uint64_t	 at;		/* offset of the local header */
 	uint64_t	 n_bytes;	/* of the .npy file */
-	uint64_t	 done;		/* of these */
-	uint32_t	 crc;		/* of those */
+	uint64_t	 done;		/* bytes so far */
+	uint32_t	 crc;		/* of these bytes */
 };
 
 struct qprefill_npz {
@@ -41,7 +41,7 @@ struct qprefill_npz {
 	const char	*name;
 	struct member	*m;
 	size_t		 n, cap;
-	size_t		 next;		/* probably the one of the next row */
+	size_t		 next;		/* probably the member of the next row */
 	uint64_t	 end;		/* of all members */
 	struct qwen_text row;
 	uint32_t	 table[256];
@@ -49,7 +49,7 @@ struct qprefill_npz {
 
 /* ------------------------------------------------------------------ writing */
 
-/* CRC-32 of ISO 3309, as zip has it. */
+/* The table of CRC-32 (ISO 3309), which zip uses. */
 static void
 make_table(uint32_t table[256])
 {
@@ -102,7 +102,7 @@ number(struct qwen_text *t, int bytes, uint64_t v)
 
 /* ------------------------------------------------------------------ headers */
 
-/* What both headers of a member have, after the versions. */
+/* The part that both headers of a member share, after the versions. */
 static void
 describe(struct qwen_text *t, const struct member *m, int n_extra)
 {
@@ -153,7 +153,7 @@ central_header(struct qwen_text *t, const struct member *m)
 	number(t, 8, m->at);
 }
 
-/* The end of the list of n members, which has so many bytes. */
+/* The records after the central headers, which t has so far. */
 static void
 end_records(struct qwen_text *t, const struct qprefill_npz *z)
 {
@@ -173,7 +173,7 @@ end_records(struct qwen_text *t, const struct qprefill_npz *z)
 	number(t, 4, 0);
 	number(t, 8, z->end + bytes);	/* where the record above is */
 	number(t, 4, 1);
-	qwen_text_str(t, "PK\x05\x06");	/* says: see there */
+	qwen_text_str(t, "PK\x05\x06");	/* refers to the first record */
 	number(t, 4, 0);
 	number(t, 2, UINT16_MAX);
 	number(t, 2, UINT16_MAX);
@@ -191,8 +191,8 @@ qprefill_npz_new(int fd, const char *name)
 	struct stat st;
 
 	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode))
-		die("%s: -f npz needs a regular file, in which it can go to "
-		    "and fro: see --trace-out", name);
+		die("%s: -f npz needs a regular file, since it writes at any "
+		    "offset: see --trace-out", name);
 	z->fd = fd;
 	z->name = name;
 	make_table(z->table);

@@ -10,7 +10,7 @@
 /* Forms beside those of streams, enum qwen_format. */
 enum { QPREFILL_NPY = QWEN_FORMAT_RAW + 1, QPREFILL_NPZ };
 
-/* Rows of 32 bits a number. */
+/* An array of numbers of 32 bits. */
 struct qprefill_array {
 	int	 integers;	/* int32; else float32 */
 	uint64_t n_rows;
@@ -25,9 +25,9 @@ void qprefill_npy_row(struct qwen_text *t, const struct qprefill_array *a,
     const void *row, size_t n);
 
 /*
- * An archive of arrays that grow at the same time, in a regular file that is
- * empty and is called name in messages.  Name all arrays with add, give all rows
- * of each in order, and end.  They die where they fail.
+ * Write an archive of arrays whose rows come in any order of the arrays.  fd is an
+ * empty regular file, name its name in messages.  Announce all arrays with add, give
+ * the rows of each in order, then end, which frees.  They die on errors.
  */
 struct qprefill_npz;
 
@@ -56,7 +56,7 @@ struct qprefill_trace {
 	struct qprefill_npz *npz;
 	struct qprefill_array array;	/* .npy: of the last of n_stage */
 	size_t		 n_stage;
-	uint64_t	 begin, end;	/* the tokens that are read */
+	uint64_t	 begin, end;	/* positions of the tokens to read */
 	struct qwen_text row;
 };
 
@@ -64,8 +64,8 @@ struct qprefill_trace {
 void qprefill_trace_at(const struct cli_opt *o, const char *s);
 
 /*
- * Trace what follows to the output, in a format of enum qwen_format,
- * QPREFILL_NPY or QPREFILL_NPZ; and be done.  They die.
+ * Begin to trace to the output, in a format of enum qwen_format, QPREFILL_NPY or
+ * QPREFILL_NPZ; and end.  They die on errors.
  */
 void qprefill_trace_begin(struct qprefill_trace *t,
     const struct tool_intake *in, int format);

@@ -439,7 +439,7 @@ panic(void *arg, const char *file, unsigned line, const char *reason)
 	(void)arg;
 	(void)file;
 	(void)line;
-	die("libmicrohttpd: %s", reason != NULL ? reason : "it cannot go on");
+	die("libmicrohttpd: %s", reason != NULL ? reason : "a system call has failed");
 }
 
 void

@@ -41,7 +41,7 @@ qtok_think(const struct opts *o)
 	return o->think < 0 ? "null" : o->think == 0 ? "true" : "false";
 }
 
-/* The text of a document stays, to be found in the prompt. */
+/* Keep the text of a document, to find it in the prompt. */
 static void
 put_part(struct qwen_messages *q, struct part *p)
 {
@@ -132,10 +132,10 @@ is_blank(char c)
 }
 
 /*
- * Where a document ends that is in the text from byte from on, with the line
- * feeds after it; or from, if it is not to be found, or nothing that was said comes
- * after it.  Whatever comes after a line feed that no other one follows begins a
- * token, so that the ids do not change.
+ * The end of a document that is in the text after byte from, with the line feeds
+ * after it; or from, if the document is not found, or if no text of a message comes
+ * after it.  Text after the last of several line feeds always begins a token, so
+ * that a cut there changes no id.
  */
 static size_t
 document_end(const struct qwen_prompt *p, size_t from, const struct part *doc)
@@ -144,7 +144,7 @@ document_end(const struct qwen_prompt *p, size_t from, const struct part *doc)
 	const char *text = doc->text, *hit;
 	size_t n = doc->n, i, at;
 
-	/* templates trim what is said */
+	/* templates trim messages */
 	for (; n > 0 && is_blank(*text); n--)
 		text++;
 	while (n > 0 && is_blank(text[n - 1]))
@@ -159,7 +159,7 @@ document_end(const struct qwen_prompt *p, size_t from, const struct part *doc)
 	return at < s.len && !qwen_prompt_own(p)[at] ? at : from;
 }
 
-/* But not at the end of the text, nor where there is one. */
+/* Add a place, unless it is the end of the text or not after the last place. */
 static void
 add_place(struct places *l, size_t at, size_t end)
 {
@@ -170,9 +170,9 @@ add_place(struct places *l, size_t at, size_t end)
 }
 
 /*
- * Where those who go back will go back to: after the system's turn, which
- * other chats share; after each document, which other questions share; and
- * before the last turn, where the next request for this chat may first differ.
+ * The places to mark: after the system's turn, which other chats share; after each
+ * document, which other questions share; and before the last turn, where the next
+ * request of this chat may first differ.
  */
 static void
 find_places(struct places *l, const struct opts *o,

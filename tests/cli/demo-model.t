@@ -1,6 +1,6 @@
 #!/bin/sh
-# Where nobody named a model the demo model answers, and one line notes it: of
-# each tool alone, and of the first stage of a pipeline.
+# If no model is named, the tools use the demo model, and one line notes it: each tool
+# alone, and the first stage of a pipeline.
 . "$TOP/tests/cli/tap.sh"
 demo=$QWEN_MODEL
 unset QWEN_MODEL

@@ -1,7 +1,7 @@
 #!/bin/sh
 # A batch in 4 parts, whose processes are killed at random, some with the end of
-# their file lost as in a crash: resumed and merged it is complete, byte for byte;
-# or it is told what lacks.
+# their file lost as in a crash: resumed and merged it is complete, byte for byte.
+# If results are missing, --merge names their lines.
 . "$TOP/tests/cli/tap.sh"
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 n=400 kills=8 hits=4
@@ -71,7 +71,7 @@ qbatch --merge --of in -o all part.1 part.2 part.3 part.4 2>err
 is "$?, $(cat err), $(wc -l <all), $(cmp all want && echo same)" "0, , $n, same" \
     "merged: complete, byte for byte"
 
-# what lacks is told
+# missing results are named
 head -n $((n / 8)) part.2 >cut && mv cut part.2
 sed -i 7d part.3
 qbatch --merge --of in -o all part.1 part.2 part.3 part.4 2>err

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Results that are not of this run, this input, or no results at all: nothing of
-# them is lost, and what lacks is named.
+# Results of another run or another input, or files that hold no results: nothing in
+# them is lost, and missing results are named.
 . "$TOP/tests/cli/tap.sh"
 if ! command -v jq >/dev/null 2>&1; then
 	skip "qbatch --resume" "no jq"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# qserve: engines that break at each of their first events, while they have several
-# answers of a call and other calls: whoever gets an answer gets the right one,
-# others an error, and the server stays.  faults/relay.py breaks them.
+# qserve: engines that break at each of their first events, while they work on several
+# answers of a call and on other calls: each client gets the right answer or an error,
+# and the server stays.  faults/relay.py breaks the engines.
 . "$TOP/tests/cli/tap.sh"
 if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1 ||
     ! command -v python3 >/dev/null 2>&1; then

@@ -1,6 +1,6 @@
 #!/bin/sh
 # A store that two accounts write to, one of which plants links, FIFOs, folders and
-# files of its own: nothing outside changes, nothing hangs, no token is another one.
+# files: nothing outside changes, nothing hangs, and the tokens are the same.
 . "$TOP/tests/cli/tap.sh"
 if [ "$(id -u)" != 0 ] || ! command -v setpriv >/dev/null; then
 	skip "a second account" "not root, or no setpriv"

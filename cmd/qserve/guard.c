@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include <arpa/inet.h>
-
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -115,12 +115,14 @@ static char *
 credential(void)
 {
 	const char *folder = getenv("CREDENTIALS_DIRECTORY");
+	struct stat st;
 	char *path;
 
 	if (folder == NULL || folder[0] == '\0')
 		return NULL;
 	path = cli_format("%s/qserve.api-keys", folder);
-	if (access(path, F_OK) == 0)
+	/* what is there and cannot be read is an error, and not no keys */
+	if (lstat(path, &st) == 0 || errno != ENOENT)
 		return path;
 	free(path);
 	return NULL;

@@ -85,6 +85,10 @@ end_server
 grep -c -e first-key -e 'second key' -e third log >got
 is "$(cat got)" 0 "nor has the log"
 : >empty
+ln -sf nothing credentials/qserve.api-keys
+refused 1 "keys of a service manager that cannot be read" \
+    env CREDENTIALS_DIRECTORY="$PWD/credentials" qserve
+refused 1 "nor looked for" env CREDENTIALS_DIRECTORY="$PWD/empty" qserve
 refused 1 "a file without a key" qserve --api-key-file empty
 refused 1 "a file that is not there" qserve --api-key-file nothing
 

@@ -141,7 +141,7 @@ static size_t
 document_end(const struct qwen_prompt *p, size_t from, const struct part *doc)
 {
 	struct qwen_str s = qwen_prompt_text(p);
-	const char *text = doc->text, *hit;
+	const char *text = doc->text, *hit = NULL;
 	size_t n = doc->n, i, at;
 
 	/* templates trim messages */
@@ -149,7 +149,11 @@ document_end(const struct qwen_prompt *p, size_t from, const struct part *doc)
 		text++;
 	while (n > 0 && is_blank(text[n - 1]))
 		n--;
-	if (n == 0 || (hit = memmem(s.s + from, s.len - from, text, n)) == NULL)
+	/* not in what the template says around it */
+	for (i = from; n > 0 && (hit = memmem(s.s + i, s.len - i, text, n)) !=
+	    NULL && qwen_prompt_own(p)[hit - s.s]; )
+		i = (size_t)(hit - s.s) + 1;
+	if (n == 0 || hit == NULL)
 		return from;
 	i = (size_t)(hit - s.s) + n;
 	for (at = from; i < s.len && is_blank(s.s[i]); i++) {

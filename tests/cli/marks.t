@@ -80,6 +80,12 @@ A text.
 Of two parts.
 <|im_end|>
 |<|im_start|>assistant' "one that ends with the turn has no mark of its own"
+printf start >word
+is "$(parts --data word --user 'Why?')" '<|im_start|>user
+start
+
+|Why?<|im_end|>
+|<|im_start|>assistant' "one whose text the template has before it, too"
 # whatever is at the border, marks do not change the ids
 i=0
 for end in '' '\n' '\n\n' ' ' ' \n' '\n ' '.\n' '\r\n' '...\n\n\n' '\t\n \n'; do

@@ -14,10 +14,15 @@ for m in "$DEMO" "$MODEL"; do
 	for i in 1 2 3; do
 		{ cat doc; ids 8 $i 500; } >ids
 		qdecode -v --store "S" -n 6 --ignore-eos -f text <ids >got 2>err
-		want=$([ $i = 1 ] && echo 0 || echo 200)
-		[ "$m" = "$MODEL" ] && [ "$(taken)" -ge "$want" ] ||
-		    [ "$(taken)" -ge $((want / 2)) ]
-		ok $? "${m##*/}: $(taken) of 208 from the store"
+		# the demo model needs a checkpoint, which is before the end
+		least=200
+		[ "$m" = "$MODEL" ] || least=100
+		if [ $i = 1 ]; then
+			is "$(taken)" 0 "${m##*/}: the first text is not in the store"
+		else
+			[ "$(taken)" -ge $least ]
+			ok $? "${m##*/}: $(taken) of 208 from the store"
+		fi
 		qdecode --no-store -n 6 --ignore-eos -f text <ids >want
 		cmp -s got want
 		ok $? "the same tokens"

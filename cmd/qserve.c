@@ -105,7 +105,7 @@ static const struct cli_opt options[] = {
 
 	CLI_GROUP("what is generated:"),
 	CLI_FILE('m', "model", "model", &server.model_path, "file gguf",
-	    "use this GGUF file, or folder of a hub"),
+	    "use this GGUF file, or Hugging Face folder"),
 	CLI_TEXT(0, "name", "name", &server.name,
 	    "what the model is called; the name of its file by default"),
 	CLI_LIST(0, "alias", "name", &server.aliases, NULL,

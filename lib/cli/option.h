@@ -92,7 +92,7 @@ struct cli_list {
 /* What means the same in every tool that has it. */
 #define CLI_OPT_MODEL(p) \
 	CLI_FILE('m', "model", "model", p, "file gguf", \
-	"use this GGUF file, or folder of a hub")
+	"use this GGUF file, or Hugging Face folder")
 #define CLI_OPT_THREADS(p) \
 	CLI_INT('t', "threads", "threads", p, 0, 1024, \
 	    "so many threads; 0, the default: one a processor or core")

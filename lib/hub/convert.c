@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* convert.c - a folder of a hub to a GGUF file, from beginning to end. */
+/* convert.c - a Hugging Face folder to a GGUF file, from beginning to end. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* folder.h - inside: what a folder of a hub has. */
+/* folder.h - inside: what a Hugging Face folder has. */
 #ifndef QWEN_HUB_FOLDER_H
 #define QWEN_HUB_FOLDER_H
 

@@ -52,7 +52,7 @@ struct qwen_gguf_tensor {
 	const void	*data;		/* in the mapping */
 	unsigned	 shard;		/* which file, 0 .. n_shards - 1 */
 	/*
-	 * Where ne[2] matrices lie apart, in a folder of a hub, each of them;
+	 * Where ne[2] matrices lie apart, in a Hugging Face folder, each of them;
 	 * data is that of the first.  Else NULL.
 	 */
 	const void *const *part;

@@ -192,7 +192,7 @@ extern unsigned tool_bos_flags;
 enum qwen_bos tool_bos(void);
 
 /*
- * No output takes the place of what a folder of a hub has of a model, or of an
+ * No output takes the place of what a Hugging Face folder has of a model or an
  * adapter: weights, config, vocabulary, templates.
  */
 void tool_spare_hub(const char *folder);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# -m FOLDER: a folder of a hub in place of a GGUF file, and what is refused.
+# -m FOLDER: a Hugging Face folder in place of a GGUF file, and what is refused.
 . "$TOP/tests/cli/tap.sh"
 F=$TOP/tests/files/hub
 

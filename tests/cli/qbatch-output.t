@@ -45,7 +45,7 @@ late() {
 	second=$?
 }
 late both qbatch -q -n 1 -o both in 2>err
-is "$first $second $(cmp both want) $(grep -c 'results in it; --resume' err)" "0 1  1" \
+is "$first $second $(cmp both want) $(grep -c 'has results already; --resume' err)" "0 1  1" \
     "results that came while it waited are not overwritten: $(cat err)"
 late both2 qbatch -q --resume -o both2 in 2>err
 is "$first $second $(cmp both2 want) $(cat err)" "0 0  " "--resume then has nothing to do"

@@ -350,8 +350,10 @@ $(B)/tests/faults/hammer: $(HAMMER) tests/faults/run.h tests/faults/hammer.h \
 # tests/cli/arm64.t runs them under qemu-user.  Without a compiler it skips.
 ARM64_CC ?= aarch64-linux-gnu-gcc
 ARM64_AR ?= aarch64-linux-gnu-ar
+# What make check runs; make check-long and check-arm64 have more.
 ARM64_TESTS := $(addprefix tests/,kernel/edges kernel/matmul kernel/probe \
-	kernel/rows kernel/sift golden/bits golden/same_bits golden/logits \
+	kernel/rows kernel/sift golden/bits)
+ARM64_LONG := $(addprefix tests/,golden/same_bits golden/logits \
 	golden/odd_models golden/ref unit/gguf unit/model_bad unit/nonfinite \
 	unit/pool unit/quant unit/quantize unit/sample unit/sample_methods \
 	unit/session)
@@ -361,8 +363,9 @@ arm64:
 	@if echo '#include <stdio.h>' | $(ARM64_CC) -E - >/dev/null 2>&1; then \
 		$(MAKE) --no-print-directory $(PARALLEL) CC=$(ARM64_CC) \
 		AR=$(ARM64_AR) B=$(B)/arm64 CFLAGS=-O2 LDFLAGS=-static \
-		CORE=y CLI_SRC= LIBS='-lm -pthread' core-tests; fi
-core-tests: $(ARM64_TESTS:%=$(B)/%)
+		CORE=y CLI_SRC= LIBS='-lm -pthread' LONG=$(LONG) core-tests; fi
+check-long check-arm64: LONG = y
+core-tests: $(patsubst %,$(B)/%,$(ARM64_TESTS) $(if $(LONG),$(ARM64_LONG)))
 	@:
 check-arm64: arm64
 	@B=$(B) BIN=$(BIN) sh tests/run.sh cli/arm64

@@ -19,8 +19,8 @@ within() {
 gguf-synth -q --layers 4 --no-mtp --experts 16 --vocab-size 4096 -o moe.gguf Qwen3.6-35B
 gguf-synth -q --layers 3 --vocab-size 4096 -o dense.gguf qwen3-0.6b
 for m in moe dense; do
-	qbench -q -m $m.gguf -p 1024 -n 4 --depth 1024 -r 1 -t 2 --json >run
-	gguf-inspect --plan --checkpoint-every 0 -c 1026 -t 2 --json $m.gguf >plan
+	qbench -q -m $m.gguf -p 512 -n 4 --depth 512 -r 1 -t 2 --json >run
+	gguf-inspect --plan --checkpoint-every 0 -c 514 -t 2 --json $m.gguf >plan
 	jq -e . plan >/dev/null
 	ok $? "$m: it is JSON"
 	# weights, keys and values, and delta's state: what memory is read for; the
@@ -42,7 +42,7 @@ for m in moe dense; do
 		    "$(jq '.memory.private * 1048576' run)" \
 		    "$(jq '.memory.total - .memory.weights' plan)" 5 16777216 &&
 		    break
-		[ "$try" = 3 ] || qbench -q -m $m.gguf -p 1024 -n 4 --depth 1024 \
+		[ "$try" = 3 ] || qbench -q -m $m.gguf -p 512 -n 4 --depth 512 \
 		    -r 1 -t 2 --json >run
 	done
 	[ -n "$QPIPE_SAN" ] || within "$(jq '.memory.private * 1048576' run)" \
@@ -53,7 +53,7 @@ for m in moe dense; do
 	near=$(jq '.machine.read / (.token.read * .speed.decode)' plan)
 	within "$near" 1 1 0
 	ok $? "$m: decoding is as fast as memory is read"
-	gguf-inspect --plan -c 1026 -t 2 $m.gguf >text
+	gguf-inspect --plan -c 514 -t 2 $m.gguf >text
 	is "$(awk '$1 == "part" && NF != 8' text)$(awk 'NR == 1 { print $1, $2, $3, $8 }' text)" "part name params of_read" \
 	    "$m: the columns have names"
 	is "$(awk '$1 == "memory" && $2 != "total" { s += $3 } $1 == "memory" && $2 == "total" { print s == $3 }' text)" \

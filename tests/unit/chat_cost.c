@@ -4,7 +4,7 @@
  * test, method, function, operator and statement with large operands takes no
  * more time than its steps are worth, and less than a second for a megabyte.
  * They are those of the tables: a new row is tried without a word here, and a
- * kind of node without an example fails.  Operands are of 200 kB, in make
+ * kind of node without an example fails.  Operands are of 100 kB, in make
  * check-long of 1 MB and in more pairs.
  */
 #include <signal.h>
@@ -17,7 +17,7 @@
 #include "text/chat/request.h"
 
 /* Bytes of an operand. */
-static size_t size = 200000;
+static size_t size = 100000;
 static int all_pairs;
 
 /*

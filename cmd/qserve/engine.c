@@ -20,10 +20,11 @@ enum {
 	READ_MAX = 4 << 20,
 	WAIT_MAX_S = 10,
 	SILENT_S = 10,		/* of a new engine, before that is told */
-	LAST_STALLS = 2,	/* so many times --stall an engine may be silent
-				   that puts by what it has */
-	FIRST_STALLS = 10,	/* so many times --stall may pass before the first
-				   result: the weights may come from a disk */
+	LAST_STALLS = 2,	/* multiple of --stall: the longest silence of an
+				   engine that saves its sessions at its end */
+	FIRST_STALLS = 10,	/* multiple of --stall: the longest wait for an
+				   engine's first result, since it may have to
+				   read the weights from a disk */
 	PASS_S = 2,		/* seconds more, for a pass */
 	PROBE_S = 10,		/* seconds without an event before an engine with
 				   work is asked a question */

@@ -121,7 +121,7 @@ credential(void)
 	if (folder == NULL || folder[0] == '\0')
 		return NULL;
 	path = cli_format("%s/qserve.api-keys", folder);
-	/* what is there and cannot be read is an error, and not no keys */
+	/* if the file exists but cannot be read, read_keys() ends the server */
 	if (lstat(path, &st) == 0 || errno != ENOENT)
 		return path;
 	free(path);

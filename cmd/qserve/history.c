@@ -29,7 +29,7 @@ enum {
 	IDS_MAX = 8 << 20,	/* of all entries; the oldest go */
 	HEAD = 64,		/* bytes of an entry in the file, before ids */
 	FILE_MAX = 64 << 20,	/* bytes: a larger one is written anew */
-	DAMAGES_MAX = 100,	/* at most so many damaged places are skipped */
+	DAMAGES_MAX = 100,	/* damaged places that reading skips, then it ends */
 };
 
 #define MAGIC "qserveid"
@@ -296,7 +296,7 @@ give_up(struct qserve_history *h, const char *why)
 	h->fd = -1;
 }
 
-/* Where the next entry may begin, from at on; n if there is none. */
+/* Find the magic of the next entry at or after at; returns n if none follows. */
 static size_t
 next_magic(const char *s, size_t at, size_t n)
 {

@@ -224,8 +224,8 @@ void cli_progress_bytes(void *started, uint64_t done, uint64_t total);
 /* So many of something else: ", 41.0 tok/s" in the next line. */
 void cli_progress_also(uint64_t done, const char *unit);
 /*
- * For long work, called after start: if stderr is not a terminal, print a line
- * each time that so many seconds have passed, unless -q is given.
+ * For long work: call it after start.  Unless -q is given, it prints a line of
+ * progress every so often where stderr is not a terminal: seconds is the interval.
  */
 void cli_progress_log(double seconds);
 /* End, and wipe the line off the terminal; or end, and leave its last state. */

@@ -113,7 +113,7 @@ tool_drafted(struct qwen_drafter *d, struct qwen_session *s, int32_t id,
 	check(s, qwen_drafter_eval(d, s, id, room, &cli_err));
 }
 
-/* Tokens up to the next checkpoint of the store; if there is none, left. */
+/* Tokens to read before the next checkpoint for the store, or all that are left. */
 static size_t
 to_place(struct part *p, size_t left)
 {

@@ -133,8 +133,8 @@ void tool_eval(struct qwen_session *s, const int32_t *ids, size_t n,
 void tool_progress_start(struct qwen_session *s, size_t n);
 
 /*
- * Note that reading n tokens takes about so many seconds; more, "; ..." or "", is
- * the rest of the sentence.
+ * Print a note with the time that reading n tokens takes, in seconds; more is
+ * appended to the note, as in "; the state will take about 344 MB", or "".
  */
 void tool_tell_reading(uint64_t n, double seconds, const char *more);
 

@@ -4,10 +4,7 @@
 # messages in the middle.  Every request is answered, and finds what the one
 # before it has read.
 . "$TOP/tests/cli/tap.sh"
-if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1; then
-	skip "sessions of coding agents" "no jq or curl"
-	done_testing
-fi
+needs "sessions of coding agents" jq curl
 . "$TOP/tests/cli/qserve.sh"
 serve --template qwen3.6 --no-store --seed 1
 

@@ -31,10 +31,7 @@ model qwen3
 refused 1 "a vocabulary without such tokens" qtok --fim -m "$MODEL" before after
 is "$(sed 's/.*: //' err)" "its vocabulary has no <|fim_prefix|>" "says so"
 QWEN_MODEL=$TOP/demo/demo.gguf
-if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1; then
-	skip "requests" "no jq or curl"
-	done_testing
-fi
+needs "requests" jq curl
 
 # -- qbatch: by hand, and as a request
 jq -nc --arg p "$hand" '{prompt: $p, max_tokens: 12}' >by-hand

@@ -2,10 +2,7 @@
 # qserve: who may ask, and where: keys, names, pages of other sites, unix sockets,
 # sockets that somebody else has opened.
 . "$TOP/tests/cli/tap.sh"
-if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1; then
-	skip "who may ask qserve" "no jq or curl"
-	done_testing
-fi
+needs "who may ask qserve" jq curl
 . "$TOP/tests/cli/qserve.sh"
 # ask PATH CURL-OPTIONS...: status and code of what is answered
 ask() {

@@ -2,10 +2,7 @@
 # qserve: what else can be asked for: prompts with their probabilities, vectors,
 # ranking, tokens, and the forms of other interfaces.
 . "$TOP/tests/cli/tap.sh"
-if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1; then
-	skip "the interfaces of qserve" "no jq or curl"
-	done_testing
-fi
+needs "the interfaces of qserve" jq curl
 . "$TOP/tests/cli/qserve.sh"
 serve --template qwen3.5
 

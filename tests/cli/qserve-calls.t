@@ -2,10 +2,7 @@
 # Calls by a grammar in qserve: they hold to their schemas, in tags as in JSON, and
 # the next turn reads nothing of them again.
 . "$TOP/tests/cli/tap.sh"
-if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1; then
-	skip "calls" "no jq or curl"
-	done_testing
-fi
+needs "calls" jq curl
 . "$TOP/tests/cli/qserve.sh"
 cat >tools.json <<'E'
 [{"type":"function","function":{"name":"look","parameters":{"type":"object",

@@ -2,11 +2,7 @@
 # qserve: clients that leave, stall, dawdle or send garbage, queues that are full,
 # and engines that die are the trouble of those whom they concern.
 . "$TOP/tests/cli/tap.sh"
-if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1 ||
-    ! command -v python3 >/dev/null 2>&1; then
-	skip "qserve and its clients" "no jq, curl or python3"
-	done_testing
-fi
+needs "qserve and its clients" jq curl python3
 . "$TOP/tests/cli/qserve.sh"
 # engines do not guess, on one thread, so that what takes a while does
 # a request that takes a while

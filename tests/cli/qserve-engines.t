@@ -3,11 +3,7 @@
 # answers of a call and on other calls: each client gets the right answer or an error,
 # and the server stays.  faults/relay.py breaks the engines.
 . "$TOP/tests/cli/tap.sh"
-if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1 ||
-    ! command -v python3 >/dev/null 2>&1; then
-	skip "qserve and its engines" "no jq, curl or python3"
-	done_testing
-fi
+needs "qserve and its engines" jq curl python3
 . "$TOP/tests/cli/qserve.sh"
 
 # at N HOW...: an engine breaks so after its N-th event, all kinds of calls being

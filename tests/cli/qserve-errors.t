@@ -4,10 +4,7 @@
 # (chat_models/base.py), pydantic-ai (_model_errors.py) and Codex
 # (codex-api/src/sse/responses.rs).
 . "$TOP/tests/cli/tap.sh"
-if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1; then
-	skip "errors of qserve" "no jq or curl"
-	done_testing
-fi
+needs "errors of qserve" jq curl
 . "$TOP/tests/cli/qserve.sh"
 serve --no-store --template qwen3.6 -t 1
 

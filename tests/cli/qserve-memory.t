@@ -3,10 +3,7 @@
 # thoughts are left out, after edits, after a restart, and where the model spells a
 # text in a way of its own.
 . "$TOP/tests/cli/tap.sh"
-if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1; then
-	skip "what qserve remembers" "no jq or curl"
-	done_testing
-fi
+needs "what qserve remembers" jq curl
 . "$TOP/tests/cli/qserve.sh"
 # say TEXT MORE: the next turn of the conversation in talk (JSON, a list); how many
 # tokens of its prompt were read, and how many were new since the last prompt

@@ -2,10 +2,7 @@
 # qserve: the interfaces of Ollama and of llama.cpp, as their documentation has them,
 # and what else programs ask that know only one kind of server.
 . "$TOP/tests/cli/tap.sh"
-if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1; then
-	skip "the interfaces of Ollama and llama.cpp" "no jq or curl"
-	done_testing
-fi
+needs "the interfaces of Ollama and llama.cpp" jq curl
 . "$TOP/tests/cli/qserve.sh"
 serve --template qwen3.5 --alias gpt-4o --alias bible:18m -v
 

@@ -3,10 +3,7 @@
 # counts, conversations made short.  Names of members and events are those of the
 # types in OpenAI's Python client; tests/cli/clients.py has all of it read by them.
 . "$TOP/tests/cli/tap.sh"
-if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1; then
-	skip "responses" "no jq or curl"
-	done_testing
-fi
+needs "responses" jq curl
 . "$TOP/tests/cli/qserve.sh"
 serve --no-store --template qwen3.6 -t 1
 off='"reasoning":{"effort":"none"}'

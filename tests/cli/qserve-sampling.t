@@ -3,10 +3,7 @@
 # model recommends, seeds that are drawn and told, and the names of llama.cpp,
 # vLLM and Ollama; by qserve and by qbatch alike.
 . "$TOP/tests/cli/tap.sh"
-if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1; then
-	skip "sampling of requests" "no jq or curl"
-	done_testing
-fi
+needs "sampling of requests" jq curl
 . "$TOP/tests/cli/qserve.sh"
 # a model with the recommended settings of a family: temperature 0.7, top-k 20,
 # top-p 0.8 and presence penalty 1.5

@@ -2,10 +2,7 @@
 # qserve: what it answers is what qbatch and the pipeline answer, whole and as
 # events; and the errors have their shapes.
 . "$TOP/tests/cli/tap.sh"
-if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1; then
-	skip "qserve" "no jq or curl"
-	done_testing
-fi
+needs "qserve" jq curl
 . "$TOP/tests/cli/qserve.sh"
 serve --template qwen3.5
 is "$(get /health), $(cat code)" '{"status":"ok"}, 200' "it is up"

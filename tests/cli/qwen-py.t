@@ -27,6 +27,13 @@ py() {
 		text = "And God said,\nLet there be \u5149"
 		def sha(a): return hashlib.sha256(np.ascontiguousarray(a).tobytes()).hexdigest()
 		def show(a): print(*a)
+		def code(f, *a, **k):
+		    try:
+		        f(*a, **k)
+		    except qwen.Error as e:
+		        return e.code
+		    except Exception as e:
+		        return type(e).__name__
 		m = qwen.Model(demo)
 		ids = m.encode(text)
 		EOF
@@ -202,13 +209,6 @@ fi
 
 # -- what goes wrong
 py "errors are exceptions" "5 5 2 1 ValueError KeyError" <<'E'
-def code(f, *a, **k):
-    try:
-        f(*a, **k)
-    except qwen.Error as e:
-        return e.code
-    except Exception as e:
-        return type(e).__name__
 s = m.session()
 print(code(s.eval, [m.n_vocab]), code(s.trace, ids, "blk.99.ffn"), code(qwen.Model, "ids"),
       code(qwen.Model, "/nonexistent"), code(qwen.Model, demo, rope="twice"),
@@ -233,13 +233,6 @@ except OSError as e:
 E
 py "what is no id is an error, and changes nothing" \
     "5 TypeError 0 0 ValueError ValueError 0 True" <<'E'
-def code(f, *a, **k):
-    try:
-        f(*a, **k)
-    except qwen.Error as e:
-        return e.code
-    except Exception as e:
-        return type(e).__name__
 s = m.session()
 print(code(s.eval, [-1]), code(s.eval, [1.5, 2]), code(s.eval, [2**40]), code(m.decode, [2**32]),
       code(s.eval, [[1, 2], [3, 4]]), code(s.eval, []), len(s),

@@ -2,6 +2,7 @@
 #   ok STATUS NAME       passes if STATUS is 0
 #   is GOT WANT NAME     passes if the two strings are equal
 #   skip NAME WHY        counts as passed
+#   needs NAME TOOL...   ends the test, with NAME skipped, if a TOOL is missing
 #   refused STATUS NAME COMMAND...
 #                        passes if the command exits with STATUS, prints
 #                        nothing on stdout (kept in out) and, on stderr (err),
@@ -36,6 +37,17 @@ is() {
 skip() {
 	tap_n=$((tap_n + 1))
 	printf 'ok %d - %s # SKIP %s\n' "$tap_n" "$1" "$2"
+}
+
+needs() {
+	tap_name=$1
+	shift
+	for tap_tool; do
+		if ! command -v "$tap_tool" >/dev/null 2>&1; then
+			skip "$tap_name" "no $tap_tool"
+			done_testing
+		fi
+	done
 }
 
 refused() {

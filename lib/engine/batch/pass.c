@@ -197,7 +197,7 @@ make_room(struct qwen_work *w, const struct qwen_err *why)
 	qwen_task_end(w, w->active[0], QWEN_JOB_FAILED, &err);
 }
 
-/* Tokens read now, which the job is told, and tokens read before. */
+/* Count the prompt tokens of this pass, and report them to the job. */
 static void
 count(struct qwen_work *w, const struct qwen_part *p,
     const struct qwen_task *t)

@@ -317,7 +317,7 @@ count(const struct chat_use *c, const char *key)
 	if (v != NULL && v->type == CHAT_INT && v->u.i > 0 &&
 	    v->u.i <= CHAT_RANGE_MAX)
 		return v->u.i;
-	chat_refuse(c, "a number of items that is none above 0");
+	chat_refuse(c, "the number of items is not a positive integer");
 	return 1;
 }
 

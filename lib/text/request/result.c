@@ -177,7 +177,7 @@ read_cut(yyjson_val *root)
 	    QWEN_CUT_NONE;
 }
 
-/* A copy of a text of the run, or NULL where there is none. */
+/* Copy a string field of the "run" object; NULL if the field is missing. */
 static char *
 copy_text(struct qwen_refusal *no, yyjson_val *run, const char *key)
 {

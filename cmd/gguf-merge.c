@@ -58,9 +58,9 @@ merge(const char *in, struct opts *o)
 	const char *s;
 	size_t i;
 
-	if (o->imatrix != NULL) {
-		cli_must(o->imatrix, qwen_imatrix_open(&m, o->imatrix, &cli_err));
-	}
+	if (o->imatrix != NULL)
+		cli_must(o->imatrix,
+		    qwen_imatrix_open(&m, o->imatrix, &cli_err));
 	o->q.imatrix = m;
 	o->q.imatrix_name = o->imatrix;
 	o->q.adapters = tool_lora.v;

@@ -134,9 +134,9 @@ quantize(const char *in, struct opts *o)
 
 	if (o->types != NULL)
 		o->q.types = types = cli_read_file(o->types, 1 << 20, &n);
-	if (o->imatrix != NULL) {
-		cli_must(o->imatrix, qwen_imatrix_open(&m, o->imatrix, &cli_err));
-	}
+	if (o->imatrix != NULL)
+		cli_must(o->imatrix,
+		    qwen_imatrix_open(&m, o->imatrix, &cli_err));
 	if (o->calibration != NULL)
 		o->q.calibration = ids = read_text(o->calibration, g,
 		    &o->q.n_calibration);

@@ -170,12 +170,17 @@ generate(struct chat *c, struct qwen_reply *r)
 	return end;
 }
 
+/* The end of a message on a full context: the commands that make room, which
+ * a single question cannot have. */
+static const char *
+see_also(void)
+{
+	return qchat_opt.question != NULL ? "" : "; see /undo and /reset";
+}
+
 static void
 tell_end(const struct chat *c, enum end end)
 {
-	const char *see = qchat_opt.question != NULL ? "" :
-	    "; see /undo and /reset";
-
 	if (end == CUT_BY_COUNT)
 		cli_note("the answer is cut after %s (-n)%s",
 		    cli_count((uint64_t)qchat_opt.n, "token"),
@@ -185,10 +190,10 @@ tell_end(const struct chat *c, enum end end)
 		    "(--stop-repeat)");
 	if (end == CUT_BY_CONTEXT && c->n_ctx < qwen_model_n_ctx(c->model))
 		warn("the answer is cut: there is memory for %zu tokens "
-		    "(--mem)%s", c->n_ctx, see);
+		    "(--mem)%s", c->n_ctx, see_also());
 	else if (end == CUT_BY_CONTEXT)
 		warn("the answer is cut: the model's context of %zu tokens is "
-		    "full%s", qwen_model_n_ctx(c->model), see);
+		    "full%s", qwen_model_n_ctx(c->model), see_also());
 }
 
 /* The reply as the next message. */
@@ -252,17 +257,15 @@ static void
 tell_too_long(const struct chat *c, size_t n)
 {
 	size_t most = qwen_model_n_ctx(c->model);
-	const char *see = qchat_opt.question != NULL ? "" :
-	    "; see /undo and /reset";
 
 	if (n >= most)
 		warn("the conversation has %zu tokens, the model's context "
-		    "%zu%s", n, most, see);
+		    "%zu%s", n, most, see_also());
 	else
 		warn("the conversation has %zu tokens, which take %.1f MiB "
 		    "of memory, and %.1f are there for it (--mem)%s", n,
 		    (double)qwen_cache_need(c->model, n + 1) / 0x1p20,
-		    (double)qchat_opt.mem / 0x1p20, see);
+		    (double)qchat_opt.mem / 0x1p20, see_also());
 }
 
 /* -1: the message is not answered; perhaps after a warning. */

@@ -25,7 +25,6 @@ enum {
 	FIRST_STALLS = 10,	/* multiple of --stall: the longest wait for an
 				   engine's first result, since it may have to
 				   read the weights from a disk */
-	PASS_S = 2,		/* seconds more, for a pass */
 	PROBE_S = 10,		/* seconds without an event before an engine with
 				   work is asked a question */
 };
@@ -267,14 +266,14 @@ qserve_engine_owes(const struct qserve_engine *e, double now)
 static double
 stall_s(const struct qserve_engine *e)
 {
-	return PASS_S + (double)e->server->stall_s *
+	return QSERVE_PASS_S + (double)e->server->stall_s *
 	    (e->computed ? 1 : FIRST_STALLS);
 }
 
 int
 qserve_engine_is_stuck(const struct qserve_engine *e, double now)
 {
-	return qserve_engine_owes(e, now) > PASS_S + stall_s(e) / 4;
+	return qserve_engine_owes(e, now) > QSERVE_PASS_S + stall_s(e) / 4;
 }
 
 void

@@ -15,7 +15,6 @@ enum {
 				   given to another */
 	REST_MAX = 4096,	/* bytes of a request beside its arrays and
 				   texts */
-	PASS_S = 2,		/* seconds that a pass may take */
 };
 
 /* ------------------------------------------------------------------- slots */
@@ -109,7 +108,7 @@ detach(struct qserve_job *j)
 static int
 owes_long(const struct qserve_engine *e)
 {
-	return qserve_engine_owes(e, cli_now()) > PASS_S;
+	return qserve_engine_owes(e, cli_now()) > QSERVE_PASS_S;
 }
 
 /*

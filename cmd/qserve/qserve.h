@@ -392,9 +392,12 @@ int qserve_engine_is_silent(const struct qserve_engine *e);
 void qserve_engine_read(struct qserve_engine *e);
 void qserve_engine_write(struct qserve_engine *e);
 
+/* Seconds that one pass of an engine may take before its answer is late. */
+enum { QSERVE_PASS_S = 2 };
+
 /*
- * The seconds for which the engine has owed an answer to a question, which engines
- * answer between two passes; and whether that is so long that it seems stuck.
+ * The seconds for which the engine has owed an answer to a question, which
+ * engines answer between two passes; and whether that is so long that it seems stuck.
  */
 double qserve_engine_owes(const struct qserve_engine *e, double now);
 int qserve_engine_is_stuck(const struct qserve_engine *e, double now);

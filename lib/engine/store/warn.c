@@ -58,7 +58,8 @@ qwen_store_open_sized(size_t size, struct qwen_store **out,
 	if (o->dir[0] == '\0')
 		return qwen_fail(err, QWEN_ERANGE,
 		    "the prefix store has no name");
-	if ((st = qwen_alloc(1, sizeof *st)) == NULL || (st->dir = strdup(o->dir)) == NULL) {
+	if ((st = qwen_alloc(1, sizeof *st)) == NULL ||
+	    (st->dir = strdup(o->dir)) == NULL) {
 		free(st);
 		return qwen_oom(err);
 	}

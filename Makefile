@@ -50,10 +50,13 @@ SANITIZED = $(findstring -fsanitize,$(CFLAGS))
 HARDEN = $(if $(SANITIZED),,-fstack-protector-strong $(if $(filter \
 	-O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
 HARDEN_LD = $(if $(SANITIZED),,-Wl,-z,relro,-z,now)
+# A tool has the functions that it calls, and not all of the files that these are in.
+SECTIONS = -ffunction-sections
+SECTIONS_LD = -Wl,--gc-sections
 # Numerics are a contract (man/qwen-numerics.7): no contraction, no fast-math.
 ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -fPIC \
 	-ffp-contract=off -fno-math-errno -pthread $(WARN) -Ilib $(INC_YYJSON) \
-	-I$(B) $(HARDEN) $(CPPFLAGS) $(CFLAGS)
+	-I$(B) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(SECTIONS)
 # What libqwen needs; libqwentext needs that, and JSON.
 LIBS_QWEN = -lcbor -lzstd -lxxhash -lm -pthread
 ifeq ($(YYJSON),system)
@@ -89,6 +92,7 @@ MAP = echo 'LIB$1 { global:'; sed 's/$$/;/' $@.public; echo 'local: *; };'; \
 ifneq ($(findstring -darwin,$(MACHINE)),)
 ALL_CFLAGS += -D_DARWIN_C_SOURCE
 HARDEN_LD =
+SECTIONS_LD = -Wl,-dead_strip
 SHARED = -dynamiclib -Wl,-install_name,$(LIBDIR)/lib$*.so.$(SOVERSION) \
 	-Wl,-exported_symbols_list,$(B)/$*.map
 MAP = sed 's/^/_/' $@.public $@.private
@@ -113,6 +117,7 @@ ENGINE_SRC := $(sort $(wildcard lib/engine/*/*.c) $(KERN) $(SAMP))
 TEXT_SRC := $(sort $(wildcard lib/text/*/*.c))
 SYNTH_SRC := $(sort $(wildcard lib/synth/*.c))
 HUB_SRC := $(sort $(wildcard lib/hub/*.c))
+MODELS_SRC := $(sort $(wildcard lib/models/*.c))
 QUANTIZE_SRC := $(sort $(wildcard lib/quantize/*.c lib/quantize/generic/*.c \
 	lib/quantize/$(ISA_DIR)/*.c))
 ifeq ($(YYJSON),system)
@@ -124,6 +129,7 @@ ENGINE_SRC := $(filter-out lib/engine/state/% lib/engine/store/% \
 	lib/engine/batch/%,$(ENGINE_SRC))
 TEXT_SRC :=
 HUB_SRC :=
+MODELS_SRC :=
 endif
 CLI_SRC := $(sort $(wildcard lib/cli/*.c lib/tool/*.c))
 # A tool is cmd/NAME.c, with the files of cmd/NAME/ where there are any.
@@ -137,6 +143,7 @@ QWEN_OBJ := $(patsubst %.c,$(B)/%.o,$(GROUND_SRC) $(ENGINE_SRC))
 TEXT_OBJ := $(TEXT_SRC:%.c=$(B)/%.o)
 SYNTH_OBJ := $(SYNTH_SRC:%.c=$(B)/%.o)
 HUB_OBJ := $(HUB_SRC:%.c=$(B)/%.o)
+MODELS_OBJ := $(MODELS_SRC:%.c=$(B)/%.o)
 QUANTIZE_OBJ := $(sort $(QUANTIZE_SRC:%.c=$(B)/%.o))
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 REF_OBJ := $(REF_SRC:%.c=$(B)/%.o)
@@ -156,7 +163,8 @@ FAULTS := $(if $(findstring -linux-gnu,$(MACHINE)),$(addprefix \
 
 # Those that are installed; all, in the order in which they use each other.
 WINGS = qwen qwentext
-ARCHIVES = $(addprefix $(B)/,libcli.a libsynth.a libhub.a libquantize.a libqwentext.a libqwen.a)
+ARCHIVES = $(addprefix $(B)/,libcli.a libsynth.a libhub.a libquantize.a \
+	libmodels.a libqwentext.a libqwen.a)
 
 all: $(TOOLS) $(foreach l,$(WINGS),$(B)/lib$l.a $(B)/lib$l.so \
 	$(B)/lib$l.so.$(SOVERSION))
@@ -165,7 +173,7 @@ PARTS = $(patsubst %.c,$(B)/%.o,$(filter cmd/$1/%,$(PART_SRC)))
 .SECONDEXPANSION:
 $(TOOLS): $(BIN)/%: $(B)/cmd/%.o $$(call PARTS,$$*) $(ARCHIVES)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(SECTIONS_LD) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # libcurl is only loaded when a server is asked, see qbench/url_http.c.
 $(BIN)/qbench: LIBS += -ldl
@@ -179,6 +187,7 @@ $(B)/libqwen.a: $(QWEN_OBJ)
 $(B)/libqwentext.a: $(TEXT_OBJ)
 $(B)/libsynth.a: $(SYNTH_OBJ)
 $(B)/libhub.a: $(HUB_OBJ)
+$(B)/libmodels.a: $(MODELS_OBJ)
 $(B)/libquantize.a: $(QUANTIZE_OBJ)
 $(B)/libcli.a: $(CLI_OBJ)
 $(B)/libref.a: $(REF_OBJ)
@@ -299,7 +308,7 @@ $(B)/tests/unit/fuzz_seeds: $(B)/libfuzz.a
 BENCHES := $(addprefix $(B)/tests/bench/,state pool)
 $(TESTS) $(BENCHES): $(B)/%: $(B)/%.o \
 		$(B)/libref.a $(B)/libmodelled.a $(ARCHIVES)
-	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(LDFLAGS) -o $@ $< \
+	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(SECTIONS_LD) $(LDFLAGS) -o $@ $< \
 		$(filter %/libfuzz.a %_avx512vnni.o,$^) \
 		$(B)/libref.a $(B)/libmodelled.a $(ARCHIVES) $(LIBS)
 
@@ -339,7 +348,7 @@ $(B)/tests/faults/inject: tests/faults/inject.c tests/faults/run.c \
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g $(WARN) -o $@ $(filter %.c,$^)
 $(SOAK): $(B)/tests/faults/soak.o $(ARCHIVES)
-	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(SECTIONS_LD) $(LDFLAGS) -o $@ $^ $(LIBS)
 HAMMER = $(sort $(wildcard tests/faults/hammer*.c)) tests/faults/run.c $(MUTATE_SRC)
 $(B)/tests/faults/hammer: $(HAMMER) tests/faults/run.h tests/faults/hammer.h \
 		tests/fuzz/mutate.h tests/tree.h
@@ -534,6 +543,6 @@ clean:
 	uninstall FORCE
 FORCE:
 
--include $(QWEN_OBJ:.o=.d) $(TEXT_OBJ:.o=.d) $(SYNTH_OBJ:.o=.d) $(HUB_OBJ:.o=.d) $(QUANTIZE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
+-include $(QWEN_OBJ:.o=.d) $(TEXT_OBJ:.o=.d) $(SYNTH_OBJ:.o=.d) $(HUB_OBJ:.o=.d) $(MODELS_OBJ:.o=.d) $(QUANTIZE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
 	$(PART_SRC:%.c=$(B)/%.d) $(REF_OBJ:.o=.d) $(TEST_SRC:%.c=$(B)/%.d) \
 	$(FUZZ_OBJ:.o=.d) $(MUTATE_OBJ:.o=.d) $(MODEL_OBJ:.o=.d)

@@ -18,7 +18,7 @@ int inspect_full;
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("options:"),
-	CLI_OPT_MODEL(&opt.model),
+	TOOL_OPT_MODEL(&opt.model),
 	CLI_FLAG(0, "full", &inspect_full, "long strings and arrays whole"),
 	CLI_SET(0, "json", &opt.mode, JSON, "print JSON, always whole"),
 	CLI_SET(0, "check", &opt.mode, CHECK,
@@ -184,7 +184,7 @@ check_options(void)
 		    "--values exclude each other, except --plan --json");
 	if (one != GRAPH && opt.dot)
 		cli_usage("--dot goes with --graph");
-	if (one != PLAN && (opt.plan.context || opt.plan.sequences ||
+	if (one != PLAN && (cli_given(&opt.plan.context) || opt.plan.sequences ||
 	    opt.plan.batch || cli_given(&opt.plan.n_threads) ||
 	    cli_given(&opt.plan.keep.every) || opt.plan.numerics))
 		cli_usage("-c, --sequences, --checkpoint-every, --batch, -t "
@@ -206,13 +206,14 @@ main(int argc, char *argv[])
 	if (opt.mode == DIFF) {
 		if (n != 2 || opt.model != NULL)
 			cli_usage("--diff takes two files");
-		return diff(argv[1], argv[2]);
+		return diff(tool_model_find(argv[1]),
+		    tool_model_find(argv[2]));
 	}
 	if (n > 0 && opt.model != NULL)
 		cli_usage("-m and a file exclude each other");
 	if (n > 1)
 		cli_usage("unexpected argument: %s", argv[2]);
-	path = n > 0 ? argv[1] : tool_model_path(opt.model);
+	path = n > 0 ? tool_model_find(argv[1]) : tool_model_path(opt.model);
 	if (opt.mode & PLAN) {
 		inspect_plan(path, &opt.plan, opt.mode & JSON);
 		return cli_finish();

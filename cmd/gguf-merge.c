@@ -13,7 +13,7 @@ static struct opts {
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("options:"),
-	CLI_OPT_MODEL(&opt.model),
+	TOOL_OPT_MODEL(&opt.model),
 	TOOL_OPT_LORA,
 	CLI_STD('o', "output", "file", &opt.out, "output",
 	    "write there, not to stdout"),

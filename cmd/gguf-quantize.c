@@ -181,6 +181,6 @@ main(int argc, char *argv[])
 		    cli_err.msg);
 	if (opt.out == NULL && isatty(STDOUT_FILENO))
 		die("not writing a model to a terminal; give -o file");
-	quantize(argv[1], &opt);
+	quantize(tool_model_find(argv[1]), &opt);
 	return cli_finish();
 }

@@ -88,7 +88,7 @@ parse_shard(const struct cli_opt *o, const char *s)
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("requests and results:"),
-	CLI_OPT_MODEL(&run.batch.work.path),
+	TOOL_OPT_MODEL(&run.batch.work.path),
 	CLI_STD('o', "output", "results", &opt.output, "output",
 	    "write the results here, not to stdout"),
 	CLI_FLAG(0, "resume", &opt.resume,

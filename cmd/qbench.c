@@ -110,7 +110,7 @@ parse_drafts(const struct cli_opt *o, const char *s)
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("what is measured (lists with commas: each in turn):"),
-	CLI_OPT_MODEL(&qbench_opt.model),
+	TOOL_OPT_MODEL(&qbench_opt.model),
 	QBENCH_LIST('p', "prompt", "tokens", &qbench_opt.prompt, 0, MAX_TOKENS,
 	    "read so many tokens; 512 by default; a list"),
 	QBENCH_LIST('n', "count", "count", &qbench_opt.count, 0, MAX_TOKENS,

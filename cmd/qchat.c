@@ -18,7 +18,7 @@ static struct chat chat = { .draft = { .mode = QWEN_DRAFT_AUTO } };
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("the conversation:"),
-	CLI_OPT_MODEL(&qchat_opt.model),
+	TOOL_OPT_MODEL(&qchat_opt.model),
 	CLI_OPT_TEMPLATE(&qchat_opt.template),
 	TOOL_OPT_BOS,
 	TOOL_OPT_SYSTEMS(&qchat_opt.systems),

@@ -51,7 +51,7 @@ static struct run run = { .draft = { .mode = QWEN_DRAFT_AUTO } };
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("states and tokens:"),
-	CLI_OPT_MODEL(&opt.model),
+	TOOL_OPT_MODEL(&opt.model),
 	CLI_STD('s', "state", "state", &run.in.state, "inout",
 	    "go on from the state in this file"),
 	CLI_FILE('o', "output", "state", &opt.output, "output",

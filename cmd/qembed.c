@@ -47,7 +47,7 @@ static struct run {
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("what goes in:"),
-	CLI_OPT_MODEL(&run.work.path),
+	TOOL_OPT_MODEL(&run.work.path),
 	CLI_TEXT(0, "instruct", "task", &run.how.instruct,
 	    "texts are queries: put this instruction before each"),
 	CLI_FLAG(0, "requests", &opt.requests,

@@ -24,7 +24,7 @@ static const struct cli_opt options[] = {
 	    "drop a client that reads nothing for so long; 30 by default"),
 
 	CLI_GROUP("how it runs:"),
-	CLI_OPT_MODEL(&engine.work.path),
+	TOOL_OPT_MODEL(&engine.work.path),
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 	TOOL_OPT_TURNS(&engine.work),
 	TOOL_OPT_WORK(&engine.work),

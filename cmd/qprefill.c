@@ -64,7 +64,7 @@ parse_positions(const struct cli_opt *o, const char *s)
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("tokens and states:"),
-	CLI_OPT_MODEL(&opt.model),
+	TOOL_OPT_MODEL(&opt.model),
 	CLI_STD('s', "state", "state", &intake.state, "inout",
 	    "go on from the state in this file"),
 	CLI_STD('o', "output", "state", &opt.output, "output",

@@ -54,7 +54,7 @@ static struct run {
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("what goes in:"),
-	CLI_OPT_MODEL(&run.work.path),
+	TOOL_OPT_MODEL(&run.work.path),
 	CLI_TEXT(0, "instruct", "task", &opt.instruct,
 	    "what a document must be good for, not the model's words"),
 	CLI_FLAG(0, "requests", &opt.requests,

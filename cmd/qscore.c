@@ -37,7 +37,7 @@ static struct run run = {
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("what is scored:"),
-	CLI_OPT_MODEL(&run.score.work.path),
+	TOOL_OPT_MODEL(&run.score.work.path),
 	CLI_FLAG(0, "requests", &opt.requests,
 	    "lines of JSON, a request each; results likewise"),
 	TOOL_OPT_STRICT(&run.unknown.strict),

@@ -104,8 +104,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_STRICT(&server.unknown.strict),
 
 	CLI_GROUP("what is generated:"),
-	CLI_FILE('m', "model", "model", &server.model_path, "file gguf",
-	    "use this GGUF file, or Hugging Face folder"),
+	TOOL_OPT_MODEL(&server.model_path),
 	CLI_TEXT(0, "name", "name", &server.name,
 	    "what the model is called; the name of its file by default"),
 	CLI_LIST(0, "alias", "name", &server.aliases, NULL,

@@ -20,7 +20,7 @@ add_part(const struct cli_opt *row, const char *arg)
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("texts:"),
-	CLI_OPT_MODEL(&opt.model),
+	TOOL_OPT_MODEL(&opt.model),
 	CLI_FLAG('d', "decode", &opt.decode, "tokens to text"),
 	CLI_FLAG('c', "number", &opt.count,
 	    "count the tokens; with -d, those that are read"),

@@ -26,14 +26,13 @@ static void
 show_model(const struct chat *c)
 {
 	const struct qwen_gguf *g = qwen_model_gguf(c->model);
-	const char *path = qwen_gguf_path(g, 0), *slash = strrchr(path, '/');
+	const char *path = tool_model_name(qwen_gguf_path(g, 0));
 	struct qwen_str name, arch = { "", 0 };
 	uint64_t bytes = 0;
 	unsigned i;
 
 	if (qwen_gguf_get_str(g, "general.name", &name, NULL) <= 0)
-		name = (struct qwen_str){ slash != NULL ? slash + 1 : path,
-		    strlen(slash != NULL ? slash + 1 : path) };
+		name = (struct qwen_str){ path, strlen(path) };
 	qwen_gguf_get_str(g, "general.architecture", &arch, NULL);
 	for (i = 0; i < qwen_gguf_n_shards(g); i++)
 		bytes += qwen_gguf_file_bytes(g, i);

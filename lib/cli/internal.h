@@ -7,6 +7,7 @@
 
 extern const char *cli_name;	/* of the tool */
 extern int cli_status;		/* what cli_finish returns */
+extern const char *cli_default_from;	/* of cli_default(), which is under way */
 
 /* The name is what messages begin with; the standard descriptors are open. */
 void cli_start(const char *name);

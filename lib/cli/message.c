@@ -26,7 +26,9 @@ message(const char *fmt, va_list ap, const char *more)
 	qwen_utf8_mask(buf);
 	cli_progress_wipe();
 	/* one call, so that lines of a pipeline's tools do not mix */
-	fprintf(stderr, "%s: %s%s\n", cli_name, buf, more);
+	fprintf(stderr, "%s: %s%s%s%s\n", cli_name, cli_default_from != NULL ?
+	    cli_default_from : "", cli_default_from != NULL ? ": " : "", buf,
+	    more);
 }
 
 void
@@ -35,12 +37,13 @@ cli_exit(int status, const char *fmt, ...)
 	char see[64] = "";
 	va_list ap;
 
-	if (status == 2)
+	if (status == 2 && cli_default_from == NULL)
 		snprintf(see, sizeof see, "; see %s --help", cli_name);
 	va_start(ap, fmt);
 	message(fmt, ap, see);
 	va_end(ap);
-	exit(status);
+	/* what a file has wrong is no wrong command line */
+	exit(cli_default_from != NULL ? 1 : status);
 }
 
 void

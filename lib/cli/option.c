@@ -211,6 +211,29 @@ set(size_t i, const char *arg)
 	cli_set(spec.row[i], arg);
 }
 
+const char *cli_default_from;
+
+void
+cli_default(const char *from, const char *name, size_t n, const char *arg)
+{
+	const struct cli_opt *o;
+	size_t i, k;
+
+	for (i = 0; i < spec.n; i++) {
+		o = spec.row[i];
+		if (n == 1 ? o->letter != name[0] : o->name == NULL ||
+		    strncmp(o->name, name, n) != 0 || o->name[n] != '\0')
+			continue;
+		for (k = 0; k < spec.n_given && spec.given[k].row != o; k++)
+			;
+		if (k < spec.n_given)
+			continue;
+		cli_default_from = from;
+		cli_set(o, arg);
+		cli_default_from = NULL;
+	}
+}
+
 /* ------------------------------------------------------------------ the words */
 
 static void __attribute__((noreturn))
@@ -315,6 +338,7 @@ int
 cli_begin(const struct cli_tool *t, int argc, char *argv[])
 {
 	int posix = getenv("POSIXLY_CORRECT") != NULL, stop = 0, i = 1, n = 0;
+	size_t k;
 
 	cli_start(t->name);
 	spec.tool = t;
@@ -338,6 +362,10 @@ cli_begin(const struct cli_tool *t, int argc, char *argv[])
 		argv[n + 1] = NULL;
 	if (t->max >= 0 && n > t->max)
 		cli_usage("unexpected argument: %s", argv[t->max + 1]);
+	for (k = 0; k < spec.n; k++) {
+		if (spec.row[k]->ready != NULL)
+			spec.row[k]->ready(spec.row[k]);
+	}
 	cli_inputs(t, argv + 1);
 	return n;
 }

@@ -50,6 +50,8 @@ struct cli_opt {
 	double		 low, high;
 	void		(*call)(const struct cli_opt *o, const char *arg);
 	const struct cli_opt *(*rows)(void *to);
+	/* called once the whole command line is read; or NULL */
+	void		(*ready)(const struct cli_opt *o);
 };
 
 struct cli_list {
@@ -90,9 +92,6 @@ struct cli_list {
 	{ CLI_ROW(CALL, l, n, a, p, h), .call = (f), .completes = (comp) }
 
 /* What means the same in every tool that has it. */
-#define CLI_OPT_MODEL(p) \
-	CLI_FILE('m', "model", "model", p, "file gguf", \
-	"use this GGUF file, or Hugging Face folder")
 #define CLI_OPT_THREADS(p) \
 	CLI_INT('t', "threads", "threads", p, 0, 1024, \
 	    "so many threads; 0, the default: one a processor or core")
@@ -143,6 +142,14 @@ int cli_begin(const struct cli_tool *t, int argc, char *argv[]);
  * that are not the tool's own.  Exits if that is wrong.
  */
 void cli_set(const struct cli_opt *o, const char *arg);
+
+/*
+ * Set an option by its long name or its letter, n bytes, unless the command line has it
+ * or the tool lacks it: for defaults that are known when the command line is read.
+ * cli_given() does not count it.  from says where the default is from, in errors,
+ * which then exit with 1.
+ */
+void cli_default(const char *from, const char *name, size_t n, const char *arg);
 
 /* How often an option with this target was given. */
 int cli_given(const void *to);

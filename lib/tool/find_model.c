@@ -117,9 +117,9 @@ tool_model_path_stream(const char *opt)
 	const char *path;
 
 	if (opt != NULL)
-		return opt;
+		return tool_model_find(opt);
 	if ((path = getenv("QWEN_MODEL")) != NULL && path[0] != '\0')
-		return path;
+		return tool_model_find(path);
 	if ((path = find_demo()) != NULL) {
 		demo_unasked = 1;
 		return path;

@@ -106,6 +106,19 @@ set_from(const struct cli_opt *row, const char *arg)
 	    arg);
 }
 
+static int
+is_sampling(const char *name, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < qwen_sample_n_opts(); i++) {
+		if (strncmp(qwen_sample_opt(i)->name, name, n) == 0 &&
+		    qwen_sample_opt(i)->name[n] == '\0')
+			return 1;
+	}
+	return 0;
+}
+
 const struct cli_opt *
 tool_sampling_rows(void *to)
 {
@@ -113,6 +126,7 @@ tool_sampling_rows(void *to)
 	size_t n = qwen_sample_n_opts(), i;
 	const struct qwen_sample_opt *o;
 
+	tool_is_sampling = is_sampling;
 	cli_must(NULL, qwen_sampler_new(to, &cli_err));
 	if (rows == NULL)
 		rows = cli_got(calloc(n + 3, sizeof *rows));

@@ -6,14 +6,6 @@
 
 #include "tool/service.h"
 
-static const char *
-base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash == NULL ? path : slash + 1;
-}
-
 /* By name, from a file, or the model's own, which it may not have. */
 static void
 open_template(struct tool_service *t)
@@ -100,7 +92,7 @@ tool_service_open(struct tool_service *t, const struct qwen_gguf *g,
 	t->gguf = g;
 	t->header = h;
 	s->n_vocab = h->n_vocab;
-	s->model = base_name(qwen_gguf_path(g, 0));
+	s->model = tool_model_name(qwen_gguf_path(g, 0));
 	s->min = (size_t)qwen_sampler_number(t->sampler, "min-tokens");
 	s->grammars = &t->grammars;
 	s->sample_opt = qwen_sample_opt;

@@ -14,6 +14,13 @@
 
 /* ----------------------------------------------------------- rows of options */
 
+/* A const char *, for tool_model_path(); options of an alias are set. */
+#define TOOL_OPT_MODEL(p) TOOL_OPT_MODEL_ROW(p, \
+	"this model: a GGUF file, Hugging Face folder, or name")
+#define TOOL_OPT_MODEL_ROW(p, h) \
+	{ CLI_ROW(TEXT, 'm', "model", "model", CLI_P(const char *, p), h), \
+	  .completes = "file gguf", .ready = tool_model_ready }
+
 #define TOOL_OPT_NUMERICS(p) \
 	CLI_CALL(0, "numerics", "version", CLI_P(unsigned, p), \
 	    tool_numerics_parse, "words 1 3 4", \
@@ -147,8 +154,9 @@
 /* ---------------------------------------------------------------- the model */
 
 /*
- * The file to use: opt (what -m gave) if not NULL, else $QWEN_MODEL, else the
- * demo model that belongs to this executable.  Exits 1 if there is none.
+ * The path of the model to use: of opt (what -m gave) if not NULL, else of
+ * $QWEN_MODEL, as tool_model_find() has it; else the demo model that belongs to this
+ * executable.  Exits 1 if there is none.
  */
 const char *tool_model_path(const char *opt);
 
@@ -160,6 +168,42 @@ const char *tool_model_path(const char *opt);
  */
 const char *tool_model_path_stream(const char *opt);
 void tool_demo_said(int said);
+
+/*
+ * The path of what -m or an operand names: a path that is there, else what an alias
+ * stands for, else a model in one of tool_model_places().  Dies where there is none, and
+ * where more than one is meant.  No network is used.
+ */
+const char *tool_model_find(const char *given);
+
+/* The name by which tool_model_find() found a path, or the file's name. */
+const char *tool_model_name(const char *path);
+
+/*
+ * Whether an option is one of sampling.  The rows of sampling set it, which tools that
+ * do not sample need not link.
+ */
+typedef int tool_is_sampling_fn(const char *name, size_t n);
+extern tool_is_sampling_fn *tool_is_sampling;
+
+/* If the model is an alias, set the options of its line. */
+void tool_model_ready(const struct cli_opt *o);
+
+/* Where this user's models are, by the environment. */
+struct qwen_places;
+const struct qwen_places *tool_model_places(void);
+
+/* The first place to put models of each kind; NULL without a home. */
+const char *tool_hub_cache(void);
+const char *tool_modelscope_cache(void);
+const char *tool_ollama_models(void);
+
+/* What an alias stands for; the name itself if it is none. */
+const char *tool_alias(const char *name);
+
+/* All aliases, and the file that they are from, which need not be there. */
+struct qwen_aliases;
+const struct qwen_aliases *tool_aliases(const char **file);
 
 /*
  * A program of that name in the folder of this one, or the name if there is

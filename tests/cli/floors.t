@@ -34,6 +34,7 @@ text/embed base gguf text/token
 text/request base text/token text/embed text/chat text/grammar text/schema text/json text/yyjson
 synth base gguf
 hub base gguf text/json text/yyjson
+models base text/json text/yyjson
 quantize base gguf engine/quant engine/kernel engine/model
 cli base
 EOT
@@ -76,7 +77,8 @@ sed 's/^/# /' other >&2
 # -- the tools, and what they share, use what the headers show, requests, and
 # what grows
 {
-	nm -P -g "$B/libsynth.a" "$B/libhub.a" "$B/libquantize.a"
+	nm -P -g "$B/libsynth.a" "$B/libhub.a" "$B/libquantize.a" \
+	    "$B/libmodels.a"
 	cat "$B/qwen.map.public" "$B/qwentext.map.public"
 	sed -n 's/^[^[:space:]*/].*\(qwen_[a-z0-9_]*\)(.*/\1/p' \
 	    "$TOP/lib/base/cgroup.h" "$TOP/lib/base/draft.h" "$TOP/lib/base/mem.h" "$TOP/lib/base/text.h" "$TOP/lib/base/utf8.h" \

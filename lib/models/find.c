@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: ISC */
+/* find.c - the places where models are, in the order in which they are asked. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "models/place.h"
+
+enum { N_PLACES = 6 };
+
+struct row {
+	const struct qwen_place	*place;
+	const char *const	*folder;	/* of QWEN_PLACES_MAX */
+};
+
+static void
+list(struct row row[N_PLACES], const struct qwen_places *p)
+{
+	const struct row rows[N_PLACES] = {
+		{ &qwen_place_own, p->own },
+		{ &qwen_place_hf, p->hf },
+		{ &qwen_place_ms, p->ms },
+		{ &qwen_place_ollama, p->ollama },
+		{ &qwen_place_lmstudio, p->lmstudio },
+		{ &qwen_place_llama, p->llama },
+	};
+
+	memcpy(row, rows, sizeof rows);
+}
+
+static int
+find(struct qwen_founds *out, const struct qwen_places *places,
+    const struct qwen_name *name, struct qwen_err *err)
+{
+	struct row row[N_PLACES];
+	int i, k;
+
+	list(row, places);
+	for (i = 0; i < N_PLACES; i++) {
+		for (k = 0; k < QWEN_PLACES_MAX && out->n == 0; k++) {
+			if (row[i].folder[k] != NULL && row[i].place->find(out,
+			    row[i].folder[k], name, err) < 0)
+				return -1;
+		}
+	}
+	return 0;
+}
+
+int
+qwen_models_find(struct qwen_founds *out, const struct qwen_places *places,
+    const struct qwen_name *name, struct qwen_err *err)
+{
+	struct qwen_name ollama = { .kind = QWEN_NAME_OLLAMA,
+	    .text = name->text, .org = (char []){ "library" },
+	    .repo = name->repo, .rev = (char []){ "latest" },
+	    .host = (char []){ "registry.ollama.ai" } };
+	int rc;
+
+	memset(out, 0, sizeof *out);
+	rc = find(out, places, name, err);
+	/* Ollama's "qwen3" is "qwen3:latest" */
+	if (rc == 0 && out->n == 0 && name->kind == QWEN_NAME_STEM)
+		rc = find(out, places, &ollama, err);
+	if (rc < 0)
+		qwen_founds_fini(out);
+	return rc;
+}
+
+/* What has the name of one before it is found by its path alone. */
+static int
+name_apart(struct qwen_founds *f, struct qwen_err *err)
+{
+	size_t i, k;
+	char *path;
+
+	for (i = 1; i < f->n; i++) {
+		for (k = 0; k < i && strcmp(f->v[k].name, f->v[i].name) != 0;
+		    k++)
+			;
+		if (k == i)
+			continue;
+		if ((path = strdup(f->v[i].path)) == NULL)
+			return qwen_oom(err);
+		free(f->v[i].name);
+		f->v[i].name = path;
+	}
+	return 0;
+}
+
+int
+qwen_models_all(struct qwen_founds *out, const struct qwen_places *places,
+    struct qwen_err *err)
+{
+	struct row row[N_PLACES];
+	int i, k, rc = 0;
+
+	memset(out, 0, sizeof *out);
+	list(row, places);
+	for (i = 0; i < N_PLACES; i++) {
+		for (k = 0; k < QWEN_PLACES_MAX && rc == 0; k++) {
+			if (row[i].folder[k] != NULL)
+				rc = row[i].place->all(out, row[i].folder[k],
+				    err);
+		}
+	}
+	if (rc == 0)
+		rc = name_apart(out, err);
+	if (rc < 0)
+		qwen_founds_fini(out);
+	return rc;
+}

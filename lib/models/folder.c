@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * folder.c - plain folders: the user's own, LM Studio's PUBLISHER/REPO/FILE, and
+ * that of older llama.cpp, ORG_REPO_FILE.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/err.h"
+#include "models/place.h"
+
+/* PUBLISHER/REPO, and a folder for a format */
+enum { DEPTH = 4 };
+
+static const char own_label[] = "own folder", lmstudio_label[] = "LM Studio",
+    llama_label[] = "llama.cpp";
+
+/* The bytes of a file's name before ".gguf", and before the number of its part. */
+static size_t
+stem_len(const char *name)
+{
+	size_t n = strlen(name) - strlen(".gguf");
+
+	return qwen_repo_n_parts(name) > 1 ? n - strlen("-00001-of-00002") : n;
+}
+
+static const char *
+base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? slash + 1 : path;
+}
+
+/* Whether the path is a model of this stem. */
+static int
+has_stem(const char *path, const char *stem)
+{
+	const char *name = base_name(path);
+	size_t n = strlen(stem);
+
+	return qwen_repo_is_model(path) && (strcasecmp(name, stem) == 0 ||
+	    (stem_len(name) == n && strncasecmp(name, stem, n) == 0));
+}
+
+/* Folder/PUBLISHER/REPO, or folder/NAME. */
+static int
+find_folder(struct qwen_founds *out, const char *label, const char *folder,
+    const struct qwen_name *name, struct qwen_err *err)
+{
+	char *at = NULL, *path = NULL, *prefix;
+	int rc;
+
+	prefix = name->org != NULL ? qwen_models_text("%s/%s", name->org,
+	    name->repo) : strdup(name->repo);
+	if (prefix == NULL)
+		return qwen_oom(err);
+	rc = qwen_models_entry(&path, folder, name->org != NULL ? name->org :
+	    name->repo, err);
+	if (path != NULL && name->org != NULL) {
+		at = path;
+		rc = qwen_models_entry(&path, at, name->repo, err);
+		free(at);
+	}
+	if (path != NULL && qwen_models_is_folder(path))
+		rc = qwen_founds_add_repo(out, label, path, prefix, name, err);
+	free(path);
+	free(prefix);
+	return rc;
+}
+
+static int
+find_stem(struct qwen_founds *out, const char *folder, const char *stem,
+    struct qwen_err *err)
+{
+	struct qwen_names l;
+	size_t i;
+	int rc = qwen_names_read(&l, out, folder, DEPTH, 0, err);
+
+	for (i = 0; rc == 0 && i < l.n; i++) {
+		if (has_stem(l.v[i], stem))
+			rc = qwen_founds_add(out, own_label, qwen_models_text(
+			    "%s/%s", folder, l.v[i]), qwen_models_text("%s/%s",
+			    folder, l.v[i]), err);
+	}
+	qwen_names_fini(&l);
+	return rc;
+}
+
+static int
+find_own(struct qwen_founds *out, const char *folder,
+    const struct qwen_name *name, struct qwen_err *err)
+{
+	size_t before = out->n;
+
+	if (name->kind == QWEN_NAME_REPO)
+		return find_folder(out, own_label, folder, name, err);
+	if (name->kind != QWEN_NAME_STEM)
+		return 0;
+	if (find_stem(out, folder, name->repo, err) < 0)
+		return -1;
+	return out->n > before ? 0 : find_folder(out, own_label, folder, name,
+	    err);
+}
+
+static int
+find_lmstudio(struct qwen_founds *out, const char *folder,
+    const struct qwen_name *name, struct qwen_err *err)
+{
+	return name->kind == QWEN_NAME_REPO ? find_folder(out, lmstudio_label,
+	    folder, name, err) : 0;
+}
+
+/* The stem, if no other file has it; else the path. */
+static char *
+stem_name(const struct qwen_names *l, size_t i, const char *folder)
+{
+	const char *name = base_name(l->v[i]);
+	size_t k, same = 0;
+	char *stem = qwen_models_text("%.*s", (int)stem_len(name), name);
+
+	for (k = 0; stem != NULL && k < l->n; k++)
+		same += (size_t)has_stem(l->v[k], stem);
+	if (stem == NULL || same == 1)
+		return stem;
+	free(stem);
+	return qwen_models_text("%s/%s", folder, l->v[i]);
+}
+
+/* Folders of safetensors: those with a config.json. */
+static int
+add_folder(struct qwen_founds *out, const char *folder, const char *config,
+    struct qwen_err *err)
+{
+	static const struct qwen_name none;
+	size_t n = strlen(config) - strlen("/config.json");
+	char *name = qwen_models_text("%.*s", (int)n, config);
+	char *path = qwen_models_text("%s/%.*s", folder, (int)n, config);
+	int rc = name != NULL && path != NULL ? qwen_founds_add_repo(out,
+	    own_label, path, name, &none, err) : qwen_oom(err);
+
+	free(name);
+	free(path);
+	return rc;
+}
+
+static int
+all_own(struct qwen_founds *out, const char *folder, struct qwen_err *err)
+{
+	struct qwen_names l;
+	size_t i, n;
+	int rc = qwen_names_read(&l, out, folder, DEPTH, 0, err);
+
+	for (i = 0; rc == 0 && i < l.n; i++) {
+		n = strlen(l.v[i]);
+		if (qwen_repo_is_model(l.v[i]))
+			rc = qwen_founds_add(out, own_label, qwen_models_text(
+			    "%s/%s", folder, l.v[i]), stem_name(&l, i, folder),
+			    err);
+		else if (n > 12 && strcmp(l.v[i] + n - 12, "/config.json") == 0)
+			rc = add_folder(out, folder, l.v[i], err);
+	}
+	qwen_names_fini(&l);
+	return rc;
+}
+
+static int
+all_lmstudio(struct qwen_founds *out, const char *folder, struct qwen_err *err)
+{
+	struct qwen_names l;
+	char *path;
+	size_t i;
+	int rc = qwen_names_read(&l, out, folder, 2, 1, err);
+
+	for (i = 0; rc == 0 && i < l.n; i++) {
+		if (strchr(l.v[i], '/') == NULL)
+			continue;
+		path = qwen_models_text("%s/%s", folder, l.v[i]);
+		rc = path != NULL ? qwen_founds_add_repo(out, lmstudio_label,
+		    path, l.v[i], NULL, err) : qwen_oom(err);
+		free(path);
+	}
+	qwen_names_fini(&l);
+	return rc;
+}
+
+/* Drop the names that do not begin with ORG_REPO_. */
+static void
+keep_repo(struct qwen_names *l, const char *prefix)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < l->n; i++) {
+		if (strncasecmp(l->v[i], prefix, strlen(prefix)) == 0)
+			l->v[n++] = l->v[i];
+		else
+			free(l->v[i]);
+	}
+	l->n = n;
+}
+
+static int
+find_llama(struct qwen_founds *out, const char *folder,
+    const struct qwen_name *name, struct qwen_err *err)
+{
+	struct qwen_names l;
+	size_t i, n, *pick;
+	char *prefix;
+	int rc = 0;
+
+	if ((name->kind != QWEN_NAME_HF && name->kind != QWEN_NAME_REPO) ||
+	    name->path != NULL || name->rev != NULL)
+		return 0;
+	if (qwen_names_read(&l, out, folder, 1, 0, err) < 0)
+		return -1;
+	prefix = qwen_models_text("%s_%s_", name->org, name->repo);
+	pick = calloc(l.n + 1, sizeof *pick);
+	if (prefix == NULL || pick == NULL) {
+		rc = qwen_oom(err);
+		l.n = 0;
+	} else
+		keep_repo(&l, prefix);
+	n = l.n > 0 ? qwen_repo_match((const char *const *)l.v, l.n,
+	    name->quant, pick) : 0;
+	for (i = 0; rc == 0 && i < n; i++)
+		rc = qwen_founds_add(out, llama_label, qwen_models_text("%s/%s",
+		    folder, l.v[pick[i]]), qwen_models_text("%s/%s", folder,
+		    l.v[pick[i]]), err);
+	free(prefix);
+	free(pick);
+	qwen_names_fini(&l);
+	return rc;
+}
+
+static int
+all_llama(struct qwen_founds *out, const char *folder, struct qwen_err *err)
+{
+	struct qwen_names l;
+	size_t i;
+	int rc = qwen_names_read(&l, out, folder, 1, 0, err);
+
+	for (i = 0; rc == 0 && i < l.n; i++) {
+		if (qwen_repo_is_model(l.v[i]))
+			rc = qwen_founds_add(out, llama_label,
+			    qwen_models_text("%s/%s", folder, l.v[i]),
+			    qwen_models_text("%s/%s", folder, l.v[i]), err);
+	}
+	qwen_names_fini(&l);
+	return rc;
+}
+
+const struct qwen_place qwen_place_own = { own_label, find_own, all_own };
+const struct qwen_place qwen_place_lmstudio = { lmstudio_label, find_lmstudio,
+    all_lmstudio };
+const struct qwen_place qwen_place_llama = { llama_label, find_llama,
+    all_llama };

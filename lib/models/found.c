@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: ISC */
+/* found.c - lists of files, and of the models among them. */
+#include <sys/stat.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "models/place.h"
+
+char *
+qwen_models_text(const char *fmt, ...)
+{
+	va_list ap;
+	char *s;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(NULL, 0, fmt, ap);
+	va_end(ap);
+	if (n < 0 || (s = malloc((size_t)n + 1)) == NULL)
+		return NULL;
+	va_start(ap, fmt);
+	vsnprintf(s, (size_t)n + 1, fmt, ap);
+	va_end(ap);
+	return s;
+}
+
+int
+qwen_models_is_folder(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* ------------------------------------------------------------------- folders */
+
+void
+qwen_names_fini(struct qwen_names *l)
+{
+	while (l->n > 0)
+		free(l->v[--l->n]);
+	free(l->v);
+	memset(l, 0, sizeof *l);
+}
+
+/* Takes s. */
+static int
+add_name(struct qwen_names *l, char *s, struct qwen_err *err)
+{
+	if (s == NULL || qwen_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v) < 0) {
+		free(s);
+		return qwen_oom(err);
+	}
+	l->v[l->n++] = s;
+	return 0;
+}
+
+static int
+by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+struct walk {
+	struct qwen_names	*list;
+	struct qwen_founds	*out;
+	const char		*folder;
+	int			 folders;
+	struct qwen_err		*err;
+};
+
+/* Whether it is a folder: by the entry, or where that does not say by its path. */
+static int
+is_folder(const struct walk *w, const char *at, const struct dirent *e)
+{
+	char *path;
+	int is;
+
+	if (e->d_type != DT_LNK && e->d_type != DT_UNKNOWN)
+		return e->d_type == DT_DIR;
+	path = qwen_models_text("%s/%s%s", w->folder, at, e->d_name);
+	is = path != NULL && qwen_models_is_folder(path);
+	free(path);
+	return is;
+}
+
+/* at is "" or ends with a slash. */
+static int
+walk(const struct walk *w, const char *at, int depth)
+{
+	char *path = qwen_models_text("%s/%s", w->folder, at), *s;
+	DIR *d = path != NULL ? opendir(path) : NULL;
+	struct dirent *e;
+	int rc = 0, deep;
+
+	if (path == NULL)
+		return qwen_oom(w->err);
+	if (d == NULL && errno == EACCES && w->out->forbidden == NULL) {
+		w->out->forbidden = path;
+		return 0;
+	}
+	free(path);
+	while (d != NULL && rc == 0 && (e = readdir(d)) != NULL) {
+		if (e->d_name[0] == '.')
+			continue;
+		deep = is_folder(w, at, e);
+		if (!deep == !w->folders)
+			rc = add_name(w->list, qwen_models_text("%s%s", at,
+			    e->d_name), w->err);
+		if (!deep || depth <= 1 || rc < 0)
+			continue;
+		if ((s = qwen_models_text("%s%s/", at, e->d_name)) == NULL)
+			rc = qwen_oom(w->err);
+		else
+			rc = walk(w, s, depth - 1);
+		free(s);
+	}
+	if (d != NULL)
+		closedir(d);
+	return rc;
+}
+
+int
+qwen_names_read(struct qwen_names *l, struct qwen_founds *out,
+    const char *folder, int depth, int folders, struct qwen_err *err)
+{
+	const struct walk w = { l, out, folder, folders, err };
+
+	memset(l, 0, sizeof *l);
+	if (walk(&w, "", depth) < 0) {
+		qwen_names_fini(l);
+		return -1;
+	}
+	if (l->n > 0)
+		qsort(l->v, l->n, sizeof *l->v, by_text);
+	return 0;
+}
+
+int
+qwen_models_entry(char **out, const char *folder, const char *name,
+    struct qwen_err *err)
+{
+	char *path = qwen_models_text("%s/%s", folder, name);
+	struct dirent *e;
+	DIR *d;
+
+	*out = path;
+	if (path == NULL)
+		return qwen_oom(err);
+	if (access(path, F_OK) == 0)
+		return 0;
+	free(path);
+	*out = NULL;
+	if ((d = opendir(folder)) == NULL)
+		return 0;
+	while ((e = readdir(d)) != NULL) {
+		if (strcasecmp(e->d_name, name) != 0)
+			continue;
+		if ((*out = qwen_models_text("%s/%s", folder, e->d_name)) ==
+		    NULL) {
+			closedir(d);
+			return qwen_oom(err);
+		}
+		break;
+	}
+	closedir(d);
+	return 0;
+}
+
+/* -------------------------------------------------------------------- models */
+
+void
+qwen_founds_fini(struct qwen_founds *f)
+{
+	while (f->n > 0) {
+		free(f->v[--f->n].path);
+		free(f->v[f->n].name);
+	}
+	free(f->v);
+	free(f->forbidden);
+	memset(f, 0, sizeof *f);
+}
+
+/* The bytes of all parts that are there; 0 if the first is no file. */
+static int
+measure(const char *path, uint64_t *bytes, struct qwen_err *err)
+{
+	unsigned i, n = qwen_repo_n_parts(path);
+	struct stat st;
+	char *part;
+
+	*bytes = 0;
+	for (i = 0; i < n; i++) {
+		if ((part = qwen_repo_part(path, i, n)) == NULL)
+			return qwen_oom(err);
+		if (stat(part, &st) < 0 || !S_ISREG(st.st_mode))
+			st.st_size = 0;
+		free(part);
+		if (i == 0 && st.st_size == 0)
+			return 0;
+		*bytes += (uint64_t)st.st_size;
+	}
+	return 0;
+}
+
+int
+qwen_founds_add(struct qwen_founds *out, const char *place, char *path,
+    char *name, struct qwen_err *err)
+{
+	struct qwen_found f = { .path = path, .name = name, .place = place };
+
+	if (path == NULL || name == NULL) {
+		qwen_oom(err);
+		goto fail;
+	}
+	f.folder = qwen_models_is_folder(path);
+	if (!f.folder && measure(path, &f.bytes, err) < 0)
+		goto fail;
+	if (!f.folder && f.bytes == 0) {
+		free(path);
+		free(name);
+		return 0;
+	}
+	if (qwen_grow(&out->v, &out->cap, out->n + 1, sizeof *out->v) < 0) {
+		qwen_oom(err);
+		goto fail;
+	}
+	out->v[out->n++] = f;
+	return 0;
+fail:
+	free(path);
+	free(name);
+	return -1;
+}
+
+/* Config and weights as Hugging Face has them. */
+static int
+has_safetensors(const struct qwen_names *l)
+{
+	int config = 0, weights = 0;
+	size_t i, n;
+
+	for (i = 0; i < l->n; i++) {
+		n = strlen(l->v[i]);
+		config |= strcmp(l->v[i], "config.json") == 0;
+		weights |= n > 12 && strcmp(l->v[i] + n - 12,
+		    ".safetensors") == 0;
+	}
+	return config && weights;
+}
+
+/*
+ * The shortest name of file i: by the format that its own name ends with, if that
+ * means no other; else by its path.
+ */
+static char *
+name_of(const struct qwen_names *l, size_t i, const char *prefix, size_t *room)
+{
+	const char *path = l->v[i], *name = strrchr(path, '/'), *end, *s;
+	char quant[64];
+
+	name = name != NULL ? name + 1 : path;
+	end = name + strlen(name) - strlen(".gguf");
+	if (qwen_repo_n_parts(path) > 1)
+		end -= strlen("-00001-of-00002");
+	for (s = end; s > name && strchr("-.", s[-1]) == NULL; s--)
+		;
+	if (s > name && s < end && (size_t)(end - s) < sizeof quant) {
+		memcpy(quant, s, (size_t)(end - s));
+		quant[end - s] = '\0';
+		if (qwen_repo_match((const char *const *)l->v, l->n, quant,
+		    room) == 1 && room[0] == i)
+			return qwen_models_text("%s:%s", prefix, quant);
+	}
+	return qwen_models_text("%s/%s", prefix, path);
+}
+
+/* The files that the name means; their indices go to pick. */
+static size_t
+choose(const struct qwen_names *l, const struct qwen_name *name, size_t *pick)
+{
+	size_t i;
+
+	if (name == NULL || name->path == NULL)
+		return qwen_repo_match((const char *const *)l->v, l->n,
+		    name != NULL ? name->quant : NULL, pick);
+	for (i = 0; i < l->n; i++) {
+		if (strcmp(l->v[i], name->path) == 0) {
+			pick[0] = i;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+int
+qwen_founds_add_repo(struct qwen_founds *out, const char *place,
+    const char *folder, const char *prefix, const struct qwen_name *name,
+    struct qwen_err *err)
+{
+	struct qwen_names l;
+	size_t *pick = NULL, *room, n, i;
+	int rc = 0;
+
+	if (qwen_names_read(&l, out, folder, 4, 0, err) < 0)
+		return -1;
+	if (l.n == 0)
+		return 0;
+	pick = calloc(2 * l.n, sizeof *pick);
+	if (pick == NULL) {
+		rc = qwen_oom(err);
+		goto out;
+	}
+	room = pick + l.n;
+	n = choose(&l, name, pick);
+	for (i = 0; i < n && rc == 0; i++)
+		rc = qwen_founds_add(out, place, qwen_models_text("%s/%s",
+		    folder, l.v[pick[i]]), name_of(&l, pick[i], prefix, room),
+		    err);
+	if (rc == 0 && (name == NULL || (name->quant == NULL &&
+	    name->path == NULL)) && has_safetensors(&l))
+		rc = qwen_founds_add(out, place, strdup(folder),
+		    strdup(prefix), err);
+out:
+	free(pick);
+	qwen_names_fini(&l);
+	return rc;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * hf.c - the cache of huggingface_hub, which transformers, llama.cpp, vLLM and MLX
+ * share: models--ORG--REPO/{refs/REV, snapshots/COMMIT/PATH}.
+ */
+#include <sys/stat.h>
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "models/place.h"
+
+static const char label[] = "Hugging Face";
+
+/* The commit that a branch or tag stands for; "" if that is not known. */
+static void
+read_ref(char commit[64], const char *repo, const char *rev)
+{
+	char *path = qwen_models_text("%s/refs/%s", repo, rev);
+	int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	ssize_t n = fd >= 0 ? read(fd, commit, 63) : 0;
+
+	if (fd >= 0)
+		close(fd);
+	free(path);
+	commit[n > 0 ? n : 0] = '\0';
+	commit[strspn(commit, "0123456789abcdef")] = '\0';
+}
+
+/* A snapshot, and when it was made. */
+struct snapshot {
+	const char	*commit;
+	time_t		 made;
+	int		 current;	/* refs/main names it */
+};
+
+static int
+newest_first(const void *a, const void *b)
+{
+	const struct snapshot *x = a, *y = b;
+
+	if (x->current != y->current)
+		return y->current - x->current;
+	return (y->made > x->made) - (y->made < x->made);
+}
+
+/* The snapshots of a repository, the current one first, then by age. */
+static int
+order(struct snapshot **out, const struct qwen_names *l, const char *folder,
+    const char *current, struct qwen_err *err)
+{
+	struct snapshot *s = calloc(l->n + 1, sizeof *s);
+	struct stat st;
+	char *path;
+	size_t i;
+
+	*out = s;
+	for (i = 0; s != NULL && i < l->n; i++) {
+		path = qwen_models_text("%s/%s", folder, l->v[i]);
+		s[i].commit = l->v[i];
+		if (path != NULL && stat(path, &st) == 0)
+			s[i].made = st.st_mtime;
+		s[i].current = strcmp(l->v[i], current) == 0;
+		free(path);
+	}
+	if (s == NULL)
+		return qwen_oom(err);
+	qsort(s, l->n, sizeof *s, newest_first);
+	return 0;
+}
+
+/* From the newest snapshot that has what is meant; of every one with all set. */
+static int
+find_in(struct qwen_founds *out, const char *repo, const char *prefix,
+    const struct qwen_name *name, struct qwen_err *err)
+{
+	const char *rev = name != NULL ? name->rev : NULL;
+	char *folder = qwen_models_text("%s/snapshots", repo), *path;
+	struct qwen_names l = { 0 };
+	struct snapshot *s = NULL;
+	char commit[64];
+	size_t i, before = out->n;
+	int rc = -1;
+
+	read_ref(commit, repo, rev != NULL ? rev : "main");
+	if (folder == NULL)
+		qwen_oom(err);
+	else if (qwen_names_read(&l, out, folder, 1, 1, err) == 0 &&
+	    order(&s, &l, folder, commit, err) == 0)
+		rc = 0;
+	for (i = 0; rc == 0 && i < l.n && out->n == before; i++) {
+		if (rev != NULL && strcmp(s[i].commit, commit) != 0 &&
+		    strcmp(s[i].commit, rev) != 0)
+			continue;
+		path = qwen_models_text("%s/%s", folder, s[i].commit);
+		rc = path != NULL ? qwen_founds_add_repo(out, label, path,
+		    prefix, name, err) : qwen_oom(err);
+		free(path);
+	}
+	free(s);
+	free(folder);
+	qwen_names_fini(&l);
+	return rc;
+}
+
+static int
+find(struct qwen_founds *out, const char *folder, const struct qwen_name *name,
+    struct qwen_err *err)
+{
+	char *entry, *repo = NULL, *prefix;
+	int rc;
+
+	if (name->kind != QWEN_NAME_HF && name->kind != QWEN_NAME_REPO)
+		return 0;
+	entry = qwen_models_text("models--%s--%s", name->org, name->repo);
+	prefix = qwen_models_text("%s/%s", name->org, name->repo);
+	if (entry == NULL || prefix == NULL)
+		rc = qwen_oom(err);
+	else
+		rc = qwen_models_entry(&repo, folder, entry, err);
+	if (rc == 0 && repo != NULL)
+		rc = find_in(out, repo, prefix, name, err);
+	free(entry);
+	free(repo);
+	free(prefix);
+	return rc;
+}
+
+/* "models--ORG--REPO" as "ORG/REPO"; NULL if it is none of these. */
+static char *
+name_of(const char *entry, int *no_memory)
+{
+	const char *org = entry + strlen("models--"), *repo;
+	char *s;
+
+	if (strncmp(entry, "models--", 8) != 0 ||
+	    (repo = strstr(org, "--")) == NULL)
+		return NULL;
+	s = qwen_models_text("%.*s/%s", (int)(repo - org), org, repo + 2);
+	*no_memory = s == NULL;
+	return s;
+}
+
+static int
+all(struct qwen_founds *out, const char *folder, struct qwen_err *err)
+{
+	struct qwen_names l;
+	char *prefix, *repo;
+	int rc, no_memory = 0;
+	size_t i;
+
+	rc = qwen_names_read(&l, out, folder, 1, 1, err);
+	for (i = 0; rc == 0 && i < l.n; i++) {
+		prefix = name_of(l.v[i], &no_memory);
+		repo = qwen_models_text("%s/%s", folder, l.v[i]);
+		if (no_memory || repo == NULL)
+			rc = qwen_oom(err);
+		else if (prefix != NULL)
+			rc = find_in(out, repo, prefix, NULL, err);
+		free(prefix);
+		free(repo);
+	}
+	qwen_names_fini(&l);
+	return rc;
+}
+
+const struct qwen_place qwen_place_hf = { label, find, all };

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * ollama.c - Ollama's models: manifests/HOST/NAMESPACE/NAME/TAG, JSON that names
+ * the layers, and blobs/sha256-HEX, of which one is the GGUF file.
+ */
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <yyjson.h>
+
+#include "base/err.h"
+#include "models/place.h"
+#include "text/json/json.h"
+
+enum { MANIFEST_MAX = 1 << 20 };
+
+static const char label[] = "Ollama";
+
+/* All of a manifest, for free(); NULL if it is not there, or too large. */
+static char *
+read_manifest(struct qwen_founds *out, const char *path, size_t *n)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	char *s = NULL;
+	ssize_t got = -1;
+
+	if (fd < 0) {
+		if (errno == EACCES && out->forbidden == NULL)
+			out->forbidden = strdup(path);
+		return NULL;
+	}
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
+	    st.st_size <= MANIFEST_MAX &&
+	    (s = malloc((size_t)st.st_size)) != NULL)
+		got = read(fd, s, (size_t)st.st_size);
+	close(fd);
+	if (got <= 0) {
+		free(s);
+		return NULL;
+	}
+	*n = (size_t)got;
+	return s;
+}
+
+static int
+is_type(yyjson_val *layer, const char *type)
+{
+	return yyjson_equals_str(yyjson_obj_get(layer, "mediaType"), type);
+}
+
+/* "sha256:HEX" of the layer that is the model; NULL if there is none. */
+static const char *
+model_digest(yyjson_val *root, int *tensors)
+{
+	yyjson_val *layers = yyjson_obj_get(root, "layers"), *layer;
+	const char *digest;
+	size_t i, n;
+
+	*tensors = 0;
+	yyjson_arr_foreach(layers, i, n, layer) {
+		*tensors |= is_type(layer, "application/vnd.ollama.image.tensor");
+		digest = yyjson_get_str(yyjson_obj_get(layer, "digest"));
+		if (!is_type(layer, "application/vnd.ollama.image.model") ||
+		    digest == NULL || strlen(digest) != 71 ||
+		    strncmp(digest, "sha256:", 7) != 0 ||
+		    strspn(digest + 7, "0123456789abcdef") != 64)
+			continue;
+		return digest;
+	}
+	return NULL;
+}
+
+/* The model of a manifest.  name is taken; strict: fail where it is no GGUF. */
+static int
+add(struct qwen_founds *out, const char *folder, const char *manifest,
+    char *name, int strict, struct qwen_err *err)
+{
+	yyjson_doc *doc = NULL;
+	const char *digest;
+	int tensors, rc = 0;
+	size_t n = 0;
+	char *s;
+
+	if (name == NULL)
+		return qwen_oom(err);
+	if ((s = read_manifest(out, manifest, &n)) != NULL)
+		doc = qwen_json_open(s, n, NULL);
+	digest = model_digest(yyjson_doc_get_root(doc), &tensors);
+	if (digest != NULL)
+		rc = qwen_founds_add(out, label, qwen_models_text(
+		    "%s/blobs/sha256-%s", folder, digest + 7), name, err);
+	else {
+		if (tensors && strict)
+			rc = qwen_fail(err, QWEN_EUNSUP, "Ollama keeps %s as "
+			    "safetensors, not as GGUF", name);
+		free(name);
+	}
+	yyjson_doc_free(doc);
+	free(s);
+	return rc;
+}
+
+static int
+find(struct qwen_founds *out, const char *folder, const struct qwen_name *name,
+    struct qwen_err *err)
+{
+	const char *part[] = { "manifests", name->host, name->org, name->repo,
+	    name->rev };
+	char *at, *next;
+	size_t i;
+	int rc = 0;
+
+	if (name->kind != QWEN_NAME_OLLAMA)
+		return 0;
+	if ((at = strdup(folder)) == NULL)
+		return qwen_oom(err);
+	for (i = 0; at != NULL && i < sizeof part / sizeof part[0]; i++) {
+		rc = qwen_models_entry(&next, at, part[i], err);
+		if (next == NULL && rc == 0 && errno == EACCES &&
+		    out->forbidden == NULL)
+			out->forbidden = strdup(at);
+		free(at);
+		at = next;
+	}
+	if (at != NULL)
+		rc = add(out, folder, at, strdup(name->text), 1, err);
+	free(at);
+	return rc;
+}
+
+/* HOST/NAMESPACE/NAME/TAG as people write it. */
+static char *
+name_of(const char *path)
+{
+	static const char *const usual[] = { "registry.ollama.ai/library/",
+	    "registry.ollama.ai/" };
+	const char *tag;
+	size_t i;
+
+	for (i = 0; i < 2; i++) {
+		if (strncmp(path, usual[i], strlen(usual[i])) == 0) {
+			path += strlen(usual[i]);
+			break;
+		}
+	}
+	if ((tag = strrchr(path, '/')) == NULL)
+		return strdup(path);
+	/* what has a namespace would be taken for a hub's */
+	return qwen_models_text("%s%.*s:%s", i == 0 ? "" : "ollama:",
+	    (int)(tag - path), path, tag + 1);
+}
+
+static int
+all(struct qwen_founds *out, const char *folder, struct qwen_err *err)
+{
+	char *manifests = qwen_models_text("%s/manifests", folder), *path;
+	struct qwen_names l = { 0 };
+	size_t i;
+	int rc;
+
+	rc = manifests == NULL ? qwen_oom(err) :
+	    qwen_names_read(&l, out, manifests, 4, 0, err);
+	for (i = 0; rc == 0 && i < l.n; i++) {
+		path = qwen_models_text("%s/%s", manifests, l.v[i]);
+		rc = path != NULL ? add(out, folder, path, name_of(l.v[i]), 0,
+		    err) : qwen_oom(err);
+		free(path);
+	}
+	free(manifests);
+	qwen_names_fini(&l);
+	return rc;
+}
+
+const struct qwen_place qwen_place_ollama = { label, find, all };

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: ISC */
+/* repo.c - which files of a repository are models, and which one is meant. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "models/models.h"
+
+/* "-00001-of-00003.gguf" */
+enum { SPLIT_LEN = 20 };
+
+static const char *
+base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? slash + 1 : path;
+}
+
+static int
+ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n > m && strcasecmp(s + n - m, end) == 0;
+}
+
+/* Where a word stands in a text, whatever its case; or NULL. */
+static const char *
+find_word(const char *s, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (; *s != '\0'; s++) {
+		if (strncasecmp(s, word, n) == 0)
+			return s;
+	}
+	return NULL;
+}
+
+/* The numbers at the end of a split file's name: 1, or 0 if it has none. */
+static int
+split_of(const char *path, unsigned *no, unsigned *count)
+{
+	size_t len = strlen(path), i;
+	const char *s = path + len - SPLIT_LEN;
+	static const char form[] = "-ddddd-of-ddddd.gguf";
+
+	if (len <= SPLIT_LEN)
+		return 0;
+	for (i = 0; i < SPLIT_LEN; i++) {
+		if (form[i] == 'd' ?
+		    !isdigit((unsigned char)s[i]) : s[i] != form[i])
+			return 0;
+	}
+	*no = (unsigned)strtoul(s + 1, NULL, 10);
+	*count = (unsigned)strtoul(s + 10, NULL, 10);
+	return *no >= 1 && *no <= *count;
+}
+
+int
+qwen_repo_is_projector(const char *path)
+{
+	return ends_with(path, ".gguf") &&
+	    find_word(base_name(path), "mmproj") != NULL;
+}
+
+int
+qwen_repo_is_model(const char *path)
+{
+	static const char *const others[] = { "mmproj", "imatrix", "mtp-",
+	    "eagle3-", "dflash-", "dspark-" };
+	const char *name = base_name(path);
+	unsigned no, count;
+	size_t i;
+
+	if (!ends_with(name, ".gguf"))
+		return 0;
+	for (i = 0; i < sizeof others / sizeof others[0]; i++) {
+		if (find_word(name, others[i]) != NULL)
+			return 0;
+	}
+	return !split_of(path, &no, &count) || no == 1;
+}
+
+unsigned
+qwen_repo_n_parts(const char *path)
+{
+	unsigned no, count;
+
+	return split_of(path, &no, &count) ? count : 1;
+}
+
+char *
+qwen_repo_part(const char *first, unsigned i, unsigned n)
+{
+	size_t len = strlen(first);
+	char *s = strdup(first);
+
+	if (s != NULL && n > 1 && len > SPLIT_LEN)
+		snprintf(s + len - SPLIT_LEN, SPLIT_LEN + 1,
+		    "-%05u-of-%05u.gguf", (i + 1) % 100000, n % 100000);
+	return s;
+}
+
+int
+qwen_repo_path_is_safe(const char *path)
+{
+	const char *s = path;
+	size_t n;
+
+	for (; *s != '\0'; s++) {
+		if (iscntrl((unsigned char)*s) || *s == '\\')
+			return 0;
+	}
+	for (s = path;; s += n + 1) {
+		n = strcspn(s, "/");
+		if (n == 0 || (n == 1 && s[0] == '.') ||
+		    (n == 2 && s[0] == '.' && s[1] == '.'))
+			return 0;
+		if (s[n] == '\0')
+			return 1;
+	}
+}
+
+/* The bytes at the beginning that all models' names share, to a separator. */
+static size_t
+common(const char *const *path, size_t n)
+{
+	const char *first = NULL, *name;
+	size_t i, k, same = 0;
+
+	for (i = 0; i < n; i++) {
+		if (!qwen_repo_is_model(path[i]))
+			continue;
+		name = base_name(path[i]);
+		if (first == NULL) {
+			first = name;
+			same = strlen(name);
+		}
+		for (k = 0; k < same && tolower((unsigned char)name[k]) ==
+		    tolower((unsigned char)first[k]); k++)
+			;
+		same = k;
+	}
+	while (same > 0 && strchr("-.", first[same - 1]) == NULL)
+		same--;
+	return same;
+}
+
+/*
+ * How well a format fits a name: 0 not at all; 1 within a longer word; 2 as a
+ * word; 3 as the word with which names begin to differ; 4 as the whole name.
+ */
+static int
+fit(const char *path, const char *quant, size_t same)
+{
+	const char *s = path, *name = base_name(path);
+	size_t n = strlen(quant);
+	int best = 0, now;
+
+	if (strncasecmp(name, quant, n) == 0 &&
+	    (strcasecmp(name + n, ".gguf") == 0 || name[n] == '\0'))
+		return 4;
+	for (; (s = find_word(s, quant)) != NULL; s++) {
+		if (s[n] == '\0' || strchr(".-/", s[n]) == NULL)
+			continue;
+		now = s == path || strchr("-._/", s[-1]) != NULL ? 2 : 1;
+		if (now == 2 && s == name + same)
+			now = 3;
+		best = now > best ? now : best;
+	}
+	return best;
+}
+
+size_t
+qwen_repo_match(const char *const *path, size_t n, const char *quant,
+    size_t *pick)
+{
+	size_t i, n_pick = 0, same = common(path, n);
+	int best = 1, now;
+
+	for (i = 0; i < n; i++) {
+		if (!qwen_repo_is_model(path[i]))
+			continue;
+		now = quant != NULL ? fit(path[i], quant, same) : 1;
+		if (now > best) {
+			best = now;
+			n_pick = 0;
+		}
+		if (now == best)
+			pick[n_pick++] = i;
+	}
+	return n_pick;
+}

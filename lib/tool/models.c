@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: ISC */
+/* models.c - models by name: this user's folders and aliases. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/option.h"
+#include "models/models.h"
+#include "tool/tool.h"
+
+enum { ALIASES_MAX = 1 << 20 };
+
+/* -------------------------------------------------------------------- places */
+
+/* The value of a variable, NULL if it is unset or empty. */
+static const char *
+value(const char *name)
+{
+	const char *s = getenv(name);
+
+	return s != NULL && s[0] != '\0' ? s : NULL;
+}
+
+/*
+ * A folder under that of an XDG variable; where this is unset, or no absolute path,
+ * under $HOME/usual.  NULL without a home.  The caller frees it, or keeps it.
+ */
+static char *
+xdg(const char *name, const char *usual, const char *rest)
+{
+	const char *base = value(name), *home = value("HOME");
+
+	if (base != NULL && base[0] == '/')
+		return cli_format("%s/%s", base, rest);
+	return home != NULL ? cli_format("%s/%s/%s", home, usual, rest) : NULL;
+}
+
+static char *
+under_home(const char *rest)
+{
+	return value("HOME") != NULL ? cli_format("%s/%s", value("HOME"),
+	    rest) : NULL;
+}
+
+/* The folders of a list as in PATH; those beyond QWEN_PLACES_MAX are left out. */
+static void
+split(const char **to, const char *list)
+{
+	size_t n, i;
+
+	for (i = 0; i < QWEN_PLACES_MAX && *list != '\0'; list += n) {
+		n = strcspn(list, ":");
+		if (n > 0)
+			to[i++] = cli_format("%.*s", (int)n, list);
+		n += list[n] == ':';
+	}
+}
+
+/* What variables say comes before what programs use unless told otherwise. */
+static void
+set_places(struct qwen_places *p)
+{
+	const char *llama = value("LLAMA_CACHE");
+	size_t i = 0;
+
+	if (value("QWEN_MODELS") != NULL)
+		split(p->own, value("QWEN_MODELS"));
+	else
+		p->own[0] = xdg("XDG_DATA_HOME", ".local/share", "qpipe/models");
+	if (llama != NULL)
+		p->hf[i++] = llama;
+	p->hf[i] = tool_hub_cache();
+	p->ms[0] = tool_modelscope_cache();
+	p->ollama[0] = tool_ollama_models();
+	p->ollama[1] = "/usr/share/ollama/.ollama/models";
+	p->lmstudio[0] = under_home(".lmstudio/models");
+	p->lmstudio[1] = under_home(".cache/lm-studio/models");
+	p->llama[0] = llama != NULL ? llama :
+	    xdg("XDG_CACHE_HOME", ".cache", "llama.cpp");
+}
+
+const struct qwen_places *
+tool_model_places(void)
+{
+	static struct qwen_places places;
+	static int set;
+
+	if (!set++)
+		set_places(&places);
+	return &places;
+}
+
+const char *
+tool_hub_cache(void)
+{
+	const char *s;
+
+	if ((s = value("HF_HUB_CACHE")) != NULL ||
+	    (s = value("HUGGINGFACE_HUB_CACHE")) != NULL)
+		return s;
+	if ((s = value("HF_HOME")) != NULL)
+		return cli_format("%s/hub", s);
+	return xdg("XDG_CACHE_HOME", ".cache", "huggingface/hub");
+}
+
+const char *
+tool_modelscope_cache(void)
+{
+	const char *s = value("MODELSCOPE_CACHE");
+
+	return s != NULL ? s : under_home(".cache/modelscope");
+}
+
+const char *
+tool_ollama_models(void)
+{
+	const char *s = value("OLLAMA_MODELS");
+
+	return s != NULL ? s : under_home(".ollama/models");
+}
+
+/* ------------------------------------------------------------------- aliases */
+
+const struct qwen_aliases *
+tool_aliases(const char **file)
+{
+	static struct qwen_aliases aliases;
+	static char *path;
+	static int read_already;
+	char *text;
+	size_t n;
+
+	if (!read_already++) {
+		path = xdg("XDG_CONFIG_HOME", ".config", "qpipe/models");
+		text = path != NULL ? cli_try_file(path, ALIASES_MAX, &n) : NULL;
+		if (text != NULL)
+			cli_must(path, qwen_aliases_parse(&aliases, text, n,
+			    &cli_err));
+		else if (path != NULL && errno != ENOENT && errno != ENOTDIR)
+			die("%s: %s", path, strerror(errno));
+		free(text);
+	}
+	if (file != NULL)
+		*file = path;
+	return &aliases;
+}
+
+/* The alias of a name, if no file is called so. */
+static const struct qwen_alias *
+alias_of(const char *name)
+{
+	return name != NULL && access(name, F_OK) != 0 ?
+	    qwen_aliases_find(tool_aliases(NULL), name) : NULL;
+}
+
+/* The model of an alias, "~/" as the shell has it. */
+static const char *
+model_of(const struct qwen_alias *a)
+{
+	char *path = strncmp(a->model, "~/", 2) == 0 ?
+	    under_home(a->model + 2) : NULL;
+
+	return path != NULL ? path : a->model;
+}
+
+const char *
+tool_alias(const char *name)
+{
+	const struct qwen_alias *a = alias_of(name);
+
+	return a != NULL ? model_of(a) : name;
+}
+
+tool_is_sampling_fn *tool_is_sampling;
+
+/* Options beside those of sampling that a line of the file may have. */
+static const char *const alias_options[] = { "context", "draft", "effort",
+    "kv", "kv-k", "kv-v", "lora", "rope-scaling", "sampling", "template",
+    "think", "c" };
+
+static int
+alias_may_have(const char *name, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof alias_options / sizeof alias_options[0]; i++) {
+		if (strncmp(alias_options[i], name, n) == 0 &&
+		    alias_options[i][n] == '\0')
+			return 1;
+	}
+	return tool_is_sampling != NULL && tool_is_sampling(name, n);
+}
+
+/*
+ * Set what the command line has not.  A tool that does not sample cannot know all
+ * names, and passes over those that it does not know.
+ */
+static void
+set_defaults(const struct qwen_alias *a)
+{
+	const char *word, *name, *arg, *file;
+	char *from;
+	size_t i, n;
+	int known;
+
+	tool_aliases(&file);
+	from = cli_format("%s: line %u", file, a->line);
+	for (i = 0; i < a->n_options; i++) {
+		word = a->option[i];
+		name = word + (word[0] == '-') + (strncmp(word, "--", 2) == 0);
+		n = strcspn(name, "=");
+		known = alias_may_have(name, n);
+		if (name == word || n == 0 || (!known &&
+		    tool_is_sampling != NULL))
+			die("%s: '%s' is no option that an alias may have; see "
+			    "qwen-models(7)", from, word);
+		arg = name[n] == '=' ? name + n + 1 : a->option[i + 1];
+		if (name[n] != '=')
+			i++;
+		if (arg == NULL)
+			die("%s: %s needs an argument", from, word);
+		if (known)
+			cli_default(from, name, n, arg);
+	}
+	free(from);
+}
+
+void
+tool_model_ready(const struct cli_opt *o)
+{
+	const char *given = *(const char **)o->to;
+	const struct qwen_alias *a = alias_of(given != NULL ? given :
+	    value("QWEN_MODEL"));
+
+	if (a != NULL)
+		set_defaults(a);
+}
+
+/* --------------------------------------------------------------------- names */
+
+/* What a name stood for last: for tool_model_name(). */
+static struct {
+	char		*path;
+	const char	*name;
+} named;
+
+const char *
+tool_model_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (named.path != NULL && strcmp(named.path, path) == 0)
+		return named.name;
+	return slash != NULL ? slash + 1 : path;
+}
+
+/* A file by its name alone, or a path that is to be opened whatever it is. */
+static int
+is_path(const char *s)
+{
+	size_t n = strlen(s);
+
+	return s[0] == '/' || s[0] == '.' || s[0] == '\0' || s[n - 1] == '/' ||
+	    (n > 5 && strcmp(s + n - 5, ".gguf") == 0);
+}
+
+static void
+tell_size(const struct qwen_found *f)
+{
+	if (f->folder)
+		cli_tell(1, "  %s (a folder, %s)", f->name, f->place);
+	else
+		cli_tell(1, "  %s (%.2f GiB, %s)", f->name,
+		    (double)f->bytes / 0x1p30, f->place);
+}
+
+static void __attribute__((noreturn))
+ambiguous(const char *given, const struct qwen_founds *f)
+{
+	size_t i;
+
+	cli_tell(1, "%s: %zu models are meant; give the name of one:", given,
+	    f->n);
+	for (i = 0; i < f->n; i++)
+		tell_size(&f->v[i]);
+	exit(1);
+}
+
+static void __attribute__((noreturn))
+not_here(const char *given, const struct qwen_name *name,
+    const struct qwen_founds *f)
+{
+	struct qwen_name any = *name;
+	struct qwen_founds others;
+	struct qwen_text t = { 0 };
+	size_t i;
+
+	if (f->forbidden != NULL)
+		die("%s: %s may not be read by this user, so that it is not "
+		    "known whether the model is there", given, f->forbidden);
+	any.quant = any.path = any.rev = NULL;
+	if (name->kind < QWEN_NAME_OLLAMA && name->kind != QWEN_NAME_STEM &&
+	    qwen_models_find(&others, tool_model_places(), &any, NULL) == 0) {
+		for (i = 0; i < others.n && i < 8; i++)
+			qwen_text_fmt(&t, "%s%s", i > 0 ? ", " : "; there is ",
+			    others.v[i].name);
+	}
+	if (name->kind == QWEN_NAME_STEM)
+		die("%s: no such file, and no model of this name on this machine; "
+		    "\"gguf-fetch --local\" lists those that are there", given);
+	die("%s: no such file, and no model of this name on this machine%s; "
+	    "\"gguf-fetch %s\" gets it", given, t.s != NULL ? t.s : "", given);
+}
+
+const char *
+tool_model_find(const char *given)
+{
+	struct qwen_founds f;
+	struct qwen_name name;
+
+	if (access(given, F_OK) == 0)
+		return given;
+	given = tool_alias(given);
+	if (access(given, F_OK) == 0)
+		return given;
+	if (qwen_name_parse(&name, given, &cli_err) < 0) {
+		if (is_path(given))
+			return given;
+		die("%s: no such file, and %s", given, cli_err.msg);
+	}
+	cli_must(given, qwen_models_find(&f, tool_model_places(), &name, &cli_err));
+	if (f.n == 0 && is_path(given) && name.kind <= QWEN_NAME_REPO) {
+		qwen_founds_fini(&f);
+		qwen_name_fini(&name);
+		return given;
+	}
+	if (f.n == 0)
+		not_here(given, &name, &f);
+	if (f.n > 1)
+		ambiguous(given, &f);
+	if (cli_verbose)
+		cli_note("%s: %s (%s)", given, f.v[0].path, f.v[0].place);
+	free(named.path);
+	named.path = cli_got(strdup(f.v[0].path));
+	named.name = given;
+	qwen_founds_fini(&f);
+	qwen_name_fini(&name);
+	return named.path;
+}

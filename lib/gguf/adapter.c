@@ -91,6 +91,51 @@ check_arch(const struct qwen_gguf *g, const struct qwen_gguf *model,
 	    "architecture \"%s\", not \"%s\"", mine, other);
 }
 
+/* A key of an architecture: "ssm.group_count" for "qwen35.ssm.group_count". */
+static void
+key_of(char out[128], const char *arch, const char *key)
+{
+	snprintf(out, 128, "%s.%s", arch, key);
+}
+
+/*
+ * Whether value heads are tiled over key heads: by ssm.v_head_reordered, as in
+ * Ollama's files, else as converters leave them for the architecture.
+ */
+static int
+read_order(const struct qwen_gguf *g, const char *arch, int *tiled,
+    struct qwen_err *err)
+{
+	char key[128];
+
+	*tiled = strcmp(arch, "qwen3next") != 0;
+	key_of(key, arch, "ssm.v_head_reordered");
+	return qwen_gguf_get_bool(g, key, 0, tiled, err);
+}
+
+/* Note if the model has its value heads in another order than the adapter. */
+static int
+compare_orders(struct qwen_adapter_file *f, const struct qwen_gguf *model,
+    struct qwen_err *err)
+{
+	char arch[64], key[128];
+	uint64_t n_key = 0, n_value = 0;
+	int mine, its;
+
+	if (get_text(model, "general.architecture", arch, err) < 0)
+		return -1;
+	key_of(key, arch, "ssm.group_count");
+	if (qwen_gguf_get_u64(model, key, 0, &n_key, err) < 0)
+		return -1;
+	key_of(key, arch, "ssm.time_step_rank");
+	if (qwen_gguf_get_u64(model, key, 0, &n_value, err) < 0 ||
+	    read_order(f->g, arch, &mine, err) < 0 ||
+	    read_order(model, arch, &its, err) < 0)
+		return -1;
+	f->other_order = mine != its && n_key != n_value;
+	return 0;
+}
+
 static int
 has_suffix(const char *name, const char *suffix)
 {
@@ -149,6 +194,7 @@ qwen_adapter_open(struct qwen_adapter_file *f, const struct qwen_adapter *a,
 	if (qwen_gguf_open(&f->g, a->path, err) < 0)
 		return qwen_fail_in(err, "adapter %s", a->path);
 	if (check_kind(f->g, err) < 0 || check_arch(f->g, model, err) < 0 ||
+	    compare_orders(f, model, err) < 0 ||
 	    qwen_gguf_get_f64(f->g, "adapter.lora.alpha", 0, &f->alpha,
 	    err) < 0 || check_pairs(f, err) < 0)
 		return qwen_adapter_fail(f, err);
@@ -224,6 +270,20 @@ scale_of(const struct qwen_adapter_file *f, const struct qwen_gguf_tensor *a,
 	    "number that is not finite", a->name);
 }
 
+/* Rows or columns of these matrices are of value heads, in their order. */
+static int
+check_order(const struct qwen_adapter_file *f, const char *tensor,
+    struct qwen_err *err)
+{
+	if (!f->other_order || (strstr(tensor, ".ssm_") == NULL &&
+	    strstr(tensor, ".attn_qkv.") == NULL &&
+	    strstr(tensor, ".attn_gate.") == NULL))
+		return 0;
+	return qwen_fail(err, QWEN_EMISMATCH, "tensor %s has the value heads "
+	    "in another order than the model file (ssm.v_head_reordered): use "
+	    "a model file and an adapter of the same converter", tensor);
+}
+
 int
 qwen_adapter_find(struct qwen_adapter_file *f, const char *tensor,
     const uint64_t ne[4], struct qwen_adapter_pair *out, struct qwen_err *err)
@@ -243,6 +303,7 @@ qwen_adapter_find(struct qwen_adapter_file *f, const char *tensor,
 	out->b = other(f->g, a->name);
 	out->rank = (size_t)out->b->ne[0];
 	if (check_shape(a, out->b, tensor, ne, err) < 0 ||
+	    check_order(f, tensor, err) < 0 ||
 	    scale_of(f, a, out, err) < 0)
 		return qwen_adapter_fail(f, err);
 	return 1;

@@ -14,6 +14,7 @@ struct qwen_adapter_file {
 	double			 scale, alpha;
 	size_t			 n_matrices, rank;	/* the highest */
 	unsigned char		*used;	/* [tensors] that a model has */
+	int			 other_order;	/* of value heads */
 };
 
 /*
@@ -36,7 +37,8 @@ struct qwen_adapter_pair {
 
 /*
  * The pair for a tensor of this name and shape: 1, 0 if there is none, or -1
- * if it does not fit.  It is used then.
+ * if it does not fit, or has the value heads of DeltaNet in another order than
+ * the model.  It is used then.
  */
 int qwen_adapter_find(struct qwen_adapter_file *f, const char *tensor,
     const uint64_t ne[4], struct qwen_adapter_pair *out, struct qwen_err *err);

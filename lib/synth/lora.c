@@ -57,13 +57,28 @@ pair_of(const struct qwen_gguf_tensor *t, uint64_t rank)
 	return p;
 }
 
+/* The key that says in which order value heads are: the adapter has the same. */
+static const struct qwen_gguf_kv *
+find_order(const struct qwen_gguf *model)
+{
+	struct qwen_str arch = { "", 0 };
+	char key[128];
+
+	if (qwen_gguf_get_str(model, "general.architecture", &arch, NULL) < 0 ||
+	    arch.len > 64)
+		return NULL;
+	snprintf(key, sizeof key, "%.*s.ssm.v_head_reordered", (int)arch.len,
+	    arch.s);
+	return qwen_gguf_find(model, key);
+}
+
 static void
 put_head(struct qwen_gguf_writer *w, const struct qwen_gguf *model,
     const struct qwen_synth_lora *o)
 {
 	const struct qwen_gguf_tensor *t;
 	const struct qwen_gguf_kv *arch = qwen_gguf_find(model,
-	    "general.architecture");
+	    "general.architecture"), *order = find_order(model);
 	struct pair p;
 	size_t i;
 	int k;
@@ -71,6 +86,8 @@ put_head(struct qwen_gguf_writer *w, const struct qwen_gguf *model,
 	qwen_gguf_put_str(w, "general.type", "adapter");
 	if (arch != NULL)
 		qwen_gguf_put_kv(w, arch);
+	if (order != NULL)
+		qwen_gguf_put_kv(w, order);
 	qwen_gguf_put_str(w, "adapter.type", "lora");
 	qwen_gguf_put_f32(w, "adapter.lora.alpha", (float)o->alpha);
 	for (i = 0; (t = qwen_gguf_tensor(model, i)) != NULL; i++) {

@@ -227,6 +227,66 @@ bad_files(void)
 	ok(rc == -1 && strstr(err.msg, path) != NULL, "no file: %s", err.msg);
 }
 
+/* ---- the order of value heads, as ssm.v_head_reordered tells it */
+
+/* Open the model with the key, or without (-1), an adapter likewise, for a matrix. */
+static int
+open_orders(int model, int adapter, const char *matrix, size_t n_in,
+    size_t n_out, struct qwen_err *err)
+{
+	struct tiny *t = tiny_new(&shape);
+	struct qwen_model *m;
+	char name[80];
+	int rc;
+
+	if (model >= 0)
+		tiny_bool(t, "ssm.v_head_reordered", model);
+	tiny_write(t, model_path);
+	tiny_free(t);
+	t = fresh();
+	t->shape.arch = "qwen35moe";
+	if (adapter >= 0)
+		tiny_bool(t, "ssm.v_head_reordered", adapter);
+	snprintf(name, sizeof name, "%s.lora_a", matrix);
+	tiny_add(t, name, 0, n_in, 4, 0, 0, 0.2);
+	snprintf(name, sizeof name, "%s.lora_b", matrix);
+	tiny_add(t, name, 0, 4, n_out, 0, 0, 0.2);
+	tiny_write(t, path);
+	tiny_free(t);
+	if ((rc = open_with(1, &m, err)) == 0)
+		qwen_model_close(m);
+	return rc;
+}
+
+static void
+orders(void)
+{
+	static const struct { const char *name; size_t n_in, n_out; } of[] = {
+		{ "blk.0.attn_qkv.weight", 32, 256 },
+		{ "blk.0.attn_gate.weight", 32, 128 },
+		{ "blk.0.ssm_alpha.weight", 32, 4 },
+		{ "blk.0.ssm_beta.weight", 32, 4 },
+		{ "blk.0.ssm_out.weight", 128, 32 },
+	};
+	struct qwen_err err;
+	size_t i;
+
+	for (i = 0; i < sizeof of / sizeof of[0]; i++) {
+		ok(open_orders(0, -1, of[i].name, of[i].n_in, of[i].n_out,
+		    &err) == -1 && strstr(err.msg, of[i].name) != NULL &&
+		    strstr(err.msg, "in another order than the model file") !=
+		    NULL, "tiled, for a model in groups: %s", err.msg);
+		ok(open_orders(-1, 0, of[i].name, of[i].n_in, of[i].n_out,
+		    &err) == -1, "in groups, for a tiled one: %s", err.msg);
+		ok(open_orders(0, 0, of[i].name, of[i].n_in, of[i].n_out,
+		    &err) == 0, "both in groups: %s", err.msg);
+		ok(open_orders(1, -1, of[i].name, of[i].n_in, of[i].n_out,
+		    &err) == 0, "both tiled, one says so: %s", err.msg);
+	}
+	ok(open_orders(0, -1, "blk.3.attn_v.weight", 32, 64, &err) == 0,
+	    "a matrix without value heads: %s", err.msg);
+}
+
 /* ---- which model it is */
 
 static struct qwen_header
@@ -366,6 +426,7 @@ main(void)
 	bad_tensors();
 	bad_shapes();
 	bad_files();
+	orders();
 	unlink(model_path);
 	unlink(path);
 	return done_testing();

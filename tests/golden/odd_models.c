@@ -446,8 +446,11 @@ ollama_keys(void)
 	    (const uint32_t[]){ 2, 1, 1 }, 3);
 	tiny_bool(t, "ssm.v_head_reordered", 1);
 	tiny_bool(t, "norm_top_k_prob", 1);
-	check(t, "ssm_dt, three sections, layers by head_count_kv", FLOAT_ABS,
-	    FLOAT_KL);
+	tiny_add(t, "v.blk.0.attn_qkv.weight", 1, 16, 48, 0, 0, 1);
+	tiny_add(t, "v.blk.0.ssm_dt", 0, 16, 0, 0, 0, 1);
+	tiny_add(t, "mtp.layers.0.self_attn.q_proj.weight", 1, 32, 64, 0, 0, 1);
+	check(t, "ssm_dt, three sections, layers by head_count_kv, and parts "
+	    "for images and MTP", FLOAT_ABS, FLOAT_KL);
 	s.interval = 2;
 	t = tiny_new(&s);
 	tiny_drop_key(t, "full_attention_interval");
@@ -463,6 +466,30 @@ ollama_keys(void)
 	t = tiny_new(&s);
 	tiny_bool(t, "ssm.v_head_reordered", 1);
 	check(t, "value heads of qwen3next tiled", FLOAT_ABS, FLOAT_KL);
+}
+
+/* A part for images in F16 changes nothing for weights in F32. */
+static void
+images_beside(void)
+{
+	const struct qwen_model_opts opts = { .n_threads = 2,
+	    .k = QWEN_KV_OWN, .v = QWEN_KV_OWN };
+	const char *tmp = getenv("TMPDIR");
+	struct tiny *t = tiny_new(&hybrid_moe);
+	struct qwen_model *m;
+	struct qwen_err err;
+	char path[1024];
+
+	tiny_add(t, "v.blk.0.attn_qkv.weight", 1, 16, 48, 0, 0, 1);
+	snprintf(path, sizeof path, "%s/odd.gguf", tmp != NULL ? tmp : "/tmp");
+	tiny_write(t, path);
+	tiny_free(t);
+	if (ok(qwen_model_open(&m, path, &opts, &err) == 0, "opens"))
+		ok(qwen_model_k(m) == QWEN_KV_F32 && qwen_model_v(m) ==
+		    QWEN_KV_F32, "F32 weights beside a part for images in F16 "
+		    "have keys and values in f32");
+	qwen_model_close(m);
+	unlink(path);
 }
 
 static void
@@ -599,6 +626,7 @@ main(void)
 	rope_keys();
 	plan_keys();
 	ollama_keys();
+	images_beside();
 	other_keys();
 	formats();
 	return done_testing();

@@ -32,7 +32,9 @@ own_kv(const struct qwen_gguf *g)
 
 	for (i = 0; i < qwen_gguf_n_tensors(g); i++) {
 		t = qwen_gguf_tensor(g, i);
-		if ((name = strstr(t->name, ".attn_")) == NULL ||
+		/* not those of a part for images, which Ollama's files have */
+		if (strncmp(t->name, "blk.", 4) != 0 ||
+		    (name = strstr(t->name, ".attn_")) == NULL ||
 		    (strcmp(name, ".attn_k.weight") != 0 &&
 		    strcmp(name, ".attn_qkv.weight") != 0))
 			continue;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * quantised.c - folders whose weights somebody has quantised: the method that
- * config.json names, where it is not one of those that are read.
+ * config.json names, or that tensors have names for, where it is not one of
+ * those that are read.
  */
 #include <stdio.h>
 #include <string.h>
@@ -85,6 +86,47 @@ has_transforms(const struct qwen_hub *h)
 	    yyjson_get_len(yyjson_obj_get(v, "config_groups")) > 0;
 }
 
+/* The first tensor whose name ends so, or NULL. */
+static const struct qwen_st_tensor *
+find_ending(const struct qwen_hub *h, const char *ending)
+{
+	size_t i, n, m = strlen(ending);
+
+	for (i = 0; i < h->st.n; i++) {
+		n = strlen(h->st.v[i].name);
+		if (n > m && strcmp(h->st.v[i].name + n - m, ending) == 0)
+			return &h->st.v[i];
+	}
+	return NULL;
+}
+
+/* Where config.json names no method, as in older folders, tensors may. */
+static int
+check_names(const struct qwen_hub *h, struct qwen_err *err)
+{
+	static const struct { const char *ending, *method; } of[] = {
+		{ ".g_idx", "gptq" }, { ".qweight", "awq" },
+		{ ".weight.absmax", "bitsandbytes" }, { ".SCB", "bitsandbytes" },
+	};
+	const struct qwen_st_tensor *t;
+	size_t i;
+
+	for (i = 0; i < sizeof of / sizeof of[0]; i++) {
+		if ((t = find_ending(h, of[i].ending)) != NULL)
+			return qwen_fail(err, QWEN_EUNSUP, "%s: weights are "
+			    "quantised with %s (tensor %.100s), which is not "
+			    "supported: use the original model, or a GGUF file "
+			    "of it", h->path, of[i].method, t->name);
+	}
+	if ((t = find_ending(h, ".scales")) == NULL ||
+	    find_ending(h, ".biases") == NULL)
+		return 0;
+	return qwen_fail(err, QWEN_EUNSUP, "%s: weights are quantised with mlx "
+	    "(tensor %.100s), but config.json has no quantization with bits "
+	    "and group_size: take config.json from the same place", h->path,
+	    t->name);
+}
+
 int
 qwen_hub_check_quantised(const struct qwen_hub *h, struct qwen_err *err)
 {
@@ -95,7 +137,7 @@ qwen_hub_check_quantised(const struct qwen_hub *h, struct qwen_err *err)
 
 	method_of(h, method, sizeof method);
 	if (*method == '\0')
-		return 0;
+		return check_names(h, err);
 	ok = is_read(method, variant);
 	if (ok && has_transforms(h))
 		return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: "

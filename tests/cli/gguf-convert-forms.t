@@ -31,6 +31,18 @@ for m in mlx mlx-older; do
 	make $m qwen3
 	named "its scales and biases do not fit it, with 4 bits and groups of 32 (config.json)" "$m" gguf-convert -o no.gguf d
 done
+# an older folder, whose config.json names no method
+while IFS='|' read -r m words; do
+	make "$m" qwen3
+	jq 'del(.quantization_config, .quantization)' d/config.json >c && mv c d/config.json
+	named "$words" "$m, named by its tensors" gguf-convert -o no.gguf d
+	named "$words" "$m, named by its tensors, as it lies" qprefill -m d
+done <<'END'
+gptq|d: weights are quantised with gptq (tensor .*[.]g_idx), which is not supported
+awq|d: weights are quantised with awq (tensor .*[.]qweight), which is not supported
+bitsandbytes|d: weights are quantised with bitsandbytes (tensor .*[.]absmax), which is not supported
+mlx|d: weights are quantised with mlx (tensor .*[.]scales), but config.json has no quantization
+END
 # codes of MLX: each weight is what scale * code + bias says
 jq_config() {
 	jq "$1" d/config.json >c && mv c d/config.json

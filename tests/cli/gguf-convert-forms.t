@@ -51,7 +51,7 @@ same() { # A B NAME
 	is "$(gguf-inspect --diff "$1" "$2" | awk '{ print $2, $3 }' | sort -u | xargs)" "meta general.name" "$3"
 }
 seq 1 9 190 | tr '\n' ' ' >ids
-for how in "qwen3 4 32 F16" "qwen3 4 64 BF16" "qwen3 8 32 F16" "qwen3 2 32 BF16" "qwen3_5 4 32 F16" "qwen3_next 4 32 BF16" "qwen3_moe 4 32 BF16"; do
+for how in "qwen3 4 32 F16" "qwen3 4 64 BF16" "qwen3 4 128 BF16" "qwen2 4 64 F16" "qwen2 4 128 F16" "qwen3 8 32 F16" "qwen3 2 32 BF16" "qwen3_5 4 32 F16" "qwen3_next 4 32 BF16" "qwen3_moe 4 32 BF16"; do
 	# shellcheck disable=SC2086
 	set -- $how
 	make "mlx-$2-$3-$4" "$1"
@@ -68,9 +68,7 @@ for how in "qwen3 4 32 F16" "qwen3 4 64 BF16" "qwen3 8 32 F16" "qwen3 2 32 BF16"
 		continue
 	fi
 	n=$(gguf-inspect m.gguf | awk '$1 == "type" && $2 == "Q4_1" { print $3 }')
-	# with groups of 64, those whose rows have as many numbers
-	[ "$3" = 64 ] && large=attn_output || large='attn_q|attn_output|token_embd'
-	is "$((${n:-0} > 1)) $(gguf-inspect m.gguf | awk -v l="$large" '$1 == "tensor" && $2 ~ "(" l ")[.]weight$" && $3 != "Q4_1"')" \
+	is "$((${n:-0} > 1)) $(gguf-inspect m.gguf | awk '$1 == "tensor" && $2 ~ /(attn_q|attn_output|token_embd)[.]weight$/ && $3 != "Q4_1"')" \
 	    "1 " "its matrices are Q4_1"
 	gguf-convert -q --no-mtp --type f32 -o want.gguf d
 	for t in $(gguf-inspect m.gguf | awk '$1 == "tensor" && $3 == "Q4_1" { print $2 }'); do

@@ -167,20 +167,21 @@ def affine(t, bits, group, dtype):
 	    (dtype, shape, as_bytes(biases, dtype)), f32(plain, rows, columns))
 
 
-def wide_heads(tensors, config):
-	"""Heads of twice the size, so that the output has rows of 64."""
-	config["head_dim"] *= 2
+def widen(tensors, config, k):
+	"""All sizes but that of the vocabulary times k, numbers repeated."""
+	for key in ("hidden_size", "intermediate_size", "head_dim"):
+		if key in config:
+			config[key] *= k
 	out = {}
-	for k, (dtype, shape, data) in tensors.items():
-		if k.endswith(("q_proj.weight", "k_proj.weight",
-		    "v_proj.weight", "q_norm.weight", "k_norm.weight")):
-			shape, data = [2 * shape[0]] + shape[1:], data * 2
-		elif k.endswith("o_proj.weight"):
-			n = len(data) // shape[0]
-			data = b"".join(data[i:i + n] * 2
-			    for i in range(0, len(data), n))
-			shape = [shape[0], 2 * shape[1]]
-		out[k] = (dtype, shape, data)
+	for name, (dtype, shape, data) in tensors.items():
+		rows = shape[0] if len(shape) > 1 else 1
+		n = len(data) // rows
+		data = b"".join(data[i:i + n] * k
+		    for i in range(0, len(data), n))
+		shape = shape[:-1] + [shape[-1] * k]
+		if len(shape) > 1 and "embed_tokens" not in name:
+			shape, data = [k * shape[0]] + shape[1:], data * k
+		out[name] = (dtype, shape, data)
 	return out
 
 
@@ -209,8 +210,8 @@ def mlx_codes(kind, src, to):
 	os.chmod(to, 0o755)
 	out, plain, own, all = {}, {}, {}, weights(to)
 	c = json.load(open(src + "/config.json"))
-	if group == 64:
-		all = wide_heads(all, c)
+	if group > 32:
+		all = widen(all, c, group // 32)
 	for k, t in all.items():
 		if len(t[1]) == 2 and t[1][1] % group == 0 and (
 		    "_proj" in k or "embed_tokens" in k or "lm_head" in k):

@@ -123,37 +123,4 @@ refused 2 "-c alone" gguf-inspect -c 10 dense.gguf
 refused 2 "--checkpoint-every alone" gguf-inspect --checkpoint-every 10 dense.gguf
 refused 2 "--plan --check" gguf-inspect --plan --check dense.gguf
 refused 1 "a file that is not usable" gguf-inspect --plan "$TOP/tests/files/gguf/good-vocab.gguf"
-
-# -- the tables of qwen-models(7) and qwen(7), by the commands that they name
-if ! QWEN_CPU=avx512 qprefill -v -m dense.gguf </dev/null 2>&1 | grep -q 'has no avx512'; then
-	QWEN_CPU=avx512; export QWEN_CPU
-	sed -n '/^\.Ss Memory/,/^\.El/p' "$TOP/man/qwen-models.7" | sed -n 's/^\.It Qwen/Qwen/p' >tables
-	sed -n '/^\.Ss Memory/,/^\.El/p' "$TOP/man/qwen.7" | sed -n 's/^\.It Qwen/Qwen/p' >scratch
-	is "$(wc -l <tables | tr -d ' ') $(wc -l <scratch | tr -d ' ')" "4 4" "they have four shapes"
-	plan() { # WHAT OPTION...: MiB of the shape
-		what=$1
-		shift
-		gguf-inspect --plan -t 2 "$@" s.gguf | awk -v w="$what" '$1 == "memory" { m[$2] = $5 }
-		    END { m["beside"] = m["total"] - m["weights"]; printf "%.0f\n", m[w] }'
-	}
-	near() { # GOT WANT: to 2 MiB, for threads and libraries of other systems
-		awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; exit d > 2 || d < -2 }' && return
-		echo "# $name: planned $1, the page has $2" >&2
-		return 1
-	}
-	while read -r name a weights b four c more _ ; do
-		shape=$(echo "$name" | sed 's/-UD.*//; s/-Q4.*//; s/\(3\.6-35B\).*/\1/')
-		gguf-synth -q --sparse --no-mtp -o s.gguf "$shape"
-		near "$(plan weights -c 4096)" "$weights" && near "$(plan beside -c 4096)" "$four" &&
-		    near "$(plan beside -c 32768)" "$more"
-		ok $? "qwen-models(7): $name"
-		row=$(grep "^$shape" scratch | sed 's/ Ta / /g')
-		near "$(plan scratch --batch 512)" "$(echo "$row" | cut -d' ' -f2)" &&
-		    near "$(plan scratch --batch 4096)" "$(echo "$row" | cut -d' ' -f5)"
-		ok $? "qwen(7): $(echo "$row" | cut -d' ' -f1)"
-		rm s.gguf
-	done <tables
-else
-	skip "the tables" "no AVX-512"
-fi
 done_testing

@@ -6,7 +6,8 @@
 #   tests/deps.sh arm64    what tests/cli/arm64.t would like to have; it does
 #                          without, so a failure is only told
 #   tests/deps.sh long     the same for tests/cli/python.t, json-schema.t, page.t,
-#                          qwen-py.t, clients.t and qbatch-cluster.t
+#                          qwen-py.t, clients.t, gguf-fetch-clients.t and
+#                          qbatch-cluster.t
 #   tests/deps.sh audit    what tests/faults/audit.sh needs beside
 missing=
 if [ "$1" = arm64 ]; then
@@ -80,6 +81,7 @@ command_for() {
 		libunistring-dev libunistring-devel libunistring libunistring-dev
 		libcurl4-openssl-dev libcurl-devel curl curl-dev
 		pkgconf pkgconf-pkg-config pkgconf pkgconf
+		python3 python3 python python3
 		END
 	done | { printf '%s' "$install"; paste -s -d ' ' -; }
 }
@@ -96,6 +98,9 @@ command -v mandoc >/dev/null 2>&1 || missing="$missing mandoc"
 command -v zstd >/dev/null 2>&1 || missing="$missing zstd"
 command -v jq >/dev/null 2>&1 || missing="$missing jq"
 command -v curl >/dev/null 2>&1 || missing="$missing curl"
+# hubs for gguf-fetch*.t
+command -v openssl >/dev/null 2>&1 || missing="$missing openssl"
+command -v python3 >/dev/null 2>&1 || missing="$missing python3"
 command -v pkg-config >/dev/null 2>&1 || missing="$missing pkgconf"
 # qchat, qtok and qbench do without them, if they must
 without() {	# PACKAGE, and what is not there then

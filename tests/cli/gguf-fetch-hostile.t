@@ -42,7 +42,7 @@ run() {
 	[ $# -gt 1 ] || set -- "$1" "org/$1:Q8_0"
 	shift
 	# shellcheck disable=SC2086
-	timeout 100 env $settings gguf-fetch "$@" >out 2>err </dev/null
+	timeout 60 env $settings gguf-fetch -q --retry-delay 0 --stall 2 "$@" >out 2>err </dev/null
 	echo $? >rc
 	) &
 	runs="$runs $!" settings=
@@ -185,6 +185,8 @@ danger cut-again "@cdn cut 30000"
 run cut-again
 danger cut-at-0 "@cdn cut 0"
 run cut-at-0
+danger stall "1*@cdn stall 30000"
+run stall
 danger norange "1*@cdn cut 30000" "@cdn norange"
 run norange
 danger shift "1*@cdn cut 30000" "@cdn shift 100"
@@ -363,6 +365,7 @@ is "$(grep '^cdn.*/org/cut/' hubs/log | sed 's/.*Signature=//; s/ .*//' | sort -
     "by an address of its own"
 right cut-again "two of them"
 wrong cut-at-0 . "all of them, at once"
+right stall "a server that is silent is asked again"
 right norange "the whole file for a range"
 either shift "another range"
 right refused "an address that is too old"

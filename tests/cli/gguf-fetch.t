@@ -37,10 +37,10 @@ fetched "once more" "$tiny/Tiny-Q4_K_M.gguf" org/Tiny-GGUF:Q4_K_M
 is "$(asked cdn)" 0 "no byte of it comes twice"
 : >hubs/log
 fetched "--offline" "$tiny/Tiny-Q4_K_M.gguf" --offline org/Tiny-GGUF:Q4_K_M
-refused 1 "--offline, and not there" gguf-fetch --offline org/Tiny-GGUF:Q8_0
+refused 1 "--offline, and not there" gguf-fetch -q --offline org/Tiny-GGUF:Q8_0
 HF_HUB_OFFLINE=1; export HF_HUB_OFFLINE
 fetched "HF_HUB_OFFLINE" "$tiny/Tiny-Q4_K_M.gguf" org/Tiny-GGUF:Q4_K_M
-refused 1 "HF_HUB_OFFLINE, and not there" gguf-fetch org/Tiny-GGUF:Q8_0
+refused 1 "HF_HUB_OFFLINE, and not there" gguf-fetch -q org/Tiny-GGUF:Q8_0
 unset HF_HUB_OFFLINE
 is "$(asked '')" 0 "ask nothing"
 printf '%s\n' $C1 >"$cache/refs/main"
@@ -137,7 +137,7 @@ is "$(cat "$HFCACHE/models--org--Revs/refs/main" \
     "$HFCACHE/models--org--Revs/refs/dev")" "$C1$C2" "each branch has its commit"
 printf %s $C2 >"$R/../refs/main"
 fetched "a branch that has moved" "$R/Revs-Q8_0.gguf" org/Revs:Q8_0
-refused 1 "no such revision" gguf-fetch hf:org/Revs:Q8_0@nope
+refused 1 "no such revision" gguf-fetch -q hf:org/Revs:Q8_0@nope
 
 # -- what is not there, and what is not clear
 repo org/Two
@@ -148,13 +148,13 @@ is "$rc $(wc -c <out) $(grep -c 'One-Q4_K_M' err)$(grep -c 'Other-Q4_K_M' err)" 
     "1 0 11" "two that match: a list, and status 1"
 grep -q '[56]\.[09] [kK]i\?B\|[56] kB\|[56]000' err
 ok $? "with their sizes"
-refused 1 "no such repository" gguf-fetch org/Nope:Q8_0
-refused 1 "no such quant" gguf-fetch org/Tiny-GGUF:Q3_K_S
+refused 1 "no such repository" gguf-fetch -q org/Nope:Q8_0
+refused 1 "no such quant" gguf-fetch -q org/Tiny-GGUF:Q3_K_S
 repo org/Empty
 echo x >"$R/README.md"
-refused 1 "no GGUF file" gguf-fetch org/Empty
-refused 2 "no name" gguf-fetch
-refused 2 "no such option" gguf-fetch --nope org/Tiny-GGUF
+refused 1 "no GGUF file" gguf-fetch -q org/Empty
+refused 2 "no name" gguf-fetch -q
+refused 2 "no such option" gguf-fetch -q --nope org/Tiny-GGUF
 for name in 'hf:../../x:Q8_0' 'hf:org/..:Q8_0' 'hf:org' 'hf:org/a b' \
     'hf:org/Tiny-GGUF/../../x.gguf' 'ms:/etc/passwd' 'ollama:../../x:1' 'hf:'; do
 	fetch "$name"
@@ -191,7 +191,7 @@ fetched "--to, once more" "$tiny/Tiny-Q8_0.gguf" --to models org/Tiny-GGUF:Q8_0
 is "$(asked cdn)" 0 "no byte of it comes twice"
 fetch --to models org/Tiny-GGUF:UD-Q4_K_XL
 is "$rc $(find models -name '*-of-00003.gguf' | wc -l)" "0 3" "--to: all parts"
-refused 1 "--to, no such folder" gguf-fetch --to /proc/nope org/Tiny-GGUF:Q8_0
+refused 1 "--to, no such folder" gguf-fetch -q --to /proc/nope org/Tiny-GGUF:Q8_0
 
 # -- --verify
 forget
@@ -205,7 +205,7 @@ is "$(asked '')" 0 "asks nothing"
 printf X | dd of="$blob" bs=1 seek=70000 conv=notrunc 2>/dev/null
 gguf-fetch org/Tiny-GGUF:Q8_0 >out 2>err
 is "$?" 0 "without it, name and size are believed"
-refused 1 "--verify of a wrong one" gguf-fetch --verify --offline org/Tiny-GGUF:Q8_0
+refused 1 "--verify of a wrong one" gguf-fetch -q --verify --offline org/Tiny-GGUF:Q8_0
 is "$(grep -c Q8_0 err)" 1 "names the file"
 
 # -- the token
@@ -236,16 +236,16 @@ hub_token "the file of huggingface_hub" Bearer_hf_four
 repo org/Gated
 gguf "$R/Gated-Q8_0.gguf" 4000 7
 printf hf_good >"$R/../gated"
-refused 1 "terms to accept" gguf-fetch org/Gated:Q8_0
+refused 1 "terms to accept" gguf-fetch -q org/Gated:Q8_0
 is "$(grep -c "$HUB/org/Gated.*HF_TOKEN\|HF_TOKEN.*$HUB/org/Gated" err)" 1 \
     "with the address, and what to set"
 HF_TOKEN=hf_other; export HF_TOKEN
-refused 1 "terms that this token has not accepted" gguf-fetch org/Gated:Q8_0
+refused 1 "terms that this token has not accepted" gguf-fetch -q org/Gated:Q8_0
 HF_TOKEN=hf_good
 fetched "terms that are accepted" "$R/Gated-Q8_0.gguf" org/Gated:Q8_0
 unset HF_TOKEN
 refused 1 "a private repository" sh -c 'printf hf_good >hubs/repos/org/Gated/private
-    gguf-fetch org/Gated:Q8_0'
+    gguf-fetch -q org/Gated:Q8_0'
 
 # -- other endpoints
 for e in "$HUB/" "$HUB/mirror" "$HUB/mirror/"; do
@@ -280,7 +280,7 @@ is "$(grep '^hub' hubs/log | grep -c 'Authorization:Bearer_ms_one') $(
 fetched "ms:, once more" "$tiny/Tiny-Q8_0.gguf" --offline ms:org/Tiny-GGUF:Q8_0
 is "$(asked '')" 0 "asks nothing"
 fetched "ms:, a path" "$tiny/Tiny-Q4_K_M.gguf" ms:org/Tiny-GGUF/Tiny-Q4_K_M.gguf
-refused 1 "ms:, no such repository" gguf-fetch ms:org/Nope:Q8_0
+refused 1 "ms:, no such repository" gguf-fetch -q ms:org/Nope:Q8_0
 # a listing that ends at 3000 entries, and more in the folders
 repo org/Many
 mkdir "$R/a" "$R/z"
@@ -312,7 +312,7 @@ is "$bad $(find "$blobs" -type f | wc -l)" "0 3" "every layer, as Ollama needs t
 : >hubs/log
 fetched "ollama:, once more" $O/model --offline "ollama:$at/library/tiny:1b"
 is "$(asked '')" 0 "asks nothing"
-refused 1 "ollama:, no such tag" gguf-fetch "ollama:$at/library/tiny:2b"
+refused 1 "ollama:, no such tag" gguf-fetch -q "ollama:$at/library/tiny:2b"
 
 # -- what is on this machine
 fetch --local

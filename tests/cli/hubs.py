@@ -153,6 +153,7 @@ class Repo:
 
 class Handler(http.server.BaseHTTPRequestHandler):
 	protocol_version = "HTTP/1.1"
+	disable_nagle_algorithm = True
 
 	def log_message(self, *args):
 		pass

@@ -298,10 +298,19 @@ refused 1 "ms:, no such repository" gguf-fetch -q ms:org/Nope:Q8_0
 # a listing that ends at 3000 entries, and more in the folders
 repo org/Many
 mkdir "$R/a" "$R/z"
-(cd "$R/a" && seq 3000 | xargs touch)
+echo x >"$R/a/x"
 gguf "$R/z/Many-Q8_0.gguf" 4000 8
+{
+	printf '{"Code":200,"Success":true,"Data":{"Files":['
+	printf '{"Type":"tree","Path":"%s","Size":0},' a z
+	seq 2998 | sed 's|.*|{"Type":"blob","Path":"a/&","Size":0,"Sha256":""},|
+	    $s|,$|]}}|'
+} >hubs/many
+rules "hub:GET:/api/v1/models/org/Many/repo/files[?]Revision=master&Recursive=True body many"
 fetched "ms:, more files than its listing holds" "$R/z/Many-Q8_0.gguf" \
     ms:org/Many:Q8_0
+forget
+fetched "ms:, the same with all of them" "$R/z/Many-Q8_0.gguf" ms:org/Many:Q8_0
 
 # -- Ollama
 forget

@@ -15,6 +15,7 @@ tiny=$R
 whole=$R/Tiny-Q8_0.gguf
 sum=$(sha256sum <"$whole" | cut -c1-64)
 mkdir -p hubs/repos/org outside
+at=${HUB#https://}
 echo secret >outside/file
 HF_TOKEN=hf_secret MODELSCOPE_API_TOKEN=hf_secret
 export HF_TOKEN MODELSCOPE_API_TOKEN
@@ -145,6 +146,12 @@ danger in-circles "hub:*:/org/@/resolve/* redirect /org/@/resolve/main/Tiny-Q8_0
 run in-circles
 danger to-cdn-api "hub:*:/api/models/org/@/* redirect $CDN/api/@"
 run to-cdn-api
+danger to-user "hub:*:/org/@/resolve/* redirect https://$at@${CDN#https://}/org/@/$sum"
+run to-user
+danger to-port "hub:*:/org/@/resolve/* redirect https://localhost:${CDN##*:}/org/@/$sum"
+run to-port
+danger to-slashes "hub:*:/org/@/resolve/* redirect //${CDN#https://}/org/@/$sum"
+run to-slashes
 danger to-untrusted "hub:*:/org/@/resolve/* redirect $UNTRUSTED/org/@/resolve/$C1/Tiny-Q8_0.gguf"
 run to-untrusted
 for e in UNTRUSTED MISNAMED PLAIN; do
@@ -178,6 +185,12 @@ run zeros
 danger html "@cdn body @.json"
 echo '<html>log in' >hubs/html.json
 run html
+danger nolength "@cdn nolength"
+run nolength
+danger short-nolength "@cdn nolength" "@cdn size 79999"
+run short-nolength
+danger longer-nolength "@cdn nolength" "@cdn size 200000"
+run longer-nolength
 danger gzip "@cdn gzip"
 run gzip
 danger cut "1*@cdn cut 30000"
@@ -190,6 +203,12 @@ danger stall "1*@cdn stall 30000"
 run stall
 danger norange "1*@cdn cut 30000" "@cdn norange"
 run norange
+danger total "1*@cdn cut 30000" "1*@cdn norange" "@cdn header Content-Range:bytes 30000-79999/90000"
+run total
+danger part-unasked "@cdn header Content-Range:bytes 100-79999/80000" "@cdn shift 100"
+run part-unasked
+danger status-206 "1*@cdn cut 30000" "@cdn header Content-Range:bytes x"
+run status-206
 danger shift "1*@cdn cut 30000" "@cdn shift 100"
 run shift
 danger refused "1*@cdn status 403"
@@ -263,6 +282,22 @@ mkdir -p "$(H shared)/blobs" "$hf/blobs/ab"
 cp "$whole" "$hf/blobs/ab/$sum"
 ln -s "../../blobs/ab/$sum" "$(H shared)/blobs/$sum"
 run shared
+danger path-link	# a link in place of the model's
+mkdir -p "$(H path-link)/snapshots/$C1"
+ln -s "$PWD/outside/file" "$(H path-link)/snapshots/$C1/Tiny-Q8_0.gguf"
+run path-link
+danger no-link	# the blob of a run that was killed before the link
+mkdir -p "$(H no-link)/blobs"
+cp "$whole" "$(H no-link)/blobs/$sum"
+run no-link
+danger to-there
+mkdir to-there/to
+cp half to-there/to/Tiny-Q8_0.gguf
+run to-there --to to org/to-there:Q8_0
+danger to-out
+mkdir to-out/to
+ln -s "$PWD/outside/file" to-out/to/Tiny-Q8_0.gguf
+run to-out --to to org/to-out:Q8_0
 danger to-link
 mkdir to-link/to
 ln -s "$PWD/outside/file" to-link/to/Tiny-Q8_0.gguf.incomplete
@@ -289,7 +324,6 @@ ms ms-norange "1*@cdn cut 30000" "@cdn norange"
 ms ms-shift "1*@cdn cut 30000" "@cdn shift 100"
 ms ms-http "hub:*:/api/v1/models/org/@/repo[?]* redirect $PLAIN/@" \
     "hub:*:/models/org/@/resolve/* redirect $PLAIN/@"
-at=${HUB#https://}
 mkdir -p hubs/ollama/org
 ollama() {	# NAME RULE...
 	mkdir -p "hubs/ollama/org/$1/1b"
@@ -335,6 +369,10 @@ either next-plain "a listing whose next page is without TLS"
 for c in to-http to-http-api to-link-local to-file to-file-api to-ftp to-untrusted; do
 	wrong $c . "sent to another place: $c"
 done
+either to-user "sent to another host, by an address that begins as the hub's"
+for c in to-port to-slashes; do
+	right $c "sent to another server: $c"
+done
 wrong in-circles . "sent in circles"
 [ "$(asked 'hub GET /org/in-circles')" -lt 60 ]
 ok $? "not for ever"
@@ -354,7 +392,8 @@ is "$(cat ./*/err | tr -d '\n\t -~' | LC_ALL=C tr -d '\200-\377' | wc -c | tr -d
     "no control character reaches the terminal"
 is "$(cat ./*/err ./*/out | grep -c hf_secret)" 0 "the token is not shown"
 wrong flip 'sha256\|hash\|checksum' "a bit is wrong"
-for c in flip short longer zeros html; do
+right nolength "the body: its length is not told"
+for c in flip short longer zeros html short-nolength longer-nolength; do
 	[ $c = flip ] || wrong $c . "the body: $c"
 	is "$(find $c/home -name "$sum" | wc -l)" 0 "no blob: $c"
 done
@@ -368,6 +407,9 @@ right cut-again "two of them"
 wrong cut-at-0 . "all of them, at once"
 right stall "a server that is silent is asked again"
 right norange "the whole file for a range"
+for c in total part-unasked status-206; do
+	either $c "a Content-Range that is wrong: $c"
+done
 either shift "another range"
 right refused "an address that is too old"
 right busy "503, once"
@@ -394,6 +436,13 @@ either blob-link "a blob that is a link to elsewhere"
 right blob-size "a blob of another size"
 right shared "a blob that is a link to the shared ones"
 is "$(asked 'cdn GET /org/shared')" 0 "is used"
+right path-link "a link to elsewhere in place of the model's"
+right no-link "a blob without a link to it"
+is "$(asked 'cdn GET /org/no-link')" 0 "nothing comes twice"
+is "$(cat to-there/rc) $(wc -c <to-there/out) $(wc -l <to-there/err) $(
+    cmp half to-there/to/Tiny-Q8_0.gguf)" "1 0 1 " "--to: another file of this name stays"
+is "$(cat to-out/rc) $(wc -c <to-out/out) $(wc -l <to-out/err)" "1 0 1" \
+    "--to: a link to another file of this name"
 either to-link "in place of a partial file in --to: a link"
 wrong cache-file . "a file where the cache would be"
 for c in ms-up ms-sum ms-no ms-flip ms-http; do
@@ -426,7 +475,7 @@ for c in $again; do
 done
 is "$(find outside | sort | xargs) $(cat outside/file)" "outside outside/file secret" \
     "nothing is written elsewhere"
-is "$(find . -path ./hubs -prune -o -name '*-Q8_0.gguf' -print | while read -r f; do
+is "$(find . -path ./hubs -prune -o -path './to-[to][hu]*' -prune -o -name '*-Q8_0.gguf' -print | while read -r f; do
 	cmp -s "$whole" "$f" || echo "$f"
     done)" "" "every file that is there is right"
 is "$(for c in $cases; do

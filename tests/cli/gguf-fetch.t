@@ -140,6 +140,10 @@ is "$(cat "$HFCACHE/models--org--Revs/refs/main" \
     "$HFCACHE/models--org--Revs/refs/dev")" "$C1$C2" "each branch has its commit"
 printf %s $C2 >"$R/../refs/main"
 fetched "a branch that has moved" "$R/Revs-Q8_0.gguf" org/Revs:Q8_0
+mkdir "$R/../refs/feature"
+printf %s $C1 >"$R/../refs/feature/x"
+fetched "a branch with a slash" "$old/Revs-Q8_0.gguf" hf:org/Revs:Q8_0@feature/x
+is "$(cat "$HFCACHE/models--org--Revs/refs/feature/x")" "$C1" "as a file in a folder"
 refused 1 "no such revision" gguf-fetch -q hf:org/Revs:Q8_0@nope
 
 # -- what is not there, and what is not clear
@@ -182,6 +186,32 @@ is "$rc $(wc -c <out) $(wc -l <err)" "1 0 1" "a file of 0 bytes is no model"
 mkdir -p hubs/repos/org/Old
 echo org/Tiny-GGUF >hubs/repos/org/Old/moved
 fetched "a renamed repository" "$tiny/Tiny-Q8_0.gguf" org/Old:Q8_0
+
+fetched "by that name, offline" "$tiny/Tiny-Q8_0.gguf" --offline org/Old:Q8_0
+
+# -- where the cache is
+forget
+for v in HF_HUB_CACHE="$PWD/elsewhere" HF_HOME="$PWD/elsewhere" \
+    XDG_CACHE_HOME="$PWD/elsewhere"; do
+	env "$v" gguf-fetch org/Tiny-GGUF:Q8_0 >out 2>err
+	is "$? $(cmp "$tiny/Tiny-Q8_0.gguf" "$(cat out)" 2>&1) $(ls home 2>/dev/null)" "0  " \
+	    "${v%%=*}"
+	env "$v" gguf-inspect org/Tiny-GGUF:Q8_0 | grep -q "$(cat out)"
+	ok $? "a tool has it by its name"
+	rm -rf elsewhere
+done
+env -u HOME gguf-fetch -q org/Tiny-GGUF:Q8_0 >out 2>err
+is "$((0 < $?)) $(wc -c <out) $(wc -l <err)" "1 0 1" "no HOME: $(cat err)"
+for t in "gguf-fetch --list" "gguf-fetch --dry-run" gguf-fetch; do
+	$t -q org/Tiny-GGUF:Q8_0 >/dev/full 2>err
+	is "$? $(wc -l <err)" "1 1" "a full device: $t"
+done
+if command -v setpriv >/dev/null && [ "$(id -u)" = 0 ]; then
+	mkdir -p home
+	refused 1 "a home that may not be written" setpriv --reuid=65534 \
+	    --regid=65534 --clear-groups "$(command -v gguf-fetch)" -q \
+	    org/Tiny-GGUF:Q4_K_M
+fi
 
 # -- --to
 forget

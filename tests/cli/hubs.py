@@ -27,6 +27,7 @@
 #   redirect URL             302 to there
 #   body FILE                200 and the bytes of this file
 #   header NAME:VALUE        one more header, or another value of it
+#   nolength                 no Content-Length; the body ends with the connection
 #   cut N                    N bytes of the body, then the connection ends
 #   size N                   N bytes of the body, or zeros after it, and all
 #                            headers agree
@@ -109,8 +110,9 @@ class Repo:
 		self.gated = read("repos", name, "gated")
 		self.refused = self.gated is not None and self.gated != token
 		refs = os.path.join(self.folder, "refs")
-		self.refs = {b: read(refs, b) for b in (os.listdir(refs)
-		    if os.path.isdir(refs) else [])}
+		self.refs = {os.path.relpath(os.path.join(top, f), refs):
+		    read(top, f) for top, _, files in os.walk(refs)
+		    for f in files}
 		commits = [c for c in os.listdir(self.folder)
 		    if re.fullmatch("[0-9a-f]{40}", c)]
 		if "main" not in self.refs and len(commits) == 1:
@@ -216,7 +218,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 		if "gzip" in wrong:
 			data = gzip.compress(bytes(data))
 			headers["Content-Encoding"] = "gzip"
-		headers.setdefault("Content-Length", str(len(data)))
+		if "nolength" in wrong:
+			headers["Connection"] = "close"
+			self.close_connection = True
+		else:
+			headers.setdefault("Content-Length", str(len(data)))
 		headers.update(r[1].split(":", 1) for r in self.wrong
 		    if r[0] == "header")
 		self.send_response_only(status)

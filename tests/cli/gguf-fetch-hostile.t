@@ -146,7 +146,9 @@ danger in-circles "hub:*:/org/@/resolve/* redirect /org/@/resolve/main/Tiny-Q8_0
 run in-circles
 danger to-cdn-api "hub:*:/api/models/org/@/* redirect $CDN/api/@"
 run to-cdn-api
-danger to-user "hub:*:/org/@/resolve/* redirect https://$at@${CDN#https://}/org/@/$sum"
+danger to-user
+echo "hub:*:/org/to-user/resolve/* redirect https://$at@${CDN#https://}/org/to-user/$sum" \
+    >>hubs/rules
 run to-user
 danger to-port "hub:*:/org/@/resolve/* redirect https://localhost:${CDN##*:}/org/@/$sum"
 run to-port

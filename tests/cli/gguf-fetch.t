@@ -109,6 +109,17 @@ for n in 1 2 3; do
 done
 is "$(grep -c "/resolve/" hubs/log) $(grep -c "/resolve/$C1/" hubs/log)" "3 3" \
     "each by the commit, not the branch"
+rm "$snapshot/UD-Q4_K_XL/Tiny-UD-Q4_K_XL-00003-of-00003.gguf"
+refused 1 "--offline, and a part is not there" gguf-fetch --offline \
+    org/Tiny-GGUF:UD-Q4_K_XL
+refused 1 "--verify, and a part is not there" gguf-fetch --verify --offline \
+    org/Tiny-GGUF:UD-Q4_K_XL
+is "$(grep -c '2 of.* 3 parts' err)" 1 "says that"
+fetched "a part is not there" \
+    "$tiny/UD-Q4_K_XL/Tiny-UD-Q4_K_XL-00001-of-00003.gguf" \
+    org/Tiny-GGUF:UD-Q4_K_XL
+cmp -s "$tiny/$f" "$snapshot/$f"
+ok $? "then it is"
 fetched "another case" "$tiny/Tiny-Q8_0.gguf" hf:org/Tiny-GGUF:q8_0
 fetched "a path in the repository" \
     "$tiny/UD-Q4_K_XL/Tiny-UD-Q4_K_XL-00001-of-00003.gguf" \
@@ -283,6 +294,8 @@ printf hf_good >"$R/../gated"
 refused 1 "terms to accept" gguf-fetch -q org/Gated:Q8_0
 is "$(grep -c "$HUB/org/Gated.*HF_TOKEN\|HF_TOKEN.*$HUB/org/Gated" err)" 1 \
     "with the address, and what to set"
+fetch --list org/Gated
+is "$rc $(grep -c Gated-Q8_0 out)" "0 1" "--list: the files, which all may see"
 HF_TOKEN=hf_other; export HF_TOKEN
 refused 1 "terms that this token has not accepted" gguf-fetch -q org/Gated:Q8_0
 HF_TOKEN=hf_good
@@ -302,11 +315,12 @@ for e in "$HUB/" "$HUB/mirror" "$HUB/mirror/"; do
 done
 HF_ENDPOINT=$HUB
 forget
-https_proxy=$PLAIN; export https_proxy
+https_proxy=$PLAIN HF_TOKEN=hf_one; export https_proxy HF_TOKEN
 fetched "a proxy" "$tiny/Tiny-Q8_0.gguf" org/Tiny-GGUF:Q8_0
 [ "$(asked "plain CONNECT ${HUB#https://}")" != 0 ]
 ok $? "is used"
-unset https_proxy
+is "$(grep '^plain' hubs/log | grep -c hf_one)" 0 "and is not sent the token"
+unset https_proxy HF_TOKEN
 
 # -- ModelScope
 forget

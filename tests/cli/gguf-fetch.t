@@ -118,6 +118,7 @@ is "$(grep -c '2 of.* 3 parts' err)" 1 "says that"
 fetched "a part is not there" \
     "$tiny/UD-Q4_K_XL/Tiny-UD-Q4_K_XL-00001-of-00003.gguf" \
     org/Tiny-GGUF:UD-Q4_K_XL
+f=UD-Q4_K_XL/Tiny-UD-Q4_K_XL-00003-of-00003.gguf
 cmp -s "$tiny/$f" "$snapshot/$f"
 ok $? "then it is"
 fetched "another case" "$tiny/Tiny-Q8_0.gguf" hf:org/Tiny-GGUF:q8_0

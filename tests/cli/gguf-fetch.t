@@ -3,6 +3,10 @@
 # The hubs are hubs.py; what they do wrong is in gguf-fetch-hostile.t.
 . "$TOP/tests/cli/tap.sh"
 . "$TOP/tests/cli/hubs.sh"
+# another user comes here too
+W=$(mktemp -d /tmp/qpipe-fetch-XXXXXX) || exit 1
+chmod 755 "$W"
+cd "$W" || exit 1
 start_hubs
 repo org/Tiny-GGUF
 for f in Tiny-Q4_K_M:50000 Tiny-Q8_0:80000 Tiny-BF16:150000 Tiny-imatrix:9000 \
@@ -54,7 +58,6 @@ fetched "no refs, one snapshot" "$tiny/Tiny-Q4_K_M.gguf" --offline \
 : >hubs/log
 if [ "$(id -u)" = 0 ]; then
 	other="setpriv --reuid=65534 --regid=65534 --clear-groups"
-	chmod a+rx . .. ../.. 2>/dev/null
 else
 	other=
 	chmod -R a-w home

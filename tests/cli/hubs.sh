@@ -1,7 +1,8 @@
 # hubs.sh - hubs for a test: . "$TOP/tests/cli/hubs.sh", after tap.sh
 #   start_hubs        hubs.py serves what is in the folder hubs, until the test
 #                     ends; sets HUB, CDN, PLAIN, UNTRUSTED, MISNAMED, and the
-#                     environment of gguf-fetch, whose home is the folder home
+#                     environment of gguf-fetch, whose home is the folder home;
+#                     removes the folder W then
 #   repo NAME [DIGIT] makes a repository; R is the folder of its commit, whose 40
 #                     digits are DIGIT (1)
 #   gguf FILE N SEED  writes a GGUF file of N bytes with no tensors
@@ -22,17 +23,18 @@ unset HF_HOME HF_HUB_CACHE HUGGINGFACE_HUB_CACHE HF_TOKEN HF_TOKEN_PATH \
     MODELSCOPE_CACHE MODELSCOPE_API_TOKEN OLLAMA_MODELS OLLAMA_HOST \
     QWEN_MODELS XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME SSL_CERT_DIR \
     http_proxy https_proxy all_proxy no_proxy HTTPS_PROXY ALL_PROXY NO_PROXY
-HOME=$PWD/home; export HOME
+W=
 C1=1111111111111111111111111111111111111111
 C2=2222222222222222222222222222222222222222
-HFCACHE=$HOME/.cache/huggingface/hub
 
 start_hubs() {
+	HOME=$PWD/home; export HOME
+	HFCACHE=$HOME/.cache/huggingface/hub
 	mkdir -p hubs/repos "$HOME"
 	PYTHONDONTWRITEBYTECODE=1 python3 "$TOP/tests/cli/hubs.py" hubs \
 	    2>hubs.err &
 	hubs=$!
-	trap 'kill $hubs' EXIT
+	trap 'kill $hubs; [ -z "$W" ] || rm -rf "$W"' EXIT
 	until [ -e hubs/addresses ]; do
 		if ! kill -0 $hubs; then
 			cat hubs.err >&2

@@ -179,12 +179,18 @@ qwen_models_entry(char **out, const char *folder, const char *name,
 /* -------------------------------------------------------------------- models */
 
 void
-qwen_founds_fini(struct qwen_founds *f)
+qwen_founds_cut(struct qwen_founds *f, size_t n)
 {
-	while (f->n > 0) {
+	while (f->n > n) {
 		free(f->v[--f->n].path);
 		free(f->v[f->n].name);
 	}
+}
+
+void
+qwen_founds_fini(struct qwen_founds *f)
+{
+	qwen_founds_cut(f, 0);
 	free(f->v);
 	free(f->forbidden);
 	memset(f, 0, sizeof *f);
@@ -192,22 +198,22 @@ qwen_founds_fini(struct qwen_founds *f)
 
 /* The bytes of all parts that are there; 0 if the first is no file. */
 static int
-measure(const char *path, uint64_t *bytes, struct qwen_err *err)
+measure(struct qwen_found *f, struct qwen_err *err)
 {
-	unsigned i, n = qwen_repo_n_parts(path);
+	unsigned i, n = qwen_repo_n_parts(f->path);
 	struct stat st;
 	char *part;
 
-	*bytes = 0;
 	for (i = 0; i < n; i++) {
-		if ((part = qwen_repo_part(path, i, n)) == NULL)
+		if ((part = qwen_repo_part(f->path, i, n)) == NULL)
 			return qwen_oom(err);
 		if (stat(part, &st) < 0 || !S_ISREG(st.st_mode))
 			st.st_size = 0;
 		free(part);
 		if (i == 0 && st.st_size == 0)
 			return 0;
-		*bytes += (uint64_t)st.st_size;
+		f->missing += st.st_size == 0;
+		f->bytes += (uint64_t)st.st_size;
 	}
 	return 0;
 }
@@ -223,7 +229,7 @@ qwen_founds_add(struct qwen_founds *out, const char *place, char *path,
 		goto fail;
 	}
 	f.folder = qwen_models_is_folder(path);
-	if (!f.folder && measure(path, &f.bytes, err) < 0)
+	if (!f.folder && measure(&f, err) < 0)
 		goto fail;
 	if (!f.folder && f.bytes == 0) {
 		free(path);

@@ -73,7 +73,21 @@ order(struct snapshot **out, const struct qwen_names *l, const char *folder,
 	return 0;
 }
 
-/* From the newest snapshot that has what is meant; of every one with all set. */
+/* Whether the models from that one on have all of their parts. */
+static int
+all_whole(const struct qwen_founds *f, size_t from)
+{
+	for (; from < f->n; from++) {
+		if (f->v[from].missing > 0)
+			return 0;
+	}
+	return 1;
+}
+
+/*
+ * From the newest snapshot that has what is meant, and all parts of it; or from the
+ * newest that has some of them.
+ */
 static int
 find_in(struct qwen_founds *out, const char *repo, const char *prefix,
     const struct qwen_name *name, struct qwen_err *err)
@@ -84,7 +98,7 @@ find_in(struct qwen_founds *out, const char *repo, const char *prefix,
 	struct snapshot *s = NULL;
 	char commit[64];
 	size_t i, before = out->n;
-	int rc = -1;
+	int rc = -1, any;
 
 	read_ref(commit, repo, rev != NULL ? rev : "main");
 	if (folder == NULL)
@@ -92,14 +106,17 @@ find_in(struct qwen_founds *out, const char *repo, const char *prefix,
 	else if (qwen_names_read(&l, out, folder, 1, 1, err) == 0 &&
 	    order(&s, &l, folder, commit, err) == 0)
 		rc = 0;
-	for (i = 0; rc == 0 && i < l.n && out->n == before; i++) {
-		if (rev != NULL && strcmp(s[i].commit, commit) != 0 &&
-		    strcmp(s[i].commit, rev) != 0)
+	for (i = 0; rc == 0 && i < 2 * l.n && out->n == before; i++) {
+		any = i >= l.n;
+		if (rev != NULL && strcmp(s[i % l.n].commit, commit) != 0 &&
+		    strcmp(s[i % l.n].commit, rev) != 0)
 			continue;
-		path = qwen_models_text("%s/%s", folder, s[i].commit);
+		path = qwen_models_text("%s/%s", folder, s[i % l.n].commit);
 		rc = path != NULL ? qwen_founds_add_repo(out, label, path,
 		    prefix, name, err) : qwen_oom(err);
 		free(path);
+		if (!any && !all_whole(out, before))
+			qwen_founds_cut(out, before);
 	}
 	free(s);
 	free(folder);

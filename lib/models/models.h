@@ -97,6 +97,7 @@ struct qwen_found {
 	const char	*place;		/* "Hugging Face", "Ollama", ... */
 	uint64_t	 bytes;		/* of all parts; 0 of a folder */
 	int		 folder;	/* of safetensors, not GGUF */
+	unsigned	 missing;	/* parts of a split file that are not there */
 };
 
 struct qwen_founds {

@@ -60,6 +60,9 @@ int qwen_models_entry(char **out, const char *folder, const char *name,
 int qwen_founds_add(struct qwen_founds *out, const char *place, char *path,
     char *name, struct qwen_err *err);
 
+/* Drop all but the first n. */
+void qwen_founds_cut(struct qwen_founds *f, size_t n);
+
 /*
  * Add those files of a folder, a repository's, that a name means: by its path, or
  * its format; where it says neither, all, and the folder itself if it has config

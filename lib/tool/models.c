@@ -319,6 +319,7 @@ tool_model_find(const char *given)
 {
 	struct qwen_founds f;
 	struct qwen_name name;
+	unsigned n_parts;
 
 	if (access(given, F_OK) == 0)
 		return given;
@@ -340,6 +341,11 @@ tool_model_find(const char *given)
 		not_here(given, &name, &f);
 	if (f.n > 1)
 		ambiguous(given, &f);
+	n_parts = qwen_repo_n_parts(f.v[0].path);
+	if (f.v[0].missing > 0)
+		die("%s: only %u of %u parts are on this machine; \"gguf-fetch "
+		    "%s\" fetches the rest", given, n_parts - f.v[0].missing,
+		    n_parts, given);
 	if (cli_verbose)
 		cli_note("%s: %s (%s)", given, f.v[0].path, f.v[0].place);
 	free(named.path);

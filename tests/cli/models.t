@@ -102,6 +102,15 @@ means org/Tiny-GGUF:Q4_K_M "$s/Tiny-Q4_K_M.gguf" "Q4_K_M is not UD-Q4_K_M"
 means org/Tiny-GGUF:UD-Q4_K_M "$s/Tiny-UD-Q4_K_M.gguf"
 means org/Tiny-GGUF:Q3_K_L "$s/Q3/Tiny-Q3_K_L-00001-of-00002.gguf" \
     "a split file, by its link and not its blob"
+hf_at org/Half $C1 Half-Q8_0-00001-of-00003.gguf Half-Q8_0-00002-of-00003.gguf
+printf %s $C1 >"$hub/models--org--Half/refs/main"
+refused 1 "a part is missing" gguf-inspect org/Half
+is "$(cat err)" "gguf-inspect: org/Half: only 2 of 3 parts are on this machine; \"gguf-fetch org/Half\" fetches the rest" \
+    "which says how to get it"
+hf_at org/Half $C2 Half-Q8_0-00001-of-00002.gguf Half-Q8_0-00002-of-00002.gguf
+touch -d 2020-01-01 "$hub/models--org--Half/snapshots/$C2"
+means org/Half "$hub/models--org--Half/snapshots/$C2/Half-Q8_0-00001-of-00002.gguf" \
+    "an older snapshot with all parts is before a newer one without"
 refused 1 "Q4_K is none of them" gguf-inspect org/Tiny-GGUF:Q4_K
 hf_at org/Tiny-GGUF $C2 Tiny-Q8_0.gguf
 means org/Tiny-GGUF:Q8_0 "$s/Tiny-Q8_0.gguf" "the snapshot that refs/main names"

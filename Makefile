@@ -182,6 +182,10 @@ $(BIN)/qbench: LIBS += -ldl
 $(BIN)/qchat: LIBS += $(if $(shell echo '\#include <histedit.h>' | \
 	$(CC) -E - >/dev/null 2>&1 && echo y),-ledit)
 $(BIN)/qserve: LIBS += -lmicrohttpd
+# Without these two, gguf-fetch only looks at what is on this machine.
+$(BIN)/gguf-fetch: LIBS += $(if $(shell printf '\043include <curl/curl.h>\n'\
+	'\043include <openssl/evp.h>\n' | \
+	$(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo y),-lcurl -lcrypto)
 
 $(B)/libqwen.a: $(QWEN_OBJ)
 $(B)/libqwentext.a: $(TEXT_OBJ)

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: ISC */
+/* gguf-fetch.c - fetch models from hubs, by name, to where others look, too. */
+#include <sys/stat.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "gguf-fetch/fetch.h"
+
+enum { FETCH = 0, LIST = 1, DRY = 2, VERIFY = 4, LOCAL = 8 };
+
+static struct {
+	unsigned	mode;
+	int		json;
+} opt;
+
+struct fetch_opts fetch_opt = { .context = 4096, .retries = 5, .delay_s = 2,
+    .stall_s = 30 };
+
+static const struct cli_opt options[] = {
+	CLI_GROUP("options:"),
+	CLI_FILE(0, "to", "folder", &fetch_opt.to, "folder",
+	    "into this folder, not into the cache that programs share"),
+	CLI_FLAG(0, "mmproj", &fetch_opt.mmproj,
+	    "the projector, too: the part that looks at images"),
+	CLI_SET(0, "list", &opt.mode, LIST,
+	    "list what a repository has, and what fits the memory"),
+	CLI_SET(0, "dry-run", &opt.mode, DRY,
+	    "say what would be fetched, from where and to where"),
+	CLI_SET(0, "verify", &opt.mode, VERIFY,
+	    "hash what is there, and fetch nothing"),
+	CLI_SET(0, "local", &opt.mode, LOCAL,
+	    "list the models on this machine"),
+	CLI_FLAG(0, "json", &opt.json, "with --local, as JSON"),
+	CLI_FLAG(0, "offline", &fetch_opt.offline,
+	    "ask no hub: only look at what is on this machine"),
+	CLI_INT('c', "context", "n", &fetch_opt.context, 1, 1 << 30,
+	    "fits: with texts of so many tokens; 4096 by default"),
+	CLI_FLAG(0, "force", &fetch_opt.force,
+	    "fetch the smallest, even if it does not fit"),
+	CLI_INT(0, "retries", "n", &fetch_opt.retries, 0, 100,
+	    "try again so often where the network fails; 5 by default"),
+	CLI_INT(0, "retry-delay", "seconds", &fetch_opt.delay_s, 0, 60,
+	    "wait so long at first, then twice as long; 2 by default"),
+	CLI_INT(0, "stall", "seconds", &fetch_opt.stall_s, 1, 3600,
+	    "the network has failed if nothing comes for so long; 30"),
+	CLI_END,
+};
+
+static const struct cli_tool tool = {
+	.name = "gguf-fetch", .about = "fetch models from hubs, by name",
+	.usage = "[options] name ...\n"
+	    "--list [-c n] name ...\n--local [--json]",
+	.options = options, .max = -1,
+};
+
+/* The model, and what it is fetched with: 0, or -1 and cli_err. */
+static int
+fetch(const struct fetch_repo *r, const struct fetch_model *m)
+{
+	const struct fetch_file *projector = NULL, **v;
+	struct fetch_place p;
+	size_t i, n = 0;
+	int rc = 0;
+
+	if (fetch_opt.mmproj && (projector = fetch_projector(r, m)) == NULL)
+		return qwen_fail(&cli_err, QWEN_EUNSUP, "it has no projector "
+		    "(mmproj)");
+	v = cli_got(calloc(m->n + r->n + 1, sizeof *v));
+	for (i = 0; i < m->n; i++)
+		v[n++] = &r->v[m->file[i]];
+	/* Ollama needs all of a model */
+	for (i = 0; i < r->n; i++) {
+		if (&r->v[i] == projector || (fetch_opt.to == NULL &&
+		    r->hub == &fetch_ollama && i != m->file[0]))
+			v[n++] = &r->v[i];
+	}
+	if (opt.mode == DRY) {
+		for (i = 0; i < n; i++)
+			fetch_dry(r, v[i]);
+	} else {
+		rc = fetch_get(r, v, n);
+		if (rc == 0 && fetch_opt.to == NULL)
+			rc = r->hub->done(r);
+		for (i = 0; i < n && rc == 0; i++) {
+			if (i != 0 && v[i] != projector)
+				continue;
+			fetch_place(&p, r, v[i]);
+			puts(p.path);
+			fetch_place_fini(&p);
+		}
+	}
+	free(v);
+	return rc;
+}
+
+/* A name of a hub's: 0, or -1 and cli_err. */
+static int
+from_hub(const struct qwen_name *name)
+{
+	const struct fetch_model *m;
+	struct fetch_models models = { 0 };
+	struct fetch_repo r;
+	int rc = -1;
+
+	if (fetch_open(&r, name) == 0 && fetch_match(&models, &r) == 0) {
+		if (opt.mode == LIST)
+			rc = fetch_list(&r, &models);
+		else if (opt.mode == VERIFY)
+			rc = fetch_verify(&r, &models);
+		else if ((m = fetch_choose(&r, &models)) != NULL)
+			rc = fetch(&r, m);
+	}
+	fetch_models_fini(&models);
+	fetch_close(&r);
+	return rc;
+}
+
+/* One operand; what is wrong with it is told. */
+static void
+take(const char *text)
+{
+	const char *given = tool_alias(text);
+	struct qwen_name name;
+	struct stat st;
+	int rc;
+
+	/* as -m has it */
+	if (opt.mode == FETCH && stat(given, &st) == 0 &&
+	    S_ISREG(st.st_mode)) {
+		puts(given);
+		return;
+	}
+	cli_err.msg[0] = '\0';
+	if ((rc = qwen_name_parse(&name, given, &cli_err)) == 0) {
+		rc = fetch_opt.offline || name.kind == QWEN_NAME_STEM ?
+		    fetch_offline(&name, opt.mode == VERIFY) : from_hub(&name);
+		qwen_name_fini(&name);
+	}
+	/* "" where it has been told already */
+	if (rc < 0 && cli_err.msg[0] != '\0')
+		warn("%s: %s", text, cli_err.msg);
+	fflush(stdout);
+}
+
+static void
+check_options(int n)
+{
+	static const char *const yes[] = { "1", "on", "yes", "true" };
+	const char *hub_offline = fetch_env("HF_HUB_OFFLINE");
+	size_t i;
+
+	if ((opt.mode & (opt.mode - 1)) != 0)
+		cli_usage("--list, --dry-run, --verify and --local exclude each "
+		    "other");
+	if (opt.mode == LOCAL && n > 0)
+		cli_usage("--local takes no name");
+	if (opt.mode != LOCAL && n == 0)
+		cli_usage("no name is given: OWNER/REPOSITORY, as in "
+		    "Qwen/Qwen3-8B-GGUF:Q4_K_M");
+	if (opt.json && opt.mode != LOCAL)
+		cli_usage("--json goes with --local");
+	if (fetch_opt.to != NULL && fetch_opt.to[0] == '\0')
+		cli_usage("--to needs a folder");
+	/* as the hub's library reads it */
+	for (i = 0; hub_offline != NULL && i < sizeof yes / sizeof yes[0]; i++)
+		fetch_opt.offline |= strcasecmp(hub_offline, yes[i]) == 0;
+	if (fetch_opt.offline && (opt.mode == LIST || opt.mode == DRY))
+		cli_usage("--list and --dry-run ask a hub, which --offline or "
+		    "HF_HUB_OFFLINE forbids");
+}
+
+int
+main(int argc, char *argv[])
+{
+	int n = cli_begin(&tool, argc, argv), i;
+
+	check_options(n);
+	if (opt.mode == LOCAL)
+		fetch_local(opt.json);
+	for (i = 1; i <= n; i++)
+		take(argv[i]);
+	return cli_finish();
+}

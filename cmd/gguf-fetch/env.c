@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: ISC */
+/* env.c - what the environment says of hubs and caches. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "fetch.h"
+
+const char *
+fetch_env(const char *name)
+{
+	const char *s = getenv(name);
+
+	return s != NULL && s[0] != '\0' ? s : NULL;
+}
+
+char *
+fetch_home(const char *what)
+{
+	const char *home = fetch_env("HOME");
+
+	if (home == NULL)
+		die("HOME is not set: name a folder with --to");
+	return cli_format("%s/%s", home, what);
+}
+
+char *
+fetch_endpoint(const char *variable, const char *usual)
+{
+	const char *s = fetch_env(variable), *p;
+	char *url;
+	size_t n;
+
+	if (s == NULL)
+		return cli_got(strdup(usual));
+	for (p = s; *p != '\0' && isgraph((unsigned char)*p) &&
+	    strchr("@?#\\\"", *p) == NULL; p++)
+		;
+	if (strncasecmp(s, "https://", 8) != 0 || s[8] == '\0' ||
+	    s[8] == '/' || *p != '\0')
+		die("%s: %s is no address that begins with https://", variable,
+		    s);
+	url = cli_got(strdup(s));
+	n = strlen(url);
+	if (url[n - 1] == '/')
+		url[n - 1] = '\0';
+	return url;
+}
+
+char *
+fetch_token(const char *text, const char *what)
+{
+	const char *p;
+	char *token;
+	size_t n;
+
+	if (text == NULL)
+		return NULL;
+	text += strspn(text, " \t\r\n");
+	for (n = strlen(text); n > 0 && isspace((unsigned char)text[n - 1]); n--)
+		;
+	if (n == 0)
+		return NULL;
+	token = cli_got(strndup(text, n));
+	for (p = token; *p != '\0'; p++) {
+		if (!isgraph((unsigned char)*p) || *p == ';')
+			die("%s is no token: it has blanks or what does not "
+			    "print", what);
+	}
+	return token;
+}

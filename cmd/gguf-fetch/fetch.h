@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: ISC */
+/* fetch.h - what the parts of gguf-fetch share. */
+#ifndef FETCH_H
+#define FETCH_H
+
+#include "base/err.h"
+#include "models/models.h"
+#include "tool/tool.h"
+
+#if __has_include(<curl/curl.h>) && __has_include(<openssl/evp.h>)
+#define FETCH_NETWORK 1
+#else
+#define FETCH_NETWORK 0
+#endif
+
+enum {
+	FETCH_BODY_MAX = 64 << 20,	/* bytes of what a hub tells */
+	FETCH_FILES_MAX = 100000,	/* files of a repository */
+	FETCH_HASH = 65,		/* digits of a SHA-256, and a NUL */
+};
+
+/* What the command line says. */
+struct fetch_opts {
+	const char	*to;		/* a folder, or NULL: the caches */
+	int		 mmproj, force, offline;
+	size_t		 context;
+	int		 retries, delay_s, stall_s;
+};
+
+extern struct fetch_opts fetch_opt;
+
+/* A file of a repository, as the hub lists it. */
+struct fetch_file {
+	char		*path;		/* in the repository; safe */
+	uint64_t	 bytes;
+	/* SHA-256, 64 digits; or, 40 of them, SHA-1 of the file as git has it */
+	char		 hash[FETCH_HASH];
+};
+
+struct fetch_hub;
+
+/* A repository at a commit, or a manifest of Ollama's. */
+struct fetch_repo {
+	const struct qwen_name *name;
+	const struct fetch_hub *hub;
+	char		*endpoint;	/* "https://huggingface.co" */
+	char		*token;		/* for the endpoint's host alone; or NULL */
+	char		*root;		/* of the cache */
+	char		*rev, *commit;
+	struct fetch_file *v;
+	size_t		 n, cap;
+	char		*manifest;	/* of Ollama */
+	size_t		 manifest_n;
+};
+
+/* Where a file comes to be. */
+struct fetch_place {
+	char	*path;		/* by which it is used */
+	char	*blob;		/* the file; path is a link to it, or the same */
+	char	*link;		/* what the link says; NULL: no link */
+	char	*partial;	/* what the file is called until it is complete */
+	char	*lock;		/* locked meanwhile; NULL: partial itself */
+	int	 by_hash;	/* its name says what is in it */
+	int	 moves;		/* another file of this name is an older one */
+};
+
+/* How a hub is asked, and where its files are kept. */
+struct fetch_hub {
+	const char *label;
+	/* endpoint, token, root; they die where the environment is wrong */
+	void	(*init)(struct fetch_repo *r);
+	/* all GGUF files: 0, or -1 and cli_err */
+	int	(*list)(struct fetch_repo *r);
+	/* where to fetch a file, and where to put it; to free */
+	char	*(*url)(const struct fetch_repo *r, const struct fetch_file *f);
+	void	(*place)(struct fetch_place *p, const struct fetch_repo *r,
+		    const struct fetch_file *f);
+	/* The file, and all of the model, is there: 0, or -1 and cli_err. */
+	int	(*done)(const struct fetch_repo *r);
+};
+
+extern const struct fetch_hub fetch_hf, fetch_ms, fetch_ollama;
+
+/* Add a file to the listing: 0, or -1 and cli_err if it is not to be trusted. */
+int fetch_add(struct fetch_repo *r, const char *path, uint64_t bytes,
+    const char *hash);
+
+/* Open the repository that is named, listed: 0, or -1 and cli_err. */
+int fetch_open(struct fetch_repo *r, const struct qwen_name *name);
+void fetch_close(struct fetch_repo *r);
+
+/* ---------------------------------------------------------------- the choice */
+
+/* A model: one file, or all parts of a split one, in their order. */
+struct fetch_model {
+	size_t		*file;		/* in the repository's v */
+	size_t		 n;
+	uint64_t	 bytes;		/* of all */
+};
+
+struct fetch_models {
+	struct fetch_model *v;
+	size_t		 n;
+};
+
+/*
+ * Those that the name means, the smallest first: of a name without format or path
+ * all of the repository.  0; -1 and cli_err where there is none, or a part of one
+ * is missing.
+ */
+int fetch_match(struct fetch_models *m, const struct fetch_repo *r);
+void fetch_models_fini(struct fetch_models *m);
+
+/*
+ * The one to fetch: the one that is meant, or the largest that fits, which is
+ * told.  NULL and cli_err; where more than one is meant, they are listed.
+ */
+const struct fetch_model *fetch_choose(const struct fetch_repo *r,
+    const struct fetch_models *m);
+
+/* The projector that belongs to a model, or NULL. */
+const struct fetch_file *fetch_projector(const struct fetch_repo *r,
+    const struct fetch_model *m);
+
+/* What a model takes beside its weights. */
+struct fetch_fit {
+	uint64_t	 own;		/* bytes; 0 if nobody knows */
+	uint64_t	 room;		/* what there may be in all */
+	char		*why;		/* why own is not known, or NULL */
+};
+
+/*
+ * By the head of the smallest model, which is fetched: the plans of the others
+ * differ in their weights.  0, or -1 and cli_err if it cannot be fetched.
+ */
+int fetch_fit(struct fetch_fit *f, const struct fetch_repo *r,
+    const struct fetch_models *m);
+int fetch_fits(const struct fetch_fit *f, const struct fetch_model *m);
+
+/* ------------------------------------------------------------------- commands */
+
+/* Bytes as people write them, "4.68 GiB"; until the fourth call after this. */
+const char *fetch_size(uint64_t bytes);
+
+/* --list, --dry-run: on stdout. */
+int fetch_list(const struct fetch_repo *r, const struct fetch_models *m);
+void fetch_dry(const struct fetch_repo *r, const struct fetch_file *f);
+
+/* --local; json: as JSON. */
+void fetch_local(int json);
+
+/* Print what a name means on this machine: 0, or -1 and cli_err. */
+int fetch_offline(const struct qwen_name *name, int verify);
+
+/* --verify: those of the models that are there: 0, or -1 and cli_err. */
+int fetch_verify(const struct fetch_repo *r, const struct fetch_models *m);
+
+/* ---------------------------------------------------------------- the transfer */
+
+/* Where a file comes to be, by --to and the hub; for fetch_place_fini(). */
+void fetch_place(struct fetch_place *p, const struct fetch_repo *r,
+    const struct fetch_file *f);
+void fetch_place_fini(struct fetch_place *p);
+
+/*
+ * Whether the file is there: 1; 0 if not; -1 and cli_err where another file is in its
+ * place.  What has not its hash for a name is read, and hashed.
+ */
+int fetch_there(const struct fetch_place *p, const struct fetch_file *f);
+
+/* Fetch so many files, those that are not there: 0, or -1 and cli_err. */
+int fetch_get(const struct fetch_repo *r, const struct fetch_file *const *v,
+    size_t n);
+
+/* Make the folders above a path: 0, or -1 and cli_err. */
+int fetch_make_folders(const char *path);
+
+/* A small file that is complete or not there: 0, or -1 and cli_err. */
+int fetch_write(const char *path, const char *text, size_t n);
+
+/* --------------------------------------------------------------------- hashes */
+
+struct fetch_hash;
+
+/* Of a file of so many bytes, of the kind of which hash is one. */
+struct fetch_hash *fetch_hash_new(const char *hash, uint64_t bytes);
+void fetch_hash_add(struct fetch_hash *h, const void *p, size_t n);
+/* Whether it is this one; its digits go to out.  Frees h, as free does. */
+int fetch_hash_is(struct fetch_hash *h, const char *hash, char out[FETCH_HASH]);
+void fetch_hash_free(struct fetch_hash *h);
+
+/* Add the first n bytes of a file, with progress: 0, or -1 and cli_err. */
+int fetch_hash_file(struct fetch_hash *h, int fd, const char *path, uint64_t n);
+
+/* Whether s is n hexadecimal digits, in lower case, and nothing else. */
+int fetch_is_hex(const char *s, size_t n);
+
+/* The SHA-256 of n bytes. */
+void fetch_sha256(const void *p, size_t n, char out[FETCH_HASH]);
+
+/* -------------------------------------------------------------- the environment */
+
+/* A variable that is set and not empty, or NULL. */
+const char *fetch_env(const char *name);
+
+/* HOME/what, or dies. */
+char *fetch_home(const char *what);
+
+/* The endpoint of that variable, or the usual one, without a slash at the end. */
+char *fetch_endpoint(const char *variable, const char *usual);
+
+/* A token without blanks around it, or NULL; it dies where it is no token. */
+char *fetch_token(const char *text, const char *what);
+
+#endif

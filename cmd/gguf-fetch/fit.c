@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * fit.c - whether a model fits the memory, by the plan of gguf-inspect --plan.
+ *
+ * The plan needs no weights: of a file its head is fetched, and the rest of it is a
+ * hole.  What the models of a repository take beside their weights is the same.
+ */
+#include <sys/stat.h>
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "http.h"
+
+enum { HEAD_MIN = 2 << 20, HEAD_MAX = 64 << 20, BUSY_DIVISOR = 5 };
+
+struct head {
+	struct qwen_text text;
+	uint64_t	 want;
+};
+
+static int
+begin(void *arg, const struct http_reply *r)
+{
+	struct head *h = arg;
+
+	h->text.n = 0;
+	return r->status == 206 && (!r->ranged || r->from != 0) ?
+	    qwen_fail(&cli_err, QWEN_EFORMAT, "the server sends another part "
+	    "than was asked for") : 0;
+}
+
+static int
+data(void *arg, const char *p, size_t n)
+{
+	struct head *h = arg;
+	uint64_t room = h->want - h->text.n;
+
+	qwen_text_add(&h->text, p, n < room ? n : (size_t)room);
+	if (h->text.failed)
+		return qwen_oom(&cli_err);
+	/* a server may send all of it */
+	cli_err.code = 0;
+	return n > room ? -1 : 0;
+}
+
+/* The first bytes of a file: 0, or -1 and cli_err. */
+static int
+read_head(struct head *h, const struct fetch_repo *r,
+    const struct fetch_file *f, uint64_t want)
+{
+	char *url = r->hub->url(r, f);
+	const struct http_ask a = { .url = url, .repo = r, .to = want,
+	    .begin = begin, .data = data, .arg = h };
+	struct http_reply reply;
+	enum http_end end;
+	int tries = 0;
+
+	h->want = want;
+	do {
+		end = fetch_http(&a, &reply);
+		if (end == HTTP_STOPPED && cli_err.code == 0)
+			end = HTTP_DONE;
+		if (end == HTTP_DONE)
+			end = fetch_status(r, &reply);
+		if (end == HTTP_DONE && h->text.n < want) {
+			qwen_fail(&cli_err, QWEN_EIO, "the head of %.120s has "
+			    "ended early", f->path);
+			end = HTTP_AGAIN;
+		}
+	} while (end == HTTP_AGAIN && fetch_wait(&tries, &reply) == 0);
+	free(url);
+	return end == HTTP_DONE ? 0 : -1;
+}
+
+/* The file with a hole where its weights are. */
+static int
+write_outline(const char *path, const struct head *h, uint64_t bytes)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc;
+
+	if (fd == -1)
+		return qwen_fail_errno(&cli_err, "%s", path);
+	rc = cli_write(fd, &h->text) == h->text.n &&
+	    ftruncate(fd, (off_t)bytes) == 0 ? 0 :
+	    qwen_fail_errno(&cli_err, "%s", path);
+	close(fd);
+	return rc;
+}
+
+/* A folder of our own for outlines, for free(). */
+static char *
+make_folder(void)
+{
+	const char *tmp = fetch_env("TMPDIR");
+	char *s = cli_format("%s/gguf-fetch.XXXXXX", tmp != NULL ? tmp : "/tmp");
+
+	if (mkdtemp(s) == NULL)
+		cli_must(s, qwen_fail_errno(&cli_err, "no folder for the head "
+		    "of a file"));
+	return s;
+}
+
+/* The name of a file's outline in the folder, for free(). */
+static char *
+outline(const char *folder, const struct fetch_file *f)
+{
+	const char *slash = strrchr(f->path, '/');
+
+	return cli_format("%s/%s", folder, slash != NULL ? slash + 1 : f->path);
+}
+
+/*
+ * The model by the heads of its files, so much of each: 1; 0 and cli_err where it
+ * cannot be opened, perhaps since that is not enough; -1 and cli_err.
+ */
+static int
+open_outline(struct qwen_gguf **g, const struct fetch_repo *r,
+    const struct fetch_model *m, uint64_t want)
+{
+	char *folder = make_folder(), *path;
+	struct head h = { 0 };
+	const struct fetch_file *f;
+	int rc = 0;
+	size_t i;
+
+	*g = NULL;
+	for (i = 0; i < m->n && rc == 0; i++) {
+		f = &r->v[m->file[i]];
+		path = outline(folder, f);
+		rc = read_head(&h, r, f, want < f->bytes ? want : f->bytes);
+		if (rc == 0)
+			rc = write_outline(path, &h, f->bytes);
+		free(path);
+	}
+	path = outline(folder, &r->v[m->file[0]]);
+	if (rc == 0)
+		rc = qwen_gguf_open(g, path, &cli_err) == 0;
+	free(path);
+	for (i = 0; i < m->n; i++) {
+		path = outline(folder, &r->v[m->file[i]]);
+		unlink(path);
+		free(path);
+	}
+	rmdir(folder);
+	free(folder);
+	qwen_text_fini(&h.text);
+	for (i = 0; rc == 1 && i < m->n; i++) {
+		/* zeros of the hole may look like a head */
+		if (qwen_gguf_data_offset(*g, (unsigned)i) > want &&
+		    r->v[m->file[i]].bytes > want)
+			rc = 0;
+	}
+	if (rc < 1)
+		qwen_gguf_close(*g);
+	return rc;
+}
+
+/* What it takes beside the weights; g is used up. */
+static int
+plan(struct fetch_fit *f, struct qwen_gguf *g)
+{
+	const struct qwen_model_opts opts = { .n_threads = 1 };
+	struct qwen_checkpoints keep = { 0 };
+	size_t n = fetch_opt.context;
+	struct qwen_model *m;
+	struct qwen_plan p;
+
+	if (qwen_model_open_gguf(&m, g, &opts, &cli_err) < 0) {
+		if (cli_err.code == QWEN_ENOMEM)
+			cli_die_err(NULL, &cli_err);
+		f->why = cli_got(strdup(cli_err.msg));
+		return 0;
+	}
+	if (n > qwen_model_n_ctx(m))
+		n = qwen_model_n_ctx(m);
+	keep.every = qwen_model_checkpoint_every(m);
+	qwen_plan_make(&p, m, n, 1, 0, QWEN_GUESS_MAX, &keep);
+	f->own = p.own;
+	qwen_model_close(m);
+	return 0;
+}
+
+/* The smallest, and of one file if there is such. */
+static const struct fetch_model *
+easiest(const struct fetch_models *m)
+{
+	size_t i;
+
+	for (i = 0; i < m->n; i++) {
+		if (m->v[i].n == 1)
+			return &m->v[i];
+	}
+	return &m->v[0];
+}
+
+int
+fetch_fit(struct fetch_fit *f, const struct fetch_repo *r,
+    const struct fetch_models *m)
+{
+	const struct fetch_model *one = easiest(m);
+	struct qwen_gguf *g = NULL;
+	uint64_t want;
+	int rc = 0;
+
+	memset(f, 0, sizeof *f);
+	f->room = tool_memory_free();
+	if (f->room == UINT64_MAX)
+		return 0;
+	f->room -= f->room / BUSY_DIVISOR;
+	for (want = HEAD_MIN; want <= HEAD_MAX && rc == 0; want *= 2) {
+		rc = open_outline(&g, r, one, want);
+		if (want >= one->bytes)
+			break;
+	}
+	if (rc == 1)
+		return plan(f, g);
+	if (rc == 0)
+		f->why = cli_got(strdup(cli_err.msg));
+	return rc;
+}
+
+int
+fetch_fits(const struct fetch_fit *f, const struct fetch_model *m)
+{
+	return f->room != UINT64_MAX && f->own <= f->room &&
+	    m->bytes <= f->room - f->own;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: ISC */
+/* hf.c - Hugging Face: its listings, and the cache that its library has. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "json.h"
+
+static const char tag[] = "Signature: 8a477f597d28d172789f06886806bc55\n"
+    "# This folder is a cache of huggingface_hub.\n"
+    "# For what this file is see https://bford.info/cachedir/\n";
+
+static int
+is_gguf(const char *path)
+{
+	size_t n = path != NULL ? strlen(path) : 0;
+
+	return n > 5 && strcasecmp(path + n - 5, ".gguf") == 0;
+}
+
+/* Of the environment, else of the file that the hub's library keeps it in. */
+static char *
+token(void)
+{
+	const char *s = fetch_env("HF_TOKEN"), *what = "HF_TOKEN";
+	char *path, *text, *t;
+	size_t n;
+
+	if (s == NULL) {
+		what = "HUGGING_FACE_HUB_TOKEN";
+		s = fetch_env(what);
+	}
+	if (s != NULL)
+		return fetch_token(s, what);
+	if ((s = fetch_env("HF_TOKEN_PATH")) != NULL)
+		path = cli_format("%s", s);
+	else if ((s = fetch_env("HF_HOME")) != NULL)
+		path = cli_format("%s/token", s);
+	else if ((s = fetch_env("XDG_CACHE_HOME")) != NULL)
+		path = cli_format("%s/huggingface/token", s);
+	else if (fetch_env("HOME") != NULL)
+		path = cli_format("%s/.cache/huggingface/token",
+		    fetch_env("HOME"));
+	else
+		return NULL;
+	text = cli_try_file(path, 4096, &n);
+	t = fetch_token(text, path);
+	free(text);
+	free(path);
+	return t;
+}
+
+static void
+init(struct fetch_repo *r)
+{
+	const char *root = tool_hub_cache();
+
+	r->endpoint = fetch_endpoint("HF_ENDPOINT", "https://huggingface.co");
+	r->token = token();
+	r->root = root != NULL ? cli_got(strdup(root)) : NULL;
+	r->rev = cli_got(strdup(r->name->rev != NULL ? r->name->rev : "main"));
+}
+
+/* ENDPOINT/api/models/ORG/REPO/what/REV */
+static char *
+api(const struct fetch_repo *r, const char *what, const char *rev,
+    const char *query)
+{
+	struct qwen_text t = { 0 };
+
+	qwen_text_fmt(&t, "%s/api/models/%s/%s/%s/", r->endpoint, r->name->org,
+	    r->name->repo, what);
+	fetch_url_add(&t, rev, 0);
+	qwen_text_str(&t, query);
+	if (t.failed)
+		cli_must(NULL, qwen_oom(&cli_err));
+	return t.s;
+}
+
+/* All that follows is of this commit, whatever becomes of the branch. */
+static int
+pin(struct fetch_repo *r)
+{
+	char *url = api(r, "revision", r->rev, "");
+	struct http_ask a = { .url = url, .repo = r };
+	yyjson_doc *doc = fetch_json(&a, NULL);
+	const char *sha = fetch_member(yyjson_doc_get_root(doc), "sha");
+	int rc = -1;
+
+	if (doc != NULL && (sha == NULL || !fetch_is_hex(sha, 40)))
+		qwen_fail(&cli_err, QWEN_EFORMAT, "the hub does not say which "
+		    "commit %s is", r->rev);
+	else if (doc != NULL) {
+		r->commit = cli_got(strdup(sha));
+		rc = 0;
+	}
+	yyjson_doc_free(doc);
+	free(url);
+	return rc;
+}
+
+/* One page of the listing. */
+static int
+take_page(struct fetch_repo *r, yyjson_val *list)
+{
+	yyjson_val *e, *lfs;
+	uint64_t bytes;
+	const char *path;
+	size_t i, n;
+
+	if (!yyjson_is_arr(list))
+		return qwen_fail(&cli_err, QWEN_EFORMAT, "the hub's listing is "
+		    "no list");
+	yyjson_arr_foreach(list, i, n, e) {
+		path = fetch_member(e, "path");
+		/* a NUL in it, or no text */
+		if (path == NULL && yyjson_is_obj(e))
+			return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing "
+			    "has a file without a name");
+		if (!is_gguf(path) || strcmp(fetch_member(e, "type") != NULL ?
+		    fetch_member(e, "type") : "", "file") != 0)
+			continue;
+		lfs = yyjson_obj_get(e, "lfs");
+		lfs = yyjson_is_obj(lfs) ? lfs : e;
+		if (!fetch_number(lfs, "size", &bytes) &&
+		    !fetch_number(e, "size", &bytes))
+			return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing "
+			    "does not say how long %.120s is", path);
+		if (fetch_add(r, path, bytes, fetch_member(lfs, "oid")) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+list(struct fetch_repo *r)
+{
+	struct http_reply reply;
+	struct http_ask a = { .repo = r };
+	yyjson_doc *doc;
+	char *url;
+	int rc, pages;
+
+	if (pin(r) < 0)
+		return -1;
+	url = api(r, "tree", r->commit, "?recursive=true");
+	for (pages = 0; url != NULL; pages++) {
+		a.url = url;
+		doc = fetch_json(&a, &reply);
+		rc = doc == NULL ? -1 : take_page(r, yyjson_doc_get_root(doc));
+		yyjson_doc_free(doc);
+		free(url);
+		url = NULL;
+		if (rc < 0)
+			return -1;
+		if (reply.next[0] == '\0')
+			break;
+		url = reply.next[0] == '/' ? NULL :
+		    cli_got(strdup(reply.next));
+		if (url == NULL || !fetch_same_host(url, r->endpoint) ||
+		    pages > FETCH_FILES_MAX / 100) {
+			free(url);
+			return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing "
+			    "goes on where it should not: %.120s", reply.next);
+		}
+	}
+	return 0;
+}
+
+static char *
+url_of(const struct fetch_repo *r, const struct fetch_file *f)
+{
+	struct qwen_text t = { 0 };
+
+	qwen_text_fmt(&t, "%s/%s/%s/resolve/%s/", r->endpoint, r->name->org,
+	    r->name->repo, r->commit);
+	fetch_url_add(&t, f->path, 1);
+	return t.s;
+}
+
+static void
+place(struct fetch_place *p, const struct fetch_repo *r,
+    const struct fetch_file *f)
+{
+	char *repo = cli_format("models--%s--%s", r->name->org, r->name->repo);
+	struct qwen_text up = { 0 };
+	const char *s;
+
+	p->path = cli_format("%s/%s/snapshots/%s/%s", r->root, repo, r->commit,
+	    f->path);
+	p->blob = cli_format("%s/%s/blobs/%s", r->root, repo, f->hash);
+	p->partial = cli_format("%s.incomplete", p->blob);
+	p->lock = cli_format("%s/.locks/%s/%s.lock", r->root, repo, f->hash);
+	for (s = f->path; (s = strchr(s, '/')) != NULL; s++)
+		qwen_text_str(&up, "../");
+	p->link = cli_format("%s../../blobs/%s", up.s != NULL ? up.s : "",
+	    f->hash);
+	p->by_hash = 1;
+	qwen_text_fini(&up);
+	free(repo);
+}
+
+/* The branch is at this commit; and backups may leave the cache out. */
+static int
+done(const struct fetch_repo *r)
+{
+	char *ref = cli_format("%s/models--%s--%s/refs/%s", r->root,
+	    r->name->org, r->name->repo, r->rev);
+	char *cachedir = cli_format("%s/CACHEDIR.TAG", r->root);
+	char *was;
+	size_t n;
+
+	/* what is there is used, also where nothing may be written */
+	was = cli_try_file(ref, 64, &n);
+	if (strcmp(r->rev, r->commit) != 0 && (was == NULL ||
+	    strcmp(was, r->commit) != 0) && fetch_make_folders(ref) == 0)
+		fetch_write(ref, r->commit, strlen(r->commit));
+	free(was);
+	was = cli_try_file(cachedir, 4096, &n);
+	if (was == NULL)
+		fetch_write(cachedir, tag, sizeof tag - 1);
+	free(was);
+	free(cachedir);
+	free(ref);
+	return 0;
+}
+
+const struct fetch_hub fetch_hf = { "Hugging Face", init, list, url_of, place, done };

@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * http.c - requests to hubs by libcurl: https alone, with certificates checked.
+ *
+ * Redirects are followed here and not by libcurl, since each hop is looked at: only
+ * https, and a token for the host alone to which it belongs.
+ */
+#include "http.h"
+
+#if FETCH_NETWORK
+#include <sys/socket.h>
+
+#include <netinet/in.h>
+
+#include <ctype.h>
+#include <curl/curl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum {
+	HOPS = 10,
+	CONNECT_S = 10,
+	SLOW = 1024,		/* bytes a second that count as none */
+	BUFFER = 512 << 10,
+	REST = 1 << 20,		/* bytes of a page that nobody wants to read */
+	WAIT_MAX = 300,		/* seconds that a hub may ask us to wait */
+};
+
+/* AES with keys of 128 bits first: a fifth less to compute, and as safe. */
+static const char ciphers[] = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
+    "TLS_CHACHA20_POLY1305_SHA256";
+
+static CURL *easy;
+static int answered;		/* some host has, in this run */
+
+/* A hop of a request. */
+struct hop {
+	const struct http_ask *ask;
+	struct http_reply *reply;
+	uint64_t	 rest;	/* bytes of a body that is no answer */
+	int		 bad_head;	/* begin did not want it */
+	int		 n_redirects;
+};
+
+void
+fetch_url_add(struct qwen_text *t, const char *s, int slashes)
+{
+	for (; *s != '\0'; s++) {
+		if (isalnum((unsigned char)*s) || strchr("-._~", *s) != NULL ||
+		    (slashes && *s == '/'))
+			qwen_text_add(t, s, 1);
+		else
+			qwen_text_fmt(t, "%%%02X", (unsigned char)*s);
+	}
+	if (t->failed)
+		cli_must(NULL, qwen_oom(&cli_err));
+}
+
+/* "host:port" of a URL of https, for free(); NULL if it is none. */
+static char *
+host_of(const char *url)
+{
+	char *scheme = NULL, *host = NULL, *port = NULL, *out = NULL;
+	CURLU *u = cli_got(curl_url());
+
+	if (curl_url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK &&
+	    curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+	    strcasecmp(scheme, "https") == 0 &&
+	    curl_url_get(u, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+	    curl_url_get(u, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) ==
+	    CURLUE_OK)
+		out = cli_format("%s:%s", host, port);
+	curl_free(scheme);
+	curl_free(host);
+	curl_free(port);
+	curl_url_cleanup(u);
+	return out;
+}
+
+int
+fetch_same_host(const char *a, const char *b)
+{
+	char *x = host_of(a), *y = host_of(b);
+	int same = x != NULL && y != NULL && strcasecmp(x, y) == 0;
+
+	free(x);
+	free(y);
+	return same;
+}
+
+/* ------------------------------------------------------------------ headers */
+
+/* A number, digits alone, up to any of the ends: 1. */
+static int
+number(const char *s, const char *ends, uint64_t *out)
+{
+	uint64_t v = 0;
+
+	if (!isdigit((unsigned char)*s))
+		return 0;
+	for (; isdigit((unsigned char)*s); s++) {
+		if (__builtin_mul_overflow(v, 10, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
+			return 0;
+	}
+	if (*s != '\0' && strchr(ends, *s) == NULL)
+		return 0;
+	*out = v;
+	return 1;
+}
+
+/* "bytes 5-9/10" or "bytes *" "/10" */
+static void
+take_range(struct http_reply *r, const char *s)
+{
+	const char *total = strchr(s, '/');
+
+	if (strncasecmp(s, "bytes ", 6) != 0)
+		return;
+	if (total != NULL && !number(total + 1, " ", &r->total))
+		r->total = 0;
+	r->ranged = number(s + 6, "-", &r->from);
+}
+
+/* <URL>; rel="next" */
+static void
+take_link(struct http_reply *r, const char *s)
+{
+	const char *open = strchr(s, '<'), *end;
+
+	for (; open != NULL; open = strchr(end, '<')) {
+		if ((end = strchr(open, '>')) == NULL)
+			return;
+		s = end + 1;
+		if (strncmp(s + strspn(s, "; "), "rel=\"next\"", 10) != 0 ||
+		    (size_t)(end - open) > sizeof r->next)
+			continue;
+		memcpy(r->next, open + 1, (size_t)(end - open) - 1);
+		r->next[end - open - 1] = '\0';
+		return;
+	}
+}
+
+/* A text without quotes and the W/ before them. */
+static void
+take_text(char *out, size_t size, const char *s)
+{
+	size_t n;
+
+	if (strncmp(s, "W/", 2) == 0)
+		s += 2;
+	if (*s == '"')
+		s++;
+	n = strcspn(s, "\"");
+	n = n < size ? n : 0;
+	memcpy(out, s, n);
+	out[n] = '\0';
+}
+
+static void
+take_header(struct http_reply *r, const char *name, const char *s)
+{
+	uint64_t n;
+
+	if (strcasecmp(name, "content-length") == 0)
+		r->length_known = number(s, " ", &r->length);
+	else if (strcasecmp(name, "content-range") == 0)
+		take_range(r, s);
+	else if (strcasecmp(name, "content-encoding") == 0)
+		r->packed = *s != '\0' && strcasecmp(s, "identity") != 0;
+	else if (strcasecmp(name, "retry-after") == 0 && number(s, " ", &n))
+		r->retry_after = n < WAIT_MAX ? (long)n : WAIT_MAX;
+	else if (strcasecmp(name, "x-error-code") == 0)
+		take_text(r->code, sizeof r->code, s);
+	else if (strcasecmp(name, "x-linked-etag") == 0)
+		take_text(r->etag, sizeof r->etag, s);
+	else if (strcasecmp(name, "link") == 0)
+		take_link(r, s);
+}
+
+/* Of each reply anew; a hop's X-Linked-Etag stays. */
+static void
+reset(struct http_reply *r)
+{
+	char etag[sizeof r->etag];
+	int away = r->away;
+
+	memcpy(etag, r->etag, sizeof etag);
+	memset(r, 0, sizeof *r);
+	memcpy(r->etag, etag, sizeof etag);
+	r->retry_after = -1;
+	r->away = away;
+}
+
+static int
+is_answer(long status)
+{
+	return status == 200 || status == 206;
+}
+
+static size_t
+on_header(char *p, size_t size, size_t n, void *arg)
+{
+	struct hop *h = arg;
+	char line[4096], *s, *end;
+
+	n *= size;
+	if (n >= sizeof line)
+		return n;	/* none of those that count is as long */
+	memcpy(line, p, n);
+	line[n] = '\0';
+	line[strcspn(line, "\r\n")] = '\0';
+	if (strncmp(line, "HTTP/", 5) == 0) {
+		reset(h->reply);
+		return n;
+	}
+	if (line[0] == '\0') {
+		curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE,
+		    &h->reply->status);
+		if (!is_answer(h->reply->status))
+			return n;
+		h->bad_head = h->reply->packed ||
+		    h->ask->begin(h->ask->arg, h->reply) < 0;
+		return h->bad_head ? 0 : n;
+	}
+	if ((s = strchr(line, ':')) == NULL)
+		return n;
+	*s++ = '\0';
+	s += strspn(s, " \t");
+	for (end = s + strlen(s); end > s && strchr(" \t", end[-1]) != NULL;)
+		*--end = '\0';
+	take_header(h->reply, line, s);
+	return n;
+}
+
+static size_t
+on_data(char *p, size_t size, size_t n, void *arg)
+{
+	struct hop *h = arg;
+
+	n *= size;
+	if (is_answer(h->reply->status))
+		return h->ask->data(h->ask->arg, p, n) < 0 ? 0 : n;
+	h->rest += n;
+	return h->rest > REST ? 0 : n;
+}
+
+/* ------------------------------------------------------------------- requests */
+
+/*
+ * Nobody is sent to addresses of the own link, where machines in clouds are
+ * told their secrets.
+ */
+static curl_socket_t
+on_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
+{
+	const struct sockaddr_in *v4 = (const void *)&a->addr;
+	const struct sockaddr_in6 *v6 = (const void *)&a->addr;
+	const struct hop *h = arg;
+
+	(void)purpose;
+	if (h->n_redirects > 0 && ((a->family == AF_INET &&
+	    ntohl(v4->sin_addr.s_addr) >> 16 == 0xa9fe) ||
+	    (a->family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))))
+		return CURL_SOCKET_BAD;
+	return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+}
+
+static void
+open_easy(void)
+{
+	const char *ca = fetch_env("CURL_CA_BUNDLE"), *folder = NULL;
+
+	if (easy != NULL)
+		return;
+	if (curl_global_init(CURL_GLOBAL_DEFAULT) != 0)
+		die("libcurl cannot begin");
+	easy = cli_got(curl_easy_init());
+	/* as curl(1) does */
+	if (ca == NULL) {
+		ca = fetch_env("SSL_CERT_FILE");
+		folder = fetch_env("SSL_CERT_DIR");
+	}
+	if (ca != NULL) {
+		curl_easy_setopt(easy, CURLOPT_CAINFO, ca);
+		curl_easy_setopt(easy, CURLOPT_PROXY_CAINFO, ca);
+	}
+	if (folder != NULL) {
+		curl_easy_setopt(easy, CURLOPT_CAPATH, folder);
+		curl_easy_setopt(easy, CURLOPT_PROXY_CAPATH, folder);
+	}
+#if LIBCURL_VERSION_NUM >= 0x075500
+	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "https");
+#else
+	curl_easy_setopt(easy, CURLOPT_PROTOCOLS, (long)CURLPROTO_HTTPS);
+#endif
+	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(easy, CURLOPT_USERAGENT, "qpipe/" QWEN_VERSION);
+	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	curl_easy_setopt(easy, CURLOPT_TLS13_CIPHERS, ciphers);
+	curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)BUFFER);
+	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
+	curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, (long)SLOW);
+	curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)fetch_opt.stall_s);
+	curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_data);
+	curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+}
+
+static void
+add_header(struct curl_slist **l, char *s)
+{
+	*l = cli_got(curl_slist_append(*l, s));
+	free(s);
+}
+
+/* The headers of a hop; the token only where it belongs. */
+static struct curl_slist *
+headers(const struct http_ask *a, int home)
+{
+	const struct fetch_repo *r = a->repo;
+	struct curl_slist *l = NULL;
+
+	/* a sum is of the bytes as they are */
+	add_header(&l, cli_format("Accept-Encoding: identity"));
+	if (a->accept != NULL)
+		add_header(&l, cli_format("Accept: %s", a->accept));
+	if (a->from > 0 || a->to > 0) {
+		if (a->to > 0)
+			add_header(&l, cli_format("Range: bytes=%" PRIu64 "-%"
+			    PRIu64, a->from, a->to - 1));
+		else
+			add_header(&l, cli_format("Range: bytes=%" PRIu64 "-",
+			    a->from));
+	}
+	if (home && r->token != NULL) {
+		add_header(&l, cli_format("Authorization: Bearer %s", r->token));
+		if (r->hub == &fetch_ms)
+			add_header(&l, cli_format("Cookie: m_session_id=%s",
+			    r->token));
+	}
+	return l;
+}
+
+static enum http_end
+judge(struct hop *h, CURLcode rc, const char *url, const char *why)
+{
+	char *host;
+	int again = 1;
+
+	if (h->reply->packed && h->bad_head) {
+		qwen_fail(&cli_err, QWEN_EFORMAT, "the server has compressed "
+		    "what it was asked for as it is");
+		return HTTP_FAILED;
+	}
+	if (h->bad_head || (rc == CURLE_WRITE_ERROR &&
+	    is_answer(h->reply->status)))
+		return HTTP_STOPPED;
+	if (rc == CURLE_OK || (rc == CURLE_WRITE_ERROR && h->rest > REST)) {
+		answered = 1;
+		return HTTP_DONE;
+	}
+	if (why[0] == '\0')
+		why = curl_easy_strerror(rc);
+	host = host_of(url);
+	if (rc == CURLE_OPERATION_TIMEDOUT && h->reply->status != 0)
+		qwen_fail(&cli_err, QWEN_EIO, "%s: nothing came for %d seconds",
+		    host, fetch_opt.stall_s);
+	else
+		qwen_fail(&cli_err, QWEN_EIO, "%s: %s", host, why);
+	free(host);
+	if (rc == CURLE_PEER_FAILED_VERIFICATION || rc == CURLE_SSL_CACERT_BADFILE)
+		again = 0;
+	/* a machine without network need not wait */
+	if (!answered && (rc == CURLE_COULDNT_RESOLVE_HOST ||
+	    rc == CURLE_COULDNT_RESOLVE_PROXY || rc == CURLE_COULDNT_CONNECT))
+		again = 0;
+	if (rc == CURLE_OUT_OF_MEMORY)
+		cli_must(NULL, qwen_oom(&cli_err));
+	return again ? HTTP_AGAIN : HTTP_FAILED;
+}
+
+/* One request; the status is in the reply. */
+static enum http_end
+ask_once(struct hop *h, const char *url, int home)
+{
+	struct curl_slist *l = headers(h->ask, home);
+	char why[CURL_ERROR_SIZE] = "";
+	CURLcode rc;
+
+	h->rest = 0;
+	h->bad_head = 0;
+	reset(h->reply);
+	curl_easy_setopt(easy, CURLOPT_URL, url);
+	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, l);
+	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, why);
+	curl_easy_setopt(easy, CURLOPT_HEADERDATA, h);
+	curl_easy_setopt(easy, CURLOPT_WRITEDATA, h);
+	curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, h);
+	rc = curl_easy_perform(easy);
+	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, NULL);
+	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL);
+	curl_slist_free_all(l);
+	return judge(h, rc, url, why);
+}
+
+enum http_end
+fetch_http(const struct http_ask *a, struct http_reply *r)
+{
+	struct hop h = { .ask = a, .reply = r };
+	char *url = cli_got(strdup(a->url)), *next, *host;
+	enum http_end end = HTTP_FAILED;
+
+	open_easy();
+	memset(r, 0, sizeof *r);
+	for (; h.n_redirects <= HOPS; h.n_redirects++) {
+		if ((host = host_of(url)) == NULL) {
+			qwen_fail(&cli_err, QWEN_EIO, "the server sends us to %s:"
+			    " that is not https", url);
+			break;
+		}
+		free(host);
+		r->away = !fetch_same_host(url, a->repo->endpoint);
+		end = ask_once(&h, url, !r->away);
+		if (end != HTTP_DONE || r->status < 300 || r->status > 399)
+			break;
+		end = HTTP_FAILED;
+		next = NULL;
+		curl_easy_getinfo(easy, CURLINFO_REDIRECT_URL, &next);
+		if (next == NULL) {
+			qwen_fail(&cli_err, QWEN_EIO, "the server sends us on, "
+			    "status %ld, and does not say where", r->status);
+			break;
+		}
+		next = cli_got(strdup(next));
+		free(url);
+		url = next;
+	}
+	if (h.n_redirects > HOPS)
+		qwen_fail(&cli_err, QWEN_EIO, "the server sends us on more than "
+		    "%d times", HOPS);
+	free(url);
+	return end;
+}
+
+enum http_end
+fetch_status(const struct fetch_repo *repo, const struct http_reply *r)
+{
+	const struct qwen_name *n = repo->name;
+	long s = r->status;
+
+	if (is_answer(s))
+		return HTTP_DONE;
+	if (s == 408 || s == 429 || s >= 500 || (s == 403 && r->away)) {
+		/* a signed address lives for minutes; the next one is new */
+		qwen_fail(&cli_err, QWEN_EIO, "the server says status %ld%s", s,
+		    s == 429 ? ", too many requests" : "");
+		return HTTP_AGAIN;
+	}
+	if (strcmp(r->code, "GatedRepo") == 0)
+		qwen_fail(&cli_err, QWEN_EIO, "its owner asks for terms to be "
+		    "accepted: do that at %s/%s/%s, then set HF_TOKEN to a token "
+		    "of your account", repo->endpoint, n->org, n->repo);
+	else if (strcmp(r->code, "RevisionNotFound") == 0)
+		qwen_fail(&cli_err, QWEN_EIO, "it has no branch, tag or commit "
+		    "%s", repo->rev);
+	else if (strcmp(r->code, "EntryNotFound") == 0)
+		qwen_fail(&cli_err, QWEN_EIO, "the file is not there any more: "
+		    "try again");
+	else if (s == 401 || s == 403 || s == 404)
+		qwen_fail(&cli_err, QWEN_EIO, "%s has no such model, or %s%s",
+		    repo->endpoint, repo->token != NULL ? "does not show it to "
+		    "the owner of the token" : "it is private: check the name",
+		    repo->token != NULL || repo->hub == &fetch_ollama ? "" :
+		    repo->hub == &fetch_hf ? ", or set HF_TOKEN" :
+		    ", or set MODELSCOPE_API_TOKEN");
+	else
+		qwen_fail(&cli_err, QWEN_EIO, "the server says status %ld", s);
+	return HTTP_FAILED;
+}
+
+int
+fetch_wait(int *tries, const struct http_reply *r)
+{
+	long asked = r != NULL && (r->status == 429 || r->status == 503) ?
+	    r->retry_after : -1;
+	unsigned seconds = (unsigned)fetch_opt.delay_s <<
+	    (*tries < 6 ? *tries : 6);
+
+	if (*tries >= fetch_opt.retries || asked >= WAIT_MAX)
+		return -1;
+	++*tries;
+	if (asked >= 0)
+		seconds = (unsigned)asked;
+	cli_note("%s; try %d of %d in %s", cli_err.msg, *tries,
+	    fetch_opt.retries, cli_count(seconds, "second"));
+	while (seconds > 0)
+		seconds = sleep(seconds);
+	return 0;
+}
+
+/* ------------------------------------------------------------ what hubs tell */
+
+static int
+begin_text(void *arg, const struct http_reply *r)
+{
+	struct qwen_text *t = arg;
+
+	(void)r;
+	t->n = 0;
+	return 0;
+}
+
+static int
+add_text(void *arg, const char *p, size_t n)
+{
+	struct qwen_text *t = arg;
+
+	if (n > FETCH_BODY_MAX - t->n)
+		return qwen_fail(&cli_err, QWEN_EFORMAT, "the answer is longer "
+		    "than %d MiB", FETCH_BODY_MAX >> 20);
+	qwen_text_add(t, p, n);
+	return t->failed ? qwen_oom(&cli_err) : 0;
+}
+
+int
+fetch_text(struct qwen_text *out, const struct http_ask *a,
+    struct http_reply *r)
+{
+	struct http_ask ask = *a;
+	struct http_reply own;
+	enum http_end end;
+	int tries = 0;
+
+	r = r != NULL ? r : &own;
+	ask.begin = begin_text;
+	ask.data = add_text;
+	ask.arg = out;
+	do {
+		end = fetch_http(&ask, r);
+		if (end == HTTP_DONE)
+			end = fetch_status(a->repo, r);
+	} while (end == HTTP_AGAIN &&
+	    fetch_wait(&tries, r) == 0);
+	if (end == HTTP_DONE && out->s == NULL)
+		qwen_text_add(out, "", 0);
+	return end == HTTP_DONE ? 0 : -1;
+}
+
+#else	/* no libcurl */
+
+void
+fetch_url_add(struct qwen_text *t, const char *s, int slashes)
+{
+	(void)slashes;
+	qwen_text_str(t, s);
+}
+
+int
+fetch_same_host(const char *a, const char *b)
+{
+	(void)a;
+	(void)b;
+	return 0;
+}
+
+enum http_end
+fetch_http(const struct http_ask *a, struct http_reply *r)
+{
+	(void)a;
+	(void)r;
+	die("made without libcurl");
+}
+
+enum http_end
+fetch_status(const struct fetch_repo *repo, const struct http_reply *r)
+{
+	(void)repo;
+	(void)r;
+	return HTTP_FAILED;
+}
+
+int
+fetch_wait(int *tries, const struct http_reply *r)
+{
+	(void)tries;
+	(void)r;
+	return -1;
+}
+
+int
+fetch_text(struct qwen_text *out, const struct http_ask *a,
+    struct http_reply *r)
+{
+	(void)out;
+	(void)a;
+	(void)r;
+	die("made without libcurl");
+}
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: ISC */
+/* local.c - the models on this machine. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fetch.h"
+
+/* A row of the table; what is not known is "". */
+struct row {
+	const struct qwen_found *found;
+	char	*arch, *format;
+	int	 template;
+	char	*wrong;		/* what is wrong with the file, or NULL */
+};
+
+/* The format that most bytes of the tensors have. */
+static const char *
+format_of(const struct qwen_gguf *g)
+{
+	enum { TYPES = 256 };
+	uint64_t bytes[TYPES] = { 0 };
+	const struct qwen_gguf_tensor *t;
+	uint32_t best = 0;
+	const char *name;
+	size_t i;
+
+	for (i = 0; i < qwen_gguf_n_tensors(g); i++) {
+		t = qwen_gguf_tensor(g, i);
+		if (t->type >= TYPES)
+			continue;
+		bytes[t->type] += t->bytes;
+		if (bytes[t->type] > bytes[best])
+			best = t->type;
+	}
+	name = bytes[best] > 0 ? qwen_ggml_name(best) : NULL;
+	return name != NULL ? name : "";
+}
+
+static void
+look(struct row *row)
+{
+	struct qwen_str arch = { "", 0 };
+	struct qwen_gguf *g;
+
+	if (row->found->folder) {
+		row->format = cli_got(strdup("safetensors"));
+		row->arch = cli_got(strdup(""));
+		return;
+	}
+	if (qwen_gguf_open(&g, row->found->path, &cli_err) < 0) {
+		if (cli_err.code == QWEN_ENOMEM)
+			cli_die_err(NULL, &cli_err);
+		row->wrong = cli_got(strdup(cli_err.msg));
+		row->arch = cli_got(strdup(""));
+		row->format = cli_got(strdup(""));
+		return;
+	}
+	if (qwen_gguf_get_str(g, "general.architecture", &arch, &cli_err) < 0)
+		arch.len = 0;
+	row->arch = cli_got(strndup(arch.s, arch.len));
+	row->format = cli_got(strdup(format_of(g)));
+	row->template = qwen_gguf_find(g, "tokenizer.chat_template") != NULL;
+	qwen_gguf_close(g);
+}
+
+static void
+put_cell(const char *s, size_t width)
+{
+	size_t n = strlen(s);
+
+	cli_show(n > 0 ? s : "-", n > 0 ? n : 1);
+	printf("%*s", (int)(width > n ? width - (n > 0 ? n : 1) : 0) + 2, "");
+}
+
+static void
+put_table(const struct row *v, size_t n)
+{
+	size_t name = strlen("name"), arch = strlen("architecture"), i, len;
+
+	for (i = 0; i < n; i++) {
+		len = strlen(v[i].found->name);
+		name = len > name ? len : name;
+		len = strlen(v[i].arch);
+		arch = len > arch ? len : arch;
+	}
+	put_cell("name", name);
+	put_cell("architecture", arch);
+	printf("%11s  %-11s  %-8s  %s\n", "size", "format", "template", "where");
+	for (i = 0; i < n; i++) {
+		put_cell(v[i].found->name, name);
+		put_cell(v[i].arch, arch);
+		printf("%11s  %-11s  %-8s  ", v[i].found->folder ? "-" :
+		    fetch_size(v[i].found->bytes), v[i].format[0] != '\0' ?
+		    v[i].format : "-", v[i].wrong != NULL ||
+		    v[i].found->folder ? "-" : v[i].template ? "yes" : "no");
+		cli_show(v[i].found->path, strlen(v[i].found->path));
+		if (v[i].wrong != NULL) {
+			printf(" (");
+			cli_show(v[i].wrong, strlen(v[i].wrong));
+			putchar(')');
+		}
+		putchar('\n');
+	}
+}
+
+static void
+put_member(const char *before, const char *key, const char *value)
+{
+	printf("%s\"%s\": ", before, key);
+	if (value != NULL && value[0] != '\0')
+		cli_json_string(value);
+	else
+		printf("null");
+}
+
+static void
+put_json(const struct row *v, size_t n)
+{
+	size_t i;
+
+	printf("[");
+	for (i = 0; i < n; i++) {
+		put_member(i > 0 ? ",\n {" : "{", "name", v[i].found->name);
+		put_member(", ", "architecture", v[i].arch);
+		printf(", \"bytes\": ");
+		if (v[i].found->folder)
+			printf("null");
+		else
+			printf("%" PRIu64, v[i].found->bytes);
+		put_member(", ", "format", v[i].format);
+		printf(", \"template\": %s", v[i].wrong != NULL ||
+		    v[i].found->folder ? "null" : v[i].template ? "true" :
+		    "false");
+		put_member(", ", "place", v[i].found->place);
+		put_member(", ", "path", v[i].found->path);
+		put_member(", ", "error", v[i].wrong);
+		printf("}");
+	}
+	puts("]");
+}
+
+void
+fetch_local(int json)
+{
+	struct qwen_founds all;
+	struct row *v;
+	size_t i;
+
+	cli_must(NULL, qwen_models_all(&all, tool_model_places(), &cli_err));
+	v = cli_got(calloc(all.n + 1, sizeof *v));
+	for (i = 0; i < all.n; i++) {
+		v[i].found = &all.v[i];
+		look(&v[i]);
+	}
+	if (json)
+		put_json(v, all.n);
+	else if (all.n > 0)
+		put_table(v, all.n);
+	else
+		cli_note("there are no models in the folders that are known; "
+		    "qwen-models(7) lists these");
+	if (all.forbidden != NULL)
+		cli_note("%s may not be read by this user: what is there is not "
+		    "listed", all.forbidden);
+	for (i = 0; i < all.n; i++) {
+		free(v[i].arch);
+		free(v[i].format);
+		free(v[i].wrong);
+	}
+	free(v);
+	qwen_founds_fini(&all);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: ISC */
+/* ms.c - ModelScope: its listings, and the cache that its library has. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "json.h"
+
+/* So many entries mean that there are more, which it does not say. */
+enum { CUT_AT = 3000, DEEPEST = 16, LISTINGS_MAX = 1000 };
+
+static void
+init(struct fetch_repo *r)
+{
+	const char *root = tool_modelscope_cache();
+
+	r->endpoint = fetch_endpoint("MODELSCOPE_ENDPOINT",
+	    strstr(r->name->text, "modelscope.ai/") != NULL ?
+	    "https://www.modelscope.ai" : "https://modelscope.cn");
+	r->token = fetch_token(fetch_env("MODELSCOPE_API_TOKEN"),
+	    "MODELSCOPE_API_TOKEN");
+	r->root = root != NULL ? cli_got(strdup(root)) : NULL;
+	r->rev = cli_got(strdup(r->name->rev != NULL ? r->name->rev :
+	    "master"));
+}
+
+/* ENDPOINT/api/v1/models/ORG/REPO/repo what Revision=REV, a query to add to. */
+static struct qwen_text
+api(const struct fetch_repo *r, const char *what)
+{
+	struct qwen_text t = { 0 };
+
+	qwen_text_fmt(&t, "%s/api/v1/models/%s/%s/repo%s?Revision=", r->endpoint,
+	    r->name->org, r->name->repo, what);
+	fetch_url_add(&t, r->rev, 0);
+	return t;
+}
+
+/* A listing, of all or of a folder; its "Files" go to *files. */
+static yyjson_doc *
+ask(const struct fetch_repo *r, const char *root, int deep, yyjson_val **files)
+{
+	struct qwen_text url = api(r, "/files");
+	struct http_ask a = { .repo = r };
+	yyjson_val *top, *ok;
+	yyjson_doc *doc;
+
+	qwen_text_str(&url, deep ? "&Recursive=True" : "&Recursive=False");
+	if (root != NULL) {
+		qwen_text_str(&url, "&Root=");
+		fetch_url_add(&url, root, 1);
+	}
+	if (url.failed)
+		cli_must(NULL, qwen_oom(&cli_err));
+	a.url = url.s;
+	doc = fetch_json(&a, NULL);
+	qwen_text_fini(&url);
+	if (doc == NULL)
+		return NULL;
+	top = yyjson_doc_get_root(doc);
+	ok = yyjson_obj_get(top, "Success");
+	*files = yyjson_obj_get(yyjson_obj_get(top, "Data"), "Files");
+	if (yyjson_is_true(ok) && yyjson_is_arr(*files))
+		return doc;
+	qwen_fail(&cli_err, QWEN_EIO, "%s has no such model, or it is private: "
+	    "check the name, or set MODELSCOPE_API_TOKEN", r->endpoint);
+	yyjson_doc_free(doc);
+	return NULL;
+}
+
+static int
+is_kind(yyjson_val *e, const char *kind)
+{
+	const char *s = fetch_member(e, "Type");
+
+	return s != NULL && strcmp(s, kind) == 0;
+}
+
+static int
+take_file(struct fetch_repo *r, yyjson_val *e)
+{
+	const char *path = fetch_member(e, "Path");
+	size_t n = path != NULL ? strlen(path) : 0, i;
+	uint64_t bytes;
+
+	if (path == NULL)
+		return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing has a file "
+		    "without a name");
+	if (n < 6 || strcasecmp(path + n - 5, ".gguf") != 0)
+		return 0;
+	for (i = 0; i < r->n; i++) {
+		if (strcmp(r->v[i].path, path) == 0)
+			return 0;
+	}
+	if (!fetch_number(e, "Size", &bytes))
+		return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing does not "
+		    "say how long %.120s is", path);
+	return fetch_add(r, path, bytes, fetch_member(e, "Sha256"));
+}
+
+/* A folder, with what is under it; where that is cut, folder by folder. */
+static int
+walk(struct fetch_repo *r, const char *root, int depth, int *listings)
+{
+	yyjson_doc *doc = NULL;
+	yyjson_val *files, *e;
+	size_t i, n;
+	int deep, rc = 0;
+
+	for (deep = 1; deep >= 0 && rc == 0; deep--) {
+		if (++*listings > LISTINGS_MAX || depth > DEEPEST)
+			return qwen_fail(&cli_err, QWEN_EFORMAT, "the repository "
+			    "has too many folders");
+		if ((doc = ask(r, root, deep, &files)) == NULL)
+			return -1;
+		yyjson_arr_foreach(files, i, n, e) {
+			if (is_kind(e, "tree") && !deep && rc == 0 &&
+			    fetch_member(e, "Path") != NULL)
+				rc = walk(r, fetch_member(e, "Path"), depth + 1,
+				    listings);
+			else if (is_kind(e, "blob") && rc == 0)
+				rc = take_file(r, e);
+		}
+		n = yyjson_arr_size(files);
+		yyjson_doc_free(doc);
+		if (deep && n < CUT_AT)
+			break;
+	}
+	return rc;
+}
+
+static int
+list(struct fetch_repo *r)
+{
+	int listings = 0;
+
+	return walk(r, NULL, 0, &listings);
+}
+
+static char *
+url_of(const struct fetch_repo *r, const struct fetch_file *f)
+{
+	struct qwen_text t = api(r, "");
+
+	qwen_text_str(&t, "&FilePath=");
+	fetch_url_add(&t, f->path, 1);
+	return t.s;
+}
+
+static void
+place(struct fetch_place *p, const struct fetch_repo *r,
+    const struct fetch_file *f)
+{
+	static const char version[] = "modelscope-hub-download-lock-v2";
+	struct qwen_text key = { 0 };
+	char sum[FETCH_HASH];
+
+	p->path = cli_format("%s/models/%s--%s/snapshots/%s/%s", r->root,
+	    r->name->org, r->name->repo, r->rev, f->path);
+	p->blob = cli_got(strdup(p->path));
+	p->partial = cli_format("%s.incomplete", p->blob);
+	/* the lock that its library takes for this file */
+	qwen_text_fmt(&key, "%s%cfile%cmodel%c%s/%s%c%s", version, 0, 0, 0,
+	    r->name->org, r->name->repo, 0, f->path);
+	if (key.failed)
+		cli_must(NULL, qwen_oom(&cli_err));
+	fetch_sha256(key.s, key.n, sum);
+	p->lock = cli_format("%s/.lock/file_%s.lock", r->root, sum);
+	p->moves = 1;
+	qwen_text_fini(&key);
+}
+
+static int
+done(const struct fetch_repo *r)
+{
+	(void)r;
+	return 0;
+}
+
+const struct fetch_hub fetch_ms = { "ModelScope", init, list, url_of, place, done };

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: ISC */
+/* place.c - where files come to be, and whether they are there. */
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/draft.h"
+#include "fetch.h"
+
+/* In --to, all files lie side by side. */
+static void
+place_to(struct fetch_place *p, const struct fetch_file *f)
+{
+	const char *slash = strrchr(f->path, '/');
+
+	p->path = cli_format("%s/%s", fetch_opt.to,
+	    slash != NULL ? slash + 1 : f->path);
+	p->blob = cli_got(strdup(p->path));
+	p->partial = cli_format("%s.incomplete", p->path);
+}
+
+void
+fetch_place(struct fetch_place *p, const struct fetch_repo *r,
+    const struct fetch_file *f)
+{
+	memset(p, 0, sizeof *p);
+	if (fetch_opt.to != NULL)
+		place_to(p, f);
+	else
+		r->hub->place(p, r, f);
+}
+
+void
+fetch_place_fini(struct fetch_place *p)
+{
+	free(p->path);
+	free(p->blob);
+	free(p->link);
+	free(p->partial);
+	free(p->lock);
+	memset(p, 0, sizeof *p);
+}
+
+/* Whether an open file has what it should have: 1, 0, or -1 and cli_err. */
+static int
+is_right(int fd, const char *path, const struct fetch_file *f)
+{
+	struct fetch_hash *h = fetch_hash_new(f->hash, f->bytes);
+	char sum[FETCH_HASH];
+
+	if (fetch_hash_file(h, fd, path, f->bytes) == 0)
+		return fetch_hash_is(h, f->hash, sum);
+	fetch_hash_free(h);
+	return -1;
+}
+
+int
+fetch_there(const struct fetch_place *p, const struct fetch_file *f)
+{
+	int fd = open(p->blob, O_RDONLY | O_CLOEXEC), there;
+	struct stat st;
+
+	/* where there are no links, the file has the name itself */
+	if (fd == -1 && p->link != NULL)
+		fd = open(p->path, O_RDONLY | O_CLOEXEC);
+	if (fd == -1)
+		return 0;
+	there = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	    (uint64_t)st.st_size == f->bytes;
+	if (there && !p->by_hash)
+		there = is_right(fd, p->blob, f);
+	close(fd);
+	if (there != 0 || p->by_hash || p->moves)
+		return there;
+	return qwen_fail(&cli_err, QWEN_EMISMATCH, "%s is there, and is another "
+	    "file: move it away, or name another folder", p->path);
+}
+
+int
+fetch_make_folders(const char *path)
+{
+	char *s = cli_got(strdup(path)), *at = s;
+	int rc = 0;
+
+	while (rc == 0 && (at = strchr(at + 1, '/')) != NULL) {
+		*at = '\0';
+		if (mkdir(s, 0777) == -1 && errno != EEXIST) {
+			/* the last one says more than its parents */
+			rc = access(s, F_OK) == 0 ? 0 :
+			    qwen_fail_errno(&cli_err, "%s", s);
+		}
+		*at = '/';
+	}
+	free(s);
+	return rc;
+}
+
+int
+fetch_write(const char *path, const char *text, size_t n)
+{
+	struct qwen_draft d = { .dir = AT_FDCWD };
+	size_t at = 0;
+	ssize_t put;
+	int rc;
+
+	d.temp = cli_format("%s.tmp", path);
+	d.name = cli_got(strdup(path));
+	rc = qwen_draft_open(&d, 0666, &cli_err);
+	if (rc == 1) {
+		while (at < n && (put = write(d.fd, text + at, n - at)) >= 0)
+			at += (size_t)put;
+		if (at == n && qwen_draft_commit(&d) == 0)
+			rc = close(d.fd);
+		else {
+			rc = qwen_fail_errno(&cli_err, "%s", path);
+			qwen_draft_drop(&d);
+		}
+	}
+	free(d.temp);
+	free(d.name);
+	/* another process has it now, and writes the same */
+	return rc < 0 ? -1 : 0;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: ISC */
+/* verify.c - whether what is on this machine is what it should be. */
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fetch.h"
+
+/* Hash a file: 1 if it is right, 0 if not, which is told; -1 and cli_err. */
+static int
+check(const char *path, uint64_t bytes, const char *hash)
+{
+	struct fetch_hash *h;
+	char sum[FETCH_HASH];
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = -1;
+
+	if (fd == -1 || fstat(fd, &st) == -1)
+		qwen_fail_errno(&cli_err, "%s", path);
+	else if (bytes != UINT64_MAX && (uint64_t)st.st_size != bytes) {
+		warn("%s: is wrong: it has %s and not %s; remove it and fetch it "
+		    "again", path, cli_count((uint64_t)st.st_size, "byte"),
+		    cli_count(bytes, "byte"));
+		rc = 0;
+	} else {
+		h = fetch_hash_new(hash, (uint64_t)st.st_size);
+		rc = fetch_hash_file(h, fd, path, (uint64_t)st.st_size);
+		if (rc < 0)
+			fetch_hash_free(h);
+		else
+			rc = fetch_hash_is(h, hash, sum);
+		if (rc == 0)
+			warn("%s: is wrong: its hash is %s, and should be %s; "
+			    "remove it and fetch it again", path, sum, hash);
+	}
+	if (fd != -1)
+		close(fd);
+	return rc;
+}
+
+static void
+say_good(const char *path)
+{
+	puts(path);
+	if (cli_verbose)
+		cli_note("%s: its hash is right", path);
+}
+
+/* A model that is there: 1; 0 if it is not; -1 and cli_err. */
+static int
+check_model(const struct fetch_repo *r, const struct fetch_model *m)
+{
+	struct fetch_place p;
+	size_t i, n_there = 0;
+	int rc = 1, good = 1, there;
+
+	for (i = 0; i < m->n && rc >= 0; i++) {
+		fetch_place(&p, r, &r->v[m->file[i]]);
+		there = access(p.path, F_OK) == 0;
+		n_there += (size_t)there;
+		if (there) {
+			rc = check(p.path, r->v[m->file[i]].bytes,
+			    r->v[m->file[i]].hash);
+			good &= rc != 0;
+		}
+		fetch_place_fini(&p);
+	}
+	if (rc < 0 || n_there == 0)
+		return rc < 0 ? -1 : 0;
+	if (n_there < m->n)
+		warn("%s: %zu of its %zu parts are there", r->v[m->file[0]].path,
+		    n_there, m->n);
+	else if (good) {
+		fetch_place(&p, r, &r->v[m->file[0]]);
+		say_good(p.path);
+		fetch_place_fini(&p);
+	}
+	return 1;
+}
+
+int
+fetch_verify(const struct fetch_repo *r, const struct fetch_models *m)
+{
+	size_t i;
+	int rc, any = 0;
+
+	for (i = 0; i < m->n; i++) {
+		if ((rc = check_model(r, &m->v[i])) < 0)
+			return -1;
+		any |= rc;
+	}
+	return any ? 0 : qwen_fail(&cli_err, QWEN_EIO, "nothing of it is here");
+}
+
+/*
+ * The hash that a file has for a name, where it is a blob of a cache: "HASH" or
+ * "sha256-HASH"; or "".
+ */
+static void
+hash_by_name(char out[FETCH_HASH], const char *path)
+{
+	char *real = realpath(path, NULL);
+	const char *name = real != NULL ? strrchr(real, '/') + 1 : "";
+
+	if (strncmp(name, "sha256-", 7) == 0)
+		name += 7;
+	out[0] = '\0';
+	if (fetch_is_hex(name, 64) || fetch_is_hex(name, 40))
+		snprintf(out, FETCH_HASH, "%s", name);
+	free(real);
+}
+
+/* All parts by their names alone. */
+static int
+verify_found(const char *path)
+{
+	unsigned n = qwen_repo_n_parts(path), i;
+	char hash[FETCH_HASH], *part;
+	int rc = 1, good = 1;
+
+	for (i = 0; i < n && rc >= 0; i++) {
+		part = cli_got(qwen_repo_part(path, i, n));
+		hash_by_name(hash, part);
+		if (hash[0] != '\0')
+			rc = check(part, UINT64_MAX, hash);
+		else
+			rc = qwen_fail(&cli_err, QWEN_EUNSUP, "%s: nothing here "
+			    "says what its hash should be; without --offline "
+			    "the hub does", part);
+		good &= rc != 0;
+		free(part);
+	}
+	if (rc >= 0 && good)
+		say_good(path);
+	return rc < 0 ? -1 : 0;
+}
+
+int
+fetch_offline(const struct qwen_name *name, int verify)
+{
+	struct qwen_founds f;
+	size_t i;
+	int rc = 0;
+
+	if (qwen_models_find(&f, tool_model_places(), name, &cli_err) < 0)
+		return -1;
+	if (f.n == 0 && f.forbidden != NULL)
+		rc = qwen_fail(&cli_err, QWEN_EIO, "%s may not be read by this "
+		    "user, so that it is not known whether the model is there",
+		    f.forbidden);
+	else if (f.n == 0)
+		rc = qwen_fail(&cli_err, QWEN_EIO, "no such model is on this "
+		    "machine%s", fetch_opt.offline ? ", and --offline, or "
+		    "HF_HUB_OFFLINE, forbids to fetch it" : "; a hub's is named "
+		    "OWNER/REPOSITORY");
+	else if (verify) {
+		for (i = 0; i < f.n && rc == 0; i++)
+			rc = verify_found(f.v[i].path);
+	} else if (f.n == 1)
+		puts(f.v[0].path);
+	else {
+		warn("%s: %zu models are meant; give the name of one:",
+		    name->text, f.n);
+		for (i = 0; i < f.n; i++)
+			warn("  %s (%s, %s)", f.v[i].name,
+			    fetch_size(f.v[i].bytes), f.v[i].place);
+		cli_err.msg[0] = '\0';
+		rc = -1;
+	}
+	qwen_founds_fini(&f);
+	return rc;
+}

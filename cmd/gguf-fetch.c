@@ -68,6 +68,9 @@ fetch(const struct fetch_repo *r, const struct fetch_model *m)
 	if (fetch_opt.mmproj && (projector = fetch_projector(r, m)) == NULL)
 		return qwen_fail(&cli_err, QWEN_EUNSUP, "it has no projector "
 		    "(mmproj)");
+	if (m->bytes == 0)
+		return qwen_fail(&cli_err, QWEN_EFORMAT, "%.120s is empty: it is "
+		    "no model", r->v[m->file[0]].path);
 	v = cli_got(calloc(m->n + r->n + 1, sizeof *v));
 	for (i = 0; i < m->n; i++)
 		v[n++] = &r->v[m->file[i]];
@@ -106,9 +109,10 @@ from_hub(const struct qwen_name *name)
 	int rc = -1;
 
 	if (fetch_open(&r, name) == 0 && fetch_match(&models, &r) == 0) {
-		if (opt.mode == LIST)
-			rc = fetch_list(&r, &models);
-		else if (opt.mode == VERIFY)
+		if (opt.mode == LIST) {
+			fetch_list(&r, &models);
+			rc = 0;
+		} else if (opt.mode == VERIFY)
 			rc = fetch_verify(&r, &models);
 		else if ((m = fetch_choose(&r, &models)) != NULL)
 			rc = fetch(&r, m);

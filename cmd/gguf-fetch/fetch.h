@@ -143,7 +143,7 @@ int fetch_fits(const struct fetch_fit *f, const struct fetch_model *m);
 const char *fetch_size(uint64_t bytes);
 
 /* --list, --dry-run: on stdout. */
-int fetch_list(const struct fetch_repo *r, const struct fetch_models *m);
+void fetch_list(const struct fetch_repo *r, const struct fetch_models *m);
 void fetch_dry(const struct fetch_repo *r, const struct fetch_file *f);
 
 /* --local; json: as JSON. */

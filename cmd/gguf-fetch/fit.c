@@ -190,7 +190,7 @@ easiest(const struct fetch_models *m)
 	size_t i;
 
 	for (i = 0; i < m->n; i++) {
-		if (m->v[i].n == 1)
+		if (m->v[i].n == 1 && m->v[i].bytes > 0)
 			return &m->v[i];
 	}
 	return &m->v[0];

@@ -36,15 +36,16 @@ put_row(const char *size, const char *needs, const char *fits, const char *path,
 	putchar('\n');
 }
 
-int
+void
 fetch_list(const struct fetch_repo *r, const struct fetch_models *m)
 {
 	const struct fetch_model *v;
 	struct fetch_fit f;
 	size_t i;
 
+	/* a list may be public where the files are not */
 	if (fetch_fit(&f, r, m) < 0)
-		return -1;
+		f.why = cli_got(strdup(cli_err.msg));
 	if (f.why != NULL)
 		cli_note("%s: what it takes beside its weights is not known: %s",
 		    r->name->text, f.why);
@@ -61,7 +62,6 @@ fetch_list(const struct fetch_repo *r, const struct fetch_models *m)
 			    r->v[i].path, 1);
 	}
 	free(f.why);
-	return 0;
 }
 
 static void

@@ -141,6 +141,23 @@ verify_found(const char *path)
 	return rc < 0 ? -1 : 0;
 }
 
+/* Whether all parts are there: 0, or -1 and cli_err. */
+static int
+is_whole(const char *path)
+{
+	unsigned n = qwen_repo_n_parts(path), i, n_there = 0;
+	char *part;
+
+	for (i = 0; i < n; i++) {
+		part = cli_got(qwen_repo_part(path, i, n));
+		n_there += access(part, R_OK) == 0;
+		free(part);
+	}
+	return n_there == n ? 0 : qwen_fail(&cli_err, QWEN_EIO, "%u of its %u "
+	    "parts are there; without --offline the others are fetched", n_there,
+	    n);
+}
+
 int
 fetch_offline(const struct qwen_name *name, int verify)
 {
@@ -160,11 +177,15 @@ fetch_offline(const struct qwen_name *name, int verify)
 		    "HF_HUB_OFFLINE, forbids to fetch it" : "; a hub's is named "
 		    "OWNER/REPOSITORY");
 	else if (verify) {
-		for (i = 0; i < f.n && rc == 0; i++)
-			rc = verify_found(f.v[i].path);
-	} else if (f.n == 1)
-		puts(f.v[0].path);
-	else {
+		for (i = 0; i < f.n && rc == 0; i++) {
+			rc = is_whole(f.v[i].path);
+			if (rc == 0)
+				rc = verify_found(f.v[i].path);
+		}
+	} else if (f.n == 1) {
+		if ((rc = is_whole(f.v[0].path)) == 0)
+			puts(f.v[0].path);
+	} else {
 		warn("%s: %zu models are meant; give the name of one:",
 		    name->text, f.n);
 		for (i = 0; i < f.n; i++)

@@ -28,7 +28,7 @@ RUN apt-get update && \
 FROM debian:stable-slim AS tools
 RUN --mount=type=bind,from=build,source=/src,target=/src \
     apt-get update && \
-    apt-get install -y --no-install-recommends curl /src/qpipe_*.deb \
+    apt-get install -y --no-install-recommends ca-certificates curl /src/qpipe_*.deb \
         /src/qpipe-demo_*.deb && \
     rm -rf /var/lib/apt/lists/* && \
     mkdir -m 1777 /work

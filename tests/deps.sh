@@ -80,6 +80,7 @@ command_for() {
 		libedit-dev libedit-devel libedit libedit-dev
 		libunistring-dev libunistring-devel libunistring libunistring-dev
 		libcurl4-openssl-dev libcurl-devel curl curl-dev
+		libssl-dev openssl-devel openssl openssl-dev
 		pkgconf pkgconf-pkg-config pkgconf pkgconf
 		python3 python3 python python3
 		END
@@ -102,7 +103,7 @@ command -v curl >/dev/null 2>&1 || missing="$missing curl"
 command -v openssl >/dev/null 2>&1 || missing="$missing openssl"
 command -v python3 >/dev/null 2>&1 || missing="$missing python3"
 command -v pkg-config >/dev/null 2>&1 || missing="$missing pkgconf"
-# qchat, qtok and qbench do without them, if they must
+# qchat, qtok, qbench and gguf-fetch do without them, if they must
 without() {	# PACKAGE, and what is not there then
 	if ! command -v apt-get >/dev/null 2>&1; then
 		echo "deps: $2 without: $(command_for "$1")" >&2
@@ -118,7 +119,9 @@ without() {	# PACKAGE, and what is not there then
 have_header histedit.h || without libedit-dev "qchat will not edit lines"
 have_header uninorm.h || without libunistring-dev "qtok will not know --nfc"
 have_header curl/curl.h ||
-    without libcurl4-openssl-dev "qbench will not know --url"
+    without libcurl4-openssl-dev \
+	"qbench will not know --url, and gguf-fetch will not fetch"
+have_header openssl/evp.h || without libssl-dev "gguf-fetch will not fetch"
 if [ "$1" = audit ]; then
 	command -v strace >/dev/null 2>&1 || missing="$missing strace"
 	command -v valgrind >/dev/null 2>&1 || missing="$missing valgrind"

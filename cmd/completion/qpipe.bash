@@ -111,5 +111,5 @@ _qpipe()
 	fi
 }
 
-complete -F _qpipe gguf-convert gguf-inspect gguf-merge gguf-pin gguf-quantize gguf-synth \
-    qbatch qbench qchat qdecode qembed qengine qprefill qrerank qsample qscore qserve qstate qtok
+complete -F _qpipe gguf-convert gguf-fetch gguf-inspect gguf-merge gguf-pin gguf-quantize \
+    gguf-synth qbatch qbench qchat qdecode qembed qengine qprefill qrerank qsample qscore qserve qstate qtok

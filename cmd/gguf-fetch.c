@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "gguf-fetch/fetch.h"
+#include "gguf-fetch/gguf-fetch.h"
 
 enum { FETCH = 0, LIST = 1, DRY = 2, VERIFY = 4, LOCAL = 8 };
 

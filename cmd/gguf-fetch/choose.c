@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fetch.h"
+#include "gguf-fetch.h"
 
 enum { LISTED = 40 };	/* files that a message lists at most */
 

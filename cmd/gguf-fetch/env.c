@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "fetch.h"
+#include "gguf-fetch.h"
 
 const char *
 fetch_env(const char *name)

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fetch.h"
+#include "gguf-fetch.h"
 
 enum { PIECE = 1 << 20 };
 

@@ -6,7 +6,7 @@
 
 #include "json.h"
 
-static const char tag[] = "Signature: 8a477f597d28d172789f06886806bc55\n"
+static char tag[] = "Signature: 8a477f597d28d172789f06886806bc55\n"
     "# This folder is a cache of huggingface_hub.\n"
     "# For what this file is see https://bford.info/cachedir/\n";
 

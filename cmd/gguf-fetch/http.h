@@ -3,7 +3,7 @@
 #ifndef FETCH_HTTP_H
 #define FETCH_HTTP_H
 
-#include "fetch.h"
+#include "gguf-fetch.h"
 
 /* What the headers of a reply say that counts here. */
 struct http_reply {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fetch.h"
+#include "gguf-fetch.h"
 
 /* A row of the table; what is not known is "". */
 struct row {

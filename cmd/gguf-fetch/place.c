@@ -8,8 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/draft.h"
-#include "fetch.h"
+#include "gguf-fetch.h"
 
 /* In --to, all files lie side by side. */
 static void
@@ -100,28 +99,10 @@ fetch_make_folders(const char *path)
 }
 
 int
-fetch_write(const char *path, const char *text, size_t n)
+fetch_write(const char *path, char *text, size_t n)
 {
-	struct qwen_draft d = { .dir = AT_FDCWD };
-	size_t at = 0;
-	ssize_t put;
-	int rc;
+	const struct qwen_text t = { .s = text, .n = n };
 
-	d.temp = cli_format("%s.tmp", path);
-	d.name = cli_got(strdup(path));
-	rc = qwen_draft_open(&d, 0666, &cli_err);
-	if (rc == 1) {
-		while (at < n && (put = write(d.fd, text + at, n - at)) >= 0)
-			at += (size_t)put;
-		if (at == n && qwen_draft_commit(&d) == 0)
-			rc = close(d.fd);
-		else {
-			rc = qwen_fail_errno(&cli_err, "%s", path);
-			qwen_draft_drop(&d);
-		}
-	}
-	free(d.temp);
-	free(d.name);
-	/* another process has it now, and writes the same */
-	return rc < 0 ? -1 : 0;
+	return cli_replace_file(path, &t, &cli_err) < 0 ?
+	    qwen_fail_in(&cli_err, "%s", path) : 0;
 }

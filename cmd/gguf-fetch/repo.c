@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fetch.h"
+#include "gguf-fetch.h"
 
 int
 fetch_add(struct fetch_repo *r, const char *path, uint64_t bytes,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fetch.h"
+#include "gguf-fetch.h"
 
 const char *
 fetch_size(uint64_t bytes)

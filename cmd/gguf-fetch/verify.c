@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fetch.h"
+#include "gguf-fetch.h"
 
 /* Hash a file: 1 if it is right, 0 if not, which is told; -1 and cli_err. */
 static int

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* fetch.h - what the parts of gguf-fetch share. */
+/* gguf-fetch.h - what the parts of gguf-fetch share. */
 #ifndef FETCH_H
 #define FETCH_H
 
@@ -176,7 +176,7 @@ int fetch_get(const struct fetch_repo *r, const struct fetch_file *const *v,
 int fetch_make_folders(const char *path);
 
 /* A small file that is complete or not there: 0, or -1 and cli_err. */
-int fetch_write(const char *path, const char *text, size_t n);
+int fetch_write(const char *path, char *text, size_t n);
 
 /* --------------------------------------------------------------------- hashes */
 

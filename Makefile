@@ -449,7 +449,7 @@ demo: deps
 # README.md's links.
 MAN := $(sort $(notdir $(wildcard man/*.[0-9])))
 UNITS := $(notdir $(sort $(wildcard share/systemd/*)))
-DOCS := README.md NEWS.md CONTRIBUTING.md HACKING.md SECURITY.md LICENSE \
+DOCS := README.md README.zh-CN.md Dockerfile doc/measurements.md NEWS.md CONTRIBUTING.md HACKING.md SECURITY.md LICENSE \
 	demo/README.md demo/demo.svg $(sort $(wildcard tests/bench/*.svg)) \
 	lib/text/chat/templates/LICENSE lib/text/yyjson/LICENSE \
 	$(sort $(wildcard examples/*))

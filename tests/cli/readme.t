@@ -24,7 +24,7 @@ while [ -e parts/$n.sh ]; do
 	line=$(head -n 1 parts/$n.sh)
 	case $line in
 	# other tests do this
-	make* | sudo* | sh\ tests/deps.sh* | cc* | git* | PATH=* | qserve* | curl*127.0.0.1*) ;;
+	make* | sudo* | sh\ tests/deps.sh* | cc* | git* | PATH=* | gguf-fetch* | qserve* | curl*127.0.0.1*) ;;
 	*)
 		timeout 900 sh -e parts/$n.sh >out 2>err </dev/null
 		is "$?$(said err)" 0 "$line"
@@ -34,6 +34,9 @@ while [ -e parts/$n.sh ]; do
 	esac
 	n=$((n + 1))
 done
+grep '^    ' "$TOP/README.md" >code
+grep '^    ' "$TOP/README.zh-CN.md" | diff code - >diff
+is "$?$(cat diff)" 0 "README.zh-CN.md has the same commands"
 is "$(sed -n 's/.*](\([a-zA-Z/.]*\)).*/\1/p' "$TOP/README.md" |
     while read -r f; do [ -e "$TOP/$f" ] || echo "$f"; done)" "" "files it links to are there"
 grep -o '](#[^)]*)' "$TOP/README.md" | tr -d '])(#' | while read -r to; do

@@ -16,16 +16,6 @@ fetch_env(const char *name)
 }
 
 char *
-fetch_home(const char *what)
-{
-	const char *home = fetch_env("HOME");
-
-	if (home == NULL)
-		die("HOME is not set: name a folder with --to");
-	return cli_format("%s/%s", home, what);
-}
-
-char *
 fetch_endpoint(const char *variable, const char *usual)
 {
 	const char *s = fetch_env(variable), *p;

@@ -203,9 +203,6 @@ void fetch_sha256(const void *p, size_t n, char out[FETCH_HASH]);
 /* A variable that is set and not empty, or NULL. */
 const char *fetch_env(const char *name);
 
-/* HOME/what, or dies. */
-char *fetch_home(const char *what);
-
 /* The endpoint of that variable, or the usual one, without a slash at the end. */
 char *fetch_endpoint(const char *variable, const char *usual);
 

@@ -37,6 +37,7 @@ struct hop {
 	const struct http_ask *ask;
 	struct http_reply *reply;
 	uint64_t	 rest;	/* bytes of a body that is no answer */
+	int		 begun;		/* begin was called: a trailer is no head */
 	int		 bad_head;	/* begin did not want it */
 	int		 n_redirects;
 };
@@ -211,13 +212,15 @@ on_header(char *p, size_t size, size_t n, void *arg)
 	line[strcspn(line, "\r\n")] = '\0';
 	if (strncmp(line, "HTTP/", 5) == 0) {
 		reset(h->reply);
+		h->begun = 0;
 		return n;
 	}
 	if (line[0] == '\0') {
 		curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE,
 		    &h->reply->status);
-		if (!is_answer(h->reply->status))
+		if (!is_answer(h->reply->status) || h->begun)
 			return n;
+		h->begun = 1;
 		h->bad_head = h->reply->packed ||
 		    h->ask->begin(h->ask->arg, h->reply) < 0;
 		return h->bad_head ? 0 : n;
@@ -293,7 +296,6 @@ open_easy(void)
 #else
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS, (long)CURLPROTO_HTTPS);
 #endif
-	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(easy, CURLOPT_USERAGENT, "qpipe/" QWEN_VERSION);
 	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)BUFFER);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* ms.c - ModelScope: its listings, and the cache that its library has. */
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -147,16 +148,62 @@ url_of(const struct fetch_repo *r, const struct fetch_file *f)
 	return t.s;
 }
 
+/* Whether a folder is there that has something in it. */
+static int
+is_used(const char *path)
+{
+	DIR *d = opendir(path);
+	struct dirent *e;
+	int used = 0;
+
+	while (d != NULL && !used && (e = readdir(d)) != NULL)
+		used = strcmp(e->d_name, ".") != 0 && strcmp(e->d_name,
+		    "..") != 0;
+	if (d != NULL)
+		closedir(d);
+	return used;
+}
+
+/*
+ * The folder of a repository: as older versions of the hub's library have it,
+ * where there is such a one, for newer ones look there first.
+ */
+static char *
+folder(const struct fetch_repo *r)
+{
+	static const char *const old[] = { "models", "hub/models" };
+	struct qwen_text name = { 0 };
+	const char *s;
+	char *path = NULL;
+	size_t i;
+
+	for (s = r->name->repo; *s != '\0'; s++)
+		qwen_text_add(&name, *s == '.' ? "___" : s, *s == '.' ? 3 : 1);
+	if (name.failed)
+		cli_must(NULL, qwen_oom(&cli_err));
+	for (i = 0; path == NULL && i < sizeof old / sizeof old[0]; i++) {
+		path = cli_format("%s/%s/%s/%s", r->root, old[i], r->name->org,
+		    name.s);
+		if (!is_used(path)) {
+			free(path);
+			path = NULL;
+		}
+	}
+	qwen_text_fini(&name);
+	return path != NULL ? path : cli_format("%s/models/%s--%s/snapshots/%s",
+	    r->root, r->name->org, r->name->repo, r->rev);
+}
+
 static void
 place(struct fetch_place *p, const struct fetch_repo *r,
     const struct fetch_file *f)
 {
 	static const char version[] = "modelscope-hub-download-lock-v2";
 	struct qwen_text key = { 0 };
-	char sum[FETCH_HASH];
+	char sum[FETCH_HASH], *top = folder(r);
 
-	p->path = cli_format("%s/models/%s--%s/snapshots/%s/%s", r->root,
-	    r->name->org, r->name->repo, r->rev, f->path);
+	p->path = cli_format("%s/%s", top, f->path);
+	free(top);
 	p->blob = cli_got(strdup(p->path));
 	p->partial = cli_format("%s.incomplete", p->blob);
 	/* the lock that its library takes for this file */

@@ -131,8 +131,9 @@ verify_found(const char *path)
 			rc = check(part, UINT64_MAX, hash);
 		else
 			rc = qwen_fail(&cli_err, QWEN_EUNSUP, "%s: nothing here "
-			    "says what its hash should be; without --offline "
-			    "the hub does", part);
+			    "says what its hash should be%s", part,
+			    fetch_opt.offline ? "; without --offline the hub "
+			    "does" : "");
 		good &= rc != 0;
 		free(part);
 	}

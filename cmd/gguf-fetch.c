@@ -137,14 +137,12 @@ take(const char *text)
 		puts(given);
 		return;
 	}
-	cli_err.msg[0] = '\0';
 	if ((rc = qwen_name_parse(&name, given, &cli_err)) == 0) {
 		rc = fetch_opt.offline || name.kind == QWEN_NAME_STEM ?
 		    fetch_offline(&name, opt.mode == VERIFY) : from_hub(&name);
 		qwen_name_fini(&name);
 	}
-	/* "" where it has been told already */
-	if (rc < 0 && cli_err.msg[0] != '\0')
+	if (rc < 0 && cli_err.code != FETCH_TOLD)
 		warn("%s: %s", text, cli_err.msg);
 	fflush(stdout);
 }

@@ -177,7 +177,7 @@ fetch_choose(const struct fetch_repo *r, const struct fetch_models *m)
 		    fetch_size(m->v[i].bytes));
 	if (m->n > LISTED)
 		warn("  and %zu more", m->n - LISTED);
-	cli_err.msg[0] = '\0';
+	cli_err.code = FETCH_TOLD;
 	return NULL;
 }
 

@@ -18,11 +18,12 @@
 #include "http.h"
 
 /*
- * So much is written at a time, at multiples of it.  TLS gives 16 KiB: a file
- * system takes twice as long for those.  Much more than this is no faster, and where
- * a virtual machine gives free memory back to its host, slower.
+ * So much is written at a time, at multiples of it: as much as Linux keeps pages
+ * for on each processor.  TLS gives 16 KiB, for which a file system takes twice as
+ * long; and more than this is slower where a virtual machine gives free memory back
+ * to its host, which pages beyond these then come from.
  */
-enum { PIECE = 64 << 10 };
+enum { PIECE = 32 << 10 };
 
 /* What counts as getting on, after which there are all tries again. */
 enum { STEP = 1 << 20 };
@@ -120,8 +121,7 @@ begin(void *arg, const struct http_reply *r)
 		if (t->at == 0)
 			return qwen_fail(&cli_err, QWEN_EFORMAT, "the server "
 			    "sends another part than was asked for");
-		t->again = 1;
-		start_over(t);
+		t->again = start_over(t) == 0;
 		return -1;
 	}
 	if (r->status == 200 && t->at > 0 && start_over(t) < 0)
@@ -290,7 +290,7 @@ open_partial(struct transfer *t)
 		return qwen_fail(&cli_err, QWEN_EIO, "%s is in the way: it is no "
 		    "regular file", p->partial);
 	if (st.st_size == 0 || (uint64_t)st.st_size > t->file->bytes)
-		return ftruncate(t->fd, 0);
+		return start_over(t);
 	end_progress();
 	if (cli_verbose)
 		cli_note("%s: goes on after the %s that are there",

@@ -17,6 +17,7 @@ enum {
 	FETCH_BODY_MAX = 64 << 20,	/* bytes of what a hub tells */
 	FETCH_FILES_MAX = 100000,	/* files of a repository */
 	FETCH_HASH = 65,		/* digits of a SHA-256, and a NUL */
+	FETCH_TOLD = -1,		/* cli_err.code: it has been told already */
 };
 
 /* What the command line says. */

@@ -192,7 +192,7 @@ fetch_offline(const struct qwen_name *name, int verify)
 		for (i = 0; i < f.n; i++)
 			warn("  %s (%s, %s)", f.v[i].name,
 			    fetch_size(f.v[i].bytes), f.v[i].place);
-		cli_err.msg[0] = '\0';
+		cli_err.code = FETCH_TOLD;
 		rc = -1;
 	}
 	qwen_founds_fini(&f);

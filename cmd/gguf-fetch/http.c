@@ -346,6 +346,7 @@ headers(const struct http_ask *a, int home)
 static enum http_end
 judge(struct hop *h, CURLcode rc, const char *url, const char *why)
 {
+	const char *hint = "";
 	char *host;
 	int again = 1;
 
@@ -363,19 +364,25 @@ judge(struct hop *h, CURLcode rc, const char *url, const char *why)
 	}
 	if (why[0] == '\0')
 		why = curl_easy_strerror(rc);
+	if (rc == CURLE_PEER_FAILED_VERIFICATION ||
+	    rc == CURLE_SSL_CACERT_BADFILE) {
+		again = 0;
+		hint = "; the file of an authority of your own goes into "
+		    "CURL_CA_BUNDLE";
+	}
+	/* a machine without network need not wait */
+	if (!answered && (rc == CURLE_COULDNT_RESOLVE_HOST ||
+	    rc == CURLE_COULDNT_RESOLVE_PROXY || rc == CURLE_COULDNT_CONNECT)) {
+		again = 0;
+		hint = "; --offline looks on this machine alone";
+	}
 	host = host_of(url);
 	if (rc == CURLE_OPERATION_TIMEDOUT && h->reply->status != 0)
 		qwen_fail(&cli_err, QWEN_EIO, "%s: nothing came for %d seconds",
 		    host, fetch_opt.stall_s);
 	else
-		qwen_fail(&cli_err, QWEN_EIO, "%s: %s", host, why);
+		qwen_fail(&cli_err, QWEN_EIO, "%.60s: %.110s%s", host, why, hint);
 	free(host);
-	if (rc == CURLE_PEER_FAILED_VERIFICATION || rc == CURLE_SSL_CACERT_BADFILE)
-		again = 0;
-	/* a machine without network need not wait */
-	if (!answered && (rc == CURLE_COULDNT_RESOLVE_HOST ||
-	    rc == CURLE_COULDNT_RESOLVE_PROXY || rc == CURLE_COULDNT_CONNECT))
-		again = 0;
 	if (rc == CURLE_OUT_OF_MEMORY)
 		cli_must(NULL, qwen_oom(&cli_err));
 	return again ? HTTP_AGAIN : HTTP_FAILED;

@@ -351,6 +351,15 @@ manifest ol-mlx "sha256:$sum" 80000 image.tensor
 ollama ol-flip "@cdn flip 70000" "cdn:GET:/org/@/$sum* flip 70000"
 ollama ol-http "hub:*:/v2/org/@/blobs/* redirect $PLAIN/@"
 
+# -- any of these, at any request
+echo '{"some":"thing"}' >hubs/chaos.json
+n_chaos=${QPIPE_LONG:+200}
+n_chaos=${n_chaos:-25}
+for i in $(seq "$n_chaos"); do
+	danger chaos-$i "*:*:*/@/* chaos $SEED-$i"
+	run chaos-$i org/chaos-$i:F16
+done
+
 # -- how they ended
 # shellcheck disable=SC2086
 for p in $runs; do
@@ -462,6 +471,19 @@ for c in ol-path ol-md5 ol-size ol-flip ol-http; do
 	wrong $c . "Ollama: $c"
 done
 wrong ol-mlx 'GGUF' "Ollama: a model of another kind"
+# parts NAME: how it ended; of parts that are there, those that are wrong
+parts() {
+	echo "$1: $(cat "$1/rc")" "$(wc -l <"$1/out")" "$(wc -l <"$1/err")" \
+	    "$(find "$1/home" -path '*/snapshots/*.gguf' | wc -l)" \
+	    "$(find "$1/home" -path '*/snapshots/*.gguf' | while read -r f; do
+		cmp "$f" "$tiny/${f##*/}" 2>&1
+	    done)"
+}
+for i in $(seq "$n_chaos"); do
+	parts chaos-$i
+done >ended
+is "$(grep -v ': 0 1 0 3 $\|: 1 0 1 [0-3] $' ended)" "" \
+    "at random: $(grep -c ': 0 1' ended) have all parts, $(grep -c ': 1 0' ended) end with a line"
 
 # -- without rules, what failed is got by the same command
 : >hubs/rules
@@ -474,6 +496,9 @@ for c in $again; do
 	*) run $c ;;
 	esac
 done
+for i in $(seq "$n_chaos"); do
+	run chaos-$i org/chaos-$i:F16
+done
 # shellcheck disable=SC2086
 for p in $runs; do
 	wait "$p"
@@ -481,6 +506,10 @@ done
 for c in $again; do
 	right $c "and then: $c"
 done
+for i in $(seq "$n_chaos"); do
+	parts chaos-$i
+done >ended
+is "$(grep -v ': 0 1 0 3 $' ended)" "" "and then: what failed at random"
 is "$(find outside | sort | xargs) $(cat outside/file)" "outside outside/file secret" \
     "nothing is written elsewhere"
 is "$(find . -path ./hubs -prune -o -path './to-[to][hu]*' -prune -o -name '*-Q8_0.gguf' -print | while read -r f; do

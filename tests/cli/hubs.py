@@ -37,6 +37,7 @@
 #   norange                  200 and the whole file, whatever range is asked
 #   shift N                  a range begins N bytes later than asked
 #   gzip                     the body, compressed
+#   chaos SEED               one of these at random, at a third of the requests
 #   sh COMMAND               the shell runs it, in FOLDER, before the reply
 import email.utils
 import fnmatch
@@ -45,6 +46,7 @@ import hashlib
 import http.server
 import json
 import os
+import random
 import re
 import select
 import socket
@@ -60,6 +62,7 @@ PAGE = 5		# files on a page of a listing
 SMALL = 1000		# bytes up to which a file is in git itself, not in LFS
 lock = threading.Lock()
 used = {}		# rule: how often it has been applied
+chaos = {}		# seed: numbers
 sums = {}		# (path, time, size): its hashes
 blobs = {}		# sha256: bytes
 address = {}
@@ -186,7 +189,23 @@ class Handler(http.server.BaseHTTPRequestHandler):
 				if times is not None and used[line] > times:
 					continue
 			out.append((action, arg))
-		return out
+		return [self.any_wrong(arg) if action == "chaos" else
+		    (action, arg) for action, arg in out]
+
+	@staticmethod
+	def any_wrong(seed):
+		with lock:
+			draw = chaos.setdefault(seed, random.Random(seed))
+			if draw.random() > 0.35:
+				return "header", "X-Chaos:no"
+			n = str(draw.randrange(25000))
+			return draw.choice([("cut", n), ("cut", "0"), ("cut", n),
+			    ("flip", n), ("size", n), ("norange", ""),
+			    ("shift", "1"), ("gzip", ""), ("nolength", ""),
+			    ("status", "500"), ("status", "403"),
+			    ("status", "404"), ("status", "416"),
+			    ("status", "429 Retry-After:0"),
+			    ("redirect", "/nowhere"), ("body", "chaos.json")])
 
 	# ------------------------------------------------------------- replies
 
@@ -194,9 +213,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 		"""The body, or a file, of which parts may be had, gone wrong."""
 		headers = dict(headers)
 		wrong = dict(r for r in self.wrong if r[0] != "header")
-		if "flip" in wrong:
+		if "flip" in wrong and data:
 			data = bytearray(data)
-			data[int(wrong["flip"])] ^= 1
+			data[int(wrong["flip"]) % len(data)] ^= 1
 		if "size" in wrong:
 			n = int(wrong["size"])
 			data = bytes(data[:n]) + bytes(max(0, n - len(data)))

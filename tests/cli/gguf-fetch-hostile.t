@@ -353,11 +353,18 @@ ollama ol-http "hub:*:/v2/org/@/blobs/* redirect $PLAIN/@"
 
 # -- any of these, at any request
 echo '{"some":"thing"}' >hubs/chaos.json
+chaos() {	# I: from ModelScope every third time
+	if [ $(($1 % 3)) = 0 ]; then
+		run "chaos-$1" "ms:org/chaos-$1:F16"
+	else
+		run "chaos-$1" "org/chaos-$1:F16"
+	fi
+}
 n_chaos=${QPIPE_LONG:+200}
 n_chaos=${n_chaos:-25}
 for i in $(seq "$n_chaos"); do
 	danger chaos-$i "*:*:*/@/* chaos $SEED-$i"
-	run chaos-$i org/chaos-$i:F16
+	chaos $i
 done
 
 # -- how they ended
@@ -497,7 +504,7 @@ for c in $again; do
 	esac
 done
 for i in $(seq "$n_chaos"); do
-	run chaos-$i org/chaos-$i:F16
+	chaos $i
 done
 # shellcheck disable=SC2086
 for p in $runs; do

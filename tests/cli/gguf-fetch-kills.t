@@ -194,4 +194,35 @@ else
 		is "$(grep -ci 'space\|room\|full' full.err)" 3 "and says what is missing"
 	fi
 fi
+
+# -- system calls that fail
+if ! command -v strace >/dev/null || ! strace -o /dev/null true 2>/dev/null; then
+	skip "system calls that fail" "no strace"
+	done_testing
+fi
+failing() {	# CALLS ERROR ARG...
+	what="$1: $2"
+	inject=inject=$1:error=$2
+	shift 2
+	rm -rf home to
+	mkdir to
+	strace -f -o trace -e "$inject" gguf-fetch -q "$@" >out 2>err
+	rc=$?
+	grep -q INJECTED trace
+	ok $? "$what: it is called"
+}
+failing symlink,symlinkat EPERM org/Tiny:Q8_0
+is "$rc $(cmp whole "$(cat out)" 2>&1) $(readlink "$file")" "0  " \
+    "$what: the file itself is where the link would be"
+fetched "and is found there" whole --offline org/Tiny:Q8_0
+: >hubs/log
+fetched "and is not fetched again" whole org/Tiny:Q8_0
+is "$(asked cdn)" 0 "no byte of it"
+failing flock ENOLCK org/Tiny:Q8_0
+is "$rc $(cmp whole "$(cat out)" 2>&1)" "0 " "$what: goes without"
+for call in fsync,fdatasync rename,renameat,renameat2 ftruncate pwrite64; do
+	failing $call EIO org/Tiny:Q8_0
+	is "$rc $(wc -c <out) $(wc -l <err) $(find home -name '*.gguf' | wc -l)" \
+	    "1 0 1 0" "$what: $(cut -c1-60 err)"
+done
 done_testing

@@ -41,6 +41,7 @@
 #   sh COMMAND               the shell runs it, in FOLDER, before the reply
 import email.utils
 import fnmatch
+import functools
 import gzip
 import hashlib
 import http.server
@@ -80,6 +81,16 @@ def read(*path):
 def load(path):
 	with open(path, "rb") as f:
 		return f.read()
+
+
+@functools.lru_cache(None)
+def parsed(line):
+	"""A line of rules: how often, for which requests, what."""
+	glob, action, arg = (line.split(" ", 2) + ["", ""])[:3]
+	n, star, rest = glob.partition("*")
+	times = int(n) if star and n.isdigit() else None
+	return times, re.compile(fnmatch.translate(glob if times is None else
+	    rest)), action, arg
 
 
 def hashes(path):
@@ -177,12 +188,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 		key = "%s:%s:%s" % (self.server.name, self.command, self.path)
 		out = []
 		for line in (read("rules") or "").splitlines():
-			glob, action, arg = (line.split(" ", 2) + ["", ""])[:3]
-			n, star, rest = glob.partition("*")
-			times = None
-			if star and n.isdigit():
-				times, glob = int(n), rest
-			if not fnmatch.fnmatchcase(key, glob):
+			times, pattern, action, arg = parsed(line)
+			if not pattern.match(key):
 				continue
 			with lock:
 				used[line] = used.get(line, 0) + 1

@@ -206,6 +206,26 @@ mv "$ollama" other-ollama
 is "$(OLLAMA_MODELS=$PWD/other-ollama gguf-inspect qwen3:8b | grep -c '^file.*other-ollama/blobs')" 1 OLLAMA_MODELS
 mv other-ollama "$ollama"
 
+# Ollama's as a service, in a /usr/share that only this process sees
+if [ "$(id -u)" != 0 ] || ! unshare -m mount -t tmpfs none /usr/share 2>/dev/null; then
+	skip "Ollama as a service" "not root, or no mount"
+else
+	cat >service.sh <<'END'
+mount -t tmpfs none /usr/share || exit 1
+mkdir -p /usr/share/ollama/.ollama
+cp -R "$1" /usr/share/ollama/.ollama/models
+HOME=$PWD/nobody gguf-inspect ollama:qwen3:8b
+chmod 700 /usr/share/ollama
+HOME=$PWD/nobody setpriv --reuid=65534 --regid=65534 --clear-groups \
+    gguf-inspect ollama:qwen3:8b 2>&1
+END
+	unshare -m --propagation private sh service.sh "$ollama" >out 2>err
+	is "$(grep -c '^file.* /usr/share/ollama/.ollama/models/blobs/sha256-' out)" 1 \
+	    "Ollama as a service"
+	is "$(grep -c '^gguf-inspect: .*/usr/share/ollama.* may not be read' out)" 1 \
+	    "which this user may not read: $(tail -n 1 out | cut -c1-100)"
+fi
+
 # -- LM Studio's, and older llama.cpp's
 model_at "$HOME/.lmstudio/models/pub/Studio-GGUF/Studio-Q8_0.gguf" \
     "$HOME/.lmstudio/models/pub/Studio-GGUF/mmproj-Studio-F16.gguf" \

@@ -115,8 +115,54 @@ put_member(const char *before, const char *key, const char *value)
 		printf("null");
 }
 
+/* The user's aliases: a table, after an empty line where models come before it. */
 static void
-put_json(const struct row *v, size_t n)
+put_aliases(const struct qwen_aliases *a, int after)
+{
+	size_t width = strlen("alias"), i, k, len;
+
+	for (i = 0; i < a->n; i++) {
+		len = strlen(a->v[i].name);
+		width = len > width ? len : width;
+	}
+	if (a->n > 0 && after)
+		putchar('\n');
+	if (a->n > 0) {
+		put_cell("alias", width);
+		puts("model and options");
+	}
+	for (i = 0; i < a->n; i++) {
+		put_cell(a->v[i].name, width);
+		cli_show(a->v[i].model, strlen(a->v[i].model));
+		for (k = 0; k < a->v[i].n_options; k++) {
+			putchar(' ');
+			cli_show(a->v[i].option[k], strlen(a->v[i].option[k]));
+		}
+		putchar('\n');
+	}
+}
+
+/* Objects of the list; before: what separates the first from what is there. */
+static void
+put_json_aliases(const struct qwen_aliases *a, const char *before)
+{
+	size_t i, k;
+
+	for (i = 0; i < a->n; i++, before = ",\n ") {
+		printf("%s", before);
+		put_member("{", "name", a->v[i].name);
+		put_member(", ", "alias_of", a->v[i].model);
+		printf(", \"options\": [");
+		for (k = 0; k < a->v[i].n_options; k++) {
+			printf("%s", k > 0 ? ", " : "");
+			cli_json_string(a->v[i].option[k]);
+		}
+		printf("]}");
+	}
+}
+
+static void
+put_json(const struct row *v, size_t n, const struct qwen_aliases *aliases)
 {
 	size_t i;
 
@@ -138,12 +184,14 @@ put_json(const struct row *v, size_t n)
 		put_member(", ", "error", v[i].wrong);
 		printf("}");
 	}
+	put_json_aliases(aliases, n > 0 ? ",\n " : "");
 	puts("]");
 }
 
 void
 fetch_local(int json)
 {
+	const struct qwen_aliases *aliases = tool_aliases(NULL);
 	struct qwen_founds all;
 	struct row *v;
 	size_t i;
@@ -155,12 +203,14 @@ fetch_local(int json)
 		look(&v[i]);
 	}
 	if (json)
-		put_json(v, all.n);
+		put_json(v, all.n, aliases);
 	else if (all.n > 0)
 		put_table(v, all.n);
 	else
 		cli_note("there are no models in the folders that are known; "
 		    "qwen-models(7) lists these");
+	if (!json)
+		put_aliases(aliases, all.n > 0);
 	if (all.forbidden != NULL)
 		cli_note("%s may not be read by this user: what is there is not "
 		    "listed", all.forbidden);

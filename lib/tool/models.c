@@ -95,30 +95,36 @@ tool_model_places(void)
 const char *
 tool_hub_cache(void)
 {
-	const char *s;
+	static const char *s;
 
-	if ((s = value("HF_HUB_CACHE")) != NULL ||
+	if (s != NULL || (s = value("HF_HUB_CACHE")) != NULL ||
 	    (s = value("HUGGINGFACE_HUB_CACHE")) != NULL)
 		return s;
 	if ((s = value("HF_HOME")) != NULL)
-		return cli_format("%s/hub", s);
-	return xdg("XDG_CACHE_HOME", ".cache", "huggingface/hub");
+		s = cli_format("%s/hub", s);
+	else
+		s = xdg("XDG_CACHE_HOME", ".cache", "huggingface/hub");
+	return s;
 }
 
 const char *
 tool_modelscope_cache(void)
 {
-	const char *s = value("MODELSCOPE_CACHE");
+	static const char *s;
 
-	return s != NULL ? s : under_home(".cache/modelscope");
+	if (s == NULL && (s = value("MODELSCOPE_CACHE")) == NULL)
+		s = under_home(".cache/modelscope");
+	return s;
 }
 
 const char *
 tool_ollama_models(void)
 {
-	const char *s = value("OLLAMA_MODELS");
+	static const char *s;
 
-	return s != NULL ? s : under_home(".ollama/models");
+	if (s == NULL && (s = value("OLLAMA_MODELS")) == NULL)
+		s = under_home(".ollama/models");
+	return s;
 }
 
 /* ------------------------------------------------------------------- aliases */

@@ -118,4 +118,16 @@ mkdir "$conf"
 refused 1 "a folder" qdecode -m x -n 1
 qtok -m "$demo" <text | cmp -s - ids
 ok $? "a path asks for no alias"
+
+# -- what lists them
+printf 'a = Demo --temp 0.5 -c 64\nlonger = %s\n' "$HOME/mine.gguf" >"$conf"
+is "$(gguf-fetch --local | sed -n '/^alias/,$p')" "alias   model and options
+a       Demo --temp 0.5 -c 64
+longer  $HOME/mine.gguf" "gguf-fetch --local lists aliases after the models"
+if command -v jq >/dev/null 2>&1; then
+	is "$(gguf-fetch --local --json | jq -c '.[] | select(.alias_of) | [.name, .alias_of, .options]' | xargs)" \
+	    "[a,Demo,[--temp,0.5,-c,64]] [longer,$HOME/mine.gguf,[]]" "as JSON, too"
+else
+	skip "aliases as JSON" "no jq"
+fi
 done_testing

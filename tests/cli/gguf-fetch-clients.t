@@ -1,7 +1,7 @@
 #!/bin/sh
-# gguf-fetch beside huggingface_hub and modelscope from PyPI, in make check-long: they
-# fetch from the same hub (hubs.py, which this tests as well), and each uses the files of
-# the other, whole and partial.
+# gguf-fetch and the clients huggingface_hub and modelscope from PyPI, in make
+# check-long: each uses the files that the other fetched, complete or partial.  Both
+# fetch from hubs.py, so that this also tests hubs.py.
 #   QPIPE_WHEELS=FOLDER    install from a folder of wheels, without the network
 . "$TOP/tests/cli/tap.sh"
 [ -n "$QPIPE_LONG" ] || done_testing	# in make check-long

@@ -1,8 +1,8 @@
 #!/bin/sh
-# gguf-fetch against servers, networks and files that are wrong, each in a way of
-# its own (hubs.py): a file is right or not there, nothing is written elsewhere,
-# the token goes to nobody else, and what went wrong is one line.  The cases run
-# beside each other, each with a home and a repository of its own.
+# gguf-fetch with servers, networks and files that have one fault each (hubs.py
+# makes them).  In every case the model's file is right or absent, no other file
+# changes, the token goes to the endpoint alone, and an error is one line.  The
+# cases run in parallel, each with its own home and repository.
 . "$TOP/tests/cli/tap.sh"
 . "$TOP/tests/cli/hubs.sh"
 start_hubs
@@ -48,7 +48,7 @@ run() {
 	echo $? >rc
 	) &
 	runs="$runs$! " settings= n_runs=$((n_runs + 1))
-	# so many at once
+	# 20 at a time
 	if [ $n_runs -gt 20 ]; then
 		wait "${runs%% *}"
 		runs=${runs#* }
@@ -407,7 +407,7 @@ done
 for c in at-PLAIN ms-PLAIN; do
 	wrong $c 'https' "an endpoint without TLS: $c"
 done
-wrong no-server . "nobody listens"
+wrong no-server . "no server listens"
 is "$(asked plain)" 0 "nothing is asked without TLS"
 is "$(grep -v '^hub' hubs/log | grep -c 'hf_secret')" 0 "the token goes to the endpoint alone"
 is "$(grep -c 'X-Evil' hubs/log)" 0 "a token with two lines adds no header"
@@ -422,7 +422,7 @@ for c in flip short longer zeros html short-nolength longer-nolength; do
 	is "$(find $c/home -name "$sum" | wc -l)" 0 "no blob: $c"
 done
 is "$(find flip/home -name '*.incomplete')" "" "what is wrong is removed"
-either gzip "the body is compressed, though nobody asked"
+either gzip "the body is compressed, though the request forbids it"
 right cut "a connection that ends early is resumed"
 is "$(grep '^cdn.*/org/cut/' hubs/log | grep -c Range:bytes=30000-)" 1 "where it was"
 is "$(grep '^cdn.*/org/cut/' hubs/log | sed 's/.*Signature=//; s/ .*//' | sort -u | wc -l | tr -d ' ')" 2 \

@@ -1,6 +1,6 @@
 #!/bin/sh
-# gguf-fetch that is killed, interrupted, there twice, or without room: the file is
-# right or not there, and the next run goes on where this one was.
+# gguf-fetch that is killed or interrupted, that runs twice at once, or that has no
+# room: the file is right or absent, and the next run resumes where this one stopped.
 . "$TOP/tests/cli/tap.sh"
 
 # inside: mounts are seen by this process alone, and go with it
@@ -77,7 +77,7 @@ killed() {
 	    "$what: whole files are right ($there were)"
 	resumed=$(grep -c '^cdn.* Range:bytes=[1-9]' hubs/log)
 	[ "$resumed" -ge 2 ]
-	ok $? "and others go on ($resumed times)"
+	ok $? "a killed run is resumed ($resumed times)"
 	is "$(find home to ! -type d -name '*incomplete*' | wc -l)" 0 \
 	    "nothing is left beside it"
 }
@@ -122,7 +122,7 @@ for s in INT TERM HUP; do
 	rm -f hubs/rules
 	fetched "SIG$s, then once more" whole org/Tiny:Q8_0
 	is "$(grep '^cdn' hubs/log | sed 1d | grep -c 'Range:bytes=[1-9]')" 1 \
-	    "goes on where it was"
+	    "resumes where it stopped"
 done
 
 # -- two at once

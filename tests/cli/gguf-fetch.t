@@ -1,6 +1,6 @@
 #!/bin/sh
-# gguf-fetch: names, what it asks of a hub, where it puts files, and what it says.
-# The hubs are hubs.py; what they do wrong is in gguf-fetch-hostile.t.
+# gguf-fetch: names, its requests to a hub, where it puts files, and its messages.
+# hubs.py plays the hubs, here without faults.
 . "$TOP/tests/cli/tap.sh"
 . "$TOP/tests/cli/hubs.sh"
 # another user comes here too

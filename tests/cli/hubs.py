@@ -2,43 +2,43 @@
 # hubs.py FOLDER: servers on 127.0.0.1 that play Hugging Face, ModelScope and
 # Ollama's registry, for gguf-fetch*.t.  Python's standard library alone.
 #
-# In FOLDER are, read again at each request:
+# The servers read these files in FOLDER, anew at each request:
 #   repos/ORG/NAME/COMMIT/PATH  repositories of Hugging Face and ModelScope
-#   repos/ORG/NAME/refs/BRANCH  the commit of a branch; without "main", there is
-#                               one commit
-#   repos/ORG/NAME/gated        the token that may download its files
-#   repos/ORG/NAME/private      the token that may know of it
-#   repos/ORG/NAME/moved        the name that the repository has now
+#   repos/ORG/NAME/refs/BRANCH  the commit of a branch; without refs/main, main is
+#                               the only commit
+#   repos/ORG/NAME/gated        the token that may download files
+#   repos/ORG/NAME/private      the token that may see the repository
+#   repos/ORG/NAME/moved        the new name of a renamed repository
 #   ollama/SPACE/NAME/TAG/KIND  the layers of a model: model, projector, ...
-#   rules                       what goes wrong (below)
-# Files that the servers write:
-#   ca.pem     the authority that signed their certificates
-#   addresses  variables for a shell: HUB, a server of everything; CDN, where it
-#              sends clients for large files (another host and port); PLAIN, one
-#              without TLS, also a proxy; UNTRUSTED, with a certificate that
-#              nobody signed; MISNAMED, with that of another host
-#   log        a line for each request: SERVER METHOD PATH STATUS and the headers
-#              that matter, as "Range:bytes=5-", with "_" for a blank
+#   rules                       faults to make, as below
+# They write these:
+#   ca.pem     the certificate of the authority that signed theirs
+#   addresses  shell variables: HUB serves everything; CDN, on another host and
+#              port, is where HUB sends clients for large files; PLAIN has no TLS
+#              and is also a proxy; UNTRUSTED has a self-signed certificate;
+#              MISNAMED has a certificate for another host
+#   log        a line for each request: SERVER METHOD PATH STATUS and some headers,
+#              as in "Range:bytes=5-", with "_" for each blank
 #
-# A line of rules is "[N*]GLOB ACTION [ARGUMENT]", for requests whose
-# "SERVER:METHOD:PATH" matches; the first N times, if it says so; all lines that
-# match count.  A blank in GLOB is "?".
-#   status N [HEADER:VALUE]  this status, and an empty body
-#   redirect URL             302 to there
-#   body FILE                200 and the bytes of this file
-#   header NAME:VALUE        one more header, or another value of it
-#   nolength                 no Content-Length; the body ends with the connection
-#   cut N                    N bytes of the body, then the connection ends
-#   size N                   N bytes of the body, or zeros after it, and all
-#                            headers agree
-#   slow N                   N bytes of the body a second
-#   stall N                  N bytes of the body, then nothing
-#   flip N                   byte N of the file is another
-#   norange                  200 and the whole file, whatever range is asked
-#   shift N                  a range begins N bytes later than asked
-#   gzip                     the body, compressed
-#   chaos SEED               one of these at random, at a third of the requests
-#   sh COMMAND               the shell runs it, in FOLDER, before the reply
+# A line of rules is "[N*]GLOB ACTION [ARGUMENT]".  It applies to requests whose
+# "SERVER:METHOD:PATH" matches GLOB ("?" stands for a blank), to the first N of them
+# if N is given.  All lines that match apply.  Actions:
+#   status N [HEADER:VALUE]  reply with this status and no body
+#   redirect URL             reply with status 302 and this Location
+#   body FILE                reply with status 200 and the bytes of this file
+#   header NAME:VALUE        add or replace this header
+#   nolength                 send no Content-Length; the connection ends the body
+#   cut N                    close the connection after N bytes of the body
+#   size N                   cut the body to N bytes, or fill it with zeros up to N;
+#                            the headers agree with that
+#   slow N                   send N bytes of the body a second
+#   stall N                  send N bytes of the body, and then nothing
+#   flip N                   change a bit of byte N of the body
+#   norange                  reply with the whole file to a request for a range
+#   shift N                  begin a range N bytes later than asked
+#   gzip                     compress the body
+#   chaos SEED               at a third of the requests, one of these at random
+#   sh COMMAND               run a shell command in FOLDER before the reply
 import email.utils
 import fnmatch
 import functools

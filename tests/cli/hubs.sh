@@ -1,20 +1,22 @@
 # hubs.sh - hubs for a test: . "$TOP/tests/cli/hubs.sh", after tap.sh
-#   start_hubs        hubs.py serves what is in the folder hubs, until the test
-#                     ends; sets HUB, CDN, PLAIN, UNTRUSTED, MISNAMED, and the
-#                     environment of gguf-fetch, whose home is the folder home;
-#                     removes the folder W then
-#   repo NAME [DIGIT] makes a repository; R is the folder of its commit, whose 40
-#                     digits are DIGIT (1)
-#   gguf FILE N SEED  writes a GGUF file of N bytes with no tensors
-#   rules LINE...     the rules of hubs.py are these
+#   start_hubs        starts hubs.py, which serves the folder hubs until the test
+#                     ends; sets HUB, CDN, PLAIN, UNTRUSTED, MISNAMED and the
+#                     environment of gguf-fetch, with the folder home as HOME; at
+#                     the end of the test, removes the folder W if that is set
+#   repo NAME [DIGIT] makes a repository with one commit, 40 times DIGIT (1); R is
+#                     the commit's folder
+#   gguf FILE N SEED  writes a GGUF file of N bytes without tensors
+#   rules LINE...     replaces the rules of hubs.py
 #   forget            empties the home, the log and the rules
-#   asked BEGINNING   prints how many requests begin so: "SERVER METHOD PATH"
-#   fetch ARG...      gguf-fetch; stdout in out, stderr in err, status in rc
+#   asked TEXT        prints how many lines of the log begin with TEXT, as in
+#                     "cdn GET /org"
+#   fetch ARG...      runs gguf-fetch: stdout in out, stderr in err, status in rc
 #   fetched NAME WANT ARG...
-#                     fetch; passes if it prints one path, of a file with the
-#                     bytes of WANT, and nothing else
+#                     runs gguf-fetch; passes if it prints one path, of a file with
+#                     the bytes of WANT
 needs "gguf-fetch" openssl python3 curl
-if gguf-fetch --list x/y 2>&1 | grep -q libcurl; then
+if HF_ENDPOINT=https://127.0.0.1:9 gguf-fetch --retries 0 x/y 2>&1 |
+    grep -q 'without libcurl'; then
 	skip "gguf-fetch" "no libcurl"
 	done_testing
 fi
@@ -74,7 +76,7 @@ forget() {
 }
 
 asked() {
-	awk -v b="$1" 'index($0, b) == 1 { n++ } END { print n + 0 }' \
+	awk -v text="$1" 'index($0, text) == 1 { n++ } END { print n + 0 }' \
 	    hubs/log
 }
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A user's own names of models, in $XDG_CONFIG_HOME/qpipe/models: what they mean, the
-# options that go with them, and lines that are wrong.
+# Aliases in $XDG_CONFIG_HOME/qpipe/models: the models that they name, their default
+# options, and errors in the file.
 . "$TOP/tests/cli/tap.sh"
 unset XDG_CONFIG_HOME XDG_DATA_HOME QWEN_MODELS HF_HOME HF_HUB_CACHE
 demo=$QWEN_MODEL

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Models by name, as every tool takes them: from folders laid out as the programs that
-# own these do it, which name means which file, and what is said where none or more
-# than one is meant.  No network is used, whatever is there or not.
+# Models by name: which file each tool opens for a name, in folders laid out as
+# other programs write them, and the errors where a name means no file or several.
+# The tools use no network for that.
 . "$TOP/tests/cli/tap.sh"
 unset HF_HOME HF_HUB_CACHE HUGGINGFACE_HUB_CACHE LLAMA_CACHE MODELSCOPE_CACHE \
     OLLAMA_MODELS QWEN_MODELS XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME
@@ -214,9 +214,9 @@ else
 mount -t tmpfs none /usr/share || exit 1
 mkdir -p /usr/share/ollama/.ollama
 cp -R "$1" /usr/share/ollama/.ollama/models
-HOME=$PWD/nobody gguf-inspect ollama:qwen3:8b
+HOME=$PWD/none gguf-inspect ollama:qwen3:8b
 chmod 700 /usr/share/ollama
-HOME=$PWD/nobody setpriv --reuid=65534 --regid=65534 --clear-groups \
+HOME=$PWD/none setpriv --reuid=65534 --regid=65534 --clear-groups \
     gguf-inspect ollama:qwen3:8b 2>&1
 END
 	unshare -m --propagation private sh service.sh "$ollama" >out 2>err
@@ -299,7 +299,7 @@ else
 	chmod 755 "$ollama/manifests"
 fi
 
-# -- a name costs no time, and asks nobody
+# -- a name costs no time and no network
 if [ -n "$QPIPE_SAN" ] || ! command -v python3 >/dev/null; then
 	skip "a name among 200 models" "a sanitizer, or no python3"
 else

@@ -120,6 +120,7 @@ qtok -m "$demo" <text | cmp -s - ids
 ok $? "a path asks for no alias"
 
 # -- what lists them
+rm -rf "$conf"
 printf 'a = Demo --temp 0.5 -c 64\nlonger = %s\n' "$HOME/mine.gguf" >"$conf"
 is "$(gguf-fetch --local | sed -n '/^alias/,$p')" "alias   model and options
 a       Demo --temp 0.5 -c 64

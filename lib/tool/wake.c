@@ -14,10 +14,13 @@ static void
 on_signal(int sig)
 {
 	int saved = errno;
+	ssize_t n;
 
 	/* the second one ends it */
 	signal(sig, SIG_DFL);
-	if (write(wake_fd, "", 1) == -1)
+	while ((n = write(wake_fd, "", 1)) == -1 && errno == EINTR)
+		;
+	if (n == -1)
 		raise(sig);
 	errno = saved;
 }

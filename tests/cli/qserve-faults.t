@@ -29,6 +29,8 @@ case "$QPIPE_SAN $(uname -s)" in
 	fi
 	if strace -o /dev/null true 2>/dev/null; then
 		fails call
+		# of each two calls of write(), the one of the signal's handler too
+		RUNS=1 INJECT=write:error=EINTR:when=10+2 fails call
 	else
 		skip "system calls" "no strace, or it may not"
 	fi ;;

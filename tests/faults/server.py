@@ -10,6 +10,7 @@ server.py - qserve with what can go wrong around it.
                                  that leave
 
   RUNS=N, or FAULT_SECONDS=N     so many runs, or as many as there is time for
+  INJECT=CALL:error=...          this system call of the second, for strace
   SEED=N                         the choices; QWEN_MODEL has the model
   ENGINE=COMMAND                 qengine, which may be built otherwise than qserve
   ENGINES=N ENGINES_SECONDS=N    of the last one: so many engines, for so long
@@ -263,7 +264,7 @@ CALLS = {'accept': 'EMFILE ENFILE ECONNABORTED EINTR ENOMEM', 'read': 'EINTR EIO
 
 def call(r, folder, want, _):
     name = r.choice(list(CALLS))
-    what = '%s:error=%s:when=%d%s' % (name, r.choice(CALLS[name].split()),
+    what = os.environ.get('INJECT') or '%s:error=%s:when=%d%s' % (name, r.choice(CALLS[name].split()),
         r.choice((r.randint(1, 10), r.randint(1, 300))), r.choice(('', '', '+%d' % r.randint(2, 9))))
     s = Server(folder, [ENGINE], wrap=['strace', '-q', '-o', '/dev/null', '-e', 'signal=none', '-e',
         'inject=' + what])

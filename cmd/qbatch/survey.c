@@ -3,6 +3,7 @@
  * survey.c - compare an input with existing results: which lines have a result, and
  * whether it answers that line.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -148,6 +149,8 @@ qbatch_survey(struct qbatch_survey *s, const struct qbatch_index *ix,
 	struct tool_line line;
 	size_t at = 0;
 
+	if (start == -1 && errno != ESPIPE)
+		die("%s: %s", in->name, strerror(errno));
 	while ((ix != NULL || s->kind == QWEN_LINE_BAD) &&
 	    tool_lines_next(&l, &line)) {
 		tool_lines_check(&l, &line, "requests");
@@ -158,8 +161,9 @@ qbatch_survey(struct qbatch_survey *s, const struct qbatch_index *ix,
 	s->n_beyond = ix != NULL ? ix->n - at : 0;
 	s->beyond = s->n_beyond > 0 ? ix->place[at].number : 0;
 	tool_lines_fini(&l);
-	if (start != -1)
-		lseek(l.fd, start, SEEK_SET);
+	/* from the end on there would be nothing to answer */
+	if (start != -1 && lseek(l.fd, start, SEEK_SET) == -1)
+		die("%s: %s", in->name, strerror(errno));
 }
 
 void

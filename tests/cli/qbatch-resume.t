@@ -251,6 +251,18 @@ is "$?, $(jq -c '[.id, .custom_id, .response.status_code]' out | xargs)" \
 sed 1,2d batch | cat - plain | sed -n '1p;2p' | qbatch 2>err | jq -c .custom_id | xargs >out
 is "$(cat out)" "b null" "as the first line of a pipe says"
 
+# --- an input that cannot be read once more from where it began
+if strace -qq -o log -P "$PWD/in" -e inject=lseek:error=EIO true 2>/dev/null; then
+	cp want cut
+	for n in 1 2; do
+		kept "lseek number $n fails" cut \
+		    env ASAN_OPTIONS="$ASAN_OPTIONS:detect_leaks=0" strace -qq -o log \
+		    -P "$PWD/in" -e inject=lseek:error=EIO:when=$n qbatch -n 7 --retry-cut -o cut in
+	done
+else
+	skip "lseek fails" "no strace"
+fi
+
 # --- the summary, and a log
 qbatch -n 6 -o fresh.2 in 2>err
 grep -q '^qbatch: 12 done, 0 failed, 12 cut at the limit; 36 prompt and 72 answer tokens in [0-9.]* s, [0-9.]* tok/s$' err

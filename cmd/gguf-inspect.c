@@ -94,8 +94,7 @@ show_values(const struct qwen_gguf *g, const char *path, const char *name)
 			die("%s: tensor %s: %s", path, name, cli_err.msg);
 		}
 		put_row(row, n);
-		if (ferror(stdout))
-			break;
+		cli_check_stdout();
 	}
 	free(row);
 }

@@ -32,6 +32,7 @@ put_line(void *arg, const struct qwen_trace_stage *st)
 	for (i = 0; i < 3 && st->from[i][0] != '\0'; i++)
 		printf(" %s", st->from[i]);
 	putchar('\n');
+	cli_check_stdout();
 	return 0;
 }
 
@@ -84,6 +85,7 @@ put_node(void *arg, const struct qwen_trace_stage *st)
 	    node, node, st->what, type_of(st));
 	put_shape(st);
 	puts("\"]");
+	cli_check_stdout();
 	return 0;
 }
 
@@ -99,6 +101,7 @@ static void
 put_edge(const char *from, const char *to)
 {
 	printf("\t\"%s\" -> \"%s\"\n", from, to);
+	cli_check_stdout();
 }
 
 /* One of a group: the pattern ends in a star. */

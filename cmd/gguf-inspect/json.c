@@ -76,6 +76,7 @@ json_value(const struct qwen_gguf_kv *kv)
 			json_str(s.s, s.len);
 		else
 			json_num(kv, i);
+		cli_check_stdout();
 	}
 	if (kv->type == QWEN_GGUF_ARRAY)
 		putchar(']');
@@ -114,6 +115,7 @@ inspect_json(const struct qwen_gguf *g)
 	for (i = 0; (t = qwen_gguf_tensor(g, i)) != NULL; i++) {
 		fputs(i > 0 ? ",\n  " : "\n  ", stdout);
 		json_tensor(t);
+		cli_check_stdout();
 	}
 	fputs("\n],\n", stdout);
 	inspect_usable(&u, g);

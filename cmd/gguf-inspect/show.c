@@ -225,6 +225,7 @@ inspect_show(const struct qwen_gguf *g)
 	for (i = 0; (kv = qwen_gguf_kv(g, i)) != NULL; i++) {
 		fputs("meta ", stdout);
 		inspect_put_meta(kv);
+		cli_check_stdout();
 	}
 	for (i = 0; (t = qwen_gguf_tensor(g, i)) != NULL; i++) {
 		fputs("tensor ", stdout);
@@ -234,6 +235,7 @@ inspect_show(const struct qwen_gguf *g)
 		inspect_put_shape(t, 14);
 		printf(" %11" PRIu64 " %12" PRIu64 " %u %s\n", t->bytes,
 		    t->offset, t->shard + 1, inspect_group_name[inspect_group(g, t->name, mtp)]);
+		cli_check_stdout();
 	}
 	put_totals(g);
 	inspect_usable(&u, g);

@@ -243,6 +243,7 @@ show_blocks(const struct state *s)
 
 	list("blocks");
 	for (i = 0; i < s->info->n_blocks; i++) {
+		cli_check_stdout();
 		qwen_state_block(s->f, i, &b);
 		if (!qstate_opt.json) {
 			printf("block %zu ", i);
@@ -271,9 +272,11 @@ show_tokens(const struct state *s)
 	uint64_t i;
 
 	list("tokens");
-	for (i = 0; i < s->info->n_tokens - s->info->from; i++)
+	for (i = 0; i < s->info->n_tokens - s->info->from; i++) {
 		printf(!qstate_opt.json ? "%" PRId32 "\n" : i > 0 ?
 		    ",%" PRId32 : "%" PRId32, s->info->tokens[i]);
+		cli_check_stdout();
+	}
 	list_end();
 }
 

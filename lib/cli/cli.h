@@ -28,6 +28,13 @@
  */
 int cli_finish(void);
 
+/*
+ * Between what a tool prints to stdout by stdio: dies if a write failed.  Only
+ * so is all that follows kept away from there, where it would stand right after
+ * what is missing; stdio goes on once there is room again.
+ */
+void cli_check_stdout(void);
+
 /* --------------------------------------------------------------- messages */
 
 /*

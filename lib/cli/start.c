@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -40,6 +41,20 @@ cli_start(const char *name)
 	/* a file that may not grow is an error of write() */
 	signal(SIGXFSZ, SIG_IGN);
 	cli_guard_maps();
+}
+
+void
+cli_check_stdout(void)
+{
+	int error = errno;
+
+	if (!ferror(stdout))
+		return;
+	/* what is in the buffer goes nowhere at exit */
+	close(STDOUT_FILENO);
+	if (error == EPIPE)
+		exit(1);
+	die("stdout: %s", strerror(error));
 }
 
 int

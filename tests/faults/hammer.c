@@ -117,6 +117,9 @@ is_fit(const struct command *c)
 {
 	int place[WORDS + 2];
 
+	/* it starts itself, as /proc/self/exe; that is valgrind then */
+	if (hammer_wrap[0] != NULL && strcmp(c->word[0], "qbench") == 0)
+		return 0;
 	switch (kind) {
 	case HAMMER_MODEL:
 	case HAMMER_WIRE:

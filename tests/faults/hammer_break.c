@@ -88,11 +88,60 @@ succeeds(const char *command)
 	return system(line) == 0;
 }
 
-/* Whether what it leaves on the way is whole, and not yet what it wants. */
+/*
+ * Whether what it leaves on the way is whole, and not yet what it wants.  What is
+ * to be answered again is taken out of the results first.
+ */
 static int
 goes_on(const struct command *c)
 {
-	return hammer_has(c, "--resume") || hammer_has(c, "--save-every");
+	return hammer_has(c, "--resume") || hammer_has(c, "--save-every") ||
+	    hammer_has(c, "--retry-failed") || hammer_has(c, "--retry-cut");
+}
+
+static int
+has_line(const char *all, const char *line)
+{
+	size_t n = strlen(line);
+
+	for (; all != NULL; all = strchr(all, '\n')) {
+		all += *all == '\n';
+		if (strncmp(all, line, n) == 0 && all[n] == '\n')
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * Whether each whole line of the results, if there are any, is one that they had
+ * before or are to have.
+ */
+static int
+lines_known(const struct clean *w)
+{
+	char path[60];
+	size_t n;
+	char *s = contents("run/old.results", &n), *line, *end;
+	char *before, *want;
+	int known = 1;
+
+	snprintf(path, sizeof path, "%s/old.results", w->want);
+	want = contents(path, &n);
+	if (s == NULL || is_empty(path)) {
+		free(s);
+		free(want);
+		return 1;
+	}
+	before = contents("init/old.results", &n);
+	for (line = s; known && (end = strchr(line, '\n')) != NULL;
+	    line = end + 1) {
+		*end = '\0';
+		known = has_line(before, line) || has_line(want, line);
+	}
+	free(s);
+	free(want);
+	free(before);
+	return known;
 }
 
 /* Is all that there is whole? */
@@ -101,6 +150,8 @@ judge_left(const struct command *c, const struct clean *w)
 {
 	if (!goes_on(c) && files_right(w->want, 1) != 0)
 		return "a file that is not whole";
+	if (!lines_known(w))
+		return "a result that is not right";
 	if (hammer_has(c, "--save-every") && access("run/S", F_OK) == 0 &&
 	    !succeeds("qstate verify S"))
 		return "a state that is not whole";

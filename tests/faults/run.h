@@ -60,8 +60,8 @@ int is_empty(const char *path);
  */
 int files_right(const char *want, int tell);
 /*
- * Set if the state S may have other checkpoints than that of want, as where a
- * store was not used: then qstate diff tells.
+ * Set if the state S, and those in a store, may have other checkpoints than those
+ * of want, as where the store was not used for once: then qstate tells.
  */
 extern int files_as_states;
 /* 0 if all files that want has are there; if not, tell which. */

@@ -394,6 +394,10 @@ take_event(struct qserve_engine *e, const struct qwen_event *ev)
 	e->heard = cli_now();
 	if (ev->kind == QWEN_EVENT_HELLO)
 		return take_hello(e, ev);
+	if (qserve_engine_forgot(e, ev)) {
+		lost(e, "it has nothing to do, yet has not answered all requests");
+		return 0;
+	}
 	if (ev->kind != QWEN_EVENT_ERROR)
 		qserve_job_event(e, ev);
 	else if (strcmp(ev->error, "bad_stream") == 0 ||

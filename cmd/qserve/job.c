@@ -429,6 +429,21 @@ is_turned_away(const struct qwen_event *ev)
 	    strcmp(ev->error, "draining") == 0;
 }
 
+int
+qserve_engine_forgot(const struct qserve_engine *e,
+    const struct qwen_event *ev)
+{
+	const struct qserve_job *j = find(e, ev->id);
+
+	if (j == NULL || !j->is_question || ev->kind != QWEN_EVENT_STATS ||
+	    ev->stat[QWEN_STAT_RUNNING] > 0 || ev->stat[QWEN_STAT_WAITING] > 0)
+		return 0;
+	/* those that it got before are behind it */
+	while ((j = j->next) != NULL && j->is_question)
+		;
+	return j != NULL;
+}
+
 void
 qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev)
 {

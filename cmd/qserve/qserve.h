@@ -442,6 +442,13 @@ void qserve_questions_end(struct qserve *s, double now);
 /* Ask an engine that owes no answer a question, to see whether it is alive. */
 void qserve_engine_probe(struct qserve_engine *e);
 
+/*
+ * Whether the event tells that the engine works on nothing, while it got a request
+ * before that was asked whose end has not come.
+ */
+int qserve_engine_forgot(const struct qserve_engine *e,
+    const struct qwen_event *ev);
+
 /* Those of a call are nobody's, and their engines are told; or one of them. */
 void qserve_jobs_cancel(struct qserve_call *c);
 void qserve_job_cancel(struct qserve_job *j);

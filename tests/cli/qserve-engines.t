@@ -122,6 +122,23 @@ for n in 1 3; do
 	is "$gone" 0 "and the server stays"
 done
 
+# -- an engine that forgets a request: it says that it has nothing to do
+serve --template qwen3 --engine "$relay"
+echo 1 forget >plan.new
+mv plan.new plan
+curl -s -m 60 -d '{"prompt":"In the","max_tokens":2}' "$URL/v1/completions" >one &
+one=$!
+i=0
+until grep -q 'not answered all requests (killed)' log || [ $i -ge 400 ]; do
+	get /metrics >/dev/null
+	sleep 0.05
+	i=$((i + 1))
+done
+wait $one
+is "$(jq .usage.completion_tokens one) $(grep -c 'not answered all requests (killed)' log)" \
+    "2 1" "an engine that forgets a request is killed, and the next one answers"
+end_server
+
 # -- engines that are silent: one of two does not hold up the requests of others
 long='"prompt":"And it came to pass","max_tokens":4000,"min_tokens":4000'
 begin() {

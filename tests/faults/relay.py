@@ -11,6 +11,7 @@ relay.py - events of an engine, some of them broken on the way to qserve.
         garbage   bytes that are no event, then nothing
         half      half of the next event, and the output is closed
         silent    nothing ever again
+        forget    the next end of a request is left out, and all else passes
   qengine ... | relay.py random SEED RATE
       This share of the events is changed, repeated, dropped, held back, or
       followed by events that nobody asked for; at times the output ends.
@@ -129,8 +130,11 @@ def write(b):
 
 
 def at(plan):
-    left, how, held = 0, None, b''
+    left, how, held, forget = 0, None, b'', False
     for event, raw in events(lambda: 0.5 if held else None):
+        if forget and 'end' in (event or ()):
+            forget = False
+            continue
         if how is None and os.path.exists(plan):
             with open(plan) as f:
                 left, how = f.read().split()
@@ -148,6 +152,9 @@ def at(plan):
         elif how == 'garbage':
             held += b'\xff\xff'
         write(held)
+        if how == 'forget':
+            how, held, forget = None, b'', True
+            continue
         while how in ('garbage', 'silent'):
             time.sleep(1)
         return

@@ -264,12 +264,19 @@ CALLS = {'accept': 'EMFILE ENFILE ECONNABORTED EINTR ENOMEM', 'read': 'EINTR EIO
 
 def call(r, folder, want, _):
     name = r.choice(list(CALLS))
-    what = os.environ.get('INJECT') or '%s:error=%s:when=%d%s' % (name, r.choice(CALLS[name].split()),
+    what = os.environ.get('INJECT')
+    what = what or '%s:error=%s:when=%d%s' % (name, r.choice(CALLS[name].split()),
         r.choice((r.randint(1, 10), r.randint(1, 300))), r.choice(('', '', '+%d' % r.randint(2, 9))))
     s = Server(folder, [ENGINE], wrap=['strace', '-q', '-o', '/dev/null', '-e', 'signal=none', '-e',
         'inject=' + what])
     s.traced = True
     return faulty(s, want, 'qserve: ', 'inject=' + what)
+
+
+# A request waits for 42 s where an engine is silent that has computed nothing yet: 10 s,
+# after which it is asked, and ten times --stall and 2 s.  It may meet two of these, and
+# each time wait for up to 10 s until one is started again.
+PATIENCE = 120
 
 
 def engines(r, folder, want, _):
@@ -286,7 +293,7 @@ def engines(r, folder, want, _):
             path, body = q.choice(REQUESTS)
             began = time.time()
             try:
-                s.ask(path, body, leave=q.random() < 0.1, timeout=60)
+                s.ask(path, body, leave=q.random() < 0.1, timeout=PATIENCE)
             except TimeoutError:
                 bad.append('%s: no answer' % path)
             slow[0] = max(slow[0], time.time() - began)

@@ -84,9 +84,10 @@ part() {
 	shift 2
 	"$@" >"$work/$name.$lane" 2>&1
 	grep '^#' "$work/$name.$lane" | cut -c1-500
-	tail -n 1 "$work/$name.$lane" | grep "^[a-z]* [0-9]* [0-9]* [0-9.]* [0-9]*$" |
-	    sed "s/^[a-z]*/$name/" >>"$work/table" ||
-	    echo "$name 0 1 0 0" >>"$work/table"
+	last=$(tail -n 1 "$work/$name.$lane")
+	line=$(echo "$last" | sed -n "s/^[a-z]*\( [0-9]* [0-9]* [0-9.]* [0-9]*\)$/$name\1/p")
+	[ -n "$line" ] || echo "# $name: it broke off: $last"
+	echo "${line:-$name 0 1 0 0}" >>"$work/table"
 }
 
 # under FOLDER KIND: the hammer with the tools there

@@ -59,17 +59,32 @@ static long n_runs, n_failed;
 
 /* ------------------------------------------------------ what may be changed */
 
+/* By its name, which may be followed by a scale, adapter.gguf=0.5. */
 static enum mutate_kind
 form_of(const char *name)
 {
-	const char *dot = strrchr(name, '.');
+	size_t n = strcspn(name, "=");
 
 	if (strcmp(name, "model") == 0 ||
-	    (dot != NULL && strcmp(dot, ".gguf") == 0))
+	    (n > 5 && strncmp(name + n - 5, ".gguf", 5) == 0))
 		return MUTATE_GGUF;
-	if (dot != NULL && strcmp(dot, ".cbor") == 0)
+	if (n > 5 && strncmp(name + n - 5, ".cbor", 5) == 0)
 		return MUTATE_CBOR;
 	return MUTATE_TEXT;
+}
+
+/* Whether it names a file, not a folder, above the one where commands run. */
+static int
+is_file(const char *word)
+{
+	char path[200];
+	struct stat st;
+
+	if (strncmp(word, "../", 3) != 0)
+		return 0;
+	snprintf(path, sizeof path, "%.*s", (int)strcspn(word + 3, "="),
+	    word + 3);
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 /* Whether the command opens the model that the environment names. */
@@ -99,10 +114,10 @@ inputs(const struct command *c, int *place)
 	size_t n = 0;
 	int i;
 
-	if (strncmp(c->in, "../", 3) == 0 && form_of(c->in + 3) == form[kind])
+	if (is_file(c->in) && form_of(c->in + 3) == form[kind])
 		place[n++] = INPUT_IN;
 	for (i = 1; c->word[i] != NULL; i++) {
-		if (strncmp(c->word[i], "../", 3) == 0 &&
+		if (is_file(c->word[i]) &&
 		    form_of(c->word[i] + 3) == form[kind])
 			place[n++] = i;
 	}
@@ -197,14 +212,17 @@ change_input(struct command *c)
 {
 	static char path[300], env[5000];
 	int place[WORDS + 2], at;
-	char cwd[4096];
-	const char *name;
+	char cwd[4096], name[200];
+	const char *word;
 
 	at = place[draw((unsigned)inputs(c, place))];
-	name = at == INPUT_MODEL ? "model" : at == INPUT_IN ? c->in + 3 :
+	word = at == INPUT_MODEL ? "model" : at == INPUT_IN ? c->in + 3 :
 	    c->word[at] + 3;
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
 	snprintf(path, sizeof path, "../in/%s", name);
 	change(at == INPUT_MODEL ? model : name, name, path + 3);
+	/* and the scale */
+	strcat(path, word + strlen(name));
 	if (at == INPUT_IN)
 		c->in = path;
 	else if (at != INPUT_MODEL)

@@ -273,14 +273,38 @@ plain_vec(void)
 	return qwen_kernel_choose(QWEN_OP_VEC, NULL, 0, SIZE_MAX)->run.vec;
 }
 
+/* Keys, values and queries, the same for all kernels and groups of a shape. */
+static struct asked {
+	struct qwen_kv_shape	shape;
+	uint16_t		kv[(KEYS + 15) / 16][4 * 16 * HEAD]
+	    __attribute__((aligned(64)));
+	float			q[QUERIES][HEAD];
+} asked;
+
+static void
+fill_asked(const struct qwen_kv_shape *s)
+{
+	size_t j;
+
+	if (asked.shape.d == s->d && asked.shape.k == s->k &&
+	    asked.shape.v == s->v)
+		return;
+	asked.shape = *s;
+	random_state = 77;
+	for (j = 0; j < (KEYS + 15) / 16; j++)
+		fill_block(s, asked.kv[j]);
+	for (j = 0; j < QUERIES; j++) {
+		fill(asked.q[j], HEAD, 0.5f);
+		if (qwen_kv_width(s->k) == 0)
+			plain_vec()->query(asked.q[j], s->d);
+	}
+}
+
 /* One chunk for n queries from i on, into what s holds or over it. */
 static void
 run_attn(const struct qwen_kernel *k, const struct qwen_kv_shape *shape,
     size_t i, size_t n, size_t chunk, int merge, struct seen *s)
 {
-	static uint16_t kv[(KEYS + 15) / 16][4 * 16 * HEAD]
-	    __attribute__((aligned(64)));
-	static float q[QUERIES][HEAD];
 	uint16_t *block[(KEYS + 15) / 16];
 	size_t j;
 	struct qwen_attn a = { .d = shape->d, .k = shape->k, .v = shape->v,
@@ -289,18 +313,10 @@ run_attn(const struct qwen_kernel *k, const struct qwen_kv_shape *shape,
 	    NULL, .k_off = 0, .v_off = qwen_kv_v_at(shape, 0) / 2,
 	    .m = s->m + i, .l = s->l + i, .work = work };
 
-	random_state = 77;
-	for (j = 0; j < (KEYS + 15) / 16; j++) {
-		block[j] = kv[j];
-		fill_block(shape, kv[j]);
-	}
-	for (j = 0; j < QUERIES; j++) {
-		fill(q[j], HEAD, 0.5f);
-		if (qwen_kv_width(shape->k) == 0)
-			plain_vec()->query(q[j], shape->d);
-	}
+	for (j = 0; j < (KEYS + 15) / 16; j++)
+		block[j] = asked.kv[j];
 	for (j = 0; j < n; j++) {
-		a.q[j] = q[i + j];
+		a.q[j] = asked.q[i + j];
 		/* some see nothing of it */
 		a.limit[j] = 200 + (i + j) * 7;
 		a.o[j] = s->o[i + j];
@@ -317,6 +333,7 @@ make_attn(const struct qwen_kernel *k, const struct qwen_kv_shape *shape,
 	size_t c, i, m;
 
 	memset(s, 0, sizeof *s);
+	fill_asked(shape);
 	for (c = 0; c < 3; c++) {
 		for (i = 0; i < QUERIES; i += m) {
 			m = n < QUERIES - i ? n : QUERIES - i;

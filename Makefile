@@ -84,7 +84,7 @@ BORROWED = { cat $@.public; $(NM) -P -g $(B)/libqwentext.a; } | \
 	$$1 ~ /^qwen_/ { used[$$1] } \
 	END { for (f in used) if (!(f in known)) print f }' | sort
 SHARED = -shared -Wl,-soname,lib$*.so.$(SOVERSION) \
-	-Wl,--version-script,$(B)/$*.map
+	$(if $(SANITIZED),,-Wl,-z,defs) -Wl,--version-script,$(B)/$*.map
 MAP = echo 'LIB$1 { global:'; sed 's/$$/;/' $@.public; echo 'local: *; };'; \
 	if [ -s $@.private ]; then echo 'LIB$1_PRIVATE { global:'; \
 	sed 's/$$/;/' $@.private; echo '};'; fi
@@ -207,7 +207,7 @@ $(B)/lib%.a:
 $(B)/libqwen.so: $(QWEN_OBJ)
 $(B)/libqwentext.so: $(TEXT_OBJ) $(B)/libqwen.so
 $(B)/libqwen.so: NEEDS = $(LIBS_QWEN)
-$(B)/libqwentext.so: NEEDS = $(LIBS_YYJSON) $(LIBS_UNISTRING) -pthread
+$(B)/libqwentext.so: NEEDS = $(LIBS_YYJSON) $(LIBS_UNISTRING) -lm -pthread
 $(B)/lib%.so: $(B)/%.map
 	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(LDFLAGS) $(SHARED) -o $@ $(filter-out %.map,$^) \
 		$(NEEDS)
@@ -474,7 +474,7 @@ ABOUT_qwen = The engine of qpipe: Qwen language models on a CPU
 ABOUT_qwentext = The text side of qpipe: tokens, chats and grammars
 REQUIRES_qwentext = Requires: libqwen
 PRIVATE_qwen = $(LIBS_QWEN)
-PRIVATE_qwentext = $(LIBS_YYJSON) $(LIBS_UNISTRING)
+PRIVATE_qwentext = $(LIBS_YYJSON) $(LIBS_UNISTRING) -lm
 define INSTALL_WING
 $(call INTO,$(LIBDIR),644,$(B)/lib$1.a)
 	install -m 755 $(B)/lib$1.so "$(DESTDIR)$(LIBDIR)/lib$1.so.$(VERSION)"

@@ -363,7 +363,8 @@ $(B)/tests/faults/hammer: $(HAMMER) tests/faults/run.h tests/faults/hammer.h \
 # tests/cli/arm64.t runs them under qemu-user.  Without a compiler it skips.
 ARM64_CC ?= aarch64-linux-gnu-gcc
 ARM64_AR ?= aarch64-linux-gnu-ar
-# What make check runs; make check-long and check-arm64 have more.
+# What make check runs, none of which quantises; make check-long and check-arm64
+# have more.
 ARM64_TESTS := $(addprefix tests/,kernel/edges kernel/matmul kernel/probe \
 	kernel/rows kernel/sift golden/bits)
 ARM64_LONG := $(addprefix tests/,golden/same_bits golden/logits \
@@ -376,7 +377,8 @@ arm64:
 	@if echo '#include <stdio.h>' | $(ARM64_CC) -E - >/dev/null 2>&1; then \
 		$(MAKE) --no-print-directory $(PARALLEL) CC=$(ARM64_CC) \
 		AR=$(ARM64_AR) B=$(B)/arm64 CFLAGS=-O2 LDFLAGS=-static \
-		CORE=y CLI_SRC= LIBS='-lm -pthread' LONG=$(LONG) core-tests; fi
+		CORE=y CLI_SRC= $(if $(LONG),,QUANTIZE_SRC=) LIBS='-lm -pthread' \
+		LONG=$(LONG) core-tests; fi
 check-long check-arm64: LONG = y
 core-tests: $(patsubst %,$(B)/%,$(ARM64_TESTS) $(if $(LONG),$(ARM64_LONG)))
 	@:

@@ -36,8 +36,9 @@ trap 'rm -rf "$LOG"' EXIT
 : >"$LOG/took"; : >"$LOG/tally"
 # Those that take long go first, so that none is left alone at the end.
 for t in tests/cli/arm64.t tests/cli/qserve-clients.t tests/golden/guesses.c \
-    tests/golden/same_bits.c tests/cli/qbench.t tests/cli/resume.t \
-    tests/cli/man.t tests/cli/install.t tests/cli/qbatch.t \
+    tests/golden/same_bits.c tests/unit/chat_cost.c tests/cli/qbench.t \
+    tests/cli/resume.t tests/cli/man.t tests/cli/install.t tests/cli/qbatch.t \
+    tests/cli/memory-tables.t tests/cli/gguf-fetch-*.t \
     tests/unit/*.c tests/kernel/*.c tests/golden/*.c tests/cli/*.t; do
 	hit=$#
 	for n; do case $t in *"$n"*) hit=0 ;; esac; done

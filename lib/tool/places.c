@@ -19,7 +19,7 @@
 /*
  * The cost of a checkpoint, as the number of multiply-adds that take as long: for
  * each byte that is written to the disk; and for each byte of the weights, which are
- * read once more because a pass ends there.  qprefill(1) has the measurements.
+ * read once more because a pass ends there.  doc/measurements.md has the measurements.
  */
 enum { WRITE_BYTE = 256, READ_BYTE = 10 };
 

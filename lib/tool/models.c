@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /* models.c - models by name: this user's folders and aliases. */
+#include <sys/stat.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/option.h"
 #include "models/models.h"
@@ -153,11 +154,21 @@ tool_aliases(const char **file)
 	return &aliases;
 }
 
+/* Whether a file is called so, even a link to nowhere or one that may not be read. */
+static int
+is_there(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR &&
+	    errno != ENAMETOOLONG);
+}
+
 /* The alias of a name, if no file is called so. */
 static const struct qwen_alias *
 alias_of(const char *name)
 {
-	return name != NULL && access(name, F_OK) != 0 ?
+	return name != NULL && !is_there(name) ?
 	    qwen_aliases_find(tool_aliases(NULL), name) : NULL;
 }
 
@@ -327,10 +338,10 @@ tool_model_find(const char *given)
 	struct qwen_name name;
 	unsigned n_parts;
 
-	if (access(given, F_OK) == 0)
+	if (is_there(given))
 		return given;
 	given = tool_alias(given);
-	if (access(given, F_OK) == 0)
+	if (is_there(given))
 		return given;
 	if (qwen_name_parse(&name, given, &cli_err) < 0) {
 		if (is_path(given))

@@ -29,7 +29,7 @@ run() {
 }
 
 # --- fan-out
-recipe "Read a text once, go on from it many times"
+recipe "Read a text once, continue it many times"
 run 1 2 3
 printf 'And God said' | qtok >said
 for seed in 1 2 3 4; do
@@ -63,8 +63,8 @@ ok $? "another question reads no text again"
     qdecode -n 24 | qtok -d | cmp -s - 2.answer
 ok $? "and has its answer"
 
-# --- a document, and questions to a model that chats
-recipe "A document, and questions to a model that chats"
+# --- a document, and questions to a chat model
+recipe "A document, and questions to a chat model"
 run 1 2 3
 for q in 'Where was the famine?' 'How sore was it?'; do
 	qtok --chat --data document.txt --user "$q" | qdecode -n 60 | qtok -d
@@ -106,7 +106,7 @@ is "$(jq -c '[.messages[].role]' talk.json)" '["user","assistant","user","assist
 is "$(used asked first.cbor)" "$(wc -l <first) $(wc -l <first)" "which reads nothing again"
 
 # --- the last turn taken back
-recipe "Take the last turn back, and go on"
+recipe "Take back the last turn"
 cp talk.cbor second.cbor
 run 1
 cmp -s talk.json first.json || diff talk.json first.json >&2
@@ -134,7 +134,7 @@ is "$(grep -o '<|im_[a-z]*|>' whole | xargs | sed 's/ <|im_end|>$//')" \
     "each turn that was cut is ended: $(grep -c . whole) lines"
 
 # --- elsewhere
-recipe "Read here, go on elsewhere"
+recipe "Read here, continue elsewhere"
 run 1
 printf 'In the beginning' | qtok | qdecode -n 20 | qtok -d | cmp -s - out
 ok $? "what is read here goes on there as it would have here"
@@ -151,7 +151,7 @@ ok $? "a damaged one does not arrive as a good one"
 
 # --- many prompts
 if command -v jq >/dev/null 2>&1; then
-	recipe "Many prompts, in parts, anywhere"
+	recipe "Many prompts, in parts, on any machine"
 	run 1 2 3 4
 	[ "$(wc -l <replies.jsonl)" = 12 ] && cmp -s replies.jsonl merged.jsonl
 	ok $? "the parts together are the whole"
@@ -194,7 +194,7 @@ if command -v jq >/dev/null 2>&1; then
 	jq -j '."letters/bob" // empty' out | cmp -s - want
 	ok $? "what the model says of it alone: $(head -n 1 want | cut -c1-60)"
 
-	recipe "JSON out of a text"
+	recipe "JSON from a text"
 	run 1 2 3 4
 	is "$(jq -c '[keys_unsorted, (.seller | length <= 40), (.boxes >= 1 and
 	    .boxes <= 1000), (.paid | type | . == "null" or . == "boolean")]' \

@@ -102,8 +102,8 @@ for t in $tools; do
 	is "$? $(grep -c . err)" "1 1" "$t --version on a full disk"
 	grep -q -w -e "$t" "$TOP/README.md"
 	ok $? "README.md has $t"
-	grep -q -e "^\.Xr $t 1" "$TOP/man/qwen.7"
-	ok $? "qwen.7 has $t"
+	grep -q -e "^\.It Xr $t 1" "$TOP/man/qwen.7"
+	ok $? "qwen.7 lists $t"
 done
 
 # -- examples, each page's in a folder of its own, in order

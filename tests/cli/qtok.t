@@ -228,7 +228,7 @@ is "$?$(wc -l <err | tr -d ' ')$(wc -c <out | tr -d ' ')" 110 "text where tokens
 # -- files
 fails 1 "no-such-file: No such file" "a file that is not there" qtok no-such-file
 fails 1 "no-such-file: No such file" "nor as a second operand" qtok text no-such-file
-fails 1 "no-such-model: cannot open: No such file" "a model that is not there" qtok -m no-such-model text
+fails 1 "no-such-model: no such file, and no model of this name" "a model that is not there" qtok -m no-such-model text
 fails 1 "tokenizer" "a model without a vocabulary" qtok -m "$TOP/tests/files/gguf/good-v3.gguf" text
 fails 1 "tokenizer" "also to decode" qtok -d -m "$TOP/tests/files/gguf/good-v3.gguf" a
 fails 1 "text" "a model that is none" qtok -m text text

@@ -70,8 +70,8 @@ static void
 on_fault(int sig, siginfo_t *info, void *context)
 {
 	static atomic_flag told = ATOMIC_FLAG_INIT;
-	static char end[] = ": it was cut while it was in use, or its disk "
-	    "failed\n", colon[] = ": ";
+	static char end[] = ": the file was truncated while it was in use, or "
+	    "its disk failed\n", colon[] = ": ";
 	char *path = NULL;
 
 	(void)context;

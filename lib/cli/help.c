@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* help.c - what --help shows, and what completion reads. */
 #include <ctype.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,6 +37,8 @@ put_words(const char *s, int at)
 	printf("%*s", COLUMN - at, "");
 	for (at = COLUMN; *s != '\0'; s += n + (s[n] == ' ')) {
 		n = (int)strcspn(s, " ");
+		if (n >= 7 && s[n] == ' ' && strncmp(s + n - 7, "default", 7) == 0)
+			n += 1 + (int)strcspn(s + n + 1, " ");
 		if (at > COLUMN && at + 1 + n > WIDTH) {
 			printf("\n%*s", COLUMN, "");
 			at = COLUMN;
@@ -57,11 +60,13 @@ static void
 put_help(const struct cli_opt *o, int at)
 {
 	const char *w = o->completes, *before = " (";
+	const char *usual = strstr(o->help, " (default ");
 	struct qwen_text t = { 0 };
 	int64_t v;
 	size_t n;
 
-	qwen_text_str(&t, o->help);
+	qwen_text_fmt(&t, "%.*s", (int)(usual != NULL ? usual - o->help :
+	    (ptrdiff_t)strlen(o->help)), o->help);
 	for (v = o->min; has_few(o) && v <= o->max; v++, before = " or ")
 		qwen_text_fmt(&t, "%s%lld", before, (long long)v);
 	if (w == NULL || strncmp(w, "words ", 6) != 0 ||
@@ -73,7 +78,11 @@ put_help(const struct cli_opt *o, int at)
 		before = strchr(w + n + (w[n] == ' '), ' ') != NULL ? ", " :
 		    " or ";
 	}
-	qwen_text_str(&t, before[1] == '(' ? "" : ")");
+	if (usual != NULL)	/* in the same brackets as the choices */
+		qwen_text_fmt(&t, "%s%s", before[1] == '(' ? " (" : "; ",
+		    usual + 2);
+	else
+		qwen_text_str(&t, before[1] == '(' ? "" : ")");
 	put_words(cli_got(t.s), at);
 	qwen_text_fini(&t);
 }

@@ -53,8 +53,8 @@ cli_bytes(const char *what, const char *s, uint64_t min)
 
 	if (n == 0 || n >= sizeof digits || unit == NULL || (s[n] != '\0' &&
 	    s[n + 1] != '\0' && strcmp(s + n + 1, "iB") != 0))
-		cli_usage("%s: '%s' is no number of bytes as 500M, 20G or 20GiB "
-		    "are; units are K, M, G and T", what, s);
+		cli_usage("%s: '%s' is not a number of bytes, as in 500M, 20G "
+		    "or 20GiB (units K, M, G, T)", what, s);
 	memcpy(digits, s, n);
 	digits[n] = '\0';
 	v = cli_u64(what, digits);

@@ -42,12 +42,12 @@ version(const struct cli_opt *o, const char *arg)
 static const struct cli_opt common[] = {
 	CLI_GROUP("in every tool:"),
 	{ CLI_ROW(COUNT, 'v', "verbose", NULL, &cli_verbose,
-	    "tell more on stderr") },
-	CLI_FLAG('q', "quiet", &cli_quiet, "no notes and no progress"),
+	    "print more on stderr") },
+	CLI_FLAG('q', "quiet", &cli_quiet, "print no notes and no progress"),
 	CLI_CALL('h', "help", NULL, &cli_status, help, NULL,
-	    "show this; the manual page tells more"),
+	    "print this help; the manual page says more"),
 	CLI_CALL('V', "version", NULL, &cli_status, version, NULL,
-	    "show version, commit and numerics versions"),
+	    "print version, commit and numerics versions"),
 	CLI_END,
 };
 
@@ -274,7 +274,7 @@ find_long(const char *word, size_t len)
 		if (i == letter || s == NULL || strncmp(s, name, len) != 0)
 			continue;
 		if (found < spec.n)
-			cli_usage("option %.*s may be %s%.*s or --%s",
+			cli_usage("option %.*s is ambiguous: %s%.*s or --%s",
 			    (int)len + 2, word, found == letter ? "-" : "--",
 			    found == letter ? 1 : INT_MAX, found == letter ?
 			    name : spec.row[found]->name, s);

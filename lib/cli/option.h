@@ -94,16 +94,16 @@ struct cli_list {
 /* What means the same in every tool that has it. */
 #define CLI_OPT_THREADS(p) \
 	CLI_INT('t', "threads", "threads", p, 0, 1024, \
-	    "so many threads; 0, the default: one a processor or core")
+	    "threads; 0: one per processor or core (default 0)")
 #define CLI_OPT_FORMAT(p, w, h) CLI_WORD('f', "format", "format", p, w, h)
 #define CLI_OPT_TEMPLATE(p) CLI_FILE(0, "template", "name", p, \
 	"words qwen3 qwen3.5 qwen3.6 qwen3.6-ud qwen3.8 qwen3-coder", \
-	"this chat template, or of a file, not the model's")
+	"use this chat template (name or file) instead of the model's")
 #define CLI_OPT_SPECIAL(p) CLI_SET(0, "special", p, QWEN_TOK_SPECIAL, \
-	"names of control tokens in a text are these tokens")
+	"read names of control tokens in a text as these tokens")
 /* 0 for on, 1 for off. */
 #define CLI_OPT_THINK(p) CLI_WORD(0, "think", "on | off", CLI_P(int, p), \
-	"on off", "whether to think, if the model can be told")
+	"on off", "turn thinking on or off, if the template can")
 /*
  * A hint for an option of other programs that the tool does not have.  If it begins
  * with a dash it is the option to use instead, "--listen HOST:PORT"; else it is a

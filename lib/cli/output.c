@@ -189,7 +189,7 @@ make_temp(struct cli_output *o, struct qwen_err *err)
 	if (rc != 1)
 		return rc;
 	if (is_twice(o))
-		rc = qwen_fail(err, QWEN_EIO, "two outputs would be this file");
+		rc = qwen_fail(err, QWEN_EIO, "two outputs name this file");
 	else if (qwen_draft_in_use(AT_FDCWD, o->d.name))
 		rc = 0;
 	else if (o->mode != 0 && fchmod(o->d.fd, o->mode & 07777) == -1)

@@ -33,9 +33,9 @@ tool_draft_parse(const struct cli_opt *o, const char *arg)
 	    modes[i][n] != '\0'); i++)
 		;
 	if (i == N_MODES)
-		cli_usage("--draft: '%s' is not one of auto, mtp, lookup and "
-		    "none, perhaps with a number, as in lookup:8; nor a file "
-		    "by name (x.gguf or ./x)", arg);
+		cli_usage("--draft: '%s' is not auto, mtp, lookup or none, "
+		    "with :N for N drafts as in lookup:8, nor a file name "
+		    "(x.gguf or ./x)", arg);
 	d->mode = (enum qwen_draft_mode)i;
 	d->n = 0;
 	if (arg[n] == ':' && d->mode == QWEN_DRAFT_NONE)
@@ -97,7 +97,7 @@ read_text(const char *name, const char *text, size_t len,
 	int32_t *ids;
 
 	if (what != NULL)
-		die("%s: is %s; --draft-text takes a text, or tokens", name,
+		die("%s: this is %s; --draft-text takes text or tokens", name,
 		    what);
 	cli_must(qwen_gguf_path(g, 0), qwen_tok_open(&tok, g, QWEN_TOK_ENCODE,
 	    &cli_err));
@@ -134,12 +134,12 @@ void
 tool_draft_check(const struct tool_draft *d)
 {
 	if (d->file != NULL && d->mode < QWEN_DRAFT_MTP)
-		cli_usage("--draft %s: no use is made of it with --draft %s",
+		cli_usage("--draft %s has no effect with --draft %s",
 		    d->file, modes[d->mode]);
 	if (d->text != NULL && (d->mode == QWEN_DRAFT_NONE ||
 	    d->mode == QWEN_DRAFT_MTP))
-		cli_usage("--draft-text is to look guesses up in: not with "
-		    "--draft %s", modes[d->mode]);
+		cli_usage("--draft-text has no effect with --draft %s",
+		    modes[d->mode]);
 }
 
 void
@@ -172,9 +172,9 @@ tool_draft_tell(const struct tool_draft *d)
 	if (!cli_verbose || d->mode == QWEN_DRAFT_NONE)
 		return;
 	qwen_drafts_stats(d->drafts, &s);
-	tell("by the model's block", s.mtp, s.mtp_right);
+	tell("from the MTP block", s.mtp, s.mtp_right);
 	tell("looked up", s.looked_up, s.looked_up_right);
 	if (s.n_passes > 0)
-		cli_note("drafts: %.2f tokens a pass", (double)(s.n_passes +
+		cli_note("drafts: %.2f tokens per pass", (double)(s.n_passes +
 		    s.mtp_right + s.looked_up_right) / (double)s.n_passes);
 }

@@ -96,8 +96,9 @@ void
 tool_demo_said(int said)
 {
 	if (demo_unasked && !said)
-		cli_note("no model was named (-m or QWEN_MODEL): this is the "
-		    "demo model, which has read one book, the King James Bible");
+		cli_note("no model named (-m or QWEN_MODEL): using the demo "
+		    "model, which was trained on one book, the King James "
+		    "Bible");
 	demo_unasked = 0;
 }
 
@@ -124,8 +125,8 @@ tool_model_path_stream(const char *opt)
 		demo_unasked = 1;
 		return path;
 	}
-	die("no model: give -m FILE or set QWEN_MODEL (the demo model is not "
-	    "where it should be beside this program)");
+	die("no model: give -m FILE or set QWEN_MODEL; the demo model is not "
+	    "installed beside this program");
 }
 
 static void
@@ -166,8 +167,9 @@ open_hub(const char *path, int threads)
 	cli_must(path, qwen_hub_load(&g, path, QWEN_HUB_AUTO, threads,
 	    tool_memory_free(), &made, &cli_err));
 	if (cli_verbose)
-		cli_note("%s: weights as they lie; %.1f MiB of norms and "
-		    "biases made in memory", path, (double)made / 0x1p20);
+		cli_note("%s: weights are used as stored; %.1f MiB of norms "
+		    "and biases are made in memory",
+		    path, (double)made / 0x1p20);
 	return g;
 }
 

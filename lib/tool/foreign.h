@@ -6,12 +6,12 @@
 #ifndef TOOL_FOREIGN_H
 #define TOOL_FOREIGN_H
 
-#define TOOL_HINT_CONTEXT "the context is as long as the model's; --mem limits " \
+#define TOOL_HINT_CONTEXT "the context is always the model's; --mem limits " \
 	"its memory, --rope-scaling makes it longer"
-#define TOOL_HINT_ALWAYS "that is always so: leave it out"
-#define TOOL_HINT_CPU "models run on processors here: leave it out"
-#define TOOL_HINT_FILES "nothing is downloaded here; give the file or the folder " \
-	"with -m"
+#define TOOL_HINT_ALWAYS "this is always so: leave it out"
+#define TOOL_HINT_CPU "models run on the CPU here: leave it out"
+#define TOOL_HINT_FILES "no tool downloads models but gguf-fetch: give a " \
+	"file or folder with -m"
 
 #define TOOL_FOREIGN \
 	{ "c", TOOL_HINT_CONTEXT }, { "context-length", TOOL_HINT_CONTEXT }, \

@@ -135,11 +135,11 @@ tool_tell_order(const struct tool_order *o, const char *what, double start)
 	if (!cli_verbose)
 		return;
 	qwen_work_stats(o->work->work, &st);
-	cli_note("%s in %.3f s, %.1f a second; %llu of them failed",
+	cli_note("%s in %.3f s, %.1f per second; %llu of them failed",
 	    cli_count(o->n_done, what), s, (double)o->n_done / s,
 	    (unsigned long long)o->work->n_failed);
 	cli_note("%s in them, %.1f tok/s; %llu read, %llu shared, %llu from "
-	    "the store; passes: %llu in %.3f s; %s a sequence made room",
+	    "the store; passes: %llu in %.3f s; %s a sequence was preempted",
 	    cli_count(o->n_tokens, "token"), (double)o->n_tokens / s,
 	    (unsigned long long)st.read, (unsigned long long)st.shared,
 	    (unsigned long long)st.stored, (unsigned long long)st.n_passes,

@@ -62,9 +62,10 @@ take_header(struct tool_intake *in, struct qwen_model *m,
 	if (rec->header->kind != QWEN_STREAM_STATE)
 		return;
 	if (in->state != NULL)
-		cli_usage("both a state on stdin and -s %s", in->state);
+		cli_usage("both a state on stdin and -s %s: give only "
+		    "one", in->state);
 	if (in->whole)
-		cli_usage("both a state on stdin and --reuse");
+		cli_usage("both a state on stdin and --reuse: give only one");
 	if (in->session != NULL || in->n > 0)
 		die("stdin: a state after %s", in->session != NULL ?
 		    "another" : "tokens");
@@ -106,7 +107,7 @@ take_record(struct tool_intake *in, struct qwen_model *m,
 		in->fp = rec->fp;
 		break;
 	default:
-		die("stdin: a record that does not belong here");
+		die("stdin: a record that no tool expects here");
 	}
 }
 

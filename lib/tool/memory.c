@@ -74,7 +74,7 @@ tell(const struct qwen_plan *p, uint64_t left)
 	if (left != UINT64_MAX)
 		snprintf(text, sizeof text, ", %.1f free", (double)left /
 		    0x1p30);
-	cli_note("memory: %.3f GiB beside the weights, which are %.2f%s",
+	cli_note("memory: %.3f GiB besides the weights, which take %.2f%s",
 	    (double)p->own / 0x1p30, (double)p->weights / 0x1p30, text);
 }
 
@@ -83,7 +83,6 @@ tool_fits(const struct qwen_model *m, const struct tool_need *need)
 {
 	uint64_t free_bytes = tool_memory_free(), own = free_bytes, all;
 	struct qwen_plan p;
-	const char *why;
 	double unit;
 
 	own = least(own, left_in_limit(RLIMIT_DATA, "VmData:"));
@@ -98,13 +97,15 @@ tool_fits(const struct qwen_model *m, const struct tool_need *need)
 		tell(&p, own);
 	if (tool_force || (p.own <= own && all <= free_bytes))
 		return;
-	why = p.own > own ? "beside the weights" :
-	    "with the weights, which would be read again for each token";
 	all = p.own > own ? p.own : all;
 	unit = all < 1 << 27 ? 0x1p20 : 0x1p30;
-	die("%s: needs %.1f %s %s, %.1f are free; --force goes on",
+	die(p.own > own ?
+	    "%s: needs %.1f %s besides the weights, and %.1f are free; --force "
+	    "runs anyway" :
+	    "%s: needs %.1f %s including the weights, and %.1f are free: weights "
+	    "would be read from disk for every token; --force runs anyway",
 	    qwen_gguf_path(qwen_model_gguf(m), 0), (double)all / unit,
-	    all < 1 << 27 ? "MiB" : "GiB", why,
+	    all < 1 << 27 ? "MiB" : "GiB",
 	    (double)(p.own > own ? own : free_bytes) / unit);
 }
 
@@ -115,13 +116,13 @@ tool_cache_open(struct qwen_model *m, uint64_t *mem, struct tool_need need)
 	struct qwen_cache *c;
 
 	if (*mem > 0 && *mem < first)
-		cli_usage("--mem: %llu bytes are too little for one sequence; "
-		    "the least is %llu", (unsigned long long)*mem,
+		cli_usage("--mem: %llu bytes are too few for one sequence: "
+		    "give at least %llu", (unsigned long long)*mem,
 		    (unsigned long long)first);
 	if (*mem == 0)
 		*mem = tool_memory_spare(m, 7);
 	else if (*mem > tool_memory_free())
-		cli_note("--mem: %.1f GiB, of which %.1f are free",
+		cli_note("--mem: %.1f GiB, but only %.1f are free",
 		    (double)*mem / 0x1p30,
 		    (double)tool_memory_free() / 0x1p30);
 	need.cache = *mem;

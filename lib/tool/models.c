@@ -231,7 +231,7 @@ set_defaults(const struct qwen_alias *a)
 		known = alias_may_have(name, n);
 		if (name == word || n == 0 || (!known &&
 		    tool_is_sampling != NULL))
-			die("%s: '%s' is no option that an alias may have; see "
+			die("%s: an alias cannot set the option '%s'; see "
 			    "qwen-models(7)", from, word);
 		arg = name[n] == '=' ? name + n + 1 : a->option[i + 1];
 		if (name[n] != '=')
@@ -298,7 +298,7 @@ ambiguous(const char *given, const struct qwen_founds *f)
 {
 	size_t i;
 
-	cli_tell(1, "%s: %zu models are meant; give the name of one:", given,
+	cli_tell(1, "%s: %zu models match; give the full name of one:", given,
 	    f->n);
 	for (i = 0; i < f->n; i++)
 		tell_size(&f->v[i]);
@@ -315,8 +315,8 @@ not_here(const char *given, const struct qwen_name *name,
 	size_t i;
 
 	if (f->forbidden != NULL)
-		die("%s: %s may not be read by this user, so that it is not "
-		    "known whether the model is there", given, f->forbidden);
+		die("%s: not found; this user may not read %s, where the model "
+		    "may be", given, f->forbidden);
 	any.quant = any.path = any.rev = NULL;
 	if (name->kind < QWEN_NAME_OLLAMA && name->kind != QWEN_NAME_STEM &&
 	    qwen_models_find(&others, tool_model_places(), &any, NULL) == 0) {
@@ -325,8 +325,8 @@ not_here(const char *given, const struct qwen_name *name,
 			    others.v[i].name);
 	}
 	if (name->kind == QWEN_NAME_STEM)
-		die("%s: no such file, and no model of this name on this machine; "
-		    "\"gguf-fetch --local\" lists those that are there", given);
+		die("%s: no such file, and no model of this name on this "
+		    "machine; \"gguf-fetch --local\" lists the models", given);
 	die("%s: no such file, and no model of this name on this machine%s; "
 	    "\"gguf-fetch %s\" gets it", given, t.s != NULL ? t.s : "", given);
 }

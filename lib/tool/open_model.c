@@ -17,15 +17,15 @@ tool_cpu(void)
 	switch (qwen_cpu_check(level)) {
 	case -1:
 		/* no option: --help has nothing of it */
-		warn("QWEN_CPU: no level '%s'; there is scalar, avx2, "
-		    "avxvnni, avx512, vbmi, bf16, amx, and on arm64 neon, "
+		warn("QWEN_CPU: unknown level '%s'; give scalar, avx2, "
+		    "avxvnni, avx512, vbmi, bf16, amx, or on arm64 neon, "
 		    "dotprod, i8mm; see qwen(7)", level);
 		exit(2);
 	case 0:
 		/* a model asks, and a sampler */
 		if (!noted++)
-			cli_note("QWEN_CPU: this CPU has no %s; using the "
-			    "best it has below that", level);
+			cli_note("QWEN_CPU: this CPU lacks %s; using its best "
+			    "level below that", level);
 	}
 	return level;
 }
@@ -71,7 +71,8 @@ tool_numerics_parse(const struct cli_opt *o, const char *arg)
 
 	if (strlen(arg) != 1 || strchr(QWEN_NUMERICS_ALL, *arg) == NULL)
 		cli_usage("--numerics: '%s' is not one of 1, 3 and 4%s", arg,
-		    strcmp(arg, "2") == 0 ? "; 4 came in the place of 2" : "");
+		    strcmp(arg, "2") == 0 ? "; version 2 was removed, use "
+		    "4" : "");
 	*version = (unsigned)(*arg - '0');
 }
 
@@ -80,8 +81,9 @@ tool_numerics_check(const char *name, uint32_t version)
 {
 	if (version == 0 || version > 9 ||
 	    strchr(QWEN_NUMERICS_ALL, (int)('0' + version)) == NULL)
-		die("%s: made by numerics version %lu, which is not there: "
-		    "read its tokens again", name, (unsigned long)version);
+		die("%s: made by numerics version %lu, which this program "
+		    "lacks: read its tokens again",
+		    name, (unsigned long)version);
 }
 
 struct qwen_rope tool_rope;
@@ -90,9 +92,9 @@ void
 tool_rope_parse(const struct cli_opt *o, const char *arg)
 {
 	if (qwen_rope_parse(o->to, arg) < 0)
-		cli_usage("--rope-scaling: '%s' is none of none, linear=F, "
-		    "yarn=F and yarn=F,orig=N, F from 1 to %d by thousandths "
-		    "and N to %d",
+		cli_usage("--rope-scaling: '%s' is not none, linear=F, yarn=F "
+		    "or yarn=F,orig=N, with F from 1 to %d in steps of 0.001 "
+		    "and N up to %d",
 		    arg, QWEN_ROPE_FACTOR_MAX, QWEN_ROPE_N_MAX);
 }
 

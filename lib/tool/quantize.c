@@ -38,8 +38,9 @@ load(struct qwen_gguf *g, const char *path, int threads)
 
 	g = hub ? load_hub(path, threads, &made) :
 	    load_file(g, path, threads, &made);
-	cli_note("%s: weights made in %.1f s, %.1f MiB of memory; %s makes a "
-	    "file of them", path, cli_now() - start, (double)made / 0x1p20,
+	cli_note("%s: weights converted in %.1f s, to %.1f MiB of memory; %s "
+	    "writes them to a file",
+	    path, cli_now() - start, (double)made / 0x1p20,
 	    hub ? "gguf-convert" : "gguf-quantize");
 	return g;
 }

@@ -58,7 +58,8 @@ open_state(const char *path, const struct qwen_model *m)
 	tool_header(&self, QWEN_STREAM_STATE, m);
 	cli_must(path, qwen_header_match(&info->header, &self, &cli_err));
 	if (info->from > 0)
-		die("%s: a part of a state, from position %llu on", path,
+		die("%s: only a part of a state, from token %llu on; name a "
+		    "whole state", path,
 		    (unsigned long long)info->from);
 	return f;
 }
@@ -100,8 +101,8 @@ use_states(struct tool_intake *in, const struct tool_reuse *u,
 		f = open_state(u->states.v[i], m);
 		n = usable(t, qwen_state_info(f), &same);
 		if (cli_verbose)
-			cli_note("%s: %zu of %s are the same, %zu can "
-			    "be used", u->states.v[i], same,
+			cli_note("%s: %zu of %s agree, %zu can be used",
+			    u->states.v[i], same,
 			    cli_count(t->n, "token"), n);
 		if (n > best_n) {
 			qwen_state_close(best);

@@ -81,10 +81,10 @@ help(const struct qwen_sample_opt *o)
 
 	qwen_text_str(&t, o->help);
 	if (strcmp(o->name, "seed") == 0)
-		qwen_text_fmt(&t, "; %s by default",
+		qwen_text_fmt(&t, " (default %s)",
 		    draws_usually ? "random" : "0");
-	else if (o->type != QWEN_SAMPLE_TEXT && o->type != QWEN_SAMPLE_LIST)
-		qwen_text_fmt(&t, " (%g)", o->def);
+	else if (o->type == QWEN_SAMPLE_REAL || o->type == QWEN_SAMPLE_INT)
+		qwen_text_fmt(&t, " (default %g)", o->def);
 	return cli_got(t.failed ? NULL : t.s);
 }
 
@@ -133,8 +133,9 @@ tool_sampling_rows(void *to)
 	rows[0].kind = CLI_KIND_GROUP;
 	rows[0].help = "sampling:";
 	rows[1] = (struct cli_opt){ .kind = CLI_KIND_CALL, .name = "sampling",
-	    .arg = "whose", .help = "what options begin with: none, model or "
-	    "thinking", .completes = "words none model thinking", .to = to,
+	    .arg = "whose", .help = "start from the model's recommended "
+	    "settings",
+	    .completes = "words none model thinking", .to = to,
 	    .call = set_from };
 	for (i = 0; i < n && rows[i + 2].help == NULL; i++) {
 		o = qwen_sample_opt(i);
@@ -167,7 +168,8 @@ tool_sampling_advise(struct qwen_sampler *s, const struct qwen_gguf *g,
 	    (rc = qwen_sampler_advise(s, a.settings, &cli_err)) < 0) {
 		if (cli_err.code == QWEN_ENOMEM)
 			cli_die_err(NULL, &cli_err);
-		die("%s: what it advises: %s; --sampling none does without",
+		die("%s: its recommended settings: %s; --sampling none ignores "
+		    "them",
 		    qwen_gguf_path(g, 0), cli_err.msg);
 	}
 	return rc == 0 && a.settings[0] != '\0' ? a.source : NULL;
@@ -183,7 +185,7 @@ tool_tell_sampling(const struct qwen_sampler *s, const char *source,
 		return;
 	qwen_sampler_describe(s, set, sizeof set);
 	cli_note("sampling%s: %s%s%s", when, set[0] != '\0' ? set : "greedy",
-	    source != NULL ? ", advised by the " : "",
+	    source != NULL ? ", recommended by the " : "",
 	    source != NULL ? source : "");
 }
 

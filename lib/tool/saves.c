@@ -57,7 +57,8 @@ tool_saves_check(const char *path)
 	struct stat st;
 
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-		die("%s: is no regular file, which --save-every could replace",
+		die("%s: not a regular file, so that --save-every cannot "
+		    "replace it",
 		    path);
 }
 
@@ -156,7 +157,7 @@ finish(struct tool_saves *p, struct tool_intake *in)
 
 	cli_progress_end();
 	if (save(p, in) == 0)
-		cli_note("%s: the state of %s is saved; --reuse %s goes on",
+		cli_note("%s: the state of %s is saved; --reuse %s resumes",
 		    cli_output_name(p->out), cli_count(qwen_session_n_tokens(
 		    in->session), "token"), cli_output_name(p->out));
 	else
@@ -179,7 +180,7 @@ tool_saves_now(struct tool_saves *p, struct tool_intake *in)
 	if (save(p, in) == 0)
 		p->failed = 0;
 	else if (!p->failed) {
-		cli_note("%s: not saved: %s; going on",
+		cli_note("%s: not saved: %s; continuing",
 		    cli_output_name(p->out), cli_err.msg);
 		p->failed = 1;
 	}
@@ -192,7 +193,7 @@ void
 tool_saves_end(struct tool_saves *p)
 {
 	if (cli_verbose && p->n > 0)
-		cli_note("saved %s on the way, in %.3f s, %.1f MB",
+		cli_note("saved %s during the run, in %.3f s, %.1f MB",
 		    cli_count(p->n, "time"), p->s, (double)p->bytes * 1e-6);
 	qwen_state_steps_free(p->steps);
 	if (p->fd != -1)

@@ -238,8 +238,8 @@ tell_names(struct tool_service *t, const struct qwen_request *q)
 		return;
 	t->told_names = 1;
 	qwen_tok_decoder_put(t->service.spell, q->named, &s, NULL);
-	cli_note("a prompt has %.*s, the name of a control token, which is "
-	    "taken as text; --special takes such names for the tokens",
+	cli_note("a prompt contains %.*s, the name of a control token: read as "
+	    "plain text; --special reads such names as tokens",
 	    (int)(s.len < 64 ? s.len : 64), s.s);
 }
 

@@ -34,13 +34,13 @@ clear(const char *path, const struct sockaddr_un *sa)
 	if (lstat(path, &st) == -1)
 		return;
 	if (!S_ISSOCK(st.st_mode))
-		die("%s: there is something else than a socket", path);
+		die("%s: exists and is not a socket; give another path", path);
 	fd = make();
 	dead = connect(fd, (const struct sockaddr *)sa, sizeof *sa) == -1 &&
 	    errno == ECONNREFUSED;
 	close(fd);
 	if (!dead)
-		die("%s: another process listens there", path);
+		die("%s: another process listens on it", path);
 	if (unlink(path) == -1 && errno != ENOENT)
 		die("%s: %s", path, strerror(errno));
 }

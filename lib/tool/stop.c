@@ -9,7 +9,7 @@ void
 tool_stop_at(struct qwen_cut **cut, const char *stop)
 {
 	if (stop[0] == '\0')
-		cli_usage("--stop: an empty text is everywhere");
+		cli_usage("--stop: the text is empty");
 	if (*cut == NULL)
 		cli_must(NULL, qwen_cut_new(cut, &cli_err));
 	cli_must(NULL, qwen_cut_add(*cut, stop, strlen(stop), &cli_err));

@@ -29,7 +29,7 @@ tool_store_choose(struct tool_store *o)
 	else if (o->dir == NULL && env != NULL && env[0] != '\0')
 		o->dir = env;
 	else if (o->dir == NULL && o->max > 0)
-		cli_usage("--store-max is the size of a store; give --store");
+		cli_usage("--store-max needs --store");
 }
 
 static void
@@ -54,7 +54,7 @@ tool_store_open(struct tool_store *o)
 		return st;
 	if (cli_err.code == QWEN_ENOMEM)
 		cli_die_err(NULL, &cli_err);
-	cli_note("store %s: %s; going on without it", o->dir, cli_err.msg);
+	cli_note("store %s: %s; continuing without it", o->dir, cli_err.msg);
 	return NULL;
 }
 

@@ -8,7 +8,7 @@ enum qwen_bos
 tool_bos(void)
 {
 	if (tool_bos_flags == (TOOL_BOS | TOOL_NO_BOS))
-		cli_usage("--bos and --no-bos: one of them");
+		cli_usage("--bos and --no-bos exclude each other");
 	return tool_bos_flags == TOOL_BOS ? QWEN_BOS_ALWAYS :
 	    tool_bos_flags == TOOL_NO_BOS ? QWEN_BOS_NEVER : QWEN_BOS_FILE;
 }
@@ -24,7 +24,8 @@ tool_tok(const struct qwen_gguf *g, unsigned what)
 	cli_must(path, qwen_tok_open(&t, g, what, &cli_err));
 	cli_must(path, qwen_tok_set_bos(t, g, tool_bos(), &cli_err));
 	if ((pre = qwen_tok_guess(t)) != NULL)
-		cli_note("%s: has no tokenizer.ggml.pre: text is cut as by %s",
+		cli_note("%s: has no tokenizer.ggml.pre: text is split as by "
+		    "%s",
 		    path, pre);
 	if (tool_nfc && (what & QWEN_TOK_ENCODE) != 0)
 		cli_must(NULL, qwen_tok_set_nfc(t, 1, &cli_err));

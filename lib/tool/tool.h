@@ -16,7 +16,7 @@
 
 /* A const char *, for tool_model_path(); options of an alias are set. */
 #define TOOL_OPT_MODEL(p) TOOL_OPT_MODEL_ROW(p, \
-	"this model: a GGUF file, Hugging Face folder, or name")
+	"model: a GGUF file, Hugging Face folder, or name")
 #define TOOL_OPT_MODEL_ROW(p, h) \
 	{ CLI_ROW(TEXT, 'm', "model", "model", CLI_P(const char *, p), h), \
 	  .completes = "file gguf", .ready = tool_model_ready }
@@ -24,69 +24,70 @@
 #define TOOL_OPT_NUMERICS(p) \
 	CLI_CALL(0, "numerics", "version", CLI_P(unsigned, p), \
 	    tool_numerics_parse, "words 1 3 4", \
-	    "the arithmetic, see qwen-numerics(7)")
+	    "version of the arithmetic, see qwen-numerics(7)")
 /* With the arithmetic: whether weights are converted when they are loaded. */
 #define TOOL_OPT_QUANTIZE \
 	CLI_CALL(0, "quantize", "type", CLI_P(tool_quantize_fn *, \
 	    &tool_quantize), tool_quantize_parse, "words none q8_0", \
-	    "make F32, F16 and BF16 weights smaller when loading")
+	    "convert F32, F16 and BF16 weights when loading (default none)")
 /* Of tool_kv: how models that are opened from then on keep keys and values. */
 #define TOOL_KV_KINDS "f16 q8_0 q4_0 f32"
 #define TOOL_OPT_KV \
 	CLI_CALL(0, "kv", "kind", CLI_P(int, tool_kv), tool_kv_parse, \
 	    "words " TOOL_KV_KINDS, \
-	    "how keys and values are kept"), \
+	    "number format of the KV cache"), \
 	CLI_WORD(0, "kv-k", "kind", CLI_P(int, &tool_kv[0]), TOOL_KV_KINDS, \
-	    "the keys"), \
+	    "format of keys, instead of that of --kv"), \
 	CLI_WORD(0, "kv-v", "kind", CLI_P(int, &tool_kv[1]), TOOL_KV_KINDS, \
-	    "the values")
+	    "format of values, instead of that of --kv")
 /* Of tool_lora, likewise. */
 #define TOOL_OPT_LORA \
 	CLI_CALL(0, "lora", "adapter", CLI_P(struct tool_lora, &tool_lora), \
 	    tool_lora_parse, "file gguf", TOOL_LORA_HELP)
 #define TOOL_LORA_HELP \
-	"add this file's changes (LoRA) to the weights; file=n, n times"
+	"apply this LoRA adapter, or FILE=SCALE; repeatable"
 /* Of tool_rope: how positions of models that are opened then are scaled. */
 #define TOOL_ROPE_KINDS "words none linear=4 yarn=4"
 #define TOOL_ROPE_HELP \
-	"a longer context: none, linear=F or yarn=F, F times the trained one"
+	"RoPE scaling by a factor, for a longer context"
 #define TOOL_OPT_ROPE \
 	CLI_CALL(0, "rope-scaling", "how", CLI_P(struct qwen_rope, &tool_rope), \
 	    tool_rope_parse, TOOL_ROPE_KINDS, TOOL_ROPE_HELP)
 #define TOOL_OPT_BATCH(p) \
 	CLI_INT(0, "batch", "n", p, 1, 1 << 20, \
-	    "so many tokens in a pass; changes no result")
+	    "tokens per pass; changes no result")
 #define TOOL_OPT_FORCE(h) CLI_FLAG(0, "force", &tool_force, h)
-#define TOOL_FORCE_MEMORY "go on where there is not the memory"
-#define TOOL_OPT_FORCE_TEXT TOOL_OPT_FORCE("take what is no text for text, too; " \
+#define TOOL_FORCE_MEMORY "run even if memory does not suffice"
+#define TOOL_OPT_FORCE_TEXT TOOL_OPT_FORCE("accept input that is not text; " \
 	TOOL_FORCE_MEMORY)
 /* Of a struct qwen_unknown. */
 #define TOOL_OPT_STRICT(p) CLI_FLAG(0, "strict", p, \
-	"a request with a member that is not known is an error")
+	"reject requests with unknown fields")
 #define TOOL_OPT_STRICT_CALLS(p) CLI_FLAG(0, "strict-calls", p, \
-	"calls must be exactly as the template asks for them")
+	"accept only tool calls in exactly the template's form")
 /* An enum qwen_systems. */
 #define TOOL_OPT_SYSTEMS(p) CLI_WORD(0, "system-messages", \
 	"remind | first | template", \
 	CLI_P(enum qwen_systems, p), "remind first template", \
-	"how to pass on system messages that the template does not take")
+	"how to pass system messages that the template rejects")
 /* A const char *: NULL without it, "" without a text. */
 #define TOOL_OPT_PLACEHOLDER(p) CLI_CALL(0, "image-placeholder", "[text]", \
 	CLI_P(const char *, p), tool_placeholder, NULL, \
-	"take images and documents, and put a line in their place")
+	"replace images and documents by a line of text")
 #define TOOL_OPT_OUTPUT(p) CLI_STD('o', "output", "output", p, \
-	"output", "write here, not to stdout")
+	"output", "write to this file instead of stdout")
 /* Of a struct tool_store. */
 #define TOOL_OPT_STORE_DIR(p) \
 	{ CLI_ROW(TEXT, 0, "store", "folder", CLI_P(const char *, p), \
-	    "a folder for beginnings of texts, not to read them again"), \
+	    "prefix store: a folder that keeps prompts already read"), \
 	  .completes = "folder", .min = 1 }
 #define TOOL_OPT_STORE_MAX(p) \
 	CLI_CALL(0, "store-max", "size", CLI_P(uint64_t, p), tool_store_max, \
 	    "words none 20G", \
-	    "the most that the store may take, as in 20G, or none")
+	    "limit of the store's size")
 #define TOOL_OPT_STORE(s) TOOL_OPT_STORE_DIR(&(s)->dir), \
-	CLI_FLAG(0, "no-store", &(s)->none, "no store, even if $QWEN_STORE names one"), \
+	CLI_FLAG(0, "no-store", &(s)->none, "use no store, even if " \
+	    "$QWEN_STORE names one"), \
 	TOOL_OPT_STORE_MAX(&(s)->max)
 /* Of a struct tool_work: how it computes, */
 #define TOOL_OPT_COMPUTE(w) CLI_OPT_THREADS(&(w)->n_threads), \
@@ -95,58 +96,62 @@
 #define TOOL_OPT_PASSES(w) \
 	TOOL_OPT_ROPE, \
 	CLI_BYTES(0, "mem", "size", &(w)->mem, 1, \
-	    "memory for caches and states at most, as in 20G"), \
+	    "limit of memory for caches and states, as in 20G"), \
 	CLI_INT(0, "max-sequences", "n", &(w)->n_sequences, 1, 4096, \
-	    "so many texts under way at most; 32 by default"), \
+	    "at most N texts at the same time (default 32)"), \
 	TOOL_OPT_BATCH(&(w)->n_pass)
 /* and, where it serves, for whom. */
 #define TOOL_OPT_TURNS(w) \
 	CLI_INT(0, "keep", "n", &(w)->n_keep, 0, 1 << 16, \
-	    "keep so many texts in memory, to go on with; 64 by default"), \
+	    "keep N texts in memory, to continue them (default 64)"), \
 	CLI_INT(0, "pause", "ms", &(w)->pause_ms, 0, 1 << 20, \
-	    "about the longest wait for a prompt of others; 500 by default"), \
+	    "longest pause of generation for a prompt, in ms, roughly " \
+	    "(default 500)"), \
 	TOOL_OPT_DRAFT(&(w)->draft)
 #define TOOL_OPT_WORK(w) TOOL_OPT_COMPUTE(w), TOOL_OPT_LORA, \
 	TOOL_OPT_PASSES(w), TOOL_OPT_STORE(&(w)->at)
 /* Of a struct tool_grammar. */
 #define TOOL_OPT_GRAMMAR(g) \
 	CLI_FILE(0, "grammar", "file", &(g)->path, "file", \
-	    "generate what this grammar allows"), \
+	    "generate only text that this grammar allows"), \
 	CLI_FILE(0, "json-schema", "file", &(g)->schema, "file json", \
-	    "generate JSON that is valid by this schema")
+	    "generate only JSON that is valid by this schema")
 /* Of a struct tool_draft. */
 #define TOOL_OPT_DRAFT(d) \
 	CLI_CALL(0, "draft", "how", CLI_P(struct tool_draft, d), \
 	    tool_draft_parse, "words auto mtp lookup none", \
-	    "guess ahead: auto, mtp, lookup, none; :n, so many; or a file"), \
+	    "speculative decoding, with :N for N drafts per pass; or a file " \
+	    "with the MTP block"), \
 	CLI_FILE(0, "draft-text", "file", &(d)->text, "file", \
-	    "look guesses up in this text, too")
+	    "look up drafts in this text, too")
 #define TOOL_OPT_NO_COMPRESS(p) CLI_FLAG(0, "no-compress", &(p)->no_compress, \
-	"write the state as it is: larger, and sooner done")
+	"write the state uncompressed: larger, but faster")
 #define TOOL_OPT_MASK_UNUSED(p) \
-	CLI_FLAG(0, "mask-unused", p, "never choose an id that is no token")
+	CLI_FLAG(0, "mask-unused", p, "never choose an id that stands for no " \
+	    "token")
 /* What tool_tok() opens does so. */
 #define TOOL_OPT_NFC \
 	CLI_FLAG(0, "nfc", &tool_nfc, \
-	    "normalise text to NFC before it is cut into tokens")
+	    "normalise text to NFC before tokenizing it")
 #define TOOL_OPT_IGNORE_EOS(p) \
-	CLI_FLAG(0, "ignore-eos", p, "go on after a token that ends texts")
+	CLI_FLAG(0, "ignore-eos", p, "continue after tokens that end a text")
 /* Whether texts begin with BOS: tool_bos(). */
 #define TOOL_OPT_BOS \
 	CLI_SET(0, "bos", &tool_bos_flags, TOOL_BOS, \
-	    "begin texts with the BOS token, whatever the file says"), \
+	    "always begin texts with the BOS token"), \
 	CLI_SET(0, "no-bos", &tool_bos_flags, TOOL_NO_BOS, \
-	    "add no BOS token, whatever the file says")
+	    "never begin texts with the BOS token")
 /* How hard models think, and what day it is for them: tool_effort. */
 #define TOOL_OPT_EFFORT \
 	CLI_FILE(0, "effort", "level", &tool_effort.level, \
 	    "words none minimal low medium high xhigh max", \
-	    "how hard to think, if the template asks; none: not at all"), \
+	    "reasoning effort, if the template has it; none: no thinking"), \
 	CLI_FILE(0, "effort-high", "medium | xhigh", &tool_effort.high, \
 	    "words medium xhigh", \
-	    "what high is where the template has no high; xhigh by default"), \
+	    "level to use for high if the template has no high (default " \
+	    "xhigh)"), \
 	CLI_TEXT(0, "date", "date", &tool_effort.date, \
-	    "the date for templates that write one, as in 2026-01-31")
+	    "date for templates that print one, as in 2026-01-31")
 /* A struct qwen_sampler *, which is made: NULL before. */
 #define TOOL_OPT_SAMPLING(p) \
 	CLI_ROWS(CLI_P(struct qwen_sampler *, p), tool_sampling_rows)

@@ -113,7 +113,7 @@ tool_tell_unknown(const struct qwen_unknown *u)
 
 	qwen_unknown_list(u, &t);
 	if (u->n > 0 && !t.failed)
-		cli_note("members that are not known were passed over: %s",
+		cli_note("unknown fields of requests were ignored: %s",
 		    t.s);
 	qwen_text_fini(&t);
 }

@@ -34,7 +34,7 @@ is "$(qtok -c text) $(qtok -c --no-bos text)" \
 is "$(qtok text | qtok -d)" "Hello there" "it has no text"
 is "$(qtok text | qtok -d --show-special)" "${name}Hello there" "but a name"
 qtok --bos --no-bos text >out 2>err
-is "$? $(grep -c 'one of them' err)" "2 1" "--bos --no-bos: one of them"
+is "$? $(grep -c 'exclude each other' err)" "2 1" "--bos --no-bos: one of them"
 qtok --bos -m "$plain" text >out 2>err
 is "$? $(grep -c bos_token_id err)" "1 1" "--bos needs a bos_token_id"
 LC_ALL=C sed 's/\(add_bos_token\x07\x00\x00\x00\)\x01/\1\x00/' bos.gguf >named.gguf

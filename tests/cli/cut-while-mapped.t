@@ -28,7 +28,7 @@ emptied() {
 	cat input >&9
 	exec 9>&-
 	wait "$pid"
-	is "$? $(wc -l <err) $(grep -c "/$what: it was cut while" err)" "1 1 1" \
+	is "$? $(wc -l <err) $(grep -c "/$what: the file was truncated while" err)" "1 1 1" \
 	    "$name: one line"
 	[ ! -e out.file ] && [ ! -e .out.file.qpipe-tmp ]
 	ok $? "$name: no output, and no temporary"
@@ -58,7 +58,7 @@ if [ -r /proc/self/maps ]; then
 	cat <&8 >/dev/null
 	exec 8<&-
 	wait "$pid"
-	is "$? $(wc -l <err) $(grep -c '/s.state: it was cut while' err)" "1 1 1" \
+	is "$? $(wc -l <err) $(grep -c '/s.state: the file was truncated while' err)" "1 1 1" \
 	    "the state of qprefill: one line"
 	[ ! -e out.file ] && [ ! -e .out.file.qpipe-tmp ]
 	ok $? "no output, and no temporary"

@@ -4,7 +4,7 @@
 . "$TOP/tests/cli/tap.sh"
 demo=$QWEN_MODEL
 unset QWEN_MODEL
-note='no model was named .*: this is the demo model'
+note='no model named .*: using the demo model'
 noted() {	# COMMAND...: one note on stderr, nothing else; the same output
 	"$@" >out 2>err </dev/null
 	is "$? $(wc -l <err) $(grep -c "^$1: $note" err)" "0 1 1" "$* notes it"

@@ -82,8 +82,8 @@ qdecode -s p.cbor -n 40 -f text --draft none -o want.cbor </dev/null >want
 wrong want 999 right
 qdecode -v -s p.cbor -n 40 -f text --draft lookup:8 --draft-text right \
     </dev/null 2>err >got
-[ "$(sed -n 's/.*drafts: \([0-9]*\)\.[0-9]* tokens a pass/\1/p' err)" -ge 6 ]
-ok $? "all right, 8 of them: $(sed -n 's/.*drafts: \(.* a pass\)/\1/p' err)"
+[ "$(sed -n 's/.*drafts: \([0-9]*\)\.[0-9]* tokens per pass/\1/p' err)" -ge 6 ]
+ok $? "all right, 8 of them: $(sed -n 's/.*drafts: \(.* per pass\)/\1/p' err)"
 # -- ids may come from a pipe, which is read once
 mkfifo pipe
 cat right >pipe &
@@ -170,7 +170,7 @@ for how in "" "--draft lookup:8" "--draft mtp:4" "--draft mtp:1 --batch 8" "--dr
 	jq -c 'del(.response.body.created, .id, .response.request_id)' got >a
 	jq -c 'del(.response.body.created, .id, .response.request_id)' want >b
 	cmp -s a b
-	ok $? "qbatch ${how:-by default}: $(sed -n 's/.*drafts: \(.* a pass\)/\1/p' err)"
+	ok $? "qbatch ${how:-by default}: $(sed -n 's/.*drafts: \(.* per pass\)/\1/p' err)"
 done
 
 # -- a chat, back and again
@@ -215,14 +215,14 @@ side() {	# NAME OPTION...: the same as want, with guesses
 	    qdecode -v -m trunk.gguf "$@" -s p.cbor -n 20 -f text \
 	    --ignore-eos -o got.cbor </dev/null >got 2>err &&
 	    cmp -s want got && qstate diff want.cbor got.cbor >/dev/null
-	ok $? "--draft FILE, $name: $(sed -n "s/.*drafts: \(.*\) by the model's block.*/\1/p" err)"
+	ok $? "--draft FILE, $name: $(sed -n "s/.*drafts: \(.*\) from the MTP block.*/\1/p" err)"
 }
 qprefill -m trunk.gguf --draft none -o p.cbor <ids >/dev/null
 qdecode -m trunk.gguf --draft none -s p.cbor -n 20 -f text --ignore-eos \
     -o want.cbor </dev/null >want
 side "auto" --draft ./side.gguf
 side "three of them" --draft mtp:3 --draft side.gguf
-is "$(sed -n "s/.*drafts: \([0-9]*\) tokens by the model's block.*/\1/p" err)" 54 \
+is "$(sed -n "s/.*drafts: \([0-9]*\) tokens from the MTP block.*/\1/p" err)" 54 \
     "as many guesses as by a block within"
 refused 1 "the block of another model" qdecode --draft side.gguf -s p.cbor
 refused 1 "a model as a block" qdecode -m trunk.gguf --draft trunk.gguf -s p.cbor

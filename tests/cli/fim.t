@@ -41,7 +41,7 @@ qbatch -q request | jq -r '.text, .usage.prompt_tokens' >got
 cmp -s want got
 ok $? "suffix, by qbatch"
 qbatch by-hand 2>err >/dev/null
-is "$(cat err)" "qbatch: a prompt has <|fim_prefix|>, the name of a control token, which is taken as text; --special takes such names for the tokens" \
+is "$(cat err)" "qbatch: a prompt contains <|fim_prefix|>, the name of a control token: read as plain text; --special reads such names as tokens" \
     "names in a plain prompt are noted"
 qbatch --special by-hand 2>err >/dev/null
 is "$(cat err)" "" "but with --special"

@@ -45,7 +45,7 @@ for name in qwen3 qwen3_moe qwen3_5 qwen3_next qwen3-fp8; do
 	qprefill -m "$F/$name" --quantize q8_0 --logits all -f raw \
 	    <ids >got 2>err
 	is "$? $(wc -l <err)" "0 1" "$name with --quantize: one note"
-	grep -q 'weights made in [0-9.]* s, [0-9.]* MiB of memory' err
+	grep -q 'weights converted in [0-9.]* s, to [0-9.]* MiB of memory' err
 	ok $? "of time and memory"
 	[ -s got ] && cmp -s got want
 	ok $? "the logits of gguf-convert --type q8_0"
@@ -98,7 +98,7 @@ qtok --chat -m "$F/qwen3" -f prompt <chat.json 2>&1 | cmp -s - want
 ok $? "its chat template"
 QWEN_MODEL=$F/qwen3 qprefill -v --logits last -f raw <ids 2>err >got
 is "$?" 0 "by the environment"
-grep -q 'weights as they lie; .* MiB of norms' err
+grep -q 'weights are used as stored; .* MiB of norms' err
 ok $? "-v tells what is in memory"
 
 # -- the weights are not copied

@@ -85,7 +85,7 @@ echo hi | "$1/qtok" | "$1/qprefill" -o state.cbor |
     "$1/qdecode" -s state.cbor -n 8 | "$1/qtok" -d
 EOF
 env -i /bin/sh pipe.sh "$U/bin" >text 2>err
-is "$? $(grep -cv '^qtok: no model was named' err)" "0 0" \
+is "$? $(grep -cv '^qtok: no model named' err)" "0 0" \
     "the pipeline with nothing in the environment"
 [ "$(wc -c <text)" -gt 8 ]
 ok $? "it finds the demo model and writes: $(head -n 1 text | cut -c1-40)"

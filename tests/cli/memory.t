@@ -1,5 +1,5 @@
 #!/bin/sh
-# A model that has no room is told of before anything begins; --force goes on.
+# A model that has no room is told of before anything begins; --force runs anyway.
 . "$TOP/tests/cli/tap.sh"
 if [ -n "$QPIPE_SAN" ] || ! grep -q MemAvailable /proc/meminfo 2>/dev/null; then
 	skip "memory" "a sanitizer takes more, or nobody knows how much is free"
@@ -22,7 +22,7 @@ limited() {
 gguf-synth -q --sparse --layers 1000 --experts 4000 --vocab "$TOP/demo/demo.gguf" \
     -o huge.gguf Qwen3-30B 2>err
 if [ -s huge.gguf ]; then
-	disk='needs [0-9.]* GiB with the weights, which would be read again for each token, [0-9.]* are free; --force goes on'
+	disk='needs [0-9.]* GiB including the weights, and [0-9.]* are free: weights would be read from disk for every token; --force runs anyway'
 	says "$disk" "qprefill" sh -c 'echo 1 2 | qprefill -m huge.gguf'
 	says "$disk" "qdecode" sh -c 'echo 1 2 | qdecode -m huge.gguf -n 1'
 	says "$disk" "qscore" sh -c 'echo 1 2 | qscore -m huge.gguf --tokens'
@@ -36,16 +36,16 @@ fi
 
 # --- a cache beyond the limit of the process
 gguf-synth -q --layers 4 --vocab-size 4096 -o m.gguf qwen3-0.6b
-beside='needs 0\.[0-9] GiB beside the weights, 0\.[0-9] are free; --force goes on'
+beside='needs 0\.[0-9] GiB besides the weights, and 0\.[0-9] are free; --force runs anyway'
 ids 8000 1 1000 >many
 qprefill -v -m m.gguf -o S <many 2>&1 >/dev/null | grep ': memory: ' >told
 is "$(sed 's/[0-9][0-9.]*/N/g' told)" \
-    "qprefill: memory: N GiB beside the weights, which are N, N free" "-v says what is needed"
+    "qprefill: memory: N GiB besides the weights, which take N, N free" "-v says what is needed"
 awk '{ exit !($3 > 0.122 && $3 < 0.3) }' told	# 16 KiB a token, and scratch
 ok $? "8000 tokens of 4 layers: $(cut -d' ' -f3 told) GiB"
 ids 10 1 1000 >few
 (ulimit -v 40000; qbatch -m "$TOP/demo/demo.gguf" </dev/null >out 2>err)
-is "$? $(grep -c 'demo.gguf: needs [1-9][0-9.]* MiB beside the weights, [0-9.]* are free' err)" \
+is "$? $(grep -c 'demo.gguf: needs [1-9][0-9.]* MiB besides the weights, and [0-9.]* are free' err)" \
     "1 1" "a small model in less memory: $(cut -d: -f3- err)"
 says "$beside" "a long prompt for qprefill" limited sh -c 'qprefill -t 1 -m m.gguf <many'
 limited qprefill -t 1 -m m.gguf -o s.cbor <few >ready 2>err
@@ -54,7 +54,7 @@ says "$beside" "-n for qdecode" limited sh -c 'qdecode -t 1 -m m.gguf -n 30000 <
 limited qdecode -t 1 -m m.gguf -n 2 --ignore-eos -f text <few >out 2>err
 is "$? $(grep -c . out)" "0 2" "few have room"
 limited qprefill --force -t 1 -m m.gguf <many >out 2>err
-is "$? $(grep -c 'out of memory' err)" "1 1" "--force goes on, as far as it comes"
+is "$? $(grep -c 'out of memory' err)" "1 1" "--force runs anyway, as far as it comes"
 gguf-synth -q --layers 3 --no-mtp --experts 8 --vocab-size 4096 -o h.gguf Qwen3.6-35B
 limited qprefill -t 1 -m h.gguf -o s.cbor <few >ready 2>err
 ok $? "a recurrent model has room"
@@ -91,7 +91,7 @@ if [ -n "${group%/qpipe*}" ] && [ -e "${group%/*}/cgroup.procs" ] && mkdir "$gro
 fi
 if [ -e "$limit" ] && (echo 200000000 >"$limit") 2>/dev/null &&
     in_group "$group" true 2>/dev/null; then
-	says "needs 0\.5 GiB beside the weights, 0\.2 are free" "the limit of a control group" \
+	says "needs 0\.5 GiB besides the weights, and 0\.2 are free" "the limit of a control group" \
 	    in_group "$group" qdecode -t 1 -m m.gguf -n 30000 <few
 	in_group "$group" qdecode -t 1 -m m.gguf -n 2 --ignore-eos -f text <few >out 2>err
 	is "$? $(grep -c . out)" "0 2" "few have room in it"
@@ -113,7 +113,7 @@ printf 'anon 50000000\ninactive_file 40000000\nactive_file 60000000\n' >memory.s
 cd "$OLDPWD" && exec "$@"
 E
 if grep -q '^0::' /proc/self/cgroup && unshare -rm sh v2 true 2>/dev/null; then
-	says "needs 0\.5 GiB beside the weights, 0\.1 are free" "version 2, files that can be dropped" \
+	says "needs 0\.5 GiB besides the weights, and 0\.1 are free" "version 2, files that can be dropped" \
 	    unshare -rm sh v2 qdecode -t 1 -m m.gguf -n 30000 <few
 	unshare -rm sh v2 qdecode -t 1 -m m.gguf -n 2 --ignore-eos -f text <few >out 2>err
 	is "$? $(grep -c . out)" "0 2" "few have room in it"

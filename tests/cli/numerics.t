@@ -174,6 +174,6 @@ for tool in qprefill qdecode qbench; do
 		    "$tool --numerics '$v' </dev/null"
 	done
 done
-is "$(qprefill --numerics 2 </dev/null 2>&1 | grep -c "'2' is not one of 1, 3 and 4; 4 came in the place of 2;")" 1 \
+is "$(qprefill --numerics 2 </dev/null 2>&1 | grep -c "'2' is not one of 1, 3 and 4; version 2 was removed, use 4;")" 1 \
     "what became of 2"
 done_testing

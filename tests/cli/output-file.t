@@ -293,7 +293,7 @@ is "$(cat unknown)" "" "each row of a file says whether it is read or written"
 for o in "-o r.out --report r.out" "--report r.out --report-json r.out"; do
 	# shellcheck disable=SC2086
 	qbatch -q $o in.jsonl >out 2>err
-	is "$? $([ -e r.out ]; echo $?) $(grep -c 'two outputs would be r.out; ' err)" "2 1 1" \
+	is "$? $([ -e r.out ]; echo $?) $(grep -c 'two outputs name the file r.out; ' err)" "2 1 1" \
 	    "qbatch $o"
 done
 qbatch -q -o r.out --report ./r.out in.jsonl 2>err

@@ -57,7 +57,7 @@ for k in 3 7 12; do
 	mem=$((least * k / 2 + 300000))
 	qbatch -v --mem $mem in.jsonl 2>err | cmp -s - want.jsonl
 	ok $? "with --mem $mem: the same bytes"
-	made=$((made + $(sed -n 's/.*: \([0-9]*\) times* a sequence made room.*/\1/p' err)))
+	made=$((made + $(sed -n 's/.*: \([0-9]*\) times* a sequence was preempted.*/\1/p' err)))
 	used=$(sed -n 's/.* sequences and \([0-9.]*\) MiB.*/\1/p' err)
 	awk "BEGIN { exit !($used * 1048576 <= $mem + 60000) }"
 	ok $? "of which $used MiB were used"
@@ -69,7 +69,7 @@ seq 10 | awk '{ printf "{\"prompt\":\"And it came to pass in the days of %d\"," 
 qbatch --ignore-eos --max-sequences 1 grow.jsonl >grow.want
 qbatch --ignore-eos -v --mem $((least * 6)) grow.jsonl 2>err | cmp -s - grow.want
 ok $? "texts that grow, with little memory: the same bytes"
-n=$(sed -n 's/.*: \([0-9]*\) times* a sequence made room.*/\1/p' err)
+n=$(sed -n 's/.*: \([0-9]*\) times* a sequence was preempted.*/\1/p' err)
 [ "$n" -ge 3 ]
 ok $? "$n times a sequence had to make room for another (before: $made)"
 ids 64 "$SEED" 1000000 | paste - in.jsonl | sort | cut -f 2- >shuffled.jsonl
@@ -237,7 +237,7 @@ awk 'BEGIN { printf "{\"id\":\"deep\",\"prompt\":\"And\",\"x\":"
 printf '{"prompt":"And","max_tokens":2}' >>bad.jsonl
 qbatch -n 2 bad.jsonl >out 2>err
 is "$?, $(wc -l <err)" "3, 3" "bad lines: exit 3, $(tail -n 1 err | cut -c 1-60)"
-is "$(head -n 1 err)" "qbatch: members that are not known were passed over: x" "a note"
+is "$(head -n 1 err)" "qbatch: unknown fields of requests were ignored: x" "a note"
 is "$(jq -r "$CODE" out | sort | uniq -c | xargs)" \
     "1 duplicate_id 5 invalid_json 23 invalid_request 6 none" "each has its error"
 is "$(jq -c "select(($CODE) == \"none\") | [.line, .custom_id, .id]" out | xargs)" \

@@ -186,7 +186,7 @@ refused 1 "no such file" qembed nowhere
 # --- members that nobody knows
 printf '{"text":"a","instrct":"b"}\n{"text":"a","input":"b","x":1}\n' >odd
 qembed --requests odd >out 2>err
-is "$? $(wc -l <out) $(cat err)" "0 2 qembed: members that are not known were passed over: instrct (did you mean instruct?), input (did you mean text?), x" \
+is "$? $(wc -l <out) $(cat err)" "0 2 qembed: unknown fields of requests were ignored: instrct (did you mean instruct?), input (did you mean text?), x" \
     "a note of members that are not known"
 qembed --requests --strict odd 2>err | jq -r .error.message | head -n 1 >out
 is "$(cat out)" "member instrct is not known (did you mean instruct?)" "--strict refuses them"

@@ -136,7 +136,7 @@ refused 1 "a model for vectors" qrerank -m "$MODEL" x docs
 # --- members that nobody knows
 printf '{"query":"a","document":"b","top_n":1}\n' >odd
 qrerank --requests odd >out 2>err
-is "$? $(wc -l <out) $(cat err)" "0 1 qrerank: members that are not known were passed over: top_n" \
+is "$? $(wc -l <out) $(cat err)" "0 1 qrerank: unknown fields of requests were ignored: top_n" \
     "a note of members that are not known"
 is "$(qrerank --requests --strict odd 2>err | jq -r .error.message)" "member top_n is not known" \
     "--strict refuses them"

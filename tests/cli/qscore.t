@@ -211,7 +211,7 @@ qscore -f json -o result text && cmp -s result sum
 ok $? "-o"
 echo '{"text":"a b","contxt":"c"}' >odd
 qscore --requests odd >out 2>err
-is "$? $(wc -l <out) $(cat err)" "0 1 qscore: members that are not known were passed over: contxt (did you mean context?)" \
+is "$? $(wc -l <out) $(cat err)" "0 1 qscore: unknown fields of requests were ignored: contxt (did you mean context?)" \
     "a note of members that are not known"
 is "$(qscore --requests --strict odd 2>err | jq -r .error.message)" \
     "member contxt is not known (did you mean context?)" "--strict refuses them"

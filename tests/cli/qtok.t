@@ -25,7 +25,7 @@ LC_ALL=C sed 's/tokenizer[.]ggml[.]pre/tokenizer.ggml.prx/' m.gguf >old.gguf
 printf 'Et tu, 12 a\314\201b\n\n x' >text
 qtok text >want
 qtok -m old.gguf text >got 2>err
-is "$? $(cat err)" "0 qtok: old.gguf: has no tokenizer.ggml.pre: text is cut as by qwen2" "a note"
+is "$? $(cat err)" "0 qtok: old.gguf: has no tokenizer.ggml.pre: text is split as by qwen2" "a note"
 is "$(qtok -f text -m old.gguf text 2>&1 | grep -v '^qtok' | xargs)" "$(qtok -f text text | xargs)" "as by qwen2"
 is "$(qtok -q -m old.gguf -f text text 2>&1 | xargs)" "$(qtok -f text text | xargs)" "-q: no note"
 is "$(qtok -d -m old.gguf got 2>&1)" "$(cat text)" "none for tokens"

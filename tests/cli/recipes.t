@@ -87,7 +87,7 @@ answer() {
 # used FILE STATE: tokens of the prompt that the state has, and that can be used
 used() {
 	qtok --chat "$1" | qprefill -v --reuse "$2" -o used.cbor 2>&1 >/dev/null |
-	    sed -n "s/.*: \([0-9]*\) of [0-9]* tokens are the same, \([0-9]*\) can be used/\1 \2/p"
+	    sed -n "s/.*: \([0-9]*\) of [0-9]* tokens agree, \([0-9]*\) can be used/\1 \2/p"
 }
 recipe "A conversation, turn by turn"
 is "$(sed '/^cat/d; /^EOF/d' 1.sh | wc -l)" 18 "chat.sh has fewer than 20 lines"

@@ -126,7 +126,7 @@ advised "--sampling thinking" "--sampling thinking" "$warm"
 advised "an option goes before one advice" "--sampling model --top-k 3" "$cool --top-k 3"
 advised "--sampling none" "--sampling none --temp 2" "--temp 2"
 echo 1 2 3 | qdecode -n 1 -v --sampling model 2>&1 >/dev/null |
-    grep -q 'sampling: top-k=20 top-p=0.8 temp=0.7, advised by the card of Qwen3$'
+    grep -q 'sampling: top-k=20 top-p=0.8 temp=0.7, recommended by the card of Qwen3$'
 ok $? "-v tells which, and whose"
 qprefill -m named.gguf -o n.cbor <"$TOP/tests/golden/models/qwen3/tokens-n65.txt" >/dev/null
 qdecode -s n.cbor -n 20 --seed 5 --sampling model -f text </dev/null >want

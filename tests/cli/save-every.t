@@ -12,7 +12,7 @@ qprefill -o want <ids >/dev/null
 qprefill -o S --save-every 0 -v <ids 2>err >/dev/null
 cmp S want >&2
 ok $? "at the end the bytes are those of a run without"
-grep -q 'saved [0-9]* times on the way, in [0-9.]* s, [0-9.]* MB$' err
+grep -q 'saved [0-9]* times during the run, in [0-9.]* s, [0-9.]* MB$' err
 ok $? "and -v tells how often it was saved: $(grep 'on the way' err)"
 qprefill --no-compress -o want.raw <ids >/dev/null
 qprefill --no-compress -o S --save-every 0 <ids >/dev/null
@@ -99,7 +99,7 @@ python3 -c '' 2>/dev/null && for sig in INT TERM; do
 		continue
 	fi
 	is "$got" "$want" "SIG$sig ends it by that"
-	is "$(grep -c 'tokens is saved; --reuse S goes on$' err)" 1 \
+	is "$(grep -c 'tokens is saved; --reuse S resumes$' err)" 1 \
 	    "one line says what there is: $(cat err)"
 	is "$(ls -A | grep -c qpipe-tmp)" 0 "and no draft is left"
 	goes_on "SIG$sig"
@@ -147,7 +147,7 @@ if [ -w /dev/full ]; then
 	refused 1 "no regular file" qprefill -o /dev/full --save-every 0 <ids
 fi
 (ulimit -f 100; trap '' XFSZ; qprefill -o S2 --save-every 0 <ids 2>err >/dev/null)
-is "$?, $(grep -c 'not saved: .*; going on$' err), $(ls -A | grep -c '^S2\|S2.qpipe')" "1, 1, 0" \
+is "$?, $(grep -c 'not saved: .*; continuing$' err), $(ls -A | grep -c '^S2\|S2.qpipe')" "1, 1, 0" \
     "no room: noted once, and nothing is left: $(head -n 1 err)"
 
 if python3 -c '' 2>/dev/null; then

@@ -215,12 +215,12 @@ test_refused(void)
 		{ "--size 0", "--size: 0 is below 1" },
 		{ "--seed -1", "--seed: not a number: '-1'" },
 		{ "--mem 1023", "--mem: 1023 is below 1024" },
-		{ "--mem 5X", "--mem: '5X' is no number of bytes as 500M, 20G "
-		  "or 20GiB are; units are K, M, G and T" },
-		{ "--mem 5GB", "--mem: '5GB' is no number of bytes as 500M, "
-		  "20G or 20GiB are; units are K, M, G and T" },
-		{ "--mem 5iB", "--mem: '5iB' is no number of bytes as 500M, "
-		  "20G or 20GiB are; units are K, M, G and T" },
+		{ "--mem 5X", "--mem: '5X' is not a number of bytes, as in 500M, 20G "
+		  "or 20GiB (units K, M, G, T)" },
+		{ "--mem 5GB", "--mem: '5GB' is not a number of bytes, as in 500M, "
+		  "20G or 20GiB (units K, M, G, T)" },
+		{ "--mem 5iB", "--mem: '5iB' is not a number of bytes, as in 500M, "
+		  "20G or 20GiB (units K, M, G, T)" },
 		{ "--temp 2.5", "--temp: 2.5 is not in 0..2" },
 		{ "--temp nan", "--temp: not a number: 'nan'" },
 		{ "--store=", "--store: the name of the folder is empty" },

@@ -15,7 +15,8 @@ static const struct qwen_sample_opt own[N_OWN] = {
 	  .def = 0, .fields = { "seed" },
 	  .help = "seed of the random numbers" },
 	[CHAIN] = { .name = "chain", .type = QWEN_SAMPLE_TEXT, .arg = "LIST",
-	  .help = "these methods in this order, as in top-k,temp" },
+	  .help = "use these sampling methods in this order, as in "
+	      "top-k,temp" },
 };
 
 size_t
@@ -203,7 +204,8 @@ set_option(struct qwen_sampler *s, size_t i, const char *name,
 		return qwen_fail(err, QWEN_EUNSUP,
 		    "no sampling method has the option %.60s", name);
 	if (s->world.n_vocab != 0)
-		return qwen_fail(err, QWEN_ERANGE, "set after the first token");
+		return qwen_fail(err, QWEN_ERANGE, "it cannot be set after the "
+		    "first token");
 	if (text == NULL && o->type == QWEN_SAMPLE_FLAG)
 		text = "1";
 	if (text == NULL)
@@ -282,7 +284,8 @@ qwen_sampler_advise(struct qwen_sampler *s, const char *settings,
 	size_t i, n;
 
 	if (s->world.n_vocab != 0)
-		return qwen_fail(err, QWEN_ERANGE, "set after the first token");
+		return qwen_fail(err, QWEN_ERANGE, "it cannot be set after the "
+		    "first token");
 	for (i = 0; qwen_sample_opt(i) != NULL; i++) {
 		if (!s->set[i])
 			reset(s, i);

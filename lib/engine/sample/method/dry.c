@@ -25,24 +25,24 @@ static const struct qwen_sample_opt opts[] = {
 	[MULTIPLIER] = { .name = "dry-multiplier", .type = QWEN_SAMPLE_REAL,
 	  .arg = "X", .min = 0, .max = 100, .def = 0,
 	  .fields = { "dry_multiplier" }, .below_off = 1,
-	  .help = "penalty for going on with a sequence that is there" },
+	  .help = "DRY penalty for repeating an earlier sequence" },
 	[BASE] = { .name = "dry-base", .type = QWEN_SAMPLE_REAL,
 	  .arg = "B", .min = 1, .max = 100, .def = 1.75,
 	  .fields = { "dry_base" },
-	  .help = "times which it grows with each token" },
+	  .help = "factor by which the DRY penalty grows per repeated token" },
 	[ALLOWED] = { .name = "dry-allowed-length", .type = QWEN_SAMPLE_INT,
 	  .arg = "L", .min = 1, .max = INT32_MAX, .def = 2,
 	  .fields = { "dry_allowed_length" },
-	  .help = "from sequences of L tokens on" },
+	  .help = "DRY penalty only for repeats of at least L tokens" },
 	[LAST_N] = { .name = "dry-last-n", .type = QWEN_SAMPLE_INT,
 	  .arg = "N", .min = -1, .max = INT32_MAX, .def = -1,
 	  .fields = { "dry_penalty_last_n" },
-	  .help = "looks at the last N tokens; -1: at all" },
+	  .help = "DRY looks at the last N tokens; -1: at all of them" },
 	[PROMPT] = { .name = "dry-prompt", .type = QWEN_SAMPLE_FLAG,
-	  .help = "looks at the prompt too" },
+	  .help = "DRY looks at the prompt, too" },
 	[BREAKER] = { .name = "dry-breaker", .type = QWEN_SAMPLE_LIST,
 	  .arg = "TEXT",
-	  .help = "tokens with TEXT in them end a sequence; may be given again" },
+	  .help = "a token that contains TEXT ends DRY sequences; repeatable" },
 };
 
 struct memory {
@@ -65,7 +65,7 @@ check(size_t opt, const char *text, struct qwen_err *err)
 {
 	(void)opt;
 	return text[0] != '\0' ? 0 : qwen_fail(err, QWEN_ERANGE,
-	    "an empty text is in every token");
+	    "a sequence breaker must not be empty");
 }
 
 static void

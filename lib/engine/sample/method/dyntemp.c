@@ -17,11 +17,12 @@ static const struct qwen_sample_opt opts[] = {
 	  .help = "temperature where the model is sure" },
 	[HIGH] = { .name = "dyntemp-max", .type = QWEN_SAMPLE_REAL,
 	  .arg = "B", .min = 0, .max = 1000, .def = 0,
-	  .help = "temperature where it is not; 0 leaves that to --temp" },
+	  .help = "temperature where the model is unsure; 0: always use "
+	      "--temp" },
 	[EXPONENT] = { .name = "dyntemp-exponent", .type = QWEN_SAMPLE_REAL,
 	  .arg = "E", .min = 0.01, .max = 100, .def = 1,
 	  .fields = { "dynatemp_exponent" },
-	  .help = "how the one becomes the other" },
+	  .help = "shape of the curve between the two temperatures" },
 };
 
 static int

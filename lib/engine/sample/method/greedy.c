@@ -4,7 +4,7 @@
 
 static const struct qwen_sample_opt opts[] = {
 	{ .name = "greedy", .type = QWEN_SAMPLE_FLAG,
-	  .help = "take the best token, whatever --temp says" },
+	  .help = "always take the best token, whatever --temp says" },
 };
 
 static void

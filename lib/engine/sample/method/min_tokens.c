@@ -12,7 +12,7 @@ static const struct qwen_sample_opt opts[] = {
 	{ .name = "min-tokens", .type = QWEN_SAMPLE_INT, .arg = "N",
 	  .min = 0, .max = INT32_MAX, .def = 0,
 	  .fields = { "min_tokens" },
-	  .help = "do not end before N tokens after the prompt" },
+	  .help = "do not end before N tokens are generated" },
 };
 
 struct memory {

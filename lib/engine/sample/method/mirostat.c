@@ -22,10 +22,10 @@ enum { TAU, ETA };
 static const struct qwen_sample_opt opts[] = {
 	[TAU] = { .name = "mirostat", .type = QWEN_SAMPLE_REAL,
 	  .arg = "TAU", .min = 0, .max = 100, .def = 0,
-	  .help = "keep the surprise of tokens at TAU bits; 0 does not" },
+	  .help = "target surprise in bits (Mirostat 2); 0: off" },
 	[ETA] = { .name = "mirostat-eta", .type = QWEN_SAMPLE_REAL,
 	  .arg = "ETA", .min = 0, .max = 1, .def = 0.1,
-	  .help = "how fast mirostat learns" },
+	  .help = "how fast Mirostat adapts" },
 };
 
 #define LN2 0x1.62e42fefa39efp-1

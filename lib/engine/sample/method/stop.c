@@ -15,7 +15,7 @@
 
 static const struct qwen_sample_opt opts[] = {
 	{ .name = "stop", .type = QWEN_SAMPLE_LIST, .arg = "TEXT",
-	  .help = "end after TEXT; may be given again" },
+	  .help = "end after TEXT; repeatable" },
 };
 
 enum { TEXT_MAX = 4096 };
@@ -34,7 +34,7 @@ check(size_t opt, const char *text, struct qwen_err *err)
 
 	(void)opt;
 	return n > 0 && n <= TEXT_MAX ? 0 : qwen_fail(err, QWEN_ERANGE,
-	    "%zu bytes; a text has 1 to %d", n, TEXT_MAX);
+	    "a text of %zu bytes; 1 to %d are allowed", n, TEXT_MAX);
 }
 
 static void

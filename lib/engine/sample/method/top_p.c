@@ -11,7 +11,7 @@ static const struct qwen_sample_opt opts[] = {
 	{ .name = "top-p", .type = QWEN_SAMPLE_REAL, .arg = "P",
 	  .min = 0, .max = 1, .def = 1,
 	  .fields = { "top_p" },
-	  .help = "keep the best tokens that have P of the probability" },
+	  .help = "keep the best tokens up to a total probability of P" },
 };
 
 static void

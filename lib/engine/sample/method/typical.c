@@ -13,7 +13,8 @@ static const struct qwen_sample_opt opts[] = {
 	{ .name = "typical", .type = QWEN_SAMPLE_REAL, .arg = "P",
 	  .min = 0, .max = 1, .def = 1,
 	  .fields = { "typical_p" },
-	  .help = "keep the most typical tokens that have P of the probability" },
+	  .help = "keep the most typical tokens up to a total probability of "
+	      "P" },
 };
 
 static void

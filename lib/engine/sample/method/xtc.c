@@ -14,11 +14,11 @@ static const struct qwen_sample_opt opts[] = {
 	[CHANCE] = { .name = "xtc-probability", .type = QWEN_SAMPLE_REAL,
 	  .arg = "P", .min = 0, .max = 1, .def = 0,
 	  .fields = { "xtc_probability" },
-	  .help = "how often to drop all likely tokens but the last of them" },
+	  .help = "probability of dropping all likely tokens except the last" },
 	[THRESHOLD] = { .name = "xtc-threshold", .type = QWEN_SAMPLE_REAL,
 	  .arg = "T", .min = 0, .max = 1, .def = 0.1,
 	  .fields = { "xtc_threshold" },
-	  .help = "a token is likely that has T of the probability" },
+	  .help = "a token counts as likely at probability T or more" },
 };
 
 static int

@@ -22,17 +22,17 @@ static struct opts {
 static const struct cli_opt options[] = {
 	CLI_GROUP("options:"),
 	CLI_STD('o', "output", "file", &opt.out, "output",
-	    "write there, not to stdout"),
+	    "write to this file instead of stdout"),
 	CLI_WORD(0, "type", "auto | f32 | f16 | bf16 | q8_0", &opt.hub.type,
 	    "auto f32 f16 bf16 q8_0",
-	    "the number format of matrices; auto, as they are"),
+	    "number format of matrices; auto keeps theirs (default auto)"),
 	CLI_FLAG(0, "no-mtp", &opt.hub.no_mtp,
-	    "without the layers for prediction of several tokens"),
+	    "leave out the MTP block"),
 	CLI_FLAG(0, "mtp-only", &opt.hub.mtp_only,
-	    "these layers alone: a side file, no model"),
-	CLI_FLAG(0, "no-vocab", &opt.hub.no_vocab, "without the tokenizer"),
+	    "write only the MTP block, to be used with --draft"),
+	CLI_FLAG(0, "no-vocab", &opt.hub.no_vocab, "leave out the tokenizer"),
 	{ CLI_ROW(TEXT, 0, "base", "folder", CLI_P(const char *, &opt.base),
-	    "of an adapter (peft): the model that it is for"),
+	    "folder of the model that the adapter (peft) is for"),
 	  .completes = "folder" },
 	CLI_OPT_THREADS(&opt.hub.threads),
 	CLI_END,
@@ -40,7 +40,7 @@ static const struct cli_opt options[] = {
 
 static const struct cli_tool tool = {
 	.name = "gguf-convert",
-	.about = "convert a model or an adapter from a hub to a GGUF file",
+	.about = "convert a Hugging Face folder, model or adapter, to GGUF",
 	.usage = "[options] folder", .options = options, .max = 1,
 	.completes = "folder",
 };
@@ -64,7 +64,7 @@ write_model(struct qwen_hub_gguf *g, int fd, const char *out)
 static void
 refuse(void *arg, const char *why)
 {
-	die("%s: no tool could use the file: %s", (const char *)arg, why);
+	die("%s: no tool can use the file: %s", (const char *)arg, why);
 }
 
 /*
@@ -132,7 +132,7 @@ main(int argc, char *argv[])
 	int n = cli_begin(&tool, argc, argv);
 
 	if (n == 0)
-		cli_usage("no folder is named");
+		cli_usage("no folder given");
 	if (opt.hub.no_mtp && opt.hub.mtp_only)
 		cli_usage("--no-mtp and --mtp-only exclude each other");
 	if (opt.out == NULL && isatty(STDOUT_FILENO))

@@ -22,35 +22,36 @@ struct fetch_opts fetch_opt = { .context = 4096, .retries = 5, .delay_s = 2,
 static const struct cli_opt options[] = {
 	CLI_GROUP("options:"),
 	CLI_FILE(0, "to", "folder", &fetch_opt.to, "folder",
-	    "into this folder, not into the cache that programs share"),
+	    "fetch into this folder instead of the cache that programs share"),
 	CLI_FLAG(0, "mmproj", &fetch_opt.mmproj,
-	    "the projector, too: the part that looks at images"),
+	    "also fetch the projector (mmproj), the part that reads images"),
 	CLI_SET(0, "list", &opt.mode, LIST,
-	    "list what a repository has, and what fits the memory"),
+	    "list a repository's files, and which of them fit the memory"),
 	CLI_SET(0, "dry-run", &opt.mode, DRY,
-	    "say what would be fetched, from where and to where"),
+	    "print what would be fetched, from where and to where"),
 	CLI_SET(0, "verify", &opt.mode, VERIFY,
-	    "hash what is there, and fetch nothing"),
+	    "verify hashes of local files, and fetch nothing"),
 	CLI_SET(0, "local", &opt.mode, LOCAL,
 	    "list the models on this machine"),
-	CLI_FLAG(0, "json", &opt.json, "with --local, as JSON"),
+	CLI_FLAG(0, "json", &opt.json, "print --local as JSON"),
 	CLI_FLAG(0, "offline", &fetch_opt.offline,
-	    "ask no hub: only look at what is on this machine"),
+	    "use no network: only look at what is on this machine"),
 	CLI_INT('c', "context", "n", &fetch_opt.context, 1, 1 << 30,
-	    "fits: with texts of so many tokens; 4096 by default"),
+	    "texts of N tokens must fit in memory, too (default 4096)"),
 	CLI_FLAG(0, "force", &fetch_opt.force,
-	    "fetch the smallest, even if it does not fit"),
+	    "fetch the smallest file even if it does not fit"),
 	CLI_INT(0, "retries", "n", &fetch_opt.retries, 0, 100,
-	    "try again so often where the network fails; 5 by default"),
+	    "times to retry after a network failure (default 5)"),
 	CLI_INT(0, "retry-delay", "seconds", &fetch_opt.delay_s, 0, 60,
-	    "wait so long at first, then twice as long; 2 by default"),
+	    "seconds before the first retry; doubles each time (default 2)"),
 	CLI_INT(0, "stall", "seconds", &fetch_opt.stall_s, 1, 3600,
-	    "the network has failed if nothing comes for so long; 30"),
+	    "seconds without data that count as a failure (default 30)"),
 	CLI_END,
 };
 
 static const struct cli_tool tool = {
-	.name = "gguf-fetch", .about = "fetch models from hubs, by name",
+	.name = "gguf-fetch",
+	.about = "fetch models by name from Hugging Face, ModelScope, Ollama",
 	.usage = "[options] name ...\n"
 	    "--list [-c n] name ...\n--local [--json]",
 	.options = options, .max = -1,
@@ -66,11 +67,11 @@ fetch(const struct fetch_repo *r, const struct fetch_model *m)
 	int rc = 0;
 
 	if (fetch_opt.mmproj && (projector = fetch_projector(r, m)) == NULL)
-		return qwen_fail(&cli_err, QWEN_EUNSUP, "it has no projector "
-		    "(mmproj)");
+		return qwen_fail(&cli_err, QWEN_EUNSUP, "the repository has no "
+		    "projector (mmproj)");
 	if (m->bytes == 0)
-		return qwen_fail(&cli_err, QWEN_EFORMAT, "%.120s is empty: it is "
-		    "no model", r->v[m->file[0]].path);
+		return qwen_fail(&cli_err, QWEN_EFORMAT, "%.120s is empty, so "
+		    "not a model", r->v[m->file[0]].path);
 	v = cli_got(calloc(m->n + r->n + 1, sizeof *v));
 	for (i = 0; i < m->n; i++)
 		v[n++] = &r->v[m->file[i]];
@@ -158,20 +159,20 @@ check_options(int n)
 		cli_usage("--list, --dry-run, --verify and --local exclude each "
 		    "other");
 	if (opt.mode == LOCAL && n > 0)
-		cli_usage("--local takes no name");
+		cli_usage("--local takes no names");
 	if (opt.mode != LOCAL && n == 0)
-		cli_usage("no name is given: OWNER/REPOSITORY, as in "
+		cli_usage("no name given; use OWNER/REPOSITORY, as in "
 		    "Qwen/Qwen3-8B-GGUF:Q4_K_M");
 	if (opt.json && opt.mode != LOCAL)
-		cli_usage("--json goes with --local");
+		cli_usage("--json needs --local");
 	if (fetch_opt.to != NULL && fetch_opt.to[0] == '\0')
 		cli_usage("--to needs a folder");
 	/* as the hub's library reads it */
 	for (i = 0; hub_offline != NULL && i < sizeof yes / sizeof yes[0]; i++)
 		fetch_opt.offline |= strcasecmp(hub_offline, yes[i]) == 0;
 	if (fetch_opt.offline && (opt.mode == LIST || opt.mode == DRY))
-		cli_usage("--list and --dry-run ask a hub, which --offline or "
-		    "HF_HUB_OFFLINE forbids");
+		cli_usage("--list and --dry-run need the network, which "
+		    "--offline or HF_HUB_OFFLINE forbids");
 }
 
 int

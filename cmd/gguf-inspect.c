@@ -19,27 +19,28 @@ int inspect_full;
 static const struct cli_opt options[] = {
 	CLI_GROUP("options:"),
 	TOOL_OPT_MODEL(&opt.model),
-	CLI_FLAG(0, "full", &inspect_full, "long strings and arrays whole"),
-	CLI_SET(0, "json", &opt.mode, JSON, "print JSON, always whole"),
+	CLI_FLAG(0, "full", &inspect_full, "print long strings and arrays in "
+	    "full"),
+	CLI_SET(0, "json", &opt.mode, JSON, "print JSON, always in full"),
 	CLI_SET(0, "check", &opt.mode, CHECK,
-	    "check the file, and say what is wrong with it"),
+	    "check the file and report what is wrong"),
 	CLI_SET(0, "diff", &opt.mode, DIFF,
-	    "show in what two files differ"),
+	    "show the differences of two files"),
 	CLI_TEXT(0, "get", "key", &opt.key,
-	    "print the value of a key, as in context_length; or n_vocab"),
+	    "print the value of this key, as in context_length; or n_vocab"),
 	CLI_FILE(0, "values", "tensor", &opt.tensor, "tensors",
-	    "print the numbers of a tensor, a row a line"),
+	    "print the numbers of this tensor, one row per line"),
 	CLI_SET(0, "graph", &opt.mode, GRAPH,
-	    "print the stages of its forward pass, for qprefill --trace"),
-	CLI_FLAG(0, "dot", &opt.dot, "with --graph, for dot(1)"),
+	    "print the stages of the forward pass, for qprefill --trace"),
+	CLI_FLAG(0, "dot", &opt.dot, "print --graph for dot(1)"),
 	CLI_SET(0, "plan", &opt.mode, PLAN,
-	    "print what it takes here: memory, work for a token, speed"),
+	    "print memory, work per token and speed on this machine"),
 	CLI_INT('c', "context", "n", &opt.plan.context, 1, 1 << 30,
-	    "with --plan, for texts of so many tokens; 4096 by default"),
+	    "with --plan: texts of N tokens (default 4096)"),
 	CLI_INT(0, "sequences", "n", &opt.plan.sequences, 1, 4096,
-	    "with --plan, for so many texts at the same time"),
+	    "with --plan: N texts at the same time (default 1)"),
 	CLI_INT(0, "checkpoint-every", "n", &opt.plan.keep.every, 0, INT64_MAX,
-	    "with --plan, a checkpoint after each n tokens; 0: none"),
+	    "with --plan: a checkpoint every N tokens; 0: none"),
 	TOOL_OPT_BATCH(&opt.plan.batch),
 	CLI_OPT_THREADS(&opt.plan.n_threads),
 	TOOL_OPT_NUMERICS(&opt.plan.numerics),
@@ -81,7 +82,7 @@ show_values(const struct qwen_gguf *g, const char *path, const char *name)
 	float *row;
 
 	if (t == NULL)
-		die("%s: no tensor %s", path, name);
+		die("%s: there is no tensor %s", path, name);
 	n = (size_t)t->ne[0];
 	rows = inspect_elements(t) / n;
 	stride = (size_t)(t->bytes / rows);
@@ -182,15 +183,15 @@ check_options(void)
 		cli_usage("--json, --check, --diff, --get, --graph, --plan and "
 		    "--values exclude each other, except --plan --json");
 	if (one != GRAPH && opt.dot)
-		cli_usage("--dot goes with --graph");
+		cli_usage("--dot needs --graph");
 	if (one != PLAN && (cli_given(&opt.plan.context) || opt.plan.sequences ||
 	    opt.plan.batch || cli_given(&opt.plan.n_threads) ||
 	    cli_given(&opt.plan.keep.every) || opt.plan.numerics))
 		cli_usage("-c, --sequences, --checkpoint-every, --batch, -t "
-		    "and --numerics go with --plan");
+		    "and --numerics need --plan");
 	if (inspect_full && (one == CHECK || one == GRAPH || one == PLAN ||
 	    opt.tensor != NULL || opt.key != NULL))
-		cli_usage("--full says nothing with --check, --get, --graph, "
+		cli_usage("--full has no effect with --check, --get, --graph, "
 		    "--plan and --values");
 }
 

@@ -16,18 +16,18 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_MODEL(&opt.model),
 	TOOL_OPT_LORA,
 	CLI_STD('o', "output", "file", &opt.out, "output",
-	    "write there, not to stdout"),
+	    "write to this file instead of stdout"),
 	CLI_FILE(0, "type", "name", &opt.q.recipe, "types",
-	    "all in this format, or mix of formats, as Q4_K_M"),
+	    "format, or mix of formats, of all weights, as in Q4_K_M"),
 	CLI_FILE(0, "imatrix", "file", &opt.imatrix, "file",
-	    "how much each input matters, as qprefill --imatrix writes it"),
+	    "importance matrix, as qprefill --imatrix writes it"),
 	CLI_OPT_THREADS(&opt.q.threads),
 	CLI_END,
 };
 
 static const struct cli_tool tool = {
 	.name = "gguf-merge",
-	.about = "put adapters into the weights of a model file",
+	.about = "merge LoRA adapters into the weights of a model file",
 	.usage = "--lora adapter [options]", .options = options, .max = 0,
 };
 
@@ -84,11 +84,11 @@ main(int argc, char *argv[])
 
 	cli_begin(&tool, argc, argv);
 	if (tool_lora.n == 0)
-		cli_usage("--lora says what is to be put into the model");
+		cli_usage("--lora is missing: give the adapter to merge");
 	if (opt.q.recipe != NULL && qwen_quantize_find(&recipe, opt.q.recipe,
 	    &cli_err) < 0)
-		cli_usage("--type: %s; gguf-quantize --list-types shows those "
-		    "known", cli_err.msg);
+		cli_usage("--type: %s; gguf-quantize --list-types shows the "
+		    "known ones", cli_err.msg);
 	if (opt.out == NULL && isatty(STDOUT_FILENO))
 		die("not writing a model to a terminal; give -o file");
 	merge(tool_model_path(opt.model), &opt);

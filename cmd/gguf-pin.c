@@ -28,13 +28,13 @@ static struct {
 static const struct cli_opt options[] = {
 	CLI_GROUP("options:"),
 	CLI_FILE('o', "output", "dir", &opt.dir, "folder",
-	    "make a copy in this folder of a tmpfs"),
-	CLI_FLAG(0, "unpin", &opt.unpin, "undo it"),
+	    "copy the model to this folder of a tmpfs"),
+	CLI_FLAG(0, "unpin", &opt.unpin, "undo an earlier gguf-pin"),
 	CLI_END,
 };
 
 static const struct cli_tool tool = {
-	.name = "gguf-pin", .about = "bring a model into memory in huge pages",
+	.name = "gguf-pin", .about = "keep a model in memory in huge pages",
 	.usage = "[options] [model]", .options = options, .max = 1,
 	.completes = "file gguf",
 };
@@ -84,7 +84,7 @@ check_apart(const struct part *p)
 
 	if (stat(p->path, &a) == 0 && stat(p->copy, &b) == 0 &&
 	    a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-		cli_usage("-o %s: the model itself is there", opt.dir);
+		cli_usage("-o %s: the model itself is in this folder", opt.dir);
 }
 
 /* All files of the model, which must be one. */
@@ -163,9 +163,9 @@ check_memory(uint64_t bytes)
 	int64_t have = proc_bytes("/proc/meminfo", "MemAvailable:");
 
 	if (have >= 0 && bytes + spare > (uint64_t)have)
-		die("the model has %.1f GiB, and %.1f GiB of memory are "
-		    "available: it would not stay there; end other programs, "
-		    "unpin other models, or use it unpinned", gib(bytes),
+		die("the model has %.1f GiB, but only %.1f GiB of memory are "
+		    "available: end other programs, unpin other models, or do "
+		    "not pin it", gib(bytes),
 		    gib((uint64_t)have));
 }
 
@@ -178,8 +178,8 @@ check_room(uint64_t bytes)
 	if (statvfs(opt.dir, &v) == -1)
 		die("%s: %s", opt.dir, strerror(errno));
 	if (bytes / v.f_frsize + 1 > v.f_bavail)
-		die("%s: has room for %.1f GiB, the model has %.1f; mount it "
-		    "with a larger size=, or remove what is there", opt.dir,
+		die("%s: has room for %.1f GiB, the model has %.1f: mount it "
+		    "with a larger size=, or remove files there", opt.dir,
 		    gib((uint64_t)v.f_bavail * v.f_frsize), gib(bytes));
 }
 
@@ -262,9 +262,10 @@ pin_in_place(const struct part *p)
 	close(fd);
 	tell(p->path, p->bytes, got);
 	if (!is_huge(got, p->bytes))
-		cli_note("%s: %.2f of %.2f GiB lie in huge pages: its file "
-		    "system has none, or other processes use the model now; "
-		    "see -o", p->path, gib((uint64_t)got), gib(p->bytes));
+		cli_note("%s: only %.2f of %.2f GiB are in huge pages: the "
+		    "file system has none, or other processes are using the "
+		    "model; see -o",
+		    p->path, gib((uint64_t)got), gib(p->bytes));
 }
 
 /* ------------------------------------------------------------------- copies */
@@ -284,7 +285,7 @@ copy_bytes(const struct part *p, int to, uint64_t done)
 		if (k == -1 && errno == EINTR)
 			k = 0;
 		else if (k <= 0)
-			die("%s: %s", p->path, k == 0 ? "became shorter" :
+			die("%s: %s", p->path, k == 0 ? "the file became shorter" :
 			    strerror(errno));
 		t.n = (size_t)k;
 		cli_write_all(to, p->copy, &t);
@@ -303,7 +304,7 @@ pin_copy(const struct part *p, uint64_t done)
 	copy_bytes(p, cli_output_fd(o), done);
 	got = touch(cli_output_fd(o), p->copy, p->bytes);
 	if (!is_huge(got, p->bytes))
-		die("%s: a copy there lies in small pages, which gains nothing; "
+		die("%s: a copy there would be in small pages, without gain: "
 		    "mount a tmpfs with -o huge=always, see gguf-pin(1)",
 		    opt.dir);
 	cli_output_commit(o);

@@ -18,25 +18,27 @@ static struct opts {
 static const struct cli_opt options[] = {
 	CLI_GROUP("options:"),
 	CLI_FILE(0, "type", "name", &opt.q.recipe, "types",
-	    "the format, or mix of formats, as Q4_K_M"),
+	    "format, or mix of formats, as in Q4_K_M"),
 	CLI_BYTES(0, "size", "bytes", &opt.q.size, 1,
-	    "so large, or less, as 17G: formats that do the least damage"),
+	    "size limit of the file, as in 17G: choose the best formats for "
+	    "it"),
 	CLI_STD('o', "output", "file", &opt.out, "output",
-	    "write there, not to stdout"),
+	    "write to this file instead of stdout"),
 	CLI_FILE(0, "types", "file", &opt.types, "file",
-	    "formats of single tensors: lines of a pattern and a format"),
+	    "file with formats for single tensors: lines of pattern and "
+	    "format"),
 	CLI_FILE(0, "imatrix", "file", &opt.imatrix, "file",
-	    "how much each input matters, as qprefill --imatrix writes it"),
+	    "importance matrix, as qprefill --imatrix writes it"),
 	CLI_FILE(0, "calibration", "file", &opt.calibration, "file",
-	    "with --size: measure damage by this text, tokens as of qtok"),
+	    "with --size: measure the loss on these tokens (from qtok)"),
 	CLI_OPT_THREADS(&opt.q.threads),
-	CLI_FLAG(0, "list-types", &opt.list, "show the names for --type"),
+	CLI_FLAG(0, "list-types", &opt.list, "list the names for --type"),
 	CLI_END,
 };
 
 static const struct cli_tool tool = {
 	.name = "gguf-quantize",
-	.about = "make a model file smaller, with other number formats",
+	.about = "make a model file smaller by quantising its weights",
 	.usage = "--type name [options] file\n--size bytes [options] file\n"
 	    "--list-types",
 	.options = options, .max = 1, .completes = "file gguf",
@@ -83,7 +85,7 @@ read_text(const char *path, const struct qwen_gguf *g, size_t *n)
 	if (fd > STDIN_FILENO)
 		close(fd);
 	if (*n == 0)
-		die("%s: no tokens; some thousands are good", name);
+		die("%s: no tokens; give a few thousand", name);
 	return ids;
 }
 
@@ -170,14 +172,14 @@ main(int argc, char *argv[])
 		return cli_finish();
 	}
 	if (n == 0)
-		cli_usage("no file is named");
+		cli_usage("no file given");
 	if ((opt.q.recipe == NULL) == (opt.q.size == 0))
-		cli_usage("--type says which format, or --size how large; "
-		    "--list-types shows the types known");
+		cli_usage("neither --type nor --size given; --list-types shows "
+		    "the known types");
 	if (opt.calibration != NULL && opt.q.size == 0)
-		cli_usage("--calibration is for --size");
+		cli_usage("--calibration needs --size");
 	if (opt.q.size == 0 && qwen_quantize_find(&recipe, opt.q.recipe, &cli_err) < 0)
-		cli_usage("--type: %s; --list-types shows those known",
+		cli_usage("--type: %s; --list-types shows the known ones",
 		    cli_err.msg);
 	if (opt.out == NULL && isatty(STDOUT_FILENO))
 		die("not writing a model to a terminal; give -o file");

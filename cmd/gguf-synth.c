@@ -22,37 +22,37 @@ static struct opts {
 static const struct cli_opt options[] = {
 	CLI_GROUP("options:"),
 	CLI_STD('o', "output", "file", &opt.out, "output",
-	    "write there, not to stdout"),
+	    "write to this file instead of stdout"),
 	CLI_FILE(0, "recipe", "name", &opt.synth.recipe, "recipes",
-	    "with the number formats of this mix, not those of the shape"),
+	    "mix of number formats, instead of the shape's"),
 	CLI_U64(0, "seed", "number", &opt.synth.seed,
-	    "other weights; 1 by default"),
+	    "seed of the random weights (default 1)"),
 	CLI_INT(0, "layers", "number", &opt.synth.n_layer, 1, 1000,
-	    "so many layers, not those of the shape"),
+	    "number of layers, instead of the shape's"),
 	CLI_FLAG(0, "no-mtp", &opt.synth.no_mtp,
-	    "without the layers for prediction of several tokens"),
+	    "leave out the MTP block"),
 	CLI_FLAG(0, "mtp-only", &opt.synth.mtp_only,
-	    "these layers alone: a side file, no model"),
+	    "write only the MTP block, to be used with --draft"),
 	CLI_INT(0, "experts", "number", &opt.synth.n_expert, 1, 4096,
-	    "so many experts, not those of the shape"),
+	    "number of experts, instead of the shape's"),
 	CLI_INT(0, "vocab-size", "number", &opt.synth.n_vocab, 1, 10000000,
-	    "so many tokens, not those of the shape"),
+	    "number of tokens, instead of the shape's"),
 	CLI_FILE(0, "vocab", "file", &opt.vocab, "file gguf",
-	    "the vocabulary of this GGUF file"),
+	    "take the vocabulary of this GGUF file"),
 	CLI_FLAG(0, "sparse", &opt.synth.sparse,
-	    "weights of zero, which take no room on the disk"),
+	    "all weights zero, without using disk space"),
 	CLI_FILE(0, "lora", "model", &opt.lora, "file gguf",
-	    "no model, but an adapter for this one, with random changes"),
+	    "write a random LoRA adapter for this model instead"),
 	CLI_INT(0, "rank", "number", &opt.rank, 1, 4096,
-	    "of the adapter; 16 by default"),
-	CLI_FLAG(0, "list", &opt.list, "show the shapes"),
-	CLI_FLAG(0, "list-recipes", &opt.list_recipes, "show the recipes"),
+	    "rank of the adapter (default 16)"),
+	CLI_FLAG(0, "list", &opt.list, "list the shapes"),
+	CLI_FLAG(0, "list-recipes", &opt.list_recipes, "list the recipes"),
 	CLI_END,
 };
 
 static const struct cli_tool tool = {
 	.name = "gguf-synth",
-	.about = "write a model of a known shape with random weights",
+	.about = "write a model of a known shape, with random weights",
 	.usage = "[options] shape\n--lora model [options]\n"
 	    "--list\n--list-recipes", .options = options, .max = 1,
 	.completes = "shapes",
@@ -86,14 +86,14 @@ find_shape(const char *name, const struct opts *o)
 	size_t shape;
 
 	if (qwen_synth_find(&shape, name, &cli_err) < 0)
-		cli_usage("%s; --list shows those known", cli_err.msg);
+		cli_usage("%s; --list shows the known ones", cli_err.msg);
 	if (o->synth.n_expert && qwen_synth_info(shape)->n_expert == 0)
-		cli_usage("--experts: %s has none",
+		cli_usage("--experts: %s has no experts",
 		    qwen_synth_info(shape)->name);
 	if (o->synth.no_mtp && o->synth.mtp_only)
 		cli_usage("--no-mtp and --mtp-only exclude each other");
 	if (o->synth.mtp_only && qwen_synth_info(shape)->n_mtp == 0)
-		cli_usage("--mtp-only: %s has no such layers",
+		cli_usage("--mtp-only: %s has no MTP block",
 		    qwen_synth_info(shape)->name);
 	return shape;
 }
@@ -125,7 +125,7 @@ synth(size_t shape, struct opts *o)
 	o->synth.vocab = g;
 	if (qwen_synth_new(&s, shape, &o->synth, &cli_err) < 0) {
 		if (cli_err.code == QWEN_EUNSUP)
-			cli_usage("%s; --list-recipes shows those known",
+			cli_usage("%s; --list-recipes shows the known ones",
 			    cli_err.msg);
 		cli_die_err(NULL, &cli_err);
 	}
@@ -152,7 +152,7 @@ synth_lora(const struct opts *o)
 	for (i = 0; i < 3 && strcasecmp(recipe, plain[i].name) != 0;)
 		i++;
 	if (i == 3)
-		cli_usage("--recipe: an adapter is F32, F16 or BF16");
+		cli_usage("--recipe: an adapter can be F32, F16 or BF16");
 	l.type = plain[i].type;
 	g = tool_gguf(o->lora);
 	file = cli_output_open(o->out);
@@ -175,10 +175,11 @@ main(int argc, char *argv[])
 	if (opt.list || opt.list_recipes)
 		return cli_finish();
 	if ((n == 0) == (opt.lora == NULL))
-		cli_usage(n == 0 ? "no shape is named; --list shows those known"
-		    : "--lora is for a model that there is: not with a shape");
+		cli_usage(n == 0 ? "no shape given; --list shows the known ones"
+		    : "--lora makes an adapter for an existing model: give no "
+		    "shape");
 	if (opt.synth.sparse && opt.out == NULL)
-		cli_usage("--sparse leaves holes in a file: give -o file");
+		cli_usage("--sparse needs -o: a pipe cannot have holes");
 	if (opt.lora == NULL)
 		shape = find_shape(argv[1], &opt);
 	if (opt.out == NULL && isatty(STDOUT_FILENO))

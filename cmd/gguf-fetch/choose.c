@@ -105,11 +105,11 @@ fetch_match(struct fetch_models *m, const struct fetch_repo *r)
 	if (m->n > 0)
 		return 0;
 	if (what == NULL)
-		return qwen_fail(&cli_err, QWEN_EUNSUP, "it has no GGUF file: look "
-		    "for a repository of the same name with \"GGUF\" in it, or "
-		    "convert it with gguf-convert");
-	return qwen_fail(&cli_err, QWEN_EUNSUP, "it has nothing that is called "
-	    "%.80s: gguf-fetch --list shows what it has", what);
+		return qwen_fail(&cli_err, QWEN_EUNSUP, "the repository has no "
+		    "GGUF file: look for a repository of the same name with "
+		    "\"GGUF\" in it, or convert it with gguf-convert");
+	return qwen_fail(&cli_err, QWEN_EUNSUP, "the repository has no %.80s: "
+	    "gguf-fetch --list shows what it has", what);
 }
 
 void
@@ -139,20 +139,20 @@ largest(const struct fetch_repo *r, const struct fetch_models *m)
 			best = &m->v[i];
 	}
 	if (best == NULL && f.room == UINT64_MAX && m->n > 1)
-		qwen_fail(&cli_err, QWEN_EUNSUP, "nobody knows here how much "
-		    "memory there is: say which one is meant, as in %s:Q4_K_M",
+		qwen_fail(&cli_err, QWEN_EUNSUP, "the memory of this machine "
+		    "is unknown: choose a format, as in %s:Q4_K_M",
 		    r->name->text);
 	else if (best == NULL && !fetch_opt.force && f.room != UINT64_MAX)
-		qwen_fail(&cli_err, QWEN_EFULL, "the smallest, %.80s, takes %s of "
-		    "memory, and there are %s; with --force it is fetched",
+		qwen_fail(&cli_err, QWEN_EFULL, "the smallest, %.80s, takes %s "
+		    "of memory, but %s are free; --force fetches it anyway",
 		    r->v[m->v[0].file[0]].path, fetch_size(m->v[0].bytes +
 		    f.own), fetch_size(f.room));
 	else if (best == NULL)
 		best = &m->v[0];
 	else if (m->n > 1)
-		cli_note("%s: %s of %s; it is the largest of %zu that fits: with "
-		    "a context of %zu tokens it takes %s, and 4/5 of the free "
-		    "memory are %s", r->name->text,
+		cli_note("%s: %s of %s, the largest of %zu that fits: with a "
+		    "context of %zu tokens it takes %s; 4/5 of the free memory "
+		    "are %s", r->name->text,
 		    r->v[best->file[0]].path, fetch_size(best->bytes), m->n,
 		    fetch_opt.context, fetch_size(best->bytes + f.own),
 		    fetch_size(f.room));
@@ -171,7 +171,7 @@ fetch_choose(const struct fetch_repo *r, const struct fetch_models *m)
 		return largest(r, m);
 	if (m->n == 1)
 		return &m->v[0];
-	warn("%s: %zu files are meant; name one of them:", r->name->text, m->n);
+	warn("%s: %zu files match; name one of them:", r->name->text, m->n);
 	for (i = 0; i < m->n && i < LISTED; i++)
 		warn("  %s (%s)", r->v[m->v[i].file[0]].path,
 		    fetch_size(m->v[i].bytes));

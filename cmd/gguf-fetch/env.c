@@ -29,7 +29,8 @@ fetch_endpoint(const char *variable, const char *usual)
 		;
 	if (strncasecmp(s, "https://", 8) != 0 || s[8] == '\0' ||
 	    s[8] == '/' || *p != '\0')
-		die("%s: %s is no address that begins with https://", variable,
+		die("%s: %s is not an address that begins with "
+		    "https://", variable,
 		    s);
 	url = cli_got(strdup(s));
 	n = strlen(url);
@@ -55,8 +56,8 @@ fetch_token(const char *text, const char *what)
 	token = cli_got(strndup(text, n));
 	for (p = token; *p != '\0'; p++) {
 		if (!isgraph((unsigned char)*p) || *p == ';')
-			die("%s is no token: it has blanks or what does not "
-			    "print", what);
+			die("%s is not a token: it has blanks or unprintable "
+			    "characters", what);
 	}
 	return token;
 }

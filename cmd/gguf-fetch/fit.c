@@ -28,8 +28,8 @@ begin(void *arg, const struct http_reply *r)
 
 	h->text.n = 0;
 	return r->status == 206 && (!r->ranged || r->from != 0) ?
-	    qwen_fail(&cli_err, QWEN_EFORMAT, "the server sends another part "
-	    "than was asked for") : 0;
+	    qwen_fail(&cli_err, QWEN_EFORMAT, "the server sent another part "
+	    "than requested") : 0;
 }
 
 static int
@@ -66,8 +66,8 @@ read_head(struct head *h, const struct fetch_repo *r,
 		if (end == HTTP_DONE)
 			end = fetch_status(r, &reply);
 		if (end == HTTP_DONE && h->text.n < want) {
-			qwen_fail(&cli_err, QWEN_EIO, "the head of %.120s has "
-			    "ended early", f->path);
+			qwen_fail(&cli_err, QWEN_EIO, "the beginning of %.120s "
+			    "is incomplete", f->path);
 			end = HTTP_AGAIN;
 		}
 	} while (end == HTTP_AGAIN && fetch_wait(&tries, &reply) == 0);
@@ -98,8 +98,8 @@ make_folder(void)
 	char *s = cli_format("%s/gguf-fetch.XXXXXX", tmp != NULL ? tmp : "/tmp");
 
 	if (mkdtemp(s) == NULL)
-		cli_must(s, qwen_fail_errno(&cli_err, "no folder for the head "
-		    "of a file"));
+		cli_must(s, qwen_fail_errno(&cli_err, "there is no folder for "
+		    "the beginning of a file"));
 	return s;
 }
 

@@ -114,13 +114,13 @@ begin(void *arg, const struct http_reply *r)
 	const struct fetch_file *f = t->file;
 
 	if (is_other(f, r))
-		return qwen_fail(&cli_err, QWEN_EMISMATCH, "%.120s has changed "
+		return qwen_fail(&cli_err, QWEN_EMISMATCH, "%.120s changed "
 		    "since it was listed: try again", f->path);
 	if (r->status == 206 && (!r->ranged || r->from != t->at ||
 	    (r->total > 0 && r->total != f->bytes))) {
 		if (t->at == 0)
 			return qwen_fail(&cli_err, QWEN_EFORMAT, "the server "
-			    "sends another part than was asked for");
+			    "sent another part than requested");
 		t->again = start_over(t) == 0;
 		return -1;
 	}
@@ -128,7 +128,7 @@ begin(void *arg, const struct http_reply *r)
 		return -1;
 	if (r->length_known && r->length > f->bytes - t->at)
 		return qwen_fail(&cli_err, QWEN_EMISMATCH, "the server has %"
-		    PRIu64 " bytes of %.120s, the listing %" PRIu64,
+		    PRIu64 " bytes of %.120s, but listed %" PRIu64,
 		    t->at + r->length, f->path, f->bytes);
 	return 0;
 }
@@ -141,8 +141,8 @@ data(void *arg, const char *p, size_t n)
 
 	if (n > t->file->bytes - t->at - t->fill)
 		return qwen_fail(&cli_err, QWEN_EMISMATCH, "the server sends "
-		    "more than the %" PRIu64 " bytes that the listing has of "
-		    "%.120s", t->file->bytes, t->file->path);
+		    "more than the %" PRIu64 " bytes that it listed for %.120s",
+		    t->file->bytes, t->file->path);
 	for (; n > 0; p += part, n -= part) {
 		room = PIECE - (size_t)(t->at % PIECE) - t->fill;
 		part = n < room ? n : room;
@@ -173,16 +173,17 @@ ask(struct transfer *t, const struct fetch_repo *r, struct http_reply *reply)
 		return HTTP_FAILED;
 	cli_err = why;
 	if (end == HTTP_STOPPED && t->again) {
-		qwen_fail(&cli_err, QWEN_EIO, "the server has sent another part "
-		    "than was asked for");
+		qwen_fail(&cli_err, QWEN_EIO, "the server sent another part "
+		    "than requested");
 		return HTTP_AGAIN;
 	}
 	if (end != HTTP_DONE)
 		return end;
 	if (reply->status == 416 && reply->total != t->file->bytes &&
 	    reply->total > 0) {
-		qwen_fail(&cli_err, QWEN_EMISMATCH, "the server has %" PRIu64
-		    " bytes of %.120s, the listing %" PRIu64, reply->total,
+		qwen_fail(&cli_err, QWEN_EMISMATCH, "the server has %"
+		    PRIu64 " bytes of %.120s, but listed %" PRIu64,
+		    reply->total,
 		    t->file->path, t->file->bytes);
 		return HTTP_FAILED;
 	}
@@ -190,8 +191,8 @@ ask(struct transfer *t, const struct fetch_repo *r, struct http_reply *reply)
 		return start_over(t) < 0 ? HTTP_FAILED : HTTP_AGAIN;
 	end = fetch_status(r, reply);
 	if (end == HTTP_DONE && t->at < t->file->bytes) {
-		qwen_fail(&cli_err, QWEN_EIO, "%.120s has ended after %" PRIu64
-		    " of %" PRIu64 " bytes", t->file->path, t->at,
+		qwen_fail(&cli_err, QWEN_EIO, "%.120s ended after %"
+		    PRIu64 " of %" PRIu64 " bytes", t->file->path, t->at,
 		    t->file->bytes);
 		end = HTTP_AGAIN;
 	}
@@ -253,7 +254,8 @@ open_locked(const char *path, const char *what)
 		if (fd == -1)
 			return qwen_fail_errno(&cli_err, "%s", path);
 		if (lock(fd, 0) < 0) {
-			cli_note("another process fetches %s: waiting for it",
+			cli_note("another process is fetching %s: waiting for "
+			    "it",
 			    what);
 			lock(fd, 1);
 		}
@@ -287,13 +289,13 @@ open_partial(struct transfer *t)
 		return qwen_fail_errno(&cli_err, "%s", p->partial);
 	t->hash = fetch_hash_new(t->file->hash, t->file->bytes);
 	if (!S_ISREG(st.st_mode))
-		return qwen_fail(&cli_err, QWEN_EIO, "%s is in the way: it is no "
-		    "regular file", p->partial);
+		return qwen_fail(&cli_err, QWEN_EIO, "%s is in the way: it is "
+		    "not a regular file", p->partial);
 	if (st.st_size == 0 || (uint64_t)st.st_size > t->file->bytes)
 		return start_over(t);
 	end_progress();
 	if (cli_verbose)
-		cli_note("%s: goes on after the %s that are there",
+		cli_note("%s: resuming after the %s already fetched",
 		    t->file->path, fetch_size((uint64_t)st.st_size));
 	t->at = t->best = (uint64_t)st.st_size;
 	t->resumed = 1;
@@ -334,16 +336,16 @@ finish(struct transfer *t, int *again)
 
 	t->hash = NULL;
 	if (!right && t->resumed) {
-		cli_note("%s: what was there of it is not what it should be: it "
-		    "is fetched anew", t->file->path);
+		cli_note("%s: the part fetched earlier is wrong: fetching it "
+		    "again", t->file->path);
 		*again = 1;
 		return start_over(t);
 	}
 	if (!right) {
 		unlink(t->place->partial);
-		return qwen_fail(&cli_err, QWEN_EMISMATCH, "%.100s: what came has "
-		    "another hash than the listing has, and is removed: try "
-		    "again", t->file->path);
+		return qwen_fail(&cli_err, QWEN_EMISMATCH, "%.100s: removed, "
+		    "since its hash is not the listed one: try again",
+		    t->file->path);
 	}
 	if (fsync(t->fd) == -1 || rename(t->place->partial,
 	    t->place->blob) == -1)
@@ -385,8 +387,8 @@ get_one(const struct fetch_repo *r, const struct fetch_file *f,
 	t.buf = cli_got(malloc(PIECE));
 	rc = get_locked(&t, r);
 	if (rc < 0 && t.at > 0 && access(p->partial, F_OK) == 0)
-		cli_note("%s: %s of %s are there, and the same command goes on "
-		    "from there", f->path, fetch_size(t.at),
+		cli_note("%s: fetched %s of %s; the same command resumes",
+		    f->path, fetch_size(t.at),
 		    fetch_size(f->bytes));
 	fetch_hash_free(t.hash);
 	free(t.buf);
@@ -415,9 +417,10 @@ has_room(const char *path, uint64_t bytes)
 		room = (uint64_t)fs.f_bavail * fs.f_frsize;
 		/* file systems need some for themselves */
 		if (room < bytes || room - bytes < bytes / 20)
-			rc = qwen_fail(&cli_err, QWEN_EIO, "%.100s has %s free, "
-			    "and %s are needed: make room, or name another "
-			    "folder with --to", folder, fetch_size(room),
+			rc = qwen_fail(&cli_err, QWEN_EIO, "%.100s has %s "
+			    "free, but %s are needed: make room, or name "
+			    "another folder with --to",
+			    folder, fetch_size(room),
 			    fetch_size(bytes + bytes / 20));
 	}
 	free(folder);

@@ -83,7 +83,7 @@ fetch_hash_new(const char *hash, uint64_t bytes)
 {
 	(void)hash;
 	(void)bytes;
-	die("made without libcurl");
+	die("built without libcurl");
 }
 
 void
@@ -127,7 +127,7 @@ fetch_hash_file(struct fetch_hash *h, int fd, const char *path, uint64_t n)
 			free(buf);
 			cli_progress_end();
 			return got == 0 ? qwen_fail(&cli_err, QWEN_EIO,
-			    "%s: it has become shorter", path) :
+			    "%s: the file became shorter", path) :
 			    qwen_fail_errno(&cli_err, "%s", path);
 		}
 		fetch_hash_add(h, buf, (size_t)got);

@@ -88,8 +88,8 @@ pin(struct fetch_repo *r)
 	int rc = -1;
 
 	if (doc != NULL && (sha == NULL || !fetch_is_hex(sha, 40)))
-		qwen_fail(&cli_err, QWEN_EFORMAT, "the hub does not say which "
-		    "commit %s is", r->rev);
+		qwen_fail(&cli_err, QWEN_EFORMAT, "the server does not say "
+		    "which commit %s is", r->rev);
 	else if (doc != NULL) {
 		r->commit = cli_got(strdup(sha));
 		rc = 0;
@@ -109,8 +109,8 @@ take_page(struct fetch_repo *r, yyjson_val *list)
 	size_t i, n;
 
 	if (!yyjson_is_arr(list))
-		return qwen_fail(&cli_err, QWEN_EFORMAT, "the hub's listing is "
-		    "no list");
+		return qwen_fail(&cli_err, QWEN_EFORMAT, "the server's listing "
+		    "is not a list");
 	yyjson_arr_foreach(list, i, n, e) {
 		path = fetch_member(e, "path");
 		/* a NUL in it, or no text */
@@ -125,7 +125,7 @@ take_page(struct fetch_repo *r, yyjson_val *list)
 		if (!fetch_number(lfs, "size", &bytes) &&
 		    !fetch_number(e, "size", &bytes))
 			return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing "
-			    "does not say how long %.120s is", path);
+			    "does not say how large %.120s is", path);
 		if (fetch_add(r, path, bytes, fetch_member(lfs, "oid")) < 0)
 			return -1;
 	}
@@ -160,8 +160,9 @@ list(struct fetch_repo *r)
 		if (url == NULL || !fetch_same_host(url, r->endpoint) ||
 		    pages > FETCH_FILES_MAX / 100) {
 			free(url);
-			return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing "
-			    "goes on where it should not: %.120s", reply.next);
+			return qwen_fail(&cli_err, QWEN_EFORMAT, "the next "
+			    "page of the listing has a wrong address: "
+			    "%.120s", reply.next);
 		}
 	}
 	return 0;

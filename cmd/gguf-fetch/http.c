@@ -276,7 +276,7 @@ open_easy(void)
 	if (easy != NULL)
 		return;
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != 0)
-		die("libcurl cannot begin");
+		die("cannot initialise libcurl");
 	easy = cli_got(curl_easy_init());
 	/* as curl(1) does */
 	if (ca == NULL) {
@@ -351,8 +351,8 @@ judge(struct hop *h, CURLcode rc, const char *url, const char *why)
 	int again = 1;
 
 	if (h->reply->packed && h->bad_head) {
-		qwen_fail(&cli_err, QWEN_EFORMAT, "the server has compressed "
-		    "what it was asked for as it is");
+		qwen_fail(&cli_err, QWEN_EFORMAT, "the server compressed the "
+		    "file, although asked not to");
 		return HTTP_FAILED;
 	}
 	if (h->bad_head || (rc == CURLE_WRITE_ERROR &&
@@ -367,18 +367,18 @@ judge(struct hop *h, CURLcode rc, const char *url, const char *why)
 	if (rc == CURLE_PEER_FAILED_VERIFICATION ||
 	    rc == CURLE_SSL_CACERT_BADFILE) {
 		again = 0;
-		hint = "; the file of an authority of your own goes into "
-		    "CURL_CA_BUNDLE";
+		hint = "; for a certificate authority of your own set "
+		    "CURL_CA_BUNDLE to its file";
 	}
 	/* a machine without network need not wait */
 	if (!answered && (rc == CURLE_COULDNT_RESOLVE_HOST ||
 	    rc == CURLE_COULDNT_RESOLVE_PROXY || rc == CURLE_COULDNT_CONNECT)) {
 		again = 0;
-		hint = "; --offline looks on this machine alone";
+		hint = "; --offline looks only on this machine";
 	}
 	host = host_of(url);
 	if (rc == CURLE_OPERATION_TIMEDOUT && h->reply->status != 0)
-		qwen_fail(&cli_err, QWEN_EIO, "%s: nothing came for %d seconds",
+		qwen_fail(&cli_err, QWEN_EIO, "%s: no data for %d seconds",
 		    host, fetch_opt.stall_s);
 	else
 		qwen_fail(&cli_err, QWEN_EIO, "%.60s: %.110s%s", host, why, hint);
@@ -423,8 +423,8 @@ fetch_http(const struct http_ask *a, struct http_reply *r)
 	memset(r, 0, sizeof *r);
 	for (; h.n_redirects <= HOPS; h.n_redirects++) {
 		if ((host = host_of(url)) == NULL) {
-			qwen_fail(&cli_err, QWEN_EIO, "the server sends us to %s:"
-			    " that is not https", url);
+			qwen_fail(&cli_err, QWEN_EIO, "the server redirects to "
+			    "%s, which is not https", url);
 			break;
 		}
 		free(host);
@@ -436,8 +436,9 @@ fetch_http(const struct http_ask *a, struct http_reply *r)
 		next = NULL;
 		curl_easy_getinfo(easy, CURLINFO_REDIRECT_URL, &next);
 		if (next == NULL) {
-			qwen_fail(&cli_err, QWEN_EIO, "the server sends us on, "
-			    "status %ld, and does not say where", r->status);
+			qwen_fail(&cli_err, QWEN_EIO, "the server redirects "
+			    "with status %ld, but does not say "
+			    "where", r->status);
 			break;
 		}
 		next = cli_got(strdup(next));
@@ -445,7 +446,7 @@ fetch_http(const struct http_ask *a, struct http_reply *r)
 		url = next;
 	}
 	if (h.n_redirects > HOPS)
-		qwen_fail(&cli_err, QWEN_EIO, "the server sends us on more than "
+		qwen_fail(&cli_err, QWEN_EIO, "the server redirects more than "
 		    "%d times", HOPS);
 	free(url);
 	return end;
@@ -461,29 +462,31 @@ fetch_status(const struct fetch_repo *repo, const struct http_reply *r)
 		return HTTP_DONE;
 	if (s == 408 || s == 429 || s >= 500 || (s == 403 && r->away)) {
 		/* a signed address lives for minutes; the next one is new */
-		qwen_fail(&cli_err, QWEN_EIO, "the server says status %ld%s", s,
+		qwen_fail(&cli_err, QWEN_EIO, "the server answers with status "
+		    "%ld%s", s,
 		    s == 429 ? ", too many requests" : "");
 		return HTTP_AGAIN;
 	}
 	if (strcmp(r->code, "GatedRepo") == 0)
-		qwen_fail(&cli_err, QWEN_EIO, "its owner asks for terms to be "
-		    "accepted: do that at %s/%s/%s, then set HF_TOKEN to a token "
-		    "of your account", repo->endpoint, n->org, n->repo);
+		qwen_fail(&cli_err, QWEN_EIO, "its owner requires you to "
+		    "accept terms: do that at %s/%s/%s, then set HF_TOKEN to a "
+		    "token of your account", repo->endpoint, n->org, n->repo);
 	else if (strcmp(r->code, "RevisionNotFound") == 0)
 		qwen_fail(&cli_err, QWEN_EIO, "it has no branch, tag or commit "
 		    "%s", repo->rev);
 	else if (strcmp(r->code, "EntryNotFound") == 0)
-		qwen_fail(&cli_err, QWEN_EIO, "the file is not there any more: "
-		    "try again");
+		qwen_fail(&cli_err, QWEN_EIO, "the file no longer exists: try "
+		    "again");
 	else if (s == 401 || s == 403 || s == 404)
 		qwen_fail(&cli_err, QWEN_EIO, "%s has no such model, or %s%s",
 		    repo->endpoint, repo->token != NULL ? "does not show it to "
-		    "the owner of the token" : "it is private: check the name",
+		    "the owner of this token" : "it is private: check the name",
 		    repo->token != NULL || repo->hub == &fetch_ollama ? "" :
 		    repo->hub == &fetch_hf ? ", or set HF_TOKEN" :
 		    ", or set MODELSCOPE_API_TOKEN");
 	else
-		qwen_fail(&cli_err, QWEN_EIO, "the server says status %ld", s);
+		qwen_fail(&cli_err, QWEN_EIO, "the server answers with status "
+		    "%ld", s);
 	return HTTP_FAILED;
 }
 
@@ -577,7 +580,7 @@ fetch_http(const struct http_ask *a, struct http_reply *r)
 {
 	(void)a;
 	(void)r;
-	die("made without libcurl");
+	die("built without libcurl");
 }
 
 enum http_end
@@ -603,6 +606,6 @@ fetch_text(struct qwen_text *out, const struct http_ask *a,
 	(void)out;
 	(void)a;
 	(void)r;
-	die("made without libcurl");
+	die("built without libcurl");
 }
 #endif

@@ -14,7 +14,7 @@ fetch_json(const struct http_ask *a, struct http_reply *r)
 
 	if (fetch_text(&t, a, r) == 0 &&
 	    (doc = qwen_json_open(t.s, t.n, &cli_err)) == NULL)
-		qwen_fail_in(&cli_err, "the hub's answer");
+		qwen_fail_in(&cli_err, "the server's answer");
 	qwen_text_fini(&t);
 	return doc;
 }

@@ -207,13 +207,13 @@ fetch_local(int json)
 	else if (all.n > 0)
 		put_table(v, all.n);
 	else
-		cli_note("there are no models in the folders that are known; "
-		    "qwen-models(7) lists these");
+		cli_note("no models in the known folders; qwen-models(7) lists "
+		    "these folders");
 	if (!json)
 		put_aliases(aliases, all.n > 0);
 	if (all.forbidden != NULL)
-		cli_note("%s may not be read by this user: what is there is not "
-		    "listed", all.forbidden);
+		cli_note("%s: this user may not read it, so models there are "
+		    "not listed", all.forbidden);
 	for (i = 0; i < all.n; i++) {
 		free(v[i].arch);
 		free(v[i].format);

@@ -95,7 +95,7 @@ take_file(struct fetch_repo *r, yyjson_val *e)
 	}
 	if (!fetch_number(e, "Size", &bytes))
 		return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing does not "
-		    "say how long %.120s is", path);
+		    "say how large %.120s is", path);
 	return fetch_add(r, path, bytes, fetch_member(e, "Sha256"));
 }
 

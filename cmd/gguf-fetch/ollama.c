@@ -48,8 +48,8 @@ take_layer(struct fetch_repo *r, yyjson_val *layer)
 	else
 		kind = "config";
 	if (strcmp(kind, "tensor") == 0)
-		return qwen_fail(&cli_err, QWEN_EUNSUP, "the registry has it in "
-		    "another format than GGUF");
+		return qwen_fail(&cli_err, QWEN_EUNSUP, "the registry has this "
+		    "model in another format than GGUF");
 	if (strcmp(kind, "model") == 0)
 		path = cli_format("%s-%s.gguf", r->name->repo, r->rev);
 	else if (strcmp(kind, "projector") == 0)
@@ -78,7 +78,7 @@ list(struct fetch_repo *r)
 		top = yyjson_doc_get_root(doc);
 		layers = yyjson_obj_get(top, "layers");
 		rc = yyjson_is_arr(layers) ? 0 : qwen_fail(&cli_err,
-		    QWEN_EFORMAT, "the registry's answer is no manifest");
+		    QWEN_EFORMAT, "the registry's answer is not a manifest");
 		yyjson_arr_foreach(layers, i, n, e)
 			rc = rc < 0 ? rc : take_layer(r, e);
 		if (rc == 0 && yyjson_is_obj(yyjson_obj_get(top, "config")))

@@ -75,7 +75,7 @@ fetch_there(const struct fetch_place *p, const struct fetch_file *f)
 	close(fd);
 	if (there != 0 || p->by_hash || p->moves)
 		return there;
-	return qwen_fail(&cli_err, QWEN_EMISMATCH, "%s is there, and is another "
+	return qwen_fail(&cli_err, QWEN_EMISMATCH, "%s exists and is another "
 	    "file: move it away, or name another folder", p->path);
 }
 

@@ -14,8 +14,8 @@ fetch_add(struct fetch_repo *r, const char *path, uint64_t bytes,
 	size_t i;
 
 	if (!qwen_repo_path_is_safe(path))
-		return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing has a file "
-		    "that would be outside of its folder: %.120s", path);
+		return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing has a "
+		    "file outside of its folder: %.120s", path);
 	if (r->n == FETCH_FILES_MAX)
 		return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing has more "
 		    "than %d files", FETCH_FILES_MAX);

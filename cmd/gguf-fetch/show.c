@@ -47,7 +47,8 @@ fetch_list(const struct fetch_repo *r, const struct fetch_models *m)
 	if (fetch_fit(&f, r, m) < 0)
 		f.why = cli_got(strdup(cli_err.msg));
 	if (f.why != NULL)
-		cli_note("%s: what it takes beside its weights is not known: %s",
+		cli_note("%s: the memory that it takes besides its weights is "
+		    "unknown: %s",
 		    r->name->text, f.why);
 	put_row("size", "needs", "fits", "file", 1);
 	for (i = 0; i < m->n; i++) {
@@ -85,7 +86,7 @@ fetch_dry(const struct fetch_repo *r, const struct fetch_file *f)
 	    stat(p.path, &st) == 0) || stat(p.partial, &st) == 0)
 		have = (uint64_t)st.st_size;
 	put_line("file", f->path);
-	printf("%-6s %" PRIu64 " bytes, of which %" PRIu64 " are there\n",
+	printf("%-6s %" PRIu64 " bytes, %" PRIu64 " of them fetched already\n",
 	    "size", f->bytes, have < f->bytes ? have : f->bytes);
 	put_line("from", url);
 	put_line("to", p.path);

@@ -24,8 +24,8 @@ check(const char *path, uint64_t bytes, const char *hash)
 	if (fd == -1 || fstat(fd, &st) == -1)
 		qwen_fail_errno(&cli_err, "%s", path);
 	else if (bytes != UINT64_MAX && (uint64_t)st.st_size != bytes) {
-		warn("%s: is wrong: it has %s and not %s; remove it and fetch it "
-		    "again", path, cli_count((uint64_t)st.st_size, "byte"),
+		warn("%s: wrong size: it has %s, not %s; remove it and fetch "
+		    "it again", path, cli_count((uint64_t)st.st_size, "byte"),
 		    cli_count(bytes, "byte"));
 		rc = 0;
 	} else {
@@ -36,8 +36,8 @@ check(const char *path, uint64_t bytes, const char *hash)
 		else
 			rc = fetch_hash_is(h, hash, sum);
 		if (rc == 0)
-			warn("%s: is wrong: its hash is %s, and should be %s; "
-			    "remove it and fetch it again", path, sum, hash);
+			warn("%s: wrong hash: %s instead of %s; remove it and "
+			    "fetch it again", path, sum, hash);
 	}
 	if (fd != -1)
 		close(fd);
@@ -49,7 +49,7 @@ say_good(const char *path)
 {
 	puts(path);
 	if (cli_verbose)
-		cli_note("%s: its hash is right", path);
+		cli_note("%s: the hash is right", path);
 }
 
 /* A model that is there: 1; 0 if it is not; -1 and cli_err. */
@@ -74,7 +74,8 @@ check_model(const struct fetch_repo *r, const struct fetch_model *m)
 	if (rc < 0 || n_there == 0)
 		return rc < 0 ? -1 : 0;
 	if (n_there < m->n)
-		warn("%s: %zu of its %zu parts are there", r->v[m->file[0]].path,
+		warn("%s: only %zu of its %zu parts are there",
+		    r->v[m->file[0]].path,
 		    n_there, m->n);
 	else if (good) {
 		fetch_place(&p, r, &r->v[m->file[0]]);
@@ -95,7 +96,8 @@ fetch_verify(const struct fetch_repo *r, const struct fetch_models *m)
 			return -1;
 		any |= rc;
 	}
-	return any ? 0 : qwen_fail(&cli_err, QWEN_EIO, "nothing of it is here");
+	return any ? 0 : qwen_fail(&cli_err, QWEN_EIO, "no file of this model "
+	    "is on this machine");
 }
 
 /*
@@ -130,10 +132,10 @@ verify_found(const char *path)
 		if (hash[0] != '\0')
 			rc = check(part, UINT64_MAX, hash);
 		else
-			rc = qwen_fail(&cli_err, QWEN_EUNSUP, "%s: nothing here "
-			    "says what its hash should be%s", part,
-			    fetch_opt.offline ? "; without --offline the hub "
-			    "does" : "");
+			rc = qwen_fail(&cli_err, QWEN_EUNSUP, "%s: its right "
+			    "hash is not stored here%s", part,
+			    fetch_opt.offline ? "; without --offline it is "
+			    "looked up" : "");
 		good &= rc != 0;
 		free(part);
 	}
@@ -154,8 +156,9 @@ is_whole(const char *path)
 		n_there += access(part, R_OK) == 0;
 		free(part);
 	}
-	return n_there == n ? 0 : qwen_fail(&cli_err, QWEN_EIO, "%u of its %u "
-	    "parts are there; without --offline the others are fetched", n_there,
+	return n_there == n ? 0 : qwen_fail(&cli_err, QWEN_EIO, "only %u of "
+	    "its %u parts are there; without --offline the rest is "
+	    "fetched", n_there,
 	    n);
 }
 
@@ -169,14 +172,14 @@ fetch_offline(const struct qwen_name *name, int verify)
 	if (qwen_models_find(&f, tool_model_places(), name, &cli_err) < 0)
 		return -1;
 	if (f.n == 0 && f.forbidden != NULL)
-		rc = qwen_fail(&cli_err, QWEN_EIO, "%s may not be read by this "
-		    "user, so that it is not known whether the model is there",
+		rc = qwen_fail(&cli_err, QWEN_EIO, "this user may not read %s, "
+		    "where the model may be",
 		    f.forbidden);
 	else if (f.n == 0)
-		rc = qwen_fail(&cli_err, QWEN_EIO, "no such model is on this "
+		rc = qwen_fail(&cli_err, QWEN_EIO, "this model is not on this "
 		    "machine%s", fetch_opt.offline ? ", and --offline, or "
-		    "HF_HUB_OFFLINE, forbids to fetch it" : "; a hub's is named "
-		    "OWNER/REPOSITORY");
+		    "HF_HUB_OFFLINE, forbids fetching it" : "; give "
+		    "OWNER/REPOSITORY to fetch one");
 	else if (verify) {
 		for (i = 0; i < f.n && rc == 0; i++) {
 			rc = is_whole(f.v[i].path);
@@ -187,7 +190,7 @@ fetch_offline(const struct qwen_name *name, int verify)
 		if ((rc = is_whole(f.v[0].path)) == 0)
 			puts(f.v[0].path);
 	} else {
-		warn("%s: %zu models are meant; give the name of one:",
+		warn("%s: %zu models match; give the full name of one:",
 		    name->text, f.n);
 		for (i = 0; i < f.n; i++)
 			warn("  %s (%s, %s)", f.v[i].name,

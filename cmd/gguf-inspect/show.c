@@ -94,7 +94,7 @@ inspect_get(const struct qwen_gguf *g, const char *path, const char *key)
 		free(full);
 	}
 	if (kv == NULL)
-		die("%s: no key %s", path, key);
+		die("%s: there is no key %s", path, key);
 	inspect_full = 1;
 	put_value(kv);
 	putchar('\n');

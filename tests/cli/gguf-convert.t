@@ -458,7 +458,7 @@ done
 while IFS='|' read -r name change why; do
 	rm -rf d; cp -R "$F/$name" d
 	jq -c "$change" "$F/$name/config.json" >d/config.json
-	bad "$name: $change" "no tool could use the file: .*$why"
+	bad "$name: $change" "no tool can use the file: .*$why"
 done <<'EOT'
 qwen3|.hidden_size = 33|token_embd.weight is 32x272, should be 33x272
 qwen3|del(.intermediate_size)|qwen3.feed_forward_length is missing

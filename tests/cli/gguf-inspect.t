@@ -157,7 +157,7 @@ is "$(gguf-inspect --values a.weight "$F/good-v3.gguf")" "0 1 2 3 4 5 6 7" "valu
 is "$(gguf-inspect --values b.weight "$F/good-align.gguf")" "0 0
 0 0" "a row a line"
 gguf-inspect --values nix "$F/good-v3.gguf" >out 2>err
-is "$? $(cat out err)" "1 gguf-inspect: $F/good-v3.gguf: no tensor nix" "no such tensor"
+is "$? $(cat out err)" "1 gguf-inspect: $F/good-v3.gguf: there is no tensor nix" "no such tensor"
 gguf-inspect --values t15.weight "$F/good-types.gguf" >out 2>err
 is "$? $(grep -c Q8_K err)" "1 1" "values of a format we cannot compute with"
 

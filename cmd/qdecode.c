@@ -53,25 +53,25 @@ static const struct cli_opt options[] = {
 	CLI_GROUP("states and tokens:"),
 	TOOL_OPT_MODEL(&opt.model),
 	CLI_STD('s', "state", "state", &run.in.state, "inout",
-	    "go on from the state in this file"),
+	    "continue from the state in this file"),
 	CLI_FILE('o', "output", "state", &opt.output, "output",
-	    "write the state at the end there"),
+	    "write the final state to this file"),
 	CLI_OPT_FORMAT(&opt.format, "cbor text json raw",
-	    "the form of what is written"),
+	    "format of the output"),
 	CLI_INT('n', "count", "count", &opt.n, 0, INT64_MAX,
-	    "at most so many tokens"),
+	    "generate at most COUNT tokens"),
 	CLI_INT(0, "shift", "n", &opt.shift, 0, INT32_MAX,
-	    "in a full context, drop old tokens after the first n"),
+	    "when the context is full, drop old tokens after the first N"),
 	TOOL_OPT_STORE(&run.reuse.store),
 	TOOL_OPT_IGNORE_EOS(&opt.ignore_eos),
 	TOOL_OPT_MASK_UNUSED(&opt.mask_unused),
 	TOOL_OPT_GRAMMAR(&run.grammar),
 	CLI_FLAG(0, "resume", &opt.resume,
-	    "the sampling options of the state"),
+	    "use the sampling options stored in the state"),
 	CLI_FLAG(0, "logits", &opt.logits,
-	    "write rows of logits, and read the tokens chosen"),
+	    "write rows of logits, and read the tokens chosen from stdin"),
 	CLI_INT(0, "top", "n", &opt.top, 1, QWEN_VOCAB_MAX,
-	    "with --logits, only the n best of each row"),
+	    "with --logits: only the N best of each row"),
 
 	CLI_GROUP("how it runs:"),
 	CLI_OPT_THREADS(&opt.n_threads),
@@ -82,9 +82,9 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_ROPE,
 	TOOL_OPT_DRAFT(&run.draft),
 	CLI_REAL(0, "save-every", "seconds", &opt.every, 0, EVERY_MAX,
-	    "save to -o on the way, to go on after a crash"),
+	    "save to -o at this interval, to resume after a crash"),
 	CLI_FLAG(0, "new-run", &opt.new_run,
-	    "begin anew, though -o has a run unfinished"),
+	    "start anew even if -o holds an unfinished run"),
 	TOOL_OPT_NO_COMPRESS(&opt.state),
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 	TOOL_OPT_SAMPLING(&run.sampler),
@@ -102,22 +102,23 @@ check_options(struct run *r)
 {
 	tool_sampling_check(r->sampler);
 	if (tool_seed_is_random() && opt.every >= 0)
-		cli_usage("--seed random: with --save-every the same command "
-		    "must draw the same numbers to resume; give a number");
+		cli_usage("--seed random: with --save-every a rerun must draw "
+		    "the same numbers to resume; give a number");
 	tool_tell_seed(r->sampler);
 	tool_draft_check(&r->draft);
 	if (opt.output != NULL && strcmp(opt.output, "-") == 0)
 		cli_usage("-o -: stdout carries the tokens");
 	if (opt.every >= 0 && opt.output == NULL)
-		cli_usage("--save-every needs -o, where to save to");
+		cli_usage("--save-every needs -o, the file to save to");
 	if (opt.new_run && opt.every < 0)
-		cli_usage("--new-run needs --save-every: without, every run "
-		    "is a new one");
+		cli_usage("--new-run needs --save-every: otherwise every run "
+		    "is new");
 	if (opt.shift >= 0 && (opt.every >= 0 || opt.logits))
-		cli_usage("--shift does not go with %s", opt.logits ?
+		cli_usage("--shift cannot be combined with %s", opt.logits ?
 		    "--logits" : "--save-every");
 	if (opt.resume && cli_given(&run.sampler))
-		cli_usage("--resume takes the sampling options of the state");
+		cli_usage("--resume takes the sampling options from the state: "
+		    "give no others");
 	if (opt.logits && r->reuse.store.dir != NULL)
 		cli_usage("--store has no effect with --logits, which "
 		    "continues only from the state of -s");
@@ -128,15 +129,14 @@ check_options(struct run *r)
 		return;
 	}
 	if (r->in.state == NULL)
-		cli_usage("--logits needs -s: stdin carries the tokens that "
-		    "were chosen");
+		cli_usage("--logits needs -s: stdin carries the chosen tokens");
 	if (opt.every >= 0)
-		cli_usage("--save-every is for tokens, not for --logits");
+		cli_usage("--save-every cannot be combined with --logits");
 	if (cli_given(&run.sampler) || opt.resume || opt.mask_unused ||
 	    cli_given(&run.grammar.path) || cli_given(&run.grammar.schema))
-		cli_usage("with --logits, choosing tokens is up to qsample");
+		cli_usage("with --logits, qsample chooses the tokens");
 	if (opt.top > 0 && opt.format == QWEN_FORMAT_RAW)
-		cli_usage("raw rows are whole rows: --top needs another -f");
+		cli_usage("-f raw writes whole rows: --top needs another -f");
 }
 
 static int
@@ -245,7 +245,7 @@ generate(struct run *r)
 	    qwen_sampler_stopped(r->sampler) == QWEN_STOPPED_REPEAT)
 		cli_note("ended: the tokens repeat (--stop-repeat)");
 	if (r->n < opt.n && is_full(r))
-		cli_note("the context of %zu tokens is full; --shift goes on",
+		cli_note("the context of %zu tokens is full; --shift continues",
 		    qwen_model_n_ctx(r->model));
 	if (cli_verbose && r->n > before)
 		cli_note("%s generated in %.3f s, %.1f tok/s",
@@ -308,7 +308,7 @@ take_up(struct run *r)
 	}
 	tool_intake_fits(&r->in, r->model);
 	if (r->in.n == 0 && !r->in.restored)
-		die("no token and no state: nothing to go on from");
+		die("no input: give tokens on stdin, or a state with -s");
 	if (opt.every < 0 && opt.output != NULL)
 		r->out = cli_output_open(opt.output);
 	return begun;
@@ -349,7 +349,7 @@ work(struct run *r, int begun)
 	qwen_store_close(r->in.store);
 	r->in.store = NULL;
 	if (qwen_session_logits(r->in.session) == NULL)
-		die("the state has no logits to go on from");
+		die("the state has no logits to continue from");
 	begin_sampling(r);
 	tool_write_header(r->w, QWEN_STREAM_TOKENS, r->model);
 	if (begun)
@@ -449,7 +449,8 @@ run_logits(struct run *r)
 	cli_must(r->in.state, qwen_state_load_file(&r->in.session, &r->in.extra,
 	    r->model, r->in.state, NULL, &cli_err));
 	if (qwen_session_logits(r->in.session) == NULL)
-		die("%s: the state has no logits to go on from", r->in.state);
+		die("%s: the state has no logits to continue from",
+		    r->in.state);
 	if (opt.output != NULL)
 		r->out = cli_output_open(opt.output);
 	cli_must("stdout", qwen_write_header(r->w, &r->header, &cli_err));
@@ -501,8 +502,8 @@ main(int argc, char *argv[])
 	if (source != NULL)
 		tool_tell_sampling(r->sampler, source, "");
 	if (opt.shift >= 0 && (size_t)opt.shift + 2 > qwen_model_n_ctx(r->model))
-		cli_usage("--shift: beside %lld tokens the context of %zu has "
-		    "no room", (long long)opt.shift,
+		cli_usage("--shift: the context leaves no room besides %lld of "
+		    "its %zu tokens", (long long)opt.shift,
 		    qwen_model_n_ctx(r->model));
 	tool_header(&r->header, QWEN_STREAM_LOGITS, r->model);
 	tool_draft_open(&r->draft, r->model);

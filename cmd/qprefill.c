@@ -66,33 +66,34 @@ static const struct cli_opt options[] = {
 	CLI_GROUP("tokens and states:"),
 	TOOL_OPT_MODEL(&opt.model),
 	CLI_STD('s', "state", "state", &intake.state, "inout",
-	    "go on from the state in this file"),
+	    "continue from the state in this file"),
 	CLI_STD('o', "output", "state", &opt.output, "output",
-	    "write the state there, not to stdout"),
+	    "write the state to this file instead of stdout"),
 	CLI_WORD(0, "logits", "which", &opt.logits, "last all none",
-	    "write logits too: of the last token, or of all"),
+	    "also write logits, of these tokens"),
 	CLI_INT(0, "top", "n", &opt.top, 1, QWEN_VOCAB_MAX,
-	    "only the n best of each row of logits"),
+	    "write only the N best of each row of logits"),
 	CLI_OPT_FORMAT(&opt.format, "cbor text json raw npy npz",
-	    "the form of logits, and of traces"),
+	    "format of logits and traces"),
 	CLI_FILE(0, "imatrix", "file", &opt.imatrix, "output gguf",
-	    "write there how much each matrix's inputs matter"),
+	    "write an importance matrix to this file"),
 
 	CLI_TEXT(0, "trace", "stages", &opt.trace.stages,
-	    "write what these compute, as in *.ffn,*.router.experts"),
+	    "write what these stages compute, as in *.ffn,*.router.experts"),
 	CLI_CALL(0, "trace-at", "list", &opt.trace, qprefill_trace_at, NULL,
-	    "of these positions, as in 0,5,10-20,last; else of all"),
+	    "trace only these positions, as in 0,5,10-20,last"),
 	CLI_STD(0, "trace-out", "file", &opt.trace.out, "output",
-	    "write it there, not to stdout"),
+	    "write the trace to this file instead of stdout"),
 
-	CLI_GROUP("what is not read again:"),
+	CLI_GROUP("reuse:"),
 	CLI_LIST(0, "reuse", "state", &opt.reuse.states, "inout",
-	    "a state that may begin alike; may be given again"),
+	    "continue from the longest common prefix with this state; "
+	    "repeatable"),
 	TOOL_OPT_STORE(&opt.reuse.store),
 	CLI_CALL(0, "checkpoint-at", "list", &opt.named, parse_positions, NULL,
-	    "checkpoints after so many tokens, as in 100,250"),
+	    "checkpoints after these numbers of tokens, as in 100,250"),
 	CLI_INT(0, "checkpoint-every", "n", &opt.keep.every, 0, INT64_MAX,
-	    "a checkpoint after each n tokens; 0: none"),
+	    "a checkpoint every N tokens; 0: none"),
 
 	CLI_GROUP("how it runs:"),
 	CLI_OPT_THREADS(&opt.n_threads),
@@ -104,9 +105,9 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_BATCH(&opt.batch),
 	CLI_CALL(0, "draft", "how", &opt.draft, tool_draft_parse,
 	    "words auto mtp none",
-	    "what drafts need: auto, mtp, none; or a file with the block"),
+	    "prepare for these drafts, or a file with the MTP block"),
 	CLI_REAL(0, "save-every", "seconds", &opt.every, 0, EVERY_MAX,
-	    "save to -o on the way, and at Ctrl-C"),
+	    "save to -o at this interval, and at Ctrl-C"),
 	TOOL_OPT_NO_COMPRESS(&opt.state),
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 	CLI_END,
@@ -146,25 +147,25 @@ check_trace(const struct tool_intake *in)
 
 	if (t->stages == NULL) {
 		if (t->out != NULL || t->n_range > 0)
-			cli_usage("--trace-%s goes with --trace", t->out !=
+			cli_usage("--trace-%s needs --trace", t->out !=
 			    NULL ? "out" : "at");
 		if (opt.format == QPREFILL_NPZ)
-			cli_usage("-f npz is a form of traces: see --trace; "
-			    "logits have -f npy");
+			cli_usage("-f npz is for traces only: add --trace; for "
+			    "logits use -f npy");
 		return;
 	}
 	if (in->whole)
-		cli_usage("--trace needs all tokens read: not with --reuse");
+		cli_usage("--trace needs to read all tokens: not with --reuse");
 	if (opt.logits != QWEN_LOGITS_NONE && t->out == NULL)
 		cli_usage("--trace and --logits both write to stdout; see "
 		    "--trace-out");
 	if (opt.logits != QWEN_LOGITS_NONE && opt.format == QPREFILL_NPZ)
-		cli_usage("-f npz is no form of logits: add the stage logits "
-		    "to --trace");
+		cli_usage("-f npz is for traces only: add the stage logits to "
+		    "--trace");
 	if (opt.format == QPREFILL_NPZ && t->out == NULL)
 		cli_usage("-f npz needs a file: give --trace-out");
 	if (opt.format == QWEN_FORMAT_RAW)
-		cli_usage("-f raw is no form of traces: npy is like it");
+		cli_usage("-f raw is not for traces: use -f npy");
 	if (to_stdout() && both_to_stdout())
 		cli_usage("--trace and -o both write to stdout; see "
 		    "--trace-out");
@@ -179,12 +180,12 @@ check_saves(const struct tool_intake *in)
 	if (opt.every < 0)
 		return;
 	if (opt.output == NULL)
-		cli_usage("--save-every needs -o, where to save to");
+		cli_usage("--save-every needs -o, the file to save to");
 	if (in->state != NULL && stat(in->state, &a) == 0 &&
 	    stat(opt.output, &b) == 0 && a.st_dev == b.st_dev &&
 	    a.st_ino == b.st_ino)
-		cli_usage("--save-every: -s and -o are the same file: what "
-		    "comes after -s would not be known when it is broken off");
+		cli_usage("--save-every needs another file for -o than for -s, "
+		    "to know after an interruption what was read");
 }
 
 static void
@@ -193,16 +194,19 @@ check_options(struct tool_intake *in)
 	check_saves(in);
 	tool_draft_check(&opt.draft);
 	if (opt.draft.mode == QWEN_DRAFT_LOOKUP)
-		cli_usage("--draft lookup: that needs nothing of a state");
+		cli_usage("--draft lookup needs nothing from a state: leave it "
+		    "out");
 	tool_store_choose(&opt.reuse.store);
 	in->whole = opt.reuse.states.n > 0;
 	if (in->whole && in->state != NULL)
-		cli_usage("-s %s: --reuse takes the tokens on stdin for the "
-		    "whole prompt", in->state);
+		cli_usage("-s %s: not with --reuse, which takes the tokens on "
+		    "stdin as the whole prompt", in->state);
 	if (in->whole && opt.imatrix != NULL)
-		cli_usage("--imatrix needs all tokens read: not with --reuse");
+		cli_usage("--imatrix needs to read all tokens: not with "
+		    "--reuse");
 	if (in->whole && opt.logits == QWEN_LOGITS_ALL)
-		cli_usage("--logits=all reads all tokens: not with --reuse");
+		cli_usage("--logits=all needs to read all tokens: not with "
+		    "--reuse");
 	if (opt.imatrix != NULL && strcmp(opt.imatrix, "-") == 0)
 		cli_usage("--imatrix needs the name of a file");
 	check_trace(in);
@@ -211,18 +215,18 @@ check_options(struct tool_intake *in)
 	if (opt.logits == QWEN_LOGITS_NONE) {
 		if (opt.format == QWEN_FORMAT_RAW || opt.top > 0 ||
 		    (opt.format == QPREFILL_NPY && opt.trace.stages == NULL))
-			cli_usage("%s is about %s; add --logits=last or "
+			cli_usage("%s applies to %s: add --logits=last or "
 			    "--logits=all", opt.top > 0 ? "--top" :
 			    opt.format == QWEN_FORMAT_RAW ? "-f raw" : "-f npy",
 			    opt.format == QPREFILL_NPY ? "logits and traces" :
 			    "logits");
 		if (opt.output == NULL && opt.trace.stages == NULL &&
 		    opt.format != QWEN_FORMAT_CBOR)
-			cli_usage("a state has no other form than cbor");
+			cli_usage("a state can be written only as cbor");
 	}
 	if ((opt.format == QWEN_FORMAT_RAW || opt.format == QPREFILL_NPY) &&
 	    opt.top > 0)
-		cli_usage("%s has whole rows: --top needs another -f",
+		cli_usage("%s writes whole rows: --top needs another -f",
 		    opt.format == QPREFILL_NPY ? "npy" : "raw");
 }
 
@@ -290,7 +294,7 @@ place_checkpoints(struct tool_intake *in)
 	qsort(opt.named, opt.keep.n_at, sizeof *opt.named, by_value);
 	for (i = 0; i < opt.keep.n_at; i++) {
 		if (opt.named[i] > end)
-			cli_note("no checkpoint at %llu: there are %llu "
+			cli_note("no checkpoint at %llu: there are only %llu "
 			    "tokens", (unsigned long long)opt.named[i],
 			    (unsigned long long)end);
 		else if (n == 0 || opt.named[i] != opt.named[n - 1])
@@ -435,7 +439,7 @@ main(int argc, char *argv[])
 	tool_tell_model(m);
 	tool_intake(in, m);
 	if (in->n == 0 && !in->restored)
-		die("no token and no state: nothing to do");
+		die("no input: give tokens on stdin, or a state with -s");
 	/* rows, sums, traces of all tokens come from reading all tokens */
 	if (opt.logits != QWEN_LOGITS_ALL && opt.imatrix == NULL &&
 	    opt.trace.stages == NULL)

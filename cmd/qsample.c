@@ -37,18 +37,18 @@ static struct run run;
 static const struct cli_opt options[] = {
 	CLI_GROUP("rows and tokens:"),
 	CLI_FILE('s', "state", "state", &opt.state, "file",
-	    "the state that the rows come from, for penalties"),
+	    "the state that the rows come from, for penalties on the prompt"),
 	CLI_INT('n', "count", "count", &opt.n, 0, INT64_MAX,
-	    "at most so many tokens"),
+	    "choose at most COUNT tokens"),
 	CLI_OPT_FORMAT(&opt.format, "cbor text json",
-	    "the form of what is written"),
+	    "format of the output"),
 	TOOL_OPT_IGNORE_EOS(&opt.ignore_eos),
 	TOOL_OPT_GRAMMAR(&run.grammar),
 	TOOL_OPT_MASK_UNUSED(&opt.mask_unused),
 	TOOL_OPT_MODEL_ROW(&opt.model,
-	    "the model, for options that use or show texts"),
+	    "model, for options that use or print texts"),
 	CLI_INT(0, "top", "n", &opt.top, 1, QWEN_VOCAB_MAX,
-	    "choose nothing: show the n best of each row"),
+	    "choose nothing: print the N best tokens of each row"),
 	TOOL_OPT_SAMPLING(&run.sampler),
 	CLI_END,
 };
@@ -65,25 +65,26 @@ check_options(const struct run *r)
 
 	if (opt.model != NULL && !opt.mask_unused && opt.top == 0 &&
 	    !tool_sampling_asked() && !qwen_sampler_needs_pieces(r->sampler))
-		cli_usage("-m is for --mask-unused, --sampling, --top and "
-		    "options that look at texts: rows carry all else");
+		cli_usage("-m is used only by --mask-unused, --sampling, --top "
+		    "and options that look at texts");
 	tool_sampling_check(r->sampler);
 	tool_tell_seed(r->sampler);
 	if (opt.top == 0) {
 		if (opt.state == NULL && (dry || qwen_sampler_number(
 		    r->sampler, "penalty-prompt") != 0))
 			cli_usage("--%s-prompt needs -s: rows of logits do not "
-			    "carry the prompt", dry ? "dry" : "penalty");
+			    "contain the prompt", dry ? "dry" : "penalty");
 		return;
 	}
 	if (cli_given(&r->sampler) || r->grammar.path != NULL ||
 	    opt.state != NULL || opt.ignore_eos ||
 	    opt.mask_unused)
-		cli_usage("--top shows rows and chooses nothing");
+		cli_usage("--top only prints rows: no option that chooses "
+		    "tokens goes with it");
 	if (!cli_given(&opt.format))
 		opt.format = QWEN_FORMAT_TEXT;
 	if (opt.format == QWEN_FORMAT_CBOR)
-		cli_usage("--top writes text or json");
+		cli_usage("--top prints text or json: use another -f");
 }
 
 /* ------------------------------------------------------------ choosing one */
@@ -99,7 +100,7 @@ open_model(const struct run *r)
 
 	cli_must(path, qwen_vocab_fingerprint(g, &fp, &cli_err));
 	if (memcmp(&fp, &r->header.vocab, sizeof fp) != 0)
-		die("%s has vocabulary %s, the logits %s", path,
+		die("%s has vocabulary %s, the logits have %s", path,
 		    qwen_fp_hex(&fp, a), qwen_fp_hex(&r->header.vocab, b));
 	return g;
 }
@@ -167,16 +168,18 @@ check_state(const struct run *r, const struct qwen_header *h, size_t n,
 	char a[33], b[33];
 
 	if (memcmp(&h->model, &r->header.model, sizeof h->model) != 0)
-		die("%s: the state is of model %s, the logits of %s", opt.state,
+		die("%s: the state is of model %s, the logits are of "
+		    "%s", opt.state,
 		    qwen_fp_hex(&h->model, a),
 		    qwen_fp_hex(&r->header.model, b));
 	if (h->n_vocab != r->header.n_vocab)
-		die("%s: the state has a vocabulary of %lu, the logits of %lu",
+		die("%s: the state has a vocabulary of %lu tokens, the logits "
+		    "of %lu",
 		    opt.state, (unsigned long)h->n_vocab,
 		    (unsigned long)r->header.n_vocab);
 	if (row->pos + 1 != n)
-		die("%s: the state has %s, the first row of logits "
-		    "follows %llu", opt.state, cli_count(n, "token"),
+		die("%s: the state has %s, but the first row of logits follows "
+		    "token %llu", opt.state, cli_count(n, "token"),
 		    (unsigned long long)row->pos + 1);
 }
 

@@ -36,34 +36,34 @@ static struct run run = {
 };
 
 static const struct cli_opt options[] = {
-	CLI_GROUP("what is scored:"),
+	CLI_GROUP("input:"),
 	TOOL_OPT_MODEL(&run.score.work.path),
 	CLI_FLAG(0, "requests", &opt.requests,
-	    "lines of JSON, a request each; results likewise"),
+	    "input is JSON requests, one per line; so are the results"),
 	TOOL_OPT_STRICT(&run.unknown.strict),
 	CLI_FLAG(0, "tokens", &opt.tokens,
-	    "files are streams of tokens, as qtok writes them"),
+	    "input is streams of tokens, as qtok writes them"),
 	CLI_OPT_SPECIAL(&run.score.how.encode),
 	TOOL_OPT_NFC,
 	TOOL_OPT_FORCE_TEXT,
 	CLI_FLAG(0, "bos", &run.score.how.bos,
-	    "begin each text with the BOS token, whatever the file says"),
+	    "always begin texts with the BOS token"),
 	CLI_FLAG(0, "no-bos", &opt.no_bos,
-	    "add no BOS token, whatever the file says"),
+	    "never begin texts with the BOS token"),
 	CLI_INT(0, "context", "n", &opt.context, 2, 1 << 30,
-	    "windows of so many tokens"),
+	    "windows of N tokens (default the context)"),
 	CLI_INT(0, "stride", "n", &opt.stride, 1, 1 << 30,
-	    "go on by so many tokens; half of --context by default"),
+	    "a new window every N tokens (default half of --context)"),
 	CLI_FILE(0, "base", "file", &run.base.path, "file gguf",
-	    "compare with another model, or with logits or a state that one wrote"),
+	    "compare with this model, or with logits or a state made by one"),
 
-	CLI_GROUP("what is shown:"),
+	CLI_GROUP("output:"),
 	TOOL_OPT_OUTPUT(&opt.output),
 	CLI_OPT_FORMAT(&run.score.json, "text json",
-	    "a table, or a JSON object a line"),
-	CLI_FLAG(0, "each", &run.score.each, "every token as well"),
+	    "a table (text), or JSON lines"),
+	CLI_FLAG(0, "each", &run.score.each, "print every token, too"),
 	CLI_INT(0, "top", "n", &run.score.n_top, 1, QWEN_JOB_TOP_MAX,
-	    "the n likeliest at each token as well; implies --each"),
+	    "print the N most likely tokens at each place; implies --each"),
 
 	CLI_GROUP("how it runs:"),
 	TOOL_OPT_WORK(&run.score.work),
@@ -85,11 +85,12 @@ check_base(const struct qscore_run *r)
 	const struct tool_work *w = &r->work;
 
 	if (opt.requests)
-		cli_usage("--base: not with --requests");
+		cli_usage("--base cannot be combined with --requests");
 	if (r->n_top > 0)
-		cli_usage("--base: not with --top");
+		cli_usage("--base cannot be combined with --top");
 	if (w->at.dir != NULL || w->mem > 0 || cli_given(&w->n_sequences))
-		cli_usage("--base: not with %s", w->at.dir != NULL ?
+		cli_usage("--base cannot be combined with %s",
+		    w->at.dir != NULL ?
 		    "--store" : w->mem > 0 ? "--mem" : "--max-sequences");
 }
 
@@ -101,13 +102,13 @@ check_options(struct qscore_run *r)
 	if (opt.requests && opt.n_files > 1)
 		cli_usage("unexpected argument: %s", opt.files[1]);
 	if (run.score.how.bos && opt.no_bos)
-		cli_usage("--bos and --no-bos: one of them");
+		cli_usage("--bos and --no-bos exclude each other");
 	if (opt.requests && opt.tokens)
-		cli_usage("--requests are lines of JSON, not --tokens");
+		cli_usage("--requests reads JSON lines: not with --tokens");
 	if (run.unknown.strict && !opt.requests)
-		cli_usage("--strict is for --requests");
+		cli_usage("--strict needs --requests");
 	if (opt.requests && cli_given(&r->json) && !r->json)
-		cli_usage("--requests: results are lines of JSON, not text");
+		cli_usage("--requests prints JSON lines: not with -f text");
 	if (opt.context > 0 && opt.stride >= opt.context)
 		cli_usage("--stride: %zu is not below the context of %zu",
 		    opt.stride, opt.context);
@@ -118,7 +119,7 @@ check_options(struct qscore_run *r)
 		stdin_used |= strcmp(opt.files[i], "-") == 0;
 	if (run.base.path != NULL && strcmp(run.base.path, "-") == 0) {
 		if (stdin_used)
-			cli_usage("--base -: the text cannot be on stdin too");
+			cli_usage("--base -: then the text must be in a file");
 		stdin_used = 1;
 	}
 	if (stdin_used)
@@ -182,14 +183,14 @@ open_model(struct qscore_run *s)
 		s->n_top = s->how.n_vocab;
 	s->how.first = first_token(s->work.gguf, s->how.n_vocab);
 	if (s->how.bos && s->how.first < 0)
-		die("%s: names no token that texts begin with; not --bos",
+		die("%s: the model names no BOS token: --bos is not possible",
 		    qwen_gguf_path(s->work.gguf, 0));
 	if (run.base.path != NULL) {
 		run.base.batch = s->work.n_pass;
 		qscore_base_open(&run.base, s);
 		if (run.base.n_past > 0 && s->how.bos)
-			cli_usage("--bos: texts come after the state of "
-			    "--base, and begin with nothing else");
+			cli_usage("--bos: texts follow the state of --base, so "
+			    "they have no BOS");
 	}
 	/* a text that continues a state has its BOS there */
 	if (qwen_tok_bos(s->work.tok) >= 0 && !opt.no_bos &&
@@ -241,7 +242,7 @@ read_text(const struct run *r, int fd, const char *name, struct qwen_ids *t,
 	if (other != NULL) {
 		err->code = QWEN_EFORMAT;
 		snprintf(err->msg, sizeof err->msg, "this is %s, not text; "
-		    "--tokens reads streams, --force takes it for text", other);
+		    "--tokens reads streams, --force reads it as text", other);
 	} else
 		rc = qwen_tok_encode(r->score.how.tok, text, len,
 		    r->score.how.encode, &t->id, &t->n, err);
@@ -294,9 +295,8 @@ next_file(void *arg, struct qscore_text **out)
 			x->q.from = 0;
 		if (x->q.text.n <= x->q.from)
 			qwen_refuse(&x->q.no, "invalid_request", NULL,
-			    x->q.from > 0 ? "fewer than two tokens: there is "
-			    "nothing to score" : "no tokens: there is nothing "
-			    "to score");
+			    x->q.from > 0 ? "fewer than two tokens: nothing to "
+			    "score" : "no tokens: nothing to score");
 	}
 	r->file++;
 	*out = x;
@@ -400,7 +400,7 @@ tell(struct run *r, double start)
 	    (unsigned long long)r->score.work.n_failed,
 	    cli_count(st.scored, "token"), (double)st.scored / s);
 	cli_note("%s read, %llu shared, %llu from the store; passes: %llu in "
-	    "%.3f s; %s a sequence made room", cli_count(st.read, "token"),
+	    "%.3f s; %s a sequence was preempted", cli_count(st.read, "token"),
 	    (unsigned long long)st.shared, (unsigned long long)st.stored,
 	    (unsigned long long)st.n_passes, st.pass_s,
 	    cli_count(st.preempted, "time"));

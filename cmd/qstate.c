@@ -15,25 +15,25 @@ static const struct cli_opt options[] = {
 	CLI_GROUP("options:"),
 	CLI_FLAG(0, "json", &O.json, "print JSON"),
 	CLI_OPT_THREADS(&O.state.n_threads),
-	CLI_FLAG(0, "tokens", &O.tokens, "show: the tokens as well"),
+	CLI_FLAG(0, "tokens", &O.tokens, "show: also print the tokens"),
 	CLI_FLAG(0, "all", &O.all,
-	    "diff: compare more; rm: all of the store"),
+	    "diff: compare more; rm: remove the whole store"),
 	CLI_REAL(0, "within", "share", &O.within, 0.0, 1e9,
-	    "diff: traces part where rows are farther apart, relatively"),
+	    "diff: ignore relative differences up to SHARE in traces"),
 	CLI_INT('n', "count", "count", &O.count, 1, INT64_MAX,
-	    "slice: keep so many tokens"),
+	    "slice: keep the first COUNT tokens"),
 	CLI_FILE('m', "model", "model", &O.model, "file gguf",
-	    "slice: the model to read with; ls: to show first words"),
+	    "slice: model to read with; ls: model to print first words with"),
 	TOOL_OPT_LORA,
 	CLI_STD('o', "output", "state", &O.output, "output",
-	    "slice, pack: write the state there, not to stdout"),
+	    "slice, pack: write the state to this file instead of stdout"),
 	CLI_FLAG(0, "no-checkpoints", &O.state.no_checkpoints,
-	    "slice, pack: leave the checkpoints out"),
+	    "slice, pack: leave out the checkpoints"),
 	TOOL_OPT_NO_COMPRESS(&O.state),
 	TOOL_OPT_KV,
 	TOOL_OPT_STORE_DIR(&O.store),
 	TOOL_OPT_STORE_MAX(&O.store_max),
-	CLI_FLAG(0, "remove", &O.remove, "verify: remove what is damaged"),
+	CLI_FLAG(0, "remove", &O.remove, "verify: remove damaged files"),
 	CLI_END,
 };
 
@@ -64,7 +64,7 @@ static const struct command {
 
 static const struct cli_tool tool = {
 	.name = "qstate",
-	.about = "look at, check, cut and compare states, and keep the prefix "
+	.about = "print, check, cut and compare states; manage the prefix "
 	    "store",
 	.usage = "show [--tokens] [--json] state | trace ...\n"
 	    "verify [-t threads] [--json] state ...\n"
@@ -88,12 +88,12 @@ find_command(const char *name)
 	const struct command *c;
 
 	if (name == NULL)
-		cli_usage("no command is named");
+		cli_usage("no command given");
 	for (c = commands; c->name != NULL; c++) {
 		if (strcmp(c->name, name) == 0)
 			return c;
 	}
-	cli_usage("no command '%s'", name);
+	cli_usage("unknown command '%s'", name);
 }
 
 static int
@@ -116,7 +116,7 @@ check_options(const struct command *c, int n, char *operands[])
 
 	for (o = options; o->kind != CLI_KIND_END; o++) {
 		if (cli_given(o->to) && !takes(c, o->to))
-			cli_usage("--%s has no meaning for %s", o->name,
+			cli_usage("--%s has no effect on %s", o->name,
 			    c->name);
 	}
 	if (n - 1 < c->min)

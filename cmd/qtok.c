@@ -21,61 +21,62 @@ add_part(const struct cli_opt *row, const char *arg)
 static const struct cli_opt options[] = {
 	CLI_GROUP("texts:"),
 	TOOL_OPT_MODEL(&opt.model),
-	CLI_FLAG('d', "decode", &opt.decode, "tokens to text"),
+	CLI_FLAG('d', "decode", &opt.decode, "convert tokens to text"),
 	CLI_FLAG('c', "number", &opt.count,
-	    "count the tokens; with -d, those that are read"),
+	    "print the number of tokens; with -d, of the tokens read"),
 	CLI_FLAG('0', "null", &opt.documents,
-	    "documents, each ended by a NUL; a line of tokens each"),
+	    "input is documents ended by NUL; one line of tokens per document"),
 	CLI_OPT_FORMAT(&opt.form, "cbor text json prompt",
-	    "the form of tokens; prompt is the text of a chat"),
+	    "format of tokens; prompt prints the text of the chat"),
 	CLI_FLAG(0, "fim", &opt.fim,
-	    "fill in the middle: a prompt of the text before and after a gap"),
+	    "fill in the middle: make a prompt of the text around a gap"),
 	CLI_TEXT(0, "mark", "name", &opt.mark,
-	    "a mark of this name after each document"),
+	    "write a mark of this name after each document"),
 	CLI_OPT_SPECIAL(&opt.encode_flags),
 	TOOL_OPT_BOS,
 	TOOL_OPT_NFC,
 	CLI_FLAG(0, "force", &opt.force,
-	    "take models, streams and archives for text, too"),
+	    "accept models, streams and archives as text"),
 	CLI_SET(0, "show-special", &opt.decode_flags, QWEN_TOK_SHOW_SPECIAL,
-	    "with -d, control tokens by name"),
+	    "with -d: print control tokens by name"),
 	CLI_SET(0, "bytes", &opt.decode_flags, QWEN_TOK_BYTES,
-	    "with -d, bytes as they are, UTF-8 or not"),
+	    "with -d: print bytes as they are, even if not UTF-8"),
 	CLI_LIST(0, "stop", "text", &opt.stops, NULL,
-	    "with -d, end before this text; may be given again"),
+	    "with -d: end before this text; repeatable"),
 
 	CLI_GROUP("chats:"),
 	CLI_FLAG(0, "chat", &opt.chat,
-	    "a chat, as a request in JSON or in parts, to tokens"),
+	    "convert a chat, a JSON request or the parts below, to tokens"),
 	CLI_OPT_TEMPLATE(&opt.template),
 	TOOL_OPT_SYSTEMS(&opt.systems),
 	TOOL_OPT_PLACEHOLDER(&opt.placeholder),
 	CLI_FILE(0, "tools", "file", &opt.tools, "file json",
-	    "the tools that may be called, a list in JSON"),
+	    "JSON list of the tools that the model may call"),
 	CLI_OPT_THINK(&opt.think),
 	TOOL_OPT_EFFORT,
 	CLI_CALL(0, "system", "text", &opt, add_part, NULL,
-	    "a part of the chat: what the system says"),
+	    "add a system message to the chat"),
 	CLI_CALL(0, "user", "text", &opt, add_part, NULL,
-	    "what the user says"),
+	    "add a user message"),
 	CLI_CALL(0, "data", "file", &opt, add_part, "file",
-	    "a document, as part of what the user says"),
+	    "add a document to the user's message"),
 	CLI_CALL(0, "assistant", "text", &opt, add_part, NULL,
-	    "what the model said"),
+	    "add an earlier answer of the model"),
 
 	CLI_GROUP("replies:"),
 	CLI_FLAG(0, "parse", &opt.parse,
-	    "the text of a reply to a message in JSON"),
+	    "convert the text of a reply to a message in JSON"),
 	CLI_WORD(0, "thinking", "open | closed | none",
 	    CLI_P(int, &opt.thinking), "none open closed",
-	    "whether the reply begins in a thinking block"),
+	    "with --parse: whether the reply begins inside a thinking block"),
 	TOOL_OPT_STRICT_CALLS(&opt.strict_calls),
-	CLI_FLAG(0, "stream", &opt.stream, "a line for each piece, as it comes"),
+	CLI_FLAG(0, "stream", &opt.stream, "with --parse: print a line for "
+	    "each piece as it arrives"),
 	CLI_END,
 };
 
 static const struct cli_tool tool = {
-	.name = "qtok", .about = "text and chats to tokens, and back",
+	.name = "qtok", .about = "convert text and chats to tokens, and back",
 	.usage = "[options] [file ...]\n-c [options] [file ...]\n"
 	    "-d [options] [file ...]\n--fim [options] prefix suffix [file ...]\n"
 	    "--chat [options] [file]\n"
@@ -88,7 +89,7 @@ static void
 check_parse(const struct opts *o)
 {
 	if (!o->parse && (o->stream || o->thinking >= 0 || o->strict_calls))
-		cli_usage("--stream, --thinking and --strict-calls go with "
+		cli_usage("--stream, --thinking and --strict-calls need "
 		    "--parse");
 	if (!o->parse)
 		return;
@@ -104,30 +105,30 @@ static void
 check_chat(const struct opts *o)
 {
 	if (!o->chat && o->n_parts > 0)
-		cli_usage("the parts of a chat go with --chat");
+		cli_usage("parts of a chat (--system, --user, ...) need "
+		    "--chat");
 	if (!o->chat && !o->parse && (o->template != NULL ||
 	    o->tools != NULL || o->think >= 0))
-		cli_usage("--template, --tools and --think go with --chat or "
+		cli_usage("--template, --tools and --think need --chat or "
 		    "--parse");
 	if (!o->chat && !o->parse && (tool_effort.level != NULL ||
 	    tool_effort.high != NULL))
-		cli_usage("--effort and --effort-high go with --chat or "
-		    "--parse");
+		cli_usage("--effort and --effort-high need --chat or --parse");
 	if (!o->chat && (cli_given(&o->systems) || o->placeholder != NULL))
-		cli_usage("--system-messages and --image-placeholder go with "
+		cli_usage("--system-messages and --image-placeholder need "
 		    "--chat");
 	if (!o->chat && tool_effort.date != NULL)
-		cli_usage("--date goes with --chat");
+		cli_usage("--date needs --chat");
 	if (!o->chat && o->form == PROMPT)
-		cli_usage("-f prompt goes with --chat");
+		cli_usage("-f prompt needs --chat");
 	if (!o->chat)
 		return;
 	if (o->documents || o->decode || o->encode_flags != 0 ||
 	    o->decode_flags != 0)
-		cli_usage("--chat makes tokens of one request: not with -0, "
-		    "-d or --special");
+		cli_usage("--chat makes tokens of one request: not with -0, -d "
+		    "or --special");
 	if (o->form == PROMPT && (o->count || o->mark != NULL))
-		cli_usage("-f prompt gives text: not with -c or --mark");
+		cli_usage("-f prompt prints text: not with -c or --mark");
 }
 
 static void
@@ -150,36 +151,37 @@ check(struct opts *o)
 	check_parse(o);
 	check_chat(o);
 	if (o->force && (o->chat || o->parse || o->decode))
-		cli_usage("--force is about texts: not with --chat, --parse "
+		cli_usage("--force applies to text: not with --chat, --parse "
 		    "or -d");
 	if (o->count && (o->decode_flags != 0 || o->stops.n > 0))
-		cli_usage("-c prints a number, no text: not with --%s",
+		cli_usage("-c prints only a number: not with --%s",
 		    o->stops.n > 0 ? "stop" : o->decode_flags &
 		    QWEN_TOK_BYTES ? "bytes" : "show-special");
 	if (tool_bos() != QWEN_BOS_FILE && (o->decode || o->parse))
-		cli_usage("--bos and --no-bos are about tokens that are made: "
-		    "not with %s", o->decode ? "-d" : "--parse");
+		cli_usage("--bos and --no-bos apply to new tokens: not with %s",
+		    o->decode ? "-d" : "--parse");
 	if (cli_given(&o->form) && (o->count || o->decode))
-		cli_usage("-f is the form of tokens: not with -%c",
+		cli_usage("-f is the format of tokens: not with -%c",
 		    o->count ? 'c' : 'd');
 	if (o->decode && o->encode_flags != 0)
-		cli_usage("--special is about text that is read; "
-		    "with -d, use --show-special");
+		cli_usage("--special applies to text: with -d, use "
+		    "--show-special");
 	if (!o->decode && o->decode_flags != 0)
-		cli_usage("--%s goes with -d",
+		cli_usage("--%s needs -d",
 		    o->decode_flags & QWEN_TOK_BYTES ? "bytes" :
 		    "show-special");
 	if (!o->decode && o->stops.n > 0)
-		cli_usage("--stop goes with -d");
+		cli_usage("--stop needs -d");
 	if (o->form != PROMPT)
 		o->format = (enum qwen_format)o->form;
 	if (o->mark == NULL)
 		return;
 	if (o->count || o->decode)
-		cli_usage("--mark is about tokens that are written: not with "
-		    "-%c", o->count ? 'c' : 'd');
+		cli_usage("--mark applies to written tokens: not with -%c",
+		    o->count ? 'c' : 'd');
 	if (o->format == QWEN_FORMAT_TEXT)
-		cli_usage("--mark: -f text has no place for a mark");
+		cli_usage("--mark: -f text cannot hold marks; use cbor or "
+		    "json");
 	if (qwen_mark_check(o->mark, strlen(o->mark), &cli_err) < 0)
 		cli_usage("--mark: %s", cli_err.msg);
 }

@@ -90,13 +90,14 @@ die_unfinished(const struct qdecode_run *run, const struct tool_intake *in)
 	const struct qwen_run *old = &in->extra.run;
 
 	if (strcmp(old->options, run->options) == 0)
-		die("%s: its unfinished run of %s began after %s%llu "
-		    "on stdin, now there are %zu: give the same, or --new-run",
+		die("%s: holds an unfinished run of %s that began after %s%llu "
+		    "on stdin, now there are %zu: give the same input, or "
+		    "--new-run",
 		    run->output, cli_count(old->count, "token"),
 		    old->input == in->n ? "another " : "",
 		    (unsigned long long)old->input, in->n);
-	die("%s: its unfinished run of %s has the options '%s', this "
-	    "command '%s': give the same, or --new-run", run->output,
+	die("%s: holds an unfinished run of %s with the options '%s', now they "
+	    "are '%s': give the same options, or --new-run", run->output,
 	    cli_count(old->count, "token"), old->options, run->options);
 }
 
@@ -109,8 +110,8 @@ find_in_place(const struct qdecode_run *run, const struct tool_intake *in)
 	if (is_alike(run, old) && has_input(in, old))
 		return 1;
 	if (run->moved_on)
-		die("%s: the state in the file is %s, the one that was "
-		    "announced %s", in->state, qwen_fp_hex(&in->fp, a),
+		die("%s: the file holds state %s, but %s was announced",
+		    in->state, qwen_fp_hex(&in->fp, a),
 		    qwen_fp_hex(&run->base, b));
 	if (old->options != NULL && !old->finished && !run->again)
 		die_unfinished(run, in);
@@ -173,7 +174,7 @@ is_there(const struct qdecode_run *run, const struct tool_intake *in)
 		return 0;
 	if (qwen_state_load_tokens(&tokens, &n, &x, &h, run->output, NULL,
 	    &cli_err) < 0) {
-		cli_note("%s: %s; beginning anew", run->output, cli_err.msg);
+		cli_note("%s: %s; starting anew", run->output, cli_err.msg);
 		return 0;
 	}
 	there = is_alike(run, &x.run) && same_start(in, tokens, n, &x);
@@ -193,7 +194,7 @@ find_elsewhere(const struct qdecode_run *run, struct tool_intake *in,
 	if (!is_there(run, in))
 		return 0;
 	if (qwen_state_load_file(&s, &x, m, run->output, NULL, &cli_err) < 0) {
-		cli_note("%s: %s; beginning anew", run->output, cli_err.msg);
+		cli_note("%s: %s; starting anew", run->output, cli_err.msg);
 		return 0;
 	}
 	qwen_session_free(in->session);
@@ -217,8 +218,8 @@ qdecode_run_find(struct qdecode_run *run, struct tool_intake *in, struct qwen_mo
 	in->n = 0;
 	in->n_marks = 0;
 	if (cli_verbose)
-		cli_note("%s: %s with its %s run of %s", run->output,
-		    in->extra.run.finished ? "done" : "going on",
+		cli_note("%s: %s its %s run of %s", run->output,
+		    in->extra.run.finished ? "found" : "resuming",
 		    in->extra.run.finished ? "finished" : "unfinished",
 		    cli_count(in->extra.run.count, "token"));
 	return 1;

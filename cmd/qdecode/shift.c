@@ -36,7 +36,7 @@ qdecode_shift(struct tool_intake *in, struct qwen_model *m, size_t keep)
 	const int32_t *tokens = qwen_session_tokens(in->session);
 
 	cli_note("the context is full: %zu tokens after the first %zu are "
-	    "dropped, %zu are read anew", n - keep - newer, keep,
+	    "dropped, %zu are read again", n - keep - newer, keep,
 	    keep + newer);
 	free(in->tokens);
 	in->n = in->cap = keep + newer;

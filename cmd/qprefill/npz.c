@@ -191,8 +191,7 @@ qprefill_npz_new(int fd, const char *name)
 	struct stat st;
 
 	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode))
-		die("%s: -f npz needs a regular file, since it writes at any "
-		    "offset: see --trace-out", name);
+		die("%s: -f npz needs a regular file: see --trace-out", name);
 	z->fd = fd;
 	z->name = name;
 	make_table(z->table);

@@ -40,7 +40,8 @@ qprefill_trace_at(const struct cli_opt *o, const char *s)
 		r->first = position(what, word);
 		r->last = position(what, dash);
 		if (r->last < r->first)
-			cli_usage("%s %.*s: it ends before it begins", what,
+			cli_usage("%s %.*s: the range ends before it "
+			    "begins", what,
 			    (int)n, s);
 		if (s[n] == '\0')
 			return;
@@ -59,8 +60,8 @@ split(struct qprefill_trace *t)
 		t->pattern[t->n_pattern++] = s;
 	}
 	if (t->n_pattern == 0)
-		cli_usage("--trace: the names of stages, or patterns; see "
-		    "gguf-inspect --graph");
+		cli_usage("--trace: no stage given; gguf-inspect --graph lists "
+		    "them");
 }
 
 /* Put the last position in place of "last", and see that all are read. */
@@ -78,8 +79,8 @@ resolve(struct qprefill_trace *t)
 		if (r->last == UINT64_MAX)
 			r->last = end - 1;
 		if (r->last >= end || r->first < begin)
-			die("--trace-at %llu: the tokens that are read are %llu "
-			    "to %llu", (unsigned long long)(r->last >= end ?
+			die("--trace-at %llu: the tokens read are %llu to %llu",
+			    (unsigned long long)(r->last >= end ?
 			    r->last : r->first), (unsigned long long)begin,
 			    (unsigned long long)end - 1);
 	}
@@ -143,7 +144,7 @@ arrays_begin(struct qprefill_trace *t, const struct qwen_session *s,
 	if (t->npz != NULL)
 		return;
 	if (t->n_stage > 1)
-		die("-f npy has room for one stage, --trace %s is %zu: see "
+		die("-f npy holds only one stage, --trace %s matches %zu: use "
 		    "-f npz", t->stages, t->n_stage);
 	qprefill_npy_header(&t->row, &t->array);
 	cli_write_all(cli_output_fd(t->to), name, &t->row);
@@ -186,7 +187,7 @@ qprefill_trace_begin(struct qprefill_trace *t, const struct tool_intake *in,
 	struct qwen_writer_opts how = { .buffered = 1 };
 
 	if (in->n == 0)
-		die("no token is read: there is nothing to trace");
+		die("no token is read: nothing to trace");
 	t->begin = qwen_session_n_tokens(in->session);
 	t->end = t->begin + in->n;
 	split(t);
@@ -197,7 +198,8 @@ qprefill_trace_begin(struct qprefill_trace *t, const struct tool_intake *in,
 	trace.n_at = t->n_range;
 	if (qwen_session_trace(in->session, &trace, &cli_err) < 0) {
 		if (cli_err.code == QWEN_ERANGE)
-			die("--trace: %s; gguf-inspect --graph has all names",
+			die("--trace: %s; gguf-inspect --graph lists all "
+			    "stages",
 			    cli_err.msg);
 		cli_die_err("--trace", &cli_err);
 	}

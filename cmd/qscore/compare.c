@@ -37,8 +37,8 @@ open_model(struct qscore_base *b, const struct qscore_run *r)
 	tool_header(&other, QWEN_STREAM_TOKENS, b->model);
 	if (own.n_vocab != other.n_vocab ||
 	    memcmp(&own.vocab, &other.vocab, sizeof own.vocab) != 0)
-		die("%s: it has another vocabulary than %s: their "
-		    "probabilities cannot be compared", b->name,
+		die("%s: its vocabulary is not that of %s: their probabilities "
+		    "cannot be compared", b->name,
 		    qwen_gguf_path(r->work.gguf, 0));
 }
 
@@ -50,11 +50,11 @@ check_header(const struct qscore_base *b, const struct qscore_run *r,
 	struct qwen_header own;
 
 	if (rec->header == NULL)
-		die("%s: no stream of logits or state", b->name);
+		die("%s: not a stream of logits or state", b->name);
 	tool_header(&own, QWEN_STREAM_TOKENS, r->work.model);
 	if (rec->header->n_vocab != own.n_vocab ||
 	    memcmp(&own.vocab, &rec->header->vocab, sizeof own.vocab) != 0)
-		die("%s: it is of another vocabulary than the model's",
+		die("%s: its vocabulary is not the model's",
 		    b->name);
 }
 
@@ -87,8 +87,8 @@ open_state(struct qscore_base *b, const struct qscore_run *r,
 	    NULL, &cli_err));
 	b->n_past = qwen_session_n_tokens(b->base);
 	if (b->n_past == 0 || qwen_session_logits(b->base) == NULL)
-		die("%s: it has no logits at its end, with which a text could "
-		    "begin", b->name);
+		die("%s: the state has no logits at its end, which the first "
+		    "token needs", b->name);
 	qwen_reader_close(b->rows);
 	b->rows = NULL;
 }
@@ -103,7 +103,7 @@ open_stream(struct qscore_base *b, const struct qscore_run *r)
 
 	cli_must(b->name, qwen_reader_open(&b->rows, b->fd, &o, &cli_err));
 	if (cli_must(b->name, qwen_reader_next(b->rows, &rec, &cli_err)) == 0)
-		die("%s: it is empty", b->name);
+		die("%s: the file is empty", b->name);
 	check_header(b, r, &rec);
 	if (rec.header->kind == QWEN_STREAM_STATE)
 		open_state(b, r, &rec);
@@ -158,8 +158,8 @@ next_row(struct qscore_base *b, const struct qscore_run *r,
 			break;
 	}
 	if (got > 0 && (rec->ids != NULL || rec->n != b->n_vocab))
-		die("%s: rows with their best logits only; whole rows are "
-		    "needed, without --top", b->name);
+		die("%s: its rows have only their best logits; whole rows are "
+		    "needed, made without --top", b->name);
 	return got;
 }
 
@@ -179,13 +179,13 @@ read_rows(struct qscore_base *b, const struct qscore_run *r, size_t at,
 		    rec.pos == b->last)
 			got = next_row(b, r, &rec);
 		if (got == 0)
-			die("%s: it ends before the row after token %zu: the "
-			    "rows of the same tokens are needed, as qprefill "
-			    "--logits all writes them", b->name, at + i);
+			die("%s: ends before the row after token %zu; give "
+			    "rows of all tokens, as qprefill --logits all "
+			    "writes them", b->name, at + i);
 		if (rec.pos != at + i)
-			die("%s: the row after token %llu comes where that "
-			    "after token %zu is needed; are these rows of the "
-			    "same texts, in the same order?", b->name,
+			die("%s: has the row after token %llu where that after "
+			    "token %zu is needed; are its rows of the same "
+			    "texts, in the same order?", b->name,
 			    (unsigned long long)rec.pos, at + i);
 		memcpy(b->row + i * b->n_vocab, rec.logits,
 		    b->n_vocab * sizeof *b->row);
@@ -200,8 +200,8 @@ check_end(struct qscore_base *b, const struct qscore_run *r)
 
 	if (b->rows != NULL && next_row(b, r, &rec) && (rec.pos != b->last ||
 	    next_row(b, r, &rec)))
-		die("%s: there are rows after those of the texts; are they of "
-		    "the same texts?", b->name);
+		die("%s: has rows after the end of the texts; are they of the "
+		    "same texts?", b->name);
 }
 
 static int
@@ -356,8 +356,8 @@ do_text(struct qscore_base *b, struct qscore_run *r, struct qscore_text *x)
 		return;
 	}
 	if (b->rows != NULL && x->q.text.n > r->context)
-		die("%s: %zu tokens, more than the context of %zu; rows of "
-		    "logits are compared in one window: give the other model "
+		die("%s: %zu tokens, more than the context of %zu; a longer "
+		    "text cannot be compared with rows: give the other model "
 		    "to --base", x->name, x->q.text.n, r->context);
 	for (x->at = x->q.from; x->at < x->q.text.n;) {
 		qscore_next_window(r, x, &w);
@@ -381,7 +381,8 @@ open_sessions(struct qscore_base *b, const struct qscore_run *r)
 		return;
 	}
 	if (b->n_past > r->context)
-		die("%s: a state of %s, more than the context of %zu", b->name,
+		die("%s: the state has %s, more than the context of "
+		    "%zu", b->name,
 		    cli_count(b->n_past, "token"), r->context);
 	tool_eval(b->own, qwen_session_tokens(b->base), b->n_past,
 	    &(struct qwen_eval){ .batch = b->batch });

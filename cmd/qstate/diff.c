@@ -534,12 +534,12 @@ diff_traces(char *paths[])
 		is[i] = qstate_trace_open(&t[i], paths[i]);
 	if (!is[0] && !is[1]) {
 		if (cli_given(&qstate_opt.within))
-			cli_usage("--within is for traces");
+			cli_usage("--within applies only to traces");
 		return;
 	}
 	if (!is[0] || !is[1]) {
 		qstate_open(&other, paths[is[0]]);	/* or why it is none */
-		die("%s is a trace, and %s a state", t[!is[0]].name,
+		die("%s is a trace, but %s is a state", t[!is[0]].name,
 		    other.name);
 	}
 	differ = qstate_trace_diff(t);

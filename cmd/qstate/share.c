@@ -54,7 +54,7 @@ spool(void)
 		dir = "/tmp";
 	if ((size_t)snprintf(spooled, sizeof spooled, "%s/qstate.XXXXXX",
 	    dir) >= sizeof spooled)
-		die("TMPDIR: the name is too long");
+		die("TMPDIR: its name is too long");
 	if ((fd = mkstemp(spooled)) == -1)
 		die("%s: %s", spooled, strerror(errno));
 	if (atexit(qstate_file_done) != 0)
@@ -91,7 +91,7 @@ qstate_open_whole(struct state *s, const char *operand)
 {
 	qstate_open(s, operand);
 	if (s->info->part)
-		die("%s: a part of a state, from position %" PRIu64 " on",
+		die("%s: only a part of a state, from token %" PRIu64 " on",
 		    s->name, s->info->from);
 }
 

@@ -339,7 +339,8 @@ qstate_show(char *paths[])
 	for (; *paths != NULL; paths++) {
 		if (qstate_trace_open(&t, *paths)) {
 			if (qstate_opt.tokens)
-				die("%s: a trace: --tokens is for states",
+				die("%s: this is a trace: --tokens is for "
+				    "states",
 				    t.name);
 			qstate_trace_show(&t);
 			qstate_trace_close(&t);

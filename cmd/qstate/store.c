@@ -28,7 +28,7 @@ qstate_open_store(void)
 	if (qstate_opt.store == NULL)
 		qstate_opt.store = getenv("QWEN_STORE");
 	if (qstate_opt.store == NULL || qstate_opt.store[0] == '\0')
-		cli_usage("which store? Give --store, or set QWEN_STORE");
+		cli_usage("no store given: use --store, or set QWEN_STORE");
 	if (stat(qstate_opt.store, &sb) == -1)
 		die("%s: %s", qstate_opt.store, strerror(errno));
 	o.dir = qstate_opt.store;
@@ -258,7 +258,7 @@ qstate_rm(char *digits[])
 	struct qwen_err err;
 
 	if (qstate_opt.all == (digits[0] != NULL))
-		cli_usage("rm takes prefixes, or --all");
+		cli_usage("rm needs a prefix, or --all");
 	st = qstate_open_store();
 	do {
 		memset(&r, 0, sizeof r);

@@ -33,7 +33,7 @@ qstate_trace_open(struct trace *t, const char *operand)
 	if (cli_err.code == QWEN_ENOMEM)
 		cli_die_err(t->name, &cli_err);
 	if (fstat(t->fd, &st) == 0 && S_ISFIFO(st.st_mode))
-		die("%s: a state has to be in a file", t->name);
+		die("%s: a state must be in a regular file", t->name);
 	qstate_trace_close(t);
 	return 0;
 }

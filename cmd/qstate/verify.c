@@ -74,7 +74,7 @@ qstate_verify(char *paths[])
 		return;
 	}
 	if (qstate_opt.store != NULL || qstate_opt.remove)
-		cli_usage("--store and --remove are for verify without files");
+		cli_usage("--store and --remove cannot be combined with files");
 	for (; *paths != NULL; paths++) {
 		path = qstate_file(*paths, &name);
 		bad = qwen_state_verify(path, qstate_opt.state.n_threads,

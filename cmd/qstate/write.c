@@ -26,7 +26,7 @@ qstate_cat(char *paths[])
 	if (fstat(fd, &a) == -1 || stat(path, &b) == -1)
 		die("%s: %s", name, strerror(errno));
 	if (a.st_dev != b.st_dev || a.st_ino != b.st_ino)
-		die("%s: it was replaced while it was read", name);
+		die("%s: the file was replaced while it was being read", name);
 	qstate_copy_bytes(fd, name, STDOUT_FILENO, "stdout");
 	close(fd);
 	qstate_file_done();
@@ -38,11 +38,13 @@ tell_loss(const struct state *s, const struct qwen_state_loss *loss)
 	const struct qwen_header *h = &s->info->header;
 
 	if ((int)h->k != tool_kv[0])
-		cli_note("%s: keys from %s to %s lose %.3g %% of their size",
+		cli_note("%s: converting keys from %s to %s loses %.3g %% of "
+		    "their size",
 		    s->name, qwen_kv_name(h->k), qwen_kv_name((enum qwen_kv)
 		    tool_kv[0]), 100 * loss->keys);
 	if ((int)h->v != tool_kv[1])
-		cli_note("%s: values from %s to %s lose %.3g %% of their size",
+		cli_note("%s: converting values from %s to %s loses %.3g %% of "
+		    "their size",
 		    s->name, qwen_kv_name(h->v), qwen_kv_name((enum qwen_kv)
 		    tool_kv[1]), 100 * loss->values);
 }
@@ -152,12 +154,12 @@ qstate_slice(char *paths[])
 	struct state s;
 
 	if (qstate_opt.count == 0)
-		cli_usage("slice needs -n: how many tokens to keep");
+		cli_usage("slice needs -n, the number of tokens to keep");
 	if (qstate_opt.output == NULL)
 		cli_no_binary_tty();
 	qstate_open_whole(&s, paths[0]);
 	if (qstate_opt.count > s.info->n_tokens)
-		die("%s: it has %s, not %" PRIu64, s.name,
+		die("%s: has only %s, not %" PRIu64, s.name,
 		    cli_count(s.info->n_tokens, "token"), qstate_opt.count);
 	find_kinds(&s.info->header);
 	if (has_cut(s.info, qstate_opt.count)) {

@@ -31,7 +31,7 @@ qtok_template(const struct opts *o)
 	}
 	/* tools that it has no word for would be lost without one, too */
 	if (o->tools != NULL && !qwen_template_calls(t))
-		cli_note("the template does not say how tools are called");
+		cli_note("the template does not say how to call tools");
 	return t;
 }
 
@@ -97,9 +97,10 @@ request(const struct opts *o, char *paths[], size_t *n)
 	size_t i;
 
 	if (o->n_parts > 0 && paths[0] != NULL)
-		cli_usage("a request by options: %s is not read", paths[0]);
+		cli_usage("the chat is given by options: %s would not be "
+		    "read", paths[0]);
 	if (paths[0] != NULL && paths[1] != NULL)
-		cli_usage("--chat reads one request");
+		cli_usage("--chat reads only one file");
 	if (o->n_parts == 0)
 		q = read_request(o, paths[0] != NULL ? paths[0] : "-",
 		    source(o, paths));

@@ -136,9 +136,9 @@ encode_input(const struct input *in, void *arg)
 	for (; flush(c), (n = qtok_read(in, buf, sizeof buf)) > 0; done += n) {
 		other = done == 0 && !c->o->force ? tool_not_text(buf, n, 1) : NULL;
 		if (other != NULL)
-			die("%s: this is %s, not text; --force takes it for "
+			die("%s: this is %s, not text; --force reads it as "
 			    "text%s", in->name, other, c->o->count ?
-			    ", and with -d tokens are counted" : "");
+			    ", and -d counts tokens" : "");
 		c->n_bytes += n;
 		if (c->o->documents)
 			put_documents(c, buf, n);

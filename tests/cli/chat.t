@@ -183,13 +183,13 @@ done
 zstd -qd "$G/qwen3/model.gguf.zst" -o plain.gguf
 LC_ALL=C sed 's/tokenizer\.chat_template/tokenizer.chat_templatX/' plain.gguf >no.gguf
 fails 1 'no.gguf: there is no tokenizer.chat_template' "a model without a template" qtok --chat -m no.gguf request.json
-fails 2 'goes with --chat' "-f prompt alone" qtok -f prompt
+fails 2 'needs --chat' "-f prompt alone" qtok -f prompt
 fails 2 'go with --chat' "--user alone" qtok --user x
 fails 2 'not with -0' "--chat -d" qtok --chat -d
 fails 2 'not one of on and off' "--think maybe" qtok --chat --think maybe
 fails 2 'not with -c' "-f prompt -c" qtok --chat -f prompt -c
 fails 2 'not with -c or --mark' "-f prompt --mark" qtok --chat -f prompt --mark x
-fails 2 'is not read' "options and a file" qtok --chat --user x request.json
+fails 2 'would not be read' "options and a file" qtok --chat --user x request.json
 fails 2 'one request' "two files" qtok --chat request.json request.json
 # -- what no model here takes
 printf '%s' '{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://x/y.png"}}]}]}' >image.json

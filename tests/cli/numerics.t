@@ -51,7 +51,7 @@ for v in 1 4; do
 	qdecode --numerics $v -n 6 --save-every 60 -o run$v.cbor -f text <ids >run$v
 	qdecode --numerics $v -n 6 --save-every 60 -o run$v.cbor -f text -v <ids 2>err |
 	    cmp -s - run$v
-	is "$?$(grep -c 'done with its finished run' err)" 01 "a run of version $v is found again"
+	is "$?$(grep -c 'found its finished run' err)" 01 "a run of version $v is found again"
 done
 cp run1.cbor kept.cbor
 refused 1 "in place" qdecode --numerics 4 -n 6 --save-every 60 -s run1.cbor \
@@ -59,7 +59,7 @@ refused 1 "in place" qdecode --numerics 4 -n 6 --save-every 60 -s run1.cbor \
 cmp -s run1.cbor kept.cbor
 ok $? "what is there stays"
 qdecode --numerics 4 -n 6 --save-every 60 -o run1.cbor -f text <ids >got 2>err
-is "$?$(wc -l <err | tr -d ' ')$(grep -c 'numerics version 1, this run of 4; beginning anew' err)" \
+is "$?$(wc -l <err | tr -d ' ')$(grep -c 'numerics version 1, this run of 4; starting anew' err)" \
     011 "elsewhere: begun anew, and said so"
 cmp -s got run4 && cmp -s run1.cbor run4.cbor
 ok $? "as if nothing had been there"

@@ -95,9 +95,9 @@ ok $? "the text of the reply comes back" || diff short again >&2
 
 printf '{%% for m in messages %%}{{ m.content }}{%% endfor %%}' >plain.jinja
 echo a | qtok --parse --template ./plain.jinja --tools tools.json >got 2>err
-is "$? $(cat got) $(grep -c 'how tools are called' err)" '0 {"role":"assistant","content":"a"} 1' \
+is "$? $(cat got) $(grep -c 'how to call tools' err)" '0 {"role":"assistant","content":"a"} 1' \
     "a template without tools is told of"
-is "$(qtok --chat --template ./plain.jinja --tools tools.json --user a -f prompt 2>&1 >/dev/null | grep -c 'tools are called')" 1 \
+is "$(qtok --chat --template ./plain.jinja --tools tools.json --user a -f prompt 2>&1 >/dev/null | grep -c 'call tools')" 1 \
     "in both directions"
 qtok --parse -q --template ./plain.jinja --tools tools.json reply 2>&1 >/dev/null | cmp -s - /dev/null
 ok $? "not with -q"

@@ -95,6 +95,6 @@ refused 2 "--logits without -s" qdecode --logits <ids
 refused 2 "--logits and --temp" qdecode --logits -s p.cbor --temp 1 <ids
 refused 2 "--resume and --seed" qdecode --resume -s p.cbor --seed 1 <ids
 refused 2 "-o -" qdecode -o - <ids
-refused 1 "nothing to go on from" qdecode </dev/null
+refused 1 "no input" qdecode </dev/null
 is "$(qdecode --help | grep -c '^      --temp T ')" 1 "--help lists sampling options"
 done_testing

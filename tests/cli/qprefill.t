@@ -47,7 +47,7 @@ qprefill -s big.cbor </dev/null >e.cbor
 ok $? "--no-compress is another form of the same state"
 
 # --- nothing to do
-refused 1 "no token and no state" qprefill -o none.cbor </dev/null
+refused 1 "no input" qprefill -o none.cbor </dev/null
 [ ! -e none.cbor ]
 ok $? "leaves no file"
 refused 1 "an empty pipe" sh -c ': | qprefill -o none.cbor'

@@ -169,15 +169,15 @@ is "$? $(wc -l <err)" "2 1" "not with --bos"
 qprefill -q --logits all --top 5 <ids.cbor >top
 bad "the best of rows alone" "whole rows are" --base top text
 qprefill -q --logits last <ids.cbor >last
-bad "the last row alone" "comes where that after" --base last text
+bad "the last row alone" "has the row after token" --base last text
 head -c 300 text >less
-bad "rows of a longer text" "there are rows after" --base base.cbor less
+bad "rows of a longer text" "has rows after the end" --base base.cbor less
 cat text text >more
-bad "rows of a shorter text" "it ends before the row" --base base.cbor more
+bad "rows of a shorter text" ": ends before the row" --base base.cbor more
 bad "more than the context" "more than the context of 16" --context 16 \
     --base base.cbor text
 zstd -qdc "$TOP/tests/golden/models/qwen3/model.gguf.zst" >qwen3.gguf
-bad "another vocabulary" "another vocabulary" --base qwen3.gguf text
+bad "another vocabulary" "its vocabulary is not that of" --base qwen3.gguf text
 for o in --requests "--top 2" "--store s" "--mem 1G" "--max-sequences 2"; do
 	# shellcheck disable=SC2086
 	qscore -q --base base.cbor $o text >out 2>err </dev/null

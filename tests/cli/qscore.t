@@ -196,7 +196,7 @@ is "$(jq -r 'select(.id).id' out)" x "an error bears the id"
 printf A >one
 qscore one text >out 2>err
 is "$?, $(grep -c text out), $(cat err)" \
-    "1, 1, qscore: one: fewer than two tokens: there is nothing to score" \
+    "1, 1, qscore: one: fewer than two tokens: nothing to score" \
     "a file with nothing to score; the rest goes on"
 qscore nowhere text >out 2>err
 is "$?, $(wc -l <err), $(grep -c text out)" "1, 1, 1" "a file that is not there"

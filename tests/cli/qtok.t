@@ -48,7 +48,7 @@ pid=$!
 is "$(qtok -d --stop two <held)" "one " "nothing is waited for after it"
 kill $pid
 wait $pid 2>/dev/null
-fails 2 'goes with -d' "--stop without -d" qtok --stop x
+fails 2 'needs -d' "--stop without -d" qtok --stop x
 fails 2 'an empty text' "--stop ''" qtok -d --stop ''
 
 # -- round trip
@@ -118,7 +118,7 @@ is "$(qtok -dc four.cbor two.txt | tr '\n' ,)" "4 four.cbor,2 two.txt,6 total," 
 is "$(printf 'a\0\0a!' | qtok -0 | qtok -0dc | tr '\n' ' ')" "1 0 2 " \
     "and of documents"
 qtok -c four.cbor >out 2>err
-is "$? $(wc -c <out) $(grep -c 'with -d tokens are counted$' err)" "1 0 1" \
+is "$? $(wc -c <out) $(grep -c '-d counts tokens$' err)" "1 0 1" \
     "a stream is no text that is counted: $(cat err)"
 echo 1 99999999 | qtok -dc >out 2>err
 is "$? $(wc -c <out) $(wc -l <err)" "1 0 1" "nor is what is not in the vocabulary"
@@ -248,15 +248,15 @@ chmod a-w "a folder/a model.gguf"
 is "$(printf a! | qtok -c -m "a folder/a model.gguf")" 2 "a read-only model, spaces in its path"
 
 # -- command lines
-fails 2 "^qtok: -c prints a number.*not with --stop; see qtok --help$" \
+fails 2 "^qtok: -c prints only a number.*not with --stop; see qtok --help$" \
     "-c with --stop" qtok -c -d --stop x text
-fails 2 "^qtok: -c prints a number.*not with --bytes; see qtok --help$" \
+fails 2 "^qtok: -c prints only a number.*not with --bytes; see qtok --help$" \
     "-c with --bytes" qtok -dc --bytes text
 fails 2 "not with -d; see qtok --help$" "-f with -d" qtok -d -f text a
 fails 2 "not with -c; see qtok --help$" "-f with -c" qtok -c -f text a
 fails 2 "use --show-special; see" "--special with -d" qtok -d --special a
-fails 2 "bytes goes with -d; see" "--bytes without -d" qtok --bytes text
-fails 2 "show-special goes with -d; see" "--show-special without -d" qtok --show-special text
+fails 2 "bytes needs -d; see" "--bytes without -d" qtok --bytes text
+fails 2 "show-special needs -d; see" "--show-special without -d" qtok --show-special text
 fails 2 "^qtok: -f: 'raw' is not one of cbor, text, json and prompt; see" "-f raw" qtok -f raw text
 fails 2 "-f: 'xml' is not one of" "-f with another word" qtok -f xml text
 fails 2 "^qtok: unknown option -y; see qtok --help$" "an unknown option" qtok -y text

@@ -29,10 +29,10 @@ for m in qwen3 qwen35moe-ud; do
 		ok $? "$m: with --draft $how"
 	done
 	qdecode -n 60 --ignore-eos -f text <ids 2>err >/dev/null
-	is "$(cat err)" "qdecode: the context of $full tokens is full; --shift goes on" \
+	is "$(cat err)" "qdecode: the context of $full tokens is full; --shift continues" \
 	    "$m: without it, that it ends there is said"
 	qdecode -n 60 --ignore-eos --shift $keep -f text <ids 2>err >/dev/null
-	is "$(cat err)" "qdecode: the context is full: $((full - keep - newer)) tokens after the first $keep are dropped, $((keep + newer)) are read anew" \
+	is "$(cat err)" "qdecode: the context is full: $((full - keep - newer)) tokens after the first $keep are dropped, $((keep + newer)) are read again" \
 	    "$m: that is said"
 	is "$(qstate show far | awk '$1 == "generated" { print $2, $3 }')" "2036 60" \
 	    "$m: what was generated is noted at its new place"

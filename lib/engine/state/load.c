@@ -264,8 +264,8 @@ check_wanted(const struct qwen_fp *fp, const struct qwen_fp *want,
 
 	if (want == NULL || memcmp(want, fp, sizeof *fp) == 0)
 		return 0;
-	return qwen_fail(err, QWEN_EMISMATCH, "the state in the file is %s, "
-	    "the one that was announced %s", qwen_fp_hex(fp, a),
+	return qwen_fail(err, QWEN_EMISMATCH, "the file holds state %s, but %s "
+	    "was announced", qwen_fp_hex(fp, a),
 	    qwen_fp_hex(want, b));
 }
 
@@ -298,8 +298,8 @@ load_index(struct qwen_session **out, struct qwen_state_extra *x,
 	if (qwen_state_open_fd(&f, fd, err) < 0)
 		return -1;
 	if (f->info.part)
-		qwen_fail(err, QWEN_EMISMATCH, "a part of a state, of the "
-		    "tokens from %llu on, is not a state",
+		qwen_fail(err, QWEN_EMISMATCH, "only a part of a state, of the "
+		    "tokens from %llu on; name a whole state",
 		    (unsigned long long)f->info.from);
 	else if (check_wanted(&f->info.fp, want, err) == 0)
 		rc = qwen_state_restore(out, x, m, &f, 1, SIZE_MAX, 0, err);

@@ -43,8 +43,8 @@ slurm(const char *name, int64_t min)
 	const char *v = getenv(name);
 
 	if (v == NULL)
-		cli_usage("--shard slurm: %s is not set: this is no task of an "
-		    "array", name);
+		cli_usage("--shard slurm: %s is not set: run it as a task of a "
+		    "Slurm array", name);
 	return (uint64_t)cli_int(name, v, min, 1000000000);
 }
 
@@ -90,24 +90,24 @@ static const struct cli_opt options[] = {
 	CLI_GROUP("requests and results:"),
 	TOOL_OPT_MODEL(&run.batch.work.path),
 	CLI_STD('o', "output", "results", &opt.output, "output",
-	    "write the results here, not to stdout"),
+	    "write the results to this file instead of stdout"),
 	CLI_FLAG(0, "resume", &opt.resume,
-	    "keep the results in -o, and answer requests without one"),
+	    "keep the results in -o, and answer only requests without one"),
 	CLI_FLAG(0, "retry-failed", &opt.retry,
 	    "like --resume, and answer failed requests again"),
 	CLI_FLAG(0, "retry-cut", &opt.retry_cut,
-	    "like --resume, and answer again what a token limit cut"),
+	    "like --resume, and answer again those cut by a token limit"),
 	CLI_FLAG(0, "mixed", &run.batch.mixed,
-	    "keep, or merge, results of other models, options and requests"),
+	    "keep or merge results of other models, options and requests"),
 	CLI_FLAG(0, "unordered", &run.batch.unordered,
-	    "write results as they are ready, in any order"),
+	    "write results as soon as they are ready, in any order"),
 	CLI_CALL(0, "shard", "part", &run.batch, parse_shard, "words slurm",
-	    "answer this part of the requests, as in 2/8, or by Slurm's task"),
+	    "answer only this part, as in 2/8, or that of the array task"),
 	TOOL_OPT_STRICT(&run.unknown.strict),
 	CLI_FLAG(0, "merge", &opt.merge,
 	    "merge files of results, in the order of the requests"),
 	CLI_FILE(0, "of", "input", &opt.of, "file",
-	    "with --merge: the requests, to name those without a result"),
+	    "with --merge: the requests, to report those without a result"),
 	CLI_FLAG(0, "status", &opt.status,
 	    "count requests done, failed and left; the last file is the input"),
 	CLI_FLAG(0, "plan", &opt.plan,
@@ -115,7 +115,8 @@ static const struct cli_opt options[] = {
 
 	CLI_GROUP("what is generated:"),
 	CLI_INT('n', "count", "count", &run.batch.with.service.max, 1, INT64_MAX,
-	    "at most this many tokens, unless a request has its own limit"),
+	    "at most COUNT tokens per answer, unless a request has its own "
+	    "limit"),
 	CLI_OPT_TEMPLATE(&run.batch.with.template),
 	TOOL_OPT_EFFORT,
 	TOOL_OPT_STRICT_CALLS(&run.batch.with.service.strict_calls),
@@ -137,19 +138,19 @@ static const struct cli_opt options[] = {
 	CLI_FILE(0, "report", "file", &opt.report, "output",
 	    "write times and rates of the requests to this file, as text"),
 	CLI_FILE(0, "report-json", "file", &opt.report_json, "output",
-	    "the same as JSON"),
+	    "write times and rates of the requests to this file, as JSON"),
 	CLI_CALL(0, "goodput", "goals", &run.batch.report.goals, tool_goals_parse,
-	    NULL, "in reports, count requests within ttft:500,tpot:50,e2e:5000 "
-	    "(ms)"),
+	    NULL, "in reports, count requests within these ms, as in "
+	    "ttft:500,tpot:50,e2e:5000"),
 	CLI_REAL(0, "arrivals", "rate", &run.batch.arrivals, 1e-6, 1e9,
-	    "requests arrive at random, this many per second on average"),
+	    "let requests arrive at random, this many per second on average"),
 	TOOL_OPT_SAMPLING(&run.batch.with.sampler),
 	CLI_END,
 };
 
 static const struct cli_tool tool = {
 	.name = "qbatch",
-	.about = "answer many prompts, one a line, in one process",
+	.about = "answer many prompts, one per line, in one process",
 	.usage = "[options] [file]\n--plan [options] [file]\n--merge [-o results] [--of input] file ...\n"
 	    "--status results ... input",
 	/* what --merge reads may be where it writes */
@@ -173,7 +174,7 @@ check_report(const char *option, const char *path)
 		cli_usage("%s: '%s' is not the name of a file", option, path);
 	if (same(path, opt.output) || (path == opt.report &&
 	    same(path, opt.report_json)))
-		cli_usage("%s: two outputs would be %s", option, path);
+		cli_usage("%s: two outputs name the file %s", option, path);
 }
 
 /* Whether -o may have results already. */
@@ -189,11 +190,11 @@ check_options(void)
 	check_report("--report", opt.report);
 	check_report("--report-json", opt.report_json);
 	if (opt.merge && opt.n_files == 0)
-		cli_usage("--merge: no files to put together");
+		cli_usage("--merge needs the files to merge");
 	if (opt.status && opt.n_files < 2)
 		cli_usage("--status needs files of results, and the input");
 	if (opt.merge + opt.status + opt.plan > 1)
-		cli_usage("only one of --merge, --status and --plan");
+		cli_usage("--merge, --status and --plan exclude each other");
 	if (opt.of != NULL && !opt.merge)
 		cli_usage("--of has no effect without --merge");
 	if (opt.merge || opt.status)
@@ -203,7 +204,7 @@ check_options(void)
 	if (opt.n_files == 1 && strcmp(opt.files[0], "-") != 0)
 		opt.input = opt.files[0];
 	if (resumes() && opt.output == NULL)
-		cli_usage("%s needs -o, where the results are", opt.resume ?
+		cli_usage("%s needs -o, the file with the results", opt.resume ?
 		    "--resume" : opt.retry ? "--retry-failed" : "--retry-cut");
 	tool_store_choose(&run.batch.work.at);
 	tool_draft_check(&run.batch.work.draft);
@@ -319,19 +320,19 @@ tell(const struct run *r, const struct qwen_work_stats *st)
 
 	if (!cli_verbose)
 		return;
-	cli_note("%s in %.3f s, %llu of them failed, %llu were there "
-	    "before", cli_count(b->n_done, "item"), s,
+	cli_note("%s in %.3f s, %llu of them failed, %llu were done before",
+	    cli_count(b->n_done, "item"), s,
 	    (unsigned long long)b->work.n_failed, (unsigned long long)b->n_skipped);
 	cli_note("%s generated, %.1f tok/s; of prompts %llu read, "
 	    "%llu shared, %llu from the store", cli_count(st->chosen, "token"),
 	    (double)st->chosen / s, (unsigned long long)st->read,
 	    (unsigned long long)st->shared, (unsigned long long)st->stored);
 	cli_note("passes: %llu in %.3f s; at most %s and %.1f MiB; %.2f%% of "
-	    "the KV cache held nothing", (unsigned long long)st->n_passes,
+	    "the KV cache unused", (unsigned long long)st->n_passes,
 	    st->pass_s,
 	    cli_count(st->max_sequences, "sequence"),
 	    (double)st->max_bytes / 0x1p20, 100 * st->wasted);
-	cli_note("%s a sequence made room, %s read again",
+	cli_note("%s a sequence was preempted, %s read again",
 	    cli_count(st->preempted, "time"), cli_count(st->again, "token"));
 	tool_draft_tell(&b->work.draft);
 	tool_tell_stats(b->work.model);
@@ -346,7 +347,7 @@ complain(const struct qbatch_run *b, const struct qbatch_tally *before)
 	tool_warn_failed(&b->work, before->failed, b->n_done + b->n_skipped);
 	if (b->work.n_failed == 0 && before->failed > 0)
 		cli_warn_part("%s failed in an earlier run; --retry-failed "
-		    "does them again", cli_count(before->failed, "item"));
+		    "answers them again", cli_count(before->failed, "item"));
 	if (broken > 0)
 		cli_warn_part(QBATCH_BROKEN, cli_count(broken, "answer"));
 }
@@ -379,7 +380,8 @@ finish(struct run *r)
 	/* files were checked before; a file of a shard may be merged from
 	 * several shards */
 	if (b->waits && b->n_shards == 1 && unmet > 0)
-		die("%s: %s for no line of the input: it is of another input",
+		die("%s: %s without a line of the input: they are of another "
+		    "input",
 		    b->out.name, cli_count(unmet, "result"));
 }
 

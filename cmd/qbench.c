@@ -109,26 +109,26 @@ parse_drafts(const struct cli_opt *o, const char *s)
 }
 
 static const struct cli_opt options[] = {
-	CLI_GROUP("what is measured (lists with commas: each in turn):"),
+	CLI_GROUP("measurement (a list with commas measures each value):"),
 	TOOL_OPT_MODEL(&qbench_opt.model),
 	QBENCH_LIST('p', "prompt", "tokens", &qbench_opt.prompt, 0, MAX_TOKENS,
-	    "read so many tokens; 512 by default; a list"),
+	    "prompt tokens to read; a list (default 512)"),
 	QBENCH_LIST('n', "count", "count", &qbench_opt.count, 0, MAX_TOKENS,
-	    "generate so many tokens; 64 by default"),
+	    "tokens to generate (default 64)"),
 	QBENCH_LIST(0, "depth", "tokens", &qbench_opt.depth, 0, MAX_TOKENS,
-	    "after so many tokens; a list"),
+	    "tokens already in the context; a list (default 0)"),
 	QBENCH_LIST(0, "sequences", "n", &qbench_opt.sequences, 1, MAX_SEQUENCES,
-	    "of so many texts at the same time; a list"),
+	    "sequences at the same time; a list (default 1)"),
 	CLI_FLAG(0, "scattered", &qbench_opt.scattered,
-	    "whose caches lie in blocks, as those of qbatch do"),
+	    "keep KV caches in scattered blocks, as qbatch does"),
 	QBENCH_LIST(0, "batch", "n", &qbench_opt.batch, 0, 1 << 20,
-	    "so many tokens in a pass; a list"),
+	    "tokens per pass; a list"),
 	QBENCH_LIST('t', "threads", "threads", &qbench_opt.threads, 0, 1024,
-	    "so many threads; 0, the default: one a processor or core; a list"),
+	    "threads; 0: one per processor or core; a list (default 0)"),
 	CLI_INT('r', "rounds", "rounds", &qbench_opt.rounds, 1, MAX_ROUNDS,
-	    "measure so often; 5 by default"),
+	    "number of measurements of each setting (default 5)"),
 	CLI_FILE(0, "tokens", "file", &qbench_opt.tokens, "file",
-	    "tokens of this stream, not made ones"),
+	    "use the tokens of this stream instead of random ones"),
 	TOOL_OPT_NUMERICS(&qbench_opt.numerics),
 	TOOL_OPT_QUANTIZE,
 	TOOL_OPT_KV,
@@ -136,40 +136,42 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_ROPE,
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 
-	CLI_GROUP("a model that is made up:"),
+	CLI_GROUP("synthetic model:"),
 	CLI_FILE(0, "synthetic", "shape", &qbench_opt.synthetic, "shapes",
-	    "of this shape, see gguf-synth(1)"),
+	    "measure a random model of this shape, see gguf-synth(1)"),
 	CLI_FILE(0, "recipe", "name", &qbench_opt.synth.recipe, "recipes",
-	    "with the number formats of this mix"),
+	    "mix of number formats of the synthetic model"),
 	CLI_INT(0, "layers", "number", &qbench_opt.synth.n_layer, 1, 1000,
-	    "with so many layers"),
+	    "number of layers of the synthetic model"),
 	CLI_INT(0, "experts", "number", &qbench_opt.synth.n_expert, 1, 4096,
-	    "with so many experts"),
+	    "number of experts of the synthetic model"),
 	CLI_INT(0, "vocab-size", "number", &qbench_opt.synth.n_vocab, 1,
-	    QWEN_VOCAB_MAX, "with so many tokens"),
+	    QWEN_VOCAB_MAX, "number of tokens of the synthetic model"),
 
 	CLI_GROUP("other measurements:"),
 	CLI_FLAG(0, "machine", &qbench_opt.machine,
-	    "what the machine can do, without a model"),
+	    "measure the machine only, without a model"),
 	CLI_FLAG(0, "sampling", &qbench_opt.sampling,
-	    "how long choosing a token takes"),
+	    "measure how long choosing a token takes"),
 	CLI_FLAG(0, "tune", &qbench_opt.tune,
-	    "which instruction set is faster; tools remember it"),
+	    "find the faster instruction set; tools remember it"),
 	CLI_CALL(0, "draft", "how", &qbench_opt.draft, parse_drafts,
 	    "words auto mtp lookup none",
-	    "what guessing gains: auto, mtp:4, lookup; a list; or a file"),
+	    "measure the gain of drafts, as in mtp:4; a list, or a file"),
 	QBENCH_REALS("accept", "p", &qbench_opt.accept, 0, 1,
-	    "simulated: a guess is right with this chance; a list"),
+	    "simulate that drafts are right with probability P; a list"),
 	CLI_U64(0, "since", "time", &qbench_opt.since,
-	    "how long a process takes to its first token"),
+	    "measure the time from TIME to the first token of a process"),
 
 	CLI_ROWS(NULL, qbench_url_rows),
 
-	CLI_GROUP("what is shown:"),
+	CLI_GROUP("output:"),
 	CLI_WORD(0, "by", "what", &qbench_opt.by_kernel, "purpose kernel",
-	    "rows of the second table; purpose by default"),
-	CLI_FLAG(0, "json", &qbench_opt.json, "a JSON object a setting"),
-	CLI_FLAG(0, "csv", &qbench_opt.csv, "a line of values a setting"),
+	    "rows of the second table (default purpose)"),
+	CLI_FLAG(0, "json", &qbench_opt.json, "print a JSON object for each "
+	    "setting"),
+	CLI_FLAG(0, "csv", &qbench_opt.csv, "print a line of values for each "
+	    "setting"),
 	CLI_END,
 };
 
@@ -202,23 +204,23 @@ check_drafts(struct qbench_opts *o)
 	size_t i;
 
 	if (!o->guessing && o->accept.n > 0)
-		cli_usage("--accept goes with --draft");
+		cli_usage("--accept needs --draft");
 	if (!o->guessing)
 		return;
 	if (cli_given(&o->prompt) || cli_given(&o->batch) ||
 	    cli_given(&o->sequences) || o->scattered)
-		cli_usage("--draft measures one timeline that is decoded: "
-		    "without -p, --batch, --sequences and --scattered");
+		cli_usage("--draft measures the decoding of one sequence: not "
+		    "with -p, --batch, --sequences and --scattered");
 	if (o->n == 0)
 		cli_usage("--draft -n 0: nothing to measure");
 	if (o->draft.block.file != NULL &&
 	    o->draft.block.mode == QWEN_DRAFT_NONE)
-		cli_usage("--draft %s: no use is made of it without --draft "
-		    "mtp or auto", o->draft.block.file);
+		cli_usage("--draft %s has no effect without --draft mtp or "
+		    "auto", o->draft.block.file);
 	for (i = 0; o->accept.n > 0 && i < o->draft.n; i++) {
 		if (o->draft.v[i].how.n == 0)
 			cli_usage("--draft %s: --accept needs a number of "
-			    "guesses, as in mtp:4", o->draft.v[i].word);
+			    "drafts, as in mtp:4", o->draft.v[i].word);
 	}
 	o->prompt.v[0] = 0;
 	/* a made-up model has the block where it is wanted */
@@ -242,8 +244,8 @@ check_url(void)
 		}
 		if (i == sizeof shared / sizeof shared[0] && o->to != NULL &&
 		    cli_given(o->to))
-			cli_usage("%s measures a model in this process, and "
-			    "--url a server", cli_opt_name(o));
+			cli_usage("%s measures a model in this process: not "
+			    "with --url", cli_opt_name(o));
 	}
 }
 
@@ -267,8 +269,8 @@ check_options(void)
 		cli_usage("--sampling: -m or --vocab-size, not both");
 	if (o->synthetic == NULL && (o->synth.recipe || o->synth.n_layer ||
 	    o->synth.n_expert || (o->synth.n_vocab && !o->sampling)))
-		cli_usage("--recipe, --layers, --experts and --vocab-size go "
-		    "with --synthetic");
+		cli_usage("--recipe, --layers, --experts and --vocab-size need "
+		    "--synthetic");
 }
 
 int
@@ -284,7 +286,7 @@ main(int argc, char *argv[])
 		return qbench_run_url();
 	}
 	if (qbench_opt.count.n > 1)
-		cli_usage("-n: a list goes with --url");
+		cli_usage("-n: a list needs --url");
 	qbench_opt.n = qbench_opt.count.v[0];
 	qbench_opt.guessing = cli_given(&qbench_opt.draft) > 0;
 	check_options();

@@ -24,18 +24,18 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_SYSTEMS(&qchat_opt.systems),
 	TOOL_OPT_PLACEHOLDER(&qchat_opt.placeholder),
 	CLI_TEXT(0, "system", "text", &qchat_opt.system,
-	    "begin with this system text"),
+	    "start with this system message"),
 	CLI_LIST(0, "data", "file", &qchat_opt.data, "file",
-	    "begin with this document; may be given again"),
+	    "start with this document; repeatable"),
 	CLI_OPT_THINK(&qchat_opt.think),
 	TOOL_OPT_EFFORT,
 	TOOL_OPT_NFC,
 	CLI_FLAG(0, "hide-thinking", &qchat_opt.hide_thinking,
-	    "do not show what the model thinks"),
+	    "do not print the model's thinking"),
 	CLI_INT('n', "count", "count", &qchat_opt.n, 0, INT64_MAX,
-	    "answers of at most so many tokens"),
+	    "at most COUNT tokens per answer"),
 	CLI_FLAG(0, "shift", &qchat_opt.shift,
-	    "in a full context, drop the oldest messages"),
+	    "when the context is full, drop the oldest messages"),
 	TOOL_OPT_MASK_UNUSED(&qchat_opt.mask_unused),
 	CLI_OPT_THREADS(&qchat_opt.n_threads),
 	TOOL_OPT_NUMERICS(&qchat_opt.numerics),
@@ -45,7 +45,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_ROPE,
 	TOOL_OPT_DRAFT(&chat.draft),
 	CLI_BYTES(0, "mem", "size", &qchat_opt.mem, 1,
-	    "memory for cache and state at most, as in 20G"),
+	    "limit of memory for cache and state, as in 20G"),
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 	TOOL_OPT_STORE(&qchat_opt.store),
 	TOOL_OPT_SAMPLING(&chat.options),
@@ -54,7 +54,7 @@ static const struct cli_opt options[] = {
 
 /* Options of llama.cpp, Ollama and llm. */
 static const char question[] = "the question is an argument: qchat 'question'";
-static const char server[] = "qchat is no server; see qserve --listen";
+static const char server[] = "qchat is not a server: use qserve --listen";
 
 static const struct cli_foreign foreign[] = {
 	TOOL_FOREIGN,
@@ -74,7 +74,7 @@ static const struct cli_foreign foreign[] = {
 };
 
 static const struct cli_tool tool = {
-	.name = "qchat", .about = "talk with a model",
+	.name = "qchat", .about = "chat with a model",
 	.usage = "[options]\n[options] question [<document]",
 	.options = options, .max = 1, .completes = "-",
 	.foreign = foreign,

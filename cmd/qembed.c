@@ -46,34 +46,34 @@ static struct run {
 /* --------------------------------------------------------- the command line */
 
 static const struct cli_opt options[] = {
-	CLI_GROUP("what goes in:"),
+	CLI_GROUP("input:"),
 	TOOL_OPT_MODEL(&run.work.path),
 	CLI_TEXT(0, "instruct", "task", &run.how.instruct,
-	    "texts are queries: put this instruction before each"),
+	    "put this instruction before each text, as for queries"),
 	CLI_FLAG(0, "requests", &opt.requests,
-	    "lines of JSON, a request each; results likewise"),
+	    "input is JSON requests, one per line; so are the results"),
 	CLI_FLAG(0, "tokens", &opt.tokens,
-	    "a stream of tokens, as qtok -0 writes it"),
+	    "input is a stream of tokens, as qtok -0 writes it"),
 	TOOL_OPT_STRICT(&run.unknown.strict),
 	CLI_OPT_SPECIAL(&run.how.encode),
 	TOOL_OPT_NFC,
 	CLI_WORD(0, "eos", "on | off", CLI_P(int, &opt.no_eos), "on off",
-	    "whether a token ends each text; as the model says by default"),
+	    "whether to end each text with EOS (default as the model says)"),
 	CLI_FLAG(0, "truncate", &opt.truncate,
 	    "cut texts that are longer than the context"),
 	TOOL_OPT_FORCE_TEXT,
 
-	CLI_GROUP("what comes out:"),
+	CLI_GROUP("output:"),
 	TOOL_OPT_OUTPUT(&opt.output),
 	CLI_OPT_FORMAT(&opt.format, "json text f32",
-	    "lists in json, numbers as text, or f32, bytes alone"),
+	    "format of the vectors; f32 is bare numbers"),
 	CLI_WORD(0, "pooling", "pooling", CLI_P(int, &opt.pooling),
-	    "mean cls last", "the mean of all tokens, the first (cls) or the "
-	    "last; as the model says by default"),
+	    "mean cls last", "make the vector from these token "
+	    "states; cls is the first token (default as the model says)"),
 	CLI_INT(0, "dimensions", "n", &run.how.how.dimensions, 1, 1 << 24,
-	    "the first n numbers alone"),
+	    "print only the first N numbers of each vector"),
 	CLI_FLAG(0, "no-norm", &run.how.how.unscaled,
-	    "vectors as they are, not of length 1"),
+	    "do not scale vectors to length 1"),
 
 	CLI_GROUP("how it runs:"),
 	TOOL_OPT_WORK(&run.work),
@@ -82,7 +82,7 @@ static const struct cli_opt options[] = {
 
 static const struct cli_tool tool = {
 	.name = "qembed",
-	.about = "vectors of texts, one a line, for search by meaning",
+	.about = "compute embeddings (vectors) of texts, one per line",
 	.usage = "[options] [file]",
 	.options = options, .max = 1,
 };
@@ -94,13 +94,13 @@ parse(int argc, char *argv[], const char **file)
 
 	*file = n > 0 && strcmp(argv[1], "-") != 0 ? argv[1] : NULL;
 	if (opt.requests && opt.tokens)
-		cli_usage("--requests are lines of JSON, not --tokens");
+		cli_usage("--requests reads JSON lines: not with --tokens");
 	if (opt.requests && opt.format != FORMAT_JSON)
-		cli_usage("--requests: results are lines of JSON");
+		cli_usage("--requests prints JSON lines: not with another -f");
 	if (opt.tokens && run.how.instruct != NULL)
-		cli_usage("--instruct is for texts, not for --tokens");
+		cli_usage("--instruct applies to texts: not with --tokens");
 	if (run.unknown.strict && !opt.requests)
-		cli_usage("--strict is for --requests");
+		cli_usage("--strict needs --requests");
 	tool_store_choose(&run.work.at);
 	if (opt.format == FORMAT_F32 && opt.output == NULL && !tool_force)
 		cli_no_binary_tty();
@@ -125,8 +125,8 @@ choose_pooling(struct qwen_embedding *e, const char *path)
 		die("%s: this model ranks documents: use qrerank, or --pooling",
 		    path);
 	if (e->pooling == QWEN_POOLING_NONE)
-		run.guessed = "names no pooling, as models for vectors do; "
-		    "taking the last token (--pooling)";
+		run.guessed = "the model names no pooling; using the last "
+		    "token (--pooling)";
 }
 
 static void
@@ -147,7 +147,8 @@ open_model(void)
 	if (cli_given(&opt.no_eos))
 		e->last = opt.no_eos ? -1 : qwen_embedding_eos(g);
 	if (cli_given(&opt.no_eos) && !opt.no_eos && e->last < 0)
-		die("%s: names no token that ends texts; not --eos on", path);
+		die("%s: the model names no EOS token: --eos on is not "
+		    "possible", path);
 	if (e->dimensions > qwen_model_n_embd(run.work.model))
 		cli_usage("--dimensions: %zu is more than the model's %zu",
 		    e->dimensions, qwen_model_n_embd(run.work.model));
@@ -195,8 +196,8 @@ next_line(void *arg, struct tool_item **out)
 	if (!tool_lines_next(&run.lines, &line))
 		return 0;
 	if (!tool_force)
-		tool_lines_check(&run.lines, &line, "text; --tokens reads streams, "
-		    "--force takes it for text");
+		tool_lines_check(&run.lines, &line, "text; --tokens reads "
+		    "streams, --force reads it as text");
 	if (opt.requests && tool_line_is_blank(&line))
 		return 1;
 	x = new_text(run.lines.line);

@@ -13,15 +13,15 @@ static struct qengine engine = {
 };
 
 static const struct cli_opt options[] = {
-	CLI_GROUP("who asks:"),
+	CLI_GROUP("clients:"),
 	CLI_FILE(0, "socket", "path", &engine.socket, "output",
-	    "listen at this path, not on stdin"),
+	    "listen on this path instead of stdin"),
 	CLI_INT(0, "max-waiting", "n", &engine.max_waiting, 1, 1 << 20,
-	    "so many requests wait at most; 256 by default"),
+	    "at most N requests wait (default 256)"),
 	CLI_BYTES(0, "max-unread", "size", &engine.max_unread, 1 << 16,
-	    "so much may wait for a client to read it; 8M by default"),
+	    "drop a client that leaves more than this unread (default 8M)"),
 	CLI_INT(0, "stall", "seconds", &engine.stall_s, 1, 1 << 20,
-	    "drop a client that reads nothing for so long; 30 by default"),
+	    "drop a client that reads nothing for this long (default 30)"),
 
 	CLI_GROUP("how it runs:"),
 	TOOL_OPT_MODEL(&engine.work.path),
@@ -33,7 +33,7 @@ static const struct cli_opt options[] = {
 
 static const struct cli_tool tool = {
 	.name = "qengine",
-	.about = "answer requests of token ids, many at the same time",
+	.about = "answer many requests of token ids at the same time",
 	.usage = "[options]",
 	.options = options, .max = 0,
 };

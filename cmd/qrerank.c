@@ -53,12 +53,12 @@ static struct run {
 /* --------------------------------------------------------- the command line */
 
 static const struct cli_opt options[] = {
-	CLI_GROUP("what goes in:"),
+	CLI_GROUP("input:"),
 	TOOL_OPT_MODEL(&run.work.path),
 	CLI_TEXT(0, "instruct", "task", &opt.instruct,
-	    "what a document must be good for, not the model's words"),
+	    "instruction that says what is relevant, instead of the model's"),
 	CLI_FLAG(0, "requests", &opt.requests,
-	    "lines of JSON, each with its query; results likewise"),
+	    "input is JSON requests, each with its query; so are the results"),
 	TOOL_OPT_STRICT(&run.unknown.strict),
 	CLI_OPT_SPECIAL(&run.how.encode),
 	TOOL_OPT_NFC,
@@ -66,12 +66,12 @@ static const struct cli_opt options[] = {
 	    "cut documents that are too long for the context"),
 	TOOL_OPT_FORCE_TEXT,
 
-	CLI_GROUP("what comes out:"),
+	CLI_GROUP("output:"),
 	TOOL_OPT_OUTPUT(&opt.output),
 	CLI_OPT_FORMAT(&opt.json, "text json",
-	    "text, scores alone, or json, an object a line"),
+	    "print only scores (text), or JSON lines"),
 	CLI_INT(0, "top", "n", &opt.top, 1, 1 << 24,
-	    "the n best, best first, each with its document"),
+	    "print only the N best, best first, with their documents"),
 
 	CLI_GROUP("how it runs:"),
 	TOOL_OPT_WORK(&run.work),
@@ -80,7 +80,7 @@ static const struct cli_opt options[] = {
 
 static const struct cli_tool tool = {
 	.name = "qrerank",
-	.about = "how well documents, one a line, answer a query",
+	.about = "score how well documents, one per line, answer a query",
 	.usage = "[options] query [file]\n--requests [options] [file]",
 	.options = options, .max = 2,
 };
@@ -91,7 +91,7 @@ parse(int argc, char *argv[], const char **file)
 	int n = cli_begin(&tool, argc, argv), first = opt.requests ? 1 : 2;
 
 	if (n < first - 1)
-		cli_usage("no query");
+		cli_usage("no query given");
 	if (n > first)
 		cli_usage("unexpected argument: %s", argv[first + 1]);
 	if (!opt.requests)
@@ -99,11 +99,12 @@ parse(int argc, char *argv[], const char **file)
 	*file = n == first && strcmp(argv[first], "-") != 0 ? argv[first] :
 	    NULL;
 	if (opt.requests && opt.top > 0)
-		cli_usage("--top is for documents in lines, not --requests");
+		cli_usage("--top applies to lines of documents: not with "
+		    "--requests");
 	if (opt.requests && cli_given(&opt.json) && !opt.json)
-		cli_usage("--requests: results are lines of JSON, not text");
+		cli_usage("--requests prints JSON lines: not with -f text");
 	if (run.unknown.strict && !opt.requests)
-		cli_usage("--strict is for --requests");
+		cli_usage("--strict needs --requests");
 	tool_store_choose(&run.work.at);
 	if (*file == NULL)
 		cli_need_stdin();
@@ -128,7 +129,8 @@ open_model(void)
 	cli_must(path, qwen_reranker_yes(run.reranker, run.n_classes, &run.yes,
 	    run.word, &cli_err));
 	if (said.pooling != QWEN_POOLING_RANK && run.n_classes == 0)
-		run.guessed = "is not made for ranking; asking it for yes or no";
+		run.guessed = "this model is no reranker; asking it for yes or "
+		    "no";
 	run.how.tok = run.work.tok;
 	run.how.how = run.reranker;
 	run.how.unknown = &run.unknown;
@@ -183,7 +185,8 @@ next_line(void *arg, struct tool_item **out)
 	if (!tool_lines_next(&run.lines, &line))
 		return 0;
 	if (!tool_force)
-		tool_lines_check(&run.lines, &line, "text; --force takes it for text");
+		tool_lines_check(&run.lines, &line, "text; --force reads it as "
+		    "text");
 	if (opt.requests && tool_line_is_blank(&line))
 		return 1;
 	/* there is one: what was given is not the wrong file */

@@ -54,8 +54,8 @@ keep_pipe(int fd, const char *name)
 			break;
 	}
 	if (f == NULL || fflush(f) == EOF || ferror(f))
-		die("%s: cannot keep what this pipe has in a temporary file: "
-		    "%s", name, strerror(errno));
+		die("%s: cannot copy this pipe to a temporary file: %s",
+		    name, strerror(errno));
 	close(fd);
 	rewind(f);
 	fd = fcntl(fileno(f), F_DUPFD_CLOEXEC, 0);
@@ -100,8 +100,9 @@ open_all(struct merge *m, char *const *files, int n, int may_be_torn)
 	}
 	qbatch_index_sort(&m->ix);
 	if (m->ix.n_unsaid > 0)
-		cli_note("%s of an older qbatch, which noted no model, options "
-		    "and request: taken unchecked", cli_count(m->ix.n_unsaid,
+		cli_note("%s by an older qbatch, which recorded no model, "
+		    "options and request: merged unchecked",
+		    cli_count(m->ix.n_unsaid,
 		    "result"));
 }
 

@@ -110,8 +110,8 @@ struct qbatch_tally {
 	uint64_t	 cut, broken;	/* at the limit; of these, within a schema */
 };
 
-#define QBATCH_BROKEN "%s cut at the limit of tokens within a grammar or " \
-	"schema: not complete; --retry-cut with a larger limit answers again"
+#define QBATCH_BROKEN "%s cut by the token limit inside a grammar or schema, " \
+	"so not complete; --retry-cut with a larger limit answers again"
 
 /*
  * Add the results of a file.  Returns 1 if its last line is incomplete, else 0;

@@ -158,7 +158,7 @@ qbatch_report_tell(const struct qbatch_report *r,
 	add_time(&t, s);
 	qwen_text_fmt(&t, ", %.1f tok/s", (double)r->generated / s);
 	if (before->n > 0)
-		qwen_text_fmt(&t, "; %llu were there before",
+		qwen_text_fmt(&t, "; %llu were done before",
 		    (unsigned long long)before->n);
 	if (!t.failed)
 		cli_note("%s", t.s);

@@ -141,7 +141,7 @@ qbatch_results_read(struct qbatch_results *r, int retry_failed,
 			    (unsigned long long)p->number);
 	}
 	if (ix->n_unsaid > 0)
-		cli_note("%s: %s of an older qbatch, which noted no model, "
+		cli_note("%s: %s by an older qbatch, which recorded no model, "
 		    "options and request: kept unchecked", r->name,
 		    cli_count(ix->n_unsaid, "result"));
 }
@@ -188,7 +188,7 @@ qbatch_results_begin(struct qbatch_results *r)
 		return;
 	if (r->drops)
 		rewrite(r);
-	cli_spare_fd(r->fd, "where results go");
+	cli_spare_fd(r->fd, "the file of results");
 	if (ftruncate(r->fd, (off_t)r->end) == -1 ||
 	    lseek(r->fd, 0, SEEK_END) == -1)
 		die("%s: %s", r->name, strerror(errno));
@@ -208,7 +208,7 @@ qbatch_place_load(const struct qbatch_place *p, int fd, const char *name,
 		    (off_t)(p->offset + p->n - left));
 		if (got <= 0)
 			die("%s: %s", name, got == 0 ?
-			    "it became shorter" : strerror(errno));
+			    "the file became shorter" : strerror(errno));
 		qwen_text_add(t, buf, (size_t)got);
 	}
 	qwen_text_str(t, "\n");

@@ -171,8 +171,8 @@ qbatch_survey_check(struct qbatch_survey *s, const char *results,
     const char *input, int mixed, const char *way_on)
 {
 	if (s->n_beyond > 0)
-		die("%s: %s for no line of %s, the first for line %llu: it is "
-		    "of another input", results, cli_count(s->n_beyond,
+		die("%s: %s without a line of %s, the first of line %llu: they "
+		    "are of another input", results, cli_count(s->n_beyond,
 		    "result"), input, (unsigned long long)s->beyond);
 	if (s->other.n > 0 && !mixed)
 		die("%s: %s of %s changed since %s answered: %s; %s", results,

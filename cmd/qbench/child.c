@@ -40,7 +40,7 @@ ask_child(void (*child)(void *arg, int fd), void *arg, void *out, size_t size)
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 1)
 		exit(1);	/* it said why */
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		die("a process that was to measure failed");
+		die("the measuring process failed");
 	return n;
 }
 
@@ -106,7 +106,7 @@ qbench_run_since(void)
 	cli_must(NULL, qwen_session_eval(s, &id, 1, NULL, &cli_err));
 	token = qbench_now_ns();
 	if (kernel < qbench_opt.since)
-		cli_usage("--since: the time is yet to come");
+		cli_usage("--since: this time is in the future");
 	printf("%" PRIu64 " %" PRIu64 "\n", kernel - qbench_opt.since,
 	    token - qbench_opt.since);
 	qwen_session_free(s);

@@ -358,8 +358,8 @@ add_way(struct trial *t, const struct one_draft *d, const double *accept)
 	if (d == NULL)
 		return;
 	if (d->how.mode == QWEN_DRAFT_MTP && !qwen_model_has_mtp(t->block))
-		die("%s: has no block that guesses; --draft lookup%s goes "
-		    "without", qbench_model_name, accept != NULL ? ":4" : "");
+		die("%s: the model has no MTP block; use --draft lookup%s",
+		    qbench_model_name, accept != NULL ? ":4" : "");
 	if (accept != NULL)
 		return;
 	how = d->how;

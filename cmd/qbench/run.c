@@ -166,7 +166,7 @@ check_scattered(const struct phase *p, const struct team *scattered,
 	for (i = 0; i < t.n; i++) {
 		if (memcmp(qwen_session_logits(t.s[i]),
 		    qwen_session_logits(scattered->s[i]), row) != 0)
-			die("%s: with scattered blocks, timeline %zu has other "
+			die("%s: with scattered blocks, sequence %zu has other "
 			    "logits", qbench_model_name, i + 1);
 	}
 	team_fini(&t);

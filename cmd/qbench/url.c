@@ -11,41 +11,43 @@ struct url_opts qbench_url = {
 };
 
 static const struct cli_opt options[] = {
-	CLI_GROUP("a server under load (-p, -n: of each request):"),
+	CLI_GROUP("server under load (-p and -n apply to each request):"),
 	CLI_TEXT(0, "url", "url", &qbench_url.url,
-	    "requests to this server, as http://127.0.0.1:8080 or unix:PATH"),
+	    "send requests to this server: http://127.0.0.1:8080 or unix:PATH"),
 	CLI_WORD(0, "api", "name", &qbench_url.api, "chat completions openai",
-	    "ask by /v1/chat/completions (chat, openai) or /v1/completions"),
+	    "API to call; openai is the same as chat"),
 	QBENCH_LIST(0, "clients", "n", &qbench_url.clients, 1, MAX_CLIENTS,
-	    "N at once, one request after another; with --rate at most N; a list"),
+	    "requests at the same time; with --rate the limit; a list (default "
+	    "1)"),
 	QBENCH_REALS("rate", "r", &qbench_url.rate, 1e-3, 1e6,
-	    "so many requests a second, at random times; a list"),
+	    "send R requests per second, at random times; a list"),
 	CLI_REAL(0, "burstiness", "shape", &qbench_url.burstiness, 1e-2, 1e3,
-	    "of these: less than 1 for bursts, more for even gaps"),
+	    "below 1: requests in bursts; above 1: evenly (default 1)"),
 	CLI_INT(0, "requests", "n", &qbench_url.requests, 1, INT64_MAX,
-	    "so many for each setting; four a client, or 32, by default"),
+	    "requests per setting (default 4 per client, or 32)"),
 	CLI_REAL(0, "seconds", "s", &qbench_url.seconds, 1e-3, 1e9,
-	    "send none later than so long after the first"),
+	    "stop sending after this many seconds"),
 	CLI_INT(0, "warmup", "n", &qbench_url.warmup, 0, 1000000,
-	    "before all, so many that do not count; 1 by default"),
+	    "requests sent first, and not measured (default 1)"),
 	CLI_REAL(0, "timeout", "s", &qbench_url.timeout, 1e-3, 1e6,
-	    "one that is not answered by then has failed"),
+	    "count a request as failed after this many seconds"),
 	CLI_INT(0, "prefix", "tokens", &qbench_url.prefix, 0, MAX_TOKENS,
-	    "so many of -p are the same in all prompts"),
+	    "tokens of -p that are the same in all prompts"),
 	CLI_REAL(0, "range-ratio", "x", &qbench_url.range_ratio, 0, 1,
-	    "-p and -n vary by so much: 0.5 for half to one and a half"),
+	    "vary -p and -n by this share: 0.5 for half to one and a half"),
 	CLI_U64(0, "seed", "number", &qbench_url.seed,
-	    "for prompts and times; from the clock by default"),
+	    "seed of prompts and times (default the clock)"),
 	CLI_FILE(0, "input", "file", &qbench_url.input, "file",
-	    "requests of this file, as qbatch takes them, over and over"),
+	    "send the requests of this file (as for qbatch), over and over"),
 	CLI_TEXT(0, "body", "json", &qbench_url.body,
-	    "members for every request, as {\"temperature\":0}"),
+	    "JSON fields to add to every request, as {\"temperature\":0}"),
 	CLI_TEXT(0, "served-model", "name", &qbench_url.model,
-	    "ask for this model, not the first that the server names"),
+	    "ask for this model instead of the first in the server's list"),
 	CLI_CALL(0, "goodput", "goals", &qbench_url.goals, tool_goals_parse,
-	    NULL, "count those that meet ttft:500,tpot:50,e2e:5000 (ms)"),
+	    NULL, "count requests within these ms, as in "
+	    "ttft:500,tpot:50,e2e:5000"),
 	CLI_CALL(0, "percentiles", "list", &tool_percents, tool_percents_parse,
-	    NULL, "show these of each time; 50,90,95,99 by default"),
+	    NULL, "percentiles to print (default 50,90,95,99)"),
 	CLI_END,
 };
 
@@ -73,7 +75,7 @@ qbench_url_check(void)
 
 	for (row = options; row->kind != CLI_KIND_END; row++) {
 		if (o->url == NULL && row->to != NULL && cli_given(row->to))
-			cli_usage("%s goes with --url", cli_opt_name(row));
+			cli_usage("%s needs --url", cli_opt_name(row));
 	}
 	if (o->url == NULL)
 		return 0;
@@ -83,7 +85,7 @@ qbench_url_check(void)
 	exclude(&o->input, "--input", &qbench_opt.prompt, "-p");
 	exclude(&o->input, "--input", &qbench_opt.count, "-n");
 	if (cli_given(&o->burstiness) && !cli_given(&o->rate))
-		cli_usage("--burstiness goes with --rate");
+		cli_usage("--burstiness needs --rate");
 	for (i = 0; i < qbench_opt.prompt.n; i++) {
 		if (qbench_opt.prompt.v[i] == 0)
 			cli_usage("-p 0: nothing to ask");

@@ -190,7 +190,7 @@ add_line(struct qbench_bodies *b, const struct tool_lines *in, yyjson_val *root)
 		l->path = ends_with(url, completions_path);
 	if (l->path == NULL && url != NULL)
 		die("%s: line %llu: url: only /v1/chat/completions and "
-		    "/v1/completions are asked", in->name,
+		    "/v1/completions are supported", in->name,
 		    (unsigned long long)in->line);
 	if (l->path == NULL)
 		l->path = yyjson_obj_get(body, "messages") != NULL ?
@@ -228,7 +228,7 @@ read_lines(struct qbench_bodies *b, const char *path)
 		yyjson_doc_free(doc);
 	}
 	if (b->n == 0)
-		die("%s: no request in it", in.name);
+		die("%s: the file has no request", in.name);
 	tool_lines_fini(&in);
 }
 
@@ -247,7 +247,7 @@ qbench_bodies_open(const struct url_opts *o, const char *model)
 		if (b->more == NULL)
 			cli_usage("--body: %s", err.msg);
 		if (!yyjson_is_obj(yyjson_doc_get_root(b->more)))
-			cli_usage("--body: not an object, as in "
+			cli_usage("--body: not a JSON object, as in "
 			    "'{\"temperature\":0}'");
 	}
 	if (o->input != NULL)

@@ -50,7 +50,7 @@ load(void)
 			die("--url needs a newer libcurl: %s", dlerror());
 	}
 	if (curl.global_init(CURL_GLOBAL_DEFAULT) != 0)
-		die("libcurl cannot begin");
+		die("cannot initialise libcurl");
 }
 
 struct qbench_http {
@@ -180,8 +180,9 @@ judge(struct qbench_call *c, CURLcode rc)
 		qbench_stream_fail(s, kind, s->why);
 	} else if (c->body.n > 0 && !s->ended)
 		qbench_stream_fail(s, s->n_chunks > 0 ? "cut_short" : "no_stream",
-		    s->n_chunks > 0 ? "the stream ended without an end" :
-		    "the reply is no stream of tokens");
+		    s->n_chunks > 0 ? "the stream ended without its last "
+		    "event" :
+		    "the reply is not a stream of tokens");
 }
 
 struct qbench_call *
@@ -236,7 +237,7 @@ qbench_http_open(const char *socket, double timeout)
 {
 	(void)socket;
 	(void)timeout;
-	die("--url: made without libcurl");
+	die("--url: built without libcurl");
 }
 
 void

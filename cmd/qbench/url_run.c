@@ -281,8 +281,8 @@ base_of(const char *url, const char **socket)
 		    "unix:/run/qserve", url);
 	s = strstr(url, "://") + 3;
 	if (memchr(s, '@', strcspn(s, "/")) != NULL)
-		cli_usage("--url: a key comes by QSERVE_API_KEY, and not in "
-		    "the address");
+		cli_usage("--url: give the key in QSERVE_API_KEY, not in the "
+		    "address");
 	while (n > 0 && url[n - 1] == '/')
 		n--;
 	return cli_format("%.*s%s", (int)n, url, n >= 3 &&

@@ -53,8 +53,8 @@ set_seed(struct chat *c)
 	    (qwen_sampler_seed(c->options) + c->tries));
 	cli_must(NULL, qwen_sampler_set(c->sampler, "seed", seed, &cli_err));
 	if (qwen_sampler_is_greedy(c->sampler))
-		cli_note("the best token is taken each time, so this is the "
-		    "same answer; /set temp 0.7 leaves it to chance");
+		cli_note("the best token is taken each time, so the answer is "
+		    "the same; /set temp 0.7 makes answers vary");
 }
 
 /* Sampling begins anew, with what the model's makers advise for such a prompt. */
@@ -189,7 +189,7 @@ tell_end(const struct chat *c, enum end end)
 		cli_note("the answer is cut: it repeats itself "
 		    "(--stop-repeat)");
 	if (end == CUT_BY_CONTEXT && c->n_ctx < qwen_model_n_ctx(c->model))
-		warn("the answer is cut: there is memory for %zu tokens "
+		warn("the answer is cut: memory holds only %zu tokens "
 		    "(--mem)%s", c->n_ctx, see_also());
 	else if (end == CUT_BY_CONTEXT)
 		warn("the answer is cut: the model's context of %zu tokens is "
@@ -262,8 +262,8 @@ tell_too_long(const struct chat *c, size_t n)
 		warn("the conversation has %zu tokens, the model's context "
 		    "%zu%s", n, most, see_also());
 	else
-		warn("the conversation has %zu tokens, which take %.1f MiB "
-		    "of memory, and %.1f are there for it (--mem)%s", n,
+		warn("the conversation has %zu tokens, which take %.1f MiB of "
+		    "memory, but %.1f are available (--mem)%s", n,
 		    (double)qwen_cache_need(c->model, n + 1) / 0x1p20,
 		    (double)qchat_opt.mem / 0x1p20, see_also());
 }
@@ -329,7 +329,7 @@ int
 qchat_turn(struct chat *c, const char *text, size_t n)
 {
 	if (qwen_utf8_check(text, n) < n) {
-		warn("that is not UTF-8");
+		warn("the input is not UTF-8");
 		return -1;
 	}
 	qchat_say_all(c, text, n);

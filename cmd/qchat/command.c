@@ -28,7 +28,7 @@ data(struct chat *c, const char *path)
 
 	if (*path == '\0') {
 		if (qchat_documents(c) == 0)
-			warn("/data: which file?");
+			warn("/data: no file given");
 		while (qchat_drop_document(c))
 			;
 	} else if ((p = read_file(path, &n)) != NULL &&
@@ -169,7 +169,7 @@ back_to_user(struct chat *c)
 		qwen_messages_drop(c->messages);
 	if (role != NULL && strcmp(role, "user") == 0)
 		return 1;
-	warn("nothing was said yet");
+	warn("there is no message yet");
 	return 0;
 }
 
@@ -205,25 +205,30 @@ static const struct command {
 	int		(*run)(struct chat *c, const char *arg);
 	int		 needs;		/* the argument must be there */
 } commands[] = {
-	{ "/bye", NULL, "leave, as the end of the input does", quit, 0 },
+	{ "/bye", NULL, "leave the chat, as Ctrl-D does", quit, 0 },
 	{ "/data", "FILE", "put a document before your next message; no file: drop them",
 	  data, 0 },
 	{ "/exit", NULL, "leave", quit, 0 },
 	{ "/help", NULL, "this", help, 0 },
-	{ "/load", "FILE", "go on with a conversation that was saved", load, 1 },
+	{ "/load", "FILE", "continue a saved conversation", load, 1 },
 	{ "/quit", NULL, "leave", quit, 0 },
-	{ "/reset", NULL, "begin anew; the system's text stays", begin_anew, 0 },
-	{ "/retry", NULL, "another answer to what you said last", retry, 0 },
-	{ "/save", "FILE", "the conversation, a request for qtok --chat", save,
+	{ "/reset", NULL, "start a new conversation; the system message stays",
+	    begin_anew, 0 },
+	{ "/retry", NULL, "get another answer to your last message", retry, 0 },
+	{ "/save", "FILE", "save the conversation, as a request for qtok "
+	    "--chat", save,
 	  1 },
-	{ "/set", "NAME VALUE", "a sampling option, or n; no value: as it was",
+	{ "/set", "NAME VALUE", "set a sampling option, or n; without VALUE "
+	    "reset it",
 	  set, 0 },
-	{ "/show", NULL, "the model and the settings", show, 0 },
-	{ "/system", "TEXT", "begin anew, with this text of the system",
+	{ "/show", NULL, "show the model and the settings", show, 0 },
+	{ "/system", "TEXT", "start a new conversation with this system "
+	    "message",
 	  set_system, 0 },
-	{ "/think", "on|off", "whether to think, if the model can be told",
+	{ "/think", "on|off", "turn thinking on or off, if the template can",
 	  think, 0 },
-	{ "/tokens", NULL, "how long the conversation is", count, 0 },
+	{ "/tokens", NULL, "show how many tokens the conversation "
+	    "has", count, 0 },
 	{ "/undo", NULL, "take back a document, or your message and its answer", undo,
 	  0 },
 };
@@ -351,7 +356,7 @@ qchat_command(struct chat *c, char *line)
 			continue;
 		if (*arg != '\0' || !commands[i].needs)
 			return commands[i].run(c, arg);
-		warn("%s: which file?", line);
+		warn("%s: no file given", line);
 		return 1;
 	}
 	tell_unknown(line);

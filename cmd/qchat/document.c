@@ -82,7 +82,7 @@ adopt(struct chat *c)
 		return;
 	text = cli_got(malloc(s.len + 1));
 	memcpy(text, s.s, s.len);
-	add(c, "the message before", text, s.len);
+	add(c, "the previous message", text, s.len);
 	qwen_messages_drop(c->messages);
 }
 

@@ -457,7 +457,7 @@ save_history(const char *path)
 		if (!ferror(f) && cli_replace_file(path, &t, &cli_err) < 0)
 			cli_note("%s: %s", path, cli_err.msg);
 	} else
-		cli_note("%s: what was typed could not be kept", path);
+		cli_note("%s: cannot save the history of input lines", path);
 	if (f != NULL)
 		fclose(f);
 	if (fd != -1)
@@ -599,7 +599,8 @@ qchat_edit_line(const char *text)
 		return NULL;
 	}
 	if (edit.odd)
-		cli_note("what was typed is not all UTF-8: the rest is U+FFFD");
+		cli_note("the input is not all UTF-8: invalid bytes became "
+		    "U+FFFD");
 	line = cli_format("%.*s", n - (got[n - 1] == '\n'), got);
 	remember(line);
 	return line;

@@ -22,9 +22,9 @@ read_line(void)
 	if (!tool_lines_next(&input, &line))
 		return NULL;
 	if (line.s == NULL)
-		warn("a line of more than %d bytes is passed over", TOOL_LINE_MAX);
+		warn("a line of more than %d bytes was ignored", TOOL_LINE_MAX);
 	else if (memchr(line.s, '\0', line.n) != NULL)
-		warn("a line with a NUL in it is passed over");
+		warn("a line with a NUL was ignored");
 	else
 		return cli_format("%.*s", (int)line.n, line.s);
 	return cli_format("%s", "");

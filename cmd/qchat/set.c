@@ -85,7 +85,7 @@ show_sampling(struct chat *c, int thinking)
 	    thinking);
 	qwen_sampler_describe(s, set, sizeof set);
 	if (source != NULL)
-		tell("sampling: %s, advised by the %s", set, source);
+		tell("sampling: %s, recommended by the %s", set, source);
 	else
 		tell("sampling: %s", set[0] != '\0' ? set :
 		    "the best token");
@@ -121,7 +121,7 @@ set_count(const char *value)
 	if (*value == '\0')
 		qchat_opt.n = INT64_MAX;
 	else if (*end != '\0' || n < 0)
-		warn("/set n: '%.40s' is no number of tokens", value);
+		warn("/set n: '%.40s' is not a number of tokens", value);
 	else
 		qchat_opt.n = n;
 }

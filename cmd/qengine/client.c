@@ -206,7 +206,7 @@ take_rest(struct qengine_client *c)
 	if (c->form == QENGINE_JSON)
 		take_line(c, in->buf + in->start, in->end - in->start);
 	else
-		break_off(c, "the requests end within a record");
+		break_off(c, "the requests end inside a record");
 	qwen_inbox_fini(in);
 }
 

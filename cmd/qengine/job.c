@@ -302,10 +302,10 @@ is_refused(struct qengine_client *c, const struct qwen_order *o)
 {
 	if (find_job(c, o->id) != NULL)
 		qengine_refuse(c, o->id, o->n, "duplicate_id",
-		    "a request with such an id is under way");
+		    "a request with this id is in progress");
 	else if (c->engine->draining)
 		qengine_refuse(c, o->id, o->n, "draining",
-		    "the engine is about to end");
+		    "the engine is shutting down");
 	else if (qengine_is_full(c->engine))
 		qengine_refuse(c, o->id, o->n, "busy",
 		    "the queue is full");

@@ -109,8 +109,8 @@ put_pair(struct qwen_put *p, yyjson_val *k, yyjson_val *v,
 	uint64_t u;
 
 	if (!qwen_order_shape(key, yyjson_get_len(k), &shape))
-		return qwen_fail(err, QWEN_EUNSUP, "key \"%.40s\" is not "
-		    "known here", key);
+		return qwen_fail(err, QWEN_EUNSUP, "unknown key "
+		    "\"%.40s\"", key);
 	switch (shape) {
 	case QWEN_SHAPE_UINT:
 		if (whole(v, UINT64_MAX, &u) < 0)
@@ -152,7 +152,7 @@ convert(struct qwen_put *p, yyjson_val *root, struct qwen_err *err)
 
 	if (!yyjson_is_obj(root) || yyjson_obj_size(root) > KEYS_MAX)
 		return qwen_fail(err, QWEN_EFORMAT, "not an object of at most "
-		    "%d members", KEYS_MAX);
+		    "%d fields", KEYS_MAX);
 	yyjson_obj_foreach(root, i, max, k, v) {
 		if (put_pair(p, k, v, err) < 0)
 			return -1;

@@ -111,8 +111,8 @@ is "$? $(grep -c '^<system-reminder>$' late.out)" "0 1" "by default it is a remi
 is "$(qtok --chat --template qwen3.6 --system-messages first -f prompt late.json | head -n 3 | tr '\n' /)" \
     "<|im_start|>system/b<|im_end|>/<|im_start|>user/" "--system-messages first"
 fails 2 'system-messages' "--system-messages of something" qtok --chat --template qwen3 --system-messages last late.json
-fails 2 'go with --chat' "--system-messages without --chat" qtok --system-messages first
-fails 2 'go with --chat' "--image-placeholder without --chat" qtok --image-placeholder
+fails 2 'need --chat' "--system-messages without --chat" qtok --system-messages first
+fails 2 'need --chat' "--image-placeholder without --chat" qtok --image-placeholder
 printf '{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "x"}}]}]}' >seen.json
 is "$(qtok --chat --template qwen3 --image-placeholder -f prompt seen.json | sed -n 3p)" \
     "[image: not shown to the model]<|im_end|>" "--image-placeholder"
@@ -184,13 +184,13 @@ zstd -qd "$G/qwen3/model.gguf.zst" -o plain.gguf
 LC_ALL=C sed 's/tokenizer\.chat_template/tokenizer.chat_templatX/' plain.gguf >no.gguf
 fails 1 'no.gguf: there is no tokenizer.chat_template' "a model without a template" qtok --chat -m no.gguf request.json
 fails 2 'needs --chat' "-f prompt alone" qtok -f prompt
-fails 2 'go with --chat' "--user alone" qtok --user x
+fails 2 'need --chat' "--user alone" qtok --user x
 fails 2 'not with -0' "--chat -d" qtok --chat -d
 fails 2 'not one of on and off' "--think maybe" qtok --chat --think maybe
 fails 2 'not with -c' "-f prompt -c" qtok --chat -f prompt -c
 fails 2 'not with -c or --mark' "-f prompt --mark" qtok --chat -f prompt --mark x
 fails 2 'would not be read' "options and a file" qtok --chat --user x request.json
-fails 2 'one request' "two files" qtok --chat request.json request.json
+fails 2 'only one file' "two files" qtok --chat request.json request.json
 # -- what no model here takes
 printf '%s' '{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://x/y.png"}}]}]}' >image.json
 refused 1 "an image" qtok --chat --template qwen3.5 -f prompt image.json

@@ -58,7 +58,7 @@ for name in qwen2 qwen3_moe qwen3_5 qwen3_next; do
 		qprefill -q -m want.gguf --logits all -f raw <ids >want
 		qprefill -m m.gguf --quantize q8_0 --logits all -f raw \
 		    <ids >got 2>err
-		is "$? $(wc -l <err) $(grep -c 'gguf-quantize makes a' err)" \
+		is "$? $(wc -l <err) $(grep -c 'gguf-quantize writes them' err)" \
 		    "0 1 1" "$name of $type with --quantize"
 		[ -s got ] && cmp -s got want
 		ok $? "the logits of gguf-quantize --type Q8_0"
@@ -206,7 +206,7 @@ if command -v curl >/dev/null 2>&1; then
 	is "$(post /v1/completions '{"prompt":[1,2,3],"max_tokens":5,"ignore_eos":true,"temperature":0}' |
 	    jq -c '.usage.completion_tokens'), $(cat code)" "5, 200" "qserve --quantize"
 	end_server
-	is "$gone, $(grep -c 'weights made' log)" "0, 1" "they are made once"
+	is "$gone, $(grep -c 'weights converted' log)" "0, 1" "they are made once"
 	gguf-convert -q --type bf16 -o m.gguf "$F/qwen3" 2>/dev/null
 	serve -m m.gguf --quantize q8_0
 	is "$(post /v1/completions '{"prompt":[1,2,3],"max_tokens":5,"ignore_eos":true,"temperature":0}' |

@@ -297,7 +297,7 @@ for o in "-o r.out --report r.out" "--report r.out --report-json r.out"; do
 	    "qbatch $o"
 done
 qbatch -q -o r.out --report ./r.out in.jsonl 2>err
-is "$? $(jq -r .finish_reason r.out) $(grep -c 'this is where results go' err)" "1 length 1" \
+is "$? $(jq -r .finish_reason r.out) $(grep -c 'this is the file of results' err)" "1 length 1" \
     "results are not replaced by a report"
 qbatch -q --report s.out --report-json ./s.out in.jsonl >out 2>err
 is "$? $(grep -c '^items ' s.out) $(grep -c 'this is the other report' err)" "1 1 1" \

@@ -15,7 +15,7 @@ answered() {
 	line "$2" | qbatch --strict --template qwen3.6 >out 2>err
 	set -- "$1" $? "$(cat err)"
 	case $(jq -r .run.cut out) in
-	schema) want="3, qbatch: 1 answer cut at the limit of tokens within a grammar or schema: not complete; --retry-cut with a larger limit answers again, 200" ;;
+	schema) want="3, qbatch: 1 answer cut by the token limit inside a grammar or schema, so not complete; --retry-cut with a larger limit answers again, 200" ;;
 	*) want="0, , 200" ;;
 	esac
 	is "$2, $3, $(jq -r '.response.status_code' out)" "$want" "$1"

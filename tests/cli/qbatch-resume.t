@@ -59,7 +59,7 @@ is "$?, $(cmp "a beginning" want && echo same)" "0, same" "cut in the first resu
 # --- of another input
 head -n 5 in >short
 kept "results beyond the input" want qbatch -n 6 --resume -o want short
-grep -q 'want: 7 results for no line of short, the first for line 6' err
+grep -q 'want: 7 results without a line of short, the first of line 6' err
 ok $? "are told: $(cat err)"
 head -n 3 want >part
 sed '2s/And God said/Now Moses/' in >edited
@@ -113,7 +113,7 @@ jq -c 'del(.run)' want | head -n 3 >part
 qbatch -n 6 --resume -o part in 2>err
 status=$?
 jq -c 'del(.run)' part >plain.part
-is "$status, $(jq -c 'del(.run)' want | cmp - plain.part && echo same), $(grep -c 'part: 3 results of an older qbatch' err)" \
+is "$status, $(jq -c 'del(.run)' want | cmp - plain.part && echo same), $(grep -c 'part: 3 results by an older qbatch' err)" \
     "0, same, 1" "older results are kept, with a note"
 # requests that have their own limit do not ask for -n
 jq -c '. + {max_tokens: 4}' in >own
@@ -126,7 +126,7 @@ is "$?, $(jq -r .run.options part | sort -u | grep -c '^n=')" "0, 0" "-n is no m
 rm part
 echo '{"type":"object","properties":{"product":{"type":"string","maxLength":20}},"required":["product"]}' >schema
 qbatch -n 5 --json-schema schema -o part in 2>err
-is "$?, $(grep -c 'answers* cut at the limit of tokens within a grammar or schema' err), $(jq -r .run.cut part | sort -u)" \
+is "$?, $(grep -c 'answers* cut by the token limit inside a grammar or schema' err), $(jq -r .run.cut part | sort -u)" \
     "3, 1, schema" "answers cut within a schema are told"
 qbatch -q -n 5 --json-schema schema --resume -o part in 2>err
 is "$?" 3 "also when there is nothing left to do"
@@ -141,7 +141,7 @@ cp part.cut part.7
 qbatch -q -n 7 --retry-cut -o part.7 in
 head -n 5 part.7 >part.half
 qbatch -n 7 --retry-cut -o part.half in 2>err
-is "$? $(cmp part.half part.7) $(grep -c '; 5 were there before' err)" "0  1" \
+is "$? $(cmp part.half part.7) $(grep -c '; 5 were done before' err)" "0  1" \
     "--retry-cut again does not repeat what it has done: $(cat err)"
 cp part.7 part.was
 qbatch -q -n 4 --retry-cut -o part.7 in 2>err
@@ -208,7 +208,7 @@ is "$?, $(wc -l <out), $(cat err)" "0, 3, " "an empty line lacks nothing"
 jq -c 'del(.run)' part.1 >older
 qbatch --merge --of in older part.2 part.3 >out 2>err
 is "$?, $(wc -l <out), $(cat err)" \
-    "0, 12, qbatch: 4 results of an older qbatch, which noted no model, options and request: taken unchecked" \
+    "0, 12, qbatch: 4 results by an older qbatch, which recorded no model, options and request: merged unchecked" \
     "older results are merged, with a note"
 kept "the parts of another input" part.1 qbatch --merge --of edited part.1 part.2 part.3
 kept "beyond the input" part.1 qbatch --merge --of short part.1

@@ -32,7 +32,7 @@ printf '%s\n' '/data doc' '/system S' '/data doc2' /data hi '/save a.json' |
 is "$? $(said a.json)" '0 ["hi"]' "so do /system, and /data alone"
 printf '%s\n' /data |
     qchat -q -n 2 >out 2>err
-is "$? $(cat err)" '1 qchat: /data: which file?' "/data alone without one"
+is "$? $(cat err)" '1 qchat: /data: no file given' "/data alone without one"
 printf '%s\n' '/data doc' '/data doc2' /show /tokens '/save a.json' hi '/save b.json' /undo '/save c.json' \
     /undo '/save d.json' ho '/save e.json' |
     qchat -n 2 >out 2>err

@@ -83,7 +83,7 @@ for m in qwen35moe-ud qwen3; do
 	    qchat -n 6 --template qwen3 >out 2>err
 	is "$? $(jq -c '[.messages[] | select(.role == "user") | .content]' u1.json u2.json | tr '\n' ' ')" \
 	    '1 ["Hello"] ["Hello","Other"] ' "$m: /undo"
-	is "$(grep -c 'nothing was said' err) $(grep -c '^0 of 4096 tokens' err)" "1 1" "$m: to the beginning, and no further"
+	is "$(grep -c 'there is no message' err) $(grep -c '^0 of 4096 tokens' err)" "1 1" "$m: to the beginning, and no further"
 	printf '%s\n' Hello '/save a1.json' /retry '/save a2.json' /retry '/save a3.json' |
 	    qchat -v -n 12 --template qwen3 --temp 1 --seed 7 >out 2>err
 	is "$(jq '.messages | length' a3.json) $(jq -c '.messages[1]' a1.json a2.json a3.json | sort -u | wc -l)" "2 3" \
@@ -454,6 +454,6 @@ is "$(echo /tokens | qchat --mem $((8 * least)) --template qwen3 2>&1)" "0 of 12
     "--mem, as tokens"
 { head -c 400 /dev/zero | tr '\0' 'a '; printf '\nb\n/save c.json\n'; } |
     qchat --mem $((8 * least)) -n 3 --template qwen3 >out 2>err
-is "$? $(grep -c 'which take [0-9.]* MiB of memory, and [0-9.]* are there' err) $(jq '.messages | length' c.json)" \
+is "$? $(grep -c 'which take [0-9.]* MiB of memory, but [0-9.]* are available' err) $(jq '.messages | length' c.json)" \
     "1 1 2" "what does not fit is refused with both numbers: $(cat err)"
 done_testing

@@ -86,7 +86,7 @@ is "$?, $(tr -d '\0' <out.cbor | grep -ao 'dkindfevents\|etoken\|cwhyflength' | 
 tail -c +22 in.cbor | engine | grep -aq 'bad_stream.*do not begin with a header'
 ok $? "without a header there is none"
 head -c 40 in.cbor | engine >out.cbor 2>err
-is "$?, $(cat err)" "1, qengine: stdin: the requests end within a record" \
+is "$?, $(cat err)" "1, qengine: stdin: the requests end inside a record" \
     "one that is torn"
 
 # -- what is asked for

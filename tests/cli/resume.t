@@ -215,7 +215,7 @@ go2 -s base -o S -v </dev/null >got 2>err
 cmp -s got want2 && ! grep -q ' tok/s' err
 ok $? "a finished one is printed"
 qdecode -s base -o S -n 5 --save-every 0 -v --new-run </dev/null 2>err >/dev/null
-grep -q -e "saved 1 time on the way" -e "saved [2-5] times on the way" err
+grep -q -e "saved 1 time during the run" -e "saved [2-5] times during the run" err
 ok $? "-v tells how often it was saved"
 cp unfinished S
 go2 -s base -o S </dev/null >/dev/null

@@ -72,7 +72,7 @@ for m in qwen3 qwen35moe-ud; do
 	    qtok --parse --template qwen3 | jq -c 'del(.role)')" \
 	    "$m: the answer is that to a conversation of what stays"
 	qchat --mem "$mem" -n 12 --template qwen3 <in >out 2>err
-	is "$(grep -c 'which take [0-9.]* MiB of memory, and [0-9.]* are there' err)" \
+	is "$(grep -c 'which take [0-9.]* MiB of memory, but [0-9.]* are available' err)" \
 	    "$((7 - $(wc -l <out)))" "$m: without, what does not fit is refused with both numbers"
 done
 done_testing

@@ -71,46 +71,50 @@ set_mode(const struct cli_opt *o, const char *arg)
 	unsigned long v = strtoul(arg, &end, 8);
 
 	if (arg[0] < '0' || arg[0] > '7' || *end != '\0' || v > 0777)
-		cli_usage("--socket-mode: '%s' is not like 660", arg);
+		cli_usage("--socket-mode: '%s' is not an octal mode like "
+		    "660", arg);
 	*mode = (unsigned)v;
 }
 
 static const struct cli_opt options[] = {
-	CLI_GROUP("who asks:"),
+	CLI_GROUP("clients:"),
 	CLI_LIST(0, "listen", "where", &server.listen, NULL,
-	    "127.0.0.1:8080, or another host:port, or unix:path"),
+	    "address to listen on: host:port or unix:path; repeatable (default "
+	    "127.0.0.1:8080)"),
 	CLI_CALL(0, "socket-mode", "mode", &server.socket_mode, set_mode, NULL,
-	    "who may open unix sockets; 600 by default"),
+	    "mode of unix sockets (default 600)"),
 	CLI_FILE(0, "api-key-file", "file", &server.key_file, "file",
-	    "who asks must have one of the keys in this file, one a line"),
+	    "clients must send one of the keys in this file (one per line)"),
 	CLI_LIST(0, "host", "name", &server.hosts, NULL,
-	    "what clients may call this server; * is any name"),
+	    "name of this server that clients may use; * allows any; "
+	    "repeatable"),
 	CLI_LIST(0, "cors", "origin", &server.cors, NULL,
-	    "pages of this origin may ask; * is any origin"),
+	    "allow web pages of this origin; * allows any; repeatable"),
 	CLI_INT(0, "max-connections", "n", &server.max_connections, 1, 1 << 20,
-	    "so many clients at the same time at most; 1000 by default"),
+	    "at most N clients at the same time (default 1000)"),
 	CLI_INT(0, "max-waiting", "n", &server.max_waiting, 1, 1 << 20,
-	    "so many requests wait at most; 256 by default"),
+	    "at most N requests wait (default 256)"),
 	CLI_BYTES(0, "max-body", "size", &server.max_body, 1024,
-	    "the most that a request may have; 16M by default"),
+	    "largest size of a request (default 16M)"),
 	CLI_BYTES(0, "max-unread", "size", &server.max_unread, 1 << 16,
-	    "so much may wait for a client to read it; 8M by default"),
+	    "drop a client that leaves more than this unread (default 8M)"),
 	CLI_INT(0, "stall", "seconds", &server.stall_s, 1, 1 << 20,
-	    "drop a client that is stuck for so long; 30 by default"),
+	    "drop a client that is stuck for this long (default 30)"),
 	CLI_INT(0, "idle", "seconds", &server.idle_s, 1, 1 << 20,
-	    "and one that asks nothing for so long; 75 by default"),
+	    "close a connection that is idle for this long (default 75)"),
 	CLI_REAL(0, "timeout", "seconds", &server.timeout_s, 1e-3, 1e9,
-	    "a request may take so long, and no longer"),
+	    "end a request that takes longer than this"),
 	TOOL_OPT_STRICT(&server.unknown.strict),
 
-	CLI_GROUP("what is generated:"),
+	CLI_GROUP("model and prompts:"),
 	TOOL_OPT_MODEL(&server.model_path),
 	CLI_TEXT(0, "name", "name", &server.name,
-	    "what the model is called; the name of its file by default"),
+	    "name of the model in answers (default the name of its file)"),
 	CLI_LIST(0, "alias", "name", &server.aliases, NULL,
-	    "another name of the model in lists; can be given again"),
+	    "another name of the model in lists; repeatable"),
 	CLI_INT('n', "count", "count", &server.with.service.max, 1, INT64_MAX,
-	    "at most so many tokens, unless a request says"),
+	    "at most COUNT tokens per answer, unless a request has its own "
+	    "limit"),
 	CLI_OPT_TEMPLATE(&server.with.template),
 	TOOL_OPT_EFFORT,
 	TOOL_OPT_STRICT_CALLS(&server.with.service.strict_calls),
@@ -121,13 +125,13 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_NFC,
 
 	CLI_LIST(0, "ignore-line", "regex", &server.ignore, NULL,
-	    "leave out lines of what the system says that match this"),
+	    "remove lines that match this from system messages; repeatable"),
 	CLI_FLAG(0, "retokenize", &server.retokenize,
-	    "ids of a chat's prompt are what its text alone says"),
+	    "always tokenize earlier answers anew"),
 
 	CLI_GROUP("engines:"),
 	CLI_LIST(0, "engine", "command", &server.commands, NULL,
-	    "an engine, in place of our own; can be given again"),
+	    "start this engine instead of the built-in one; repeatable"),
 	TOOL_OPT_LORA,
 	CLI_ROWS(&server, engine_rows),
 	TOOL_OPT_STORE(&server.store),
@@ -158,7 +162,7 @@ static const struct cli_foreign foreign[] = {
 
 static const struct cli_tool tool = {
 	.name = "qserve",
-	.about = "serve a model to programs that speak HTTP",
+	.about = "serve a model to programs over HTTP",
 	.usage = "[options]",
 	.options = options, .max = 0, .foreign = foreign,
 };
@@ -187,8 +191,8 @@ set_engine(struct qserve *s)
 	size_t i;
 
 	if (s->commands.n > 0 && (l->n > 0 || s->store.dir != NULL))
-		cli_usage("%s is for our own engine: put it into the command "
-		    "of --engine", l->n > 0 ? l->v[0] : "--store");
+		cli_usage("%s is for the built-in engine: put it into the "
+		    "command of --engine", l->n > 0 ? l->v[0] : "--store");
 	tool_draft_check(&own.draft);
 	look_for(own.draft.file);
 	look_for(own.draft.text);

@@ -115,8 +115,8 @@ qserve_model(struct qserve_call *c)
 	const char *name = find_name(c->server, asked);
 
 	if (name == NULL) {
-		qserve_error(c, 404, "model_not_found", "there is no model "
-		    "'%.200s' here, but '%.200s'; --alias gives it more names",
+		qserve_error(c, 404, "model_not_found", "no model '%.200s' "
+		    "here, only '%.200s'; --alias gives it more names",
 		    asked, c->server->with.service.model);
 		return;
 	}
@@ -471,9 +471,9 @@ qserve_ollama_pull(struct qserve_call *c)
 		qserve_error(c, qwen_refusal_status(&no), no.code, "%s",
 		    no.err.msg);
 	else if (find_name(c->server, name) == NULL)
-		qserve_error(c, 404, "model_not_found", "no model is pulled "
-		    "here: this server has '%.200s' alone, and answers to "
-		    "any name", c->server->with.service.model);
+		qserve_error(c, 404, "model_not_found", "this server cannot "
+		    "pull models: it serves only '%.200s', under any name",
+		    c->server->with.service.model);
 	else {
 		qwen_text_str(&c->out, "{\"status\":\"success\"}\n");
 		qserve_done(c, 200);
@@ -485,7 +485,7 @@ void
 qserve_ollama_not_here(struct qserve_call *c)
 {
 	qserve_error(c, 501, "not_supported", "%.100s is not supported: this "
-	    "server has one model, which it was started with", c->path);
+	    "server has only the model that it was started with", c->path);
 }
 
 /* ---------------------------------------------------------------- llama.cpp */

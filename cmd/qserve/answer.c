@@ -353,9 +353,9 @@ const char *
 qserve_message(const struct qwen_event *ev)
 {
 	if (strcmp(ev->why, "deadline") == 0)
-		return "the time is up";
+		return "the request timed out";
 	return ev->message[0] != '\0' ? ev->message :
-	    "the engine gave it up";
+	    "the engine ended it early";
 }
 
 /* As it ended by itself, or why it did not. */

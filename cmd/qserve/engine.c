@@ -118,9 +118,9 @@ has_not_started(struct qserve_engine *e, const char *why)
 {
 	back_off(e);
 	if (!e->server->was_ready && all_have_failed(e->server))
-		die("%s: cannot be started: %s", name_of(e), why);
+		die("%s: cannot start it: %s", name_of(e), why);
 	if (e->n_failed == 1)
-		cli_note("%s: cannot be started, and will be tried again: %s",
+		cli_note("%s: cannot start it, will try again: %s",
 		    name_of(e), why);
 }
 
@@ -249,8 +249,8 @@ qserve_engines_tend(struct qserve *s, double now)
 				lost(e, "out of memory");
 		}
 		if (qserve_engine_is_silent(e) && e->silent_at <= now) {
-			cli_note("%s: after %d s it has not said that it is "
-			    "ready", name_of(e), SILENT_S);
+			cli_note("%s: not ready after %d s",
+			    name_of(e), SILENT_S);
 			e->silent_at = 0;
 		}
 	}
@@ -287,7 +287,7 @@ qserve_engines_watch(struct qserve *s, double now)
 			qserve_engine_probe(e);
 		if (qserve_engine_owes(e, now) <= stall_s(e))
 			continue;
-		snprintf(why, sizeof why, "it has answered nothing for %.0f s",
+		snprintf(why, sizeof why, "no answer for %.0f s",
 		    qserve_engine_owes(e, now));
 		lost(e, why);
 	}
@@ -352,14 +352,14 @@ differs(const struct qserve_engine *e, const struct qwen_hello *h)
 		if (x == e || !x->ready)
 			continue;
 		if (x->hello.numerics != h->numerics)
-			return "its arithmetic is not that of the other "
+			return "its numerics version is not that of the other "
 			    "engines; see --numerics";
 		if (x->hello.k != h->k || x->hello.v != h->v)
-			return "it keeps keys and values otherwise than the "
-			    "other engines; see --kv";
+			return "its format of keys or values is not that of "
+			    "the other engines; see --kv";
 		if (!qwen_rope_same(&x->hello.rope, &h->rope))
-			return "its positions are not scaled as those of the "
-			    "other engines; see --rope-scaling";
+			return "its RoPE scaling is not that of the other "
+			    "engines; see --rope-scaling";
 	}
 	return NULL;
 }
@@ -395,7 +395,7 @@ take_event(struct qserve_engine *e, const struct qwen_event *ev)
 	if (ev->kind == QWEN_EVENT_HELLO)
 		return take_hello(e, ev);
 	if (qserve_engine_forgot(e, ev)) {
-		lost(e, "it has nothing to do, yet has not answered all requests");
+		lost(e, "it is idle, but has not answered all requests");
 		return 0;
 	}
 	if (ev->kind != QWEN_EVENT_ERROR)
@@ -425,7 +425,7 @@ take_events(struct qserve_engine *e)
 		if (got < 0 || qwen_event_decode(&ev, p, n, &err) < 0) {
 			qwen_event_fini(&ev);
 			lost(e, err.code == QWEN_ENOMEM ? "out of memory" :
-			    "what it says is no event");
+			    "its output is not an event");
 			return 0;
 		}
 		rc = take_event(e, &ev);
@@ -497,7 +497,8 @@ qserve_engines_close(struct qserve *s)
 		if (e->pid != 0) {
 			ended = has_ended(e, LAST_STALLS * s->stall_s);
 			if (!ended)
-				warn("%s: it does not end: killed", name_of(e));
+				warn("%s: did not end in time: "
+				    "killed", name_of(e));
 			if (bury(e, !ended, how, sizeof how) < 0 && ended)
 				warn("%s: ended with %s", name_of(e), how);
 		}

@@ -58,7 +58,7 @@ read_keys(struct qserve *s)
 	}
 	free(text);
 	if (s->keys.n == 0)
-		die("%s: there is no key in it", s->key_file);
+		die("%s: the file has no key", s->key_file);
 	if (stat(s->key_file, &st) == 0 && S_ISREG(st.st_mode) &&
 	    (st.st_mode & (S_IRGRP | S_IROTH)) != 0)
 		cli_note("%s: other users can read the keys (chmod 600)",
@@ -79,7 +79,8 @@ static void
 check_origin(const char *s)
 {
 	if (strcmp(s, "*") != 0 && !is_origin(s))
-		cli_usage("--cors: '%s' is no origin, as https://example.org is",
+		cli_usage("--cors: '%s' is not an origin like "
+		    "https://example.org",
 		    s);
 }
 
@@ -100,11 +101,11 @@ check_name(const char *s)
 
 	if (inet_pton(AF_INET, s, addr) == 1 ||
 	    inet_pton(AF_INET6, s, addr) == 1)
-		cli_usage("--host: '%s' is an address, which needs no "
-		    "--host; to listen there use --listen HOST:PORT",
+		cli_usage("--host: '%s' is an address, which is always "
+		    "allowed; to listen there use --listen HOST:PORT",
 		    s);
 	if (strcmp(s, "*") != 0 && !is_name(s))
-		cli_usage("--host: '%s' is no name, as example.org is", s);
+		cli_usage("--host: '%s' is not a name like example.org", s);
 }
 
 /*
@@ -268,9 +269,9 @@ refuse_host(struct qserve_call *c, const char *host)
 		    "known as '%s'; to allow that name, start it with: "
 		    "qserve --host %s", name, name);
 	else
-		qserve_error(c, 403, "host_not_allowed", "this server is not "
-		    "known by the name in the header Host; to allow a name, "
-		    "start it with: qserve --host NAME");
+		qserve_error(c, 403, "host_not_allowed", "this server does not "
+		    "go by the name in the header Host; to allow a name, start "
+		    "it with: qserve --host NAME");
 }
 
 /* The same of the page that a request comes from. */
@@ -314,8 +315,8 @@ qserve_guard(struct qserve_call *c)
 	}
 	if (s->keys.n > 0 && !has_key(c) && (c->route == NULL ||
 	    !c->route->open)) {
-		qserve_error(c, 401, "invalid_api_key", "there is no key, or "
-		    "a wrong one");
+		qserve_error(c, 401, "invalid_api_key", "the API key is "
+		    "missing or wrong");
 		return -1;
 	}
 	return 0;

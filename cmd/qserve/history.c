@@ -289,7 +289,7 @@ decode_entry(struct qserve_history *h, const unsigned char *p, size_t left)
 static void
 give_up(struct qserve_history *h, const char *why)
 {
-	cli_note("%s: %s; ids of what is generated are not kept there",
+	cli_note("%s: %s; generated tokens are not kept there",
 	    h->path, why);
 	if (h->fd != -1)
 		close(h->fd);
@@ -340,14 +340,15 @@ read_file(struct qserve_history *h)
 	char *s = cli_read_fd(h->fd, h->path, CLI_FILE_MAX, &n);
 
 	if (n > 0 && memcmp(s, MAGIC, n < 8 ? n : 8) != 0) {
-		give_up(h, "it is another file, which is left unchanged");
+		give_up(h, "another kind of file, left unchanged");
 		free(s);
 		return;
 	}
 	damaged = read_entries(h, s, n, &end);
 	free(s);
 	if (damaged > 0)
-		cli_note("%s: entries in it are damaged; the others are kept",
+		cli_note("%s: damaged entries were dropped; the others are "
+		    "kept",
 		    h->path);
 	else if (end < n && ftruncate(h->fd, (off_t)end) == -1)
 		give_up(h, strerror(errno));
@@ -372,14 +373,14 @@ is_not_ours(int fd)
 	struct stat st;
 
 	if (fd == -1)
-		return errno == ELOOP ? "it is a symbolic link" :
+		return errno == ELOOP ? "a symbolic link" :
 		    strerror(errno);
 	if (fstat(fd, &st) == -1)
 		return strerror(errno);
 	return !S_ISREG(st.st_mode) || st.st_size > CLI_FILE_MAX ?
-	    "it is no such file" : st.st_uid != geteuid() ?
-	    "it is another user's" : st.st_nlink != 1 ?
-	    "it has another name as well" : NULL;
+	    "not a regular file, or too large" : st.st_uid != geteuid() ?
+	    "owned by another user" : st.st_nlink != 1 ?
+	    "has more than one name (hard link)" : NULL;
 }
 
 void
@@ -665,7 +666,7 @@ save(struct qserve_history *h, const struct entry *e)
 	encode_entry(e, &t);
 	n = t.failed ? 0 : write(h->fd, t.s, t.n);
 	if (n != (ssize_t)t.n)
-		give_up(h, n == -1 ? strerror(errno) : "it is full");
+		give_up(h, n == -1 ? strerror(errno) : "the file is full");
 	qwen_text_fini(&t);
 }
 

@@ -80,12 +80,12 @@ is_ambiguous(const struct qserve_call *c, const char *version)
 	MHD_get_connection_values(c->conn->mhd, MHD_HEADER_KIND, count_head,
 	    &h);
 	if (h.odd)
-		return "a header has a blank in its name";
+		return "the name of a header has a blank";
 	if (h.n_host > 1 || (h.n_host == 0 && strcmp(version, "HTTP/1.0") != 0))
-		return "there is not one header Host";
+		return "exactly one Host header is needed";
 	if (h.n_length + h.n_encoding > 1)
-		return "there is more than one of Content-Length and "
-		    "Transfer-Encoding";
+		return "only one of Content-Length and Transfer-Encoding is "
+		    "allowed";
 	if (h.n_encoding > 0 && (strcasecmp(h.encoding, "chunked") != 0 ||
 	    strcmp(version, "HTTP/1.0") == 0))
 		return "its Transfer-Encoding is not chunked";
@@ -112,14 +112,15 @@ look(struct qserve_call *c, const char *version)
 		c->form = QWEN_FORM_MESSAGES;
 	if (wrong != NULL) {
 		c->hangs_up = 1;
-		qserve_error(c, 400, "bad_request", "this is no request: %s",
+		qserve_error(c, 400, "bad_request", "not a valid request: %s",
 		    wrong);
 		return;
 	}
 	if (qserve_guard(c) < 0)
 		return;
 	if (c->server->draining && (c->route == NULL || !c->route->open))
-		qserve_error(c, 503, "unavailable", "the server is ending");
+		qserve_error(c, 503, "unavailable", "the server is shutting "
+		    "down");
 	else if (c->route == NULL && status == 405)
 		qserve_error(c, 405, "method_not_allowed", "%s takes %s, not "
 		    "%s", c->path, c->allow, c->method);
@@ -165,8 +166,8 @@ take(struct qserve_call *c, const char *data, size_t n)
 	if (c->n_body > max)
 		too_large(c);
 	else if (c->server->n_body_bytes + n > max * BODIES)
-		qserve_error(c, 503, "overloaded", "the requests in progress have "
-		    "more than %llu bytes together",
+		qserve_error(c, 503, "overloaded", "the requests in progress "
+		    "exceed %llu bytes together",
 		    (unsigned long long)max * BODIES);
 	else
 		keep_body(c, data, n);
@@ -423,8 +424,8 @@ fit_descriptors(struct qserve *s)
 	if (getrlimit(RLIMIT_NOFILE, &r) == -1 || r.rlim_cur >= need)
 		return;
 	if (r.rlim_cur <= rest)
-		die("%llu file descriptors (ulimit -n) are too few: at least "
-		    "%llu are needed", (unsigned long long)r.rlim_cur,
+		die("%llu file descriptors (ulimit -n) are too few: %llu are "
+		    "needed", (unsigned long long)r.rlim_cur,
 		    (unsigned long long)rest + 1);
 	s->max_connections = (unsigned)(r.rlim_cur - rest);
 	cli_note("at most %u clients at the same time: the limit of file "

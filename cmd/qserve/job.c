@@ -287,7 +287,7 @@ qserve_jobs_new(struct qserve_call *c, size_t n,
 	if (s->n_jobs > 0 && s->n_jobs + n > n_running_max(s) +
 	    s->max_waiting) {
 		qserve_error(c, 429, "queue_full", "the server is busy: %zu "
-		    "requests are under way", s->n_jobs);
+		    "requests are in progress", s->n_jobs);
 		return -1;
 	}
 	if (s->timeout_s > 0)
@@ -388,7 +388,7 @@ qserve_jobs_send(struct qserve *s)
 	while (s->waiting != NULL && is_without(s)) {
 		c = s->waiting->call;
 		qserve_jobs_cancel(c);
-		c->wants->fail(c, "unavailable", "the server is ending");
+		c->wants->fail(c, "unavailable", "the server is shutting down");
 	}
 	while ((j = s->waiting) != NULL && (e = idlest(s)) != NULL) {
 		s->waiting = j->next;
@@ -486,7 +486,7 @@ start_again(struct qserve_call *c)
 	qserve_jobs_cancel(c);
 	if (c->queued || c->restarted) {
 		c->wants->fail(c, "unavailable", "the engine that worked on "
-		    "this is gone");
+		    "this request ended");
 		return;
 	}
 	c->restarted = 1;

@@ -234,7 +234,7 @@ look_at_clocks(struct qserve *s, double now)
 		} else if (c->call->deadline > 0 && is_awaited(c->call) &&
 		    now > c->call->deadline + 1)
 			c->call->wants->fail(c->call, "deadline",
-			    "the time is up");
+			    "the request timed out");
 		else
 			qserve_answer_idle(c->call, now);
 	}

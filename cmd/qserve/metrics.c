@@ -83,22 +83,25 @@ times(struct qwen_text *t, const char *name, const struct qserve_times *v,
 static const struct {
 	const char	*name, *type, *help;
 } stats[QWEN_N_STATS] = {
-	{ "running", "gauge", "Requests under way." },
-	{ "waiting", "gauge", "Requests that wait." },
+	{ "running", "gauge", "Requests in progress." },
+	{ "waiting", "gauge", "Requests waiting." },
 	{ "clients", "gauge", "Clients of the engine." },
-	{ "requests_total", "counter", "Requests that were taken." },
-	{ "cancelled_total", "counter", "Requests that were cancelled." },
-	{ "prompt_tokens_read_total", "counter", "Tokens of prompts that were read." },
-	{ "prompt_tokens_shared_total", "counter", "Tokens of prompts that were in memory." },
-	{ "prompt_tokens_stored_total", "counter", "Tokens of prompts that were in the store." },
-	{ "tokens_chosen_total", "counter", "Tokens that were generated." },
-	{ "tokens_scored_total", "counter", "Tokens that were scored." },
+	{ "requests_total", "counter", "Requests accepted." },
+	{ "cancelled_total", "counter", "Requests cancelled." },
+	{ "prompt_tokens_read_total", "counter", "Prompt tokens read." },
+	{ "prompt_tokens_shared_total", "counter", "Prompt tokens found in "
+	    "memory." },
+	{ "prompt_tokens_stored_total", "counter", "Prompt tokens found in the "
+	    "store." },
+	{ "tokens_chosen_total", "counter", "Tokens generated." },
+	{ "tokens_scored_total", "counter", "Tokens scored." },
 	{ "passes_total", "counter", "Passes over the weights." },
-	{ "preempted_total", "counter", "Requests that made room for others." },
-	{ "kept", "gauge", "Texts that are kept in memory." },
+	{ "preempted_total", "counter", "Requests preempted." },
+	{ "kept", "gauge", "Texts kept in memory." },
 	{ "cache_bytes", "gauge", "Bytes of caches and states in use." },
-	{ "cache_limit_bytes", "gauge", "Bytes that they may use." },
-	{ "dropped_total", "counter", "Clients that were dropped." },
+	{ "cache_limit_bytes", "gauge", "Limit of bytes of caches and "
+	    "states." },
+	{ "dropped_total", "counter", "Clients dropped." },
 };
 
 static void
@@ -109,16 +112,17 @@ add_engines(struct qserve_call *c)
 	char name[64];
 	size_t i, k, n;
 
-	head(t, "engine_ready", "gauge", "Whether the engine is there.");
+	head(t, "engine_ready", "gauge", "Whether the engine is ready.");
 	for (e = c->server->engines, n = 0; e != NULL; e = e->next, n++)
 		qwen_text_fmt(t, "qserve_engine_ready{engine=\"%zu\"} %d\n", n,
 		    e->ready);
 	head(t, "engine_silent_seconds", "gauge",
-	    "How long it has owed an answer to a question.");
+	    "Seconds for which the engine has owed an answer.");
 	for (e = c->server->engines, i = 0; e != NULL; e = e->next, i++)
 		qwen_text_fmt(t, "qserve_engine_silent_seconds{engine=\"%zu\"} "
 		    "%.3f\n", i, qserve_engine_owes(e, cli_now()));
-	head(t, "engine_starts_total", "counter", "How often it was started.");
+	head(t, "engine_starts_total", "counter", "Times the engine was "
+	    "started.");
 	for (e = c->server->engines, i = 0; e != NULL; e = e->next, i++)
 		qwen_text_fmt(t, "qserve_engine_starts_total{engine=\"%zu\"} "
 		    "%llu\n", i, (unsigned long long)e->n_started);
@@ -149,22 +153,23 @@ put(struct qserve_call *c)
 			    "%llu\n", i, (unsigned long long)all->status[i]);
 	}
 	number(t, "clients_left_total", "counter", all->left,
-	    "Requests whose client left, or was dropped.");
+	    "Requests whose client left or was dropped.");
 	number(t, "connections", "gauge", s->n_conns, "Open connections.");
-	number(t, "requests", "gauge", s->n_calls, "Requests under way.");
-	number(t, "jobs", "gauge", s->n_jobs, "What engines are asked for.");
+	number(t, "requests", "gauge", s->n_calls, "Requests in progress.");
+	number(t, "jobs", "gauge", s->n_jobs, "Sequences that engines work on "
+	    "for requests.");
 	number(t, "prompt_tokens_total", "counter", all->prompt,
-	    "Tokens of prompts that engines took.");
+	    "Prompt tokens sent to engines.");
 	number(t, "cached_tokens_total", "counter", all->cached,
-	    "Tokens of prompts that need not be read.");
+	    "Prompt tokens that need no reading.");
 	number(t, "generated_tokens_total", "counter", all->chosen,
 	    "Tokens of answers.");
 	times(t, "time_to_first_token_seconds", &all->ttft,
-	    "From a request to the first token of its answer.");
+	    "Seconds from a request to the first token of its answer.");
 	times(t, "time_per_output_token_seconds", &all->tpot,
-	    "Between tokens of an answer, on average.");
+	    "Average seconds between tokens of an answer.");
 	times(t, "request_duration_seconds", &all->e2e,
-	    "From a request to the end of its answer.");
+	    "Seconds from a request to the end of its answer.");
 	add_engines(c);
 	free(c->stats);
 	c->stats = NULL;

@@ -69,7 +69,7 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	else if (ev->kind == QWEN_EVENT_HIDDEN && ev->n_row == n)
 		c->ranking->score[i] = qwen_softmax_share(ev->row, n, k->yes);
 	else if (ev->kind == QWEN_EVENT_HIDDEN)
-		fail(c, "failed", "the engine's logits are no such ones");
+		fail(c, "failed", "the engine's logits do not fit");
 	else if (ev->kind == QWEN_EVENT_END && strcmp(ev->why, "done") != 0)
 		fail(c, qserve_why(ev), qserve_message(ev));
 	else if (ev->kind == QWEN_EVENT_END && c->n_left == 0)
@@ -86,8 +86,8 @@ qserve_rank(struct qserve_call *c)
 	struct qwen_err err;
 
 	if (k->err.code != 0) {
-		qserve_error(c, 400, "invalid_request", "this model does not "
-		    "rank: %s", k->err.msg);
+		qserve_error(c, 400, "invalid_request", "this model is not a "
+		    "reranker: %s", k->err.msg);
 		return;
 	}
 	k->with.n_ctx = (size_t)qserve_n_ctx(c->server);
@@ -102,8 +102,8 @@ qserve_rank(struct qserve_call *c)
 		return;
 	}
 	if (k->untrained)
-		cli_note("/v1/rerank: this model was not trained to rank; "
-		    "asking it for yes or no, which says little");
+		cli_note("/v1/rerank: this model is not a reranker; asking it "
+		    "for yes or no, which says little");
 	k->untrained = 0;
 	r->score = calloc(r->q.rank.n + 1, sizeof *r->score);
 	if (r->score == NULL)

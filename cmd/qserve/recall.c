@@ -106,8 +106,8 @@ named(struct qserve_call *c, struct qserve_response **before)
 	struct qserve_response *r = find(c->server, id, before);
 
 	if (r == NULL)
-		qserve_error(c, 404, "response_not_found", "there is no "
-		    "response '%.60s' here: it is kept in memory unless its "
+		qserve_error(c, 404, "response_not_found", "no response "
+		    "'%.60s' here: responses are kept in memory unless the "
 		    "request has \"store\": false", id);
 	return r;
 }

@@ -17,8 +17,8 @@ is_too_large(struct qserve_call *c)
 	if (c->body.n <= max)
 		return 0;
 	qserve_error(c, 413, "request_too_large", "the request has more than "
-	    "%llu bytes, the most for %s: send a longer text in parts, or use "
-	    "qtok", (unsigned long long)max, c->path);
+	    "%llu bytes, the limit of %s: send the text in parts, or use qtok",
+	    (unsigned long long)max, c->path);
 	return 1;
 }
 

@@ -76,7 +76,7 @@ state(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	struct qserve_vectors *v = c->vectors;
 
 	if (ev->n_row == 0 || (v->sum != NULL && v->n_embd != ev->n_row)) {
-		fail(c, "failed", "the engine's states are no such ones");
+		fail(c, "failed", "the engine's states do not fit");
 		return;
 	}
 	if (v->sum == NULL && make_room(v, ev->n_row) < 0) {

@@ -107,7 +107,7 @@ is "$(wc -l <a | tr -d ' ')$(cmp a b)" 5 "goes on as if it had never been longer
 
 # --- a kept state, made smaller
 lost() { # FILE: what of the keys and values, in percent
-	sed -n 's/.* lose \([0-9.]*\) % of their size$/\1/p' "$1" | xargs
+	sed -n 's/.* loses \([0-9.]*\) % of their size$/\1/p' "$1" | xargs
 }
 qstate pack --kv q8_0 -o conv.q8_0 f16.cbor 2>err
 is "$?$(lost err | awk '{ print NF, ($1 > 0.2 && $1 < 1), ($2 > 0.2 && $2 < 1) }')" \

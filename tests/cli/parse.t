@@ -151,8 +151,8 @@ is "$(qtok --parse --strict-calls --template qwen3.6 --think off --tools tools.j
     '[null,1]' "a tag is missing, with --strict-calls"
 is "$(qtok --parse --strict-calls --template qwen3.6 --tools tools.json reply)" \
     "$(qtok --parse --template qwen3.6 --tools tools.json reply)" "--strict-calls: nothing is missing"
-fails 2 'go with --parse' "--strict-calls alone" qtok --strict-calls
-fails 2 'go with --parse' "--stream alone" qtok --stream
+fails 2 'need --parse' "--strict-calls alone" qtok --strict-calls
+fails 2 'need --parse' "--stream alone" qtok --stream
 fails 2 'not with' "--parse -d" qtok --parse -d
 fails 2 'not with' "--parse --chat" qtok --parse --chat
 fails 2 'is not one of' "--thinking maybe" qtok --parse --thinking maybe

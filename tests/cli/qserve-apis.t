@@ -96,6 +96,6 @@ is "$(jq -r '.results | map(.relevance_score) == (map(.relevance_score) | sort |
     '{"query":"a","documents":["b","c"],"top_n":1}' | jq '.results | length')" "true 1" \
     "the best first, or some of them"
 is "$(post /v1/rerank '{"query":"a"}' >/dev/null; cat code)" 400 "a query without documents"
-is "$(grep -c 'not trained to rank' log)" 0 "a model that ranks is not noted"
+is "$(grep -c 'is not a reranker' log)" 0 "a model that ranks is not noted"
 end_server
 done_testing

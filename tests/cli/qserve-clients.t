@@ -187,7 +187,7 @@ serve --stall 1 --engine "qengine -m '$QWEN_MODEL' -t 1; $stays"
 t=$(date +%s)
 end_server
 n=$(($(date +%s) - t))
-is "$gone $(sed -n 's/.*it does not end: killed/killed/p' log) $(ps -A -o args= |
+is "$gone $(sed -n 's/.*did not end in time: killed/killed/p' log) $(ps -A -o args= |
     grep -cxF "$stays")" "1 killed 0" \
     "nor does an engine that does not end"
 [ "$n" -le 15 ]
@@ -207,7 +207,7 @@ awk 'BEGIN { printf "{\"input\":[\"a\""; while (i++ < 2000) {
 	printf "\"" } print "]}" }' >texts
 post /v1/embeddings <texts >/dev/null
 is "$(cat code) $(jq -r '.error | .code, .message' answer | xargs)" \
-    "504 deadline the time is up" "and so for vectors"
+    "504 deadline the request timed out" "and so for vectors"
 end_server
 
 # -- a prompt that no engine takes
@@ -269,11 +269,11 @@ end_server
 for e in 'kill -9 $$' 'exit 3' 'printf "\001"; exec sleep 100' 'exec >/dev/null; exec sleep 100'; do
 	timeout 20 qserve --listen unix:S --engine "$e" 2>&1 >/dev/null | tail -n 1
 done | sed 's/.*sleep 100: //; s/.*: //' >got
-is "$(paste -sd, got)" "it has ended before it was ready (signal 9),it has ended before it was ready (status 3),what it says is no event before it was ready (killed),it has closed its output before it was ready (killed)" \
+is "$(paste -sd, got)" "it has ended before it was ready (signal 9),it has ended before it was ready (status 3),its output is not an event before it was ready (killed),it has closed its output before it was ready (killed)" \
     "how an engine ended is told, and not that we killed it"
 kill $silent
 wait $silent
-is "$(grep -c 'after 10 s it has not said that it is ready' silent)" 1 \
+is "$(grep -c 'not ready after 10 s' silent)" 1 \
     "an engine that says nothing is told of, once"
 # two engines, of which one dies
 serve --engine 'exec qengine -q --draft none -t 1' --engine 'exec qengine -q --draft none -t 1'
@@ -297,11 +297,11 @@ for o in '--numerics 4' '--kv-v q8_0' '--rope-scaling yarn=2'; do
 		sleep 0.05
 		i=$((i + 1))
 	done
-	sed -n 's/.*: \(it.*see --.*\) (killed)/\1/p' log | head -n 1
+	sed -n 's/.*: \(its.*see --.*\) (killed)/\1/p' log | head -n 1
 	curl -s "$URL/metrics" | awk '/^qserve_engine_ready/ { n += $2 } END { print n }'
 	end_server >/dev/null
 done >got
-is "$(paste -sd, got)" "its arithmetic is not that of the other engines; see --numerics,1,it keeps keys and values otherwise than the other engines; see --kv,1,its positions are not scaled as those of the other engines; see --rope-scaling,1" \
+is "$(paste -sd, got)" "its numerics version is not that of the other engines; see --numerics,1,its format of keys or values is not that of the other engines; see --kv,1,its RoPE scaling is not that of the other engines; see --rope-scaling,1" \
     "two engines that would differ"
 
 # -- the end

@@ -177,11 +177,11 @@ wait $one
 is "$(jq .usage.completion_tokens one)" 4000 \
     "after --stall the engine is ended: what it worked on another one does"
 i=0
-until grep -q 'it has answered nothing for' log || [ $i -ge 800 ]; do
+until grep -q 'no answer for' log || [ $i -ge 800 ]; do
 	sleep 0.05
 	i=$((i + 1))
 done
-silent=$(sed -n 's/.*it has answered nothing for \([0-9]*\) s (killed)/\1/p' log)
+silent=$(sed -n 's/.*no answer for \([0-9]*\) s (killed)/\1/p' log)
 [ "${silent:-0}" -ge 6 ]
 ok $? "after 6 s of silence: ${silent:-none}"
 within 40 "that took"

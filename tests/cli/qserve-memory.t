@@ -162,7 +162,7 @@ serve --store store
 end_server
 cmp store/qserve.ids whole
 ok $? "damage in the first entry loses that one alone"
-is "$(grep -c 'entries in it are damaged' log)" 1 "and it is told"
+is "$(grep -c 'damaged entries were dropped' log)" 1 "and it is told"
 # what has that name and is another file is as it was before, and that is told
 seq 1000 >victim
 # planted HOW WORDS: by that command

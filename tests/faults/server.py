@@ -321,7 +321,7 @@ def engines(r, folder, want, _):
         t.join()
     status = s.end()
     # one that is stopped does not end, one that was killed just now has not ended well
-    if status != 0 and not (status == 1 and ('it does not end: killed' in s.log() or
+    if status != 0 and not (status == 1 and ('did not end in time: killed' in s.log() or
             ': ended with ' in s.log())):
         bad.append('status %s: %s' % (status, s.log()[-2000:]))
     times.append(slow[0])

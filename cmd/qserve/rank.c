@@ -86,8 +86,8 @@ qserve_rank(struct qserve_call *c)
 	struct qwen_err err;
 
 	if (k->err.code != 0) {
-		qserve_error(c, 400, "invalid_request", "this model is not a "
-		    "reranker: %s", k->err.msg);
+		qserve_error(c, 400, "invalid_request", "this model cannot "
+		    "rank: %s", k->err.msg);
 		return;
 	}
 	k->with.n_ctx = (size_t)qserve_n_ctx(c->server);

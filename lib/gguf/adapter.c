@@ -327,8 +327,8 @@ check_unused(const struct qwen_adapter_file *f, const struct qwen_gguf *model,
 	if (sscanf(name, "blk.%u.", &block) == 1 && block >= n_layer &&
 	    !qwen_adapter_never(name))
 		return check_shape(a, other(f->g, a->name), name, t->ne, err);
-	return qwen_fail(err, QWEN_EUNSUP, "tensor %s is for what is no matrix "
-	    "that tokens are multiplied with", a->name);
+	return qwen_fail(err, QWEN_EUNSUP, "tensor %s is for a tensor that is "
+	    "not a matrix of a linear layer", a->name);
 }
 
 int

@@ -233,7 +233,7 @@ open_part(struct qwen_gguf *g, const struct split *sp, unsigned no,
 	if (path == NULL || add_shard(g, path) < 0)
 		qwen_oom(err);
 	else if (map_file(&g->shard[no], err) < 0)
-		qwen_fail_in(err, "part %u of %u cannot be had: %s", no + 1,
+		qwen_fail_in(err, "cannot open part %u of %u: %s", no + 1,
 		    (unsigned)sp->count, base_name(path));
 	else if (qwen_gguf_parse(&g->shard[no], no, &keys, &g->dir, err) < 0 ||
 	    check_part(&keys, sp, no, err) < 0)

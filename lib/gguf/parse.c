@@ -374,8 +374,8 @@ refuse_type(const struct parser *p, uint32_t type)
 	if (name == NULL)
 		return complain(p, QWEN_EUNSUP, "type %u is not known", type);
 	return complain(p, QWEN_EUNSUP, type < 64 ? "type %s (%u) is retired: "
-	    "take a newer file of this model" : "type %s (%u) is one that "
-	    "ik_llama.cpp alone has: take another file of this model", name,
+	    "take a newer file of this model" : "type %s (%u) is supported "
+	    "only by ik_llama.cpp: take another file of this model", name,
 	    type);
 }
 

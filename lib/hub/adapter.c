@@ -345,8 +345,8 @@ pair_of(const struct adapter_plan *p, const struct qwen_st_tensor *w, char *name
 	if (strstr(w->name, ".base_layer.") != NULL)
 		return 0;
 	return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s: not one of a "
-	    "pair (lora_A, lora_B); weights that were trained as a whole are "
-	    "of no adapter", w->name);
+	    "pair (lora_A, lora_B); fully trained weights are not supported in "
+	    "adapters", w->name);
 }
 
 /* An expert's: all of a block's when the last of them is there. */
@@ -360,7 +360,7 @@ gather(struct adapter_plan *p, const struct hub_name *name, float times,
 
 	if (name->is_mtp)
 		return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s: for "
-		    "experts of the block for drafts", pair[0]->name);
+		    "experts of the MTP block", pair[0]->name);
 	s = &p->stack[name->layer];
 	if (name->expert >= n)
 		return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s: there "
@@ -562,9 +562,9 @@ open_base(struct qwen_hub **out, const struct qwen_hub *a, const char *base,
 		    a->adapter), a->adapter_mlx ? "model" :
 		    "base_model_name_or_path"));
 	if (base == NULL)
-		return qwen_fail(err, QWEN_EFORMAT, "%s: it does not say of "
-		    "which model it is: --base names the folder of that, with "
-		    "its config.json", a->path);
+		return qwen_fail(err, QWEN_EFORMAT, "%s: does not say which "
+		    "model it is for: give the model's folder, with "
+		    "config.json, to --base", a->path);
 	if (qwen_hub_open_config(out, base, err) < 0)
 		return qwen_fail_in(err, "%s: its model, see --base", a->path);
 	return 0;

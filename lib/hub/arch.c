@@ -78,9 +78,9 @@ qwen_hub_find_arch(struct qwen_hub *h, struct qwen_err *err)
 			return 0;
 		}
 	}
-	return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: %s%.60s: not an "
-	    "architecture that is known here (qwen2 to qwen3.5, dense and with "
-	    "experts)", h->path, name != NULL ? "" : "model_type ",
+	return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: %s%.60s: unknown "
+	    "architecture; qwen2 to qwen3.5, dense and MoE, are supported",
+	    h->path, name != NULL ? "" : "model_type ",
 	    name != NULL ? name : type != NULL ? type : "none");
 }
 

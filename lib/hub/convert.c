@@ -401,8 +401,8 @@ place(struct pass *p, struct qwen_gguf *out, size_t i)
 	if (t->n_dims == 1 || p->g->opts.type != QWEN_HUB_AUTO ||
 	    t->order == HUB_PICKED || strstr(t->name, ".ffn_gate_inp") != NULL)
 		return make(p, out, i);
-	return qwen_fail(p->err, QWEN_EUNSUP, "%s is not stored as it is "
-	    "computed with: \"gguf-convert %s\" makes a GGUF file of it",
+	return qwen_fail(p->err, QWEN_EUNSUP, "%s cannot be used as stored: "
+	    "\"gguf-convert %s\" makes a GGUF file of it",
 	    t->name, p->g->hub->path);
 }
 

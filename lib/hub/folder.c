@@ -208,8 +208,8 @@ open_config(struct qwen_hub *h, struct qwen_err *err)
 	if (rc < 0)
 		return -1;
 	if (rc == 0)
-		return qwen_fail(err, QWEN_EFORMAT, "%s: no config.json in it: "
-		    "give the folder of a model, as a hub has it", h->path);
+		return qwen_fail(err, QWEN_EFORMAT, "%s: no config.json: give "
+		    "a Hugging Face model folder", h->path);
 	root = yyjson_doc_get_root(h->config);
 	text = yyjson_obj_get(root, "text_config");
 	h->text = yyjson_is_obj(text) ? text : root;
@@ -318,8 +318,8 @@ names_of_folder(struct names *l, const char *path, struct qwen_err *err)
 		rc = qwen_fail(err, QWEN_EFORMAT, "%s: no weights in it, no "
 		    "file model*.safetensors", path);
 	if (rc == 0 && parts != 0 && l->n != parts)
-		rc = qwen_fail(err, QWEN_EFORMAT, "%s: %zu of %u files with "
-		    "weights: get the others too", path, l->n, parts);
+		rc = qwen_fail(err, QWEN_EFORMAT, "%s: only %zu of %u files "
+		    "with weights: get the others, too", path, l->n, parts);
 	return rc;
 }
 

@@ -17,8 +17,8 @@ check_arch(const struct qwen_hub *h, int type, struct qwen_err *err)
 {
 	if (type != QWEN_HUB_AUTO || (h->arch->flags & HUB_LINEAR) == 0)
 		return 0;
-	return qwen_fail(err, QWEN_EUNSUP, "weights of %s have to be put in "
-	    "order: \"gguf-convert %s\" makes a GGUF file of them",
+	return qwen_fail(err, QWEN_EUNSUP, "weights of %s must be reordered: "
+	    "\"gguf-convert %s\" makes a GGUF file of them",
 	    h->arch->name, h->path);
 }
 

@@ -300,8 +300,8 @@ count_mtp(struct qwen_hub_gguf *g, struct qwen_err *err)
 	if (qwen_hub_get_u32(g->hub, "mtp_num_hidden_layers", &said, err) < 0)
 		return -1;
 	if (said > 0 && n == 0 && !g->opts.no_mtp &&
-	    qwen_hub_note(g, err, "config.json tells of an MTP block, which is "
-	    "not in the files: no block for drafts") < 0)
+	    qwen_hub_note(g, err, "config.json names an MTP block, but the "
+	    "files have none: converted without it") < 0)
 		return -1;
 	g->n_mtp = g->opts.no_mtp ? 0 : n;
 	return 0;
@@ -444,9 +444,9 @@ read_config(struct qwen_hub_gguf *g, struct qwen_err *err)
 	g->mlx = is_of_mlx(h);
 	if (count_mtp(g, err) < 0)
 		return -1;
-	return g->mlx && g->n_mtp > 0 ? qwen_fail(err, QWEN_EUNSUP, "%s: "
-	    "weights as MLX keeps them, with an MTP block: --no-mtp leaves "
-	    "that out", h->path) : 0;
+	return g->mlx && g->n_mtp > 0 ? qwen_fail(err, QWEN_EUNSUP, "%s: an "
+	    "MTP block in MLX format is not supported: leave it out with "
+	    "--no-mtp", h->path) : 0;
 }
 
 /* What a byte is: sign, exponent and so many bits of mantissa. */

@@ -221,8 +221,8 @@ put_pre(struct vocab *v)
 	else if (s != NULL && strcmp(s, qwen35) == 0)
 		name = "qwen35";
 	else
-		rc = qwen_hub_note(v->g, v->err, "tokenizer.json cuts texts in a "
-		    "way that is not known here; %s cuts them by this file",
+		rc = qwen_hub_note(v->g, v->err, "tokenizer.json splits text "
+		    "in an unknown way; %s will be used for this file",
 		    name);
 	qwen_gguf_put_str(v->w, "tokenizer.ggml.pre", name);
 	return rc;

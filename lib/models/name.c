@@ -79,20 +79,20 @@ take_repo(struct qwen_name *n, char *s, struct qwen_err *err)
 	char *rev = cut_last(s, '@'), *repo = strchr(s, '/'), *path, *quant;
 
 	if (repo == NULL)
-		return bad(err, "a hub's is OWNER/REPOSITORY");
+		return bad(err, "a Hugging Face name is OWNER/REPOSITORY");
 	*repo++ = '\0';
 	if ((path = strchr(repo, '/')) != NULL)
 		*path++ = '\0';
 	quant = path == NULL ? cut_last(repo, ':') : NULL;
 	if (!is_word(s) || !is_word(repo))
-		return bad(err, "owner and repository have letters, digits, "
-		    "'.', '_' and '-'");
+		return bad(err, "owner and repository consist of letters, "
+		    "digits, '.', '_' and '-'");
 	if (quant != NULL && !is_word(quant))
-		return bad(err, "after ':' comes a format, as in Q4_K_M");
+		return bad(err, "after ':' give a format, as in Q4_K_M");
 	if (path != NULL && !qwen_repo_path_is_safe(path))
-		return bad(err, "no path in a repository");
+		return bad(err, "not a path in a repository");
 	if (rev != NULL && !qwen_repo_path_is_safe(rev))
-		return bad(err, "after '@' comes a branch, tag or commit");
+		return bad(err, "after '@' give a branch, tag or commit");
 	return keep(&n->org, s, err) < 0 || keep(&n->repo, repo, err) < 0 ||
 	    keep(&n->quant, quant, err) < 0 || keep(&n->path, path, err) < 0 ||
 	    keep(&n->rev, rev, err) < 0 ? -1 : 0;
@@ -118,7 +118,7 @@ take_ollama(struct qwen_name *n, char *s, struct qwen_err *err)
 	}
 	if (!is_word(repo) || (org != NULL && !is_word(org)) ||
 	    (tag != NULL && !is_word(tag)))
-		return bad(err, "Ollama's is NAME[:TAG], as in qwen3:8b");
+		return bad(err, "an Ollama name is NAME[:TAG], as in qwen3:8b");
 	/* a host may have a port */
 	if (host != NULL) {
 		if ((p = strchr(host, ':')) != NULL)
@@ -161,7 +161,7 @@ take_page(struct qwen_name *n, char *s, struct qwen_err *err)
 		return -1;
 	if ((rev != NULL && !qwen_repo_path_is_safe(rev)) || (path != NULL &&
 	    path[0] != '\0' && !qwen_repo_path_is_safe(path)))
-		return bad(err, "no file's address");
+		return bad(err, "not the address of a file");
 	if (path != NULL && !qwen_repo_is_model(path))
 		path = NULL;		/* a folder, or what describes the model */
 	return keep(&n->path, path, err) < 0 ||
@@ -203,7 +203,7 @@ take(struct qwen_name *n, char *s, struct qwen_err *err)
 	}
 	n->kind = QWEN_NAME_STEM;
 	if (!qwen_repo_path_is_safe(s))
-		return bad(err, "it is no file's name either");
+		return bad(err, "nor is it the name of a file");
 	return keep(&n->repo, s, err);
 }
 

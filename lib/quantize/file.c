@@ -45,7 +45,8 @@ qwen_quantize_find(size_t *recipe, const char *name, struct qwen_err *err)
 		return -1;
 	if (!qwen_recipe_is_stock(*recipe) ||
 	    !qwen_encode_known(qwen_recipe_rest(*recipe)))
-		return qwen_fail(err, QWEN_EUNSUP, "weights cannot be made %s",
+		return qwen_fail(err, QWEN_EUNSUP, "weights cannot be "
+		    "converted to %s",
 		    name);
 	return 0;
 }

@@ -130,8 +130,8 @@ find_type(const char *name, uint32_t *type, struct qwen_err *err)
 		*type = i;
 		return 0;
 	}
-	return qwen_fail(err, QWEN_EUNSUP, i < QT_N ? "weights cannot be made "
-	    "%s" : "unknown format %s", name);
+	return qwen_fail(err, QWEN_EUNSUP, i < QT_N ? "weights cannot be "
+	    "converted to %s" : "unknown format %s", name);
 }
 
 static int
@@ -160,9 +160,9 @@ read_line(struct patterns *p, const char *s, size_t n, int line,
 		return qwen_fail(err, QWEN_EFORMAT, "line %d of the "
 		    "types: not a pattern and a format", line);
 	if (find_type(type, &one->type, err) < 0)
-		return qwen_fail(err, QWEN_EUNSUP, "line %d of the "
-		    "types: unknown format %s, or none that weights can be "
-		    "brought to", line, type);
+		return qwen_fail(err, QWEN_EUNSUP, "line %d of the types: "
+		    "unknown format %s, or one that weights cannot be "
+		    "converted to", line, type);
 	return 0;
 }
 
@@ -278,15 +278,16 @@ add_notes(struct qwen_quantize *p, struct qwen_err *err)
 		    strcmp(it->t->name, "token_embd.weight") != 0 &&
 		    strcmp(it->t->name, "output.weight") != 0;
 	}
-	if (again > 0 && qwen_quantize_add_note(p, err, "%zu of %zu tensors were "
-	    "quantised already (%s): what that lost stays lost", again, p->n,
+	if (again > 0 && qwen_quantize_add_note(p, err, "%zu of %zu tensors "
+	    "are already quantised (%s); the precision they lost cannot be "
+	    "restored", again, p->n,
 	    qwen_ggml_name(from)) < 0)
 		return -1;
 	if (changed == 0 && qwen_quantize_add_note(p, err,
 	    "all tensors have these formats already") < 0)
 		return -1;
 	if (p->opts.imatrix == NULL && few > 0 && qwen_quantize_add_note(p, err,
-	    "formats of so few bits want an importance matrix: see "
+	    "formats of this few bits need an importance matrix: see "
 	    "--imatrix") < 0)
 		return -1;
 	if (p->opts.imatrix != NULL && plain > 0)
@@ -333,7 +334,8 @@ plan_items(struct qwen_quantize *p, struct patterns *by, struct qwen_err *err)
 	for (i = 0; i < by->n; i++) {
 		if (!by->v[i].used)
 			return qwen_fail(err, QWEN_ERANGE, "line %d of the "
-			    "types: no tensor that can change fits %s", by->v[i].line,
+			    "types: no tensor that can change matches %s",
+			    by->v[i].line,
 			    by->v[i].name);
 	}
 	if (p->opts.size > 0 && qwen_quantize_fit(p, err) < 0)
@@ -386,8 +388,8 @@ merge_items(struct qwen_quantize *p, struct qwen_err *err)
 			continue;
 		if (!qwen_encode_known(it->type))
 			return qwen_fail(err, QWEN_EUNSUP, "tensor %s is %s, "
-			    "which weights cannot be brought to again: --type "
-			    "says another format", it->t->name, name);
+			    "which cannot be written again: choose another "
+			    "format with --type", it->t->name, name);
 		if (weigh(p, it, err) < 0)
 			return -1;
 		if (qwen_ggml_block_len(it->type) > 1) {

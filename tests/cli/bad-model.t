@@ -35,7 +35,7 @@ ok $? "the model is good before"
 
 # --- found when it is opened
 bad qwen35moe llama70xx
-says '"llama70xx" is not known: qwen2, qwen2moe, qwen3, qwen35, qwen35moe, qwen3moe, qwen3next, qwen3vl, qwen3vlmoe are' \
+says 'unknown architecture "llama70xx"; supported: qwen2, qwen2moe, qwen3, qwen35, qwen35moe, qwen3moe, qwen3next, qwen3vl, qwen3vlmoe' \
     "an unknown architecture" sh -c 'echo 1 | qprefill -m bad.gguf -o x.cbor'
 bad blk.1.ssm_out.weight blk.1.ssm_0ut.weight
 says 'tensor blk.1.ssm_out.weight is missing' "a tensor by another name" \

@@ -169,7 +169,7 @@ some() { # SED: changes names
 some 's/\(layers\.0\.mlp\.experts\.\)3\(\.up_proj\)/\17\2/g'
 no_adapter "one too many" "there are 4 experts" ad --base "$F/qwen3_moe"
 some 's/"base_model\.model\.model\.\(layers\.0\.mlp\.experts\.3\.up_proj\.lora_[AB]\.weight"\)/"mtp.\1                   /g'
-no_adapter "those of a block for drafts" "for experts of the block for drafts" ad \
+no_adapter "those of a block for drafts" "for experts of the MTP block" ad \
     --base "$F/qwen3_moe"
 # weights NAME...: pairs of rank 2 for matrices of 16 rows and 32 columns
 weights() {
@@ -199,7 +199,7 @@ new
 no_adapter "another model's" "as config.json says" ad --base "$F/qwen3"
 no_adapter "no model" "its model, see --base" ad --base nowhere
 gguf-convert -o no.gguf ad 2>err
-is "$? $(wc -l <err) $(grep -c 'does not say of which model' err)" "1 1 1" \
+is "$? $(wc -l <err) $(grep -c 'does not say which model' err)" "1 1 1" \
     "a model that is not named"
 new '.base_model_name_or_path = "Qwen/Some"'
 gguf-convert -o no.gguf ad 2>err
@@ -348,15 +348,15 @@ bad "no weights, no index" "no weights in it"
 rm d/model-00001-*
 bad "a file is missing" "cannot open"
 rm d/model-00001-* d/*.index.json
-bad "a file is missing, and the index" "get the others too"
+bad "a file is missing, and the index" "get the others, too"
 echo '{' >d/config.json
 bad "config.json is no JSON" "config.json"
 echo '{"architectures":["LlamaForCausalLM"]}' >d/config.json
 bad "another architecture" "LlamaForCausalLM"
 echo '{"architectures":[" Qwen3ForCausalLM"]}' >d/config.json
-bad "a space before one that is known" "not an architecture"
+bad "a space before one that is known" "unknown architecture"
 echo '{"architectures":["Qwen3ForCausalLM Qwen3Model"]}' >d/config.json
-bad "two that are known, as one" "not an architecture"
+bad "two that are known, as one" "unknown architecture"
 sed 's/"num_hidden_layers": 2/"num_hidden_layers": 3/' "$F/qwen3/config.json" >d/config.json
 bad "more layers than there are" "block 2 of 3"
 sed 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' "$F/qwen3/config.json" >d/config.json

@@ -67,10 +67,10 @@ cp "$demo" other.gguf
 printf llama70xx | dd of=other.gguf bs=1 seek="$at" conv=notrunc 2>/dev/null
 gguf-inspect other.gguf >out 2>err
 is "$? $(tail -n 1 out)" \
-    '0 usable no: architecture "llama70xx" is not known: qwen2, qwen2moe, qwen3, qwen35, qwen35moe, qwen3moe, qwen3next, qwen3vl, qwen3vlmoe are' \
+    '0 usable no: unknown architecture "llama70xx"; supported: qwen2, qwen2moe, qwen3, qwen35, qwen35moe, qwen3moe, qwen3next, qwen3vl, qwen3vlmoe' \
     "an architecture that is not known"
 is "$(gguf-inspect --json other.gguf | jq -r '.usable, .reasons[0]' | tr '\n' ' ')" \
-    'false architecture "llama70xx" is not known: qwen2, qwen2moe, qwen3, qwen35, qwen35moe, qwen3moe, qwen3next, qwen3vl, qwen3vlmoe are ' \
+    'false unknown architecture "llama70xx"; supported: qwen2, qwen2moe, qwen3, qwen35, qwen35moe, qwen3moe, qwen3next, qwen3vl, qwen3vlmoe ' \
     "and in JSON"
 QWEN_MODEL=other.gguf qdecode -n 1 </dev/null 2>err
 is "$(sed 's/^[^:]*: [^:]*: //' err)" "$(sed -n 's/^usable no: //p' out)" \

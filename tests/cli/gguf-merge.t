@@ -151,7 +151,7 @@ is "$?" 0 "also where the head becomes a tensor of its own"
 model qwen35moe-nvfp4
 gguf-synth --lora "$MODEL" --rank 2 -o n.lora
 refused 1 "NVFP4" gguf-merge -m "$MODEL" --lora n.lora -o no.gguf
-is "$(grep -c 'is NVFP4, which weights cannot be brought to again: --type says' err)$(ls no.gguf 2>&1 | grep -c cannot)" \
+is "$(grep -c 'is NVFP4, which cannot be written again: choose another format' err)$(ls no.gguf 2>&1 | grep -c cannot)" \
     11 "says so, and leaves no file"
 vocab=$(gguf-inspect --json "$MODEL" | jq '.tensors[] |
     select(.name == "token_embd.weight") | .shape[1]')

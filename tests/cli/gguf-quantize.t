@@ -120,7 +120,7 @@ refused 2 "--calibration without --size" gguf-quantize --type Q8_0 --calibration
 
 # -- weights that were quantised
 gguf-quantize --type Q4_0 -o c.gguf k.gguf 2>err
-is "$? $(grep -c 'quantised already' err)" "0 1" "a note where weights are quantised already"
+is "$? $(grep -c 'already quantised' err)" "0 1" "a note where weights are quantised already"
 gguf-quantize -q --type Q4_0 -o c.gguf k.gguf 2>err
 is "$? $(cat err)" "0 " "not with -q"
 gguf-quantize --type Q4_K_M -o c.gguf k.gguf 2>err

@@ -141,9 +141,9 @@ is "$?$(cat err)" 0 "what it has already changes nothing"
 qprefill --kv q8_0 -s conv.q8_0 --store S2 -o warm.cbor <rest >/dev/null
 is "$?$(qstate ls --store S2 --json | jq -s length)" 00 "a store takes nothing that goes on from it"
 refused 1 "what is lost does not come back" qstate pack --kv f16 q8_0.cbor
-is "$(grep -c 'q8_0.cbor: .* do not become f16 and f16: .* does not come back' err)" 1 "and says why"
+is "$(grep -c 'q8_0.cbor: .* cannot become f16 and f16: .* does not come back' err)" 1 "and says why"
 refused 1 "nor from f16" qstate pack --kv f32 f16.cbor
-is "$(grep -c 'f16.cbor: .* do not become f32 and f32' err)" 1 "and says it"
+is "$(grep -c 'f16.cbor: .* cannot become f32 and f32' err)" 1 "and says it"
 refused 1 "by the other kind" qdecode --kv q4_0 -s conv.q8_0 -n 1 </dev/null
 refused 2 "slice converts nothing" qstate slice --kv q8_0 -n 10 f16.cbor
 qprefill -m "$TOP/demo/demo.gguf" --draft auto -o demo.cbor <some >/dev/null

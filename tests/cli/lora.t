@@ -139,7 +139,7 @@ qtok text | qdecode "$@" -n 12 | qtok -d >want
 [ -s want ]
 ok $? "qdecode"
 qtok text | qdecode "$@" --draft mtp:2 -v -n 12 2>err | qtok -d >got
-cmp -s got want && grep -q 'tokens by the model.s block, [1-9][0-9]* of them right' err
+cmp -s got want && grep -q 'tokens from the MTP block, [1-9][0-9]* of them right' err
 ok $? "the same with drafts of its own block"
 jq -nc '{prompt: "In the beginning"}' | qbatch "$@" -n 12 --temp 0 2>/dev/null |
     jq -j .text >got

@@ -49,7 +49,7 @@ ok $? "32 at a time: the same bytes"
 qbatch -t 3 --max-sequences 5 --batch 7 in.jsonl | cmp -s - want.jsonl
 ok $? "5 at a time, on 3 threads, 7 tokens a pass: the same bytes"
 refused 2 "--mem too small for one" qbatch --mem 1000 in.jsonl
-least=$(sed -n 's/.*the least is \([0-9]*\);.*/\1/p' err)
+least=$(sed -n 's/.*give at least \([0-9]*\);.*/\1/p' err)
 printf '{"prompt":"And","max_tokens":1}\n' | qbatch --mem "$least" >out 2>err
 is "$?, $(jq -r .finish_reason out)" "0, length" "the least is enough for one"
 made=0

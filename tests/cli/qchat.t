@@ -449,7 +449,7 @@ fi
 model qwen3
 QWEN_MODEL=$MODEL; export QWEN_MODEL
 refused 2 "too little for one" qchat --mem 1 --template qwen3
-least=$(sed -n 's/.*the least is \([0-9]*\).*/\1/p' err)
+least=$(sed -n 's/.*give at least \([0-9]*\).*/\1/p' err)
 is "$(echo /tokens | qchat --mem $((8 * least)) --template qwen3 2>&1)" "0 of 128 tokens" \
     "--mem, as tokens"
 { head -c 400 /dev/zero | tr '\0' 'a '; printf '\nb\n/save c.json\n'; } |

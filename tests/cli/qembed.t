@@ -70,7 +70,7 @@ done
 qembed --max-sequences 3 --batch 17 -t 1 many | cmp -s - want.last
 ok $? "three at a time, 17 tokens a pass"
 refused 2 "--mem too small for one" qembed --mem 1000 many
-least=$(sed -n 's/.*the least is \([0-9]*\);.*/\1/p' err)
+least=$(sed -n 's/.*give at least \([0-9]*\);.*/\1/p' err)
 qembed --mem $((least * 60)) many | cmp -s - want.last
 ok $? "with little memory"
 QWEN_CPU=scalar qembed -q many | cmp -s - want.last
@@ -189,7 +189,7 @@ qembed --requests odd >out 2>err
 is "$? $(wc -l <out) $(cat err)" "0 2 qembed: unknown fields of requests were ignored: instrct (did you mean instruct?), input (did you mean text?), x" \
     "a note of members that are not known"
 qembed --requests --strict odd 2>err | jq -r .error.message | head -n 1 >out
-is "$(cat out)" "member instrct is not known (did you mean instruct?)" "--strict refuses them"
+is "$(cat out)" "unknown field instrct (did you mean instruct?)" "--strict refuses them"
 refused 2 "--strict without requests" qembed --strict lines
 
 # --- pipes

@@ -138,7 +138,7 @@ printf '{"query":"a","document":"b","top_n":1}\n' >odd
 qrerank --requests odd >out 2>err
 is "$? $(wc -l <out) $(cat err)" "0 1 qrerank: unknown fields of requests were ignored: top_n" \
     "a note of members that are not known"
-is "$(qrerank --requests --strict odd 2>err | jq -r .error.message)" "member top_n is not known" \
+is "$(qrerank --requests --strict odd 2>err | jq -r .error.message)" "unknown field top_n" \
     "--strict refuses them"
 refused 2 "--strict without requests" qrerank --strict "$q" docs
 

@@ -123,7 +123,7 @@ ok $? "32 at a time: the same bytes"
 [ "$(sed -n 's/.* read, \([0-9]*\) shared.*/\1/p' err)" -gt 0 ]
 ok $? "and contexts were shared"
 refused 2 "--mem too small for one" qscore --requests --mem 1000 in.jsonl
-least=$(sed -n 's/.*the least is \([0-9]*\);.*/\1/p' err)
+least=$(sed -n 's/.*give at least \([0-9]*\);.*/\1/p' err)
 qscore --requests --each --mem $((least * 4)) in.jsonl | cmp -s - want.jsonl
 ok $? "with little memory: the same bytes"
 for i in 1 2; do
@@ -214,7 +214,7 @@ qscore --requests odd >out 2>err
 is "$? $(wc -l <out) $(cat err)" "0 1 qscore: unknown fields of requests were ignored: contxt (did you mean context?)" \
     "a note of members that are not known"
 is "$(qscore --requests --strict odd 2>err | jq -r .error.message)" \
-    "member contxt is not known (did you mean context?)" "--strict refuses them"
+    "unknown field contxt (did you mean context?)" "--strict refuses them"
 refused 2 "--strict without requests" qscore --strict text
 refused 2 "a stride as long as the context" qscore --context 8 --stride 8 text
 refused 2 "a context longer than the model's" qscore --context 99999999 text

@@ -49,7 +49,7 @@ refused 1 "a prompt that does not fit" sh -c 'qdecode --shift 4 <long'
 for m in qwen3 qwen35moe-ud; do
 	model $m
 	QWEN_MODEL=$MODEL; export QWEN_MODEL
-	mem=$(qchat --mem 1 --template qwen3 </dev/null 2>&1 | sed -n 's/.*the least is \([0-9]*\).*/\1/p')
+	mem=$(qchat --mem 1 --template qwen3 </dev/null 2>&1 | sed -n 's/.*give at least \([0-9]*\).*/\1/p')
 	state=$(qbatch -v --mem 1G </dev/null 2>&1 |
 	    sed -n 's/.* and \([0-9.]*\) KiB for each 16 tokens.*/\1/p')
 	mem=$(awk -v m="$mem" -v k="$state" 'BEGIN { printf "%d", m + 19 * k * 1024 }')

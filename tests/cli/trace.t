@@ -80,7 +80,7 @@ qprefill --trace 'blk.8.attn.probs.h2' --trace-at 5 -f text <ids >row
 is "$(awk '{ for (i = s = 0; i < NF - 3; i++) s += $(i + 4)
     print NF - 3, $4, (s > 0.9999 && s < 1.0001) }' row)" "6 0 1" "which its heads give nothing"
 refused 1 "a stage of it without it" qprefill --draft none --trace 'blk.8.ffn' <ids
-grep -q 'without its block for drafts' err
+grep -q 'without its MTP block' err
 ok $? "says why"
 
 head -c 2 ids >one

@@ -58,7 +58,7 @@ says "file has 2000 bytes: was the download cut?" "cut in the first keys" \
     qtok -m cut.gguf text
 F=$TOP/tests/files/gguf
 cp "$F/good-split-00001-of-00003.gguf" .
-says "part 2 of 3 cannot be had: good-split-00002-of-00003.gguf: " \
+says "cannot open part 2 of 3: good-split-00002-of-00003.gguf: " \
     "a split file without its second part" gguf-inspect good-split-00001-of-00003.gguf
 
 # --- for tokens, logits, a state

@@ -266,7 +266,7 @@ test_requests(void)
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"suffix\":7}",
 	    "suffix", "suffix: is not a string");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"suffix\":\"b\","
-	    "\"echo\":true}", "suffix", "suffix and echo: one of them");
+	    "\"echo\":true}", "suffix", "suffix and echo exclude each other");
 	refused(QWEN_FORM_INFILL, "{\"input_prefix\":\"a\"}", "input_suffix",
 	    "input_suffix is missing");
 	refused(QWEN_FORM_INFILL, AROUND ",\"input_extra\":[{\"filename\":"

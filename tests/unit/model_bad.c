@@ -230,7 +230,7 @@ all_reasons(void)
 	    "blk.1.attn_k.weight has Q8_K\n") == 0, "each is told, types once");
 	tiny_str(t, "general.architecture", "llama");
 	tiny_write(t, path);
-	ok(check() == 3 && strstr(reasons, "architecture \"llama\" is not known")
+	ok(check() == 3 && strstr(reasons, "unknown architecture \"llama\"")
 	    == reasons && strstr(reasons, "1 more have Q8_1") != NULL,
 	    "of an architecture that is not known the types are told, too");
 	tiny_str(t, "general.architecture", "clip");
@@ -464,14 +464,14 @@ architectures(void)
 
 	tiny_str(t, "general.architecture", "llama");
 	refuse(t, "llama", QWEN_EUNSUP,
-	    "\"llama\" is not known: qwen2, qwen2moe, qwen3, "
-	    "qwen35, qwen35moe, qwen3moe, qwen3next, qwen3vl, qwen3vlmoe are");
+	    "architecture \"llama\"; supported: qwen2, qwen2moe, qwen3, "
+	    "qwen35, qwen35moe, qwen3moe, qwen3next, qwen3vl, qwen3vlmoe");
 	t = tiny_new(&dense);
 	tiny_str(t, "general.architecture", "qwen3\033[31m");
 	refuse(t, "an escape sequence", QWEN_EUNSUP, "\"qwen3?[31m\"");
 	t = tiny_new(&dense);
 	tiny_str(t, "general.architecture", "");
-	refuse(t, "an empty one", QWEN_EUNSUP, "\"\" is not known");
+	refuse(t, "an empty one", QWEN_EUNSUP, "unknown architecture \"\"");
 	t = tiny_new(&dense);
 	memset(name, 'x', 100000);
 	name[100000] = '\0';

@@ -390,7 +390,7 @@ test_members(void)
 	u.strict = 1;
 	refused_for(NULL, "{" HI ",\"temprature\":1}", "member temprature is "
 	    "not known (did you mean temperature?)");
-	refused_for(NULL, "{" HI ",\"xyzzy\":1}", "member xyzzy is not known");
+	refused_for(NULL, "{" HI ",\"xyzzy\":1}", "unknown field xyzzy");
 	refused_for("tools", "{" HI ",\"tools\":[{\"type\":\"web_search\"}]}",
 	    "tools of type web_search: not supported");
 	u.strict = 0;
@@ -677,10 +677,10 @@ test_schemas(void)
 	}
 	qwen_text_fini(&t);
 	refused_for("guided_json", "{" HI ",\"json_schema\":{},"
-	    "\"guided_json\":{}}", "guided_json and json_schema: which one?");
+	    "\"guided_json\":{}}", "guided_json and json_schema exclude each other");
 	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":"
 	    "\"required\",\"json_schema\":{}}",
-	    "tool_choice and json_schema: which one?");
+	    "tool_choice and json_schema exclude each other");
 }
 
 /* What vLLM, SGLang and others call it; what their documents say it means. */
@@ -727,7 +727,7 @@ test_names_of_others(void)
 	qwen_text_fini(&t);
 	refused_for("structured_outputs", "{" HI ",\"structured_outputs\":{"
 	    "\"regex\":\"a\",\"choice\":[\"b\"]}}", "structured_outputs: "
-	    "json, regex, choice and the like: one of them");
+	    "json, regex, choice and the like exclude each other");
 	refused_for("guided_choice", "{" HI ",\"guided_choice\":[]}",
 	    "guided_choice: is not a list of texts");
 	refused_for("guided_regex", "{" HI ",\"guided_regex\":\"(\"}",

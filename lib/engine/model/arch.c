@@ -71,19 +71,20 @@ qwen_arch_of(const struct qwen_gguf *g, struct qwen_err *err)
 	if (qwen_gguf_get_str(g, "general.type", &type, err) > 0 &&
 	    type.len == 7 && memcmp(type.s, "adapter", 7) == 0) {
 		qwen_fail(err, QWEN_EUNSUP,
-		    "an adapter, which goes with a model: see --lora");
+		    "this is an adapter, not a model: give it with --lora");
 		return NULL;
 	}
 	if (name.len == 4 && memcmp(name.s, "clip", 4) == 0) {
-		qwen_fail(err, QWEN_EUNSUP, "the image part of a model "
-		    "(mmproj): there is only text here, by the other file");
+		qwen_fail(err, QWEN_EUNSUP, "this is the image part of a model "
+		    "(mmproj), which is not supported: use the text model's "
+		    "file");
 		return NULL;
 	}
 	if ((a = qwen_arch_find(name)) != NULL)
 		return a;
 	qwen_arch_names(known, sizeof known);
 	qwen_fail(err, QWEN_EUNSUP,
-	    "architecture \"%.*s\" is not known: %s are",
+	    "unknown architecture \"%.*s\"; supported: %s",
 	    name.len > 40 ? 40 : (int)name.len, name.s, known);
 	return NULL;
 }

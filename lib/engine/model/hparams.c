@@ -154,9 +154,10 @@ refuse_draft(struct keys *k, size_t n_block)
 	for (i = 0; i < 3 &&
 	    qwen_gguf_get_str(k->g, names[i], &of, NULL) != 1; i++)
 		;
-	return k->rc = qwen_fail(k->err, QWEN_EUNSUP, "a draft for %.*s, not "
-	    "a model: it has the last of %zu blocks, which predicts several "
-	    "tokens, without the others", of.len > 64 ? 64 : (int)of.len, of.s,
+	return k->rc = qwen_fail(k->err, QWEN_EUNSUP, "only the MTP block of "
+	    "%.*s, not a model: it has the last of %zu blocks, without the "
+	    "others; give it with --draft",
+	    of.len > 64 ? 64 : (int)of.len, of.s,
 	    n_block);
 }
 

@@ -73,7 +73,7 @@ set_up(struct qwen_model *m, const struct qwen_model_opts *opts,
 	}
 	if (qwen_kv_name(m->hp.k) == NULL || qwen_kv_name(m->hp.v) == NULL)
 		return qwen_fail(err, QWEN_ERANGE,
-		    "no such kind of keys or values");
+		    "unknown format of the KV cache");
 	m->features = qwen_cpu_detect();
 	if (opts != NULL && opts->cpu != NULL) {
 		if (qwen_cpu_level(opts->cpu, &limit) < 0)

@@ -446,8 +446,8 @@ qwen_mtp_fill(struct qwen_batch *b)
 		look_at_end(&rows);
 		if (atomic_load(&share.bad) == SIZE_MAX)
 			continue;
-		qwen_fail(&p->err, QWEN_ENUMERIC, "a hidden state of the block "
-		    "for drafts is not finite");
+		qwen_fail(&p->err, QWEN_ENUMERIC, "a hidden state of the MTP "
+		    "block is not finite");
 		p->failed = 1;
 	}
 }

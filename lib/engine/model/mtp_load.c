@@ -192,8 +192,8 @@ load_side(struct qwen_model *m, const struct qwen_gguf *g,
 	if (rc == 0)
 		rc = compare(&m->hp, &h, err);
 	if (rc == 0 && qwen_mtp_parts(g, h.n_block - 1) == 0)
-		rc = qwen_fail(err, QWEN_EFORMAT, "it has no block that "
-		    "predicts (blk.%zu.nextn)", h.n_block - 1);
+		rc = qwen_fail(err, QWEN_EFORMAT, "it has no MTP block "
+		    "(blk.%zu.nextn)", h.n_block - 1);
 	if (rc == 0)
 		rc = load(&ld, h.n_block - 1);
 	qwen_hparams_free(&h);

@@ -110,7 +110,7 @@ choose_all(struct qwen_tracing *tr, const struct qwen_session *s,
 	struct choice c = { &tr->t, tr, NULL };
 	unsigned parts = qwen_mtp_whole(s);
 	const char *but = parts != 0 || m->hp.n_block == m->hp.n_layer ? "" :
-	    " without its block for drafts";
+	    " without its MTP block";
 	int rc = 0;
 	size_t i;
 
@@ -120,8 +120,8 @@ choose_all(struct qwen_tracing *tr, const struct qwen_session *s,
 		rc = qwen_oom(err);
 	for (i = 0; i < tr->t.n_patterns && rc == 0; i++) {
 		if (!c.used[i])
-			rc = qwen_fail(err, QWEN_ERANGE, "no stage of the "
-			    "model is called \"%.60s\"%s", tr->t.patterns[i],
+			rc = qwen_fail(err, QWEN_ERANGE, "the model has no "
+			    "stage \"%.60s\"%s", tr->t.patterns[i],
 			    but);
 	}
 	free(c.used);
@@ -234,9 +234,9 @@ begin(struct qwen_share *p)
 		return qwen_oom(&p->err);
 	tr->on = n > 0;
 	if (qwen_trace_block(p->s) && !qwen_mtp_whole(p->s))
-		return qwen_fail(&p->err, QWEN_EMISMATCH, "the block for "
-		    "drafts cannot be traced: the session has not all that "
-		    "its rows are made of");
+		return qwen_fail(&p->err, QWEN_EMISMATCH, "the MTP block "
+		    "cannot be traced: the session lacks the inputs of its "
+		    "rows");
 	return tr->on;
 }
 

@@ -152,7 +152,7 @@ static int
 check(const struct qwen_bound *c, struct qwen_err *err)
 {
 	return !c->astray ? 0 : qwen_fail(err, QWEN_ERANGE,
-	    "the text so far is not of the grammar");
+	    "the text so far does not match the grammar");
 }
 
 /* Tokens that may come and are not in the mask. */

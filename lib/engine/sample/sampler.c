@@ -351,7 +351,7 @@ qwen_sampler_restore(struct qwen_sampler *s, const char *text,
 	d = text[n] != '\0' ? strtod(text + n + 1, &tail) : 0;
 	if (text[n] == '\0' || *tail != '\0' || !(d >= -1e6 && d <= 1e6))
 		return qwen_fail(err, QWEN_EFORMAT,
-		    "\"%.60s\" is not what a sampler remembers", text);
+		    "\"%.60s\" is not a saved state of a sampler", text);
 	slot->m->restore(slot->memory, d);
 	return 0;
 }

@@ -319,8 +319,8 @@ check_cut(const struct qwen_save *v)
 	size_t i;
 
 	if (info->part)
-		return qwen_fail(v->err, QWEN_EUNSUP, "a part of a state, from "
-		    "position %llu on", (unsigned long long)info->from);
+		return qwen_fail(v->err, QWEN_EUNSUP, "only a part of a state, "
+		    "from token %llu on", (unsigned long long)info->from);
 	if (v->to == info->n_tokens)
 		return 0;
 	for (i = 0; i < info->n_checkpoints; i++) {
@@ -426,8 +426,8 @@ qwen_state_convert_sized(size_t size, struct qwen_state_file *f,
 	    qwen_kv_head_bytes(kind_v, QWEN_KV_GROUP) >
 	    qwen_kv_head_bytes(h.v, QWEN_KV_GROUP))
 		return qwen_fail(err, QWEN_EUNSUP, "keys as %s and values as "
-		    "%s do not become %s and %s: what they lack does not come "
-		    "back", qwen_kv_name(h.k), qwen_kv_name(h.v),
+		    "%s cannot become %s and %s: precision once lost does not "
+		    "come back", qwen_kv_name(h.k), qwen_kv_name(h.v),
 		    qwen_kv_name(kind_k), qwen_kv_name(kind_v));
 	h.k = kind_k;
 	h.v = kind_v;

@@ -45,8 +45,8 @@ take_info(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	if (qwen_state_layout_info(&v->lay, rec, err) < 0)
 		return -1;
 	if (v->s != NULL && v->lay.part)
-		return qwen_fail(err, QWEN_EMISMATCH, "a part of a state, of "
-		    "the tokens from %llu on, is not a state",
+		return qwen_fail(err, QWEN_EMISMATCH, "only a part of a state, "
+		    "of the tokens from %llu on",
 		    (unsigned long long)v->lay.from);
 	if (v->s != NULL && v->lay.converted)
 		qwen_session_set_converted(v->s);
@@ -493,9 +493,8 @@ take_end(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 
 	(void)raw;
 	if (v->f == NULL && f[QWEN_F_STEPS].n != 0)
-		return qwen_fail(err, QWEN_EUNSUP, "saved in steps, which is "
-		    "read from a file and not as a stream; qstate pack makes "
-		    "one of it that is");
+		return qwen_fail(err, QWEN_EUNSUP, "saved in steps, which can "
+		    "be read only from a file: convert it with qstate pack");
 	/* v->sum has counted this record too; v->total has not */
 	if (f[QWEN_F_RECORDS].n != rec->index ||
 	    f[QWEN_F_BYTES].n != rec->e.offset ||

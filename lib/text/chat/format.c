@@ -229,7 +229,7 @@ number_at(struct source *s, const char **p, const char *end)
 		v = next_value(s);
 		return v->type == CHAT_INT && v->u.i >= 0 &&
 		    v->u.i <= WIDTH_MAX ? v->u.i :
-		    fail(s->r, "a width that is none");
+		    fail(s->r, "a width that is not a number");
 	}
 	for (; *p < end && **p >= '0' && **p <= '9'; ++*p) {
 		n = 10 * (n < 0 ? 0 : n) + (**p - '0');

@@ -227,8 +227,8 @@ qwen_reranker_yes(const struct qwen_reranker *r, size_t n, size_t *yes,
 	memcpy(ids, r->id, sizeof r->id);
 	if (n == 0)
 		return r->id[0] >= 0 && r->id[1] >= 0 ? 0 : qwen_fail(err,
-		    QWEN_EUNSUP, "there is no cls.output.weight, and no tokens "
-		    "\"yes\" and \"no\": this is no model that ranks");
+		    QWEN_EUNSUP, "not a reranker: no cls.output.weight and no "
+		    "tokens \"yes\" and \"no\"");
 	/*
 	 * Qwen's have yes and no, in this order, and llama.cpp's server takes
 	 * the first of any; one number is yes - no.
@@ -239,7 +239,8 @@ qwen_reranker_yes(const struct qwen_reranker *r, size_t n, size_t *yes,
 		return 0;
 	if (r->n_labels != n || r->yes == SIZE_MAX)
 		return qwen_fail(err, QWEN_EUNSUP, "cls.output.weight has %zu "
-		    "classes, of which none is known to be \"yes\"", n);
+		    "classes, and the file does not say which one is "
+		    "\"yes\"", n);
 	*yes = r->yes;
 	return 0;
 }

@@ -87,7 +87,8 @@ qwen_ask_suffix(struct qwen_ask *r)
 	if (!yyjson_is_str(v))
 		return wrong(r->no, "suffix", "is not a string");
 	if (r->q->echo)
-		return bad(r->no, "suffix", "suffix and echo: one of them");
+		return bad(r->no, "suffix", "suffix and echo exclude each "
+		    "other");
 	r->suffix = v;
 	return qwen_ask_may_fit(r, "suffix", (struct qwen_str){
 	    yyjson_get_str(v), yyjson_get_len(v) }) < 0 ? -1 : add_endings(r);

@@ -285,7 +285,7 @@ is_unknown(const struct look *l, const char *name, const char *near)
 	if (u == NULL)
 		return 0;
 	if (u->strict)
-		return bad(l->no, NULL, "member %.40s is not known%s%s%s",
+		return bad(l->no, NULL, "unknown field %.40s%s%s%s",
 		    name, near != NULL ? " (did you mean " : "",
 		    near != NULL ? near : "", near != NULL ? "?)" : "");
 	for (i = 0; i < u->n; i++) {
@@ -329,7 +329,7 @@ check(const struct look *l, yyjson_val *object)
 	size_t i, n;
 
 	if (yyjson_obj_size(object) > MEMBERS_MAX)
-		return bad(l->no, NULL, "more than %d members", MEMBERS_MAX);
+		return bad(l->no, NULL, "more than %d fields", MEMBERS_MAX);
 	yyjson_obj_foreach(object, i, n, key, v) {
 		name = yyjson_get_str(key);
 		if ((m = find(&l->table, key)) == NULL && l->chats != NULL)

@@ -375,8 +375,8 @@ qwen_ask_prompt(struct qwen_ask *r)
 		return bad(r->no, "suffix", "suffix goes with prompt, not with "
 		    "messages");
 	if (prompt != NULL && messages != NULL)
-		return bad(r->no, "messages", "prompt and messages: one of "
-		    "them");
+		return bad(r->no, "messages", "prompt and messages exclude "
+		    "each other");
 	if (messages != NULL && r->q->form != QWEN_FORM_COMPLETION)
 		return read_messages(r);
 	if (prompt == NULL || chat)

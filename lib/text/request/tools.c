@@ -164,8 +164,8 @@ read_choice(struct qwen_ask *r, yyjson_val *v)
 	if (r->holds != NULL && strcmp(r->holds, "response_format") == 0)
 		qwen_ask_drop_grammar(r);
 	if (r->holds != NULL)
-		return bad(r->no, "tool_choice", "tool_choice and %s: which "
-		    "one?", r->holds);
+		return bad(r->no, "tool_choice", "tool_choice and %s exclude "
+		    "each other", r->holds);
 	if (!yyjson_equals_str(v, "required"))
 		return read_named(r, v);
 	if (r->tools == NULL)

@@ -178,9 +178,10 @@ take_one(struct qwen_ask *r, yyjson_val *in, const struct way *way, size_t n,
 		name = what != NULL ? what : way->key;
 		if (r->holds != NULL && what != NULL)
 			return wrong(r->no, what, "json, regex, choice and the "
-			    "like: one of them");
+			    "like exclude each other");
 		if (r->holds != NULL)
-			return bad(r->no, way->key, "%s and %s: which one?",
+			return bad(r->no, way->key, "%s and %s exclude each "
+			    "other",
 			    way->key, r->holds);
 		if (way->take(r, name, v) < 0)
 			return -1;

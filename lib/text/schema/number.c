@@ -547,7 +547,7 @@ find_multiple(struct schema *s, const struct schema_all *all, int types)
 	if (types == TYPE_INTEGER && m.left > 0) {
 		if (m.n > 1)
 			qwen_schema_fail(s, all->part[0].v, "multipleOf of "
-			    "integers that is none is not supported");
+			    "integers that is not an integer is not supported");
 		m.left = 0;
 	}
 	if (types == TYPE_INTEGER)

@@ -117,13 +117,14 @@ member(struct schema *s, struct object *o, yyjson_val *key)
 	size_t n = yyjson_get_len(key), i;
 
 	if (name == NULL)
-		qwen_schema_fail(s, key, "not the name of a member");
+		qwen_schema_fail(s, key, "not the name of a property");
 	for (i = 0; i < o->n && !s->failed; i++) {
 		if (o->m[i].n == n && memcmp(o->m[i].name, name, n) == 0)
 			return &o->m[i];
 	}
 	if (o->n == o->cap)
-		qwen_schema_fail(s, NULL, "an object of more than %d members",
+		qwen_schema_fail(s, NULL, "an object of more than %d "
+		    "properties",
 		    SCHEMA_KEYS);
 	if (s->failed)
 		return NULL;
@@ -144,7 +145,7 @@ find_members(struct schema *s, const struct schema_all *all, struct object *o)
 		if (list != NULL && !yyjson_is_obj(list))
 			qwen_schema_fail(s, list, "not an object of schemas");
 		if (yyjson_obj_size(list) > SCHEMA_KEYS)
-			qwen_schema_fail(s, list, "more than %d members",
+			qwen_schema_fail(s, list, "more than %d properties",
 			    SCHEMA_KEYS);
 		if (s->failed)
 			return;
@@ -259,7 +260,7 @@ count_others(struct schema *s, const struct schema_all *all, struct object *o)
 		return;
 	if (max != INT64_MAX && (may > must || max > 100000))
 		qwen_schema_fail(s, all->part[0].v, "maxProperties where "
-		    "members may be left out, or a large one, is not "
+		    "properties may be left out, or a large one, is not "
 		    "supported");
 	if (max < must || max < min)
 		o->never = 1;

@@ -515,7 +515,7 @@ qwen_schema_name(struct schema *s, const struct schema_all *all)
 		return SNODE_NEVER;
 	if (qwen_schema_types(s, all, 1) & ~TYPE_STRING &&
 	    all->n > 0 && qwen_schema_types(s, all, 1) != TYPE_ANY)
-		qwen_schema_fail(s, all->part[0].v, "names of members are "
+		qwen_schema_fail(s, all->part[0].v, "names of properties are "
 		    "strings");
 	if (qwen_schema_has(all, "anyOf") || qwen_schema_has(all, "oneOf"))
 		qwen_schema_fail(s, all->part[0].v, "alternatives of names are "

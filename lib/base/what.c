@@ -27,7 +27,7 @@ static const struct {
 static const char *const names[] = {
 	"something else", "nothing", "a GGUF model file",
 	"a stream or state of qpipe", "a Git LFS pointer", "a web page", "JSON",
-	"text", "nothing but zeros", "a ZIP archive", "a compressed file",
+	"text", "only zeros", "a ZIP archive", "a compressed file",
 	"a safetensors file",
 };
 

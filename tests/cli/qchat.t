@@ -96,7 +96,7 @@ done
 model qwen35moe-ud
 QWEN_MODEL=$MODEL
 echo Hello | qchat -q -n 5 --template qwen3 >want
-is "$(printf 'Hello\n/retry\n' | qchat -n 5 --template qwen3 2>&1 >/dev/null | grep -c 'the same answer')" 1 "/retry without chance"
+is "$(printf 'Hello\n/retry\n' | qchat -n 5 --template qwen3 2>&1 >/dev/null | grep -c 'the answer is the same')" 1 "/retry without chance"
 
 # -- settings on the way
 printf '%s\n' '/set temp 1.5' '/set top-k 3' '/set n 4' /show '/set temp' '/set top-k' '/set n' /show |

@@ -36,7 +36,7 @@ done <<-'END'
 	json JSON: download the file itself
 	text text
 	empty nothing: the download failed, get it again
-	zeros nothing but zeros: the download failed, get it again
+	zeros only zeros: the download failed, get it again
 	zip a ZIP archive: unpack it first
 	text.gz a compressed file: unpack it first
 	safetensors a safetensors file: get the model as GGUF

@@ -235,7 +235,7 @@ all_reasons(void)
 	    "of an architecture that is not known the types are told, too");
 	tiny_str(t, "general.architecture", "clip");
 	tiny_write(t, path);
-	ok(check() == 3 && strstr(reasons, "the image part of a model") ==
+	ok(check() == 3 && strstr(reasons, "this is the image part of a model") ==
 	    reasons, "an image part is named");
 	tiny_free(t);
 	unlink(path);

@@ -388,8 +388,8 @@ test_members(void)
 	    "so many, and others");
 	qwen_request_free(q);
 	u.strict = 1;
-	refused_for(NULL, "{" HI ",\"temprature\":1}", "member temprature is "
-	    "not known (did you mean temperature?)");
+	refused_for(NULL, "{" HI ",\"temprature\":1}", "unknown field "
+	    "temprature (did you mean temperature?)");
 	refused_for(NULL, "{" HI ",\"xyzzy\":1}", "unknown field xyzzy");
 	refused_for("tools", "{" HI ",\"tools\":[{\"type\":\"web_search\"}]}",
 	    "tools of type web_search: not supported");

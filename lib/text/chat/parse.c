@@ -123,7 +123,7 @@ static void
 tag_ends(struct chat_parser *p, enum chat_token end)
 {
 	if (p->l.type != end)
-		qwen_chat_parse_fail(p, "the tag goes on unexpectedly");
+		qwen_chat_parse_fail(p, "more text than the tag can have");
 	qwen_chat_advance(p);
 }
 

@@ -642,8 +642,8 @@ together(struct schema *s, const struct schema_all *all, struct multiple m,
 	exclude(s, all, t);
 	out = qwen_schema_together(s, t);
 	if (t->full && !s->failed)
-		qwen_schema_fail(s, all->part[0].v, "what is said of a number "
-		    "is too much at once");
+		qwen_schema_fail(s, all->part[0].v, "the constraints on a "
+		    "number are too complex together");
 	return out;
 }
 

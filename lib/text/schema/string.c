@@ -477,9 +477,9 @@ by_all(struct schema *s, const struct schema_all *all, uint32_t min,
 	    all->part[0].v, "format is not kept beside pattern"))
 		out = inside(s, all, 0, min, max, &full);
 	if (full)
-		qwen_schema_fail(s, all->part[0].v, "what is said of a string "
-		    "is too much at once: say the length in the pattern, or "
-		    "say less");
+		qwen_schema_fail(s, all->part[0].v, "the constraints on a "
+		    "string are too complex together: put the length into "
+		    "the pattern, or say less");
 	return out;
 }
 

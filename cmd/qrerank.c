@@ -69,7 +69,7 @@ static const struct cli_opt options[] = {
 	CLI_GROUP("output:"),
 	TOOL_OPT_OUTPUT(&opt.output),
 	CLI_OPT_FORMAT(&opt.json, "text json",
-	    "print only scores (text), or JSON lines"),
+	    "format of the output; text prints only scores"),
 	CLI_INT(0, "top", "n", &opt.top, 1, 1 << 24,
 	    "print only the N best, best first, with their documents"),
 

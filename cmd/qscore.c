@@ -60,7 +60,7 @@ static const struct cli_opt options[] = {
 	CLI_GROUP("output:"),
 	TOOL_OPT_OUTPUT(&opt.output),
 	CLI_OPT_FORMAT(&run.score.json, "text json",
-	    "a table (text), or JSON lines"),
+	    "format of the output; json prints JSON lines"),
 	CLI_FLAG(0, "each", &run.score.each, "print every token, too"),
 	CLI_INT(0, "top", "n", &run.score.n_top, 1, QWEN_JOB_TOP_MAX,
 	    "print the N most likely tokens at each place; implies --each"),

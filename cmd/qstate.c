@@ -17,7 +17,8 @@ static const struct cli_opt options[] = {
 	CLI_OPT_THREADS(&O.state.n_threads),
 	CLI_FLAG(0, "tokens", &O.tokens, "show: also print the tokens"),
 	CLI_FLAG(0, "all", &O.all,
-	    "diff: compare more; rm: remove the whole store"),
+	    "diff: also compare checkpoints and options, or all stages; "
+	    "rm: remove the whole store"),
 	CLI_REAL(0, "within", "share", &O.within, 0.0, 1e9,
 	    "diff: ignore relative differences up to SHARE in traces"),
 	CLI_INT('n', "count", "count", &O.count, 1, INT64_MAX,

@@ -100,7 +100,7 @@ struct cli_list {
 	"words qwen3 qwen3.5 qwen3.6 qwen3.6-ud qwen3.8 qwen3-coder", \
 	"use this chat template (name or file) instead of the model's")
 #define CLI_OPT_SPECIAL(p) CLI_SET(0, "special", p, QWEN_TOK_SPECIAL, \
-	"read names of control tokens in a text as these tokens")
+	"read names of control tokens in text as these tokens")
 /* 0 for on, 1 for off. */
 #define CLI_OPT_THINK(p) CLI_WORD(0, "think", "on | off", CLI_P(int, p), \
 	"on off", "turn thinking on or off, if the template can")

@@ -79,7 +79,7 @@
 /* Of a struct tool_store. */
 #define TOOL_OPT_STORE_DIR(p) \
 	{ CLI_ROW(TEXT, 0, "store", "folder", CLI_P(const char *, p), \
-	    "prefix store: a folder that keeps prompts already read"), \
+	    "prefix store: folder that keeps prompts already read"), \
 	  .completes = "folder", .min = 1 }
 #define TOOL_OPT_STORE_MAX(p) \
 	CLI_CALL(0, "store-max", "size", CLI_P(uint64_t, p), tool_store_max, \

@@ -90,7 +90,7 @@ check_version(const struct qwen_gguf_shard *s, struct qwen_err *err)
 		    "GGUF version 1 is not supported, only 2 and 3");
 	if (s->version < 2 || s->version > 3)
 		return qwen_fail(err, QWEN_EUNSUP,
-		    "GGUF version %u is not known, only 2 and 3 are",
+		    "unknown GGUF version %u, only 2 and 3 are supported",
 		    s->version);
 	return 0;
 }
@@ -372,7 +372,7 @@ refuse_type(const struct parser *p, uint32_t type)
 	const char *name = qwen_gguf_other_type(type);
 
 	if (name == NULL)
-		return complain(p, QWEN_EUNSUP, "type %u is not known", type);
+		return complain(p, QWEN_EUNSUP, "unknown type %u", type);
 	return complain(p, QWEN_EUNSUP, type < 64 ? "type %s (%u) is retired: "
 	    "take a newer file of this model" : "type %s (%u) is supported "
 	    "only by ik_llama.cpp: take another file of this model", name,

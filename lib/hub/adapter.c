@@ -506,13 +506,13 @@ plan_adapter(struct qwen_hub_gguf *g, struct qwen_err *err)
 	qwen_hub_adapter_config_fini(&p);
 	if (rc == 0 && g->n == 0)
 		rc = qwen_fail(err, QWEN_EFORMAT, p.n_ignored > 0 ? "%s: all "
-		    "pairs of matrices in its files are for images or audio" :
-		    "%s: no pair of matrices in its files",
+		    "its matrices are for images or audio" :
+		    "%s: no pair of matrices (lora_A, lora_B) in its files",
 		    g->hub->adapter_path);
 	if (rc == 0 && p.n_ignored > 0)
-		rc = qwen_hub_note(g, err, "%zu of its matrices are for images"
-		    " or audio, which are not computed here: left out, they "
-		    "change no text", p.n_ignored);
+		rc = qwen_hub_note(g, err, "%zu of its matrices are for images "
+		    "or audio, which are not computed here: they are left out, "
+		    "and change no text", p.n_ignored);
 	return rc;
 }
 

@@ -88,7 +88,7 @@ qwen_hub_text(const struct qwen_hub *h, const char *name, char **out,
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd == -1 && errno == ENOTDIR) {
 		rc = qwen_fail(err, QWEN_EFORMAT, "%s: not a folder: give the "
-		    "one that config.json and the weights are in", h->path);
+		    "one with config.json and the weights", h->path);
 	} else if (fd == -1) {
 		rc = errno == ENOENT ? 0 :
 		    qwen_fail_errno(err, "%s: cannot open", path);
@@ -281,8 +281,8 @@ names_of_index(struct names *l, yyjson_val *map, struct qwen_err *err)
 		s = yyjson_get_str(v);
 		if (s == NULL || *s == '\0' || *s == '.' ||
 		    strchr(s, '/') != NULL || strlen(s) != yyjson_get_len(v))
-			return qwen_fail(err, QWEN_EFORMAT, "%.60s is in no "
-			    "file of this folder", yyjson_get_str(key));
+			return qwen_fail(err, QWEN_EFORMAT, "tensor %.60s is "
+			    "in none of the files", yyjson_get_str(key));
 		if (strcmp(s, last) != 0 && add_name(l, s, err) < 0)
 			return -1;
 		last = s;

@@ -271,12 +271,12 @@ put_scaling(const struct keys *k)
 	if (is_plain(type))
 		return 0;
 	if (strcmp(type, "yarn") != 0 && strcmp(type, "linear") != 0)
-		return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: positions"
-		    " are scaled by %.40s, which is not known here", k->h->path,
+		return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: unknown "
+		    "scaling of positions: %.40s", k->h->path,
 		    type);
 	if (qwen_hub_f64(rope_get(k, "factor"), &factor) < 0)
-		return qwen_fail(k->err, QWEN_EFORMAT, "%s/config.json: "
-		    "positions are scaled by no factor", k->h->path);
+		return qwen_fail(k->err, QWEN_EFORMAT, "%s/config.json: the "
+		    "scaling of positions has no factor", k->h->path);
 	qwen_gguf_put_str(k->w, key_of(k, "rope.scaling.type", buf, sizeof buf),
 	    type);
 	put_f32(k, "rope.scaling.factor", factor);

@@ -503,7 +503,7 @@ qwen_hub_plan(struct qwen_hub_gguf *g, struct qwen_err *err)
 		rc = check_twice(g, err) < 0 ? -1 : check_whole(&p);
 	if (rc == 0 && p.n_other > 0 && !g->opts.mtp_only)
 		rc = qwen_hub_note(g, err, "%zu tensors for images or audio "
-		    "are left out: the file is for text", p.n_other);
+		    "are left out: the file is for text only", p.n_other);
 	for (l = 0; p.group != NULL && l < n; l++)
 		free(p.group[l].w);
 	free(p.group);

@@ -212,7 +212,7 @@ qwen_hub_source(const struct qwen_hub_gguf *g, const struct qwen_st_tensor *w,
 		return scale_codes(s, fp4, err);
 	if (w->type != ST_F8_E4M3 && w->type != ST_F8_E5M2 && w->type != ST_I8)
 		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: weights of "
-		    "type %s, packed in a way that is not known here", w->name,
+		    "type %s, packed in an unknown way", w->name,
 		    qwen_st_type_name(w->type));
 	if (s->scale == NULL && w->type == ST_I8)
 		return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: whole "

@@ -166,7 +166,7 @@ fails 1 '^qtok: wrong.json: tools: tool 1: those of type file_search are not sup
 echo '[5]' >five.json
 fails 1 '^qtok: five.json: tools: tool 1 has no function with a name' "--tools" qtok --chat --template qwen3 --user a --tools five.json
 fails 1 '^qtok: stdin: tools: is not a list' "on stdin" sh -c 'qtok --chat --template qwen3 <tools.txt'
-fails 1 "no template 'qwen2'" "an unknown template" qtok --chat --template qwen2 -f prompt request.json
+fails 1 "unknown template 'qwen2'" "an unknown template" qtok --chat --template qwen2 -f prompt request.json
 fails 1 './none.jinja: ' "no such template file" qtok --chat --template ./none.jinja request.json
 printf 'a\n{%% if %%}' >bad.jinja
 fails 1 'bad.jinja: chat template, line 2: ' "a template with a mistake" qtok --chat --template ./bad.jinja request.json

@@ -194,10 +194,10 @@ is "$? $(wc -l <err) $(grep -c 'd: [1-9][0-9]* of its matrices are for images or
 gguf-inspect l.gguf | grep -c 'tensor.*visual' >out
 is "$(cat out)" 0 "they are not in the file"
 make lora-visual-only qwen3_vl
-named "all pairs of matrices in its files are for images" "an adapter for images alone" \
+named "all its matrices are for images" "an adapter for images alone" \
     gguf-convert -o no.gguf --base "$F/qwen3_vl" d
 gguf-convert -o m.gguf "$F/qwen3_vl" 2>err
-is "$? $(cat err)" "0 gguf-convert: $F/qwen3_vl: 27 tensors for images or audio are left out: the file is for text" \
+is "$? $(cat err)" "0 gguf-convert: $F/qwen3_vl: 27 tensors for images or audio are left out: the file is for text only" \
     "a model that sees"
 make untied qwen3
 gguf-convert -o m.gguf d 2>err

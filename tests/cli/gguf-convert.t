@@ -368,7 +368,7 @@ bad "fewer ids than tokens" "id 200\|200 ids"
 sed 's/"weight_map"/"other"/' d/model.safetensors.index.json >i && mv i d/model.safetensors.index.json
 bad "an index of nothing" "weight_map"
 sed 's/"model-00001/"..\/model-00001/' "$F/qwen3/model.safetensors.index.json" >d/model.safetensors.index.json
-bad "an index that leaves the folder" "no file of this folder"
+bad "an index that leaves the folder" "in none of the files"
 f=$(ls d/model-00001-*)
 head -c 4000 "$f" >x && mv x "$f"
 bad "a file cut short" "cut short"
@@ -500,7 +500,7 @@ qwen2_moe@.qkv_bias = false@qkv_bias is false, and 2 of 2 blocks have attn_q.bia
 qwen3@.rope_scaling = 4@rope_scaling is no object
 qwen3@.rope_parameters = "x"@rope_parameters is no object
 qwen3@.rope_scaling = {"rope_theta": 5}@rope_theta is 10000[.0]* in rope_parameters and 5 in rope_scaling
-qwen3@.rope_scaling = {"type": "dynamic", "factor": 2}@positions are scaled by dynamic, which is not known here
+qwen3@.rope_scaling = {"type": "dynamic", "factor": 2}@unknown scaling of positions: dynamic
 qwen3@.rope_parameters += {"rope_type": "linear", "factor": 2} | .rope_scaling = {"type": "yarn"}@rope_type is linear in rope_parameters and yarn in rope_scaling
 qwen3@.rope_parameters += {"rope_type": "linear", "factor": 2} | .rope_scaling = {"factor": 4}@factor is 2 in rope_parameters and 4 in rope_scaling
 qwen3_5@.rope_scaling = {"mrope_section": [1, 2, 1]}@mrope_section is one list in rope_parameters and another in rope_scaling

@@ -242,7 +242,7 @@ for o in '--think maybe' '-n -1' 'one two' --nope; do
 	is "$? $(wc -c <out | tr -d ' ')" "2 0" "qchat $o"
 done
 qchat --template x </dev/null >out 2>err
-is "$? $(grep -c "no template 'x'" err)" "1 1" "an unknown template"
+is "$? $(grep -c "unknown template 'x'" err)" "1 1" "an unknown template"
 echo a | qchat -n 3 --template qwen3 >/dev/full 2>err
 is "$? $(grep -c . err)" "1 1" "a full disk"
 

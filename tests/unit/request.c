@@ -252,9 +252,10 @@ test_samplers(void)
 	    "invalid_request", "mirostat: 1 is not supported: 0, or 2 for "
 	    "Mirostat 2");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"samplers\":["
-	    "\"tfs_z\"]}", "invalid_request", "samplers: \"tfs_z\" is not "
-	    "known: penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, "
-	    "xtc, temperature and infill are");
+	    "\"tfs_z\"]}", "invalid_request", "samplers: unknown sampler "
+	    "\"tfs_z\"; known are penalties, dry, top_n_sigma, top_k, typ_p, "
+	    "top_p, min_p, "
+	    "xtc, temperature and infill");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\","
 	    "\"dry_sequence_breakers\":[]}", "invalid_request",
 	    "dry_sequence_breakers: is not a list of strings, at least one");

@@ -132,7 +132,7 @@ keys(void)
 	no_pre();
 	good(&v);
 	v.pre = "llama-bpe";
-	refused(&v, "'llama-bpe' is not known; known are qwen2 and qwen35",
+	refused(&v, "'llama-bpe'; supported are qwen2 and qwen35",
 	    "another pre-tokenizer");
 	for (i = 0; i < sizeof pre / sizeof pre[0]; i++) {
 		good(&v);
@@ -142,7 +142,7 @@ keys(void)
 	}
 	good(&v);
 	v.model = "llama";
-	refused(&v, "tokenizer 'llama' is not known", "another tokenizer");
+	refused(&v, "unknown tokenizer 'llama'", "another tokenizer");
 	good(&v);
 	v.model = NULL;
 	refused(&v, "no tokenizer.ggml.model", "no tokenizer");

@@ -128,16 +128,17 @@ check_job(const struct qwen_work *w, const struct qwen_job *job,
 	if (job->n == 0)
 		return qwen_fail(err, QWEN_ERANGE, "the prompt has no token");
 	if (job->n_top > QWEN_JOB_TOP_MAX)
-		return qwen_fail(err, QWEN_ERANGE, "the %zu best tokens; the "
-		    "limit is %d", job->n_top, QWEN_JOB_TOP_MAX);
+		return qwen_fail(err, QWEN_ERANGE, "top %zu tokens; the limit "
+		    "is %d", job->n_top, QWEN_JOB_TOP_MAX);
 	if (job->n_keep > QWEN_JOB_KEEP_MAX)
-		return qwen_fail(err, QWEN_ERANGE, "%zu places to keep; the "
+		return qwen_fail(err, QWEN_ERANGE, "%zu positions to keep; the "
 		    "limit is %d", job->n_keep, QWEN_JOB_KEEP_MAX);
 	if (job->score != NULL && job->hidden != NULL)
 		return qwen_fail(err, QWEN_ERANGE,
-		    "either scores or hidden states");
+		    "scores and hidden states exclude each other");
 	if (generates && job->max == 0)
-		return qwen_fail(err, QWEN_ERANGE, "no token to generate");
+		return qwen_fail(err, QWEN_ERANGE, "the number of tokens to "
+		    "generate is 0");
 	for (i = 0; i < job->n; i++) {
 		if (job->tokens[i] < 0 || (size_t)job->tokens[i] >= w->n_vocab)
 			return qwen_fail(err, QWEN_ERANGE,
@@ -158,7 +159,8 @@ check_job(const struct qwen_work *w, const struct qwen_job *job,
 		    w->n_ctx);
 	if (w->usage.limit != 0 && need > w->usage.limit)
 		return qwen_fail(err, QWEN_EFULL,
-		    "%zu tokens need %llu bytes of memory, the limit is %llu",
+		    "%zu tokens need %llu bytes of memory, but the limit is "
+		    "%llu",
 		    job->n, (unsigned long long)need,
 		    (unsigned long long)w->usage.limit);
 	return 0;

@@ -126,7 +126,8 @@ fill_ids(struct qwen_cands *l, const int32_t *ids, size_t n, size_t n_vocab,
 	for (i = 1; i < n; i++) {
 		if (l->id[i - 1] == l->id[i])
 			return qwen_fail(err, QWEN_ERANGE,
-			    "token %ld has two logits", (long)l->id[i]);
+			    "token %ld has two logits in one row",
+			    (long)l->id[i]);
 	}
 	return 0;
 }

@@ -332,7 +332,8 @@ qwen_store_sweep(const struct qwen_store_scan *sc, struct qwen_store_sweep *w,
 		failed = decide(&s);
 		if (failed != 0 && r == 0) {
 			errno = failed;
-			r = qwen_fail_errno(err, "%s: not all could be removed",
+			r = qwen_fail_errno(err, "%s: some files could not be "
+			    "removed",
 			    sc->path);
 		}
 	}

@@ -147,8 +147,8 @@ qwen_template_open(struct qwen_template **out, const char *name,
 	    n < sizeof names; i++)
 		n += (size_t)snprintf(names + n, sizeof names - n, "%s%s",
 		    i > 0 ? ", " : "", builtin[i].name);
-	return qwen_fail(err, QWEN_EUNSUP, "there is no template '%.40s'; "
-	    "known are %s", name, names);
+	return qwen_fail(err, QWEN_EUNSUP, "unknown template '%.40s'; known "
+	    "are %s", name, names);
 }
 
 int

@@ -156,9 +156,10 @@ add_method(struct qwen_ask *r, struct qwen_text *chain, const char *name,
 	size_t i = find_method(name, letter);
 
 	if (i == N_METHODS)
-		return wrong(r->no, "samplers", "\"%.40s\" is not known: "
-		    "penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, "
-		    "xtc, temperature and infill are", letter != '\0' ? one :
+		return wrong(r->no, "samplers", "unknown sampler \"%.40s\"; "
+		    "known are penalties, dry, top_n_sigma, top_k, typ_p, "
+		    "top_p, min_p, xtc, temperature and infill",
+		    letter != '\0' ? one :
 		    name);
 	if (methods[i].method == NULL)
 		*best = 1;

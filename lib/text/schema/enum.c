@@ -167,7 +167,7 @@ fits(struct schema *s, yyjson_val *part, yyjson_val *v, int own)
 		    strstr(name, "Length") == NULL &&
 		    strstr(name, "imum") == NULL &&
 		    strcmp(name, "pattern") != 0)
-			return qwen_schema_fail(s, part, "%s beside const or "
+			return qwen_schema_fail(s, part, "%s next to const or "
 			    "enum is not supported", name);
 	}
 	if (type == TYPE_STRING && !fits_texts(s, part, v))

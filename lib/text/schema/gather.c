@@ -115,7 +115,7 @@ check(struct schema *s, yyjson_val *v)
 		    find(name) : NULL;
 
 		if (k == NULL && strncmp(name, "x-", 2) != 0)
-			qwen_schema_fail(s, v, "the keyword %.40s is not known",
+			qwen_schema_fail(s, v, "unknown keyword \"%.40s\"",
 			    name);
 		if (!qwen_schema_step(s))
 			return;
@@ -196,8 +196,8 @@ qwen_schema_refer(struct schema *s, yyjson_val *ref)
 
 	if (name == NULL || name[0] != '#' || yyjson_get_len(ref) != strlen(name) ||
 	    strlen(name) > sizeof path - 1) {
-		qwen_schema_fail(s, ref, "a reference begins with #, and is "
-		    "within the schema");
+		qwen_schema_fail(s, ref, "a reference must begin with # and "
+		    "stay within the schema");
 		return NULL;
 	}
 	memcpy(path, name + 1, strlen(name));
@@ -253,8 +253,7 @@ qwen_schema_gather(struct schema *s, struct schema_all *all, yyjson_val *v,
 		qwen_schema_fail(s, v, "not a schema: neither an object nor "
 		    "true or false");
 	else if (is_above(all, parent, v))
-		qwen_schema_fail(s, v, "it refers to itself, and to nothing "
-		    "else");
+		qwen_schema_fail(s, v, "it refers only to itself");
 	else if (i == SCHEMA_PARTS)
 		qwen_schema_fail(s, v, "more than %d schemas for one value",
 		    SCHEMA_PARTS);
@@ -308,8 +307,8 @@ qwen_schema_count(struct schema *s, yyjson_val *where, yyjson_val *v)
 
 	if (qwen_decimal_read(&d, v) < 0 || d.minus || d.n_frac > 0 ||
 	    d.n_int > 18) {
-		qwen_schema_fail(s, where, "%.40s is not a whole number from 0 "
-		    "on, or it is too large", yyjson_is_raw(v) ?
+		qwen_schema_fail(s, where, "%.40s is not a whole number "
+		    "from 0 on, or it is too large", yyjson_is_raw(v) ?
 		    yyjson_get_raw(v) : "this");
 		return -1;
 	}

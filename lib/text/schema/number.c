@@ -524,8 +524,8 @@ one_multiple(struct schema *s, yyjson_val *v, struct multiple *m)
 	if (n == 1 && m->left >= 0 && d.n_frac >= m->left)
 		return;
 	if (n > 1000 || (m->left >= 0 && (m->n > 1 || n > 1)))
-		qwen_schema_fail(s, v, "multipleOf of more than 1000 or of more "
-		    "digits, or one beside another, is not supported");
+		qwen_schema_fail(s, v, "multipleOf above 1000, with more "
+		    "digits, or next to another one is not supported");
 	m->n = (uint32_t)n;
 	if (m->left < 0 || d.n_frac < m->left)
 		m->left = d.n_frac;

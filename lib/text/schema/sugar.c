@@ -222,7 +222,8 @@ opposite_of(struct schema *s, struct qwen_text *t, yyjson_val *in,
 		put(s, t, v);
 		qwen_text_str(t, "}}");
 	} else if (!other_side(s, t, name, v))
-		qwen_schema_fail(s, in, "%s within not or if is not supported",
+		qwen_schema_fail(s, in, "keyword \"%s\" is not supported "
+		    "within not or if",
 		    name);
 }
 

@@ -270,7 +270,7 @@ refuse(struct schema *s, const struct schema_all *all, int types)
 			if (qwen_schema_cannot(name) &&
 			    (qwen_schema_speaks_of(name) & types))
 				qwen_schema_fail(s, all->part[i].v,
-				    "%s is not supported", name);
+				    "keyword \"%s\" is not supported", name);
 		}
 	}
 }

@@ -62,8 +62,8 @@ make(struct qwen_tok **out, const struct qwen_gguf *g, unsigned what,
 	if (get(g, "tokenizer.ggml.model", &model, err) < 0)
 		return -1;
 	if (model.len != 4 || memcmp(model.s, "gpt2", 4) != 0)
-		return qwen_fail(err, QWEN_EUNSUP, "tokenizer '%.*s' is not "
-		    "known; byte-level BPE is 'gpt2'",
+		return qwen_fail(err, QWEN_EUNSUP, "unknown tokenizer '%.*s'; "
+		    "only byte-level BPE, 'gpt2', is supported",
 		    model.len > 60 ? 60 : (int)model.len, model.s);
 	t = calloc(1, sizeof *t);
 	if (t == NULL)

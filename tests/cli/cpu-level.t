@@ -29,7 +29,7 @@ done
 for level in AMX sse vnni AVX2 avx2,avx512 ' '; do
 	for tool in "qprefill $PWD/ids" "qsample $PWD/rows"; do
 		QWEN_CPU=$level "${tool%% *}" <"${tool#* }" >out 2>err
-		is "$? $(wc -c <out) $(grep -c 'there is scalar.*; see qwen(7)$' err)" "2 0 1" \
+		is "$? $(wc -c <out) $(grep -c 'give scalar.*; see qwen(7)$' err)" "2 0 1" \
 		    "${tool%% *}, QWEN_CPU=$level: $(cat err)"
 	done
 done

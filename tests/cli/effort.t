@@ -46,7 +46,7 @@ fails() {
 }
 fails 2 "no effort 'hihg'" p --template qwen3.8 --effort hihg
 fails 2 "neither medium nor xhigh" p --template qwen3.8 --effort-high low
-fails 2 "go with --chat" qtok --effort low
+fails 2 "need --chat" qtok --effort low
 r() {
 	printf '{"messages":[%s],"reasoning_effort":"%s"}' "$1" "$2" >r.json
 	qtok --chat -f prompt --template "${3:-qwen3.8}" r.json

@@ -49,7 +49,7 @@ is "$(qtok -d --stop two <held)" "one " "nothing is waited for after it"
 kill $pid
 wait $pid 2>/dev/null
 fails 2 'needs -d' "--stop without -d" qtok --stop x
-fails 2 'an empty text' "--stop ''" qtok -d --stop ''
+fails 2 'text is empty' "--stop ''" qtok -d --stop ''
 
 # -- round trip
 printf 'caf\303\251 \344\270\255\346\226\207 \360\237\246\231\n\n  if (x != 1)\r\n\treturn "<think>";\n' >text
@@ -118,7 +118,7 @@ is "$(qtok -dc four.cbor two.txt | tr '\n' ,)" "4 four.cbor,2 two.txt,6 total," 
 is "$(printf 'a\0\0a!' | qtok -0 | qtok -0dc | tr '\n' ' ')" "1 0 2 " \
     "and of documents"
 qtok -c four.cbor >out 2>err
-is "$? $(wc -c <out) $(grep -c '-d counts tokens$' err)" "1 0 1" \
+is "$? $(wc -c <out) $(grep -c 'and -d counts tokens$' err)" "1 0 1" \
     "a stream is no text that is counted: $(cat err)"
 echo 1 99999999 | qtok -dc >out 2>err
 is "$? $(wc -c <out) $(wc -l <err)" "1 0 1" "nor is what is not in the vocabulary"
@@ -228,7 +228,7 @@ is "$?$(wc -l <err | tr -d ' ')$(wc -c <out | tr -d ' ')" 110 "text where tokens
 # -- files
 fails 1 "no-such-file: No such file" "a file that is not there" qtok no-such-file
 fails 1 "no-such-file: No such file" "nor as a second operand" qtok text no-such-file
-fails 1 "no-such-model: no such file, and no model of this name" "a model that is not there" qtok -m no-such-model text
+fails 1 "no-such-model: no such file, and no model" "a model that is not there" qtok -m no-such-model text
 fails 1 "tokenizer" "a model without a vocabulary" qtok -m "$TOP/tests/files/gguf/good-v3.gguf" text
 fails 1 "tokenizer" "also to decode" qtok -d -m "$TOP/tests/files/gguf/good-v3.gguf" a
 fails 1 "text" "a model that is none" qtok -m text text

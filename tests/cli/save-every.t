@@ -13,7 +13,7 @@ qprefill -o S --save-every 0 -v <ids 2>err >/dev/null
 cmp S want >&2
 ok $? "at the end the bytes are those of a run without"
 grep -q 'saved [0-9]* times during the run, in [0-9.]* s, [0-9.]* MB$' err
-ok $? "and -v tells how often it was saved: $(grep 'on the way' err)"
+ok $? "and -v tells how often it was saved: $(grep 'during the run' err)"
 qprefill --no-compress -o want.raw <ids >/dev/null
 qprefill --no-compress -o S --save-every 0 <ids >/dev/null
 cmp S want.raw >&2

@@ -142,7 +142,7 @@ bad_tensors(void)
 		tiny_add(t, name, 0, 32, 1, 0, 0, 1);
 		snprintf(name, sizeof name, "%s.lora_b", no_matrix[i]);
 		tiny_add(t, name, 0, 1, 1, 0, 0, 1);
-		refused(t, no_matrix[i], "no matrix");
+		refused(t, no_matrix[i], "not a matrix");
 	}
 	tiny_tensor(t = fresh(), Q ".lora_a")->type = 26;
 	refused(t, "I32", "I32");

@@ -244,7 +244,7 @@ BAD = {
     "type-4": (tensor([32], 4), "", "type Q4_2 (4) is retired", ""),
     "type-31": (tensor([32], 31), "", "type Q4_0_4_4 (31) is retired", ""),
     "type-38": (tensor([32], 38), "", "type IQ4_NL_8_8 (38) is retired", ""),
-    "type-144": (tensor([256], 144), "", "type IQ4_KS (144) is one that",
+    "type-144": (tensor([256], 144), "", "type IQ4_KS (144) is supported only by",
                  "of ik_llama.cpp"),
     "type-97": (tensor([32], 97), "", "type 97", "of a fork"),
     "type-42-fork": (gguf([ARCH], [info("a.weight", [128, 64], 42),

@@ -285,8 +285,8 @@ copy_bytes(const struct part *p, int to, uint64_t done)
 		if (k == -1 && errno == EINTR)
 			k = 0;
 		else if (k <= 0)
-			die("%s: %s", p->path, k == 0 ? "the file became shorter" :
-			    strerror(errno));
+			die("%s: %s", p->path, k == 0 ?
+			    "the file became shorter" : strerror(errno));
 		t.n = (size_t)k;
 		cli_write_all(to, p->copy, &t);
 		cli_progress((done + at) >> 20);

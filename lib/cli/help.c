@@ -37,7 +37,8 @@ put_words(const char *s, int at)
 	printf("%*s", COLUMN - at, "");
 	for (at = COLUMN; *s != '\0'; s += n + (s[n] == ' ')) {
 		n = (int)strcspn(s, " ");
-		if (n >= 7 && s[n] == ' ' && strncmp(s + n - 7, "default", 7) == 0)
+		if (n >= 7 && s[n] == ' ' &&	/* and its value */
+		    strncmp(s + n - 7, "default", 7) == 0)
 			n += 1 + (int)strcspn(s + n + 1, " ");
 		if (at > COLUMN && at + 1 + n > WIDTH) {
 			printf("\n%*s", COLUMN, "");

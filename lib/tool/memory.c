@@ -102,8 +102,8 @@ tool_fits(const struct qwen_model *m, const struct tool_need *need)
 	die(p.own > own ?
 	    "%s: needs %.1f %s besides the weights, and %.1f are free; --force "
 	    "runs anyway" :
-	    "%s: needs %.1f %s including the weights, and %.1f are free: weights "
-	    "would be read from disk for every token; --force runs anyway",
+	    "%s: needs %.1f %s including the weights, and %.1f are free: "
+	    "weights would be read from disk for every token; --force runs anyway",
 	    qwen_gguf_path(qwen_model_gguf(m), 0), (double)all / unit,
 	    all < 1 << 27 ? "MiB" : "GiB",
 	    (double)(p.own > own ? own : free_bytes) / unit);

@@ -36,6 +36,9 @@ done >missing
 [ ! -s missing ]
 ok $? "--help lists the words of options"
 sed 's/^/# /' missing >&2
+qbench --help | tr -s ' \n' '  ' >help
+is "$(grep -c 'second table (purpose or kernel; default purpose) ' help) $(grep -c 'each setting (default 5) ' help)" \
+    "1 1" "a default stands with the choices, and alone"
 for o in temperature max-tokens; do
 	for tool in qdecode qchat qbatch; do
 		$tool --$o 1 </dev/null 2>err

@@ -257,19 +257,27 @@ tool_model_ready(const struct cli_opt *o)
 
 /* --------------------------------------------------------------------- names */
 
-/* What a name stood for last: for tool_model_name(). */
-static struct {
+/* What names stood for: for tool_model_name(), and paths live as long as we do. */
+struct named {
 	char		*path;
 	const char	*name;
+};
+
+static struct {
+	struct named	*v;
+	size_t		 n, cap;
 } named;
 
 const char *
 tool_model_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
+	size_t i;
 
-	if (named.path != NULL && strcmp(named.path, path) == 0)
-		return named.name;
+	for (i = named.n; i > 0; i--) {
+		if (strcmp(named.v[i - 1].path, path) == 0)
+			return named.v[i - 1].name;
+	}
 	return slash != NULL ? slash + 1 : path;
 }
 
@@ -365,10 +373,10 @@ tool_model_find(const char *given)
 		    n_parts, given);
 	if (cli_verbose)
 		cli_note("%s: %s (%s)", given, f.v[0].path, f.v[0].place);
-	free(named.path);
-	named.path = cli_got(strdup(f.v[0].path));
-	named.name = given;
+	cli_grow(&named.v, &named.cap, named.n + 1, sizeof *named.v);
+	named.v[named.n++] = (struct named){ cli_got(strdup(f.v[0].path)),
+	    given };
 	qwen_founds_fini(&f);
 	qwen_name_fini(&name);
-	return named.path;
+	return named.v[named.n - 1].path;
 }

@@ -74,6 +74,11 @@ means Split "$own/Split-00001-of-00002.gguf" "of a split file the first part"
 is "$(xargs <got)" \
     "data/qpipe/models/Xdg.gguf b/Listed.gguf b/org/Repo/Repo-Q8_0.gguf Stem: no such file" \
     "\$XDG_DATA_HOME, and \$QWEN_MODELS in its place"
+cp tiny "$own/Diff-A.gguf"
+sed 's/qwen3/qwen2/' tiny >"$own/Diff-B.gguf"
+gguf-inspect --diff Diff-A Diff-B >out 2>err
+is "$? $(wc -l <out | tr -d ' ') $(cat err)" "1 2 " "two names at once"
+rm "$own"/Diff-*
 mkdir -p "$own/Folder"
 echo '{"architectures":["Qwen3ForCausalLM"]}' >"$own/Folder/config.json"
 : >"$own/Folder/model.safetensors"

@@ -226,11 +226,26 @@ cli_default(const char *from, const char *name, size_t n, const char *arg)
 			continue;
 		for (k = 0; k < spec.n_given && spec.given[k].row != o; k++)
 			;
-		if (k < spec.n_given)
+		/* -c without an argument is not the -c that is meant */
+		if (k < spec.n_given || (o->arg == NULL) != (arg == NULL))
 			continue;
 		cli_default_from = from;
 		cli_set(o, arg);
 		cli_default_from = NULL;
+	}
+}
+
+void
+cli_set_again(const char *prefix)
+{
+	const struct cli_opt *o;
+	size_t i;
+
+	for (i = 0; i < spec.n_given; i++) {
+		o = spec.given[i].row;
+		if (o->name != NULL && strncmp(o->name, prefix,
+		    strlen(prefix)) == 0)
+			cli_set(o, spec.given[i].arg);
 	}
 }
 

@@ -145,11 +145,18 @@ void cli_set(const struct cli_opt *o, const char *arg);
 
 /*
  * Set an option by its long name or its letter, n bytes, unless the command line has it
- * or the tool lacks it: for defaults that are known when the command line is read.
+ * or the tool lacks it, or has one of this name with an argument where arg is NULL, or
+ * without one: for defaults that are known when the command line is read.
  * cli_given() does not count it.  from says where the default is from, in errors,
  * which then exit with 1.
  */
 void cli_default(const char *from, const char *name, size_t n, const char *arg);
+
+/*
+ * Set anew, in their order, what the command line has of the options whose names
+ * begin so: for options that set the same as a default of another name.
+ */
+void cli_set_again(const char *prefix);
 
 /* How often an option with this target was given. */
 int cli_given(const void *to);

@@ -197,6 +197,7 @@ static const char *const alias_options[] = { "context", "draft", "effort",
     "kv", "kv-k", "kv-v", "lora", "rope-scaling", "sampling", "template",
     "think", "c" };
 
+/* 0 if not, 1 with its argument, 2 without one. */
 static int
 alias_may_have(const char *name, size_t n)
 {
@@ -207,40 +208,55 @@ alias_may_have(const char *name, size_t n)
 		    alias_options[i][n] == '\0')
 			return 1;
 	}
-	return tool_is_sampling != NULL && tool_is_sampling(name, n);
+	return tool_is_sampling != NULL ? tool_is_sampling(name, n) : 0;
 }
 
 /*
- * Set what the command line has not.  A tool that does not sample cannot know all
- * names, and passes over those that it does not know.
+ * Set the option of word *i, if the command line has not.  A tool that does not sample
+ * cannot know all names: it passes over those that it does not know, with what follows
+ * unless that is an option.  *i becomes that of the last word of the option.
  */
+static void
+set_default(const struct qwen_alias *a, size_t *i, const char *from)
+{
+	const char *word = a->option[*i], *arg = a->option[*i + 1];
+	const char *name = word + (word[0] == '-') +
+	    (strncmp(word, "--", 2) == 0);
+	size_t n = strcspn(name, "=");
+	int known = alias_may_have(name, n);
+
+	if (name == word || n == 0 || (!known && tool_is_sampling != NULL))
+		die("%s: an alias cannot set the option '%s'; see "
+		    "qwen-models(7)", from, word);
+	if (known == 2 && name[n] == '=')
+		die("%s: %.*s takes no argument", from, (int)(name - word + n),
+		    word);
+	if (name[n] == '=')
+		arg = name + n + 1;
+	else if (known == 2 || (!known && arg != NULL &&
+	    strncmp(arg, "--", 2) == 0))
+		arg = NULL;
+	else if (arg != NULL)
+		++*i;
+	if (arg == NULL && known == 1)
+		die("%s: %s needs an argument", from, word);
+	if (known)
+		cli_default(from, name, n, arg);
+}
+
 static void
 set_defaults(const struct qwen_alias *a)
 {
-	const char *word, *name, *arg, *file;
+	const char *file;
 	char *from;
-	size_t i, n;
-	int known;
+	size_t i;
 
 	tool_aliases(&file);
 	from = cli_format("%s: line %u", file, a->line);
-	for (i = 0; i < a->n_options; i++) {
-		word = a->option[i];
-		name = word + (word[0] == '-') + (strncmp(word, "--", 2) == 0);
-		n = strcspn(name, "=");
-		known = alias_may_have(name, n);
-		if (name == word || n == 0 || (!known &&
-		    tool_is_sampling != NULL))
-			die("%s: an alias cannot set the option '%s'; see "
-			    "qwen-models(7)", from, word);
-		arg = name[n] == '=' ? name + n + 1 : a->option[i + 1];
-		if (name[n] != '=')
-			i++;
-		if (arg == NULL)
-			die("%s: %s needs an argument", from, word);
-		if (known)
-			cli_default(from, name, n, arg);
-	}
+	for (i = 0; i < a->n_options; i++)
+		set_default(a, &i, from);
+	/* --kv sets what --kv-k and --kv-v do */
+	cli_set_again("kv");
 	free(from);
 }
 

@@ -114,7 +114,8 @@ is_sampling(const char *name, size_t n)
 	for (i = 0; i < qwen_sample_n_opts(); i++) {
 		if (strncmp(qwen_sample_opt(i)->name, name, n) == 0 &&
 		    qwen_sample_opt(i)->name[n] == '\0')
-			return 1;
+			return qwen_sample_opt(i)->type == QWEN_SAMPLE_FLAG ?
+			    2 : 1;
 	}
 	return 0;
 }

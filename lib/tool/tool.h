@@ -185,7 +185,7 @@ const char *tool_model_find(const char *given);
 const char *tool_model_name(const char *path);
 
 /*
- * Whether an option is one of sampling.  The rows of sampling set it, which tools that
+ * Whether an option is one of sampling: 1, or 2 if it takes no argument.  The rows of sampling set it, which tools that
  * do not sample need not link.
  */
 typedef int tool_is_sampling_fn(const char *name, size_t n);

@@ -86,6 +86,24 @@ qstate diff alias.cbor option.cbor >/dev/null
 ok $? "--kv: the state is the same"
 cmp -s alias.cbor none.cbor
 is "$?" 1 "and not as without"
+for kv in "--kv f16" "--kv-k f16" "--kv-k q8_0 --kv f16"; do
+	for line in "--kv q8_0" "--kv-k q8_0"; do
+		echo "x = $demo $line" >"$conf"
+		qprefill -m x $kv -o alias.cbor <ids >/dev/null
+		qprefill -m "$demo" $line $kv -o option.cbor <ids >/dev/null
+		qstate diff alias.cbor option.cbor >/dev/null
+		ok $? "$kv of the command line counts more than $line"
+	done
+done
+echo "x = $demo --greedy --temp 0.9 --seed 7" >"$conf"
+same "--greedy takes no argument" --greedy --temp 0.9 --seed 7
+qprefill -m x -o alias.cbor <ids >/dev/null 2>err
+is "$? $(cat err)" "0 " "nor in a tool without the option"
+echo "x = $demo --temp 0.9 --greedy" >"$conf"
+same "which may be the last word" --temp 0.9 --greedy
+echo "x = $demo -c 64" >"$conf"
+qtok -m x <text | cmp -s - ids
+ok $? "-c is not the -c of qtok, which counts"
 
 # -- what is wrong
 bad() {	# WHAT LINE...
@@ -104,6 +122,7 @@ bad "an option that writes" "x = $demo -o /tmp/x"
 bad "no such option" "x = $demo --nope 1"
 bad "no option" "y = a" "x = $demo word"
 bad "an option without its argument" "x = $demo --temp"
+bad "an argument for an option without one" "x = $demo --greedy=1"
 printf 'x = %s --temp hot\n' "$demo" >"$conf"
 qdecode -m x -n 1 >out 2>err <ids
 is "$((($? + 1) / 2)) $(wc -c <out) $(wc -l <err)" "1 0 1" "a value that is none: $(cat err)"

@@ -59,7 +59,7 @@ by_bytes(const void *a, const void *b)
 static size_t
 pick(size_t *out, const struct fetch_repo *r)
 {
-	const char *path = r->name->path, **paths, *slash;
+	const char *path = r->name->path, **paths;
 	size_t i, n = 0, len;
 
 	if (path != NULL && (i = find(r, path)) < r->n) {
@@ -75,9 +75,7 @@ pick(size_t *out, const struct fetch_repo *r)
 		return n;
 	/* a folder of the repository, as some have for each format */
 	for (i = 0, len = n, n = 0; i < len; i++) {
-		slash = r->v[out[i]].path + strlen(path);
-		if (strncmp(r->v[out[i]].path, path, strlen(path)) == 0 &&
-		    *slash == '/')
+		if (qwen_repo_is_under(r->v[out[i]].path, path))
 			out[n++] = out[i];
 	}
 	return n;

@@ -46,6 +46,26 @@ find(struct qwen_founds *out, const struct qwen_places *places,
 	return 0;
 }
 
+/* Of paths that lead to the same file, by links, the first stays. */
+static void
+drop_same(struct qwen_founds *f)
+{
+	size_t i, k, n = 0;
+
+	for (i = 0; i < f->n; i++) {
+		for (k = 0; k < n && (f->v[k].dev != f->v[i].dev ||
+		    f->v[k].ino != f->v[i].ino); k++)
+			;
+		if (k == n)
+			f->v[n++] = f->v[i];
+		else {
+			free(f->v[i].path);
+			free(f->v[i].name);
+		}
+	}
+	f->n = n;
+}
+
 int
 qwen_models_find(struct qwen_founds *out, const struct qwen_places *places,
     const struct qwen_name *name, struct qwen_err *err)
@@ -63,6 +83,8 @@ qwen_models_find(struct qwen_founds *out, const struct qwen_places *places,
 		rc = find(out, places, &ollama, err);
 	if (rc < 0)
 		qwen_founds_fini(out);
+	else
+		drop_same(out);
 	return rc;
 }
 

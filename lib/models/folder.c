@@ -41,8 +41,9 @@ has_stem(const char *path, const char *stem)
 	const char *name = base_name(path);
 	size_t n = strlen(stem);
 
-	return qwen_repo_is_model(path) && (strcasecmp(name, stem) == 0 ||
-	    (stem_len(name) == n && strncasecmp(name, stem, n) == 0));
+	/* most names begin otherwise: that is seen soonest */
+	return strncasecmp(name, stem, n) == 0 && qwen_repo_is_model(path) &&
+	    (name[n] == '\0' || stem_len(name) == n);
 }
 
 /* Folder/PUBLISHER/REPO, or folder/NAME. */
@@ -53,6 +54,9 @@ find_folder(struct qwen_founds *out, const char *label, const char *folder,
 	char *at = NULL, *path = NULL, *prefix;
 	int rc;
 
+	/* nothing here says of which revision a file is */
+	if (name->rev != NULL)
+		return 0;
 	prefix = name->org != NULL ? qwen_models_text("%s/%s", name->org,
 	    name->repo) : strdup(name->repo);
 	if (prefix == NULL)

@@ -223,12 +223,16 @@ qwen_founds_add(struct qwen_founds *out, const char *place, char *path,
     char *name, struct qwen_err *err)
 {
 	struct qwen_found f = { .path = path, .name = name, .place = place };
+	struct stat st = { 0 };
 
 	if (path == NULL || name == NULL) {
 		qwen_oom(err);
 		goto fail;
 	}
-	f.folder = qwen_models_is_folder(path);
+	if (stat(path, &st) == 0)
+		f.folder = S_ISDIR(st.st_mode);
+	f.dev = (uint64_t)st.st_dev;
+	f.ino = (uint64_t)st.st_ino;
 	if (!f.folder && measure(&f, err) < 0)
 		goto fail;
 	if (!f.folder && f.bytes == 0) {
@@ -294,18 +298,25 @@ name_of(const struct qwen_names *l, size_t i, const char *prefix, size_t *room)
 static size_t
 choose(const struct qwen_names *l, const struct qwen_name *name, size_t *pick)
 {
-	size_t i;
+	const char *path = name != NULL ? name->path : NULL;
+	size_t i, n = 0, len;
 
-	if (name == NULL || name->path == NULL)
-		return qwen_repo_match((const char *const *)l->v, l->n,
-		    name != NULL ? name->quant : NULL, pick);
-	for (i = 0; i < l->n; i++) {
-		if (strcmp(l->v[i], name->path) == 0) {
+	for (i = 0; path != NULL && i < l->n; i++) {
+		if (strcmp(l->v[i], path) == 0) {
 			pick[0] = i;
 			return 1;
 		}
 	}
-	return 0;
+	len = qwen_repo_match((const char *const *)l->v, l->n, name != NULL ?
+	    name->quant : NULL, pick);
+	if (path == NULL)
+		return len;
+	/* a folder of the repository, as some have for each format */
+	for (i = 0; i < len; i++) {
+		if (qwen_repo_is_under(l->v[pick[i]], path))
+			pick[n++] = pick[i];
+	}
+	return n;
 }
 
 int

@@ -21,7 +21,8 @@ static void
 read_ref(char commit[64], const char *repo, const char *rev)
 {
 	char *path = qwen_models_text("%s/refs/%s", repo, rev);
-	int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC |
+	    O_NONBLOCK) : -1;
 	ssize_t n = fd >= 0 ? read(fd, commit, 63) : 0;
 
 	if (fd >= 0)

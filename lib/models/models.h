@@ -67,6 +67,9 @@ char *qwen_repo_part(const char *first, unsigned i, unsigned n);
  */
 int qwen_repo_path_is_safe(const char *path);
 
+/* Whether a path is below a folder, of which it begins with the path. */
+int qwen_repo_is_under(const char *path, const char *folder);
+
 /*
  * Which of n paths are meant by quant (NULL: every model): their indices go to
  * pick, which has room for n.  Returns how many: 1 where the choice is clear, more
@@ -98,6 +101,7 @@ struct qwen_found {
 	uint64_t	 bytes;		/* of all parts; 0 of a folder */
 	int		 folder;	/* of safetensors, not GGUF */
 	unsigned	 missing;	/* parts of a split file that are not there */
+	uint64_t	 dev, ino;	/* which file it is, whatever its path */
 };
 
 struct qwen_founds {
@@ -109,7 +113,8 @@ struct qwen_founds {
 
 /*
  * The files that a name means, from the first place that has any: one where it is
- * clear, more where it is not, none where there is none.  Returns -1 and *err for
+ * clear, more where it is not, none where there is none.  A file that has several
+ * paths is one.  Returns -1 and *err for
  * lack of memory, and where what was found is no GGUF file (a model of Ollama
  * that is kept in another format).
  */

@@ -31,10 +31,12 @@ ends_with(const char *s, const char *end)
 static const char *
 find_word(const char *s, const char *word)
 {
+	int first = tolower((unsigned char)*word);
 	size_t n = strlen(word);
 
 	for (; *s != '\0'; s++) {
-		if (strncasecmp(s, word, n) == 0)
+		if (tolower((unsigned char)*s) == first &&
+		    strncasecmp(s, word, n) == 0)
 			return s;
 	}
 	return NULL;
@@ -70,16 +72,18 @@ qwen_repo_is_projector(const char *path)
 int
 qwen_repo_is_model(const char *path)
 {
-	static const char *const others[] = { "mmproj", "imatrix", "mtp-",
-	    "eagle3-", "dflash-", "dspark-" };
+	/* a model that can draft has such a word further on in its name */
+	static const char *const drafts[] = { "mtp-", "eagle3-", "dflash-",
+	    "dspark-" };
 	const char *name = base_name(path);
 	unsigned no, count;
 	size_t i;
 
-	if (!ends_with(name, ".gguf"))
+	if (!ends_with(name, ".gguf") || find_word(name, "mmproj") != NULL ||
+	    find_word(name, "imatrix") != NULL)
 		return 0;
-	for (i = 0; i < sizeof others / sizeof others[0]; i++) {
-		if (find_word(name, others[i]) != NULL)
+	for (i = 0; i < sizeof drafts / sizeof drafts[0]; i++) {
+		if (strncasecmp(name, drafts[i], strlen(drafts[i])) == 0)
 			return 0;
 	}
 	return !split_of(path, &no, &count) || no == 1;
@@ -123,6 +127,14 @@ qwen_repo_path_is_safe(const char *path)
 		if (s[n] == '\0')
 			return 1;
 	}
+}
+
+int
+qwen_repo_is_under(const char *path, const char *folder)
+{
+	size_t n = strlen(folder);
+
+	return strncmp(path, folder, n) == 0 && path[n] == '/';
 }
 
 /* The bytes at the beginning that all models' names share, to a separator. */

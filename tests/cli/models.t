@@ -74,11 +74,24 @@ means Split "$own/Split-00001-of-00002.gguf" "of a split file the first part"
 is "$(xargs <got)" \
     "data/qpipe/models/Xdg.gguf b/Listed.gguf b/org/Repo/Repo-Q8_0.gguf Stem: no such file" \
     "\$XDG_DATA_HOME, and \$QWEN_MODELS in its place"
+model_at "$own/rev/Own/Own-Q8_0.gguf" "$HOME/.lmstudio/models/rev/Lm/Lm-Q8_0.gguf"
+for name in rev/Own:Q8_0@v2 rev/Lm@v2; do
+	refused 1 "no folder knows the revision of a file: $name" gguf-inspect "$name"
+done
+rm -r "$HOME/.lmstudio"
+mkdir "$own/links"
+ln -s .. "$own/links/up"
+ln -s ../here.gguf "$own/links/here.gguf"
+means here "$own/here.gguf" "a file with several paths, by links, is one"
+rm -r "$own/links"
+model_at "$own/Q-27B-MTP-Q8_0.gguf" "$own/mtp-Q-27B.gguf"
+means Q-27B-MTP-Q8_0 "$own/Q-27B-MTP-Q8_0.gguf" "a model that has MTP"
+refused 1 "but no side file for it" gguf-inspect mtp-Q-27B
 cp tiny "$own/Diff-A.gguf"
 sed 's/qwen3/qwen2/' tiny >"$own/Diff-B.gguf"
 gguf-inspect --diff Diff-A Diff-B >out 2>err
 is "$? $(wc -l <out | tr -d ' ') $(cat err)" "1 2 " "two names at once"
-rm "$own"/Diff-*
+rm "$own"/Diff-* "$own"/*Q-27B*
 mkdir -p "$own/Folder"
 echo '{"architectures":["Qwen3ForCausalLM"]}' >"$own/Folder/config.json"
 : >"$own/Folder/model.safetensors"
@@ -107,6 +120,8 @@ means org/Tiny-GGUF:Q4_K_M "$s/Tiny-Q4_K_M.gguf" "Q4_K_M is not UD-Q4_K_M"
 means org/Tiny-GGUF:UD-Q4_K_M "$s/Tiny-UD-Q4_K_M.gguf"
 means org/Tiny-GGUF:Q3_K_L "$s/Q3/Tiny-Q3_K_L-00001-of-00002.gguf" \
     "a split file, by its link and not its blob"
+means org/Tiny-GGUF/Q3 "$s/Q3/Tiny-Q3_K_L-00001-of-00002.gguf" \
+    "by its folder in the repository, as gguf-fetch has it"
 hf_at org/Half $C1 Half-Q8_0-00001-of-00003.gguf Half-Q8_0-00002-of-00003.gguf
 printf %s $C1 >"$hub/models--org--Half/refs/main"
 refused 1 "a part is missing" gguf-inspect org/Half
@@ -117,6 +132,10 @@ touch -d 2020-01-01 "$hub/models--org--Half/snapshots/$C2"
 means org/Half "$hub/models--org--Half/snapshots/$C2/Half-Q8_0-00001-of-00002.gguf" \
     "an older snapshot with all parts is before a newer one without"
 refused 1 "Q4_K is none of them" gguf-inspect org/Tiny-GGUF:Q4_K
+hf_at org/Fifo $C1 Fifo-Q8_0.gguf
+mkfifo "$hub/models--org--Fifo/refs/main"
+is "$(timeout 20 gguf-inspect org/Fifo | grep -c "^file.*/Fifo-Q8_0.gguf")" 1 "refs/main is a FIFO"
+rm -r "$hub/models--org--Fifo"
 hf_at org/Tiny-GGUF $C2 Tiny-Q8_0.gguf
 means org/Tiny-GGUF:Q8_0 "$s/Tiny-Q8_0.gguf" "the snapshot that refs/main names"
 means hf:org/Tiny-GGUF:Q8_0@$C2 "$t/snapshots/$C2/Tiny-Q8_0.gguf" "another, by its commit"

@@ -29,9 +29,9 @@ fetch_endpoint(const char *variable, const char *usual)
 		;
 	if (strncasecmp(s, "https://", 8) != 0 || s[8] == '\0' ||
 	    s[8] == '/' || *p != '\0')
-		die("%s: %s is not an address that begins with "
-		    "https://", variable,
-		    s);
+		/* the address may have a password, so it is not printed */
+		die("%s is not an address that begins with https://%s", variable,
+		    strchr(s, '@') != NULL ? ", or it has a '@'" : "");
 	url = cli_got(strdup(s));
 	n = strlen(url);
 	if (url[n - 1] == '/')

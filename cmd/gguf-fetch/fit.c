@@ -120,7 +120,7 @@ static int
 open_outline(struct qwen_gguf **g, const struct fetch_repo *r,
     const struct fetch_model *m, uint64_t want)
 {
-	char *folder = make_folder(), *path;
+	char *folder = NULL, *path;
 	struct head h = { 0 };
 	const struct fetch_file *f;
 	int rc = 0;
@@ -129,11 +129,18 @@ open_outline(struct qwen_gguf **g, const struct fetch_repo *r,
 	*g = NULL;
 	for (i = 0; i < m->n && rc == 0; i++) {
 		f = &r->v[m->file[i]];
-		path = outline(folder, f);
 		rc = read_head(&h, r, f, want < f->bytes ? want : f->bytes);
+		/* late, so that who is interrupted meanwhile leaves none */
+		if (rc == 0 && folder == NULL)
+			folder = make_folder();
+		path = folder != NULL ? outline(folder, f) : NULL;
 		if (rc == 0)
 			rc = write_outline(path, &h, f->bytes);
 		free(path);
+	}
+	if (folder == NULL) {
+		qwen_text_fini(&h.text);
+		return -1;
 	}
 	path = outline(folder, &r->v[m->file[0]]);
 	if (rc == 0)

@@ -60,12 +60,12 @@ is_right(int fd, const char *path, const struct fetch_file *f)
 int
 fetch_there(const struct fetch_place *p, const struct fetch_file *f)
 {
-	int fd = open(p->blob, O_RDONLY | O_CLOEXEC), there;
+	int fd = open(p->blob, O_RDONLY | O_CLOEXEC | O_NONBLOCK), there;
 	struct stat st;
 
 	/* where there are no links, the file has the name itself */
 	if (fd == -1 && p->link != NULL)
-		fd = open(p->path, O_RDONLY | O_CLOEXEC);
+		fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd == -1)
 		return 0;
 	there = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&

@@ -19,7 +19,7 @@ check(const char *path, uint64_t bytes, const char *hash)
 	struct fetch_hash *h;
 	char sum[FETCH_HASH];
 	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = -1;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = -1;
 
 	if (fd == -1 || fstat(fd, &st) == -1)
 		qwen_fail_errno(&cli_err, "%s", path);

@@ -135,6 +135,25 @@ take_ollama(struct qwen_name *n, char *s, struct qwen_err *err)
 	    keep(&n->rev, tag != NULL ? tag : "latest", err) < 0 ? -1 : 0;
 }
 
+/* %20 and so on, as browsers copy what is no plain letter. */
+static void
+decode(char *s)
+{
+	char *to = s, digits[3] = "";
+
+	for (; *s != '\0'; s++) {
+		if (*s == '%' && isxdigit((unsigned char)s[1]) &&
+		    isxdigit((unsigned char)s[2]) &&
+		    strncmp(s + 1, "00", 2) != 0) {
+			memcpy(digits, s + 1, 2);
+			*to++ = (char)strtol(digits, NULL, 16);
+			s += 2;
+		} else
+			*to++ = *s;
+	}
+	*to = '\0';
+}
+
 /* The address without query, and REPO/blob/REV/PATH as REPO/PATH@REV. */
 static int
 take_page(struct qwen_name *n, char *s, struct qwen_err *err)
@@ -143,6 +162,7 @@ take_page(struct qwen_name *n, char *s, struct qwen_err *err)
 	size_t i;
 
 	s[strcspn(s, "?#")] = '\0';
+	decode(s);
 	if (n->kind == QWEN_NAME_OLLAMA)
 		return take_ollama(n, s, err);
 	rest = strchr(s, '/');

@@ -191,6 +191,10 @@ gguf "$R/small-Q4_0.gguf" 300 6
 : >"$R/none-Q2_K.gguf"
 fetched "a name with blanks, signs and letters" \
     "$R/Ünï côde 100%25 &?#+=-Q8_0.gguf" org/Odd:Q8_0
+fetched "its address, as a browser copies it" "$R/Ünï côde 100%25 &?#+=-Q8_0.gguf" \
+    "https://huggingface.co/org/Odd/blob/main/%C3%9Cn%C3%AF%20c%C3%B4de%20100%2525%20%26%3F%23%2b%3D-Q8_0.gguf?x=1"
+refused 1 "which leads out of its folder" gguf-fetch -q \
+    "https://huggingface.co/org/Odd/blob/main/%2e%2e/x.gguf"
 fetched "a small file, which git has itself" "$R/small-Q4_0.gguf" org/Odd:Q4_0
 is "$(readlink "$(cat out)" | sed 's|.*/||' | tr -d '\n' | wc -c | tr -d ' ')" 40 \
     "by the hash that git has of it"
@@ -239,6 +243,10 @@ fetched "--to, once more" "$tiny/Tiny-Q8_0.gguf" --to models org/Tiny-GGUF:Q8_0
 is "$(asked cdn)" 0 "no byte of it comes twice"
 fetch --to models org/Tiny-GGUF:UD-Q4_K_XL
 is "$rc $(find models -name '*-of-00003.gguf' | wc -l)" "0 3" "--to: all parts"
+mkfifo models/Tiny-Q4_K_M.gguf
+fetch --to models org/Tiny-GGUF:Q4_K_M
+is "$rc $(wc -l <err)" "1 1" "--to: a FIFO is another file"
+rm models/Tiny-Q4_K_M.gguf
 refused 1 "--to, no such folder" gguf-fetch -q --to /proc/nope org/Tiny-GGUF:Q8_0
 
 # -- --verify
@@ -317,7 +325,21 @@ for e in "$HUB/" "$HUB/mirror" "$HUB/mirror/"; do
 	[ "$e" = "$HUB/" ] ||
 		is "$(asked "hub GET /api")" 0 "nothing outside of its path"
 done
+HF_ENDPOINT=https://me:secret@localhost
+fetch org/Tiny-GGUF:Q8_0
+is "$rc $(wc -l <err) $(grep -c secret err)" "1 1 0" "a password in HF_ENDPOINT is not printed"
 HF_ENDPOINT=$HUB
+forget
+mkdir tmpdir
+rules "*cdn:GET* stall 1000"
+TMPDIR=$PWD/tmpdir gguf-fetch --list org/Tiny-GGUF >out 2>err &
+tap_pid=$!
+until [ "$(asked "cdn GET")" != 0 ] || ! kill -0 $tap_pid; do
+	sleep 0.05
+done
+kill $tap_pid
+wait $tap_pid
+is "$? $(ls tmpdir)" "143 " "a signal while a head is fetched leaves nothing in TMPDIR"
 forget
 https_proxy=$PLAIN HF_TOKEN=hf_one; export https_proxy HF_TOKEN
 fetched "a proxy" "$tiny/Tiny-Q8_0.gguf" org/Tiny-GGUF:Q8_0

@@ -193,9 +193,11 @@ check_options(struct tool_intake *in)
 {
 	check_saves(in);
 	tool_draft_check(&opt.draft);
-	if (opt.draft.mode == QWEN_DRAFT_LOOKUP)
+	if (opt.draft.mode == QWEN_DRAFT_LOOKUP && cli_given(&opt.draft) > 0)
 		cli_usage("--draft lookup needs nothing from a state: leave it "
 		    "out");
+	if (opt.draft.mode == QWEN_DRAFT_LOOKUP)
+		opt.draft.mode = QWEN_DRAFT_NONE;	/* an alias has set it */
 	tool_store_choose(&opt.reuse.store);
 	in->whole = opt.reuse.states.n > 0;
 	if (in->whole && in->state != NULL)

@@ -107,11 +107,12 @@ check_chat(const struct opts *o)
 	if (!o->chat && o->n_parts > 0)
 		cli_usage("parts of a chat (--system, --user, ...) need "
 		    "--chat");
-	if (!o->chat && !o->parse && (o->template != NULL ||
-	    o->tools != NULL || o->think >= 0))
+	/* options that an alias has set are no error where they have no effect */
+	if (!o->chat && !o->parse && (cli_given(&o->template) > 0 ||
+	    o->tools != NULL || cli_given(&o->think) > 0))
 		cli_usage("--template, --tools and --think need --chat or "
 		    "--parse");
-	if (!o->chat && !o->parse && (tool_effort.level != NULL ||
+	if (!o->chat && !o->parse && (cli_given(&tool_effort.level) > 0 ||
 	    tool_effort.high != NULL))
 		cli_usage("--effort and --effort-high need --chat or --parse");
 	if (!o->chat && (cli_given(&o->systems) || o->placeholder != NULL))

@@ -240,6 +240,8 @@ set_default(const struct qwen_alias *a, size_t *i, const char *from)
 		++*i;
 	if (arg == NULL && known == 1)
 		die("%s: %s needs an argument", from, word);
+	if (arg != NULL && strncmp(arg, "~/", 2) == 0 && value("HOME") != NULL)
+		arg = under_home(arg + 2);
 	if (known)
 		cli_default(from, name, n, arg);
 }

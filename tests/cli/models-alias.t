@@ -105,6 +105,19 @@ echo "x = $demo -c 64" >"$conf"
 qtok -m x <text | cmp -s - ids
 ok $? "-c is not the -c of qtok, which counts"
 
+for line in "--template qwen3" "--think off" "--effort low"; do
+	echo "x = $demo $line" >"$conf"
+	qtok -m x <text 2>err | cmp -s - ids
+	is "$? $(cat err)" "0 " "$line without a chat: qtok takes it for none"
+done
+refused 2 "but not from the command line" qtok -m x --think off
+echo "x = $demo --draft lookup" >"$conf"
+qprefill -m x -o alias.cbor <ids >/dev/null 2>err
+is "$? $(cat err)" "0 " "--draft lookup: qprefill has no use for it"
+echo "x = $demo --lora ~/x.gguf" >"$conf"
+qprefill -m x -o alias.cbor <ids >/dev/null 2>err
+is "$? $(grep -c "adapter $HOME/x.gguf" err)" "1 1" "~/ in an option"
+
 # -- what is wrong
 bad() {	# WHAT LINE...
 	what=$1

@@ -101,7 +101,7 @@ is "$(qtok --chat --template ./plain.jinja --tools tools.json --user a -f prompt
     "in both directions"
 qtok --parse -q --template ./plain.jinja --tools tools.json reply 2>&1 >/dev/null | cmp -s - /dev/null
 ok $? "not with -q"
-fails 1 "no template 'x'" "an unknown template" qtok --parse --template x reply
+fails 1 "unknown template 'x'" "an unknown template" qtok --parse --template x reply
 fails 1 'none.json: ' "tools that are not there" qtok --parse --template qwen3 --tools none.json reply
 echo '{' >bad.json
 fails 1 'bad.json: tools: no JSON' "tools that are no JSON" qtok --parse --template qwen3 --tools bad.json reply

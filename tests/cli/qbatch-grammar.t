@@ -100,7 +100,7 @@ E
 qbatch bad >out 2>err
 is "$?, $(wc -l <err) line, $(jq -r '.error.code // "fine"' out | uniq -c | xargs)" \
     "3, 1 line, 7 invalid_request 2 fine" "bad ones"
-is "$(jq -r .error.message out | grep -c 'response_format: #: contains is not')" 1 \
+is "$(jq -r .error.message out | grep -c 'response_format: #: keyword "contains" is not')" 1 \
     "what is wrong with a schema"
 # nothing can follow: it ends there, whatever else is asked for
 for w in '"min_tokens":30' '"ignore_eos":true' '"temperature":1,"min_tokens":30'; do

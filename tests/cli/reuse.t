@@ -75,7 +75,7 @@ head -n 80 ids | qprefill -o p80.cbor >/dev/null
 { head -n 90 ids; echo 1; } >new
 qprefill -v --reuse p30.cbor --reuse p80.cbor --reuse a.cbor -o b.cbor <new 2>err >/dev/null
 is "$(taken p80.cbor)" 80 "of several states the one of most use"
-is "$(grep -c 'tokens are the same' err)" 3 "-v tells of each"
+is "$(grep -c 'tokens agree' err)" 3 "-v tells of each"
 # in place, in band, with rows
 cp a.cbor x.cbor
 { head -n 60 ids; echo 9; } >new
@@ -122,7 +122,7 @@ is "$(qstate show --json o.cbor | jq -c '[.checkpoints[] | [.at, .named]]')" "[[
     "and keeps its checkpoint"
 qprefill --checkpoint-at 5,5,3,1000 -o n.cbor <ids >/dev/null 2>err
 is "$? $(qstate show n.cbor | awk '/^checkpoint/ { print $2 }' | xargs) $(cat err)" \
-    "0 3 5 qprefill: no checkpoint at 1000: there are 100 tokens" \
+    "0 3 5 qprefill: no checkpoint at 1000: there are only 100 tokens" \
     "positions in any order, some twice, one after the end"
 
 # --- what cannot be used

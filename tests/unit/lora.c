@@ -221,7 +221,7 @@ bad_files(void)
 	tiny_write(t, path);
 	tiny_free(t);
 	ok(qwen_model_open(&m, path, NULL, &err) == -1 && strstr(err.msg,
-	    "see --lora") != NULL, "an adapter is no model: %s", err.msg);
+	    "give it with --lora") != NULL, "an adapter is no model: %s", err.msg);
 	unlink(path);
 	rc = open_with(1, &m, &err);
 	ok(rc == -1 && strstr(err.msg, path) != NULL, "no file: %s", err.msg);

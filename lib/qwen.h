@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * qwen.h - libqwen, the engine: token ids in, token ids, logits and state out.
+ * qwen.h - libqwen, the engine: token ids in; token ids, logits and states out.
  *
- * These generate n tokens after those of a prompt; each that has err returns -1
- * where it fails, and says why in it:
+ * The program below generates n tokens after a prompt.  Every function that
+ * takes err returns -1 on failure and writes the reason to err:
  *
- *	qwen_model_open(&m, "model.gguf", NULL, &err);	  weights, mapped
- *	qwen_session_new(&s, m, &err);			  a timeline
+ *	qwen_model_open(&m, "model.gguf", NULL, &err);	  maps the weights
+ *	qwen_session_new(&s, m, &err);			  an empty session
  *	qwen_session_eval(s, prompt, n_prompt, NULL, &err);
  *
- *	qwen_sampler_new(&c, &err);			  what chooses
- *	qwen_sampler_set(c, "temp", "0.7", &err);	  as often as wanted
+ *	qwen_sampler_new(&c, &err);			  chooses tokens
+ *	qwen_sampler_set(c, "temp", "0.7", &err);	  any number of options
  *	qwen_sampler_begin(c, qwen_model_n_vocab(m), &err);
  *	qwen_sampler_accept(c, prompt, n_prompt, 0, &err);
  *	while (n-- > 0) {
@@ -23,32 +23,35 @@
  *	qwen_session_free(s);
  *	qwen_model_close(m);				  last
  *
- * libqwen(3) has it as a program; qwentext.h makes ids of text, and text of ids.
+ * libqwen(3) has the complete program. qwentext.h converts text to ids and ids
+ * to text.
  */
 #ifndef QWEN_H
 #define QWEN_H
 
-/* Errors and the like; a model, a timeline on it, and choosing tokens. */
+/* Errors; a model; sessions on a model; speculative decoding; sampling. */
 #include "qwen/base.h"
 #include "qwen/model.h"
 #include "qwen/session.h"
 #include "qwen/draft.h"
 #include "qwen/sample.h"
 
-/* Many timelines at the same time. */
+/* Batches: many sessions at the same time. */
 #include "qwen/work.h"
 
-/* What is kept: a timeline in a file, and a folder of those. */
+/* Saved sessions: states in files, and stores (folders of states). */
 #include "qwen/state.h"
 #include "qwen/store.h"
 
-/* What the tools say to each other in pipes. */
+/* The record streams that the tools exchange in pipes. */
 #include "qwen/stream.h"
 
-/* What a model computes on the way. */
+/* Intermediate values of the forward pass. */
 #include "qwen/trace.h"
 
-/* A model file itself; replies that must be of a form; this machine; what fits. */
+/*
+ * GGUF files; number formats; constrained output; this machine; resource needs.
+ */
 #include "qwen/gguf.h"
 #include "qwen/quant.h"
 #include "qwen/constraint.h"

@@ -7,7 +7,7 @@
  *	qwen_tok_encode(t, text, strlen(text), 0, &ids, &n_ids, &err);
  *
  *	qwen_tok_decoder_new(&d, t, 0, &err);
- *	qwen_tok_decoder_put(d, id, &piece, &err);	  for each one
+ *	qwen_tok_decoder_put(d, id, &piece, &err);	  once for each id
  *	qwen_tok_decoder_finish(d, &piece);
  *	qwen_tok_decoder_free(d);
  *	qwen_tok_close(t);				  before the model
@@ -16,8 +16,8 @@
 #define QWENTEXT_H
 
 /*
- * Token ids; messages to a prompt, and replies; what a reply must be; texts for
- * vectors and ranking.
+ * The tokenizer; chat templates and replies; grammars; embeddings and
+ * reranking.
  */
 #include "qwen/tok.h"
 #include "qwen/chat.h"

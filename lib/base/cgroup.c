@@ -31,7 +31,7 @@ qwen_number_in(const char *folder, const char *file, const char *word,
 	return v;
 }
 
-/* Is it one of these, between commas? */
+/* Is controller in list, a comma-separated list? */
 static int
 names(const char *list, const char *controller)
 {
@@ -47,7 +47,10 @@ names(const char *list, const char *controller)
 	}
 }
 
-/* A line of /proc/self/cgroup is NUMBER:CONTROLLERS:PATH; of version 2, 0::PATH. */
+/*
+ * A line of /proc/self/cgroup is NUMBER:CONTROLLERS:PATH; in version 2 it is
+ * 0::PATH.
+ */
 static void
 each_of_line(char *line, const char *controller,
     void (*fn)(void *arg, const char *folder, int v1), void *arg)

@@ -6,18 +6,17 @@
 #include <stdint.h>
 
 /*
- * Call fn with the folder of each group that limits what the controller shares
- * out ("memory", "cpu"): the process's own, and those that it is in.  v1 says
- * that its files are those of the first version of control groups.  Where there
- * are no control groups, or it cannot be read of them, fn is not called.
+ * Calls fn with the folder of each control group that limits a controller
+ * ("memory", "cpu"): the process's own group and its ancestors. v1 is 1 if the
+ * files are those of version 1 of control groups.  Calls nothing if there are
+ * no control groups or they cannot be read.
  */
 void qwen_cgroup_each(const char *controller,
     void (*fn)(void *arg, const char *folder, int v1), void *arg);
 
 /*
- * The number after a word at the beginning of a line of a file, whose path is
- * folder and file put together; other without such a file or line, and where no
- * number is there, as for "max".
+ * Returns the number after word at the beginning of a line of the file
+ * folder/file; other if there is no such file, line or number ("max").
  */
 uint64_t qwen_number_in(const char *folder, const char *file,
     const char *word, uint64_t other);

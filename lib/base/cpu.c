@@ -34,7 +34,7 @@ static const struct {
 	{ "scalar", 0 },
 	{ "avx2", QWEN_CPU_AVX2 },
 	{ "avxvnni", QWEN_CPU_AVX2 | QWEN_CPU_AVXVNNI },
-	/* the first of these have no VNNI with VEX */
+	/* the first AVX-512 CPUs lack VEX-encoded VNNI */
 	{ "avx512", QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI },
 	{ "vbmi", QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI | QWEN_CPU_AVX512VBMI },
 	{ "bf16", QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI | QWEN_CPU_AVX512VBMI |
@@ -50,7 +50,7 @@ static const struct {
 #define N_LEVELS (sizeof levels / sizeof levels[0])
 
 #if defined(__x86_64__)
-/* clang 14 knows no such name for __builtin_cpu_supports. */
+/* clang 14's __builtin_cpu_supports does not know this name. */
 static int
 has_f16c(void)
 {
@@ -59,7 +59,7 @@ has_f16c(void)
 	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
 }
 
-/* Nor does gcc 12 for this one: leaf 7, subleaf 1, EAX bit 4. */
+/* gcc 12 does not know this one: leaf 7, subleaf 1, EAX bit 4. */
 static int
 has_avxvnni(void)
 {
@@ -69,7 +69,7 @@ has_avxvnni(void)
 	    __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4) != 0;
 }
 
-/* Two bf16 of any sign and mantissa, of magnitudes from 2^-8 to 2^7. */
+/* Two bf16 numbers of any sign and mantissa, of magnitude 2^-8 to 2^7. */
 static uint32_t
 random_pair(uint32_t *r)
 {
@@ -79,8 +79,8 @@ random_pair(uint32_t *r)
 
 /*
  * Does VDPBF16PS add the product of the upper halves to the sum, then that of
- * the lower ones, each with one rounding, as its descriptions have it?  These
- * sums would differ in their last bits if not.
+ * the lower halves, each with one rounding, as documented?  If not, the last
+ * bits of these sums differ.
  */
 __attribute__((target("avx512f,avx512bf16")))
 static int
@@ -123,7 +123,7 @@ has_avx512bf16(void)
 	return answer == 2;
 }
 
-/* Is the state of tiles saved, and may this process have any? */
+/* Does the OS save the tile state, and may this process use it? */
 static int
 allows_tiles(void)
 {
@@ -135,7 +135,7 @@ allows_tiles(void)
 	if (!__get_cpuid(1, &a, &b, &c, &d) || (c & bit_OSXSAVE) == 0)
 		return 0;
 	__asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
-	/* ARCH_REQ_XCOMP_PERM of feature 18, the tiles' data */
+	/* ARCH_REQ_XCOMP_PERM of feature 18, the tile data */
 	return (a & tile_state) == tile_state &&
 	    syscall(SYS_arch_prctl, 0x1023, 18) == 0;
 #else
@@ -237,7 +237,7 @@ qwen_cpu_level(const char *name, unsigned *features)
 	return -1;
 }
 
-/* Processors' worth of time that a control group has in each period. */
+/* Sets *count to the CPU quota of a control group, in processors. */
 static void
 take_quota(void *count, const char *group, int v1)
 {
@@ -247,7 +247,8 @@ take_quota(void *count, const char *group, int v1)
 
 	quota = qwen_number_in(group, v1 ? "/cpu.cfs_quota_us" : "/cpu.max", "",
 	    UINT64_MAX);
-	if (quota == 0 || quota > INT_MAX)	/* as -1 is, which is none */
+	if (quota == 0 || quota > INT_MAX)	/* also -1, which means no
+						   quota */
 		return;
 	snprintf(second, sizeof second, "%" PRIu64 " ", quota);
 	period = v1 ? qwen_number_in(group, "/cpu.cfs_period_us", "", 0) :
@@ -257,7 +258,7 @@ take_quota(void *count, const char *group, int v1)
 }
 
 #if defined(__linux__)
-/* The list of a core's processors, as "0,64" or "0-1"; -1 if there is none. */
+/* Reads the list of a core's processors, as "0,64" or "0-1"; -1 if unknown. */
 static int
 siblings(const char *tree, int cpu, char *list, size_t size)
 {
@@ -280,7 +281,7 @@ siblings(const char *tree, int cpu, char *list, size_t size)
 	return ok ? 0 : -1;
 }
 
-/* Its first processor that is in the set. */
+/* Returns the first processor of the list that is in the set. */
 static int
 first_of(const char *list, const cpu_set_t *set)
 {

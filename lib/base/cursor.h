@@ -7,29 +7,30 @@
 #include <stdint.h>
 
 /*
- * A position in len bytes at p.  The first read that does not fit sets
- * failed and notes where it stood and what it asked for; from then on nothing
- * moves and every read gives 0.  So a parser reads a whole record and looks
- * at failed once, before it believes any of it.
+ * Reads from len bytes at p.  The first read that does not fit sets failed and
+ * records its position and size.  After that the position stays, and every read
+ * returns 0.  So a parser can read a whole record and check failed once, before
+ * it uses any of the values.
  */
 struct qwen_cursor {
 	const unsigned char	*p;
 	size_t			 len;
 	size_t			 pos;
 	int			 failed;
-	size_t			 fail_pos;	/* where the failed read began */
-	uint64_t		 fail_want;	/* bytes it asked for */
+	size_t			 fail_pos;	/* position of the failed
+						   read */
+	uint64_t		 fail_want;	/* bytes that it needed */
 };
 
 void qwen_cursor_init(struct qwen_cursor *c, const void *p, size_t len);
 
-/* n bytes, or NULL.  Any n is safe. */
+/* Returns the next n bytes, or NULL.  Any n is safe. */
 const unsigned char *qwen_cursor_bytes(struct qwen_cursor *c, uint64_t n);
 
 uint32_t qwen_cursor_u32(struct qwen_cursor *c);
 uint64_t qwen_cursor_u64(struct qwen_cursor *c);
 
-/* Bytes not read yet. */
+/* Returns the number of unread bytes. */
 static inline size_t
 qwen_cursor_left(const struct qwen_cursor *c)
 {

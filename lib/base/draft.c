@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * draft.c - a file that is complete or not there.
+ * draft.c - temporary files that become complete files by renaming.
  *
- * The draft is always a new file: what has its name already may be somebody
- * else's, or have other names.  A record lock says whether it is in use; it
- * dies with its process, so what a killed one left is free to remove.  By the
- * time a lock is granted its last holder may have renamed the file into place,
- * or another one removed it: then it is not the draft any more.
+ * The draft is always a new file: an existing file of its name may belong to
+ * another user or have other links.  A record lock says that the draft is in
+ * use.  The lock ends with its process, so the draft of a killed process is
+ * free to be removed.  By the time a lock is granted, the previous holder may
+ * have renamed the file into place, or another process may have removed it:
+ * then it is no longer the draft.
  */
 #define _GNU_SOURCE	/* F_OFD_SETLK */
 
@@ -21,7 +22,7 @@
 #include "base/draft.h"
 #include "base/err.h"
 
-/* Whether this open file still has this name in the folder. */
+/* Does the open file still have this name in the folder? */
 static int
 has_name(int dir, const char *name, int fd)
 {
@@ -39,9 +40,9 @@ is_named(const struct qwen_draft *d, int fd)
 }
 
 /*
- * A lock of the process ends when any of its threads closes the file.  A lock of the
- * open file does not, and excludes other threads, too.  On systems without such
- * locks, the lock of the process has to do.
+ * A lock of the process ends when any of its threads closes the file.  A lock
+ * of the open file does not, and also excludes other threads.  Systems without
+ * such locks must use the lock of the process.
  */
 static int
 set_lock(int fd, int of_file)
@@ -64,7 +65,7 @@ lock_draft(int fd, int of_file)
 		return 1;
 	if (errno == EAGAIN || errno == EACCES)
 		return 0;
-	/* no locks on this file system: go without */
+	/* this file system has no locks: continue without */
 	return errno == ENOLCK || errno == EINVAL || errno == ENOSYS ? 1 : -1;
 }
 
@@ -97,7 +98,7 @@ qwen_draft_sweep(int dir, const char *name)
 	fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd == -1)
 		return 0;
-	/* a writer that has not locked its new draft yet cannot lock it now */
+	/* a writer that has not yet locked its new draft cannot lock it now */
 	gone = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
 	    set_lock(fd, 1) == 0 && has_name(dir, name, fd) &&
 	    unlinkat(dir, name, 0) == 0;
@@ -105,7 +106,9 @@ qwen_draft_sweep(int dir, const char *name)
 	return gone;
 }
 
-/* Remove what has the draft's name, if nobody writes it. */
+/*
+ * Removes an existing file of the draft's name, unless a process is writing it.
+ */
 static int
 remove_left(const struct qwen_draft *d, struct qwen_err *err)
 {

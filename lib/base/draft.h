@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * draft.h - a file that is complete or not there: it is written under another
- * name beside its own, brought to the disk, and renamed.
+ * draft.h - files that are complete or absent: written as a temporary file (the
+ * draft) in the same folder, synced to disk, and renamed.
  */
 #ifndef QWEN_BASE_DRAFT_H
 #define QWEN_BASE_DRAFT_H
@@ -12,39 +12,44 @@
 
 struct qwen_draft {
 	int	 dir;		/* an open folder, or AT_FDCWD */
-	char	*temp;		/* what the draft is called there, */
-	char	*name;		/* and what the file will be */
-	int	 fd;		/* of the draft, to write to and to close */
-	int	 of_file;	/* lock the open file, not for the process:
-				   other threads may write to the folder, too */
+	char	*temp;		/* name of the draft in it, */
+	char	*name;		/* and of the complete file */
+	int	 fd;		/* of the draft; the caller writes to it and
+				   closes it */
+	int	 of_file;	/* lock the open file, not the process: other
+				   threads write to the folder too */
 };
 
 /*
- * Make the draft, a new file of this mode (less the umask), and lock it: that
- * says it is in use, and ends with its process.  What a killed process has left
- * under its name is removed.  1; 0 if another process has it now; -1 and *err.
+ * Creates the draft, a new file of this mode (less the umask), and locks it
+ * while the process uses it.  Removes a draft of this name that a killed
+ * process left.  Returns 1; 0 if another process is using the draft; -1 and
+ * *err.
  */
 int qwen_draft_open(struct qwen_draft *d, mode_t mode, struct qwen_err *err);
 
 /*
- * Bring it to the disk and into its place; -1 and errno if there is still what
- * there was.  It stays open, and locked.
+ * Syncs the draft to disk and renames it into place.  The file stays open and
+ * locked.  Returns 0; -1 and errno if the old file, or none, is still there.
  */
 int qwen_draft_commit(const struct qwen_draft *d);
 
-/* Remove and close it. */
+/* Removes and closes the draft. */
 void qwen_draft_drop(struct qwen_draft *d);
 
-/* Lock a file, open for writing: 1, 0 if another process has it, -1 and errno. */
+/*
+ * Locks a file open for writing: returns 1, 0 if another process has locked it,
+ * -1 and errno.
+ */
 int qwen_draft_lock(int fd);
 
 /*
- * Remove a draft, of any age, that no process has locked.  Returns 1 if it is
- * removed; 0 if it is locked, if there are no locks, or if we may not write to it.
+ * Removes a draft that no process has locked, however old.  Returns 1 if it was
+ * removed; 0 if it is locked, locks are unavailable, or it is not writable.
  */
 int qwen_draft_sweep(int dir, const char *name);
 
-/* Whether another process has a file locked. */
+/* Returns 1 if another process has locked the file. */
 int qwen_draft_in_use(int dir, const char *name);
 
 #endif

@@ -24,7 +24,7 @@ qwen_f32_bits(float f)
 	return u;
 }
 
-/* Exact, subnormals included; the payload of a NaN is kept, made quiet. */
+/* Exact, also for subnormals; keeps a NaN's payload, made quiet. */
 static inline float
 qwen_f16_f32(uint16_t h)
 {
@@ -42,7 +42,7 @@ qwen_f16_f32(uint16_t h)
 	return qwen_bits_f32(sign | (exp + 112) << 23 | man << 13);
 }
 
-/* Round to nearest, ties to even; too large gives infinity (VCVTPS2PH). */
+/* Rounds to nearest, ties to even; overflow gives infinity (VCVTPS2PH). */
 static inline uint16_t
 qwen_f32_f16(float f)
 {
@@ -69,7 +69,7 @@ qwen_bf16_f32(uint16_t h)
 	return qwen_bits_f32((uint32_t)h << 16);
 }
 
-/* Round to nearest, ties to even; a NaN stays one. */
+/* Rounds to nearest, ties to even; a NaN stays a NaN. */
 static inline uint16_t
 qwen_f32_bf16(float f)
 {

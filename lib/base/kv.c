@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* kv.c - the kinds of keys and values by what they are called. */
+/* kv.c - names of KV cache types. */
 #include <string.h>
 
 #include "base/kv.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* kv.h - the kinds of keys and values by what they are called. */
+/* kv.h - names of KV cache types. */
 #ifndef QWEN_BASE_KV_H
 #define QWEN_BASE_KV_H
 
@@ -7,7 +7,7 @@
 
 #include "qwen/base.h"
 
-/* What the n bytes at s name; -1: nothing. */
+/* Parses the n bytes at s; returns 0, or -1 for an unknown name. */
 int qwen_kv_parse(enum qwen_kv *out, const void *s, size_t n);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* map.c - a regular file as memory. */
+/* map.c - regular files mapped into memory. */
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/map.h"
 
-/* O_NONBLOCK keeps the open from waiting for the writer of a FIFO. */
+/* O_NONBLOCK: opening a FIFO must not wait for a writer. */
 int
 qwen_map_file(const void **p, size_t *bytes, const char *path, struct qwen_err *err)
 {

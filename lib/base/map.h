@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* map.h - a regular file as memory. */
+/* map.h - regular files mapped into memory. */
 #ifndef QWEN_BASE_MAP_H
 #define QWEN_BASE_MAP_H
 
@@ -8,9 +8,8 @@
 #include "qwen/base.h"
 
 /*
- * Map the file at path to read it: *p and *bytes, until
- * qwen_unmap_file(*p, *bytes).
- * An empty file is NULL and 0.
+ * Maps the file at path read-only: *p and *bytes, valid until
+ * qwen_unmap_file(*p, *bytes).  An empty file gives NULL and 0.
  */
 int qwen_map_file(const void **p, size_t *bytes, const char *path,
     struct qwen_err *err);

@@ -43,7 +43,7 @@ qwen_alloc(size_t n, size_t size)
 	return p;
 }
 
-/* A request only: where it is refused, the pages are small. */
+/* A hint: if the system ignores it, the pages are small. */
 static void
 want_huge(void *p, size_t bytes)
 {
@@ -64,7 +64,7 @@ qwen_alloc_large(size_t n, size_t size)
 	if (qwen_mul(n, size, &bytes) < 0 || bytes > SIZE_MAX - HUGE_PAGE)
 		return NULL;
 	bytes = bytes == 0 ? 64 : bytes;
-	/* a last page that is mostly unused would cost more than it saves */
+	/* a mostly unused last huge page would cost more than it saves */
 	if (bytes >= 2 * HUGE_PAGE)
 		align = HUGE_PAGE;
 	if (posix_memalign(&p, align, bytes) != 0)
@@ -75,8 +75,8 @@ qwen_alloc_large(size_t n, size_t size)
 }
 
 /*
- * Mapped with room to spare, so that the first byte can be where a huge page
- * begins; what is not needed is given back.
+ * Maps more than needed, so that the first byte can be at a huge page border,
+ * and unmaps the rest.
  */
 void *
 qwen_map_zero(size_t bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* near.c - how far a word is from another, for hints. */
+/* near.c - edit distance between words, for hints. */
 #include <string.h>
 
 #include "base/near.h"

@@ -9,7 +9,8 @@
 
 struct qwen_pieces {
 	size_t		 n;
-	uint32_t	*at;		/* where in bytes a text is; n + 1 */
+	uint32_t	*at;		/* offset of each text in bytes; n +
+					   1 */
 	char		*bytes;
 	int32_t		*eog;		/* ascending */
 	size_t		 n_eog;
@@ -27,7 +28,7 @@ qwen_piece(const struct qwen_pieces *p, int32_t id)
 	return s;
 }
 
-/* 1 if part is somewhere in the text. */
+/* Returns 1 if the text contains part. */
 static inline int
 qwen_text_has(struct qwen_str text, const char *part)
 {

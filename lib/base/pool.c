@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool.c - threads that share out the items of a job.
+ * pool.c - a pool of threads that share the items of a job.
  *
- * Every thread has its own range of items, so that neighbours in memory are
- * read by one thread, one after the other; a thread that is done with its own
- * takes from the others'.  A ticket, one 64-bit word, says all of a range: job
- * number, end, next item.  Taking an item is one fetch-and-add, which tells
- * both the job and whether the item exists; so a thread that was late for one
+ * Every thread has its own range of items, so that one thread reads
+ * neighbouring memory in order.  A thread that has finished its range takes
+ * items from other ranges.  A ticket, one 64-bit word, describes a range: job
+ * number, end, next item.  Taking an item is one fetch-and-add, which returns
+ * both the job and whether the item exists.  So a thread that was late for one
  * job simply gets an item of the next, and the caller never waits for a thread
- * that has none.
+ * that has no item.
  */
 #include <assert.h>
 #include <pthread.h>
@@ -26,23 +26,23 @@
 /* ticket: job (12 bits) | end of the range (26) | next item (26) */
 #define ITEM_BITS 26
 #define ITEM_MASK (((uint64_t)1 << ITEM_BITS) - 1)
-#define MAX_ITEMS ((size_t)1 << 24)	/* at once; next item may overshoot */
+#define MAX_ITEMS ((size_t)1 << 24)	/* per job; next item may overshoot */
 
 /*
- * Waiting: first without leaving the processor, since the next job usually
- * comes within microseconds; then letting others run, who may be the ones that
- * are waited for on a machine with more threads than processors; then asleep.
+ * Waiting has three phases: spin, since the next job usually comes within
+ * microseconds; then yield the processor, perhaps to the threads waited for, on
+ * a machine with more threads than processors; then sleep.
  */
 #define SPINS	2000
 #define YIELDS	2000
 
 /*
- * Beyond so many threads several share a range: each costs the caller a write
- * to a line of cache that another processor holds.
+ * With more threads than this, several share a range: each range costs the
+ * caller a write to a cache line that another processor holds.
  */
 #define MAX_RANGES 16
 
-/* Bytes of stack that a thread has at least; kernels take up to 128 KiB. */
+/* Minimum stack of a thread, in bytes; kernels use up to 128 KiB. */
 #define STACK ((size_t)512 << 10)
 
 struct range {
@@ -60,7 +60,7 @@ struct qwen_pool {
 	struct worker	*worker;	/* n_threads - 1 */
 	int		 n_started;
 	int		 running;
-	/* the job; written only while no item is to be had */
+	/* the job; written only while no thread can take an item */
 	qwen_pool_fn	*fn;
 	void		*arg;
 	size_t		 base;		/* added to every item */
@@ -90,7 +90,7 @@ ready(uint64_t ticket)
 	return (ticket & ITEM_MASK) < (ticket >> ITEM_BITS & ITEM_MASK);
 }
 
-/* Take items of a range until there are none. */
+/* Takes items of a range until none are left. */
 static void
 work_range(struct qwen_pool *p, struct range *r, int index)
 {
@@ -106,7 +106,7 @@ work_range(struct qwen_pool *p, struct range *r, int index)
 	}
 }
 
-/* The own range first, then those after it. */
+/* Works on the thread's own range first, then on the ranges after it. */
 static void
 work(struct qwen_pool *p, int index)
 {
@@ -156,8 +156,8 @@ run_worker(void *arg)
 }
 
 /*
- * Signals are for the caller's own threads: handlers may not be made for
- * others.  Those of what a thread does itself stay.
+ * Blocks signals in the thread: handlers may be written for the caller's own
+ * threads only.  Signals raised by the thread itself stay unblocked.
  */
 static int
 start(struct worker *w)
@@ -171,7 +171,7 @@ start(struct worker *w)
 
 	if ((rc = pthread_attr_init(&attr)) != 0)
 		return rc;
-	/* by default it is what ulimit -s says, or less by another libc */
+	/* the default is ulimit -s, or less in other libcs */
 	if (pthread_attr_getstacksize(&attr, &size) != 0 || size < STACK)
 		pthread_attr_setstacksize(&attr, STACK);
 	sigfillset(&others);
@@ -248,7 +248,7 @@ qwen_pool_threads(const struct qwen_pool *p)
 	return p->n_threads;
 }
 
-/* Wait for items that others took; give the processor up if it takes long. */
+/* Waits for items that other threads took; yields if it takes long. */
 static void
 wait_done(struct qwen_pool *p, size_t n)
 {
@@ -262,7 +262,7 @@ wait_done(struct qwen_pool *p, size_t n)
 	}
 }
 
-/* Items base .. base + n - 1, as many as a ticket can count. */
+/* Runs items base .. base + n - 1, at most as many as a ticket can count. */
 static void
 run_some(struct qwen_pool *p, size_t base, size_t n)
 {
@@ -299,7 +299,7 @@ qwen_pool_run(struct qwen_pool *p, qwen_pool_fn *fn, void *arg, size_t n)
 			fn(arg, i, 0);
 		return;
 	}
-	/* one job at a time, and none from within another */
+	/* one job at a time, no nested jobs */
 	assert(!p->running);
 	p->running = 1;
 	p->fn = fn;

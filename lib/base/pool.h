@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool.h - threads that share out the items of a job.
+ * pool.h - a pool of threads that share the items of a job.
  *
- * The caller works too, so a pool of n threads starts n - 1.  Items that follow
- * one another mostly go to the same thread.  Threads spin a little between
- * jobs, since the next one usually comes within microseconds, and then sleep.
- * Which thread does which item never shows in a result.
+ * The caller works too, so a pool of n threads starts n - 1.  Consecutive items
+ * mostly go to the same thread.  Between jobs the threads spin for a short
+ * time, since the next job usually comes within microseconds, and then sleep.
+ * Results never depend on which thread computes which item.
  */
 #ifndef QWEN_BASE_POOL_H
 #define QWEN_BASE_POOL_H
@@ -25,7 +25,7 @@ int qwen_pool_new(struct qwen_pool **out, int n_threads, struct qwen_err *err);
 void qwen_pool_free(struct qwen_pool *p);
 int qwen_pool_threads(const struct qwen_pool *p);
 
-/* Call fn for items 0 .. n-1, on all threads; returns when all are done. */
+/* Calls fn for items 0 .. n-1 on all threads; returns when all are done. */
 void qwen_pool_run(struct qwen_pool *p, qwen_pool_fn *fn, void *arg, size_t n);
 
 #endif

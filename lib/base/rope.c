@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* rope.c - how positions are scaled, as a text: "yarn=4,orig=32768". */
+/* rope.c - RoPE scaling as a string: "yarn=4,orig=32768". */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static const char *const names[] = {
 	[QWEN_ROPE_YARN] = "yarn",
 };
 
-/* Decimal digits, up to max; what follows them, or NULL. */
+/* Parses decimal digits, up to max; returns the rest of s, or NULL. */
 static const char *
 digits(const char *s, uint32_t max, uint32_t *out)
 {
@@ -24,7 +24,9 @@ digits(const char *s, uint32_t max, uint32_t *out)
 	return p > s && v <= max ? p : NULL;
 }
 
-/* 1 to QWEN_ROPE_FACTOR_MAX, in thousandths, by no locale. */
+/*
+ * Parses 1 to QWEN_ROPE_FACTOR_MAX into thousandths, independent of the locale.
+ */
 static const char *
 factor(const char *s, uint32_t *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* sized.c - structs of callers, which may know fewer members, or more. */
+/* sized.c - structs of callers built for older or newer library versions. */
 #include <string.h>
 
 #include "base/err.h"

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: ISC */
-/* sized.h - structs of callers, which may know fewer members, or more. */
+/* sized.h - structs of callers built for older or newer library versions. */
 #ifndef QWEN_BASE_SIZED_H
 #define QWEN_BASE_SIZED_H
 
 #include "qwen/base.h"
 
 /*
- * Copy the caller's struct of size bytes to one of known bytes, with zeroes for
- * what it lacks.  -1 with QWEN_ERANGE if size is 0, or with QWEN_EUNSUP if it
- * is longer and something is set there; function is for the message.
+ * Copies the caller's struct of size bytes to own, a struct of known bytes;
+ * missing members become zero.  Returns 0; -1 with QWEN_ERANGE if size is 0,
+ * with QWEN_EUNSUP if the struct is longer and the extra bytes are not zero.
+ * function is named in the message.
  */
 int qwen_sized(void *own, size_t known, const void *from, size_t size,
     const char *function, struct qwen_err *err);
 
 /*
- * The same for the pointer x, an argument: afterwards it points to the copy own,
- * unless it is NULL.
+ * The same for an argument x, a pointer: makes it point to the copy own, unless
+ * it is NULL.
  */
 #define QWEN_SIZED(x, own, size, err) \
 	((x) == NULL ? 0 : qwen_sized(&(own), sizeof(own), x, size, \

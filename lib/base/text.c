@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* text.c - text that grows. */
+/* text.c - growing strings. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 
-/* Room for n bytes and the NUL after them. */
+/* Makes room for n more bytes and a NUL. */
 static int
 reserve(struct qwen_text *t, size_t n)
 {

@@ -4,7 +4,10 @@
 
 #include "base/utf8.h"
 
-/* Bytes that a lead byte announces; *lo and *hi bound the second one. */
+/*
+ * Returns the sequence length that a lead byte announces; *lo and *hi bound the
+ * second byte.
+ */
 static int
 lead(unsigned char b, unsigned char *lo, unsigned char *hi)
 {
@@ -155,7 +158,7 @@ qwen_utf8_mask(char *s)
 	int n;
 
 	for (; *s != '\0'; s += n) {
-		/* a NUL ends what is too short */
+		/* a NUL ends a truncated sequence */
 		n = qwen_utf8_read((const unsigned char *)s, 4, &c);
 		if (n <= 0 || qwen_utf8_steers(c)) {
 			*s = '?';

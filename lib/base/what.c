@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* what.c - what a file is, by its first bytes. */
+/* what.c - the type of a file, by its first bytes. */
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -7,11 +7,11 @@
 #include "base/utf8.h"
 #include "base/what.h"
 
-enum { LOOK = 512 };		/* bytes that text is told by */
+enum { LOOK = 512 };		/* bytes examined to recognise text */
 
 #define MAGIC(what, text) { what, sizeof text - 1, text }
 
-/* The first that fits. */
+/* The first match counts. */
 static const struct {
 	enum qwen_what	 what;
 	size_t		 n;
@@ -31,7 +31,7 @@ static const char *const names[] = {
 	"a safetensors file",
 };
 
-/* The version after the magic is a small number, in either byte order. */
+/* "GGUF", and a version that is small in either byte order. */
 static int
 is_gguf(const unsigned char *p, size_t n)
 {
@@ -39,7 +39,7 @@ is_gguf(const unsigned char *p, size_t n)
 	    (n < 8 || memchr(p + 4, 0, 4) != NULL);
 }
 
-/* A map of few members, the first of which is "qwen". */
+/* A CBOR map with few keys, the first of which is "qwen". */
 static int
 is_stream(const unsigned char *p, size_t n)
 {
@@ -47,7 +47,7 @@ is_stream(const unsigned char *p, size_t n)
 	    memcmp(p + 1, "\x64qwen", 5) == 0;
 }
 
-/* Eight bytes that are the length of the JSON after them. */
+/* A length of eight bytes, then JSON. */
 static int
 is_tensors(const unsigned char *p, size_t n)
 {
@@ -55,7 +55,7 @@ is_tensors(const unsigned char *p, size_t n)
 	    p[9] == '"';
 }
 
-/* Also if the last character is cut. */
+/* Text may end within a character. */
 static int
 is_text(const unsigned char *p, size_t n)
 {

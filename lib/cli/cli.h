@@ -29,9 +29,9 @@
 int cli_finish(void);
 
 /*
- * Between what a tool prints to stdout by stdio: dies if a write failed.  Only
- * so is all that follows kept away from there, where it would stand right after
- * what is missing; stdio goes on once there is room again.
+ * Dies if a write to stdout by stdio failed.  Call it before writing more to
+ * stdout: stdio resumes once there is room again, so later output would follow
+ * right after the lost bytes.
  */
 void cli_check_stdout(void);
 
@@ -55,8 +55,8 @@ void cli_tell(int status, const char *fmt, ...)
 #define cli_warn_part(...) cli_tell(3, __VA_ARGS__)
 
 /*
- * die("what: message of err"), or without "what: " if it is NULL; but silent
- * if a reader went away, which is no news to anyone.
+ * die("what: message of err"); without "what: " if what is NULL.  Silent if the
+ * reader closed the pipe.
  */
 void cli_die_err(const char *what, const struct qwen_err *err)
     __attribute__((noreturn));
@@ -69,11 +69,11 @@ void cli_die_err(const char *what, const struct qwen_err *err)
 extern struct qwen_err cli_err;
 int cli_must(const char *what, int rc);
 
-/* What was allocated, and qwen_grow(); they die where there is no memory. */
+/* Check or grow allocations; die without memory. */
 void *cli_got(void *p);
 void cli_grow(void *array, size_t *cap, size_t n, size_t size);
 
-/* A text, to free(); it dies where there is no memory. */
+/* Formats a string, for free(); dies without memory. */
 char *cli_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* "1 token", "2 tokens"; until the eighth call after this one. */
@@ -126,7 +126,7 @@ enum cli_stdin {
 
 enum cli_stdin cli_stdin_kind(void);
 
-/* Usage error if stdin is a terminal: nobody types CBOR or waits unasked. */
+/* Usage error if stdin is a terminal: no user types CBOR. */
 void cli_need_stdin(void);
 
 /*
@@ -139,14 +139,15 @@ void cli_no_binary_tty(void);
 void cli_json_string(const char *text);
 
 /*
- * Text that somebody else wrote, on stdout, where it does no harm: what steers a
- * terminal is escaped, as qwen_shown_char() does.
+ * Writes untrusted text to stdout, harmless to terminals: controls are escaped
+ * as by qwen_shown_char().
  */
 void cli_show(const char *s, size_t n);
 
 /*
- * Likewise on a stream, of several lines: line feeds, tabs and what joins
- * characters stay.  Where the stream is no terminal, all bytes are as they were.
+ * The same on a stream for text of several lines: keeps line feeds, tabs and
+ * joining characters.  If the stream is not a terminal, writes all bytes
+ * unchanged.
  */
 void cli_show_text(FILE *f, const char *s, size_t n);
 
@@ -201,7 +202,10 @@ void cli_output_abandon(void);
  */
 int cli_output_replace(struct cli_output *o, int *was);
 
-/* All of that at once, for a tool that goes on: -1 if the target is as it was. */
+/*
+ * Does all of that at once; returns -1 if it failed, and then the target is
+ * unchanged.
+ */
 int cli_replace_file(const char *path, const struct qwen_text *t,
     struct qwen_err *err);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fault.c - a mapped file that is cut short, or whose disk fails: where a byte
- * of it is needed there is none, and the system says so by SIGBUS.  All that is
- * called here is async-signal-safe.
+ * fault.c - a mapped file that another program truncates, or whose disk fails:
+ * the system sends SIGBUS at the first missing byte.  All functions called here
+ * are async-signal-safe.
  */
 #include <sys/uio.h>
 
@@ -43,7 +43,7 @@ path_of(char *line, uintptr_t at)
 	return at < to ? strchr(line, '/') : NULL;
 }
 
-/* Where Linux says which file is at an address; NULL: it cannot be told. */
+/* Finds in /proc which file is mapped at an address; NULL if unknown. */
 static char *
 find_path(uintptr_t at)
 {

@@ -20,7 +20,7 @@ struct qwen_err cli_err;
 static void __attribute__((format(printf, 1, 0)))
 message(const char *fmt, va_list ap, const char *more)
 {
-	char buf[4096 + 512];	/* a path and what is the matter with it */
+	char buf[4096 + 512];	/* a path and an error message */
 
 	vsnprintf(buf, sizeof buf, fmt, ap);
 	qwen_utf8_mask(buf);
@@ -42,7 +42,7 @@ cli_exit(int status, const char *fmt, ...)
 	va_start(ap, fmt);
 	message(fmt, ap, see);
 	va_end(ap);
-	/* what a file has wrong is no wrong command line */
+	/* an error in a file is not a usage error */
 	exit(cli_default_from != NULL ? 1 : status);
 }
 

@@ -105,9 +105,9 @@ struct cli_list {
 #define CLI_OPT_THINK(p) CLI_WORD(0, "think", "on | off", CLI_P(int, p), \
 	"on off", "turn thinking on or off, if the template can")
 /*
- * A hint for an option of other programs that the tool does not have.  If it begins
- * with a dash it is the option to use instead, "--listen HOST:PORT"; else it is a
- * sentence that says why there is no such option.
+ * A hint for an option of other programs that the tool does not have.  If it
+ * begins with a dash, it is the option to use instead, "--listen HOST:PORT";
+ * else it is a sentence that says why the option does not exist.
  */
 struct cli_foreign {
 	const char	*name;		/* "port" of --port, "c" of -c, "ngl" of
@@ -138,8 +138,8 @@ struct cli_tool {
 int cli_begin(const struct cli_tool *t, int argc, char *argv[]);
 
 /*
- * What an option does with its argument, NULL if it takes none: for who has rows
- * that are not the tool's own.  Exits if that is wrong.
+ * Parses the argument of an option, NULL if it takes none: for callers with
+ * rows that are not the tool's own.  Exits if the argument is wrong.
  */
 void cli_set(const struct cli_opt *o, const char *arg);
 

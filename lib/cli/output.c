@@ -87,7 +87,9 @@ hold(void)
 	sa.sa_handler = on_signal;
 	sigfillset(&sa.sa_mask);
 	for (i = 0; i < sizeof fatal_signals / sizeof fatal_signals[0]; i++) {
-		/* nohup ignores some, and a tool may go on after one */
+		/*
+		 * nohup ignores some signals, and a tool may continue after one
+		 */
 		if (sigaction(fatal_signals[i], NULL, &old) == 0 &&
 		    old.sa_handler == SIG_DFL)
 			sigaction(fatal_signals[i], &sa, NULL);
@@ -178,8 +180,8 @@ is_twice(const struct cli_output *o)
 }
 
 /*
- * Whoever goes on after a commit holds the lock of what is now the target until
- * the next draft is there.
+ * A tool that continues after a commit holds the lock of the new target until
+ * the next draft exists.
  */
 static int
 make_temp(struct cli_output *o, struct qwen_err *err)
@@ -246,7 +248,7 @@ open_temp(struct cli_output *o, struct qwen_err *err)
 	return 0;
 }
 
-/* Open what path names, in place if it is no regular file. */
+/* Opens the file at path; in place if it is not a regular file. */
 static int
 open_output(struct cli_output *o, const char *path, struct qwen_err *err)
 {
@@ -342,7 +344,10 @@ commit_temp(struct cli_output *o)
 	return rc;
 }
 
-/* Close too, which drops the lock; until then nobody takes the draft. */
+/*
+ * Also closes the file, which drops the lock; until then no other process takes
+ * the draft.
+ */
 static int
 commit(struct cli_output *o, struct qwen_err *err)
 {

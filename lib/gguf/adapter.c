@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* adapter.c - files of adapters: what they say of themselves, and their pairs. */
+/* adapter.c - adapter files: their metadata and tensor pairs. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ qwen_adapter_fail(const struct qwen_adapter_file *f, struct qwen_err *err)
 
 /* -------------------------------------------------------------------- files */
 
-/* The text of a key, "" if it is not there. */
+/* Reads a string key; "" if it is absent. */
 static int
 get_text(const struct qwen_gguf *g, const char *key, char out[64],
     struct qwen_err *err)
@@ -48,7 +48,7 @@ get_text(const struct qwen_gguf *g, const char *key, char out[64],
 	return 0;
 }
 
-/* Is it an adapter of a kind that is known? */
+/* Refuses files that are not adapters of a supported kind. */
 static int
 check_kind(const struct qwen_gguf *g, struct qwen_err *err)
 {
@@ -75,7 +75,7 @@ check_kind(const struct qwen_gguf *g, struct qwen_err *err)
 	return 0;
 }
 
-/* Both of one architecture. */
+/* Refuses an adapter for another architecture. */
 static int
 check_arch(const struct qwen_gguf *g, const struct qwen_gguf *model,
     struct qwen_err *err)
@@ -91,7 +91,7 @@ check_arch(const struct qwen_gguf *g, const struct qwen_gguf *model,
 	    "architecture \"%s\", not \"%s\"", mine, other);
 }
 
-/* A key of an architecture: "ssm.group_count" for "qwen35.ssm.group_count". */
+/* Writes the full key, "qwen35.ssm.group_count" for "ssm.group_count". */
 static void
 key_of(char out[128], const char *arch, const char *key)
 {
@@ -99,8 +99,9 @@ key_of(char out[128], const char *arch, const char *key)
 }
 
 /*
- * Whether value heads are tiled over key heads: by ssm.v_head_reordered, as in
- * Ollama's files, else as converters leave them for the architecture.
+ * Sets *tiled if value heads are tiled over key heads: by ssm.v_head_reordered,
+ * as in Ollama's files, else by the order that converters use for the
+ * architecture.
  */
 static int
 read_order(const struct qwen_gguf *g, const char *arch, int *tiled,
@@ -113,7 +114,7 @@ read_order(const struct qwen_gguf *g, const char *arch, int *tiled,
 	return qwen_gguf_get_bool(g, key, 0, tiled, err);
 }
 
-/* Note if the model has its value heads in another order than the adapter. */
+/* Records whether model and adapter order the value heads differently. */
 static int
 compare_orders(struct qwen_adapter_file *f, const struct qwen_gguf *model,
     struct qwen_err *err)
@@ -144,7 +145,7 @@ has_suffix(const char *name, const char *suffix)
 	return n > SUFFIX && strcmp(name + n - SUFFIX, suffix) == 0;
 }
 
-/* The other tensor of a pair. */
+/* Returns the other tensor of a pair. */
 static const struct qwen_gguf_tensor *
 other(const struct qwen_gguf *g, const char *name)
 {
@@ -156,7 +157,7 @@ other(const struct qwen_gguf *g, const char *name)
 	return qwen_gguf_find_tensor(g, s);
 }
 
-/* All tensors are pairs. */
+/* Checks that every tensor belongs to a pair. */
 static int
 check_pairs(struct qwen_adapter_file *f, struct qwen_err *err)
 {
@@ -228,7 +229,7 @@ qwen_adapter_by_rows(const char *tensor)
 	    (n > sizeof own && strcmp(tensor + n - (sizeof own - 1), own) == 0);
 }
 
-/* The taps of a convolution are a matrix in shape alone. */
+/* The taps of a convolution have only the shape of a matrix. */
 int
 qwen_adapter_never(const char *tensor)
 {
@@ -236,7 +237,7 @@ qwen_adapter_never(const char *tensor)
 	    strstr(tensor, "norm.") != NULL;
 }
 
-/* Does the pair fit a matrix of this shape? */
+/* Checks that the pair fits a matrix of this shape. */
 static int
 check_shape(const struct qwen_gguf_tensor *a, const struct qwen_gguf_tensor *b,
     const char *tensor, const uint64_t ne[4], struct qwen_err *err)
@@ -254,7 +255,7 @@ check_shape(const struct qwen_gguf_tensor *a, const struct qwen_gguf_tensor *b,
 	    qwen_shape_text(ne, 2).s);
 }
 
-/* Of the product, as it is added. */
+/* Computes the scale of the product. */
 static int
 scale_of(const struct qwen_adapter_file *f, const struct qwen_gguf_tensor *a,
     struct qwen_adapter_pair *p, struct qwen_err *err)
@@ -270,7 +271,10 @@ scale_of(const struct qwen_adapter_file *f, const struct qwen_gguf_tensor *a,
 	    "number that is not finite", a->name);
 }
 
-/* Rows or columns of these matrices are of value heads, in their order. */
+/*
+ * Refuses matrices whose rows or columns are ordered by value heads, if the
+ * orders differ.
+ */
 static int
 check_order(const struct qwen_adapter_file *f, const char *tensor,
     struct qwen_err *err)
@@ -309,7 +313,10 @@ qwen_adapter_find(struct qwen_adapter_file *f, const char *tensor,
 	return 1;
 }
 
-/* A pair that nobody asked for: is it of a block that is not used? */
+/*
+ * Checks a pair that no tensor used: does it belong to a layer that is not
+ * loaded?
+ */
 static int
 check_unused(const struct qwen_adapter_file *f, const struct qwen_gguf *model,
     size_t n_layer, const struct qwen_gguf_tensor *a, struct qwen_err *err)

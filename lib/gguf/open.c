@@ -18,7 +18,7 @@
 #define SUFFIX_LEN 20
 #define SHARDS_MAX 99999		/* five digits */
 
-/* What people give for a model, and what they can do about it. */
+/* Advice for files that users often give in place of a model. */
 static const char *
 advice(enum qwen_what what)
 {
@@ -45,7 +45,7 @@ advice(enum qwen_what what)
 	}
 }
 
-/* What it is, where it is something else. */
+/* Refuses other types of files, and names the type. */
 static int
 check_what(int fd, off_t size, struct qwen_err *err)
 {
@@ -128,7 +128,7 @@ add_shard(struct qwen_gguf *g, const char *path)
 	return 0;
 }
 
-/* The split keys, as far as they are there; count 1 for a whole file. */
+/* The split keys; count is 1 for a file that is not split. */
 struct split {
 	uint64_t	no, count, tensors;
 	int		has_tensors;
@@ -161,7 +161,7 @@ read_split(const struct qwen_gguf_keys *keys, struct split *sp,
 	return 0;
 }
 
-/* The name of part no, made from that of the first. */
+/* Returns the name of part no, made from that of the first part. */
 static char *
 part_path(const char *first, uint64_t no, uint64_t count)
 {
@@ -176,7 +176,7 @@ part_path(const char *first, uint64_t no, uint64_t count)
 	return s;
 }
 
-/* The first file must be part 1 and be called so. */
+/* Checks that the first file is part 1 and has the matching name. */
 static int
 check_first(const char *path, const struct split *sp, struct qwen_err *err)
 {
@@ -267,7 +267,7 @@ open_rest(struct qwen_gguf *g, struct qwen_err *err)
 	return qwen_gguf_index(&g->dir, err);
 }
 
-/* The file of that name, or if it is NULL the len bytes at buf. */
+/* Opens the file path, or if path is NULL the len bytes at buf. */
 static int
 open_first(struct qwen_gguf **out, const char *path, const void *buf,
     size_t len, struct qwen_err *err)
@@ -306,7 +306,7 @@ qwen_gguf_open_memory(struct qwen_gguf **out, const void *buf, size_t len,
 	return open_first(out, NULL, buf, len, err);
 }
 
-/* Pages from at on for n bytes can be written. */
+/* Makes the pages of n bytes at `at' writable. */
 static int
 make_room(void *at, size_t n, struct qwen_err *err)
 {

@@ -2,9 +2,9 @@
 /*
  * parse.c - header, metadata and tensor directory of one GGUF file.
  *
- * The bytes are hostile: every read goes through the cursor, every count is
- * held against the bytes that are left before anything is done with it, and
- * tables grow as records arrive, not as the header promises.
+ * The bytes may be hostile: every read goes through the cursor, every count is
+ * compared with the bytes left before it is used, and tables grow as records
+ * arrive, not as the header promises.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -16,7 +16,10 @@
 #include "base/mem.h"
 #include "gguf/gguf.h"
 
-/* The shortest records: key of one byte and a byte; name of one, one dim. */
+/*
+ * The shortest records: a key of one byte and a value of one byte; a name of
+ * one byte and one dimension.
+ */
 #define KV_MIN (8 + 1 + 4 + 1)
 #define TENSOR_MIN (8 + 1 + 4 + 8 + 4 + 8)
 
@@ -29,7 +32,7 @@ struct parser {
 	struct qwen_str		 name;	/* its name, once known */
 };
 
-/* Fail with the place of the record in front. */
+/* Fails with the place of the record in the message. */
 static int __attribute__((format(printf, 3, 4)))
 complain(const struct parser *p, int code, const char *fmt, ...)
 {
@@ -95,7 +98,7 @@ check_version(const struct qwen_gguf_shard *s, struct qwen_err *err)
 	return 0;
 }
 
-/* A count in the header, believed only if that many records could follow. */
+/* Checks a count of the header: could that many records follow? */
 static int
 check_count(const struct parser *p, uint64_t n, size_t min, const char *what)
 {
@@ -137,8 +140,8 @@ read_header(struct parser *p, struct qwen_gguf_shard *s, uint64_t *n_tensors,
 /* ---- metadata */
 
 /*
- * Step over n strings.  Nothing is kept: a vocabulary of 250,000 tokens and
- * as many merges is walked here in a millisecond, by tools that need neither.
+ * Skips n strings and stores nothing: tools that need no vocabulary pass
+ * 250,000 tokens and as many merges in a millisecond.
  */
 static int
 skip_strings(struct parser *p, uint64_t n)
@@ -178,7 +181,7 @@ read_array(struct parser *p, struct qwen_gguf_kv *kv)
 		    "array of unknown type %u", elem);
 	kv->elem = (enum qwen_gguf_type)elem;
 	size = qwen_gguf_type_bytes(kv->elem);
-	/* a string takes at least its length */
+	/* a string takes at least the bytes of its length */
 	if (kv->n > qwen_cursor_left(&p->c) / (size != 0 ? size : 8))
 		return complain(p, QWEN_EFORMAT, "array of %" PRIu64 " %s at"
 		    " %zu passes the end, file has %zu bytes: was the "
@@ -256,8 +259,8 @@ cmp_keys(const void *a, const void *b)
 }
 
 /*
- * Sorting finds repeated names, and serves look-ups; unlike a hash it has no
- * bad case that a file could aim at.
+ * Sorting finds duplicate names and serves look-ups; unlike a hash table it has
+ * no worst case that a file could provoke.
  */
 static int
 index_keys(struct qwen_gguf_keys *keys, struct qwen_err *err)
@@ -319,7 +322,7 @@ read_alignment(struct qwen_gguf_shard *s, const struct qwen_gguf_keys *keys,
 		    PRIu64 ": type %s, must be UINT32", kv->offset,
 		    qwen_gguf_type_name(kv->type));
 	a = qwen_le32(kv->data);
-	/* the format wants a multiple of 8, and so do numbers in the mapping */
+	/* the format requires a multiple of 8, as do numbers in the mapping */
 	if (a < 8 || a > GGUF_ALIGN_MAX || (a & (a - 1)) != 0)
 		return qwen_fail(err, QWEN_EFORMAT, "key general.alignment at %"
 		    PRIu64 ": %u is not a power of two from 8 to %u",
@@ -379,7 +382,7 @@ refuse_type(const struct parser *p, uint32_t type)
 	    type);
 }
 
-/* Bytes of the tensor, from its type and shape. */
+/* Computes the size of the tensor from its type and shape. */
 static int
 size_tensor(const struct parser *p, struct qwen_gguf_tensor *t)
 {
@@ -444,8 +447,8 @@ read_tensor(struct parser *p, struct qwen_gguf_dir *dir, unsigned no)
 }
 
 /*
- * Turn the relative offset into an absolute one and a pointer; *end is that of
- * its data.
+ * Turns the relative offset into an absolute one and a pointer; sets *end to
+ * the end of the data.
  */
 static int
 place(struct qwen_gguf_shard *s, struct qwen_gguf_entry *e, uint64_t *end,
@@ -469,8 +472,9 @@ place(struct qwen_gguf_shard *s, struct qwen_gguf_entry *e, uint64_t *end,
 }
 
 /*
- * A fork gave ggml's number for Q2_0, blocks of 64 weights, to blocks of 128,
- * which take 17 of 18 bytes: what follows shows it, tensor or end of file.
+ * A fork used ggml's number for Q2_0 (blocks of 64 weights) for blocks of 128,
+ * which take 17 of 18 bytes.  The position of the next tensor, or of the end of
+ * the file, reveals it.
  */
 static int
 check_q2_0(const struct qwen_gguf_shard *s, const struct qwen_gguf_dir *dir,
@@ -499,7 +503,9 @@ check_q2_0(const struct qwen_gguf_shard *s, const struct qwen_gguf_dir *dir,
 	return 0;
 }
 
-/* All that were read, and that the file has their data. */
+/*
+ * Places all tensors that were read, and checks that the file has their data.
+ */
 static int
 place_all(struct qwen_gguf_shard *s, struct qwen_gguf_dir *dir, size_t first,
     struct qwen_err *err)
@@ -610,7 +616,10 @@ qwen_gguf_parse(struct qwen_gguf_shard *s, unsigned no,
 			return -1;
 	}
 	s->n_tensors = (size_t)n_tensors;
-	/* the directory ends in a file and alignment is small: no wrap */
+	/*
+	 * cannot wrap: the directory ends within the file and alignment is
+	 * small
+	 */
 	s->data_offset = ((uint64_t)p.c.pos + s->alignment - 1) &
 	    ~(s->alignment - 1);
 	return place_all(s, dir, first, err);

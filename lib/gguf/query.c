@@ -14,7 +14,7 @@ enum kind { UNSIGNED = 1, SIGNED, REAL, LOGICAL };
 static const struct {
 	const char	*name;
 	size_t		 bytes;
-	enum kind	 kind;		/* 0: no number */
+	enum kind	 kind;		/* 0: not a number */
 } types[QWEN_GGUF_N_TYPES] = {
 	[QWEN_GGUF_UINT8] = { "UINT8", 1, UNSIGNED },
 	[QWEN_GGUF_INT8] = { "INT8", 1, SIGNED },
@@ -63,7 +63,7 @@ qwen_gguf_find(const struct qwen_gguf *g, const char *key)
 	return qwen_gguf_keys_find(&g->keys, key);
 }
 
-/* Element i of a record of numbers, without a look at what they mean. */
+/* Loads element i of a numeric record as raw bits. */
 static uint64_t
 load(const struct qwen_gguf_kv *kv, size_t i)
 {
@@ -77,8 +77,8 @@ load(const struct qwen_gguf_kv *kv, size_t i)
 }
 
 /*
- * Element i of a record as an integer: *neg says that *u is to be read as a
- * negative int64_t.  0 if the type is not an integer or BOOL.
+ * Loads element i of a record as an integer; *neg is 1 if *u is a negative
+ * int64_t.  Returns 0 if the type is neither an integer nor BOOL.
  */
 static int
 load_int(const struct qwen_gguf_kv *kv, size_t i, uint64_t *u, int *neg)
@@ -108,7 +108,10 @@ wrong_type(const struct qwen_gguf_kv *kv, const char *key, const char *want,
 	    types[kv->elem].name, want);
 }
 
-/* The record, if it has an element i: 1, 0 or -1 as the typed reads. */
+/*
+ * Finds the record if it has an element i; returns 1, 0 or -1 as the typed
+ * reads do.
+ */
 static int
 element(const struct qwen_gguf_keys *keys, const char *key, size_t i,
     const struct qwen_gguf_kv **out, struct qwen_err *err)
@@ -185,7 +188,7 @@ qwen_gguf_get_bool(const struct qwen_gguf *g, const char *key, size_t i,
 
 	if (r <= 0)
 		return r;
-	/* some writers store flags as integers */
+	/* some programs write flags as integers */
 	if (!load_int(kv, i, &u, &neg))
 		return wrong_type(kv, key, "a BOOL", err);
 	if (u > 1)

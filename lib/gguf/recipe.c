@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * recipe.c - which format the tensors of a file have, by what they are for and
- * how deep they are: the mixes of llama.cpp, and those of publishers.
+ * recipe.c - the format of each tensor by its role and depth: the mixes of
+ * llama.cpp, and those of publishers.
  */
 #include <string.h>
 #include <strings.h>
@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "gguf/recipe.h"
 
-/* Roles that recipes take together. */
+/* Roles that recipes treat alike. */
 enum {
 	VALUES = V_ROLE | QKV_ROLE,
 	ATTN = Q_ROLE | K_ROLE | VALUES | OUT_ROLE | GATE_ROLE | SSM_OUT_ROLE,
@@ -21,25 +21,27 @@ enum {
 
 enum where {
 	EVERYWHERE,
-	RANGE,		/* from the first up to the second 64th of the blocks */
-	COUNTED,	/* likewise, of tensors of this kind; llama.cpp's word */
-	FIRST,		/* so many blocks */
-	MORE_BITS,	/* both ends, and every third between */
-	GROUPED,	/* models of four query heads and more on a KV head */
-	MOE,		/* models of experts */
-	EIGHT,		/* models of eight experts */
-	EIGHT_MORE,	/* these, where MORE_BITS are */
-	MTP,		/* the blocks after the others */
+	RANGE,		/* layers from the first to the second 64th of the
+			   depth */
+	COUNTED,	/* the same, counting tensors of this role (llama.cpp's
+			   term) */
+	FIRST,		/* the first N layers */
+	MORE_BITS,	/* both ends, and every third layer between */
+	GROUPED,	/* models with four or more query heads per KV head */
+	MOE,		/* MoE models */
+	EIGHT,		/* models with eight experts */
+	EIGHT_MORE,	/* those, in the layers of MORE_BITS */
+	MTP,		/* the MTP layers */
 };
 
 enum when {
 	ALWAYS,
-	UNWEIGHTED,	/* no importance matrix, or one finds it so */
+	UNWEIGHTED,	/* no importance matrix, or a published file */
 	PLAIN,		/* no importance matrix */
-	WEIGHTED,	/* one */
+	WEIGHTED,	/* an importance matrix */
 };
 
-/* The first row that fits a tensor says its format. */
+/* The first rule that matches a tensor decides its format. */
 struct rule {
 	unsigned	 roles;
 	uint32_t	 type;
@@ -51,8 +53,8 @@ struct rule {
 struct recipe {
 	const char	*name;
 	uint32_t	 file_type;	/* general.file_type */
-	uint32_t	 rest;		/* where no rule fits */
-	const struct rule *rules;	/* until one without roles */
+	uint32_t	 rest;		/* format if no rule matches */
+	const struct rule *rules;	/* ended by one without roles */
 };
 
 #define ALL(roles, type) { roles, type, EVERYWHERE, 0, 0, ALWAYS }
@@ -64,11 +66,11 @@ struct recipe {
 	{ roles, type, RANGE, from, to, when }
 #define RULES(...) (const struct rule []){ __VA_ARGS__, ALL(0, 0) }
 
-/* The first rules of all others; EIGHT_Q5 is in some. */
+/* The first rules of all recipes; some include EIGHT_Q5. */
 #define HEAD_Q6 ALL(HEAD_ROLE, Q6_K), IF(EIGHT, VALUES | K_ROLE, Q8_0)
 #define EIGHT_Q5 IF(EIGHT, OUT_ROLE, Q5_K)
 
-/* Below three bits. */
+/* Recipes below three bits. */
 #define BELOW_3(embed, value, least) \
 	ALL(HEAD_ROLE, Q5_K), ALL(EMBED_ROLE, embed), \
 	IF(GROUPED, VALUES, Q4_K), IF(MOE, VALUES, Q4_K), ALL(VALUES, value), \
@@ -76,8 +78,8 @@ struct recipe {
 	{ DOWN, least, COUNTED, 0, 8, ALWAYS }
 
 /*
- * Unsloth's files of models with experts: what a token always needs in 8 bits,
- * the experts as the recipe says.
+ * Unsloth's files of MoE models: 8 bits for what every token needs, and the
+ * recipe's formats for the experts.
  */
 #define UD_MOE(up, down) \
 	ALL(EXPERT_UP_ROLE, up), ALL(EXPERT_DOWN_ROLE, down), \
@@ -85,7 +87,7 @@ struct recipe {
 	IF(MOE, HEAD_ROLE, Q6_K), \
 	IF(MOE, ATTN | SHARED | EMBED_ROLE | EH_PROJ_ROLE, Q8_0)
 
-/* And of those without: the MTP block, and what is small. */
+/* Those of dense models: the MTP block and small tensors. */
 #define UD_DENSE \
 	ALL(SSM_BA_ROLE | EH_PROJ_ROLE, Q8_0), IF(MTP, V_ROLE, Q8_0), \
 	IF(MTP, FFN_GATE_ROLE | FFN_UP_ROLE, Q5_K), \
@@ -188,7 +190,7 @@ static const struct recipe recipes[] = {
 	    ALL(QKV_ROLE, IQ3_S), ALL(Q_ROLE | GATE_ROLE, IQ2_S),
 	    IN(FFN_DOWN_ROLE, IQ3_S, 0, 12),
 	    IN(UP, IQ2_S, 20, 44)) },
-	/* the counts of Qwen3.8-27B's file; where each lies is not known */
+	/* the counts of Qwen3.8-27B's file; the layers are not known */
 	{ "UD-Q2_K_XL", 10, IQ3_XXS, RULES(UD_MOE(Q2_K, Q3_K), UD_DENSE,
 	    ALL(EMBED_ROLE, Q4_K), IN(V_ROLE, Q6_K, 0, 4),
 	    ALL(V_ROLE, Q4_K), ALL(K_ROLE, IQ4_XS), ALL(OUT_ROLE, IQ3_S),

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * recipe.h - mixes of formats: which one a tensor has, by what it is for and
- * how deep it is.
- */
+/* recipe.h - recipes: mixes of formats by the role and depth of tensors. */
 #ifndef QWEN_GGUF_RECIPE_H
 #define QWEN_GGUF_RECIPE_H
 
@@ -11,7 +8,7 @@
 
 #include "qwen/base.h"
 
-/* ggml's numbers of the formats. */
+/* Format numbers of ggml. */
 enum {
 	F32 = 0, F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8,
 	Q2_K = 10, Q3_K = 11, Q4_K = 12, Q5_K = 13, Q6_K = 14,
@@ -20,44 +17,51 @@ enum {
 	TQ1_0 = 34, TQ2_0 = 35, MXFP4 = 39, NVFP4 = 40, Q1_0 = 41, Q2_0 = 42
 };
 
-/* What a tensor is for, as far as recipes make a difference. */
+/* Role of a tensor, as far as recipes distinguish them. */
 enum qwen_role {
 	FIXED = 0,			/* F32 in all files */
-	EMBED_ROLE = 1 << 0,		/* token_embd, where output is there */
-	HEAD_ROLE = 1 << 1,		/* output, or token_embd as both */
+	EMBED_ROLE = 1 << 0,		/* token_embd, if there is an output
+					   tensor */
+	HEAD_ROLE = 1 << 1,		/* output, or token_embd used as both */
 	Q_ROLE = 1 << 2, K_ROLE = 1 << 3, V_ROLE = 1 << 4, OUT_ROLE = 1 << 5,
 	QKV_ROLE = 1 << 6, GATE_ROLE = 1 << 7,	/* of DeltaNet */
 	SSM_BA_ROLE = 1 << 8, SSM_OUT_ROLE = 1 << 9,
 	FFN_GATE_ROLE = 1 << 10, FFN_UP_ROLE = 1 << 11, FFN_DOWN_ROLE = 1 << 12,
-	EXPERT_UP_ROLE = 1 << 13,		/* gate, too */
+	EXPERT_UP_ROLE = 1 << 13,		/* gate too */
 	EXPERT_DOWN_ROLE = 1 << 14,
 	SHARED_UP_ROLE = 1 << 15, SHARED_DOWN_ROLE = 1 << 16,
 	ROUTER_ROLE = 1 << 17,
-	EH_PROJ_ROLE = 1 << 18,			/* of MTP */
+	EH_PROJ_ROLE = 1 << 18,			/* of the MTP block */
 };
 
-/* How a file is made: llama.cpp's mixes depend on it. */
+/* How a file is made; llama.cpp's mixes depend on it. */
 enum qwen_recipe_made {
 	QWEN_MADE_PLAIN,		/* without an importance matrix */
 	QWEN_MADE_WEIGHTED,		/* with one */
-	QWEN_MADE_PUBLISHED,		/* as the files that one finds */
+	QWEN_MADE_PUBLISHED,		/* like published files */
 };
 
-/* What of a model makes a difference. */
+/* The properties of a model that recipes depend on. */
 struct qwen_recipe_model {
 	uint32_t	 n_layer, heads, kv_heads, n_expert;
-	int		 shared;	/* there is a shared expert */
+	int		 shared;	/* it has a shared expert */
 	enum qwen_recipe_made made;
 };
 
-/* Names and number, in any case; QWEN_EUNSUP for an unknown one. */
+/*
+ * Names and numbers of recipes; case is ignored.  QWEN_EUNSUP for an unknown
+ * name.
+ */
 const char *qwen_recipe_name(size_t recipe);	/* NULL after the last */
 int qwen_recipe_find(size_t *recipe, const char *name, struct qwen_err *err);
 
-/* One of llama.cpp's: the others are as a publisher makes them. */
+/* Returns 1 for a recipe of llama.cpp, 0 for one of a publisher. */
 int qwen_recipe_is_stock(size_t recipe);
 
-/* The format that most tensors have. */
+/*
+ * qwen_recipe_rest returns the format of most tensors; qwen_recipe_type that of
+ * a tensor of this role in layer `block'.
+ */
 uint32_t qwen_recipe_rest(size_t recipe);
 
 uint32_t qwen_recipe_type(size_t recipe, const struct qwen_recipe_model *m,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
-/* token_id.c - the token that a key of a file names, such as the one of EOS. */
+/* token_id.c - token ids under keys of a file, such as that of EOS. */
 #include "base/err.h"
 #include "gguf/vocab.h"
 
-/* -1, or what an unsigned type makes of it. */
+/* Is the value -1, or -1 converted to an unsigned type? */
 static int
 is_minus_one(const struct qwen_gguf_kv *kv)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * type.c - the number formats that tensors may have, and their sizes: ggml's
- * table.  What the numbers mean is in lib/engine/quant.
+ * type.c - number formats of tensors and their sizes: ggml's table.
+ * lib/engine/quant has their meaning.
  */
 #include "gguf/gguf.h"
 
@@ -46,7 +46,7 @@ static const struct {
 	[42] = { "Q2_0", 64, 18 },
 };
 
-/* Numbers that ggml gave up, and those of ik_llama.cpp alone. */
+/* Numbers that ggml removed, and those that only ik_llama.cpp uses. */
 static const struct {
 	uint32_t	 type;
 	const char	*name;

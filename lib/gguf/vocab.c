@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * vocab.c - the vocabulary as it lies in a GGUF file: texts and types.  Most
- * of what is asked of it is answered by a walk over the mapping.
+ * vocab.c - the vocabulary in a GGUF file: texts and types.  Most functions
+ * just walk the mapping.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define MERGES "tokenizer.ggml.merges"
 #define PRE "tokenizer.ggml.pre"
 
-/* An array of elements of type elem; 1, or 0 if absent, or -1. */
+/* Finds an array with elements of type elem; returns 1, 0 if absent, or -1. */
 static int
 find_array(const struct qwen_gguf *g, const char *key, enum qwen_gguf_type elem,
     const struct qwen_gguf_kv **out, struct qwen_err *err)
@@ -63,7 +63,7 @@ qwen_vocab_size(const struct qwen_gguf *g, size_t *n, struct qwen_err *err)
 	return 0;
 }
 
-/* Note where each text is. */
+/* Records the position of each text. */
 static int
 locate(struct qwen_vocab *v, struct qwen_err *err)
 {
@@ -81,7 +81,7 @@ locate(struct qwen_vocab *v, struct qwen_err *err)
 	return 0;
 }
 
-/* Tokens and types, without looking at the texts. */
+/* Finds tokens and types without reading the texts. */
 static int
 find_arrays(const struct qwen_gguf *g, struct qwen_vocab *v,
     struct qwen_err *err)
@@ -136,7 +136,10 @@ qwen_vocab_type(const struct qwen_vocab *v, size_t id)
 
 /* ------------------------------------------------------------- fingerprint */
 
-/* Lengths go in front, so that no two vocabularies run together. */
+/*
+ * Hashes lengths first, so that different vocabularies cannot give the same
+ * bytes.
+ */
 static void
 hash_part(XXH3_state_t *h, const void *p, uint64_t n, uint64_t bytes)
 {
@@ -197,7 +200,7 @@ qwen_vocab_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
 
 /* ------------------------------------------------------- end of generation */
 
-/* Ascending, each once; four are looked for. */
+/* Ascending, without duplicates; at most four ids are looked up. */
 struct ids {
 	int32_t	 v[4];
 	size_t	 n;
@@ -228,7 +231,7 @@ add_key(struct ids *ids, const struct qwen_gguf *g, const char *key, size_t n,
 	return rc < 0 ? -1 : 0;
 }
 
-/* The first token with that text. */
+/* Adds the first token with that text. */
 static void
 add_text(struct ids *ids, const struct qwen_gguf_kv *tokens, const char *text)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* vocab.h - the vocabulary as it lies in a GGUF file. */
+/* vocab.h - the vocabulary in a GGUF file. */
 #ifndef QWEN_GGUF_VOCAB_H
 #define QWEN_GGUF_VOCAB_H
 
@@ -18,18 +18,18 @@ struct qwen_vocab {
 	const struct qwen_gguf_kv *tokens;
 	const struct qwen_gguf_kv *types;	/* NULL: all are normal */
 	size_t			  n;
-	uint32_t		 *text;		/* where in tokens->data the
-						   text of an id is; n + 1 */
+	uint32_t		 *text;		/* offset of each id's text in
+						   tokens->data; n + 1 */
 };
 
 int qwen_vocab_init(struct qwen_vocab *v, const struct qwen_gguf *g,
     struct qwen_err *err);
 void qwen_vocab_fini(struct qwen_vocab *v);
 
-/* Type of an id below v->n. */
+/* Returns the type of an id below v->n. */
 enum qwen_token_type qwen_vocab_type(const struct qwen_vocab *v, size_t id);
 
-/* Text of an id below v->n, as it is in the file. */
+/* Returns the text of an id below v->n, as it is in the file. */
 static inline struct qwen_str
 qwen_vocab_text(const struct qwen_vocab *v, size_t id)
 {

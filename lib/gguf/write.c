@@ -2,9 +2,9 @@
 /*
  * write.c - write GGUF files, version 3.
  *
- * Metadata and directory are small and are put together in memory; the data
- * streams out after them in directory order.  Errors of the put functions
- * stick and come out of the next function that can report them.
+ * Metadata and directory are small and are assembled in memory; the data
+ * streams out after them in directory order.  Errors of the put functions are
+ * kept and reported by the next function that can fail.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -32,11 +32,11 @@ struct qwen_gguf_writer {
 	size_t		 n_items, cap_items;
 	uint32_t	 alignment;
 	struct qwen_err	 bad;		/* first error of a put */
-	int		 begun;		/* the head is out */
+	int		 begun;		/* the head is written */
 	uint64_t	 data_bytes;	/* padding included */
 	uint64_t	 head_bytes;
-	size_t		 now;		/* tensor whose data come next */
-	uint64_t	 done;		/* bytes of it written */
+	size_t		 now;		/* tensor whose data comes next */
+	uint64_t	 done;		/* bytes of its data written */
 };
 
 int
@@ -59,9 +59,9 @@ qwen_gguf_writer_free(struct qwen_gguf_writer *w)
 	free(w);
 }
 
-/* ---- putting the head together */
+/* ---- assembling the head */
 
-/* Whether keys and tensors can be put; if not, the first error says why. */
+/* Can keys and tensors still be put?  If not, the first error says why. */
 static int
 is_open(struct qwen_gguf_writer *w)
 {
@@ -184,7 +184,7 @@ qwen_gguf_put_kv(struct qwen_gguf_writer *w, const struct qwen_gguf_kv *kv)
 	qwen_text_add(&w->kv, kv->data, kv->bytes);
 }
 
-/* Bytes of a tensor; 0 when type and shape do not fit together. */
+/* Returns the size of a tensor; 0 if type and shape do not match. */
 static uint64_t
 tensor_bytes(uint32_t type, unsigned n_dims, const uint64_t *ne)
 {
@@ -260,7 +260,7 @@ align_up(uint64_t n, uint64_t a)
 	return (n + a - 1) / a * a;
 }
 
-/* Offsets as the reference writer gives them: in order, each padded. */
+/* Offsets like those of the reference writer: in order, each padded. */
 static int
 lay_out(struct qwen_gguf_writer *w)
 {
@@ -305,7 +305,7 @@ build_head(const struct qwen_gguf_writer *w, struct qwen_text *b)
 	}
 }
 
-/* Zeros after n bytes, up to the alignment. */
+/* Writes zeros after n bytes, up to the alignment. */
 static int
 pad(const struct qwen_gguf_writer *w, int fd, uint64_t n, struct qwen_err *err)
 {

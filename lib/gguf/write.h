@@ -6,12 +6,13 @@
 #include "qwen/gguf.h"
 
 /*
- * Write a GGUF file, version 3: put keys and tensors in any order, write the
- * head, then the data of all tensors in the order they were put (in pieces of
- * any size; padding is added), then ask write_end whether all is there.  An
- * error of a put function sticks and is reported by write_head, or by write_end
- * where it came after that: QWEN_ERANGE for what does not fit or comes out of
- * order.  Numbers are stored little-endian; data must be so already.
+ * Writes a GGUF file, version 3: put keys and tensors in any order; write the
+ * head; write the data of all tensors in the order of the puts (in pieces of
+ * any size; the writer adds padding); then write_end checks that everything was
+ * written.  Errors of put functions are kept and reported by write_head, or by
+ * write_end if they come later: QWEN_ERANGE for data that does not fit or comes
+ * out of order.  Numbers are stored little-endian; tensor data must be so
+ * already.
  */
 struct qwen_gguf_writer;
 
@@ -29,13 +30,13 @@ void qwen_gguf_put_i32s(struct qwen_gguf_writer *w, const char *key,
 void qwen_gguf_put_strs(struct qwen_gguf_writer *w, const char *key,
     const struct qwen_str *v, size_t n);
 void qwen_gguf_put_kv(struct qwen_gguf_writer *w,
-    const struct qwen_gguf_kv *kv);	/* a record of another file, as it is */
+    const struct qwen_gguf_kv *kv);	/* copies a record of another file */
 void qwen_gguf_put_tensor(struct qwen_gguf_writer *w, const char *name,
     uint32_t type, unsigned n_dims, const uint64_t *ne);
 
 /*
- * The head alone, into an empty text, up to where the data begin; nothing is
- * written then.
+ * Writes only the head, up to the start of the data, to an empty text.  Nothing
+ * is written to a file.
  */
 struct qwen_text;
 int qwen_gguf_make_head(struct qwen_gguf_writer *w, struct qwen_text *out,
@@ -49,13 +50,13 @@ int qwen_gguf_write_end(const struct qwen_gguf_writer *w,
     struct qwen_err *err);
 
 /*
- * The head, and a hole in place of the data, to an empty file; the writer can go
- * on as if nothing was written.
+ * Writes the head, and a hole in place of the data, to an empty file.  The
+ * writer's state does not change.
  */
 int qwen_gguf_write_outline(struct qwen_gguf_writer *w, int fd,
     struct qwen_err *err);
 
-/* Bytes of the whole file; known after any of these. */
+/* Returns the size of the whole file; known after any of these functions. */
 uint64_t qwen_gguf_writer_bytes(const struct qwen_gguf_writer *w);
 
 #endif

@@ -88,7 +88,7 @@ read_alpha(struct adapter_plan *p, yyjson_val *root)
 			    "of all matrices");
 		times = sqrt((double)p->rank);
 	}
-	/* in the file, 0 is none */
+	/* in the file; 0 means none */
 	if (qwen_hub_f64(yyjson_obj_get(root, "lora_alpha"), &alpha) < 0 ||
 	    !isfinite((float)(alpha * times)) || (float)(alpha * times) == 0)
 		return bad_config(p, "no lora_alpha, or one that is no number "

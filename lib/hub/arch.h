@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* arch.h - inside: architectures, and what hubs and GGUF call their tensors. */
+/*
+ * arch.h - internal: architectures, and their tensor names in Hugging Face and
+ * GGUF files.
+ */
 #ifndef QWEN_HUB_ARCH_H
 #define QWEN_HUB_ARCH_H
 
@@ -7,57 +10,61 @@
 
 enum {
 	HUB_MOE = 1,		/* experts */
-	HUB_LINEAR = 2,		/* linear attention; norms are stored less 1 */
-	HUB_TILED = 4,		/* its value heads are put into tiled order */
-	HUB_VISION = 8,		/* the text half of a model that sees */
-	HUB_RANK = 16,		/* some are made for ranking */
+	HUB_LINEAR = 2,		/* linear attention; norms are stored minus 1 */
+	HUB_TILED = 4,		/* value heads are put into tiled order */
+	HUB_VISION = 8,		/* text half of a vision-language model */
+	HUB_RANK = 16,		/* some models are rerankers */
 };
 
 struct qwen_hub_arch {
 	const char	*name;		/* general.architecture */
-	const char	*classes;	/* of the config, between spaces */
-	const char	*types;		/* its model_type, likewise */
+	const char	*classes;	/* class names in config.json, separated
+					   by spaces */
+	const char	*types;		/* model_type, likewise */
 	unsigned	 flags;
 };
 
-/* What is to be done with a tensor, beside giving it its name. */
+/* How to convert a tensor, besides renaming it. */
 enum hub_how {
 	HUB_PLAIN,
-	HUB_NORM,		/* a norm, 1 to be added where HUB_LINEAR */
+	HUB_NORM,		/* a norm; add 1 if HUB_LINEAR */
 	HUB_ROUTER,		/* always F32 */
-	HUB_CONV,		/* F32; value rows after q and k */
-	HUB_DECAY,		/* -exp(), an element each value head */
-	HUB_HEADS,		/* a row, or element, each value head */
-	HUB_VALUE_ROWS,		/* head_v_dim rows each value head */
-	HUB_QKV_ROWS,		/* likewise, after those of q and k */
-	HUB_VALUE_COLUMNS,	/* head_v_dim columns each value head */
+	HUB_CONV,		/* F32; value rows follow those of q and k */
+	HUB_DECAY,		/* -exp(), one element per value head */
+	HUB_HEADS,		/* one row, or element, per value head */
+	HUB_VALUE_ROWS,		/* head_v_dim rows per value head */
+	HUB_QKV_ROWS,		/* the same, after the rows of q and k */
+	HUB_VALUE_COLUMNS,	/* head_v_dim columns per value head */
 	HUB_QKVZ,		/* q, k, v and z, interleaved by key head */
-	HUB_EXPERT,		/* of one expert: to be put together */
-	HUB_DOWN_EXPERTS,	/* of all */
-	HUB_STACKED_EXPERTS,	/* of all, one matrix after the other (MLX) */
-	HUB_GATE_UP_EXPERTS,	/* of all, two in one */
-	HUB_IGNORED,		/* nothing that a text model needs */
+	HUB_EXPERT,		/* of one expert; to be stacked */
+	HUB_DOWN_EXPERTS,	/* of all experts */
+	HUB_STACKED_EXPERTS,	/* of all experts, one matrix after another
+				   (MLX) */
+	HUB_GATE_UP_EXPERTS,	/* of all experts, gate and up in one tensor */
+	HUB_IGNORED,		/* not needed by a text model */
 };
 
-/* A tensor of the folder, understood. */
+/* A recognised tensor of the folder. */
 struct hub_name {
-	char		 to[64];	/* in GGUF; of an expert, of all */
+	char		 to[64];	/* GGUF name; for an expert, that of the
+					   stack */
 	enum hub_how	 how;
-	int		 layer;		/* -1: of none; MTP blocks come last */
+	int		 layer;		/* -1: none; MTP layers come last */
 	int		 is_mtp;
-	uint32_t	 expert;	/* where HUB_EXPERT */
-	int		 which;		/* of an expert: 0 down, 1 gate, 2 up */
+	uint32_t	 expert;	/* if HUB_EXPERT */
+	int		 which;		/* for an expert: 0 down, 1 gate, 2
+					   up */
 };
 
-/* The class that the whole config names, or NULL. */
+/* Returns the class that config.json names, or NULL. */
 const char *qwen_hub_class(const struct qwen_hub *h);
 
-/* Set h->arch by the config. */
+/* Sets h->arch from config.json. */
 int qwen_hub_find_arch(struct qwen_hub *h, struct qwen_err *err);
 
 /*
- * What a tensor called from (a weight or bias, no scale of it) is, in a model of
- * n_layer blocks before those of MTP; -1 if that is not known.
+ * Recognises the tensor called from (a weight or bias, not a scale) in a model
+ * of n_layer layers before the MTP layers; -1 if the name is unknown.
  */
 int qwen_hub_name(const struct qwen_hub *h, const char *from, uint32_t n_layer,
     struct hub_name *out, struct qwen_err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* folder.h - inside: what a Hugging Face folder has. */
+/* folder.h - internal: the contents of a Hugging Face folder. */
 #ifndef QWEN_HUB_FOLDER_H
 #define QWEN_HUB_FOLDER_H
 
@@ -11,57 +11,68 @@
 struct qwen_hub {
 	char			*path;
 	yyjson_doc		*config;
-	yyjson_val		*text;		/* text_config, or the whole */
+	yyjson_val		*text;		/* text_config, or the whole
+						   config */
 	const struct qwen_hub_arch *arch;
 	struct qwen_st		 st;
-	const struct qwen_st_tensor **by_name;	/* all of them */
-	/* of an adapter, from which the weights are; path has its model's */
+	const struct qwen_st_tensor **by_name;	/* all tensors, sorted by
+						   name */
+	/* of an adapter, which has the weights; path is its model's folder */
 	char			*adapter_path;
 	yyjson_doc		*adapter;	/* adapter_config.json; or NULL */
-	int			 adapter_mlx;	/* as MLX writes it, not peft */
+	int			 adapter_mlx;	/* in MLX format, not peft */
 	int	(*plan)(struct qwen_hub_gguf *g, struct qwen_err *err);
 };
 
-/* qwen_hub_open without weights; and the weights, of one file. */
+/*
+ * qwen_hub_open_config is qwen_hub_open without weights; qwen_hub_add_weights
+ * adds the weights of one file.
+ */
 int qwen_hub_open_config(struct qwen_hub **out, const char *folder,
     struct qwen_err *err);
 int qwen_hub_add_weights(struct qwen_hub *h, const char *file,
     struct qwen_err *err);
 
 /*
- * 0; -1 if weights are quantised by a method that is not read: *err names it, as
- * config.json does.
+ * Returns 0; -1 if the weights are quantised by an unsupported method, which
+ * *err names as config.json does.
  */
 int qwen_hub_check_quantised(const struct qwen_hub *h, struct qwen_err *err);
 
 /*
- * A JSON file of the folder, for yyjson_doc_free(): 1; 0 if it is not there; -1
- * and *err, which names it.
+ * Reads a JSON file of the folder, for yyjson_doc_free().  Returns 1; 0 if
+ * there is no such file; -1 with *err, which names the file.
  */
 int qwen_hub_json(const struct qwen_hub *h, const char *name, yyjson_doc **out,
     struct qwen_err *err);
 
-/* Whether the folder has a file of this name. */
+/* Returns 1 if the folder has a file of this name. */
 int qwen_hub_has(const struct qwen_hub *h, const char *name);
 
-/* A text of the folder, likewise; for free(). */
+/* Reads a text file of the folder, for free(); returns as above. */
 int qwen_hub_text(const struct qwen_hub *h, const char *name, char **out,
     size_t *n, struct qwen_err *err);
 
-/* What the config says: of the text model, else of the whole; NULL if nothing. */
+/*
+ * Returns a value of the config: from text_config, else from the top level;
+ * NULL if absent.
+ */
 yyjson_val *qwen_hub_get(const struct qwen_hub *h, const char *key);
 
-/* The tensor of this name, or NULL. */
+/* Returns the tensor of this name, or NULL. */
 const struct qwen_st_tensor *qwen_hub_find(const struct qwen_hub *h,
     const char *name);
 
-/* 1, 0 if it is not there, -1 and *err if it is no such number. */
+/*
+ * Return 1; 0 if the key is absent; -1 with *err if the value is not such a
+ * number.
+ */
 int qwen_hub_get_u32(const struct qwen_hub *h, const char *key, uint32_t *out,
     struct qwen_err *err);
 int qwen_hub_get_f64(const struct qwen_hub *h, const char *key, double *out,
     struct qwen_err *err);
 
-/* A number that must be there, and not 0. */
+/* The same for a number that must be present and not 0. */
 int qwen_hub_need_u32(const struct qwen_hub *h, const char *key, uint32_t *out,
     struct qwen_err *err);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* hub.h - a model, or an adapter, as hubs have it, a folder, and as GGUF. */
+/*
+ * hub.h - Hugging Face folders of models and adapters, and their conversion to
+ * GGUF.
+ */
 #ifndef QWEN_HUB_HUB_H
 #define QWEN_HUB_HUB_H
 
@@ -8,63 +11,69 @@
 #include "qwen/gguf.h"
 
 /*
- * The folder: config.json, weights in safetensors files, and, where they are
- * there, tokenizer.json, tokenizer_config.json, generation_config.json and
+ * An open folder: config.json, weights in safetensors files, and if present
+ * tokenizer.json, tokenizer_config.json, generation_config.json and
  * chat_template.jinja.
  */
 struct qwen_hub;
 
 /*
- * Read the folder: config and headers of the weights, which are mapped.  Errors
- * say which file.
+ * Opens a folder: reads config.json and the headers of the weight files, and
+ * maps them.  Errors name the file.
  */
 int qwen_hub_open(struct qwen_hub **out, const char *folder,
     struct qwen_err *err);
 void qwen_hub_close(struct qwen_hub *h);
 
 /*
- * Likewise the folder of an adapter, as peft writes it (LoRA):
- * adapter_config.json and adapter_model.safetensors.  Which matrices it is for
- * says the config.json of its model, in the folder base; NULL: the one that
- * adapter_config.json names, if it is one.
+ * The same for the folder of a LoRA adapter in peft's format:
+ * adapter_config.json and adapter_model.safetensors. config.json of the model
+ * says which matrices there are; it is in the folder base, or if base is NULL
+ * in the folder that adapter_config.json names.
  */
 int qwen_hub_open_adapter(struct qwen_hub **out, const char *folder,
     const char *base, struct qwen_err *err);
 
-/* Whether a folder is that of an adapter: it has its config, and no other. */
+/*
+ * Returns 1 if the folder is an adapter's: it has adapter_config.json, but no
+ * config.json.
+ */
 int qwen_hub_is_adapter(const char *folder);
 
-/* How weights are stored. */
+/* Format of the written weights. */
 enum qwen_hub_type {
-	QWEN_HUB_AUTO,		/* as they are; without a scale as BF16 */
+	QWEN_HUB_AUTO,		/* unchanged; BF16 if quantised with scales */
 	QWEN_HUB_F32, QWEN_HUB_F16, QWEN_HUB_BF16, QWEN_HUB_Q8_0
 };
 
 struct qwen_hub_opts {
 	int	 type;		/* enum qwen_hub_type */
-	int	 no_mtp;	/* leave the MTP block out */
-	int	 mtp_only;	/* or the others: a side file */
-	int	 no_vocab;	/* leave the tokenizer out */
-	int	 threads;	/* 0: one a processor */
+	int	 no_mtp;	/* leave out the MTP block */
+	int	 mtp_only;	/* write only the MTP block: a draft file */
+	int	 no_vocab;	/* leave out the tokenizer */
+	int	 threads;	/* 0: one per processor */
 };
 
-/* A GGUF file of it, planned. */
+/* A planned GGUF file. */
 struct qwen_hub_gguf;
 
-/* h must outlive it. */
+/* Plans the GGUF file of a folder. h must outlive it. */
 int qwen_hub_gguf_new(struct qwen_hub_gguf **out, const struct qwen_hub *h,
     const struct qwen_hub_opts *opts, struct qwen_err *err);
 void qwen_hub_gguf_free(struct qwen_hub_gguf *g);
 
-/* What was not as it should be, but is no error: lines; NULL after the last. */
+/*
+ * Returns note i for the user (oddities that are not errors); NULL after the
+ * last.
+ */
 const char *qwen_hub_gguf_note(const struct qwen_hub_gguf *g, size_t i);
 
 size_t qwen_hub_gguf_n_tensors(const struct qwen_hub_gguf *g);
 uint64_t qwen_hub_gguf_bytes(const struct qwen_hub_gguf *g);	/* after writing */
 
 /*
- * The head alone, and a hole where the weights would be, to an empty file: for
- * who asks whether the file can be used before it is written.
+ * Writes only the head, and a hole in place of the weights, to an empty file:
+ * to check whether the file is usable before writing it.
  */
 int qwen_hub_gguf_outline(struct qwen_hub_gguf *g, int fd,
     struct qwen_err *err);
@@ -75,19 +84,20 @@ struct qwen_hub_progress {
 };
 
 /*
- * Write it, once, from its beginning to its end; progress may be NULL.  Memory
- * is a few rows of weights for each thread.
+ * Writes the file, once, from beginning to end; progress may be NULL.  Memory:
+ * a few rows of weights per thread.
  */
 int qwen_hub_gguf_write(struct qwen_hub_gguf *g, int fd,
     const struct qwen_hub_progress *progress, struct qwen_err *err);
 
 /*
- * The file that it would be, without writing it: weights stay where the folder
- * has them, mapped, as long as *out is open; norms and biases, which are few,
- * are made in memory, *made bytes.  QWEN_EUNSUP where weights would have to be
- * put in order, or into another format, and says what does that; but with a type
- * (QWEN_HUB_Q8_0) matrices are made in memory too, of any architecture, by so
- * many threads (0: one a processor).  No more than most bytes are made.
+ * Opens the folder as the GGUF file that it would be converted to, without
+ * writing it.  Weights stay mapped in the folder's files while *out is open;
+ * norms and biases, which are small, are made in memory, *made bytes.
+ * QWEN_EUNSUP if weights would have to be reordered or converted; the message
+ * says how to convert the folder.  With a type (QWEN_HUB_Q8_0) matrices of any
+ * architecture are also made in memory, by `threads' threads (0: one per
+ * processor).  Makes at most `most' bytes.
  */
 int qwen_hub_load(struct qwen_gguf **out, const char *folder, int type,
     int threads, uint64_t most, uint64_t *made, struct qwen_err *err);

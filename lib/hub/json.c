@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* json.c - numbers of the JSON files of a hub. */
+/* json.c - numbers in JSON files of a Hugging Face folder. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

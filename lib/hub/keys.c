@@ -135,9 +135,8 @@ check_one_rope(const struct keys *k, const char *name, yyjson_val *rope)
 }
 
 /*
- * rope_scaling, of older configs, may stand beside rope_parameters, as where
- * somebody has added YaRN: what both tell must be the same, but that these may
- * be plain.
+ * Older configs have rope_scaling, also beside rope_parameters, as when a user
+ * has added YaRN: both must agree, except that rope_parameters may be plain.
  */
 static int
 check_rope(const struct keys *k)
@@ -320,7 +319,7 @@ put_i32(struct qwen_gguf_writer *w, const char *key, int32_t v)
 	qwen_gguf_put_kv(w, &kv);
 }
 
-/* The makers' advice on sampling. */
+/* Writes the recommended sampling settings. */
 static int
 put_sampling(const struct keys *k)
 {
@@ -588,7 +587,10 @@ put_linear(const struct keys *k)
 
 /* ----------------------------------------------------------------- pooling */
 
-/* The folder of the module that pools, or NULL: the model is none that does. */
+/*
+ * Returns the folder of the pooling module, or NULL if the model does no
+ * pooling.
+ */
 static const char *
 pooling_folder(yyjson_val *modules)
 {

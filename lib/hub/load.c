@@ -11,7 +11,10 @@ release(void *arg)
 	qwen_hub_close(arg);
 }
 
-/* Whether weights of this architecture are computed with as hubs have them. */
+/*
+ * Can weights of this architecture be used in the order of Hugging Face
+ * folders?
+ */
 static int
 check_arch(const struct qwen_hub *h, int type, struct qwen_err *err)
 {

@@ -81,7 +81,7 @@ qwen_hub_bad_shape(const struct hub_source *s, const char *want,
 
 /* ----------------------------------------------------------------- scales */
 
-/* The one number of a tensor, 1 if it is none. */
+/* Returns the single number of a tensor; 1 if it has none. */
 static int
 one_number(const struct qwen_st_tensor *t, int inverse, float *x,
     struct qwen_err *err)
@@ -326,7 +326,7 @@ qwen_hub_add_sources(struct qwen_hub_gguf *g, const struct hub_name *name,
 	return 0;
 }
 
-/* Shape, order and what is done to the numbers. */
+/* Sets shape, order and conversion of the numbers. */
 static int
 arrange(struct qwen_hub_gguf *g, const struct hub_name *name,
     struct qwen_err *err)

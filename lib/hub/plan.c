@@ -449,7 +449,7 @@ read_config(struct qwen_hub_gguf *g, struct qwen_err *err)
 	    "--no-mtp", h->path) : 0;
 }
 
-/* What a byte is: sign, exponent and so many bits of mantissa. */
+/* Fills the values of bytes: sign, exponent and `man' bits of mantissa. */
 static void
 f8_table(float *x, int man, int bias, int e5m2)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* plan.h - inside: which tensors a GGUF file gets, and from what each is made. */
+/* plan.h - internal: the tensors of the GGUF file, and their sources. */
 #ifndef QWEN_HUB_PLAN_H
 #define QWEN_HUB_PLAN_H
 
@@ -7,21 +7,21 @@
 #include "gguf/write.h"
 #include "hub/arch.h"
 
-/* ggml's numbers of the formats that are written. */
+/* ggml's numbers of the written formats. */
 enum {
 	GGML_F32 = 0, GGML_F16 = 1, GGML_Q4_1 = 3, GGML_Q8_0 = 8, GGML_BF16 = 30,
 	GGML_MXFP4 = 39, GGML_NVFP4 = 40
 };
 
 /*
- * Weights of the folder: planes of rows, and where they are not whole numbers,
- * their scales: one for so many rows and columns, in as many planes.
+ * Weights in the folder: planes of rows; if they are quantised, also their
+ * scales: one per block of block_rows x block_columns, in as many planes.
  */
 struct hub_source {
 	const struct qwen_st_tensor *w, *scale;
 	uint64_t	 planes, rows, columns;	/* of w, in elements */
 	uint64_t	 block_rows, block_columns, scale_columns;
-	/* for codes of MLX, with a scale and a bias per group of a row; else 0 */
+	/* for MLX codes, with a scale and a bias per group of a row; else 0 */
 	const struct qwen_st_tensor *bias;
 	unsigned	 bits;
 	uint64_t	 group;
@@ -29,23 +29,23 @@ struct hub_source {
 
 enum hub_order {
 	HUB_AS_IS,
-	HUB_TILED_ROWS,		/* value heads, of head_rows each, from row
+	HUB_TILED_ROWS,		/* value heads of head_rows rows each, from row
 				   head_from on */
-	HUB_TILED_COLUMNS,	/* likewise columns */
-	HUB_SPLIT_QKV, HUB_SPLIT_Z,	/* rows of HUB_QKVZ */
+	HUB_TILED_COLUMNS,	/* the same for columns */
+	HUB_SPLIT_QKV, HUB_SPLIT_Z,	/* rows of a HUB_QKVZ tensor */
 	HUB_TRANSPOSED,		/* rows are columns of the source */
-	HUB_MIXED,		/* the planes' columns take turns */
+	HUB_MIXED,		/* columns of the planes alternate */
 	HUB_MIXED_TRANSPOSED,
-	HUB_PICKED,		/* two rows, those of yes and no */
+	HUB_PICKED,		/* two rows, those of "yes" and "no" */
 };
 
 enum hub_op { HUB_KEEP, HUB_PLUS_ONE, HUB_MINUS_EXP, HUB_TIMES };
 
 enum hub_kind {
 	HUB_NUMBERS,		/* rows of numbers */
-	HUB_FP4,		/* codes of 4 bits, put into GGUF's blocks */
-	HUB_AFFINE,		/* codes of MLX, put into blocks of Q4_1 */
-	HUB_SCALES,		/* a number of each source */
+	HUB_FP4,		/* 4-bit codes, repacked into GGUF blocks */
+	HUB_AFFINE,		/* MLX codes, repacked into Q4_1 blocks */
+	HUB_SCALES,		/* one number per source */
 };
 
 /* A tensor of the GGUF file. */
@@ -53,24 +53,24 @@ struct hub_tensor {
 	char		 name[64];
 	uint32_t	 type, n_dims;
 	uint64_t	 ne[4];
-	size_t		 from, n_from;	/* sources, one after another */
+	size_t		 from, n_from;	/* consecutive sources */
 	enum hub_kind	 kind;
 	enum hub_order	 order;
 	enum hub_op	 op;
-	uint64_t	 row0;		/* the first row of each plane */
+	uint64_t	 row0;		/* first row of each plane */
 	uint64_t	 head_from, head_rows;
-	int		 inverse;	/* of scales, one over them */
-	float		 by;		/* where HUB_TIMES */
+	int		 inverse;	/* scales: store 1/scale */
+	float		 by;		/* factor of HUB_TIMES */
 };
 
-/* Whether it is made for ranking, and from what its classifier is made. */
+/* Is the model a reranker, and what is its classifier made of? */
 enum hub_rank {
 	HUB_NO_RANK,
-	HUB_RANK_WORDS,		/* rows of yes and no in the output */
-	HUB_RANK_SCORE,		/* a tensor of its own */
+	HUB_RANK_WORDS,		/* rows of "yes" and "no" of the output */
+	HUB_RANK_SCORE,		/* a separate tensor */
 };
 
-/* The linear attention's sizes, where there is one. */
+/* Sizes of linear attention, if any. */
 struct hub_heads {
 	uint64_t	 n_key, n_value, key_dim, value_dim;
 };
@@ -79,18 +79,22 @@ struct qwen_hub_gguf {
 	const struct qwen_hub	*hub;
 	struct qwen_hub_opts	 opts;
 	uint32_t		 type;		/* of matrices */
-	uint32_t		 n_layer, n_mtp;	/* n_mtp: 0 if left out */
+	uint32_t		 n_layer, n_mtp;	/* n_mtp: 0 if left
+							   out */
 	uint32_t		 n_expert;
-	int			 turned;	/* all experts in one: inputs
-						   are rows */
-	int			 mlx;		/* 1 is already added to norms,
+	int			 turned;	/* experts in one tensor are
+						   transposed: inputs are
+						   rows */
+	int			 mlx;		/* norms already include 1,
 						   convolutions are [C, K, 1] */
 	struct hub_heads	 heads;
 	enum hub_rank		 rank;
-	uint64_t		 word[2];	/* ids of yes and no */
+	uint64_t		 word[2];	/* ids of "yes" and "no" */
 	int			 tied;		/* their rows are embeddings */
-	int			 fp4;		/* a type, if there are such */
-	int			 q4_1;		/* there are matrices of that type, of MLX */
+	int			 fp4;		/* type of 4-bit float matrices,
+						   or 0 */
+	int			 q4_1;		/* there are Q4_1 matrices from
+						   MLX */
 	float			 alpha;		/* of an adapter */
 	struct hub_tensor	*t;
 	size_t			 n, cap;
@@ -99,93 +103,105 @@ struct qwen_hub_gguf {
 	struct qwen_text	*note;
 	size_t			 n_notes, cap_notes;
 	struct qwen_gguf_writer	*w;
-	float			 e4m3[256], e5m2[256];	/* what bytes mean */
+	float			 e4m3[256], e5m2[256];	/* values of the 256
+							   bytes */
 };
 
-/* Fill in what tensors there are. */
+/* Determines the tensors of the file. */
 int qwen_hub_plan(struct qwen_hub_gguf *g, struct qwen_err *err);
 
 /*
- * How the weights of a tensor are scaled: set all of *s for w, whose name is
- * that; -1 if scales that it needs are missing or have another shape.
+ * Sets all of *s for the weights w: how they are scaled.  Returns 0; -1 if
+ * scales are missing or have the wrong shape.
  */
 int qwen_hub_source(const struct qwen_hub_gguf *g,
     const struct qwen_st_tensor *w, struct hub_source *s,
     struct qwen_err *err);
 
 /*
- * The tensor called as w, less "_packed", and this after it, or, if it begins
- * with a dot, in place of the last part; or NULL.
+ * Returns the tensor whose name is that of w, less "_packed", with ending
+ * appended; if ending begins with a dot, it replaces the last part of the name.
+ * NULL if there is none.
  */
 const struct qwen_st_tensor *qwen_hub_after(const struct qwen_hub *h,
     const struct qwen_st_tensor *w, const char *ending);
 
-/* Whether a name is of a scale, or of what belongs to another tensor. */
+/* Returns 1 if the name is that of a scale or of another companion tensor. */
 int qwen_hub_is_scale(const char *name);
 
-/*
- * Of weights that are codes of 4 bits: their type in GGUF; 0 if w is no such.
- */
+/* Returns the GGUF type of weights that are 4-bit float codes, else 0. */
 uint32_t qwen_hub_fp4(const struct qwen_hub *h, const struct qwen_st_tensor *w);
 
-/* The object in config.json that describes codes of MLX, or NULL. */
+/* Returns the object in config.json that describes MLX codes, or NULL. */
 yyjson_val *qwen_hub_mlx(const struct qwen_hub *h);
 
-/* Whether w has such codes, with its scales and biases in the folder. */
+/* Returns 1 if w has MLX codes, with scales and biases in the folder. */
 int qwen_hub_is_affine(const struct qwen_hub *h,
     const struct qwen_st_tensor *w);
 
-/* Fill in the rest of *s, whose w and shape are set; -1 and *err. */
+/* Completes *s, whose w and shape are set; -1 with *err. */
 int qwen_hub_affine(const struct qwen_hub_gguf *g, struct hub_source *s,
     struct qwen_err *err);
 
-/* Write row r of plane p as numbers; or, if that is exact, as blocks of Q4_1. */
+/*
+ * qwen_hub_affine_row dequantises row r of plane p; qwen_hub_affine_is_q4_1
+ * returns 1 if Q4_1 represents all rows exactly; qwen_hub_affine_q4_1 writes a
+ * row in that format.
+ */
 void qwen_hub_affine_row(const struct hub_source *s, uint64_t p, uint64_t r,
     float *x);
 int qwen_hub_affine_is_q4_1(const struct hub_source *s);
 void qwen_hub_affine_q4_1(const struct hub_source *s, uint64_t p, uint64_t r,
     unsigned char *dst);
 
-/* A note for the user. */
+/* Adds a note for the user. */
 int qwen_hub_note(struct qwen_hub_gguf *g, struct qwen_err *err,
     const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* The metadata, in the order of llama.cpp's converter; vocab.c its end. */
+/*
+ * Write the metadata, in the order of llama.cpp's converter; the vocabulary
+ * comes last.
+ */
 int qwen_hub_put_keys(struct qwen_hub_gguf *g, struct qwen_err *err);
 int qwen_hub_put_vocab(struct qwen_hub_gguf *g, struct qwen_err *err);
 
-/* What the config says that has no key: refused, or noted. */
+/* Refuses or notes settings of config.json that have no key in GGUF. */
 int qwen_hub_check(struct qwen_hub_gguf *g, struct qwen_err *err);
 
-/* An id of the vocabulary: 1, 0 if the folder does not have the token, -1. */
+/*
+ * Looks up an id of the vocabulary: 1, 0 if the folder does not have the token,
+ * -1.
+ */
 int qwen_hub_token_id(const struct qwen_hub *h, const char *token,
     uint64_t *id, struct qwen_err *err);
 
-/* Whether the model ranks: sets g->rank and what belongs to it. */
+/*
+ * Determines whether the model is a reranker: sets g->rank and related members.
+ */
 int qwen_hub_find_rank(struct qwen_hub_gguf *g, struct qwen_err *err);
 
-/* The metadata of one that does. */
+/* Writes the metadata of a reranker. */
 int qwen_hub_put_rank(struct qwen_hub_gguf *g, struct qwen_err *err);
 
-/* Where source row r of plane 0 of a tensor's source lies. */
+/* Returns the row of plane 0 of the source that becomes row r. */
 uint64_t qwen_hub_row(const struct qwen_hub_gguf *g,
     const struct hub_tensor *t, uint64_t r);
 
 /*
- * Rows first to first + n of plane p of source s, as the tensor has them, in its
- * format, to dst; x has room for two rows of numbers.  How many were made: after
- * less than n comes one with a number that the format cannot have.  That is one
- * too large for it, or for blocks one that is not finite.
+ * Converts rows first .. first + n - 1 of plane p of source s to the tensor's
+ * format, into dst; x has room for two rows of numbers.  Returns the number of
+ * rows converted: if less than n, the next row has a number that the format
+ * cannot hold: too large, or for block formats NaN or infinite.
  */
 uint64_t qwen_hub_rows(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
     const struct hub_source *s, uint64_t p, uint64_t first, uint64_t n,
     float *x, unsigned char *dst);
 
 /*
- * The file as one that is open: what lies in the folder as it is to be stays
- * there; norms, biases and routers that do not are made in memory, *made bytes,
- * at most that many; where the options name a type, matrices too.
- * The folder must outlive it.
+ * Opens the planned file: weights that need no conversion stay in the folder's
+ * files; other norms, biases and routers are made in memory, *made bytes, at
+ * most `most'; if the options name a type, matrices too.  The folder must
+ * outlive it.
  */
 int qwen_hub_gguf_place(struct qwen_hub_gguf *g, struct qwen_gguf **out,
     uint64_t most, uint64_t *made, struct qwen_err *err);

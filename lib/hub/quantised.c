@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * quantised.c - folders whose weights somebody has quantised: the method that
- * config.json names, or that tensors have names for, where it is not one of
- * those that are read.
+ * quantised.c - folders with quantised weights: names an unsupported method,
+ * from config.json or from tensor names.
  */
 #include <stdio.h>
 #include <string.h>

@@ -106,8 +106,8 @@ read_labels(const struct qwen_hub *h, struct qwen_str *label)
 }
 
 /*
- * What they are called if nobody says it: by transformers, which leaves that out
- * of the config where there are two.
+ * Default labels of transformers, which omits them from the config if there are
+ * two.
  */
 static size_t
 usual_labels(const struct qwen_hub_gguf *g, struct qwen_str *label)

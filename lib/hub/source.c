@@ -82,7 +82,7 @@ qwen_hub_fp4(const struct qwen_hub *h, const struct qwen_st_tensor *w)
 	    s->type == ST_U8 || s->type == ST_F8_E8M0 ? GGML_MXFP4 : 0;
 }
 
-/* A shape as planes of rows; 0 if it is none. */
+/* Returns the shape as planes of rows; 0 if it has another form. */
 static int
 as_planes(const struct qwen_st_tensor *t, uint64_t *planes, uint64_t *rows,
     uint64_t *columns)

@@ -246,7 +246,7 @@ static const struct {
 
 struct specials {
 	const char	*text[N_SPECIAL];
-	int		 add[N_SPECIAL];	/* -1: nobody says */
+	int		 add[N_SPECIAL];	/* -1: not in the files */
 	int		 put[N_SPECIAL];
 };
 

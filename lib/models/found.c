@@ -196,7 +196,7 @@ qwen_founds_fini(struct qwen_founds *f)
 	memset(f, 0, sizeof *f);
 }
 
-/* The bytes of all parts that are there; 0 if the first is no file. */
+/* Adds up the bytes of all existing parts; 0 if the first is not a file. */
 static int
 measure(struct qwen_found *f, struct qwen_err *err)
 {

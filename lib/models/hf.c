@@ -86,7 +86,7 @@ all_whole(const struct qwen_founds *f, size_t from)
 }
 
 /*
- * From the newest snapshot that has what is meant, and all parts of it; or from the
+ * Searches the newest snapshot that has the file with all parts; else the
  * newest that has some of them.
  */
 static int
@@ -148,7 +148,7 @@ find(struct qwen_founds *out, const char *folder, const struct qwen_name *name,
 	return rc;
 }
 
-/* "models--ORG--REPO" as "ORG/REPO"; NULL if it is none of these. */
+/* "models--ORG--REPO" as "ORG/REPO"; NULL for other names. */
 static char *
 name_of(const char *entry, int *no_memory)
 {

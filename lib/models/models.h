@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * models.h - models by name: what a name means, and which files on this machine
- * have it.  Nothing here uses a network, writes, or reads the environment.
+ * models.h - models by name: parsing names, and finding their files on this
+ * machine.  Uses no network, writes nothing, and does not read the environment.
  *
- * The folders are those of other programs: the caches of huggingface_hub,
- * ModelScope, Ollama, LM Studio and older llama.cpp; qwen-models(7) shows them.
+ * Models are found in the folders of other programs: the caches of
+ * huggingface_hub, ModelScope, Ollama, LM Studio and older llama.cpp; see
+ * qwen-models(7).
  */
 #ifndef QWEN_MODELS_MODELS_H
 #define QWEN_MODELS_MODELS_H
@@ -13,32 +14,36 @@
 
 /* ------------------------------------------------------------------- names */
 
-/* What a name names. */
+/* Kinds of names. */
 enum qwen_name_kind {
-	QWEN_NAME_STEM,		/* "Qwen3-8B-Q4_K_M": a file of the own folder */
-	QWEN_NAME_REPO,		/* "ORG/REPO[:QUANT]", of a hub that is not said */
+	QWEN_NAME_STEM,		/* "Qwen3-8B-Q4_K_M": a file in the user's own
+				   folder */
+	QWEN_NAME_REPO,		/* "ORG/REPO[:QUANT]", from either hub */
 	QWEN_NAME_HF,		/* "hf:ORG/REPO[:QUANT | /PATH][@REV]" */
-	QWEN_NAME_MS,		/* "ms:...", the same of ModelScope */
+	QWEN_NAME_MS,		/* "ms:...", the same for ModelScope */
 	QWEN_NAME_OLLAMA,	/* "ollama:[[HOST/]NAMESPACE/]NAME[:TAG]" */
 };
 
-/* The parts of a name; NULL where the name does not say one. */
+/* The parts of a name; NULL for parts that it does not have. */
 struct qwen_name {
 	enum qwen_name_kind	 kind;
-	char	*text;		/* as it was given */
-	char	*org;		/* owner; namespace of Ollama, "library" by default */
-	char	*repo;		/* repository, or stem; name of Ollama */
+	char	*text;		/* as given */
+	char	*org;		/* owner; Ollama: namespace, "library" by
+				   default */
+	char	*repo;		/* repository, or file name stem; Ollama:
+				   name */
 	char	*quant;		/* "Q4_K_M" */
-	char	*path;		/* of one file in the repository */
-	char	*rev;		/* branch, tag or commit; of Ollama the tag,
-				   "latest" by default */
-	char	*host;		/* of Ollama, "registry.ollama.ai" by default */
+	char	*path;		/* path of a file in the repository */
+	char	*rev;		/* branch, tag or commit; Ollama: tag, "latest"
+				   by default */
+	char	*host;		/* Ollama: "registry.ollama.ai" by default */
 };
 
 /*
- * Take a name apart.  An address of huggingface.co, hf.co, modelscope.cn or
- * modelscope.ai, as browsers show it, is the name of what it shows.  -1 and *err
- * if it is no name; then *n is empty.  qwen_name_fini() frees the parts.
+ * Parses a name.  A URL of huggingface.co, hf.co, modelscope.cn or
+ * modelscope.ai, as in a browser, is the name of what it shows.  Returns 0; -1
+ * with *err if text is not a name, then *n is empty.  qwen_name_fini() frees
+ * the parts.
  */
 int qwen_name_parse(struct qwen_name *n, const char *text, struct qwen_err *err);
 void qwen_name_fini(struct qwen_name *n);
@@ -46,24 +51,30 @@ void qwen_name_fini(struct qwen_name *n);
 /* ------------------------------------------------- the files of a repository */
 
 /*
- * Whether a repository's file is a model that can be asked for: a GGUF file
- * that is whole or the first part of a split one; no projector (mmproj),
- * importance matrix or draft model.
+ * Returns 1 if a repository's file is a model: a GGUF file, complete or the
+ * first part of a split one; not a projector (mmproj), importance matrix or
+ * draft model.
  */
 int qwen_repo_is_model(const char *path);
 
-/* Whether it is a projector: the part of a model that looks at images. */
+/* Returns 1 for a projector (the image part of a model). */
 int qwen_repo_is_projector(const char *path);
 
-/* How many parts a split file has, of which path is the first: 1 if not split. */
+/*
+ * Returns the number of parts of a split file whose first part is path; 1 if it
+ * is not split.
+ */
 unsigned qwen_repo_n_parts(const char *path);
 
-/* The name of part i, from 0, of so many, by that of the first; for free(). */
+/*
+ * Returns the name of part i (from 0) of n, made from that of the first; for
+ * free().
+ */
 char *qwen_repo_part(const char *first, unsigned i, unsigned n);
 
 /*
- * Whether a path from elsewhere stays in the folder that it is put into: it is
- * relative, and no part of it is empty, "." or "..", or has a control character.
+ * Returns 1 if an untrusted path stays below its folder: it is relative, and no
+ * component is empty, "." or "..", or has a control character.
  */
 int qwen_repo_path_is_safe(const char *path);
 
@@ -71,11 +82,11 @@ int qwen_repo_path_is_safe(const char *path);
 int qwen_repo_is_under(const char *path, const char *folder);
 
 /*
- * Which of n paths are meant by quant (NULL: every model): their indices go to
- * pick, which has room for n.  Returns how many: 1 where the choice is clear, more
- * where it is not, 0 where there is none.  A format counts where it stands
- * between separators (".", "-", "_", "/"), whatever its case; if that is not
- * enough to tell, where the names of all models begin to differ.
+ * Selects the paths that match quant (NULL: every model): writes their indices
+ * to pick, which has room for n.  Returns their number: 1 if the choice is
+ * clear, more if it is ambiguous, 0 if none matches.  A format matches between
+ * separators (".", "-", "_", "/"), ignoring case; if that is ambiguous, it must
+ * be where the names of all models begin to differ.
  */
 size_t qwen_repo_match(const char *const *path, size_t n, const char *quant,
     size_t *pick);
@@ -84,19 +95,22 @@ size_t qwen_repo_match(const char *const *path, size_t n, const char *quant,
 
 enum { QWEN_PLACES_MAX = 4 };
 
-/* Where to look: folders, each NULL if there is none. */
+/* Folders to search; unused entries are NULL. */
 struct qwen_places {
-	const char	*own[QWEN_PLACES_MAX];	/* files and folders of models */
-	const char	*hf[QWEN_PLACES_MAX];	/* caches of huggingface_hub */
-	const char	*ms[QWEN_PLACES_MAX];	/* of ModelScope */
+	const char	*own[QWEN_PLACES_MAX];	/* the user's files and folders
+						   of models */
+	const char	*hf[QWEN_PLACES_MAX];	/* huggingface_hub caches */
+	const char	*ms[QWEN_PLACES_MAX];	/* ModelScope caches */
 	const char	*ollama[QWEN_PLACES_MAX];
 	const char	*lmstudio[QWEN_PLACES_MAX];
-	const char	*llama[QWEN_PLACES_MAX];	/* of llama.cpp, older */
+	const char	*llama[QWEN_PLACES_MAX];	/* caches of older
+							   llama.cpp */
 };
 
 struct qwen_found {
-	char		*path;		/* to open; of a split file the first */
-	char		*name;		/* by which this file alone is found */
+	char		*path;		/* to open; the first part of a split
+					   file */
+	char		*name;		/* unique name of this file */
 	const char	*place;		/* "Hugging Face", "Ollama", ... */
 	uint64_t	 bytes;		/* of all parts; 0 of a folder */
 	int		 folder;	/* of safetensors, not GGUF */
@@ -107,7 +121,7 @@ struct qwen_found {
 struct qwen_founds {
 	struct qwen_found	*v;
 	size_t			 n, cap;
-	/* a folder or file that there is, and that may not be read; or NULL */
+	/* a folder or file without read permission; or NULL */
 	char			*forbidden;
 };
 
@@ -121,7 +135,7 @@ struct qwen_founds {
 int qwen_models_find(struct qwen_founds *out, const struct qwen_places *places,
     const struct qwen_name *name, struct qwen_err *err);
 
-/* All models of all places, in this order, each place by name. */
+/* Lists all models, place by place in this order, sorted by name in each. */
 int qwen_models_all(struct qwen_founds *out, const struct qwen_places *places,
     struct qwen_err *err);
 
@@ -129,13 +143,13 @@ void qwen_founds_fini(struct qwen_founds *f);
 
 /* ------------------------------------------------------------------- aliases */
 
-/* A line "name = model [options]" of the user's file. */
+/* A line "name = model [options]" of the user's aliases file. */
 struct qwen_alias {
 	char	 *name;
 	char	 *model;	/* a path or a name */
-	char	**option;	/* words, NULL after the last; or NULL */
+	char	**option;	/* words, NULL-terminated; or NULL */
 	size_t	  n_options;
-	unsigned  line;		/* of the file, from 1 */
+	unsigned  line;		/* in the file, from 1 */
 };
 
 struct qwen_aliases {
@@ -144,14 +158,15 @@ struct qwen_aliases {
 };
 
 /*
- * Read such a text: "#" at the beginning of a word makes the rest of the line
- * a comment, quotes join words as in the shell.  -1 and *err, which says the line.
+ * Parses an aliases file: "#" at the beginning of a word starts a comment,
+ * quotes join words as in the shell.  Returns -1 with *err, which names the
+ * line.
  */
 int qwen_aliases_parse(struct qwen_aliases *out, const char *text, size_t n,
     struct qwen_err *err);
 void qwen_aliases_fini(struct qwen_aliases *a);
 
-/* The alias of that name, or NULL. */
+/* Returns the alias of that name, or NULL. */
 const struct qwen_alias *qwen_aliases_find(const struct qwen_aliases *a,
     const char *name);
 

@@ -12,7 +12,10 @@
 
 static const char label[] = "ModelScope";
 
-/* Where OWNER/NAME may be, newest first; and what is there that is no owner. */
+/*
+ * Possible folders of OWNER/NAME, newest first; and entries that are not
+ * owners.
+ */
 static const char *const bases[] = { "models/", "hub/models/", "hub/", "" };
 static const char *const no_owner[] = { "models", "hub", "datasets",
     "modules" };

@@ -52,7 +52,9 @@ bad(struct qwen_err *err, const char *why)
 	return qwen_fail(err, QWEN_EFORMAT, "not the name of a model: %s", why);
 }
 
-/* Move what follows the last such character out of s; NULL if there is none. */
+/*
+ * Moves the text after the last such character out of s; NULL if there is none.
+ */
 static char *
 cut_last(char *s, int c)
 {

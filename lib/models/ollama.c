@@ -53,7 +53,7 @@ is_type(yyjson_val *layer, const char *type)
 	return yyjson_equals_str(yyjson_obj_get(layer, "mediaType"), type);
 }
 
-/* "sha256:HEX" of the layer that is the model; NULL if there is none. */
+/* Returns the "sha256:HEX" of the model's layer; NULL if there is none. */
 static const char *
 model_digest(yyjson_val *root, int *tensors)
 {
@@ -75,7 +75,10 @@ model_digest(yyjson_val *root, int *tensors)
 	return NULL;
 }
 
-/* The model of a manifest.  name is taken; strict: fail where it is no GGUF. */
+/*
+ * Adds the model of a manifest.  Takes ownership of name. strict: fail if it is
+ * not GGUF.
+ */
 static int
 add(struct qwen_founds *out, const char *folder, const char *manifest,
     char *name, int strict, struct qwen_err *err)
@@ -150,7 +153,7 @@ name_of(const char *path)
 	}
 	if ((tag = strrchr(path, '/')) == NULL)
 		return strdup(path);
-	/* what has a namespace would be taken for a hub's */
+	/* a name with a namespace would be taken for a Hugging Face name */
 	return qwen_models_text("%s%.*s:%s", i == 0 ? "" : "ollama:",
 	    (int)(tag - path), path, tag + 1);
 }

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: ISC */
-/* calibrate.h - how much a model minds errors of its tensors, by a text. */
+/* calibrate.h - measures how sensitive a model is to errors in its tensors. */
 #ifndef QWEN_QUANTIZE_CALIBRATE_H
 #define QWEN_QUANTIZE_CALIBRATE_H
 
 #include "quantize/plan.h"
 
-/* A tensor in a format of few bits. */
+/* A tensor in a format with few bits. */
 struct quantize_trial {
 	const struct quantize_item *it;
 	uint32_t	 type;
 	uint64_t	 bytes;
-	double		 error;		/* of the format, there */
+	double		 error;		/* error of this format for it */
 };
 
 /*
- * By the text in p's options: weight[i] is how much the KL divergence grows with
- * one unit of the error of trial i.  Runs the model once for each kind of tensor
- * and quarter of the layers.
+ * Measures with the text in p's options: weight[i] is the growth of the KL
+ * divergence per unit of error of trial i.  Runs the model once for each kind
+ * of tensor and quarter of the layers.
  */
 int qwen_quantize_calibrate(struct qwen_quantize *p,
     const struct quantize_trial *trial, size_t n, double *weight,

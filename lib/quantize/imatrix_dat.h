@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* imatrix_dat.h - the older form of a file of importance, imatrix.dat. */
+/* imatrix_dat.h - importance matrices in the older format, imatrix.dat. */
 #ifndef QWEN_QUANTIZE_IMATRIX_DAT_H
 #define QWEN_QUANTIZE_IMATRIX_DAT_H
 
@@ -16,17 +16,17 @@ struct imatrix_dat_entry {
 };
 
 struct imatrix_dat {
-	const void		*map;		/* to unmap; or NULL */
+	const void		*map;		/* to unmap, or NULL */
 	size_t			 bytes;
 	struct imatrix_dat_entry *v;		/* sorted by name */
 	size_t			 n, cap;
-	uint32_t		 n_chunk;	/* 0: the file does not say */
-	struct qwen_str		 dataset;	/* .s NULL: likewise */
+	uint32_t		 n_chunk;	/* 0: not in the file */
+	struct qwen_str		 dataset;	/* .s NULL: not in the file */
 };
 
 /*
- * Names and values point into the file until fini; read has a file that is in
- * memory, which must outlive *d.
+ * Names and values point into the file until fini.  qwen_imatrix_dat_read reads
+ * a file in memory, which must outlive *d.
  */
 int qwen_imatrix_dat_open(struct imatrix_dat *d, const char *path,
     struct qwen_err *err);
@@ -34,7 +34,7 @@ int qwen_imatrix_dat_read(struct imatrix_dat *d, const void *buf, size_t n,
     struct qwen_err *err);
 void qwen_imatrix_dat_fini(struct imatrix_dat *d);
 
-/* NULL if no entry has this name. */
+/* Returns the entry of this name, or NULL. */
 const struct imatrix_dat_entry *qwen_imatrix_dat_find(
     const struct imatrix_dat *d, const char *name);
 

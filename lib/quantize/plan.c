@@ -71,7 +71,7 @@ role_of(const struct qwen_quantize *p, const struct qwen_gguf_tensor *t)
 	return FIXED;
 }
 
-/* Matrices, but for small ones that decide much. */
+/* Is it a matrix that may change?  Small, sensitive ones may not. */
 static int
 may_change(const struct qwen_gguf_tensor *t)
 {
@@ -254,7 +254,7 @@ is_few(uint32_t type)
 	    type == QT_IQ2_XXS;
 }
 
-/* What was lost already, and what is missing. */
+/* Notes precision that was already lost, and missing importance values. */
 static int
 add_notes(struct qwen_quantize *p, struct qwen_err *err)
 {

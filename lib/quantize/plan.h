@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* plan.h - inside of a file that is planned. */
+/* plan.h - internal: a planned quantised file. */
 #ifndef QWEN_QUANTIZE_PLAN_H
 #define QWEN_QUANTIZE_PLAN_H
 
@@ -11,10 +11,10 @@
 
 struct quantize_item {
 	const struct qwen_gguf_tensor *t;
-	uint32_t	 type;		/* that it gets */
-	int		 weighted;	/* by the importance matrix */
-	int		 open;		/* no pattern says its type */
-	int		 changed;	/* adapters add to it */
+	uint32_t	 type;		/* its new type */
+	int		 weighted;	/* the importance matrix has it */
+	int		 open;		/* no pattern decides its type */
+	int		 changed;	/* adapters change it */
 };
 
 struct qwen_quantize {
@@ -30,25 +30,28 @@ struct qwen_quantize {
 	size_t			 n_notes, cap_notes;
 	struct qwen_gguf_writer	*w;
 	struct quantize_merge	*merge;		/* of adapters, or NULL */
-	struct qwen_gguf_tensor	 head;		/* that was tied */
+	struct qwen_gguf_tensor	 head;		/* the tied output head */
 };
 
-/* Do all tensors keep their formats? */
+/* Returns 1 if all tensors keep their formats. */
 static inline int
 qwen_quantize_keeps(const struct qwen_quantize *p)
 {
 	return p->opts.recipe == NULL && p->opts.size == 0;
 }
 
-/* The format of each tensor. */
+/* Decides the format of each tensor. */
 int qwen_quantize_plan(struct qwen_quantize *p, struct qwen_err *err);
 
-/* The same of those that are open, so that the file has opts.size bytes. */
+/*
+ * Decides the formats of open tensors so that the file has at most opts.size
+ * bytes.
+ */
 int qwen_quantize_fit(struct qwen_quantize *p, struct qwen_err *err);
 
 /*
- * Tensors in other formats, or as they are, a few rows at a time: put is called
- * with the bytes in order.  The memory is kept from one to the next.
+ * Converts or copies tensors, a few rows at a time: calls put with the bytes in
+ * order.  Its buffers are reused from tensor to tensor.
  */
 struct quantize_pass;
 typedef int quantize_put(void *arg, const void *data, size_t n,
@@ -59,7 +62,7 @@ int qwen_quantize_tensor(struct quantize_pass *s,
     const struct quantize_item *it, uint32_t type, struct qwen_err *err);
 void qwen_quantize_pass_free(struct quantize_pass *s);
 
-/* One more note. */
+/* Adds a note for the user. */
 int qwen_quantize_add_note(struct qwen_quantize *p, struct qwen_err *err,
     const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

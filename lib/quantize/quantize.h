@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: ISC */
-/* quantize.h - weights in smaller number formats, and files of them. */
+/* quantize.h - encoding weights in smaller formats, and quantised files. */
 #ifndef QWEN_QUANTIZE_QUANTIZE_H
 #define QWEN_QUANTIZE_QUANTIZE_H
 
 #include "qwen/base.h"
 #include "qwen/gguf.h"
 
-/* Whether numbers can be encoded in a format, the plain ones included. */
+/* Returns 1 if numbers can be encoded in a format; plain formats too. */
 int qwen_encode_known(uint32_t type);
 
 /*
- * Encode rows of n_row numbers, whole blocks, all of them finite; w[i] says how
- * much the squared error of number i of a row matters, NULL all alike.  cpu is
- * the instruction sets to use, see base/cpu.h: the bytes are the same with any.
+ * Encodes rows of n_row numbers (whole blocks, all finite). w[i] weighs the
+ * squared error of number i of each row; NULL: equal weights. cpu: instruction
+ * sets to use, see base/cpu.h; the bytes do not depend on it.
  */
 int qwen_encode_rows(uint32_t type, unsigned cpu, const float *x,
     const float *w, size_t n_row, size_t rows, unsigned char *out,
@@ -21,8 +21,7 @@ int qwen_encode_rows(uint32_t type, unsigned cpu, const float *x,
 /* ------------------------------------------------------- importance */
 
 /*
- * A file that says how strong the inputs of each matrix are (an importance
- * matrix, as llama.cpp's).
+ * An importance matrix, as of llama.cpp: the strength of each matrix's inputs.
  */
 struct qwen_imatrix;
 
@@ -31,9 +30,10 @@ int qwen_imatrix_open(struct qwen_imatrix **out, const char *path,
 void qwen_imatrix_close(struct qwen_imatrix *m);
 
 /*
- * Make one: from _start on a model's inputs are added up, of all rows that it
- * reads, with the same sums whatever the threads and batches; _write writes
- * them.  n_tokens and dataset (or NULL) are what the file is to say.
+ * Creates an importance matrix: after qwen_imatrix_start, the model adds up its
+ * inputs of all rows that it reads; the sums do not depend on threads or
+ * batches.  qwen_imatrix_write writes them.  n_tokens and dataset (or NULL) are
+ * recorded in the file.
  */
 struct qwen_model;
 int qwen_imatrix_start(struct qwen_model *m, struct qwen_err *err);
@@ -49,32 +49,33 @@ struct qwen_quantize_progress {
 
 struct qwen_quantize_opts {
 	/*
-	 * "Q4_K_M", in any case; not with size.  NULL, and no size: the formats
-	 * that there are.
+	 * "Q4_K_M", ignoring case; not with size.  NULL, and no size: keep all
+	 * formats.
 	 */
 	const char	*recipe;
-	uint64_t	 size;		/* of the file, at most; 0: by recipe */
+	uint64_t	 size;		/* limit for the file; 0: by recipe */
 	/*
-	 * Lines of a pattern of tensors' names, as of the shell, and a format:
-	 * the first that fits counts, before the recipe.  Or NULL.
+	 * Lines of a shell pattern for tensor names and a format: the first
+	 * match counts, before the recipe.  Or NULL.
 	 */
 	const char	*types;
 	const struct qwen_imatrix *imatrix;	/* or NULL */
-	const char	*imatrix_name;	/* what the file is to call it */
+	const char	*imatrix_name;	/* recorded in the file */
 	/*
-	 * With size: ids of a text, by which it is measured how much the model
-	 * minds errors in each part of it, while that is told (or NULL), in
-	 * tokens.  None: as much as the demo model.
+	 * With size: the ids of a text with which to measure the model's
+	 * sensitivity to errors in each of its parts; `measuring' (or NULL)
+	 * reports progress in tokens.  None: use the sensitivities of the demo
+	 * model.
 	 */
 	const int32_t	*calibration;
 	size_t		 n_calibration;
 	const struct qwen_quantize_progress *measuring;
 	const char	*cpu;		/* a level of qwen_cpu_level, or NULL */
-	int		 threads;	/* 0: one a processor */
+	int		 threads;	/* 0: one per processor */
 	/*
-	 * What these change is added to the weights, W + s BA, in double before
-	 * it is rounded to the tensor's format; not with size.  Where a head is
-	 * tied to an embedding and one of both changes, it is written too.
+	 * Adapters to add to the weights, W + s BA, in double before rounding
+	 * to the tensor's format; not with size.  If an output head tied to the
+	 * embedding is changed, or the embedding is, both are written.
 	 */
 	const struct qwen_adapter *adapters;
 	size_t		 n_adapters;
@@ -82,36 +83,35 @@ struct qwen_quantize_opts {
 
 struct qwen_quantize;
 
-/* A file planned, of an open one that must outlive it. */
+/* Plans a quantised file from an open one, which must outlive it. */
 int qwen_quantize_new(struct qwen_quantize **out, const struct qwen_gguf *in,
     const struct qwen_quantize_opts *opts, struct qwen_err *err);
 void qwen_quantize_free(struct qwen_quantize *p);
 
-/* What the user should know, but is no error: lines; NULL after the last. */
+/* Returns note i for the user; NULL after the last. */
 const char *qwen_quantize_note(const struct qwen_quantize *p, size_t i);
 
 size_t qwen_quantize_n_tensors(const struct qwen_quantize *p);
 uint64_t qwen_quantize_bytes(const struct qwen_quantize *p);	/* after writing */
 
-/* Names of the recipes, 0, 1, ...; NULL after the last. */
+/* Returns the name of recipe i; NULL after the last. */
 const char *qwen_quantize_recipe(size_t i);
 
-/* Whether there is one of this name; *recipe is its number in gguf/recipe.h. */
+/* Finds a recipe by name; *recipe is its number in gguf/recipe.h. */
 int qwen_quantize_find(size_t *recipe, const char *name, struct qwen_err *err);
 
 /*
- * Write it, once, from its beginning to its end; progress, in bytes, may be
- * NULL.  Memory
- * is some rows for each thread, however large the tensors are.
+ * Writes the file, once, from beginning to end; progress, in bytes, may be
+ * NULL.  Memory: some rows per thread, however large the tensors are.
  */
 int qwen_quantize_write(struct qwen_quantize *p, int fd,
     const struct qwen_quantize_progress *progress, struct qwen_err *err);
 
 /*
- * Open in as the file that quantizing would write, bit for bit, without writing it.
- * Tensors that keep their format stay in the file; others are made in memory: *made
- * bytes, which may be at most most.  On success *out owns in and closes it.
- * QWEN_EUNSUP if a tensor that would change is not F32, F16 or BF16.
+ * Opens in as the file that quantising would write, bit for bit, without
+ * writing it.  Tensors that keep their format stay in the file; others are made
+ * in memory: *made bytes, at most `most'.  On success *out owns in and closes
+ * it.  QWEN_EUNSUP if a tensor to convert is not F32, F16 or BF16.
  */
 int qwen_quantize_load(struct qwen_gguf **out, struct qwen_gguf *in,
     const struct qwen_quantize_opts *opts, uint64_t most, uint64_t *made,

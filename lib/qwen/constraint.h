@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* qwen/constraint.h - what a reply must be, as a sampler asks about it. */
+/*
+ * qwen/constraint.h - constrained output: the interface between samplers and
+ * grammars.
+ */
 #ifndef QWEN_QWEN_CONSTRAINT_H
 #define QWEN_QWEN_CONSTRAINT_H
 
@@ -10,44 +13,48 @@ extern "C" {
 #endif
 
 /*
- * A set of texts, one of which a reply must be; a grammar of libqwentext is
- * one (qwen_grammar_constraint), and a program may bring its own.  A sampler
- * opens a match when its timeline begins and closes it when that ends: the
- * match is for one thread, while what `of` and `tokens` point to is read by
- * any number of samplers and threads, and must live as long as they do.
+ * A constraint: a set of texts, one of which the reply must be.  A grammar of
+ * libqwentext is one (qwen_grammar_constraint); a program may implement its
+ * own.  A sampler opens a match when its session begins and closes it when the
+ * session ends.  One thread uses a match.  Any number of samplers and threads
+ * read what `of' and `tokens' point to, so these must outlive them.
  */
 struct qwen_constraint {
-	const struct qwen_constraint_ops *ops;	/* NULL: any text will do */
+	const struct qwen_constraint_ops *ops;	/* NULL: no constraint */
 	const void	*of;		/* for open: the set of texts, */
 	const void	*tokens;	/* and the vocabulary */
 };
 
-/* How far a text has come; each kind of constraint has its own. */
+/* The progress of one text; each implementation defines its own. */
 struct qwen_match;
 
 /*
- * Functions that can fail return -1, or NULL, and fill *err.  No size goes with
- * the table: a sampler calls every function in it, so it cannot grow, and
- * another kind of constraint will have another table.
+ * Functions that can fail return -1 or NULL and fill *err.  No size goes with
+ * the table: a sampler calls every function in it, so it cannot grow; another
+ * interface would have another table.
  */
 struct qwen_constraint_ops {
-	/* A match of no text yet. */
+	/* Creates a match of the empty text. */
 	int	(*open)(struct qwen_match **out,
 		    const struct qwen_constraint *c, struct qwen_err *err);
 	void	(*close)(struct qwen_match *m);
-	/* Back to no text. */
+	/* Resets the match to the empty text. */
 	int	(*begin)(struct qwen_match *m, struct qwen_err *err);
-	/* Go on by n bytes: 1, or 0 if no text goes on so; then stay. */
+	/*
+	 * Appends n bytes: returns 1, or 0 without a change if no text of the
+	 * set continues so.
+	 */
 	int	(*feed)(struct qwen_match *m, const char *s, size_t n,
 		    struct qwen_err *err);
-	/* The same answer, but stay in any case. */
+	/* Returns the same, but never changes the match. */
 	int	(*fits)(struct qwen_match *m, const char *s, size_t n,
 		    struct qwen_err *err);
-	/* Whether the text may end here. */
+	/* Returns 1 if the text may end here. */
 	int	(*may_end)(const struct qwen_match *m);
 	/*
-	 * A bit for each token of the vocabulary, 64 in a word, from the lowest
-	 * up: 1 if its text fits.  Lives until the next call on the match.
+	 * Returns one bit per token of the vocabulary, 64 per word, lowest
+	 * first: 1 if the token's text fits.  Lives until the next call on the
+	 * match.
 	 */
 	const uint64_t *(*mask)(struct qwen_match *m, struct qwen_err *err);
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * qwen/grammar.h - grammars and schemas that replies follow.
+ * qwen/grammar.h - grammars and JSON schemas for constrained output.
  *
- * Open a grammar; open the pieces of the vocabulary, and a trie of these; then
+ * Open a grammar; open the pieces of the vocabulary and a trie of them; then
+ * call
  *	qwen_sampler_pieces(s, pieces);
  *	qwen_sampler_constrain(s, qwen_grammar_constraint(g, trie));
  * before qwen_sampler_begin.
@@ -18,39 +19,40 @@ extern "C" {
 #endif
 
 /*
- * Grammars: rules in GBNF, as qsample(1) has it, of which root is what a
- * reply must be.  Both are for any number of samplers and threads at once.
+ * A grammar: GBNF rules as in qsample(1); the rule root is the whole reply.
+ * Any number of samplers and threads may share grammars and tries.
  */
 struct qwen_grammar;
-struct qwen_trie;	/* the tokens of a vocabulary, by their texts */
+struct qwen_trie;	/* the texts of a vocabulary's tokens */
 
-/* Read n bytes of GBNF.  QWEN_EFORMAT says in which line what is wrong. */
+/* Parses n bytes of GBNF.  QWEN_EFORMAT names the line and the problem. */
 int qwen_grammar_open(struct qwen_grammar **out, const char *text, size_t n,
     struct qwen_err *err);
 void qwen_grammar_close(struct qwen_grammar *g);
 
-/* The bytes of memory that it takes, about. */
+/* Returns the approximate memory size in bytes. */
 size_t qwen_grammar_size(const struct qwen_grammar *g);
 
 /*
- * The grammar of a JSON Schema, or its text in GBNF (for free()): what it takes
- * is valid by the schema and has no white space; qsample(1) says what else.  A
- * keyword that it would not do justice to is an error that names it.
+ * Open the grammar of a JSON Schema, or write it as GBNF (the caller frees
+ * *out).  Its texts are valid by the schema and contain no white space;
+ * qsample(1) lists the restrictions.  An unsupported keyword is an error that
+ * names it.
  */
 int qwen_grammar_open_schema(struct qwen_grammar **out, const char *text,
     size_t n, struct qwen_err *err);
 int qwen_schema_grammar(char **out, size_t *n_out, const char *text, size_t n,
     struct qwen_err *err);
 
-/* The tokens of a vocabulary by their texts, which are copied. */
+/* Builds a trie of the token texts of a vocabulary, which it copies. */
 int qwen_trie_new(struct qwen_trie **out, const struct qwen_pieces *p,
     struct qwen_err *err);
 void qwen_trie_free(struct qwen_trie *t);
 
 /*
- * The grammar as what a sampler is told (qwen_sampler_constrain), over the
- * tokens of the trie: one of the pieces that the sampler has.  Both are
- * borrowed.  Without a trie the sampler's begin fails with QWEN_EUNSUP.
+ * Returns the constraint for qwen_sampler_constrain: the grammar over the
+ * tokens of the trie, which must be built from the sampler's pieces.  Borrows
+ * both.  Without a trie qwen_sampler_begin fails with QWEN_EUNSUP.
  */
 struct qwen_constraint qwen_grammar_constraint(const struct qwen_grammar *g,
     const struct qwen_trie *t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* qwen/machine.h - what this machine can do. */
+/* qwen/machine.h - measured speed of this machine. */
 #ifndef QWEN_QWEN_MACHINE_H
 #define QWEN_QWEN_MACHINE_H
 
@@ -9,10 +9,10 @@
 extern "C" {
 #endif
 
-/* What the machine does at best with so many threads, each a second. */
+/* The best rates measured with n_threads threads, each per second. */
 struct qwen_machine {
 	int	n_threads;
-	size_t	bytes;		/* of the buffer read */
+	size_t	bytes;		/* size of the buffer read */
 	double	read;		/* bytes loaded from memory */
 	double	copy;		/* bytes copied by memcpy, each counted once */
 	double	int8;		/* multiply-adds of 8 bits into 32 */
@@ -22,27 +22,30 @@ struct qwen_machine {
 };
 
 /*
- * Measure it, for so many seconds for each figure (0: a tenth of one), the best
- * round of each.  n_threads 0: one for each processor; cpu: a level not to
- * exceed, or NULL.  QWEN_ERANGE if the seconds are not 0 to 3600.  Uses 256 MiB,
- * or four times the last cache if that is more, for as long as it runs.
+ * Measures all figures: the best of the rounds made in the given seconds per
+ * figure (0: a tenth of a second).  n_threads 0: one per processor. cpu:
+ * highest level to use, or NULL.  QWEN_ERANGE if seconds is not 0 to 3600.
+ * While it runs it uses 256 MiB of memory, or four times the last-level cache
+ * if that is more.
  */
 int qwen_machine_measure(struct qwen_machine *out, int n_threads,
     const char *cpu, double seconds, struct qwen_err *err);
 
-/* How fast a variant multiplies so many tokens by weights of a format. */
+/* Speed of one kernel variant for a weight format and a number of tokens. */
 struct qwen_tune_row {
 	uint32_t	 type;		/* see qwen_ggml_name() */
 	size_t		 tokens;
 	const char	*variant;	/* instruction set, "avx512vnni" */
-	double		 macs;		/* multiply-adds a second, of one thread */
+	double		 macs;		/* multiply-adds per second of one
+					   thread */
 	int		 chosen;
 };
 
 /*
- * Measure all variants of this processor for all formats, in version 1, and note
- * in the file which to choose from then on (struct qwen_model_opts); path may be
- * NULL.  row is called for each.  QWEN_ENOMEM.
+ * Measures all variants that this processor has, for all formats, in numerics
+ * version 1, and writes the best to the tuning file at path (see struct
+ * qwen_model_opts); path may be NULL.  Calls row for each measurement.
+ * QWEN_ENOMEM.
  */
 int qwen_tune_measure(const char *path, void (*row)(void *arg,
     const struct qwen_tune_row *r), void *arg, struct qwen_err *err);

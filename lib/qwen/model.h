@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * qwen/model.h - a model that is ready to compute.
+ * qwen/model.h - models that are ready to compute.
  *
- * Open one for each file and share it: a model is read by any number of
- * sessions (qwen/session.h), of which one at a time computes, on all of the
- * model's threads.
+ * Open each file once and share the model: any number of sessions
+ * (qwen/session.h) may use it, and one session at a time computes, on all of
+ * the model's threads.
  */
 #ifndef QWEN_QWEN_MODEL_H
 #define QWEN_QWEN_MODEL_H
@@ -16,53 +16,54 @@ extern "C" {
 #endif
 
 /*
- * An instruction-set level, "scalar", "avx2", "avxvnni", "avx512", "vbmi",
- * "bf16" or "amx", or "neon", "dotprod" or "i8mm": 1 if this CPU has it, 0 if
- * not (then the best below it is used), -1 if there is no such level.
+ * Returns 1 if this CPU has the instruction-set level, 0 if not (then the
+ * library uses the best level below it), -1 for an unknown level.  Levels:
+ * "scalar", "avx2", "avxvnni", "avx512", "vbmi", "bf16", "amx"; on arm64
+ * "neon", "dotprod", "i8mm".
  */
 int qwen_cpu_check(const char *level);
 
-/* A model ready to compute: the mapped weights, kernels and threads. */
+/* An opened model: the mapped weights, kernels and threads. */
 struct qwen_model;
 
 struct qwen_model_opts {
-	int		 n_threads;	/* 0: one for each processor */
-	const char	*cpu;		/* level not to exceed; NULL: what is
-					   fastest */
-	unsigned	 numerics;	/* 1, 3 or 4; 0: the usual one */
-	enum qwen_kv	 k, v;		/* how sessions keep keys and values */
-	struct qwen_rope rope;		/* positions scaled otherwise than the
-					   file says: another context */
+	int		 n_threads;	/* 0: one per processor */
+	const char	*cpu;		/* highest level; NULL: the fastest */
+	unsigned	 numerics;	/* 1, 3 or 4; 0: QWEN_NUMERICS */
+	enum qwen_kv	 k, v;		/* KV cache types of sessions */
+	struct qwen_rope rope;		/* RoPE scaling, in place of the file's;
+					   changes the context length */
 	/*
-	 * The block that predicts tokens after the next one (nextn, MTP), for
-	 * qwen_session_draft(): load it if the file has one.  draft_file: from
-	 * this file, which may have nothing else; it must fit the model.
+	 * Load the MTP block (multi-token prediction, "nextn"), if the file has
+	 * one, for qwen_session_draft().  draft_file: take the block from this
+	 * file, which need not contain anything else; it must fit the model.
 	 */
 	int		 draft;
 	const char	*draft_file;	/* or NULL */
 	/*
-	 * A file in which it is noted which of two levels is faster, for a
-	 * format and a number of tokens, where that is not known beforehand: as
-	 * with AMX and AVX-512; and, where processors share cores, how many
-	 * threads.  It is made, and added to, as need be; a file that is no
-	 * such one is replaced.  Not with cpu; or NULL.
+	 * Tuning file: records the faster of two instruction-set levels for
+	 * each format and number of tokens where this is not known beforehand
+	 * (AMX or AVX-512), and the number of threads where processors share
+	 * cores.  The library creates it and adds to it.  A file that is not a
+	 * tuning file is overwritten.  Ignored if cpu is set.  May be NULL.
 	 */
 	const char	*tuning;
 	/*
 	 * LoRA adapters, added to the weights in this order: GGUF files with
-	 * general.type "adapter", for this architecture, of which each tensor
-	 * has a matrix of the model that it fits.  With such of a scale that is
-	 * not 0 it is another model: its headers tell.
+	 * general.type "adapter" for this architecture, whose tensors all fit
+	 * matrices of the model.  Adapters with a nonzero scale make it another
+	 * model, with another fingerprint in its headers.
 	 */
 	const struct qwen_adapter *adapters;
 	size_t		 n_adapters;
 };
 
 /*
- * Open a GGUF file of an architecture that the library knows; opts may be NULL.
- * Builds no vocabulary; weights stay in the mapping, which the processes that
- * use a model share.  QWEN_EUNSUP names what is not known, QWEN_EFORMAT the
- * tensor or key that is not as it must be.  Close it after its sessions.
+ * Opens a GGUF file of a supported architecture; opts may be NULL.  Builds no
+ * vocabulary.  Weights stay in the mapping, which all processes that use the
+ * file share.  QWEN_EUNSUP: the message names the unsupported feature.
+ * QWEN_EFORMAT: it names the bad tensor or key.  Close the model after its
+ * sessions.
  */
 int qwen_model_open_sized(size_t size, struct qwen_model **out,
     const char *path, const struct qwen_model_opts *opts,
@@ -71,7 +72,9 @@ int qwen_model_open_sized(size_t size, struct qwen_model **out,
 	qwen_model_open_sized(sizeof(struct qwen_model_opts), __VA_ARGS__)
 void qwen_model_close(struct qwen_model *m);
 
-/* The same of an open file, which is the model's from now on, in any case. */
+/*
+ * The same for an open file g.  The model owns g from now on, even on failure.
+ */
 int qwen_model_open_gguf_sized(size_t size, struct qwen_model **out,
     struct qwen_gguf *g, const struct qwen_model_opts *opts,
     struct qwen_err *err);
@@ -79,9 +82,9 @@ int qwen_model_open_gguf_sized(size_t size, struct qwen_model **out,
 	qwen_model_open_gguf_sized(sizeof(struct qwen_model_opts), __VA_ARGS__)
 
 /*
- * The file, open as long as the model is; general.architecture; ids, and so
- * logits in a row; layers; the longest timeline; threads; the version of the
- * arithmetic.
+ * Properties of the model: its file (open as long as the model is),
+ * general.architecture, number of ids and so of logits per row, layers, context
+ * length, hidden size, MTP block, threads, numerics version, KV cache types.
  */
 const struct qwen_gguf *qwen_model_gguf(const struct qwen_model *m);
 const char *qwen_model_arch(const struct qwen_model *m);
@@ -89,27 +92,29 @@ size_t qwen_model_n_vocab(const struct qwen_model *m);
 size_t qwen_model_n_layer(const struct qwen_model *m);	/* without MTP */
 size_t qwen_model_n_ctx(const struct qwen_model *m);
 size_t qwen_model_n_embd(const struct qwen_model *m);	/* of a hidden state */
-int qwen_model_has_mtp(const struct qwen_model *m);	/* it can draft */
+int qwen_model_has_mtp(const struct qwen_model *m);	/* 1 if it can draft */
 int qwen_model_n_threads(const struct qwen_model *m);
 unsigned qwen_model_numerics(const struct qwen_model *m);
 enum qwen_kv qwen_model_k(const struct qwen_model *m);
 enum qwen_kv qwen_model_v(const struct qwen_model *m);
 
 /*
- * What opts.rope has changed, with n_orig, the length of the training as far as
- * the file tells; QWEN_ROPE_FILE if it says what the file says, too.
+ * Returns the RoPE scaling set by opts.rope; n_orig is the training context
+ * length if the file has it.  Kind QWEN_ROPE_FILE if opts.rope equals the
+ * file's own scaling.
  */
 struct qwen_rope qwen_model_rope(const struct qwen_model *m);
 
-/* What the file says: kind QWEN_ROPE_NONE, or another of that factor. */
+/* Returns the file's own RoPE scaling; QWEN_ROPE_NONE if it has none. */
 struct qwen_rope qwen_model_rope_of_file(const struct qwen_model *m);
 
 /*
- * What a hidden state after the output norm says, where not all logits are
- * needed: those of n tokens; or what the classifier makes of it that a model
- * for ranking has in place of a head (cls.output), n_classes numbers, 0 if it
- * has none.  Products of f32 in double, one after another: the same on every
- * machine.  QWEN_ERANGE for an id that is none, QWEN_EUNSUP for no classifier.
+ * Outputs computed from one hidden state after the output norm, without a full
+ * row of logits.  qwen_model_logits computes the logits of n ids.
+ * qwen_model_classify computes the n_classes outputs of a reranker's classifier
+ * (cls.output); n_classes is 0 without one.  Sums products of f32 in double in
+ * a fixed order: the same bits on every machine.  QWEN_ERANGE for a bad id,
+ * QWEN_EUNSUP without a classifier.
  */
 int qwen_model_logits(const struct qwen_model *m, const float *hidden,
     const int32_t *ids, size_t n, float *out, struct qwen_err *err);
@@ -117,19 +122,20 @@ size_t qwen_model_n_classes(const struct qwen_model *m);
 int qwen_model_classify(const struct qwen_model *m, const float *hidden,
     float *out, struct qwen_err *err);
 
-/* The probability of number i of n logits; of one alone, against 0. */
+/*
+ * Returns the softmax share of logit i of n; if n is 1, against a logit of 0.
+ */
 double qwen_softmax_share(const float *logits, size_t n, size_t i);
 
 /*
- * Which kernel variant serves each operation and format, and the adapters, one
- * a line, for -v.
- * Returns the text's length, like snprintf.
+ * Writes the kernel variant of each operation and format, and the adapters, one
+ * per line, for -v.  Returns the length of the text, like snprintf.
  */
 size_t qwen_model_describe(const struct qwen_model *m, char *buf, size_t size);
 
 /*
- * Where the time goes.  ms is summed over threads; bytes are those of weights
- * and states, macs multiply-adds.
+ * Time, bytes and work of one kernel. ms is summed over threads; bytes counts
+ * weights and states; macs counts multiply-adds.
  */
 struct qwen_kernel_stat {
 	char		name[24];	/* "gemm.Q4_K", "delta", ... */
@@ -140,17 +146,17 @@ struct qwen_kernel_stat {
 	uint64_t	macs;
 };
 
-/* Start counting from zero, or stop. */
+/* Resets the counters and starts counting (on = 1), or stops (0). */
 int qwen_model_profile(struct qwen_model *m, int on, struct qwen_err *err);
 
-/* Fill up to max entries of out; returns how many there are. */
+/* Fills at most max entries of out; returns the number of all entries. */
 size_t qwen_model_stats(const struct qwen_model *m,
     struct qwen_kernel_stat *out, size_t max);
 
 /*
- * The same counts by the purpose of the work, in the order of a block.  The names
- * are listed in qbench(1): "attn_projections", "routed_experts" and so on.  variant
- * is empty.
+ * The same counts grouped by the purpose of the work, in the order of a layer.
+ * qbench(1) lists the names: "attn_projections", "routed_experts" and so on.
+ * variant is empty.
  */
 size_t qwen_model_stats_by_purpose(const struct qwen_model *m,
     struct qwen_kernel_stat *out, size_t max);

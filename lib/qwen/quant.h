@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * qwen/quant.h - the number formats of tensors, and a check of all of a file.
+ * qwen/quant.h - number formats of tensors, and a full check of a file.
  *
- * qwen_model_open does without: this is for tools that look into files.
+ * For tools that inspect files; qwen_model_open does not need it.
  */
 #ifndef QWEN_QWEN_QUANT_H
 #define QWEN_QWEN_QUANT_H
@@ -13,23 +13,26 @@
 extern "C" {
 #endif
 
-/* 1 if the library can compute with the type (and dequantise it). */
+/*
+ * Returns 1 if the library can compute with the type (and dequantise it), else
+ * 0.
+ */
 int qwen_quant_supported(uint32_t type);
 
 /*
- * The numbers that n elements (a multiple of the block length) at src stand
- * for.  -1 if the type is not supported.
+ * Dequantises n elements (a multiple of the block length) from src to dst.  -1
+ * if the type is not supported.
  */
 int qwen_quant_dequantize(uint32_t type, const void *src, float *dst,
     size_t n, struct qwen_err *err);
 
 /*
- * Look at everything that open does not: BOOL values, the vocabulary, and all
- * scales (in float types, all numbers) for NaN and infinity, which reads the
- * whole file.  problem is told each one (msg as in struct qwen_err); progress,
- * if not NULL, the bytes done since its last call.  Returns the number of
- * problems, or -1 if the size of *c is wrong.  Types the library cannot compute
- * with are passed over.
+ * Checks everything that qwen_gguf_open does not: BOOL values, the vocabulary,
+ * and all scales (of float types, all numbers) for NaN and infinity.  Reads the
+ * whole file.  Calls problem once per problem (msg as in struct qwen_err), and
+ * progress, if not NULL, with the bytes read since its last call.  Returns the
+ * number of problems, or -1 if the size of *c is wrong.  Skips types that the
+ * library cannot compute with.
  */
 struct qwen_gguf_checker {
 	void	(*problem)(void *arg, const char *msg);
@@ -43,9 +46,10 @@ int64_t qwen_gguf_check_sized(size_t size, const struct qwen_gguf *g,
 	qwen_gguf_check_sized(sizeof(struct qwen_gguf_checker), __VA_ARGS__)
 
 /*
- * All that is in the way of qwen_model_open: told as above, one line for all
- * tensors of a type that is not supported.  Returns the number of lines, 0 where
- * it would open, or -1 where memory ran out.
+ * Reports every problem that would make qwen_model_open fail, through
+ * c->problem as above; one message covers all tensors of an unsupported type.
+ * Returns the number of messages, 0 if the model would open, -1 if out of
+ * memory.
  */
 int qwen_model_check_sized(size_t size, const struct qwen_gguf *g,
     const struct qwen_gguf_checker *c, struct qwen_err *err);

@@ -10,46 +10,45 @@ extern "C" {
 #endif
 
 /*
- * Byte-level BPE as Qwen files carry it (tokenizer.ggml.model "gpt2"), with
- * the pre-tokenizers qwen2 and qwen35.  Any bytes can be encoded; bytes that
- * are not UTF-8 come back as they were.  Text is normalised only if
- * qwen_tok_set_nfc asks for it.  Encoding adds no token in front or at the end;
- * qwen_tok_begin adds BOS.
+ * A tokenizer: byte-level BPE as in Qwen files (tokenizer.ggml.model "gpt2"),
+ * with the pre-tokenizers qwen2 and qwen35.  It encodes any bytes; bytes that
+ * are not UTF-8 decode to themselves.  It normalises text only after
+ * qwen_tok_set_nfc.  Encoding adds no BOS and no EOS; qwen_tok_begin adds BOS.
  */
 struct qwen_tok;
 
 enum { QWEN_TOK_ENCODE = 1, QWEN_TOK_DECODE = 2 };
 
 /*
- * Build what the directions asked for (what, of the above) need.  The file
- * must stay open as long as *out lives.  Some 25 ms for a vocabulary of
- * 248,320 to encode, one or two to decode.
+ * Builds the tables for encoding, decoding or both (what: bits of the enum
+ * above).  The file must stay open as long as *out.  For a vocabulary of
+ * 248,320 this takes about 25 ms to encode, 1 to 2 ms to decode.
  */
 int qwen_tok_open(struct qwen_tok **out, const struct qwen_gguf *g,
     unsigned what, struct qwen_err *err);
 void qwen_tok_close(struct qwen_tok *t);
 
 /*
- * 0 if qwen_tok_open would open it, else -1 and what it would say.  The lines
- * of the merges are not read, so it takes a millisecond: one that is damaged
- * is found by opening alone.
+ * Returns 0 if qwen_tok_open would succeed, else -1 with the same message.
+ * Takes about a millisecond, since it does not read the merges: only
+ * qwen_tok_open finds a damaged merge.
  */
 int qwen_tok_check(const struct qwen_gguf *g, unsigned what,
     struct qwen_err *err);
 
 /*
- * The pre-tokenizer that text is cut by although the file names none, since those
- * of its architecture have no other: for a note.  NULL: there is nothing to tell.
+ * Returns the name of the pre-tokenizer that the library assumed because the
+ * file names none and its architecture has only one; NULL if nothing was
+ * assumed.  For a note to users.
  */
 const char *qwen_tok_guess(const struct qwen_tok *t);
 
-/* Ids go from 0 to this, exclusive; padding counts. */
+/* Returns the vocabulary size: ids are below it; padding counts. */
 size_t qwen_tok_n_vocab(const struct qwen_tok *t);
 
 /*
- * The token that texts begin with (BOS): whether it is put in front of a text.
- * A file says so by tokenizer.ggml.add_bos_token, the token is that of
- * tokenizer.ggml.bos_token_id.
+ * Whether to put the BOS token in front of texts.  A file decides by
+ * tokenizer.ggml.add_bos_token; the token is tokenizer.ggml.bos_token_id.
  */
 enum qwen_bos {
 	QWEN_BOS_FILE,		/* as the file says */
@@ -58,64 +57,71 @@ enum qwen_bos {
 };
 
 /*
- * *id is the id to put in front of a text, or -1 if none is put there; a file
- * without bos_token_id has none.  Returns 0, or -1 if a key is damaged, or for
- * QWEN_BOS_ALWAYS if there is no id.
+ * Sets *id to the id to put in front of texts, -1 for none; a file without
+ * bos_token_id has none.  Returns 0, or -1 if a key is damaged, or if how is
+ * QWEN_BOS_ALWAYS and the file has no BOS id.
  */
 int qwen_bos_read(int32_t *id, const struct qwen_gguf *g, enum qwen_bos how,
     struct qwen_err *err);
 
-/* The same for a tokenizer: opened as QWEN_BOS_FILE, changed by set_bos. */
+/*
+ * The same for a tokenizer: qwen_tok_bos returns the id or -1.  A new tokenizer
+ * behaves as QWEN_BOS_FILE; qwen_tok_set_bos changes that.
+ */
 int32_t qwen_tok_bos(const struct qwen_tok *t);
 int qwen_tok_set_bos(struct qwen_tok *t, const struct qwen_gguf *g,
     enum qwen_bos how, struct qwen_err *err);
 
 /*
- * Puts BOS in front of the ids of a whole text, which are from malloc(),
- * unless they begin with it already or the tokenizer adds none.
+ * Puts BOS in front of the ids of a whole text, which are from malloc().  Does
+ * nothing if they already begin with BOS or the tokenizer adds none.
  */
 int qwen_tok_begin(const struct qwen_tok *t, int32_t **ids, size_t *n,
     struct qwen_err *err);
 
 /*
- * Whether texts are normalised to NFC before they are encoded, as the tokenizers
- * library does for Qwen models; off at first.  Special tokens are found before
- * that.  QWEN_EUNSUP in a build without libunistring.  Encoders that are made
- * later heed it.
+ * Turns normalisation to NFC before encoding on or off (the default), as the
+ * Hugging Face tokenizers library does it for Qwen models.  Special tokens are
+ * found before normalisation.  Applies to encoders created later.  QWEN_EUNSUP
+ * in a build without libunistring.
  */
 int qwen_tok_set_nfc(struct qwen_tok *t, int on, struct qwen_err *err);
 
 /* Encoding: */
 enum {
-	QWEN_TOK_SPECIAL = 1,	/* control tokens in the text are recognised;
-				   never for text that somebody else wrote */
+	QWEN_TOK_SPECIAL = 1,	/* recognise control tokens in the text; never
+				   for untrusted text */
 };
 
-/* The ids of a text, allocated: free(*ids).  Not NULL even if *n_ids is 0. */
+/*
+ * Encodes a text.  *ids is allocated, to be freed with free(), and not NULL
+ * even if *n_ids is 0.
+ */
 int qwen_tok_encode(const struct qwen_tok *t, const void *text, size_t n,
     unsigned flags, int32_t **ids, size_t *n_ids, struct qwen_err *err);
 
 /*
- * The first control token whose name is in the text, as bytes that qwen_tok_encode
- * takes for text without QWEN_TOK_SPECIAL; -1 if there is none.
+ * Returns the first control token whose name occurs in the text; without
+ * QWEN_TOK_SPECIAL, qwen_tok_encode takes these bytes for text.  -1 if there is
+ * none.
  */
 int32_t qwen_tok_named(const struct qwen_tok *t, const void *text, size_t n);
 
 /*
- * As qwen_tok_encode, for a text of which only some bytes are to be trusted, those where
- * trusted (n bytes) is not 0: a control token is recognised if all of its text
- * is.  Everything else is as for the whole text.
+ * qwen_tok_encode for a text that is trusted in part: byte i is trusted if
+ * trusted[i] is not 0.  A control token is recognised if all of its bytes are
+ * trusted.  Otherwise the ids are those of the whole text.
  */
 int qwen_tok_encode_trusted(const struct qwen_tok *t, const void *text,
     const unsigned char *trusted, size_t n, int32_t **ids, size_t *n_ids,
     struct qwen_err *err);
 
 /*
- * The same for text that comes in parts of any size: the ids do not depend on
- * where it is cut.  Each call gives the ids that have become certain, in
- * memory of the encoder that lives until the next call on it.  What is not
- * certain yet (a word that may go on) is kept; finish ends the text and leaves
- * the encoder ready for another.  After an error the encoder starts afresh.
+ * The same for text in chunks of any size; the ids do not depend on the chunks.
+ * Each call returns the ids that have become certain, in memory of the encoder
+ * that lives until the next call.  The encoder keeps text that is not certain
+ * yet, such as an incomplete word. finish ends the text and makes the encoder
+ * ready for another one; so does an error.
  */
 struct qwen_tok_encoder;
 
@@ -128,12 +134,13 @@ int qwen_tok_encoder_finish(struct qwen_tok_encoder *e, const int32_t **ids,
 void qwen_tok_encoder_free(struct qwen_tok_encoder *e);
 
 /*
- * Fill in the middle: the tokens for it, by the keys of the file or by name; -1 if
- * there is no such one, or the tokenizer was not opened to encode.
+ * Fill in the middle: returns the id of one of its tokens, by the keys of the
+ * file or by name; -1 if the vocabulary has no such token or the tokenizer was
+ * not opened to encode.
  */
 enum qwen_fim {
-	QWEN_FIM_PREFIX,	/* <|fim_prefix|>; without these three there */
-	QWEN_FIM_SUFFIX,	/* are no prompts of this kind */
+	QWEN_FIM_PREFIX,	/* <|fim_prefix|>; FIM needs */
+	QWEN_FIM_SUFFIX,	/* the first three of these */
 	QWEN_FIM_MIDDLE,
 	QWEN_FIM_PAD,
 	QWEN_FIM_REPO,		/* <|repo_name|> */
@@ -143,28 +150,29 @@ enum qwen_fim {
 
 int32_t qwen_tok_fim(const struct qwen_tok *t, enum qwen_fim which);
 
-/* Another file of the repository, and its name. */
+/* Another file of the repository. */
 struct qwen_fim_file {
 	struct qwen_str	name, text;
 };
 
-/* What is around a gap; parts that are zero are empty. */
+/* The text around the gap to fill; members that are zero are empty. */
 struct qwen_fim_text {
-	struct qwen_str	 prefix;	/* before the gap, */
-	struct qwen_str	 line;		/* after that, encoded by itself, */
-	const int32_t	*ids;		/* and these n_ids tokens */
+	struct qwen_str	 prefix;	/* text before the gap, */
+	struct qwen_str	 line;		/* then this text, encoded
+					   separately, */
+	const int32_t	*ids;		/* then these n_ids tokens */
 	size_t		 n_ids;
-	struct qwen_str	 suffix;	/* after the gap */
+	struct qwen_str	 suffix;	/* text after the gap */
 	const struct qwen_fim_file *file;
 	size_t		 n_files;
-	struct qwen_str	 name;		/* of the file with the gap; only told
-					   if there are others */
+	struct qwen_str	 name;		/* of the file with the gap; used only
+					   if n_files is not 0 */
 };
 
 /*
- * The ids of a prompt after which the model writes what is in the gap: other files,
- * prefix, suffix, middle.  Names of control tokens in the texts are text.
- * Allocated: free(*ids).  QWEN_EUNSUP if the vocabulary has no tokens for that.
+ * Encodes a prompt that asks the model to fill the gap: other files, prefix,
+ * suffix, middle.  Names of control tokens in the texts are plain text.  The
+ * caller frees *ids.  QWEN_EUNSUP if the vocabulary has no FIM tokens.
  */
 int qwen_tok_encode_fim_sized(size_t size, const struct qwen_tok *t,
     const struct qwen_fim_text *x, int32_t **ids, size_t *n_ids,
@@ -174,16 +182,17 @@ int qwen_tok_encode_fim_sized(size_t size, const struct qwen_tok *t,
 
 /* Decoding: */
 enum {
-	QWEN_TOK_SHOW_SPECIAL = 1,	/* control tokens as their text, else
-					   as nothing */
-	QWEN_TOK_BYTES = 2,		/* the bytes as they are, at once */
+	QWEN_TOK_SHOW_SPECIAL = 1,	/* show control tokens as their text; by
+					   default they are left out */
+	QWEN_TOK_BYTES = 2,		/* return bytes at once, not only
+					   complete characters */
 };
 
 /*
- * Text of ids, one after another.  Without QWEN_TOK_BYTES only whole UTF-8
- * characters leave the decoder: an incomplete one waits for the next ids, and
- * what cannot become one is replaced by U+FFFD.  *out lives until the next
- * call.  finish gives what is left and starts afresh.
+ * A decoder turns ids into text, one at a time.  Without QWEN_TOK_BYTES it
+ * returns only complete UTF-8 characters: an incomplete one waits for the next
+ * ids, and invalid bytes become U+FFFD.  *out lives until the next call. finish
+ * returns the rest and makes the decoder ready for another text.
  */
 struct qwen_tok_decoder;
 
@@ -196,9 +205,9 @@ void qwen_tok_decoder_finish(struct qwen_tok_decoder *d,
 void qwen_tok_decoder_free(struct qwen_tok_decoder *d);
 
 /*
- * The bytes that wait, at most QWEN_TOK_PENDING_MAX: get returns how many.  set
- * puts them (back) in an empty decoder; -1 if they are not the beginning of a
- * character.
+ * The bytes of an incomplete character, at most QWEN_TOK_PENDING_MAX.
+ * qwen_tok_decoder_pending returns their number.  qwen_tok_decoder_set_pending
+ * puts them into an empty decoder; -1 if they do not begin a character.
  */
 enum { QWEN_TOK_PENDING_MAX = 3 };
 
@@ -208,9 +217,9 @@ int qwen_tok_decoder_set_pending(struct qwen_tok_decoder *d,
     const unsigned char *bytes, size_t n);
 
 /*
- * The bytes that each token stands for (control tokens have none) and those
- * tokens that are known by name, in memory of its own.  Nothing changes it, so
- * threads may share one.
+ * The bytes of each token (control tokens have none) and the tokens known by
+ * name, in separate memory that does not need the file.  Read-only, so threads
+ * may share it.
  */
 struct qwen_pieces;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * qwen/trace.h - what a model computes on the way to its logits.
+ * qwen/trace.h - intermediate values of the forward pass.
  *
- * A stage is a place of the forward pass that has a name and, for each token, a
- * row of numbers; qwen-trace(7) says which there are.
+ * A stage is a named place in the forward pass that has a row of numbers for
+ * each token; qwen-trace(7) lists the stages.
  */
 #ifndef QWEN_QWEN_TRACE_H
 #define QWEN_QWEN_TRACE_H
@@ -17,22 +17,22 @@ extern "C" {
 
 struct qwen_trace_stage {
 	char	 name[QWEN_TRACE_NAME];	/* "blk.3.ffn" */
-	const char *what;	/* makes it: "attention", "experts" */
-	size_t	 n;		/* numbers of a token; 0: one for each position
-				   up to the token's own */
-	int	 choices;	/* they are numbers of experts, int32 */
-	size_t	 first;		/* position that has the first row: 1 in the
-				   block that predicts, else 0 */
+	const char *what;	/* operation: "attention", "experts" */
+	size_t	 n;		/* numbers per token; 0: one per position up to
+				   the token's own */
+	int	 choices;	/* the values are expert numbers, int32 */
+	size_t	 first;		/* first position that has a row: 1 in the MTP
+				   block, else 0 */
 	/*
-	 * What it is made of, "" after the last: stages, or a pattern where
-	 * all heads are meant.
+	 * The stages it is computed from, ended by ""; a pattern means all
+	 * heads.
 	 */
 	char	 from[3][QWEN_TRACE_NAME];
 };
 
 /*
- * Call each for all stages that the model in a file has, in the order of
- * computing, until it returns non-zero.  QWEN_EUNSUP and QWEN_EFORMAT as of
+ * Calls each for all stages of the model in a file, in the order of
+ * computation, until it returns nonzero.  QWEN_EUNSUP and QWEN_EFORMAT as in
  * qwen_model_open.
  */
 int qwen_trace_stages(const struct qwen_gguf *g,
@@ -40,9 +40,9 @@ int qwen_trace_stages(const struct qwen_gguf *g,
     struct qwen_err *err);
 
 /*
- * The same of those that a session can tell of: with the block that predicts if
- * the model was opened with it, and the session has all that its next rows are
- * made of.
+ * The same for the stages that a session can trace: with the MTP block if the
+ * model was opened with it and the session has the inputs of the block's next
+ * rows.
  */
 void qwen_session_stages(const struct qwen_session *s,
     int (*each)(void *arg, const struct qwen_trace_stage *stage), void *arg);
@@ -53,15 +53,15 @@ struct qwen_trace_range {
 };
 
 struct qwen_trace {
-	/* names of stages, or patterns of fnmatch(3) */
+	/* names of stages, or fnmatch(3) patterns */
 	const char	*const *patterns;
 	size_t		 n_patterns;
-	const struct qwen_trace_range *at;	/* in any order; */
+	const struct qwen_trace_range *at;	/* in any order */
 	size_t		 n_at;		/* 0: every position */
 	/*
-	 * Called for each position in ascending order, and for each in the
-	 * order of the stages; non-zero stops the evaluation, which fails with
-	 * *err as the callback left it.
+	 * Called for each position in ascending order, and for each stage in
+	 * order; if it returns nonzero, the evaluation stops and fails with
+	 * *err as set by the callback.
 	 */
 	int	(*value)(void *arg, const struct qwen_trace_value *v,
 		    struct qwen_err *err);
@@ -69,12 +69,12 @@ struct qwen_trace {
 };
 
 /*
- * From now on tell what the session computes: of the tokens that it reads, not
- * of those that it has read, and none are guessed meanwhile.  All is copied; NULL
- * is the end of it.  Changes no result, and the values are the same in any
- * batch.  A pattern that is no stage's is QWEN_ERANGE.  The block that predicts
- * is computed in passes that tell of it; where a session was cut so far back that
- * it cannot be, the evaluation fails: QWEN_EMISMATCH.
+ * Starts tracing the tokens that the session evaluates from now on; copies *t;
+ * NULL stops tracing.  Changes no result; the values do not depend on the batch
+ * size.  No drafts are computed while tracing.  QWEN_ERANGE for a pattern that
+ * matches no stage.  If the MTP block is traced and the session was cut so far
+ * back that the block cannot be computed, the evaluation fails with
+ * QWEN_EMISMATCH.
  */
 int qwen_session_trace_sized(size_t size, struct qwen_session *s,
     const struct qwen_trace *t, struct qwen_err *err);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * qwen/work.h - many texts at the same time.
+ * qwen/work.h - continuous batching: many texts at the same time.
  *
- * new; add jobs, also later; step until it returns 0.  Tokens come by callbacks.
+ * Order of calls: new; add jobs, at any time; step until it returns 0.  Tokens
+ * arrive through callbacks.
  */
 #ifndef QWEN_QWEN_WORK_H
 #define QWEN_QWEN_WORK_H
@@ -17,76 +18,77 @@ extern "C" {
 #endif
 
 /*
- * Many texts to be gone on with, on one model.  As many of them as there is
- * room for are under way at the same time, in common passes over the weights:
- * one that is finished leaves, and the next one enters at once; parts of new
- * prompts go along with the tokens that the others generate.  What several
- * prompts begin with is read once.  The tokens of a job are those it gets
- * alone, whatever else there is, and however little memory.
+ * Generates many texts with one model.  As many jobs as there is room for run
+ * at the same time, in shared passes over the weights.  When a job ends, the
+ * next one starts at once.  Passes mix parts of new prompts with generated
+ * tokens.  A common prefix of several prompts is read once.  The tokens of a
+ * job are those it gets alone, whatever other jobs run and however little
+ * memory there is.
  */
 struct qwen_work;
 
 struct qwen_work_opts {
 	struct qwen_model *model;
 	struct qwen_cache *cache;	/* of this model */
-	size_t		 n_sequences;	/* at the same time; 0: a default */
-	size_t		 n_pass;	/* tokens in a pass, about; 0: likewise.
+	size_t		 n_sequences;	/* that run together; 0: a default */
+	size_t		 n_pass;	/* tokens per pass, about; 0: a default.
 					   Never changes a result */
 	/*
-	 * For guesses at what comes, where there are so few sequences that they
-	 * pay; or NULL.  Changes no result.
+	 * For speculative decoding, used while few jobs run; or NULL.  Changes
+	 * no result.
 	 */
 	struct qwen_drafts *drafts;
-	struct qwen_store *store;	/* where beginnings may be, and go; or
-					   NULL */
+	struct qwen_store *store;	/* to restore prefixes from and save
+					   them to; or NULL */
 	/*
-	 * For who goes on with what was read before, as conversations do: what
-	 * a job has read, its answer too, stays after its end as a beginning
-	 * for jobs to come: so many of them (n_sequences at least) while the
-	 * cache has room, then the one not used for the longest time goes.
-	 * 0: a beginning is kept where jobs that wait share it, and no other.
+	 * Number of prefixes to keep in memory for later jobs, as conversations
+	 * need (at least n_sequences): the tokens that a job has read and its
+	 * answer stay after its end, while the cache has room; then the least
+	 * recently used prefix is dropped.  0: keep only prefixes that waiting
+	 * jobs share.
 	 */
 	size_t		 n_keep;
 	/*
-	 * No pass while others generate is to take much longer than that, in
-	 * seconds: prompts are read in parts that are small enough.  Where
-	 * nobody generates, four times as long.  Half of such a part is for
-	 * the prompt of which the least is left, so that it need not wait for
-	 * long ones.  0: n_pass alone counts, and the oldest goes first.
+	 * Target for the longest pass in seconds while other jobs generate:
+	 * prompts are read in chunks that fit; while no job generates, four
+	 * times as long.  Half of each chunk is for the prompt with the fewest
+	 * tokens left, so that it need not wait for long ones.  0: only n_pass
+	 * limits a chunk, and the oldest prompt goes first.
 	 */
 	double		 pause_s;
 };
 
-/* A token that was chosen. */
+/* A generated token. */
 struct qwen_choice {
 	int32_t		 id;
-	size_t		 n;		/* how many there are now */
-	/* if asked for, of the row before penalties and temperature: */
+	size_t		 n;		/* tokens generated so far */
+	/* if requested, of the row before penalties and temperature: */
 	double		 logprob;	/* natural logarithm */
 	const struct qwen_sample_top *top;
 	size_t		 n_top;
 };
 
 enum qwen_job_end {
-	QWEN_JOB_ENDING,	/* the last token is one that ends texts */
+	QWEN_JOB_ENDING,	/* the last token ends the text */
 	QWEN_JOB_REPEATS,	/* the tokens are an endless loop */
-	QWEN_JOB_ENOUGH,	/* the callback said so */
-	QWEN_JOB_LENGTH,	/* there are max, or the context is full; or all
-				   scores or hidden states were told */
+	QWEN_JOB_ENOUGH,	/* the callback returned 1 */
+	QWEN_JOB_LENGTH,	/* max tokens, or the context is full; or all
+				   scores or hidden states were reported */
 	QWEN_JOB_FAILED,
 	QWEN_JOB_CANCELLED,	/* by qwen_work_cancel */
 };
 
 enum { QWEN_JOB_TOP_MAX = 64, QWEN_JOB_KEEP_MAX = 64 };
 
-/* How likely a given token was after those before it. */
+/* The likelihood of a given token after the tokens before it. */
 struct qwen_score {
-	size_t		 at;		/* its place in the job's tokens */
-	double		 logprob;	/* as of qwen_logprob */
-	size_t		 rank;		/* likewise */
-	/* until the callback returns: */
+	size_t		 at;		/* its index in the job's tokens */
+	double		 logprob;	/* from qwen_logprob */
+	size_t		 rank;		/* from qwen_logprob */
+	/* valid until the callback returns: */
 	const float	*logits;	/* the row */
-	const struct qwen_sample_top *top;	/* the best of it, if asked for */
+	const struct qwen_sample_top *top;	/* its best tokens, if
+						   requested */
 	size_t		 n_top;
 };
 
@@ -95,58 +97,57 @@ struct qwen_job {
 	size_t		 n;
 	size_t		 max;		/* tokens to generate, at least 1 */
 	/*
-	 * How they are chosen: not begun yet; the job's from now on, if it is
-	 * accepted.  NULL: always the best one.
+	 * Chooses the tokens: must not have begun; owned by the job if the job
+	 * is accepted.  NULL: greedy.
 	 */
 	struct qwen_sampler *sampler;
 	const int32_t	*ending;	/* tokens that end the text; borrowed */
 	size_t		 n_ending;
-	int		 logprobs;	/* wanted, and so many of the best */
-	size_t		 n_top;		/* too */
+	int		 logprobs;	/* report logprobs, and those */
+	size_t		 n_top;		/* of the n_top best tokens */
 	/*
-	 * Called for each token, in order; 1: no more of them.  c lives
-	 * until it returns.
+	 * Called for each token, in order; returns 1 to stop. c lives until it
+	 * returns.
 	 */
 	int	(*token)(void *arg, const struct qwen_choice *c);
 	/*
-	 * If not NULL nothing is generated: it is called for each of the tokens
-	 * from .. n - 1, in order, from being at least 1 and below n, with
-	 * n_top of the best; of max, sampler, ending, logprobs and token no use
-	 * is made.
+	 * If not NULL, the job generates nothing, and score is called for each
+	 * of the tokens from .. n - 1, in order, with the n_top best; 1 <= from
+	 * < n. max, sampler, ending, logprobs and token are ignored.
 	 */
 	void	(*score)(void *arg, const struct qwen_score *s);
 	size_t		 from;
 	/*
-	 * Likewise, with the hidden state after the output norm at each of the
-	 * tokens from .. n - 1 (qwen_model_n_embd numbers, until it returns).
-	 * No logits are computed.  What comes before from may be shared with
-	 * others or be in the store, so do not ask for more than is needed.
+	 * The same with the hidden state after the output norm of each of the
+	 * tokens from .. n - 1 (qwen_model_n_embd numbers, valid until it
+	 * returns).  Computes no logits.  Tokens before from may come from
+	 * other jobs or the store, so request no more than needed.
 	 */
 	void	(*hidden)(void *arg, size_t at, const float *x);
 	/*
-	 * Of those that wait the highest go first, then the oldest; of those
-	 * under way, these make room last.
+	 * Waiting jobs start by priority, highest first, then by age; running
+	 * jobs are preempted in the opposite order.
 	 */
 	int		 priority;
 	/*
-	 * Places in the prompt (numbers of tokens, ascending, of at most
-	 * QWEN_JOB_KEEP_MAX) after which other texts may go on differently, as
-	 * the end of a turn: a beginning is kept there when it is read, if it
-	 * goes on for 16 tokens from the one before.
+	 * Positions in the prompt (ascending, at most QWEN_JOB_KEEP_MAX) after
+	 * which later prompts may differ, such as the ends of turns.  The
+	 * prefix up to each position is kept, if it is at least 16 tokens
+	 * longer than the previous one.
 	 */
 	const size_t	*keep;		/* copied; or NULL */
 	size_t		 n_keep;
 	/*
-	 * Called once, before anything else, when the job is under way: so many
-	 * tokens of it need not be read.  May be NULL.
+	 * Called once, before all other callbacks, when the job starts:
+	 * n_cached of its tokens need not be read.  May be NULL.
 	 */
 	void	(*begun)(void *arg, size_t n_cached);
 	/*
-	 * Called after each pass that read some of the tokens: so many of them
-	 * are read by now, those included that need not be.  May be NULL.
+	 * Called after each pass that read tokens of the prompt: n_read tokens
+	 * are read so far, including the cached ones.  May be NULL.
 	 */
 	void	(*read)(void *arg, size_t n_read);
-	/* Called once; err (else NULL) tells why it failed. */
+	/* Called once; err says why the job failed, else it is NULL. */
 	void	(*end)(void *arg, enum qwen_job_end why,
 		    const struct qwen_err *err);
 	void	*arg;
@@ -159,9 +160,9 @@ int qwen_work_new_sized(size_t size, struct qwen_work **out,
 void qwen_work_free(struct qwen_work *w);
 
 /*
- * Add a job to the queue.  -1 if it cannot be done: QWEN_ERANGE for a token
- * outside the vocabulary or a prompt that fills the context, QWEN_EFULL for
- * one that the cache has not room for even alone.
+ * Adds a job to the queue.  QWEN_ERANGE for a token outside the vocabulary or a
+ * prompt that fills the context, QWEN_EFULL for a job that needs more than the
+ * whole cache.
  */
 int qwen_work_add_sized(size_t size, struct qwen_work *w,
     const struct qwen_job *job, struct qwen_err *err);
@@ -169,52 +170,53 @@ int qwen_work_add_sized(size_t size, struct qwen_work *w,
 	qwen_work_add_sized(sizeof(struct qwen_job), __VA_ARGS__)
 
 /*
- * End the job of this arg (all, if several have the same), whether it waits or
- * is under way; what it has read may stay as a beginning.  How many there were.
- * From a callback, it ends with the step.
+ * Cancels all jobs whose arg this is, waiting or running; returns their number.
+ * The tokens that they have read may be kept as a prefix.  If called from a
+ * callback, the jobs end with the current step.
  */
 size_t qwen_work_cancel(struct qwen_work *w, const void *arg);
 
 /*
- * How many of these tokens a job would find read: *kept in memory, *stored in
- * the store.  Ids may be any.
+ * Tells how many of these tokens a job would find already read: *kept in
+ * memory, *stored in the store.  Any ids are allowed.
  */
 int qwen_work_cached(const struct qwen_work *w, const int32_t *tokens, size_t n,
     size_t *kept, size_t *stored, struct qwen_err *err);
 
 /*
- * With n_keep, beginnings go to the store when they have to leave memory.  Put
- * one there that is not yet, for when there is nothing else to do, and before
- * the end: 1, or 0 if there is none.
+ * Saves one prefix that is kept in memory (n_keep) and not yet in the store:
+ * returns 1, or 0 if there is none.  Prefixes dropped from memory are saved
+ * anyway; call this when idle and before the end.
  */
 int qwen_work_store(struct qwen_work *w, struct qwen_err *err);
 
-/* Jobs that have not ended; of these, those not under way. */
+/* Return the number of jobs that have not ended, and of those still waiting. */
 size_t qwen_work_n_jobs(const struct qwen_work *w);
 size_t qwen_work_n_waiting(const struct qwen_work *w);
 
 /*
- * Go on by one pass.  1, or 0 if there is nothing to do.  What goes wrong with
- * a job ends that job; -1 is for what ends the work.
+ * Runs one pass.  Returns 1, or 0 if there is nothing to do.  An error of one
+ * job ends only that job; -1 means that all work failed.
  */
 int qwen_work_step(struct qwen_work *w, struct qwen_err *err);
 
 struct qwen_work_stats {
 	uint64_t	 n_passes;
-	uint64_t	 read;		/* tokens of prompts that were read */
-	uint64_t	 shared;	/* that others had read */
-	uint64_t	 stored;	/* that were in the store */
+	uint64_t	 read;		/* prompt tokens read */
+	uint64_t	 shared;	/* prompt tokens that other jobs had
+					   read */
+	uint64_t	 stored;	/* prompt tokens from the store */
 	uint64_t	 chosen;	/* tokens generated */
-	uint64_t	 scored;	/* tokens of which scores were told */
+	uint64_t	 scored;	/* tokens scored */
 	uint64_t	 cancelled;	/* jobs */
-	uint64_t	 n_kept;	/* beginnings in memory */
-	uint64_t	 preempted;	/* jobs that had to make room, */
-	uint64_t	 again;		/* and tokens read again for them */
-	uint64_t	 max_sequences;	/* under way at the same time */
-	uint64_t	 max_bytes;	/* of the cache in use */
-	double		 wasted;	/* share of the KV blocks' positions
-					   that hold nothing, mean of passes */
-	double		 pass_s;	/* seconds in passes alone */
+	uint64_t	 n_kept;	/* prefixes in memory */
+	uint64_t	 preempted;	/* jobs preempted, */
+	uint64_t	 again;		/* and tokens read again for that */
+	uint64_t	 max_sequences;	/* jobs that ran together */
+	uint64_t	 max_bytes;	/* of cache in use */
+	double		 wasted;	/* share of unused positions in KV
+					   blocks, mean over passes */
+	double		 pass_s;	/* seconds spent in passes */
 };
 
 void qwen_work_stats(const struct qwen_work *w, struct qwen_work_stats *out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* shape.h - inside of synthetic models: their shapes and tensors. */
+/* shape.h - internal: shapes and tensors of synthetic models. */
 #ifndef QWEN_SYNTH_SHAPE_H
 #define QWEN_SYNTH_SHAPE_H
 
@@ -9,30 +9,30 @@
 enum qwen_synth_pooling { POOL_NONE, POOL_LAST = 3, POOL_RANK = 4 };
 
 struct qwen_synth_shape {
-	struct qwen_synth_info info;	/* what the public may know */
+	struct qwen_synth_info info;	/* the public part */
 	const char	*title, *size, *pre;
 	size_t		 recipe;	/* number, found by info.recipe */
 	int		 tied;		/* no output.weight */
 	int		 qwen2;		/* biases, no norms of q and k */
-	int		 next;		/* DeltaNet as qwen3next has it */
-	int		 mtp_only;	/* a side file: no other block */
+	int		 next;		/* DeltaNet of qwen3next */
+	int		 mtp_only;	/* a draft file: no other layers */
 	enum qwen_synth_pooling pooling;
 	uint32_t	 embd, heads, kv_heads, head_dim, ff;
 	uint32_t	 used, ff_exp, ff_shexp;
-	uint32_t	 context;	/* tokens it was trained for */
+	uint32_t	 context;	/* training context, in tokens */
 	float		 rope_base;
 	/* DeltaNet, where interval is not 0 */
 	uint32_t	 interval, rope_dim, conv, state, groups, rank;
 };
 
-/* What the numbers of a tensor look like. */
+/* Distribution of a tensor's numbers. */
 enum qwen_synth_content {
 	WEIGHT,		/* mean 0, sd 1/sqrt(inputs) */
-	SCALE,		/* near that sd, of blocks that have sd 1 */
+	SCALE,		/* near that sd, for blocks of sd 1 */
 	NORM,		/* near 1 */
 	DECAY,		/* ssm_a: -1 to -16 */
 	DT_BIAS,	/* softplus of it: 0.001 to 0.1 */
-	CONV,		/* taps, as torch starts them */
+	CONV,		/* taps, initialised as in PyTorch */
 };
 
 struct qwen_synth_tensor {
@@ -45,31 +45,31 @@ struct qwen_synth_tensor {
 };
 
 struct qwen_synth {
-	struct qwen_synth_shape	 s;	/* after the options */
+	struct qwen_synth_shape	 s;	/* with the options applied */
 	char			 name[64];	/* shape and recipe */
 	struct qwen_synth_tensor *t;
 	size_t			 n, cap;
-	int			 failed;	/* memory was short */
+	int			 failed;	/* out of memory */
 	uint64_t		 seed;
 	int			 sparse;
 	struct qwen_gguf_writer	*w;
 };
 
-/* Shape i as published, or NULL after the last. */
+/* Returns shape i as published, or NULL after the last. */
 const struct qwen_synth_shape *qwen_synth_shape(size_t i);
 
-/* The format of a tensor of this role, in the recipe of s. */
+/* Returns the format of a tensor of this role in the recipe of s. */
 uint32_t qwen_synth_type(const struct qwen_synth_shape *s, uint32_t block,
     enum qwen_role role);
 
-/* Add all tensors of p->s; sets p->failed if memory is short. */
+/* Adds all tensors of p->s; sets p->failed without memory. */
 void qwen_synth_plan(struct qwen_synth *p);
 
-/* Put the keys of the shape into the writer. */
+/* Adds the keys of the shape to the writer. */
 void qwen_synth_put_keys(struct qwen_gguf_writer *w,
     const struct qwen_synth_shape *s);
 
-/* And those of a tokenizer with the tokens of g, padded to n_vocab. */
+/* Adds the keys of a tokenizer with the tokens of g, padded to n_vocab. */
 int qwen_synth_put_vocab(struct qwen_gguf_writer *w,
     const struct qwen_synth_shape *s, const struct qwen_gguf *g,
     struct qwen_err *err);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: ISC */
-/* synth.h - models of random weights. */
+/* synth.h - models with random weights. */
 #ifndef QWEN_SYNTH_H
 #define QWEN_SYNTH_H
 
 #include "qwen/gguf.h"
 
 /*
- * Random weights for synthetic files: n elements (whole blocks) of mean 0 and
- * standard deviation sd, in any format that can be computed with.  The blocks
- * are such as encoders make.  In NVFP4, whose scales are at least 2^-7, sd is
- * between 0.1 and 1000; files have a second scale beside it.  The same *rng
- * (any number), which moves on, gives the same bytes everywhere.
+ * Generates random weights: n elements (whole blocks) of mean 0 and standard
+ * deviation sd, in any supported format.  The blocks are like those of
+ * encoders.  In NVFP4, whose scales are at least 2^-7, sd must be 0.1 to 1000;
+ * files have a second scale beside it.  The same *rng (any number; it is
+ * advanced) gives the same bytes everywhere.
  */
 int qwen_gguf_random(uint32_t type, void *dst, size_t n, double sd,
     uint64_t *rng, struct qwen_err *err);
@@ -19,35 +19,36 @@ double qwen_gguf_random_uniform(uint64_t *rng);		/* 0 <= x < 1 */
 double qwen_gguf_random_normal(uint64_t *rng);		/* mean 0, sd 1 */
 
 /*
- * Models with the names, shapes, number formats and metadata of a published
- * file and random weights, for measuring and testing without it.
+ * Models with the names, shapes, formats and metadata of a published file and
+ * random weights, for measurements and tests.
  */
 struct qwen_synth_info {
 	const char	*name;		/* "Qwen3-8B-Q4_K_M" */
-	const char	*recipe;	/* "Q4_K_M", unless another is asked for */
+	const char	*recipe;	/* "Q4_K_M"; the default */
 	const char	*arch;
-	uint32_t	 n_layer, n_mtp;	/* blocks; MTP blocks after them */
+	uint32_t	 n_layer, n_mtp;	/* layers; MTP layers after
+						   them */
 	uint32_t	 n_expert;	/* 0: none */
 	uint32_t	 n_vocab;
 };
 
-/* Shape 0, 1, ...; NULL after the last. */
+/* Returns shape 0, 1, ...; NULL after the last. */
 const struct qwen_synth_info *qwen_synth_info(size_t shape);
 
-/* The one whose name begins with this, in any case. */
+/* Finds the shape whose name begins with this, ignoring case. */
 int qwen_synth_find(size_t *shape, const char *name, struct qwen_err *err);
 
-/* The names of recipes, 0, 1, ...; NULL after the last. */
+/* Returns recipe names 0, 1, ...; NULL after the last. */
 const char *qwen_synth_recipe(size_t i);
 
 struct qwen_synth_opts {
 	uint64_t	 seed;
-	const char	*recipe;	/* NULL: the shape's; in any case */
+	const char	*recipe;	/* NULL: the shape's; ignoring case */
 	uint32_t	 n_layer, n_expert, n_vocab;	/* 0: as published */
-	int		 no_mtp;	/* leave the MTP blocks out */
-	int		 mtp_only;	/* or the others: a side file */
+	int		 no_mtp;	/* leave out the MTP layers */
+	int		 mtp_only;	/* only the MTP layers: a draft file */
 	int		 sparse;	/* a hole in place of the weights */
-	const struct qwen_gguf *vocab;	/* whose tokenizer goes along; NULL:
+	const struct qwen_gguf *vocab;	/* file whose tokenizer to copy; NULL:
 					   none, which is enough to compute */
 };
 
@@ -64,19 +65,19 @@ struct qwen_synth_progress {
 	void	 *arg;
 };
 
-/* Write it, once; progress may be NULL. */
+/* Writes the file, once; progress may be NULL. */
 int qwen_synth_write(struct qwen_synth *p, int fd,
     const struct qwen_synth_progress *progress, struct qwen_err *err);
 uint64_t qwen_synth_bytes(const struct qwen_synth *p);	/* after writing */
 
 /*
- * An adapter (LoRA) with random changes to all matrices of a model, of about a
- * fifth of their weights: numbers of A and B in type, whole rows of its blocks.
+ * A LoRA adapter with random changes to all matrices of a model, of about a
+ * fifth of their weights; A and B in format `type', in whole blocks per row.
  */
 struct qwen_synth_lora {
 	uint64_t	 seed, rank;
 	uint32_t	 type;
-	double		 alpha;		/* the rank: changes as they are */
+	double		 alpha;		/* equal to the rank: scale 1 */
 };
 
 int qwen_synth_write_lora(const struct qwen_gguf *model,

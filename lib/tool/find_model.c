@@ -14,7 +14,7 @@
 #include "hub/hub.h"
 #include "tool/tool.h"
 
-/* Where the demo model lies: so many folders above that of the executable. */
+/* Where the demo model is: a number of levels above the executable's folder. */
 static const struct {
 	int		 up;
 	const char	*name;
@@ -42,7 +42,10 @@ exe_path(char *buf, size_t size)
 #endif
 }
 
-/* The folder so many above its own, with a slash at the end. */
+/*
+ * Returns the folder `up' levels above the executable's, with a slash at the
+ * end.
+ */
 static int
 exe_folder(char *buf, size_t size, int up)
 {
@@ -138,7 +141,7 @@ spare_shards(const struct qwen_gguf *g)
 		cli_spare(qwen_gguf_path(g, i), "the model that is in use");
 }
 
-/* A folder as hubs have them: with anything else, opening it says more. */
+/* Is it a Hugging Face folder?  For anything else, opening it says more. */
 static int
 is_hub(const char *path)
 {

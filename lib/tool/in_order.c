@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * in_order.c - texts in, a job or several of each, results out, in the order in
- * which they came.
+ * in_order.c - reads texts, runs one or more jobs for each, and writes the
+ * results in input order.
  *
- * No more is read than what keeps the scheduler busy, so that memory does not
- * grow with the input.  A pass is filled by tokens, whoever's they are: texts need
- * not be sorted by their lengths.
+ * Reads only as much as keeps the scheduler busy, so that memory does not grow
+ * with the input.  Tokens of any jobs fill a pass: texts need not be sorted by
+ * length.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * intake.c - the state and the tokens that a command goes on from.
+ * intake.c - the state and the tokens that a command continues from.
  *
- * With -s FILE and a pipe on stdin, upstream may be the one who writes FILE:
- * it is opened only when stdin has ended, and only if a token or a ready record
- * came.  A pipe that brings neither means that upstream failed, and what FILE
- * holds is from an earlier run.
+ * With -s FILE and a pipe on stdin, the upstream command may be writing FILE.
+ * So FILE is opened only when stdin has ended, and only if a token or a ready
+ * record came.  A pipe that brings neither means that upstream failed and FILE
+ * is left from an earlier run.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -12,8 +12,8 @@
 /* ------------------------------------------------------ state and tokens in */
 
 /*
- * What a command that computes goes on from: a state, from FILE of -s or on
- * stdin, or none, and the tokens on stdin, which come after it.
+ * What a command continues from: a state (FILE of -s, or on stdin) or none, and
+ * the tokens on stdin after it.
  */
 struct tool_saves;
 struct tool_intake {
@@ -187,8 +187,8 @@ void tool_saves_begin(struct tool_saves *p);
 void tool_saves_on_signal(void);
 
 /*
- * Save if it is time: not more often than asked for, and no more time for saving
- * than between saves.  If it fails, note it once and go on.
+ * Saves if it is due: at most as often as requested, and spending at most half
+ * of the time on saving.  Notes the first failure and continues.
  */
 void tool_saves_now(struct tool_saves *p, struct tool_intake *in);
 

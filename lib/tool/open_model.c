@@ -37,7 +37,7 @@ tool_tuning(void)
 	const char *dir = getenv("XDG_CACHE_HOME"), *rest = "";
 	int n;
 
-	/* by the XDG specification, a relative path is none */
+	/* the XDG specification says to ignore relative paths */
 	if (dir == NULL || dir[0] != '/') {
 		dir = getenv("HOME");
 		rest = "/.cache";

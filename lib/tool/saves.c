@@ -79,7 +79,7 @@ by_errno(struct qwen_err *err)
 	return -1;
 }
 
-/* Another file in place of what is there. */
+/* Replaces the file by a new one. */
 static int
 save_whole(struct tool_saves *p, struct tool_intake *in, struct qwen_err *err)
 {
@@ -96,7 +96,7 @@ save_whole(struct tool_saves *p, struct tool_intake *in, struct qwen_err *err)
 	return r;
 }
 
-/* What is new, behind what is there. */
+/* Appends only new data to the file. */
 static int
 save_more(struct tool_saves *p, struct tool_intake *in, struct qwen_err *err)
 {

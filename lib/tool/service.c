@@ -42,7 +42,10 @@ list_stops(struct tool_service *t)
 	s->stop = t->stop;
 }
 
-/* What a request that says nothing has; an unusable advice is told here. */
+/*
+ * Reports the default settings of requests, or that the recommended ones are
+ * unusable.
+ */
 static void
 tell_sampling(struct tool_service *t)
 {
@@ -116,7 +119,7 @@ tool_service_close(struct tool_service *t)
 
 /* ---------------------------------------------------------------- a request */
 
-/* Whatever is wrong with one ends that one, but for want of memory. */
+/* An error fails only this request, except out of memory. */
 static int
 refuse(struct qwen_request *q, const char *param, const struct qwen_err *err)
 {

@@ -40,9 +40,10 @@ void tool_service_open(struct tool_service *t, const struct qwen_gguf *g,
 void tool_service_close(struct tool_service *t);
 
 /*
- * The sampler of what a request says on top of what holds for all: 0, or -1 with
- * its refusal.  Draws the request's seed, where it has none of its own and one is
- * wanted, and lists what ends its answers.  Dies where there is no memory.
+ * Creates the sampler of a request: its settings on top of the common ones.
+ * Returns 0, or -1 with the request's refusal.  Draws a seed if the request has
+ * none and needs one, and sets the ids that end its answers.  Dies without
+ * memory.
  */
 int tool_service_sampler(struct tool_service *t, struct qwen_request *q,
     struct qwen_sampler **out);

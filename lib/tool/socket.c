@@ -24,7 +24,7 @@ make(void)
 	return fd;
 }
 
-/* One that an engine left when it was killed: nobody answers there. */
+/* Removes a socket left by a killed engine: no process listens there. */
 static void
 clear(const char *path, const struct sockaddr_un *sa)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * store.c - which prefix store a command uses, and how large it may be.  It is
- * a cache: what is wrong with it is a note.
+ * store.c - which prefix store a command uses, and its size limit.  A store is
+ * a cache: its errors are only notes.
  */
 #include <stdlib.h>
 #include <string.h>

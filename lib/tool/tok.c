@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* tok.c - the tokenizer of a model, and what is to be told of it. */
+/* tok.c - the tokenizer of a model, and notes about it. */
 #include "tool/tool.h"
 
 unsigned tool_bos_flags;

@@ -159,9 +159,9 @@
 /* ---------------------------------------------------------------- the model */
 
 /*
- * The path of the model to use: of opt (what -m gave) if not NULL, else of
- * $QWEN_MODEL, as tool_model_find() has it; else the demo model that belongs to this
- * executable.  Exits 1 if there is none.
+ * Returns the path of the model to use: opt (the argument of -m) if not NULL,
+ * else $QWEN_MODEL, both resolved by tool_model_find(); else the demo model
+ * installed with this executable.  Exits 1 if there is none.
  */
 const char *tool_model_path(const char *opt);
 
@@ -175,9 +175,9 @@ const char *tool_model_path_stream(const char *opt);
 void tool_demo_said(int said);
 
 /*
- * The path of what -m or an operand names: a path that is there, else what an alias
- * stands for, else a model in one of tool_model_places().  Dies where there is none, and
- * where more than one is meant.  No network is used.
+ * Resolves the argument of -m or an operand: an existing path, else an alias,
+ * else a model in tool_model_places().  Dies if there is none or the name is
+ * ambiguous.  Uses no network.
  */
 const char *tool_model_find(const char *given);
 
@@ -203,7 +203,10 @@ const char *tool_hub_cache(void);
 const char *tool_modelscope_cache(void);
 const char *tool_ollama_models(void);
 
-/* What an alias stands for; the name itself if it is none. */
+/*
+ * Returns the model that an alias stands for; the name itself if it is not an
+ * alias.
+ */
 const char *tool_alias(const char *name);
 
 /* All aliases, and the file that they are from, which need not be there. */
@@ -211,8 +214,8 @@ struct qwen_aliases;
 const struct qwen_aliases *tool_aliases(const char **file);
 
 /*
- * A program of that name in the folder of this one, or the name if there is
- * none.
+ * Returns the path of a program in this executable's folder, or its name if it
+ * is not there.
  */
 const char *tool_beside(const char *name);
 
@@ -247,8 +250,8 @@ enum qwen_bos tool_bos(void);
 void tool_spare_hub(const char *folder);
 
 /*
- * The file in the user's cache folder for struct qwen_model_opts.tuning; NULL if
- * there is no such folder.
+ * Returns the tuning file in the user's cache folder, for struct
+ * qwen_model_opts.tuning; NULL if there is no such folder.
  */
 const char *tool_tuning(void);
 
@@ -274,7 +277,7 @@ extern int tool_kv[2];		/* --kv: an enum qwen_kv of keys, of values */
 extern struct qwen_rope tool_rope;	/* --rope-scaling */
 struct cli_opt;
 void tool_numerics_parse(const struct cli_opt *o, const char *arg);
-/* Dies if a state of this name cannot be gone on from by anybody. */
+/* Dies if no program can continue a state of this numerics version. */
 void tool_numerics_check(const char *name, uint32_t version);
 void tool_kv_parse(const struct cli_opt *o, const char *arg);
 void tool_rope_parse(const struct cli_opt *o, const char *arg);
@@ -287,7 +290,7 @@ struct tool_lora {
 extern struct tool_lora tool_lora;
 void tool_lora_parse(const struct cli_opt *o, const char *arg);
 
-/* Bytes of memory that could be had; UINT64_MAX if nobody knows. */
+/* Returns the bytes of available memory; UINT64_MAX if unknown. */
 uint64_t tool_memory_free(void);
 
 /* What is going to be computed, for tool_fits. */
@@ -303,29 +306,29 @@ struct tool_need {
 };
 
 /*
- * Die if there is not the memory for it, as far as is known: nothing is taken
- * yet.  With --force nothing is asked.
+ * Dies if memory does not suffice, as far as is known, before anything is
+ * allocated.  --force skips the check.
  */
 void tool_fits(const struct qwen_model *m, const struct tool_need *need);
 
 /*
- * A cache of *mem bytes; 0: seven eighths of what is free, as tool_memory_spare
- * says, which *mem then is.  need->cache is that.  Dies where that is too little,
- * or more than there is.
+ * Creates a cache of *mem bytes; 0: seven eighths of the free memory by
+ * tool_memory_spare, which *mem is set to. need->cache is set to it.  Dies if
+ * that is too little, or more than is available.
  */
 struct qwen_cache *tool_cache_open(struct qwen_model *m, uint64_t *mem,
     struct tool_need need);
 
 /*
- * So many eighths of the memory that is left beside the weights; or what one
- * text as long as the context needs, if that is more and is there.  0 if nobody
- * knows.
+ * Returns `eighths' eighths of the memory left beside the weights; or the need
+ * of one text that fills the context, if that is more and available.  0 if
+ * unknown.
  */
 uint64_t tool_memory_spare(const struct qwen_model *m, unsigned eighths);
 
 /*
- * The system gets back what was freed: for who runs on and on, when there has
- * been nothing to do for a while.
+ * Returns freed memory to the system, for servers that have been idle for a
+ * while.
  */
 void tool_memory_return(void);
 
@@ -369,8 +372,8 @@ void tool_tell_ending(size_t n, const char *what);
 /* ----------------------------------------------------------------- sockets */
 
 /*
- * Listen at a path, which only those may open whom mode admits.  A socket that
- * nobody listens at is replaced.  Dies.  close unlinks it.
+ * Listens at a path that users admitted by mode may open.  Replaces a socket
+ * that no process listens at.  Dies.  tool_socket_close unlinks it.
  */
 int tool_socket_listen(const char *path, unsigned mode);
 void tool_socket_close(int fd, const char *path);
@@ -530,9 +533,9 @@ void tool_tell_order(const struct tool_order *o, const char *what,
 /* ----------------------------------------------------- how requests fared */
 
 /*
- * Seconds from one request to the next, so many a second on average: gamma
- * distributed.  Burstiness is its shape: 1 for a Poisson process, less for
- * bursts, more for even gaps.  *rng moves on.
+ * Returns the seconds until the next request, for `rate' requests per second on
+ * average: gamma distributed. burstiness is the shape: 1 for a Poisson process,
+ * less for bursts, more for even gaps.  *rng advances.
  */
 double tool_gap(uint64_t *rng, double rate, double burstiness);
 
@@ -592,9 +595,9 @@ const struct cli_opt *tool_sampling_rows(void *to);
 void tool_sampling_check(struct qwen_sampler *s);
 
 /*
- * --sampling: what the makers of the model advise, where no option says another
- * value; usual: also without --sampling.  thinking: answers begin with a thought.
- * Returns whose advice was taken, for people, or NULL if there is none.  Dies.
+ * --sampling: applies the model's recommended settings to options that have no
+ * value; usual: also without --sampling. thinking: answers begin with a
+ * thought.  Returns their source, for users, or NULL if there are none.  Dies.
  */
 const char *tool_sampling_advise(struct qwen_sampler *s,
     const struct qwen_gguf *g, int usual, int thinking);
@@ -631,8 +634,8 @@ struct qwen_pieces *tool_sampling_pieces(struct qwen_sampler *s,
 struct qwen_cut;
 
 /*
- * A text of --stop, at which what is written ends; not copied.  The first one
- * makes *cut, which was NULL.  Dies.
+ * Adds a stop string of --stop; it is not copied.  The first call creates *cut,
+ * which must be NULL.  Dies.
  */
 void tool_stop_at(struct qwen_cut **cut, const char *stop);
 
@@ -683,8 +686,8 @@ struct qwen_template *tool_template(const char *name);
 void tool_template_set(struct qwen_template *t, const struct qwen_gguf *g);
 
 /*
- * The time for templates: of --date, of the environment, or now.  0; -1 where one
- * of these is no time.  arg is not used.
+ * The time for templates: of --date, of the environment, or now.  Returns 0; -1
+ * if one of them is invalid. arg is not used.
  */
 struct tm;
 int tool_template_now(void *arg, struct tm *out);
@@ -722,8 +725,8 @@ struct tool_line {
 void tool_lines_open(struct tool_lines *l, const char *file);
 
 /*
- * Die if the line is the first and begins what is no text; hint: what to do, as
- * "--force takes it for text".
+ * Dies if the line is the first and does not look like text; hint says what to
+ * do, such as "--force takes it for text".
  */
 void tool_lines_check(const struct tool_lines *l, const struct tool_line *line,
     const char *hint);

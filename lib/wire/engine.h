@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * engine.h - what goes to an engine and comes from it, qwen-engine(5): requests
- * and events, each from and to bytes, apart from where these come from.
+ * engine.h - the protocol of engines, qwen-engine(5): requests and events, to
+ * and from bytes, independent of their transport.
  */
 #ifndef QWEN_WIRE_ENGINE_H
 #define QWEN_WIRE_ENGINE_H
@@ -17,49 +17,52 @@ enum {
 	QWEN_ORDER_MAX = 16 << 20,	/* bytes of a request */
 	QWEN_EVENT_MAX = 1 << 20,	/* of an event */
 	QWEN_ORDER_ID = 128,		/* of an id, without the NUL */
-	QWEN_ORDER_TOP = 64,		/* best tokens told with each */
-	QWEN_ORDER_KEEP = 64,		/* places to keep */
+	QWEN_ORDER_TOP = 64,		/* best tokens per token */
+	QWEN_ORDER_KEEP = 64,		/* positions to keep */
 	QWEN_ORDER_PRIORITY = 1000,	/* the highest */
 };
 
 /* ----------------------------------------------------------------- records */
 
-/* Bytes as they come, and the records in them.  Zero at first. */
+/* Received bytes, and the records in them.  Initially zero. */
 struct qwen_inbox {
 	unsigned char	*buf;
 	size_t		 start, end, cap;
 	struct qwen_span span;		/* of the record at start */
 };
 
-/* Where to read the next bytes to, and how many; NULL: no memory. */
+/*
+ * Returns where to read the next bytes to, and how many; NULL without memory.
+ */
 unsigned char *qwen_inbox_room(struct qwen_inbox *in, size_t *n);
 void qwen_inbox_came(struct qwen_inbox *in, size_t n);
 
 /*
- * The next CBOR record, of at most limit bytes, until the next call: 1; 0 if it
- * is not all there; -1.
+ * Gets the next CBOR record, of at most limit bytes, valid until the next call.
+ * Returns 1; 0 if it is incomplete; -1.
  */
 int qwen_inbox_next(struct qwen_inbox *in, size_t limit,
     const unsigned char **p, size_t *n, struct qwen_err *err);
 
-/* The same of a line, without its end. */
+/* The same for a line, without its line feed. */
 int qwen_inbox_line(struct qwen_inbox *in, size_t limit,
     const unsigned char **p, size_t *n, struct qwen_err *err);
 void qwen_inbox_fini(struct qwen_inbox *in);
 
 /* ----------------------------------------------------------------- headers */
 
-/* What both sides begin with. */
+/* The header that each side sends first. */
 struct qwen_hello {
-	int		 has_vocab, has_model;	/* a request need not say */
+	int		 has_vocab, has_model;	/* optional in requests */
 	uint32_t	 n_vocab;
 	struct qwen_fp	 vocab, model;
-	/* of events alone */
+	/* only in events */
 	uint32_t	 numerics;
 	enum qwen_kv	 k, v;
 	struct qwen_rope rope;
 	uint64_t	 n_ctx, n_embd, n_sequences;
-	int		 tells_progress;	/* if it is asked to */
+	int		 tells_progress;	/* can report progress if
+						   requested */
 	size_t		 n_eog;
 	int32_t		 eog[QWEN_EOG_MAX];
 };
@@ -71,29 +74,31 @@ enum qwen_order_kind {
 	QWEN_ORDER_GENERATE,
 	QWEN_ORDER_SCORE,
 	QWEN_ORDER_HIDDEN,
-	QWEN_ORDER_CANCEL,	/* the one of this id */
-	QWEN_ORDER_CACHED,	/* how much of tokens is there? */
+	QWEN_ORDER_CANCEL,	/* cancel the request of this id */
+	QWEN_ORDER_CACHED,	/* how many tokens are cached? */
 	QWEN_ORDER_STATS,
 };
 
-/* Arrays are its own, and NULL where the key is not there. */
+/* Arrays are owned, and NULL if the key is absent. */
 struct qwen_order {
 	enum qwen_order_kind kind;
-	char		 id[QWEN_ORDER_ID + 1];	/* "": of QWEN_ORDER_HELLO */
+	char		 id[QWEN_ORDER_ID + 1];	/* "" for QWEN_ORDER_HELLO */
 	struct qwen_hello hello;
 	int32_t		*tokens;	/* ids are below n_vocab */
 	size_t		 n;
 	uint64_t	 max;		/* GENERATE: at least 1 */
 	uint64_t	 from;		/* SCORE, HIDDEN: 0 .. n - 1 */
-	int		 logprobs;	/* wanted, with n_top of the best */
+	int		 logprobs;	/* report logprobs, with n_top of the
+					   best */
 	size_t		 n_top;
-	char		*sampling;	/* text */
-	char		*grammar;	/* text of n_grammar bytes */
+	char		*sampling;	/* a string */
+	char		*grammar;	/* a string of n_grammar bytes */
 	size_t		 n_grammar;
 	int32_t		*ending;	/* NULL: those of the model */
 	size_t		 n_ending;
-	int32_t		*logits;	/* HIDDEN: of these, not states; none:
-					   of the classes */
+	int32_t		*logits;	/* HIDDEN: the logits of these ids
+					   instead of states; empty: of the
+					   classes */
 	size_t		 n_logits;
 	int32_t		*mask;
 	size_t		 n_mask;
@@ -103,14 +108,14 @@ struct qwen_order {
 	size_t		 keep[QWEN_ORDER_KEEP];	/* ascending, 1 .. n */
 	size_t		 n_keep;
 	int		 priority;
-	uint64_t	 deadline_ms;	/* from when it came; 0: none */
-	int		 progress;	/* tell how far reading is */
+	uint64_t	 deadline_ms;	/* from its arrival; 0: none */
+	int		 progress;	/* report the progress of reading */
 };
 
 /*
- * The request in a complete record; ids are checked against n_vocab.  -1 if
- * it is none: then id alone is set, as far as that could be read, else "".
- * qwen_order_fini frees what is its own, after -1 too.
+ * Decodes the request in a complete record; checks ids against n_vocab.
+ * Returns -1 if it is not a request; then only id is set, if it could be read,
+ * else "".  qwen_order_fini frees what the request owns, also after -1.
  */
 int qwen_order_decode(struct qwen_order *m, const unsigned char *p, size_t n,
     uint32_t n_vocab, struct qwen_err *err);
@@ -118,7 +123,10 @@ void qwen_order_encode(const struct qwen_order *m, struct qwen_text *t,
     int json);
 void qwen_order_fini(struct qwen_order *m);
 
-/* What a key of a request must be: 1, or 0 if it is not known. */
+/*
+ * Sets *out to the type that a key of a request must have.  Returns 1, or 0 for
+ * an unknown key.
+ */
 int qwen_order_shape(const char *key, size_t n, enum qwen_shape *out);
 
 /* ------------------------------------------------------------------ events */
@@ -137,7 +145,7 @@ enum qwen_event_kind {
 	QWEN_EVENT_ERROR,	/* of no request: error, message */
 };
 
-/* Numbers of an engine, in the order of qwen-engine(5). */
+/* Statistics of an engine, in the order of qwen-engine(5). */
 enum qwen_event_stat {
 	QWEN_STAT_RUNNING, QWEN_STAT_WAITING, QWEN_STAT_CLIENTS,
 	QWEN_STAT_REQUESTS, QWEN_STAT_CANCELLED, QWEN_STAT_READ,
@@ -159,14 +167,14 @@ struct qwen_event {
 	size_t		 n_top;
 	int32_t		 top_ids[QWEN_ORDER_TOP];
 	double		 top_logprobs[QWEN_ORDER_TOP];
-	float		*row;		/* its own, after decoding */
+	float		*row;		/* owned after decoding */
 	size_t		 n_row;
 	char		 why[32], error[32];
 	char		 message[240];
 	uint64_t	 stat[QWEN_N_STATS];
 };
 
-/* As those of requests; a decoder passes over keys that it does not know. */
+/* As for requests; the decoder ignores unknown keys. */
 int qwen_event_decode(struct qwen_event *e, const unsigned char *p, size_t n,
     struct qwen_err *err);
 void qwen_event_encode(const struct qwen_event *e, struct qwen_text *t,

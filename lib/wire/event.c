@@ -120,7 +120,7 @@ has(const struct qwen_fields *f, enum key k)
 	return (f->there >> k & 1) != 0;
 }
 
-/* Text of less than size bytes; "" where there is none. */
+/* Reads text of less than size bytes; "" if absent. */
 static int
 take_text(const struct qwen_fields *f, enum key k, char *out, size_t size,
     struct qwen_err *err)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* inbox.c - bytes as they come from whoever may stop in the middle. */
+/*
+ * inbox.c - received bytes, from a sender that may stop in the middle of a
+ * record.
+ */
 #include <string.h>
 
 #include "base/err.h"

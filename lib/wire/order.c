@@ -103,7 +103,7 @@ take_id(const struct qwen_item *it, char out[QWEN_ORDER_ID + 1],
 	return 0;
 }
 
-/* Ids below limit; an array even if there are none. */
+/* Reads ids below limit; allocates an array even for none. */
 static int
 take_ids(const struct qwen_fields *f, enum key k, uint32_t limit,
     int32_t **out, size_t *n, struct qwen_err *err)
@@ -197,7 +197,7 @@ take_keep(struct qwen_order *m, const struct qwen_fields *f,
 	return 0;
 }
 
-/* A number up to max, or what it is where there is none. */
+/* Reads a number up to max, or the default if it is absent. */
 static int
 take_uint(const struct qwen_fields *f, enum key k, uint64_t max,
     uint64_t *out, struct qwen_err *err)
@@ -338,7 +338,7 @@ take_kind(struct qwen_order *m, const struct qwen_fields *f,
 	return 0;
 }
 
-/* As much as one must know to answer what is wrong. */
+/* Reads just the id, to answer a request with errors. */
 static void
 find_id(struct qwen_order *m, const unsigned char *p, size_t n)
 {

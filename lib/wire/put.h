@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * put.h - a record, key by key, at the end of a text that grows: in CBOR, or as
- * a line of JSON with the same keys.
+ * put.h - appends a record, key by key, to a growing string: in CBOR, or as a
+ * line of JSON with the same keys.
  */
 #ifndef QWEN_WIRE_PUT_H
 #define QWEN_WIRE_PUT_H
 
 #include "base/text.h"
 
-/* t and json are set by the caller; what fails is in t->failed. */
+/* The caller sets t and json; errors set t->failed. */
 struct qwen_put {
 	struct qwen_text *t;
 	int		 json;
-	size_t		 head;		/* of the map */
+	size_t		 head;		/* offset of the map's head */
 	unsigned	 n;		/* keys so far, at most 23 */
 };
 
@@ -20,9 +20,9 @@ void qwen_put_begin(struct qwen_put *p);
 void qwen_put_end(struct qwen_put *p);
 
 void qwen_put_uint(struct qwen_put *p, const char *key, uint64_t v);
-/* A number that is finite. */
+/* v must be finite. */
 void qwen_put_real(struct qwen_put *p, const char *key, double v);
-/* UTF-8. */
+/* s must be UTF-8. */
 void qwen_put_text(struct qwen_put *p, const char *key, const char *s,
     size_t n);
 void qwen_put_fp(struct qwen_put *p, const char *key,

@@ -189,7 +189,7 @@ is_welcome(const struct qwen_reader *r, unsigned kind)
 	return r->opts.kinds == 0 || (r->opts.kinds & kind) != 0;
 }
 
-/* The wrong kind of stream, or somebody else's. */
+/* Refuses the wrong kind of stream, or one of another model. */
 static int
 check_header(const struct qwen_reader *r, struct qwen_err *err)
 {
@@ -202,8 +202,9 @@ check_header(const struct qwen_reader *r, struct qwen_err *err)
 }
 
 /*
- * A state is large, and a pipe of the usual size makes its two ends wait for
- * each other at each 64 KiB.  If it is no pipe, or many are wide, it stays.
+ * A state is large, and a pipe of the default size makes its two ends wait for
+ * each other every 64 KiB.  Not a pipe, or too many wide pipes: leaves it as it
+ * is.
  */
 static void
 widen(const struct qwen_reader *r)
@@ -296,7 +297,10 @@ take_id(struct qwen_reader *r, int32_t *out, struct qwen_err *err)
 	return 1;
 }
 
-/* Skip space; 1 if that ended a document, which is then left to be told. */
+/*
+ * Skips space; returns 1 if that ended a document, which remains to be
+ * reported.
+ */
 static int
 skip_space(struct qwen_reader *r)
 {
@@ -371,7 +375,7 @@ next_plain(struct qwen_reader *r, struct qwen_record *rec, struct qwen_err *err)
 
 /* -------------------------------------------------------------------------- */
 
-/* What is no stream at all, by what there is of it. */
+/* Reports that the input is not a stream, by its first bytes. */
 static int
 fail_sniff(const struct qwen_reader *r, struct qwen_err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * record.h - between bytes and records: the keys, shapes and limits of
- * qwen-stream(5), apart from where the bytes come from.
+ * record.h - decoding records: the keys, types and limits of qwen-stream(5),
+ * independent of the transport.
  */
 #ifndef QWEN_WIRE_RECORD_H
 #define QWEN_WIRE_RECORD_H
@@ -19,60 +19,60 @@ enum {
 };
 
 enum {
-	QWEN_HEADER_MAX = 8192,		/* bytes of a header or a ready record */
-	QWEN_TOKENS_MAX = 1 << 20,	/* bytes of a record of tokens */
-	QWEN_TOKENS_RUN = 1 << 16,	/* ids that a writer puts in one */
+	QWEN_HEADER_MAX = 8192,		/* of a header or a ready record */
+	QWEN_TOKENS_MAX = 1 << 20,	/* of a record of tokens */
+	QWEN_TOKENS_RUN = 1 << 16,	/* most ids that a writer puts in one */
 	QWEN_PATH_MAX = 4096,		/* of a ready record's path, with NUL */
-	QWEN_TRACE_MAX = 64 << 20,	/* bytes of a record of a trace */
+	QWEN_TRACE_MAX = 64 << 20,	/* of a record of a trace */
 };
 
-/* Most bytes that a record may have where the header h (or none) rules. */
+/* Returns the size limit of a record that follows header h (or none). */
 size_t qwen_record_limit(const struct qwen_header *h);
 
-/* Whether the complete item at p begins as a header does. */
+/* Returns 1 if the complete item at p begins like a header. */
 int qwen_record_is_header(const unsigned char *p, size_t n);
 
 /*
- * Numbers of a record, in memory of their own, since the bytes of a record
- * have any alignment and byte order.
+ * Numbers of a record, copied, since records have any alignment and byte order.
  */
 struct qwen_numbers {
 	int32_t	*ids;
 	size_t	 cap_ids;
 	float	*logits;
 	size_t	 cap_logits;
-	char	 path[QWEN_PATH_MAX];	/* or the name of a mark, or stage */
+	char	 path[QWEN_PATH_MAX];	/* or the name of a mark or stage */
 };
 
 /*
- * The record in the complete item of n bytes at p.  h is the header in force,
- * of which the kind may be 0 when there is none yet; a header record replaces
- * it.  What *rec points to is in nb, in h or at p.
+ * Decodes the record in the complete item of n bytes at p. h is the current
+ * header, whose kind is 0 if there is none yet; a header record replaces it.
+ * *rec points into nb, h or p.
  */
 int qwen_record_decode(struct qwen_record *rec, const unsigned char *p,
     size_t n, struct qwen_header *h, struct qwen_numbers *nb,
     struct qwen_err *err);
 
-/* Name of a kind of streams: "tokens". */
+/* Returns the name of a kind of streams: "tokens". */
 const char *qwen_stream_name(enum qwen_stream_kind kind);
 
 /*
- * The CBOR of a header, at most QWEN_HEADER_MAX bytes, into buf; returns how
- * many.
+ * Writes the CBOR of a header, at most QWEN_HEADER_MAX bytes, to buf; returns
+ * the length.
  */
 size_t qwen_header_encode(const struct qwen_header *h,
     unsigned char buf[QWEN_HEADER_MAX]);
 
 /*
- * All that an adapter's file does to a model; and h, so far of a model, is of
- * that with an adapter of this fingerprint, after the others.
+ * qwen_adapter_fingerprint hashes everything in an adapter's file that changes
+ * a model.  qwen_header_add_adapter makes h the header of its model with this
+ * adapter added after the others.
  */
 int qwen_adapter_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
     struct qwen_err *err);
 void qwen_header_add_adapter(struct qwen_header *h,
     const struct qwen_fp *adapter, double scale);
 
-/* XXH3-128 of bytes that come one after the other; start: NULL: no memory. */
+/* XXH3-128 of consecutive bytes; qwen_fp_start returns NULL without memory. */
 struct XXH3_state_s;
 struct XXH3_state_s *qwen_fp_start(void);
 void qwen_fp_get(const struct XXH3_state_s *st, struct qwen_fp *out);

@@ -192,8 +192,8 @@ has_keys(const struct qwen_writer *w)
 }
 
 /*
- * A string.  In CBOR text must be UTF-8, so what is not is bytes; in JSON the
- * bytes that are none become U+FFFD, since there is no other place for them.
+ * Writes a string.  In CBOR text must be UTF-8, so other strings are bytes; in
+ * JSON invalid bytes become U+FFFD.
  */
 static void
 put_string(struct qwen_writer *w, const char *s)

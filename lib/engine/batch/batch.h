@@ -22,7 +22,7 @@
 #define QWEN_SHARE_MIN 16
 
 struct qwen_task {
-	struct qwen_job		 job;		/* but for its tokens */
+	struct qwen_job		 job;		/* its tokens are in text */
 	uint64_t		 seq;		/* younger ones have higher */
 	int32_t			*text;
 	size_t			 n, cap;
@@ -138,7 +138,7 @@ void qwen_task_branch(struct qwen_work *w, struct qwen_task *t);
 int qwen_task_promised(const struct qwen_work *w, const struct qwen_task *t,
     const struct qwen_node *have);
 
-/* The longest node that t can go on from, or NULL. */
+/* Returns the longest node that t can continue from, or NULL. */
 struct qwen_node *qwen_node_find(struct qwen_work *w,
     const struct qwen_task *t);
 
@@ -166,7 +166,10 @@ int qwen_work_enter(struct qwen_work *w, struct qwen_err *err);
 
 /* ---- pass.c */
 
-/* What is to be read next, by all, in one pass: make room where there is none. */
+/*
+ * Reads the next tokens of all jobs in one pass; frees memory if there is no
+ * room.
+ */
 int qwen_work_pass(struct qwen_work *w, struct qwen_err *err);
 
 /* ---- score.c: the tokens that are given */

@@ -61,7 +61,8 @@ choose_one(void *arg, size_t item, int thread)
 	const float *row = qwen_session_logits(t->s);
 
 	t->failed = 0;
-	if (!qwen_task_generates(t))	/* told with the pass */
+	if (!qwen_task_generates(t))	/* scores and hidden states were
+					   reported during the pass */
 		return;
 	t->failed = row == NULL ? qwen_fail(&t->err, QWEN_ENUMERIC,
 	    "no logits to choose from") : take(w, t, row, thread);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * enter.c - from waiting to under way: with a session of its own, which goes on
- * from what others have read, or from the store.
+ * enter.c - starting waiting jobs: each gets a session that continues from what
+ * other jobs have read, or from the store.
  */
 #include <string.h>
 
@@ -108,7 +108,7 @@ activate(struct qwen_work *w, size_t i)
 }
 
 /*
- * Try to let in the i-th that waits: 1 if it is under way, 0 if there is no
+ * Tries to start the i-th waiting job: returns 1 if it runs, 0 if there is no
  * room, -1 on errors.
  */
 static int
@@ -117,7 +117,7 @@ admit(struct qwen_work *w, size_t i, struct qwen_node *node,
 {
 	struct qwen_task *t = w->waiting[i];
 
-	/* with nobody else under way it must go on, room or not */
+	/* if no other job runs it must start, room or not */
 	while (has_room(w, t, node) || w->n_active == 0) {
 		if (begin(w, t, node, err) == 0) {
 			activate(w, i);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pass.c - what is read next, in one pass over the weights.
+ * pass.c - what to read next, in one pass over the weights.
  *
- * Everyone who generates has one token; the rest of the pass goes to those who
- * read prompts, the oldest first; half of it, if passes are to be short, to the
- * one who has the least to read.
+ * Every generating job has one token.  The rest of the pass goes to jobs that
+ * read prompts, the oldest first; if passes must be short, half of the rest
+ * goes to the job with the fewest tokens left to read.
  */
 #include <time.h>
 
@@ -14,9 +14,9 @@
 enum { LEAST_READ = 32, FEW_ROWS = 16 };
 
 /*
- * How far to read on a way of n tokens.  Rows of logits that nobody looks at are
- * not computed, if they are more than a few: the first that is wanted is then
- * the last of its part.
+ * Number of tokens to evaluate in the next chunk of at most n tokens.  Avoids
+ * computing rows of logits that no caller needs, if there are more than a few:
+ * the first needed row is then the last of its chunk.
  */
 static size_t
 way(const struct qwen_task *t, size_t done, size_t n)
@@ -53,7 +53,10 @@ add_part(struct qwen_work *w, struct qwen_task *t, size_t n)
 	};
 }
 
-/* It is to read more of its prompt; at most so many tokens: how many. */
+/*
+ * Adds up to n more tokens of the job's prompt to the pass; returns their
+ * number.
+ */
 static size_t
 read_on(struct qwen_work *w, struct qwen_task *t, size_t most)
 {
@@ -140,10 +143,10 @@ compose(struct qwen_work *w, struct qwen_err *err)
 	n_one = w->n_part;
 	budget = allowed(w);
 	budget -= budget < w->n_part ? budget : w->n_part;
-	/* prompts go on, however many there are that generate */
+	/* prompts progress however many jobs generate */
 	if (budget < LEAST_READ)
 		budget = LEAST_READ;
-	/* where passes are short nobody waits until a long prompt is read */
+	/* with short passes, no job waits until a long prompt is read */
 	if (w->o.pause_s > 0 && (next = shortest(w)) != NULL)
 		budget -= read_on(w, next, budget / 2);
 	for (i = 0; i < w->n_active && budget > 0; i++) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * prefix.c - what several texts begin with is read once.
+ * prefix.c - common prefixes of several texts are read once.
  *
- * A recurrent state cannot be cut, so a session that others shall go on from
- * must be copied at the very token after which their texts part.  While a
- * task reads its prompt it therefore stops wherever its text parts from that
- * of one that waits, and leaves a copy there, a node; whoever needs the node
- * waits for it.
+ * A recurrent state cannot be cut.  So a session that other jobs will continue
+ * from must be copied exactly after the last token that their texts share.  A
+ * job that reads its prompt therefore stops wherever its text departs from that
+ * of a waiting job, and leaves a copy there, a node.  Jobs that need the node
+ * wait for it.
  */
 #include <string.h>
 
@@ -88,7 +88,7 @@ is_kept(const struct qwen_work *w, const struct qwen_task *t, size_t n)
 	return 0;
 }
 
-/* The next place after done where it is to be kept whoever waits; or 0. */
+/* Returns the next position after done that must be kept in any case; or 0. */
 static size_t
 next_kept(const struct qwen_work *w, const struct qwen_task *t, size_t done)
 {
@@ -110,7 +110,7 @@ qwen_task_branch(struct qwen_work *w, struct qwen_task *t)
 	size_t i, n, done = qwen_task_done(t);
 
 	t->branch = 0;
-	/* nobody shares what it generates */
+	/* generated tokens are not shared */
 	if (t->n > t->n_prompt || done == t->n)
 		return;
 	t->branch = next_kept(w, t, done);
@@ -204,7 +204,7 @@ qwen_node_inherit(struct qwen_work *w, struct qwen_task *t)
 		t->s = NULL;
 }
 
-/* A copy; NULL and no error if there is no room for one. */
+/* Copies the session; NULL without an error if there is no room. */
 static int
 copy(struct qwen_work *w, struct qwen_session *s, struct qwen_session **out,
     struct qwen_err *err)

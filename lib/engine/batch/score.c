@@ -50,7 +50,10 @@ qwen_task_row(void *arg, size_t pos, const float *row, struct qwen_err *err)
 	struct qwen_task *t = arg;
 
 	(void)err;
-	/* others are not asked for, or were told before the task made room */
+	/*
+	 * others were not requested, or were reported before the job was
+	 * preempted
+	 */
 	if (t->job.hidden != NULL && pos == t->next) {
 		t->next++;
 		t->job.hidden(t->job.arg, pos, row);

@@ -23,19 +23,21 @@
 #define MOVE 0.15
 
 /*
- * The first guess is slow: the block's weights come from memory.  So that this
- * does not end it all, it counts up to so many times what was thought.
+ * The first draft is slow: the block's weights come from memory.  So that this
+ * does not stop drafting, it counts as at most FIRST_DRAFT times the estimate.
  */
 #define FIRST_DRAFT 2
 
 /* Times from which on a multiple is known; after these it hardly moves. */
 enum { SURE = 3, MOST = 50 };
 
-/* What is not measured for so many passes is less known, and goes back to a guess. */
+/*
+ * A measurement loses weight after this many passes and returns to an estimate.
+ */
 enum { FADE_EVERY = 12 };
 #define FADE 0.2
 
-/* Plain passes that come before all others, and of so many at least one. */
+/* Plain passes at the start, and the largest distance between later ones. */
 enum { FIRST_PLAIN = 2, PLAIN_EVERY = 128 };
 
 /* ----------------------------------------------------------------- the fit */
@@ -181,7 +183,9 @@ qwen_cost_pass(struct qwen_cost *c, size_t rows, double seconds)
 	if (c->n_passes % FADE_EVERY == 0)
 		fade(c, rows);
 	fit(c);
-	/* more is somebody else's; but not where little is known as yet */
+	/*
+	 * any excess comes from other programs; but not while little is known
+	 */
 	c->last = fmin(fmax(seconds / c->scale / c->fit[rows], 0.5),
 	    rows > 1 && c->rows[rows].n <= SURE ? 4 : 1.5);
 }
@@ -231,12 +235,12 @@ qwen_cost_best(const struct qwen_cost *c, const struct qwen_cost_choice *o,
 	size_t i, best = 0, end = 2 * c->known;
 
 	*rate = most;
-	/* step by step where nobody has been */
+	/* grow at most one row beyond the sizes measured so far */
 	if (end <= o->rows)
 		end = o->rows + 1;
 	if (end > QWEN_COST_ROWS)
 		end = QWEN_COST_ROWS;
-	/* a gain below what can be measured is none */
+	/* require 1 % gain, the measurement noise */
 	most *= 1.01;
 	for (i = 1; i <= o->n && o->rows + i <= end; i++) {
 		tokens += o->p[i - 1];

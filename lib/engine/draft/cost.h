@@ -30,7 +30,7 @@ struct qwen_cost {
 	uint64_t	 n_passes, plain;	/* the last one of one row */
 };
 
-/* A pass of so many rows, or making n guesses, took so long. */
+/* Record the time of a pass with `rows' rows, or of making n drafts. */
 void qwen_cost_pass(struct qwen_cost *c, size_t rows, double seconds);
 void qwen_cost_draft(struct qwen_cost *c, size_t n, double seconds);
 

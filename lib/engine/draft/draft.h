@@ -24,14 +24,15 @@ struct qwen_draft_pass {
 };
 
 /*
- * Guesses for the pass in which the session reads next: *n of them in *guess,
- * until the next call.  The same again if nothing was read since, but for room.
+ * Proposes drafts for the next pass of the session: *n of them in *guess, valid
+ * until the next call.  Returns the same drafts again, except for room, if
+ * nothing was read since.
  */
 int qwen_drafter_propose(struct qwen_drafter *d, struct qwen_session *s,
     int32_t next, const struct qwen_draft_pass *pass, const int32_t **guess,
     size_t *n, struct qwen_err *err);
 
-/* A pass of so many rows took so long. */
+/* Records the time of a pass with `rows' rows. */
 void qwen_drafts_passed(struct qwen_drafts *d, size_t rows, double seconds);
 
 /* ---- for this folder alone */
@@ -45,8 +46,8 @@ struct qwen_drafts {
 	struct qwen_cost	 cost;
 	struct qwen_draft_stats	 stats;
 	/*
-	 * The block's guesses of what follows next, which the session has not
-	 * read; NULL: there is no block.  And a clock, in seconds.
+	 * Makes the MTP block's drafts of the next tokens, which the session
+	 * has not read; NULL: no block.  And a clock, in seconds.
 	 */
 	int	(*chain)(struct qwen_session *s, int32_t next, size_t n,
 		    int32_t *id, float *probability, size_t *n_out,

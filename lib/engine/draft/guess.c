@@ -17,7 +17,8 @@
 enum {
 	PROBE_EVERY = 16,	/* tokens from chain to chain, made to learn, */
 	PROBE = 2,		/* of so many guesses */
-	LONG = 8,		/* so many alike are better than the block */
+	LONG = 8,		/* a match of this length is better than the
+				   block */
 };
 
 /* So much time, in tokens that the pass brings in it without guesses. */
@@ -68,7 +69,10 @@ find(struct qwen_drafter *d)
 	}
 }
 
-/* What followed there, at most max; the text goes on with what is guessed. */
+/*
+ * Copies what followed that occurrence, at most max tokens, and what was
+ * drafted after it.
+ */
 static void
 look_up(struct qwen_drafter *d, size_t max, struct qwen_prediction *p)
 {
@@ -169,7 +173,7 @@ guess_forced(struct qwen_drafter *d, struct qwen_session *s, size_t room,
 	return 0;
 }
 
-/* One way to go on, and what it is expected to bring. */
+/* One source of drafts, and its expected gain. */
 struct way {
 	struct qwen_cost_choice	 c;
 	double			 p[QWEN_DRAFT_MAX];

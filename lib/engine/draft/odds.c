@@ -2,13 +2,13 @@
 /* odds.c - how often guesses were right. */
 #include "engine/draft/odds.h"
 
-/* What is known from elsewhere counts like so many trials. */
+/* Prior knowledge counts like this many trials. */
 #define WEIGHT 3.0
 
 enum { FIRST_SURE = QWEN_ODDS_DEPTHS, FIRST_LOOKED_UP = FIRST_SURE +
     QWEN_ODDS_SURES };
 
-/* Up to where the groups go, but for the last. */
+/* Upper bounds of the groups, except the last. */
 static const double sure_to[] = { 0.2, 0.4, 0.6, 0.75, 0.85, 0.93, 0.98 };
 static const size_t length_to[] = { 3, 5, 8, 16, 32 };
 static const size_t step_to[] = { 0, 1, 3, 7 };

@@ -32,8 +32,8 @@ size_t qwen_odds_looked_up(size_t length, size_t depth);
 void qwen_odds_note(struct qwen_odds *o, size_t which, int right, double keep);
 
 /*
- * The share of them that is right, of one text; of all texts where that has had
- * few, and what is known beforehand where these have.
+ * Returns the share of accepted drafts: that of one text; if it has few trials,
+ * that of all texts; if those are few, the prior.
  */
 double qwen_odds_of(const struct qwen_odds *one, const struct qwen_odds *all,
     size_t which);

@@ -9,7 +9,7 @@
 #include "engine/quant/quant.h"
 
 /*
- * 2^(x - 128).  Above 252 the largest weight is no number, and 255 is the
+ * 2^(x - 128).  Above 252 the largest weight overflows, and 255 is the
  * standard's NaN.
  */
 static float

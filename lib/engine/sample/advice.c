@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * advice.c - the settings that the makers of a model advise: what its file says,
- * or what the cards of the published families do.
+ * advice.c - recommended sampling settings of a model: those of its file, or
+ * those of the model cards of published families.
  */
 #include <ctype.h>
 #include <math.h>
@@ -29,7 +29,7 @@
 static const struct family {
 	const char	*name, *source;
 	const char	*arch;		/* of files with a name of their own, */
-	uint64_t	 n_vocab;	/* and so many tokens at least */
+	uint64_t	 n_vocab;	/* and at least this many tokens */
 	const char	*thinking, *plain;
 } families[] = {
 	{ "qwen3-coder-next", "card of Qwen3-Coder-Next", NULL, 0,
@@ -62,7 +62,8 @@ enum { N_FAMILIES = sizeof families / sizeof *families };
 /* Keys of files, by what they set; a switch and its strength are one of ours. */
 static const struct {
 	const char	*key, *option;
-	double		 min;		/* what is below says "none", as this */
+	double		 min;		/* values below this mean "none", as
+					   does this */
 } keys[] = {
 	{ "general.sampling.temp", "temp", 0 },
 	{ "general.sampling.top_k", "top-k", 0 },

@@ -25,8 +25,8 @@ struct qwen_bound {
 	int	inside;		/* a thinking block */
 	int	fresh;		/* nothing of the reply is there */
 	int	closed;		/* a block was closed: no other one */
-	int	gap;		/* so many new lines may come, and do not
-				   count */
+	int	gap;		/* this many line feeds may come without
+				   counting */
 	int	over;		/* the reply has ended */
 	int	astray;		/* a token came that the grammar forbids */
 };

@@ -96,7 +96,7 @@ qwen_sampler_describe(const struct qwen_sampler *s, char *buf, size_t size)
 	return out.n;
 }
 
-/* %20 and the like, in place; -1 for what is no digit, or stands for no byte. */
+/* Decodes %20 and similar escapes in place; -1 for a bad digit or byte. */
 static int
 unescape(char *s)
 {

@@ -82,7 +82,7 @@ are_alike(const struct qwen_pick *pick, size_t n)
 	return i == n;
 }
 
-/* The edge among n picks, given the weight of what is better than all. */
+/* Finds the cut-off among n picks, given the weight of all better ones. */
 static struct edge
 find_edge(struct qwen_pick *pick, size_t n, double target, double above)
 {

@@ -191,9 +191,9 @@ enum {
 };
 
 /*
- * A method.  v holds the values of its options, in the order of opts.  memory
- * is its own while there is a timeline, so many bytes, zero at first; what it
- * does not need is 0 or NULL.
+ * A sampling method. v holds the values of its options, in the order of opts.
+ * memory belongs to the method while a session is open: `memory' bytes,
+ * initially zero; unused members are 0 or NULL.
  */
 struct qwen_sampler_method {
 	const char	*name;

@@ -11,7 +11,7 @@ struct qwen_seen {
 	size_t	 n, cap;
 };
 
-/* One more; -1 if there is no memory. */
+/* Adds a token; -1 without memory. */
 int qwen_seen_add(struct qwen_seen *s, int32_t token);
 
 /* Where the last of them begin: last of them, or all if that is negative. */

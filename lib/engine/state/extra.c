@@ -301,7 +301,7 @@ const size_t qwen_n_extras = sizeof qwen_extras / sizeof qwen_extras[0];
 
 /* ----------------------------------------------------------- of any section */
 
-/* Member i of all sections, and its section; NULL: there are not so many. */
+/* Returns member i of all sections, and its section; NULL after the last. */
 static const struct qwen_member *
 member(size_t i, const struct qwen_section **k)
 {

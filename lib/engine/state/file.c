@@ -166,8 +166,8 @@ is_end(struct qwen_state_rec *rec, const unsigned char *p, uint64_t at)
 }
 
 /*
- * The end record, which tells where the index is; 1, or 0 if there is none that
- * does.  What else it says is looked at when it is taken.
+ * Reads the end record, which has the position of the index.  Returns 1, or 0
+ * if there is no such record.  Its other fields are checked later.
  */
 static int
 read_end(struct opening *o, struct qwen_state_entry *e, struct qwen_err *err)
@@ -297,8 +297,8 @@ open_by_index(struct opening *o, struct qwen_err *err)
 }
 
 /*
- * A save behind earlier ones was broken off: the file is taken to end with the
- * last one that was not.  1; 0: there is none; -1.
+ * A save after earlier ones was interrupted: makes the file end with the last
+ * complete save.  Returns 1; 0 if there is none; -1.
  */
 static int
 cut_off(struct opening *o, struct qwen_err *err)
@@ -335,10 +335,7 @@ cut_off(struct opening *o, struct qwen_err *err)
 	return last > 0;
 }
 
-/*
- * Without an index, or with one that was not believed: then this tells what is
- * wrong, by the block.
- */
+/* Without a valid index, reading the blocks tells what is wrong. */
 static int
 open_by_reading(struct opening *o, struct qwen_err *err)
 {
@@ -452,7 +449,7 @@ open_file(struct opening *o, struct qwen_err *err)
 	}
 	if (open_by_reading(o, err) < 0)
 		return -1;
-	/* all is well but for the index */
+	/* everything except the index is valid */
 	if (got < 0 && err != NULL)
 		*err = first;
 	return got;

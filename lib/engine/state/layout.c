@@ -243,7 +243,7 @@ qwen_state_layout_match(const struct qwen_state_layout *l,
 	return 0;
 }
 
-/* --------------------------------------------------- the block that predicts */
+/* ------------------------------------------------------------ the MTP block */
 
 uint64_t
 qwen_state_mtp_blocks(const struct qwen_state_mtp *p, uint64_t from,

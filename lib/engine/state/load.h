@@ -22,8 +22,9 @@ struct qwen_state_in {
 	struct qwen_session	*s;	/* NULL: without a model */
 	size_t			 n_blocks;	/* of its KV cache, so far */
 	pthread_rwlock_t	 blocks;	/* receive.c's: where they are */
-	int			 decode_all;	/* though nobody wants it: to
-						   look, and keep no token */
+	int			 decode_all;	/* also blocks that are not
+						   needed: to check them without
+						   keeping tokens */
 	struct qwen_state_list	*list;	/* of what came, or NULL */
 	struct qwen_state_layout lay;
 	struct qwen_state_sum	 sum;
@@ -119,7 +120,10 @@ int qwen_state_file_data(const struct qwen_state_file *f,
     const struct qwen_state_rec *rec, struct qwen_coder *c,
     const unsigned char **raw, struct qwen_err *err);
 
-/* Of so many threads (0: one for each processor), those worth while for it. */
+/*
+ * Returns how many of n_threads threads (0: one per processor) are worth using
+ * for `bytes' bytes.
+ */
 int qwen_state_threads(int n_threads, uint64_t bytes);
 
 /* qwen_state_verify of a descriptor. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * predict.c - what a state has of the block that predicts: the record "mtp", its
- * keys and values, and hidden states.  No logit depends on these: readers that
- * do not know them, or whose model has another such block, leave them alone.
+ * predict.c - the MTP block's part of a state: the record "mtp", its keys and
+ * values, and hidden states.  No logit depends on them: readers that do not
+ * know these records, or whose model has another MTP block, ignore them.
  */
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * receive.c - a session from a stream: every thread reads the next record, if
- * nobody else is reading, and decodes it to where it belongs while others read
- * and decode.  Each has one record, so memory is bounded, and reading ends with
- * the state's last one.
+ * receive.c - loads a session from a stream: each thread reads the next record,
+ * one thread at a time, and decodes it into place while other threads read and
+ * decode.  Each thread holds one record, so memory is bounded, and reading ends
+ * with the state's last record.
  */
 #include <assert.h>
 #include <string.h>
@@ -30,7 +30,7 @@ struct receive {
 	size_t			 n_worker;
 	pthread_mutex_t		 lock;		/* of what follows */
 	pthread_cond_t		 moved;
-	int			 reading;	/* somebody is */
+	int			 reading;	/* a thread is reading */
 	uint64_t		 bad;		/* first record that failed */
 	const struct qwen_err	*why;		/* of it; or NULL */
 };

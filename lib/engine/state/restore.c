@@ -91,7 +91,7 @@ do_job(struct restore *r, struct worker *w, const struct job *j)
 	return 0;
 }
 
-/* One worker: jobs until there are none, or one failed that comes before. */
+/* One worker: takes jobs until none are left, or an earlier one failed. */
 static void
 work(void *arg, size_t item, int thread)
 {
@@ -290,7 +290,7 @@ offer(struct chain *c, struct qwen_state_file *f, uint64_t at, int logits,
 	c->named = named;
 }
 
-/* The last position from which it can go on. */
+/* Finds the last position that it can continue from. */
 static void
 find_end(struct chain *c, int recurrent, size_t n_max, int want_logits)
 {
@@ -310,7 +310,7 @@ find_end(struct chain *c, int recurrent, size_t n_max, int want_logits)
 	}
 	if (recurrent)
 		return;
-	/* any position does, but for the logits */
+	/* any position is possible, except without logits */
 	any = total;
 	if (any >= n_max)
 		any = want_logits && n_max > 0 ? n_max - 1 : n_max;
@@ -397,8 +397,7 @@ add_kv(struct restore *r, struct qwen_session *s, const struct chain *c,
 }
 
 /*
- * The slots of the block that predicts that the last files have one after the
- * other, without a gap, up to the end: where they begin.
+ * Finds where the contiguous MTP slots of the last files begin, up to the end.
  */
 static void
 find_slots(struct chain *c)
@@ -547,7 +546,7 @@ cut_extra(struct qwen_state_extra *out, const struct chain *c,
 		if (p->n_tokens >= c->end)
 			break;
 	}
-	/* of two files that end there, the one that was gone on from */
+	/* of two files that end there, the one that was continued from */
 	if (c->at_end != NULL)
 		p = &c->at_end->info;
 	return qwen_state_extra_copy(out, p->extra, c->end,

@@ -168,7 +168,7 @@ init(struct qwen_save *v, const struct qwen_header *h)
 	v->steps = v->s != NULL ? v->opts->steps : NULL;
 	if (v->steps == NULL || qwen_state_steps_bytes(v->steps) == 0)
 		return qwen_write_header(v->w, h, v->err);
-	/* the header is there; what is new goes behind all else */
+	/* the header exists; new data follows everything else */
 	v->sum.bytes = qwen_state_steps_bytes(v->steps);
 	return 0;
 }
@@ -241,7 +241,7 @@ find_ends(struct qwen_save *v)
 	return 0;
 }
 
-/* What there is of the block that predicts, made if it was put off. */
+/* Prepares the MTP block's part, computing it if it was deferred. */
 static int
 find_mtp(struct qwen_save *v)
 {
@@ -311,7 +311,7 @@ qwen_state_save_sized(size_t size, const struct qwen_session *s,
 	return r;
 }
 
-/* The state can be gone on from where it is cut. */
+/* Checks that the state can be continued from where it is cut. */
 static int
 check_cut(const struct qwen_save *v)
 {

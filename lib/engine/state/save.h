@@ -105,7 +105,7 @@ struct qwen_save {
 	pthread_cond_t		 moved;
 	size_t			 next;		/* piece to encode */
 	size_t			 written;	/* pieces */
-	int			 writing;	/* somebody is */
+	int			 writing;	/* a thread is writing */
 	int			 stop;
 	int			 write_failed;
 };

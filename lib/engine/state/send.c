@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * send.c - pieces of a state on their way out: every thread takes the next
- * piece, encodes it into a slot, and writes what is next in order if nobody
- * else is at it.  There are few slots, so memory is bounded, and who is far
- * ahead of the writing sleeps.
+ * send.c - writes the pieces of a state: each thread takes the next piece,
+ * encodes it into a slot, and writes the next pieces in order if no other
+ * thread is writing.  There are few slots, so memory is bounded; threads far
+ * ahead of the writing sleep.
  */
 #include <string.h>
 
@@ -69,7 +69,7 @@ gather(const struct qwen_save *v, const struct qwen_piece *t,
 {
 	size_t size = (size_t)qwen_state_kv_block(shape(v, t));
 	size_t i, part, at = t->at, b = t->first;
-	/* the block that predicts is the layer after the others */
+	/* the MTP block is the layer after the others */
 	size_t layer = t->layer < 0 ? v->n_layer : (size_t)t->layer;
 
 	for (i = 0; i < t->n; i += part, b++, at = 0) {
@@ -156,7 +156,7 @@ encode(const struct qwen_save *v, const struct qwen_piece *t,
 		if (src == NULL)
 			return 0;
 	} else if (src == NULL) {
-		/* what is not coded need not be moved twice */
+		/* uncoded data need not be moved twice */
 		raw = v->level > 0 ? w->raw : out;
 		gather(v, t, raw);
 		src = raw;
@@ -210,8 +210,8 @@ put(struct qwen_save *v, const struct qwen_piece *t, struct qwen_slot *slot)
 }
 
 /*
- * Under the lock: write the piece that is next, if it is ready and nobody is at
- * it; 1 if something was done.
+ * Under the lock: writes the next piece if it is ready and no thread is
+ * writing; returns 1 if it did something.
  */
 static int
 write_next(struct qwen_save *v)

@@ -264,8 +264,8 @@ int qwen_state_follow_end(const struct qwen_state_follow *f,
 /* --------------------------------------------------- layout.c: what is where */
 
 /*
- * What a state has of the block that predicts: keys and values, the row of
- * position p in slot p - 1, from a slot on.
+ * The MTP block's part of a state: keys and values, the row of position p in
+ * slot p - 1, from a slot on.
  */
 struct qwen_state_mtp {
 	int			 there;
@@ -345,8 +345,9 @@ int qwen_state_layout_mtp(struct qwen_state_layout *l,
     const struct qwen_state_rec *rec, struct qwen_err *err);
 
 /*
- * The same of a session, whose model may have no such block; and whether what a
- * state has is of the session's.
+ * qwen_state_mtp_of fills *out for a session, whose model may have no MTP
+ * block.  The other function returns 1 if the saved MTP data match the
+ * session's model.
  */
 int qwen_state_mtp_of(struct qwen_state_mtp *out, const struct qwen_session *s,
     struct qwen_err *err);

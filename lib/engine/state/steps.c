@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * steps.c - a session that is saved again and again to one file: of what never
- * changes, keys and values of whole blocks and what is known of positions, the
- * records of earlier saves are used, and all else is written behind them.
+ * steps.c - saving a session repeatedly to one file: data that never changes
+ * (keys and values of complete blocks, and data of positions) stays in the
+ * records of earlier saves; everything else is appended.
  */
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ struct qwen_state_steps {
 	uint64_t		 n_tokens;	/* at which it was */
 	uint64_t		 bytes;		/* of the file */
 	uint64_t		 used;		/* of these, by the last save */
-	uint64_t		 first;		/* slot of the block that predicts */
+	uint64_t		 first;		/* slot of the MTP block */
 };
 
 int
@@ -52,7 +52,7 @@ qwen_state_steps_worn(const struct qwen_state_steps *p)
 	return p->bytes > 2 * p->used;
 }
 
-/* Bytes of whole blocks that the block that predicts had after n tokens. */
+/* Bytes of complete blocks that the MTP block had after n tokens. */
 static uint64_t
 predicted(const struct qwen_save *v, uint64_t n)
 {
@@ -63,7 +63,7 @@ predicted(const struct qwen_save *v, uint64_t n)
 	    (end - first) * qwen_state_kv_block(&v->mtp.layer);
 }
 
-/* Is it what it was when so many tokens were read? */
+/* Is the piece unchanged since n tokens were read? */
 static int
 stays(const struct qwen_save *v, const struct qwen_piece *t, uint64_t n)
 {
@@ -85,7 +85,9 @@ stays(const struct qwen_save *v, const struct qwen_piece *t, uint64_t n)
 	}
 }
 
-/* Both lists have one order, so what is looked for is mostly the next one. */
+/*
+ * Both lists have the same order, so the next entry is usually the right one.
+ */
 const struct qwen_state_entry *
 qwen_steps_find(struct qwen_save *v, const struct qwen_piece *t)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * verify.c - whether a file is whole.  One that is, is looked through on several
- * threads; what is wrong with another is told by reading it as a pipe is read,
- * so that it is always the first bad block.
+ * verify.c - checks whether a file is complete and valid.  A valid file is
+ * checked on several threads; errors are reported by reading the file as a
+ * stream, so that the message always names the first bad block.
  */
 #include <sys/stat.h>
 
@@ -75,11 +75,11 @@ qwen_state_verify_fd(int fd, int n_threads, struct qwen_err *err)
 	}
 	if (r < 0)
 		r = read_all(fd, bytes, &second);
-	/* saved in steps: only the index knows what is the state */
+	/* saved in steps: only the index knows what belongs to the state */
 	if (r < 0 && err != NULL)
 		*err = second.code == QWEN_EUNSUP && first.code != QWEN_EIO ?
 		    first : second;
-	/* an index of which nothing but opening makes use */
+	/* an index that is used only by opening */
 	if (r == 0 && first.code != QWEN_EIO && first.code != QWEN_ENOMEM) {
 		if (err != NULL)
 			*err = first;

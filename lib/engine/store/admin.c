@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* admin.c - listing, verifying and removing what is in a store. */
+/* admin.c - listing, verifying and removing the files of a store. */
 #include <errno.h>
 #include <string.h>
 
@@ -119,7 +119,7 @@ struct verify {
 	uint64_t	 files, bad;
 };
 
-/* The tokens of the run after those that it goes on from. */
+/* Appends the tokens of the run to those that it continues. */
 static int
 append(struct verify *v, const struct qwen_store_name *n, const int32_t *run)
 {
@@ -157,7 +157,7 @@ check_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
 		else if (!qwen_store_same(&hash, &n->hash))
 			r = qwen_fail(err, QWEN_EFORMAT,
 			    "its tokens are not those of its name");
-		/* a bad run says nothing about those that go on from it */
+		/* a bad run says nothing about the runs that continue it */
 		if (r < 0)
 			v->n_tokens = n->from;
 	}

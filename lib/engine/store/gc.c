@@ -42,7 +42,7 @@ struct gc {
 	size_t		 n_model, cap_model;
 	struct item	*item;
 	size_t		 n_item;
-	uint64_t	 total;		/* bytes, less what is chosen */
+	uint64_t	 total;		/* bytes, less the chosen files */
 	uint64_t	 n_left;	/* files, likewise */
 };
 

@@ -272,8 +272,8 @@ is_orphan(const struct insert *v, const struct qwen_store_file *f)
 }
 
 /*
- * What the session's orphans go on from may be no cut of this session, but
- * of the one that stored it: 1 if there are more cuts now.
+ * The session's orphans may continue a cut of the session that stored them, not
+ * of this one: returns 1 if there are more cuts now.
  */
 static int
 adopt(struct insert *v)

@@ -73,7 +73,7 @@ qwen_store_touch(const struct qwen_store_scan *sc, size_t file)
 	char name[QWEN_STORE_NAME];
 
 	qwen_store_name_format(&sc->file[file].n, name);
-	/* in vain if the store is somebody else's */
+	/* fails if the store belongs to another user */
 	utimensat(sc->fd, name, NULL, AT_SYMLINK_NOFOLLOW);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* node.c - what is in a file of the store: a part of a state, qwen-state(5). */
+/* node.c - the contents of a store file: a part of a state, qwen-state(5). */
 #include <sys/stat.h>
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * scan.c - what lies in a folder.  There is no index that could differ from
- * the files: 10,000 names are read and sorted in a few milliseconds.
+ * scan.c - the files of a folder.  There is no index that could differ from the
+ * files: reading and sorting 10,000 names takes a few milliseconds.
  */
 #include <sys/stat.h>
 

@@ -78,7 +78,7 @@ int qwen_store_name_parse(struct qwen_store_name *n, const char *s);
 #define QWEN_STORE_TEMP ".tmp-"		/* then 16 digits */
 #define QWEN_STORE_GONE ".gone-"	/* then 16 digits, -, and its name */
 
-/* 16 digits that nobody else has. */
+/* Writes 16 digits that no other process has. */
 void qwen_store_unique(char buf[QWEN_STORE_UNIQUE]);
 
 /* For qsort() and bsearch() of what begins with a position. */
@@ -128,8 +128,9 @@ struct qwen_store_scan {
 };
 
 /*
- * The folder of this name below v1.  1; 0 if there is none (then it is made if
- * create is set, and the scan empty); -1 with *err.  fini after any of them.
+ * Opens the folder of this name below v1.  Returns 1; 0 if there is none (then
+ * it is created if create is set, and the scan is empty); -1 with *err.  Call
+ * fini after any of them.
  */
 int qwen_store_scan(struct qwen_store_scan *sc, const struct qwen_store *st,
     const char *name, int create, struct qwen_err *err);
@@ -151,7 +152,7 @@ int qwen_store_stat(const struct qwen_store_scan *sc, size_t file,
     struct stat *st);
 int qwen_store_unlink(const struct qwen_store_scan *sc, size_t file);
 
-/* A draft in the folder, under a name that nobody else has: to commit or drop. */
+/* A draft in the folder, under a unique name: commit or drop it. */
 #define QWEN_STORE_TEMP_NAME (sizeof QWEN_STORE_TEMP + QWEN_STORE_UNIQUE)
 struct qwen_draft;
 int qwen_store_draft(struct qwen_draft *d, const struct qwen_store_scan *sc,
@@ -301,7 +302,7 @@ qwen_store_used(const struct stat *s)
 /* Within the limit again, and without litter. */
 int qwen_store_clean(struct qwen_store *st, struct qwen_err *err);
 
-/* Whether a model of which this is a run can go on from any position. */
+/* Returns 1 if the model of this run can continue from any position. */
 static inline int
 qwen_store_any_cut(const struct qwen_store_name *n)
 {

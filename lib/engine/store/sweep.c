@@ -122,7 +122,7 @@ take_victim(struct sweep *s, size_t i)
 	if (S_ISDIR(st.st_mode) ||
 	    (S_ISREG(st.st_mode) && qwen_store_used(&st) > f->used))
 		return 0;
-	/* what is no file, but a link or the like, just goes */
+	/* links and other non-files are just removed */
 	if (f->n.kind == QWEN_STORE_KV && S_ISREG(st.st_mode)) {
 		qwen_store_name_format(&f->n, name);
 		return hold(s, &f->n, name, (uint64_t)st.st_size, 1);
@@ -160,7 +160,7 @@ take_left(struct sweep *s, const char *gone)
 	return hold(s, &n, gone, (uint64_t)st.st_size, 0);
 }
 
-/* A run that goes on from p, or a checkpoint at its end. */
+/* Is c a run that continues p, or a checkpoint at its end? */
 static int
 is_child(const struct qwen_store_name *c, const struct qwen_store_name *p)
 {
@@ -176,7 +176,7 @@ by_end(const void *a, const void *b)
 	return (p > q) - (p < q);
 }
 
-/* The one held from which c goes on, if it is: their ends ascend. */
+/* Returns the held run that c continues, if any: their ends ascend. */
 static struct held *
 parent_of(struct sweep *s, const struct qwen_store_name *c)
 {
@@ -199,8 +199,8 @@ need_parent(struct sweep *s, const struct qwen_store_name *c)
 }
 
 /*
- * A folder, a link or the like that has a file's name is nobody's child; what
- * cannot be looked at may be one.
+ * A folder or link with a file's name has no parent; an entry that cannot be
+ * examined may have one.
  */
 static int
 is_file(const struct qwen_store_scan *now, size_t i)

@@ -91,7 +91,10 @@ struct walker {
 	size_t		*first, *next;	/* children of a file, as lists */
 };
 
-/* A run, its checkpoint, and what goes on from it, without recursion. */
+/*
+ * Visits a run, its checkpoint, and the runs that continue it, without
+ * recursion.
+ */
 static void
 descend(struct walker *w, size_t root)
 {

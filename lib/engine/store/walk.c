@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * walk.c - what of a prompt is in the store: its prefixes are hashed once, at
- * all positions at which some file ends, and each file of which the hash is
- * the prompt's extends what is known to be there.
+ * walk.c - the stored prefixes of a prompt: hashes the prompt once, at all
+ * positions where a file ends; each file whose hash matches extends the known
+ * prefix.
  */
 #include <string.h>
 

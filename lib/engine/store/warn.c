@@ -65,7 +65,7 @@ qwen_store_open_sized(size_t size, struct qwen_store **out,
 	}
 	st->warn = o->warn;
 	st->arg = o->arg;
-	/* prompts are nobody else's business unless DIR was made so */
+	/* prompts are private unless DIR was created otherwise */
 	if (mkdir(st->dir, 0700) == -1 && errno != EEXIST) {
 		qwen_fail_errno(&e, "mkdir");
 		qwen_store_warn(st, "not used", &e);

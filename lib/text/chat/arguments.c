@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * arguments.c - arguments of earlier calls as an object, whatever the client
- * sent back.  A model may have been cut in the middle of a call, or may have
- * written no JSON; the conversation must go on all the same.
+ * sent back.  A call may have been truncated, or may not be JSON; the
+ * conversation must continue all the same.
  */
 #include <stdlib.h>
 #include <string.h>

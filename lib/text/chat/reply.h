@@ -183,10 +183,12 @@ int qwen_chat_json_cut(struct qwen_reply *r, const char *s, size_t n,
 int qwen_chat_bare(struct qwen_reply *r, int final);
 int qwen_chat_draft(struct qwen_reply *r, int final);
 
-/* ---- loose.c
- * JSON as models write it, as JSON: control characters in strings, a comma too
- * much, True and None, braces written twice; with python, strings as that has
- * them.  1: it was cut off; -1: it is none.
+/*
+ * ---- loose.c
+ *
+ * Converts JSON as models write it to JSON: control characters in strings,
+ * extra commas, True and None, doubled braces; with python set, Python strings.
+ * Returns 1 if it was truncated; -1 if it is not JSON.
  */
 int qwen_chat_loose(struct qwen_text *out, const char *s, size_t n,
     int python);

@@ -27,8 +27,8 @@ void qwen_ask_rename(struct qwen_refusal *no, const char *const names[][2],
 /* ---- ask.c: what all kinds have in common; -1 is a refusal, or no memory */
 
 /*
- * What err says of a part of it.  A refusal for want of memory, here and by
- * qwen_oom(), is the failure of whoever asked.
+ * Reports err for a part of the request.  Out of memory, here and by
+ * qwen_oom(), is a failure of the service, not of the request.
  */
 int qwen_ask_failed(struct qwen_refusal *no, const char *key,
     const struct qwen_err *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * grammars.c - grammars that requests bring: those with the same text are read
- * once, and kept while somebody uses them, and a few for who may come.
+ * grammars.c - grammars of requests: equal texts are parsed once, and kept
+ * while they are in use, and a few longer.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ drop(struct qwen_shared_grammar *g)
 	free(g);
 }
 
-/* Those that nobody uses go, but for some that were used last. */
+/* Drops unused grammars, except the most recently used ones. */
 static void
 tidy(struct qwen_grammars *all)
 {

@@ -172,8 +172,8 @@ struct qwen_service {
 				    size_t n);
 	void			*pass_over_arg;
 	/*
-	 * The ids of a chat's prompt, in place of qwen_prompt_encode, or NULL;
-	 * for who knows more of its parts.
+	 * Encodes a chat's prompt in place of qwen_prompt_encode, or NULL; for
+	 * callers that know more about its parts.
 	 */
 	int			(*encode_prompt)(void *arg,
 				    const struct qwen_prompt *p,
@@ -540,13 +540,13 @@ void qwen_sse_free(struct qwen_sse *s);
 /* What comes before all answers. */
 void qwen_sse_begin(struct qwen_sse *s, struct qwen_text *t);
 
-/* What this answer has and nobody was told, and its end if it has ended. */
+/* Writes the new parts of this answer, and its end if it has ended. */
 void qwen_sse_step(struct qwen_sse *s, const struct qwen_answer *a,
     struct qwen_text *t);
 
 /*
- * All answers have ended and are told; or what was told of them is all, because
- * of the request's refusal, which comes as an event.
+ * Writes the end after all answers have ended; or if the request was refused,
+ * the refusal as the last event.
  */
 void qwen_sse_end(struct qwen_sse *s, struct qwen_text *t);
 
@@ -554,7 +554,7 @@ void qwen_sse_end(struct qwen_sse *s, struct qwen_text *t);
 void qwen_sse_progress(struct qwen_sse *s, const struct qwen_progress *p,
     struct qwen_text *t);
 
-/* Nothing new, for who would take silence for the end; between other events. */
+/* Writes a keep-alive event; between other events. */
 void qwen_sse_idle(struct qwen_sse *s, struct qwen_text *t);
 
 /* -------------------------------------------------------------- stop strings */
@@ -611,8 +611,9 @@ int qwen_messages_add(struct qwen_messages *m, const char *json, size_t n,
 void qwen_messages_drop(struct qwen_messages *m);
 
 /*
- * Drop the oldest turn, what is before the second message of the user, but for
- * the system's at the beginning: how many messages; 0: there is one turn.
+ * Drops the oldest turn (everything before the second user message, except
+ * leading system messages).  Returns the number of messages dropped; 0 if there
+ * is only one turn.
  */
 size_t qwen_messages_forget(struct qwen_messages *m);
 
@@ -648,7 +649,7 @@ struct qwen_scoring {
 	int			 strict_calls;	/* as in qwen_reply_opts */
 };
 
-/* Tokens to be scored: a context and what goes on from it, or a whole text. */
+/* Tokens to score: a context and its continuation, or a whole text. */
 struct qwen_score_request {
 	struct qwen_refusal	 no;
 	char			*id;	/* JSON, or NULL */

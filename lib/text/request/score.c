@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * score.c - what a line of requests for scores says: a context and what goes on
- * from it, or a text, or tokens.
+ * score.c - parses a request for scores: a context and its continuation, or a
+ * text, or tokens.
  */
 #include <stdlib.h>
 #include <string.h>

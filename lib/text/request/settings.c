@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * settings.c - sampling as requests have it by the names of llama.cpp and vLLM:
- * what is more than a number under another name, which fields.c reads.
+ * settings.c - sampling fields of llama.cpp and vLLM that are more than a
+ * number under another name (those are in fields.c).
  */
 #include <stdlib.h>
 #include <string.h>

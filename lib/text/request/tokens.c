@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * tokens.c - what is asked of tokens alone: those of a text, the text of some, the
- * prompt of a chat, and how many there are.
+ * tokens.c - requests about tokens: tokenize a text, detokenize ids, render a
+ * chat's prompt, count tokens.
  */
 #include <stdlib.h>
 #include <string.h>

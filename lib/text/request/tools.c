@@ -118,7 +118,7 @@ read_allowed(struct qwen_ask *r, yyjson_val *v, yyjson_val **mode)
 	return keep_named(r, names);
 }
 
-/* Who is to choose among tools must be told of them. */
+/* Choosing among tools requires a template that lists them. */
 static int
 check_told(struct qwen_ask *r)
 {

@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "text/request/ask.h"
 
-/* What err says becomes the refusal, but for want of memory. */
+/* Turns err into the refusal, except out of memory. */
 static int
 fail(struct qwen_refusal *no, const struct qwen_err *err)
 {

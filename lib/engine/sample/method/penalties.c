@@ -92,7 +92,7 @@ accept(const union qwen_sample_value *v, void *memory, int32_t token,
 	return 0;
 }
 
-/* The logit x of a token that is there so many times. */
+/* Penalises the logit x of a token that occurred `count' times. */
 static float
 punish(const union qwen_sample_value *v, float x, uint32_t count)
 {

@@ -23,7 +23,7 @@ enum { TEXT_MAX = 4096 };
 struct memory {
 	const struct qwen_pieces *pieces;
 	char		*tail;		/* the last bytes, room for one token */
-	size_t		 n, keep;	/* at most so many stay */
+	size_t		 n, keep;	/* at most this many stay */
 	int		 stopped;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* gguf-fetch.c - fetch models from hubs, by name, to where others look, too. */
+/* gguf-fetch.c - fetch models by name into the caches that other programs use. */
 #include <sys/stat.h>
 
 #include <stdio.h>
@@ -57,7 +57,7 @@ static const struct cli_tool tool = {
 	.options = options, .max = -1,
 };
 
-/* The model, and what it is fetched with: 0, or -1 and cli_err. */
+/* Fetch a model and its projector: 0, or -1 and cli_err. */
 static int
 fetch(const struct fetch_repo *r, const struct fetch_model *m)
 {
@@ -123,7 +123,7 @@ from_hub(const struct qwen_name *name)
 	return rc;
 }
 
-/* One operand; what is wrong with it is told. */
+/* Fetch, list or verify what one operand names; print a warning if that fails. */
 static void
 take(const char *text)
 {

@@ -8,7 +8,7 @@
 
 enum { LISTED = 40 };	/* files that a message lists at most */
 
-/* The file of this path; r->n if there is none. */
+/* Returns the index of the file with this path, or r->n. */
 static size_t
 find(const struct fetch_repo *r, const char *path)
 {
@@ -122,7 +122,7 @@ fetch_models_fini(struct fetch_models *m)
 	m->n = 0;
 }
 
-/* The largest that fits, which is told. */
+/* Returns the largest model that fits, and prints a note with its name. */
 static const struct fetch_model *
 largest(const struct fetch_repo *r, const struct fetch_models *m)
 {

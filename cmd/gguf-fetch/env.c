@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* env.c - what the environment says of hubs and caches. */
+/* env.c - endpoints and tokens from the environment. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

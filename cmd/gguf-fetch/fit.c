@@ -2,8 +2,9 @@
 /*
  * fit.c - whether a model fits the memory, by the plan of gguf-inspect --plan.
  *
- * The plan needs no weights: of a file its head is fetched, and the rest of it is a
- * hole.  What the models of a repository take beside their weights is the same.
+ * The plan needs no weights, so gguf-fetch fetches only the head of one file and plans
+ * with a hole in place of the weights.  The memory beside the weights is the same for
+ * all models of a repository.
  */
 #include <sys/stat.h>
 
@@ -41,7 +42,7 @@ data(void *arg, const char *p, size_t n)
 	qwen_text_add(&h->text, p, n < room ? n : (size_t)room);
 	if (h->text.failed)
 		return qwen_oom(&cli_err);
-	/* a server may send all of it */
+	/* the server may ignore the range and send the whole file */
 	cli_err.code = 0;
 	return n > room ? -1 : 0;
 }
@@ -75,7 +76,7 @@ read_head(struct head *h, const struct fetch_repo *r,
 	return end == HTTP_DONE ? 0 : -1;
 }
 
-/* The file with a hole where its weights are. */
+/* Write the head of a GGUF file, with a hole in place of its weights. */
 static int
 write_outline(const char *path, const struct head *h, uint64_t bytes)
 {
@@ -113,8 +114,9 @@ outline(const char *folder, const struct fetch_file *f)
 }
 
 /*
- * The model by the heads of its files, so much of each: 1; 0 and cli_err where it
- * cannot be opened, perhaps since that is not enough; -1 and cli_err.
+ * Open a model by the first bytes (want) of each of its files.  Returns 1; 0 and
+ * cli_err if it does not open, perhaps because more bytes are needed; -1 and cli_err
+ * on other errors.
  */
 static int
 open_outline(struct qwen_gguf **g, const struct fetch_repo *r,
@@ -130,7 +132,7 @@ open_outline(struct qwen_gguf **g, const struct fetch_repo *r,
 	for (i = 0; i < m->n && rc == 0; i++) {
 		f = &r->v[m->file[i]];
 		rc = read_head(&h, r, f, want < f->bytes ? want : f->bytes);
-		/* late, so that who is interrupted meanwhile leaves none */
+		/* made late, so that an interrupted download leaves no folder */
 		if (rc == 0 && folder == NULL)
 			folder = make_folder();
 		path = folder != NULL ? outline(folder, f) : NULL;
@@ -165,7 +167,7 @@ open_outline(struct qwen_gguf **g, const struct fetch_repo *r,
 	return rc;
 }
 
-/* What it takes beside the weights; g is used up. */
+/* Compute the memory needed in addition to the weights.  It closes g. */
 static int
 plan(struct fetch_fit *f, struct qwen_gguf *g)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * get.c - a file that is right, or not there: what has come of it is kept under
- * another name, and its hash is computed on the way.  The next run hashes what is
- * there and asks for the rest.
+ * get.c - download a file so that it is right or absent.  A partial file has another
+ * name.  Its hash is computed during the download.  The next run hashes the partial
+ * file and requests the rest.
  */
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -25,7 +25,7 @@
  */
 enum { PIECE = 32 << 10 };
 
-/* What counts as getting on, after which there are all tries again. */
+/* After this many new bytes the count of retries starts again. */
 enum { STEP = 1 << 20 };
 
 struct transfer {
@@ -84,7 +84,7 @@ flush(struct transfer *t)
 	return 0;
 }
 
-/* Forget what there is. */
+/* Discard the partial file and its hash. */
 static int
 start_over(struct transfer *t)
 {
@@ -154,7 +154,7 @@ data(void *arg, const char *p, size_t n)
 	return 0;
 }
 
-/* One request for what is missing: whether to try again. */
+/* Request the missing bytes once; the result says whether to try again. */
 static enum http_end
 ask(struct transfer *t, const struct fetch_repo *r, struct http_reply *reply)
 {
@@ -199,7 +199,7 @@ ask(struct transfer *t, const struct fetch_repo *r, struct http_reply *reply)
 	return end;
 }
 
-/* All that is missing, with tries. */
+/* Fetch all missing bytes, with retries: 0, or -1 and cli_err. */
 static int
 transfer(struct transfer *t, const struct fetch_repo *r)
 {
@@ -228,14 +228,14 @@ transfer(struct transfer *t, const struct fetch_repo *r)
 
 /* ------------------------------------------------------------------- the files */
 
-/* Lock an open file: 0, or -1 where another process has it and wait is 0. */
+/* Lock an open file: 0, or -1 if wait is 0 and another process holds the lock. */
 static int
 lock(int fd, int wait)
 {
 	while (flock(fd, wait ? LOCK_EX : LOCK_EX | LOCK_NB) == -1) {
 		if (errno == EWOULDBLOCK)
 			return -1;
-		/* where there are no locks, we go without */
+		/* the file system has no locks: continue without */
 		if (errno != EINTR)
 			return 0;
 	}
@@ -267,7 +267,7 @@ open_locked(const char *path, const char *what)
 	}
 }
 
-/* Open the partial file, and hash what is there. */
+/* Open the partial file and hash its bytes. */
 static int
 open_partial(struct transfer *t)
 {
@@ -358,7 +358,7 @@ get_locked(struct transfer *t, const struct fetch_repo *r)
 {
 	int again, there = open_partial(t);
 
-	/* to hash another file has a progress of its own */
+	/* hashing another file shows its own progress */
 	if (!t->place->by_hash)
 		end_progress();
 	if (there == 0)
@@ -399,7 +399,7 @@ get_one(const struct fetch_repo *r, const struct fetch_file *f,
 	return rc;
 }
 
-/* Whether there is room for so much more in the folder of a path, or above. */
+/* Whether the file system of a path has room for this many more bytes. */
 static int
 has_room(const char *path, uint64_t bytes)
 {

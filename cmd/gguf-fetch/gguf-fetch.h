@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* gguf-fetch.h - what the parts of gguf-fetch share. */
+/* gguf-fetch.h - shared by the files of gguf-fetch. */
 #ifndef FETCH_H
 #define FETCH_H
 
@@ -14,13 +14,13 @@
 #endif
 
 enum {
-	FETCH_BODY_MAX = 64 << 20,	/* bytes of what a hub tells */
+	FETCH_BODY_MAX = 64 << 20,	/* bytes of a reply that is not a file */
 	FETCH_FILES_MAX = 100000,	/* files of a repository */
 	FETCH_HASH = 65,		/* digits of a SHA-256, and a NUL */
-	FETCH_TOLD = -1,		/* cli_err.code: it has been told already */
+	FETCH_TOLD = -1,		/* cli_err.code: the message was printed */
 };
 
-/* What the command line says. */
+/* The options of the command line. */
 struct fetch_opts {
 	const char	*to;		/* a folder, or NULL: the caches */
 	int		 mmproj, force, offline;
@@ -54,25 +54,25 @@ struct fetch_repo {
 	size_t		 manifest_n;
 };
 
-/* Where a file comes to be. */
+/* The paths of a file, before and after it is complete. */
 struct fetch_place {
 	char	*path;		/* by which it is used */
 	char	*blob;		/* the file; path is a link to it, or the same */
-	char	*link;		/* what the link says; NULL: no link */
-	char	*partial;	/* what the file is called until it is complete */
+	char	*link;		/* target of the link; NULL: no link */
+	char	*partial;	/* path of the file until it is complete */
 	char	*lock;		/* locked meanwhile; NULL: partial itself */
-	int	 by_hash;	/* its name says what is in it */
+	int	 by_hash;	/* the hash is part of the name of blob */
 	int	 moves;		/* another file of this name is an older one */
 };
 
-/* How a hub is asked, and where its files are kept. */
+/* The requests to one kind of server, and the layout of its cache. */
 struct fetch_hub {
 	const char *label;
-	/* endpoint, token, root; they die where the environment is wrong */
+	/* set endpoint, token and root; dies if a variable is invalid */
 	void	(*init)(struct fetch_repo *r);
 	/* all GGUF files: 0, or -1 and cli_err */
 	int	(*list)(struct fetch_repo *r);
-	/* where to fetch a file, and where to put it; to free */
+	/* the URL of a file, to free(); and its paths, for fetch_place_fini() */
 	char	*(*url)(const struct fetch_repo *r, const struct fetch_file *f);
 	void	(*place)(struct fetch_place *p, const struct fetch_repo *r,
 		    const struct fetch_file *f);
@@ -86,7 +86,7 @@ extern const struct fetch_hub fetch_hf, fetch_ms, fetch_ollama;
 int fetch_add(struct fetch_repo *r, const char *path, uint64_t bytes,
     const char *hash);
 
-/* Open the repository that is named, listed: 0, or -1 and cli_err. */
+/* Open a repository by name and list its files: 0, or -1 and cli_err. */
 int fetch_open(struct fetch_repo *r, const struct qwen_name *name);
 void fetch_close(struct fetch_repo *r);
 
@@ -105,16 +105,17 @@ struct fetch_models {
 };
 
 /*
- * Those that the name means, the smallest first: of a name without format or path
- * all of the repository.  0; -1 and cli_err where there is none, or a part of one
- * is missing.
+ * List the models that the name means, smallest first; a name without format or path
+ * means all models of the repository.  0; -1 and cli_err if there is no model, or if
+ * the repository lacks a part of one.
  */
 int fetch_match(struct fetch_models *m, const struct fetch_repo *r);
 void fetch_models_fini(struct fetch_models *m);
 
 /*
- * The one to fetch: the one that is meant, or the largest that fits, which is
- * told.  NULL and cli_err; where more than one is meant, they are listed.
+ * Returns the model to fetch: the one that the name means, or if it means all, the
+ * largest that fits, with a note.  Returns NULL and cli_err on errors; if a format
+ * fits several models, it lists them on stderr.
  */
 const struct fetch_model *fetch_choose(const struct fetch_repo *r,
     const struct fetch_models *m);
@@ -123,10 +124,10 @@ const struct fetch_model *fetch_choose(const struct fetch_repo *r,
 const struct fetch_file *fetch_projector(const struct fetch_repo *r,
     const struct fetch_model *m);
 
-/* What a model takes beside its weights. */
+/* The memory that a model needs in addition to its weights. */
 struct fetch_fit {
-	uint64_t	 own;		/* bytes; 0 if nobody knows */
-	uint64_t	 room;		/* what there may be in all */
+	uint64_t	 own;		/* bytes; 0 if unknown */
+	uint64_t	 room;		/* limit of own and weights together */
 	char		*why;		/* why own is not known, or NULL */
 };
 
@@ -150,40 +151,40 @@ void fetch_dry(const struct fetch_repo *r, const struct fetch_file *f);
 /* --local; json: as JSON. */
 void fetch_local(int json);
 
-/* Print what a name means on this machine: 0, or -1 and cli_err. */
+/* Print the path of a model on this machine: 0, or -1 and cli_err. */
 int fetch_offline(const struct qwen_name *name, int verify);
 
-/* --verify: those of the models that are there: 0, or -1 and cli_err. */
+/* --verify: hash the models that were fetched: 0, or -1 and cli_err. */
 int fetch_verify(const struct fetch_repo *r, const struct fetch_models *m);
 
 /* ---------------------------------------------------------------- the transfer */
 
-/* Where a file comes to be, by --to and the hub; for fetch_place_fini(). */
+/* Set the paths of a file by --to and its hub; free by fetch_place_fini(). */
 void fetch_place(struct fetch_place *p, const struct fetch_repo *r,
     const struct fetch_file *f);
 void fetch_place_fini(struct fetch_place *p);
 
 /*
- * Whether the file is there: 1; 0 if not; -1 and cli_err where another file is in its
- * place.  What has not its hash for a name is read, and hashed.
+ * Returns 1 if the complete file is there, 0 if not, -1 and cli_err if another file
+ * has its path.  A file without its hash in its name is read and hashed.
  */
 int fetch_there(const struct fetch_place *p, const struct fetch_file *f);
 
-/* Fetch so many files, those that are not there: 0, or -1 and cli_err. */
+/* Fetch those of n files that are missing: 0, or -1 and cli_err. */
 int fetch_get(const struct fetch_repo *r, const struct fetch_file *const *v,
     size_t n);
 
 /* Make the folders above a path: 0, or -1 and cli_err. */
 int fetch_make_folders(const char *path);
 
-/* A small file that is complete or not there: 0, or -1 and cli_err. */
+/* Write a small file, complete or not at all: 0, or -1 and cli_err. */
 int fetch_write(const char *path, char *text, size_t n);
 
 /* --------------------------------------------------------------------- hashes */
 
 struct fetch_hash;
 
-/* Of a file of so many bytes, of the kind of which hash is one. */
+/* Begin to hash a file of this size; the length of hash says SHA-256 or git SHA-1. */
 struct fetch_hash *fetch_hash_new(const char *hash, uint64_t bytes);
 void fetch_hash_add(struct fetch_hash *h, const void *p, size_t n);
 /* Whether it is this one; its digits go to out.  Frees h, as free does. */
@@ -207,7 +208,7 @@ const char *fetch_env(const char *name);
 /* The endpoint of that variable, or the usual one, without a slash at the end. */
 char *fetch_endpoint(const char *variable, const char *usual);
 
-/* A token without blanks around it, or NULL; it dies where it is no token. */
+/* Returns the token without surrounding blanks, or NULL; dies if it is invalid. */
 char *fetch_token(const char *text, const char *what);
 
 #endif

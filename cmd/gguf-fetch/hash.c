@@ -76,7 +76,7 @@ fetch_hash_free(struct fetch_hash *h)
 	free(h);
 }
 
-#else	/* no libcrypto; nobody comes here */
+#else	/* no libcrypto: fetch_hash_new() dies */
 
 struct fetch_hash *
 fetch_hash_new(const char *hash, uint64_t bytes)

@@ -211,7 +211,7 @@ done(const struct fetch_repo *r)
 	char *was;
 	size_t n;
 
-	/* what is there is used, also where nothing may be written */
+	/* a read-only cache is usable if the file is complete */
 	was = cli_try_file(ref, 64, &n);
 	if (strcmp(r->rev, r->commit) != 0 && (was == NULL ||
 	    strcmp(was, r->commit) != 0) && fetch_make_folders(ref) == 0)

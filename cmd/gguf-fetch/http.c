@@ -23,20 +23,20 @@
 enum {
 	HOPS = 10,
 	CONNECT_S = 10,
-	SLOW = 1024,		/* bytes a second that count as none */
+	SLOW = 1024,		/* bytes per second; a slower transfer has stalled */
 	BUFFER = 512 << 10,
-	REST = 1 << 20,		/* bytes of a page that nobody wants to read */
+	REST = 1 << 20,		/* bytes to read of a body that is not the file */
 	WAIT_MAX = 300,		/* seconds that a hub may ask us to wait */
 };
 
 static CURL *easy;
-static int answered;		/* some host has, in this run */
+static int answered;		/* a host has replied in this run */
 
 /* A hop of a request. */
 struct hop {
 	const struct http_ask *ask;
 	struct http_reply *reply;
-	uint64_t	 rest;	/* bytes of a body that is no answer */
+	uint64_t	 rest;	/* bytes received of a body that is not the file */
 	int		 begun;		/* begin was called: a trailer is no head */
 	int		 bad_head;	/* begin did not want it */
 	int		 n_redirects;
@@ -56,7 +56,7 @@ fetch_url_add(struct qwen_text *t, const char *s, int slashes)
 		cli_must(NULL, qwen_oom(&cli_err));
 }
 
-/* "host:port" of a URL of https, for free(); NULL if it is none. */
+/* Returns "host:port" of an https URL, to free(); else NULL. */
 static char *
 host_of(const char *url)
 {
@@ -206,7 +206,7 @@ on_header(char *p, size_t size, size_t n, void *arg)
 
 	n *= size;
 	if (n >= sizeof line)
-		return n;	/* none of those that count is as long */
+		return n;	/* no header that is used is this long */
 	memcpy(line, p, n);
 	line[n] = '\0';
 	line[strcspn(line, "\r\n")] = '\0';
@@ -250,8 +250,8 @@ on_data(char *p, size_t size, size_t n, void *arg)
 /* ------------------------------------------------------------------- requests */
 
 /*
- * Nobody is sent to addresses of the own link, where machines in clouds are
- * told their secrets.
+ * Refuse redirects to link-local addresses, where cloud machines fetch their
+ * credentials.
  */
 static curl_socket_t
 on_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
@@ -315,7 +315,7 @@ add_header(struct curl_slist **l, char *s)
 	free(s);
 }
 
-/* The headers of a hop; the token only where it belongs. */
+/* Build the headers of a request; home: it goes to the host of the token. */
 static struct curl_slist *
 headers(const struct http_ask *a, int home)
 {
@@ -510,7 +510,7 @@ fetch_wait(int *tries, const struct http_reply *r)
 	return 0;
 }
 
-/* ------------------------------------------------------------ what hubs tell */
+/* ------------------------------------------------------------ replies as text */
 
 static int
 begin_text(void *arg, const struct http_reply *r)

@@ -5,7 +5,7 @@
 
 #include "gguf-fetch.h"
 
-/* What the headers of a reply say that counts here. */
+/* The parts of a reply's headers that are used. */
 struct http_reply {
 	long		 status;
 	int		 away;		/* it is of another host than was asked */
@@ -34,8 +34,8 @@ struct http_ask {
 
 enum http_end {
 	HTTP_DONE,	/* look at the status */
-	HTTP_AGAIN,	/* the network failed, cli_err says how: may be tried again */
-	HTTP_FAILED,	/* cli_err: to try again would be of no use */
+	HTTP_AGAIN,	/* the network failed as cli_err says; a retry may help */
+	HTTP_FAILED,	/* cli_err says why; a retry would not help */
 	HTTP_STOPPED,	/* begin or data has ended it */
 };
 
@@ -46,16 +46,16 @@ enum http_end fetch_status(const struct fetch_repo *repo,
     const struct http_reply *r);
 
 /*
- * Wait before another try: 0; -1 where there have been enough.  *tries counts
- * them; r is the reply, or NULL.  cli_err says what was wrong and stays.
+ * Wait before a retry: 0; -1 if no retry is left.  *tries counts retries; r is the
+ * reply, or NULL.  cli_err keeps the error of the request.
  */
 int fetch_wait(int *tries, const struct http_reply *r);
 
-/* All of a body, with tries: 0, or -1 and cli_err.  r may be NULL. */
+/* Fetch a whole body, with retries: 0, or -1 and cli_err.  r may be NULL. */
 int fetch_text(struct qwen_text *out, const struct http_ask *a,
     struct http_reply *r);
 
-/* Add a text to a URL: what is not plain as %XX; slashes stay if they may. */
+/* Add text to a URL, percent-encoded; slashes: keep "/" as it is. */
 void fetch_url_add(struct qwen_text *t, const char *s, int slashes);
 
 /* Whether two URLs have the same host and port. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* json.c - what hubs tell as JSON. */
+/* json.c - replies as JSON. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,12 +7,12 @@
 
 #include "gguf-fetch.h"
 
-/* A row of the table; what is not known is "". */
+/* A row of the table; unknown texts are "". */
 struct row {
 	const struct qwen_found *found;
 	char	*arch, *format;
 	int	 template;
-	char	*wrong;		/* what is wrong with the file, or NULL */
+	char	*wrong;		/* error of opening the file, or NULL */
 };
 
 /* The format that most bytes of the tensors have. */
@@ -115,7 +115,7 @@ put_member(const char *before, const char *key, const char *value)
 		printf("null");
 }
 
-/* The user's aliases: a table, after an empty line where models come before it. */
+/* Print the table of aliases; after: an empty line first. */
 static void
 put_aliases(const struct qwen_aliases *a, int after)
 {
@@ -142,7 +142,7 @@ put_aliases(const struct qwen_aliases *a, int after)
 	}
 }
 
-/* Objects of the list; before: what separates the first from what is there. */
+/* Print aliases as objects of a list; before: text before the first one. */
 static void
 put_json_aliases(const struct qwen_aliases *a, const char *before)
 {

@@ -7,7 +7,7 @@
 
 #include "json.h"
 
-/* So many entries mean that there are more, which it does not say. */
+/* A listing of this length is truncated, without a word from the server. */
 enum { CUT_AT = 3000, DEEPEST = 16, LISTINGS_MAX = 1000 };
 
 static void
@@ -99,7 +99,7 @@ take_file(struct fetch_repo *r, yyjson_val *e)
 	return fetch_add(r, path, bytes, fetch_member(e, "Sha256"));
 }
 
-/* A folder, with what is under it; where that is cut, folder by folder. */
+/* List a folder recursively; if the listing is truncated, folder by folder. */
 static int
 walk(struct fetch_repo *r, const char *root, int depth, int *listings)
 {

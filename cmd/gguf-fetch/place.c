@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* place.c - where files come to be, and whether they are there. */
+/* place.c - the paths of files, and whether a file is complete. */
 #include <sys/stat.h>
 
 #include <errno.h>
@@ -44,7 +44,7 @@ fetch_place_fini(struct fetch_place *p)
 	memset(p, 0, sizeof *p);
 }
 
-/* Whether an open file has what it should have: 1, 0, or -1 and cli_err. */
+/* Whether an open file has the right hash: 1, 0, or -1 and cli_err. */
 static int
 is_right(int fd, const char *path, const struct fetch_file *f)
 {
@@ -63,7 +63,7 @@ fetch_there(const struct fetch_place *p, const struct fetch_file *f)
 	int fd = open(p->blob, O_RDONLY | O_CLOEXEC | O_NONBLOCK), there;
 	struct stat st;
 
-	/* where there are no links, the file has the name itself */
+	/* without symbolic links the file itself is at path */
 	if (fd == -1 && p->link != NULL)
 		fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd == -1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* show.c - what a repository has, and what would be fetched of it. */
+/* show.c - --list and --dry-run. */
 #include <sys/stat.h>
 
 #include <inttypes.h>
@@ -43,7 +43,7 @@ fetch_list(const struct fetch_repo *r, const struct fetch_models *m)
 	struct fetch_fit f;
 	size_t i;
 
-	/* a list may be public where the files are not */
+	/* the listing of a gated repository is public, its files are not */
 	if (fetch_fit(&f, r, m) < 0)
 		f.why = cli_got(strdup(cli_err.msg));
 	if (f.why != NULL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* verify.c - whether what is on this machine is what it should be. */
+/* verify.c - --verify and --offline. */
 #include <sys/stat.h>
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "gguf-fetch.h"
 
-/* Hash a file: 1 if it is right, 0 if not, which is told; -1 and cli_err. */
+/* Hash a file: 1 if it is right; 0, with a warning, if not; -1 and cli_err. */
 static int
 check(const char *path, uint64_t bytes, const char *hash)
 {
@@ -52,7 +52,7 @@ say_good(const char *path)
 		cli_note("%s: the hash is right", path);
 }
 
-/* A model that is there: 1; 0 if it is not; -1 and cli_err. */
+/* Verify a model: 1; 0 if it was not fetched; -1 and cli_err. */
 static int
 check_model(const struct fetch_repo *r, const struct fetch_model *m)
 {

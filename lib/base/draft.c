@@ -128,8 +128,9 @@ remove_left(const struct qwen_draft *d, struct qwen_err *err)
 		why = strerror(errno);
 	if (fd != -1)
 		close(fd);
-	return why == NULL ? 0 : qwen_fail(err, QWEN_EIO, "%s beside it is in "
-	    "the way: %s; remove it", slash != NULL ? slash + 1 : d->temp, why);
+	return why == NULL ? 0 : qwen_fail(err, QWEN_EIO, "temporary file %s "
+	    "is in the way: %s; remove it",
+	    slash != NULL ? slash + 1 : d->temp, why);
 }
 
 int

@@ -192,8 +192,8 @@ qwen_pool_new(struct qwen_pool **out, int n_threads, struct qwen_err *err)
 
 	*out = NULL;
 	if (n_threads < 1 || n_threads > QWEN_POOL_MAX_THREADS)
-		return qwen_fail(err, QWEN_ERANGE, "%d threads: 1 to %d",
-		    n_threads, QWEN_POOL_MAX_THREADS);
+		return qwen_fail(err, QWEN_ERANGE, "%d threads: must be 1 to "
+		    "%d", n_threads, QWEN_POOL_MAX_THREADS);
 	p = aligned_alloc(_Alignof(struct qwen_pool), sizeof *p);
 	if (p == NULL)
 		return qwen_oom(err);
@@ -214,8 +214,8 @@ qwen_pool_new(struct qwen_pool **out, int n_threads, struct qwen_err *err)
 			qwen_pool_free(p);
 			/* the system does not say which */
 			return qwen_fail(err, QWEN_ENOMEM, "cannot start "
-			    "thread %d of %d: out of memory, or of threads",
-			    i + 2, n_threads);
+			    "thread %d of %d: out of memory or over the thread "
+			    "limit", i + 2, n_threads);
 		}
 		p->n_started++;
 	}

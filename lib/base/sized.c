@@ -17,10 +17,10 @@ qwen_sized(void *own, size_t known, const void *from, size_t size,
 		    "is 0; pass its sizeof", function);
 	for (i = known; i < size; i++) {
 		if (p[i] != 0)
-			return qwen_fail(err, QWEN_EUNSUP, "%s: byte %zu of the "
-			    "struct is set, libqwen " QWEN_VERSION " knows %zu "
-			    "bytes: the program was built for a newer libqwen",
-			    function, i, known);
+			return qwen_fail(err, QWEN_EUNSUP, "%s: byte %zu of "
+			    "the struct is set, but libqwen " QWEN_VERSION " "
+			    "knows only %zu bytes: this program was built for "
+			    "a newer libqwen", function, i, known);
 	}
 	memset(own, 0, known);
 	memcpy(own, from, size < known ? size : known);

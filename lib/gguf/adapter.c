@@ -59,19 +59,19 @@ check_kind(const struct qwen_gguf *g, struct qwen_err *err)
 	    get_text(g, "adapter.type", kind, err) < 0)
 		return -1;
 	if (strcmp(arch, "controlvector") == 0)
-		return qwen_fail(err, QWEN_EUNSUP, "a control vector: adapters "
-		    "of this kind are not supported, LoRA is");
+		return qwen_fail(err, QWEN_EUNSUP, "a control vector: not "
+		    "supported; only LoRA adapters are");
 	if (strcmp(type, "adapter") != 0)
-		return qwen_fail(err, QWEN_EFORMAT, "no adapter: general.type "
-		    "is \"%s\", not \"adapter\"%s", type,
+		return qwen_fail(err, QWEN_EFORMAT, "not an adapter: "
+		    "general.type is \"%s\", not \"adapter\"%s", type,
 		    strcmp(type, "model") == 0 || type[0] == '\0' ?
-		    "; a model is for -m" : "");
+		    "; give a model with -m" : "");
 	if (strcmp(kind, "lora") != 0)
-		return qwen_fail(err, QWEN_EUNSUP, "an adapter of type \"%s\": "
-		    "only \"lora\" is supported", kind);
+		return qwen_fail(err, QWEN_EUNSUP, "adapter type \"%s\" is not "
+		    "supported; only \"lora\" is", kind);
 	if (qwen_gguf_find(g, "adapter.alora.invocation_tokens") != NULL)
-		return qwen_fail(err, QWEN_EUNSUP, "an activated LoRA, which "
-		    "works from certain tokens on: not supported");
+		return qwen_fail(err, QWEN_EUNSUP, "activated LoRA (active "
+		    "only after certain tokens) is not supported");
 	return 0;
 }
 
@@ -87,8 +87,8 @@ check_arch(const struct qwen_gguf *g, const struct qwen_gguf *model,
 		return -1;
 	if (strcmp(mine, other) == 0)
 		return 0;
-	return qwen_fail(err, QWEN_EMISMATCH, "it is for another model: "
-	    "architecture \"%s\", not \"%s\"", mine, other);
+	return qwen_fail(err, QWEN_EMISMATCH, "for another model: architecture "
+	    "is \"%s\", not \"%s\"", mine, other);
 }
 
 /* Writes the full key, "qwen35.ssm.group_count" for "ssm.group_count". */
@@ -169,10 +169,11 @@ check_pairs(struct qwen_adapter_file *f, struct qwen_err *err)
 		if (!has_suffix(t->name, SUFFIX_A) &&
 		    !has_suffix(t->name, SUFFIX_B))
 			return qwen_fail(err, QWEN_EUNSUP, "tensor %s is "
-			    "neither .lora_a nor .lora_b of a matrix", t->name);
+			    "neither the .lora_a nor the .lora_b of a matrix",
+			    t->name);
 		if (other(f->g, t->name) == NULL)
-			return qwen_fail(err, QWEN_EFORMAT, "tensor %s is "
-			    "there without its %s", t->name,
+			return qwen_fail(err, QWEN_EFORMAT, "tensor %s has no "
+			    "matching %s", t->name,
 			    has_suffix(t->name, SUFFIX_A) ? SUFFIX_B :
 			    SUFFIX_A);
 		if (!has_suffix(t->name, SUFFIX_B))
@@ -182,7 +183,7 @@ check_pairs(struct qwen_adapter_file *f, struct qwen_err *err)
 		f->rank = rank > f->rank ? rank : f->rank;
 	}
 	if (f->n_matrices == 0)
-		return qwen_fail(err, QWEN_EFORMAT, "an adapter without "
+		return qwen_fail(err, QWEN_EFORMAT, "the adapter has no "
 		    "tensors");
 	return 0;
 }
@@ -250,7 +251,7 @@ check_shape(const struct qwen_gguf_tensor *a, const struct qwen_gguf_tensor *b,
 	    b->ne[2] == ne[2] && a->ne[3] == 1 && b->ne[3] == 1)
 		return 0;
 	return qwen_fail(err, QWEN_EFORMAT, "tensor %s is %s and its .lora_b "
-	    "%s, which is no pair for the model's %s", a->name,
+	    "%s: they do not fit the model's %s", a->name,
 	    qwen_shape_text(a->ne, 2).s, qwen_shape_text(b->ne, 2).s,
 	    qwen_shape_text(ne, 2).s);
 }
@@ -267,8 +268,8 @@ scale_of(const struct qwen_adapter_file *f, const struct qwen_gguf_tensor *a,
 	p->scale = (float)scale;
 	if (isfinite(p->scale))
 		return 0;
-	return qwen_fail(err, QWEN_ERANGE, "tensor %s: scale and alpha make a "
-	    "number that is not finite", a->name);
+	return qwen_fail(err, QWEN_ERANGE, "tensor %s: its scale and alpha "
+	    "give an infinite factor", a->name);
 }
 
 /*
@@ -283,9 +284,9 @@ check_order(const struct qwen_adapter_file *f, const char *tensor,
 	    strstr(tensor, ".attn_qkv.") == NULL &&
 	    strstr(tensor, ".attn_gate.") == NULL))
 		return 0;
-	return qwen_fail(err, QWEN_EMISMATCH, "tensor %s has the value heads "
-	    "in another order than the model file (ssm.v_head_reordered): use "
-	    "a model file and an adapter of the same converter", tensor);
+	return qwen_fail(err, QWEN_EMISMATCH, "tensor %s orders the value "
+	    "heads differently from the model file (ssm.v_head_reordered): "
+	    "convert model and adapter with the same program", tensor);
 }
 
 int
@@ -329,13 +330,13 @@ check_unused(const struct qwen_adapter_file *f, const struct qwen_gguf *model,
 	    a->name);
 	t = qwen_gguf_find_tensor(model, name);
 	if (t == NULL)
-		return qwen_fail(err, QWEN_EMISMATCH, "it is for another "
-		    "model: this one has no tensor %s", name);
+		return qwen_fail(err, QWEN_EMISMATCH, "for another model: this "
+		    "model has no tensor %s", name);
 	if (sscanf(name, "blk.%u.", &block) == 1 && block >= n_layer &&
 	    !qwen_adapter_never(name))
 		return check_shape(a, other(f->g, a->name), name, t->ne, err);
-	return qwen_fail(err, QWEN_EUNSUP, "tensor %s is for a tensor that is "
-	    "not a matrix of a linear layer", a->name);
+	return qwen_fail(err, QWEN_EUNSUP, "tensor %s: the model's tensor is "
+	    "not a matrix that LoRA can change", a->name);
 }
 
 int

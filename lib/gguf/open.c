@@ -57,12 +57,12 @@ check_what(int fd, off_t size, struct qwen_err *err)
 		return qwen_fail_errno(err, "%s", "cannot read");
 	what = qwen_what(head, (size_t)n);
 	if (what != QWEN_IS_GGUF && what != QWEN_IS_OTHER)
-		return qwen_fail(err, QWEN_EFORMAT, "not a GGUF file, but %s%s"
-		    " (%jd bytes)", qwen_what_name(what), advice(what),
+		return qwen_fail(err, QWEN_EFORMAT, "not a GGUF file but %s%s "
+		    "(%jd bytes)", qwen_what_name(what), advice(what),
 		    (intmax_t)size);
 	if (size < GGUF_HEADER_BYTES)
-		return qwen_fail(err, QWEN_EFORMAT, "not a GGUF file: %jd bytes,"
-		    " the header alone has %d", (intmax_t)size,
+		return qwen_fail(err, QWEN_EFORMAT, "not a GGUF file: %jd "
+		    "bytes, but the header alone takes %d", (intmax_t)size,
 		    GGUF_HEADER_BYTES);
 	return 0;
 }
@@ -86,8 +86,8 @@ map_file(struct qwen_gguf_shard *s, struct qwen_err *err)
 		goto out;
 	}
 	if (!S_ISREG(st.st_mode)) {
-		qwen_fail(err, QWEN_EIO, S_ISDIR(st.st_mode) ? "not a regular "
-		    "file, but a folder: give the GGUF file in it" :
+		qwen_fail(err, QWEN_EIO, S_ISDIR(st.st_mode) ? "a folder, not "
+		    "a file: give the GGUF file in it" :
 		    "not a regular file");
 		goto out;
 	}
@@ -155,8 +155,8 @@ read_split(const struct qwen_gguf_keys *keys, struct split *sp,
 		sp->has_tensors = 0;
 	}
 	if (sp->count > SHARDS_MAX || sp->no >= sp->count)
-		return qwen_fail(err, QWEN_EFORMAT, "split.no %" PRIu64
-		    " and split.count %" PRIu64 " do not agree", sp->no,
+		return qwen_fail(err, QWEN_EFORMAT, "split.no %" PRIu64 " and "
+		    "split.count %" PRIu64 " contradict each other", sp->no,
 		    sp->count);
 	return 0;
 }
@@ -184,13 +184,13 @@ check_first(const char *path, const struct split *sp, struct qwen_err *err)
 	size_t len = strlen(path);
 
 	if (sp->no != 0)
-		return qwen_fail(err, QWEN_EFORMAT, "this is part %" PRIu64
-		    " of %" PRIu64 ", open part 1", sp->no + 1, sp->count);
+		return qwen_fail(err, QWEN_EFORMAT, "this is part %" PRIu64 " "
+		    "of %" PRIu64 "; open part 1", sp->no + 1, sp->count);
 	snprintf(want, sizeof want, "-%05u-of-%05u.gguf", 1,
 	    (unsigned)sp->count);
 	if (len < SUFFIX_LEN || strcmp(path + len - SUFFIX_LEN, want) != 0)
-		return qwen_fail(err, QWEN_EFORMAT, "part 1 of %" PRIu64
-		    " must have a name that ends with %s", sp->count, want);
+		return qwen_fail(err, QWEN_EFORMAT, "part 1 of %" PRIu64 " "
+		    "must have a name ending in %s", sp->count, want);
 	return 0;
 }
 
@@ -203,13 +203,13 @@ check_part(const struct qwen_gguf_keys *keys, const struct split *first,
 	if (read_split(keys, &sp, err) < 0)
 		return -1;
 	if (sp.no != no || sp.count != first->count)
-		return qwen_fail(err, QWEN_EFORMAT, "is part %" PRIu64 " of %"
-		    PRIu64 " by its keys, %" PRIu64 " of %" PRIu64
-		    " by its name", sp.no + 1, sp.count, no + 1, first->count);
+		return qwen_fail(err, QWEN_EFORMAT, "its keys say part %"
+		    PRIu64 " of %" PRIu64 ", its name part %" PRIu64 " of %"
+		    PRIu64 "", sp.no + 1, sp.count, no + 1, first->count);
 	if (sp.has_tensors && first->has_tensors &&
 	    sp.tensors != first->tensors)
 		return qwen_fail(err, QWEN_EFORMAT, "split.tensors.count is %"
-		    PRIu64 ", %" PRIu64 " in part 1", sp.tensors,
+		    PRIu64 ", but %" PRIu64 " in part 1", sp.tensors,
 		    first->tensors);
 	return 0;
 }
@@ -233,7 +233,7 @@ open_part(struct qwen_gguf *g, const struct split *sp, unsigned no,
 	if (path == NULL || add_shard(g, path) < 0)
 		qwen_oom(err);
 	else if (map_file(&g->shard[no], err) < 0)
-		qwen_fail_in(err, "cannot open part %u of %u: %s", no + 1,
+		qwen_fail_in(err, "part %u of %u cannot be opened: %s", no + 1,
 		    (unsigned)sp->count, base_name(path));
 	else if (qwen_gguf_parse(&g->shard[no], no, &keys, &g->dir, err) < 0 ||
 	    check_part(&keys, sp, no, err) < 0)
@@ -263,7 +263,8 @@ open_rest(struct qwen_gguf *g, struct qwen_err *err)
 	}
 	if (sp.has_tensors && sp.tensors != g->dir.n)
 		return qwen_fail(err, QWEN_EFORMAT, "split.tensors.count is %"
-		    PRIu64 ", the parts have %zu", sp.tensors, g->dir.n);
+		    PRIu64 ", but the parts have %zu tensors", sp.tensors,
+		    g->dir.n);
 	return qwen_gguf_index(&g->dir, err);
 }
 

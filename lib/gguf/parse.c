@@ -53,8 +53,8 @@ complain(const struct parser *p, int code, const char *fmt, ...)
 static int
 truncated(const struct parser *p)
 {
-	return complain(p, QWEN_EFORMAT, "needs %" PRIu64 " bytes at %zu, "
-	    "file has %zu bytes: was the download cut?", p->c.fail_want,
+	return complain(p, QWEN_EFORMAT, "needs %" PRIu64 " bytes at %zu, but "
+	    "the file has %zu bytes: incomplete download?", p->c.fail_want,
 	    p->c.fail_pos, p->c.len);
 }
 
@@ -90,10 +90,10 @@ check_version(const struct qwen_gguf_shard *s, struct qwen_err *err)
 		    "wrong byte order (version reads as 0x%08x)", s->version);
 	if (s->version == 1)
 		return qwen_fail(err, QWEN_EUNSUP,
-		    "GGUF version 1 is not supported, only 2 and 3");
+		    "GGUF version 1 is not supported; 2 and 3 are");
 	if (s->version < 2 || s->version > 3)
 		return qwen_fail(err, QWEN_EUNSUP,
-		    "unknown GGUF version %u, only 2 and 3 are supported",
+		    "GGUF version %u is unknown; 2 and 3 are supported",
 		    s->version);
 	return 0;
 }
@@ -104,11 +104,11 @@ check_count(const struct parser *p, uint64_t n, size_t min, const char *what)
 {
 	if (n > qwen_cursor_left(&p->c) / min)
 		return qwen_fail(p->err, QWEN_EFORMAT,
-		    "header claims %" PRIu64 " %s, file has %zu bytes: was "
-		    "the download cut?", n, what, p->c.len);
+		    "header announces %" PRIu64 " %s, but the file has %zu "
+		    "bytes: incomplete download?", n, what, p->c.len);
 	if (n > GGUF_RECORDS_MAX)
 		return qwen_fail(p->err, QWEN_EUNSUP,
-		    "header claims %" PRIu64 " %s, at most %u are supported",
+		    "header announces %" PRIu64 " %s; at most %u are supported",
 		    n, what, GGUF_RECORDS_MAX);
 	return 0;
 }
@@ -129,7 +129,7 @@ read_header(struct parser *p, struct qwen_gguf_shard *s, uint64_t *n_tensors,
 	*n_kv = qwen_cursor_u64(&p->c);
 	if (p->c.failed)
 		return qwen_fail(p->err, QWEN_EFORMAT,
-		    "header of %d bytes is cut short, file has %zu bytes",
+		    "header of %d bytes is truncated: the file has %zu bytes",
 		    GGUF_HEADER_BYTES, p->c.len);
 	if (check_count(p, *n_kv, KV_MIN, "keys") < 0 ||
 	    check_count(p, *n_tensors, TENSOR_MIN, "tensors") < 0)
@@ -152,9 +152,10 @@ skip_strings(struct parser *p, uint64_t n)
 	for (i = 0; i < n; i++) {
 		len = end - q < 8 ? 0 : qwen_le64(q);
 		if (end - q < 8 || len > (uint64_t)(end - q) - 8)
-			return complain(p, QWEN_EFORMAT, "string %" PRIu64
-			    " of %" PRIu64 ": needs %" PRIu64 " bytes at %zu,"
-			    " file has %zu bytes: was the download cut?", i, n,
+			return complain(p, QWEN_EFORMAT, "string %" PRIu64 " "
+			    "of %" PRIu64 ": needs %" PRIu64 " bytes at %zu, "
+			    "but the file has %zu bytes: incomplete "
+			    "download?", i, n,
 			    end - q < 8 ? (uint64_t)8 : len,
 			    (size_t)(q - p->c.p) + (end - q < 8 ? 0 : 8),
 			    p->c.len);
@@ -183,10 +184,10 @@ read_array(struct parser *p, struct qwen_gguf_kv *kv)
 	size = qwen_gguf_type_bytes(kv->elem);
 	/* a string takes at least the bytes of its length */
 	if (kv->n > qwen_cursor_left(&p->c) / (size != 0 ? size : 8))
-		return complain(p, QWEN_EFORMAT, "array of %" PRIu64 " %s at"
-		    " %zu passes the end, file has %zu bytes: was the "
-		    "download cut?", kv->n,
-		    qwen_gguf_type_name(kv->elem), p->c.pos, p->c.len);
+		return complain(p, QWEN_EFORMAT, "array of %" PRIu64 " %s at "
+		    "%zu does not fit: the file has %zu bytes: incomplete "
+		    "download?",
+		    kv->n, qwen_gguf_type_name(kv->elem), p->c.pos, p->c.len);
 	if (size == 0)
 		return skip_strings(p, kv->n);
 	qwen_cursor_bytes(&p->c, kv->n * size);
@@ -319,7 +320,7 @@ read_alignment(struct qwen_gguf_shard *s, const struct qwen_gguf_keys *keys,
 		return 0;
 	if (kv->type != QWEN_GGUF_UINT32)
 		return qwen_fail(err, QWEN_EFORMAT, "key general.alignment at %"
-		    PRIu64 ": type %s, must be UINT32", kv->offset,
+		    PRIu64 ": type is %s, must be UINT32", kv->offset,
 		    qwen_gguf_type_name(kv->type));
 	a = qwen_le32(kv->data);
 	/* the format requires a multiple of 8, as do numbers in the mapping */
@@ -339,8 +340,8 @@ check_name(const struct parser *p, const struct qwen_str *name)
 	if (name->len == 0)
 		return complain(p, QWEN_EFORMAT, "empty name");
 	if (name->len > GGUF_NAME_MAX)
-		return complain(p, QWEN_EFORMAT, "name of %zu bytes, at most"
-		    " %d are allowed", name->len, GGUF_NAME_MAX);
+		return complain(p, QWEN_EFORMAT, "name of %zu bytes; at most "
+		    "%d are allowed", name->len, GGUF_NAME_MAX);
 	if (memchr(name->s, '\0', name->len) != NULL)
 		return complain(p, QWEN_EFORMAT, "NUL in the name");
 	return 0;
@@ -376,10 +377,9 @@ refuse_type(const struct parser *p, uint32_t type)
 
 	if (name == NULL)
 		return complain(p, QWEN_EUNSUP, "unknown type %u", type);
-	return complain(p, QWEN_EUNSUP, type < 64 ? "type %s (%u) is retired: "
-	    "take a newer file of this model" : "type %s (%u) is supported "
-	    "only by ik_llama.cpp: take another file of this model", name,
-	    type);
+	return complain(p, QWEN_EUNSUP, type < 64 ? "type %s (%u) was removed "
+	    "from ggml: get a newer file of this model" : "type %s (%u) exists "
+	    "only in ik_llama.cpp: get another file of this model", name, type);
 }
 
 /* Computes the size of the tensor from its type and shape. */
@@ -393,9 +393,9 @@ size_tensor(const struct parser *p, struct qwen_gguf_tensor *t)
 	if (len == 0)
 		return refuse_type(p, t->type);
 	if (t->ne[0] % len != 0)
-		return complain(p, QWEN_EFORMAT, "row of %" PRIu64 " elements"
-		    " is not a multiple of %zu, the block of %s", t->ne[0],
-		    len, qwen_ggml_name(t->type));
+		return complain(p, QWEN_EFORMAT, "row of %" PRIu64 " elements "
+		    "is not a multiple of %zu, the block length of %s",
+		    t->ne[0], len, qwen_ggml_name(t->type));
 	if (__builtin_mul_overflow(t->ne[0] / len,
 	    (uint64_t)qwen_ggml_block_bytes(t->type), &t->bytes))
 		goto overflow;
@@ -495,10 +495,10 @@ check_q2_0(const struct qwen_gguf_shard *s, const struct qwen_gguf_dir *dir,
 			continue;
 		room -= t->offset;
 		if (room >= bytes && room - bytes <= pad && room < t->bytes)
-			return qwen_fail(err, QWEN_EUNSUP, "tensor %s: type 42"
-			    " is Q2_0 of 64 weights a block, here it has blocks"
-			    " of 128, as a fork of ggml wrote them: take "
-			    "another file of this model", dir->v[i].name);
+			return qwen_fail(err, QWEN_EUNSUP, "tensor %s: type 42 "
+			    "is Q2_0 with blocks of 64 weights, but this file "
+			    "has blocks of 128, as a fork of ggml wrote them: "
+			    "get another file of this model", dir->v[i].name);
 	}
 	return 0;
 }
@@ -528,7 +528,7 @@ place_all(struct qwen_gguf_shard *s, struct qwen_gguf_dir *dir, size_t first,
 		return 0;
 	unit = most < 1000000000 ? 1000000 : 1000000000;
 	return qwen_fail(err, QWEN_EFORMAT, "the file ends at %.1f of %.1f %s: "
-	    "was the download cut? (tensor %s ends at %" PRIu64 ", file has "
+	    "incomplete download? (tensor %s ends at %" PRIu64 ", the file has "
 	    "%zu bytes)", (double)s->bytes / (double)unit,
 	    (double)most / (double)unit, unit == 1000000 ? "MB" : "GB",
 	    last->name, most, s->bytes);

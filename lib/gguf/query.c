@@ -102,8 +102,8 @@ static int
 wrong_type(const struct qwen_gguf_kv *kv, const char *key, const char *want,
     struct qwen_err *err)
 {
-	return qwen_fail(err, QWEN_EFORMAT, "key %s at %" PRIu64
-	    ": type %s%s, %s wanted", key, kv->offset,
+	return qwen_fail(err, QWEN_EFORMAT, "key %s at %" PRIu64 ": type is "
+	    "%s%s, must be %s", key, kv->offset,
 	    kv->type == QWEN_GGUF_ARRAY ? "ARRAY of " : "",
 	    types[kv->elem].name, want);
 }
@@ -121,9 +121,9 @@ element(const struct qwen_gguf_keys *keys, const char *key, size_t i,
 	if (kv == NULL)
 		return 0;
 	if (i >= kv->n)
-		return qwen_fail(err, QWEN_ERANGE, "key %s at %" PRIu64
-		    ": element %zu wanted, there are %" PRIu64, key,
-		    kv->offset, i, kv->n);
+		return qwen_fail(err, QWEN_ERANGE, "key %s at %" PRIu64 ": no "
+		    "element %zu, there are %" PRIu64 "", key, kv->offset, i,
+		    kv->n);
 	*out = kv;
 	return 1;
 }

@@ -26,7 +26,7 @@ find_array(const struct qwen_gguf *g, const char *key, enum qwen_gguf_type elem,
 		return 0;
 	if ((*out)->type == QWEN_GGUF_ARRAY && (*out)->elem == elem)
 		return 1;
-	return qwen_fail(err, QWEN_EFORMAT, "%s is no array of %s", key,
+	return qwen_fail(err, QWEN_EFORMAT, "%s is not an array of %s", key,
 	    elem == QWEN_GGUF_STRING ? "strings" : "INT32");
 }
 

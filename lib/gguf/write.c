@@ -67,7 +67,7 @@ is_open(struct qwen_gguf_writer *w)
 {
 	if (w->begun && w->bad.code == 0)
 		qwen_fail(&w->bad, QWEN_ERANGE,
-		    "a key or tensor after the head was written");
+		    "key or tensor added after the header was written");
 	return w->bad.code == 0;
 }
 
@@ -353,7 +353,7 @@ qwen_gguf_write_head(struct qwen_gguf_writer *w, int fd, struct qwen_err *err)
 	int rc = -1;
 
 	if (w->begun)
-		return qwen_fail(err, QWEN_ERANGE, "a second head");
+		return qwen_fail(err, QWEN_ERANGE, "header written twice");
 	if (qwen_gguf_make_head(w, &b, err) == 0 &&
 	    write_all(fd, b.s, b.n, err) == 0) {
 		w->begun = 1;
@@ -383,11 +383,12 @@ qwen_gguf_write_data(struct qwen_gguf_writer *w, int fd, const void *data,
 	size_t k;
 
 	if (!w->begun)
-		return qwen_fail(err, QWEN_ERANGE, "data before the head");
+		return qwen_fail(err, QWEN_ERANGE, "data written before the "
+		    "header");
 	while (n > 0) {
 		if (w->now == w->n_items)
 			return qwen_fail(err, QWEN_ERANGE,
-			    "more data than the tensors take");
+			    "more data than the tensors need");
 		left = w->item[w->now].bytes - w->done;
 		k = n < left ? n : (size_t)left;
 		if (write_all(fd, p, k, err) < 0)
@@ -414,7 +415,8 @@ qwen_gguf_write_end(const struct qwen_gguf_writer *w, struct qwen_err *err)
 		return -1;
 	}
 	if (!w->begun || w->now != w->n_items)
-		return qwen_fail(err, QWEN_ERANGE, "tensor %s lacks data",
+		return qwen_fail(err, QWEN_ERANGE, "data of tensor %s is "
+		    "missing",
 		    w->now < w->n_items ? w->item[w->now].name : "?");
 	return 0;
 }

@@ -70,8 +70,7 @@ half(struct qwen_hub_gguf *g, const struct hub_name *name,
 
 	snprintf(full, sizeof full, "%s.lora_%c", name->to, "ab"[which]);
 	if (strlen(full) >= sizeof t->name) {
-		qwen_fail(err, QWEN_EUNSUP, "%s: a name longer than those of "
-		    "GGUF", full);
+		qwen_fail(err, QWEN_EUNSUP, "%s: name too long for GGUF", full);
 		return NULL;
 	}
 	if ((t = qwen_hub_new_tensor(g, full, err)) == NULL)
@@ -86,9 +85,10 @@ half(struct qwen_hub_gguf *g, const struct hub_name *name,
 		if (pair[2 * i]->n_dims != 2 || pair[2 * i + 1]->n_dims != 2 ||
 		    pair[2 * i]->shape[mlx] != pair[2 * i + 1]->shape[!mlx] ||
 		    s[i].rows != s->rows || s[i].columns != s->columns) {
-			qwen_fail(err, QWEN_EFORMAT, "tensors %.90s and %.90s: "
-			    "no pair of one rank, or of another shape than "
-			    "others", pair[2 * i]->name, pair[2 * i + 1]->name);
+			qwen_fail(err, QWEN_EFORMAT, "tensors %.90s and %.90s "
+			    "do not fit: different ranks, or another shape "
+			    "than the other pairs", pair[2 * i]->name, pair[2 *
+			    i + 1]->name);
 			return NULL;
 		}
 	}
@@ -136,9 +136,9 @@ make_pair(struct qwen_hub_gguf *g, const struct hub_name *name,
 
 	if (g->hub->adapter_mlx && name->how != HUB_PLAIN &&
 	    name->how != HUB_ROUTER)
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: an adapter "
-		    "of MLX for a matrix that GGUF has in another order",
-		    pair[0]->name);
+		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: MLX "
+		    "adapters for matrices that GGUF reorders are not "
+		    "supported", pair[0]->name);
 	switch (name->how) {
 	case HUB_QKVZ:
 		return halves_of_qkvz(g, name, pair, err);
@@ -151,8 +151,8 @@ make_pair(struct qwen_hub_gguf *g, const struct hub_name *name,
 	case HUB_VALUE_COLUMNS:
 		break;
 	default:
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: a matrix "
-		    "that becomes another one in GGUF files, or none",
+		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: adapters "
+		    "for a matrix that GGUF changes or omits are not supported",
 		    pair[0]->name);
 	}
 	if ((t = half(g, name, pair, n, 0, err)) == NULL)
@@ -233,9 +233,9 @@ know_experts(const struct adapter_plan *p, int inner,
 			return 0;
 		}
 	}
-	return qwen_fail(p->err, QWEN_EFORMAT, "tensors %.90s and %.90s: no "
-	    "pair for gate_up_proj or down_proj of %u experts, as config.json "
-	    "says", pair[0]->name, pair[1]->name, n);
+	return qwen_fail(p->err, QWEN_EFORMAT, "tensors %.90s and %.90s do not "
+	    "fit gate_up_proj or down_proj of %u experts (config.json)",
+	    pair[0]->name, pair[1]->name, n);
 }
 
 /* A, which is 0, or B of all experts: a plane for each. */
@@ -260,8 +260,8 @@ half_of_experts(struct qwen_hub_gguf *g, const char *to, int which,
 		return -1;
 	s = &g->source[t->from];
 	if (s->scale != NULL)
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: an adapter "
-		    "with scales", s->w->name);
+		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: adapters "
+		    "with quantisation scales are not supported", s->w->name);
 	s->planes = g->n_expert;
 	if (from_b)
 		s->columns = e->rank;
@@ -335,8 +335,8 @@ pair_of(const struct adapter_plan *p, const struct qwen_st_tensor *w, char *name
 		    ending[k][1 - i % 2]);
 		*b = qwen_hub_find(p->g->hub, other);
 		if (*b == NULL)
-			return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s:"
-			    " without %.100s", w->name, other);
+			return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s: "
+			    "%.100s is missing", w->name, other);
 		snprintf(name, ST_NAME_MAX + 20, "%.*s.weight",
 		    (int)(n - m - skip), w->name + skip);
 		return i % 2 == 0;
@@ -345,8 +345,8 @@ pair_of(const struct adapter_plan *p, const struct qwen_st_tensor *w, char *name
 	if (strstr(w->name, ".base_layer.") != NULL)
 		return 0;
 	return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s: not one of a "
-	    "pair (lora_A, lora_B); fully trained weights are not supported in "
-	    "adapters", w->name);
+	    "pair (lora_A, lora_B); fully trained weights in adapters are not "
+	    "supported", w->name);
 }
 
 /* An expert's: all of a block's when the last of them is there. */
@@ -359,22 +359,25 @@ gather(struct adapter_plan *p, const struct hub_name *name, float times,
 	struct adapter_stack *s;
 
 	if (name->is_mtp)
-		return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s: for "
-		    "experts of the MTP block", pair[0]->name);
+		return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s: adapters "
+		    "for experts of the MTP block are not supported",
+		    pair[0]->name);
 	s = &p->stack[name->layer];
 	if (name->expert >= n)
-		return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s: there "
-		    "are %u experts, as config.json says", pair[0]->name, n);
+		return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s: expert "
+		    "number out of range, config.json has %u experts",
+		    pair[0]->name, n);
 	if (s->w == NULL &&
 	    (s->w = calloc((size_t)n * 6, sizeof *s->w)) == NULL)
 		return qwen_oom(p->err);
 	at = s->w + 2 * ((size_t)name->which * n + name->expert);
 	if (at[0] != NULL)
 		return qwen_fail(p->err, QWEN_EFORMAT, "tensors %.90s and "
-		    "%.90s are one", at[0]->name, pair[0]->name);
+		    "%.90s map to the same expert", at[0]->name, pair[0]->name);
 	if (s->n[name->which] > 0 && s->times[name->which] != times)
-		return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s: an alpha "
-		    "of its own among those of experts", pair[0]->name);
+		return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s: a "
+		    "separate alpha for one expert is not supported",
+		    pair[0]->name);
 	at[0] = pair[0];
 	at[1] = pair[1];
 	s->times[name->which] = times;
@@ -414,8 +417,8 @@ check_rank(const struct adapter_plan *p, const struct qwen_st_tensor *w)
 
 	if (p->rank == 0 || rank == p->rank)
 		return 0;
-	return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s: of rank %" PRIu64
-	    ", and %s %" PRIu64, w->name, rank, mlx ?
+	return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s has rank %"
+	    PRIu64 ", but %s %" PRIu64 "", w->name, rank, mlx ?
 	    "lora_parameters has rank" : "use_rslora is set with r", p->rank);
 }
 
@@ -468,9 +471,10 @@ plan_stack(struct adapter_plan *p, uint32_t layer)
 		if (s->n[i] == 0)
 			continue;
 		if (s->n[i] < n)
-			return qwen_fail(p->err, QWEN_EFORMAT, "block %u: "
-			    "%s_proj of %u of %u experts: an adapter is for "
-			    "all or none", layer, what[i], s->n[i], n);
+			return qwen_fail(p->err, QWEN_EFORMAT, "layer %u: "
+			    "%s_proj of only %u of %u experts: adapters must "
+			    "cover all experts or none", layer, what[i],
+			    s->n[i], n);
 		snprintf(name.to, sizeof name.to, "blk.%u.ffn_%s_exps.weight",
 		    layer, what[i]);
 		first = p->g->n;
@@ -505,9 +509,9 @@ plan_adapter(struct qwen_hub_gguf *g, struct qwen_err *err)
 	free(p.stack);
 	qwen_hub_adapter_config_fini(&p);
 	if (rc == 0 && g->n == 0)
-		rc = qwen_fail(err, QWEN_EFORMAT, p.n_ignored > 0 ? "%s: all "
-		    "its matrices are for images or audio" :
-		    "%s: no pair of matrices (lora_A, lora_B) in its files",
+		rc = qwen_fail(err, QWEN_EFORMAT, p.n_ignored > 0 ? "%s: the "
+		    "adapter has only matrices for images or audio" :
+		    "%s: the adapter has no pair of matrices",
 		    g->hub->adapter_path);
 	if (rc == 0 && p.n_ignored > 0)
 		rc = qwen_hub_note(g, err, "%zu of its matrices are for images "
@@ -543,9 +547,8 @@ read_adapter(struct qwen_hub *a, struct qwen_err *err)
 	int rc = qwen_hub_json(a, ADAPTER_CONFIG, &a->adapter, err);
 
 	if (rc == 0)
-		rc = qwen_fail(err, QWEN_EFORMAT, "%s: no " ADAPTER_CONFIG
-		    " in it: give the folder of an adapter, as peft writes it",
-		    a->path);
+		rc = qwen_fail(err, QWEN_EFORMAT, "%s: no " ADAPTER_CONFIG ": "
+		    "give the folder of an adapter in peft's format", a->path);
 	if (rc < 0)
 		return -1;
 	a->adapter_mlx = !qwen_hub_has(a, peft) && qwen_hub_has(a, mlx);
@@ -562,11 +565,12 @@ open_base(struct qwen_hub **out, const struct qwen_hub *a, const char *base,
 		    a->adapter), a->adapter_mlx ? "model" :
 		    "base_model_name_or_path"));
 	if (base == NULL)
-		return qwen_fail(err, QWEN_EFORMAT, "%s: does not say which "
-		    "model it is for: give the model's folder, with "
-		    "config.json, to --base", a->path);
+		return qwen_fail(err, QWEN_EFORMAT, "%s: the adapter does not "
+		    "name its model: give the model's folder, with its "
+		    "config.json, by --base", a->path);
 	if (qwen_hub_open_config(out, base, err) < 0)
-		return qwen_fail_in(err, "%s: its model, see --base", a->path);
+		return qwen_fail_in(err, "%s: its base model (see --base)",
+		    a->path);
 	return 0;
 }
 

@@ -62,8 +62,8 @@ check_kind(const struct adapter_plan *p, yyjson_val *root)
 		return bad_config(p, line);
 	}
 	if (init_changes_model(root))
-		return bad_config(p, "init_lora_weights has changed the "
-		    "model's own weights, which are not in the folder");
+		return bad_config(p, "init_lora_weights changed the model's "
+		    "own weights, which are not in the folder");
 	for (i = 0; i < sizeof other / sizeof other[0]; i++) {
 		if (!is_set(yyjson_obj_get(root, other[i])))
 			continue;
@@ -84,15 +84,15 @@ read_alpha(struct adapter_plan *p, yyjson_val *root)
 		if (qwen_hub_u64(yyjson_obj_get(root, "r"), &p->rank) < 0 ||
 		    p->rank == 0 || p->rank > 1 << 20 ||
 		    is_set(yyjson_obj_get(root, "rank_pattern")))
-			return bad_config(p, "use_rslora needs one rank, r, "
-			    "of all matrices");
+			return bad_config(p, "use_rslora needs one rank r for "
+			    "all matrices");
 		times = sqrt((double)p->rank);
 	}
 	/* in the file; 0 means none */
 	if (qwen_hub_f64(yyjson_obj_get(root, "lora_alpha"), &alpha) < 0 ||
 	    !isfinite((float)(alpha * times)) || (float)(alpha * times) == 0)
-		return bad_config(p, "no lora_alpha, or one that is no number "
-		    "but 0");
+		return bad_config(p,
+		    "lora_alpha is missing, 0 or not a number");
 	p->g->alpha = (float)(alpha * times);
 	return 0;
 }
@@ -116,11 +116,11 @@ read_mlx(struct adapter_plan *p, yyjson_val *root)
 		return bad_config(p, line);
 	}
 	if (!yyjson_is_obj(par))
-		return bad_config(p, "no lora_parameters, for an adapter of "
-		    "MLX (adapters.safetensors)");
+		return bad_config(p, "lora_parameters is missing, which an MLX "
+		    "adapter needs (adapters.safetensors)");
 	if (is_set(yyjson_obj_get(par, "alpha")))
-		return bad_config(p, "lora_parameters has an alpha, which "
-		    "versions of MLX understand differently");
+		return bad_config(p, "lora_parameters has an alpha, which MLX "
+		    "versions interpret differently");
 	if (qwen_hub_u64(yyjson_obj_get(par, "rank"), &p->rank) < 0 ||
 	    p->rank == 0 || p->rank > 1 << 20)
 		return bad_config(p, "lora_parameters has no rank");
@@ -128,8 +128,8 @@ read_mlx(struct adapter_plan *p, yyjson_val *root)
 		return bad_config(p, "lora_parameters has no scale");
 	scale *= (double)p->rank;
 	if (!isfinite((float)scale) || (float)scale == 0)
-		return bad_config(p, "lora_parameters has a scale that is 0, "
-		    "or too large");
+		return bad_config(p, "lora_parameters has a scale that is 0 or "
+		    "too large");
 	p->g->alpha = (float)scale;
 	return 0;
 }
@@ -257,14 +257,15 @@ qwen_hub_alpha_of(const struct adapter_plan *p, const char *name, float *times)
 		a = first_end(p, module, a);
 	}
 	if (p->odd_alpha < (a != NULL ? a->at : SIZE_MAX))
-		return bad_config(p, "alpha_pattern has a pattern that is not "
-		    "known here");
+		return bad_config(p,
+		    "alpha_pattern has an unsupported pattern");
 	if (a == NULL)
 		return 0;
 	if (qwen_hub_f64(yyjson_obj_get(root, "lora_alpha"), &all) < 0 ||
 	    qwen_hub_f64(a->value, &alpha) < 0 ||
 	    !isfinite((float)(alpha / all)))
-		return bad_config(p, "alpha_pattern has what is no number");
+		return bad_config(p, "alpha_pattern has a value that is not a "
+		    "number");
 	*times = (float)(alpha / all);
 	return 0;
 }

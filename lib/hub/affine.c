@@ -58,13 +58,13 @@ read_config(const struct qwen_hub *h, struct hub_source *s,
 	    qwen_hub_u64(yyjson_obj_get(own, "group_size"), &s->group) < 0 ||
 	    s->group == 0 || s->group > 1 << 20)
 		return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: "
-		    "config.json does not say its bits and group_size",
+		    "config.json has no bits and group_size for it",
 		    s->w->name);
 	if (bits != 2 && bits != 4 && bits != 8)
 		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: quantised "
-		    "by MLX with %" PRIu64 " bits; those with 2, 4 and 8 are "
-		    "read: use the original model, or a GGUF file of it",
-		    s->w->name, bits);
+		    "by MLX with %" PRIu64 " bits; 2, 4 and 8 are supported: "
+		    "use the original model, or a GGUF file of it", s->w->name,
+		    bits);
 	s->bits = (unsigned)bits;
 	return 0;
 }
@@ -96,8 +96,8 @@ qwen_hub_affine(const struct qwen_hub_gguf *g, struct hub_source *s,
 	if (s->columns % s->group != 0 || !fits(s, s->scale) ||
 	    !fits(s, s->bias) || s->scale->type != s->bias->type)
 		return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: its scales "
-		    "and biases do not fit it, with %u bits and groups of %"
-		    PRIu64 " (config.json)", s->w->name, s->bits, s->group);
+		    "and biases do not match %u bits and groups of %" PRIu64 " "
+		    "(config.json)", s->w->name, s->bits, s->group);
 	return 0;
 }
 

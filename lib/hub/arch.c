@@ -79,7 +79,7 @@ qwen_hub_find_arch(struct qwen_hub *h, struct qwen_err *err)
 		}
 	}
 	return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: %s%.60s: unknown "
-	    "architecture; qwen2 to qwen3.5, dense and MoE, are supported",
+	    "architecture; supported: qwen2 to qwen3.5, dense and MoE",
 	    h->path, name != NULL ? "" : "model_type ",
 	    name != NULL ? name : type != NULL ? type : "none");
 }
@@ -318,6 +318,6 @@ qwen_hub_name(const struct qwen_hub *h, const char *from, uint32_t n_layer,
 		snprintf(out->to, sizeof out->to, "%s", r->to);
 		return 0;
 	}
-	return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: not one of a %s model"
-	    " of %u layers", from, h->arch->name, n_layer);
+	return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s does not belong to a "
+	    "%s model of %u layers", from, h->arch->name, n_layer);
 }

@@ -32,19 +32,19 @@ check_dense(const struct qwen_hub_gguf *g, struct qwen_err *err)
 		return -1;
 	if (step != 1)
 		return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: "
-		    "decoder_sparse_step is %u; all layers of %s have experts",
-		    h->path, step, h->arch->name);
+		    "decoder_sparse_step is %u, but all layers of %s must have "
+		    "experts", h->path, step, h->arch->name);
 	if (list != NULL && !yyjson_is_null(list) && !yyjson_is_arr(list))
 		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: "
-		    "mlp_only_layers is no list", h->path);
+		    "mlp_only_layers is not a list", h->path);
 	yyjson_arr_foreach(list, i, n, v) {
 		if (qwen_hub_u64(v, &layer) < 0)
 			return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: "
-			    "mlp_only_layers has what is no layer", h->path);
+			    "mlp_only_layers has an invalid layer", h->path);
 		if (layer < g->n_layer)
 			return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: "
-			    "mlp_only_layers has layer %" PRIu64 "; all layers "
-			    "of %s have experts", h->path, layer,
+			    "mlp_only_layers has layer %" PRIu64 ", but all "
+			    "layers of %s must have experts", h->path, layer,
 			    h->arch->name);
 	}
 	return 0;
@@ -97,12 +97,12 @@ check_biases(const struct qwen_hub_gguf *g, struct qwen_err *err)
 		all = count(g, what[i][0]);
 		n = count(g, what[i][1]);
 		if (i == 3 && old && n > 0)
-			return qwen_fail(err, QWEN_EUNSUP, "%s: %s is in the "
-			    "files, and %s has none", g->hub->path, what[i][1],
-			    g->hub->arch->name);
+			return qwen_fail(err, QWEN_EUNSUP, "%s: the files have "
+			    "%s, which %s does not support", g->hub->path,
+			    what[i][1], g->hub->arch->name);
 		if ((i < 3 || !old) && n != (has ? all : 0))
 			return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: %s "
-			    "is %s, and %u of %u blocks have %s", g->hub->path,
+			    "is %s, but %u of %u layers have %s", g->hub->path,
 			    key, has ? "true" : "false", n, all, what[i][1]);
 	}
 	return 0;
@@ -118,11 +118,11 @@ qwen_hub_check(struct qwen_hub_gguf *g, struct qwen_err *err)
 
 	if (act != NULL && !yyjson_is_null(act) && !yyjson_is_str(act))
 		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: "
-		    "hidden_act is no word", h->path);
+		    "hidden_act is not a string", h->path);
 	if (yyjson_is_str(act) && strcmp(yyjson_get_str(act), "silu") != 0)
-		return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: "
-		    "hidden_act is %s; %s is computed with silu", h->path,
-		    yyjson_get_str(act), h->arch->name);
+		return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: hidden_act "
+		    "is %s; %s needs silu", h->path, yyjson_get_str(act),
+		    h->arch->name);
 	if (check_dense(g, err) < 0 || check_biases(g, err) < 0)
 		return -1;
 	if (yyjson_is_bool(topk) && h->arch->flags & HUB_MOE &&

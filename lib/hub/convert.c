@@ -226,8 +226,8 @@ check_rows(const struct rows *m, size_t pieces)
 	for (i = 0; i < pieces; i++) {
 		if (m->p->made[i] < rows_of(m, i))
 			return qwen_fail(m->p->err, QWEN_ERANGE, "tensor "
-			    "%.100s: row %" PRIu64 " of %s has a number that "
-			    "is not finite, or too large for %s", m->s->w->name,
+			    "%.100s: row %" PRIu64 " of %s has a value that is "
+			    "NaN, infinite, or too large for %s", m->s->w->name,
 			    m->first + i * m->step + m->p->made[i], m->t->name,
 			    qwen_ggml_name(m->t->type));
 	}
@@ -376,8 +376,8 @@ make(struct pass *p, struct qwen_gguf *out, size_t i)
 	size_t n = (size_t)out->dir.v[i].t.bytes;
 
 	if (n > p->most - p->done)
-		return qwen_fail(p->err, QWEN_ENOMEM, "out of memory: there "
-		    "are %.1f GiB for weights, which are more",
+		return qwen_fail(p->err, QWEN_ENOMEM, "out of memory: the "
+		    "weights need more than the %.1f GiB available",
 		    (double)p->most / 0x1p30);
 	if ((p->to = qwen_gguf_room(out, i, n, p->err)) == NULL)
 		return -1;
@@ -401,9 +401,9 @@ place(struct pass *p, struct qwen_gguf *out, size_t i)
 	if (t->n_dims == 1 || p->g->opts.type != QWEN_HUB_AUTO ||
 	    t->order == HUB_PICKED || strstr(t->name, ".ffn_gate_inp") != NULL)
 		return make(p, out, i);
-	return qwen_fail(p->err, QWEN_EUNSUP, "%s cannot be used as stored: "
-	    "\"gguf-convert %s\" makes a GGUF file of it",
-	    t->name, p->g->hub->path);
+	return qwen_fail(p->err, QWEN_EUNSUP, "%s must be converted first: run "
+	    "\"gguf-convert %s\" to make a GGUF file", t->name,
+	    p->g->hub->path);
 }
 
 int

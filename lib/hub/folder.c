@@ -88,7 +88,7 @@ qwen_hub_text(const struct qwen_hub *h, const char *name, char **out,
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd == -1 && errno == ENOTDIR) {
 		rc = qwen_fail(err, QWEN_EFORMAT, "%s: not a folder: give the "
-		    "one with config.json and the weights", h->path);
+		    "folder with config.json and the weights", h->path);
 	} else if (fd == -1) {
 		rc = errno == ENOENT ? 0 :
 		    qwen_fail_errno(err, "%s: cannot open", path);
@@ -121,8 +121,8 @@ qwen_hub_json(const struct qwen_hub *h, const char *name, yyjson_doc **out,
 	if (!yyjson_is_ctn(yyjson_doc_get_root(*out))) {
 		yyjson_doc_free(*out);
 		*out = NULL;
-		return qwen_fail(err, QWEN_EFORMAT, "%s/%s: no JSON object and "
-		    "no array", h->path, name);
+		return qwen_fail(err, QWEN_EFORMAT, "%s/%s: not a JSON object "
+		    "or array", h->path, name);
 	}
 	return 1;
 }
@@ -149,8 +149,8 @@ qwen_hub_get_u32(const struct qwen_hub *h, const char *key, uint32_t *out,
 	if (v == NULL)
 		return 0;
 	if (qwen_hub_u64(v, &n) < 0 || n > UINT32_MAX)
-		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %s is no "
-		    "whole number below 2^32", h->path, key);
+		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %s is not "
+		    "a whole number below 2^32", h->path, key);
 	*out = (uint32_t)n;
 	return 1;
 }
@@ -164,8 +164,8 @@ qwen_hub_get_f64(const struct qwen_hub *h, const char *key, double *out,
 	if (v == NULL)
 		return 0;
 	if (qwen_hub_f64(v, out) < 0)
-		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %s is no "
-		    "number that f32 has", h->path, key);
+		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %s is not "
+		    "a number in the range of f32", h->path, key);
 	return 1;
 }
 
@@ -176,8 +176,8 @@ qwen_hub_need_u32(const struct qwen_hub *h, const char *key, uint32_t *out,
 	int rc = qwen_hub_get_u32(h, key, out, err);
 
 	if (rc == 0 || (rc == 1 && *out == 0))
-		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: no %s",
-		    h->path, key);
+		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %s is "
+		    "missing", h->path, key);
 	return rc < 0 ? -1 : 0;
 }
 
@@ -209,7 +209,7 @@ open_config(struct qwen_hub *h, struct qwen_err *err)
 		return -1;
 	if (rc == 0)
 		return qwen_fail(err, QWEN_EFORMAT, "%s: no config.json: give "
-		    "a Hugging Face model folder", h->path);
+		    "a model folder in Hugging Face format", h->path);
 	root = yyjson_doc_get_root(h->config);
 	text = yyjson_obj_get(root, "text_config");
 	h->text = yyjson_is_obj(text) ? text : root;
@@ -276,13 +276,13 @@ names_of_index(struct names *l, yyjson_val *map, struct qwen_err *err)
 	size_t i, n;
 
 	if (!yyjson_is_obj(map))
-		return qwen_fail(err, QWEN_EFORMAT, "no weight_map");
+		return qwen_fail(err, QWEN_EFORMAT, "weight_map is missing");
 	yyjson_obj_foreach(map, i, n, key, v) {
 		s = yyjson_get_str(v);
 		if (s == NULL || *s == '\0' || *s == '.' ||
 		    strchr(s, '/') != NULL || strlen(s) != yyjson_get_len(v))
-			return qwen_fail(err, QWEN_EFORMAT, "tensor %.60s is "
-			    "in none of the files", yyjson_get_str(key));
+			return qwen_fail(err, QWEN_EFORMAT, "tensor %.60s has "
+			    "no file in this folder", yyjson_get_str(key));
 		if (strcmp(s, last) != 0 && add_name(l, s, err) < 0)
 			return -1;
 		last = s;
@@ -315,11 +315,11 @@ names_of_folder(struct names *l, const char *path, struct qwen_err *err)
 		rc = qwen_fail_errno(err, "%s", path);
 	closedir(d);
 	if (rc == 0 && l->n == 0)
-		rc = qwen_fail(err, QWEN_EFORMAT, "%s: no weights in it, no "
+		rc = qwen_fail(err, QWEN_EFORMAT, "%s: no weights: there is no "
 		    "file model*.safetensors", path);
 	if (rc == 0 && parts != 0 && l->n != parts)
 		rc = qwen_fail(err, QWEN_EFORMAT, "%s: only %zu of %u files "
-		    "with weights: get the others, too", path, l->n, parts);
+		    "with weights: get the missing ones", path, l->n, parts);
 	return rc;
 }
 
@@ -346,8 +346,8 @@ mark_indexed(const struct qwen_hub *h, yyjson_val *map,
 		w.name = yyjson_get_str(key);
 		at = bsearch(&want, by, n, sizeof *by, compare_tensors);
 		if (at == NULL)
-			return qwen_fail(err, QWEN_EFORMAT, "%s/%.80s: lacks "
-			    "tensor %.60s, which " INDEX " says it has: get "
+			return qwen_fail(err, QWEN_EFORMAT, "%s/%.80s: tensor "
+			    "%.60s is missing, but listed in " INDEX ": get "
 			    "the file again", h->path, yyjson_get_str(v),
 			    w.name);
 		indexed[at - by] = 1;
@@ -370,7 +370,7 @@ check_index(const struct qwen_hub *h, yyjson_val *map,
 	for (i = 0; i < n && rc == 0; i++) {
 		if (!indexed[i])
 			rc = qwen_fail(err, QWEN_EFORMAT, "%s/" INDEX ": "
-			    "lacks tensor %.60s, which is in the files",
+			    "tensor %.60s is in the files, but not listed",
 			    h->path, by[i]->name);
 	}
 	free(indexed);
@@ -385,8 +385,8 @@ index_tensors(struct qwen_hub *h, yyjson_val *map, struct qwen_err *err)
 	size_t i, n = h->st.n;
 
 	if (n == 0)
-		return qwen_fail(err, QWEN_EFORMAT, "%s: files without weights",
-		    h->path);
+		return qwen_fail(err, QWEN_EFORMAT, "%s: the files have no "
+		    "weights", h->path);
 	if ((by = h->by_name = calloc(n, sizeof *by)) == NULL)
 		return qwen_oom(err);
 	for (i = 0; i < n; i++)

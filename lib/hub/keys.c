@@ -106,8 +106,8 @@ check_one_rope(const struct keys *k, const char *name, yyjson_val *rope)
 	size_t i, n;
 
 	if (rope != NULL && !yyjson_is_null(rope) && !yyjson_is_obj(rope))
-		return qwen_fail(k->err, QWEN_EFORMAT, "%s/config.json: "
-		    "%s is no object", k->h->path, name);
+		return qwen_fail(k->err, QWEN_EFORMAT, "%s/config.json: %s is "
+		    "not an object", k->h->path, name);
 	/* the keys of two such objects are compared each with each */
 	if (yyjson_obj_size(rope) > ROPE_KEYS_MAX)
 		return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: "
@@ -116,12 +116,13 @@ check_one_rope(const struct keys *k, const char *name, yyjson_val *rope)
 	yyjson_obj_foreach(rope, i, n, key, v) {
 		if (yyjson_is_obj(v))
 			return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: "
-			    "%s has %.40s, and a file says the same of all "
-			    "layers", k->h->path, name, yyjson_get_str(key));
+			    "%s has %.40s for single layers, but GGUF has one "
+			    "value for all layers", k->h->path, name,
+			    yyjson_get_str(key));
 		if ((v == type || v == rope_type) && !yyjson_is_str(v) &&
 		    !yyjson_is_null(v))
 			return qwen_fail(k->err, QWEN_EFORMAT, "%s/config.json: "
-			    "%.40s of %s is no word", k->h->path,
+			    "%.40s of %s is not a string", k->h->path,
 			    yyjson_get_str(key), name);
 	}
 	if (yyjson_is_str(type) && yyjson_is_str(rope_type) &&
@@ -155,7 +156,7 @@ check_rope(const struct keys *k)
 		other = qwen_hub_get(k->h, "rope_theta");
 		if (differ(v, other))
 			return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: "
-			    "rope_theta is %.40s, and %.40s in %s", k->h->path,
+			    "rope_theta is %.40s, but %.40s in %s", k->h->path,
 			    said(other, "a list"), said(v, "a list"), name[i]);
 	}
 	type = type_of(rope[0]);
@@ -164,12 +165,12 @@ check_rope(const struct keys *k)
 		if (qwen_hub_f64(yyjson_obj_get(rope[i], "factor"),
 		    &factor) == 0 && factor != 1)
 			return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: "
-			    "%s has a factor, but not how it scales positions",
+			    "%s has a factor but no type of scaling",
 			    k->h->path, name[i]);
 	}
 	if (!is_plain(type) && added != NULL && strcmp(type, added) != 0)
 		return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: "
-		    "rope_type is %.40s in rope_parameters and %.40s in "
+		    "rope_type is %.40s in rope_parameters, but %.40s in "
 		    "rope_scaling", k->h->path, type, added);
 	yyjson_obj_foreach(rope[1], i, n, key, v) {
 		other = yyjson_obj_get(rope[0], yyjson_get_str(key));
@@ -177,7 +178,7 @@ check_rope(const struct keys *k)
 		    strcmp(yyjson_get_str(key), "type") != 0 &&
 		    differ(v, other))
 			return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: "
-			    "%.40s is %.40s in rope_parameters and %.40s in "
+			    "%.40s is %.40s in rope_parameters, but %.40s in "
 			    "rope_scaling", k->h->path, yyjson_get_str(key),
 			    said(other, "one list"),
 			    said(v, "another"));
@@ -204,7 +205,8 @@ rope_f64(const struct keys *k, const char *key, double *out)
 	if (v == NULL || yyjson_is_null(v))
 		return qwen_hub_get_f64(k->h, key, out, k->err);
 	return qwen_hub_f64(v, out) == 0 ? 1 : qwen_fail(k->err, QWEN_EFORMAT,
-	    "%s/config.json: %s is no number that f32 has", k->h->path, key);
+	    "%s/config.json: %s is not a number in the range of f32",
+	    k->h->path, key);
 }
 
 static int
@@ -233,8 +235,9 @@ put_yarn(const struct keys *k, double factor)
 		put_u32(k, "rope.scaling.original_context_length", (uint32_t)v);
 	else
 		return rc < 0 ? -1 : qwen_fail(k->err, QWEN_EFORMAT,
-		    "%s/config.json: yarn without a whole number as "
-		    "original_max_position_embeddings", k->h->path);
+		    "%s/config.json: yarn needs "
+		    "original_max_position_embeddings, a whole number",
+		    k->h->path);
 	for (i = 0; i < sizeof row / sizeof row[0]; i++) {
 		if (!has(k, row[i].from))
 			continue;
@@ -271,11 +274,10 @@ put_scaling(const struct keys *k)
 		return 0;
 	if (strcmp(type, "yarn") != 0 && strcmp(type, "linear") != 0)
 		return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: unknown "
-		    "scaling of positions: %.40s", k->h->path,
-		    type);
+		    "RoPE scaling %.40s", k->h->path, type);
 	if (qwen_hub_f64(rope_get(k, "factor"), &factor) < 0)
-		return qwen_fail(k->err, QWEN_EFORMAT, "%s/config.json: the "
-		    "scaling of positions has no factor", k->h->path);
+		return qwen_fail(k->err, QWEN_EFORMAT, "%s/config.json: RoPE "
+		    "scaling without a factor", k->h->path);
 	qwen_gguf_put_str(k->w, key_of(k, "rope.scaling.type", buf, sizeof buf),
 	    type);
 	put_f32(k, "rope.scaling.factor", factor);
@@ -296,8 +298,8 @@ put_sections(const struct keys *k)
 		return 0;
 	for (i = 0; i < n && i < 4; i++) {
 		if (qwen_hub_u64(yyjson_arr_get(v, i), &u) < 0 || u > 1 << 20)
-			return qwen_fail(k->err, QWEN_EFORMAT, "%s/config.json:"
-			    " mrope_section", k->h->path);
+			return qwen_fail(k->err, QWEN_EFORMAT, "%s/config.json: "
+			    "mrope_section has an invalid number", k->h->path);
 		section[i] = (int32_t)u;
 	}
 	qwen_gguf_put_i32s(k->w, key_of(k, "rope.dimension_sections", buf,
@@ -347,7 +349,7 @@ put_sampling(const struct keys *k)
 			continue;
 		if (qwen_hub_f64(v, &x) < 0 || fabs(x) > 1e9) {
 			rc = qwen_fail(k->err, QWEN_EFORMAT,
-			    "%s/generation_config.json: %s is no number",
+			    "%s/generation_config.json: %s is not a number",
 			    k->h->path, row[i].from);
 			break;
 		}
@@ -525,7 +527,7 @@ put_recurrent(const struct keys *k, uint32_t every)
 	if (types != NULL && yyjson_arr_size(types) != k->g->n_layer) {
 		free(b);
 		return qwen_fail(k->err, QWEN_EFORMAT, "%s/config.json: "
-		    "layer_types of %zu layers, not %u", k->h->path,
+		    "layer_types has %zu layers, not %u", k->h->path,
 		    yyjson_arr_size(types), k->g->n_layer);
 	}
 	for (i = 0; i < k->g->n_layer; i++) {
@@ -647,20 +649,20 @@ put_pooling(const struct keys *k)
 	if (folder != NULL && (*folder == '.' || strlen(folder) > 255 ||
 	    strcspn(folder, "/") < strlen(folder)))
 		r = qwen_fail(k->err, QWEN_EFORMAT, "%s/modules.json: the path "
-		    "of the module that pools is no name of a folder",
-		    k->h->path);
+		    "of the pooling module is not a folder name", k->h->path);
 	else if (folder != NULL) {
 		snprintf(path, sizeof path, "%s/config.json", folder);
 		r = qwen_hub_json(k->h, path, &conf, k->err);
 		if (r == 0)
-			r = qwen_fail(k->err, QWEN_EFORMAT, "%s/%s: is missing, "
-			    "and modules.json names it", k->h->path, path);
+			r = qwen_fail(k->err, QWEN_EFORMAT, "%s/%s is missing, "
+			    "but modules.json names it", k->h->path, path);
 	}
 	if (r > 0 && conf != NULL) {
 		type = pooling_type(yyjson_doc_get_root(conf));
 		if (type == QWEN_POOLING_NONE)
-			r = qwen_fail(k->err, QWEN_EUNSUP, "%s/%s: pooling is "
-			    "none of mean, cls and lasttoken", k->h->path, path);
+			r = qwen_fail(k->err, QWEN_EUNSUP, "%s/%s: unsupported "
+			    "pooling; mean, cls and lasttoken are supported",
+			    k->h->path, path);
 		else
 			put_u32(k, "pooling_type", type);
 	}

@@ -20,9 +20,9 @@ check_arch(const struct qwen_hub *h, int type, struct qwen_err *err)
 {
 	if (type != QWEN_HUB_AUTO || (h->arch->flags & HUB_LINEAR) == 0)
 		return 0;
-	return qwen_fail(err, QWEN_EUNSUP, "weights of %s must be reordered: "
-	    "\"gguf-convert %s\" makes a GGUF file of them",
-	    h->arch->name, h->path);
+	return qwen_fail(err, QWEN_EUNSUP, "weights of %s must be reordered "
+	    "first: run \"gguf-convert %s\" to make a GGUF file", h->arch->name,
+	    h->path);
 }
 
 int

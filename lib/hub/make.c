@@ -75,8 +75,8 @@ qwen_hub_bad_shape(const struct hub_source *s, const char *want,
     struct qwen_err *err)
 {
 	return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: %" PRIu64 " x %"
-	    PRIu64 " x %" PRIu64 ", not %s as config.json says", s->w->name,
-	    s->planes, s->rows, s->columns, want);
+	    PRIu64 " x %" PRIu64 ", which does not fit %s (config.json)",
+	    s->w->name, s->planes, s->rows, s->columns, want);
 }
 
 /* ----------------------------------------------------------------- scales */
@@ -90,8 +90,8 @@ one_number(const struct qwen_st_tensor *t, int inverse, float *x,
 	if (t == NULL)
 		return 0;
 	if (t->n != 1 || t->type != ST_F32)
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: not one "
-		    "number of type F32", t->name);
+		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: not a "
+		    "single F32 number", t->name);
 	*x = qwen_bits_f32(qwen_le32(t->data));
 	if (inverse)
 		*x = 1.0f / *x;
@@ -178,7 +178,7 @@ tile(const struct qwen_hub_gguf *g, struct hub_tensor *t,
 	if (t->kind == HUB_FP4 && order == HUB_TILED_COLUMNS &&
 	    size % (qwen_hub_fp4(g->hub, s->w) == GGML_NVFP4 ? 16 : 32) != 0)
 		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: heads of %"
-		    PRIu64 " values, which do not end with a block",
+		    PRIu64 " values are not a multiple of the block length",
 		    s->w->name, size);
 	t->order = order;
 	t->head_from = from;
@@ -259,8 +259,8 @@ experts(struct qwen_hub_gguf *g, const struct hub_source *s, int gate_up,
 	if (qwen_hub_need_u32(g->hub, "hidden_size", &n_embd, err) < 0)
 		return -1;
 	if (t->kind == HUB_FP4 || (turn && s->scale != NULL))
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: scales of "
-		    "all experts in one", s->w->name);
+		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: one set of "
+		    "scales for all experts is not supported", s->w->name);
 	in = turn ? rows : columns;
 	rows = turn ? columns : rows;
 	if (s->planes != g->n_expert || (gate_up ? in != n_embd ||
@@ -320,7 +320,7 @@ qwen_hub_add_sources(struct qwen_hub_gguf *g, const struct hub_name *name,
 		    qwen_hub_fp4(g->hub, s->w) !=
 		    qwen_hub_fp4(g->hub, first->w)))
 			return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: "
-			    "another shape or type than %.100s", s->w->name,
+			    "shape or type differs from %.100s", s->w->name,
 			    first->w->name);
 	}
 	return 0;
@@ -365,8 +365,8 @@ choose_affine(struct qwen_hub_gguf *g, struct hub_tensor *t,
 	if (t->order == HUB_MIXED || t->order == HUB_MIXED_TRANSPOSED ||
 	    t->order == HUB_TRANSPOSED)
 		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: quantised "
-		    "by MLX, and %s has its rows as columns", s->w->name,
-		    t->name);
+		    "by MLX, but %s is its transpose: not supported",
+		    s->w->name, t->name);
 	if (g->opts.type != QWEN_HUB_AUTO || t->type == GGML_F32 ||
 	    t->ne[0] % 32 != 0 || (t->order == HUB_TILED_COLUMNS &&
 	    t->head_rows % 32 != 0))
@@ -426,8 +426,8 @@ qwen_hub_make_classifier(struct qwen_hub_gguf *g,
 	struct hub_tensor *t;
 
 	if (qwen_hub_fp4(g->hub, w) != 0)
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: codes of 4 "
-		    "bits, of which no rows are taken", w->name);
+		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: rows cannot "
+		    "be taken from 4-bit codes", w->name);
 	if (qwen_hub_make(g, &name, &w, 1, err) < 0)
 		return -1;
 	t = &g->t[g->n - 1];

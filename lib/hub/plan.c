@@ -64,15 +64,16 @@ gather(struct plan *p, const struct qwen_st_tensor *w,
 	int i;
 
 	if (name->expert >= n)
-		return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s: there "
-		    "are %u experts, as config.json says", w->name, n);
+		return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s: expert "
+		    "number out of range, config.json has %u experts", w->name,
+		    n);
 	if (e->w == NULL &&
 	    (e->w = calloc((size_t)n * 3, sizeof *e->w)) == NULL)
 		return qwen_oom(p->err);
 	at = &e->w[(size_t)name->which * n + name->expert];
 	if (*at != NULL)
 		return qwen_fail(p->err, QWEN_EFORMAT, "tensors %.90s and "
-		    "%.90s are one", (*at)->name, w->name);
+		    "%.90s map to the same expert", (*at)->name, w->name);
 	*at = w;
 	e->n[name->which]++;
 	for (i = 0; i < 3; i++) {
@@ -100,9 +101,9 @@ check_experts(const struct plan *p)
 	for (l = 0; l < n; l++) {
 		for (i = 0; i < 3; i++) {
 			if (p->group[l].w != NULL && !p->group[l].done[i])
-				return qwen_fail(p->err, QWEN_EFORMAT, "block "
-				    "%u: %s of %u of %u experts in the files",
-				    l, what[i], p->group[l].n[i],
+				return qwen_fail(p->err, QWEN_EFORMAT, "layer "
+				    "%u: the files have %s of only %u of %u "
+				    "experts", l, what[i], p->group[l].n[i],
 				    p->g->n_expert);
 		}
 	}
@@ -178,9 +179,9 @@ plan_whole(struct plan *p, const struct hub_name *name,
 
 	if (strcmp(name->to, "cls.output.weight") == 0) {
 		if (g->rank != HUB_RANK_SCORE)
-			return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s: "
-			    "not one of a %s model that ranks nothing", w->name,
-			    g->hub->arch->name);
+			return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s "
+			    "belongs to a reranker, which this %s model is not",
+			    w->name, g->hub->arch->name);
 		p->rank = 1;
 	}
 	p->embd |= embd;
@@ -239,7 +240,7 @@ check_twice(const struct qwen_hub_gguf *g, struct qwen_err *err)
 	for (i = 1; i < g->n && rc == 0; i++) {
 		if (strcmp(name[i - 1], name[i]) == 0)
 			rc = qwen_fail(err, QWEN_EFORMAT, "%s: two tensors "
-			    "are %s of GGUF", g->hub->adapter_path != NULL ?
+			    "become %s in GGUF", g->hub->adapter_path != NULL ?
 			    g->hub->adapter_path : g->hub->path, name[i]);
 	}
 	free(name);
@@ -254,19 +255,19 @@ check_whole(const struct plan *p)
 	uint32_t l;
 
 	if (!p->embd || !p->norm)
-		return qwen_fail(p->err, QWEN_EFORMAT, "%s: no tensor %s in the "
-		    "files", g->hub->path, p->embd ? "norm.weight" :
+		return qwen_fail(p->err, QWEN_EFORMAT, "%s: the files have no "
+		    "tensor %s", g->hub->path, p->embd ? "norm.weight" :
 		    "embed_tokens.weight");
 	if (g->rank != HUB_NO_RANK && !p->rank)
-		return qwen_fail(p->err, QWEN_EFORMAT, "%s: a model that ranks, "
-		    "and no tensor %s in the files", g->hub->path,
+		return qwen_fail(p->err, QWEN_EFORMAT, "%s: a reranker, but "
+		    "the files have no tensor %s", g->hub->path,
 		    g->rank == HUB_RANK_SCORE ? "score.weight" :
 		    "lm_head.weight");
 	for (l = g->opts.mtp_only ? g->n_layer : 0;
 	    l < g->n_layer + g->n_mtp; l++) {
 		if (!p->seen[l])
-			return qwen_fail(p->err, QWEN_EFORMAT, "%s: block %u of "
-			    "%u is not in the files", g->hub->path, l,
+			return qwen_fail(p->err, QWEN_EFORMAT, "%s: layer %u "
+			    "of %u is not in the files", g->hub->path, l,
 			    g->n_layer + g->n_mtp);
 	}
 	return check_experts(p);
@@ -444,9 +445,9 @@ read_config(struct qwen_hub_gguf *g, struct qwen_err *err)
 	g->mlx = is_of_mlx(h);
 	if (count_mtp(g, err) < 0)
 		return -1;
-	return g->mlx && g->n_mtp > 0 ? qwen_fail(err, QWEN_EUNSUP, "%s: an "
-	    "MTP block in MLX format is not supported: leave it out with "
-	    "--no-mtp", h->path) : 0;
+	return g->mlx && g->n_mtp > 0 ? qwen_fail(err, QWEN_EUNSUP, "%s: MLX "
+	    "weights with an MTP block are not supported: use --no-mtp to "
+	    "leave the block out", h->path) : 0;
 }
 
 /* Fills the values of bytes: sign, exponent and `man' bits of mantissa. */

@@ -112,17 +112,17 @@ check_names(const struct qwen_hub *h, struct qwen_err *err)
 
 	for (i = 0; i < sizeof of / sizeof of[0]; i++) {
 		if ((t = find_ending(h, of[i].ending)) != NULL)
-			return qwen_fail(err, QWEN_EUNSUP, "%s: weights are "
-			    "quantised with %s (tensor %.100s), which is not "
+			return qwen_fail(err, QWEN_EUNSUP, "%s: weights "
+			    "quantised with %s (tensor %.100s) are not "
 			    "supported: use the original model, or a GGUF file "
 			    "of it", h->path, of[i].method, t->name);
 	}
 	if ((t = find_ending(h, ".scales")) == NULL ||
 	    find_ending(h, ".biases") == NULL)
 		return 0;
-	return qwen_fail(err, QWEN_EUNSUP, "%s: weights are quantised with mlx "
+	return qwen_fail(err, QWEN_EUNSUP, "%s: weights quantised with MLX "
 	    "(tensor %.100s), but config.json has no quantization with bits "
-	    "and group_size: take config.json from the same place", h->path,
+	    "and group_size: get config.json from the same place", h->path,
 	    t->name);
 }
 
@@ -140,15 +140,14 @@ qwen_hub_check_quantised(const struct qwen_hub *h, struct qwen_err *err)
 	ok = is_read(method, variant);
 	if (ok && has_transforms(h))
 		return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: "
-		    "quantization_config has a transform_config, which is not "
-		    "supported: use the original model, or a GGUF file of it",
-		    h->path);
+		    "transform_config in quantization_config is not supported: "
+		    "use the original model, or a GGUF file of it", h->path);
 	for (i = 0; i < h->st.n; i++) {
 		if (ok ? !is_packed(h, &h->st.v[i]) : is_float(&h->st.v[i]))
 			continue;
-		return qwen_fail(err, QWEN_EUNSUP, "%s: weights are quantised "
-		    "with %s%s%.40s%s (config.json), which is not supported: "
-		    "use the original model, or a GGUF file of it", h->path,
+		return qwen_fail(err, QWEN_EUNSUP, "%s: weights quantised with "
+		    "%s%s%.40s%s (config.json) are not supported: use the "
+		    "original model, or a GGUF file of it", h->path,
 		    method, variant != NULL ? " (" : "",
 		    variant != NULL ? variant : "",
 		    variant != NULL ? ")" : "");

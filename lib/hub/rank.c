@@ -61,8 +61,8 @@ find_words(struct qwen_hub_gguf *g, struct qwen_err *err)
 		    err)) < 0)
 			return -1;
 		if (rc == 0)
-			return qwen_fail(err, QWEN_EFORMAT, "%s: a model that "
-			    "ranks, and no token \"%s\" in tokenizer.json",
+			return qwen_fail(err, QWEN_EFORMAT, "%s: a reranker, "
+			    "but tokenizer.json has no token \"%s\"",
 			    g->hub->path, word[i]);
 	}
 	return 0;

@@ -62,15 +62,14 @@ read_type(struct qwen_st_tensor *t, yyjson_val *v, struct qwen_err *err)
 	int i;
 
 	if (s == NULL)
-		return qwen_fail(err, QWEN_EFORMAT, "no dtype");
+		return qwen_fail(err, QWEN_EFORMAT, "dtype is missing");
 	for (i = 0; i < ST_N_TYPES; i++) {
 		if (strcmp(s, types[i].name) == 0) {
 			t->type = (enum qwen_st_type)i;
 			return 0;
 		}
 	}
-	return qwen_fail(err, QWEN_EUNSUP, "numbers of type %.20s, which is "
-	    "not known", s);
+	return qwen_fail(err, QWEN_EUNSUP, "unknown number type %.20s", s);
 }
 
 static int
@@ -79,7 +78,7 @@ read_shape(struct qwen_st_tensor *t, yyjson_val *v, struct qwen_err *err)
 	size_t i;
 
 	if (!yyjson_is_arr(v) || yyjson_arr_size(v) > ST_DIMS_MAX)
-		return qwen_fail(err, QWEN_EFORMAT, "a shape that is no list "
+		return qwen_fail(err, QWEN_EFORMAT, "the shape is not a list "
 		    "of at most %d numbers", ST_DIMS_MAX);
 	t->n_dims = (unsigned)yyjson_arr_size(v);
 	t->n = 1;
@@ -88,7 +87,7 @@ read_shape(struct qwen_st_tensor *t, yyjson_val *v, struct qwen_err *err)
 		    __builtin_mul_overflow(t->n, t->shape[i], &t->n) ||
 		    t->n > SIZE_MAX / 8)
 			return qwen_fail(err, QWEN_EFORMAT,
-			    "a shape that cannot be");
+			    "invalid shape");
 	}
 	return 0;
 }
@@ -103,14 +102,15 @@ read_place(struct qwen_st_tensor *t, yyjson_val *v,
 	if (yyjson_arr_size(v) != 2 ||
 	    qwen_hub_u64(yyjson_arr_get(v, 0), &from) < 0 ||
 	    qwen_hub_u64(yyjson_arr_get(v, 1), &to) < 0 || from > to)
-		return qwen_fail(err, QWEN_EFORMAT, "no data_offsets");
+		return qwen_fail(err, QWEN_EFORMAT, "data_offsets is missing");
 	if (to > room)
-		return qwen_fail(err, QWEN_EFORMAT, "its data end at %" PRIu64
-		    ", the file has %zu bytes of data: cut short?", to, room);
+		return qwen_fail(err, QWEN_EFORMAT, "its data ends at %"
+		    PRIu64 ", but the file has %zu bytes of data: incomplete "
+		    "download?", to, room);
 	if (to - from != t->n * types[t->type].bytes)
-		return qwen_fail(err, QWEN_EFORMAT, "%" PRIu64 " bytes of data,"
-		    " its shape and type %s take %" PRIu64, to - from,
-		    types[t->type].name, t->n * types[t->type].bytes);
+		return qwen_fail(err, QWEN_EFORMAT, "%" PRIu64 " bytes of "
+		    "data, but its shape and type %s need %" PRIu64 "", to -
+		    from, types[t->type].name, t->n * types[t->type].bytes);
 	t->data = data + from;
 	t->bytes = (size_t)(to - from);
 	return 0;
@@ -127,8 +127,8 @@ check_name(yyjson_val *key, struct qwen_err *err)
 		    "%zu bytes", n);
 	for (i = 0; i < n; i++) {
 		if ((unsigned char)s[i] <= ' ' || (unsigned char)s[i] >= 127)
-			return qwen_fail(err, QWEN_EFORMAT, "a tensor whose "
-			    "name is no plain text: %.60s", s);
+			return qwen_fail(err, QWEN_EFORMAT, "a tensor name "
+			    "that is not plain text: %.60s", s);
 	}
 	return 0;
 }
@@ -193,14 +193,13 @@ check_places(struct qwen_st_tensor *t, size_t n, const unsigned char *data,
 			return qwen_fail(err, QWEN_EFORMAT, "tensors %.100s "
 			    "and %.100s overlap", t[i - 1].name, t[i].name);
 		if (t[i].data > at)
-			return qwen_fail(err, QWEN_EFORMAT, "%td bytes before "
-			    "tensor %.100s belong to none", t[i].data - at,
-			    t[i].name);
+			return qwen_fail(err, QWEN_EFORMAT, "%td unused bytes "
+			    "before tensor %.100s", t[i].data - at, t[i].name);
 		at += t[i].bytes;
 	}
 	if (at != data + room)
-		return qwen_fail(err, QWEN_EFORMAT, "%td bytes at the end "
-		    "belong to no tensor", data + room - at);
+		return qwen_fail(err, QWEN_EFORMAT, "%td unused bytes at the "
+		    "end", data + room - at);
 	qsort(t, n, sizeof *t, by_name);
 	return 0;
 }
@@ -218,8 +217,8 @@ parse(struct qwen_st *st, struct qwen_st_file *f, struct qwen_err *err)
 	head = qwen_le64(f->map);
 	if (head > HEADER_MAX || head > f->bytes - PREFIX)
 		return qwen_fail(err, QWEN_EFORMAT, "not a safetensors file, "
-		    "or cut short: %" PRIu64 " bytes of header in %zu", head,
-		    f->bytes);
+		    "or truncated: the header needs %" PRIu64 " of %zu bytes",
+		    head, f->bytes);
 	room = f->bytes - PREFIX - (size_t)head;
 	f->doc = qwen_json_open((const char *)f->map + PREFIX, (size_t)head,
 	    err);
@@ -227,7 +226,7 @@ parse(struct qwen_st *st, struct qwen_st_file *f, struct qwen_err *err)
 		return qwen_fail_in(err, "header");
 	root = yyjson_doc_get_root(f->doc);
 	if (!yyjson_is_obj(root))
-		return qwen_fail(err, QWEN_EFORMAT, "the header is no object");
+		return qwen_fail(err, QWEN_EFORMAT, "not a JSON object");
 	yyjson_obj_foreach(root, i, n, key, v) {
 		if (strcmp(yyjson_get_str(key), "__metadata__") != 0 &&
 		    add_tensor(st, key, v, f->map + PREFIX + head, room,
@@ -236,7 +235,7 @@ parse(struct qwen_st *st, struct qwen_st_file *f, struct qwen_err *err)
 	}
 	if (st->n == first)
 		return room == 0 ? 0 : qwen_fail(err, QWEN_EFORMAT,
-		    "data, but no tensor");
+		    "the file has data, but no tensor");
 	return check_places(st->v + first, st->n - first,
 	    f->map + PREFIX + head, room, err);
 }

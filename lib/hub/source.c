@@ -102,8 +102,8 @@ static int
 wrong(const struct qwen_st_tensor *w, const struct qwen_st_tensor *s,
     struct qwen_err *err)
 {
-	return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: the shape of its "
-	    "scales, %.100s, does not fit it", w->name, s->name);
+	return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: its scales %.100s "
+	    "have another shape", w->name, s->name);
 }
 
 /* weight_block_size of the config, where there is one. */
@@ -145,7 +145,8 @@ scale_blocks(const struct qwen_hub_gguf *g, struct hub_source *s,
 
 	if (sc->type != ST_F32 && sc->type != ST_BF16 && sc->type != ST_F16)
 		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: scales of "
-		    "type %s", s->w->name, qwen_st_type_name(sc->type));
+		    "type %s are not supported", s->w->name,
+		    qwen_st_type_name(sc->type));
 	if (sc->n == 1) {
 		s->block_rows = s->rows;
 		s->block_columns = s->columns;
@@ -163,8 +164,8 @@ scale_blocks(const struct qwen_hub_gguf *g, struct hub_source *s,
 		s->block_columns = s->columns;
 	}
 	if (s->block_rows == 0 || s->block_columns == 0)
-		return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: scales of "
-		    "blocks, and no weight_block_size in config.json",
+		return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: scales per "
+		    "block, but config.json has no weight_block_size",
 		    s->w->name);
 	s->scale_columns = columns;
 	if (planes != s->planes || rows != pieces(s->rows, s->block_rows) ||
@@ -185,8 +186,8 @@ scale_codes(struct hub_source *s, uint32_t type, struct qwen_err *err)
 		return wrong(s->w, s->scale, err);
 	if (s->columns % qwen_ggml_block_len(type) != 0)
 		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: rows of %"
-		    PRIu64 " numbers, which %s has no blocks for", s->w->name,
-		    s->columns, qwen_ggml_name(type));
+		    PRIu64 " numbers are not a multiple of the block length of "
+		    "%s", s->w->name, s->columns, qwen_ggml_name(type));
 	return 0;
 }
 
@@ -199,8 +200,8 @@ qwen_hub_source(const struct qwen_hub_gguf *g, const struct qwen_st_tensor *w,
 	memset(s, 0, sizeof *s);
 	s->w = w;
 	if (!as_planes(w, &s->planes, &s->rows, &s->columns))
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: a shape of "
-		    "%u dimensions and %" PRIu64 " elements", w->name,
+		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: unsupported "
+		    "shape of %u dimensions and %" PRIu64 " elements", w->name,
 		    w->n_dims, w->n);
 	if (w->type == ST_F64 || w->type == ST_F32 || w->type == ST_F16 ||
 	    w->type == ST_BF16)
@@ -212,10 +213,10 @@ qwen_hub_source(const struct qwen_hub_gguf *g, const struct qwen_st_tensor *w,
 		return scale_codes(s, fp4, err);
 	if (w->type != ST_F8_E4M3 && w->type != ST_F8_E5M2 && w->type != ST_I8)
 		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: weights of "
-		    "type %s, packed in an unknown way", w->name,
+		    "type %s with unknown packing", w->name,
 		    qwen_st_type_name(w->type));
 	if (s->scale == NULL && w->type == ST_I8)
-		return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: whole "
-		    "numbers without scales", w->name);
+		return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: integer "
+		    "weights without scales", w->name);
 	return s->scale == NULL ? 0 : scale_blocks(g, s, err);
 }

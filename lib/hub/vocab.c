@@ -41,7 +41,7 @@ put_token(struct vocab *v, uint64_t id, yyjson_val *text, int type)
 
 	if (id >= v->n)
 		return qwen_fail(v->err, QWEN_EFORMAT, "%s/tokenizer.json: id %"
-		    PRIu64 " of %.40s, and config.json has %zu ids", v->h->path,
+		    PRIu64 " of %.40s, but config.json has %zu ids", v->h->path,
 		    id, s != NULL ? s : "a token", v->n);
 	v->token[id].s = s;
 	v->token[id].len = yyjson_get_len(text);
@@ -67,9 +67,9 @@ read_tokens(struct vocab *v)
 
 	yyjson_obj_foreach(map, i, n, key, t) {
 		if (qwen_hub_u64(t, &id) < 0)
-			return bad(v, "a token whose id is no number");
+			return bad(v, "a token id is not a number");
 		if (id < v->n && v->token[id].s != NULL)
-			return bad(v, "two tokens with one id");
+			return bad(v, "two tokens have the same id");
 		if (put_token(v, id, key, NORMAL) < 0)
 			return -1;
 	}
@@ -77,7 +77,7 @@ read_tokens(struct vocab *v)
 		text = yyjson_obj_get(t, "content");
 		if (!yyjson_is_str(text) ||
 		    qwen_hub_u64(yyjson_obj_get(t, "id"), &id) < 0)
-			return bad(v, "an added token without content or id");
+			return bad(v, "an added token has no content or no id");
 		if (put_token(v, id, text, yyjson_is_true(
 		    yyjson_obj_get(t, "special")) || looks_special(
 		    yyjson_get_str(text), yyjson_get_len(text)) ? CONTROL :
@@ -164,7 +164,7 @@ put_merges(struct vocab *v)
 			qwen_text_str(&t, " ");
 			add_half(&t, yyjson_arr_get(m, 1));
 		} else
-			rc = bad(v, "a merge that is no pair");
+			rc = bad(v, "a merge is not a pair");
 		s[i].len = t.n - from;
 	}
 	if (rc == 0 && t.failed)
@@ -433,8 +433,8 @@ count(struct vocab *v)
 
 	if (!yyjson_is_obj(yyjson_obj_get(model, "vocab")) ||
 	    (type != NULL && strcmp(type, "BPE") != 0))
-		return qwen_fail(v->err, QWEN_EUNSUP, "%s/tokenizer.json: no "
-		    "byte-pair vocabulary; --no-vocab leaves it out",
+		return qwen_fail(v->err, QWEN_EUNSUP, "%s/tokenizer.json: not "
+		    "a BPE vocabulary; use --no-vocab to leave it out",
 		    v->h->path);
 	if (qwen_hub_need_u32(v->h, "vocab_size", &n, v->err) < 0)
 		return -1;

@@ -45,7 +45,7 @@ next_word(const char **s, const char *end, char stop, struct qwen_err *err)
 	*s = p;
 	if (quote != 0) {
 		free(word);
-		qwen_fail(err, QWEN_EFORMAT, "a quote has no end");
+		qwen_fail(err, QWEN_EFORMAT, "missing closing quote");
 		return NULL;
 	}
 	return word;
@@ -73,7 +73,7 @@ take_model(struct qwen_alias *a, const char *s, const char *end,
 	a->model = next_word(&s, end, 0, err);
 	if (a->model == NULL)
 		return err->code != 0 ? -1 : qwen_fail(err, QWEN_EFORMAT,
-		    "behind \"=\" comes a path or a name");
+		    "a path or a name must follow \"=\"");
 	while ((word = next_word(&s, end, 0, err)) != NULL) {
 		if (qwen_grow(&a->option, &cap, a->n_options + 2,
 		    sizeof *a->option) < 0) {
@@ -121,8 +121,8 @@ add(struct qwen_aliases *out, struct qwen_alias *a, struct qwen_err *err)
 	const struct qwen_alias *same = qwen_aliases_find(out, a->name);
 
 	if (same != NULL)
-		return qwen_fail(err, QWEN_EFORMAT, "line %u has this name, too",
-		    same->line);
+		return qwen_fail(err, QWEN_EFORMAT, "line %u defines the same "
+		    "name", same->line);
 	if (qwen_grow(&out->v, &out->cap, out->n + 1, sizeof *out->v) < 0)
 		return qwen_oom(err);
 	out->v[out->n++] = *a;
@@ -146,7 +146,8 @@ qwen_aliases_parse(struct qwen_aliases *out, const char *text, size_t n,
 		if (line_end == NULL)
 			line_end = end;
 		got = memchr(text, '\0', (size_t)(line_end - text)) != NULL ?
-		    qwen_fail(e, QWEN_EFORMAT, "a zero byte") : 1;
+		    qwen_fail(e, QWEN_EFORMAT, "the file contains a NUL byte") :
+		    1;
 		if (got == 1)
 			got = take_line(&a, text, line_end, e);
 		else

@@ -49,7 +49,7 @@ is_word(const char *s)
 static int
 bad(struct qwen_err *err, const char *why)
 {
-	return qwen_fail(err, QWEN_EFORMAT, "not the name of a model: %s", why);
+	return qwen_fail(err, QWEN_EFORMAT, "not a model name: %s", why);
 }
 
 /*
@@ -81,20 +81,20 @@ take_repo(struct qwen_name *n, char *s, struct qwen_err *err)
 	char *rev = cut_last(s, '@'), *repo = strchr(s, '/'), *path, *quant;
 
 	if (repo == NULL)
-		return bad(err, "a Hugging Face name is OWNER/REPOSITORY");
+		return bad(err, "repositories are OWNER/REPOSITORY");
 	*repo++ = '\0';
 	if ((path = strchr(repo, '/')) != NULL)
 		*path++ = '\0';
 	quant = path == NULL ? cut_last(repo, ':') : NULL;
 	if (!is_word(s) || !is_word(repo))
-		return bad(err, "owner and repository consist of letters, "
+		return bad(err, "owner and repository may have letters, "
 		    "digits, '.', '_' and '-'");
 	if (quant != NULL && !is_word(quant))
-		return bad(err, "after ':' give a format, as in Q4_K_M");
+		return bad(err, "a format must follow ':', such as Q4_K_M");
 	if (path != NULL && !qwen_repo_path_is_safe(path))
-		return bad(err, "not a path in a repository");
+		return bad(err, "invalid path in the repository");
 	if (rev != NULL && !qwen_repo_path_is_safe(rev))
-		return bad(err, "after '@' give a branch, tag or commit");
+		return bad(err, "a branch, tag or commit must follow '@'");
 	return keep(&n->org, s, err) < 0 || keep(&n->repo, repo, err) < 0 ||
 	    keep(&n->quant, quant, err) < 0 || keep(&n->path, path, err) < 0 ||
 	    keep(&n->rev, rev, err) < 0 ? -1 : 0;
@@ -120,14 +120,15 @@ take_ollama(struct qwen_name *n, char *s, struct qwen_err *err)
 	}
 	if (!is_word(repo) || (org != NULL && !is_word(org)) ||
 	    (tag != NULL && !is_word(tag)))
-		return bad(err, "an Ollama name is NAME[:TAG], as in qwen3:8b");
+		return bad(err, "an Ollama name is NAME[:TAG], such as "
+		    "qwen3:8b");
 	/* a host may have a port */
 	if (host != NULL) {
 		if ((p = strchr(host, ':')) != NULL)
 			*p = '\0';
 		if (!is_word(host) || (p != NULL && (p[1] == '\0' ||
 		    p[1 + strspn(p + 1, "0123456789")] != '\0')))
-			return bad(err, "no host before the name");
+			return bad(err, "invalid host before the name");
 		if (p != NULL)
 			*p = ':';
 	}
@@ -183,7 +184,7 @@ take_page(struct qwen_name *n, char *s, struct qwen_err *err)
 		return -1;
 	if ((rev != NULL && !qwen_repo_path_is_safe(rev)) || (path != NULL &&
 	    path[0] != '\0' && !qwen_repo_path_is_safe(path)))
-		return bad(err, "not the address of a file");
+		return bad(err, "invalid path in the URL");
 	if (path != NULL && !qwen_repo_is_model(path))
 		path = NULL;		/* a folder, or what describes the model */
 	return keep(&n->path, path, err) < 0 ||
@@ -225,7 +226,7 @@ take(struct qwen_name *n, char *s, struct qwen_err *err)
 	}
 	n->kind = QWEN_NAME_STEM;
 	if (!qwen_repo_path_is_safe(s))
-		return bad(err, "nor is it the name of a file");
+		return bad(err, "not a valid file name either");
 	return keep(&n->repo, s, err);
 }
 

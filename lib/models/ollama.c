@@ -99,8 +99,9 @@ add(struct qwen_founds *out, const char *folder, const char *manifest,
 		    "%s/blobs/sha256-%s", folder, digest + 7), name, err);
 	else {
 		if (tensors && strict)
-			rc = qwen_fail(err, QWEN_EUNSUP, "Ollama keeps %s as "
-			    "safetensors, not as GGUF", name);
+			rc = qwen_fail(err, QWEN_EUNSUP, "Ollama stores %s as "
+			    "safetensors, not as GGUF: get a GGUF file of it",
+			    name);
 		free(name);
 	}
 	yyjson_doc_free(doc);

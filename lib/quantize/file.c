@@ -46,8 +46,7 @@ qwen_quantize_find(size_t *recipe, const char *name, struct qwen_err *err)
 	if (!qwen_recipe_is_stock(*recipe) ||
 	    !qwen_encode_known(qwen_recipe_rest(*recipe)))
 		return qwen_fail(err, QWEN_EUNSUP, "weights cannot be "
-		    "converted to %s",
-		    name);
+		    "quantised to %s", name);
 	return 0;
 }
 
@@ -152,7 +151,7 @@ check_kind(const struct qwen_gguf *g, struct qwen_err *err)
 	if (qwen_gguf_get_str(g, "general.type", &type, err) < 0)
 		return -1;
 	if (type.s != NULL && (type.len != 5 || memcmp(type.s, "model", 5) != 0))
-		return qwen_fail(err, QWEN_EUNSUP, "no model: its general.type "
+		return qwen_fail(err, QWEN_EUNSUP, "not a model: general.type "
 		    "is %.*s", (int)(type.len < 40 ? type.len : 40), type.s);
 	return 0;
 }
@@ -165,8 +164,8 @@ use_cpu(struct qwen_quantize *p, struct qwen_err *err)
 	if (p->opts.cpu == NULL || p->opts.cpu[0] == '\0')
 		return 0;
 	if (qwen_cpu_level(p->opts.cpu, &limit) < 0)
-		return qwen_fail(err, QWEN_EUNSUP, "unknown processor level %s",
-		    p->opts.cpu);
+		return qwen_fail(err, QWEN_EUNSUP, "unknown instruction-set "
+		    "level %s", p->opts.cpu);
 	p->cpu &= limit;
 	return 0;
 }

@@ -30,8 +30,8 @@ check(const struct qwen_gguf *g, const char *path, struct qwen_err *err)
 	if (qwen_gguf_get_str(g, "general.type", &type, err) < 0)
 		return -1;
 	if (type.s == NULL || type.len != 7 || memcmp(type.s, "imatrix", 7) != 0)
-		return qwen_fail(err, QWEN_EFORMAT, "%s is no importance matrix:"
-		    " its general.type is not imatrix", path);
+		return qwen_fail(err, QWEN_EFORMAT, "%s is not an importance "
+		    "matrix: its general.type is not imatrix", path);
 	return 0;
 }
 
@@ -101,8 +101,8 @@ number(const void *data, uint64_t i)
 static int
 other_shape(const char *name, struct qwen_err *err)
 {
-	return qwen_fail(err, QWEN_EFORMAT, "importance of %s: made for a model"
-	    " of another shape", name);
+	return qwen_fail(err, QWEN_EFORMAT, "importance of %s: for a model of "
+	    "another shape", name);
 }
 
 /* All of n numbers must be usable. */
@@ -117,7 +117,7 @@ check_numbers(const char *name, const void *data, uint64_t n,
 		f = number(data, i);
 		if (!(f >= 0.0f && f <= 1e30f))
 			return qwen_fail(err, QWEN_EFORMAT, "importance of %s: "
-			    "a number that is not one of 0 to 1e30", name);
+			    "a value is not in 0 to 1e30", name);
 	}
 	return 0;
 }
@@ -150,7 +150,7 @@ qwen_imatrix_has(const struct qwen_imatrix *m,
 		return 0;
 	if (sum == NULL || count == NULL)
 		return qwen_fail(err, QWEN_EFORMAT, "importance of %s: in_sum2 "
-		    "and counts are not both there", t->name);
+		    "and counts must both be there", t->name);
 	if (sum->type != 0 || count->type != 0 || sum->ne[0] != t->ne[0] ||
 	    sum->ne[1] * sum->ne[2] * sum->ne[3] != t->ne[2] * t->ne[3] ||
 	    count->ne[0] != 1 ||

@@ -25,8 +25,8 @@
 static int
 cut(const struct qwen_cursor *c, struct qwen_err *err)
 {
-	return qwen_fail(err, QWEN_EFORMAT, "not an importance matrix, or cut "
-	    "short: %llu bytes wanted at %zu, the file has %zu",
+	return qwen_fail(err, QWEN_EFORMAT, "not an importance matrix, or "
+	    "truncated: needs %llu bytes at %zu, but the file has %zu",
 	    (unsigned long long)c->fail_want, c->fail_pos, c->len);
 }
 

@@ -20,7 +20,8 @@ put(void *arg, const void *data, size_t n, struct qwen_err *err)
 	struct room *r = arg;
 
 	if (n > r->left)
-		return qwen_fail(err, QWEN_EFORMAT, "more bytes than planned");
+		return qwen_fail(err, QWEN_EFORMAT, "the tensors have more "
+		    "bytes than planned");
 	memcpy(r->at, data, n);
 	r->at += n;
 	r->left -= n;
@@ -39,10 +40,10 @@ check_plain(const struct qwen_quantize *p, struct qwen_err *err)
 		if (it->type == it->t->type || it->t->type == QT_F32 ||
 		    it->t->type == QT_F16 || it->t->type == QT_BF16)
 			continue;
-		return qwen_fail(err, QWEN_EUNSUP, "%s is %s, and only weights "
-		    "of F32, F16 and BF16 become %s when loading: use this "
-		    "file as it is", it->t->name,
-		    qwen_ggml_name(it->t->type), p->opts.recipe);
+		return qwen_fail(err, QWEN_EUNSUP, "%s is %s; only F32, F16 "
+		    "and BF16 weights can become %s at load time: use this "
+		    "file as it is", it->t->name, qwen_ggml_name(it->t->type),
+		    p->opts.recipe);
 	}
 	return 0;
 }
@@ -61,7 +62,7 @@ add_up(const struct qwen_quantize *p, const struct qwen_gguf *out,
 	}
 	if (*made > most)
 		return qwen_fail(err, QWEN_ENOMEM, "out of memory: the weights "
-		    "take %.1f GiB, %.1f are free", (double)*made / 0x1p30,
+		    "need %.1f GiB, %.1f GiB are free", (double)*made / 0x1p30,
 		    (double)most / 0x1p30);
 	return 0;
 }

@@ -45,8 +45,8 @@ find(const struct quantize_merge *m, size_t i, const char *name,
 		return rc;
 	if (qwen_quant_find(p->a->type) == NULL ||
 	    qwen_quant_find(p->b->type) == NULL) {
-		qwen_fail(err, QWEN_EUNSUP, "tensor %s or its .lora_b has a "
-		    "type that cannot be read", p->a->name);
+		qwen_fail(err, QWEN_EUNSUP, "tensor %s or its .lora_b has an "
+		    "unsupported type", p->a->name);
 		return qwen_adapter_fail(&m->v[i], err);
 	}
 	return m->v[i].scale != 0;
@@ -80,8 +80,7 @@ find_scale(const struct qwen_gguf_tensor **out, const struct quantize_merge *m,
 	for (v = t->data, i = 0; i < t->ne[0]; i++) {
 		if (!isfinite(v[i]) || v[i] == 0)
 			return qwen_fail(err, QWEN_ENUMERIC, "tensor %s: "
-			    "nothing can be divided by %g", scale,
-			    (double)v[i]);
+			    "cannot divide by %g", scale, (double)v[i]);
 	}
 	return 0;
 }
@@ -213,8 +212,8 @@ take(float **out, const struct qwen_adapter_file *f,
 		;
 	if (i == n)
 		return 0;
-	qwen_fail(err, QWEN_ENUMERIC, "tensor %s has a number that is not "
-	    "finite", t->name);
+	qwen_fail(err, QWEN_ENUMERIC, "tensor %s has a value that is NaN or "
+	    "infinite", t->name);
 	return qwen_adapter_fail(f, err);
 }
 

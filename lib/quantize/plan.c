@@ -131,7 +131,7 @@ find_type(const char *name, uint32_t *type, struct qwen_err *err)
 		return 0;
 	}
 	return qwen_fail(err, QWEN_EUNSUP, i < QT_N ? "weights cannot be "
-	    "converted to %s" : "unknown format %s", name);
+	    "quantised to %s" : "unknown format %s", name);
 }
 
 static int
@@ -143,8 +143,8 @@ read_line(struct patterns *p, const char *s, size_t n, int line,
 	int k;
 
 	if (n >= sizeof text)
-		return qwen_fail(err, QWEN_EFORMAT, "line %d of the "
-		    "types: longer than a pattern and a format", line);
+		return qwen_fail(err, QWEN_EFORMAT, "line %d of the types: "
+		    "pattern or format too long", line);
 	memcpy(text, s, n);
 	text[n] = '\0';
 	text[strcspn(text, "#\r")] = '\0';
@@ -157,12 +157,11 @@ read_line(struct patterns *p, const char *s, size_t n, int line,
 	one->line = line;
 	k = sscanf(text, "%64s %16s %c", one->name, type, &more);
 	if (k != 2)
-		return qwen_fail(err, QWEN_EFORMAT, "line %d of the "
-		    "types: not a pattern and a format", line);
+		return qwen_fail(err, QWEN_EFORMAT, "line %d of the types: "
+		    "expected a pattern and a format", line);
 	if (find_type(type, &one->type, err) < 0)
 		return qwen_fail(err, QWEN_EUNSUP, "line %d of the types: "
-		    "unknown format %s, or one that weights cannot be "
-		    "converted to", line, type);
+		    "unknown or unsupported format %s", line, type);
 	return 0;
 }
 
@@ -224,8 +223,8 @@ choose(struct qwen_quantize *p, const struct qwen_recipe_model *m,
 		it->type = first->type;
 		if (it->t->ne[0] % qwen_ggml_block_len(it->type) != 0)
 			return qwen_fail(err, QWEN_ERANGE, "%s: rows of %llu "
-			    "numbers are not whole blocks of %s", it->t->name,
-			    (unsigned long long)it->t->ne[0],
+			    "numbers are not a multiple of the block length of "
+			    "%s", it->t->name, (unsigned long long)it->t->ne[0],
 			    qwen_ggml_name(it->type));
 		return 0;
 	}
@@ -334,9 +333,8 @@ plan_items(struct qwen_quantize *p, struct patterns *by, struct qwen_err *err)
 	for (i = 0; i < by->n; i++) {
 		if (!by->v[i].used)
 			return qwen_fail(err, QWEN_ERANGE, "line %d of the "
-			    "types: no tensor that can change matches %s",
-			    by->v[i].line,
-			    by->v[i].name);
+			    "types: %s matches no tensor that can be converted",
+			    by->v[i].line, by->v[i].name);
 	}
 	if (p->opts.size > 0 && qwen_quantize_fit(p, err) < 0)
 		return -1;
@@ -388,8 +386,8 @@ merge_items(struct qwen_quantize *p, struct qwen_err *err)
 			continue;
 		if (!qwen_encode_known(it->type))
 			return qwen_fail(err, QWEN_EUNSUP, "tensor %s is %s, "
-			    "which cannot be written again: choose another "
-			    "format with --type", it->t->name, name);
+			    "which cannot be encoded: choose another format "
+			    "with --type", it->t->name, name);
 		if (weigh(p, it, err) < 0)
 			return -1;
 		if (qwen_ggml_block_len(it->type) > 1) {

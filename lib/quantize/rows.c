@@ -57,8 +57,9 @@ plain(uint32_t type, const float *x, size_t n, unsigned char *out,
 		h = type == QT_F16 ? qwen_f32_f16(x[i]) : qwen_f32_bf16(x[i]);
 		if (!isfinite(type == QT_F16 ? qwen_f16_f32(h) :
 		    qwen_bf16_f32(h)))
-			return qwen_fail(err, QWEN_ERANGE, "%g is too large for"
-			    " %s", (double)x[i], qwen_ggml_name(type));
+			return qwen_fail(err, QWEN_ERANGE, "the value %g is "
+			    "too large for %s", (double)x[i],
+			    qwen_ggml_name(type));
 		qwen_put_le16(out + 2 * i, h);
 	}
 	return 0;

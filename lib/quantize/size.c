@@ -169,7 +169,7 @@ measure(struct fit *f, struct sample *s, uint32_t type, double *damage,
 	}
 	*damage = whole > 0.0 ? wrong / whole : 0.0;
 	return isfinite(*damage) ? 0 : qwen_fail(err, QWEN_EFORMAT,
-	    "a weight that is not finite");
+	    "a weight is NaN or infinite");
 }
 
 static void
@@ -284,8 +284,8 @@ spend(struct fit *f, uint64_t least, struct qwen_err *err)
 	int to = 0;
 
 	if (least > left)
-		return qwen_fail(err, QWEN_ERANGE, "it takes %llu bytes with the"
-		    " smallest formats", (unsigned long long)least);
+		return qwen_fail(err, QWEN_ERANGE, "needs %llu bytes even with "
+		    "the smallest formats", (unsigned long long)least);
 	left -= least;
 	while ((c = best_step(f, left, &to)) != NULL) {
 		left -= c->bytes[to] - c->bytes[c->now];

@@ -104,8 +104,8 @@ encode(struct quantize_pass *s, float *x, uint64_t row, uint64_t n, unsigned cha
 		qwen_merge_rows(s->changes, x, row, n);
 	for (i = 0; i < (size_t)n * n_row; i++) {
 		if (!isfinite(x[i]))
-			return qwen_fail(err, QWEN_EFORMAT, "%s: row %llu has a "
-			    "weight that is not finite", t->name,
+			return qwen_fail(err, QWEN_EFORMAT, "%s: row %llu has "
+			    "a weight that is NaN or infinite", t->name,
 			    (unsigned long long)(row + i / n_row));
 	}
 	for (; n > 0; n -= k, row += k, x += k * n_row, out += k * s->to_row) {

@@ -245,8 +245,9 @@ qwen_synth_put_vocab(struct qwen_gguf_writer *w,
 		qwen_fail(err, QWEN_EFORMAT, "%s: no vocabulary: %s is "
 		    "missing or not strings", qwen_gguf_path(g, 0), merges);
 	else if (v.n_file > v.n)
-		qwen_fail(err, QWEN_ERANGE, "%s: has %zu tokens, the model has "
-		    "room for %zu", qwen_gguf_path(g, 0), v.n_file, v.n);
+		qwen_fail(err, QWEN_ERANGE, "%s has %zu tokens, but the model "
+		    "has room for only %zu", qwen_gguf_path(g, 0), v.n_file,
+		    v.n);
 	else
 		rc = alloc_vocab(&v, err);
 	if (rc == 0) {

@@ -371,8 +371,8 @@ qwen_gguf_random(uint32_t type, void *dst, size_t n, double sd, uint64_t *rng,
 	const struct format *f;
 
 	if (name == NULL || n % len != 0)
-		return qwen_fail(err, QWEN_ERANGE, "%zu elements are not whole"
-		    " blocks of type %u", n, type);
+		return qwen_fail(err, QWEN_ERANGE, "%zu elements are not a "
+		    "multiple of the block length of type %u", n, type);
 	for (i = 0; i < sizeof fillers / sizeof fillers[0]; i++) {
 		if (strcmp(name, fillers[i].name) == 0) {
 			fillers[i].fill(dst, n, sd, rng);
@@ -381,8 +381,8 @@ qwen_gguf_random(uint32_t type, void *dst, size_t n, double sd, uint64_t *rng,
 	}
 	f = find_format(name);
 	if (f == NULL)
-		return qwen_fail(err, QWEN_EUNSUP, "no random weights in %s",
-		    name);
+		return qwen_fail(err, QWEN_EUNSUP, "cannot make random weights "
+		    "of type %s", name);
 	fill_blocks(f, dst, n / len, qwen_ggml_block_bytes(type), sd, rng);
 	return 0;
 }

@@ -144,8 +144,8 @@ qwen_synth_find(size_t *shape, const char *name, struct qwen_err *err)
 		if (strncasecmp(s->name, name, strlen(name)) != 0)
 			continue;
 		if (found != NULL)
-			return qwen_fail(err, QWEN_ERANGE, "%s fits %s and %s",
-			    name, found->name, s->name);
+			return qwen_fail(err, QWEN_ERANGE, "shape %s is "
+			    "ambiguous: %s or %s", name, found->name, s->name);
 		found = s;
 		*shape = i;
 	}

@@ -181,7 +181,7 @@ get_kind(const struct qwen_fields *f, struct qwen_header *h, struct qwen_err *er
 			return 0;
 		}
 	}
-	return qwen_fail(err, QWEN_EUNSUP, "a stream of unknown kind \"%.*s\"",
+	return qwen_fail(err, QWEN_EUNSUP, "unknown kind of stream \"%.*s\"",
 	    it->n < 40 ? (int)it->n : 40, (const char *)it->s);
 }
 
@@ -195,7 +195,7 @@ get_kv(const struct qwen_fields *f, enum key k, enum qwen_kv *out,
 	*out = QWEN_KV_F16;
 	if (!has(f, k) || qwen_kv_parse(out, it->s, (size_t)it->n) == 0)
 		return 0;
-	return qwen_fail(err, QWEN_EUNSUP, "%s of unknown kind \"%.*s\"",
+	return qwen_fail(err, QWEN_EUNSUP, "%s of unknown type \"%.*s\"",
 	    keys[k].name, it->n < 40 ? (int)it->n : 40, (const char *)it->s);
 }
 
@@ -214,8 +214,7 @@ get_rope(const struct qwen_fields *f, struct qwen_rope *out,
 	    (int)sizeof text, (const char *)it->s);
 	if (it->n < sizeof text && qwen_rope_parse(out, text) == 0)
 		return 0;
-	return qwen_fail(err, QWEN_EUNSUP, "RoPE scaled in an unknown way, "
-	    "\"%s\"", text);
+	return qwen_fail(err, QWEN_EUNSUP, "unknown RoPE scaling \"%s\"", text);
 }
 
 static int
@@ -294,7 +293,7 @@ check_order(const float *v, const int32_t *ids, size_t n, struct qwen_err *err)
 		if (v[i] > v[i - 1] ||
 		    (v[i] == v[i - 1] && ids[i] <= ids[i - 1]))
 			return qwen_fail(err, QWEN_EFORMAT,
-			    "the best logits are not in order");
+			    "the best logits are not sorted");
 	}
 	return 0;
 }
@@ -331,8 +330,8 @@ take_logits(struct qwen_record *rec, const struct qwen_fields *f,
 		return qwen_fail(err, QWEN_ERANGE, "position out of range");
 	if (rec->n == 0 || rec->n > rec->header->n_vocab ||
 	    (!has(f, K_IDS) && rec->n != rec->header->n_vocab))
-		return qwen_fail(err, QWEN_EFORMAT, "a row of %zu logits for "
-		    "a vocabulary of %lu", rec->n,
+		return qwen_fail(err, QWEN_EFORMAT, "%zu logits for a "
+		    "vocabulary of %lu", rec->n,
 		    (unsigned long)rec->header->n_vocab);
 	if (qwen_grow(&nb->logits, &nb->cap_logits, rec->n,
 	    sizeof *nb->logits) < 0)
@@ -353,8 +352,8 @@ take_ready(struct qwen_record *rec, const struct qwen_fields *f,
 		return -1;
 	if (it->n == 0 || it->n >= sizeof nb->path ||
 	    memchr(it->s, '\0', it->n) != NULL)
-		return qwen_fail(err, QWEN_EFORMAT, "the path in \"ready\" is "
-		    "not a path");
+		return qwen_fail(err, QWEN_EFORMAT, "\"ready\" contains no "
+		    "valid path");
 	memcpy(nb->path, it->s, it->n);
 	nb->path[it->n] = '\0';
 	rec->path = nb->path;
@@ -387,8 +386,8 @@ take_stage(const struct qwen_item *it, struct qwen_numbers *nb,
 	for (i = 0; i < it->n && it->s[i] > ' ' && it->s[i] < 127; i++)
 		;
 	if (it->n == 0 || it->n >= QWEN_TRACE_NAME || i < it->n)
-		return qwen_fail(err, QWEN_EFORMAT, "the name of a stage is "
-		    "not 1 to %d printable characters", QWEN_TRACE_NAME - 1);
+		return qwen_fail(err, QWEN_EFORMAT, "the stage name is not 1 "
+		    "to %d printable characters", QWEN_TRACE_NAME - 1);
 	memcpy(nb->path, it->s, it->n);
 	nb->path[it->n] = '\0';
 	return 0;
@@ -406,8 +405,8 @@ take_choices(const struct qwen_item *it, size_t n, struct qwen_numbers *nb,
 	for (i = 0; i < n; i++) {
 		nb->ids[i] = (int32_t)qwen_le32(it->s + 4 * i);
 		if (nb->ids[i] < 0)
-			return qwen_fail(err, QWEN_ERANGE, "choice %ld",
-			    (long)nb->ids[i]);
+			return qwen_fail(err, QWEN_ERANGE, "expert number %ld "
+			    "is negative", (long)nb->ids[i]);
 	}
 	return 0;
 }
@@ -434,7 +433,7 @@ take_trace(struct qwen_record *rec, const struct qwen_fields *f,
 	v->token = (int32_t)f->v[K_TOKEN].n;
 	v->n = (size_t)it->n / 4;
 	if (v->n == 0)
-		return qwen_fail(err, QWEN_EFORMAT, "a stage of no numbers");
+		return qwen_fail(err, QWEN_EFORMAT, "a stage without values");
 	if (!row) {
 		if (take_choices(it, v->n, nb, err) < 0)
 			return -1;
@@ -476,14 +475,14 @@ take_kind(struct qwen_record *rec, const struct qwen_fields *f,
 		if (!has(f, records[i].key))
 			continue;
 		if (found >= 0)
-			return qwen_fail(err, QWEN_EFORMAT, "both \"%s\" and "
-			    "\"%s\"", keys[records[found].key].name,
+			return qwen_fail(err, QWEN_EFORMAT, "a record with "
+			    "both \"%s\" and \"%s\"",
+			    keys[records[found].key].name,
 			    keys[records[i].key].name);
 		found = (int)i;
 	}
 	if (found < 0)
-		return qwen_fail(err, QWEN_EUNSUP, "not a record of any kind "
-		    "known here");
+		return qwen_fail(err, QWEN_EUNSUP, "unknown kind of record");
 	rec->kind = records[found].rec;
 	if (rec->kind == QWEN_REC_HEADER)
 		return 0;
@@ -517,8 +516,8 @@ qwen_record_decode(struct qwen_record *rec, const unsigned char *p, size_t n,
 	switch (rec->kind) {
 	case QWEN_REC_HEADER:
 		if (!qwen_record_is_header(rec->raw, n))
-			return qwen_fail(err, QWEN_EFORMAT, "a header that "
-			    "does not begin with \"qwen\"");
+			return qwen_fail(err, QWEN_EFORMAT, "a header must "
+			    "begin with the key \"qwen\"");
 		return take_header(&f, h, err);
 	case QWEN_REC_TOKENS:
 		return take_ids(rec, &f.v[K_TOKENS], nb, err);
@@ -533,8 +532,8 @@ qwen_record_decode(struct qwen_record *rec, const unsigned char *p, size_t n,
 	case QWEN_REC_END:
 		if (text_is(&f.v[K_END], "document"))
 			return 0;
-		return qwen_fail(err, QWEN_EUNSUP, "the end of what is not a "
-		    "document");
+		return qwen_fail(err, QWEN_EUNSUP, "an end record of something "
+		    "other than a document");
 	case QWEN_REC_STATE:
 		break;
 	}
@@ -588,7 +587,7 @@ differ_rope(const struct qwen_header *h, const struct qwen_header *self,
 	qwen_rope_text(&h->rope, a);
 	qwen_rope_text(&self->rope, b);
 	return qwen_fail(err, QWEN_EMISMATCH, "made with RoPE scaled %s%s, "
-	    "this run %s%s; see --rope-scaling", *a != '\0' ? "by " :
+	    "this run is scaled %s%s; see --rope-scaling", *a != '\0' ? "by " :
 	    "as the model says", a, *b != '\0' ? "by " :
 	    "as the model says", b);
 }
@@ -605,11 +604,11 @@ qwen_header_match(const struct qwen_header *h, const struct qwen_header *self,
 		return differ_model(h, self, err);
 	if (h->numerics != self->numerics)
 		return qwen_fail(err, QWEN_EMISMATCH, "made by numerics "
-		    "version %lu, this run of %lu",
+		    "version %lu, this run uses %lu",
 		    (unsigned long)h->numerics, (unsigned long)self->numerics);
 	if (h->k != self->k || h->v != self->v)
-		return qwen_fail(err, QWEN_EMISMATCH, "made with keys as %s "
-		    "and values as %s, this run has %s and %s; see --kv",
+		return qwen_fail(err, QWEN_EMISMATCH, "made with %s keys and "
+		    "%s values, this run uses %s and %s; see --kv",
 		    qwen_kv_name(h->k), qwen_kv_name(h->v),
 		    qwen_kv_name(self->k), qwen_kv_name(self->v));
 	return qwen_rope_same(&h->rope, &self->rope) ? 0 :

@@ -132,7 +132,7 @@ take_text(const struct qwen_fields *f, enum key k, char *out, size_t size,
 		return 0;
 	if (it->n >= size || memchr(it->s, '\0', it->n) != NULL ||
 	    qwen_utf8_check((const char *)it->s, it->n) != it->n)
-		return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is no text of "
+		return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is not text of "
 		    "less than %zu bytes", keys[k].name, size);
 	memcpy(out, it->s, it->n);
 	out[it->n] = '\0';
@@ -178,26 +178,25 @@ take_hello(struct qwen_hello *h, const struct qwen_fields *f,
 	if (!has(f, K_KIND) || kind->n != 6 ||
 	    memcmp(kind->s, "events", 6) != 0 || !has(f, K_VOCABULARY) ||
 	    !has(f, K_MODEL) || !has(f, K_N_VOCAB) || !has(f, K_NUMERICS))
-		return qwen_fail(err, QWEN_EFORMAT, "not the header of events");
+		return qwen_fail(err, QWEN_EFORMAT, "not the header of a "
+		    "stream of events");
 	h->has_vocab = h->has_model = 1;
 	memcpy(h->vocab.b, f->v[K_VOCABULARY].s, sizeof h->vocab.b);
 	memcpy(h->model.b, f->v[K_MODEL].s, sizeof h->model.b);
 	h->n_eog = has(f, K_EOG) ? (size_t)eog->n / 4 : 0;
 	if (f->v[K_N_VOCAB].n == 0 || f->v[K_N_VOCAB].n > QWEN_VOCAB_MAX ||
 	    f->v[K_NUMERICS].n > UINT32_MAX || h->n_eog > QWEN_EOG_MAX)
-		return qwen_fail(err, QWEN_ERANGE, "a number of the header of "
-		    "events is out of range");
+		return qwen_fail(err, QWEN_ERANGE, "the header has a number "
+		    "out of range");
 	h->n_vocab = (uint32_t)f->v[K_N_VOCAB].n;
 	h->numerics = (uint32_t)f->v[K_NUMERICS].n;
 	for (i = 0; i < h->n_eog; i++)
 		h->eog[i] = (int32_t)qwen_le32(eog->s + 4 * i);
 	if (take_kv(f, K_KEYS, &h->k) < 0 || take_kv(f, K_VALUES, &h->v) < 0)
-		return qwen_fail(err, QWEN_EUNSUP, "keys or values of a kind "
-		    "that this program does not know");
+		return qwen_fail(err, QWEN_EUNSUP, "unknown KV cache type");
 	if (has(f, K_ROPE) && (take_text(f, K_ROPE, rope, sizeof rope,
 	    err) < 0 || qwen_rope_parse(&h->rope, rope) < 0))
-		return qwen_fail(err, QWEN_EUNSUP, "RoPE scaled in a way that "
-		    "this program does not know");
+		return qwen_fail(err, QWEN_EUNSUP, "unknown RoPE scaling");
 	if (has(f, K_FEATURES))
 		h->tells_progress = has_word(f->v[K_FEATURES].s,
 		    (size_t)f->v[K_FEATURES].n, "progress");
@@ -222,7 +221,7 @@ take_top(struct qwen_event *e, const struct qwen_fields *f,
 	if (e->n_top > QWEN_ORDER_TOP || !has(f, K_TOP_LOGPROBS) ||
 	    p->n != 8 * e->n_top)
 		return qwen_fail(err, QWEN_EFORMAT, "the best tokens and their "
-		    "probabilities do not fit together");
+		    "probabilities do not match");
 	for (i = 0; i < e->n_top; i++) {
 		e->top_ids[i] = (int32_t)qwen_le32(ids->s + 4 * i);
 		bits = qwen_le64(p->s + 8 * i);
@@ -299,7 +298,8 @@ take(struct qwen_event *e, const struct qwen_fields *f,
 		return take_hello(&e->hello, f, err);
 	case QWEN_EVENT_TOKEN:
 		if (f->v[K_TOKEN].n >= QWEN_VOCAB_MAX)
-			return qwen_fail(err, QWEN_ERANGE, "no such token");
+			return qwen_fail(err, QWEN_ERANGE,
+			    "token out of range");
 		e->token = (int32_t)f->v[K_TOKEN].n;
 		return take_logprob(e, f, K_LOGPROB, err);
 	case QWEN_EVENT_SCORE:
@@ -327,14 +327,13 @@ qwen_event_decode(struct qwen_event *e, const unsigned char *p, size_t n,
 	for (i = 0; i < N_KINDS && !has(&f, kinds[i].key); i++)
 		;
 	if (i == N_KINDS)
-		return qwen_fail(err, QWEN_EUNSUP, "not an event of any kind "
-		    "known here");
+		return qwen_fail(err, QWEN_EUNSUP, "unknown kind of event");
 	e->kind = kinds[i].kind;
 	if (kinds[i].id != N_KEYS && (!has(&f, kinds[i].id) ||
 	    take_text(&f, kinds[i].id, e->id, sizeof e->id, err) < 0 ||
 	    e->id[0] == '\0'))
-		return qwen_fail(err, QWEN_EFORMAT, "an event without the id "
-		    "of its request");
+		return qwen_fail(err, QWEN_EFORMAT, "an event without a "
+		    "request id");
 	return take(e, &f, p, n, err);
 }
 

@@ -37,8 +37,8 @@ qwen_inbox_came(struct qwen_inbox *in, size_t n)
 static int
 too_long(size_t limit, struct qwen_err *err)
 {
-	return qwen_fail(err, QWEN_ERANGE, "longer than the %zu bytes that a "
-	    "record may have here", limit);
+	return qwen_fail(err, QWEN_ERANGE, "record exceeds the limit of %zu "
+	    "bytes", limit);
 }
 
 int

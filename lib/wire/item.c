@@ -225,8 +225,8 @@ take_pair(struct qwen_fields *f, const struct qwen_key *keys, size_t n_keys,
 		    key.n == 0 || key.s[0] == '\0' ? "?" :
 		    (const char *)key.s);
 	else if (f->there >> k & 1)
-		return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is there "
-		    "twice", keys[k].name);
+		return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" occurs twice",
+		    keys[k].name);
 	else if (take_value(&f->v[k], &keys[k], *p, sp.off, err) < 0)
 		return -1;
 	else

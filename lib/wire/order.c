@@ -96,8 +96,8 @@ take_id(const struct qwen_item *it, char out[QWEN_ORDER_ID + 1],
 	if (it->n < 1 || it->n > QWEN_ORDER_ID ||
 	    memchr(it->s, '\0', it->n) != NULL ||
 	    qwen_utf8_check((const char *)it->s, it->n) != it->n)
-		return qwen_fail(err, QWEN_ERANGE, "an id is 1 to %d bytes of "
-		    "UTF-8 without NUL", QWEN_ORDER_ID);
+		return qwen_fail(err, QWEN_ERANGE, "an id must be 1 to %d "
+		    "bytes of UTF-8 without NUL", QWEN_ORDER_ID);
 	memcpy(out, it->s, it->n);
 	out[it->n] = '\0';
 	return 0;
@@ -155,13 +155,13 @@ take_bias(struct qwen_order *m, const struct qwen_fields *f,
 	size_t i;
 
 	if (has(f, K_BIAS) != has(f, K_BIAS_IDS))
-		return qwen_fail(err, QWEN_EFORMAT, "of bias and bias_ids one "
-		    "is missing");
+		return qwen_fail(err, QWEN_EFORMAT, "bias and bias_ids must be "
+		    "given together");
 	if (!has(f, K_BIAS))
 		return 0;
 	if (it->n != f->v[K_BIAS_IDS].n)
-		return qwen_fail(err, QWEN_EFORMAT, "bias and bias_ids are not "
-		    "of one length");
+		return qwen_fail(err, QWEN_EFORMAT, "bias and bias_ids differ "
+		    "in length");
 	if (take_ids(f, K_BIAS_IDS, n_vocab, &m->bias_ids, &m->n_bias,
 	    err) < 0)
 		return -1;
@@ -184,14 +184,14 @@ take_keep(struct qwen_order *m, const struct qwen_fields *f,
 	size_t i, n = has(f, K_KEEP) ? (size_t)it->n / 4 : 0;
 
 	if (n > QWEN_ORDER_KEEP)
-		return qwen_fail(err, QWEN_ERANGE, "%zu places to keep; the "
+		return qwen_fail(err, QWEN_ERANGE, "keep: %zu positions; the "
 		    "limit is %d", n, QWEN_ORDER_KEEP);
 	for (i = 0; i < n; i++) {
 		m->keep[i] = qwen_le32(it->s + 4 * i);
 		if (m->keep[i] > m->n ||
 		    m->keep[i] <= (i > 0 ? m->keep[i - 1] : 0))
-			return qwen_fail(err, QWEN_ERANGE, "keep: places "
-			    "ascend from 1 to the number of tokens");
+			return qwen_fail(err, QWEN_ERANGE, "keep: positions "
+			    "must ascend, from 1 to the number of tokens");
 	}
 	m->n_keep = n;
 	return 0;
@@ -206,7 +206,7 @@ take_uint(const struct qwen_fields *f, enum key k, uint64_t max,
 		return 0;
 	*out = f->v[k].n;
 	if (*out > max)
-		return qwen_fail(err, QWEN_ERANGE, "%s: %llu; the limit is "
+		return qwen_fail(err, QWEN_ERANGE, "%s is %llu; the limit is "
 		    "%llu", keys[k].name, (unsigned long long)*out,
 		    (unsigned long long)max);
 	return 0;
@@ -227,8 +227,8 @@ take_hello(struct qwen_order *m, const struct qwen_fields *f,
 		    QWEN_STREAM_VERSION);
 	if (!has(f, K_KIND) || kind->n != 8 ||
 	    memcmp(kind->s, "requests", 8) != 0)
-		return qwen_fail(err, QWEN_EMISMATCH, "not the header of "
-		    "requests");
+		return qwen_fail(err, QWEN_EMISMATCH, "not the header of a "
+		    "stream of requests");
 	if ((h->has_vocab = has(f, K_VOCABULARY)) != 0)
 		memcpy(h->vocab.b, f->v[K_VOCABULARY].s, sizeof h->vocab.b);
 	if ((h->has_model = has(f, K_MODEL)) != 0)
@@ -244,17 +244,17 @@ take_what(struct qwen_order *m, const struct qwen_fields *f,
 	enum key k = has(f, K_SCORE) ? K_SCORE : K_HIDDEN;
 
 	if (has(f, K_MAX) + has(f, K_SCORE) + has(f, K_HIDDEN) != 1)
-		return qwen_fail(err, QWEN_EFORMAT, "of max, score and hidden "
-		    "just one says what is wanted of the tokens");
+		return qwen_fail(err, QWEN_EFORMAT, "give exactly one of max, "
+		    "score and hidden");
 	m->kind = has(f, K_MAX) ? QWEN_ORDER_GENERATE : has(f, K_SCORE) ?
 	    QWEN_ORDER_SCORE : QWEN_ORDER_HIDDEN;
 	if (m->kind == QWEN_ORDER_GENERATE) {
 		m->max = f->v[K_MAX].n;
 		return m->max > 0 ? 0 : qwen_fail(err, QWEN_ERANGE,
-		    "max: at least one token");
+		    "max must be at least 1");
 	}
 	if (m->n == 0)
-		return qwen_fail(err, QWEN_ERANGE, "there are no tokens");
+		return qwen_fail(err, QWEN_ERANGE, "the request has no tokens");
 	return take_uint(f, k, m->n - 1, &m->from, err);
 }
 
@@ -280,8 +280,8 @@ take_job(struct qwen_order *m, const struct qwen_fields *f,
 	    take_ids(f, K_MASK, n_vocab, &m->mask, &m->n_mask, err) < 0)
 		return -1;
 	if (m->logits != NULL && m->kind != QWEN_ORDER_HIDDEN)
-		return qwen_fail(err, QWEN_EFORMAT, "\"logits\" has no place "
-		    "without \"hidden\"");
+		return qwen_fail(err, QWEN_EFORMAT, "\"logits\" is allowed "
+		    "only with \"hidden\"");
 	m->logprobs = has(f, K_LOGPROBS);
 	m->n_top = (size_t)top;
 	m->priority = (int)priority;
@@ -318,21 +318,21 @@ take_kind(struct qwen_order *m, const struct qwen_fields *f,
 	size_t i, k;
 
 	if (f->unknown[0] != '\0')
-		return qwen_fail(err, QWEN_EUNSUP, "key \"%s\" is not known "
-		    "here", f->unknown);
+		return qwen_fail(err, QWEN_EUNSUP, "unknown key \"%s\"",
+		    f->unknown);
 	for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
 		if (has(f, kinds[i].key))
 			break;
 	}
 	if (i == sizeof kinds / sizeof kinds[0])
-		return qwen_fail(err, QWEN_EFORMAT, "none of the keys tokens, "
-		    "cancel, cached and stats is there");
+		return qwen_fail(err, QWEN_EFORMAT, "one of the keys tokens, "
+		    "cancel, cached and stats is required");
 	m->kind = kinds[i].kind;
 	other = f->there & ~(kinds[i].may | 1u << kinds[i].key);
 	for (k = 0; k < N_KEYS; k++) {
 		if (other & 1u << k)
-			return qwen_fail(err, QWEN_EFORMAT, "\"%s\" has no "
-			    "place beside \"%s\"", keys[k].name,
+			return qwen_fail(err, QWEN_EFORMAT, "\"%s\" is not "
+			    "allowed with \"%s\"", keys[k].name,
 			    keys[kinds[i].key].name);
 	}
 	return 0;

@@ -152,8 +152,8 @@ complete(struct qwen_reader *r, size_t *n, struct qwen_err *err)
 		if (got < 0)
 			return qwen_fail(err, QWEN_EFORMAT, "%s", why);
 		if ((got > 0 ? sp.off : want) > limit)
-			return qwen_fail(err, QWEN_ERANGE, "longer than the "
-			    "%zu bytes that a record may have here", limit);
+			return qwen_fail(err, QWEN_ERANGE, "record exceeds the "
+			    "limit of %zu bytes", limit);
 		*n = sp.off;
 		if (got > 0)
 			return 0;
@@ -274,14 +274,14 @@ take_id(struct qwen_reader *r, int32_t *out, struct qwen_err *err)
 	for (i = 0; i < have && is_digit(p[i]); i++) {
 		if (i == DIGITS_MAX - 1) {
 			qwen_fail(err, QWEN_EFORMAT,
-			    "a number too long for an id");
+			    "a number too large for an id");
 			return bad_id(r, err);
 		}
 		v = 10 * v + (unsigned)(p[i] - '0');
 	}
 	if (i < have && (i == 0 || !is_space(p[i]))) {
 		qwen_fail(err, QWEN_EFORMAT, "not a decimal id: if this is "
-		    "text, put qtok before it");
+		    "text, pipe it through qtok first");
 		return bad_id(r, err);
 	}
 	if (i == have && !r->eof)
@@ -384,13 +384,13 @@ fail_sniff(const struct qwen_reader *r, struct qwen_err *err)
 	const char *got = qwen_what_name(what), *hint = "";
 
 	if (what == QWEN_IS_GGUF)
-		hint = ": a model goes to -m";
+		hint = ": give a model with -m";
 	else if (what == QWEN_IS_JSON)
-		hint = ": what -f json writes is not read back, -f cbor is";
+		hint = ": -f json cannot be read back, use -f cbor";
 	else if (what == QWEN_IS_TEXT && is_digit(*p))
 		got = "ids in plain text";
 	else if (what == QWEN_IS_TEXT && is_welcome(r, QWEN_STREAM_TOKENS))
-		hint = ": put qtok before it";
+		hint = ": pipe it through qtok first";
 	return qwen_fail(err, QWEN_EMISMATCH, "this is %s, not %s%s", got,
 	    r->opts.kinds != 0 ? welcome(r).s : "a stream", hint);
 }
@@ -423,7 +423,8 @@ qwen_reader_next(struct qwen_reader *r, struct qwen_record *rec,
 	int got = 1;
 
 	if (r->failed)
-		return qwen_fail(err, QWEN_EFORMAT, "the stream failed before");
+		return qwen_fail(err, QWEN_EFORMAT,
+		    "the stream failed earlier");
 	if (r->mode == UNKNOWN)
 		got = sniff(r, err);
 	if (got > 0)

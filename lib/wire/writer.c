@@ -502,9 +502,11 @@ qwen_write_best(struct qwen_writer *w, uint64_t pos, const int32_t *ids,
 	if (begin(w, err) < 0)
 		return -1;
 	if (k == 0)
-		return qwen_fail(err, QWEN_ERANGE, "the best 0 of a row");
+		return qwen_fail(err, QWEN_ERANGE, "a row needs at least one "
+		    "best logit");
 	if (w->opts.format == QWEN_FORMAT_RAW)
-		return qwen_fail(err, QWEN_EUNSUP, "raw rows are whole rows");
+		return qwen_fail(err, QWEN_EUNSUP, "the raw format has only "
+		    "complete rows");
 	if (!has_keys(w)) {
 		text_row(w, pos, ids, logits, k);
 		return end(w);
@@ -546,7 +548,8 @@ qwen_write_trace(struct qwen_writer *w, const struct qwen_trace_value *v,
 	if (begin(w, err) < 0)
 		return -1;
 	if (w->opts.format == QWEN_FORMAT_RAW)
-		return qwen_fail(err, QWEN_EUNSUP, "a trace has no raw form");
+		return qwen_fail(err, QWEN_EUNSUP, "a trace cannot be written "
+		    "in raw format");
 	if (!has_keys(w)) {
 		text_trace(w, v);
 		return end(w);
@@ -588,10 +591,10 @@ qwen_write_state(struct qwen_writer *w, const void *item, size_t n,
 	if (begin(w, err) < 0)
 		return -1;
 	if (w->opts.format != QWEN_FORMAT_CBOR)
-		return qwen_fail(err, QWEN_EUNSUP, "state has no other form "
-		    "than CBOR");
+		return qwen_fail(err, QWEN_EUNSUP, "state can be written only "
+		    "as CBOR");
 	if (n > QWEN_STATE_MAX)
-		return qwen_fail(err, QWEN_ERANGE, "a record of state of %zu "
+		return qwen_fail(err, QWEN_ERANGE, "record of state of %zu "
 		    "bytes; the limit is %d", n, QWEN_STATE_MAX);
 	put_bytes(w, item, n);
 	return end(w);
@@ -615,6 +618,6 @@ qwen_mark_check(const char *s, size_t n, struct qwen_err *err)
 	if (n >= 1 && n <= QWEN_MARK_MAX && memchr(s, '\0', n) == NULL &&
 	    qwen_utf8_check(s, n) == n)
 		return 0;
-	return qwen_fail(err, QWEN_ERANGE, "the name of a mark is not 1 to %d "
-	    "bytes of UTF-8", QWEN_MARK_MAX);
+	return qwen_fail(err, QWEN_ERANGE, "the name of a mark must be 1 to %d "
+	    "bytes of UTF-8 without NUL", QWEN_MARK_MAX);
 }

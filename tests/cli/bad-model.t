@@ -71,7 +71,7 @@ for t in blk.3.attn_norm.weight blk.0.ssm_a blk.2.ffn_gate_inp.weight \
 	    sh -c 'echo 1 2 3 | qprefill -m bad.gguf -o x.cbor'
 done
 spoil output.weight 208 000 176
-says 'a logit is not finite' "NaN in output.weight" \
+says 'a logit is NaN or infinite' "NaN in output.weight" \
     sh -c 'echo 1 2 3 | qprefill -m bad.gguf --logits=all -f raw'
 says 'tensor output.weight: not finite: row 0' "gguf-inspect --check finds it" \
     sh -c 'gguf-inspect --check bad.gguf 2>&1 >/dev/null | grep . >&2; exit 1'

@@ -97,8 +97,8 @@ is "$(sed -n 3,6p out | tr '\n' /)" "/<|im_end|>/<|im_start|>system/Obey.<|im_en
 
 # -- what can go wrong
 printf '{"messages": [' >cut.json
-fails 1 'cut.json: no JSON at byte' "a cut request" qtok --chat --template qwen3 cut.json
-fails 1 'no JSON object' "a list" qtok --chat --template qwen3 tools.json
+fails 1 'cut.json: invalid JSON at byte' "a cut request" qtok --chat --template qwen3 cut.json
+fails 1 'not a JSON object' "a list" qtok --chat --template qwen3 tools.json
 echo '{"a": 1}' >other.json
 fails 1 'no list of messages' "no messages" qtok --chat --template qwen3 other.json
 printf '{"messages": []}' >none.json
@@ -130,7 +130,7 @@ is "$? $(sed -n 2p out) $(grep -c surrogate err)" "$(printf '0 a\357\277\275 b\\
 printf '{"messages": [{"role": "user", "content": "a"}, {"content": "b"}]}' >lost.json
 fails 1 'message 2 has no role' "a message without a role" qtok --chat --template qwen3 lost.json
 printf '{"messages": [{"role": "developer", "content": "b"}, {"role": "user", "content": "a"}]}' >lost.json
-fails 1 "message 1 has the role 'developer', which the template passes over" "a role that would be lost" \
+fails 1 "message 1 has the role 'developer', which the template ignores" "a role that would be lost" \
     qtok --chat --template qwen3 --system-messages template lost.json
 qtok --chat --template qwen3-coder --system-messages template -f prompt lost.json | grep -q -x '<|im_start|>developer'
 ok $? "one that is not"
@@ -161,7 +161,7 @@ while read -r line; do
 done <wrong.jsonl
 is "$n $same" "17 17" "the same of qbatch"
 printf "{\"messages\":[$say],\"tools\":[{\"type\":\"file_search\"}]}\n" >wrong.json
-fails 1 '^qtok: wrong.json: tools: tool 1: those of type file_search are not supported' \
+fails 1 '^qtok: wrong.json: tools: tool 1: type file_search is not supported' \
     "what a server leaves out is an error here" qtok --chat --template qwen3 wrong.json
 echo '[5]' >five.json
 fails 1 '^qtok: five.json: tools: tool 1 has no function with a name' "--tools" qtok --chat --template qwen3 --user a --tools five.json
@@ -173,7 +173,7 @@ fails 1 'bad.jinja: chat template, line 2: ' "a template with a mistake" qtok --
 fails 1 'nothere: ' "no such document" qtok --chat --template qwen3 --data nothere
 printf 'a\377b' >latin
 fails 1 'latin: not UTF-8 at byte 1' "a document that is not UTF-8" qtok --chat --template qwen3 --data latin -f prompt
-fails 1 'tools: \|cut.json: no JSON' "tools that are none" qtok --chat --template qwen3 --user a --tools cut.json
+fails 1 'tools: \|cut.json: invalid JSON' "tools that are none" qtok --chat --template qwen3 --user a --tools cut.json
 for t in '{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}' \
     '{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}' \
     '{% set n = namespace(s="x") %}{% for i in range(99) %}{% set n.s = n.s + n.s %}{% endfor %}'; do
@@ -182,7 +182,7 @@ for t in '{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}' \
 done
 zstd -qd "$G/qwen3/model.gguf.zst" -o plain.gguf
 LC_ALL=C sed 's/tokenizer\.chat_template/tokenizer.chat_templatX/' plain.gguf >no.gguf
-fails 1 'no.gguf: there is no tokenizer.chat_template' "a model without a template" qtok --chat -m no.gguf request.json
+fails 1 'no.gguf: the file has no tokenizer.chat_template' "a model without a template" qtok --chat -m no.gguf request.json
 fails 2 'needs --chat' "-f prompt alone" qtok -f prompt
 fails 2 'need --chat' "--user alone" qtok --user x
 fails 2 'not with -0' "--chat -d" qtok --chat -d

@@ -44,7 +44,7 @@ fails() {
 	"$@" >out 2>err </dev/null
 	is "$? $(grep -c -e "$words" err)" "$want 1" "$words"
 }
-fails 2 "no effort 'hihg'" p --template qwen3.8 --effort hihg
+fails 2 "unknown reasoning effort 'hihg'" p --template qwen3.8 --effort hihg
 fails 2 "neither medium nor xhigh" p --template qwen3.8 --effort-high low
 fails 2 "need --chat" qtok --effort low
 r() {

@@ -23,13 +23,13 @@ named() { # WORDS WHAT COMMAND...
 for m in gptq awq bitsandbytes hqq something-new; do
 	make $m qwen3
 	for tool in "gguf-convert -o no.gguf" "qprefill -m"; do
-		named "d: weights are quantised with $m (config.json), .*the original model" \
+		named "d: weights quantised with $m (config.json) .*the original model" \
 		    "$m, $tool" $tool d
 	done
 done
 for m in mlx mlx-older; do
 	make $m qwen3
-	named "its scales and biases do not fit it, with 4 bits and groups of 32 (config.json)" "$m" gguf-convert -o no.gguf d
+	named "its scales and biases do not match 4 bits and groups of 32 (config.json)" "$m" gguf-convert -o no.gguf d
 done
 # an older folder, whose config.json names no method
 while IFS='|' read -r m words; do
@@ -38,10 +38,10 @@ while IFS='|' read -r m words; do
 	named "$words" "$m, named by its tensors" gguf-convert -o no.gguf d
 	named "$words" "$m, named by its tensors, as it lies" qprefill -m d
 done <<'END'
-gptq|d: weights are quantised with gptq (tensor .*[.]g_idx), which is not supported
-awq|d: weights are quantised with awq (tensor .*[.]qweight), which is not supported
-bitsandbytes|d: weights are quantised with bitsandbytes (tensor .*[.]absmax), which is not supported
-mlx|d: weights are quantised with mlx (tensor .*[.]scales), but config.json has no quantization
+gptq|d: weights quantised with gptq (tensor .*[.]g_idx) are not supported
+awq|d: weights quantised with awq (tensor .*[.]qweight) are not supported
+bitsandbytes|d: weights quantised with bitsandbytes (tensor .*[.]absmax) are not supported
+mlx|d: weights quantised with MLX (tensor .*[.]scales), but config.json has no quantization
 END
 # codes of MLX: each weight is what scale * code + bias says
 jq_config() {
@@ -88,13 +88,13 @@ qprefill -q -m d --quantize q8_0 --logits last -f raw <ids >got 2>err
 is "$?" 0 "MLX, --quantize"
 [ -s got ] && cmp -s got want
 ok $? "is the converted file"
-named '"gguf-convert d" makes a GGUF file' "MLX, as it lies" qprefill -m d
+named '"gguf-convert d" to make a GGUF file' "MLX, as it lies" qprefill -m d
 jq_config '.quantization.bits = 3'
-named "by MLX with 3 bits; those with 2, 4 and 8 are read" "MLX, 3 bits" gguf-convert -o no.gguf d
+named "by MLX with 3 bits; 2, 4 and 8 are supported" "MLX, 3 bits" gguf-convert -o no.gguf d
 jq_config '.quantization.bits = 8'
-named "do not fit it, with 8 bits and groups of 32" "MLX, other bits" gguf-convert -o no.gguf d
+named "do not match 8 bits and groups of 32" "MLX, other bits" gguf-convert -o no.gguf d
 jq_config '.quantization["model.embed_tokens"] = {"group_size": 32, "bits": 4}'
-named "layers.0.*do not fit it" "MLX, a matrix of its own" gguf-convert -o no.gguf d
+named "layers.0.*do not match" "MLX, a matrix of its own" gguf-convert -o no.gguf d
 jq_config '.quantization |= {"group_size": 32, "bits": 4, "mode": "mxfp4"} | .quantization_config = .quantization'
 named "quantised with mlx (mxfp4) (config.json)" "MLX, another mode" gguf-convert -o no.gguf d
 # a scale that F16 does not have
@@ -161,25 +161,25 @@ done <<'END'
 .fine_tune_type = "dora"|fine_tune_type is dora
 .fine_tune_type = "full"|fine_tune_type is full
 .lora_parameters.alpha = 16|lora_parameters has an alpha
-del(.lora_parameters)|no lora_parameters
+del(.lora_parameters)|lora_parameters is missing
 del(.lora_parameters.rank)|lora_parameters has no rank
 .lora_parameters.scale = "x"|lora_parameters has no scale
 .lora_parameters.scale = 0|lora_parameters has a scale that is 0
 END
 make lora-mlx qwen3
 set_config '.lora_parameters.rank = 4'
-named "of rank 3, and lora_parameters has rank 4" "MLX: another rank" gguf-convert -o no.gguf --base "$F/qwen3" d
+named "has rank 3, but lora_parameters has rank 4" "MLX: another rank" gguf-convert -o no.gguf --base "$F/qwen3" d
 make lora-mlx qwen3
 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$TOP/tests/cli python3 - <<'E'
 from hub_forms import *
 save("d/adapters.safetensors", {"model.layers.0.linear_attn.out_proj.lora_a": zeros("F32", 64, 3),
     "model.layers.0.linear_attn.out_proj.lora_b": zeros("F32", 3, 32)})
 E
-named "in another order" "MLX: a matrix that GGUF has in another order" gguf-convert -o no.gguf --base "$F/qwen3_5" d
+named "matrices that GGUF reorders" "MLX: a matrix that GGUF has in another order" gguf-convert -o no.gguf --base "$F/qwen3_5" d
 for init in pissa pissa_niter_16 olora corda loftq lora_ga; do
 	make lora-peft qwen3
 	set_config ".init_lora_weights = \"$init\""
-	named "init_lora_weights has changed the model's own weights" "$init" gguf-convert -o no.gguf --base "$F/qwen3" d
+	named "init_lora_weights changed the model's own weights" "$init" gguf-convert -o no.gguf --base "$F/qwen3" d
 done
 make lora-peft qwen3
 set_config '.init_lora_weights = "gaussian"'
@@ -194,7 +194,7 @@ is "$? $(wc -l <err) $(grep -c 'd: [1-9][0-9]* of its matrices are for images or
 gguf-inspect l.gguf | grep -c 'tensor.*visual' >out
 is "$(cat out)" 0 "they are not in the file"
 make lora-visual-only qwen3_vl
-named "all its matrices are for images" "an adapter for images alone" \
+named "only matrices for images" "an adapter for images alone" \
     gguf-convert -o no.gguf --base "$F/qwen3_vl" d
 gguf-convert -o m.gguf "$F/qwen3_vl" 2>err
 is "$? $(cat err)" "0 gguf-convert: $F/qwen3_vl: 27 tensors for images or audio are left out: the file is for text only" \

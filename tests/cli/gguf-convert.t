@@ -109,21 +109,21 @@ done
 new '.peft_type = "IA3"'
 no_adapter "another method" "peft_type is IA3" ad
 new '.lora_alpha = "x"'
-no_adapter "no alpha" "no lora_alpha" ad
+no_adapter "no alpha" "lora_alpha is missing" ad
 new '.alpha_pattern = {"(q|k)_proj": 4}'
-no_adapter "a pattern of another kind" "alpha_pattern has a pattern that is not known" ad
+no_adapter "a pattern of another kind" "alpha_pattern has an unsupported pattern" ad
 new '.alpha_pattern = {"q_proj": "x"}'
-no_adapter "no number in it" "alpha_pattern has what is no number" ad
+no_adapter "no number in it" "alpha_pattern has a value that is not a number" ad
 new '.use_rslora = true | .rank_pattern = {"q_proj": 3}'
 no_adapter "rsLoRA of many ranks" "needs one rank" ad
 new '.use_rslora = true | .r = 8'
-no_adapter "rsLoRA of another rank" "of rank 2, and use_rslora is set with r 8" ad
+no_adapter "rsLoRA of another rank" "has rank 2, but use_rslora is set with r 8" ad
 for a in 0 1e-300 1e300; do
 	new ".lora_alpha = $a"
-	no_adapter "alpha $a" "no lora_alpha" ad
+	no_adapter "alpha $a" "lora_alpha is missing, 0 or" ad
 done
 new '.lora_alpha = 3e38 | .r = 2 | .use_rslora = true'
-no_adapter "alpha times the root is infinite" "no lora_alpha" ad
+no_adapter "alpha times the root is infinite" "lora_alpha is missing, 0 or" ad
 new
 echo '[' >ad/adapter_config.json
 no_adapter "no JSON" "ad/adapter_config.json" ad
@@ -133,13 +133,13 @@ new
 rm ad/adapter_model.safetensors
 no_adapter "no weights" "adapter_model.safetensors: cannot open" ad
 head -c 9000 "$F/qwen3_5-lora/adapter_model.safetensors" >ad/adapter_model.safetensors
-no_adapter "weights cut short" "adapter_model.safetensors: .*cut short" ad
+no_adapter "weights cut short" "adapter_model.safetensors: .*incomplete download" ad
 new
 sed -i 's/layers\.1\.self_attn\.q_proj\.lora_A/layers.1.self_attn.q_proj.lora_C/' ad/adapter_model.safetensors
 no_adapter "half of a pair" "q_proj" ad
 new
 sed -i 's/layers\.1\.self_attn\.q_proj\.lora_/layers.9.self_attn.q_proj.lora_/g' ad/adapter_model.safetensors
-no_adapter "another layer" "not one of a qwen35 model of 2 layers" ad
+no_adapter "another layer" "does not belong to a qwen35 model of 2 layers" ad
 new
 sed -i 's/layers\.1\.self_attn\.q_proj\.lora_/layers.1.self_attn.q_nope.lora_/g' ad/adapter_model.safetensors
 no_adapter "another matrix" "q_nope" ad
@@ -154,11 +154,11 @@ base() { # JQ
 	jq "$1" "$F/qwen3_moe/config.json" >base/config.json
 }
 base '.moe_intermediate_size = 24'
-no_adapter "experts of another size" "no pair for gate_up_proj or down_proj of 4 experts" \
+no_adapter "experts of another size" "do not fit gate_up_proj or down_proj of 4 experts" \
     "$F/qwen3_moe-lora" --base base
 base 'if .num_experts then .num_experts = 5 else .num_local_experts = 5 end'
-no_adapter "of another number" "no pair for .* of 5 experts" "$F/qwen3_moe-lora" --base base
-no_adapter "some of them" "4 of 5 experts: an adapter is for all or none" \
+no_adapter "of another number" "do not fit .* of 5 experts" "$F/qwen3_moe-lora" --base base
+no_adapter "some of them" "4 of 5 experts: adapters must cover all experts or none" \
     "$F/qwen3_moe-lora-apart" --base base
 some() { # SED: changes names
 	rm -rf ad
@@ -167,7 +167,7 @@ some() { # SED: changes names
 	sed -i "$1" ad/adapter_model.safetensors
 }
 some 's/\(layers\.0\.mlp\.experts\.\)3\(\.up_proj\)/\17\2/g'
-no_adapter "one too many" "there are 4 experts" ad --base "$F/qwen3_moe"
+no_adapter "one too many" "config.json has 4 experts" ad --base "$F/qwen3_moe"
 some 's/"base_model\.model\.model\.\(layers\.0\.mlp\.experts\.3\.up_proj\.lora_[AB]\.weight"\)/"mtp.\1                   /g'
 no_adapter "those of a block for drafts" "for experts of the MTP block" ad \
     --base "$F/qwen3_moe"
@@ -191,15 +191,15 @@ weights base_model.model.$m >ad/adapter_model.safetensors
 gguf-convert -o l.gguf --base "$F/qwen3_5" ad
 is $? 0 "one pair"
 weights base_model.model.$m $m >ad/adapter_model.safetensors
-no_adapter "two pairs for a matrix" "two tensors are blk.1.ffn_up.weight.lora_a" ad
+no_adapter "two pairs for a matrix" "two tensors become blk.1.ffn_up.weight.lora_a" ad
 weights $m.base_layer >ad/adapter_model.safetensors
 sed -i 's/lora_\([AB]\)\.weight/xxxx_\1.weight/g' ad/adapter_model.safetensors
-no_adapter "no pair" "no pair of matrices" ad
+no_adapter "no pair" "has no pair of matrices" ad
 new
-no_adapter "another model's" "as config.json says" ad --base "$F/qwen3"
-no_adapter "no model" "its model, see --base" ad --base nowhere
+no_adapter "another model's" "(config.json)" ad --base "$F/qwen3"
+no_adapter "no model" "its base model (see --base)" ad --base nowhere
 gguf-convert -o no.gguf ad 2>err
-is "$? $(wc -l <err) $(grep -c 'does not say which model' err)" "1 1 1" \
+is "$? $(wc -l <err) $(grep -c 'does not name its model' err)" "1 1 1" \
     "a model that is not named"
 new '.base_model_name_or_path = "Qwen/Some"'
 gguf-convert -o no.gguf ad 2>err
@@ -299,17 +299,17 @@ bad() { # WHAT [WORD]
 	cp -R "$F/qwen3" d
 }
 pooled "$modules" '{"pooling_mode_max_tokens":true}'
-bad "another pooling" "none of mean"
+bad "another pooling" "mean, cls and lasttoken are supported"
 pooled "$modules" '{}'
 rm d/1_Pooling/config.json
 bad "no config of the module that pools" "is missing"
 pooled '[{"path":"../d/1_Pooling","type":"x.Pooling"}]' '{"pooling_mode":"cls"}'
-bad "a path that leaves the folder" "no name of a folder"
+bad "a path that leaves the folder" "not a folder name"
 pooled '"x"' '{}'
 bad "modules.json is a text" "modules.json"
 for x in 1e300 '"x"'; do
 	jq -c --argjson x "$x" '.rope_theta = $x | del(.rope_parameters)' "$F/qwen3/config.json" >d/config.json
-	bad "rope_theta $x" "rope_theta is no number that f32 has"
+	bad "rope_theta $x" "rope_theta is not a number in the range of f32"
 done
 cp "$F/qwen3/config.json" x
 rm -rf d && mv x d
@@ -324,7 +324,7 @@ mv x d/model.safetensors
 bad "scales of another shape" "out_proj.weight_scale"
 rm -rf d; cp -R "$F/qwen3_rank" d
 sed 's/"yes"/"yse"/' "$F/qwen3_rank/tokenizer.json" >d/tokenizer.json
-bad "a model that ranks has no token yes" 'no token "yes"'
+bad "a model that ranks has no token yes" 'has no token "yes"'
 rm -rf d; cp -R "$F/qwen3_rank" d
 sed 's/"yes": *[0-9]*/"yes": 300/' "$F/qwen3_rank/tokenizer.json" >d/tokenizer.json
 bad "the token is none of the rows" "rows of yes and no"
@@ -344,11 +344,11 @@ bad "an empty folder" "no config.json"
 rm d/*.safetensors
 bad "no weights" "model-0.*: cannot open"
 rm d/*.safetensors d/*.index.json
-bad "no weights, no index" "no weights in it"
+bad "no weights, no index" "no weights: there is no file"
 rm d/model-00001-*
 bad "a file is missing" "cannot open"
 rm d/model-00001-* d/*.index.json
-bad "a file is missing, and the index" "get the others, too"
+bad "a file is missing, and the index" "get the missing ones"
 echo '{' >d/config.json
 bad "config.json is no JSON" "config.json"
 echo '{"architectures":["LlamaForCausalLM"]}' >d/config.json
@@ -358,9 +358,9 @@ bad "a space before one that is known" "unknown architecture"
 echo '{"architectures":["Qwen3ForCausalLM Qwen3Model"]}' >d/config.json
 bad "two that are known, as one" "unknown architecture"
 sed 's/"num_hidden_layers": 2/"num_hidden_layers": 3/' "$F/qwen3/config.json" >d/config.json
-bad "more layers than there are" "block 2 of 3"
+bad "more layers than there are" "layer 2 of 3"
 sed 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' "$F/qwen3/config.json" >d/config.json
-bad "fewer layers" "not one of a qwen3 model of 1 layers"
+bad "fewer layers" "does not belong to a qwen3 model of 1 layers"
 sed 's/"num_hidden_layers": 2/"num_hidden_layers": 4000000000/' "$F/qwen3/config.json" >d/config.json
 bad "very many layers" "4000000000"
 sed 's/"vocab_size": 272/"vocab_size": 200/' "$F/qwen3/config.json" >d/config.json
@@ -368,16 +368,16 @@ bad "fewer ids than tokens" "id 200\|200 ids"
 sed 's/"weight_map"/"other"/' d/model.safetensors.index.json >i && mv i d/model.safetensors.index.json
 bad "an index of nothing" "weight_map"
 sed 's/"model-00001/"..\/model-00001/' "$F/qwen3/model.safetensors.index.json" >d/model.safetensors.index.json
-bad "an index that leaves the folder" "in none of the files"
+bad "an index that leaves the folder" "has no file in this folder"
 f=$(ls d/model-00001-*)
 head -c 4000 "$f" >x && mv x "$f"
-bad "a file cut short" "cut short"
+bad "a file cut short" "incomplete download"
 f=$(ls d/model-00001-*)
 printf 'x' >>"$f"
-bad "bytes at the end" "belong to no tensor"
+bad "bytes at the end" "unused bytes at the end"
 f=$(ls d/model-00001-*)
 printf '\377\377\377\377\377\377\377\177{}' >"$f"
-bad "a header of any length" "bytes of header"
+bad "a header of any length" "the header needs"
 echo '[1]' >d/tokenizer.json
 bad "a tokenizer that is a list" "tokenizer.json"
 rm d/config.json; mkdir d/config.json
@@ -426,21 +426,21 @@ while IFS='|' read -r what json bytes word; do
 	bad "$what" "$word"
 done <<EOT
 overlap|{"a":{$one},"b":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}}|16|overlap
-a gap|{"a":{$one},"b":{"dtype":"F32","shape":[2],"data_offsets":[20,28]}}|28|belong to none
-twice|{"a":{$one},"a":{$one}}|16|there twice
-out of range|{"a":{"dtype":"F32","shape":[2,4],"data_offsets":[0,32]}}|16|cut short
+a gap|{"a":{$one},"b":{"dtype":"F32","shape":[2],"data_offsets":[20,28]}}|28|unused bytes before
+twice|{"a":{$one},"a":{$one}}|16|duplicate key
+out of range|{"a":{"dtype":"F32","shape":[2,4],"data_offsets":[0,32]}}|16|incomplete download
 shape and bytes|{"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,16]}}|16|its shape and type
 from after to|{"a":{"dtype":"F32","shape":[0],"data_offsets":[8,0]}}|8|data_offsets
-a product that overflows|{"a":{"dtype":"F32","shape":[4294967296,4294967296,16],"data_offsets":[0,0]}}|0|cannot be
-a negative size|{"a":{"dtype":"F32","shape":[-2,2],"data_offsets":[0,16]}}|16|cannot be
+a product that overflows|{"a":{"dtype":"F32","shape":[4294967296,4294967296,16],"data_offsets":[0,0]}}|0|invalid shape
+a negative size|{"a":{"dtype":"F32","shape":[-2,2],"data_offsets":[0,16]}}|16|invalid shape
 an unknown type|{"a":{"dtype":"F12","shape":[2,2],"data_offsets":[0,16]}}|16|F12
 no type|{"a":{"shape":[2,2],"data_offsets":[0,16]}}|16|dtype
 a tensor that is a list|{"a":[1]}|0|dtype
-a name that is no text|{"a\u001b[2J":{$one}}|16|no plain text
-a list|[1]|0|no object
+a name that is no text|{"a\u001b[2J":{$one}}|16|not plain text
+a list|[1]|0|not a JSON object
 no JSON|{"a":|0|header
-no tensor|{}|0|without weights
-a tensor of another model|{"model.layers.0.mlp.router.weight":{$one}}|16|not one of a qwen3
+no tensor|{}|0|the files have no weights
+a tensor of another model|{"model.layers.0.mlp.router.weight":{$one}}|16|does not belong to a qwen3
 packed weights|{"model.layers.0.mlp.up_proj.weight":{"dtype":"I32","shape":[2,2],"data_offsets":[0,16]}}|16|I32
 nothing else|{"model.embed_tokens.weight":{$one}}|16|no tensor norm.weight
 one tensor under two names|{"norm.weight":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"model.norm.weight":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},"model.embed_tokens.weight":{"dtype":"F32","shape":[1,1],"data_offsets":[8,12]}}|12|two tensors
@@ -466,7 +466,7 @@ qwen3|.intermediate_size = 8|ffn_gate.weight is 32x16, should be 32x8
 qwen3|.num_attention_heads = 1|attn_q.weight is 32x32, should be 32x16
 qwen3|.num_key_value_heads = 2|attn_k.weight
 qwen3|.head_dim = 32|attn_q.weight
-qwen3|.vocab_size = 271|272 rows for 271 tokens
+qwen3|.vocab_size = 271|272 rows, but the vocabulary 271 tokens
 qwen3|del(.max_position_embeddings)|context_length is missing
 qwen3|.rms_norm_eps = -1|layer_norm_rms_epsilon
 qwen3|.rope_parameters.rope_theta = -1|RoPE
@@ -480,40 +480,40 @@ qwen3_5|del(.rope_parameters)|dimension_sections
 EOT
 rm -rf d; cp -R "$F/qwen3" d
 jq -c '.hidden_act = "gelu"' "$F/qwen3/config.json" >d/config.json
-bad "another activation" "hidden_act is gelu; qwen3 is computed with silu"
+bad "another activation" "hidden_act is gelu; qwen3 needs silu"
 # what a file has no key for, and what contradicts the tensors or itself
 while IFS=@ read -r name change why; do
 	rm -rf d; cp -R "$F/$name" d
 	jq -c "$change" "$F/$name/config.json" >d/config.json
 	bad "$name: $change" "^gguf-convert: d/config.json: $why$"
 done <<'EOT'
-qwen3_moe@.decoder_sparse_step = 2@decoder_sparse_step is 2; all layers of qwen3moe have experts
-qwen3_vl_moe@.text_config.decoder_sparse_step = 0@decoder_sparse_step is 0; all layers of qwen3vlmoe have experts
-qwen2_moe@.decoder_sparse_step = "x"@decoder_sparse_step is no whole number below 2^32
-qwen2_moe@.mlp_only_layers = [5, 1]@mlp_only_layers has layer 1; all layers of qwen2moe have experts
-qwen3_moe@.mlp_only_layers = 1@mlp_only_layers is no list
-qwen3_moe@.mlp_only_layers = [-1]@mlp_only_layers has what is no layer
-qwen3@.attention_bias = true@attention_bias is true, and 0 of 2 blocks have attn_q.bias
+qwen3_moe@.decoder_sparse_step = 2@decoder_sparse_step is 2, but all layers of qwen3moe must have experts
+qwen3_vl_moe@.text_config.decoder_sparse_step = 0@decoder_sparse_step is 0, but all layers of qwen3vlmoe must have experts
+qwen2_moe@.decoder_sparse_step = "x"@decoder_sparse_step is not a whole number below 2^32
+qwen2_moe@.mlp_only_layers = [5, 1]@mlp_only_layers has layer 1, but all layers of qwen2moe must have experts
+qwen3_moe@.mlp_only_layers = 1@mlp_only_layers is not a list
+qwen3_moe@.mlp_only_layers = [-1]@mlp_only_layers has an invalid layer
+qwen3@.attention_bias = true@attention_bias is true, but 0 of 2 layers have attn_q.bias
 qwen3@.attention_bias = 1@attention_bias is neither true nor false
-qwen3_next@.attention_bias = true@attention_bias is true, and 0 of 2 blocks have attn_q.bias
-qwen2_moe@.qkv_bias = false@qkv_bias is false, and 2 of 2 blocks have attn_q.bias
-qwen3@.rope_scaling = 4@rope_scaling is no object
-qwen3@.rope_parameters = "x"@rope_parameters is no object
-qwen3@.rope_scaling = {"rope_theta": 5}@rope_theta is 10000[.0]* in rope_parameters and 5 in rope_scaling
-qwen3@.rope_scaling = {"type": "dynamic", "factor": 2}@unknown scaling of positions: dynamic
-qwen3@.rope_parameters += {"rope_type": "linear", "factor": 2} | .rope_scaling = {"type": "yarn"}@rope_type is linear in rope_parameters and yarn in rope_scaling
-qwen3@.rope_parameters += {"rope_type": "linear", "factor": 2} | .rope_scaling = {"factor": 4}@factor is 2 in rope_parameters and 4 in rope_scaling
-qwen3_5@.rope_scaling = {"mrope_section": [1, 2, 1]}@mrope_section is one list in rope_parameters and another in rope_scaling
-qwen3@.rope_scaling = {"factor": 4}@rope_scaling has a factor, but not how it scales positions
-qwen3@.rope_parameters.factor = 4@rope_parameters has a factor, but not how it scales positions
-qwen3@.rope_scaling = {"type": 4, "factor": 4}@type of rope_scaling is no word
-qwen3@.rope_parameters.rope_type = ["yarn"]@rope_type of rope_parameters is no word
+qwen3_next@.attention_bias = true@attention_bias is true, but 0 of 2 layers have attn_q.bias
+qwen2_moe@.qkv_bias = false@qkv_bias is false, but 2 of 2 layers have attn_q.bias
+qwen3@.rope_scaling = 4@rope_scaling is not an object
+qwen3@.rope_parameters = "x"@rope_parameters is not an object
+qwen3@.rope_scaling = {"rope_theta": 5}@rope_theta is 10000[.0]* in rope_parameters, but 5 in rope_scaling
+qwen3@.rope_scaling = {"type": "dynamic", "factor": 2}@unknown RoPE scaling dynamic
+qwen3@.rope_parameters += {"rope_type": "linear", "factor": 2} | .rope_scaling = {"type": "yarn"}@rope_type is linear in rope_parameters, but yarn in rope_scaling
+qwen3@.rope_parameters += {"rope_type": "linear", "factor": 2} | .rope_scaling = {"factor": 4}@factor is 2 in rope_parameters, but 4 in rope_scaling
+qwen3_5@.rope_scaling = {"mrope_section": [1, 2, 1]}@mrope_section is one list in rope_parameters, but another in rope_scaling
+qwen3@.rope_scaling = {"factor": 4}@rope_scaling has a factor but no type of scaling
+qwen3@.rope_parameters.factor = 4@rope_parameters has a factor but no type of scaling
+qwen3@.rope_scaling = {"type": 4, "factor": 4}@type of rope_scaling is not a string
+qwen3@.rope_parameters.rope_type = ["yarn"]@rope_type of rope_parameters is not a string
 qwen3@.rope_scaling = {"rope_type": "default", "type": "yarn", "factor": 4}@rope_scaling has rope_type default and type yarn
-qwen3@.rope_parameters = {"full_attention": {"rope_type": "yarn", "rope_theta": 5, "factor": 4}}@rope_parameters has full_attention, and a file says the same of all layers
-qwen3@.rope_theta = 5@rope_theta is 5, and 10000[.0]* in rope_parameters
-qwen3@.rope_scaling = {"type": "yarn", "factor": 4, "original_max_position_embeddings": 64.5}@yarn without a whole number as original_max_position_embeddings
+qwen3@.rope_parameters = {"full_attention": {"rope_type": "yarn", "rope_theta": 5, "factor": 4}}@rope_parameters has full_attention for single layers, but GGUF has one value for all layers
+qwen3@.rope_theta = 5@rope_theta is 5, but 10000[.0]* in rope_parameters
+qwen3@.rope_scaling = {"type": "yarn", "factor": 4, "original_max_position_embeddings": 64.5}@yarn needs original_max_position_embeddings, a whole number
 qwen3@.rope_scaling = {"type": "yarn", "factor": 4, "original_max_position_embeddings": 64, "attention_factor": 1, "attn_factor": 1}@attention_factor and attn_factor contradict each other
-qwen3@.hidden_act = 3@hidden_act is no word
+qwen3@.hidden_act = 3@hidden_act is not a string
 EOT
 # and what says what is so
 while IFS=@ read -r name change; do
@@ -582,12 +582,12 @@ is "$(gguf-inspect --values blk.0.attn_q.bias m.gguf | tr -s '\t\n' '  ' | cut -
 qprefill -q -m m.gguf --logits last -f raw -o /dev/null <ids >got
 is "$(qprefill -q -m d --logits last -f raw -o /dev/null <ids | cmp - got 2>&1)" "" "and of the folder itself"
 with_biases null $(biases 0 1)
-bad "biases that are not told of" "attention_bias is false, and 2 of 2 blocks have attn_q.bias"
+bad "biases that are not told of" "attention_bias is false, but 2 of 2 layers have attn_q.bias"
 with_biases true $(biases 0 1 | grep -v 1.self_attn.o_proj)
-bad "a bias is missing" "attention_bias is true, and 1 of 2 blocks have attn_output.bias"
+bad "a bias is missing" "attention_bias is true, but 1 of 2 layers have attn_output.bias"
 rm -rf d; cp -R "$F/qwen2" d
 tensors d/model-1.safetensors $(biases 1 | grep o_proj)
-bad "an output of qwen2 with a bias" "attn_output.bias is in the files, and qwen2 has none"
+bad "an output of qwen2 with a bias" "the files have attn_output.bias, which qwen2 does not support"
 
 # and what is only noted
 while IFS='|' read -r name change note; do
@@ -617,7 +617,7 @@ beta_fast 32
 EOT
 rm -rf d; cp -R "$F/qwen3_5" d
 sed 's/"linear_num_value_heads": 4/"linear_num_value_heads": 6/' "$F/qwen3_5/config.json" >d/config.json
-bad "heads that do not fit" "as config.json says"
+bad "heads that do not fit" "(config.json)"
 rm -rf d; cp -R "$F/qwen3-fp8" d
 rm -rf d; cp -R "$F/qwen3-fp8" d
 

@@ -52,7 +52,7 @@ gguf-inspect fifo >out 2>err
 refused $? 0 "not a regular file"
 ok $? "a FIFO does not make it wait"
 gguf-inspect . >out 2>err
-refused $? 0 "not a regular file"
+refused $? 0 "a folder, not a file"
 ok $? "a folder"
 gguf-inspect none.gguf >out 2>err
 refused $? 0 "none.gguf: cannot open: "

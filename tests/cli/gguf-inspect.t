@@ -115,7 +115,7 @@ at=$(LC_ALL=C grep -obUaF tokenizer.ggml.merges "$demo" | cut -d: -f1)
 cp "$demo" merges.gguf	# "t h", the first one
 printf '\001' | dd of=merges.gguf bs=1 seek=$((at + 45)) conv=notrunc 2>/dev/null
 gguf-inspect --check merges.gguf 2>err
-is "$? $(cat err)" "1 gguf-inspect: merges.gguf: merge 0 '? h': its left side is no token" \
+is "$? $(cat err)" "1 gguf-inspect: merges.gguf: merge 0 '? h': its left side is not a token" \
     "a merge of what is no token"
 echo hi | qtok -m merges.gguf >out 2>err2
 is "$? $(sed 's/^[^:]*: //' err2)" "1 $(sed 's/^[^:]*: //' err)" "which is what qtok says"

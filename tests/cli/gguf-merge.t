@@ -151,7 +151,7 @@ is "$?" 0 "also where the head becomes a tensor of its own"
 model qwen35moe-nvfp4
 gguf-synth --lora "$MODEL" --rank 2 -o n.lora
 refused 1 "NVFP4" gguf-merge -m "$MODEL" --lora n.lora -o no.gguf
-is "$(grep -c 'is NVFP4, which cannot be written again: choose another format' err)$(ls no.gguf 2>&1 | grep -c cannot)" \
+is "$(grep -c 'is NVFP4, which cannot be encoded: choose another' err)$(ls no.gguf 2>&1 | grep -c cannot)" \
     11 "says so, and leaves no file"
 vocab=$(gguf-inspect --json "$MODEL" | jq '.tensors[] |
     select(.name == "token_embd.weight") | .shape[1]')
@@ -181,12 +181,12 @@ done
 data=$(gguf-inspect "$MODEL" | awk -v s=$scale '$2 == s { print $6 }')
 cp "$MODEL" bad.gguf
 head -c 4 /dev/zero | dd of=bad.gguf bs=1 seek="$data" conv=notrunc 2>/dev/null
-not_merged "a scale of 0" "$scale: nothing can be divided by 0\$"
+not_merged "a scale of 0" "$scale: cannot divide by 0\$"
 cp "$MODEL" bad.gguf
 a=blk.0.ffn_down_exps.weight.lora_a
 data=$(gguf-inspect n.lora | awk -v s=$a '$2 == s { print $6 }')
 printf '\377\377\377\377' | dd of=bad.lora bs=1 seek="$data" conv=notrunc 2>/dev/null
-not_merged "NaN in an adapter" "adapter bad.lora: tensor $a has a number that is not finite\$"
+not_merged "NaN in an adapter" "adapter bad.lora: tensor $a has a value that is NaN or infinite\$"
 refused 2 "no adapter" gguf-merge -m "$MODEL" -o no.gguf
 refused 2 "no such type" gguf-merge --lora n.lora --type Q9 -o no.gguf
 refused 1 "of another model" gguf-merge -m "$TOP/demo/demo.gguf" --lora a.lora -o no.gguf

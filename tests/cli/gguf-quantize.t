@@ -141,7 +141,7 @@ cp tiny.gguf x.gguf
 at=$(gguf-inspect --json x.gguf | jq '.tensors[] | select(.name == "blk.0.attn_q.weight") | .offset')
 printf '\377\377\377\177' | dd of=x.gguf bs=1 seek="$((at + 40))" conv=notrunc 2>/dev/null
 refused 1 "a weight that is no number" gguf-quantize --type Q8_0 -o no.gguf x.gguf
-grep -q "blk.0.attn_q.weight: row 0 has a weight that is not finite" err
+grep -q "blk.0.attn_q.weight: row 0 has a weight that is NaN or infinite" err
 ok $? "says which"
 cp tiny.gguf x.gguf
 printf '\377\377\177\177' | dd of=x.gguf bs=1 seek="$((at + 40))" conv=notrunc 2>/dev/null

@@ -44,11 +44,11 @@ gguf-synth --sparse --vocab "$V" -o s.gguf qwen3-0.6b
 is "$(sum s.gguf total all)" "310 390753280 372.65" "Qwen3-0.6B"
 gguf-synth --sparse --mtp-only --vocab "$TOP/demo/demo.gguf" -o s.gguf qwen3.8
 is "$(gguf-inspect s.gguf | awk '$1 == "total" { print $3 } /^usable/')" "18
-usable no: only the MTP block of Qwen3.8-27B, not a model: it has the last of 65 blocks, \
-without the others; give it with --draft" "--mtp-only is a side file"
+usable no: a draft file for Qwen3.8-27B, not a model: it has only the MTP block, \
+the last of 65 blocks" "--mtp-only is a side file"
 echo 1 | qprefill -m s.gguf -o none 2>err
-is "$? $(ls none 2>/dev/null) $(cat err)" "1  qprefill: s.gguf: only the MTP block of Qwen3.8-27B, not a model: it has the \
-last of 65 blocks, without the others; give it with --draft" "which no tool takes for a model"
+is "$? $(ls none 2>/dev/null) $(cat err)" "1  qprefill: s.gguf: a draft file for Qwen3.8-27B, not a model: it \
+has only the MTP block, the last of 65 blocks" "which no tool takes for a model"
 
 # The counts of the published file, of 15 formats.
 gguf-synth --sparse --vocab "$V" -o s.gguf Qwen3.8-27B-UD-Q2_K_XL

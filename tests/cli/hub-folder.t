@@ -72,7 +72,7 @@ qprefill -m m.gguf --quantize q8_0 --logits all -f raw <ids >got 2>err
 is "$? $(grep -c ' 0.0 MiB of memory' err)" "0 1" "a file of Q8_0 stays as it is"
 gguf-quantize -q --type Q4_K_S -o small.gguf m.gguf
 refused 1 "weights of fewer bits" qprefill -m small.gguf --quantize q8_0 <ids
-grep -q 'weights of F32, F16 and BF16 become Q8_0 when loading' err
+grep -q 'only F32, F16 and BF16 weights can become Q8_0' err
 ok $? "it says which weights can be made smaller"
 # with a tool of each kind that opens a model by itself
 gguf-convert -q --type bf16 -o m.gguf "$F/qwen3" 2>/dev/null
@@ -174,7 +174,7 @@ refused() { # WHAT FOLDER WANTED
 	ok $? "it says: $3"
 }
 for name in qwen3_5 qwen3_5_moe qwen3_next qwen3-fp8; do
-	refused "$name" "$F/$name" "gguf-convert .*$name\" makes a GGUF file"
+	refused "$name" "$F/$name" "gguf-convert .*$name\" to make a GGUF file"
 done
 mkdir empty
 refused "a folder without a model" empty "give the GGUF file in it"

@@ -129,7 +129,7 @@ bad() {	# WHAT LINE...
 bad "no =" "x $demo"
 bad "no model" "x ="
 bad "no name" "# y" "= $demo"
-bad "a quote has no end" "x = 'a"
+bad "missing closing quote" "x = 'a"
 bad "a name twice" "x = $demo" "" "x = $demo"
 bad "an option that writes" "x = $demo -o /tmp/x"
 bad "no such option" "x = $demo --nope 1"

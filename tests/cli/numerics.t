@@ -22,9 +22,9 @@ done
 
 # --- across versions, with a state
 refused 1 "1 by qdecode of 4" qdecode --numerics 4 -s one.cbor -n 1 </dev/null
-is "$(grep -c 'one.cbor.*numerics version 1, this run of 4' err)" 1 "both are named"
+is "$(grep -c 'one.cbor.*numerics version 1, this run uses 4' err)" 1 "both are named"
 refused 1 "4 by qdecode of 1" qdecode -s four.cbor -n 1 </dev/null
-is "$(grep -c 'four.cbor.*numerics version 4, this run of 1' err)" 1 "both are named"
+is "$(grep -c 'four.cbor.*numerics version 4, this run uses 1' err)" 1 "both are named"
 refused 1 "4 by qdecode of 1 after a ready record" sh -c \
     'qdecode -s four.cbor -n 1 <ready.four'
 refused 1 "1 by qdecode --logits of 4" sh -c \
@@ -36,9 +36,9 @@ refused 1 "--resume" qdecode --numerics 4 --resume -s one.cbor -n 1 </dev/null
 # both COMMAND OPTION: neither way, and no file is left
 both() {
 	refused 1 "1 by $1 of 4" sh -c "$1 --numerics 4 $2 one.cbor -o new.cbor <ids"
-	is "$(grep -c 'one.cbor.*numerics version 1, this run of 4' err)" 1 "both are named"
+	is "$(grep -c 'one.cbor.*numerics version 1, this run uses 4' err)" 1 "both are named"
 	refused 1 "4 by $1 of 1" sh -c "$1 $2 four.cbor -o new.cbor <ids"
-	is "$(grep -c 'four.cbor.*numerics version 4, this run of 1' err)" 1 "both are named"
+	is "$(grep -c 'four.cbor.*numerics version 4, this run uses 1' err)" 1 "both are named"
 	is "$(ls -A | grep -c 'new.cbor')" 0 "no file is left"
 }
 both qprefill -s
@@ -59,7 +59,7 @@ refused 1 "in place" qdecode --numerics 4 -n 6 --save-every 60 -s run1.cbor \
 cmp -s run1.cbor kept.cbor
 ok $? "what is there stays"
 qdecode --numerics 4 -n 6 --save-every 60 -o run1.cbor -f text <ids >got 2>err
-is "$?$(wc -l <err | tr -d ' ')$(grep -c 'numerics version 1, this run of 4; starting anew' err)" \
+is "$?$(wc -l <err | tr -d ' ')$(grep -c 'numerics version 1, this run uses 4; starting anew' err)" \
     011 "elsewhere: begun anew, and said so"
 cmp -s got run4 && cmp -s run1.cbor run4.cbor
 ok $? "as if nothing had been there"
@@ -136,7 +136,7 @@ cmp -s one.rows three.rows
 ok $? "without any, 3 gives what 1 gives"
 qprefill --numerics 3 -o three.cbor <ids >/dev/null
 refused 1 "but states are apart" qdecode -s three.cbor -n 1 </dev/null
-is "$(grep -c 'three.cbor.*numerics version 3, this run of 1' err)" 1 "both are named"
+is "$(grep -c 'three.cbor.*numerics version 3, this run uses 1' err)" 1 "both are named"
 model qwen3
 QWEN_MODEL=$MODEL; export QWEN_MODEL
 qprefill --numerics 3 --logits all -f raw <ids >three.rows

@@ -104,9 +104,9 @@ ok $? "not with -q"
 fails 1 "unknown template 'x'" "an unknown template" qtok --parse --template x reply
 fails 1 'none.json: ' "tools that are not there" qtok --parse --template qwen3 --tools none.json reply
 echo '{' >bad.json
-fails 1 'bad.json: tools: no JSON' "tools that are no JSON" qtok --parse --template qwen3 --tools bad.json reply
+fails 1 'bad.json: tools: invalid JSON' "tools that are no JSON" qtok --parse --template qwen3 --tools bad.json reply
 echo '{}' >object.json
-fails 1 'object.json: tools: no JSON list' "tools that are no list" qtok --parse --template qwen3 --tools object.json reply
+fails 1 'object.json: tools is not a JSON list' "tools that are no list" qtok --parse --template qwen3 --tools object.json reply
 fails 1 'nothere: ' "no such reply" qtok --parse --template qwen3 nothere
 fails 1 '/nonexistent: ' "no model" qtok --parse reply
 

@@ -80,7 +80,7 @@ not_done "spoken answers" "modalities: only text is supported" "{$HI"',"modaliti
 not_done "a stream" "stream is not supported" "{$HI"',"stream":true,"stream_options":{"include_usage":true}}'
 not_done "functions of old" "functions is not supported" "{$HI"',"functions":[{"name":"f"}]}'
 not_done "a search" "web_search_options is not supported" "{$HI"',"web_search_options":{"user_location":null}}'
-not_done "a tool of a server that has to be called" "tool_choice: required, and there are no tools" \
+not_done "a tool of a server that has to be called" "tool_choice: is required, but there are no tools" \
     "{$HI"',"tools":[{"type":"web_search"}],"tool_choice":"required"}'
 not_done "guided decoding" "structural_tag is not supported" "{$HI"',"structural_tag":{"a":1}}'
 

@@ -151,7 +151,7 @@ awk -v id="$id" 'BEGIN { printf "{\"prompt\":\"And\",\"n\":128,\"max_tokens\":1,
     for (i = 0; i < 4096; i++) if (i != id) printf ",\"%d\":-100", i; print "}}" }' >all
 is "$(qbatch all | jq -c '[.choices[].text] | unique')" '[" LORD"]' "logit_bias of all tokens"
 sed 's/}}/,"4096":1}}/' all | qbatch 2>err | jq -r .error.message >out
-is "$(cat out)" "logit_bias: has 4097 entries, and the model 4096 tokens" "and no more"
+is "$(cat out)" "logit_bias: has 4097 entries, but the model has 4096 tokens" "and no more"
 
 # --- probabilities
 printf '{"prompt":"In the beginning","logprobs":3,"max_tokens":4}\n' | qbatch >out
@@ -346,7 +346,7 @@ is "$?, $(wc -l <again)" "3, 3" "complete, with errors"
 sed 's/"b"/2/; s/\[\]/"And"/' shape.jsonl >mended.jsonl
 qbatch -q -n 2 --retry-failed -o again mended.jsonl 2>err
 is "$?, $(cat err), $(jq -c "$CODE" again | xargs)" \
-    "3, qbatch: 1 of 3 items failed; the first, line 2: no JSON at byte 1: invalid literal, expected 'null', none invalid_json none" \
+    "3, qbatch: 1 of 3 items failed; the first, line 2: invalid JSON at byte 1: invalid literal, expected 'null', none invalid_json none" \
     "--retry-failed"
 qbatch -n 2 mended.jsonl 2>err >want.again
 qbatch --merge -o again again 2>err

@@ -134,7 +134,7 @@ refused 1 "an empty text without it" sh -c 'echo | qembed --eos off'
 # --- what cannot be
 seq 3000 | tr '\n' ' ' >long
 refused 1 "longer than the context" qembed long
-grep -q '^qembed: long: line 1: [0-9]* tokens: the model.s context is 4096$' err
+grep -q '^qembed: long: line 1: [0-9]* tokens exceed the model.s context of 4096$' err
 ok $? "its line is told"
 cat lines long | qembed 2>err >out
 cmp -s out json && is "$(wc -l <err)" 1 "lines before it are written"
@@ -157,7 +157,7 @@ is "$(jq -c 'select(.error == null) | [.line, .id, .tokens]' out | xargs)" \
     "the good ones have their vectors"
 jq -es 'all((.error == null) != (.embedding == null))' out >/dev/null
 ok $? "the others have their errors"
-is "$(tail -n 1 out | jq -r .error.message)" "tokens: is no list of token ids" \
+is "$(tail -n 1 out | jq -r .error.message)" "tokens: is not a list of token ids" \
     "which say what is wrong"
 { printf 'a\0b\377\n'; head -c 3000 "$MODEL" | tr -d '\n'; echo; } |
     qembed >out 2>err

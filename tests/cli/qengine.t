@@ -197,7 +197,7 @@ for v in %00 5% %zz; do
 	printf '{"id":"a","tokens":[1],"max":1,"sampling":"stop=%s"}\n' $v
 done | engine >out 2>err
 is "$? $(jq -r .message out | sort -u)" \
-    "0 sampling: sampling option stop: after % comes a byte, from 01 to ff" "a % that stands for no byte"
+    "0 sampling: sampling option stop: % must be followed by a byte, 01 to ff" "a % that stands for no byte"
 
 # -- what was freed goes back to the system, when there is nothing more to do
 if [ -z "$QPIPE_SAN" ] && [ -e /proc/self/smaps_rollup ] &&

@@ -101,7 +101,7 @@ ok $? "the usual one, said"
 # --- what cannot be
 seq 3000 | tr '\n' ' ' >long
 refused 1 "longer than the context" qrerank "$q" long
-grep -q '^qrerank: long: line 1: [0-9]* tokens: the model.s context is 4096$' err
+grep -q '^qrerank: long: line 1: [0-9]* tokens exceed the model.s context of 4096$' err
 ok $? "its line is told"
 cat docs long | qrerank "$q" 2>err >out
 cmp -s out scores && is "$(wc -l <err)" 1 "scores before it are written"

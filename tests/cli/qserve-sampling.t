@@ -136,7 +136,7 @@ same "an order of samplers" '"temperature":1.5,"top_k":30,"top_p":0.6,"samplers"
 same "the best token where infill is asked for" '"top_k":40,"top_p":0.99,"samplers":["top_k","top_p","infill"]' \
     --greedy
 is "$(post /v1/completions "{$ask,\"samplers\":[\"top_k\"],\"presence_penalty\":1}" |
-    jq -r .error.message)" "presence-penalty is set, and the chain has no penalties" \
+    jq -r .error.message)" "presence-penalty is set, but the chain has no penalties" \
     "a setting that the order leaves out"
 is "$(post /v1/completions "{\"prompt\":\"And the sons of\",\"n_predict\":2}" |
     jq -c .usage.completion_tokens)" 2 "n_predict is a bound"

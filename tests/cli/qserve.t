@@ -149,6 +149,6 @@ refused 1 "no file with drafts" timeout 20 qserve --listen unix:S --draft ./noth
 refused 1 "no text with drafts" timeout 20 qserve --listen unix:S --draft-text nothing
 refused 1 "a folder of them" timeout 20 qserve --listen unix:S --draft-text .
 timeout 20 qserve --listen unix:S --quantize q8_0 >out 2>err
-is "$? $(grep -c 'only weights of F32, F16 and BF16 become Q8_0' err)" "1 1" "weights of fewer bits"
+is "$? $(grep -c 'only F32, F16 and BF16 weights can become Q8_0' err)" "1 1" "weights of fewer bits"
 refused 1 "no model" qserve -m /nonexistent
 done_testing

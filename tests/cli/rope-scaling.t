@@ -45,7 +45,7 @@ for s in plain:yarn=4 yarn: linear:yarn=4 yarn:yarn=2 yarn:yarn=4,orig=1000; do
 	set -- "${s%%:*}" ${s#*:}
 	refused 1 "a state that is $1, by ${2:-none}" qdecode -q ${2:+--rope-scaling $2} -s $1.cbor -n 3 </dev/null
 	is "$(grep -c 'see --rope-scaling' err)" 1 "and which option it is about"
-	case $2 in '') want='this run as the model says;' ;; *) want="this run by $2" ;; esac
+	case $2 in '') want='this run is scaled as the model says;' ;; *) want="this run is scaled by $2" ;; esac
 	is "$(grep -c "$want" err)" 1 "and what this run does"
 done
 refused 1 "and where states are to be used again" \

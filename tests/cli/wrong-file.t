@@ -28,7 +28,7 @@ printf '\200\001\000\000\000\000\000\000{"__metadata__":{}}' >safetensors
 qtok text | qprefill -o state.cbor >ready
 qtok text >tokens
 while read -r file words; do
-	says "not a GGUF file, but $words" "-m $file" qtok -m "$file" text
+	says "not a GGUF file but $words" "-m $file" qtok -m "$file" text
 done <<-'END'
 	lfs a Git LFS pointer: "git lfs pull" gets the model itself
 	page a web page: download the file itself
@@ -43,45 +43,45 @@ done <<-'END'
 	state.cbor a stream or state of qpipe: a state goes to -s
 	tokens a stream or state of qpipe: a state goes to -s
 END
-says 'but a folder: give the GGUF file in it' "a folder" qtok -m . text
+says 'a folder, not a file: give the GGUF file in it' "a folder" qtok -m . text
 n=$(wc -c <"$demo")
 head -c 5000000 "$demo" >cut.gguf
-says "the file ends at 5.0 of 15.5 MB: was the download cut?" \
+says "the file ends at 5.0 of 15.5 MB: incomplete download?" \
     "a download that was cut" qtok -m cut.gguf text
-grep -q "ends at $n, file has 5000000 bytes" err
+grep -q "ends at $n, the file has 5000000 bytes" err
 ok $? "  and the bytes"
 head -c 20000 "$demo" >cut.gguf
-says "file has 20000 bytes: was the download cut?" "cut in the vocabulary" \
+says "the file has 20000 bytes: incomplete download?" "cut in the vocabulary" \
     qtok -m cut.gguf text
 head -c 2000 "$demo" >cut.gguf
-says "file has 2000 bytes: was the download cut?" "cut in the first keys" \
+says "the file has 2000 bytes: incomplete download?" "cut in the first keys" \
     qtok -m cut.gguf text
 F=$TOP/tests/files/gguf
 cp "$F/good-split-00001-of-00003.gguf" .
-says "cannot open part 2 of 3: good-split-00002-of-00003.gguf: " \
+says "part 2 of 3 cannot be opened: good-split-00002-of-00003.gguf: " \
     "a split file without its second part" gguf-inspect good-split-00001-of-00003.gguf
 
 # --- for tokens, logits, a state
 qtok -f json text >tokens.json
 printf '\303\211t\303\251' >accents
-says 'stdin: this is text, not tokens or state: put qtok before it' \
+says 'stdin: this is text, not tokens or state: pipe it through qtok first' \
     "text for qprefill" sh -c 'qprefill <text'
-says 'stdin: this is text, not tokens or state: put qtok before it' \
+says 'stdin: this is text, not tokens or state: pipe it through qtok first' \
     "text that begins with no ASCII" sh -c 'qprefill <accents'
-says 'stdin: this is a GGUF model file, not tokens or state: a model goes to -m' \
+says 'stdin: this is a GGUF model file, not tokens or state: give a model with -m' \
     "a model for qprefill" sh -c 'qprefill <"$QWEN_MODEL"'
-says 'stdin: this is JSON, not tokens or state: what -f json writes is not read back' \
+says 'stdin: this is JSON, not tokens or state: -f json cannot be read back' \
     "JSON for qdecode" sh -c 'qdecode -n 1 <tokens.json'
-says 'text: this is text, not tokens: put qtok before it' "text for qtok -d" \
+says 'text: this is text, not tokens: pipe it through qtok first' "text for qtok -d" \
     qtok -d text
-says 'line 1, byte 5: not a decimal id: if this is text, put qtok' \
+says 'line 1, byte 5: not a decimal id: if this is text, pipe it' \
     "text that begins with a number" sh -c 'echo 1984 was a year | qprefill'
 says 'stdin: this is text, not logits' "text for qsample" sh -c 'qsample <text'
 says 'stdin: this is ids in plain text, not logits' "ids for qsample" \
     sh -c 'echo 1 2 | qsample'
 says 'a stream of tokens, not of logits' "tokens for qsample" \
     sh -c 'qsample <tokens'
-says 'this is a GGUF model file, not a state: a model goes to -m' \
+says 'this is a GGUF model file, not a state: give a model with -m' \
     "a model for -s" qdecode -n 1 -s "$demo" </dev/null
 says 'text: this is text, not a state' "text for -s" qdecode -n 1 -s text </dev/null
 says 'this is a GGUF model file, not a state' "a model for qstate show" \

@@ -187,7 +187,7 @@ has_kind(const struct golden_model *g, const struct kind *kv)
 	struct qwen_err err;
 
 	if (qwen_model_open(&m, g->path, &opts, &err) < 0)
-		return strstr(err.msg, "heads of 16 numbers") == NULL;
+		return strstr(err.msg, "head size 16") == NULL;
 	qwen_model_close(m);
 	return 1;
 }

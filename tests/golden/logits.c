@@ -162,7 +162,7 @@ main(void)
 	ok(n_ratio == 0 || ratio[4] < 0.001 * ratio[1],
 	    "version 4 is nearer to the reference by far than version 1");
 	ok(n > 0 && qwen_model_open(&m, g[0].path, &opts, &err) < 0 &&
-	    strcmp(err.msg, "no numerics version 2: there are 1, 3 and 4") == 0,
+	    strcmp(err.msg, "numerics version 2 does not exist; there are 1, 3 and 4") == 0,
 	    "a version that there is not");
 	golden_free(g, n);
 	return done_testing();

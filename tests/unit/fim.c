@@ -266,13 +266,12 @@ test_requests(void)
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"suffix\":7}",
 	    "suffix", "suffix: is not a string");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"suffix\":\"b\","
-	    "\"echo\":true}", "suffix", "suffix and echo exclude each other");
+	    "\"echo\":true}", "suffix", "suffix and echo cannot be combined");
 	refused(QWEN_FORM_INFILL, "{\"input_prefix\":\"a\"}", "input_suffix",
 	    "input_suffix is missing");
 	refused(QWEN_FORM_INFILL, AROUND ",\"input_extra\":[{\"filename\":"
 	    "\"x\"}]}", "input_extra", "input_extra: entry 0 is not an object "
-	    "with a string \"text\", and a string \"filename\" if there is "
-	    "one");
+	    "with a string \"text\" and optionally a string \"filename\"");
 	refused(QWEN_FORM_INFILL, AROUND ",\"response_fields\":[1]}",
 	    "response_fields", "response_fields: is not a list of strings");
 	q = parse(QWEN_FORM_INFILL, AROUND ",\"n_predict\":0}");

@@ -86,9 +86,9 @@ bad_keys(void)
 	struct tiny *t = fresh();
 
 	tiny_drop_key(t, "general.type");
-	refused(t, "no type", "no adapter: general.type is \"\"");
+	refused(t, "no type", "not an adapter: general.type is \"\"");
 	tiny_str(t = fresh(), "general.type", "model");
-	refused(t, "a model", "a model is for -m");
+	refused(t, "a model", "give a model with -m");
 	tiny_u32(t = fresh(), "general.type", 3);
 	refused(t, "a type that is no text", "general.type");
 	tiny_str(t = fresh(), "general.architecture", "qwen3");
@@ -110,7 +110,7 @@ bad_keys(void)
 	refused_scaled(fresh(), "scale infinite", -INFINITY,
 	    "scale is not finite");
 	tiny_f32(t = fresh(), "lora.alpha", 3e38f);
-	refused_scaled(t, "both large", 1e5, "not finite");
+	refused_scaled(t, "both large", 1e5, "infinite factor");
 }
 
 static void
@@ -124,34 +124,34 @@ bad_tensors(void)
 	size_t i;
 
 	tiny_drop(t, Q ".lora_b");
-	refused(t, "no B", ".lora_a is there without its .lora_b");
+	refused(t, "no B", ".lora_a has no matching .lora_b");
 	tiny_drop(t = fresh(), Q ".lora_a");
-	refused(t, "no A", ".lora_b is there without its .lora_a");
+	refused(t, "no A", ".lora_b has no matching .lora_a");
 	t = fresh();
 	tiny_drop(t, Q ".lora_a");
 	tiny_drop(t, Q ".lora_b");
-	refused(t, "nothing", "an adapter without tensors");
+	refused(t, "nothing", "the adapter has no tensors");
 	tiny_add(t = fresh(), "blk.9.attn_q.weight.lora_a", 0, 32, 4, 0, 0, 1);
 	tiny_add(t, "blk.9.attn_q.weight.lora_b", 0, 4, 256, 0, 0, 1);
 	refused(t, "of no tensor", "no tensor blk.9.attn_q.weight");
 	tiny_add(t = fresh(), "blk.3.attn_q.weight", 0, 32, 256, 0, 0, 1);
-	refused(t, "a weight", "neither .lora_a nor .lora_b");
+	refused(t, "a weight", "neither the .lora_a nor the .lora_b");
 	for (i = 0; i < sizeof no_matrix / sizeof no_matrix[0]; i++) {
 		t = fresh();
 		snprintf(name, sizeof name, "%s.lora_a", no_matrix[i]);
 		tiny_add(t, name, 0, 32, 1, 0, 0, 1);
 		snprintf(name, sizeof name, "%s.lora_b", no_matrix[i]);
 		tiny_add(t, name, 0, 1, 1, 0, 0, 1);
-		refused(t, no_matrix[i], "not a matrix");
+		refused(t, no_matrix[i], "not a matrix that LoRA can change");
 	}
 	tiny_tensor(t = fresh(), Q ".lora_a")->type = 26;
 	refused(t, "I32", "I32");
 	t = fresh();
 	((float *)(void *)tiny_tensor(t, Q ".lora_a")->data)[37] = NAN;
-	refused(t, "A with NaN", ".lora_a has a number that is not finite");
+	refused(t, "A with NaN", ".lora_a has a value that is NaN or infinite");
 	t = fresh();
 	((float *)(void *)tiny_tensor(t, Q ".lora_b")->data)[1023] = INFINITY;
-	refused(t, "B with inf", ".lora_b has a number that is not finite");
+	refused(t, "B with inf", ".lora_b has a value that is NaN or infinite");
 }
 
 /* Shapes of the pair for a tensor. */
@@ -186,7 +186,7 @@ bad_shapes(void)
 		snprintf(name, sizeof name, "%s.lora_b", bad[i].name);
 		tiny_add(t, name, 0, (size_t)bad[i].b[0], (size_t)bad[i].b[1],
 		    (size_t)bad[i].b[2], 0, 1);
-		refused(t, bad[i].name, "no pair for the model's");
+		refused(t, bad[i].name, "they do not fit the model's");
 	}
 	/* no tensor can be so */
 	t = fresh();
@@ -274,7 +274,7 @@ orders(void)
 	for (i = 0; i < sizeof of / sizeof of[0]; i++) {
 		ok(open_orders(0, -1, of[i].name, of[i].n_in, of[i].n_out,
 		    &err) == -1 && strstr(err.msg, of[i].name) != NULL &&
-		    strstr(err.msg, "in another order than the model file") !=
+		    strstr(err.msg, "orders the value heads differently") !=
 		    NULL, "tiled, for a model in groups: %s", err.msg);
 		ok(open_orders(-1, 0, of[i].name, of[i].n_in, of[i].n_out,
 		    &err) == -1, "in groups, for a tiled one: %s", err.msg);

@@ -129,11 +129,11 @@ side_files(const struct tiny_shape *s)
 	}
 	side_file(t, s->arch, "a side file without a name");
 	tiny_str(t, "general.name", "Some Model");
-	side_file(t, "only the MTP block of Some Model, not a model", "with a name");
+	side_file(t, "a draft file for Some Model, not a model", "with a name");
 	tiny_str(t, "general.basename", "Qwen3.8-27B");
-	side_file(t, "the MTP block of Qwen3.8-27B,", "with a basename");
+	side_file(t, "a draft file for Qwen3.8-27B,", "with a basename");
 	tiny_drop(t, "output.weight");
-	side_file(t, "the MTP block of", "without a head");
+	side_file(t, "a draft file for", "without a head");
 	tiny_drop_key(t, "nextn_predict_layers");
 	side_file(t, "the last of 5 blocks", "without the key");
 	drop_all(t, "blk.4.nextn");
@@ -235,7 +235,7 @@ by_side_file(const struct tiny_shape *shape)
 	unfit("a norm is missing", QWEN_EFORMAT, "blk.4.nextn.hnorm.weight");
 	drop_all(t, "blk.4.nextn");
 	tiny_write(t, side);
-	unfit("no such block", QWEN_EFORMAT, "no MTP block");
+	unfit("no such block", QWEN_EFORMAT, "the file has no MTP block");
 	other.n_embd *= 2;
 	unfit_shape(&other, "wider", "embedding_length is 64, not 32");
 	other = *shape;

@@ -249,16 +249,15 @@ test_samplers(void)
 	    "top-k=40 top-p=0.99 chain=top-k,top-p greedy=1");
 	settings_are("\"samplers\":[],\"min_keep\":1,\"seed\":null", "");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"mirostat\":1}",
-	    "invalid_request", "mirostat: 1 is not supported: 0, or 2 for "
-	    "Mirostat 2");
+	    "invalid_request", "mirostat: 1 is not supported; use 0, "
+	    "or 2 for Mirostat 2");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"samplers\":["
 	    "\"tfs_z\"]}", "invalid_request", "samplers: unknown sampler "
-	    "\"tfs_z\"; known are penalties, dry, top_n_sigma, top_k, typ_p, "
-	    "top_p, min_p, "
-	    "xtc, temperature and infill");
+	    "\"tfs_z\"; known are penalties, dry, top_n_sigma, top_k, typ_p, top_p, "
+	    "min_p, xtc, temperature and infill");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\","
 	    "\"dry_sequence_breakers\":[]}", "invalid_request",
-	    "dry_sequence_breakers: is not a list of strings, at least one");
+	    "dry_sequence_breakers: is not a non-empty list of strings");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"min_keep\":2}",
 	    "invalid_request", "min_keep is not supported");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"stop_token_ids\":"
@@ -305,9 +304,9 @@ test_refused(void)
 	refused(QWEN_FORM_COMPLETION, "[]", "invalid_request",
 	    "the request is not a JSON object");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":", "invalid_json",
-	    "no JSON at byte 11: unexpected end of data");
+	    "invalid JSON at byte 11: unexpected end of data");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"metadata\":[{\"k\":1,"
-	    "\"\\u006b\":2}]}", "invalid_json", "the key \"k\" is there twice");
+	    "\"\\u006b\":2}]}", "invalid_json", "duplicate key \"k\"");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":[258]}", "invalid_request",
 	    "prompt: 258 is not a token of this model");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"logit_bias\":{"
@@ -315,7 +314,7 @@ test_refused(void)
 	    "token of this model");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"logit_bias\":{"
 	    "\"5\":1,\"05\":1}}", "invalid_request", "logit_bias: token 5 is "
-	    "there twice");
+	    "given twice");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"logit_bias\":{"
 	    "\"5\":1e39}}", "invalid_request", "logit_bias: 1e39 is too "
 	    "large");
@@ -504,12 +503,12 @@ test_messages_of_clients(void)
 	    "type input_audio are not supported (text only)" HINT);
 	refused_for("messages", PARTS("file"), "message 1: parts of type file "
 	    "are not supported (text only)" HINT);
-	refused_for("messages", PARTS("text"), "message 1: part 2 is no object "
+	refused_for("messages", PARTS("text"), "message 1: part 2 is not an object "
 	    "with a text");
 	refused_for("messages", "{\"messages\":[{\"content\":\"a\"}]}",
 	    "message 1 has no role");
 	refused_for("messages", "{\"messages\":[{\"role\":\"user\","
-	    "\"content\":7}]}", "message 1: the content is neither a text nor "
+	    "\"content\":7}]}", "message 1: the content is neither a string nor "
 	    "a list of parts");
 	same_prompt("{\"messages\":[{\"role\":\"developer\",\"content\":"
 	    "\"a\"},{\"role\":\"user\",\"content\":\"b\"}]}",
@@ -678,10 +677,10 @@ test_schemas(void)
 	}
 	qwen_text_fini(&t);
 	refused_for("guided_json", "{" HI ",\"json_schema\":{},"
-	    "\"guided_json\":{}}", "guided_json and json_schema exclude each other");
+	    "\"guided_json\":{}}", "guided_json and json_schema cannot be combined");
 	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":"
 	    "\"required\",\"json_schema\":{}}",
-	    "tool_choice and json_schema exclude each other");
+	    "tool_choice and json_schema cannot be combined");
 }
 
 /* What vLLM, SGLang and others call it; what their documents say it means. */
@@ -728,12 +727,11 @@ test_names_of_others(void)
 	qwen_text_fini(&t);
 	refused_for("structured_outputs", "{" HI ",\"structured_outputs\":{"
 	    "\"regex\":\"a\",\"choice\":[\"b\"]}}", "structured_outputs: "
-	    "json, regex, choice and the like exclude each other");
+	    "json, regex, choice and the like cannot be combined");
 	refused_for("guided_choice", "{" HI ",\"guided_choice\":[]}",
-	    "guided_choice: is not a list of texts");
+	    "guided_choice: is not a list of strings");
 	refused_for("guided_regex", "{" HI ",\"guided_regex\":\"(\"}",
-	    "guided_regex: the pattern, at character 4: a group is not "
-	    "closed");
+	    "guided_regex: the pattern, at character 4: unclosed group");
 }
 
 /* A template that does not tell the model of tools. */
@@ -750,7 +748,7 @@ test_untold_tools(void)
 		abort();
 	service.template = t;
 	refused_for("tools", "{" HI "," TOOLS "}", "tools: the model's chat "
-	    "template does not tell it of tools");
+	    "template does not support tools");
 	q = parse(QWEN_FORM_CHAT, "{" HI "," TOOLS ",\"tool_choice\":"
 	    "\"none\"}");
 	ok(q->no.err.code == 0, "unless none is to be called");
@@ -813,8 +811,7 @@ test_wide_tool(void)
 	unknown.strict = 1;
 	refused_for("tools", "{" HI ",\"tools\":[{\"function\":{\"name\":\"f\","
 	    "\"parameters\":{\"properties\":{},\"required\":[\"z\"]}}}],"
-	    "\"tool_choice\":\"required\"}", "tools: f: z is required, but "
-	    "is not one of the properties");
+	    "\"tool_choice\":\"required\"}", "tools: f: z is required but not one of the properties");
 	unknown.strict = 0;
 	service.unknown = NULL;
 }
@@ -939,13 +936,13 @@ test_tools_refused(void)
 	struct qwen_request *q;
 
 	refused_for("tool_choice", "{" HI ",\"tool_choice\":\"required\"}",
-	    "tool_choice: required, and there are no tools");
+	    "tool_choice: is required, but there are no tools");
 	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":\"any\"}",
 	    "tool_choice: is not none, auto, required or a function with a "
 	    "name");
 	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
 	    "\"function\",\"function\":{\"name\":\"h\"}}}",
-	    "tool_choice: there is no tool called h");
+	    "tool_choice: unknown tool h");
 	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
 	    "\"allowed_tools\"}}",
 	    "tool_choice: the mode of allowed_tools is not auto or required");
@@ -954,26 +951,23 @@ test_tools_refused(void)
 	    "tool_choice: allowed_tools has no list of 1 to 1024 tools");
 	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
 	    "\"allowed_tools\",\"mode\":\"auto\",\"tools\":[{\"name\":\"h\"}]}}",
-	    "tool_choice: there is no tool called h");
+	    "tool_choice: unknown tool h");
 	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
 	    "\"allowed_tools\",\"mode\":\"auto\",\"tools\":[7]}}",
-	    "tool_choice: tool 1 of those allowed has no name");
+	    "tool_choice: allowed tool 1 has no name");
 	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
-	    "\"custom\"}}", "tool_choice: tools of type custom cannot be "
-	    "called here");
+	    "\"custom\"}}", "tool_choice: tools of type custom are not available here");
 	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
-	    "\"custom\",\"custom\":{\"name\":\"h\"}}}", "tool_choice: there "
-	    "is no tool called h");
+	    "\"custom\",\"custom\":{\"name\":\"h\"}}}", "tool_choice: unknown tool h");
 	refused_for("tool_choice", "{" HI ",\"tools\":[{\"type\":"
-	    "\"web_search\"}],\"tool_choice\":\"required\"}", "tool_choice: "
-	    "required, and there are no tools");
+	    "\"web_search\"}],\"tool_choice\":\"required\"}", "tool_choice: is required, but there are no tools");
 	refused_for("tools", "{" HI ",\"tools\":[{\"type\":\"function\"}]}",
 	    "tools: tool 1 has no function with a name");
 	service.unknown = &unknown;
 	unknown.strict = 1;
 	refused_for("tools", "{" HI ",\"tools\":[{\"function\":{\"name\":\"f\","
 	    "\"parameters\":{\"not\":{}}}}],\"tool_choice\":\"required\"}",
-	    "tools: f: no text fits the schema, or none that ends");
+	    "tools: f: no text of finite length matches the schema");
 	unknown.strict = 0;
 	q = parse(QWEN_FORM_CHAT, "{" HI ",\"tools\":[{\"function\":{\"name\":"
 	    "\"f\",\"parameters\":{\"not\":{}}}},{\"function\":{\"name\":"

@@ -93,9 +93,9 @@ test_embeddings(void)
 	embed("{\"input\":[5,6,7]}", LIST(VECTOR("0",
 	    "[0.5,-0.25,0.100000001]"), "4"));
 	embed("{}", NO("input is missing", "\"input\""));
-	embed("{\"input\":{}}", NO("input: is not a text, a list of token ids, "
+	embed("{\"input\":{}}", NO("input: is not a string, a list of token ids, "
 	    "or a list of these", "\"input\""));
-	embed("{\"input\":[\"a\",7]}", NO("input: is not a text, a list of "
+	embed("{\"input\":[\"a\",7]}", NO("input: is not a string, a list of "
 	    "token ids, or a list of these", "\"input\""));
 	embed("{\"input\":[258]}", NO("input: 258 is not a token of this "
 	    "model", "\"input\""));
@@ -192,7 +192,7 @@ test_rerank(void)
 	rank("{\"query\":\"a\"}", NO("documents is missing",
 	    "\"documents\""));
 	rank("{\"query\":\"a\",\"documents\":[\"b\",{\"image\":\"c\"}]}", NO(
-	    "documents: number 1 is no text", "\"documents\""));
+	    "documents: number 1 is not a string", "\"documents\""));
 	rank("{\"query\":\"a\",\"documents\":[\"b\"],\"max_tokens_per_doc\":1}",
 	    NO("max_tokens_per_doc is not supported",
 	    "\"max_tokens_per_doc\""));
@@ -254,9 +254,9 @@ test_tokens(void)
 	tokens(tokenize, "{" HI ",\"add_generation_prompt\":false,"
 	    "\"with_pieces\":false}", 200, "{\"tokens\":[256,84,82,68,81,198,64,"
 	    "257,198],\"count\":9,\"max_model_len\":512}");
-	tokens(tokenize, "{\"tokens\":[1]}", 400, NO("one of these: content, "
+	tokens(tokenize, "{\"tokens\":[1]}", 400, NO("give one of: content, "
 	    "prompt, messages", "null"));
-	tokens(tokenize, "{\"messages\":[1]}", 400, NO("message 1 is no object",
+	tokens(tokenize, "{\"messages\":[1]}", 400, NO("message 1 is not an object",
 	    "\"messages\""));
 	tokens(qwen_tokens_detokenize, "{\"tokens\":[64,158,224,105,257,158]}",
 	    200, "{\"content\":\"a\xe2\x82\xac<|im_end|>\xef\xbf\xbd\","

@@ -406,7 +406,7 @@ test_chain(void)
 	check_subset("presence-penalty=1 temp=1 chain=temp,penalties", "",
 	    "01234567", 1);
 	refuse("chain=top-k,no-such", "no-such");
-	refuse("chain=", "called");
+	refuse("chain=", "unknown method");
 	refuse("chain=top-k,top-k", "twice");
 	refuse("chain=top-k,greedy", "greedy");
 	refuse("chain=stop", "stop");
@@ -418,7 +418,7 @@ test_chain(void)
 	refuse("logit-bias=-1=1", "ID=NUMBER");
 	refuse("logit-bias=1=nan", "ID=NUMBER");
 	refuse("logit-bias=8=1", "outside");
-	refuse("stop=a", "texts of the tokens");
+	refuse("stop=a", "texts of tokens");
 	s = sampler(text);
 	qwen_sampler_describe(s, buf, sizeof buf);
 	ok(strcmp(buf, text) == 0, "%s", buf);

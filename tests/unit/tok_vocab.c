@@ -31,7 +31,7 @@ looks_alike(const struct qwen_gguf *g, unsigned what, const char *opened)
 	struct qwen_err err = { .msg = "" };
 
 	if (strncmp(opened, "merge ", 6) == 0 ||
-	    strstr(opened, "made to collide") != NULL)
+	    strstr(opened, "crafted to collide") != NULL)
 		opened = "";
 	if ((qwen_tok_check(g, what, &err) < 0) == (opened[0] != '\0') &&
 	    strcmp(err.msg, opened) == 0)
@@ -132,7 +132,7 @@ keys(void)
 	no_pre();
 	good(&v);
 	v.pre = "llama-bpe";
-	refused(&v, "'llama-bpe'; supported are qwen2 and qwen35",
+	refused(&v, "unknown pre-tokenizer 'llama-bpe'; known are qwen2 and qwen35",
 	    "another pre-tokenizer");
 	for (i = 0; i < sizeof pre / sizeof pre[0]; i++) {
 		good(&v);
@@ -166,16 +166,16 @@ merges(void)
 	static const struct {
 		const char *line, *want;
 	} bad[] = {
-		{ "ab", "merge 2 'ab': not two texts" },
+		{ "ab", "merge 2 'ab': not two tokens" },
 		{ "", "merge 2 ''" },
 		{ " ", "merge 2 ' '" },
 		{ "a ", "merge 2 'a '" },
 		{ " b", "merge 2 ' b'" },
 		{ "a  b", "merge 2 'a  b'" },
-		{ "a b c", "merge 2 'a b c': not two texts" },
-		{ "x yz", "merge 2 'x yz': its right side is no token" },
-		{ "yz x", "merge 2 'yz x': its left side is no token" },
-		{ "x y", "merge 2 'x y': its result is no token" },
+		{ "a b c", "merge 2 'a b c': not two tokens" },
+		{ "x yz", "merge 2 'x yz': its right side is not a token" },
+		{ "yz x", "merge 2 'yz x': its left side is not a token" },
+		{ "x y", "merge 2 'x y': its result is not a token" },
 		{ "[PAD261 ]", "merge 2 '[PAD261 ]': its left side" },
 		{ "a \xff", "merge 2 'a ?': its right side" },
 	};
@@ -296,7 +296,7 @@ collisions(void)
 
 	good(&v);
 	colliding(&v, qwen_table_bits(262 + 600), 600);
-	refused(&v, "were made to collide", "texts made to collide");
+	refused(&v, "were crafted to collide", "texts made to collide");
 	ok((clock() - begin) / CLOCKS_PER_SEC < 10, "and that at once");
 }
 

@@ -65,7 +65,7 @@ choose_one(void *arg, size_t item, int thread)
 					   reported during the pass */
 		return;
 	t->failed = row == NULL ? qwen_fail(&t->err, QWEN_ENUMERIC,
-	    "no logits to choose from") : take(w, t, row, thread);
+	    "no logits to sample from") : take(w, t, row, thread);
 }
 
 static int

@@ -47,7 +47,7 @@ qwen_work_new_sized(size_t size, struct qwen_work **out,
 		return -1;
 	if (!qwen_cache_is_of(o->cache, o->model))
 		return qwen_fail(err, QWEN_EMISMATCH,
-		    "a cache for another model");
+		    "the cache belongs to another model");
 	if ((w = qwen_alloc(1, sizeof *w)) == NULL)
 		return qwen_oom(err);
 	w->o = *o;
@@ -126,19 +126,18 @@ check_job(const struct qwen_work *w, const struct qwen_job *job,
 	size_t i;
 
 	if (job->n == 0)
-		return qwen_fail(err, QWEN_ERANGE, "the prompt has no token");
+		return qwen_fail(err, QWEN_ERANGE, "the prompt has no tokens");
 	if (job->n_top > QWEN_JOB_TOP_MAX)
-		return qwen_fail(err, QWEN_ERANGE, "top %zu tokens; the limit "
-		    "is %d", job->n_top, QWEN_JOB_TOP_MAX);
+		return qwen_fail(err, QWEN_ERANGE, "n_top is %zu; the limit is "
+		    "%d", job->n_top, QWEN_JOB_TOP_MAX);
 	if (job->n_keep > QWEN_JOB_KEEP_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "%zu positions to keep; the "
 		    "limit is %d", job->n_keep, QWEN_JOB_KEEP_MAX);
 	if (job->score != NULL && job->hidden != NULL)
 		return qwen_fail(err, QWEN_ERANGE,
-		    "scores and hidden states exclude each other");
+		    "a job has either score or hidden, not both");
 	if (generates && job->max == 0)
-		return qwen_fail(err, QWEN_ERANGE, "the number of tokens to "
-		    "generate is 0");
+		return qwen_fail(err, QWEN_ERANGE, "max must be at least 1");
 	for (i = 0; i < job->n; i++) {
 		if (job->tokens[i] < 0 || (size_t)job->tokens[i] >= w->n_vocab)
 			return qwen_fail(err, QWEN_ERANGE,
@@ -147,15 +146,16 @@ check_job(const struct qwen_work *w, const struct qwen_job *job,
 	}
 	if (job->score != NULL && (job->from < 1 || job->from >= job->n))
 		return qwen_fail(err, QWEN_ERANGE,
-		    "scores from token %zu on, of %zu", job->from, job->n);
+		    "scores from token %zu of %zu: out of range", job->from,
+		    job->n);
 	if (job->hidden != NULL && job->from >= job->n)
 		return qwen_fail(err, QWEN_ERANGE,
-		    "hidden states from token %zu on, of %zu", job->from,
-		    job->n);
+		    "hidden states from token %zu of %zu: out of range",
+		    job->from, job->n);
 	/* one more is chosen, at least */
 	if (job->n - !generates >= w->n_ctx)
 		return qwen_fail(err, QWEN_ERANGE,
-		    "%zu tokens: the model's context is %zu", job->n,
+		    "%zu tokens exceed the model's context of %zu", job->n,
 		    w->n_ctx);
 	if (w->usage.limit != 0 && need > w->usage.limit)
 		return qwen_fail(err, QWEN_EFULL,

@@ -44,8 +44,8 @@ qwen_drafts_new_sized(size_t size, struct qwen_drafts **out,
 		return qwen_fail(err, QWEN_ERANGE, "%zu drafts per pass; the "
 		    "limit is %d", o->n, QWEN_GUESS_MAX);
 	if (o->mode == QWEN_DRAFT_MTP && !qwen_model_has_mtp(m))
-		return qwen_fail(err, QWEN_EUNSUP, "the model has no MTP "
-		    "block");
+		return qwen_fail(err, QWEN_EUNSUP,
+		    "the model has no MTP block");
 	if ((d = qwen_alloc(1, sizeof *d)) == NULL)
 		return qwen_oom(err);
 	d->o = *o;

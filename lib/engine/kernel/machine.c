@@ -195,7 +195,8 @@ qwen_machine_measure(struct qwen_machine *out, int n_threads, const char *cpu,
 		    "%g seconds: must be 0 to %g", seconds, SECONDS_MAX);
 	if (cpu != NULL) {
 		if (qwen_cpu_level(cpu, &level) < 0)
-			return qwen_fail(err, QWEN_EUNSUP, "no level %s", cpu);
+			return qwen_fail(err, QWEN_EUNSUP, "unknown "
+			    "instruction-set level %s", cpu);
 		features &= level;
 	}
 	qwen_kernels_init(&k, features, QWEN_NUMERICS);

@@ -71,13 +71,12 @@ qwen_arch_of(const struct qwen_gguf *g, struct qwen_err *err)
 	if (qwen_gguf_get_str(g, "general.type", &type, err) > 0 &&
 	    type.len == 7 && memcmp(type.s, "adapter", 7) == 0) {
 		qwen_fail(err, QWEN_EUNSUP,
-		    "this is an adapter, not a model: give it with --lora");
+		    "an adapter, not a model: give it with --lora");
 		return NULL;
 	}
 	if (name.len == 4 && memcmp(name.s, "clip", 4) == 0) {
-		qwen_fail(err, QWEN_EUNSUP, "this is the image part of a model "
-		    "(mmproj), which is not supported: use the text model's "
-		    "file");
+		qwen_fail(err, QWEN_EUNSUP, "the image part of a model "
+		    "(mmproj): only text is supported; give the other file");
 		return NULL;
 	}
 	if ((a = qwen_arch_find(name)) != NULL)

@@ -27,8 +27,8 @@ qwen_classifier_load(struct qwen_loader *ld)
 	/* one with a layer before it is not of Qwen's models */
 	if (ld->rc == 0 && (qwen_has_tensor(ld, "cls.weight") ||
 	    t->ne[1] > CLASSES_MAX)) {
-		ld->rc = qwen_fail(ld->err, QWEN_EUNSUP, "a classifier like "
-		    "that in cls.output.weight is not supported");
+		ld->rc = qwen_fail(ld->err, QWEN_EUNSUP, "this kind of "
+		    "cls.output.weight is not supported");
 		return;
 	}
 	qwen_load_weight(ld, &m->cls, "cls.output.weight", m->hp.n_embd,

@@ -131,7 +131,8 @@ qwen_deltanet_load(struct qwen_loader *ld, struct qwen_layer *l)
 
 	if (pieces && h->n_head_k > MAX_KEY_HEADS)
 		ld->rc = qwen_fail(ld->err, QWEN_EUNSUP, "ssm_in.weight for "
-		    "%zu key heads: at most %d", h->n_head_k, MAX_KEY_HEADS);
+		    "%zu key heads; at most %d are supported", h->n_head_k,
+		    MAX_KEY_HEADS);
 	if (ld->rc < 0 || (d->in = qwen_load_memory(ld, pieces ? MAX_PIECES :
 	    PIECES, sizeof *d->in)) == NULL)
 		return;

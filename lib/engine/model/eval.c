@@ -44,8 +44,8 @@ check_tokens(const struct qwen_session *s, const int32_t *tokens, size_t n,
 	for (i = 0; i < n; i++) {
 		if (tokens[i] < 0 || (size_t)tokens[i] >= n_vocab)
 			return qwen_fail(err, QWEN_ERANGE,
-			    "token %d (number %zu): ids go from 0 to %zu",
-			    (int)tokens[i], i, n_vocab - 1);
+			    "token %d (number %zu) is out of range: ids go "
+			    "from 0 to %zu", (int)tokens[i], i, n_vocab - 1);
 	}
 	return 0;
 }
@@ -223,10 +223,10 @@ check_parts(struct qwen_part *part, size_t n_part, struct qwen_err *err)
 		part[i].failed = 0;
 		if (s->cache != part[0].s->cache)
 			return qwen_fail(err, QWEN_EMISMATCH,
-			    "sessions of different caches");
+			    "the sessions belong to different caches");
 		if (s->busy)
 			return qwen_fail(err, QWEN_EMISMATCH,
-			    "a session twice");
+			    "a session is given twice");
 		s->busy = 1;
 		if (part[i].n == 0)
 			return qwen_fail(err, QWEN_ERANGE, "no tokens");
@@ -234,7 +234,7 @@ check_parts(struct qwen_part *part, size_t n_part, struct qwen_err *err)
 			return -1;
 		if (part[i].n > s->model->hp.n_ctx - s->n_tokens)
 			return qwen_fail(err, QWEN_ERANGE, "%zu tokens after "
-			    "%zu: the model's context is %zu", part[i].n,
+			    "%zu exceed the model's context of %zu", part[i].n,
 			    s->n_tokens, s->model->hp.n_ctx);
 	}
 	return 0;

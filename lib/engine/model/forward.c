@@ -98,15 +98,17 @@ fail_bad(size_t place, size_t n_layer, struct qwen_err *err)
 {
 	if (place == 0)
 		return qwen_fail(err, QWEN_ENUMERIC,
-		    "the embedding has a number that is not finite");
+		    "the embedding has a value that is NaN or infinite");
 	if (place > 2 * n_layer + 1)
 		return qwen_fail(err, QWEN_ENUMERIC,
-		    "the hidden state after output_norm is not finite");
+		    "the hidden state after output_norm has a value that is "
+		    "NaN or infinite");
 	if (place > 2 * n_layer)
 		return qwen_fail(err, QWEN_ENUMERIC,
-		    "a logit is not finite (output.weight)");
+		    "a logit is NaN or infinite (output.weight)");
 	return qwen_fail(err, QWEN_ENUMERIC,
-	    "layer %zu: the hidden state after its %s is not finite",
+	    "layer %zu: the hidden state after its %s has a value that is NaN "
+	    "or infinite",
 	    (place - 1) / 2, place % 2 == 1 ? "mixer" : "feed-forward block");
 }
 

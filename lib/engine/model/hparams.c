@@ -127,7 +127,7 @@ per_block(struct keys *k, const char *name, size_t block, size_t *i)
 		return 0;
 	if (kv->n <= block)
 		return k->rc = qwen_fail(k->err, QWEN_EFORMAT,
-		    "%s has %llu entries, block %zu needs one more", key.s,
+		    "%s has %llu entries; block %zu needs one more", key.s,
 		    (unsigned long long)kv->n, block);
 	*i = block;
 	return 0;
@@ -154,9 +154,8 @@ refuse_draft(struct keys *k, size_t n_block)
 	for (i = 0; i < 3 &&
 	    qwen_gguf_get_str(k->g, names[i], &of, NULL) != 1; i++)
 		;
-	return k->rc = qwen_fail(k->err, QWEN_EUNSUP, "only the MTP block of "
-	    "%.*s, not a model: it has the last of %zu blocks, without the "
-	    "others; give it with --draft",
+	return k->rc = qwen_fail(k->err, QWEN_EUNSUP, "a draft file for %.*s, "
+	    "not a model: it has only the MTP block, the last of %zu blocks",
 	    of.len > 64 ? 64 : (int)of.len, of.s,
 	    n_block);
 }
@@ -202,8 +201,8 @@ read_common(struct keys *k, struct qwen_hparams *h, int draft)
 	tokens = qwen_gguf_find(k->g, "tokenizer.ggml.tokens");
 	if (tokens != NULL && tokens->n != h->n_vocab)
 		return qwen_fail(k->err, QWEN_EFORMAT,
-		    "token_embd.weight has %zu rows for %llu tokens",
-		    h->n_vocab, (unsigned long long)tokens->n);
+		    "token_embd.weight has %zu rows, but the vocabulary %llu "
+		    "tokens", h->n_vocab, (unsigned long long)tokens->n);
 	return 0;
 }
 
@@ -259,7 +258,7 @@ read_attention(struct keys *k, struct qwen_hparams *h)
 		return -1;
 	if (h->n_head % h->n_head_kv != 0)
 		return qwen_fail(k->err, QWEN_EFORMAT,
-		    "%zu heads do not share %zu key-value heads evenly",
+		    "%zu heads cannot share %zu key-value heads evenly",
 		    h->n_head, h->n_head_kv);
 	if (get_size(k, "attention.key_length", 0, 1, QWEN_HEAD_MAX,
 	    h->n_embd / h->n_head, &h->n_embd_head) < 0 ||
@@ -274,9 +273,9 @@ read_attention(struct keys *k, struct qwen_hparams *h)
 		    h->n_embd_head, value_length, QWEN_HEAD_MAX);
 	if ((qwen_kv_width(h->k) == 0 || qwen_kv_width(h->v) == 0) &&
 	    h->n_embd_head % QWEN_KV_GROUP != 0)
-		return qwen_fail(k->err, QWEN_EUNSUP, "heads of %zu numbers: "
-		    "without a multiple of %d there are only f32 and f16 for "
-		    "keys and values", h->n_embd_head, QWEN_KV_GROUP);
+		return qwen_fail(k->err, QWEN_EUNSUP, "head size %zu is not a "
+		    "multiple of %d: only f32 and f16 are possible as KV cache "
+		    "types", h->n_embd_head, QWEN_KV_GROUP);
 	if (get_real(k, "attention.scale", 0, &scale) < 0)
 		return -1;
 	if (scale == 0)
@@ -298,8 +297,8 @@ check_sections(struct keys *k, const struct qwen_hparams *h)
 	}
 	if (sum != h->n_rot / 2)
 		return qwen_fail(k->err, QWEN_EUNSUP,
-		    "%s covers %zu of %zu pairs", arch_key(k, key).s, sum,
-		    h->n_rot / 2);
+		    "%s covers %zu of %zu pairs of dimensions", arch_key(k,
+		    key).s, sum, h->n_rot / 2);
 	return 0;
 }
 
@@ -353,16 +352,16 @@ read_ramp(struct keys *k, struct scaling *s)
 	    get_real(k, "rope.scaling.yarn_beta_slow", 1, &s->slow) < 0)
 		return -1;
 	if (!(s->slow > 0 && s->fast > s->slow && s->fast <= 1e6))
-		return qwen_fail(k->err, QWEN_ERANGE, "YaRN's ramp from %g turns"
-		    " to %g", s->fast, s->slow);
+		return qwen_fail(k->err, QWEN_ERANGE, "YaRN's ramp from %g to "
+		    "%g turns is invalid", s->fast, s->slow);
 	if (get_real(k, ext, 1, &v) < 0 || get_real(k, attn, 1, &s->attn) < 0)
 		return -1;
 	if (v != 1)
-		return qwen_fail(k->err, QWEN_EUNSUP, "%s %g is not supported, "
-		    "only 1", arch_key(k, ext).s, v);
+		return qwen_fail(k->err, QWEN_EUNSUP, "%s is %g; only 1 is "
+		    "supported", arch_key(k, ext).s, v);
 	if (!(s->attn >= 0.01 && s->attn <= 100))
-		return qwen_fail(k->err, QWEN_ERANGE, "%s %g: must be 0.01 to "
-		    "100", arch_key(k, attn).s, s->attn);
+		return qwen_fail(k->err, QWEN_ERANGE, "%s is %g: must be 0.01 "
+		    "to 100", arch_key(k, attn).s, s->attn);
 	return 0;
 }
 
@@ -420,8 +419,8 @@ override(struct keys *k, struct qwen_hparams *h, struct scaling *s)
 	n = floor(s->n_orig * s->factor);
 	if (!(s->n_orig >= 1 && n <= QWEN_ROPE_N_MAX))
 		return qwen_fail(k->err, QWEN_ERANGE, "RoPE scaled %g times "
-		    "from %g positions: %d are the most", s->factor, s->n_orig,
-		    QWEN_ROPE_N_MAX);
+		    "from %g positions: at most %d positions are supported",
+		    s->factor, s->n_orig, QWEN_ROPE_N_MAX);
 	if (s->kind == own.kind && (s->kind == QWEN_ROPE_NONE ||
 	    (s->factor == own.factor && s->n_orig == own.n_orig &&
 	    s->fast == own.fast && s->slow == own.slow &&
@@ -501,8 +500,8 @@ read_moe(struct keys *k, struct qwen_hparams *h, const struct qwen_arch *a)
 	if (get_size(k, "expert_gating_func", 0, 0, UINT32_MAX, 1, &gate) < 0)
 		return -1;
 	if (gate > 1)
-		return qwen_fail(k->err, QWEN_EUNSUP, "%s %zu is not "
-		    "supported, only 1, softmax",
+		return qwen_fail(k->err, QWEN_EUNSUP, "%s is %zu; only 1 "
+		    "(softmax) is supported",
 		    arch_key(k, "expert_gating_func").s, gate);
 	/* a key of Ollama's */
 	if (get_bool(k, "norm_top_k_prob", &norm) < 0)
@@ -608,7 +607,7 @@ read_deltanet(struct keys *k, struct qwen_hparams *h, int grouped)
 		    "%zu: must be a multiple of 16 up to 256", h->dv);
 	if (h->n_head_v * h->dk > MAX_STATE / h->dv)
 		return qwen_fail(k->err, QWEN_EUNSUP, "DeltaNet: a state of "
-		    "%zux%zux%zu numbers a layer, %zu are allowed",
+		    "%zux%zux%zu numbers per layer; at most %zu are supported",
 		    h->n_head_v, h->dk, h->dv, (size_t)MAX_STATE);
 	if (get_bool(k, "ssm.v_head_reordered", &tiled) < 0)
 		return -1;

@@ -70,8 +70,8 @@ qwen_session_track(struct qwen_session *s, size_t n, struct qwen_err *err)
 	struct qwen_journal *j = NULL;
 
 	if (n > QWEN_TRACK_MAX)
-		return qwen_fail(err, QWEN_ERANGE, "%zu tokens to be taken "
-		    "back: at most %d", n, QWEN_TRACK_MAX);
+		return qwen_fail(err, QWEN_ERANGE, "tracking of %zu tokens; at "
+		    "most %d are supported", n, QWEN_TRACK_MAX);
 	if (s->recurrent_bytes == 0 ||
 	    (s->journal != NULL && s->journal->back == n))
 		return 0;

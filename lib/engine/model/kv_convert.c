@@ -170,8 +170,8 @@ qwen_kv_convert(struct qwen_kv_convert *c, void *dst, const void *src,
 
 	if (c->to.d > QWEN_HEAD_MAX || (c->to.d % QWEN_KV_GROUP != 0 &&
 	    (qwen_kv_width(c->to.k) == 0 || qwen_kv_width(c->to.v) == 0)))
-		return qwen_fail(err, QWEN_EUNSUP, "heads of %zu numbers: "
-		    "there are only f32 and f16 for them", c->to.d);
+		return qwen_fail(err, QWEN_EUNSUP, "head size %zu allows only "
+		    "f32 and f16 as KV cache types", c->to.d);
 	for (head = 0; head < c->to.n_head; head++) {
 		if (convert_head(c, dst, src, head, 0, err) < 0 ||
 		    convert_head(c, dst, src, head, 1, err) < 0)

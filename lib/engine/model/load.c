@@ -85,8 +85,8 @@ look(struct qwen_loader *ld, const char *name, size_t n0, size_t n1, size_t n2)
 		    qwen_shape_text(t->ne, n_dims).s,
 		    qwen_shape_text(ne, n_dims).s);
 	else if (q == NULL)
-		qwen_fail(ld->err, QWEN_EUNSUP, "tensor %s has type %s: this "
-		    "library cannot compute with it", full.s,
+		qwen_fail(ld->err, QWEN_EUNSUP, "tensor %s has type %s, which "
+		    "this library cannot compute with", full.s,
 		    type != NULL ? type : "unknown");
 	else if (q->kind == QWEN_QUANT_FLOAT &&
 	    (uintptr_t)t->data % q->block_bytes != 0)

@@ -189,7 +189,7 @@ copy_rows(struct qwen_loader *ld, const struct qwen_gguf_tensor *t, int wanted,
 	free(c.row);
 	if (ld->rc == 0 && atomic_load(&c.bad))
 		ld->rc = qwen_fail(ld->err, QWEN_ENUMERIC, "tensor %s has a "
-		    "number that is not finite", t->name);
+		    "value that is NaN or infinite", t->name);
 	return c.to;
 }
 
@@ -242,8 +242,8 @@ check_types(const struct qwen_adapter_pair *p, struct qwen_err *err)
 
 	if (qwen_quant_find(t->type) != NULL)
 		return 0;
-	return qwen_fail(err, QWEN_EUNSUP, "tensor %s has type %s: this "
-	    "library cannot compute with it", t->name, qwen_ggml_name(t->type));
+	return qwen_fail(err, QWEN_EUNSUP, "tensor %s has type %s, which this "
+	    "library cannot compute with", t->name, qwen_ggml_name(t->type));
 }
 
 void

@@ -64,8 +64,9 @@ set_up(struct qwen_model *m, const struct qwen_model_opts *opts,
 	m->numerics = opts != NULL && opts->numerics > 0 ? opts->numerics :
 	    QWEN_NUMERICS;
 	if (m->numerics > QWEN_NUMERICS_MAX || m->numerics == 2)
-		return qwen_fail(err, QWEN_ERANGE, "no numerics version %u: "
-		    "there are 1, 3 and %d", m->numerics, QWEN_NUMERICS_MAX);
+		return qwen_fail(err, QWEN_ERANGE, "numerics version %u does "
+		    "not exist; there are 1, 3 and %d", m->numerics,
+		    QWEN_NUMERICS_MAX);
 	if (opts != NULL) {
 		m->hp.k = opts->k == QWEN_KV_OWN ? own_kv(m->gguf) : opts->k;
 		m->hp.v = opts->v == QWEN_KV_OWN ? own_kv(m->gguf) : opts->v;
@@ -73,12 +74,12 @@ set_up(struct qwen_model *m, const struct qwen_model_opts *opts,
 	}
 	if (qwen_kv_name(m->hp.k) == NULL || qwen_kv_name(m->hp.v) == NULL)
 		return qwen_fail(err, QWEN_ERANGE,
-		    "unknown format of the KV cache");
+		    "unknown KV cache type");
 	m->features = qwen_cpu_detect();
 	if (opts != NULL && opts->cpu != NULL) {
 		if (qwen_cpu_level(opts->cpu, &limit) < 0)
 			return qwen_fail(err, QWEN_ERANGE,
-			    "no instruction-set level %s", opts->cpu);
+			    "unknown instruction-set level %s", opts->cpu);
 		m->features &= limit;
 	}
 	qwen_kernels_init(&m->kernels, m->features, m->numerics);
@@ -306,7 +307,7 @@ tell_types(struct trial *t)
 	uint32_t i;
 
 	if (t->n_other > OTHERS_MAX) {
-		qwen_fail(&e, QWEN_EFORMAT, "%llu tensors more are wrong",
+		qwen_fail(&e, QWEN_EFORMAT, "%llu more tensors are wrong",
 		    (unsigned long long)(t->n_other - OTHERS_MAX));
 		tell(t, e.msg);
 	}

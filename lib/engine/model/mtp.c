@@ -447,7 +447,7 @@ qwen_mtp_fill(struct qwen_batch *b)
 		if (atomic_load(&share.bad) == SIZE_MAX)
 			continue;
 		qwen_fail(&p->err, QWEN_ENUMERIC, "a hidden state of the MTP "
-		    "block is not finite");
+		    "block is NaN or infinite");
 		p->failed = 1;
 	}
 }
@@ -541,8 +541,8 @@ qwen_session_draft(struct qwen_session *s, int32_t next, size_t n,
 
 	*n_out = 0;
 	if (next < 0 || (size_t)next >= h->n_vocab)
-		return qwen_fail(err, QWEN_ERANGE, "token %d: ids go from 0 "
-		    "to %zu", (int)next, h->n_vocab - 1);
+		return qwen_fail(err, QWEN_ERANGE, "token %d is out of range: "
+		    "ids go from 0 to %zu", (int)next, h->n_vocab - 1);
 	/* next has a place, and the drafts after it */
 	n = n < room ? n : room > 0 ? room - 1 : 0;
 	n = n < QWEN_GUESS_MAX ? n : QWEN_GUESS_MAX;

@@ -156,8 +156,8 @@ compare(const struct qwen_hparams *a, const struct qwen_hparams *b,
 
 	for (i = 0; i < sizeof pair / sizeof pair[0]; i++) {
 		if (pair[i].a != pair[i].b)
-			return qwen_fail(err, QWEN_EMISMATCH, "it is for "
-			    "another model: %s is %zu, not %zu", pair[i].name,
+			return qwen_fail(err, QWEN_EMISMATCH, "for another "
+			    "model: %s is %zu, not %zu", pair[i].name,
 			    pair[i].b, pair[i].a);
 	}
 	return 0;
@@ -173,8 +173,8 @@ check_arch(const struct qwen_model *m, const struct qwen_gguf *g,
 		return -1;
 	if (qwen_arch_find(name) == m->arch)
 		return 0;
-	return qwen_fail(err, QWEN_EMISMATCH, "it is for another model: "
-	    "architecture \"%.*s\", not \"%s\"",
+	return qwen_fail(err, QWEN_EMISMATCH, "for another model: architecture "
+	    "is \"%.*s\", not \"%s\"",
 	    name.len > 40 ? 40 : (int)name.len, name.s, m->arch->name);
 }
 
@@ -192,7 +192,7 @@ load_side(struct qwen_model *m, const struct qwen_gguf *g,
 	if (rc == 0)
 		rc = compare(&m->hp, &h, err);
 	if (rc == 0 && qwen_mtp_parts(g, h.n_block - 1) == 0)
-		rc = qwen_fail(err, QWEN_EFORMAT, "it has no MTP block "
+		rc = qwen_fail(err, QWEN_EFORMAT, "the file has no MTP block "
 		    "(blk.%zu.nextn)", h.n_block - 1);
 	if (rc == 0)
 		rc = load(&ld, h.n_block - 1);

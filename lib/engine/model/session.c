@@ -364,7 +364,7 @@ qwen_session_reserve(struct qwen_session *s, size_t n, struct qwen_err *err)
 
 	if (n > s->model->hp.n_ctx)
 		return qwen_fail(err, QWEN_ERANGE,
-		    "%zu tokens: the model's context is %zu", n,
+		    "%zu tokens exceed the model's context of %zu", n,
 		    s->model->hp.n_ctx);
 	if (n < s->n_tokens)
 		return 0;
@@ -582,7 +582,7 @@ qwen_session_fork_in(struct qwen_session **out, struct qwen_cache *c,
 	*out = NULL;
 	if (c->model != s->model)
 		return qwen_fail(err, QWEN_EMISMATCH,
-		    "a cache for another model");
+		    "the cache belongs to another model");
 	qwen_ahead_hide(s);
 	if (qwen_session_new_in(&to, c, err) < 0)
 		return -1;

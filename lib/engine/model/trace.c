@@ -121,8 +121,7 @@ choose_all(struct qwen_tracing *tr, const struct qwen_session *s,
 	for (i = 0; i < tr->t.n_patterns && rc == 0; i++) {
 		if (!c.used[i])
 			rc = qwen_fail(err, QWEN_ERANGE, "the model has no "
-			    "stage \"%.60s\"%s", tr->t.patterns[i],
-			    but);
+			    "stage \"%.60s\"%s", tr->t.patterns[i], but);
 	}
 	free(c.used);
 	return rc;
@@ -236,7 +235,7 @@ begin(struct qwen_share *p)
 	if (qwen_trace_block(p->s) && !qwen_mtp_whole(p->s))
 		return qwen_fail(&p->err, QWEN_EMISMATCH, "the MTP block "
 		    "cannot be traced: the session lacks the inputs of its "
-		    "rows");
+		    "next rows");
 	return tr->on;
 }
 

@@ -126,7 +126,7 @@ fill_ids(struct qwen_cands *l, const int32_t *ids, size_t n, size_t n_vocab,
 	for (i = 1; i < n; i++) {
 		if (l->id[i - 1] == l->id[i])
 			return qwen_fail(err, QWEN_ERANGE,
-			    "token %ld has two logits in one row",
+			    "token %ld occurs twice in the row",
 			    (long)l->id[i]);
 	}
 	return 0;
@@ -141,7 +141,7 @@ not_finite(const float *logits, const int32_t *ids, struct qwen_err *err)
 		;
 	return qwen_fail(err, QWEN_ENUMERIC, "the logit of token %ld is %s",
 	    ids != NULL ? (long)ids[i] : (long)i,
-	    isnan(logits[i]) ? "not a number" : "infinite");
+	    isnan(logits[i]) ? "NaN" : "infinite");
 }
 
 int
@@ -153,7 +153,7 @@ qwen_cands_fill(struct qwen_cands *l, const float *logits, const int32_t *ids,
 
 	if (n == 0 || n > l->cap || n > n_vocab)
 		return qwen_fail(err, QWEN_ERANGE,
-		    "a row of %zu logits for a vocabulary of %zu", n, n_vocab);
+		    "%zu logits for a vocabulary of %zu", n, n_vocab);
 	l->max = l->sift->highest(logits, n, &finite);
 	if (!finite)
 		return not_finite(logits, ids, err);

@@ -77,12 +77,12 @@ qwen_chain_read(const char *text, struct qwen_slot *slot,
 		found = find_movable(slot, text, len);
 		if (found == NULL)
 			return qwen_fail(err, QWEN_ERANGE,
-			    "no method of the chain is called \"%.*s\"",
+			    "the chain has an unknown method \"%.*s\"",
 			    len < 40 ? (int)len : 40, text);
 		for (i = 0; i < n; i++) {
 			if (out[i] == found)
 				return qwen_fail(err, QWEN_ERANGE,
-				    "%s is there twice", found->m->name);
+				    "%s occurs twice", found->m->name);
 		}
 		out[n++] = found;
 		if (text[len] == '\0')
@@ -131,7 +131,7 @@ movable(const struct qwen_sampler *s, struct qwen_slot **out,
 			found |= out[k] == &slot[i];
 		if (!found && (o = set_option(&slot[i])) != NULL)
 			return qwen_fail(err, QWEN_ERANGE,
-			    "%s is set, and the chain has no %s", o->name,
+			    "%s is set, but the chain has no %s", o->name,
 			    slot[i].m->name);
 	}
 	return n;

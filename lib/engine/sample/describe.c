@@ -134,7 +134,7 @@ qwen_sampler_read(struct qwen_sampler *s, const char *text,
 			*value++ = '\0';
 		if (value != NULL && unescape(value) < 0)
 			rc = qwen_fail(err, QWEN_EFORMAT, "sampling option "
-			    "%.40s: after %% comes a byte, from 01 to ff",
+			    "%.40s: %% must be followed by a byte, 01 to ff",
 			    word);
 		else if (qwen_sampler_set(s, word, value, &why) < 0)
 			rc = qwen_fail(err, why.code, "sampling option %.40s: "

@@ -202,10 +202,10 @@ set_option(struct qwen_sampler *s, size_t i, const char *name,
 
 	if (o == NULL)
 		return qwen_fail(err, QWEN_EUNSUP,
-		    "no sampling method has the option %.60s", name);
+		    "unknown sampling option %.60s", name);
 	if (s->world.n_vocab != 0)
-		return qwen_fail(err, QWEN_ERANGE, "it cannot be set after the "
-		    "first token");
+		return qwen_fail(err, QWEN_ERANGE, "options cannot be set "
+		    "after the first token");
 	if (text == NULL && o->type == QWEN_SAMPLE_FLAG)
 		text = "1";
 	if (text == NULL)
@@ -249,7 +249,8 @@ advise(struct qwen_sampler *s, const char *word, size_t n,
 	char name[64], value[64];
 
 	if (n >= sizeof name || len >= n)
-		return qwen_fail(err, QWEN_EFORMAT, "\"%.*s\" is no setting",
+		return qwen_fail(err, QWEN_EFORMAT, "\"%.*s\" is not a setting "
+		    "NAME=VALUE",
 		    n < 64 ? (int)n : 64, word);
 	snprintf(name, sizeof name, "%.*s", (int)len, word);
 	snprintf(value, sizeof value, "%.*s", (int)(n - len - 1),
@@ -284,8 +285,8 @@ qwen_sampler_advise(struct qwen_sampler *s, const char *settings,
 	size_t i, n;
 
 	if (s->world.n_vocab != 0)
-		return qwen_fail(err, QWEN_ERANGE, "it cannot be set after the "
-		    "first token");
+		return qwen_fail(err, QWEN_ERANGE, "options cannot be set "
+		    "after the first token");
 	for (i = 0; qwen_sample_opt(i) != NULL; i++) {
 		if (!s->set[i])
 			reset(s, i);

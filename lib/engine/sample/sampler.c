@@ -183,8 +183,8 @@ qwen_sampler_cpu(struct qwen_sampler *s, const char *level,
 	if (level == NULL)
 		return 0;
 	if (qwen_cpu_level(level, &limit) < 0)
-		return qwen_fail(err, QWEN_ERANGE, "no CPU level \"%.40s\"",
-		    level);
+		return qwen_fail(err, QWEN_ERANGE, "unknown instruction-set "
+		    "level \"%.40s\"", level);
 	s->features &= limit;
 	return 0;
 }
@@ -202,7 +202,7 @@ begin_methods(struct qwen_sampler *s, struct qwen_err *err)
 
 		if (slot->m->needs_pieces && p == NULL)
 			return qwen_fail(err, QWEN_EUNSUP,
-			    "%s needs the texts of the tokens", slot->m->name);
+			    "%s needs the texts of tokens", slot->m->name);
 		if (slot->m->needs_pieces && p->n != s->world.n_vocab)
 			return qwen_fail(err, QWEN_ERANGE, "texts of %zu "
 			    "tokens for a vocabulary of %zu", p->n,
@@ -225,7 +225,7 @@ begin_bound(struct qwen_sampler *s, struct qwen_err *err)
 	if (s->world.pieces == NULL ||
 	    s->world.pieces->n != s->world.n_vocab)
 		return qwen_fail(err, QWEN_EUNSUP,
-		    "a grammar needs the texts of the tokens");
+		    "a grammar needs the texts of tokens");
 	return qwen_bound_new(&s->bound, &s->constraint, s->world.pieces,
 	    err);
 }
@@ -236,8 +236,8 @@ qwen_sampler_begin(struct qwen_sampler *s, size_t n_vocab,
 {
 	end(s);
 	if (n_vocab == 0 || n_vocab > INT32_MAX)
-		return qwen_fail(err, QWEN_ERANGE, "a vocabulary of %zu",
-		    n_vocab);
+		return qwen_fail(err, QWEN_ERANGE, "invalid vocabulary size "
+		    "%zu", n_vocab);
 	s->world.n_vocab = n_vocab;
 	if (qwen_chain_arrange(s, err) < 0 ||
 	    (s->lent == NULL && qwen_cands_init(&s->list, n_vocab, err) < 0) ||
@@ -351,7 +351,7 @@ qwen_sampler_restore(struct qwen_sampler *s, const char *text,
 	d = text[n] != '\0' ? strtod(text + n + 1, &tail) : 0;
 	if (text[n] == '\0' || *tail != '\0' || !(d >= -1e6 && d <= 1e6))
 		return qwen_fail(err, QWEN_EFORMAT,
-		    "\"%.60s\" is not a saved state of a sampler", text);
+		    "\"%.60s\" is not a saved sampler state", text);
 	slot->m->restore(slot->memory, d);
 	return 0;
 }
@@ -415,7 +415,7 @@ best_of_row(const struct qwen_sampler *s, const float *logits, size_t n)
 static int
 none_left(struct qwen_err *err)
 {
-	return qwen_fail(err, QWEN_ERANGE, "no token of the row may be chosen");
+	return qwen_fail(err, QWEN_ERANGE, "no token of the row is allowed");
 }
 
 int
@@ -430,7 +430,7 @@ qwen_sampler_sample(struct qwen_sampler *s, const float *logits,
 	if ((*out = forced(s)) >= 0)
 		return 0;
 	if (logits == NULL)
-		return qwen_fail(err, QWEN_ERANGE, "no logits to choose from");
+		return qwen_fail(err, QWEN_ERANGE, "no logits to sample from");
 	if (s->greedy && ids == NULL &&
 	    (*out = best_of_row(s, logits, n)) >= 0)
 		return 0;

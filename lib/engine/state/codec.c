@@ -195,14 +195,14 @@ unpack(struct qwen_coder *c, unsigned char *dst, size_t n,
 	got = ZSTD_findFrameCompressedSize(data, n_data);
 	if (ZSTD_isError(got) || got != n_data)
 		return qwen_fail(err, QWEN_EFORMAT,
-		    "the data is not one zstd frame");
+		    "the data is not a single zstd frame");
 	got = ZSTD_decompressDCtx(c->dctx, dst, n, data, n_data);
 	if (ZSTD_isError(got))
 		return qwen_fail(err, QWEN_EFORMAT, "zstd: %s",
 		    ZSTD_getErrorName(got));
 	if (got != n)
 		return qwen_fail(err, QWEN_EFORMAT,
-		    "%zu bytes of data where %zu were announced", got, n);
+		    "%zu bytes of data instead of %zu", got, n);
 	return 0;
 }
 
@@ -222,8 +222,7 @@ qwen_coder_decode(struct qwen_coder *c, enum qwen_codec codec,
 		if (n_data == n_raw)
 			return 0;
 		return qwen_fail(err, QWEN_EFORMAT,
-		    "%zu bytes of data where %zu were announced", n_data,
-		    n_raw);
+		    "%zu bytes of data instead of %zu", n_data, n_raw);
 	}
 	if (need(&c->planes, err) < 0 || need(&c->out, err) < 0)
 		return -1;

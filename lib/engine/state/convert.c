@@ -35,8 +35,8 @@ qwen_convert_record(struct qwen_save *v, size_t i)
 	shapes(v, e->layer, &from, &to);
 	size = qwen_state_kv_block(from);
 	if (e->off % size != 0 || e->len % size != 0)
-		return qwen_fail(v->err, QWEN_EUNSUP, "its blocks of %llu bytes "
-		    "are in pieces", (unsigned long long)size);
+		return qwen_fail(v->err, QWEN_EUNSUP, "its KV blocks of %llu "
+		    "bytes are split", (unsigned long long)size);
 	first = e->off / size;
 	n = e->len / size;
 	all = wanted(v, e->layer);

@@ -25,7 +25,7 @@ qwen_state_extra_sampler(struct qwen_state_extra *x,
 	    QWEN_SAMPLER_MAX) {
 		free(text);
 		return qwen_fail(err, QWEN_ERANGE, "the sampling options "
-		    "take more than %d bytes", QWEN_SAMPLER_MAX);
+		    "exceed %d bytes", QWEN_SAMPLER_MAX);
 	}
 	free(x->sampler);
 	x->sampler = text;
@@ -42,9 +42,9 @@ qwen_state_extra_generated(struct qwen_state_extra *x, uint64_t pos,
 		return 0;
 	if (n > UINT64_MAX - pos || (x->n_generated > 0 &&
 	    pos < last[-1].pos + last[-1].n))
-		return qwen_fail(err, QWEN_ERANGE, "%llu tokens generated at "
-		    "%llu, which is not after those before",
-		    (unsigned long long)n, (unsigned long long)pos);
+		return qwen_fail(err, QWEN_ERANGE, "%llu generated tokens at "
+		    "%llu do not follow the ones before", (unsigned long long)n,
+		    (unsigned long long)pos);
 	if (x->n_generated > 0 && last[-1].pos + last[-1].n == pos) {
 		last[-1].n += n;
 		return 0;
@@ -66,7 +66,7 @@ qwen_state_extra_run(struct qwen_state_extra *x, const struct qwen_run *run,
 		run = NULL;
 	if (run != NULL && strlen(run->options) >= QWEN_OPTIONS_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "the options of the run "
-		    "take more than %d bytes", QWEN_OPTIONS_MAX);
+		    "exceed %d bytes", QWEN_OPTIONS_MAX);
 	if (run != NULL && (text = strdup(run->options)) == NULL)
 		return qwen_oom(err);
 	free(x->run.options);
@@ -85,8 +85,8 @@ take_text(char **out, const struct qwen_item *it, size_t max,
     struct qwen_err *err)
 {
 	if (it->n >= max || memchr(it->s, 0, (size_t)it->n) != NULL)
-		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of options",
-		    (unsigned long long)it->n);
+		return qwen_fail(err, QWEN_ERANGE, "options of %llu bytes are "
+		    "too long or contain NUL", (unsigned long long)it->n);
 	*out = strndup((const char *)it->s, (size_t)it->n);
 	return *out != NULL ? 0 : qwen_oom(err);
 }
@@ -108,7 +108,8 @@ take_generated(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	size_t i;
 
 	if (rec->e.len % 16 != 0)
-		return qwen_fail(err, QWEN_EFORMAT, "a pair is cut in two");
+		return qwen_fail(err, QWEN_EFORMAT, "incomplete pair of "
+		    "numbers");
 	if (v->x.n_generated > 0)
 		past = v->x.generated[v->x.n_generated - 1].pos +
 		    v->x.generated[v->x.n_generated - 1].n + 1;
@@ -160,14 +161,16 @@ take_sampler(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 
 	(void)raw;
 	if (v->x.sampler != NULL)
-		return qwen_fail(err, QWEN_EFORMAT, "there already was one");
+		return qwen_fail(err, QWEN_EFORMAT, "a second block of this "
+		    "kind");
 	if (memory->n >= QWEN_SAMPLER_MEMORY || (memory->n > 0 &&
 	    memchr(memory->s, 0, (size_t)memory->n) != NULL))
-		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of memory",
+		return qwen_fail(err, QWEN_ERANGE, "sampler memory of %llu "
+		    "bytes is too long or contains NUL",
 		    (unsigned long long)memory->n);
 	if (tail->n > sizeof v->x.pending)
-		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of text",
-		    (unsigned long long)tail->n);
+		return qwen_fail(err, QWEN_ERANGE, "pending text of %llu bytes "
+		    "is too long", (unsigned long long)tail->n);
 	if (take_text(&v->x.sampler, &rec->f.v[SAMPLER_OPTIONS], QWEN_SAMPLER_MAX,
 	    err) < 0)
 		return -1;
@@ -218,19 +221,20 @@ take_run(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 
 	(void)raw;
 	if (run->options != NULL)
-		return qwen_fail(err, QWEN_EFORMAT, "there already was one");
+		return qwen_fail(err, QWEN_EFORMAT, "a second block of this "
+		    "kind");
 	if (f[RUN_START].n > v->lay.n_tokens ||
 	    f[RUN_COUNT].n != v->lay.n_tokens - f[RUN_START].n ||
 	    f[RUN_INPUT].n > f[RUN_START].n)
 		return qwen_fail(err, QWEN_ERANGE,
-		    "%llu tokens from %llu of %llu, %llu before it",
-		    (unsigned long long)f[RUN_COUNT].n,
+		    "the run does not fit the state: %llu tokens from %llu of "
+		    "%llu, %llu before it", (unsigned long long)f[RUN_COUNT].n,
 		    (unsigned long long)f[RUN_START].n,
 		    (unsigned long long)v->lay.n_tokens,
 		    (unsigned long long)f[RUN_INPUT].n);
 	if (base->n != 0 && base->n != sizeof run->base.b)
-		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of a "
-		    "fingerprint", (unsigned long long)base->n);
+		return qwen_fail(err, QWEN_ERANGE, "a fingerprint of %llu "
+		    "bytes", (unsigned long long)base->n);
 	run->has_base = base->n != 0;
 	run->from = f[RUN_START].n;
 	run->count = f[RUN_COUNT].n;

@@ -64,7 +64,7 @@ qwen_state_file_parse(const struct qwen_state_file *f, size_t i,
 	rec->index = i;
 	if (same_entry(&rec->e, e))
 		return 0;
-	qwen_fail(err, QWEN_EFORMAT, "it is not what the index says");
+	qwen_fail(err, QWEN_EFORMAT, "it differs from its entry in the index");
 	return qwen_state_rec_fail(rec, err);
 }
 
@@ -133,9 +133,9 @@ read_header(struct opening *o, struct qwen_err *err)
 	    o->buf[0] < 0x80))
 		return qwen_fail(err, QWEN_EMISMATCH, "this is %s, not a state%s",
 		    qwen_what_name(what), what == QWEN_IS_GGUF ?
-		    ": a model goes to -m" : "");
+		    ": give a model with -m" : "");
 	if (qwen_span_step(&sp, o->buf, n, n, &want, &why) != 1)
-		return qwen_fail(err, QWEN_EFORMAT, "header: not one of a "
+		return qwen_fail(err, QWEN_EFORMAT, "not the header of a "
 		    "stream");
 	if (qwen_record_decode(&rec, o->buf, sp.off, &h, &nb, err) < 0)
 		return qwen_fail_in(err, "header");
@@ -186,7 +186,7 @@ read_end(struct opening *o, struct qwen_state_entry *e, struct qwen_err *err)
 	o->index = rec.f.v[QWEN_F_INDEX].n;
 	if (o->index < o->f->n_head || o->index >= at)
 		return qwen_fail(err, QWEN_EFORMAT,
-		    "the index cannot be at byte %llu",
+		    "the index cannot begin at byte %llu",
 		    (unsigned long long)o->index);
 	return 1;
 }
@@ -251,8 +251,8 @@ take_entries(struct opening *o, struct qwen_err *err)
 		if (e.offset != at || e.bytes < RECORD_MIN ||
 		    e.bytes > o->index - at)
 			return qwen_fail(err, QWEN_EFORMAT, "the index has "
-			    "block %llu, of %llu bytes, at byte %llu, where "
-			    "%llu was due", (unsigned long long)i,
+			    "block %llu of %llu bytes at byte %llu, expected "
+			    "at %llu", (unsigned long long)i,
 			    (unsigned long long)e.bytes,
 			    (unsigned long long)e.offset,
 			    (unsigned long long)at);
@@ -261,7 +261,7 @@ take_entries(struct opening *o, struct qwen_err *err)
 			return -1;
 	}
 	return at == o->index || o->f->steps ? 0 : qwen_fail(err, QWEN_EFORMAT,
-	    "the index is at byte %llu, its last block ends at %llu",
+	    "the index is at byte %llu, but its last block ends at %llu",
 	    (unsigned long long)o->index, (unsigned long long)at);
 }
 
@@ -478,8 +478,7 @@ qwen_state_open_fd(struct qwen_state_file **out, int fd, struct qwen_err *err)
 	else if (fstat(fd, &st) < 0)
 		qwen_fail_errno(err, "cannot open it");
 	else if (!S_ISREG(st.st_mode))
-		qwen_fail(err, QWEN_EUNSUP, "not a file that can be read at "
-		    "any place");
+		qwen_fail(err, QWEN_EUNSUP, "the file is not seekable");
 	else {
 		o.size = (uint64_t)st.st_size;
 		r = open_file(&o, err);

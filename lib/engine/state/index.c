@@ -70,7 +70,7 @@ qwen_state_entry_unpack(struct qwen_state_entry *e,
 	e->has_data = codec > 0;
 	if (codec > 0 && qwen_codec_find(in + CODEC_AT, (size_t)codec,
 	    &e->codec) < 0)
-		return qwen_fail(err, QWEN_EUNSUP, "codec \"%.*s\" is not known",
+		return qwen_fail(err, QWEN_EUNSUP, "unknown codec \"%.*s\"",
 		    codec, (const char *)in + CODEC_AT);
 	e->layer = (int64_t)v[0];
 	e->at = (int64_t)v[1];
@@ -143,5 +143,5 @@ qwen_state_follow_end(const struct qwen_state_follow *f, struct qwen_err *err)
 	    XXH3_128bits_digest(f->said)))
 		return 0;
 	return qwen_fail(err, QWEN_EFORMAT,
-	    "the index is not that of the blocks before it");
+	    "the index does not match the blocks before it");
 }

@@ -152,7 +152,7 @@ take_shapes(struct qwen_state_layout *l, const struct qwen_state_rec *rec,
 
 	/* each takes several bytes, which are there */
 	if (array->n > QWEN_STATE_MAX / 4)
-		return qwen_fail(err, QWEN_ERANGE, "%llu layers",
+		return qwen_fail(err, QWEN_ERANGE, "%llu layers: invalid",
 		    (unsigned long long)array->n);
 	l->n_layer = (size_t)array->n;
 	l->n_done = l->n_layer > 0 ? l->n_layer : 1;
@@ -163,8 +163,8 @@ take_shapes(struct qwen_state_layout *l, const struct qwen_state_rec *rec,
 		return qwen_oom(err);
 	for (i = 0; i < l->n_layer; i++) {
 		if (take_shape(&b, l, &l->layer[i]) < 0)
-			return qwen_fail(err, QWEN_EFORMAT, "layer %zu has no "
-			    "shape that there is", i);
+			return qwen_fail(err, QWEN_EFORMAT, "layer %zu has an "
+			    "invalid shape", i);
 	}
 	return 0;
 }
@@ -181,7 +181,7 @@ take_part(struct qwen_state_layout *l, const struct qwen_state_rec *rec,
 		return 0;
 	if ((rec->f.there & both) != both || prefix->n != sizeof l->prefix.b)
 		return qwen_fail(err, QWEN_EFORMAT,
-		    "a part without \"from\" or \"prefix\"");
+		    "a part must have \"from\" and \"prefix\"");
 	l->part = 1;
 	l->from = rec->f.v[QWEN_F_FROM].n;
 	memcpy(l->prefix.b, prefix->s, sizeof l->prefix.b);
@@ -200,12 +200,11 @@ qwen_state_layout_info(struct qwen_state_layout *l,
 
 	if (f[QWEN_F_FORMAT].n != l->format)
 		return qwen_fail(err, QWEN_EUNSUP,
-		    "state format %llu, where this program reads %u",
-		    (unsigned long long)f[QWEN_F_FORMAT].n,
-		    l->format);
+		    "state format %llu; this program reads %u",
+		    (unsigned long long)f[QWEN_F_FORMAT].n, l->format);
 	if (f[QWEN_F_KV_BLOCK].n != QWEN_KV_BLOCK)
 		return qwen_fail(err, QWEN_EUNSUP,
-		    "KV blocks of %llu positions, this program has %d",
+		    "KV blocks of %llu positions; this program has %d",
 		    (unsigned long long)f[QWEN_F_KV_BLOCK].n, QWEN_KV_BLOCK);
 	l->n_tokens = f[QWEN_F_N_TOKENS].n;
 	if (l->n_tokens > INT32_MAX)
@@ -228,11 +227,11 @@ qwen_state_layout_match(const struct qwen_state_layout *l,
 
 	if (l->n_tokens > n_ctx)
 		return qwen_fail(err, QWEN_ERANGE,
-		    "%llu tokens, the model's context is %zu",
+		    "%llu tokens exceed the model's context of %zu",
 		    (unsigned long long)l->n_tokens, n_ctx);
 	if (l->n_layer != n_layer)
 		return qwen_fail(err, QWEN_EMISMATCH,
-		    "%zu layers, the model has %zu", l->n_layer, n_layer);
+		    "%zu layers, but the model has %zu", l->n_layer, n_layer);
 	for (i = 0; i < n_layer; i++) {
 		qwen_session_shape(s, i, &want);
 		if (l->layer[i].kv != want.kv || memcmp(l->layer[i].n, want.n,
@@ -268,22 +267,23 @@ qwen_state_layout_mtp(struct qwen_state_layout *l,
 	    .n = { f[QWEN_F_HEADS].n, f[QWEN_F_SIZE].n } };
 
 	if (p->there)
-		return qwen_fail(err, QWEN_EFORMAT, "there already was one");
+		return qwen_fail(err, QWEN_EFORMAT, "a second block of this "
+		    "kind");
 	if (f[QWEN_F_HEADS].n == 0 || f[QWEN_F_HEADS].n > most ||
 	    f[QWEN_F_SIZE].n == 0 || f[QWEN_F_SIZE].n > most ||
 	    f[QWEN_F_EMBD].n == 0 || f[QWEN_F_EMBD].n > most ||
 	    !is_small((uint64_t[4]){ f[QWEN_F_HEADS].n, f[QWEN_F_SIZE].n,
 	    4 * QWEN_KV_BLOCK, qwen_state_kv_count(l) + 2 }) ||
 	    take_kv(l, &layer) < 0)
-		return qwen_fail(err, QWEN_EFORMAT, "no shape that there is");
+		return qwen_fail(err, QWEN_EFORMAT, "invalid shape");
 	if (f[QWEN_F_FIRST].n % QWEN_KV_BLOCK != 0 ||
 	    f[QWEN_F_FIRST].n >= l->n_tokens)
 		return qwen_fail(err, QWEN_ERANGE, "from slot %llu of %llu",
 		    (unsigned long long)f[QWEN_F_FIRST].n,
 		    (unsigned long long)l->n_tokens);
 	if (f[QWEN_F_MODEL].n != sizeof p->model.b)
-		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of a "
-		    "fingerprint", (unsigned long long)f[QWEN_F_MODEL].n);
+		return qwen_fail(err, QWEN_ERANGE, "a fingerprint of %llu "
+		    "bytes", (unsigned long long)f[QWEN_F_MODEL].n);
 	p->there = 1;
 	p->layer = layer;
 	p->n_embd = f[QWEN_F_EMBD].n;
@@ -324,7 +324,7 @@ incomplete(const char *kind, size_t layer, uint64_t got, uint64_t want,
     struct qwen_err *err)
 {
 	return qwen_fail(err, QWEN_EFORMAT,
-	    "%s of layer %zu: %llu bytes of %llu", kind, layer,
+	    "%s of layer %zu is incomplete: %llu of %llu bytes", kind, layer,
 	    (unsigned long long)got, (unsigned long long)want);
 }
 
@@ -394,9 +394,10 @@ close_position(struct qwen_state_layout *l, struct qwen_err *err)
 		return qwen_fail_in(err, "state after %llu tokens",
 		    (unsigned long long)l->at);
 	if (logits != 0 && logits != all)
-		return qwen_fail(err, QWEN_EFORMAT, "logits after %llu tokens: "
-		    "%llu bytes of %llu", (unsigned long long)l->at,
-		    (unsigned long long)logits, (unsigned long long)all);
+		return qwen_fail(err, QWEN_EFORMAT, "logits after %llu tokens "
+		    "are incomplete: %llu of %llu bytes",
+		    (unsigned long long)l->at, (unsigned long long)logits,
+		    (unsigned long long)all);
 	if (hidden != 0 && hidden != l->mtp.n_embd * sizeof(float))
 		return qwen_fail(err, QWEN_EFORMAT, "hidden state after %llu "
 		    "tokens: %llu bytes", (unsigned long long)l->at,
@@ -416,11 +417,12 @@ go_to(struct qwen_state_layout *l, uint64_t at, struct qwen_err *err)
 	if (l->seen && at == l->at)
 		return 0;
 	if (at > l->n_tokens || (at <= l->from && at != l->n_tokens))
-		return qwen_fail(err, QWEN_ERANGE, "after token %llu of %llu",
-		    (unsigned long long)at, (unsigned long long)l->n_tokens);
+		return qwen_fail(err, QWEN_ERANGE, "after token %llu of %llu: "
+		    "out of range", (unsigned long long)at,
+		    (unsigned long long)l->n_tokens);
 	if (l->seen && at < l->at)
-		return qwen_fail(err, QWEN_EFORMAT, "after token %llu, where "
-		    "%llu came before", (unsigned long long)at,
+		return qwen_fail(err, QWEN_EFORMAT, "after token %llu, but "
+		    "token %llu came before", (unsigned long long)at,
 		    (unsigned long long)l->at);
 	if (l->seen && close_position(l, err) < 0)
 		return -1;
@@ -438,8 +440,8 @@ find_layer(const struct qwen_state_layout *l, const struct qwen_state_entry *e,
     struct qwen_err *err)
 {
 	if (e->layer < 0 || (uint64_t)e->layer >= l->n_layer) {
-		qwen_fail(err, QWEN_ERANGE, "the model has %zu layers",
-		    l->n_layer);
+		qwen_fail(err, QWEN_ERANGE, "layer out of range: the model has "
+		    "%zu layers", l->n_layer);
 		return NULL;
 	}
 	if (l->layer[e->layer].kv != (e->kind == QWEN_K_KV)) {
@@ -464,11 +466,11 @@ qwen_state_layout_add(struct qwen_state_layout *l,
 	if (layered && (p = find_layer(l, e, err)) == NULL)
 		return -1;
 	if (!layered && e->layer != -1)
-		return qwen_fail(err, QWEN_EFORMAT, "%s is of no layer",
-		    e->name);
+		return qwen_fail(err, QWEN_EFORMAT, "%s does not belong to a "
+		    "layer", e->name);
 	if (!placed && e->at != -1)
-		return qwen_fail(err, QWEN_EFORMAT, "%s is of no position",
-		    e->name);
+		return qwen_fail(err, QWEN_EFORMAT, "%s does not belong to a "
+		    "position", e->name);
 	if (placed && go_to(l, (uint64_t)e->at, err) < 0)
 		return -1;
 	if (e->kind == QWEN_K_KV || e->kind == QWEN_K_MTP_KV) {
@@ -476,13 +478,13 @@ qwen_state_layout_add(struct qwen_state_layout *l,
 		if (block > 0 && block <= QWEN_PIECE_MAX &&
 		    e->len % block != 0)
 			return qwen_fail(err, QWEN_EFORMAT,
-			    "it ends within a block of 16 positions");
+			    "it does not end at a block of 16 positions");
 	}
 	done = done_of(l, e->kind, layered ? (size_t)e->layer : 0);
 	total = k->bytes(l, p);
 	if (e->len == 0 || e->off != *done || e->len > total - *done)
-		return qwen_fail(err, QWEN_EFORMAT, "bytes %llu to %llu, where "
-		    "%llu of %llu came before", (unsigned long long)e->off,
+		return qwen_fail(err, QWEN_EFORMAT, "bytes %llu to %llu do not "
+		    "continue at %llu of %llu", (unsigned long long)e->off,
 		    (unsigned long long)(e->off + e->len),
 		    (unsigned long long)*done, (unsigned long long)total);
 	*done += e->len;
@@ -519,8 +521,9 @@ qwen_state_layout_end(struct qwen_state_layout *l, struct qwen_err *err)
 	got = *done_of(l, QWEN_K_MTP_KV, 0);
 	want = qwen_section(QWEN_K_MTP_KV)->bytes(l, NULL);
 	if (got != want)
-		return qwen_fail(err, QWEN_EFORMAT, "mtp-kv: %llu bytes of "
-		    "%llu", (unsigned long long)got, (unsigned long long)want);
+		return qwen_fail(err, QWEN_EFORMAT, "mtp-kv is incomplete: "
+		    "%llu of %llu bytes", (unsigned long long)got,
+		    (unsigned long long)want);
 	if (go_to(l, l->n_tokens, err) < 0)
 		return -1;
 	return close_position(l, err);
@@ -577,7 +580,7 @@ qwen_state_layout_check(const struct qwen_state_layout *l,
 	size_t i;
 
 	if (e->off % width != 0 || e->len % width != 0)
-		return qwen_fail(err, QWEN_EFORMAT, "a number is cut in two");
+		return qwen_fail(err, QWEN_EFORMAT, "incomplete number");
 	/* not the model's; or what only drafts depend on */
 	if (k->place == NULL || e->kind == QWEN_K_MTP_KV ||
 	    e->kind == QWEN_K_HIDDEN)
@@ -585,7 +588,7 @@ qwen_state_layout_check(const struct qwen_state_layout *l,
 	i = e->kind == QWEN_K_KV ? finite_kv(l, e, raw) :
 	    qwen_coder_finite(raw, (size_t)e->len, width);
 	if (i < e->len)
-		return qwen_fail(err, QWEN_EFORMAT, "number %llu is not finite",
-		    (unsigned long long)(e->off + i) / width);
+		return qwen_fail(err, QWEN_EFORMAT, "number %llu is NaN or "
+		    "infinite", (unsigned long long)(e->off + i) / width);
 	return e->kind == QWEN_K_KV ? check_lanes(l, e, raw, err) : 0;
 }

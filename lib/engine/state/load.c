@@ -31,7 +31,7 @@ next_of_stream(struct qwen_state_in *v, struct qwen_state_rec *rec,
 		return qwen_fail_in(err, "state block %llu",
 		    (unsigned long long)v->sum.n);
 	if (got == 0 || in.kind != QWEN_REC_STATE)
-		return qwen_fail(err, QWEN_EFORMAT, "the state is cut off "
+		return qwen_fail(err, QWEN_EFORMAT, "the state is truncated "
 		    "after block %llu", (unsigned long long)v->sum.n);
 	return qwen_state_rec_decode(rec, &v->sum, in.raw, in.n_raw, err);
 }
@@ -45,7 +45,7 @@ next_of_file(struct qwen_state_in *v, struct qwen_state_rec *rec,
 	size_t i = (size_t)v->sum.n;
 
 	if (i == l->n)
-		return qwen_fail(err, QWEN_EFORMAT, "the index has no end");
+		return qwen_fail(err, QWEN_EFORMAT, "the index is truncated");
 	if (qwen_state_can_wait(&l->entry[i])) {
 		memset(rec, 0, sizeof *rec);
 		rec->index = i;
@@ -76,9 +76,9 @@ qwen_state_take(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 
 	if ((rec->index == 0) != (e->kind == QWEN_K_INFO))
 		return qwen_fail(err, QWEN_EFORMAT, rec->index == 0 ?
-		    "the first block is not info" : "info once more");
+		    "the first block is not info" : "a second info block");
 	if (v->follow.offset != 0 && !last)
-		return qwen_fail(err, QWEN_EFORMAT, "after the index");
+		return qwen_fail(err, QWEN_EFORMAT, "a block after the index");
 	if (!last)
 		qwen_state_follow_seen(&v->follow, e);
 	if (e->kind == QWEN_K_NONE && (rec->f.there & 1u << QWEN_F_SKIP) &&
@@ -149,8 +149,8 @@ qwen_state_match(const struct qwen_header *h, struct qwen_model *m,
 	if (qwen_header_match(h, &self, err) < 0)
 		return qwen_fail_in(err, "header of the state");
 	if (h->n_vocab != n_vocab)
-		return qwen_fail(err, QWEN_EMISMATCH, "header of the state: a "
-		    "vocabulary of %u, the model has one of %zu",
+		return qwen_fail(err, QWEN_EMISMATCH, "header of the state: "
+		    "vocabulary of %u, but the model has %zu",
 		    (unsigned)h->n_vocab, n_vocab);
 	return 0;
 }
@@ -264,9 +264,8 @@ check_wanted(const struct qwen_fp *fp, const struct qwen_fp *want,
 
 	if (want == NULL || memcmp(want, fp, sizeof *fp) == 0)
 		return 0;
-	return qwen_fail(err, QWEN_EMISMATCH, "the file holds state %s, but %s "
-	    "was announced", qwen_fp_hex(fp, a),
-	    qwen_fp_hex(want, b));
+	return qwen_fail(err, QWEN_EMISMATCH, "the state in the file is %s, "
+	    "but %s was announced", qwen_fp_hex(fp, a), qwen_fp_hex(want, b));
 }
 
 /* A pipe or the like. */
@@ -298,8 +297,8 @@ load_index(struct qwen_session **out, struct qwen_state_extra *x,
 	if (qwen_state_open_fd(&f, fd, err) < 0)
 		return -1;
 	if (f->info.part)
-		qwen_fail(err, QWEN_EMISMATCH, "only a part of a state, of the "
-		    "tokens from %llu on; name a whole state",
+		qwen_fail(err, QWEN_EMISMATCH, "a part of a state (tokens from "
+		    "%llu) is not a whole state",
 		    (unsigned long long)f->info.from);
 	else if (check_wanted(&f->info.fp, want, err) == 0)
 		rc = qwen_state_restore(out, x, m, &f, 1, SIZE_MAX, 0, err);

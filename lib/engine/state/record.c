@@ -293,30 +293,30 @@ take_parts(struct qwen_state_rec *rec, struct qwen_state_bytes b,
 	struct qwen_item it;
 
 	if (qwen_state_item(&b, QWEN_ITEM_ARRAY, &it) < 0 || it.n != 5)
-		return qwen_fail(err, QWEN_EFORMAT, "not an array of five");
+		return qwen_fail(err, QWEN_EFORMAT, "a block must be an array "
+		    "of five");
 	if (qwen_state_item(&b, QWEN_ITEM_UINT, &it) < 0)
-		return qwen_fail(err, QWEN_EFORMAT, "no number of the block");
+		return qwen_fail(err, QWEN_EFORMAT, "the block has no number");
 	if (rec->index == QWEN_INDEX_ANY)
 		rec->index = it.n;
 	if (it.n != rec->index)
 		return qwen_fail(err, QWEN_EFORMAT,
-		    "this is block %llu, out of its place",
-		    (unsigned long long)it.n);
+		    "block %llu is out of order", (unsigned long long)it.n);
 	if (qwen_state_item(&b, QWEN_ITEM_TEXT, &it) < 0 || it.n == 0 ||
 	    it.n >= sizeof rec->e.name)
-		return qwen_fail(err, QWEN_EFORMAT, "no kind of block");
+		return qwen_fail(err, QWEN_EFORMAT, "the block has no kind");
 	memcpy(rec->e.name, it.s, it.n);
 	rec->e.kind = qwen_kind_find(rec->e.name);
 	if (qwen_fields_decode(&rec->f, key, fields_of(rec->e.kind, key), &b.p,
 	    &b.n, err) < 0)
 		return -1;
 	if (qwen_state_item(&b, QWEN_ITEM_BYTES, &it) < 0)
-		return qwen_fail(err, QWEN_EFORMAT, "no data");
+		return qwen_fail(err, QWEN_EFORMAT, "the block has no data");
 	rec->data = it.s;
 	rec->n_data = (size_t)it.n;
 	if (qwen_state_item(&b, QWEN_ITEM_BYTES, &it) < 0 ||
 	    it.n != QWEN_CHECK_BYTES || b.n != 0)
-		return qwen_fail(err, QWEN_EFORMAT, "no check at the end");
+		return qwen_fail(err, QWEN_EFORMAT, "the block has no checksum");
 	return 0;
 }
 
@@ -347,7 +347,7 @@ take_piece(struct qwen_state_rec *rec, struct qwen_err *err)
 	if (!e->has_data || qwen_codec_find(f[QWEN_F_CODEC].s,
 	    (size_t)f[QWEN_F_CODEC].n, &e->codec) == 0)
 		return 0;
-	return qwen_fail(err, QWEN_EUNSUP, "codec \"%.*s\" is not known",
+	return qwen_fail(err, QWEN_EUNSUP, "unknown codec \"%.*s\"",
 	    f[QWEN_F_CODEC].n < 20 ? (int)f[QWEN_F_CODEC].n : 20,
 	    (const char *)f[QWEN_F_CODEC].s);
 }
@@ -422,19 +422,19 @@ qwen_state_rec_want(const struct qwen_state_rec *rec, struct qwen_err *err)
 	uint32_t more = rec->f.there & ~(k->fields | own | any);
 
 	if (rec->e.kind == QWEN_K_NONE)
-		return qwen_fail(err, QWEN_EUNSUP, "this kind of block is not "
-		    "known to this version");
+		return qwen_fail(err, QWEN_EUNSUP, "this version does not know "
+		    "this kind of block");
 	for (f = 0; f < n; f++) {
 		if (missing & 1u << f)
 			return qwen_fail(err, QWEN_EFORMAT,
 			    "key \"%s\" is missing", key[f].name);
 		if (more & 1u << f)
 			return qwen_fail(err, QWEN_EFORMAT,
-			    "key \"%s\" has no place here", key[f].name);
+			    "key \"%s\" is not allowed here", key[f].name);
 	}
 	if (rec->f.unknown[0] != '\0')
 		return qwen_fail(err, QWEN_EUNSUP,
-		    "key \"%s\" is not known to this version", rec->f.unknown);
+		    "this version does not know key \"%s\"", rec->f.unknown);
 	return k->width != 0 || rec->n_data == 0 ? 0 :
-	    qwen_fail(err, QWEN_EFORMAT, "data has no place here");
+	    qwen_fail(err, QWEN_EFORMAT, "data is not allowed here");
 }

@@ -259,8 +259,8 @@ check_chain(const struct chain *c, const struct qwen_session *s,
 			return -1;
 		if (p->from != at)
 			return qwen_fail(err, QWEN_EMISMATCH, "part %zu begins "
-			    "at token %llu, the one before it ends at %llu", i,
-			    (unsigned long long)p->from,
+			    "at token %llu, but the part before it ends at "
+			    "%llu", i, (unsigned long long)p->from,
 			    (unsigned long long)at);
 		at = p->n_tokens;
 		if (!p->part)
@@ -268,7 +268,7 @@ check_chain(const struct chain *c, const struct qwen_session *s,
 		qwen_state_prefix(tokens, (size_t)p->from, &fp);
 		if (memcmp(&fp, &p->prefix, sizeof fp) != 0)
 			return qwen_fail(err, QWEN_EMISMATCH,
-			    "part %zu is of other tokens before it", i);
+			    "part %zu continues other tokens", i);
 	}
 	return 0;
 }

@@ -225,9 +225,8 @@ find_ends(struct qwen_save *v)
 	v->part = v->from > 0 || v->opts->no_recurrent;
 	if (v->from > v->to || v->to > v->n_tokens)
 		return qwen_fail(v->err, QWEN_ERANGE, "tokens %llu to %llu of "
-		    "%llu", (unsigned long long)v->from,
-		    (unsigned long long)v->to,
-		    (unsigned long long)v->n_tokens);
+		    "%llu: invalid range", (unsigned long long)v->from,
+		    (unsigned long long)v->to, (unsigned long long)v->n_tokens);
 	for (i = 0; v->to < v->n_tokens &&
 	    i < qwen_session_n_checkpoints(s); i++) {
 		if (qwen_session_kept(s, i)->c.at == v->to)
@@ -236,7 +235,7 @@ find_ends(struct qwen_save *v)
 	if (v->kept == NULL && v->to < v->n_tokens &&
 	    qwen_session_view(s).recurrent_bytes > 0 && !v->opts->no_recurrent)
 		return qwen_fail(v->err, QWEN_ERANGE,
-		    "no checkpoint after %llu tokens",
+		    "there is no checkpoint after %llu tokens",
 		    (unsigned long long)v->to);
 	return 0;
 }
@@ -262,8 +261,8 @@ static int
 check_extra(const struct qwen_state_extra *x, struct qwen_err *err)
 {
 	if (x != NULL && x->n_pending > sizeof x->pending)
-		return qwen_fail(err, QWEN_ERANGE, "%zu bytes of a character",
-		    x->n_pending);
+		return qwen_fail(err, QWEN_ERANGE, "an incomplete character of "
+		    "%zu bytes", x->n_pending);
 	if (x != NULL && x->run.options != NULL && x->run.input > x->run.from)
 		return qwen_fail(err, QWEN_ERANGE, "a run with %llu tokens of "
 		    "input begins at %llu", (unsigned long long)x->run.input,
@@ -319,16 +318,17 @@ check_cut(const struct qwen_save *v)
 	size_t i;
 
 	if (info->part)
-		return qwen_fail(v->err, QWEN_EUNSUP, "only a part of a state, "
-		    "from token %llu on", (unsigned long long)info->from);
+		return qwen_fail(v->err, QWEN_EUNSUP, "the file holds a part "
+		    "of a state, from position %llu",
+		    (unsigned long long)info->from);
 	if (v->to == info->n_tokens)
 		return 0;
 	for (i = 0; i < info->n_checkpoints; i++) {
 		if (info->checkpoints[i].at == v->to)
 			return 0;
 	}
-	return qwen_fail(v->err, QWEN_ERANGE, "no checkpoint after %llu tokens",
-	    (unsigned long long)v->to);
+	return qwen_fail(v->err, QWEN_ERANGE, "there is no checkpoint after "
+	    "%llu tokens", (unsigned long long)v->to);
 }
 
 /* The header, and what v is to become if k and v are others than the file's. */
@@ -425,9 +425,9 @@ qwen_state_convert_sized(size_t size, struct qwen_state_file *f,
 	    qwen_kv_head_bytes(h.k, QWEN_KV_GROUP) ||
 	    qwen_kv_head_bytes(kind_v, QWEN_KV_GROUP) >
 	    qwen_kv_head_bytes(h.v, QWEN_KV_GROUP))
-		return qwen_fail(err, QWEN_EUNSUP, "keys as %s and values as "
-		    "%s cannot become %s and %s: precision once lost does not "
-		    "come back", qwen_kv_name(h.k), qwen_kv_name(h.v),
+		return qwen_fail(err, QWEN_EUNSUP, "keys %s and values %s "
+		    "cannot become %s and %s: the lost precision cannot be "
+		    "restored", qwen_kv_name(h.k), qwen_kv_name(h.v),
 		    qwen_kv_name(kind_k), qwen_kv_name(kind_v));
 	h.k = kind_k;
 	h.v = kind_v;

@@ -33,8 +33,8 @@ check_tokens(const struct qwen_state_in *v, struct qwen_err *err)
 
 	if (v->bytes == 0 || n <= TOKENS_ALWAYS || n <= most)
 		return 0;
-	return qwen_fail(err, QWEN_ERANGE, "%llu tokens in a file of %llu "
-	    "bytes", (unsigned long long)n, (unsigned long long)v->bytes);
+	return qwen_fail(err, QWEN_ERANGE, "%llu tokens cannot be in a file of "
+	    "%llu bytes", (unsigned long long)n, (unsigned long long)v->bytes);
 }
 
 static int
@@ -45,8 +45,8 @@ take_info(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	if (qwen_state_layout_info(&v->lay, rec, err) < 0)
 		return -1;
 	if (v->s != NULL && v->lay.part)
-		return qwen_fail(err, QWEN_EMISMATCH, "only a part of a state, "
-		    "of the tokens from %llu on",
+		return qwen_fail(err, QWEN_EMISMATCH, "a part of a state "
+		    "(tokens from %llu) is not a whole state",
 		    (unsigned long long)v->lay.from);
 	if (v->s != NULL && v->lay.converted)
 		qwen_session_set_converted(v->s);
@@ -454,8 +454,9 @@ take_index(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 		f->offset = rec->e.offset;
 	if (rec->e.len == 0 || rec->e.off != f->n_said ||
 	    rec->e.len > f->n_seen * QWEN_ENTRY_BYTES - f->n_said)
-		return qwen_fail(err, QWEN_EFORMAT, "%llu bytes of index at "
-		    "%llu, for %llu blocks", (unsigned long long)rec->e.len,
+		return qwen_fail(err, QWEN_EFORMAT, "index of %llu bytes at "
+		    "%llu for %llu blocks: invalid",
+		    (unsigned long long)rec->e.len,
 		    (unsigned long long)rec->e.off,
 		    (unsigned long long)f->n_seen);
 	qwen_state_follow_said(f, raw, (size_t)rec->e.len);
@@ -493,8 +494,8 @@ take_end(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 
 	(void)raw;
 	if (v->f == NULL && f[QWEN_F_STEPS].n != 0)
-		return qwen_fail(err, QWEN_EUNSUP, "saved in steps, which can "
-		    "be read only from a file: convert it with qstate pack");
+		return qwen_fail(err, QWEN_EUNSUP, "saved in steps: readable "
+		    "from a file, not as a stream; convert it with qstate pack");
 	/* v->sum has counted this record too; v->total has not */
 	if (f[QWEN_F_RECORDS].n != rec->index ||
 	    f[QWEN_F_BYTES].n != rec->e.offset ||
@@ -503,11 +504,11 @@ take_end(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	if (f[QWEN_F_TOTAL].n != sizeof v->total.b ||
 	    memcmp(f[QWEN_F_TOTAL].s, v->total.b, sizeof v->total.b) != 0)
 		return qwen_fail(err, QWEN_EFORMAT,
-		    "the blocks are not those that were written");
+		    "the blocks differ from those that were written");
 	/* not there: 0, as in a stream without an index */
 	if (f[QWEN_F_INDEX].n != v->follow.offset)
-		return qwen_fail(err, QWEN_EFORMAT, "the index is at byte %llu",
-		    (unsigned long long)v->follow.offset);
+		return qwen_fail(err, QWEN_EFORMAT, "the index is at byte %llu "
+		    "instead", (unsigned long long)v->follow.offset);
 	if (qwen_state_follow_end(&v->follow, err) < 0 ||
 	    qwen_state_layout_end(&v->lay, err) < 0 ||
 	    keep(v, err) < 0)

@@ -156,8 +156,8 @@ check_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
 			r = qwen_oom(err);
 		else if (!qwen_store_same(&hash, &n->hash))
 			r = qwen_fail(err, QWEN_EFORMAT,
-			    "its tokens are not those of its name");
-		/* a bad run says nothing about the runs that continue it */
+			    "its tokens do not match its name");
+		/* a bad run says nothing about those that go on from it */
 		if (r < 0)
 			v->n_tokens = n->from;
 	}
@@ -356,10 +356,11 @@ qwen_store_remove(struct qwen_store *st, const char *digits,
 			return -1;
 		if (v.models + v.prefixes == 0)
 			return qwen_fail(err, QWEN_ERANGE,
-			    "no prefix and no model begins with %s", digits);
+			    "no prefix or model begins with %s", digits);
 		if (v.models + v.prefixes > 1)
 			return qwen_fail(err, QWEN_ERANGE,
-			    "several prefixes or models begin with %s", digits);
+			    "%s is ambiguous: several prefixes or models begin "
+			    "with it", digits);
 	}
 	return qwen_store_each(st, remove_folder, &v, err) < 0 ? -1 :
 	    qwen_store_each(st, count_left, v.out, err);

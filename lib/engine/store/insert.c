@@ -406,9 +406,9 @@ qwen_store_insert(struct qwen_store *st, const struct qwen_session *s,
 		r = insert(&v);
 	}
 	if (r == 0)
-		qwen_fail(&e, QWEN_ERANGE, "the state of %zu tokens does not "
-		    "fit into the limit of %llu bytes",
-		    qwen_session_n_tokens(s), (unsigned long long)st->max);
+		qwen_fail(&e, QWEN_ERANGE, "the state of %zu tokens exceeds "
+		    "the store's limit of %llu bytes", qwen_session_n_tokens(s),
+		    (unsigned long long)st->max);
 	if (r >= 0 && (is_due(st) || litter) && qwen_store_clean(st, &e) < 0)
 		r = -1;
 	fini(&v);

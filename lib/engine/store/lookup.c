@@ -143,7 +143,7 @@ open_run(struct lookup *l, size_t i, size_t file)
 	if (qwen_store_node_common(l->chain[i], l->tokens + n->from,
 	    l->n - (size_t)n->from) == n->end - n->from)
 		return 0;
-	qwen_fail(&err, QWEN_EFORMAT, "its tokens are not those of its name");
+	qwen_fail(&err, QWEN_EFORMAT, "its tokens do not match its name");
 	return doubt(l, file, &err);
 }
 

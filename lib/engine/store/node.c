@@ -21,7 +21,7 @@ check_info(const struct qwen_state_info *info,
 	if (!info->part || info->from != n->from || info->n_tokens != n->end ||
 	    !qwen_store_same(&info->prefix, &n->parent))
 		return qwen_fail(err, QWEN_EMISMATCH,
-		    "the file is not the state that its name says");
+		    "the file does not match its name");
 	return 0;
 }
 

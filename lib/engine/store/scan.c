@@ -80,8 +80,8 @@ qwen_store_draft(struct qwen_draft *d, const struct qwen_store_scan *sc,
 	if (r == 1)
 		return 0;
 	if (r == 0)
-		return qwen_fail(err, QWEN_EIO, "%s: others remove what is "
-		    "being written", sc->path);
+		return qwen_fail(err, QWEN_EIO, "%s: other processes keep "
+		    "removing the files being written", sc->path);
 	return qwen_fail_in(err, "%s", sc->path);
 }
 
@@ -240,7 +240,7 @@ open_in(int *out, const struct qwen_store *st, int at, const char *name,
 	if (fd == -1 && (errno == ELOOP || errno == ENOTDIR)) {
 		if (!may_follow(st, at, name))
 			return qwen_fail(err, QWEN_EIO,
-			    "%s: another user's link", path);
+			    "%s: a link owned by another user", path);
 		fd = openat(at, name, how);
 	}
 	if (fd == -1)

@@ -333,8 +333,7 @@ qwen_store_sweep(const struct qwen_store_scan *sc, struct qwen_store_sweep *w,
 		if (failed != 0 && r == 0) {
 			errno = failed;
 			r = qwen_fail_errno(err, "%s: some files could not be "
-			    "removed",
-			    sc->path);
+			    "removed", sc->path);
 		}
 	}
 	free(s.held);

@@ -57,7 +57,7 @@ qwen_store_open_sized(size_t size, struct qwen_store **out,
 		return -1;
 	if (o->dir[0] == '\0')
 		return qwen_fail(err, QWEN_ERANGE,
-		    "the prefix store has no name");
+		    "the prefix store's path is empty");
 	if ((st = qwen_alloc(1, sizeof *st)) == NULL ||
 	    (st->dir = strdup(o->dir)) == NULL) {
 		free(st);

@@ -134,13 +134,13 @@ qwen_chat_continue(struct qwen_chat_request *q, struct chat_run *r,
 	if (!is_bool(q->continue_final))
 		return fail(r, "is not true or false");
 	if (asked && q->add_prompt != NULL && qwen_chat_true(q->add_prompt))
-		return fail(r, "cannot be true where add_generation_prompt "
-		    "is");
+		return fail(r, "cannot be true together with "
+		    "add_generation_prompt");
 	if (!asked && (q->continue_final != NULL || q->add_prompt != NULL))
 		return 0;
 	open = is_open(r, m, &text);
 	if (asked && !open)
-		return fail(r, "the last message is no text of the "
+		return fail(r, "the last message is not a text message of the "
 		    "assistant");
 	if (!open || r->failed)
 		return r->failed ? -1 : 0;
@@ -172,8 +172,8 @@ qwen_chat_cut(const struct qwen_chat_request *q, struct chat_run *r)
 	    b->from[at - n] != 0))
 		at--;
 	if (at < n)
-		return fail(r, "the template does not write the last message "
-		    "as it is");
+		return fail(r, "the template changes the text of the last "
+		    "message");
 	trimmed = at == b->n || b->s[at] != ' ' || b->from[at] != 0;
 	for (at -= n; trimmed && at > 0 && b->from[at - 1] == 0 &&
 	    strchr(" \t\r\n", b->s[at - 1]) != NULL; at--)

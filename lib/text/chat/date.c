@@ -26,12 +26,12 @@ now(const struct chat_use *c)
 
 	if (c->a->n != 1 || v == NULL || v->type != CHAT_TEXT ||
 	    v->u.s.n > TEXT_MAX || memchr(v->u.s.s, '\0', v->u.s.n) != NULL) {
-		qwen_chat_fail(c->r, "strftime_now of other than one short "
-		    "string");
+		qwen_chat_fail(c->r, "strftime_now needs one short string");
 		return none;
 	}
 	if (c->r->now == NULL || c->r->now(c->r->now_arg, &tm) < 0) {
-		qwen_chat_fail(c->r, "strftime_now, and there is no time");
+		qwen_chat_fail(c->r, "strftime_now is not available: no clock "
+		    "was set");
 		return none;
 	}
 	/* a space more, since nothing is what it gives if it has no room */
@@ -41,8 +41,8 @@ now(const struct chat_use *c)
 	qwen_chat_step(c->r, 500 + v->u.s.n);
 	n = strftime(out, sizeof out, form, &tm);
 	if (n == 0) {
-		qwen_chat_fail(c->r, "strftime_now gives more than %d bytes",
-		    TEXT_MAX);
+		qwen_chat_fail(c->r, "strftime_now: the result exceeds %d "
+		    "bytes", TEXT_MAX);
 		return none;
 	}
 	qwen_chat_put_data(c->r, &b, out, n - 1);

@@ -50,7 +50,7 @@ qwen_template_set_effort(struct qwen_template *t, const char *effort,
 	int level = level_of(&name);
 
 	if (level < 0)
-		return qwen_fail(err, QWEN_EUNSUP, "there is no effort "
+		return qwen_fail(err, QWEN_EUNSUP, "unknown reasoning effort "
 		    "'%.40s'; known are none, minimal, low, medium, high, "
 		    "xhigh, max", effort);
 	t->effort = effort != NULL ? ladder[level].name : NULL;

@@ -111,8 +111,8 @@ arguments(struct chat_run *r, const struct chat_node *list_of)
 		if (m->name != NULL)
 			a.key[a.n_key++] = m->name;
 		else if (a.n_key > 0)
-			qwen_chat_fail(r, "an argument without a name "
-			    "after one with");
+			qwen_chat_fail(r, "a positional argument after a named "
+			    "one");
 		a.v[a.n++] = qwen_chat_eval(r, m->a);
 	}
 	return a;
@@ -156,10 +156,11 @@ call(struct chat_run *r, const struct chat_node *n)
 		return qwen_chat_recurse(r, f.u.loop, &items);
 	}
 	if (f.type == CHAT_UNDEFINED)
-		qwen_chat_fail(r, "'%.*s' is undefined, and called",
+		qwen_chat_fail(r, "'%.*s' is undefined and cannot be called",
 		    (int)(f.u.s.n < 60 ? f.u.s.n : 60), f.u.s.s);
 	else if (f.type != CHAT_FUNCTION && f.type != CHAT_METHOD)
-		qwen_chat_fail(r, "%s is called", qwen_chat_type_name(&f));
+		qwen_chat_fail(r, "%s cannot be called",
+		    qwen_chat_type_name(&f));
 	args = arguments(r, n->list);
 	r->line = n->line;
 	if (r->failed)

@@ -184,8 +184,8 @@ assign(struct chat_run *r, const struct chat_node *to,
 	if (ns.type == CHAT_NAMESPACE)
 		qwen_chat_dict_put(r, ns.u.d, &key, v);
 	else
-		qwen_chat_fail(r, "'%.60s' is set in %s, not in a namespace",
-		    to->name, qwen_chat_type_name(&ns));
+		qwen_chat_fail(r, "'%.60s' is set in %s; only a namespace "
+		    "allows that", to->name, qwen_chat_type_name(&ns));
 }
 
 /* ------------------------------------------------------------------- loops */
@@ -319,7 +319,7 @@ check_arguments(struct chat_run *r, const struct chat_macro *m,
 	size_t n = 0, n_args = 0, n_plain = 0;
 
 	if (m->node->a == NULL && args != NULL)
-		qwen_chat_fail(r, "macro '%.60s' takes no argument",
+		qwen_chat_fail(r, "macro '%.60s' takes no more arguments",
 		    m->node->name);
 	for (p = m->node->a; p != NULL; p = p->next)
 		n++;
@@ -334,8 +334,8 @@ check_arguments(struct chat_run *r, const struct chat_macro *m,
 			;
 		n_plain += arg->name == NULL;
 		if (p == NULL || n_plain > n)
-			qwen_chat_fail(r, "macro '%.60s' takes no such "
-			    "argument", m->node->name);
+			qwen_chat_fail(r, "macro '%.60s' has no such argument",
+			    m->node->name);
 	}
 }
 
@@ -413,7 +413,7 @@ call_block(struct chat_run *r, const struct chat_node *n)
 	struct chat_value f = qwen_chat_eval(r, n->b->a), caller, v;
 
 	if (f.type != CHAT_MACRO)
-		qwen_chat_fail(r, "%s is called with a block",
+		qwen_chat_fail(r, "%s cannot be called with a block",
 		    qwen_chat_type_name(&f));
 	caller = new_macro(r, n);
 	if (r->failed)
@@ -526,7 +526,7 @@ statement(struct chat_run *r, const struct chat_node *n)
 	case CHAT_K_DO: qwen_chat_eval(r, n->a); return 0;
 	case CHAT_K_BREAK: return BREAK;
 	case CHAT_K_CONTINUE: return CONTINUE;
-	default: return qwen_chat_fail(r, "no statement");
+	default: return qwen_chat_fail(r, "unknown statement");
 	}
 }
 

@@ -112,7 +112,7 @@ number(struct chat_parser *p)
 		for (; *s != '\0'; s++) {
 			if (*s != '_' && (__builtin_mul_overflow(i, 10, &i) ||
 			    __builtin_add_overflow(i, *s - '0', &i)))
-				qwen_chat_parse_fail(p, "an integer over 64 "
+				qwen_chat_parse_fail(p, "an integer exceeds 64 "
 				    "bits");
 		}
 		n->value = chat_int(i);
@@ -206,7 +206,7 @@ primary(struct chat_parser *p)
 		return dict(p);
 	if (qwen_chat_is(p, "("))
 		return bracket(p);
-	return qwen_chat_parse_fail(p, "an expression was expected");
+	return qwen_chat_parse_fail(p, "expected an expression");
 }
 
 /* ------------------------------------------------------- what follows a value */
@@ -305,7 +305,7 @@ known_row(struct chat_parser *p, const struct chat_row *const *table,
 	if (p->l.type == CHAT_T_NAME)
 		row = qwen_chat_row_in(table, &t);
 	if (row == NULL)
-		qwen_chat_parse_fail(p, "there is no %s '%.40s'", what,
+		qwen_chat_parse_fail(p, "unknown %s '%.40s'", what,
 		    qwen_chat_word(p));
 	qwen_chat_advance(p);
 	return row;
@@ -567,10 +567,11 @@ qwen_chat_target(struct chat_parser *p)
 
 	do {
 		if (p->l.type != CHAT_T_NAME)
-			return qwen_chat_parse_fail(p, "a name was expected");
+			return qwen_chat_parse_fail(p, "expected a name");
 		n = name(p);
 		if (n->kind != CHAT_K_NAME)
-			return qwen_chat_parse_fail(p, "this cannot be set");
+			return qwen_chat_parse_fail(p, "this cannot be "
+			    "assigned to");
 		if (tuple == NULL && qwen_chat_is(p, "."))
 			return attribute(p, n);
 		if (tuple == NULL && !qwen_chat_is(p, ","))

@@ -82,7 +82,7 @@ f_tojson(const struct chat_use *c)
 		for (k = 0; k < 4 && strcmp(c->a->key[i], known[k]) != 0; k++)
 			;
 		if (k == 4)
-			qwen_chat_fail(c->r, "tojson with '%.40s'",
+			qwen_chat_fail(c->r, "tojson has no argument '%.40s'",
 			    c->a->key[i]);
 	}
 	if (indent != NULL && indent->type == CHAT_INT)
@@ -91,7 +91,7 @@ f_tojson(const struct chat_use *c)
 	else if (indent != NULL && indent->type != CHAT_NONE)
 		return cannot(c, "tojson with an indent that is", indent);
 	if (how.indent > 16)
-		qwen_chat_fail(c->r, "tojson that indents by more than 16");
+		qwen_chat_fail(c->r, "tojson: indent exceeds 16");
 	how.ascii = ascii != NULL && qwen_chat_true(ascii);
 	how.sorted = sort != NULL && qwen_chat_true(sort);
 	separators(c, &how);
@@ -272,13 +272,14 @@ f_select(const struct chat_use *c)
 	const struct chat_row *test = NULL;
 
 	if (a->n_key > 0 || (attr && a->n < 1))
-		qwen_chat_fail(c->r, "a choice of unknown form");
+		qwen_chat_fail(c->r, "select or reject with bad arguments");
 	else if (a->n > attr) {
 		v = a->v[attr];
 		if (v.type == CHAT_TEXT)
 			test = qwen_chat_row_in(qwen_chat_tests, &v.u.s);
 		if (test == NULL)
-			qwen_chat_fail(c->r, "a choice by no known test");
+			qwen_chat_fail(c->r, "select or reject with an unknown "
+			    "test");
 		more.v = a->v + attr + 1;
 		more.n = a->n - attr - 1;
 	}

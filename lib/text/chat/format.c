@@ -25,7 +25,7 @@ static const struct spec plain = {
 static int
 fail(struct chat_run *r, const char *what)
 {
-	return qwen_chat_fail(r, "a format: %s", what);
+	return qwen_chat_fail(r, "format: %s", what);
 }
 
 static int
@@ -105,7 +105,7 @@ write_integer(struct chat_run *r, const struct spec *s, int64_t i,
 		out[k] = '\0';
 		break;
 	default:
-		return fail(r, "an integer by a type that is not for it");
+		return fail(r, "this type is not for integers");
 	}
 	return 0;
 }
@@ -119,8 +119,8 @@ write_float(struct chat_run *r, const struct spec *s, double f,
 
 	if (!is_among(s->type == '%' ? 'f' : s->type, "eEfFgG") ||
 	    precision > PRECISION_MAX)
-		return fail(r, "a number by a type that is not for it, or "
-		    "with too many digits");
+		return fail(r, "this type is not for numbers, or has too many "
+		    "digits");
 	snprintf(form, sizeof form, "%%%s.*%c", s->alt ? "#" : "",
 	    s->type == '%' ? 'f' : s->type);
 	if (s->type == '%')
@@ -141,18 +141,18 @@ put_number(struct chat_run *r, struct chat_buf *b, const struct spec *s,
 	int rc, minus;
 
 	if (!qwen_chat_number(v, &f)) {
-		fail(r, "a number is wanted, and there is something else");
+		fail(r, "expected a number");
 		return;
 	}
 	minus = v->type == CHAT_FLOAT ? f < 0 : v->u.i < 0;
 	if (s->precision >= 0 && !is_among(s->type, "eEfFgG%"))
-		rc = fail(r, "an integer with a precision");
+		rc = fail(r, "an integer cannot have a precision");
 	else if (is_among(s->type, "eEfFgG%"))
 		rc = write_float(r, s, f, out);
 	else if (v->type != CHAT_FLOAT)
 		rc = write_integer(r, s, v->u.i, out);
 	else
-		rc = fail(r, "an integer is wanted, and there is a number");
+		rc = fail(r, "expected an integer");
 	if (rc < 0)
 		return;
 	if (s->comma)
@@ -213,7 +213,7 @@ next_value(struct source *s)
 
 	if (s->used < s->n)
 		return &s->v[s->used++];
-	fail(s->r, "there are not enough values");
+	fail(s->r, "not enough values");
 	return &none;
 }
 
@@ -229,12 +229,12 @@ number_at(struct source *s, const char **p, const char *end)
 		v = next_value(s);
 		return v->type == CHAT_INT && v->u.i >= 0 &&
 		    v->u.i <= WIDTH_MAX ? v->u.i :
-		    fail(s->r, "a width that is not a number");
+		    fail(s->r, "invalid width");
 	}
 	for (; *p < end && **p >= '0' && **p <= '9'; ++*p) {
 		n = 10 * (n < 0 ? 0 : n) + (**p - '0');
 		if (n > WIDTH_MAX)
-			return fail(s->r, "a width that is too large");
+			return fail(s->r, "width too large");
 	}
 	return n;
 }
@@ -251,14 +251,14 @@ percent_spec(struct source *s, struct spec *f, const struct chat_value **v,
 	if (p < end && *p == '(') {
 		close = memchr(p, ')', (size_t)(end - p));
 		if (close == NULL || s->by_name == NULL) {
-			fail(s->r, "a name, and no object with names");
+			fail(s->r, "a named value needs an object");
 			return end;
 		}
 		key = chat_text((struct chat_text){ p + 1,
 		    (size_t)(close - p - 1), NULL });
 		*v = qwen_chat_find(s->r, s->by_name, &key);
 		if (*v == NULL)
-			fail(s->r, "a name that the object does not have");
+			fail(s->r, "the object has no value of that name");
 		p = close + 1;
 	}
 	for (; p < end && is_among(*p, "-+ #0"); p++) {
@@ -299,7 +299,7 @@ percent_value(struct source *s, struct chat_buf *b, struct spec *f,
 		put_text(s->r, b, f, &t, '>');
 	} else if (f->type == 'c' && v->type == CHAT_TEXT) {
 		if (qwen_chat_chars(s->r, v->u.s.s, v->u.s.n) != 1)
-			fail(s->r, "%c of more than a character");
+			fail(s->r, "%c needs a single character");
 		put_text(s->r, b, f, &v->u.s, '>');
 	} else if (is_among(f->type, "diuxXoeEfFgG")) {
 		if (is_among(f->type, "diu") && v->type == CHAT_FLOAT &&
@@ -307,7 +307,7 @@ percent_value(struct source *s, struct chat_buf *b, struct spec *f,
 			whole = chat_int((int64_t)v->u.f);
 		put_number(s->r, b, f, &whole);
 	} else
-		fail(s->r, "a % that is not followed by a known type");
+		fail(s->r, "unknown type after %");
 }
 
 struct chat_value
@@ -338,7 +338,7 @@ qwen_chat_percent(struct chat_run *r, const struct chat_text *t,
 		v = NULL;
 		p = percent_spec(&s, &f, &v, p + 1, end);
 		if (p >= end) {
-			fail(r, "it ends after a %");
+			fail(r, "nothing after the last %");
 			break;
 		}
 		f.type = *p++;
@@ -349,7 +349,7 @@ qwen_chat_percent(struct chat_run *r, const struct chat_text *t,
 			    next_value(&s));
 	}
 	if (s.used < s.n && s.by_name == NULL)
-		fail(r, "there are more values than places for them");
+		fail(r, "too many values");
 	return qwen_chat_take(r, &b);
 }
 
@@ -394,12 +394,12 @@ read_spec(struct chat_run *r, struct spec *f, const struct chat_text *t)
 		f->precision = p < end && *p != '*' ?
 		    number_at(&none, &p, end) : -1;
 		if (f->precision < 0)
-			fail(r, "a point without a precision");
+			fail(r, "no precision after the point");
 	}
 	if (p < end)
 		f->type = *p++;
 	if (p < end)
-		fail(r, "more than a format takes");
+		fail(r, "invalid format specification");
 }
 
 static void
@@ -413,10 +413,10 @@ put_field(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
 	if (how != 0 || (v->type != CHAT_INT && v->type != CHAT_FLOAT &&
 	    !(v->type == CHAT_BOOL && f.type != 0))) {
 		if (how == 0 && v->type != CHAT_TEXT && spec->n > 0)
-			fail(r, "a value that has no such format");
+			fail(r, "this value cannot be formatted so");
 		if ((f.type != 0 && f.type != 's') || f.align == '=' ||
 		    f.sign != 0 || f.comma)
-			fail(r, "a string by a type that is not for it");
+			fail(r, "this type is not for strings");
 		t = written(r, v, how == 'r');
 		put_text(r, b, &f, &t, '<');
 	} else if (v->type == CHAT_FLOAT && f.type == 0 && f.precision < 0 &&
@@ -456,7 +456,7 @@ follow(struct chat_run *r, struct chat_value v, const char *p,
 		v = sign == '[' ? qwen_chat_item(r, &v, &key) :
 		    chat_undefined(from, key.u.s.n);
 		if (v.type == CHAT_UNDEFINED)
-			fail(r, "what a value does not have");
+			fail(r, "the value has no such attribute");
 	}
 	return v;
 }
@@ -488,7 +488,7 @@ field_value(struct chat_run *r, const struct chat_args *a, const char *p,
 		}
 	}
 	if (v == NULL)
-		fail(r, "a value that is not given");
+		fail(r, "a value is missing");
 	return v != NULL ? follow(r, *v, stop, end) : none;
 }
 
@@ -511,7 +511,7 @@ put_braces(struct chat_run *r, struct chat_buf *b, const struct chat_args *a,
 		how = mark + 2 == name_end ? mark[1] : '?';
 		name_end = mark;
 		if (how != 'r' && how != 's')
-			fail(r, "a conversion other than !r and !s");
+			fail(r, "only the conversions !r and !s are supported");
 	}
 	v = field_value(r, a, p, name_end, next);
 	if (!r->failed)
@@ -545,7 +545,7 @@ m_format(const struct chat_use *c)
 		while (p < end && *p != '}' && *p != '{')
 			p++;
 		if (from[-1] == '}' || p >= end || *p == '{')
-			fail(c->r, "a bracket that has no other");
+			fail(c->r, "unmatched brace");
 		else
 			put_braces(c->r, &b, c->a, from, p++, &next);
 		qwen_chat_step(c->r, (uint64_t)(p - from) / 4);
@@ -563,7 +563,7 @@ f_format(const struct chat_use *c)
 	size_t i;
 
 	if (c->a->n_key > 0 && c->a->n_key < c->a->n) {
-		fail(c->r, "values with names and without");
+		fail(c->r, "named and unnamed values cannot be mixed");
 		return *c->x;
 	}
 	if (c->a->n_key > 0)

@@ -109,7 +109,7 @@ skip_comment(struct chat_lexer *l, struct qwen_err *err)
 	while (p + 1 < l->end && !(p[0] == '#' && p[1] == '}'))
 		p++;
 	if (p + 1 >= l->end)
-		return bad(l, err, "a comment that does not end");
+		return bad(l, err, "unterminated comment");
 	go(l, p + 2);
 	after_tag(l, p[-1], 1);
 	return 0;
@@ -152,7 +152,7 @@ raw_text(struct chat_lexer *l, struct qwen_err *err, const char *p, char sign)
 		after_tag(l, sign, 1);
 		return 0;
 	}
-	return bad(l, err, "raw that does not end");
+	return bad(l, err, "unterminated raw block");
 }
 
 /* Text, a tag that begins, or the end. */
@@ -232,7 +232,7 @@ string(struct chat_lexer *l, struct qwen_err *err)
 			p++;
 	}
 	if (p >= l->end)
-		return bad(l, err, "a string that does not end");
+		return bad(l, err, "unterminated string");
 	l->type = CHAT_T_STRING;
 	l->s = l->p + 1;
 	l->n = (size_t)(p - l->s);
@@ -278,7 +278,7 @@ bracket(struct chat_lexer *l, struct qwen_err *err)
 		l->open[l->n_open++] = c == '(' ? ')' : c == '[' ? ']' : '}';
 	} else if (c == ')' || c == ']' || c == '}') {
 		if (l->n_open == 0 || l->open[--l->n_open] != c)
-			return bad(l, err, "a bracket that was not opened");
+			return bad(l, err, "unmatched closing bracket");
 	}
 	return 0;
 }
@@ -298,7 +298,7 @@ sign(struct chat_lexer *l, struct qwen_err *err)
 	}
 	if (l->n == 1 && (*l->p == '\0' ||
 	    strchr("+-*/%~|.,:()[]{}=<>", *l->p) == NULL))
-		return bad(l, err, "a character that has no meaning here");
+		return bad(l, err, "unexpected character");
 	if (bracket(l, err) < 0)
 		return -1;
 	go(l, l->p + l->n);
@@ -315,7 +315,7 @@ qwen_chat_next(struct chat_lexer *l, struct qwen_err *err)
 	go(l, skip_space(l, l->p));
 	l->at = l->line;
 	if (l->p >= l->end)
-		return bad(l, err, "a tag that does not end");
+		return bad(l, err, "unterminated tag");
 	if (tag_end(l))
 		return 0;
 	if (*l->p == '"' || *l->p == '\'')
@@ -332,7 +332,7 @@ qwen_chat_next(struct chat_lexer *l, struct qwen_err *err)
 	l->s = l->p;
 	l->n = (size_t)(p - l->p);
 	if (l->n > CHAT_WORD_MAX)
-		return bad(l, err, "a name that is too long");
+		return bad(l, err, "name too long");
 	go(l, p);
 	return 0;
 }

@@ -48,7 +48,7 @@ qwen_chat_path(struct chat_run *r, const struct chat_value *v,
 	if (path->type == CHAT_INT)
 		return qwen_chat_item(r, v, path);
 	if (path->type != CHAT_TEXT) {
-		qwen_chat_fail(r, "an attribute that is %s",
+		qwen_chat_fail(r, "an attribute name cannot be %s",
 		    qwen_chat_type_name(path));
 		return out;
 	}

@@ -16,7 +16,7 @@ text_arg(const struct chat_use *c, size_t i, const char *key)
 	if (v == NULL || v->type == CHAT_NONE)
 		return NULL;
 	if (v->type != CHAT_TEXT) {
-		qwen_chat_fail(c->r, "%s where a string is wanted",
+		qwen_chat_fail(c->r, "expected a string, got %s",
 		    qwen_chat_type_name(v));
 		return NULL;
 	}
@@ -61,7 +61,7 @@ m_has_end(const struct chat_use *c)
 	int yes = 0;
 
 	if (c->a->n != 1 || v == NULL) {
-		qwen_chat_fail(c->r, "a comparison with other than one "
+		qwen_chat_fail(c->r, "startswith() and endswith() need one "
 		    "string");
 		return chat_bool(0);
 	}
@@ -69,8 +69,8 @@ m_has_end(const struct chat_use *c)
 		l = v->u.l;
 	for (i = 0; i < l.n && !c->r->failed; i++) {
 		if (l.v[i].type != CHAT_TEXT)
-			qwen_chat_fail(c->r, "a string that begins or ends "
-			    "with %s", qwen_chat_type_name(&l.v[i]));
+			qwen_chat_fail(c->r, "startswith() and endswith() do "
+			    "not take %s", qwen_chat_type_name(&l.v[i]));
 		else if (qwen_chat_step(c->r, 1 + l.v[i].u.s.n / 64) == 0)
 			yes |= has_end(c, &l.v[i].u.s);
 	}
@@ -143,7 +143,7 @@ m_split(const struct chat_use *c)
 	size_t begin = 0, at;
 
 	if (sep != NULL && sep->n == 0)
-		qwen_chat_fail(c->r, "a split at nothing");
+		qwen_chat_fail(c->r, "split() with an empty separator");
 	if (sep == NULL)
 		split_space(c, max, &p);
 	else {
@@ -185,7 +185,7 @@ m_rsplit(const struct chat_use *c)
 	struct chat_value l;
 
 	if (sep == NULL || sep->n == 0)
-		qwen_chat_fail(c->r, "a split at nothing");
+		qwen_chat_fail(c->r, "split() with an empty separator");
 	for (; max != 0 && !c->r->failed; max--) {
 		at = search_back(c, sep, end);
 		if (at > c->t->n)
@@ -255,7 +255,7 @@ m_replace(const struct chat_use *c)
 	size_t begin = 0, at;
 
 	if (old == NULL || new == NULL || old->n == 0)
-		qwen_chat_fail(c->r, "nothing to be replaced");
+		qwen_chat_fail(c->r, "replace() of an empty string");
 	for (; max != 0 && !c->r->failed; max--) {
 		at = qwen_chat_search(c->r, c->t, old, begin);
 		if (at > c->t->n)
@@ -278,7 +278,7 @@ m_count(const struct chat_use *c)
 	int64_t n;
 
 	if (x == NULL || x->n == 0)
-		qwen_chat_fail(c->r, "count() of nothing");
+		qwen_chat_fail(c->r, "count() of an empty string");
 	for (n = 0; !c->r->failed; n++, at += x->n) {
 		at = qwen_chat_search(c->r, c->t, x, at);
 		if (at > c->t->n)
@@ -317,7 +317,7 @@ m_join(const struct chat_use *c)
 
 	if (c->a->n == 1 && c->a->n_key == 0)
 		return by_filter(c, "join", &c->a->v[0], &a);
-	qwen_chat_fail(c->r, "join() of other than a list");
+	qwen_chat_fail(c->r, "join() needs a list");
 	return by;
 }
 
@@ -345,7 +345,7 @@ m_get(const struct chat_use *c)
 	    *other = qwen_chat_arg(c->a, 1, "default");
 
 	if (key == NULL)
-		qwen_chat_fail(c->r, "get() of nothing");
+		qwen_chat_fail(c->r, "get() needs a key");
 	else
 		v = qwen_chat_find(c->r, c->x->u.d, key);
 	if (v == NULL)
@@ -370,7 +370,7 @@ m_list_index(const struct chat_use *c)
 		if (qwen_chat_equal(c->r, &c->x->u.l.v[i], &c->a->v[0]))
 			return chat_int((int64_t)i);
 	}
-	qwen_chat_fail(c->r, "index() of what is not in the list");
+	qwen_chat_fail(c->r, "index(): the value is not in the list");
 	return *c->x;
 }
 
@@ -381,7 +381,7 @@ m_list_count(const struct chat_use *c)
 	size_t i;
 
 	if (c->a->n != 1)
-		qwen_chat_fail(c->r, "count() of other than one value");
+		qwen_chat_fail(c->r, "count() needs one value");
 	for (i = 0; i < c->x->u.l.n && !c->r->failed; i++)
 		n += qwen_chat_equal(c->r, &c->x->u.l.v[i], &c->a->v[0]);
 	return chat_int(n);
@@ -392,7 +392,7 @@ static struct chat_value
 m_cycle(const struct chat_use *c)
 {
 	if (c->a->n == 0 || c->a->n_key > 0) {
-		qwen_chat_fail(c->r, "cycle() of nothing");
+		qwen_chat_fail(c->r, "cycle() needs a value");
 		return *c->x;
 	}
 	return c->a->v[c->x->u.loop->i % c->a->n];
@@ -428,7 +428,7 @@ new_cycler(const struct chat_use *c)
 	if (c->how == CHAT_CYCLER) {
 		l->items = (struct chat_list){ c->a->v, c->a->n };
 		if (c->a->n == 0 || c->a->n_key > 0)
-			qwen_chat_fail(c->r, "cycler() of nothing");
+			qwen_chat_fail(c->r, "cycler() needs a value");
 		return v;
 	}
 	l->items = qwen_chat_new_list(c->r, 1);
@@ -459,7 +459,7 @@ m_reset(const struct chat_use *c)
 static struct chat_value
 m_refused(const struct chat_use *c)
 {
-	qwen_chat_fail(c->r, "a method that is not for templates");
+	qwen_chat_fail(c->r, "this method is not available in templates");
 	return *c->x;
 }
 

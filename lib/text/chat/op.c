@@ -18,12 +18,13 @@ cannot(struct chat_run *r, enum chat_op op, const struct chat_value *a,
 	    b->type == CHAT_UNDEFINED ? b : NULL;
 
 	if (u != NULL)
-		qwen_chat_fail(r, "'%.*s' is undefined, with '%s'",
+		qwen_chat_fail(r, "'%.*s' is undefined and has no '%s'",
 		    (int)(u->u.s.n < 60 ? u->u.s.n : 60), u->u.s.s,
 		    qwen_chat_sign[op]);
 	else
-		qwen_chat_fail(r, "%s %s %s", qwen_chat_type_name(a),
-		    qwen_chat_sign[op], qwen_chat_type_name(b));
+		qwen_chat_fail(r, "unsupported operation: %s %s %s",
+		    qwen_chat_type_name(a), qwen_chat_sign[op],
+		    qwen_chat_type_name(b));
 }
 
 static struct chat_value
@@ -49,7 +50,7 @@ integers(struct chat_run *r, enum chat_op op, int64_t a, int64_t b)
 		}
 	}
 	if (over)
-		qwen_chat_fail(r, "an integer over 64 bits");
+		qwen_chat_fail(r, "an integer exceeds 64 bits");
 	return chat_int(n);
 }
 
@@ -67,7 +68,7 @@ power(struct chat_run *r, const struct chat_value *a,
 			qwen_chat_fail(r, "division by zero");
 		out.u.f = pow(x, y);
 		if (isnan(out.u.f) && !isnan(x) && !isnan(y))
-			qwen_chat_fail(r, "a power that is no real number");
+			qwen_chat_fail(r, "the power is not a real number");
 		return out;
 	}
 	for (; e > 0 && !over; e >>= 1) {
@@ -77,7 +78,7 @@ power(struct chat_run *r, const struct chat_value *a,
 			over |= __builtin_mul_overflow(base, base, &base);
 	}
 	if (over)
-		qwen_chat_fail(r, "an integer over 64 bits");
+		qwen_chat_fail(r, "an integer exceeds 64 bits");
 	return chat_int(n);
 }
 

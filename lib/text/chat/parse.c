@@ -32,7 +32,7 @@ qwen_chat_parse_alloc(struct chat_parser *p, size_t n)
 	if (got == NULL && p->t->mem.no_memory && !p->failed)
 		p->failed = qwen_oom(p->err) < 0;
 	if (got == NULL)
-		qwen_chat_parse_fail(p, "it is too large");
+		qwen_chat_parse_fail(p, "the template is too large");
 	return got;
 }
 
@@ -91,7 +91,7 @@ void
 qwen_chat_expect(struct chat_parser *p, const char *s)
 {
 	if (!qwen_chat_pass(p, s))
-		qwen_chat_parse_fail(p, "'%s' was expected", s);
+		qwen_chat_parse_fail(p, "expected '%s'", s);
 }
 
 const char *
@@ -100,7 +100,7 @@ qwen_chat_expect_name(struct chat_parser *p)
 	const char *s;
 
 	if (p->l.type != CHAT_T_NAME)
-		qwen_chat_parse_fail(p, "a name was expected");
+		qwen_chat_parse_fail(p, "expected a name");
 	s = qwen_chat_word(p);
 	qwen_chat_advance(p);
 	return s;
@@ -110,7 +110,7 @@ void
 qwen_chat_deeper(struct chat_parser *p)
 {
 	if (++p->depth > CHAT_PARSE_DEPTH)
-		qwen_chat_parse_fail(p, "more than %d things in each other",
+		qwen_chat_parse_fail(p, "nested more than %d deep",
 		    CHAT_PARSE_DEPTH);
 }
 
@@ -123,7 +123,7 @@ static void
 tag_ends(struct chat_parser *p, enum chat_token end)
 {
 	if (p->l.type != end)
-		qwen_chat_parse_fail(p, "more text than the tag can have");
+		qwen_chat_parse_fail(p, "unexpected text at the end of the tag");
 	qwen_chat_advance(p);
 }
 
@@ -154,7 +154,7 @@ for_block(struct chat_parser *p, struct chat_node *n)
 	qwen_chat_expect(p, "in");
 	n->b = qwen_chat_plain_expr(p);
 	if (n->a->kind == CHAT_K_ATTR)
-		qwen_chat_parse_fail(p, "a name was expected");
+		qwen_chat_parse_fail(p, "expected a name");
 	if (qwen_chat_pass(p, "if"))
 		n->c = qwen_chat_expr(p);
 	n->name = qwen_chat_pass(p, "recursive") ? "recursive" : NULL;
@@ -254,7 +254,7 @@ call_block(struct chat_parser *p, struct chat_node *n)
 		parameters(p, &n->a);
 	n->b = qwen_chat_expr(p);
 	if (n->b->kind != CHAT_K_CALL)
-		qwen_chat_parse_fail(p, "a call of a macro was expected");
+		qwen_chat_parse_fail(p, "expected a call of a macro");
 	body(p, n, "endcall");
 }
 
@@ -302,7 +302,7 @@ loop_control(struct chat_parser *p, struct chat_node *n, enum chat_kind kind)
 {
 	n->kind = kind;
 	if (p->loops == 0)
-		qwen_chat_parse_fail(p, "this is in no loop");
+		qwen_chat_parse_fail(p, "only allowed in a loop");
 	tag_ends(p, CHAT_T_BLOCK_END);
 }
 
@@ -352,7 +352,7 @@ block(struct chat_parser *p, const char *word, struct chat_node *n)
 			return;
 		}
 	}
-	qwen_chat_parse_fail(p, "there is no statement '%.40s'", word);
+	qwen_chat_parse_fail(p, "unknown statement '%.40s'", word);
 }
 
 /* A word with which the statements end: that is for who called. */
@@ -398,7 +398,7 @@ statements(struct chat_parser *p, struct chat_node **out)
 				break;
 			if (p->l.type != CHAT_T_NAME)
 				qwen_chat_parse_fail(p,
-				    "a statement was expected");
+				    "expected a statement");
 			word = qwen_chat_word(p);
 			qwen_chat_advance(p);
 			block(p, word, n);
@@ -420,7 +420,7 @@ qwen_chat_parse(struct qwen_template *t, const char *source, size_t n,
 	qwen_chat_advance(&p);
 	statements(&p, &t->body);
 	if (!p.failed && p.l.type != CHAT_T_END)
-		qwen_chat_parse_fail(&p, "'%.*s' without a beginning",
+		qwen_chat_parse_fail(&p, "'%.*s' ends nothing",
 		    (int)(p.l.n < 40 ? p.l.n : 40), p.l.s);
 	return p.failed ? -1 : 0;
 }

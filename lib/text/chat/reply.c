@@ -376,7 +376,8 @@ read_tools(struct qwen_reply *r)
 		return -1;
 	list = yyjson_doc_get_root(r->tools);
 	if (!yyjson_is_arr(list) && !yyjson_is_null(list))
-		return qwen_fail(r->err, QWEN_EFORMAT, "tools: no JSON list");
+		return qwen_fail(r->err, QWEN_EFORMAT, "tools is not a JSON "
+		    "list");
 	r->has_tools = yyjson_arr_size(list) > 0;
 	return 0;
 }

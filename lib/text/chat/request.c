@@ -286,7 +286,7 @@ messages(struct qwen_chat_request *q, struct chat_run *r,
 
 	for (i = 0; i < l->n && !r->failed; i++) {
 		if (l->v[i].type != CHAT_DICT) {
-			fail(r, "a message is no object");
+			fail(r, "a message is not an object");
 			return;
 		}
 		name_reasoning(r, l->v[i].u.d);
@@ -387,7 +387,7 @@ qwen_chat_check_lost(struct chat_run *r, const struct chat_value *messages,
 			continue;
 		return qwen_fail(r->err, QWEN_EUNSUP, role[0] == '\0' ?
 		    "message %zu has no role" : "message %zu has the role "
-		    "'%s', which the template passes over", i + 1, role);
+		    "'%s', which the template ignores", i + 1, role);
 	}
 	return 0;
 }
@@ -439,7 +439,7 @@ check_messages(struct chat_run *r, const struct chat_dict *d,
 	else if ((*list)->u.l.n == 0)
 		fail(r, "the request has no messages");
 	else if (!missing(tools) && tools->type != CHAT_LIST)
-		fail(r, "the tools are no list");
+		fail(r, "tools is not a list");
 }
 
 int
@@ -450,7 +450,7 @@ qwen_chat_open_request(struct qwen_chat_request *q, struct chat_run *r,
 	struct chat_value yes = chat_bool(1);
 	struct chat_text all = { json, n, NULL };
 	yyjson_val *root = read(q, r, &all, "request",
-	    "the request is no JSON object");
+	    "the request is not a JSON object");
 
 	if (root == NULL)
 		return -1;

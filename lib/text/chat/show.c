@@ -260,7 +260,7 @@ sort_keys(struct chat_run *r, const struct chat_dict *d,
 		room->p[i] = d->p[i];
 		work += 1 + d->p[i].key.u.s.n / 64;
 		if (d->p[i].key.type != CHAT_TEXT)
-			qwen_chat_fail(r, "sort_keys of keys that are no "
+			qwen_chat_fail(r, "sort_keys needs keys that are "
 			    "strings");
 	}
 	/* each is compared with some twenty others */
@@ -344,7 +344,7 @@ write_at(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
 		/* FALLTHROUGH */
 	default:
 		qwen_chat_fail(r, json ? "%s cannot be written as JSON" :
-		    "%s is not for printing", qwen_chat_type_name(v));
+		    "%s cannot be printed", qwen_chat_type_name(v));
 	}
 }
 

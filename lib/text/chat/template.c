@@ -161,7 +161,7 @@ qwen_template_open_gguf(struct qwen_template **out, const struct qwen_gguf *g,
 	*out = NULL;
 	if (there <= 0)
 		return there < 0 ? -1 : qwen_fail(err, QWEN_EUNSUP,
-		    "there is no tokenizer.chat_template");
+		    "the file has no tokenizer.chat_template");
 	if (qwen_template_open_text(out, s.s, s.len, err) < 0)
 		return -1;
 	if (qwen_template_set_tokens(*out, g, QWEN_BOS_FILE, err) == 0)
@@ -387,8 +387,8 @@ qwen_template_render(const struct qwen_template *t, const char *json,
 
 	*out = NULL;
 	if (n > REQUEST_MAX)
-		return qwen_fail(err, QWEN_ERANGE, "a request of %zu bytes",
-		    n);
+		return qwen_fail(err, QWEN_ERANGE, "request of %zu bytes is "
+		    "too large", n);
 	if (render_any(t, json, n, &w, &b, err) < 0)
 		return -1;
 	*out = qwen_chat_begin(t, &b, err) < 0 ? NULL :

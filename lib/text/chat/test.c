@@ -31,7 +31,7 @@ static const struct chat_value *
 other(const struct chat_use *c)
 {
 	if (c->a->n == 0)
-		qwen_chat_fail(c->r, "a test without its argument");
+		qwen_chat_fail(c->r, "a test lacks its argument");
 	return c->a->n > 0 ? &c->a->v[0] : NULL;
 }
 
@@ -149,7 +149,7 @@ new_dict(const struct chat_use *c)
 
 	if (plain > 1 || (plain == 1 && c->a->v[0].type != CHAT_DICT))
 		qwen_chat_fail(c->r, "dict() and namespace() take one "
-		    "dictionary, and values with names");
+		    "dictionary and named values");
 	d = plain == 1 ? c->a->v[0].u.d : NULL;
 	for (i = 0; !c->r->failed && d != NULL && i < d->n; i++) {
 		qwen_chat_step(c->r, 1);
@@ -172,13 +172,13 @@ range(const struct chat_use *c)
 	size_t k;
 
 	if (a->n < 1 || a->n > 3 || a->n_key > 0)
-		qwen_chat_fail(c->r, "range() of other than 1 to 3");
+		qwen_chat_fail(c->r, "range() takes 1 to 3 arguments");
 	for (k = 0; k < a->n; k++) {
 		if (a->v[k].type != CHAT_INT ||
 		    a->v[k].u.i > INT64_C(1) << 60 ||
 		    a->v[k].u.i < -(INT64_C(1) << 60))
-			qwen_chat_fail(c->r, "range() of no integer, or a "
-			    "very large one");
+			qwen_chat_fail(c->r, "range() needs integers of "
+			    "moderate size");
 	}
 	if (c->r->failed)
 		return chat_list(l);
@@ -188,7 +188,7 @@ range(const struct chat_use *c)
 	if (a->n > 2)
 		step = a->v[2].u.i;
 	if (step == 0)
-		qwen_chat_fail(c->r, "range() by steps of zero");
+		qwen_chat_fail(c->r, "range() with step 0");
 	if (step > 0 && end > begin)
 		n = (end - begin - 1) / step + 1;
 	if (step < 0 && end < begin)

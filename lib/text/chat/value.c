@@ -255,7 +255,7 @@ qwen_chat_iterate(struct chat_run *r, const struct chat_value *v)
 	case CHAT_TEXT: return characters(r, &v->u.s);
 	case CHAT_DICT: return qwen_chat_members(r, v->u.d, 0);
 	default:
-		qwen_chat_fail(r, "%s cannot be gone over",
+		qwen_chat_fail(r, "%s cannot be iterated over",
 		    qwen_chat_type_name(v));
 		return none;
 	}
@@ -282,7 +282,7 @@ qwen_chat_contains(struct chat_run *r, const struct chat_value *in,
 		if (v->type == CHAT_TEXT)
 			return qwen_chat_search(r, &in->u.s, &v->u.s, 0) <=
 			    in->u.s.n;
-		qwen_chat_fail(r, "%s is looked for in a string",
+		qwen_chat_fail(r, "%s cannot be searched for in a string",
 		    qwen_chat_type_name(v));
 		break;
 	case CHAT_LIST: case CHAT_TUPLE:
@@ -292,7 +292,7 @@ qwen_chat_contains(struct chat_run *r, const struct chat_value *in,
 	case CHAT_DICT:
 		return qwen_chat_find(r, in->u.d, v) != NULL;
 	default:
-		qwen_chat_fail(r, "%s contains nothing",
+		qwen_chat_fail(r, "%s cannot be searched",
 		    qwen_chat_type_name(in));
 	}
 	return yes;
@@ -348,8 +348,8 @@ qwen_chat_attr(struct chat_run *r, const struct chat_value *obj,
 	const struct chat_row *method;
 
 	if (obj->type == CHAT_UNDEFINED)
-		qwen_chat_fail(r, "'%.*s' is undefined, and asked for its "
-		    "'%s'", (int)(obj->u.s.n < 60 ? obj->u.s.n : 60),
+		qwen_chat_fail(r, "'%.*s' is undefined and has no '%s'",
+		    (int)(obj->u.s.n < 60 ? obj->u.s.n : 60),
 		    obj->u.s.s, name);
 	method = qwen_chat_row_in(qwen_chat_methods[obj->type], &key.u.s);
 	if (method != NULL) {
@@ -418,8 +418,8 @@ qwen_chat_item(struct chat_run *r, const struct chat_value *obj,
 
 	switch (obj->type) {
 	case CHAT_UNDEFINED:
-		qwen_chat_fail(r, "'%.*s' is undefined, and asked for "
-		    "an item", (int)(obj->u.s.n < 60 ? obj->u.s.n : 60),
+		qwen_chat_fail(r, "'%.*s' is undefined and has no items",
+		    (int)(obj->u.s.n < 60 ? obj->u.s.n : 60),
 		    obj->u.s.s);
 		break;
 	case CHAT_DICT: case CHAT_NAMESPACE:
@@ -453,7 +453,7 @@ whole(struct chat_run *r, const struct chat_value *v, int64_t none)
 		return none;
 	if (v->type == CHAT_INT || v->type == CHAT_BOOL)
 		return v->u.i;
-	qwen_chat_fail(r, "a slice by %s", qwen_chat_type_name(v));
+	qwen_chat_fail(r, "a slice index cannot be %s", qwen_chat_type_name(v));
 	return none;
 }
 
@@ -473,7 +473,7 @@ slice_of(struct chat_run *r, const struct chat_value *part[3], size_t len)
 	struct range s = { 0, step, 0 };
 
 	if (step == 0 || step == INT64_MIN)
-		qwen_chat_fail(r, "a slice by steps of zero");
+		qwen_chat_fail(r, "a slice with step 0");
 	begin = whole(r, part[0], step > 0 ? 0 : INT64_MAX);
 	end = whole(r, part[1], step > 0 ? INT64_MAX : INT64_MIN);
 	if (r->failed)
@@ -535,7 +535,8 @@ qwen_chat_subset(struct chat_run *r, const struct chat_value *obj,
 
 	if (obj->type != CHAT_TEXT && obj->type != CHAT_LIST &&
 	    obj->type != CHAT_TUPLE) {
-		qwen_chat_fail(r, "a slice of %s", qwen_chat_type_name(obj));
+		qwen_chat_fail(r, "%s cannot be sliced",
+		    qwen_chat_type_name(obj));
 		return v;
 	}
 	s = slice_of(r, part, qwen_chat_length(r, obj));

@@ -38,8 +38,8 @@ read_token(const struct qwen_gguf *g, const char *add, const char *key,
 	if (qwen_gguf_get_bool(g, add, 0, &wanted, err) < 0)
 		return -1;
 	if (wanted && (*out = token(g, key)) < 0)
-		return qwen_fail(err, QWEN_EFORMAT, "%s is true, but %s is no "
-		    "token", add, key);
+		return qwen_fail(err, QWEN_EFORMAT, "%s is true, but there is "
+		    "no token under %s", add, key);
 	return 0;
 }
 
@@ -59,8 +59,9 @@ qwen_embedding_read(struct qwen_embedding *e, const struct qwen_gguf *g,
 	if (qwen_gguf_get_u64(g, key, 0, &type, err) < 0)
 		return -1;
 	if (type > QWEN_POOLING_RANK)
-		return qwen_fail(err, QWEN_EUNSUP, "%s is %llu: 0 to %d are "
-		    "known", key, (unsigned long long)type, QWEN_POOLING_RANK);
+		return qwen_fail(err, QWEN_EUNSUP, "%s is %llu; 0 to %d are "
+		    "supported", key, (unsigned long long)type,
+		    QWEN_POOLING_RANK);
 	e->pooling = (enum qwen_pooling)type;
 	return read_token(g, "tokenizer.ggml.add_bos_token",
 	    "tokenizer.ggml.bos_token_id", &e->first, err) < 0 ? -1 :

@@ -239,8 +239,7 @@ qwen_reranker_yes(const struct qwen_reranker *r, size_t n, size_t *yes,
 		return 0;
 	if (r->n_labels != n || r->yes == SIZE_MAX)
 		return qwen_fail(err, QWEN_EUNSUP, "cls.output.weight has %zu "
-		    "classes, and the file does not say which one is "
-		    "\"yes\"", n);
+		    "classes, but none is known to mean \"yes\"", n);
 	*yes = r->yes;
 	return 0;
 }

@@ -145,8 +145,8 @@ find_circle(const struct qwen_grammar *g, struct walk *w,
 	for (i = 0; i < n && have < n; i++) {
 		if (n_calls[i] > 0)
 			return qwen_fail(err, QWEN_EUNSUP, "rule %.60s begins "
-			    "with itself, perhaps by way of others: left "
-			    "recursion is not supported",
+			    "with itself, directly or through other rules: "
+			    "left recursion is not supported",
 			    g->rule[go_round(calls, n_calls, n, i)].name);
 	}
 	return 0;

@@ -202,17 +202,17 @@ escape(struct parser *p)
 	char c;
 
 	if (p->i >= p->n)
-		return fail(p, "a backslash at the end");
+		return fail(p, "backslash at the end");
 	c = p->s[p->i++];
 	digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
 	if (digits > p->n - p->i || (digits > 0 &&
 	    qwen_hex_read(p->s + p->i, digits, &out) < 0))
-		return fail(p, "a hexadecimal digit is missing");
+		return fail(p, "missing hexadecimal digit");
 	p->i += digits;
 	if (digits > 0)
 		return out;
 	if (c == '\0' || (at = strchr(from, c)) == NULL)
-		return fail(p, "an escape that is not known");
+		return fail(p, "unknown escape");
 	return (unsigned char)to[at - from];
 }
 
@@ -225,7 +225,7 @@ character(struct parser *p)
 	int len;
 
 	if (p->i == p->n || *s == '\n')
-		return fail(p, "a quote or bracket is not closed");
+		return fail(p, "unclosed quote or bracket");
 	if (pass(p, '\\'))
 		c = escape(p);
 	else {
@@ -235,7 +235,7 @@ character(struct parser *p)
 		p->i += (size_t)len;
 	}
 	if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-		return fail(p, "no Unicode character");
+		return fail(p, "not a Unicode character");
 	return c;
 }
 
@@ -310,12 +310,12 @@ class(struct parser *p)
 			hi = character(p);
 		}
 		if (hi < lo)
-			fail(p, "a range that ends before it begins");
+			fail(p, "range ends before it begins");
 		add_range(p, lo, hi);
 	}
 	settle(p, first, outside);
 	if (p->n_range == first)
-		fail(p, "a class without a character");
+		fail(p, "empty character class");
 	return make(p, AST_RANGES, (uint32_t)first,
 	    (uint32_t)(p->n_range - first));
 }
@@ -329,10 +329,10 @@ group(struct parser *p)
 
 	p->i++;
 	if (++p->depth > QWEN_GRAMMAR_DEPTH)
-		return fail(p, "brackets are nested too deeply");
+		return fail(p, "brackets nested too deeply");
 	a = alternatives(p);
 	p->depth--;
-	return pass(p, ')') ? a : fail(p, "a bracket is not closed");
+	return pass(p, ')') ? a : fail(p, "unclosed bracket");
 }
 
 static uint32_t
@@ -344,9 +344,9 @@ number(struct parser *p)
 	for (; p->i < p->n && p->s[p->i] >= '0' && p->s[p->i] <= '9'; p->i++) {
 		n = n * 10 + (uint32_t)(p->s[p->i] - '0');
 		if (n > QWEN_GRAMMAR_NODES)
-			return fail(p, "a repetition that is too large");
+			return fail(p, "repetition too large");
 	}
-	return p->i > from ? n : fail(p, "a number is missing");
+	return p->i > from ? n : fail(p, "missing number");
 }
 
 /* {m} {m,} {m,n}, after the brace */
@@ -363,9 +363,9 @@ bounds(struct parser *p, uint32_t *min, uint32_t *max)
 		space(p, 0);
 	}
 	if (!pass(p, '}'))
-		fail(p, "a brace is not closed");
+		fail(p, "unclosed brace");
 	if (*max < *min)
-		fail(p, "a repetition that ends before it begins");
+		fail(p, "repetition range ends before it begins");
 }
 
 /* What is after a part: * + ? { */
@@ -383,7 +383,7 @@ repeat(struct parser *p, uint32_t a)
 	else if (!pass(p, '*'))
 		return a;
 	if (p->i < p->n && strchr("*+?{", p->s[p->i]) != NULL)
-		fail(p, "a repetition of a repetition needs brackets");
+		fail(p, "repeated repetition needs brackets");
 	if ((r = make(p, AST_REPEAT, a, 0)) != 0) {
 		p->ast[r].min = min;
 		p->ast[r].max = max;
@@ -410,7 +410,8 @@ item(struct parser *p)
 		return make(p, AST_RANGES, (uint32_t)p->n_range - 1, 1);
 	}
 	if ((n = name_here(p)) == 0)
-		return fail(p, "neither a text, a class, a group nor a name");
+		return fail(p, "expected a string, a character class, a group "
+		    "or a rule name");
 	a = find_rule(p, p->s + p->i, n);
 	p->i += n;
 	return make(p, AST_RULE, a, 0);
@@ -465,8 +466,8 @@ put(struct parser *p, enum qwen_gnode_kind kind, uint32_t next, uint32_t also)
 
 	/* of what is written out, there may be more than of what is written */
 	if (g->n_nodes >= QWEN_GRAMMAR_NODES + 2 * p->n && !p->failed)
-		p->failed = qwen_fail(p->err, QWEN_ERANGE, "the grammar has "
-		    "more than %d nodes, its repetitions written out",
+		p->failed = qwen_fail(p->err, QWEN_ERANGE, "the grammar "
+		    "exceeds %d nodes after expanding its repetitions",
 		    QWEN_GRAMMAR_NODES) < 0;
 	if (!more(p, &g->node, &g->cap_nodes, g->n_nodes, sizeof *g->node))
 		return 0;
@@ -683,19 +684,19 @@ rule(struct parser *p)
 	size_t n = name_here(p), body = rule_here(p);
 
 	if (body == 0) {
-		fail(p, "a rule is missing: name ::= ...");
+		fail(p, "expected a rule: name ::= ...");
 		return;
 	}
 	name = find_rule(p, p->s + p->i, n);
 	if (!p->failed && p->g->rule[name].defined)
-		fail(p, "a rule that is there already");
+		fail(p, "duplicate rule");
 	p->i = body;
 	p->n_range = 0;
 	p->text.n = 0;
 	p->n_ast = 1;
 	ast = alternatives(p);
 	if (next_is(p, ')'))
-		fail(p, "a bracket that nothing opens");
+		fail(p, "unmatched closing bracket");
 	if (p->failed)
 		return;
 	p->g->rule[name].start = put_ast(p, ast,
@@ -720,12 +721,12 @@ parse(struct parser *p)
 
 		if (!r->defined)
 			return qwen_fail(p->err, QWEN_EFORMAT,
-			    "there is no rule %.60s", r->name);
+			    "unknown rule %.60s", r->name);
 		if (strcmp(r->name, "root") == 0)
 			p->g->root = (uint32_t)i;
 	}
 	return p->g->root != UINT32_MAX ? qwen_grammar_check(p->g, p->err) :
-	    qwen_fail(p->err, QWEN_EFORMAT, "there is no rule root");
+	    qwen_fail(p->err, QWEN_EFORMAT, "the grammar has no rule root");
 }
 
 int
@@ -740,7 +741,8 @@ qwen_grammar_open(struct qwen_grammar **out, const char *text, size_t n,
 	if (g == NULL)
 		return qwen_oom(err);
 	if (n > QWEN_GRAMMAR_BYTES)
-		qwen_fail(err, QWEN_ERANGE, "a grammar of %zu bytes", n);
+		qwen_fail(err, QWEN_ERANGE, "grammar of %zu bytes is too large",
+		    n);
 	else
 		rc = parse(&p);
 	free(p.ast);

@@ -150,7 +150,7 @@ static int
 too_much(struct qwen_err *err)
 {
 	return qwen_fail(err, QWEN_ERANGE, "the grammar is too ambiguous, or "
-	    "the text too deep in it, to be followed");
+	    "the text nested too deeply");
 }
 
 /* A set is about to be made. */
@@ -659,7 +659,7 @@ open_match(struct qwen_match **out, const struct qwen_constraint *c,
 	*out = NULL;
 	if (c->tokens == NULL)
 		return qwen_fail(err, QWEN_EUNSUP,
-		    "a grammar needs the texts of the tokens");
+		    "a grammar needs the texts of tokens");
 	return qwen_match_new(out, c->of, c->tokens, err);
 }
 

@@ -63,8 +63,8 @@ check(yyjson_doc *doc, struct qwen_err *err)
 		yyjson_obj_foreach(v, i, n, key, member)
 			keys[i] = key;
 		if ((key = twice(keys, n)) != NULL)
-			rc = qwen_fail(err, QWEN_EFORMAT, "the key \"%.60s\" "
-			    "is there twice", yyjson_get_str(key));
+			rc = qwen_fail(err, QWEN_EFORMAT, "duplicate key "
+			    "\"%.60s\"", yyjson_get_str(key));
 	}
 	free(keys);
 	return rc;
@@ -83,11 +83,11 @@ say_where(const char *json, const yyjson_read_err *e, struct qwen_err *err)
 		}
 	}
 	if (line == 1)
-		qwen_fail(err, QWEN_EFORMAT, "no JSON at byte %zu: %s",
+		qwen_fail(err, QWEN_EFORMAT, "invalid JSON at byte %zu: %s",
 		    e->pos + 1, e->msg);
 	else
-		qwen_fail(err, QWEN_EFORMAT, "no JSON at line %zu, byte %zu: "
-		    "%s", line, e->pos - from + 1, e->msg);
+		qwen_fail(err, QWEN_EFORMAT, "invalid JSON at line %zu, byte "
+		    "%zu: %s", line, e->pos - from + 1, e->msg);
 }
 
 /* Whether s, n bytes, begins with \u and a number from low to high. */

@@ -171,7 +171,7 @@ add_content(struct in *in, yyjson_val *content)
 		return 0;
 	}
 	if (!yyjson_is_arr(content))
-		return bad_message(in, "the content is neither a text nor a "
+		return bad_message(in, "the content is neither a string nor a "
 		    "list of blocks", NULL);
 	qwen_text_str(&in->t, "[");
 	yyjson_arr_foreach(content, i, n, v) {
@@ -298,7 +298,7 @@ add_call(struct in *in, yyjson_val *block, size_t i)
 		return bad_message(in, "a tool_use has no name", NULL);
 	if (input != NULL && !yyjson_is_obj(input) && !yyjson_is_str(input))
 		return bad_message(in, "the input of a tool_use is neither an "
-		    "object nor a text of JSON", NULL);
+		    "object nor a string of JSON", NULL);
 	qwen_text_str(&in->t, i > 0 ? ",{" : ",\"tool_calls\":[{");
 	if (id != NULL) {
 		qwen_text_str(&in->t, "\"id\":");
@@ -362,7 +362,7 @@ add_message(struct in *in, yyjson_val *m)
 	yyjson_val *content = qwen_ask_get(m, "content");
 
 	if (!yyjson_is_obj(m))
-		return bad_message(in, "is no object", NULL);
+		return bad_message(in, "is not an object", NULL);
 	if (content == NULL)
 		return bad_message(in, "has no content", NULL);
 	if (yyjson_equals_str(role, "user"))
@@ -390,8 +390,8 @@ check_last(struct in *in, yyjson_val *m)
 		return 0;
 	yyjson_arr_foreach(text, i, n, v) {
 		if (is(v, "tool_use"))
-			return bad_message(in, "is the last one, and calls a "
-			    "tool: the result is missing", NULL);
+			return bad_message(in, "is the last one and calls a "
+			    "tool: the tool_result is missing", NULL);
 	}
 	if (yyjson_is_arr(text))
 		text = text_of(yyjson_arr_get_last(text), "text");

@@ -105,8 +105,8 @@ add_tool(struct qwen_ask *r, struct qwen_text *t, yyjson_val *tool, size_t i,
 	int own = type == NULL || is(tool, "custom") ? -1 : find(type);
 
 	if (type != NULL && !is(tool, "custom") && !is_anthropic(type))
-		return wrong(r->no, "tools", "tool %zu: those of type %.40s "
-		    "are not known", i + 1, yyjson_is_str(type) ?
+		return wrong(r->no, "tools", "tool %zu: unknown type %.40s",
+		    i + 1, yyjson_is_str(type) ?
 		    yyjson_get_str(type) : "?");
 	if (type != NULL && !is(tool, "custom") && own < 0)
 		return qwen_ask_left_out(r, "tools", "tools", type);
@@ -114,7 +114,7 @@ add_tool(struct qwen_ask *r, struct qwen_text *t, yyjson_val *tool, size_t i,
 		return wrong(r->no, "tools", "tool %zu has no name", i + 1);
 	if (schema != NULL && !yyjson_is_obj(schema))
 		return wrong(r->no, "tools", "tool %zu: the input_schema is "
-		    "no object", i + 1);
+		    "not an object", i + 1);
 	qwen_text_str(t, (*n)++ > 0 ? "," : "");
 	qwen_text_str(t, "{\"type\":\"function\",\"function\":{\"name\":");
 	qwen_ask_write(t, name);

@@ -174,8 +174,8 @@ add_tag(struct calls *c, const char *what, yyjson_val *name)
 
 	if (yyjson_get_len(name) > TAG_MAX || yyjson_get_len(name) == 0 ||
 	    strlen(s) != yyjson_get_len(name) || strpbrk(s, "<>\n") != NULL)
-		return bad(c->r->no, "tools", "tools: the name %.60s cannot "
-		    "be called by this model", s);
+		return bad(c->r->no, "tools", "tools: this model cannot call "
+		    "the name %.60s", s);
 	qwen_text_fmt(&tag, "<%s=%s>\n", what, s);
 	literal(&c->t, tag.s, tag.n);
 	c->t.failed |= tag.failed;
@@ -225,9 +225,9 @@ note_others(struct calls *c, yyjson_val *all)
 		    qwen_json_top(all) != all))
 			continue;
 		if (u != NULL && u->strict)
-			return bad(c->r->no, "tools", "tools: %.60s: %.40s of "
-			    "the parameters is not supported by this model's "
-			    "way of calling", tool, yyjson_get_str(key));
+			return bad(c->r->no, "tools", "tools: %.60s: this "
+			    "model's call syntax does not support %.40s in the "
+			    "parameters", tool, yyjson_get_str(key));
 		qwen_unknown_note(u, "of the schema of tool %.60s not all is "
 		    "held: %.40s", tool, yyjson_get_str(key));
 	}
@@ -262,8 +262,8 @@ note_missing(struct calls *c, yyjson_val *all)
 			continue;
 		if (u != NULL && u->strict)
 			return bad(c->r->no, "tools", "tools: %.60s: %.40s is "
-			    "required, but is not one of the properties",
-			    tool, yyjson_get_str(key));
+			    "required but not one of the properties", tool,
+			    yyjson_get_str(key));
 		qwen_unknown_note(u, "tool %.60s is called without %.40s, "
 		    "which is required, but is not one of the properties",
 		    tool, yyjson_get_str(key));
@@ -457,7 +457,7 @@ qwen_ask_calls(struct qwen_ask *r, yyjson_val *only, const char *answer,
 
 	if (style == 0)
 		return wrong(r->no, "tool_choice", "the model's chat template "
-		    "has no calls of tools");
+		    "does not support tool calls");
 	rc = write_all(&c, only, style == QWEN_CALLS_TAGS, answer, n);
 	if (rc == 0 && c.t.failed)
 		rc = qwen_oom(&r->no->err);

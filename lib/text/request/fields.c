@@ -53,7 +53,7 @@ add_bias(struct qwen_ask *r, yyjson_val *key, yyjson_val *v,
 		return wrong(r->no, "logit_bias", "\"%.40s\" is not a token of "
 		    "this model", id);
 	if (seen[k / 8] & 1 << k % 8)
-		return wrong(r->no, "logit_bias", "token %llu is there twice",
+		return wrong(r->no, "logit_bias", "token %llu is given twice",
 		    (unsigned long long)k);
 	seen[k / 8] |= (unsigned char)(1 << k % 8);
 	if (qwen_ask_number(r->no, "logit_bias", v, buf) < 0)
@@ -80,8 +80,8 @@ read_bias(struct qwen_ask *r)
 	if (!yyjson_is_obj(v))
 		return wrong(r->no, "logit_bias", "is not an object");
 	if (n > r->s->n_vocab)
-		return wrong(r->no, "logit_bias", "has %zu entries, and the "
-		    "model %zu tokens", n, r->s->n_vocab);
+		return wrong(r->no, "logit_bias", "has %zu entries, but the "
+		    "model has %zu tokens", n, r->s->n_vocab);
 	seen = calloc(r->s->n_vocab / 8 + 1, 1);
 	r->q->bias_id = calloc(n + 1, sizeof *r->q->bias_id);
 	r->q->bias = calloc(n + 1, sizeof *r->q->bias);

@@ -87,8 +87,8 @@ qwen_ask_suffix(struct qwen_ask *r)
 	if (!yyjson_is_str(v))
 		return wrong(r->no, "suffix", "is not a string");
 	if (r->q->echo)
-		return bad(r->no, "suffix", "suffix and echo exclude each "
-		    "other");
+		return bad(r->no, "suffix", "suffix and echo cannot be "
+		    "combined");
 	r->suffix = v;
 	return qwen_ask_may_fit(r, "suffix", (struct qwen_str){
 	    yyjson_get_str(v), yyjson_get_len(v) }) < 0 ? -1 : add_endings(r);
@@ -137,8 +137,8 @@ read_file(struct qwen_ask *r, size_t i, yyjson_val *v,
 	if (text == NULL || (name == NULL &&
 	    qwen_ask_get(v, "filename") != NULL))
 		return wrong(r->no, "input_extra", "entry %zu is not an object "
-		    "with a string \"text\", and a string \"filename\" if "
-		    "there is one", i);
+		    "with a string \"text\" and optionally a string "
+		    "\"filename\"", i);
 	f->text = (struct qwen_str){ yyjson_get_str(text),
 	    yyjson_get_len(text) };
 	f->name = name == NULL ? (struct qwen_str){ "tmp", 3 } :

@@ -26,7 +26,8 @@ qwen_ask_recall(struct qwen_ask *r, yyjson_val *id, struct qwen_text *items)
 		    "previous_response_id is not supported");
 	if (!yyjson_is_str(id) || strlen(yyjson_get_str(id)) !=
 	    yyjson_get_len(id))
-		return wrong(r->no, "previous_response_id", "is no id");
+		return wrong(r->no, "previous_response_id",
+		    "is not an id");
 	if ((r->q->previous = strdup(yyjson_get_str(id))) == NULL)
 		return qwen_oom(&r->no->err);
 	got = s->recall(s->recall_arg, yyjson_get_str(id), items, &err);

@@ -126,8 +126,8 @@ add_text(struct qwen_embeddings *q, const struct qwen_vectors *s,
 		rc = qwen_vector_request_text(&one, s, yyjson_get_str(v),
 		    yyjson_get_len(v), &err);
 	else if (!yyjson_is_arr(v))
-		return wrong(&q->no, "input", "is not a text, a list of token "
-		    "ids, or a list of these");
+		return wrong(&q->no, "input", "is not a string, a list of "
+		    "token ids, or a list of these");
 	else if (qwen_ask_ids(&q->no, "input", v, s->n_vocab, &ids) < 0) {
 		free(ids.id);
 		return -1;
@@ -159,8 +159,8 @@ read_input(struct qwen_embeddings *q, const struct qwen_vectors *s,
 	if (is_empty(v))
 		return wrong(&q->no, "input", "is empty");
 	if (n > QWEN_INPUTS_MAX)
-		return wrong(&q->no, "input", "%zu texts; at most %d", n,
-		    QWEN_INPUTS_MAX);
+		return wrong(&q->no, "input", "%zu texts; at most %d are "
+		    "allowed", n, QWEN_INPUTS_MAX);
 	if ((q->text = calloc(n, sizeof *q->text)) == NULL)
 		return qwen_oom(&q->no.err);
 	if (!many)
@@ -195,7 +195,7 @@ read_embeddings(struct qwen_embeddings *q, const struct qwen_vectors *s,
 		    "base64");
 	if (instruct != NULL && (!yyjson_is_str(instruct) ||
 	    strlen(yyjson_get_str(instruct)) != yyjson_get_len(instruct)))
-		return wrong(&q->no, "instruct", "is no text");
+		return wrong(&q->no, "instruct", "is not a string");
 	if (instruct != NULL)
 		how.instruct = yyjson_get_str(instruct);
 	return read_input(q, &how, qwen_ask_get(root, "input"));
@@ -295,7 +295,7 @@ add_document(struct qwen_rerank *q, const struct qwen_ranking *s,
 	if (yyjson_is_obj(v))
 		v = yyjson_obj_get(v, "text");
 	if (!yyjson_is_str(v))
-		return wrong(no, "documents", "number %zu is no text", at);
+		return wrong(no, "documents", "number %zu is not a string", at);
 	if (qwen_ask_rank(&q->rank, s, query, (struct qwen_str){
 	    yyjson_get_str(v), yyjson_get_len(v) }) < 0)
 		return -1;
@@ -313,10 +313,10 @@ read_documents(struct qwen_rerank *q, const struct qwen_ranking *s,
 
 	if (!yyjson_is_arr(list))
 		return list == NULL ? bad(no, "documents", "documents is "
-		    "missing") : wrong(no, "documents", "is no list");
+		    "missing") : wrong(no, "documents", "is not a list");
 	if (n > QWEN_DOCUMENTS_MAX)
-		return wrong(no, "documents", "%zu of them; at most %d", n,
-		    QWEN_DOCUMENTS_MAX);
+		return wrong(no, "documents", "%zu documents; at most %d are "
+		    "allowed", n, QWEN_DOCUMENTS_MAX);
 	q->rank.is_list = 1;
 	q->rank.prompt = calloc(n + 1, sizeof *q->rank.prompt);
 	q->document = back ? calloc(n + 1, sizeof *q->document) : NULL;
@@ -348,7 +348,7 @@ read_rerank(struct qwen_rerank *q, const struct qwen_ranking *s,
 		return wrong(no, "return_documents", "is not true or false");
 	if (!yyjson_is_str(query))
 		return query == NULL ? bad(no, "query", "query is missing") :
-		    wrong(no, "query", "is no text");
+		    wrong(no, "query", "is not a string");
 	return read_documents(q, &how, (struct qwen_str){ yyjson_get_str(query),
 	    yyjson_get_len(query) }, qwen_ask_get(root, "documents"),
 	    yyjson_is_true(back));

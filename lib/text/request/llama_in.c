@@ -199,7 +199,7 @@ add_pair(struct in *in, yyjson_val *pair, size_t *n_all)
 	int rc;
 
 	if (yyjson_arr_size(pair) != 2)
-		return wrong(in->no, "logit_bias", "entry %zu is no pair",
+		return wrong(in->no, "logit_bias", "entry %zu is not a pair",
 		    *n_all);
 	if (yyjson_is_false(bias))
 		snprintf(buf, sizeof buf, "-1e30");

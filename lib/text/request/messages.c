@@ -90,7 +90,7 @@ qwen_messages_read_with(struct qwen_messages **out, const char *placeholder,
 		return -1;
 	root = yyjson_doc_get_root(doc);
 	if (!yyjson_is_obj(root))
-		rc = qwen_fail(err, QWEN_EFORMAT, "the request is no JSON "
+		rc = qwen_fail(err, QWEN_EFORMAT, "the request is not a JSON "
 		    "object");
 	else if ((rc = qwen_ask_check_shape(root, &member, err)) == 0)
 		rc = wrap(out, yyjson_doc_mut_copy(doc, NULL), err);

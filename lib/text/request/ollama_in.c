@@ -93,7 +93,7 @@ get_text(struct in *in, const char *key, yyjson_val **out)
 {
 	*out = qwen_ask_get(in->body, key);
 	return *out == NULL || yyjson_is_str(*out) ? 0 :
-	    wrong(in->no, key, "is not a text");
+	    wrong(in->no, key, "is not a string");
 }
 
 static int
@@ -230,10 +230,11 @@ add_raw(struct in *in, yyjson_val *prompt, yyjson_val *suffix)
 {
 	if (qwen_ask_get(in->body, "system") != NULL ||
 	    yyjson_arr_size(qwen_ask_get(in->body, "context")) > 0)
-		return bad(in->no, "raw", "a request with raw or suffix has no "
-		    "system and no context");
+		return bad(in->no, "raw", "a request with raw or suffix cannot "
+		    "have system or context");
 	if (yyjson_arr_size(qwen_ask_get(in->body, "images")) > 0)
-		return wrong(in->no, "images", "a raw prompt has none");
+		return wrong(in->no, "images", "a raw prompt cannot have "
+		    "images");
 	in->r->q->form = QWEN_FORM_OLLAMA_RAW;
 	qwen_text_str(&in->t, ",\"prompt\":");
 	qwen_ask_write(&in->t, prompt);
@@ -318,8 +319,8 @@ add_thinking(struct in *in)
 	    in->r->q->form == QWEN_FORM_OLLAMA_RAW)
 		return 0;
 	if (!on && !none && !yyjson_is_bool(v))
-		return wrong(in->no, "think", "is not true, false, or a word "
-		    "as \"high\"");
+		return wrong(in->no, "think", "is not true, false, or a string "
+		    "such as \"high\"");
 	if (on && in->r->s->template != NULL &&
 	    !qwen_request_can_think(in->r->s->template))
 		return bad(in->no, "think", "\"%s\" does not support thinking",
@@ -492,7 +493,7 @@ write_embed(struct qwen_refusal *no, yyjson_val *root, const char *key,
 		return wrong(no, "truncate", "is not true or false");
 	if (v != NULL && !yyjson_is_str(v) && !yyjson_is_arr(v) &&
 	    !yyjson_is_null(v))
-		return wrong(no, key, "is not a text or a list of texts");
+		return wrong(no, key, "is not a string or a list of strings");
 	if (yyjson_is_arr(v) ? yyjson_arr_size(v) == 0 :
 	    yyjson_get_len(v) == 0)
 		return 0;

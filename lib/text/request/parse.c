@@ -40,7 +40,7 @@ read_form(struct qwen_ask *r, yyjson_val *root)
 	if (url != NULL)
 		r->q->form = urls[i].form;
 	if (method != NULL && !yyjson_equals_str(method, "POST"))
-		return wrong(r->no, "method", "only POST is known");
+		return wrong(r->no, "method", "must be POST");
 	return 0;
 }
 

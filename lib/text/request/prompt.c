@@ -139,12 +139,12 @@ add_one(struct qwen_ask *r, yyjson_val *v)
 		    yyjson_get_len(v) }, p) < 0)
 			return -1;
 	} else if (!yyjson_is_arr(v))
-		return wrong(r->no, "prompt", "is not a text, a list of token "
-		    "ids, or a list of these");
+		return wrong(r->no, "prompt", "is not a string, a list of "
+		    "token ids, or a list of these");
 	else if (take_ids(r, v, p) < 0)
 		return -1;
 	r->q->n_prompt_tokens += p->n;
-	return p->n > 0 ? 0 : wrong(r->no, "prompt", "has no token");
+	return p->n > 0 ? 0 : wrong(r->no, "prompt", "has no tokens");
 }
 
 /*
@@ -192,7 +192,8 @@ read_prompt(struct qwen_ask *r, yyjson_val *v)
 	size_t i, n = many ? yyjson_arr_size(v) : 1;
 
 	if (n > QWEN_CHOICES_MAX / r->q->n)
-		return bad(r->no, "n", "more than %d answers", QWEN_CHOICES_MAX);
+		return bad(r->no, "n", "n: more than %d answers",
+		    QWEN_CHOICES_MAX);
 	if (make_room(r, n) < 0 || forbid_thinking(r) < 0)
 		return -1;
 	if (!many)
@@ -355,7 +356,7 @@ read_messages(struct qwen_ask *r)
 	if (!q->thinks && forbid_thinking(r) < 0)
 		return -1;
 	return ids->n > 0 ? 0 : bad(r->no, "messages", "the prompt has no "
-	    "token");
+	    "tokens");
 }
 
 int
@@ -372,16 +373,16 @@ qwen_ask_prompt(struct qwen_ask *r)
 		    make_room(r, 1) < 0 ? -1 : qwen_ask_infill_prompt(r);
 	if (messages != NULL && text_of(r->body, "suffix") != NULL &&
 	    yyjson_get_len(text_of(r->body, "suffix")) > 0)
-		return bad(r->no, "suffix", "suffix goes with prompt, not with "
-		    "messages");
+		return bad(r->no, "suffix", "suffix is allowed only with "
+		    "prompt, not with messages");
 	if (prompt != NULL && messages != NULL)
-		return bad(r->no, "messages", "prompt and messages exclude "
-		    "each other");
+		return bad(r->no, "messages", "prompt and messages cannot be "
+		    "combined");
 	if (messages != NULL && r->q->form != QWEN_FORM_COMPLETION)
 		return read_messages(r);
 	if (prompt == NULL || chat)
 		return bad(r->no, key, "%s is missing", key);
 	if (yyjson_arr_size(tools) > 0)
-		return wrong(r->no, "tools", "only with messages");
+		return wrong(r->no, "tools", "is allowed only with messages");
 	return qwen_ask_suffix(r) < 0 ? -1 : read_prompt(r, prompt);
 }

@@ -94,7 +94,7 @@ add_format(struct qwen_ask *r, struct qwen_text *t)
 	if (format == NULL)
 		return 0;
 	if (schema == NULL)
-		return wrong(r->no, "text", "there is no schema in the format");
+		return wrong(r->no, "text", "the format has no schema");
 	qwen_text_str(t, ",\"response_format\":{\"type\":\"json_schema\","
 	    "\"json_schema\":{\"schema\":");
 	qwen_ask_write(t, schema);

@@ -120,8 +120,8 @@ gather(struct in *in, struct qwen_text *t, yyjson_val *content,
 		return 0;
 	}
 	if (!yyjson_is_arr(content))
-		return bad_item(in, "the content is neither a text nor a list "
-		    "of parts");
+		return bad_item(in, "the content is neither a string nor a "
+		    "list of parts");
 	yyjson_arr_foreach(content, i, n, v) {
 		if ((text = part_text(in, v)) == NULL)
 			return -1;
@@ -144,8 +144,8 @@ add_content(struct in *in, yyjson_val *content)
 		return 0;
 	}
 	if (!yyjson_is_arr(content))
-		return bad_item(in, "the content is neither a text nor a list "
-		    "of parts");
+		return bad_item(in, "the content is neither a string nor a "
+		    "list of parts");
 	qwen_text_str(in->t, "[");
 	yyjson_arr_foreach(content, i, n, v) {
 		if ((text = part_text(in, v)) == NULL)
@@ -264,14 +264,14 @@ read_call(struct in *in, yyjson_val *v)
 	    "arguments");
 
 	if (id == NULL || name == NULL || yyjson_get_len(name) == 0)
-		return bad_item(in, custom ? "a custom_tool_call needs "
-		    "call_id and name, which are texts" : "a function_call "
-		    "needs call_id and name, which are texts");
+		return bad_item(in, custom ? "a custom_tool_call needs call_id "
+		    "and name, both strings" : "a function_call needs call_id "
+		    "and name, both strings");
 	if (arguments != NULL && !yyjson_is_str(arguments) &&
 	    (custom || !yyjson_is_obj(arguments)))
-		return bad_item(in, custom ? "the input of a "
-		    "custom_tool_call is no text" : "the arguments of a "
-		    "function_call are neither an object nor a text");
+		return bad_item(in, custom ? "the input of a custom_tool_call "
+		    "is not a string" : "the arguments of a function_call are "
+		    "neither an object nor a string");
 	begin_call(in, id, text_of(v, "namespace"), name);
 	qwen_text_str(&in->calls, custom ? "{\"input\":" : "");
 	if (arguments != NULL)
@@ -334,8 +334,8 @@ read_local_call(struct in *in, yyjson_val *v, size_t which)
 	if (id == NULL)
 		id = text_of(v, "id");
 	if (id == NULL || (!yyjson_is_obj(object) && !yyjson_is_str(object)))
-		return bad_item(in, "a call needs call_id, and an object that "
-		    "says what is called");
+		return bad_item(in, "a call needs call_id and an object that "
+		    "describes the call");
 	in->turn = 1;
 	qwen_text_str(&in->calls, in->n_calls++ > 0 ? ",{\"id\":" :
 	    "{\"id\":");
@@ -481,7 +481,7 @@ read_item(struct in *in, yyjson_val *v)
 	int is_output;
 
 	if (!yyjson_is_obj(v))
-		return bad_item(in, "is no object");
+		return bad_item(in, "is not an object");
 	if (is(v, "item_reference") || (type == NULL &&
 	    yyjson_obj_get(v, "role") == NULL && text_of(v, "id") != NULL))
 		return read_reference(in, v);
@@ -503,7 +503,7 @@ read_item(struct in *in, yyjson_val *v)
 		return is_output ? read_local_output(in, v) :
 		    read_local_call(in, v, which);
 	return is_hosted(v) ? qwen_ask_left_out(in->r, "input", "items",
-	    type) : bad_type(in, "those", v);
+	    type) : bad_type(in, "items", v);
 }
 
 static int
@@ -588,8 +588,8 @@ add_messages(struct in *in)
 	    "previous_response_id") == NULL)
 		return bad(in->no, "input", "input is missing");
 	if (input != NULL && !yyjson_is_str(input) && !yyjson_is_arr(input))
-		return wrong(in->no, "input", "is neither a text nor a list of "
-		    "items");
+		return wrong(in->no, "input", "is neither a string nor a list "
+		    "of items");
 	if (about != NULL && !yyjson_is_str(about))
 		return wrong(in->no, "instructions", "is not a string");
 	qwen_text_add(&in->lead, yyjson_get_str(about), yyjson_get_len(about));

@@ -34,7 +34,7 @@ read_part(struct ask *a, const char *key, struct qwen_ids *out)
 	if (yyjson_is_arr(v))
 		return qwen_ask_ids(a->no, key, v, a->s->n_vocab, out);
 	return v == NULL ? bad(a->no, key, "%s is missing", key) :
-	    wrong(a->no, key, "is neither a text nor a list of token ids");
+	    wrong(a->no, key, "is neither a string nor a list of token ids");
 }
 
 /* One list of two, the first of which may be empty. */
@@ -45,8 +45,8 @@ join(struct ask *a, const struct qwen_ids *c, const struct qwen_ids *k)
 	int front = c->n == 0 || (a->s->bos && c->id[0] != a->s->first);
 
 	if (front && a->s->first < 0)
-		return wrong(a->no, "context", "is empty, and the model names no "
-		    "token that texts begin with");
+		return wrong(a->no, "context", "is empty, and the model has no "
+		    "BOS token");
 	q->text.n = (size_t)front + c->n + k->n;
 	q->text.id = calloc(q->text.n + 1, sizeof *q->text.id);
 	if (q->text.id == NULL)
@@ -59,7 +59,7 @@ join(struct ask *a, const struct qwen_ids *c, const struct qwen_ids *k)
 		memcpy(q->text.id + q->front + c->n, k->id,
 		    k->n * sizeof *k->id);
 	q->from = q->front + c->n;
-	return k->n > 0 ? 0 : wrong(a->no, "continuation", "has no token");
+	return k->n > 0 ? 0 : wrong(a->no, "continuation", "has no tokens");
 }
 
 /*
@@ -151,8 +151,8 @@ read_whole(struct ask *a, const char *key)
 	}
 	if (qwen_score_request_text(q, a->s, &ids, &q->no.err) < 0)
 		return -1;
-	return q->text.n > 1 ? 0 : wrong(a->no, key, "has %zu tokens; there is "
-	    "nothing to score", q->text.n);
+	return q->text.n > 1 ? 0 : wrong(a->no, key, "has %zu tokens: nothing "
+	    "to score", q->text.n);
 }
 
 static int
@@ -167,8 +167,8 @@ read_line(struct ask *a)
 	    qwen_ask_line(a->no, QWEN_LINE_SCORE, a->s->unknown, a->root) < 0)
 		return -1;
 	if (pair + text + ids != 1)
-		return bad(a->no, NULL, "one of these: context and continuation, "
-		    "text, tokens");
+		return bad(a->no, NULL, "give one of: context and "
+		    "continuation, text, tokens");
 	return pair ? read_pair(a) : read_whole(a, text ? "text" : "tokens");
 }
 

@@ -55,8 +55,8 @@ read_mirostat(struct qwen_ask *r)
 	if (strcmp(which, "0") == 0)
 		return qwen_ask_set(r, "mirostat", "mirostat", "0");
 	if (strcmp(which, "2") != 0)
-		return wrong(r->no, "mirostat", "%s is not supported: 0, or 2 "
-		    "for Mirostat 2", which);
+		return wrong(r->no, "mirostat", "%s is not supported; use 0, "
+		    "or 2 for Mirostat 2", which);
 	if (number(r, "mirostat_tau", value) < 0 ||
 	    qwen_ask_set(r, "mirostat_tau", "mirostat", value) < 0)
 		return -1;
@@ -93,8 +93,7 @@ read_breakers(struct qwen_ask *r)
 	if (list == NULL)
 		return 0;
 	if (!yyjson_is_arr(list) || yyjson_arr_size(list) == 0)
-		return wrong(r->no, key, "is not a list of strings, at least "
-		    "one");
+		return wrong(r->no, key, "is not a non-empty list of strings");
 	if (yyjson_arr_size(list) > BREAKERS_MAX)
 		return wrong(r->no, key, "more than %d strings", BREAKERS_MAX);
 	yyjson_arr_foreach(list, i, n, v) {
@@ -178,7 +177,7 @@ add_methods(struct qwen_ask *r, yyjson_val *v, struct qwen_text *chain,
 	size_t i, n;
 
 	if (yyjson_get_len(v) > 64)
-		return wrong(r->no, "samplers", "more than 64 of them");
+		return wrong(r->no, "samplers", "more than 64 samplers");
 	for (; yyjson_is_str(v) && *s != '\0'; s++) {
 		if (add_method(r, chain, NULL, *s, best) < 0)
 			return -1;

@@ -35,8 +35,8 @@ qwen_ask_check_tools(yyjson_val *tools, struct qwen_err *err)
 		if (yyjson_is_str(type) &&
 		    !yyjson_equals_str(type, "function"))
 			return qwen_fail(err, QWEN_EUNSUP, "tools: tool %zu: "
-			    "those of type %.40s are not supported (function "
-			    "only)", i + 1, yyjson_get_str(type));
+			    "type %.40s is not supported (function only)", i +
+			    1, yyjson_get_str(type));
 		if (name_of(tool) == NULL)
 			return wrong_shape(err, "tools: tool %zu has no "
 			    "function with a name", i + 1);
@@ -61,8 +61,8 @@ check_parts(yyjson_val *content, size_t at, struct qwen_err *err)
 			    "of type %.40s are not supported (text only)%s", at,
 			    yyjson_get_str(type), qwen_ask_part_hint(part));
 		if (!yyjson_is_str(yyjson_obj_get(part, "text")))
-			return wrong_shape(err, "message %zu: part %zu is no "
-			    "object with a text", at, i + 1);
+			return wrong_shape(err, "message %zu: part %zu is not "
+			    "an object with a text", at, i + 1);
 	}
 	return 0;
 }
@@ -74,8 +74,8 @@ check_calls(yyjson_val *calls, size_t at, struct qwen_err *err)
 	size_t i, n;
 
 	if (calls != NULL && !yyjson_is_arr(calls))
-		return wrong_shape(err, "message %zu: the tool calls are no "
-		    "list", at);
+		return wrong_shape(err, "message %zu: tool_calls is not a list",
+		    at);
 	yyjson_arr_foreach(calls, i, n, call) {
 		v = qwen_ask_get(qwen_chat_tool_function(call), "arguments");
 		if (name_of(call) == NULL)
@@ -83,7 +83,7 @@ check_calls(yyjson_val *calls, size_t at, struct qwen_err *err)
 			    "has no function with a name", at, i + 1);
 		if (v != NULL && !yyjson_is_str(v) && !yyjson_is_obj(v))
 			return wrong_shape(err, "message %zu: tool call %zu: "
-			    "the arguments are neither an object nor a text",
+			    "the arguments are neither an object nor a string",
 			    at, i + 1);
 	}
 	return 0;
@@ -100,7 +100,7 @@ check_function_call(yyjson_val *call, size_t at, struct qwen_err *err)
 	    (v == NULL || yyjson_is_str(v) || yyjson_is_obj(v))))
 		return 0;
 	return wrong_shape(err, "message %zu: function_call has no name, or "
-	    "arguments that are neither an object nor a text", at);
+	    "its arguments are neither an object nor a string", at);
 }
 
 static int
@@ -110,13 +110,13 @@ check_message(yyjson_val *m, size_t at, struct qwen_err *err)
 	yyjson_val *content = qwen_ask_get(m, "content");
 
 	if (!yyjson_is_obj(m))
-		return wrong_shape(err, "message %zu is no object", at);
+		return wrong_shape(err, "message %zu is not an object", at);
 	if (!yyjson_is_str(role) || yyjson_get_len(role) == 0)
 		return wrong_shape(err, "message %zu has no role", at);
 	if (content != NULL && !yyjson_is_str(content) &&
 	    !yyjson_is_arr(content))
-		return wrong_shape(err, "message %zu: the content is neither "
-		    "a text nor a list of parts", at);
+		return wrong_shape(err, "message %zu: the content is neither a "
+		    "string nor a list of parts", at);
 	if (check_parts(content, at, err) < 0 || check_function_call(
 	    qwen_ask_get(m, "function_call"), at, err) < 0)
 		return -1;

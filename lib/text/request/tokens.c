@@ -113,9 +113,9 @@ read_text(struct qwen_refusal *no, const struct qwen_service *s,
 	int special, begin, content = a != NULL;
 
 	if ((a == NULL) == (b == NULL))
-		return bad(no, NULL, "one of these: content, prompt, messages");
+		return bad(no, NULL, "give one of: content, prompt, messages");
 	if (!yyjson_is_str(v))
-		return wrong(no, key, "is not a text");
+		return wrong(no, key, "is not a string");
 	if (truth(no, root, "parse_special", 1, &special) < 0 ||
 	    truth(no, root, content ? "add_special" : "add_special_tokens",
 	    !content, &begin) < 0)

@@ -170,8 +170,8 @@ check_names(struct list *l)
 			continue;
 		}
 		if (!is_same(first, e))
-			rc = wrong(l->r->no, "tools", "two of them would be "
-			    "called %.60s", e->called);
+			rc = wrong(l->r->no, "tools", "two tools would have "
+			    "the name %.60s", e->called);
 		else if (!l->chat || e->kind != QWEN_TOOL_FUNCTION)
 			e->tool = NULL;
 	}
@@ -362,7 +362,7 @@ write_allowed(const struct list *l, yyjson_val *choice, struct qwen_text *t)
 	}
 	qwen_text_str(t, "]}");
 	return n == 0 || k > 0 ? 0 : wrong(l->r->no, "tool_choice", "none of "
-	    "the allowed tools can be called here");
+	    "the allowed tools is available here");
 }
 
 static int
@@ -377,8 +377,8 @@ write_choice(const struct list *l, yyjson_val *choice, struct qwen_text *t)
 	if (is(choice, "allowed_tools"))
 		return write_allowed(l, choice, t);
 	if (yyjson_is_str(type) && !is(choice, "function"))
-		return wrong(l->r->no, "tool_choice", "tools of type %.40s "
-		    "cannot be called here", yyjson_get_str(type));
+		return wrong(l->r->no, "tool_choice", "tools of type %.40s are "
+		    "not available here", yyjson_get_str(type));
 	qwen_ask_write(t, choice);
 	return 0;
 }

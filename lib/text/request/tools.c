@@ -41,8 +41,8 @@ read_named(struct qwen_ask *r, yyjson_val *v)
 		    "required or a function with a name");
 	tool = find_tool(r, name);
 	if (tool == NULL)
-		return wrong(r->no, "tool_choice", "there is no tool called "
-		    "%.60s", yyjson_get_str(name));
+		return wrong(r->no, "tool_choice", "unknown tool %.60s",
+		    yyjson_get_str(name));
 	return qwen_ask_calls(r, tool, NULL, 0);
 }
 
@@ -109,11 +109,11 @@ read_allowed(struct qwen_ask *r, yyjson_val *v, yyjson_val **mode)
 	yyjson_arr_foreach(names, i, n, v) {
 		name = yyjson_obj_get(qwen_chat_tool_function(v), "name");
 		if (!yyjson_is_str(name))
-			return wrong(r->no, "tool_choice", "tool %zu of those "
-			    "allowed has no name", i + 1);
+			return wrong(r->no, "tool_choice", "allowed tool %zu "
+			    "has no name", i + 1);
 		if (find_tool(r, name) == NULL)
-			return wrong(r->no, "tool_choice", "there is no tool "
-			    "called %.60s", yyjson_get_str(name));
+			return wrong(r->no, "tool_choice", "unknown tool %.60s",
+			    yyjson_get_str(name));
 	}
 	return keep_named(r, names);
 }
@@ -124,7 +124,7 @@ check_told(struct qwen_ask *r)
 {
 	return r->tools == NULL || qwen_template_names(r->s->template,
 	    "tools") ? 0 : wrong(r->no, "tools", "the model's chat template "
-	    "does not tell it of tools");
+	    "does not support tools");
 }
 
 /* Tools beside a schema of the answer: it is a call, or by the schema. */
@@ -164,13 +164,13 @@ read_choice(struct qwen_ask *r, yyjson_val *v)
 	if (r->holds != NULL && strcmp(r->holds, "response_format") == 0)
 		qwen_ask_drop_grammar(r);
 	if (r->holds != NULL)
-		return bad(r->no, "tool_choice", "tool_choice and %s exclude "
-		    "each other", r->holds);
+		return bad(r->no, "tool_choice", "tool_choice and %s cannot be "
+		    "combined", r->holds);
 	if (!yyjson_equals_str(v, "required"))
 		return read_named(r, v);
 	if (r->tools == NULL)
-		return wrong(r->no, "tool_choice", "required, and there are no "
-		    "tools");
+		return wrong(r->no, "tool_choice", "is required, but there are "
+		    "no tools");
 	return qwen_ask_calls(r, NULL, NULL, 0);
 }
 

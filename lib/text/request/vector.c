@@ -30,8 +30,8 @@ static int
 finish(struct qwen_vector_request *q, const struct qwen_vectors *s)
 {
 	if (q->text.n == 0)
-		return bad(&q->no, NULL, "the text has no token, and the model "
-		    "adds none");
+		return bad(&q->no, NULL, "the text has no tokens, and the "
+		    "model adds none");
 	if (s->cut > 0 && q->text.n > s->cut) {
 		qwen_embedding_cut(&s->how, q->text.id, &q->text.n, s->cut);
 		q->is_cut = 1;
@@ -53,7 +53,7 @@ has_room(struct qwen_vector_request *q, const struct qwen_vectors *s,
 		return fail(&q->no, &err);
 	free(id);
 	return n < s->cut ? 0 : bad(&q->no, NULL, "the instruction alone takes "
-	    "%zu of %zu tokens", n, s->cut);
+	    "%zu of %zu tokens: shorten it", n, s->cut);
 }
 
 static int
@@ -106,7 +106,7 @@ get_text(struct qwen_refusal *no, yyjson_val *root, const char *key,
 	if (v == NULL)
 		return 0;
 	if (!yyjson_is_str(v))
-		return wrong(no, key, "is no text");
+		return wrong(no, key, "is not a string");
 	*s = (struct qwen_str){ yyjson_get_str(v), yyjson_get_len(v) };
 	return 0;
 }
@@ -125,16 +125,16 @@ read_vector(struct qwen_vector_request *q, const struct qwen_vectors *s,
 	    get_text(&q->no, root, "instruct", &instruct) < 0)
 		return -1;
 	if ((text.s != NULL) == (tokens != NULL))
-		return bad(&q->no, NULL, "one of these: text, tokens");
+		return bad(&q->no, NULL, "give one of: text, tokens");
 	if (instruct.len > 0 && strlen(instruct.s) != instruct.len)
-		return wrong(&q->no, "instruct", "has a NUL in it");
+		return wrong(&q->no, "instruct", "contains a NUL");
 	if (text.s != NULL)
 		return encode(q, s, instruct.s, text.s, text.len);
 	if (instruct.len > 0)
-		return wrong(&q->no, "instruct", "is for a text, not for "
-		    "tokens");
+		return wrong(&q->no, "instruct", "is allowed only with text, "
+		    "not with tokens");
 	if (!yyjson_is_arr(tokens))
-		return wrong(&q->no, "tokens", "is no list of token ids");
+		return wrong(&q->no, "tokens", "is not a list of token ids");
 	if (qwen_ask_ids(&q->no, "tokens", tokens, s->n_vocab, &ids) < 0) {
 		free(ids.id);
 		return -1;
@@ -220,22 +220,22 @@ read_rank(struct qwen_rank_request *q, const struct qwen_ranking *s,
 	if (query.s == NULL)
 		return bad(&q->no, "query", "query is missing");
 	if ((one.s != NULL) == (list != NULL))
-		return bad(&q->no, NULL, "one of these: document, documents");
+		return bad(&q->no, NULL, "give one of: document, documents");
 	if (list == NULL)
 		return make_room(q, 1) < 0 ? -1 :
 		    qwen_ask_rank(q, s, query, one);
 	if (!yyjson_is_arr(list))
-		return wrong(&q->no, "documents", "is no list");
+		return wrong(&q->no, "documents", "is not a list");
 	if (yyjson_arr_size(list) > QWEN_DOCUMENTS_MAX)
-		return wrong(&q->no, "documents", "%zu of them; at most %d",
-		    yyjson_arr_size(list), QWEN_DOCUMENTS_MAX);
+		return wrong(&q->no, "documents", "%zu documents; at most %d "
+		    "are allowed", yyjson_arr_size(list), QWEN_DOCUMENTS_MAX);
 	q->is_list = 1;
 	if (make_room(q, yyjson_arr_size(list)) < 0)
 		return -1;
 	yyjson_arr_foreach(list, i, max, v) {
 		if (!yyjson_is_str(v))
-			return wrong(&q->no, "documents", "number %zu is no "
-			    "text", i);
+			return wrong(&q->no, "documents", "number %zu is not a "
+			    "string", i);
 		text = (struct qwen_str){ yyjson_get_str(v),
 		    yyjson_get_len(v) };
 		if (qwen_ask_rank(q, s, query, text) < 0)

@@ -58,12 +58,12 @@ take_choice(struct qwen_ask *r, const char *what, yyjson_val *v)
 	int rc;
 
 	if (yyjson_arr_size(v) == 0)
-		return wrong(r->no, what, "is not a list of texts");
+		return wrong(r->no, what, "is not a list of strings");
 	qwen_text_str(&t, "root ::= ");
 	yyjson_arr_foreach(v, i, n, one) {
 		if (!yyjson_is_str(one)) {
 			qwen_text_fini(&t);
-			return wrong(r->no, what, "is not a list of texts");
+			return wrong(r->no, what, "is not a list of strings");
 		}
 		s = yyjson_get_str(one);
 		qwen_text_str(&t, i > 0 ? " | \"" : "\"");
@@ -135,7 +135,7 @@ take_format(struct qwen_ask *r, const char *what, yyjson_val *v)
 	if (schema != NULL)
 		return take_schema(r, what, schema);
 	return any ? qwen_ask_take_grammar(r, what, "{\"type\":\"object\"}",
-	    17, 1) : wrong(r->no, what, "there is no schema in json_schema");
+	    17, 1) : wrong(r->no, what, "json_schema has no schema");
 }
 
 static int
@@ -178,11 +178,10 @@ take_one(struct qwen_ask *r, yyjson_val *in, const struct way *way, size_t n,
 		name = what != NULL ? what : way->key;
 		if (r->holds != NULL && what != NULL)
 			return wrong(r->no, what, "json, regex, choice and the "
-			    "like exclude each other");
+			    "like cannot be combined");
 		if (r->holds != NULL)
-			return bad(r->no, way->key, "%s and %s exclude each "
-			    "other",
-			    way->key, r->holds);
+			return bad(r->no, way->key, "%s and %s cannot be "
+			    "combined", way->key, r->holds);
 		if (way->take(r, name, v) < 0)
 			return -1;
 	}

@@ -68,8 +68,8 @@ count_places(struct schema *s, const struct schema_all *all, int *more)
 		*more |= others(all, i) != NULL;
 	}
 	if (n > SCHEMA_PREFIX) {
-		qwen_schema_fail(s, all->part[0].v, "more than %d items by "
-		    "place", SCHEMA_PREFIX);
+		qwen_schema_fail(s, all->part[0].v, "more than %d items in "
+		    "prefixItems", SCHEMA_PREFIX);
 		n = 0;
 	}
 	*more |= n == 0;
@@ -105,8 +105,8 @@ bounds(struct schema *s, const struct schema_all *all, int64_t *min,
 	*min = qwen_schema_bound(s, all, "minItems", 0);
 	*max = qwen_schema_bound(s, all, "maxItems", INT64_MAX);
 	if (*min > limit || (*max > limit && *max != INT64_MAX))
-		qwen_schema_fail(s, all->part[0].v, "minItems or maxItems of "
-		    "more than %lld", (long long)limit);
+		qwen_schema_fail(s, all->part[0].v, "minItems or maxItems "
+		    "exceeds %lld", (long long)limit);
 	return !s->failed && *min <= *max;
 }
 

@@ -291,8 +291,8 @@ qwen_schema_listed(struct schema *s, const struct schema_all *all,
 	if (v == NULL)
 		return s->failed;
 	if (n > SCHEMA_NODES)
-		return qwen_schema_fail(s, v, "a list of %zu values: at most "
-		    "%d can be taken", n, SCHEMA_NODES);
+		return qwen_schema_fail(s, v, "a list of %zu values; at most "
+		    "%d are supported", n, SCHEMA_NODES);
 	*out = qwen_snode(s, SNODE_ALT);
 	for (; n > 0 && qwen_schema_step(s); n--,
 	    v = unsafe_yyjson_get_next(v)) {

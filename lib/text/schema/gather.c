@@ -196,8 +196,8 @@ qwen_schema_refer(struct schema *s, yyjson_val *ref)
 
 	if (name == NULL || name[0] != '#' || yyjson_get_len(ref) != strlen(name) ||
 	    strlen(name) > sizeof path - 1) {
-		qwen_schema_fail(s, ref, "a reference must begin with # and "
-		    "stay within the schema");
+		qwen_schema_fail(s, ref, "only references within the schema, "
+		    "beginning with #, are supported");
 		return NULL;
 	}
 	memcpy(path, name + 1, strlen(name));
@@ -206,7 +206,7 @@ qwen_schema_refer(struct schema *s, yyjson_val *ref)
 		    pointed(s, path) :
 		    anchored(s, s->root, path);
 	if (v == NULL)
-		qwen_schema_fail(s, ref, "there is no %.60s", name);
+		qwen_schema_fail(s, ref, "%.60s does not exist", name);
 	return v;
 }
 
@@ -253,10 +253,10 @@ qwen_schema_gather(struct schema *s, struct schema_all *all, yyjson_val *v,
 		qwen_schema_fail(s, v, "not a schema: neither an object nor "
 		    "true or false");
 	else if (is_above(all, parent, v))
-		qwen_schema_fail(s, v, "it refers only to itself");
+		qwen_schema_fail(s, v, "the schema refers only to itself");
 	else if (i == SCHEMA_PARTS)
-		qwen_schema_fail(s, v, "more than %d schemas for one value",
-		    SCHEMA_PARTS);
+		qwen_schema_fail(s, v, "more than %d schemas apply to one "
+		    "value", SCHEMA_PARTS);
 	if (s->failed || i < at)
 		return;
 	check(s, v);
@@ -307,8 +307,8 @@ qwen_schema_count(struct schema *s, yyjson_val *where, yyjson_val *v)
 
 	if (qwen_decimal_read(&d, v) < 0 || d.minus || d.n_frac > 0 ||
 	    d.n_int > 18) {
-		qwen_schema_fail(s, where, "%.40s is not a whole number "
-		    "from 0 on, or it is too large", yyjson_is_raw(v) ?
+		qwen_schema_fail(s, where, "%.40s is not a whole number >= 0, "
+		    "or too large", yyjson_is_raw(v) ?
 		    yyjson_get_raw(v) : "this");
 		return -1;
 	}

@@ -434,7 +434,7 @@ integers(struct schema *s, const struct side *e)
 	if (e->far != NULL)
 		hi = whole_part(e->far);
 	if (lo == UINT64_MAX)
-		qwen_schema_fail(s, NULL, "an integer of more than 2^64");
+		qwen_schema_fail(s, NULL, "an integer exceeds 2^64");
 	if (hi != UINT64_MAX && e->far->n_frac == 0 && e->far_out) {
 		if (hi == 0)
 			return SNODE_NEVER;
@@ -477,7 +477,7 @@ reals(struct schema *s, const struct side *e, int left)
 	uint32_t out = qwen_snode(s, SNODE_ALT);
 
 	if (lo == UINT64_MAX)
-		qwen_schema_fail(s, NULL, "a number of more than 2^64");
+		qwen_schema_fail(s, NULL, "a number exceeds 2^64");
 	if (lo > hi)
 		return SNODE_NEVER;
 	if (lo == hi) {
@@ -516,7 +516,7 @@ one_multiple(struct schema *s, yyjson_val *v, struct multiple *m)
 
 	if (qwen_decimal_read(&d, v) < 0 || d.minus || d.n_int + d.n_frac == 0 ||
 	    d.n_int > 15 || d.n_frac > 9) {
-		qwen_schema_fail(s, v, "not a multiple that is supported");
+		qwen_schema_fail(s, v, "this multipleOf is not supported");
 		return;
 	}
 	for (i = 0; i < d.n_int + d.n_frac && n < 100000; i++)
@@ -524,8 +524,8 @@ one_multiple(struct schema *s, yyjson_val *v, struct multiple *m)
 	if (n == 1 && m->left >= 0 && d.n_frac >= m->left)
 		return;
 	if (n > 1000 || (m->left >= 0 && (m->n > 1 || n > 1)))
-		qwen_schema_fail(s, v, "multipleOf above 1000, with more "
-		    "digits, or next to another one is not supported");
+		qwen_schema_fail(s, v, "multipleOf above 1000, with too many "
+		    "digits, or twice for one value is not supported");
 	m->n = (uint32_t)n;
 	if (m->left < 0 || d.n_frac < m->left)
 		m->left = d.n_frac;
@@ -546,8 +546,8 @@ find_multiple(struct schema *s, const struct schema_all *all, int types)
 	/* an integer that is a multiple of 0.1 is any */
 	if (types == TYPE_INTEGER && m.left > 0) {
 		if (m.n > 1)
-			qwen_schema_fail(s, all->part[0].v, "multipleOf of "
-			    "integers that is not an integer is not supported");
+			qwen_schema_fail(s, all->part[0].v, "a multipleOf that "
+			    "is not an integer is not supported for integers");
 		m.left = 0;
 	}
 	if (types == TYPE_INTEGER)
@@ -642,8 +642,8 @@ together(struct schema *s, const struct schema_all *all, struct multiple m,
 	exclude(s, all, t);
 	out = qwen_schema_together(s, t);
 	if (t->full && !s->failed)
-		qwen_schema_fail(s, all->part[0].v, "the constraints on a "
-		    "number are too complex together");
+		qwen_schema_fail(s, all->part[0].v, "too many constraints on "
+		    "one number");
 	return out;
 }
 

@@ -117,14 +117,13 @@ member(struct schema *s, struct object *o, yyjson_val *key)
 	size_t n = yyjson_get_len(key), i;
 
 	if (name == NULL)
-		qwen_schema_fail(s, key, "not the name of a property");
+		qwen_schema_fail(s, key, "a field name is not a string");
 	for (i = 0; i < o->n && !s->failed; i++) {
 		if (o->m[i].n == n && memcmp(o->m[i].name, name, n) == 0)
 			return &o->m[i];
 	}
 	if (o->n == o->cap)
-		qwen_schema_fail(s, NULL, "an object of more than %d "
-		    "properties",
+		qwen_schema_fail(s, NULL, "an object with more than %d fields",
 		    SCHEMA_KEYS);
 	if (s->failed)
 		return NULL;
@@ -145,7 +144,7 @@ find_members(struct schema *s, const struct schema_all *all, struct object *o)
 		if (list != NULL && !yyjson_is_obj(list))
 			qwen_schema_fail(s, list, "not an object of schemas");
 		if (yyjson_obj_size(list) > SCHEMA_KEYS)
-			qwen_schema_fail(s, list, "more than %d properties",
+			qwen_schema_fail(s, list, "more than %d fields",
 			    SCHEMA_KEYS);
 		if (s->failed)
 			return;
@@ -220,12 +219,12 @@ find_others(struct schema *s, const struct schema_all *all, struct object *o)
 		}
 	}
 	if (o->n_patterns > 0 && all->n > 1 && o->has_others)
-		qwen_schema_fail(s, all->part[0].v, "patternProperties and "
-		    "additionalProperties beside other schemas of the object "
-		    "is not supported");
+		qwen_schema_fail(s, all->part[0].v, "patternProperties with "
+		    "additionalProperties in other schemas of the object is "
+		    "not supported");
 	if (o->has_keys && (o->n > 0 || o->n_patterns > 0))
-		qwen_schema_fail(s, all->part[0].v, "propertyNames beside "
-		    "other names is not supported");
+		qwen_schema_fail(s, all->part[0].v, "propertyNames together "
+		    "with other field names is not supported");
 	/* an object of which nothing is said may have any member */
 	o->open |= o->n_patterns == 0 && (o->has_others || !named);
 	if (o->others.never && o->n_patterns == 0)
@@ -253,15 +252,15 @@ count_others(struct schema *s, const struct schema_all *all, struct object *o)
 			o->never = 1;
 		else
 			/* others may come twice, and then count once */
-			qwen_schema_fail(s, all->part[0].v, "minProperties of "
-			    "more than are required is not supported");
+			qwen_schema_fail(s, all->part[0].v, "minProperties "
+			    "above the number of required fields is not "
+			    "supported");
 	}
 	if (max >= may && !o->open)
 		return;
 	if (max != INT64_MAX && (may > must || max > 100000))
-		qwen_schema_fail(s, all->part[0].v, "maxProperties where "
-		    "properties may be left out, or a large one, is not "
-		    "supported");
+		qwen_schema_fail(s, all->part[0].v, "maxProperties with "
+		    "optional fields, or a large one, is not supported");
 	if (max < must || max < min)
 		o->never = 1;
 	else if (max != INT64_MAX)
@@ -321,8 +320,8 @@ unlike(struct schema *s, struct member **m, size_t n, size_t at)
 	size_t i, k, len;
 
 	if (at > 96)
-		qwen_schema_fail(s, NULL, "the name %.20s... is too long "
-		    "beside additionalProperties", m[0]->name);
+		qwen_schema_fail(s, NULL, "the name %.20s... is too long with "
+		    "additionalProperties", m[0]->name);
 	if (n > 0 && m[0]->n == at) {
 		m++;
 		n--;
@@ -417,7 +416,7 @@ name_of_pattern(struct schema *s, struct object *o, yyjson_val *at)
 	    qwen_schema_together(s, &t);
 	if (t.full && !s->failed)
 		return (uint32_t)qwen_schema_fail(s, at, "patternProperties: "
-		    "the names are too much at once");
+		    "the names are too complex");
 	return out;
 }
 

@@ -96,7 +96,7 @@ qwen_schema_step(struct schema *s)
 {
 	if (++s->work > SCHEMA_WORK)
 		qwen_schema_fail(s, NULL, "the schema has too many "
-		    "alternatives to be combined");
+		    "combinations of alternatives");
 	return !s->failed;
 }
 
@@ -133,11 +133,11 @@ static int
 read_json(struct schema *s, const char *text, size_t n)
 {
 	if (n > SCHEMA_BYTES)
-		return qwen_fail(s->err, QWEN_ERANGE, "more than %d bytes",
+		return qwen_fail(s->err, QWEN_ERANGE, "schema exceeds %d bytes",
 		    SCHEMA_BYTES);
 	if (depth(text, n) > SCHEMA_DEPTH)
 		return qwen_fail(s->err, QWEN_ERANGE,
-		    "nested more than %d deep", SCHEMA_DEPTH);
+		    "schema nested more than %d deep", SCHEMA_DEPTH);
 	if ((s->doc = qwen_json_open(text, n, s->err)) == NULL)
 		return -1;
 	s->root = yyjson_doc_get_root(s->doc);
@@ -286,7 +286,7 @@ qwen_schema_regex(char **out, size_t *n_out, const char *re, size_t n,
 	node = t.n == 1 && !t.hard ? t.c[0].tree :
 	    qwen_schema_together(&s, &t);
 	if (t.full)
-		qwen_schema_fail(&s, NULL, "the pattern is too much at once");
+		qwen_schema_fail(&s, NULL, "the pattern is too complex");
 	if (!s.failed) {
 		s.rule[0].node = node;
 		*out = qwen_schema_print(&s, "root", n_out);

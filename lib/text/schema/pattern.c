@@ -64,7 +64,7 @@ hex(struct parser *p, size_t digits)
 	uint32_t c;
 
 	if (digits > p->n - p->i || qwen_hex_read(p->re + p->i, digits, &c) < 0)
-		return fail(p, "a hexadecimal digit is missing");
+		return fail(p, "missing hexadecimal digit");
 	p->i += digits;
 	return c;
 }
@@ -139,12 +139,12 @@ escape(struct parser *p)
 	uint32_t c;
 
 	if (p->i >= p->n)
-		return fail(p, "a backslash at the end");
+		return fail(p, "backslash at the end");
 	c = character(p);
 	if (c < 0x80 && c != 0 && (at = strchr(from, (int)c)) != NULL) {
 		if (c == '0' && p->i < p->n && p->re[p->i] >= '0' &&
 		    p->re[p->i] <= '9')
-			return fail(p, "an octal number is not supported");
+			return fail(p, "octal escapes are not supported");
 		return c == '0' ? 0 : (unsigned char)to[at - from];
 	}
 	if (c == 'x')
@@ -152,7 +152,7 @@ escape(struct parser *p)
 	if (c == 'u' && pass(p, '{')) {
 		for (c = 0; !pass(p, '}') && !p->s->failed; )
 			c = (c & 0xffffff) * 16 + hex(p, 1);
-		return c <= 0x10ffff ? c : fail(p, "no Unicode character");
+		return c <= 0x10ffff ? c : fail(p, "not a Unicode character");
 	}
 	if (c == 'u')
 		return hex(p, 4);
@@ -201,7 +201,7 @@ class(struct parser *p)
 	p->i++;
 	turned = pass(p, '^');
 	if (next_is(p, ']'))
-		return fail(p, "an empty class is not supported");
+		return fail(p, "empty classes are not supported");
 	while (p->i < p->n && !next_is(p, ']') && !p->s->failed) {
 		if (!class_part(p, &set, turned, &lo))
 			continue;
@@ -210,14 +210,15 @@ class(struct parser *p)
 		    p->re[p->i + 1] != ']') {
 			p->i++;
 			if (!class_part(p, &set, turned, &hi))
-				return fail(p, "a range up to a class");
+				return fail(p, "a range cannot end with a "
+				    "class");
 		}
 		if (hi < lo)
-			return fail(p, "a range that ends before it begins");
+			return fail(p, "range ends before it begins");
 		qwen_set_add(p->s, &set, lo, hi);
 	}
 	if (p->i >= p->n)
-		return fail(p, "a bracket is not closed");
+		return fail(p, "unclosed bracket");
 	p->i++;
 	if (turned)
 		qwen_set_turn(p->s, &set);
@@ -284,14 +285,14 @@ group(struct parser *p)
 			p->i++;
 		} else
 			return fail(p, left > 0 && strchr("=!<", t[0]) != NULL ?
-			    "looking ahead or behind is not supported here" :
+			    "lookahead or lookbehind is not supported here" :
 			    "this kind of group is not supported");
 	}
 	if (++p->depth > DEPTH)
-		return fail(p, "groups are nested too deeply");
+		return fail(p, "groups nested too deeply");
 	out = alternatives(p);
 	p->depth--;
-	return pass(p, ')') ? out : fail(p, "a group is not closed");
+	return pass(p, ')') ? out : fail(p, "unclosed group");
 }
 
 static uint32_t
@@ -315,7 +316,7 @@ atom(struct parser *p)
 		p->i++;
 		return place(p, AT_END);
 	case '*': case '+': case '?':
-		return fail(p, "there is nothing to repeat");
+		return fail(p, "nothing to repeat");
 	case '\\':
 		p->i++;
 		if (p->i < p->n && add_class(p, p->re[p->i], &set, 0)) {
@@ -361,9 +362,9 @@ braces(struct parser *p, uint32_t *min, uint32_t *max)
 		return 0;
 	p->i = i + 1;
 	if (*min > TIMES || (*max > TIMES && *max != UINT32_MAX))
-		fail(p, "a repetition that is too large");
+		fail(p, "repetition too large");
 	else if (*max < *min)
-		fail(p, "a repetition that ends before it begins");
+		fail(p, "repetition range ends before it begins");
 	return 1;
 }
 
@@ -445,8 +446,8 @@ look(struct parser *p, size_t skip, int turned, int behind)
 	uint32_t in = qwen_snode(p->s, SNODE_SEQ), x;
 
 	if (p->branches || p->group != 0 || p->depth > 0) {
-		fail(p, "looking ahead or behind is supported at the beginning "
-		    "and the end of a whole pattern only");
+		fail(p, "lookahead and lookbehind are supported only at the "
+		    "beginning and the end of a whole pattern");
 		return;
 	}
 	p->i += skip;
@@ -459,10 +460,10 @@ look(struct parser *p, size_t skip, int turned, int behind)
 	p->depth--;
 	p->t->hard = 1;
 	if (!pass(p, ')'))
-		fail(p, "a group is not closed");
+		fail(p, "unclosed group");
 	else if (next_is(p, '*') || next_is(p, '+') || next_is(p, '?') ||
 	    next_is(p, '{'))
-		fail(p, "looking ahead or behind cannot be repeated");
+		fail(p, "lookahead or lookbehind cannot be repeated");
 	else
 		qwen_schema_condition(p->t, (struct schema_condition){
 		    .group = turned ? p->t->n_groups + 1 : 0, .tree = in });
@@ -553,7 +554,7 @@ qwen_schema_pattern(struct schema *s, yyjson_val *where, const char *re,
 	while (!s->failed && pass(&p, '|'))
 		qwen_snode_add(s, out, anchored(&p));
 	if (p.i < p.n && !s->failed)
-		fail(&p, "a bracket that nothing opens");
+		fail(&p, "unmatched closing bracket");
 	if (!s->failed)
 		qwen_schema_condition(t, (struct schema_condition){
 		    .group = group, .tree = out });

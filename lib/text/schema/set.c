@@ -22,8 +22,8 @@ qwen_set_add(struct schema *s, struct schema_set *set, uint32_t lo, uint32_t hi)
 	}
 	if (end == i) {
 		if (set->n == SCHEMA_RANGES) {
-			qwen_schema_fail(s, NULL, "a class of more than %d "
-			    "ranges", SCHEMA_RANGES);
+			qwen_schema_fail(s, NULL, "a character class of more "
+			    "than %d ranges", SCHEMA_RANGES);
 			return;
 		}
 		for (k = set->n++; k > i; k--)
@@ -86,8 +86,8 @@ void
 qwen_snode_keep(struct schema *s, uint32_t at, const struct schema_set *set)
 {
 	if (s->n_range + set->n > SCHEMA_POOL)
-		qwen_schema_fail(s, NULL, "the classes of all patterns have "
-		    "more than %d ranges", SCHEMA_POOL);
+		qwen_schema_fail(s, NULL, "the character classes of all "
+		    "patterns exceed %d ranges", SCHEMA_POOL);
 	if (!s->failed && qwen_grow(&s->range, &s->cap_range, s->n_range +
 	    set->n, sizeof *s->range) < 0)
 		qwen_schema_oom(s);

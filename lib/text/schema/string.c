@@ -477,9 +477,8 @@ by_all(struct schema *s, const struct schema_all *all, uint32_t min,
 	    all->part[0].v, "format is not kept beside pattern"))
 		out = inside(s, all, 0, min, max, &full);
 	if (full)
-		qwen_schema_fail(s, all->part[0].v, "the constraints on a "
-		    "string are too complex together: put the length into "
-		    "the pattern, or say less");
+		qwen_schema_fail(s, all->part[0].v, "too many constraints on "
+		    "one string: put the length into the pattern, or drop one");
 	return out;
 }
 
@@ -492,8 +491,8 @@ qwen_schema_string(struct schema *s, const struct schema_all *all)
 	uint32_t most = max > limit ? UINT32_MAX : (uint32_t)max, out;
 
 	if (min > limit || (max > limit && max != INT64_MAX))
-		qwen_schema_fail(s, all->part[0].v, "minLength or maxLength of "
-		    "more than %lld", (long long)limit);
+		qwen_schema_fail(s, all->part[0].v, "minLength or maxLength "
+		    "exceeds %lld", (long long)limit);
 	if (s->failed || min > max)
 		return SNODE_NEVER;
 	if ((out = by_format(s, all)) != SNODE_NEVER || s->failed)
@@ -515,11 +514,11 @@ qwen_schema_name(struct schema *s, const struct schema_all *all)
 		return SNODE_NEVER;
 	if (qwen_schema_types(s, all, 1) & ~TYPE_STRING &&
 	    all->n > 0 && qwen_schema_types(s, all, 1) != TYPE_ANY)
-		qwen_schema_fail(s, all->part[0].v, "names of properties are "
-		    "strings");
+		qwen_schema_fail(s, all->part[0].v, "propertyNames must "
+		    "describe strings");
 	if (qwen_schema_has(all, "anyOf") || qwen_schema_has(all, "oneOf"))
-		qwen_schema_fail(s, all->part[0].v, "alternatives of names are "
-		    "not supported");
+		qwen_schema_fail(s, all->part[0].v, "alternatives in "
+		    "propertyNames are not supported");
 	if (!qwen_schema_listed(s, &only_text, &out))
 		out = qwen_schema_string(s, &only_text);
 	return out;

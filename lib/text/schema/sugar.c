@@ -29,8 +29,8 @@ put(struct schema *s, struct qwen_text *t, yyjson_val *v)
 	free(text);
 	s->work += n / 16;
 	if (t->n > BYTES)
-		qwen_schema_fail(s, NULL, "if, not and the like come to more "
-		    "than %d bytes", BYTES);
+		qwen_schema_fail(s, NULL, "if, not and similar keywords exceed "
+		    "%d bytes", BYTES);
 	qwen_schema_step(s);
 }
 
@@ -223,8 +223,7 @@ opposite_of(struct schema *s, struct qwen_text *t, yyjson_val *in,
 		qwen_text_str(t, "}}");
 	} else if (!other_side(s, t, name, v))
 		qwen_schema_fail(s, in, "keyword \"%s\" is not supported "
-		    "within not or if",
-		    name);
+		    "within not or if", name);
 }
 
 /* One of the keywords does not hold. */
@@ -369,8 +368,8 @@ qwen_schema_sugar(struct schema *s, yyjson_val *v)
 			return yyjson_doc_get_root(s->sugar[i].doc);
 	}
 	if (s->n_sugar == TEXTS)
-		qwen_schema_fail(s, v, "more than %d of if, not and the like",
-		    TEXTS);
+		qwen_schema_fail(s, v, "more than %d if, not and similar "
+		    "keywords", TEXTS);
 	if (!s->failed)
 		write(s, &t, v);
 	if (!s->failed && (t.failed || qwen_grow(&s->sugar, &s->cap_sugar,

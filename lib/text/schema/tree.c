@@ -27,8 +27,8 @@ uint32_t
 qwen_snode(struct schema *s, enum snode_kind kind)
 {
 	if (s->n_nodes >= SCHEMA_NODES)
-		qwen_schema_fail(s, NULL, "the schema is too large, its "
-		    "alternatives written out");
+		qwen_schema_fail(s, NULL, "the schema is too large after "
+		    "expanding its alternatives");
 	if (!grow(s, &s->node, &s->cap_nodes, s->n_nodes + 1, sizeof *s->node))
 		return SNODE_NEVER;
 	s->node[s->n_nodes] = (struct snode){ .kind = kind };
@@ -375,8 +375,8 @@ qwen_schema_print(struct schema *s, const char *name, size_t *n)
 		return NULL;
 	find_fits(s);
 	if (!s->rule[0].fits)
-		qwen_schema_fail(s, NULL, "no text fits the schema, or none "
-		    "that ends");
+		qwen_schema_fail(s, NULL, "no text of finite length matches "
+		    "the schema");
 	put(s, "%s ::= %sv0\n", name, s->name);
 	for (i = 0; i < s->n_rules && !s->failed; i++) {
 		if (!s->rule[i].fits)

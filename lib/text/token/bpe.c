@@ -259,7 +259,7 @@ reserve(struct list *l, size_t n, struct qwen_bpe_scratch *scratch,
 	if (n >= INT32_MAX || qwen_mul(n, 16, &bytes) < 0 ||
 	    qwen_add(bytes, n + LEVELS * 2 * FAN * 4, &bytes) < 0)
 		return qwen_fail(err, QWEN_EUNSUP,
-		    "a word of %zu bytes; 2 GiB is too much", n);
+		    "a word of %zu bytes; less than 2 GiB are supported", n);
 	if (scratch->bytes < bytes) {
 		free(scratch->mem);
 		scratch->bytes = 0;

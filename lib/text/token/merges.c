@@ -57,7 +57,8 @@ begin(const struct build *b, struct line *l, size_t rank, struct qwen_err *err)
 	sp = find_space(&l->s, 1);
 	if (sp + 1 >= l->s.len || l->s.s[0] == ' ' ||
 	    find_space(&l->s, sp + 1) != l->s.len)
-		return fail(l, rank, "not two texts with a space between", err);
+		return fail(l, rank, "not two tokens separated by a space",
+		    err);
 	qwen_textmap_begin(&b->map, &l->left, l->s.s, sp);
 	qwen_textmap_begin(&b->map, &l->right, l->s.s + sp + 1,
 	    l->s.len - sp - 1);
@@ -105,11 +106,11 @@ resolve(struct build *b, struct line *l, size_t rank, struct qwen_err *err)
 	uint64_t hash;
 
 	if (left < 0)
-		return fail(l, rank, "its left side is no token", err);
+		return fail(l, rank, "its left side is not a token", err);
 	if (right < 0)
-		return fail(l, rank, "its right side is no token", err);
+		return fail(l, rank, "its right side is not a token", err);
 	if (id < 0)
-		return fail(l, rank, "its result is no token", err);
+		return fail(l, rank, "its result is not a token", err);
 	l->left_id = (uint32_t)left;
 	l->right_id = (uint32_t)right;
 	l->id = (uint32_t)id;
@@ -145,8 +146,9 @@ insert(struct qwen_merges *m, const struct line *l, size_t rank,
 		return 0;		/* the first one counts */
 	for (n = 1; m->slot[i] != 0; n++) {
 		if (n == QWEN_PROBE_MAX)
-			return qwen_fail(err, QWEN_EFORMAT, "merges up to %zu "
-			    "were made to collide", rank);
+			return qwen_fail(err, QWEN_EFORMAT, "the merges up to "
+			    "%zu were crafted to collide in the hash table",
+			    rank);
 		i = (i + 1) & m->mask;
 	}
 	if (m->reach < n)
@@ -250,7 +252,7 @@ find_merges(const struct qwen_gguf *g, const struct qwen_gguf_kv **out,
 	    (kv->elem != QWEN_GGUF_STRING && kv->n > 0))
 		return qwen_fail(err, QWEN_EFORMAT,
 		    "tokenizer.ggml.merges is %s", kv == NULL ? "missing" :
-		    "no array of strings");
+		    "not an array of strings");
 	if (kv->n > QWEN_MERGES_MAX)
 		return qwen_fail(err, QWEN_EUNSUP, "%llu merges; at most %d "
 		    "are supported", (unsigned long long)kv->n,

@@ -222,7 +222,7 @@ qwen_nfc_new(struct qwen_nfc **out, struct qwen_err *err)
 {
 	*out = NULL;
 	return qwen_fail(err, QWEN_EUNSUP, "built without libunistring, which "
-	    "normalises text to NFC");
+	    "NFC normalisation needs");
 }
 
 void

@@ -52,8 +52,8 @@ qwen_pre_find(const struct qwen_pre **out, const struct qwen_str *name,
 		}
 	}
 	return qwen_fail(err, QWEN_EUNSUP,
-	    "unknown pre-tokenizer '%.*s'; supported are %s and %s, and other "
-	    "names of the same",
+	    "unknown pre-tokenizer '%.*s'; known are %s and %s, and equivalent "
+	    "ones",
 	    name->len > 60 ? 60 : (int)name->len, name->s,
 	    qwen_pre_qwen2.name, qwen_pre_qwen35.name);
 }

@@ -122,7 +122,8 @@ insert_batch(struct qwen_textmap *m, size_t id, size_t n, struct qwen_err *err)
 		if (qwen_vocab_type(m->v, id + i) != QWEN_TOKEN_UNUSED &&
 		    insert(m, &k[i], id + i) < 0)
 			return qwen_fail(err, QWEN_EFORMAT, "the texts of "
-			    "tokens up to %zu were made to collide", id + i);
+			    "tokens up to %zu were crafted to collide in the "
+			    "hash table", id + i);
 	}
 	return 0;
 }

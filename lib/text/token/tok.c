@@ -63,7 +63,7 @@ make(struct qwen_tok **out, const struct qwen_gguf *g, unsigned what,
 		return -1;
 	if (model.len != 4 || memcmp(model.s, "gpt2", 4) != 0)
 		return qwen_fail(err, QWEN_EUNSUP, "unknown tokenizer '%.*s'; "
-		    "only byte-level BPE, 'gpt2', is supported",
+		    "only byte-level BPE ('gpt2') is supported",
 		    model.len > 60 ? 60 : (int)model.len, model.s);
 	t = calloc(1, sizeof *t);
 	if (t == NULL)

@@ -87,7 +87,7 @@ check_one(int32_t id, float x, const struct qwen_sample_world *w,
 		return qwen_fail(err, QWEN_ERANGE, "logit-bias: token %ld is "
 		    "outside the vocabulary of %zu", (long)id, w->n_vocab);
 	return x >= -FLT_MAX && x <= FLT_MAX ? 0 : qwen_fail(err, QWEN_ERANGE,
-	    "logit-bias: the result for token %ld is not finite", (long)id);
+	    "logit-bias of token %ld is not finite", (long)id);
 }
 
 static int

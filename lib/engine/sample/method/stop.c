@@ -34,7 +34,7 @@ check(size_t opt, const char *text, struct qwen_err *err)
 
 	(void)opt;
 	return n > 0 && n <= TEXT_MAX ? 0 : qwen_fail(err, QWEN_ERANGE,
-	    "a text of %zu bytes; 1 to %d are allowed", n, TEXT_MAX);
+	    "a stop string of %zu bytes; must be 1 to %d", n, TEXT_MAX);
 }
 
 static void

@@ -51,7 +51,7 @@ begin(const union qwen_sample_value *v, void *memory,
 	(void)v;
 	if (w->pieces->think < 0 || w->pieces->unthink < 0)
 		return qwen_fail(err, QWEN_EUNSUP, "think-max: the vocabulary "
-		    "has no <think> and </think>");
+		    "has no tokens <think> and </think>");
 	m->pieces = w->pieces;
 	m->line = find(w->pieces, "\n");
 	m->gap = find(w->pieces, "\n\n");

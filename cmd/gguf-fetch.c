@@ -125,7 +125,7 @@ from_hub(const struct qwen_name *name)
 
 /* Fetch, list or verify what one operand names; print a warning if that fails. */
 static void
-take(const char *text)
+fetch_operand(const char *text)
 {
 	const char *given = tool_alias(text);
 	struct qwen_name name;
@@ -184,6 +184,6 @@ main(int argc, char *argv[])
 	if (opt.mode == LOCAL)
 		fetch_local(opt.json);
 	for (i = 1; i <= n; i++)
-		take(argv[i]);
+		fetch_operand(argv[i]);
 	return cli_finish();
 }

@@ -227,7 +227,7 @@ is_huge(int64_t got, size_t bytes)
 }
 
 static void
-tell(const char *path, size_t bytes, int64_t got)
+report_file(const char *path, size_t bytes, int64_t got)
 {
 	if (!cli_verbose)
 		return;
@@ -260,7 +260,7 @@ pin_in_place(const struct part *p)
 		got = touch(fd, p->path, p->bytes);
 	}
 	close(fd);
-	tell(p->path, p->bytes, got);
+	report_file(p->path, p->bytes, got);
 	if (!is_huge(got, p->bytes))
 		cli_note("%s: only %.2f of %.2f GiB are in huge pages: the "
 		    "file system has none, or other processes are using the "
@@ -308,7 +308,7 @@ pin_copy(const struct part *p, uint64_t done)
 		    "mount a tmpfs with -o huge=always, see gguf-pin(1)",
 		    opt.dir);
 	cli_output_commit(o);
-	tell(p->copy, p->bytes, got);
+	report_file(p->copy, p->bytes, got);
 }
 
 /* --------------------------------------------------------------------- main */

@@ -313,7 +313,7 @@ open_files(struct run *r)
 
 /* -v: what came of it. */
 static void
-tell(const struct run *r, const struct qwen_work_stats *st)
+report_run(const struct run *r, const struct qwen_work_stats *st)
 {
 	const struct qbatch_run *b = &r->batch;
 	double s = b->report.end - b->report.start;
@@ -371,7 +371,7 @@ finish(struct run *r)
 		qbatch_report_write(&b->report, &st, opt.report, 0);
 	if (opt.report_json != NULL)
 		qbatch_report_write(&b->report, &st, opt.report_json, 1);
-	tell(r, &st);
+	report_run(r, &st);
 	tool_tell_unknown(&r->unknown);
 	tool_tell_notes(&r->unknown);
 	if (b->out.regular || b->report.end - b->report.start > short_s)

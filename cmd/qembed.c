@@ -178,7 +178,7 @@ new_text(uint64_t number)
 
 /* Its tokens are there: have them read. */
 static void
-begin(struct text *x, struct tool_item **out)
+begin_text(struct text *x, struct tool_item **out)
 {
 	run.n_cut += (uint64_t)x->q.is_cut;
 	if (x->q.no.err.code == 0)
@@ -204,7 +204,7 @@ next_line(void *arg, struct tool_item **out)
 	cli_must(NULL, (opt.requests ? qwen_vector_request_parse :
 	    qwen_vector_request_text)(&x->q, &run.how, line.s, line.n,
 	    &cli_err));
-	begin(x, out);
+	begin_text(x, out);
 	return 1;
 }
 
@@ -220,7 +220,7 @@ take_tokens(struct tool_item **out)
 	run.begun = 0;
 	cli_must(NULL, qwen_vector_request_ids(&x->q, &run.how, &ids,
 	    &cli_err));
-	begin(x, out);
+	begin_text(x, out);
 }
 
 static int
@@ -274,7 +274,7 @@ open_stream(void)
 
 /* The states become a vector as soon as they are there. */
 static void
-end(void *arg, struct tool_pooled *p)
+end_text(void *arg, struct tool_pooled *p)
 {
 	size_t n = qwen_model_n_embd(run.work.model);
 
@@ -311,7 +311,7 @@ add_result(struct qwen_text *t, const struct text *x)
 
 /* A vector that is missing would make those after it another text's. */
 static void
-put(void *arg, struct tool_item *item)
+put_vector(void *arg, struct tool_item *item)
 {
 	struct text *x = (struct text *)(void *)item;
 	struct qwen_text t = { 0 };
@@ -354,8 +354,8 @@ embed_all(void)
 	run.order.work = &run.work;
 	run.order.next = opt.tokens ? next_stream : next_line;
 	run.order.waiting = waiting;
-	run.order.end = end;
-	run.order.put = put;
+	run.order.end = end_text;
+	run.order.put = put_vector;
 	cli_progress_start("texts", count_texts());
 	tool_in_order(&run.order);
 	cli_progress_end();

@@ -52,7 +52,7 @@ open_model(struct qengine *e)
 
 /* -v: what came of it. */
 static void
-tell(const struct qengine *e)
+report_run(const struct qengine *e)
 {
 	struct qwen_work_stats st;
 
@@ -89,7 +89,7 @@ main(int argc, char *argv[])
 	qengine_run(e);
 	if (e->socket != NULL)
 		tool_socket_close(e->listener, e->socket);
-	tell(e);
+	report_run(e);
 	qwen_grammars_fini(&e->grammars);
 	tool_work_close(&e->work);
 	return cli_finish();

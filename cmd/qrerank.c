@@ -140,7 +140,7 @@ open_model(void)
 }
 
 static void
-end(void *arg, struct tool_pooled *p)
+end_text(void *arg, struct tool_pooled *p)
 {
 	const struct qwen_model *m = run.work.model;
 	size_t i, n = qwen_model_n_embd(m);
@@ -280,7 +280,7 @@ write_text(struct qwen_text *t)
 }
 
 static void
-put(void *arg, struct tool_item *item)
+put_score(void *arg, struct tool_item *item)
 {
 	struct rank *x = (struct rank *)(void *)item;
 	struct qwen_text t = { 0 };
@@ -345,8 +345,8 @@ rank_all(void)
 	run.order.work = &run.work;
 	run.order.next = next_line;
 	run.order.waiting = waiting;
-	run.order.end = end;
-	run.order.put = put;
+	run.order.end = end_text;
+	run.order.put = put_score;
 	cli_progress_start(opt.requests ? "requests" : "documents",
 	    count_documents());
 	tool_in_order(&run.order);

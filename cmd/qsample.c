@@ -140,7 +140,7 @@ learn_to_spell(struct run *r)
 
 /* A header: what comes is another timeline. */
 static void
-begin(struct run *r, const struct qwen_header *h)
+begin_timeline(struct run *r, const struct qwen_header *h)
 {
 	struct qwen_header out = *h;
 
@@ -300,12 +300,12 @@ show(struct run *r, const struct qwen_record *row)
 
 /* One record; 1 if it was the last that is wanted. */
 static int
-take(struct run *r, const struct qwen_record *rec)
+take_record(struct run *r, const struct qwen_record *rec)
 {
 	int last = 0;
 
 	if (rec->kind == QWEN_REC_HEADER)
-		begin(r, rec->header);
+		begin_timeline(r, rec->header);
 	if (rec->kind != QWEN_REC_LOGITS)
 		return r->n >= opt.n;
 	if (opt.top > 0)
@@ -326,7 +326,7 @@ read_rows(struct run *r)
 	cli_must("stdin", qwen_reader_open(&reader, STDIN_FILENO, &o,
 	    &cli_err));
 	while (cli_must("stdin", qwen_reader_next(reader, &rec, &cli_err)) > 0)
-		if (take(r, &rec))
+		if (take_record(r, &rec))
 			break;
 	qwen_reader_close(reader);
 	if (r->n == 0 && opt.n > 0)

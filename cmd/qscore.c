@@ -379,7 +379,7 @@ score_all(struct qscore_run *r)
 }
 
 static void
-tell(struct run *r, double start)
+report_run(struct run *r, double start)
 {
 	struct qwen_work_stats st;
 	double s = cli_now() - start;
@@ -429,7 +429,7 @@ main(int argc, char *argv[])
 	tool_tell_unknown(&run.unknown);
 	if (opt.requests)
 		tool_warn_failed(&run.score.work, 0, run.score.n_done);
-	tell(&run, start);
+	report_run(&run, start);
 	cli_output_commit(run.score.out);
 	status = cli_finish();
 	tool_lines_fini(&run.lines);

@@ -10,7 +10,7 @@ enum { LISTED = 40 };	/* files that a message lists at most */
 
 /* Returns the index of the file with this path, or r->n. */
 static size_t
-find(const struct fetch_repo *r, const char *path)
+find_file(const struct fetch_repo *r, const char *path)
 {
 	size_t i;
 
@@ -34,7 +34,7 @@ make_model(struct fetch_model *m, const struct fetch_repo *r, size_t first)
 	m->file = cli_got(malloc(n * sizeof *m->file));
 	for (i = 0; i < n; i++) {
 		part = cli_got(qwen_repo_part(path, i, n));
-		m->file[i] = n == 1 ? first : find(r, part);
+		m->file[i] = n == 1 ? first : find_file(r, part);
 		free(part);
 		if (m->file[i] == r->n) {
 			free(m->file);
@@ -62,7 +62,7 @@ pick(size_t *out, const struct fetch_repo *r)
 	const char *path = r->name->path, **paths;
 	size_t i, n = 0, len;
 
-	if (path != NULL && (i = find(r, path)) < r->n) {
+	if (path != NULL && (i = find_file(r, path)) < r->n) {
 		out[0] = i;
 		return 1;
 	}

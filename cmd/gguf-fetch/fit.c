@@ -23,7 +23,7 @@ struct head {
 };
 
 static int
-begin(void *arg, const struct http_reply *r)
+begin_head(void *arg, const struct http_reply *r)
 {
 	struct head *h = arg;
 
@@ -54,7 +54,7 @@ read_head(struct head *h, const struct fetch_repo *r,
 {
 	char *url = r->hub->url(r, f);
 	const struct http_ask a = { .url = url, .repo = r, .to = want,
-	    .begin = begin, .data = data, .arg = h };
+	    .begin = begin_head, .data = data, .arg = h };
 	struct http_reply reply;
 	enum http_end end;
 	int tries = 0;

@@ -108,7 +108,7 @@ is_other(const struct fetch_file *f, const struct http_reply *r)
 }
 
 static int
-begin(void *arg, const struct http_reply *r)
+begin_transfer(void *arg, const struct http_reply *r)
 {
 	struct transfer *t = arg;
 	const struct fetch_file *f = t->file;
@@ -160,7 +160,7 @@ ask(struct transfer *t, const struct fetch_repo *r, struct http_reply *reply)
 {
 	char *url = r->hub->url(r, t->file);
 	const struct http_ask a = { .url = url, .repo = r, .from = t->at,
-	    .begin = begin, .data = data, .arg = t };
+	    .begin = begin_transfer, .data = data, .arg = t };
 	struct qwen_err why;
 	enum http_end end;
 

@@ -180,7 +180,7 @@ url_of(const struct fetch_repo *r, const struct fetch_file *f)
 }
 
 static void
-place(struct fetch_place *p, const struct fetch_repo *r,
+place_in_hf(struct fetch_place *p, const struct fetch_repo *r,
     const struct fetch_file *f)
 {
 	char *repo = cli_format("models--%s--%s", r->name->org, r->name->repo);
@@ -226,4 +226,5 @@ done(const struct fetch_repo *r)
 	return 0;
 }
 
-const struct fetch_hub fetch_hf = { "Hugging Face", init, list, url_of, place, done };
+const struct fetch_hub fetch_hf = { "Hugging Face", init, list, url_of,
+    place_in_hf, done };

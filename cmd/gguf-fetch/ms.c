@@ -195,7 +195,7 @@ folder(const struct fetch_repo *r)
 }
 
 static void
-place(struct fetch_place *p, const struct fetch_repo *r,
+place_in_ms(struct fetch_place *p, const struct fetch_repo *r,
     const struct fetch_file *f)
 {
 	static const char version[] = "modelscope-hub-download-lock-v2";
@@ -224,4 +224,5 @@ done(const struct fetch_repo *r)
 	return 0;
 }
 
-const struct fetch_hub fetch_ms = { "ModelScope", init, list, url_of, place, done };
+const struct fetch_hub fetch_ms = { "ModelScope", init, list, url_of,
+    place_in_ms, done };

@@ -99,7 +99,7 @@ url_of(const struct fetch_repo *r, const struct fetch_file *f)
 }
 
 static void
-place(struct fetch_place *p, const struct fetch_repo *r,
+place_in_ollama(struct fetch_place *p, const struct fetch_repo *r,
     const struct fetch_file *f)
 {
 	p->path = cli_format("%s/blobs/sha256-%s", r->root, f->hash);
@@ -126,5 +126,6 @@ done(const struct fetch_repo *r)
 	return rc;
 }
 
-const struct fetch_hub fetch_ollama = { "Ollama", init, list, url_of, place,
+const struct fetch_hub fetch_ollama = { "Ollama", init, list, url_of,
+    place_in_ollama,
     done };

@@ -124,7 +124,7 @@ struct sum {
 };
 
 static void
-add(struct sum *s, const struct qwen_gguf_tensor *t)
+add_tensor(struct sum *s, const struct qwen_gguf_tensor *t)
 {
 	s->tensors++;
 	s->bytes += t->bytes;
@@ -183,9 +183,9 @@ put_totals(const struct qwen_gguf *g)
 
 	for (i = 0; (t = qwen_gguf_tensor(g, i)) != NULL; i++) {
 		if (t->type < 64)	/* all that open knows are */
-			add(&type[t->type], t);
-		add(&group[inspect_group(g, t->name, mtp)], t);
-		add(&all, t);
+			add_tensor(&type[t->type], t);
+		add_tensor(&group[inspect_group(g, t->name, mtp)], t);
+		add_tensor(&all, t);
 	}
 	for (i = 0; i < 64; i++)
 		put_sum("type  ", qwen_ggml_name((uint32_t)i), &type[i],

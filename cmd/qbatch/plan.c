@@ -180,7 +180,7 @@ measure_writing(struct plan *p, struct tool_work *w)
 /* ---------------------------------------------------------------------- output */
 
 static void
-tell(const struct plan *p)
+print_plan(const struct plan *p)
 {
 	double s = (double)p->read * p->read_s + (double)p->write * p->write_s;
 
@@ -215,7 +215,7 @@ qbatch_plan(struct qbatch_run *b)
 		measure_reading(&p, &b->work);
 		measure_writing(&p, &b->work);
 	}
-	tell(&p);
+	print_plan(&p);
 	free(p.sample.id);
 	qbatch_seen_fini(&p.begun);
 }

@@ -88,7 +88,8 @@ land(struct qbatch_run *r, struct qbatch_item *item)
 
 /* Whatever is wrong with one ends that one, but for want of memory. */
 static int
-fail(struct qwen_request *q, const char *code, const struct qwen_err *err)
+fail_request(struct qwen_request *q, const char *code,
+    const struct qwen_err *err)
 {
 	if (err->code == QWEN_ENOMEM)
 		cli_die_err(NULL, err);
@@ -116,7 +117,7 @@ on_token(void *arg, const struct qwen_choice *c)
 		top[i] = (struct qwen_likely){ c->top[i].id,
 		    c->top[i].logprob };
 	rc = qwen_answer_put(a, &token, top, i, &err);
-	return rc < 0 ? -fail(a->request, "failed", &err) : rc;
+	return rc < 0 ? -fail_request(a->request, "failed", &err) : rc;
 }
 
 static void
@@ -131,7 +132,7 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *why_failed)
 	a->repeats = why == QWEN_JOB_REPEATS;
 	if (qwen_answer_end(a, why == QWEN_JOB_LENGTH || a->repeats ?
 	    "length" : "stop", &err) < 0)
-		fail(a->request, "failed", &err);
+		fail_request(a->request, "failed", &err);
 	if (--item->n_left == 0)
 		land(item->run, item);
 }
@@ -155,7 +156,7 @@ add_job(struct qbatch_run *r, struct qbatch_item *item, size_t i)
 	if (qwen_work_add(r->work.work, &job, &err) == 0)
 		return 0;
 	qwen_sampler_free(job.sampler);
-	return fail(q, "invalid_request", &err);
+	return fail_request(q, "invalid_request", &err);
 }
 
 /* What is of no use once there are jobs, which have copies. */

@@ -12,7 +12,7 @@
 
 /* A word of options: " name=value", or " name" alone. */
 static void
-add(struct qwen_text *t, const char *name, const char *value)
+add_option(struct qwen_text *t, const char *name, const char *value)
 {
 	qwen_text_fmt(t, t->n > 0 ? " %s" : "%s", name);
 	if (value != NULL)
@@ -24,7 +24,7 @@ add_hash(struct qwen_text *t, const char *name, const void *p, size_t n)
 {
 	char hex[QBATCH_HASH];
 
-	add(t, name, qbatch_hex(XXH3_64bits(p, n), hex));
+	add_option(t, name, qbatch_hex(XXH3_64bits(p, n), hex));
 }
 
 char *
@@ -64,11 +64,11 @@ add_arithmetic(struct qwen_text *t, const struct qwen_header *h)
 	char buf[QWEN_ROPE_TEXT];
 
 	qwen_text_fmt(t, "%snumerics=%u", t->n > 0 ? " " : "", h->numerics);
-	add(t, h->k == h->v ? "kv" : "kv-k", qwen_kv_name(h->k));
+	add_option(t, h->k == h->v ? "kv" : "kv-k", qwen_kv_name(h->k));
 	if (h->k != h->v)
-		add(t, "kv-v", qwen_kv_name(h->v));
+		add_option(t, "kv-v", qwen_kv_name(h->v));
 	if (qwen_rope_text(&h->rope, buf)[0] != '\0')
-		add(t, "rope-scaling", buf);
+		add_option(t, "rope-scaling", buf);
 }
 
 /* Whether the chat template writes the date. */
@@ -124,24 +124,25 @@ add_prompts(struct qwen_text *t, const struct tool_service *w)
 		add_hash(t, "template", text, n);
 		free(text);
 	} else if (w->template != NULL)
-		add(t, "template", w->template);
+		add_option(t, "template", w->template);
 	if (tool_effort.level != NULL)
-		add(t, "effort", tool_effort.level);
+		add_option(t, "effort", tool_effort.level);
 	if (tool_effort.high != NULL)
-		add(t, "effort-high", tool_effort.high);
+		add_option(t, "effort-high", tool_effort.high);
 	if (tool_effort.date != NULL)
-		add(t, "date", tool_effort.date);
+		add_option(t, "date", tool_effort.date);
 	if (systems[w->systems] != NULL)
-		add(t, "system-messages", systems[w->systems]);
+		add_option(t, "system-messages", systems[w->systems]);
 	if (w->service.placeholder != NULL)
 		add_hash(t, "image-placeholder", w->service.placeholder,
 		    strlen(w->service.placeholder));
 	if (w->service.encode & QWEN_TOK_SPECIAL)
-		add(t, "special", NULL);
+		add_option(t, "special", NULL);
 	if (tool_bos_flags != 0)
-		add(t, tool_bos_flags & TOOL_BOS ? "bos" : "no-bos", NULL);
+		add_option(t, tool_bos_flags & TOOL_BOS ? "bos" : "no-bos",
+		    NULL);
 	if (tool_nfc)
-		add(t, "nfc", NULL);
+		add_option(t, "nfc", NULL);
 }
 
 static void
@@ -150,14 +151,15 @@ add_answers(struct qwen_text *t, const struct tool_service *w)
 	char hex[QBATCH_HASH];
 
 	if (w->grammar.grammar != NULL)
-		add(t, w->grammar.schema != NULL ? "json-schema" : "grammar",
+		add_option(t, w->grammar.schema != NULL ? "json-schema" :
+		    "grammar",
 		    qbatch_hex(w->grammar.hash, hex));
 	if (w->service.strict_calls)
-		add(t, "strict-calls", NULL);
+		add_option(t, "strict-calls", NULL);
 	if (w->ignore_eos)
-		add(t, "ignore-eos", NULL);
+		add_option(t, "ignore-eos", NULL);
 	if (w->mask_unused)
-		add(t, "mask-unused", NULL);
+		add_option(t, "mask-unused", NULL);
 }
 
 /* The settings that requests start from, with the model's recommended ones. */
@@ -174,13 +176,13 @@ add_sampling(struct qwen_text *t, const struct tool_service *w)
 		    w->service.stop[i].s, &cli_err));
 	if (tool_seed_is_random()) {
 		qwen_sampler_reset(s, "seed");
-		add(t, "seed", "random");
+		add_option(t, "seed", "random");
 	}
 	n = qwen_sampler_describe(s, NULL, 0) + 1;
 	buf = cli_got(malloc(n));
 	qwen_sampler_describe(s, buf, n);
 	if (buf[0] != '\0')
-		add(t, buf, NULL);
+		add_option(t, buf, NULL);
 	free(buf);
 	qwen_sampler_free(s);
 }

@@ -84,7 +84,7 @@ feed(struct qwen_reply *r, struct qwen_str s)
 
 /* The text of a token to the reply; whether that was the last. */
 static int
-take(struct chat *c, struct qwen_reply *r, struct qwen_tok_decoder *d,
+take_token(struct chat *c, struct qwen_reply *r, struct qwen_tok_decoder *d,
     int32_t id, int *cut)
 {
 	int stopped = qwen_sampler_stopped(c->sampler);
@@ -144,7 +144,7 @@ generate(struct chat *c, struct qwen_reply *r)
 			break;
 		id = tool_choose(c->sampler, c->session);
 		if (tool_is_ending(&c->header, id) ||
-		    take(c, r, d, id, &cut)) {
+		    take_token(c, r, d, id, &cut)) {
 			if (qwen_sampler_stopped(c->sampler) ==
 			    QWEN_STOPPED_REPEAT)
 				end = CUT_AS_LOOP;

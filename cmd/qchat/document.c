@@ -60,7 +60,7 @@ qchat_end_documents(struct chat *c)
 }
 
 static void
-add(struct chat *c, const char *name, char *text, size_t n)
+add_document(struct chat *c, const char *name, char *text, size_t n)
 {
 	cli_grow(&c->documents, &c->cap_documents, c->n_documents + 1,
 	    sizeof *c->documents);
@@ -82,7 +82,7 @@ adopt(struct chat *c)
 		return;
 	text = cli_got(malloc(s.len + 1));
 	memcpy(text, s.s, s.len);
-	add(c, "the previous message", text, s.len);
+	add_document(c, "the previous message", text, s.len);
 	qwen_messages_drop(c->messages);
 }
 
@@ -113,7 +113,7 @@ qchat_document(struct chat *c, const char *name, char *text, size_t n)
 		return -1;
 	}
 	adopt(c);
-	add(c, name, text, n);
+	add_document(c, name, text, n);
 	tell_length(c, &c->documents[c->n_documents - 1]);
 	return 0;
 }

@@ -9,7 +9,7 @@
 
 /* A line about what is, which may have names of others in it. */
 static void __attribute__((format(printf, 1, 2)))
-tell(const char *fmt, ...)
+print_setting(const char *fmt, ...)
 {
 	char line[2048];
 	va_list ap;
@@ -36,7 +36,7 @@ show_model(const struct chat *c)
 	qwen_gguf_get_str(g, "general.architecture", &arch, NULL);
 	for (i = 0; i < qwen_gguf_n_shards(g); i++)
 		bytes += qwen_gguf_file_bytes(g, i);
-	tell("model: %.*s (%.*s, %.1f %s), context of %zu tokens",
+	print_setting("model: %.*s (%.*s, %.1f %s), context of %zu tokens",
 	    name.len < 200 ? (int)name.len : 200, name.s,
 	    arch.len < 40 ? (int)arch.len : 40, arch.s,
 	    (double)bytes / (bytes >> 30 ? 1 << 30 : 1 << 20),
@@ -85,9 +85,10 @@ show_sampling(struct chat *c, int thinking)
 	    thinking);
 	qwen_sampler_describe(s, set, sizeof set);
 	if (source != NULL)
-		tell("sampling: %s, recommended by the %s", set, source);
+		print_setting("sampling: %s, recommended by the %s", set,
+		    source);
 	else
-		tell("sampling: %s", set[0] != '\0' ? set :
+		print_setting("sampling: %s", set[0] != '\0' ? set :
 		    "the best token");
 	qwen_sampler_free(s);
 }
@@ -99,16 +100,16 @@ qchat_show(struct chat *c)
 	size_t i;
 
 	show_model(c);
-	tell("template: %s%s%s", qchat_opt.template != NULL ?
+	print_setting("template: %s%s%s", qchat_opt.template != NULL ?
 	    qchat_opt.template : "the model's", thinking ? "; thinking is on" :
 	    qchat_can_think(c) ? "; thinking is off" : "",
 	    thinking && qchat_opt.hide_thinking ? ", and hidden" : "");
 	show_sampling(c, thinking);
 	if (qchat_opt.n != INT64_MAX)
-		tell("answers have at most %lld tokens (-n)",
+		print_setting("answers have at most %lld tokens (-n)",
 		    (long long)qchat_opt.n);
 	for (i = c->n_documents - qchat_documents(c); i < c->n_documents; i++)
-		tell("document: %s, %zu bytes, put before your next message",
+		print_setting("document: %s, %zu bytes, put before your next message",
 		    c->documents[i].name, c->documents[i].n);
 }
 
@@ -135,7 +136,7 @@ change(struct qwen_sampler *s, const char *name, const char *value)
 	if (strcmp(name, "seed") == 0 && strcmp(value, "random") == 0) {
 		tool_seed_draw(seed);
 		value = seed;
-		tell("seed %s", seed);
+		print_setting("seed %s", seed);
 	}
 	if (*value == '\0' && qwen_sampler_set(s, name, NULL, &cli_err) < 0 &&
 	    cli_err.code == QWEN_EUNSUP)

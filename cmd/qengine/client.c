@@ -93,7 +93,7 @@ qengine_tell(struct qengine_client *c, const struct qwen_event *ev)
 }
 
 static ssize_t
-put(struct qengine_client *c, const char *p, size_t n)
+send_bytes(struct qengine_client *c, const char *p, size_t n)
 {
 	struct pollfd fd = { .fd = c->out, .events = POLLOUT };
 
@@ -112,7 +112,7 @@ qengine_client_write(struct qengine_client *c)
 	ssize_t n;
 
 	while (qengine_unread(c) > 0) {
-		n = put(c, c->unread.s + c->at, qengine_unread(c));
+		n = send_bytes(c, c->unread.s + c->at, qengine_unread(c));
 		if (n == -1 && errno == EINTR)
 			continue;
 		if (n == -1) {

@@ -267,7 +267,7 @@ qengine_is_full(const struct qengine *e)
 }
 
 static int
-add(struct qengine *e, struct qengine_job *j, struct qwen_err *err)
+add_job(struct qengine *e, struct qengine_job *j, struct qwen_err *err)
 {
 	const struct qwen_order *o = &j->order;
 	struct qwen_job job = {
@@ -330,7 +330,7 @@ take_job(struct qengine_client *c, struct qwen_order *o)
 	j->n_prompt = j->order.n;
 	if (j->order.deadline_ms > 0)
 		j->deadline = cli_now() + (double)j->order.deadline_ms / 1e3;
-	if (add(c->engine, j, &err) < 0) {
+	if (add_job(c->engine, j, &err) < 0) {
 		qengine_refuse(c, j->order.id, j->n_prompt, err.code ==
 		    QWEN_EFULL || err.code == QWEN_ENOMEM ? "out_of_memory" :
 		    "invalid_request", err.msg);
@@ -434,7 +434,7 @@ tell_stats(struct qengine_client *c, const struct qwen_order *o)
 }
 
 static void
-take(struct qengine_client *c, struct qwen_order *o)
+take_request(struct qengine_client *c, struct qwen_order *o)
 {
 	struct qengine_job *j;
 
@@ -473,7 +473,7 @@ qengine_take(struct qengine_client *c, const unsigned char *p, size_t n)
 	struct qwen_err err;
 
 	if (qwen_order_decode(&o, p, n, c->engine->header.n_vocab, &err) == 0)
-		take(c, &o);
+		take_request(c, &o);
 	else
 		qengine_refuse(c, o.id, o.n, "invalid_request", err.msg);
 	qwen_order_fini(&o);

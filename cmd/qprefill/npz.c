@@ -73,7 +73,7 @@ crc(const struct qprefill_npz *z, uint32_t c, const struct qwen_text *t)
 }
 
 static void
-put(const struct qprefill_npz *z, const struct qwen_text *t, uint64_t at)
+write_text(const struct qprefill_npz *z, const struct qwen_text *t, uint64_t at)
 {
 	size_t done;
 	ssize_t n;
@@ -238,7 +238,7 @@ qprefill_npz_row(struct qprefill_npz *z, const char *array, const void *row,
 	qprefill_npy_row(&z->row, &m->a, row, n);
 	m->crc = crc(z, m->crc, &z->row);
 	data = m->at + LOCAL + strlen(m->name) + strlen(".npy");
-	put(z, &z->row, data + m->done);
+	write_text(z, &z->row, data + m->done);
 	m->done += z->row.n;
 }
 
@@ -251,14 +251,14 @@ qprefill_npz_end(struct qprefill_npz *z)
 		z->row.n = 0;
 		local_header(&z->row, m);
 		qwen_text_add(&z->row, m->npy.s, m->npy.n);
-		put(z, &z->row, m->at);
+		write_text(z, &z->row, m->at);
 		qwen_text_fini(&m->npy);
 	}
 	z->row.n = 0;
 	for (m = z->m; m < z->m + z->n; m++)
 		central_header(&z->row, m);
 	end_records(&z->row, z);
-	put(z, &z->row, z->end);
+	write_text(z, &z->row, z->end);
 	qwen_text_fini(&z->row);
 	free(z->m);
 	free(z);

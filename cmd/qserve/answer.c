@@ -167,7 +167,7 @@ fail_err(struct qserve_call *c, const struct qwen_err *err)
 
 /* Now that an engine has taken it, what is wrong later is an event. */
 static int
-begin(struct qserve_call *c)
+begin_stream(struct qserve_call *c)
 {
 	struct qwen_request *q = c->q;
 	struct qwen_err err;
@@ -213,7 +213,7 @@ put_refusal(struct qserve_call *c)
 	if (q->form != QWEN_FORM_RESPONSES || !q->stream ||
 	    q->n_answers == 0 || strcmp(q->no.code, QWEN_TOO_LONG) != 0)
 		put_body(c);
-	else if (begin(c) == 0)
+	else if (begin_stream(c) == 0)
 		conclude(c);
 }
 
@@ -227,7 +227,7 @@ started(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	}
 	if (c->reads <= 0)
 		c->reads = cli_now();
-	if (begin(c) == 0 && i == 0)
+	if (begin_stream(c) == 0 && i == 0)
 		tell_progress(c, (size_t)ev->n_cached);
 }
 
@@ -479,7 +479,7 @@ qserve_answer_generate(struct qserve_call *c)
 			return;
 		}
 	}
-	if (begin(c) == 0)
+	if (begin_stream(c) == 0)
 		conclude(c);
 }
 

@@ -10,7 +10,8 @@
 
 /* A token of a prompt, in front of all answers to it. */
 static int
-put(struct qserve_call *c, size_t prompt, const struct qwen_likely *token,
+put_prompt_token(struct qserve_call *c, size_t prompt,
+    const struct qwen_likely *token,
     const struct qwen_likely *top, size_t n_top)
 {
 	struct qwen_request *q = c->q;
@@ -53,7 +54,7 @@ score(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	for (k = 0; k < ev->n_top && k < QWEN_LOGPROBS_MAX; k++)
 		top[k] = (struct qwen_likely){ ev->top_ids[k],
 		    ev->top_logprobs[k] };
-	put(c, i, &token, top, k);
+	put_prompt_token(c, i, &token, top, k);
 }
 
 static void
@@ -62,7 +63,7 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	struct qwen_likely first = { c->q->prompt[i].id[0], NAN };
 
 	if (ev->kind == QWEN_EVENT_STARTED) {
-		put(c, i, &first, NULL, 0);
+		put_prompt_token(c, i, &first, NULL, 0);
 	} else if (ev->kind == QWEN_EVENT_SCORE) {
 		/* a place that we do not have is none of ours */
 		if (ev->at < c->q->prompt[i].n)
@@ -93,7 +94,7 @@ qserve_echo(struct qserve_call *c)
 	for (i = 0; i < q->n_prompts; i++) {
 		for (k = 0; k < q->prompt[i].n; k++) {
 			token.id = q->prompt[i].id[k];
-			if (put(c, i, &token, NULL, 0) < 0)
+			if (put_prompt_token(c, i, &token, NULL, 0) < 0)
 				return;
 		}
 	}

@@ -208,7 +208,7 @@ is_end(const struct qwen_prompt *p, size_t at)
 
 /* One of this prompt whose text comes next, up to the end of the turn. */
 static const struct entry *
-find(struct qserve_history *h, const unsigned char key[16],
+find_text(struct qserve_history *h, const unsigned char key[16],
     const struct qwen_prompt *p, size_t from)
 {
 	struct qwen_str s = qwen_prompt_text(p);
@@ -501,7 +501,7 @@ encode_answer(struct qserve_history *h, struct encoding *x,
 	    x->err) < 0)
 		return -1;
 	hash(hashes, x->out, ids, n, key);
-	if ((e = find(h, key, x->p, from)) != NULL) {
+	if ((e = find_text(h, key, x->p, from)) != NULL) {
 		rc = push(x, ids, n) < 0 || push(x, e->ids, e->n) < 0 ? -1 : 1;
 		x->at = from + (size_t)e->n_bytes;
 	}

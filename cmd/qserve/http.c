@@ -154,7 +154,7 @@ keep_body(struct qserve_call *c, const char *data, size_t n)
 }
 
 static enum MHD_Result
-take(struct qserve_call *c, const char *data, size_t n)
+take_body(struct qserve_call *c, const char *data, size_t n)
 {
 	uint64_t max = c->server->max_body;
 
@@ -320,7 +320,7 @@ on_request(void *arg, struct MHD_Connection *mhd, const char *url,
 	if (c->dead)
 		return MHD_NO;
 	if (had > 0)
-		return take(c, data, had);
+		return take_body(c, data, had);
 	if (!c->begun) {
 		c->begun = 1;
 		if (c->status == 0 && c->body.n == 0 &&

@@ -52,7 +52,7 @@ free_job(struct qserve *s, struct qserve_job *j)
 }
 
 static struct qserve_job *
-find(const struct qserve_engine *e, const char *id)
+find_job(const struct qserve_engine *e, const char *id)
 {
 	const struct qserve *s = e->server;
 	unsigned long long i = strtoull(id, NULL, 10);
@@ -433,7 +433,7 @@ int
 qserve_engine_forgot(const struct qserve_engine *e,
     const struct qwen_event *ev)
 {
-	const struct qserve_job *j = find(e, ev->id);
+	const struct qserve_job *j = find_job(e, ev->id);
 
 	if (j == NULL || !j->is_question || ev->kind != QWEN_EVENT_STATS ||
 	    ev->stat[QWEN_STAT_RUNNING] > 0 || ev->stat[QWEN_STAT_WAITING] > 0)
@@ -447,7 +447,7 @@ qserve_engine_forgot(const struct qserve_engine *e,
 void
 qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev)
 {
-	struct qserve_job *j = find(e, ev->id);
+	struct qserve_job *j = find_job(e, ev->id);
 	struct qserve_call *c = j != NULL ? j->call : NULL;
 	int again;
 	size_t i;

@@ -53,7 +53,7 @@ split(const char *where, char *host, size_t size, const char **port)
 
 /* Room for one more. */
 static void
-add(struct qserve *s, int fd, const char *path)
+add_listener(struct qserve *s, int fd, const char *path)
 {
 	if (s->n_listeners == QSERVE_LISTENERS)
 		cli_usage("--listen: more than %d addresses",
@@ -87,7 +87,7 @@ open_one(const struct addrinfo *a)
 
 /* The address that it has, with another port than 0; or the path. */
 static void
-tell(int fd, const char *path)
+print_address(int fd, const char *path)
 {
 	struct sockaddr_storage sa;
 	socklen_t len = sizeof sa;
@@ -167,7 +167,7 @@ open_all(struct qserve *s, const char *where, struct addrinfo *list,
 		if (came_before(list, a))
 			continue;
 		if ((fd = open_one(a)) != -1) {
-			add(s, fd, NULL);
+			add_listener(s, fd, NULL);
 			share_port(fd, a->ai_next);
 		} else if (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL) {
 			why = errno;
@@ -218,7 +218,8 @@ qserve_listen(struct qserve *s)
 		if ((path = path_of(v[i])) == NULL)
 			listen_net(s, v[i]);
 		else
-			add(s, tool_socket_listen(path, s->socket_mode), path);
+			add_listener(s, tool_socket_listen(path,
+			    s->socket_mode), path);
 	}
 }
 
@@ -228,7 +229,7 @@ qserve_listeners_tell(const struct qserve *s)
 	size_t i;
 
 	for (i = s->n_given; i < s->n_listeners; i++)
-		tell(s->listener[i], s->listener_path[i]);
+		print_address(s->listener[i], s->listener_path[i]);
 }
 
 void

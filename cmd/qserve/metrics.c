@@ -139,7 +139,7 @@ add_engines(struct qserve_call *c)
 }
 
 static void
-put(struct qserve_call *c)
+put_metrics(struct qserve_call *c)
 {
 	const struct qserve *s = c->server;
 	const struct qserve_totals *all = &s->totals;
@@ -199,7 +199,7 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 			c->stats[i].v[k] = ev->stat[k];
 	}
 	if (c->n_left == 0)
-		put(c);
+		put_metrics(c);
 }
 
 static void
@@ -207,7 +207,7 @@ fail(struct qserve_call *c, const char *code, const char *message)
 {
 	(void)code;
 	(void)message;
-	put(c);
+	put_metrics(c);
 }
 
 static const struct qserve_wants numbers = { order, on_event, fail };
@@ -218,5 +218,5 @@ qserve_metrics(struct qserve_call *c)
 	free(c->stats);
 	c->stats = calloc(c->server->n_engines, sizeof *c->stats);
 	if (c->stats == NULL || qserve_ask_all(c, &numbers, PATIENCE_S) == 0)
-		put(c);
+		put_metrics(c);
 }

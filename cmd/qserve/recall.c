@@ -70,7 +70,8 @@ qserve_response_keep(struct qserve_call *c)
 
 /* The response of that id, or NULL; *before is the one that is older, or NULL. */
 static struct qserve_response *
-find(const struct qserve *s, const char *id, struct qserve_response **before)
+find_response(const struct qserve *s, const char *id,
+    struct qserve_response **before)
 {
 	struct qserve_response *r = s->oldest;
 	unsigned long long number;
@@ -89,7 +90,7 @@ static int
 recall(void *arg, const char *id, struct qwen_text *items,
     struct qwen_err *err)
 {
-	struct qserve_response *before, *r = find(arg, id, &before);
+	struct qserve_response *before, *r = find_response(arg, id, &before);
 
 	(void)err;	/* for want of memory the text fails */
 	if (r == NULL)
@@ -103,7 +104,7 @@ static struct qserve_response *
 named(struct qserve_call *c, struct qserve_response **before)
 {
 	const char *id = c->path + strlen("/v1/responses/");
-	struct qserve_response *r = find(c->server, id, before);
+	struct qserve_response *r = find_response(c->server, id, before);
 
 	if (r == NULL)
 		qserve_error(c, 404, "response_not_found", "no response "

@@ -35,7 +35,7 @@ static int n_differ;	/* lines so far, which are the elements of JSON */
 
 /* A line of words, or an object of JSON that begins with "what". */
 static void
-begin(const char *what)
+begin_line(const char *what)
 {
 	if (qstate_opt.json)
 		printf("%c{\"what\":\"%s\"", n_differ > 0 ? ',' : '[', what);
@@ -45,7 +45,7 @@ begin(const char *what)
 }
 
 static void
-end(void)
+end_line(void)
 {
 	if (qstate_opt.json)
 		putchar('}');
@@ -78,10 +78,10 @@ number(const char *key, int64_t v)
 static void
 differ(const char *what, const char *a, const char *b)
 {
-	begin(what);
+	begin_line(what);
 	word("a", a);
 	word("b", b);
-	end();
+	end_line();
 }
 
 static void
@@ -100,12 +100,12 @@ differ_only(const char *side, const char *kind, int64_t layer, uint64_t at)
 {
 	if (!qstate_opt.json && !cli_quiet)
 		printf("only %s ", side);
-	begin(kind);
+	begin_line(kind);
 	number("layer", layer);
 	number("at", (int64_t)at);
 	if (qstate_opt.json)
 		word("only", side);
-	end();
+	end_line();
 }
 
 static void
@@ -127,7 +127,7 @@ differ_part(const struct row *o, const struct part *d)
 {
 	int kv = strcmp(o->kind, "kv") == 0;
 
-	begin(o->kind);
+	begin_line(o->kind);
 	if (o->layer >= 0 || !qstate_opt.json)
 		number("layer", o->layer);
 	if (kv) {
@@ -140,7 +140,7 @@ differ_part(const struct row *o, const struct part *d)
 	bits("a", kv, d->a);
 	bits("b", kv, d->b);
 	number("count", (int64_t)d->count);
-	end();
+	end_line();
 }
 
 /* The token of one side at position i, if it is so long. */
@@ -223,7 +223,7 @@ read_block(struct state *s, size_t i, size_t *n)
 
 /* The next n bytes of the object, or what is left of it. */
 static size_t
-take(struct cursor *c, unsigned char *buf, size_t n)
+take_bytes(struct cursor *c, unsigned char *buf, size_t n)
 {
 	size_t done, part;
 
@@ -356,8 +356,8 @@ compare(struct part *d, const struct qwen_state_layer *kv, struct cursor ca,
 
 	memset(d, 0, sizeof *d);
 	do {
-		n = take(&ca, a, sizeof a);
-		m = take(&cb, b, sizeof b);
+		n = take_bytes(&ca, a, sizeof a);
+		m = take_bytes(&cb, b, sizeof b);
 		n = n < m ? n : m;
 		compare_bytes(d, kv, limit, first, a, b, n);
 		first += n / width_of(kv);
@@ -405,11 +405,11 @@ diff_tokens(const struct qwen_state_info *a, const struct qwen_state_info *b)
 		;
 	if (i == a->n_tokens && i == b->n_tokens)
 		return i;
-	begin("token");
+	begin_line("token");
 	number("position", (int64_t)i);
 	token("a", a, i);
 	token("b", b, i);
-	end();
+	end_line();
 	return i;
 }
 
@@ -497,12 +497,12 @@ diff_extra(const struct qwen_state_extra *a, const struct qwen_state_extra *b)
 		if (x.there == y.there && x.bytes == y.bytes &&
 		    (x.bytes == 0 || memcmp(x.data, y.data, x.bytes) == 0))
 			continue;
-		begin(x.group != NULL ? x.group : x.name);
+		begin_line(x.group != NULL ? x.group : x.name);
 		if (x.group != NULL)
 			word("of", x.name);
 		say("a", &x);
 		say("b", &y);
-		end();
+		end_line();
 	}
 }
 

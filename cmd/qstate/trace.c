@@ -79,7 +79,7 @@ struct stages {
 
 /* Positions have the same stages in the same order: it is the next, mostly. */
 static struct stage *
-find(struct stages *s, const struct qwen_trace_value *v)
+find_stage(struct stages *s, const struct qwen_trace_value *v)
 {
 	struct stage *st;
 	size_t i;
@@ -105,7 +105,7 @@ find(struct stages *s, const struct qwen_trace_value *v)
 /* -------------------------------------------------------------------- show */
 
 static void
-add(struct stage *st, const struct qwen_trace_value *v)
+add_value(struct stage *st, const struct qwen_trace_value *v)
 {
 	double x;
 	size_t i;
@@ -164,7 +164,7 @@ qstate_trace_show(struct trace *t)
 	size_t i;
 
 	while (next(t))
-		add(find(&s, &t->rec.trace), &t->rec.trace);
+		add_value(find_stage(&s, &t->rec.trace), &t->rec.trace);
 	qwen_fp_hex(&t->header.model, model);
 	qwen_fp_hex(&t->header.vocab, vocab);
 	if (qstate_opt.json) {
@@ -388,7 +388,7 @@ compare(struct trace *a, struct trace *b, struct stages *s)
 			put_first(&a->rec.trace, &d);
 		any |= parted;
 		if (qstate_opt.all)
-			sum_up(find(s, &a->rec.trace), &d, parted);
+			sum_up(find_stage(s, &a->rec.trace), &d, parted);
 		else if (any)
 			return 1;
 	}

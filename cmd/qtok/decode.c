@@ -21,7 +21,7 @@ struct decoding {
 };
 
 static void
-put(struct decoding *c, struct qwen_str s)
+put_text(struct decoding *c, struct qwen_str s)
 {
 	if (s.len > 0) {
 		fwrite(s.s, 1, s.len, stdout);
@@ -35,7 +35,7 @@ put_str(struct decoding *c, struct qwen_str s)
 	if (c->cut || c->o->count)
 		return;
 	c->cut = tool_stop_feed(c->o->cut, &s, 1);
-	put(c, s);
+	put_text(c, s);
 	c->n_bytes += s.len;
 }
 
@@ -48,7 +48,7 @@ finish_text(struct decoding *c)
 	put_str(c, s);
 	s = tool_stop_end(c->o->cut);
 	if (!c->cut)
-		put(c, s);
+		put_text(c, s);
 	if (c->o->count)
 		qtok_put_count(c->n, c->each ? c->name : NULL);
 	else if (c->o->documents)

@@ -17,7 +17,7 @@ read_file(const char *path)
 
 /* A file for -c, with its tokens, or a stream of them. */
 static void
-put(const struct opts *o, const struct qwen_gguf *g, const int32_t *ids,
+put_ids(const struct opts *o, const struct qwen_gguf *g, const int32_t *ids,
     size_t n)
 {
 	struct encoding c = { .o = o };
@@ -57,7 +57,7 @@ qtok_fim(const struct opts *o, char *paths[])
 	}
 	cli_must(qwen_gguf_path(g, 0), qwen_tok_encode_fim(t, &x, &ids, &n,
 	    &cli_err));
-	put(o, g, ids, n);
+	put_ids(o, g, ids, n);
 	qtok_report(n_bytes, n, begin);
 	free(ids);
 	for (i = 0; i < x.n_files; i++)

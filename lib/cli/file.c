@@ -42,7 +42,7 @@ read_all(int fd, size_t max, size_t *n)
 }
 
 static void __attribute__((noreturn))
-fail(const char *name, size_t max)
+die_read(const char *name, size_t max)
 {
 	if (errno == EFBIG)
 		die("%s: more than %zu bytes", name, max);
@@ -55,7 +55,7 @@ cli_read_fd(int fd, const char *name, size_t max, size_t *n)
 	char *p = read_all(fd, max, n);
 
 	if (p == NULL)
-		fail(name, max);
+		die_read(name, max);
 	return p;
 }
 
@@ -96,7 +96,7 @@ cli_read_file(const char *path, size_t max, size_t *n)
 		return cli_read_fd(STDIN_FILENO, "stdin", max, n);
 	}
 	if ((p = cli_try_file(path, max, n)) == NULL)
-		fail(path, max);
+		die_read(path, max);
 	cli_spare(path, INPUT);
 	return p;
 }

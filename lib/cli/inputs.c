@@ -28,7 +28,7 @@ static struct input {
 static size_t n_inputs, cap_inputs;
 
 static struct input *
-find(const struct stat *st)
+find_input(const struct stat *st)
 {
 	size_t i;
 
@@ -41,14 +41,14 @@ find(const struct stat *st)
 
 /* What is known first of a file is kept, unless that let "output" replace it. */
 static void
-add(const struct stat *st, const char *what, const struct cli_opt *row,
+add_input(const struct stat *st, const char *what, const struct cli_opt *row,
     int inout)
 {
 	struct input *in;
 
 	if (!S_ISREG(st->st_mode))
 		return;
-	if ((in = find(st)) != NULL) {
+	if ((in = find_input(st)) != NULL) {
 		in->what = in->inout ? what : in->what;
 		in->row = in->inout ? row : in->row;
 		in->inout &= inout;
@@ -68,7 +68,7 @@ cli_spare_fd(int fd, const char *what)
 	struct stat st;
 
 	if (fstat(fd, &st) == 0)
-		add(&st, what, NULL, 0);
+		add_input(&st, what, NULL, 0);
 }
 
 void
@@ -77,7 +77,7 @@ cli_spare(const char *path, const char *what)
 	struct stat st;
 
 	if (stat(path, &st) == 0)
-		add(&st, what, NULL, 0);
+		add_input(&st, what, NULL, 0);
 }
 
 static int
@@ -93,7 +93,7 @@ refuse(const struct input *in, struct qwen_err *err)
 int
 cli_check_replace(const struct stat *st, struct qwen_err *err)
 {
-	const struct input *in = find(st);
+	const struct input *in = find_input(st);
 
 	if (in == NULL || in->inout)
 		return 0;
@@ -128,7 +128,7 @@ add_named(const char *completes, const char *path, const char *what,
 
 	if ((is(completes, "file") || is(completes, "inout")) &&
 	    strcmp(path, "-") != 0 && stat(path, &st) == 0)
-		add(&st, what, row, is(completes, "inout"));
+		add_input(&st, what, row, is(completes, "inout"));
 }
 
 static void
@@ -138,7 +138,7 @@ check_output(const struct cli_opt *o, const char *path)
 	struct stat st;
 
 	if (!is(o->completes, "output") || strcmp(path, "-") == 0 ||
-	    stat(path, &st) == -1 || (in = find(&st)) == NULL ||
+	    stat(path, &st) == -1 || (in = find_input(&st)) == NULL ||
 	    (in->inout && strcmp(o->name, "output") == 0))
 		return;
 	cli_must(path, refuse(in, &cli_err));
@@ -154,7 +154,7 @@ check_stdout(const struct cli_tool *t)
 	const struct input *in;
 	struct stat st;
 
-	if (fstat(STDOUT_FILENO, &st) == -1 || (in = find(&st)) == NULL)
+	if (fstat(STDOUT_FILENO, &st) == -1 || (in = find_input(&st)) == NULL)
 		return;
 	if (in->what == NULL)
 		die("stdout: this is what %s reads: write to another file",

@@ -106,7 +106,7 @@ format(char *buf, size_t size, double now)
 
 /* Print the line: on a terminal over the last one, in a log as one more. */
 static void
-put(double now)
+print_line(double now)
 {
 	char buf[512];
 	int n = format(buf, sizeof buf, now);
@@ -132,7 +132,7 @@ cli_progress(uint64_t done)
 	if (!line.on || (now = cli_now()) < line.next_s)
 		return;
 	line.next_s = now + (line.log_s > 0 ? line.log_s : step_s);
-	put(now);
+	print_line(now);
 }
 
 void
@@ -176,7 +176,7 @@ void
 cli_progress_keep(void)
 {
 	if (line.on && line.width > 0) {
-		put(cli_now());
+		print_line(cli_now());
 		fputc('\n', stderr);
 		line.width = 0;
 	}

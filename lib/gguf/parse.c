@@ -59,7 +59,7 @@ truncated(const struct parser *p)
 }
 
 static void
-begin(struct parser *p, const char *what, uint64_t index)
+begin_record(struct parser *p, const char *what, uint64_t index)
 {
 	p->what = what;
 	p->index = index;
@@ -437,7 +437,7 @@ read_tensor(struct parser *p, struct qwen_gguf_dir *dir, unsigned no)
 	if (read_shape(p, &e->t) < 0)
 		return -1;
 	e->t.type = qwen_cursor_u32(&p->c);
-	e->t.offset = qwen_cursor_u64(&p->c);	/* relative, until place() */
+	e->t.offset = qwen_cursor_u64(&p->c);	/* relative, until place_tensor() */
 	if (p->c.failed)
 		return truncated(p);
 	if (size_tensor(p, &e->t) < 0)
@@ -451,7 +451,8 @@ read_tensor(struct parser *p, struct qwen_gguf_dir *dir, unsigned no)
  * the end of the data.
  */
 static int
-place(struct qwen_gguf_shard *s, struct qwen_gguf_entry *e, uint64_t *end,
+place_tensor(struct qwen_gguf_shard *s, struct qwen_gguf_entry *e,
+    uint64_t *end,
     struct qwen_err *err)
 {
 	uint64_t begin;
@@ -517,7 +518,7 @@ place_all(struct qwen_gguf_shard *s, struct qwen_gguf_dir *dir, size_t first,
 	if (check_q2_0(s, dir, first, err) < 0)
 		return -1;
 	for (i = first; i < dir->n; i++) {
-		if (place(s, &dir->v[i], &end, err) < 0)
+		if (place_tensor(s, &dir->v[i], &end, err) < 0)
 			return -1;
 		if (end > most) {
 			most = end;
@@ -604,14 +605,14 @@ qwen_gguf_parse(struct qwen_gguf_shard *s, unsigned no,
 	if (read_header(&p, s, &n_tensors, &n_kv) < 0)
 		return -1;
 	for (i = 0; i < n_kv; i++) {
-		begin(&p, "metadata record", i);
+		begin_record(&p, "metadata record", i);
 		if (read_key(&p, keys) < 0)
 			return -1;
 	}
 	if (index_keys(keys, err) < 0 || read_alignment(s, keys, err) < 0)
 		return -1;
 	for (i = 0; i < n_tensors; i++) {
-		begin(&p, "tensor record", i);
+		begin_record(&p, "tensor record", i);
 		if (read_tensor(&p, dir, no) < 0)
 			return -1;
 	}

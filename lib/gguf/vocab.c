@@ -207,7 +207,7 @@ struct ids {
 };
 
 static void
-add(struct ids *ids, int32_t id)
+add_id(struct ids *ids, int32_t id)
 {
 	size_t i;
 
@@ -227,7 +227,7 @@ add_key(struct ids *ids, const struct qwen_gguf *g, const char *key, size_t n,
 	int rc = qwen_vocab_id(g, key, n, &id, err);
 
 	if (rc > 0)
-		add(ids, id);
+		add_id(ids, id);
 	return rc < 0 ? -1 : 0;
 }
 
@@ -241,7 +241,7 @@ add_text(struct ids *ids, const struct qwen_gguf_kv *tokens, const char *text)
 
 	for (id = 0; qwen_gguf_next_str(tokens, &pos, &s); id++) {
 		if (s.len == len && memcmp(s.s, text, len) == 0) {
-			add(ids, id);
+			add_id(ids, id);
 			return;
 		}
 	}

@@ -165,10 +165,10 @@ static const struct row mtp[] = {
 	{ "lm_head.weight", "shared_head.head.weight", HUB_PLAIN },
 };
 
-#define FIND(rows, s) find(rows, sizeof (rows) / sizeof (rows)[0], s)
+#define FIND(rows, s) find_row(rows, sizeof (rows) / sizeof (rows)[0], s)
 
 static const struct row *
-find(const struct row *r, size_t n, const char *s)
+find_row(const struct row *r, size_t n, const char *s)
 {
 	for (; n > 0; n--, r++) {
 		if (strcmp(r->from, s) == 0)

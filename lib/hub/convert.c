@@ -91,7 +91,7 @@ struct pass {
 };
 
 static int
-put(struct pass *p, const void *data, size_t n)
+put_data(struct pass *p, const void *data, size_t n)
 {
 	if (p->to != NULL) {
 		memcpy(p->to, data, n);
@@ -143,7 +143,7 @@ copy_plane(struct pass *p, const struct hub_tensor *t,
 		    size;
 		for (bytes = len * size; bytes > 0; bytes -= n, at += n) {
 			n = (size_t)least(bytes, CHUNK_BYTES);
-			if (put(p, at, n) < 0)
+			if (put_data(p, at, n) < 0)
 				return -1;
 		}
 	}
@@ -259,7 +259,7 @@ write_plane(struct pass *p, const struct hub_tensor *t,
 			return -1;
 		if (p->to != NULL)
 			p->to += m.n * m.size;
-		else if (put(p, p->buf, (size_t)m.n * m.size) < 0)
+		else if (put_data(p, p->buf, (size_t)m.n * m.size) < 0)
 			return -1;
 	}
 	return 0;
@@ -279,7 +279,7 @@ write_scales(struct pass *p, const struct hub_tensor *t)
 		if (t->inverse)
 			x = 1.0f / x;
 		qwen_put_le32(b, qwen_f32_bits(x));
-		if (put(p, b, sizeof b) < 0)
+		if (put_data(p, b, sizeof b) < 0)
 			return -1;
 	}
 	return 0;
@@ -388,7 +388,7 @@ make(struct pass *p, struct qwen_gguf *out, size_t i)
 /* A tensor to where it is: norms, biases, routers and rows of some words alone
    are made. */
 static int
-place(struct pass *p, struct qwen_gguf *out, size_t i)
+place_tensor(struct pass *p, struct qwen_gguf *out, size_t i)
 {
 	const struct hub_tensor *t = &p->g->t[i];
 
@@ -421,7 +421,7 @@ qwen_hub_gguf_place(struct qwen_hub_gguf *g, struct qwen_gguf **out,
 		    qwen_gguf_writer_bytes(g->w), err);
 	qwen_text_fini(&head);
 	for (i = 0; i < g->n && rc == 0; i++)
-		rc = place(&p, *out, i);
+		rc = place_tensor(&p, *out, i);
 	end_threads(&p);
 	*made = p.done;
 	if (rc < 0) {

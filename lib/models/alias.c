@@ -116,7 +116,7 @@ qwen_aliases_find(const struct qwen_aliases *a, const char *name)
 }
 
 static int
-add(struct qwen_aliases *out, struct qwen_alias *a, struct qwen_err *err)
+add_alias(struct qwen_aliases *out, struct qwen_alias *a, struct qwen_err *err)
 {
 	const struct qwen_alias *same = qwen_aliases_find(out, a->name);
 
@@ -153,7 +153,7 @@ qwen_aliases_parse(struct qwen_aliases *out, const char *text, size_t n,
 		else
 			memset(&a, 0, sizeof a);
 		a.line = line;
-		if (got == 1 && add(out, &a, e) == 0)
+		if (got == 1 && add_alias(out, &a, e) == 0)
 			continue;
 		fini(&a);
 		if (got != 0) {

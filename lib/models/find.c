@@ -29,7 +29,7 @@ list(struct row row[N_PLACES], const struct qwen_places *p)
 }
 
 static int
-find(struct qwen_founds *out, const struct qwen_places *places,
+find_name(struct qwen_founds *out, const struct qwen_places *places,
     const struct qwen_name *name, struct qwen_err *err)
 {
 	struct row row[N_PLACES];
@@ -77,10 +77,10 @@ qwen_models_find(struct qwen_founds *out, const struct qwen_places *places,
 	int rc;
 
 	memset(out, 0, sizeof *out);
-	rc = find(out, places, name, err);
+	rc = find_name(out, places, name, err);
 	/* Ollama's "qwen3" is "qwen3:latest" */
 	if (rc == 0 && out->n == 0 && name->kind == QWEN_NAME_STEM)
-		rc = find(out, places, &ollama, err);
+		rc = find_name(out, places, &ollama, err);
 	if (rc < 0)
 		qwen_founds_fini(out);
 	else

@@ -51,7 +51,8 @@ newest_first(const void *a, const void *b)
 
 /* The snapshots of a repository, the current one first, then by age. */
 static int
-order(struct snapshot **out, const struct qwen_names *l, const char *folder,
+list_snapshots(struct snapshot **out, const struct qwen_names *l,
+    const char *folder,
     const char *current, struct qwen_err *err)
 {
 	struct snapshot *s = calloc(l->n + 1, sizeof *s);
@@ -105,7 +106,7 @@ find_in(struct qwen_founds *out, const char *repo, const char *prefix,
 	if (folder == NULL)
 		qwen_oom(err);
 	else if (qwen_names_read(&l, out, folder, 1, 1, err) == 0 &&
-	    order(&s, &l, folder, commit, err) == 0)
+	    list_snapshots(&s, &l, folder, commit, err) == 0)
 		rc = 0;
 	for (i = 0; rc == 0 && i < 2 * l.n && out->n == before; i++) {
 		any = i >= l.n;
@@ -126,7 +127,8 @@ find_in(struct qwen_founds *out, const char *repo, const char *prefix,
 }
 
 static int
-find(struct qwen_founds *out, const char *folder, const struct qwen_name *name,
+find_in_hf(struct qwen_founds *out, const char *folder,
+    const struct qwen_name *name,
     struct qwen_err *err)
 {
 	char *entry, *repo = NULL, *prefix;
@@ -186,4 +188,4 @@ all(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 	return rc;
 }
 
-const struct qwen_place qwen_place_hf = { label, find, all };
+const struct qwen_place qwen_place_hf = { label, find_in_hf, all };

@@ -98,7 +98,8 @@ find_old(struct qwen_founds *out, const char *folder, const char *prefix,
 }
 
 static int
-find(struct qwen_founds *out, const char *folder, const struct qwen_name *name,
+find_in_ms(struct qwen_founds *out, const char *folder,
+    const struct qwen_name *name,
     struct qwen_err *err)
 {
 	size_t before = out->n;
@@ -198,4 +199,4 @@ all(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 	return rc;
 }
 
-const struct qwen_place qwen_place_ms = { label, find, all };
+const struct qwen_place qwen_place_ms = { label, find_in_ms, all };

@@ -192,7 +192,7 @@ take_page(struct qwen_name *n, char *s, struct qwen_err *err)
 }
 
 static int
-take(struct qwen_name *n, char *s, struct qwen_err *err)
+take_name(struct qwen_name *n, char *s, struct qwen_err *err)
 {
 	size_t i, len;
 	char *at = s;
@@ -245,7 +245,7 @@ qwen_name_parse(struct qwen_name *n, const char *text, struct qwen_err *err)
 	if ((copy = strdup(text)) == NULL)
 		rc = qwen_oom(err);
 	else
-		rc = take(n, copy, err);
+		rc = take_name(n, copy, err);
 	free(copy);
 	if (rc < 0)
 		qwen_name_fini(n);

@@ -80,7 +80,7 @@ model_digest(yyjson_val *root, int *tensors)
  * not GGUF.
  */
 static int
-add(struct qwen_founds *out, const char *folder, const char *manifest,
+add_manifest(struct qwen_founds *out, const char *folder, const char *manifest,
     char *name, int strict, struct qwen_err *err)
 {
 	yyjson_doc *doc = NULL;
@@ -110,7 +110,8 @@ add(struct qwen_founds *out, const char *folder, const char *manifest,
 }
 
 static int
-find(struct qwen_founds *out, const char *folder, const struct qwen_name *name,
+find_in_ollama(struct qwen_founds *out, const char *folder,
+    const struct qwen_name *name,
     struct qwen_err *err)
 {
 	const char *part[] = { "manifests", name->host, name->org, name->repo,
@@ -132,7 +133,7 @@ find(struct qwen_founds *out, const char *folder, const struct qwen_name *name,
 		at = next;
 	}
 	if (at != NULL)
-		rc = add(out, folder, at, strdup(name->text), 1, err);
+		rc = add_manifest(out, folder, at, strdup(name->text), 1, err);
 	free(at);
 	return rc;
 }
@@ -171,7 +172,8 @@ all(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 	    qwen_names_read(&l, out, manifests, 4, 0, err);
 	for (i = 0; rc == 0 && i < l.n; i++) {
 		path = qwen_models_text("%s/%s", manifests, l.v[i]);
-		rc = path != NULL ? add(out, folder, path, name_of(l.v[i]), 0,
+		rc = path != NULL ? add_manifest(out, folder, path,
+		    name_of(l.v[i]), 0,
 		    err) : qwen_oom(err);
 		free(path);
 	}
@@ -180,4 +182,4 @@ all(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 	return rc;
 }
 
-const struct qwen_place qwen_place_ollama = { label, find, all };
+const struct qwen_place qwen_place_ollama = { label, find_in_ollama, all };

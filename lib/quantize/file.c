@@ -241,7 +241,7 @@ struct output {
 };
 
 static int
-put(void *arg, const void *data, size_t n, struct qwen_err *err)
+write_tensor_data(void *arg, const void *data, size_t n, struct qwen_err *err)
 {
 	struct output *o = arg;
 
@@ -259,7 +259,8 @@ qwen_quantize_write(struct qwen_quantize *p, int fd,
     const struct qwen_quantize_progress *progress, struct qwen_err *err)
 {
 	struct output o = { .p = p, .fd = fd, .progress = progress };
-	struct quantize_pass *s = qwen_quantize_pass_new(p, put, &o, err);
+	struct quantize_pass *s = qwen_quantize_pass_new(p, write_tensor_data,
+	    &o, err);
 	size_t i;
 	int rc;
 

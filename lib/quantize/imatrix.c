@@ -84,7 +84,7 @@ qwen_imatrix_close(struct qwen_imatrix *m)
 }
 
 static const struct qwen_gguf_tensor *
-find(const struct qwen_imatrix *m, const char *name, const char *what)
+find_tensor(const struct qwen_imatrix *m, const char *name, const char *what)
 {
 	char full[96];
 
@@ -144,8 +144,8 @@ qwen_imatrix_has(const struct qwen_imatrix *m,
 
 	if (m->g == NULL)
 		return has_older(m, t, err);
-	sum = find(m, t->name, "in_sum2");
-	count = find(m, t->name, "counts");
+	sum = find_tensor(m, t->name, "in_sum2");
+	count = find_tensor(m, t->name, "counts");
 	if (sum == NULL && count == NULL)
 		return 0;
 	if (sum == NULL || count == NULL)
@@ -170,10 +170,11 @@ qwen_imatrix_weights(const struct qwen_imatrix *m,
     const struct qwen_gguf_tensor *t, float *w)
 {
 	const void *sum = m->g != NULL ?
-	    find(m, t->name, "in_sum2")->data :
+	    find_tensor(m, t->name, "in_sum2")->data :
 	    qwen_imatrix_dat_find(&m->dat, t->name)->v;
 	/* the older form has ones where nothing was counted */
-	const void *count = m->g != NULL ? find(m, t->name, "counts")->data :
+	const void *count = m->g != NULL ? find_tensor(m, t->name,
+	    "counts")->data :
 	    NULL;
 	uint64_t k, i, n = t->ne[0];
 	double mean, v;

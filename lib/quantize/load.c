@@ -15,7 +15,7 @@ struct room {
 };
 
 static int
-put(void *arg, const void *data, size_t n, struct qwen_err *err)
+copy_tensor_data(void *arg, const void *data, size_t n, struct qwen_err *err)
 {
 	struct room *r = arg;
 
@@ -69,10 +69,12 @@ add_up(const struct qwen_quantize *p, const struct qwen_gguf *out,
 
 /* Make the tensors that change; others stay in the file. */
 static int
-place(struct qwen_quantize *p, struct qwen_gguf *out, struct qwen_err *err)
+make_tensors(struct qwen_quantize *p, struct qwen_gguf *out,
+    struct qwen_err *err)
 {
 	struct room room = { NULL, 0 };
-	struct quantize_pass *s = qwen_quantize_pass_new(p, put, &room, err);
+	struct quantize_pass *s = qwen_quantize_pass_new(p, copy_tensor_data,
+	    &room, err);
 	size_t i;
 	int rc = s == NULL ? -1 : 0;
 
@@ -122,7 +124,7 @@ qwen_quantize_load(struct qwen_gguf **out, struct qwen_gguf *in,
 	if (rc == 0)
 		rc = add_up(p, *out, most, made, err);
 	if (rc == 0)
-		rc = place(p, *out, err);
+		rc = make_tensors(p, *out, err);
 	qwen_text_fini(&head);
 	qwen_quantize_free(p);
 	if (rc < 0) {

@@ -35,7 +35,7 @@ struct quantize_changes {
 
 /* The pair of adapter i, if it is to be added: 1, 0 or -1. */
 static int
-find(const struct quantize_merge *m, size_t i, const char *name,
+find_pair(const struct quantize_merge *m, size_t i, const char *name,
     const struct qwen_gguf_tensor *t, struct qwen_adapter_pair *p,
     struct qwen_err *err)
 {
@@ -102,13 +102,13 @@ check_all(struct quantize_merge *m, struct qwen_err *err)
 				embd = t;
 			if (n <= 7 || strcmp(t->name + n - 7, ".weight") != 0)
 				continue;
-			rc = find(m, i, t->name, t, &p, err);
+			rc = find_pair(m, i, t->name, t, &p, err);
 			if (rc < 0 || (rc > 0 && find_scale(&scale, m, t->name,
 			    t, err) < 0))
 				return -1;
 		}
 		if (m->tied && embd != NULL &&
-		    find(m, i, "output.weight", embd, &p, err) < 0)
+		    find_pair(m, i, "output.weight", embd, &p, err) < 0)
 			return -1;
 		if (qwen_adapter_check(&m->v[i], m->in, SIZE_MAX, err) < 0)
 			return -1;
@@ -164,7 +164,7 @@ qwen_merge_changes(const struct quantize_merge *m, const char *name,
 	size_t i;
 
 	for (i = 0; i < m->n; i++) {
-		if (find(m, i, name, t, &p, NULL) > 0)
+		if (find_pair(m, i, name, t, &p, NULL) > 0)
 			return 1;
 	}
 	return 0;
@@ -201,7 +201,7 @@ numbers(const struct qwen_gguf_tensor *t, int turned)
 
 /* The numbers of one half of a pair, which are finite. */
 static int
-take(float **out, const struct qwen_adapter_file *f,
+load_half(float **out, const struct qwen_adapter_file *f,
     const struct qwen_gguf_tensor *t, int turned, struct qwen_err *err)
 {
 	size_t i, n = (size_t)(t->ne[0] * t->ne[1] * t->ne[2]);
@@ -242,14 +242,15 @@ qwen_merge_load(struct quantize_changes **out, const struct quantize_merge *m,
 	}
 	c->scale = scale != NULL ? scale->data : NULL;
 	for (i = 0; i < m->n; i++) {
-		if (find(m, i, name, t, &p, NULL) <= 0)
+		if (find_pair(m, i, name, t, &p, NULL) <= 0)
 			continue;
 		one = &c->v[c->n++];
 		one->rank = p.rank;
 		one->scale = p.scale;
 		/* of an embedding, A has the rows */
-		if (take(&one->by, &m->v[i], flip ? p.a : p.b, 0, err) < 0 ||
-		    take(&one->over, &m->v[i], flip ? p.b : p.a, flip,
+		if (load_half(&one->by, &m->v[i], flip ? p.a : p.b, 0,
+		    err) < 0 ||
+		    load_half(&one->over, &m->v[i], flip ? p.b : p.a, flip,
 		    err) < 0) {
 			qwen_merge_free(c);
 			return -1;
@@ -278,7 +279,7 @@ enum { COLUMNS = 256 };
 
 /* Of one row of matrix e, columns c0 and on. */
 static void
-add(const struct quantize_changes *c, float *x, uint64_t row, uint64_t e,
+add_change(const struct quantize_changes *c, float *x, uint64_t row, uint64_t e,
     size_t c0, size_t n)
 {
 	double sum[COLUMNS], v[COLUMNS], b, scale = 1;
@@ -316,7 +317,7 @@ qwen_merge_rows(const struct quantize_changes *c, float *x, uint64_t row,
 	for (; n > 0; n--, row++, x += c->n_in) {
 		for (c0 = 0; c0 < c->n_in; c0 += many) {
 			many = c->n_in - c0 < COLUMNS ? c->n_in - c0 : COLUMNS;
-			add(c, x, row, row / c->n_out, c0, many);
+			add_change(c, x, row, row / c->n_out, c0, many);
 		}
 	}
 }

@@ -12,7 +12,7 @@
 #include "quantize/quantize.h"
 
 static qwen_encode_fn *
-find(const struct qwen_encoder *e, uint32_t type)
+find_encoder(const struct qwen_encoder *e, uint32_t type)
 {
 	for (; e->fn != NULL; e++) {
 		if (e->type == type)
@@ -26,19 +26,19 @@ best(uint32_t type, unsigned cpu)
 {
 #ifdef __x86_64__
 	if (cpu & QWEN_CPU_AVX512VNNI)
-		return find(qwen_encoders_avx512vnni, type);
+		return find_encoder(qwen_encoders_avx512vnni, type);
 	if (cpu & QWEN_CPU_AVX2)
-		return find(qwen_encoders_avx2, type);
+		return find_encoder(qwen_encoders_avx2, type);
 #endif
 	(void)cpu;
-	return find(qwen_encoders_scalar, type);
+	return find_encoder(qwen_encoders_scalar, type);
 }
 
 int
 qwen_encode_known(uint32_t type)
 {
 	return type == QT_F32 || type == QT_F16 || type == QT_BF16 ||
-	    find(qwen_encoders_scalar, type) != NULL;
+	    find_encoder(qwen_encoders_scalar, type) != NULL;
 }
 
 /* Plain numbers; -1 if one does not fit. */

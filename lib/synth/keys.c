@@ -27,7 +27,7 @@ arch_key(const struct qwen_synth_shape *s, const char *name)
 }
 
 static void
-put(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s,
+put_u32(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s,
     const char *key, uint32_t v)
 {
 	qwen_gguf_put_u32(w, arch_key(s, key).s, v);
@@ -59,43 +59,43 @@ put_deltanet(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 	if (!s->next)
 		qwen_gguf_put_i32s(w, arch_key(s, "rope.dimension_sections").s,
 		    sections, 4);
-	put(w, s, "rope.dimension_count", s->rope_dim);
-	put(w, s, "ssm.conv_kernel", s->conv);
-	put(w, s, "ssm.state_size", s->state);
-	put(w, s, "ssm.group_count", s->groups);
-	put(w, s, "ssm.time_step_rank", s->rank);
-	put(w, s, "ssm.inner_size", s->rank * s->state);
-	put(w, s, "full_attention_interval", s->interval);
+	put_u32(w, s, "rope.dimension_count", s->rope_dim);
+	put_u32(w, s, "ssm.conv_kernel", s->conv);
+	put_u32(w, s, "ssm.state_size", s->state);
+	put_u32(w, s, "ssm.group_count", s->groups);
+	put_u32(w, s, "ssm.time_step_rank", s->rank);
+	put_u32(w, s, "ssm.inner_size", s->rank * s->state);
+	put_u32(w, s, "full_attention_interval", s->interval);
 }
 
 static void
 put_hparams(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 {
-	put(w, s, "block_count", s->info.n_layer + s->info.n_mtp);
-	put(w, s, "context_length", s->context);
-	put(w, s, "embedding_length", s->embd);
+	put_u32(w, s, "block_count", s->info.n_layer + s->info.n_mtp);
+	put_u32(w, s, "context_length", s->context);
+	put_u32(w, s, "embedding_length", s->embd);
 	if (s->ff)
-		put(w, s, "feed_forward_length", s->ff);
-	put(w, s, "attention.head_count", s->heads);
-	put(w, s, "attention.head_count_kv", s->kv_heads);
+		put_u32(w, s, "feed_forward_length", s->ff);
+	put_u32(w, s, "attention.head_count", s->heads);
+	put_u32(w, s, "attention.head_count_kv", s->kv_heads);
 	if (!s->qwen2) {
-		put(w, s, "attention.key_length", s->head_dim);
-		put(w, s, "attention.value_length", s->head_dim);
+		put_u32(w, s, "attention.key_length", s->head_dim);
+		put_u32(w, s, "attention.value_length", s->head_dim);
 	}
 	qwen_gguf_put_f32(w, arch_key(s, "attention.layer_norm_rms_epsilon").s,
 	    1e-6f);
 	qwen_gguf_put_f32(w, arch_key(s, "rope.freq_base").s, s->rope_base);
 	if (s->info.n_expert) {
-		put(w, s, "expert_count", s->info.n_expert);
-		put(w, s, "expert_used_count", s->used);
-		put(w, s, "expert_feed_forward_length", s->ff_exp);
+		put_u32(w, s, "expert_count", s->info.n_expert);
+		put_u32(w, s, "expert_used_count", s->used);
+		put_u32(w, s, "expert_feed_forward_length", s->ff_exp);
 	}
 	if (s->ff_shexp)
-		put(w, s, "expert_shared_feed_forward_length", s->ff_shexp);
+		put_u32(w, s, "expert_shared_feed_forward_length", s->ff_shexp);
 	if (s->interval)
 		put_deltanet(w, s);
 	if (s->info.n_mtp)
-		put(w, s, "nextn_predict_layers", s->info.n_mtp);
+		put_u32(w, s, "nextn_predict_layers", s->info.n_mtp);
 }
 
 static void
@@ -103,7 +103,7 @@ put_pooling(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 {
 	static const struct qwen_str labels[2] = { { "yes", 3 }, { "no", 2 } };
 
-	put(w, s, "pooling_type", s->pooling);
+	put_u32(w, s, "pooling_type", s->pooling);
 	if (s->pooling == POOL_RANK)
 		qwen_gguf_put_strs(w, arch_key(s, "classifier.output_labels").s,
 		    labels, 2);

@@ -210,7 +210,7 @@ has_part(const struct qwen_synth_shape *s, uint32_t i, enum part part)
 }
 
 static void __attribute__((format(printf, 5, 6)))
-add(struct qwen_synth *p, enum qwen_synth_content content, uint32_t type,
+add_tensor(struct qwen_synth *p, enum qwen_synth_content content, uint32_t type,
     const uint64_t ne[3], const char *fmt, ...)
 {
 	struct qwen_synth_tensor *t;
@@ -242,7 +242,7 @@ add_scale(struct qwen_synth *p)
 	of = p->t[p->n - 1];
 	if (of.n_dims == 3)
 		ne[0] = of.ne[2];
-	add(p, SCALE, F32, ne, "%.*s.scale",
+	add_tensor(p, SCALE, F32, ne, "%.*s.scale",
 	    (int)(strrchr(of.name, '.') - of.name), of.name);
 	if (!p->failed)
 		p->t[p->n - 1].inputs = of.inputs;
@@ -267,14 +267,15 @@ add_ends(struct qwen_synth *p, uint64_t embd, uint64_t vocab)
 	const uint64_t matrix[3] = { embd, vocab }, norm[3] = { embd };
 	const uint64_t labels[3] = { embd, 2 };
 
-	add(p, WEIGHT, qwen_synth_type(s, 0, s->tied ? HEAD_ROLE : EMBED_ROLE),
+	add_tensor(p, WEIGHT, qwen_synth_type(s, 0, s->tied ? HEAD_ROLE :
+	    EMBED_ROLE),
 	    matrix, "token_embd.weight");
-	add(p, NORM, F32, norm, "output_norm.weight");
+	add_tensor(p, NORM, F32, norm, "output_norm.weight");
 	if (!s->tied)
-		add(p, WEIGHT, qwen_synth_type(s, 0, HEAD_ROLE), matrix,
+		add_tensor(p, WEIGHT, qwen_synth_type(s, 0, HEAD_ROLE), matrix,
 		    "output.weight");
 	if (s->pooling == POOL_RANK)
-		add(p, WEIGHT, F32, labels, "cls.output.weight");
+		add_tensor(p, WEIGHT, F32, labels, "cls.output.weight");
 }
 
 void
@@ -306,7 +307,7 @@ qwen_synth_plan(struct qwen_synth *p)
 
 			if (!has_part(s, i, r->part))
 				continue;
-			add(p, r->content, r->role == FIXED ? F32 :
+			add_tensor(p, r->content, r->role == FIXED ? F32 :
 			    qwen_synth_type(s, i, r->role), ne, "blk.%u.%s", i,
 			    r->name);
 			add_scale(p);

@@ -180,7 +180,8 @@ adjust(struct qwen_synth_shape *s, const struct qwen_synth_opts *o,
 }
 
 static int
-put(struct qwen_synth *p, const struct qwen_gguf *vocab, struct qwen_err *err)
+put_file(struct qwen_synth *p, const struct qwen_gguf *vocab,
+    struct qwen_err *err)
 {
 	size_t i;
 
@@ -215,7 +216,7 @@ qwen_synth_new(struct qwen_synth **out, size_t shape,
 	p->s = *s;
 	p->seed = opts->seed;
 	p->sparse = opts->sparse;
-	if (adjust(&p->s, opts, err) < 0 || put(p, opts->vocab, err) < 0) {
+	if (adjust(&p->s, opts, err) < 0 || put_file(p, opts->vocab, err) < 0) {
 		qwen_synth_free(p);
 		return -1;
 	}

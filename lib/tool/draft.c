@@ -156,7 +156,7 @@ tool_draft_open(struct tool_draft *d, struct qwen_model *m)
 }
 
 static void
-tell(const char *what, uint64_t n, uint64_t right)
+report_drafts(const char *what, uint64_t n, uint64_t right)
 {
 	if (n > 0)
 		cli_note("drafts: %s %s, %llu of them right (%.2f)",
@@ -172,8 +172,8 @@ tool_draft_tell(const struct tool_draft *d)
 	if (!cli_verbose || d->mode == QWEN_DRAFT_NONE)
 		return;
 	qwen_drafts_stats(d->drafts, &s);
-	tell("from the MTP block", s.mtp, s.mtp_right);
-	tell("looked up", s.looked_up, s.looked_up_right);
+	report_drafts("from the MTP block", s.mtp, s.mtp_right);
+	report_drafts("looked up", s.looked_up, s.looked_up_right);
 	if (s.n_passes > 0)
 		cli_note("drafts: %.2f tokens per pass", (double)(s.n_passes +
 		    s.mtp_right + s.looked_up_right) / (double)s.n_passes);

@@ -67,7 +67,7 @@ tool_memory_spare(const struct qwen_model *m, unsigned eighths)
 }
 
 static void
-tell(const struct qwen_plan *p, uint64_t left)
+report_plan(const struct qwen_plan *p, uint64_t left)
 {
 	char text[32] = "";
 
@@ -94,7 +94,7 @@ tool_fits(const struct qwen_model *m, const struct tool_need *need)
 	all = need->in_memory || tool_quantize != NULL ? 0 : p.weights;
 	all = p.own > UINT64_MAX - all ? UINT64_MAX : p.own + all;
 	if (cli_verbose)
-		tell(&p, own);
+		report_plan(&p, own);
 	if (tool_force || (p.own <= own && all <= free_bytes))
 		return;
 	all = p.own > own ? p.own : all;

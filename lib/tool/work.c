@@ -7,7 +7,7 @@
 
 /* Before the start: what there will be, and whether it has a limit. */
 static void
-tell(const struct qwen_cache *c, size_t n_sequences)
+report_memory(const struct qwen_cache *c, size_t n_sequences)
 {
 	struct qwen_cache_usage u;
 
@@ -49,7 +49,7 @@ tool_work_open(struct tool_work *w)
 	    .batch = w->n_pass, .n_sequences = w->n_sequences,
 	    .draft = &w->draft });
 	if (cli_verbose)
-		tell(w->cache, w->n_sequences);
+		report_memory(w->cache, w->n_sequences);
 	w->store = tool_store_open(&w->at);
 	o.cache = w->cache;
 	o.store = w->store;

@@ -279,7 +279,7 @@ take_stats(struct qwen_event *e, const unsigned char *p, size_t n,
 }
 
 static int
-take(struct qwen_event *e, const struct qwen_fields *f,
+take_event(struct qwen_event *e, const struct qwen_fields *f,
     const unsigned char *p, size_t n, struct qwen_err *err)
 {
 	e->n_prompt = f->v[K_N_PROMPT].n;
@@ -334,7 +334,7 @@ qwen_event_decode(struct qwen_event *e, const unsigned char *p, size_t n,
 	    e->id[0] == '\0'))
 		return qwen_fail(err, QWEN_EFORMAT, "an event without a "
 		    "request id");
-	return take(e, &f, p, n, err);
+	return take_event(e, &f, p, n, err);
 }
 
 /* ----------------------------------------------------------------- writing */
@@ -397,7 +397,7 @@ put_error(struct qwen_put *p, const struct qwen_event *e)
 
 /* But for the id. */
 static void
-put(struct qwen_put *p, const struct qwen_event *e)
+put_event(struct qwen_put *p, const struct qwen_event *e)
 {
 	size_t i;
 
@@ -460,6 +460,6 @@ qwen_event_encode(const struct qwen_event *e, struct qwen_text *t, int json)
 		if (kinds[i].kind == e->kind && kinds[i].id != N_KEYS)
 			put_str(&p, kinds[i].id, e->id);
 	}
-	put(&p, e);
+	put_event(&p, e);
 	qwen_put_end(&p);
 }

@@ -140,7 +140,7 @@ putf(struct qwen_writer *w, const char *fmt, ...)
 }
 
 static int
-begin(struct qwen_writer *w, struct qwen_err *err)
+begin_record(struct qwen_writer *w, struct qwen_err *err)
 {
 	w->err = err;
 	if (w->failed)
@@ -149,7 +149,7 @@ begin(struct qwen_writer *w, struct qwen_err *err)
 }
 
 static int
-end(struct qwen_writer *w)
+end_record(struct qwen_writer *w)
 {
 	if (!w->opts.buffered)
 		drain(w);
@@ -159,7 +159,7 @@ end(struct qwen_writer *w)
 int
 qwen_writer_flush(struct qwen_writer *w, struct qwen_err *err)
 {
-	if (begin(w, err) < 0)
+	if (begin_record(w, err) < 0)
 		return -1;
 	drain(w);
 	return w->failed ? -1 : 0;
@@ -384,11 +384,11 @@ int
 qwen_write_header(struct qwen_writer *w, const struct qwen_header *h,
     struct qwen_err *err)
 {
-	if (begin(w, err) < 0)
+	if (begin_record(w, err) < 0)
 		return -1;
 	if (has_keys(w))
 		put_header(w, h);
-	return end(w);
+	return end_record(w);
 }
 
 static void
@@ -414,7 +414,7 @@ qwen_write_tokens(struct qwen_writer *w, const int32_t *ids, size_t n,
 
 	for (; n > 0; ids += part, n -= part) {
 		part = n < QWEN_TOKENS_RUN ? n : QWEN_TOKENS_RUN;
-		if (begin(w, err) < 0)
+		if (begin_record(w, err) < 0)
 			return -1;
 		if (has_keys(w)) {
 			put_map(w, 1);
@@ -422,7 +422,7 @@ qwen_write_tokens(struct qwen_writer *w, const int32_t *ids, size_t n,
 			end_map(w);
 		} else if (w->opts.format == QWEN_FORMAT_TEXT)
 			text_ids(w, ids, part);
-		if (end(w) < 0)
+		if (end_record(w) < 0)
 			return -1;
 	}
 	return 0;
@@ -431,7 +431,7 @@ qwen_write_tokens(struct qwen_writer *w, const int32_t *ids, size_t n,
 int
 qwen_write_end(struct qwen_writer *w, struct qwen_err *err)
 {
-	if (begin(w, err) < 0)
+	if (begin_record(w, err) < 0)
 		return -1;
 	if (has_keys(w)) {
 		put_map(w, 1);
@@ -440,20 +440,21 @@ qwen_write_end(struct qwen_writer *w, struct qwen_err *err)
 	} else if (w->opts.format == QWEN_FORMAT_TEXT && w->opts.lines)
 		put_str(w, "\n");
 	w->line_used = 0;
-	return end(w);
+	return end_record(w);
 }
 
 int
 qwen_write_mark(struct qwen_writer *w, const char *name, struct qwen_err *err)
 {
-	if (begin(w, err) < 0 || qwen_mark_check(name, strlen(name), err) < 0)
+	if (begin_record(w, err) < 0 || qwen_mark_check(name, strlen(name),
+	    err) < 0)
 		return -1;
 	if (has_keys(w)) {
 		put_map(w, 1);
 		put_text(w, "mark", name);
 		end_map(w);
 	}
-	return end(w);
+	return end_record(w);
 }
 
 /* A line of logits, each with its id if they are the best ones. */
@@ -479,7 +480,7 @@ qwen_write_logits(struct qwen_writer *w, uint64_t pos, const float *logits,
 {
 	size_t i;
 
-	if (begin(w, err) < 0)
+	if (begin_record(w, err) < 0)
 		return -1;
 	if (has_keys(w)) {
 		put_map(w, 2);
@@ -492,14 +493,14 @@ qwen_write_logits(struct qwen_writer *w, uint64_t pos, const float *logits,
 		for (i = 0; i < n; i++)
 			put_le32(w, qwen_f32_bits(logits[i]));
 	}
-	return end(w);
+	return end_record(w);
 }
 
 int
 qwen_write_best(struct qwen_writer *w, uint64_t pos, const int32_t *ids,
     const float *logits, size_t k, float logsumexp, struct qwen_err *err)
 {
-	if (begin(w, err) < 0)
+	if (begin_record(w, err) < 0)
 		return -1;
 	if (k == 0)
 		return qwen_fail(err, QWEN_ERANGE, "a row needs at least one "
@@ -509,7 +510,7 @@ qwen_write_best(struct qwen_writer *w, uint64_t pos, const int32_t *ids,
 		    "complete rows");
 	if (!has_keys(w)) {
 		text_row(w, pos, ids, logits, k);
-		return end(w);
+		return end_record(w);
 	}
 	put_map(w, 4);
 	put_uint(w, "position", pos);
@@ -521,7 +522,7 @@ qwen_write_best(struct qwen_writer *w, uint64_t pos, const int32_t *ids,
 	put_ids(w, "ids", ids, k);
 	put_row(w, "logits", logits, k);
 	end_map(w);
-	return end(w);
+	return end_record(w);
 }
 
 /* "name position token number ..." */
@@ -545,14 +546,14 @@ int
 qwen_write_trace(struct qwen_writer *w, const struct qwen_trace_value *v,
     struct qwen_err *err)
 {
-	if (begin(w, err) < 0)
+	if (begin_record(w, err) < 0)
 		return -1;
 	if (w->opts.format == QWEN_FORMAT_RAW)
 		return qwen_fail(err, QWEN_EUNSUP, "a trace cannot be written "
 		    "in raw format");
 	if (!has_keys(w)) {
 		text_trace(w, v);
-		return end(w);
+		return end_record(w);
 	}
 	put_map(w, 4);
 	put_text(w, "trace", v->stage);
@@ -563,14 +564,14 @@ qwen_write_trace(struct qwen_writer *w, const struct qwen_trace_value *v,
 	else
 		put_ids(w, "choices", v->choices, v->n);
 	end_map(w);
-	return end(w);
+	return end_record(w);
 }
 
 int
 qwen_write_ready(struct qwen_writer *w, const char *path, uint64_t n_tokens,
     const struct qwen_fp *fp, struct qwen_err *err)
 {
-	if (begin(w, err) < 0)
+	if (begin_record(w, err) < 0)
 		return -1;
 	if (strlen(path) >= QWEN_PATH_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "the path is too long");
@@ -581,14 +582,14 @@ qwen_write_ready(struct qwen_writer *w, const char *path, uint64_t n_tokens,
 		put_fp(w, "fingerprint", fp);
 		end_map(w);
 	}
-	return end(w);
+	return end_record(w);
 }
 
 int
 qwen_write_state(struct qwen_writer *w, const void *item, size_t n,
     struct qwen_err *err)
 {
-	if (begin(w, err) < 0)
+	if (begin_record(w, err) < 0)
 		return -1;
 	if (w->opts.format != QWEN_FORMAT_CBOR)
 		return qwen_fail(err, QWEN_EUNSUP, "state can be written only "
@@ -597,7 +598,7 @@ qwen_write_state(struct qwen_writer *w, const void *item, size_t n,
 		return qwen_fail(err, QWEN_ERANGE, "record of state of %zu "
 		    "bytes; the limit is %d", n, QWEN_STATE_MAX);
 	put_bytes(w, item, n);
-	return end(w);
+	return end_record(w);
 }
 
 /* -------------------------------------------------------------------- values */

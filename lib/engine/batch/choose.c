@@ -12,7 +12,7 @@
 
 /* The sampler, with the thread's list; once, what it has to know. */
 static int
-begin(struct qwen_work *w, struct qwen_task *t, int thread)
+begin_sampling(struct qwen_work *w, struct qwen_task *t, int thread)
 {
 	struct qwen_cands *list = &w->list[thread];
 
@@ -28,7 +28,8 @@ begin(struct qwen_work *w, struct qwen_task *t, int thread)
 }
 
 static int
-take(struct qwen_work *w, struct qwen_task *t, const float *row, int thread)
+take_logits(struct qwen_work *w, struct qwen_task *t, const float *row,
+    int thread)
 {
 	struct qwen_choice *c = &t->choice;
 	size_t above;
@@ -38,7 +39,7 @@ take(struct qwen_work *w, struct qwen_task *t, const float *row, int thread)
 	if (t->job.sampler == NULL)
 		c->id = (int32_t)qwen_sample_best(w->sift, row, w->n_vocab,
 		    &finite);
-	else if (begin(w, t, thread) < 0 ||
+	else if (begin_sampling(w, t, thread) < 0 ||
 	    qwen_sampler_sample(t->job.sampler, row, NULL, w->n_vocab, t->n,
 	    &c->id, &t->err) < 0 ||
 	    qwen_sampler_accept(t->job.sampler, &c->id, 1, 1, &t->err) < 0)
@@ -65,7 +66,7 @@ choose_one(void *arg, size_t item, int thread)
 					   reported during the pass */
 		return;
 	t->failed = row == NULL ? qwen_fail(&t->err, QWEN_ENUMERIC,
-	    "no logits to sample from") : take(w, t, row, thread);
+	    "no logits to sample from") : take_logits(w, t, row, thread);
 }
 
 static int

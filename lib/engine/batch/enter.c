@@ -74,7 +74,7 @@ ask_store(struct qwen_work *w, struct qwen_task *t,
 
 /* The session to begin with: 0, or -1 and QWEN_EFULL among others. */
 static int
-begin(struct qwen_work *w, struct qwen_task *t, struct qwen_node *node,
+find_session(struct qwen_work *w, struct qwen_task *t, struct qwen_node *node,
     struct qwen_err *err)
 {
 	if (ask_store(w, t, node, err) < 0)
@@ -119,7 +119,7 @@ admit(struct qwen_work *w, size_t i, struct qwen_node *node,
 
 	/* if no other job runs it must start, room or not */
 	while (has_room(w, t, node) || w->n_active == 0) {
-		if (begin(w, t, node, err) == 0) {
+		if (find_session(w, t, node, err) == 0) {
 			activate(w, i);
 			return qwen_task_row_at_end(t, err) < 0 ||
 			    qwen_node_share(w, t, err) < 0 ? -1 : 1;

@@ -172,7 +172,7 @@ qwen_node_drop(struct qwen_work *w, const struct qwen_node *keep)
 
 /* One more, of a session that is its own from now on. */
 static int
-put(struct qwen_work *w, struct qwen_session *s, struct qwen_err *err)
+add_node(struct qwen_work *w, struct qwen_session *s, struct qwen_err *err)
 {
 	struct qwen_node *node;
 
@@ -200,7 +200,7 @@ qwen_node_inherit(struct qwen_work *w, struct qwen_task *t)
 	if (same != NULL && qwen_session_n_tokens(same->s) ==
 	    qwen_task_done(t))
 		return;
-	if (put(w, t->s, NULL) == 0)
+	if (add_node(w, t->s, NULL) == 0)
 		t->s = NULL;
 }
 
@@ -230,7 +230,7 @@ qwen_node_leave(struct qwen_work *w, struct qwen_task *t,
 		return -1;
 	if (s == NULL)
 		return 0;
-	if (put(w, s, err) < 0) {
+	if (add_node(w, s, err) < 0) {
 		qwen_session_free(s);
 		return -1;
 	}

@@ -52,7 +52,7 @@ settle(struct qwen_drafter *d)
 
 /* Where the end was before; if it was found and went on so, it is known. */
 static void
-find(struct qwen_drafter *d)
+find_earlier(struct qwen_drafter *d)
 {
 	const struct qwen_lookup *own = &d->seen, *text = &d->all->text;
 	size_t at, n;
@@ -79,7 +79,7 @@ look_up(struct qwen_drafter *d, size_t max, struct qwen_prediction *p)
 	size_t i, k;
 
 	*p = (struct qwen_prediction){ .at = d->seen.n };
-	find(d);
+	find_earlier(d);
 	if (d->length == 0)
 		return;
 	for (i = 0; i < max; i++) {

@@ -78,7 +78,7 @@ static const struct {
 enum { N_KEYS = sizeof keys / sizeof *keys };
 
 static void
-add(struct qwen_advice *a, const char *option, double value)
+add_setting(struct qwen_advice *a, const char *option, double value)
 {
 	size_t n = strlen(a->settings);
 
@@ -99,7 +99,7 @@ read_mirostat(const struct qwen_gguf *g, struct qwen_advice *a,
 	    0, &tau, err) < 0)
 		return -1;
 	if (version == 2)
-		add(a, "mirostat", tau);
+		add_setting(a, "mirostat", tau);
 	return 0;
 }
 
@@ -116,7 +116,7 @@ read_file(const struct qwen_gguf *g, struct qwen_advice *a,
 		if (there < 0)
 			return -1;
 		if (there > 0)
-			add(a, keys[i].option,
+			add_setting(a, keys[i].option,
 			    d < keys[i].min ? keys[i].min : d);
 	}
 	return read_mirostat(g, a, err);

@@ -41,7 +41,7 @@ struct out {
 };
 
 static void
-put(struct out *o, char c)
+put_char(struct out *o, char c)
 {
 	if (o->n + 1 < o->size) {
 		o->buf[o->n] = c;
@@ -56,20 +56,20 @@ put_word(struct out *o, const char *name, const char *value)
 	const char *hex = "0123456789abcdef";
 
 	if (o->n > 0)
-		put(o, ' ');
+		put_char(o, ' ');
 	for (; *name != '\0'; name++)
-		put(o, *name);
-	put(o, '=');
+		put_char(o, *name);
+	put_char(o, '=');
 	for (; *value != '\0'; value++) {
 		unsigned char c = (unsigned char)*value;
 
 		if (c > ' ' && c < 0x7f && c != '%') {
-			put(o, *value);
+			put_char(o, *value);
 			continue;
 		}
-		put(o, '%');
-		put(o, hex[c >> 4]);
-		put(o, hex[c & 15]);
+		put_char(o, '%');
+		put_char(o, hex[c >> 4]);
+		put_char(o, hex[c & 15]);
 	}
 }
 

@@ -180,7 +180,7 @@ set_text(struct qwen_sampler *s, size_t i, const char *text,
 
 /* Where the option of that name is among all; their number if nowhere. */
 static size_t
-find(const char *name)
+find_option(const char *name)
 {
 	const struct qwen_sample_opt *o;
 	size_t i;
@@ -222,7 +222,7 @@ int
 qwen_sampler_set(struct qwen_sampler *s, const char *name, const char *text,
     struct qwen_err *err)
 {
-	size_t i = find(name);
+	size_t i = find_option(name);
 
 	if (set_option(s, i, name, text, err) < 0)
 		return -1;
@@ -255,7 +255,7 @@ advise(struct qwen_sampler *s, const char *word, size_t n,
 	snprintf(name, sizeof name, "%.*s", (int)len, word);
 	snprintf(value, sizeof value, "%.*s", (int)(n - len - 1),
 	    word + len + 1);
-	i = find(name);
+	i = find_option(name);
 	if (qwen_sample_opt(i) != NULL &&
 	    (s->set[i] || !qwen_chain_has(s, i)))
 		return 0;
@@ -268,7 +268,8 @@ advise(struct qwen_sampler *s, const char *word, size_t n,
 static int
 set_to(const struct qwen_sampler *s, const char *name, double value)
 {
-	return s->set[find(name)] && qwen_sampler_number(s, name) == value;
+	return s->set[find_option(name)] && qwen_sampler_number(s,
+	    name) == value;
 }
 
 /* A caller who set temperature 0 or greedy gets the best token: no advice. */
@@ -304,7 +305,7 @@ qwen_sampler_advise(struct qwen_sampler *s, const char *settings,
 void
 qwen_sampler_reset(struct qwen_sampler *s, const char *name)
 {
-	size_t i = find(name);
+	size_t i = find_option(name);
 
 	if (qwen_sample_opt(i) == NULL)
 		return;
@@ -321,7 +322,7 @@ qwen_sampler_seed(const struct qwen_sampler *s)
 double
 qwen_sampler_number(const struct qwen_sampler *s, const char *name)
 {
-	size_t i = find(name);
+	size_t i = find_option(name);
 	const struct qwen_sample_opt *o = qwen_sample_opt(i);
 
 	if (o == NULL || qwen_sample_is_text(o))
@@ -335,7 +336,7 @@ qwen_sampler_number(const struct qwen_sampler *s, const char *name)
 const char *
 qwen_sampler_text(const struct qwen_sampler *s, const char *name, size_t i)
 {
-	size_t k = find(name);
+	size_t k = find_option(name);
 	const struct qwen_sample_opt *o = qwen_sample_opt(k);
 
 	return o != NULL && qwen_sample_is_text(o) && i < s->v[k].list.n ?

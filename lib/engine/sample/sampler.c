@@ -36,7 +36,7 @@ qwen_sampler_new(struct qwen_sampler **out, struct qwen_err *err)
 
 /* Forget the timeline; the options stay. */
 static void
-end(struct qwen_sampler *s)
+end_timeline(struct qwen_sampler *s)
 {
 	size_t i;
 
@@ -63,7 +63,7 @@ qwen_sampler_free(struct qwen_sampler *s)
 
 	if (s == NULL)
 		return;
-	end(s);
+	end_timeline(s);
 	for (i = 0; i < n && s->v != NULL; i++) {
 		if (qwen_sample_is_text(qwen_sample_opt(i)))
 			qwen_sample_free_list(&s->v[i].list);
@@ -234,7 +234,7 @@ int
 qwen_sampler_begin(struct qwen_sampler *s, size_t n_vocab,
     struct qwen_err *err)
 {
-	end(s);
+	end_timeline(s);
 	if (n_vocab == 0 || n_vocab > INT32_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "invalid vocabulary size "
 		    "%zu", n_vocab);
@@ -242,7 +242,7 @@ qwen_sampler_begin(struct qwen_sampler *s, size_t n_vocab,
 	if (qwen_chain_arrange(s, err) < 0 ||
 	    (s->lent == NULL && qwen_cands_init(&s->list, n_vocab, err) < 0) ||
 	    begin_methods(s, err) < 0 || begin_bound(s, err) < 0) {
-		end(s);
+		end_timeline(s);
 		return -1;
 	}
 	s->sift = qwen_sift_choose(s->features);

@@ -87,7 +87,7 @@ decode(struct qwen_state_in *v, struct worker *w)
 
 /* Under the lock: what went wrong in the record with this number. */
 static void
-fail(struct receive *r, uint64_t i, const struct qwen_err *why)
+fail_record(struct receive *r, uint64_t i, const struct qwen_err *why)
 {
 	if (r->why != NULL && r->bad < i)
 		return;
@@ -122,7 +122,7 @@ work(void *arg, size_t item, int thread)
 			pthread_mutex_lock(&r->lock);
 		}
 		if (rc < 0) {
-			fail(r, w->rec.index, &w->err);
+			fail_record(r, w->rec.index, &w->err);
 			break;
 		}
 	}

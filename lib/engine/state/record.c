@@ -97,7 +97,8 @@ qwen_state_sum_add(struct qwen_state_sum *s, const struct qwen_state_entry *e)
 
 /* The record of n bytes at p, its check among them, which stands for n_raw. */
 static void
-add(struct qwen_state_sum *s, const unsigned char *p, size_t n, uint64_t n_raw)
+add_record(struct qwen_state_sum *s, const unsigned char *p, size_t n,
+    uint64_t n_raw)
 {
 	struct qwen_state_entry e = { .bytes = n, .len = n_raw };
 
@@ -226,7 +227,7 @@ qwen_state_put_finish(struct qwen_state_put *p, struct qwen_state_sum *s,
 	    p->cap - p->n);
 	check(s, p->buf, p->n, p->buf + p->n);
 	p->n += QWEN_CHECK_BYTES;
-	add(s, p->buf, p->n, n_raw);
+	add_record(s, p->buf, p->n, n_raw);
 }
 
 size_t
@@ -246,7 +247,7 @@ qwen_state_put_around(struct qwen_state_put *p, struct qwen_state_sum *s,
 	n = (size_t)(end - *data);
 	check(s, *data, n, end);
 	n += QWEN_CHECK_BYTES;
-	add(s, *data, n, n_raw);
+	add_record(s, *data, n, n_raw);
 	return n;
 }
 

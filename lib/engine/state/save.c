@@ -175,7 +175,7 @@ init(struct qwen_save *v, const struct qwen_header *h)
 
 /* The sections first .. stop - 1. */
 static int
-put(struct qwen_save *v, enum qwen_kind first, enum qwen_kind stop)
+put_sections(struct qwen_save *v, enum qwen_kind first, enum qwen_kind stop)
 {
 	for (v->kind = first; v->kind < stop; v->kind++) {
 		if (qwen_section(v->kind)->put != NULL &&
@@ -199,9 +199,9 @@ save(struct qwen_save *v, const struct qwen_header *h,
 	    v->to == v->n_tokens, v->err);
 	if (r == 0)
 		r = init(v, h);
-	if (r == 0 && (put(v, QWEN_K_INFO, QWEN_K_INDEX) < 0 ||
-	    put(v, QWEN_K_EXTRA, QWEN_K_EXTRA + qwen_n_extras) < 0 ||
-	    put(v, QWEN_K_INDEX, QWEN_K_EXTRA) < 0))
+	if (r == 0 && (put_sections(v, QWEN_K_INFO, QWEN_K_INDEX) < 0 ||
+	    put_sections(v, QWEN_K_EXTRA, QWEN_K_EXTRA + qwen_n_extras) < 0 ||
+	    put_sections(v, QWEN_K_INDEX, QWEN_K_EXTRA) < 0))
 		r = -1;
 	if (r == 0 && fp != NULL)
 		*fp = v->total;

@@ -173,7 +173,8 @@ encode(const struct qwen_save *v, const struct qwen_piece *t,
 /* ------------------------------------------------------------------ writing */
 
 static int
-put(struct qwen_save *v, const struct qwen_piece *t, struct qwen_slot *slot)
+put_piece(struct qwen_save *v, const struct qwen_piece *t,
+    struct qwen_slot *slot)
 {
 	struct qwen_state_put *p = &v->put;
 	struct qwen_state_entry e = { .kind = t->kind, .has_data = 1,
@@ -224,7 +225,7 @@ write_next(struct qwen_save *v)
 		return 0;
 	v->writing = 1;
 	pthread_mutex_unlock(&v->lock);
-	r = put(v, &v->piece[i], slot);
+	r = put_piece(v, &v->piece[i], slot);
 	pthread_mutex_lock(&v->lock);
 	v->writing = 0;
 	v->written++;
@@ -236,7 +237,7 @@ write_next(struct qwen_save *v)
 
 /* Under the lock: a piece to encode for which there is a slot; 0: no more. */
 static int
-take(struct qwen_save *v, size_t *i)
+take_piece(struct qwen_save *v, size_t *i)
 {
 	while (!v->stop && v->next < v->n_piece) {
 		if (v->next < v->written + v->n_slot) {
@@ -260,7 +261,7 @@ work(void *arg, size_t item, int thread)
 
 	(void)thread;
 	pthread_mutex_lock(&v->lock);
-	while (take(v, &i)) {
+	while (take_piece(v, &i)) {
 		slot = &v->slot[i % v->n_slot];
 		pthread_mutex_unlock(&v->lock);
 		r = encode(v, &v->piece[i], w, slot);
@@ -285,7 +286,7 @@ work(void *arg, size_t item, int thread)
 
 /* What went wrong first; writing errors are in *v->err already. */
 static int
-fail(struct qwen_save *v)
+first_failure(struct qwen_save *v)
 {
 	const struct qwen_sender *first = NULL;
 	size_t i;
@@ -315,7 +316,7 @@ qwen_send(struct qwen_save *v)
 	qwen_pool_run(v->pool, work, v,
 	    v->n_sender < v->n_piece ? v->n_sender : v->n_piece);
 	if (v->stop)
-		return fail(v);
+		return first_failure(v);
 	v->n_piece = 0;
 	return 0;
 }

@@ -122,7 +122,7 @@ push_file(struct qwen_store_scan *sc, const struct qwen_store_name *n)
 
 /* Other names are not ours: they are left alone. */
 static int
-take(struct qwen_store_scan *sc, const char *name)
+take_file(struct qwen_store_scan *sc, const char *name)
 {
 	struct qwen_store_name n;
 
@@ -136,7 +136,7 @@ take(struct qwen_store_scan *sc, const char *name)
 }
 
 static int
-order(const void *a, const void *b)
+compare_files(const void *a, const void *b)
 {
 	const struct qwen_store_file *f = a, *g = b;
 	const struct qwen_store_name *p = &f->n, *q = &g->n;
@@ -191,7 +191,7 @@ qwen_store_rescan(struct qwen_store_scan *sc, struct qwen_err *err)
 	if (d == NULL)
 		return qwen_fail_errno(err, "%s", sc->path);
 	while ((name = next_name(d)) != NULL) {
-		if (take(sc, name) < 0) {
+		if (take_file(sc, name) < 0) {
 			qwen_oom(err);
 			goto out;
 		}
@@ -201,7 +201,7 @@ qwen_store_rescan(struct qwen_store_scan *sc, struct qwen_err *err)
 		goto out;
 	}
 	if (sc->n_file > 0)
-		qsort(sc->file, sc->n_file, sizeof *sc->file, order);
+		qsort(sc->file, sc->n_file, sizeof *sc->file, compare_files);
 	r = 0;
 out:
 	closedir(d);

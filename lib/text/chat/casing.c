@@ -7,7 +7,7 @@
 
 /* The row that has the character, or NULL. */
 static const struct qwen_case_range *
-find(uint32_t c)
+find_range(uint32_t c)
 {
 	size_t low = 0, high = qwen_case_n_ranges, mid, i;
 	const struct qwen_case_range *r;
@@ -54,7 +54,7 @@ qwen_case_kind(uint32_t c)
 	if (c < 0x80)
 		return c >= 'a' && c <= 'z' ? QWEN_KIND_LOWER :
 		    c >= 'A' && c <= 'Z' ? QWEN_KIND_UPPER : QWEN_KIND_NONE;
-	if ((r = find(c)) != NULL)
+	if ((r = find_range(c)) != NULL)
 		return (enum qwen_case_kind)r->kind;
 	odd = find_odd(c);
 	return odd != NULL ? (enum qwen_case_kind)odd->kind : QWEN_KIND_NONE;
@@ -71,7 +71,7 @@ qwen_case_write(uint32_t c, enum qwen_case how, char out[QWEN_CASE_MAX])
 			c += 32;
 		if (how != QWEN_CASE_LOWER && c >= 'a' && c <= 'z')
 			c -= 32;
-	} else if ((r = find(c)) != NULL) {
+	} else if ((r = find_range(c)) != NULL) {
 		c = (uint32_t)((int32_t)c + r->to[how]);
 	} else if ((odd = find_odd(c)) != NULL) {
 		memcpy(out, odd->to[how], strlen(odd->to[how]));

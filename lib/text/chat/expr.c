@@ -17,7 +17,7 @@ append(struct chat_node **end, struct chat_node *n)
 
 /* A node of the token that is here, and past that. */
 static struct chat_node *
-begin(struct chat_parser *p, enum chat_kind kind, struct chat_node *a)
+node_of_token(struct chat_parser *p, enum chat_kind kind, struct chat_node *a)
 {
 	struct chat_node *n = qwen_chat_node(p, kind);
 
@@ -154,7 +154,8 @@ name(struct chat_parser *p)
 static struct chat_node *
 list(struct chat_parser *p)
 {
-	struct chat_node *n = begin(p, CHAT_K_LIST, NULL), **end = &n->list;
+	struct chat_node *n = node_of_token(p, CHAT_K_LIST, NULL), **end =
+	    &n->list;
 
 	while (another(p, n->list, "]"))
 		end = append(end, qwen_chat_expr(p));
@@ -165,7 +166,8 @@ list(struct chat_parser *p)
 static struct chat_node *
 dict(struct chat_parser *p)
 {
-	struct chat_node *n = begin(p, CHAT_K_DICT, NULL), **end = &n->list;
+	struct chat_node *n = node_of_token(p, CHAT_K_DICT, NULL), **end =
+	    &n->list;
 	struct chat_node *pair;
 
 	while (another(p, n->list, "}")) {
@@ -238,7 +240,7 @@ arguments(struct chat_parser *p, struct chat_node **out)
 static struct chat_node *
 subscript(struct chat_parser *p, struct chat_node *a)
 {
-	struct chat_node *n = begin(p, CHAT_K_ITEM, a);
+	struct chat_node *n = node_of_token(p, CHAT_K_ITEM, a);
 	struct chat_node **const part[3] = { &n->b, &n->c, &n->other };
 	int i;
 
@@ -258,7 +260,7 @@ subscript(struct chat_parser *p, struct chat_node *a)
 static struct chat_node *
 attribute(struct chat_parser *p, struct chat_node *a)
 {
-	struct chat_node *n = begin(p, CHAT_K_ATTR, a);
+	struct chat_node *n = node_of_token(p, CHAT_K_ATTR, a);
 
 	if (p->l.type == CHAT_T_INT) {
 		n->kind = CHAT_K_ITEM;
@@ -315,7 +317,7 @@ known_row(struct chat_parser *p, const struct chat_row *const *table,
 static struct chat_node *
 filter(struct chat_parser *p, struct chat_node *a)
 {
-	struct chat_node *n = begin(p, CHAT_K_FILTER, a);
+	struct chat_node *n = node_of_token(p, CHAT_K_FILTER, a);
 
 	n->row = known_row(p, qwen_chat_filters, "filter");
 	if (qwen_chat_is(p, "("))
@@ -345,10 +347,10 @@ bare_argument(const struct chat_parser *p)
 static struct chat_node *
 test(struct chat_parser *p, struct chat_node *a)
 {
-	struct chat_node *n = begin(p, CHAT_K_TEST, a), *out = n;
+	struct chat_node *n = node_of_token(p, CHAT_K_TEST, a), *out = n;
 
 	if (qwen_chat_is(p, "not"))
-		out = begin(p, CHAT_K_NOT, n);
+		out = node_of_token(p, CHAT_K_NOT, n);
 	n->row = known_row(p, qwen_chat_tests, "test");
 	if (qwen_chat_is(p, "("))
 		arguments(p, &n->list);
@@ -404,7 +406,7 @@ unary(struct chat_parser *p, int with_filter)
 
 	qwen_chat_deeper(p);
 	if (qwen_chat_is(p, "-")) {
-		n = begin(p, CHAT_K_NEG, NULL);
+		n = node_of_token(p, CHAT_K_NEG, NULL);
 		n->a = unary(p, 0);
 	} else
 		n = qwen_chat_pass(p, "+") ? unary(p, 0) : primary(p);
@@ -437,7 +439,7 @@ binary(struct chat_parser *p, int level)
 			i++;
 			continue;
 		}
-		a = begin(p, CHAT_K_BINARY, a);
+		a = node_of_token(p, CHAT_K_BINARY, a);
 		a->op = (enum chat_op)i;
 		a->b = binary(p, level + 1);
 		i = 0;
@@ -492,7 +494,7 @@ not_expr(struct chat_parser *p)
 	if (!qwen_chat_is(p, "not"))
 		return compare(p);
 	qwen_chat_deeper(p);
-	n = begin(p, CHAT_K_NOT, NULL);
+	n = node_of_token(p, CHAT_K_NOT, NULL);
 	n->a = not_expr(p);
 	p->depth--;
 	return n;
@@ -505,7 +507,7 @@ logic(struct chat_parser *p, int or)
 	struct chat_node *a = or ? logic(p, 0) : not_expr(p);
 
 	while (qwen_chat_is(p, or ? "or" : "and")) {
-		a = begin(p, or ? CHAT_K_OR : CHAT_K_AND, a);
+		a = node_of_token(p, or ? CHAT_K_OR : CHAT_K_AND, a);
 		a->b = or ? logic(p, 0) : not_expr(p);
 	}
 	return a;
@@ -529,7 +531,7 @@ qwen_chat_expr(struct chat_parser *p)
 	struct chat_node *a = qwen_chat_plain_expr(p);
 
 	while (qwen_chat_is(p, "if")) {
-		a = begin(p, CHAT_K_IF_ELSE, a);
+		a = node_of_token(p, CHAT_K_IF_ELSE, a);
 		a->b = qwen_chat_plain_expr(p);
 		if (qwen_chat_pass(p, "else")) {
 			qwen_chat_deeper(p);

@@ -155,7 +155,7 @@ string(struct loose *l)
 /* -------------------------------------------------------------------- signs */
 
 static void
-put(struct loose *l, char c)
+put_char(struct loose *l, char c)
 {
 	qwen_text_add(l->out, &c, 1);
 	if (!is_space(c))
@@ -171,7 +171,7 @@ open_bracket(struct loose *l, char c)
 	if (l->depth == DEPTH_MAX)
 		return -1;
 	l->doubled[l->depth++] = (unsigned char)twice;
-	put(l, c);
+	put_char(l, c);
 	l->at += 1 + (size_t)twice;
 	return 0;
 }
@@ -181,7 +181,7 @@ close_bracket(struct loose *l, char c)
 {
 	if (l->depth == 0)
 		return -1;
-	put(l, c);
+	put_char(l, c);
 	l->at++;
 	l->at += l->doubled[--l->depth] && c == '}' && l->at < l->n &&
 	    l->s[l->at] == '}';
@@ -199,7 +199,7 @@ comma(struct loose *l)
 	if (i < l->n && (l->s[i] == '}' || l->s[i] == ']') &&
 	    strchr("{[,", l->last) == NULL)
 		return;
-	put(l, ',');
+	put_char(l, ',');
 }
 
 static void
@@ -245,7 +245,7 @@ qwen_chat_loose(struct qwen_text *out, const char *s, size_t n, int python)
 		else if (is_letter(c))
 			word(&l);
 		else {
-			put(&l, c);
+			put_char(&l, c);
 			l.at++;
 		}
 	}

@@ -98,7 +98,7 @@ struct parts {
 
 /* The text from begin to end is one more part. */
 static void
-add(const struct chat_use *c, struct parts *p, size_t begin, size_t end)
+add_slice(const struct chat_use *c, struct parts *p, size_t begin, size_t end)
 {
 	if (qwen_chat_step(c->r, 1) == 0 && qwen_chat_more(c->r, &p->l.v,
 	    p->l.n, &p->cap, sizeof *p->l.v) == 0)
@@ -129,7 +129,7 @@ split_space(const struct chat_use *c, int64_t max, struct parts *p)
 	for (; begin < c->t->n && !c->r->failed;
 	    begin = next_space(c->t, end, 0)) {
 		end = max-- == 0 ? c->t->n : next_space(c->t, begin, 1);
-		add(c, p, begin, end);
+		add_slice(c, p, begin, end);
 	}
 	qwen_chat_step(c->r, 1 + c->t->n / 4);
 }
@@ -151,10 +151,10 @@ m_split(const struct chat_use *c)
 			at = qwen_chat_search(c->r, c->t, sep, begin);
 			if (at > c->t->n)
 				break;
-			add(c, &p, begin, at);
+			add_slice(c, &p, begin, at);
 			begin = at + sep->n;
 		}
-		add(c, &p, begin, c->t->n);
+		add_slice(c, &p, begin, c->t->n);
 	}
 	return chat_list(p.l);
 }
@@ -190,10 +190,10 @@ m_rsplit(const struct chat_use *c)
 		at = search_back(c, sep, end);
 		if (at > c->t->n)
 			break;
-		add(c, &p, at + sep->n, end);
+		add_slice(c, &p, at + sep->n, end);
 		end = at;
 	}
-	add(c, &p, 0, end);
+	add_slice(c, &p, 0, end);
 	l = chat_list(p.l);
 	return qwen_chat_reverse(c->r, &l);
 }
@@ -223,12 +223,12 @@ qwen_chat_lines(struct chat_run *r, const struct chat_text *t, int ends)
 			k = 1;
 			continue;
 		}
-		add(&c, &p, begin, ends > 0 ? i + k : i);
+		add_slice(&c, &p, begin, ends > 0 ? i + k : i);
 		begin = i + k;
 	}
 	/* indent, which adds a line feed, has a last line always */
 	if (begin < t->n || ends < 0)
-		add(&c, &p, begin, t->n);
+		add_slice(&c, &p, begin, t->n);
 	qwen_chat_step(r, t->n / 4);
 	return p.l;
 }

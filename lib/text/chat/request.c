@@ -127,7 +127,7 @@ get(struct chat_run *r, const struct chat_dict *d, const char *key)
 }
 
 static void
-put(struct chat_run *r, struct chat_dict *d, const char *key,
+put_key(struct chat_run *r, struct chat_dict *d, const char *key,
     const struct chat_value *v)
 {
 	struct chat_value k = chat_text(chat_literal(key));
@@ -155,7 +155,7 @@ name_reasoning(struct chat_run *r, struct chat_dict *m)
 	for (i = 0; i < 2; i++) {
 		v = get(r, m, other[i]);
 		if (v != NULL && v->type == CHAT_TEXT) {
-			put(r, m, "reasoning_content", v);
+			put_key(r, m, "reasoning_content", v);
 			return;
 		}
 	}
@@ -200,11 +200,11 @@ rename_call(struct chat_run *r, struct chat_dict *m)
 	l = qwen_chat_new_list(r, 1);
 	if (r->failed)
 		return;
-	put(r, v.u.d, "type", &type);
-	put(r, v.u.d, "function", f);
+	put_key(r, v.u.d, "type", &type);
+	put_key(r, v.u.d, "function", f);
 	l.v[0] = v;
 	v = chat_list(l);
-	put(r, m, "tool_calls", &v);
+	put_key(r, m, "tool_calls", &v);
 }
 
 /* The arguments of a call, which are there then; NULL after a failure. */
@@ -217,7 +217,7 @@ arguments_of(struct chat_run *r, struct chat_dict *call)
 	if (f != NULL && f->type == CHAT_DICT)
 		call = f->u.d;
 	if (get(r, call, "arguments") == NULL)
-		put(r, call, "arguments", &none);
+		put_key(r, call, "arguments", &none);
 	return get(r, call, "arguments");
 }
 
@@ -251,7 +251,7 @@ name_refusal(struct chat_run *r, struct chat_dict *m)
 	if (missing(content)) {
 		v = get(r, m, "refusal");
 		if (v != NULL && v->type == CHAT_TEXT)
-			put(r, m, "content", v);
+			put_key(r, m, "content", v);
 		return;
 	}
 	for (i = 0; content->type == CHAT_LIST && i < content->u.l.n; i++) {
@@ -260,8 +260,8 @@ name_refusal(struct chat_run *r, struct chat_dict *m)
 		v = m != NULL && missing(get(r, m, "text")) ?
 		    get(r, m, "refusal") : NULL;
 		if (v != NULL && v->type == CHAT_TEXT) {
-			put(r, m, "text", v);
-			put(r, m, "type", &text);
+			put_key(r, m, "text", v);
+			put_key(r, m, "type", &text);
 		}
 	}
 }
@@ -331,7 +331,7 @@ qwen_chat_put_right(struct chat_run *r, struct chat_value *list)
 
 		v = get(r, m, "content");
 		if (missing(v))
-			put(r, m, "content", &empty);
+			put_key(r, m, "content", &empty);
 		else if (v->type == CHAT_LIST)
 			qwen_chat_unite(r, v, "\n");
 		calls(NULL, r, m, 0);

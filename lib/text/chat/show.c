@@ -63,7 +63,7 @@ put_double(char s[64], double f)
 }
 
 static void
-put(struct chat_run *r, struct chat_buf *b, const char *s)
+put_data(struct chat_run *r, struct chat_buf *b, const char *s)
 {
 	qwen_chat_put_data(r, b, s, strlen(s));
 }
@@ -104,7 +104,7 @@ put_number(struct chat_run *r, struct chat_buf *b, const struct chat_value *v)
 		put_double(s, v->u.f);
 	else
 		snprintf(s, sizeof s, "%" PRId64, v->u.i);
-	put(r, b, s);
+	put_data(r, b, s);
 }
 
 /* Whether to go on, which is a step: not if something failed, nor too deep. */
@@ -193,7 +193,7 @@ quoted(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
 	if (json || (t->n > 0 && memchr(t->s, '\'', t->n) != NULL &&
 	    memchr(t->s, '"', t->n) == NULL))
 		quote[0] = '"';
-	put(r, b, quote);
+	put_data(r, b, quote);
 	qwen_chat_step(r, t->n / 4);
 	for (i = 0; i < t->n && !r->failed; i += k) {
 		k = qwen_chat_char(t->s, i, t->n, &c);
@@ -206,7 +206,7 @@ quoted(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
 		begin = i + k;
 	}
 	put_slice(r, b, t, begin, t->n);
-	put(r, b, quote);
+	put_data(r, b, quote);
 }
 
 /* ------------------------------------------------------------------- values */
@@ -218,7 +218,7 @@ new_line(struct chat_run *r, struct chat_buf *b, int indent, unsigned depth)
 
 	if (indent < 0)
 		return;
-	put(r, b, "\n");
+	put_data(r, b, "\n");
 	for (n = (size_t)indent * depth; n > 0; n -= n < 16 ? n : 16)
 		qwen_chat_put_data(r, b, "                ", n < 16 ? n : 16);
 }
@@ -233,9 +233,9 @@ write_key(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
 	const char *quote = f.how == JSON && v->type != CHAT_TEXT ? "\"" : "";
 
 	f.json.indent = -1;
-	put(r, b, quote);
+	put_data(r, b, quote);
 	write_at(r, b, v, f, depth);
-	put(r, b, quote);
+	put_data(r, b, quote);
 }
 
 static int
@@ -282,26 +282,26 @@ write_members(struct chat_run *r, struct chat_buf *b,
 
 	if (d != NULL && f.how == JSON && f.json.sorted)
 		d = sort_keys(r, d, &sorted);
-	put(r, b, d != NULL ? "{" : tuple ? "(" : "[");
+	put_data(r, b, d != NULL ? "{" : tuple ? "(" : "[");
 	for (i = 0; i < n && !r->failed; i++) {
 		if (i > 0 && f.json.comma.s != NULL)
 			qwen_chat_put(r, b, &f.json.comma);
 		else if (i > 0)
-			put(r, b, f.json.indent < 0 ? ", " : ",");
+			put_data(r, b, f.json.indent < 0 ? ", " : ",");
 		new_line(r, b, f.json.indent, depth + 1);
 		if (d != NULL) {
 			write_key(r, b, &d->p[i].key, f, depth + 1);
 			if (f.json.colon.s != NULL)
 				qwen_chat_put(r, b, &f.json.colon);
 			else
-				put(r, b, ": ");
+				put_data(r, b, ": ");
 		}
 		write_at(r, b, d != NULL ? &d->p[i].v : &v->u.l.v[i], f,
 		    depth + 1);
 	}
 	if (n > 0)
 		new_line(r, b, f.json.indent, depth);
-	put(r, b, d != NULL ? "}" : !tuple ? "]" : n == 1 ? ",)" : ")");
+	put_data(r, b, d != NULL ? "}" : !tuple ? "]" : n == 1 ? ",)" : ")");
 }
 
 static void
@@ -313,14 +313,14 @@ write_at(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
 	if (!go_on(r, depth))
 		return;
 	switch (v->type) {
-	case CHAT_NONE: put(r, b, json ? "null" : "None"); break;
+	case CHAT_NONE: put_data(r, b, json ? "null" : "None"); break;
 	case CHAT_BOOL:
-		put(r, b, json ? v->u.i ? "true" : "false" :
+		put_data(r, b, json ? v->u.i ? "true" : "false" :
 		    v->u.i ? "True" : "False");
 		break;
 	case CHAT_INT: case CHAT_BIG: case CHAT_FLOAT:
 		if (json && v->type == CHAT_FLOAT && !isfinite(v->u.f))
-			put(r, b, isnan(v->u.f) ? "NaN" :
+			put_data(r, b, isnan(v->u.f) ? "NaN" :
 			    v->u.f < 0 ? "-Infinity" : "Infinity");
 		else
 			put_number(r, b, v);
@@ -338,7 +338,7 @@ write_at(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
 		break;
 	case CHAT_UNDEFINED:
 		if (!json) {
-			put(r, b, f.how == REPR ? "Undefined" : "");
+			put_data(r, b, f.how == REPR ? "Undefined" : "");
 			break;
 		}
 		/* FALLTHROUGH */

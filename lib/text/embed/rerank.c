@@ -51,7 +51,7 @@ qwen_reranker_close(struct qwen_reranker *r)
 /* ------------------------------------------------------------ the template */
 
 static int
-add(struct qwen_reranker *r, enum kind kind, const char *s, size_t n,
+add_piece(struct qwen_reranker *r, enum kind kind, const char *s, size_t n,
     struct qwen_err *err)
 {
 	if (kind == PART_TEXT && n == 0)
@@ -84,12 +84,13 @@ add_marked(struct qwen_reranker *r, const char *s, const char *end,
 			s++;
 			continue;
 		}
-		if (add(r, PART_TEXT, from, (size_t)(s - from), err) < 0 ||
-		    add(r, mark[i].kind, NULL, 0, err) < 0)
+		if (add_piece(r, PART_TEXT, from, (size_t)(s - from),
+		    err) < 0 ||
+		    add_piece(r, mark[i].kind, NULL, 0, err) < 0)
 			return -1;
 		from = s += mark[i].n;
 	}
-	return add(r, PART_TEXT, from, (size_t)(s - from), err);
+	return add_piece(r, PART_TEXT, from, (size_t)(s - from), err);
 }
 
 static int
@@ -113,7 +114,8 @@ parse(struct qwen_reranker *r, size_t n, struct qwen_err *err)
 			    "for an instruction (\"" INSTRUCT "\")");
 		at += sizeof INSTRUCT - 1;
 		if (add_marked(r, s, at, err) < 0 ||
-		    add(r, PART_INSTRUCT, r->instruct, strlen(r->instruct),
+		    add_piece(r, PART_INSTRUCT, r->instruct,
+		    strlen(r->instruct),
 		    err) < 0)
 			return -1;
 		s = at + strcspn(at, "\n");
@@ -154,7 +156,7 @@ is(struct qwen_str s, const char *word)
 
 /* The place of the word among the strings, SIZE_MAX: nowhere. */
 static size_t
-place(const struct qwen_gguf_kv *kv, const char *word)
+find_word(const struct qwen_gguf_kv *kv, const char *word)
 {
 	size_t pos = 0, i;
 	struct qwen_str s;
@@ -188,15 +190,15 @@ read_words(struct qwen_reranker *r, const struct qwen_gguf *g)
 	kv = qwen_gguf_find(g, key);
 	if (is_strings(kv)) {
 		r->n_labels = (size_t)kv->n;
-		r->yes = place(kv, "yes");
+		r->yes = find_word(kv, "yes");
 		/* what transformers calls two that nobody named: no and yes */
 		if (r->yes == SIZE_MAX && kv->n == 2 &&
-		    place(kv, "LABEL_0") == 0)
-			r->yes = place(kv, "LABEL_1");
+		    find_word(kv, "LABEL_0") == 0)
+			r->yes = find_word(kv, "LABEL_1");
 	}
 	kv = qwen_gguf_find(g, "tokenizer.ggml.tokens");
 	for (i = 0; i < 2; i++) {
-		at = is_strings(kv) ? place(kv, word[i]) : SIZE_MAX;
+		at = is_strings(kv) ? find_word(kv, word[i]) : SIZE_MAX;
 		r->id[i] = at < QWEN_VOCAB_MAX ? (int32_t)at : -1;
 	}
 }
@@ -252,7 +254,7 @@ struct prompt {
 };
 
 static void
-put(struct prompt *p, struct qwen_str s, int own)
+put_text(struct prompt *p, struct qwen_str s, int own)
 {
 	char mark[256];
 	size_t n, left;
@@ -293,7 +295,7 @@ count_others(const struct qwen_reranker *r, const struct qwen_tok *tok,
 		const struct part *q = &r->part[i];
 
 		if (q->kind != PART_DOCUMENT)
-			put(&p, q->kind == PART_QUERY ? query : q->s,
+			put_text(&p, q->kind == PART_QUERY ? query : q->s,
 			    q->kind == PART_TEXT || special);
 	}
 	if (encode(tok, &p, &ids, n, err) < 0)
@@ -323,7 +325,7 @@ cut(const struct qwen_reranker *r, const struct qwen_tok *tok,
 		return -1;
 	if (others >= max)
 		return 0;
-	put(&p, last->s, 1);
+	put_text(&p, last->s, 1);
 	if (encode(tok, &p, &tail, &n_tail, err) < 0)
 		return -1;
 	if (n_tail < max && n_tail <= *n) {
@@ -349,7 +351,7 @@ qwen_reranker_encode(const struct qwen_reranker *r,
 	for (i = 0; i < r->n_part; i++) {
 		const struct part *q = &r->part[i];
 
-		put(&p, q->kind == PART_QUERY ? query : q->kind ==
+		put_text(&p, q->kind == PART_QUERY ? query : q->kind ==
 		    PART_DOCUMENT ? document : q->s,
 		    q->kind == PART_TEXT || special);
 	}

@@ -460,7 +460,8 @@ alternatives(struct parser *p)
 
 /* A node; after a failure 0, which is an END. */
 static uint32_t
-put(struct parser *p, enum qwen_gnode_kind kind, uint32_t next, uint32_t also)
+new_node(struct parser *p, enum qwen_gnode_kind kind, uint32_t next,
+    uint32_t also)
 {
 	struct qwen_grammar *g = p->g;
 
@@ -492,17 +493,17 @@ put_span(struct parser *p, uint32_t lo, uint32_t hi, uint32_t next)
 		if ((lo & ~low) == (hi & ~low))
 			continue;
 		if ((lo & low) != 0)
-			return put(p, QWEN_GNODE_SPLIT,
+			return new_node(p, QWEN_GNODE_SPLIT,
 			    put_span(p, lo, lo | low, next),
 			    put_span(p, (lo | low) + 1, hi, next));
 		if ((hi & low) != low)
-			return put(p, QWEN_GNODE_SPLIT,
+			return new_node(p, QWEN_GNODE_SPLIT,
 			    put_span(p, lo, (hi & ~low) - 1, next),
 			    put_span(p, hi & ~low, hi, next));
 	}
 	qwen_utf8_write(hi, b);
 	for (j = n - 1; j >= 0 && !p->failed; j--) {
-		next = put(p, QWEN_GNODE_BYTE, next, 0);
+		next = new_node(p, QWEN_GNODE_BYTE, next, 0);
 		p->g->node[next].lo = (unsigned char)a[j];
 		p->g->node[next].hi = (unsigned char)b[j];
 	}
@@ -527,7 +528,7 @@ put_range(struct parser *p, struct range r, uint32_t next)
 		if (lo > hi)
 			continue;
 		one = put_span(p, lo, hi, next);
-		all = all == 0 ? one : put(p, QWEN_GNODE_SPLIT, all, one);
+		all = all == 0 ? one : new_node(p, QWEN_GNODE_SPLIT, all, one);
 	}
 	return all;
 }
@@ -536,7 +537,7 @@ static uint32_t
 put_text(struct parser *p, const unsigned char *s, size_t n, uint32_t next)
 {
 	while (n-- > 0 && !p->failed) {
-		next = put(p, QWEN_GNODE_BYTE, next, 0);
+		next = new_node(p, QWEN_GNODE_BYTE, next, 0);
 		p->g->node[next].lo = p->g->node[next].hi = s[n];
 	}
 	return next;
@@ -577,7 +578,7 @@ put_words(struct parser *p, const struct word *w, size_t n, size_t from,
 		for (k = i + 1; k < n && byte_at(&w[k], same) == byte; k++)
 			;
 		one = byte < 0 ? next : put_words(p, w + i, k - i, same, next);
-		all = i == 0 ? one : put(p, QWEN_GNODE_SPLIT, one, all);
+		all = i == 0 ? one : new_node(p, QWEN_GNODE_SPLIT, one, all);
 	}
 	return put_text(p, w->s + from, same - from, all);
 }
@@ -610,7 +611,8 @@ put_alternatives(struct parser *p, uint32_t ast, uint32_t next)
 		part = p->ast[at].kind == AST_ALT ? p->ast[at].b : at;
 		if (p->ast[part].kind != AST_TEXT) {
 			one = put_ast(p, part, next);
-			all = all == 0 ? one : put(p, QWEN_GNODE_SPLIT, one, all);
+			all = all == 0 ? one : new_node(p, QWEN_GNODE_SPLIT,
+			    one, all);
 		}
 		if (part == at)
 			break;
@@ -625,13 +627,14 @@ put_repeat(struct parser *p, struct ast a, uint32_t next)
 	uint32_t at = next, body, k;
 
 	if (a.max == UINT32_MAX) {
-		at = put(p, QWEN_GNODE_SPLIT, next, next);
+		at = new_node(p, QWEN_GNODE_SPLIT, next, next);
 		body = put_ast(p, a.a, at);
 		if (!p->failed)
 			p->g->node[at].also = body;
 	} else {
 		for (k = a.min; k < a.max && !p->failed; k++)
-			at = put(p, QWEN_GNODE_SPLIT, put_ast(p, a.a, at), next);
+			at = new_node(p, QWEN_GNODE_SPLIT, put_ast(p, a.a, at),
+			    next);
 	}
 	/* of nothing, once is as good as a million times */
 	for (k = 0, body = UINT32_MAX; k < a.min && body != at && !p->failed;
@@ -659,7 +662,8 @@ put_ast(struct parser *p, uint32_t ast, uint32_t next)
 	case AST_RANGES:
 		for (i = 0; i < a.b && !p->failed; i++) {
 			one = put_range(p, p->range[a.a + i], next);
-			all = i == 0 ? one : put(p, QWEN_GNODE_SPLIT, all, one);
+			all = i == 0 ? one : new_node(p, QWEN_GNODE_SPLIT, all,
+			    one);
 		}
 		return all;
 	case AST_CAT:
@@ -672,7 +676,7 @@ put_ast(struct parser *p, uint32_t ast, uint32_t next)
 	case AST_REPEAT:
 		return put_repeat(p, a, next);
 	case AST_RULE:
-		return put(p, QWEN_GNODE_CALL, next, a.a);
+		return new_node(p, QWEN_GNODE_CALL, next, a.a);
 	}
 	return next;
 }
@@ -700,7 +704,7 @@ rule(struct parser *p)
 	if (p->failed)
 		return;
 	p->g->rule[name].start = put_ast(p, ast,
-	    put(p, QWEN_GNODE_END, 0, name));
+	    new_node(p, QWEN_GNODE_END, 0, name));
 	p->g->rule[name].defined = 1;
 }
 
@@ -710,7 +714,7 @@ parse(struct parser *p)
 	size_t i;
 
 	make(p, AST_EMPTY, 0, 0);
-	put(p, QWEN_GNODE_END, 0, 0);
+	new_node(p, QWEN_GNODE_END, 0, 0);
 	for (space(p, 1); p->i < p->n && !p->failed; space(p, 1))
 		rule(p);
 	if (p->failed)

@@ -166,7 +166,8 @@ begin_work(struct qwen_match *m)
 
 /* A place that is on the way, if it is new. */
 static int
-add(struct qwen_match *m, uint32_t node, uint32_t calls, struct qwen_err *err)
+add_place(struct qwen_match *m, uint32_t node, uint32_t calls,
+    struct qwen_err *err)
 {
 	uint32_t i = hash(node, calls) & (WORK_SLOTS - 1);
 
@@ -195,18 +196,19 @@ follow(struct qwen_match *m, struct place p, struct qwen_err *err)
 	if (p.node == 0 || d->kind == QWEN_GNODE_BYTE)
 		return 0;
 	if (d->kind == QWEN_GNODE_SPLIT)
-		return add(m, d->next, calls, err) < 0 ||
-		    add(m, d->also, calls, err) < 0 ? -1 : 0;
+		return add_place(m, d->next, calls, err) < 0 ||
+		    add_place(m, d->also, calls, err) < 0 ? -1 : 0;
 	if (d->kind == QWEN_GNODE_END) {
 		if (calls == 0)
-			return add(m, 0, 0, err);
-		return add(m, m->call[calls].node, m->call[calls].outer, err);
+			return add_place(m, 0, 0, err);
+		return add_place(m, m->call[calls].node, m->call[calls].outer,
+		    err);
 	}
 	/* the last thing that a rule does needs no way back */
 	if (m->g->node[d->next].kind != QWEN_GNODE_END &&
 	    (calls = intern_call(m, d->next, calls)) == 0)
 		return too_much(err);
-	return add(m, m->g->rule[d->also].start, calls, err);
+	return add_place(m, m->g->rule[d->also].start, calls, err);
 }
 
 static int
@@ -339,7 +341,7 @@ step(struct qwen_match *m, int from, unsigned char byte, struct qwen_err *err)
 		const struct qwen_gnode *d = &m->g->node[p.node];
 
 		if (p.node != 0 && byte >= d->lo && byte <= d->hi &&
-		    add(m, d->next, p.calls, err) < 0)
+		    add_place(m, d->next, p.calls, err) < 0)
 			return -1;
 	}
 	if (close_work(m, err) < 0 || (to = intern_set(m, err)) < 0)
@@ -496,7 +498,7 @@ qwen_match_begin(struct qwen_match *m, struct qwen_err *err)
 
 	m->spent = 0;
 	begin_work(m);
-	if (add(m, m->g->rule[m->g->root].start, 0, err) < 0 ||
+	if (add_place(m, m->g->rule[m->g->root].start, 0, err) < 0 ||
 	    close_work(m, err) < 0 || (at = intern_set(m, err)) < 0)
 		return -1;
 	m->at = (uint16_t)at;

@@ -152,7 +152,7 @@ speak(struct qwen_answer *a, const struct qwen_likely *c,
  * are parts of its first character.  A token without text is none of them.
  */
 static void
-place(struct qwen_answer *a, struct qwen_str piece)
+place_text(struct qwen_answer *a, struct qwen_str piece)
 {
 	size_t i = a->n_spoken;
 	struct qwen_str s;
@@ -237,7 +237,7 @@ text_of(struct qwen_answer *a, enum qwen_block_kind kind)
 
 /* More of the last block, if it is of that kind, or of another one. */
 static int
-add(struct qwen_answer *a, enum qwen_block_kind kind, struct qwen_str s,
+add_text(struct qwen_answer *a, enum qwen_block_kind kind, struct qwen_str s,
     struct qwen_err *err)
 {
 	struct qwen_text *t = text_of(a, kind);
@@ -298,7 +298,7 @@ add_call(struct qwen_answer *a, const struct qwen_reply_event *e,
 	/* several may come at once */
 	if (a->request->one_call && a->n_calls > 0)
 		return 0;
-	if (add(a, QWEN_BLOCK_CALL, e->name, err) < 0)
+	if (add_text(a, QWEN_BLOCK_CALL, e->name, err) < 0)
 		return -1;
 	n = a->calls.n;
 	add_spaced(&a->calls, e->text);
@@ -322,9 +322,9 @@ on_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 	if (e->kind == QWEN_REPLY_REASONING) {
 		a->n_thought = a->n;
 		said(a, e->at, e->text.len, 0);
-		return add(a, QWEN_BLOCK_REASONING, e->text, err);
+		return add_text(a, QWEN_BLOCK_REASONING, e->text, err);
 	}
-	if (add(a, QWEN_BLOCK_TEXT, e->text, err) < 0)
+	if (add_text(a, QWEN_BLOCK_TEXT, e->text, err) < 0)
 		return -1;
 	said(a, e->at, e->text.len, 1);
 	a->block[a->n_blocks - 1].lp_to = a->logprobs.n;
@@ -333,7 +333,7 @@ on_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 
 /* What text goes through on its way; made for the first token. */
 static int
-begin(struct qwen_answer *a, struct qwen_err *err)
+begin_answer(struct qwen_answer *a, struct qwen_err *err)
 {
 	const struct qwen_request *q = a->request;
 	struct qwen_reply_opts o = {
@@ -362,11 +362,11 @@ give(struct qwen_answer *a, struct qwen_str s, struct qwen_err *err)
 {
 	if (a->reply != NULL)
 		return qwen_reply_feed(a->reply, s.s, s.len, err);
-	return add(a, QWEN_BLOCK_TEXT, s, err);
+	return add_text(a, QWEN_BLOCK_TEXT, s, err);
 }
 
 static int
-take(struct qwen_answer *a, struct qwen_str s, struct qwen_err *err)
+take_text(struct qwen_answer *a, struct qwen_str s, struct qwen_err *err)
 {
 	if (a->cut != NULL && qwen_cut_feed(a->cut, &s,
 	    a->n >= a->request->min, &a->is_cut, err) < 0)
@@ -388,7 +388,7 @@ qwen_answer_put(struct qwen_answer *a, const struct qwen_likely *token,
 {
 	struct qwen_str piece;
 
-	if (a->decoder == NULL && begin(a, err) < 0)
+	if (a->decoder == NULL && begin_answer(a, err) < 0)
 		return -1;
 	if (a->request->keep_ids) {
 		if (qwen_grow(&a->id, &a->cap_ids, a->n + 1,
@@ -408,10 +408,10 @@ qwen_answer_put(struct qwen_answer *a, const struct qwen_likely *token,
 	if (qwen_tok_decoder_put(a->decoder, token->id, &piece, err) < 0)
 		return -1;
 	if (a->request->logprobs && a->reply != NULL)
-		place(a, piece);
+		place_text(a, piece);
 	else if (a->request->logprobs)
 		a->n_chars += characters(piece);
-	if (take(a, piece, err) < 0 || check(a, err) < 0)
+	if (take_text(a, piece, err) < 0 || check(a, err) < 0)
 		return -1;
 	if (a->request->n_indent > 0)
 		a->outdents = qwen_infill_outdents(a);
@@ -426,7 +426,7 @@ qwen_answer_echo(struct qwen_answer *a, const struct qwen_likely *token,
 {
 	struct qwen_str piece;
 
-	if (a->decoder == NULL && begin(a, err) < 0)
+	if (a->decoder == NULL && begin_answer(a, err) < 0)
 		return -1;
 	if (a->request->logprobs)
 		side_by_side(a, token, top, n_top);
@@ -448,8 +448,8 @@ flush(struct qwen_answer *a, int cut, struct qwen_err *err)
 		return check(a, err);
 	/* a text that was cut has no rest */
 	qwen_tok_decoder_finish(a->decoder, &piece);
-	place(a, piece);
-	if (!a->is_cut && take(a, piece, err) < 0)
+	place_text(a, piece);
+	if (!a->is_cut && take_text(a, piece, err) < 0)
 		return -1;
 	if (!a->is_cut && a->cut != NULL &&
 	    give(a, qwen_cut_end(a->cut), err) < 0)

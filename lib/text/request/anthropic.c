@@ -132,13 +132,13 @@ qwen_anthropic_error(struct qwen_text *t, int status, const char *code,
 
 /* An event, and its data up to where its own members begin. */
 static void
-begin(struct qwen_text *t, const char *name)
+begin_event(struct qwen_text *t, const char *name)
 {
 	qwen_text_fmt(t, "event: %s\ndata: {\"type\":\"%s\"", name, name);
 }
 
 static void
-end(struct qwen_text *t)
+end_event(struct qwen_text *t)
 {
 	qwen_text_str(t, "}\n\n");
 }
@@ -146,36 +146,36 @@ end(struct qwen_text *t)
 static void
 on_begin(struct qwen_sse *s, struct qwen_text *t)
 {
-	begin(t, "message_start");
+	begin_event(t, "message_start");
 	qwen_text_str(t, ",\"message\":");
 	add_id(t, s->q);
 	qwen_text_str(t, ",\"content\":[],\"stop_reason\":null,"
 	    "\"stop_sequence\":null,");
 	add_usage(t, s->q);
 	qwen_text_str(t, "}");
-	end(t);
+	end_event(t);
 }
 
 static void
 on_open(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 {
 	(void)s;
-	begin(t, "content_block_start");
+	begin_event(t, "content_block_start");
 	qwen_text_fmt(t, ",\"index\":%zu,\"content_block\":", p->told->block);
 	add_block(t, p->a, p->block, p->told->block, 0);
-	end(t);
+	end_event(t);
 }
 
 static void
 add_delta(struct qwen_text *t, size_t i, const char *type, const char *key,
     struct qwen_str s)
 {
-	begin(t, "content_block_delta");
+	begin_event(t, "content_block_delta");
 	qwen_text_fmt(t, ",\"index\":%zu,\"delta\":{\"type\":\"%s\",\"%s\":", i,
 	    type, key);
 	qwen_text_json(t, s.s, s.len);
 	qwen_text_str(t, "}");
-	end(t);
+	end_event(t);
 }
 
 static void
@@ -203,28 +203,28 @@ on_close(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 	if (p->block->kind == QWEN_BLOCK_REASONING)
 		add_delta(t, p->told->block, "signature_delta", "signature",
 		    sign);
-	begin(t, "content_block_stop");
+	begin_event(t, "content_block_stop");
 	qwen_text_fmt(t, ",\"index\":%zu", p->told->block);
-	end(t);
+	end_event(t);
 }
 
 static void
 on_finish(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 {
-	begin(t, "message_delta");
+	begin_event(t, "message_delta");
 	qwen_text_str(t, ",\"delta\":{");
 	add_stop(t, p->a);
 	qwen_text_str(t, "},");
 	add_usage(t, s->q);
-	end(t);
+	end_event(t);
 }
 
 static void
 on_end(struct qwen_sse *s, struct qwen_text *t)
 {
 	if (s->q->no.err.code == 0) {
-		begin(t, "message_stop");
-		end(t);
+		begin_event(t, "message_stop");
+		end_event(t);
 		return;
 	}
 	qwen_text_str(t, "event: error\ndata: ");

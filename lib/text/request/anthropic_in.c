@@ -131,7 +131,7 @@ leave_out(struct in *in, yyjson_val *block)
 
 /* {"role": ... of the next message */
 static void
-begin(struct in *in, const char *role)
+begin_message(struct in *in, const char *role)
 {
 	qwen_text_fmt(&in->t, "%s{\"role\":\"%s\"", in->n++ > 0 ? "," : "",
 	    role);
@@ -185,7 +185,7 @@ add_content(struct in *in, yyjson_val *content)
 static int
 add_system(struct in *in, yyjson_val *content)
 {
-	begin(in, "system");
+	begin_message(in, "system");
 	if (add_content(in, content) < 0)
 		return -1;
 	qwen_text_str(&in->t, "}");
@@ -201,7 +201,7 @@ add_result(struct in *in, yyjson_val *block)
 
 	if (id == NULL)
 		return bad_message(in, "a tool_result has no tool_use_id", NULL);
-	begin(in, "tool");
+	begin_message(in, "tool");
 	qwen_text_str(&in->t, ",\"tool_call_id\":");
 	qwen_ask_write(&in->t, id);
 	if (add_content(in, qwen_ask_get(block, "content")) < 0)
@@ -225,7 +225,7 @@ add_blocks_of_user(struct in *in, yyjson_val *content)
 		}
 		if (!is(v, "tool_result")) {
 			if (n_parts == 0) {
-				begin(in, "user");
+				begin_message(in, "user");
 				qwen_text_str(&in->t, ",\"content\":[");
 			}
 			if (add_part(in, v, n_parts++) < 0)
@@ -248,7 +248,7 @@ add_user(struct in *in, yyjson_val *content)
 {
 	if (yyjson_is_arr(content))
 		return add_blocks_of_user(in, content);
-	begin(in, "user");
+	begin_message(in, "user");
 	if (add_content(in, content) < 0)
 		return -1;
 	qwen_text_str(&in->t, "}");
@@ -345,7 +345,7 @@ add_blocks_of_assistant(struct in *in, yyjson_val *content)
 static int
 add_assistant(struct in *in, yyjson_val *content)
 {
-	begin(in, "assistant");
+	begin_message(in, "assistant");
 	if ((yyjson_is_arr(content) ? add_blocks_of_assistant :
 	    add_content)(in, content) < 0)
 		return -1;

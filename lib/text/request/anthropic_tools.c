@@ -62,7 +62,7 @@ static const struct {
 
 /* Index into defined[] for a type; -1 if the type is not there. */
 static int
-find(yyjson_val *type)
+find_defined(yyjson_val *type)
 {
 	size_t i;
 
@@ -102,7 +102,7 @@ add_tool(struct qwen_ask *r, struct qwen_text *t, yyjson_val *tool, size_t i,
 	yyjson_val *type = qwen_ask_get(tool, "type");
 	yyjson_val *name = text_of(tool, "name");
 	yyjson_val *schema = qwen_ask_get(tool, "input_schema");
-	int own = type == NULL || is(tool, "custom") ? -1 : find(type);
+	int own = type == NULL || is(tool, "custom") ? -1 : find_defined(type);
 
 	if (type != NULL && !is(tool, "custom") && !is_anthropic(type))
 		return wrong(r->no, "tools", "tool %zu: unknown type %.40s",

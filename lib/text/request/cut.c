@@ -46,7 +46,7 @@ qwen_cut_add(struct qwen_cut *c, const char *stop, size_t n,
 
 /* Where the first of the texts begins, or n. */
 static size_t
-find(struct qwen_cut *c, const char *s, size_t n)
+find_stop(struct qwen_cut *c, const char *s, size_t n)
 {
 	size_t i, at, len;
 
@@ -95,7 +95,7 @@ qwen_cut_feed(struct qwen_cut *c, struct qwen_str *s, int look, int *found,
 		return qwen_oom(err);
 	if (!look)
 		c->blind = t->n;
-	c->given = find(c, t->s, t->n);
+	c->given = find_stop(c, t->s, t->n);
 	*found = c->given < t->n;
 	if (!*found)
 		c->given = may_begin(c, t->s, t->n);

@@ -188,7 +188,7 @@ qwen_sse_begin(struct qwen_sse *s, struct qwen_text *t)
 
 /* What of this block was not told; whether that is all of it. */
 static int
-tell(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+tell_block(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 {
 	struct qwen_told *told = p->told;
 
@@ -218,7 +218,7 @@ qwen_sse_step(struct qwen_sse *s, const struct qwen_answer *a,
 
 	while (told->block < a->n_blocks) {
 		p.block = &a->block[told->block];
-		if (!tell(s, &p, t))
+		if (!tell_block(s, &p, t))
 			break;
 	}
 	if (a->finish == NULL || told->ended)

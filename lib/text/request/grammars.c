@@ -52,7 +52,8 @@ tidy(struct qwen_grammars *all)
 
 /* One of that text, now the first of the list; or NULL. */
 static struct qwen_shared_grammar *
-find(struct qwen_grammars *all, const char *text, size_t n, int is_schema)
+find_grammar(struct qwen_grammars *all, const char *text, size_t n,
+    int is_schema)
 {
 	struct qwen_shared_grammar **at, *g;
 
@@ -130,7 +131,7 @@ qwen_grammar_share(struct qwen_grammars *all, const char *text, size_t n,
     int is_schema, struct qwen_shared_grammar **out,
     struct qwen_constraint *c, struct qwen_err *err)
 {
-	struct qwen_shared_grammar *g = find(all, text, n, is_schema);
+	struct qwen_shared_grammar *g = find_grammar(all, text, n, is_schema);
 
 	*out = NULL;
 	if ((g == NULL && make(all, text, n, is_schema, &g, err) < 0) ||

@@ -201,7 +201,7 @@ qwen_llama_body(const struct qwen_request *q, struct qwen_text *t)
 /* -------------------------------------------------------------------- events */
 
 static void
-begin(struct qwen_text *t, struct qwen_place *p, struct qwen_str s)
+begin_event(struct qwen_text *t, struct qwen_place *p, struct qwen_str s)
 {
 	qwen_text_fmt(t, "data: {\"index\":%zu,\"content\":",
 	    number_of(p->a));
@@ -215,7 +215,7 @@ static void
 on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 {
 	(void)s;
-	begin(t, p, qwen_block_text(p->a, p->block, p->told->at));
+	begin_event(t, p, qwen_block_text(p->a, p->block, p->told->at));
 	qwen_text_fmt(t, ",\"stop\":false,\"id_slot\":0,"
 	    "\"tokens_predicted\":%zu,\"tokens_evaluated\":%zu}\n\n", p->a->n,
 	    p->a->prompt->n);
@@ -225,7 +225,7 @@ static void
 on_finish(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 {
 	(void)s;
-	begin(t, p, (struct qwen_str){ "", 0 });
+	begin_event(t, p, (struct qwen_str){ "", 0 });
 	add_end(t, p->a);
 	qwen_text_str(t, "\n\n");
 }

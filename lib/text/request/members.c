@@ -180,7 +180,7 @@ by_name(const void *key, const void *row)
 
 /* The row of a name, or NULL. */
 static const struct qwen_member *
-find(const struct qwen_members *t, yyjson_val *key)
+find_member(const struct qwen_members *t, yyjson_val *key)
 {
 	const char *name = yyjson_get_str(key);
 
@@ -192,7 +192,7 @@ find(const struct qwen_members *t, yyjson_val *key)
 static const struct qwen_member *
 find_common(const struct qwen_members *t, yyjson_val *key)
 {
-	const struct qwen_member *m = find(t, key);
+	const struct qwen_member *m = find_member(t, key);
 
 	return m != NULL && (m->kind == PASSED || m->kind == REFUSED) ? m :
 	    NULL;
@@ -332,7 +332,8 @@ check(const struct look *l, yyjson_val *object)
 		return bad(l->no, NULL, "more than %d fields", MEMBERS_MAX);
 	yyjson_obj_foreach(object, i, n, key, v) {
 		name = yyjson_get_str(key);
-		if ((m = find(&l->table, key)) == NULL && l->chats != NULL)
+		if ((m = find_member(&l->table, key)) == NULL &&
+		    l->chats != NULL)
 			m = find_common(l->chats, key);
 		if (m == NULL && is_sampling(l->s, key))
 			continue;
@@ -371,10 +372,10 @@ int
 qwen_ask_passes(const struct qwen_ask *r, const struct qwen_members *table,
     yyjson_val *key)
 {
-	const struct qwen_member *m = find(table, key);
+	const struct qwen_member *m = find_member(table, key);
 
 	if (m == NULL)
-		m = find(&ours, key);
+		m = find_member(&ours, key);
 	return m != NULL ? m->kind == PASSED : is_sampling(r->s, key) ||
 	    template_has(r->s, yyjson_get_str(key));
 }

@@ -252,14 +252,14 @@ qwen_responses_body(const struct qwen_request *q, uint64_t created,
 
 /* An event, and its data up to where its own members begin. */
 static void
-begin(struct qwen_text *t, struct qwen_sse *s, const char *name)
+begin_event(struct qwen_text *t, struct qwen_sse *s, const char *name)
 {
 	qwen_text_fmt(t, "event: response.%s\ndata: {\"type\":\"response.%s\","
 	    "\"sequence_number\":%zu", name, name, s->n_events++);
 }
 
 static void
-end(struct qwen_text *t)
+end_event(struct qwen_text *t)
 {
 	qwen_text_str(t, "}\n\n");
 }
@@ -268,10 +268,10 @@ static void
 add_event(struct qwen_text *t, struct qwen_sse *s, const char *name,
     const char *status, int whole)
 {
-	begin(t, s, name);
+	begin_event(t, s, name);
 	qwen_text_str(t, ",\"response\":");
 	add_response(t, s->q, s->created, status, whole);
-	end(t);
+	end_event(t);
 }
 
 static void
@@ -286,7 +286,7 @@ static void
 begin_item(struct qwen_text *t, struct qwen_sse *s,
     const struct qwen_place *p, const char *name)
 {
-	begin(t, s, name);
+	begin_event(t, s, name);
 	qwen_text_fmt(t, ",\"output_index\":%zu,\"item_id\":",
 	    (size_t)(p->block - p->a->block));
 	add_id(t, p->a, p->block);
@@ -298,11 +298,11 @@ static void
 add_item_event(struct qwen_text *t, struct qwen_sse *s,
     const struct qwen_place *p, int whole)
 {
-	begin(t, s, whole ? "output_item.done" : "output_item.added");
+	begin_event(t, s, whole ? "output_item.done" : "output_item.added");
 	qwen_text_fmt(t, ",\"output_index\":%zu,\"item\":",
 	    (size_t)(p->block - p->a->block));
 	add_item(t, p->a, p->block, whole);
-	end(t);
+	end_event(t);
 }
 
 static void
@@ -312,7 +312,7 @@ add_part_event(struct qwen_text *t, struct qwen_sse *s,
 	begin_item(t, s, p, whole ? "content_part.done" : "content_part.added");
 	qwen_text_str(t, ",\"part\":");
 	add_part(t, p->a, p->block, whole);
-	end(t);
+	end_event(t);
 }
 
 static void
@@ -341,7 +341,7 @@ on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 	if (p->block->kind == QWEN_BLOCK_TEXT)
 		add_logprobs(t, p->a, p->told->lp[0], p->block->lp_to);
 	p->told->lp[0] = p->block->lp_to;
-	end(t);
+	end_event(t);
 }
 
 /* All of it, as it was told piece by piece. */
@@ -363,7 +363,7 @@ add_done(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 		qwen_text_json(t, all.s, all.len);
 	if (b->kind == QWEN_BLOCK_TEXT)
 		add_logprobs(t, p->a, b->lp_from, b->lp_to);
-	end(t);
+	end_event(t);
 }
 
 static void

@@ -47,7 +47,7 @@ bad_type(struct in *in, const char *kind, yyjson_val *v)
 
 /* {"role": ... of the next message */
 static void
-begin(struct in *in, const char *role)
+begin_message(struct in *in, const char *role)
 {
 	qwen_text_fmt(in->t, "%s{\"role\":\"%s\"", in->n++ > 0 ? "," : "",
 	    role);
@@ -68,14 +68,14 @@ static void
 flush(struct in *in)
 {
 	if (!in->begun && in->lead.n > 0) {
-		begin(in, "system");
+		begin_message(in, "system");
 		add_text(in->t, "content", &in->lead);
 		qwen_text_str(in->t, "}");
 	}
 	in->begun = 1;
 	if (!in->turn)
 		return;
-	begin(in, "assistant");
+	begin_message(in, "assistant");
 	add_text(in->t, "content", &in->text);
 	if (in->thought.n > 0)
 		add_text(in->t, "reasoning_content", &in->thought);
@@ -164,7 +164,7 @@ static int
 add_message(struct in *in, const char *role, yyjson_val *content)
 {
 	flush(in);
-	begin(in, role);
+	begin_message(in, role);
 	if (add_content(in, content) < 0)
 		return -1;
 	qwen_text_str(in->t, "}");
@@ -287,7 +287,7 @@ static void
 begin_output(struct in *in, yyjson_val *id)
 {
 	flush(in);
-	begin(in, "tool");
+	begin_message(in, "tool");
 	qwen_text_str(in->t, ",\"tool_call_id\":");
 	qwen_ask_write(in->t, id);
 }
@@ -447,7 +447,7 @@ read_compaction(struct in *in, yyjson_val *v)
 		return qwen_ask_left_out(in->r, "input", "items",
 		    yyjson_obj_get(v, "type"));
 	flush(in);
-	begin(in, "user");
+	begin_message(in, "user");
 	qwen_text_str(in->t, ",\"content\":");
 	qwen_text_json(in->t, s + n, yyjson_get_len(text) - n);
 	qwen_text_str(in->t, "}");
@@ -573,7 +573,7 @@ add_last(struct in *in)
 	/* clients try a server without any input */
 	if (!compact && in->n_said > 0)
 		return;
-	begin(in, "user");
+	begin_message(in, "user");
 	qwen_text_fmt(in->t, ",\"content\":\"%s\"}", compact ? summarize :
 	    "");
 }

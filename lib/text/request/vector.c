@@ -11,7 +11,7 @@
 
 /* Turns err into the refusal, except out of memory. */
 static int
-fail(struct qwen_refusal *no, const struct qwen_err *err)
+refuse_error(struct qwen_refusal *no, const struct qwen_err *err)
 {
 	return err->code == QWEN_ENOMEM ? qwen_oom(&no->err) :
 	    qwen_refuse(no, "invalid_request", NULL, "%s", err->msg);
@@ -50,7 +50,7 @@ has_room(struct qwen_vector_request *q, const struct qwen_vectors *s,
 
 	if (qwen_embedding_encode(&s->how, s->tok, instruct, "", 0, s->encode,
 	    &id, &n, &err) < 0)
-		return fail(&q->no, &err);
+		return refuse_error(&q->no, &err);
 	free(id);
 	return n < s->cut ? 0 : bad(&q->no, NULL, "the instruction alone takes "
 	    "%zu of %zu tokens: shorten it", n, s->cut);
@@ -64,7 +64,7 @@ encode(struct qwen_vector_request *q, const struct qwen_vectors *s,
 
 	if (qwen_embedding_encode(&s->how, s->tok, instruct, text, n,
 	    s->encode, &q->text.id, &q->text.n, &err) < 0)
-		return fail(&q->no, &err);
+		return refuse_error(&q->no, &err);
 	if (instruct != NULL && s->cut > 0 && q->text.n > s->cut &&
 	    has_room(q, s, instruct) < 0)
 		return -1;
@@ -177,7 +177,7 @@ qwen_ask_rank(struct qwen_rank_request *q, const struct qwen_ranking *s,
 
 	if (qwen_reranker_encode(s->how, s->tok, query, document, s->encode,
 	    s->cut, &p->id, &p->n, &all, &err) < 0)
-		return fail(&q->no, &err);
+		return refuse_error(&q->no, &err);
 	q->n_cut += p->n < all;
 	q->n_tokens += p->n;
 	q->n++;

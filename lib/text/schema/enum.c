@@ -231,7 +231,7 @@ raw_literal(struct schema *s, yyjson_val *v)
 }
 
 static void
-add(struct schema *s, uint32_t out, yyjson_val *v)
+add_value(struct schema *s, uint32_t out, yyjson_val *v)
 {
 	struct qwen_text t = { 0 };
 	size_t n;
@@ -260,7 +260,7 @@ add(struct schema *s, uint32_t out, yyjson_val *v)
 
 /* The first list, and which part has it. */
 static yyjson_val *
-find(struct schema *s, const struct schema_all *all, size_t *n, int *at)
+find_list(struct schema *s, const struct schema_all *all, size_t *n, int *at)
 {
 	yyjson_val *v, *list;
 	int i;
@@ -285,7 +285,7 @@ qwen_schema_listed(struct schema *s, const struct schema_all *all,
 {
 	size_t n;
 	int at, i, types = qwen_schema_types(s, all, 0);
-	yyjson_val *v = find(s, all, &n, &at);
+	yyjson_val *v = find_list(s, all, &n, &at);
 
 	*out = SNODE_NEVER;
 	if (v == NULL)
@@ -301,7 +301,7 @@ qwen_schema_listed(struct schema *s, const struct schema_all *all,
 		for (i = 0; i < all->n && ok; i++)
 			ok = fits(s, all->part[i].v, v, i == at);
 		if (ok)
-			add(s, *out, v);
+			add_value(s, *out, v);
 	}
 	return 1;
 }

@@ -72,7 +72,7 @@ compare(const void *name, const void *keyword)
 }
 
 static const struct keyword *
-find(const char *name)
+find_keyword(const char *name)
 {
 	return bsearch(name, keywords, N_KEYWORDS, sizeof *keywords, compare);
 }
@@ -80,7 +80,7 @@ find(const char *name)
 int
 qwen_schema_speaks_of(const char *name)
 {
-	const struct keyword *k = find(name);
+	const struct keyword *k = find_keyword(name);
 
 	return k != NULL && k->how != NOTE ? k->types : 0;
 }
@@ -88,7 +88,7 @@ qwen_schema_speaks_of(const char *name)
 int
 qwen_schema_cannot(const char *name)
 {
-	const struct keyword *k = find(name);
+	const struct keyword *k = find_keyword(name);
 
 	return k != NULL && k->how == NOT_DONE;
 }
@@ -96,7 +96,7 @@ qwen_schema_cannot(const char *name)
 int
 qwen_schema_is_note(const char *name)
 {
-	const struct keyword *k = find(name);
+	const struct keyword *k = find_keyword(name);
 
 	return k != NULL && k->how == NOTE && strcmp(name, "then") != 0 &&
 	    strcmp(name, "else") != 0;
@@ -112,7 +112,7 @@ check(struct schema *s, yyjson_val *v)
 	yyjson_obj_foreach(v, i, max, key, part) {
 		const char *name = yyjson_get_str(key);
 		const struct keyword *k = strlen(name) == yyjson_get_len(key) ?
-		    find(name) : NULL;
+		    find_keyword(name) : NULL;
 
 		if (k == NULL && strncmp(name, "x-", 2) != 0)
 			qwen_schema_fail(s, v, "unknown keyword \"%.40s\"",

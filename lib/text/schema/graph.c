@@ -130,7 +130,8 @@ qwen_auto_free_classes(struct automaton *a)
 
 /* A node, or -1 if there are too many; the first is MATCH. */
 static int64_t
-add(struct automaton *a, struct auto_part *p, enum auto_kind kind, uint32_t x,
+add_node(struct automaton *a, struct auto_part *p, enum auto_kind kind,
+    uint32_t x,
     uint32_t y)
 {
 	if (p->n == AUTO_NODES || !auto_spend(a, 1) ||
@@ -174,7 +175,7 @@ build_repeat(struct automaton *a, struct auto_part *p, uint32_t at,
 	uint32_t i;
 
 	if (d->max == UINT32_MAX) {
-		if ((loop = add(a, p, AUTO_SPLIT, 0, next)) < 0 ||
+		if ((loop = add_node(a, p, AUTO_SPLIT, 0, next)) < 0 ||
 		    (to = build(a, p, d->first, (uint32_t)loop)) < 0)
 			return -1;
 		p->node[loop].a = (uint32_t)to;
@@ -183,7 +184,8 @@ build_repeat(struct automaton *a, struct auto_part *p, uint32_t at,
 		for (i = d->min; i < d->max && to >= 0; i++) {
 			to = build(a, p, d->first, (uint32_t)to);
 			if (to >= 0)
-				to = add(a, p, AUTO_SPLIT, (uint32_t)to, next);
+				to = add_node(a, p, AUTO_SPLIT, (uint32_t)to,
+				    next);
 		}
 	}
 	for (i = 0; i < d->min && to >= 0; i++)
@@ -204,22 +206,23 @@ build(struct automaton *a, struct auto_part *p, uint32_t at, uint32_t next)
 	case SNODE_TEXT:
 		if (d->at != AT_ANY) {
 			p->has_places = 1;
-			return add(a, p, AUTO_PLACE, d->at, next);
+			return add_node(a, p, AUTO_PLACE, d->at, next);
 		}
 		if (d->n_set == 0 || (set = find_set(a, d->set, d->n_set)) < 0)
 			return -1;
-		return add(a, p, AUTO_CHARACTER, (uint32_t)set, next);
+		return add_node(a, p, AUTO_CHARACTER, (uint32_t)set, next);
 	case SNODE_SEQ:
 		return build_sequence(a, p, at, next);
 	case SNODE_REPEAT:
 		return build_repeat(a, p, at, next);
 	case SNODE_ALT:
 		/* without parts it leads nowhere: to a loop of its own */
-		if ((to = add(a, p, AUTO_SPLIT, (uint32_t)p->n,
+		if ((to = add_node(a, p, AUTO_SPLIT, (uint32_t)p->n,
 		    (uint32_t)p->n)) < 0)
 			return -1;
 		for (i = d->first; i != 0; i = a->s->node[i].next) {
-			if ((other = build(a, p, i, next)) < 0 || (to = add(a,
+			if ((other = build(a, p, i, next)) < 0 || (to =
+			    add_node(a,
 			    p, AUTO_SPLIT, (uint32_t)to, (uint32_t)other)) < 0)
 				return -1;
 		}
@@ -258,7 +261,7 @@ qwen_auto_read(struct automaton *a)
 
 		if (a->want->c[i].tree == 0)
 			continue;
-		if (add(a, p, AUTO_MATCH, 0, 0) < 0 || (start = build(a, p,
+		if (add_node(a, p, AUTO_MATCH, 0, 0) < 0 || (start = build(a, p,
 		    a->want->c[i].tree, 0)) < 0)
 			return -1;
 		p->start = (uint32_t)start;

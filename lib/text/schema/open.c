@@ -15,7 +15,7 @@
 
 /* The way from v to what is looked for, into buf: 1 if it is there. */
 static int
-find(yyjson_val *v, yyjson_val *want, char *buf, size_t size)
+find_path(yyjson_val *v, yyjson_val *want, char *buf, size_t size)
 {
 	yyjson_val *key, *part;
 	size_t i, max, n;
@@ -27,7 +27,8 @@ find(yyjson_val *v, yyjson_val *want, char *buf, size_t size)
 	if (yyjson_is_arr(v)) {
 		yyjson_arr_foreach(v, i, max, part) {
 			n = (size_t)snprintf(buf, size, "/%zu", i);
-			if (n < size && find(part, want, buf + n, size - n))
+			if (n < size && find_path(part, want, buf + n,
+			    size - n))
 				return 1;
 		}
 	}
@@ -35,7 +36,8 @@ find(yyjson_val *v, yyjson_val *want, char *buf, size_t size)
 		yyjson_obj_foreach(v, i, max, key, part) {
 			n = (size_t)snprintf(buf, size, "/%.30s",
 			    yyjson_get_str(key));
-			if (n < size && find(part, want, buf + n, size - n))
+			if (n < size && find_path(part, want, buf + n,
+			    size - n))
 				return 1;
 		}
 	}
@@ -54,7 +56,7 @@ qwen_schema_fail(struct schema *s, yyjson_val *where, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof what, fmt, ap);
 	va_end(ap);
-	if (where == NULL || !find(s->root, where, path, sizeof path))
+	if (where == NULL || !find_path(s->root, where, path, sizeof path))
 		qwen_fail(s->err, QWEN_EUNSUP, "%s", what);
 	else
 		qwen_fail(s->err, QWEN_EUNSUP, "#%s: %s", path, what);
@@ -74,7 +76,7 @@ qwen_schema_note(struct schema *s, yyjson_val *where, const char *fmt, ...)
 		return qwen_schema_fail(s, where, "%s", what);
 	if (s->failed || s->how->note[0] != '\0')
 		return !s->failed;
-	if (where != NULL && find(s->root, where, path, sizeof path))
+	if (where != NULL && find_path(s->root, where, path, sizeof path))
 		snprintf(s->how->note, sizeof s->how->note, "#%s: %s", path,
 		    what);
 	else

@@ -248,7 +248,7 @@ one(struct parser *p, uint32_t c)
 
 /* Between two characters, where only an automaton can tell. */
 static uint32_t
-place(struct parser *p, enum schema_at at)
+node_at(struct parser *p, enum schema_at at)
 {
 	uint32_t out = qwen_snode_text(p->s, "\"\"");
 
@@ -311,10 +311,10 @@ atom(struct parser *p)
 		return dot(p);
 	case '^':
 		p->i++;
-		return place(p, AT_BEGIN);
+		return node_at(p, AT_BEGIN);
 	case '$':
 		p->i++;
-		return place(p, AT_END);
+		return node_at(p, AT_END);
 	case '*': case '+': case '?':
 		return fail(p, "nothing to repeat");
 	case '\\':
@@ -326,8 +326,8 @@ atom(struct parser *p)
 		if (add_property(p, &set, 0))
 			return one_of(p, &set);
 		if (pass(p, 'b'))
-			return place(p, AT_WORD);
-		return pass(p, 'B') ? place(p, AT_NO_WORD) :
+			return node_at(p, AT_WORD);
+		return pass(p, 'B') ? node_at(p, AT_NO_WORD) :
 		    one(p, escape(p));
 	}
 	return one(p, character(p));

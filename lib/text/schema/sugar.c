@@ -17,7 +17,7 @@
 enum { DEPTH = 24, TEXTS = 500, BYTES = 1 << 20 };
 
 static void
-put(struct schema *s, struct qwen_text *t, yyjson_val *v)
+put_json(struct schema *s, struct qwen_text *t, yyjson_val *v)
 {
 	size_t n = 0;
 	char *text = yyjson_val_write(v, 0, &n);
@@ -39,7 +39,7 @@ static void
 open_property(struct schema *s, struct qwen_text *t, yyjson_val *key)
 {
 	qwen_text_str(t, "\"properties\":{");
-	put(s, t, key);
+	put_json(s, t, key);
 	qwen_text_str(t, ":");
 }
 
@@ -115,7 +115,7 @@ one_other(struct schema *s, struct qwen_text *t, yyjson_val *list, int depth)
 	yyjson_obj_foreach(list, i, max, key, v) {
 		qwen_text_str(t, i > 0 ? ",{\"required\":[" :
 		    "{\"required\":[");
-		put(s, t, key);
+		put_json(s, t, key);
 		qwen_text_str(t, "],");
 		open_property(s, t, key);
 		opposite(s, t, v, depth + 1);
@@ -166,7 +166,7 @@ other_side(struct schema *s, struct qwen_text *t, const char *name,
 				qwen_schema_fail(s, v, "not a number");
 			qwen_text_fmt(t, "{\"type\":\"%s\",\"%s\":", b[i].type,
 			    b[i].other);
-			put(s, t, v);
+			put_json(s, t, v);
 			qwen_text_str(t, "}");
 			return 1;
 		}
@@ -202,7 +202,7 @@ opposite_of(struct schema *s, struct qwen_text *t, yyjson_val *in,
 	const char *name = yyjson_get_str(key);
 
 	if (strcmp(name, "not") == 0)
-		put(s, t, v);
+		put_json(s, t, v);
 	else if (strcmp(name, "type") == 0)
 		other_types(s, t, v);
 	else if (strcmp(name, "required") == 0)
@@ -219,7 +219,7 @@ opposite_of(struct schema *s, struct qwen_text *t, yyjson_val *in,
 	    is_plain_list(in)) || strcmp(name, "pattern") == 0) {
 		qwen_text_fmt(t, "{%s\"not\":{\"%s\":", name[0] == 'p' ?
 		    "\"type\":\"string\"," : "", name);
-		put(s, t, v);
+		put_json(s, t, v);
 		qwen_text_str(t, "}}");
 	} else if (!other_side(s, t, name, v))
 		qwen_schema_fail(s, in, "keyword \"%s\" is not supported "
@@ -281,7 +281,7 @@ add_dependent(struct schema *s, struct qwen_text *t, yyjson_val *v,
 		qwen_text_str(t, "false}},");
 		if (yyjson_is_arr(what))
 			qwen_text_str(t, "{\"required\":");
-		put(s, t, what);
+		put_json(s, t, what);
 		qwen_text_str(t, yyjson_is_arr(what) ? "}]}" : "]}");
 	}
 }
@@ -297,16 +297,16 @@ add_if(struct schema *s, struct qwen_text *t, yyjson_val *v)
 		return;
 	next(t);
 	qwen_text_str(t, "{\"anyOf\":[{\"allOf\":[");
-	put(s, t, when);
+	put_json(s, t, when);
 	if (then != NULL) {
 		qwen_text_str(t, ",");
-		put(s, t, then);
+		put_json(s, t, then);
 	}
 	qwen_text_str(t, "]},{\"allOf\":[");
 	opposite(s, t, when, 0);
 	if (other != NULL) {
 		qwen_text_str(t, ",");
-		put(s, t, other);
+		put_json(s, t, other);
 	}
 	qwen_text_str(t, "]}]}");
 }

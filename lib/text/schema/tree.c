@@ -245,11 +245,11 @@ find_fits(struct schema *s)
 
 /* ------------------------------------------------------------------ the text */
 
-static void put(struct schema *s, const char *fmt, ...)
+static void put_fmt(struct schema *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 static void
-put(struct schema *s, const char *fmt, ...)
+put_fmt(struct schema *s, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -270,22 +270,22 @@ print_parts(struct schema *s, uint32_t first, int all, const char *between)
 		if (!all && !fits(s, i))
 			continue;
 		if (n++ > 0)
-			put(s, "%s", between);
+			put_fmt(s, "%s", between);
 		print(s, i);
 	}
 	if (n == 0)
-		put(s, "\"\"");
+		put_fmt(s, "\"\"");
 }
 
 static void
 print_repeat(struct schema *s, const struct snode *d)
 {
-	put(s, "(");
+	put_fmt(s, "(");
 	print(s, d->first);
 	if (d->max == UINT32_MAX)
-		put(s, "){%u,}", d->min);
+		put_fmt(s, "){%u,}", d->min);
 	else
-		put(s, "){%u,%u}", d->min, d->max);
+		put_fmt(s, "){%u,%u}", d->min, d->max);
 }
 
 /* Of the text itself, which has to have its room before it is looked at. */
@@ -306,21 +306,21 @@ print(struct schema *s, uint32_t at)
 		print_text(s, &d);
 		break;
 	case SNODE_RULE:
-		put(s, "%sv%u", s->name, d.rule);
+		put_fmt(s, "%sv%u", s->name, d.rule);
 		break;
 	case SNODE_REPEAT:
 		if (fits(s, d.first))
 			print_repeat(s, &d);
 		else
-			put(s, "\"\"");
+			put_fmt(s, "\"\"");
 		break;
 	case SNODE_SEQ:
 		print_parts(s, d.first, 1, " ");
 		break;
 	case SNODE_ALT:
-		put(s, "(");
+		put_fmt(s, "(");
 		print_parts(s, d.first, 0, " | ");
-		put(s, ")");
+		put_fmt(s, ")");
 		break;
 	}
 }
@@ -377,13 +377,13 @@ qwen_schema_print(struct schema *s, const char *name, size_t *n)
 	if (!s->rule[0].fits)
 		qwen_schema_fail(s, NULL, "no text of finite length matches "
 		    "the schema");
-	put(s, "%s ::= %sv0\n", name, s->name);
+	put_fmt(s, "%s ::= %sv0\n", name, s->name);
 	for (i = 0; i < s->n_rules && !s->failed; i++) {
 		if (!s->rule[i].fits)
 			continue;
-		put(s, "%sv%zu ::= ", s->name, i);
+		put_fmt(s, "%sv%zu ::= ", s->name, i);
 		print(s, s->rule[i].node);
-		put(s, "\n");
+		put_fmt(s, "\n");
 	}
 	*n = s->n_text - from;
 	if (*n > SCHEMA_GRAMMAR)

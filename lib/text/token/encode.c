@@ -156,7 +156,7 @@ make_key(const unsigned char *p, size_t n, uint64_t key[2])
 }
 
 static inline struct memo *
-place(const struct qwen_tok_encoder *e, const uint64_t key[2])
+cache_slot(const struct qwen_tok_encoder *e, const uint64_t key[2])
 {
 	uint64_t h = (key[0] ^ key[1] * 0x9fb21c651e98df25) *
 	    0x9e3779b97f4a7c15;
@@ -174,7 +174,7 @@ encode_short(struct qwen_tok_encoder *e, const unsigned char *p, size_t n)
 	size_t k;
 
 	make_key(p, n, key);
-	m = place(e, key);
+	m = cache_slot(e, key);
 	if (m->key[0] == key[0] && m->key[1] == key[1]) {
 		memcpy(ids, m->id, sizeof m->id);
 		e->n_ids += m->n;
@@ -340,7 +340,7 @@ qwen_tok_encoder_finish(struct qwen_tok_encoder *e, const int32_t **ids,
 
 /* Take over what the encoder has made, if it went well, and free it. */
 static int
-take(struct qwen_tok_encoder *e, int rc, int32_t **ids, size_t *n_ids)
+take_ids(struct qwen_tok_encoder *e, int rc, int32_t **ids, size_t *n_ids)
 {
 	if (rc == 0) {
 		*ids = e->ids;
@@ -364,7 +364,7 @@ qwen_tok_encode(const struct qwen_tok *t, const void *text, size_t n,
 		return -1;
 	rc = feed(e, text, n, err) < 0 || append(e, NULL, 0, err) < 0 ||
 	    reserve_ids(e, 0, err) < 0 || encode(e, 1, err) < 0 ? -1 : 0;
-	return take(e, rc, ids, n_ids);
+	return take_ids(e, rc, ids, n_ids);
 }
 
 /* ----------------------------------------------------------- trusted text */
@@ -446,7 +446,7 @@ qwen_tok_encode_trusted(const struct qwen_tok *t, const void *text,
 		return -1;
 	rc = append(e, text, n, err) < 0 || reserve_ids(e, 0, err) < 0 ||
 	    encode_trusted(e, trusted, err) < 0 ? -1 : 0;
-	return take(e, rc, ids, n_ids);
+	return take_ids(e, rc, ids, n_ids);
 }
 
 int32_t

@@ -90,7 +90,7 @@ struct out {
 };
 
 static int
-add(struct out *o, const int32_t *ids, size_t n, struct qwen_err *err)
+add_ids(struct out *o, const int32_t *ids, size_t n, struct qwen_err *err)
 {
 	size_t all;
 
@@ -108,7 +108,7 @@ add_token(struct out *o, enum qwen_fim which, struct qwen_err *err)
 {
 	int32_t id = qwen_tok_fim(o->t, which);
 
-	return id < 0 ? 0 : add(o, &id, 1, err);
+	return id < 0 ? 0 : add_ids(o, &id, 1, err);
 }
 
 static int
@@ -122,7 +122,7 @@ add_text(struct out *o, struct qwen_str s, struct qwen_err *err)
 		return 0;
 	if (qwen_tok_encode(o->t, s.s, s.len, 0, &ids, &n, err) < 0)
 		return -1;
-	rc = add(o, ids, n, err);
+	rc = add_ids(o, ids, n, err);
 	free(ids);
 	return rc;
 }
@@ -180,7 +180,7 @@ add_all(struct out *o, const struct qwen_fim_text *x, struct qwen_err *err)
 	return add_files(o, x, err) < 0 ||
 	    add_token(o, QWEN_FIM_PREFIX, err) < 0 ||
 	    add_text(o, x->prefix, err) < 0 || add_text(o, x->line, err) < 0 ||
-	    add(o, x->ids, x->n_ids, err) < 0 ||
+	    add_ids(o, x->ids, x->n_ids, err) < 0 ||
 	    add_token(o, QWEN_FIM_SUFFIX, err) < 0 ||
 	    add_text(o, x->suffix, err) < 0 ||
 	    add_token(o, QWEN_FIM_MIDDLE, err) < 0 ? -1 : 0;

@@ -29,7 +29,8 @@ struct build {
 };
 
 static int
-fail(const struct line *l, size_t rank, const char *what, struct qwen_err *err)
+fail_merge(const struct line *l, size_t rank, const char *what,
+    struct qwen_err *err)
 {
 	return qwen_fail(err, QWEN_EFORMAT, "merge %zu '%.*s': %s", rank,
 	    l->s.len > 80 ? 80 : (int)l->s.len, l->s.s, what);
@@ -46,7 +47,8 @@ find_space(const struct qwen_str *s, size_t i)
 
 /* Cut a line in two, and look for both sides. */
 static int
-begin(const struct build *b, struct line *l, size_t rank, struct qwen_err *err)
+begin_merge(const struct build *b, struct line *l, size_t rank,
+    struct qwen_err *err)
 {
 	size_t sp;
 
@@ -57,7 +59,8 @@ begin(const struct build *b, struct line *l, size_t rank, struct qwen_err *err)
 	sp = find_space(&l->s, 1);
 	if (sp + 1 >= l->s.len || l->s.s[0] == ' ' ||
 	    find_space(&l->s, sp + 1) != l->s.len)
-		return fail(l, rank, "not two tokens separated by a space",
+		return fail_merge(l, rank,
+		    "not two tokens separated by a space",
 		    err);
 	qwen_textmap_begin(&b->map, &l->left, l->s.s, sp);
 	qwen_textmap_begin(&b->map, &l->right, l->s.s + sp + 1,
@@ -106,11 +109,12 @@ resolve(struct build *b, struct line *l, size_t rank, struct qwen_err *err)
 	uint64_t hash;
 
 	if (left < 0)
-		return fail(l, rank, "its left side is not a token", err);
+		return fail_merge(l, rank, "its left side is not a token", err);
 	if (right < 0)
-		return fail(l, rank, "its right side is not a token", err);
+		return fail_merge(l, rank, "its right side is not a token",
+		    err);
 	if (id < 0)
-		return fail(l, rank, "its result is not a token", err);
+		return fail_merge(l, rank, "its result is not a token", err);
 	l->left_id = (uint32_t)left;
 	l->right_id = (uint32_t)right;
 	l->id = (uint32_t)id;
@@ -176,7 +180,7 @@ add_all(struct build *b, const struct qwen_gguf_kv *kv, struct qwen_err *err)
 		n = kv->n - rank < BATCH ? (size_t)kv->n - rank : BATCH;
 		for (i = 0; i < n; i++) {
 			qwen_gguf_next_str(kv, &pos, &l[i].s);
-			if (begin(b, &l[i], rank + i, err) < 0)
+			if (begin_merge(b, &l[i], rank + i, err) < 0)
 				return -1;
 		}
 		for (i = 0; i < n; i++) {

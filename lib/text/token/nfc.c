@@ -20,7 +20,7 @@ struct qwen_nfc {
 
 /* A character that the filter is done with. */
 static int
-take(void *arg, ucs4_t c)
+take_char(void *arg, ucs4_t c)
 {
 	struct qwen_nfc *f = arg;
 	char s[4];
@@ -38,7 +38,7 @@ qwen_nfc_new(struct qwen_nfc **out, struct qwen_err *err)
 	*out = NULL;
 	if (f == NULL)
 		return qwen_oom(err);
-	f->filter = uninorm_filter_create(UNINORM_NFC, take, f);
+	f->filter = uninorm_filter_create(UNINORM_NFC, take_char, f);
 	if (f->filter == NULL) {
 		free(f);
 		return qwen_oom(err);
@@ -171,7 +171,7 @@ complete(struct qwen_nfc *f, const unsigned char **s, size_t *n, int final)
 }
 
 static int
-put(struct qwen_nfc *f, const unsigned char *s, size_t n, int final)
+put_bytes(struct qwen_nfc *f, const unsigned char *s, size_t n, int final)
 {
 	size_t i;
 	int used;
@@ -207,7 +207,7 @@ qwen_nfc_put(struct qwen_nfc *f, const unsigned char *s, size_t n, int final,
 	int rc;
 
 	f->out = out;
-	rc = put(f, s, n, final);
+	rc = put_bytes(f, s, n, final);
 	f->out = NULL;
 	if (rc == 0 && !out->failed)
 		return 0;

@@ -124,7 +124,7 @@ begin(const union qwen_sample_value *v, void *memory,
 }
 
 static void
-add(struct qwen_cands *l, int32_t id, float x)
+add_bias(struct qwen_cands *l, int32_t id, float x)
 {
 	size_t at = qwen_cands_find(l, id);
 
@@ -140,9 +140,9 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 
 	(void)v;
 	for (i = 0; i < m->n; i++)
-		add(l, m->bias[i].id, m->bias[i].x);
+		add_bias(l, m->bias[i].id, m->bias[i].x);
 	for (i = 0; i < m->w->n_biased; i++)
-		add(l, m->w->biased[i], m->w->bias[i]);
+		add_bias(l, m->w->biased[i], m->w->bias[i]);
 	if (m->n_ban > 0)
 		qwen_cands_drop(l, m->ban, m->n_ban);
 }

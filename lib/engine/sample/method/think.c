@@ -29,7 +29,7 @@ struct memory {
 };
 
 static int32_t
-find(const struct qwen_pieces *p, const char *text)
+find_piece(const struct qwen_pieces *p, const char *text)
 {
 	size_t i, n = strlen(text);
 
@@ -53,8 +53,8 @@ begin(const union qwen_sample_value *v, void *memory,
 		return qwen_fail(err, QWEN_EUNSUP, "think-max: the vocabulary "
 		    "has no tokens <think> and </think>");
 	m->pieces = w->pieces;
-	m->line = find(w->pieces, "\n");
-	m->gap = find(w->pieces, "\n\n");
+	m->line = find_piece(w->pieces, "\n");
+	m->gap = find_piece(w->pieces, "\n\n");
 	return 0;
 }
 

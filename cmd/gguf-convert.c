@@ -111,9 +111,9 @@ convert(char *folder, const struct opts *o)
 		    &cli_err));
 	else
 		cli_must(NULL, qwen_hub_open(&h, folder, &cli_err));
-	tool_spare_hub(folder);
+	tool_protect_folder(folder);
 	if (o->base != NULL)
-		tool_spare_hub(o->base);
+		tool_protect_folder(o->base);
 	cli_must(NULL, qwen_hub_gguf_new(&g, h, &o->hub, &cli_err));
 	for (i = 0; (s = qwen_hub_gguf_note(g, i)) != NULL; i++)
 		cli_note("%s: %s", folder, s);

@@ -72,7 +72,7 @@ fetch(const struct fetch_repo *r, const struct fetch_model *m)
 	if (m->bytes == 0)
 		return qwen_fail(&cli_err, QWEN_EFORMAT, "%.120s is empty, so "
 		    "not a model", r->v[m->file[0]].path);
-	v = cli_got(calloc(m->n + r->n + 1, sizeof *v));
+	v = cli_check_alloc(calloc(m->n + r->n + 1, sizeof *v));
 	for (i = 0; i < m->n; i++)
 		v[n++] = &r->v[m->file[i]];
 	/* Ollama needs all of a model */

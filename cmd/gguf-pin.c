@@ -97,7 +97,7 @@ list_parts(struct parts *l, const char *model)
 	size_t i;
 
 	l->n = qwen_gguf_n_shards(g);
-	l->v = cli_got(calloc(l->n, sizeof *l->v));
+	l->v = cli_check_alloc(calloc(l->n, sizeof *l->v));
 	for (i = 0; i < l->n; i++) {
 		l->v[i].path = cli_format("%s", qwen_gguf_path(g, (unsigned)i));
 		close(open_part(l->v[i].path, &st));
@@ -274,7 +274,7 @@ pin_in_place(const struct part *p)
 static void
 copy_bytes(const struct part *p, int to, uint64_t done)
 {
-	struct qwen_text t = { .s = cli_got(malloc(piece)) };
+	struct qwen_text t = { .s = cli_check_alloc(malloc(piece)) };
 	size_t at = 0;
 	struct stat st;
 	ssize_t k = 0;

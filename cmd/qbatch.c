@@ -218,7 +218,7 @@ parse(int argc, char *argv[], struct run *r)
 	opt.n_files = cli_begin(&tool, argc, argv);
 	opt.files = argv + 1;
 	tool_sampling_check(r->batch.with.sampler);
-	tool_tell_seed(r->batch.with.sampler);
+	tool_report_seed(r->batch.with.sampler);
 	check_options();
 	if (!opt.merge && !opt.status)
 		tool_grammar_open(&r->batch.with.grammar,
@@ -334,8 +334,8 @@ report_run(const struct run *r, const struct qwen_work_stats *st)
 	    (double)st->max_bytes / 0x1p20, 100 * st->wasted);
 	cli_note("%s a sequence was preempted, %s read again",
 	    cli_count(st->preempted, "time"), cli_count(st->again, "token"));
-	tool_draft_tell(&b->work.draft);
-	tool_tell_stats(b->work.model);
+	tool_report_draft(&b->work.draft);
+	tool_report_stats(b->work.model);
 }
 
 /* Warn of failed and cut answers; the exit status is then 3. */
@@ -372,8 +372,8 @@ finish(struct run *r)
 	if (opt.report_json != NULL)
 		qbatch_report_write(&b->report, &st, opt.report_json, 1);
 	report_run(r, &st);
-	tool_tell_unknown(&r->unknown);
-	tool_tell_notes(&r->unknown);
+	tool_report_unknown(&r->unknown);
+	tool_report_notes(&r->unknown);
 	if (b->out.regular || b->report.end - b->report.start > short_s)
 		qbatch_report_tell(&b->report, &before);
 	complain(b, &before);

@@ -181,7 +181,7 @@ open_all(struct chat *c)
 
 	c->model = tool_model_open_draft(qchat_opt.model,
 	    qchat_opt.n_threads, qchat_opt.numerics, &c->draft);
-	tool_tell_model(c->model);
+	tool_report_model(c->model);
 	open_session(c);
 	g = qwen_model_gguf(c->model);
 	tool_header(&c->header, QWEN_STREAM_LOGITS, c->model);
@@ -286,7 +286,7 @@ main(int argc, char *argv[])
 	qchat_opt.question = argv[1];
 	tell_commands(argv[1]);
 	tool_sampling_check(c->options);
-	tool_tell_seed(c->options);
+	tool_report_seed(c->options);
 	tool_draft_check(&c->draft);
 	tool_store_choose(&qchat_opt.store);
 	choose_looks();
@@ -297,8 +297,8 @@ main(int argc, char *argv[])
 		ask(c);
 	else
 		talk(c);
-	tool_draft_tell(&c->draft);
-	tool_tell_stats(c->model);
+	tool_report_draft(&c->draft);
+	tool_report_stats(c->model);
 	qwen_drafter_free(c->drafter);
 	qwen_drafts_free(c->draft.drafts);
 	qwen_messages_free(c->messages);

@@ -104,7 +104,7 @@ check_options(struct run *r)
 	if (tool_seed_is_random() && opt.every >= 0)
 		cli_usage("--seed random: with --save-every a rerun must draw "
 		    "the same numbers to resume; give a number");
-	tool_tell_seed(r->sampler);
+	tool_report_seed(r->sampler);
 	tool_draft_check(&r->draft);
 	if (opt.output != NULL && strcmp(opt.output, "-") == 0)
 		cli_usage("-o -: stdout carries the tokens");
@@ -475,8 +475,8 @@ finish(struct run *r)
 		    &opt.state, NULL);
 		cli_output_commit(r->out);
 	}
-	tool_draft_tell(&r->draft);
-	tool_tell_stats(r->model);
+	tool_report_draft(&r->draft);
+	tool_report_stats(r->model);
 }
 
 int
@@ -496,11 +496,11 @@ main(int argc, char *argv[])
 	opt.model = tool_model_path_stream(opt.model);
 	r->model = tool_model_open_draft(opt.model, opt.n_threads,
 	    opt.numerics, &r->draft);
-	tool_tell_model(r->model);
+	tool_report_model(r->model);
 	source = tool_sampling_advise(r->sampler, qwen_model_gguf(r->model), 0,
 	    0);
 	if (source != NULL)
-		tool_tell_sampling(r->sampler, source, "");
+		tool_report_sampling(r->sampler, source, "");
 	if (opt.shift >= 0 && (size_t)opt.shift + 2 > qwen_model_n_ctx(r->model))
 		cli_usage("--shift: the context leaves no room besides %lld of "
 		    "its %zu tokens", (long long)opt.shift,

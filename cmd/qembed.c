@@ -163,7 +163,7 @@ open_model(void)
 static struct text *
 new_text(uint64_t number)
 {
-	struct text *x = cli_got(calloc(1, sizeof *x));
+	struct text *x = cli_check_alloc(calloc(1, sizeof *x));
 
 	x->item = (struct tool_item){ .order = &run.order, .no = &x->q.no,
 	    .line = number, .bytes = sizeof *x };
@@ -279,7 +279,7 @@ end_text(void *arg, struct tool_pooled *p)
 	size_t n = qwen_model_n_embd(run.work.model);
 
 	(void)arg;
-	p->result = cli_got(malloc(n * sizeof(float)));
+	p->result = cli_check_alloc(malloc(n * sizeof(float)));
 	qwen_embedding_finish(&run.how.how, p->sum, p->n, n, p->result,
 	    &run.n_numbers);
 }
@@ -357,15 +357,15 @@ embed_all(void)
 	run.order.end = end_text;
 	run.order.put = put_vector;
 	cli_progress_start("texts", count_texts());
-	tool_in_order(&run.order);
+	tool_run_in_order(&run.order);
 	cli_progress_end();
-	tool_tell_unknown(&run.unknown);
+	tool_report_unknown(&run.unknown);
 	if (opt.requests)
 		tool_warn_failed(&run.work, 0, run.order.n_done);
 	if (run.n_cut > 0)
 		cli_note("%s cut to the context of %zu tokens",
 		    cli_count(run.n_cut, "text"), run.how.cut);
-	tool_tell_order(&run.order, "text", start);
+	tool_report_results(&run.order, "text", start);
 }
 
 int

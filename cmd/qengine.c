@@ -65,8 +65,8 @@ report_run(const struct qengine *e)
 	    (unsigned long long)st.cancelled, (unsigned long long)st.chosen,
 	    (unsigned long long)st.read, (unsigned long long)st.shared,
 	    (unsigned long long)st.stored, (unsigned long long)e->n_dropped);
-	tool_draft_tell(&e->work.draft);
-	tool_tell_stats(e->work.model);
+	tool_report_draft(&e->work.draft);
+	tool_report_stats(e->work.model);
 }
 
 int

@@ -438,7 +438,7 @@ main(int argc, char *argv[])
 	opt.model = tool_model_path_stream(opt.model);
 	m = tool_model_open_draft(opt.model, opt.n_threads, opt.numerics,
 	    &opt.draft);
-	tool_tell_model(m);
+	tool_report_model(m);
 	tool_intake(in, m);
 	if (in->n == 0 && !in->restored)
 		die("no input: give tokens on stdin, or a state with -s");
@@ -450,7 +450,7 @@ main(int argc, char *argv[])
 	tool_fits(m, &(struct tool_need){ .batch = opt.batch, .keep = &opt.keep,
 	    .n_tokens = qwen_session_n_tokens(in->session) + in->n });
 	run(in, m);
-	tool_tell_stats(m);
+	tool_report_stats(m);
 	/* the next tool waits for the end of stdout, not for ours */
 	status = cli_finish();
 	tool_intake_fini(in);

@@ -135,8 +135,10 @@ open_model(void)
 	run.how.how = run.reranker;
 	run.how.unknown = &run.unknown;
 	run.how.cut = opt.truncate ? qwen_model_n_ctx(m) : 0;
-	run.hidden = cli_got(calloc(qwen_model_n_embd(m), sizeof *run.hidden));
-	run.value = cli_got(calloc(run.n_classes + 2, sizeof *run.value));
+	run.hidden = cli_check_alloc(calloc(qwen_model_n_embd(m),
+	    sizeof *run.hidden));
+	run.value = cli_check_alloc(calloc(run.n_classes + 2,
+	    sizeof *run.value));
 }
 
 static void
@@ -166,7 +168,7 @@ keep_text(struct rank *x, const struct tool_line *line)
 {
 	if (line->s == NULL)
 		return;
-	x->text = cli_got(malloc(line->n + 1));
+	x->text = cli_check_alloc(malloc(line->n + 1));
 	memcpy(x->text, line->s, line->n);
 	x->n_text = line->n;
 	x->item.bytes += line->n;
@@ -194,7 +196,7 @@ next_line(void *arg, struct tool_item **out)
 		cli_note("%s: %s", qwen_gguf_path(run.work.gguf, 0),
 		    run.guessed);
 	run.guessed = NULL;
-	x = cli_got(calloc(1, sizeof *x));
+	x = cli_check_alloc(calloc(1, sizeof *x));
 	x->item = (struct tool_item){ .order = &run.order, .no = &x->q.no,
 	    .line = run.lines.line, .bytes = sizeof *x };
 	if (opt.top > 0)
@@ -203,7 +205,7 @@ next_line(void *arg, struct tool_item **out)
 	    qwen_rank_request_text)(&x->q, &run.how, line.s, line.n,
 	    &cli_err));
 	run.n_cut += x->q.n_cut;
-	x->pooled = cli_got(calloc(x->q.n + 1, sizeof *x->pooled));
+	x->pooled = cli_check_alloc(calloc(x->q.n + 1, sizeof *x->pooled));
 	for (i = 0; i < x->q.n && x->q.no.err.code == 0; i++)
 		tool_pool(&x->pooled[i], &x->item, &last, &x->q.prompt[i]);
 	qwen_rank_request_drop(&x->q);
@@ -349,16 +351,16 @@ rank_all(void)
 	run.order.put = put_score;
 	cli_progress_start(opt.requests ? "requests" : "documents",
 	    count_documents());
-	tool_in_order(&run.order);
+	tool_run_in_order(&run.order);
 	cli_progress_end();
 	write_best();
-	tool_tell_unknown(&run.unknown);
+	tool_report_unknown(&run.unknown);
 	if (opt.requests)
 		tool_warn_failed(&run.work, 0, run.order.n_done);
 	if (run.n_cut > 0)
 		cli_note("%s cut to the context of %zu tokens",
 		    cli_count(run.n_cut, "document"), run.how.cut);
-	tool_tell_order(&run.order, opt.requests ? "request" : "document",
+	tool_report_results(&run.order, opt.requests ? "request" : "document",
 	    start);
 }
 

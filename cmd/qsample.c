@@ -68,7 +68,7 @@ check_options(const struct run *r)
 		cli_usage("-m is used only by --mask-unused, --sampling, --top "
 		    "and options that look at texts");
 	tool_sampling_check(r->sampler);
-	tool_tell_seed(r->sampler);
+	tool_report_seed(r->sampler);
 	if (opt.top == 0) {
 		if (opt.state == NULL && (dry || qwen_sampler_number(
 		    r->sampler, "penalty-prompt") != 0))
@@ -280,7 +280,7 @@ show(struct run *r, const struct qwen_record *row)
 	if (r->best == NULL) {
 		if (opt.top > r->header.n_vocab)
 			opt.top = r->header.n_vocab;
-		r->best = cli_got(calloc(opt.top, sizeof *r->best));
+		r->best = cli_check_alloc(calloc(opt.top, sizeof *r->best));
 	}
 	n = cli_must("stdin", qwen_sample_top(row->logits, row->ids, row->n,
 	    r->header.n_vocab, r->best, opt.top, &cli_err));

@@ -287,7 +287,7 @@ next_file(void *arg, struct qscore_text **out)
 		return 0;
 	if (read_file(r, opt.n_files > 0 ? opt.files[r->file] : NULL, &name,
 	    &ids) == 0) {
-		x = cli_got(calloc(1, sizeof *x));
+		x = cli_check_alloc(calloc(1, sizeof *x));
 		x->name = name;
 		cli_must(NULL, qwen_score_request_text(&x->q, &r->score.how,
 		    &ids, &cli_err));
@@ -323,7 +323,7 @@ next_request(void *arg, struct qscore_text **out)
 	tool_lines_check(&r->lines, &line, "requests");
 	if (tool_line_is_blank(&line))
 		return 1;
-	*out = x = cli_got(calloc(1, sizeof *x));
+	*out = x = cli_check_alloc(calloc(1, sizeof *x));
 	x->line = r->lines.line;
 	cli_must(NULL, qwen_score_request_parse(&x->q, &r->score.how, line.s,
 	    line.n, &cli_err));
@@ -391,7 +391,7 @@ report_run(struct run *r, double start)
 		    cli_count(r->score.n_done, "text"), s,
 		    cli_count(r->base.sum.n, "token"),
 		    (double)r->base.sum.n / s);
-		tool_tell_stats(r->score.work.model);
+		tool_report_stats(r->score.work.model);
 		return;
 	}
 	qwen_work_stats(r->score.work.work, &st);
@@ -404,7 +404,7 @@ report_run(struct run *r, double start)
 	    (unsigned long long)st.shared, (unsigned long long)st.stored,
 	    (unsigned long long)st.n_passes, st.pass_s,
 	    cli_count(st.preempted, "time"));
-	tool_tell_stats(r->score.work.model);
+	tool_report_stats(r->score.work.model);
 }
 
 int
@@ -426,7 +426,7 @@ main(int argc, char *argv[])
 	else
 		score_all(&run.score);
 	cli_progress_end();
-	tool_tell_unknown(&run.unknown);
+	tool_report_unknown(&run.unknown);
 	if (opt.requests)
 		tool_warn_failed(&run.score.work, 0, run.score.n_done);
 	report_run(&run, start);

@@ -31,9 +31,9 @@ make_model(struct fetch_model *m, const struct fetch_repo *r, size_t first)
 	if (n > r->n)
 		return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing lacks parts "
 		    "of %.120s", path);
-	m->file = cli_got(malloc(n * sizeof *m->file));
+	m->file = cli_check_alloc(malloc(n * sizeof *m->file));
 	for (i = 0; i < n; i++) {
-		part = cli_got(qwen_repo_part(path, i, n));
+		part = cli_check_alloc(qwen_repo_part(path, i, n));
 		m->file[i] = n == 1 ? first : find_file(r, part);
 		free(part);
 		if (m->file[i] == r->n) {
@@ -66,7 +66,7 @@ pick(size_t *out, const struct fetch_repo *r)
 		out[0] = i;
 		return 1;
 	}
-	paths = cli_got(malloc((r->n + 1) * sizeof *paths));
+	paths = cli_check_alloc(malloc((r->n + 1) * sizeof *paths));
 	for (i = 0; i < r->n; i++)
 		paths[i] = r->v[i].path;
 	n = qwen_repo_match(paths, r->n, r->name->quant, out);
@@ -86,12 +86,12 @@ fetch_match(struct fetch_models *m, const struct fetch_repo *r)
 {
 	const char *what = r->name->path != NULL ? r->name->path :
 	    r->name->quant;
-	size_t *at = cli_got(malloc((r->n + 1) * sizeof *at)), n, i;
+	size_t *at = cli_check_alloc(malloc((r->n + 1) * sizeof *at)), n, i;
 	int rc = 0;
 
 	n = pick(at, r);
 	m->n = 0;
-	m->v = cli_got(calloc(n + 1, sizeof *m->v));
+	m->v = cli_check_alloc(calloc(n + 1, sizeof *m->v));
 	for (i = 0; i < n && rc == 0; i++) {
 		rc = make_model(&m->v[m->n], r, at[i]);
 		m->n += rc == 0;

@@ -23,7 +23,7 @@ fetch_endpoint(const char *variable, const char *usual)
 	size_t n;
 
 	if (s == NULL)
-		return cli_got(strdup(usual));
+		return cli_check_alloc(strdup(usual));
 	for (p = s; *p != '\0' && isgraph((unsigned char)*p) &&
 	    strchr("@?#\\\"", *p) == NULL; p++)
 		;
@@ -32,7 +32,7 @@ fetch_endpoint(const char *variable, const char *usual)
 		/* the address may have a password, so it is not printed */
 		die("%s is not an address that begins with https://%s", variable,
 		    strchr(s, '@') != NULL ? ", or it has a '@'" : "");
-	url = cli_got(strdup(s));
+	url = cli_check_alloc(strdup(s));
 	n = strlen(url);
 	if (url[n - 1] == '/')
 		url[n - 1] = '\0';
@@ -53,7 +53,7 @@ fetch_token(const char *text, const char *what)
 		;
 	if (n == 0)
 		return NULL;
-	token = cli_got(strndup(text, n));
+	token = cli_check_alloc(strndup(text, n));
 	for (p = token; *p != '\0'; p++) {
 		if (!isgraph((unsigned char)*p) || *p == ';')
 			die("%s is not a token: it has blanks or unprintable "

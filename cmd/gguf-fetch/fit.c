@@ -180,7 +180,7 @@ plan(struct fetch_fit *f, struct qwen_gguf *g)
 	if (qwen_model_open_gguf(&m, g, &opts, &cli_err) < 0) {
 		if (cli_err.code == QWEN_ENOMEM)
 			cli_die_err(NULL, &cli_err);
-		f->why = cli_got(strdup(cli_err.msg));
+		f->why = cli_check_alloc(strdup(cli_err.msg));
 		return 0;
 	}
 	if (n > qwen_model_n_ctx(m))
@@ -227,7 +227,7 @@ fetch_fit(struct fetch_fit *f, const struct fetch_repo *r,
 	if (rc == 1)
 		return plan(f, g);
 	if (rc == 0)
-		f->why = cli_got(strdup(cli_err.msg));
+		f->why = cli_check_alloc(strdup(cli_err.msg));
 	return rc;
 }
 

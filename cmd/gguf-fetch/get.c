@@ -384,7 +384,7 @@ get_one(const struct fetch_repo *r, const struct fetch_file *f,
 	struct transfer t = { .file = f, .place = p, .fd = -1, .lock = -1 };
 	int rc;
 
-	t.buf = cli_got(malloc(PIECE));
+	t.buf = cli_check_alloc(malloc(PIECE));
 	rc = get_locked(&t, r);
 	if (rc < 0 && t.at > 0 && access(p->partial, F_OK) == 0)
 		cli_note("%s: fetched %s of %s; the same command resumes",
@@ -403,7 +403,7 @@ get_one(const struct fetch_repo *r, const struct fetch_file *f,
 static int
 has_room(const char *path, uint64_t bytes)
 {
-	char *folder = cli_got(strdup(path)), *slash;
+	char *folder = cli_check_alloc(strdup(path)), *slash;
 	struct statvfs fs;
 	uint64_t room;
 	int rc = 0;
@@ -431,8 +431,8 @@ int
 fetch_get(const struct fetch_repo *r, const struct fetch_file *const *v,
     size_t n)
 {
-	struct fetch_place *p = cli_got(calloc(n + 1, sizeof *p));
-	int *there = cli_got(calloc(n + 1, sizeof *there)), rc = 0;
+	struct fetch_place *p = cli_check_alloc(calloc(n + 1, sizeof *p));
+	int *there = cli_check_alloc(calloc(n + 1, sizeof *there)), rc = 0;
 	struct stat st;
 	size_t i;
 

@@ -34,11 +34,11 @@ must(int ok)
 struct fetch_hash *
 fetch_hash_new(const char *hash, uint64_t bytes)
 {
-	struct fetch_hash *h = cli_got(calloc(1, sizeof *h));
+	struct fetch_hash *h = cli_check_alloc(calloc(1, sizeof *h));
 	int git = strlen(hash) == 40, n;
 	char head[48];
 
-	h->ctx = cli_got(EVP_MD_CTX_new());
+	h->ctx = cli_check_alloc(EVP_MD_CTX_new());
 	must(EVP_DigestInit_ex(h->ctx, git ? EVP_sha1() : EVP_sha256(), NULL));
 	if (git) {
 		/* and a NUL */
@@ -113,7 +113,7 @@ fetch_hash_free(struct fetch_hash *h)
 int
 fetch_hash_file(struct fetch_hash *h, int fd, const char *path, uint64_t n)
 {
-	char *buf = cli_got(malloc(PIECE));
+	char *buf = cli_check_alloc(malloc(PIECE));
 	uint64_t at = 0;
 	int started = 0;
 	ssize_t got;

@@ -57,8 +57,9 @@ init(struct fetch_repo *r)
 
 	r->endpoint = fetch_endpoint("HF_ENDPOINT", "https://huggingface.co");
 	r->token = token();
-	r->root = root != NULL ? cli_got(strdup(root)) : NULL;
-	r->rev = cli_got(strdup(r->name->rev != NULL ? r->name->rev : "main"));
+	r->root = root != NULL ? cli_check_alloc(strdup(root)) : NULL;
+	r->rev = cli_check_alloc(strdup(r->name->rev != NULL ? r->name->rev :
+	    "main"));
 }
 
 /* ENDPOINT/api/models/ORG/REPO/what/REV */
@@ -91,7 +92,7 @@ pin(struct fetch_repo *r)
 		qwen_fail(&cli_err, QWEN_EFORMAT, "the server does not say "
 		    "which commit %s is", r->rev);
 	else if (doc != NULL) {
-		r->commit = cli_got(strdup(sha));
+		r->commit = cli_check_alloc(strdup(sha));
 		rc = 0;
 	}
 	yyjson_doc_free(doc);
@@ -156,7 +157,7 @@ list(struct fetch_repo *r)
 		if (reply.next[0] == '\0')
 			break;
 		url = reply.next[0] == '/' ? NULL :
-		    cli_got(strdup(reply.next));
+		    cli_check_alloc(strdup(reply.next));
 		if (url == NULL || !fetch_same_host(url, r->endpoint) ||
 		    pages > FETCH_FILES_MAX / 100) {
 			free(url);

@@ -61,7 +61,7 @@ static char *
 host_of(const char *url)
 {
 	char *scheme = NULL, *host = NULL, *port = NULL, *out = NULL;
-	CURLU *u = cli_got(curl_url());
+	CURLU *u = cli_check_alloc(curl_url());
 
 	if (curl_url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK &&
 	    curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
@@ -277,7 +277,7 @@ open_easy(void)
 		return;
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != 0)
 		die("cannot initialise libcurl");
-	easy = cli_got(curl_easy_init());
+	easy = cli_check_alloc(curl_easy_init());
 	/* as curl(1) does */
 	if (ca == NULL) {
 		ca = fetch_env("SSL_CERT_FILE");
@@ -311,7 +311,7 @@ open_easy(void)
 static void
 add_header(struct curl_slist **l, char *s)
 {
-	*l = cli_got(curl_slist_append(*l, s));
+	*l = cli_check_alloc(curl_slist_append(*l, s));
 	free(s);
 }
 
@@ -416,7 +416,7 @@ enum http_end
 fetch_http(const struct http_ask *a, struct http_reply *r)
 {
 	struct hop h = { .ask = a, .reply = r };
-	char *url = cli_got(strdup(a->url)), *next, *host;
+	char *url = cli_check_alloc(strdup(a->url)), *next, *host;
 	enum http_end end = HTTP_FAILED;
 
 	open_easy();
@@ -441,7 +441,7 @@ fetch_http(const struct http_ask *a, struct http_reply *r)
 			    "where", r->status);
 			break;
 		}
-		next = cli_got(strdup(next));
+		next = cli_check_alloc(strdup(next));
 		free(url);
 		url = next;
 	}

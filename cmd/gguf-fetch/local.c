@@ -45,22 +45,22 @@ look(struct row *row)
 	struct qwen_gguf *g;
 
 	if (row->found->folder) {
-		row->format = cli_got(strdup("safetensors"));
-		row->arch = cli_got(strdup(""));
+		row->format = cli_check_alloc(strdup("safetensors"));
+		row->arch = cli_check_alloc(strdup(""));
 		return;
 	}
 	if (qwen_gguf_open(&g, row->found->path, &cli_err) < 0) {
 		if (cli_err.code == QWEN_ENOMEM)
 			cli_die_err(NULL, &cli_err);
-		row->wrong = cli_got(strdup(cli_err.msg));
-		row->arch = cli_got(strdup(""));
-		row->format = cli_got(strdup(""));
+		row->wrong = cli_check_alloc(strdup(cli_err.msg));
+		row->arch = cli_check_alloc(strdup(""));
+		row->format = cli_check_alloc(strdup(""));
 		return;
 	}
 	if (qwen_gguf_get_str(g, "general.architecture", &arch, &cli_err) < 0)
 		arch.len = 0;
-	row->arch = cli_got(strndup(arch.s, arch.len));
-	row->format = cli_got(strdup(format_of(g)));
+	row->arch = cli_check_alloc(strndup(arch.s, arch.len));
+	row->format = cli_check_alloc(strdup(format_of(g)));
 	row->template = qwen_gguf_find(g, "tokenizer.chat_template") != NULL;
 	qwen_gguf_close(g);
 }
@@ -197,7 +197,7 @@ fetch_local(int json)
 	size_t i;
 
 	cli_must(NULL, qwen_models_all(&all, tool_model_places(), &cli_err));
-	v = cli_got(calloc(all.n + 1, sizeof *v));
+	v = cli_check_alloc(calloc(all.n + 1, sizeof *v));
 	for (i = 0; i < all.n; i++) {
 		v[i].found = &all.v[i];
 		look(&v[i]);

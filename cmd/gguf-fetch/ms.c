@@ -20,8 +20,8 @@ init(struct fetch_repo *r)
 	    "https://www.modelscope.ai" : "https://modelscope.cn");
 	r->token = fetch_token(fetch_env("MODELSCOPE_API_TOKEN"),
 	    "MODELSCOPE_API_TOKEN");
-	r->root = root != NULL ? cli_got(strdup(root)) : NULL;
-	r->rev = cli_got(strdup(r->name->rev != NULL ? r->name->rev :
+	r->root = root != NULL ? cli_check_alloc(strdup(root)) : NULL;
+	r->rev = cli_check_alloc(strdup(r->name->rev != NULL ? r->name->rev :
 	    "master"));
 }
 
@@ -204,7 +204,7 @@ place_in_ms(struct fetch_place *p, const struct fetch_repo *r,
 
 	p->path = cli_format("%s/%s", top, f->path);
 	free(top);
-	p->blob = cli_got(strdup(p->path));
+	p->blob = cli_check_alloc(strdup(p->path));
 	p->partial = cli_format("%s.incomplete", p->blob);
 	/* the lock that its library takes for this file */
 	qwen_text_fmt(&key, "%s%cfile%cmodel%c%s/%s%c%s", version, 0, 0, 0,

@@ -21,8 +21,8 @@ init(struct fetch_repo *r)
 	const char *root = tool_ollama_models();
 
 	r->endpoint = cli_format("https://%s", r->name->host);
-	r->root = root != NULL ? cli_got(strdup(root)) : NULL;
-	r->rev = cli_got(strdup(r->name->rev));
+	r->root = root != NULL ? cli_check_alloc(strdup(root)) : NULL;
+	r->rev = cli_check_alloc(strdup(r->name->rev));
 }
 
 /*
@@ -103,7 +103,7 @@ place_in_ollama(struct fetch_place *p, const struct fetch_repo *r,
     const struct fetch_file *f)
 {
 	p->path = cli_format("%s/blobs/sha256-%s", r->root, f->hash);
-	p->blob = cli_got(strdup(p->path));
+	p->blob = cli_check_alloc(strdup(p->path));
 	p->partial = cli_format("%s.incomplete", p->blob);
 	p->by_hash = 1;
 }

@@ -18,7 +18,7 @@ place_to(struct fetch_place *p, const struct fetch_file *f)
 
 	p->path = cli_format("%s/%s", fetch_opt.to,
 	    slash != NULL ? slash + 1 : f->path);
-	p->blob = cli_got(strdup(p->path));
+	p->blob = cli_check_alloc(strdup(p->path));
 	p->partial = cli_format("%s.incomplete", p->path);
 }
 
@@ -82,7 +82,7 @@ fetch_there(const struct fetch_place *p, const struct fetch_file *f)
 int
 fetch_make_folders(const char *path)
 {
-	char *s = cli_got(strdup(path)), *at = s;
+	char *s = cli_check_alloc(strdup(path)), *at = s;
 	int rc = 0;
 
 	while (rc == 0 && (at = strchr(at + 1, '/')) != NULL) {

@@ -28,7 +28,7 @@ fetch_add(struct fetch_repo *r, const char *path, uint64_t bytes,
 	    !fetch_is_hex(f->hash, 40)))
 		return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing has no hash "
 		    "of %.120s", path);
-	f->path = cli_got(strdup(path));
+	f->path = cli_check_alloc(strdup(path));
 	f->bytes = bytes;
 	r->n++;
 	return 0;

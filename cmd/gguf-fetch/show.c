@@ -45,7 +45,7 @@ fetch_list(const struct fetch_repo *r, const struct fetch_models *m)
 
 	/* the listing of a gated repository is public, its files are not */
 	if (fetch_fit(&f, r, m) < 0)
-		f.why = cli_got(strdup(cli_err.msg));
+		f.why = cli_check_alloc(strdup(cli_err.msg));
 	if (f.why != NULL)
 		cli_note("%s: the memory that it takes besides its weights is "
 		    "unknown: %s",

@@ -127,7 +127,7 @@ verify_found(const char *path)
 	int rc = 1, good = 1;
 
 	for (i = 0; i < n && rc >= 0; i++) {
-		part = cli_got(qwen_repo_part(path, i, n));
+		part = cli_check_alloc(qwen_repo_part(path, i, n));
 		hash_by_name(hash, part);
 		if (hash[0] != '\0')
 			rc = check(part, UINT64_MAX, hash);
@@ -152,7 +152,7 @@ is_whole(const char *path)
 	char *part;
 
 	for (i = 0; i < n; i++) {
-		part = cli_got(qwen_repo_part(path, i, n));
+		part = cli_check_alloc(qwen_repo_part(path, i, n));
 		n_there += access(part, R_OK) == 0;
 		free(part);
 	}

@@ -23,7 +23,7 @@ find_kv(const struct qwen_gguf *g, const struct qwen_str *key)
 
 	if (memchr(key->s, '\0', key->len) != NULL)
 		return NULL;
-	s = cli_got(strndup(key->s, key->len));
+	s = cli_check_alloc(strndup(key->s, key->len));
 	kv = qwen_gguf_find(g, s);
 	free(s);
 	return kv;

@@ -12,7 +12,7 @@ reason(void *arg, const char *msg)
 	struct usable *u = arg;
 
 	cli_grow(&u->reason, &u->cap, u->n + 1, sizeof *u->reason);
-	u->reason[u->n++] = cli_got(strdup(msg));
+	u->reason[u->n++] = cli_check_alloc(strdup(msg));
 }
 
 /* By what the tools open a file with, so that both say the same. */
@@ -33,7 +33,7 @@ inspect_usable(struct usable *u, const struct qwen_gguf *g)
 	if (cli_err.code == QWEN_ENOMEM)
 		cli_die_err(NULL, &cli_err);
 	if (qwen_template_open_gguf(&template, g, &cli_err) < 0)
-		u->no_chat = cli_got(strdup(cli_err.msg));
+		u->no_chat = cli_check_alloc(strdup(cli_err.msg));
 	else
 		qwen_template_close(template);
 	if (cli_err.code == QWEN_ENOMEM)

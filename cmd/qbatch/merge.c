@@ -88,8 +88,8 @@ open_all(struct merge *m, char *const *files, int n, int may_be_torn)
 	int i;
 
 	*m = (struct merge){ .n_files = n };
-	m->fd = cli_got(calloc((size_t)n, sizeof *m->fd));
-	m->name = cli_got(calloc((size_t)n, sizeof *m->name));
+	m->fd = cli_check_alloc(calloc((size_t)n, sizeof *m->fd));
+	m->name = cli_check_alloc(calloc((size_t)n, sizeof *m->name));
 	allow_files(n);
 	for (i = 0; i < n; i++) {
 		m->fd[i] = open_part(files[i], &m->name[i]);

@@ -205,7 +205,7 @@ qbatch_plan(struct qbatch_run *b)
 {
 	struct plan p = { 0 };
 
-	p.sample.id = cli_got(malloc(READ * sizeof *p.sample.id));
+	p.sample.id = cli_check_alloc(malloc(READ * sizeof *p.sample.id));
 	read_requests(&p, b);
 	cli_progress_end();
 	if (p.n_answers > 0) {

@@ -123,7 +123,7 @@ qbatch_report_write(struct qbatch_report *r,
 		o = cli_output_open(path);
 		cli_write_all(cli_output_fd(o), path, &t);
 		cli_output_commit(o);
-		cli_spare(path, "the other report");
+		cli_protect_input(path, "the other report");
 	}
 	qwen_text_fini(&t);
 }

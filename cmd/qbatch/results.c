@@ -47,7 +47,7 @@ open_file(struct qbatch_results *r, struct stat *st)
 		r->regular = S_ISREG(st->st_mode);
 		if (!r->regular)
 			return;
-		cli_must(r->name, cli_check_spared(r->fd, &cli_err));
+		cli_must(r->name, cli_check_protected(r->fd, &cli_err));
 		cli_lock(r->fd, r->name);
 		/* its size may have changed, too */
 		if (fstat(r->fd, st) == -1)
@@ -188,7 +188,7 @@ qbatch_results_begin(struct qbatch_results *r)
 		return;
 	if (r->drops)
 		rewrite(r);
-	cli_spare_fd(r->fd, "the file of results");
+	cli_protect_fd(r->fd, "the file of results");
 	if (ftruncate(r->fd, (off_t)r->end) == -1 ||
 	    lseek(r->fd, 0, SEEK_END) == -1)
 		die("%s: %s", r->name, strerror(errno));

@@ -270,7 +270,7 @@ arrival(struct qbatch_run *r)
 static struct qbatch_item *
 make_item(struct qbatch_run *r, const struct tool_line *line)
 {
-	struct qbatch_item *item = cli_got(calloc(1, sizeof *item));
+	struct qbatch_item *item = cli_check_alloc(calloc(1, sizeof *item));
 
 	cli_must(NULL, qwen_request_parse_line(&item->request, &r->with.service,
 	    line->s, line->n, &cli_err));

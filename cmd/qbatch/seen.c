@@ -16,10 +16,10 @@ by_key(const void *a, const void *b)
 struct qbatch_entry *
 qbatch_seen_put(struct qbatch_seen *s, uint64_t key, uint64_t value, int *made)
 {
-	struct qbatch_entry *e = cli_got(malloc(sizeof *e)), **at;
+	struct qbatch_entry *e = cli_check_alloc(malloc(sizeof *e)), **at;
 
 	*e = (struct qbatch_entry){ key, value };
-	at = cli_got(tsearch(e, &s->root, by_key));
+	at = cli_check_alloc(tsearch(e, &s->root, by_key));
 	*made = *at == e;
 	s->n += (size_t)*made;
 	if (!*made)

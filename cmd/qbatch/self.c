@@ -42,7 +42,7 @@ hash_model(const struct qwen_gguf *g, const struct qwen_header *h)
 {
 	struct qwen_str chat = { "", 0 };
 	struct qwen_err err;
-	XXH3_state_t *s = cli_got(XXH3_createState());
+	XXH3_state_t *s = cli_check_alloc(XXH3_createState());
 	uint64_t hash;
 
 	if (qwen_gguf_get_str(g, "tokenizer.chat_template", &chat, &err) < 0)
@@ -179,7 +179,7 @@ add_sampling(struct qwen_text *t, const struct tool_service *w)
 		add_option(t, "seed", "random");
 	}
 	n = qwen_sampler_describe(s, NULL, 0) + 1;
-	buf = cli_got(malloc(n));
+	buf = cli_check_alloc(malloc(n));
 	qwen_sampler_describe(s, buf, n);
 	if (buf[0] != '\0')
 		add_option(t, buf, NULL);
@@ -199,7 +199,7 @@ qbatch_self_open(struct qbatch_self *self, const struct tool_service *w,
 	add_prompts(&t, w);
 	add_answers(&t, w);
 	add_arithmetic(&t, h);
-	self->options = cli_got(t.failed ? NULL : t.s);
+	self->options = cli_check_alloc(t.failed ? NULL : t.s);
 	self->limited = w->service.max == SIZE_MAX ?
 	    cli_format("n=context %s", self->options) :
 	    cli_format("n=%zu %s", w->service.max, self->options);

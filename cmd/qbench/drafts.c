@@ -59,7 +59,7 @@ draw_luck(struct trial *t)
 	size_t i, k, n = qbench_opt.n;
 	uint64_t rng = 1;
 
-	t->luck = cli_got(calloc(n, sizeof *t->luck));
+	t->luck = cli_check_alloc(calloc(n, sizeof *t->luck));
 	for (i = 0; i < n; i++) {
 		k = qwen_gguf_random_u64(&rng) % (i + 1);
 		t->luck[i] = t->luck[k];
@@ -142,7 +142,7 @@ compare(struct trial *t, const struct way *w, const struct qwen_session *s)
 	size_t ids = (qbench_opt.n + 1) * sizeof *t->ids;
 
 	if (t->row == NULL) {
-		t->row = cli_got(malloc(row));
+		t->row = cli_check_alloc(malloc(row));
 		memcpy(t->row, qwen_session_logits(s), row);
 		memcpy(t->want, t->ids, ids);
 	}
@@ -372,7 +372,8 @@ ways_init(struct trial *t)
 {
 	size_t i, k, n = qbench_opt.accept.n;
 
-	t->way = cli_got(calloc(1 + qbench_opt.draft.n * (n > 0 ? n : 1),
+	t->way = cli_check_alloc(calloc(1 + qbench_opt.draft.n * (n > 0 ? n :
+	    1),
 	    sizeof *t->way));
 	t->n_way = 0;
 	add_way(t, NULL, NULL);
@@ -393,8 +394,8 @@ at_depth(struct trial *t, size_t depth)
 
 	t->depth = depth;
 	t->row = NULL;
-	t->ids = cli_got(calloc(n + 1, sizeof *t->ids));
-	t->want = cli_got(calloc(n + 1, sizeof *t->want));
+	t->ids = cli_check_alloc(calloc(n + 1, sizeof *t->ids));
+	t->want = cli_check_alloc(calloc(n + 1, sizeof *t->want));
 	memcpy(t->ids, qbench_ids + depth, n * sizeof *t->ids);
 	draw_luck(t);
 	ways_init(t);

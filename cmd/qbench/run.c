@@ -67,8 +67,8 @@ team_of(struct team *t, size_t n)
 {
 	t->n = n;
 	t->cache = NULL;
-	t->s = cli_got(calloc(n, sizeof *t->s));
-	t->part = cli_got(calloc(n, sizeof *t->part));
+	t->s = cli_check_alloc(calloc(n, sizeof *t->s));
+	t->part = cli_check_alloc(calloc(n, sizeof *t->part));
 }
 
 /* Each has read as many tokens as the depth is. */
@@ -224,7 +224,8 @@ static struct qwen_kernel_stat *
 stats_of(const struct qwen_model *m, size_t (*get)(const struct qwen_model *m,
     struct qwen_kernel_stat *out, size_t max), size_t *n)
 {
-	struct qwen_kernel_stat *s = cli_got(calloc(MAX_STATS, sizeof *s));
+	struct qwen_kernel_stat *s = cli_check_alloc(calloc(MAX_STATS,
+	    sizeof *s));
 
 	*n = get(m, s, MAX_STATS);
 	*n = *n < MAX_STATS ? *n : MAX_STATS;
@@ -300,7 +301,7 @@ measure(struct phase *p, struct qwen_model *m)
 	p->mem.peak = p->mem.mapped = p->mem.private = -1;
 	if (p->n == 0)
 		return;
-	p->round = cli_got(calloc(qbench_opt.rounds, sizeof *p->round));
+	p->round = cli_check_alloc(calloc(qbench_opt.rounds, sizeof *p->round));
 	qbench_reset_peak();
 	if (p->depth > 0)
 		team_init(&past, p, m, qbench_opt.scattered);
@@ -415,7 +416,8 @@ qbench_run(int n_threads)
 	m = tool_model_open(qbench_model_path, n_threads, qbench_opt.numerics);
 	qbench_prepare_tokens(m);
 	qbench_touch(qwen_model_gguf(m));
-	decode = cli_got(calloc(qbench_opt.depth.n * qbench_opt.sequences.n,
+	decode =
+	    cli_check_alloc(calloc(qbench_opt.depth.n * qbench_opt.sequences.n,
 	    sizeof *decode));
 	r.m = m;
 	n = measure_decodes(decode, m, n_threads);

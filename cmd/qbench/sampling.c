@@ -29,7 +29,7 @@ static const char *const chains[] = {
 static float *
 make_rows(size_t n, int sure)
 {
-	float *row = cli_got(calloc(n, SAMPLING_ROWS * sizeof *row));
+	float *row = cli_check_alloc(calloc(n, SAMPLING_ROWS * sizeof *row));
 	uint64_t rng = 1;
 	size_t i, k;
 

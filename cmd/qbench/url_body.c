@@ -68,7 +68,7 @@ static void
 finish(const struct qbench_bodies *b, yyjson_mut_doc *doc, yyjson_mut_val *root,
     struct qwen_text *out)
 {
-	yyjson_mut_val *usage = cli_got(yyjson_mut_obj(doc));
+	yyjson_mut_val *usage = cli_check_alloc(yyjson_mut_obj(doc));
 	yyjson_val *k, *v;
 	size_t i, max, n;
 	char *s;
@@ -83,7 +83,7 @@ finish(const struct qbench_bodies *b, yyjson_mut_doc *doc, yyjson_mut_val *root,
 	yyjson_obj_foreach(yyjson_doc_get_root(b->more), i, max, k, v)
 		yyjson_mut_obj_put(root, yyjson_val_mut_copy(doc, k),
 		    yyjson_val_mut_copy(doc, v));
-	s = cli_got(yyjson_mut_write(doc, 0, &n));
+	s = cli_check_alloc(yyjson_mut_write(doc, 0, &n));
 	out->n = 0;
 	qwen_text_add(out, s, n);
 	free(s);
@@ -117,8 +117,8 @@ about(const struct url_opts *o, size_t n, uint64_t *rng)
 static yyjson_mut_val *
 messages(yyjson_mut_doc *doc, const struct qwen_text *t)
 {
-	yyjson_mut_val *list = cli_got(yyjson_mut_arr(doc));
-	yyjson_mut_val *m = cli_got(yyjson_mut_arr_add_obj(doc, list));
+	yyjson_mut_val *list = cli_check_alloc(yyjson_mut_arr(doc));
+	yyjson_mut_val *m = cli_check_alloc(yyjson_mut_arr_add_obj(doc, list));
 
 	yyjson_mut_obj_add_str(doc, m, "role", "user");
 	yyjson_mut_obj_add_strn(doc, m, "content", t->s, t->n);
@@ -131,8 +131,8 @@ make(const struct qbench_bodies *b, const struct url_setting *set,
 {
 	const struct url_opts *o = b->opts;
 	uint64_t rng = o->seed ^ (number + 1) * 0xd1342543de82ef95u;
-	yyjson_mut_doc *doc = cli_got(yyjson_mut_doc_new(NULL));
-	yyjson_mut_val *root = cli_got(yyjson_mut_obj(doc));
+	yyjson_mut_doc *doc = cli_check_alloc(yyjson_mut_doc_new(NULL));
+	yyjson_mut_val *root = cli_check_alloc(yyjson_mut_obj(doc));
 	size_t n = about(o, set->prompt, &rng);
 	size_t count = about(o, set->count, &rng);
 	int chat = o->api != URL_COMPLETIONS;
@@ -195,8 +195,8 @@ add_line(struct qbench_bodies *b, const struct tool_lines *in, yyjson_val *root)
 	if (l->path == NULL)
 		l->path = yyjson_obj_get(body, "messages") != NULL ?
 		    chat_path : completions_path;
-	doc = cli_got(yyjson_mut_doc_new(NULL));
-	to = cli_got(yyjson_mut_obj(doc));
+	doc = cli_check_alloc(yyjson_mut_doc_new(NULL));
+	to = cli_check_alloc(yyjson_mut_obj(doc));
 	yyjson_mut_doc_set_root(doc, to);
 	yyjson_obj_foreach(body, i, max, k, v)
 		if (!alone || !yyjson_equals_str(k, "id"))
@@ -237,7 +237,7 @@ read_lines(struct qbench_bodies *b, const char *path)
 struct qbench_bodies *
 qbench_bodies_open(const struct url_opts *o, const char *model)
 {
-	struct qbench_bodies *b = cli_got(calloc(1, sizeof *b));
+	struct qbench_bodies *b = cli_check_alloc(calloc(1, sizeof *b));
 	struct qwen_err err;
 
 	b->opts = o;

@@ -66,18 +66,18 @@ add_header(struct qbench_http *h, const char *s)
 {
 	struct curl_slist *l = curl.slist_append(h->headers, s);
 
-	h->headers = cli_got(l);
+	h->headers = cli_check_alloc(l);
 }
 
 struct qbench_http *
 qbench_http_open(const char *socket, double timeout)
 {
-	struct qbench_http *h = cli_got(calloc(1, sizeof *h));
+	struct qbench_http *h = cli_check_alloc(calloc(1, sizeof *h));
 	const char *key = getenv("QSERVE_API_KEY");
 	char *s;
 
 	load();
-	h->multi = cli_got(curl.multi_init());
+	h->multi = cli_check_alloc(curl.multi_init());
 	h->socket = socket;
 	h->timeout = timeout;
 	/* all connections stay, for the requests that come next */
@@ -133,7 +133,7 @@ qbench_http_start(struct qbench_http *h, struct qbench_call *c)
 {
 	CURLMcode rc;
 
-	c->easy = cli_got(curl.easy_init());
+	c->easy = cli_check_alloc(curl.easy_init());
 	set_up(h, c);
 	c->next = h->calls;
 	h->calls = c;

@@ -45,7 +45,7 @@ struct load {
 static struct qbench_call *
 call_new(const struct target *t, const char *path)
 {
-	struct qbench_call *c = cli_got(calloc(1, sizeof *c));
+	struct qbench_call *c = cli_check_alloc(calloc(1, sizeof *c));
 
 	c->url = cli_format("%s%s", t->base, path);
 	c->due = cli_now();

@@ -69,7 +69,7 @@ begin_sampling(struct chat *c, enum qwen_thinking prompt)
 	source = tool_sampling_advise(c->sampler, qwen_model_gguf(c->model), 1,
 	    qwen_template_thinks(c->template, prompt));
 	set_seed(c);
-	tool_tell_sampling(c->sampler, source, "");
+	tool_report_sampling(c->sampler, source, "");
 	cli_must(NULL, qwen_sampler_begin(c->sampler,
 	    qwen_model_n_vocab(c->model), &cli_err));
 	cli_must(NULL, qwen_sampler_accept(c->sampler, qwen_session_tokens(s),

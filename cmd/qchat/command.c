@@ -33,7 +33,7 @@ data(struct chat *c, const char *path)
 			;
 	} else if ((p = read_file(path, &n)) != NULL &&
 	    qchat_document(c, path, p, n) == 0)
-		cli_spare(path, "a document of this conversation");
+		cli_protect_input(path, "a document of this conversation");
 	return 1;
 }
 

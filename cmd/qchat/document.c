@@ -80,7 +80,7 @@ adopt(struct chat *c)
 
 	if (role == NULL || strcmp(role, "user") != 0 || s.s == NULL)
 		return;
-	text = cli_got(malloc(s.len + 1));
+	text = cli_check_alloc(malloc(s.len + 1));
 	memcpy(text, s.s, s.len);
 	add_document(c, "the previous message", text, s.len);
 	qwen_messages_drop(c->messages);

@@ -85,5 +85,5 @@ qchat_echo_begin(void)
 			set(leaving[i], handle);
 	}
 	if (atexit(qchat_echo_on) != 0)
-		cli_got(NULL);
+		cli_check_alloc(NULL);
 }

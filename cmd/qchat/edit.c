@@ -270,7 +270,7 @@ read_paste(struct qwen_text *t)
 			    '\n' : (uint32_t)c, out));
 		before = c;
 		if (t->failed)
-			cli_got(NULL);
+			cli_check_alloc(NULL);
 	}
 	t->n -= n;
 	t->s[t->n] = '\0';
@@ -344,7 +344,7 @@ qchat_edit_unmark(char *line)
 			qwen_text_add(&t, s, 1);
 	}
 	qwen_text_str(&t, "");
-	cli_got(t.failed ? NULL : t.s);
+	cli_check_alloc(t.failed ? NULL : t.s);
 	while (edit.n > 0)
 		qwen_text_fini(&edit.pasted[--edit.n]);
 	free(line);
@@ -543,8 +543,8 @@ qchat_edit_begin(void)
 	if (edit.out == NULL)
 		return 0;
 	set_locale();
-	edit.el = cli_got(el_init("qchat", stdin, edit.out, edit.out));
-	edit.history = cli_got(history_init());
+	edit.el = cli_check_alloc(el_init("qchat", stdin, edit.out, edit.out));
+	edit.history = cli_check_alloc(history_init());
 	edit.pastes = term != NULL && strcmp(term, "dumb") != 0;
 	history(edit.history, &ev, H_SETSIZE, HISTORY);
 	history(edit.history, &ev, H_SETUNIQUE, 1);

@@ -57,7 +57,7 @@ add_line(struct qwen_text *t, char *line, const char *end)
 	qwen_text_str(t, line);
 	free(line);
 	if (t->failed)
-		cli_got(NULL);
+		cli_check_alloc(NULL);
 	return ends;
 }
 

@@ -52,7 +52,7 @@ tell_time(const struct chat *c, struct reading *r, size_t k)
 
 	r->is_long = all > long_s;
 	if (r->is_long)
-		tool_tell_reading(r->total, all, qchat_opt.question != NULL ?
+		tool_report_reading(r->total, all, qchat_opt.question != NULL ?
 		    "" : c->mark > 0 ? "; Ctrl-C takes the message and its "
 		    "document back" : "; Ctrl-C takes the message back");
 }

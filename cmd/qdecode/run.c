@@ -229,7 +229,7 @@ void
 qdecode_run_begin(const struct qdecode_run *run, struct tool_intake *in,
     size_t n_input)
 {
-	char *options = cli_got(strdup(run->options));
+	char *options = cli_check_alloc(strdup(run->options));
 	struct qwen_run new = {
 		.options = options, .again = run->again,
 		.from = qwen_session_n_tokens(in->session), .input = n_input,

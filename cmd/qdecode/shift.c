@@ -40,7 +40,7 @@ qdecode_shift(struct tool_intake *in, struct qwen_model *m, size_t keep)
 	    keep + newer);
 	free(in->tokens);
 	in->n = in->cap = keep + newer;
-	in->tokens = cli_got(calloc(in->n, sizeof *in->tokens));
+	in->tokens = cli_check_alloc(calloc(in->n, sizeof *in->tokens));
 	memcpy(in->tokens, tokens, keep * sizeof *tokens);
 	memcpy(in->tokens + keep, tokens + n - newer, newer * sizeof *tokens);
 	in->n_marks = 0;

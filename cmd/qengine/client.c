@@ -22,7 +22,7 @@ enum { WRITE_BYTES = 4096, READ_MAX = 1 << 20 };
 struct qengine_client *
 qengine_client_new(struct qengine *e, int in, int out)
 {
-	struct qengine_client *c = cli_got(calloc(1, sizeof *c));
+	struct qengine_client *c = cli_check_alloc(calloc(1, sizeof *c));
 
 	c->engine = e;
 	c->in = in;

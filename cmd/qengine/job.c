@@ -132,7 +132,7 @@ on_hidden(void *arg, size_t at, const float *x)
 	ev.at = at;
 	ev.n_row = o->logits == NULL ? qwen_model_n_embd(m) :
 	    o->n_logits > 0 ? o->n_logits : qwen_model_n_classes(m);
-	ev.row = cli_got(malloc(ev.n_row * sizeof *ev.row));
+	ev.row = cli_check_alloc(malloc(ev.n_row * sizeof *ev.row));
 	if (o->logits == NULL)
 		memcpy(ev.row, x, ev.n_row * sizeof *ev.row);
 	else if (o->n_logits > 0)
@@ -323,7 +323,7 @@ take_job(struct qengine_client *c, struct qwen_order *o)
 
 	if (is_refused(c, o))
 		return;
-	j = cli_got(calloc(1, sizeof *j));
+	j = cli_check_alloc(calloc(1, sizeof *j));
 	j->client = c;
 	j->order = *o;
 	memset(o, 0, sizeof *o);

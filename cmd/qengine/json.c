@@ -84,7 +84,7 @@ put_array(struct qwen_put *p, const char *key, yyjson_val *v, int reals)
 
 	if (!yyjson_is_arr(v))
 		return -1;
-	a = cli_got(malloc((n + 1) * sizeof *a));
+	a = cli_check_alloc(malloc((n + 1) * sizeof *a));
 	yyjson_arr_foreach(v, i, max, it) {
 		if (rc < 0)
 			continue;

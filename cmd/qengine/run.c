@@ -132,7 +132,7 @@ take_signal(struct qengine *e)
 
 	if (read(e->wake, b, sizeof b) > 0 && !e->draining) {
 		e->draining = 1;
-		tool_tell_ending(qwen_work_n_jobs(e->work.work), "done");
+		tool_report_ending(qwen_work_n_jobs(e->work.work), "done");
 	}
 }
 

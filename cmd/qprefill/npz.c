@@ -187,7 +187,7 @@ end_records(struct qwen_text *t, const struct qprefill_npz *z)
 struct qprefill_npz *
 qprefill_npz_new(int fd, const char *name)
 {
-	struct qprefill_npz *z = cli_got(calloc(1, sizeof *z));
+	struct qprefill_npz *z = cli_check_alloc(calloc(1, sizeof *z));
 	struct stat st;
 
 	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode))

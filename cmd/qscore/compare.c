@@ -124,7 +124,8 @@ qscore_base_open(struct qscore_base *b, const struct qscore_run *r)
 		b->n_chunk = CHUNK;
 	if (b->n_chunk == 0)
 		b->n_chunk = 1;
-	b->row = cli_got(calloc(b->n_chunk * b->n_vocab, sizeof *b->row));
+	b->row = cli_check_alloc(calloc(b->n_chunk * b->n_vocab,
+	    sizeof *b->row));
 }
 
 void

@@ -123,7 +123,7 @@ add_next_window(struct qscore_run *r, struct qscore_text *x)
 	struct qwen_err err;
 
 	qscore_next_window(r, x, &at);
-	w = cli_got(malloc(sizeof *w));
+	w = cli_check_alloc(malloc(sizeof *w));
 	*w = (struct window){ x, at.begin };
 	job = (struct qwen_job){
 		.tokens = x->q.text.id + at.begin, .n = at.end - at.begin,
@@ -150,10 +150,10 @@ enlist(struct qscore_run *r, struct qscore_text *x)
 	x->bytes = sizeof *x + x->q.text.n * sizeof *x->q.text.id +
 	    n * (sizeof *x->logprob + sizeof *x->rank +
 	    r->n_top * sizeof *x->top);
-	x->logprob = cli_got(calloc(n + 1, sizeof *x->logprob));
-	x->rank = cli_got(calloc(n + 1, sizeof *x->rank));
+	x->logprob = cli_check_alloc(calloc(n + 1, sizeof *x->logprob));
+	x->rank = cli_check_alloc(calloc(n + 1, sizeof *x->rank));
 	/* a text of that many tokens would not be here */
-	x->top = cli_got(calloc(n * r->n_top + 1, sizeof *x->top));
+	x->top = cli_check_alloc(calloc(n * r->n_top + 1, sizeof *x->top));
 	*(r->tail != NULL ? &r->tail->next : &r->head) = x;
 	r->tail = x;
 	r->n++;

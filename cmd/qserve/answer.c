@@ -439,7 +439,7 @@ qserve_answer(struct qserve_call *c)
 		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
 		return;
 	}
-	tool_tell_notes(&s->unknown);
+	tool_report_notes(&s->unknown);
 	c->q->arg = c;
 	c->q->number = c->number;
 	c->q->has_cached = 1;	/* nothing, where no engine is asked */

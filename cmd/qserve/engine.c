@@ -222,7 +222,7 @@ qserve_engines_open(struct qserve *s)
 	size_t i;
 
 	for (i = 0; i == 0 || i < s->commands.n; i++) {
-		*at = e = cli_got(calloc(1, sizeof *e));
+		*at = e = cli_check_alloc(calloc(1, sizeof *e));
 		e->server = s;
 		e->to = e->from = -1;
 		e->command = s->commands.n > 0 ? s->commands.v[i] : NULL;

@@ -270,7 +270,7 @@ decode_entry(struct qserve_history *h, const unsigned char *p, size_t left)
 	size = HEAD + 4 * (size_t)n;
 	if (qwen_le64(p + size) != XXH3_64bits(p, size))
 		return 0;
-	e = cli_got(malloc(sizeof *e + (size_t)n * sizeof *e->ids));
+	e = cli_check_alloc(malloc(sizeof *e + (size_t)n * sizeof *e->ids));
 	e->n = (size_t)n;
 	e->n_bytes = qwen_le64(p + 16);
 	e->back = qwen_le64(p + 24);
@@ -388,7 +388,7 @@ qserve_history_open(struct qserve_history **out, const char *store,
     const struct qwen_tok *tok, struct qwen_tok_decoder *spell,
     const struct qwen_fp *vocab)
 {
-	struct qserve_history *h = *out = cli_got(calloc(1, sizeof *h));
+	struct qserve_history *h = *out = cli_check_alloc(calloc(1, sizeof *h));
 	const char *wrong;
 
 	h->tok = tok;

@@ -329,7 +329,7 @@ on_request(void *arg, struct MHD_Connection *mhd, const char *url,
 			    "no body: send a JSON object");
 		if (c->status == 0)
 			c->route->handle(c);
-		tool_tell_notes(&c->server->unknown);
+		tool_report_notes(&c->server->unknown);
 	}
 	if (c->status != 0)
 		return queue(c);

@@ -40,7 +40,7 @@ take_signal(struct qserve *s)
 		qserve_http_accept(s, s->listener[i]);
 	s->draining = 1;
 	qserve_notify("STOPPING=1");
-	tool_tell_ending(s->n_calls, "answered");
+	tool_report_ending(s->n_calls, "answered");
 	qserve_unlisten(s);
 	/* an engine that does not answer need not be waited for */
 	for (e = s->engines; e != NULL; e = e->next)

@@ -128,7 +128,8 @@ qserve_rank_fini(struct qserve_call *c)
 void
 qserve_rank_open(struct qserve *s)
 {
-	struct qserve_ranker *k = s->ranker = cli_got(calloc(1, sizeof *k));
+	struct qserve_ranker *k = s->ranker = cli_check_alloc(calloc(1,
+	    sizeof *k));
 	const struct qwen_gguf_tensor *t = qwen_gguf_find_tensor(s->gguf,
 	    "cls.output.weight");
 

@@ -162,7 +162,8 @@ pass_over(void *arg, const char *line, size_t n)
 static void
 open_lines(struct qserve *s)
 {
-	struct qserve_lines *l = s->lines = cli_got(calloc(1, sizeof *l +
+	struct qserve_lines *l = s->lines = cli_check_alloc(calloc(1,
+	    sizeof *l +
 	    s->ignore.n * sizeof l->re[0]));
 	char why[256];
 	int rc;

@@ -244,7 +244,7 @@ take_bytes(struct cursor *c, unsigned char *buf, size_t n)
 static struct table
 table_of(const struct state *s)
 {
-	struct table t = { .v = cli_got(calloc(s->info->n_blocks + 1,
+	struct table t = { .v = cli_check_alloc(calloc(s->info->n_blocks + 1,
 	    sizeof *t.v)) };
 	struct qwen_state_block b;
 	size_t i;
@@ -264,7 +264,7 @@ table_of(const struct state *s)
 static const struct row **
 objects(const struct state *s, const struct table *t)
 {
-	const struct row **o = cli_got(calloc(s->info->n_blocks + 1,
+	const struct row **o = cli_check_alloc(calloc(s->info->n_blocks + 1,
 	    sizeof *o));
 	size_t i, n = 0;
 

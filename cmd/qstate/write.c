@@ -126,7 +126,7 @@ replay(struct state *s, uint64_t n)
 	tool_numerics_check(s->name, h->numerics);
 	m = tool_model_open_draft(qstate_opt.model, qstate_opt.state.n_threads,
 	    h->numerics, &draft);
-	tool_tell_model(m);
+	tool_report_model(m);
 	cli_must(s->name, qwen_state_restore(&in.session, &in.extra, m, &s->f,
 	    1, (size_t)n, 1, &cli_err));
 	at = qwen_session_n_tokens(in.session);
@@ -134,7 +134,7 @@ replay(struct state *s, uint64_t n)
 		cli_note("%s from %s, %zu to read",
 		    cli_count(at, "token"), s->name, (size_t)n - at);
 	in.n = (size_t)n - at;
-	in.tokens = cli_got(calloc(in.n + 1, sizeof *in.tokens));
+	in.tokens = cli_check_alloc(calloc(in.n + 1, sizeof *in.tokens));
 	if (in.n > 0)
 		memcpy(in.tokens, s->info->tokens + at,
 		    in.n * sizeof *in.tokens);
@@ -143,7 +143,7 @@ replay(struct state *s, uint64_t n)
 	tool_save(&in, cli_output_fd(out), cli_output_name(out),
 	    &qstate_opt.state, NULL);
 	cli_output_commit(out);
-	tool_tell_stats(m);
+	tool_report_stats(m);
 	tool_intake_fini(&in);
 	qwen_model_close(m);
 }

@@ -47,7 +47,7 @@ qtok_fim(const struct opts *o, char *paths[])
 
 	for (n = 0; paths[2 + n] != NULL; n++)
 		;
-	x.file = file = cli_got(calloc(n + 1, sizeof *file));
+	x.file = file = cli_check_alloc(calloc(n + 1, sizeof *file));
 	x.n_files = n;
 	for (i = 0; i < n; i++) {
 		file[i].name = (struct qwen_str){ paths[2 + i],

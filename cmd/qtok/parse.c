@@ -55,7 +55,7 @@ put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 	} else
 		qwen_text_json(&t, e->text.s, e->text.len);
 	qwen_text_str(&t, "}");
-	put_line(cli_got(t.failed ? NULL : t.s));
+	put_line(cli_check_alloc(t.failed ? NULL : t.s));
 	return 0;
 }
 

@@ -46,13 +46,13 @@ void cli_check_stdout(void);
  */
 void cli_exit(int status, const char *fmt, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
-void cli_tell(int status, const char *fmt, ...)
+void cli_message(int status, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 #define die(...) cli_exit(1, __VA_ARGS__)
 #define cli_usage(...) cli_exit(2, __VA_ARGS__)
-#define cli_note(...) cli_tell(0, __VA_ARGS__)
-#define warn(...) cli_tell(1, __VA_ARGS__)
-#define cli_warn_part(...) cli_tell(3, __VA_ARGS__)
+#define cli_note(...) cli_message(0, __VA_ARGS__)
+#define warn(...) cli_message(1, __VA_ARGS__)
+#define cli_warn_part(...) cli_message(3, __VA_ARGS__)
 
 /*
  * die("what: message of err"); without "what: " if what is NULL.  Silent if the
@@ -70,7 +70,7 @@ extern struct qwen_err cli_err;
 int cli_must(const char *what, int rc);
 
 /* Check or grow allocations; die without memory. */
-void *cli_got(void *p);
+void *cli_check_alloc(void *p);
 void cli_grow(void *array, size_t *cap, size_t n, size_t size);
 
 /* Formats a string, for free(); dies without memory. */
@@ -180,11 +180,11 @@ struct cli_output;
  * files that the command line does not name: the arguments of options, the
  * operands and stdin are known already (option.h).
  */
-void cli_spare_fd(int fd, const char *what);
-void cli_spare(const char *path, const char *what);
+void cli_protect_fd(int fd, const char *what);
+void cli_protect_input(const char *path, const char *what);
 
 /* -1 and *err, "this is ...", if the open file is such an input. */
-int cli_check_spared(int fd, struct qwen_err *err);
+int cli_check_protected(int fd, struct qwen_err *err);
 
 struct cli_output *cli_output_open(const char *path);
 int cli_output_fd(const struct cli_output *o);

@@ -82,7 +82,7 @@ cli_open(const char *path, const char **name)
 
 	*name = is_stdin ? "stdin" : path;
 	if (fd != -1)
-		cli_spare_fd(fd, INPUT);
+		cli_protect_fd(fd, INPUT);
 	return fd;
 }
 
@@ -97,6 +97,6 @@ cli_read_file(const char *path, size_t max, size_t *n)
 	}
 	if ((p = cli_try_file(path, max, n)) == NULL)
 		die_read(path, max);
-	cli_spare(path, INPUT);
+	cli_protect_input(path, INPUT);
 	return p;
 }

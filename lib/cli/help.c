@@ -84,7 +84,7 @@ put_help(const struct cli_opt *o, int at)
 		    usual + 2);
 	else
 		qwen_text_str(&t, before[1] == '(' ? "" : ")");
-	put_words(cli_got(t.s), at);
+	put_words(cli_check_alloc(t.s), at);
 	qwen_text_fini(&t);
 }
 

@@ -4,7 +4,7 @@
  *
  * The files that the command line names are known from the rows of the options,
  * before anything is opened.  A tool adds other files, such as the parts of a model,
- * by cli_spare().
+ * by cli_protect_input().
  */
 #include <sys/stat.h>
 
@@ -63,7 +63,7 @@ add_input(const struct stat *st, const char *what, const struct cli_opt *row,
 }
 
 void
-cli_spare_fd(int fd, const char *what)
+cli_protect_fd(int fd, const char *what)
 {
 	struct stat st;
 
@@ -72,7 +72,7 @@ cli_spare_fd(int fd, const char *what)
 }
 
 void
-cli_spare(const char *path, const char *what)
+cli_protect_input(const char *path, const char *what)
 {
 	struct stat st;
 
@@ -101,7 +101,7 @@ cli_check_replace(const struct stat *st, struct qwen_err *err)
 }
 
 int
-cli_check_spared(int fd, struct qwen_err *err)
+cli_check_protected(int fd, struct qwen_err *err)
 {
 	struct stat st;
 
@@ -177,7 +177,7 @@ cli_inputs(const struct cli_tool *t, char *operands[])
 	for (i = 0; t->max != 0 && operands[i] != NULL; i++)
 		add_named(cli_operands(t), operands[i],
 		    "an input of this run", NULL);
-	cli_spare_fd(STDIN_FILENO, STDIN_FILE);
+	cli_protect_fd(STDIN_FILENO, STDIN_FILE);
 	check_stdout(t);
 	for (i = 0; (o = cli_opt_given(i, &arg)) != NULL; i++) {
 		if (arg != NULL)

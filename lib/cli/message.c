@@ -47,7 +47,7 @@ cli_exit(int status, const char *fmt, ...)
 }
 
 void
-cli_tell(int status, const char *fmt, ...)
+cli_message(int status, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -79,7 +79,7 @@ cli_must(const char *what, int rc)
 }
 
 void *
-cli_got(void *p)
+cli_check_alloc(void *p)
 {
 	if (p == NULL)
 		cli_must(NULL, qwen_oom(&cli_err));
@@ -96,7 +96,7 @@ cli_format(const char *fmt, ...)
 	va_start(ap, fmt);
 	n = vsnprintf(NULL, 0, fmt, ap) + 1;
 	va_end(ap);
-	s = cli_got(n > 0 ? malloc((size_t)n) : NULL);
+	s = cli_check_alloc(n > 0 ? malloc((size_t)n) : NULL);
 	va_start(ap, fmt);
 	vsnprintf(s, (size_t)n, fmt, ap);
 	va_end(ap);

@@ -278,7 +278,7 @@ open_output(struct cli_output *o, const char *path, struct qwen_err *err)
 static struct cli_output *
 new_output(const char *name)
 {
-	struct cli_output *o = cli_got(calloc(1, sizeof *o));
+	struct cli_output *o = cli_check_alloc(calloc(1, sizeof *o));
 
 	o->name = cli_format("%s", name);
 	o->d.dir = AT_FDCWD;

@@ -46,7 +46,7 @@ state_size(const struct tool_intake *in, char buf[96])
 }
 
 void
-tool_tell_reading(uint64_t n, double seconds, const char *more)
+tool_report_reading(uint64_t n, double seconds, const char *more)
 {
 	uint64_t s = (uint64_t)(seconds + 0.5);
 
@@ -66,7 +66,7 @@ foretell(struct part *p, size_t done)
 	p->told = 1;
 	all = cli_progress_expect(done);
 	if (all >= long_s)
-		tool_tell_reading(p->in->n, all, state_size(p->in, size));
+		tool_report_reading(p->in->n, all, state_size(p->in, size));
 }
 
 static void
@@ -285,7 +285,7 @@ kv_text(const struct qwen_model *m, char buf[40])
 }
 
 void
-tool_tell_model(struct qwen_model *m)
+tool_report_model(struct qwen_model *m)
 {
 	static char text[16384];
 	char *line, *next, kv[40];
@@ -309,7 +309,7 @@ tool_tell_model(struct qwen_model *m)
 
 /* One line a stage, columns aligned; rates where they mean something. */
 void
-tool_tell_stats(const struct qwen_model *m)
+tool_report_stats(const struct qwen_model *m)
 {
 	static struct qwen_kernel_stat stat[256];
 	size_t i, n = qwen_model_stats(m, stat, 256);

@@ -165,7 +165,7 @@ report_drafts(const char *what, uint64_t n, uint64_t right)
 }
 
 void
-tool_draft_tell(const struct tool_draft *d)
+tool_report_draft(const struct tool_draft *d)
 {
 	struct qwen_draft_stats s;
 

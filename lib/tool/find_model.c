@@ -138,7 +138,8 @@ spare_shards(const struct qwen_gguf *g)
 	unsigned i;
 
 	for (i = 0; i < qwen_gguf_n_shards(g); i++)
-		cli_spare(qwen_gguf_path(g, i), "the model that is in use");
+		cli_protect_input(qwen_gguf_path(g, i),
+		    "the model that is in use");
 }
 
 /* Is it a Hugging Face folder?  For anything else, opening it says more. */
@@ -190,7 +191,7 @@ tool_gguf_on(const char *path, int threads)
 	if (is_hub(path)) {
 		if (tool_quantize == NULL)
 			g = open_hub(path, threads);
-		tool_spare_hub(path);
+		tool_protect_folder(path);
 	} else
 		cli_must(path, qwen_gguf_open(&g, path, &cli_err));
 	if (g != NULL)

@@ -15,7 +15,7 @@ open_schema(struct tool_grammar *c, const char *text, size_t n)
 
 	if (qwen_grammar_open_noted(&c->grammar, text, n, &u, &cli_err) < 0)
 		return -1;
-	tool_tell_notes(&u);
+	tool_report_notes(&u);
 	return 0;
 }
 

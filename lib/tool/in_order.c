@@ -23,7 +23,7 @@ on_hidden(void *arg, size_t at, const float *x)
 
 	(void)at;
 	if (p->sum == NULL)
-		p->sum = cli_got(calloc(n, sizeof *p->sum));
+		p->sum = cli_check_alloc(calloc(n, sizeof *p->sum));
 	qwen_embedding_add(p->sum, x, n);
 	p->n++;
 }
@@ -115,7 +115,7 @@ feed(struct tool_order *o)
 }
 
 void
-tool_in_order(struct tool_order *o)
+tool_run_in_order(struct tool_order *o)
 {
 	int more;
 
@@ -127,7 +127,7 @@ tool_in_order(struct tool_order *o)
 }
 
 void
-tool_tell_order(const struct tool_order *o, const char *what, double start)
+tool_report_results(const struct tool_order *o, const char *what, double start)
 {
 	struct qwen_work_stats st;
 	double s = cli_now() - start;
@@ -144,5 +144,5 @@ tool_tell_order(const struct tool_order *o, const char *what, double start)
 	    (unsigned long long)st.read, (unsigned long long)st.shared,
 	    (unsigned long long)st.stored, (unsigned long long)st.n_passes,
 	    st.pass_s, cli_count(st.preempted, "time"));
-	tool_tell_stats(o->work->model);
+	tool_report_stats(o->work->model);
 }

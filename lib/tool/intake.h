@@ -136,7 +136,7 @@ void tool_progress_start(struct qwen_session *s, size_t n);
  * Print a note with the time that reading n tokens takes, in seconds; more is
  * appended to the note, as in "; the state will take about 344 MB", or "".
  */
-void tool_tell_reading(uint64_t n, double seconds, const char *more);
+void tool_report_reading(uint64_t n, double seconds, const char *more);
 
 /*
  * Append in->tokens to the session, with progress, and note for -v how fast.

@@ -21,7 +21,7 @@ tool_lora_parse(const struct cli_opt *o, const char *arg)
 	}
 	if (a.path[0] == '\0')
 		cli_usage("--lora: no file in '%s'", arg);
-	cli_spare(a.path, "an adapter that is in use");
+	cli_protect_input(a.path, "an adapter that is in use");
 	if (qwen_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v) < 0)
 		die("out of memory");
 	l->v[l->n++] = a;

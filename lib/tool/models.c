@@ -313,9 +313,9 @@ static void
 tell_size(const struct qwen_found *f)
 {
 	if (f->folder)
-		cli_tell(1, "  %s (a folder, %s)", f->name, f->place);
+		cli_message(1, "  %s (a folder, %s)", f->name, f->place);
 	else
-		cli_tell(1, "  %s (%.2f GiB, %s)", f->name,
+		cli_message(1, "  %s (%.2f GiB, %s)", f->name,
 		    (double)f->bytes / 0x1p30, f->place);
 }
 
@@ -324,7 +324,8 @@ ambiguous(const char *given, const struct qwen_founds *f)
 {
 	size_t i;
 
-	cli_tell(1, "%s: %zu models match; give the full name of one:", given,
+	cli_message(1, "%s: %zu models match; give the full name of one:",
+	    given,
 	    f->n);
 	for (i = 0; i < f->n; i++)
 		tell_size(&f->v[i]);
@@ -392,7 +393,8 @@ tool_model_find(const char *given)
 	if (cli_verbose)
 		cli_note("%s: %s (%s)", given, f.v[0].path, f.v[0].place);
 	cli_grow(&named.v, &named.cap, named.n + 1, sizeof *named.v);
-	named.v[named.n++] = (struct named){ cli_got(strdup(f.v[0].path)),
+	named.v[named.n++] =
+	    (struct named){ cli_check_alloc(strdup(f.v[0].path)),
 	    given };
 	qwen_founds_fini(&f);
 	qwen_name_fini(&name);

@@ -144,7 +144,7 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 	struct qwen_model *m;
 
 	if (d->file != NULL)
-		cli_spare(d->file, "the draft model that is in use");
+		cli_protect_input(d->file, "the draft model that is in use");
 	mo.cpu = tool_cpu();
 	mo.tuning = tool_tuning();
 	cli_must(path, qwen_model_open_gguf(&m, tool_gguf_on(path, n_threads),

@@ -157,7 +157,7 @@ tool_reuse(struct tool_intake *in, struct tool_reuse *u)
 	if (u->states.n == 0 && in->store == NULL)
 		return;
 	/* add_tokens knows that it is no more than a context */
-	tokens = cli_got(calloc(t.n + 1, sizeof *tokens));
+	tokens = cli_check_alloc(calloc(t.n + 1, sizeof *tokens));
 	if (n > 0)
 		memcpy(tokens, qwen_session_tokens(in->session),
 		    n * sizeof *tokens);

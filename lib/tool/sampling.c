@@ -46,7 +46,7 @@ tool_seed_is_given(void)
 }
 
 void
-tool_tell_seed(const struct qwen_sampler *s)
+tool_report_seed(const struct qwen_sampler *s)
 {
 	if (seed == SEED_RANDOM)
 		cli_note("seed %llu",
@@ -85,7 +85,7 @@ help(const struct qwen_sample_opt *o)
 		    draws_usually ? "random" : "0");
 	else if (o->type == QWEN_SAMPLE_REAL || o->type == QWEN_SAMPLE_INT)
 		qwen_text_fmt(&t, " (default %g)", o->def);
-	return cli_got(t.failed ? NULL : t.s);
+	return cli_check_alloc(t.failed ? NULL : t.s);
 }
 
 /* --sampling */
@@ -130,7 +130,7 @@ tool_sampling_rows(void *to)
 	tool_is_sampling = is_sampling;
 	cli_must(NULL, qwen_sampler_new(to, &cli_err));
 	if (rows == NULL)
-		rows = cli_got(calloc(n + 3, sizeof *rows));
+		rows = cli_check_alloc(calloc(n + 3, sizeof *rows));
 	rows[0].kind = CLI_KIND_GROUP;
 	rows[0].help = "sampling:";
 	rows[1] = (struct cli_opt){ .kind = CLI_KIND_CALL, .name = "sampling",
@@ -177,7 +177,7 @@ tool_sampling_advise(struct qwen_sampler *s, const struct qwen_gguf *g,
 }
 
 void
-tool_tell_sampling(const struct qwen_sampler *s, const char *source,
+tool_report_sampling(const struct qwen_sampler *s, const char *source,
     const char *when)
 {
 	char set[2048];
@@ -220,7 +220,7 @@ tool_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g)
 	cli_must(path, qwen_vocab_unused(g, NULL, 0, &n, &cli_err));
 	if (n == 0)
 		return;
-	ids = cli_got(calloc(n, sizeof *ids));
+	ids = cli_check_alloc(calloc(n, sizeof *ids));
 	cli_must(path, qwen_vocab_unused(g, ids, n, &n, &cli_err));
 	cli_must(NULL, qwen_sampler_mask(s, ids, n, &cli_err));
 	free(ids);

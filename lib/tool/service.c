@@ -57,7 +57,7 @@ tell_sampling(struct tool_service *t)
 	for (; thinks >= 0; thinks--) {
 		source = tool_sampling_advise(t->base, t->gguf, 1, thinks);
 		if (source != NULL || thinks == 0)
-			tool_tell_sampling(t->base, source, when[thinks]);
+			tool_report_sampling(t->base, source, when[thinks]);
 	}
 }
 
@@ -189,7 +189,7 @@ list_endings(const struct tool_service *t, struct qwen_request *q)
 	q->n_ending = n + q->n_stop_ids;
 	if (q->n_stop_ids == 0)
 		return;
-	q->ending = cli_got(calloc(q->n_ending, sizeof *q->ending));
+	q->ending = cli_check_alloc(calloc(q->n_ending, sizeof *q->ending));
 	memcpy(q->ending, t->header->eog, n * sizeof *q->ending);
 	memcpy(q->ending + n, q->stop_id, q->n_stop_ids * sizeof *q->ending);
 }

@@ -22,7 +22,7 @@ is_of_hub(const char *name)
 }
 
 void
-tool_spare_hub(const char *folder)
+tool_protect_folder(const char *folder)
 {
 	DIR *d = opendir(folder);
 	struct dirent *e;
@@ -32,7 +32,7 @@ tool_spare_hub(const char *folder)
 		if (!is_of_hub(e->d_name))
 			continue;
 		path = cli_format("%s/%s", folder, e->d_name);
-		cli_spare(path, "a file of the model that is in use");
+		cli_protect_input(path, "a file of the model that is in use");
 		free(path);
 	}
 	if (d != NULL)

@@ -247,7 +247,7 @@ enum qwen_bos tool_bos(void);
  * No output takes the place of what a Hugging Face folder has of a model or an
  * adapter: weights, config, vocabulary, templates.
  */
-void tool_spare_hub(const char *folder);
+void tool_protect_folder(const char *folder);
 
 /*
  * Returns the tuning file in the user's cache folder, for struct
@@ -337,10 +337,10 @@ void tool_header(struct qwen_header *h, enum qwen_stream_kind kind,
     const struct qwen_model *m);
 
 /* -v: the model, threads and kernels in use; from here on time is counted. */
-void tool_tell_model(struct qwen_model *m);
+void tool_report_model(struct qwen_model *m);
 
 /* -v: calls, time (summed over threads) and rates of each stage. */
-void tool_tell_stats(const struct qwen_model *m);
+void tool_report_stats(const struct qwen_model *m);
 
 /* ---------------------------------------------------------------- streams */
 
@@ -367,7 +367,7 @@ int tool_wake_open(void);
  * Note that the server is ending, and waits until the n requests in progress are
  * what says: "done" or "answered".
  */
-void tool_tell_ending(size_t n, const char *what);
+void tool_report_ending(size_t n, const char *what);
 
 /* ----------------------------------------------------------------- sockets */
 
@@ -402,7 +402,7 @@ size_t tool_draft_most(const struct tool_draft *d);
 
 /* Get ready.  -v: how many guesses were right.  They die. */
 void tool_draft_open(struct tool_draft *d, struct qwen_model *m);
-void tool_draft_tell(const struct tool_draft *d);
+void tool_report_draft(const struct tool_draft *d);
 
 /* qwen_drafter_eval; dies. */
 void tool_drafted(struct qwen_drafter *d, struct qwen_session *s, int32_t id,
@@ -461,9 +461,9 @@ void tool_warn_failed(const struct tool_work *w, uint64_t before, uint64_t n);
 /* A note of members of requests that may be misspelt, if there are any. */
 struct qwen_text;
 struct qwen_unknown;
-void tool_tell_unknown(const struct qwen_unknown *u);
+void tool_report_unknown(const struct qwen_unknown *u);
 /* What its notes say, each once. */
-void tool_tell_notes(struct qwen_unknown *u);
+void tool_report_notes(struct qwen_unknown *u);
 
 /*
  * How the result of a line of requests begins, {"line":3,"id":"a"; of one that
@@ -517,7 +517,7 @@ struct tool_order {
 };
 
 /* All of them, to the end.  Dies. */
-void tool_in_order(struct tool_order *o);
+void tool_run_in_order(struct tool_order *o);
 
 /*
  * A job for the item, in whose next() it is: the states of the text, as pooling
@@ -527,7 +527,7 @@ void tool_pool(struct tool_pooled *p, struct tool_item *x,
     const struct qwen_embedding *how, const struct qwen_ids *text);
 
 /* -v: how many, and how fast, in things called what. */
-void tool_tell_order(const struct tool_order *o, const char *what,
+void tool_report_results(const struct tool_order *o, const char *what,
     double start);
 
 /* ----------------------------------------------------- how requests fared */
@@ -615,10 +615,10 @@ void tool_seed_draws(void);
 /* --seed random, or a number; and the note that tells which one was drawn. */
 int tool_seed_is_random(void);
 int tool_seed_is_given(void);
-void tool_tell_seed(const struct qwen_sampler *s);
+void tool_report_seed(const struct qwen_sampler *s);
 
 /* -v: what is set, by whose advice, or NULL, and " when" or "". */
-void tool_tell_sampling(const struct qwen_sampler *s, const char *source,
+void tool_report_sampling(const struct qwen_sampler *s, const char *source,
     const char *when);
 
 /* Whether --sampling asks for that, which takes the model. */

@@ -26,7 +26,7 @@ on_signal(int sig)
 }
 
 void
-tool_tell_ending(size_t n, const char *what)
+tool_report_ending(size_t n, const char *what)
 {
 	if (n == 0)
 		cli_note("ending: no request is in progress");

@@ -29,7 +29,7 @@ tool_work_model(struct tool_work *w)
 {
 	w->model = tool_model_open_draft(w->path, w->n_threads, w->numerics,
 	    &w->draft);
-	tool_tell_model(w->model);
+	tool_report_model(w->model);
 	w->gguf = qwen_model_gguf(w->model);
 	w->tok = tool_tok(w->gguf, QWEN_TOK_ENCODE | QWEN_TOK_DECODE);
 	cli_must(qwen_gguf_path(w->gguf, 0), qwen_tok_decoder_new(&w->spell,
@@ -107,7 +107,7 @@ tool_warn_failed(const struct tool_work *w, uint64_t before, uint64_t n)
 }
 
 void
-tool_tell_unknown(const struct qwen_unknown *u)
+tool_report_unknown(const struct qwen_unknown *u)
 {
 	struct qwen_text t = { 0 };
 
@@ -119,7 +119,7 @@ tool_tell_unknown(const struct qwen_unknown *u)
 }
 
 void
-tool_tell_notes(struct qwen_unknown *u)
+tool_report_notes(struct qwen_unknown *u)
 {
 	for (; u->n_told < u->n_notes; u->n_told++)
 		cli_note("%s", u->note[u->n_told]);

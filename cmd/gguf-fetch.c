@@ -62,7 +62,7 @@ static int
 fetch(const struct fetch_repo *r, const struct fetch_model *m)
 {
 	const struct fetch_file *projector = NULL, **v;
-	struct fetch_place p;
+	struct fetch_paths p;
 	size_t i, n = 0;
 	int rc = 0;
 
@@ -91,9 +91,9 @@ fetch(const struct fetch_repo *r, const struct fetch_model *m)
 		for (i = 0; i < n && rc == 0; i++) {
 			if (i != 0 && v[i] != projector)
 				continue;
-			fetch_place(&p, r, v[i]);
+			fetch_paths(&p, r, v[i]);
 			puts(p.path);
-			fetch_place_fini(&p);
+			fetch_paths_fini(&p);
 		}
 	}
 	free(v);

@@ -44,14 +44,14 @@ static const size_t piece = (size_t)8 << 20;	/* read and written at once */
 static const uint64_t spare = (uint64_t)256 << 20;	/* left to others */
 
 /* A file of the model. */
-struct part {
+struct model_file {
 	char		*path;		/* where it is */
 	char		*copy;		/* where it goes, or NULL */
 	size_t		 bytes;
 };
 
-struct parts {
-	struct part	*v;
+struct model_files {
+	struct model_file	*v;
 	size_t		 n;
 	uint64_t	 bytes;
 };
@@ -78,7 +78,7 @@ open_part(const char *path, struct stat *st)
 
 /* A copy must not take the place of what it is made from. */
 static void
-check_apart(const struct part *p)
+check_apart(const struct model_file *p)
 {
 	struct stat a, b;
 
@@ -89,7 +89,7 @@ check_apart(const struct part *p)
 
 /* All files of the model, which must be one. */
 static void
-list_parts(struct parts *l, const char *model)
+list_parts(struct model_files *l, const char *model)
 {
 	struct qwen_gguf *g = tool_gguf(model);
 	const char *name;
@@ -114,7 +114,7 @@ list_parts(struct parts *l, const char *model)
 }
 
 static void
-free_parts(struct parts *l)
+free_parts(struct model_files *l)
 {
 	size_t i;
 
@@ -249,7 +249,7 @@ drop(int fd)
 }
 
 static void
-pin_in_place(const struct part *p)
+pin_in_place(const struct model_file *p)
 {
 	struct stat st;
 	int fd = open_part(p->path, &st);
@@ -272,7 +272,7 @@ pin_in_place(const struct part *p)
 
 /* All of part p, which must not grow or shrink meanwhile; done: before it. */
 static void
-copy_bytes(const struct part *p, int to, uint64_t done)
+copy_bytes(const struct model_file *p, int to, uint64_t done)
 {
 	struct qwen_text t = { .s = cli_check_alloc(malloc(piece)) };
 	size_t at = 0;
@@ -296,7 +296,7 @@ copy_bytes(const struct part *p, int to, uint64_t done)
 }
 
 static void
-pin_copy(const struct part *p, uint64_t done)
+pin_copy(const struct model_file *p, uint64_t done)
 {
 	struct cli_output *o = cli_output_open(p->copy);
 	int64_t got;
@@ -314,7 +314,7 @@ pin_copy(const struct part *p, uint64_t done)
 /* --------------------------------------------------------------------- main */
 
 static void
-unpin(const struct part *p)
+unpin(const struct model_file *p)
 {
 	struct stat st;
 	int fd;
@@ -331,7 +331,7 @@ unpin(const struct part *p)
 
 /* The first part comes last: when it is there, all are. */
 static void
-pin(const struct parts *l)
+pin(const struct model_files *l)
 {
 	uint64_t done = 0;
 	size_t i;
@@ -354,7 +354,7 @@ pin(const struct parts *l)
 int
 main(int argc, char *argv[])
 {
-	struct parts parts = { 0 };
+	struct model_files parts = { 0 };
 	size_t i;
 
 	cli_begin(&tool, argc, argv);

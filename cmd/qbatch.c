@@ -23,13 +23,13 @@ static struct {
 
 enum { LOG_S = 60 };	/* from one line of progress to the next in a log */
 
-struct run {
+struct qbatch_tool {
 	struct qbatch_run	 batch;
 	struct qwen_header	 header;	/* has the endings */
 	struct qwen_unknown	 unknown;
 };
 
-static struct run run = {
+static struct qbatch_tool run = {
 	.batch = { .work = { .n_sequences = TOOL_SEQUENCES,
 	    .draft = { .mode = QWEN_DRAFT_AUTO } }, .n_shards = 1,
 	    .with.service.max = SIZE_MAX },
@@ -213,7 +213,7 @@ check_options(void)
 }
 
 static void
-parse(int argc, char *argv[], struct run *r)
+parse(int argc, char *argv[], struct qbatch_tool *r)
 {
 	opt.n_files = cli_begin(&tool, argc, argv);
 	opt.files = argv + 1;
@@ -228,7 +228,7 @@ parse(int argc, char *argv[], struct run *r)
 /* -------------------------------------------------------- before and after */
 
 static void
-open_model(struct run *r)
+open_model(struct qbatch_tool *r)
 {
 	struct qbatch_run *b = &r->batch;
 	struct qwen_service *s = &b->with.service;
@@ -300,7 +300,7 @@ open_input(struct qbatch_run *b)
 }
 
 static void
-open_files(struct run *r)
+open_files(struct qbatch_tool *r)
 {
 	struct qbatch_run *b = &r->batch;
 
@@ -313,7 +313,7 @@ open_files(struct run *r)
 
 /* -v: what came of it. */
 static void
-report_run(const struct run *r, const struct qwen_work_stats *st)
+report_run(const struct qbatch_tool *r, const struct qwen_work_stats *st)
 {
 	const struct qbatch_run *b = &r->batch;
 	double s = b->report.end - b->report.start;
@@ -356,7 +356,7 @@ complain(const struct qbatch_run *b, const struct qbatch_tally *before)
 static const double short_s = 2;
 
 static void
-finish(struct run *r)
+finish(struct qbatch_tool *r)
 {
 	struct qbatch_run *b = &r->batch;
 	uint64_t unmet = b->out.done.n - b->n_skipped;
@@ -386,7 +386,7 @@ finish(struct run *r)
 }
 
 static void
-free_all(struct run *r)
+free_all(struct qbatch_tool *r)
 {
 	qbatch_fini(&r->batch);
 	tool_service_close(&r->batch.with);

@@ -29,7 +29,7 @@ static struct {
 } opt = { .n = INT64_MAX, .every = -1, .shift = -1 };
 
 /* The generation under way. */
-struct run {
+struct decoding {
 	struct tool_intake	 in;
 	struct qwen_model	*model;
 	struct qwen_sampler	*sampler;
@@ -47,7 +47,7 @@ struct run {
 	int			 reader_gone;	/* nobody reads the rows */
 };
 
-static struct run run = { .draft = { .mode = QWEN_DRAFT_AUTO } };
+static struct decoding run = { .draft = { .mode = QWEN_DRAFT_AUTO } };
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("states and tokens:"),
@@ -98,7 +98,7 @@ static const struct cli_tool tool = {
 };
 
 static void
-check_options(struct run *r)
+check_options(struct decoding *r)
 {
 	tool_sampling_check(r->sampler);
 	if (tool_seed_is_random() && opt.every >= 0)
@@ -140,14 +140,14 @@ check_options(struct run *r)
 }
 
 static int
-is_ending(const struct run *r, int32_t id)
+is_ending(const struct decoding *r, int32_t id)
 {
 	return !opt.ignore_eos && tool_is_ending(&r->header, id);
 }
 
 /* No token may come after those there are. */
 static int
-is_full(const struct run *r)
+is_full(const struct decoding *r)
 {
 	return r->n >= opt.n || (opt.shift < 0 &&
 	    qwen_session_n_tokens(r->in.session) >= qwen_model_n_ctx(r->model));
@@ -155,7 +155,7 @@ is_full(const struct run *r)
 
 /* Append a token that was generated, wherever it was chosen. */
 static void
-feed(struct run *r, int32_t id)
+feed(struct decoding *r, int32_t id)
 {
 	size_t pos = qwen_session_n_tokens(r->in.session);
 	/* as yet r->n has this token in it, and what is guessed comes after */
@@ -180,7 +180,7 @@ feed(struct run *r, int32_t id)
 
 /* "temp=0.7 top-k=40", as the state noted them. */
 static void
-resume_options(struct run *r)
+resume_options(struct decoding *r)
 {
 	if (r->in.extra.sampler != NULL && (qwen_sampler_read(r->sampler,
 	    r->in.extra.sampler, &cli_err) < 0 ||
@@ -190,7 +190,7 @@ resume_options(struct run *r)
 
 /* The sampler knows the timeline so far. */
 static void
-begin_sampling(struct run *r)
+begin_sampling(struct decoding *r)
 {
 	const struct qwen_session *s = r->in.session;
 
@@ -210,7 +210,7 @@ begin_sampling(struct run *r)
 
 /* Nothing is left to do, perhaps since an earlier command. */
 static int
-is_over(const struct run *r)
+is_over(const struct decoding *r)
 {
 	const struct qwen_session *s = r->in.session;
 
@@ -219,7 +219,7 @@ is_over(const struct run *r)
 }
 
 static void
-generate(struct run *r)
+generate(struct decoding *r)
 {
 	double start = cli_now(), s;
 	int64_t before = r->n;
@@ -257,7 +257,7 @@ generate(struct run *r)
 
 /* All that decides about the tokens but the model and what is before them. */
 static const char *
-describe(const struct run *r)
+describe(const struct decoding *r)
 {
 	static char text[OPTIONS_MAX];
 	size_t n = 0;
@@ -284,7 +284,7 @@ describe(const struct run *r)
  * its end then.
  */
 static int
-take_up(struct run *r)
+take_up(struct decoding *r)
 {
 	int begun = 0;
 
@@ -316,7 +316,7 @@ take_up(struct run *r)
 
 /* The tokens that there are of a run that was begun before. */
 static void
-tell_again(struct run *r)
+tell_again(struct decoding *r)
 {
 	const struct qwen_run *begun = &r->in.extra.run;
 	const int32_t *tokens = qwen_session_tokens(r->in.session);
@@ -331,7 +331,7 @@ tell_again(struct run *r)
 
 /* Generate to the end, from the prompt or from where it was broken off. */
 static void
-work(struct run *r, int begun)
+work(struct decoding *r, int begun)
 {
 	size_t n_input = r->in.n;
 	size_t n = qwen_session_n_tokens(r->in.session) + n_input;
@@ -362,7 +362,7 @@ work(struct run *r, int begun)
 }
 
 static void
-run_tokens(struct run *r)
+run_tokens(struct decoding *r)
 {
 	int begun = take_up(r);
 
@@ -379,7 +379,7 @@ run_tokens(struct run *r)
 /* --------------------------------------------------- letting others choose */
 
 static void
-write_row(struct run *r)
+write_row(struct decoding *r)
 {
 	const struct qwen_session *s = r->in.session;
 	size_t n = qwen_model_n_vocab(r->model);
@@ -400,14 +400,14 @@ write_row(struct run *r)
 
 /* Without rows to read or a state to keep there is no point in going on. */
 static int
-is_of_use(const struct run *r)
+is_of_use(const struct decoding *r)
 {
 	return !r->reader_gone || r->out != NULL;
 }
 
 /* Feed what was chosen; 0 after the last. */
 static int
-take_choice(struct run *r, const struct qwen_record *rec)
+take_choice(struct decoding *r, const struct qwen_record *rec)
 {
 	size_t i;
 	int done = 0;
@@ -425,7 +425,7 @@ take_choice(struct run *r, const struct qwen_record *rec)
 }
 
 static void
-follow(struct run *r)
+follow(struct decoding *r)
 {
 	struct qwen_reader_opts o = {
 		.kinds = QWEN_STREAM_TOKENS, .self = &r->header,
@@ -442,7 +442,7 @@ follow(struct run *r)
 }
 
 static void
-run_logits(struct run *r)
+run_logits(struct decoding *r)
 {
 	/* so that the state is saved though nobody reads the last row */
 	signal(SIGPIPE, SIG_IGN);
@@ -464,7 +464,7 @@ run_logits(struct run *r)
 /* -------------------------------------------------------------------------- */
 
 static void
-finish(struct run *r)
+finish(struct decoding *r)
 {
 	if (r->reader_gone)
 		qwen_writer_free(r->w);
@@ -482,7 +482,7 @@ finish(struct run *r)
 int
 main(int argc, char *argv[])
 {
-	struct run *r = &run;
+	struct decoding *r = &run;
 	const char *source;
 	int status;
 

@@ -29,7 +29,7 @@ struct text {
 
 static struct run {
 	struct tool_work	 work;
-	struct tool_order	 order;
+	struct tool_queue	 queue;
 	struct qwen_vectors	 how;
 	struct tool_lines	 lines;		/* of tokens, the descriptor */
 	struct qwen_reader	*reader;
@@ -165,7 +165,7 @@ new_text(uint64_t number)
 {
 	struct text *x = cli_check_alloc(calloc(1, sizeof *x));
 
-	x->item = (struct tool_item){ .order = &run.order, .no = &x->q.no,
+	x->item = (struct tool_item){ .queue = &run.queue, .no = &x->q.no,
 	    .line = number, .bytes = sizeof *x };
 	/* there is a text: what was given is not the wrong file */
 	if (run.guessed != NULL)
@@ -351,21 +351,21 @@ embed_all(void)
 {
 	double start = cli_now();
 
-	run.order.work = &run.work;
-	run.order.next = opt.tokens ? next_stream : next_line;
-	run.order.waiting = waiting;
-	run.order.end = end_text;
-	run.order.put = put_vector;
+	run.queue.work = &run.work;
+	run.queue.next = opt.tokens ? next_stream : next_line;
+	run.queue.waiting = waiting;
+	run.queue.end = end_text;
+	run.queue.put = put_vector;
 	cli_progress_start("texts", count_texts());
-	tool_run_in_order(&run.order);
+	tool_run_in_order(&run.queue);
 	cli_progress_end();
 	tool_report_unknown(&run.unknown);
 	if (opt.requests)
-		tool_warn_failed(&run.work, 0, run.order.n_done);
+		tool_warn_failed(&run.work, 0, run.queue.n_done);
 	if (run.n_cut > 0)
 		cli_note("%s cut to the context of %zu tokens",
 		    cli_count(run.n_cut, "text"), run.how.cut);
-	tool_report_results(&run.order, "text", start);
+	tool_report_results(&run.queue, "text", start);
 }
 
 int

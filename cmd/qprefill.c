@@ -233,7 +233,7 @@ check_options(struct tool_intake *in)
 }
 
 /* What the evaluation calls back with. */
-struct rows {
+struct row_sink {
 	struct qwen_writer	*w;	/* NULL: .npy */
 	size_t			 n_vocab;
 	struct qprefill_array	 array;
@@ -242,7 +242,7 @@ struct rows {
 
 /* Begin the array on stdout, which will have n rows. */
 static void
-begin_npy(struct rows *r, uint64_t n)
+begin_npy(struct row_sink *r, uint64_t n)
 {
 	r->array.n_rows = n;
 	r->array.width = r->n_vocab;
@@ -253,7 +253,7 @@ begin_npy(struct rows *r, uint64_t n)
 static int
 write_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 {
-	struct rows *r = arg;
+	struct row_sink *r = arg;
 	int rc;
 
 	if (r->w == NULL) {
@@ -345,7 +345,7 @@ form(void)
 
 /* r is NULL where no row is wanted. */
 static void
-evaluate(struct tool_intake *in, struct rows *r)
+evaluate(struct tool_intake *in, struct row_sink *r)
 {
 	struct qwen_eval how = {
 		.logits = opt.logits == QWEN_LOGITS_ALL ? QWEN_LOGITS_ALL :
@@ -376,7 +376,7 @@ evaluate(struct tool_intake *in, struct rows *r)
 static void
 run(struct tool_intake *in, struct qwen_model *m)
 {
-	struct rows r = { .n_vocab = qwen_model_n_vocab(m) };
+	struct row_sink r = { .n_vocab = qwen_model_n_vocab(m) };
 	int wanted = opt.logits != QWEN_LOGITS_NONE;
 	int traced = to_stdout();
 	struct cli_output *out = NULL;

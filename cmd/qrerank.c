@@ -35,7 +35,7 @@ struct best {
 
 static struct run {
 	struct tool_work	 work;
-	struct tool_order	 order;
+	struct tool_queue	 queue;
 	struct qwen_ranking	 how;
 	struct qwen_reranker	*reranker;
 	size_t			 n_classes, yes;	/* 0: of tokens */
@@ -197,7 +197,7 @@ next_line(void *arg, struct tool_item **out)
 		    run.guessed);
 	run.guessed = NULL;
 	x = cli_check_alloc(calloc(1, sizeof *x));
-	x->item = (struct tool_item){ .order = &run.order, .no = &x->q.no,
+	x->item = (struct tool_item){ .queue = &run.queue, .no = &x->q.no,
 	    .line = run.lines.line, .bytes = sizeof *x };
 	if (opt.top > 0)
 		keep_text(x, &line);
@@ -344,23 +344,23 @@ rank_all(void)
 {
 	double start = cli_now();
 
-	run.order.work = &run.work;
-	run.order.next = next_line;
-	run.order.waiting = waiting;
-	run.order.end = end_text;
-	run.order.put = put_score;
+	run.queue.work = &run.work;
+	run.queue.next = next_line;
+	run.queue.waiting = waiting;
+	run.queue.end = end_text;
+	run.queue.put = put_score;
 	cli_progress_start(opt.requests ? "requests" : "documents",
 	    count_documents());
-	tool_run_in_order(&run.order);
+	tool_run_in_order(&run.queue);
 	cli_progress_end();
 	write_best();
 	tool_report_unknown(&run.unknown);
 	if (opt.requests)
-		tool_warn_failed(&run.work, 0, run.order.n_done);
+		tool_warn_failed(&run.work, 0, run.queue.n_done);
 	if (run.n_cut > 0)
 		cli_note("%s cut to the context of %zu tokens",
 		    cli_count(run.n_cut, "document"), run.how.cut);
-	tool_report_results(&run.order, opt.requests ? "request" : "document",
+	tool_report_results(&run.queue, opt.requests ? "request" : "document",
 	    start);
 }
 

@@ -17,7 +17,7 @@ static struct {
 	size_t			 top;		/* 0: choose a token */
 } opt = { .n = INT64_MAX };
 
-struct run {
+struct sampling {
 	struct qwen_sampler	*sampler;
 	struct qwen_pieces	*pieces;	/* what it needs; or NULL */
 	struct tool_grammar	 grammar;
@@ -32,7 +32,7 @@ struct run {
 	int			 advised;	/* --sampling has been seen to */
 };
 
-static struct run run;
+static struct sampling run;
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("rows and tokens:"),
@@ -59,7 +59,7 @@ static const struct cli_tool tool = {
 };
 
 static void
-check_options(const struct run *r)
+check_options(const struct sampling *r)
 {
 	int dry = qwen_sampler_number(r->sampler, "dry-prompt") != 0;
 
@@ -91,7 +91,7 @@ check_options(const struct run *r)
 
 /* The file of the model that the rows come from. */
 static struct qwen_gguf *
-open_model(const struct run *r)
+open_model(const struct sampling *r)
 {
 	const char *path = tool_model_path_stream(opt.model);
 	char a[33], b[33];
@@ -107,7 +107,7 @@ open_model(const struct run *r)
 
 /* What rows do not carry. */
 static void
-ask_model(struct run *r)
+ask_model(struct sampling *r)
 {
 	struct qwen_gguf *g = open_model(r);
 
@@ -124,7 +124,7 @@ ask_model(struct run *r)
 
 /* A decoder of single tokens, control tokens by name. */
 static void
-learn_to_spell(struct run *r)
+learn_to_spell(struct sampling *r)
 {
 	struct qwen_gguf *g = open_model(r);
 
@@ -140,7 +140,7 @@ learn_to_spell(struct run *r)
 
 /* A header: what comes is another timeline. */
 static void
-begin_timeline(struct run *r, const struct qwen_header *h)
+begin_timeline(struct sampling *r, const struct qwen_header *h)
 {
 	struct qwen_header out = *h;
 
@@ -162,7 +162,7 @@ begin_timeline(struct run *r, const struct qwen_header *h)
 }
 
 static void
-check_state(const struct run *r, const struct qwen_header *h, size_t n,
+check_state(const struct sampling *r, const struct qwen_header *h, size_t n,
     const struct qwen_record *row)
 {
 	char a[33], b[33];
@@ -188,7 +188,7 @@ check_state(const struct run *r, const struct qwen_header *h, size_t n,
  * here: upstream may have written the file just before.
  */
 static void
-read_state(struct run *r, const struct qwen_record *row)
+read_state(struct sampling *r, const struct qwen_record *row)
 {
 	struct qwen_state_extra x;
 	struct qwen_header h;
@@ -207,7 +207,7 @@ read_state(struct run *r, const struct qwen_record *row)
 
 /* Choose after a row; 1 if the generation ends with it. */
 static int
-choose(struct run *r, const struct qwen_record *row)
+choose(struct sampling *r, const struct qwen_record *row)
 {
 	int32_t id;
 
@@ -225,7 +225,7 @@ choose(struct run *r, const struct qwen_record *row)
 
 /* Add the text of a token as a JSON string, as qscore --top does. */
 static void
-add_spelling(const struct run *r, struct qwen_text *t, int32_t id)
+add_spelling(const struct sampling *r, struct qwen_text *t, int32_t id)
 {
 	struct qwen_str s;
 
@@ -234,7 +234,7 @@ add_spelling(const struct run *r, struct qwen_text *t, int32_t id)
 }
 
 static void
-add_lines(const struct run *r, struct qwen_text *t, int n, uint64_t pos)
+add_lines(const struct sampling *r, struct qwen_text *t, int n, uint64_t pos)
 {
 	const struct qwen_sample_top *b;
 
@@ -251,7 +251,7 @@ add_lines(const struct run *r, struct qwen_text *t, int n, uint64_t pos)
 }
 
 static void
-add_json(const struct run *r, struct qwen_text *t, int n, uint64_t pos)
+add_json(const struct sampling *r, struct qwen_text *t, int n, uint64_t pos)
 {
 	const struct qwen_sample_top *b;
 
@@ -272,7 +272,7 @@ add_json(const struct run *r, struct qwen_text *t, int n, uint64_t pos)
 
 /* The best tokens for the position after the row's. */
 static void
-show(struct run *r, const struct qwen_record *row)
+show(struct sampling *r, const struct qwen_record *row)
 {
 	struct qwen_text t = { 0 };
 	int i, n;
@@ -300,7 +300,7 @@ show(struct run *r, const struct qwen_record *row)
 
 /* One record; 1 if it was the last that is wanted. */
 static int
-take_record(struct run *r, const struct qwen_record *rec)
+take_record(struct sampling *r, const struct qwen_record *rec)
 {
 	int last = 0;
 
@@ -317,7 +317,7 @@ take_record(struct run *r, const struct qwen_record *rec)
 }
 
 static void
-read_rows(struct run *r)
+read_rows(struct sampling *r)
 {
 	struct qwen_reader_opts o = { .kinds = QWEN_STREAM_LOGITS };
 	struct qwen_reader *reader;
@@ -336,7 +336,7 @@ read_rows(struct run *r)
 int
 main(int argc, char *argv[])
 {
-	struct run *r = &run;
+	struct sampling *r = &run;
 	char set[2048];
 
 	cli_begin(&tool, argc, argv);

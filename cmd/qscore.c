@@ -21,7 +21,7 @@ static struct {
 	int		 n_files;
 } opt;
 
-struct run {
+struct scoring {
 	struct qscore_run	 score;
 	struct tool_lines	 lines;
 	struct qwen_unknown	 unknown;
@@ -31,7 +31,7 @@ struct run {
 
 /* --------------------------------------------------------- the command line */
 
-static struct run run = {
+static struct scoring run = {
 	.score.work.n_sequences = TOOL_SEQUENCES,
 };
 
@@ -127,7 +127,7 @@ check_options(struct qscore_run *r)
 }
 
 static void
-parse(int argc, char *argv[], struct run *r)
+parse(int argc, char *argv[], struct scoring *r)
 {
 	opt.n_files = cli_begin(&tool, argc, argv);
 	opt.files = argv + 1;
@@ -205,7 +205,7 @@ open_model(struct qscore_run *s)
 
 /* A stream of tokens, all of it one text. */
 static int
-read_tokens(const struct run *r, int fd, struct qwen_ids *t,
+read_tokens(const struct scoring *r, int fd, struct qwen_ids *t,
     struct qwen_err *err)
 {
 	struct qwen_reader_opts o = { .kinds = QWEN_STREAM_TOKENS };
@@ -231,7 +231,7 @@ read_tokens(const struct run *r, int fd, struct qwen_ids *t,
 }
 
 static int
-read_text(const struct run *r, int fd, const char *name, struct qwen_ids *t,
+read_text(const struct scoring *r, int fd, const char *name, struct qwen_ids *t,
     struct qwen_err *err)
 {
 	size_t len;
@@ -252,7 +252,7 @@ read_text(const struct run *r, int fd, const char *name, struct qwen_ids *t,
 
 /* The tokens of a file: 0, or -1 after a warning. */
 static int
-read_file(const struct run *r, const char *path, const char **name,
+read_file(const struct scoring *r, const char *path, const char **name,
     struct qwen_ids *t)
 {
 	struct qwen_err err;
@@ -278,7 +278,7 @@ read_file(const struct run *r, const char *path, const char **name,
 static int
 next_file(void *arg, struct qscore_text **out)
 {
-	struct run *r = arg;
+	struct scoring *r = arg;
 	struct qscore_text *x = NULL;
 	struct qwen_ids ids = { 0 };
 	const char *name;
@@ -313,7 +313,7 @@ file_waits(void *arg)
 static int
 next_request(void *arg, struct qscore_text **out)
 {
-	struct run *r = arg;
+	struct scoring *r = arg;
 	struct qscore_text *x;
 	struct tool_line line;
 
@@ -333,14 +333,14 @@ next_request(void *arg, struct qscore_text **out)
 static int
 request_waits(void *arg)
 {
-	const struct run *r = arg;
+	const struct scoring *r = arg;
 
 	return tool_lines_waiting(&r->lines);
 }
 
 /* Before there is an output. */
 static void
-open_source(struct run *r)
+open_source(struct scoring *r)
 {
 	struct tool_lines *in = &r->lines;
 
@@ -357,7 +357,7 @@ open_source(struct run *r)
 
 /* For the progress line; 0: nobody knows. */
 static uint64_t
-count_texts(const struct run *r)
+count_texts(const struct scoring *r)
 {
 	if (!opt.requests || cli_quiet || !isatty(STDERR_FILENO))
 		return (uint64_t)opt.n_files;
@@ -379,7 +379,7 @@ score_all(struct qscore_run *r)
 }
 
 static void
-report_run(struct run *r, double start)
+report_run(struct scoring *r, double start)
 {
 	struct qwen_work_stats st;
 	double s = cli_now() - start;

@@ -14,7 +14,7 @@ add_part(const struct cli_opt *row, const char *arg)
 
 	cli_grow(&o->parts, &o->cap_parts, o->n_parts + 1,
 	    sizeof *o->parts);
-	o->parts[o->n_parts++] = (struct part){ .role = row->name,
+	o->parts[o->n_parts++] = (struct chat_arg){ .role = row->name,
 	    .arg = arg };
 }
 

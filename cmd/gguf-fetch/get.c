@@ -30,7 +30,7 @@ enum { STEP = 1 << 20 };
 
 struct transfer {
 	const struct fetch_file *file;
-	const struct fetch_place *place;
+	const struct fetch_paths *place;
 	int		 fd;		/* of the partial file */
 	int		 lock;		/* or -1 */
 	struct fetch_hash *hash;	/* of the bytes up to at */
@@ -271,7 +271,7 @@ open_locked(const char *path, const char *what)
 static int
 open_partial(struct transfer *t)
 {
-	const struct fetch_place *p = t->place;
+	const struct fetch_paths *p = t->place;
 	struct stat st;
 
 	if (fetch_make_folders(p->partial) < 0 ||
@@ -304,7 +304,7 @@ open_partial(struct transfer *t)
 
 /* The path is a link to the blob. */
 static int
-make_link(const struct fetch_place *p, uint64_t bytes)
+make_link(const struct fetch_paths *p, uint64_t bytes)
 {
 	struct stat st;
 	char *temp;
@@ -379,7 +379,7 @@ get_locked(struct transfer *t, const struct fetch_repo *r)
 
 static int
 get_one(const struct fetch_repo *r, const struct fetch_file *f,
-    const struct fetch_place *p)
+    const struct fetch_paths *p)
 {
 	struct transfer t = { .file = f, .place = p, .fd = -1, .lock = -1 };
 	int rc;
@@ -431,14 +431,14 @@ int
 fetch_get(const struct fetch_repo *r, const struct fetch_file *const *v,
     size_t n)
 {
-	struct fetch_place *p = cli_check_alloc(calloc(n + 1, sizeof *p));
+	struct fetch_paths *p = cli_check_alloc(calloc(n + 1, sizeof *p));
 	int *there = cli_check_alloc(calloc(n + 1, sizeof *there)), rc = 0;
 	struct stat st;
 	size_t i;
 
 	memset(&progress, 0, sizeof progress);
 	for (i = 0; i < n && rc >= 0; i++) {
-		fetch_place(&p[i], r, v[i]);
+		fetch_paths(&p[i], r, v[i]);
 		if ((there[i] = rc = fetch_there(&p[i], v[i])) != 0)
 			continue;
 		progress.todo += v[i]->bytes;
@@ -454,7 +454,7 @@ fetch_get(const struct fetch_repo *r, const struct fetch_file *const *v,
 		    get_one(r, v[i], &p[i]);
 	end_progress();
 	for (i = 0; i < n; i++)
-		fetch_place_fini(&p[i]);
+		fetch_paths_fini(&p[i]);
 	free(p);
 	free(there);
 	return rc;

@@ -55,7 +55,7 @@ struct fetch_repo {
 };
 
 /* The paths of a file, before and after it is complete. */
-struct fetch_place {
+struct fetch_paths {
 	char	*path;		/* by which it is used */
 	char	*blob;		/* the file; path is a link to it, or the same */
 	char	*link;		/* target of the link; NULL: no link */
@@ -72,9 +72,9 @@ struct fetch_hub {
 	void	(*init)(struct fetch_repo *r);
 	/* all GGUF files: 0, or -1 and cli_err */
 	int	(*list)(struct fetch_repo *r);
-	/* the URL of a file, to free(); and its paths, for fetch_place_fini() */
+	/* the URL of a file, to free(); and its paths, for fetch_paths_fini() */
 	char	*(*url)(const struct fetch_repo *r, const struct fetch_file *f);
-	void	(*place)(struct fetch_place *p, const struct fetch_repo *r,
+	void	(*place)(struct fetch_paths *p, const struct fetch_repo *r,
 		    const struct fetch_file *f);
 	/* The file, and all of the model, is there: 0, or -1 and cli_err. */
 	int	(*done)(const struct fetch_repo *r);
@@ -159,16 +159,16 @@ int fetch_verify(const struct fetch_repo *r, const struct fetch_models *m);
 
 /* ---------------------------------------------------------------- the transfer */
 
-/* Set the paths of a file by --to and its hub; free by fetch_place_fini(). */
-void fetch_place(struct fetch_place *p, const struct fetch_repo *r,
+/* Set the paths of a file by --to and its hub; free by fetch_paths_fini(). */
+void fetch_paths(struct fetch_paths *p, const struct fetch_repo *r,
     const struct fetch_file *f);
-void fetch_place_fini(struct fetch_place *p);
+void fetch_paths_fini(struct fetch_paths *p);
 
 /*
  * Returns 1 if the complete file is there, 0 if not, -1 and cli_err if another file
  * has its path.  A file without its hash in its name is read and hashed.
  */
-int fetch_there(const struct fetch_place *p, const struct fetch_file *f);
+int fetch_there(const struct fetch_paths *p, const struct fetch_file *f);
 
 /* Fetch those of n files that are missing: 0, or -1 and cli_err. */
 int fetch_get(const struct fetch_repo *r, const struct fetch_file *const *v,

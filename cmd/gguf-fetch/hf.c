@@ -181,7 +181,7 @@ url_of(const struct fetch_repo *r, const struct fetch_file *f)
 }
 
 static void
-place_in_hf(struct fetch_place *p, const struct fetch_repo *r,
+place_in_hf(struct fetch_paths *p, const struct fetch_repo *r,
     const struct fetch_file *f)
 {
 	char *repo = cli_format("models--%s--%s", r->name->org, r->name->repo);

@@ -8,7 +8,7 @@
 #include "gguf-fetch.h"
 
 /* A row of the table; unknown texts are "". */
-struct row {
+struct model_row {
 	const struct qwen_found *found;
 	char	*arch, *format;
 	int	 template;
@@ -39,7 +39,7 @@ format_of(const struct qwen_gguf *g)
 }
 
 static void
-look(struct row *row)
+look(struct model_row *row)
 {
 	struct qwen_str arch = { "", 0 };
 	struct qwen_gguf *g;
@@ -75,7 +75,7 @@ put_cell(const char *s, size_t width)
 }
 
 static void
-put_table(const struct row *v, size_t n)
+put_table(const struct model_row *v, size_t n)
 {
 	size_t name = strlen("name"), arch = strlen("architecture"), i, len;
 
@@ -162,7 +162,8 @@ put_json_aliases(const struct qwen_aliases *a, const char *before)
 }
 
 static void
-put_json(const struct row *v, size_t n, const struct qwen_aliases *aliases)
+put_json(const struct model_row *v, size_t n,
+    const struct qwen_aliases *aliases)
 {
 	size_t i;
 
@@ -193,10 +194,10 @@ fetch_local(int json)
 {
 	const struct qwen_aliases *aliases = tool_aliases(NULL);
 	struct qwen_founds all;
-	struct row *v;
+	struct model_row *v;
 	size_t i;
 
-	cli_must(NULL, qwen_models_all(&all, tool_model_places(), &cli_err));
+	cli_must(NULL, qwen_models_all(&all, tool_model_folders(), &cli_err));
 	v = cli_check_alloc(calloc(all.n + 1, sizeof *v));
 	for (i = 0; i < all.n; i++) {
 		v[i].found = &all.v[i];

@@ -195,7 +195,7 @@ folder(const struct fetch_repo *r)
 }
 
 static void
-place_in_ms(struct fetch_place *p, const struct fetch_repo *r,
+place_in_ms(struct fetch_paths *p, const struct fetch_repo *r,
     const struct fetch_file *f)
 {
 	static const char version[] = "modelscope-hub-download-lock-v2";

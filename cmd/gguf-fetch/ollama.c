@@ -99,7 +99,7 @@ url_of(const struct fetch_repo *r, const struct fetch_file *f)
 }
 
 static void
-place_in_ollama(struct fetch_place *p, const struct fetch_repo *r,
+place_in_ollama(struct fetch_paths *p, const struct fetch_repo *r,
     const struct fetch_file *f)
 {
 	p->path = cli_format("%s/blobs/sha256-%s", r->root, f->hash);

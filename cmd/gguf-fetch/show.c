@@ -77,11 +77,11 @@ void
 fetch_dry(const struct fetch_repo *r, const struct fetch_file *f)
 {
 	char *url = r->hub->url(r, f);
-	struct fetch_place p;
+	struct fetch_paths p;
 	uint64_t have = 0;
 	struct stat st;
 
-	fetch_place(&p, r, f);
+	fetch_paths(&p, r, f);
 	if (stat(p.blob, &st) == 0 || (p.link != NULL &&
 	    stat(p.path, &st) == 0) || stat(p.partial, &st) == 0)
 		have = (uint64_t)st.st_size;
@@ -90,6 +90,6 @@ fetch_dry(const struct fetch_repo *r, const struct fetch_file *f)
 	    "size", f->bytes, have < f->bytes ? have : f->bytes);
 	put_line("from", url);
 	put_line("to", p.path);
-	fetch_place_fini(&p);
+	fetch_paths_fini(&p);
 	free(url);
 }

@@ -56,12 +56,12 @@ say_good(const char *path)
 static int
 check_model(const struct fetch_repo *r, const struct fetch_model *m)
 {
-	struct fetch_place p;
+	struct fetch_paths p;
 	size_t i, n_there = 0;
 	int rc = 1, good = 1, there;
 
 	for (i = 0; i < m->n && rc >= 0; i++) {
-		fetch_place(&p, r, &r->v[m->file[i]]);
+		fetch_paths(&p, r, &r->v[m->file[i]]);
 		there = access(p.path, F_OK) == 0;
 		n_there += (size_t)there;
 		if (there) {
@@ -69,7 +69,7 @@ check_model(const struct fetch_repo *r, const struct fetch_model *m)
 			    r->v[m->file[i]].hash);
 			good &= rc != 0;
 		}
-		fetch_place_fini(&p);
+		fetch_paths_fini(&p);
 	}
 	if (rc < 0 || n_there == 0)
 		return rc < 0 ? -1 : 0;
@@ -78,9 +78,9 @@ check_model(const struct fetch_repo *r, const struct fetch_model *m)
 		    r->v[m->file[0]].path,
 		    n_there, m->n);
 	else if (good) {
-		fetch_place(&p, r, &r->v[m->file[0]]);
+		fetch_paths(&p, r, &r->v[m->file[0]]);
 		say_good(p.path);
-		fetch_place_fini(&p);
+		fetch_paths_fini(&p);
 	}
 	return 1;
 }
@@ -169,7 +169,7 @@ fetch_offline(const struct qwen_name *name, int verify)
 	size_t i;
 	int rc = 0;
 
-	if (qwen_models_find(&f, tool_model_places(), name, &cli_err) < 0)
+	if (qwen_models_find(&f, tool_model_folders(), name, &cli_err) < 0)
 		return -1;
 	if (f.n == 0 && f.forbidden != NULL)
 		rc = qwen_fail(&cli_err, QWEN_EIO, "this user may not read %s, "

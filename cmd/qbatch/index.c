@@ -246,7 +246,7 @@ qbatch_index_check(const struct qbatch_index *ix,
 
 static void
 add_place(struct qbatch_index *ix, const struct qwen_result *r,
-    struct qbatch_place p, const struct tool_lines *l)
+    struct qbatch_index_entry p, const struct tool_lines *l)
 {
 	p.number = r->number;
 	p.id = qbatch_hash_text(r->id);
@@ -267,7 +267,7 @@ qbatch_index_scan(struct qbatch_index *ix, int fd, const char *name,
 	struct tool_lines l = { .fd = fd, .name = name, .max = SIZE_MAX };
 	struct tool_line line;
 	struct qwen_result r;
-	struct qbatch_place p = { .file = file };
+	struct qbatch_index_entry p = { .file = file };
 
 	*end = 0;
 	while (tool_lines_next(&l, &line) && !l.torn) {
@@ -293,7 +293,7 @@ qbatch_index_scan(struct qbatch_index *ix, int fd, const char *name,
 static int
 compare(const void *a, const void *b)
 {
-	const struct qbatch_place *x = a, *y = b;
+	const struct qbatch_index_entry *x = a, *y = b;
 
 	if (x->number != y->number)
 		return x->number < y->number ? -1 : 1;
@@ -315,12 +315,12 @@ static int
 compare_number(const void *key, const void *place)
 {
 	uint64_t x = *(const uint64_t *)key;
-	uint64_t y = ((const struct qbatch_place *)place)->number;
+	uint64_t y = ((const struct qbatch_index_entry *)place)->number;
 
 	return (x > y) - (x < y);
 }
 
-const struct qbatch_place *
+const struct qbatch_index_entry *
 qbatch_index_find(const struct qbatch_index *ix, uint64_t number)
 {
 	return ix->n == 0 ? NULL : bsearch(&number, ix->place, ix->n,

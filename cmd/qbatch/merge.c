@@ -107,9 +107,10 @@ open_all(struct merge *m, char *const *files, int n, int may_be_torn)
 }
 
 static void
-load(const struct merge *m, const struct qbatch_place *p, struct qwen_text *t)
+load(const struct merge *m, const struct qbatch_index_entry *p,
+    struct qwen_text *t)
 {
-	qbatch_place_load(p, m->fd[p->file], m->name[p->file], t);
+	qbatch_index_load(p, m->fd[p->file], m->name[p->file], t);
 }
 
 /*
@@ -117,7 +118,7 @@ load(const struct merge *m, const struct qbatch_place *p, struct qwen_text *t)
  * if it failed the other time.
  */
 static void
-check_again(const struct merge *m, const struct qbatch_place *p)
+check_again(const struct merge *m, const struct qbatch_index_entry *p)
 {
 	struct qwen_text a = { 0 }, b = { 0 };
 

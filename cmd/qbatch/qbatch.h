@@ -83,7 +83,7 @@ void qbatch_self_close(struct qbatch_self *self);
 
 /* ------------------------------------------------------- an index of results */
 
-struct qbatch_place {
+struct qbatch_index_entry {
 	uint64_t	 number;	/* of the line that it answers */
 	uint64_t	 id;		/* qbatch_hash_text() of that line's id */
 	uint64_t	 request;	/* qbatch_hash_line(); 0: not recorded */
@@ -97,7 +97,7 @@ struct qbatch_place {
 };
 
 struct qbatch_index {
-	struct qbatch_place	*place;
+	struct qbatch_index_entry	*place;
 	size_t			 n, cap;
 	struct qbatch_maker	*maker;
 	size_t			 n_makers, cap_makers;
@@ -122,7 +122,7 @@ struct qbatch_tally {
 int qbatch_index_scan(struct qbatch_index *ix, int fd, const char *name,
     unsigned file, uint64_t *end);
 void qbatch_index_sort(struct qbatch_index *ix);
-const struct qbatch_place *qbatch_index_find(const struct qbatch_index *ix,
+const struct qbatch_index_entry *qbatch_index_find(const struct qbatch_index *ix,
     uint64_t number);
 void qbatch_index_count(const struct qbatch_index *ix,
     struct qbatch_tally *out);
@@ -136,11 +136,12 @@ void qbatch_index_check(const struct qbatch_index *ix,
     const struct qbatch_maker *self, const char *way_on);
 
 /* Replace t by the line of a result, with its newline; dies. */
-void qbatch_place_load(const struct qbatch_place *p, int fd, const char *name,
+void qbatch_index_load(const struct qbatch_index_entry *p, int fd,
+    const char *name,
     struct qwen_text *t);
 
 /* Whether the result answers this request, as far as it records that. */
-int qbatch_place_answers(const struct qbatch_place *p,
+int qbatch_index_answers(const struct qbatch_index_entry *p,
     const struct tool_line *line);
 
 /* -------------------------------------------- results compared with an input */

@@ -103,7 +103,7 @@ qbatch_results_peek(struct qbatch_results *r, const char *path)
 
 /* Has it been answered with a limit that is not below the one of the run? */
 static int
-was_retried(const struct qbatch_index *ix, const struct qbatch_place *p,
+was_retried(const struct qbatch_index *ix, const struct qbatch_index_entry *p,
     const struct qbatch_maker *run)
 {
 	return p->maker > 0 &&
@@ -115,7 +115,7 @@ qbatch_results_read(struct qbatch_results *r, int retry_failed,
     const struct qbatch_maker *retry_cut)
 {
 	struct qbatch_index *ix = &r->done;
-	struct qbatch_place *p;
+	struct qbatch_index_entry *p;
 	size_t i, n = 0;
 
 	if (!r->regular)
@@ -149,7 +149,7 @@ qbatch_results_read(struct qbatch_results *r, int retry_failed,
 static int
 by_offset(const void *a, const void *b)
 {
-	const struct qbatch_place *x = a, *y = b;
+	const struct qbatch_index_entry *x = a, *y = b;
 
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
@@ -168,7 +168,7 @@ rewrite(struct qbatch_results *r)
 		qsort(ix->place, ix->n, sizeof *ix->place, by_offset);
 	r->end = 0;
 	for (i = 0; i < ix->n; i++) {
-		qbatch_place_load(&ix->place[i], r->fd, r->name, &line);
+		qbatch_index_load(&ix->place[i], r->fd, r->name, &line);
 		cli_write_all(cli_output_fd(o), r->name, &line);
 		r->end += line.n;
 	}
@@ -195,7 +195,7 @@ qbatch_results_begin(struct qbatch_results *r)
 }
 
 void
-qbatch_place_load(const struct qbatch_place *p, int fd, const char *name,
+qbatch_index_load(const struct qbatch_index_entry *p, int fd, const char *name,
     struct qwen_text *t)
 {
 	char buf[1 << 16];

@@ -216,10 +216,10 @@ note_kind(struct qbatch_run *r, enum qwen_line_kind kind)
 
 /* Skip a line that has a result; lines of a pipe are compared only now. */
 static void
-check_done(struct qbatch_run *r, const struct qbatch_place *done,
+check_done(struct qbatch_run *r, const struct qbatch_index_entry *done,
     const struct tool_line *line)
 {
-	if (r->waits && !r->mixed && !qbatch_place_answers(done, line))
+	if (r->waits && !r->mixed && !qbatch_index_answers(done, line))
 		die("%s: line %llu of the input changed since it was "
 		    "answered; --mixed keeps its result", r->out.name,
 		    (unsigned long long)r->in.line);
@@ -229,7 +229,7 @@ check_done(struct qbatch_run *r, const struct qbatch_place *done,
 int
 qbatch_is_passed(struct qbatch_run *r, const struct tool_line *line)
 {
-	const struct qbatch_place *done;
+	const struct qbatch_index_entry *done;
 	int ours = (r->in.line - 1) % r->n_shards == r->shard;
 	enum qwen_line_kind kind;
 	char *id;

@@ -97,7 +97,8 @@ qbatch_hash_line(const struct tool_line *line)
 /* --------------------------------------------------------------------- survey */
 
 int
-qbatch_place_answers(const struct qbatch_place *p, const struct tool_line *line)
+qbatch_index_answers(const struct qbatch_index_entry *p,
+    const struct tool_line *line)
 {
 	enum qwen_line_kind kind;
 	uint64_t hash;
@@ -115,7 +116,7 @@ qbatch_place_answers(const struct qbatch_place *p, const struct tool_line *line)
 }
 
 static void
-survey_line(struct qbatch_survey *s, const struct qbatch_place *p,
+survey_line(struct qbatch_survey *s, const struct qbatch_index_entry *p,
     const struct tool_line *line, uint64_t number)
 {
 	enum qwen_line_kind kind;
@@ -135,7 +136,7 @@ survey_line(struct qbatch_survey *s, const struct qbatch_place *p,
 	s->n++;
 	if (p == NULL)
 		qbatch_ranges_add(&s->lacking, number, number);
-	else if (!qbatch_place_answers(p, line))
+	else if (!qbatch_index_answers(p, line))
 		qbatch_ranges_add(&s->other, number, number);
 }
 
@@ -145,7 +146,7 @@ qbatch_survey(struct qbatch_survey *s, const struct qbatch_index *ix,
 {
 	struct tool_lines l = { .fd = in->fd, .name = in->name };
 	off_t start = lseek(l.fd, 0, SEEK_CUR);
-	const struct qbatch_place *p;
+	const struct qbatch_index_entry *p;
 	struct tool_line line;
 	size_t at = 0;
 

@@ -77,7 +77,7 @@ void qbench_stream_fini(struct qbench_stream *s);
 /* -------------------------------------------------------------------- HTTP */
 
 /* A request under way. */
-struct qbench_call {
+struct qbench_request {
 	char		*url;		/* owned */
 	struct qwen_text body;		/* POST; of n 0: GET */
 	double		 due, end;
@@ -85,19 +85,19 @@ struct qbench_call {
 	struct qbench_stream reply;
 	void		*easy;		/* qbench_http.c's, these */
 	char		 error[256];
-	struct qbench_call	*next;
+	struct qbench_request	*next;
 };
 
 struct qbench_http;
 
 /* socket: a UNIX domain socket's path, or NULL.  Dies without libcurl. */
 struct qbench_http *qbench_http_open(const char *socket, double timeout);
-void qbench_http_start(struct qbench_http *h, struct qbench_call *c);
+void qbench_http_start(struct qbench_http *h, struct qbench_request *c);
 /* One that has ended, within so many seconds, or NULL. */
-struct qbench_call *qbench_http_wait(struct qbench_http *h, double seconds);
+struct qbench_request *qbench_http_wait(struct qbench_http *h, double seconds);
 /* Those that are under way are given up, and freed. */
 void qbench_http_close(struct qbench_http *h);
-void qbench_call_free(struct qbench_call *c);
+void qbench_request_free(struct qbench_request *c);
 
 /* ------------------------------------------------------------- measurements */
 

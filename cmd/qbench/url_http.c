@@ -56,7 +56,7 @@ load(void)
 struct qbench_http {
 	CURLM		*multi;
 	struct curl_slist *headers;
-	struct qbench_call	*calls;		/* under way */
+	struct qbench_request	*calls;		/* under way */
 	const char	*socket;
 	double		 timeout;
 };
@@ -97,14 +97,14 @@ qbench_http_open(const char *socket, double timeout)
 static size_t
 on_data(char *p, size_t size, size_t n, void *arg)
 {
-	struct qbench_call *c = arg;
+	struct qbench_request *c = arg;
 
 	qbench_stream_feed(&c->reply, p, size * n, cli_now());
 	return size * n;
 }
 
 static void
-set_up(const struct qbench_http *h, struct qbench_call *c)
+set_up(const struct qbench_http *h, struct qbench_request *c)
 {
 	CURL *e = c->easy;
 
@@ -129,7 +129,7 @@ set_up(const struct qbench_http *h, struct qbench_call *c)
 }
 
 void
-qbench_http_start(struct qbench_http *h, struct qbench_call *c)
+qbench_http_start(struct qbench_http *h, struct qbench_request *c)
 {
 	CURLMcode rc;
 
@@ -143,9 +143,9 @@ qbench_http_start(struct qbench_http *h, struct qbench_call *c)
 }
 
 static void
-put_off(struct qbench_http *h, struct qbench_call *c)
+put_off(struct qbench_http *h, struct qbench_request *c)
 {
-	struct qbench_call **at = &h->calls;
+	struct qbench_request **at = &h->calls;
 
 	while (*at != c)
 		at = &(*at)->next;
@@ -157,7 +157,7 @@ put_off(struct qbench_http *h, struct qbench_call *c)
 
 /* What is wrong with the reply, if something is. */
 static void
-judge(struct qbench_call *c, CURLcode rc)
+judge(struct qbench_request *c, CURLcode rc)
 {
 	struct qbench_stream *s = &c->reply;
 	char kind[24];
@@ -185,10 +185,10 @@ judge(struct qbench_call *c, CURLcode rc)
 		    "the reply is not a stream of tokens");
 }
 
-struct qbench_call *
+struct qbench_request *
 qbench_http_wait(struct qbench_http *h, double seconds)
 {
-	struct qbench_call *c;
+	struct qbench_request *c;
 	char *private;
 	CURLMsg *m;
 	int n;
@@ -200,7 +200,7 @@ qbench_http_wait(struct qbench_http *h, double seconds)
 				continue;
 			curl.easy_getinfo(m->easy_handle, CURLINFO_PRIVATE,
 			    &private);
-			c = (struct qbench_call *)(void *)private;
+			c = (struct qbench_request *)(void *)private;
 			curl.easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE,
 			    &c->status);
 			c->end = cli_now();
@@ -219,11 +219,11 @@ qbench_http_wait(struct qbench_http *h, double seconds)
 void
 qbench_http_close(struct qbench_http *h)
 {
-	struct qbench_call *c;
+	struct qbench_request *c;
 
 	while ((c = h->calls) != NULL) {
 		put_off(h, c);
-		qbench_call_free(c);
+		qbench_request_free(c);
 	}
 	curl.multi_cleanup(h->multi);
 	curl.slist_free_all(h->headers);
@@ -241,13 +241,13 @@ qbench_http_open(const char *socket, double timeout)
 }
 
 void
-qbench_http_start(struct qbench_http *h, struct qbench_call *c)
+qbench_http_start(struct qbench_http *h, struct qbench_request *c)
 {
 	(void)h;
 	(void)c;
 }
 
-struct qbench_call *
+struct qbench_request *
 qbench_http_wait(struct qbench_http *h, double seconds)
 {
 	(void)h;
@@ -263,7 +263,7 @@ qbench_http_close(struct qbench_http *h)
 #endif
 
 void
-qbench_call_free(struct qbench_call *c)
+qbench_request_free(struct qbench_request *c)
 {
 	if (c == NULL)
 		return;

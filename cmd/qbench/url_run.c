@@ -42,20 +42,20 @@ struct load {
 
 /* ---------------------------------------------------------------- a request */
 
-static struct qbench_call *
+static struct qbench_request *
 call_new(const struct target *t, const char *path)
 {
-	struct qbench_call *c = cli_check_alloc(calloc(1, sizeof *c));
+	struct qbench_request *c = cli_check_alloc(calloc(1, sizeof *c));
 
 	c->url = cli_format("%s%s", t->base, path);
 	c->due = cli_now();
 	return c;
 }
 
-static struct qbench_call *
+static struct qbench_request *
 ask(struct target *t, const struct url_setting *set, double due)
 {
-	struct qbench_call *c = call_new(t, "");
+	struct qbench_request *c = call_new(t, "");
 	const char *path = qbench_bodies_get(t->bodies, set, t->number++,
 	    &c->body);
 
@@ -68,7 +68,7 @@ ask(struct target *t, const struct url_setting *set, double due)
 
 /* Until it has ended; dies of Ctrl-C. */
 static void
-wait_for(struct target *t, const struct qbench_call *c)
+wait_for(struct target *t, const struct qbench_request *c)
 {
 	while (qbench_http_wait(t->http, 0.1) != c)
 		if (interrupted)
@@ -106,7 +106,7 @@ add_told(int64_t *sum, int64_t told)
 }
 
 static void
-note_answer(struct load *l, const struct qbench_call *c)
+note_answer(struct load *l, const struct qbench_request *c)
 {
 	const struct qbench_stream *s = &c->reply;
 	struct url_result *r = l->r;
@@ -133,7 +133,7 @@ note_answer(struct load *l, const struct qbench_call *c)
 }
 
 static void
-land(struct load *l, struct qbench_call *c)
+land(struct load *l, struct qbench_request *c)
 {
 	l->n_running--;
 	if (c->reply.kind[0] != '\0') {
@@ -143,7 +143,7 @@ land(struct load *l, struct qbench_call *c)
 		note_error(l->r, &c->reply);
 	} else
 		note_answer(l, c);
-	qbench_call_free(c);
+	qbench_request_free(c);
 	cli_progress(l->r->n_answered + l->r->n_failed);
 }
 
@@ -202,7 +202,7 @@ send_due(struct load *l)
 static void
 run(struct load *l)
 {
-	struct qbench_call *c;
+	struct qbench_request *c;
 	double wait;
 
 	l->start = l->due = cli_now();
@@ -293,7 +293,7 @@ base_of(const char *url, const char **socket)
 static char *
 first_model(struct target *t)
 {
-	struct qbench_call *c = call_new(t, "/models");
+	struct qbench_request *c = call_new(t, "/models");
 	struct qbench_stream *s = &c->reply;
 	struct qwen_err err;
 	const char *id = NULL;
@@ -313,7 +313,7 @@ first_model(struct target *t)
 	if (id != NULL)
 		name = cli_format("%s", id);
 	yyjson_doc_free(doc);
-	qbench_call_free(c);
+	qbench_request_free(c);
 	return name;
 }
 
@@ -321,7 +321,7 @@ first_model(struct target *t)
 static void
 warm_up(struct target *t, const struct url_setting *set)
 {
-	struct qbench_call *c;
+	struct qbench_request *c;
 	uint64_t i;
 
 	for (i = 0; i < t->opts->warmup; i++) {
@@ -331,7 +331,7 @@ warm_up(struct target *t, const struct url_setting *set)
 			die("%s: %s%s%s", c->url, c->reply.kind,
 			    c->reply.why[0] != '\0' ? ": " : "",
 			    c->reply.why);
-		qbench_call_free(c);
+		qbench_request_free(c);
 	}
 }
 

@@ -180,7 +180,7 @@ static void
 take_line(struct qengine_client *c, const unsigned char *p, size_t n)
 {
 	struct qwen_text record = { 0 };
-	char id[QWEN_ORDER_ID + 1];
+	char id[QWEN_ENGINE_ID + 1];
 	struct qwen_err err;
 	size_t i;
 
@@ -231,8 +231,8 @@ qengine_client_take(struct qengine_client *c)
 	/* a pipe waits where others are refused */
 	while (!c->gone && !c->broken && !qengine_client_waits(c)) {
 		got = c->form == QENGINE_JSON ? qwen_inbox_line(&c->inbox,
-		    QWEN_ORDER_MAX, &p, &n, &err) : qwen_inbox_next(&c->inbox,
-		    QWEN_ORDER_MAX, &p, &n, &err);
+		    QWEN_ENGINE_MAX, &p, &n, &err) : qwen_inbox_next(&c->inbox,
+		    QWEN_ENGINE_MAX, &p, &n, &err);
 		if (got <= 0)
 			break;
 		if (c->form == QENGINE_JSON)

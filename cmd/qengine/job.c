@@ -16,7 +16,7 @@ event_of(const struct qengine_job *j, enum qwen_event_kind kind)
 
 	memset(&ev, 0, sizeof ev);
 	ev.kind = kind;
-	memcpy(ev.id, j->order.id, sizeof ev.id);
+	memcpy(ev.id, j->request.id, sizeof ev.id);
 	return ev;
 }
 
@@ -32,7 +32,7 @@ find_job(const struct qengine_client *c, const char *id)
 {
 	struct qengine_job *j;
 
-	for (j = c->jobs; j != NULL && strcmp(j->order.id, id) != 0;
+	for (j = c->jobs; j != NULL && strcmp(j->request.id, id) != 0;
 	    j = j->next)
 		;
 	return j;
@@ -58,7 +58,7 @@ set_top(struct qwen_event *ev, const struct qwen_sample_top *top, size_t n)
 {
 	size_t i;
 
-	for (i = 0; i < n && i < QWEN_ORDER_TOP; i++) {
+	for (i = 0; i < n && i < QWEN_ENGINE_TOP; i++) {
 		ev->top_ids[i] = top[i].id;
 		ev->top_logprobs[i] = top[i].logprob;
 	}
@@ -99,7 +99,7 @@ on_token(void *arg, const struct qwen_choice *choice)
 
 	j->n_tokens++;
 	ev.token = choice->id;
-	if (j->order.logprobs) {
+	if (j->request.logprobs) {
 		ev.has_logprob = 1;
 		ev.logprob = choice->logprob;
 		set_top(&ev, choice->top, choice->n_top);
@@ -126,7 +126,7 @@ on_hidden(void *arg, size_t at, const float *x)
 {
 	struct qengine_job *j = arg;
 	struct qwen_event ev = event_of(j, QWEN_EVENT_HIDDEN);
-	const struct qwen_order *o = &j->order;
+	const struct qwen_engine_request *o = &j->request;
 	const struct qwen_model *m = j->client->engine->work.model;
 
 	ev.at = at;
@@ -157,7 +157,7 @@ why_ended(const struct qengine_job *j, enum qwen_job_end why)
 	case QWEN_JOB_CANCELLED:
 		return j->is_late ? "deadline" : "cancelled";
 	default:
-		return j->order.kind == QWEN_ORDER_GENERATE ? "length" :
+		return j->request.kind == QWEN_ENGINE_GENERATE ? "length" :
 		    "done";
 	}
 }
@@ -166,7 +166,7 @@ static void
 free_job(struct qengine_job *j)
 {
 	qwen_grammar_unshare(j->grammar);
-	qwen_order_fini(&j->order);
+	qwen_engine_request_fini(&j->request);
 	free(j);
 }
 
@@ -201,10 +201,10 @@ take_grammar(struct qengine *e, struct qengine_job *j, struct qwen_sampler *s,
 {
 	struct qwen_constraint c;
 
-	if (j->order.grammar == NULL)
+	if (j->request.grammar == NULL)
 		return 0;
-	if (qwen_grammar_share(&e->grammars, j->order.grammar,
-	    j->order.n_grammar, 0, &j->grammar, &c, err) < 0)
+	if (qwen_grammar_share(&e->grammars, j->request.grammar,
+	    j->request.n_grammar, 0, &j->grammar, &c, err) < 0)
 		return qwen_fail_in(err, "grammar");
 	qwen_sampler_constrain(s, c);
 	return 0;
@@ -214,7 +214,7 @@ static int
 set(struct qengine *e, struct qengine_job *j, struct qwen_sampler *s,
     struct qwen_err *err)
 {
-	const struct qwen_order *o = &j->order;
+	const struct qwen_engine_request *o = &j->request;
 
 	if ((o->sampling != NULL && qwen_sampler_read(s, o->sampling,
 	    err) < 0) || qwen_sampler_check(s, err) < 0)
@@ -242,7 +242,7 @@ make_sampler(struct qengine *e, struct qengine_job *j,
 	struct qwen_sampler *s;
 
 	*out = NULL;
-	if (j->order.kind != QWEN_ORDER_GENERATE)
+	if (j->request.kind != QWEN_ENGINE_GENERATE)
 		return 0;
 	if (qwen_sampler_new(&s, err) < 0)
 		return -1;
@@ -269,7 +269,7 @@ qengine_is_full(const struct qengine *e)
 static int
 add_job(struct qengine *e, struct qengine_job *j, struct qwen_err *err)
 {
-	const struct qwen_order *o = &j->order;
+	const struct qwen_engine_request *o = &j->request;
 	struct qwen_job job = {
 		.tokens = o->tokens, .n = o->n, .from = (size_t)o->from,
 		.max = o->max < SIZE_MAX ? (size_t)o->max : SIZE_MAX,
@@ -278,8 +278,8 @@ add_job(struct qengine *e, struct qengine_job *j, struct qwen_err *err)
 		.logprobs = o->logprobs, .n_top = o->n_top,
 		.priority = o->priority, .keep = o->keep,
 		.n_keep = o->n_keep, .begun = on_begun, .token = on_token,
-		.score = o->kind == QWEN_ORDER_SCORE ? on_score : NULL,
-		.hidden = o->kind == QWEN_ORDER_HIDDEN ? on_hidden : NULL,
+		.score = o->kind == QWEN_ENGINE_SCORE ? on_score : NULL,
+		.hidden = o->kind == QWEN_ENGINE_HIDDEN ? on_hidden : NULL,
 		.read = o->progress ? on_read : NULL,
 		.end = on_end, .arg = j,
 	};
@@ -298,7 +298,7 @@ add_job(struct qengine *e, struct qengine_job *j, struct qwen_err *err)
 
 /* Whether no more requests are taken, which is told. */
 static int
-is_refused(struct qengine_client *c, const struct qwen_order *o)
+is_refused(struct qengine_client *c, const struct qwen_engine_request *o)
 {
 	if (find_job(c, o->id) != NULL)
 		qengine_refuse(c, o->id, o->n, "duplicate_id",
@@ -316,7 +316,7 @@ is_refused(struct qengine_client *c, const struct qwen_order *o)
 
 /* The order is the job's from now on. */
 static void
-take_job(struct qengine_client *c, struct qwen_order *o)
+take_job(struct qengine_client *c, struct qwen_engine_request *o)
 {
 	struct qengine_job *j;
 	struct qwen_err err;
@@ -325,21 +325,21 @@ take_job(struct qengine_client *c, struct qwen_order *o)
 		return;
 	j = cli_check_alloc(calloc(1, sizeof *j));
 	j->client = c;
-	j->order = *o;
+	j->request = *o;
 	memset(o, 0, sizeof *o);
-	j->n_prompt = j->order.n;
-	if (j->order.deadline_ms > 0)
-		j->deadline = cli_now() + (double)j->order.deadline_ms / 1e3;
+	j->n_prompt = j->request.n;
+	if (j->request.deadline_ms > 0)
+		j->deadline = cli_now() + (double)j->request.deadline_ms / 1e3;
 	if (add_job(c->engine, j, &err) < 0) {
-		qengine_refuse(c, j->order.id, j->n_prompt, err.code ==
+		qengine_refuse(c, j->request.id, j->n_prompt, err.code ==
 		    QWEN_EFULL || err.code == QWEN_ENOMEM ? "out_of_memory" :
 		    "invalid_request", err.msg);
 		free_job(j);
 		return;
 	}
 	/* the job has copies of these */
-	free(j->order.tokens);
-	j->order.tokens = NULL;
+	free(j->request.tokens);
+	j->request.tokens = NULL;
 	j->next = c->jobs;
 	c->jobs = j;
 	c->engine->n_requests++;
@@ -386,7 +386,7 @@ greet(struct qengine_client *c, const struct qwen_hello *h)
 }
 
 static void
-tell_cached(struct qengine_client *c, const struct qwen_order *o)
+tell_cached(struct qengine_client *c, const struct qwen_engine_request *o)
 {
 	struct qwen_event ev = { .kind = QWEN_EVENT_CACHED,
 	    .n_prompt = o->n };
@@ -403,7 +403,7 @@ tell_cached(struct qengine_client *c, const struct qwen_order *o)
 }
 
 static void
-tell_stats(struct qengine_client *c, const struct qwen_order *o)
+tell_stats(struct qengine_client *c, const struct qwen_engine_request *o)
 {
 	const struct qengine *e = c->engine;
 	struct qwen_event ev = { .kind = QWEN_EVENT_STATS };
@@ -434,31 +434,31 @@ tell_stats(struct qengine_client *c, const struct qwen_order *o)
 }
 
 static void
-take_request(struct qengine_client *c, struct qwen_order *o)
+take_request(struct qengine_client *c, struct qwen_engine_request *o)
 {
 	struct qengine_job *j;
 
 	/* ids in CBOR come from programs, which know whose they are */
 	if (!c->greeted && c->form == QENGINE_CBOR &&
-	    o->kind != QWEN_ORDER_HELLO) {
+	    o->kind != QWEN_ENGINE_HELLO) {
 		qengine_refuse(c, "", 0, "bad_stream",
 		    "the requests do not begin with a header");
 		c->eof = c->broken = 1;
 		return;
 	}
 	switch (o->kind) {
-	case QWEN_ORDER_HELLO:
+	case QWEN_ENGINE_HELLO:
 		greet(c, &o->hello);
 		break;
-	case QWEN_ORDER_CANCEL:
+	case QWEN_ENGINE_CANCEL:
 		/* one that has ended has told so */
 		if ((j = find_job(c, o->id)) != NULL)
 			qwen_work_cancel(c->engine->work.work, j);
 		break;
-	case QWEN_ORDER_CACHED:
+	case QWEN_ENGINE_CACHED:
 		tell_cached(c, o);
 		break;
-	case QWEN_ORDER_STATS:
+	case QWEN_ENGINE_STATS:
 		tell_stats(c, o);
 		break;
 	default:
@@ -469,14 +469,15 @@ take_request(struct qengine_client *c, struct qwen_order *o)
 void
 qengine_take(struct qengine_client *c, const unsigned char *p, size_t n)
 {
-	struct qwen_order o;
+	struct qwen_engine_request o;
 	struct qwen_err err;
 
-	if (qwen_order_decode(&o, p, n, c->engine->header.n_vocab, &err) == 0)
+	if (qwen_engine_request_decode(&o, p, n, c->engine->header.n_vocab,
+	    &err) == 0)
 		take_request(c, &o);
 	else
 		qengine_refuse(c, o.id, o.n, "invalid_request", err.msg);
-	qwen_order_fini(&o);
+	qwen_engine_request_fini(&o);
 }
 
 double

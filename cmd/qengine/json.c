@@ -108,7 +108,7 @@ put_pair(struct qwen_put *p, yyjson_val *k, yyjson_val *v,
 	enum qwen_shape shape;
 	uint64_t u;
 
-	if (!qwen_order_shape(key, yyjson_get_len(k), &shape))
+	if (!qwen_engine_request_shape(key, yyjson_get_len(k), &shape))
 		return qwen_fail(err, QWEN_EUNSUP, "unknown key "
 		    "\"%.40s\"", key);
 	switch (shape) {
@@ -135,11 +135,11 @@ put_pair(struct qwen_put *p, yyjson_val *k, yyjson_val *v,
 }
 
 static void
-find_id(yyjson_val *root, char id[QWEN_ORDER_ID + 1])
+find_id(yyjson_val *root, char id[QWEN_ENGINE_ID + 1])
 {
 	yyjson_val *v = yyjson_obj_get(root, "id");
 
-	if (yyjson_is_str(v) && yyjson_get_len(v) <= QWEN_ORDER_ID &&
+	if (yyjson_is_str(v) && yyjson_get_len(v) <= QWEN_ENGINE_ID &&
 	    strlen(yyjson_get_str(v)) == yyjson_get_len(v))
 		memcpy(id, yyjson_get_str(v), yyjson_get_len(v) + 1);
 }
@@ -162,7 +162,7 @@ convert(struct qwen_put *p, yyjson_val *root, struct qwen_err *err)
 
 int
 qengine_json(struct qwen_text *out, const unsigned char *line, size_t n,
-    char id[QWEN_ORDER_ID + 1], struct qwen_err *err)
+    char id[QWEN_ENGINE_ID + 1], struct qwen_err *err)
 {
 	struct qwen_put p = { .t = out };
 	yyjson_doc *doc;

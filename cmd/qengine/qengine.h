@@ -20,7 +20,7 @@ struct qengine_client;
 struct qengine_job {
 	struct qengine_job	*next;		/* of the client's */
 	struct qengine_client	*client;
-	struct qwen_order	 order;		/* but for its tokens */
+	struct qwen_engine_request request;	/* but for its tokens */
 	struct qwen_shared_grammar *grammar;
 	size_t			 n_prompt, n_cached, n_tokens;
 	double			 deadline;	/* by cli_now(); 0: none */
@@ -116,7 +116,7 @@ double qengine_deadlines(struct qengine *e);
 
 /* A line as the record that it stands for; id: as far as it can be read. */
 int qengine_json(struct qwen_text *out, const unsigned char *line, size_t n,
-    char id[QWEN_ORDER_ID + 1], struct qwen_err *err);
+    char id[QWEN_ENGINE_ID + 1], struct qwen_err *err);
 
 /* ---------------------------------------------------------- run.c */
 

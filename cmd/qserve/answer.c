@@ -39,12 +39,12 @@ describe(struct qserve_call *c, size_t i, char **out)
 }
 
 static int
-make_order(struct qserve_call *c, size_t i, struct qwen_order *o)
+make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 {
 	struct qwen_request *q = c->q;
 	const struct qwen_ids *p = q->answer[i].prompt;
 
-	o->kind = QWEN_ORDER_GENERATE;
+	o->kind = QWEN_ENGINE_GENERATE;
 	o->tokens = p->id;
 	o->n = p->n;
 	memcpy(o->keep, c->about.keep, sizeof c->about.keep);
@@ -393,7 +393,7 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 		qserve_answer_ended(c, i, ev);
 }
 
-static const struct qserve_wants wants = { make_order, on_event,
+static const struct qserve_wants wants = { make_request, on_event,
     qserve_answer_fail };
 
 /* ----------------------------------------------------------------- requests */

@@ -24,14 +24,14 @@ enum { JOB_TOKENS = 256 };	/* a request under way weighs as much as that
 
 /* With the tokens of the call's first job. */
 static int
-order(struct qserve_call *c, size_t i, struct qwen_order *o)
+make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 {
-	struct qwen_order first = { 0 };
+	struct qwen_engine_request first = { 0 };
 
 	(void)i;
-	if (c->chooses->order(c, 0, &first) < 0)
+	if (c->chooses->make_request(c, 0, &first) < 0)
 		return -1;
-	o->kind = QWEN_ORDER_CACHED;
+	o->kind = QWEN_ENGINE_CACHED;
 	o->tokens = first.tokens;
 	o->n = first.n;
 	return 0;
@@ -83,14 +83,14 @@ fail(struct qserve_call *c, const char *code, const char *message)
 	c->chooses->fail(c, code, message);
 }
 
-static const struct qserve_wants questions = { order, on_event, fail };
+static const struct qserve_wants questions = { make_request, on_event, fail };
 
 int
 qserve_choose(struct qserve_call *c, size_t n,
     const struct qserve_wants *wants)
 {
 	const struct qserve_engine *e;
-	struct qwen_order first = { 0 };
+	struct qwen_engine_request first = { 0 };
 	size_t i, n_ready = 0;
 	double wait;
 
@@ -100,7 +100,7 @@ qserve_choose(struct qserve_call *c, size_t n,
 		return 0;
 	free(c->has);
 	c->has = calloc(c->server->n_engines, sizeof *c->has);
-	if (c->has == NULL || wants->order(c, 0, &first) < 0)
+	if (c->has == NULL || wants->make_request(c, 0, &first) < 0)
 		return 0;
 	wait = WAIT_S + WAIT_TOKEN_S * (double)first.n;
 	c->chooses = wants;

@@ -30,12 +30,12 @@ put_prompt_token(struct qserve_call *c, size_t prompt,
 }
 
 static int
-order(struct qserve_call *c, size_t i, struct qwen_order *o)
+make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 {
 	const struct qwen_ids *p = &c->q->prompt[i];
 
 	/* of one token nothing is known but that it is there */
-	o->kind = p->n > 1 ? QWEN_ORDER_SCORE : QWEN_ORDER_HIDDEN;
+	o->kind = p->n > 1 ? QWEN_ENGINE_SCORE : QWEN_ENGINE_HIDDEN;
 	o->tokens = p->id;
 	o->n = p->n;
 	o->from = p->n > 1;
@@ -77,7 +77,7 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	}
 }
 
-static const struct qserve_wants wants = { order, on_event,
+static const struct qserve_wants wants = { make_request, on_event,
     qserve_answer_fail };
 
 void

@@ -77,7 +77,7 @@ static int
 greet(struct qserve_engine *e)
 {
 	const struct qwen_header *h = &e->server->header;
-	struct qwen_order o = { .kind = QWEN_ORDER_HELLO };
+	struct qwen_engine_request o = { .kind = QWEN_ENGINE_HELLO };
 
 	o.hello.has_vocab = 1;
 	o.hello.has_model = !e->server->makes_weights;
@@ -296,13 +296,13 @@ qserve_engines_watch(struct qserve *s, double now)
 /* ------------------------------------------------------------------ requests */
 
 int
-qserve_engine_send(struct qserve_engine *e, const struct qwen_order *o)
+qserve_engine_send(struct qserve_engine *e, const struct qwen_engine_request *o)
 {
 	size_t n = e->unsent.n;
 
 	if (e->to == -1)
 		return 0;
-	qwen_order_encode(o, &e->unsent, 0);
+	qwen_engine_request_encode(o, &e->unsent, 0);
 	if (!e->unsent.failed)
 		return 0;
 	/* drop the half-written request */

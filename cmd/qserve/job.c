@@ -136,13 +136,13 @@ idlest(const struct qserve *s)
 static int
 send_job(struct qserve_engine *e, struct qserve_job *j)
 {
-	struct qwen_order o;
+	struct qwen_engine_request o;
 	double left;
 
 	memset(&o, 0, sizeof o);
 	if (j->call == NULL)
-		o.kind = QWEN_ORDER_STATS;
-	else if (j->call->wants->order(j->call, j->i, &o) < 0)
+		o.kind = QWEN_ENGINE_STATS;
+	else if (j->call->wants->make_request(j->call, j->i, &o) < 0)
 		return -1;
 	if (!j->is_question && j->call->deadline > 0) {
 		left = (j->call->deadline - cli_now()) * 1e3;
@@ -234,7 +234,7 @@ qserve_jobs_make(struct qserve_call *c, size_t n,
 }
 
 static size_t
-n_bytes(const struct qwen_order *o)
+n_bytes(const struct qwen_engine_request *o)
 {
 	return o->n_grammar + (o->sampling != NULL ? strlen(o->sampling) : 0) +
 	    sizeof *o->tokens * (o->n + o->n_ending + o->n_logits + o->n_mask +
@@ -243,7 +243,7 @@ n_bytes(const struct qwen_order *o)
 
 /*
  * Whether engines take what the call asks: a prompt that the context has room
- * for, and no more bytes than QWEN_ORDER_MAX, since an engine hangs up on more,
+ * for, and no more bytes than QWEN_ENGINE_MAX, since an engine hangs up on more,
  * and all its other requests end.
  */
 static int
@@ -251,12 +251,12 @@ can_be_sent(struct qserve_call *c, size_t n, const struct qserve_wants *wants)
 {
 	size_t n_ctx = (size_t)qserve_n_ctx(c->server);
 	struct qwen_refusal no = { .code = NULL };
-	struct qwen_order o;
+	struct qwen_engine_request o;
 	size_t i;
 
 	for (i = 0; i < n; i++) {
 		memset(&o, 0, sizeof o);
-		if (wants->order(c, i, &o) < 0) {
+		if (wants->make_request(c, i, &o) < 0) {
 			wants->fail(c, "out_of_memory", "out of memory");
 			return 0;
 		}
@@ -265,11 +265,11 @@ can_be_sent(struct qserve_call *c, size_t n, const struct qserve_wants *wants)
 			wants->fail(c, no.code, no.err.msg);
 			return 0;
 		}
-		if (n_bytes(&o) <= QWEN_ORDER_MAX - REST_MAX)
+		if (n_bytes(&o) <= QWEN_ENGINE_MAX - REST_MAX)
 			continue;
 		qserve_error(c, 400, "invalid_request", "prompt and grammar "
 		    "are more than an engine takes, %d bytes",
-		    QWEN_ORDER_MAX);
+		    QWEN_ENGINE_MAX);
 		return 0;
 	}
 	return 1;
@@ -333,7 +333,7 @@ qserve_engine_probe(struct qserve_engine *e)
 void
 qserve_job_cancel(struct qserve_job *j)
 {
-	struct qwen_order o = { .kind = QWEN_ORDER_CANCEL };
+	struct qwen_engine_request o = { .kind = QWEN_ENGINE_CANCEL };
 	struct qserve *s = j->call->server;
 	struct qserve_engine *e;
 

@@ -180,11 +180,11 @@ put_metrics(struct qserve_call *c)
 /* ------------------------------------------------------------------- engines */
 
 static int
-order(struct qserve_call *c, size_t i, struct qwen_order *o)
+make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 {
 	(void)c;
 	(void)i;
-	o->kind = QWEN_ORDER_STATS;
+	o->kind = QWEN_ENGINE_STATS;
 	return 0;
 }
 
@@ -210,7 +210,7 @@ fail(struct qserve_call *c, const char *code, const char *message)
 	put_metrics(c);
 }
 
-static const struct qserve_wants numbers = { order, on_event, fail };
+static const struct qserve_wants numbers = { make_request, on_event, fail };
 
 void
 qserve_metrics(struct qserve_call *c)

@@ -58,8 +58,8 @@ struct qserve_wants {
 	 * Fill in the request except its id: 0, or -1 without memory.  Its
 	 * borrowed parts live until the next call.
 	 */
-	int	(*order)(struct qserve_call *c, size_t i,
-		    struct qwen_order *o);
+	int	(*make_request)(struct qserve_call *c, size_t i,
+		    struct qwen_engine_request *o);
 	/* what came; an end is the last */
 	void	(*event)(struct qserve_call *c, size_t i,
 		    const struct qwen_event *ev);
@@ -410,7 +410,8 @@ int qserve_engine_is_stuck(const struct qserve_engine *e, double now);
 void qserve_engines_watch(struct qserve *s, double now);
 
 /* Send a request to the engine; -1 without memory. */
-int qserve_engine_send(struct qserve_engine *e, const struct qwen_order *o);
+int qserve_engine_send(struct qserve_engine *e,
+    const struct qwen_engine_request *o);
 
 /* No more requests; then wait for the end of all. */
 void qserve_engines_drain(struct qserve *s);

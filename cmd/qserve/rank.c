@@ -44,12 +44,12 @@ fail(struct qserve_call *c, const char *code, const char *message)
 }
 
 static int
-order(struct qserve_call *c, size_t i, struct qwen_order *o)
+make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 {
 	struct qserve_ranker *k = c->server->ranker;
 	const struct qwen_ids *p = &c->ranking->q.rank.prompt[i];
 
-	o->kind = QWEN_ORDER_HIDDEN;
+	o->kind = QWEN_ENGINE_HIDDEN;
 	o->tokens = p->id;
 	o->n = p->n;
 	o->from = p->n - 1;
@@ -76,7 +76,7 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 		put_body(c);
 }
 
-static const struct qserve_wants wants = { order, on_event, fail };
+static const struct qserve_wants wants = { make_request, on_event, fail };
 
 void
 qserve_rank(struct qserve_call *c)

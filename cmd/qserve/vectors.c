@@ -43,11 +43,11 @@ fail(struct qserve_call *c, const char *code, const char *message)
 }
 
 static int
-order(struct qserve_call *c, size_t i, struct qwen_order *o)
+make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 {
 	struct qserve_vectors *v = c->vectors;
 
-	o->kind = QWEN_ORDER_HIDDEN;
+	o->kind = QWEN_ENGINE_HIDDEN;
 	o->tokens = v->q.text[i].id;
 	o->n = v->q.text[i].n;
 	o->from = qwen_embedding_from(&v->how, &o->n);
@@ -124,7 +124,7 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 		finish(c);
 }
 
-static const struct qserve_wants wants = { order, on_event, fail };
+static const struct qserve_wants wants = { make_request, on_event, fail };
 
 /* Once: the file names no pooling, as those of models for vectors do. */
 static void

@@ -8,7 +8,7 @@
 #include "qstate.h"
 
 /* A block of numbers; those of one kind, layer and place are an object. */
-struct row {
+struct block_row {
 	const char	*kind;
 	int64_t		 layer, at;
 	size_t		 block;
@@ -16,12 +16,12 @@ struct row {
 
 /* Those of a state, by object, each in the order of the file. */
 struct table {
-	struct row	*v;
+	struct block_row	*v;
 	size_t		 n;
 };
 
 /* Where two objects part. */
-struct part {
+struct difference {
 	uint64_t	 count;		/* numbers that differ */
 	uint64_t	 index;		/* of the first, in position if kv */
 	uint64_t	 position;
@@ -123,7 +123,7 @@ bits(const char *key, int is_kv, uint32_t v)
 }
 
 static void
-differ_part(const struct row *o, const struct part *d)
+differ_part(const struct block_row *o, const struct difference *d)
 {
 	int kv = strcmp(o->kind, "kv") == 0;
 
@@ -158,7 +158,7 @@ token(const char *key, const struct qwen_state_info *s, uint64_t i)
 /* ----------------------------------------------------------------- numbers */
 
 static int
-by_object(const struct row *x, const struct row *y)
+by_object(const struct block_row *x, const struct block_row *y)
 {
 	int kind = strcmp(x->kind, y->kind);
 
@@ -170,7 +170,7 @@ by_object(const struct row *x, const struct row *y)
 static int
 by_row(const void *a, const void *b)
 {
-	const struct row *x = a, *y = b;
+	const struct block_row *x = a, *y = b;
 	int object = by_object(x, y);
 
 	return object != 0 ? object : (x->block > y->block) -
@@ -178,8 +178,8 @@ by_row(const void *a, const void *b)
 }
 
 /* The first row of an object, or NULL. */
-static const struct row *
-find_object(const struct table *t, const struct row *o)
+static const struct block_row *
+find_object(const struct table *t, const struct block_row *o)
 {
 	size_t from = 0, to = t->n, i;
 
@@ -196,16 +196,16 @@ find_object(const struct table *t, const struct row *o)
 
 struct cursor {
 	struct state		*s;
-	const struct row	*next, *end;	/* rows to read */
+	const struct block_row	*next, *end;	/* rows to read */
 	const unsigned char	*p;
 	size_t			 left;
 };
 
 /* At the beginning of the object that has this first row. */
 static struct cursor
-cursor_of(struct state *s, const struct table *t, const struct row *first)
+cursor_of(struct state *s, const struct table *t, const struct block_row *first)
 {
-	const struct row *end = first;
+	const struct block_row *end = first;
 
 	while (end < t->v + t->n && by_object(end, first) == 0)
 		end++;
@@ -254,17 +254,19 @@ table_of(const struct state *s)
 		if (strcmp(b.kind, "kv") == 0 || strcmp(b.kind, "delta") == 0 ||
 		    strcmp(b.kind, "conv") == 0 ||
 		    strcmp(b.kind, "logits") == 0)
-			t.v[t.n++] = (struct row){ b.kind, b.layer, b.at, i };
+			t.v[t.n++] = (struct block_row){ b.kind, b.layer, b.at,
+			    i };
 	}
 	qsort(t.v, t.n, sizeof *t.v, by_row);
 	return t;
 }
 
 /* The objects' first rows, in the order of the file; they end with NULL. */
-static const struct row **
+static const struct block_row **
 objects(const struct state *s, const struct table *t)
 {
-	const struct row **o = cli_check_alloc(calloc(s->info->n_blocks + 1,
+	const struct block_row **o = cli_check_alloc(calloc(s->info->n_blocks +
+	    1,
 	    sizeof *o));
 	size_t i, n = 0;
 
@@ -302,7 +304,7 @@ bits_at(const unsigned char *p, size_t width)
 }
 
 static void
-note_number(struct part *d, uint64_t index, uint64_t position, int v,
+note_number(struct difference *d, uint64_t index, uint64_t position, int v,
     uint32_t a, uint32_t b)
 {
 	/* of the KV cache, the earliest position comes first */
@@ -317,7 +319,7 @@ note_number(struct part *d, uint64_t index, uint64_t position, int v,
 
 /* Compare n bytes of the objects, which begin with number first. */
 static void
-compare_bytes(struct part *d, const struct qwen_state_layer *kv,
+compare_bytes(struct difference *d, const struct qwen_state_layer *kv,
     uint64_t limit, uint64_t first, const unsigned char *a,
     const unsigned char *b, size_t n)
 {
@@ -347,7 +349,8 @@ compare_bytes(struct part *d, const struct qwen_state_layer *kv,
  * the KV cache; kv: its layer, NULL of other kinds.
  */
 static void
-compare(struct part *d, const struct qwen_state_layer *kv, struct cursor ca,
+compare(struct difference *d, const struct qwen_state_layer *kv,
+    struct cursor ca,
     struct cursor cb, uint64_t limit)
 {
 	static unsigned char a[1 << 16], b[1 << 16];
@@ -415,7 +418,7 @@ diff_tokens(const struct qwen_state_info *a, const struct qwen_state_info *b)
 
 /* Does the object belong to the end of its state, not to a checkpoint? */
 static int
-is_end(const struct state *s, const struct row *o)
+is_end(const struct state *s, const struct block_row *o)
 {
 	return o->at == -1 || (uint64_t)o->at == s->info->n_tokens;
 }
@@ -425,10 +428,10 @@ static void
 diff_objects(struct state *a, struct state *b, uint64_t same)
 {
 	struct table ta = table_of(a), tb = table_of(b);
-	const struct row **oa = objects(a, &ta), **ob = objects(b, &tb);
+	const struct block_row **oa = objects(a, &ta), **ob = objects(b, &tb);
 	int whole = same == a->info->n_tokens && same == b->info->n_tokens;
-	const struct row **o, *other;
-	struct part d;
+	const struct block_row **o, *other;
+	struct difference d;
 
 	for (o = oa; *o != NULL; o++) {
 		if ((*o)->at >= 0 && (uint64_t)(*o)->at > same)

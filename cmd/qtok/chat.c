@@ -10,7 +10,7 @@
 #include "qtok.h"
 
 /* In a prompt, ascending. */
-struct places {
+struct positions {
 	size_t		*at;
 	size_t		 n, cap;
 };
@@ -43,7 +43,7 @@ qtok_think(const struct opts *o)
 
 /* Keep the text of a document, to find it in the prompt. */
 static void
-put_part(struct qwen_messages *q, struct part *p)
+put_part(struct qwen_messages *q, struct chat_arg *p)
 {
 	if (strcmp(p->role, "data") != 0) {
 		cli_must("an argument", qwen_messages_say(q, p->role, p->arg,
@@ -139,7 +139,8 @@ is_blank(char c)
  * that a cut there changes no id.
  */
 static size_t
-document_end(const struct qwen_prompt *p, size_t from, const struct part *doc)
+document_end(const struct qwen_prompt *p, size_t from,
+    const struct chat_arg *doc)
 {
 	struct qwen_str s = qwen_prompt_text(p);
 	const char *text = doc->text, *hit = NULL;
@@ -166,7 +167,7 @@ document_end(const struct qwen_prompt *p, size_t from, const struct part *doc)
 
 /* Add a place, unless it is the end of the text or not after the last place. */
 static void
-add_place(struct places *l, size_t at, size_t end)
+add_place(struct positions *l, size_t at, size_t end)
 {
 	if (at == 0 || at >= end || (l->n > 0 && at <= l->at[l->n - 1]))
 		return;
@@ -180,7 +181,7 @@ add_place(struct places *l, size_t at, size_t end)
  * request of this chat may first differ.
  */
 static void
-find_places(struct places *l, const struct opts *o,
+find_places(struct positions *l, const struct opts *o,
     const struct qwen_prompt *p)
 {
 	struct qwen_str s = qwen_prompt_text(p);
@@ -206,7 +207,7 @@ static void
 put_prompt(struct encoding *c, const struct qwen_prompt *p,
     const struct qwen_tok *t)
 {
-	struct places l = { 0 };
+	struct positions l = { 0 };
 	size_t from = 0, to, i, n_ids;
 	int32_t *ids;
 

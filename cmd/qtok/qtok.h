@@ -9,7 +9,7 @@
 enum { PROMPT = 3 };	/* of -f: no format of tokens */
 
 /* A part of a chat, in the order of the command line. */
-struct part {
+struct chat_arg {
 	const char	*role;		/* "data": of the user, from a file */
 	const char	*arg;
 	char		*text;		/* of the file, once it is read */
@@ -39,7 +39,7 @@ struct opts {
 	int		 think;		/* --think: 0 on, 1 off, or -1 */
 	struct cli_list	 stops;		/* --stop */
 	struct qwen_cut	*cut;		/* the same, or NULL */
-	struct part	*parts;
+	struct chat_arg	*parts;
 	size_t		 n_parts, cap_parts;
 };
 

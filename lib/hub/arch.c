@@ -86,12 +86,12 @@ qwen_hub_find_arch(struct qwen_hub *h, struct qwen_err *err)
 
 /* ------------------------------------------------------------------ names */
 
-struct row {
+struct name_row {
 	const char	*from, *to;
 	enum hub_how	 how;
 };
 
-static const struct row whole[] = {
+static const struct name_row whole[] = {
 	{ "embed_tokens.weight", "token_embd.weight", HUB_PLAIN },
 	{ "norm.weight", "output_norm.weight", HUB_NORM },
 	{ "lm_head.weight", "output.weight", HUB_PLAIN },
@@ -99,7 +99,7 @@ static const struct row whole[] = {
 };
 
 /* Of a block.  post_attention_layernorm: see below. */
-static const struct row block[] = {
+static const struct name_row block[] = {
 	{ "input_layernorm.weight", "attn_norm.weight", HUB_NORM },
 	{ "self_attn.q_proj.weight", "attn_q.weight", HUB_PLAIN },
 	{ "self_attn.q_proj.bias", "attn_q.bias", HUB_PLAIN },
@@ -156,7 +156,7 @@ static const struct row block[] = {
 };
 
 /* Those of the MTP part that are in no layer of it. */
-static const struct row mtp[] = {
+static const struct name_row mtp[] = {
 	{ "fc.weight", "eh_proj.weight", HUB_PLAIN },
 	{ "pre_fc_norm_embedding.weight", "enorm.weight", HUB_PLAIN },
 	{ "pre_fc_norm_hidden.weight", "hnorm.weight", HUB_PLAIN },
@@ -167,8 +167,8 @@ static const struct row mtp[] = {
 
 #define FIND(rows, s) find_row(rows, sizeof (rows) / sizeof (rows)[0], s)
 
-static const struct row *
-find_row(const struct row *r, size_t n, const char *s)
+static const struct name_row *
+find_row(const struct name_row *r, size_t n, const char *s)
 {
 	for (; n > 0; n--, r++) {
 		if (strcmp(r->from, s) == 0)
@@ -235,7 +235,7 @@ of_expert(const char *s, struct hub_name *out)
 static int
 of_block(const struct qwen_hub *h, const char *s, struct hub_name *out)
 {
-	const struct row *r = FIND(block, s);
+	const struct name_row *r = FIND(block, s);
 
 	if (of_expert(s, out))
 		return 1;
@@ -258,7 +258,7 @@ of_mtp(const struct qwen_hub *h, const char *s, uint32_t n_layer,
     struct hub_name *out)
 {
 	const char *at = skip(s, "layers.");
-	const struct row *r;
+	const struct name_row *r;
 	long n = 0;
 
 	out->is_mtp = 1;
@@ -294,7 +294,7 @@ qwen_hub_name(const struct qwen_hub *h, const char *from, uint32_t n_layer,
     struct hub_name *out, struct qwen_err *err)
 {
 	const char *s = skip(from, "thinker."), *at;
-	const struct row *r;
+	const struct name_row *r;
 	long n;
 
 	memset(out, 0, sizeof *out);

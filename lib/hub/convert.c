@@ -191,7 +191,7 @@ end_threads(struct pass *p)
 }
 
 /* Rows of a plane in another format or order, some to each thread. */
-struct rows {
+struct row_task {
 	struct pass	*p;
 	const struct hub_tensor *t;
 	const struct hub_source *s;
@@ -201,7 +201,7 @@ struct rows {
 };
 
 static uint64_t
-rows_of(const struct rows *m, size_t i)
+rows_of(const struct row_task *m, size_t i)
 {
 	return least(m->step, m->n - i * m->step);
 }
@@ -209,7 +209,7 @@ rows_of(const struct rows *m, size_t i)
 static void
 make_rows(void *arg, size_t i, int thread)
 {
-	const struct rows *m = arg;
+	const struct row_task *m = arg;
 	uint64_t at = i * m->step;
 
 	m->p->made[i] = qwen_hub_rows(m->p->g, m->t, m->s, m->plane,
@@ -219,7 +219,7 @@ make_rows(void *arg, size_t i, int thread)
 
 /* The pieces are there, or the first row that is not tells why. */
 static int
-check_rows(const struct rows *m, size_t pieces)
+check_rows(const struct row_task *m, size_t pieces)
 {
 	size_t i;
 
@@ -239,7 +239,7 @@ static int
 write_plane(struct pass *p, const struct hub_tensor *t,
     const struct hub_source *s, uint64_t k)
 {
-	struct rows m = { .p = p, .t = t, .s = s, .plane = k };
+	struct row_task m = { .p = p, .t = t, .s = s, .plane = k };
 	uint64_t threads, most;
 	size_t pieces;
 

@@ -4,40 +4,40 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "models/place.h"
+#include "models/source.h"
 
 enum { N_PLACES = 6 };
 
-struct row {
-	const struct qwen_place	*place;
-	const char *const	*folder;	/* of QWEN_PLACES_MAX */
+struct source_row {
+	const struct qwen_model_source	*place;
+	const char *const	*folder;	/* of QWEN_MODEL_FOLDERS_MAX */
 };
 
 static void
-list(struct row row[N_PLACES], const struct qwen_places *p)
+list(struct source_row row[N_PLACES], const struct qwen_model_folders *p)
 {
-	const struct row rows[N_PLACES] = {
-		{ &qwen_place_own, p->own },
-		{ &qwen_place_hf, p->hf },
-		{ &qwen_place_ms, p->ms },
-		{ &qwen_place_ollama, p->ollama },
-		{ &qwen_place_lmstudio, p->lmstudio },
-		{ &qwen_place_llama, p->llama },
+	const struct source_row rows[N_PLACES] = {
+		{ &qwen_source_own, p->own },
+		{ &qwen_source_hf, p->hf },
+		{ &qwen_source_ms, p->ms },
+		{ &qwen_source_ollama, p->ollama },
+		{ &qwen_source_lmstudio, p->lmstudio },
+		{ &qwen_source_llama, p->llama },
 	};
 
 	memcpy(row, rows, sizeof rows);
 }
 
 static int
-find_name(struct qwen_founds *out, const struct qwen_places *places,
+find_name(struct qwen_founds *out, const struct qwen_model_folders *places,
     const struct qwen_name *name, struct qwen_err *err)
 {
-	struct row row[N_PLACES];
+	struct source_row row[N_PLACES];
 	int i, k;
 
 	list(row, places);
 	for (i = 0; i < N_PLACES; i++) {
-		for (k = 0; k < QWEN_PLACES_MAX && out->n == 0; k++) {
+		for (k = 0; k < QWEN_MODEL_FOLDERS_MAX && out->n == 0; k++) {
 			if (row[i].folder[k] != NULL && row[i].place->find(out,
 			    row[i].folder[k], name, err) < 0)
 				return -1;
@@ -67,7 +67,8 @@ drop_same(struct qwen_founds *f)
 }
 
 int
-qwen_models_find(struct qwen_founds *out, const struct qwen_places *places,
+qwen_models_find(struct qwen_founds *out,
+    const struct qwen_model_folders *places,
     const struct qwen_name *name, struct qwen_err *err)
 {
 	struct qwen_name ollama = { .kind = QWEN_NAME_OLLAMA,
@@ -110,16 +111,17 @@ name_apart(struct qwen_founds *f, struct qwen_err *err)
 }
 
 int
-qwen_models_all(struct qwen_founds *out, const struct qwen_places *places,
+qwen_models_all(struct qwen_founds *out,
+    const struct qwen_model_folders *places,
     struct qwen_err *err)
 {
-	struct row row[N_PLACES];
+	struct source_row row[N_PLACES];
 	int i, k, rc = 0;
 
 	memset(out, 0, sizeof *out);
 	list(row, places);
 	for (i = 0; i < N_PLACES; i++) {
-		for (k = 0; k < QWEN_PLACES_MAX && rc == 0; k++) {
+		for (k = 0; k < QWEN_MODEL_FOLDERS_MAX && rc == 0; k++) {
 			if (row[i].folder[k] != NULL)
 				rc = row[i].place->all(out, row[i].folder[k],
 				    err);

@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #include "base/err.h"
-#include "models/place.h"
+#include "models/source.h"
 
 /* PUBLISHER/REPO, and a folder for a format */
 enum { DEPTH = 4 };
@@ -255,8 +255,10 @@ all_llama(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 	return rc;
 }
 
-const struct qwen_place qwen_place_own = { own_label, find_own, all_own };
-const struct qwen_place qwen_place_lmstudio = { lmstudio_label, find_lmstudio,
+const struct qwen_model_source qwen_source_own = { own_label, find_own,
+    all_own };
+const struct qwen_model_source qwen_source_lmstudio = { lmstudio_label,
+    find_lmstudio,
     all_lmstudio };
-const struct qwen_place qwen_place_llama = { llama_label, find_llama,
+const struct qwen_model_source qwen_source_llama = { llama_label, find_llama,
     all_llama };

@@ -13,7 +13,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "models/place.h"
+#include "models/source.h"
 
 char *
 qwen_models_text(const char *fmt, ...)

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "models/place.h"
+#include "models/source.h"
 
 static const char label[] = "Hugging Face";
 
@@ -188,4 +188,4 @@ all(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 	return rc;
 }
 
-const struct qwen_place qwen_place_hf = { label, find_in_hf, all };
+const struct qwen_model_source qwen_source_hf = { label, find_in_hf, all };

@@ -93,17 +93,17 @@ size_t qwen_repo_match(const char *const *path, size_t n, const char *quant,
 
 /* --------------------------------------------------------- models on this machine */
 
-enum { QWEN_PLACES_MAX = 4 };
+enum { QWEN_MODEL_FOLDERS_MAX = 4 };
 
 /* Folders to search; unused entries are NULL. */
-struct qwen_places {
-	const char	*own[QWEN_PLACES_MAX];	/* the user's files and folders
+struct qwen_model_folders {
+	const char	*own[QWEN_MODEL_FOLDERS_MAX];	/* the user's files and folders
 						   of models */
-	const char	*hf[QWEN_PLACES_MAX];	/* huggingface_hub caches */
-	const char	*ms[QWEN_PLACES_MAX];	/* ModelScope caches */
-	const char	*ollama[QWEN_PLACES_MAX];
-	const char	*lmstudio[QWEN_PLACES_MAX];
-	const char	*llama[QWEN_PLACES_MAX];	/* caches of older
+	const char	*hf[QWEN_MODEL_FOLDERS_MAX];	/* huggingface_hub caches */
+	const char	*ms[QWEN_MODEL_FOLDERS_MAX];	/* ModelScope caches */
+	const char	*ollama[QWEN_MODEL_FOLDERS_MAX];
+	const char	*lmstudio[QWEN_MODEL_FOLDERS_MAX];
+	const char	*llama[QWEN_MODEL_FOLDERS_MAX];	/* caches of older
 							   llama.cpp */
 };
 
@@ -132,11 +132,13 @@ struct qwen_founds {
  * lack of memory, and where what was found is no GGUF file (a model of Ollama
  * that is kept in another format).
  */
-int qwen_models_find(struct qwen_founds *out, const struct qwen_places *places,
+int qwen_models_find(struct qwen_founds *out,
+    const struct qwen_model_folders *places,
     const struct qwen_name *name, struct qwen_err *err);
 
 /* Lists all models, place by place in this order, sorted by name in each. */
-int qwen_models_all(struct qwen_founds *out, const struct qwen_places *places,
+int qwen_models_all(struct qwen_founds *out,
+    const struct qwen_model_folders *places,
     struct qwen_err *err);
 
 void qwen_founds_fini(struct qwen_founds *f);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "models/place.h"
+#include "models/source.h"
 
 static const char label[] = "ModelScope";
 
@@ -199,4 +199,4 @@ all(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 	return rc;
 }
 
-const struct qwen_place qwen_place_ms = { label, find_in_ms, all };
+const struct qwen_model_source qwen_source_ms = { label, find_in_ms, all };

@@ -13,7 +13,7 @@
 #include <yyjson.h>
 
 #include "base/err.h"
-#include "models/place.h"
+#include "models/source.h"
 #include "text/json/json.h"
 
 enum { MANIFEST_MAX = 1 << 20 };
@@ -182,4 +182,5 @@ all(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 	return rc;
 }
 
-const struct qwen_place qwen_place_ollama = { label, find_in_ollama, all };
+const struct qwen_model_source qwen_source_ollama = { label, find_in_ollama,
+    all };

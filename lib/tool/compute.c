@@ -15,7 +15,7 @@ enum { LOOK_BACK = 4 };
 static const double rate_s = 2, long_s = 30;
 
 /* A part of a prompt. */
-struct part {
+struct prompt_slice {
 	struct tool_intake	*in;
 	struct qwen_eval	 how;
 	size_t			 done;		/* tokens before it */
@@ -56,7 +56,7 @@ tool_report_reading(uint64_t n, double seconds, const char *more)
 
 /* Once, while most of the tokens are still to be read: what all of them take. */
 static void
-foretell(struct part *p, size_t done)
+foretell(struct prompt_slice *p, size_t done)
 {
 	char size[96];
 	double all;
@@ -72,7 +72,7 @@ foretell(struct part *p, size_t done)
 static void
 progress(void *arg, size_t done, size_t total)
 {
-	struct part *p = arg;
+	struct prompt_slice *p = arg;
 
 	(void)total;
 	foretell(p, p->done + done);
@@ -83,7 +83,7 @@ progress(void *arg, size_t done, size_t total)
 static int
 row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 {
-	const struct part *p = arg;
+	const struct prompt_slice *p = arg;
 
 	return p->how.row(p->how.arg, pos, logits, err);
 }
@@ -115,7 +115,7 @@ tool_drafted(struct qwen_drafter *d, struct qwen_session *s, int32_t id,
 
 /* Tokens to read before the next checkpoint for the store, or all that are left. */
 static size_t
-to_place(struct part *p, size_t left)
+to_place(struct prompt_slice *p, size_t left)
 {
 	struct tool_intake *in = p->in;
 
@@ -127,7 +127,7 @@ to_place(struct part *p, size_t left)
 
 /* How many of the tokens to read before the next visit to store and saves. */
 static size_t
-part_len(struct part *p)
+part_len(struct prompt_slice *p)
 {
 	const struct qwen_checkpoints *keep = p->how.keep;
 	size_t left = p->in->n - p->done, step = TOOL_STORE_STEP, n;
@@ -145,7 +145,7 @@ part_len(struct part *p)
 }
 
 static void
-read_part(struct part *p)
+read_part(struct prompt_slice *p)
 {
 	struct tool_intake *in = p->in;
 	struct qwen_eval e = p->how;
@@ -186,7 +186,8 @@ tool_progress_start(struct qwen_session *s, size_t n)
 void
 tool_prefill(struct tool_intake *in, const struct qwen_eval *how)
 {
-	struct part p = { .in = in, .how = { .logits = QWEN_LOGITS_LAST } };
+	struct prompt_slice p = { .in = in, .how = { .logits =
+	    QWEN_LOGITS_LAST } };
 	double s;
 
 	if (how != NULL)

@@ -19,7 +19,7 @@ static void
 on_hidden(void *arg, size_t at, const float *x)
 {
 	struct tool_pooled *p = arg;
-	size_t n = qwen_model_n_embd(p->item->order->work->model);
+	size_t n = qwen_model_n_embd(p->item->queue->work->model);
 
 	(void)at;
 	if (p->sum == NULL)
@@ -33,7 +33,7 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
 {
 	struct tool_pooled *p = arg;
 
-	struct tool_order *o = p->item->order;
+	struct tool_queue *o = p->item->queue;
 
 	if (why == QWEN_JOB_FAILED)
 		tool_refuse(p->item->no, "failed", err);
@@ -58,10 +58,10 @@ tool_pool(struct tool_pooled *p, struct tool_item *x,
 	*p = (struct tool_pooled){ .item = x };
 	job.from = qwen_embedding_from(how, &job.n);
 	p->n_tokens = job.n;
-	if (qwen_work_add(x->order->work->work, &job, &err) == 0) {
+	if (qwen_work_add(x->queue->work->work, &job, &err) == 0) {
 		x->left++;
 		x->bytes += job.n * sizeof *job.tokens +
-		    qwen_model_n_embd(x->order->work->model) * sizeof *p->sum;
+		    qwen_model_n_embd(x->queue->work->model) * sizeof *p->sum;
 		return;
 	}
 	if (err.code == QWEN_ENOMEM)
@@ -70,7 +70,7 @@ tool_pool(struct tool_pooled *p, struct tool_item *x,
 }
 
 static void
-write_ready(struct tool_order *o)
+write_ready(struct tool_queue *o)
 {
 	struct tool_item *x;
 
@@ -86,7 +86,7 @@ write_ready(struct tool_order *o)
 }
 
 static int
-wants_more(const struct tool_order *o)
+wants_more(const struct tool_queue *o)
 {
 	if (o->read || o->n >= o->work->n_ahead || o->bytes >= AHEAD_BYTES)
 		return 0;
@@ -94,7 +94,7 @@ wants_more(const struct tool_order *o)
 }
 
 static void
-feed(struct tool_order *o)
+feed(struct tool_queue *o)
 {
 	struct tool_item *x;
 
@@ -115,7 +115,7 @@ feed(struct tool_order *o)
 }
 
 void
-tool_run_in_order(struct tool_order *o)
+tool_run_in_order(struct tool_queue *o)
 {
 	int more;
 
@@ -127,7 +127,7 @@ tool_run_in_order(struct tool_order *o)
 }
 
 void
-tool_report_results(const struct tool_order *o, const char *what, double start)
+tool_report_results(const struct tool_queue *o, const char *what, double start)
 {
 	struct qwen_work_stats st;
 	double s = cli_now() - start;

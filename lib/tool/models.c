@@ -45,13 +45,13 @@ under_home(const char *rest)
 	    rest) : NULL;
 }
 
-/* The folders of a list as in PATH; those beyond QWEN_PLACES_MAX are left out. */
+/* The folders of a list as in PATH; those beyond QWEN_MODEL_FOLDERS_MAX are left out. */
 static void
 split(const char **to, const char *list)
 {
 	size_t n, i;
 
-	for (i = 0; i < QWEN_PLACES_MAX && *list != '\0'; list += n) {
+	for (i = 0; i < QWEN_MODEL_FOLDERS_MAX && *list != '\0'; list += n) {
 		n = strcspn(list, ":");
 		if (n > 0)
 			to[i++] = cli_format("%.*s", (int)n, list);
@@ -61,7 +61,7 @@ split(const char **to, const char *list)
 
 /* What variables say comes before what programs use unless told otherwise. */
 static void
-set_places(struct qwen_places *p)
+set_places(struct qwen_model_folders *p)
 {
 	const char *llama = value("LLAMA_CACHE");
 	size_t i = 0;
@@ -82,10 +82,10 @@ set_places(struct qwen_places *p)
 	    xdg("XDG_CACHE_HOME", ".cache", "llama.cpp");
 }
 
-const struct qwen_places *
-tool_model_places(void)
+const struct qwen_model_folders *
+tool_model_folders(void)
 {
-	static struct qwen_places places;
+	static struct qwen_model_folders places;
 	static int set;
 
 	if (!set++)
@@ -346,7 +346,7 @@ not_here(const char *given, const struct qwen_name *name,
 		    "may be", given, f->forbidden);
 	any.quant = any.path = any.rev = NULL;
 	if (name->kind < QWEN_NAME_OLLAMA && name->kind != QWEN_NAME_STEM &&
-	    qwen_models_find(&others, tool_model_places(), &any, NULL) == 0) {
+	    qwen_models_find(&others, tool_model_folders(), &any, NULL) == 0) {
 		for (i = 0; i < others.n && i < 8; i++)
 			qwen_text_fmt(&t, "%s%s", i > 0 ? ", " : "; there is ",
 			    others.v[i].name);
@@ -375,7 +375,8 @@ tool_model_find(const char *given)
 			return given;
 		die("%s: no such file, and %s", given, cli_err.msg);
 	}
-	cli_must(given, qwen_models_find(&f, tool_model_places(), &name, &cli_err));
+	cli_must(given, qwen_models_find(&f, tool_model_folders(), &name,
+	    &cli_err));
 	if (f.n == 0 && is_path(given) && name.kind <= QWEN_NAME_REPO) {
 		qwen_founds_fini(&f);
 		qwen_name_fini(&name);

@@ -176,7 +176,7 @@ void tool_demo_said(int said);
 
 /*
  * Resolves the argument of -m or an operand: an existing path, else an alias,
- * else a model in tool_model_places().  Dies if there is none or the name is
+ * else a model in tool_model_folders().  Dies if there is none or the name is
  * ambiguous.  Uses no network.
  */
 const char *tool_model_find(const char *given);
@@ -195,8 +195,8 @@ extern tool_is_sampling_fn *tool_is_sampling;
 void tool_model_ready(const struct cli_opt *o);
 
 /* Where this user's models are, by the environment. */
-struct qwen_places;
-const struct qwen_places *tool_model_places(void);
+struct qwen_model_folders;
+const struct qwen_model_folders *tool_model_folders(void);
 
 /* The first place to put models of each kind; NULL without a home. */
 const char *tool_hub_cache(void);
@@ -474,13 +474,13 @@ int tool_begin_result(struct qwen_text *t, uint64_t line, const char *id,
 
 /* --------------------------------------------- texts, and results in order */
 
-struct tool_order;
+struct tool_queue;
 struct qwen_ids;
 
 /* A text or several that have one result; at the beginning of what a tool has. */
 struct tool_item {
 	struct tool_item	*next;
-	struct tool_order	*order;
+	struct tool_queue	*queue;
 	struct qwen_refusal	*no;
 	uint64_t		 line;
 	size_t			 left;		/* jobs that have not ended */
@@ -496,7 +496,7 @@ struct tool_pooled {
 	double			 score;
 };
 
-struct tool_order {
+struct tool_queue {
 	/* set by the caller */
 	struct tool_work	*work;		/* open */
 	/* The next one: 1, or 0 at the end; *x may stay NULL, for none. */
@@ -517,7 +517,7 @@ struct tool_order {
 };
 
 /* All of them, to the end.  Dies. */
-void tool_run_in_order(struct tool_order *o);
+void tool_run_in_order(struct tool_queue *o);
 
 /*
  * A job for the item, in whose next() it is: the states of the text, as pooling
@@ -527,7 +527,7 @@ void tool_pool(struct tool_pooled *p, struct tool_item *x,
     const struct qwen_embedding *how, const struct qwen_ids *text);
 
 /* -v: how many, and how fast, in things called what. */
-void tool_report_results(const struct tool_order *o, const char *what,
+void tool_report_results(const struct tool_queue *o, const char *what,
     double start);
 
 /* ----------------------------------------------------- how requests fared */

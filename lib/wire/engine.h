@@ -14,12 +14,12 @@
 #include "wire/item.h"
 
 enum {
-	QWEN_ORDER_MAX = 16 << 20,	/* bytes of a request */
+	QWEN_ENGINE_MAX = 16 << 20,	/* bytes of a request */
 	QWEN_EVENT_MAX = 1 << 20,	/* of an event */
-	QWEN_ORDER_ID = 128,		/* of an id, without the NUL */
-	QWEN_ORDER_TOP = 64,		/* best tokens per token */
-	QWEN_ORDER_KEEP = 64,		/* positions to keep */
-	QWEN_ORDER_PRIORITY = 1000,	/* the highest */
+	QWEN_ENGINE_ID = 128,		/* of an id, without the NUL */
+	QWEN_ENGINE_TOP = 64,		/* best tokens per token */
+	QWEN_ENGINE_KEEP = 64,		/* positions to keep */
+	QWEN_ENGINE_PRIORITY = 1000,	/* the highest */
 };
 
 /* ----------------------------------------------------------------- records */
@@ -69,20 +69,21 @@ struct qwen_hello {
 
 /* ---------------------------------------------------------------- requests */
 
-enum qwen_order_kind {
-	QWEN_ORDER_HELLO = 1,
-	QWEN_ORDER_GENERATE,
-	QWEN_ORDER_SCORE,
-	QWEN_ORDER_HIDDEN,
-	QWEN_ORDER_CANCEL,	/* cancel the request of this id */
-	QWEN_ORDER_CACHED,	/* how many tokens are cached? */
-	QWEN_ORDER_STATS,
+enum qwen_engine_request_kind {
+	QWEN_ENGINE_HELLO = 1,
+	QWEN_ENGINE_GENERATE,
+	QWEN_ENGINE_SCORE,
+	QWEN_ENGINE_HIDDEN,
+	QWEN_ENGINE_CANCEL,	/* cancel the request of this id */
+	QWEN_ENGINE_CACHED,	/* how many tokens are cached? */
+	QWEN_ENGINE_STATS,
 };
 
 /* Arrays are owned, and NULL if the key is absent. */
-struct qwen_order {
-	enum qwen_order_kind kind;
-	char		 id[QWEN_ORDER_ID + 1];	/* "" for QWEN_ORDER_HELLO */
+struct qwen_engine_request {
+	enum qwen_engine_request_kind kind;
+	char		 id[QWEN_ENGINE_ID +
+	    1];	/* "" for QWEN_ENGINE_HELLO */
 	struct qwen_hello hello;
 	int32_t		*tokens;	/* ids are below n_vocab */
 	size_t		 n;
@@ -105,7 +106,7 @@ struct qwen_order {
 	int32_t		*bias_ids;
 	float		*bias;		/* finite */
 	size_t		 n_bias;
-	size_t		 keep[QWEN_ORDER_KEEP];	/* ascending, 1 .. n */
+	size_t		 keep[QWEN_ENGINE_KEEP];	/* ascending, 1 .. n */
 	size_t		 n_keep;
 	int		 priority;
 	uint64_t	 deadline_ms;	/* from its arrival; 0: none */
@@ -115,19 +116,21 @@ struct qwen_order {
 /*
  * Decodes the request in a complete record; checks ids against n_vocab.
  * Returns -1 if it is not a request; then only id is set, if it could be read,
- * else "".  qwen_order_fini frees what the request owns, also after -1.
+ * else "".  qwen_engine_request_fini frees what the request owns, also after -1.
  */
-int qwen_order_decode(struct qwen_order *m, const unsigned char *p, size_t n,
+int qwen_engine_request_decode(struct qwen_engine_request *m,
+    const unsigned char *p, size_t n,
     uint32_t n_vocab, struct qwen_err *err);
-void qwen_order_encode(const struct qwen_order *m, struct qwen_text *t,
+void qwen_engine_request_encode(const struct qwen_engine_request *m,
+    struct qwen_text *t,
     int json);
-void qwen_order_fini(struct qwen_order *m);
+void qwen_engine_request_fini(struct qwen_engine_request *m);
 
 /*
  * Sets *out to the type that a key of a request must have.  Returns 1, or 0 for
  * an unknown key.
  */
-int qwen_order_shape(const char *key, size_t n, enum qwen_shape *out);
+int qwen_engine_request_shape(const char *key, size_t n, enum qwen_shape *out);
 
 /* ------------------------------------------------------------------ events */
 
@@ -157,7 +160,7 @@ enum qwen_event_stat {
 
 struct qwen_event {
 	enum qwen_event_kind kind;
-	char		 id[QWEN_ORDER_ID + 1];
+	char		 id[QWEN_ENGINE_ID + 1];
 	struct qwen_hello hello;
 	uint64_t	 n_prompt, n_cached, n_stored, n_tokens, n_read;
 	int32_t		 token;
@@ -165,8 +168,8 @@ struct qwen_event {
 	double		 logprob;	/* finite */
 	uint64_t	 at, rank;
 	size_t		 n_top;
-	int32_t		 top_ids[QWEN_ORDER_TOP];
-	double		 top_logprobs[QWEN_ORDER_TOP];
+	int32_t		 top_ids[QWEN_ENGINE_TOP];
+	double		 top_logprobs[QWEN_ENGINE_TOP];
 	float		*row;		/* owned after decoding */
 	size_t		 n_row;
 	char		 why[32], error[32];

@@ -218,7 +218,7 @@ take_top(struct qwen_event *e, const struct qwen_fields *f,
 	if (!has(f, K_TOP_IDS))
 		return 0;
 	e->n_top = (size_t)ids->n / 4;
-	if (e->n_top > QWEN_ORDER_TOP || !has(f, K_TOP_LOGPROBS) ||
+	if (e->n_top > QWEN_ENGINE_TOP || !has(f, K_TOP_LOGPROBS) ||
 	    p->n != 8 * e->n_top)
 		return qwen_fail(err, QWEN_EFORMAT, "the best tokens and their "
 		    "probabilities do not match");

@@ -25,7 +25,7 @@ check_ids(const int32_t *ids, size_t n)
 }
 
 static void
-check_order(const struct qwen_order *o)
+check_order(const struct qwen_engine_request *o)
 {
 	size_t i;
 
@@ -41,12 +41,12 @@ check_order(const struct qwen_order *o)
 		if (o->keep[i] < 1 || o->keep[i] > o->n)
 			abort();
 	}
-	if (o->kind != QWEN_ORDER_HELLO && o->id[0] == '\0')
+	if (o->kind != QWEN_ENGINE_HELLO && o->id[0] == '\0')
 		abort();
-	if ((o->kind == QWEN_ORDER_SCORE || o->kind == QWEN_ORDER_HIDDEN) &&
+	if ((o->kind == QWEN_ENGINE_SCORE || o->kind == QWEN_ENGINE_HIDDEN) &&
 	    o->from >= o->n)
 		abort();
-	if (o->n_top > QWEN_ORDER_TOP || (o->kind == QWEN_ORDER_GENERATE &&
+	if (o->n_top > QWEN_ENGINE_TOP || (o->kind == QWEN_ENGINE_GENERATE &&
 	    o->max == 0))
 		abort();
 }
@@ -55,25 +55,26 @@ static void
 order(const unsigned char *p, size_t n)
 {
 	struct qwen_text t = { 0 }, again = { 0 };
-	struct qwen_order o, other;
+	struct qwen_engine_request o, other;
 	struct qwen_err err = { 0 };
 
-	if (qwen_order_decode(&o, p, n, N_VOCAB, &err) < 0) {
+	if (qwen_engine_request_decode(&o, p, n, N_VOCAB, &err) < 0) {
 		if (err.msg[0] == '\0')
 			abort();
-		qwen_order_fini(&o);
+		qwen_engine_request_fini(&o);
 		return;
 	}
 	check_order(&o);
-	qwen_order_encode(&o, &t, 0);
-	if (qwen_order_decode(&other, (unsigned char *)t.s, t.n, N_VOCAB,
+	qwen_engine_request_encode(&o, &t, 0);
+	if (qwen_engine_request_decode(&other, (unsigned char *)t.s, t.n,
+	    N_VOCAB,
 	    &err) < 0)
 		abort();
-	qwen_order_encode(&other, &again, 0);
+	qwen_engine_request_encode(&other, &again, 0);
 	if (again.n != t.n || memcmp(again.s, t.s, t.n) != 0)
 		abort();
-	qwen_order_fini(&o);
-	qwen_order_fini(&other);
+	qwen_engine_request_fini(&o);
+	qwen_engine_request_fini(&other);
 	qwen_text_fini(&t);
 	qwen_text_fini(&again);
 }

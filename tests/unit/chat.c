@@ -30,7 +30,7 @@ starve(const struct qwen_template *t, const char *json, size_t n, size_t k)
 	struct chat_scope scope = { 0 };
 	struct chat_buf out = { 0 };
 	struct qwen_err err = { 0 };
-	struct chat_run r = {
+	struct chat_exec r = {
 		.mem = { .max = SIZE_MAX }, .steps_max = CHAT_STEPS,
 		.out = &out, .scope = &scope, .err = &err,
 	};

@@ -96,7 +96,7 @@ add_long(int keys)
 
 /* Few values, which written out are 2^60: each is both members of the next. */
 static struct chat_value
-shared(struct chat_run *r)
+shared(struct chat_exec *r)
 {
 	struct chat_value v = chat_int(1), key[2] = {
 	    chat_text(chat_literal("k")), chat_text(chat_literal("l")) }, d;
@@ -115,7 +115,7 @@ shared(struct chat_run *r)
 }
 
 static void
-read_operands(struct chat_run *r, struct qwen_chat_request *q)
+read_operands(struct chat_exec *r, struct qwen_chat_request *q)
 {
 	const struct chat_value *v;
 	char name[16];
@@ -195,7 +195,7 @@ run_once(const struct qwen_template *t, int x, int y, uint64_t steps_max,
 	struct chat_scope scope = { .var = var, .n = 2, .cap = 2 };
 	struct chat_buf out = { 0 };
 	struct qwen_err err = { 0 };
-	struct chat_run r = {
+	struct chat_exec r = {
 		.mem = { .max = CHAT_MEMORY + CHAT_MEMORY_BYTE * size },
 		.steps_max = steps_max, .out = &out, .scope = &scope,
 		.err = &err,
@@ -287,9 +287,9 @@ static const char *const arguments[] = {
 enum { N_ARGUMENTS = sizeof arguments / sizeof *arguments };
 
 static void
-rows(const struct chat_row *const *table, const char *fmt, const char *what)
+rows(const struct chat_builtin *const *table, const char *fmt, const char *what)
 {
-	const struct chat_row *row;
+	const struct chat_builtin *row;
 	int i;
 
 	for (; *table != NULL; table++) {
@@ -303,7 +303,7 @@ rows(const struct chat_row *const *table, const char *fmt, const char *what)
 
 /* Tests whose names are signs are there for select() alone. */
 static void
-all_tests(const struct chat_row *row)
+all_tests(const struct chat_builtin *row)
 {
 	for (; row->name != NULL; row++) {
 		if (row->name[0] >= 'a') {
@@ -398,7 +398,7 @@ main(void)
 	struct qwen_chat_request q = { 0 };
 	struct chat_scope scope = { 0 };
 	struct qwen_err err = { 0 };
-	struct chat_run r = {
+	struct chat_exec r = {
 		.mem = { .max = SIZE_MAX }, .steps_max = UINT64_MAX,
 		.scope = &scope, .err = &err,
 	};

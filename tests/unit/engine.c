@@ -25,7 +25,8 @@ same_bytes(const void *a, const void *b, size_t n)
 }
 
 static int
-same_order(const struct qwen_order *a, const struct qwen_order *b)
+same_order(const struct qwen_engine_request *a,
+    const struct qwen_engine_request *b)
 {
 	return a->kind == b->kind && strcmp(a->id, b->id) == 0 &&
 	    a->n == b->n && same_bytes(a->tokens, b->tokens, a->n * 4) &&
@@ -59,29 +60,29 @@ static int32_t none[1];
 static float bias[] = { 1.5f, -100 };
 static char sampling[] = "temp=0.7 seed=12", grammar[] = "root ::= \"\xc3\xa4\"";
 
-static const struct qwen_order orders[] = {
-	{ .kind = QWEN_ORDER_HELLO },
-	{ .kind = QWEN_ORDER_HELLO, .hello = { .has_vocab = 1,
+static const struct qwen_engine_request orders[] = {
+	{ .kind = QWEN_ENGINE_HELLO },
+	{ .kind = QWEN_ENGINE_HELLO, .hello = { .has_vocab = 1,
 	    .vocab = { { 1, 2, 0xff } } } },
-	{ .kind = QWEN_ORDER_GENERATE, .id = "a", .tokens = ids, .n = 4,
+	{ .kind = QWEN_ENGINE_GENERATE, .id = "a", .tokens = ids, .n = 4,
 	    .max = 1 },
-	{ .kind = QWEN_ORDER_GENERATE, .id = "\xc3\xa4 b", .tokens = ids,
+	{ .kind = QWEN_ENGINE_GENERATE, .id = "\xc3\xa4 b", .tokens = ids,
 	    .n = 4, .max = UINT64_MAX, .logprobs = 1, .n_top = 64,
 	    .sampling = sampling, .grammar = grammar, .n_grammar = 13,
 	    .ending = none, .n_ending = 0, .mask = ids, .n_mask = 2,
 	    .bias_ids = ids, .bias = bias, .n_bias = 2, .keep = { 1, 4 },
 	    .n_keep = 2, .priority = 1000, .deadline_ms = UINT32_MAX,
 	    .progress = 1 },
-	{ .kind = QWEN_ORDER_SCORE, .id = "s", .tokens = ids, .n = 4,
+	{ .kind = QWEN_ENGINE_SCORE, .id = "s", .tokens = ids, .n = 4,
 	    .from = 3, .logprobs = 1 },
-	{ .kind = QWEN_ORDER_HIDDEN, .id = "h", .tokens = ids, .n = 4 },
-	{ .kind = QWEN_ORDER_HIDDEN, .id = "l", .tokens = ids, .n = 4,
+	{ .kind = QWEN_ENGINE_HIDDEN, .id = "h", .tokens = ids, .n = 4 },
+	{ .kind = QWEN_ENGINE_HIDDEN, .id = "l", .tokens = ids, .n = 4,
 	    .from = 3, .logits = ids, .n_logits = 2 },
-	{ .kind = QWEN_ORDER_HIDDEN, .id = "k", .tokens = ids, .n = 4,
+	{ .kind = QWEN_ENGINE_HIDDEN, .id = "k", .tokens = ids, .n = 4,
 	    .from = 3, .logits = none },
-	{ .kind = QWEN_ORDER_CANCEL, .id = "a" },
-	{ .kind = QWEN_ORDER_CACHED, .id = "c", .tokens = ids, .n = 3 },
-	{ .kind = QWEN_ORDER_STATS, .id = "x" },
+	{ .kind = QWEN_ENGINE_CANCEL, .id = "a" },
+	{ .kind = QWEN_ENGINE_CACHED, .id = "c", .tokens = ids, .n = 3 },
+	{ .kind = QWEN_ENGINE_STATS, .id = "x" },
 };
 
 enum { N_ORDERS = sizeof orders / sizeof orders[0] };
@@ -93,13 +94,13 @@ test_orders(size_t piece)
 	struct qwen_text t = { 0 };
 	struct qwen_inbox in = { 0 };
 	const unsigned char *p;
-	struct qwen_order o;
+	struct qwen_engine_request o;
 	unsigned char *to;
 	size_t i, n, room, at = 0, got = 0, bad = 0;
 	int rc;
 
 	for (i = 0; i < N_ORDERS; i++)
-		qwen_order_encode(&orders[i], &t, 0);
+		qwen_engine_request_encode(&orders[i], &t, 0);
 	while (at < t.n) {
 		n = t.n - at < piece ? t.n - at : piece;
 		to = qwen_inbox_room(&in, &room);
@@ -107,12 +108,12 @@ test_orders(size_t piece)
 		memcpy(to, t.s + at, n);
 		qwen_inbox_came(&in, n);
 		at += n;
-		while ((rc = qwen_inbox_next(&in, QWEN_ORDER_MAX, &p, &n,
+		while ((rc = qwen_inbox_next(&in, QWEN_ENGINE_MAX, &p, &n,
 		    &err)) > 0 && got < N_ORDERS) {
-			bad += qwen_order_decode(&o, p, n, N_VOCAB,
+			bad += qwen_engine_request_decode(&o, p, n, N_VOCAB,
 			    &err) < 0 || !same_order(&o, &orders[got]);
 			got++;
-			qwen_order_fini(&o);
+			qwen_engine_request_fini(&o);
 		}
 		bad += rc < 0;
 	}
@@ -156,13 +157,14 @@ test_lines(void)
 static void
 refused(struct qwen_text *t, const char *id, const char *say)
 {
-	struct qwen_order o;
-	int rc = qwen_order_decode(&o, (const unsigned char *)t->s, t->n,
+	struct qwen_engine_request o;
+	int rc = qwen_engine_request_decode(&o, (const unsigned char *)t->s,
+	    t->n,
 	    N_VOCAB, &err);
 
 	ok(rc < 0 && strcmp(o.id, id) == 0 && strstr(err.msg, say) != NULL,
 	    "refused: %s", rc < 0 ? err.msg : "it was not");
-	qwen_order_fini(&o);
+	qwen_engine_request_fini(&o);
 	t->n = 0;
 }
 
@@ -180,8 +182,8 @@ test_bad_orders(void)
 	struct qwen_put p = { .t = &t };
 	static int32_t out[] = { 5, N_VOCAB }, down[] = { 3, 2 };
 	static float inf[] = { 1, 1.0f / 0.0f };
-	struct qwen_order o = orders[2];
-	char id[QWEN_ORDER_ID + 2] = "";
+	struct qwen_engine_request o = orders[2];
+	char id[QWEN_ENGINE_ID + 2] = "";
 
 	begin(&p, "a");
 	qwen_put_ids(&p, "tokens", out, 2);
@@ -242,14 +244,14 @@ test_bad_orders(void)
 	qwen_put_text(&p, "cancel", "a", 1);
 	qwen_put_end(&p);
 	refused(&t, "a", "is not allowed with");
-	memset(id, 'x', QWEN_ORDER_ID + 1);
+	memset(id, 'x', QWEN_ENGINE_ID + 1);
 	begin(&p, id);
 	qwen_put_ids(&p, "tokens", ids, 4);
 	qwen_put_uint(&p, "max", 3);
 	qwen_put_end(&p);
 	refused(&t, "", "an id must be 1 to");
 	o.id[0] = '\0';
-	qwen_order_encode(&o, &t, 0);
+	qwen_engine_request_encode(&o, &t, 0);
 	refused(&t, "", "an id must be 1 to");
 	qwen_put_begin(&p);
 	qwen_put_end(&p);
@@ -408,7 +410,7 @@ test_json(void)
 	    "[-0.10000000000000001,-1e-300]}\n") == 0,
 	    "an event as a line: %s", t.s);
 	t.n = 0;
-	qwen_order_encode(&orders[5], &t, 1);
+	qwen_engine_request_encode(&orders[5], &t, 1);
 	ok(strcmp(t.s, "{\"id\":\"h\",\"tokens\":[5,0,99,7],\"hidden\":0}\n")
 	    == 0, "a request as a line: %s", t.s);
 	qwen_text_fini(&t);

@@ -21,7 +21,7 @@
 /* Sharing fewer tokens is not worth the copy of a state. */
 #define QWEN_SHARE_MIN 16
 
-struct qwen_task {
+struct qwen_batch_job {
 	struct qwen_job		 job;		/* its tokens are in text */
 	uint64_t		 seq;		/* younger ones have higher */
 	int32_t			*text;
@@ -61,17 +61,17 @@ struct qwen_work {
 	struct qwen_work_opts	 o;
 	size_t			 n_vocab, n_ctx;
 	struct qwen_cache_usage	 usage;		/* for its constants */
-	struct qwen_task	**waiting;	/* oldest first */
+	struct qwen_batch_job	**waiting;	/* oldest first */
 	size_t			 n_waiting, cap_waiting;
-	struct qwen_task	**active;	/* oldest first */
+	struct qwen_batch_job	**active;	/* oldest first */
 	size_t			 n_active;
 	struct qwen_node	**node;
 	size_t			 n_node, cap_node;
 	struct qwen_part	*part;		/* of the pass, and whose */
-	struct qwen_task	**owner;
+	struct qwen_batch_job	**owner;
 	size_t			 n_part;
 	struct qwen_logprob_part *row_part;	/* of a row of logits */
-	struct qwen_task	**ready;	/* after whose text is to be
+	struct qwen_batch_job	**ready;	/* after whose text is to be
 						   chosen */
 	size_t			 n_ready;
 	const struct qwen_sift	*sift;
@@ -89,19 +89,19 @@ struct qwen_work {
 };
 
 /* How many tokens two texts begin with alike. */
-size_t qwen_task_common(const int32_t *a, size_t n_a, const int32_t *b,
+size_t qwen_batch_job_common(const int32_t *a, size_t n_a, const int32_t *b,
     size_t n_b);
 
-/* Tokens of its text that the task's session has read. */
+/* Tokens of its text that the job's session has read. */
 static inline size_t
-qwen_task_done(const struct qwen_task *t)
+qwen_batch_job_done(const struct qwen_batch_job *t)
 {
 	return qwen_session_n_tokens(t->s);
 }
 
 /* Tokens are chosen after its text, which otherwise is all there is. */
 static inline int
-qwen_task_generates(const struct qwen_task *t)
+qwen_batch_job_generates(const struct qwen_batch_job *t)
 {
 	return t->job.score == NULL && t->job.hidden == NULL;
 }
@@ -112,49 +112,50 @@ qwen_task_generates(const struct qwen_task *t)
  * last one's logits alone.
  */
 static inline size_t
-qwen_task_limit(const struct qwen_task *t)
+qwen_batch_job_limit(const struct qwen_batch_job *t)
 {
-	return qwen_task_generates(t) ? t->n : t->next;
+	return qwen_batch_job_generates(t) ? t->n : t->next;
 }
 
 /* What follows is called from qwen_work_step: err is never NULL. */
 
 /* ---- work.c */
 
-/* The task under way, or waiting at no place, is over; tell, and free it. */
-void qwen_task_end(struct qwen_work *w, struct qwen_task *t,
+/* The job under way, or waiting at no place, is over; tell, and free it. */
+void qwen_batch_job_end(struct qwen_work *w, struct qwen_batch_job *t,
     enum qwen_job_end why, const struct qwen_err *err);
 
 /* Put it where it belongs by its age, in a list with room. */
-void qwen_task_insert(struct qwen_task **list, size_t *n,
-    struct qwen_task *t);
+void qwen_batch_job_insert(struct qwen_batch_job **list, size_t *n,
+    struct qwen_batch_job *t);
 
 /* ---- prefix.c: beginnings that are kept */
 
 /* Where to keep beginnings while t reads: those it shares with who waits. */
-void qwen_task_branch(struct qwen_work *w, struct qwen_task *t);
+void qwen_batch_job_branch(struct qwen_work *w, struct qwen_batch_job *t);
 
-/* A task under way is about to have read more of this text than any node. */
-int qwen_task_promised(const struct qwen_work *w, const struct qwen_task *t,
+/* A job under way is about to have read more of this text than any node. */
+int qwen_batch_job_promised(const struct qwen_work *w,
+    const struct qwen_batch_job *t,
     const struct qwen_node *have);
 
 /* Returns the longest node that t can continue from, or NULL. */
 struct qwen_node *qwen_node_find(struct qwen_work *w,
-    const struct qwen_task *t);
+    const struct qwen_batch_job *t);
 
 /* The longest beginning of a text; logits: those after its n tokens, if all. */
 struct qwen_node *qwen_node_longest(const struct qwen_work *w,
     const int32_t *text, size_t n, int logits);
 
-/* The task is over: what it has read stays, in place of a copy. */
-void qwen_node_inherit(struct qwen_work *w, struct qwen_task *t);
+/* The job is over: what it has read stays, in place of a copy. */
+void qwen_node_inherit(struct qwen_work *w, struct qwen_batch_job *t);
 
 /* Keep what t has read, if there is room for it. */
-int qwen_node_leave(struct qwen_work *w, struct qwen_task *t,
+int qwen_node_leave(struct qwen_work *w, struct qwen_batch_job *t,
     struct qwen_err *err);
 
 /* The same if others that wait begin with all that t has read. */
-int qwen_node_share(struct qwen_work *w, struct qwen_task *t,
+int qwen_node_share(struct qwen_work *w, struct qwen_batch_job *t,
     struct qwen_err *err);
 
 /* Give up the one not used for the longest time, but not keep: 0 if none. */
@@ -176,13 +177,13 @@ int qwen_work_pass(struct qwen_work *w, struct qwen_err *err);
 
 /*
  * The row after the token at pos, or its hidden state; a part's row function, arg
- * is the task.
+ * is the job.
  */
-int qwen_task_row(void *arg, size_t pos, const float *row,
+int qwen_batch_job_row(void *arg, size_t pos, const float *row,
     struct qwen_err *err);
 
 /* Tell of the row after what the session has read, if that is the next. */
-int qwen_task_row_at_end(struct qwen_task *t, struct qwen_err *err);
+int qwen_batch_job_row_at_end(struct qwen_batch_job *t, struct qwen_err *err);
 
 /* ---- choose.c: the next token of all that are ready */
 int qwen_work_choose(struct qwen_work *w, struct qwen_err *err);

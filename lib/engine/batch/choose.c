@@ -12,7 +12,7 @@
 
 /* The sampler, with the thread's list; once, what it has to know. */
 static int
-begin_sampling(struct qwen_work *w, struct qwen_task *t, int thread)
+begin_sampling(struct qwen_work *w, struct qwen_batch_job *t, int thread)
 {
 	struct qwen_cands *list = &w->list[thread];
 
@@ -28,7 +28,7 @@ begin_sampling(struct qwen_work *w, struct qwen_task *t, int thread)
 }
 
 static int
-take_logits(struct qwen_work *w, struct qwen_task *t, const float *row,
+take_logits(struct qwen_work *w, struct qwen_batch_job *t, const float *row,
     int thread)
 {
 	struct qwen_choice *c = &t->choice;
@@ -58,11 +58,11 @@ static void
 choose_one(void *arg, size_t item, int thread)
 {
 	struct qwen_work *w = arg;
-	struct qwen_task *t = w->ready[item];
+	struct qwen_batch_job *t = w->ready[item];
 	const float *row = qwen_session_logits(t->s);
 
 	t->failed = 0;
-	if (!qwen_task_generates(t))	/* scores and hidden states were
+	if (!qwen_batch_job_generates(t))	/* scores and hidden states were
 					   reported during the pass */
 		return;
 	t->failed = row == NULL ? qwen_fail(&t->err, QWEN_ENUMERIC,
@@ -70,7 +70,7 @@ choose_one(void *arg, size_t item, int thread)
 }
 
 static int
-append(struct qwen_task *t, int32_t id)
+append(struct qwen_batch_job *t, int32_t id)
 {
 	if (qwen_grow(&t->text, &t->cap, t->n + 1, sizeof *t->text) < 0)
 		return -1;
@@ -79,7 +79,7 @@ append(struct qwen_task *t, int32_t id)
 }
 
 static int
-is_ending(const struct qwen_task *t)
+is_ending(const struct qwen_batch_job *t)
 {
 	size_t i;
 
@@ -92,16 +92,16 @@ is_ending(const struct qwen_task *t)
 
 /* Tell of the token, and whether it was the last. */
 static int
-go_on(struct qwen_work *w, struct qwen_task *t, struct qwen_err *err)
+go_on(struct qwen_work *w, struct qwen_batch_job *t, struct qwen_err *err)
 {
 	int enough, stopped;
 
 	if (t->failed) {
-		qwen_task_end(w, t, QWEN_JOB_FAILED, &t->err);
+		qwen_batch_job_end(w, t, QWEN_JOB_FAILED, &t->err);
 		return 0;
 	}
-	if (!qwen_task_generates(t)) {
-		qwen_task_end(w, t, QWEN_JOB_LENGTH, NULL);
+	if (!qwen_batch_job_generates(t)) {
+		qwen_batch_job_end(w, t, QWEN_JOB_LENGTH, NULL);
 		return 0;
 	}
 	if (append(t, t->choice.id) < 0)
@@ -112,13 +112,13 @@ go_on(struct qwen_work *w, struct qwen_task *t, struct qwen_err *err)
 	stopped = t->job.sampler != NULL ?
 	    qwen_sampler_stopped(t->job.sampler) : 0;
 	if (is_ending(t) || stopped == QWEN_STOPPED_TEXT)
-		qwen_task_end(w, t, QWEN_JOB_ENDING, NULL);
+		qwen_batch_job_end(w, t, QWEN_JOB_ENDING, NULL);
 	else if (stopped != 0)
-		qwen_task_end(w, t, QWEN_JOB_REPEATS, NULL);
+		qwen_batch_job_end(w, t, QWEN_JOB_REPEATS, NULL);
 	else if (enough)
-		qwen_task_end(w, t, QWEN_JOB_ENOUGH, NULL);
+		qwen_batch_job_end(w, t, QWEN_JOB_ENOUGH, NULL);
 	else if (t->choice.n >= t->job.max || t->n >= w->n_ctx)
-		qwen_task_end(w, t, QWEN_JOB_LENGTH, NULL);
+		qwen_batch_job_end(w, t, QWEN_JOB_LENGTH, NULL);
 	return 0;
 }
 

@@ -9,12 +9,12 @@
 #include "engine/batch/batch.h"
 
 /*
- * Bytes that the task will take at first: a state, blocks for what is left
+ * Bytes that the job will take at first: a state, blocks for what is left
  * to read and the next token, and one block for each that is under way, so that
  * nobody has to leave again at once.
  */
 static uint64_t
-demand(const struct qwen_work *w, const struct qwen_task *t,
+demand(const struct qwen_work *w, const struct qwen_batch_job *t,
     const struct qwen_node *node)
 {
 	size_t shared = node != NULL ? qwen_session_n_tokens(node->s) / 16 : 0;
@@ -25,7 +25,7 @@ demand(const struct qwen_work *w, const struct qwen_task *t,
 
 /* Make room by giving up beginnings, but not node. */
 static int
-has_room(struct qwen_work *w, const struct qwen_task *t,
+has_room(struct qwen_work *w, const struct qwen_batch_job *t,
     const struct qwen_node *node)
 {
 	struct qwen_cache_usage u;
@@ -43,7 +43,7 @@ has_room(struct qwen_work *w, const struct qwen_task *t,
 
 /* A session from the store, if that has read more than the node. */
 static int
-ask_store(struct qwen_work *w, struct qwen_task *t,
+ask_store(struct qwen_work *w, struct qwen_batch_job *t,
     const struct qwen_node *node, struct qwen_err *err)
 {
 	size_t n, have = node != NULL ? qwen_session_n_tokens(node->s) : 0;
@@ -53,12 +53,12 @@ ask_store(struct qwen_work *w, struct qwen_task *t,
 	if (w->o.store == NULL)
 		return 0;
 	if (qwen_store_find(w->o.store, &w->header, t->text,
-	    qwen_task_limit(t), &n, err) < 0)
+	    qwen_batch_job_limit(t), &n, err) < 0)
 		return -1;
 	if (n < have + QWEN_SHARE_MIN)
 		return 0;
 	if (qwen_store_restore(w->o.store, &s, w->o.model, t->text,
-	    qwen_task_limit(t), err) < 0)
+	    qwen_batch_job_limit(t), err) < 0)
 		return -1;
 	/* what was found may be gone again */
 	if (s == NULL || qwen_session_n_tokens(s) <= have) {
@@ -74,7 +74,8 @@ ask_store(struct qwen_work *w, struct qwen_task *t,
 
 /* The session to begin with: 0, or -1 and QWEN_EFULL among others. */
 static int
-find_session(struct qwen_work *w, struct qwen_task *t, struct qwen_node *node,
+find_session(struct qwen_work *w, struct qwen_batch_job *t,
+    struct qwen_node *node,
     struct qwen_err *err)
 {
 	if (ask_store(w, t, node, err) < 0)
@@ -94,16 +95,16 @@ find_session(struct qwen_work *w, struct qwen_task *t, struct qwen_node *node,
 static void
 activate(struct qwen_work *w, size_t i)
 {
-	struct qwen_task *t = w->waiting[i];
+	struct qwen_batch_job *t = w->waiting[i];
 
 	w->n_waiting--;
 	memmove(w->waiting + i, w->waiting + i + 1,
 	    (w->n_waiting - i) * sizeof *w->waiting);
-	qwen_task_insert(w->active, &w->n_active, t);
-	t->from = qwen_task_done(t);
-	qwen_task_branch(w, t);
+	qwen_batch_job_insert(w->active, &w->n_active, t);
+	t->from = qwen_batch_job_done(t);
+	qwen_batch_job_branch(w, t);
 	if (!t->told && t->job.begun != NULL)
-		t->job.begun(t->job.arg, qwen_task_done(t));
+		t->job.begun(t->job.arg, qwen_batch_job_done(t));
 	t->told = 1;
 }
 
@@ -115,13 +116,13 @@ static int
 admit(struct qwen_work *w, size_t i, struct qwen_node *node,
     struct qwen_err *err)
 {
-	struct qwen_task *t = w->waiting[i];
+	struct qwen_batch_job *t = w->waiting[i];
 
 	/* if no other job runs it must start, room or not */
 	while (has_room(w, t, node) || w->n_active == 0) {
 		if (find_session(w, t, node, err) == 0) {
 			activate(w, i);
-			return qwen_task_row_at_end(t, err) < 0 ||
+			return qwen_batch_job_row_at_end(t, err) < 0 ||
 			    qwen_node_share(w, t, err) < 0 ? -1 : 1;
 		}
 		if (err->code != QWEN_EFULL)
@@ -147,13 +148,13 @@ qwen_work_enter(struct qwen_work *w, struct qwen_err *err)
 	int r;
 
 	for (i = 0; i < w->n_active; i++)
-		qwen_task_branch(w, w->active[i]);
+		qwen_batch_job_branch(w, w->active[i]);
 	if (w->tight && w->n_active > 0)
 		return 0;
 	for (i = 0; i < w->n_waiting &&
 	    w->n_active < w->o.n_sequences; ) {
 		node = qwen_node_find(w, w->waiting[i]);
-		if (qwen_task_promised(w, w->waiting[i], node)) {
+		if (qwen_batch_job_promised(w, w->waiting[i], node)) {
 			i++;
 			continue;
 		}

@@ -19,7 +19,7 @@ enum { LEAST_READ = 32, FEW_ROWS = 16 };
  * the first needed row is then the last of its chunk.
  */
 static size_t
-way(const struct qwen_task *t, size_t done, size_t n)
+way(const struct qwen_batch_job *t, size_t done, size_t n)
 {
 	if (t->job.score != NULL && t->next > done + FEW_ROWS &&
 	    t->next < done + n)
@@ -28,7 +28,7 @@ way(const struct qwen_task *t, size_t done, size_t n)
 }
 
 static enum qwen_logits
-rows(const struct qwen_task *t, size_t end)
+rows(const struct qwen_batch_job *t, size_t end)
 {
 	if (t->job.hidden != NULL)
 		return end <= t->next ? QWEN_LOGITS_NONE :
@@ -40,15 +40,16 @@ rows(const struct qwen_task *t, size_t end)
 }
 
 static void
-add_part(struct qwen_work *w, struct qwen_task *t, size_t n)
+add_part(struct qwen_work *w, struct qwen_batch_job *t, size_t n)
 {
-	size_t done = qwen_task_done(t), end = done + n;
+	size_t done = qwen_batch_job_done(t), end = done + n;
 
 	w->owner[w->n_part] = t;
 	w->part[w->n_part++] = (struct qwen_part){
 		.s = t->s, .tokens = t->text + done, .n = n,
 		.logits = rows(t, end),
-		.row = qwen_task_generates(t) ? NULL : qwen_task_row, .arg = t,
+		.row = qwen_batch_job_generates(t) ? NULL : qwen_batch_job_row,
+		    .arg = t,
 		.hidden = t->job.hidden != NULL,
 	};
 }
@@ -58,9 +59,9 @@ add_part(struct qwen_work *w, struct qwen_task *t, size_t n)
  * number.
  */
 static size_t
-read_on(struct qwen_work *w, struct qwen_task *t, size_t most)
+read_on(struct qwen_work *w, struct qwen_batch_job *t, size_t most)
 {
-	size_t done = qwen_task_done(t);
+	size_t done = qwen_batch_job_done(t);
 	size_t left = (t->branch > done ? t->branch : t->n) - done;
 	size_t n = way(t, done, left < most ? left : most);
 
@@ -69,20 +70,20 @@ read_on(struct qwen_work *w, struct qwen_task *t, size_t most)
 }
 
 /* Of those who read, who has the least left, if that is not the first of them. */
-static struct qwen_task *
+static struct qwen_batch_job *
 shortest(const struct qwen_work *w)
 {
-	struct qwen_task *first = NULL, *best = NULL, *t;
+	struct qwen_batch_job *first = NULL, *best = NULL, *t;
 	size_t i;
 
 	for (i = 0; i < w->n_active; i++) {
 		t = w->active[i];
-		if (qwen_task_done(t) + 1 >= t->n)
+		if (qwen_batch_job_done(t) + 1 >= t->n)
 			continue;
 		if (first == NULL)
 			first = t;
-		if (best == NULL || t->n - qwen_task_done(t) <
-		    best->n - qwen_task_done(best))
+		if (best == NULL || t->n - qwen_batch_job_done(t) <
+		    best->n - qwen_batch_job_done(best))
 			best = t;
 	}
 	return best != first ? best : NULL;
@@ -112,7 +113,7 @@ guess(struct qwen_work *w, struct qwen_err *err)
 	size_t i, left;
 
 	for (i = 0; i < w->n_part; i++) {
-		struct qwen_task *t = w->owner[i];
+		struct qwen_batch_job *t = w->owner[i];
 		struct qwen_part *p = &w->part[i];
 
 		if (t->drafter == NULL && qwen_drafter_new(&t->drafter,
@@ -133,11 +134,11 @@ static int
 compose(struct qwen_work *w, struct qwen_err *err)
 {
 	size_t i, budget, n_one;
-	struct qwen_task *t, *next = NULL;
+	struct qwen_batch_job *t, *next = NULL;
 
 	w->n_part = 0;
 	for (i = 0; i < w->n_active; i++) {
-		if (qwen_task_done(w->active[i]) + 1 == w->active[i]->n)
+		if (qwen_batch_job_done(w->active[i]) + 1 == w->active[i]->n)
 			add_part(w, w->active[i], 1);
 	}
 	n_one = w->n_part;
@@ -151,7 +152,7 @@ compose(struct qwen_work *w, struct qwen_err *err)
 		budget -= read_on(w, next, budget / 2);
 	for (i = 0; i < w->n_active && budget > 0; i++) {
 		t = w->active[i];
-		if (t != next && qwen_task_done(t) + 1 < t->n)
+		if (t != next && qwen_batch_job_done(t) + 1 < t->n)
 			budget -= read_on(w, t, budget);
 	}
 	/* a pass in which a prompt is read is busy without them */
@@ -171,16 +172,17 @@ now(void)
 static void
 preempt(struct qwen_work *w)
 {
-	struct qwen_task *t = w->active[--w->n_active];
+	struct qwen_batch_job *t = w->active[--w->n_active];
 
-	t->n_seen = qwen_task_done(t) > t->n_seen ? qwen_task_done(t) :
+	t->n_seen = qwen_batch_job_done(t) > t->n_seen ?
+	    qwen_batch_job_done(t) :
 	    t->n_seen;
 	qwen_session_free(t->s);
 	t->s = NULL;
 	t->branch = 0;
 	w->tight = 1;
 	w->stats.preempted++;
-	qwen_task_insert(w->waiting, &w->n_waiting, t);
+	qwen_batch_job_insert(w->waiting, &w->n_waiting, t);
 }
 
 /* There was no room for the pass. */
@@ -196,16 +198,16 @@ make_room(struct qwen_work *w, const struct qwen_err *why)
 		return;
 	}
 	qwen_fail(&err, QWEN_EFULL, "no room for token %zu: %s",
-	    qwen_task_done(w->active[0]) + 1, why->msg);
-	qwen_task_end(w, w->active[0], QWEN_JOB_FAILED, &err);
+	    qwen_batch_job_done(w->active[0]) + 1, why->msg);
+	qwen_batch_job_end(w, w->active[0], QWEN_JOB_FAILED, &err);
 }
 
 /* Count the prompt tokens of this pass, and report them to the job. */
 static void
 count(struct qwen_work *w, const struct qwen_part *p,
-    const struct qwen_task *t)
+    const struct qwen_batch_job *t)
 {
-	size_t to = qwen_task_done(t), from = to - p->n;
+	size_t to = qwen_batch_job_done(t), from = to - p->n;
 
 	if (from < t->n_seen)
 		w->stats.again += (to < t->n_seen ? to : t->n_seen) - from;
@@ -223,14 +225,15 @@ settle(struct qwen_work *w, struct qwen_err *err)
 	size_t i;
 
 	for (i = 0; i < w->n_part; i++) {
-		struct qwen_task *t = w->owner[i];
+		struct qwen_batch_job *t = w->owner[i];
 
 		if (w->part[i].failed) {
-			qwen_task_end(w, t, QWEN_JOB_FAILED, &w->part[i].err);
+			qwen_batch_job_end(w, t, QWEN_JOB_FAILED,
+			    &w->part[i].err);
 			continue;
 		}
 		count(w, &w->part[i], t);
-		if (t->branch != 0 && qwen_task_done(t) == t->branch &&
+		if (t->branch != 0 && qwen_batch_job_done(t) == t->branch &&
 		    qwen_node_leave(w, t, err) < 0)
 			return -1;
 	}

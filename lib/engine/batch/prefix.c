@@ -15,7 +15,8 @@
 #include "engine/batch/batch.h"
 
 size_t
-qwen_task_common(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
+qwen_batch_job_common(const int32_t *a, size_t n_a, const int32_t *b,
+    size_t n_b)
 {
 	size_t i, n = n_a < n_b ? n_a : n_b;
 
@@ -55,10 +56,10 @@ qwen_node_longest(const struct qwen_work *w, const int32_t *text, size_t limit,
 }
 
 struct qwen_node *
-qwen_node_find(struct qwen_work *w, const struct qwen_task *t)
+qwen_node_find(struct qwen_work *w, const struct qwen_batch_job *t)
 {
 	struct qwen_node *best = qwen_node_longest(w, t->text,
-	    qwen_task_limit(t), t->job.hidden == NULL);
+	    qwen_batch_job_limit(t), t->job.hidden == NULL);
 
 	if (best != NULL)
 		best->used = ++w->clock;
@@ -67,21 +68,22 @@ qwen_node_find(struct qwen_work *w, const struct qwen_task *t)
 
 /* How much of t's text is of use to another, which waits. */
 static size_t
-useful(const struct qwen_task *t, size_t n, const struct qwen_task *other)
+useful(const struct qwen_batch_job *t, size_t n,
+    const struct qwen_batch_job *other)
 {
-	return qwen_task_common(t->text, n, other->text,
-	    qwen_task_limit(other));
+	return qwen_batch_job_common(t->text, n, other->text,
+	    qwen_batch_job_limit(other));
 }
 
 /* There is a node of exactly the first n tokens of the text. */
 static int
-is_kept(const struct qwen_work *w, const struct qwen_task *t, size_t n)
+is_kept(const struct qwen_work *w, const struct qwen_batch_job *t, size_t n)
 {
 	size_t i;
 
 	for (i = 0; i < w->n_node; i++) {
 		if (qwen_session_n_tokens(w->node[i]->s) == n &&
-		    fits(w->node[i], t->text, qwen_task_limit(t),
+		    fits(w->node[i], t->text, qwen_batch_job_limit(t),
 		    t->job.hidden == NULL) == n)
 			return 1;
 	}
@@ -90,14 +92,15 @@ is_kept(const struct qwen_work *w, const struct qwen_task *t, size_t n)
 
 /* Returns the next position after done that must be kept in any case; or 0. */
 static size_t
-next_kept(const struct qwen_work *w, const struct qwen_task *t, size_t done)
+next_kept(const struct qwen_work *w, const struct qwen_batch_job *t,
+    size_t done)
 {
 	size_t i;
 
 	for (i = 0; i < t->job.n_keep; i++) {
 		if (t->keep[i] > done &&
 		    t->keep[i] >= t->from + QWEN_SHARE_MIN &&
-		    t->keep[i] <= qwen_task_limit(t) &&
+		    t->keep[i] <= qwen_batch_job_limit(t) &&
 		    !is_kept(w, t, t->keep[i]))
 			return t->keep[i];
 	}
@@ -105,9 +108,9 @@ next_kept(const struct qwen_work *w, const struct qwen_task *t, size_t done)
 }
 
 void
-qwen_task_branch(struct qwen_work *w, struct qwen_task *t)
+qwen_batch_job_branch(struct qwen_work *w, struct qwen_batch_job *t)
 {
-	size_t i, n, done = qwen_task_done(t);
+	size_t i, n, done = qwen_batch_job_done(t);
 
 	t->branch = 0;
 	/* generated tokens are not shared */
@@ -125,17 +128,18 @@ qwen_task_branch(struct qwen_work *w, struct qwen_task *t)
 }
 
 int
-qwen_task_promised(const struct qwen_work *w, const struct qwen_task *t,
+qwen_batch_job_promised(const struct qwen_work *w,
+    const struct qwen_batch_job *t,
     const struct qwen_node *have)
 {
 	size_t i, n = have != NULL ? qwen_session_n_tokens(have->s) : 0;
 
 	for (i = 0; i < w->n_active; i++) {
-		const struct qwen_task *a = w->active[i];
+		const struct qwen_batch_job *a = w->active[i];
 
-		if (a->branch <= n || a->branch > qwen_task_limit(t))
+		if (a->branch <= n || a->branch > qwen_batch_job_limit(t))
 			continue;
-		if (qwen_task_common(a->text, a->branch, t->text, t->n) ==
+		if (qwen_batch_job_common(a->text, a->branch, t->text, t->n) ==
 		    a->branch)
 			return 1;
 	}
@@ -188,17 +192,17 @@ add_node(struct qwen_work *w, struct qwen_session *s, struct qwen_err *err)
 }
 
 void
-qwen_node_inherit(struct qwen_work *w, struct qwen_task *t)
+qwen_node_inherit(struct qwen_work *w, struct qwen_batch_job *t)
 {
 	const struct qwen_node *same;
 
 	if (w->o.n_keep == 0 || t->s == NULL || t->job.hidden != NULL ||
-	    qwen_task_done(t) < QWEN_SHARE_MIN)
+	    qwen_batch_job_done(t) < QWEN_SHARE_MIN)
 		return;
 	same = qwen_node_longest(w, qwen_session_tokens(t->s),
-	    qwen_task_done(t), qwen_session_logits(t->s) != NULL);
+	    qwen_batch_job_done(t), qwen_session_logits(t->s) != NULL);
 	if (same != NULL && qwen_session_n_tokens(same->s) ==
-	    qwen_task_done(t))
+	    qwen_batch_job_done(t))
 		return;
 	if (add_node(w, t->s, NULL) == 0)
 		t->s = NULL;
@@ -219,7 +223,7 @@ copy(struct qwen_work *w, struct qwen_session *s, struct qwen_session **out,
 }
 
 int
-qwen_node_leave(struct qwen_work *w, struct qwen_task *t,
+qwen_node_leave(struct qwen_work *w, struct qwen_batch_job *t,
     struct qwen_err *err)
 {
 	struct qwen_session *s;
@@ -265,10 +269,10 @@ qwen_work_cached(const struct qwen_work *w, const int32_t *tokens, size_t n,
 }
 
 int
-qwen_node_share(struct qwen_work *w, struct qwen_task *t,
+qwen_node_share(struct qwen_work *w, struct qwen_batch_job *t,
     struct qwen_err *err)
 {
-	size_t i, done = qwen_task_done(t), branch = t->branch;
+	size_t i, done = qwen_batch_job_done(t), branch = t->branch;
 
 	if (done < QWEN_SHARE_MIN || is_kept(w, t, done))
 		return 0;

@@ -9,7 +9,7 @@
 #include "engine/kernel/logprob.h"
 #include "engine/model/session.h"
 
-struct row {
+struct scored_row {
 	struct qwen_work	*w;
 	const float		*logits;
 	int32_t			 id;
@@ -18,7 +18,7 @@ struct row {
 static void
 do_part(void *arg, size_t item, int thread)
 {
-	struct row *r = arg;
+	struct scored_row *r = arg;
 
 	(void)thread;
 	qwen_logprob_part(&r->w->row_part[item], r->logits, r->w->n_vocab,
@@ -26,11 +26,11 @@ do_part(void *arg, size_t item, int thread)
 }
 
 static void
-tell_score(struct qwen_task *t, size_t pos, const float *logits)
+tell_score(struct qwen_batch_job *t, size_t pos, const float *logits)
 {
 	struct qwen_work *w = t->work;
 	size_t n = qwen_logprob_n_parts(w->n_vocab);
-	struct row r = { w, logits, t->text[pos + 1] };
+	struct scored_row r = { w, logits, t->text[pos + 1] };
 	struct qwen_score s = { .at = pos + 1, .logits = logits,
 	    .top = t->top };
 	double sum;
@@ -45,9 +45,10 @@ tell_score(struct qwen_task *t, size_t pos, const float *logits)
 }
 
 int
-qwen_task_row(void *arg, size_t pos, const float *row, struct qwen_err *err)
+qwen_batch_job_row(void *arg, size_t pos, const float *row,
+    struct qwen_err *err)
 {
-	struct qwen_task *t = arg;
+	struct qwen_batch_job *t = arg;
 
 	(void)err;
 	/*
@@ -65,14 +66,14 @@ qwen_task_row(void *arg, size_t pos, const float *row, struct qwen_err *err)
 }
 
 int
-qwen_task_row_at_end(struct qwen_task *t, struct qwen_err *err)
+qwen_batch_job_row_at_end(struct qwen_batch_job *t, struct qwen_err *err)
 {
 	const float *logits = qwen_session_logits(t->s);
-	size_t done = qwen_task_done(t);
+	size_t done = qwen_batch_job_done(t);
 
 	if (t->job.score == NULL || done != t->next || done > t->n)
 		return 0;
 	if (logits == NULL)
 		return qwen_fail(err, QWEN_ENUMERIC, "no logits to score");
-	return qwen_task_row(t, done - 1, logits, err);
+	return qwen_batch_job_row(t, done - 1, logits, err);
 }

@@ -77,7 +77,7 @@ qwen_work_new_sized(size_t size, struct qwen_work **out,
 }
 
 static void
-free_task(struct qwen_task *t)
+free_job(struct qwen_batch_job *t)
 {
 	qwen_session_free(t->s);
 	qwen_drafter_free(t->drafter);
@@ -96,13 +96,13 @@ qwen_work_free(struct qwen_work *w)
 	if (w == NULL)
 		return;
 	for (i = 0; i < w->n_waiting; i++)
-		free_task(w->waiting[i]);
+		free_job(w->waiting[i]);
 	for (i = 0; w->list != NULL &&
 	    i < (size_t)qwen_model_n_threads(w->o.model); i++)
 		qwen_cands_fini(&w->list[i]);
 	free(w->list);
 	for (i = 0; i < w->n_active; i++)
-		free_task(w->active[i]);
+		free_job(w->active[i]);
 	for (i = 0; i < w->n_node; i++)
 		qwen_node_free(w->node[i]);
 	free(w->waiting);
@@ -170,14 +170,14 @@ int
 qwen_work_add_sized(size_t size, struct qwen_work *w,
     const struct qwen_job *job, struct qwen_err *err)
 {
-	struct qwen_task *t;
+	struct qwen_batch_job *t;
 	struct qwen_job own;
 
 	if (QWEN_SIZED(job, own, size, err) < 0 ||
 	    check_job(w, job, err) < 0)
 		return -1;
 	t = qwen_alloc(1, sizeof *t);
-	/* room for every task that may have to wait */
+	/* room for every job that may have to wait */
 	if (t == NULL || qwen_grow(&w->waiting, &w->cap_waiting,
 	    w->n_waiting + w->n_active + 1, sizeof *w->waiting) < 0)
 		goto nomem;
@@ -197,16 +197,16 @@ qwen_work_add_sized(size_t size, struct qwen_work *w,
 	t->work = w;
 	t->next = job->from;
 	t->seq = w->next_seq++;
-	qwen_task_insert(w->waiting, &w->n_waiting, t);
+	qwen_batch_job_insert(w->waiting, &w->n_waiting, t);
 	return 0;
 nomem:
 	if (t != NULL)
-		free_task(t);
+		free_job(t);
 	return qwen_oom(err);
 }
 
 static int
-goes_after(const struct qwen_task *a, const struct qwen_task *b)
+goes_after(const struct qwen_batch_job *a, const struct qwen_batch_job *b)
 {
 	if (a->job.priority != b->job.priority)
 		return a->job.priority < b->job.priority;
@@ -214,7 +214,8 @@ goes_after(const struct qwen_task *a, const struct qwen_task *b)
 }
 
 void
-qwen_task_insert(struct qwen_task **list, size_t *n, struct qwen_task *t)
+qwen_batch_job_insert(struct qwen_batch_job **list, size_t *n,
+    struct qwen_batch_job *t)
 {
 	size_t i = (*n)++;
 
@@ -225,7 +226,8 @@ qwen_task_insert(struct qwen_task **list, size_t *n, struct qwen_task *t)
 
 /* Take it out of a list, if it is in there. */
 static int
-take_out(struct qwen_task **list, size_t *n, const struct qwen_task *t)
+take_out(struct qwen_batch_job **list, size_t *n,
+    const struct qwen_batch_job *t)
 {
 	size_t i;
 
@@ -239,7 +241,7 @@ take_out(struct qwen_task **list, size_t *n, const struct qwen_task *t)
 }
 
 void
-qwen_task_end(struct qwen_work *w, struct qwen_task *t,
+qwen_batch_job_end(struct qwen_work *w, struct qwen_batch_job *t,
     enum qwen_job_end why, const struct qwen_err *err)
 {
 	if (!take_out(w->active, &w->n_active, t))
@@ -249,12 +251,12 @@ qwen_task_end(struct qwen_work *w, struct qwen_task *t,
 	if (why != QWEN_JOB_FAILED)
 		qwen_node_inherit(w, t);
 	t->job.end(t->job.arg, why, why == QWEN_JOB_FAILED ? err : NULL);
-	free_task(t);
+	free_job(t);
 }
 
 /* One that is cancelled in a list, or NULL. */
-static struct qwen_task *
-find_cancelled(struct qwen_task **list, size_t n)
+static struct qwen_batch_job *
+find_cancelled(struct qwen_batch_job **list, size_t n)
 {
 	size_t i;
 
@@ -269,15 +271,15 @@ find_cancelled(struct qwen_task **list, size_t n)
 static void
 sweep(struct qwen_work *w)
 {
-	struct qwen_task *t;
+	struct qwen_batch_job *t;
 
 	while ((t = find_cancelled(w->active, w->n_active)) != NULL ||
 	    (t = find_cancelled(w->waiting, w->n_waiting)) != NULL)
-		qwen_task_end(w, t, QWEN_JOB_CANCELLED, NULL);
+		qwen_batch_job_end(w, t, QWEN_JOB_CANCELLED, NULL);
 }
 
 static size_t
-mark(struct qwen_task **list, size_t n, const void *arg)
+mark(struct qwen_batch_job **list, size_t n, const void *arg)
 {
 	size_t i, marked = 0;
 
@@ -296,7 +298,7 @@ qwen_work_cancel(struct qwen_work *w, const void *arg)
 	size_t n = mark(w->active, w->n_active, arg) +
 	    mark(w->waiting, w->n_waiting, arg);
 
-	/* no pass, no list that is walked loses a task under its feet */
+	/* no pass, no list that is walked loses a job under its feet */
 	if (!w->inside) {
 		w->inside = 1;
 		sweep(w);
@@ -334,7 +336,7 @@ count(struct qwen_work *w)
 	w->held += 16.0 * (double)u.n_blocks;
 	w->filled += 16.0 * (double)u.n_blocks;
 	for (i = 0; i < w->n_active; i++) {
-		n = qwen_task_done(w->active[i]);
+		n = qwen_batch_job_done(w->active[i]);
 		w->filled -= (double)((16 - n % 16) % 16);
 	}
 }
@@ -347,7 +349,7 @@ find_ready(struct qwen_work *w)
 
 	w->n_ready = 0;
 	for (i = 0; i < w->n_active; i++) {
-		if (qwen_task_done(w->active[i]) == w->active[i]->n)
+		if (qwen_batch_job_done(w->active[i]) == w->active[i]->n)
 			w->ready[w->n_ready++] = w->active[i];
 	}
 	return w->n_ready;
@@ -361,15 +363,15 @@ read_guessed(struct qwen_work *w)
 	size_t i;
 
 	for (i = w->n_active; i-- > 0; ) {
-		struct qwen_task *t = w->active[i];
+		struct qwen_batch_job *t = w->active[i];
 
-		if (qwen_task_done(t) + 1 != t->n ||
+		if (qwen_batch_job_done(t) + 1 != t->n ||
 		    qwen_session_n_guessed(t->s) == 0 ||
 		    qwen_session_guessed(t->s)[0] != t->text[t->n - 1])
 			continue;
 		if (qwen_session_eval(t->s, t->text + t->n - 1, 1, NULL,
 		    &err) < 0)
-			qwen_task_end(w, t, QWEN_JOB_FAILED, &err);
+			qwen_batch_job_end(w, t, QWEN_JOB_FAILED, &err);
 	}
 }
 

@@ -67,7 +67,7 @@ qwen_state_next(struct qwen_state_in *v, struct qwen_state_rec *rec,
 
 int
 qwen_state_take(struct qwen_state_in *v, const struct qwen_state_rec *rec,
-    struct qwen_place *p, struct qwen_err *err)
+    struct qwen_state_target *p, struct qwen_err *err)
 {
 	const struct qwen_state_entry *e = &rec->e;
 	const struct qwen_section *k = qwen_section(e->kind);
@@ -91,7 +91,7 @@ qwen_state_take(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	if (!rec->read || (k->place != NULL && v->s == NULL && !v->decode_all))
 		return 0;
 	if (k->place != NULL && v->s != NULL) {
-		*p = (struct qwen_place){ .s = v->s };
+		*p = (struct qwen_state_target){ .s = v->s };
 		return k->room(v, e, p, err);
 	}
 	if (k->width > 0 && (qwen_coder_decode(v->coder, e->codec, rec->data,

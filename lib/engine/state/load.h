@@ -51,7 +51,7 @@ int qwen_state_take_all(struct qwen_state_in *v, struct qwen_err *err);
 int qwen_state_next(struct qwen_state_in *v, struct qwen_state_rec *rec,
     struct qwen_err *err);
 int qwen_state_take(struct qwen_state_in *v, const struct qwen_state_rec *rec,
-    struct qwen_place *p, struct qwen_err *err);
+    struct qwen_state_target *p, struct qwen_err *err);
 
 /* ---- receive.c: records of a stream up to the end one, into v->s */
 int qwen_state_receive(struct qwen_state_in *v, struct qwen_err *err);

@@ -52,16 +52,17 @@ qwen_predict_kv_bytes(const struct qwen_state_layout *l,
 }
 
 void
-qwen_predict_place_kv(const struct qwen_place *p,
+qwen_predict_place_kv(const struct qwen_state_target *p,
     const struct qwen_state_entry *e, const unsigned char *raw)
 {
-	qwen_place_blocks(p, qwen_model_n_layer(qwen_session_model(p->s)), e,
+	qwen_state_target_blocks(p,
+	    qwen_model_n_layer(qwen_session_model(p->s)), e,
 	    raw);
 }
 
 int
 qwen_predict_room_kv(struct qwen_state_in *v, const struct qwen_state_entry *e,
-    struct qwen_place *p, struct qwen_err *err)
+    struct qwen_state_target *p, struct qwen_err *err)
 {
 	size_t size = (size_t)qwen_state_kv_block(&v->lay.mtp.layer);
 	uint64_t end;
@@ -110,7 +111,7 @@ qwen_predict_hidden_bytes(const struct qwen_state_layout *l,
 }
 
 void
-qwen_predict_place_hidden(const struct qwen_place *p,
+qwen_predict_place_hidden(const struct qwen_state_target *p,
     const struct qwen_state_entry *e, const unsigned char *raw)
 {
 	memcpy((char *)p->hidden + e->off, raw, (size_t)e->len);

@@ -20,7 +20,7 @@ struct worker {
 	struct qwen_coder	*coder;
 	unsigned char		*buf;	/* data of its record */
 	struct qwen_state_rec	 rec;
-	struct qwen_place	 place;
+	struct qwen_state_target	 place;
 	struct qwen_err		 err;
 };
 

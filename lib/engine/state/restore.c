@@ -17,7 +17,7 @@
 /* At once, each with buffers of its own. */
 enum { WORKERS_MAX = 16 };
 
-struct job {
+struct restore_task {
 	const struct qwen_state_file *f;
 	size_t			 i;		/* record */
 	const unsigned char	*map;		/* of the file, or NULL */
@@ -32,7 +32,7 @@ struct restore {
 	float			*logits;
 	float			*hidden;
 	int			 any_hidden;	/* it is there */
-	struct job		*job;
+	struct restore_task		*job;
 	size_t			 n, cap;
 	size_t			 n_worker;
 	_Atomic size_t		 next;
@@ -53,7 +53,7 @@ add_job(struct restore *r, const struct qwen_state_file *f, size_t i,
 {
 	if (qwen_grow(&r->job, &r->cap, r->n + 1, sizeof *r->job) < 0)
 		return qwen_oom(err);
-	r->job[r->n++] = (struct job){ f, i, map, end };
+	r->job[r->n++] = (struct restore_task){ f, i, map, end };
 	return 0;
 }
 
@@ -67,10 +67,10 @@ mtp_blocks(const struct qwen_state_file *f, uint64_t *first)
 }
 
 static int
-do_job(struct restore *r, struct worker *w, const struct job *j)
+do_job(struct restore *r, struct worker *w, const struct restore_task *j)
 {
 	const struct qwen_state_entry *e = &j->f->list.entry[j->i];
-	struct qwen_place p = { .s = r->s, .recurrent = r->recurrent,
+	struct qwen_state_target p = { .s = r->s, .recurrent = r->recurrent,
 	    .logits = r->logits, .hidden = r->hidden,
 	    .first = qwen_state_kv_first(&j->f->in.lay),
 	    .stop = j->end, .mapped = j->map != NULL };

@@ -143,7 +143,7 @@ kv_bytes(const struct qwen_state_layout *l,
 
 /* Copied to its blocks, or they are the mapped file's. */
 void
-qwen_place_blocks(const struct qwen_place *p, size_t layer,
+qwen_state_target_blocks(const struct qwen_state_target *p, size_t layer,
     const struct qwen_state_entry *e, const unsigned char *raw)
 {
 	size_t i, part, at;
@@ -167,15 +167,15 @@ qwen_place_blocks(const struct qwen_place *p, size_t layer,
 }
 
 static void
-place_kv(const struct qwen_place *p, const struct qwen_state_entry *e,
+place_kv(const struct qwen_state_target *p, const struct qwen_state_entry *e,
     const unsigned char *raw)
 {
-	qwen_place_blocks(p, (size_t)e->layer, e, raw);
+	qwen_state_target_blocks(p, (size_t)e->layer, e, raw);
 }
 
 static int
 room_kv(struct qwen_state_in *v, const struct qwen_state_entry *e,
-    struct qwen_place *p, struct qwen_err *err)
+    struct qwen_state_target *p, struct qwen_err *err)
 {
 	size_t size = qwen_session_view(v->s).kv_bytes;
 
@@ -291,7 +291,8 @@ enter(struct qwen_state_in *v, uint64_t at, struct qwen_err *err)
 }
 
 static void
-place_recurrent(const struct qwen_place *p, const struct qwen_state_entry *e,
+place_recurrent(const struct qwen_state_target *p,
+    const struct qwen_state_entry *e,
     const unsigned char *raw)
 {
 	memcpy((char *)p->recurrent + qwen_session_recurrent_at(p->s,
@@ -300,7 +301,8 @@ place_recurrent(const struct qwen_place *p, const struct qwen_state_entry *e,
 }
 
 static void
-place_logits(const struct qwen_place *p, const struct qwen_state_entry *e,
+place_logits(const struct qwen_state_target *p,
+    const struct qwen_state_entry *e,
     const unsigned char *raw)
 {
 	memcpy((char *)p->logits + e->off, raw, (size_t)e->len);
@@ -319,7 +321,7 @@ hidden_of(struct qwen_state_in *v)
 
 static int
 room_position(struct qwen_state_in *v, const struct qwen_state_entry *e,
-    struct qwen_place *p, struct qwen_err *err)
+    struct qwen_state_target *p, struct qwen_err *err)
 {
 	if (enter(v, (uint64_t)e->at, err) < 0)
 		return -1;

@@ -16,7 +16,7 @@ struct qwen_state_in;
 struct qwen_save;
 
 /* Where data is to go. */
-struct qwen_place {
+struct qwen_state_target {
 	struct qwen_session	*s;
 	void			*recurrent;	/* laid out as in s */
 	float			*logits, *hidden;
@@ -74,7 +74,7 @@ struct qwen_section {
 	 * Data that can wait until it is wanted: put the piece where it goes.
 	 * NULL: it is read at once, like what has no data.
 	 */
-	void		(*place)(const struct qwen_place *p,
+	void		(*place)(const struct qwen_state_target *p,
 			    const struct qwen_state_entry *e,
 			    const unsigned char *raw);
 
@@ -84,7 +84,7 @@ struct qwen_section {
 	 */
 	int		(*room)(struct qwen_state_in *v,
 			    const struct qwen_state_entry *e,
-			    struct qwen_place *p, struct qwen_err *err);
+			    struct qwen_state_target *p, struct qwen_err *err);
 
 	/* A record of another kind whose fields and place are right, its data
 	   decoded. */
@@ -113,21 +113,21 @@ uint64_t qwen_predict_kv_bytes(const struct qwen_state_layout *l,
     const struct qwen_state_layer *layer);
 uint64_t qwen_predict_hidden_bytes(const struct qwen_state_layout *l,
     const struct qwen_state_layer *layer);
-void qwen_predict_place_kv(const struct qwen_place *p,
+void qwen_predict_place_kv(const struct qwen_state_target *p,
     const struct qwen_state_entry *e, const unsigned char *raw);
-void qwen_predict_place_hidden(const struct qwen_place *p,
+void qwen_predict_place_hidden(const struct qwen_state_target *p,
     const struct qwen_state_entry *e, const unsigned char *raw);
 int qwen_predict_take(struct qwen_state_in *v,
     const struct qwen_state_rec *rec, const unsigned char *raw,
     struct qwen_err *err);
 int qwen_predict_room_kv(struct qwen_state_in *v,
-    const struct qwen_state_entry *e, struct qwen_place *p,
+    const struct qwen_state_entry *e, struct qwen_state_target *p,
     struct qwen_err *err);
 int qwen_predict_put(struct qwen_save *v);
 int qwen_predict_put_kv(struct qwen_save *v);
 
 /* A piece of KV blocks to those of a layer of the session (section.c). */
-void qwen_place_blocks(const struct qwen_place *p, size_t layer,
+void qwen_state_target_blocks(const struct qwen_state_target *p, size_t layer,
     const struct qwen_state_entry *e, const unsigned char *raw);
 /*
  * Pieces of KV blocks first .. first + n - 1, which are of size bytes each;

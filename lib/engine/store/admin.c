@@ -24,7 +24,7 @@ below(const struct qwen_store_folder *f, const char *path)
 
 static int
 add_entry(struct qwen_store_list *l, const struct qwen_store_folder *f,
-    const struct qwen_store_place *p, struct qwen_err *err)
+    const struct qwen_store_slot *p, struct qwen_err *err)
 {
 	const struct qwen_store_name *n = &f->sc.file[p->file].n;
 	struct stat st;
@@ -303,7 +303,7 @@ remove_folder(void *arg, struct qwen_store_folder *f, struct qwen_err *err)
 	size_t i, k, under = QWEN_STORE_NONE;
 
 	for (k = 0; k < f->sc.n_file; k++) {
-		const struct qwen_store_place *p = &f->tree.place[k];
+		const struct qwen_store_slot *p = &f->tree.place[k];
 		struct qwen_store_file *file = &f->sc.file[i = p->file];
 
 		if (under != QWEN_STORE_NONE && p->depth <= under &&

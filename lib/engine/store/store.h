@@ -162,7 +162,7 @@ int qwen_store_draft(struct qwen_draft *d, const struct qwen_store_scan *sc,
 
 #define QWEN_STORE_NONE SIZE_MAX
 
-struct qwen_store_place {
+struct qwen_store_slot {
 	size_t		 file;
 	size_t		 depth;
 };
@@ -174,7 +174,7 @@ struct qwen_store_tree {
 	size_t		*children;	/* KV: runs that begin at its end */
 	size_t		*checkpoint;	/* KV: the one at its end, or NONE */
 	unsigned char	*there;		/* with all that is before it */
-	struct qwen_store_place *place;	/* not by index: all files, trees first,
+	struct qwen_store_slot *place;	/* not by index: all files, trees first,
 					   then orphans */
 };
 

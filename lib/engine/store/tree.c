@@ -102,10 +102,10 @@ descend(struct walker *w, size_t root)
 	size_t i = root, depth = 0, c;
 
 	for (;;) {
-		t->place[w->n++] = (struct qwen_store_place){ i, depth };
+		t->place[w->n++] = (struct qwen_store_slot){ i, depth };
 		c = t->checkpoint[i];
 		if (c != QWEN_STORE_NONE && t->parent[c] == i)
-			t->place[w->n++] = (struct qwen_store_place){ c, depth };
+			t->place[w->n++] = (struct qwen_store_slot){ c, depth };
 		if (w->first[i] != QWEN_STORE_NONE) {
 			i = w->first[i];
 			depth++;
@@ -147,7 +147,7 @@ put_in_order(struct walker *w, const struct qwen_store_scan *sc)
 				descend(w, i);
 			else
 				t->place[w->n++] =
-				    (struct qwen_store_place){ i, 0 };
+				    (struct qwen_store_slot){ i, 0 };
 		}
 	}
 }

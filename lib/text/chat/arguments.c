@@ -147,7 +147,7 @@ repair(const struct chat_text *t, int *oom)
 
 /* Of keys that an object has twice, the last one counts, as in Python. */
 static void
-last_counts(struct chat_run *r, struct chat_value *v)
+last_counts(struct chat_exec *r, struct chat_value *v)
 {
 	struct chat_value d;
 	size_t i;
@@ -170,14 +170,14 @@ last_counts(struct chat_run *r, struct chat_value *v)
 }
 
 static struct chat_value
-empty(struct chat_run *r)
+empty(struct chat_exec *r)
 {
 	return qwen_chat_new_dict(r, CHAT_DICT);
 }
 
 /* {"input": v} */
 static struct chat_value
-wrap(struct chat_run *r, const struct chat_value *v)
+wrap(struct chat_exec *r, const struct chat_value *v)
 {
 	struct chat_value d = qwen_chat_new_dict(r, CHAT_DICT);
 	struct chat_value key = chat_text(chat_literal(no_object));
@@ -192,7 +192,7 @@ wrap(struct chat_run *r, const struct chat_value *v)
  * it has a key twice.
  */
 static struct chat_value
-keep(struct qwen_chat_request *q, struct chat_run *r, yyjson_doc *doc,
+keep(struct qwen_chat_request *q, struct chat_exec *r, yyjson_doc *doc,
     int strict)
 {
 	struct chat_value v;
@@ -212,7 +212,7 @@ keep(struct qwen_chat_request *q, struct chat_run *r, yyjson_doc *doc,
 
 /* What a text says: an object; or the text itself, or another value. */
 static struct chat_value
-read_text(struct qwen_chat_request *q, struct chat_run *r,
+read_text(struct qwen_chat_request *q, struct chat_exec *r,
     const struct chat_text *t, int *whole)
 {
 	struct qwen_err err;
@@ -237,7 +237,7 @@ read_text(struct qwen_chat_request *q, struct chat_run *r,
 
 /* Arguments that are a text, not an empty one. */
 static void
-from_text(struct qwen_chat_request *q, struct chat_run *r,
+from_text(struct qwen_chat_request *q, struct chat_exec *r,
     struct chat_value *v, const struct chat_text *text)
 {
 	struct chat_value got, inner;
@@ -260,7 +260,7 @@ from_text(struct qwen_chat_request *q, struct chat_run *r,
 }
 
 void
-qwen_chat_arguments(struct qwen_chat_request *q, struct chat_run *r,
+qwen_chat_arguments(struct qwen_chat_request *q, struct chat_exec *r,
     struct chat_value *v, int parse)
 {
 	struct chat_text text = { NULL, 0, NULL };
@@ -274,7 +274,7 @@ qwen_chat_arguments(struct qwen_chat_request *q, struct chat_run *r,
 }
 
 void
-qwen_chat_wrap(struct chat_run *r, struct chat_value *v)
+qwen_chat_wrap(struct chat_exec *r, struct chat_value *v)
 {
 	if (v->type != CHAT_DICT && v->type != CHAT_TEXT)
 		*v = wrap(r, v);

@@ -113,7 +113,7 @@ struct chat_value {
 		struct chat_loop	*loop;
 		const struct chat_macro	*macro;
 		struct {
-			const struct chat_row	*row;
+			const struct chat_builtin	*row;
 			const struct chat_value	*self;
 		} m;
 	} u;
@@ -166,7 +166,7 @@ struct chat_node {
 	struct chat_node	*list, *other;
 	struct chat_node	*next;
 	const char		*name;
-	const struct chat_row	*row;	/* of a filter, or a test */
+	const struct chat_builtin	*row;	/* of a filter, or a test */
 	struct chat_value	 value;
 };
 
@@ -232,7 +232,7 @@ struct chat_loop {
 	const struct chat_node	*node;	/* to be run again, or NULL */
 };
 
-struct chat_run {
+struct chat_exec {
 	struct chat_arena	 mem;
 	uint64_t		 steps, steps_max;
 	unsigned		 depth;
@@ -257,7 +257,7 @@ struct chat_buf {
 };
 
 /* tokens.c: bos_token and others as variables; BOS in front of a prompt. */
-void qwen_chat_set_tokens(struct chat_run *r, const struct qwen_template *t);
+void qwen_chat_set_tokens(struct chat_exec *r, const struct qwen_template *t);
 int qwen_chat_begin(const struct qwen_template *t, struct chat_buf *b,
     struct qwen_err *err);
 
@@ -267,63 +267,63 @@ int qwen_chat_begin(const struct qwen_template *t, struct chat_buf *b,
  * thinking off.  other: this name in its place, "" for none at all; NULL: as it
  * is.  And the i-th name to try where the template raises, or NULL.
  */
-int qwen_chat_take_effort(struct chat_run *r, const struct qwen_template *t,
+int qwen_chat_take_effort(struct chat_exec *r, const struct qwen_template *t,
     const char *other);
 const char *qwen_chat_other_effort(const struct qwen_template *t, int level,
     size_t i);
 
 /* Run t->body: its output goes to run->out. */
-int qwen_chat_exec(struct chat_run *r, const struct qwen_template *t);
+int qwen_chat_exec(struct chat_exec *r, const struct qwen_template *t);
 
 /* Errors: what the input is not fit for; a limit; memory. All return -1. */
-int qwen_chat_fail(struct chat_run *r, const char *fmt, ...)
+int qwen_chat_fail(struct chat_exec *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-int qwen_chat_limit(struct chat_run *r, const char *what);
-int qwen_chat_oom(struct chat_run *r);
+int qwen_chat_limit(struct chat_exec *r, const char *what);
+int qwen_chat_oom(struct chat_exec *r);
 
 /*
  * n more steps; -1 if that is too many, or the run has failed.  A step is some
  * ten nanoseconds of work: a look at a node, 64 bytes that are copied or
  * compared, 4 characters that are read one by one.  Who does the work counts it.
  */
-int qwen_chat_step(struct chat_run *r, uint64_t n);
+int qwen_chat_step(struct chat_exec *r, uint64_t n);
 
 /* Memory of the run, or NULL and the error is set. */
-void *qwen_chat_new(struct chat_run *r, size_t n, size_t size);
+void *qwen_chat_new(struct chat_exec *r, size_t n, size_t size);
 /* Room for one more after n in an array of it; as qwen_grow. */
-int qwen_chat_more(struct chat_run *r, void *array, size_t n, size_t *cap,
+int qwen_chat_more(struct chat_exec *r, void *array, size_t n, size_t *cap,
     size_t size);
 
 /* Undefined after a failure: look at r->failed before doing much with it. */
-struct chat_value qwen_chat_eval(struct chat_run *r,
+struct chat_value qwen_chat_eval(struct chat_exec *r,
     const struct chat_node *n);
 
 /* The value that filters of a block begin with has this name. */
 #define CHAT_BLOCK_NAME " "
 
 /* Variables: that of the innermost scope that has it, or NULL; set there. */
-const struct chat_value *qwen_chat_get(struct chat_run *r, const char *name);
-void qwen_chat_set(struct chat_run *r, const char *name,
+const struct chat_value *qwen_chat_get(struct chat_exec *r, const char *name);
+void qwen_chat_set(struct chat_exec *r, const char *name,
     const struct chat_value *v);
 
 /*
  * Call a macro; args are K_ARG nodes, named or not, caller what {% call %} has
  * inside, or NULL.  And loop(items), the same loop over others.
  */
-struct chat_value qwen_chat_call_macro(struct chat_run *r,
+struct chat_value qwen_chat_call_macro(struct chat_exec *r,
     const struct chat_macro *m, const struct chat_node *args,
     const struct chat_value *caller);
-struct chat_value qwen_chat_recurse(struct chat_run *r,
+struct chat_value qwen_chat_recurse(struct chat_exec *r,
     const struct chat_loop *loop, const struct chat_value *items);
 
 /* Growing text. */
-void qwen_chat_put(struct chat_run *r, struct chat_buf *b,
+void qwen_chat_put(struct chat_exec *r, struct chat_buf *b,
     const struct chat_text *t);
-void qwen_chat_put_data(struct chat_run *r, struct chat_buf *b, const char *s,
+void qwen_chat_put_data(struct chat_exec *r, struct chat_buf *b, const char *s,
     size_t n);
 void qwen_chat_buf_fini(struct chat_buf *b);
 /* The text in memory of the run; b is emptied. */
-struct chat_value qwen_chat_take(struct chat_run *r, struct chat_buf *b);
+struct chat_value qwen_chat_take(struct chat_exec *r, struct chat_buf *b);
 
 /* ------------------------------------------------------- what values can do */
 
@@ -392,7 +392,7 @@ chat_undefined(const char *name, size_t n)
 /* A word for messages: "a string", "undefined". */
 const char *qwen_chat_type_name(const struct chat_value *v);
 int qwen_chat_true(const struct chat_value *v);
-int qwen_chat_equal(struct chat_run *r, const struct chat_value *a,
+int qwen_chat_equal(struct chat_exec *r, const struct chat_value *a,
     const struct chat_value *b);
 int qwen_chat_same_text(const struct chat_text *a, const char *b);
 /* Less than 0, 0, or more, by bytes: for UTF-8 that is by code points. */
@@ -400,41 +400,41 @@ int qwen_chat_order(const struct chat_text *a, const struct chat_text *b);
 /* A boolean, an integer or a double as the latter; 0 if it is none. */
 int qwen_chat_number(const struct chat_value *v, double *f);
 /* The value of a key, or NULL. */
-const struct chat_value *qwen_chat_find(struct chat_run *r,
+const struct chat_value *qwen_chat_find(struct chat_exec *r,
     const struct chat_dict *d, const struct chat_value *key);
 /* A new one without members, or a namespace; undefined after a failure. */
-struct chat_value qwen_chat_new_dict(struct chat_run *r, enum chat_type type);
-void qwen_chat_dict_put(struct chat_run *r, struct chat_dict *d,
+struct chat_value qwen_chat_new_dict(struct chat_exec *r, enum chat_type type);
+void qwen_chat_dict_put(struct chat_exec *r, struct chat_dict *d,
     const struct chat_value *key, const struct chat_value *v);
-size_t qwen_chat_length(struct chat_run *r, const struct chat_value *v);
+size_t qwen_chat_length(struct chat_exec *r, const struct chat_value *v);
 /* n values, not set; n steps.  Without any after a failure. */
-struct chat_list qwen_chat_new_list(struct chat_run *r, size_t n);
+struct chat_list qwen_chat_new_list(struct chat_exec *r, size_t n);
 /* The keys of an object, or its values. */
-struct chat_list qwen_chat_members(struct chat_run *r,
+struct chat_list qwen_chat_members(struct chat_exec *r,
     const struct chat_dict *d, int values);
 /* What a for goes over, as a list. */
-struct chat_list qwen_chat_iterate(struct chat_run *r,
+struct chat_list qwen_chat_iterate(struct chat_exec *r,
     const struct chat_value *v);
 /* The same for map and the filters that select: of none and false, nothing. */
-struct chat_list qwen_chat_iterate_if(struct chat_run *r,
+struct chat_list qwen_chat_iterate_if(struct chat_exec *r,
     const struct chat_value *v);
-int qwen_chat_contains(struct chat_run *r, const struct chat_value *in,
+int qwen_chat_contains(struct chat_exec *r, const struct chat_value *in,
     const struct chat_value *v);
 
 /* obj.name and obj[key], as the template language has them. */
-struct chat_value qwen_chat_attr(struct chat_run *r,
+struct chat_value qwen_chat_attr(struct chat_exec *r,
     const struct chat_value *obj, const char *name);
-struct chat_value qwen_chat_item(struct chat_run *r,
+struct chat_value qwen_chat_item(struct chat_exec *r,
     const struct chat_value *obj, const struct chat_value *key);
 /* obj[begin:end:step], each NULL if not there; and obj[::-1] */
-struct chat_value qwen_chat_subset(struct chat_run *r,
+struct chat_value qwen_chat_subset(struct chat_exec *r,
     const struct chat_value *obj, const struct chat_value *part[3]);
-struct chat_value qwen_chat_reverse(struct chat_run *r,
+struct chat_value qwen_chat_reverse(struct chat_exec *r,
     const struct chat_value *v);
 
-struct chat_value qwen_chat_binary(struct chat_run *r, enum chat_op op,
+struct chat_value qwen_chat_binary(struct chat_exec *r, enum chat_op op,
     const struct chat_value *a, const struct chat_value *b);
-int qwen_chat_compare(struct chat_run *r, enum chat_op op,
+int qwen_chat_compare(struct chat_exec *r, enum chat_op op,
     const struct chat_value *a, const struct chat_value *b);
 
 /*
@@ -443,40 +443,40 @@ int qwen_chat_compare(struct chat_run *r, enum chat_op op,
  * and are told apart by how.
  */
 struct chat_use {
-	struct chat_run			*r;
+	struct chat_exec			*r;
 	const struct chat_value		*x;
 	const struct chat_text		*t;	/* x, if that is a text */
 	const struct chat_args		*a;
 	int				 how;
 };
 
-struct chat_row {
+struct chat_builtin {
 	const char	*name;
 	struct chat_value (*run)(const struct chat_use *);
 	int		 how;
 };
 
 /* Tables, one after another, up to NULL. */
-extern const struct chat_row *const qwen_chat_filters[];
-extern const struct chat_row *const qwen_chat_tests[];
-extern const struct chat_row *const qwen_chat_functions[];
+extern const struct chat_builtin *const qwen_chat_filters[];
+extern const struct chat_builtin *const qwen_chat_tests[];
+extern const struct chat_builtin *const qwen_chat_functions[];
 /* By the type of x. */
 enum { CHAT_TABLES_MAX = 4 };
-extern const struct chat_row *const
+extern const struct chat_builtin *const
     qwen_chat_methods[CHAT_N_TYPE][CHAT_TABLES_MAX];
 
 /* The row of that name, or NULL. */
-const struct chat_row *qwen_chat_row_in(const struct chat_row *const *tables,
+const struct chat_builtin *qwen_chat_row_in(const struct chat_builtin *const *tables,
     const struct chat_text *name);
 
 /* Tables of words.c, list.c, format.c, date.c and method.c. */
-extern const struct chat_row qwen_chat_word_methods[],
+extern const struct chat_builtin qwen_chat_word_methods[],
     qwen_chat_word_filters[], qwen_chat_word_tests[],
     qwen_chat_list_filters[], qwen_chat_format_methods[],
     qwen_chat_format_filters[], qwen_chat_date_functions[],
     qwen_chat_object_functions[];
-struct chat_value qwen_chat_use(struct chat_run *r,
-    const struct chat_row *row, const struct chat_value *x,
+struct chat_value qwen_chat_use(struct chat_exec *r,
+    const struct chat_builtin *row, const struct chat_value *x,
     const struct chat_args *a);
 
 /* Fail in a row, for this reason; returns x, which counts no more. */
@@ -495,27 +495,27 @@ struct chat_dumps {
 };
 
 /* As {{ v }} writes it; as Python's repr(); as JSON. */
-void qwen_chat_print(struct chat_run *r, struct chat_buf *b,
+void qwen_chat_print(struct chat_exec *r, struct chat_buf *b,
     const struct chat_value *v);
-void qwen_chat_repr(struct chat_run *r, struct chat_buf *b,
+void qwen_chat_repr(struct chat_exec *r, struct chat_buf *b,
     const struct chat_value *v);
-void qwen_chat_json(struct chat_run *r, struct chat_buf *b,
+void qwen_chat_json(struct chat_exec *r, struct chat_buf *b,
     const struct chat_value *v, const struct chat_dumps *how);
 
 /* list.c: the value at "a.b.0", usual in place of what is undefined. */
-struct chat_value qwen_chat_path(struct chat_run *r,
+struct chat_value qwen_chat_path(struct chat_exec *r,
     const struct chat_value *v, const struct chat_value *path,
     const struct chat_value *usual);
 /* format.c: t % values; words.c: as HTML, which is markup. */
-struct chat_value qwen_chat_percent(struct chat_run *r,
+struct chat_value qwen_chat_percent(struct chat_exec *r,
     const struct chat_text *t, const struct chat_value *values);
-struct chat_value qwen_chat_escape(struct chat_run *r,
+struct chat_value qwen_chat_escape(struct chat_exec *r,
     const struct chat_text *t);
 /* method.c: the lines of a text, with their ends or without. */
-struct chat_list qwen_chat_lines(struct chat_run *r,
+struct chat_list qwen_chat_lines(struct chat_exec *r,
     const struct chat_text *t, int ends);
 /* filter.c: a text as float() reads it; 0 if it is no number. */
-int qwen_chat_read_float(struct chat_run *r, const struct chat_value *v,
+int qwen_chat_read_float(struct chat_exec *r, const struct chat_value *v,
     double *f);
 
 /* ----------------------------------------------------------- text functions */
@@ -523,7 +523,7 @@ int qwen_chat_read_float(struct chat_run *r, const struct chat_value *v,
 /* The code point at s + i, of n bytes; its length. Bytes that are none: one. */
 size_t qwen_chat_char(const char *s, size_t i, size_t n, uint32_t *c);
 int qwen_chat_space(uint32_t c);	/* what strip() takes away */
-size_t qwen_chat_chars(struct chat_run *r, const char *s, size_t n);
+size_t qwen_chat_chars(struct chat_exec *r, const char *s, size_t n);
 /* n digits, after a minus or not; 0 if they are not that, or over 64 bits. */
 int qwen_chat_digits(const char *s, size_t n, int64_t *i);
 
@@ -531,12 +531,12 @@ int qwen_chat_digits(const char *s, size_t n, int64_t *i);
  * Without the characters of set (NULL: white space) at the beginning (ends & 1)
  * and the end (ends & 2).  Outside of a run, r and set are NULL.
  */
-struct chat_text qwen_chat_strip(struct chat_run *r, const struct chat_text *t,
+struct chat_text qwen_chat_strip(struct chat_exec *r, const struct chat_text *t,
     const struct chat_text *set, int ends);
 /* Where x is in t from i on, or t->n + 1 if nowhere; counted as steps. */
-size_t qwen_chat_search(struct chat_run *r, const struct chat_text *t,
+size_t qwen_chat_search(struct chat_exec *r, const struct chat_text *t,
     const struct chat_text *x, size_t i);
-struct chat_value qwen_chat_join(struct chat_run *r, const struct chat_text *a,
+struct chat_value qwen_chat_join(struct chat_exec *r, const struct chat_text *a,
     const struct chat_text *b);
 
 #endif

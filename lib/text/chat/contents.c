@@ -17,7 +17,7 @@ static const char *const roles[N_ROLES] = {
 };
 
 static struct chat_value *
-field(struct chat_run *r, const struct chat_value *message, const char *key)
+field(struct chat_exec *r, const struct chat_value *message, const char *key)
 {
 	struct chat_value k = chat_text(chat_literal(key));
 
@@ -27,7 +27,7 @@ field(struct chat_run *r, const struct chat_value *message, const char *key)
 
 /* N_ROLES: another one. */
 static enum role
-role_of(struct chat_run *r, const struct chat_value *message)
+role_of(struct chat_exec *r, const struct chat_value *message)
 {
 	struct chat_value *v = field(r, message, "role");
 	unsigned i = 0;
@@ -79,7 +79,7 @@ try(const struct qwen_template *t, enum role listed, struct chat_buf *out,
  * It is believed where it does not take the chat at all.
  */
 static int
-takes_list(struct chat_run *r, const struct qwen_template *t, enum role role)
+takes_list(struct chat_exec *r, const struct qwen_template *t, enum role role)
 {
 	struct chat_buf b[2] = { { 0 }, { 0 } };
 	struct qwen_err err = { 0 };
@@ -98,7 +98,7 @@ takes_list(struct chat_run *r, const struct qwen_template *t, enum role role)
 }
 
 int
-qwen_chat_contents(struct chat_run *r, const struct qwen_template *t,
+qwen_chat_contents(struct chat_exec *r, const struct qwen_template *t,
     struct chat_value *messages)
 {
 	enum { UNKNOWN, LIST, TEXT } takes[N_ROLES + 1] = {

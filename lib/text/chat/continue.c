@@ -14,7 +14,7 @@ static const char mark[] = "qwen-continues-here ";
 static const char think[] = "<think>", end_think[] = "</think>";
 
 static struct chat_value *
-field(struct chat_run *r, const struct chat_value *message, const char *key)
+field(struct chat_exec *r, const struct chat_value *message, const char *key)
 {
 	struct chat_value k = chat_text(chat_literal(key));
 
@@ -23,7 +23,7 @@ field(struct chat_run *r, const struct chat_value *message, const char *key)
 }
 
 static void
-set(struct chat_run *r, struct chat_value *message, const char *key,
+set(struct chat_exec *r, struct chat_value *message, const char *key,
     const struct chat_value *v)
 {
 	struct chat_value k = chat_text(chat_literal(key));
@@ -38,7 +38,7 @@ is_bool(const struct chat_value *v)
 }
 
 static int
-fail(struct chat_run *r, const char *what)
+fail(struct chat_exec *r, const char *what)
 {
 	if (!r->failed)
 		qwen_fail(r->err, QWEN_EFORMAT, "continue_final_message: %s",
@@ -49,7 +49,7 @@ fail(struct chat_run *r, const char *what)
 
 /* The text and the mark. */
 static struct chat_value
-marked(struct chat_run *r, const struct chat_text *text)
+marked(struct chat_exec *r, const struct chat_text *text)
 {
 	struct chat_buf b = { 0 };
 
@@ -60,7 +60,7 @@ marked(struct chat_run *r, const struct chat_text *text)
 
 /* An assistant's message that calls no tool; its content, one text. */
 static int
-is_open(struct chat_run *r, struct chat_value *m, struct chat_text *text)
+is_open(struct chat_exec *r, struct chat_value *m, struct chat_text *text)
 {
 	struct chat_value *role = field(r, m, "role"), *v;
 	struct chat_value *calls = field(r, m, "tool_calls");
@@ -82,7 +82,7 @@ is_open(struct chat_run *r, struct chat_value *m, struct chat_text *text)
 
 /* A text that begins with a thought which does not end in it: its beginning. */
 static size_t
-open_thought(struct chat_run *r, const struct chat_text *text)
+open_thought(struct chat_exec *r, const struct chat_text *text)
 {
 	struct chat_text end = chat_literal(end_think);
 	struct chat_text rest = qwen_chat_strip(r, text, NULL, 1);
@@ -96,7 +96,7 @@ open_thought(struct chat_run *r, const struct chat_text *text)
 
 /* Put the mark where the reply goes on: in the text, or in the thought. */
 static void
-put_mark(struct qwen_chat_request *q, struct chat_run *r,
+put_mark(struct qwen_chat_request *q, struct chat_exec *r,
     const struct qwen_template *t, struct chat_value *m, struct chat_text text)
 {
 	struct chat_value *thought = field(r, m, "reasoning_content"), v;
@@ -122,7 +122,7 @@ put_mark(struct qwen_chat_request *q, struct chat_run *r,
 }
 
 int
-qwen_chat_continue(struct qwen_chat_request *q, struct chat_run *r,
+qwen_chat_continue(struct qwen_chat_request *q, struct chat_exec *r,
     const struct qwen_template *t)
 {
 	struct chat_list *l = &q->messages->u.l;
@@ -159,7 +159,7 @@ qwen_chat_continue(struct qwen_chat_request *q, struct chat_run *r,
 }
 
 int
-qwen_chat_cut(const struct qwen_chat_request *q, struct chat_run *r)
+qwen_chat_cut(const struct qwen_chat_request *q, struct chat_exec *r)
 {
 	struct chat_buf *b = r->out;
 	const size_t n = sizeof mark - 2;	/* without its space */

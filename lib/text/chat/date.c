@@ -49,6 +49,6 @@ now(const struct chat_use *c)
 	return qwen_chat_take(c->r, &b);
 }
 
-const struct chat_row qwen_chat_date_functions[] = {
+const struct chat_builtin qwen_chat_date_functions[] = {
 	{ "strftime_now", now, 0 }, { NULL, NULL, 0 }
 };

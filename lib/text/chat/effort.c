@@ -59,7 +59,7 @@ qwen_template_set_effort(struct qwen_template *t, const char *effort,
 }
 
 int
-qwen_chat_take_effort(struct chat_run *r, const struct qwen_template *t,
+qwen_chat_take_effort(struct chat_exec *r, const struct qwen_template *t,
     const char *other)
 {
 	const struct chat_value *v = qwen_chat_get(r, variable);

@@ -5,14 +5,14 @@
 #include "text/chat/chat.h"
 
 static struct chat_value
-constant(struct chat_run *r, const struct chat_node *n)
+constant(struct chat_exec *r, const struct chat_node *n)
 {
 	(void)r;
 	return n->value;
 }
 
 static struct chat_value
-variable(struct chat_run *r, const struct chat_node *n)
+variable(struct chat_exec *r, const struct chat_node *n)
 {
 	const struct chat_value *v = qwen_chat_get(r, n->name);
 	struct chat_text name = chat_literal(n->name);
@@ -28,7 +28,7 @@ variable(struct chat_run *r, const struct chat_node *n)
 
 /* [a, b] and (a, b) */
 static struct chat_value
-list(struct chat_run *r, const struct chat_node *n)
+list(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value out = {
 	    .type = n->kind == CHAT_K_LIST ? CHAT_LIST : CHAT_TUPLE };
@@ -44,7 +44,7 @@ list(struct chat_run *r, const struct chat_node *n)
 }
 
 static struct chat_value
-dict(struct chat_run *r, const struct chat_node *n)
+dict(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value out = qwen_chat_new_dict(r, CHAT_DICT), key, v;
 	const struct chat_node *m;
@@ -58,7 +58,7 @@ dict(struct chat_run *r, const struct chat_node *n)
 }
 
 static struct chat_value
-attribute(struct chat_run *r, const struct chat_node *n)
+attribute(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value obj = qwen_chat_eval(r, n->a);
 
@@ -66,7 +66,7 @@ attribute(struct chat_run *r, const struct chat_node *n)
 }
 
 static struct chat_value
-item(struct chat_run *r, const struct chat_node *n)
+item(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value obj = qwen_chat_eval(r, n->a);
 	struct chat_value key = qwen_chat_eval(r, n->b);
@@ -75,7 +75,7 @@ item(struct chat_run *r, const struct chat_node *n)
 }
 
 static struct chat_value
-slice(struct chat_run *r, const struct chat_node *n)
+slice(struct chat_exec *r, const struct chat_node *n)
 {
 	const struct chat_node *node[3] = { n->b, n->c, n->other };
 	const struct chat_value *part[3] = { NULL, NULL, NULL };
@@ -95,7 +95,7 @@ slice(struct chat_run *r, const struct chat_node *n)
 
 /* Arguments: those without a name, then those with one. */
 static struct chat_args
-arguments(struct chat_run *r, const struct chat_node *list_of)
+arguments(struct chat_exec *r, const struct chat_node *list_of)
 {
 	struct chat_args a = { 0 };
 	const struct chat_node *m;
@@ -140,7 +140,7 @@ join_again(struct chat_loop *l)
 }
 
 static struct chat_value
-call(struct chat_run *r, const struct chat_node *n)
+call(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value f = qwen_chat_eval(r, n->a);
 	struct chat_args args;
@@ -171,7 +171,7 @@ call(struct chat_run *r, const struct chat_node *n)
 
 /* A filter or a test. */
 static struct chat_value
-row(struct chat_run *r, const struct chat_node *n)
+row(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value x = qwen_chat_eval(r, n->a);
 	struct chat_args args = arguments(r, n->list);
@@ -179,11 +179,11 @@ row(struct chat_run *r, const struct chat_node *n)
 	return r->failed ? x : qwen_chat_use(r, n->row, &x, &args);
 }
 
-const struct chat_row *
-qwen_chat_row_in(const struct chat_row *const *tables,
+const struct chat_builtin *
+qwen_chat_row_in(const struct chat_builtin *const *tables,
     const struct chat_text *name)
 {
-	const struct chat_row *row;
+	const struct chat_builtin *row;
 
 	for (; *tables != NULL; tables++) {
 		for (row = *tables; row->name != NULL; row++) {
@@ -195,7 +195,7 @@ qwen_chat_row_in(const struct chat_row *const *tables,
 }
 
 struct chat_value
-qwen_chat_use(struct chat_run *r, const struct chat_row *row_of,
+qwen_chat_use(struct chat_exec *r, const struct chat_builtin *row_of,
     const struct chat_value *x, const struct chat_args *a)
 {
 	struct chat_use use = { r, x, &x->u.s, a, row_of->how };
@@ -206,7 +206,7 @@ qwen_chat_use(struct chat_run *r, const struct chat_row *row_of,
 /* --------------------------------------------------------------- operators */
 
 static struct chat_value
-negate(struct chat_run *r, const struct chat_node *n)
+negate(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value v = qwen_chat_eval(r, n->a), zero = chat_int(0);
 
@@ -220,7 +220,7 @@ negate(struct chat_run *r, const struct chat_node *n)
 
 /* The value that decides, as it is. */
 static struct chat_value
-logic(struct chat_run *r, const struct chat_node *n)
+logic(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value v = qwen_chat_eval(r, n->a);
 
@@ -229,7 +229,7 @@ logic(struct chat_run *r, const struct chat_node *n)
 }
 
 static struct chat_value
-binary(struct chat_run *r, const struct chat_node *n)
+binary(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value a = qwen_chat_eval(r, n->a);
 	struct chat_value b = qwen_chat_eval(r, n->b);
@@ -239,7 +239,7 @@ binary(struct chat_run *r, const struct chat_node *n)
 }
 
 static struct chat_value
-compare(struct chat_run *r, const struct chat_node *n)
+compare(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value a = qwen_chat_eval(r, n->a), b;
 	const struct chat_node *m;
@@ -253,7 +253,7 @@ compare(struct chat_run *r, const struct chat_node *n)
 }
 
 static struct chat_value
-if_else(struct chat_run *r, const struct chat_node *n)
+if_else(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value v = qwen_chat_eval(r, n->b);
 
@@ -264,9 +264,9 @@ if_else(struct chat_run *r, const struct chat_node *n)
 }
 
 struct chat_value
-qwen_chat_eval(struct chat_run *r, const struct chat_node *n)
+qwen_chat_eval(struct chat_exec *r, const struct chat_node *n)
 {
-	static struct chat_value (*const eval[])(struct chat_run *,
+	static struct chat_value (*const eval[])(struct chat_exec *,
 	    const struct chat_node *) = {
 		[CHAT_K_CONST] = constant, [CHAT_K_NAME] = variable,
 		[CHAT_K_LIST] = list, [CHAT_K_TUPLE] = list,

@@ -10,12 +10,12 @@
 /* How a statement ended, beside 0 and -1. */
 enum { BREAK = 1, CONTINUE = 2 };
 
-static int exec(struct chat_run *r, const struct chat_node *list);
+static int exec(struct chat_exec *r, const struct chat_node *list);
 
 /* ------------------------------------------------------- errors and limits */
 
 int
-qwen_chat_fail(struct chat_run *r, const char *fmt, ...)
+qwen_chat_fail(struct chat_exec *r, const char *fmt, ...)
 {
 	char what[160];
 	va_list ap;
@@ -33,7 +33,7 @@ qwen_chat_fail(struct chat_run *r, const char *fmt, ...)
 }
 
 int
-qwen_chat_limit(struct chat_run *r, const char *what)
+qwen_chat_limit(struct chat_exec *r, const char *what)
 {
 	if (!r->failed)
 		qwen_fail(r->err, QWEN_ERANGE, "chat template, line %u: over "
@@ -43,7 +43,7 @@ qwen_chat_limit(struct chat_run *r, const char *what)
 }
 
 int
-qwen_chat_oom(struct chat_run *r)
+qwen_chat_oom(struct chat_exec *r)
 {
 	if (!r->failed)
 		qwen_oom(r->err);
@@ -52,7 +52,7 @@ qwen_chat_oom(struct chat_run *r)
 }
 
 int
-qwen_chat_step(struct chat_run *r, uint64_t n)
+qwen_chat_step(struct chat_exec *r, uint64_t n)
 {
 	if (n > r->steps_max - r->steps) {
 		r->steps = r->steps_max;
@@ -63,7 +63,7 @@ qwen_chat_step(struct chat_run *r, uint64_t n)
 }
 
 void *
-qwen_chat_new(struct chat_run *r, size_t n, size_t size)
+qwen_chat_new(struct chat_exec *r, size_t n, size_t size)
 {
 	void *p = qwen_chat_alloc(&r->mem, n, size);
 
@@ -75,7 +75,7 @@ qwen_chat_new(struct chat_run *r, size_t n, size_t size)
 }
 
 int
-qwen_chat_more(struct chat_run *r, void *array, size_t n, size_t *cap,
+qwen_chat_more(struct chat_exec *r, void *array, size_t n, size_t *cap,
     size_t size)
 {
 	size_t more = n < 4 ? 4 : 2 * n;
@@ -97,7 +97,7 @@ qwen_chat_more(struct chat_run *r, void *array, size_t n, size_t *cap,
 /* --------------------------------------------------------------- variables */
 
 const struct chat_value *
-qwen_chat_get(struct chat_run *r, const char *name)
+qwen_chat_get(struct chat_exec *r, const char *name)
 {
 	const struct chat_scope *s;
 	uint64_t work = 0;
@@ -117,7 +117,7 @@ qwen_chat_get(struct chat_run *r, const char *name)
 }
 
 void
-qwen_chat_set(struct chat_run *r, const char *name,
+qwen_chat_set(struct chat_exec *r, const char *name,
     const struct chat_value *v)
 {
 	struct chat_scope *s = r->scope;
@@ -136,7 +136,7 @@ qwen_chat_set(struct chat_run *r, const char *name,
 }
 
 static struct chat_scope *
-new_scope(struct chat_run *r, struct chat_scope *up)
+new_scope(struct chat_exec *r, struct chat_scope *up)
 {
 	struct chat_scope *s = qwen_chat_new(r, 1, sizeof *s);
 
@@ -148,7 +148,7 @@ new_scope(struct chat_run *r, struct chat_scope *up)
 }
 
 static void
-unpack(struct chat_run *r, const struct chat_node *names,
+unpack(struct chat_exec *r, const struct chat_node *names,
     const struct chat_value *v)
 {
 	const struct chat_node *m;
@@ -165,7 +165,7 @@ unpack(struct chat_run *r, const struct chat_node *names,
 
 /* Set what the left side names. */
 static void
-assign(struct chat_run *r, const struct chat_node *to,
+assign(struct chat_exec *r, const struct chat_node *to,
     const struct chat_value *v)
 {
 	struct chat_value key, ns;
@@ -192,7 +192,7 @@ assign(struct chat_run *r, const struct chat_node *to,
 
 /* Those of the list for which the condition holds. */
 static void
-choose(struct chat_run *r, const struct chat_node *n, struct chat_list *l)
+choose(struct chat_exec *r, const struct chat_node *n, struct chat_list *l)
 {
 	struct chat_list chosen = { NULL, 0 };
 	struct chat_value v;
@@ -211,7 +211,7 @@ choose(struct chat_run *r, const struct chat_node *n, struct chat_list *l)
 
 /* The body for each; r->scope is the loop's, empty again for each. */
 static void
-go_over(struct chat_run *r, const struct chat_node *n,
+go_over(struct chat_exec *r, const struct chat_node *n,
     const struct chat_list *l, unsigned depth)
 {
 	struct chat_loop *loop = qwen_chat_new(r, 1, sizeof *loop);
@@ -235,7 +235,7 @@ go_over(struct chat_run *r, const struct chat_node *n,
 }
 
 static int
-loop_over(struct chat_run *r, const struct chat_node *n,
+loop_over(struct chat_exec *r, const struct chat_node *n,
     const struct chat_value *v, unsigned depth)
 {
 	struct chat_scope *outer = r->scope;
@@ -259,7 +259,7 @@ loop_over(struct chat_run *r, const struct chat_node *n,
 }
 
 static int
-for_loop(struct chat_run *r, const struct chat_node *n)
+for_loop(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value v = qwen_chat_eval(r, n->b);
 
@@ -270,7 +270,7 @@ for_loop(struct chat_run *r, const struct chat_node *n)
 
 /* What the statements write, as a value; and how they ended. */
 static int
-capture(struct chat_run *r, const struct chat_node *list,
+capture(struct chat_exec *r, const struct chat_node *list,
     struct chat_value *out)
 {
 	struct chat_buf buf = { 0 }, *outer = r->out;
@@ -284,7 +284,7 @@ capture(struct chat_run *r, const struct chat_node *list,
 }
 
 struct chat_value
-qwen_chat_recurse(struct chat_run *r, const struct chat_loop *loop,
+qwen_chat_recurse(struct chat_exec *r, const struct chat_loop *loop,
     const struct chat_value *items)
 {
 	struct chat_buf buf = { 0 }, *outer = r->out;
@@ -312,7 +312,7 @@ argument(const struct chat_node *args, size_t i, const char *name)
 }
 
 static void
-check_arguments(struct chat_run *r, const struct chat_macro *m,
+check_arguments(struct chat_exec *r, const struct chat_macro *m,
     const struct chat_node *args)
 {
 	const struct chat_node *arg, *p;
@@ -341,7 +341,7 @@ check_arguments(struct chat_run *r, const struct chat_macro *m,
 
 /* The parameters as variables of scope. */
 static void
-bind(struct chat_run *r, const struct chat_macro *m,
+bind(struct chat_exec *r, const struct chat_macro *m,
     const struct chat_node *args, struct chat_scope *scope)
 {
 	struct chat_scope *outer = r->scope;
@@ -363,7 +363,7 @@ bind(struct chat_run *r, const struct chat_macro *m,
 }
 
 struct chat_value
-qwen_chat_call_macro(struct chat_run *r, const struct chat_macro *m,
+qwen_chat_call_macro(struct chat_exec *r, const struct chat_macro *m,
     const struct chat_node *args, const struct chat_value *caller)
 {
 	struct chat_scope *outer = r->scope, *scope = new_scope(r, m->scope);
@@ -386,7 +386,7 @@ qwen_chat_call_macro(struct chat_run *r, const struct chat_macro *m,
 
 /* A macro, where it is; undefined after a failure. */
 static struct chat_value
-new_macro(struct chat_run *r, const struct chat_node *n)
+new_macro(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_macro *m = qwen_chat_new(r, 1, sizeof *m);
 	struct chat_value v = { .type = CHAT_MACRO, .u.macro = m };
@@ -399,7 +399,7 @@ new_macro(struct chat_run *r, const struct chat_node *n)
 }
 
 static void
-define(struct chat_run *r, const struct chat_node *n)
+define(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value v = new_macro(r, n);
 
@@ -408,7 +408,7 @@ define(struct chat_run *r, const struct chat_node *n)
 
 /* {% call %}: the macro gets what is inside as a macro, caller. */
 static void
-call_block(struct chat_run *r, const struct chat_node *n)
+call_block(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value f = qwen_chat_eval(r, n->b->a), caller, v;
 
@@ -425,7 +425,7 @@ call_block(struct chat_run *r, const struct chat_node *n)
 /* -------------------------------------------------------------- statements */
 
 static void
-output(struct chat_run *r, const struct chat_node *n)
+output(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value v = n->a->value;
 
@@ -435,7 +435,7 @@ output(struct chat_run *r, const struct chat_node *n)
 }
 
 static int
-if_else(struct chat_run *r, const struct chat_node *n)
+if_else(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value v = chat_bool(1);
 
@@ -446,7 +446,7 @@ if_else(struct chat_run *r, const struct chat_node *n)
 
 /* What the statements write, through the filters of the block. */
 static int
-filtered(struct chat_run *r, const struct chat_node *n, struct chat_value *out)
+filtered(struct chat_exec *r, const struct chat_node *n, struct chat_value *out)
 {
 	struct chat_scope *outer = r->scope;
 	int rc = capture(r, n->list, out);
@@ -463,7 +463,7 @@ filtered(struct chat_run *r, const struct chat_node *n, struct chat_value *out)
 }
 
 static int
-filter_block(struct chat_run *r, const struct chat_node *n)
+filter_block(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value v;
 	int rc = filtered(r, n, &v);
@@ -475,7 +475,7 @@ filter_block(struct chat_run *r, const struct chat_node *n)
 
 /* The values are those of outside, also where one has another's name. */
 static int
-with(struct chat_run *r, const struct chat_node *n)
+with(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_scope *outer = r->scope, *scope = new_scope(r, outer);
 	const struct chat_node *arg;
@@ -497,7 +497,7 @@ with(struct chat_run *r, const struct chat_node *n)
 }
 
 static int
-set(struct chat_run *r, const struct chat_node *n)
+set(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value v;
 	int rc = 0;
@@ -512,7 +512,7 @@ set(struct chat_run *r, const struct chat_node *n)
 }
 
 static int
-statement(struct chat_run *r, const struct chat_node *n)
+statement(struct chat_exec *r, const struct chat_node *n)
 {
 	switch (n->kind) {
 	case CHAT_K_OUTPUT: output(r, n); return 0;
@@ -531,7 +531,7 @@ statement(struct chat_run *r, const struct chat_node *n)
 }
 
 static int
-exec(struct chat_run *r, const struct chat_node *list)
+exec(struct chat_exec *r, const struct chat_node *list)
 {
 	int rc = 0;
 
@@ -546,7 +546,7 @@ exec(struct chat_run *r, const struct chat_node *list)
 }
 
 int
-qwen_chat_exec(struct chat_run *r, const struct qwen_template *t)
+qwen_chat_exec(struct chat_exec *r, const struct qwen_template *t)
 {
 	r->scope = new_scope(r, r->scope);
 	if (r->scope != NULL)

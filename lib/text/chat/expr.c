@@ -297,12 +297,12 @@ postfix(struct chat_parser *p, struct chat_node *n)
 }
 
 /* The row of the name that comes, which must be one of the table. */
-static const struct chat_row *
-known_row(struct chat_parser *p, const struct chat_row *const *table,
+static const struct chat_builtin *
+known_row(struct chat_parser *p, const struct chat_builtin *const *table,
     const char *what)
 {
 	const struct chat_text t = { p->l.s, p->l.n, NULL };
-	const struct chat_row *row = NULL;
+	const struct chat_builtin *row = NULL;
 
 	if (p->l.type == CHAT_T_NAME)
 		row = qwen_chat_row_in(table, &t);

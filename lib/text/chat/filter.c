@@ -101,7 +101,7 @@ f_tojson(const struct chat_use *c)
 }
 
 static struct chat_value
-pairs(struct chat_run *r, const struct chat_dict *d)
+pairs(struct chat_exec *r, const struct chat_dict *d)
 {
 	struct chat_list l = qwen_chat_new_list(r, d->n);
 	struct chat_value *two = qwen_chat_new(r, l.n, 2 * sizeof *two);
@@ -199,7 +199,7 @@ f_replace(const struct chat_use *c)
 }
 
 int
-qwen_chat_read_float(struct chat_run *r, const struct chat_value *v,
+qwen_chat_read_float(struct chat_exec *r, const struct chat_value *v,
     double *f)
 {
 	char s[400], *end;
@@ -269,7 +269,7 @@ f_select(const struct chat_use *c)
 	struct chat_value v;
 	struct chat_list l, chosen = { NULL, 0 };
 	size_t attr = (c->how & ATTR) != 0, i;
-	const struct chat_row *test = NULL;
+	const struct chat_builtin *test = NULL;
 
 	if (a->n_key > 0 || (attr && a->n < 1))
 		qwen_chat_fail(c->r, "select or reject with bad arguments");
@@ -298,7 +298,7 @@ f_select(const struct chat_use *c)
 	return chat_list(chosen);
 }
 
-static const struct chat_row usual[] = {
+static const struct chat_builtin usual[] = {
 	{ "abs", f_abs, 0 }, { "count", f_length, 0 },
 	{ "d", f_default, 0 }, { "default", f_default, 0 },
 	{ "first", f_first, 0 }, { "int", f_int, 0 },
@@ -313,7 +313,7 @@ static const struct chat_row usual[] = {
 	{ "trim", f_trim, 0 }, { NULL, NULL, 0 }
 };
 
-const struct chat_row *const qwen_chat_filters[] = {
+const struct chat_builtin *const qwen_chat_filters[] = {
 	usual, qwen_chat_word_filters, qwen_chat_list_filters,
 	qwen_chat_format_filters, NULL
 };

@@ -23,7 +23,7 @@ static const struct spec plain = {
 };
 
 static int
-fail(struct chat_run *r, const char *what)
+fail(struct chat_exec *r, const char *what)
 {
 	return qwen_chat_fail(r, "format: %s", what);
 }
@@ -37,7 +37,7 @@ is_among(char c, const char *set)
 /* ------------------------------------------------------------------- values */
 
 static void
-put_times(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
+put_times(struct chat_exec *r, struct chat_buf *b, const struct chat_text *t,
     int64_t n)
 {
 	for (; n > 0 && qwen_chat_step(r, 1) == 0; n--)
@@ -46,7 +46,7 @@ put_times(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
 
 /* A text that is n characters wide, with the sign in front of "=" padding. */
 static void
-put_padded(struct chat_run *r, struct chat_buf *b, const struct spec *s,
+put_padded(struct chat_exec *r, struct chat_buf *b, const struct spec *s,
     const struct chat_text *t, size_t n_sign, char usual)
 {
 	int64_t n = (int64_t)qwen_chat_chars(r, t->s, t->n);
@@ -79,7 +79,7 @@ add_commas(char *s, size_t size)
 
 /* The digits of an integer without its sign; -1 if the type has none. */
 static int
-write_integer(struct chat_run *r, const struct spec *s, int64_t i,
+write_integer(struct chat_exec *r, const struct spec *s, int64_t i,
     char out[NUMBER_MAX])
 {
 	uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i, v;
@@ -111,7 +111,7 @@ write_integer(struct chat_run *r, const struct spec *s, int64_t i,
 }
 
 static int
-write_float(struct chat_run *r, const struct spec *s, double f,
+write_float(struct chat_exec *r, const struct spec *s, double f,
     char out[NUMBER_MAX])
 {
 	char form[16];
@@ -132,7 +132,7 @@ write_float(struct chat_run *r, const struct spec *s, double f,
 }
 
 static void
-put_number(struct chat_run *r, struct chat_buf *b, const struct spec *s,
+put_number(struct chat_exec *r, struct chat_buf *b, const struct spec *s,
     const struct chat_value *v)
 {
 	char out[NUMBER_MAX] = "", all[NUMBER_MAX + 2];
@@ -164,7 +164,7 @@ put_number(struct chat_run *r, struct chat_buf *b, const struct spec *s,
 
 /* A text, of at most precision characters. */
 static void
-put_text(struct chat_run *r, struct chat_buf *b, const struct spec *s,
+put_text(struct chat_exec *r, struct chat_buf *b, const struct spec *s,
     const struct chat_text *t, char usual)
 {
 	struct chat_text part = *t;
@@ -183,7 +183,7 @@ put_text(struct chat_run *r, struct chat_buf *b, const struct spec *s,
 
 /* A value as str() or, with repr, repr() has it. */
 static struct chat_text
-written(struct chat_run *r, const struct chat_value *v, int repr)
+written(struct chat_exec *r, const struct chat_value *v, int repr)
 {
 	struct chat_buf b = { 0 };
 
@@ -200,7 +200,7 @@ written(struct chat_run *r, const struct chat_value *v, int repr)
 
 /* Where the values come from. */
 struct source {
-	struct chat_run		*r;
+	struct chat_exec		*r;
 	const struct chat_value	*v;	/* by place */
 	size_t			 n, used;
 	const struct chat_dict	*by_name;	/* or NULL */
@@ -311,7 +311,7 @@ percent_value(struct source *s, struct chat_buf *b, struct spec *f,
 }
 
 struct chat_value
-qwen_chat_percent(struct chat_run *r, const struct chat_text *t,
+qwen_chat_percent(struct chat_exec *r, const struct chat_text *t,
     const struct chat_value *values)
 {
 	struct source s = { .r = r, .v = values, .n = 1 };
@@ -357,7 +357,7 @@ qwen_chat_percent(struct chat_run *r, const struct chat_text *t,
 
 /* [[fill]align][sign][#][0][width][,][.precision][type] */
 static void
-read_spec(struct chat_run *r, struct spec *f, const struct chat_text *t)
+read_spec(struct chat_exec *r, struct spec *f, const struct chat_text *t)
 {
 	struct source none = { .r = r };
 	const char *p = t->s, *end = t->s + t->n;
@@ -403,7 +403,7 @@ read_spec(struct chat_run *r, struct spec *f, const struct chat_text *t)
 }
 
 static void
-put_field(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
+put_field(struct chat_exec *r, struct chat_buf *b, const struct chat_value *v,
     char how, const struct chat_text *spec)
 {
 	struct spec f = plain;
@@ -432,7 +432,7 @@ put_field(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
 
 /* .name and [key] after the argument's name. */
 static struct chat_value
-follow(struct chat_run *r, struct chat_value v, const char *p,
+follow(struct chat_exec *r, struct chat_value v, const char *p,
     const char *end)
 {
 	struct chat_value key;
@@ -463,7 +463,7 @@ follow(struct chat_run *r, struct chat_value v, const char *p,
 
 /* The argument of a field "0", "name" or "", and what comes after it. */
 static struct chat_value
-field_value(struct chat_run *r, const struct chat_args *a, const char *p,
+field_value(struct chat_exec *r, const struct chat_args *a, const char *p,
     const char *end, size_t *next)
 {
 	struct chat_value none = { .type = CHAT_NONE };
@@ -494,7 +494,7 @@ field_value(struct chat_run *r, const struct chat_args *a, const char *p,
 
 /* {name!r:spec}: p is after the bracket, end at the other. */
 static void
-put_braces(struct chat_run *r, struct chat_buf *b, const struct chat_args *a,
+put_braces(struct chat_exec *r, struct chat_buf *b, const struct chat_args *a,
     const char *p, const char *end, size_t *next)
 {
 	const char *colon = memchr(p, ':', (size_t)(end - p));
@@ -575,10 +575,10 @@ f_format(const struct chat_use *c)
 	return c->r->failed ? *c->x : qwen_chat_percent(c->r, &t, &values);
 }
 
-const struct chat_row qwen_chat_format_methods[] = {
+const struct chat_builtin qwen_chat_format_methods[] = {
 	{ "format", m_format, 0 }, { NULL, NULL, 0 }
 };
 
-const struct chat_row qwen_chat_format_filters[] = {
+const struct chat_builtin qwen_chat_format_filters[] = {
 	{ "format", f_format, 0 }, { NULL, NULL, 0 }
 };

@@ -19,7 +19,7 @@ flag(const struct chat_use *c, size_t i, const char *key, int usual)
 
 /* One part of "a.b.0": an item, by number if it is one. */
 static struct chat_value
-part_of(struct chat_run *r, const struct chat_value *v,
+part_of(struct chat_exec *r, const struct chat_value *v,
     const struct chat_text *part)
 {
 	struct chat_value key = chat_text(*part);
@@ -37,7 +37,7 @@ part_of(struct chat_run *r, const struct chat_value *v,
 }
 
 struct chat_value
-qwen_chat_path(struct chat_run *r, const struct chat_value *v,
+qwen_chat_path(struct chat_exec *r, const struct chat_value *v,
     const struct chat_value *path, const struct chat_value *usual)
 {
 	struct chat_text dot = chat_literal("."), part;
@@ -117,7 +117,7 @@ struct keyed {
 
 /* Stable: two halves, in order, become one. */
 static void
-merge(struct chat_run *r, struct keyed *a, size_t n, struct keyed *room,
+merge(struct chat_exec *r, struct keyed *a, size_t n, struct keyed *room,
     int down)
 {
 	size_t half = n / 2, i = 0, j = half, k = 0;
@@ -379,7 +379,7 @@ f_map(const struct chat_use *c)
 	const struct chat_value *usual = qwen_chat_arg(a, SIZE_MAX, "default");
 	struct chat_args more = { a->v, a->n, a->key, a->n_key };
 	struct chat_list l = qwen_chat_iterate_if(c->r, c->x), out;
-	const struct chat_row *row = NULL;
+	const struct chat_builtin *row = NULL;
 	size_t i;
 
 	if (attr == NULL) {
@@ -457,7 +457,7 @@ f_round(const struct chat_use *c)
 	return v;
 }
 
-const struct chat_row qwen_chat_list_filters[] = {
+const struct chat_builtin qwen_chat_list_filters[] = {
 	{ "batch", f_batch, 0 },
 	{ "dictsort", f_dictsort, 0 }, { "float", f_float, 0 },
 	{ "groupby", f_groupby, 0 }, { "map", f_map, 0 },

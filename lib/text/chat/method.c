@@ -91,14 +91,14 @@ m_remove_end(const struct chat_use *c)
 
 /* ------------------------------------------------------------------- split */
 
-struct parts {
+struct slices {
 	struct chat_list	l;
 	size_t			cap;
 };
 
 /* The text from begin to end is one more part. */
 static void
-add_slice(const struct chat_use *c, struct parts *p, size_t begin, size_t end)
+add_slice(const struct chat_use *c, struct slices *p, size_t begin, size_t end)
 {
 	if (qwen_chat_step(c->r, 1) == 0 && qwen_chat_more(c->r, &p->l.v,
 	    p->l.n, &p->cap, sizeof *p->l.v) == 0)
@@ -122,7 +122,7 @@ next_space(const struct chat_text *t, size_t i, int there)
 }
 
 static void
-split_space(const struct chat_use *c, int64_t max, struct parts *p)
+split_space(const struct chat_use *c, int64_t max, struct slices *p)
 {
 	size_t begin = next_space(c->t, 0, 0), end;
 
@@ -139,7 +139,7 @@ m_split(const struct chat_use *c)
 {
 	const struct chat_text *sep = text_arg(c, 0, "sep");
 	int64_t max = count_arg(c, 1, "maxsplit");
-	struct parts p = { { NULL, 0 }, 0 };
+	struct slices p = { { NULL, 0 }, 0 };
 	size_t begin = 0, at;
 
 	if (sep != NULL && sep->n == 0)
@@ -180,7 +180,7 @@ m_rsplit(const struct chat_use *c)
 {
 	const struct chat_text *sep = text_arg(c, 0, "sep");
 	int64_t max = count_arg(c, 1, "maxsplit");
-	struct parts p = { { NULL, 0 }, 0 };
+	struct slices p = { { NULL, 0 }, 0 };
 	size_t end = c->t->n, at;
 	struct chat_value l;
 
@@ -212,10 +212,10 @@ line_end(const struct chat_text *t, size_t i)
 }
 
 struct chat_list
-qwen_chat_lines(struct chat_run *r, const struct chat_text *t, int ends)
+qwen_chat_lines(struct chat_exec *r, const struct chat_text *t, int ends)
 {
 	const struct chat_use c = { .r = r, .t = t };
-	struct parts p = { { NULL, 0 }, 0 };
+	struct slices p = { { NULL, 0 }, 0 };
 	size_t i, begin = 0, k;
 
 	for (i = 0; i < t->n && !r->failed; i += k) {
@@ -468,7 +468,7 @@ m_refused(const struct chat_use *c)
 #define REFUSED(name) { name, m_refused, 0 }
 #define END_OF_TABLE { NULL, NULL, 0 }
 
-static const struct chat_row of_text[] = {
+static const struct chat_builtin of_text[] = {
 	{ "strip", m_strip, BEGIN | END }, { "lstrip", m_strip, BEGIN },
 	{ "rstrip", m_strip, END }, { "split", m_split, 0 },
 	{ "rsplit", m_rsplit, 0 }, { "splitlines", m_splitlines, 0 },
@@ -482,7 +482,7 @@ static const struct chat_row of_text[] = {
 	END_OF_TABLE
 };
 
-static const struct chat_row of_dict[] = {
+static const struct chat_builtin of_dict[] = {
 	{ "items", m_items, 0 }, { "keys", m_members, KEYS },
 	{ "values", m_members, VALUES }, { "get", m_get, 0 },
 	{ "copy", m_copy, 0 }, REFUSED("pop"), REFUSED("update"),
@@ -490,27 +490,27 @@ static const struct chat_row of_dict[] = {
 	REFUSED("setdefault"), END_OF_TABLE
 };
 
-static const struct chat_row of_list[] = {
+static const struct chat_builtin of_list[] = {
 	{ "index", m_list_index, 0 }, { "count", m_list_count, 0 },
 	{ "copy", m_copy, 0 }, REFUSED("append"), REFUSED("pop"),
 	REFUSED("extend"), REFUSED("insert"), REFUSED("remove"),
 	REFUSED("reverse"), REFUSED("sort"), REFUSED("clear"), END_OF_TABLE
 };
 
-static const struct chat_row of_tuple[] = {
+static const struct chat_builtin of_tuple[] = {
 	{ "index", m_list_index, 0 }, { "count", m_list_count, 0 },
 	END_OF_TABLE
 };
 
-static const struct chat_row of_loop[] = {
+static const struct chat_builtin of_loop[] = {
 	{ "cycle", m_cycle, 0 }, { "changed", m_changed, 0 }, END_OF_TABLE
 };
 
-static const struct chat_row of_cycler[] = {
+static const struct chat_builtin of_cycler[] = {
 	{ "next", m_next, 0 }, { "reset", m_reset, 0 }, END_OF_TABLE
 };
 
-const struct chat_row *const
+const struct chat_builtin *const
 qwen_chat_methods[CHAT_N_TYPE][CHAT_TABLES_MAX] = {
 	[CHAT_TEXT] = { of_text, qwen_chat_word_methods,
 	    qwen_chat_format_methods, NULL },
@@ -519,7 +519,7 @@ qwen_chat_methods[CHAT_N_TYPE][CHAT_TABLES_MAX] = {
 	[CHAT_CYCLER] = { of_cycler },
 };
 
-const struct chat_row qwen_chat_object_functions[] = {
+const struct chat_builtin qwen_chat_object_functions[] = {
 	{ "cycler", new_cycler, CHAT_CYCLER },
 	{ "joiner", new_cycler, CHAT_JOINER }, END_OF_TABLE
 };

@@ -11,7 +11,7 @@ const char *const qwen_chat_sign[CHAT_N_OP] = {
 };
 
 static void
-cannot(struct chat_run *r, enum chat_op op, const struct chat_value *a,
+cannot(struct chat_exec *r, enum chat_op op, const struct chat_value *a,
     const struct chat_value *b)
 {
 	const struct chat_value *u = a->type == CHAT_UNDEFINED ? a :
@@ -28,7 +28,7 @@ cannot(struct chat_run *r, enum chat_op op, const struct chat_value *a,
 }
 
 static struct chat_value
-integers(struct chat_run *r, enum chat_op op, int64_t a, int64_t b)
+integers(struct chat_exec *r, enum chat_op op, int64_t a, int64_t b)
 {
 	int64_t n = 0;
 	int over = 0;
@@ -56,7 +56,7 @@ integers(struct chat_run *r, enum chat_op op, int64_t a, int64_t b)
 
 /* By squaring; an integer, unless b is below 0. */
 static struct chat_value
-power(struct chat_run *r, const struct chat_value *a,
+power(struct chat_exec *r, const struct chat_value *a,
     const struct chat_value *b, double x, double y)
 {
 	struct chat_value out = { .type = CHAT_FLOAT };
@@ -83,7 +83,7 @@ power(struct chat_run *r, const struct chat_value *a,
 }
 
 static double
-floats(struct chat_run *r, enum chat_op op, double a, double b)
+floats(struct chat_exec *r, enum chat_op op, double a, double b)
 {
 	switch (op) {
 	case CHAT_ADD: return a + b;
@@ -98,7 +98,7 @@ floats(struct chat_run *r, enum chat_op op, double a, double b)
 }
 
 static struct chat_value
-join_lists(struct chat_run *r, const struct chat_value *a,
+join_lists(struct chat_exec *r, const struct chat_value *a,
     const struct chat_value *b)
 {
 	struct chat_value v = { .type = a->type,
@@ -113,7 +113,7 @@ join_lists(struct chat_run *r, const struct chat_value *a,
 
 /* A list as often as asked for. */
 static struct chat_value
-repeat_list(struct chat_run *r, const struct chat_value *l, int64_t times)
+repeat_list(struct chat_exec *r, const struct chat_value *l, int64_t times)
 {
 	struct chat_value v = *l;
 	size_t i;
@@ -131,7 +131,7 @@ repeat_list(struct chat_run *r, const struct chat_value *l, int64_t times)
 
 /* Markup and a text: what is no markup is escaped, and the sum is markup. */
 static struct chat_value
-add_markup(struct chat_run *r, const struct chat_value *a,
+add_markup(struct chat_exec *r, const struct chat_value *a,
     const struct chat_value *b)
 {
 	struct chat_value x = a->markup ? *a : qwen_chat_escape(r, &a->u.s);
@@ -144,7 +144,7 @@ add_markup(struct chat_run *r, const struct chat_value *a,
 
 /* A text as often as asked for. */
 static struct chat_value
-repeat(struct chat_run *r, const struct chat_text *t, int64_t times)
+repeat(struct chat_exec *r, const struct chat_text *t, int64_t times)
 {
 	struct chat_buf b = { 0 };
 
@@ -157,7 +157,7 @@ repeat(struct chat_run *r, const struct chat_text *t, int64_t times)
 
 /* a ~ b: as they are written. */
 static struct chat_value
-write_both(struct chat_run *r, const struct chat_value *a,
+write_both(struct chat_exec *r, const struct chat_value *a,
     const struct chat_value *b)
 {
 	struct chat_buf buf = { 0 };
@@ -170,7 +170,7 @@ write_both(struct chat_run *r, const struct chat_value *a,
 }
 
 struct chat_value
-qwen_chat_binary(struct chat_run *r, enum chat_op op,
+qwen_chat_binary(struct chat_exec *r, enum chat_op op,
     const struct chat_value *a, const struct chat_value *b)
 {
 	int whole_a = a->type == CHAT_INT || a->type == CHAT_BOOL;
@@ -213,7 +213,7 @@ qwen_chat_binary(struct chat_run *r, enum chat_op op,
 
 /* Below 0, 0, or more: by the first items that differ. */
 static int
-order_lists(struct chat_run *r, const struct chat_list *a,
+order_lists(struct chat_exec *r, const struct chat_list *a,
     const struct chat_list *b)
 {
 	size_t i;
@@ -228,7 +228,7 @@ order_lists(struct chat_run *r, const struct chat_list *a,
 }
 
 int
-qwen_chat_compare(struct chat_run *r, enum chat_op op,
+qwen_chat_compare(struct chat_exec *r, enum chat_op op,
     const struct chat_value *a, const struct chat_value *b)
 {
 	double x, y;

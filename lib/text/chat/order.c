@@ -20,8 +20,8 @@ static const char begin_reminder[] = "<system-reminder>\n";
 static const char end_reminder[] = "\n</system-reminder>";
 static const char blank_line[] = "\n\n";
 
-struct order {
-	struct chat_run		*r;
+struct ordering {
+	struct chat_exec		*r;
 	const struct qwen_template *t;
 	struct chat_list	 in, out;
 	size_t			 n_lead;	/* systems at the start */
@@ -33,7 +33,7 @@ struct order {
 /* -------------------------------------------------------------- messages */
 
 static struct chat_value *
-field(struct order *o, const struct chat_value *message, const char *key)
+field(struct ordering *o, const struct chat_value *message, const char *key)
 {
 	struct chat_value k = chat_text(chat_literal(key));
 
@@ -42,7 +42,7 @@ field(struct order *o, const struct chat_value *message, const char *key)
 }
 
 static int
-has_role(struct order *o, const struct chat_value *message, const char *role)
+has_role(struct ordering *o, const struct chat_value *message, const char *role)
 {
 	const struct chat_value *v = field(o, message, "role");
 
@@ -51,7 +51,7 @@ has_role(struct order *o, const struct chat_value *message, const char *role)
 }
 
 static int
-is_system(struct order *o, const struct chat_value *message)
+is_system(struct ordering *o, const struct chat_value *message)
 {
 	return has_role(o, message, "system") ||
 	    has_role(o, message, "developer");
@@ -59,7 +59,7 @@ is_system(struct order *o, const struct chat_value *message)
 
 /* A copy of a message with another value of a field. */
 static struct chat_value
-with(struct order *o, const struct chat_value *message, const char *key,
+with(struct ordering *o, const struct chat_value *message, const char *key,
     const struct chat_value *v)
 {
 	struct chat_value k = chat_text(chat_literal(key));
@@ -76,7 +76,7 @@ with(struct order *o, const struct chat_value *message, const char *key,
 
 /* The content as a text: 1; 0 if it has parts that are none. */
 static int
-text_of(struct order *o, const struct chat_value *message,
+text_of(struct ordering *o, const struct chat_value *message,
     struct chat_text *text)
 {
 	const struct chat_value *v = field(o, message, "content");
@@ -96,7 +96,8 @@ text_of(struct order *o, const struct chat_value *message,
 
 /* A new message, which has a role and a content. */
 static struct chat_value
-new_message(struct order *o, const char *role, const struct chat_value *content)
+new_message(struct ordering *o, const char *role,
+    const struct chat_value *content)
 {
 	struct chat_value none = qwen_chat_new_dict(o->r, CHAT_DICT);
 	struct chat_value name = chat_text(chat_literal(role));
@@ -108,7 +109,7 @@ new_message(struct order *o, const char *role, const struct chat_value *content)
 }
 
 static void
-push(struct order *o, const struct chat_value *message)
+push(struct ordering *o, const struct chat_value *message)
 {
 	if (!o->r->failed)
 		o->out.v[o->out.n++] = *message;
@@ -121,7 +122,7 @@ push(struct order *o, const struct chat_value *message)
  * (developer), u and a, one after another.  Their contents tell them apart.
  */
 static int
-takes(struct order *o, const char *roles)
+takes(struct ordering *o, const char *roles)
 {
 	struct chat_buf b = { 0 };
 	struct qwen_text json = { 0 };
@@ -153,7 +154,7 @@ takes(struct order *o, const char *roles)
 }
 
 static int
-takes_lead(struct order *o)
+takes_lead(struct ordering *o)
 {
 	char roles[LEAD_MAX + 2];
 	size_t i;
@@ -169,7 +170,7 @@ takes_lead(struct order *o)
 
 /* Before the assistant, before the user, and at the end. */
 static int
-takes_late(struct order *o)
+takes_late(struct ordering *o)
 {
 	return (!o->late[0] || takes(o, "susasus")) &&
 	    (!o->late[1] || takes(o, "sudadud"));
@@ -179,7 +180,7 @@ takes_late(struct order *o)
 
 /* One more text after others, with a blank line between. */
 static void
-join(struct order *o, struct chat_buf *b, const struct chat_text *text)
+join(struct ordering *o, struct chat_buf *b, const struct chat_text *text)
 {
 	if (qwen_chat_strip(o->r, text, NULL, 3).n == 0)
 		return;
@@ -193,7 +194,7 @@ join(struct order *o, struct chat_buf *b, const struct chat_text *text)
  * Those whose content is no text stay as they are.
  */
 static void
-fold_lead(struct order *o, int all)
+fold_lead(struct ordering *o, int all)
 {
 	struct chat_buf b = { 0 };
 	struct chat_value v;
@@ -222,7 +223,7 @@ fold_lead(struct order *o, int all)
 
 /* A system's text as a reminder for the next turn. */
 static void
-remind(struct order *o, const struct chat_text *said)
+remind(struct ordering *o, const struct chat_text *said)
 {
 	struct chat_text text = qwen_chat_strip(o->r, said, NULL, 3);
 
@@ -239,7 +240,7 @@ remind(struct order *o, const struct chat_text *said)
 
 /* The reminders as a part of a content, before or after its other parts. */
 static struct chat_value
-add_part(struct order *o, const struct chat_list *parts,
+add_part(struct ordering *o, const struct chat_list *parts,
     const struct chat_value *text, int after)
 {
 	struct chat_value type = chat_text(chat_literal("text"));
@@ -259,7 +260,7 @@ add_part(struct order *o, const struct chat_list *parts,
 
 /* A message with the reminders before what it has, or after that. */
 static struct chat_value
-add_said(struct order *o, const struct chat_value *message, int after)
+add_said(struct ordering *o, const struct chat_value *message, int after)
 {
 	const struct chat_value *old = field(o, message, "content");
 	struct chat_text said = { o->said.s, o->said.n, NULL };
@@ -292,7 +293,7 @@ add_said(struct order *o, const struct chat_value *message, int after)
  * which templates keep thoughts; or a turn of the user for themselves.
  */
 static void
-end_said(struct order *o)
+end_said(struct ordering *o)
 {
 	struct chat_value *last = o->out.n > 0 ? &o->out.v[o->out.n - 1] :
 	    NULL, user, none = { .type = CHAT_NONE };
@@ -315,7 +316,7 @@ end_said(struct order *o)
 
 /* All after the start, without systems. */
 static void
-fold_late(struct order *o, int dropped)
+fold_late(struct ordering *o, int dropped)
 {
 	const struct chat_value *m;
 	struct chat_value user;
@@ -343,7 +344,7 @@ fold_late(struct order *o, int dropped)
 
 /* Developers are systems for a template that does not know the word. */
 static void
-rename_developers(struct order *o)
+rename_developers(struct ordering *o)
 {
 	struct chat_value system = chat_text(chat_literal("system")), *role;
 	size_t i;
@@ -359,7 +360,7 @@ rename_developers(struct order *o)
 }
 
 static void
-count(struct order *o)
+count(struct ordering *o)
 {
 	size_t i;
 
@@ -372,7 +373,7 @@ count(struct order *o)
 }
 
 static void
-fold(struct order *o, int lead, int late, int first)
+fold(struct ordering *o, int lead, int late, int first)
 {
 	size_t i;
 
@@ -396,10 +397,10 @@ fold(struct order *o, int lead, int late, int first)
 }
 
 int
-qwen_chat_systems(struct chat_run *r, const struct qwen_template *t,
+qwen_chat_systems(struct chat_exec *r, const struct qwen_template *t,
     struct chat_value *messages, int force, int *folds)
 {
-	struct order o = { .r = r, .t = t, .in = messages->u.l,
+	struct ordering o = { .r = r, .t = t, .in = messages->u.l,
 	    .alternate = force > 1 };
 	int first = t->systems == QWEN_SYSTEMS_FIRST, lead, late;
 
@@ -426,9 +427,9 @@ qwen_chat_systems(struct chat_run *r, const struct qwen_template *t,
 }
 
 int
-qwen_chat_ask(struct chat_run *r, struct chat_value *messages)
+qwen_chat_ask(struct chat_exec *r, struct chat_value *messages)
 {
-	struct order o = { .r = r, .in = messages->u.l };
+	struct ordering o = { .r = r, .in = messages->u.l };
 	struct chat_value content = chat_text(chat_literal("?")), user;
 
 	o.out = qwen_chat_new_list(r, o.in.n + 1);

@@ -13,7 +13,7 @@
 #include "text/json/json.h"
 
 static int
-fail(struct chat_run *r, const char *what)
+fail(struct chat_exec *r, const char *what)
 {
 	if (!r->failed)
 		qwen_fail(r->err, QWEN_EFORMAT, "%s", what);
@@ -39,7 +39,7 @@ number(const char *s, size_t n)
 }
 
 static struct chat_value
-array(struct chat_run *r, yyjson_val *json, unsigned depth)
+array(struct chat_exec *r, yyjson_val *json, unsigned depth)
 {
 	struct chat_list l = { NULL, 0 };
 	yyjson_val *v;
@@ -64,7 +64,7 @@ text(yyjson_val *json)
 }
 
 static struct chat_value
-object(struct chat_run *r, yyjson_val *json, unsigned depth)
+object(struct chat_exec *r, yyjson_val *json, unsigned depth)
 {
 	struct chat_value out = qwen_chat_new_dict(r, CHAT_DICT);
 	struct chat_dict *d = out.u.d;
@@ -85,7 +85,7 @@ object(struct chat_run *r, yyjson_val *json, unsigned depth)
 }
 
 struct chat_value
-qwen_chat_convert(struct chat_run *r, yyjson_val *json, unsigned depth)
+qwen_chat_convert(struct chat_exec *r, yyjson_val *json, unsigned depth)
 {
 	struct chat_value none = { .type = CHAT_NONE };
 
@@ -119,7 +119,7 @@ qwen_chat_read(yyjson_doc **out, const char *json, size_t n, const char *what,
 /* ------------------------------------------------------------ putting right */
 
 static struct chat_value *
-get(struct chat_run *r, const struct chat_dict *d, const char *key)
+get(struct chat_exec *r, const struct chat_dict *d, const char *key)
 {
 	struct chat_value k = chat_text(chat_literal(key));
 
@@ -127,7 +127,7 @@ get(struct chat_run *r, const struct chat_dict *d, const char *key)
 }
 
 static void
-put_key(struct chat_run *r, struct chat_dict *d, const char *key,
+put_key(struct chat_exec *r, struct chat_dict *d, const char *key,
     const struct chat_value *v)
 {
 	struct chat_value k = chat_text(chat_literal(key));
@@ -144,7 +144,7 @@ missing(const struct chat_value *v)
 
 /* A thought under its other names. */
 static void
-name_reasoning(struct chat_run *r, struct chat_dict *m)
+name_reasoning(struct chat_exec *r, struct chat_dict *m)
 {
 	static const char *const other[] = { "reasoning", "thinking" };
 	struct chat_value *v;
@@ -163,7 +163,7 @@ name_reasoning(struct chat_run *r, struct chat_dict *m)
 
 /* JSON that lives as long as the request, an object; NULL and a failure. */
 static yyjson_val *
-read(struct qwen_chat_request *q, struct chat_run *r,
+read(struct qwen_chat_request *q, struct chat_exec *r,
     const struct chat_text *json, const char *what, const char *no_object)
 {
 	yyjson_val *root;
@@ -186,7 +186,7 @@ read(struct qwen_chat_request *q, struct chat_run *r,
 
 /* The call that function_call is, OpenAI's form before there were tools. */
 static void
-rename_call(struct chat_run *r, struct chat_dict *m)
+rename_call(struct chat_exec *r, struct chat_dict *m)
 {
 	struct chat_value *f = get(r, m, "function_call");
 	struct chat_value *calls = get(r, m, "tool_calls"), v;
@@ -209,7 +209,7 @@ rename_call(struct chat_run *r, struct chat_dict *m)
 
 /* The arguments of a call, which are there then; NULL after a failure. */
 static struct chat_value *
-arguments_of(struct chat_run *r, struct chat_dict *call)
+arguments_of(struct chat_exec *r, struct chat_dict *call)
 {
 	struct chat_value none = { .type = CHAT_NONE };
 	struct chat_value *f = get(r, call, "function");
@@ -223,7 +223,7 @@ arguments_of(struct chat_run *r, struct chat_dict *call)
 
 /* Read arguments of the calls of a message; q NULL: make objects of others. */
 static void
-calls(struct qwen_chat_request *q, struct chat_run *r, struct chat_dict *m,
+calls(struct qwen_chat_request *q, struct chat_exec *r, struct chat_dict *m,
     int parse)
 {
 	struct chat_value *v = get(r, m, "tool_calls"), *arguments;
@@ -242,7 +242,7 @@ calls(struct qwen_chat_request *q, struct chat_run *r, struct chat_dict *m,
 
 /* A refusal, which OpenAI's clients send back as a part or a field, is a text. */
 static void
-name_refusal(struct chat_run *r, struct chat_dict *m)
+name_refusal(struct chat_exec *r, struct chat_dict *m)
 {
 	struct chat_value *content = get(r, m, "content"), *v;
 	struct chat_value text = chat_text(chat_literal("text"));
@@ -268,7 +268,7 @@ name_refusal(struct chat_run *r, struct chat_dict *m)
 
 /* The role function is tool. */
 static void
-rename_role(struct chat_run *r, struct chat_dict *m)
+rename_role(struct chat_exec *r, struct chat_dict *m)
 {
 	struct chat_value *role = get(r, m, "role");
 	struct chat_value tool = chat_text(chat_literal("tool"));
@@ -279,7 +279,7 @@ rename_role(struct chat_run *r, struct chat_dict *m)
 }
 
 static void
-messages(struct qwen_chat_request *q, struct chat_run *r,
+messages(struct qwen_chat_request *q, struct chat_exec *r,
     const struct chat_list *l, int parse)
 {
 	size_t i;
@@ -298,7 +298,7 @@ messages(struct qwen_chat_request *q, struct chat_run *r,
 }
 
 void
-qwen_chat_unite(struct chat_run *r, struct chat_value *content,
+qwen_chat_unite(struct chat_exec *r, struct chat_value *content,
     const char *between)
 {
 	const struct chat_list *l = &content->u.l;
@@ -321,7 +321,7 @@ qwen_chat_unite(struct chat_run *r, struct chat_value *content,
 }
 
 int
-qwen_chat_put_right(struct chat_run *r, struct chat_value *list)
+qwen_chat_put_right(struct chat_exec *r, struct chat_value *list)
 {
 	struct chat_value *v, empty = chat_text(chat_literal(""));
 	size_t i;
@@ -341,7 +341,7 @@ qwen_chat_put_right(struct chat_run *r, struct chat_value *list)
 
 /* A role, as text that ends; "" if there is none. */
 static void
-role_of(struct chat_run *r, const struct chat_dict *m, char role[64])
+role_of(struct chat_exec *r, const struct chat_dict *m, char role[64])
 {
 	struct chat_value *v = get(r, m, "role");
 	size_t n = 0;
@@ -362,7 +362,7 @@ is_usual(const char *role)
 }
 
 int
-qwen_chat_check_lost(struct chat_run *r, const struct chat_value *messages,
+qwen_chat_check_lost(struct chat_exec *r, const struct chat_value *messages,
     const char *source)
 {
 	const struct chat_list *l = &messages->u.l;
@@ -396,7 +396,7 @@ qwen_chat_check_lost(struct chat_run *r, const struct chat_value *messages,
 
 /* All members as variables; what is null counts as not given. */
 static void
-options(struct chat_run *r, const struct chat_dict *d)
+options(struct chat_exec *r, const struct chat_dict *d)
 {
 	size_t i;
 	char *name;
@@ -417,7 +417,7 @@ options(struct chat_run *r, const struct chat_dict *d)
 
 /* A field of the request that a template option may be, too; NULL: null. */
 static const struct chat_value *
-option(struct chat_run *r, const struct chat_dict *d, const char *key)
+option(struct chat_exec *r, const struct chat_dict *d, const char *key)
 {
 	struct chat_value *more = get(r, d, "chat_template_kwargs");
 	struct chat_value *v = get(r, d, key);
@@ -428,7 +428,7 @@ option(struct chat_run *r, const struct chat_dict *d, const char *key)
 }
 
 static void
-check_messages(struct chat_run *r, const struct chat_dict *d,
+check_messages(struct chat_exec *r, const struct chat_dict *d,
     struct chat_value **list)
 {
 	struct chat_value *tools = get(r, d, "tools");
@@ -443,7 +443,7 @@ check_messages(struct chat_run *r, const struct chat_dict *d,
 }
 
 int
-qwen_chat_open_request(struct qwen_chat_request *q, struct chat_run *r,
+qwen_chat_open_request(struct qwen_chat_request *q, struct chat_exec *r,
     const char *json, size_t n, int parse)
 {
 	struct chat_value v, *more, none = { .type = CHAT_NONE };

@@ -63,13 +63,13 @@ put_double(char s[64], double f)
 }
 
 static void
-put_data(struct chat_run *r, struct chat_buf *b, const char *s)
+put_data(struct chat_exec *r, struct chat_buf *b, const char *s)
 {
 	qwen_chat_put_data(r, b, s, strlen(s));
 }
 
 static void
-put_slice(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
+put_slice(struct chat_exec *r, struct chat_buf *b, const struct chat_text *t,
     size_t begin, size_t end)
 {
 	struct chat_text part = chat_slice(t, begin, end);
@@ -79,7 +79,7 @@ put_slice(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
 
 /* "\u0041", from where the character was from. */
 static void
-put_escape(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
+put_escape(struct chat_exec *r, struct chat_buf *b, const struct chat_text *t,
     size_t i, const char *s)
 {
 	struct chat_text e = { s, strlen(s), NULL };
@@ -91,7 +91,7 @@ put_escape(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
 }
 
 static void
-put_number(struct chat_run *r, struct chat_buf *b, const struct chat_value *v)
+put_number(struct chat_exec *r, struct chat_buf *b, const struct chat_value *v)
 {
 	char s[64];
 
@@ -109,7 +109,7 @@ put_number(struct chat_run *r, struct chat_buf *b, const struct chat_value *v)
 
 /* Whether to go on, which is a step: not if something failed, nor too deep. */
 static int
-go_on(struct chat_run *r, unsigned depth)
+go_on(struct chat_exec *r, unsigned depth)
 {
 	if (depth > CHAT_VALUE_DEPTH)
 		qwen_chat_limit(r, "depth of a value");
@@ -180,7 +180,7 @@ json_escape(const char *at, uint32_t c, int ascii, char s[16])
 }
 
 static void
-quoted(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
+quoted(struct chat_exec *r, struct chat_buf *b, const struct chat_text *t,
     const struct form *f)
 {
 	int json = f->how == JSON;
@@ -212,7 +212,7 @@ quoted(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
 /* ------------------------------------------------------------------- values */
 
 static void
-new_line(struct chat_run *r, struct chat_buf *b, int indent, unsigned depth)
+new_line(struct chat_exec *r, struct chat_buf *b, int indent, unsigned depth)
 {
 	size_t n;
 
@@ -223,11 +223,11 @@ new_line(struct chat_run *r, struct chat_buf *b, int indent, unsigned depth)
 		qwen_chat_put_data(r, b, "                ", n < 16 ? n : 16);
 }
 
-static void write_at(struct chat_run *r, struct chat_buf *b,
+static void write_at(struct chat_exec *r, struct chat_buf *b,
     const struct chat_value *v, struct form f, unsigned depth);
 
 static void
-write_key(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
+write_key(struct chat_exec *r, struct chat_buf *b, const struct chat_value *v,
     struct form f, unsigned depth)
 {
 	const char *quote = f.how == JSON && v->type != CHAT_TEXT ? "\"" : "";
@@ -248,7 +248,7 @@ by_key(const void *a, const void *b)
 
 /* The object with its keys in order; itself if some are no texts. */
 static const struct chat_dict *
-sort_keys(struct chat_run *r, const struct chat_dict *d,
+sort_keys(struct chat_exec *r, const struct chat_dict *d,
     struct chat_dict *room)
 {
 	uint64_t work = 0;
@@ -272,7 +272,7 @@ sort_keys(struct chat_run *r, const struct chat_dict *d,
 
 /* A list, a tuple or an object. */
 static void
-write_members(struct chat_run *r, struct chat_buf *b,
+write_members(struct chat_exec *r, struct chat_buf *b,
     const struct chat_value *v, struct form f, unsigned depth)
 {
 	const struct chat_dict *d = v->type == CHAT_DICT ? v->u.d : NULL;
@@ -305,7 +305,7 @@ write_members(struct chat_run *r, struct chat_buf *b,
 }
 
 static void
-write_at(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
+write_at(struct chat_exec *r, struct chat_buf *b, const struct chat_value *v,
     struct form f, unsigned depth)
 {
 	int json = f.how == JSON;
@@ -349,21 +349,21 @@ write_at(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
 }
 
 void
-qwen_chat_json(struct chat_run *r, struct chat_buf *b,
+qwen_chat_json(struct chat_exec *r, struct chat_buf *b,
     const struct chat_value *v, const struct chat_dumps *how)
 {
 	write_at(r, b, v, (struct form){ JSON, *how }, 0);
 }
 
 void
-qwen_chat_print(struct chat_run *r, struct chat_buf *b,
+qwen_chat_print(struct chat_exec *r, struct chat_buf *b,
     const struct chat_value *v)
 {
 	write_at(r, b, v, (struct form){ PLAIN, { .indent = -1 } }, 0);
 }
 
 void
-qwen_chat_repr(struct chat_run *r, struct chat_buf *b,
+qwen_chat_repr(struct chat_exec *r, struct chat_buf *b,
     const struct chat_value *v)
 {
 	write_at(r, b, v, (struct form){ REPR, { .indent = -1 } }, 0);

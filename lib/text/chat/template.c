@@ -235,7 +235,7 @@ struct way {
 /* The messages as the template is to get them. */
 static int
 prepare(const struct qwen_template *t, struct qwen_chat_request *q,
-    struct chat_run *r, struct way *w)
+    struct chat_exec *r, struct way *w)
 {
 	if (w->as_is)
 		return 0;
@@ -257,7 +257,7 @@ render(const struct qwen_template *t, const char *json, size_t n,
 {
 	struct qwen_chat_request q = { 0 };
 	struct chat_scope scope = { 0 };
-	struct chat_run r = {
+	struct chat_exec r = {
 		.mem = { .max = CHAT_MEMORY + CHAT_MEMORY_BYTE * n },
 		.steps_max = CHAT_STEPS + CHAT_STEPS_BYTE * (uint64_t)n,
 		.out = out, .scope = &scope, .err = err, .mute = w->mute,

@@ -88,7 +88,7 @@ t_known(const struct chat_use *c)
 	    c->how ? qwen_chat_filters : qwen_chat_tests, c->t) != NULL);
 }
 
-static const struct chat_row usual[] = {
+static const struct chat_builtin usual[] = {
 	{ "!=", t_compare, CHAT_NE }, { "<", t_compare, CHAT_LT },
 	{ "<=", t_compare, CHAT_LE }, { "==", t_compare, CHAT_EQ },
 	{ ">", t_compare, CHAT_GT }, { ">=", t_compare, CHAT_GE },
@@ -115,7 +115,7 @@ static const struct chat_row usual[] = {
 	{ NULL, NULL, 0 }
 };
 
-const struct chat_row *const qwen_chat_tests[] = {
+const struct chat_builtin *const qwen_chat_tests[] = {
 	usual, qwen_chat_word_tests, NULL
 };
 
@@ -202,13 +202,13 @@ range(const struct chat_use *c)
 	return chat_list(l);
 }
 
-static const struct chat_row functions[] = {
+static const struct chat_builtin functions[] = {
 	{ "dict", new_dict, CHAT_DICT },
 	{ "namespace", new_dict, CHAT_NAMESPACE },
 	{ "raise_exception", raise, 0 }, { "range", range, 0 },
 	{ NULL, NULL, 0 }
 };
 
-const struct chat_row *const qwen_chat_functions[] = {
+const struct chat_builtin *const qwen_chat_functions[] = {
 	functions, qwen_chat_date_functions, qwen_chat_object_functions, NULL
 };

@@ -32,7 +32,7 @@ qwen_chat_space(uint32_t c)
 
 /* Characters of n bytes: those that do not go on with one. */
 size_t
-qwen_chat_chars(struct chat_run *r, const char *s, size_t n)
+qwen_chat_chars(struct chat_exec *r, const char *s, size_t n)
 {
 	size_t i, k = 0;
 
@@ -67,7 +67,7 @@ struct charset {
 };
 
 static struct charset
-charset(struct chat_run *r, const struct chat_text *t)
+charset(struct chat_exec *r, const struct chat_text *t)
 {
 	struct charset set = { .all = t };
 	uint32_t c;
@@ -84,7 +84,7 @@ charset(struct chat_run *r, const struct chat_text *t)
 }
 
 static int
-among(struct chat_run *r, uint32_t c, const struct charset *set)
+among(struct chat_exec *r, uint32_t c, const struct charset *set)
 {
 	uint32_t d = 0;
 	size_t i = 0;
@@ -99,7 +99,7 @@ among(struct chat_run *r, uint32_t c, const struct charset *set)
 }
 
 struct chat_text
-qwen_chat_strip(struct chat_run *r, const struct chat_text *t,
+qwen_chat_strip(struct chat_exec *r, const struct chat_text *t,
     const struct chat_text *chars, int ends)
 {
 	const struct charset set = charset(r, chars);
@@ -127,7 +127,7 @@ qwen_chat_strip(struct chat_run *r, const struct chat_text *t,
 }
 
 size_t
-qwen_chat_search(struct chat_run *r, const struct chat_text *t,
+qwen_chat_search(struct chat_exec *r, const struct chat_text *t,
     const struct chat_text *x, size_t i)
 {
 	const size_t nowhere = t->n + 1;
@@ -161,7 +161,7 @@ qwen_chat_search(struct chat_run *r, const struct chat_text *t,
 /* -------------------------------------------------------- text that grows */
 
 static int
-reserve(struct chat_run *r, struct chat_buf *b, size_t n)
+reserve(struct chat_exec *r, struct chat_buf *b, size_t n)
 {
 	size_t want, had = b->cap, cap = had;
 
@@ -180,7 +180,7 @@ reserve(struct chat_run *r, struct chat_buf *b, size_t n)
 }
 
 void
-qwen_chat_put(struct chat_run *r, struct chat_buf *b,
+qwen_chat_put(struct chat_exec *r, struct chat_buf *b,
     const struct chat_text *t)
 {
 	if (t->n == 0 || qwen_chat_step(r, 1 + t->n / 16) < 0 ||
@@ -195,7 +195,7 @@ qwen_chat_put(struct chat_run *r, struct chat_buf *b,
 }
 
 void
-qwen_chat_put_data(struct chat_run *r, struct chat_buf *b, const char *s,
+qwen_chat_put_data(struct chat_exec *r, struct chat_buf *b, const char *s,
     size_t n)
 {
 	struct chat_text t = { s, n, NULL };
@@ -213,7 +213,7 @@ qwen_chat_buf_fini(struct chat_buf *b)
 
 /* NULL, qwen_chat_own, or a copy of from. */
 static const unsigned char *
-keep_from(struct chat_run *r, const unsigned char *from, size_t n)
+keep_from(struct chat_exec *r, const unsigned char *from, size_t n)
 {
 	unsigned char *p;
 
@@ -225,7 +225,7 @@ keep_from(struct chat_run *r, const unsigned char *from, size_t n)
 }
 
 struct chat_value
-qwen_chat_take(struct chat_run *r, struct chat_buf *b)
+qwen_chat_take(struct chat_exec *r, struct chat_buf *b)
 {
 	struct chat_text t = { "", 0, NULL };
 	char *s = r->failed ? NULL : qwen_chat_new(r, b->n, 1);
@@ -242,7 +242,7 @@ qwen_chat_take(struct chat_run *r, struct chat_buf *b)
 }
 
 struct chat_value
-qwen_chat_join(struct chat_run *r, const struct chat_text *a,
+qwen_chat_join(struct chat_exec *r, const struct chat_text *a,
     const struct chat_text *b)
 {
 	struct chat_buf both = { 0 };

@@ -91,7 +91,7 @@ qwen_template_set_tokens(struct qwen_template *t, const struct qwen_gguf *g,
 }
 
 void
-qwen_chat_set_tokens(struct chat_run *r, const struct qwen_template *t)
+qwen_chat_set_tokens(struct chat_exec *r, const struct qwen_template *t)
 {
 	size_t i;
 

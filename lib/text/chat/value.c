@@ -61,11 +61,11 @@ qwen_chat_number(const struct chat_value *v, double *f)
 	return 1;
 }
 
-static int equal_at(struct chat_run *r, const struct chat_value *a,
+static int equal_at(struct chat_exec *r, const struct chat_value *a,
     const struct chat_value *b, unsigned depth);
 
 static int
-equal_lists(struct chat_run *r, const struct chat_list *a,
+equal_lists(struct chat_exec *r, const struct chat_list *a,
     const struct chat_list *b, unsigned depth)
 {
 	size_t i;
@@ -77,7 +77,7 @@ equal_lists(struct chat_run *r, const struct chat_list *a,
 }
 
 static int
-equal_dicts(struct chat_run *r, const struct chat_dict *a,
+equal_dicts(struct chat_exec *r, const struct chat_dict *a,
     const struct chat_dict *b, unsigned depth)
 {
 	const struct chat_value *v;
@@ -92,7 +92,7 @@ equal_dicts(struct chat_run *r, const struct chat_dict *a,
 }
 
 static int
-equal_texts(struct chat_run *r, const struct chat_text *a,
+equal_texts(struct chat_exec *r, const struct chat_text *a,
     const struct chat_text *b)
 {
 	return a->n == b->n && qwen_chat_step(r, a->n / 64) == 0 &&
@@ -100,7 +100,7 @@ equal_texts(struct chat_run *r, const struct chat_text *a,
 }
 
 static int
-equal_at(struct chat_run *r, const struct chat_value *a,
+equal_at(struct chat_exec *r, const struct chat_value *a,
     const struct chat_value *b, unsigned depth)
 {
 	double x, y;
@@ -129,7 +129,7 @@ equal_at(struct chat_run *r, const struct chat_value *a,
 }
 
 int
-qwen_chat_equal(struct chat_run *r, const struct chat_value *a,
+qwen_chat_equal(struct chat_exec *r, const struct chat_value *a,
     const struct chat_value *b)
 {
 	return equal_at(r, a, b, 0);
@@ -138,7 +138,7 @@ qwen_chat_equal(struct chat_run *r, const struct chat_value *a,
 /* ----------------------------------------------------------------- objects */
 
 const struct chat_value *
-qwen_chat_find(struct chat_run *r, const struct chat_dict *d,
+qwen_chat_find(struct chat_exec *r, const struct chat_dict *d,
     const struct chat_value *key)
 {
 	size_t i;
@@ -156,7 +156,7 @@ qwen_chat_find(struct chat_run *r, const struct chat_dict *d,
 }
 
 struct chat_value
-qwen_chat_new_dict(struct chat_run *r, enum chat_type type)
+qwen_chat_new_dict(struct chat_exec *r, enum chat_type type)
 {
 	struct chat_value v = { .type = type };
 
@@ -168,7 +168,7 @@ qwen_chat_new_dict(struct chat_run *r, enum chat_type type)
 }
 
 void
-qwen_chat_dict_put(struct chat_run *r, struct chat_dict *d,
+qwen_chat_dict_put(struct chat_exec *r, struct chat_dict *d,
     const struct chat_value *key, const struct chat_value *v)
 {
 	const struct chat_value *old;
@@ -191,7 +191,7 @@ qwen_chat_dict_put(struct chat_run *r, struct chat_dict *d,
 /* ------------------------------------------------------------- collections */
 
 size_t
-qwen_chat_length(struct chat_run *r, const struct chat_value *v)
+qwen_chat_length(struct chat_exec *r, const struct chat_value *v)
 {
 	switch (v->type) {
 	case CHAT_UNDEFINED: return 0;
@@ -207,7 +207,7 @@ qwen_chat_length(struct chat_run *r, const struct chat_value *v)
 }
 
 struct chat_list
-qwen_chat_new_list(struct chat_run *r, size_t n)
+qwen_chat_new_list(struct chat_exec *r, size_t n)
 {
 	struct chat_list l = { NULL, n };
 
@@ -219,7 +219,7 @@ qwen_chat_new_list(struct chat_run *r, size_t n)
 }
 
 static struct chat_list
-characters(struct chat_run *r, const struct chat_text *t)
+characters(struct chat_exec *r, const struct chat_text *t)
 {
 	struct chat_list l = qwen_chat_new_list(r, t->n);
 	size_t i, k, n = l.n;
@@ -234,7 +234,7 @@ characters(struct chat_run *r, const struct chat_text *t)
 }
 
 struct chat_list
-qwen_chat_members(struct chat_run *r, const struct chat_dict *d, int values)
+qwen_chat_members(struct chat_exec *r, const struct chat_dict *d, int values)
 {
 	struct chat_list l = qwen_chat_new_list(r, d->n);
 	size_t i;
@@ -245,7 +245,7 @@ qwen_chat_members(struct chat_run *r, const struct chat_dict *d, int values)
 }
 
 struct chat_list
-qwen_chat_iterate(struct chat_run *r, const struct chat_value *v)
+qwen_chat_iterate(struct chat_exec *r, const struct chat_value *v)
 {
 	struct chat_list none = { NULL, 0 };
 
@@ -262,7 +262,7 @@ qwen_chat_iterate(struct chat_run *r, const struct chat_value *v)
 }
 
 struct chat_list
-qwen_chat_iterate_if(struct chat_run *r, const struct chat_value *v)
+qwen_chat_iterate_if(struct chat_exec *r, const struct chat_value *v)
 {
 	struct chat_list none = { NULL, 0 };
 
@@ -270,7 +270,7 @@ qwen_chat_iterate_if(struct chat_run *r, const struct chat_value *v)
 }
 
 int
-qwen_chat_contains(struct chat_run *r, const struct chat_value *in,
+qwen_chat_contains(struct chat_exec *r, const struct chat_value *in,
     const struct chat_value *v)
 {
 	int yes = 0;
@@ -329,7 +329,7 @@ loop_attr(const struct chat_loop *l, const char *name)
 }
 
 static struct chat_value
-by_key(struct chat_run *r, const struct chat_dict *d,
+by_key(struct chat_exec *r, const struct chat_dict *d,
     const struct chat_value *key)
 {
 	const struct chat_value *v = qwen_chat_find(r, d, key);
@@ -341,11 +341,11 @@ by_key(struct chat_run *r, const struct chat_dict *d,
 }
 
 struct chat_value
-qwen_chat_attr(struct chat_run *r, const struct chat_value *obj,
+qwen_chat_attr(struct chat_exec *r, const struct chat_value *obj,
     const char *name)
 {
 	struct chat_value key = chat_text(chat_literal(name)), *self;
-	const struct chat_row *method;
+	const struct chat_builtin *method;
 
 	if (obj->type == CHAT_UNDEFINED)
 		qwen_chat_fail(r, "'%.*s' is undefined and has no '%s'",
@@ -383,7 +383,7 @@ position(int64_t i, size_t n)
 
 /* Byte offset of character i. */
 static size_t
-offset(struct chat_run *r, const struct chat_text *t, size_t i)
+offset(struct chat_exec *r, const struct chat_text *t, size_t i)
 {
 	size_t at = 0;
 	uint32_t c;
@@ -397,7 +397,7 @@ offset(struct chat_run *r, const struct chat_text *t, size_t i)
 }
 
 static struct chat_value
-text_item(struct chat_run *r, const struct chat_text *t, int64_t i)
+text_item(struct chat_exec *r, const struct chat_text *t, int64_t i)
 {
 	size_t n = qwen_chat_chars(r, t->s, t->n), at = position(i, n);
 	uint32_t c;
@@ -410,7 +410,7 @@ text_item(struct chat_run *r, const struct chat_text *t, int64_t i)
 }
 
 struct chat_value
-qwen_chat_item(struct chat_run *r, const struct chat_value *obj,
+qwen_chat_item(struct chat_exec *r, const struct chat_value *obj,
     const struct chat_value *key)
 {
 	int whole = key->type == CHAT_INT || key->type == CHAT_BOOL;
@@ -447,7 +447,7 @@ struct range {
 };
 
 static int64_t
-whole(struct chat_run *r, const struct chat_value *v, int64_t none)
+whole(struct chat_exec *r, const struct chat_value *v, int64_t none)
 {
 	if (v == NULL || v->type == CHAT_NONE)
 		return none;
@@ -467,7 +467,7 @@ clip(int64_t i, int64_t n, int64_t lo, int64_t hi)
 
 /* begin:end:step of n things, as Python has it. */
 static struct range
-slice_of(struct chat_run *r, const struct chat_value *part[3], size_t len)
+slice_of(struct chat_exec *r, const struct chat_value *part[3], size_t len)
 {
 	int64_t n = (int64_t)len, step = whole(r, part[2], 1), begin, end;
 	struct range s = { 0, step, 0 };
@@ -493,7 +493,7 @@ slice_of(struct chat_run *r, const struct chat_value *part[3], size_t len)
 }
 
 static struct chat_list
-sublist(struct chat_run *r, const struct chat_list *l, const struct range *s)
+sublist(struct chat_exec *r, const struct chat_list *l, const struct range *s)
 {
 	struct chat_list out = { s->n == 0 ? NULL : l->v + s->begin, s->n };
 	size_t i;
@@ -507,7 +507,7 @@ sublist(struct chat_run *r, const struct chat_list *l, const struct range *s)
 }
 
 static struct chat_value
-subtext(struct chat_run *r, const struct chat_text *t, const struct range *s)
+subtext(struct chat_exec *r, const struct chat_text *t, const struct range *s)
 {
 	struct chat_list l;
 	struct chat_buf b = { 0 };
@@ -527,7 +527,7 @@ subtext(struct chat_run *r, const struct chat_text *t, const struct range *s)
 }
 
 struct chat_value
-qwen_chat_subset(struct chat_run *r, const struct chat_value *obj,
+qwen_chat_subset(struct chat_exec *r, const struct chat_value *obj,
     const struct chat_value *part[3])
 {
 	struct chat_value v = *obj;
@@ -550,7 +550,7 @@ qwen_chat_subset(struct chat_run *r, const struct chat_value *obj,
 
 /* Backwards: a list, or a text. */
 struct chat_value
-qwen_chat_reverse(struct chat_run *r, const struct chat_value *v)
+qwen_chat_reverse(struct chat_exec *r, const struct chat_value *v)
 {
 	struct chat_value back = chat_int(-1);
 	const struct chat_value *part[3] = { NULL, NULL, &back };

@@ -467,7 +467,7 @@ m_find(const struct chat_use *c)
 /* --------------------------------------------------------------------- HTML */
 
 struct chat_value
-qwen_chat_escape(struct chat_run *r, const struct chat_text *t)
+qwen_chat_escape(struct chat_exec *r, const struct chat_text *t)
 {
 	static const char chars[] = "&<>'\"";
 	static const char *const entity[] = { "&amp;", "&lt;", "&gt;",
@@ -526,7 +526,7 @@ t_escaped(const struct chat_use *c)
 
 /* ------------------------------------------------------------------- tables */
 
-const struct chat_row qwen_chat_word_methods[] = {
+const struct chat_builtin qwen_chat_word_methods[] = {
 	{ "upper", m_case, QWEN_CASE_UPPER },
 	{ "lower", m_case, QWEN_CASE_LOWER },
 	{ "title", m_case, QWEN_CASE_TITLE },
@@ -543,7 +543,7 @@ const struct chat_row qwen_chat_word_methods[] = {
 	{ "rindex", m_find, MUST | FIND_LAST }, { NULL, NULL, 0 }
 };
 
-const struct chat_row qwen_chat_word_filters[] = {
+const struct chat_builtin qwen_chat_word_filters[] = {
 	{ "capitalize", f_case, CAPITALIZE }, { "center", f_center, CENTER },
 	{ "e", f_escape, ESCAPE }, { "escape", f_escape, ESCAPE },
 	{ "forceescape", f_escape, FORCE }, { "indent", f_indent, 0 },
@@ -553,7 +553,7 @@ const struct chat_row qwen_chat_word_filters[] = {
 	{ "wordcount", f_wordcount, 0 }, { NULL, NULL, 0 }
 };
 
-const struct chat_row qwen_chat_word_tests[] = {
+const struct chat_builtin qwen_chat_word_tests[] = {
 	{ "escaped", t_escaped, 0 },
 	{ "lower", t_is_case, QWEN_KIND_LOWER },
 	{ "upper", t_is_case, QWEN_KIND_UPPER }, { NULL, NULL, 0 }

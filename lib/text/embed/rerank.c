@@ -22,7 +22,7 @@ enum { TEMPLATE_MAX = 1 << 20 };
 /* The template is a list of these. */
 enum kind { PART_TEXT, PART_INSTRUCT, PART_QUERY, PART_DOCUMENT };
 
-struct part {
+struct prompt_piece {
 	enum kind	 kind;
 	struct qwen_str	 s;	/* of a text, in source */
 };
@@ -30,7 +30,7 @@ struct part {
 struct qwen_reranker {
 	char		*source;
 	char		*instruct;	/* or NULL */
-	struct part	*part;
+	struct prompt_piece	*part;
 	size_t		 n_part, cap_part;
 	size_t		 yes;		/* class, SIZE_MAX: none */
 	size_t		 n_labels;
@@ -59,7 +59,7 @@ add_piece(struct qwen_reranker *r, enum kind kind, const char *s, size_t n,
 	if (qwen_grow(&r->part, &r->cap_part, r->n_part + 1,
 	    sizeof *r->part) < 0)
 		return qwen_oom(err);
-	r->part[r->n_part++] = (struct part){ kind, { s, n } };
+	r->part[r->n_part++] = (struct prompt_piece){ kind, { s, n } };
 	return 0;
 }
 
@@ -292,7 +292,7 @@ count_others(const struct qwen_reranker *r, const struct qwen_tok *tok,
 	size_t i;
 
 	for (i = 0; i < r->n_part; i++) {
-		const struct part *q = &r->part[i];
+		const struct prompt_piece *q = &r->part[i];
 
 		if (q->kind != PART_DOCUMENT)
 			put_text(&p, q->kind == PART_QUERY ? query : q->s,
@@ -313,7 +313,7 @@ cut(const struct qwen_reranker *r, const struct qwen_tok *tok,
     struct qwen_str query, int special, size_t max, int32_t *ids, size_t *n,
     struct qwen_err *err)
 {
-	const struct part *last = &r->part[r->n_part - 1];
+	const struct prompt_piece *last = &r->part[r->n_part - 1];
 	struct prompt p = { 0 };
 	int32_t *tail;
 	size_t n_tail, others;
@@ -349,7 +349,7 @@ qwen_reranker_encode(const struct qwen_reranker *r,
 	*ids = NULL;
 	*n_ids = 0;
 	for (i = 0; i < r->n_part; i++) {
-		const struct part *q = &r->part[i];
+		const struct prompt_piece *q = &r->part[i];
 
 		put_text(&p, q->kind == PART_QUERY ? query : q->kind ==
 		    PART_DOCUMENT ? document : q->s,

@@ -16,12 +16,12 @@
 
 enum { DEAD = 0, FIRST = 1, UNKNOWN = UINT16_MAX };
 
-struct place {
+struct match_state {
 	uint32_t	node;		/* 0: the end of the root */
 	uint32_t	calls;		/* the innermost one, 0: none */
 };
 
-struct call {
+struct match_call {
 	uint32_t	node;		/* where it goes on after it */
 	uint32_t	outer;
 };
@@ -42,15 +42,15 @@ struct slot {
 struct qwen_match {
 	const struct qwen_grammar *g;
 	const struct qwen_trie	*t;
-	struct call	*call;		/* from 1 */
+	struct match_call	*call;		/* from 1 */
 	size_t		 n_calls, cap_calls;
 	uint32_t	*call_slot;	/* a hash table of them, twice as large */
-	struct place	*place;		/* of all sets */
+	struct match_state	*place;		/* of all sets */
 	size_t		 n_places, cap_places;
 	struct set	*set;		/* 0 is the empty one */
 	size_t		 n_sets;
 	uint16_t	*set_slot;
-	struct place	*work;		/* a set being made */
+	struct match_state	*work;		/* a set being made */
 	size_t		 n_work;
 	struct slot	*work_slot;	/* which places are in it */
 	uint32_t	 stamp;		/* of those slots that count now */
@@ -112,7 +112,7 @@ static int
 more_calls(struct qwen_match *m)
 {
 	size_t cap = m->cap_calls > 0 ? 2 * m->cap_calls : 1024, i;
-	struct call *call = realloc(m->call, cap * sizeof *call);
+	struct match_call *call = realloc(m->call, cap * sizeof *call);
 	uint32_t *slot = qwen_alloc(2 * cap, sizeof *slot);
 
 	if (call != NULL)
@@ -142,7 +142,7 @@ intern_call(struct qwen_match *m, uint32_t node, uint32_t outer)
 			return 0;
 		slot = find_call(m, node, outer);
 	}
-	m->call[m->n_calls] = (struct call){ node, outer };
+	m->call[m->n_calls] = (struct match_call){ node, outer };
 	return *slot = (uint32_t)m->n_calls++;
 }
 
@@ -174,7 +174,7 @@ add_place(struct qwen_match *m, uint32_t node, uint32_t calls,
 	if (++m->spent > QWEN_GRAMMAR_WORK)
 		return too_much(err);
 	for (; m->work_slot[i].stamp == m->stamp; i = (i + 1) & (WORK_SLOTS - 1)) {
-		const struct place *p = &m->work[m->work_slot[i].at];
+		const struct match_state *p = &m->work[m->work_slot[i].at];
 
 		if (p->node == node && p->calls == calls)
 			return 0;
@@ -182,13 +182,13 @@ add_place(struct qwen_match *m, uint32_t node, uint32_t calls,
 	if (m->n_work == QWEN_GRAMMAR_PLACES)
 		return too_much(err);
 	m->work_slot[i] = (struct slot){ m->stamp, (uint32_t)m->n_work };
-	m->work[m->n_work++] = (struct place){ node, calls };
+	m->work[m->n_work++] = (struct match_state){ node, calls };
 	return 0;
 }
 
 /* Add what a place leads to without a byte. */
 static int
-follow(struct qwen_match *m, struct place p, struct qwen_err *err)
+follow(struct qwen_match *m, struct match_state p, struct qwen_err *err)
 {
 	const struct qwen_gnode *d = &m->g->node[p.node];
 	uint32_t calls = p.calls;
@@ -214,7 +214,7 @@ follow(struct qwen_match *m, struct place p, struct qwen_err *err)
 static int
 compare_place(const void *a, const void *b)
 {
-	const struct place *x = a, *y = b;
+	const struct match_state *x = a, *y = b;
 
 	if (x->node != y->node)
 		return x->node < y->node ? -1 : 1;
@@ -243,7 +243,7 @@ close_work(struct qwen_match *m, struct qwen_err *err)
 
 /* Where the search for a set of these places begins. */
 static uint32_t
-first_slot(const struct place *p, size_t n)
+first_slot(const struct match_state *p, size_t n)
 {
 	uint32_t h = 0;
 
@@ -337,7 +337,7 @@ step(struct qwen_match *m, int from, unsigned char byte, struct qwen_err *err)
 	m->spent += s->n;
 	begin_work(m);
 	for (i = 0; i < s->n; i++) {
-		struct place p = m->place[s->from + i];
+		struct match_state p = m->place[s->from + i];
 		const struct qwen_gnode *d = &m->g->node[p.node];
 
 		if (p.node != 0 && byte >= d->lo && byte <= d->hi &&

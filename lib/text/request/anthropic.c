@@ -157,7 +157,7 @@ on_begin(struct qwen_sse *s, struct qwen_text *t)
 }
 
 static void
-on_open(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+on_open(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 {
 	(void)s;
 	begin_event(t, "content_block_start");
@@ -179,7 +179,7 @@ add_delta(struct qwen_text *t, size_t i, const char *type, const char *key,
 }
 
 static void
-on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+on_more(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 {
 	struct qwen_str more = qwen_block_text(p->a, p->block, p->told->at);
 	size_t i = p->told->block;
@@ -195,7 +195,7 @@ on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 }
 
 static void
-on_close(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+on_close(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 {
 	static const struct qwen_str sign = { SIGNATURE, sizeof SIGNATURE - 1 };
 
@@ -209,7 +209,7 @@ on_close(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 }
 
 static void
-on_finish(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+on_finish(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 {
 	begin_event(t, "message_delta");
 	qwen_text_str(t, ",\"delta\":{");

@@ -15,7 +15,7 @@
 
 enum { RULE = 32, TAG_MAX = 1000, SMALL = 1 << 16 };
 
-struct calls {
+struct calls_grammar {
 	struct qwen_ask	*r;
 	struct qwen_text t;		/* the grammar */
 	yyjson_val	*f;		/* the function at hand, */
@@ -59,7 +59,8 @@ words(struct qwen_text *t, const char *s)
  * is noted, or refused where notes are.
  */
 static int
-add_schema(struct calls *c, const char *name, const char *property, int raw)
+add_schema(struct calls_grammar *c, const char *name, const char *property,
+    int raw)
 {
 	struct qwen_unknown *u = c->r->s->unknown;
 	struct qwen_schema_how how = { .spaced = 1, .raw = raw,
@@ -97,7 +98,8 @@ add_schema(struct calls *c, const char *name, const char *property, int raw)
 
 /* The same, with a rule of the name in any case: else it is that one. */
 static int
-add_value(struct calls *c, const char *name, const char *property, int raw,
+add_value(struct calls_grammar *c, const char *name, const char *property,
+    int raw,
     const char *other)
 {
 	int rc = add_schema(c, name, property, raw);
@@ -142,7 +144,7 @@ is_empty(yyjson_val *schema)
 
 /* {"name": "f", "arguments": {...}} */
 static int
-as_json(struct calls *c)
+as_json(struct calls_grammar *c)
 {
 	yyjson_val *name = yyjson_obj_get(c->f, "name");
 	int empty = is_empty(yyjson_obj_get(c->f, "parameters"));
@@ -167,7 +169,7 @@ as_json(struct calls *c)
 
 /* <what=NAME>, and a line feed. */
 static int
-add_tag(struct calls *c, const char *what, yyjson_val *name)
+add_tag(struct calls_grammar *c, const char *what, yyjson_val *name)
 {
 	const char *s = yyjson_get_str(name);
 	struct qwen_text tag = { 0 };
@@ -185,7 +187,7 @@ add_tag(struct calls *c, const char *what, yyjson_val *name)
 
 /* The rule of a parameter: its tag, and its value as a line or some of them. */
 static int
-add_parameter(struct calls *c, const char *rule, yyjson_val *key,
+add_parameter(struct calls_grammar *c, const char *rule, yyjson_val *key,
     yyjson_val *schema)
 {
 	int is_text = qwen_ask_is_text(schema, yyjson_obj_get(c->f,
@@ -205,7 +207,7 @@ add_parameter(struct calls *c, const char *rule, yyjson_val *key,
 
 /* Keywords of the parameters as a whole, which tags have no way to hold. */
 static int
-note_others(struct calls *c, yyjson_val *all)
+note_others(struct calls_grammar *c, yyjson_val *all)
 {
 	static const char *const held[] = { "$anchor", "$comment", "$defs",
 	    "$id", "$schema", "additionalProperties", "components", "default",
@@ -249,7 +251,7 @@ is_required(yyjson_val *parameters, yyjson_val *key)
 
 /* Names that are required, but are no property: no tag is for them. */
 static int
-note_missing(struct calls *c, yyjson_val *all)
+note_missing(struct calls_grammar *c, yyjson_val *all)
 {
 	yyjson_val *list = yyjson_obj_get(all, "properties"), *key;
 	struct qwen_unknown *u = c->r->s->unknown;
@@ -274,7 +276,7 @@ note_missing(struct calls *c, yyjson_val *all)
 
 /* Parameters in the order of the schema, those that may be missing too. */
 static int
-with_tags(struct calls *c)
+with_tags(struct calls_grammar *c)
 {
 	yyjson_val *whole = yyjson_obj_get(c->f, "parameters"), *key, *schema;
 	yyjson_val *all = qwen_json_top(whole);
@@ -326,7 +328,7 @@ add_text(struct qwen_text *t)
 
 /* The parameters as JSON: objects, if the schema does not say so. */
 static int
-write_schema(struct calls *c)
+write_schema(struct calls_grammar *c)
 {
 	yyjson_val *schema = yyjson_obj_get(c->f, "parameters");
 	int typed = yyjson_obj_get(schema, "type") != NULL;
@@ -350,7 +352,8 @@ write_schema(struct calls *c)
 }
 
 static int
-add_function(struct calls *c, yyjson_val *tool, const char *rule, int tags)
+add_function(struct calls_grammar *c, yyjson_val *tool, const char *rule,
+    int tags)
 {
 	c->f = qwen_chat_tool_function(tool);
 	c->rule = rule;
@@ -361,7 +364,7 @@ add_function(struct calls *c, yyjson_val *tool, const char *rule, int tags)
 
 /* What the answer is if it is no call. */
 static int
-add_answer(struct calls *c, const char *answer, size_t n)
+add_answer(struct calls_grammar *c, const char *answer, size_t n)
 {
 	struct qwen_unknown *u = c->r->s->unknown;
 	struct qwen_schema_how how = { .strict = u != NULL && u->strict };
@@ -374,7 +377,7 @@ add_answer(struct calls *c, const char *answer, size_t n)
 }
 
 static int
-add_all(struct calls *c, yyjson_val *only, int tags, int answers)
+add_all(struct calls_grammar *c, yyjson_val *only, int tags, int answers)
 {
 	yyjson_val *tool;
 	char rule[RULE];
@@ -413,7 +416,7 @@ add_all(struct calls *c, yyjson_val *only, int tags, int answers)
  * and need not be read twice.
  */
 static int
-is_small(const struct calls *c, struct qwen_err *err)
+is_small(const struct calls_grammar *c, struct qwen_err *err)
 {
 	struct qwen_grammar *g;
 
@@ -427,7 +430,8 @@ is_small(const struct calls *c, struct qwen_err *err)
 
 /* The whole grammar; without the schemas where these are too much together. */
 static int
-write_all(struct calls *c, yyjson_val *only, int tags, const char *answer,
+write_all(struct calls_grammar *c, yyjson_val *only, int tags,
+    const char *answer,
     size_t n)
 {
 	struct qwen_unknown *u = c->r->s->unknown;
@@ -452,7 +456,7 @@ int
 qwen_ask_calls(struct qwen_ask *r, yyjson_val *only, const char *answer,
     size_t n)
 {
-	struct calls c = { .r = r, .steps = QWEN_TYPE_STEPS };
+	struct calls_grammar c = { .r = r, .steps = QWEN_TYPE_STEPS };
 	int style = qwen_template_calls(r->s->template), rc;
 
 	if (style == 0)

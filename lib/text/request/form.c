@@ -188,7 +188,8 @@ qwen_sse_begin(struct qwen_sse *s, struct qwen_text *t)
 
 /* What of this block was not told; whether that is all of it. */
 static int
-tell_block(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+tell_block(struct qwen_sse *s, struct qwen_answer_cursor *p,
+    struct qwen_text *t)
 {
 	struct qwen_told *told = p->told;
 
@@ -214,7 +215,7 @@ qwen_sse_step(struct qwen_sse *s, const struct qwen_answer *a,
     struct qwen_text *t)
 {
 	struct qwen_told *told = &s->told[a - s->q->answer];
-	struct qwen_place p = { a, told, NULL };
+	struct qwen_answer_cursor p = { a, told, NULL };
 
 	while (told->block < a->n_blocks) {
 		p.block = &a->block[told->block];

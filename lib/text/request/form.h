@@ -47,7 +47,7 @@ struct qwen_sse {
 };
 
 /* A place in an answer. */
-struct qwen_place {
+struct qwen_answer_cursor {
 	const struct qwen_answer *a;
 	struct qwen_told	*told;
 	const struct qwen_block	*block;
@@ -56,14 +56,14 @@ struct qwen_place {
 /* How an API writes events; those that are NULL are none. */
 struct qwen_form_events {
 	void (*begin)(struct qwen_sse *s, struct qwen_text *t);
-	void (*open)(struct qwen_sse *s, struct qwen_place *p,
+	void (*open)(struct qwen_sse *s, struct qwen_answer_cursor *p,
 	    struct qwen_text *t);
 	/* what of the block is after told->at, at least a byte */
-	void (*more)(struct qwen_sse *s, struct qwen_place *p,
+	void (*more)(struct qwen_sse *s, struct qwen_answer_cursor *p,
 	    struct qwen_text *t);
-	void (*close)(struct qwen_sse *s, struct qwen_place *p,
+	void (*close)(struct qwen_sse *s, struct qwen_answer_cursor *p,
 	    struct qwen_text *t);
-	void (*finish)(struct qwen_sse *s, struct qwen_place *p,
+	void (*finish)(struct qwen_sse *s, struct qwen_answer_cursor *p,
 	    struct qwen_text *t);
 	void (*end)(struct qwen_sse *s, struct qwen_text *t);
 	void (*progress)(struct qwen_sse *s, const struct qwen_progress *p,

@@ -201,7 +201,8 @@ qwen_llama_body(const struct qwen_request *q, struct qwen_text *t)
 /* -------------------------------------------------------------------- events */
 
 static void
-begin_event(struct qwen_text *t, struct qwen_place *p, struct qwen_str s)
+begin_event(struct qwen_text *t, struct qwen_answer_cursor *p,
+    struct qwen_str s)
 {
 	qwen_text_fmt(t, "data: {\"index\":%zu,\"content\":",
 	    number_of(p->a));
@@ -212,7 +213,7 @@ begin_event(struct qwen_text *t, struct qwen_place *p, struct qwen_str s)
 }
 
 static void
-on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+on_more(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 {
 	(void)s;
 	begin_event(t, p, qwen_block_text(p->a, p->block, p->told->at));
@@ -222,7 +223,7 @@ on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 }
 
 static void
-on_finish(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+on_finish(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 {
 	(void)s;
 	begin_event(t, p, (struct qwen_str){ "", 0 });

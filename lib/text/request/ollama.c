@@ -225,7 +225,7 @@ qwen_ollama_embed_body(const struct qwen_embeddings *q, const char *model,
 /* -------------------------------------------------------------------- events */
 
 static void
-on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+on_more(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 {
 	struct qwen_str more = qwen_block_text(p->a, p->block, p->told->at);
 	static const struct qwen_str none = { "", 0 };
@@ -258,7 +258,7 @@ begin_nothing(struct qwen_sse *s, struct qwen_text *t)
 }
 
 static void
-on_finish(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+on_finish(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 {
 	begin_nothing(s, t);
 	add_logprobs(t, p->a, &p->told->lp[0]);

@@ -225,7 +225,7 @@ begin_choice(struct qwen_text *t, const struct qwen_sse *s, size_t i)
  * that ends has the times, unless an event with the usage comes after it. */
 static void
 end_choice(struct qwen_text *t, const struct qwen_sse *s,
-    struct qwen_place *p, int ends)
+    struct qwen_answer_cursor *p, int ends)
 {
 	size_t n = p == NULL ? 0 : s->q->form == QWEN_FORM_CHAT ?
 	    p->a->logprobs.n : p->a->lp_tokens.n;
@@ -250,7 +250,7 @@ end_choice(struct qwen_text *t, const struct qwen_sse *s,
 }
 
 static size_t
-number_of(const struct qwen_place *p)
+number_of(const struct qwen_answer_cursor *p)
 {
 	return (size_t)(p->a - p->a->request->answer);
 }
@@ -269,7 +269,7 @@ on_begin(struct qwen_sse *s, struct qwen_text *t)
 }
 
 static void
-on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+on_more(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 {
 	struct qwen_str more = qwen_block_text(p->a, p->block, p->told->at);
 	int chat = s->q->form == QWEN_FORM_CHAT;
@@ -293,7 +293,7 @@ on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 }
 
 static void
-on_finish(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+on_finish(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 {
 	begin_choice(t, s, number_of(p));
 	qwen_text_str(t, s->q->form == QWEN_FORM_CHAT ? "\"delta\":{}" :

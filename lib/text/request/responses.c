@@ -284,7 +284,7 @@ on_begin(struct qwen_sse *s, struct qwen_text *t)
 /* One of an item, which is at a place of the list; of its part, if not a call. */
 static void
 begin_item(struct qwen_text *t, struct qwen_sse *s,
-    const struct qwen_place *p, const char *name)
+    const struct qwen_answer_cursor *p, const char *name)
 {
 	begin_event(t, s, name);
 	qwen_text_fmt(t, ",\"output_index\":%zu,\"item_id\":",
@@ -296,7 +296,7 @@ begin_item(struct qwen_text *t, struct qwen_sse *s,
 
 static void
 add_item_event(struct qwen_text *t, struct qwen_sse *s,
-    const struct qwen_place *p, int whole)
+    const struct qwen_answer_cursor *p, int whole)
 {
 	begin_event(t, s, whole ? "output_item.done" : "output_item.added");
 	qwen_text_fmt(t, ",\"output_index\":%zu,\"item\":",
@@ -307,7 +307,7 @@ add_item_event(struct qwen_text *t, struct qwen_sse *s,
 
 static void
 add_part_event(struct qwen_text *t, struct qwen_sse *s,
-    const struct qwen_place *p, int whole)
+    const struct qwen_answer_cursor *p, int whole)
 {
 	begin_item(t, s, p, whole ? "content_part.done" : "content_part.added");
 	qwen_text_str(t, ",\"part\":");
@@ -316,7 +316,7 @@ add_part_event(struct qwen_text *t, struct qwen_sse *s,
 }
 
 static void
-on_open(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+on_open(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 {
 	add_item_event(t, s, p, 0);
 	if (p->block->kind != QWEN_BLOCK_CALL)
@@ -325,7 +325,7 @@ on_open(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 }
 
 static void
-on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+on_more(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 {
 	struct qwen_str more = qwen_block_text(p->a, p->block, p->told->at);
 	const char *name = kinds[kind_of(p->a, p->block)].delta;
@@ -346,7 +346,7 @@ on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 
 /* All of it, as it was told piece by piece. */
 static void
-add_done(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+add_done(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 {
 	const struct qwen_block *b = p->block;
 	enum kind kind = kind_of(p->a, b);
@@ -367,7 +367,7 @@ add_done(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 }
 
 static void
-on_close(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+on_close(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 {
 	if (kinds[kind_of(p->a, p->block)].done != NULL)
 		add_done(s, p, t);

@@ -23,13 +23,13 @@ enum {
 /* ----------------------------------------------------------- short pieces */
 
 /* Symbols side by side; rank[i] and to[i] are of the pair i, i + 1. */
-struct row {
+struct symbols {
 	uint32_t	id[SHORT_MAX], rank[SHORT_MAX], to[SHORT_MAX];
 	size_t		n;
 };
 
 static void
-start(struct row *r, const struct qwen_merges *m, const unsigned char *p,
+start(struct symbols *r, const struct qwen_merges *m, const unsigned char *p,
     size_t n)
 {
 	const struct qwen_pair *pair;
@@ -46,7 +46,7 @@ start(struct row *r, const struct qwen_merges *m, const unsigned char *p,
 }
 
 static void
-look(struct row *r, const struct qwen_merges *m, size_t i)
+look(struct symbols *r, const struct qwen_merges *m, size_t i)
 {
 	struct qwen_pair pair = qwen_merge_find(m, r->id[i], r->id[i + 1]);
 
@@ -55,7 +55,7 @@ look(struct row *r, const struct qwen_merges *m, size_t i)
 }
 
 static size_t
-lowest(const struct row *r)
+lowest(const struct symbols *r)
 {
 	size_t i, best = 0;
 	uint32_t rank = r->rank[0];
@@ -71,7 +71,7 @@ lowest(const struct row *r)
 
 /* Merge the pair i, i + 1. */
 static void
-join(struct row *r, const struct qwen_merges *m, size_t i)
+join(struct symbols *r, const struct qwen_merges *m, size_t i)
 {
 	size_t after = r->n - i - 2;
 
@@ -94,7 +94,7 @@ static size_t
 bpe_short(const struct qwen_merges *m, const unsigned char *p, size_t n,
     int32_t *out)
 {
-	struct row r;
+	struct symbols r;
 	size_t i;
 
 	start(&r, m, p, n);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /* place.h - internal: the model folders of other programs. */
-#ifndef QWEN_MODELS_PLACE_H
-#define QWEN_MODELS_PLACE_H
+#ifndef QWEN_MODELS_SOURCE_H
+#define QWEN_MODELS_SOURCE_H
 
 #include "models/models.h"
 
 /* One program's model folders. */
-struct qwen_place {
+struct qwen_model_source {
 	const char	*label;
 	/* Adds the files under folder that match the name to out; 0 or -1. */
 	int		(*find)(struct qwen_founds *out, const char *folder,
@@ -16,8 +16,9 @@ struct qwen_place {
 			    struct qwen_err *err);
 };
 
-extern const struct qwen_place qwen_place_own, qwen_place_hf, qwen_place_ms,
-    qwen_place_ollama, qwen_place_lmstudio, qwen_place_llama;
+extern const struct qwen_model_source qwen_source_own, qwen_source_hf,
+    qwen_source_ms,
+    qwen_source_ollama, qwen_source_lmstudio, qwen_source_llama;
 
 /* ------------------------------------------------------------ results */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * order.c - requests to an engine, from and to records.  A key that is not known is
+ * engine_request.c - requests to an engine, from and to records.  A key that is not known is
  * refused: an answer without what it asks for would be a wrong one.
  */
 #include <math.h>
@@ -53,7 +53,7 @@ static const struct qwen_key keys[N_KEYS] = {
 };
 
 int
-qwen_order_shape(const char *name, size_t n, enum qwen_shape *out)
+qwen_engine_request_shape(const char *name, size_t n, enum qwen_shape *out)
 {
 	size_t k;
 
@@ -68,7 +68,7 @@ qwen_order_shape(const char *name, size_t n, enum qwen_shape *out)
 }
 
 void
-qwen_order_fini(struct qwen_order *m)
+qwen_engine_request_fini(struct qwen_engine_request *m)
 {
 	free(m->tokens);
 	free(m->sampling);
@@ -90,14 +90,14 @@ has(const struct qwen_fields *f, enum key k)
 }
 
 static int
-take_id(const struct qwen_item *it, char out[QWEN_ORDER_ID + 1],
+take_id(const struct qwen_item *it, char out[QWEN_ENGINE_ID + 1],
     struct qwen_err *err)
 {
-	if (it->n < 1 || it->n > QWEN_ORDER_ID ||
+	if (it->n < 1 || it->n > QWEN_ENGINE_ID ||
 	    memchr(it->s, '\0', it->n) != NULL ||
 	    qwen_utf8_check((const char *)it->s, it->n) != it->n)
 		return qwen_fail(err, QWEN_ERANGE, "an id must be 1 to %d "
-		    "bytes of UTF-8 without NUL", QWEN_ORDER_ID);
+		    "bytes of UTF-8 without NUL", QWEN_ENGINE_ID);
 	memcpy(out, it->s, it->n);
 	out[it->n] = '\0';
 	return 0;
@@ -148,7 +148,7 @@ take_text(const struct qwen_fields *f, enum key k, char **out, size_t *n,
 }
 
 static int
-take_bias(struct qwen_order *m, const struct qwen_fields *f,
+take_bias(struct qwen_engine_request *m, const struct qwen_fields *f,
     uint32_t n_vocab, struct qwen_err *err)
 {
 	const struct qwen_item *it = &f->v[K_BIAS];
@@ -177,15 +177,15 @@ take_bias(struct qwen_order *m, const struct qwen_fields *f,
 }
 
 static int
-take_keep(struct qwen_order *m, const struct qwen_fields *f,
+take_keep(struct qwen_engine_request *m, const struct qwen_fields *f,
     struct qwen_err *err)
 {
 	const struct qwen_item *it = &f->v[K_KEEP];
 	size_t i, n = has(f, K_KEEP) ? (size_t)it->n / 4 : 0;
 
-	if (n > QWEN_ORDER_KEEP)
+	if (n > QWEN_ENGINE_KEEP)
 		return qwen_fail(err, QWEN_ERANGE, "keep: %zu positions; the "
-		    "limit is %d", n, QWEN_ORDER_KEEP);
+		    "limit is %d", n, QWEN_ENGINE_KEEP);
 	for (i = 0; i < n; i++) {
 		m->keep[i] = qwen_le32(it->s + 4 * i);
 		if (m->keep[i] > m->n ||
@@ -215,7 +215,7 @@ take_uint(const struct qwen_fields *f, enum key k, uint64_t max,
 /* ------------------------------------------------------- one record a kind */
 
 static int
-take_hello(struct qwen_order *m, const struct qwen_fields *f,
+take_hello(struct qwen_engine_request *m, const struct qwen_fields *f,
     struct qwen_err *err)
 {
 	const struct qwen_item *kind = &f->v[K_KIND];
@@ -238,7 +238,7 @@ take_hello(struct qwen_order *m, const struct qwen_fields *f,
 
 /* What is to be done with the tokens. */
 static int
-take_what(struct qwen_order *m, const struct qwen_fields *f,
+take_what(struct qwen_engine_request *m, const struct qwen_fields *f,
     struct qwen_err *err)
 {
 	enum key k = has(f, K_SCORE) ? K_SCORE : K_HIDDEN;
@@ -246,9 +246,9 @@ take_what(struct qwen_order *m, const struct qwen_fields *f,
 	if (has(f, K_MAX) + has(f, K_SCORE) + has(f, K_HIDDEN) != 1)
 		return qwen_fail(err, QWEN_EFORMAT, "give exactly one of max, "
 		    "score and hidden");
-	m->kind = has(f, K_MAX) ? QWEN_ORDER_GENERATE : has(f, K_SCORE) ?
-	    QWEN_ORDER_SCORE : QWEN_ORDER_HIDDEN;
-	if (m->kind == QWEN_ORDER_GENERATE) {
+	m->kind = has(f, K_MAX) ? QWEN_ENGINE_GENERATE : has(f, K_SCORE) ?
+	    QWEN_ENGINE_SCORE : QWEN_ENGINE_HIDDEN;
+	if (m->kind == QWEN_ENGINE_GENERATE) {
 		m->max = f->v[K_MAX].n;
 		return m->max > 0 ? 0 : qwen_fail(err, QWEN_ERANGE,
 		    "max must be at least 1");
@@ -259,7 +259,7 @@ take_what(struct qwen_order *m, const struct qwen_fields *f,
 }
 
 static int
-take_job(struct qwen_order *m, const struct qwen_fields *f,
+take_job(struct qwen_engine_request *m, const struct qwen_fields *f,
     uint32_t n_vocab, struct qwen_err *err)
 {
 	uint64_t top = 0, priority = 0, progress = 0;
@@ -267,8 +267,9 @@ take_job(struct qwen_order *m, const struct qwen_fields *f,
 
 	if (take_ids(f, K_TOKENS, n_vocab, &m->tokens, &m->n, err) < 0 ||
 	    take_what(m, f, err) < 0 ||
-	    take_uint(f, K_LOGPROBS, QWEN_ORDER_TOP, &top, err) < 0 ||
-	    take_uint(f, K_PRIORITY, QWEN_ORDER_PRIORITY, &priority, err) < 0 ||
+	    take_uint(f, K_LOGPROBS, QWEN_ENGINE_TOP, &top, err) < 0 ||
+	    take_uint(f, K_PRIORITY, QWEN_ENGINE_PRIORITY, &priority,
+	    err) < 0 ||
 	    take_uint(f, K_PROGRESS, 1, &progress, err) < 0 ||
 	    take_uint(f, K_DEADLINE, UINT32_MAX, &m->deadline_ms, err) < 0 ||
 	    take_text(f, K_SAMPLING, &m->sampling, &n_sampling, err) < 0 ||
@@ -279,7 +280,7 @@ take_job(struct qwen_order *m, const struct qwen_fields *f,
 	    err) < 0 ||
 	    take_ids(f, K_MASK, n_vocab, &m->mask, &m->n_mask, err) < 0)
 		return -1;
-	if (m->logits != NULL && m->kind != QWEN_ORDER_HIDDEN)
+	if (m->logits != NULL && m->kind != QWEN_ENGINE_HIDDEN)
 		return qwen_fail(err, QWEN_EFORMAT, "\"logits\" is allowed "
 		    "only with \"hidden\"");
 	m->logprobs = has(f, K_LOGPROBS);
@@ -296,22 +297,22 @@ take_job(struct qwen_order *m, const struct qwen_fields *f,
 #define BIT(k) (1u << K_##k)
 static const struct {
 	enum key	 key;
-	enum qwen_order_kind kind;
+	enum qwen_engine_request_kind kind;
 	uint32_t	 may;
 } kinds[] = {
-	{ K_QWEN, QWEN_ORDER_HELLO, BIT(KIND) | BIT(N_VOCAB) |
+	{ K_QWEN, QWEN_ENGINE_HELLO, BIT(KIND) | BIT(N_VOCAB) |
 	    BIT(VOCABULARY) | BIT(MODEL) },
-	{ K_TOKENS, QWEN_ORDER_GENERATE, BIT(ID) | BIT(MAX) | BIT(SCORE) |
+	{ K_TOKENS, QWEN_ENGINE_GENERATE, BIT(ID) | BIT(MAX) | BIT(SCORE) |
 	    BIT(HIDDEN) | BIT(LOGPROBS) | BIT(SAMPLING) | BIT(GRAMMAR) |
 	    BIT(ENDING) | BIT(LOGITS) | BIT(MASK) | BIT(BIAS_IDS) | BIT(BIAS) | BIT(KEEP) |
 	    BIT(PRIORITY) | BIT(DEADLINE) | BIT(PROGRESS) },
-	{ K_CANCEL, QWEN_ORDER_CANCEL, 0 },
-	{ K_CACHED, QWEN_ORDER_CACHED, BIT(ID) },
-	{ K_STATS, QWEN_ORDER_STATS, 0 },
+	{ K_CANCEL, QWEN_ENGINE_CANCEL, 0 },
+	{ K_CACHED, QWEN_ENGINE_CACHED, BIT(ID) },
+	{ K_STATS, QWEN_ENGINE_STATS, 0 },
 };
 
 static int
-take_kind(struct qwen_order *m, const struct qwen_fields *f,
+take_kind(struct qwen_engine_request *m, const struct qwen_fields *f,
     struct qwen_err *err)
 {
 	uint32_t other;
@@ -340,7 +341,7 @@ take_kind(struct qwen_order *m, const struct qwen_fields *f,
 
 /* Reads just the id, to answer a request with errors. */
 static void
-find_id(struct qwen_order *m, const unsigned char *p, size_t n)
+find_id(struct qwen_engine_request *m, const unsigned char *p, size_t n)
 {
 	static const struct qwen_key id = { "id", QWEN_SHAPE_TEXT };
 	struct qwen_fields f;
@@ -351,7 +352,7 @@ find_id(struct qwen_order *m, const unsigned char *p, size_t n)
 }
 
 static int
-decode(struct qwen_order *m, const unsigned char *p, size_t n,
+decode(struct qwen_engine_request *m, const unsigned char *p, size_t n,
     uint32_t n_vocab, struct qwen_err *err)
 {
 	struct qwen_fields f;
@@ -360,22 +361,23 @@ decode(struct qwen_order *m, const unsigned char *p, size_t n,
 	if (qwen_fields_decode(&f, keys, N_KEYS, &p, &n, err) < 0 ||
 	    take_kind(m, &f, err) < 0)
 		return -1;
-	if (m->kind == QWEN_ORDER_HELLO)
+	if (m->kind == QWEN_ENGINE_HELLO)
 		return take_hello(m, &f, err);
-	id = m->kind == QWEN_ORDER_CANCEL ? K_CANCEL :
-	    m->kind == QWEN_ORDER_STATS ? K_STATS : K_ID;
+	id = m->kind == QWEN_ENGINE_CANCEL ? K_CANCEL :
+	    m->kind == QWEN_ENGINE_STATS ? K_STATS : K_ID;
 	if (!has(&f, id))
 		return qwen_fail(err, QWEN_EFORMAT, "key \"id\" is missing");
 	if (take_id(&f.v[id], m->id, err) < 0)
 		return -1;
-	if (m->kind == QWEN_ORDER_CACHED)
+	if (m->kind == QWEN_ENGINE_CACHED)
 		return take_ids(&f, K_CACHED, n_vocab, &m->tokens, &m->n, err);
-	return m->kind == QWEN_ORDER_GENERATE ? take_job(m, &f, n_vocab, err) :
+	return m->kind == QWEN_ENGINE_GENERATE ? take_job(m, &f, n_vocab, err) :
 	    0;
 }
 
 int
-qwen_order_decode(struct qwen_order *m, const unsigned char *p, size_t n,
+qwen_engine_request_decode(struct qwen_engine_request *m,
+    const unsigned char *p, size_t n,
     uint32_t n_vocab, struct qwen_err *err)
 {
 	memset(m, 0, sizeof *m);
@@ -405,9 +407,9 @@ put_hello(struct qwen_put *p, const struct qwen_hello *h)
 }
 
 static void
-put_keep(struct qwen_put *p, const struct qwen_order *m)
+put_keep(struct qwen_put *p, const struct qwen_engine_request *m)
 {
-	int32_t at[QWEN_ORDER_KEEP];
+	int32_t at[QWEN_ENGINE_KEEP];
 	size_t i;
 
 	for (i = 0; i < m->n_keep; i++)
@@ -416,14 +418,14 @@ put_keep(struct qwen_put *p, const struct qwen_order *m)
 }
 
 static void
-put_job(struct qwen_put *p, const struct qwen_order *m)
+put_job(struct qwen_put *p, const struct qwen_engine_request *m)
 {
 	put_str(p, K_ID, m->id);
 	qwen_put_ids(p, keys[K_TOKENS].name, m->tokens, m->n);
-	if (m->kind == QWEN_ORDER_GENERATE)
+	if (m->kind == QWEN_ENGINE_GENERATE)
 		qwen_put_uint(p, keys[K_MAX].name, m->max);
 	else
-		qwen_put_uint(p, keys[m->kind == QWEN_ORDER_SCORE ? K_SCORE :
+		qwen_put_uint(p, keys[m->kind == QWEN_ENGINE_SCORE ? K_SCORE :
 		    K_HIDDEN].name, m->from);
 	if (m->logprobs)
 		qwen_put_uint(p, keys[K_LOGPROBS].name, m->n_top);
@@ -454,22 +456,23 @@ put_job(struct qwen_put *p, const struct qwen_order *m)
 }
 
 void
-qwen_order_encode(const struct qwen_order *m, struct qwen_text *t, int json)
+qwen_engine_request_encode(const struct qwen_engine_request *m,
+    struct qwen_text *t, int json)
 {
 	struct qwen_put p = { .t = t, .json = json };
 
 	qwen_put_begin(&p);
 	switch (m->kind) {
-	case QWEN_ORDER_HELLO:
+	case QWEN_ENGINE_HELLO:
 		put_hello(&p, &m->hello);
 		break;
-	case QWEN_ORDER_CANCEL:
+	case QWEN_ENGINE_CANCEL:
 		put_str(&p, K_CANCEL, m->id);
 		break;
-	case QWEN_ORDER_STATS:
+	case QWEN_ENGINE_STATS:
 		put_str(&p, K_STATS, m->id);
 		break;
-	case QWEN_ORDER_CACHED:
+	case QWEN_ENGINE_CACHED:
 		put_str(&p, K_ID, m->id);
 		qwen_put_ids(&p, keys[K_CACHED].name, m->tokens, m->n);
 		break;

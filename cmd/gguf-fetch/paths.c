@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* place.c - the paths of files, and whether a file is complete. */
+/* paths.c - the paths of files, and whether a file is complete. */
 #include <sys/stat.h>
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 /* In --to, all files lie side by side. */
 static void
-place_to(struct fetch_place *p, const struct fetch_file *f)
+place_to(struct fetch_paths *p, const struct fetch_file *f)
 {
 	const char *slash = strrchr(f->path, '/');
 
@@ -23,7 +23,7 @@ place_to(struct fetch_place *p, const struct fetch_file *f)
 }
 
 void
-fetch_place(struct fetch_place *p, const struct fetch_repo *r,
+fetch_paths(struct fetch_paths *p, const struct fetch_repo *r,
     const struct fetch_file *f)
 {
 	memset(p, 0, sizeof *p);
@@ -34,7 +34,7 @@ fetch_place(struct fetch_place *p, const struct fetch_repo *r,
 }
 
 void
-fetch_place_fini(struct fetch_place *p)
+fetch_paths_fini(struct fetch_paths *p)
 {
 	free(p->path);
 	free(p->blob);
@@ -58,7 +58,7 @@ is_right(int fd, const char *path, const struct fetch_file *f)
 }
 
 int
-fetch_there(const struct fetch_place *p, const struct fetch_file *f)
+fetch_there(const struct fetch_paths *p, const struct fetch_file *f)
 {
 	int fd = open(p->blob, O_RDONLY | O_CLOEXEC | O_NONBLOCK), there;
 	struct stat st;

@@ -17,7 +17,7 @@
 #include "engine/kernel/kernel.h"
 #include "engine/kernel/math.h"
 
-#define VI static inline __attribute__((always_inline, unused))
+#define VEC_INLINE static inline __attribute__((always_inline, unused))
 
 /* A loop of few steps, a constant number: what it goes over is in registers. */
 #ifdef __clang__
@@ -43,30 +43,30 @@
 #define VEC_PLAIN
 typedef float part;
 
-VI part p_load(const float *p) { return *p; }
-VI void p_store(float *p, part a) { *p = a; }
-VI part p_set1(float x) { return x; }
-VI part p_fma(part a, part b, part c) { return fmaf(a, b, c); }
-VI part p_max(part a, part b) { return a > b ? a : b; }
-VI part p_exp(part a) { return qwen_expf(a); }
-VI part p_load_f16(const uint16_t *p) { return qwen_f16_f32(*p); }
-VI void p_store_f16(uint16_t *p, part a) { *p = qwen_f32_f16(a); }
-VI part p_load_bf16(const uint16_t *p) { return qwen_bf16_f32(*p); }
-VI void
+VEC_INLINE part p_load(const float *p) { return *p; }
+VEC_INLINE void p_store(float *p, part a) { *p = a; }
+VEC_INLINE part p_set1(float x) { return x; }
+VEC_INLINE part p_fma(part a, part b, part c) { return fmaf(a, b, c); }
+VEC_INLINE part p_max(part a, part b) { return a > b ? a : b; }
+VEC_INLINE part p_exp(part a) { return qwen_expf(a); }
+VEC_INLINE part p_load_f16(const uint16_t *p) { return qwen_f16_f32(*p); }
+VEC_INLINE void p_store_f16(uint16_t *p, part a) { *p = qwen_f32_f16(a); }
+VEC_INLINE part p_load_bf16(const uint16_t *p) { return qwen_bf16_f32(*p); }
+VEC_INLINE void
 p_store_bf16(uint16_t *p, part a, part least)
 {
 	*p = fabsf(a) < least ? 0 : qwen_f32_bf16(a);
 }
-VI void
+VEC_INLINE void
 p_store_i8(int8_t *p, part a)
 {
 	a = a > -127.0f ? a : -127.0f;
 	*p = (int8_t)rintf(a < 127.0f ? a : 127.0f);
 }
-VI float p_sum(part a) { return a; }
-VI float p_hmax(part a) { return a; }
-VI unsigned p_at_least(part a, part b) { return a >= b; }
-VI void
+VEC_INLINE float p_sum(part a) { return a; }
+VEC_INLINE float p_hmax(part a) { return a; }
+VEC_INLINE unsigned p_at_least(part a, part b) { return a >= b; }
+VEC_INLINE void
 v_absmax_bits(uint32_t *out, const float *x)
 {
 	uint32_t u;
@@ -77,7 +77,7 @@ v_absmax_bits(uint32_t *out, const float *x)
 		out[i / 32] = i % 32 == 0 || u > out[i / 32] ? u : out[i / 32];
 	}
 }
-VI void
+VEC_INLINE void
 v_sums16(int32_t *out, const int8_t *q)
 {
 	int i;
@@ -93,7 +93,7 @@ typedef uint32_t part_u __attribute__((vector_size(sizeof(part))));
 typedef int32_t part_i __attribute__((vector_size(sizeof(part))));
 
 /* qwen_expf */
-VI part
+VEC_INLINE part
 p_exp(part x)
 {
 	part lo = p_set1(EXP_LO), hi = p_set1(EXP_HI);
@@ -113,7 +113,7 @@ p_exp(part x)
 	return p_choose(x, hi, p, p_choose(hi, x, p_set1(INFINITY), x));
 }
 /* To nearest even; NaN stays one; what is below the least becomes 0. */
-VI void
+VEC_INLINE void
 p_store_bf16(uint16_t *p, part a, part least)
 {
 	part_u u = (part_u)a, r = u + (u >> 16 & 1) + 0x7fff;
@@ -148,7 +148,7 @@ typedef struct { part v[N_PARTS]; } v16;
 } while (0)
 #define FOLD(fn, x) fold(fn, x)
 
-VI part
+VEC_INLINE part
 fold(part (*fn)(part a, part b), v16 x)
 {
 	for (int i, n = N_PARTS / 2; n > 0; n /= 2) {
@@ -158,7 +158,7 @@ fold(part (*fn)(part a, part b), v16 x)
 	return x.v[0];
 }
 /* A bit for each lane: a >= b. */
-VI unsigned
+VEC_INLINE unsigned
 v_at_least(v16 a, v16 b)
 {
 	unsigned m = 0;
@@ -169,36 +169,36 @@ v_at_least(v16 a, v16 b)
 }
 #endif
 
-VI part p_add(part a, part b) { return a + b; }
-VI part p_sub(part a, part b) { return a - b; }
-VI part p_mul(part a, part b) { return a * b; }
-VI part p_div(part a, part b) { return a / b; }
+VEC_INLINE part p_add(part a, part b) { return a + b; }
+VEC_INLINE part p_sub(part a, part b) { return a - b; }
+VEC_INLINE part p_mul(part a, part b) { return a * b; }
+VEC_INLINE part p_div(part a, part b) { return a / b; }
 
-VI v16 v_load(const float *p) { LOAD(p_load, p); }
-VI v16 v_load_f16(const uint16_t *p) { LOAD(p_load_f16, p); }
-VI v16 v_load_bf16(const uint16_t *p) { LOAD(p_load_bf16, p); }
-VI void v_store(float *p, v16 a) { STORE(p_store, p, a); }
-VI void v_store_f16(uint16_t *p, v16 a) { STORE(p_store_f16, p, a); }
+VEC_INLINE v16 v_load(const float *p) { LOAD(p_load, p); }
+VEC_INLINE v16 v_load_f16(const uint16_t *p) { LOAD(p_load_f16, p); }
+VEC_INLINE v16 v_load_bf16(const uint16_t *p) { LOAD(p_load_bf16, p); }
+VEC_INLINE void v_store(float *p, v16 a) { STORE(p_store, p, a); }
+VEC_INLINE void v_store_f16(uint16_t *p, v16 a) { STORE(p_store_f16, p, a); }
 /* Round to nearest even within -127 .. 127. */
-VI void v_store_i8(int8_t *p, v16 a) { STORE(p_store_i8, p, a); }
-VI v16 v_set1(float x) { SAME(p_set1(x)); }
-VI v16 v_add(v16 a, v16 b) { MAP2(p_add, a, b); }
-VI v16 v_sub(v16 a, v16 b) { MAP2(p_sub, a, b); }
-VI v16 v_mul(v16 a, v16 b) { MAP2(p_mul, a, b); }
-VI v16 v_div(v16 a, v16 b) { MAP2(p_div, a, b); }
-VI v16 v_max(v16 a, v16 b) { MAP2(p_max, a, b); }
-VI v16 v_fma(v16 a, v16 b, v16 c) { MAP3(p_fma, a, b, c); }
-VI v16 v_exp(v16 a) { MAP1(p_exp, a); }
+VEC_INLINE void v_store_i8(int8_t *p, v16 a) { STORE(p_store_i8, p, a); }
+VEC_INLINE v16 v_set1(float x) { SAME(p_set1(x)); }
+VEC_INLINE v16 v_add(v16 a, v16 b) { MAP2(p_add, a, b); }
+VEC_INLINE v16 v_sub(v16 a, v16 b) { MAP2(p_sub, a, b); }
+VEC_INLINE v16 v_mul(v16 a, v16 b) { MAP2(p_mul, a, b); }
+VEC_INLINE v16 v_div(v16 a, v16 b) { MAP2(p_div, a, b); }
+VEC_INLINE v16 v_max(v16 a, v16 b) { MAP2(p_max, a, b); }
+VEC_INLINE v16 v_fma(v16 a, v16 b, v16 c) { MAP3(p_fma, a, b, c); }
+VEC_INLINE v16 v_exp(v16 a) { MAP1(p_exp, a); }
 /* The tree: lane i and i + 8, then i + 4, i + 2, i + 1. */
-VI float v_sum(v16 a) { return p_sum(FOLD(p_add, a)); }
-VI float v_hmax(v16 a) { return p_hmax(FOLD(p_max, a)); }
+VEC_INLINE float v_sum(v16 a) { return p_sum(FOLD(p_add, a)); }
+VEC_INLINE float v_hmax(v16 a) { return p_hmax(FOLD(p_max, a)); }
 
 #ifndef __AVX2__
 /*
  * Those of 16 whose bit is set, side by side; up to 16 are written, whatever the
  * mask, so to + 16 must not be after what was read.
  */
-VI void
+VEC_INLINE void
 v_squeeze(uint32_t *to, const uint32_t *from, unsigned mask)
 {
 	for (; mask != 0; mask &= mask - 1)
@@ -222,15 +222,16 @@ v_squeeze(uint32_t *to, const uint32_t *from, unsigned mask)
 #ifdef __AVX2__
 typedef __m256d d4;
 
-VI d4 d_load(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
-VI d4 d_set1(double x) { return _mm256_set1_pd(x); }
-VI d4 d_add(d4 a, d4 b) { return _mm256_add_pd(a, b); }
-VI d4 d_sub(d4 a, d4 b) { return _mm256_sub_pd(a, b); }
-VI d4 d_mul(d4 a, d4 b) { return _mm256_mul_pd(a, b); }
-VI d4 d_min(d4 a, d4 b) { return _mm256_min_pd(a, b); }
-VI d4 d_max(d4 a, d4 b) { return _mm256_max_pd(a, b); }
-VI void d_store(double *p, d4 a) { _mm256_storeu_pd(p, a); }
-VI void
+VEC_INLINE d4 d_load(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p));
+    }
+VEC_INLINE d4 d_set1(double x) { return _mm256_set1_pd(x); }
+VEC_INLINE d4 d_add(d4 a, d4 b) { return _mm256_add_pd(a, b); }
+VEC_INLINE d4 d_sub(d4 a, d4 b) { return _mm256_sub_pd(a, b); }
+VEC_INLINE d4 d_mul(d4 a, d4 b) { return _mm256_mul_pd(a, b); }
+VEC_INLINE d4 d_min(d4 a, d4 b) { return _mm256_min_pd(a, b); }
+VEC_INLINE d4 d_max(d4 a, d4 b) { return _mm256_max_pd(a, b); }
+VEC_INLINE void d_store(double *p, d4 a) { _mm256_storeu_pd(p, a); }
+VEC_INLINE void
 d_store_f32(float *p, d4 a)
 {
 	_mm_storeu_ps(p, _mm256_cvtpd_ps(a));
@@ -246,15 +247,15 @@ typedef struct { double d[4]; } d4;
 #define D_MIN(i) a.d[i] < b.d[i] ? a.d[i] : b.d[i]
 #define D_MAX(i) a.d[i] > b.d[i] ? a.d[i] : b.d[i]
 
-VI d4 d_load(const float *p) { return EACH4(D_LOAD); }
-VI d4 d_set1(double x) { return (d4){ { x, x, x, x } }; }
-VI d4 d_add(d4 a, d4 b) { return EACH4(D_ADD); }
-VI d4 d_sub(d4 a, d4 b) { return EACH4(D_SUB); }
-VI d4 d_mul(d4 a, d4 b) { return EACH4(D_MUL); }
-VI d4 d_min(d4 a, d4 b) { return EACH4(D_MIN); }
-VI d4 d_max(d4 a, d4 b) { return EACH4(D_MAX); }
-VI void d_store(double *p, d4 a) { memcpy(p, a.d, sizeof a.d); }
-VI void
+VEC_INLINE d4 d_load(const float *p) { return EACH4(D_LOAD); }
+VEC_INLINE d4 d_set1(double x) { return (d4){ { x, x, x, x } }; }
+VEC_INLINE d4 d_add(d4 a, d4 b) { return EACH4(D_ADD); }
+VEC_INLINE d4 d_sub(d4 a, d4 b) { return EACH4(D_SUB); }
+VEC_INLINE d4 d_mul(d4 a, d4 b) { return EACH4(D_MUL); }
+VEC_INLINE d4 d_min(d4 a, d4 b) { return EACH4(D_MIN); }
+VEC_INLINE d4 d_max(d4 a, d4 b) { return EACH4(D_MAX); }
+VEC_INLINE void d_store(double *p, d4 a) { memcpy(p, a.d, sizeof a.d); }
+VEC_INLINE void
 d_store_f32(float *p, d4 a)
 {
 	int i;
@@ -265,7 +266,7 @@ d_store_f32(float *p, d4 a)
 #endif
 
 /* y[i] = v_sum of the lanes at s[i]: their trees side by side. */
-VI void
+VEC_INLINE void
 v_sum4(float *y, const float (*s)[16])
 {
 	typedef float f4 __attribute__((vector_size(16)));
@@ -285,10 +286,10 @@ v_sum4(float *y, const float (*s)[16])
 	memcpy(y, &a, sizeof a);
 }
 
-VI v16 v_zero(void) { return v_set1(0.0f); }
+VEC_INLINE v16 v_zero(void) { return v_set1(0.0f); }
 
 /* The first n (0 .. 16) lanes, the others zero; stores touch only those. */
-VI v16
+VEC_INLINE v16
 v_load_n(const float *p, size_t n)
 {
 	float t[16] = { 0 };
@@ -298,7 +299,7 @@ v_load_n(const float *p, size_t n)
 	memcpy(t, p, n * sizeof *p);
 	return v_load(t);
 }
-VI void
+VEC_INLINE void
 v_store_n(float *p, v16 a, size_t n)
 {
 	float t[16];
@@ -324,8 +325,8 @@ v_store_n(float *p, v16 a, size_t n)
 typedef struct { int32_t v[16]; } i16x;
 typedef struct { int16_t v[32]; } i16p;
 
-VI i16x i_zero(void) { return (i16x){ { 0 } }; }
-VI i16p
+VEC_INLINE i16x i_zero(void) { return (i16x){ { 0 } }; }
+VEC_INLINE i16p
 i_pair(const int16_t *p)
 {
 	i16p r;
@@ -335,7 +336,7 @@ i_pair(const int16_t *p)
 		r.v[i] = p[i % 2];
 	return r;
 }
-VI i16p
+VEC_INLINE i16p
 i_load8(const int8_t *p)
 {
 	i16p r;
@@ -345,7 +346,7 @@ i_load8(const int8_t *p)
 		r.v[i] = p[i];
 	return r;
 }
-VI i16p
+VEC_INLINE i16p
 i_load4(const uint8_t *p, i16p *high)
 {
 	i16p r;
@@ -357,7 +358,7 @@ i_load4(const uint8_t *p, i16p *high)
 	}
 	return r;
 }
-VI i16x
+VEC_INLINE i16x
 i_dot(i16x acc, i16p a, i16p b)
 {
 	int i;
@@ -367,8 +368,8 @@ i_dot(i16x acc, i16p a, i16p b)
 		    a.v[2 * i + 1] * b.v[2 * i + 1];
 	return acc;
 }
-VI v16 v_from_i(i16x a) { EACH((float)a.v[i]); }
-VI void
+VEC_INLINE v16 v_from_i(i16x a) { EACH((float)a.v[i]); }
+VEC_INLINE void
 v_store_i16(int16_t *p, v16 a)
 {
 	int i;
@@ -378,8 +379,8 @@ v_store_i16(int16_t *p, v16 a)
 		    a.v[i] < -32768.0f ? -32768.0f : a.v[i]);
 }
 #elif defined(VEC_NEON)
-VI v16 v_from_i(i16x a) { EACH(vcvtq_f32_s32(a.v[i])); }
-VI void
+VEC_INLINE v16 v_from_i(i16x a) { EACH(vcvtq_f32_s32(a.v[i])); }
+VEC_INLINE void
 v_store_i16(int16_t *p, v16 a)
 {
 	int i;
@@ -390,7 +391,7 @@ v_store_i16(int16_t *p, v16 a)
 #endif
 
 /* x / (1 + e^-x) */
-VI v16
+VEC_INLINE v16
 v_silu(v16 x)
 {
 	return v_div(x, v_add(v_set1(1.0f), v_exp(v_sub(v_zero(), x))));

@@ -7,40 +7,41 @@
 
 typedef float32x4_t part;
 
-VI part p_load(const float *p) { return vld1q_f32(p); }
-VI void p_store(float *p, part a) { vst1q_f32(p, a); }
-VI part p_set1(float x) { return vdupq_n_f32(x); }
-VI part p_fma(part a, part b, part c) { return vfmaq_f32(c, a, b); }
-VI part
+VEC_INLINE part p_load(const float *p) { return vld1q_f32(p); }
+VEC_INLINE void p_store(float *p, part a) { vst1q_f32(p, a); }
+VEC_INLINE part p_set1(float x) { return vdupq_n_f32(x); }
+VEC_INLINE part p_fma(part a, part b, part c) { return vfmaq_f32(c, a, b); }
+VEC_INLINE part
 p_choose(part a, part b, part yes, part no)
 {
 	return vbslq_f32(vcleq_f32(a, b), yes, no);
 }
 /* a > b ? a : b; FMAX would make more of NaN and of -0. */
-VI part p_max(part a, part b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
-VI part p_min(part a, part b) { return vminq_f32(a, b); }
-VI part p_round(part a) { return vrndnq_f32(a); }
-VI part
+VEC_INLINE part p_max(part a, part b) { return vbslq_f32(vcgtq_f32(a, b), a, b);
+    }
+VEC_INLINE part p_min(part a, part b) { return vminq_f32(a, b); }
+VEC_INLINE part p_round(part a) { return vrndnq_f32(a); }
+VEC_INLINE part
 p_load_f16(const uint16_t *p)
 {
 	return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 }
-VI part
+VEC_INLINE part
 p_load_bf16(const uint16_t *p)
 {
 	return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
 }
-VI void
+VEC_INLINE void
 p_store_f16(uint16_t *p, part a)
 {
 	vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a)));
 }
-VI void
+VEC_INLINE void
 p_store_upper(uint16_t *p, part a)
 {
 	vst1_u16(p, vshrn_n_u32(vreinterpretq_u32_f32(a), 16));
 }
-VI void
+VEC_INLINE void
 p_store_i8(int8_t *p, part a)
 {
 	int16x4_t i = vmovn_s32(vcvtnq_s32_f32(p_min(p_max(a, p_set1(-127.0f)),
@@ -49,27 +50,27 @@ p_store_i8(int8_t *p, part a)
 	vst1_lane_s32((int32_t *)(void *)p,
 	    vreinterpret_s32_s8(vmovn_s16(vcombine_s16(i, i))), 0);
 }
-VI float
+VEC_INLINE float
 p_sum(part a)
 {
 	float32x2_t t = vadd_f32(vget_low_f32(a), vget_high_f32(a));
 
 	return vget_lane_f32(t, 0) + vget_lane_f32(t, 1);
 }
-VI float
+VEC_INLINE float
 p_hmax(part a)
 {
 	a = p_max(a, vextq_f32(a, a, 2));
 	return vgetq_lane_f32(p_max(a, vextq_f32(a, a, 1)), 0);
 }
-VI unsigned
+VEC_INLINE unsigned
 p_at_least(part a, part b)
 {
 	const uint32x4_t bit = { 1, 2, 4, 8 };
 
 	return vaddvq_u32(vandq_u32(vcgeq_f32(a, b), bit));
 }
-VI void
+VEC_INLINE void
 v_absmax_bits(uint32_t *out, const float *x)
 {
 	uint32x4_t m;
@@ -83,7 +84,7 @@ v_absmax_bits(uint32_t *out, const float *x)
 		out[j] = vmaxvq_u32(m);
 	}
 }
-VI void
+VEC_INLINE void
 v_sums16(int32_t *out, const int8_t *q)
 {
 	int i;
@@ -97,14 +98,14 @@ v_sums16(int32_t *out, const int8_t *q)
 typedef struct { int32x4_t v[4]; } i16x;
 typedef struct { int16x8_t v[4]; } i16p;
 
-VI i16x
+VEC_INLINE i16x
 i_zero(void)
 {
 	int32x4_t z = vdupq_n_s32(0);
 
 	return (i16x){ { z, z, z, z } };
 }
-VI i16p
+VEC_INLINE i16p
 i_pair(const int16_t *p)
 {
 	int16x8_t v;
@@ -114,7 +115,7 @@ i_pair(const int16_t *p)
 	v = vreinterpretq_s16_s32(vdupq_n_s32(x));
 	return (i16p){ { v, v, v, v } };
 }
-VI i16p
+VEC_INLINE i16p
 i_load8(const int8_t *p)
 {
 	int8x16_t a = vld1q_s8(p), b = vld1q_s8(p + 16);
@@ -122,7 +123,7 @@ i_load8(const int8_t *p)
 	return (i16p){ { vmovl_s8(vget_low_s8(a)), vmovl_high_s8(a),
 	    vmovl_s8(vget_low_s8(b)), vmovl_high_s8(b) } };
 }
-VI i16p
+VEC_INLINE i16p
 i_load4(const uint8_t *p, i16p *high)
 {
 	int8_t low[32], up[32];
@@ -140,13 +141,13 @@ i_load4(const uint8_t *p, i16p *high)
 	*high = i_load8(up);
 	return i_load8(low);
 }
-VI int32x4_t
+VEC_INLINE int32x4_t
 dot_part(int32x4_t acc, int16x8_t a, int16x8_t b)
 {
 	return vaddq_s32(acc, vpaddq_s32(vmull_s16(vget_low_s16(a),
 	    vget_low_s16(b)), vmull_high_s16(a, b)));
 }
-VI i16x
+VEC_INLINE i16x
 i_dot(i16x acc, i16p a, i16p b)
 {
 	return (i16x){ { dot_part(acc.v[0], a.v[0], b.v[0]),

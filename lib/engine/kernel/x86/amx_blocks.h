@@ -58,7 +58,7 @@ pack(void *to, const void *const *from, size_t n, size_t groups)
 			p->d[t] = x->d;
 		}
 		for (j = 0; j < 8; j++)
-			turn(q, 32 * j, (__m512i *)(void *)p->q[j]);
+			transpose(q, 32 * j, (__m512i *)(void *)p->q[j]);
 	}
 }
 
@@ -68,14 +68,14 @@ static const struct qwen_packing packing = {
 
 /* ---- weights */
 
-PI int
+KERNEL_INLINE int
 is_direct(uint32_t type, const struct qwen_matmul *m)
 {
 	return type == QT_Q8_0 && m->n_tok < COPY_FROM;
 }
 
 /* Eight f16 at p and each so many bytes further. */
-PI __m256
+KERNEL_INLINE __m256
 eight_f16(const unsigned char *p, size_t bytes)
 {
 	uint16_t h[8];
@@ -87,7 +87,7 @@ eight_f16(const unsigned char *p, size_t bytes)
 	return _mm256_cvtph_ps(load16(h));
 }
 
-PI void
+KERNEL_INLINE void
 unpack_row(uint32_t type, const unsigned char *w, struct panel *p, size_t r,
     int direct)
 {
@@ -126,17 +126,17 @@ unpack_row(uint32_t type, const unsigned char *w, struct panel *p, size_t r,
 
 /* ---- products */
 
-PI void
+KERNEL_INLINE void
 configure(uint32_t type, struct amx_config *c)
 {
 	(void)type;
-	shape(c, 0, 16, 64);
-	shape(c, 1, 16, 32);
-	shape(c, 2, 8, 64);
+	tile_shape(c, 0, 16, 64);
+	tile_shape(c, 1, 16, 32);
+	tile_shape(c, 2, 8, 64);
 }
 
 /* Columns 32j .. 32j + 31 of a block. */
-PI void
+KERNEL_INLINE void
 multiply(uint32_t type, struct work *k, const struct block *b, size_t j)
 {
 	const unsigned char *w = b->p->w[b->half][j][0];
@@ -154,7 +154,7 @@ multiply(uint32_t type, struct work *k, const struct block *b, size_t j)
 }
 
 /* The sums of a block are there: to what it has so far. */
-PI void
+KERNEL_INLINE void
 add_parts(uint32_t type, const struct block *b, const __m512 *part)
 {
 	const float (*m)[8] = b->p->m + TILE * b->half;
@@ -179,8 +179,8 @@ add_parts(uint32_t type, const struct block *b, const __m512 *part)
 }
 
 /* The rest of a block, and the first products of the next. */
-PI void
-go_on(uint32_t type, struct work *k, const struct block *next,
+KERNEL_INLINE void
+next_block(uint32_t type, struct work *k, const struct block *next,
     struct unpacking *u)
 {
 	const struct block *b = &k->b;
@@ -206,21 +206,21 @@ go_on(uint32_t type, struct work *k, const struct block *next,
 	add_parts(type, b, part);
 }
 
-PI void
+KERNEL_INLINE void
 get_ready(struct work *k, const struct qwen_matmul *m)
 {
 	(void)m;
 	k->busy = 0;
 }
 
-PI void
-begin(uint32_t type, struct work *k, const struct block *b,
+KERNEL_INLINE void
+begin_panel(uint32_t type, struct work *k, const struct block *b,
     struct unpacking *u)
 {
 	size_t j;
 
 	if (k->busy) {
-		go_on(type, k, b, u);
+		next_block(type, k, b, u);
 	} else {
 		multiply(type, k, b, 0);
 		multiply(type, k, b, 1);
@@ -232,10 +232,10 @@ begin(uint32_t type, struct work *k, const struct block *b,
 }
 
 /* With the first two products once more, which nobody wants. */
-PI void
-end(uint32_t type, struct work *k, struct unpacking *u)
+KERNEL_INLINE void
+end_panel(uint32_t type, struct work *k, struct unpacking *u)
 {
-	go_on(type, k, &k->b, u);
+	next_block(type, k, &k->b, u);
 }
 
 #include "engine/kernel/x86/amx_rows.h"

@@ -12,7 +12,7 @@
 #define TILE_TOKENS 16
 
 /* What a call works on now. */
-struct place {
+struct panel_place {
 	size_t	t, n_tok;	/* tokens from t on */
 	size_t	tiles, rows;	/* of tokens, and how many are in one */
 	size_t	g, ng;		/* groups of the slice */
@@ -20,8 +20,8 @@ struct place {
 };
 
 /* Tokens of a tile. */
-PI size_t
-tokens_of(const struct place *at, size_t tile)
+KERNEL_INLINE size_t
+tokens_of(const struct panel_place *at, size_t tile)
 {
 	size_t first = tile * at->rows;
 
@@ -29,8 +29,8 @@ tokens_of(const struct place *at, size_t tile)
 }
 
 /* The next tokens, up to so many tiles; 0: there are none. */
-PI int
-next_tokens(const struct qwen_matmul *m, struct place *at, size_t tiles)
+KERNEL_INLINE int
+next_tokens(const struct qwen_matmul *m, struct panel_place *at, size_t tiles)
 {
 	at->t += at->n_tok;
 	at->n_tok = m->n_tok - at->t < tiles * TILE_TOKENS ?
@@ -45,8 +45,8 @@ next_tokens(const struct qwen_matmul *m, struct place *at, size_t tiles)
 }
 
 /* The next slice, of up to so many groups; 0: there is none. */
-PI int
-next_slice(const struct qwen_matmul *m, struct place *at, size_t groups)
+KERNEL_INLINE int
+next_slice(const struct qwen_matmul *m, struct panel_place *at, size_t groups)
 {
 	size_t left;
 
@@ -60,8 +60,8 @@ next_slice(const struct qwen_matmul *m, struct place *at, size_t groups)
  * The panel that comes after this one, whose slice has up to so many groups, to
  * be asked for in so many steps.
  */
-PI struct ahead
-look_ahead(const struct qwen_matmul *m, struct place at, size_t groups,
+KERNEL_INLINE struct ahead
+look_ahead(const struct qwen_matmul *m, struct panel_place at, size_t groups,
     size_t steps)
 {
 	struct ahead a = { .n_row = 32, .row_bytes = m->row_bytes };
@@ -84,8 +84,8 @@ look_ahead(const struct qwen_matmul *m, struct place at, size_t groups,
 	return a;
 }
 
-PI void
-shape(struct amx_config *c, int tile, size_t rows, size_t colsb)
+KERNEL_INLINE void
+tile_shape(struct amx_config *c, int tile, size_t rows, size_t colsb)
 {
 	c->rows[tile] = (uint8_t)rows;
 	c->colsb[tile] = (uint16_t)colsb;

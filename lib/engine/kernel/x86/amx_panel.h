@@ -60,38 +60,41 @@ struct unpacking {
  * Row r of a panel, and whether its weights stay where they are.  The type is a
  * constant wherever it is passed.
  */
-PI void unpack_row(uint32_t type, const unsigned char *w, struct panel *p,
+KERNEL_INLINE void unpack_row(uint32_t type, const unsigned char *w,
+    struct panel *p,
     size_t r, int direct);
-PI int is_direct(uint32_t type, const struct qwen_matmul *m);
+KERNEL_INLINE int is_direct(uint32_t type, const struct qwen_matmul *m);
 
 /*
  * Before the first block of m; begin with block b, while one before it is ended
  * and rows are unpacked; end what is under way.
  */
 struct work;
-PI void get_ready(struct work *k, const struct qwen_matmul *m);
-PI void begin(uint32_t type, struct work *k, const struct block *b,
+KERNEL_INLINE void get_ready(struct work *k, const struct qwen_matmul *m);
+KERNEL_INLINE void begin_panel(uint32_t type, struct work *k,
+    const struct block *b,
     struct unpacking *u);
-PI void end(uint32_t type, struct work *k, struct unpacking *u);
+KERNEL_INLINE void end_panel(uint32_t type, struct work *k,
+    struct unpacking *u);
 
 /* The tiles that are used. */
-PI void configure(uint32_t type, struct amx_config *c);
+KERNEL_INLINE void configure(uint32_t type, struct amx_config *c);
 
-PI void
-shape(struct amx_config *c, int tile, size_t rows, size_t colsb)
+KERNEL_INLINE void
+tile_shape(struct amx_config *c, int tile, size_t rows, size_t colsb)
 {
 	c->rows[tile] = (uint8_t)rows;
 	c->colsb[tile] = (uint16_t)colsb;
 }
 
 /* Bytes of a row in one group. */
-PI size_t
+KERNEL_INLINE size_t
 bytes_of(uint32_t type)
 {
 	return QWEN_GROUP / qwen_traits[type].len * qwen_traits[type].bytes;
 }
 
-PI void
+KERNEL_INLINE void
 unpack_some(uint32_t type, struct unpacking *u)
 {
 	size_t n = u->end - u->r < u->per_step ? u->end - u->r : u->per_step;
@@ -109,7 +112,7 @@ unpack_some(uint32_t type, struct unpacking *u)
 }
 
 /* 16 rows of 16 tokens, turned, to those of y[t] + r; n tokens. */
-PI void
+KERNEL_INLINE void
 put_sums(float (*acc)[TILE], float *const *y, size_t r, size_t n)
 {
 	__m512 a[16], b[16];
@@ -124,9 +127,9 @@ put_sums(float (*acc)[TILE], float *const *y, size_t r, size_t n)
 		b[2 * i] = _mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]);
 		b[2 * i + 1] = _mm512_unpackhi_ps(a[2 * i], a[2 * i + 1]);
 	}
-#define PD(x) _mm512_castps_pd(x)
-#define LOW(x, y) _mm512_castpd_ps(_mm512_unpacklo_pd(PD(x), PD(y)))
-#define HIGH(x, y) _mm512_castpd_ps(_mm512_unpackhi_pd(PD(x), PD(y)))
+#define AS_PD(x) _mm512_castps_pd(x)
+#define LOW(x, y) _mm512_castpd_ps(_mm512_unpacklo_pd(AS_PD(x), AS_PD(y)))
+#define HIGH(x, y) _mm512_castpd_ps(_mm512_unpackhi_pd(AS_PD(x), AS_PD(y)))
 	UNROLL
 	for (i = 0; i < 4; i++) {	/* a[4i+c]: rows 4i.., tokens c, 4+c.. */
 		a[4 * i] = LOW(b[4 * i], b[4 * i + 2]);

@@ -41,14 +41,14 @@ struct work {
 } __attribute__((aligned(64)));
 
 /* Does scale times weight fit in one byte, with its sign if it has one? */
-PI int
+KERNEL_INLINE int
 in_a_byte(uint32_t type)
 {
 	return type == QT_Q2_K || type == QT_TQ1_0 || type == QT_TQ2_0;
 }
 
 /* Can it be negative? */
-PI int
+KERNEL_INLINE int
 is_signed(uint32_t type)
 {
 	return qwen_traits[type].bias > 0 || qwen_traits[type].signed_scale;
@@ -57,14 +57,14 @@ is_signed(uint32_t type)
 /* ---- tokens */
 
 /* Low bytes, and high ones, of int16 of even and odd lanes. */
-PI __m512i
+KERNEL_INLINE __m512i
 low_bytes(__m512i even, __m512i odd)
 {
 	return _mm512_mask_blend_epi8(0xaaaaaaaaaaaaaaaaULL, even,
 	    _mm512_slli_epi16(odd, 8));
 }
 
-PI __m512i
+KERNEL_INLINE __m512i
 high_bytes(__m512i even, __m512i odd)
 {
 	return _mm512_mask_blend_epi8(0xaaaaaaaaaaaaaaaaULL,
@@ -72,7 +72,7 @@ high_bytes(__m512i even, __m512i odd)
 }
 
 /* 32 columns of 16 tokens. */
-PI void
+KERNEL_INLINE void
 pack_32(const struct qwen_q8 *const *x, size_t j, struct pack *to)
 {
 	int32_t a[16] __attribute__((aligned(64)));
@@ -85,7 +85,7 @@ pack_32(const struct qwen_q8 *const *x, size_t j, struct pack *to)
 		a[t] = x[t]->a[j] * 0x10001;
 	}
 	scale = _mm512_load_si512(a);
-	turn(q, 32 * j, v);
+	transpose(q, 32 * j, v);
 	for (i = 0; i < 8; i++) {
 		even = _mm512_maddubs_epi16(scale, v[i]);
 		odd = _mm512_maddubs_epi16(_mm512_slli_epi16(scale, 8), v[i]);
@@ -128,7 +128,7 @@ static const struct qwen_packing packing = {
 /* ---- weights */
 
 /* Columns 64k .. 64k + 63 of a row; a scale for each 16 of the 256. */
-PI void
+KERNEL_INLINE void
 put(uint32_t type, struct panel *p, size_t r, int k, __m512i w, __m128i scale)
 {
 	const __m512i each = _mm512_add_epi8(_mm512_set1_epi16((short)(4 * k)),
@@ -152,7 +152,7 @@ put(uint32_t type, struct panel *p, size_t r, int k, __m512i w, __m128i scale)
 		_mm512_store_si512(to[1][r % TILE], high_bytes(even, odd));
 }
 
-PI float
+KERNEL_INLINE float
 f32_at(const unsigned char *p)
 {
 	uint16_t h;
@@ -161,7 +161,7 @@ f32_at(const unsigned char *p)
 	return _cvtsh_ss(h);
 }
 
-PI float
+KERNEL_INLINE float
 row_d(uint32_t type, const unsigned char *w)
 {
 	const unsigned char *rows[4] = { w, w, w, w };
@@ -172,7 +172,7 @@ row_d(uint32_t type, const unsigned char *w)
 }
 
 /* Q4_K and Q5_K: eight scales, for 32 weights each; minimums to the panel. */
-PI __m128i
+KERNEL_INLINE __m128i
 unpack_scales_k4(const unsigned char *w, struct panel *p, size_t r)
 {
 	uint32_t a = (uint32_t)dword_at(w + 4), b = (uint32_t)dword_at(w + 8);
@@ -188,7 +188,7 @@ unpack_scales_k4(const unsigned char *w, struct panel *p, size_t r)
 	return _mm_unpacklo_epi8(v, v);
 }
 
-PI void
+KERNEL_INLINE void
 unpack_k4(uint32_t type, const unsigned char *w, struct panel *p, size_t r)
 {
 	__m128i scale = unpack_scales_k4(w, p, r);
@@ -209,7 +209,7 @@ unpack_k4(uint32_t type, const unsigned char *w, struct panel *p, size_t r)
 	}
 }
 
-PI int
+KERNEL_INLINE int
 is_direct(uint32_t type, const struct qwen_matmul *m)
 {
 	(void)type;
@@ -217,7 +217,7 @@ is_direct(uint32_t type, const struct qwen_matmul *m)
 	return 0;
 }
 
-PI void
+KERNEL_INLINE void
 unpack_row(uint32_t type, const unsigned char *w, struct panel *p, size_t r,
     int direct)
 {
@@ -247,18 +247,18 @@ unpack_row(uint32_t type, const unsigned char *w, struct panel *p, size_t r,
 
 /* ---- products */
 
-PI void
+KERNEL_INLINE void
 configure(uint32_t type, struct amx_config *c)
 {
 	int i;
 
 	(void)type;
 	for (i = 0; i < 4; i++)
-		shape(c, i, 16, 64);
+		tile_shape(c, i, 16, 64);
 }
 
 /* I of row r of a block, with 16 tokens. */
-PI __m512i
+KERNEL_INLINE __m512i
 sum_of(uint32_t type, int32_t (*s)[16][16], int r)
 {
 	__m512i i = _mm512_load_si512(s[1][r]);
@@ -271,7 +271,7 @@ sum_of(uint32_t type, int32_t (*s)[16][16], int r)
 }
 
 /* J: pairs of minimums by pairs of sums of activations. */
-PI __m512i
+KERNEL_INLINE __m512i
 min_of(uint32_t type, const struct pack *x, const int16_t *min)
 {
 	const int by16 = qwen_traits[type].span == 16;
@@ -292,7 +292,7 @@ min_of(uint32_t type, const struct pack *x, const int16_t *min)
 }
 
 /* n rows of a block from r. */
-PI void
+KERNEL_INLINE void
 fold(uint32_t type, const struct block *b, int32_t (*s)[16][16], int r, int n)
 {
 	const struct pack *x = b->x;
@@ -314,8 +314,9 @@ fold(uint32_t type, const struct block *b, int32_t (*s)[16][16], int r, int n)
 }
 
 /* After one of the n steps of a block: rows of the one before, and the next. */
-PI void
-meanwhile(uint32_t type, struct work *k, struct unpacking *u, int step, int n)
+KERNEL_INLINE void
+unpack_meanwhile(uint32_t type, struct work *k, struct unpacking *u, int step,
+    int n)
 {
 	if (k->busy)
 		fold(type, &k->b, k->s[k->turn], 16 / n * step, 16 / n);
@@ -333,7 +334,7 @@ meanwhile(uint32_t type, struct work *k, struct unpacking *u, int step, int n)
 	dot_b(sum_b, 2, 3);						\
 } while (0)
 
-PI void
+KERNEL_INLINE void
 multiply_byte(uint32_t type, struct work *k, const struct block *b,
     struct unpacking *u, int32_t (*s)[16][16])
 {
@@ -346,14 +347,14 @@ multiply_byte(uint32_t type, struct work *k, const struct block *b,
 			STEP(w[i][0], 0, 0, amx_dpbsud, 1, amx_dpbssd, i);
 		else
 			STEP(w[i][0], 0, 0, amx_dpbuud, 1, amx_dpbusd, i);
-		meanwhile(type, k, u, i, 4);
+		unpack_meanwhile(type, k, u, i, 4);
 	}
 	amx_store(0, s[0], 64);
 	amx_store(1, s[1], 64);
 }
 
 /* Low bytes of weights, then high ones: ll and lh, hh and hl. */
-PI void
+KERNEL_INLINE void
 multiply_bytes(uint32_t type, struct work *k, const struct block *b,
     struct unpacking *u, int32_t (*s)[16][16])
 {
@@ -363,7 +364,7 @@ multiply_bytes(uint32_t type, struct work *k, const struct block *b,
 	ROLLED
 	for (i = 0; i < 4; i++) {
 		STEP(w[i][0], 0, 0, amx_dpbuud, 1, amx_dpbusd, i);
-		meanwhile(type, k, u, i, 8);
+		unpack_meanwhile(type, k, u, i, 8);
 	}
 	amx_store(0, s[0], 64);
 	amx_zero(0);
@@ -373,14 +374,14 @@ multiply_bytes(uint32_t type, struct work *k, const struct block *b,
 			STEP(w[i][1], 1, 0, amx_dpbssd, 1, amx_dpbsud, i);
 		else
 			STEP(w[i][1], 1, 0, amx_dpbusd, 1, amx_dpbuud, i);
-		meanwhile(type, k, u, 4 + i, 8);
+		unpack_meanwhile(type, k, u, 4 + i, 8);
 	}
 	amx_store(1, s[1], 64);
 	amx_store(0, s[2], 64);
 }
 
 /* Activations that are a byte, by low bytes of weights and by high ones. */
-PI void
+KERNEL_INLINE void
 multiply_plain(uint32_t type, struct work *k, const struct block *b,
     struct unpacking *u, int32_t (*s)[16][16])
 {
@@ -402,15 +403,15 @@ multiply_plain(uint32_t type, struct work *k, const struct block *b,
 			else
 				amx_dpbusd(1, 2, 3);
 		}
-		meanwhile(type, k, u, i, 4);
+		unpack_meanwhile(type, k, u, i, 4);
 	}
 	amx_store(0, s[0], 64);
 	if (!in_a_byte(type))
 		amx_store(1, s[1], 64);
 }
 
-PI void
-begin(uint32_t type, struct work *k, const struct block *b,
+KERNEL_INLINE void
+begin_panel(uint32_t type, struct work *k, const struct block *b,
     struct unpacking *u)
 {
 	int32_t (*s)[16][16] = k->s[!k->turn];
@@ -428,7 +429,7 @@ begin(uint32_t type, struct work *k, const struct block *b,
 	k->turn = !k->turn;
 }
 
-PI void
+KERNEL_INLINE void
 get_ready(struct work *k, const struct qwen_matmul *m)
 {
 	k->busy = k->turn = 0;
@@ -437,8 +438,8 @@ get_ready(struct work *k, const struct qwen_matmul *m)
 		memset(k->s, 0, sizeof k->s);
 }
 
-PI void
-end(uint32_t type, struct work *k, struct unpacking *u)
+KERNEL_INLINE void
+end_panel(uint32_t type, struct work *k, struct unpacking *u)
 {
 	(void)u;
 	fold(type, &k->b, k->s[k->turn], 0, 16);

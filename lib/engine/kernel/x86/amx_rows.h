@@ -10,7 +10,7 @@
 #define SLICE_BYTES ((size_t)1 << 20)	/* of tokens */
 
 /* Rows r0 .. r1-1, no more than MAX_PANELS, by tiles of tokens t0 .. t1-1. */
-struct part {
+struct panel_rows {
 	const struct qwen_matmul *m;
 	size_t	r0, r1, t0, t1;
 	size_t	groups;		/* of a row */
@@ -18,13 +18,13 @@ struct part {
 };
 
 /* Where a panel is. */
-struct place {
+struct panel_place {
 	size_t	r, g;
 };
 
 /* The panel after one, in the order above; 0: it was the last. */
-PI int
-step(const struct part *part, struct place *at)
+KERNEL_INLINE int
+next_panel(const struct panel_rows *part, struct panel_place *at)
 {
 	size_t from = at->g - at->g % part->slice;
 
@@ -38,26 +38,26 @@ step(const struct part *part, struct place *at)
 	return at->g < part->groups;
 }
 
-PI const unsigned char *
-rows_at(uint32_t type, const struct part *part, struct place at)
+KERNEL_INLINE const unsigned char *
+rows_at(uint32_t type, const struct panel_rows *part, struct panel_place at)
 {
 	return part->m->w + at.r * part->m->row_bytes + at.g * bytes_of(type);
 }
 
 /* What comes after this place is unpacked while it is multiplied. */
-PI void
-plan(uint32_t type, const struct part *part, struct place at,
+KERNEL_INLINE void
+plan_unpack(uint32_t type, const struct panel_rows *part, struct panel_place at,
     struct unpacking *u, struct panel *to)
 {
 	u->p = to;
 	u->r = 0;
 	u->end = 0;
 	u->ahead = NULL;
-	if (!step(part, &at))
+	if (!next_panel(part, &at))
 		return;
 	u->end = PANEL;
 	u->w = rows_at(type, part, at);
-	if (step(part, &at))
+	if (next_panel(part, &at))
 		u->ahead = rows_at(type, part, at);
 	else if (part->r1 < part->m->r1)
 		u->ahead = part->m->w + part->r1 * part->m->row_bytes;
@@ -65,15 +65,15 @@ plan(uint32_t type, const struct part *part, struct place at,
 		u->ahead = part->m->next;
 }
 
-PI void
-product_part(uint32_t type, const struct part *part)
+KERNEL_INLINE void
+product_part(uint32_t type, const struct panel_rows *part)
 {
 	const struct qwen_matmul *m = part->m;
 	struct panel p[PANELS_ALIVE];
 	float acc[MAX_PANELS][MAX_TILES][2][TILE][TILE]
 	    __attribute__((aligned(64)));
 	struct work k;
-	struct place at = { part->r0, 0 };
+	struct panel_place at = { part->r0, 0 };
 	struct unpacking u = { .p = p, .w = rows_at(type, part, at),
 	    .row_bytes = m->row_bytes, .end = PANEL, .per_step = PANEL,
 	    .direct = is_direct(type, m) };
@@ -84,7 +84,7 @@ product_part(uint32_t type, const struct part *part)
 	u.per_step = (PANEL + steps - 1) / steps;
 	do {
 		i = (at.r - part->r0) / PANEL;
-		plan(type, part, at, &u, &p[(n + 1) % PANELS_ALIVE]);
+		plan_unpack(type, part, at, &u, &p[(n + 1) % PANELS_ALIVE]);
 		for (t = part->t0; t < part->t1; t++) {
 			for (h = 0; h < 2; h++) {
 				struct block b = { &p[n % PANELS_ALIVE],
@@ -95,12 +95,12 @@ product_part(uint32_t type, const struct part *part)
 				    acc[i][t - part->t0][h], (int)h,
 				    at.g == 0, u.direct };
 
-				begin(type, &k, &b, &u);
+				begin_panel(type, &k, &b, &u);
 			}
 		}
 		n++;
-	} while (step(part, &at));
-	end(type, &k, &u);
+	} while (next_panel(part, &at));
+	end_panel(type, &k, &u);
 	for (i = 0; i < (part->r1 - part->r0) / PANEL; i++) {
 		for (t = part->t0; t < part->t1; t++) {
 			for (h = 0; h < 2; h++)
@@ -119,12 +119,12 @@ product_part(uint32_t type, const struct part *part)
  * whose tiles are in use saves 8 KiB more at a switch and cannot sleep deeply.
  * It is one instruction in a call that lasts microseconds at least.
  */
-PI void
+KERNEL_INLINE void
 product(uint32_t type, const struct qwen_matmul *m)
 {
 	struct amx_config c = { .palette = 1 };
 	const size_t tiles = (m->n_tok + TILE - 1) / TILE;
-	struct part part = { .m = m, .groups = m->n_in / QWEN_GROUP };
+	struct panel_rows part = { .m = m, .groups = m->n_in / QWEN_GROUP };
 
 	configure(type, &c);
 	amx_config(&c);

@@ -9,7 +9,7 @@
 #include "engine/kernel/ahead.h"
 #include "engine/kernel/kernel.h"
 
-#define PI static inline __attribute__((always_inline, unused))
+#define KERNEL_INLINE static inline __attribute__((always_inline, unused))
 
 /* For loops that index arrays of registers. */
 #ifdef __clang__
@@ -22,14 +22,14 @@
 #define IN_ORDER(sum) __asm__("" : "+x"(sum))
 
 /* Bytes of 256 weights. */
-PI size_t
+KERNEL_INLINE size_t
 group_bytes(const struct qwen_matmul *m)
 {
 	return QWEN_GROUP / m->quant->block_len * m->quant->block_bytes;
 }
 
 /* 4 bytes at p, as a dword. */
-PI int32_t
+KERNEL_INLINE int32_t
 dword_at(const void *p)
 {
 	int32_t x;

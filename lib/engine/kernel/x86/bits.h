@@ -16,19 +16,19 @@ struct group {
 	__m256i	scale, min;		/* 16 int16, one for each 16 weights */
 };
 
-PI __m128i
+KERNEL_INLINE __m128i
 load16(const void *p)
 {
 	return _mm_loadu_si128((const __m128i *)p);
 }
 
-PI __m256i
+KERNEL_INLINE __m256i
 load32(const void *p)
 {
 	return _mm256_loadu_si256((const __m256i *)p);
 }
 
-PI uint64_t
+KERNEL_INLINE uint64_t
 qword_at(const void *p)
 {
 	uint64_t x;
@@ -38,7 +38,7 @@ qword_at(const void *p)
 }
 
 /* The same 16 bytes in each 128-bit lane. */
-PI wide_i
+KERNEL_INLINE wide_i
 in_lanes(__m128i v)
 {
 #ifdef __AVX512F__
@@ -49,7 +49,7 @@ in_lanes(__m128i v)
 }
 
 /* The same 32 bytes in each half. */
-PI wide_i
+KERNEL_INLINE wide_i
 in_halves(__m256i v)
 {
 #ifdef __AVX512F__
@@ -59,14 +59,14 @@ in_halves(__m256i v)
 #endif
 }
 
-PI wide_i
+KERNEL_INLINE wide_i
 set8(int x)
 {
-	return W(set1_epi8)((char)x);
+	return MM(set1_epi8)((char)x);
 }
 
 /* A register of the bytes of a and b in its halves, if it has room for b. */
-PI wide_i
+KERNEL_INLINE wide_i
 join(__m256i a, __m256i b)
 {
 #ifdef __AVX512F__
@@ -78,10 +78,10 @@ join(__m256i a, __m256i b)
 }
 
 /* Values of a table of 16 for indices below. */
-PI wide_i
+KERNEL_INLINE wide_i
 look_up(wide_i index, const int8_t *table)
 {
-	return W(shuffle_epi8)(in_lanes(load16(table)), index);
+	return MM(shuffle_epi8)(in_lanes(load16(table)), index);
 }
 
 /* ---- a bit for each weight */
@@ -93,7 +93,7 @@ typedef __m256i wide_mask;	/* bytes of 0 or -1 */
 #endif
 
 /* WIDE / 8 bytes from p on, each in eight places. */
-PI wide_i
+KERNEL_INLINE wide_i
 each8(const void *p)
 {
 #ifdef __AVX512F__
@@ -109,7 +109,7 @@ each8(const void *p)
 }
 
 /* As many bits as a register has bytes, from p on. */
-PI wide_mask
+KERNEL_INLINE wide_mask
 bits_at(const void *p)
 {
 #ifdef __AVX512F__
@@ -122,8 +122,8 @@ bits_at(const void *p)
 }
 
 /* v where the bit is set, else 0. */
-PI wide_i
-where(wide_mask m, wide_i v)
+KERNEL_INLINE wide_i
+keep_where(wide_mask m, wide_i v)
 {
 #ifdef __AVX512F__
 	return _mm512_maskz_mov_epi8(m, v);
@@ -133,7 +133,7 @@ where(wide_mask m, wide_i v)
 }
 
 /* bias + v, bias - v where the bit is set */
-PI wide_i
+KERNEL_INLINE wide_i
 with_signs(wide_i v, wide_mask m, int bias)
 {
 #ifdef __AVX512F__
@@ -150,7 +150,7 @@ with_signs(wide_i v, wide_mask m, int bias)
  * The 32 low, then high, nibbles of 16 bytes; and those of 16 bytes that lie
  * next bytes further.
  */
-PI wide_i
+KERNEL_INLINE wide_i
 nibbles(const unsigned char *p, size_t next)
 {
 #ifdef __AVX512F__
@@ -171,7 +171,7 @@ nibbles(const unsigned char *p, size_t next)
 }
 
 /* The same of eight bytes each: 16 low nibbles in turn with 16 high ones. */
-PI wide_i
+KERNEL_INLINE wide_i
 nibbles8(const unsigned char *p)
 {
 #ifdef __AVX512F__
@@ -192,7 +192,7 @@ nibbles8(const unsigned char *p)
  * Register k of a group whose pairs of bits are those of Q2_K: 32 bytes hold
  * 128 weights, the first 32 in the lowest bits.
  */
-PI wide_i
+KERNEL_INLINE wide_i
 crumbs(const unsigned char *p, int k)
 {
 #ifdef __AVX512F__
@@ -212,7 +212,7 @@ crumbs(const unsigned char *p, int k)
 /* ---- scales */
 
 /* Each of eight int16 twice. */
-PI __m256i
+KERNEL_INLINE __m256i
 twice(__m128i v)
 {
 	return _mm256_set_m128i(_mm_unpackhi_epi16(v, v),
@@ -220,7 +220,7 @@ twice(__m128i v)
 }
 
 /* The nibbles of eight bytes, the low one of a byte before the high one. */
-PI __m128i
+KERNEL_INLINE __m128i
 nibbles_of(__m128i v)
 {
 	const __m128i m4 = _mm_set1_epi8(15);
@@ -228,20 +228,20 @@ nibbles_of(__m128i v)
 	return _mm_unpacklo_epi8(v & m4, _mm_srli_epi16(v, 4) & m4);
 }
 
-PI __m128i
+KERNEL_INLINE __m128i
 load4(const void *p)
 {
 	return _mm_cvtsi32_si128(dword_at(p));
 }
 
-PI __m128i
+KERNEL_INLINE __m128i
 load8(const void *p)
 {
 	return _mm_loadl_epi64((const __m128i *)p);
 }
 
 /* 2 c + 1 */
-PI __m256i
+KERNEL_INLINE __m256i
 odd(__m256i c)
 {
 	return _mm256_add_epi16(_mm256_add_epi16(c, c), _mm256_set1_epi16(1));

@@ -15,7 +15,7 @@
 #include "engine/kernel/x86/decode_k.h"
 
 /* A group of a format with 256 weights under a d. */
-PI void
+KERNEL_INLINE void
 decode(uint32_t type, const unsigned char *p, struct group *u)
 {
 	switch (type) {

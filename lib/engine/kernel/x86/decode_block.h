@@ -9,7 +9,7 @@
 #include "engine/kernel/x86/bits.h"
 
 /* Blocks of 32 nibbles with a d for each. */
-PI int
+KERNEL_INLINE int
 in_nibbles(uint32_t type)
 {
 	return type == QT_Q4_0 || type == QT_Q4_1 || type == QT_Q5_0 ||
@@ -17,7 +17,7 @@ in_nibbles(uint32_t type)
 }
 
 /* 32 fifth bits, and those next bytes further. */
-PI wide_mask
+KERNEL_INLINE wide_mask
 fifth_bits(const unsigned char *p, size_t next)
 {
 #ifdef __AVX512F__
@@ -30,7 +30,7 @@ fifth_bits(const unsigned char *p, size_t next)
 }
 
 /* As many pairs of bits as a register has bytes, four in each byte from p on. */
-PI wide_i
+KERNEL_INLINE wide_i
 crumbs_in_order(const unsigned char *p)
 {
 	/* what is left of a nibble: bits 0, 1 or 2, 3 */
@@ -52,11 +52,11 @@ crumbs_in_order(const unsigned char *p)
 
 	v = _mm256_blend_epi16(v, _mm256_srli_epi16(v, 4), 0xaa);
 #endif
-	return look_up(v & W(set1_epi32)(0x0c030c03), pair);
+	return look_up(v & MM(set1_epi32)(0x0c030c03), pair);
 }
 
 /* Register k of a group. */
-PI wide_i
+KERNEL_INLINE wide_i
 block_weights(uint32_t type, const unsigned char *p, int k)
 {
 	const size_t next = qwen_traits[type].bytes;
@@ -72,10 +72,10 @@ block_weights(uint32_t type, const unsigned char *p, int k)
 		return nibbles(p + 4, next);
 	case QT_Q5_0:
 		return nibbles(p + 6, next) |
-		    where(fifth_bits(p + 2, next), set8(16));
+		    keep_where(fifth_bits(p + 2, next), set8(16));
 	case QT_Q5_1:
 		return nibbles(p + 8, next) |
-		    where(fifth_bits(p + 4, next), set8(16));
+		    keep_where(fifth_bits(p + 4, next), set8(16));
 	case QT_IQ4_NL:
 		return look_up(nibbles(p + 2, next), iq4_values);
 	case QT_MXFP4:
@@ -83,7 +83,7 @@ block_weights(uint32_t type, const unsigned char *p, int k)
 	case QT_NVFP4:
 		return look_up(nibbles8(p + 4 + WIDE / 2 * k % 32), fp4);
 	case QT_Q1_0:
-		return where(bits_at(p + 2 + WIDE / 8 * k % 16), set8(2));
+		return keep_where(bits_at(p + 2 + WIDE / 8 * k % 16), set8(2));
 	case QT_Q2_0:
 		return crumbs_in_order(p + 2 + WIDE / 4 * k % 16);
 	default:
@@ -94,7 +94,7 @@ block_weights(uint32_t type, const unsigned char *p, int k)
 /* ---- d, of four rows */
 
 /* f32 of the f16 at the same place in four rows. */
-PI __m128
+KERNEL_INLINE __m128
 f16x4(const unsigned char *const *w, size_t at)
 {
 	uint16_t h[8] = { 0 };
@@ -106,7 +106,7 @@ f16x4(const unsigned char *const *w, size_t at)
 }
 
 /* IQ1_M: four bits in each of four words. */
-PI __m128
+KERNEL_INLINE __m128
 f16_of_parts(const unsigned char *const *w)
 {
 	uint16_t h[8] = { 0 };
@@ -121,14 +121,14 @@ f16_of_parts(const unsigned char *const *w)
 	return _mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)h));
 }
 
-PI __m128i
+KERNEL_INLINE __m128i
 bytes4(const unsigned char *const *w, size_t at)
 {
 	return _mm_setr_epi32(w[0][at], w[1][at], w[2][at], w[3][at]);
 }
 
 /* MXFP4: 2^(x - 128), above 252 NaN. */
-PI __m128
+KERNEL_INLINE __m128
 powers_of_two(__m128i x)
 {
 	const __m128i one = _mm_set1_epi32(1);
@@ -141,7 +141,7 @@ powers_of_two(__m128i x)
 }
 
 /* NVFP4: half of E4M3 without sign, 127 being 0. */
-PI __m128
+KERNEL_INLINE __m128
 e4m3(__m128i x)
 {
 	__m128i v = _mm_add_epi32(_mm_slli_epi32(x &= _mm_set1_epi32(127), 20),
@@ -155,7 +155,7 @@ e4m3(__m128i x)
 }
 
 /* d number k of a group. */
-PI __m128
+KERNEL_INLINE __m128
 load_d4(uint32_t type, const unsigned char *const *w, size_t k)
 {
 	const struct qwen_traits *f = &qwen_traits[type];
@@ -171,7 +171,7 @@ load_d4(uint32_t type, const unsigned char *const *w, size_t k)
 }
 
 /* Its minimum. */
-PI __m128
+KERNEL_INLINE __m128
 load_min4(uint32_t type, const unsigned char *const *w, size_t k)
 {
 	return f16x4(w, k * qwen_traits[type].bytes +

@@ -24,13 +24,13 @@ struct grid {
 #define IN_MEMORY(array) __asm__("" : "+m"(array))
 
 /* n indices of eight bits, each with the bits of high from bit 8 on. */
-PI __m256i
+KERNEL_INLINE __m256i
 indices(const unsigned char *p, __m256i high)
 {
 	return _mm256_cvtepu8_epi16(load16(p)) | high;
 }
 
-PI void
+KERNEL_INLINE void
 indices_iq3_s(const unsigned char *p, __m256i *i)
 {
 	const __m256i bit = _mm256_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128,
@@ -47,7 +47,7 @@ indices_iq3_s(const unsigned char *p, __m256i *i)
 	}
 }
 
-PI void
+KERNEL_INLINE void
 indices_iq2_s(const unsigned char *p, __m256i *i)
 {
 	/* byte j of four, in four words, its pairs of bits to bit 8 */
@@ -67,7 +67,7 @@ indices_iq2_s(const unsigned char *p, __m256i *i)
 }
 
 /* Their upper bits are three of each four of a word's, to bit 8. */
-PI void
+KERNEL_INLINE void
 indices_iq1_s(const unsigned char *p, __m256i *i)
 {
 	/* a word of four times three bits, to bit 9: so all go up */
@@ -88,7 +88,7 @@ indices_iq1_s(const unsigned char *p, __m256i *i)
 	}
 }
 
-PI void
+KERNEL_INLINE void
 indices_iq1_m(const unsigned char *p, __m256i *i)
 {
 	__m128i h = load16(p + 32);
@@ -102,7 +102,7 @@ indices_iq1_m(const unsigned char *p, __m256i *i)
 	}
 }
 
-PI void
+KERNEL_INLINE void
 make_indices(uint32_t type, struct grid *g)
 {
 	__m256i *i = (__m256i *)g->i;
@@ -124,14 +124,14 @@ make_indices(uint32_t type, struct grid *g)
 }
 
 /* Bytes of a file, or words, of which those of IQ2_XS have seven signs above. */
-PI int
+KERNEL_INLINE int
 index_bits(uint32_t type)
 {
 	return type == QT_IQ2_XXS || type == QT_IQ3_XXS ? 8 : 16;
 }
 
 /* Four of them from i on, a multiple of four, the first in the lowest bits. */
-PI uint64_t
+KERNEL_INLINE uint64_t
 four_indices(uint32_t type, const struct grid *g, int i)
 {
 	switch (type) {
@@ -146,7 +146,7 @@ four_indices(uint32_t type, const struct grid *g, int i)
 	}
 }
 
-PI size_t
+KERNEL_INLINE size_t
 index_of(uint32_t type, uint64_t four, int j)
 {
 	const int bits = index_bits(type);
@@ -158,7 +158,7 @@ index_of(uint32_t type, uint64_t four, int j)
 /* ---- signs and scales */
 
 /* Bytes of seven signs each: their eighth makes the number of ones even. */
-PI __m256i
+KERNEL_INLINE __m256i
 eighth_sign(__m256i v)
 {
 	/* 128 where a nibble has an odd number of ones */
@@ -172,7 +172,7 @@ eighth_sign(__m256i v)
 }
 
 /* Eight dwords of four times seven signs: 32 bytes of them. */
-PI __m256i
+KERNEL_INLINE __m256i
 signs_xxs(__m256i a)
 {
 	const __m256i m7 = _mm256_set1_epi32(0x7f);
@@ -184,7 +184,7 @@ signs_xxs(__m256i a)
 }
 
 /* The signs of the XXS formats, and four bits of scale above them. */
-PI void
+KERNEL_INLINE void
 open_xxs(__m256i a, struct grid *g)
 {
 	_mm256_store_si256((__m256i *)g->made, signs_xxs(a));
@@ -192,7 +192,7 @@ open_xxs(__m256i a, struct grid *g)
 	g->scale = odd(a | _mm256_slli_epi32(a, 16));
 }
 
-PI void
+KERNEL_INLINE void
 open_iq2_xs(const unsigned char *p, struct grid *g)
 {
 	__m256i a = load32(p + 2), b = load32(p + 34);
@@ -208,7 +208,7 @@ open_iq2_xs(const unsigned char *p, struct grid *g)
  * Weights of IQ1 are those of the grid and eight more or less one; with its
  * bias 9 or 7 is added.
  */
-PI void
+KERNEL_INLINE void
 open_iq1_s(const unsigned char *p, struct grid *g)
 {
 	const __m128i four = _mm_setr_epi8(1, 1, 1, 1, 3, 3, 3, 3, 5, 5, 5, 5,
@@ -224,7 +224,7 @@ open_iq1_s(const unsigned char *p, struct grid *g)
 		    _mm_set1_epi8(-2)));
 }
 
-PI void
+KERNEL_INLINE void
 open_iq1_m(const unsigned char *p, struct grid *g)
 {
 	const __m256i words = _mm256_setr_epi8(0, 1, 0, 1, 0, 1, 0, 1, 2, 3, 2,
@@ -246,7 +246,7 @@ open_iq1_m(const unsigned char *p, struct grid *g)
 }
 
 /* All but the weights of the block at p. */
-PI void
+KERNEL_INLINE void
 grid_open(uint32_t type, const unsigned char *p, struct grid *g)
 {
 	g->p = p;
@@ -288,7 +288,7 @@ grid_open(uint32_t type, const unsigned char *p, struct grid *g)
 /* ---- entries */
 
 /* Those of four entries of four, or of two of eight. */
-PI __m128i
+KERNEL_INLINE __m128i
 entries4(uint32_t type, const uint8_t (*grid)[4], uint64_t four)
 {
 	__m128i a = _mm_cvtsi32_si128(dword_at(grid[index_of(type, four, 0)]));
@@ -299,7 +299,7 @@ entries4(uint32_t type, const uint8_t (*grid)[4], uint64_t four)
 	return _mm_unpacklo_epi64(a, b);
 }
 
-PI __m128i
+KERNEL_INLINE __m128i
 entries2(uint32_t type, const uint8_t (*grid)[8], uint64_t four, int j)
 {
 	__m128 v = _mm_castsi128_ps(load8(grid[index_of(type, four, j)]));
@@ -308,7 +308,7 @@ entries2(uint32_t type, const uint8_t (*grid)[8], uint64_t four, int j)
 	    (const __m64 *)grid[index_of(type, four, j + 1)]));
 }
 
-PI __m256i
+KERNEL_INLINE __m256i
 entries8(uint32_t type, const uint8_t (*grid)[8], const struct grid *g, int i)
 {
 	const uint64_t four = four_indices(type, g, i);
@@ -318,7 +318,7 @@ entries8(uint32_t type, const uint8_t (*grid)[8], const struct grid *g, int i)
 }
 
 /* 32 weights from weight at on. */
-PI __m256i
+KERNEL_INLINE __m256i
 entries(uint32_t type, const struct grid *g, int at)
 {
 	switch (type) {
@@ -343,19 +343,19 @@ entries(uint32_t type, const struct grid *g, int at)
 }
 
 /* Register k of a block's weights. */
-PI wide_i
+KERNEL_INLINE wide_i
 grid_register(uint32_t type, const struct grid *g, int k)
 {
 	wide_i v = join(entries(type, g, WIDE * k),
 	    entries(type, g, WIDE * k + WIDE - 32));
 
 	if (type == QT_IQ1_S || type == QT_IQ1_M)
-		return W(add_epi8)(v, each8(g->sign + WIDE / 8 * k));
+		return MM(add_epi8)(v, each8(g->sign + WIDE / 8 * k));
 	return with_signs(v, bits_at(g->sign + WIDE / 8 * k),
 	    qwen_traits[type].bias);
 }
 
-PI int
+KERNEL_INLINE int
 in_grid(uint32_t type)
 {
 	return type == QT_IQ1_S || type == QT_IQ1_M || type == QT_IQ2_XXS ||
@@ -363,7 +363,7 @@ in_grid(uint32_t type)
 	    type == QT_IQ3_S;
 }
 
-PI void
+KERNEL_INLINE void
 decode_grid(uint32_t type, const unsigned char *p, struct group *u)
 {
 	struct grid g;

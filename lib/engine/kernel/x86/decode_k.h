@@ -5,7 +5,7 @@
 
 #include "engine/kernel/x86/bits.h"
 
-PI void
+KERNEL_INLINE void
 decode_q2_k(const unsigned char *p, struct group *u)
 {
 	const __m128i m4 = _mm_set1_epi8(15);
@@ -20,7 +20,7 @@ decode_q2_k(const unsigned char *p, struct group *u)
 }
 
 /* Of six bits, 32 too large: 16 nibbles by halves, then 16 pairs of bits. */
-PI __m256i
+KERNEL_INLINE __m256i
 scales_q3_k(const unsigned char *p)
 {
 	__m128i v = load16(p + 94);	/* they are 2 .. 13 of these */
@@ -36,7 +36,7 @@ scales_q3_k(const unsigned char *p)
 	return _mm256_cvtepi8_epi16(_mm_sub_epi8(v, _mm_set1_epi8(32)));
 }
 
-PI void
+KERNEL_INLINE void
 decode_q3_k(const unsigned char *p, struct group *u)
 {
 	wide_i bits = in_halves(load32(p));
@@ -61,7 +61,7 @@ decode_q3_k(const unsigned char *p, struct group *u)
 	}
 }
 
-PI void
+KERNEL_INLINE void
 decode_q6_k(const unsigned char *p, struct group *u)
 {
 	const wide_i m4 = set8(15), m2 = set8(0x30);
@@ -90,7 +90,7 @@ decode_q6_k(const unsigned char *p, struct group *u)
 	}
 }
 
-PI void
+KERNEL_INLINE void
 decode_iq4_xs(const unsigned char *p, struct group *u)
 {
 	/* bits 2j and 2j + 1 of a word to its top, then down */
@@ -112,7 +112,7 @@ decode_iq4_xs(const unsigned char *p, struct group *u)
 /* ---- ternary */
 
 /* The next digit: bytes are fractions of 256 in base 3. */
-PI __m256i
+KERNEL_INLINE __m256i
 digit(__m256i v)
 {
 	/* 3 v / 256 */
@@ -125,13 +125,13 @@ digit(__m256i v)
 	    _mm256_add_epi8(one, two));
 }
 
-PI __m256i
+KERNEL_INLINE __m256i
 times3(__m256i v)
 {
 	return _mm256_add_epi8(v, _mm256_add_epi8(v, v));
 }
 
-PI void
+KERNEL_INLINE void
 decode_tq1_0(const unsigned char *p, struct group *u)
 {
 	__m256i v[8], a = load32(p);
@@ -156,7 +156,7 @@ decode_tq1_0(const unsigned char *p, struct group *u)
 		u->w[i] = join(v[WIDE / 32 * i], v[WIDE / 32 * i + WIDE / 64]);
 }
 
-PI void
+KERNEL_INLINE void
 decode_tq2_0(const unsigned char *p, struct group *u)
 {
 	int k;

@@ -14,23 +14,24 @@
  * The including file's: four columns of the group, k the first of them, of the
  * rows of a half, to what it makes of the group.
  */
-PI void store_pairs(void *to, size_t k, int half, wide_i a, wide_i b);
+KERNEL_INLINE void store_pairs(void *to, size_t k, int half, wide_i a,
+    wide_i b);
 
 /*
  * To nearest even in the upper 16 bits: with m = 1.5 * 2^16 times the power of
  * two in x, m + x has its last bit where that of the bf16 is.
  */
-PI wide_f
+KERNEL_INLINE wide_f
 round_bf16(wide_f x)
 {
-	const wide_f k = W(set1_ps)(0x1.8p16f);
-	wide_f m = (wide_f)((wide_i)x & W(set1_epi32)((int)0xff800000));
+	const wide_f k = MM(set1_ps)(0x1.8p16f);
+	wide_f m = (wide_f)((wide_i)x & MM(set1_epi32)((int)0xff800000));
 
-	return W(fnmadd_ps)(m, k, W(fmadd_ps)(m, k, x));
+	return MM(fnmadd_ps)(m, k, MM(fmadd_ps)(m, k, x));
 }
 
 /* Pairs of F16, rounded. */
-PI wide_i
+KERNEL_INLINE wide_i
 pairs_f16(wide_i v)
 {
 #ifdef __AVX512F__
@@ -46,12 +47,12 @@ pairs_f16(wide_i v)
 	__m256 odd = _mm256_cvtph_ps(_mm256_extracti128_si256(t, 1));
 #endif
 
-	return W(srli_epi32)((wide_i)round_bf16(even), 16) |
+	return MM(srli_epi32)((wide_i)round_bf16(even), 16) |
 	    (wide_i)round_bf16(odd);
 }
 
 /* Pairs of BF16; those below QWEN_BF16_WEIGHT_LEAST are 0. */
-PI wide_i
+KERNEL_INLINE wide_i
 pairs_bf16(wide_i v)
 {
 	typedef int16_t words __attribute__((vector_size(sizeof(wide_i))));
@@ -61,7 +62,7 @@ pairs_bf16(wide_i v)
 }
 
 /* A group; what comes next is asked for. */
-PI void
+KERNEL_INLINE void
 unpack_floats(uint32_t type, const unsigned char *const *row, void *to,
     int half, struct ahead *ahead)
 {
@@ -71,7 +72,7 @@ unpack_floats(uint32_t type, const unsigned char *const *row, void *to,
 
 	for (k = 0; k < QWEN_GROUP; k += 2 * TURN) {
 		fetch_ahead(ahead);
-		turn(row, k * sizeof(uint16_t), o);
+		transpose(row, k * sizeof(uint16_t), o);
 		UNROLL
 		for (i = 0; i < TURN; i++)
 			o[i] = type == QT_F16 ? pairs_f16(o[i]) :

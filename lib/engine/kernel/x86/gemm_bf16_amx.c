@@ -32,10 +32,10 @@ struct tokens {
 } __attribute__((aligned(64)));
 
 /* Makes a panel of what the place says. */
-typedef void fill_fn(const struct qwen_matmul *m, const struct place *at,
+typedef void fill_fn(const struct qwen_matmul *m, const struct panel_place *at,
     struct panel_bf16 *p);
 
-PI void
+KERNEL_INLINE void
 store_pairs(void *to, size_t k, int half, __m512i a, __m512i b)
 {
 	uint32_t (*p)[2][16] = (uint32_t (*)[2][16])to + k / 2;
@@ -46,7 +46,8 @@ store_pairs(void *to, size_t k, int half, __m512i a, __m512i b)
 
 /* Rows of the last tile that no token has are read, but never used. */
 static void
-gather(const struct qwen_matmul *m, struct tokens *to, const struct place *at)
+gather(const struct qwen_matmul *m, struct tokens *to,
+    const struct panel_place *at)
 {
 	size_t i, bytes = at->ng * QWEN_GROUP * sizeof(uint16_t);
 
@@ -64,7 +65,7 @@ gather(const struct qwen_matmul *m, struct tokens *to, const struct place *at)
 /* The sums of a tile of tokens as they are in y, from y or back to it. */
 static void
 move_sums(const struct qwen_matmul *m, struct tokens *x,
-    const struct place *at, size_t tile, int back)
+    const struct panel_place *at, size_t tile, int back)
 {
 	size_t t, h;
 
@@ -85,7 +86,8 @@ move_sums(const struct qwen_matmul *m, struct tokens *x,
  * weights in 3.  Sums begin from zero or where the slice before left them.
  */
 static void
-panel_tile(const struct panel_bf16 *p, struct tokens *x, const struct place *at,
+panel_tile(const struct panel_bf16 *p, struct tokens *x,
+    const struct panel_place *at,
     size_t tile, struct ahead *ahead)
 {
 	const size_t stride = sizeof x->x[0][0];
@@ -113,7 +115,7 @@ panel_tile(const struct panel_bf16 *p, struct tokens *x, const struct place *at,
 /* One slice of K for all rows. */
 static void
 slice(const struct qwen_matmul *m, fill_fn *fill, struct panel_bf16 *p,
-    struct tokens *x, struct place *at)
+    struct tokens *x, struct panel_place *at)
 {
 	struct ahead ahead;
 	size_t i;
@@ -140,7 +142,7 @@ configure(size_t rows)
 	int i;
 
 	for (i = 0; i < 4; i++)
-		shape(&c, i, i < 3 ? rows : 16, 64);
+		tile_shape(&c, i, i < 3 ? rows : 16, 64);
 	amx_config(&c);
 }
 
@@ -150,7 +152,7 @@ gemm_bf16(const struct qwen_matmul *m, fill_fn *fill)
 {
 	struct panel_bf16 p;
 	struct tokens x;
-	struct place at = { 0 };
+	struct panel_place at = { 0 };
 
 	memset(x.sum, 0, sizeof x.sum);
 	while (next_tokens(m, &at, TILES)) {
@@ -161,9 +163,9 @@ gemm_bf16(const struct qwen_matmul *m, fill_fn *fill)
 	amx_release();
 }
 
-PI void
+KERNEL_INLINE void
 fill_format(uint32_t type, const struct qwen_matmul *m,
-    const struct place *at, struct panel_bf16 *to)
+    const struct panel_place *at, struct panel_bf16 *to)
 {
 	const size_t bytes = group_bytes(m);
 	const unsigned char *row[LANES];
@@ -185,7 +187,7 @@ fill_format(uint32_t type, const struct qwen_matmul *m,
 /* A format: its panels, and the product. */
 #define FORMAT(name, type, ...)						\
 static void								\
-fill_##name(const struct qwen_matmul *m, const struct place *at,	\
+fill_##name(const struct qwen_matmul *m, const struct panel_place *at,	\
     struct panel_bf16 *to)						\
 {									\
 	fill_format(type, m, at, to);					\

@@ -9,7 +9,7 @@
 #include "engine/kernel/x86/panel512.h"
 
 /* Dwords that each have their bytes from place q on, as the pattern says. */
-PI __m512i
+KERNEL_INLINE __m512i
 in_dwords(__m512i v, int pattern)
 {
 	return _mm512_shuffle_epi8(v, _mm512_add_epi8(_mm512_set1_epi32(pattern),
@@ -18,7 +18,7 @@ in_dwords(__m512i v, int pattern)
 }
 
 /* Byte 4r + q of w[j], weight j of quad q of row r, to dword r of o[q]. */
-PI void
+KERNEL_INLINE void
 quads(const __m512i *w, __m512i *o)
 {
 #define PAIRS_OF(r) 4 * (r), 64 + 4 * (r), 4 * (r) + 1, 65 + 4 * (r),
@@ -41,7 +41,7 @@ quads(const __m512i *w, __m512i *o)
 }
 
 /* Scale k of 32-block j from the four bits of dwords from a place on. */
-PI void
+KERNEL_INLINE void
 store_bits(uint32_t type, struct panel *to, size_t g, size_t j, size_t k,
     int half, __m512i v, unsigned from)
 {
@@ -53,7 +53,7 @@ store_bits(uint32_t type, struct panel *to, size_t g, size_t j, size_t k,
 /* ---- IQ3: registers of four entries of each row, two for 32 columns */
 
 /* Seven signs for two entries, twice: the first two of four, or the second. */
-PI __m512i
+KERNEL_INLINE __m512i
 signs_iq3_xxs(__m512i dwords, int second)
 {
 #define FIRST_4(q) 0, 0, 7, 7, 32, 32, 39, 39,
@@ -65,7 +65,7 @@ signs_iq3_xxs(__m512i dwords, int second)
 	return eighth_signs(_mm512_multishift_epi64_epi8(at, dwords));
 }
 
-PI void
+KERNEL_INLINE void
 unpack_iq3(uint32_t type, const unsigned char *const *p, struct panel *to,
     size_t g, int half)
 {
@@ -75,9 +75,9 @@ unpack_iq3(uint32_t type, const unsigned char *const *p, struct panel *to,
 	struct indices x[4];
 	int i, k, q;
 
-	turn(p, 2, v);
-	turn(p, 34, v + 8);
-	turn(p, s ? 74 : 66, signs);
+	transpose(p, 2, v);
+	transpose(p, 34, v + 8);
+	transpose(p, s ? 74 : 66, signs);
 	if (s) {
 		scales = dwords(p, 106);
 		high[0] = dwords(p, 66);
@@ -128,13 +128,13 @@ struct iq2 {
 	__m512i	scales[2];	/* of all but IQ2_XXS */
 };
 
-PI void
+KERNEL_INLINE void
 open_iq2(uint32_t type, const unsigned char *const *p, struct iq2 *u)
 {
 	const size_t scales = type == QT_IQ2_XS ? 66 : 74;
 
-	turn(p, 2, u->v);
-	turn(p, 34, type == QT_IQ2_S ? u->signs : u->v + 8);
+	transpose(p, 2, u->v);
+	transpose(p, 34, type == QT_IQ2_S ? u->signs : u->v + 8);
 	if (type == QT_IQ2_XXS)
 		return;
 	u->scales[0] = dwords(p, scales);
@@ -146,7 +146,7 @@ open_iq2(uint32_t type, const unsigned char *const *p, struct iq2 *u)
 }
 
 /* Of block j: indices, and a byte of signs for each entry. */
-PI __m512i
+KERNEL_INLINE __m512i
 block_iq2(uint32_t type, const struct iq2 *u, int j, struct indices *x)
 {
 	__m512i v;
@@ -177,7 +177,7 @@ block_iq2(uint32_t type, const struct iq2 *u, int j, struct indices *x)
 	}
 }
 
-PI void
+KERNEL_INLINE void
 unpack_iq2(uint32_t type, const unsigned char *const *p, struct panel *to,
     size_t g, int half)
 {
@@ -223,7 +223,7 @@ unpack_iq2(uint32_t type, const unsigned char *const *p, struct panel *to,
 	}
 }
 
-PI void
+KERNEL_INLINE void
 unpack_grid(uint32_t type, const unsigned char *const *p, struct panel *to,
     size_t g, int half)
 {

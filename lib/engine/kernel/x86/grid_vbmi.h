@@ -69,7 +69,7 @@ struct indices {
  * unless the bit in there is set.  All use the registers that the table is
  * loaded into, since loading one takes as long as looking up in it.
  */
-PI void
+KERNEL_INLINE void
 look_up256(const uint8_t *table, const struct indices *x, int n,
     const __mmask64 *keep, __m512i *o)
 {
@@ -94,7 +94,7 @@ look_up256(const uint8_t *table, const struct indices *x, int n,
 }
 
 /* In size bytes: 256, 512 or 1024. */
-PI void
+KERNEL_INLINE void
 in_table(const uint8_t *table, int size, const struct indices *x, int n,
     __m512i *o)
 {
@@ -116,7 +116,7 @@ in_table(const uint8_t *table, int size, const struct indices *x, int n,
 }
 
 /* Look 64 up in both tables of a format, n times. */
-PI void
+KERNEL_INLINE void
 in_tables(uint32_t type, const struct indices *x, int n, __m512i *a, __m512i *b)
 {
 	switch (type) {
@@ -147,7 +147,7 @@ in_tables(uint32_t type, const struct indices *x, int n, __m512i *a, __m512i *b)
 #define QWORD8(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
 
 /* Bytes of x at the places in the lowest six bits of those of at. */
-PI __m512i
+KERNEL_INLINE __m512i
 bytes_at(const void *x, __m512i at)
 {
 	return _mm512_permutexvar_epi8(at, _mm512_load_si512(x));
@@ -165,7 +165,7 @@ bytes_at(const void *x, __m512i at)
  * four bits; to w[j], byte i: n of weight 4i + j, or what a table has for it.
  * The lowest bits of those of sign are the four signs.
  */
-PI void
+KERNEL_INLINE void
 nibble_weights(const uint8_t *table, __m512i a, __m512i b, __m512i sign,
     __m512i *w)
 {
@@ -204,7 +204,7 @@ TABLE(iq3_s_weights, 64) = VALUE64(S_WEIGHT);
  * where the sign is set.  Those of the first weights of two bytes are the bits
  * of first in two bytes of sign; then come the others.
  */
-PI void
+KERNEL_INLINE void
 crumb_weights(__m512i v, __m512i sign, int first, __m512i *w)
 {
 #define MAGNITUDE(i) 64 + ((i) % 4 == 0 ? 8 : (i) % 4 == 1 ? 25 : 43)
@@ -228,7 +228,7 @@ crumb_weights(__m512i v, __m512i sign, int first, __m512i *w)
 }
 
 /* Bytes of seven signs each: their eighth makes the number of ones even. */
-PI __m512i
+KERNEL_INLINE __m512i
 eighth_signs(__m512i v)
 {
 #define ONES(i) (((i) ^ (i) >> 1 ^ (i) >> 2 ^ (i) >> 3 ^ (i) >> 4 ^		\

@@ -23,13 +23,13 @@
  * Four rows' headers, eight int16 in each lane: minimums, and the scales of
  * sub-blocks 0 2 1 3 4 6 5 7.
  */
-struct heads {
+struct row_heads {
 	__m256i	scale[2], min[2];
 	__m128	d, dmin;
 };
 
 /* A vector from two rows, one in each lane. */
-PI __m256i
+KERNEL_INLINE __m256i
 two_rows(const unsigned char *a, const unsigned char *b)
 {
 	return _mm256_inserti128_si256(_mm256_castsi128_si256(
@@ -38,7 +38,7 @@ two_rows(const unsigned char *a, const unsigned char *b)
 }
 
 /* The 6-bit scales and minimums of two rows' headers. */
-PI void
+KERNEL_INLINE void
 read_scales(__m256i v, __m256i *scale, __m256i *min)
 {
 	/* dwords of scales 0-3, 4-7, minimums 0-3, 4-7 of every row */
@@ -62,8 +62,8 @@ read_scales(__m256i v, __m256i *scale, __m256i *min)
 	*min = _mm256_unpackhi_epi8(s, _mm256_setzero_si256());
 }
 
-PI void
-read_heads(const unsigned char *const *w, struct heads *h)
+KERNEL_INLINE void
+read_heads(const unsigned char *const *w, struct row_heads *h)
 {
 	const __m128i halves = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6,
 	    7, 10, 11, 14, 15);
@@ -84,8 +84,8 @@ read_heads(const unsigned char *const *w, struct heads *h)
  * Activations of half c of a block, sub-blocks 4c to 4c + 3: 0 and 2, then 1
  * and 3, in turns of two.
  */
-PI void
-order(const struct qwen_q8 *x, int c, __m256i *q)
+KERNEL_INLINE void
+order_acts(const struct qwen_q8 *x, int c, __m256i *q)
 {
 	const __m256i *p = (const __m256i *)x->q + 4 * c;
 
@@ -96,14 +96,14 @@ order(const struct qwen_q8 *x, int c, __m256i *q)
 }
 
 /* Where the nibbles of a block begin: Q5_K has its fifth bits before them. */
-PI size_t
+KERNEL_INLINE size_t
 nibbles_at(uint32_t type)
 {
 	return type == QT_Q5_K ? 48 : 16;
 }
 
 /* The nibbles of half c, two chunks of 32 bytes, in that order. */
-PI void
+KERNEL_INLINE void
 chunks(uint32_t type, const unsigned char *w, int c, __m256i *n)
 {
 	const __m256i *p = (const __m256i *)(w + nibbles_at(type)) + 2 * c;
@@ -114,8 +114,8 @@ chunks(uint32_t type, const unsigned char *w, int c, __m256i *n)
 }
 
 /* Bit 4c + j of every byte as its bit 4. */
-PI __m256i
-fifth(__m256i bits, int c, int j)
+KERNEL_INLINE __m256i
+fifth_bit(__m256i bits, int c, int j)
 {
 	bits = c == 0 ? _mm256_slli_epi16(bits, 4 - j) :
 	    _mm256_srli_epi16(bits, j);
@@ -123,7 +123,7 @@ fifth(__m256i bits, int c, int j)
 }
 
 /* The fifth bits of Q5_K, to half c, sub-blocks s and s + 2 of it. */
-PI void
+KERNEL_INLINE void
 add_fifth(const unsigned char *w, int c, int s, __m256i *n)
 {
 	/* bits 4c, 4c + 1: sub-blocks 0, 1 of a half; the next two: 2, 3 */
@@ -131,13 +131,13 @@ add_fifth(const unsigned char *w, int c, int s, __m256i *n)
 	__m256i next = _mm256_srli_epi16(bits, 2);
 
 	n[0] = _mm256_or_si256(n[0],
-	    fifth(_mm256_unpacklo_epi16(bits, next), c, s));
+	    fifth_bit(_mm256_unpacklo_epi16(bits, next), c, s));
 	n[1] = _mm256_or_si256(n[1],
-	    fifth(_mm256_unpackhi_epi16(bits, next), c, s));
+	    fifth_bit(_mm256_unpackhi_epi16(bits, next), c, s));
 }
 
 /* The weights of the lower (s = 0) or upper nibbles. */
-PI void
+KERNEL_INLINE void
 weights(uint32_t type, const unsigned char *w, int c, int s,
     const __m256i *from, __m256i *n)
 {
@@ -150,7 +150,7 @@ weights(uint32_t type, const unsigned char *w, int c, int s,
 }
 
 /* Eight pairs of sums, each of four products. */
-PI __m256i
+KERNEL_INLINE __m256i
 dot(const __m256i *n, const __m256i *q)
 {
 	return _mm256_add_epi16(_mm256_maddubs_epi16(n[0], q[0]),
@@ -161,8 +161,8 @@ dot(const __m256i *n, const __m256i *q)
  * Scale times sub-scale, in pairs of sub-blocks 0 and 2, 1 and 3, 4 and 6, 5
  * and 7: of rows 0 and 1 in turn in o[][0], of rows 2 and 3 in o[][1].
  */
-PI void
-scales(const struct heads *h, const struct qwen_q8 *x, __m256i (*o)[2])
+KERNEL_INLINE void
+scales(const struct row_heads *h, const struct qwen_q8 *x, __m256i (*o)[2])
 {
 	const __m256i pairs = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1,
 	    4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
@@ -187,7 +187,7 @@ scales(const struct heads *h, const struct qwen_q8 *x, __m256i (*o)[2])
  * Add two rows' sums times scales; 16 bits hold those of eight products (31496
  * at most, of Q5_K).
  */
-PI void
+KERNEL_INLINE void
 add_scaled(__m256i *sum, __m256i a, __m256i b, __m256i scale)
 {
 	__m256i v = _mm256_add_epi16(_mm256_unpacklo_epi32(a, b),
@@ -198,7 +198,7 @@ add_scaled(__m256i *sum, __m256i a, __m256i b, __m256i scale)
 }
 
 /* Half c of the blocks of rows 2i and 2i + 1, nt tokens. */
-PI void
+KERNEL_INLINE void
 half(uint32_t type, const unsigned char *const *w, int i, int c,
     __m256i (*q)[4], __m256i (*sa)[4][2], int nt, __m256i (*sum)[2])
 {
@@ -219,7 +219,7 @@ half(uint32_t type, const unsigned char *const *w, int i, int c,
 }
 
 /* The sums of four rows, of 0 and 1 in turn in a, of 2 and 3 in b. */
-PI __m128i
+KERNEL_INLINE __m128i
 sum_rows(__m256i a, __m256i b)
 {
 	__m256i v = _mm256_add_epi32(_mm256_unpacklo_epi64(a, b),
@@ -230,7 +230,7 @@ sum_rows(__m256i a, __m256i b)
 }
 
 /* The sums of four lanes, of rows 0 and 2 in a, 1 and 3 in b. */
-PI __m128i
+KERNEL_INLINE __m128i
 sum_lanes(__m256i a, __m256i b)
 {
 	__m256i v = _mm256_add_epi32(_mm256_unpacklo_epi32(a, b),
@@ -242,8 +242,8 @@ sum_lanes(__m256i a, __m256i b)
 	    _mm_unpackhi_epi64(lo, hi));
 }
 
-PI __m128
-add_block(__m128 acc, const struct heads *h, const __m256i *sum,
+KERNEL_INLINE __m128
+add_block(__m128 acc, const struct row_heads *h, const __m256i *sum,
     const struct qwen_q8 *x)
 {
 	__m128 d = _mm_set1_ps(x->d);
@@ -257,7 +257,7 @@ add_block(__m128 acc, const struct heads *h, const __m256i *sum,
 	    _mm256_madd_epi16(h->min[1], asum))), acc);
 }
 
-PI void
+KERNEL_INLINE void
 sums_k4(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n, int nt, const unsigned char *ahead, __m128 *acc)
 {
@@ -267,7 +267,7 @@ sums_k4(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 
 	for (b = 0; b < n; b++) {
 		__m256i sum[4][2], sa[4][4][2], q[4][4];
-		struct heads h;
+		struct row_heads h;
 
 		prefetch(ahead + 4 * b * bytes, 4 * bytes);
 		read_heads(w, &h);
@@ -280,7 +280,7 @@ sums_k4(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 		for (c = 0; c < 2; c++) {
 			UNROLL
 			for (j = 0; j < nt; j++)
-				order(x[j] + b, c, q[j]);
+				order_acts(x[j] + b, c, q[j]);
 			half(type, w, 0, c, q, sa, nt, sum);
 			half(type, w, 1, c, q, sa, nt, sum);
 		}
@@ -292,7 +292,7 @@ sums_k4(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 	}
 }
 
-PI void
+KERNEL_INLINE void
 sums(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n_in, int nt, const unsigned char *ahead, __m128 *acc)
 {
@@ -312,7 +312,7 @@ sums(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
  */
 
 /* 8 sums of four from i on, magnitudes times signed activations. */
-PI __m256i
+KERNEL_INLINE __m256i
 quads(const int8_t *w, const int8_t *q, size_t i)
 {
 	__m256i v = _mm256_loadu_si256((const __m256i *)(w + i));

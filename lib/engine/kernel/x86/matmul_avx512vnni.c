@@ -3,7 +3,7 @@
 #include "engine/kernel/x86/rows_k45.h"
 #include "engine/kernel/x86/rows_q6.h"
 
-PI void
+KERNEL_INLINE void
 sums(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n_in, int nt, int plain, const unsigned char *ahead, __m128 *acc)
 {

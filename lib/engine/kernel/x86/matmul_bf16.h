@@ -5,21 +5,21 @@
 #include "engine/kernel/matmul_bf16.inc"
 #include "engine/kernel/x86/floats16.h"
 
-PI void
+KERNEL_INLINE void
 store_pairs(void *to, size_t k, int half, wide_i a, wide_i b)
 {
 	float (*p)[PARTS][16] = ((struct panel_bf16 *)to)->w + UNITS(k);
-	const wide_i upper = W(set1_epi32)((int)0xffff0000);
+	const wide_i upper = MM(set1_epi32)((int)0xffff0000);
 	wide_i w[4];
 	int i;
 
 #if COLUMNS == 2
-	w[0] = W(slli_epi32)(a, 16) | (b & ~upper);
-	w[1] = (a & upper) | W(srli_epi32)(b, 16);
+	w[0] = MM(slli_epi32)(a, 16) | (b & ~upper);
+	w[1] = (a & upper) | MM(srli_epi32)(b, 16);
 #else
-	w[0] = W(slli_epi32)(a, 16);
+	w[0] = MM(slli_epi32)(a, 16);
 	w[1] = a & upper;
-	w[2] = W(slli_epi32)(b, 16);
+	w[2] = MM(slli_epi32)(b, 16);
 	w[3] = b & upper;
 #endif
 	UNROLL
@@ -27,7 +27,7 @@ store_pairs(void *to, size_t k, int half, wide_i a, wide_i b)
 		store_i((float *)p[i] + LANES * half, w[i]);
 }
 
-PI void
+KERNEL_INLINE void
 fill_group(uint32_t type, const unsigned char *const *row,
     struct panel_bf16 *to, struct ahead *ahead)
 {

@@ -10,13 +10,13 @@
 #define COLUMNS 2
 #include "engine/kernel/x86/matmul_bf16.h"
 
-VI v16
+VEC_INLINE v16
 multiply_add(v16 sum, v16 w, v16 x)
 {
 	return _mm512_dpbf16_ps(sum, (__m512bh)w, (__m512bh)x);
 }
 
-VI void
+VEC_INLINE void
 put_tokens(float *to, const uint16_t *x)
 {
 	const __m256i turn = _mm256_broadcastsi128_si256(_mm_setr_epi8(
@@ -26,7 +26,7 @@ put_tokens(float *to, const uint16_t *x)
 	    _mm256_loadu_si256((const void *)x), turn));
 }
 
-VI void
+VEC_INLINE void
 put_weight(struct panel_bf16 *p, size_t k, size_t r, uint16_t v)
 {
 	size_t unit = k / 4 * 2 + k % 2;

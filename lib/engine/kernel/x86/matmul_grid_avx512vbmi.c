@@ -19,7 +19,7 @@ struct row {
 };
 
 /* Dwords of four bits, whose places in qwords of v bytes 0 and 4 of at name. */
-PI __m512i
+KERNEL_INLINE __m512i
 four_bits(const uint8_t *at, __m512i v)
 {
 	return _mm512_multishift_epi64_epi8(_mm512_load_si512(at), v) &
@@ -39,7 +39,7 @@ TABLE(top, 64) = { QWORD8(PLACE_TOP) };
 #define SIGNS_OF_4(q) 0, 0, 7, 7, 14, 14, 21, 21,
 TABLE(signs_of_4, 64) = { QWORD8(SIGNS_OF_4) };
 
-PI __m512i
+KERNEL_INLINE __m512i
 signs_iq3_xxs(__m512i dwords)
 {
 	__m512i v = eighth_signs(_mm512_multishift_epi64_epi8(
@@ -50,7 +50,7 @@ signs_iq3_xxs(__m512i dwords)
 }
 
 /* The same of 32 bytes of eight. */
-PI __m512i
+KERNEL_INLINE __m512i
 signs_iq3_s(__m256i eights)
 {
 	__m512i v = _mm512_cvtepu8_epi16(eights);
@@ -58,7 +58,7 @@ signs_iq3_s(__m256i eights)
 	return v | _mm512_slli_epi16(v, 4);
 }
 
-PI void
+KERNEL_INLINE void
 take_iq3(uint32_t type, const unsigned char *const *p, struct row *r)
 {
 	const int s = type == QT_IQ3_S;
@@ -97,7 +97,7 @@ take_iq3(uint32_t type, const unsigned char *const *p, struct row *r)
 #define ROW32(f) ROW8(f, 0) ROW8(f, 8) ROW8(f, 16) ROW8(f, 24)
 
 /* Two looked up halves of entries, and the signs, to rows r[0] and r[1]. */
-PI void
+KERNEL_INLINE void
 both_rows(__m512i a, __m512i b, __m512i sign, struct row *r)
 {
 	/* bytes n of both in turn, and each twice; then from place 32 on */
@@ -115,7 +115,7 @@ both_rows(__m512i a, __m512i b, __m512i sign, struct row *r)
 }
 
 /* The dwords of a, then b, from dword `from' of each qword. */
-PI __m512i
+KERNEL_INLINE __m512i
 dwords_of_both(__m512i a, __m512i b, int from)
 {
 	const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16,
@@ -126,7 +126,7 @@ dwords_of_both(__m512i a, __m512i b, int from)
 }
 
 /* Qwords of four indices, then four times seven signs and a scale. */
-PI void
+KERNEL_INLINE void
 take_iq2_xxs(const unsigned char *const *p, struct indices *x, __m512i *sign,
     struct row *r)
 {
@@ -143,7 +143,7 @@ take_iq2_xxs(const unsigned char *const *p, struct indices *x, __m512i *sign,
 }
 
 /* Words of nine bits of index and seven signs. */
-PI void
+KERNEL_INLINE void
 take_iq2_xs(const unsigned char *const *p, struct indices *x, __m512i *sign,
     struct row *r)
 {
@@ -166,7 +166,7 @@ take_iq2_xs(const unsigned char *const *p, struct indices *x, __m512i *sign,
 		    (long long)qword_at(p[k] + 66)));
 }
 
-PI void
+KERNEL_INLINE void
 take_iq2_s(const unsigned char *const *p, struct indices *x, __m512i *sign,
     struct row *r)
 {
@@ -190,7 +190,7 @@ take_iq2_s(const unsigned char *const *p, struct indices *x, __m512i *sign,
 		    (long long)qword_at(p[k] + 74)));
 }
 
-PI void
+KERNEL_INLINE void
 take_iq2(uint32_t type, const unsigned char *const *p, struct row *r)
 {
 	struct indices x[2];
@@ -222,8 +222,8 @@ struct act {
 #define FOURTH(n) 4 * (n),
 TABLE(fourth, 64) = { ROW32(FOURTH) ROW32(FOURTH) };
 
-PI void
-order(uint32_t type, const struct qwen_q8 *x, struct act *y)
+KERNEL_INLINE void
+order_acts(uint32_t type, const struct qwen_q8 *x, struct act *y)
 {
 	const __m512i *q = (const __m512i *)x->q;
 	int j;
@@ -247,7 +247,7 @@ order(uint32_t type, const struct qwen_q8 *x, struct act *y)
 }
 
 /* 16 int32 that add up to a block's sum. */
-PI __m512i
+KERNEL_INLINE __m512i
 dot(uint32_t type, const struct row *r, const struct act *x)
 {
 	__m512i v = type == QT_IQ3_S ? _mm512_setzero_si512() : x->off;
@@ -265,7 +265,7 @@ dot(uint32_t type, const struct row *r, const struct act *x)
  * Eight rows: activations are put in order once for two times the four whose
  * entries are looked up together.
  */
-PI void
+KERNEL_INLINE void
 sums_grid(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n_in, int nt, const unsigned char *ahead, __m128 *acc)
 {
@@ -277,7 +277,7 @@ sums_grid(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 	for (b = 0; b < n_in / QWEN_GROUP; b++) {
 		prefetch(ahead + 8 * b * f->bytes, 8 * f->bytes);
 		for (j = 0; j < nt; j++)
-			order(type, x[j] + b, &y[j]);
+			order_acts(type, x[j] + b, &y[j]);
 		for (h = 0; h < 2; h++) {
 			const unsigned char **four = w + 4 * h;
 			__m128 d = load_d4(type, four, 0);

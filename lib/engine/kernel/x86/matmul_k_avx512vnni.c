@@ -2,7 +2,7 @@
 /* matmul_k_avx512vnni.c - y = Wx, x in 8 bits, AVX-512 VNNI: more k-quants. */
 #include "engine/kernel/x86/rows_k23_two.h"
 
-PI void
+KERNEL_INLINE void
 sums(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n_in, int nt, int plain, const unsigned char *ahead, __m128 *acc)
 {

@@ -34,20 +34,20 @@ struct panel {
 #define LET_GO(sum)
 #endif
 
-PI __m256i
+KERNEL_INLINE __m256i
 add_pairs(__m256i sum, __m256i a, __m256i b)
 {
 	return _mm256_dpwssd_avx_epi32(sum, a, b);
 }
 
-PI __m256i
+KERNEL_INLINE __m256i
 broadcast(const void *p)
 {
 	return _mm256_set1_epi32(dword_at(p));
 }
 
 /* v[t][half] = sums of 16 rows over n_quad quads. */
-PI void
+KERNEL_INLINE void
 quads(__m256i (*v)[2], const uint8_t (*w)[2][32], const int8_t *const *x,
     int n_quad, int n)
 {
@@ -71,7 +71,7 @@ quads(__m256i (*v)[2], const uint8_t (*w)[2][32], const int8_t *const *x,
 }
 
 /* v[t] = quads() from q on of 32-block j. */
-PI void
+KERNEL_INLINE void
 run_sums(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
     int j, int q, int n_quad, int n, __m256i (*v)[2])
 {
@@ -85,7 +85,7 @@ run_sums(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
 }
 
 /* sum[half] += v[half] * scale * a; the scale is in both halves of a lane. */
-PI void
+KERNEL_INLINE void
 add_scaled(__m256i *sum, const __m256i *v, const int32_t *scale, int16_t a)
 {
 	int h;
@@ -98,7 +98,7 @@ add_scaled(__m256i *sum, const __m256i *v, const int32_t *scale, int16_t a)
 }
 
 /* sum[half] += v[half] * a, of products */
-PI void
+KERNEL_INLINE void
 add_premultiplied(__m256i *sum, const __m256i *v, int16_t a)
 {
 	int h;
@@ -112,7 +112,7 @@ add_premultiplied(__m256i *sum, const __m256i *v, int16_t a)
 /* ---- 256 weights under one d */
 
 /* A group's sums of scale * a * w * q, those of Q3_K with the other sign. */
-PI void
+KERNEL_INLINE void
 group_sums(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int n, __m256i (*sum)[2],
     struct ahead *ahead)
@@ -148,7 +148,7 @@ group_sums(uint32_t type, const struct panel *p, size_t g,
 }
 
 /* What sums of products are too large by, where each is by 128. */
-PI __m256i
+KERNEL_INLINE __m256i
 bias_of_products(const struct qwen_q8 *x)
 {
 	int j, sum = 0;
@@ -159,7 +159,7 @@ bias_of_products(const struct qwen_q8 *x)
 }
 
 /* What sums are too large by, with a bias. */
-PI __m256i
+KERNEL_INLINE __m256i
 bias_sum(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *x, int half)
 {
@@ -176,7 +176,7 @@ bias_sum(uint32_t type, const struct panel *p, size_t g,
 	    _mm256_set1_epi32(qwen_traits[type].bias));
 }
 
-PI void
+KERNEL_INLINE void
 fold_super(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int n, __m256 (*acc)[2],
     struct ahead *ahead)
@@ -203,7 +203,7 @@ fold_super(uint32_t type, const struct panel *p, size_t g,
 /* ---- a d for fewer */
 
 /* sum[t]: a times the sums of n_quad quads from q on of 32-block j. */
-PI void
+KERNEL_INLINE void
 part_sums(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int j, int q, int n_quad, int n,
     __m256i (*sum)[2])
@@ -224,7 +224,7 @@ part_sums(uint32_t type, const struct panel *p, size_t g,
 	}
 }
 
-PI void
+KERNEL_INLINE void
 fold_block(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int n, __m256 (*acc)[2],
     struct ahead *ahead)
@@ -268,7 +268,7 @@ fold_block(uint32_t type, const struct panel *p, size_t g,
 }
 
 /* Into both halves of a lane; with a bias, those of 16s as pairs, too. */
-PI void
+KERNEL_INLINE void
 store_scale(uint32_t type, struct panel *p, size_t g, size_t j, size_t k,
     int half, __m256i v)
 {
@@ -283,7 +283,7 @@ store_scale(uint32_t type, struct panel *p, size_t g, size_t j, size_t k,
 		    load_i(to[-1] + 8 * half), twice_v, 0xaa));
 }
 
-PI void
+KERNEL_INLINE void
 store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
     int quad, __m256i v)
 {
@@ -295,7 +295,7 @@ store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
 	store_i(p->w[g][j][quad][half], v);
 }
 
-PI void
+KERNEL_INLINE void
 fold(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int n, int many, __m256 (*acc)[2],
     struct ahead *ahead)

@@ -43,41 +43,41 @@ struct panel {
  * whose panels hold products a pair has one row's scale twice, and only until
  * half a panel is made.
  */
-PI size_t
+KERNEL_INLINE size_t
 pairs(uint32_t type)
 {
 	return qwen_traits[type].span == 16 ? 2 : 1;
 }
 
 /* Parts of 32 columns that have a scale each once they are summed. */
-PI int
+KERNEL_INLINE int
 parts_of(uint32_t type)
 {
 	return premultiplied(type) ? 1 : (int)pairs(type);
 }
 
 /* What weights are too large by in the panel. */
-PI int
+KERNEL_INLINE int
 bias_of(uint32_t type)
 {
 	return type == QT_Q3_K ? 128 : qwen_traits[type].bias;
 }
 
 /* Pair k of 32-block j, where each block has n of them. */
-PI size_t
+KERNEL_INLINE size_t
 scale_at(size_t n, size_t g, size_t j, size_t k)
 {
 	return (g * 8 + j) * n + k;
 }
 
 /* That, or the f32 scales of half k, times a, which is 1 to 7. */
-PI const uint8_t *
+KERNEL_INLINE const uint8_t *
 by_a(const struct panel *p, size_t n, size_t g, size_t j, int16_t a, int k)
 {
 	return p->by_a[((g * 8 + j) * 7 + (size_t)a - 1) * n + (size_t)k];
 }
 
-PI void
+KERNEL_INLINE void
 store_scale(uint32_t type, struct panel *p, size_t g, size_t j, size_t k,
     int half, __m512i v)
 {
@@ -91,7 +91,7 @@ store_scale(uint32_t type, struct panel *p, size_t g, size_t j, size_t k,
 }
 
 /* VPDPBUSD wants weights unsigned. */
-PI void
+KERNEL_INLINE void
 store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
     int quad, __m512i v)
 {
@@ -104,7 +104,7 @@ store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
 }
 
 /* Kept in a register for both halves. */
-PI __m512i
+KERNEL_INLINE __m512i
 broadcast(const void *p)
 {
 	__m512i v = _mm512_set1_epi32(dword_at(p));
@@ -113,7 +113,7 @@ broadcast(const void *p)
 	return v;
 }
 
-PI __m512i
+KERNEL_INLINE __m512i
 add_pairs(__m512i sum, __m512i a, __m512i b)
 {
 	return _mm512_dpwssd_epi32(sum, a, b);
@@ -137,7 +137,7 @@ add_pairs(__m512i sum, __m512i a, __m512i b)
 /* gcc would add two sums to each other first, and run out of registers. */
 #define HOLD(sum) __asm__("" : "+v"(sum))
 
-PI void
+KERNEL_INLINE void
 pair_tables(uint32_t type, struct panel *p, size_t ng)
 {
 	size_t i, a, n = pairs(type);
@@ -154,7 +154,7 @@ pair_tables(uint32_t type, struct panel *p, size_t ng)
 }
 
 /* sum[half] += v[half] * a, of products: those of Q3_K have the other sign */
-PI void
+KERNEL_INLINE void
 add_premultiplied(uint32_t type, __m512i *sum, const __m512i *v, int16_t a)
 {
 	const __m512i by = _mm512_set1_epi32(a);
@@ -171,7 +171,7 @@ add_premultiplied(uint32_t type, __m512i *sum, const __m512i *v, int16_t a)
 }
 
 /* sum[half] += v[half] * scale * a */
-PI void
+KERNEL_INLINE void
 add_scaled(uint32_t type, __m512i *sum, const __m512i *v,
     const struct panel *p, size_t g, int j, int k, int16_t a, int many)
 {
@@ -198,8 +198,8 @@ add_scaled(uint32_t type, __m512i *sum, const __m512i *v,
  * Where the sums of part k of 32-block j start: at what the bias makes them too
  * large by.
  */
-PI __m512i
-start(uint32_t type, const struct qwen_q8 *x, int j, int k)
+KERNEL_INLINE __m512i
+bias_start(uint32_t type, const struct qwen_q8 *x, int j, int k)
 {
 	const int bias = bias_of(type);
 	__m512i v;
@@ -216,7 +216,7 @@ start(uint32_t type, const struct qwen_q8 *x, int j, int k)
 }
 
 /* v[t]: sums of part k, n_quad quads, of 32-block j. */
-PI void
+KERNEL_INLINE void
 part_sums(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int j, int k, int n_quad, int n,
     __m512i (*v)[2])
@@ -227,14 +227,14 @@ part_sums(uint32_t type, const struct panel *p, size_t g,
 	UNROLL
 	for (t = 0; t < n; t++) {
 		act[t] = x[t]->q + 32 * j;
-		v[t][0] = v[t][1] = start(type, x[t], j, k);
+		v[t][0] = v[t][1] = bias_start(type, x[t], j, k);
 	}
 	QUADS(v, p->w[g][j], n_quad * k, n_quad * (k + 1), act, n);
 }
 
 /* ---- 256 weights under one d */
 
-PI void
+KERNEL_INLINE void
 fold_super(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int n, int many, __m512 (*acc)[2],
     struct ahead *ahead)
@@ -267,7 +267,7 @@ fold_super(uint32_t type, const struct panel *p, size_t g,
 /* ---- a d for fewer */
 
 /* f16 times 1 to 7 is exact in f32, and so is a power of two. */
-PI void
+KERNEL_INLINE void
 float_tables(struct panel *p, size_t ng)
 {
 	size_t i, h, a;
@@ -285,7 +285,7 @@ float_tables(struct panel *p, size_t ng)
 }
 
 /* Are there tables for it? */
-PI int
+KERNEL_INLINE int
 has_table(uint32_t type)
 {
 	return qwen_traits[type].by_block ? qwen_traits[type].span == 32 :
@@ -293,7 +293,7 @@ has_table(uint32_t type)
 }
 
 /* part[half] += v[half] * a * scale i, where v * a is below 2^24 */
-PI void
+KERNEL_INLINE void
 add_to_part(__m512 *part, const __m512i *v, const struct panel *p, size_t g,
     int i, int16_t a, int many)
 {
@@ -312,7 +312,7 @@ add_to_part(__m512 *part, const __m512i *v, const struct panel *p, size_t g,
 }
 
 /* Block j into sums over the blocks of a longer span; these then to part. */
-PI void
+KERNEL_INLINE void
 add_long(uint32_t type, __m512 *part, const __m512i *v, const struct panel *p,
     size_t g, int j, int16_t a, __m512i *run)
 {
@@ -328,7 +328,7 @@ add_long(uint32_t type, __m512 *part, const __m512i *v, const struct panel *p,
 		add_to_part(part, run, p, g, j / n, 1, 0);
 }
 
-PI void
+KERNEL_INLINE void
 fold_block(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int n, int many, __m512 (*acc)[2],
     struct ahead *ahead)
@@ -362,7 +362,7 @@ fold_block(uint32_t type, const struct panel *p, size_t g,
 	add_parts(type, p, g, x, n, part, acc);
 }
 
-PI void
+KERNEL_INLINE void
 tables(uint32_t type, struct panel *p, size_t ng)
 {
 	if (!has_table(type))
@@ -373,7 +373,7 @@ tables(uint32_t type, struct panel *p, size_t ng)
 		pair_tables(type, p, ng);
 }
 
-PI void
+KERNEL_INLINE void
 fold(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int n, int many, __m512 (*acc)[2],
     struct ahead *ahead)

@@ -44,7 +44,7 @@ struct bytes {
  * Quads over which 16 bits hold sums of weights less bias, a power of two; as
  * few as 2, and each product is widened, for that is no slower.
  */
-PI int
+KERNEL_INLINE int
 run_of(uint32_t type)
 {
 	const int bias = qwen_traits[type].bias;
@@ -61,7 +61,7 @@ run_of(uint32_t type)
 #include "engine/kernel/x86/unpack.h"
 #include "engine/kernel/x86/panel_loop.h"
 
-PI void
+KERNEL_INLINE void
 pack_tokens(int halves, struct bytes *p, const void *const *from, size_t n,
     size_t groups)
 {
@@ -122,19 +122,19 @@ static const struct qwen_packing packing_quads = {
 	.bytes = QWEN_PACK_TOKENS * sizeof(struct bytes), .pack = pack_halves,
 };
 
-PI const struct bytes *
+KERNEL_INLINE const struct bytes *
 token_at(const struct qwen_matmul *m, size_t t)
 {
 	return (const struct bytes *)m->packed + t * (m->n_in / QWEN_GROUP);
 }
 
-PI __m256i
+KERNEL_INLINE __m256i
 broadcast(const void *p)
 {
 	return _mm256_set1_epi32(dword_at(p));
 }
 
-PI __m256i
+KERNEL_INLINE __m256i
 add_pairs(__m256i sum, __m256i a, __m256i b)
 {
 	sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
@@ -147,14 +147,14 @@ add_pairs(__m256i sum, __m256i a, __m256i b)
  * first 16 of a 32-block and the two of the second that match them, so that the
  * pairs of a lane belong to one scale each.
  */
-PI int
+KERNEL_INLINE int
 by_halves(uint32_t type)
 {
 	return qwen_traits[type].span == 16 && run_of(type) > 1;
 }
 
 /* v * bias, of which the low bits are wanted */
-PI __m256i
+KERNEL_INLINE __m256i
 times_bias(uint32_t type, __m256i v)
 {
 	return _mm256_slli_epi16(v,
@@ -162,7 +162,7 @@ times_bias(uint32_t type, __m256i v)
 }
 
 /* v[t][half]: sums of 16 rows over a run from quad q of 32-block j, in pairs. */
-PI void
+KERNEL_INLINE void
 run_sums(uint32_t type, const struct panel *p, size_t g,
     const struct bytes *const *x, int j, int q, int n, __m256i (*v)[2])
 {
@@ -203,14 +203,14 @@ run_sums(uint32_t type, const struct panel *p, size_t g,
 /* ---- 256 weights under one d: sum += scale * a * w * q */
 
 /* a times the scales, in pairs */
-PI __m256i
+KERNEL_INLINE __m256i
 factor(const struct panel *p, size_t g, const struct bytes *x, int j, int half)
 {
 	return _mm256_mullo_epi16(load_i(p->scale[g][j] + 8 * half),
 	    broadcast(x->a + j));
 }
 
-PI void
+KERNEL_INLINE void
 add_runs(uint32_t type, const struct panel *p, size_t g,
     const struct bytes *const *x, int j, int n, __m256i (*sum)[2])
 {
@@ -235,7 +235,7 @@ add_runs(uint32_t type, const struct panel *p, size_t g,
 }
 
 /* The same, each product widened, and with the bias still in it. */
-PI void
+KERNEL_INLINE void
 add_products(uint32_t type, const struct panel *p, size_t g,
     const struct bytes *const *x, int j, int n, __m256i (*sum)[2])
 {
@@ -274,7 +274,7 @@ add_products(uint32_t type, const struct panel *p, size_t g,
 }
 
 /* What sums are too large by, with a bias. */
-PI __m256i
+KERNEL_INLINE __m256i
 bias_sum(uint32_t type, const struct panel *p, size_t g,
     const struct bytes *x, int half)
 {
@@ -289,7 +289,7 @@ bias_sum(uint32_t type, const struct panel *p, size_t g,
 	    __builtin_ctz((unsigned)qwen_traits[type].bias));
 }
 
-PI void
+KERNEL_INLINE void
 fold_super(uint32_t type, const struct panel *p, size_t g,
     const struct bytes *const *x, int n, __m256 (*acc)[2],
     struct ahead *ahead)
@@ -322,7 +322,7 @@ fold_super(uint32_t type, const struct panel *p, size_t g,
 /* ---- a d for fewer */
 
 /* part += d[k] * sum */
-PI __m256
+KERNEL_INLINE __m256
 add_part(const struct panel *p, size_t g, int k, int half, __m256i sum,
     __m256 part)
 {
@@ -334,7 +334,7 @@ add_part(const struct panel *p, size_t g, int k, int half, __m256i sum,
  * The pairs v of a run from column at on, times a: with sum, which are those of
  * the same span before it, to part when the span ends.
  */
-PI __m256
+KERNEL_INLINE __m256
 add_run(uint32_t type, const struct panel *p, size_t g, int half, int at,
     __m256i v, __m256i a, __m256i *sum, __m256 part)
 {
@@ -356,7 +356,7 @@ add_run(uint32_t type, const struct panel *p, size_t g, int half, int at,
 	    add_part(p, g, at / span, half, s, part);
 }
 
-PI void
+KERNEL_INLINE void
 fold_block(uint32_t type, const struct panel *p, size_t g,
     const struct bytes *const *x, int n, __m256 (*acc)[2],
     struct ahead *ahead)
@@ -392,7 +392,7 @@ fold_block(uint32_t type, const struct panel *p, size_t g,
 	add_parts(type, p, g, x, n, part, acc);
 }
 
-PI void
+KERNEL_INLINE void
 fold(uint32_t type, const struct panel *p, size_t g,
     const struct bytes *const *x, int n, int many, __m256 (*acc)[2],
     struct ahead *ahead)
@@ -404,7 +404,7 @@ fold(uint32_t type, const struct panel *p, size_t g,
 		fold_super(type, p, g, x, n, acc, ahead);
 }
 
-PI void
+KERNEL_INLINE void
 store_scale(uint32_t type, struct panel *p, size_t g, size_t j, size_t k,
     int half, __m256i v)
 {
@@ -416,7 +416,7 @@ store_scale(uint32_t type, struct panel *p, size_t g, size_t j, size_t k,
 	    _mm256_slli_epi32(v, 16), 0xaa));
 }
 
-PI void
+KERNEL_INLINE void
 store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
     int quad, __m256i v)
 {

@@ -18,10 +18,10 @@
 #endif
 
 #ifdef TOKEN
-PI const TOKEN *token_at(const struct qwen_matmul *m, size_t t);
+KERNEL_INLINE const TOKEN *token_at(const struct qwen_matmul *m, size_t t);
 #else
 #define TOKEN struct qwen_q8
-PI const TOKEN *
+KERNEL_INLINE const TOKEN *
 token_at(const struct qwen_matmul *m, size_t t)
 {
 	return m->x[t];
@@ -33,14 +33,14 @@ token_at(const struct qwen_matmul *m, size_t t)
  * the activations of all slices are too much for the second cache, slice by
  * slice: then those of one slice serve all rows while they are there.
  */
-struct place {
+struct panel_place {
 	size_t	 r, g;		/* first row, first group */
 	int	 by_slice;
 };
 
 #ifdef TABLES_FROM
 /* Tables for ng groups, where many tokens share them. */
-PI void tables(uint32_t type, struct panel *p, size_t ng);
+KERNEL_INLINE void tables(uint32_t type, struct panel *p, size_t ng);
 #endif
 
 /*
@@ -49,21 +49,21 @@ PI void tables(uint32_t type, struct panel *p, size_t ng);
  * a burst would wait for places in the queue of those that miss.  Constants
  * where it is called: type, n, and many, that there are tables.
  */
-PI void fold(uint32_t type, const struct panel *p, size_t g,
+KERNEL_INLINE void fold(uint32_t type, const struct panel *p, size_t g,
     const TOKEN *const *x, int n, int many, wide_f (*acc)[2],
     struct ahead *ahead);
 
 /* 4 bytes at p in all lanes. */
-PI wide_i broadcast(const void *p);
+KERNEL_INLINE wide_i broadcast(const void *p);
 
 /* sum + a * b, of pairs of int16 */
-PI wide_i add_pairs(wide_i sum, wide_i a, wide_i b);
+KERNEL_INLINE wide_i add_pairs(wide_i sum, wide_i a, wide_i b);
 
 /*
  * The float step of a group whose sums of integers are there, less that of its
  * minimums if it has any.
  */
-PI void
+KERNEL_INLINE void
 add_group(uint32_t type, const struct panel *p, size_t g,
     const TOKEN *const *x, int n, wide_i (*sum)[2],
     wide_f (*acc)[2])
@@ -75,11 +75,11 @@ add_group(uint32_t type, const struct panel *p, size_t g,
 
 	UNROLL
 	for (t = 0; t < n; t++) {
-		wide_f scale = W(set1_ps)(x[t]->d);
+		wide_f scale = MM(set1_ps)(x[t]->d);
 
 		UNROLL
 		for (h = 0; h < 2; h++) {
-			wide_i min = (wide_i)W(setzero_ps)();
+			wide_i min = (wide_i)MM(setzero_ps)();
 
 			UNROLL
 			for (j = 0; j < n_min; j++)
@@ -87,12 +87,13 @@ add_group(uint32_t type, const struct panel *p, size_t g,
 				    load_i(p->min[g][j] + LANES * h),
 				    broadcast((by16 ? x[t]->asum16 :
 				    x[t]->asum) + 2 * j));
-			acc[t][h] = W(fmadd_ps)(W(load_ps)(p->d[g][0] +
-			    LANES * h) * scale, W(cvtepi32_ps)(sum[t][h]),
+			acc[t][h] = MM(fmadd_ps)(MM(load_ps)(p->d[g][0] +
+			    LANES * h) * scale, MM(cvtepi32_ps)(sum[t][h]),
 			    acc[t][h]);
 			if (has_min)
-				acc[t][h] = W(fnmadd_ps)(W(load_ps)(p->dmin[g] +
-				    LANES * h) * scale, W(cvtepi32_ps)(min),
+				acc[t][h] =
+				    MM(fnmadd_ps)(MM(load_ps)(p->dmin[g] +
+				    LANES * h) * scale, MM(cvtepi32_ps)(min),
 				    acc[t][h]);
 		}
 	}
@@ -102,7 +103,7 @@ add_group(uint32_t type, const struct panel *p, size_t g,
  * The same where a group has several d: their parts are there, those of
  * minimums are made here.
  */
-PI void
+KERNEL_INLINE void
 add_parts(uint32_t type, const struct panel *p, size_t g,
     const TOKEN *const *x, int n, wide_f (*part)[2],
     wide_f (*acc)[2])
@@ -111,27 +112,27 @@ add_parts(uint32_t type, const struct panel *p, size_t g,
 
 	UNROLL
 	for (t = 0; t < n; t++) {
-		wide_f scale = W(set1_ps)(x[t]->d);
+		wide_f scale = MM(set1_ps)(x[t]->d);
 
 		UNROLL
 		for (h = 0; h < 2; h++) {
-			wide_f min = W(setzero_ps)();
+			wide_f min = MM(setzero_ps)();
 
-			acc[t][h] = W(fmadd_ps)(scale, part[t][h], acc[t][h]);
+			acc[t][h] = MM(fmadd_ps)(scale, part[t][h], acc[t][h]);
 			if (!qwen_traits[type].has_min)
 				continue;
 			UNROLL
 			for (j = 0; j < 8; j++)
-				min = W(fmadd_ps)(W(load_ps)(p->m[g][j] +
-				    LANES * h), W(set1_ps)(
+				min = MM(fmadd_ps)(MM(load_ps)(p->m[g][j] +
+				    LANES * h), MM(set1_ps)(
 				    (float)x[t]->asum[j]), min);
-			acc[t][h] = W(fmadd_ps)(scale, min, acc[t][h]);
+			acc[t][h] = MM(fmadd_ps)(scale, min, acc[t][h]);
 		}
 	}
 }
 
 /* n tokens from t over ng groups from g0 of rows from r. */
-PI void
+KERNEL_INLINE void
 panel_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,
     size_t r, size_t g0, size_t ng, size_t t, int n, int many,
     struct ahead *ahead)
@@ -146,8 +147,9 @@ panel_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,
 		float *y = m->y[t + (size_t)i] + r;
 
 		x[i] = token_at(m, t + (size_t)i) + g0;
-		acc[i][0] = g0 == 0 ? W(setzero_ps)() : W(loadu_ps)(y);
-		acc[i][1] = g0 == 0 ? W(setzero_ps)() : W(loadu_ps)(y + LANES);
+		acc[i][0] = g0 == 0 ? MM(setzero_ps)() : MM(loadu_ps)(y);
+		acc[i][1] = g0 == 0 ? MM(setzero_ps)() : MM(loadu_ps)(y +
+		    LANES);
 	}
 	for (g = 0; g < ng; g++) {
 		fold(type, p, g, x, n, many, acc, ahead);
@@ -159,8 +161,8 @@ panel_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,
 	for (i = 0; i < n; i++) {
 		float *y = m->y[t + (size_t)i] + r;
 
-		W(storeu_ps)(y, acc[i][0]);
-		W(storeu_ps)(y + LANES, acc[i][1]);
+		MM(storeu_ps)(y, acc[i][0]);
+		MM(storeu_ps)(y + LANES, acc[i][1]);
 	}
 }
 
@@ -174,7 +176,7 @@ panel_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,
 #endif
 
 /* All tokens with a panel. */
-PI void
+KERNEL_INLINE void
 panel_tokens(uint32_t type, const struct qwen_matmul *m,
     const struct panel *p, size_t r, size_t g0, size_t ng,
     struct ahead *ahead)
@@ -215,8 +217,8 @@ panel_tokens(uint32_t type, const struct qwen_matmul *m,
 #define MANY_BYTES ((size_t)256 << 10)
 
 /* The next one; 0: there is none. */
-PI int
-step(const struct qwen_matmul *m, struct place *p)
+KERNEL_INLINE int
+step(const struct qwen_matmul *m, struct panel_place *p)
 {
 	size_t groups = m->n_in / QWEN_GROUP;
 
@@ -236,7 +238,7 @@ step(const struct qwen_matmul *m, struct place *p)
 	return p->r < m->r1;
 }
 
-PI size_t
+KERNEL_INLINE size_t
 slice_at(const struct qwen_matmul *m, size_t g)
 {
 	size_t groups = m->n_in / QWEN_GROUP;
@@ -250,7 +252,7 @@ slice_at(const struct qwen_matmul *m, size_t g)
  * rows that lie apart.
  */
 static struct ahead
-look_far(const struct qwen_matmul *m, struct place p)
+look_far(const struct qwen_matmul *m, struct panel_place p)
 {
 	const size_t groups = m->n_in / QWEN_GROUP;
 	const size_t all = ROWS * m->row_bytes, from = all * p.g / groups;
@@ -266,7 +268,7 @@ look_far(const struct qwen_matmul *m, struct place p)
 
 /* What the panel after this one is made of, or those after these rows. */
 static struct ahead
-look_ahead(const struct qwen_matmul *m, struct place p)
+look_ahead(const struct qwen_matmul *m, struct panel_place p)
 {
 	const unsigned char *w = m->next;
 	const size_t bytes = group_bytes(m);
@@ -286,10 +288,10 @@ look_ahead(const struct qwen_matmul *m, struct place p)
 }
 
 /* Rows r0 .. r1-1 must be whole panels, n_in whole groups. */
-PI void
+KERNEL_INLINE void
 product(uint32_t type, const struct qwen_matmul *m)
 {
-	struct place at = { .r = m->r0, .by_slice = m->n_tok *
+	struct panel_place at = { .r = m->r0, .by_slice = m->n_tok *
 	    (m->n_in / QWEN_GROUP) * sizeof(TOKEN) > MANY_BYTES };
 	struct ahead ahead;
 	struct panel p;

@@ -73,19 +73,19 @@ static const struct qwen_packing packing = {
 	.bytes = QWEN_PACK_TOKENS * sizeof(struct pairs), .pack = pack,
 };
 
-PI const struct pairs *
+KERNEL_INLINE const struct pairs *
 token_at(const struct qwen_matmul *m, size_t t)
 {
 	return (const struct pairs *)m->packed + t * (m->n_in / QWEN_GROUP);
 }
 
-PI __m256i
+KERNEL_INLINE __m256i
 broadcast(const void *p)
 {
 	return _mm256_set1_epi32(dword_at(p));
 }
 
-PI __m256i
+KERNEL_INLINE __m256i
 add_pairs(__m256i sum, __m256i a, __m256i b)
 {
 	sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
@@ -94,7 +94,7 @@ add_pairs(__m256i sum, __m256i a, __m256i b)
 }
 
 /* The products of 32-block j are added to sum[t][half]. */
-PI void
+KERNEL_INLINE void
 add_block(const struct panel *p, size_t g, const struct pairs *const *x,
     int j, int n, __m256i (*sum)[2])
 {
@@ -115,7 +115,7 @@ add_block(const struct panel *p, size_t g, const struct pairs *const *x,
 	}
 }
 
-PI void
+KERNEL_INLINE void
 clear(__m256i (*sum)[2], int n)
 {
 	int t;
@@ -125,7 +125,7 @@ clear(__m256i (*sum)[2], int n)
 		sum[t][0] = sum[t][1] = _mm256_setzero_si256();
 }
 
-PI void
+KERNEL_INLINE void
 fold(uint32_t type, const struct panel *p, size_t g,
     const struct pairs *const *x, int n, int many, __m256 (*acc)[2],
     struct ahead *ahead)
@@ -163,7 +163,7 @@ fold(uint32_t type, const struct panel *p, size_t g,
 	add_parts(type, p, g, x, n, part, acc);
 }
 
-PI void
+KERNEL_INLINE void
 store_scale(uint32_t type, struct panel *p, size_t g, size_t j, size_t k,
     int half, __m256i v)
 {
@@ -173,7 +173,7 @@ store_scale(uint32_t type, struct panel *p, size_t g, size_t j, size_t k,
 	    _mm256_slli_epi32(v, 16), 0xaa));
 }
 
-PI void
+KERNEL_INLINE void
 store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
     int quad, __m256i v)
 {

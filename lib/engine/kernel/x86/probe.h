@@ -12,13 +12,13 @@ typedef wide_i vec_i;
 typedef wide_f vec_f;
 
 #ifdef INT8_OP
-PI vec_i int8_step(vec_i s, vec_i a, vec_i b);
+KERNEL_INLINE vec_i int8_step(vec_i s, vec_i a, vec_i b);
 #endif
 
-PI vec_f
+KERNEL_INLINE vec_f
 f32_step(vec_f s, vec_f a, vec_f b)
 {
-	return W(fmadd_ps)(s, a, b);
+	return MM(fmadd_ps)(s, a, b);
 }
 
 #include "engine/kernel/probe.h"

@@ -4,7 +4,7 @@
 #include "engine/kernel/x86/probe.h"
 
 /* The three instructions that 32 products take without VNNI. */
-PI __m256i
+KERNEL_INLINE __m256i
 int8_step(__m256i s, __m256i a, __m256i b)
 {
 	return _mm256_add_epi32(s, _mm256_madd_epi16(

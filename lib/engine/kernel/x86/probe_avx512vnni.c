@@ -3,7 +3,7 @@
 #define INT8_OP "VPDPBUSD zmm"
 #include "engine/kernel/x86/probe.h"
 
-PI __m512i
+KERNEL_INLINE __m512i
 int8_step(__m512i s, __m512i a, __m512i b)
 {
 	return _mm512_dpbusd_epi32(s, a, b);

@@ -3,7 +3,7 @@
 #define INT8_OP "VPDPBUSD ymm"
 #include "engine/kernel/x86/probe.h"
 
-PI __m256i
+KERNEL_INLINE __m256i
 int8_step(__m256i s, __m256i a, __m256i b)
 {
 	return _mm256_dpbusd_avx_epi32(s, a, b);

@@ -10,7 +10,7 @@
 #endif
 
 /* nr rows from r (the last is repeated to make four), nt tokens from t. */
-PI void
+KERNEL_INLINE void
 tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
     int nt)
 {

@@ -19,7 +19,7 @@
  * Sums of two products.  VPMADDUBSW wants one factor unsigned: of weights of 8
  * bits the magnitude, the sign moved to the activation; at most 2 * 128 * 127.
  */
-PI __m256i
+KERNEL_INLINE __m256i
 dot2(uint32_t type, __m256i w, __m256i q)
 {
 	if (qwen_traits[type].bias == 128)
@@ -29,13 +29,13 @@ dot2(uint32_t type, __m256i w, __m256i q)
 }
 
 /* The bias that is in them, then. */
-PI int
+KERNEL_INLINE int
 bias_of(uint32_t type)
 {
 	return qwen_traits[type].bias == 128 ? 0 : qwen_traits[type].bias;
 }
 
-PI __m256i
+KERNEL_INLINE __m256i
 dot_super(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 {
 	__m256i sa = _mm256_mullo_epi16(u->scale, twice(load16(x->a)));
@@ -57,7 +57,7 @@ dot_super(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 /* ---- those with a d for fewer */
 
 /* part + d times sums that have the bias too much for each activation */
-PI __m128
+KERNEL_INLINE __m128
 add_step(uint32_t type, __m128 part, __m128 d, __m128i sum, int asum)
 {
 	return _mm_fmadd_ps(d, _mm_cvtepi32_ps(_mm_sub_epi32(sum,
@@ -65,7 +65,7 @@ add_step(uint32_t type, __m128 part, __m128 d, __m128i sum, int asum)
 }
 
 /* Add 32 columns; what a d of more is for is added up in *run. */
-PI __m128
+KERNEL_INLINE __m128
 add_halves(uint32_t type, const unsigned char *const *w,
     const struct qwen_q8 *x, size_t b, __m256i v, __m128i *run, __m128 part)
 {
@@ -90,7 +90,7 @@ add_halves(uint32_t type, const unsigned char *const *w,
 	return part;
 }
 
-PI void
+KERNEL_INLINE void
 block_group(uint32_t type, const unsigned char *const *w,
     const struct qwen_q8 *const *x, int nt, __m128 *acc)
 {

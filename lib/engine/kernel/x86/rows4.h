@@ -16,7 +16,7 @@
  * The sums of four vectors, one a lane.  Not by VPHADDD, which is three or four
  * instructions in one on every processor.
  */
-PI __m128i
+KERNEL_INLINE __m128i
 sum8x4(const __m256i *v)
 {
 	__m256i a = _mm256_add_epi32(_mm256_unpacklo_epi32(v[0], v[1]),
@@ -30,7 +30,7 @@ sum8x4(const __m256i *v)
 	    _mm256_extracti128_si256(a, 1));
 }
 
-PI __m128
+KERNEL_INLINE __m128
 add_sums(__m128 acc, __m128 d, const __m256i *sum)
 {
 	return _mm_fmadd_ps(d, _mm_cvtepi32_ps(sum8x4(sum)), acc);
@@ -44,7 +44,7 @@ add_sums(__m128 acc, __m128 d, const __m256i *sum)
  * n ahead as it takes; what comes after the last row if that is known, or else
  * what lies after it.
  */
-PI const unsigned char *
+KERNEL_INLINE const unsigned char *
 ahead_of(const struct qwen_matmul *p, size_t n, size_t r)
 {
 	size_t tile = n * p->row_bytes, all = (p->r1 - p->r0) * p->row_bytes;
@@ -62,7 +62,7 @@ ahead_of(const struct qwen_matmul *p, size_t n, size_t r)
  * for a stream; asked for in their order in memory, they arrive as one.  A hint
  * never faults.
  */
-PI void
+KERNEL_INLINE void
 prefetch(const unsigned char *p, size_t n)
 {
 	size_t i;
@@ -83,11 +83,11 @@ prefetch(const unsigned char *p, size_t n)
  * Formats with 256 weights under a d.  Eight int32 that add up to a
  * block's sum:
  */
-PI __m256i dot_super(uint32_t type, const struct group *u,
+KERNEL_INLINE __m256i dot_super(uint32_t type, const struct group *u,
     const struct qwen_q8 *x);
 
 /* What they are too large by, with a bias. */
-PI __m256i
+KERNEL_INLINE __m256i
 bias_sum(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 {
 	__m256i v = _mm256_madd_epi16(u->scale,
@@ -97,7 +97,7 @@ bias_sum(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 	    _mm256_set1_epi32(qwen_traits[type].bias));
 }
 
-PI void
+KERNEL_INLINE void
 sums_super(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n, int nt, const unsigned char *ahead, __m128 *acc)
 {
@@ -138,18 +138,18 @@ sums_super(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
  * Formats with a d for fewer weights: add 256 of them, which share the
  * activations' scale, to acc.
  */
-PI void block_group(uint32_t type, const unsigned char *const *w,
+KERNEL_INLINE void block_group(uint32_t type, const unsigned char *const *w,
     const struct qwen_q8 *const *x, int nt, __m128 *acc);
 
 /* The last n bytes of a row with zeros after them, in rest. */
-PI const unsigned char *
+KERNEL_INLINE const unsigned char *
 filled_up(const unsigned char *w, size_t n, unsigned char *rest, size_t size)
 {
 	memset(rest, 0, size);
 	return memcpy(rest, w, n);
 }
 
-PI void
+KERNEL_INLINE void
 sums_block(uint32_t type, const unsigned char *const *w,
     const struct qwen_q8 *const *x, size_t n_in, int nt,
     const unsigned char *ahead, __m128 *acc)
@@ -179,7 +179,7 @@ sums_block(uint32_t type, const unsigned char *const *w,
 	}
 }
 
-PI void
+KERNEL_INLINE void
 sums_any(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n_in, int nt, const unsigned char *ahead, __m128 *acc)
 {

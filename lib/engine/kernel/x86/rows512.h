@@ -6,7 +6,7 @@
 #include "engine/kernel/x86/rows4.h"
 
 /* All four 128-bit lanes. */
-PI __m128i
+KERNEL_INLINE __m128i
 add_lanes(__m512i v)
 {
 	__m256i a = _mm256_add_epi32(_mm512_castsi512_si256(v),
@@ -17,7 +17,7 @@ add_lanes(__m512i v)
 }
 
 /* The sums of four vectors, one a lane. */
-PI __m128i
+KERNEL_INLINE __m128i
 sum16x4(const __m512i *v)
 {
 	__m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]),
@@ -36,7 +36,7 @@ sum16x4(const __m512i *v)
  * 128 bits has those of its 16; in one half u's, four times, in the other v's.
  * Two dwords of each lane are sums of u then, two of v.
  */
-PI __m512i
+KERNEL_INLINE __m512i
 dot_two(const __m512i *u, const __m512i *v, const __m512i *q, __m512i scale,
     const __m512i *at)
 {
@@ -54,8 +54,8 @@ dot_two(const __m512i *u, const __m512i *v, const __m512i *q, __m512i scale,
 }
 
 /* Such places: of a row those of each lane, the other's so much further. */
-PI __m512i
-places(int a, int b, int c, int d, int further)
+KERNEL_INLINE __m512i
+lane_places(int a, int b, int c, int d, int further)
 {
 	const long long each = 0x0001000100010001;
 
@@ -65,15 +65,15 @@ places(int a, int b, int c, int d, int further)
 }
 
 /* Eight dwords that add up to a sum, of both rows: as dot_two() has them. */
-PI __m256i
-beside(__m256i u, __m256i v)
+KERNEL_INLINE __m256i
+rows_beside(__m256i u, __m256i v)
 {
 	return _mm256_add_epi32(_mm256_unpacklo_epi64(u, v),
 	    _mm256_unpackhi_epi64(u, v));
 }
 
 /* Two such vectors: the four sums in a lane. */
-PI __m512i
+KERNEL_INLINE __m512i
 join_two(__m512i x, __m512i y)
 {
 	__m512 a = _mm512_castsi512_ps(x), b = _mm512_castsi512_ps(y);
@@ -87,7 +87,7 @@ join_two(__m512i x, __m512i y)
  * Sums over the 128-bit lanes of four vectors: those of vector i are in dword i
  * of each lane.
  */
-PI __m512i
+KERNEL_INLINE __m512i
 sums_by_lane(const __m512i *v)
 {
 	__m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]),
@@ -100,7 +100,7 @@ sums_by_lane(const __m512i *v)
 }
 
 /* Weights as VPDPBUSD wants them. */
-PI __m512i
+KERNEL_INLINE __m512i
 unsigned_weights(uint32_t type, __m512i w)
 {
 	if (qwen_traits[type].bias == 128)
@@ -114,7 +114,7 @@ unsigned_weights(uint32_t type, __m512i w)
  * Sums of 16 products come from sums_by_lane(), then one multiplication with
  * their scales does.  A bias comes off by the sums of the activations.
  */
-PI __m256i
+KERNEL_INLINE __m256i
 dot_super(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 {
 	/* the 16s in that order: dword k of lane c is 4k + c */
@@ -151,7 +151,7 @@ dot_super(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 /* ---- those with a d for fewer */
 
 /* Four of eight int16 from place 4k on, each in a lane of its own. */
-PI __m512i
+KERNEL_INLINE __m512i
 in_lanes4(const int16_t *p, size_t k)
 {
 	const __m512i at = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
@@ -165,7 +165,7 @@ in_lanes4(const int16_t *p, size_t k)
  * Four times 32 columns: a times their sums, of four rows in each lane, less
  * what the bias makes of them.
  */
-PI __m512i
+KERNEL_INLINE __m512i
 sums_of_4(uint32_t type, __m512i first, __m512i second,
     const struct qwen_q8 *x, size_t k)
 {
@@ -180,7 +180,7 @@ sums_of_4(uint32_t type, __m512i first, __m512i second,
 	    (unsigned)__builtin_ctz((unsigned)qwen_traits[type].bias)));
 }
 
-PI __m128
+KERNEL_INLINE __m128
 lane_f(__m512 v, size_t i)
 {
 	return i == 0 ? _mm512_castps512_ps128(v) :
@@ -190,7 +190,7 @@ lane_f(__m512 v, size_t i)
 }
 
 /* The products of four rows with 64 columns, by lanes. */
-PI void
+KERNEL_INLINE void
 products(uint32_t type, const unsigned char *const *w,
     const struct qwen_q8 *const *x, size_t k, int nt, __m512i *by_lane)
 {
@@ -211,7 +211,7 @@ products(uint32_t type, const unsigned char *const *w,
 }
 
 /* A d for 16: a lane of 64 columns for each. */
-PI __m128
+KERNEL_INLINE __m128
 add_16s(uint32_t type, const unsigned char *const *w, __m512i v,
     const struct qwen_q8 *x, size_t k, __m128 part)
 {
@@ -234,7 +234,7 @@ add_16s(uint32_t type, const unsigned char *const *w, __m512i v,
 }
 
 /* A d for 64 columns, or for 128. */
-PI __m128
+KERNEL_INLINE __m128
 add_long(uint32_t type, const unsigned char *const *w, size_t k, __m512i v,
     __m128 part)
 {
@@ -253,7 +253,7 @@ add_long(uint32_t type, const unsigned char *const *w, size_t k, __m512i v,
 }
 
 /* Columns 128k to 128k + 127 of a token, of which v has the products. */
-PI __m128
+KERNEL_INLINE __m128
 add_128(uint32_t type, const unsigned char *const *w, __m512i first,
     __m512i second, const struct qwen_q8 *x, size_t k, __m128 part)
 {
@@ -276,7 +276,7 @@ add_128(uint32_t type, const unsigned char *const *w, __m512i first,
 	return part;
 }
 
-PI void
+KERNEL_INLINE void
 block_group(uint32_t type, const unsigned char *const *w,
     const struct qwen_q8 *const *x, int nt, __m128 *acc)
 {

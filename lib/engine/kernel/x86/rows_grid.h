@@ -12,7 +12,7 @@
 #include "engine/kernel/x86/rows512.h"
 
 /* Eight int32 for each token that add up to a block's sum. */
-PI void
+KERNEL_INLINE void
 grid_dot(uint32_t type, const struct grid *g,
     const struct qwen_q8 *const *x, int nt, __m256i *sum)
 {
@@ -33,7 +33,7 @@ grid_dot(uint32_t type, const struct grid *g,
  * Each 32 weights are multiplied as soon as they are looked up, for those of a
  * block do not stay in registers.
  */
-PI void
+KERNEL_INLINE void
 grid_dot(uint32_t type, const struct grid *g,
     const struct qwen_q8 *const *x, int nt, __m256i *sum)
 {
@@ -65,7 +65,7 @@ grid_dot(uint32_t type, const struct grid *g,
 }
 #endif
 
-PI void
+KERNEL_INLINE void
 sums_grid(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n_in, int nt, const unsigned char *ahead, __m128 *acc)
 {

@@ -12,7 +12,7 @@
 
 #include "engine/kernel/x86/decode.h"
 
-PI __m256i
+KERNEL_INLINE __m256i
 in_each_lane(__m128i v)
 {
 	return _mm256_broadcastsi128_si256(v);
@@ -25,21 +25,21 @@ struct k23_heads {
 };
 
 /* Bytes of two rows as int16 of each. */
-PI void
+KERNEL_INLINE void
 widen_rows(__m256i v, __m256i *to)
 {
 	to[0] = _mm256_cvtepu8_epi16(_mm256_castsi256_si128(v));
 	to[1] = _mm256_cvtepu8_epi16(_mm256_extracti128_si256(v, 1));
 }
 
-PI __m256i
+KERNEL_INLINE __m256i
 load_rows(const unsigned char *const *w, size_t at)
 {
 	return _mm256_inserti128_si256(_mm256_castsi128_si256(
 	    load16(w[0] + at)), load16(w[1] + at), 1);
 }
 
-PI void
+KERNEL_INLINE void
 heads_q2_k(const unsigned char *const *w, __m256i *scale, __m256i *min)
 {
 	const __m256i order = in_each_lane(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12,
@@ -52,7 +52,7 @@ heads_q2_k(const unsigned char *const *w, __m256i *scale, __m256i *min)
 }
 
 /* Of six bits, 32 too large: 16 nibbles by halves, then 16 pairs of bits. */
-PI void
+KERNEL_INLINE void
 heads_q3_k(const unsigned char *const *w, __m256i *scale)
 {
 	/* they are bytes 2 .. 13 of these */
@@ -75,7 +75,7 @@ heads_q3_k(const unsigned char *const *w, __m256i *scale)
 		scale[i] = _mm256_sub_epi16(scale[i], _mm256_set1_epi16(32));
 }
 
-PI void
+KERNEL_INLINE void
 heads_k23(uint32_t type, const unsigned char *const *w, struct k23_heads *h)
 {
 	int i;
@@ -91,7 +91,7 @@ heads_k23(uint32_t type, const unsigned char *const *w, struct k23_heads *h)
 
 /* ---- weights: the four planes of half c */
 
-PI void
+KERNEL_INLINE void
 planes_q2_k(const unsigned char *p, int c, __m256i *u)
 {
 	const __m256i m2 = _mm256_set1_epi8(3);
@@ -112,7 +112,7 @@ planes_q2_k(const unsigned char *p, int c, __m256i *u)
 #define ODD_K3 _mm_setr_epi8(0, 0, 4, 4, 0, 0, 4, 4, 64, 64, 68, 68, 64, 64,	\
 	68, 68)
 
-PI void
+KERNEL_INLINE void
 planes_q3_k(const unsigned char *p, int c, __m256i *u)
 {
 	const __m256i even = in_each_lane(EVEN_K3), odd = in_each_lane(ODD_K3);
@@ -135,7 +135,7 @@ planes_q3_k(const unsigned char *p, int c, __m256i *u)
 #define SCALE(v, i) _mm256_shuffle_epi8(v,				\
 	_mm256_set1_epi16((short)((2 * (i) + 1) << 8 | 2 * (i))))
 
-PI __m256i
+KERNEL_INLINE __m256i
 add_products(__m256i sum, __m256i u, __m256i q, __m256i scale)
 {
 	__m256i v = _mm256_maddubs_epi16(u, q);
@@ -148,7 +148,7 @@ add_products(__m256i sum, __m256i u, __m256i q, __m256i scale)
 }
 
 /* What activations come to with scales: a, and sums of 16. */
-PI void
+KERNEL_INLINE void
 k23_act(const struct qwen_q8 *x, __m256i *a, __m256i *asum)
 {
 	const __m256i order = in_each_lane(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12,
@@ -160,7 +160,7 @@ k23_act(const struct qwen_q8 *x, __m256i *a, __m256i *asum)
 }
 
 /* A row, of nt tokens: eight int32 that add up to its sum. */
-PI void
+KERNEL_INLINE void
 row_k23(uint32_t type, const unsigned char *p, __m256i scale,
     const struct qwen_q8 *const *x, const __m256i *a, const __m256i *asum,
     int nt, __m256i (*sum)[4], size_t i)
@@ -192,7 +192,7 @@ row_k23(uint32_t type, const unsigned char *p, __m256i scale,
 	}
 }
 
-PI void
+KERNEL_INLINE void
 sums_k23(uint32_t type, const unsigned char *const *w,
     const struct qwen_q8 *const *x, size_t n_in, int nt,
     const unsigned char *ahead, __m128 *acc)

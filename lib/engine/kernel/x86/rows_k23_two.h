@@ -9,7 +9,7 @@
 #include "engine/kernel/x86/rows512.h"
 
 /* The planes of both halves. */
-PI void
+KERNEL_INLINE void
 weights_k23(uint32_t type, const unsigned char *p, __m512i *u)
 {
 	const __m512i m4 = set8(15), m2 = set8(0x33);
@@ -43,7 +43,7 @@ struct act_k23 {
 	__m256i	asum;
 };
 
-PI void
+KERNEL_INLINE void
 open_k23(const struct qwen_q8 *x, struct act_k23 *y)
 {
 	__m256i a;
@@ -58,7 +58,7 @@ open_k23(const struct qwen_q8 *x, struct act_k23 *y)
 }
 
 /* Two rows; plain: as in rows_k45.h. */
-PI __m512i
+KERNEL_INLINE __m512i
 two_rows_k23(uint32_t type, __m512i (*u)[4], const __m256i *scale,
     const struct act_k23 *y, int plain)
 {
@@ -67,17 +67,17 @@ two_rows_k23(uint32_t type, __m512i (*u)[4], const __m256i *scale,
 
 	UNROLL
 	for (k = 0; k < 4; k++)
-		at[k] = places(k, 8 + k, 4 + k, 12 + k, 16);
+		at[k] = lane_places(k, 8 + k, 4 + k, 12 + k, 16);
 	v = dot_two(u[0], u[1], y->q, plain ? s : _mm512_mullo_epi16(s, y->a),
 	    at);
 	if (type == QT_Q2_K)
 		return v;
-	return _mm512_sub_epi32(v, _mm512_zextsi256_si512(beside(
+	return _mm512_sub_epi32(v, _mm512_zextsi256_si512(rows_beside(
 	    _mm256_madd_epi16(_mm256_slli_epi16(scale[0], 2), y->asum),
 	    _mm256_madd_epi16(_mm256_slli_epi16(scale[1], 2), y->asum))));
 }
 
-PI void
+KERNEL_INLINE void
 sums_k23_two(uint32_t type, const unsigned char **w,
     const struct qwen_q8 **x, size_t n, int nt, int plain,
     const unsigned char *ahead, __m128 *acc)
@@ -110,7 +110,7 @@ sums_k23_two(uint32_t type, const unsigned char **w,
 				sum[j] = i == 0 ? v : join_two(sum[j], v);
 				if (type != QT_Q2_K)
 					continue;
-				m = _mm512_zextsi256_si512(beside(
+				m = _mm512_zextsi256_si512(rows_beside(
 				    _mm256_madd_epi16(h.min[i], y[j].asum),
 				    _mm256_madd_epi16(h.min[i + 1],
 				    y[j].asum)));

@@ -13,13 +13,13 @@
 #include "engine/kernel/x86/rows512.h"
 
 /* Four rows' headers: scales and minimums as int16, eight in each lane. */
-struct heads {
+struct row_heads {
 	__m512i	scale, min;
 	__m128	d, dmin;
 };
 
-PI void
-read_heads(const unsigned char *const *w, struct heads *h)
+KERNEL_INLINE void
+read_heads(const unsigned char *const *w, struct row_heads *h)
 {
 	/* dwords of scales 0-3, 4-7, minimums 0-3, 4-7 of every row */
 	const __m512i lo = _mm512_broadcast_i32x4(_mm_setr_epi8(4, 5, 6, 7, 12,
@@ -58,8 +58,8 @@ read_heads(const unsigned char *const *w, struct heads *h)
 }
 
 /* The activations of a block in the order of the nibbles. */
-PI void
-order(const struct qwen_q8 *x, __m512i *q)
+KERNEL_INLINE void
+order_acts(const struct qwen_q8 *x, __m512i *q)
 {
 #define PAIR(lo, hi) _mm512_inserti64x4(_mm512_castsi256_si512(		\
 	_mm256_load_si256((const __m256i *)(x->q + 32 * (lo)))),	\
@@ -72,8 +72,8 @@ order(const struct qwen_q8 *x, __m512i *q)
 }
 
 /* Bits lo and hi of the 32 bytes as a fifth bit of the halves of n. */
-PI __m512i
-fifth(__m512i n, __m512i bits, int lo, int hi)
+KERNEL_INLINE __m512i
+fifth_bit(__m512i n, __m512i bits, int lo, int hi)
 {
 	const __m512i which = _mm512_inserti64x4(_mm512_castsi256_si512(
 	    _mm256_set1_epi8((char)(1 << lo))),
@@ -84,27 +84,27 @@ fifth(__m512i n, __m512i bits, int lo, int hi)
 }
 
 /* The fifth bits of Q5_K, to the four registers of a row. */
-PI void
+KERNEL_INLINE void
 add_fifth(const unsigned char *w, __m512i *n)
 {
 	__m512i bits = _mm512_broadcast_i64x4(_mm256_loadu_si256(
 	    (const __m256i *)(w + 16)));
 
-	n[0] = fifth(n[0], bits, 0, 2);
-	n[1] = fifth(n[1], bits, 1, 3);
-	n[2] = fifth(n[2], bits, 4, 6);
-	n[3] = fifth(n[3], bits, 5, 7);
+	n[0] = fifth_bit(n[0], bits, 0, 2);
+	n[1] = fifth_bit(n[1], bits, 1, 3);
+	n[2] = fifth_bit(n[2], bits, 4, 6);
+	n[3] = fifth_bit(n[3], bits, 5, 7);
 }
 
 /* Where the nibbles of a block begin: Q5_K has its fifth bits before them. */
-PI size_t
+KERNEL_INLINE size_t
 nibbles_at(uint32_t type)
 {
 	return type == QT_Q5_K ? 48 : 16;
 }
 
 /* The 256 weights of a row's block, in the order of the nibbles. */
-PI void
+KERNEL_INLINE void
 weights_k4(uint32_t type, const unsigned char *w, __m512i *n)
 {
 	const __m512i m4 = _mm512_set1_epi8(15);
@@ -120,19 +120,19 @@ weights_k4(uint32_t type, const unsigned char *w, __m512i *n)
 }
 
 /* Where rows r and r + 1 have their scales in the headers. */
-PI void
+KERNEL_INLINE void
 scales_k45(int r, __m512i *at)
 {
 	const int s = 8 * r;
 
-	at[0] = places(s, s, s + 2, s + 2, 8);
-	at[1] = places(s + 1, s + 1, s + 3, s + 3, 8);
-	at[2] = places(s + 4, s + 4, s + 6, s + 6, 8);
-	at[3] = places(s + 5, s + 5, s + 7, s + 7, 8);
+	at[0] = lane_places(s, s, s + 2, s + 2, 8);
+	at[1] = lane_places(s + 1, s + 1, s + 3, s + 3, 8);
+	at[2] = lane_places(s + 4, s + 4, s + 6, s + 6, 8);
+	at[3] = lane_places(s + 5, s + 5, s + 7, s + 7, 8);
 }
 
 /* The sums of the four 128-bit lanes of one vector. */
-PI __m128i
+KERNEL_INLINE __m128i
 sum_lanes(__m512i v)
 {
 	const __m512i dwords = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0,
@@ -143,8 +143,8 @@ sum_lanes(__m512i v)
 	return _mm512_castsi512_si128(_mm512_permutexvar_epi32(dwords, v));
 }
 
-PI __m128
-add_block(__m128 acc, const struct heads *h, __m512i sum,
+KERNEL_INLINE __m128
+add_block(__m128 acc, const struct row_heads *h, __m512i sum,
     const struct qwen_q8 *x)
 {
 	__m128 d = _mm_set1_ps(x->d);
@@ -158,7 +158,7 @@ add_block(__m128 acc, const struct heads *h, __m512i sum,
 }
 
 /* plain: activations have no factors, so that tokens share the scales. */
-PI void
+KERNEL_INLINE void
 sums_k45(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n, int nt, int plain, const unsigned char *ahead, __m128 *acc)
 {
@@ -168,11 +168,11 @@ sums_k45(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 
 	for (b = 0; b < n; b++) {
 		__m512i sum[4], q[4][4], sa[4], u[2][4], at[4];
-		struct heads h;
+		struct row_heads h;
 
 		read_heads(w, &h);
 		for (j = 0; j < nt; j++) {
-			order(x[j] + b, q[j]);
+			order_acts(x[j] + b, q[j]);
 			sa[j] = plain ? h.scale : _mm512_mullo_epi16(h.scale,
 			    _mm512_broadcast_i32x4(_mm_load_si128(
 			    (const __m128i *)x[j][b].a)));

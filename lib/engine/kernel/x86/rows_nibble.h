@@ -17,14 +17,14 @@
 #define NIBBLE_PAIRS (QWEN_GROUP / 64)	/* of blocks in a group */
 
 /* 16 bytes at a and at b, one in each lane. */
-PI __m256i
+KERNEL_INLINE __m256i
 two_lanes(const void *a, const void *b)
 {
 	return _mm256_inserti128_si256(_mm256_castsi128_si256(load16(a)),
 	    load16(b), 1);
 }
 
-PI __m256i
+KERNEL_INLINE __m256i
 look_up2(__m256i index, const int8_t *table)
 {
 	return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(load16(table)),
@@ -39,7 +39,7 @@ struct pair_act {
 };
 
 /* Two int16, each in the dwords of a lane: in both halves, or in the upper. */
-PI __m256i
+KERNEL_INLINE __m256i
 two_int16(const int16_t *p, int both)
 {
 	const __m256i up = _mm256_setr_epi32(0x01008080, 0x01008080,
@@ -53,7 +53,7 @@ two_int16(const int16_t *p, int both)
 	    both ? twice : up);
 }
 
-PI void
+KERNEL_INLINE void
 pair_act(const struct qwen_q8 *x, size_t k, struct pair_act *y)
 {
 	y->q[0] = two_lanes(x->q + 64 * k, x->q + 64 * k + 32);
@@ -66,7 +66,7 @@ pair_act(const struct qwen_q8 *x, size_t k, struct pair_act *y)
 }
 
 /* a times the sums of 32 activations, so many times. */
-PI __m256i
+KERNEL_INLINE __m256i
 pair_asum(const struct qwen_q8 *x, size_t k, int by)
 {
 	return _mm256_srai_epi32(two_int16(x->asum + 2 * k, 0),
@@ -83,8 +83,8 @@ pair_asum(const struct qwen_q8 *x, size_t k, int by)
 #endif
 
 /* 16 where the bit of that column is set, of two bytes of bits from at on. */
-PI __m256i
-fifths(__m256i bits, int at)
+KERNEL_INLINE __m256i
+fifth_bits_at(__m256i bits, int at)
 {
 	const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201);
 	const __m256i each = _mm256_set_epi64x(0x0101010101010101, 0,
@@ -96,7 +96,7 @@ fifths(__m256i bits, int at)
 }
 
 /* The halves of two blocks, of nibbles at p and next bytes further. */
-PI void
+KERNEL_INLINE void
 pair_weights(uint32_t type, const unsigned char *p, size_t next, __m256i *u)
 {
 	static const int8_t fp4[16] = {
@@ -109,8 +109,8 @@ pair_weights(uint32_t type, const unsigned char *p, size_t next, __m256i *u)
 	u[1] = _mm256_srli_epi16(v, 4) & m4;
 	if (type == QT_Q5_0 || type == QT_Q5_1) {
 		v = two_lanes(p - 4, p - 4 + next);
-		u[0] |= fifths(v, 0);
-		u[1] |= fifths(v, 2);
+		u[0] |= fifth_bits_at(v, 0);
+		u[1] |= fifth_bits_at(v, 2);
 	} else if (type == QT_MXFP4) {
 		u[0] = look_up2(u[0], fp4);
 		u[1] = look_up2(u[1], fp4);
@@ -127,7 +127,7 @@ pair_weights(uint32_t type, const unsigned char *p, size_t next, __m256i *u)
 /* ---- sums: a dword for each row, a lane for each block */
 
 /* Four rows' sums over the halves of vectors, a row in each dword of a half. */
-PI __m256i
+KERNEL_INLINE __m256i
 rows_by_half(const __m256i *v)
 {
 	__m256i a = _mm256_add_epi32(_mm256_unpacklo_epi32(v[0], v[1]),
@@ -140,7 +140,7 @@ rows_by_half(const __m256i *v)
 }
 
 #ifdef __AVX512VNNI__
-PI __m256i
+KERNEL_INLINE __m256i
 pair_sums(uint32_t type, __m256i (*u)[2], const struct pair_act *x)
 {
 	__m256i v[4];
@@ -156,7 +156,7 @@ pair_sums(uint32_t type, __m256i (*u)[2], const struct pair_act *x)
 }
 #else
 /* Two rows' int16, of dwords in turn, added up. */
-PI __m256i
+KERNEL_INLINE __m256i
 join16(__m256i a, __m256i b)
 {
 	return _mm256_add_epi16(_mm256_unpacklo_epi32(a, b),
@@ -167,7 +167,7 @@ join16(__m256i a, __m256i b)
  * Products of unsigned weights are added up in 16 bits as far as these go: 16
  * of nibbles (30480 at most), 8 of what is below 32 (31496).
  */
-PI __m256i
+KERNEL_INLINE __m256i
 pair_sums(uint32_t type, __m256i (*u)[2], const struct pair_act *x)
 {
 	__m256i v[4], a, b;
@@ -204,7 +204,7 @@ pair_sums(uint32_t type, __m256i (*u)[2], const struct pair_act *x)
 #endif
 
 /* The sums of pair k of a group, of nt tokens; a block's nibbles end it. */
-PI void
+KERNEL_INLINE void
 pair_products(uint32_t type, const unsigned char *const *p, size_t next,
     const struct qwen_q8 *const *x, size_t k, int nt, __m256i *sum)
 {
@@ -230,7 +230,7 @@ pair_products(uint32_t type, const unsigned char *const *p, size_t next,
 /* ---- a d for each block */
 
 /* MXFP4, as powers_of_two(): 2^(x - 128), above 252 NaN. */
-PI __m256
+KERNEL_INLINE __m256
 powers_of_two8(__m256i x)
 {
 	__m256i v = _mm256_max_epu32(_mm256_slli_epi32(x, 23),
@@ -243,7 +243,7 @@ powers_of_two8(__m256i x)
 }
 
 /* The first 16 bits at the same place in four rows. */
-PI __m128i
+KERNEL_INLINE __m128i
 four_halves(const unsigned char *const *w, size_t at)
 {
 	return _mm_unpacklo_epi32(
@@ -252,7 +252,7 @@ four_halves(const unsigned char *const *w, size_t at)
 }
 
 /* d of two blocks: a lane for each. */
-PI __m256
+KERNEL_INLINE __m256
 pair_d(uint32_t type, const unsigned char *const *w, size_t at, size_t next)
 {
 	__m128i v = _mm_unpacklo_epi64(four_halves(w, at),
@@ -265,7 +265,7 @@ pair_d(uint32_t type, const unsigned char *const *w, size_t at, size_t next)
 }
 
 /* d in the lower lane, its minimum in the upper. */
-PI __m256
+KERNEL_INLINE __m256
 d_and_min(const unsigned char *const *w, size_t at)
 {
 	const __m128i halves = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6,
@@ -277,7 +277,7 @@ d_and_min(const unsigned char *const *w, size_t at)
 }
 
 /* part, of minimums in its upper lane, and two blocks. */
-PI __m256
+KERNEL_INLINE __m256
 add_with_min(const __m256 *d, __m256 sum, __m256 asum, __m256 part)
 {
 	part = _mm256_fmadd_ps(d[0],
@@ -287,7 +287,7 @@ add_with_min(const __m256 *d, __m256 sum, __m256 asum, __m256 part)
 }
 
 /* The upper lane of part means nothing. */
-PI __m256
+KERNEL_INLINE __m256
 add_pair(__m256 d, __m256 sum, __m256 part)
 {
 	part = _mm256_fmadd_ps(d, sum, part);
@@ -297,7 +297,7 @@ add_pair(__m256 d, __m256 sum, __m256 part)
 }
 
 /* A group of nt tokens: to acc. */
-PI void
+KERNEL_INLINE void
 nibble_group(uint32_t type, const unsigned char *const *w,
     const struct qwen_q8 *const *x, int nt, __m128 *acc)
 {
@@ -349,7 +349,7 @@ struct iq4_xs_heads {
 	__m256i	high, low;
 };
 
-PI void
+KERNEL_INLINE void
 read_iq4_xs(const unsigned char *const *w, struct iq4_xs_heads *h)
 {
 	__m128i a = _mm_unpacklo_epi64(load8(w[0]), load8(w[1]));
@@ -366,7 +366,7 @@ read_iq4_xs(const unsigned char *const *w, struct iq4_xs_heads *h)
 }
 
 /* The scales of blocks 2k and 2k + 1, a lane for each. */
-PI __m256i
+KERNEL_INLINE __m256i
 scales_iq4_xs(const struct iq4_xs_heads *h, int k)
 {
 	const __m256i block = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
@@ -378,7 +378,7 @@ scales_iq4_xs(const struct iq4_xs_heads *h, int k)
 	    (high & _mm256_set1_epi32(0x30)), _mm256_set1_epi32(32));
 }
 
-PI void
+KERNEL_INLINE void
 sums_iq4_xs(const unsigned char *const *w, const struct qwen_q8 *const *x,
     size_t n_in, int nt, const unsigned char *ahead, __m128 *acc)
 {

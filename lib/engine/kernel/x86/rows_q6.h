@@ -9,7 +9,7 @@
 #include "engine/kernel/x86/rows512.h"
 
 /* Two rows of a token, with scales times factors; less what the bias makes. */
-PI __m512i
+KERNEL_INLINE __m512i
 two_rows_q6(const struct group *u, const struct qwen_q8 *x, __m512i scale)
 {
 	const __m256i by = load32(x->asum16);
@@ -21,14 +21,14 @@ two_rows_q6(const struct group *u, const struct qwen_q8 *x, __m512i scale)
 	UNROLL
 	for (k = 0; k < 4; k++) {
 		q[k] = _mm512_loadu_si512(x->q + 64 * k);
-		at[k] = places(4 * k, 4 * k + 1, 4 * k + 2, 4 * k + 3, 16);
+		at[k] = lane_places(4 * k, 4 * k + 1, 4 * k + 2, 4 * k + 3, 16);
 	}
 	return _mm512_sub_epi32(dot_two(u[0].w, u[1].w, q, scale, at),
-	    _mm512_zextsi256_si512(beside(a, b)));
+	    _mm512_zextsi256_si512(rows_beside(a, b)));
 }
 
 /* plain: activations have no factors, so that tokens share the scales. */
-PI void
+KERNEL_INLINE void
 sums_q6(const unsigned char **w, const struct qwen_q8 **x, size_t n, int nt,
     int plain, const unsigned char *ahead, __m128 *acc)
 {

@@ -6,7 +6,7 @@
 #include "engine/kernel/x86/bits.h"
 
 /* 16 bytes of every fourth row, one row in each 128-bit lane. */
-PI wide_i
+KERNEL_INLINE wide_i
 each_fourth(const unsigned char *const *p, size_t at)
 {
 #ifdef __AVX512F__
@@ -25,8 +25,8 @@ each_fourth(const unsigned char *const *p, size_t at)
  * Turn 16 bytes at a place in the rows into 4 registers: register i holds
  * dword i of all rows, row r in lane r.
  */
-PI void
-turn4(const unsigned char *const *p, size_t at, wide_i *o)
+KERNEL_INLINE void
+transpose4(const unsigned char *const *p, size_t at, wide_i *o)
 {
 	wide_i r[4], a, b, c, d;
 	int i;
@@ -34,22 +34,22 @@ turn4(const unsigned char *const *p, size_t at, wide_i *o)
 	UNROLL
 	for (i = 0; i < 4; i++)
 		r[i] = each_fourth(p + i, at);
-	a = W(unpacklo_epi32)(r[0], r[1]);
-	b = W(unpackhi_epi32)(r[0], r[1]);
-	c = W(unpacklo_epi32)(r[2], r[3]);
-	d = W(unpackhi_epi32)(r[2], r[3]);
-	o[0] = W(unpacklo_epi64)(a, c);
-	o[1] = W(unpackhi_epi64)(a, c);
-	o[2] = W(unpacklo_epi64)(b, d);
-	o[3] = W(unpackhi_epi64)(b, d);
+	a = MM(unpacklo_epi32)(r[0], r[1]);
+	b = MM(unpackhi_epi32)(r[0], r[1]);
+	c = MM(unpacklo_epi32)(r[2], r[3]);
+	d = MM(unpackhi_epi32)(r[2], r[3]);
+	o[0] = MM(unpacklo_epi64)(a, c);
+	o[1] = MM(unpackhi_epi64)(a, c);
+	o[2] = MM(unpacklo_epi64)(b, d);
+	o[3] = MM(unpackhi_epi64)(b, d);
 }
 
 /* As many dwords of a row as there are registers for are turned at once. */
 #ifdef __AVX512F__
 #define TURN 8
 /* The same for 32 bytes and 8 registers. */
-PI void
-turn(const unsigned char *const *p, size_t at, __m512i *o)
+KERNEL_INLINE void
+transpose(const unsigned char *const *p, size_t at, __m512i *o)
 {
 	const __m512i lo = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
 	const __m512i hi = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
@@ -81,7 +81,7 @@ turn(const unsigned char *const *p, size_t at, __m512i *o)
 }
 #else
 #define TURN 4
-#define turn turn4
+#define transpose transpose4
 #endif
 
 #endif

@@ -14,15 +14,17 @@
 #include "engine/kernel/x86/turn.h"
 
 /* Dwords of four weights of the rows: this quad of 32-block j of group g. */
-PI void store_quad(uint32_t type, struct panel *p, size_t g, size_t j,
+KERNEL_INLINE void store_quad(uint32_t type, struct panel *p, size_t g,
+    size_t j,
     int half, int quad, wide_i v);
 
 /* Scale k of 32-block j of group g, a dword for each row; k is 0 or 1. */
-PI void store_scale(uint32_t type, struct panel *p, size_t g, size_t j,
+KERNEL_INLINE void store_scale(uint32_t type, struct panel *p, size_t g,
+    size_t j,
     size_t k, int half, wide_i v);
 
 /* The f16 in the lower halves of dwords. */
-PI wide_f
+KERNEL_INLINE wide_f
 low_f16(wide_i v)
 {
 #ifdef __AVX512F__
@@ -35,7 +37,7 @@ low_f16(wide_i v)
 }
 
 /* The f16 at the same place in the rows. */
-PI wide_f
+KERNEL_INLINE wide_f
 load_d(const unsigned char *const *p, size_t at)
 {
 	uint16_t h[LANES];
@@ -45,11 +47,11 @@ load_d(const unsigned char *const *p, size_t at)
 	for (i = 0; i < LANES; i++)
 		memcpy(&h[i], p[i] + at, 2);
 	memcpy(&v, h, sizeof v);
-	return W(cvtph_ps)(v);
+	return MM(cvtph_ps)(v);
 }
 
 /* Dwords at the same place in the rows. */
-PI wide_i
+KERNEL_INLINE wide_i
 dwords(const unsigned char *const *p, size_t at)
 {
 	__m128i v[LANES / 4];
@@ -69,54 +71,54 @@ dwords(const unsigned char *const *p, size_t at)
 }
 
 /* Four bytes of minimums, in two pairs of int16: 2i and 2i + 1. */
-PI void
+KERNEL_INLINE void
 store_mins(wide_i n, struct panel *to, size_t g, size_t i, int half)
 {
 	unsigned j;
 
 	for (j = 0; j < 2; j++) {
-		wide_i v = W(srli_epi32)(n, 16 * j);
+		wide_i v = MM(srli_epi32)(n, 16 * j);
 
 		store_i(to->min[g][2 * i + j] + LANES * half,
-		    (v & W(set1_epi32)(255)) | (W(slli_epi32)(v, 8) &
-		    W(set1_epi32)(0xff0000)));
+		    (v & MM(set1_epi32)(255)) | (MM(slli_epi32)(v, 8) &
+		    MM(set1_epi32)(0xff0000)));
 	}
 }
 
 /* ---- Q4_K and Q5_K */
 
 /* d, dmin, scales and minimums: the first 16 bytes of the rows' blocks. */
-PI void
+KERNEL_INLINE void
 unpack_scales_k4(uint32_t type, const unsigned char *const *p,
     struct panel *to, size_t g, int half)
 {
-	const wide_i m6 = W(set1_epi32)(0x3f3f3f3f);
-	const wide_i m4 = W(set1_epi32)(0x0f0f0f0f);
-	const wide_i m2 = W(set1_epi32)(0x30303030);
-	const wide_i byte = W(set1_epi32)(255);
+	const wide_i m6 = MM(set1_epi32)(0x3f3f3f3f);
+	const wide_i m4 = MM(set1_epi32)(0x0f0f0f0f);
+	const wide_i m2 = MM(set1_epi32)(0x30303030);
+	const wide_i byte = MM(set1_epi32)(255);
 	wide_i h[4], s[2], n[2];
 	unsigned i, j;
 
-	turn4(p, 0, h);
-	W(store_ps)(to->d[g][0] + LANES * half, low_f16(h[0]));
-	W(store_ps)(to->dmin[g] + LANES * half,
-	    low_f16(W(srli_epi32)(h[0], 16)));
+	transpose4(p, 0, h);
+	MM(store_ps)(to->d[g][0] + LANES * half, low_f16(h[0]));
+	MM(store_ps)(to->dmin[g] + LANES * half,
+	    low_f16(MM(srli_epi32)(h[0], 16)));
 	s[0] = h[1] & m6;
 	n[0] = h[2] & m6;
-	s[1] = (h[3] & m4) | (W(srli_epi32)(h[1], 2) & m2);
-	n[1] = (W(srli_epi32)(h[3], 4) & m4) | (W(srli_epi32)(h[2], 2) & m2);
+	s[1] = (h[3] & m4) | (MM(srli_epi32)(h[1], 2) & m2);
+	n[1] = (MM(srli_epi32)(h[3], 4) & m4) | (MM(srli_epi32)(h[2], 2) & m2);
 	for (i = 0; i < 2; i++) {
 		for (j = 0; j < 4; j++)
 			store_scale(type, to, g, 4 * i + j, 0, half,
-			    W(srli_epi32)(s[i], 8 * j) & byte);
+			    MM(srli_epi32)(s[i], 8 * j) & byte);
 		store_mins(n[i], to, g, i, half);
 	}
 }
 
-PI void
+KERNEL_INLINE void
 unpack_q4_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
 {
-	const wide_i m4 = W(set1_epi8)(15);
+	const wide_i m4 = MM(set1_epi8)(15);
 	wide_i v[TURN];
 	size_t j;
 	int i, k;
@@ -124,45 +126,45 @@ unpack_q4_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
 	unpack_scales_k4(QT_Q4_K, p, to, g, half);
 	for (j = 0; j < 8; j += 2) {
 		for (k = 0; k < 8; k += TURN) {
-			turn(p, 16 + 16 * j + 4 * (size_t)k, v);
+			transpose(p, 16 + 16 * j + 4 * (size_t)k, v);
 			UNROLL
 			for (i = 0; i < TURN; i++) {
 				store_quad(QT_Q4_K, to, g, j, half, k + i,
 				    v[i] & m4);
 				store_quad(QT_Q4_K, to, g, j + 1, half, k + i,
-				    W(srli_epi16)(v[i], 4) & m4);
+				    MM(srli_epi16)(v[i], 4) & m4);
 			}
 		}
 	}
 }
 
 /* nibbles with the given bits of h moved to bit 4 */
-PI wide_i
+KERNEL_INLINE wide_i
 with_bit(wide_i nibbles, wide_i h, unsigned bit)
 {
-	return nibbles | W(slli_epi16)(W(srli_epi16)(h, bit) &
-	    W(set1_epi8)(1), 4);
+	return nibbles | MM(slli_epi16)(MM(srli_epi16)(h, bit) &
+	    MM(set1_epi8)(1), 4);
 }
 
-PI void
+KERNEL_INLINE void
 unpack_q5_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
 {
-	const wide_i m4 = W(set1_epi8)(15);
+	const wide_i m4 = MM(set1_epi8)(15);
 	wide_i v[TURN], h[TURN];
 	unsigned j;
 	int i, k;
 
 	unpack_scales_k4(QT_Q5_K, p, to, g, half);
 	for (k = 0; k < 8; k += TURN) {
-		turn(p, 16 + 4 * (size_t)k, h);
+		transpose(p, 16 + 4 * (size_t)k, h);
 		for (j = 0; j < 8; j += 2) {
-			turn(p, 48 + 16 * j + 4 * (size_t)k, v);
+			transpose(p, 48 + 16 * j + 4 * (size_t)k, v);
 			UNROLL
 			for (i = 0; i < TURN; i++) {
 				store_quad(QT_Q5_K, to, g, j, half, k + i,
 				    with_bit(v[i] & m4, h[i], j));
 				store_quad(QT_Q5_K, to, g, j + 1, half, k + i,
-				    with_bit(W(srli_epi16)(v[i], 4) & m4, h[i],
+				    with_bit(MM(srli_epi16)(v[i], 4) & m4, h[i],
 				    j + 1));
 			}
 		}
@@ -172,7 +174,7 @@ unpack_q5_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
 /* ---- Q6_K */
 
 /* Sixteen signed scales, four bytes in a register. */
-PI void
+KERNEL_INLINE void
 store_scales(uint32_t type, const wide_i *v, struct panel *to, size_t g,
     int half)
 {
@@ -181,36 +183,36 @@ store_scales(uint32_t type, const wide_i *v, struct panel *to, size_t g,
 	for (i = 0; i < 4; i++)
 		for (j = 0; j < 4; j++)
 			store_scale(type, to, g, 2 * i + j / 2, j % 2, half,
-			    W(srai_epi32)(W(slli_epi32)(v[i], 24 - 8 * j),
+			    MM(srai_epi32)(MM(slli_epi32)(v[i], 24 - 8 * j),
 			    24));
 }
 
-PI void
+KERNEL_INLINE void
 unpack_q6_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
 {
-	const wide_i m4 = W(set1_epi8)(15), m2 = W(set1_epi8)(0x30);
+	const wide_i m4 = MM(set1_epi8)(15), m2 = MM(set1_epi8)(0x30);
 	wide_i a[TURN], b[TURN], h[TURN];
 	size_t k;
 	int i, l;
 
-	turn4(p, 192, a);
+	transpose4(p, 192, a);
 	store_scales(QT_Q6_K, a, to, g, half);
-	W(store_ps)(to->d[g][0] + LANES * half, load_d(p, 208));
+	MM(store_ps)(to->d[g][0] + LANES * half, load_d(p, 208));
 	for (k = 0; k < 2; k++) {
 		for (l = 0; l < 8; l += TURN) {
-			turn(p, 64 * k + 4 * (size_t)l, a);
-			turn(p, 64 * k + 32 + 4 * (size_t)l, b);
-			turn(p, 128 + 32 * k + 4 * (size_t)l, h);
+			transpose(p, 64 * k + 4 * (size_t)l, a);
+			transpose(p, 64 * k + 32 + 4 * (size_t)l, b);
+			transpose(p, 128 + 32 * k + 4 * (size_t)l, h);
 #define PUT(j, nibbles, high)						\
 	store_quad(QT_Q6_K, to, g, 4 * k + (j), half, l + i,		\
 	    ((nibbles) & m4) | ((high) & m2))
 			UNROLL
 			for (i = 0; i < TURN; i++) {
-				PUT(0, a[i], W(slli_epi16)(h[i], 4));
-				PUT(1, b[i], W(slli_epi16)(h[i], 2));
-				PUT(2, W(srli_epi16)(a[i], 4), h[i]);
-				PUT(3, W(srli_epi16)(b[i], 4),
-				    W(srli_epi16)(h[i], 2));
+				PUT(0, a[i], MM(slli_epi16)(h[i], 4));
+				PUT(1, b[i], MM(slli_epi16)(h[i], 2));
+				PUT(2, MM(srli_epi16)(a[i], 4), h[i]);
+				PUT(3, MM(srli_epi16)(b[i], 4),
+				    MM(srli_epi16)(h[i], 2));
 			}
 #undef PUT
 		}
@@ -224,25 +226,25 @@ unpack_q6_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
  * their sign (-128 to 124).  A panel may hold them in place of weights: then sums
  * need no scales.
  */
-PI int
+KERNEL_INLINE int
 premultiplied(uint32_t type)
 {
 	return type == QT_Q2_K || type == QT_Q3_K;
 }
 
 /* Those of a quad; the scales are in both halves of the rows' dwords. */
-PI wide_i
+KERNEL_INLINE wide_i
 premultiply(uint32_t type, wide_i w, wide_i scale)
 {
 	wide_i odd;
 
 	if (type == QT_Q3_K)
-		w = W(sub_epi8)(set8(4), w);
-	odd = W(mullo_epi16)(w & W(set1_epi16)(-256), scale);
-	return odd | (W(mullo_epi16)(w, scale) & W(set1_epi16)(255));
+		w = MM(sub_epi8)(set8(4), w);
+	odd = MM(mullo_epi16)(w & MM(set1_epi16)(-256), scale);
+	return odd | (MM(mullo_epi16)(w, scale) & MM(set1_epi16)(255));
 }
 
-PI void
+KERNEL_INLINE void
 unpack_scales_q2_k(const unsigned char *const *p, struct panel *to, size_t g,
     int half)
 {
@@ -250,18 +252,18 @@ unpack_scales_q2_k(const unsigned char *const *p, struct panel *to, size_t g,
 	wide_i v[4], s[4], d = dwords(p, 80);
 	size_t i;
 
-	turn4(p, 0, v);
+	transpose4(p, 0, v);
 	for (i = 0; i < 4; i++) {
 		s[i] = v[i] & m4;
-		store_mins(W(srli_epi32)(v[i], 4) & m4, to, g, i, half);
+		store_mins(MM(srli_epi32)(v[i], 4) & m4, to, g, i, half);
 	}
 	store_scales(QT_Q2_K, s, to, g, half);
-	W(store_ps)(to->d[g][0] + LANES * half, low_f16(d));
-	W(store_ps)(to->dmin[g] + LANES * half,
-	    low_f16(W(srli_epi32)(d, 16)));
+	MM(store_ps)(to->d[g][0] + LANES * half, low_f16(d));
+	MM(store_ps)(to->dmin[g] + LANES * half,
+	    low_f16(MM(srli_epi32)(d, 16)));
 }
 
-PI void
+KERNEL_INLINE void
 unpack_scales_q3_k(const unsigned char *const *p, struct panel *to, size_t g,
     int half)
 {
@@ -269,19 +271,19 @@ unpack_scales_q3_k(const unsigned char *const *p, struct panel *to, size_t g,
 	wide_i v[4], s[4];
 	int i;
 
-	turn4(p, 92, v);	/* they begin at 96 */
-	s[0] = (v[1] & m4) | (W(slli_epi32)(v[3], 4) & m2);
-	s[1] = (v[2] & m4) | (W(slli_epi32)(v[3], 2) & m2);
-	s[2] = (W(srli_epi32)(v[1], 4) & m4) | (v[3] & m2);
-	s[3] = (W(srli_epi32)(v[2], 4) & m4) | (W(srli_epi32)(v[3], 2) & m2);
+	transpose4(p, 92, v);	/* they begin at 96 */
+	s[0] = (v[1] & m4) | (MM(slli_epi32)(v[3], 4) & m2);
+	s[1] = (v[2] & m4) | (MM(slli_epi32)(v[3], 2) & m2);
+	s[2] = (MM(srli_epi32)(v[1], 4) & m4) | (v[3] & m2);
+	s[3] = (MM(srli_epi32)(v[2], 4) & m4) | (MM(srli_epi32)(v[3], 2) & m2);
 	for (i = 0; i < 4; i++)
-		s[i] = W(sub_epi8)(s[i], set8(32));
+		s[i] = MM(sub_epi8)(s[i], set8(32));
 	store_scales(QT_Q3_K, s, to, g, half);
-	W(store_ps)(to->d[g][0] + LANES * half, load_d(p, 108));
+	MM(store_ps)(to->d[g][0] + LANES * half, load_d(p, 108));
 }
 
 /* Two bits of a weight, and of Q3_K the third from 32 bytes before them. */
-PI void
+KERNEL_INLINE void
 unpack_k23(uint32_t type, const unsigned char *const *p, struct panel *to,
     size_t g, int half)
 {
@@ -296,17 +298,17 @@ unpack_k23(uint32_t type, const unsigned char *const *p, struct panel *to,
 		unpack_scales_q2_k(p, to, g, half);
 	for (k = 0; k < 8; k += TURN) {
 		if (type == QT_Q3_K)
-			turn(p, 4 * (size_t)k, h);
+			transpose(p, 4 * (size_t)k, h);
 		for (c = 0; c < 2; c++) {
-			turn(p, at + 32 * c + 4 * (size_t)k, v);
+			transpose(p, at + 32 * c + 4 * (size_t)k, v);
 			for (j = 0; j < 4; j++) {
 				UNROLL
 				for (i = 0; i < TURN; i++) {
-					w = W(srli_epi16)(v[i], 2 * j) &
+					w = MM(srli_epi16)(v[i], 2 * j) &
 					    set8(3);
 					if (type == QT_Q3_K)
-						w |= W(slli_epi16)(
-						    W(srli_epi16)(h[i],
+						w |= MM(slli_epi16)(
+						    MM(srli_epi16)(h[i],
 						    4 * c + j) & set8(1), 2);
 					store_quad(type, to, g, 4 * c + j,
 					    half, k + i, w);
@@ -322,7 +324,7 @@ unpack_k23(uint32_t type, const unsigned char *const *p, struct panel *to,
  * d, and minimum, of block k: what turns weights has time for one at a time,
  * and would wait for all of a group.
  */
-PI void
+KERNEL_INLINE void
 unpack_floats(uint32_t type, const unsigned char *const *p, struct panel *to,
     size_t g, size_t k, int half)
 {
@@ -340,18 +342,18 @@ unpack_floats(uint32_t type, const unsigned char *const *p, struct panel *to,
 		return;
 	}
 	if (!f->has_min) {
-		W(store_ps)(to->d[g][k] + at,
+		MM(store_ps)(to->d[g][k] + at,
 		    load_d(p, f->bytes * k + f->d_at));
 		return;
 	}
 	v = dwords(p, f->bytes * k + f->d_at);
-	W(store_ps)(to->d[g][k] + at, low_f16(v));
-	W(store_ps)(to->m[g][k] + at, low_f16(W(srli_epi32)(v, 16)));
+	MM(store_ps)(to->d[g][k] + at, low_f16(v));
+	MM(store_ps)(to->m[g][k] + at, low_f16(MM(srli_epi32)(v, 16)));
 }
 
 /* ---- Q8_0 */
 
-PI void
+KERNEL_INLINE void
 unpack_q8_0(const unsigned char *const *p, struct panel *to, size_t g, int half)
 {
 	wide_i v[TURN];
@@ -361,7 +363,7 @@ unpack_q8_0(const unsigned char *const *p, struct panel *to, size_t g, int half)
 	for (j = 0; j < 8; j++) {
 		unpack_floats(QT_Q8_0, p, to, g, j, half);
 		for (k = 0; k < 8; k += TURN) {
-			turn(p, 34 * j + 2 + 4 * (size_t)k, v);
+			transpose(p, 34 * j + 2 + 4 * (size_t)k, v);
 			UNROLL
 			for (i = 0; i < TURN; i++)
 				store_quad(QT_Q8_0, to, g, j, half, k + i,
@@ -373,14 +375,14 @@ unpack_q8_0(const unsigned char *const *p, struct panel *to, size_t g, int half)
 /* ---- nibbles in blocks of 32, low ones before high ones */
 
 /* The fifth bits of a quad's columns as bit 4 of their bytes. */
-PI wide_i
+KERNEL_INLINE wide_i
 fifths_of(wide_i h, int quad)
 {
-	const wide_i bit = W(set1_epi32)(quad % 2 == 0 ? 0x08040201 :
+	const wide_i bit = MM(set1_epi32)(quad % 2 == 0 ? 0x08040201 :
 	    (int)0x80402010);
-	const wide_i at = W(add_epi8)(in_lanes(_mm_setr_epi8(0, 0, 0, 0, 4, 4,
+	const wide_i at = MM(add_epi8)(in_lanes(_mm_setr_epi8(0, 0, 0, 0, 4, 4,
 	    4, 4, 8, 8, 8, 8, 12, 12, 12, 12)), set8(quad / 2));
-	wide_i v = W(shuffle_epi8)(h, at);
+	wide_i v = MM(shuffle_epi8)(h, at);
 
 #ifdef __AVX512F__
 	return _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(v, bit), set8(16));
@@ -390,7 +392,7 @@ fifths_of(wide_i h, int quad)
 }
 
 /* Block j: 16 bytes from at on, and fifth bits before them if it has any. */
-PI void
+KERNEL_INLINE void
 unpack_nibbles(uint32_t type, const unsigned char *const *p, size_t at,
     struct panel *to, size_t g, size_t j, int half)
 {
@@ -402,12 +404,12 @@ unpack_nibbles(uint32_t type, const unsigned char *const *p, size_t at,
 	wide_i v[8], h = m4;
 	int i;
 
-	turn4(p, at, v);
+	transpose4(p, at, v);
 	if (five)
 		h = dwords(p, at - 4);
 	UNROLL
 	for (i = 0; i < 4; i++) {
-		v[i + 4] = W(srli_epi16)(v[i], 4) & m4;
+		v[i + 4] = MM(srli_epi16)(v[i], 4) & m4;
 		v[i] &= m4;
 	}
 	UNROLL
@@ -422,7 +424,7 @@ unpack_nibbles(uint32_t type, const unsigned char *const *p, size_t at,
 	}
 }
 
-PI void
+KERNEL_INLINE void
 unpack_by_nibbles(uint32_t type, const unsigned char *const *p,
     struct panel *to, size_t g, int half)
 {
@@ -436,20 +438,20 @@ unpack_by_nibbles(uint32_t type, const unsigned char *const *p,
 }
 
 /* An integer scale for each, of four bits and, of all together, two more. */
-PI void
+KERNEL_INLINE void
 unpack_iq4_xs(const unsigned char *const *p, struct panel *to, size_t g,
     int half)
 {
 	wide_i v[4], low, high;
 	unsigned j;
 
-	turn4(p, 0, v);
-	W(store_ps)(to->d[g][0] + LANES * half, low_f16(v[0]));
+	transpose4(p, 0, v);
+	MM(store_ps)(to->d[g][0] + LANES * half, low_f16(v[0]));
 	for (j = 0; j < 8; j++) {
-		low = W(srli_epi32)(v[1], 4 * j) & W(set1_epi32)(15);
-		high = W(srli_epi32)(v[0], 16 + 2 * j) & W(set1_epi32)(3);
-		store_scale(QT_IQ4_XS, to, g, j, 0, half, W(sub_epi32)(
-		    low | W(slli_epi32)(high, 4), W(set1_epi32)(32)));
+		low = MM(srli_epi32)(v[1], 4 * j) & MM(set1_epi32)(15);
+		high = MM(srli_epi32)(v[0], 16 + 2 * j) & MM(set1_epi32)(3);
+		store_scale(QT_IQ4_XS, to, g, j, 0, half, MM(sub_epi32)(
+		    low | MM(slli_epi32)(high, 4), MM(set1_epi32)(32)));
 	}
 	for (j = 0; j < 8; j++)
 		unpack_nibbles(QT_IQ4_XS, p, 8 + 16 * j, to, g, j, half);
@@ -466,7 +468,7 @@ struct rows {
 } __attribute__((aligned(64)));
 
 /* Pairs of int16 into registers with a pair of each row. */
-PI void
+KERNEL_INLINE void
 turn_pairs(int16_t (*from)[16], wide_i *o)
 {
 	const unsigned char *p[LANES];
@@ -475,11 +477,11 @@ turn_pairs(int16_t (*from)[16], wide_i *o)
 	for (i = 0; i < LANES; i++)
 		p[i] = (const unsigned char *)from[i];
 	for (i = 0; i < 8; i += TURN)
-		turn(p, 4 * (size_t)i, o + i);
+		transpose(p, 4 * (size_t)i, o + i);
 }
 
 /* Their scales and minimums, with d. */
-PI void
+KERNEL_INLINE void
 unpack_scales(uint32_t type, const unsigned char *const *p, struct rows *r,
     struct panel *to, size_t g, int half)
 {
@@ -490,10 +492,10 @@ unpack_scales(uint32_t type, const unsigned char *const *p, struct rows *r,
 	turn_pairs(r->scale, v);
 	for (j = 0; j < 8; j++) {
 		store_scale(type, to, g, j, 0, half,
-		    W(srai_epi32)(W(slli_epi32)(v[j], 16), 16));
+		    MM(srai_epi32)(MM(slli_epi32)(v[j], 16), 16));
 		if (f->span == 16)
 			store_scale(type, to, g, j, 1, half,
-			    W(srai_epi32)(v[j], 16));
+			    MM(srai_epi32)(v[j], 16));
 	}
 	for (i = 0; i < (size_t)LANES; i += 4)
 		_mm_store_ps(to->d[g][0] + (size_t)(LANES * half) + i,
@@ -503,11 +505,11 @@ unpack_scales(uint32_t type, const unsigned char *const *p, struct rows *r,
 	turn_pairs(r->min, v);
 	for (j = 0; j < 8; j++)
 		store_i(to->min[g][j] + LANES * half, v[j]);
-	W(store_ps)(to->dmin[g] + LANES * half, load_d(p, f->d_at + 2));
+	MM(store_ps)(to->dmin[g] + LANES * half, load_d(p, f->d_at + 2));
 }
 
 /* What is looked up in a row has been made while those of the one before were. */
-PI void
+KERNEL_INLINE void
 decode_grids(uint32_t type, const unsigned char *const *p, struct rows *r)
 {
 	struct grid g[2];
@@ -525,7 +527,7 @@ decode_grids(uint32_t type, const unsigned char *const *p, struct rows *r)
 	}
 }
 
-PI void
+KERNEL_INLINE void
 decode_rows(uint32_t type, const unsigned char *const *p, struct rows *r)
 {
 	struct group u;
@@ -547,7 +549,7 @@ decode_rows(uint32_t type, const unsigned char *const *p, struct rows *r)
 	}
 }
 
-PI void
+KERNEL_INLINE void
 unpack_rows(uint32_t type, const unsigned char *const *p, struct panel *to,
     size_t g, int half)
 {
@@ -570,7 +572,7 @@ unpack_rows(uint32_t type, const unsigned char *const *p, struct panel *to,
 		unpack_floats(type, p, to, g, j, half);
 	for (j = 0; j < 8; j++) {
 		for (k = 0; k < 8; k += TURN) {
-			turn(row, 32 * j + 4 * (size_t)k, v);
+			transpose(row, 32 * j + 4 * (size_t)k, v);
 			UNROLL
 			for (i = 0; i < TURN; i++)
 				store_quad(type, to, g, j, half, k + i, v[i]);
@@ -582,7 +584,7 @@ unpack_rows(uint32_t type, const unsigned char *const *p, struct panel *to,
 
 #ifdef UNPACK_GRID
 /* What the including file has for weights of grids. */
-PI void UNPACK_GRID(uint32_t type, const unsigned char *const *p,
+KERNEL_INLINE void UNPACK_GRID(uint32_t type, const unsigned char *const *p,
     struct panel *to, size_t g, int half);
 #define HAS_GRID 1
 #else
@@ -594,7 +596,7 @@ PI void UNPACK_GRID(uint32_t type, const unsigned char *const *p,
  * LANES rows of one group into half a panel; p: their first bytes of it.  The
  * type is a constant where it is called.
  */
-PI void
+KERNEL_INLINE void
 unpack(uint32_t type, const unsigned char *const *p, struct panel *to,
     size_t g, int half)
 {
@@ -619,7 +621,7 @@ unpack(uint32_t type, const unsigned char *const *p, struct panel *to,
 }
 
 /* A whole panel: ng groups from g0 of the rows from r. */
-PI void
+KERNEL_INLINE void
 unpack_panel(uint32_t type, const struct qwen_matmul *m, struct panel *p,
     size_t r, size_t g0, size_t ng)
 {

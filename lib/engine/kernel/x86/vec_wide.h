@@ -33,36 +33,36 @@ typedef struct { part a, b; } v16;
 #define FOLD(fn, x) fn(x.a, x.b)
 #endif
 
-VI part p_load(const float *p) { return W(loadu_ps)(p); }
-VI void p_store(float *p, part a) { W(storeu_ps)(p, a); }
-VI part p_set1(float x) { return W(set1_ps)(x); }
-VI part p_fma(part a, part b, part c) { return W(fmadd_ps)(a, b, c); }
-VI part p_max(part a, part b) { return W(max_ps)(a, b); }
-VI part p_min(part a, part b) { return W(min_ps)(a, b); }
-VI part
+VEC_INLINE part p_load(const float *p) { return MM(loadu_ps)(p); }
+VEC_INLINE void p_store(float *p, part a) { MM(storeu_ps)(p, a); }
+VEC_INLINE part p_set1(float x) { return MM(set1_ps)(x); }
+VEC_INLINE part p_fma(part a, part b, part c) { return MM(fmadd_ps)(a, b, c); }
+VEC_INLINE part p_max(part a, part b) { return MM(max_ps)(a, b); }
+VEC_INLINE part p_min(part a, part b) { return MM(min_ps)(a, b); }
+VEC_INLINE part
 p_load_f16(const uint16_t *p)
 {
-	return W(cvtph_ps)(*(const loose_half *)p);
+	return MM(cvtph_ps)(*(const loose_half *)p);
 }
-VI part
+VEC_INLINE part
 p_load_bf16(const uint16_t *p)
 {
-	return (part)W(slli_epi32)(W(cvtepu16_epi32)(*(const loose_half *)p),
+	return (part)MM(slli_epi32)(MM(cvtepu16_epi32)(*(const loose_half *)p),
 	    16);
 }
-VI void
+VEC_INLINE void
 p_store_f16(uint16_t *p, part a)
 {
-	*(loose_half *)p = W(cvtps_ph)(a,
+	*(loose_half *)p = MM(cvtps_ph)(a,
 	    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-VI wide_i
+VEC_INLINE wide_i
 clamp_i8(part a)
 {
-	return W(cvtps_epi32)(p_min(p_max(a, p_set1(-127.0f)),
+	return MM(cvtps_epi32)(p_min(p_max(a, p_set1(-127.0f)),
 	    p_set1(127.0f)));
 }
-VI float
+VEC_INLINE float
 sum8(__m256 a)
 {
 	__m128 c = _mm_add_ps(_mm256_castps256_ps128(a),
@@ -73,48 +73,48 @@ sum8(__m256 a)
 }
 
 #ifdef __AVX512F__
-VI part
+VEC_INLINE part
 p_choose(part a, part b, part yes, part no)
 {
 	return _mm512_mask_mov_ps(no, _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ),
 	    yes);
 }
-VI part
+VEC_INLINE part
 p_round(part a)
 {
 	return _mm512_roundscale_ps(a,
 	    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-VI void
+VEC_INLINE void
 p_store_upper(uint16_t *p, part a)
 {
 	*(loose_half *)p = _mm512_cvtepi32_epi16(_mm512_srli_epi32((wide_i)a,
 	    16));
 }
-VI float
+VEC_INLINE float
 p_sum(part a)
 {
 	return sum8(_mm256_add_ps(_mm512_castps512_ps256(a),
 	    _mm512_extractf32x8_ps(a, 1)));
 }
-VI float p_hmax(part a) { return _mm512_reduce_max_ps(a); }
-VI unsigned
+VEC_INLINE float p_hmax(part a) { return _mm512_reduce_max_ps(a); }
+VEC_INLINE unsigned
 v_at_least(v16 a, v16 b)
 {
 	return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ);
 }
-VI void
+VEC_INLINE void
 v_squeeze(uint32_t *to, const uint32_t *from, unsigned mask)
 {
 	_mm512_storeu_si512(to, _mm512_maskz_compress_epi32((__mmask16)mask,
 	    _mm512_loadu_si512(from)));
 }
-VI void
+VEC_INLINE void
 p_store_i8(int8_t *p, part a)
 {
 	_mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(clamp_i8(a)));
 }
-VI void
+VEC_INLINE void
 v_sums16(int32_t *out, const int8_t *q)
 {
 	const __m512i ones = _mm512_set1_epi8(1);
@@ -134,7 +134,7 @@ v_sums16(int32_t *out, const int8_t *q)
 	    _mm512_unpackhi_epi64(a, b));
 	_mm512_storeu_si512(out, _mm512_permutexvar_epi32(turn, a));
 }
-VI __m128i
+VEC_INLINE __m128i
 max_lanes(__m512i a)
 {
 	__m256i b = _mm256_max_epu32(_mm512_castsi512_si256(a),
@@ -144,18 +144,18 @@ max_lanes(__m512i a)
 	    _mm256_extracti128_si256(b, 1));
 }
 #else
-VI part
+VEC_INLINE part
 p_choose(part a, part b, part yes, part no)
 {
 	return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LE_OQ));
 }
-VI part
+VEC_INLINE part
 p_round(part a)
 {
 	return _mm256_round_ps(a,
 	    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-VI void
+VEC_INLINE void
 p_store_upper(uint16_t *p, part a)
 {
 	__m256i u = _mm256_srli_epi32((wide_i)a, 16);
@@ -163,8 +163,8 @@ p_store_upper(uint16_t *p, part a)
 	*(loose_half *)p = _mm_packus_epi32(_mm256_castsi256_si128(u),
 	    _mm256_extracti128_si256(u, 1));
 }
-VI float p_sum(part a) { return sum8(a); }
-VI float
+VEC_INLINE float p_sum(part a) { return sum8(a); }
+VEC_INLINE float
 p_hmax(part a)
 {
 	__m128 c = _mm_max_ps(_mm256_castps256_ps128(a),
@@ -173,7 +173,7 @@ p_hmax(part a)
 	c = _mm_max_ps(c, _mm_movehl_ps(c, c));
 	return _mm_cvtss_f32(_mm_max_ss(c, _mm_shuffle_ps(c, c, 1)));
 }
-VI unsigned
+VEC_INLINE unsigned
 v_at_least(v16 a, v16 b)
 {
 	return (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(a.a, b.a,
@@ -186,7 +186,7 @@ static const int32_t front4[16][4] = {
 	{ 3 }, { 0, 3 }, { 1, 3 }, { 0, 1, 3 }, { 2, 3 }, { 0, 2, 3 },
 	{ 1, 2, 3 }, { 0, 1, 2, 3 },
 };
-VI void
+VEC_INLINE void
 v_squeeze(uint32_t *to, const uint32_t *from, unsigned mask)
 {
 	int i;
@@ -199,7 +199,7 @@ v_squeeze(uint32_t *to, const uint32_t *from, unsigned mask)
 		to += __builtin_popcount(mask & 15);
 	}
 }
-VI void
+VEC_INLINE void
 p_store_i8(int8_t *p, part a)
 {
 	__m256i i = clamp_i8(a);
@@ -208,7 +208,7 @@ p_store_i8(int8_t *p, part a)
 
 	_mm_storel_epi64((__m128i *)p, _mm_packs_epi16(h, h));
 }
-VI void
+VEC_INLINE void
 v_sums16(int32_t *out, const int8_t *q)
 {
 	const __m256i ones = _mm256_set1_epi8(1);
@@ -227,7 +227,7 @@ v_sums16(int32_t *out, const int8_t *q)
 		out[2 * i + 1] = _mm_cvtsi128_si32(c);
 	}
 }
-VI __m128i
+VEC_INLINE __m128i
 max_lanes(__m256i a)
 {
 	return _mm_max_epu32(_mm256_castsi256_si128(a),
@@ -236,18 +236,18 @@ max_lanes(__m256i a)
 #endif
 
 /* The largest numbers of four vectors, one a lane. */
-VI __m128i
+VEC_INLINE __m128i
 max4(const wide_i *m)
 {
-	wide_i a = W(max_epu32)(W(unpacklo_epi32)(m[0], m[1]),
-	    W(unpackhi_epi32)(m[0], m[1]));
-	wide_i b = W(max_epu32)(W(unpacklo_epi32)(m[2], m[3]),
-	    W(unpackhi_epi32)(m[2], m[3]));
+	wide_i a = MM(max_epu32)(MM(unpacklo_epi32)(m[0], m[1]),
+	    MM(unpackhi_epi32)(m[0], m[1]));
+	wide_i b = MM(max_epu32)(MM(unpacklo_epi32)(m[2], m[3]),
+	    MM(unpackhi_epi32)(m[2], m[3]));
 
-	return max_lanes(W(max_epu32)(W(unpacklo_epi64)(a, b),
-	    W(unpackhi_epi64)(a, b)));
+	return max_lanes(MM(max_epu32)(MM(unpacklo_epi64)(a, b),
+	    MM(unpackhi_epi64)(a, b)));
 }
-VI void
+VEC_INLINE void
 v_absmax_bits(uint32_t *out, const float *x)
 {
 	wide_i m[8];
@@ -257,7 +257,7 @@ v_absmax_bits(uint32_t *out, const float *x)
 	for (j = 0; j < 8; j++) {
 		m[j] = (wide_i)p_set1(0.0f);
 		for (i = 0; i < 32; i += LANES)
-			m[j] = W(max_epu32)(m[j], W(set1_epi32)(0x7fffffff) &
+			m[j] = MM(max_epu32)(m[j], MM(set1_epi32)(0x7fffffff) &
 			    (wide_i)p_load(x + 32 * j + i));
 	}
 	_mm_storeu_si128((__m128i *)out, max4(m));
@@ -269,8 +269,8 @@ v_absmax_bits(uint32_t *out, const float *x)
 #ifdef __AVX512F__
 typedef __m512i i16x, i16p;
 
-VI i16x i_zero(void) { return _mm512_setzero_si512(); }
-VI i16p
+VEC_INLINE i16x i_zero(void) { return _mm512_setzero_si512(); }
+VEC_INLINE i16p
 i_pair(const int16_t *p)
 {
 	int32_t x;
@@ -278,12 +278,12 @@ i_pair(const int16_t *p)
 	memcpy(&x, p, sizeof x);
 	return _mm512_set1_epi32(x);
 }
-VI i16p
+VEC_INLINE i16p
 i_load8(const int8_t *p)
 {
 	return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p));
 }
-VI i16p
+VEC_INLINE i16p
 i_load4(const uint8_t *p, i16p *high)
 {
 	__m512i x = _mm512_cvtepu8_epi16(_mm256_loadu_si256(
@@ -293,13 +293,13 @@ i_load4(const uint8_t *p, i16p *high)
 	return _mm512_sub_epi16(_mm512_and_si512(x, _mm512_set1_epi16(15)),
 	    eight);
 }
-VI i16x
+VEC_INLINE i16x
 i_dot(i16x acc, i16p a, i16p b)
 {
 	return _mm512_dpwssd_epi32(acc, a, b);
 }
-VI v16 v_from_i(i16x a) { return _mm512_cvtepi32_ps(a); }
-VI void
+VEC_INLINE v16 v_from_i(i16x a) { return _mm512_cvtepi32_ps(a); }
+VEC_INLINE void
 v_store_i16(int16_t *p, v16 a)
 {
 	_mm256_storeu_si256((__m256i *)p,
@@ -309,12 +309,12 @@ v_store_i16(int16_t *p, v16 a)
 typedef struct { __m256i a, b; } i16x;
 typedef i16x i16p;
 
-VI i16x
+VEC_INLINE i16x
 i_zero(void)
 {
 	return (i16x){ _mm256_setzero_si256(), _mm256_setzero_si256() };
 }
-VI i16p
+VEC_INLINE i16p
 i_pair(const int16_t *p)
 {
 	__m256i v;
@@ -324,18 +324,18 @@ i_pair(const int16_t *p)
 	v = _mm256_set1_epi32(x);
 	return (i16p){ v, v };
 }
-VI __m128i
+VEC_INLINE __m128i
 load_128(const void *p)
 {
 	return _mm_loadu_si128((const __m128i *)p);
 }
-VI i16p
+VEC_INLINE i16p
 i_load8(const int8_t *p)
 {
 	return (i16p){ _mm256_cvtepi8_epi16(load_128(p)),
 	    _mm256_cvtepi8_epi16(load_128(p + 16)) };
 }
-VI i16p
+VEC_INLINE i16p
 i_load4(const uint8_t *p, i16p *high)
 {
 	__m256i a = _mm256_cvtepu8_epi16(load_128(p));
@@ -347,18 +347,18 @@ i_load4(const uint8_t *p, i16p *high)
 	return (i16p){ _mm256_sub_epi16(_mm256_and_si256(a, low), eight),
 	    _mm256_sub_epi16(_mm256_and_si256(b, low), eight) };
 }
-VI i16x
+VEC_INLINE i16x
 i_dot(i16x acc, i16p a, i16p b)
 {
 	return (i16x){ _mm256_add_epi32(acc.a, _mm256_madd_epi16(a.a, b.a)),
 	    _mm256_add_epi32(acc.b, _mm256_madd_epi16(a.b, b.b)) };
 }
-VI v16
+VEC_INLINE v16
 v_from_i(i16x a)
 {
 	return (v16){ _mm256_cvtepi32_ps(a.a), _mm256_cvtepi32_ps(a.b) };
 }
-VI void
+VEC_INLINE void
 v_store_i16(int16_t *p, v16 a)
 {
 	__m256i h = _mm256_packs_epi32(_mm256_cvtps_epi32(a.a),

@@ -15,24 +15,24 @@
 typedef __m512i wide_i;
 typedef __m512 wide_f;
 typedef __m256i wide_half;	/* of f16 for a wide_f */
-#define W(name) _mm512_##name
+#define MM(name) _mm512_##name
 #else
 typedef __m256i wide_i;
 typedef __m256 wide_f;
 typedef __m128i wide_half;
-#define W(name) _mm256_##name
+#define MM(name) _mm256_##name
 #endif
 
 #define LANES ((int)sizeof(wide_f) / 4)
 
 /* From and to an aligned address. */
-PI wide_i
+KERNEL_INLINE wide_i
 load_i(const void *p)
 {
 	return *(const wide_i *)p;
 }
 
-PI void
+KERNEL_INLINE void
 store_i(void *p, wide_i v)
 {
 	*(wide_i *)p = v;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* alias.c - calls of tools that clients know otherwise than the model does. */
+/* alias.c - calls of tools that are not functions for the client. */
 #include <string.h>
 
 #include "base/err.h"
@@ -22,7 +22,10 @@ qwen_block_alias(const struct qwen_answer *a, const struct qwen_block *b)
 	return NULL;
 }
 
-/* The only text of an object of one member, whatever the model calls it. */
+/*
+ * Returns the field "input"; or, since models rename it, the only field of the
+ * object if it is a string; else NULL.
+ */
 static yyjson_val *
 input_of(yyjson_doc *doc)
 {
@@ -38,13 +41,13 @@ input_of(yyjson_doc *doc)
 }
 
 /*
- * A call that was cut in its text, without what is left of an escape at its end;
- * NULL: it was cut before that, or there is no memory.
+ * Parses a call truncated inside its text, dropping an incomplete escape at its
+ * end.  NULL if the call was truncated earlier, or out of memory.
  */
 static yyjson_doc *
 open_cut(struct qwen_str s, struct qwen_err *err)
 {
-	enum { ESCAPE = 12 };	/* of two halves */
+	enum { ESCAPE = 12 };	/* bytes of two \uXXXX escapes */
 	struct qwen_text t = { 0 };
 	yyjson_doc *doc = NULL;
 	size_t i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * answer.c - an answer as it comes: its text up to where it ends; of a chat,
- * thoughts, calls of tools, and the rest; and how likely its tokens were.
+ * answer.c - an answer while it is generated: its text up to its end; for a
+ * chat, thoughts, tool calls and content; the log-probabilities of its tokens.
  */
 #include <math.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 /* ------------------------------------------------------------ probabilities */
 
-/* The bytes of a token. */
+/* Returns the bytes of a token. */
 static struct qwen_str
 spell(const struct qwen_answer *a, int32_t id)
 {
@@ -48,7 +48,10 @@ plain_token(struct qwen_answer *a, const struct qwen_likely *c)
 	qwen_text_fmt(&a->logprobs, ",\"logprob\":%.8g", c->logprob);
 }
 
-/* As chats of OpenAI have it, where there is no reply; llama.cpp's has its id. */
+/*
+ * The element of a list in OpenAI's chat form, for answers that are not chats;
+ * /completion of llama.cpp adds the id.
+ */
 static void
 bare_token(struct qwen_answer *a, const struct qwen_likely *c)
 {
@@ -57,7 +60,7 @@ bare_token(struct qwen_answer *a, const struct qwen_likely *c)
 	chat_token(&a->logprobs, spell(a, c->id), c->logprob);
 }
 
-/* A list of objects, in each a list of those of the best. */
+/* Adds an element with a nested list of the most likely tokens. */
 static void
 nested(struct qwen_answer *a, const struct qwen_likely *c,
     const struct qwen_likely *top, size_t n_top)
@@ -79,7 +82,7 @@ nested(struct qwen_answer *a, const struct qwen_likely *c,
 	qwen_text_str(t, "]}");
 }
 
-/* Four lists side by side. */
+/* Adds to the four parallel lists of a completion. */
 static void
 side_by_side(struct qwen_answer *a, const struct qwen_likely *c,
     const struct qwen_likely *top, size_t n_top)
@@ -120,8 +123,9 @@ characters(struct qwen_str s)
 /* ------------------------------------------------- probabilities of a chat */
 
 /*
- * Its list has the tokens of the content alone, which are known when the reply
- * was taken apart: not those of thoughts, of calls, and the last one.
+ * Adds a token to those whose log-probabilities are not decided.  The list of a
+ * chat has only tokens of its content, not of thoughts, calls and the ending
+ * token.  Which tokens are content is known only after the reply is parsed.
  */
 static int
 speak(struct qwen_answer *a, const struct qwen_likely *c,
@@ -148,8 +152,8 @@ speak(struct qwen_answer *a, const struct qwen_likely *c,
 }
 
 /*
- * The text that came with the last token: of that, and of those before it that
- * are parts of its first character.  A token without text is none of them.
+ * Assigns the text that the last token completed to this token and to the
+ * tokens before it that began its first character.  Drops a token without text.
  */
 static void
 place_text(struct qwen_answer *a, struct qwen_str piece)
@@ -172,7 +176,10 @@ place_text(struct qwen_answer *a, struct qwen_str piece)
 	a->n_bytes += piece.len;
 }
 
-/* The first one's entry; of its text, what is content, where that is known. */
+/*
+ * Moves the first undecided token to logprobs; in a chat, with only those of
+ * its bytes that are content, if its bytes are known.
+ */
 static void
 tell_first(struct qwen_answer *a)
 {
@@ -192,7 +199,7 @@ tell_first(struct qwen_answer *a)
 	qwen_text_str(t, "]}");
 }
 
-/* Bytes of the reply are content, or (if not said) a thought. */
+/* Marks bytes of the reply as content or as a thought. */
 static void
 said(struct qwen_answer *a, size_t from, size_t n, int is_content)
 {
@@ -207,7 +214,7 @@ said(struct qwen_answer *a, size_t from, size_t n, int is_content)
 			p->kept_to = to < p->to ? to : p->to;
 		}
 		if (p->to > to && a->request->form == QWEN_FORM_CHAT)
-			break;		/* there may be more of it */
+			break;		/* the token may have more content */
 		if (p->kept_to > 0)
 			tell_first(a);
 		else if (p->to <= to)
@@ -217,7 +224,7 @@ said(struct qwen_answer *a, size_t from, size_t n, int is_content)
 	}
 }
 
-/* No more content: of the first one, what is there. */
+/* Content has ended: decide the first token. */
 static void
 said_all(struct qwen_answer *a)
 {
@@ -227,7 +234,7 @@ said_all(struct qwen_answer *a)
 
 /* -------------------------------------------------------------------- text */
 
-/* The text of the blocks of a kind. */
+/* The text of all blocks of this kind. */
 static struct qwen_text *
 text_of(struct qwen_answer *a, enum qwen_block_kind kind)
 {
@@ -235,7 +242,7 @@ text_of(struct qwen_answer *a, enum qwen_block_kind kind)
 	    kind == QWEN_BLOCK_TEXT ? &a->text : &a->reasoning;
 }
 
-/* More of the last block, if it is of that kind, or of another one. */
+/* Appends to the last block if it is of this kind, else begins a block. */
 static int
 add_text(struct qwen_answer *a, enum qwen_block_kind kind, struct qwen_str s,
     struct qwen_err *err)
@@ -265,8 +272,8 @@ add_text(struct qwen_answer *a, enum qwen_block_kind kind, struct qwen_str s,
 }
 
 /*
- * JSON with a space after each comma and colon, as templates write it: what a
- * client sends back is then what the model has read, token by token.
+ * Appends JSON with a space after each comma and colon, as templates write it.
+ * If the client sends it back, the model reads the tokens that it generated.
  */
 static void
 add_spaced(struct qwen_text *t, struct qwen_str json)
@@ -295,7 +302,7 @@ add_call(struct qwen_answer *a, const struct qwen_reply_event *e,
 	struct qwen_block *p;
 	size_t n;
 
-	/* several may come at once */
+	/* one piece of text may complete several calls */
 	if (a->request->one_call && a->n_calls > 0)
 		return 0;
 	if (add_text(a, QWEN_BLOCK_CALL, e->name, err) < 0)
@@ -331,7 +338,7 @@ on_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 	return 0;
 }
 
-/* What text goes through on its way; made for the first token. */
+/* Creates what the text passes through, at the first token. */
 static int
 begin_answer(struct qwen_answer *a, struct qwen_err *err)
 {
@@ -340,7 +347,7 @@ begin_answer(struct qwen_answer *a, struct qwen_err *err)
 		.thinking = q->thinking, .continues = q->continues,
 		.tools = q->tools,
 		.n_tools = q->n_tools, .event = on_event, .arg = a,
-		/* what a grammar holds to a form has it */
+		/* a grammar already enforces the syntax */
 		.strict = q->service->strict_calls || q->grammar != NULL,
 	};
 	size_t i;
@@ -356,7 +363,7 @@ begin_answer(struct qwen_answer *a, struct qwen_err *err)
 	    qwen_reply_new(&a->reply, q->service->template, &o, err) : 0;
 }
 
-/* Text that is certain to be before a stop. */
+/* Takes text that is certainly before a stop string. */
 static int
 give(struct qwen_answer *a, struct qwen_str s, struct qwen_err *err)
 {
@@ -374,7 +381,7 @@ take_text(struct qwen_answer *a, struct qwen_str s, struct qwen_err *err)
 	return give(a, s, err);
 }
 
-/* Whether there was the memory for all probabilities. */
+/* Fails if memory for log-probabilities ran out. */
 static int
 check(const struct qwen_answer *a, struct qwen_err *err)
 {
@@ -415,7 +422,7 @@ qwen_answer_put(struct qwen_answer *a, const struct qwen_likely *token,
 		return -1;
 	if (a->request->n_indent > 0)
 		a->outdents = qwen_infill_outdents(a);
-	/* where a grammar holds it to one call, it ends by itself, as a turn */
+	/* a grammar that allows one call ends the answer by itself */
 	return a->is_cut || a->outdents || (a->request->one_call &&
 	    a->n_calls > 0 && !a->request->ends_itself);
 }
@@ -434,11 +441,11 @@ qwen_answer_echo(struct qwen_answer *a, const struct qwen_likely *token,
 		return -1;
 	if (a->request->logprobs)
 		a->n_chars += characters(piece);
-	/* no stop string counts in it */
+	/* stop strings in the prompt do not count */
 	return give(a, piece, err) < 0 ? -1 : check(a, err);
 }
 
-/* What was held back comes now. */
+/* Takes the text held back until now, at the end of the answer. */
 static int
 flush(struct qwen_answer *a, int cut, struct qwen_err *err)
 {
@@ -446,7 +453,7 @@ flush(struct qwen_answer *a, int cut, struct qwen_err *err)
 
 	if (a->outdents)
 		return check(a, err);
-	/* a text that was cut has no rest */
+	/* after a stop string no text follows */
 	qwen_tok_decoder_finish(a->decoder, &piece);
 	place_text(a, piece);
 	if (!a->is_cut && take_text(a, piece, err) < 0)

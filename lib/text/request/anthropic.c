@@ -6,13 +6,10 @@
 #include "text/json/json.h"
 #include "text/request/form.h"
 
-/*
- * Thoughts bear a signature there, and some clients send back only those that
- * have one.
- */
+/* The API signs thoughts, and some clients send back only signed ones. */
 #define SIGNATURE "unsigned"
 
-/* "usage": what was there of the prompt is told by itself. */
+/* Adds "usage"; cached prompt tokens are counted separately. */
 static void
 add_usage(struct qwen_text *t, const struct qwen_request *q)
 {
@@ -48,7 +45,7 @@ add_stop(struct qwen_text *t, const struct qwen_answer *a)
 		qwen_text_str(t, "null");
 }
 
-/* A block with this much of it, which is nothing when it begins. */
+/* Adds a block, complete or (at its beginning) empty. */
 static void
 add_block(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b, size_t i, int whole)
@@ -65,7 +62,7 @@ add_block(struct qwen_text *t, const struct qwen_answer *a,
 		qwen_text_fmt(t, ",\"signature\":\"%s\"",
 		    whole ? SIGNATURE : "");
 	} else {
-		/* ids are the same wherever and whenever this is done */
+		/* a result has the same ids whenever it is written */
 		qwen_text_fmt(t, "{\"type\":\"tool_use\",\"id\":"
 		    "\"toolu_%llu_%zu\",\"name\":",
 		    (unsigned long long)a->request->number, i);
@@ -98,7 +95,7 @@ qwen_anthropic_body(const struct qwen_request *q, struct qwen_text *t)
 	qwen_text_str(t, "}");
 }
 
-/* -------------------------------------------------------------------- errors */
+/* ------------------------------------------------------------------- errors */
 
 void
 qwen_anthropic_error(struct qwen_text *t, int status, const char *code,
@@ -128,9 +125,9 @@ qwen_anthropic_error(struct qwen_text *t, int status, const char *code,
 	qwen_text_str(t, "}}");
 }
 
-/* -------------------------------------------------------------------- events */
+/* ------------------------------------------------------------------- events */
 
-/* An event, and its data up to where its own members begin. */
+/* Begins an event: its name, and its data up to the fields of its own. */
 static void
 begin_event(struct qwen_text *t, const char *name)
 {

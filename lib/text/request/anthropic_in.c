@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * anthropic_in.c - requests to /v1/messages as chats of OpenAI's form, in which
- * they are read.
+ * anthropic_in.c - rewrites requests to /v1/messages as chats of OpenAI's form.
  */
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +44,7 @@ static const struct qwen_members members = {
 	rows, sizeof rows / sizeof rows[0]
 };
 
-/* What is said otherwise there: ours, and theirs. */
+/* Fields with another name in this API: ours, theirs. */
 static const char *const names[][2] = {
 	{ "stop", "stop_sequences" }, { "response_format", "output_config" },
 	{ "parallel_tool_calls", "tool_choice" },
@@ -57,16 +56,17 @@ qwen_ask_rename_anthropic(struct qwen_refusal *no)
 	qwen_ask_rename(no, names, sizeof names / sizeof names[0]);
 }
 
-/* A message at a time. */
+/* The request while it is rewritten. */
 struct in {
 	struct qwen_ask		*r;
 	struct qwen_refusal	*no;
 	struct qwen_text	 t;	/* the chat */
-	size_t			 at;	/* message, from 1 on; 0: system */
-	size_t			 n;	/* of those that were written */
+	size_t			 at;	/* number of the message, from 1; 0:
+					   "system" */
+	size_t			 n;	/* messages written */
 };
 
-/* Message 3, or the system's: what is wrong with it. */
+/* Refuses message in->at; with a type, as an unsupported block. */
 static int
 bad_message(struct in *in, const char *what, yyjson_val *type)
 {
@@ -81,7 +81,7 @@ bad_message(struct in *in, const char *what, yyjson_val *type)
 	return bad(in->no, key, "%s: %s", where, what);
 }
 
-/* A block that cannot be there, whatever it is. */
+/* Refuses a block that is not allowed here. */
 static int
 bad_block(struct in *in, yyjson_val *block)
 {
@@ -94,7 +94,7 @@ bad_block(struct in *in, yyjson_val *block)
 	    "a block of the content has no type", type);
 }
 
-/* A summary of what was before, which Anthropic's servers made for the client. */
+/* Returns 1 for a summary of earlier messages, made by Anthropic's servers. */
 static int
 is_summary(yyjson_val *block)
 {
@@ -102,8 +102,8 @@ is_summary(yyjson_val *block)
 }
 
 /*
- * Whether a block is what a tool did that only Anthropic's servers have, or what
- * only they can read: the conversation can be understood without.
+ * Returns 1 for a block of a tool that only Anthropic's servers have, or that
+ * only they can read.  The conversation can be understood without it.
  */
 static int
 is_hosted(yyjson_val *block)
@@ -137,7 +137,7 @@ begin_message(struct in *in, const char *role)
 	    role);
 }
 
-/* A text block as a part of the content. */
+/* Adds a text block as a part of the content. */
 static int
 add_part(struct in *in, yyjson_val *block, size_t i)
 {
@@ -155,7 +155,7 @@ add_part(struct in *in, yyjson_val *block, size_t i)
 	return 0;
 }
 
-/* "content" of text alone, or of blocks of text. */
+/* Adds "content": a string, or text blocks. */
 static int
 add_content(struct in *in, yyjson_val *content)
 {
@@ -192,7 +192,7 @@ add_system(struct in *in, yyjson_val *content)
 	return 0;
 }
 
-/* ---------------------------------------------------------------- of the user */
+/* ------------------------------------------------------------ user messages */
 
 static int
 add_result(struct in *in, yyjson_val *block)
@@ -210,7 +210,7 @@ add_result(struct in *in, yyjson_val *block)
 	return 0;
 }
 
-/* Texts one after another are a message, each result of a tool is another. */
+/* Adjacent texts become one message, each tool result a message of its own. */
 static int
 add_blocks_of_user(struct in *in, yyjson_val *content)
 {
@@ -255,9 +255,12 @@ add_user(struct in *in, yyjson_val *content)
 	return 0;
 }
 
-/* ----------------------------------------------------------- of the assistant */
+/* ------------------------------------------------------- assistant messages */
 
-/* Texts under a key of the blocks of a type, as one. */
+/*
+ * Adds the strings under a key of all blocks of a type, joined, as the field
+ * named as; an empty one only if always is set.
+ */
 static int
 add_texts(struct in *in, yyjson_val *content, const char *type,
     const char *key, const char *as, int always)
@@ -323,7 +326,7 @@ add_blocks_of_assistant(struct in *in, yyjson_val *content)
 	size_t i, n, n_calls = 0;
 
 	yyjson_arr_foreach(content, i, n, v) {
-		/* what is redacted is known to those alone who did it */
+		/* only Anthropic's servers can read redacted thoughts */
 		if (!is(v, "text") && !is(v, "thinking") &&
 		    !is(v, "redacted_thinking") && !is(v, "tool_use") &&
 		    !is_summary(v) &&
@@ -353,7 +356,7 @@ add_assistant(struct in *in, yyjson_val *content)
 	return 0;
 }
 
-/* ------------------------------------------------------------------- messages */
+/* ----------------------------------------------------------------- messages */
 
 static int
 add_message(struct in *in, yyjson_val *m)
@@ -376,8 +379,9 @@ add_message(struct in *in, yyjson_val *m)
 }
 
 /*
- * A last message of the assistant is continued: as there, it calls no tool, whose
- * result would be missing, and no white space is at its end.
+ * Checks a last message of the assistant, which is continued.  As in the API,
+ * it must not call a tool, whose result would be missing, nor end in white
+ * space.
  */
 static int
 check_last(struct in *in, yyjson_val *m)
@@ -426,11 +430,11 @@ add_messages(struct in *in)
 	return check_last(in, yyjson_arr_get_last(messages));
 }
 
-/* ------------------------------------------------------------------ the others */
+/* ------------------------------------------------------------- other fields */
 
 /*
- * Clients that do not ask for thoughts expect none.  A budget is no bound here: a
- * thought is as long as the model thinks.
+ * Without the field "thinking", clients expect no thoughts.  A token budget is
+ * not enforced.
  */
 static int
 add_thinking(struct in *in)
@@ -458,7 +462,7 @@ add_thinking(struct in *in)
 	return 0;
 }
 
-/* Clients that are told so go on without. */
+/* Clients that get this code continue without threads. */
 static int
 check_thread(struct in *in)
 {
@@ -469,7 +473,7 @@ check_thread(struct in *in)
 
 /*
  * The template decides which earlier thoughts the model gets, unless the client
- * wants all of them kept and the template can do that.
+ * wants all of them and the template can keep them.
  */
 static int
 add_management(struct in *in)
@@ -486,7 +490,7 @@ add_management(struct in *in)
 			return wrong(in->no, "context_management", "an edit "
 			    "has no type");
 		if (strncmp(yyjson_get_str(type), "clear_thinking_", 15) != 0) {
-			/* others only shorten what is too long */
+			/* other edits only shorten long conversations */
 			if (qwen_ask_left_out(in->r, "context_management",
 			    "edits", type) < 0)
 				return -1;
@@ -547,7 +551,7 @@ qwen_ask_anthropic(struct qwen_ask *r)
 
 	if (qwen_ask_members(r, &members) < 0)
 		return -1;
-	/* comes first, so all others begin with a comma; null is left out */
+	/* a first field, so that each other field begins with a comma */
 	qwen_text_str(&in.t, "{\"add_generation_prompt\":null");
 	add_others(&in);
 	if (check_thread(&in) < 0 || add_messages(&in) < 0 ||

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * anthropic_tools.c - the tools of a request to /v1/messages as functions.  Those
- * that Anthropic has defined and clients run have a type in place of a schema, so
- * the schema is here; those that Anthropic's servers run are left out.
+ * anthropic_tools.c - the tools of a request to /v1/messages as functions.
+ * Tools that Anthropic defines and clients run have a type in place of a
+ * schema; their schemas are in this file.  Tools that Anthropic's servers run
+ * are left out.
  */
 #include <string.h>
 
@@ -26,7 +27,7 @@
 	fields "},\"required\":[" required "]}"
 
 #define VIEW "\"view\",\"create\",\"str_replace\",\"insert\""
-/* what insert calls its text: once as str_replace does, later by itself */
+/* the field of insert's text: as of str_replace in the first versions */
 #define NEW_STR TEXT("new_str", "str_replace, insert: the new text")
 #define INSERT_TEXT TEXT("new_str", "str_replace: the new text") "," \
 	TEXT("insert_text", "insert: the new text")
@@ -34,7 +35,9 @@
 	TEXT("path", "of a file or a folder") "," EDIT "," text, \
 	"\"command\",\"path\"")
 
-/* Tools that clients run, by what their types begin with; the first one fits. */
+/*
+ * Tools that clients run, by prefixes of their types; the first match counts.
+ */
 static const struct {
 	const char *type, *about, *schema;
 } defined[] = {
@@ -60,7 +63,7 @@ static const struct {
 	    "\"command\"") },
 };
 
-/* Index into defined[] for a type; -1 if the type is not there. */
+/* Returns the index in defined[] for a type; -1 if there is none. */
 static int
 find_defined(yyjson_val *type)
 {
@@ -74,7 +77,10 @@ find_defined(yyjson_val *type)
 	return -1;
 }
 
-/* "web_search_20250305": types that Anthropic has have the day of their version. */
+/*
+ * Returns 1 for a type defined by Anthropic: it ends in the date of its
+ * version, "web_search_20250305".
+ */
 static int
 is_anthropic(yyjson_val *type)
 {
@@ -94,7 +100,9 @@ add_field(struct qwen_text *t, const char *key, yyjson_val *v)
 	qwen_ask_write(t, v);
 }
 
-/* The n-th of those that are there: *n goes on if it is. */
+/*
+ * Adds tool i of the list as function *n, and increments *n; or leaves it out.
+ */
 static int
 add_tool(struct qwen_ask *r, struct qwen_text *t, yyjson_val *tool, size_t i,
     size_t *n)
@@ -129,7 +137,7 @@ add_tool(struct qwen_ask *r, struct qwen_text *t, yyjson_val *tool, size_t i,
 	return 0;
 }
 
-/* What runs with Anthropic's servers: nothing here answers for it. */
+/* Leaves out fields for tools that Anthropic's servers run. */
 static int
 leave_servers(struct qwen_ask *r)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* ask.c - what requests of all kinds are made of. */
+/* ask.c - functions for all kinds of requests. */
 #include <stdarg.h>
 #include <math.h>
 #include <stdio.h>
@@ -154,7 +154,7 @@ qwen_ask_json(struct qwen_refusal *no, yyjson_val *v, char **out, size_t *n)
 		*out = yyjson_val_write(v, 0, n);
 		return *out != NULL ? 0 : qwen_oom(&no->err);
 	}
-	/* one way to write it, whatever it came in */
+	/* always the same escapes, whatever the request has */
 	qwen_text_json(&t, yyjson_get_str(v), yyjson_get_len(v));
 	if (t.failed) {
 		qwen_text_fini(&t);
@@ -247,7 +247,7 @@ qwen_ask_number(struct qwen_refusal *no, const char *key, yyjson_val *v,
 		return no_number(no, key, v);
 	memcpy(buf, yyjson_get_raw(v), yyjson_get_len(v));
 	buf[yyjson_get_len(v)] = '\0';
-	/* programs with one kind of numbers write 2 as 2.0 */
+	/* programs that have only floating-point numbers write 2 as 2.0 */
 	x = strtod(buf, NULL);
 	if (buf[strcspn(buf, ".eE")] != '\0' && fabs(x) <= 0x1p53 &&
 	    x == floor(x))

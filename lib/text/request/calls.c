@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * calls.c - the grammar of replies that call tools, in the way that the model's
- * template has them called and qwen_reply reads them.
+ * calls.c - the grammar of replies that call tools, in the syntax of the
+ * model's template, as qwen_reply parses it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +18,12 @@ enum { RULE = 32, TAG_MAX = 1000, SMALL = 1 << 16 };
 struct calls_grammar {
 	struct qwen_ask	*r;
 	struct qwen_text t;		/* the grammar */
-	yyjson_val	*f;		/* the function at hand, */
-	const char	*rule;		/* its rule, */
-	struct qwen_text schema;	/* and that of its parameters, as JSON */
-	int		 steps;		/* left to look at types */
-	int		 any;		/* no schema is held */
-	size_t		 read;		/* bytes of schemas, once a parameter */
+	yyjson_val	*f;		/* function being added */
+	const char	*rule;		/* name of its rule */
+	struct qwen_text schema;	/* schema of its parameters, as JSON */
+	int		 steps;		/* work left for qwen_ask_is_text */
+	int		 any;		/* ignore the schemas of all tools */
+	size_t		 read;		/* bytes of schemas parsed so far */
 };
 
 enum {
@@ -31,7 +31,7 @@ enum {
 	READ_MAX = 64 << 20,
 };
 
-/* A literal of a grammar, between spaces. */
+/* Appends a literal of the grammar, between spaces. */
 static void
 literal(struct qwen_text *t, const char *s, size_t n)
 {
@@ -55,8 +55,9 @@ words(struct qwen_text *t, const char *s)
 }
 
 /*
- * The rules of the parameters, or of one of them: 1; or 0 if that cannot be, which
- * is noted, or refused where notes are.
+ * Adds the rules of all parameters, or of the parameter property.  Returns 1; 0
+ * if the schema is not supported, after a note; -1 if that is an error, or out
+ * of memory.
  */
 static int
 add_schema(struct calls_grammar *c, const char *name, const char *property,
@@ -75,7 +76,7 @@ add_schema(struct calls_grammar *c, const char *name, const char *property,
 		return qwen_oom(&c->r->no->err);
 	if (c->any)
 		return 0;
-	/* for each parameter all of the schema is read */
+	/* the whole schema is parsed for each parameter */
 	c->read += c->schema.n;
 	rc = c->read > READ_MAX ? qwen_fail(&err, QWEN_ERANGE, "too many "
 	    "parameters of large schemas") : qwen_schema_rules(&c->t, name,
@@ -96,7 +97,7 @@ add_schema(struct calls_grammar *c, const char *name, const char *property,
 	return rc == 0;
 }
 
-/* The same, with a rule of the name in any case: else it is that one. */
+/* The same; if the schema is not supported, the rule is another rule's name. */
 static int
 add_value(struct calls_grammar *c, const char *name, const char *property,
     int raw,
@@ -109,7 +110,7 @@ add_value(struct calls_grammar *c, const char *name, const char *property,
 	return rc < 0 ? -1 : 0;
 }
 
-/* Whether a key is one of n names. */
+/* Returns 1 if a key is one of n names. */
 static int
 is_named(yyjson_val *key, const char *const *names, size_t n)
 {
@@ -120,7 +121,7 @@ is_named(yyjson_val *key, const char *const *names, size_t n)
 	return i < n;
 }
 
-/* Whether a schema of objects, or none, has no property to be called with. */
+/* Returns 1 if a schema of an object, or a missing one, has no property. */
 static int
 is_empty(yyjson_val *schema)
 {
@@ -167,7 +168,7 @@ as_json(struct calls_grammar *c)
 
 /* --------------------------------------------------------------- with tags */
 
-/* <what=NAME>, and a line feed. */
+/* Adds the tag <what=NAME> and a line feed. */
 static int
 add_tag(struct calls_grammar *c, const char *what, yyjson_val *name)
 {
@@ -185,7 +186,7 @@ add_tag(struct calls_grammar *c, const char *what, yyjson_val *name)
 	return 0;
 }
 
-/* The rule of a parameter: its tag, and its value as a line or some of them. */
+/* Adds the rule of a parameter: its tag, and its value on lines between. */
 static int
 add_parameter(struct calls_grammar *c, const char *rule, yyjson_val *key,
     yyjson_val *schema)
@@ -205,7 +206,7 @@ add_parameter(struct calls_grammar *c, const char *rule, yyjson_val *key,
 	    is_text ? "text" : "value");
 }
 
-/* Keywords of the parameters as a whole, which tags have no way to hold. */
+/* Notes, or refuses, keywords of the whole schema that tags cannot express. */
 static int
 note_others(struct calls_grammar *c, yyjson_val *all)
 {
@@ -249,7 +250,10 @@ is_required(yyjson_val *parameters, yyjson_val *key)
 	return 0;
 }
 
-/* Names that are required, but are no property: no tag is for them. */
+/*
+ * Notes, or refuses, required names that are not properties: no tag can have
+ * them.
+ */
 static int
 note_missing(struct calls_grammar *c, yyjson_val *all)
 {
@@ -274,7 +278,9 @@ note_missing(struct calls_grammar *c, yyjson_val *all)
 	return 0;
 }
 
-/* Parameters in the order of the schema, those that may be missing too. */
+/*
+ * Adds a function: parameters in the order of its schema, also optional ones.
+ */
 static int
 with_tags(struct calls_grammar *c)
 {
@@ -306,7 +312,7 @@ with_tags(struct calls_grammar *c)
 	return 0;
 }
 
-/* The rule of texts without the tag that ends a parameter. */
+/* Adds the rule of texts without the tag that ends a parameter. */
 static void
 add_text(struct qwen_text *t)
 {
@@ -314,7 +320,7 @@ add_text(struct qwen_text *t)
 	const size_t last = sizeof end - 2;
 	size_t i;
 
-	/* after each < as much of the tag as there is, but never all of it */
+	/* after each "<", any part of the tag except all of it */
 	qwen_text_str(t, "text ::= [^<]* (\"<\" ");
 	for (i = 1; i < last; i++)
 		qwen_text_fmt(t, "([^%c<] [^<]* | \"%c\" ", end[i], end[i]);
@@ -326,7 +332,7 @@ add_text(struct qwen_text *t)
 
 /* ------------------------------------------------------------ the grammar */
 
-/* The parameters as JSON: objects, if the schema does not say so. */
+/* Writes the schema of the parameters; its type is object if it has none. */
 static int
 write_schema(struct calls_grammar *c)
 {
@@ -362,7 +368,7 @@ add_function(struct calls_grammar *c, yyjson_val *tool, const char *rule,
 	return tags ? with_tags(c) : as_json(c);
 }
 
-/* What the answer is if it is no call. */
+/* Adds the rule of an answer that is not a call. */
 static int
 add_answer(struct calls_grammar *c, const char *answer, size_t n)
 {
@@ -412,8 +418,8 @@ add_all(struct calls_grammar *c, yyjson_val *only, int tags, int answers)
 }
 
 /*
- * Whether the rules of all tools together are a grammar.  What is small always is,
- * and need not be read twice.
+ * Returns 1 if the rules of all tools together make a grammar; 0 with err if
+ * not.  Small ones always do, so they need no second parsing.
  */
 static int
 is_small(const struct calls_grammar *c, struct qwen_err *err)
@@ -428,7 +434,10 @@ is_small(const struct calls_grammar *c, struct qwen_err *err)
 	return 1;
 }
 
-/* The whole grammar; without the schemas where these are too much together. */
+/*
+ * Writes the grammar; without the schemas of the tools if together they are too
+ * large.
+ */
 static int
 write_all(struct calls_grammar *c, yyjson_val *only, int tags,
     const char *answer,

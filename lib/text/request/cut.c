@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* cut.c - text as it comes, up to where one of some other texts begins. */
+/* cut.c - searches a text for stop strings while it arrives. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,11 +10,13 @@
 struct qwen_cut {
 	struct qwen_str	*stop;
 	size_t		 n, cap;
-	struct qwen_text text;		/* what was held back, and what came */
-	size_t		 given;		/* of it, the last time */
-	size_t		 which;		/* was found */
-	size_t		 blind;		/* what ends in this much of it does not
-					   count */
+	struct qwen_text text;		/* text held back, then the new text */
+	size_t		 given;		/* bytes of it returned by the last
+					   call */
+	size_t		 which;		/* index of the stop string that was
+					   found */
+	size_t		 blind;		/* stop strings that end in this many
+					   first bytes do not count */
 };
 
 int
@@ -44,7 +46,7 @@ qwen_cut_add(struct qwen_cut *c, const char *stop, size_t n,
 	return 0;
 }
 
-/* Where the first of the texts begins, or n. */
+/* Returns where the first stop string begins, or n. */
 static size_t
 find_stop(struct qwen_cut *c, const char *s, size_t n)
 {
@@ -63,7 +65,7 @@ find_stop(struct qwen_cut *c, const char *s, size_t n)
 	return n;
 }
 
-/* Where, at the end, one of them may have begun; or n. */
+/* Returns where the end of s may be the beginning of a stop string, or n. */
 static size_t
 may_begin(const struct qwen_cut *c, const char *s, size_t n)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* fields.c - what a request says beside its prompt. */
+/* fields.c - the fields of a request except its prompt. */
 #include <errno.h>
 #include <float.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "qwen/sample.h"
 #include "text/request/ask.h"
 
-/* A whole number from min to max: 1, 0 if there is none, -1. */
+/* Reads a whole number from min to max.  Returns 1; 0 if it is absent; -1. */
 static int
 whole(struct qwen_ask *r, const char *key, int64_t min, int64_t max,
     int64_t *out)
@@ -37,7 +37,7 @@ whole(struct qwen_ask *r, const char *key, int64_t min, int64_t max,
 
 /* ---------------------------------------------------------------- sampling */
 
-/* A token and what is added to its logit, which no other may be. */
+/* Adds a pair of token and bias.  Each token may occur once. */
 static int
 add_bias(struct qwen_ask *r, yyjson_val *key, yyjson_val *v,
     unsigned char *seen)
@@ -96,8 +96,9 @@ read_bias(struct qwen_ask *r)
 }
 
 /*
- * -1 is a seed that is drawn, as for llama.cpp, Ollama and vLLM: 1.  Others below
- * 0 are those above 2^63, so that any of 64 bits is one.
+ * Reads the seed -1 as a wish for a drawn seed, as llama.cpp, Ollama and vLLM
+ * do: returns 1.  Other negative seeds are taken modulo 2^64, so that any 64
+ * bits are a seed.
  */
 static int
 read_seed(char buf[QWEN_ASK_NUMBER])
@@ -114,7 +115,7 @@ read_seed(char buf[QWEN_ASK_NUMBER])
 	return n == -1;
 }
 
-/* The number of a field, for the sampler's option. */
+/* Sets a sampler's option from the number of a field. */
 static int
 read_number(struct qwen_ask *r, const struct qwen_sample_opt *o,
     const char *key, char buf[QWEN_ASK_NUMBER])
@@ -133,13 +134,13 @@ read_number(struct qwen_ask *r, const struct qwen_sample_opt *o,
 	if (qwen_ask_set(r, key, o->name, buf) < 0 ||
 	    (best && qwen_ask_set(r, key, "greedy", "1") < 0))
 		return -1;
-	/* whether it is a whole number, the sampler says */
+	/* the sampler checks that it is a whole number */
 	if (strcmp(key, "min_tokens") == 0)
 		r->q->min = (size_t)strtoull(buf, NULL, 10);
 	return 0;
 }
 
-/* A sampling option, by any of its names. */
+/* Reads a sampling option, under any of its field names. */
 static int
 read_option(struct qwen_ask *r, const struct qwen_sample_opt *o)
 {
@@ -179,7 +180,7 @@ add_stop(struct qwen_ask *r, const char *s, size_t n)
 {
 	char *text;
 
-	/* an empty one would end every text before it begins */
+	/* an empty stop string would end every answer at once */
 	if (n == 0)
 		return 0;
 	if ((text = malloc(n)) == NULL)
@@ -239,7 +240,7 @@ read_logprobs(struct qwen_ask *r)
 	return got < 0 ? -1 : 0;
 }
 
-/* A member that is true or false: 1 if it is true; 0; or -1. */
+/* Reads a field that is true or false.  Returns 1 if it is true, 0, or -1. */
 static int
 truth(struct qwen_ask *r, yyjson_val *object, const char *key)
 {
@@ -273,7 +274,7 @@ read_stream(struct qwen_ask *r)
 	return usage < 0 ? -1 : 0;
 }
 
-/* What can be had in one way only. */
+/* Reads fields of which only one value is supported. */
 static int
 read_ways(struct qwen_ask *r)
 {
@@ -295,7 +296,7 @@ read_ways(struct qwen_ask *r)
 	return 0;
 }
 
-/* No token that ends texts, until there are as many as may be. */
+/* ignore_eos: no ending token before the maximum of tokens. */
 static int
 read_eos(struct qwen_ask *r)
 {
@@ -309,7 +310,7 @@ read_eos(struct qwen_ask *r)
 	return qwen_ask_set(r, "ignore_eos", "min-tokens", buf);
 }
 
-/* What it is for a template is the template's matter. */
+/* The template checks the value. */
 static int
 read_effort(struct qwen_ask *r)
 {
@@ -320,8 +321,8 @@ read_effort(struct qwen_ask *r)
 }
 
 /*
- * The number of tokens under one of its names: 1; 0 if there is none; -1.  Below
- * 0, others mean that there is no bound: -1, and -2 up to the end of the context.
+ * Reads a limit of tokens from the field key.  Returns 1; 0 if it is absent;
+ * -1.  In other servers -1 means no limit, -2 up to the end of the context.
  */
 static int
 read_max_named(struct qwen_ask *r, const char *key, int64_t min, int64_t *max)
@@ -339,16 +340,19 @@ read_max_named(struct qwen_ask *r, const char *key, int64_t min, int64_t *max)
 	return 1;
 }
 
-/* How many tokens; none only where the prompt is wanted. */
+/* Reads the limit of tokens; 0 is allowed only if just the prompt is wanted. */
 static int
 read_max(struct qwen_ask *r)
 {
-	/* of OpenAI; then llama.cpp, Ollama, transformers; the first counts */
+	/*
+	 * names of OpenAI, llama.cpp, Ollama and transformers; the first one
+	 * counts
+	 */
 	static const char *const names[] = { "max_completion_tokens",
 	    "max_tokens", "n_predict", "num_predict", "max_new_tokens" };
 	int64_t max = (int64_t)(r->s->max < INT64_MAX ? r->s->max : INT64_MAX);
 	int echo = truth(r, r->body, "echo"), got = 0;
-	/* llama.cpp's clients have prompts of the future read */
+	/* clients of llama.cpp let it read prompts that they will need later */
 	int min = !echo && r->q->form != QWEN_FORM_INFILL;
 	size_t i;
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * form.c - what a request is answered with, in the form of its API: a body, or
- * events as the answers come.
- */
+/* form.c - what all APIs have in common: bodies and events of their answers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,7 +80,7 @@ qwen_form_stream_type(enum qwen_form form)
 	    "text/event-stream; charset=utf-8";
 }
 
-/* -------------------------------------------------------------------- bodies */
+/* ------------------------------------------------------------------- bodies */
 
 int
 qwen_refusal_status(const struct qwen_refusal *no)
@@ -144,7 +141,7 @@ qwen_request_body(const struct qwen_request *q, uint64_t created,
 		qwen_openai_body(q, created, t);
 }
 
-/* -------------------------------------------------------------------- events */
+/* ------------------------------------------------------------------- events */
 
 int
 qwen_sse_new(struct qwen_sse **out, const struct qwen_request *q,
@@ -186,7 +183,7 @@ qwen_sse_begin(struct qwen_sse *s, struct qwen_text *t)
 		s->events->begin(s, t);
 }
 
-/* What of this block was not told; whether that is all of it. */
+/* Sends the rest of a block.  Returns 1 if the block is complete. */
 static int
 tell_block(struct qwen_sse *s, struct qwen_answer_cursor *p,
     struct qwen_text *t)

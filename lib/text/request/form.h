@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * form.h - an API as what it is answered with: bodies, errors, events; for the
+ * form.h - how each API writes answers: bodies, errors and events; for the
  * files that write them.
  */
 #ifndef QWEN_TEXT_REQUEST_FORM_H
@@ -8,7 +8,7 @@
 
 #include "text/request/request.h"
 
-/* Whether its answers are replies of a chat. */
+/* Returns 1 if answers of this form are replies of a chat. */
 static inline int
 qwen_form_is_chat(enum qwen_form form)
 {
@@ -17,7 +17,7 @@ qwen_form_is_chat(enum qwen_form form)
 	    form == QWEN_FORM_OLLAMA_GENERATE || form == QWEN_FORM_COMPACT;
 }
 
-/* Whether it is one of Ollama's. */
+/* Returns 1 if the form is one of Ollama's. */
 static inline int
 qwen_form_is_ollama(enum qwen_form form)
 {
@@ -25,40 +25,42 @@ qwen_form_is_ollama(enum qwen_form form)
 	    form == QWEN_FORM_OLLAMA_GENERATE || form == QWEN_FORM_OLLAMA_RAW;
 }
 
-/* What was told of an answer. */
+/* How much of an answer a stream has sent. */
 struct qwen_told {
-	size_t	block;		/* of this one and those after it something is
-				   left, */
-	size_t	at;		/* of it what comes after so many bytes; */
-	int	is_open;	/* it has been begun */
-	int	ended;		/* there is no more */
+	size_t	block;		/* index of the first block not sent
+				   completely */
+	size_t	at;		/* bytes sent of that block */
+	int	is_open;	/* the block's first event was sent */
+	int	ended;		/* the last event of the answer was sent */
 	size_t	n_calls;
-	size_t	lp[4];		/* bytes of lists of probabilities */
-	size_t	n_ids;		/* tokens */
+	size_t	lp[4];		/* bytes sent of each list of
+				   log-probabilities */
+	size_t	n_ids;		/* tokens sent */
 };
 
 struct qwen_sse {
 	const struct qwen_request *q;
 	uint64_t		 created;
 	const struct qwen_form_events *events;
-	struct qwen_told	*told;	/* of each answer */
-	size_t			 n_events;	/* where they are numbered */
-	size_t			 n_ended;	/* answers */
+	struct qwen_told	*told;	/* one per answer */
+	size_t			 n_events;	/* events sent, for APIs that
+						   number them */
+	size_t			 n_ended;	/* answers that have ended */
 };
 
-/* A place in an answer. */
+/* A position in an answer. */
 struct qwen_answer_cursor {
 	const struct qwen_answer *a;
 	struct qwen_told	*told;
 	const struct qwen_block	*block;
 };
 
-/* How an API writes events; those that are NULL are none. */
+/* How an API writes events; NULL: the API has no such event. */
 struct qwen_form_events {
 	void (*begin)(struct qwen_sse *s, struct qwen_text *t);
 	void (*open)(struct qwen_sse *s, struct qwen_answer_cursor *p,
 	    struct qwen_text *t);
-	/* what of the block is after told->at, at least a byte */
+	/* the bytes of the block from told->at on, at least one */
 	void (*more)(struct qwen_sse *s, struct qwen_answer_cursor *p,
 	    struct qwen_text *t);
 	void (*close)(struct qwen_sse *s, struct qwen_answer_cursor *p,
@@ -69,33 +71,35 @@ struct qwen_form_events {
 	void (*progress)(struct qwen_sse *s, const struct qwen_progress *p,
 	    struct qwen_text *t);
 	void (*on_idle)(struct qwen_sse *s, struct qwen_text *t);
-	const char *idle;	/* the same as a text, if that is NULL */
+	const char *idle;	/* text of the keep-alive event, if on_idle is
+				   NULL */
 };
 
 extern const struct qwen_form_events qwen_openai_events,
     qwen_responses_events, qwen_anthropic_events, qwen_ollama_events,
     qwen_llama_events;
 
-/* The bytes of a block from at on. */
+/* Returns the bytes of a block from offset at on. */
 struct qwen_str qwen_block_text(const struct qwen_answer *a,
     const struct qwen_block *b, size_t at);
 
 /*
- * The arguments of a call as a JSON object; of a call that was cut off, those that
- * are complete.
+ * Appends the arguments of a call as a JSON object; of a truncated call, only
+ * those that are complete.
  */
 void qwen_block_object(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b);
 
-/* The number of tokens of all answers. */
+/* Returns the number of tokens of all answers together. */
 size_t qwen_answers_tokens(const struct qwen_request *q);
 
-/* What the request called the model, or its name, as JSON. */
+/* Appends the model name as JSON: the request's, else the service's. */
 void qwen_form_model(struct qwen_text *t, const struct qwen_request *q);
 
 /*
- * alias.c: what the client knows the tool as that a call is of, or NULL: a plain
- * function; and of a custom tool's call the text, as JSON.
+ * alias.c: qwen_block_alias returns the client's description of the tool that a
+ * call is for; NULL for a plain function. qwen_block_input appends the input of
+ * a custom tool's call, a string, as JSON.
  */
 const struct qwen_tool_alias *qwen_block_alias(const struct qwen_answer *a,
     const struct qwen_block *b);
@@ -119,34 +123,39 @@ void qwen_ollama_body(const struct qwen_request *q, uint64_t created,
     struct qwen_text *t);
 void qwen_ollama_error(struct qwen_text *t, const char *message);
 
-/* ---- llama.c: bodies of /completion; and fields that all of its answers have */
+/* ---- llama.c: bodies of /completion, and fields for answers of other forms */
 void qwen_llama_body(const struct qwen_request *q, struct qwen_text *t);
 void qwen_llama_timings(struct qwen_text *t, const struct qwen_request *q);
 void qwen_llama_progress(struct qwen_text *t, const struct qwen_progress *p);
 
-/* What of a list, from byte *told on, was not told; then it is. */
+/* Appends the part of the list after byte *told, then sets *told to its end. */
 void qwen_form_list(struct qwen_text *t, const struct qwen_text *list,
     size_t *told);
 
 /* ---- infill.c */
 
-/* Of a body of llama.cpp those fields alone that the list names, each by its path. */
+/*
+ * Appends the fields of a body of llama.cpp that the list names by their paths.
+ */
 void qwen_infill_pick(struct qwen_text *t, const char *fields,
     const struct qwen_text *body);
 
-/* Whether a line of an answer, which ends before it then, is indented too little. */
+/*
+ * Returns 1 if a line of the answer is indented too little; truncates the
+ * answer before that line's text.
+ */
 int qwen_infill_outdents(struct qwen_answer *a);
 
-/* The code of a refusal after which clients go on without threads. */
+/* The refusal code after which clients continue without threads. */
 #define QWEN_NO_THREADS "thread_unsupported_request"
 
-/* ---- openai.c: parts of bodies, each with its members' names */
+/* ---- openai.c: parts of bodies, with the names of their fields */
 void qwen_openai_error(struct qwen_text *t, int status, const char *code,
     const char *param, const char *message);
 void qwen_openai_answer(struct qwen_text *t, const struct qwen_answer *a);
 void qwen_openai_choices(struct qwen_text *t, const struct qwen_request *q);
 void qwen_openai_usage(struct qwen_text *t, const struct qwen_request *q);
-/* The seed and a comma, where it was drawn for this request; else nothing. */
+/* Appends the seed and a comma if the seed was drawn for this request. */
 void qwen_openai_seed(struct qwen_text *t, const struct qwen_request *q);
 void qwen_openai_body(const struct qwen_request *q, uint64_t created,
     struct qwen_text *t);

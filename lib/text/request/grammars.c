@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * grammars.c - grammars of requests: equal texts are parsed once, and kept
- * while they are in use, and a few longer.
+ * grammars.c - grammars of requests.  Each text is parsed once; its grammar is
+ * kept while it is used, and the last unused ones are kept too.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 enum { KEPT = 32, KEPT_BYTES = 16 << 20 };
 
 struct qwen_shared_grammar {
-	struct qwen_shared_grammar *next;	/* used longer ago */
+	struct qwen_shared_grammar *next;	/* less recently used */
 	char			*text;
 	size_t			 n;
 	int			 is_schema;
@@ -50,7 +50,7 @@ tidy(struct qwen_grammars *all)
 	}
 }
 
-/* One of that text, now the first of the list; or NULL. */
+/* Finds the grammar of this text and moves it to the front; NULL if none. */
 static struct qwen_shared_grammar *
 find_grammar(struct qwen_grammars *all, const char *text, size_t n,
     int is_schema)

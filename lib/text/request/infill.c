@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * infill.c - fill in the middle: the suffix of a completion; llama.cpp's /infill,
- * and what answers that.
+ * infill.c - fill in the middle: the field "suffix" of completions; requests to
+ * llama.cpp's /infill, and their answers.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum {
 	FILES_MAX = 1024,	/* of input_extra */
 	FIELDS_MAX = 64,	/* of response_fields */
 	INDENT_MAX = 1 << 20,
-	BYTES_MAX = 16,		/* of a token, on average, at most */
+	BYTES_MAX = 16,		/* average bytes per token, upper bound */
 };
 
 static const struct qwen_member rows[] = {
@@ -47,9 +47,9 @@ static const struct qwen_members members = {
 	rows, sizeof rows / sizeof rows[0]
 };
 
-/* -------------------------------------------------------------------- requests */
+/* ----------------------------------------------------------------- requests */
 
-/* The model has no such tokens, or there is no memory. */
+/* The vocabulary has no FIM tokens, or out of memory. */
 static int
 failed(struct qwen_ask *r, const char *key, const struct qwen_err *err)
 {
@@ -57,7 +57,7 @@ failed(struct qwen_ask *r, const char *key, const struct qwen_err *err)
 	    wrong(r->no, key, "%s", err->msg);
 }
 
-/* What ends a middle, beside the request's own: the tokens around it. */
+/* FIM tokens end the answer, in addition to the request's own tokens. */
 static int
 add_endings(struct qwen_ask *r)
 {
@@ -81,7 +81,7 @@ qwen_ask_suffix(struct qwen_ask *r)
 {
 	yyjson_val *v = qwen_ask_get(r->body, "suffix");
 
-	/* clients that fill in nothing send an empty one */
+	/* clients that fill no gap send an empty suffix */
 	if (v == NULL || (yyjson_is_str(v) && yyjson_get_len(v) == 0))
 		return 0;
 	if (!yyjson_is_str(v))
@@ -111,7 +111,7 @@ qwen_ask_around(struct qwen_ask *r, struct qwen_str prefix,
 	    &err) == 0 ? 0 : failed(r, "suffix", &err);
 }
 
-/* A string, "" if it is not there and need not be. */
+/* Reads a string; "" if it is absent and not needed. */
 static int
 read_text(struct qwen_ask *r, const char *key, int needed,
     struct qwen_str *out)
@@ -127,7 +127,7 @@ read_text(struct qwen_ask *r, const char *key, int needed,
 	return 0;
 }
 
-/* One of [{"filename": ..., "text": ...}]; the name may be missing there. */
+/* Reads one of [{"filename": ..., "text": ...}]; the name is optional. */
 static int
 read_file(struct qwen_ask *r, size_t i, yyjson_val *v,
     struct qwen_fim_file *f)
@@ -167,7 +167,7 @@ read_files(struct qwen_ask *r, struct qwen_fim_file **out, size_t *n_out)
 	return 0;
 }
 
-/* Leave out the first files, of which there is certainly no room for all. */
+/* Leaves out the first files while all of them certainly do not fit. */
 static void
 drop_far(const struct qwen_ask *r, struct qwen_fim_text *x)
 {
@@ -185,8 +185,8 @@ drop_far(const struct qwen_ask *r, struct qwen_fim_text *x)
 }
 
 /*
- * The prompt.  Where the context has no room for all files, the first ones, which
- * editors put there first, are left out, as llama.cpp does it.
+ * Encodes the prompt.  If the files do not fit into the context, leaves out
+ * files from the front of the list, as llama.cpp does.
  */
 static int
 encode(struct qwen_ask *r, struct qwen_fim_text *x, struct qwen_ids *out)
@@ -204,7 +204,7 @@ encode(struct qwen_ask *r, struct qwen_fim_text *x, struct qwen_ids *out)
 			return 0;
 		free(out->id);
 		*out = (struct qwen_ids){ 0 };
-		/* no need to try each of many */
+		/* drop a quarter of the files at a time */
 		x->file += x->n_files / 4;
 		x->n_files -= x->n_files / 4;
 	}
@@ -233,7 +233,7 @@ qwen_ask_infill_prompt(struct qwen_ask *r)
 	return rc;
 }
 
-/* A whole number from 0 up, 0 if it is not there. */
+/* Reads a whole number of at least 0; 0 if it is absent. */
 static int
 read_count(struct qwen_ask *r, const char *key, uint64_t max, uint64_t *out)
 {
@@ -245,7 +245,7 @@ read_count(struct qwen_ask *r, const char *key, uint64_t max, uint64_t *out)
 		return 0;
 	if (qwen_ask_number(r->no, key, v, buf) < 0)
 		return -1;
-	/* below 0: no bound */
+	/* negative: no limit */
 	if (buf[0] == '-')
 		return 0;
 	return qwen_ask_digits(buf, strlen(buf), out) == 0 && *out <= max ?
@@ -292,11 +292,12 @@ qwen_ask_infill_endings(struct qwen_ask *r)
 	return add_endings(r);
 }
 
-/* --------------------------------------------------------------------- answers */
+/* ------------------------------------------------------------------ answers */
 
 /*
- * A line after the first one that is indented less than n_indent ends the answer,
- * where its text begins; a->line is where the last line begins.
+ * Ends the answer where a line after the first has less than n_indent columns
+ * of indentation: truncates the text after that indentation. a->line is the
+ * offset of the last line.
  */
 int
 qwen_infill_outdents(struct qwen_answer *a)
@@ -326,7 +327,7 @@ qwen_infill_outdents(struct qwen_answer *a)
 	}
 }
 
-/* The value at a path as "timings/prompt_n", or NULL. */
+/* Returns the value at a path such as "timings/prompt_n", or NULL. */
 static yyjson_val *
 find_path(yyjson_val *v, const char *path)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * kept.c - what earlier requests to /v1/responses left: all items, or one of them,
- * for a request that names them; and what this one leaves.
+ * kept.c - items kept from earlier requests to /v1/responses: those of a whole
+ * response, or a single one; and saving the items of this request.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 #include "text/json/json.h"
 #include "text/request/ask.h"
 
-enum { STEPS_MAX = 8 << 20 };	/* items that a request has looked at */
+enum { STEPS_MAX = 8 << 20 };	/* work per request: items visited */
 
-/* What the last response left; *items: with its brackets. */
+/* *items gets a JSON list, with its brackets. */
 int
 qwen_ask_recall(struct qwen_ask *r, yyjson_val *id, struct qwen_text *items)
 {
@@ -40,7 +40,7 @@ qwen_ask_recall(struct qwen_ask *r, yyjson_val *id, struct qwen_text *items)
 	    yyjson_get_str(id));
 }
 
-/* Items as a list, of those of before and those of this request. */
+/* Saves the items before, then those of this request, without brackets. */
 int
 qwen_ask_keep(struct qwen_ask *r, const struct qwen_text *before,
     yyjson_val *input)
@@ -75,7 +75,10 @@ qwen_ask_keep(struct qwen_ask *r, const struct qwen_text *before,
 	return 0;
 }
 
-/* The items of the response with this number are there; -1: it is not known. */
+/*
+ * Loads the items of the response with this number; -1 if it is unknown, or
+ * after a refusal.
+ */
 static int
 open_kept(struct qwen_ask *r, struct qwen_kept *k, const char *digits)
 {
@@ -105,7 +108,7 @@ open_kept(struct qwen_ask *r, struct qwen_kept *k, const char *digits)
 	return k->doc != NULL ? 0 : -1;
 }
 
-/* The item of that id among those of the response that made it, or NULL. */
+/* Searches the response whose number is in the id. */
 yyjson_val *
 qwen_ask_kept_item(struct qwen_ask *r, struct qwen_kept *k, const char *id)
 {

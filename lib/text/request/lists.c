@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * lists.c - requests for vectors of texts and for ranking, as they are posted, and
- * their bodies.
- */
+/* lists.c - posted requests for vectors and for ranking, and their bodies. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +26,7 @@ read_model(struct qwen_refusal *no, yyjson_val *root, char **out)
 	return qwen_ask_json(no, model, out, NULL);
 }
 
-/* A whole number of at least 1, or 0 if it is not there; -1. */
+/* Reads a whole number of at least 1; *out is unchanged if it is absent. */
 static int
 read_size(struct qwen_refusal *no, yyjson_val *root, const char *key,
     size_t *out)
@@ -50,9 +47,9 @@ read_size(struct qwen_refusal *no, yyjson_val *root, const char *key,
 }
 
 /*
- * To how many tokens texts are cut: truncate_prompt_tokens, as vLLM has it, where
- * -1 is as many as the model takes; truncate, true or false, as TEI and Ollama do,
- * or "END" or "NONE", as Cohere does.  *cut stays if there is neither.
+ * Reads how to truncate texts. truncate_prompt_tokens is a number of tokens, as
+ * in vLLM; -1 is the context length. truncate is true or false, as in TEI and
+ * Ollama, or "END" or "NONE", as in Cohere.  Without both, *cut is unchanged.
  */
 static int
 read_cut(struct qwen_refusal *no, yyjson_val *root, size_t n_ctx, size_t *cut)
@@ -102,9 +99,9 @@ add_refusal(struct qwen_text *t, const struct qwen_refusal *no)
 	    no->param, no->err.msg, t);
 }
 
-/* ------------------------------------------------------------------- vectors */
+/* ------------------------------------------------------------------ vectors */
 
-/* Whether there is nothing of which a vector could be made. */
+/* Returns 1 for an empty string or list, which has no vector. */
 static int
 is_empty(yyjson_val *v)
 {
@@ -112,7 +109,7 @@ is_empty(yyjson_val *v)
 	    (yyjson_is_arr(v) && yyjson_arr_size(v) == 0);
 }
 
-/* One text, or its tokens; a refusal is the request's. */
+/* Adds a text, a string or token ids; its refusal becomes the request's. */
 static int
 add_text(struct qwen_embeddings *q, const struct qwen_vectors *s,
     yyjson_val *v)
@@ -226,7 +223,7 @@ qwen_embeddings_fini(struct qwen_embeddings *q)
 	q->model = NULL;
 }
 
-/* Numbers as their bytes, the lowest first, three of which are four letters. */
+/* Writes the numbers as little-endian bytes in base64. */
 static void
 add_base64(struct qwen_text *t, const float *v, size_t n)
 {
@@ -283,7 +280,7 @@ qwen_embeddings_body(const struct qwen_embeddings *q, const char *model,
 	add_usage(t, q->n_tokens);
 }
 
-/* ------------------------------------------------------------------- ranking */
+/* ------------------------------------------------------------------ ranking */
 
 static int
 add_document(struct qwen_rerank *q, const struct qwen_ranking *s,
@@ -387,7 +384,7 @@ struct scored {
 	double	score;
 };
 
-/* The better first; a score that is none is the worst. */
+/* Higher scores first; NaN last. */
 static int
 by_score(const void *a, const void *b)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * llama.c - answers in the form of llama.cpp's /completion; and what that program
- * tells beside other answers: times, and how far reading is.
+ * llama.c - answers in the form of llama.cpp's /completion; and its fields with
+ * times and progress, which other answers have too.
  */
 #include <string.h>
 
 #include "text/request/form.h"
 
-/* -------------------------------------------------- beside all other answers */
+/* -------------------------------------------------- fields of other answers */
 
 static double
 per(double a, double b)
@@ -15,7 +15,7 @@ per(double a, double b)
 	return b > 0 ? a / b : 0;
 }
 
-/* "KIND_n", "KIND_ms" and what follows from them. */
+/* Adds "KIND_n", "KIND_ms" and the rates. */
 static void
 add_times(struct qwen_text *t, const char *kind, size_t n, double s)
 {
@@ -45,7 +45,7 @@ qwen_llama_progress(struct qwen_text *t, const struct qwen_progress *p)
 	    p->seconds * 1e3);
 }
 
-/* --------------------------------------------------------------- /completion */
+/* -------------------------------------------------------------- /completion */
 
 static size_t
 number_of(const struct qwen_answer *a)
@@ -53,7 +53,7 @@ number_of(const struct qwen_answer *a)
 	return (size_t)(a - a->request->answer);
 }
 
-/* The tokens from one on that were generated. */
+/* Adds the generated token ids from index from on. */
 static void
 add_tokens(struct qwen_text *t, const struct qwen_answer *a, size_t from)
 {
@@ -76,7 +76,7 @@ add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t *told)
 	qwen_text_str(t, "]");
 }
 
-/* The settings that the request had, by their names in it. */
+/* Adds the request's settings under the names of their fields. */
 static void
 add_settings(struct qwen_text *t, const struct qwen_request *q)
 {
@@ -87,7 +87,7 @@ add_settings(struct qwen_text *t, const struct qwen_request *q)
 	    (long long)q->max : -1, q->logprobs ? q->n_top : 0,
 	    q->stream ? "true" : "false");
 	for (i = 0; i < q->n_set; i++) {
-		/* the temperature 0 sets this, too */
+		/* temperature 0 also sets greedy, which is no field */
 		if (strcmp(q->set[i].option, "greedy") == 0)
 			continue;
 		n = strlen(q->set[i].value);
@@ -105,7 +105,7 @@ add_settings(struct qwen_text *t, const struct qwen_request *q)
 	qwen_text_str(t, "]}");
 }
 
-/* The prompt as text again. */
+/* Adds the prompt as text. */
 static void
 add_prompt(struct qwen_text *t, const struct qwen_answer *a)
 {
@@ -125,7 +125,7 @@ add_prompt(struct qwen_text *t, const struct qwen_answer *a)
 	qwen_text_fini(&all);
 }
 
-/* What an answer that has ended tells beside its text. */
+/* Adds the fields that follow the text of an answer that has ended. */
 static void
 add_end(struct qwen_text *t, const struct qwen_answer *a)
 {
@@ -164,7 +164,7 @@ add_answer(struct qwen_text *t, const struct qwen_answer *a)
 	add_end(t, a);
 }
 
-/* All of it, or the fields that the request wants. */
+/* Adds all fields, or those that the request wants. */
 static void
 add_wanted(struct qwen_text *t, const struct qwen_answer *a)
 {
@@ -181,7 +181,7 @@ add_wanted(struct qwen_text *t, const struct qwen_answer *a)
 	qwen_text_fini(&whole);
 }
 
-/* One answer, or a list of several. */
+/* A single answer, or a list of answers. */
 void
 qwen_llama_body(const struct qwen_request *q, struct qwen_text *t)
 {
@@ -198,7 +198,7 @@ qwen_llama_body(const struct qwen_request *q, struct qwen_text *t)
 	qwen_text_str(t, "]");
 }
 
-/* -------------------------------------------------------------------- events */
+/* ------------------------------------------------------------------- events */
 
 static void
 begin_event(struct qwen_text *t, struct qwen_answer_cursor *p,
@@ -243,7 +243,7 @@ on_progress(struct qwen_sse *s, const struct qwen_progress *p,
 	qwen_text_str(t, "}\n\n");
 }
 
-/* The last answer says that it is that; only an error comes after it. */
+/* The last answer marks the end itself; only an error follows it. */
 static void
 on_end(struct qwen_sse *s, struct qwen_text *t)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * llama_in.c - requests to llama.cpp's /completion as completions of OpenAI's
- * form, in which they are read.
+ * llama_in.c - rewrites requests to llama.cpp's /completion as completions of
+ * OpenAI's form.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static const struct qwen_members members = {
 	rows, sizeof rows / sizeof rows[0]
 };
 
-/* What is called otherwise there: ours, and theirs. */
+/* Fields with another name in this API: ours, theirs. */
 static const char *const names[][2] = {
 	{ "max_tokens", "n_predict" }, { "logprobs", "n_probs" },
 	{ "n", "n_cmpl" },
@@ -56,7 +56,7 @@ struct in {
 	struct qwen_text	 t;	/* the completion */
 };
 
-/* A number, which is in buf: 1; 0 if it is not there. */
+/* Reads a number into buf.  Returns 1; 0 if it is absent; -1. */
 static int
 number(struct in *in, const char *key, char buf[QWEN_ASK_NUMBER])
 {
@@ -67,9 +67,9 @@ number(struct in *in, const char *key, char buf[QWEN_ASK_NUMBER])
 	return qwen_ask_number(in->no, key, v, buf) < 0 ? -1 : 1;
 }
 
-/* -------------------------------------------------------------------- prompts */
+/* ------------------------------------------------------------------ prompts */
 
-/* Ids and texts, one after another, as ids. */
+/* Adds a list of token ids and strings as token ids. */
 static int
 add_mixed(struct in *in, yyjson_val *list)
 {
@@ -109,7 +109,9 @@ count_texts(yyjson_val *list)
 	return n_texts;
 }
 
-/* A text, ids, both mixed, or an object with a text. */
+/*
+ * Adds one prompt: a string, token ids, a mixture, or an object with a string.
+ */
 static int
 add_one(struct in *in, yyjson_val *v)
 {
@@ -131,7 +133,7 @@ add_one(struct in *in, yyjson_val *v)
 	return 0;
 }
 
-/* Whether a list has several prompts: texts alone, lists, or objects. */
+/* Returns 1 if a list has several prompts: only strings, lists, or objects. */
 static int
 is_many(yyjson_val *list)
 {
@@ -166,9 +168,9 @@ add_prompt(struct in *in)
 	return 0;
 }
 
-/* --------------------------------------------------------------------- others */
+/* ------------------------------------------------------------- other fields */
 
-/* How many tokens: below 0 no limit; 0: the prompt is read, and that is all. */
+/* Reads the limit of tokens; negative: no limit; 0: only read the prompt. */
 static int
 add_limit(struct in *in)
 {
@@ -186,7 +188,9 @@ add_limit(struct in *in)
 	return 0;
 }
 
-/* A pair of a token, or text, and what is added; false: it never comes. */
+/*
+ * Adds a pair of a token id, or string, and its bias; false: never choose it.
+ */
 static int
 add_pair(struct in *in, yyjson_val *pair, size_t *n_all)
 {
@@ -246,7 +250,7 @@ add_bias(struct in *in)
 	return 0;
 }
 
-/* Fields of other names, and those that are taken as they are. */
+/* Adds fields that get another name, and fields copied unchanged. */
 static int
 add_others(struct in *in)
 {
@@ -283,7 +287,7 @@ qwen_ask_llama(struct qwen_ask *r)
 	if (tokens != NULL && !yyjson_is_bool(tokens))
 		return wrong(r->no, "return_tokens", "is not true or false");
 	r->q->keep_ids = streams || yyjson_is_true(tokens);
-	/* a first member, so that all have a comma before them */
+	/* a first field, so that each other field begins with a comma */
 	qwen_text_str(&in.t, "{\"add_generation_prompt\":true");
 	if (add_prompt(&in) < 0 || add_limit(&in) < 0 || add_bias(&in) < 0 ||
 	    add_others(&in) < 0) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * members.c - which members requests may have: those that are heeded, those that
- * change nothing here, those that would and are refused; others are noted, for
- * they may be misspelt.
+ * members.c - the fields that requests may have: used, ignored because they
+ * change nothing here, or refused because they would.  Unknown fields are
+ * noted, since they may be misspelt.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,8 +23,9 @@ enum { MEMBERS_MAX = 1000 };
 #define PASSED QWEN_MEMBER_PASSED
 
 /*
- * Fields of requests.  PASSED fields have the same name and meaning in all chats; so
- * have the fields of sampling options (struct qwen_sample_opt), which are not here.
+ * Fields of requests.  PASSED fields have the same name and meaning in all
+ * chats.  So have the fields of sampling options (struct qwen_sample_opt),
+ * which are not listed here.
  */
 
 static const struct qwen_member members[] = {
@@ -162,13 +163,15 @@ static const struct qwen_member members[] = {
 
 #define TABLE(rows) { rows, sizeof rows / sizeof rows[0] }
 
-/* A look at the members of an object. */
+/* A check of the fields of an object. */
 struct look {
 	struct qwen_members	 table;
-	const struct qwen_members *chats;	/* what holds for all, or NULL */
-	const struct qwen_service *s;	/* whose sampling options and template
-					   know others, or NULL */
-	struct qwen_unknown	*unknown;	/* or NULL */
+	const struct qwen_members *chats;	/* fields of all chats, or
+						   NULL */
+	const struct qwen_service *s;	/* gives more known fields, of sampling
+					   options and the template; or NULL */
+	struct qwen_unknown	*unknown;	/* where to note unknown fields,
+						   or NULL */
 	struct qwen_refusal	*no;
 };
 
@@ -178,7 +181,7 @@ by_name(const void *key, const void *row)
 	return strcmp(key, ((const struct qwen_member *)row)->name);
 }
 
-/* The row of a name, or NULL. */
+/* Returns the row of a name, or NULL. */
 static const struct qwen_member *
 find_member(const struct qwen_members *t, yyjson_val *key)
 {
@@ -188,7 +191,7 @@ find_member(const struct qwen_members *t, yyjson_val *key)
 	    bsearch(name, t->row, t->n, sizeof *t->row, by_name);
 }
 
-/* The same, of what holds for chats in every form. */
+/* The same among the fields that chats of every form have. */
 static const struct qwen_member *
 find_common(const struct qwen_members *t, yyjson_val *key)
 {
@@ -198,7 +201,7 @@ find_common(const struct qwen_members *t, yyjson_val *key)
 	    NULL;
 }
 
-/* Field k of sampling option i, or NULL; *more: there is an option i. */
+/* Returns field k of sampling option i, or NULL; *more: option i exists. */
 static const char *
 sampling_field(const struct qwen_service *s, size_t i, size_t k, int *more)
 {
@@ -209,7 +212,7 @@ sampling_field(const struct qwen_service *s, size_t i, size_t k, int *more)
 	return o != NULL ? o->fields[k] : NULL;
 }
 
-/* Is it a field of a sampling option? */
+/* Returns 1 for a field of a sampling option. */
 static int
 is_sampling(const struct qwen_service *s, yyjson_val *key)
 {
@@ -227,7 +230,7 @@ is_sampling(const struct qwen_service *s, yyjson_val *key)
 	return 0;
 }
 
-/* The better of two names that may have been meant; *least is how far it is. */
+/* Returns the name that is more similar to name; *least is its distance. */
 static const char *
 nearer(const char *best, const char *other, const char *name, int *least)
 {
@@ -240,7 +243,7 @@ nearer(const char *best, const char *other, const char *name, int *least)
 	return other;
 }
 
-/* The name that may have been meant, or NULL. */
+/* Returns the most similar known name, or NULL; passed: only PASSED fields. */
 static const char *
 nearest_in(const struct qwen_members *t, const char *name, int passed,
     int *least)
@@ -275,7 +278,7 @@ nearest(const struct look *l, const char *name)
 	return best;
 }
 
-/* Keep it for a note, once; or refuse it. */
+/* Notes an unknown field, once; or refuses it. */
 static int
 is_unknown(const struct look *l, const char *name, const char *near)
 {
@@ -302,7 +305,7 @@ is_unknown(const struct look *l, const char *name, const char *near)
 	return 0;
 }
 
-/* Nothing that would ask for something. */
+/* Returns 1 if a value of an unsupported field asks for nothing. */
 static int
 is_nothing(const struct qwen_member *m, yyjson_val *v)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* messages.c - a chat request that is put together, or read and changed. */
+/* messages.c - a chat request that is built, or parsed and edited. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,11 +10,12 @@
 struct qwen_messages {
 	yyjson_mut_doc	*doc;
 	yyjson_mut_val	*root;
-	yyjson_mut_val	*list;	/* NULL: there is none */
-	int		 halves;	/* surrogates were replaced in its JSON */
+	yyjson_mut_val	*list;	/* or NULL */
+	int		 halves;	/* the JSON had halves of surrogate
+					   pairs */
 };
 
-/* The document becomes the messages'. */
+/* Takes over the document. */
 static int
 wrap(struct qwen_messages **out, yyjson_mut_doc *doc, struct qwen_err *err)
 {
@@ -49,7 +50,9 @@ qwen_messages_new(struct qwen_messages **out, struct qwen_err *err)
 	return wrap(out, doc, err);
 }
 
-/* The document with lines in place of images; it is freed, or given back. */
+/*
+ * Returns the document with lines in place of images; frees it if it changed.
+ */
 static yyjson_doc *
 replace_parts(yyjson_doc *doc, const char *placeholder, struct qwen_err *err)
 {
@@ -115,7 +118,7 @@ qwen_messages_free(struct qwen_messages *m)
 	free(m);
 }
 
-/* The message's content with more text, as one string. */
+/* Appends text to the message's content. */
 static int
 extend(struct qwen_messages *m, yyjson_mut_val *message, const char *text,
     size_t n)
@@ -157,7 +160,7 @@ qwen_messages_say(struct qwen_messages *m, const char *role, const char *text,
 	return done ? 0 : qwen_oom(err);
 }
 
-/* JSON as a value of the request's. */
+/* Copies JSON into the request's document. */
 static yyjson_mut_val *
 value(struct qwen_messages *m, yyjson_doc *doc, struct qwen_err *err)
 {

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * ollama.c - answers in the form of Ollama's /api/chat and /api/generate: bodies,
- * errors, and streams, which are lines of JSON.
+ * ollama.c - answers in the form of Ollama's /api/chat and /api/generate:
+ * bodies, errors, and streams, which are lines of JSON.
  */
 #include <string.h>
 
 #include "text/json/json.h"
 #include "text/request/form.h"
 
-/* Seconds of the epoch as date and time; a year begins in March here. */
+/*
+ * Adds seconds since 1970 as date and time; computes with years that begin in
+ * March.
+ */
 static void
 add_time(struct qwen_text *t, uint64_t s)
 {
@@ -35,8 +38,9 @@ add_head(struct qwen_text *t, const struct qwen_request *q, uint64_t created)
 }
 
 /*
- * A block that is a call with all of its arguments: they are an object there, so
- * that a call that was cut off cannot be told, and is left out as it is by Ollama.
+ * Returns 1 for a call with complete arguments.  The API has arguments as an
+ * object, which cannot show that a call was truncated, so such a call is left
+ * out, as Ollama does.
  */
 static int
 is_call(const struct qwen_answer *a, const struct qwen_block *b)
@@ -70,8 +74,8 @@ add_call(struct qwen_text *t, const struct qwen_answer *a,
 }
 
 /*
- * What is said, thought and called, under the names of the request's kind; said
- * may be empty, the others are left out then.
+ * Adds content and thought, under the field names of the request's form;
+ * content may be empty, an empty thought is left out.
  */
 static void
 begin_says(struct qwen_text *t, const struct qwen_request *q,
@@ -110,7 +114,7 @@ ns(double s)
 	return s > 0 ? (unsigned long long)(s * 1e9) : 0;
 }
 
-/* The tokens of the prompt and of the answer, for a request that goes on. */
+/* Adds the tokens of prompt and answer, for a request that continues them. */
 static void
 add_context(struct qwen_text *t, const struct qwen_answer *a)
 {
@@ -123,7 +127,7 @@ add_context(struct qwen_text *t, const struct qwen_answer *a)
 	qwen_text_str(t, "]");
 }
 
-/* What comes last, of the body and of a stream. */
+/* Adds the last fields of a body or stream. */
 static void
 add_end(struct qwen_text *t, const struct qwen_request *q)
 {
@@ -179,7 +183,6 @@ qwen_ollama_error(struct qwen_text *t, const char *message)
 	qwen_text_str(t, "}");
 }
 
-/* A list of numbers. */
 static void
 add_vector(struct qwen_text *t, const float *v, size_t n)
 {
@@ -222,7 +225,7 @@ qwen_ollama_embed_body(const struct qwen_embeddings *q, const char *model,
 	    "\"prompt_eval_count\":%zu}", ns(seconds), q->n_tokens);
 }
 
-/* -------------------------------------------------------------------- events */
+/* ------------------------------------------------------------------- events */
 
 static void
 on_more(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
@@ -246,7 +249,7 @@ on_more(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 	qwen_text_str(t, ",\"done\":false}\n");
 }
 
-/* A line with nothing in it, up to where it ends. */
+/* Begins a line with an empty content. */
 static void
 begin_nothing(struct qwen_sse *s, struct qwen_text *t)
 {
@@ -271,12 +274,12 @@ on_end(struct qwen_sse *s, struct qwen_text *t)
 {
 	if (s->q->no.err.code == 0 && s->q->n_answers > 0)
 		return;
-	/* the error, or all that answers a load */
+	/* the error, or the answer to a request that loads the model */
 	qwen_request_body(s->q, s->created, t);
 	qwen_text_str(t, "\n");
 }
 
-/* Clients read every line as JSON, so there can be no empty one. */
+/* Clients parse every line as JSON, so an empty line is not allowed. */
 static void
 on_idle(struct qwen_sse *s, struct qwen_text *t)
 {

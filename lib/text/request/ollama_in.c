@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * ollama_in.c - requests to Ollama's /api/chat and /api/generate as chats (or
- * with "raw" completions) of OpenAI's form, in which they are read.
+ * ollama_in.c - rewrites requests to Ollama's /api/chat and /api/generate as
+ * chats (or completions, with "raw") of OpenAI's form.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,7 @@ static const struct qwen_members members = {
 	option_rows, sizeof option_rows / sizeof option_rows[0]
 };
 
-/* What is called otherwise there: ours, and theirs. */
+/* Fields with another name in this API: ours, theirs. */
 static const char *const names[][2] = {
 	{ "response_format", "format" }, { "max_tokens", "num_predict" },
 	{ "reasoning_effort", "think" },
@@ -87,7 +87,7 @@ add_key(struct in *in, yyjson_val *key)
 	    yyjson_get_len(key));
 }
 
-/* A field that is text, or not there: NULL. */
+/* Reads a field that is a string; NULL if it is absent. */
 static int
 get_text(struct in *in, const char *key, yyjson_val **out)
 {
@@ -106,11 +106,12 @@ is_true(struct in *in, const char *key, int *out)
 	    "is not true or false");
 }
 
-/* ------------------------------------------------------------------ messages */
+/* ----------------------------------------------------------------- messages */
 
 /*
- * Images as a chat of OpenAI's form has them.  Their bytes stay behind: no model
- * here sees them, so what follows refuses them or puts a line in their place.
+ * Adds content with images as in OpenAI's form, without their bytes, which no
+ * model here can use.  A later step refuses images or puts a line in their
+ * place.
  */
 static void
 add_parts(struct in *in, yyjson_val *text, size_t n_images)
@@ -164,7 +165,7 @@ add_message(struct in *in, yyjson_val *m)
 	return 0;
 }
 
-/* /api/chat; without messages it asks for the model to be there. */
+/* /api/chat; without messages the client only wants the model loaded. */
 static int
 add_chat(struct in *in)
 {
@@ -192,7 +193,7 @@ add_chat(struct in *in)
 	return 0;
 }
 
-/* The tokens of an earlier answer of /api/generate, and of what led to it. */
+/* Reads the token ids of an earlier prompt and answer of /api/generate. */
 static int
 read_context(struct in *in)
 {
@@ -212,7 +213,7 @@ read_context(struct in *in)
 		qwen_tok_decoder_put(s->spell, b->id[b->n - 1], &last, NULL);
 	if (last.len != 10 || memcmp(last.s, "<|im_end|>", 10) != 0)
 		return 0;
-	/* a turn that has ended is followed by a line feed in all templates */
+	/* all templates end a turn with a line feed */
 	if (qwen_ask_encode(in->no, "context", s->tok, 0, "\n", 1, &after) < 0)
 		return -1;
 	if ((all = realloc(b->id, (b->n + after.n) * sizeof *all)) != NULL) {
@@ -224,7 +225,7 @@ read_context(struct in *in)
 	return all != NULL ? 0 : qwen_oom(&in->no->err);
 }
 
-/* A prompt as it is; with a suffix, what is between them is wanted. */
+/* Adds a plain prompt, with the suffix if the answer shall fill a gap. */
 static int
 add_raw(struct in *in, yyjson_val *prompt, yyjson_val *suffix)
 {
@@ -245,7 +246,7 @@ add_raw(struct in *in, yyjson_val *prompt, yyjson_val *suffix)
 	return 0;
 }
 
-/* /api/generate: what the system and the user say; or a load, as above. */
+/* /api/generate: system and user messages; or only loads the model. */
 static int
 add_prompt(struct in *in)
 {
@@ -282,7 +283,7 @@ add_prompt(struct in *in)
 	return 0;
 }
 
-/* ------------------------------------------------------------------ the others */
+/* ------------------------------------------------------------- other fields */
 
 /* A schema, or the word "json". */
 static int
@@ -307,7 +308,7 @@ add_format(struct in *in)
 	return 0;
 }
 
-/* Yes, no, or how much. */
+/* The field think: true, false, or an effort. */
 static int
 add_thinking(struct in *in)
 {
@@ -334,7 +335,7 @@ add_thinking(struct in *in)
 	return 0;
 }
 
-/* Below 1 there is no limit but the context. */
+/* Values below 1: limited only by the context. */
 static int
 add_limit(struct in *in)
 {
@@ -350,7 +351,7 @@ add_limit(struct in *in)
 	return 0;
 }
 
-/* Those of the options that a chat has too, by the same name. */
+/* Copies options that a chat has under the same name. */
 static int
 add_options(struct in *in)
 {
@@ -373,7 +374,7 @@ add_options(struct in *in)
 	return add_limit(in);
 }
 
-/* What stands beside the options and is taken as it is. */
+/* Copies fields outside the options that a chat has under the same name. */
 static void
 add_others(struct in *in)
 {
@@ -399,7 +400,7 @@ add_others(struct in *in)
 	}
 }
 
-/* A stream unless it says no; a load has one line in any case. */
+/* Streams unless the request says no; a load has a single line anyway. */
 static void
 add_stream(struct in *in)
 {
@@ -414,7 +415,7 @@ add_stream(struct in *in)
 		qwen_text_str(&in->t, "true");
 }
 
-/* Zero, in any of the ways in which a duration is written. */
+/* Returns 1 for a duration of zero in any notation. */
 static int
 is_zero(yyjson_val *v)
 {
@@ -433,7 +434,7 @@ qwen_ask_ollama(struct qwen_ask *r)
 
 	if (qwen_ask_members(r, &members) < 0)
 		return -1;
-	/* a first member, so that all have a comma before them */
+	/* a first field, so that each other field begins with a comma */
 	qwen_text_str(&in.t, "{\"add_generation_prompt\":true");
 	if ((chat ? add_chat : add_prompt)(&in) < 0 || add_options(&in) < 0 ||
 	    add_format(&in) < 0 || add_thinking(&in) < 0) {
@@ -448,7 +449,7 @@ qwen_ask_ollama(struct qwen_ask *r)
 	return qwen_ask_rewrite(r, &in.t);
 }
 
-/* ----------------------------------------------------- what is asked beside that */
+/* ----------------------------------------------------------- other requests */
 
 int
 qwen_request_can_think(const struct qwen_template *t)
@@ -479,7 +480,10 @@ qwen_ollama_name(struct qwen_refusal *no, const char *json, size_t n,
 	return no->err.code == 0 ? 0 : -1;
 }
 
-/* The body as one of /v1/embeddings: 1; 0 if there is no text in it; or -1. */
+/*
+ * Rewrites the body as one of /v1/embeddings.  Returns 1; 0 if it has no text;
+ * -1.
+ */
 static int
 write_embed(struct qwen_refusal *no, yyjson_val *root, const char *key,
     struct qwen_text *t)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * openai.c - chats and completions as bodies and as events, and errors.  They
- * have the same bytes wherever and however often they are made.
+ * openai.c - chats and completions as bodies and as events, and errors.  The
+ * same answer always gives the same bytes.
  */
 #include <string.h>
 
 #include "text/request/form.h"
 
-/* ------------------------------------------------------------------- answers */
+/* ------------------------------------------------------------------ answers */
 
 void
 qwen_openai_usage(struct qwen_text *t, const struct qwen_request *q)
@@ -34,7 +34,7 @@ qwen_openai_seed(struct qwen_text *t, const struct qwen_request *q)
 		    (unsigned long long)q->seed);
 }
 
-/* What of a list comes after told, which it then is. */
+/* Appends the rest of a list after byte *told. */
 static void
 add_list(struct qwen_text *t, const char *before, const struct qwen_text *list,
     size_t *told)
@@ -43,7 +43,7 @@ add_list(struct qwen_text *t, const char *before, const struct qwen_text *list,
 	qwen_form_list(t, list, told);
 }
 
-/* Those of tokens after those that were told. */
+/* Appends the log-probabilities not sent so far. */
 static void
 add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t told[4])
 {
@@ -66,7 +66,7 @@ add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t told[4])
 	}
 }
 
-/* As the interface has it: arguments are a string of JSON. */
+/* Adds a call; in this API its arguments are a string of JSON. */
 static void
 add_call(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b, size_t i)
@@ -74,7 +74,7 @@ add_call(struct qwen_text *t, const struct qwen_answer *a,
 	struct qwen_str s = qwen_block_text(a, b, 0);
 	int custom = qwen_block_alias(a, b) != NULL;
 
-	/* ids are the same wherever and whenever this is done */
+	/* a result has the same ids whenever it is written */
 	qwen_text_fmt(t, "\"id\":\"call_%llu_%zu_%zu\",\"type\":\"%s\","
 	    "\"%s\":{\"name\":", (unsigned long long)a->request->number,
 	    (size_t)(a - a->request->answer), i, custom ? "custom" :
@@ -110,7 +110,10 @@ add_finish(struct qwen_text *t, const struct qwen_answer *a)
 {
 	qwen_text_fmt(t, ",\"finish_reason\":\"%s\"", a->n_calls > 0 &&
 	    strcmp(a->finish, "stop") == 0 ? "tool_calls" : a->finish);
-	/* clients know few reasons: vLLM's name for this one stands beside */
+	/*
+	 * clients know few reasons, so vLLM's word for this one is a second
+	 * field
+	 */
 	if (a->repeats)
 		qwen_text_str(t, ",\"stop_reason\":\"repetition_detected\"");
 }
@@ -154,7 +157,7 @@ qwen_openai_choices(struct qwen_text *t, const struct qwen_request *q)
 	qwen_text_str(t, "],");
 }
 
-/* {"id": ..., "model": ..., of a body, or of a part of it */
+/* {"id": ..., "model": ..., of a body or a chunk */
 static void
 add_head(struct qwen_text *t, const struct qwen_request *q, uint64_t created,
     int is_part)
@@ -183,9 +186,9 @@ qwen_openai_body(const struct qwen_request *q, uint64_t created,
 	qwen_text_str(t, "}");
 }
 
-/* -------------------------------------------------------------------- errors */
+/* ------------------------------------------------------------------- errors */
 
-/* A text, or null. */
+/* Adds a string, or null. */
 static void
 add_word(struct qwen_text *t, const char *s)
 {
@@ -210,7 +213,7 @@ qwen_openai_error(struct qwen_text *t, int status, const char *code,
 	qwen_text_str(t, "}");
 }
 
-/* -------------------------------------------------------------------- events */
+/* ------------------------------------------------------------------- events */
 
 /* data: {"id": ..., "choices": [{"index": ..., */
 static void
@@ -221,8 +224,11 @@ begin_choice(struct qwen_text *t, const struct qwen_sse *s, size_t i)
 	qwen_text_fmt(t, "\"choices\":[{\"index\":%zu,", i);
 }
 
-/* Probabilities since the last time, the end if there is one; the last choice
- * that ends has the times, unless an event with the usage comes after it. */
+/*
+ * Ends an event: log-probabilities not sent so far, and the finish reason if
+ * the answer ends.  The last answer that ends has the times, unless an event
+ * with the usage follows.
+ */
 static void
 end_choice(struct qwen_text *t, const struct qwen_sse *s,
     struct qwen_answer_cursor *p, int ends)
@@ -323,7 +329,7 @@ on_end(struct qwen_sse *s, struct qwen_text *t)
 	qwen_text_str(t, "data: [DONE]\n\n");
 }
 
-/* A choice of which nothing came, as llama.cpp tells how far reading is. */
+/* An event with an empty choice, as llama.cpp reports progress. */
 static void
 on_progress(struct qwen_sse *s, const struct qwen_progress *p,
     struct qwen_text *t)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * parse.c - a request, by itself or in a line of a batch.  Whatever is wrong
- * with it is its own refusal, and no other request's.
+ * parse.c - parses a request, alone or in a line of a batch.  Its errors become
+ * its own refusal and affect no other request.
  */
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #include "text/request/ask.h"
 #include "text/request/form.h"
 
-/* Which kind of request a line is, and where; -1 if that is of no kind. */
+/* Sets the form and the body of a line; -1: refused. */
 static int
 read_form(struct qwen_ask *r, yyjson_val *root)
 {
@@ -44,7 +44,10 @@ read_form(struct qwen_ask *r, yyjson_val *root)
 	return 0;
 }
 
-/* Form, body and id: an error bears the id, which may be wrong as well. */
+/*
+ * Reads form, body and id.  Reads the id even if the form is wrong, so that the
+ * error has the id.
+ */
 static int
 read_envelope(struct qwen_ask *r, yyjson_val *root)
 {
@@ -61,7 +64,7 @@ read_envelope(struct qwen_ask *r, yyjson_val *root)
 	return failed;
 }
 
-/* With lines in place of images and others; as it is if there are none. */
+/* Puts lines in place of images and other parts that are not text. */
 static int
 replace_parts(struct qwen_ask *r)
 {
@@ -74,7 +77,7 @@ replace_parts(struct qwen_ask *r)
 	return 0;
 }
 
-/* A body, in whose form it may be. */
+/* Parses the body in the request's form. */
 static int
 read_body(struct qwen_ask *r)
 {
@@ -112,7 +115,7 @@ read_body(struct qwen_ask *r)
 	return rc;
 }
 
-/* A line, or a body alone. */
+/* Parses a line of a batch, or a body. */
 static int
 parse(struct qwen_request **out, const struct qwen_service *s,
     enum qwen_form form, int is_line, const char *json, size_t n,

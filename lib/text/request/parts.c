@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * parts.c - parts of messages that a model of text cannot see: images, documents
- * and others.  With --image-placeholder a line takes the place of each, so that a
- * conversation that has one goes on.
+ * parts.c - parts of messages that are not text: images, documents and others.
+ * With --image-placeholder a line replaces each, so that a conversation with
+ * such parts can continue.
  */
 #include <string.h>
 
 #include "base/err.h"
 #include "text/request/ask.h"
 
-/* The types that a placeholder stands for, in all interfaces, and what they are. */
+/* The types that a placeholder replaces, in all APIs, and a word for each. */
 static const struct { const char *type, *what; } kinds[] = {
 	{ "audio", "audio" }, { "audio_url", "audio" },
 	{ "computer_screenshot", "image" }, { "container_upload", "file" },
@@ -21,7 +21,7 @@ static const struct { const char *type, *what; } kinds[] = {
 	{ "video_url", "video" },
 };
 
-/* The word for a part of one of these types, or NULL. */
+/* Returns the word for a part of one of these types, or NULL. */
 static const char *
 kind_of(yyjson_val *part)
 {
@@ -42,9 +42,9 @@ qwen_ask_part_hint(yyjson_val *part)
 	    "their place" : "";
 }
 
-/* -------------------------------------------------------- text that is there */
+/* ----------------------------------------------------------- text in a part */
 
-/* One more text, after an empty line if there were others. */
+/* Appends a text, after an empty line if it is not the first. */
 static void
 add_text(struct qwen_text *t, yyjson_val *v)
 {
@@ -54,7 +54,7 @@ add_text(struct qwen_text *t, yyjson_val *v)
 	qwen_text_add(t, yyjson_get_str(v), yyjson_get_len(v));
 }
 
-/* A text, or the texts of a list of parts. */
+/* Appends a string, or the texts of a list of parts. */
 static void
 add_texts(struct qwen_text *t, yyjson_val *content)
 {
@@ -66,7 +66,7 @@ add_texts(struct qwen_text *t, yyjson_val *content)
 		add_text(t, yyjson_obj_get(v, "text"));
 }
 
-/* The text of a search result, or of a document that is one. */
+/* Appends the text that a search result or a document contains. */
 static void
 own_text(struct qwen_text *t, yyjson_val *part)
 {
@@ -90,9 +90,9 @@ own_text(struct qwen_text *t, yyjson_val *part)
 	qwen_text_fini(&body);
 }
 
-/* -------------------------------------------------------------- in its place */
+/* -------------------------------------------------------------- replacement */
 
-/* What goes through a body, and how many parts it has replaced. */
+/* The output, and the number of replaced parts. */
 struct walk {
 	struct qwen_text *t;
 	const char	*placeholder;
@@ -122,7 +122,7 @@ write_placeholder(struct walk *w, yyjson_val *part, const char *what)
 
 static void write_message(struct walk *w, yyjson_val *message, int is_part);
 
-/* in_result: of a tool's result, which has no results in it. */
+/* in_result: the parts of a tool result, which contains no tool results. */
 static void
 write_parts(struct walk *w, yyjson_val *list, int in_result)
 {
@@ -144,8 +144,8 @@ write_parts(struct walk *w, yyjson_val *list, int in_result)
 }
 
 /*
- * A message or an item, or a result of a tool that is a part of a message: with
- * other parts in what it says.
+ * Writes a message, an item, or (is_part) a tool result inside a message, with
+ * its parts replaced.
  */
 static void
 write_message(struct walk *w, yyjson_val *message, int is_part)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* prompt.c - the prompts of a request, as tokens. */
+/* prompt.c - the prompts of a request as tokens. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,13 +9,13 @@
 #include "text/request/form.h"
 
 enum {
-	BYTES_USUAL = 8,	/* of a token, and more */
+	BYTES_USUAL = 8,	/* bytes per token, more than usual */
 	PART = 1 << 16,
 };
 
-#define NO_BIAS (-1e6f)		/* and no token with it is chosen */
+#define NO_BIAS (-1e6f)		/* added to a logit, prevents the token */
 
-/* Room for some prompts, and their answers. */
+/* Allocates n prompts and their answers. */
 static int
 make_room(struct qwen_ask *r, size_t n)
 {
@@ -38,7 +38,6 @@ int
 qwen_refuse_length(struct qwen_refusal *no, const char *param, size_t n,
     int is_least, size_t n_ctx)
 {
-	/* a prompt that fills the context leaves no token to generate */
 	return qwen_refuse(no, QWEN_TOO_LONG, param, "prompt is too long: "
 	    "%s%zu tokens > %zu; this model's maximum context length is %zu "
 	    "tokens", is_least ? "at least " : "", n, n > n_ctx ? n_ctx :
@@ -66,9 +65,10 @@ qwen_request_fits(struct qwen_request *q, size_t n_ctx)
 }
 
 /*
- * Whether a text may have as many tokens as a context has; one that is far too
- * long is not cut to its end.  What it is cut into here is about what it has as
- * a prompt, so that only twice as many are certainly too many.
+ * Estimates the number of tokens in parts and stops as soon as it is certainly
+ * too large, so a text that is far too long is not encoded to its end.  The ids
+ * here may differ from those of the prompt, so only twice the context is
+ * certain.
  */
 int
 qwen_ask_may_fit(struct qwen_ask *r, const char *key, struct qwen_str s)
@@ -95,7 +95,7 @@ qwen_ask_may_fit(struct qwen_ask *r, const char *key, struct qwen_str s)
 	return rc;
 }
 
-/* The tokens of a text, in front of the suffix if there is one. */
+/* Encodes a plain prompt, with the suffix if there is one. */
 static int
 encode_text(struct qwen_ask *r, struct qwen_str s, struct qwen_ids *p)
 {
@@ -112,7 +112,7 @@ encode_text(struct qwen_ask *r, struct qwen_str s, struct qwen_ids *p)
 	    &r->no->err);
 }
 
-/* The same of a list of ids. */
+/* The same for a list of token ids. */
 static int
 take_ids(struct qwen_ask *r, yyjson_val *v, struct qwen_ids *p)
 {
@@ -128,7 +128,7 @@ take_ids(struct qwen_ask *r, yyjson_val *v, struct qwen_ids *p)
 	return rc;
 }
 
-/* One prompt: text or ids. */
+/* Adds one prompt: a string or token ids. */
 static int
 add_one(struct qwen_ask *r, yyjson_val *v)
 {
@@ -148,9 +148,10 @@ add_one(struct qwen_ask *r, yyjson_val *v)
 }
 
 /*
- * The answer to a prompt that is no chat's, or of a template that knows nothing of
- * thinking, begins with what its grammar says: with a thinking block only if the
- * prompt opens one, or the request itself has a bias for the token that does.
+ * Forbids a thought at the start of an answer with a grammar, by a bias against
+ * the thinking token.  For plain prompts, and for templates without thinking.
+ * Only the prompt can open a thought then, or the request's own bias for that
+ * token can allow one.
  */
 static int
 forbid_thinking(struct qwen_ask *r)
@@ -238,7 +239,7 @@ add_messages(const struct qwen_ask *r, struct qwen_text *t,
 	qwen_text_str(t, "]");
 }
 
-/* The request as the template gets it: without tools that are not called. */
+/* Writes the request for the template, without tools that may not be called. */
 static int
 write_body(struct qwen_ask *r, struct qwen_text *t)
 {
@@ -259,7 +260,9 @@ write_body(struct qwen_ask *r, struct qwen_text *t)
 	return t->failed ? qwen_oom(&r->no->err) : 0;
 }
 
-/* What the chat template makes of it; it is large, so nothing is there twice. */
+/*
+ * Renders the prompt.  Frees the document first, since a request can be large.
+ */
 static int
 render(struct qwen_ask *r, struct qwen_prompt **p)
 {
@@ -289,7 +292,7 @@ encode(const struct qwen_service *s, const struct qwen_prompt *p,
 	    &ids->id, &ids->n, err);
 }
 
-/* After the tokens of what was said before, which are taken as they are. */
+/* Encodes the prompt after the ids in r->before, which stay unchanged. */
 static int
 encode_after(struct qwen_ask *r, const struct qwen_prompt *p,
     struct qwen_ids *ids, struct qwen_err *err)
@@ -329,7 +332,7 @@ read_messages(struct qwen_ask *r)
 		return bad(r->no, "messages", "the request has more than %d "
 		    "values", QWEN_VALUES_MAX);
 	if (check_shape(r) < 0 || qwen_ask_tools(r) < 0 ||
-	    /* a summary calls none */
+	    /* a summary calls no tools */
 	    (r->tools != NULL && q->form != QWEN_FORM_COMPACT &&
 	    qwen_ask_keep_tools(r) < 0) || make_room(r, 1) < 0 ||
 	    render(r, &p) < 0)

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * responses.c - answers in the form of /v1/responses, whose blocks are items: as
- * bodies and as events.
+ * responses.c - answers in the form of /v1/responses, with blocks as items:
+ * bodies and events.
  */
 #include <string.h>
 
 #include "text/request/form.h"
 
-/* ---------------------------------------------------------------------- items */
+/* -------------------------------------------------------------------- items */
 
-/* What kinds of items are called, and what their ids begin with. */
+/* Kinds of items: their type, and the prefix of their ids. */
 enum kind { REASONING, MESSAGE, FUNCTION, CUSTOM, SEARCH };
 
 static const struct {
-	const char *type, *id, *delta, *done;	/* events, or NULL */
+	const char *type, *id, *delta, *done;	/* names of events, or NULL */
 } kinds[] = {
 	[REASONING] = { "reasoning", "rs", "reasoning_text.delta",
 	    "reasoning_text.done" },
@@ -38,7 +38,7 @@ kind_of(const struct qwen_answer *a, const struct qwen_block *b)
 	    as->kind == QWEN_TOOL_CUSTOM ? CUSTOM : SEARCH;
 }
 
-/* "rs_7_0": ids are the same wherever and whenever this is done. */
+/* "rs_7_0"; a result has the same ids whenever it is written. */
 static void
 add_id(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b)
@@ -47,7 +47,7 @@ add_id(struct qwen_text *t, const struct qwen_answer *a,
 	    (unsigned long long)a->request->number, (size_t)(b - a->block));
 }
 
-/* The probabilities of a text from one byte of the list to another. */
+/* Adds the bytes from .. to of the list of log-probabilities. */
 static void
 add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t from,
     size_t to)
@@ -60,7 +60,7 @@ add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t from,
 	qwen_text_str(t, "]");
 }
 
-/* The part that a text or a thought has, with all of it or nothing. */
+/* Adds the part of a text or thought, complete or empty. */
 static void
 add_part(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b, int whole)
@@ -77,7 +77,7 @@ add_part(struct qwen_text *t, const struct qwen_answer *a,
 	qwen_text_str(t, "}");
 }
 
-/* The name of what is called, as the client knows it. */
+/* Adds the name of the called tool, as the client knows it. */
 static void
 add_name(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b)
@@ -91,7 +91,7 @@ add_name(struct qwen_text *t, const struct qwen_answer *a,
 		qwen_text_json(t, qwen_block_text(a, b, 0).s, b->n_name);
 }
 
-/* What it is called with: a text; of a search, an object. */
+/* Adds the arguments: a string; of a search, an object. */
 static void
 add_arguments(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b)
@@ -130,7 +130,7 @@ add_call(struct qwen_text *t, const struct qwen_answer *a,
 		qwen_text_str(t, kind == SEARCH ? "{}" : "\"\"");
 }
 
-/* An item as it begins, or as it has become. */
+/* Adds an item, complete or as it begins. */
 static void
 add_item(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b, int whole)
@@ -168,7 +168,7 @@ add_items(struct qwen_text *t, const struct qwen_answer *a, int comma)
 	}
 }
 
-/* ------------------------------------------------------------------- responses */
+/* ---------------------------------------------------------------- responses */
 
 static void
 add_usage(struct qwen_text *t, const struct qwen_request *q)
@@ -193,7 +193,7 @@ error_code(const struct qwen_refusal *no)
 	    status < 500 ? "invalid_prompt" : "server_error";
 }
 
-/* Why it ended as it did: "error": ..., "incomplete_details": ... */
+/* Adds "error" and "incomplete_details". */
 static void
 add_end(struct qwen_text *t, const struct qwen_request *q, const char *status)
 {
@@ -208,7 +208,7 @@ add_end(struct qwen_text *t, const struct qwen_request *q, const char *status)
 	    "incomplete") == 0 ? "{\"reason\":\"max_output_tokens\"}" : "null");
 }
 
-/* The whole of it, with the items and what they took, or before there are any. */
+/* Adds the response; whole: with its items and usage. */
 static void
 add_response(struct qwen_text *t, const struct qwen_request *q,
     uint64_t created, const char *status, int whole)
@@ -248,9 +248,9 @@ qwen_responses_body(const struct qwen_request *q, uint64_t created,
 	add_response(t, q, created, status_of(q), 1);
 }
 
-/* ---------------------------------------------------------------------- events */
+/* ------------------------------------------------------------------- events */
 
-/* An event, and its data up to where its own members begin. */
+/* Begins an event: its name, and its data up to the fields of its own. */
 static void
 begin_event(struct qwen_text *t, struct qwen_sse *s, const char *name)
 {
@@ -281,7 +281,7 @@ on_begin(struct qwen_sse *s, struct qwen_text *t)
 	add_event(t, s, "in_progress", "in_progress", 0);
 }
 
-/* One of an item, which is at a place of the list; of its part, if not a call. */
+/* Begins an event about an item; if it is not a call, about its only part. */
 static void
 begin_item(struct qwen_text *t, struct qwen_sse *s,
     const struct qwen_answer_cursor *p, const char *name)
@@ -344,7 +344,7 @@ on_more(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 	end_event(t);
 }
 
-/* All of it, as it was told piece by piece. */
+/* Adds the event with the complete text or arguments. */
 static void
 add_done(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 {
@@ -389,7 +389,7 @@ const struct qwen_form_events qwen_responses_events = {
 	.close = on_close, .end = on_end, .idle = ": wait\n\n",
 };
 
-/* --------------------------------------------------------------------- recalled */
+/* --------------------------------------------------------------- kept items */
 
 void
 qwen_response_items(const struct qwen_request *q, struct qwen_text *t)
@@ -400,11 +400,11 @@ qwen_response_items(const struct qwen_request *q, struct qwen_text *t)
 	qwen_text_str(t, "]");
 }
 
-/* -------------------------------------------------------------------- compacted */
+/* --------------------------------------------------------------- compaction */
 
 /*
- * What users said, and a summary of all: a later request begins with these items.
- * Nothing is encrypted in it; clients only pass it on.
+ * Appends the user messages and a summary, the items with which a later request
+ * begins.  The summary is not encrypted; clients only pass it on.
  */
 void
 qwen_compact_body(const struct qwen_request *q, uint64_t created,

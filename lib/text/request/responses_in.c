@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * responses_in.c - requests to /v1/responses, and to its /compact, as chats, in
- * which form they are read.
+ * responses_in.c - rewrites requests to /v1/responses and /v1/responses/compact
+ * as chats.
  */
 #include <string.h>
 
@@ -50,7 +50,7 @@ static const struct qwen_members members = {
 	rows, sizeof rows / sizeof rows[0]
 };
 
-/* What is said otherwise there: ours, and theirs. */
+/* Fields with another name in this API: ours, theirs. */
 static const char *const names[][2] = {
 	{ "messages", "input" }, { "max_completion_tokens", "max_output_tokens" },
 	{ "response_format", "text" }, { "reasoning_effort", "reasoning" },
@@ -63,9 +63,9 @@ qwen_ask_rename_responses(struct qwen_refusal *no)
 	qwen_ask_rename(no, names, sizeof names / sizeof names[0]);
 }
 
-/* ------------------------------------------------------------------- the others */
+/* ------------------------------------------------------------- other fields */
 
-/* The member of a member, as one of the chat. */
+/* Copies a field of an object to the chat under the name as. */
 static void
 add_as(struct qwen_text *t, yyjson_val *object, const char *key,
     const char *as)
@@ -126,7 +126,7 @@ add_others(struct qwen_ask *r, struct qwen_text *t)
 	    "reasoning_effort");
 }
 
-/* What a response says of its request. */
+/* Saves the fields of the request that its response repeats. */
 static int
 say(struct qwen_ask *r)
 {
@@ -166,7 +166,7 @@ say(struct qwen_ask *r)
 	return 0;
 }
 
-/* Tools that came in the input, as a list in a document; or NULL. */
+/* Parses the tools found in the input; *doc is NULL if there are none. */
 static int
 open_more(struct qwen_ask *r, struct qwen_text *more, yyjson_doc **doc)
 {
@@ -195,7 +195,7 @@ add_tools(struct qwen_ask *r, struct qwen_text *more, struct qwen_text *t)
 	return rc;
 }
 
-/* A summary is wanted: a text without thoughts, and no stream. */
+/* /compact wants a summary without a thought. */
 static void
 add_compact(struct qwen_ask *r, struct qwen_text *t)
 {
@@ -214,7 +214,7 @@ qwen_ask_responses(struct qwen_ask *r)
 
 	if (qwen_ask_members(r, &members) < 0)
 		return -1;
-	/* a first member, so that all have a comma before them */
+	/* a first field, so that each other field begins with a comma */
 	qwen_text_str(&t, "{\"add_generation_prompt\":true");
 	add_others(r, &t);
 	rc = qwen_ask_items(r, &t, &more) < 0 ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * responses_items.c - the items of /v1/responses as messages of a chat.  Items one
- * after another that an assistant's turn is made of become one message.
+ * responses_items.c - the items of /v1/responses as messages of a chat.
+ * Adjacent items of one turn of the assistant become one message.
  */
 #include <string.h>
 
@@ -9,22 +9,26 @@
 #include "text/json/json.h"
 #include "text/request/ask.h"
 
-/* Items as they become messages. */
+/* The messages while they are built from items. */
 struct in {
 	struct qwen_ask		*r;
 	struct qwen_refusal	*no;
-	struct qwen_text	*t;	/* the chat */
-	struct qwen_text	 lead;	/* what systems say before all others, */
-	int			 begun;	/* which have begun */
-	struct qwen_text	 thought, text, calls;	/* of a turn */
+	struct qwen_text	*t;	/* output: the chat */
+	struct qwen_text	 lead;	/* system texts before all other
+					   messages */
+	int			 begun;	/* lead is written */
+	struct qwen_text	 thought, text, calls;	/* of the assistant's
+							   turn */
 	size_t			 n_calls;
-	int			 turn;	/* there is one */
-	struct qwen_text	 users;	/* what users said, as items */
-	struct qwen_text	*more;	/* tools, a list without its end */
+	int			 turn;	/* there is such a turn */
+	struct qwen_text	 users;	/* user messages, as items */
+	struct qwen_text	*more;	/* tools: a JSON list without "]" */
 	struct qwen_kept	 kept;
-	size_t			 n;	/* messages that were written, */
-	size_t			 n_said;	/* but for the system's */
-	size_t			 at;	/* item, from 1 on; 0: of before */
+	size_t			 n;	/* messages written */
+	size_t			 n_said;	/* of these, not of the
+						   system */
+	size_t			 at;	/* number of the item, from 1; 0: an
+					   earlier response */
 };
 
 static int
@@ -43,7 +47,7 @@ bad_type(struct in *in, const char *kind, yyjson_val *v)
 	    yyjson_get_str(type) : "?", qwen_ask_part_hint(v));
 }
 
-/* ------------------------------------------------------------------- messages */
+/* ----------------------------------------------------------------- messages */
 
 /* {"role": ... of the next message */
 static void
@@ -55,7 +59,7 @@ begin_message(struct in *in, const char *role)
 	    strcmp(role, "developer") != 0;
 }
 
-/* "content" as a text */
+/* Adds a field with a string. */
 static void
 add_text(struct qwen_text *t, const char *key, const struct qwen_text *text)
 {
@@ -63,7 +67,9 @@ add_text(struct qwen_text *t, const char *key, const struct qwen_text *text)
 	qwen_text_json(t, text->n > 0 ? text->s : "", text->n);
 }
 
-/* What systems said is one message; the turn of the assistant is another. */
+/*
+ * Writes the messages not written so far: the system's, the assistant's turn.
+ */
 static void
 flush(struct in *in)
 {
@@ -89,7 +95,7 @@ flush(struct in *in)
 	in->turn = 0;
 }
 
-/* The text of a part, or NULL with what is wrong. */
+/* Returns the text of a part, or NULL after a refusal. */
 static yyjson_val *
 part_text(struct in *in, yyjson_val *part)
 {
@@ -106,7 +112,7 @@ part_text(struct in *in, yyjson_val *part)
 	return NULL;
 }
 
-/* The content as one text, with this between parts. */
+/* Appends the text of a content, with between its parts. */
 static int
 gather(struct in *in, struct qwen_text *t, yyjson_val *content,
     const char *between)
@@ -131,7 +137,7 @@ gather(struct in *in, struct qwen_text *t, yyjson_val *content,
 	return 0;
 }
 
-/* "content": a text, or parts of text. */
+/* Adds "content": a string, or parts with text. */
 static int
 add_content(struct in *in, yyjson_val *content)
 {
@@ -159,7 +165,7 @@ add_content(struct in *in, yyjson_val *content)
 	return 0;
 }
 
-/* A message by itself. */
+/* Adds a message of its own. */
 static int
 add_message(struct in *in, const char *role, yyjson_val *content)
 {
@@ -181,9 +187,9 @@ add_system(struct in *in, const char *role, yyjson_val *content)
 	return gather(in, &in->lead, content, "\n");
 }
 
-/* ---------------------------------------------------------------------- items */
+/* -------------------------------------------------------------------- items */
 
-/* What a user said, for a compacted conversation, which has that as it was. */
+/* Keeps a user message for the result of /compact, which repeats it. */
 static void
 add_user_item(struct in *in, yyjson_val *content)
 {
@@ -213,7 +219,7 @@ read_message(struct in *in, yyjson_val *v)
 	if (!yyjson_equals_str(role, "assistant"))
 		return bad_item(in, "the role is not user, assistant, system or "
 		    "developer");
-	/* what follows a call is still of the same turn */
+	/* a message after a call belongs to the same turn */
 	if (in->text.n > 0 && in->n_calls == 0)
 		flush(in);
 	in->turn = 1;
@@ -238,7 +244,7 @@ read_reasoning(struct in *in, yyjson_val *v)
 	return 0;
 }
 
-/* A call as far as its arguments. */
+/* Begins a call, up to its arguments. */
 static void
 begin_call(struct in *in, yyjson_val *id, yyjson_val *space, yyjson_val *name)
 {
@@ -282,7 +288,7 @@ read_call(struct in *in, yyjson_val *v)
 	return 0;
 }
 
-/* One message of a tool, up to its content. */
+/* Begins the message of a tool, up to its content. */
 static void
 begin_output(struct in *in, yyjson_val *id)
 {
@@ -310,9 +316,9 @@ read_output(struct in *in, yyjson_val *v)
 	return 0;
 }
 
-/* ------------------------------------------------------- items of other tools */
+/* ----------------------------------------------------- items of local tools */
 
-/* Tools that clients run and that are called with an object of their own. */
+/* Tools that clients run; their calls have an object in place of arguments. */
 static const struct {
 	const char *call, *output, *name, *object;
 } local[] = {
@@ -347,7 +353,7 @@ read_local_call(struct in *in, yyjson_val *v, size_t which)
 	return 0;
 }
 
-/* Tools that a list has, or that a search found, beside those of the request. */
+/* Adds the tools of a list, or those that a search found. */
 static void
 add_more(struct in *in, yyjson_val *tools)
 {
@@ -360,7 +366,7 @@ add_more(struct in *in, yyjson_val *tools)
 	}
 }
 
-/* The output as text: a string as it is, other values as JSON. */
+/* Adds the output as text: a string unchanged, other values as JSON. */
 static int
 read_local_output(struct in *in, yyjson_val *v)
 {
@@ -392,13 +398,16 @@ read_local_output(struct in *in, yyjson_val *v)
 	return 0;
 }
 
-/* The number of the row of local that an item is of, as a call or an output. */
+/*
+ * Finds the row of local[] for a call or an output.  Returns 1, or 0 if there
+ * is none.
+ */
 static int
 find_local(yyjson_val *v, size_t *which, int *is_output)
 {
 	size_t i;
 
-	/* what OpenAI's servers search is known to them alone */
+	/* only OpenAI's servers know what they searched */
 	if (yyjson_equals_str(yyjson_obj_get(v, "execution"), "server"))
 		return 0;
 	for (i = 0; i < sizeof local / sizeof local[0]; i++) {
@@ -411,8 +420,8 @@ find_local(yyjson_val *v, size_t *which, int *is_output)
 }
 
 /*
- * What a tool did that only OpenAI's servers have, or what only they can read:
- * the conversation can be understood without.
+ * Returns 1 for an item of a tool that only OpenAI's servers have, or that only
+ * they can read.  The conversation can be understood without it.
  */
 static int
 is_hosted(yyjson_val *v)
@@ -432,9 +441,12 @@ is_hosted(yyjson_val *v)
 	return n > 5 && strcmp(type + n - 5, "_call") == 0;
 }
 
-/* -------------------------------------------------------------- what was before */
+/* --------------------------------------------------------- earlier messages */
 
-/* A summary of ours, as the user tells it; of others, it cannot be read. */
+/*
+ * Adds a summary made here, as a user message; leaves out others, which cannot
+ * be read.
+ */
 static int
 read_compaction(struct in *in, yyjson_val *v)
 {
@@ -559,7 +571,10 @@ add_items(struct in *in, yyjson_val *input)
 	return add_message(in, "user", input);
 }
 
-/* What is asked of the model in the end, where that is not in the input. */
+/*
+ * Adds the last user message: a request for a summary, or, without any input,
+ * an empty one.
+ */
 static void
 add_last(struct in *in)
 {
@@ -570,7 +585,7 @@ add_last(struct in *in)
 	    "what is left to do. Answer with the summary only.";
 	int compact = in->r->q->form == QWEN_FORM_COMPACT;
 
-	/* clients try a server without any input */
+	/* clients test a server without any input */
 	if (!compact && in->n_said > 0)
 		return;
 	begin_message(in, "user");

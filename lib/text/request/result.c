@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * result.c - the line of a batch that answers a request.  It has the same bytes
- * wherever and however often it is made.
+ * result.c - the result line of a batch request.  The same answer always gives
+ * the same bytes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ add_field(struct qwen_text *t, const char *before, const char *value)
 	qwen_text_json(t, value, strlen(value));
 }
 
-/* ,"run":{...}, at the end in all forms, after the fields that clients read. */
+/* Adds ,"run":{...} at the end, after the fields that clients read. */
 static void
 add_run(struct qwen_text *t, const struct qwen_request *q,
     const struct qwen_result_run *run)
@@ -88,7 +88,7 @@ enveloped(struct qwen_text *t, const struct qwen_request *q,
 	    number, q->id != NULL ? q->id : "null");
 	qwen_text_fmt(t, "\"response\":{\"status_code\":%d,\"request_id\":"
 	    "\"req_%llu\",", qwen_refusal_status(&q->no), number);
-	/* these forms have no place for it */
+	/* the bodies of these forms have no field for the seed */
 	if (q->form == QWEN_FORM_RESPONSES || q->form == QWEN_FORM_MESSAGES)
 		qwen_openai_seed(t, q);
 	qwen_text_str(t, "\"body\":");
@@ -108,14 +108,14 @@ qwen_request_result(const struct qwen_request *q,
 		enveloped(t, q, run);
 }
 
-/* The number of a line, as it is written: from 1 on. */
+/* Reads the number of a line, from 1, without leading zeros. */
 static int
 read_digits(const char *s, size_t n, uint64_t *number)
 {
 	return n > 0 && s[0] == '0' ? -1 : qwen_ask_digits(s, n, number);
 }
 
-/* "line" of a plain result, or what is after the fixed part of "id". */
+/* Reads "line" of a plain result, or the number in "id". */
 static int
 read_number(yyjson_val *root, uint64_t *number)
 {
@@ -133,7 +133,10 @@ read_number(yyjson_val *root, uint64_t *number)
 	    number);
 }
 
-/* A response of another status; or in older files, and plain ones, an error. */
+/*
+ * Returns 1 for a status other than 200; or for an "error", which plain results
+ * and those of older versions have.
+ */
 static int
 has_failed(yyjson_val *root)
 {
@@ -145,7 +148,7 @@ has_failed(yyjson_val *root)
 	    memcmp(yyjson_get_raw(status), "200", 3) != 0));
 }
 
-/* Whether a result or a body of any form says that it ended at its limit. */
+/* Returns 1 if a result or body of any form ended at its token limit. */
 static int
 was_cut(yyjson_val *v)
 {
@@ -177,7 +180,7 @@ read_cut(yyjson_val *root)
 	    QWEN_CUT_NONE;
 }
 
-/* Copy a string field of the "run" object; NULL if the field is missing. */
+/* Copies a string of the "run" object; NULL if it is missing. */
 static char *
 copy_text(struct qwen_refusal *no, yyjson_val *run, const char *key)
 {
@@ -225,7 +228,7 @@ qwen_result_parse(const char *json, size_t n, struct qwen_result *out,
 	struct qwen_refusal no = { 0 };
 	yyjson_val *root;
 	yyjson_read_err e = { .code = YYJSON_READ_SUCCESS };
-	/* tokens of the same text are keys of one object in top_logprobs */
+	/* top_logprobs may repeat a key, if tokens have the same text */
 	yyjson_doc *doc = json == NULL ? NULL : yyjson_read_opts(
 	    (char *)(uintptr_t)json, n, YYJSON_READ_NUMBER_AS_RAW, NULL, &e);
 

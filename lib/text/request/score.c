@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * score.c - parses a request for scores: a context and its continuation, or a
- * text, or tokens.
+ * score.c - requests for scores: a context and its continuation, or a text, or
+ * tokens.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 struct ask {
 	const struct qwen_scoring *s;
 	struct qwen_score_request *q;
-	struct qwen_refusal	*no;	/* q's */
+	struct qwen_refusal	*no;	/* of q */
 	yyjson_val		*root;
 };
 
@@ -37,7 +37,7 @@ read_part(struct ask *a, const char *key, struct qwen_ids *out)
 	    wrong(a->no, key, "is neither a string nor a list of token ids");
 }
 
-/* One list of two, the first of which may be empty. */
+/* Joins context and continuation; c, the context, may be empty. */
 static int
 join(struct ask *a, const struct qwen_ids *c, const struct qwen_ids *k)
 {
@@ -63,9 +63,10 @@ join(struct ask *a, const struct qwen_ids *c, const struct qwen_ids *k)
 }
 
 /*
- * Both are texts: encoded as one, since that is how the model knows it.  Space
- * at the end of the context belongs to the word after it.  What is scored
- * begins where the ids part from those of the context alone.
+ * Encodes context and continuation, both strings, as one text, as the model
+ * knows such text.  White space at the end of the context goes with the next
+ * word.  Scores the tokens from where they differ from those of the context
+ * alone.
  */
 static int
 split(struct ask *a, yyjson_val *context, yyjson_val *rest)

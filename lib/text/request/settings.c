@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * settings.c - sampling fields of llama.cpp and vLLM that are more than a
- * number under another name (those are in fields.c).
+ * settings.c - sampling fields of llama.cpp and vLLM whose value is more than a
+ * number for one option (fields.c reads the others).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ qwen_ask_set(struct qwen_ask *r, const char *key, const char *option,
 	return 0;
 }
 
-/* Read a number, or a string that holds one: 1; 0 if absent; or -1. */
+/* Reads a number into buf.  Returns 1; 0 if it is absent; -1. */
 static int
 number(struct qwen_ask *r, const char *key, char buf[QWEN_ASK_NUMBER])
 {
@@ -43,7 +43,7 @@ number(struct qwen_ask *r, const char *key, char buf[QWEN_ASK_NUMBER])
 	return qwen_ask_number(r->no, key, v, buf) < 0 ? -1 : 1;
 }
 
-/* 0: not; 2: Mirostat 2, for the surprise mirostat_tau. */
+/* 0: off; 2: Mirostat 2 with the surprise mirostat_tau. */
 static int
 read_mirostat(struct qwen_ask *r)
 {
@@ -65,7 +65,7 @@ read_mirostat(struct qwen_ask *r)
 	    "mirostat-eta", value);
 }
 
-/* The range is added to the temperature when that is known. */
+/* The temperature is known later. */
 static int
 read_range(struct qwen_ask *r)
 {
@@ -82,7 +82,7 @@ read_range(struct qwen_ask *r)
 	return 0;
 }
 
-/* Each string is one more value of the option. */
+/* Adds each string as a value of the option. */
 static int
 read_breakers(struct qwen_ask *r)
 {
@@ -109,13 +109,13 @@ read_breakers(struct qwen_ask *r)
 	return 0;
 }
 
-/* ---------------------------------------------------------------- the order */
+/* ----------------------------------------------------- order of the methods */
 
-/* What llama.cpp calls the methods; its letters, in one string; and we. */
+/* llama.cpp's names and letters for the methods, and ours. */
 static const struct {
 	const char	*name, *also;
 	char		 letter;
-	const char	*method;	/* NULL: the best token is taken */
+	const char	*method;	/* NULL: choose the most likely token */
 } methods[] = {
 	{ "penalties", NULL, 'e', "penalties" },
 	{ "dry", NULL, 'd', "dry" },
@@ -130,7 +130,9 @@ static const struct {
 };
 enum { N_METHODS = sizeof methods / sizeof *methods };
 
-/* The row of a name, or of a letter if that is not 0; N_METHODS: none. */
+/*
+ * Returns the row of a name, or of a letter if it is not 0; N_METHODS if none.
+ */
 static size_t
 find_method(const char *name, char letter)
 {
@@ -146,7 +148,9 @@ find_method(const char *name, char letter)
 	return i;
 }
 
-/* One more of the chain; *best: the best token is taken. */
+/*
+ * Appends a method to the chain; or sets *best: choose the most likely token.
+ */
 static int
 add_method(struct qwen_ask *r, struct qwen_text *chain, const char *name,
     char letter, int *best)
@@ -192,7 +196,9 @@ add_methods(struct qwen_ask *r, yyjson_val *v, struct qwen_text *chain,
 	return 0;
 }
 
-/* A list of names or a string of letters; of none, as if it was not there. */
+/*
+ * Reads a list of names or a string of letters; an empty one changes nothing.
+ */
 static int
 read_order(struct qwen_ask *r)
 {
@@ -217,7 +223,7 @@ read_order(struct qwen_ask *r)
 
 /* ----------------------------------------------------------------- endings */
 
-/* vLLM's: tokens that end an answer, beside those that end a text. */
+/* vLLM's additional tokens that end an answer. */
 static int
 read_stop_ids(struct qwen_ask *r)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * shape.c - of which types the members of a chat request are that a template
- * gets: the rule for requests in files and for those of a batch.  Templates
- * fail on others, or write what nobody meant.
+ * shape.c - checks the JSON types of the fields of a chat request that a
+ * template gets, for requests in files and in batches.  With other types,
+ * templates fail or write nonsense.
  */
 #include "base/err.h"
 #include "text/chat/tools.h"
@@ -10,7 +10,7 @@
 
 #define wrong_shape(err, ...) qwen_fail(err, QWEN_EFORMAT, __VA_ARGS__)
 
-/* Name of a tool, or of a call of one; NULL if there is none. */
+/* Returns the name of a tool, or of a call's tool; NULL if there is none. */
 static const char *
 name_of(yyjson_val *tool)
 {
@@ -44,7 +44,7 @@ qwen_ask_check_tools(yyjson_val *tools, struct qwen_err *err)
 	return 0;
 }
 
-/* Text is all that there is a model for. */
+/* Parts of messages must be text. */
 static int
 check_parts(yyjson_val *content, size_t at, struct qwen_err *err)
 {
@@ -89,7 +89,7 @@ check_calls(yyjson_val *calls, size_t at, struct qwen_err *err)
 	return 0;
 }
 
-/* An earlier form of tool calls, of one call. */
+/* function_call, the older form of tool_calls, with one call. */
 static int
 check_function_call(yyjson_val *call, size_t at, struct qwen_err *err)
 {

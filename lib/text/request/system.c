@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * system.c - messages as the template gets them: what systems say without the
- * lines that the service passes over.
+ * system.c - messages for the template: system messages without the lines that
+ * the service leaves out.
  */
 #include <string.h>
 
 #include "text/request/ask.h"
 
-/* The lines of a text that are not passed over: whether any is. */
+/* Copies the lines that are not left out; returns 1 if there are any. */
 static int
 keep_lines(const struct qwen_service *s, yyjson_val *v, struct qwen_text *out)
 {
@@ -27,7 +27,10 @@ keep_lines(const struct qwen_service *s, yyjson_val *v, struct qwen_text *out)
 	}
 }
 
-/* A text of the system, with what is before it: 1, or 0 if nothing is left. */
+/*
+ * Writes a system text between before and after.  Returns 0, and writes
+ * nothing, if no line remains.
+ */
 static int
 write_lines(const struct qwen_service *s, struct qwen_text *t,
     const char *before, yyjson_val *v, const char *after)
@@ -45,7 +48,7 @@ write_lines(const struct qwen_service *s, struct qwen_text *t,
 	return any;
 }
 
-/* A text, or parts of text, of which those go that nothing is left of. */
+/* Writes the content, a string or parts; leaves out parts with no line left. */
 static void
 write_content(const struct qwen_service *s, struct qwen_text *t,
     yyjson_val *content)

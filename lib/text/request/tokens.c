@@ -10,7 +10,7 @@
 #include "text/request/ask.h"
 #include "text/request/form.h"
 
-/* The answer is there, or the error takes its place. */
+/* Puts the error in place of the answer if there is one. */
 static int
 finish(enum qwen_form form, const struct qwen_refusal *no, int *status,
     struct qwen_text *t, struct qwen_err *err)
@@ -25,7 +25,7 @@ finish(enum qwen_form form, const struct qwen_refusal *no, int *status,
 	return t->failed ? qwen_oom(err) : 0;
 }
 
-/* A member that is true or false; as usual if it is not there. */
+/* Reads a field that is true or false; usual if it is absent. */
 static int
 truth(struct qwen_refusal *no, yyjson_val *root, const char *key, int usual,
     int *out)
@@ -37,7 +37,7 @@ truth(struct qwen_refusal *no, yyjson_val *root, const char *key, int usual,
 	    "or false");
 }
 
-/* ------------------------------------------------------------------ text to ids */
+/* -------------------------------------------------------------- text to ids */
 
 static struct qwen_str
 spell(const struct qwen_service *s, int32_t id)
@@ -48,7 +48,7 @@ spell(const struct qwen_service *s, int32_t id)
 	return piece;
 }
 
-/* A text, or the bytes of what is no text by itself. */
+/* Adds a string, or a list of bytes if it is not UTF-8. */
 static void
 add_piece(struct qwen_text *t, struct qwen_str s)
 {
@@ -99,8 +99,8 @@ add_strings(const struct qwen_service *s, const struct qwen_ids *ids,
 }
 
 /*
- * A text: "content" as llama.cpp has it, without BOS unless asked for, or
- * "prompt" as vLLM has it, with BOS unless not wanted.
+ * Reads a text: "content", as in llama.cpp, with BOS only if add_special is
+ * set; or "prompt", as in vLLM, with BOS unless add_special_tokens is false.
  */
 static int
 read_text(struct qwen_refusal *no, const struct qwen_service *s,
@@ -150,7 +150,7 @@ tokenize(struct qwen_refusal *no, const struct qwen_service *s, size_t n_ctx,
 	return rc;
 }
 
-/* What is of a text or the answer, and no chat knows. */
+/* Fields of these requests that a chat does not have. */
 static const struct qwen_member rows[] = {
 	{ "add_special", QWEN_MEMBER_HEEDED, NULL },
 	{ "add_special_tokens", QWEN_MEMBER_HEEDED, NULL },
@@ -163,7 +163,7 @@ static const struct qwen_member rows[] = {
 	{ "with_pieces", QWEN_MEMBER_HEEDED, NULL },
 };
 
-/* Whether it is of this: a chat goes the way of chats. */
+/* Returns 1 for such a field. */
 static int
 is_ours(yyjson_val *key)
 {
@@ -177,7 +177,7 @@ is_ours(yyjson_val *key)
 	return 0;
 }
 
-/* A chat without those members. */
+/* Parses the request as a chat, without these fields. */
 static int
 read_chat(const struct qwen_service *s, yyjson_val *root,
     struct qwen_request **q, struct qwen_err *err)
@@ -230,7 +230,7 @@ qwen_tokens_tokenize(const struct qwen_service *s, size_t n_ctx,
 	return rc;
 }
 
-/* ------------------------------------------------------------------ ids to text */
+/* -------------------------------------------------------------- ids to text */
 
 static int
 detokenize(struct qwen_refusal *no, const struct qwen_service *s,
@@ -252,7 +252,7 @@ detokenize(struct qwen_refusal *no, const struct qwen_service *s,
 	}
 	free(ids.id);
 	if (rc == 0) {
-		/* as it is called by one server and by the other */
+		/* the names of llama.cpp and of vLLM */
 		qwen_text_str(t, "{\"content\":");
 		qwen_text_json(t, text.s, text.n);
 		qwen_text_str(t, ",\"prompt\":");
@@ -278,7 +278,7 @@ qwen_tokens_detokenize(const struct qwen_service *s, const char *json,
 	return finish(QWEN_FORM_PLAIN, &no, status, t, err);
 }
 
-/* ------------------------------------------------------------------------ chats */
+/* -------------------------------------------------------------------- chats */
 
 int
 qwen_tokens_prompt(const struct qwen_service *s, const char *json, size_t n,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * tool_list.c - lists of tools as lists of functions, which is all that templates
- * know.  Functions of a namespace get a name with the namespace in it; a custom
- * tool, whose input is a text, becomes a function with that text as its one
- * parameter; what only the provider of an API can run is left out, with a note.
+ * tool_list.c - lists of tools as lists of functions, the only tools that
+ * templates know.  The name of a function in a namespace becomes
+ * namespace__name.  A custom tool, whose input is a string, becomes a function
+ * with one parameter.  Tools that only the provider of an API can run are left
+ * out, with a note.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +21,12 @@ enum {
 };
 
 struct entry {
-	yyjson_val	*tool;		/* NULL: the same is there already */
-	yyjson_val	*about;		/* what has its name and description */
+	yyjson_val	*tool;		/* NULL: a duplicate */
+	yyjson_val	*about;		/* object with its name and
+					   description */
 	yyjson_val	*space;		/* its namespace, or NULL */
-	char		*called;	/* by the model */
-	const char	*name;		/* by the client */
+	char		*called;	/* its name for the model */
+	const char	*name;		/* its name for the client */
 	enum qwen_tool_kind kind;
 	size_t		 at;
 };
@@ -42,7 +44,7 @@ qwen_ask_join_name(struct qwen_text *t, yyjson_val *space, yyjson_val *name)
 	const char *s = yyjson_get_str(space);
 	size_t n = yyjson_get_len(space);
 
-	/* what is in no namespace is in this one */
+	/* the default namespace */
 	if (n > 0 && !yyjson_equals_str(space, "functions")) {
 		qwen_text_add(t, s, n);
 		if (n < 2 || memcmp(s + n - 2, "__", 2) != 0)
@@ -51,7 +53,7 @@ qwen_ask_join_name(struct qwen_text *t, yyjson_val *space, yyjson_val *name)
 	qwen_text_add(t, yyjson_get_str(name), yyjson_get_len(name));
 }
 
-/* -------------------------------------------------------------------- entries */
+/* ------------------------------------------------------------------ entries */
 
 static int
 add_entry(struct list *l, yyjson_val *tool, yyjson_val *about,
@@ -87,7 +89,7 @@ add_entry(struct list *l, yyjson_val *tool, yyjson_val *about,
 
 static int gather(struct list *l, yyjson_val *tools, yyjson_val *space);
 
-/* A tool of a list, or some; space: of that namespace, or NULL. */
+/* Adds a tool, or the tools of a namespace; space is the namespace, or NULL. */
 static int
 add_tool(struct list *l, yyjson_val *tool, yyjson_val *space, size_t i)
 {
@@ -154,7 +156,7 @@ is_same(const struct entry *a, const struct entry *b)
 	    (a->space == NULL || yyjson_equals(a->space, b->space));
 }
 
-/* A call must be of one tool; what is there twice is there once. */
+/* A name must belong to one tool; drops duplicates of the same tool. */
 static int
 check_names(struct list *l)
 {
@@ -189,7 +191,7 @@ free_list(struct list *l)
 	free(l->v);
 }
 
-/* What the answer needs, to tell the client its own names. */
+/* Notes the client's names of a tool, for its calls in answers. */
 static int
 note_alias(struct qwen_ask *r, const struct entry *e)
 {
@@ -211,7 +213,7 @@ note_alias(struct qwen_ask *r, const struct entry *e)
 	    a->space != NULL) ? 0 : qwen_oom(&r->no->err);
 }
 
-/* -------------------------------------------------------------------- writing */
+/* ------------------------------------------------------------------ writing */
 
 static void
 add_field(struct qwen_text *t, yyjson_val *object, const char *key)
@@ -224,7 +226,7 @@ add_field(struct qwen_text *t, yyjson_val *object, const char *key)
 	qwen_ask_write(t, v);
 }
 
-/* The description of a custom tool, with the grammar of its input. */
+/* Adds the description of a custom tool and the grammar of its input. */
 static void
 add_custom_about(struct qwen_text *t, yyjson_val *about)
 {
@@ -272,7 +274,7 @@ write_entry(const struct list *l, const struct entry *e, struct qwen_text *t)
 	qwen_text_str(t, "}}");
 }
 
-/* The list as functions, each of which is known from then on. */
+/* Writes the list as functions and notes their aliases. */
 static int
 write_list(struct list *l, struct qwen_text *t)
 {
@@ -291,9 +293,9 @@ write_list(struct list *l, struct qwen_text *t)
 	return 0;
 }
 
-/* -------------------------------------------------------------------- choices */
+/* ------------------------------------------------------------------ choices */
 
-/* What the model calls a tool that the client names; or that name itself. */
+/* Returns the model's name of the tool that the client calls name; or name. */
 static const char *
 called(const struct list *l, yyjson_val *name)
 {
@@ -334,7 +336,7 @@ is_named(yyjson_val *v)
 	return (is(v, "function") || is(v, "custom")) && name_of(v) != NULL;
 }
 
-/* Those that may be called, without what is left out of the tools. */
+/* Writes the tools that may be called, without those left out. */
 static int
 write_allowed(const struct list *l, yyjson_val *choice, struct qwen_text *t)
 {
@@ -387,7 +389,7 @@ int
 qwen_ask_flat_tools(struct qwen_ask *r, yyjson_val *more, struct qwen_text *t)
 {
 	yyjson_val *tools = qwen_ask_get(r->body, "tools");
-	/* a summary is a text */
+	/* a summary calls no tools */
 	yyjson_val *choice = r->q->form == QWEN_FORM_COMPACT ? NULL :
 	    qwen_ask_get(r->body, "tool_choice");
 	struct list l = { .r = r };
@@ -406,7 +408,7 @@ qwen_ask_flat_tools(struct qwen_ask *r, yyjson_val *more, struct qwen_text *t)
 	return rc;
 }
 
-/* ----------------------------------------------------------------------- chats */
+/* -------------------------------------------------------------------- chats */
 
 static int
 has_custom(yyjson_val *list)
@@ -421,7 +423,7 @@ has_custom(yyjson_val *list)
 	return 0;
 }
 
-/* Whether there is anything that is not of a function. */
+/* Returns 1 if the body has a tool, choice or call that is not a function. */
 static int
 is_other(yyjson_val *body)
 {

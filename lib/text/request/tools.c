@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* tools.c - the tools of a chat, and which of them a reply calls. */
+/* tools.c - the tools of a chat, and whether a reply may or must call them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 enum { ALLOWED_MAX = 1024 };	/* each is compared with all tools */
 
-/* The tool of that name, or NULL. */
+/* Returns the tool of that name, or NULL. */
 static yyjson_val *
 find_tool(const struct qwen_ask *r, yyjson_val *name)
 {
@@ -61,7 +61,7 @@ is_among(yyjson_val *names, yyjson_val *tool)
 	return 0;
 }
 
-/* Those of the tools that are named. */
+/* Keeps only the named tools. */
 static int
 keep_named(struct qwen_ask *r, yyjson_val *names)
 {
@@ -86,8 +86,8 @@ keep_named(struct qwen_ask *r, yyjson_val *names)
 }
 
 /*
- * {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [...]}}:
- * as if there were these alone.  *mode is what the choice is then.
+ * Reads {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools":
+ * [...]}}: keeps only these tools; *mode takes the place of the choice.
  */
 static int
 read_allowed(struct qwen_ask *r, yyjson_val *v, yyjson_val **mode)
@@ -118,7 +118,7 @@ read_allowed(struct qwen_ask *r, yyjson_val *v, yyjson_val **mode)
 	return keep_named(r, names);
 }
 
-/* Choosing among tools requires a template that lists them. */
+/* Tools require a template that lists them. */
 static int
 check_told(struct qwen_ask *r)
 {
@@ -127,7 +127,7 @@ check_told(struct qwen_ask *r)
 	    "does not support tools");
 }
 
-/* Tools beside a schema of the answer: it is a call, or by the schema. */
+/* With tools and a schema, the answer is a call or follows the schema. */
 static int
 call_or_answer(struct qwen_ask *r)
 {

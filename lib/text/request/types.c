@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * types.c - of which types the parameters of tools are, for who reads a call in
- * which values stand as texts: a schema that says it by a reference or in parts
- * is replaced by its types.
+ * types.c - the types of tool parameters, for the parser of replies in which
+ * arguments are plain text.  Replaces a schema that has its types in a
+ * reference or in parts by a list of the types.
  */
 #include <string.h>
 #include <strings.h>
@@ -26,7 +26,7 @@ type_named(yyjson_val *v)
 	unsigned i;
 
 	for (i = 0; i < sizeof names / sizeof names[0]; i++) {
-		/* Google's declarations have them in capitals */
+		/* Google's declarations have types in capitals */
 		if (yyjson_is_str(v) && strcasecmp(yyjson_get_str(v),
 		    names[i]) == 0)
 			return 1u << i;
@@ -61,14 +61,17 @@ referred(yyjson_val *schema, yyjson_val *root, int *steps)
 
 	if (ref == NULL || strncmp(ref, "#/", 2) != 0)
 		return NULL;
-	/* a name is looked for among all of them */
+	/* the reference may be searched among all definitions */
 	*steps -= (int)(yyjson_obj_size(root) + yyjson_obj_size(
 	    yyjson_obj_get(root, "$defs")) + yyjson_obj_size(
 	    yyjson_obj_get(root, "definitions")) + strlen(ref)) / 8;
 	return *steps < 0 ? NULL : yyjson_ptr_get(root, ref + 1);
 }
 
-/* What is said by type, enum, const, or keywords of objects and arrays. */
+/*
+ * Returns the types given by type, enum, const, or keywords of objects and
+ * arrays.
+ */
 static unsigned
 said(yyjson_val *schema)
 {
@@ -94,7 +97,7 @@ said(yyjson_val *schema)
 	    yyjson_obj_get(schema, "prefixItems") != NULL ? ARRAY : 0;
 }
 
-/* All types that a schema allows; 0 if it says nothing of them. */
+/* Returns all types that a schema allows; 0 if it does not restrict them. */
 static unsigned
 types_of(yyjson_val *schema, yyjson_val *root, int *steps)
 {
@@ -127,7 +130,9 @@ qwen_ask_is_text(yyjson_val *schema, yyjson_val *root, int *steps)
 	return set == 0 || (set & STRING) != 0;
 }
 
-/* Whether who looks for type, anyOf, oneOf and enum alone would not see it. */
+/*
+ * Returns 1 if a reader of type, anyOf, oneOf and enum alone would miss types.
+ */
 static int
 is_hidden(yyjson_val *schema, int *steps)
 {
@@ -198,7 +203,7 @@ write_parameters(struct qwen_text *t, yyjson_val *root, int *steps)
 	qwen_text_str(t, "}");
 }
 
-/* An object, with its parameters so, and those of its function. */
+/* Writes a tool, and its function, with parameters rewritten that way. */
 static void
 write_tool(struct qwen_text *t, yyjson_val *tool, int *steps)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * vector.c - texts to make vectors of, and documents to rank: lines of requests,
- * and texts as they are.
+ * vector.c - texts to embed and documents to rank: lines of requests, and plain
+ * texts.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ result(const struct qwen_refusal *no, struct qwen_err *err)
 
 /* ------------------------------------------------------------------ vectors */
 
-/* The tokens are there, with what is put around them. */
+/* Checks and truncates the tokens, when all are there. */
 static int
 finish(struct qwen_vector_request *q, const struct qwen_vectors *s)
 {
@@ -39,7 +39,7 @@ finish(struct qwen_vector_request *q, const struct qwen_vectors *s)
 	return 0;
 }
 
-/* Something of a text must be left where the instruction is not cut. */
+/* Refuses an instruction that leaves no room for text: it is not truncated. */
 static int
 has_room(struct qwen_vector_request *q, const struct qwen_vectors *s,
     const char *instruct)
@@ -96,7 +96,7 @@ qwen_vector_request_ids(struct qwen_vector_request *q,
 	return result(&q->no, err);
 }
 
-/* A member that is a text, or not there: *s stays as it was. */
+/* Reads a string; *s is unchanged if it is absent. */
 static int
 get_text(struct qwen_refusal *no, yyjson_val *root, const char *key,
     struct qwen_str *s)

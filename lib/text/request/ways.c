@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * ways.c - the ways in which requests say what their answer must be: as OpenAI,
- * llama.cpp, vLLM, SGLang and others have them.
+ * ways.c - the fields by which requests restrict their answers: those of
+ * OpenAI, llama.cpp, vLLM, SGLang and others.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "text/request/ask.h"
 #include "text/schema/rules.h"
 
-/* A schema, as an object or as a text that has one. */
+/* Takes a schema: an object, or a string with its JSON. */
 static int
 take_schema(struct qwen_ask *r, const char *what, yyjson_val *schema)
 {
@@ -28,7 +28,7 @@ take_schema(struct qwen_ask *r, const char *what, yyjson_val *schema)
 	return rc;
 }
 
-/* A regular expression that the whole answer is of. */
+/* Takes a regular expression that the whole answer must match. */
 static int
 take_regex(struct qwen_ask *r, const char *what, yyjson_val *v)
 {
@@ -47,7 +47,7 @@ take_regex(struct qwen_ask *r, const char *what, yyjson_val *v)
 	return rc;
 }
 
-/* One of these texts. */
+/* The answer is one of these strings. */
 static int
 take_choice(struct qwen_ask *r, const char *what, yyjson_val *v)
 {
@@ -83,7 +83,10 @@ take_choice(struct qwen_ask *r, const char *what, yyjson_val *v)
 
 static int take_gbnf(struct qwen_ask *r, const char *what, yyjson_val *v);
 
-/* {"type": "regex", "pattern": ...} and the like; 0 if it is of no such type. */
+/*
+ * Takes {"type": "regex", "pattern": ...} and the like; returns 0 for other
+ * types.
+ */
 static int
 take_typed(struct qwen_ask *r, const char *what, yyjson_val *v, int *rc)
 {
@@ -112,8 +115,8 @@ take_typed(struct qwen_ask *r, const char *what, yyjson_val *v, int *rc)
 }
 
 /*
- * {"type": "json_schema", "json_schema": {"schema": ...}}; or with the schema
- * beside the type, also of json_object, as llama.cpp has it.
+ * Takes {"type": "json_schema", "json_schema": {"schema": ...}}; or, as in
+ * llama.cpp, a schema beside the type, also for json_object.
  */
 static int
 take_format(struct qwen_ask *r, const char *what, yyjson_val *v)
@@ -162,7 +165,7 @@ struct way {
 			    yyjson_val *v);
 };
 
-/* One of these at most. */
+/* Takes at most one of these fields. */
 static int
 take_one(struct qwen_ask *r, yyjson_val *in, const struct way *way, size_t n,
     const char *what)
@@ -171,7 +174,7 @@ take_one(struct qwen_ask *r, yyjson_val *in, const struct way *way, size_t n,
 	yyjson_val *v;
 
 	for (; n > 0; n--, way++) {
-		/* clients of llama.cpp send an empty grammar for none */
+		/* clients of llama.cpp send an empty grammar to mean none */
 		if ((v = qwen_ask_get(in, way->key)) == NULL ||
 		    (way->take == take_gbnf && yyjson_equals_str(v, "")))
 			continue;
@@ -188,7 +191,7 @@ take_one(struct qwen_ask *r, yyjson_val *in, const struct way *way, size_t n,
 	return 0;
 }
 
-/* {"json": ...}, {"regex": ...} and so on, of vLLM. */
+/* {"json": ...}, {"regex": ...} and so on, as in vLLM. */
 static int
 take_structured(struct qwen_ask *r, const char *what, yyjson_val *v)
 {

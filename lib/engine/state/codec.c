@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * codec.c - what is done to the bytes of a record: planes, then zstd.
+ * codec.c - encodes the data of a record: byte planes, then zstd.
  *
  * The high bytes of neighbouring floats (sign, exponent, first bits of the
- * mantissa) are alike and the low ones are noise.  Sorted into planes, the
- * first compress well and zstd passes over the second at the speed of a copy.
+ * mantissa) are similar; the low bytes are noise.  As a separate plane, the
+ * high bytes compress well, and zstd skips the low bytes at the speed of a
+ * copy.
  */
 #include <string.h>
 
@@ -27,9 +28,9 @@ static const struct {
 struct qwen_coder {
 	ZSTD_CCtx	*cctx;
 	ZSTD_DCtx	*dctx;
-	unsigned char	*planes;	/* QWEN_PIECE_MAX, */
-	unsigned char	*out;		/* likewise, for decoding; each when
-					   first needed */
+	unsigned char	*planes;	/* QWEN_PIECE_MAX bytes */
+	unsigned char	*out;		/* QWEN_PIECE_MAX bytes, for decoding;
+					   both are allocated at first use */
 };
 
 const char *
@@ -83,8 +84,8 @@ need(unsigned char **buf, struct qwen_err *err)
 }
 
 /*
- * Plain loops over n numbers of so many bytes, which -O3 turns into vectors
- * where it is told how many.
+ * Plain loops over n numbers of width bytes; -O3 vectorizes them where width is
+ * a constant.
  */
 static inline void
 split(unsigned char *restrict dst, const unsigned char *restrict src, size_t n,
@@ -112,7 +113,7 @@ join(unsigned char *restrict dst, const unsigned char *restrict src, size_t n,
 	}
 }
 
-/* Below this there is nothing to gain, or it is not worth the time. */
+/* Saving less than 1/64 is not worth the time of decoding. */
 static int
 pays(size_t n, size_t packed)
 {
@@ -120,9 +121,9 @@ pays(size_t n, size_t packed)
 }
 
 /*
- * One frame of n bytes in dst; each plane ends a block, since one table of
- * codes for two of them would serve neither.  Returns its size, 0 if it does
- * not fit in n bytes, or zstd's error.
+ * Compresses n bytes into one frame in dst.  Each plane ends a block, since
+ * planes need different entropy tables.  Returns the size of the frame, 0 if it
+ * does not fit in n bytes, or zstd's error.
  */
 static size_t
 compress(struct qwen_coder *c, unsigned char *dst, const unsigned char *src,
@@ -172,7 +173,7 @@ qwen_coder_encode(struct qwen_coder *c, const void *raw, size_t n,
 	if (width > 1)
 		src = c->planes;
 	packed = compress(c, buf, src, n, width, level);
-	if (ZSTD_isError(packed))	/* it has no other reason */
+	if (ZSTD_isError(packed))	/* zstd has no other reason to fail */
 		return qwen_oom(err);
 	if (packed == 0 || !pays(n, packed))
 		return 0;
@@ -183,7 +184,7 @@ qwen_coder_encode(struct qwen_coder *c, const void *raw, size_t n,
 	return 0;
 }
 
-/* One frame, of n bytes, and nothing after it. */
+/* Decompresses data, which must be exactly one frame of n bytes. */
 static int
 unpack(struct qwen_coder *c, unsigned char *dst, size_t n,
     const unsigned char *data, size_t n_data, struct qwen_err *err)
@@ -237,7 +238,7 @@ qwen_coder_decode(struct qwen_coder *c, enum qwen_codec codec,
 	return 0;
 }
 
-/* Loops without a way out, which become vectors. */
+/* Loops without an early exit, so that compilers vectorize them. */
 static int
 finite16(const unsigned char *p, size_t n)
 {

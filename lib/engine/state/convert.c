@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
-/* convert.c - the KV blocks of a file as those of another kind. */
+/* convert.c - converts the KV blocks of a file to other types. */
 #include <string.h>
 
 #include "base/err.h"
 #include "engine/state/save.h"
 
-/* A block of the record's, as it is and as it becomes. */
+/* Sets the shapes of a layer's blocks before and after conversion. */
 static void
 shapes(const struct qwen_save *v, int64_t layer,
     const struct qwen_state_layer **from, const struct qwen_state_layer **to)
@@ -14,7 +14,7 @@ shapes(const struct qwen_save *v, int64_t layer,
 	*to = layer < 0 ? &v->mtp.layer : &v->layer[layer];
 }
 
-/* How many blocks there are of such a layer, if only v->to tokens are left. */
+/* Returns the number of blocks of a layer for the first v->to tokens. */
 static uint64_t
 wanted(const struct qwen_save *v, int64_t layer)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * extra.c - what a state holds beside the session: how its text was made.  The
- * sections of it are the table in the middle: a row says how its records look,
- * and which members of struct qwen_state_extra they fill.
+ * extra.c - struct qwen_state_extra: how the text of a state was made.  The
+ * table in the middle lists its sections: the format of their records, and the
+ * fields of struct qwen_state_extra that they fill.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "engine/state/save.h"
 
-/* -------------------------------------------------------- for who makes texts */
+/* ----------------------------------------------- for programs that generate */
 
 int
 qwen_state_extra_sampler(struct qwen_state_extra *x,
@@ -79,7 +79,7 @@ qwen_state_extra_run(struct qwen_state_extra *x, const struct qwen_run *run,
 
 /* -------------------------------------------------------------- the sections */
 
-/* Text of a field, of less than max bytes, into memory of its own. */
+/* Copies the text of a field, of less than max bytes. */
 static int
 take_text(char **out, const struct qwen_item *it, size_t max,
     struct qwen_err *err)
@@ -96,10 +96,10 @@ generated_bytes(const struct qwen_state_layout *l,
     const struct qwen_state_layer *layer)
 {
 	(void)layer;
-	return l->n_tokens * 16;	/* at most */
+	return l->n_tokens * 16;	/* upper limit */
 }
 
-/* Pairs of position and number, ascending and apart. */
+/* Reads pairs of position and number, ascending and not adjacent. */
 static int
 take_generated(struct qwen_state_in *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
@@ -211,7 +211,7 @@ cut_sampler(struct qwen_state_extra *x, uint64_t n)
 enum { RUN_START = QWEN_F_OWN, RUN_COUNT, RUN_INPUT, RUN_OPTIONS, RUN_FINISHED,
     RUN_AGAIN, RUN_BASE };
 
-/* The run whose tokens are the last of the state. */
+/* Reads the run, whose tokens are the last of the state. */
 static int
 take_run(struct qwen_state_in *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
@@ -246,7 +246,7 @@ take_run(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	    err);
 }
 
-/* Tokens after a run, or a cut through it, make it a thing of the past. */
+/* Writes the run, unless tokens were added after it or it was cut. */
 static int
 put_run(struct qwen_save *v)
 {
@@ -303,7 +303,7 @@ const struct qwen_section qwen_extras[] = {
 
 const size_t qwen_n_extras = sizeof qwen_extras / sizeof qwen_extras[0];
 
-/* ----------------------------------------------------------- of any section */
+/* --------------------------------------------------------- for all sections */
 
 /* Returns member i of all sections, and its section; NULL after the last. */
 static const struct qwen_member *
@@ -320,7 +320,7 @@ member(size_t i, const struct qwen_section **k)
 	return NULL;
 }
 
-/* What the member is in x. */
+/* Fills *v with the value of the member in x. */
 static void
 get(struct qwen_state_value *v, const struct qwen_state_extra *x,
     const struct qwen_member *m)
@@ -338,7 +338,7 @@ get(struct qwen_state_value *v, const struct qwen_state_extra *x,
 		memcpy(&v->bytes, (const char *)x + m->n_at, sizeof v->bytes);
 		v->bytes *= m->type == QWEN_VALUE_LIST ? m->size : 1;
 	}
-	/* an owned text of no bytes is one */
+	/* an owned empty text counts as set */
 	v->there = m->owned && m->n_at == 0 ? v->data != NULL : v->bytes > 0;
 }
 
@@ -412,7 +412,7 @@ qwen_state_extra_next(const struct qwen_state_extra *x, size_t *i,
 	out->last = m[1].name == NULL;
 	if (!k->group)
 		return 1;
-	/* the last one of a group tells whether it is there */
+	/* the last member of a group decides whether the group is set */
 	out->group = k->name;
 	for (; m[1].name != NULL; m++)
 		;
@@ -421,7 +421,7 @@ qwen_state_extra_next(const struct qwen_state_extra *x, size_t *i,
 	return 1;
 }
 
-/* ------------------------------------------------------------ for a sampler */
+/* ------------------------------------------------------------- for samplers */
 
 int
 qwen_state_extra_replay(const struct qwen_state_extra *x,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * file.c - a state in a file that can be read at any place: its last record
- * says where the index is, and the index where all else is.  A file without
- * an index is read through once instead.
+ * file.c - a state in a seekable file.  Its last record contains the position
+ * of the index, and the index the positions of all other records.  A file
+ * without an index is read sequentially.
  */
 #include <sys/stat.h>
 
@@ -17,9 +17,9 @@
 #include "engine/state/load.h"
 #include "wire/record.h"
 
-enum { RECORD_MIN = 16 };	/* no record is shorter */
+enum { RECORD_MIN = 16 };	/* minimum bytes of a record */
 
-/* n bytes at offset: 0, or -1 if they are not there. */
+/* Reads n bytes at offset: 0, or -1 if the file ends before. */
 static int
 read_at(int fd, void *buf, size_t n, uint64_t offset, struct qwen_err *err)
 {
@@ -42,7 +42,7 @@ read_at(int fd, void *buf, size_t n, uint64_t offset, struct qwen_err *err)
 
 /* -------------------------------------------------------------- the records */
 
-/* The parsed record is what the index says? */
+/* Compares a record's entry with the index. */
 static int
 same_entry(const struct qwen_state_entry *a, const struct qwen_state_entry *b)
 {
@@ -100,17 +100,17 @@ qwen_state_can_wait(const struct qwen_state_entry *e)
 
 /* ---------------------------------------------------------------- the index */
 
-/* What opening goes through. */
+/* State of opening a file. */
 struct opening {
 	struct qwen_state_file	*f;
-	uint64_t		 size;		/* of the file */
-	unsigned char		*buf;		/* QWEN_STATE_MAX */
-	uint64_t		 index;		/* where it is */
-	unsigned char		*packed;	/* the index */
+	uint64_t		 size;		/* length of the file */
+	unsigned char		*buf;		/* QWEN_STATE_MAX bytes */
+	uint64_t		 index;		/* offset of the index */
+	unsigned char		*packed;	/* content of the index */
 	size_t			 n_packed, cap_packed;
 };
 
-/* The stream's header, at the front of the file. */
+/* Reads the stream's header. */
 static int
 read_header(struct opening *o, struct qwen_err *err)
 {
@@ -155,7 +155,10 @@ read_header(struct opening *o, struct qwen_err *err)
 	return qwen_state_in_init(&f->in, NULL, &rec, err);
 }
 
-/* Are these QWEN_END_BYTES, at this place of the file, an end with an index? */
+/*
+ * Returns 1 if the QWEN_END_BYTES at p, at byte `at' of the file, are an end
+ * record with an index.
+ */
 static int
 is_end(struct qwen_state_rec *rec, const unsigned char *p, uint64_t at)
 {
@@ -191,7 +194,7 @@ read_end(struct opening *o, struct qwen_state_entry *e, struct qwen_err *err)
 	return 1;
 }
 
-/* One record of the index, which begins at byte at; *e is its own entry. */
+/* Reads the record of the index at byte at; *e is the entry of this record. */
 static int
 read_piece(struct opening *o, uint64_t at, struct qwen_state_entry *e,
     struct qwen_err *err)
@@ -212,7 +215,7 @@ read_piece(struct opening *o, uint64_t at, struct qwen_state_entry *e,
 	if (qwen_state_rec_parse(&rec, QWEN_INDEX_ANY, at, NULL, 0, o->buf,
 	    sp.off, err) < 0)
 		return -1;
-	/* no more of it than there are records for which there is room */
+	/* the index cannot have more entries than records fit before it */
 	n = o->n_packed + (size_t)rec.e.len;
 	if (rec.e.kind != QWEN_K_INDEX || rec.e.len == 0 ||
 	    qwen_state_rec_want(&rec, NULL) < 0 ||
@@ -232,8 +235,9 @@ read_piece(struct opening *o, uint64_t at, struct qwen_state_entry *e,
 }
 
 /*
- * What the index says: record after record without a gap up to itself; or, saved
- * in steps, wherever they are before it.
+ * Unpacks and checks the index.  The records must follow each other without
+ * gaps up to the index; in a file saved in steps they may lie anywhere before
+ * it.
  */
 static int
 take_entries(struct opening *o, struct qwen_err *err)
@@ -266,8 +270,9 @@ take_entries(struct opening *o, struct qwen_err *err)
 }
 
 /*
- * The entries of all records, those of the index and the end last, which it
- * does not speak of: then the records themselves.  1; 0: there is no index; -1.
+ * Opens by the index: collects the entries of all records (those of the index
+ * and the end, which the index does not contain, come last), then reads the
+ * records.  Returns 1; 0 if there is no index; -1.
  */
 static int
 open_by_index(struct opening *o, struct qwen_err *err)
@@ -297,8 +302,8 @@ open_by_index(struct opening *o, struct qwen_err *err)
 }
 
 /*
- * A save after earlier ones was interrupted: makes the file end with the last
- * complete save.  Returns 1; 0 if there is none; -1.
+ * Sets o->size to the end of the last complete save, if a later save was
+ * interrupted.  Returns 1; 0 if there is no complete save; -1.
  */
 static int
 cut_off(struct opening *o, struct qwen_err *err)
@@ -315,7 +320,7 @@ cut_off(struct opening *o, struct qwen_err *err)
 		got = at == from + n ? 0 : qwen_span_step(&sp, o->buf +
 		    (at - from), n - (size_t)(at - from), QWEN_STATE_MAX, &want,
 		    &why);
-		if (got == 0) {		/* more of the file, from here on */
+		if (got == 0) {		/* read more of the file, from at */
 			n = o->size - at < QWEN_STATE_MAX ?
 			    (size_t)(o->size - at) : QWEN_STATE_MAX;
 			from = at;
@@ -335,7 +340,7 @@ cut_off(struct opening *o, struct qwen_err *err)
 	return last > 0;
 }
 
-/* Without a valid index, reading the blocks tells what is wrong. */
+/* Reads all blocks, so that the message names the bad block. */
 static int
 open_by_reading(struct opening *o, struct qwen_err *err)
 {
@@ -350,9 +355,11 @@ open_by_reading(struct opening *o, struct qwen_err *err)
 	return qwen_state_read_through(&f->in, NULL, f->fd, &h, err);
 }
 
-/* ------------------------------------------------------------------ together */
+/* ------------------------------------------------------------------ opening */
 
-/* Without compression: every piece lies at a multiple of QWEN_ALIGN. */
+/*
+ * Returns 1 for the uncompressed form: all data is at multiples of QWEN_ALIGN.
+ */
 static int
 is_mapped(const struct qwen_state_file *f)
 {
@@ -449,7 +456,7 @@ open_file(struct opening *o, struct qwen_err *err)
 	}
 	if (open_by_reading(o, err) < 0)
 		return -1;
-	/* everything except the index is valid */
+	/* only the index is invalid */
 	if (got < 0 && err != NULL)
 		*err = first;
 	return got;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * index.c - what the index says of each record, and whether that is so.
+ * index.c - packs index entries, and compares the index with the records.
  *
- * An entry: kind (24 bytes of text, zeros after it), codec (8, likewise),
+ * An entry: kind (24 bytes of text, padded with zeros), codec (8, likewise),
  * layer, at (-1: none), off, len, offset, bytes (8 each, little-endian), check.
  */
 #include <string.h>
@@ -34,7 +34,9 @@ qwen_state_entry_pack(const struct qwen_state_entry *e,
 	memcpy(out + CHECK_AT, e->check, QWEN_CHECK_BYTES);
 }
 
-/* Text of at most n - 1 bytes with zeros after it; its length, or -1. */
+/*
+ * Returns the length of a text of at most n - 1 bytes padded with zeros, or -1.
+ */
 static int
 text(const unsigned char *p, int n)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * layout.c - what a state consists of, and whether all of it is there.
+ * layout.c - the objects of a state, and whether they are complete.
  *
- * Sizes follow from the info record alone, so that a state can be checked
- * without its model; with a model, the shapes must be the model's.
+ * Sizes follow from the info record alone, so a state can be checked without
+ * its model.  With a model, the shapes must be those of the model.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "engine/model/session.h"
 #include "engine/state/section.h"
 
-#define BYTES_MAX ((uint64_t)1 << 48)	/* of one object */
+#define BYTES_MAX ((uint64_t)1 << 48)	/* maximum bytes of an object */
 
 /* -------------------------------------------------------------------- sizes */
 
@@ -83,7 +83,7 @@ qwen_state_layout_fini(struct qwen_state_layout *l)
 
 /* ----------------------------------------------------------------- the info */
 
-/* Does what these numbers multiply to have a place in memory? */
+/* Returns 1 if the product is at most BYTES_MAX; zeros are ignored. */
 static int
 is_small(const uint64_t v[4])
 {
@@ -98,7 +98,9 @@ is_small(const uint64_t v[4])
 	return 1;
 }
 
-/* Heads that keys and values of the header's kinds can have. */
+/*
+ * Sets the KV types of the header; -1 if heads of this shape cannot have them.
+ */
 static int
 take_kv(const struct qwen_state_layout *lay, struct qwen_state_layer *l)
 {
@@ -109,7 +111,10 @@ take_kv(const struct qwen_state_layout *lay, struct qwen_state_layer *l)
 	    -1;
 }
 
-/* ["kv", 2 numbers] or ["delta", 5 numbers], of objects that there can be. */
+/*
+ * Reads ["kv", 2 numbers] or ["delta", 5 numbers]; -1 if the objects would be
+ * too large.
+ */
 static int
 take_shape(struct qwen_state_bytes *b, const struct qwen_state_layout *lay,
     struct qwen_state_layer *l)
@@ -150,7 +155,7 @@ take_shapes(struct qwen_state_layout *l, const struct qwen_state_rec *rec,
 	    (size_t)(rec->data - array->s) };
 	size_t i;
 
-	/* each takes several bytes, which are there */
+	/* a shape takes several bytes, so this bounds the allocation */
 	if (array->n > QWEN_STATE_MAX / 4)
 		return qwen_fail(err, QWEN_ERANGE, "%llu layers: invalid",
 		    (unsigned long long)array->n);
@@ -169,7 +174,9 @@ take_shapes(struct qwen_state_layout *l, const struct qwen_state_rec *rec,
 	return 0;
 }
 
-/* A part begins at from, and both fields say so. */
+/*
+ * Reads the start of a part: "from" and "prefix" occur together or not at all.
+ */
 static int
 take_part(struct qwen_state_layout *l, const struct qwen_state_rec *rec,
     struct qwen_err *err)
@@ -334,7 +341,10 @@ done_of(const struct qwen_state_layout *l, enum qwen_kind kind, size_t layer)
 	return &l->done[kind * l->n_done + layer];
 }
 
-/* Recurrent state of all layers is there; of none: *none. */
+/*
+ * Checks that the recurrent state of all layers is complete; *none is 1 if
+ * there is none at all.
+ */
 static int
 check_recurrent(const struct qwen_state_layout *l, int *none,
     struct qwen_err *err)
@@ -380,7 +390,7 @@ add_checkpoint(struct qwen_state_layout *l, struct qwen_err *err)
 	return 0;
 }
 
-/* The position under way ends. */
+/* Ends the current position: checks its objects and adds a checkpoint. */
 static int
 close_position(struct qwen_state_layout *l, struct qwen_err *err)
 {
@@ -410,7 +420,7 @@ close_position(struct qwen_state_layout *l, struct qwen_err *err)
 	return 0;
 }
 
-/* What follows is of the position at: the one under way, or a later one. */
+/* Makes `at' the current position; positions ascend. */
 static int
 go_to(struct qwen_state_layout *l, uint64_t at, struct qwen_err *err)
 {
@@ -434,7 +444,10 @@ go_to(struct qwen_state_layout *l, uint64_t at, struct qwen_err *err)
 	return 0;
 }
 
-/* The layer of an entry, which has such a state. */
+/*
+ * Returns the layer of an entry, which must have this kind of data; NULL on
+ * errors.
+ */
 static const struct qwen_state_layer *
 find_layer(const struct qwen_state_layout *l, const struct qwen_state_entry *e,
     struct qwen_err *err)
@@ -452,7 +465,6 @@ find_layer(const struct qwen_state_layout *l, const struct qwen_state_entry *e,
 	return &l->layer[e->layer];
 }
 
-/* The piece must be the next one of its object. */
 int
 qwen_state_layout_add(struct qwen_state_layout *l,
     const struct qwen_state_entry *e, struct qwen_err *err)
@@ -530,8 +542,9 @@ qwen_state_layout_end(struct qwen_state_layout *l, struct qwen_err *err)
 }
 
 /*
- * The lanes of positions to come are zero, as in a session that was never
- * saved: K is [head][dimension][position], V [head][position][dimension].
+ * Checks that lanes after the last token are zero, as in a session that was
+ * never saved.  K is [head][dimension][position], V
+ * [head][position][dimension].
  */
 static int
 check_lanes(const struct qwen_state_layout *l, const struct qwen_state_entry *e,
@@ -555,7 +568,10 @@ check_lanes(const struct qwen_state_layout *l, const struct qwen_state_entry *e,
 	    (long long)e->layer);
 }
 
-/* The first number that is not finite, of those that can be such. */
+/*
+ * Returns the offset of the first NaN or infinite number; e->len if there is
+ * none.  Integer codes are always finite.
+ */
 static size_t
 finite_kv(const struct qwen_state_layout *l, const struct qwen_state_entry *e,
     const unsigned char *raw)
@@ -581,7 +597,7 @@ qwen_state_layout_check(const struct qwen_state_layout *l,
 
 	if (e->off % width != 0 || e->len % width != 0)
 		return qwen_fail(err, QWEN_EFORMAT, "incomplete number");
-	/* not the model's; or what only drafts depend on */
+	/* data unknown to the model, or only for drafts, may be anything */
 	if (k->place == NULL || e->kind == QWEN_K_MTP_KV ||
 	    e->kind == QWEN_K_HIDDEN)
 		return 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * load.c - the records of a state, one after the other, from a stream or by
- * the index of a file; and a session from a stream.  Everything goes into
- * objects of their own, which the caller gets once the end record agrees with
- * all that came; until then, and after any error, there is nothing to see.
+ * load.c - reads the records of a state, from a stream or by the index of a
+ * file, and loads a session from a stream.  The caller gets the new objects
+ * only once the end record has confirmed all records; after an error it gets
+ * nothing.
  */
 #include <sys/stat.h>
 
@@ -19,7 +19,7 @@
 
 /* -------------------------------------------------------------- the records */
 
-/* The next one of the stream. */
+/* Reads the next record of the stream. */
 static int
 next_of_stream(struct qwen_state_in *v, struct qwen_state_rec *rec,
     struct qwen_err *err)
@@ -36,7 +36,10 @@ next_of_stream(struct qwen_state_in *v, struct qwen_state_rec *rec,
 	return qwen_state_rec_decode(rec, &v->sum, in.raw, in.n_raw, err);
 }
 
-/* The next one of the file; if its data can wait, what the index says of it. */
+/*
+ * Reads the next record of the file; of a record whose data can wait, only the
+ * entry.
+ */
 static int
 next_of_file(struct qwen_state_in *v, struct qwen_state_rec *rec,
     struct qwen_err *err)
@@ -214,7 +217,7 @@ hand_over_extra(struct qwen_state_in *v, struct qwen_state_extra *x)
 	memset(&v->x, 0, sizeof v->x);
 }
 
-/* What is complete; what remains in *v is freed by fini. */
+/* Gives the complete objects to the caller; fini frees what remains in *v. */
 static int
 hand_over(struct qwen_state_in *v, struct qwen_session **out,
     struct qwen_state_extra *x, struct qwen_err *err)
@@ -268,7 +271,7 @@ check_wanted(const struct qwen_fp *fp, const struct qwen_fp *want,
 	    "but %s was announced", qwen_fp_hex(fp, a), qwen_fp_hex(want, b));
 }
 
-/* A pipe or the like. */
+/* Loads from a pipe or another descriptor that cannot seek. */
 static int
 load_stream(struct qwen_session **out, struct qwen_state_extra *x,
     struct qwen_model *m, int fd, const struct qwen_fp *want,
@@ -285,7 +288,7 @@ load_stream(struct qwen_session **out, struct qwen_state_extra *x,
 	return rc;
 }
 
-/* A file that can be read at any place. */
+/* Loads from a seekable file. */
 static int
 load_index(struct qwen_session **out, struct qwen_state_extra *x,
     struct qwen_model *m, int fd, const struct qwen_fp *want,

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "engine/state/save.h"
 
-enum { GROUP_BLOCKS = 16 };	/* in a record */
+enum { GROUP_BLOCKS = 16 };	/* KV blocks in a record */
 
 int
 qwen_predict_take(struct qwen_state_in *v, const struct qwen_state_rec *rec,

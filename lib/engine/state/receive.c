@@ -18,7 +18,8 @@ enum { WORKERS_MAX = 16 };
 
 struct worker {
 	struct qwen_coder	*coder;
-	unsigned char		*buf;	/* data of its record */
+	unsigned char		*buf;	/* data of the record, QWEN_STATE_MAX
+					   bytes */
 	struct qwen_state_rec	 rec;
 	struct qwen_state_target	 place;
 	struct qwen_err		 err;
@@ -28,11 +29,12 @@ struct receive {
 	struct qwen_state_in	*v;
 	struct worker		 worker[WORKERS_MAX];
 	size_t			 n_worker;
-	pthread_mutex_t		 lock;		/* of what follows */
+	pthread_mutex_t		 lock;		/* guards the members below */
 	pthread_cond_t		 moved;
 	int			 reading;	/* a thread is reading */
-	uint64_t		 bad;		/* first record that failed */
-	const struct qwen_err	*why;		/* of it; or NULL */
+	uint64_t		 bad;		/* number of the first record
+						   that failed */
+	const struct qwen_err	*why;		/* its error, or NULL */
 };
 
 int
@@ -50,7 +52,10 @@ qwen_state_grow(struct qwen_state_in *v, size_t n, struct qwen_err *err)
 	return rc;
 }
 
-/* The next record; 1: its data is in w->buf, for decode(); -1. */
+/*
+ * Reads the next record.  Returns 1 if its data is in w->buf, to be decoded; 0
+ * if nothing is left to do; -1.
+ */
 static int
 next(struct qwen_state_in *v, struct worker *w)
 {
@@ -61,7 +66,7 @@ next(struct qwen_state_in *v, struct worker *w)
 		return -1;
 	if ((rc = qwen_state_take(v, &w->rec, &w->place, &w->err)) < 0)
 		return qwen_state_rec_fail(&w->rec, &w->err);
-	if (rc > 0) {	/* the reader's own memory is for the next one */
+	if (rc > 0) {	/* the reader's buffer is reused for the next record */
 		assert(w->rec.n_data <= QWEN_STATE_MAX);
 		memcpy(w->buf, w->rec.data, w->rec.n_data);
 		w->rec.data = w->buf;
@@ -85,7 +90,7 @@ decode(struct qwen_state_in *v, struct worker *w)
 	return 0;
 }
 
-/* Under the lock: what went wrong in the record with this number. */
+/* With the lock held: notes the error of record i if it is the earliest. */
 static void
 fail_record(struct receive *r, uint64_t i, const struct qwen_err *why)
 {
@@ -95,7 +100,10 @@ fail_record(struct receive *r, uint64_t i, const struct qwen_err *why)
 	r->why = why;
 }
 
-/* What was read before a failure is decoded: it may be what failed first. */
+/*
+ * Records read before a failure are still decoded, since the error of the
+ * earliest record is reported.
+ */
 static void
 work(void *arg, size_t item, int thread)
 {

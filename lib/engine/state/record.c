@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * record.c - one record of a state to and from its bytes, with its check and
- * its place in the sequence.  Knows the fields, not what they are for.
+ * record.c - encodes and decodes one record of a state, with its check and its
+ * place in the sequence.  This file knows the fields but not their use.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static const struct qwen_key fields[QWEN_F_OWN] = {
 	[QWEN_F_SKIP] = QWEN_BOOL("skip"),
 };
 
-/* Fields of a record of this kind, by number: how many. */
+/* Fills key with the fields of a kind, by number, and returns their count. */
 static size_t
 fields_of(enum qwen_kind kind, struct qwen_key key[QWEN_KEYS_MAX])
 {
@@ -69,7 +69,7 @@ qwen_state_sum_total(const struct qwen_state_sum *s, struct qwen_fp *out)
 	qwen_fp_get(s->checks, out);
 }
 
-/* The check of the n bytes at p, which are record s->n. */
+/* Computes the check of the n bytes at p, which are record s->n. */
 static void
 check(const struct qwen_state_sum *s, const unsigned char *p, size_t n,
     unsigned char out[QWEN_CHECK_BYTES])
@@ -77,7 +77,7 @@ check(const struct qwen_state_sum *s, const unsigned char *p, size_t n,
 	XXH64_canonical_t c;
 	XXH64_hash_t h;
 
-	if (s->n == 0) {	/* of the header as well */
+	if (s->n == 0) {	/* includes the header */
 		XXH3_64bits_update(s->header, p, n);
 		h = XXH3_64bits_digest(s->header);
 	} else
@@ -95,7 +95,10 @@ qwen_state_sum_add(struct qwen_state_sum *s, const struct qwen_state_entry *e)
 	s->raw += e->len;
 }
 
-/* The record of n bytes at p, its check among them, which stands for n_raw. */
+/*
+ * Counts the record of n bytes at p, check included, whose data decodes to
+ * n_raw bytes.
+ */
 static void
 add_record(struct qwen_state_sum *s, const unsigned char *p, size_t n,
     uint64_t n_raw)
@@ -144,7 +147,7 @@ qwen_state_put_array(struct qwen_state_put *p, size_t n)
 	p->n += cbor_encode_array_start(n, p->buf + p->n, p->cap - p->n);
 }
 
-/* At most 23 fields have one byte to say how many they are. */
+/* The count of at most 23 fields takes one byte. */
 void
 qwen_state_put_key(struct qwen_state_put *p, const char *key)
 {
@@ -199,8 +202,9 @@ qwen_state_put_begin(struct qwen_state_put *p,
 }
 
 /*
- * A last field of zeros, so that the data of n bytes will begin at a multiple
- * of align in the stream.  24 zeros at least, so that the head has two bytes.
+ * Adds a field of zeros as the last field, so that data of n bytes begins at a
+ * multiple of align in the stream.  At least 24 zeros, so that their CBOR head
+ * always has two bytes.
  */
 static void
 pad(struct qwen_state_put *p, const struct qwen_state_sum *s, size_t n,
@@ -285,7 +289,7 @@ qwen_state_item(struct qwen_state_bytes *b, enum qwen_item_type type,
 	return 0;
 }
 
-/* [index, kind, fields, data, check], of which the last was seen already. */
+/* Reads [index, kind, fields, data, check]; check was read before. */
 static int
 take_parts(struct qwen_state_rec *rec, struct qwen_state_bytes b,
     struct qwen_err *err)
@@ -327,7 +331,7 @@ has(const struct qwen_state_rec *rec, enum qwen_field f)
 	return (rec->f.there & 1u << f) != 0;
 }
 
-/* The fields that say what the data is. */
+/* Reads the fields that describe the data. */
 static int
 take_piece(struct qwen_state_rec *rec, struct qwen_err *err)
 {
@@ -353,7 +357,10 @@ take_piece(struct qwen_state_rec *rec, struct qwen_err *err)
 	    (const char *)f[QWEN_F_CODEC].s);
 }
 
-/* Record s->n of n bytes at p, which begins where s ends: nothing is counted. */
+/*
+ * Decodes record s->n from the n bytes at p, which begins where s ends.  Counts
+ * nothing.
+ */
 static int
 decode(struct qwen_state_rec *rec, const struct qwen_state_sum *s,
     const unsigned char *p, size_t n, struct qwen_err *err)
@@ -374,7 +381,7 @@ decode(struct qwen_state_rec *rec, const struct qwen_state_sum *s,
 	check(s, p, n - QWEN_CHECK_BYTES, want);
 	memcpy(rec->e.check, p + n - QWEN_CHECK_BYTES, QWEN_CHECK_BYTES);
 	bad = memcmp(want, rec->e.check, QWEN_CHECK_BYTES) != 0;
-	/* if it is bad, what the parts say serves the message alone */
+	/* of a damaged record the fields are only used for the message */
 	if (take_parts(rec, b, bad ? NULL : err) < 0 && !bad)
 		return qwen_state_rec_fail(rec, err);
 	if (bad)

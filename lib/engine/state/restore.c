@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * restore.c - a session from files of state: of a chain of them the blocks that
- * are needed and no others, each read, checked and decoded by whichever thread
- * comes first, straight to where it belongs.
+ * restore.c - restores a session from a chain of state files.  Only the blocks
+ * that are needed are read.  Each thread takes the next block, reads, checks
+ * and decodes it, and copies it to its final place.
  */
 #include <sys/mman.h>
 
@@ -14,29 +14,30 @@
 #include "base/pool.h"
 #include "engine/state/load.h"
 
-/* At once, each with buffers of its own. */
+/* Maximum number of threads; each has its own buffers. */
 enum { WORKERS_MAX = 16 };
 
 struct restore_task {
 	const struct qwen_state_file *f;
-	size_t			 i;		/* record */
-	const unsigned char	*map;		/* of the file, or NULL */
-	uint64_t		 end;		/* kv: blocks from this one on
+	size_t			 i;		/* number of the record */
+	const unsigned char	*map;		/* mapping of the file, or
+						   NULL */
+	uint64_t		 end;		/* kv: blocks from this block on
 						   are not wanted */
 };
 
 struct restore {
 	struct qwen_pool	*pool;
-	struct qwen_session	*s;		/* NULL: nothing is kept */
-	void			*recurrent;	/* laid out as in s */
+	struct qwen_session	*s;		/* NULL: only check */
+	void			*recurrent;	/* layout as in s */
 	float			*logits;
 	float			*hidden;
-	int			 any_hidden;	/* it is there */
+	int			 any_hidden;	/* there is a hidden state */
 	struct restore_task		*job;
 	size_t			 n, cap;
 	size_t			 n_worker;
 	_Atomic size_t		 next;
-	_Atomic size_t		 bad;		/* least job that failed */
+	_Atomic size_t		 bad;		/* first job that failed */
 	struct worker		*worker;
 };
 
@@ -57,7 +58,7 @@ add_job(struct restore *r, const struct qwen_state_file *f, size_t i,
 	return 0;
 }
 
-/* ----------------------------------------------------------- what a job does */
+/* --------------------------------------------------------------------- jobs */
 
 static uint64_t
 mtp_blocks(const struct qwen_state_file *f, uint64_t *first)
@@ -91,7 +92,10 @@ do_job(struct restore *r, struct worker *w, const struct restore_task *j)
 	return 0;
 }
 
-/* One worker: takes jobs until none are left, or an earlier one failed. */
+/*
+ * Runs a worker: takes jobs until there are no more, or an earlier job has
+ * failed.
+ */
 static void
 work(void *arg, size_t item, int thread)
 {
@@ -160,7 +164,7 @@ run_jobs(struct restore *r, struct qwen_err *err)
 	return rc;
 }
 
-/* Run the jobs, unless adding them gave rc -1; frees them. */
+/* Runs the jobs if rc, from adding them, is 0; frees them. */
 static int
 finish(struct restore *r, int rc, struct qwen_err *err)
 {
@@ -171,8 +175,8 @@ finish(struct restore *r, int rc, struct qwen_err *err)
 }
 
 /*
- * Jobs for the recurrent state and, if wanted, the logits and the hidden state
- * after at tokens.
+ * Adds jobs for the recurrent state and, if wanted, the logits and the hidden
+ * state after `at' tokens.
  */
 static int
 add_position(struct restore *r, const struct qwen_state_file *f, uint64_t at,
@@ -229,21 +233,25 @@ qwen_state_check_blocks(const struct qwen_state_file *f,
 	return finish(&r, rc, err);
 }
 
-/* --------------------------------------------------------- of a whole chain */
+/* --------------------------------------------------------- a chain of files */
 
 struct chain {
 	struct qwen_state_file *const *f;
 	size_t			 n;
-	uint64_t		 end;		/* where to stop */
-	struct qwen_state_file	*at_end;	/* has the state there */
-	int			 logits;	/* and the logits */
+	uint64_t		 end;		/* position to restore */
+	struct qwen_state_file	*at_end;	/* file with the state at end,
+						   or NULL */
+	int			 logits;	/* it has the logits there */
 	int			 named;
-	struct qwen_state_mtp	 mtp;		/* of the session: */
-	uint64_t		 first;		/* the first slot that there is,
+	struct qwen_state_mtp	 mtp;		/* of the session */
+	uint64_t		 first;		/* first MTP slot of the chain;
 						   UINT64_MAX: none */
 };
 
-/* Each part begins where the one before ends. */
+/*
+ * Checks that each part begins where the part before it ends and continues its
+ * tokens.
+ */
 static int
 check_chain(const struct chain *c, const struct qwen_session *s,
     const int32_t *tokens, struct qwen_err *err)
@@ -273,7 +281,9 @@ check_chain(const struct chain *c, const struct qwen_session *s,
 	return 0;
 }
 
-/* Take the position if it is the best so far. */
+/*
+ * Makes `at' the position to restore if it is better than the best one so far.
+ */
 static void
 offer(struct chain *c, struct qwen_state_file *f, uint64_t at, int logits,
     int named, size_t n_max, int want_logits)
@@ -290,7 +300,7 @@ offer(struct chain *c, struct qwen_state_file *f, uint64_t at, int logits,
 	c->named = named;
 }
 
-/* Finds the last position that it can continue from. */
+/* Finds the last position from which a session can continue. */
 static void
 find_end(struct chain *c, int recurrent, size_t n_max, int want_logits)
 {
@@ -310,7 +320,10 @@ find_end(struct chain *c, int recurrent, size_t n_max, int want_logits)
 	}
 	if (recurrent)
 		return;
-	/* any position is possible, except without logits */
+	/*
+	 * without recurrent state any position will do if no logits are wanted
+	 * there
+	 */
 	any = total;
 	if (any >= n_max)
 		any = want_logits && n_max > 0 ? n_max - 1 : n_max;
@@ -321,7 +334,7 @@ find_end(struct chain *c, int recurrent, size_t n_max, int want_logits)
 	}
 }
 
-/* Tokens of all files, one after the other. */
+/* Returns the tokens of all files, joined; the caller frees them. */
 static int32_t *
 join_tokens(const struct chain *c, struct qwen_err *err)
 {
@@ -334,7 +347,7 @@ join_tokens(const struct chain *c, struct qwen_err *err)
 	for (i = 0; all != NULL && i < c->n; i++) {
 		const struct qwen_state_info *p = &c->f[i]->info;
 
-		/* their order is checked later */
+		/* check_chain checks their order later */
 		if (p->from <= p->n_tokens && p->n_tokens <= n &&
 		    p->n_tokens > p->from)
 			memcpy(all + p->from, p->tokens, (size_t)(p->n_tokens -
@@ -343,7 +356,10 @@ join_tokens(const struct chain *c, struct qwen_err *err)
 	return all;
 }
 
-/* Map the file; the session has it from then on.  NULL: it is read. */
+/*
+ * Maps the file and gives the mapping to the session.  Returns NULL if the file
+ * must be read instead.
+ */
 static const unsigned char *
 map_file(struct qwen_session *s, const struct qwen_state_file *f)
 {
@@ -360,8 +376,8 @@ map_file(struct qwen_session *s, const struct qwen_state_file *f)
 }
 
 /*
- * Pieces of file i that have positions before the end.  A block that the next
- * part begins in is that part's.
+ * Adds jobs for the pieces of file i with positions before the end.  If the
+ * next part begins within a block, the block is taken from the next part.
  */
 static int
 add_kv(struct restore *r, struct qwen_session *s, const struct chain *c,
@@ -372,7 +388,10 @@ add_kv(struct restore *r, struct qwen_session *s, const struct chain *c,
 	const unsigned char *map = NULL;
 	size_t j;
 
-	/* it may have the block that the end is in, as the one before has */
+	/*
+	 * a part that begins at the end may repeat the last block; use the
+	 * earlier part's
+	 */
 	if (f->info.from >= c->end)
 		return 0;
 	stop = (c->end + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK;
@@ -423,7 +442,7 @@ find_slots(struct chain *c)
 		c->first = UINT64_MAX;
 }
 
-/* Pieces of these that file i has. */
+/* Adds jobs for the MTP pieces of file i. */
 static int
 add_slots(struct restore *r, const struct chain *c, size_t i,
     struct qwen_err *err)
@@ -453,7 +472,7 @@ add_slots(struct restore *r, const struct chain *c, size_t i,
 	return 0;
 }
 
-/* A checkpoint of the session that stays in the file. */
+/* Adds a checkpoint to the session whose data stays in the file. */
 static int
 leave_in(struct qwen_session *s, struct qwen_state_file *f, uint64_t at,
     int logits, int named, struct qwen_err *err)
@@ -502,7 +521,7 @@ add_all(struct restore *r, const struct chain *c, struct qwen_err *err)
 	return c->at_end == NULL ? 0 : add_position(r, c->at_end, c->end, err);
 }
 
-/* Everything that the chain has for the positions before its end. */
+/* Restores everything that the chain has for positions before its end. */
 static int
 fill(struct qwen_session *s, const struct chain *c, struct qwen_err *err)
 {
@@ -520,7 +539,7 @@ fill(struct qwen_session *s, const struct chain *c, struct qwen_err *err)
 			return qwen_oom(err);
 		r.hidden = hidden;
 	}
-	/* blocks, of which the memory is touched by the jobs */
+	/* the jobs, not this call, touch the memory of the blocks */
 	rc = qwen_session_grow(s, (size_t)((c->end + QWEN_KV_BLOCK - 1) /
 	    QWEN_KV_BLOCK), err);
 	if (rc == 0)
@@ -533,7 +552,10 @@ fill(struct qwen_session *s, const struct chain *c, struct qwen_err *err)
 	return rc;
 }
 
-/* What the files say about how the text was made, as far as it is used. */
+/*
+ * Copies the extras of the file in which the session ends, cut at that
+ * position.
+ */
 static int
 cut_extra(struct qwen_state_extra *out, const struct chain *c,
     struct qwen_err *err)
@@ -546,7 +568,7 @@ cut_extra(struct qwen_state_extra *out, const struct chain *c,
 		if (p->n_tokens >= c->end)
 			break;
 	}
-	/* of two files that end there, the one that was continued from */
+	/* if two files end there, use the one with the state */
 	if (c->at_end != NULL)
 		p = &c->at_end->info;
 	return qwen_state_extra_copy(out, p->extra, c->end,
@@ -603,7 +625,7 @@ qwen_state_restore(struct qwen_session **out, struct qwen_state_extra *x,
 		rc = 0;
 	else if ((tokens = join_tokens(&c, err)) != NULL && restore(s, &c,
 	    tokens, n_max, want_logits, err) == 0) {
-		tokens = NULL;	/* the session's now */
+		tokens = NULL;	/* the session owns them now */
 		rc = x == NULL ? 0 : cut_extra(x, &c, err);
 	}
 	free(tokens);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * save.c - a state to a stream: a session's, or that of a file, without the
- * model, cut at a checkpoint or in the other form.  Of a file the blocks are
- * taken in its order, and what need not change is not encoded again.
+ * save.c - writes the state of a session, or of a file without the model: cut
+ * at a checkpoint, with other compression, or converted.  Blocks of a file are
+ * written in the file's order, and unchanged blocks are not encoded again.
  */
 #include <math.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "engine/state/save.h"
 #include "wire/record.h"
 
-enum { LEVEL = 1 };	/* of zstd; higher ones gain nothing on floats */
+enum { LEVEL = 1 };	/* of zstd; higher levels gain nothing on floats */
 
 /* ------------------------------------------------------------------ records */
 
@@ -141,7 +141,7 @@ qwen_save_copy(struct qwen_save *v, enum qwen_kind first, enum qwen_kind last)
 	return r;
 }
 
-/* ---------------------------------------------------------- from end to end */
+/* ------------------------------------------------------------- a whole save */
 
 static void
 fini(struct qwen_save *v)
@@ -158,7 +158,7 @@ init(struct qwen_save *v, const struct qwen_header *h)
 {
 	unsigned char buf[QWEN_HEADER_MAX];
 
-	/* the shapes of the layers take the most */
+	/* the shapes of the layers are the largest fields */
 	v->put.cap = QWEN_PIECE_MAX + QWEN_FIELDS_MAX;
 	if ((v->put.buf = malloc(v->put.cap)) == NULL)
 		return qwen_oom(v->err);
@@ -168,12 +168,12 @@ init(struct qwen_save *v, const struct qwen_header *h)
 	v->steps = v->s != NULL ? v->opts->steps : NULL;
 	if (v->steps == NULL || qwen_state_steps_bytes(v->steps) == 0)
 		return qwen_write_header(v->w, h, v->err);
-	/* the header exists; new data follows everything else */
+	/* the file has its header; new records are appended */
 	v->sum.bytes = qwen_state_steps_bytes(v->steps);
 	return 0;
 }
 
-/* The sections first .. stop - 1. */
+/* Writes the sections first .. stop - 1. */
 static int
 put_sections(struct qwen_save *v, enum qwen_kind first, enum qwen_kind stop)
 {
@@ -185,7 +185,7 @@ put_sections(struct qwen_save *v, enum qwen_kind first, enum qwen_kind stop)
 	return 0;
 }
 
-/* From a source that is described, and of which the ends are found. */
+/* Saves from a source that is described in *v, with from and to set. */
 static int
 save(struct qwen_save *v, const struct qwen_header *h,
     const struct qwen_state_extra *x, struct qwen_fp *fp)
@@ -213,7 +213,7 @@ save(struct qwen_save *v, const struct qwen_header *h,
 
 static const struct qwen_state_opts plain;
 
-/* The positions to save from and to, and where the state at the end is. */
+/* Sets the range of positions to save, and the checkpoint at its end. */
 static int
 find_ends(struct qwen_save *v)
 {
@@ -240,11 +240,11 @@ find_ends(struct qwen_save *v)
 	return 0;
 }
 
-/* Prepares the MTP block's part, computing it if it was deferred. */
+/* Prepares the MTP block's part, computing it if that was deferred. */
 static int
 find_mtp(struct qwen_save *v)
 {
-	/* callers see no difference */
+	/* v->s is const for callers: the session stays the same for them */
 	struct qwen_session *s = (struct qwen_session *)(uintptr_t)v->s;
 
 	if (!qwen_model_has_mtp(qwen_session_model(s)) ||
@@ -256,7 +256,7 @@ find_mtp(struct qwen_save *v)
 	return 0;
 }
 
-/* What the caller noted could not be read again otherwise. */
+/* Rejects extras of the caller that could not be read back. */
 static int
 check_extra(const struct qwen_state_extra *x, struct qwen_err *err)
 {
@@ -331,7 +331,9 @@ check_cut(const struct qwen_save *v)
 	    "%llu tokens", (unsigned long long)v->to);
 }
 
-/* The header, and what v is to become if k and v are others than the file's. */
+/*
+ * Writes the file's state with header h, whose KV types differ when converting.
+ */
 static int
 copy(struct qwen_save *v, const struct qwen_header *h,
     const struct qwen_state_opts *opts, struct qwen_fp *fp)
@@ -376,7 +378,7 @@ qwen_state_copy_sized(size_t size, struct qwen_state_file *f,
 	return r;
 }
 
-/* The layers with keys and values as they are to be. */
+/* Returns the file's layers with the KV types of h. */
 static struct qwen_state_layer *
 others(const struct qwen_state_info *info, const struct qwen_header *h)
 {

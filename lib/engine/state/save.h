@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * save.h - a state that is being written, from a session or from a file:
- * section.c says what it consists of, send.c encodes it on all threads and
- * writes it.
+ * save.h - writing states, from a session or from a file. section.c determines
+ * the records; send.c encodes them on all threads and writes them.
  */
 #ifndef QWEN_STATE_SAVE_H
 #define QWEN_STATE_SAVE_H
@@ -12,88 +11,98 @@
 #include "engine/state/load.h"
 
 enum {
-	QWEN_SEND_WORKERS = 12,	/* threads that encode at once */
-	QWEN_SEND_AHEAD = 12,	/* encoded pieces that may wait to be written */
-	QWEN_SEND_ROOM = QWEN_FIELDS_MAX,	/* in front of their data */
+	QWEN_SEND_WORKERS = 12,	/* threads that encode */
+	QWEN_SEND_AHEAD = 12,	/* encoded pieces that may wait for writing */
+	QWEN_SEND_ROOM = QWEN_FIELDS_MAX,	/* bytes before the data of a
+						   slot */
 };
 
-/* Data of a record to come, at one of three places. */
+/*
+ * The data of a record that will be written.  It is in one of three places: at
+ * src, in a record of a file, or in KV blocks of the session.
+ */
 struct qwen_piece {
 	enum qwen_kind		 kind;
-	int64_t			 layer, pos;	/* -1: none */
+	int64_t			 layer, pos;	/* -1: does not apply */
 	uint64_t		 off;
 	size_t			 n;
-	const void		*src;	/* n bytes; or NULL and */
-	struct qwen_state_file	*file;	/* a record of a file, which may have */
-	size_t			 record;	/* more; */
-	size_t			 first;	/* or KV blocks from this one on, */
-	size_t			 at;	/* from this byte of it */
-	/* what an earlier save wrote of it; NULL: nothing */
+	const void		*src;	/* n bytes, or NULL */
+	struct qwen_state_file	*file;	/* a file, or NULL; */
+	size_t			 record;	/* its record, of n bytes or
+						   more */
+	size_t			 first;	/* in the session: the first KV
+					   block, */
+	size_t			 at;	/* and the first byte in that block */
+	/* the entry of this piece from an earlier save, or NULL */
 	const struct qwen_state_entry *old;
 };
 
-/* A piece that is encoded. */
+/* An encoded piece. */
 struct qwen_slot {
-	unsigned char		*buf;	/* room, data, check */
+	unsigned char		*buf;	/* QWEN_SEND_ROOM, data, check */
 	enum qwen_codec		 codec;
 	size_t			 n_data;
-	size_t			 ready;	/* its piece's number + 1 */
-	struct qwen_kv_loss	 loss[2];	/* of keys and values that became
-						   others */
+	size_t			 ready;	/* number of its piece + 1 */
+	struct qwen_kv_loss	 loss[2];	/* error of converted keys and
+						   values */
 };
 
 struct qwen_sender {
 	struct qwen_coder	*coder;
-	unsigned char		*raw;	/* QWEN_STATE_MAX */
-	unsigned char		*kv;	/* QWEN_PIECE_MAX, if any is converted */
-	size_t			 bad;	/* the piece that failed; or SIZE_MAX */
+	unsigned char		*raw;	/* QWEN_STATE_MAX bytes */
+	unsigned char		*kv;	/* QWEN_PIECE_MAX bytes, for
+					   conversion */
+	size_t			 bad;	/* number of the piece that failed, or
+					   SIZE_MAX */
 	struct qwen_err		 err;
 };
 
-/* Of a file. */
+/* Conversion of the KV types of a file. */
 struct qwen_convert {
-	struct qwen_kv_convert	 c;	/* of what is written so far: its losses,
-					   piece after piece in their order */
-	const struct qwen_state_layer *layer;	/* as the file has them */
+	struct qwen_kv_convert	 c;	/* with the losses of all pieces written
+					   so far, added in order */
+	const struct qwen_state_layer *layer;	/* the file's layers */
 	struct qwen_state_layer	 mtp;
 };
 
 struct qwen_save {
-	/* one of these, and what it holds */
+	/* the source: a session or a file, and its sizes */
 	const struct qwen_session *s;
 	struct qwen_state_file	*f;
 	const int32_t		*tokens;
 	uint64_t		 n_tokens;
 	size_t			 n_vocab, n_layer;
-	unsigned		 format;	/* by the header */
+	unsigned		 format;	/* from the header */
 	const struct qwen_state_layer *layer;
 	struct qwen_state_mtp	 mtp;
-	int			 converted;	/* it is not what reading gives */
-	/* keys and values that become others; NULL: they stay */
+	int			 converted;	/* keys or values were ever
+						   converted */
+	/* conversion of keys and values, or NULL */
 	struct qwen_convert	*convert;
-	/* what is written of it */
+	/* the positions and data to save */
 	uint64_t		 from, to;
 	int			 part;
-	const struct qwen_kept	*kept;	/* the state at to; NULL: the end's */
+	const struct qwen_kept	*kept;	/* the checkpoint at `to'; NULL: `to' is
+					   the end of s */
 	const struct qwen_state_opts *opts;
-	struct qwen_state_steps	*steps;	/* of earlier saves; or NULL */
-	size_t			 at_step;	/* entry to look at next */
+	struct qwen_state_steps	*steps;	/* of earlier saves, or NULL */
+	size_t			 at_step;	/* next entry to compare */
 	struct qwen_state_extra	 x;
 	struct qwen_writer	*w;
 	struct qwen_state_sum	 sum;
 	struct qwen_state_put	 put;
-	enum qwen_kind		 kind;	/* the section under way */
-	struct qwen_state_entry	 entry;	/* of the record under way */
-	struct qwen_state_list	 list;	/* what the index will say */
-	uint64_t		 index;	/* where it begins */
+	enum qwen_kind		 kind;	/* current section */
+	struct qwen_state_entry	 entry;	/* entry of the current record */
+	struct qwen_state_list	 list;	/* entries for the index */
+	uint64_t		 index;	/* offset of the index */
 	struct qwen_fp		 total;
 	int			 level;
 	size_t			 align;
 	struct qwen_err		*err;
-	/* what waits to be encoded and written */
+	/* pieces to encode and write */
 	struct qwen_piece	*piece;
 	size_t			 n_piece, cap_piece;
-	/* send.c's */
+	/* used by send.c */
 	struct qwen_pool	*pool;
 	struct qwen_slot	 slot[QWEN_SEND_WORKERS +
 				    QWEN_SEND_AHEAD];
@@ -101,60 +110,70 @@ struct qwen_save {
 	struct qwen_sender	 sender[QWEN_SEND_WORKERS];
 	size_t			 n_sender;
 	int			 have_lock;
-	pthread_mutex_t		 lock;		/* of what follows, and ready */
+	pthread_mutex_t		 lock;		/* guards the members below, and
+						   ready */
 	pthread_cond_t		 moved;
-	size_t			 next;		/* piece to encode */
-	size_t			 written;	/* pieces */
+	size_t			 next;		/* next piece to encode */
+	size_t			 written;	/* number of pieces written */
 	int			 writing;	/* a thread is writing */
 	int			 stop;
 	int			 write_failed;
 };
 
 /*
- * For the sections.  A record without data: begin it, add the fields to v->put,
- * finish it.  begin writes all that waits.
+ * For the sections: writing a record without data.  Call begin, add the fields
+ * to v->put, then call finish. begin first writes all waiting pieces.
  */
 int qwen_save_begin(struct qwen_save *v, enum qwen_kind kind);
 int qwen_save_finish(struct qwen_save *v);
 
-/* The mark of a position. */
+/* Writes the mark of a named position. */
 int qwen_save_mark(struct qwen_save *v, uint64_t at);
 
-/* One more piece that waits: n bytes of the object at off; or NULL. */
+/*
+ * Adds a waiting piece: n bytes of the object, at offset off.  Returns NULL on
+ * errors.
+ */
 struct qwen_piece *qwen_save_piece(struct qwen_save *v, enum qwen_kind kind,
     int64_t layer, int64_t at, uint64_t off, size_t n);
 
-/* All n bytes of an object that lies in one place, until they are written. */
+/*
+ * Adds pieces for a whole object: n bytes at data, which must stay valid until
+ * the pieces are written.
+ */
 int qwen_save_object(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
     int64_t at, const void *data, size_t n);
 
-/* A record of KV blocks of v->f, which become others. */
+/* Adds a piece for record i of v->f, whose KV blocks will be converted. */
 int qwen_convert_record(struct qwen_save *v, size_t i);
-/* Those of the piece, whose record was decoded to raw, and what they lose. */
+/*
+ * Converts the blocks of the piece from raw, its decoded record; loss gets the
+ * errors.
+ */
 int qwen_convert_blocks(const struct qwen_save *v, const struct qwen_piece *t,
     const unsigned char *raw, unsigned char *out, struct qwen_kv_loss loss[2],
     struct qwen_err *err);
-/* A piece with this loss is written. */
+/* Adds the loss of a piece that was written. */
 void qwen_convert_done(struct qwen_save *v, const struct qwen_kv_loss loss[2]);
 
-/* What v->to leaves of record i of a file, which has data. */
+/* Adds a piece for record i of a file, which has data, cut at v->to. */
 int qwen_save_record(struct qwen_save *v, struct qwen_state_file *f, size_t i);
 
-/* The records of v->f of these kinds, in their order. */
+/* Writes the records of v->f of these kinds, in their order. */
 int qwen_save_copy(struct qwen_save *v, enum qwen_kind first,
     enum qwen_kind last);
 
-/* ---- steps.c: what the file has by earlier saves */
-/* The entry of a piece, all of it, that need not be written again; or NULL. */
+/* ---- steps.c: what earlier saves wrote to the file */
+/* Returns the entry of a piece that need not be written again, or NULL. */
 const struct qwen_state_entry *qwen_steps_find(struct qwen_save *v,
     const struct qwen_piece *t);
-/* The state is written: what v->list says is what the file has now. */
+/* After a complete save: notes v->list as the content of the file. */
 void qwen_steps_done(struct qwen_save *v);
 
 int qwen_send_init(struct qwen_save *v);
 void qwen_send_fini(struct qwen_save *v);
 
-/* Encode and write all pieces that wait, in their order. */
+/* Encodes and writes all waiting pieces, in their order. */
 int qwen_send(struct qwen_save *v);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * section.c - what a state of a session consists of: of each kind of records how
- * it is read, how it is written, and the table of them.  Whether all are there,
- * layout.c knows; what a state holds beside the session is in extra.c.
+ * section.c - the sections of a session's state: how each kind of record is
+ * read and written, and the table of all kinds. layout.c checks that a state is
+ * complete; extra.c has the sections beside the session.
  *
- * The KV cache goes by positions, all layers of the first ones before any of
- * the next, so that a reader never has to make room for positions of which
- * nothing came: memory is taken when the bytes for it are there.
+ * The KV cache is written by positions: all layers of the first positions, then
+ * all layers of the next.  So a reader allocates memory for positions only when
+ * their bytes arrive.
  */
 #include <string.h>
 
@@ -16,15 +16,17 @@
 
 enum {
 	GROUP_BLOCKS = 16,	/* KV blocks in a record: 256 positions */
-	TOKENS_ALWAYS = 1 << 20,	/* in a file of any size */
+	TOKENS_ALWAYS = 1 << 20,	/* always accepted, whatever the file's
+					   length */
 };
 
 /* --------------------------------------------------------------------- info */
 
 /*
- * Without a model there is no context to bound the tokens, and a compressed
- * run of one token is next to nothing; but the KV cache of 256 positions is a
- * block at least, of 80 bytes and more.
+ * Bounds the number of tokens by the file's length.  Without a model no context
+ * length bounds it, and a run of equal tokens compresses to almost nothing.
+ * But the KV cache of 256 positions takes at least one record, of 80 bytes or
+ * more.
  */
 static int
 check_tokens(const struct qwen_state_in *v, struct qwen_err *err)
@@ -61,7 +63,8 @@ put_info(struct qwen_save *v)
 	struct qwen_fp prefix;
 	size_t i, j, n;
 
-	if (v->n_layer > QWEN_PIECE_MAX / 64)	/* a shape takes 53 at most */
+	if (v->n_layer > QWEN_PIECE_MAX / 64)	/* a shape takes at most 53
+						   bytes */
 		return qwen_fail(v->err, QWEN_ERANGE, "%zu layers",
 		    v->n_layer);
 	if (qwen_save_begin(v, QWEN_K_INFO) < 0)
@@ -141,7 +144,7 @@ kv_bytes(const struct qwen_state_layout *l,
 	return qwen_state_kv_count(l) * qwen_state_kv_block(layer);
 }
 
-/* Copied to its blocks, or they are the mapped file's. */
+/* Copies a piece to its blocks, or points the blocks into the mapped file. */
 void
 qwen_state_target_blocks(const struct qwen_state_target *p, size_t layer,
     const struct qwen_state_entry *e, const unsigned char *raw)
@@ -157,7 +160,7 @@ qwen_state_target_blocks(const struct qwen_state_target *p, size_t layer,
 		part = size - at < e->len - i ? size - at :
 		    (size_t)e->len - i;
 		if (in_place)
-			/* a private mapping, which may be written to */
+			/* the mapping is private, so it may be written to */
 			*qwen_session_kv(p->s, layer, (size_t)b) =
 			    (void *)(uintptr_t)(raw + i);
 		else
@@ -193,7 +196,7 @@ qwen_put_blocks(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
 
 	for (done = 0; done < total; done += part) {
 		part = total - done;
-		if (total > QWEN_PIECE_MAX)	/* then n is 1 */
+		if (total > QWEN_PIECE_MAX)	/* n is 1 */
 			part = part < QWEN_PIECE_MAX ? part : QWEN_PIECE_MAX;
 		t = qwen_save_piece(v, kind, layer, -1,
 		    (uint64_t)(first - base) * size + done, part);
@@ -222,7 +225,7 @@ put_kv(struct qwen_save *v)
 			group /= 2;
 	}
 	for (first = base; first < n; first += step) {
-		/* groups at the same places whatever the part begins with */
+		/* groups begin at the same positions in every part */
 		step = group - first % group;
 		step = n - first < step ? n - first : step;
 		for (i = 0; i < v->n_layer; i++) {
@@ -235,7 +238,7 @@ put_kv(struct qwen_save *v)
 	return 0;
 }
 
-/* ----------------- of a position: DeltaNet, convolution, logits, and its mark */
+/* ------------------ data of a position: DeltaNet, convolution, logits, mark */
 
 static uint64_t
 delta_bytes(const struct qwen_state_layout *l,
@@ -260,7 +263,7 @@ logits_bytes(const struct qwen_state_layout *l,
 	return l->n_vocab * sizeof(float);
 }
 
-/* The checkpoint under way, if there is one, is complete. */
+/* Adds the current checkpoint, if there is one, to the session. */
 static int
 keep(struct qwen_state_in *v, struct qwen_err *err)
 {
@@ -269,8 +272,8 @@ keep(struct qwen_state_in *v, struct qwen_err *err)
 }
 
 /*
- * What belongs to a position goes to the session at the end, and before it to
- * a checkpoint.
+ * Makes `at' the current position.  Its data goes to the session itself at the
+ * end of the state, and to a checkpoint before.
  */
 static int
 enter(struct qwen_state_in *v, uint64_t at, struct qwen_err *err)
@@ -308,7 +311,10 @@ place_logits(const struct qwen_state_target *p,
 	memcpy((char *)p->logits + e->off, raw, (size_t)e->len);
 }
 
-/* Where the hidden state of the position under way goes. */
+/*
+ * Returns the memory for the hidden state of the current position; NULL without
+ * memory.
+ */
 static float *
 hidden_of(struct qwen_state_in *v)
 {
@@ -363,7 +369,10 @@ take_mark(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	return 0;
 }
 
-/* The memory after at tokens; logits and the hidden state may be NULL. */
+/*
+ * Writes the recurrent state, logits and hidden state after at tokens; the last
+ * two may be NULL.
+ */
 static int
 put_memory(struct qwen_save *v, uint64_t at, const void *recurrent,
     const float *logits, const float *hidden)
@@ -390,7 +399,7 @@ put_memory(struct qwen_save *v, uint64_t at, const void *recurrent,
 	    (size_t)v->mtp.n_embd * sizeof *hidden);
 }
 
-/* A checkpoint in memory, or left in a file. */
+/* Writes a checkpoint, from memory or from its file. */
 static int
 put_kept(struct qwen_save *v, const struct qwen_kept *k)
 {
@@ -414,7 +423,7 @@ put_kept(struct qwen_save *v, const struct qwen_kept *k)
 	return k->c.named ? qwen_save_mark(v, k->c.at) : 0;
 }
 
-/* Checkpoints between the ends, and the state at the end. */
+/* Writes the checkpoints within the range, and the state at its end. */
 static int
 put_positions(struct qwen_save *v)
 {
@@ -434,7 +443,8 @@ put_positions(struct qwen_save *v)
 		return 0;
 	if (v->kept != NULL)
 		return put_kept(v, v->kept);
-	if (v->to < v->n_tokens)	/* no state is needed to go on */
+	if (v->to < v->n_tokens)	/* sessions can continue without a
+					   state */
 		return 0;
 	if (put_memory(v, v->to, qwen_session_view(s).recurrent,
 	    qwen_session_logits(s), v->to == 0 ? NULL :
@@ -465,7 +475,7 @@ take_index(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	return 0;
 }
 
-/* What the index says: the records so far. */
+/* Writes the index, which lists all records so far. */
 static int
 put_index(struct qwen_save *v)
 {
@@ -498,7 +508,7 @@ take_end(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	if (v->f == NULL && f[QWEN_F_STEPS].n != 0)
 		return qwen_fail(err, QWEN_EUNSUP, "saved in steps: readable "
 		    "from a file, not as a stream; convert it with qstate pack");
-	/* v->sum has counted this record too; v->total has not */
+	/* v->sum includes this record; v->total does not */
 	if (f[QWEN_F_RECORDS].n != rec->index ||
 	    f[QWEN_F_BYTES].n != rec->e.offset ||
 	    f[QWEN_F_RAW].n != v->sum.raw)
@@ -507,7 +517,7 @@ take_end(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	    memcmp(f[QWEN_F_TOTAL].s, v->total.b, sizeof v->total.b) != 0)
 		return qwen_fail(err, QWEN_EFORMAT,
 		    "the blocks differ from those that were written");
-	/* not there: 0, as in a stream without an index */
+	/* a missing field is 0, as is follow.offset without an index */
 	if (f[QWEN_F_INDEX].n != v->follow.offset)
 		return qwen_fail(err, QWEN_EFORMAT, "the index is at byte %llu "
 		    "instead", (unsigned long long)v->follow.offset);
@@ -519,7 +529,10 @@ take_end(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	return 0;
 }
 
-/* Always of the same length, so that it is found from the end of the file. */
+/*
+ * The end record has a fixed length, so that readers find it from the end of
+ * the file.
+ */
 static int
 put_end(struct qwen_save *v)
 {
@@ -536,7 +549,7 @@ put_end(struct qwen_save *v)
 	qwen_state_put_uint(p, "index", v->index);
 	if (v->steps != NULL)
 		qwen_state_put_bool(p, "steps", 1);
-	/* key and head of the pad, no data, check */
+	/* minus key and head of the pad, empty data, and check */
 	qwen_state_put_bytes(p, "pad", zero, QWEN_END_BYTES - p->n -
 	    (4 + 2) - 1 - (1 + QWEN_CHECK_BYTES));
 	return qwen_save_finish(v);

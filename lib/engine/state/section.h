@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * section.h - the table of what a state consists of: a row says all that
- * reading, writing, checking and showing need to know of a kind of records.
+ * section.h - the table of the sections of a state.  A row has everything that
+ * reading, writing, checking and showing need to know about a kind of record.
  *
- * A new section is a row and the two functions that it names: one takes it from
- * a record, one puts it into one.
+ * To add a section, add a row and its two functions: take reads a record, put
+ * writes it.
  */
 #ifndef QWEN_STATE_SECTION_H
 #define QWEN_STATE_SECTION_H
@@ -15,32 +15,34 @@ struct qwen_session;
 struct qwen_state_in;
 struct qwen_save;
 
-/* Where data is to go. */
+/* Where decoded data goes. */
 struct qwen_state_target {
 	struct qwen_session	*s;
 	void			*recurrent;	/* laid out as in s */
 	float			*logits, *hidden;
-	uint64_t		 first, stop;	/* KV blocks of s: the object's
-						   first, and the first that is
-						   not wanted */
-	int			 mapped;	/* raw data stay where they are
-						   as long as s lives */
+	uint64_t		 first, stop;	/* KV blocks of s: the first
+						   block of the object, and the
+						   first block that is not
+						   wanted */
+	int			 mapped;	/* raw is in a mapping that
+						   lives as long as s */
 };
 
 /*
- * A member of struct qwen_state_extra that a section fills: by this it is
- * copied, freed, and shown as a struct qwen_state_value.
+ * A field of struct qwen_state_extra that a section fills.  It is copied, freed
+ * and shown (as struct qwen_state_value) by this description.
  */
 struct qwen_member {
-	const char	*name;		/* NULL: it is not shown */
+	const char	*name;		/* NULL: not shown */
 	enum qwen_value_type type;
-	size_t		 at, size;	/* offset; bytes, of a list of a row */
-	size_t		 n_at;		/* offset of how many, or 0 */
-	int		 owned;		/* it is a pointer to free() */
-	unsigned	 width;		/* of a list, bytes of a number */
+	size_t		 at, size;	/* offset; bytes (for a list, of a
+					   row) */
+	size_t		 n_at;		/* offset of the count, or 0 */
+	int		 owned;		/* a pointer to free() */
+	unsigned	 width;		/* bytes of a number in a list */
 };
 
-/* What all have that have data. */
+/* The fields of every record that has data. */
 #define QWEN_PIECE_FIELDS (1u << QWEN_F_OFF | 1u << QWEN_F_LEN | \
 	1u << QWEN_F_CODEC)
 
@@ -57,58 +59,69 @@ _Static_assert(QWEN_F_OWN + QWEN_OWN_MAX <= 32,
 
 struct qwen_section {
 	const char	*name;
-	uint32_t	 fields;	/* bits 1 << field that it has, of those
-					   before QWEN_F_OWN */
-	struct qwen_key	 own[QWEN_OWN_MAX];	/* and those of its own, */
-	uint32_t	 optional;	/* which must be there but for these */
-	unsigned	 width;		/* bytes of a number of its data; 0: it
-					   has no data */
-	int		 skip;		/* of data: readers that do not know it
-					   may ignore it */
+	uint32_t	 fields;	/* bits 1 << field, for fields before
+					   QWEN_F_OWN */
+	struct qwen_key	 own[QWEN_OWN_MAX];	/* the section's own fields */
+	uint32_t	 optional;	/* own fields that may be missing */
+	unsigned	 width;		/* bytes of a number of the data; 0: no
+					   data */
+	int		 skip;		/* readers that do not know this kind
+					   may ignore its records */
 
-	/* Of data: how long its object is, in this layer if it is of one. */
+	/*
+	 * With data: returns the bytes of the object, in this layer if it has
+	 * one.
+	 */
 	uint64_t	(*bytes)(const struct qwen_state_layout *l,
 			    const struct qwen_state_layer *layer);
 
 	/*
-	 * Data that can wait until it is wanted: put the piece where it goes.
-	 * NULL: it is read at once, like what has no data.
+	 * Copies a piece to its target.  Only for data that opening a file by
+	 * its index leaves unread.  NULL: the data is read at once, like a
+	 * record without data.
 	 */
 	void		(*place)(const struct qwen_state_target *p,
 			    const struct qwen_state_entry *e,
 			    const unsigned char *raw);
 
 	/*
-	 * For the next piece of it in a stream: where it goes in v->s, with
-	 * room there.  1; 0: it is not wanted.
+	 * Sets the target in v->s for the next piece of a stream, and makes
+	 * room for it.  Returns 1; 0 if the piece is not wanted; -1.
 	 */
 	int		(*room)(struct qwen_state_in *v,
 			    const struct qwen_state_entry *e,
 			    struct qwen_state_target *p, struct qwen_err *err);
 
-	/* A record of another kind whose fields and place are right, its data
-	   decoded. */
+	/*
+	 * For kinds without place: reads a record whose fields and sequence
+	 * were checked and whose data is decoded.
+	 */
 	int		(*take)(struct qwen_state_in *v,
 			    const struct qwen_state_rec *rec,
 			    const unsigned char *raw, struct qwen_err *err);
 
-	/* All records of it; those of a position are put by the first. */
+	/*
+	 * Writes all records of the section.  The first kind of a position
+	 * writes those of all such kinds.
+	 */
 	int		(*put)(struct qwen_save *v);
 
 	/*
-	 * What it holds beside the session, in extra.c.  group: qstate shows it
-	 * as one, by the section's name, else each member by its own.
+	 * Its fields of struct qwen_state_extra, for sections in extra.c.
+	 * group: qstate shows them as one group with the section's name; else
+	 * each has its own name.
 	 */
-	const struct qwen_member *member;	/* up to one of size 0 */
+	const struct qwen_member *member;	/* ends with a member of size
+						   0 */
 	int		 group;
 
-	/* What is left of it if only the first n tokens are; NULL: nothing. */
+	/* Cuts its fields to the first n tokens.  NULL: they are dropped. */
 	void		(*cut)(struct qwen_state_extra *x, uint64_t n);
 };
 
 const struct qwen_section *qwen_section(enum qwen_kind kind);
 
-/* ---- for the table, of the block that predicts: predict.c */
+/* ---- predict.c: the functions for the sections of the MTP block */
 uint64_t qwen_predict_kv_bytes(const struct qwen_state_layout *l,
     const struct qwen_state_layer *layer);
 uint64_t qwen_predict_hidden_bytes(const struct qwen_state_layout *l,
@@ -126,17 +139,17 @@ int qwen_predict_room_kv(struct qwen_state_in *v,
 int qwen_predict_put(struct qwen_save *v);
 int qwen_predict_put_kv(struct qwen_save *v);
 
-/* A piece of KV blocks to those of a layer of the session (section.c). */
+/* Copies a piece of KV blocks to a layer of the session (section.c). */
 void qwen_state_target_blocks(const struct qwen_state_target *p, size_t layer,
     const struct qwen_state_entry *e, const unsigned char *raw);
 /*
- * Pieces of KV blocks first .. first + n - 1, which are of size bytes each;
- * base of them are not saved.  layer -1: those of the block that predicts.
+ * Adds pieces for KV blocks first .. first + n - 1 of size bytes each.  Blocks
+ * before base are not saved. layer -1: the MTP block.
  */
 int qwen_put_blocks(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
     size_t size, size_t base, size_t first, size_t n);
 
-/* Those from QWEN_K_EXTRA on. */
+/* The sections from QWEN_K_EXTRA on. */
 extern const struct qwen_section qwen_extras[];
 extern const size_t qwen_n_extras;
 

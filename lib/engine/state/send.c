@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * send.c - writes the pieces of a state: each thread takes the next piece,
+ * send.c - writes the pieces of a state.  Each thread takes the next piece,
  * encodes it into a slot, and writes the next pieces in order if no other
- * thread is writing.  There are few slots, so memory is bounded; threads far
- * ahead of the writing sleep.
+ * thread is writing.  The number of slots bounds memory; threads too far ahead
+ * of writing sleep.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@ enum { SLOT_BYTES = QWEN_SEND_ROOM + QWEN_STATE_MAX + 16 };
 
 /* ----------------------------------------------------------------- encoding */
 
-/* The shape of the blocks of a piece; positions of them that are used. */
+/* Returns the shape of the blocks of a piece. */
 static const struct qwen_state_layer *
 shape(const struct qwen_save *v, const struct qwen_piece *t)
 {
@@ -29,7 +29,10 @@ slots(const struct qwen_save *v, const struct qwen_piece *t)
 	return t->kind == QWEN_K_MTP_KV ? v->to - 1 : v->to;
 }
 
-/* Does the state end within a block of 16 positions that the piece has? */
+/*
+ * Returns 1 if the state ends within a block of 16 positions and the piece
+ * contains bytes of that block; *last is the offset of the block.
+ */
 static int
 is_cut(const struct qwen_save *v, const struct qwen_piece *t, uint64_t *last)
 {
@@ -45,7 +48,7 @@ is_cut(const struct qwen_save *v, const struct qwen_piece *t, uint64_t *last)
 	return t->off + t->n > *last;
 }
 
-/* What is after the end becomes zero in what the piece has. */
+/* Zeroes the positions after the end in the piece. */
 static void
 clear_rest(const struct qwen_save *v, const struct qwen_piece *t,
     unsigned char *p)
@@ -62,14 +65,14 @@ clear_rest(const struct qwen_save *v, const struct qwen_piece *t,
 	    (size_t)(slots(v, t) % QWEN_KV_BLOCK));
 }
 
-/* The KV blocks of a piece, one after the other. */
+/* Copies the KV blocks of a piece to dst. */
 static void
 gather(const struct qwen_save *v, const struct qwen_piece *t,
     unsigned char *dst)
 {
 	size_t size = (size_t)qwen_state_kv_block(shape(v, t));
 	size_t i, part, at = t->at, b = t->first;
-	/* the MTP block is the layer after the others */
+	/* the MTP block follows the layers */
 	size_t layer = t->layer < 0 ? v->n_layer : (size_t)t->layer;
 
 	for (i = 0; i < t->n; i += part, b++, at = 0) {
@@ -80,7 +83,7 @@ gather(const struct qwen_save *v, const struct qwen_piece *t,
 	clear_rest(v, t, dst);
 }
 
-/* Its blocks as they are to be; after the end they are zero. */
+/* Converts the blocks of the piece and zeroes the positions after the end. */
 static int
 convert(const struct qwen_save *v, const struct qwen_piece *t,
     struct qwen_sender *w, struct qwen_slot *slot,
@@ -97,8 +100,8 @@ convert(const struct qwen_save *v, const struct qwen_piece *t,
 }
 
 /*
- * A record that is in a file already: as it is there (then *src is NULL) if
- * all of it is wanted, in this form; else decoded.
+ * Reads a record of a file.  If all of it is wanted, in this form, it is copied
+ * encoded and *src is NULL; else it is decoded.
  */
 static int
 fetch(const struct qwen_save *v, const struct qwen_piece *t,
@@ -118,7 +121,10 @@ fetch(const struct qwen_save *v, const struct qwen_piece *t,
 	    t->kind == QWEN_K_MTP_KV))
 		return convert(v, t, w, slot, &rec, src);
 	whole = t->n == rec.e.len && !cut;
-	/* in the compressed form, what gains nothing is not packed either */
+	/*
+	 * the compressed form also contains uncoded records that zstd cannot
+	 * shrink
+	 */
 	if (whole && (rec.e.codec != QWEN_CODEC_NONE ? v->level > 0 :
 	    v->level == 0 || !info->mapped)) {
 		slot->codec = rec.e.codec;
@@ -138,7 +144,7 @@ fetch(const struct qwen_save *v, const struct qwen_piece *t,
 	return 0;
 }
 
-/* The data that the piece t becomes, into the slot. */
+/* Encodes piece t into the slot. */
 static int
 encode(const struct qwen_save *v, const struct qwen_piece *t,
     struct qwen_sender *w, struct qwen_slot *slot)
@@ -156,7 +162,7 @@ encode(const struct qwen_save *v, const struct qwen_piece *t,
 		if (src == NULL)
 			return 0;
 	} else if (src == NULL) {
-		/* uncoded data need not be moved twice */
+		/* uncoded data is gathered directly into the slot */
 		raw = v->level > 0 ? w->raw : out;
 		gather(v, t, raw);
 		src = raw;
@@ -185,7 +191,7 @@ put_piece(struct qwen_save *v, const struct qwen_piece *t,
 
 	if (t->old != NULL) {
 		qwen_state_sum_add(&v->sum, t->old);
-		v->sum.bytes -= t->old->bytes;	/* nothing is added */
+		v->sum.bytes -= t->old->bytes;	/* the file does not grow */
 		return qwen_state_list_add(&v->list, t->old, v->err);
 	}
 	strcpy(e.name, qwen_section(t->kind)->name);
@@ -235,7 +241,10 @@ write_next(struct qwen_save *v)
 	return 1;
 }
 
-/* Under the lock: a piece to encode for which there is a slot; 0: no more. */
+/*
+ * With the lock held: waits for a slot and takes a piece to encode; returns 0
+ * if there are no more.
+ */
 static int
 take_piece(struct qwen_save *v, size_t *i)
 {
@@ -276,7 +285,7 @@ work(void *arg, size_t item, int thread)
 		while (write_next(v))
 			;
 	}
-	/* the pool would not sleep while another thread writes */
+	/* wait here, since pool threads spin while another thread writes */
 	while (!v->stop && v->written < v->n_piece) {
 		if (!write_next(v))
 			pthread_cond_wait(&v->moved, &v->lock);
@@ -284,7 +293,10 @@ work(void *arg, size_t item, int thread)
 	pthread_mutex_unlock(&v->lock);
 }
 
-/* What went wrong first; writing errors are in *v->err already. */
+/*
+ * Reports the error of the first piece that failed; write errors are in *v->err
+ * already.
+ */
 static int
 first_failure(struct qwen_save *v)
 {
@@ -321,7 +333,7 @@ qwen_send(struct qwen_save *v)
 	return 0;
 }
 
-/* Memory is touched as far as pieces need it. */
+/* The kernel provides pages of the buffers only as pieces need them. */
 int
 qwen_send_init(struct qwen_save *v)
 {

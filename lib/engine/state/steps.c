@@ -11,11 +11,13 @@
 #include "engine/state/save.h"
 
 struct qwen_state_steps {
-	struct qwen_state_list	 list;		/* of the last save */
-	uint64_t		 n_tokens;	/* at which it was */
-	uint64_t		 bytes;		/* of the file */
-	uint64_t		 used;		/* of these, by the last save */
-	uint64_t		 first;		/* slot of the MTP block */
+	struct qwen_state_list	 list;		/* entries of the last save */
+	uint64_t		 n_tokens;	/* tokens of the last save */
+	uint64_t		 bytes;		/* length of the file */
+	uint64_t		 used;		/* bytes used by the last
+						   save */
+	uint64_t		 first;		/* first slot of the MTP
+						   block */
 };
 
 int
@@ -52,7 +54,7 @@ qwen_state_steps_worn(const struct qwen_state_steps *p)
 	return p->bytes > 2 * p->used;
 }
 
-/* Bytes of complete blocks that the MTP block had after n tokens. */
+/* Returns the bytes of complete MTP blocks after n tokens. */
 static uint64_t
 predicted(const struct qwen_save *v, uint64_t n)
 {
@@ -63,7 +65,7 @@ predicted(const struct qwen_save *v, uint64_t n)
 	    (end - first) * qwen_state_kv_block(&v->mtp.layer);
 }
 
-/* Is the piece unchanged since n tokens were read? */
+/* Returns 1 if the data of the piece has not changed since n tokens. */
 static int
 stays(const struct qwen_save *v, const struct qwen_piece *t, uint64_t n)
 {
@@ -85,9 +87,7 @@ stays(const struct qwen_save *v, const struct qwen_piece *t, uint64_t n)
 	}
 }
 
-/*
- * Both lists have the same order, so the next entry is usually the right one.
- */
+/* Both lists have the same order, so the next entry is usually the match. */
 const struct qwen_state_entry *
 qwen_steps_find(struct qwen_save *v, const struct qwen_piece *t)
 {

@@ -14,7 +14,7 @@
 #include "base/pool.h"
 #include "engine/state/load.h"
 
-/* Less than this is not worth another thread. */
+/* Bytes that make another thread worthwhile. */
 enum { THREAD_BYTES = 1 << 20 };
 
 int
@@ -27,7 +27,7 @@ qwen_state_threads(int n_threads, uint64_t bytes)
 	return (uint64_t)n_threads < most ? n_threads : (int)most;
 }
 
-/* A file that can be read at any place: 0 if it is whole. */
+/* Checks a seekable file: 0 if it is complete and valid. */
 static int
 check(int fd, int n_threads, struct qwen_err *err)
 {
@@ -49,7 +49,10 @@ check(int fd, int n_threads, struct qwen_err *err)
 	return r;
 }
 
-/* Read block after block, up to a bad one; bytes: of the file, 0 for a pipe. */
+/*
+ * Reads block after block up to a bad one. bytes is the file's length, 0 for a
+ * pipe.
+ */
 static int
 read_all(int fd, uint64_t bytes, struct qwen_err *err)
 {
@@ -75,11 +78,14 @@ qwen_state_verify_fd(int fd, int n_threads, struct qwen_err *err)
 	}
 	if (r < 0)
 		r = read_all(fd, bytes, &second);
-	/* saved in steps: only the index knows what belongs to the state */
+	/*
+	 * of a file saved in steps, only the index knows which blocks are the
+	 * state's
+	 */
 	if (r < 0 && err != NULL)
 		*err = second.code == QWEN_EUNSUP && first.code != QWEN_EIO ?
 		    first : second;
-	/* an index that is used only by opening */
+	/* only the index, which a stream reader does not use, is bad */
 	if (r == 0 && first.code != QWEN_EIO && first.code != QWEN_ENOMEM) {
 		if (err != NULL)
 			*err = first;

@@ -4,7 +4,7 @@
  * Other folders include only qwen/state.h of this folder.
  *
  * The stream's header is followed by records.  Each record is an array of five:
- * 	[index, kind, fields, data, check]
+ *	[index, kind, fields, data, check]
  * check is the XXH3-64 of all bytes of the record before check.  For record 0
  * the hash begins with the header's bytes.  The record "end" holds the counts
  * and the XXH3-128 of all checks before it.  So every byte of the file is

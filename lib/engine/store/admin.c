@@ -15,7 +15,7 @@ struct qwen_store_list {
 	size_t		 n, cap;
 };
 
-/* What comes after the store's folder. */
+/* Returns the path relative to the store's folder. */
 static const char *
 below(const struct qwen_store_folder *f, const char *path)
 {
@@ -35,7 +35,7 @@ add_entry(struct qwen_store_list *l, const struct qwen_store_folder *f,
 	    (path = qwen_store_path(&f->sc, p->file)) == NULL)
 		return qwen_oom(err);
 	if (qwen_store_stat(&f->sc, p->file, &st) == -1) {
-		if (errno != ENOENT)	/* not gone meanwhile */
+		if (errno != ENOENT)	/* the file was not just removed */
 			r = qwen_fail_errno(err, "%s", path);
 		free(path);
 		return r;
@@ -108,18 +108,21 @@ qwen_store_list_free(struct qwen_store_list *l)
 
 /* --------------------------------------------------------------- verifying */
 
-enum { VERIFY_TRIES = 5 };	/* others may replace the file each time */
+enum { VERIFY_TRIES = 5 };	/* other processes may replace the file each
+				   time */
 
 struct verify {
 	struct qwen_store *st;
 	const struct qwen_store_verifier *v;
-	int32_t		*tokens;	/* up to the run looked at */
+	int32_t		*tokens;	/* tokens up to the current run */
 	uint64_t	 n_tokens;
 	size_t		 cap;
 	uint64_t	 files, bad;
 };
 
-/* Appends the tokens of the run to those that it continues. */
+/*
+ * Appends the tokens of the run to those that it continues; -1 without memory.
+ */
 static int
 append(struct verify *v, const struct qwen_store_name *n, const int32_t *run)
 {
@@ -133,8 +136,8 @@ append(struct verify *v, const struct qwen_store_name *n, const int32_t *run)
 }
 
 /*
- * The file's own checks, then its name.  Hashes of orphans cannot be made
- * again.
+ * Checks a file and its name.  The hash of an orphan cannot be checked, since
+ * the tokens before it are missing.
  */
 static int
 check_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
@@ -150,14 +153,16 @@ check_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
 	r = qwen_store_node_verify(&f->sc, file, v->v->n_threads, err);
 	if (r == 0 && n->kind == QWEN_STORE_KV && f->tree.there[file]) {
 		if (v->n_tokens < n->from)
-			r = 0;	/* a run before it was bad */
+			r = 0;	/* a run before it is bad */
 		else if (append(v, n, qwen_state_info(nd)->tokens) < 0 ||
 		    qwen_store_hash(v->tokens, &n->end, 1, &hash) < 0)
 			r = qwen_oom(err);
 		else if (!qwen_store_same(&hash, &n->hash))
 			r = qwen_fail(err, QWEN_EFORMAT,
 			    "its tokens do not match its name");
-		/* a bad run says nothing about those that go on from it */
+		/*
+		 * if a run is bad, the runs that continue it cannot be checked
+		 */
 		if (r < 0)
 			v->n_tokens = n->from;
 	}
@@ -166,9 +171,10 @@ check_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
 }
 
 /*
- * Check a file while others may remove it and write it again: the result counts if
- * the same file has the name before and after.  Returns 1 if it is whole, 0 and *err
- * if it is bad, -1 if it is gone.
+ * Checks a file while other processes may remove it and write it again.  The
+ * result counts only if the name belongs to the same file before and after.
+ * Returns 1 if the file is valid, 0 and *err if it is bad, -1 if it was
+ * removed.
  */
 static int
 check_present(struct verify *v, const struct qwen_store_folder *f, size_t file,
@@ -255,10 +261,11 @@ qwen_store_verify_sized(size_t size, struct qwen_store *st,
 /* ---------------------------------------------------------------- removing */
 
 struct removal {
-	const char	*digits;	/* NULL: all */
-	int		 models;	/* fitting ones, */
-	int		 prefixes;	/* likewise; 2 for many */
-	struct qwen_fp	 prefix;	/* the first fitting one */
+	const char	*digits;	/* leading digits; NULL: everything */
+	int		 models;	/* number of matching models */
+	int		 prefixes;	/* number of matching prefixes; 2:
+					   several */
+	struct qwen_fp	 prefix;	/* the first match */
 	struct qwen_store_gc_result *out;
 };
 
@@ -271,7 +278,7 @@ begins(const struct qwen_fp *fp, const char *digits)
 	    strncmp(qwen_fp_hex(fp, hex), digits, strlen(digits)) == 0;
 }
 
-/* What do the digits mean? */
+/* Counts the models and prefixes that begin with the digits. */
 static int
 find_folder(void *arg, struct qwen_store_folder *f, struct qwen_err *err)
 {
@@ -292,12 +299,12 @@ find_folder(void *arg, struct qwen_store_folder *f, struct qwen_err *err)
 	return 0;
 }
 
-/* Runs and checkpoints that are meant, and what comes after those. */
+/* Removes matching runs and checkpoints, and everything that continues them. */
 static int
 remove_folder(void *arg, struct qwen_store_folder *f, struct qwen_err *err)
 {
 	struct removal *v = arg;
-	/* what an earlier one could not remove has prompts in it, too */
+	/* remove also what an interrupted removal left: it contains prompts */
 	struct qwen_store_sweep w = { .all_gone = v->digits == NULL };
 	int all = begins(&f->model.model, v->digits), r;
 	size_t i, k, under = QWEN_STORE_NONE;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * gc.c - which files go: first what is of no use to anybody, then, down to the
- * limit, what was not used for the longest time.
+ * gc.c - chooses the files to remove: first useless ones, then the least
+ * recently used ones until the limit holds.
  *
- * A checkpoint can go at any time.  Of the runs only those can that no other
- * one goes on from; they were last used when the last of their descendants was
- * or later, so the oldest go first without any of them being in the way.
+ * A checkpoint can be removed at any time, a run only if no other run continues
+ * it.  Using a run also uses the runs before it, so a run is never older than
+ * its descendants.  Removing the oldest file first therefore removes
+ * descendants first.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,18 +20,20 @@
 #include "engine/store/store.h"
 
 enum {
-	LITTER_S = 3600,	/* age of orphans that no process still needs */
-	GONE_S = 60,		/* nor at this, which takes milliseconds */
+	LITTER_S = 3600,	/* age in seconds at which no process needs an
+				   orphan any more */
+	GONE_S = 60,		/* age of a .gone- file in seconds; removing a
+				   file takes milliseconds */
 	ROUNDS = 3,
 };
 
 /* A model's folder. */
 struct model {
 	struct qwen_store_folder f;
-	time_t		 now;		/* there */
+	time_t		 now;		/* time of the folder's file system */
 };
 
-/* All that can be chosen, oldest first. */
+/* A file that can be chosen; sorted by last use. */
 struct item {
 	struct model	*model;
 	size_t		 i;
@@ -42,13 +45,14 @@ struct gc {
 	size_t		 n_model, cap_model;
 	struct item	*item;
 	size_t		 n_item;
-	uint64_t	 total;		/* bytes, less the chosen files */
-	uint64_t	 n_left;	/* files, likewise */
+	uint64_t	 total;		/* bytes of all files except the chosen
+					   ones */
+	uint64_t	 n_left;	/* number of these files */
 };
 
-/* ----------------------------------------------------------- what there is */
+/* ---------------------------------------------------------- existing files */
 
-/* A file that is there, and not chosen yet. */
+/* Returns 1 if the file exists and was not chosen yet. */
 static int
 is_left(const struct model *m, size_t i)
 {
@@ -92,7 +96,7 @@ by_use(const void *a, const void *b)
 
 	if (p->used != q->used)
 		return p->used < q->used ? -1 : 1;
-	/* of one time: children before their parents */
+	/* at equal times, children before their parents */
 	return (p->i < q->i) - (p->i > q->i);
 }
 
@@ -128,7 +132,7 @@ init(struct gc *g, const struct qwen_store *st, struct qwen_err *err)
 	return 0;
 }
 
-/* --------------------------------------------------------------- what goes */
+/* ---------------------------------------------------------- choosing files */
 
 static void
 choose(struct gc *g, struct model *m, size_t i)
@@ -157,7 +161,10 @@ has_checkpoint(const struct model *m, size_t i)
 	return c != QWEN_STORE_NONE && is_left(m, c);
 }
 
-/* A run that leads to nothing: no way on from it, nor any from its end. */
+/*
+ * Returns 1 if a run is useless: it has no children and no checkpoint, and the
+ * model cannot continue from it.
+ */
 static int
 is_dead_end(const struct model *m, size_t i)
 {
@@ -168,7 +175,7 @@ is_dead_end(const struct model *m, size_t i)
 	    !qwen_store_any_cut(n);
 }
 
-/* Then nor do those before it that were there for its sake. */
+/* Chooses a dead end, and then the runs before it that became dead ends. */
 static void
 choose_up(struct gc *g, struct model *m, size_t i)
 {
@@ -178,7 +185,10 @@ choose_up(struct gc *g, struct model *m, size_t i)
 	}
 }
 
-/* The oldest, which goes unless another one needs it. */
+/*
+ * Chooses file i, with its checkpoint, unless a run continues it.  Returns 1 if
+ * it was chosen.
+ */
 static int
 choose_old(struct gc *g, struct model *m, size_t i)
 {
@@ -211,7 +221,7 @@ choose_by_age(struct gc *g, uint64_t max)
 	}
 }
 
-/* Orphans and dead ends, children first, once they have had their time. */
+/* Chooses orphans and dead ends older than LITTER_S, children first. */
 static void
 choose_useless(struct gc *g, struct model *m)
 {
@@ -227,9 +237,12 @@ choose_useless(struct gc *g, struct model *m)
 	}
 }
 
-/* ------------------------------------------------------------- temporaries */
+/* --------------------------------------------------------- temporary files */
 
-/* The folder's idea of the present, which is not that of this machine. */
+/*
+ * Returns the time of the folder's file system, whose clock may differ from
+ * this machine's.
+ */
 static time_t
 folder_time(const struct qwen_store_scan *sc)
 {
@@ -258,7 +271,7 @@ remove_temps(const struct qwen_store_scan *sc, time_t now,
 		name = sc->temp.name[i];
 		if (fstatat(sc->fd, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
 			continue;
-		/* without locks, its age decides */
+		/* without file locks the age decides */
 		if (!qwen_draft_sweep(sc->fd, name) &&
 		    (st.st_mtime >= now - LITTER_S ||
 		    qwen_draft_in_use(sc->fd, name) ||
@@ -269,9 +282,11 @@ remove_temps(const struct qwen_store_scan *sc, time_t now,
 	}
 }
 
-/* ---------------------------------------------------------------- together */
+/* ---------------------------------------------------------------------- gc */
 
-/* The limit by the disk of a store that takes total bytes; 0: not known. */
+/*
+ * Returns the limit by the disk for a store that takes total bytes; 0: unknown.
+ */
 static uint64_t
 limit_by_disk(const struct qwen_store *st, uint64_t total)
 {
@@ -283,7 +298,9 @@ limit_by_disk(const struct qwen_store *st, uint64_t total)
 	return most < room ? most : room;
 }
 
-/* One round: 1 if all that was chosen has gone, 0 if not. */
+/*
+ * Runs one round: 1 if all chosen files were removed, 0 if not, -1 on errors.
+ */
 static int
 round_of(const struct qwen_store *st, uint64_t max, int eager,
     struct qwen_store_gc_result *out, struct qwen_err *err)
@@ -321,7 +338,7 @@ round_of(const struct qwen_store *st, uint64_t max, int eager,
 	return r < 0 ? -1 : w.victims == chosen;
 }
 
-/* Again if others came in between. */
+/* Repeats rounds while other processes interfere. */
 static int
 collect(const struct qwen_store *st, uint64_t max, int eager,
     struct qwen_store_gc_result *out, struct qwen_err *err)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * insert.c - a session into the store: what is not there yet of the runs up to
- * each of its checkpoints and its end, and what is known at those positions.
+ * insert.c - stores a session: the missing runs up to each checkpoint and up to
+ * the end, and the checkpoints themselves.
  *
- * A file is a draft first (base/draft.h), under a name of its own: under its
- * final name it is complete, and whoever else writes it writes the same.  Then the folder is read again, until nothing is missing: see
- * sweep.c for why that keeps the tree whole.
+ * A file is first written as a draft (base/draft.h) under a unique name.  Under
+ * its final name it is complete, and every process that writes it writes the
+ * same content.  Then the folder is read again, until nothing is missing;
+ * sweep.c explains why this keeps the tree whole.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,15 +20,15 @@
 #include "engine/store/store.h"
 
 enum {
-	ROUNDS = 32,	/* others may be removing all the time */
+	ROUNDS = 32,	/* other processes may keep removing files */
 	/*
-	 * Runs in a chain, each of which is an open file for a reader.  One
-	 * more, and a run from the first token on begins another chain.
+	 * Maximum runs in a chain, since a reader opens all files of a chain.
+	 * Beyond it, a run from token 0 starts another chain.
 	 */
 	MAX_DEPTH = 160,
-	/* Models that can be cut anywhere: runs end at multiples of this, */
+	/* For models without recurrent state, runs end at multiples of this, */
 	GRID = 256,
-	/* or of 1/16 of the power of two below them. */
+	/* or of 1/16 of the largest power of two up to the position. */
 	GRID_PART = 16,
 };
 
@@ -35,18 +36,18 @@ struct insert {
 	struct qwen_store *st;
 	const struct qwen_session *s;
 	int		 any_cut;
-	struct qwen_store_cut *cut;	/* ascending */
+	struct qwen_store_cut *cut;	/* positions to cut at, ascending */
 	size_t		 n_cut, cap_cut;
 	struct qwen_store_scan sc;
 	struct qwen_store_walk walk;
-	uint64_t	 bytes;		/* of the session's files */
-	size_t		 written;	/* in this round */
+	uint64_t	 bytes;		/* bytes of the session's files */
+	size_t		 written;	/* files written in this round */
 	struct qwen_err	*err;
 };
 
 /* ---------------------------------------------------------------- the cuts */
 
-/* The next position after at that any prompt of this length is cut at. */
+/* Returns the first position after `at' where all sessions are cut. */
 static uint64_t
 next_on_grid(uint64_t at)
 {
@@ -66,7 +67,7 @@ add_cut(struct insert *v, uint64_t at, int checkpoint)
 	return 0;
 }
 
-/* Of two at one position, one. */
+/* Joins cuts at the same position. */
 static void
 unite(struct insert *v)
 {
@@ -109,7 +110,10 @@ plan(struct insert *v)
 
 /* ---------------------------------------------------------------- one file */
 
-/* 1 if the file is there now, 0 if it would not fit, -1. */
+/*
+ * Writes one file.  Returns 1 if it exists now, 0 if it exceeds the limit, -1
+ * on errors.
+ */
 static int
 write_file(struct insert *v, const struct qwen_store_name *n)
 {
@@ -144,9 +148,9 @@ out:
 	return r;
 }
 
-/* --------------------------------------------------------- what is missing */
+/* ----------------------------------------------------------- missing files */
 
-/* Half a byte of the hash at each level of the run. */
+/* Sets the sketch: half a byte of the hash at each level of the run. */
 static int
 make_sketch(const struct insert *v, struct qwen_store_name *n)
 {
@@ -165,7 +169,7 @@ make_sketch(const struct insert *v, struct qwen_store_name *n)
 	return 0;
 }
 
-/* From the last step before s up to which everything is there. */
+/* Writes the run to s from the last step before s whose KV is stored. */
 static int
 write_run(struct insert *v, struct qwen_store_step *s)
 {
@@ -201,8 +205,8 @@ write_checkpoint(struct insert *v, const struct qwen_store_step *s)
 }
 
 /*
- * The checkpoint comes first, so that there is no run of a model with recurrent
- * state that leads to nothing.
+ * Writes the missing files.  A checkpoint is written before its run, so that no
+ * run of a model with recurrent state is ever useless.
  */
 static int
 write_missing(struct insert *v)
@@ -223,7 +227,10 @@ write_missing(struct insert *v)
 	return r;
 }
 
-/* Runs that are there already, which count, and were of use now. */
+/*
+ * Adds up the bytes of the runs that are already stored; touch: marks them as
+ * used.
+ */
 static void
 visit_chain(struct insert *v, int touch)
 {
@@ -252,8 +259,8 @@ walk(struct insert *v)
 }
 
 /*
- * Whether the file is a run of the session's that hangs on nothing; its end may
- * be there all the same, by another way.
+ * Returns 1 if the file is a run of the session whose parent is missing.  Its
+ * end may be stored nevertheless, through other runs.
  */
 static int
 is_orphan(const struct insert *v, const struct qwen_store_file *f)
@@ -272,8 +279,8 @@ is_orphan(const struct insert *v, const struct qwen_store_file *f)
 }
 
 /*
- * The session's orphans may continue a cut of the session that stored them, not
- * of this one: returns 1 if there are more cuts now.
+ * Adds cuts where orphans of the session begin: the session that stored them
+ * was cut elsewhere.  Returns 1 if there are more cuts now.
  */
 static int
 adopt(struct insert *v)
@@ -290,7 +297,10 @@ adopt(struct insert *v)
 	return v->n_cut > n;
 }
 
-/* Whether the file is the session's, and its beginning is not there. */
+/*
+ * Returns 1 if the file belongs to the session but what it continues is
+ * missing.
+ */
 static int
 is_stray(const struct insert *v, const struct qwen_store_file *f)
 {
@@ -304,8 +314,9 @@ is_stray(const struct insert *v, const struct qwen_store_file *f)
 }
 
 /*
- * It does not fit, or others remove its beginning time and again: then what was
- * written after that is of no use.  Errors do not matter any more.
+ * Removes the files of this session that cannot be reached.  Called if the
+ * session does not fit, or if other processes keep removing its beginning.
+ * Ignores errors.
  */
 static void
 give_up(struct insert *v)
@@ -323,7 +334,10 @@ give_up(struct insert *v)
 	v->err = err;
 }
 
-/* 1: all is there, if others let it; 0: it does not fit; -1. */
+/*
+ * Returns 1 if everything is stored (as far as other processes allow), 0 if it
+ * exceeds the limit, -1 on errors.
+ */
 static int
 insert(struct insert *v)
 {
@@ -341,7 +355,7 @@ insert(struct insert *v)
 			visit_chain(v, 1);
 			return 1;
 		}
-		/* the names too, where the file system can */
+		/* sync the names too, if the file system can */
 		fsync(v->sc.fd);
 		if (qwen_store_rescan(&v->sc, v->err) < 0)
 			return -1;
@@ -372,9 +386,9 @@ open_folder(struct insert *v)
 }
 
 /*
- * Whether to check the limit now: with a given limit after each insertion, with the
- * limit by the disk after the first one, and then whenever a hundredth of the limit
- * was written.
+ * Returns 1 if the limit must be checked now: with a fixed limit after each
+ * insertion; with a limit by the disk after the first insertion, and then each
+ * time a hundredth of the limit was written.
  */
 static int
 is_due(struct qwen_store *st)
@@ -397,7 +411,7 @@ qwen_store_insert(struct qwen_store *st, const struct qwen_session *s,
 	    .any_cut = qwen_session_view(s).recurrent_bytes == 0 };
 	int r = -1, litter = 0;
 
-	/* nothing is in a store that reading its tokens would not give */
+	/* a store must contain only what evaluating the tokens would give */
 	if (qwen_session_n_tokens(s) == 0 || qwen_session_converted(s))
 		return 0;
 	e.code = QWEN_EIO;

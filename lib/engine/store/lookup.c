@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * lookup.c - the longest prefix of a prompt, as a session.
+ * lookup.c - restores the longest stored prefix of a prompt.
  *
- * All files of the prefix are open before anything of them is used, so that a
- * sweep in between cannot take them away.  Whatever is wrong with one, the
- * next best prefix is tried without it.
+ * All files of the prefix are opened before any is used, so that a sweep cannot
+ * remove them in between.  If a file is unusable, the search continues without
+ * it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,9 +16,12 @@
 #include "engine/store/store.h"
 
 enum {
-	TRIES = 256,		/* files of no use */
-	RESCANS = 5,		/* files that went away */
-	NEAR = 16,		/* runs that are opened for their beginnings */
+	TRIES = 256,		/* maximum searches; each finds an unusable
+				   file */
+	RESCANS = 5,		/* maximum reads of the folder after files
+				   vanished */
+	NEAR = 16,		/* maximum runs opened to compare their first
+				   tokens */
 };
 
 struct lookup {
@@ -29,17 +32,21 @@ struct lookup {
 	struct qwen_store_scan sc;
 	struct qwen_store_walk walk;
 	int		 rescans;
-	/* what is found */
+	/* the result */
 	struct qwen_state_file **chain;
-	size_t		*file;		/* of each in the chain */
+	size_t		*file;		/* file of each run in the chain */
 	size_t		 n_chain;
 	size_t		 len;
 	struct qwen_err	*err;
 };
 
-/* --------------------------------------------------------- files of no use */
+/* ---------------------------------------------------------- unusable files */
 
-/* Not for want of memory, descriptors or rights: v1 has this format alone. */
+/*
+ * Returns 1 for errors of the file's content, 0 for lack of memory, descriptors
+ * or permissions.  An unsupported format is damage too: v1 contains only this
+ * format.
+ */
 static int
 is_damage(int code)
 {
@@ -73,13 +80,13 @@ qwen_store_touch(const struct qwen_store_scan *sc, size_t file)
 	char name[QWEN_STORE_NAME];
 
 	qwen_store_name_format(&sc->file[file].n, name);
-	/* fails if the store belongs to another user */
+	/* fails if another user owns the store */
 	utimensat(sc->fd, name, NULL, AT_SYMLINK_NOFOLLOW);
 }
 
 /*
- * The file could not be opened, or is not what it should be: 1 to look again
- * without it, -1 if that would not help.
+ * Handles a file that could not be opened or has wrong content.  Returns 1 to
+ * search again without it, -1 if that would not help.
  */
 static int
 doubt(struct lookup *l, size_t file, const struct qwen_err *err)
@@ -90,7 +97,7 @@ doubt(struct lookup *l, size_t file, const struct qwen_err *err)
 		*l->err = *err;
 		return -1;
 	}
-	/* gone; or it was, and is there again */
+	/* it was removed, or removed and written again */
 	if ((qwen_store_stat(&l->sc, file, &st) == -1 && errno == ENOENT) ||
 	    (err->code == QWEN_EIO && l->rescans < RESCANS)) {
 		l->sc.file[file].bad = 1;
@@ -117,7 +124,7 @@ close_chain(struct lookup *l)
 	l->len = 0;
 }
 
-/* At place i of the chain.  As doubt() if it is of no use. */
+/* Opens a file as file i of the chain; results as those of doubt(). */
 static int
 open_file(struct lookup *l, size_t i, size_t file)
 {
@@ -130,7 +137,9 @@ open_file(struct lookup *l, size_t i, size_t file)
 	return 0;
 }
 
-/* The run of step s, all of which the prompt must have. */
+/*
+ * Opens the run as file i of the chain; all its tokens must be in the prompt.
+ */
 static int
 open_run(struct lookup *l, size_t i, size_t file)
 {
@@ -147,7 +156,7 @@ open_run(struct lookup *l, size_t i, size_t file)
 	return doubt(l, file, &err);
 }
 
-/* Runs up to the step, and room for one more file after them. */
+/* Opens the runs up to the step, with room for one more file in the chain. */
 static int
 open_runs(struct lookup *l, size_t step)
 {
@@ -179,18 +188,18 @@ open_checkpoint(struct lookup *l, size_t step)
 	l->n_chain++;
 	if (s->at < l->n || qwen_state_info(l->chain[l->n_chain - 1])->logits)
 		return 0;
-	/* the whole prompt, but not what follows it */
+	/* the whole prompt, but without logits */
 	l->sc.file[s->checkpoint].bad = 1;
 	return 1;
 }
 
-/* ----------------------------------------- models that can be cut anywhere */
+/* ------------------------------------------ models without recurrent state */
 
-/* A run of which the prompt shares the beginning. */
+/* A run whose first tokens the prompt shares. */
 struct near {
 	size_t	 file;
-	size_t	 step;		/* where it begins */
-	uint64_t least, most;	/* positions shared, by its sketch */
+	size_t	 step;		/* step where the run begins */
+	uint64_t least, most;	/* bounds of the shared prefix, by the sketch */
 };
 
 static int
@@ -205,7 +214,9 @@ is_any_cut(const struct lookup *l)
 	return 0;
 }
 
-/* Runs of other prompts that begin where this one has come to. */
+/*
+ * Finds runs that begin at a stored step of this prompt; returns their number.
+ */
 static size_t
 find_near(struct lookup *l, struct near *near)
 {
@@ -226,8 +237,8 @@ find_near(struct lookup *l, struct near *near)
 }
 
 /*
- * The positions of all levels of these runs, as far as the prompt goes; each
- * once, ascending.  NULL: out of memory.
+ * Returns the positions of all sketch levels of these runs within the prompt,
+ * ascending, without duplicates.  NULL without memory.
  */
 static uint64_t *
 level_positions(const struct lookup *l, const struct near *near, size_t n,
@@ -256,7 +267,7 @@ level_positions(const struct lookup *l, const struct near *near, size_t n,
 	return at;
 }
 
-/* How far the sketch agrees with the prompt's hashes. */
+/* Bounds the shared prefix by comparing the sketch with the prompt's hashes. */
 static void
 measure(const struct lookup *l, struct near *r, const uint64_t *at,
     const struct qwen_fp *hash, size_t n_at)
@@ -315,8 +326,8 @@ out:
 }
 
 /*
- * The run that shares most beyond len, of those that are promising: *best,
- * and the new len.
+ * Opens the most promising runs and sets *best to the one that shares most
+ * beyond l->len, and l->len to the shared length.
  */
 static int
 choose_near(struct lookup *l, struct near *near, size_t n, struct near *best)
@@ -347,7 +358,10 @@ choose_near(struct lookup *l, struct near *near, size_t n, struct near *best)
 	return 0;
 }
 
-/* The best way beyond the runs that the prompt has as a whole. */
+/*
+ * Opens the chain to step and, if it helps, a run of which the prompt shares
+ * the beginning.
+ */
 static int
 open_near(struct lookup *l, size_t step)
 {
@@ -403,7 +417,7 @@ try_any_cut(struct lookup *l)
 	}
 	if ((r = open_near(l, i)) != 0)
 		return r;
-	/* without logits, the last token is read again */
+	/* without logits the last token must be evaluated again */
 	if (l->len == l->n)
 		l->len--;
 	return 0;
@@ -429,7 +443,7 @@ try_checkpoints(struct lookup *l)
 	return 0;
 }
 
-/* ---------------------------------------------------------------- together */
+/* -------------------------------------------------------------- both kinds */
 
 static int
 locate(struct lookup *l)
@@ -457,7 +471,7 @@ fini(struct lookup *l)
 	qwen_store_scan_fini(&l->sc);
 }
 
-/* 1 if there is something to look at. */
+/* Returns 1 if there is a folder to search. */
 static int
 init(struct lookup *l, struct qwen_store *st, const struct qwen_header *model,
     const int32_t *tokens, size_t n, struct qwen_err *err)
@@ -497,8 +511,8 @@ qwen_store_find(struct qwen_store *st, const struct qwen_header *model,
 }
 
 /*
- * One of the files is damaged where only now it was looked at: which?  Without
- * a better answer the last one is to blame.
+ * Finds the damaged file after a restore failed.  If all files are valid, the
+ * last one is marked as bad.
  */
 static int
 blame(struct lookup *l, const struct qwen_err *why)
@@ -514,7 +528,8 @@ blame(struct lookup *l, const struct qwen_err *why)
 			hits++;
 			r = doubt(l, l->file[i], &err);
 			if (l->rescans > 0)
-				break;	/* other numbers now */
+				break;	/* the folder was read again: indices
+					   changed */
 		}
 	}
 	if (hits == 0) {

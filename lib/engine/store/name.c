@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * name.c - names of files, and the hashes in them.
+ * name.c - file names, and the hashes in them.
  *
- * HASH-END.PARENT-FROM.kv, or .SKETCH.kv, and HASH-END.cp: the longest prefix
- * of a prompt is found by reading one folder and hashing the prompt once, and
- * the tree is known without opening a file.
+ * Runs are HASH-END.PARENT-FROM.kv or HASH-END.PARENT-FROM.SKETCH.kv,
+ * checkpoints HASH-END.cp.  To find the longest prefix of a prompt, reading one
+ * folder and hashing the prompt once suffices.  The tree is known without
+ * opening a file.
  */
 #include <sys/types.h>
 
@@ -49,7 +50,7 @@ qwen_store_name_format(const struct qwen_store_name *n,
 	    (unsigned long long)n->from, sketch);
 }
 
-/* Value of a digit in lower case, or -1. */
+/* Returns the value of a lower-case digit, or -1. */
 static int
 hex_digit(char c)
 {
@@ -73,7 +74,7 @@ take_fp(const char **s, struct qwen_fp *out)
 	return 0;
 }
 
-/* A number of tokens: no sign, no zero in front, below 2^31. */
+/* Reads a number of tokens: no sign, no leading zero, below 2^31. */
 static int
 take_number(const char **s, uint64_t *out)
 {
@@ -155,7 +156,7 @@ qwen_store_dir_format(const struct qwen_header *h,
 	    (unsigned long)h->numerics, kv, *rope != '\0' ? "-" : "", rope);
 }
 
-/* "-q8_0" */
+/* Reads a KV type: "-q8_0". */
 static int
 take_kv(const char **s, enum qwen_kv *out)
 {
@@ -193,7 +194,10 @@ qwen_store_dir_parse(struct qwen_header *h, const char *s)
 	return strcmp(same, name) == 0 ? 0 : -1;
 }
 
-/* Processes on many machines share a folder: hash all that tells them apart. */
+/*
+ * Hashes everything that distinguishes processes, since processes on many
+ * machines may share a folder.
+ */
 void
 qwen_store_unique(char buf[QWEN_STORE_UNIQUE])
 {

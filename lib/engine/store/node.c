@@ -26,8 +26,8 @@ check_info(const struct qwen_state_info *info,
 }
 
 /*
- * It is opened by its name in the open folder, without following links or waiting for
- * a FIFO, since another account may write to the folder.
+ * Opens the name relative to the open folder, without following links or
+ * waiting for a FIFO, since another account may write to the folder.
  */
 int
 qwen_store_node_fd(const struct qwen_store_scan *sc, size_t file,

@@ -68,7 +68,7 @@ qwen_store_draft(struct qwen_draft *d, const struct qwen_store_scan *sc,
 	char unique[QWEN_STORE_UNIQUE];
 	int i, r = 0;
 
-	/* a sweep may remove a draft before it is locked: make another one */
+	/* if a sweep removes a draft before it is locked, make another one */
 	for (i = 0; i < DRAFT_TRIES && r == 0; i++) {
 		qwen_store_unique(unique);
 		snprintf(temp, QWEN_STORE_TEMP_NAME, QWEN_STORE_TEMP "%s",
@@ -120,7 +120,7 @@ push_file(struct qwen_store_scan *sc, const struct qwen_store_name *n)
 	return 0;
 }
 
-/* Other names are not ours: they are left alone. */
+/* Adds a file name to the scan.  Foreign names are ignored. */
 static int
 take_file(struct qwen_store_scan *sc, const char *name)
 {
@@ -153,7 +153,7 @@ compare_files(const void *a, const void *b)
 	return memcmp(&p->parent, &q->parent, sizeof p->parent);
 }
 
-/* fdopendir() takes the descriptor it is given. */
+/* Opens the folder again, since closedir() closes the descriptor. */
 static DIR *
 open_folder(int fd)
 {
@@ -167,7 +167,7 @@ open_folder(int fd)
 	return d;
 }
 
-/* The next name; NULL at the end, with errno 0, or where it cannot be read. */
+/* Returns the next name; NULL at the end (errno 0) or on errors (errno set). */
 static const char *
 next_name(DIR *d)
 {
@@ -209,8 +209,8 @@ out:
 }
 
 /*
- * A link in the store is followed if the owner of the store or this account made it.
- * By the link of another account we might write anywhere.
+ * Returns 1 if a link in the store may be followed: its owner is the owner of
+ * the store or this account.  A link of another account could point anywhere.
  */
 static int
 may_follow(const struct qwen_store *st, int at, const char *name)
@@ -222,7 +222,10 @@ may_follow(const struct qwen_store *st, int at, const char *name)
 	    link.st_uid == dir.st_uid);
 }
 
-/* 1 and the descriptor of a folder; 0 if it is absent; -1 and *err. */
+/*
+ * Opens a folder: 1 and the descriptor in *out; 0 if it does not exist; -1 and
+ * *err.
+ */
 static int
 open_in(int *out, const struct qwen_store *st, int at, const char *name,
     int create, const char *path, struct qwen_err *err)
@@ -236,7 +239,7 @@ open_in(int *out, const struct qwen_store *st, int at, const char *name,
 		if (mkdirat(at, name, 0777) == 0 || errno == EEXIST)
 			fd = openat(at, name, how | O_NOFOLLOW);
 	}
-	/* a link, or not a folder */
+	/* it is a link, or not a folder */
 	if (fd == -1 && (errno == ELOOP || errno == ENOTDIR)) {
 		if (!may_follow(st, at, name))
 			return qwen_fail(err, QWEN_EIO,

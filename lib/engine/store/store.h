@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * store.h - the parts of the prefix store: qwen-store(5).  The face of this
- * folder is qwen/store.h: others include nothing else of it.
+ * store.h - the parts of the prefix store: qwen-store(5).  Other folders
+ * include only qwen/store.h of this folder.
  *
- * name.c	names of files, and hashes of prefixes
- * warn.c	opening, and the one warning
- * scan.c	what is in the folder of a model
- * tree.c	which of it hangs on what, in each folder in turn
- * walk.c	what of a prompt is there
- * node.c	what is in a file
- * lookup.c	the longest prefix of a prompt, as a session
- * insert.c	a session into the store
- * sweep.c	files away, so that no child loses its parent
- * gc.c		which files those are
+ * name.c	file names, and hashes of prefixes
+ * warn.c	opening a store, and its single warning
+ * scan.c	the files in a model's folder
+ * tree.c	parents and children of the files, folder by folder
+ * walk.c	the stored prefixes of a prompt
+ * node.c	the content of a file
+ * lookup.c	restores the longest stored prefix of a prompt
+ * insert.c	stores a session
+ * sweep.c	removes files so that no child loses its parent
+ * gc.c	chooses the files to remove
  * admin.c	listing, verifying, removing
  */
 #ifndef QWEN_STORE_STORE_H
@@ -28,10 +28,13 @@
 
 struct qwen_store {
 	char		*dir;
-	uint64_t	 max;		/* 0: no limit */
-	int		 by_disk;	/* max is a share of the disk */
-	uint64_t	 written;	/* bytes since the last check of it */
-	uint64_t	 next;		/* bytes after which it is checked */
+	uint64_t	 max;		/* limit in bytes; 0: no limit */
+	int		 by_disk;	/* max is computed from the size of the
+					   disk */
+	uint64_t	 written;	/* bytes written since the limit was
+					   last checked */
+	uint64_t	 next;		/* bytes after which the limit is
+					   checked */
 	void		(*warn)(void *arg, const char *msg);
 	void		*arg;
 	int		 warned;
@@ -39,33 +42,41 @@ struct qwen_store {
 
 /* ------------------------------------------------------------------ warn.c */
 
-/* Once an open store: "WHAT: message". */
+/* Reports "WHAT: message" through st->warn, once per open store. */
 void qwen_store_warn(struct qwen_store *st, const char *what,
     const struct qwen_err *err);
 
-/* The most that a store may take of its disk, and the free space; or -1. */
+/*
+ * Sets *most to the most bytes that a store may take of its disk, and *room to
+ * the free bytes.  Returns -1 if they are unknown.
+ */
 int qwen_store_disk(const struct qwen_store *st, uint64_t *most,
     uint64_t *room);
 
 /* ------------------------------------------------------------------ name.c */
 
 enum {
-	QWEN_STORE_SKETCH = 20,		/* levels: runs of 2^20 tokens */
-	QWEN_STORE_NAME = 160,		/* bytes of a name, with NUL */
-	QWEN_STORE_DIR_NAME = 144,	/* of a model's folder */
-	QWEN_STORE_UNIQUE = 17,		/* of 16 hexadecimal digits */
+	QWEN_STORE_SKETCH = 20,		/* maximum levels: runs of 2^20
+					   tokens */
+	QWEN_STORE_NAME = 160,		/* maximum bytes of a file name, with
+					   NUL */
+	QWEN_STORE_DIR_NAME = 144,	/* maximum bytes of a model's folder
+					   name */
+	QWEN_STORE_UNIQUE = 17,		/* bytes of 16 hexadecimal digits, with
+					   NUL */
 };
 
-/* A file: everything that finding a prefix needs is in its name. */
+/* A file's name, which contains everything that is needed to find a prefix. */
 struct qwen_store_name {
 	enum qwen_store_kind kind;
-	struct qwen_fp	 hash;		/* of the first end tokens */
+	struct qwen_fp	 hash;		/* hash of the first `end' tokens */
 	uint64_t	 end;
-	struct qwen_fp	 parent;	/* KV: of the first from tokens */
+	struct qwen_fp	 parent;	/* KV: hash of the first `from'
+					   tokens */
 	uint64_t	 from;
 	/*
-	 * KV of models that can be cut anywhere: half a byte of the hash of
-	 * the first from + 2^k tokens, for those k that the run has.
+	 * KV of models without recurrent state: half a byte of the hash of the
+	 * first from + 2^k tokens, for each k with 2^k tokens in the run.
 	 */
 	unsigned	 n_sketch;
 	unsigned char	 sketch[QWEN_STORE_SKETCH];
@@ -75,41 +86,52 @@ void qwen_store_name_format(const struct qwen_store_name *n,
     char buf[QWEN_STORE_NAME]);
 int qwen_store_name_parse(struct qwen_store_name *n, const char *s);
 
-#define QWEN_STORE_TEMP ".tmp-"		/* then 16 digits */
-#define QWEN_STORE_GONE ".gone-"	/* then 16 digits, -, and its name */
+#define QWEN_STORE_TEMP ".tmp-"		/* followed by 16 digits */
+#define QWEN_STORE_GONE ".gone-"	/* followed by 16 digits, -, and the
+					   file's name */
 
-/* Writes 16 digits that no other process has. */
+/* Writes 16 digits that no other process writes. */
 void qwen_store_unique(char buf[QWEN_STORE_UNIQUE]);
 
-/* For qsort() and bsearch() of what begins with a position. */
+/*
+ * Compares structs that begin with a position (uint64_t), for qsort() and
+ * bsearch().
+ */
 int qwen_store_by_position(const void *a, const void *b);
-/* Ascending, each once; returns how many are left. */
+/*
+ * Sorts n positions ascending, removes duplicates, and returns how many are
+ * left.
+ */
 size_t qwen_store_positions(uint64_t *at, size_t n);
 
-/* Folder of a model, below v1; and back. */
+/* Writes and parses the name of a model's folder below v1. */
 void qwen_store_dir_format(const struct qwen_header *h,
     char buf[QWEN_STORE_DIR_NAME]);
 int qwen_store_dir_parse(struct qwen_header *h, const char *s);
 
 /*
- * Hashes of the first at[i] tokens, at ascending: XXH3-128 of the tokens as
- * 32-bit little-endian numbers.  -1: out of memory.
+ * Computes the hashes of the first at[i] tokens; `at' ascends.  A hash is the
+ * XXH3-128 of the tokens as 32-bit little-endian numbers.  Returns -1 without
+ * memory.
  */
 int qwen_store_hash(const int32_t *tokens, const uint64_t *at, size_t n,
     struct qwen_fp *out);
 unsigned char qwen_store_sketch(const struct qwen_fp *hash);
-/* Levels of the sketch of a run. */
+/* Returns the number of sketch levels of a run of n tokens. */
 unsigned qwen_store_levels(uint64_t n);
 
 /* ------------------------------------------------------------------ scan.c */
 
 struct qwen_store_file {
 	struct qwen_store_name n;
-	int		 bad;		/* not to be used */
-	/* for those that remove it: */
-	int		 victim;	/* it is to go, unless it was used */
-	int64_t		 used;		/* since then; at first the end of time */
-	uint64_t	 bytes;		/* where somebody asked */
+	int		 bad;		/* unusable: damaged, missing or of no
+					   help */
+	/* for removing files: */
+	int		 victim;	/* remove it unless it was used since
+					   `used' */
+	int64_t		 used;		/* last use, in ns; INT64_MAX: unknown,
+					   remove it anyway */
+	uint64_t	 bytes;		/* set by gc.c only */
 };
 
 struct qwen_store_names {
@@ -117,42 +139,49 @@ struct qwen_store_names {
 	size_t		 n, cap;
 };
 
-/* What lies in the folder of a model, by end, then by name. */
+/*
+ * The files in a model's folder, sorted by end, then by the rest of the name.
+ */
 struct qwen_store_scan {
-	char		*path;		/* of the folder */
-	int		 fd;		/* of it */
+	char		*path;		/* path of the folder */
+	int		 fd;		/* descriptor of the folder */
 	struct qwen_store_file *file;
 	size_t		 n_file, cap_file;
-	struct qwen_store_names gone;	/* what is being removed, */
-	struct qwen_store_names temp;	/* and what is being written */
+	struct qwen_store_names gone;	/* files being removed (.gone-) */
+	struct qwen_store_names temp;	/* files being written (.tmp-) */
 };
 
 /*
- * Opens the folder of this name below v1.  Returns 1; 0 if there is none (then
- * it is created if create is set, and the scan is empty); -1 with *err.  Call
- * fini after any of them.
+ * Opens and reads the folder of this name below v1.  Returns 1; 0 if the folder
+ * does not exist; -1 with *err.  With create set, creates a missing folder.
+ * Call fini in every case.
  */
 int qwen_store_scan(struct qwen_store_scan *sc, const struct qwen_store *st,
     const char *name, int create, struct qwen_err *err);
 void qwen_store_scan_fini(struct qwen_store_scan *sc);
 
-/* The same folder again. */
+/* Reads the same folder again. */
 int qwen_store_rescan(struct qwen_store_scan *sc, struct qwen_err *err);
 
-/* Names of the folders of models, ascending; fini also after an error. */
+/*
+ * Lists the names of the models' folders, ascending.  Call fini in every case.
+ */
 int qwen_store_models(const struct qwen_store *st,
     struct qwen_store_names *names, struct qwen_err *err);
 void qwen_store_names_fini(struct qwen_store_names *names);
 
-/* Path of a file: free(). NULL: out of memory. */
+/* Returns the path of a file, to be freed; NULL without memory. */
 char *qwen_store_path(const struct qwen_store_scan *sc, size_t file);
 
-/* fstatat(2), which does not follow links, and unlinkat(2) of a file. */
+/* fstatat(2), without following links, and unlinkat(2) of a file. */
 int qwen_store_stat(const struct qwen_store_scan *sc, size_t file,
     struct stat *st);
 int qwen_store_unlink(const struct qwen_store_scan *sc, size_t file);
 
-/* A draft in the folder, under a unique name: commit or drop it. */
+/*
+ * Opens a draft in the folder under a unique name; the caller commits or drops
+ * it.
+ */
 #define QWEN_STORE_TEMP_NAME (sizeof QWEN_STORE_TEMP + QWEN_STORE_UNIQUE)
 struct qwen_draft;
 int qwen_store_draft(struct qwen_draft *d, const struct qwen_store_scan *sc,
@@ -167,15 +196,21 @@ struct qwen_store_slot {
 	size_t		 depth;
 };
 
-/* Of each file of a scan, by index. */
+/*
+ * The tree of the files of a scan.  Arrays are indexed by file, except place.
+ */
 struct qwen_store_tree {
-	size_t		*parent;	/* KV: the run before it; checkpoint:
-					   the run that ends at it; or NONE */
-	size_t		*children;	/* KV: runs that begin at its end */
-	size_t		*checkpoint;	/* KV: the one at its end, or NONE */
-	unsigned char	*there;		/* with all that is before it */
-	struct qwen_store_slot *place;	/* not by index: all files, trees first,
-					   then orphans */
+	size_t		*parent;	/* of a run, the run before it; of a
+					   checkpoint, the run that ends at it;
+					   or NONE */
+	size_t		*children;	/* of a run, the number of runs that
+					   continue it */
+	size_t		*checkpoint;	/* of a run, the checkpoint at its end,
+					   or NONE */
+	unsigned char	*there;		/* the file and all runs before it
+					   exist */
+	struct qwen_store_slot *place;	/* all files in order: trees first, then
+					   orphans */
 };
 
 /* A model's folder. */
@@ -186,15 +221,18 @@ struct qwen_store_folder {
 	struct qwen_store_tree tree;
 };
 
-/* Each in turn until fn fails; fn may take it, and leave zeros with fd -1. */
+/*
+ * Calls fn for each model's folder until fn fails. fn may take over *f: it then
+ * leaves zeros, with fd -1.
+ */
 int qwen_store_each(const struct qwen_store *st,
     int (*fn)(void *arg, struct qwen_store_folder *f, struct qwen_err *err),
     void *arg, struct qwen_err *err);
 void qwen_store_folder_fini(struct qwen_store_folder *f);
 
 /*
- * Files of this prefix: index of the first, runs before the checkpoint; *n is
- * set to how many.
+ * Returns the index of the first file of this prefix; runs come before the
+ * checkpoint.  Sets *n to the number of these files.
  */
 size_t qwen_store_files_at(const struct qwen_store_scan *sc, uint64_t end,
     const struct qwen_fp *hash, size_t *n);
@@ -203,86 +241,103 @@ int qwen_store_same(const struct qwen_fp *a, const struct qwen_fp *b);
 
 /* ------------------------------------------------------------------ walk.c */
 
-/* A position in a prompt at which a file ends. */
+/* A position in a prompt where a file ends. */
 struct qwen_store_step {
 	uint64_t	 at;
 	struct qwen_fp	 hash;
-	int		 there;		/* KV of all tokens before it */
-	size_t		 kv;		/* the last run of them; NONE at 0 */
-	size_t		 prev;		/* step where that begins */
-	size_t		 depth;		/* runs up to here */
-	size_t		 checkpoint;	/* or NONE */
+	int		 there;		/* the KV of all tokens before it is
+					   stored */
+	size_t		 kv;		/* the last run of that KV, or NONE */
+	size_t		 prev;		/* step where that run begins */
+	size_t		 depth;		/* number of runs up to here */
+	size_t		 checkpoint;	/* file, or NONE */
 };
 
-/* Ascending; the first is at 0.  Numbers are indices of files of the scan. */
+/*
+ * The steps of a prompt, ascending, from position 0. kv and checkpoint are
+ * indices of files of the scan.
+ */
 struct qwen_store_walk {
 	struct qwen_store_step *step;
 	size_t		 n_step;
 };
 
-/* Where a session may be cut into files. */
+/* A position where a session may be cut into files. */
 struct qwen_store_cut {
 	uint64_t	 at;
-	int		 checkpoint;	/* there is something to keep there */
+	int		 checkpoint;	/* store a checkpoint there */
 };
 
-/* Also with steps at the cuts, whether or not they are. */
+/*
+ * Finds the stored prefixes of a prompt.  Each cut gets a step, too, whether or
+ * not a file ends there.
+ */
 int qwen_store_walk(struct qwen_store_walk *w,
     const struct qwen_store_scan *sc, const int32_t *tokens, size_t n,
     const struct qwen_store_cut *cut, size_t n_cut, struct qwen_err *err);
 void qwen_store_walk_fini(struct qwen_store_walk *w);
 
-/* Once more, after steps were marked as being there. */
+/* Computes the steps again after some were marked as there. */
 void qwen_store_follow(struct qwen_store_walk *w,
     const struct qwen_store_scan *sc);
 
-/* Index of the step at this position, which has one. */
+/* Returns the index of the step at this position, or NONE. */
 size_t qwen_store_step_at(const struct qwen_store_walk *w, uint64_t at);
 
 /* ------------------------------------------------------------------ node.c */
 
 /*
- * A file of the scan, opened and compared with its name: QWEN_EFORMAT,
- * QWEN_ERANGE or QWEN_EMISMATCH if it is not what that says.  The tokens of a
- * run are still to be compared with a prompt.
+ * Opens a file of the scan and compares it with its name.  QWEN_EFORMAT,
+ * QWEN_ERANGE or QWEN_EMISMATCH if they do not match.  The caller still has to
+ * compare the tokens of a run with the prompt.
  */
 int qwen_store_node_open(struct qwen_state_file **out,
     const struct qwen_store_scan *sc, size_t file,
     const struct qwen_header *model, struct qwen_err *err);
 
-/* Open it: a descriptor, or -1 and *err, also if it is not a regular file. */
+/*
+ * Returns a descriptor of the file; -1 with *err if it cannot be opened or is
+ * no regular file.
+ */
 int qwen_store_node_fd(const struct qwen_store_scan *sc, size_t file,
     struct qwen_err *err);
 
-/* Verify every block of it, as qwen_state_verify does. */
+/* Verifies every block of the file, as qwen_state_verify does. */
 int qwen_store_node_verify(const struct qwen_store_scan *sc, size_t file,
     int n_threads, struct qwen_err *err);
 
-/* How many of its tokens are those of the prompt, of which n follow from. */
+/*
+ * Returns how many of the run's tokens match the n tokens of a prompt from the
+ * run's start on.
+ */
 size_t qwen_store_node_common(const struct qwen_state_file *f,
     const int32_t *tokens, size_t n);
 
-/* The part of the session that the name says. */
+/* Writes the part of the session that the name describes. */
 int qwen_store_node_save(int fd, const struct qwen_session *s,
     const struct qwen_store_name *name, struct qwen_err *err);
 
 /* ---------------------------------------------------------------- lookup.c */
 
-/* The file is not used any more, and removed if it is damaged. */
+/* Marks the file as bad for this scan, and deletes it if it is damaged. */
 void qwen_store_discard(struct qwen_store *st, struct qwen_store_scan *sc,
     size_t file, const struct qwen_err *err);
 
-/* It was of use now. */
+/* Sets the file's time of last use to now. */
 void qwen_store_touch(const struct qwen_store_scan *sc, size_t file);
 
 /* ----------------------------------------------------------------- sweep.c */
 
-/* What a sweep did, beside removing what the scan has as victims. */
+/*
+ * A sweep: which abandoned files it takes, and what it removed.  It also
+ * removes the victims of the scan.
+ */
 struct qwen_store_sweep {
-	time_t		 gone_before;	/* also decide on what others had on
-					   its way out before this time, */
-	int		 all_gone;	/* or whenever */
-	/* increased by what has gone: files and bytes of them */
+	time_t		 gone_before;	/* take files that others were removing
+					   if they were renamed before this
+					   time, */
+	int		 all_gone;	/* or all of them */
+	/* both pairs count removed files and their bytes */
 	uint64_t	 victims, victim_bytes;
 	uint64_t	 others, other_bytes;
 };
@@ -292,14 +347,14 @@ int qwen_store_sweep(const struct qwen_store_scan *sc,
 
 /* -------------------------------------------------------------------- gc.c */
 
-/* Time of last use, in nanoseconds. */
+/* Returns the time of last use, in nanoseconds since 1970. */
 static inline int64_t
 qwen_store_used(const struct stat *s)
 {
 	return (int64_t)s->st_mtim.tv_sec * 1000000000 + s->st_mtim.tv_nsec;
 }
 
-/* Within the limit again, and without litter. */
+/* Removes temporary files and enforces the limit. */
 int qwen_store_clean(struct qwen_store *st, struct qwen_err *err);
 
 /* Returns 1 if the model of this run can continue from any position. */

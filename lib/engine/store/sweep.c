@@ -1,49 +1,50 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * sweep.c - files away, so that no child loses its parent.
+ * sweep.c - removes files so that no child loses its parent.
  *
- * There is no lock that says who works in the folder.  What keeps the tree
- * whole is an order of steps on both sides.  Whoever inserts a child C of X (a
- * run that goes on from X, or a checkpoint at its end)
+ * The folder has no lock.  The order of steps of both sides keeps the tree
+ * whole.  A process that inserts a child C of X (a run that continues X, or a
+ * checkpoint at its end)
  *
  *	I1	renames C into place, and then
- *	I2	reads the folder; if X (or one before it) is not there, it
- *		writes X again, from its own session, and goes on at I2.
+ *	I2	reads the folder; if X or a run before it is missing, writes
+ *		it again from its own session, and repeats I2.
  *
- * Whoever removes X
+ * A process that removes X
  *
  *	R1	renames X to a name that begins with .gone-, and then
  *	R2	reads the folder;
- *	R3	if there is a child of X, it renames X back, else it unlinks it.
+ *	R3	if X has a child, renames X back, else unlinks it.
  *
- * Each writes first and reads then, so one of the two sees the other: if I1
- * comes before R2, R2 finds C and X comes back.  Otherwise R1, before R2, is
- * before I1 and so before I2, which finds X missing and writes it again.  When
- * both see each other, X is renamed back over the X that was written again, of
- * the same content; nothing is lost either way.
+ * Each writes first and then reads, so at least one of the two sees the other.
+ * If I1 comes before R2, R2 finds C and X is renamed back.  Otherwise R1 comes
+ * before R2, I1 and I2, so I2 finds X missing and writes it again.  If both see
+ * each other, X is renamed back over the new X, which has the same content;
+ * nothing is lost.
  *
- * A parent W of X is removed after X, or in the same sweep: then C at R2 holds
- * X, and X holds W.  When another process removes W while X is away under its
- * .gone- name, R2 counts that name like X itself; and since a folder that is
- * read while X gets another name may show neither of the two, R2 reads it
- * until it finds the same three times in a row (a file that changes its name
- * back can hide twice), or so often that X was seen if it is there.
+ * A parent W of X is removed after X or in the same sweep: at R2, C keeps X and
+ * X keeps W.  If another process removes W while X has its .gone- name, R2
+ * counts that name like X itself.  If X is renamed while the folder is read,
+ * the reading may return neither name.  So R2 reads the folder until three
+ * readings in a row are equal (a file that is renamed back can be missed
+ * twice), at most READINGS times.
  *
- * The names begin with .gone- and 16 digits that nobody else has, so that R3
- * never unlinks what somebody else has moved: with one common name, P might
- * decide to unlink X, Q restore it for a child, R move it away again, and P
- * then unlink what R is about to restore.  What a killed sweep has left under
- * such a name is first renamed to a name of our own (R1 of a kind: whoever
- * had it then fails to find it) and then decided on by R2 and R3.
+ * A .gone- name has 16 digits that no other process uses, so R3 never unlinks a
+ * file that another process has renamed.  With one common name, process P might
+ * decide to unlink X; then Q restores X for a child, R renames it again, and P
+ * unlinks the file that R is about to restore.  Files that a killed sweep left
+ * under a .gone- name are first renamed to a new .gone- name (like R1; the
+ * process that had renamed them no longer finds them), and then handled by R2
+ * and R3.
  *
- * A reader has all files open before it reads the first one, and a file that
- * is unlinked stays readable for it.  One that comes between R1 and R3 does not
- * find X: it reads the folder again, and in the end uses a shorter prefix.
+ * A reader opens all files before it reads the first one, and an open file
+ * stays readable after unlink.  A reader that starts between R1 and R3 does not
+ * find X: it reads the folder again, and finally uses a shorter prefix.
  *
- * Where a folder's listing lags behind (NFS), a child may lose its parent
- * after all.  It is then an orphan: nobody can reach it, so nothing wrong is
- * read; it is of use again once the parent is inserted again, and removed after
- * an hour if it is not.
+ * If the listing of a folder is out of date (NFS), a child may lose its parent
+ * after all.  The child is then an orphan: readers cannot reach it, so they
+ * never read wrong data.  It is useful again once the parent is stored again;
+ * otherwise it is removed after an hour.
  */
 #include <fcntl.h>
 #include <errno.h>
@@ -63,12 +64,12 @@ enum {
 	SAME = 3,
 };
 
-/* A run on its way out. */
+/* A run with a .gone- name. */
 struct held {
 	struct qwen_store_name n;
 	char		 gone[GONE_NAME];
 	uint64_t	 bytes;
-	int		 victim;	/* not what others left */
+	int		 victim;	/* 0: left by another sweep */
 	int		 needed;
 };
 
@@ -79,7 +80,7 @@ struct sweep {
 	size_t		 n_held;
 };
 
-/* R1, of a file called name. */
+/* R1: renames the file `name' to a new .gone- name. */
 static int
 hold(struct sweep *s, const struct qwen_store_name *n, const char *name,
     uint64_t bytes, int victim)
@@ -108,7 +109,9 @@ count(struct sweep *s, int victim, uint64_t bytes)
 	*(victim ? &s->w->victim_bytes : &s->w->other_bytes) += bytes;
 }
 
-/* A checkpoint has no children: it just goes, before its run does. */
+/*
+ * Removes a victim: a checkpoint, which has no children, at once; a run by R1.
+ */
 static int
 take_victim(struct sweep *s, size_t i)
 {
@@ -118,11 +121,11 @@ take_victim(struct sweep *s, size_t i)
 
 	if (qwen_store_stat(s->sc, i, &st) == -1)
 		return errno == ENOENT ? 0 : -1;
-	/* the file as it is, if it is the one that was to go */
+	/* skip a file that was used or replaced meanwhile */
 	if (S_ISDIR(st.st_mode) ||
 	    (S_ISREG(st.st_mode) && qwen_store_used(&st) > f->used))
 		return 0;
-	/* links and other non-files are just removed */
+	/* links and special files are removed at once */
 	if (f->n.kind == QWEN_STORE_KV && S_ISREG(st.st_mode)) {
 		qwen_store_name_format(&f->n, name);
 		return hold(s, &f->n, name, (uint64_t)st.st_size, 1);
@@ -133,7 +136,7 @@ take_victim(struct sweep *s, size_t i)
 	return 0;
 }
 
-/* The run that has the name gone now. */
+/* Parses the file name in a .gone- name of a run. */
 static int
 parse_gone(struct qwen_store_name *n, const char *gone)
 {
@@ -144,7 +147,7 @@ parse_gone(struct qwen_store_name *n, const char *gone)
 	    n->kind != QWEN_STORE_KV ? -1 : 0;
 }
 
-/* What others, who may be dead, left on its way out. */
+/* R1 for a file that another sweep, possibly killed, left. */
 static int
 take_left(struct sweep *s, const char *gone)
 {
@@ -160,7 +163,7 @@ take_left(struct sweep *s, const char *gone)
 	return hold(s, &n, gone, (uint64_t)st.st_size, 0);
 }
 
-/* Is c a run that continues p, or a checkpoint at its end? */
+/* Returns 1 if c is a run that continues p, or the checkpoint at its end. */
 static int
 is_child(const struct qwen_store_name *c, const struct qwen_store_name *p)
 {
@@ -176,7 +179,9 @@ by_end(const void *a, const void *b)
 	return (p > q) - (p < q);
 }
 
-/* Returns the held run that c continues, if any: their ends ascend. */
+/*
+ * Returns the held run that c continues, or NULL.  Held runs are sorted by end.
+ */
 static struct held *
 parent_of(struct sweep *s, const struct qwen_store_name *c)
 {
@@ -199,8 +204,8 @@ need_parent(struct sweep *s, const struct qwen_store_name *c)
 }
 
 /*
- * A folder or link with a file's name has no parent; an entry that cannot be
- * examined may have one.
+ * Returns 1 for a regular file, and for an entry that cannot be examined.
+ * Folders and links with the name of a file need no parent.
  */
 static int
 is_file(const struct qwen_store_scan *now, size_t i)
@@ -222,7 +227,10 @@ is_ours(const struct sweep *s, const char *gone)
 	return 0;
 }
 
-/* Returns a number that tells what was seen. */
+/*
+ * Marks the held runs that have children.  Returns a hash of the names that
+ * were read.
+ */
 static uint64_t
 need_parents(struct sweep *s, const struct qwen_store_scan *now)
 {
@@ -245,7 +253,7 @@ need_parents(struct sweep *s, const struct qwen_store_scan *now)
 	return seen;
 }
 
-/* R2. */
+/* R2: reads the folder until it is certain which held runs are needed. */
 static int
 look_again(struct sweep *s, struct qwen_err *err)
 {
@@ -274,9 +282,9 @@ look_again(struct sweep *s, struct qwen_err *err)
 }
 
 /*
- * R3: parents come back first, children go first.  What can do neither stays
- * under the name it has, for a later sweep; the others are gone through all the
- * same.  errno of the last failure, or 0.
+ * R3: renames parents back before children, then unlinks children before
+ * parents.  A file for which this fails keeps its .gone- name for a later
+ * sweep.  Returns errno of the last failure, or 0.
  */
 static int
 decide(struct sweep *s)

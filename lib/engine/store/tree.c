@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* tree.c - which file hangs on which, from their names; folder by folder. */
+/*
+ * tree.c - parents and children of the files, from their names; folder by
+ * folder.
+ */
 #include <string.h>
 
 #include "base/err.h"
@@ -12,7 +15,7 @@ qwen_store_same(const struct qwen_fp *a, const struct qwen_fp *b)
 	return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* As files are sorted. */
+/* Compares in the order of the scan. */
 static int
 compare(const struct qwen_store_name *n, uint64_t end,
     const struct qwen_fp *hash)
@@ -41,7 +44,10 @@ qwen_store_files_at(const struct qwen_store_scan *sc, uint64_t end,
 	return lo;
 }
 
-/* A run: its parents come before it in the scan, since they end earlier. */
+/*
+ * Links a run to its parent.  Parents end earlier, so they come before it in
+ * the scan.
+ */
 static void
 hang_run(struct qwen_store_tree *t, const struct qwen_store_scan *sc, size_t i,
     const struct qwen_fp *nothing)
@@ -65,7 +71,9 @@ hang_run(struct qwen_store_tree *t, const struct qwen_store_scan *sc, size_t i,
 	}
 }
 
-/* A checkpoint: runs of the same prefix come just before it. */
+/*
+ * Links a checkpoint to the runs of the same prefix, which come just before it.
+ */
 static void
 hang_checkpoint(struct qwen_store_tree *t, const struct qwen_store_scan *sc,
     size_t i)
@@ -83,12 +91,12 @@ hang_checkpoint(struct qwen_store_tree *t, const struct qwen_store_scan *sc,
 	}
 }
 
-/* --------------------------------------------------------- all of it, in order */
+/* --------------------------------------------------- the order of all files */
 
 struct walker {
 	const struct qwen_store_tree *tree;
 	size_t		 n;
-	size_t		*first, *next;	/* children of a file, as lists */
+	size_t		*first, *next;	/* lists of the children of each file */
 };
 
 /*
@@ -121,7 +129,10 @@ descend(struct walker *w, size_t root)
 	}
 }
 
-/* Trees first, then orphans; first and next have room for all files. */
+/*
+ * Fills place: trees first, then orphans. w->first and w->next have room for
+ * all files.
+ */
 static void
 put_in_order(struct walker *w, const struct qwen_store_scan *sc)
 {

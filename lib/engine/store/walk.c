@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * walk.c - the stored prefixes of a prompt: hashes the prompt once, at all
- * positions where a file ends; each file whose hash matches extends the known
- * prefix.
+ * walk.c - finds the stored prefixes of a prompt.  The prompt is hashed once,
+ * at all positions where a file ends.  Each file whose hash matches extends the
+ * known prefix.
  */
 #include <string.h>
 
@@ -10,7 +10,9 @@
 #include "base/mem.h"
 #include "engine/store/store.h"
 
-/* The positions, each once: 0, ends of files up to n, cuts. */
+/*
+ * Collects the positions, without duplicates: 0, ends of files up to n, cuts.
+ */
 static size_t
 collect(uint64_t *at, const struct qwen_store_scan *sc, size_t n,
     const struct qwen_store_cut *cut, size_t n_cut)
@@ -38,7 +40,10 @@ qwen_store_step_at(const struct qwen_store_walk *w, uint64_t at)
 	return s != NULL ? (size_t)(s - w->step) : QWEN_STORE_NONE;
 }
 
-/* A run that ends at s: of several ways there, the one of fewest files. */
+/*
+ * Extends the prefix by a run that ends at s.  Of several chains, keeps the one
+ * with the fewest files.
+ */
 static void
 extend(struct qwen_store_walk *w, struct qwen_store_step *s,
     const struct qwen_store_name *n, size_t file)
@@ -58,7 +63,9 @@ extend(struct qwen_store_walk *w, struct qwen_store_step *s,
 	s->depth = p->depth + 1;
 }
 
-/* Files come by their ends, so what a run begins at is already known. */
+/*
+ * Files are sorted by end, so the step where a run begins is already computed.
+ */
 void
 qwen_store_follow(struct qwen_store_walk *w, const struct qwen_store_scan *sc)
 {

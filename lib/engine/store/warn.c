@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* warn.c - an open store, and the one thing it has to say. */
+/* warn.c - opening a store, and its single warning. */
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -12,7 +12,7 @@
 #include "base/sized.h"
 #include "engine/store/store.h"
 
-enum { DISK_SHARE = 10 };	/* a tenth of the disk is for the store */
+enum { DISK_SHARE = 10 };	/* the store may take a tenth of the disk */
 
 void
 qwen_store_warn(struct qwen_store *st, const char *what,
@@ -38,7 +38,7 @@ qwen_store_disk(const struct qwen_store *st, uint64_t *most, uint64_t *room)
 		return -1;
 	*most = (uint64_t)v.f_blocks / DISK_SHARE * v.f_frsize;
 	*room = (uint64_t)v.f_bavail * v.f_frsize;
-	/* a disk of a few blocks has a limit, too */
+	/* the limit of a tiny disk must not be 0, which means none */
 	*most = *most > 0 ? *most : 1;
 	return 0;
 }
@@ -65,7 +65,7 @@ qwen_store_open_sized(size_t size, struct qwen_store **out,
 	}
 	st->warn = o->warn;
 	st->arg = o->arg;
-	/* prompts are private unless DIR was created otherwise */
+	/* prompts are private; a folder that exists keeps its mode */
 	if (mkdir(st->dir, 0700) == -1 && errno != EEXIST) {
 		qwen_fail_errno(&e, "mkdir");
 		qwen_store_warn(st, "not used", &e);

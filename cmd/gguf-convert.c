@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * gguf-convert.c - a model or an adapter as hubs have it, a folder of safetensors
- * files, to a GGUF file.
+ * gguf-convert.c - convert a Hugging Face folder (safetensors), a model or an
+ * adapter, to GGUF.
  */
 #define _GNU_SOURCE
 #include <sys/mman.h>
@@ -68,8 +68,9 @@ refuse(void *arg, const char *why)
 }
 
 /*
- * Do config and tensors agree, as who opens the file will see it?  Asked before
- * anything is written, of an outline in memory, where there can be one.
+ * Exit with an error if config and tensors do not agree.  Checks an outline of
+ * the GGUF file in memory before anything is written; does nothing where no
+ * outline can be made.
  */
 static void
 check(struct qwen_hub_gguf *g, char *folder)

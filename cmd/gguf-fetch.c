@@ -100,7 +100,7 @@ fetch(const struct fetch_repo *r, const struct fetch_model *m)
 	return rc;
 }
 
-/* A name of a hub's: 0, or -1 and cli_err. */
+/* Fetch, list or verify a model of a hub: 0, or -1 and cli_err. */
 static int
 from_hub(const struct qwen_name *name)
 {
@@ -132,7 +132,7 @@ fetch_operand(const char *text)
 	struct stat st;
 	int rc;
 
-	/* as -m has it */
+	/* an operand that is a file needs no fetching */
 	if (opt.mode == FETCH && stat(given, &st) == 0 &&
 	    S_ISREG(st.st_mode)) {
 		puts(given);
@@ -167,7 +167,7 @@ check_options(int n)
 		cli_usage("--json needs --local");
 	if (fetch_opt.to != NULL && fetch_opt.to[0] == '\0')
 		cli_usage("--to needs a folder");
-	/* as the hub's library reads it */
+	/* the values that huggingface_hub takes as true */
 	for (i = 0; hub_offline != NULL && i < sizeof yes / sizeof yes[0]; i++)
 		fetch_opt.offline |= strcasecmp(hub_offline, yes[i]) == 0;
 	if (fetch_opt.offline && (opt.mode == LIST || opt.mode == DRY))

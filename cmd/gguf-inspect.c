@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* gguf-inspect.c - show, check and compare GGUF files; only ever reads. */
+/* gguf-inspect.c - show, check and compare GGUF files; never writes one. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -122,7 +122,10 @@ progress(void *arg, uint64_t bytes)
 	cli_progress(c->done >> 20);
 }
 
-/* Of a kind that is known, and damaged? */
+/*
+ * Return -1 after a warning if a vocabulary of a supported kind is damaged,
+ * else 0.
+ */
 static int
 check_vocabulary(const struct qwen_gguf *g, const char *path)
 {
@@ -150,7 +153,7 @@ check(const struct qwen_gguf *g, const char *path)
 
 	inspect_progress(g);
 	rc = qwen_gguf_check(g, &checker, NULL);
-	/* it has said what merges are no two texts */
+	/* qwen_gguf_check reported the problems it found */
 	if (rc == 0)
 		rc = check_vocabulary(g, path);
 	if (rc == 0 && cli_verbose)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* gguf-merge.c - a model file with what adapters change in its weights. */
+/* gguf-merge.c - write a model file with adapters merged into its weights. */
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * gguf-pin.c - bring a model into memory in huge pages, so that the processes
- * that use it map it by one page fault for each 2 MiB.
+ * gguf-pin.c - bring a model into memory in huge pages, so that a process that
+ * maps it has one page fault per 2 MiB.
  *
- * In place: its pages are dropped, and read again through a mapping that asks
- * for huge ones.  With -o: copied into a tmpfs that is mounted with huge=always.
+ * In place: drop the file's pages from the page cache and read them again
+ * through a mapping that asks for huge pages.  With -o: copy the file to a
+ * tmpfs that is mounted with huge=always.
  */
 #define _GNU_SOURCE
 #include <sys/mman.h>
@@ -40,13 +41,14 @@ static const struct cli_tool tool = {
 };
 
 static const size_t huge_page = (size_t)2 << 20;
-static const size_t piece = (size_t)8 << 20;	/* read and written at once */
-static const uint64_t spare = (uint64_t)256 << 20;	/* left to others */
+static const size_t piece = (size_t)8 << 20;	/* bytes per read and write */
+static const uint64_t spare = (uint64_t)256 << 20;	/* memory left to
+							   others, in bytes */
 
 /* A file of the model. */
 struct model_file {
-	char		*path;		/* where it is */
-	char		*copy;		/* where it goes, or NULL */
+	char		*path;		/* of the original */
+	char		*copy;		/* of its copy, or NULL */
 	size_t		 bytes;
 };
 
@@ -76,7 +78,7 @@ open_part(const char *path, struct stat *st)
 	return fd;
 }
 
-/* A copy must not take the place of what it is made from. */
+/* Exit with an error if the copy would overwrite its own original. */
 static void
 check_apart(const struct model_file *p)
 {
@@ -87,7 +89,7 @@ check_apart(const struct model_file *p)
 		cli_usage("-o %s: the model itself is in this folder", opt.dir);
 }
 
-/* All files of the model, which must be one. */
+/* Open the model and list all its files. */
 static void
 list_parts(struct model_files *l, const char *model)
 {
@@ -125,9 +127,9 @@ free_parts(struct model_files *l)
 	free(l->v);
 }
 
-/* --------------------------------------------------------- what Linux tells */
+/* ---------------------------------------------------------- memory and room */
 
-/* The sum of the lines that begin with key, in bytes; -1: not known. */
+/* Return the sum of the lines that begin with key, in bytes; -1 if unknown. */
 static int64_t
 proc_bytes(const char *file, const char *key)
 {
@@ -145,7 +147,7 @@ proc_bytes(const char *file, const char *key)
 	return sum;
 }
 
-/* Bytes that this process has mapped by huge pages of files, or -1. */
+/* Return the bytes of files mapped in huge pages by this process, or -1. */
 static int64_t
 huge_mapped(void)
 {
@@ -169,7 +171,10 @@ check_memory(uint64_t bytes)
 		    gib((uint64_t)have));
 }
 
-/* Files of a tmpfs count as used, the ones to be replaced too. */
+/*
+ * Exit with an error if the tmpfs has no room for the copies.  Older copies
+ * take room until they are replaced.
+ */
 static void
 check_room(uint64_t bytes)
 {
@@ -186,9 +191,9 @@ check_room(uint64_t bytes)
 /* ------------------------------------------------------------------ reading */
 
 /*
- * Touch a file through a mapping that asks for huge pages, which brings in what
- * is not in memory, and return how much of it came by huge pages, -1 if that
- * is not known.
+ * Touch a file through a mapping that asks for huge pages; that reads what is
+ * not in memory yet.  Return how many bytes were mapped in huge pages; -1 if
+ * unknown.
  */
 static int64_t
 touch(int fd, const char *path, size_t bytes)
@@ -212,14 +217,16 @@ touch(int fd, const char *path, size_t bytes)
 	return before < 0 || after < 0 ? -1 : after - before;
 }
 
-/* What of a file can lie in huge pages. */
+/* Return how many bytes of a file can lie in huge pages. */
 static size_t
 huge_bytes(size_t bytes)
 {
 	return bytes - bytes % huge_page;
 }
 
-/* Whether nearly all of it does; what is not known is taken for good. */
+/*
+ * Return 1 if at least 99 % of a file is in huge pages, or if that is unknown.
+ */
 static int
 is_huge(int64_t got, size_t bytes)
 {
@@ -240,7 +247,10 @@ report_file(const char *path, size_t bytes, int64_t got)
 
 /* ----------------------------------------------------------------- in place */
 
-/* Pages that others have mapped, and such as are not on the disk yet, stay. */
+/*
+ * Drop a file's pages from the page cache.  Pages that other processes have
+ * mapped stay; the file is synced first, since dirty pages would stay too.
+ */
 static void
 drop(int fd)
 {
@@ -270,7 +280,10 @@ pin_in_place(const struct model_file *p)
 
 /* ------------------------------------------------------------------- copies */
 
-/* All of part p, which must not grow or shrink meanwhile; done: before it. */
+/*
+ * Copy all of a file, which must not shrink meanwhile.  done: bytes of the
+ * files copied before, for the progress line.
+ */
 static void
 copy_bytes(const struct model_file *p, int to, uint64_t done)
 {
@@ -329,7 +342,7 @@ unpin(const struct model_file *p)
 	close(fd);
 }
 
-/* The first part comes last: when it is there, all are. */
+/* Pin all files, the first one last: once it exists, all the others do. */
 static void
 pin(const struct model_files *l)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* gguf-quantize.c - a model file to a smaller one, in other number formats. */
+/*
+ * gguf-quantize.c - write a model file again with weights in smaller number
+ * formats.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +57,10 @@ list_types(void)
 		puts(name);
 }
 
-/* Ids of a stream of tokens for this model. */
+/*
+ * Read a token stream made with this model's vocabulary.  Return its *n ids, to
+ * be freed by the caller.
+ */
 static int32_t *
 read_text(const char *path, const struct qwen_gguf *g, size_t *n)
 {

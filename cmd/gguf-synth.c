@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * gguf-synth.c - write a model with the names, shapes, types and metadata of a
- * published file and random weights, for measuring and testing without it.
+ * published file and random weights, for tests and measurements.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,8 @@ static struct opts {
 	const char		*out, *vocab;
 	struct qwen_synth_opts	 synth;
 	int			 list, list_recipes;
-	const char		*lora;		/* the model it is for */
+	const char		*lora;		/* model that the adapter is
+						   for */
 	uint32_t		 rank;
 } opt = { .synth.seed = 1, .rank = 16 };
 
@@ -136,7 +137,7 @@ synth(size_t shape, struct opts *o)
 	qwen_gguf_close(g);
 }
 
-/* Its numbers are F32, or what --recipe names that is as plain. */
+/* Write an adapter.  Its numbers are F32, F16 or BF16, as --recipe says. */
 static void
 synth_lora(const struct opts *o)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* qbatch.c - requests in, one a line; results out, one a line. */
+/* qbatch.c - read requests, write results, one per line. */
 #include <sys/stat.h>
 
 #include <errno.h>
@@ -15,17 +15,18 @@ static struct {
 	const char	*input;			/* NULL: stdin */
 	const char	*output;		/* NULL: stdout */
 	const char	*report, *report_json;
-	const char	*of;			/* of --merge: the input */
+	const char	*of;			/* with --merge: the input */
 	int		 ignore_eos, merge, status, plan, resume, retry, retry_cut;
 	char		**files;
 	int		 n_files;
 } opt;
 
-enum { LOG_S = 60 };	/* from one line of progress to the next in a log */
+enum { LOG_S = 60 };	/* seconds between progress lines in a log */
 
 struct qbatch_tool {
 	struct qbatch_run	 batch;
-	struct qwen_header	 header;	/* has the endings */
+	struct qwen_header	 header;	/* has the ids of ending
+						   tokens */
 	struct qwen_unknown	 unknown;
 };
 
@@ -48,7 +49,7 @@ slurm(const char *name, int64_t min)
 	return (uint64_t)cli_int(name, v, min, 1000000000);
 }
 
-/* The place of this task among those of its array. */
+/* Set the shard to the index of this task in its Slurm array. */
 static void
 parse_slurm(struct qbatch_run *b)
 {
@@ -65,7 +66,7 @@ parse_slurm(struct qbatch_run *b)
 	b->shard = (id - min) / step;
 }
 
-/* "2/8", or what Slurm says of this task. */
+/* Parse "2/8", or "slurm": the task's place in its Slurm array. */
 static void
 parse_shard(const struct cli_opt *o, const char *s)
 {
@@ -153,7 +154,7 @@ static const struct cli_tool tool = {
 	.about = "answer many prompts, one per line, in one process",
 	.usage = "[options] [file]\n--plan [options] [file]\n--merge [-o results] [--of input] file ...\n"
 	    "--status results ... input",
-	/* what --merge reads may be where it writes */
+	/* an input of --merge may also be its output */
 	.options = options, .max = -1, .completes = "inout",
 };
 
@@ -164,7 +165,7 @@ same(const char *a, const char *b)
 	    strcmp(a, b) == 0;
 }
 
-/* What is only opened at the end. */
+/* Check the name of a report, which is opened only at the end. */
 static void
 check_report(const char *option, const char *path)
 {
@@ -177,7 +178,7 @@ check_report(const char *option, const char *path)
 		cli_usage("%s: two outputs name the file %s", option, path);
 }
 
-/* Whether -o may have results already. */
+/* Return 1 if -o may hold results of an earlier run. */
 static int
 resumes(void)
 {
@@ -246,7 +247,7 @@ open_model(struct qbatch_tool *r)
 	qbatch_self_open(&b->self, &b->with, &r->header);
 }
 
-/* The number of items to do, for the progress line; 0: not known. */
+/* Return the number of items to do, for the progress line; 0 if unknown. */
 static uint64_t
 count_items(const struct qbatch_run *b)
 {
@@ -263,8 +264,8 @@ count_items(const struct qbatch_run *b)
 	"keeps such results"
 
 /*
- * Check that existing results belong to this run and, unless it is a pipe, to this
- * input; and find the form of the input.
+ * Check that existing results belong to this run.  If the input is not a pipe,
+ * check also that they belong to this input, and find the form of the input.
  */
 static void
 check_results(struct qbatch_run *b)
@@ -311,7 +312,7 @@ open_files(struct qbatch_tool *r)
 	qbatch_results_begin(&b->out);
 }
 
-/* -v: what came of it. */
+/* -v: summarize the run on stderr. */
 static void
 report_run(const struct qbatch_tool *r, const struct qwen_work_stats *st)
 {
@@ -338,7 +339,10 @@ report_run(const struct qbatch_tool *r, const struct qwen_work_stats *st)
 	tool_report_stats(b->work.model);
 }
 
-/* Warn of failed and cut answers; the exit status is then 3. */
+/*
+ * Warn of failed answers and of those cut inside a grammar; the exit status is
+ * then 3.
+ */
 static void
 complain(const struct qbatch_run *b, const struct qbatch_tally *before)
 {
@@ -352,7 +356,7 @@ complain(const struct qbatch_run *b, const struct qbatch_tally *before)
 		cli_warn_part(QBATCH_BROKEN, cli_count(broken, "answer"));
 }
 
-/* A run without -o ends with a summary if it took more seconds. */
+/* A run without -o ends with a summary if it took longer than this. */
 static const double short_s = 2;
 
 static void
@@ -377,8 +381,10 @@ finish(struct qbatch_tool *r)
 	if (b->out.regular || b->report.end - b->report.start > short_s)
 		qbatch_report_tell(&b->report, &before);
 	complain(b, &before);
-	/* files were checked before; a file of a shard may be merged from
-	 * several shards */
+	/*
+	 * qbatch_survey_check has checked regular files; a file of one shard
+	 * may hold the merged results of several shards
+	 */
 	if (b->waits && b->n_shards == 1 && unmet > 0)
 		die("%s: %s without a line of the input: they are of another "
 		    "input",
@@ -394,7 +400,7 @@ free_all(struct qbatch_tool *r)
 	qbatch_command_free();
 }
 
-/* --plan */
+/* Do --plan.  Return the exit status. */
 static int
 plan(void)
 {
@@ -411,7 +417,7 @@ plan(void)
 	return status;
 }
 
-/* --merge, --status */
+/* Do --merge or --status.  Return the exit status. */
 static int
 without_model(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * qbench.c - how fast a model runs here, and how near to what the machine can
- * do.  This is the command line; what is measured is in qbench/.
+ * qbench.c - measure the speed of a model, and compare it with the limits of
+ * the machine.  This file is the command line; qbench/ has the measurements.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,10 @@ struct qbench_opts qbench_opt = {
 	.rounds = 5,
 };
 
-/* The values of a list, one at a time: 0 after the last one, *s is NULL. */
+/*
+ * Copy the next value of a list with commas to one and move *s past it; *s is
+ * NULL after the last value.  Return 0 if there is no more value.
+ */
 static int
 next_value(const struct cli_opt *o, const char **s, char one[32])
 {
@@ -67,7 +70,10 @@ qbench_parse_reals(const struct cli_opt *o, const char *s)
 	}
 }
 
-/* A number alone goes with the word before it; none is there in any case. */
+/*
+ * Add a value of --draft.  A bare number takes the method of the value before
+ * it; "none" is always measured, so it is not added.
+ */
 static void
 add_draft(struct drafts *l, const char *one)
 {
@@ -223,12 +229,12 @@ check_drafts(struct qbench_opts *o)
 			    "drafts, as in mtp:4", o->draft.v[i].word);
 	}
 	o->prompt.v[0] = 0;
-	/* a made-up model has the block where it is wanted */
+	/* a synthetic model gets an MTP block if --draft needs one */
 	o->synth.no_mtp = o->draft.block.mode == QWEN_DRAFT_NONE ||
 	    o->draft.block.file != NULL;
 }
 
-/* Of the options above, a server is asked by few. */
+/* With --url, exit with an error for options that measure in this process. */
 static void
 check_url(void)
 {
@@ -291,7 +297,7 @@ main(int argc, char *argv[])
 	qbench_opt.guessing = cli_given(&qbench_opt.draft) > 0;
 	check_options();
 	check_drafts(&qbench_opt);
-	tool_cpu();	/* what is wrong with it comes before any table */
+	tool_cpu();	/* reports bad settings before any table */
 	if (cli_given(&qbench_opt.since))
 		return qbench_run_since();
 	if (qbench_opt.machine) {

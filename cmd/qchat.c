@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* qchat.c - a conversation: a thin shell over templates, sessions, replies. */
+/* qchat.c - hold a conversation with a model. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static const struct cli_opt options[] = {
 	CLI_END,
 };
 
-/* Options of llama.cpp, Ollama and llm. */
+/* Hints for options of llama.cpp, Ollama and llm. */
 static const char question[] = "the question is an argument: qchat 'question'";
 static const char server[] = "qchat is not a server: use qserve --listen";
 
@@ -80,7 +80,10 @@ static const struct cli_tool tool = {
 	.foreign = foreign,
 };
 
-/* The second one, before the first had an effect, ends the program. */
+/*
+ * Handle Ctrl-C: the first one stops the answer, a second one before that took
+ * effect ends the program.
+ */
 static void
 on_interrupt(int sig)
 {
@@ -154,7 +157,9 @@ qchat_stops(struct chat *c)
 		tool_stop_at(&c->cut, text);
 }
 
-/* A cache for what a conversation will need: how many tokens that may be. */
+/*
+ * Open a cache and a session; set the number of tokens that fit into the cache.
+ */
 static void
 open_session(struct chat *c)
 {
@@ -213,7 +218,7 @@ add_documents(struct chat *c)
 	}
 }
 
-/* Thoughts are dim on a terminal that can do that, if nobody minds. */
+/* Print thoughts dim on a terminal, unless it is dumb or NO_COLOR is set. */
 static void
 choose_looks(void)
 {
@@ -226,7 +231,7 @@ choose_looks(void)
 	qchat_plain = "\033[0m";
 }
 
-/* One question, about what is on stdin, if anything is. */
+/* Ask the question of the command line, with stdin, if any, as a document. */
 static void
 ask(struct chat *c)
 {
@@ -249,7 +254,8 @@ talk(struct chat *c)
 {
 	struct sigaction sa = { .sa_handler = on_interrupt };
 
-	sigaction(SIGINT, &sa, NULL);	/* a system call ends with EINTR */
+	sigaction(SIGINT, &sa, NULL);	/* without SA_RESTART: system calls end
+					   with EINTR */
 	if (isatty(STDIN_FILENO) && !cli_quiet) {
 		qchat_show(c);
 		fputs("/help lists the commands; Ctrl-C ends an answer, Ctrl-D "
@@ -258,7 +264,7 @@ talk(struct chat *c)
 	qchat_talk(c);
 }
 
-/* Other programs have commands, which here are questions: note that. */
+/* Print a note if the question is a command of another program. */
 static void
 tell_commands(const char *word)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* qdecode.c - a state and tokens in; the tokens that follow, or logits, out. */
+/*
+ * qdecode.c - read a state and tokens; write the tokens that follow, or logits.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,40 +13,45 @@ enum { OPTIONS_MAX = 2048, EVERY_MAX = 1000000000 };
 
 static struct {
 	const char		*model;
-	const char		*output;	/* NULL: the state is not kept */
+	const char		*output;	/* NULL: do not save the
+						   state */
 	enum qwen_format	 format;
-	int64_t			 n;		/* most tokens */
+	int64_t			 n;		/* most tokens to generate */
 	int			 n_threads;
-	unsigned		 numerics;	/* 0: the usual version */
+	unsigned		 numerics;	/* 0: the default version */
 	int			 ignore_eos;
 	int			 logits;
 	int			 mask_unused;
-	size_t			 top;		/* of a row; 0: all */
+	size_t			 top;		/* best logits per row; 0:
+						   all */
 	int			 new_run;
 	int			 resume;
-	double			 every;		/* seconds from save to save */
-	int64_t			 shift;		/* keep so many first tokens, and
-						   drop others; -1: none */
+	double			 every;		/* seconds between saves; -1:
+						   never */
+	int64_t			 shift;		/* with a full context: first
+						   tokens to keep, dropping
+						   others; -1: no shift */
 	struct qwen_state_opts	 state;
 } opt = { .n = INT64_MAX, .every = -1, .shift = -1 };
 
-/* The generation under way. */
+/* The state of this program. */
 struct decoding {
 	struct tool_intake	 in;
 	struct qwen_model	*model;
 	struct qwen_sampler	*sampler;
-	struct qwen_pieces	*pieces;	/* what it needs; or NULL */
+	struct qwen_pieces	*pieces;	/* for the sampler; or NULL */
 	struct tool_grammar	 grammar;
 	struct tool_draft	 draft;
-	struct tool_reuse	 reuse;		/* a store alone */
+	struct tool_reuse	 reuse;		/* only its store is used */
 	struct qwen_drafter	*drafter;
 	struct qwen_writer	*w;
-	struct cli_output	*out;		/* NULL: none */
-	struct qdecode_run	 record;	/* of this run, with --save-every */
-	struct tool_saves	 saves;		/* likewise */
-	struct qwen_header	 header;	/* of logits: has the endings */
-	int64_t			 n;		/* tokens so far */
-	int			 reader_gone;	/* nobody reads the rows */
+	struct cli_output	*out;		/* of -o, or NULL */
+	struct qdecode_run	 record;	/* with --save-every */
+	struct tool_saves	 saves;		/* with --save-every */
+	struct qwen_header	 header;	/* of logits; has the ending
+						   ids */
+	int64_t			 n;		/* tokens generated so far */
+	int			 reader_gone;	/* the reader of stdout left */
 };
 
 static struct decoding run = { .draft = { .mode = QWEN_DRAFT_AUTO } };
@@ -145,7 +152,7 @@ is_ending(const struct decoding *r, int32_t id)
 	return !opt.ignore_eos && tool_is_ending(&r->header, id);
 }
 
-/* No token may come after those there are. */
+/* Return 1 if no further token can be generated. */
 static int
 is_full(const struct decoding *r)
 {
@@ -153,12 +160,12 @@ is_full(const struct decoding *r)
 	    qwen_session_n_tokens(r->in.session) >= qwen_model_n_ctx(r->model));
 }
 
-/* Append a token that was generated, wherever it was chosen. */
+/* Append a generated token to the session and the state's records. */
 static void
 feed(struct decoding *r, int32_t id)
 {
 	size_t pos = qwen_session_n_tokens(r->in.session);
-	/* as yet r->n has this token in it, and what is guessed comes after */
+	/* r->n already counts this token; drafts come after it */
 	uint64_t room = (uint64_t)(opt.n - r->n);
 
 	if (opt.shift >= 0 && pos == qwen_model_n_ctx(r->model)) {
@@ -176,9 +183,11 @@ feed(struct decoding *r, int32_t id)
 		r->in.extra.run.count++;
 }
 
-/* ------------------------------------------------------- choosing ourselves */
+/* ---------------------------------------------------------- choosing tokens */
 
-/* "temp=0.7 top-k=40", as the state noted them. */
+/*
+ * Set the sampling options to those stored in the state ("temp=0.7 top-k=40").
+ */
 static void
 resume_options(struct decoding *r)
 {
@@ -188,7 +197,7 @@ resume_options(struct decoding *r)
 		cli_die_err(r->in.state != NULL ? r->in.state : "stdin", &cli_err);
 }
 
-/* The sampler knows the timeline so far. */
+/* Start the sampler and replay the tokens of the session to it. */
 static void
 begin_sampling(struct decoding *r)
 {
@@ -208,7 +217,7 @@ begin_sampling(struct decoding *r)
 	    qwen_session_tokens(s), qwen_session_n_tokens(s), &cli_err));
 }
 
-/* Nothing is left to do, perhaps since an earlier command. */
+/* Return 1 if nothing is left to generate; earlier runs count too. */
 static int
 is_over(const struct decoding *r)
 {
@@ -235,7 +244,7 @@ generate(struct decoding *r)
 		r->n++;
 		done = is_ending(r, id) || r->n >= opt.n ||
 		    qwen_sampler_stopped(r->sampler);
-		/* the last one is fed for the state's sake alone */
+		/* only a saved state needs the last token */
 		if (!done || r->out != NULL)
 			feed(r, id);
 		done = done || is_full(r);
@@ -255,7 +264,10 @@ generate(struct decoding *r)
 		tool_saves_end(&r->saves);
 }
 
-/* All that decides about the tokens but the model and what is before them. */
+/*
+ * Return a text of all options that influence the tokens.  The model and the
+ * input are not part of it.
+ */
 static const char *
 describe(const struct decoding *r)
 {
@@ -280,8 +292,8 @@ describe(const struct decoding *r)
 }
 
 /*
- * What to go on from.  1 if this very run was begun before: the session is at
- * its end then.
+ * Load the input and the state to continue from.  Return 1 if -o holds an
+ * earlier part of this run: the session is then at the end of that part.
  */
 static int
 take_up(struct decoding *r)
@@ -293,7 +305,7 @@ take_up(struct decoding *r)
 		r->record.output = opt.output;
 		r->record.again = opt.new_run;
 		qdecode_run_open(&r->record, &r->in);
-		/* nobody else writes the file from here on */
+		/* the open output locks the file against other processes */
 		r->out = cli_output_open(opt.output);
 		r->saves = (struct tool_saves){ .out = r->out,
 		    .opts = opt.state, .every = opt.every };
@@ -314,7 +326,7 @@ take_up(struct decoding *r)
 	return begun;
 }
 
-/* The tokens that there are of a run that was begun before. */
+/* Write the tokens of an earlier part of this run again. */
 static void
 tell_again(struct decoding *r)
 {
@@ -329,14 +341,16 @@ tell_again(struct decoding *r)
 	r->n = (int64_t)begun->count;
 }
 
-/* Generate to the end, from the prompt or from where it was broken off. */
+/*
+ * Generate to the end, from the prompt or from where an earlier part stopped.
+ */
 static void
 work(struct decoding *r, int begun)
 {
 	size_t n_input = r->in.n;
 	size_t n = qwen_session_n_tokens(r->in.session) + n_input;
 
-	/* how many will follow is known where -n says so */
+	/* reserve memory for -n tokens if they are limited */
 	if (opt.n < (int64_t)(qwen_model_n_ctx(r->model) - n))
 		n += (size_t)opt.n;
 	r->in.saved = opt.output != NULL;
@@ -376,7 +390,7 @@ run_tokens(struct decoding *r)
 	r->out = NULL;
 }
 
-/* --------------------------------------------------- letting others choose */
+/* ------------------------------------------------ tokens chosen by qsample */
 
 static void
 write_row(struct decoding *r)
@@ -392,20 +406,20 @@ write_row(struct decoding *r)
 	    qwen_write_logits(r->w, pos, qwen_session_logits(s), n, &cli_err);
 	if (rc == 0)
 		return;
-	/* qsample stops when it has what it wants: that is no failure */
+	/* a reader that has enough closes the pipe: no failure */
 	if (cli_err.code != QWEN_EPIPE)
 		cli_die_err("stdout", &cli_err);
 	r->reader_gone = 1;
 }
 
-/* Without rows to read or a state to keep there is no point in going on. */
+/* Return 1 if somebody reads the rows or the state is saved. */
 static int
 is_of_use(const struct decoding *r)
 {
 	return !r->reader_gone || r->out != NULL;
 }
 
-/* Feed what was chosen; 0 after the last. */
+/* Append the tokens that qsample chose; return 0 after the last one. */
 static int
 take_choice(struct decoding *r, const struct qwen_record *rec)
 {
@@ -444,7 +458,7 @@ follow(struct decoding *r)
 static void
 run_logits(struct decoding *r)
 {
-	/* so that the state is saved though nobody reads the last row */
+	/* the state is saved even if the reader of stdout left */
 	signal(SIGPIPE, SIG_IGN);
 	cli_must(r->in.state, qwen_state_load_file(&r->in.session, &r->in.extra,
 	    r->model, r->in.state, NULL, &cli_err));
@@ -515,7 +529,10 @@ main(int argc, char *argv[])
 	else
 		run_tokens(r);
 	finish(r);
-	/* whoever reads stdout waits for its end, not for ours */
+	/*
+	 * stdout is closed before the memory is freed, as its reader waits for
+	 * that
+	 */
 	status = cli_finish();
 	qwen_drafter_free(r->drafter);
 	qwen_drafts_free(r->draft.drafts);

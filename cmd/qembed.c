@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* qembed.c - texts in, one a line; vectors out, one a line. */
+/* qembed.c - read texts, write their embedding vectors, one per line. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,12 +15,12 @@ enum { POOL_MEAN, POOL_CLS, POOL_LAST };
 static struct {
 	const char	*output;		/* NULL: stdout */
 	int		 requests, tokens, truncate;
-	int		 pooling;		/* POOL_ */
+	int		 pooling;		/* POOL_... */
 	int		 no_eos;
 	int		 format;
 } opt;
 
-/* A text, until its vector is written. */
+/* A text, from reading it to writing its vector. */
 struct text {
 	struct tool_item	 item;
 	struct qwen_vector_request q;
@@ -31,15 +31,20 @@ static struct run {
 	struct tool_work	 work;
 	struct tool_queue	 queue;
 	struct qwen_vectors	 how;
-	struct tool_lines	 lines;		/* of tokens, the descriptor */
+	struct tool_lines	 lines;		/* with --tokens only the
+						   descriptor is used */
 	struct qwen_reader	*reader;
-	struct qwen_ids		 ids;		/* of the next text */
+	struct qwen_ids		 ids;		/* of the text being read, with
+						   --tokens */
 	size_t			 cap_ids;
-	int			 begun;		/* there is one */
+	int			 begun;		/* ids belongs to a text, even
+						   if it is empty */
 	uint64_t		 n_texts, n_cut;
-	size_t			 n_numbers;	/* of a vector */
+	size_t			 n_numbers;	/* per vector */
 	struct qwen_unknown	 unknown;
-	const char		*guessed;	/* of the model, to be told */
+	const char		*guessed;	/* note on the model, to print
+						   with the first text; or
+						   NULL */
 	struct cli_output	*out;
 } run = { .work.n_sequences = TOOL_SEQUENCES };
 
@@ -110,7 +115,10 @@ parse(int argc, char *argv[], const char **file)
 
 /* ---------------------------------------------------------------- the model */
 
-/* As the file says, or with a note of what is done instead. */
+/*
+ * Set the pooling by --pooling or the model file; note a default for a file
+ * that names none.
+ */
 static void
 choose_pooling(struct qwen_embedding *e, const char *path)
 {
@@ -167,7 +175,7 @@ new_text(uint64_t number)
 
 	x->item = (struct tool_item){ .queue = &run.queue, .no = &x->q.no,
 	    .line = number, .bytes = sizeof *x };
-	/* there is a text: what was given is not the wrong file */
+	/* not before the first text, so that errors in the input come alone */
 	if (run.guessed != NULL)
 		cli_note("%s: %s", qwen_gguf_path(run.work.gguf, 0),
 		    run.guessed);
@@ -176,7 +184,7 @@ new_text(uint64_t number)
 	return x;
 }
 
-/* Its tokens are there: have them read. */
+/* Start to evaluate the text's tokens. */
 static void
 begin_text(struct text *x, struct tool_item **out)
 {
@@ -208,7 +216,10 @@ next_line(void *arg, struct tool_item **out)
 	return 1;
 }
 
-/* What is between two ends of documents, or headers, or lines of ids. */
+/*
+ * Make a text of the ids read so far: those up to the end of a document or of
+ * the stream, or up to the next header.
+ */
 static void
 take_tokens(struct tool_item **out)
 {
@@ -272,7 +283,7 @@ open_stream(void)
 
 /* ------------------------------------------------------------------ vectors */
 
-/* The states become a vector as soon as they are there. */
+/* Make the vector at once, to free the hidden states. */
 static void
 end_text(void *arg, struct tool_pooled *p)
 {
@@ -309,7 +320,10 @@ add_result(struct qwen_text *t, const struct text *x)
 	qwen_text_str(t, "]}\n");
 }
 
-/* A vector that is missing would make those after it another text's. */
+/*
+ * Write a vector.  A refused text ends the program without --requests, since a
+ * missing line would assign later vectors to the wrong texts.
+ */
 static void
 put_vector(void *arg, struct tool_item *item)
 {
@@ -337,7 +351,7 @@ put_vector(void *arg, struct tool_item *item)
 	free(x);
 }
 
-/* For the progress line; 0: nobody knows. */
+/* Return the number of texts, for the progress line; 0 if unknown. */
 static uint64_t
 count_texts(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* qengine.c - requests of ids in, events out, many at the same time. */
+/* qengine.c - read requests of token ids, write events, for many at a time. */
 #include <string.h>
 #include <unistd.h>
 
@@ -50,7 +50,7 @@ open_model(struct qengine *e)
 	e->grammars.gguf = e->work.gguf;
 }
 
-/* -v: what came of it. */
+/* -v: summarize the run on stderr. */
 static void
 report_run(const struct qengine *e)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* qprefill.c - tokens in; the model's state after them, and logits, out. */
+/* qprefill.c - read tokens; write the model's state after them, and logits. */
 #include <sys/stat.h>
 
 #include <stdio.h>
@@ -16,19 +16,22 @@ static struct {
 	const char		*model;
 	const char		*output;	/* NULL: stdout */
 	const char		*imatrix;	/* NULL: none */
-	int			 format;	/* QPREFILL_NPY, _NPZ too */
+	int			 format;	/* enum qwen_format, or
+						   QPREFILL_NPY, _NPZ */
 	enum qwen_logits	 logits;
-	size_t			 top;		/* 0: whole rows */
+	size_t			 top;		/* best logits per row; 0:
+						   all */
 	size_t			 batch;
 	int			 n_threads;
-	unsigned		 numerics;	/* 0: the usual version */
+	unsigned		 numerics;	/* 0: the default version */
 	struct qwen_checkpoints	 keep;
-	uint64_t		*named;		/* what keep.at points to */
+	uint64_t		*named;		/* the array of keep.at */
 	size_t			 cap;
 	struct tool_reuse	 reuse;
 	struct qprefill_trace	 trace;
 	struct qwen_state_opts	 state;
-	double			 every;		/* seconds from save to save */
+	double			 every;		/* seconds between saves; -1:
+						   never */
 	struct tool_draft	 draft;
 } opt = { .logits = QWEN_LOGITS_NONE, .every = -1, .draft = { .mode = QWEN_DRAFT_AUTO } };
 
@@ -44,7 +47,7 @@ add_named(uint64_t at)
 	opt.keep.n_at = n + 1;
 }
 
-/* "100" or "100,250" */
+/* Parse the list of --checkpoint-at: "100" or "100,250". */
 static void
 parse_positions(const struct cli_opt *o, const char *s)
 {
@@ -118,14 +121,14 @@ static const struct cli_tool tool = {
 	.about = "compute the model's state after a prompt",
 };
 
-/* Does a trace go there? */
+/* Return 1 if a trace goes to stdout. */
 static int
 to_stdout(void)
 {
 	return opt.trace.stages != NULL && opt.trace.out == NULL;
 }
 
-/* Is the state to go where a trace or logits go, stdout? */
+/* Return 1 if the state goes to stdout too: -o is "-" or the same file. */
 static int
 both_to_stdout(void)
 {
@@ -133,13 +136,13 @@ both_to_stdout(void)
 
 	if (opt.output == NULL)
 		return cli_given(&opt.output);
-	/* a terminal and /dev/null take both */
+	/* a terminal and /dev/null may get both */
 	return stat(opt.output, &a) == 0 && fstat(STDOUT_FILENO, &b) == 0 &&
 	    a.st_dev == b.st_dev && a.st_ino == b.st_ino &&
 	    !S_ISCHR(a.st_mode);
 }
 
-/* What goes to stdout, and in which form. */
+/* Check that only one output goes to stdout, in a form that it can have. */
 static void
 check_trace(const struct tool_intake *in)
 {
@@ -171,7 +174,10 @@ check_trace(const struct tool_intake *in)
 		    "--trace-out");
 }
 
-/* With one file for both, what was saved could not be told from it. */
+/*
+ * Check --save-every.  With the same file for -s and -o, a rerun could not tell
+ * a save from the original state.
+ */
 static void
 check_saves(const struct tool_intake *in)
 {
@@ -197,7 +203,8 @@ check_options(struct tool_intake *in)
 		cli_usage("--draft lookup needs nothing from a state: leave it "
 		    "out");
 	if (opt.draft.mode == QWEN_DRAFT_LOOKUP)
-		opt.draft.mode = QWEN_DRAFT_NONE;	/* an alias has set it */
+		opt.draft.mode = QWEN_DRAFT_NONE;	/* an alias of options
+							   set it */
 	tool_store_choose(&opt.reuse.store);
 	in->whole = opt.reuse.states.n > 0;
 	if (in->whole && in->state != NULL)
@@ -232,7 +239,7 @@ check_options(struct tool_intake *in)
 		    opt.format == QPREFILL_NPY ? "npy" : "raw");
 }
 
-/* What the evaluation calls back with. */
+/* Where write_row puts the rows of logits. */
 struct row_sink {
 	struct qwen_writer	*w;	/* NULL: .npy */
 	size_t			 n_vocab;
@@ -240,7 +247,7 @@ struct row_sink {
 	struct qwen_text	 text;
 };
 
-/* Begin the array on stdout, which will have n rows. */
+/* Write the head of an array of n rows to stdout. */
 static void
 begin_npy(struct row_sink *r, uint64_t n)
 {
@@ -278,7 +285,10 @@ by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Where checkpoints are kept: as asked for, and at the marks. */
+/*
+ * Set where to keep checkpoints: at the given positions and the marks of the
+ * input.
+ */
 static void
 place_checkpoints(struct tool_intake *in)
 {
@@ -309,7 +319,10 @@ place_checkpoints(struct tool_intake *in)
 	opt.keep.n_at = n;
 }
 
-/* A state that nothing is added to has one row: the one it holds, or NULL. */
+/*
+ * Return the row of logits that the state holds, if no tokens are added and the
+ * last row is requested; else NULL.
+ */
 static const float *
 old_row(const struct tool_intake *in)
 {
@@ -335,7 +348,7 @@ write_imatrix(const struct tool_intake *in)
 	cli_output_commit(out);
 }
 
-/* The form of a stream beside a trace. */
+/* Return the format of a stream; -f npy and npz mean the trace then. */
 static enum qwen_format
 form(void)
 {
@@ -343,7 +356,7 @@ form(void)
 	    (enum qwen_format)opt.format;
 }
 
-/* r is NULL where no row is wanted. */
+/* Read the tokens and write rows to r, which is NULL if none are requested. */
 static void
 evaluate(struct tool_intake *in, struct row_sink *r)
 {
@@ -370,8 +383,8 @@ evaluate(struct tool_intake *in, struct row_sink *r)
 }
 
 /*
- * stdout carries a trace or rows where they are wanted, else with -o the news
- * that the file is there; without any of these, the state.
+ * Write a trace or rows to stdout if they are requested; else, with -o, a
+ * record that the file is complete; else the state.
  */
 static void
 run(struct tool_intake *in, struct qwen_model *m)
@@ -409,13 +422,13 @@ run(struct tool_intake *in, struct qwen_model *m)
 		cli_output_commit(out);
 	} else if (!wanted && !traced)
 		tool_save(in, STDOUT_FILENO, "stdout", &opt.state, NULL);
-	/* a terminal has no use for the news alone */
+	/* no record on a terminal, except with -f */
 	if (out != NULL && !wanted && !traced && (cli_given(&opt.format) ||
 	    !isatty(STDOUT_FILENO))) {
 		r.w = tool_writer(STDOUT_FILENO, form());
 		tool_write_header(r.w, QWEN_STREAM_TOKENS, m);
 	}
-	/* after the rename: the file may be opened */
+	/* only now, since the reader may open the file at once */
 	if (out != NULL && r.w != NULL)
 		cli_must("stdout", qwen_write_ready(r.w, opt.output,
 		    qwen_session_n_tokens(in->session), &fp, &cli_err));
@@ -442,7 +455,7 @@ main(int argc, char *argv[])
 	tool_intake(in, m);
 	if (in->n == 0 && !in->restored)
 		die("no input: give tokens on stdin, or a state with -s");
-	/* rows, sums, traces of all tokens come from reading all tokens */
+	/* rows, sums and traces of all tokens need all tokens to be read */
 	if (opt.logits != QWEN_LOGITS_ALL && opt.imatrix == NULL &&
 	    opt.trace.stages == NULL)
 		tool_reuse(in, &opt.reuse);
@@ -451,7 +464,10 @@ main(int argc, char *argv[])
 	    .n_tokens = qwen_session_n_tokens(in->session) + in->n });
 	run(in, m);
 	tool_report_stats(m);
-	/* the next tool waits for the end of stdout, not for ours */
+	/*
+	 * stdout is closed before the memory is freed, as the next tool waits
+	 * for that
+	 */
 	status = cli_finish();
 	tool_intake_fini(in);
 	free(opt.named);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* qrerank.c - documents in, one a line; how well each answers a query out. */
+/*
+ * qrerank.c - read documents, one per line; write how well each answers a
+ * query.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,20 +15,24 @@
 static struct {
 	const char	*output;		/* NULL: stdout */
 	const char	*instruct;
-	size_t		 top;			/* 0: all, in order */
+	size_t		 top;			/* 0: all, in the order of the
+						   input */
 	int		 requests, truncate, json;
 } opt;
 
-/* Of a line: a document, or what a request has of them, until it is written. */
+/*
+ * A document, or the documents of a request, from reading to writing the score.
+ */
 struct rank {
 	struct tool_item	 item;
 	struct qwen_rank_request q;
-	struct tool_pooled	*pooled;	/* one a document */
-	char			*text;		/* of a document, for --top */
+	struct tool_pooled	*pooled;	/* one per document */
+	char			*text;		/* of the document, with
+						   --top */
 	size_t			 n_text;
 };
 
-/* One of the best. */
+/* One of the best documents, with --top. */
 struct best {
 	double		 score;
 	uint64_t	 line;
@@ -38,7 +45,8 @@ static struct run {
 	struct tool_queue	 queue;
 	struct qwen_ranking	 how;
 	struct qwen_reranker	*reranker;
-	size_t			 n_classes, yes;	/* 0: of tokens */
+	size_t			 n_classes, yes;	/* n_classes 0: compare
+							   the logits of word */
 	int32_t			 word[2];
 	float			*hidden, *value;
 	struct tool_lines	 lines;
@@ -46,7 +54,9 @@ static struct run {
 	size_t			 n_best, cap_best;
 	uint64_t		 n_cut;
 	struct qwen_unknown	 unknown;
-	const char		*guessed;	/* of the model, to be told */
+	const char		*guessed;	/* note on the model, to print
+						   with the first document; or
+						   NULL */
 	struct cli_output	*out;
 } run = { .work.n_sequences = TOOL_SEQUENCES };
 
@@ -148,7 +158,7 @@ end_text(void *arg, struct tool_pooled *p)
 	size_t i, n = qwen_model_n_embd(m);
 
 	(void)arg;
-	/* a sum of one */
+	/* pooling by the last token: the sum has one term */
 	for (i = 0; i < n; i++)
 		run.hidden[i] = (float)p->sum[i];
 	if (run.n_classes > 0)
@@ -191,7 +201,9 @@ next_line(void *arg, struct tool_item **out)
 		    "text");
 	if (opt.requests && tool_line_is_blank(&line))
 		return 1;
-	/* there is one: what was given is not the wrong file */
+	/*
+	 * not before the first document, so that errors in the input come alone
+	 */
 	if (run.guessed != NULL)
 		cli_note("%s: %s", qwen_gguf_path(run.work.gguf, 0),
 		    run.guessed);
@@ -254,7 +266,10 @@ add_request(struct qwen_text *t, const struct rank *x)
 	qwen_text_str(t, "]}\n");
 }
 
-/* Among the best, if it is; what was before it of the same score stays so. */
+/*
+ * Insert a document into the best ones if its score is high enough; documents
+ * of equal score stay in the order of the input.
+ */
 static void
 note_best(struct rank *x)
 {
@@ -330,7 +345,7 @@ write_best(void)
 	free(run.best);
 }
 
-/* For the progress line; 0: nobody knows. */
+/* Return the number of documents, for the progress line; 0 if unknown. */
 static uint64_t
 count_documents(void)
 {

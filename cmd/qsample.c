@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* qsample.c - logits in, a token for each row out. */
+/* qsample.c - read rows of logits, write the token chosen for each row. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,27 +9,32 @@
 
 static struct {
 	enum qwen_format	 format;
-	const char		*model;		/* for what rows do not carry */
+	const char		*model;		/* file with data that rows
+						   lack; or NULL */
 	const char		*state;		/* NULL: none */
-	int64_t			 n;		/* most tokens, or rows */
+	int64_t			 n;		/* most tokens, or rows with
+						   --top */
 	int			 ignore_eos;
 	int			 mask_unused;
-	size_t			 top;		/* 0: choose a token */
+	size_t			 top;		/* tokens to show per row; 0:
+						   choose one */
 } opt = { .n = INT64_MAX };
 
 struct sampling {
 	struct qwen_sampler	*sampler;
-	struct qwen_pieces	*pieces;	/* what it needs; or NULL */
+	struct qwen_pieces	*pieces;	/* for the sampler; or NULL */
 	struct tool_grammar	 grammar;
 	struct qwen_writer	*w;
-	struct qwen_header	 header;	/* of the rows */
-	struct qwen_sample_top	*best;		/* opt.top of them */
-	struct qwen_gguf	*gguf;		/* for their texts, or NULL */
-	struct qwen_tok		*tok;		/* of that */
+	struct qwen_header	 header;	/* of the current timeline */
+	struct qwen_sample_top	*best;		/* room for opt.top */
+	struct qwen_gguf	*gguf;		/* for the texts of --top; or
+						   NULL */
+	struct qwen_tok		*tok;		/* of gguf */
 	struct qwen_tok_decoder	*spell;
 	int64_t			 n;		/* rows so far */
 	int			 state_read;
-	int			 advised;	/* --sampling has been seen to */
+	int			 advised;	/* recommended settings are
+						   applied */
 };
 
 static struct sampling run;
@@ -87,9 +92,12 @@ check_options(const struct sampling *r)
 		cli_usage("--top prints text or json: use another -f");
 }
 
-/* ------------------------------------------------------------ choosing one */
+/* --------------------------------------------------------- choosing tokens */
 
-/* The file of the model that the rows come from. */
+/*
+ * Open the model file; exit with an error if its vocabulary differs from that
+ * of the rows.
+ */
 static struct qwen_gguf *
 open_model(const struct sampling *r)
 {
@@ -105,13 +113,16 @@ open_model(const struct sampling *r)
 	return g;
 }
 
-/* What rows do not carry. */
+/*
+ * Set what the sampler needs from the model file: recommended settings, unused
+ * tokens, token texts and the grammar.
+ */
 static void
 ask_model(struct sampling *r)
 {
 	struct qwen_gguf *g = open_model(r);
 
-	/* its options are fixed by the first timeline */
+	/* the first timeline fixes the sampling options */
 	if (r->advised++ == 0)
 		tool_sampling_advise(r->sampler, g, 0, 0);
 	if (opt.mask_unused)
@@ -122,7 +133,7 @@ ask_model(struct sampling *r)
 	qwen_gguf_close(g);
 }
 
-/* A decoder of single tokens, control tokens by name. */
+/* Open a decoder of single tokens that shows control tokens by name. */
 static void
 learn_to_spell(struct sampling *r)
 {
@@ -138,7 +149,7 @@ learn_to_spell(struct sampling *r)
 	    QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, &cli_err));
 }
 
-/* A header: what comes is another timeline. */
+/* Start a new timeline after its header. */
 static void
 begin_timeline(struct sampling *r, const struct qwen_header *h)
 {
@@ -184,8 +195,9 @@ check_state(const struct sampling *r, const struct qwen_header *h, size_t n,
 }
 
 /*
- * The text before the first row, for the penalties.  Only now, when the row is
- * here: upstream may have written the file just before.
+ * Replay the tokens before the first row to the sampler, for the penalties.
+ * Called when the first row has arrived, since upstream may write the state
+ * just before it.
  */
 static void
 read_state(struct sampling *r, const struct qwen_record *row)
@@ -205,7 +217,7 @@ read_state(struct sampling *r, const struct qwen_record *row)
 	r->state_read = 1;
 }
 
-/* Choose after a row; 1 if the generation ends with it. */
+/* Choose a token by a row; return 1 if it is the last one. */
 static int
 choose(struct sampling *r, const struct qwen_record *row)
 {
@@ -221,9 +233,9 @@ choose(struct sampling *r, const struct qwen_record *row)
 	    (!opt.ignore_eos && tool_is_ending(&r->header, id));
 }
 
-/* --------------------------------------------------------- showing the best */
+/* -------------------------------------------------- showing the best tokens */
 
-/* Add the text of a token as a JSON string, as qscore --top does. */
+/* Add the text of a token as a JSON string, in the form of qscore --top. */
 static void
 add_spelling(const struct sampling *r, struct qwen_text *t, int32_t id)
 {
@@ -270,7 +282,7 @@ add_json(const struct sampling *r, struct qwen_text *t, int n, uint64_t pos)
 	qwen_text_str(t, "]}\n");
 }
 
-/* The best tokens for the position after the row's. */
+/* Print the best tokens for the position after that of the row. */
 static void
 show(struct sampling *r, const struct qwen_record *row)
 {
@@ -284,7 +296,7 @@ show(struct sampling *r, const struct qwen_record *row)
 	}
 	n = cli_must("stdin", qwen_sample_top(row->logits, row->ids, row->n,
 	    r->header.n_vocab, r->best, opt.top, &cli_err));
-	/* of a row that was cut, the rest counts too */
+	/* a row with only the best logits has the sum over all of them */
 	for (i = 0; row->ids != NULL && i < n; i++)
 		r->best[i].logprob = (double)r->best[i].logit -
 		    (double)row->logsumexp;
@@ -298,7 +310,7 @@ show(struct sampling *r, const struct qwen_record *row)
 
 /* -------------------------------------------------------------------------- */
 
-/* One record; 1 if it was the last that is wanted. */
+/* Handle a record; return 1 if no further one is needed. */
 static int
 take_record(struct sampling *r, const struct qwen_record *rec)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* qscore.c - how likely given tokens are: of texts, and of lines of requests. */
+/* qscore.c - print how likely given tokens are, in texts or in requests. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ struct scoring {
 	struct tool_lines	 lines;
 	struct qwen_unknown	 unknown;
 	struct qscore_base	 base;
-	int			 file;	/* the next of opt.files */
+	int			 file;	/* index of the next of opt.files */
 };
 
 /* --------------------------------------------------------- the command line */
@@ -78,7 +78,10 @@ static const struct cli_tool tool = {
 	.options = options, .max = -1,
 };
 
-/* Two are compared in one timeline each, of nothing but the texts. */
+/*
+ * Check options against --base: rows are compared in one session per model, for
+ * plain texts only.
+ */
 static void
 check_base(const struct qscore_run *r)
 {
@@ -137,7 +140,10 @@ parse(int argc, char *argv[], struct scoring *r)
 
 /* -------------------------------------------------------- before and after */
 
-/* The token that texts begin with: its own key, or the one they end with. */
+/*
+ * Return the token that texts begin with: BOS, or else EOS; -1 if the file
+ * names neither.
+ */
 static int32_t
 first_token(const struct qwen_gguf *g, size_t n_vocab)
 {
@@ -192,7 +198,7 @@ open_model(struct qscore_run *s)
 			cli_usage("--bos: texts follow the state of --base, so "
 			    "they have no BOS");
 	}
-	/* a text that continues a state has its BOS there */
+	/* a text after a state has the BOS of the state */
 	if (qwen_tok_bos(s->work.tok) >= 0 && !opt.no_bos &&
 	    run.base.n_past == 0) {
 		s->how.first = qwen_tok_bos(s->work.tok);
@@ -203,7 +209,7 @@ open_model(struct qscore_run *s)
 
 /* -------------------------------------------------------------------- texts */
 
-/* A stream of tokens, all of it one text. */
+/* Read a token stream as one text, across documents. */
 static int
 read_tokens(const struct scoring *r, int fd, struct qwen_ids *t,
     struct qwen_err *err)
@@ -250,7 +256,7 @@ read_text(const struct scoring *r, int fd, const char *name, struct qwen_ids *t,
 	return rc;
 }
 
-/* The tokens of a file: 0, or -1 after a warning. */
+/* Read the tokens of a file: 0, or -1 after a warning. */
 static int
 read_file(const struct scoring *r, const char *path, const char **name,
     struct qwen_ids *t)
@@ -338,7 +344,10 @@ request_waits(void *arg)
 	return tool_lines_waiting(&r->lines);
 }
 
-/* Before there is an output. */
+/*
+ * Open the input.  Called before the output exists, so that a bad input leaves
+ * none.
+ */
 static void
 open_source(struct scoring *r)
 {
@@ -355,7 +364,7 @@ open_source(struct scoring *r)
 	tool_lines_open(in, opt.n_files > 0 ? opt.files[0] : NULL);
 }
 
-/* For the progress line; 0: nobody knows. */
+/* Return the number of texts, for the progress line; 0 if unknown. */
 static uint64_t
 count_texts(const struct scoring *r)
 {

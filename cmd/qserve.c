@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* qserve.c - a model for programs that speak HTTP. */
+/* qserve.c - serve a model over HTTP. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static struct qserve server = {
 	.socket_mode = 0600,
 };
 
-/* It becomes the list's. */
+/* Append a string to a list that frees it at the end. */
 static void
 push(struct cli_list *l, char *s)
 {
@@ -27,7 +27,7 @@ push(struct cli_list *l, char *s)
 	l->v[l->n++] = s;
 }
 
-/* Our own engine's, where what they say is looked at, and no more. */
+/* Options of the built-in engine; qserve only checks their values. */
 static struct tool_work own = { .draft = { .mode = QWEN_DRAFT_AUTO } };
 static const struct cli_opt engine_options[] = {
 	TOOL_OPT_COMPUTE(&own),
@@ -37,7 +37,7 @@ static const struct cli_opt engine_options[] = {
 	CLI_END,
 };
 
-/* One of them: it is right, and goes to the engine. */
+/* Check an option of the engine and add it to the engine's arguments. */
 static void
 pass(const struct cli_opt *o, const char *arg)
 {
@@ -139,7 +139,7 @@ static const struct cli_opt options[] = {
 	CLI_END,
 };
 
-/* Options of llama.cpp, vLLM and Ollama. */
+/* Hints for options of llama.cpp, vLLM and Ollama. */
 static const struct cli_foreign foreign[] = {
 	TOOL_FOREIGN,
 	{ "addr", "--listen HOST:PORT" }, { "address", "--listen HOST:PORT" },
@@ -167,7 +167,7 @@ static const struct cli_tool tool = {
 	.options = options, .max = 0, .foreign = foreign,
 };
 
-/* A file that the engine reads. */
+/* Exit with an error unless this is a readable file; the engine opens it. */
 static void
 look_for(const char *path)
 {
@@ -183,7 +183,7 @@ look_for(const char *path)
 	die("%s: %s", path, strerror(errno));
 }
 
-/* Our own engine: as we were started, with what it need not be told twice. */
+/* Set the arguments of the built-in engine, except those that pass() added. */
 static void
 set_engine(struct qserve *s)
 {
@@ -197,14 +197,17 @@ set_engine(struct qserve *s)
 	look_for(own.draft.file);
 	look_for(own.draft.text);
 	s->makes_weights = tool_quantize != NULL;
-	tool_quantize = NULL;	/* not here */
+	tool_quantize = NULL;	/* only the engine quantises */
 	tool_store_choose(&s->store);
 	s->program = tool_beside("qengine");
 	push(l, cli_format("--model=%s", s->model_path));
 	for (i = 0; i < tool_lora.n; i++)
 		push(l, cli_format("--lora=%s=%.17g", tool_lora.v[i].path,
 		    tool_lora.v[i].scale));
-	/* it never holds up what comes after: the queue is here */
+	/*
+	 * more than qserve sends at once, so the engine never blocks: qserve
+	 * has the queue
+	 */
 	push(l, cli_format("--max-waiting=%zu", s->max_waiting +
 	    QWEN_CHOICES_MAX));
 	if (s->store.dir != NULL)
@@ -233,7 +236,7 @@ tell_model(const struct qserve *s)
 		cli_note("model: %s", s->model_path);
 }
 
-/* Vocabulary, template and advice; no weights. */
+/* Open the vocabulary, the chat template and the settings; no weights. */
 static void
 open_model(struct qserve *s)
 {

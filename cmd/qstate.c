@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * qstate.c - states in files, and the prefix store: look, check, cut, compare.
- * This is the command line; the commands are in qstate/.
+ * qstate.c - print, check, cut and compare states; manage the prefix store.
+ * This file is the command line; qstate/ has the commands.
  */
 #include <string.h>
 
@@ -38,10 +38,13 @@ static const struct cli_opt options[] = {
 	CLI_END,
 };
 
-/* What each command takes, by the targets of the options. */
+/*
+ * The commands, each with pointers to the variables of the options that it
+ * takes.
+ */
 static const struct command {
 	const char	*name;
-	int		 min, max;	/* operands; max -1: any number */
+	int		 min, max;	/* number of operands; max -1: any */
 	const void	*takes[7];
 	void		(*run)(char *operands[]);
 } commands[] = {
@@ -109,7 +112,7 @@ takes(const struct command *c, const void *to)
 	return 0;
 }
 
-/* n: with the command. */
+/* Check options and operands; n counts the command and its operands. */
 static void
 check_options(const struct command *c, int n, char *operands[])
 {
@@ -133,7 +136,7 @@ main(int argc, char *argv[])
 	const struct command *c;
 	int n;
 
-	tool_kv[0] = tool_kv[1] = -1;	/* as the state has them */
+	tool_kv[0] = tool_kv[1] = -1;	/* the KV cache types of the state */
 	n = cli_begin(&tool, argc, argv);
 	c = find_command(n > 0 ? argv[1] : NULL);
 	check_options(c, n, argv + 2);

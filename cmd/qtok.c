@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* qtok.c - text and chats to tokens, and back; and what replies say. */
+/* qtok.c - convert text and chats to tokens and back; parse replies. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,7 +84,7 @@ static const struct cli_tool tool = {
 	.options = options, .max = -1,
 };
 
-/* What goes with --parse alone, and what does not. */
+/* Exit with an error for options that need --parse, or exclude it. */
 static void
 check_parse(const struct opts *o)
 {
@@ -100,14 +100,14 @@ check_parse(const struct opts *o)
 		    "--chat, -0, -c, -d, -f, --mark or --special");
 }
 
-/* What goes with --chat alone, and what does not. */
+/* Exit with an error for options that need --chat, or exclude it. */
 static void
 check_chat(const struct opts *o)
 {
 	if (!o->chat && o->n_parts > 0)
 		cli_usage("parts of a chat (--system, --user, ...) need "
 		    "--chat");
-	/* options that an alias has set are no error where they have no effect */
+	/* alias options that have no effect are no error */
 	if (!o->chat && !o->parse && (cli_given(&o->template) > 0 ||
 	    o->tools != NULL || cli_given(&o->think) > 0))
 		cli_usage("--template, --tools and --think need --chat or "

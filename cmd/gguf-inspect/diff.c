@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* diff.c - in what two files differ. */
+/* diff.c - show the differences of two files. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,9 @@ same_kv(const struct qwen_gguf_kv *a, const struct qwen_gguf_kv *b)
 	    a->bytes == b->bytes && memcmp(a->data, b->data, a->bytes) == 0;
 }
 
-/* Key lookup by a name that is not terminated. */
+/*
+ * Return the pair of a key that does not end in a NUL; NULL if there is none.
+ */
 static const struct qwen_gguf_kv *
 find_kv(const struct qwen_gguf *g, const struct qwen_str *key)
 {
@@ -29,7 +31,10 @@ find_kv(const struct qwen_gguf *g, const struct qwen_str *key)
 	return kv;
 }
 
-/* Where two arrays of one type part, since what is shown may look alike. */
+/*
+ * Print the first element in which two arrays of one type differ; the parts of
+ * the arrays that are shown may be equal.
+ */
 static void
 put_first_change(const struct qwen_gguf_kv *a, const struct qwen_gguf_kv *b)
 {
@@ -96,7 +101,7 @@ put_tensor(const char *mark, const struct qwen_gguf_tensor *t)
 	printf(" %" PRIu64 "\n", t->bytes);
 }
 
-/* The first of n bytes that differs; n if none does. */
+/* Return the index of the first of n bytes that differs; n if none does. */
 static uint64_t
 first_change(const unsigned char *p, const unsigned char *q, uint64_t n)
 {
@@ -109,7 +114,10 @@ first_change(const unsigned char *p, const unsigned char *q, uint64_t n)
 	return i;
 }
 
-/* "! data NAME FIRST COUNT": the first byte that differs, and how many do. */
+/*
+ * Print "! data NAME FIRST COUNT" if the data of two tensors differ: the first
+ * byte that differs and the number of such bytes.  Return 1 if so, else 0.
+ */
 static int
 diff_data(const struct qwen_gguf_tensor *x, const struct qwen_gguf_tensor *y)
 {

@@ -1,42 +1,47 @@
 /* SPDX-License-Identifier: ISC */
-/* gguf-inspect.h - what the parts of gguf-inspect share. */
+/* gguf-inspect.h - shared by the files of gguf-inspect. */
 #ifndef INSPECT_H
 #define INSPECT_H
 
 #include "tool/tool.h"
 
-extern int inspect_full;	/* --full: long values whole */
+extern int inspect_full;	/* --full: do not shorten values */
 
 /*
- * Print at most max bytes of a string as qwen_shown_char() has them, and the
+ * Print at most max bytes of a string in the form of qwen_shown_char(), and the
  * bytes in also as \" or \xHH.
  */
 void inspect_put_text(const char *s, size_t n, size_t max, const char *also);
 
-/* A name or key as one word. */
+/* Print a name or key as one word, without blanks. */
 void inspect_put_word(const char *s, size_t n);
 void inspect_put_name(const char *s);
 
-/* A scalar or element i of an array of numbers. */
+/* A scalar, or an element of an array of numbers. */
 struct num {
 	enum { UNSIGNED, SIGNED, REAL } kind;
 	uint64_t	u;
 	int64_t		i;
 	double		d;
-	int		single;		/* d came from 32 bits */
+	int		single;		/* d was an f32 */
 };
 
 struct num inspect_load_num(const struct qwen_gguf_kv *kv, uint64_t i);
 void inspect_put_num(const struct num *x);
 
-/* The fewest digits that read back as the same number. */
+/*
+ * Write the fewest digits that read back as the same number (an f32 if single).
+ */
 void inspect_format_real(char *buf, size_t size, double d, int single);
 
-/* " 2x3", at least so wide; "key TYPE COUNT VALUE..." and a line feed. */
+/*
+ * Print a tensor's shape, " 2x3", at least width wide; or a line "key TYPE
+ * COUNT VALUE...".
+ */
 void inspect_put_shape(const struct qwen_gguf_tensor *t, int width);
 void inspect_put_meta(const struct qwen_gguf_kv *kv);
 
-/* How many numbers it has. */
+/* Return how many numbers the tensor has. */
 uint64_t inspect_elements(const struct qwen_gguf_tensor *t);
 
 enum {
@@ -46,51 +51,55 @@ enum {
 
 extern const char *const inspect_group_name[];
 
-/* The first block of the MTP part, or one beyond any; a tensor's group. */
+/*
+ * inspect_first_mtp returns the number of the first block of the MTP part,
+ * UINT64_MAX if there is none.  inspect_group returns the group (G_...) of a
+ * tensor; mtp is that number.
+ */
 uint64_t inspect_first_mtp(const struct qwen_gguf *g);
 int inspect_group(const struct qwen_gguf *g, const char *name, uint64_t mtp);
 
-/* What is in the way of computing with a file, and of chats; zero at first. */
+/* Why the tools cannot compute with a file, or not chat; zero it first. */
 struct usable {
 	char	**reason;
-	size_t	  n, cap;	/* 0: nothing is */
-	char	 *no_chat;	/* or NULL */
+	size_t	  n, cap;	/* 0: the file is usable */
+	char	 *no_chat;	/* why a chat is impossible, or NULL */
 };
 
 void inspect_usable(struct usable *u, const struct qwen_gguf *g);
 void inspect_usable_fini(struct usable *u);
 void inspect_put_usable(const struct usable *u);
-/* Members of an object. */
+/* Print the same as fields of a JSON object, without its braces. */
 void inspect_json_usable(const struct usable *u);
 
-/* --plan; zeros: the usual. */
+/* Options of --plan; zeros mean the defaults. */
 struct plan_opts {
 	size_t		 context, sequences, batch;
-	struct qwen_checkpoints keep;	/* every, where it was given */
+	struct qwen_checkpoints keep;	/* .every only if given */
 	int		 n_threads;
 	unsigned	 numerics;
 };
 
 void inspect_plan(const char *path, const struct plan_opts *o, int json);
 
-/* --graph; dot: for that tool. */
+/* Print the stages of the forward pass; with dot, a graph for dot(1). */
 void inspect_graph(const struct qwen_gguf *g, const char *path, int dot);
 
-/* All of a file, as text or as JSON. */
+/* Print all metadata and tensors, as text or as JSON. */
 void inspect_show(const struct qwen_gguf *g);
 void inspect_json(const struct qwen_gguf *g);
 
 /*
- * Print the whole value of a key, in one line; the architecture at the beginning of
- * the key may be left out.  "n_vocab" prints the size of the vocabulary.  Dies if
+ * Print the whole value of a key in one line.  The architecture at the start of
+ * the key may be left out; "n_vocab" means the size of the vocabulary.  Dies if
  * there is no such key.
  */
 void inspect_get(const struct qwen_gguf *g, const char *path, const char *key);
 
-/* What differs; whether anything does. */
+/* Print the differences; return 1 if there are any, else 0. */
 int inspect_diff(const struct qwen_gguf *a, const struct qwen_gguf *b);
 
-/* Begin to show progress by MiB of all tensors' data. */
+/* Start the progress line, in MiB of the data of all tensors. */
 void inspect_progress(const struct qwen_gguf *g);
 
 static inline double

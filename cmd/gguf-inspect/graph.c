@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* graph.c - the stages of a model's forward pass, a line each or for dot(1). */
+/*
+ * graph.c - print the stages of a model's forward pass, one per line or for
+ * dot(1).
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +23,7 @@ type_of(const struct qwen_trace_stage *st)
 	return st->choices ? "i32" : "f32";
 }
 
-/* "stage blk.0.ffn mlp f32 64 blk.0.mixer_residual" */
+/* Print "stage blk.0.ffn mlp f32 64 blk.0.mixer_residual". */
 static int
 put_line(void *arg, const struct qwen_trace_stage *st)
 {
@@ -36,7 +39,10 @@ put_line(void *arg, const struct qwen_trace_stage *st)
 	return 0;
 }
 
-/* What heads have in common, "blk.0.attn.probs.h*", is one node. */
+/*
+ * Set node to the name of a stage's node.  The stages of all heads share one:
+ * "blk.0.attn.probs.h*".
+ */
 static void
 node_of(char node[QWEN_TRACE_NAME], const char *name)
 {
@@ -49,7 +55,7 @@ node_of(char node[QWEN_TRACE_NAME], const char *name)
 		snprintf(node, QWEN_TRACE_NAME, "%s", name);
 }
 
-/* The layer, "blk.0", of a name in one, or "". */
+/* Return the layer of a stage, 0 for "blk.0.ffn"; -1 outside of layers. */
 static int
 layer_of(const char *name)
 {
@@ -59,11 +65,14 @@ layer_of(const char *name)
 }
 
 struct dot {
-	char	 last[QWEN_TRACE_NAME];	/* node */
-	int	 layer;			/* that is open, or -1 */
+	char	 last[QWEN_TRACE_NAME];	/* node printed last */
+	int	 layer;			/* of the open subgraph, or -1 */
 };
 
-/* Members of a group that is named by a pattern come from what is before it. */
+/*
+ * Print the node of a stage.  Stages of one node follow each other, so a node
+ * equal to the last one was printed.
+ */
 static int
 put_node(void *arg, const struct qwen_trace_stage *st)
 {
@@ -93,7 +102,8 @@ struct edges {
 	const struct qwen_gguf	*g;
 	const char		*path;
 	char			 last[QWEN_TRACE_NAME];
-	const char		*to, *pattern;	/* of a group's edges */
+	const char		*to, *pattern;	/* of the edges from a
+						   pattern */
 	char			 before[QWEN_TRACE_NAME];
 };
 
@@ -104,7 +114,7 @@ put_edge(const char *from, const char *to)
 	cli_check_stdout();
 }
 
-/* One of a group: the pattern ends in a star. */
+/* Print an edge from a stage that matches the pattern, which ends in '*'. */
 static int
 put_member(void *arg, const struct qwen_trace_stage *st)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* groups.c - which part of a model a tensor belongs to. */
+/* groups.c - the part of a model that a tensor belongs to. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,10 @@ starts(const char *s, const char *with)
 	return strncmp(s, with, strlen(with)) == 0;
 }
 
-/* attn_qkv is DeltaNet's, unless the block has no recurrence. */
+/*
+ * Return 1 if the block is a DeltaNet block; attn_qkv belongs to attention in
+ * the other blocks.
+ */
 static int
 recurrent(const struct qwen_gguf *g, uint64_t block)
 {

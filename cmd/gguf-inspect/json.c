@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* json.c - the whole file as JSON. */
+/* json.c - print the whole file as JSON. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +8,10 @@
 #include "base/utf8.h"
 #include "gguf-inspect.h"
 
-/* Bytes that are no UTF-8 become U+FFFD: JSON has no other way to say them. */
+/*
+ * Print a JSON string; bytes that are not UTF-8 become U+FFFD, since JSON
+ * cannot contain them.
+ */
 static void
 json_str(const char *s, size_t n)
 {
@@ -39,7 +42,7 @@ json_str(const char *s, size_t n)
 	putchar('"');
 }
 
-/* Exact: integers with all digits, f32 as the double that it is. */
+/* Print a number without loss: integers with all digits, f32 as double. */
 static void
 json_num(const struct qwen_gguf_kv *kv, uint64_t i)
 {
@@ -54,7 +57,7 @@ json_num(const struct qwen_gguf_kv *kv, uint64_t i)
 		inspect_format_real(buf, sizeof buf, x.d, 0);
 		fputs(buf, stdout);
 		if (strpbrk(buf, ".e") == NULL)
-			fputs(".0", stdout);	/* stays a float */
+			fputs(".0", stdout);	/* keeps it a float */
 	} else {
 		inspect_put_num(&x);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * plan.c - what a model takes here: memory, bytes and multiply-adds for a token,
- * and the speed that the machine's memory and arithmetic allow.
+ * plan.c - what a model needs on this machine: memory, bytes and multiply-adds
+ * per token, and the speed that the machine's memory and arithmetic allow.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -12,14 +12,14 @@
 
 enum { DEFAULT_CONTEXT = 4096 };
 
-/* A figure, as text and as JSON have it. */
+/* One line of the table of results. */
 struct figure {
 	const char	*kind, *name;
 	double		 value;
 	const char	*unit;
 };
 
-/* Seconds for so many multiply-adds, of which some are of floats. */
+/* Return the seconds for macs multiply-adds, of which floats are in f32. */
 static double
 seconds(const struct qwen_machine *h, double macs, double floats)
 {
@@ -36,8 +36,8 @@ decode_speed(const struct qwen_plan *p, const struct qwen_machine *h)
 }
 
 /*
- * On average each token sees half of the text; of the output a text needs one
- * row.  Weights are read once a pass.
+ * Return tokens per second.  The average token attends to half of the text,
+ * only the last token needs the output head, and a pass reads the weights once.
  */
 static double
 prefill_speed(const struct qwen_plan *p, const struct qwen_machine *h)
@@ -58,7 +58,7 @@ put_text(const struct figure *f, size_t n)
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		/* "tokens" are whole, "tok/s" are not */
+		/* no decimals for "tokens", but for "tok/s" */
 		printf("%-7s %-13s %16.*f %s", f[i].kind, f[i].name,
 		    islower((unsigned char)f[i].unit[0]) &&
 		    strchr(f[i].unit, '/') == NULL ? 0 : 2, f[i].value,
@@ -85,7 +85,10 @@ put_json(const struct figure *f, size_t n)
 	puts("}}");
 }
 
-/* Weights by what they are for, and how many of a token's bytes that is. */
+/*
+ * Print the weights by purpose, and the share of each in the bytes read per
+ * token.
+ */
 static void
 put_parts(const struct qwen_plan *p, int json)
 {
@@ -163,10 +166,13 @@ inspect_plan(const char *path, const struct plan_opts *o, int json)
 	n = n > 0 ? n : n_ctx < DEFAULT_CONTEXT ? n_ctx : DEFAULT_CONTEXT;
 	if (n > n_ctx)
 		cli_usage("-c: %zu is more than the model's %zu", n, n_ctx);
-	/* as qprefill does; several texts at a time keep none */
+	/*
+	 * the default of qprefill; with several sequences there are no
+	 * checkpoints
+	 */
 	if (!cli_given(&o->keep.every) && o->sequences <= 1)
 		keep.every = qwen_model_checkpoint_every(m);
-	/* that they do guess is usual */
+	/* speculative decoding is on by default */
 	qwen_plan_make(&p, m, n, o->sequences, o->batch, QWEN_GUESS_MAX, &keep);
 	cli_must(NULL, qwen_machine_measure(&h, qwen_model_n_threads(m),
 	    tool_cpu(), 0, &cli_err));

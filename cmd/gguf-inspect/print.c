@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* print.c - strings and numbers of a file, as words that do no harm. */
+/*
+ * print.c - print strings and numbers of a file, with control characters
+ * escaped.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* show.c - the whole file, a line for each key and tensor. */
+/* show.c - print the whole file, one line per key and tensor. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "gguf-inspect.h"
 
-/* What is shown of long values without --full. */
+/* How much of long values is shown without --full. */
 enum { SHORT_ELEMS = 6, SHORT_STRING = 64, SHORT_ELEM_STRING = 24 };
 
 static void
@@ -116,7 +116,8 @@ inspect_put_shape(const struct qwen_gguf_tensor *t, int width)
 uint64_t
 inspect_elements(const struct qwen_gguf_tensor *t)
 {
-	return t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];	/* open checked */
+	/* the product does not overflow: checked when the file was opened */
+	return t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
 }
 
 struct sum {
@@ -143,7 +144,7 @@ put_sum(const char *kind, const char *name, const struct sum *s,
 	    8.0 * (double)s->bytes / (double)s->elements, more);
 }
 
-/* The same, and the percentage of all bytes. */
+/* The same with the percentage of all bytes. */
 static void
 put_share(const char *kind, const char *name, const struct sum *s,
     const struct sum *all)
@@ -155,7 +156,7 @@ put_share(const char *kind, const char *name, const struct sum *s,
 	put_sum(kind, name, s, share);
 }
 
-/* The groups, and the sum of those that belong to the mixture of experts. */
+/* Print the groups, and the sum of those that form the mixture of experts. */
 static void
 put_groups(const struct sum group[N_GROUPS], const struct sum *all)
 {
@@ -182,7 +183,8 @@ put_totals(const struct qwen_gguf *g)
 	size_t i;
 
 	for (i = 0; (t = qwen_gguf_tensor(g, i)) != NULL; i++) {
-		if (t->type < 64)	/* all that open knows are */
+		if (t->type < 64)	/* always, for types that can be
+					   opened */
 			add_tensor(&type[t->type], t);
 		add_tensor(&group[inspect_group(g, t->name, mtp)], t);
 		add_tensor(&all, t);

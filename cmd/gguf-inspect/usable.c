@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* usable.c - whether the other tools can use a file, and if not, all reasons. */
+/* usable.c - find all reasons why the other tools cannot use a file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,10 @@ reason(void *arg, const char *msg)
 	u->reason[u->n++] = cli_check_alloc(strdup(msg));
 }
 
-/* By what the tools open a file with, so that both say the same. */
+/*
+ * Check with the functions that the tools use to open a file, so that the
+ * results agree.
+ */
 void
 inspect_usable(struct usable *u, const struct qwen_gguf *g)
 {

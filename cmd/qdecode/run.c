@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * run.c - a generation that can be killed: which one a state tells of, whether
- * that is the one of this command, and saving on the way.
+ * run.c - find out whether a state file holds an earlier part of this run.
  *
- * With -s and -o the same file, the state there has the run's own tokens, and
- * in front of them those that came on stdin.  With another -o, or none of
- * -s, what the run begins with is at hand, and -o may hold a run that began
- * there.
+ * If -s and -o name the same file, that state also has the tokens which the run
+ * generated, after those from stdin.  Otherwise the run's start is known, from
+ * -s or stdin alone, and -o may hold a run with the same start.
  */
 #include <sys/stat.h>
 
@@ -15,7 +13,7 @@
 
 #include "qdecode.h"
 
-/* Whether -o is the file of -s. */
+/* Return 1 if -o is the file of -s. */
 static int
 is_in_place(const struct qdecode_run *run, const struct tool_intake *in)
 {
@@ -27,8 +25,8 @@ is_in_place(const struct qdecode_run *run, const struct tool_intake *in)
 }
 
 /*
- * A ready record tells of the state that the run began with.  Since then it
- * may have been saved over that.
+ * Accept a newer state than the one announced by the ready record, if the run
+ * began with the announced one and saved over it.
  */
 static void
 follow_base(struct qdecode_run *run, struct tool_intake *in)
@@ -41,7 +39,7 @@ follow_base(struct qdecode_run *run, struct tool_intake *in)
 
 	if (qwen_state_load_tokens(&tokens, &n, &x, &h, in->state, &fp,
 	    NULL) < 0)
-		return;		/* whoever loads it says what is wrong */
+		return;		/* tool_intake_state reports the error */
 	if (x.run.options != NULL && x.run.has_base &&
 	    memcmp(&x.run.base, &in->fp, sizeof fp) == 0 &&
 	    memcmp(&fp, &in->fp, sizeof fp) != 0) {
@@ -63,7 +61,10 @@ qdecode_run_open(struct qdecode_run *run, struct tool_intake *in)
 		follow_base(run, in);
 }
 
-/* Whether the command would make the run; what came before it aside. */
+/*
+ * Return 1 if the old run has the options of this one; does not compare the
+ * tokens before it.
+ */
 static int
 is_alike(const struct qdecode_run *run, const struct qwen_run *old)
 {
@@ -72,9 +73,9 @@ is_alike(const struct qdecode_run *run, const struct qwen_run *old)
 	    (!run->again || (old->again && !old->finished));
 }
 
-/* ------------------------------------------------------- where -s is, too */
+/* ------------------------------------------------ -s and -o the same file */
 
-/* The tokens on stdin are those that the run began with. */
+/* Return 1 if stdin has the tokens that the old run began with. */
 static int
 has_input(const struct tool_intake *in, const struct qwen_run *old)
 {
@@ -118,9 +119,9 @@ find_in_place(const struct qdecode_run *run, const struct tool_intake *in)
 	return 0;
 }
 
-/* ----------------------------------------------------------- somewhere else */
+/* ---------------------------------------------------------- -o another file */
 
-/* As far as position n, the same tokens were generated. */
+/* Return 1 if the same positions below n were generated. */
 static int
 same_generated(const struct qwen_state_extra *a,
     const struct qwen_state_extra *b, uint64_t n)
@@ -141,7 +142,10 @@ same_generated(const struct qwen_state_extra *a,
 	}
 }
 
-/* The n tokens of a state of which x tells begin with what this run would. */
+/*
+ * Return 1 if the state with these tokens and x has a run that began with the
+ * same tokens as this one.
+ */
 static int
 same_start(const struct tool_intake *in, const int32_t *tokens, size_t n,
     const struct qwen_state_extra *x)
@@ -159,7 +163,10 @@ same_start(const struct tool_intake *in, const int32_t *tokens, size_t n,
 	return same_generated(&in->extra, x, x->run.from);
 }
 
-/* Is this run in -o?  A file that is no state is none of it. */
+/*
+ * Return 1 if -o holds a part of this run.  A file that is not a state is no
+ * error: the run will replace it.
+ */
 static int
 is_there(const struct qdecode_run *run, const struct tool_intake *in)
 {
@@ -183,7 +190,10 @@ is_there(const struct qdecode_run *run, const struct tool_intake *in)
 	return there;
 }
 
-/* Its state in place of the one that it began with. */
+/*
+ * Replace the session by that of -o if it holds a part of this run: return 1,
+ * else 0.
+ */
 static int
 find_elsewhere(const struct qdecode_run *run, struct tool_intake *in,
     struct qwen_model *m)
@@ -212,7 +222,7 @@ qdecode_run_find(struct qdecode_run *run, struct tool_intake *in, struct qwen_mo
 	if (!(run->in_place ? find_in_place(run, in) :
 	    find_elsewhere(run, in, m)))
 		return 0;
-	/* or each time that it was killed would leave one */
+	/* without this, each resumption would leave one more checkpoint */
 	qwen_session_unkeep(in->session);
 	in->restored = 1;
 	in->n = 0;

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * shift.c - go on where the context is full.  Keys in the cache are not moved:
- * they were computed from what is dropped, as a recurrent state was, so that no
- * text would give what follows.  What stays is read as a text of its own.
+ * shift.c - continue when the context is full.  The remaining keys are not
+ * moved in the cache: they and the recurrent state were computed from the
+ * dropped tokens too, so no text alone would produce them.  Instead, the
+ * remaining tokens are read as a new text.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "qdecode.h"
 
-/* Those of the generated tokens from .. to - 1, which will be at another place. */
+/*
+ * Record which of the tokens from .. to - 1 were generated; position from
+ * becomes place.
+ */
 static void
 keep_generated(struct qwen_state_extra *x, const struct qwen_state_extra *old,
     uint64_t from, uint64_t to, uint64_t place)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* chat.c - a chat, as a request or in parts, to tokens or to text. */
+/*
+ * chat.c - convert a chat, from a request or from options, to tokens or to
+ * text.
+ */
 #define _GNU_SOURCE	/* memmem */
 
 #include <inttypes.h>
@@ -9,7 +12,7 @@
 
 #include "qtok.h"
 
-/* In a prompt, ascending. */
+/* Byte positions in a prompt, ascending. */
 struct positions {
 	size_t		*at;
 	size_t		 n, cap;
@@ -29,7 +32,10 @@ qtok_template(const struct opts *o)
 		    &cli_err));
 		qwen_gguf_close(g);
 	}
-	/* tools that it has no word for would be lost without one, too */
+	/*
+	 * such a template also ignores the tools of a request; only --tools is
+	 * checked
+	 */
 	if (o->tools != NULL && !qwen_template_calls(t))
 		cli_note("the template does not say how to call tools");
 	return t;
@@ -41,7 +47,7 @@ qtok_think(const struct opts *o)
 	return o->think < 0 ? "null" : o->think == 0 ? "true" : "false";
 }
 
-/* Keep the text of a document, to find it in the prompt. */
+/* Add a message.  Keeps the text of a document, to find it in the prompt. */
 static void
 put_part(struct qwen_messages *q, struct chat_arg *p)
 {
@@ -55,7 +61,10 @@ put_part(struct qwen_messages *q, struct chat_arg *p)
 	    &cli_err));
 }
 
-/* Where a request comes from, for messages; NULL: from options. */
+/*
+ * Return the source of a request, for messages; NULL if it is made from
+ * options.
+ */
 static const char *
 source(const struct opts *o, char *paths[])
 {
@@ -65,7 +74,7 @@ source(const struct opts *o, char *paths[])
 	    paths[0];
 }
 
-/* A request in a file, or on stdin. */
+/* Read a request from a file or stdin. */
 static struct qwen_messages *
 read_request(const struct opts *o, const char *path, const char *name)
 {
@@ -88,7 +97,9 @@ set(struct qwen_messages *q, const char *key, const char *json, size_t n,
 	cli_must(what, qwen_messages_set(q, key, json, n, &cli_err));
 }
 
-/* The request as JSON, from options or from a file. */
+/*
+ * Return the request of options or a file as JSON, to be freed; *n: its length.
+ */
 static char *
 request(const struct opts *o, char *paths[], size_t *n)
 {
@@ -133,10 +144,10 @@ is_blank(char c)
 }
 
 /*
- * The end of a document that is in the text after byte from, with the line feeds
- * after it; or from, if the document is not found, or if no text of a message comes
- * after it.  Text after the last of several line feeds always begins a token, so
- * that a cut there changes no id.
+ * Return the end of a document in the prompt, searched from byte from on, with
+ * the line feeds after it; or from, if the document is not found or if no text
+ * of a message follows it.  Text after the last of several line feeds always
+ * begins a token, so a cut there changes no id.
  */
 static size_t
 document_end(const struct qwen_prompt *p, size_t from,
@@ -151,7 +162,7 @@ document_end(const struct qwen_prompt *p, size_t from,
 		text++;
 	while (n > 0 && is_blank(text[n - 1]))
 		n--;
-	/* not in what the template says around it */
+	/* a hit in text that the template wrote is not the document */
 	for (i = from; n > 0 && (hit = memmem(s.s + i, s.len - i, text, n)) !=
 	    NULL && qwen_prompt_own(p)[hit - s.s]; )
 		i = (size_t)(hit - s.s) + 1;
@@ -165,7 +176,7 @@ document_end(const struct qwen_prompt *p, size_t from,
 	return at < s.len && !qwen_prompt_own(p)[at] ? at : from;
 }
 
-/* Add a place, unless it is the end of the text or not after the last place. */
+/* Add a position, unless it is an end of the text or not above the last one. */
 static void
 add_place(struct positions *l, size_t at, size_t end)
 {
@@ -176,9 +187,9 @@ add_place(struct positions *l, size_t at, size_t end)
 }
 
 /*
- * The places to mark: after the system's turn, which other chats share; after each
- * document, which other questions share; and before the last turn, where the next
- * request of this chat may first differ.
+ * Find the positions to mark: after the system turn, which other chats share;
+ * after each document, which other questions share; and before the last turn,
+ * where the next request of this chat may first differ.
  */
 static void
 find_places(struct positions *l, const struct opts *o,
@@ -202,7 +213,7 @@ find_places(struct positions *l, const struct opts *o,
 	add_place(l, last, s.len);
 }
 
-/* The tokens, with marks if they are wanted. */
+/* Write the tokens, with marks if --mark is given. */
 static void
 put_prompt(struct encoding *c, const struct qwen_prompt *p,
     const struct qwen_tok *t)
@@ -244,8 +255,8 @@ encode_prompt(const struct opts *o, const struct qwen_gguf *g,
 }
 
 /*
- * The model whose tokens the prompt has.  The text by a template that is given
- * needs none: NULL unless -m names one.
+ * Open the model whose tokens or template are needed.  NULL if neither is: for
+ * the text of a prompt by a given template without -m.
  */
 static struct qwen_gguf *
 open_model(const struct opts *o)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* decode.c - tokens to text, or counted. */
+/* decode.c - convert tokens to text, or count them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +12,11 @@ struct decoding {
 	struct qwen_tok_decoder	*d;
 	struct qwen_header	 self;
 	int			 open;	/* a document has begun */
-	int			 cut;	/* and has ended at a text of --stop */
-	int			 last;	/* byte that was written */
-	int			 each;	/* count each operand, by its name */
+	int			 cut;	/* the document met a text of --stop */
+	int			 last;	/* last byte written */
+	int			 each;	/* print a count per operand */
 	const char		*name;
-	uint64_t		 n;	/* tokens of the document */
+	uint64_t		 n;	/* of this document */
 	uint64_t		 n_bytes, n_tokens;
 };
 
@@ -97,7 +97,7 @@ decode_input(const struct input *in, void *arg)
 			finish_text(c);
 		if (fflush(stdout) == EOF)
 			exit(cli_finish());
-		/* nothing that comes can be a part of the text any more */
+		/* no more text can follow the stop */
 		if (c->cut && !c->o->documents)
 			break;
 	}
@@ -124,7 +124,7 @@ qtok_decode(const struct opts *o, char *paths[])
 		qtok_put_count(c.n_tokens, "total");
 	else if (c.open || !o->documents)
 		finish_text(&c);
-	/* so that the prompt of the shell is not taken for a part of it */
+	/* keep the shell's prompt on a line of its own */
 	if (!o->documents && !o->count && c.last != '\n' &&
 	    isatty(STDOUT_FILENO))
 		putchar('\n');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* encode.c - text to tokens. */
+/* encode.c - convert text to tokens. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,9 @@ qtok_put_mark(struct encoding *c)
 	cli_must("stdout", qwen_write_mark(c->w, c->o->mark, &cli_err));
 }
 
-/* The document's next ids: before the first one, BOS, unless that is BOS. */
+/*
+ * Write the next ids of a document, with BOS first unless they begin with it.
+ */
 static void
 put_encoded(struct encoding *c, const int32_t *ids, size_t n)
 {
@@ -64,7 +66,7 @@ end_document(struct encoding *c)
 
 	cli_must(NULL, qwen_tok_encoder_finish(c->e, &ids, &n, &cli_err));
 	put_encoded(c, ids, n);
-	/* an empty document has BOS; no input at all has nothing */
+	/* an empty document gets BOS; no input at all gets none */
 	if (c->n == 0 && c->bos >= 0 && c->o->documents)
 		qtok_put_ids(c, &c->bos, 1);
 	if (c->o->mark != NULL)
@@ -91,7 +93,7 @@ put_text(struct encoding *c, const char *p, size_t n)
 	c->open = 1;
 }
 
-/* Text in which a NUL ends a document. */
+/* Encode text in which a NUL ends a document. */
 static void
 put_documents(struct encoding *c, const char *p, size_t n)
 {
@@ -107,8 +109,8 @@ put_documents(struct encoding *c, const char *p, size_t n)
 }
 
 /*
- * Whoever waits for what is known so far gets it before we wait; but nothing
- * before it is known that there is a text.
+ * Pass the known tokens on before waiting for more input.  Writes nothing
+ * before the first byte of text.
  */
 static void
 flush(struct encoding *c)
@@ -132,7 +134,7 @@ encode_input(const struct input *in, void *arg)
 
 	c->name = in->name;
 
-	/* what there is goes on its way before more is waited for */
+	/* flush before each read, which may wait */
 	for (; flush(c), (n = qtok_read(in, buf, sizeof buf)) > 0; done += n) {
 		other = done == 0 && !c->o->force ? tool_not_text(buf, n, 1) : NULL;
 		if (other != NULL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* fim.c - a prompt to fill in the middle of two files. */
+/* fim.c - make a prompt to fill in the middle between two texts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ read_file(const char *path)
 	return s;
 }
 
-/* A file for -c, with its tokens, or a stream of them. */
+/* Write the tokens as a stream; with -c, only their number. */
 static void
 put_ids(const struct opts *o, const struct qwen_gguf *g, const int32_t *ids,
     size_t n)

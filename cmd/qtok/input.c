@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* input.c - the operands of qtok. */
+/* input.c - open and read the operands of qtok. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

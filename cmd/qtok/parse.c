@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
-/* parse.c - what the text of a reply says, as JSON. */
+/* parse.c - parse the text of a reply to JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "qtok.h"
 
-/* As the prompt of a chat with the template ends. */
+/* Return the state of thinking at the end of a prompt of this template. */
 static enum qwen_thinking
 thinking(const struct opts *o, const struct qwen_template *t)
 {
@@ -34,7 +34,7 @@ put_line(char *json)
 		exit(cli_finish());
 }
 
-/* --stream: a line for each piece. */
+/* --stream: print one line per event. */
 static int
 put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: ISC */
-/* qtok.h - what the parts of qtok share. */
+/* qtok.h - shared by the files of qtok. */
 #ifndef QTOK_H
 #define QTOK_H
 
 #include "tool/tool.h"
 #include "text/request/request.h"
 
-enum { PROMPT = 3 };	/* of -f: no format of tokens */
+enum { PROMPT = 3 };	/* in addition to the formats of tokens */
 
-/* A part of a chat, in the order of the command line. */
+/* A message of a chat given by options, in their order. */
 struct chat_arg {
-	const char	*role;		/* "data": of the user, from a file */
+	const char	*role;		/* "data": user message from a file */
 	const char	*arg;
-	char		*text;		/* of the file, once it is read */
+	char		*text;		/* of the file, once read */
 	size_t		 n;
 };
 
@@ -20,12 +20,12 @@ struct opts {
 	int		 documents;	/* -0 */
 	int		 count;		/* -c */
 	int		 decode;	/* -d */
-	int		 form;		/* -f */
-	enum qwen_format format;	/* the same, where it is not PROMPT */
+	int		 form;		/* -f: enum qwen_format or PROMPT */
+	enum qwen_format format;	/* the same if not PROMPT */
 	const char	*model;
 	const char	*mark;		/* --mark, or NULL */
 	unsigned	 encode_flags, decode_flags;
-	int		 force;		/* any bytes are text */
+	int		 force;		/* take any bytes as text */
 	int		 fim;		/* --fim */
 	int		 chat;		/* --chat */
 	int		 parse;		/* --parse */
@@ -38,16 +38,19 @@ struct opts {
 	const char	*tools;		/* --tools, or NULL */
 	int		 think;		/* --think: 0 on, 1 off, or -1 */
 	struct cli_list	 stops;		/* --stop */
-	struct qwen_cut	*cut;		/* the same, or NULL */
+	struct qwen_cut	*cut;		/* built from stops, or NULL */
 	struct chat_arg	*parts;
 	size_t		 n_parts, cap_parts;
 };
 
-/* ------------------------------------------------------------ what it can do */
+/* ------------------------------------------------------------------ commands */
 
 void qtok_encode(const struct opts *o, char *paths[]);
 void qtok_decode(const struct opts *o, char *paths[]);
-/* The first two operands are before and after the gap. */
+/*
+ * Run the command.  paths ends with NULL; for qtok_fim the first two are the
+ * texts before and after the gap.
+ */
 void qtok_fim(const struct opts *o, char *paths[]);
 void qtok_chat(const struct opts *o, char *paths[]);
 void qtok_parse(const struct opts *o, char *paths[]);
@@ -59,61 +62,67 @@ struct input {
 	int		 fd;
 };
 
-/* An operand, or stdin for "-"; to be closed. */
+/* Open an operand, or stdin for "-"; dies on errors. */
 struct input qtok_open(const char *path);
 void qtok_close(const struct input *in);
 
-/* Some of its bytes; 0 at the end. */
+/*
+ * Read up to size bytes.  Returns their number, 0 at the end; dies on errors.
+ */
 size_t qtok_read(const struct input *in, char *buf, size_t size);
 
 /*
- * Each operand in turn to f.  That all are there is asked first: a stream
- * without the part in the middle would be taken for whole.
+ * Call f for each operand, or for stdin if there is none.  First checks that
+ * all can be read: a stream that ends early could pass for complete.
  */
 void qtok_each(char *paths[], void (*f)(const struct input *, void *),
     void *arg);
 
 /* ------------------------------------------------------------------ counting */
 
-/* As wc(1) does: operands that are counted are not one text. */
+/* Returns 1 if -c prints one line per operand and a total, like wc(1). */
 int qtok_counts_each(const struct opts *o, char *paths[]);
 
-/* Of what; NULL: it has no name. */
+/* Print a count with the name of its operand; NULL: without a name. */
 void qtok_put_count(uint64_t n, const char *name);
 
 /* ------------------------------------------------------------------ encoding */
 
-/* For chat.c, whose prompts have BOS in their text, bos is not used. */
+/* The output of tokens.  chat.c leaves bos unset, since prompts contain BOS. */
 struct encoding {
 	const struct opts	*o;
 	struct qwen_tok_encoder	*e;
 	struct qwen_writer	*w;	/* NULL: only count */
 	int			 open;	/* a document has begun */
-	int32_t			 bos;	/* in front of each document, or -1 */
-	uint64_t		 n;	/* tokens of the document */
-	int			 each;	/* count each operand, by its name */
+	int32_t			 bos;	/* written before each document; -1:
+					   none */
+	uint64_t		 n;	/* of this document */
+	int			 each;	/* print a count per operand */
 	const char		*name;
 	uint64_t		 n_bytes, n_tokens;
 };
 
-/* The stream begins with its header at once, so that the reader can, too. */
+/*
+ * qtok_stream writes the header of the stream at once, so that the reader can
+ * start.
+ */
 struct qwen_writer *qtok_stream(const struct opts *o,
     const struct qwen_gguf *g);
 void qtok_put_ids(struct encoding *c, const int32_t *ids, size_t n);
 void qtok_put_mark(struct encoding *c);
 
-/* -v: how much, and how fast, since begin. */
+/* -v: print the amounts and the seconds since begin. */
 void qtok_report(uint64_t n_bytes, uint64_t n_tokens, double begin);
 
 /* --------------------------------------------------------------------- chats */
 
 /*
- * By name, from a file if the name has a slash, else the model's own.  A note if
- * there are tools and it has no word for them.
+ * Open the template of --template or the model's.  Prints a note if --tools is
+ * given and the template has no tool calls.
  */
 struct qwen_template *qtok_template(const struct opts *o);
 
-/* --think in JSON. */
+/* Returns --think in JSON: "true", "false" or "null". */
 const char *qtok_think(const struct opts *o);
 
 #endif

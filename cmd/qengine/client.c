@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client.c - who asks: bytes in, bytes out, without waiting for either.
+ * client.c - read from and write to clients without blocking.
  *
- * Events that a client does not take are kept up to a limit.  Beyond it, a client
- * of a socket is dropped; where there is only the pipe, the work waits for it,
- * as any filter does (run.c).
+ * Events that a client does not read are kept up to a limit.  Beyond it, a
+ * client of a socket is dropped; with a pipe, the computation waits for the
+ * reader (run.c).
  */
 #include <sys/socket.h>
 
@@ -16,7 +16,7 @@
 
 #include "qengine.h"
 
-/* A write of so many bytes to a pipe that takes any takes them all. */
+/* PIPE_BUF of Linux: a writable pipe takes this many bytes without blocking. */
 enum { WRITE_BYTES = 4096, READ_MAX = 1 << 20 };
 
 struct qengine_client *
@@ -34,7 +34,10 @@ qengine_client_new(struct qengine *e, int in, int out)
 	return c;
 }
 
-/* Bytes that nobody read would take from the client what it was told. */
+/*
+ * Close a socket.  Reads pending bytes first: otherwise close would reset the
+ * connection, and the client could lose events.
+ */
 static void
 hang_up(int fd)
 {
@@ -53,7 +56,7 @@ qengine_client_free(struct qengine_client *c)
 	struct qengine_client **at = &e->clients;
 
 	c->gone = 1;
-	/* the end of a job takes it from the list */
+	/* on_end() removes a job from the list */
 	while (c->jobs != NULL)
 		qwen_work_cancel(e->work.work, c->jobs);
 	while (*at != c)
@@ -122,7 +125,7 @@ qengine_client_write(struct qengine_client *c)
 		}
 		c->at += (size_t)n;
 		c->since = cli_now();
-		/* what is gone is in the way */
+		/* move the rest to the front, to reuse the memory */
 		if (c->at >= c->unread.n / 2) {
 			memmove(c->unread.s, c->unread.s + c->at,
 			    qengine_unread(c));
@@ -134,7 +137,7 @@ qengine_client_write(struct qengine_client *c)
 
 /* ---------------------------------------------------------------- requests */
 
-/* What came makes no sense, nor will what comes. */
+/* Report that the client's input is malformed and ignore the rest of it. */
 static void
 break_off(struct qengine_client *c, const char *message)
 {
@@ -150,7 +153,10 @@ break_off(struct qengine_client *c, const char *message)
 		cli_note("a client: %s", message);
 }
 
-/* By the first byte; another one than these is an error. */
+/*
+ * Determine the form of the requests by their first byte: 0, or -1 after an
+ * error.
+ */
 static int
 sniff(struct qengine_client *c)
 {
@@ -159,13 +165,13 @@ sniff(struct qengine_client *c)
 	const char *what;
 	char why[128];
 
-	/* a map of CBOR, be it one that is none of ours */
+	/* any map of CBOR; other maps than ours fail later */
 	if (*p >= 0xa0 && *p <= 0xbf)
 		c->form = QENGINE_CBOR;
 	else if (*p == '{' || *p == '\n' || *p == ' ' || *p == '\t')
 		c->form = QENGINE_JSON;
 	else {
-		/* the error is for eyes, whoever they are */
+		/* report the error as JSON, which people can read */
 		c->form = QENGINE_JSON;
 		what = tool_not_text(p, n, 0);
 		snprintf(why, sizeof why, "this is %s, not requests",
@@ -195,7 +201,7 @@ take_line(struct qengine_client *c, const unsigned char *p, size_t n)
 	qwen_text_fini(&record);
 }
 
-/* A last line that has no end. */
+/* Handle a last line without a line feed. */
 static void
 take_rest(struct qengine_client *c)
 {
@@ -228,7 +234,7 @@ qengine_client_take(struct qengine_client *c)
 	if (c->broken || c->gone || (c->form == QENGINE_UNKNOWN &&
 	    (c->inbox.start == c->inbox.end || sniff(c) < 0)))
 		return;
-	/* a pipe waits where others are refused */
+	/* a pipe waits where a socket's request would be refused */
 	while (!c->gone && !c->broken && !qengine_client_waits(c)) {
 		got = c->form == QENGINE_JSON ? qwen_inbox_line(&c->inbox,
 		    QWEN_ENGINE_MAX, &p, &n, &err) : qwen_inbox_next(&c->inbox,
@@ -255,7 +261,7 @@ qengine_client_read(struct qengine_client *c)
 	unsigned char *p;
 	ssize_t n;
 
-	/* of a pipe once, since it would wait */
+	/* a pipe only once, since the second read could block */
 	while (all < READ_MAX && !c->eof) {
 		if ((p = qwen_inbox_room(&c->inbox, &room)) == NULL) {
 			break_off(c, "out of memory");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* job.c - requests become jobs; what comes of these becomes events. */
+/* job.c - turn requests into jobs, and their results into events. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 /* ------------------------------------------------------------------ events */
 
-/* Of the job's request, zero but for its kind and id. */
+/* Return an event of the job's request: all zero except kind and id. */
 static struct qwen_event
 event_of(const struct qengine_job *j, enum qwen_event_kind kind)
 {
@@ -42,7 +42,7 @@ void
 qengine_refuse(struct qengine_client *c, const char *id, size_t n,
     const char *code, const char *message)
 {
-	/* of an id that is in use the end is still to come */
+	/* for an id in use: its end event comes later */
 	struct qwen_event ev = { .kind = id[0] == '\0' ||
 	    find_job(c, id) != NULL ? QWEN_EVENT_ERROR : QWEN_EVENT_END };
 
@@ -74,7 +74,7 @@ on_begun(void *arg, size_t n_cached)
 	ev.n_prompt = j->n_prompt;
 	ev.n_cached = j->n_cached = n_cached;
 	qengine_tell(j->client, &ev);
-	/* before the first pass, which may take long */
+	/* now, since the first pass may take long */
 	if (!j->client->gone)
 		qengine_client_write(j->client);
 }
@@ -180,7 +180,7 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
 	ev.n_prompt = j->n_prompt;
 	ev.n_cached = j->n_cached;
 	ev.n_tokens = j->n_tokens;
-	/* a value outside its limits is one of the request's: its grammar's */
+	/* ERANGE: the job exceeds a limit of its grammar */
 	if (err != NULL)
 		set_error(&ev, err->code == QWEN_EFULL ? "out_of_memory" :
 		    err->code == QWEN_ERANGE ? "invalid_request" : "failed",
@@ -234,7 +234,7 @@ set(struct qengine *e, struct qengine_job *j, struct qwen_sampler *s,
 	return 0;
 }
 
-/* NULL if the best token is always the one. */
+/* Make the job's sampler in *out; NULL for greedy sampling. */
 static int
 make_sampler(struct qengine *e, struct qengine_job *j,
     struct qwen_sampler **out, struct qwen_err *err)
@@ -296,7 +296,7 @@ add_job(struct qengine *e, struct qengine_job *j, struct qwen_err *err)
 	return -1;
 }
 
-/* Whether no more requests are taken, which is told. */
+/* If the request cannot be accepted, send the reason and return 1. */
 static int
 is_refused(struct qengine_client *c, const struct qwen_engine_request *o)
 {
@@ -314,7 +314,7 @@ is_refused(struct qengine_client *c, const struct qwen_engine_request *o)
 	return 1;
 }
 
-/* The order is the job's from now on. */
+/* Start a job from a request, whose memory moves to the job. */
 static void
 take_job(struct qengine_client *c, struct qwen_engine_request *o)
 {
@@ -337,7 +337,7 @@ take_job(struct qengine_client *c, struct qwen_engine_request *o)
 		free_job(j);
 		return;
 	}
-	/* the job has copies of these */
+	/* the scheduler copied them */
 	free(j->request.tokens);
 	j->request.tokens = NULL;
 	j->next = c->jobs;
@@ -368,7 +368,7 @@ tell_hello(struct qengine_client *c)
 	qengine_tell(c, &ev);
 }
 
-/* What both begin with; of another model nothing is taken. */
+/* Answer the client's header; a client of another model is refused. */
 static void
 greet(struct qengine_client *c, const struct qwen_hello *h)
 {
@@ -438,7 +438,10 @@ take_request(struct qengine_client *c, struct qwen_engine_request *o)
 {
 	struct qengine_job *j;
 
-	/* ids in CBOR come from programs, which know whose they are */
+	/*
+	 * ids need a matching vocabulary, and programs, which write CBOR, can
+	 * state it; people who write JSON need not
+	 */
 	if (!c->greeted && c->form == QENGINE_CBOR &&
 	    o->kind != QWEN_ENGINE_HELLO) {
 		qengine_refuse(c, "", 0, "bad_stream",
@@ -451,7 +454,7 @@ take_request(struct qengine_client *c, struct qwen_engine_request *o)
 		greet(c, &o->hello);
 		break;
 	case QWEN_ENGINE_CANCEL:
-		/* one that has ended has told so */
+		/* no job: it has ended and its end event was sent */
 		if ((j = find_job(c, o->id)) != NULL)
 			qwen_work_cancel(c->engine->work.work, j);
 		break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * json.c - a request as a line of JSON, made the record that it stands for, so that
- * there is one reader that checks.
+ * json.c - convert a request in JSON to its CBOR record, so that only one
+ * reader has to check requests.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ wrong(const char *key, const char *what, struct qwen_err *err)
 	return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is not %s", key, what);
 }
 
-/* A number as it is written, whole and from 0 on. */
+/* Parse a number written as digits only, at most max: 0, or -1. */
 static int
 whole(yyjson_val *v, uint64_t max, uint64_t *out)
 {
@@ -72,7 +72,7 @@ put_fp(struct qwen_put *p, const char *key, yyjson_val *v)
 	return 0;
 }
 
-/* An array of numbers, in memory of 4 bytes each. */
+/* Add an array of 32-bit numbers. */
 static int
 put_array(struct qwen_put *p, const char *key, yyjson_val *v, int reals)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * qengine.h - clients, each with requests of its own, jobs of one scheduler, and
- * events back to them.
+ * qengine.h - clients send requests; each becomes a job of one scheduler, whose
+ * results go back as events.
  */
 #ifndef QENGINE_H
 #define QENGINE_H
@@ -16,15 +16,16 @@
 struct qengine;
 struct qengine_client;
 
-/* A request that is a job; the scheduler's arg. */
+/* A request while it runs; the arg of its struct qwen_job. */
 struct qengine_job {
-	struct qengine_job	*next;		/* of the client's */
+	struct qengine_job	*next;		/* of the same client */
 	struct qengine_client	*client;
-	struct qwen_engine_request request;	/* but for its tokens */
+	struct qwen_engine_request request;	/* without its tokens */
 	struct qwen_shared_grammar *grammar;
 	size_t			 n_prompt, n_cached, n_tokens;
-	double			 deadline;	/* by cli_now(); 0: none */
-	int			 is_late;	/* which is why it was ended */
+	double			 deadline;	/* on the clock of cli_now(); 0:
+						   none */
+	int			 is_late;	/* the deadline ended it */
 };
 
 enum qengine_form { QENGINE_UNKNOWN, QENGINE_CBOR, QENGINE_JSON };
@@ -32,40 +33,48 @@ enum qengine_form { QENGINE_UNKNOWN, QENGINE_CBOR, QENGINE_JSON };
 struct qengine_client {
 	struct qengine_client	*next;
 	struct qengine		*engine;
-	int			 in, out;	/* the same, of a socket */
-	int			 is_pipe;	/* stdin and stdout */
+	int			 in, out;	/* equal for a socket */
+	int			 is_pipe;	/* on stdin and stdout */
 	enum qengine_form	 form;
-	int			 greeted;	/* its header came */
-	int			 eof;		/* no more requests */
-	int			 broken;	/* nor is sense in what comes */
-	int			 gone;		/* nobody reads */
+	int			 greeted;	/* its header has arrived */
+	int			 eof;		/* sends no more requests */
+	int			 broken;	/* sent malformed data; the rest
+						   is ignored */
+	int			 gone;		/* left or dropped: errno or 1;
+						   else 0 */
 	struct qwen_inbox	 inbox;
-	int			 held;		/* in which there may be more */
-	struct qwen_text	 unread;	/* events, */
-	size_t			 at;		/* as far as they are gone */
-	double			 since;		/* when some were taken last */
+	int			 held;		/* inbox may have requests that
+						   wait for room */
+	struct qwen_text	 unread;	/* events not yet written, */
+	size_t			 at;		/* from this byte on */
+	double			 since;		/* cli_now() of the last
+						   progress */
 	struct qengine_job	*jobs;
-	int			 readable, writable;	/* as poll(2) has it */
+	int			 readable, writable;	/* results of poll(2) */
 };
 
 struct qengine {
 	/* set by the caller */
 	struct tool_work	 work;
-	const char		*socket;	/* path, or NULL: a pipe */
-	size_t			 max_waiting;	/* requests */
-	uint64_t		 max_unread;	/* bytes, of a client */
+	const char		*socket;	/* path; NULL: use the pipe */
+	size_t			 max_waiting;	/* requests in the queue */
+	uint64_t		 max_unread;	/* bytes per client */
 	unsigned		 stall_s;
-	/* our own */
-	struct qwen_header	 header;	/* of the model; has the endings */
+	/* internal */
+	struct qwen_header	 header;	/* of the model; has the ending
+						   ids */
 	struct qwen_grammars	 grammars;
 	struct qengine_client	*clients;
 	size_t			 n_clients;
-	int			 listener;	/* or -1 */
+	int			 listener;	/* socket, or -1 */
 	int			 wake;		/* readable after a signal */
 	int			 draining;
-	int			 crowded;	/* no descriptor is left */
-	int			 unstored;	/* perhaps something */
-	int			 worked;	/* since memory was returned */
+	int			 crowded;	/* accept failed: no descriptors
+						   or memory */
+	int			 unstored;	/* prefixes may remain to be
+						   stored */
+	int			 worked;	/* since memory was last
+						   returned to the system */
 	int			 failed;	/* errno of the pipe, or 0 */
 	uint64_t		 n_requests, n_dropped;
 };
@@ -74,53 +83,63 @@ struct qengine {
 
 struct qengine_client *qengine_client_new(struct qengine *e, int in, int out);
 
-/* End its jobs and free it; it is in the list. */
+/* Cancel the client's jobs, remove the client from the list and free it. */
 void qengine_client_free(struct qengine_client *c);
 
-/* Bytes that are there, and the requests in them. */
+/* Read the bytes that have arrived. */
 void qengine_client_read(struct qengine_client *c);
 
-/* The requests that came and were not looked at, while there is room. */
+/* Handle the requests that have arrived, while there is room. */
 void qengine_client_take(struct qengine_client *c);
 
-/* No request of a pipe is looked at: the queue is full, or nobody reads. */
+/*
+ * Return 1 if requests of a pipe must wait: the queue is full, or too many
+ * events are unread.
+ */
 int qengine_client_waits(const struct qengine_client *c);
 
-/* As many events as it takes at once. */
+/* Write as many events as the client accepts without blocking. */
 void qengine_client_write(struct qengine_client *c);
 
 void qengine_tell(struct qengine_client *c, const struct qwen_event *ev);
 
-/* Bytes of events that it has not taken. */
+/* Return the bytes of events that wait to be written. */
 size_t qengine_unread(const struct qengine_client *c);
 
-/* Another one cannot be put into the queue. */
+/* Return 1 if the queue takes no further request. */
 int qengine_is_full(const struct qengine *e);
 
 /* ---------------------------------------------------------- job.c */
 
-/* One record. */
+/* Handle a request, given as a CBOR record of n bytes. */
 void qengine_take(struct qengine_client *c, const unsigned char *p, size_t n);
 
 /*
- * Of a request that is refused, with so many tokens: the end of it, or where id
- * is "" an error.
+ * Refuse a request of n prompt tokens: send its end event, or an error event if
+ * id is "" or in use.
  */
 void qengine_refuse(struct qengine_client *c, const char *id, size_t n,
     const char *code, const char *message);
 
-/* End those that are late; when the next one is, or 0. */
+/*
+ * Cancel jobs after their deadline.  Return the next deadline, or 0 if there is
+ * none.
+ */
 double qengine_deadlines(struct qengine *e);
 
 /* --------------------------------------------------------- json.c */
 
-/* A line as the record that it stands for; id: as far as it can be read. */
+/*
+ * Convert a request from a line of JSON to a CBOR record in *out: 0, or -1 with
+ * err.  In both cases sets id to the id of the request, or "" if it has no
+ * valid one.
+ */
 int qengine_json(struct qwen_text *out, const unsigned char *line, size_t n,
     char id[QWEN_ENGINE_ID + 1], struct qwen_err *err);
 
 /* ---------------------------------------------------------- run.c */
 
-/* Until there is nothing left to do. */
+/* Serve until all work is done and no client can come, or after a signal. */
 void qengine_run(struct qengine *e);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * run.c - round and round: what clients want, one pass, what they get.
+ * run.c - the main loop: read requests, compute one pass, write events.
  *
- * Nothing here waits but poll(2), and that only if there is nothing to compute.
+ * Only poll(2) waits, and only if there is nothing to compute.
  */
 #include <errno.h>
 #include <poll.h>
@@ -15,7 +15,10 @@
 
 enum { CLIENTS_MAX = 256, TICK_MS = 1000 };
 
-/* A pipe that is full holds up the work: there is nobody else. */
+/*
+ * Return 1 if the pipe's reader is too slow: the computation waits for it,
+ * since there is no other client.
+ */
 static int
 is_held(const struct qengine *e)
 {
@@ -40,7 +43,7 @@ has_unread(const struct qengine *e)
 	return 0;
 }
 
-/* Are there requests that waited, and need not any more? */
+/* Return 1 if requests that waited for room can be handled now. */
 static int
 has_room(const struct qengine *e)
 {
@@ -53,7 +56,7 @@ has_room(const struct qengine *e)
 	return 0;
 }
 
-/* How long poll(2) may wait, in ms; -1: for ever. */
+/* Return the timeout of poll(2) in ms; -1: none. */
 static int
 patience(const struct qengine *e)
 {
@@ -80,7 +83,9 @@ want(struct polled *p, int fd, short events)
 	p->fd[p->n++] = (struct pollfd){ .fd = fd, .events = events };
 }
 
-/* Each client has two places: in, and out. */
+/*
+ * Fill the list of descriptors; each client has two entries: input and output.
+ */
 static void
 gather(struct qengine *e, struct polled *p)
 {
@@ -95,7 +100,9 @@ gather(struct qengine *e, struct polled *p)
 		in = !c->eof && !qengine_client_waits(c);
 		if (c->is_pipe) {
 			want(p, in ? c->in : -1, POLLIN);
-			/* a reader that left is told without asking */
+			/*
+			 * events 0: poll(2) still reports that the reader left
+			 */
 			want(p, c->out, qengine_unread(c) > 0 ? POLLOUT : 0);
 		} else {
 			want(p, c->in, (short)((in ? POLLIN : 0) |
@@ -118,7 +125,9 @@ sort_out(struct qengine *e, const struct polled *p)
 		c->readable = (r[0] & (POLLIN | POLLHUP | POLLERR)) != 0 &&
 		    !c->eof;
 		c->writable = ((c->is_pipe ? r[1] : r[0]) & POLLOUT) != 0;
-		/* a socket of which both ways are closed; a pipe's end */
+		/*
+		 * a socket closed in both directions, or a pipe without reader
+		 */
 		if (c->is_pipe ? (r[1] & (POLLERR | POLLNVAL)) != 0 :
 		    (r[0] & (POLLHUP | POLLERR)) != 0 && (r[0] & POLLIN) == 0)
 			c->gone = EPIPE;
@@ -136,7 +145,10 @@ take_signal(struct qengine *e)
 	}
 }
 
-/* Until one leaves others wait, where there is no room for more. */
+/*
+ * Accept new clients.  If descriptors run out, stop accepting until a client
+ * leaves.
+ */
 static void
 let_in(struct qengine *e)
 {
@@ -181,9 +193,9 @@ attend(struct qengine *e, struct polled *p)
 		let_in(e);
 }
 
-/* ------------------------------------------------------------------- rounds */
+/* ----------------------------------------------------------------- the loop */
 
-/* It has what it asked for, and asks for nothing more. */
+/* Return 1 if the client has all its results and will send nothing more. */
 static int
 is_done(const struct qengine_client *c)
 {
@@ -199,7 +211,7 @@ is_stalled(const struct qengine_client *c)
 	    cli_now() - c->since > c->engine->stall_s;
 }
 
-/* Those who left, or may go. */
+/* Free the clients that left, are done or have stalled. */
 static void
 part(struct qengine *e)
 {
@@ -248,13 +260,15 @@ qengine_run(struct qengine *e)
 			if (!c->gone)
 				qengine_client_write(c);
 		}
-		/* now, since poll(2) might wait for ever */
+		/*
+		 * not only in the next round, since poll(2) could wait forever
+		 */
 		part(e);
 	}
 	while (cli_must(NULL, qwen_work_store(e->work.work, &cli_err)))
 		;
 	free(p.fd);
-	/* nobody is left to tell, so what was read is put by before */
+	/* exit with an error only after prefixes are stored */
 	if (e->failed != 0) {
 		errno = e->failed;
 		qwen_fail_errno(&cli_err, "write");

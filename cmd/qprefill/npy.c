@@ -5,7 +5,10 @@
 #include "base/cursor.h"
 #include "qprefill.h"
 
-/* Version 1.0: a magic number, a length, and a line padded to a multiple of 64. */
+/*
+ * Format version 1.0: a magic number, a length, and one line of text; padded to
+ * a multiple of 64 bytes.
+ */
 void
 qprefill_npy_header(struct qwen_text *t, const struct qprefill_array *a)
 {
@@ -24,7 +27,7 @@ qprefill_npy_header(struct qwen_text *t, const struct qprefill_array *a)
 	qwen_put_le16((unsigned char *)t->s + begin + 8, (uint16_t)len);
 }
 
-/* A row, and zeros where it is shorter than others. */
+/* Shorter rows are padded with zeros. */
 void
 qprefill_npy_row(struct qwen_text *t, const struct qprefill_array *a,
     const void *row, size_t n)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * npz.c - several arrays in one file, as numpy.savez() writes it: a zip of .npy
- * files, stored.
+ * npz.c - write several arrays to one file, in the format of numpy.savez(): a
+ * zip archive of uncompressed .npy files.
  *
- * A trace is computed position by position, but an archive has one array after the
- * other.  Since all sizes are known beforehand, each row is written to its final
- * place, and the headers, which have checksums, at the end: no array is kept in
- * memory or written twice.  libzip and libarchive take one member at a time, so that
- * all others would need temporary files.  All sizes have 64 bits (zip64), as with
- * numpy.savez().
+ * A trace is computed position by position, but the archive stores one array
+ * after the other.  All sizes are known before the first row, so each row is
+ * written to its final offset, and the headers, which contain checksums, at the
+ * end: no array is kept in memory or written twice.  libzip and libarchive
+ * write one member at a time, so all others would need temporary files.  All
+ * sizes have 64 bits (zip64), as numpy.savez() writes them.
  */
 #include <sys/stat.h>
 
@@ -22,7 +22,7 @@
 #include "base/mem.h"
 #include "qprefill.h"
 
-/* Bytes of a member's local and central header, without its name. */
+/* Bytes of the local and the central header of a member, without its name. */
 enum { LOCAL = 30 + 20, CENTRAL = 46 + 28 };
 enum { VERSION = 45, FIRST_DAY = 0x21 };	/* zip64; 1 January 1980 */
 
@@ -32,7 +32,7 @@ struct member {
 	struct qwen_text npy;		/* header of the .npy file */
 	uint64_t	 at;		/* offset of the local header */
 	uint64_t	 n_bytes;	/* of the .npy file */
-	uint64_t	 done;		/* bytes so far */
+	uint64_t	 done;		/* bytes written so far, with npy */
 	uint32_t	 crc;		/* of these bytes */
 };
 
@@ -41,8 +41,8 @@ struct qprefill_npz {
 	const char	*name;
 	struct member	*m;
 	size_t		 n, cap;
-	size_t		 next;		/* probably the member of the next row */
-	uint64_t	 end;		/* of all members */
+	size_t		 next;		/* guess: member of the next row */
+	uint64_t	 end;		/* offset after the last member */
 	struct qwen_text row;
 	uint32_t	 table[256];
 };
@@ -90,7 +90,7 @@ write_text(const struct qprefill_npz *z, const struct qwen_text *t, uint64_t at)
 	}
 }
 
-/* A number of 2, 4 or 8 bytes. */
+/* Add a number of 2, 4 or 8 bytes, little-endian. */
 static void
 number(struct qwen_text *t, int bytes, uint64_t v)
 {
@@ -102,22 +102,22 @@ number(struct qwen_text *t, int bytes, uint64_t v)
 
 /* ------------------------------------------------------------------ headers */
 
-/* The part that both headers of a member share, after the versions. */
+/* Add the fields that both headers of a member have after the versions. */
 static void
 describe(struct qwen_text *t, const struct member *m, int n_extra)
 {
 	number(t, 2, 0);		/* flags */
-	number(t, 2, 0);		/* stored */
+	number(t, 2, 0);		/* method: stored */
 	number(t, 2, 0);		/* time */
 	number(t, 2, FIRST_DAY);
 	number(t, 4, m->crc);
-	number(t, 4, UINT32_MAX);	/* both sizes: in the extra field */
+	number(t, 4, UINT32_MAX);	/* sizes: see the extra field */
 	number(t, 4, UINT32_MAX);
 	number(t, 2, strlen(m->name) + strlen(".npy"));
 	number(t, 2, (uint64_t)n_extra);
 }
 
-/* The name, and the extra field of zip64 up to its sizes. */
+/* Add the name, and the zip64 extra field up to its sizes. */
 static void
 name_and_sizes(struct qwen_text *t, const struct member *m, int n_extra)
 {
@@ -148,19 +148,21 @@ central_header(struct qwen_text *t, const struct member *m)
 	number(t, 2, 0);		/* disk */
 	number(t, 2, 0);		/* attributes */
 	number(t, 4, 0);
-	number(t, 4, UINT32_MAX);	/* place: in the extra field */
+	number(t, 4, UINT32_MAX);	/* offset: see the extra field */
 	name_and_sizes(t, m, 28);
 	number(t, 8, m->at);
 }
 
-/* The records after the central headers, which t has so far. */
+/*
+ * Add the records that follow the central headers, which are all of t so far.
+ */
 static void
 end_records(struct qwen_text *t, const struct qprefill_npz *z)
 {
 	uint64_t bytes = t->n;
 
 	qwen_text_str(t, "PK\x06\x06");
-	number(t, 8, 44);		/* bytes that follow */
+	number(t, 8, 44);		/* bytes of the rest of the record */
 	number(t, 2, VERSION);
 	number(t, 2, VERSION);
 	number(t, 4, 0);		/* disks */
@@ -171,9 +173,9 @@ end_records(struct qwen_text *t, const struct qprefill_npz *z)
 	number(t, 8, z->end);
 	qwen_text_str(t, "PK\x06\x07");
 	number(t, 4, 0);
-	number(t, 8, z->end + bytes);	/* where the record above is */
+	number(t, 8, z->end + bytes);	/* offset of the record above */
 	number(t, 4, 1);
-	qwen_text_str(t, "PK\x05\x06");	/* refers to the first record */
+	qwen_text_str(t, "PK\x05\x06");	/* refers to the zip64 records */
 	number(t, 4, 0);
 	number(t, 2, UINT16_MAX);
 	number(t, 2, UINT16_MAX);
@@ -182,7 +184,7 @@ end_records(struct qwen_text *t, const struct qprefill_npz *z)
 	number(t, 2, 0);
 }
 
-/* ---------------------------------------------------------------- an archive */
+/* --------------------------------------------------------------- the archive */
 
 struct qprefill_npz *
 qprefill_npz_new(int fd, const char *name)
@@ -213,7 +215,7 @@ qprefill_npz_add(struct qprefill_npz *z, const char *array,
 	qprefill_npy_header(&m->npy, a);
 	if (m->npy.failed)
 		cli_must(NULL, qwen_oom(&cli_err));
-	/* positions and widths are bounded by the context and the model */
+	/* no overflow: the context limits positions, the model limits widths */
 	bytes = a->n_rows * a->width * 4;
 	m->n_bytes = m->npy.n + bytes;
 	m->done = m->npy.n;
@@ -229,7 +231,7 @@ qprefill_npz_row(struct qprefill_npz *z, const char *array, const void *row,
 	struct member *m;
 	uint64_t data;
 
-	/* arrays take turns, so the next one is the right one or near it */
+	/* rows of the arrays alternate, so the search is short */
 	while (strcmp(z->m[z->next].name, array) != 0)
 		z->next = (z->next + 1) % z->n;
 	m = &z->m[z->next];

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: ISC */
-/* qprefill.h - traces. */
+/* qprefill.h - write traces. */
 #ifndef QPREFILL_H
 #define QPREFILL_H
 
 #include "tool/tool.h"
 
-/* ----------------------------------------------------------- NumPy's files */
+/* ----------------------------------------------------------- NumPy formats */
 
-/* Forms beside those of streams, enum qwen_format. */
+/* Output formats in addition to enum qwen_format. */
 enum { QPREFILL_NPY = QWEN_FORMAT_RAW + 1, QPREFILL_NPZ };
 
-/* An array of numbers of 32 bits. */
+/* An array of 32-bit numbers. */
 struct qprefill_array {
-	int	 integers;	/* int32; else float32 */
+	int	 integers;	/* 1: int32, 0: float32 */
 	uint64_t n_rows;
 	size_t	 width;
 };
@@ -25,9 +25,9 @@ void qprefill_npy_row(struct qwen_text *t, const struct qprefill_array *a,
     const void *row, size_t n);
 
 /*
- * Write an archive of arrays whose rows come in any order of the arrays.  fd is an
- * empty regular file, name its name in messages.  Announce all arrays with add, give
- * the rows of each in order, then end, which frees.  They die on errors.
+ * An archive of arrays; their rows may alternate.  fd is an empty regular file,
+ * name its name in messages.  Announce all arrays with add, pass the rows of
+ * each in order, then call end.  All functions die on errors.
  */
 struct qprefill_npz;
 
@@ -36,36 +36,37 @@ void qprefill_npz_add(struct qprefill_npz *z, const char *array,
     const struct qprefill_array *a);
 void qprefill_npz_row(struct qprefill_npz *z, const char *array,
     const void *row, size_t n);
-void qprefill_npz_end(struct qprefill_npz *z);		/* and free */
+void qprefill_npz_end(struct qprefill_npz *z);		/* and frees z */
 
 /* ------------------------------------------------------------------- traces */
 
-/* --trace; zero at first. */
+/* The options of --trace, and a trace being written; zero it first. */
 struct qprefill_trace {
 	const char	*stages;	/* NULL: none */
 	const char	*out;		/* NULL: stdout */
-	struct qwen_trace_range *range;	/* of the tokens that are read; none:
-					   all of them */
+	struct qwen_trace_range *range;	/* positions to trace; none: all tokens
+					   read */
 	size_t		 n_range, cap_range;
-	/* under way */
+	/* while tracing: */
 	char		*text;
-	char		**pattern;	/* in text */
+	char		**pattern;	/* pointers into text */
 	size_t		 n_pattern, cap_pattern;
 	struct cli_output *to;
-	struct qwen_writer *w;		/* a stream; or one of these: */
+	struct qwen_writer *w;		/* for a stream, or one of: */
 	struct qprefill_npz *npz;
-	struct qprefill_array array;	/* .npy: of the last of n_stage */
+	struct qprefill_array array;	/* .npy: the only stage; .npz: the
+					   last */
 	size_t		 n_stage;
 	uint64_t	 begin, end;	/* positions of the tokens to read */
 	struct qwen_text row;
 };
 
-/* The argument of --trace-at, of an option with a trace for a target. */
+/* Parse the argument of --trace-at; o->to is a struct qprefill_trace. */
 void qprefill_trace_at(const struct cli_opt *o, const char *s);
 
 /*
- * Begin to trace to the output, in a format of enum qwen_format, QPREFILL_NPY or
- * QPREFILL_NPZ; and end.  They die on errors.
+ * Start and end tracing to the output.  format is from enum qwen_format, or
+ * QPREFILL_NPY or QPREFILL_NPZ.  Both die on errors.
  */
 void qprefill_trace_begin(struct qprefill_trace *t,
     const struct tool_intake *in, int format);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* trace.c - what the model computes on the way, written as it comes. */
+/* trace.c - write intermediate values of the forward pass while it runs. */
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 /* ------------------------------------------------------------ the command line */
 
-/* A position; "last" is UINT64_MAX. */
+/* Parse a position; "last" becomes UINT64_MAX. */
 static uint64_t
 position(const char *what, const char *s)
 {
@@ -16,7 +16,7 @@ position(const char *what, const char *s)
 	    (uint64_t)cli_int(what, s, 0, INT64_MAX);
 }
 
-/* "0,5,10-20,last" */
+/* Parse a list like "0,5,10-20,last". */
 void
 qprefill_trace_at(const struct cli_opt *o, const char *s)
 {
@@ -64,7 +64,7 @@ split(struct qprefill_trace *t)
 		    "them");
 }
 
-/* Put the last position in place of "last", and see that all are read. */
+/* Replace "last" by the last position; die if a position is not read. */
 static void
 resolve(struct qprefill_trace *t)
 {
@@ -86,9 +86,12 @@ resolve(struct qprefill_trace *t)
 	}
 }
 
-/* ------------------------------------------------- stages as arrays of NumPy */
+/* -------------------------------------------------------------- NumPy arrays */
 
-/* How many positions there are from first on, and the last of them. */
+/*
+ * Return the number of traced positions from first on; set *last to the last
+ * one.
+ */
 static uint64_t
 count(const struct qprefill_trace *t, uint64_t first, uint64_t *last)
 {
@@ -108,7 +111,9 @@ count(const struct qprefill_trace *t, uint64_t first, uint64_t *last)
 	return n;
 }
 
-/* A stage of the session; is it one of those that are asked for? */
+/*
+ * Called for each stage of the session: add an array if the stage is requested.
+ */
 static int
 match(void *arg, const struct qwen_trace_stage *st)
 {
@@ -164,7 +169,7 @@ array_row(struct qprefill_trace *t, const struct qwen_trace_value *v)
 	cli_write_all(cli_output_fd(t->to), cli_output_name(t->to), &t->row);
 }
 
-/* ---------------------------------------------------------------- all of it */
+/* -------------------------------------------------------------- all formats */
 
 static int
 write_value(void *arg, const struct qwen_trace_value *v, struct qwen_err *err)

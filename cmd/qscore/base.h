@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base.h - a model beside another one, beside the logits that one wrote, or
- * beside a state.
+ * base.h - compare a model with another model, with logits that another model
+ * wrote, or with a saved state.
  */
 #ifndef QSCORE_BASE_H
 #define QSCORE_BASE_H
@@ -14,49 +14,61 @@
 
 struct qscore_run;
 
-/* What the places have in common that were compared so far. */
+/* Statistics over all compared tokens.  kl and diff have n elements. */
 struct qscore_judged {
 	size_t	 n, cap;
-	double	*kl, *diff;	/* of each: the divergence; by how much the
-				   model's probability of the token is higher */
-	size_t	 n_same;	/* that have the same best token */
-	/* of minus the logarithms, sums, and sums of products */
+	double	*kl, *diff;	/* KL divergence; and probability of the token
+				   by the model minus that by the base */
+	size_t	 n_same;	/* rows with the same best token */
+	/*
+	 * sums of the negative log-probabilities, of their squares, and of the
+	 * products of both models
+	 */
 	double	 nll, base_nll, square, base_square, product;
 };
 
-/* What a model is measured by. */
+/* The base that a model is compared with. */
 struct qscore_base {
 	const char		*path;		/* --base, set by the caller */
-	const char		*name;		/* of it, in messages */
+	const char		*name;		/* path in messages */
 	size_t			 batch;
-	struct qwen_model	*model;		/* or NULL, and then */
-	struct qwen_reader	*rows;		/* these */
+	struct qwen_model	*model;		/* of the base, or NULL if */
+	struct qwen_reader	*rows;		/* rows of logits are the
+						   base */
 	int			 fd;
-	struct qwen_session	*base, *own;	/* model's, and who is judged */
-	size_t			 n_past;	/* tokens of a state, before each
-						   text; 0: there is none */
-	size_t			 n_vocab, n_chunk;	/* rows at a time */
-	float			*row;		/* [n_chunk][n_vocab] base's */
-	uint64_t		 last;		/* of rows: after that, none of
-						   the text is of use */
+	struct qwen_session	*base, *own;	/* sessions of model and of the
+						   model to be judged */
+	size_t			 n_past;	/* tokens of the base state,
+						   before each text; 0: no
+						   state */
+	size_t			 n_vocab, n_chunk;	/* n_chunk: rows per
+							   pass */
+	float			*row;		/* [n_chunk][n_vocab], of the
+						   base */
+	uint64_t		 last;		/* position of the last text's
+						   last token, whose row
+						   predicts nothing */
 	struct qscore_judged	 sum;
 };
 
 /*
- * Open it: a model or a state, where the file is one, else a stream of logits.
- * Before the context is chosen: without a second model's file, texts are in one
- * window.  Dies.
+ * Open the base: a model file, a state, or a stream of logits.  Call it before
+ * the context is chosen: only two model files allow texts of several windows.
+ * Dies on errors.
  */
 void qscore_base_open(struct qscore_base *b, const struct qscore_run *r);
 void qscore_base_close(struct qscore_base *b);
 
-/* All texts of the source, one after another, and the figures.  Dies. */
+/*
+ * Compare all texts of the source, one after another, and write the statistics.
+ * Dies on errors.
+ */
 void qscore_compare_all(struct qscore_base *b, struct qscore_run *r);
 
-/* Note one more place. */
+/* Add a pair of rows to the statistics. */
 void qscore_judge(struct qscore_judged *j, const struct qwen_row_pair *p);
 
-/* All of them, in figures; kl and diff are sorted for it. */
+/* Write all statistics to t, as JSON if json is set.  Sorts kl and diff. */
 void qscore_verdict(struct qscore_judged *j, int json, struct qwen_text *t);
 
 #endif

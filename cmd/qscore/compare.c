@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * compare.c - each place of texts by two models, by one and the logits of
- * another, or by one that has read a state's tokens and by the state: a few rows
- * at a time, whatever the vocabulary and the texts.
+ * compare.c - compare the rows of two models, of a model and a stream of
+ * logits, or of a model that has read the tokens of a state and that state.
+ * Only n_chunk rows are in memory at a time, however long the texts are.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 enum { ROW_BYTES = 64 << 20, CHUNK = 64 };
 
-/* Whether a descriptor is of a model file, of which nothing is read then. */
+/* Return 1 if the descriptor is a GGUF file; does not move its offset. */
 static int
 is_model(int fd)
 {
@@ -24,7 +24,10 @@ is_model(int fd)
 	    memcmp(magic, "GGUF", sizeof magic) == 0;
 }
 
-/* Another model, as it is: adapters are of the run's own, which has them now. */
+/*
+ * Open the base model.  It gets no adapters: those of --lora are for the judged
+ * model, which is open already.
+ */
 static void
 open_model(struct qscore_base *b, const struct qscore_run *r)
 {
@@ -42,7 +45,7 @@ open_model(struct qscore_base *b, const struct qscore_run *r)
 		    qwen_gguf_path(r->work.gguf, 0));
 }
 
-/* What a stream must be, to be of use here. */
+/* Die unless the stream has the vocabulary of the model. */
 static void
 check_header(const struct qscore_base *b, const struct qscore_run *r,
     const struct qwen_record *rec)
@@ -59,8 +62,9 @@ check_header(const struct qscore_base *b, const struct qscore_run *r,
 }
 
 /*
- * The model of a state: that of the run, computing as the state was made, also
- * without the adapters that the run may have.
+ * Load the base state into the judged model's file, opened with the settings of
+ * the state (KV cache types, RoPE scaling, numerics); without adapters if the
+ * state was made without.
  */
 static void
 open_state(struct qscore_base *b, const struct qscore_run *r,
@@ -80,7 +84,10 @@ open_state(struct qscore_base *b, const struct qscore_run *r,
 	tool_numerics_check(b->name, h->numerics);
 	b->model = tool_model_open(r->work.path, r->work.n_threads,
 	    h->numerics);
-	/* a file may have been saved on the way, and is no stream then */
+	/*
+	 * by its path, since a state from --save-every cannot be read as a
+	 * stream
+	 */
 	cli_must(b->name, b->fd == STDIN_FILENO ?
 	    qwen_state_load(&b->base, NULL, b->model, b->rows, rec, NULL,
 	    &cli_err) : qwen_state_load_file(&b->base, NULL, b->model, b->path,
@@ -93,7 +100,7 @@ open_state(struct qscore_base *b, const struct qscore_run *r,
 	b->rows = NULL;
 }
 
-/* A stream: of a state, or of logits. */
+/* Open a stream: a state or logits. */
 static void
 open_stream(struct qscore_base *b, const struct qscore_run *r)
 {
@@ -142,9 +149,9 @@ qscore_base_close(struct qscore_base *b)
 	free(b->sum.diff);
 }
 
-/* ------------------------------------------------------------ base's rows */
+/* ------------------------------------------------------- rows of the base */
 
-/* The next row: 1, or 0 at the end. */
+/* Read the next row: 1, or 0 at the end. */
 static int
 next_row(struct qscore_base *b, const struct qscore_run *r,
     struct qwen_record *rec)
@@ -164,7 +171,7 @@ next_row(struct qscore_base *b, const struct qscore_run *r,
 	return got;
 }
 
-/* Those after the positions from at on. */
+/* Read the n rows after the positions from at on. */
 static void
 read_rows(struct qscore_base *b, const struct qscore_run *r, size_t at,
     size_t n)
@@ -175,7 +182,7 @@ read_rows(struct qscore_base *b, const struct qscore_run *r, size_t at,
 
 	for (i = 0; i < n; i++) {
 		got = next_row(b, r, &rec);
-		/* the one after a text's last token has nothing to predict */
+		/* skip the row after the last token of the previous text */
 		if (got > 0 && at + i == 0 && b->last > 0 &&
 		    rec.pos == b->last)
 			got = next_row(b, r, &rec);
@@ -193,7 +200,7 @@ read_rows(struct qscore_base *b, const struct qscore_run *r, size_t at,
 	}
 }
 
-/* After the last text: one row is left at most. */
+/* After the last text: die if more than one row is left. */
 static void
 check_end(struct qscore_base *b, const struct qscore_run *r)
 {
@@ -219,17 +226,22 @@ keep_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 
 /* --------------------------------------------------------------- both sides */
 
-/* A few tokens on their way through both. */
+/* Some tokens of a text that both models evaluate in one step. */
 struct chunk {
 	struct qscore_base	*b;
 	struct qscore_run	*r;
 	const struct qscore_text *x;
-	size_t			 begin;		/* of the window, in x */
-	size_t			 first;		/* of these in the window */
+	size_t			 begin;		/* index of the window's start
+						   in x */
+	size_t			 first;		/* index of the chunk in the
+						   window */
 	struct qwen_text	 t;
 };
 
-/* position, id, both logarithms, divergence, whether the best is the same, text */
+/*
+ * Add a line: position, id, both log-probabilities, KL divergence, whether the
+ * best token is the same, text.
+ */
 static void
 show(struct chunk *c, size_t at, const struct qwen_row_pair *p)
 {
@@ -269,7 +281,7 @@ compare_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 	return 0;
 }
 
-/* n tokens, and what is to be compared after each. */
+/* Evaluate n tokens in both models and compare the rows after them. */
 static void
 do_chunk(struct chunk *c, const int32_t *ids, size_t n)
 {
@@ -298,7 +310,7 @@ restart(const struct qscore_base *b, struct qwen_session *s)
 		    &at, &cli_err));
 }
 
-/* A text after a state, of which the first token is scored too. */
+/* Compare on a text after a state; its first token is scored too. */
 static void
 do_after(struct qscore_base *b, struct qscore_run *r,
     const struct qscore_text *x)

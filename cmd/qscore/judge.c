@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * judge.c - how far a model is from another one, in figures: the statistics
- * that llama.cpp's --kl-divergence has, by the same definitions.
+ * judge.c - how much two models differ: the statistics of llama.cpp's
+ * --kl-divergence, by the same definitions.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 
 #include "qscore.h"
 
-enum { BAR = 50 };		/* characters of the longest one */
+enum { BAR = 50 };		/* characters of the longest bar */
 
-/* A mean or what is made of one, and its standard error. */
+/* A mean, or a function of means, and its standard error. */
 struct figure {
 	double	x, error;
 };
@@ -36,7 +36,10 @@ qscore_judge(struct qscore_judged *j, const struct qwen_row_pair *p)
 	j->product += own * base;
 }
 
-/* Of n things with these sums; as far as they are independent of each other. */
+/*
+ * Return the mean of n values with these sums; the error assumes independent
+ * values.
+ */
 static struct figure
 mean(double sum, double square, size_t n)
 {
@@ -48,7 +51,7 @@ mean(double sum, double square, size_t n)
 	return f;
 }
 
-/* The mean of x, or of its squares. */
+/* Return the mean of x, or of its squares. */
 static struct figure
 mean_of(const double *x, size_t n, int squares)
 {
@@ -81,7 +84,7 @@ by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Below which a share of n sorted numbers is. */
+/* Return the value below which this share of n sorted numbers lies. */
 static double
 quantile(const double *x, size_t n, double share)
 {
@@ -106,7 +109,7 @@ static const struct {
 
 enum { N_QUANTILES = sizeof quantiles / sizeof *quantiles };
 
-/* Both models' perplexities, and what there is between them. */
+/* The perplexities of both models, their ratio and its logarithm. */
 struct pair {
 	struct figure	own, base, ratio, log;
 	double		correlation;
@@ -150,7 +153,7 @@ same_best(const struct qscore_judged *j)
 
 /* ----------------------------------------------------------------- as JSON */
 
-/* JSON has no infinity. */
+/* Infinity becomes null, since JSON cannot express it. */
 static void
 number(struct qwen_text *t, const char *key, double x)
 {
@@ -225,7 +228,7 @@ spread(struct qwen_text *t, const double *x, size_t n, double scale,
 		    scale * quantile(x, n, quantiles[i].share), unit);
 }
 
-/* How many places have a divergence up to each of these. */
+/* Draw a histogram of the divergences. */
 static void
 plot(struct qwen_text *t, const double *kl, size_t n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * qscore.h - texts whose tokens are scored: windows over what is longer than the
- * context, and results.
+ * qscore.h - score the tokens of texts; texts longer than the context are read
+ * in overlapping windows.
  */
 #ifndef QSCORE_H
 #define QSCORE_H
@@ -14,35 +14,40 @@
 #include "text/request/request.h"
 #include "base.h"
 
-/* A text, and what came of it. */
+/* A text and its results. */
 struct qscore_text {
 	struct qscore_text	*next;
 	struct qscore_run	*run;
-	uint64_t		 line;	/* of a request */
-	const char		*name;	/* of a file; NULL: a request */
+	uint64_t		 line;	/* line number of a request */
+	const char		*name;	/* name of a file; NULL for a request */
 	struct qwen_score_request q;
-	double			*logprob;	/* of from .. n - 1 */
+	double			*logprob;	/* of the tokens from .. n -
+						   1 */
 	uint32_t		*rank;
-	struct qwen_sample_top	*top;	/* n_top of each */
-	size_t			 at;	/* where the next window scores */
-	size_t			 left;	/* windows that have not ended */
-	size_t			 bytes;	/* of memory, about */
+	struct qwen_sample_top	*top;	/* n_top per token */
+	size_t			 at;	/* first token to score in the next
+					   window */
+	size_t			 left;	/* windows not finished yet */
+	size_t			 bytes;	/* memory used, approximately */
 };
 
-/* Sums over the tokens that were scored. */
+/* Sums over scored tokens. */
 struct qscore_sums {
-	size_t	 n_tokens;	/* with those that were not */
+	size_t	 n_tokens;	/* all tokens, also unscored ones */
 	size_t	 n;
-	double	 logprob, square;	/* of each, and of its square */
-	size_t	 greedy;	/* that greedy choosing takes */
-	uint64_t bytes;		/* of their text */
+	double	 logprob, square;	/* sums of logprob and of its square */
+	size_t	 greedy;	/* tokens that greedy sampling would choose */
+	uint64_t bytes;		/* of the tokens' text */
 };
 
 /* Where texts come from. */
 struct qscore_source {
-	/* The next one: 1, or 0 at the end; *x is NULL if it is none. */
+	/*
+	 * Set *x to the next text: 1, or 0 at the end.  *x is NULL for an
+	 * unreadable file or a blank line.
+	 */
 	int	(*next)(void *arg, struct qscore_text **x);
-	/* One could be had without waiting. */
+	/* Return 1 if next would not block. */
 	int	(*waiting)(void *arg);
 	void	*arg;
 };
@@ -53,45 +58,49 @@ struct qscore_run {
 	struct tool_work	 work;
 	struct qwen_scoring	 how;
 	size_t			 context, stride;
-	int			 each;	/* a line, or an object, a token */
-	size_t			 n_top;	/* and so many of the best with it */
-	int			 json;	/* for files; requests are always */
-	int			 table;	/* with a line above the first */
+	int			 each;	/* print each token */
+	size_t			 n_top;	/* and its n_top best alternatives */
+	int			 json;	/* files as JSON; requests always are */
+	int			 table;	/* print a heading first */
 	struct cli_output	*out;
-	/* our own */
-	struct qscore_text	*head, *tail;	/* in order */
-	size_t			 n, bytes;	/* of these */
-	int			 read;	/* the source is at its end */
+	/* internal */
+	struct qscore_text	*head, *tail;	/* texts in progress, in
+						   order */
+	size_t			 n, bytes;	/* their number and memory */
+	int			 read;	/* the source has ended */
 	uint64_t		 n_done, n_scored;
 	struct qscore_sums	 total;
 };
 
-/* Tokens begin .. end - 1 of a text, of which those from first on are scored. */
+/* The tokens begin .. end - 1 of a text; those from first on are scored. */
 struct qscore_window {
 	size_t	 begin, first, end;
 };
 
 /*
- * The next one of a text, where x->at is below its end: each token is scored
- * once, with at least context - stride tokens before it, or all.
+ * Set *w to the next window and advance x->at, which must be below the text's
+ * length.  Each token is scored once, after at least context - stride tokens,
+ * or after all tokens before it.
  */
 void qscore_next_window(const struct qscore_run *r, struct qscore_text *x,
     struct qscore_window *w);
 
-/* The bytes that a token stands for; until the next call. */
+/* Return the bytes of a token, valid until the next call. */
 struct qwen_str qscore_spell(const struct qscore_run *r, int32_t id);
 
-/* All texts of the source, to the end. Dies. */
+/* Score all texts of the source.  Dies on errors. */
 void qscore_all(struct qscore_run *r);
 
-/* Write a text, and make it empty. */
+/* Write t to the output and empty it. */
 void qscore_write(const struct qscore_run *r, struct qwen_text *t);
 
-/* The result of one as text or JSON; added to sums. */
+/* Add the result of a text to t, as text or JSON, and to sums. */
 void qscore_result(const struct qscore_run *r, const struct qscore_text *x,
     struct qscore_sums *sums, struct qwen_text *t);
 
-/* A line about sums of a file, called name; as JSON, still to be closed. */
+/*
+ * Add a line with the sums of a file to t; as JSON without the closing brace.
+ */
 void qscore_line(const struct qscore_run *r, const char *name,
     const struct qscore_sums *s, struct qwen_text *t);
 

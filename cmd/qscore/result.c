@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * result.c - what came of a text, in figures: nothing in it depends on
- * the other texts, the threads, the machine or the time.
+ * result.c - format the result of a text.  It does not depend on other texts,
+ * threads, the machine or the time.
  */
 #include <math.h>
 #include <string.h>
@@ -44,7 +44,7 @@ join(struct qscore_sums *to, const struct qscore_sums *s)
 	to->bytes += s->bytes;
 }
 
-/* Of the mean, as far as the tokens are independent of each other. */
+/* Return the standard error of the mean, assuming independent tokens. */
 static double
 error_of_mean(const struct qscore_sums *s)
 {
@@ -60,14 +60,14 @@ bits_per_byte(const struct qscore_sums *s)
 	return s->bytes > 0 ? -s->logprob / M_LN2 / (double)s->bytes : 0;
 }
 
-/* The best of the i-th that is scored. */
+/* Return the n_top best tokens at the i-th scored token. */
 static const struct qwen_sample_top *
 top_of(const struct qscore_run *r, const struct qscore_text *x, size_t i)
 {
 	return x->top + i * r->n_top;
 }
 
-/* "id":7,"text":"a","logprob":-1 */
+/* Add "id":7,"text":"a","logprob":-1. */
 static void
 add_token(const struct qscore_run *r, int32_t id, double logprob,
     struct qwen_text *t)
@@ -79,7 +79,7 @@ add_token(const struct qscore_run *r, int32_t id, double logprob,
 	qwen_text_fmt(t, ",\"logprob\":%.12g", logprob);
 }
 
-/* ,"top":[...] */
+/* Add ,"top":[...]. */
 static void
 add_top(const struct qscore_run *r, const struct qwen_sample_top *top,
     struct qwen_text *t)
@@ -95,7 +95,7 @@ add_top(const struct qscore_run *r, const struct qwen_sample_top *top,
 	qwen_text_str(t, "]");
 }
 
-/* ,"tokens":[...], all that are scored */
+/* Add ,"tokens":[...] with all scored tokens. */
 static void
 add_tokens(const struct qscore_run *r, const struct qscore_text *x,
     struct qwen_text *t)
@@ -115,7 +115,7 @@ add_tokens(const struct qscore_run *r, const struct qscore_text *x,
 	qwen_text_str(t, "]");
 }
 
-/* ,"key":x; JSON has no infinity */
+/* Add ,"key":x; infinity becomes null, since JSON cannot express it. */
 static void
 add_number(const char *key, double x, struct qwen_text *t)
 {
@@ -140,14 +140,14 @@ add_figures(const struct qscore_sums *s, struct qwen_text *t)
 	    (double)s->greedy / (double)s->n : 0, t);
 }
 
-/* The answer to a line. */
+/* Add the answer to a request. */
 static void
 request(const struct qscore_run *r, const struct qscore_text *x,
     const struct qscore_sums *s, struct qwen_text *t)
 {
 	if (!tool_begin_result(t, x->line, x->q.id, &x->q.no))
 		return;
-	/* tokens_context: those of the text, not the one in front of it */
+	/* tokens_context does not count a token put in front of the text */
 	qwen_text_fmt(t, ",\"logprob\":%.12g,\"is_greedy\":%s,"
 	    "\"tokens_context\":%zu,\"tokens_scored\":%zu,\"bytes\":%llu",
 	    s->logprob, s->greedy == s->n ? "true" : "false",
@@ -157,7 +157,7 @@ request(const struct qscore_run *r, const struct qscore_text *x,
 	qwen_text_str(t, "}\n");
 }
 
-/* position, id, logprob, rank, text, and the best: a line a token */
+/* Add a line per token: position, id, logprob, rank, text, best tokens. */
 static void
 table(const struct qscore_run *r, const struct qscore_text *x,
     struct qwen_text *t)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * run.c - texts in, windows of them as jobs of the scheduler, results
- * out, in order.
+ * run.c - read texts, score their windows as jobs of the scheduler, write
+ * results in order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { AHEAD_BYTES = 64 << 20 };
 
-/* Tokens begin .. of a text, of which some are scored. */
+/* A window while it is a job; begin is its start in x. */
 struct window {
 	struct qscore_text	*x;
 	size_t			 begin;
@@ -42,7 +42,7 @@ put_out(struct qscore_run *r)
 
 	tool_note_failed(&r->work, x->line, &x->q.no);
 	qscore_result(r, x, &r->total, &t);
-	/* what fails altogether has no table */
+	/* no heading if every text failed */
 	if (r->table && t.n > 0) {
 		head(r);
 		r->table = 0;
@@ -61,7 +61,7 @@ put_out(struct qscore_run *r)
 	cli_progress(++r->n_done);
 }
 
-/* All of its windows are under way, or have been. */
+/* Return 1 if no window of the text is left to be added as a job. */
 static int
 is_added(const struct qscore_text *x)
 {
@@ -152,7 +152,7 @@ enlist(struct qscore_run *r, struct qscore_text *x)
 	    r->n_top * sizeof *x->top);
 	x->logprob = cli_check_alloc(calloc(n + 1, sizeof *x->logprob));
 	x->rank = cli_check_alloc(calloc(n + 1, sizeof *x->rank));
-	/* a text of that many tokens would not be here */
+	/* no overflow: memory has n tokens */
 	x->top = cli_check_alloc(calloc(n * r->n_top + 1, sizeof *x->top));
 	*(r->tail != NULL ? &r->tail->next : &r->head) = x;
 	r->tail = x;
@@ -160,7 +160,7 @@ enlist(struct qscore_run *r, struct qscore_text *x)
 	r->bytes += x->bytes;
 }
 
-/* Whether there should be more to do for the scheduler, and there is. */
+/* Return 1 if the scheduler should get another window and one can be had. */
 static int
 wants_more(const struct qscore_run *r)
 {
@@ -184,7 +184,7 @@ feed(struct qscore_run *r)
 			r->read = 1;
 		else if (x != NULL)
 			enlist(r, x);
-		/* nothing to wait for */
+		/* no step follows that would write the results */
 		if (qwen_work_n_jobs(r->work.work) == 0)
 			write_ready(r);
 	}

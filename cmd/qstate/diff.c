@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* diff.c - whether two states are equal, and where they part. */
+/* diff.c - compare two states and show where they differ. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,33 +7,42 @@
 
 #include "qstate.h"
 
-/* A block of numbers; those of one kind, layer and place are an object. */
+/*
+ * A block of numbers.  The blocks of one kind, layer and position form an
+ * object.
+ */
 struct block_row {
 	const char	*kind;
 	int64_t		 layer, at;
 	size_t		 block;
 };
 
-/* Those of a state, by object, each in the order of the file. */
+/*
+ * The blocks of a state that are compared, sorted by object, then by their
+ * order in the file.
+ */
 struct table {
 	struct block_row	*v;
 	size_t		 n;
 };
 
-/* Where two objects part. */
+/* How two objects differ. */
 struct difference {
 	uint64_t	 count;		/* numbers that differ */
-	uint64_t	 index;		/* of the first, in position if kv */
+	uint64_t	 index;		/* index of the first such number; of
+					   the KV cache, the one at the lowest
+					   position */
 	uint64_t	 position;
-	int		 v;		/* it is of V, not K */
-	uint32_t	 a, b;		/* its bits */
+	int		 v;		/* 1: that number is a value, 0: a
+					   key */
+	uint32_t	 a, b;		/* the bits of that number */
 };
 
 /* ---------------------------------------------------------------- printing */
 
-static int n_differ;	/* lines so far, which are the elements of JSON */
+static int n_differ;	/* lines so far; elements of the JSON array */
 
-/* A line of words, or an object of JSON that begins with "what". */
+/* Begin a line of text, or a JSON object whose first field is "what". */
 static void
 begin_line(const char *what)
 {
@@ -74,7 +83,7 @@ number(const char *key, int64_t v)
 		printf(" %" PRId64, v);
 }
 
-/* A fact that differs; the words are plain. */
+/* Print something that differs; a and b need no escaping. */
 static void
 differ(const char *what, const char *a, const char *b)
 {
@@ -94,7 +103,7 @@ differ_number(const char *what, uint64_t a, uint64_t b)
 	differ(what, x, y);
 }
 
-/* What one side has and the other has not. */
+/* Print something that only one side has. */
 static void
 differ_only(const char *side, const char *kind, int64_t layer, uint64_t at)
 {
@@ -143,7 +152,7 @@ differ_part(const struct block_row *o, const struct difference *d)
 	end_line();
 }
 
-/* The token of one side at position i, if it is so long. */
+/* Print the token of one side at position i, if the side is that long. */
 static void
 token(const char *key, const struct qwen_state_info *s, uint64_t i)
 {
@@ -177,7 +186,7 @@ by_row(const void *a, const void *b)
 	    (x->block < y->block);
 }
 
-/* The first row of an object, or NULL. */
+/* Return the first row of an object, or NULL. */
 static const struct block_row *
 find_object(const struct table *t, const struct block_row *o)
 {
@@ -196,12 +205,12 @@ find_object(const struct table *t, const struct block_row *o)
 
 struct cursor {
 	struct state		*s;
-	const struct block_row	*next, *end;	/* rows to read */
+	const struct block_row	*next, *end;	/* blocks to read */
 	const unsigned char	*p;
 	size_t			 left;
 };
 
-/* At the beginning of the object that has this first row. */
+/* Return a cursor at the start of the object with this first block. */
 static struct cursor
 cursor_of(struct state *s, const struct table *t, const struct block_row *first)
 {
@@ -221,7 +230,7 @@ read_block(struct state *s, size_t i, size_t *n)
 	return raw;
 }
 
-/* The next n bytes of the object, or what is left of it. */
+/* Read the next n bytes of the object; returns fewer at its end. */
 static size_t
 take_bytes(struct cursor *c, unsigned char *buf, size_t n)
 {
@@ -240,7 +249,9 @@ take_bytes(struct cursor *c, unsigned char *buf, size_t n)
 	return done;
 }
 
-/* Of what is compared: not of other kinds. */
+/*
+ * Return the blocks that are compared: KV cache, recurrent states and logits.
+ */
 static struct table
 table_of(const struct state *s)
 {
@@ -261,7 +272,10 @@ table_of(const struct state *s)
 	return t;
 }
 
-/* The objects' first rows, in the order of the file; they end with NULL. */
+/*
+ * Return the first blocks of all objects, in the order of the file; NULL ends
+ * the list, which the caller frees.
+ */
 static const struct block_row **
 objects(const struct state *s, const struct table *t)
 {
@@ -282,7 +296,7 @@ objects(const struct state *s, const struct table *t)
 	return o;
 }
 
-/* Bytes of a number: of keys and values that are not alike, single ones. */
+/* Return the bytes of one number; 1 for quantised or mixed keys and values. */
 static size_t
 width_of(const struct qwen_state_layer *kv)
 {
@@ -307,7 +321,7 @@ static void
 note_number(struct difference *d, uint64_t index, uint64_t position, int v,
     uint32_t a, uint32_t b)
 {
-	/* of the KV cache, the earliest position comes first */
+	/* in the KV cache, keep the number at the lowest position */
 	if (d->count++ > 0 && position >= d->position)
 		return;
 	d->index = index;
@@ -317,7 +331,7 @@ note_number(struct difference *d, uint64_t index, uint64_t position, int v,
 	d->b = b;
 }
 
-/* Compare n bytes of the objects, which begin with number first. */
+/* Compare n bytes of two objects; first is the index of the first number. */
 static void
 compare_bytes(struct difference *d, const struct qwen_state_layer *kv,
     uint64_t limit, uint64_t first, const unsigned char *a,
@@ -338,15 +352,15 @@ compare_bytes(struct difference *d, const struct qwen_state_layer *kv,
 		at = first + i / width;
 		pos = kv == NULL ? 0 : qwen_state_kv_position(kv, at * width,
 		    &v);
-		/* lanes after the shorter one's end are zero there */
+		/* positions from limit on are padding in the shorter state */
 		if (kv == NULL || pos < limit)
 			note_number(d, at, pos, v, x, y);
 	}
 }
 
 /*
- * What is of one object, which both have; limit: positions that both have, of
- * the KV cache; kv: its layer, NULL of other kinds.
+ * Compare two objects.  kv: the layer of a KV object, NULL for other kinds;
+ * limit: number of KV positions that both states have.
  */
 static void
 compare(struct difference *d, const struct qwen_state_layer *kv,
@@ -367,7 +381,7 @@ compare(struct difference *d, const struct qwen_state_layer *kv,
 	} while (n == sizeof a);
 }
 
-/* ------------------------------------------------------------ what is in them */
+/* ------------------------------------------------------------------- contents */
 
 static const char *
 rope_of(const struct qwen_header *h, char buf[QWEN_ROPE_TEXT])
@@ -398,7 +412,10 @@ diff_headers(const struct qwen_state_info *a, const struct qwen_state_info *b)
 		differ("rope", rope_of(x, s), rope_of(y, t));
 }
 
-/* The first token that differs; returns how many are the same. */
+/*
+ * Print the first token that differs.  Return the number of equal tokens before
+ * it.
+ */
 static uint64_t
 diff_tokens(const struct qwen_state_info *a, const struct qwen_state_info *b)
 {
@@ -416,14 +433,16 @@ diff_tokens(const struct qwen_state_info *a, const struct qwen_state_info *b)
 	return i;
 }
 
-/* Does the object belong to the end of its state, not to a checkpoint? */
+/*
+ * Return 1 if the object belongs to the end of the state, not to a checkpoint.
+ */
 static int
 is_end(const struct state *s, const struct block_row *o)
 {
 	return o->at == -1 || (uint64_t)o->at == s->info->n_tokens;
 }
 
-/* same: so many tokens are the same, and with them what they led to. */
+/* Compare all objects up to the first `same' tokens, which are equal. */
 static void
 diff_objects(struct state *a, struct state *b, uint64_t same)
 {
@@ -459,7 +478,9 @@ diff_objects(struct state *a, struct state *b, uint64_t same)
 	free(tb.v);
 }
 
-/* Checkpoints at up to same tokens that one has and the other has not. */
+/*
+ * Print the checkpoints within the first `same' tokens that a has and b lacks.
+ */
 static void
 diff_checkpoints(const struct qwen_state_info *a,
     const struct qwen_state_info *b, const char *side, uint64_t same)
@@ -488,7 +509,10 @@ say(const char *key, const struct qwen_state_value *v)
 		qstate_json_value(v);
 }
 
-/* How the text was made: not part of what follows from it. */
+/*
+ * Compare what the states record about the generation of the text; it has no
+ * influence on later tokens.
+ */
 static void
 diff_extra(const struct qwen_state_extra *a, const struct qwen_state_extra *b)
 {
@@ -525,7 +549,7 @@ same_layers(const struct qwen_state_info *a, const struct qwen_state_info *b)
 	return 1;
 }
 
-/* If they are traces, that is all. */
+/* Compare two traces and exit; return if the operands are not traces. */
 static void
 diff_traces(char *paths[])
 {
@@ -541,7 +565,8 @@ diff_traces(char *paths[])
 		return;
 	}
 	if (!is[0] || !is[1]) {
-		qstate_open(&other, paths[is[0]]);	/* or why it is none */
+		qstate_open(&other, paths[is[0]]);	/* dies if it is not a
+							   state */
 		die("%s is a trace, but %s is a state", t[!is[0]].name,
 		    other.name);
 	}

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* qstate.h - what the commands of qstate share; each is a file of its own. */
+/*
+ * qstate.h - shared by the commands of qstate, each of which has its own file.
+ */
 #ifndef QSTATE_H
 #define QSTATE_H
 
@@ -11,7 +13,7 @@
 #include "base/text.h"
 #include "tool/tool.h"
 
-/* What the command line says. */
+/* The options of the command line. */
 struct qstate_opts {
 	const char		*model;
 	const char		*output;	/* NULL: stdout */
@@ -27,10 +29,10 @@ extern struct qstate_opts qstate_opt;
 
 /* --------------------------------------------------------------- commands */
 
-/* They die of what they cannot do; operands end in NULL. */
+/* Run a command; operands end with NULL.  All die on errors. */
 void qstate_show(char *paths[]);
-void qstate_verify(char *paths[]);	/* without a path: the store */
-void qstate_diff(char *paths[]);	/* exits 1 if they are not equal */
+void qstate_verify(char *paths[]);	/* no operand: verifies the store */
+void qstate_diff(char *paths[]);	/* exits with 1 if they differ */
 void qstate_slice(char *paths[]);
 void qstate_pack(char *paths[]);
 void qstate_cat(char *paths[]);
@@ -41,76 +43,90 @@ void qstate_rm(char *digits[]);
 
 /* ----------------------------------------------------------------- states */
 
-/* A state in a file; "-" is stdin, by way of a temporary. */
+/* An open state; stdin ("-") is copied to a temporary file. */
 struct state {
 	const char			*name;		/* for messages */
 	struct qwen_state_file		*f;
 	const struct qwen_state_info	*info;
 };
 
-/* To close s->f; or only what is not a part of a state. */
+/*
+ * Open a state; the caller closes s->f.  qstate_open_whole dies if the file
+ * holds only a part of a state.
+ */
 void qstate_open(struct state *s, const char *operand);
 void qstate_open_whole(struct state *s, const char *operand);
 
 /*
- * The file of an operand, and its name for messages; of stdin a temporary,
- * which qstate_file_done removes.
+ * Return the path of an operand and set its name for messages.  Copies stdin to
+ * a temporary file, which qstate_file_done removes.
  */
 const char *qstate_file(const char *operand, const char **name);
 void qstate_file_done(void);
 
-/* All bytes from one descriptor to the other; the names are for messages. */
+/* Copy all bytes between two descriptors; the names are for messages. */
 void qstate_copy_bytes(int from, const char *name, int to,
     const char *to_name);
 
 /* ----------------------------------------------------------------- traces */
 
-/* One of qprefill --trace, as it is read. */
+/* A trace of qprefill --trace being read. */
 struct trace {
 	const char		*name;		/* for messages */
 	int			 fd;
 	struct qwen_reader	*r;
 	struct qwen_header	 header;
-	struct qwen_record	 rec;		/* the last one, if more */
+	struct qwen_record	 rec;		/* the last record, if more is
+						   set */
 	int			 more;
 };
 
 /*
- * Is the operand a trace?  Then 1, to be closed; 0: something else, and not
- * open.  Dies if that is in a pipe.
+ * Open a trace: 1, or 0 if the operand is not a trace (t is not open then).
+ * Dies if the operand is a pipe without a trace.
  */
 int qstate_trace_open(struct trace *t, const char *operand);
 void qstate_trace_close(struct trace *t);
 
 void qstate_trace_show(struct trace *t);
 
-/* Whether anything differs. */
+/* Print the differences of two traces; return 1 if there are any. */
 int qstate_trace_diff(struct trace t[2]);
 
 /* --------------------------------------------------------------- printing */
 
-/* ,"key":"hex digits" */
+/* Print ,"key":"hex digits". */
 void qstate_json_fp(const char *key, const struct qwen_fp *fp);
 
 /*
- * How keys and values are kept, and positions scaled, where that is not f16, and
- * as the model says: members, or facts, each a line, or in one, after others.
+ * Print KV cache types other than f16 and RoPE scaling other than the model's:
+ * as JSON fields, as lines, or with in_line as words of a line.
  */
 void qstate_how(enum qwen_kv k, enum qwen_kv v, const struct qwen_rope *rope,
     int in_line);
 
-/* "true" or "false"; before, and a string of JSON */
+/*
+ * qstate_bool returns "true" or "false".  qstate_json_text prints before, then
+ * text as a JSON string.
+ */
 const char *qstate_bool(int v);
 void qstate_json_text(const char *before, const char *text);
 
-/* A fact beside the session: one, or one row of a list, of so many; or all. */
+/*
+ * qstate_rows returns the number of rows of a value, 1 unless it is a list.
+ * qstate_value prints a value, or one row of a list; qstate_json_value prints
+ * all of it as JSON.
+ */
 size_t qstate_rows(const struct qwen_state_value *v);
 void qstate_value(const struct qwen_state_value *v, size_t row, int json);
 void qstate_json_value(const struct qwen_state_value *v);
 
 /* -------------------------------------------------------------- the store */
 
-/* That of the options or the environment; it is looked at, not made. */
+/*
+ * Open the store of the options or the environment.  Dies if its folder does
+ * not exist.
+ */
 struct qwen_store *qstate_open_store(void);
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* share.c - the states that the command line names, and JSON. */
+/* share.c - open the operands of the command line, print JSON. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ qstate_copy_bytes(int from, const char *name, int to, const char *to_name)
 	}
 }
 
-static char spooled[1024];	/* what came from stdin */
+static char spooled[1024];	/* path of the copy of stdin */
 
 void
 qstate_file_done(void)
@@ -42,7 +42,10 @@ qstate_file_done(void)
 	spooled[0] = '\0';
 }
 
-/* A state is opened by its end, which a pipe does not have. */
+/*
+ * Copy stdin to a temporary file: opening a state starts at the end of the
+ * file, and a pipe has no end.
+ */
 static void
 spool(void)
 {
@@ -124,7 +127,7 @@ qstate_rows(const struct qwen_state_value *v)
 	return v->type == QWEN_VALUE_LIST ? v->bytes / v->columns / v->width : 1;
 }
 
-/* A row of a list: "5 3", [5,3], or 5 of one column. */
+/* Print a row of a list: "5 3"; in JSON [5,3], or 5 if it has one column. */
 static void
 print_row(const struct qwen_state_value *v, size_t row, int json)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* show.c - what a state holds, as text and as JSON. */
+/* show.c - show the contents of a state, as text or as JSON. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "qstate.h"
 
-/* Blocks of a kind, or all. */
+/* Totals of the blocks of a kind, or of all blocks. */
 struct sum {
 	const char	*kind;
 	uint64_t	 blocks, raw, stored;
@@ -15,7 +15,10 @@ struct sum {
 
 enum { MAX_KINDS = 32 };
 
-/* By kind, in the order of their first blocks; what is too much is "other". */
+/*
+ * Sum the blocks by kind, in the order of their first blocks; kinds beyond the
+ * limit are summed as "other".  Return the number of kinds.
+ */
 static size_t
 sum_kinds(const struct state *s, struct sum sum[MAX_KINDS])
 {
@@ -38,7 +41,7 @@ sum_kinds(const struct state *s, struct sum sum[MAX_KINDS])
 	return n;
 }
 
-/* Any bytes, of a kind that this version does not know; padded to width. */
+/* Print a kind, padded to width; unknown kinds may have any bytes. */
 static void
 print_kind(const char *kind, size_t width)
 {
@@ -48,7 +51,7 @@ print_kind(const char *kind, size_t width)
 	printf("%*s", n < width ? (int)(width - n) : 0, "");
 }
 
-/* ------------------------------------------- facts, as text and as JSON */
+/* ------------------------------------------ fields, as text and as JSON */
 
 static void
 text(const char *key, const char *value)
@@ -99,7 +102,7 @@ qstate_how(enum qwen_kv k, enum qwen_kv v, const struct qwen_rope *rope,
 	}
 }
 
-/* What is there more than once: in JSON an array of that name. */
+/* Begin a list: in JSON an array of this name. */
 static void
 list(const char *name)
 {
@@ -159,8 +162,8 @@ show_checkpoints(const struct qwen_state_info *s)
 }
 
 /*
- * What is noted beside the session: alone, of text a line for each row of a
- * list, or one; or a group together.
+ * Print what is recorded beside the session.  A value without a group has a
+ * line, a list one per row; the values of a group share a line.
  */
 static void
 print_extra(const struct qwen_state_extra *x)
@@ -216,7 +219,7 @@ show_kinds(const struct state *s)
 		    s->info->raw, s->info->stored };
 	list("kinds");
 	for (i = 0; i < n; i++) {
-		/* what each byte stands for; framing alone stands for nothing */
+		/* 0 for a kind that stores no bytes */
 		ratio = sum[i].stored > 0 ?
 		    (double)sum[i].raw / (double)sum[i].stored : 0;
 		if (qstate_opt.json) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* store.c - the prefix store: what is in it, what that takes up, and less. */
+/* store.c - list, measure and clean the prefix store. */
 #include <sys/stat.h>
 
 #include <errno.h>
@@ -36,7 +36,7 @@ qstate_open_store(void)
 	return st;
 }
 
-/* Its entries; list and store are the caller's to close. */
+/* Open the store and list its entries; the caller closes both. */
 static struct qwen_store_list *
 list_store(struct qwen_store **st)
 {
@@ -47,7 +47,10 @@ list_store(struct qwen_store **st)
 	return l;
 }
 
-/* Is this the first entry of another model, or way to compute it? */
+/*
+ * Return 1 if this is the first entry of its model, numerics, KV cache types
+ * and RoPE scaling.
+ */
 static int
 begins_model(const struct qwen_store_list *l, size_t i)
 {
@@ -152,7 +155,7 @@ qstate_ls(char *none[])
 
 /* ---------------------------------------------------------------------- du */
 
-/* What the entries of a model, or all, come to. */
+/* Totals of the entries of a model, or of all entries. */
 struct usage {
 	uint64_t	files, bytes, tokens;
 };
@@ -249,7 +252,7 @@ qstate_gc(char *none[])
 	qwen_store_close(st);
 }
 
-/* Each prefix is looked for; those that are not there are told of. */
+/* Try all prefixes; warn of those that are not found. */
 void
 qstate_rm(char *digits[])
 {

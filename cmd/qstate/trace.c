@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* trace.c - traces of qprefill --trace: what is in one, and where two part. */
+/* trace.c - show and compare traces of qprefill --trace. */
 #include <sys/stat.h>
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ qstate_trace_open(struct trace *t, const char *operand)
 	struct stat st;
 
 	if ((t->fd = open(path, O_RDONLY | O_CLOEXEC)) == -1)
-		return 0;	/* who opens a state says why */
+		return 0;	/* qstate_open() reports the error */
 	cli_must(t->name, qwen_reader_open(&t->r, t->fd, &o, &cli_err));
 	cli_err.code = 0;
 	if (qwen_reader_next(t->r, &t->rec, &cli_err) == 1 &&
@@ -45,7 +45,7 @@ qstate_trace_close(struct trace *t)
 	close(t->fd);
 }
 
-/* The next value: 1, or 0 at the end.  A second header tells nothing new. */
+/* Read the next value: 1, or 0 at the end.  Later headers repeat the first. */
 static int
 next(struct trace *t)
 {
@@ -58,26 +58,30 @@ next(struct trace *t)
 
 /* --------------------------------------------------------------- the stages */
 
-/* More than any model has, and not too many to look through. */
+/* more than any model has; limits the linear search */
 enum { STAGES_MAX = 1 << 16 };
 
-/* What there was of a stage; of a comparison, sums over both sides. */
+/* Totals of a stage; in a comparison, over both sides. */
 struct stage {
 	char	 name[QWEN_TRACE_NAME];
 	int	 choices;
-	size_t	 n;		/* numbers of a position, at most */
-	uint64_t count;		/* positions, */
-	uint64_t parted;	/* and of these, that part */
+	size_t	 n;		/* numbers per position, at most */
+	uint64_t count;		/* positions */
+	uint64_t parted;	/* positions that differ */
 	double	 numbers, sum, squares, low, high;
 	double	 max, diff2, a2, b2, ab;
 };
 
 struct stages {
 	struct stage	*v;
-	size_t		 n, cap, at;	/* the one after the last found */
+	size_t		 n, cap, at;	/* at: the stage after the last one
+					   found */
 };
 
-/* Positions have the same stages in the same order: it is the next, mostly. */
+/*
+ * Find or add a stage.  All positions have the same stages in the same order,
+ * so the search begins after the last one found.
+ */
 static struct stage *
 find_stage(struct stages *s, const struct qwen_trace_value *v)
 {
@@ -123,7 +127,7 @@ add_value(struct stage *st, const struct qwen_trace_value *v)
 	}
 }
 
-/* A number, which JSON may have no word for. */
+/* Print a number; JSON gets null for infinity and NaN. */
 static void
 real(const char *key, double x)
 {
@@ -189,7 +193,10 @@ qstate_trace_show(struct trace *t)
 
 /* -------------------------------------------------------------------- diff */
 
-/* How far two rows are apart, beside the first one's length; and how. */
+/*
+ * How two rows of n numbers differ: largest difference, and the sums of squares
+ * of the difference, of a, of b, and of the products.
+ */
 struct apart {
 	double	 max, diff2, a2, b2, ab;
 	size_t	 n;
@@ -205,7 +212,7 @@ compare_rows(struct apart *d, const float *a, const float *b, size_t n)
 		x = (double)a[i];
 		y = (double)b[i];
 		e = fabs(x - y);
-		/* what is no number stays one */
+		/* NaN stays NaN */
 		d->max = e > d->max || e != e ? e : d->max;
 		d->diff2 += e * e;
 		d->a2 += x * x;
@@ -214,7 +221,10 @@ compare_rows(struct apart *d, const float *a, const float *b, size_t n)
 	}
 }
 
-/* Choices of a that b has not; as rows of ones where they are, whatever place. */
+/*
+ * Count the expert numbers of a that b lacks, in any order.  The sums are those
+ * of vectors with ones at these numbers.
+ */
 static void
 compare_choices(struct apart *d, const int32_t *a, const int32_t *b, size_t n)
 {
@@ -242,7 +252,10 @@ cosine(const struct apart *d)
 	return d->diff2 == 0 ? 1 : d->ab / sqrt(d->a2 * d->b2);
 }
 
-/* Do two values part?  Both are of one kind and length. */
+/*
+ * Return 1 if two values of the same kind and length differ by more than
+ * --within.
+ */
 static int
 part(struct apart *d, const struct qwen_trace_value *a,
     const struct qwen_trace_value *b)
@@ -270,7 +283,10 @@ put_apart(const struct apart *d)
 	printf(qstate_opt.json ? "}" : "\n");
 }
 
-/* Nothing is printed, but for JSON, which is whole. */
+/*
+ * Return 1 if nothing is printed: -q without --json, since JSON output is
+ * always complete.
+ */
 static int
 silent(void)
 {
@@ -291,7 +307,7 @@ put_first(const struct qwen_trace_value *v, const struct apart *d)
 	put_apart(d);
 }
 
-/* Of all positions together. */
+/* Add the differences of one position to the totals of a stage. */
 static void
 sum_up(struct stage *st, const struct apart *d, int parted)
 {
@@ -328,8 +344,9 @@ put_sums(const struct stages *s)
 }
 
 /*
- * Something other than numbers: what, and where in which of the two; they have
- * nothing in common from there on.
+ * Print a difference that is not one of numbers: where it is, and on which
+ * side.  The traces cannot be compared from there on.  any: an element of the
+ * JSON list was printed before.
  */
 static void
 put_other(const char *what, const struct trace *t, const char *side,
@@ -349,7 +366,10 @@ put_other(const char *what, const struct trace *t, const char *side,
 		    v->stage, v->position, v->token, v->n);
 }
 
-/* Do they go on alike?  If not, what it is has been told; any: after another. */
+/*
+ * Return 1 if the next values of both traces belong together; if not, print
+ * why.
+ */
 static int
 alike(const struct trace *a, const struct trace *b, int any)
 {
@@ -369,7 +389,7 @@ alike(const struct trace *a, const struct trace *b, int any)
 	return 0;
 }
 
-/* Whether anything differs. */
+/* Compare the traces: return 1 if anything differs, else 0. */
 static int
 compare(struct trace *a, struct trace *b, struct stages *s)
 {

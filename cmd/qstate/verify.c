@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* verify.c - whether states, or the files of the store, are whole. */
+/* verify.c - check the checksums of states, or of the files of the store. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -61,7 +61,7 @@ verify_store(void)
 	qwen_store_close(st);
 }
 
-/* All of them are looked at, whatever the first one is like. */
+/* Check all files, also after a bad one. */
 void
 qstate_verify(char *paths[])
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* words.c - the first words of a run of the store, for qstate ls -m. */
+/*
+ * words.c - the first words of a run of tokens in the store, for qstate ls -m.
+ */
 #include <sys/stat.h>
 
 #include <stdlib.h>
@@ -12,7 +14,8 @@ enum { WORDS_TOKENS = 24, WORDS_BYTES = 48 };
 static struct {
 	struct qwen_gguf	*gguf;
 	struct qwen_tok		*tok;
-	struct qwen_header	 header;	/* for its vocabulary */
+	struct qwen_header	 header;	/* for the vocabulary
+						   fingerprint */
 } words;
 
 void
@@ -32,7 +35,10 @@ qstate_words_close(void)
 	memset(&words, 0, sizeof words);
 }
 
-/* The text of the tokens, up to WORDS_BYTES; line feeds become blanks. */
+/*
+ * Add the text of the tokens, at most about WORDS_BYTES; line feeds and tabs
+ * become blanks.
+ */
 static void
 spell(struct qwen_text *out, const int32_t *ids, size_t n)
 {
@@ -68,7 +74,7 @@ qstate_words(struct qwen_text *out, const char *store,
 	    memcmp(&e->vocab, &words.header.vocab, sizeof e->vocab) != 0)
 		return 0;
 	path = cli_format("%s/%s", store, e->path);
-	/* another account may have put a link there */
+	/* in a shared store, another user may have put a link there */
 	if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) &&
 	    qwen_state_open(&f, path, NULL) == 0) {
 		info = qwen_state_info(f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* write.c - a state to -o or stdout: as it is, in the other form, or cut. */
+/* write.c - write a state to -o or stdout: unchanged, converted or cut. */
 #include <sys/stat.h>
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #include "qstate.h"
 
-/* What is checked is what is written: one descriptor for both. */
+/* Verify by path, write from a descriptor; so check that both are one file. */
 void
 qstate_cat(char *paths[])
 {
@@ -49,7 +49,7 @@ tell_loss(const struct state *s, const struct qwen_state_loss *loss)
 		    tool_kv[1]), 100 * loss->values);
 }
 
-/* In the form that the options say. */
+/* Write the state with the options of the command line. */
 static void
 write_copy(struct state *s)
 {
@@ -70,7 +70,7 @@ write_copy(struct state *s)
 	tell_loss(s, &loss);
 }
 
-/* The kinds that are not given are the state's. */
+/* Set KV cache types that --kv does not give to those of the state. */
 static void
 find_kinds(const struct qwen_header *h)
 {
@@ -91,7 +91,10 @@ qstate_pack(char *paths[])
 	qwen_state_close(s.f);
 }
 
-/* Whether the state can be cut at n, logits included, without the model. */
+/*
+ * Return 1 if the state can be cut after n tokens, with logits, without the
+ * model.
+ */
 static int
 has_cut(const struct qwen_state_info *s, uint64_t n)
 {
@@ -107,8 +110,8 @@ has_cut(const struct qwen_state_info *s, uint64_t n)
 }
 
 /*
- * From the last position that can be gone on from, up to the cut, by the
- * arithmetic that the state was made by.
+ * Restore the session at the last possible position before the cut, read the
+ * tokens up to the cut with the numerics of the state, and save it.
  */
 static void
 replay(struct state *s, uint64_t n)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * adapter.c - which tensors the GGUF file of an adapter gets: of each matrix
- * that peft has put two beside (LoRA), these two, in the order of the model's.
+ * adapter.c - plans the tensors of an adapter's GGUF file: for each matrix with
+ * a LoRA pair in the folder, A and B, in the order of the folder's files.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -17,8 +17,9 @@
 #define ADAPTER_CONFIG "adapter_config.json"
 
 /*
- * What peft calls the first and the second of a pair, after the module; with the
- * adapter's name, where the file is of a running model; and what MLX does.
+ * Endings of the names of A and B after the module's name: as peft writes them;
+ * with the adapter's name "default", as a running model saves them; and as MLX
+ * writes them.
  */
 static const char *const ending[][2] = {
 	{ ".lora_A.weight", ".lora_B.weight" },
@@ -32,7 +33,7 @@ enum { N_ENDINGS = sizeof ending / sizeof ending[0], MLX = N_ENDINGS - 1 };
 
 /* ------------------------------------------------------------- one pair */
 
-/* To the second ones of the pairs from tensor i on. */
+/* Multiplies by times all B tensors from tensor i on. */
 static void
 multiply(struct qwen_hub_gguf *g, size_t i, float times)
 {
@@ -44,7 +45,10 @@ multiply(struct qwen_hub_gguf *g, size_t i, float times)
 	}
 }
 
-/* Shape and type of one matrix, whose rows may be columns of the source. */
+/*
+ * Sets shape and type of a matrix; transposed: its rows are columns of the
+ * source.
+ */
 static void
 set_half(const struct qwen_hub_gguf *g, struct hub_tensor *t,
     const struct hub_source *s, int transposed)
@@ -56,7 +60,10 @@ set_half(const struct qwen_hub_gguf *g, struct hub_tensor *t,
 	    GGML_F16;
 }
 
-/* One of both: which is 0, A, or 1, B; experts' lie two apart. */
+/*
+ * Adds A (which = 0) or B (which = 1) of n pairs: 1, or one pair per expert;
+ * pair[2 * i] is A and pair[2 * i + 1] is B of pair i.
+ */
 static struct hub_tensor *
 half(struct qwen_hub_gguf *g, const struct hub_name *name,
     const struct qwen_st_tensor *const *pair, size_t n, int which,
@@ -97,7 +104,10 @@ half(struct qwen_hub_gguf *g, const struct hub_name *name,
 	return t;
 }
 
-/* One matrix of the folder is two: both have its A, and rows of its B. */
+/*
+ * One matrix of the folder becomes two in GGUF: each gets all of A, and its
+ * rows of B.
+ */
 static int
 halves_of_qkvz(struct qwen_hub_gguf *g, const struct hub_name *name,
     const struct qwen_st_tensor *const *pair, struct qwen_err *err)
@@ -125,7 +135,7 @@ halves_of_qkvz(struct qwen_hub_gguf *g, const struct hub_name *name,
 	return 0;
 }
 
-/* What there is for a matrix: n pairs, one after the other, of experts many. */
+/* Adds the two tensors for n pairs: 1, or one per expert. */
 static int
 make_pair(struct qwen_hub_gguf *g, const struct hub_name *name,
     const struct qwen_st_tensor *const *pair, size_t n, struct qwen_err *err)
@@ -170,7 +180,10 @@ make_pair(struct qwen_hub_gguf *g, const struct hub_name *name,
 
 /* ----------------------------------------------------- experts in one tensor */
 
-/* Whether peft was that version, or a later one; those before 0.18 do not say. */
+/*
+ * Returns 1 if peft 0.minor or later wrote the config.  Versions before 0.18 do
+ * not write their number.
+ */
 static int
 is_since(yyjson_val *root, int minor)
 {
@@ -194,16 +207,21 @@ has_target(yyjson_val *root, const char *what)
 	return 0;
 }
 
-/* What a pair is for: down_proj, else gate_up_proj; and is A of the outputs? */
+/*
+ * A pair for all experts of a layer: for down_proj, else for gate_up_proj.
+ * swapped: the folder's A has the outputs as columns.
+ */
 struct experts {
 	int	 down, swapped;
 	uint64_t in, out, rank;
 };
 
 /*
- * Nothing names the tensor.  Shapes tell it, and where these could be several
- * the tensors that the config names, of which the last is the outermost, and
- * the version: before 0.20 peft took rows for inputs.
+ * Determines which matrix a pair for all experts belongs to, as its name does
+ * not say.  The shapes decide.  If several matrices have these shapes,
+ * target_parameters decides: its last entry is the outermost pair.  If A and B
+ * can be either way round, peft_version decides: before 0.20 peft took rows for
+ * inputs.
  */
 static int
 know_experts(const struct adapter_plan *p, int inner,
@@ -238,7 +256,7 @@ know_experts(const struct adapter_plan *p, int inner,
 	    pair[0]->name, pair[1]->name, n);
 }
 
-/* A, which is 0, or B of all experts: a plane for each. */
+/* Adds A (which = 0) or B (which = 1) of all experts: one plane per expert. */
 static int
 half_of_experts(struct qwen_hub_gguf *g, const char *to, int which,
     const struct experts *e, uint64_t row0,
@@ -277,7 +295,9 @@ half_of_experts(struct qwen_hub_gguf *g, const char *to, int which,
 	return 0;
 }
 
-/* What there is for the experts of a block, which are in one tensor or two. */
+/*
+ * Adds the tensors of a pair for all experts of a layer: down, or gate and up.
+ */
 static int
 plan_experts(struct adapter_plan *p, uint32_t layer, int inner,
     const struct qwen_st_tensor *const *pair)
@@ -311,8 +331,9 @@ plan_experts(struct adapter_plan *p, uint32_t layer, int inner,
 /* ---------------------------------------------------------------- tensors */
 
 /*
- * The matrix that w is the first one of a pair of, as the model calls it, and
- * the second one: 1; 0 if w is a second one, or of the model itself; -1.
+ * Returns 1 if w is the first matrix of a pair: sets the model's name of the
+ * matrix, and *b to the second one.  Returns 0 if w is a second matrix, or one
+ * of the model's own; -1 on errors.
  */
 static int
 pair_of(const struct adapter_plan *p, const struct qwen_st_tensor *w, char *name,
@@ -341,7 +362,7 @@ pair_of(const struct adapter_plan *p, const struct qwen_st_tensor *w, char *name
 		    (int)(n - m - skip), w->name + skip);
 		return i % 2 == 0;
 	}
-	/* the model's own, where peft has saved embeddings along */
+	/* the model's own embeddings, which peft may save too */
 	if (strstr(w->name, ".base_layer.") != NULL)
 		return 0;
 	return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s: not one of a "
@@ -349,7 +370,7 @@ pair_of(const struct adapter_plan *p, const struct qwen_st_tensor *w, char *name
 	    "supported", w->name);
 }
 
-/* An expert's: all of a block's when the last of them is there. */
+/* Records the pair of one expert; plan_stack() adds the tensors. */
 static int
 gather(struct adapter_plan *p, const struct hub_name *name, float times,
     const struct qwen_st_tensor *const *pair)
@@ -386,8 +407,9 @@ gather(struct adapter_plan *p, const struct hub_name *name, float times,
 }
 
 /*
- * Is it what holds all experts of a block?  Then it becomes the name of a tensor
- * there; inner if it is beneath another pair.
+ * Returns 1 if the name is that of a pair for all experts of a layer, and
+ * changes it to the name of such a tensor.  *inner: the pair is beneath another
+ * pair.
  */
 static int
 are_experts(char *name, int *inner)
@@ -408,7 +430,10 @@ are_experts(char *name, int *inner)
 	return 0;
 }
 
-/* Where one alpha is for all, so is the rank that it is divided by. */
+/*
+ * Checks the rank of a pair if one alpha, divided by one rank, is for all
+ * pairs.
+ */
 static int
 check_rank(const struct adapter_plan *p, const struct qwen_st_tensor *w)
 {
@@ -457,7 +482,10 @@ plan_pair(struct adapter_plan *p, const struct qwen_st_tensor *w)
 	return rc;
 }
 
-/* The experts of a block: of a matrix all, or none. */
+/*
+ * Adds the pairs of single experts of a layer: for each matrix all experts must
+ * have a pair, or none.
+ */
 static int
 plan_stack(struct adapter_plan *p, uint32_t layer)
 {
@@ -486,7 +514,7 @@ plan_stack(struct adapter_plan *p, uint32_t layer)
 	return 0;
 }
 
-/* When the model's config was read. */
+/* Plans an adapter, after the model's config was read. */
 static int
 plan_adapter(struct qwen_hub_gguf *g, struct qwen_err *err)
 {
@@ -538,7 +566,7 @@ qwen_hub_is_adapter(const char *folder)
 	return is;
 }
 
-/* The weights and the config of an adapter, in a folder of its own. */
+/* Reads config and weights of an adapter from its own folder. */
 static int
 read_adapter(struct qwen_hub *a, struct qwen_err *err)
 {
@@ -555,7 +583,10 @@ read_adapter(struct qwen_hub *a, struct qwen_err *err)
 	return qwen_hub_add_weights(a, a->adapter_mlx ? mlx : peft, err);
 }
 
-/* The model's config: base, or what the adapter says. */
+/*
+ * Opens the config of the model: in the folder base, or in the one that the
+ * adapter names.
+ */
 static int
 open_base(struct qwen_hub **out, const struct qwen_hub *a, const char *base,
     struct qwen_err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* adapter_config.c - what adapter_config.json says, of peft or of MLX. */
+/* adapter_config.c - reads adapter_config.json of peft or MLX. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "hub/adapter.h"
 #include "hub/json.h"
 
-/* Not null, false, 0 or empty. */
+/* Returns 1 if the value is not null, false, 0, "none" or empty. */
 static int
 is_set(yyjson_val *v)
 {
@@ -26,8 +26,9 @@ bad_config(const struct adapter_plan *p, const char *what)
 }
 
 /*
- * Some ways to begin training (pissa, olora, corda, loftq and others) take a part
- * of the model's weights away, which peft does again when it loads the adapter.
+ * Returns 1 if training began by changing the model's weights (pissa, olora,
+ * corda, loftq and others).  peft repeats that change when it loads the
+ * adapter.
  */
 static int
 init_changes_model(yyjson_val *root)
@@ -44,7 +45,7 @@ init_changes_model(yyjson_val *root)
 	return yyjson_is_str(v);
 }
 
-/* What changes more than a pair of matrices does, or otherwise. */
+/* Refuses adapters that change more than a pair of matrices per weight does. */
 static int
 check_kind(const struct adapter_plan *p, yyjson_val *root)
 {
@@ -74,7 +75,10 @@ check_kind(const struct adapter_plan *p, yyjson_val *root)
 	return 0;
 }
 
-/* What is divided by the rank and multiplied with: by rsLoRA, of its root. */
+/*
+ * Reads lora_alpha, the factor of BA before the division by the rank. rsLoRA
+ * divides by the root of the rank, so alpha is multiplied by the root.
+ */
 static int
 read_alpha(struct adapter_plan *p, yyjson_val *root)
 {
@@ -88,7 +92,7 @@ read_alpha(struct adapter_plan *p, yyjson_val *root)
 			    "all matrices");
 		times = sqrt((double)p->rank);
 	}
-	/* in the file; 0 means none */
+	/* in the GGUF file alpha 0 would mean: no alpha */
 	if (qwen_hub_f64(yyjson_obj_get(root, "lora_alpha"), &alpha) < 0 ||
 	    !isfinite((float)(alpha * times)) || (float)(alpha * times) == 0)
 		return bad_config(p,
@@ -98,9 +102,9 @@ read_alpha(struct adapter_plan *p, yyjson_val *root)
 }
 
 /*
- * MLX's adapter_config.json: what it adds is scale * (x @ lora_a) @ lora_b.
- * Versions that wrote an alpha multiplied by alpha / rank as well, later ones
- * ignore it.
+ * Reads adapter_config.json of MLX.  An adapter adds scale * (x @ lora_a) @
+ * lora_b. An alpha is refused: versions that wrote one also multiplied by alpha
+ * / rank, later versions ignore it.
  */
 static int
 read_mlx(struct adapter_plan *p, yyjson_val *root)
@@ -137,8 +141,8 @@ read_mlx(struct adapter_plan *p, yyjson_val *root)
 /* ---------------------------------------------------------- alpha_pattern */
 
 /*
- * A pattern that is the end of a name, maybe after ".*\\.": that end; 0 if it is
- * another regular expression.
+ * If the pattern is an end of names, maybe after ".*\\.", copies this end to
+ * out and returns 1; returns 0 for any other regular expression.
  */
 static int
 end_of_names(const char *s, char *out, size_t size)
@@ -161,7 +165,7 @@ end_of_names(const char *s, char *out, size_t size)
 	return n > 0;
 }
 
-/* By their ends; of equal ends, in the order of the file. */
+/* Orders by end; equal ends by position in the file. */
 static int
 compare_alpha(const void *a, const void *b)
 {
@@ -171,7 +175,7 @@ compare_alpha(const void *a, const void *b)
 	return c != 0 ? c : (x->at > y->at) - (x->at < y->at);
 }
 
-/* Read and sort the patterns of alpha_pattern that are ends of names. */
+/* Reads and sorts the patterns of alpha_pattern that are ends of names. */
 static int
 read_patterns(struct adapter_plan *p, yyjson_val *map)
 {
@@ -203,7 +207,7 @@ read_patterns(struct adapter_plan *p, yyjson_val *map)
 	return 0;
 }
 
-/* The first entry in the file with just this end, or NULL. */
+/* Returns the first entry in the file with exactly this end, or NULL. */
 static const struct adapter_alpha *
 find_end(const struct adapter_plan *p, const char *end)
 {
@@ -221,8 +225,8 @@ find_end(const struct adapter_plan *p, const char *end)
 }
 
 /*
- * The first pattern in the file that is the end of this name, beginning at one of its
- * parts; or best, if that comes before it.
+ * Returns the first pattern in the file that is an end of the name, starting at
+ * one of its dot-separated parts; or best, if that comes first in the file.
  */
 static const struct adapter_alpha *
 first_end(const struct adapter_plan *p, const char *name,

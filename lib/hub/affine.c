@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * affine.c - matrices that MLX has quantised: codes of 2, 4 or 8 bits in words of 32,
- * the first code in the lowest bits.  Each group of codes of a row has a scale and a
- * bias, in tensors of their own.  A weight is scale * code + bias.
+ * affine.c - matrices quantised by MLX: codes of 2, 4 or 8 bits in 32-bit
+ * words, the first code in the lowest bits.  Each group of codes in a row has a
+ * scale and a bias, in separate tensors.  A weight is scale * code + bias.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -42,7 +42,10 @@ qwen_hub_is_affine(const struct qwen_hub *h, const struct qwen_st_tensor *w)
 	    qwen_hub_after(h, w, ".biases") != NULL;
 }
 
-/* Read bits and group size of config.json: for this matrix, or for all. */
+/*
+ * Reads bits and group size from config.json: those of this matrix, else those
+ * of all matrices.
+ */
 static int
 read_config(const struct qwen_hub *h, struct hub_source *s,
     struct qwen_err *err)
@@ -69,7 +72,7 @@ read_config(const struct qwen_hub *h, struct hub_source *s,
 	return 0;
 }
 
-/* Whether t has a number for each group of each row of the matrix. */
+/* Returns 1 if t has one number for each group of each row of the matrix. */
 static int
 fits(const struct hub_source *s, const struct qwen_st_tensor *t)
 {
@@ -111,7 +114,9 @@ number_at(const struct qwen_st_tensor *t, uint64_t i)
 	    qwen_f16_f32(qwen_le16(p));
 }
 
-/* Code i of a row: bytes are little-endian. */
+/*
+ * Returns code i of a row: words are little-endian, so bits count from byte 0.
+ */
 static unsigned
 code_at(const struct hub_source *s, const unsigned char *row, uint64_t i)
 {

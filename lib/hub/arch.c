@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* arch.c - architectures, and what hubs and GGUF call their tensors. */
+/* arch.c - architectures, and their tensor names in Hugging Face and GGUF. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static const struct qwen_hub_arch archs[] = {
 	    HUB_MOE | HUB_VISION },
 };
 
-/* Whether a list, which begins with a space, has a word. */
+/* Returns 1 if the list, words separated by spaces, contains the word. */
 static int
 has(const char *list, const char *word)
 {
@@ -98,7 +98,7 @@ static const struct name_row whole[] = {
 	{ "score.weight", "cls.output.weight", HUB_PLAIN },
 };
 
-/* Of a block.  post_attention_layernorm: see below. */
+/* Tensors of a layer; of_block() adds post_attention_layernorm. */
 static const struct name_row block[] = {
 	{ "input_layernorm.weight", "attn_norm.weight", HUB_NORM },
 	{ "self_attn.q_proj.weight", "attn_q.weight", HUB_PLAIN },
@@ -155,7 +155,7 @@ static const struct name_row block[] = {
 	{ "shared_head.head.weight", "nextn.shared_head_head.weight", HUB_PLAIN },
 };
 
-/* Those of the MTP part that are in no layer of it. */
+/* Tensors of the MTP part outside its layers. */
 static const struct name_row mtp[] = {
 	{ "fc.weight", "eh_proj.weight", HUB_PLAIN },
 	{ "pre_fc_norm_embedding.weight", "enorm.weight", HUB_PLAIN },
@@ -185,7 +185,10 @@ skip(const char *s, const char *prefix)
 	return strncmp(s, prefix, n) == 0 ? s + n : s;
 }
 
-/* A number and a dot at *s, below 2^20, which are passed over; or -1. */
+/*
+ * Reads a number below 2^20 and a dot at *s, and moves *s after them; -1 if
+ * there is no such number.
+ */
 static long
 number(const char **s)
 {
@@ -205,7 +208,7 @@ number(const char **s)
 	return n;
 }
 
-/* "experts.7.up_proj.weight" */
+/* Recognises names such as "experts.7.up_proj.weight". */
 static int
 of_expert(const char *s, struct hub_name *out)
 {
@@ -231,7 +234,7 @@ of_expert(const char *s, struct hub_name *out)
 	return 0;
 }
 
-/* What is in a block. */
+/* Recognises a tensor of a layer by its name within the layer. */
 static int
 of_block(const struct qwen_hub *h, const char *s, struct hub_name *out)
 {
@@ -274,7 +277,7 @@ of_mtp(const struct qwen_hub *h, const char *s, uint32_t n_layer,
 	return of_block(h, at, out);
 }
 
-/* Of the half that sees or hears. */
+/* Returns 1 for a tensor of the vision or audio part. */
 static int
 is_other_half(const char *s)
 {

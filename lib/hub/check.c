@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * check.c - what a config says that a GGUF file has no key for: an architecture
- * is the same in all of its files.  What would compute something else is refused.
+ * check.c - settings of config.json for which GGUF has no key, as all files of
+ * an architecture have the same.  Settings that would change the computation
+ * are refused, or noted.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -16,7 +17,7 @@ is_arch(const struct qwen_hub_gguf *g, const char *name)
 	return strcmp(g->hub->arch->name, name) == 0;
 }
 
-/* Of a model with experts all layers have them. */
+/* Checks that all layers of a model with experts have experts. */
 static int
 check_dense(const struct qwen_hub_gguf *g, struct qwen_err *err)
 {
@@ -50,7 +51,7 @@ check_dense(const struct qwen_hub_gguf *g, struct qwen_err *err)
 	return 0;
 }
 
-/* How many blocks have a tensor. */
+/* Returns the number of layers that have a tensor whose name ends with tail. */
 static uint32_t
 count(const struct qwen_hub_gguf *g, const char *tail)
 {
@@ -68,8 +69,9 @@ count(const struct qwen_hub_gguf *g, const char *tail)
 }
 
 /*
- * Biases of the attention are there or not, in all blocks, as the config says:
- * qwen2 says nothing, and has none of the output.
+ * Checks that all layers have biases of attention exactly if the config says
+ * so. For qwen2 the config has no key: q, k and v have biases, the output has
+ * not.
  */
 static int
 check_biases(const struct qwen_hub_gguf *g, struct qwen_err *err)

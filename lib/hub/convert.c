@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* convert.c - a Hugging Face folder to a GGUF file, from beginning to end. */
+/* convert.c - writes the planned GGUF file, or opens it in memory. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,13 +79,14 @@ struct pass {
 	struct qwen_hub_gguf *g;
 	int		 fd;
 	unsigned char	*to;		/* in memory; NULL: fd */
-	/* rows in another format or order are made by these */
+	/* for rows that change format or order */
 	struct qwen_pool *pool;		/* NULL: not needed yet */
 	unsigned char	*buf;		/* [threads][n_buf] */
 	float		*x;		/* [threads][n_x] */
-	uint64_t	*made;		/* [threads] rows of each piece */
+	uint64_t	*made;		/* [threads] rows made of each piece */
 	size_t		 n_buf, n_x;
-	uint64_t	 done, most;	/* bytes made; most: in memory */
+	uint64_t	 done, most;	/* done: bytes written or made; most:
+					   limit of bytes made in memory */
 	const struct qwen_hub_progress *progress;
 	struct qwen_err	*err;
 };
@@ -113,7 +114,10 @@ least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Rows that lie in the folder as they are to be, one after another. */
+/*
+ * Returns the length of runs of rows that can be copied from the folder without
+ * change; 0 if the rows must be converted.
+ */
 static uint64_t
 run_of(const struct hub_tensor *t, const struct hub_source *s)
 {
@@ -127,7 +131,7 @@ run_of(const struct hub_tensor *t, const struct hub_source *s)
 	    t->order == HUB_TILED_ROWS ? t->head_rows : 0;
 }
 
-/* Plane k of a source, copied. */
+/* Copies plane k of a source, `run' rows at a time. */
 static int
 copy_plane(struct pass *p, const struct hub_tensor *t,
     const struct hub_source *s, uint64_t k, uint64_t run)
@@ -151,8 +155,8 @@ copy_plane(struct pass *p, const struct hub_tensor *t,
 }
 
 /*
- * Threads, and for each of them room for a chunk of what is written, or a row,
- * and for two rows of numbers.
+ * Starts the threads, once, and allocates for each thread room for a chunk of
+ * output of at least one row, and for two rows of f32.
  */
 static int
 get_threads(struct pass *p)
@@ -190,12 +194,12 @@ end_threads(struct pass *p)
 	free(p->made);
 }
 
-/* Rows of a plane in another format or order, some to each thread. */
+/* Conversion of n rows of a plane, step rows per thread. */
 struct row_task {
 	struct pass	*p;
 	const struct hub_tensor *t;
 	const struct hub_source *s;
-	uint64_t	 plane, first, n, step;	/* step: of a thread */
+	uint64_t	 plane, first, n, step;
 	unsigned char	*to;
 	size_t		 size;			/* of a row */
 };
@@ -217,7 +221,7 @@ make_rows(void *arg, size_t i, int thread)
 	    m->p->x + (size_t)thread * m->p->n_x, m->to + at * m->size);
 }
 
-/* The pieces are there, or the first row that is not tells why. */
+/* Fails if a piece is incomplete; the message names its first bad row. */
 static int
 check_rows(const struct row_task *m, size_t pieces)
 {
@@ -234,7 +238,7 @@ check_rows(const struct row_task *m, size_t pieces)
 	return 0;
 }
 
-/* Plane k of a source, in another format or order. */
+/* Converts plane k of a source to another format or order. */
 static int
 write_plane(struct pass *p, const struct hub_tensor *t,
     const struct hub_source *s, uint64_t k)
@@ -327,10 +331,10 @@ qwen_hub_gguf_outline(struct qwen_hub_gguf *g, int fd, struct qwen_err *err)
 
 /* ---------------------------------------------------------------- in memory */
 
-/* So many bytes of a tensor are in a model's fingerprint. */
+/* Bytes of a tensor, or part, that go into a model's fingerprint. */
 enum { PART_MIN = 64 };
 
-/* Whether all of a source lies as it is to be. */
+/* Returns 1 if a source can be used in the folder's file without any change. */
 static int
 is_in_place(const struct hub_tensor *t, const struct hub_source *s)
 {
@@ -352,7 +356,10 @@ all_in_place(const struct qwen_hub_gguf *g, const struct hub_tensor *t)
 	return 1;
 }
 
-/* Experts, each where it lies; the table lies where they would. */
+/*
+ * Uses the experts where they are in the folder's files; the table of pointers
+ * to them takes the memory meant for their data.
+ */
 static int
 place_parts(struct pass *p, struct qwen_gguf *out, size_t i)
 {
@@ -385,8 +392,10 @@ make(struct pass *p, struct qwen_gguf *out, size_t i)
 	return write_tensor(p, &p->g->t[i]);
 }
 
-/* A tensor to where it is: norms, biases, routers and rows of some words alone
-   are made. */
+/*
+ * Sets the data of tensor i: in the folder's file if it needs no conversion.
+ * Norms, biases, routers and rows of "yes" and "no" are made in memory.
+ */
 static int
 place_tensor(struct pass *p, struct qwen_gguf *out, size_t i)
 {

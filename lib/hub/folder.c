@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* folder.c - open the folder of a model: its config, and all files of weights. */
+/* folder.c - opens the folder of a model: config.json and the weight files. */
 #include <sys/stat.h>
 #include <dirent.h>
 #include <errno.h>
@@ -67,7 +67,7 @@ read_fd(int fd, char **out, size_t *n, struct qwen_err *err)
 		if (k == -1)
 			return qwen_fail_errno(err, "%s", "cannot read");
 		if (k == 0)
-			break;		/* shorter now */
+			break;		/* the file became shorter */
 		at += (size_t)k;
 	}
 	(*out)[at] = '\0';
@@ -181,7 +181,9 @@ qwen_hub_need_u32(const struct qwen_hub *h, const char *key, uint32_t *out,
 	return rc < 0 ? -1 : 0;
 }
 
-/* Bound the objects in which keys are looked up, one by one, for each tensor. */
+/*
+ * Limits the size of the objects in which each tensor looks up keys linearly.
+ */
 static int
 check_size(const struct qwen_hub *h, struct qwen_err *err)
 {
@@ -218,7 +220,7 @@ open_config(struct qwen_hub *h, struct qwen_err *err)
 
 /* ------------------------------------------------------------ the weights */
 
-/* Names of files, ascending. */
+/* Names of files, ascending after sort_names(). */
 struct names {
 	char	**v;
 	size_t	  n, cap;
@@ -267,7 +269,7 @@ sort_names(struct names *l)
 	l->n = n + 1;
 }
 
-/* The files that the index names. */
+/* Lists the files that the index names. */
 static int
 names_of_index(struct names *l, yyjson_val *map, struct qwen_err *err)
 {
@@ -290,7 +292,10 @@ names_of_index(struct names *l, yyjson_val *map, struct qwen_err *err)
 	return 0;
 }
 
-/* Without an index: all model*.safetensors, and of those in parts, all parts. */
+/*
+ * Lists all model*.safetensors of a folder without an index, and checks that
+ * all parts are there if the names count them.
+ */
 static int
 names_of_folder(struct names *l, const char *path, struct qwen_err *err)
 {
@@ -331,7 +336,7 @@ compare_tensors(const void *a, const void *b)
 	return strcmp((*x)->name, (*y)->name);
 }
 
-/* Mark which of the n tensors the index names; -1 if it names another one. */
+/* Marks the tensors of `by' that the index names; -1 if it names any other. */
 static int
 mark_indexed(const struct qwen_hub *h, yyjson_val *map,
     const struct qwen_st_tensor **by, size_t n, unsigned char *indexed,
@@ -355,7 +360,7 @@ mark_indexed(const struct qwen_hub *h, yyjson_val *map,
 	return 0;
 }
 
-/* Each name of the index is one of these n, and there are no others. */
+/* Checks that the index names exactly the n tensors of the files. */
 static int
 check_index(const struct qwen_hub *h, yyjson_val *map,
     const struct qwen_st_tensor **by, size_t n, struct qwen_err *err)
@@ -377,7 +382,10 @@ check_index(const struct qwen_hub *h, yyjson_val *map,
 	return rc;
 }
 
-/* Each name once, and those that the index has, if there is one. */
+/*
+ * Sorts the tensors by name, and checks that names are unique and, if there is
+ * an index, the same as in it.
+ */
 static int
 index_tensors(struct qwen_hub *h, yyjson_val *map, struct qwen_err *err)
 {

@@ -19,7 +19,7 @@ qwen_hub_u64(yyjson_val *v, uint64_t *out)
 		    __builtin_add_overflow(n, (uint64_t)(*s - '0'), &n))
 			return -1;
 	}
-	/* 10000000.0 is whole, too */
+	/* a whole number may be written as 10000000.0 */
 	if (*s == '.') {
 		while (*++s == '0')
 			;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* keys.c - the metadata, named and ordered as llama.cpp's converter has them. */
+/* keys.c - the metadata, in the names and order of llama.cpp's converter. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ struct keys {
 	struct qwen_err		*err;
 };
 
-/* The key of an architecture, until the next call for the same buffer. */
+/* Returns "ARCHITECTURE.tail" in buf. */
 static const char *
 key_of(const struct keys *k, const char *tail, char *buf, size_t n)
 {
@@ -45,7 +45,7 @@ put_f32(const struct keys *k, const char *tail, double v)
 	qwen_gguf_put_f32(k->w, key_of(k, tail, buf, sizeof buf), (float)v);
 }
 
-/* A number of the config, if it is there, under another name. */
+/* Copies a number of the config, if present, to another name. */
 static int
 copy_u32(const struct keys *k, const char *from, const char *tail)
 {
@@ -59,7 +59,7 @@ copy_u32(const struct keys *k, const char *from, const char *tail)
 
 /* ------------------------------------------------------------------- rope */
 
-/* What is said, for a message, which has another word for lists. */
+/* Returns the text of a value for messages; `other' for an object or list. */
 static const char *
 said(yyjson_val *v, const char *other)
 {
@@ -68,7 +68,7 @@ said(yyjson_val *v, const char *other)
 	    "true" : "false" : other;
 }
 
-/* How positions are scaled, by one of both; NULL: it does not say. */
+/* Returns the type of RoPE scaling, from either key; NULL if neither is set. */
 static const char *
 type_of(yyjson_val *rope)
 {
@@ -78,7 +78,7 @@ type_of(yyjson_val *rope)
 	    yyjson_get_str(yyjson_obj_get(rope, "type"));
 }
 
-/* Whether they are not, by that. */
+/* Returns 1 if the type means that positions are not scaled. */
 static int
 is_plain(const char *type)
 {
@@ -97,7 +97,7 @@ differ(yyjson_val *a, yyjson_val *b)
 	    !yyjson_equals(a, b);
 }
 
-/* One of them alone: it says how in a word, once, and for all layers. */
+/* Checks one RoPE object alone: it names one type, for all layers. */
 static int
 check_one_rope(const struct keys *k, const char *name, yyjson_val *rope)
 {
@@ -108,7 +108,7 @@ check_one_rope(const struct keys *k, const char *name, yyjson_val *rope)
 	if (rope != NULL && !yyjson_is_null(rope) && !yyjson_is_obj(rope))
 		return qwen_fail(k->err, QWEN_EFORMAT, "%s/config.json: %s is "
 		    "not an object", k->h->path, name);
-	/* the keys of two such objects are compared each with each */
+	/* check_rope() compares the keys of two such objects pairwise */
 	if (yyjson_obj_size(rope) > ROPE_KEYS_MAX)
 		return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: "
 		    "%s has more than %d keys", k->h->path, name,
@@ -136,8 +136,9 @@ check_one_rope(const struct keys *k, const char *name, yyjson_val *rope)
 }
 
 /*
- * Older configs have rope_scaling, also beside rope_parameters, as when a user
- * has added YaRN: both must agree, except that rope_parameters may be plain.
+ * Checks that rope_parameters and rope_scaling agree, if both are present (as
+ * after a user added YaRN to an older config).  rope_parameters may also be
+ * plain.
  */
 static int
 check_rope(const struct keys *k)
@@ -186,7 +187,7 @@ check_rope(const struct keys *k)
 	return 0;
 }
 
-/* What either says of positions. */
+/* Returns a RoPE setting: from rope_scaling, else from rope_parameters. */
 static yyjson_val *
 rope_get(const struct keys *k, const char *key)
 {
@@ -196,7 +197,7 @@ rope_get(const struct keys *k, const char *key)
 	    yyjson_obj_get(qwen_hub_get(k->h, "rope_parameters"), key);
 }
 
-/* Likewise a number, else what the config says itself. */
+/* Reads a RoPE number from these, else from the top level of the config. */
 static int
 rope_f64(const struct keys *k, const char *key, double *out)
 {
@@ -245,7 +246,7 @@ put_yarn(const struct keys *k, double factor)
 			return -1;
 		put_f32(k, row[i].tail, v);
 	}
-	/* what cos and sin are multiplied by, not what YaRN's own factor is */
+	/* attention_factor is the factor of cos and sin, YaRN's own included */
 	if (has(k, "attention_factor")) {
 		if (rope_f64(k, "attention_factor", &v) < 0)
 			return -1;
@@ -284,7 +285,9 @@ put_scaling(const struct keys *k)
 	return *type == 'y' ? put_yarn(k, factor) : 0;
 }
 
-/* Of positions of several dimensions; 0 if it says none. */
+/*
+ * Writes the sections of multi-dimensional RoPE; returns 0 if there are none.
+ */
 static int
 put_sections(const struct keys *k)
 {
@@ -321,7 +324,6 @@ put_i32(struct qwen_gguf_writer *w, const char *key, int32_t v)
 	qwen_gguf_put_kv(w, &kv);
 }
 
-/* Writes the recommended sampling settings. */
 static int
 put_sampling(const struct keys *k)
 {
@@ -374,7 +376,10 @@ is_upper(int c)
 	return c >= 'A' && c <= 'Z';
 }
 
-/* A word of a name: "qwen" as "Qwen", but "0.6b", "v2" and "A3B" as they are. */
+/*
+ * Appends a word of a title: "qwen" becomes "Qwen"; "0.6b", "v2" and "A3B"
+ * stay.
+ */
 static void
 add_word(struct qwen_text *t, const char *s, size_t n)
 {
@@ -400,7 +405,7 @@ add_word(struct qwen_text *t, const char *s, size_t n)
 	}
 }
 
-/* The folder's name, as a title. */
+/* Writes general.name: the folder's name as a title. */
 static int
 put_name(const struct keys *k)
 {
@@ -427,7 +432,10 @@ put_name(const struct keys *k)
 	return 0;
 }
 
-/* "35B", of many experts "128x30B", where an expert counts once. */
+/*
+ * Writes the size label: "35B", or "128x30B" for 128 experts, where the size
+ * counts one expert.
+ */
 static void
 put_size(const struct keys *k)
 {
@@ -457,7 +465,7 @@ put_size(const struct keys *k)
 	qwen_gguf_put_str(k->w, "general.size_label", buf);
 }
 
-/* llama.cpp's number of the mix. */
+/* Returns llama.cpp's general.file_type of the mix. */
 static uint32_t
 file_type(const struct qwen_hub_gguf *g)
 {
@@ -510,7 +518,10 @@ put_model(const struct keys *k)
 	return 0;
 }
 
-/* Which blocks have no attention: a list in the config, or every so manieth. */
+/*
+ * Writes which layers have linear attention: those of layer_types, else all
+ * except every `every'-th.
+ */
 static int
 put_recurrent(const struct keys *k, uint32_t every)
 {
@@ -542,7 +553,10 @@ put_recurrent(const struct keys *k, uint32_t every)
 	return 0;
 }
 
-/* Linear attention, and the positions of the other blocks. */
+/*
+ * Writes the keys of hybrid models: linear attention, and the RoPE dimensions
+ * of the other layers.
+ */
 static int
 put_linear(const struct keys *k)
 {
@@ -609,7 +623,7 @@ pooling_folder(yyjson_val *modules)
 	return NULL;
 }
 
-/* As the config of that module has it: by a flag, or by name. */
+/* Returns the pooling type from the module's config: by flag, or by name. */
 static uint32_t
 pooling_type(yyjson_val *v)
 {
@@ -635,7 +649,10 @@ pooling_type(yyjson_val *v)
 	return QWEN_POOLING_NONE;
 }
 
-/* An embedding model of sentence-transformers says so in modules.json. */
+/*
+ * Writes the pooling type of an embedding model of sentence-transformers, which
+ * modules.json describes.
+ */
 static int
 put_pooling(const struct keys *k)
 {
@@ -673,7 +690,7 @@ put_pooling(const struct keys *k)
 
 /* ---------------------------------------------------------------- together */
 
-/* What an architecture has beside that. */
+/* Writes the keys that only some architectures have. */
 static int
 put_special(const struct keys *k)
 {

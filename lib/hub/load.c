@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* load.c - a folder as a model file in memory, its weights where they lie. */
+/*
+ * load.c - opens a folder as a model file in memory; most weights stay in the
+ * folder's files.
+ */
 #include "base/err.h"
 #include "gguf/gguf.h"
 #include "hub/arch.h"
@@ -12,8 +15,8 @@ release(void *arg)
 }
 
 /*
- * Can weights of this architecture be used in the order of Hugging Face
- * folders?
+ * Returns 0 if weights of this architecture can be used in the order of Hugging
+ * Face folders, or if they will be converted.
  */
 static int
 check_arch(const struct qwen_hub *h, int type, struct qwen_err *err)

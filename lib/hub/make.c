@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* make.c - what becomes of a tensor of the folder: its shape, type and order. */
+/*
+ * make.c - shape, type and order of a GGUF tensor made from the folder's
+ * tensors.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +22,7 @@ ends_with(const char *s, const char *end)
 	return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-/* The number format, by rules that depend on the name and on nothing else. */
+/* Returns the number format: decided by the tensor's name and shape. */
 static uint32_t
 type_for(const struct qwen_hub_gguf *g, const struct hub_tensor *t)
 {
@@ -98,7 +101,10 @@ one_number(const struct qwen_st_tensor *t, int inverse, float *x,
 	return 0;
 }
 
-/* Beside codes: the scale of all of a matrix, for each expert one. */
+/*
+ * Adds the tensor of scales for a tensor of codes: one scale for the matrix, or
+ * one per expert.  If all scales are 1, adds nothing.
+ */
 static int
 add_scales(struct qwen_hub_gguf *g, const struct hub_tensor *of,
     const struct qwen_st_tensor *const *w, size_t n, int input,
@@ -135,7 +141,7 @@ add_scales(struct qwen_hub_gguf *g, const struct hub_tensor *of,
 			return -1;
 		all_one &= fabsf(x - 1) <= (n == 1 ? 1e-6f : 1.1e-5f);
 	}
-	if (all_one) {		/* they say nothing */
+	if (all_one) {		/* scales of 1 are left out */
 		g->n--;
 		g->n_sources = t->from;
 	}
@@ -157,7 +163,10 @@ qwen_hub_shape(struct hub_tensor *t, const struct hub_source *s, uint64_t rows,
 	    s->w->n_dims;
 }
 
-/* Value heads of size rows, or elements, from a place on, up to n. */
+/*
+ * Puts the value heads, of size rows (or columns) each, into tiled order; they
+ * begin at row `from' and must fill the rest.
+ */
 static int
 tile(const struct qwen_hub_gguf *g, struct hub_tensor *t,
     const struct hub_source *s, enum hub_order order, uint64_t from,
@@ -210,7 +219,11 @@ qwen_hub_tile(const struct qwen_hub_gguf *g, struct hub_tensor *t,
 	}
 }
 
-/* Two tensors of one: the other one is at g->t[g->n - 1] then. */
+/*
+ * Adds a second tensor from the same source, named by replacing `from' and all
+ * after it in the name of the last tensor by `to'.  Returns the second tensor,
+ * g->t[g->n - 1].
+ */
 static struct hub_tensor *
 split(struct qwen_hub_gguf *g, const char *from, const char *to,
     struct qwen_err *err)
@@ -246,7 +259,10 @@ split_qkvz(struct qwen_hub_gguf *g, const struct hub_source *s,
 	return 0;
 }
 
-/* All experts in one, for half of the rows each gate and up. */
+/*
+ * Plans a tensor of all experts: down, or gate and up with half of the rows
+ * each.
+ */
 static int
 experts(struct qwen_hub_gguf *g, const struct hub_source *s, int gate_up,
     struct qwen_err *err)
@@ -277,7 +293,7 @@ experts(struct qwen_hub_gguf *g, const struct hub_source *s, int gate_up,
 	return 0;
 }
 
-/* One matrix of all experts, each with the shape that a model needs. */
+/* Checks the shape of a tensor of all experts for one matrix (MLX). */
 static int
 stacked(struct qwen_hub_gguf *g, const struct hub_tensor *t,
     const struct hub_source *s, struct qwen_err *err)
@@ -354,7 +370,10 @@ arrange(struct qwen_hub_gguf *g, const struct hub_name *name,
 	return qwen_hub_tile(g, t, s, name->how, err);
 }
 
-/* Codes of MLX become Q4_1 if no type is given and no weight changes by that. */
+/*
+ * Makes MLX codes Q4_1 if no type was requested and Q4_1 can represent every
+ * weight exactly.
+ */
 static int
 choose_affine(struct qwen_hub_gguf *g, struct hub_tensor *t,
     struct qwen_err *err)

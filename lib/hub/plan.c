@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * plan.c - which tensors a GGUF file gets: those that are codes of 4 bits first,
- * then the others, each in the order of the folder's files, the experts of a
- * block where the last of them is; as llama.cpp's converter has them.
+ * plan.c - plans the tensors of the GGUF file in the order of llama.cpp's
+ * converter.  Tensors of 4-bit codes come first, then all others, each in the
+ * order of the folder's files.  Experts of a layer are stacked where their last
+ * one is met.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -14,7 +15,7 @@
 #include "base/mem.h"
 #include "hub/make.h"
 
-/* Experts of a block that were met: down, gate, up, each by its number. */
+/* Experts of a layer met so far: [3][n_expert], for down, gate and up. */
 struct group {
 	const struct qwen_st_tensor **w;
 	uint32_t	 n[3];
@@ -23,10 +24,11 @@ struct group {
 
 struct plan {
 	struct qwen_hub_gguf *g;
-	struct group	*group;		/* of each block */
-	unsigned char	*seen;		/* its first norm */
-	int		 embd, norm, rank;	/* the whole model's are there */
-	int		 codes;		/* the pass for these */
+	struct group	*group;		/* one per layer */
+	unsigned char	*seen;		/* [layers] its attn_norm was met */
+	int		 embd, norm, rank;	/* the model's tensors of these
+						   roles were met */
+	int		 codes;		/* this pass takes 4-bit codes */
 	size_t		 n_other;	/* tensors for images or audio */
 	struct qwen_err	*err;
 };
@@ -77,7 +79,10 @@ gather(struct plan *p, const struct qwen_st_tensor *w,
 	*at = w;
 	e->n[name->which]++;
 	for (i = 0; i < 3; i++) {
-		/* codes as soon as one kind is complete, others together */
+		/*
+		 * codes: stack a matrix as soon as it is complete; others:
+		 * stack all three together
+		 */
 		if (e->done[i] || (p->codes ? i != name->which || e->n[i] < n :
 		    e->n[0] < n || e->n[1] < n || e->n[2] < n))
 			continue;
@@ -121,7 +126,7 @@ is_wanted(const struct qwen_hub_gguf *g, const struct hub_name *name)
 	    !g->opts.mtp_only || name->layer < 0;
 }
 
-/* What a tensor is by its name, less "_packed". */
+/* Recognises a tensor by its name without "_packed". */
 static int
 name_of(const struct qwen_hub_gguf *g, const struct qwen_st_tensor *w,
     struct hub_name *name, struct qwen_err *err)
@@ -135,7 +140,10 @@ name_of(const struct qwen_hub_gguf *g, const struct qwen_st_tensor *w,
 	return qwen_hub_name(g->hub, s, g->n_layer, name, err);
 }
 
-/* Where the config ties the output to the embeddings, an output of its own. */
+/*
+ * Adds a note if the config ties the output to the embeddings, but the files
+ * have an output matrix with other values.
+ */
 static int
 note_untied(const struct plan *p, const struct qwen_st_tensor *head)
 {
@@ -165,9 +173,9 @@ note_untied(const struct plan *p, const struct qwen_st_tensor *head)
 }
 
 /*
- * What is in none of the blocks.  Of a model that ranks by the words yes and no
- * the output is not kept, only their rows of it, or of the embeddings where
- * these are the output too.
+ * Plans a tensor that belongs to no layer.  A reranker that answers yes or no
+ * keeps only the rows of these words of the output matrix (or of the
+ * embeddings, if the output is tied to them), not the matrix.
  */
 static int
 plan_whole(struct plan *p, const struct hub_name *name,
@@ -224,7 +232,7 @@ compare(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* No two tensors have one name, whatever the folder calls them. */
+/* Checks that no two tensors get the same GGUF name. */
 static int
 check_twice(const struct qwen_hub_gguf *g, struct qwen_err *err)
 {
@@ -247,7 +255,7 @@ check_twice(const struct qwen_hub_gguf *g, struct qwen_err *err)
 	return rc;
 }
 
-/* What no model is without. */
+/* Checks that all tensors are there that every model has. */
 static int
 check_whole(const struct plan *p)
 {
@@ -275,7 +283,7 @@ check_whole(const struct plan *p)
 
 /* ------------------------------------------------------------- the config */
 
-/* MTP blocks in the files. */
+/* Counts the MTP layers in the files; their number becomes g->n_mtp. */
 static int
 count_mtp(struct qwen_hub_gguf *g, struct qwen_err *err)
 {
@@ -308,7 +316,10 @@ count_mtp(struct qwen_hub_gguf *g, struct qwen_err *err)
 	return 0;
 }
 
-/* As the first matrix of halves is, else F32 where some are. */
+/*
+ * Returns the type of the first f16 or bf16 matrix; without any, F32 if there
+ * are F32 or F64 matrices, else F16.
+ */
 static uint32_t
 type_of_folder(const struct qwen_hub *h)
 {
@@ -330,7 +341,10 @@ type_of_folder(const struct qwen_hub *h)
 	return type;
 }
 
-/* Of a kind of tensor, the last two dimensions of the first one; or zeros. */
+/*
+ * Stores in d the last two dimensions of the first 3-dimensional tensor with
+ * this text in its name; zeros if there is none.
+ */
 static void
 first_shape(const struct qwen_hub *h, const char *kind, uint64_t *d)
 {
@@ -349,9 +363,9 @@ first_shape(const struct qwen_hub *h, const char *kind, uint64_t *d)
 }
 
 /*
- * Whether experts that are in one tensor have inputs as rows: those of models
- * that see do, but not where transformers has written them anew.  Where one
- * shape can be both, the other cannot.
+ * Returns 1 if the fused expert tensors have inputs as rows.  Vision models
+ * have, unless transformers has rewritten the files.  If the shape of
+ * gate_up_proj allows both, that of down_proj decides.
  */
 static int
 are_turned(const struct qwen_hub *h, uint32_t n_embd)
@@ -366,8 +380,8 @@ are_turned(const struct qwen_hub *h, uint32_t n_embd)
 }
 
 /*
- * MLX saves a hybrid model with 1 added to its norms, and says so by the shape
- * of convolutions alone: [channels, width, 1].
+ * Returns 1 if MLX saved a hybrid model: it adds 1 to the norms.  Only the
+ * shape of convolutions, [channels, width, 1], shows that.
  */
 static int
 is_of_mlx(const struct qwen_hub *h)
@@ -450,7 +464,7 @@ read_config(struct qwen_hub_gguf *g, struct qwen_err *err)
 	    "leave the block out", h->path) : 0;
 }
 
-/* Fills the values of bytes: sign, exponent and `man' bits of mantissa. */
+/* Fills the table of the 256 F8 values: sign, exponent, `man' mantissa bits. */
 static void
 f8_table(float *x, int man, int bias, int e5m2)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * quantised.c - folders with quantised weights: names an unsupported method,
- * from config.json or from tensor names.
+ * quantised.c - finds weights quantised by an unsupported method, which
+ * config.json or tensor names tell.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,11 +9,14 @@
 #include "base/err.h"
 #include "hub/plan.h"
 
-/* Words are found between spaces. */
+/* Supported methods, each between two spaces. */
 static const char known[] = " fp8 fbgemm_fp8 compressed-tensors modelopt "
     "mxfp4 nvfp4 mlx ";
 
-/* The method, to be printed; "" if config.json names none. */
+/*
+ * Copies the method's name, for messages; "" if the weights are not quantised
+ * according to config.json.
+ */
 static void
 method_of(const struct qwen_hub *h, char *out, size_t size)
 {
@@ -22,7 +25,7 @@ method_of(const struct qwen_hub *h, char *out, size_t size)
 
 	if (s == NULL && (q != NULL || qwen_hub_get(h, "quantization") !=
 	    NULL))
-		/* MLX gives group_size and bits, without a method */
+		/* MLX writes group_size and bits, but no method */
 		s = qwen_hub_mlx(h) != NULL ? "mlx" : "an unnamed method";
 	snprintf(out, size, "%.40s", s != NULL ? s : "");
 }
@@ -36,7 +39,10 @@ is_known(const char *method)
 	return strchr(method, ' ') == NULL && strstr(known, word) != NULL;
 }
 
-/* A compressed-tensors format, or an algorithm of ModelOpt; or NULL. */
+/*
+ * Returns the format of compressed-tensors, the algorithm of ModelOpt or the
+ * mode of MLX; NULL if none is named.
+ */
 static const char *
 variant_of(const struct qwen_hub *h)
 {
@@ -56,7 +62,7 @@ is_float(const struct qwen_st_tensor *t)
 	    t->type == ST_BF16;
 }
 
-/* Of the modes of MLX, only the one with scales and biases is read. */
+/* Returns 1 if the method is supported; of MLX only the mode "affine" is. */
 static int
 is_read(const char *method, const char *variant)
 {
@@ -64,7 +70,10 @@ is_read(const char *method, const char *variant)
 	    variant == NULL || strcmp(variant, "affine") == 0);
 }
 
-/* Numbers that no method that is read keeps weights in. */
+/*
+ * Returns 1 if the tensor has a number type that no supported method uses for
+ * weights.
+ */
 static int
 is_packed(const struct qwen_hub *h, const struct qwen_st_tensor *t)
 {
@@ -74,7 +83,7 @@ is_packed(const struct qwen_hub *h, const struct qwen_st_tensor *t)
 	    !qwen_hub_is_scale(t->name);
 }
 
-/* Rotations that are computed with activations, not folded into weights. */
+/* Returns 1 if activations must be rotated when the model runs. */
 static int
 has_transforms(const struct qwen_hub *h)
 {
@@ -85,7 +94,7 @@ has_transforms(const struct qwen_hub *h)
 	    yyjson_get_len(yyjson_obj_get(v, "config_groups")) > 0;
 }
 
-/* The first tensor whose name ends so, or NULL. */
+/* Returns the first tensor whose name has this ending, or NULL. */
 static const struct qwen_st_tensor *
 find_ending(const struct qwen_hub *h, const char *ending)
 {
@@ -99,7 +108,10 @@ find_ending(const struct qwen_hub *h, const char *ending)
 	return NULL;
 }
 
-/* Where config.json names no method, as in older folders, tensors may. */
+/*
+ * Finds methods by tensor names, for older folders whose config.json names no
+ * method.
+ */
 static int
 check_names(const struct qwen_hub *h, struct qwen_err *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * rank.c - models made for ranking: those that a folder's name or card says
- * to be Qwen3-Reranker, which answer yes or no, as llama.cpp's converter has
- * it; and those whose config says that they classify.
+ * rank.c - rerankers: Qwen3-Reranker models, which answer yes or no and are
+ * recognised by the name of the folder or its README.md, like in llama.cpp's
+ * converter; and models whose config names a sequence classifier.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 enum { LABELS_MAX = 1024 };
 
-/* Whether s has a word, which is in small letters, in letters of any size. */
+/* Returns 1 if s contains the word (lower case), ignoring case. */
 static int
 says(const char *s, const char *word)
 {
@@ -31,7 +31,10 @@ says(const char *s, const char *word)
 	return 0;
 }
 
-/* By the name of the folder, or the title of the card. */
+/*
+ * Returns 1 if the folder's name or the title of its README.md says
+ * Qwen3-Reranker.
+ */
 static int
 is_reranker(const struct qwen_hub *h, struct qwen_err *err)
 {
@@ -86,7 +89,9 @@ qwen_hub_find_rank(struct qwen_hub_gguf *g, struct qwen_err *err)
 	return find_words(g, err);
 }
 
-/* What the classes of a classifier are called, in order: how many. */
+/*
+ * Reads the names of the classes, in order; returns their number, 0 if unknown.
+ */
 static size_t
 read_labels(const struct qwen_hub *h, struct qwen_str *label)
 {
@@ -106,8 +111,8 @@ read_labels(const struct qwen_hub *h, struct qwen_str *label)
 }
 
 /*
- * Default labels of transformers, which omits them from the config if there are
- * two.
+ * Sets the default labels of transformers, which omits them from the config if
+ * there are two classes.  Returns 2, or 0 for any other number of classes.
  */
 static size_t
 usual_labels(const struct qwen_hub_gguf *g, struct qwen_str *label)
@@ -145,7 +150,7 @@ qwen_hub_put_rank(struct qwen_hub_gguf *g, struct qwen_err *err)
 	qwen_gguf_put_u32(g->w, key, QWEN_POOLING_RANK);
 	snprintf(key, sizeof key, "%s.classifier.output_labels",
 	    g->hub->arch->name);
-	if (n > 1)		/* one class is yes */
+	if (n > 1)		/* a single class means yes */
 		qwen_gguf_put_strs(g->w, key, label, n);
 	qwen_gguf_put_str(g->w, QWEN_RERANK_KEY, QWEN_RERANK_TEMPLATE);
 	qwen_gguf_put_strs(g->w, "tokenizer.chat_templates", &name, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * rows.c - rows of weights: from the folder's number formats and order to those
- * of the GGUF file.
+ * rows.c - converts rows of weights from number format and order of the folder
+ * to those of the GGUF file.
  */
 #include <math.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 /* ---------------------------------------------------------------- numbers */
 
-/* n elements, step bytes from each other, as f32. */
+/* Converts n elements, `step' bytes apart, to f32. */
 static void
 load(const struct qwen_hub_gguf *g, enum qwen_st_type type,
     const unsigned char *p, size_t step, size_t n, float *x)
@@ -54,8 +54,8 @@ load(const struct qwen_hub_gguf *g, enum qwen_st_type type,
 }
 
 /*
- * Of 32 numbers the largest without its sign, NaN if one is; as whole numbers
- * they compare.
+ * Returns the largest magnitude of 32 numbers; NaN if any is NaN. Magnitudes
+ * compare like their bits as integers.
  */
 static float
 largest(const float *x)
@@ -88,7 +88,7 @@ store_q8_0(const float *x, size_t n, unsigned char *dst)
 		qwen_put_le16(dst, h);
 		for (k = 0; k < 32; k++) {
 			a = fabsf(x[k] * id);
-			/* to nearest, ties away from 0; no number is 0 */
+			/* round to nearest, ties away from 0; NaN becomes 0 */
 			a = a < 128 ? a : 0;
 			q[k] = (int32_t)a;
 			q[k] += a - (float)q[k] >= 0.5f;
@@ -100,7 +100,7 @@ store_q8_0(const float *x, size_t n, unsigned char *dst)
 	return 0;
 }
 
-/* -1: the format has no room for one of them. */
+/* Stores n numbers in a format; -1 if one is too large for it. */
 static int
 store(uint32_t type, const float *x, size_t n, unsigned char *dst)
 {
@@ -137,8 +137,9 @@ store(uint32_t type, const float *x, size_t n, unsigned char *dst)
 /* ------------------------------------------------------------------ order */
 
 /*
- * Heads of values lie by the head of keys that they share; GGUF has the first of
- * each, then the second of each: where head h of GGUF is in the folder.
+ * Returns the index in the folder of value head `head' of GGUF.  The folder has
+ * the value heads that share a key head next to each other; GGUF has the first
+ * of each key head, then the second of each, and so on.
  */
 static uint64_t
 tiled(const struct hub_heads *h, uint64_t head)
@@ -148,7 +149,10 @@ tiled(const struct hub_heads *h, uint64_t head)
 	return head % h->n_key * share + head / h->n_key;
 }
 
-/* Row r of q, k and v, or of z, in rows of [q k v z] for each head of keys. */
+/*
+ * Returns the row in the folder of row r of [q k v], or of z if z is set.  The
+ * folder has rows [q k v z] for each key head.
+ */
 static uint64_t
 interleaved(const struct hub_heads *h, int z, uint64_t r)
 {
@@ -188,7 +192,7 @@ qwen_hub_row(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
 	}
 }
 
-/* Columns of heads from one row to another, of size bytes a head. */
+/* Copies a row, putting its value heads of size bytes each into tiled order. */
 static void
 tile_columns(const struct qwen_hub_gguf *g, const void *from, void *to,
     size_t size)
@@ -202,7 +206,7 @@ tile_columns(const struct qwen_hub_gguf *g, const void *from, void *to,
 
 /* ------------------------------------------------------------------- rows */
 
-/* Multiply row r of plane p, as the folder has it, by its scales. */
+/* Multiplies row r of plane p of the folder by its scales. */
 static void
 scale_row(const struct qwen_hub_gguf *g, const struct hub_source *s,
     uint64_t p, uint64_t r, float *x)
@@ -220,7 +224,7 @@ scale_row(const struct qwen_hub_gguf *g, const struct hub_source *s,
 	}
 }
 
-/* Row r of plane p of the tensor, as numbers, from one source. */
+/* Returns row r of plane p of the tensor as f32, somewhere in x. */
 static float *
 numbers(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
     const struct hub_source *s, uint64_t p, uint64_t r, float *x)
@@ -257,7 +261,7 @@ numbers(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
 	return x + s->columns;
 }
 
-/* In the arithmetic of the folder's numbers: halves stay halves. */
+/* Applies t->op with the rounding of the folder's type: f16 stays f16. */
 static void
 change(const struct hub_tensor *t, enum qwen_st_type type, float *x, size_t n)
 {
@@ -274,9 +278,10 @@ change(const struct hub_tensor *t, enum qwen_st_type type, float *x, size_t n)
 }
 
 /*
- * A row of codes: GGUF has, of each group under one scale, the first half in
- * low bits and the second half in high ones.  len is 32 for MXFP4, whose scale
- * comes before each group; 16 for NVFP4, where four come before four groups.
+ * Repacks a row of 4-bit codes.  Each group of codes shares a scale; GGUF has
+ * its first half in the low bits of the bytes and its second half in the high
+ * bits.  len is the group's length: 32 for MXFP4, where the scale precedes each
+ * group; 16 for NVFP4, where four scales precede four groups.
  */
 static void
 codes(const unsigned char *w, const unsigned char *scale, uint64_t columns,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * safetensors.c - read the header of a file of weights: the length of a JSON
- * text, the text, which says of each tensor its type, shape and place, and the
- * data (https://github.com/huggingface/safetensors, "Format").
+ * safetensors.c - reads the header of a safetensors file: the length of a JSON
+ * text; the text, with type, shape and offsets of each tensor; then the data
+ * (https://github.com/huggingface/safetensors, "Format").
  */
 #include <sys/mman.h>
 #include <inttypes.h>
@@ -23,8 +23,8 @@ enum { PREFIX = 8, HEADER_MAX = 100000000, TENSORS_MAX = 1 << 20 };
 struct qwen_st_file {
 	const unsigned char	*map;
 	size_t			 bytes;
-	int			 mapped;	/* ours to unmap */
-	yyjson_doc		*doc;		/* names point into it */
+	int			 mapped;	/* we must unmap it */
+	yyjson_doc		*doc;		/* owns the tensors' names */
 };
 
 static const struct {
@@ -92,7 +92,7 @@ read_shape(struct qwen_st_tensor *t, yyjson_val *v, struct qwen_err *err)
 	return 0;
 }
 
-/* Where it lies, after the header, in room bytes. */
+/* Reads the offsets of the tensor's data in the room bytes after the header. */
 static int
 read_place(struct qwen_st_tensor *t, yyjson_val *v,
     const unsigned char *data, size_t room, struct qwen_err *err)
@@ -133,7 +133,7 @@ check_name(yyjson_val *key, struct qwen_err *err)
 	return 0;
 }
 
-/* One more, of a file whose data are there. */
+/* Adds a tensor of the last file. */
 static int
 add_tensor(struct qwen_st *st, yyjson_val *key, yyjson_val *v,
     const unsigned char *data, size_t room, struct qwen_err *err)
@@ -179,7 +179,7 @@ by_name(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* n tensors fill the room, each byte once. */
+/* Checks that n tensors fill room bytes of data without gap or overlap. */
 static int
 check_places(struct qwen_st_tensor *t, size_t n, const unsigned char *data,
     size_t room, struct qwen_err *err)

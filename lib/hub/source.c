@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* source.c - weights of the folder, and the scales that belong to them. */
+/* source.c - weights of the folder and their scales. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,16 +8,16 @@
 #include "hub/json.h"
 #include "hub/plan.h"
 
-/* What comes after the name of the weights. */
+/* Endings of companion tensors, appended to the name of the weights. */
 static const char *const endings[] = {
 	"_scale_inv", "_scale", "_scale_2", "_global_scale", "_packed", "_shape",
 };
 
-/* What belongs to a module and is not needed, or only beside codes. */
+/* Endings of other tensors of a module, unused or used only beside codes. */
 static const char *const beside[] = {
 	".input_scale", ".input_global_scale", ".k_scale", ".v_scale",
 	".q_scale", ".activation_scale", "_activation_scale", "output_scale",
-	".scales", ".biases",	/* of MLX */
+	".scales", ".biases",	/* MLX */
 };
 
 static int
@@ -34,7 +34,7 @@ qwen_hub_is_scale(const char *name)
 	size_t i;
 
 	for (i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-		/* packed are the weights themselves */
+		/* "_packed" are weights */
 		if (strcmp(endings[i], "_packed") != 0 &&
 		    ends_with(name, endings[i]))
 			return 1;
@@ -82,7 +82,7 @@ qwen_hub_fp4(const struct qwen_hub *h, const struct qwen_st_tensor *w)
 	    s->type == ST_U8 || s->type == ST_F8_E8M0 ? GGML_MXFP4 : 0;
 }
 
-/* Returns the shape as planes of rows; 0 if it has another form. */
+/* Sets the shape as planes of rows; returns 0 if that is not possible. */
 static int
 as_planes(const struct qwen_st_tensor *t, uint64_t *planes, uint64_t *rows,
     uint64_t *columns)
@@ -106,7 +106,7 @@ wrong(const struct qwen_st_tensor *w, const struct qwen_st_tensor *s,
 	    "have another shape", w->name, s->name);
 }
 
-/* weight_block_size of the config, where there is one. */
+/* Reads weight_block_size of the config; zeros if there is none. */
 static void
 configured_block(const struct qwen_hub *h, uint64_t *rows, uint64_t *columns)
 {
@@ -135,7 +135,10 @@ pieces(uint64_t n, uint64_t of)
 	return n / of + (n % of != 0);
 }
 
-/* Scales of F8 and whole numbers: of all, of a row, or of a block. */
+/*
+ * Sets the blocks of scales of F8 and I8 weights: the whole tensor, rows, or
+ * blocks of the configured size.
+ */
 static int
 scale_blocks(const struct qwen_hub_gguf *g, struct hub_source *s,
     struct qwen_err *err)

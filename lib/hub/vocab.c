@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* vocab.c - the tokenizer, as llama.cpp's converter writes it. */
+/* vocab.c - the tokenizer's metadata, as llama.cpp's converter writes them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +11,14 @@
 #include "hub/plan.h"
 
 enum { NORMAL = 1, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5 };
-enum { PAD_LEN = 32 };		/* "[PAD4194303]", at most */
+enum { PAD_LEN = 32 };		/* bytes of "[PAD4194303]" or less */
 
 struct vocab {
 	struct qwen_hub_gguf	*g;
 	const struct qwen_hub	*h;
 	struct qwen_gguf_writer	*w;
-	yyjson_doc		*doc, *config;	/* of the tokenizer */
+	yyjson_doc		*doc, *config;	/* tokenizer.json and
+						   tokenizer_config.json */
 	yyjson_val		*root;
 	struct qwen_str		*token;
 	int32_t			*type;
@@ -87,7 +88,7 @@ read_tokens(struct vocab *v)
 	return 0;
 }
 
-/* Names of ids that stand for nothing go to room. */
+/* Names unused ids "[PADn]"; room keeps these names. */
 static void
 fill_up(struct vocab *v, char *room)
 {
@@ -124,7 +125,7 @@ put_tokens(struct vocab *v)
 	return rc;
 }
 
-/* A half of a merge, where a space that is its own is U+0120. */
+/* Appends half of a merge; a space within it becomes U+0120. */
 static void
 add_half(struct qwen_text *t, yyjson_val *half)
 {
@@ -180,7 +181,7 @@ put_merges(struct vocab *v)
 
 /* --------------------------------------------------------- pre-tokenizer */
 
-/* The pattern by which texts are cut, or NULL. */
+/* Returns the regular expression that splits texts, or NULL. */
 static const char *
 pattern(yyjson_val *pre)
 {
@@ -198,8 +199,9 @@ pattern(yyjson_val *pre)
 }
 
 /*
- * By the pattern: llama.cpp's converter has a table of what some vocabularies
- * make of a text, which comes to the same for those that it knows.
+ * Writes the pre-tokenizer's name, chosen by its regular expression.
+ * llama.cpp's converter chooses by how known vocabularies tokenize a sample
+ * text, with the same result for the vocabularies that it knows.
  */
 static int
 put_pre(struct vocab *v)
@@ -250,7 +252,7 @@ struct specials {
 	int		 put[N_SPECIAL];
 };
 
-/* "content" of what may be the text itself. */
+/* Returns the text of a token: a string, or an object with "content". */
 static const char *
 content(yyjson_val *v)
 {
@@ -259,7 +261,7 @@ content(yyjson_val *v)
 	return s != NULL ? s : yyjson_get_str(yyjson_obj_get(v, "content"));
 }
 
-/* What is put before and after a text. */
+/* Reads which tokens are put before and after a text. */
 static void
 read_template(yyjson_val *p, struct specials *s)
 {
@@ -362,7 +364,7 @@ put_specials(const struct vocab *v)
 		}
 	}
 	for (i = 0; i < N_SPECIAL; i++) {
-		/* of the whole model first, other than all else */
+		/* here the top level of the config comes before text_config */
 		x = yyjson_obj_get(yyjson_doc_get_root(v->h->config),
 		    special[i].id);
 		if (x == NULL || yyjson_is_null(x))
@@ -380,7 +382,7 @@ put_specials(const struct vocab *v)
 
 /* ----------------------------------------------------------- chat template */
 
-/* Of several the one called default. */
+/* Returns the template; of several the one named "default". */
 static const char *
 template_of(yyjson_val *t)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* alias.c - the user's own names: lines of "name = model [options]". */
+/* alias.c - parses the user's aliases: lines "name = model [options]". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +14,9 @@ is_blank(char c)
 }
 
 /*
- * The next word of a line, without its quotes, for free(); *s goes behind it.
- * stop ends one, too.  NULL at the end of the line, or with *err (code not 0).
+ * Returns the next word of a line without its quotes, for free(), and moves *s
+ * after it.  A character `stop' ends the word, too.  Returns NULL at the end of
+ * the line (err->code stays 0), or on errors.
  */
 static char *
 next_word(const char **s, const char *end, char stop, struct qwen_err *err)
@@ -61,7 +62,7 @@ fini(struct qwen_alias *a)
 	free(a->model);
 }
 
-/* The words behind "=". */
+/* Reads the words after "=": the model and its options. */
 static int
 take_model(struct qwen_alias *a, const char *s, const char *end,
     struct qwen_err *err)
@@ -86,7 +87,9 @@ take_model(struct qwen_alias *a, const char *s, const char *end,
 	return err->code != 0 ? -1 : 0;
 }
 
-/* A line; 1 if it has an alias, 0 if it is empty. */
+/*
+ * Reads a line: returns 1 if it has an alias, 0 if it is empty, -1 on errors.
+ */
 static int
 take_line(struct qwen_alias *a, const char *s, const char *end,
     struct qwen_err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* find.c - the places where models are, in the order in which they are asked. */
+/* find.c - searches the folders of all programs, in a fixed order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ enum { N_PLACES = 6 };
 
 struct source_row {
 	const struct qwen_model_source	*place;
-	const char *const	*folder;	/* of QWEN_MODEL_FOLDERS_MAX */
+	const char *const	*folder;	/* [QWEN_MODEL_FOLDERS_MAX] */
 };
 
 static void
@@ -46,7 +46,7 @@ find_name(struct qwen_founds *out, const struct qwen_model_folders *places,
 	return 0;
 }
 
-/* Of paths that lead to the same file, by links, the first stays. */
+/* If several paths lead to the same file (links), keeps only the first. */
 static void
 drop_same(struct qwen_founds *f)
 {
@@ -79,7 +79,7 @@ qwen_models_find(struct qwen_founds *out,
 
 	memset(out, 0, sizeof *out);
 	rc = find_name(out, places, name, err);
-	/* Ollama's "qwen3" is "qwen3:latest" */
+	/* for Ollama, "qwen3" is "qwen3:latest" */
 	if (rc == 0 && out->n == 0 && name->kind == QWEN_NAME_STEM)
 		rc = find_name(out, places, &ollama, err);
 	if (rc < 0)
@@ -89,7 +89,7 @@ qwen_models_find(struct qwen_founds *out,
 	return rc;
 }
 
-/* What has the name of one before it is found by its path alone. */
+/* Replaces a name that an earlier model has, too, by the model's path. */
 static int
 name_apart(struct qwen_founds *f, struct qwen_err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * folder.c - plain folders: the user's own, LM Studio's PUBLISHER/REPO/FILE, and
- * that of older llama.cpp, ORG_REPO_FILE.
+ * folder.c - plain folders: the user's own; LM Studio's, PUBLISHER/REPO/FILE;
+ * and those of older llama.cpp, ORG_REPO_FILE.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -11,13 +11,13 @@
 #include "base/err.h"
 #include "models/source.h"
 
-/* PUBLISHER/REPO, and a folder for a format */
+/* levels: PUBLISHER, REPO, a folder per format, and the file */
 enum { DEPTH = 4 };
 
 static const char own_label[] = "own folder", lmstudio_label[] = "LM Studio",
     llama_label[] = "llama.cpp";
 
-/* The bytes of a file's name before ".gguf", and before the number of its part. */
+/* Returns the length of a file's name without ".gguf" and part number. */
 static size_t
 stem_len(const char *name)
 {
@@ -34,19 +34,22 @@ base_name(const char *path)
 	return slash != NULL ? slash + 1 : path;
 }
 
-/* Whether the path is a model of this stem. */
+/* Returns 1 if the path is a model whose file name has this stem. */
 static int
 has_stem(const char *path, const char *stem)
 {
 	const char *name = base_name(path);
 	size_t n = strlen(stem);
 
-	/* most names begin otherwise: that is seen soonest */
+	/* compare names first: most differ, and this is the cheapest check */
 	return strncasecmp(name, stem, n) == 0 && qwen_repo_is_model(path) &&
 	    (name[n] == '\0' || stem_len(name) == n);
 }
 
-/* Folder/PUBLISHER/REPO, or folder/NAME. */
+/*
+ * Adds what matches the name in folder/ORG/REPO, or in folder/REPO if the name
+ * has no owner.
+ */
 static int
 find_folder(struct qwen_founds *out, const char *label, const char *folder,
     const struct qwen_name *name, struct qwen_err *err)
@@ -54,7 +57,7 @@ find_folder(struct qwen_founds *out, const char *label, const char *folder,
 	char *at = NULL, *path = NULL, *prefix;
 	int rc;
 
-	/* nothing here says of which revision a file is */
+	/* plain folders do not record revisions */
 	if (name->rev != NULL)
 		return 0;
 	prefix = name->org != NULL ? qwen_models_text("%s/%s", name->org,
@@ -117,7 +120,7 @@ find_lmstudio(struct qwen_founds *out, const char *folder,
 	    folder, name, err) : 0;
 }
 
-/* The stem, if no other file has it; else the path. */
+/* Returns the stem of file i; its path if another file has the same stem. */
 static char *
 stem_name(const struct qwen_names *l, size_t i, const char *folder)
 {
@@ -133,7 +136,7 @@ stem_name(const struct qwen_names *l, size_t i, const char *folder)
 	return qwen_models_text("%s/%s", folder, l->v[i]);
 }
 
-/* Folders of safetensors: those with a config.json. */
+/* Adds a safetensors folder, given the path of its config.json. */
 static int
 add_folder(struct qwen_founds *out, const char *folder, const char *config,
     struct qwen_err *err)
@@ -190,7 +193,7 @@ all_lmstudio(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 	return rc;
 }
 
-/* Drop the names that do not begin with ORG_REPO_. */
+/* Drops the names that do not begin with prefix, "ORG_REPO_". */
 static void
 keep_repo(struct qwen_names *l, const char *prefix)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* found.c - lists of files, and of the models among them. */
+/* found.c - lists files, and selects models among them. */
 #include <sys/stat.h>
 
 #include <dirent.h>
@@ -52,7 +52,7 @@ qwen_names_fini(struct qwen_names *l)
 	memset(l, 0, sizeof *l);
 }
 
-/* Takes s. */
+/* Appends s and takes ownership of it; fails if s is NULL. */
 static int
 add_name(struct qwen_names *l, char *s, struct qwen_err *err)
 {
@@ -78,7 +78,7 @@ struct walk {
 	struct qwen_err		*err;
 };
 
-/* Whether it is a folder: by the entry, or where that does not say by its path. */
+/* Returns 1 if the entry is a folder, or a link to one. */
 static int
 is_folder(const struct walk *w, const char *at, const struct dirent *e)
 {
@@ -93,7 +93,10 @@ is_folder(const struct walk *w, const char *at, const struct dirent *e)
 	return is;
 }
 
-/* at is "" or ends with a slash. */
+/*
+ * Lists the files, or folders, below w->folder/at; `at' is "" or ends with a
+ * slash.
+ */
 static int
 walk(const struct walk *w, const char *at, int depth)
 {
@@ -196,7 +199,10 @@ qwen_founds_fini(struct qwen_founds *f)
 	memset(f, 0, sizeof *f);
 }
 
-/* Adds up the bytes of all existing parts; 0 if the first is not a file. */
+/*
+ * Adds up the bytes of all existing parts; f->bytes stays 0 if the first part
+ * is not a file.
+ */
 static int
 measure(struct qwen_found *f, struct qwen_err *err)
 {
@@ -252,7 +258,7 @@ fail:
 	return -1;
 }
 
-/* Config and weights as Hugging Face has them. */
+/* Returns 1 if the list has config.json and a safetensors file. */
 static int
 has_safetensors(const struct qwen_names *l)
 {
@@ -269,8 +275,8 @@ has_safetensors(const struct qwen_names *l)
 }
 
 /*
- * The shortest name of file i: by the format that its own name ends with, if that
- * means no other; else by its path.
+ * Returns the shortest name of file i: "prefix:FORMAT" with the format at the
+ * end of its file name, if this matches no other file; else its path.
  */
 static char *
 name_of(const struct qwen_names *l, size_t i, const char *prefix, size_t *room)
@@ -294,7 +300,7 @@ name_of(const struct qwen_names *l, size_t i, const char *prefix, size_t *room)
 	return qwen_models_text("%s/%s", prefix, path);
 }
 
-/* The files that the name means; their indices go to pick. */
+/* Selects the files that match the name; writes their indices to pick. */
 static size_t
 choose(const struct qwen_names *l, const struct qwen_name *name, size_t *pick)
 {
@@ -311,7 +317,7 @@ choose(const struct qwen_names *l, const struct qwen_name *name, size_t *pick)
 	    name->quant : NULL, pick);
 	if (path == NULL)
 		return len;
-	/* a folder of the repository, as some have for each format */
+	/* path may be a folder: some repositories have one per format */
 	for (i = 0; i < len; i++) {
 		if (qwen_repo_is_under(l->v[pick[i]], path))
 			pick[n++] = pick[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * hf.c - the cache of huggingface_hub, which transformers, llama.cpp, vLLM and MLX
- * share: models--ORG--REPO/{refs/REV, snapshots/COMMIT/PATH}.
+ * hf.c - the cache of huggingface_hub, which transformers, llama.cpp, vLLM and
+ * MLX use, too: models--ORG--REPO/{refs/REV, snapshots/COMMIT/PATH}.
  */
 #include <sys/stat.h>
 
@@ -16,7 +16,7 @@
 
 static const char label[] = "Hugging Face";
 
-/* The commit that a branch or tag stands for; "" if that is not known. */
+/* Reads the commit of a branch or tag; "" if unknown. */
 static void
 read_ref(char commit[64], const char *repo, const char *rev)
 {
@@ -32,7 +32,6 @@ read_ref(char commit[64], const char *repo, const char *rev)
 	commit[strspn(commit, "0123456789abcdef")] = '\0';
 }
 
-/* A snapshot, and when it was made. */
 struct snapshot {
 	const char	*commit;
 	time_t		 made;
@@ -49,7 +48,9 @@ newest_first(const void *a, const void *b)
 	return (y->made > x->made) - (y->made < x->made);
 }
 
-/* The snapshots of a repository, the current one first, then by age. */
+/*
+ * Lists the snapshots of a repository: that of main first, then newest first.
+ */
 static int
 list_snapshots(struct snapshot **out, const struct qwen_names *l,
     const char *folder,
@@ -75,7 +76,7 @@ list_snapshots(struct snapshot **out, const struct qwen_names *l,
 	return 0;
 }
 
-/* Whether the models from that one on have all of their parts. */
+/* Returns 1 if the models with index >= from have all their parts. */
 static int
 all_whole(const struct qwen_founds *f, size_t from)
 {
@@ -87,8 +88,8 @@ all_whole(const struct qwen_founds *f, size_t from)
 }
 
 /*
- * Searches the newest snapshot that has the file with all parts; else the
- * newest that has some of them.
+ * Searches the newest snapshot that has the model with all parts; if there is
+ * none, the newest that has some of its parts.
  */
 static int
 find_in(struct qwen_founds *out, const char *repo, const char *prefix,
@@ -150,7 +151,7 @@ find_in_hf(struct qwen_founds *out, const char *folder,
 	return rc;
 }
 
-/* "models--ORG--REPO" as "ORG/REPO"; NULL for other names. */
+/* Returns "ORG/REPO" for "models--ORG--REPO"; NULL for other names. */
 static char *
 name_of(const char *entry, int *no_memory)
 {

@@ -78,7 +78,7 @@ char *qwen_repo_part(const char *first, unsigned i, unsigned n);
  */
 int qwen_repo_path_is_safe(const char *path);
 
-/* Whether a path is below a folder, of which it begins with the path. */
+/* Returns 1 if the path is below the folder (both relative to the same one). */
 int qwen_repo_is_under(const char *path, const char *folder);
 
 /*
@@ -107,6 +107,7 @@ struct qwen_model_folders {
 							   llama.cpp */
 };
 
+/* A model found on this machine. */
 struct qwen_found {
 	char		*path;		/* to open; the first part of a split
 					   file */
@@ -114,8 +115,9 @@ struct qwen_found {
 	const char	*place;		/* "Hugging Face", "Ollama", ... */
 	uint64_t	 bytes;		/* of all parts; 0 of a folder */
 	int		 folder;	/* of safetensors, not GGUF */
-	unsigned	 missing;	/* parts of a split file that are not there */
-	uint64_t	 dev, ino;	/* which file it is, whatever its path */
+	unsigned	 missing;	/* missing parts of a split file */
+	uint64_t	 dev, ino;	/* identify the file, whatever its
+					   path */
 };
 
 struct qwen_founds {
@@ -126,11 +128,10 @@ struct qwen_founds {
 };
 
 /*
- * The files that a name means, from the first place that has any: one where it is
- * clear, more where it is not, none where there is none.  A file that has several
- * paths is one.  Returns -1 and *err for
- * lack of memory, and where what was found is no GGUF file (a model of Ollama
- * that is kept in another format).
+ * Finds the files that a name means, in the first folder that has any: out->n
+ * is 1 if the name is clear, more if it is ambiguous, 0 if nothing was found.
+ * A file with several paths counts once.  Returns -1 with *err if memory is
+ * short, or if the model is not a GGUF file (Ollama may store safetensors).
  */
 int qwen_models_find(struct qwen_founds *out,
     const struct qwen_model_folders *places,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * ms.c - the cache of ModelScope: models/OWNER--NAME/snapshots/REV/PATH, and as
- * older clients have it models/OWNER/NAME/PATH, under hub/ or not, where "." in a
- * name is "___".
+ * ms.c - the cache of ModelScope: models/OWNER--NAME/snapshots/REV/PATH; or of
+ * older clients: models/OWNER/NAME/PATH, with or without hub/ before it, where
+ * names have "___" for ".".
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,10 @@ static const char *const bases[] = { "models/", "hub/models/", "hub/", "" };
 static const char *const no_owner[] = { "models", "hub", "datasets",
     "modules" };
 
-/* "___" for each ".", or back, in s, which has room for it. */
+/*
+ * Returns a copy of s with "___" for each ".", for free(); NULL without memory.
+ * unescape() does the reverse in place.
+ */
 static char *
 escaped(const char *s)
 {
@@ -50,7 +53,10 @@ unescape(char *s)
 	}
 }
 
-/* The newest layout: from a snapshot of that revision, or the first that has it. */
+/*
+ * Searches the newest layout: the snapshot of the revision, or without one the
+ * first that has the file.
+ */
 static int
 find_in(struct qwen_founds *out, const char *repo, const char *prefix,
     const struct qwen_name *name, struct qwen_err *err)
@@ -76,7 +82,7 @@ find_in(struct qwen_founds *out, const char *repo, const char *prefix,
 	return rc;
 }
 
-/* The older layouts. */
+/* Searches the layouts of older clients. */
 static int
 find_old(struct qwen_founds *out, const char *folder, const char *prefix,
     const struct qwen_name *name, struct qwen_err *err)
@@ -115,7 +121,7 @@ find_in_ms(struct qwen_founds *out, const char *folder,
 		rc = qwen_oom(err);
 	else
 		rc = find_in(out, repo, prefix, name, err);
-	/* what older clients wrote has no revision in its path */
+	/* folders of older clients do not name the revision */
 	if (rc == 0 && out->n == before && name->rev == NULL)
 		rc = find_old(out, folder, prefix, name, err);
 	free(repo);
@@ -135,7 +141,7 @@ is_owner(const char *s)
 	return s[n] == '/' && strncmp(s, "._", 2) != 0;
 }
 
-/* All of OWNER/NAME under a folder. */
+/* Adds all models of OWNER/NAME folders under base. */
 static int
 all_old(struct qwen_founds *out, const char *base, struct qwen_err *err)
 {
@@ -159,7 +165,7 @@ all_old(struct qwen_founds *out, const char *base, struct qwen_err *err)
 	return rc;
 }
 
-/* All of models/OWNER--NAME. */
+/* Adds all models of OWNER--NAME folders under base. */
 static int
 all_new(struct qwen_founds *out, const char *base, struct qwen_err *err)
 {

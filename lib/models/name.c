@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* name.c - names of models, taken apart. */
+/* name.c - parses names of models. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static const struct {
 	{ "ollama:", QWEN_NAME_OLLAMA },
 };
 
-/* Addresses as browsers show them, without https:// and www. */
+/* Web addresses, without https:// and www. */
 static const struct {
 	const char	*host;
 	enum qwen_name_kind kind;
@@ -29,11 +29,13 @@ static const struct {
 	{ "ollama.com/", QWEN_NAME_OLLAMA },
 };
 
-/* What stands between repository and revision in an address. */
+/* Page names between repository and revision in a web address. */
 static const char *const pages[] = { "tree/", "blob/", "resolve/",
     "file/view/" };
 
-/* A part of a name: letters, digits, and what joins them. */
+/*
+ * Returns 1 for one part of a name: letters and digits, joined by "." "_" "-".
+ */
 static int
 is_word(const char *s)
 {
@@ -53,7 +55,8 @@ bad(struct qwen_err *err, const char *why)
 }
 
 /*
- * Moves the text after the last such character out of s; NULL if there is none.
+ * Cuts s at the last character c and returns the text after it; NULL if s has
+ * no such character.
  */
 static char *
 cut_last(char *s, int c)
@@ -65,7 +68,7 @@ cut_last(char *s, int c)
 	return at;
 }
 
-/* *to becomes a copy of s, if that is not NULL. */
+/* Sets *to to a copy of s, unless s is NULL. */
 static int
 keep(char **to, const char *s, struct qwen_err *err)
 {
@@ -74,7 +77,7 @@ keep(char **to, const char *s, struct qwen_err *err)
 	return 0;
 }
 
-/* ORG/REPO[:QUANT | /PATH][@REV]; s is changed. */
+/* Parses ORG/REPO[:QUANT | /PATH][@REV]; changes s. */
 static int
 take_repo(struct qwen_name *n, char *s, struct qwen_err *err)
 {
@@ -100,7 +103,7 @@ take_repo(struct qwen_name *n, char *s, struct qwen_err *err)
 	    keep(&n->rev, rev, err) < 0 ? -1 : 0;
 }
 
-/* [[HOST/]NAMESPACE/]NAME[:TAG]; s is changed. */
+/* Parses [[HOST/]NAMESPACE/]NAME[:TAG]; changes s. */
 static int
 take_ollama(struct qwen_name *n, char *s, struct qwen_err *err)
 {
@@ -122,7 +125,7 @@ take_ollama(struct qwen_name *n, char *s, struct qwen_err *err)
 	    (tag != NULL && !is_word(tag)))
 		return bad(err, "an Ollama name is NAME[:TAG], such as "
 		    "qwen3:8b");
-	/* a host may have a port */
+	/* "host:port" */
 	if (host != NULL) {
 		if ((p = strchr(host, ':')) != NULL)
 			*p = '\0';
@@ -138,7 +141,7 @@ take_ollama(struct qwen_name *n, char *s, struct qwen_err *err)
 	    keep(&n->rev, tag != NULL ? tag : "latest", err) < 0 ? -1 : 0;
 }
 
-/* %20 and so on, as browsers copy what is no plain letter. */
+/* Decodes %20 and the like in place, except %00. */
 static void
 decode(char *s)
 {
@@ -157,7 +160,10 @@ decode(char *s)
 	*to = '\0';
 }
 
-/* The address without query, and REPO/blob/REV/PATH as REPO/PATH@REV. */
+/*
+ * Parses a web address: ignores its query, reads REPO/blob/REV/PATH as
+ * REPO/PATH@REV.
+ */
 static int
 take_page(struct qwen_name *n, char *s, struct qwen_err *err)
 {
@@ -186,7 +192,8 @@ take_page(struct qwen_name *n, char *s, struct qwen_err *err)
 	    path[0] != '\0' && !qwen_repo_path_is_safe(path)))
 		return bad(err, "invalid path in the URL");
 	if (path != NULL && !qwen_repo_is_model(path))
-		path = NULL;		/* a folder, or what describes the model */
+		path = NULL;		/* a folder, or a page about the
+					   model */
 	return keep(&n->path, path, err) < 0 ||
 	    (n->rev == NULL && keep(&n->rev, rev, err) < 0) ? -1 : 0;
 }

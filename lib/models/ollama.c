@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * ollama.c - Ollama's models: manifests/HOST/NAMESPACE/NAME/TAG, JSON that names
- * the layers, and blobs/sha256-HEX, of which one is the GGUF file.
+ * ollama.c - Ollama's models: manifests/HOST/NAMESPACE/NAME/TAG is a JSON file
+ * that lists layers by digest; the model's layer is the GGUF file
+ * blobs/sha256-HEX.
  */
 #include <sys/stat.h>
 
@@ -20,7 +21,7 @@ enum { MANIFEST_MAX = 1 << 20 };
 
 static const char label[] = "Ollama";
 
-/* All of a manifest, for free(); NULL if it is not there, or too large. */
+/* Returns the manifest, for free(); NULL if it is missing or too large. */
 static char *
 read_manifest(struct qwen_founds *out, const char *path, size_t *n)
 {
@@ -53,7 +54,10 @@ is_type(yyjson_val *layer, const char *type)
 	return yyjson_equals_str(yyjson_obj_get(layer, "mediaType"), type);
 }
 
-/* Returns the "sha256:HEX" of the model's layer; NULL if there is none. */
+/*
+ * Returns the digest, "sha256:HEX", of the model's layer; NULL if there is
+ * none. *tensors: the manifest has layers of safetensors.
+ */
 static const char *
 model_digest(yyjson_val *root, int *tensors)
 {
@@ -138,7 +142,7 @@ find_in_ollama(struct qwen_founds *out, const char *folder,
 	return rc;
 }
 
-/* HOST/NAMESPACE/NAME/TAG as people write it. */
+/* Returns the shortest name for HOST/NAMESPACE/NAME/TAG, for free(). */
 static char *
 name_of(const char *path)
 {

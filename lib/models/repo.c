@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* repo.c - which files of a repository are models, and which one is meant. */
+/*
+ * repo.c - which files of a repository are models, and which of them a format
+ * selects.
+ */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +11,7 @@
 
 #include "models/models.h"
 
-/* "-00001-of-00003.gguf" */
+/* length of "-00001-of-00003.gguf" */
 enum { SPLIT_LEN = 20 };
 
 static const char *
@@ -27,7 +30,7 @@ ends_with(const char *s, const char *end)
 	return n > m && strcasecmp(s + n - m, end) == 0;
 }
 
-/* Where a word stands in a text, whatever its case; or NULL. */
+/* Returns the first occurrence of word in s, ignoring case; or NULL. */
 static const char *
 find_word(const char *s, const char *word)
 {
@@ -42,7 +45,10 @@ find_word(const char *s, const char *word)
 	return NULL;
 }
 
-/* The numbers at the end of a split file's name: 1, or 0 if it has none. */
+/*
+ * Reads the numbers at the end of a split file's name; returns 0 if it has
+ * none.
+ */
 static int
 split_of(const char *path, unsigned *no, unsigned *count)
 {
@@ -72,7 +78,10 @@ qwen_repo_is_projector(const char *path)
 int
 qwen_repo_is_model(const char *path)
 {
-	/* a model that can draft has such a word further on in its name */
+	/*
+	 * draft models begin with these; models with an MTP block may contain
+	 * them
+	 */
 	static const char *const drafts[] = { "mtp-", "eagle3-", "dflash-",
 	    "dspark-" };
 	const char *name = base_name(path);
@@ -137,7 +146,10 @@ qwen_repo_is_under(const char *path, const char *folder)
 	return strncmp(path, folder, n) == 0 && path[n] == '/';
 }
 
-/* The bytes at the beginning that all models' names share, to a separator. */
+/*
+ * Returns the length of the common beginning of all models' file names, up to
+ * the last separator.
+ */
 static size_t
 common(const char *const *path, size_t n)
 {
@@ -163,8 +175,9 @@ common(const char *const *path, size_t n)
 }
 
 /*
- * How well a format fits a name: 0 not at all; 1 within a longer word; 2 as a
- * word; 3 as the word with which names begin to differ; 4 as the whole name.
+ * Returns how well a format fits a path: 0 not at all; 1 ends a longer word; 2
+ * a whole word; 3 the word at which the file names begin to differ; 4 the whole
+ * file name.
  */
 static int
 fit(const char *path, const char *quant, size_t same)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* place.h - internal: the model folders of other programs. */
+/* source.h - internal: the model folders of other programs. */
 #ifndef QWEN_MODELS_SOURCE_H
 #define QWEN_MODELS_SOURCE_H
 

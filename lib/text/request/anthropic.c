@@ -127,7 +127,9 @@ qwen_anthropic_error(struct qwen_text *t, int status, const char *code,
 
 /* ------------------------------------------------------------------- events */
 
-/* Begins an event: its name, and its data up to the fields of its own. */
+/*
+ * Begins an event: its name, and its data up to the first field after "type".
+ */
 static void
 begin_event(struct qwen_text *t, const char *name)
 {

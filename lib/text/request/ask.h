@@ -66,8 +66,8 @@ int qwen_ask_json(struct qwen_refusal *no, yyjson_val *v, char **out,
     size_t *n);
 
 /*
- * Append to t: a value as JSON; the key of field i and a colon, with "{" before
- * field 0 and a comma before others.
+ * Append to t: a value as JSON; or the key of field i and a colon, after "{"
+ * for field 0, else after a comma.
  */
 void qwen_ask_write(struct qwen_text *t, yyjson_val *v);
 void qwen_ask_write_key(struct qwen_text *t, size_t i, const char *key,
@@ -213,10 +213,10 @@ int qwen_ask_passes(const struct qwen_ask *r, const struct qwen_members *table,
 int qwen_ask_envelope(struct qwen_ask *r, yyjson_val *root);
 
 /*
- * members.c: leave out a part of the request that cannot be run here.  Return 0
- * after a note, or -1 (refused) if unknown fields are errors. qwen_ask_left_out
- * names things of a type: what is "tools", "items" and so on.
- * qwen_ask_leave_out names what itself.
+ * members.c: leave out a part of the request that is not supported here.
+ * Return 0 after a note, or -1 (refused) if unknown fields are errors.
+ * qwen_ask_left_out takes the plural word for the parts ("tools", "items") in
+ * what, and their type; qwen_ask_leave_out takes the complete text in what.
  */
 int qwen_ask_left_out(struct qwen_ask *r, const char *key, const char *what,
     yyjson_val *type);
@@ -318,7 +318,7 @@ int qwen_ask_keep_tools(struct qwen_ask *r);
 
 /*
  * ways.c: response_format, grammar and so on. grammars.c: qwen_ask_take_grammar
- * sets the grammar; what is the field that has it.
+ * sets the grammar that the field named what asks for.
  */
 int qwen_ask_grammar(struct qwen_ask *r);
 int qwen_ask_take_grammar(struct qwen_ask *r, const char *what,

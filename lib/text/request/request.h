@@ -281,14 +281,14 @@ struct qwen_request {
 	struct qwen_ids		*prompt;
 	size_t			 n_prompts;
 	size_t			 n_prompt_tokens;	/* of all prompts */
-	int			 names;	/* a plain prompt has the name of the */
-	int32_t			 named;	/* control token named, as text */
+	int			 names;	/* a plain prompt spells a control
+					   token */
+	int32_t			 named;	/* that token, taken as text */
 	struct qwen_setting	*set;
 	size_t			 n_set, cap_set;
-	int32_t			*bias_id;	/* logit_bias: each token
+	int32_t			*bias_id;	/* logit_bias: tokens, each
 						   once */
-	float			*bias;		/* and what is added; both
-						   owned */
+	float			*bias;		/* added to its logit; owned */
 	size_t			 n_bias;
 	enum qwen_seed		 seed_from;
 	int			 seed_told;	/* the caller drew the seed; */
@@ -432,8 +432,8 @@ struct qwen_spoken {
 
 /*
  * An answer, while it is generated. text, reasoning, calls and logprobs only
- * grow, by complete characters, and never contain what may be the beginning of
- * a stop string.  So a stream can send each time what is new.
+ * grow, by complete characters, and never contain the possible beginning of a
+ * stop string.  So a stream can send the new part each time.
  */
 struct qwen_answer {
 	struct qwen_request	*request;
@@ -450,7 +450,7 @@ struct qwen_answer {
 	size_t			 n_calls;
 	size_t			 n_thought;	/* tokens up to the last
 						   thought */
-	struct qwen_block	*block;		/* what is in these three, in
+	struct qwen_block	*block;		/* parts of these three, in
 						   order */
 	size_t			 n_blocks;
 	struct qwen_text	 logprobs;	/* JSON list elements;

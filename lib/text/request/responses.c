@@ -250,7 +250,10 @@ qwen_responses_body(const struct qwen_request *q, uint64_t created,
 
 /* ------------------------------------------------------------------- events */
 
-/* Begins an event: its name, and its data up to the fields of its own. */
+/*
+ * Begins an event: its name, and its data up to the first field after
+ * "sequence_number".
+ */
 static void
 begin_event(struct qwen_text *t, struct qwen_sse *s, const char *name)
 {

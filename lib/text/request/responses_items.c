@@ -165,7 +165,7 @@ add_content(struct in *in, yyjson_val *content)
 	return 0;
 }
 
-/* Adds a message of its own. */
+/* Adds a separate message. */
 static int
 add_message(struct in *in, const char *role, yyjson_val *content)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* arena.c - memory that is given back all at once, within a limit. */
+/* arena.c - memory that is freed all at once, with a limit. */
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -12,7 +12,7 @@ struct chat_chunk {
 	size_t			 bytes;
 };
 
-/* Memory follows the chunk's own, aligned. */
+/* Size of the chunk header, aligned; memory follows it. */
 #define HEAD ((sizeof(struct chat_chunk) + ALIGN - 1) / ALIGN * ALIGN)
 
 static int

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * arguments.c - arguments of earlier calls as an object, whatever the client
- * sent back.  A call may have been truncated, or may not be JSON; the
- * conversation must continue all the same.
+ * arguments.c - makes arguments of earlier calls an object, whatever the client
+ * sent back.  A call may be truncated or not be JSON, but the conversation must
+ * continue.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,26 +13,30 @@
 #include "text/chat/request.h"
 #include "text/json/json.h"
 
-enum { DEPTH_MAX = 100 };	/* of brackets in arguments that are repaired */
+enum { DEPTH_MAX = 100 };	/* nesting of arguments that are repaired */
 
-/* The key for arguments that are no object: [1, 2] becomes {"input": [1, 2]}. */
+/* The key for arguments that are not an object: {"input": [1, 2]}. */
 static const char no_object[] = "input";
 
-/* ------------------------------------------------------------- cut JSON */
+/* ----------------------------------------------------------- truncated JSON */
 
-/* JSON that is copied up to where it can be read. */
+/* JSON that is copied as far as it is readable. */
 struct repair {
 	struct qwen_text out;
-	char		 close[DEPTH_MAX];	/* brackets to be closed */
+	char		 close[DEPTH_MAX];	/* closing brackets */
 	size_t		 depth;
-	size_t		 good;		/* out up to here, with brackets closed, */
-	size_t		 good_depth;	/* is whole: before the last comma, or
-					   after the last bracket that opened */
+	size_t		 good;		/* out is complete up to here */
+	size_t		 good_depth;	/* once this many brackets are closed;
+					   set before a comma and after an
+					   opening bracket */
 	int		 in_string;
-	int		 done;		/* the outermost bracket was closed */
+	int		 done;		/* the outermost bracket is closed */
 };
 
-/* Length of the escape at s: 2 or 6; 1 if s is no escape, n if it is cut. */
+/*
+ * Returns the length of the escape at s: 2 or 6; 1 if it is no escape, n if it
+ * is truncated.
+ */
 static size_t
 escape_len(const char *s, size_t n)
 {
@@ -50,7 +54,7 @@ escape_len(const char *s, size_t n)
 	return k;
 }
 
-/* A character of a string; returns how many bytes of s were used. */
+/* Copies a character of a string; returns the bytes of s used. */
 static size_t
 copy_char(struct repair *p, const char *s, size_t n)
 {
@@ -66,10 +70,10 @@ copy_char(struct repair *p, const char *s, size_t n)
 		qwen_text_str(&p->out, "\\\\");
 	else if (len == 6 || (len == 2 && s[1] != 'u'))
 		qwen_text_add(&p->out, s, len);
-	return len;	/* half an escape is left out */
+	return len;	/* a truncated escape is dropped */
 }
 
-/* A byte outside of strings: 0, or -1 if it cannot be there. */
+/* Copies a byte outside of strings; -1 if it is not allowed there. */
 static int
 copy_structure(struct repair *p, char c)
 {
@@ -97,7 +101,10 @@ copy_structure(struct repair *p, char c)
 	return 0;
 }
 
-/* The text with all brackets closed, as JSON; NULL if it is no JSON, or *oom. */
+/*
+ * Parses out with all brackets closed.  NULL: not JSON, or out of memory
+ * (*oom).
+ */
 static yyjson_doc *
 closed(struct repair *p, size_t n, size_t depth, int *oom)
 {
@@ -117,8 +124,8 @@ closed(struct repair *p, size_t n, size_t depth, int *oom)
 }
 
 /*
- * The readable part of text that begins as an object does: strings that are cut
- * end where they were cut, a value that was not yet there is left out.
+ * Parses the readable part of a text that begins like an object: truncated
+ * strings end where they were cut, and an incomplete value is dropped.
  */
 static yyjson_doc *
 repair(const struct chat_text *t, int *oom)
@@ -136,7 +143,7 @@ repair(const struct chat_text *t, int *oom)
 	if (p.in_string)
 		qwen_text_str(&p.out, "\"");
 	doc = closed(&p, p.out.n, p.depth, oom);
-	/* the brackets that are open at good have not been closed since */
+	/* none of these brackets was closed since */
 	if (doc == NULL && !*oom && p.good > 0)
 		doc = closed(&p, p.good, p.good_depth, oom);
 	qwen_text_fini(&p.out);
@@ -145,7 +152,7 @@ repair(const struct chat_text *t, int *oom)
 
 /* ------------------------------------------------------------------ values */
 
-/* Of keys that an object has twice, the last one counts, as in Python. */
+/* If an object has a key twice, the last one counts, as in Python. */
 static void
 last_counts(struct chat_exec *r, struct chat_value *v)
 {
@@ -188,8 +195,8 @@ wrap(struct chat_exec *r, const struct chat_value *v)
 }
 
 /*
- * A document that lives as long as the request, as a value; strict: no object of
- * it has a key twice.
+ * Keeps a document until the request is closed and converts it; strict: it has
+ * no duplicate keys.
  */
 static struct chat_value
 keep(struct qwen_chat_request *q, struct chat_exec *r, yyjson_doc *doc,
@@ -210,7 +217,10 @@ keep(struct qwen_chat_request *q, struct chat_exec *r, yyjson_doc *doc,
 	return v;
 }
 
-/* What a text says: an object; or the text itself, or another value. */
+/*
+ * Parses a text: an object, another value, or, if it is not JSON, the text
+ * itself.
+ */
 static struct chat_value
 read_text(struct qwen_chat_request *q, struct chat_exec *r,
     const struct chat_text *t, int *whole)
@@ -235,7 +245,7 @@ read_text(struct qwen_chat_request *q, struct chat_exec *r,
 	return chat_text(*t);
 }
 
-/* Arguments that are a text, not an empty one. */
+/* Takes arguments from a non-empty string. */
 static void
 from_text(struct qwen_chat_request *q, struct chat_exec *r,
     struct chat_value *v, const struct chat_text *text)

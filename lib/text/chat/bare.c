@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * bare.c - what may turn out to be calls, or not, only at the end: an answer that
- * is nothing but JSON, and calls in a thought that nobody has ended.
+ * bare.c - calls that can be decided only at the end of a reply: an answer that
+ * consists only of JSON, and calls in a thought that has no end tag.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@ is_space(char c)
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* From at on past white space. */
+/* Skips white space from offset at. */
 static size_t
 skip(const struct qwen_reply *r, size_t at)
 {
@@ -29,7 +29,7 @@ skip(const struct qwen_reply *r, size_t at)
 
 /* ------------------------------------------------------------------ answers */
 
-/* It is text after all. */
+/* It is not a call: treat it as content. */
 static int
 release(struct qwen_reply *r)
 {
@@ -38,7 +38,7 @@ release(struct qwen_reply *r)
 	return 1;
 }
 
-/* The first of a call's keys, or that of a list's first object. */
+/* Returns 1 for a possible first key of a call. */
 static int
 is_key(const char *s, size_t n)
 {
@@ -56,8 +56,8 @@ is_key(const char *s, size_t n)
 }
 
 /*
- * A string of the object has ended: whether it may still be a call.  So an
- * answer that is other JSON waits for no more than its beginning.
+ * A string of the object has ended: returns 1 if the object may still be a
+ * call.  So other JSON is held back only at its beginning.
  */
 static int
 may_be(struct qwen_reply *r, const char *s, size_t n)
@@ -72,7 +72,7 @@ may_be(struct qwen_reply *r, const char *s, size_t n)
 	    qwen_chat_tool(r, s, n) != NULL;
 }
 
-/* In an object or a list: 1 it is whole, 0 more must come, -1 it is no call. */
+/* Scans an object or a list: 1 complete, 0 more is needed, -1 not a call. */
 static int
 item(struct qwen_reply *r)
 {
@@ -81,7 +81,7 @@ item(struct qwen_reply *r)
 
 	while (b->at < r->text.len) {
 		was = b->json.in_string;
-		/* a list is one of objects */
+		/* a list must contain objects */
 		if (!was && b->json.depth == 1 && r->text.s[b->begin] == '[' &&
 		    strchr(" \t\r\n,{]", r->text.s[b->at]) == NULL)
 			return -1;
@@ -100,7 +100,7 @@ item(struct qwen_reply *r)
 	return 0;
 }
 
-/* An item is whole: to the list.  Its braces may be doubled. */
+/* Adds a complete item to the list. */
 static int
 keep(struct qwen_reply *r)
 {
@@ -112,7 +112,7 @@ keep(struct qwen_reply *r)
 	return b->items.failed ? qwen_oom(r->err) : 1;
 }
 
-/* ``` and a word: 1 after it, 0 more must come, -1 it is no fence of JSON. */
+/* Parses ``` and a word: 1 after it, 0 more is needed, -1 no fence of JSON. */
 static int
 fence(struct qwen_reply *r, int final)
 {
@@ -137,7 +137,10 @@ fence(struct qwen_reply *r, int final)
 	return 1;
 }
 
-/* Between items: as qwen_chat_bare, -1 is memory; *text: it is text. */
+/*
+ * Parses between items; returns like qwen_chat_bare, -1 if out of memory.
+ * *text: it is content.
+ */
 static int
 between(struct qwen_reply *r, int final, int *text)
 {
@@ -158,7 +161,7 @@ between(struct qwen_reply *r, int final, int *text)
 	if ((*s == '{' || *s == '[') && b->fence != 2) {
 		if (n == 1 && !final)
 			return 0;
-		/* of two braces the inner one is counted */
+		/* of doubled braces, parse the inner one */
 		b->doubled = n > 1 && *s == '{' && s[1] == '{';
 		b->at += (size_t)b->doubled;
 		b->begin = b->at;
@@ -186,7 +189,7 @@ between(struct qwen_reply *r, int final, int *text)
 	return is == 1;
 }
 
-/* All of the answer is there. */
+/* Decides at the end of the reply. */
 static int
 decide(struct qwen_reply *r)
 {
@@ -226,7 +229,7 @@ qwen_chat_bare(struct qwen_reply *r, int final)
 
 /* ------------------------------------------------------------------- drafts */
 
-/* It is a part of the thought, up to r->draft. */
+/* Passes the text up to r->draft to the thought. */
 static int
 think(struct qwen_reply *r)
 {
@@ -238,7 +241,10 @@ think(struct qwen_reply *r)
 	return qwen_reply_pass(r, &r->reasoning, n) < 0 ? -1 : 1;
 }
 
-/* Up to the end of a call: 1; 0: there may be one; -1: the thought goes on. */
+/*
+ * Searches the end of a call: 1 found; 0 more is needed; -1 the thought ends
+ * first.
+ */
 static int
 one_draft(struct qwen_reply *r)
 {
@@ -266,8 +272,8 @@ one_draft(struct qwen_reply *r)
 }
 
 /*
- * A call in a thought is one only if it ends the reply, and nothing has ended
- * the thought: then that was forgotten.  Else it was drafted.
+ * A call in a thought counts only if it ends the reply and the thought has no
+ * end tag: the model forgot that tag.  Else the call is part of the thought.
  */
 int
 qwen_chat_draft(struct qwen_reply *r, int final)

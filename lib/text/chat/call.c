@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
-/* call.c - one call of a tool in a reply, in the two ways that it is written. */
+/* call.c - parses one tool call in a reply, in either syntax. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "text/chat/reply.h"
 
-/* How a step ended, beside 0 (more text must come) and -1. */
+/* Result of a step that continues; 0: more text is needed; -1: error. */
 enum { GO_ON = 1 };
 
 static const char open_tag[] = "<tool_call>", end_tag[] = "</tool_call>";
@@ -39,7 +39,7 @@ bad(struct chat_call *c)
 	return GO_ON;
 }
 
-/* Past white space. */
+/* Skips white space. */
 static void
 skip(struct qwen_reply *r)
 {
@@ -63,7 +63,10 @@ at_char(const struct qwen_reply *r, char c)
 	return r->call.at < r->text.len && r->text.s[r->call.at] == c;
 }
 
-/* <function= of a given tool at c->at: as qwen_chat_begins. */
+/*
+ * Compares the text at c->at with <function= of a given tool, like
+ * qwen_chat_begins.
+ */
 static int
 at_function(const struct qwen_reply *r)
 {
@@ -75,8 +78,8 @@ at_function(const struct qwen_reply *r)
 }
 
 /*
- * <tag=NAME> at c->at: past it, with the name in *name.  1, 0 if more text must
- * come, -1 if there was no memory; or it is no tag, and the call is bad.
+ * Parses <tag=NAME> at c->at; the name goes to *name.  Returns GO_ON, with
+ * state BAD if it is no tag; 0 if more text is needed; -1 if out of memory.
  */
 static int
 named_tag(struct qwen_reply *r, const char *tag, char **name)
@@ -114,14 +117,17 @@ begin_json(struct qwen_reply *r)
 		return 0;	/* a second brace may follow */
 	twice = !r->opts.strict && at_char(r, '{') &&
 	    r->text.s[c->at + 1] == '{';
-	/* of two braces the inner one is counted */
+	/* of doubled braces, parse the inner one */
 	c->at += (size_t)twice;
 	c->begin = c->at;
 	c->state = CHAT_CALL_JSON;
 	return GO_ON;
 }
 
-/* No call is in the object; nor is it known what else is in its strings. */
+/*
+ * The object is no call.  Searches the end tag from its beginning, since its
+ * strings may contain it.
+ */
 static int
 bad_json(struct chat_call *c)
 {
@@ -171,7 +177,7 @@ begin_function(struct qwen_reply *r)
 	return GO_ON;
 }
 
-/* Past ``` and a word, if they are there: 1, or 0 if that is not known yet. */
+/* Skips ``` and a word, if present.  Returns 1, or 0 if more text is needed. */
 static int
 skip_fence(struct qwen_reply *r)
 {
@@ -192,7 +198,7 @@ skip_fence(struct qwen_reply *r)
 	return c->at < r->text.len;
 }
 
-/* After <tool_call>: the object, or <function=NAME>. */
+/* Parses what follows <tool_call>: an object, or <function=NAME>. */
 static int
 opened(struct qwen_reply *r)
 {
@@ -215,14 +221,17 @@ opened(struct qwen_reply *r)
 	return begin_function(r);
 }
 
-/* Where a value begins: in the line of the tag, or in the next; 0: not known. */
+/*
+ * Finds where a value begins: on the line of the tag or the next. 0: more is
+ * needed.
+ */
 static int
 begin_value(struct qwen_reply *r)
 {
 	struct chat_call *c = &r->call;
 	size_t i = c->at;
 
-	/* white space after the tag does not belong to the value */
+	/* white space after the tag is not part of the value */
 	while (!r->opts.strict && i < r->text.len && i - c->at <
 	    CHAT_SPACE_MAX && strchr(" \t\r", r->text.s[i]) != NULL &&
 	    r->text.s[i] != '\0')
@@ -241,7 +250,7 @@ begin_value(struct qwen_reply *r)
 	return GO_ON;
 }
 
-/* The function ends here, though nothing says so. */
+/* Returns 1 if the function ends here without an end tag, -1 if not known. */
 static int
 is_over(struct qwen_reply *r)
 {
@@ -256,7 +265,7 @@ is_over(struct qwen_reply *r)
 	return is > 0 || other > 0 ? 1 : is < 0 || other < 0 ? -1 : 0;
 }
 
-/* <parameter=NAME>, or </function>. */
+/* Parses <parameter=NAME>, or </function>. */
 static int
 between(struct qwen_reply *r)
 {
@@ -269,8 +278,10 @@ between(struct qwen_reply *r)
 	is = at_tag(r, end_function);
 	over = is == 0 ? is_over(r) : 0;
 	if (is == 1 || over == 1) {
-		/* the missing one may be in the value of another, or what
-		   has no end may be no call */
+		/*
+		 * the missing parameter may be inside another value, or without
+		 * an end tag this may be no call
+		 */
 		if ((c->torn || is != 1) && qwen_chat_lacks(c->tool,
 		    yyjson_mut_doc_get_root(c->args)))
 			return bad(c);
@@ -287,7 +298,7 @@ between(struct qwen_reply *r)
 	rc = named_tag(r, parameter_tag, &c->param);
 	if (rc != GO_ON || c->state == CHAT_CALL_BAD)
 		return rc;
-	/* Twice the same: which one is meant? */
+	/* the same parameter twice is ambiguous */
 	args = yyjson_mut_doc_get_root(c->args);
 	if (yyjson_mut_obj_size(args) == CHAT_PARAMETERS_MAX ||
 	    yyjson_mut_obj_get(args, c->param) != NULL)
@@ -298,7 +309,7 @@ between(struct qwen_reply *r)
 	return rc;
 }
 
-/* The parameter is what stands up to end. */
+/* Adds the value up to end as the argument. */
 static int
 add_value(struct qwen_reply *r, size_t end)
 {
@@ -357,7 +368,10 @@ qwen_chat_give_call(struct qwen_reply *r, const char *name,
 	return rc;
 }
 
-/* In the same tag, or after a function, another call: 1, 0, or -1 unknown. */
+/*
+ * Returns 1 if another call follows in the same tag or after a function, 0 if
+ * not, -1 if not known.
+ */
 static int
 is_another(struct qwen_reply *r)
 {
@@ -380,7 +394,10 @@ is_another(struct qwen_reply *r)
 	return 1;
 }
 
-/* It is given out at once; then the end tag, which may be missing or cut. */
+/*
+ * Reports the call at once; then parses the end tag, which may be missing or
+ * truncated.
+ */
 static int
 whole(struct qwen_reply *r, int final)
 {
@@ -395,7 +412,7 @@ whole(struct qwen_reply *r, int final)
 		c->args = NULL;
 	}
 	skip(r);
-	/* an object may end with a brace too much */
+	/* an object may end with a superfluous brace */
 	if (!r->opts.strict && c->name == NULL && !c->braced &&
 	    at_char(r, '}')) {
 		c->braced = 1;
@@ -429,16 +446,16 @@ give_bad(struct qwen_reply *r, size_t end)
 {
 	if (!yyjson_mut_arr_add_strncpy(r->doc, r->unparsed, r->text.s, end))
 		return qwen_oom(r->err);
-	/* whoever takes it for text has all of it in its order */
+	/* so that a caller who treats it as text gets all text in order */
 	if (qwen_reply_flush(r, &r->content) < 0)
 		return -1;
 	r->call.at = end;
 	return qwen_chat_give(r, QWEN_REPLY_UNPARSED, r->text.s, end, NULL);
 }
 
-/* ------------------------------------------------------------------ cut off */
+/* --------------------------------------------------------------- truncation */
 
-/* The arguments that are there, and what there is of the last one. */
+/* Writes the complete arguments, and the beginning of the last one. */
 static int
 cut_tags(struct qwen_reply *r, struct qwen_text *args)
 {
@@ -459,12 +476,12 @@ cut_tags(struct qwen_reply *r, struct qwen_text *args)
 		qwen_text_json(args, c->param, strlen(c->param));
 		qwen_text_str(args, ":");
 		qwen_text_json(args, s, n);
-		args->n -= !args->failed;	/* the last quote */
+		args->n -= !args->failed;	/* drop the closing quote */
 	}
 	return args->failed ? qwen_oom(r->err) : 1;
 }
 
-/* Past white space, and past a sign after it. */
+/* Skips white space, and one sign after it. */
 static size_t
 skip_sign(const struct qwen_reply *r, size_t at, char sign)
 {
@@ -476,7 +493,10 @@ skip_sign(const struct qwen_reply *r, size_t at, char sign)
 	return at + (at < n && s[at] == sign);
 }
 
-/* Whether a call was cut off before the end of its name; all of it is markup. */
+/*
+ * Returns 1 if a call is truncated before the end of its name: all of it is
+ * markup.
+ */
 static int
 is_nameless(const struct qwen_reply *r)
 {
@@ -501,8 +521,8 @@ is_nameless(const struct qwen_reply *r)
 }
 
 /*
- * A call of a given tool that was cut off: 1; 0: it is not known of which.  What
- * was cut off before its name is no event.
+ * Reports a truncated call of a given tool.  Returns 1; 0 if its tool is not
+ * known; -1.  A call truncated within its name is not reported.
  */
 static int
 give_cut(struct qwen_reply *r)
@@ -537,9 +557,9 @@ give_cut(struct qwen_reply *r)
 	return rc;
 }
 
-/* --------------------------------------------------------------------- steps */
+/* -------------------------------------------------------------------- steps */
 
-/* No call: up to the next end tag. */
+/* Skips text that is no call up to the next end tag. */
 static int
 pass_bad(struct qwen_reply *r, int final)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* call_json.c - calls that are JSON: objects with a name and arguments. */
+/* call_json.c - calls in JSON: objects with a name and arguments. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +13,8 @@ static const char *const argument_keys[] = {
 };
 
 /*
- * What can be in no object at all ends it at once.  strict: a string ends with
- * its line, as JSON has it.
+ * Rejects bytes that are not allowed outside of strings. strict: as in JSON,
+ * strings contain no control characters.
  */
 int
 qwen_chat_json_byte(struct chat_json *j, unsigned char b, int strict)
@@ -43,9 +43,9 @@ qwen_chat_json_byte(struct chat_json *j, unsigned char b, int strict)
 	return 0;
 }
 
-/* ------------------------------------------------------------ what they say */
+/* ----------------------------------------------------------------- contents */
 
-/* As the template has it: whatever else is there. */
+/* The template's form; other fields are ignored. */
 static int
 is_exact(yyjson_val *v)
 {
@@ -68,7 +68,10 @@ is_argument_key(yyjson_val *key)
 	return 0;
 }
 
-/* The name and the arguments, or NULL; 0: there is something else too. */
+/*
+ * Finds name and arguments, NULL if absent; returns 0 if there are other
+ * fields.
+ */
 static int
 look(yyjson_val *v, yyjson_val **name, yyjson_val **args)
 {
@@ -91,7 +94,9 @@ look(yyjson_val *v, yyjson_val **name, yyjson_val **args)
 	return yyjson_is_str(*name);
 }
 
-/* {"type": "function", "function": {"name": ...}}: the inner one. */
+/*
+ * Returns the inner object of {"type": "function", "function": {"name": ...}}.
+ */
 static yyjson_val *
 unwrap(yyjson_val *v)
 {
@@ -107,7 +112,10 @@ unwrap(yyjson_val *v)
 	return f;
 }
 
-/* Arguments that are a JSON text: 1, *out to be freed; 0 they are none; -1. */
+/*
+ * Parses arguments that are a JSON string. 1: *out, to be freed; 0: no object;
+ * -1.
+ */
 static int
 read_text(struct qwen_reply *r, yyjson_val *args, yyjson_doc **out)
 {
@@ -128,7 +136,7 @@ read_text(struct qwen_reply *r, yyjson_val *args, yyjson_doc **out)
 	return rc;
 }
 
-/* Add a call to the list: 1; 0 if this is no call; or -1. */
+/* Adds a call to the list: 1, or -1. */
 static int
 add(struct qwen_reply *r, yyjson_mut_doc *d, yyjson_val *name,
     yyjson_val *args)
@@ -171,7 +179,7 @@ add_loose(struct qwen_reply *r, yyjson_val *v, unsigned how,
 	return rc;
 }
 
-/* An object, or the objects of a list. */
+/* Adds an object, or the objects of a list. */
 static int
 add_all(struct qwen_reply *r, yyjson_val *v, unsigned how, yyjson_mut_doc *d)
 {
@@ -197,7 +205,7 @@ add_all(struct qwen_reply *r, yyjson_val *v, unsigned how, yyjson_mut_doc *d)
 
 /* ------------------------------------------------------------------ reading */
 
-/* Of a text that is JSON, or is it once it was put right: 1, 0, -1. */
+/* Parses a text as JSON and collects its calls: 1, 0, -1. */
 static int
 read(struct qwen_reply *r, const char *s, size_t n, unsigned how,
     yyjson_mut_doc *d)
@@ -256,9 +264,9 @@ qwen_chat_json_calls(struct qwen_reply *r, const char *s, size_t n,
 	return rc;
 }
 
-/* ------------------------------------------------------------------ cut off */
+/* --------------------------------------------------------------- truncation */
 
-/* Where in an object the value of arguments begins, and ends; 0: nowhere. */
+/* Finds the value of the arguments in an object; returns 0 if there is none. */
 static int
 find_arguments(const char *s, size_t n, size_t *from, size_t *to)
 {
@@ -291,7 +299,7 @@ find_arguments(const char *s, size_t n, size_t *from, size_t *to)
 	return is_it;
 }
 
-/* The name that is complete in what there is of an object: 1, 0, -1. */
+/* Finds a complete name of a tool in a truncated object: 1, 0, -1. */
 static int
 name_of(struct qwen_reply *r, const struct qwen_text *made, char **name)
 {
@@ -316,7 +324,10 @@ name_of(struct qwen_reply *r, const struct qwen_text *made, char **name)
 	return rc;
 }
 
-/* JSON without white space between its signs, as whole arguments are written. */
+/*
+ * Copies JSON without white space between tokens, as complete arguments are
+ * written.
+ */
 static void
 compact(struct qwen_text *t, const char *s, size_t n)
 {

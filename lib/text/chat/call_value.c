@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * call_value.c - where the value of a parameter ends.  A value may be any text,
- * tags too, and models forget tags: one that ends a value counts if a call goes
- * on, or ends, after it.
+ * call_value.c - finds the end of a parameter's value.  A value may be any
+ * text, including tags, and models forget tags.  So a tag ends a value only if
+ * the call continues, or ends, after it.
  */
 #include <string.h>
 
 #include "text/chat/reply.h"
 
-/* What may come next. */
+/* What may come next, a set. */
 enum {
-	END = 1,		/* of the reply */
+	END = 1,		/* the end of the reply */
 	PARAMETER = 2,
-	DECLARED = 4,		/* one of the tool, that is not given yet */
+	DECLARED = 4,		/* a parameter of the tool without a value so
+				   far */
 	FUNCTION_END = 8, CALL_END = 16,
 	CALL = 32, FUNCTION = 64,
 	PARAMETER_END = 256,
-	CLOSED = 128,		/* and then, after the last of the end tags,
-				   another call, or the end of the reply */
+	CLOSED = 128,		/* after the last end tag, also another call or
+				   the end of the reply */
 };
 
 static const char end_parameter[] = "</parameter>";
@@ -39,7 +40,10 @@ is_space(char c)
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* The name of a parameter begins at s: as DECLARED says; -1 not known. */
+/*
+ * Returns 1 if s begins with the name of a DECLARED parameter, 0 if not, -1 if
+ * not known.
+ */
 static int
 declared(const struct qwen_reply *r, const char *s, size_t n)
 {
@@ -60,7 +64,7 @@ declared(const struct qwen_reply *r, const char *s, size_t n)
 static int tail(const struct qwen_reply *r, size_t at, int final,
     unsigned what);
 
-/* A tag that is wanted is there, and ends at at. */
+/* A wanted tag ends at offset at: checks what follows it. */
 static int
 found(const struct qwen_reply *r, unsigned tag, size_t at, int final,
     unsigned what)
@@ -79,7 +83,10 @@ found(const struct qwen_reply *r, unsigned tag, size_t at, int final,
 	return 1;
 }
 
-/* Whether that comes after white space: 1, 0, -1 not known (unless final). */
+/*
+ * Returns 1 if white space at offset at is followed by one of the set what; 0
+ * if not; -1 if not known, which cannot be if final.
+ */
 static int
 tail(const struct qwen_reply *r, size_t at, int final, unsigned what)
 {
@@ -109,7 +116,9 @@ tail(const struct qwen_reply *r, size_t at, int final, unsigned what)
 
 /* ------------------------------------------------------------------- values */
 
-/* Whether only white space comes before p in its line, which is at *start. */
+/*
+ * Returns 1 if only white space precedes p on its line, which begins at *start.
+ */
 static int
 begins_line(const struct qwen_reply *r, size_t p, size_t *start)
 {
@@ -124,7 +133,7 @@ begins_line(const struct qwen_reply *r, size_t p, size_t *start)
 	return i == c->begin ? c->lines != 0 : s[i - 1] == '\n';
 }
 
-/* The value ends before a line, without what ends the last of its own. */
+/* Returns the end of a value before a line, without the line end. */
 static size_t
 before_line(const struct qwen_reply *r, size_t start)
 {
@@ -137,7 +146,7 @@ before_line(const struct qwen_reply *r, size_t start)
 	return start;
 }
 
-/* As the template has it: a line of its own, or, in a line, the first one. */
+/* The template's syntax: the end tag on its own line, or else the first one. */
 static int
 exact_end(struct qwen_reply *r, size_t p, int final, size_t *end)
 {
@@ -162,8 +171,8 @@ exact_end(struct qwen_reply *r, size_t p, int final, size_t *end)
 }
 
 /*
- * Whether the end tags of a function, from at on, are within the value: then the
- * end of a parameter comes after them.  As tail.
+ * Returns 1 if the end tags of a function at offset at belong to the value,
+ * since an end tag of a parameter follows them; else like tail.
  */
 static int
 is_inner(const struct qwen_reply *r, size_t at, int final)
@@ -188,7 +197,9 @@ is_inner(const struct qwen_reply *r, size_t at, int final)
 	return is < 0 && final ? 0 : is != 0 && k > 0 ? is : 0;
 }
 
-/* An end tag of a parameter that ends at after: as tail; 2: two readings. */
+/*
+ * Checks an end tag of a parameter that ends at after: like tail; 2: ambiguous.
+ */
 static int
 ends_parameter(struct qwen_reply *r, size_t after, int line, int final)
 {
@@ -199,13 +210,13 @@ ends_parameter(struct qwen_reply *r, size_t after, int line, int final)
 	if (c->lines && !line)
 		return tail(r, after, final, END | DECLARED | FUNCTION_END |
 		    CALL_END | CLOSED);
-	/* the value has a call, as a text about calls does */
+	/* the value contains a call, as a text about calls does */
 	if (c->nest[0] > 0 && c->nest[1] > 0)
 		return 0;
 	is = c->nest[0] > 0 ? is_inner(r, after, final) : 0;
 	if (is != 0)
 		return is < 0 ? -1 : 0;
-	/* twice the same tag: it was in the value, or one too many */
+	/* twice the same tag: either part of the value or superfluous */
 	is = tail(r, after, final, PARAMETER_END);
 	if (is != 0)
 		return is < 0 ? -1 : c->nest_parameter > 0 ?
@@ -214,7 +225,7 @@ ends_parameter(struct qwen_reply *r, size_t after, int line, int final)
 	    PARAMETER));
 }
 
-/* Whether nothing of the value comes before p. */
+/* Returns 1 if only white space of the value precedes p. */
 static int
 is_first(const struct qwen_reply *r, size_t p)
 {
@@ -223,7 +234,10 @@ is_first(const struct qwen_reply *r, size_t p)
 	return p == r->call.begin;
 }
 
-/* What a tag at p does, on a new line or not: as tail; 2: two readings. */
+/*
+ * Checks whether the tag at p ends the value; line: it begins a line.  Like
+ * tail; 2: ambiguous.
+ */
 static int
 ends(struct qwen_reply *r, size_t p, size_t i, int line, int final)
 {
@@ -236,7 +250,7 @@ ends(struct qwen_reply *r, size_t p, size_t i, int line, int final)
 	case PARAMETER_END:
 		return ends_parameter(r, after, line, final);
 	case PARAMETER | DECLARED:
-		/* the tag of this parameter once more */
+		/* the tag of this parameter again */
 		if (is_first(r, p) && qwen_chat_begins(r->text.s + after,
 		    r->text.len - after, c->param) == 1 && r->text.len -
 		    after > strlen(c->param) &&
@@ -259,7 +273,7 @@ ends(struct qwen_reply *r, size_t p, size_t i, int line, int final)
 	}
 }
 
-/* Whether n bytes are a word without some letters in one place. */
+/* Returns 1 if n bytes are the word with some adjacent letters missing. */
 static int
 is_damaged_word(const char *s, size_t n, const char *word)
 {
@@ -274,7 +288,10 @@ is_damaged_word(const char *s, size_t n, const char *word)
 	    memcmp(s + i, word + len - (n - i), n - i) == 0;
 }
 
-/* Whether the last line of a value is an end tag for it, but not the right one. */
+/*
+ * Returns 1 if the last line of a value is meant as its end tag but is
+ * malformed.
+ */
 static int
 is_half_ended(const struct qwen_reply *r, size_t end)
 {
@@ -294,7 +311,7 @@ is_half_ended(const struct qwen_reply *r, size_t end)
 	if (s[i] == '/' && n == len + 2 && s[end - 1] == '>' &&
 	    memcmp(s + i + 1, c->param, len) == 0)
 		return i > c->begin && s[i - 1] == '<';
-	/* the tag has lost its first signs, or its last one */
+	/* the tag lost its first characters, or its last one */
 	if (s[i] != '/' && (n < 10 || memcmp(s + end - 10, "parameter>",
 	    10) != 0))
 		return 0;
@@ -306,7 +323,7 @@ is_half_ended(const struct qwen_reply *r, size_t end)
 	return n > 3 && is_damaged_word(s + i, n, "parameter");
 }
 
-/* Whether a tag of a call that was damaged is at at, after white space. */
+/* Returns 1 if a damaged tag of a call follows white space at offset at. */
 static int
 is_damaged_tag(const struct qwen_reply *r, size_t at, size_t end)
 {
@@ -336,8 +353,8 @@ is_damaged_tag(const struct qwen_reply *r, size_t at, size_t end)
 }
 
 /*
- * Whether a line of a value that ends at end is the end tag of a parameter which
- * does not begin in the value: then 1, or 2 if a damaged tag follows it.
+ * Returns 1 if a line of the value up to end is an end tag of a parameter that
+ * does not begin in the value; 2 if a damaged tag follows it.
  */
 static int
 has_end(const struct qwen_reply *r, size_t end)
@@ -388,7 +405,7 @@ loose_end(struct qwen_reply *r, size_t p, int final, size_t *end)
 	c->indent = line ? p - start : 0;
 	c->at = tags[i].what == PARAMETER_END ? p + sizeof end_parameter - 1 :
 	    p;
-	/* another end tag, as </path> or </param>, was one */
+	/* a malformed end tag such as </path> or </param> ended the value */
 	if (tags[i].what != PARAMETER_END && is_half_ended(r, *end))
 		return 2;
 	is = has_end(r, *end);
@@ -418,7 +435,7 @@ qwen_chat_value(struct qwen_reply *r, int final, size_t *end)
 
 /* ------------------------------------------------------------------ layout */
 
-/* How much white space all lines begin with that are not empty. */
+/* Returns the length of the white space that all non-empty lines begin with. */
 static size_t
 common_indent(const char *s, size_t n)
 {

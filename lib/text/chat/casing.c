@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: ISC */
-/* casing.c - what upper and lower case of a character are. */
+/* casing.c - upper, lower and title case of a character. */
 #include <string.h>
 
 #include "base/utf8.h"
 #include "text/chat/casing.h"
 
-/* The row that has the character, or NULL. */
+/* Returns the range that contains the character, or NULL. */
 static const struct qwen_case_range *
 find_range(uint32_t c)
 {
 	size_t low = 0, high = qwen_case_n_ranges, mid, i;
 	const struct qwen_case_range *r;
 
-	/* the rows that begin after c begin at low */
+	/* low becomes the number of ranges that begin at or before c */
 	while (low < high) {
 		mid = (low + high) / 2;
 		if (qwen_case_ranges[mid].first <= c)

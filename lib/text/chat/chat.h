@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * chat.h - inside of chat templates: text that knows where it comes from,
- * values, the parsed program, and one run of it.  The face of this folder is
- * qwen/chat.h, and tools.h: others include nothing else of it.
+ * chat.h - internals of chat templates: text that records the origin of its
+ * bytes, values, the parsed program, and its runs.  Other folders include only
+ * qwen/chat.h and tools.h.
  *
- * A template is a program out of a file that somebody sent, and what it works
- * on may have been written by anybody.  So a run has limits on its steps, its
- * depth, its memory; and each byte it makes is the template's own or data,
- * whatever is done with it, since only in the former are control tokens seen.
+ * Both a template and its data may be untrusted.  So a run has limits on its
+ * steps, depth and memory.  Each byte that it produces is marked as written by
+ * the template or as data, through all operations, since only text of the
+ * template may contain control tokens.
  */
 #ifndef QWEN_CHAT_CHAT_H
 #define QWEN_CHAT_CHAT_H
@@ -21,35 +21,41 @@
 
 enum {
 	CHAT_TEMPLATE_MAX = 1 << 18,	/* bytes of a template */
-	CHAT_PARSE_DEPTH = 100,		/* blocks and brackets in each other */
-	CHAT_RUN_DEPTH = 1000,		/* of evaluation, macro calls included */
-	CHAT_VALUE_DEPTH = 200,		/* lists in lists, in a request or made */
+	CHAT_PARSE_DEPTH = 100,		/* nesting of blocks and brackets */
+	CHAT_RUN_DEPTH = 1000,		/* nesting of evaluation, including
+					   macro calls */
+	CHAT_VALUE_DEPTH = 200,		/* nesting of lists, in a request or
+					   created */
 	CHAT_RANGE_MAX = 100000,	/* numbers of a range() */
 	CHAT_WORD_MAX = 200,		/* bytes of a name in a template */
-	/* A run may use these, and more for each byte of the request. */
+	/*
+	 * limits of a run; the second of each pair is added per byte of the
+	 * request
+	 */
 	CHAT_STEPS = 2000000, CHAT_STEPS_BYTE = 32,
 	CHAT_MEMORY = 64 << 20, CHAT_MEMORY_BYTE = 128,
 };
 
 /* ------------------------------------------------------------------ memory */
 
-/* Memory that is given back all at once, and of which there is only so much. */
+/* Memory that is freed all at once, with a limit. */
 struct chat_arena {
 	struct chat_chunk	*chunk;
-	size_t			 left;		/* in the newest chunk */
+	size_t			 left;		/* bytes left in the newest
+						   chunk */
 	size_t			 total, max;	/* bytes */
-	int			 no_memory;	/* there was less than max */
+	int			 no_memory;	/* malloc() failed below max */
 };
 
-/* NULL: no more of it. */
+/* Returns NULL if the limit is reached or memory is out. */
 void *qwen_chat_alloc(struct chat_arena *a, size_t n, size_t size);
 void qwen_chat_arena_fini(struct chat_arena *a);
 
 /* -------------------------------------------------------------------- text */
 
 /*
- * UTF-8, and for each byte whether the template wrote it.  from is NULL if all
- * are data, qwen_chat_own if all are the template's.
+ * UTF-8 text, and for each byte whether the template wrote it. from is NULL if
+ * all bytes are data, qwen_chat_own if the template wrote all.
  */
 struct chat_text {
 	const char		*s;
@@ -75,7 +81,7 @@ chat_slice(const struct chat_text *t, size_t begin, size_t end)
 	return r;
 }
 
-/* Did the template write byte i? */
+/* Returns 1 if the template wrote byte i. */
 static inline int
 chat_is_own(const struct chat_text *t, size_t i)
 {
@@ -86,12 +92,12 @@ chat_is_own(const struct chat_text *t, size_t i)
 
 enum chat_type {
 	CHAT_UNDEFINED, CHAT_NONE, CHAT_BOOL, CHAT_INT,
-	CHAT_BIG,		/* an integer beyond 64 bits: its digits */
+	CHAT_BIG,		/* integer of more than 64 bits, as digits */
 	CHAT_FLOAT, CHAT_TEXT, CHAT_LIST, CHAT_TUPLE, CHAT_DICT,
 	CHAT_NAMESPACE, CHAT_LOOP, CHAT_MACRO,
-	CHAT_FUNCTION,		/* a row, of those of all templates */
-	CHAT_METHOD,		/* likewise, of a value */
-	CHAT_CYCLER, CHAT_JOINER,	/* u.loop: their items, and how far */
+	CHAT_FUNCTION,		/* a row of qwen_chat_functions */
+	CHAT_METHOD,		/* a row of qwen_chat_methods, with a value */
+	CHAT_CYCLER, CHAT_JOINER,	/* u.loop: items and position */
 	CHAT_N_TYPE
 };
 
@@ -102,12 +108,13 @@ struct chat_list {
 
 struct chat_value {
 	enum chat_type	type;
-	int		markup;		/* of a text: HTML, not to be escaped
-					   again */
+	int		markup;		/* of a text: HTML that must not be
+					   escaped again */
 	union {
 		int64_t			 i;
 		double			 f;
-		struct chat_text	 s;	/* BIG; the name of UNDEFINED */
+		struct chat_text	 s;	/* of BIG: digits; of UNDEFINED:
+						   name */
 		struct chat_list	 l;
 		struct chat_dict	*d;
 		struct chat_loop	*loop;
@@ -150,23 +157,24 @@ enum chat_op {
 	CHAT_N_OP
 };
 
-/* How the template language writes them. */
+/* The operators in the template language. */
 extern const char *const qwen_chat_sign[CHAT_N_OP];
 
 /*
- * What a, b, c, list and other are is said in the parser, which builds them.
- * Nodes of a list are chained by next.
+ * A node of the parsed program.  The parser, which creates the nodes, documents
+ * the use of a, b, c, list and other for each kind.  Nodes of a list are linked
+ * by next.
  */
 struct chat_node {
 	enum chat_kind		 kind;
 	enum chat_op		 op;
 	unsigned		 line;
-	int			 takes_caller;	/* of a macro */
+	int			 takes_caller;	/* of a macro: uses caller() */
 	struct chat_node	*a, *b, *c;
 	struct chat_node	*list, *other;
 	struct chat_node	*next;
 	const char		*name;
-	const struct chat_builtin	*row;	/* of a filter, or a test */
+	const struct chat_builtin	*row;	/* of a filter or a test */
 	struct chat_value	 value;
 };
 
@@ -175,38 +183,43 @@ struct chat_macro {
 	struct chat_scope	*scope;	/* where it was defined */
 };
 
-/* Token texts that a template can write: bos_token, eos_token, pad_token. */
+/* Token texts that a template can write. */
 enum { CHAT_BOS, CHAT_EOS, CHAT_PAD, CHAT_N_NAMED };
 
 struct qwen_template {
 	struct chat_arena	 mem;
 	struct chat_value	 named[CHAT_N_NAMED];	/* or undefined */
-	int			 adds_bos;	/* a prompt must begin with it */
-	const char		*effort;	/* of requests without, or NULL */
+	int			 adds_bos;	/* prompts begin with BOS */
+	const char		*effort;	/* default reasoning_effort, or
+						   NULL */
 	int			 (*now)(void *arg, struct tm *out);	/* or
 							   NULL */
 	void			*now_arg;
-	int			 high_is_medium;	/* or else xhigh */
+	int			 high_is_medium;	/* "high" becomes
+							   medium, else xhigh */
 	struct chat_node	*body;
 	char			*source;
-	int			 xml;		/* calls are <function=...>, */
-	int			 json;		/* or JSON in <tool_call> */
+	int			 xml;		/* writes calls as
+						   <function=...> */
+	int			 json;		/* writes calls as JSON in
+						   <tool_call> */
 	int			 thinks;
-	int			 parsed_arguments;	/* those of calls must
-							   not be strings */
+	int			 parsed_arguments;	/* must not be
+							   strings */
 	enum qwen_systems	 systems;
 };
 
 struct qwen_prompt {
 	char		*s;
-	unsigned char	*own;	/* 1: the template wrote the byte */
+	unsigned char	*own;	/* 1 if the template wrote the byte */
 	size_t		 n;
-	int		 continues;	/* the last message, and then */
-	enum qwen_thinking thinking;	/* its thought (OPEN), or its text */
+	int		 continues;	/* the reply continues the last
+					   message */
+	enum qwen_thinking thinking;	/* OPEN if it continues a thought */
 	int		 repaired;
 };
 
-/* Parse source (n bytes that live on) into t->body. */
+/* Parses source, n bytes that stay valid, into t->body. */
 int qwen_chat_parse(struct qwen_template *t, const char *source, size_t n,
     struct qwen_err *err);
 
@@ -226,22 +239,24 @@ struct chat_scope {
 struct chat_loop {
 	struct chat_list	items;
 	size_t			i;
-	struct chat_list	seen;	/* by loop.changed(), last */
+	struct chat_list	seen;	/* last arguments of loop.changed() */
 	int			has_seen;
-	unsigned		depth;	/* loops around it, of recursion */
-	const struct chat_node	*node;	/* to be run again, or NULL */
+	unsigned		depth;	/* recursion depth */
+	const struct chat_node	*node;	/* node for recursion, or NULL */
 };
 
 struct chat_exec {
 	struct chat_arena	 mem;
 	uint64_t		 steps, steps_max;
 	unsigned		 depth;
-	unsigned		 line;		/* of the node at work */
-	int			 failed;	/* err says why: the first failure;
-						   nothing after it counts */
-	int			 accident;	/* failed for want of a branch, */
-	int			 raised;	/* or by raise_exception, which */
-	int			 mute;		/* does nothing here */
+	unsigned		 line;		/* of the current node */
+	int			 failed;	/* err has the first failure;
+						   later ones are ignored */
+	int			 accident;	/* failed by an error of
+						   evaluation */
+	int			 raised;	/* failed by raise_exception */
+	int			 mute;		/* raise_exception does
+						   nothing */
 	int			 (*now)(void *arg, struct tm *out);
 	void			*now_arg;
 	struct chat_buf		*out;
@@ -249,66 +264,77 @@ struct chat_exec {
 	struct qwen_err		*err;
 };
 
-/* Text that grows; to a run that has failed nothing is added. */
+/* Text that grows.  If the run has failed, nothing is added. */
 struct chat_buf {
 	char		*s;
 	unsigned char	*from;
 	size_t		 n, cap;
 };
 
-/* tokens.c: bos_token and others as variables; BOS in front of a prompt. */
+/*
+ * tokens.c: sets the variables bos_token and so on; puts BOS in front of a
+ * prompt.
+ */
 void qwen_chat_set_tokens(struct chat_exec *r, const struct qwen_template *t);
 int qwen_chat_begin(const struct qwen_template *t, struct chat_buf *b,
     struct qwen_err *err);
 
 /*
- * effort.c: returns the level of reasoning_effort that the request asks for, or
- * else the template's default, -1 if it is no known one.  Level none turns
- * thinking off.  other: this name in its place, "" for none at all; NULL: as it
- * is.  And the i-th name to try where the template raises, or NULL.
+ * effort.c. qwen_chat_take_effort returns the level of the request's
+ * reasoning_effort, or of the template's default; -1 if it is unknown.  Level
+ * none turns thinking off. other is a name to use in place of the request's;
+ * "": none; NULL: the request's own. qwen_chat_other_effort returns the i-th
+ * name to try if the template raises an error, or NULL.
  */
 int qwen_chat_take_effort(struct chat_exec *r, const struct qwen_template *t,
     const char *other);
 const char *qwen_chat_other_effort(const struct qwen_template *t, int level,
     size_t i);
 
-/* Run t->body: its output goes to run->out. */
+/* Runs t->body; its output goes to r->out. */
 int qwen_chat_exec(struct chat_exec *r, const struct qwen_template *t);
 
-/* Errors: what the input is not fit for; a limit; memory. All return -1. */
+/*
+ * Errors: the template cannot handle its input; a limit; out of memory.  All
+ * return -1.
+ */
 int qwen_chat_fail(struct chat_exec *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 int qwen_chat_limit(struct chat_exec *r, const char *what);
 int qwen_chat_oom(struct chat_exec *r);
 
 /*
- * n more steps; -1 if that is too many, or the run has failed.  A step is some
- * ten nanoseconds of work: a look at a node, 64 bytes that are copied or
- * compared, 4 characters that are read one by one.  Who does the work counts it.
+ * Counts n steps; -1 if that exceeds the limit or the run has failed.  A step
+ * is about ten nanoseconds of work: visiting a node, copying or comparing 64
+ * bytes, or decoding 4 characters.  Each function counts its own work.
  */
 int qwen_chat_step(struct chat_exec *r, uint64_t n);
 
-/* Memory of the run, or NULL and the error is set. */
+/* Returns memory of the run; NULL with the error set. */
 void *qwen_chat_new(struct chat_exec *r, size_t n, size_t size);
-/* Room for one more after n in an array of it; as qwen_grow. */
+/* Makes room for one element after n in an array, like qwen_grow. */
 int qwen_chat_more(struct chat_exec *r, void *array, size_t n, size_t *cap,
     size_t size);
 
-/* Undefined after a failure: look at r->failed before doing much with it. */
+/* Returns undefined after a failure: check r->failed before using the value. */
 struct chat_value qwen_chat_eval(struct chat_exec *r,
     const struct chat_node *n);
 
-/* The value that filters of a block begin with has this name. */
+/* The variable that holds the text of a filter block. */
 #define CHAT_BLOCK_NAME " "
 
-/* Variables: that of the innermost scope that has it, or NULL; set there. */
+/*
+ * Variables. qwen_chat_get returns the value in the innermost scope that has
+ * the variable, or NULL. qwen_chat_set sets it in the innermost scope.
+ */
 const struct chat_value *qwen_chat_get(struct chat_exec *r, const char *name);
 void qwen_chat_set(struct chat_exec *r, const char *name,
     const struct chat_value *v);
 
 /*
- * Call a macro; args are K_ARG nodes, named or not, caller what {% call %} has
- * inside, or NULL.  And loop(items), the same loop over others.
+ * Call a macro: args are K_ARG nodes, positional and named; caller is the
+ * content of a {% call %} block, or NULL. qwen_chat_recurse runs loop(items),
+ * the same loop over other items.
  */
 struct chat_value qwen_chat_call_macro(struct chat_exec *r,
     const struct chat_macro *m, const struct chat_node *args,
@@ -322,7 +348,7 @@ void qwen_chat_put(struct chat_exec *r, struct chat_buf *b,
 void qwen_chat_put_data(struct chat_exec *r, struct chat_buf *b, const char *s,
     size_t n);
 void qwen_chat_buf_fini(struct chat_buf *b);
-/* The text in memory of the run; b is emptied. */
+/* Returns the text in memory of the run and empties b. */
 struct chat_value qwen_chat_take(struct chat_exec *r, struct chat_buf *b);
 
 /* ------------------------------------------------------- what values can do */
@@ -331,11 +357,11 @@ struct chat_value qwen_chat_take(struct chat_exec *r, struct chat_buf *b);
 struct chat_args {
 	struct chat_value	*v;
 	size_t			 n;
-	const char		**key;	/* of the named ones, which come last */
+	const char		**key;	/* names of the last n_key arguments */
 	size_t			 n_key;
 };
 
-/* Argument i, or that of the name, or NULL. */
+/* Returns argument i, or the argument named key, or NULL. */
 const struct chat_value *qwen_chat_arg(const struct chat_args *a, size_t i,
     const char *key);
 
@@ -371,7 +397,7 @@ chat_list(struct chat_list l)
 	return v;
 }
 
-/* A text of C as data. */
+/* A C string as data. */
 static inline struct chat_text
 chat_literal(const char *s)
 {
@@ -389,44 +415,52 @@ chat_undefined(const char *name, size_t n)
 	return v;
 }
 
-/* A word for messages: "a string", "undefined". */
+/* A phrase for messages: "a string", "undefined". */
 const char *qwen_chat_type_name(const struct chat_value *v);
 int qwen_chat_true(const struct chat_value *v);
 int qwen_chat_equal(struct chat_exec *r, const struct chat_value *a,
     const struct chat_value *b);
 int qwen_chat_same_text(const struct chat_text *a, const char *b);
-/* Less than 0, 0, or more, by bytes: for UTF-8 that is by code points. */
+/*
+ * Compares by bytes, for UTF-8 the order of code points: negative, 0 or
+ * positive.
+ */
 int qwen_chat_order(const struct chat_text *a, const struct chat_text *b);
-/* A boolean, an integer or a double as the latter; 0 if it is none. */
+/* Converts a boolean, integer or float to double; 0 for other types. */
 int qwen_chat_number(const struct chat_value *v, double *f);
-/* The value of a key, or NULL. */
+/* Returns the value of a key, or NULL. */
 const struct chat_value *qwen_chat_find(struct chat_exec *r,
     const struct chat_dict *d, const struct chat_value *key);
-/* A new one without members, or a namespace; undefined after a failure. */
+/* Returns an empty dictionary or namespace; undefined after a failure. */
 struct chat_value qwen_chat_new_dict(struct chat_exec *r, enum chat_type type);
 void qwen_chat_dict_put(struct chat_exec *r, struct chat_dict *d,
     const struct chat_value *key, const struct chat_value *v);
 size_t qwen_chat_length(struct chat_exec *r, const struct chat_value *v);
-/* n values, not set; n steps.  Without any after a failure. */
+/*
+ * Returns a list of n uninitialised values and counts n steps; an empty list
+ * after a failure.
+ */
 struct chat_list qwen_chat_new_list(struct chat_exec *r, size_t n);
-/* The keys of an object, or its values. */
+/* Returns a list of the keys, or of the values, of a dictionary. */
 struct chat_list qwen_chat_members(struct chat_exec *r,
     const struct chat_dict *d, int values);
-/* What a for goes over, as a list. */
+/* Returns the items that a for loop iterates over. */
 struct chat_list qwen_chat_iterate(struct chat_exec *r,
     const struct chat_value *v);
-/* The same for map and the filters that select: of none and false, nothing. */
+/*
+ * The same for map and the selecting filters: an empty list for none and false.
+ */
 struct chat_list qwen_chat_iterate_if(struct chat_exec *r,
     const struct chat_value *v);
 int qwen_chat_contains(struct chat_exec *r, const struct chat_value *in,
     const struct chat_value *v);
 
-/* obj.name and obj[key], as the template language has them. */
+/* obj.name and obj[key]. */
 struct chat_value qwen_chat_attr(struct chat_exec *r,
     const struct chat_value *obj, const char *name);
 struct chat_value qwen_chat_item(struct chat_exec *r,
     const struct chat_value *obj, const struct chat_value *key);
-/* obj[begin:end:step], each NULL if not there; and obj[::-1] */
+/* obj[begin:end:step], NULL for missing parts; and obj[::-1]. */
 struct chat_value qwen_chat_subset(struct chat_exec *r,
     const struct chat_value *obj, const struct chat_value *part[3]);
 struct chat_value qwen_chat_reverse(struct chat_exec *r,
@@ -438,14 +472,14 @@ int qwen_chat_compare(struct chat_exec *r, enum chat_op op,
     const struct chat_value *a, const struct chat_value *b);
 
 /*
- * x|name(args), x is name(args), name(args), x.name(args) are rows of tables,
- * which end with one without a name.  Rows that are nearly the same share run
- * and are told apart by how.
+ * Filters x|name(args), tests x is name(args), functions name(args) and methods
+ * x.name(args) are rows of tables, which end with a row without a name.
+ * Similar rows share run, which distinguishes them by how.
  */
 struct chat_use {
 	struct chat_exec			*r;
 	const struct chat_value		*x;
-	const struct chat_text		*t;	/* x, if that is a text */
+	const struct chat_text		*t;	/* x as a text, if it is one */
 	const struct chat_args		*a;
 	int				 how;
 };
@@ -456,16 +490,16 @@ struct chat_builtin {
 	int		 how;
 };
 
-/* Tables, one after another, up to NULL. */
+/* NULL-terminated lists of tables. */
 extern const struct chat_builtin *const qwen_chat_filters[];
 extern const struct chat_builtin *const qwen_chat_tests[];
 extern const struct chat_builtin *const qwen_chat_functions[];
-/* By the type of x. */
+/* Methods, by the type of x. */
 enum { CHAT_TABLES_MAX = 4 };
 extern const struct chat_builtin *const
     qwen_chat_methods[CHAT_N_TYPE][CHAT_TABLES_MAX];
 
-/* The row of that name, or NULL. */
+/* Returns the row of that name, or NULL. */
 const struct chat_builtin *qwen_chat_row_in(const struct chat_builtin *const *tables,
     const struct chat_text *name);
 
@@ -479,7 +513,7 @@ struct chat_value qwen_chat_use(struct chat_exec *r,
     const struct chat_builtin *row, const struct chat_value *x,
     const struct chat_args *a);
 
-/* Fail in a row, for this reason; returns x, which counts no more. */
+/* Fails in a row with this message; returns x, which is then ignored. */
 static inline struct chat_value
 chat_refuse(const struct chat_use *c, const char *what)
 {
@@ -487,14 +521,15 @@ chat_refuse(const struct chat_use *c, const char *what)
 	return *c->x;
 }
 
-/* How JSON is written. */
+/* JSON format. */
 struct chat_dumps {
 	int			 indent;	/* -1: on one line */
-	int			 ascii, sorted;	/* escapes, and keys */
-	struct chat_text	 comma, colon;	/* between; NULL: as usual */
+	int			 ascii, sorted;	/* escape non-ASCII; sort the
+						   keys */
+	struct chat_text	 comma, colon;	/* separators; NULL: default */
 };
 
-/* As {{ v }} writes it; as Python's repr(); as JSON. */
+/* Print as {{ v }} does; as Python's repr(); as JSON. */
 void qwen_chat_print(struct chat_exec *r, struct chat_buf *b,
     const struct chat_value *v);
 void qwen_chat_repr(struct chat_exec *r, struct chat_buf *b,
@@ -502,38 +537,47 @@ void qwen_chat_repr(struct chat_exec *r, struct chat_buf *b,
 void qwen_chat_json(struct chat_exec *r, struct chat_buf *b,
     const struct chat_value *v, const struct chat_dumps *how);
 
-/* list.c: the value at "a.b.0", usual in place of what is undefined. */
+/*
+ * list.c: returns the value at "a.b.0"; usual, if not NULL, replaces undefined
+ * values.
+ */
 struct chat_value qwen_chat_path(struct chat_exec *r,
     const struct chat_value *v, const struct chat_value *path,
     const struct chat_value *usual);
-/* format.c: t % values; words.c: as HTML, which is markup. */
+/* format.c: t % values; words.c: escapes for HTML, the result is markup. */
 struct chat_value qwen_chat_percent(struct chat_exec *r,
     const struct chat_text *t, const struct chat_value *values);
 struct chat_value qwen_chat_escape(struct chat_exec *r,
     const struct chat_text *t);
-/* method.c: the lines of a text, with their ends or without. */
+/* method.c: splits a text into lines; ends: keep the line ends. */
 struct chat_list qwen_chat_lines(struct chat_exec *r,
     const struct chat_text *t, int ends);
-/* filter.c: a text as float() reads it; 0 if it is no number. */
+/* filter.c: converts a string like float(); returns 0 if it is not a number. */
 int qwen_chat_read_float(struct chat_exec *r, const struct chat_value *v,
     double *f);
 
 /* ----------------------------------------------------------- text functions */
 
-/* The code point at s + i, of n bytes; its length. Bytes that are none: one. */
+/*
+ * Decodes the code point at s + i; returns its length.  An invalid byte counts
+ * as a character of length 1.
+ */
 size_t qwen_chat_char(const char *s, size_t i, size_t n, uint32_t *c);
-int qwen_chat_space(uint32_t c);	/* what strip() takes away */
+int qwen_chat_space(uint32_t c);	/* white space for strip() */
 size_t qwen_chat_chars(struct chat_exec *r, const char *s, size_t n);
-/* n digits, after a minus or not; 0 if they are not that, or over 64 bits. */
+/*
+ * Parses n digits after an optional minus; 0 if they are not digits or exceed
+ * 64 bits.
+ */
 int qwen_chat_digits(const char *s, size_t n, int64_t *i);
 
 /*
- * Without the characters of set (NULL: white space) at the beginning (ends & 1)
+ * Removes characters of set (NULL: white space) from the beginning (ends & 1)
  * and the end (ends & 2).  Outside of a run, r and set are NULL.
  */
 struct chat_text qwen_chat_strip(struct chat_exec *r, const struct chat_text *t,
     const struct chat_text *set, int ends);
-/* Where x is in t from i on, or t->n + 1 if nowhere; counted as steps. */
+/* Returns the first position of x in t from i on, or t->n + 1; counts steps. */
 size_t qwen_chat_search(struct chat_exec *r, const struct chat_text *t,
     const struct chat_text *x, size_t i);
 struct chat_value qwen_chat_join(struct chat_exec *r, const struct chat_text *a,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * contents.c - contents of messages that are lists of text parts, or null, for
- * templates that know texts only.  Some of them fail on a list, others write it
- * as Python prints it; which roles these are is tried with a chat of our own.
+ * contents.c - contents that are lists of text parts, or null, for templates
+ * that handle only texts.  Some templates fail on a list, others write it as
+ * Python prints it.  Rendering a small chat shows for which roles a template
+ * accepts a list.
  */
 #include <string.h>
 
@@ -25,7 +26,7 @@ field(struct chat_exec *r, const struct chat_value *message, const char *key)
 	    message->u.d, &k);
 }
 
-/* N_ROLES: another one. */
+/* Returns N_ROLES for any other role. */
 static enum role
 role_of(struct chat_exec *r, const struct chat_value *message)
 {
@@ -41,7 +42,7 @@ role_of(struct chat_exec *r, const struct chat_value *message)
 	return (enum role)i;
 }
 
-/* A chat of all roles with tools; the contents of one role are lists. */
+/* Renders a chat with all roles and tools; contents of one role are lists. */
 static int
 try(const struct qwen_template *t, enum role listed, struct chat_buf *out,
     struct qwen_err *err)
@@ -75,8 +76,8 @@ try(const struct qwen_template *t, enum role listed, struct chat_buf *out,
 }
 
 /*
- * Whether the template makes the same of a list with one text as of that text.
- * It is believed where it does not take the chat at all.
+ * Returns 1 if a list with one text renders like the text itself, or if the
+ * template does not accept this chat at all.
  */
 static int
 takes_list(struct chat_exec *r, const struct qwen_template *t, enum role role)
@@ -116,7 +117,7 @@ qwen_chat_contents(struct chat_exec *r, const struct qwen_template *t,
 			continue;
 		role = role_of(r, m);
 		if (content->type == CHAT_NONE) {
-			/* templates write None for it */
+			/* else templates write None */
 			if (role != ASSISTANT && role != N_ROLES)
 				*content = empty;
 			continue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * continue.c - a last message of the assistant that the reply continues.  The
- * template gets that message with a mark at its end, and the prompt ends where
+ * template gets this message with a mark at its end, and the prompt ends where
  * the template wrote the mark.
  */
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "text/chat/request.h"
 
-/* Its last space tells whether the template takes away white space at ends. */
+/* If its last space is missing, the template trims texts. */
 static const char mark[] = "qwen-continues-here ";
 static const char think[] = "<think>", end_think[] = "</think>";
 
@@ -47,7 +47,7 @@ fail(struct chat_exec *r, const char *what)
 	return -1;
 }
 
-/* The text and the mark. */
+/* Returns the text with the mark appended. */
 static struct chat_value
 marked(struct chat_exec *r, const struct chat_text *text)
 {
@@ -58,7 +58,9 @@ marked(struct chat_exec *r, const struct chat_text *text)
 	return qwen_chat_take(r, &b);
 }
 
-/* An assistant's message that calls no tool; its content, one text. */
+/*
+ * Returns 1 for a message of the assistant without calls whose content is text.
+ */
 static int
 is_open(struct chat_exec *r, struct chat_value *m, struct chat_text *text)
 {
@@ -80,7 +82,10 @@ is_open(struct chat_exec *r, struct chat_value *m, struct chat_text *text)
 	return v->type == CHAT_TEXT;
 }
 
-/* A text that begins with a thought which does not end in it: its beginning. */
+/*
+ * If the text begins with <think> and has no </think>, returns the offset after
+ * <think>; else 0.
+ */
 static size_t
 open_thought(struct chat_exec *r, const struct chat_text *text)
 {
@@ -94,7 +99,7 @@ open_thought(struct chat_exec *r, const struct chat_text *text)
 	return text->n - rest.n + sizeof think - 1;
 }
 
-/* Put the mark where the reply goes on: in the text, or in the thought. */
+/* Puts the mark where the reply continues: in the text, or in the thought. */
 static void
 put_mark(struct qwen_chat_request *q, struct chat_exec *r,
     const struct qwen_template *t, struct chat_value *m, struct chat_text text)
@@ -148,7 +153,7 @@ qwen_chat_continue(struct qwen_chat_request *q, struct chat_exec *r,
 	if (!asked && qwen_chat_strip(r, &text, NULL, 3).n == 0 &&
 	    (thought == NULL || thought->type != CHAT_TEXT ||
 	    thought->u.s.n == 0)) {
-		/* nothing to continue: a turn is begun in its place */
+		/* nothing to continue: drop the message and begin a new turn */
 		l->n -= l->n > 1;
 		return r->failed ? -1 : 0;
 	}
@@ -162,7 +167,7 @@ int
 qwen_chat_cut(const struct qwen_chat_request *q, struct chat_exec *r)
 {
 	struct chat_buf *b = r->out;
-	const size_t n = sizeof mark - 2;	/* without its space */
+	const size_t n = sizeof mark - 2;	/* without the space */
 	size_t at = b->n;
 	int trimmed;
 

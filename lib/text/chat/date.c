@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
-/* date.c - strftime_now(): the time that the caller tells, as text. */
+/* date.c - strftime_now(): the time from the caller's clock, as text. */
 #include <time.h>
 
 #include "text/chat/chat.h"
 
-enum { TEXT_MAX = 1000 };	/* bytes of a format, and of what it gives */
+enum { TEXT_MAX = 1000 };	/* bytes of a format, and of its result */
 
 void
 qwen_template_set_clock(struct qwen_template *t,
@@ -34,7 +34,7 @@ now(const struct chat_use *c)
 		    "was set");
 		return none;
 	}
-	/* a space more, since nothing is what it gives if it has no room */
+	/* strftime() returns 0 for an empty result too, so add a space */
 	memcpy(form, v->u.s.s, v->u.s.n);
 	form[v->u.s.n] = ' ';
 	form[v->u.s.n + 1] = '\0';

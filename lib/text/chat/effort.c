@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * effort.c - reasoning_effort, for templates that know other names of it.
+ * effort.c - reasoning_effort for templates that use other names.
  *
  * Clients send the names of their API: none, minimal, low, medium, high, xhigh,
- * max.  A template may know a few of them and raise on others, and only running
- * it tells.  So where it raises, the names nearest to the one that was asked for
- * are tried in turn, and at last none, for the template's own default.
+ * max.  A template may accept only some of them and raise an error for the
+ * others, which only rendering shows.  After such an error, the nearest other
+ * names are tried in turn, and finally no name, which gives the template's
+ * default.
  */
 #include <string.h>
 
@@ -14,7 +15,7 @@
 
 static const char variable[] = "reasoning_effort";
 
-/* What stands for a name that the template does not take; "" at the end. */
+/* Names to try if the template refuses one; "" is last. */
 static const struct {
 	const char	*name;
 	const char	*other[6];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* eval.c - what an expression is worth. */
+/* eval.c - evaluation of expressions. */
 #include <string.h>
 
 #include "text/chat/chat.h"
@@ -93,7 +93,7 @@ slice(struct chat_exec *r, const struct chat_node *n)
 
 /* ------------------------------------------------------------------- calls */
 
-/* Arguments: those without a name, then those with one. */
+/* Evaluates arguments: positional, then named. */
 static struct chat_args
 arguments(struct chat_exec *r, const struct chat_node *list_of)
 {
@@ -132,7 +132,7 @@ qwen_chat_arg(const struct chat_args *a, size_t i, const char *key)
 	return NULL;
 }
 
-/* A joiner is nothing at the first call, and its text at all others. */
+/* A joiner returns "" when first called, then its separator. */
 static struct chat_value
 join_again(struct chat_loop *l)
 {
@@ -218,7 +218,7 @@ negate(struct chat_exec *r, const struct chat_node *n)
 	return v;
 }
 
-/* The value that decides, as it is. */
+/* Returns the operand that decides, unconverted. */
 static struct chat_value
 logic(struct chat_exec *r, const struct chat_node *n)
 {

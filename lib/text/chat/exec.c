@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "text/chat/chat.h"
 
-/* How a statement ended, beside 0 and -1. */
+/* How a statement ended, besides 0 and -1. */
 enum { BREAK = 1, CONTINUE = 2 };
 
 static int exec(struct chat_exec *r, const struct chat_node *list);
@@ -85,7 +85,7 @@ qwen_chat_more(struct chat_exec *r, void *array, size_t n, size_t *cap,
 		return 0;
 	if ((new = qwen_chat_new(r, more, size)) == NULL)
 		return -1;
-	/* the pointer may be of any type: its bytes are copied */
+	/* the pointer may have any type, so copy its bytes */
 	memcpy(&old, array, sizeof old);
 	if (n > 0)
 		memcpy(new, old, n * size);
@@ -163,7 +163,7 @@ unpack(struct chat_exec *r, const struct chat_node *names,
 		qwen_chat_fail(r, "%zu names for %zu values", i, l.n);
 }
 
-/* Set what the left side names. */
+/* Assigns to the target of a for or set. */
 static void
 assign(struct chat_exec *r, const struct chat_node *to,
     const struct chat_value *v)
@@ -190,7 +190,7 @@ assign(struct chat_exec *r, const struct chat_node *to,
 
 /* ------------------------------------------------------------------- loops */
 
-/* Those of the list for which the condition holds. */
+/* Keeps the items for which the loop's condition holds. */
 static void
 choose(struct chat_exec *r, const struct chat_node *n, struct chat_list *l)
 {
@@ -209,7 +209,7 @@ choose(struct chat_exec *r, const struct chat_node *n, struct chat_list *l)
 	*l = chosen;
 }
 
-/* The body for each; r->scope is the loop's, empty again for each. */
+/* Runs the body for each item; r->scope is the loop's, emptied each time. */
 static void
 go_over(struct chat_exec *r, const struct chat_node *n,
     const struct chat_list *l, unsigned depth)
@@ -268,7 +268,7 @@ for_loop(struct chat_exec *r, const struct chat_node *n)
 
 /* ------------------------------------------------------------------ macros */
 
-/* What the statements write, as a value; and how they ended. */
+/* Captures the output of statements as a value; returns how they ended. */
 static int
 capture(struct chat_exec *r, const struct chat_node *list,
     struct chat_value *out)
@@ -299,7 +299,7 @@ qwen_chat_recurse(struct chat_exec *r, const struct chat_loop *loop,
 	return qwen_chat_take(r, &buf);
 }
 
-/* Parameter i of the name: argument of that place or name, or NULL. */
+/* Returns the argument for parameter i, by position or name; NULL if none. */
 static const struct chat_node *
 argument(const struct chat_node *args, size_t i, const char *name)
 {
@@ -325,7 +325,7 @@ check_arguments(struct chat_exec *r, const struct chat_macro *m,
 		n++;
 	for (arg = args; arg != NULL; arg = arg->next)
 		n_args++;
-	/* Each is looked for among the others, here and where it is bound. */
+	/* each name is searched among all parameters, here and in bind() */
 	if (qwen_chat_step(r, n * n_args / 4) < 0)
 		return;
 	for (arg = args; arg != NULL; arg = arg->next) {
@@ -339,7 +339,7 @@ check_arguments(struct chat_exec *r, const struct chat_macro *m,
 	}
 }
 
-/* The parameters as variables of scope. */
+/* Sets the parameters as variables of scope. */
 static void
 bind(struct chat_exec *r, const struct chat_macro *m,
     const struct chat_node *args, struct chat_scope *scope)
@@ -384,7 +384,7 @@ qwen_chat_call_macro(struct chat_exec *r, const struct chat_macro *m,
 	return out;
 }
 
-/* A macro, where it is; undefined after a failure. */
+/* Creates a macro in the current scope; undefined after a failure. */
 static struct chat_value
 new_macro(struct chat_exec *r, const struct chat_node *n)
 {
@@ -406,7 +406,7 @@ define(struct chat_exec *r, const struct chat_node *n)
 	qwen_chat_set(r, n->name, &v);
 }
 
-/* {% call %}: the macro gets what is inside as a macro, caller. */
+/* {% call %}: passes its content to the macro as the macro caller. */
 static void
 call_block(struct chat_exec *r, const struct chat_node *n)
 {
@@ -444,7 +444,7 @@ if_else(struct chat_exec *r, const struct chat_node *n)
 	return exec(r, qwen_chat_true(&v) ? n->list : n->other);
 }
 
-/* What the statements write, through the filters of the block. */
+/* Captures the output of statements and applies the filters of the block. */
 static int
 filtered(struct chat_exec *r, const struct chat_node *n, struct chat_value *out)
 {
@@ -473,7 +473,7 @@ filter_block(struct chat_exec *r, const struct chat_node *n)
 	return rc;
 }
 
-/* The values are those of outside, also where one has another's name. */
+/* All values are evaluated in the outer scope. */
 static int
 with(struct chat_exec *r, const struct chat_node *n)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* expr.c - parsing of expressions; the precedences are those of Jinja. */
+/* expr.c - parses expressions, with Jinja's precedences. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ append(struct chat_node **end, struct chat_node *n)
 	return &n->next;
 }
 
-/* A node of the token that is here, and past that. */
+/* Creates a node for the current token, and advances. */
 static struct chat_node *
 node_of_token(struct chat_parser *p, enum chat_kind kind, struct chat_node *a)
 {
@@ -26,7 +26,10 @@ node_of_token(struct chat_parser *p, enum chat_kind kind, struct chat_node *a)
 	return n;
 }
 
-/* Whether a list goes on, after the comma, or ends with this sign: past that. */
+/*
+ * Advances past a comma, or past close.  Returns 1 if a list has another
+ * element.
+ */
 static int
 another(struct chat_parser *p, const struct chat_node *list, const char *close)
 {
@@ -39,7 +42,7 @@ another(struct chat_parser *p, const struct chat_node *list, const char *close)
 
 /* ---------------------------------------------------------------- literals */
 
-/* The escape whose letter is at *s: what it stands for goes to out. */
+/* Decodes the escape whose letter is at *s into out; returns its length. */
 static size_t
 escape(const char **s, const char *end, char *out)
 {
@@ -64,11 +67,11 @@ escape(const char **s, const char *end, char *out)
 		*s += 1 + digits;
 		return qwen_utf8_write(c, out);
 	}
-	*out = '\\';	/* no escape after all */
+	*out = '\\';	/* not an escape */
 	return 1;
 }
 
-/* Strings that stand side by side are one. */
+/* Adjacent strings are concatenated. */
 static struct chat_node *
 string(struct chat_parser *p)
 {
@@ -121,7 +124,7 @@ number(struct chat_parser *p)
 	return n;
 }
 
-/* A name, or one of those that are values. */
+/* A name, or a constant such as true. */
 static struct chat_node *
 name(struct chat_parser *p)
 {
@@ -162,7 +165,7 @@ list(struct chat_parser *p)
 	return n;
 }
 
-/* {a: b}: a list of ARG, a the key and b the value. */
+/* {a: b}: a list of ARG; a: key, b: value. */
 static struct chat_node *
 dict(struct chat_parser *p)
 {
@@ -180,7 +183,7 @@ dict(struct chat_parser *p)
 	return n;
 }
 
-/* Something in brackets, or a tuple, which may be empty. */
+/* An expression in parentheses, or a tuple, also an empty one. */
 static struct chat_node *
 bracket(struct chat_parser *p)
 {
@@ -211,9 +214,9 @@ primary(struct chat_parser *p)
 	return qwen_chat_parse_fail(p, "expected an expression");
 }
 
-/* ------------------------------------------------------- what follows a value */
+/* ----------------------------------------------------- what follows a value */
 
-/* (a, name=b): a list of ARG with the value in a. */
+/* (a, name=b): a list of ARG; a: value. */
 static void
 arguments(struct chat_parser *p, struct chat_node **out)
 {
@@ -236,7 +239,7 @@ arguments(struct chat_parser *p, struct chat_node **out)
 	}
 }
 
-/* a[b], or a[b:c:other], of which each may be missing. */
+/* a[b], or a[b:c:other] with any of these missing. */
 static struct chat_node *
 subscript(struct chat_parser *p, struct chat_node *a)
 {
@@ -280,7 +283,7 @@ call(struct chat_parser *p, struct chat_node *a)
 	return n;
 }
 
-/* .name [key] (arguments), as many as there are */
+/* any number of .name, [key] and (arguments) */
 static struct chat_node *
 postfix(struct chat_parser *p, struct chat_node *n)
 {
@@ -296,7 +299,7 @@ postfix(struct chat_parser *p, struct chat_node *n)
 	}
 }
 
-/* The row of the name that comes, which must be one of the table. */
+/* Returns the row of the current name, which must be in the table. */
 static const struct chat_builtin *
 known_row(struct chat_parser *p, const struct chat_builtin *const *table,
     const char *what)
@@ -325,7 +328,7 @@ filter(struct chat_parser *p, struct chat_node *a)
 	return n;
 }
 
-/* A value that follows the name of a test without brackets. */
+/* Returns 1 if the argument of a test follows without parentheses. */
 static int
 bare_argument(const struct chat_parser *p)
 {
@@ -343,7 +346,7 @@ bare_argument(const struct chat_parser *p)
 	    qwen_chat_is(p, "[") || qwen_chat_is(p, "{");
 }
 
-/* a is name(list), perhaps under NOT */
+/* a is name(list), or with not */
 static struct chat_node *
 test(struct chat_parser *p, struct chat_node *a)
 {
@@ -368,7 +371,7 @@ qwen_chat_block_filters(struct chat_parser *p)
 
 	n->name = CHAT_BLOCK_NAME;
 	if (p->l.type == CHAT_T_NAME) {
-		/* the first one has no sign before it */
+		/* no "|" before the first one */
 		struct chat_node *first = qwen_chat_node(p, CHAT_K_FILTER);
 
 		first->a = n;
@@ -417,13 +420,13 @@ unary(struct chat_parser *p, int with_filter)
 	return n;
 }
 
-/* The level of those with two sides: from what binds least to what binds most. */
+/* Levels of the binary operators; a higher level binds more tightly. */
 static const int level_of[] = {
 	[CHAT_ADD] = 0, [CHAT_SUB] = 0, [CHAT_CONCAT] = 1, [CHAT_MUL] = 2,
 	[CHAT_DIV] = 2, [CHAT_FLOORDIV] = 2, [CHAT_MOD] = 2, [CHAT_POW] = 3,
 };
 
-/* a op b, from the left */
+/* a op b, left-associative */
 static struct chat_node *
 binary(struct chat_parser *p, int level)
 {
@@ -447,7 +450,7 @@ binary(struct chat_parser *p, int level)
 	return a;
 }
 
-/* The comparison that is here: past it, and 1. */
+/* Parses a comparison operator; returns 0 if there is none. */
 static int
 comparison(struct chat_parser *p, enum chat_op *op)
 {
@@ -465,7 +468,7 @@ comparison(struct chat_parser *p, enum chat_op *op)
 	return 0;
 }
 
-/* a and a list of ARG, each with op and a: a < b < c */
+/* a < b < c: a, and a list of ARG with op and a */
 static struct chat_node *
 compare(struct chat_parser *p)
 {

@@ -6,9 +6,9 @@
 
 #include "text/chat/chat.h"
 
-enum { REJECT, SELECT, ATTR };	/* ATTR beside the others */
+enum { REJECT, SELECT, ATTR };	/* ATTR is a flag */
 
-/* x as it is written. */
+/* Converts x to a string. */
 static struct chat_value
 f_string(const struct chat_use *c)
 {
@@ -20,7 +20,7 @@ f_string(const struct chat_use *c)
 	return qwen_chat_take(c->r, &b);
 }
 
-/* A failure to do so with a value. */
+/* Fails with this message and the type of v. */
 static struct chat_value
 cannot(const struct chat_use *c, const char *what, const struct chat_value *v)
 {
@@ -47,7 +47,7 @@ f_length(const struct chat_use *c)
 	return chat_int((int64_t)qwen_chat_length(c->r, c->x));
 }
 
-/* The separators of JSON: a pair of texts. */
+/* Reads JSON separators: a pair of strings. */
 static void
 separators(const struct chat_use *c, struct chat_dumps *how)
 {
@@ -65,7 +65,7 @@ separators(const struct chat_use *c, struct chat_dumps *how)
 	how->colon = v->u.l.v[1].u.s;
 }
 
-/* As transformers defines it: tojson(ensure_ascii, indent, separators, ...) */
+/* tojson(ensure_ascii, indent, separators, ...), as in transformers. */
 static struct chat_value
 f_tojson(const struct chat_use *c)
 {
@@ -208,7 +208,7 @@ qwen_chat_read_float(struct chat_exec *r, const struct chat_value *v,
 	if (v->type != CHAT_TEXT && v->type != CHAT_BIG)
 		return 0;
 	t = qwen_chat_strip(r, &v->u.s, NULL, 3);
-	/* what strtod() takes, and Python does not */
+	/* strtod() accepts more than Python's float() */
 	if (t.n == 0 || t.n >= sizeof s || memchr(t.s, 'x', t.n) != NULL ||
 	    memchr(t.s, 'X', t.n) != NULL || memchr(t.s, '(', t.n) != NULL ||
 	    qwen_chat_step(r, 64 + t.n) < 0)
@@ -219,7 +219,7 @@ qwen_chat_read_float(struct chat_exec *r, const struct chat_value *v,
 	return end == s + t.n;
 }
 
-/* Of what int() takes; anything else is 0, or the argument. */
+/* Like int(); 0, or the argument, for what int() does not accept. */
 static struct chat_value
 f_int(const struct chat_use *c)
 {
@@ -260,7 +260,9 @@ f_abs(const struct chat_use *c)
 	return v;
 }
 
-/* Those for which, or for whose attribute, a test holds or does not. */
+/*
+ * Selects the items for which, or for whose attribute, a test holds or fails.
+ */
 static struct chat_value
 f_select(const struct chat_use *c)
 {

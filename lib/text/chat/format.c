@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* format.c - "%s" % x, "{}".format(x): values in a text, as Python writes them. */
+/* format.c - "%s" % x and "{}".format(x), as in Python. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,14 +8,14 @@
 
 enum { NUMBER_MAX = 512, WIDTH_MAX = 100000, PRECISION_MAX = 100 };
 
-/* How a value is written: both kinds of format come to this. */
+/* Format of one value, for both syntaxes. */
 struct spec {
-	char			type;		/* 's', 'd', ...; 0: as it is */
-	char			align;		/* < > = ^, 0: as its type has it */
-	char			sign;		/* + - or a space, 0 */
-	int			alt, comma;	/* #, and thousands */
+	char			type;		/* 's', 'd', ...; 0: default */
+	char			align;		/* < > = ^, or 0: by the type */
+	char			sign;		/* +, - or space; or 0 */
+	int			alt, comma;	/* "#"; thousands separators */
 	struct chat_text	fill;		/* one character */
-	int64_t			width, precision;	/* -1: none */
+	int64_t			width, precision;	/* -1: not given */
 };
 
 static const struct spec plain = {
@@ -44,7 +44,7 @@ put_times(struct chat_exec *r, struct chat_buf *b, const struct chat_text *t,
 		qwen_chat_put(r, b, t);
 }
 
-/* A text that is n characters wide, with the sign in front of "=" padding. */
+/* Writes a text padded to the width; "=" puts the padding after the sign. */
 static void
 put_padded(struct chat_exec *r, struct chat_buf *b, const struct spec *s,
     const struct chat_text *t, size_t n_sign, char usual)
@@ -62,7 +62,10 @@ put_padded(struct chat_exec *r, struct chat_buf *b, const struct spec *s,
 	put_times(r, b, &s->fill, more - left);
 }
 
-/* Commas between thousands of the digits that begin s; there is room. */
+/*
+ * Inserts commas between thousands into the leading digits of s, if size
+ * allows.
+ */
 static void
 add_commas(char *s, size_t size)
 {
@@ -77,7 +80,7 @@ add_commas(char *s, size_t size)
 	}
 }
 
-/* The digits of an integer without its sign; -1 if the type has none. */
+/* Writes an integer without its sign; -1 if the type is not for integers. */
 static int
 write_integer(struct chat_exec *r, const struct spec *s, int64_t i,
     char out[NUMBER_MAX])
@@ -162,7 +165,7 @@ put_number(struct chat_exec *r, struct chat_buf *b, const struct spec *s,
 	put_padded(r, b, s, &t, strlen(all) - strlen(out), '>');
 }
 
-/* A text, of at most precision characters. */
+/* Writes a text of at most precision characters. */
 static void
 put_text(struct chat_exec *r, struct chat_buf *b, const struct spec *s,
     const struct chat_text *t, char usual)
@@ -181,7 +184,7 @@ put_text(struct chat_exec *r, struct chat_buf *b, const struct spec *s,
 	put_padded(r, b, s, &part, 0, usual);
 }
 
-/* A value as str() or, with repr, repr() has it. */
+/* Converts a value like str() or, with repr set, repr(). */
 static struct chat_text
 written(struct chat_exec *r, const struct chat_value *v, int repr)
 {
@@ -196,12 +199,12 @@ written(struct chat_exec *r, const struct chat_value *v, int repr)
 	return qwen_chat_take(r, &b).u.s;
 }
 
-/* ------------------------------------------------------------- "%s" % values */
+/* ------------------------------------------------------------ "%s" % values */
 
-/* Where the values come from. */
+/* The source of the values. */
 struct source {
 	struct chat_exec		*r;
-	const struct chat_value	*v;	/* by place */
+	const struct chat_value	*v;	/* positional */
 	size_t			 n, used;
 	const struct chat_dict	*by_name;	/* or NULL */
 };
@@ -217,7 +220,7 @@ next_value(struct source *s)
 	return &none;
 }
 
-/* Digits at *p, or a star; -1: there are none. */
+/* Parses a number or "*" at *p; returns -1 if there is none. */
 static int64_t
 number_at(struct source *s, const char **p, const char *end)
 {
@@ -239,7 +242,7 @@ number_at(struct source *s, const char **p, const char *end)
 	return n;
 }
 
-/* (name), flags, width and precision; p is after the %. */
+/* Parses (name), flags, width and precision; p is after the %. */
 static const char *
 percent_spec(struct source *s, struct spec *f, const struct chat_value **v,
     const char *p, const char *end)
@@ -430,7 +433,7 @@ put_field(struct chat_exec *r, struct chat_buf *b, const struct chat_value *v,
 	}
 }
 
-/* .name and [key] after the argument's name. */
+/* Applies .name and [key] after the argument's name. */
 static struct chat_value
 follow(struct chat_exec *r, struct chat_value v, const char *p,
     const char *end)
@@ -452,7 +455,7 @@ follow(struct chat_exec *r, struct chat_value v, const char *p,
 			p++;
 		if (sign == '[' && qwen_chat_digits(key.u.s.s, key.u.s.n, &i))
 			key = chat_int(i);
-		/* only keys: Python finds no attributes of an object here */
+		/* only [key] works on objects: attributes are Python's own */
 		v = sign == '[' ? qwen_chat_item(r, &v, &key) :
 		    chat_undefined(from, key.u.s.n);
 		if (v.type == CHAT_UNDEFINED)
@@ -461,7 +464,9 @@ follow(struct chat_exec *r, struct chat_value v, const char *p,
 	return v;
 }
 
-/* The argument of a field "0", "name" or "", and what comes after it. */
+/*
+ * Returns the argument of a field "0", "name" or "", with its .name and [key].
+ */
 static struct chat_value
 field_value(struct chat_exec *r, const struct chat_args *a, const char *p,
     const char *end, size_t *next)
@@ -492,7 +497,7 @@ field_value(struct chat_exec *r, const struct chat_args *a, const char *p,
 	return v != NULL ? follow(r, *v, stop, end) : none;
 }
 
-/* {name!r:spec}: p is after the bracket, end at the other. */
+/* Formats {name!r:spec}, the text from p to end. */
 static void
 put_braces(struct chat_exec *r, struct chat_buf *b, const struct chat_args *a,
     const char *p, const char *end, size_t *next)
@@ -553,7 +558,7 @@ m_format(const struct chat_use *c)
 	return qwen_chat_take(c->r, &b);
 }
 
-/* x|format(a, b): x % (a, b), or with names. */
+/* x|format(a, b) is x % (a, b), or with names. */
 static struct chat_value
 f_format(const struct chat_use *c)
 {

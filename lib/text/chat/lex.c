@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * lex.c - a template cut into text, tags, and the words inside these.
+ * lex.c - splits a template into text, tags, and the tokens inside tags.
  *
- * White space around tags goes as transformers has it go: after a block or a
- * comment one line feed, before it what indents it; and on the side of a minus
- * all of it.
+ * White space around tags is removed as in transformers: one line feed after a
+ * block or comment, and the indentation before it; next to a minus sign, all
+ * white space.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@ qwen_chat_lex(struct chat_lexer *l, const char *source, size_t n)
 	memset(l, 0, sizeof *l);
 	l->p = source;
 	l->end = source + n;
-	/* One line feed at the end is the editor's. */
+	/* drop one line feed at the end */
 	if (n > 0 && l->end[-1] == '\n')
 		l->end--;
 	l->line = 1;
@@ -26,7 +26,7 @@ qwen_chat_lex(struct chat_lexer *l, const char *source, size_t n)
 	l->type = CHAT_T_END;
 }
 
-/* Forward to p. */
+/* Advances to p, counting lines. */
 static void
 go(struct chat_lexer *l, const char *p)
 {
@@ -58,7 +58,7 @@ skip_space(const struct chat_lexer *l, const char *p)
 
 /* -------------------------------------------------------------------- text */
 
-/* The next tag from p on, or the end. */
+/* Returns the position of the next tag from p on, or the end. */
 static const char *
 find_tag(const struct chat_lexer *l, const char *p)
 {
@@ -69,7 +69,7 @@ find_tag(const struct chat_lexer *l, const char *p)
 	return l->end;
 }
 
-/* End of the text from s to tag as the tag leaves it. */
+/* Returns the end of the text from s to tag, without removed white space. */
 static const char *
 text_end(const struct chat_lexer *l, const char *s, const char *tag)
 {
@@ -87,7 +87,7 @@ text_end(const struct chat_lexer *l, const char *s, const char *tag)
 	return (p == s && l->line_start) || (p > s && p[-1] == '\n') ? p : tag;
 }
 
-/* After a tag that ended with sign before its bracket. */
+/* Removes white space after a tag with this sign before its end. */
 static void
 after_tag(struct chat_lexer *l, char sign, int block)
 {
@@ -115,7 +115,10 @@ skip_comment(struct chat_lexer *l, struct qwen_err *err)
 	return 0;
 }
 
-/* {%- name -%} at p: its end; NULL if there is none.  sign: before its end. */
+/*
+ * Parses {%- name -%} at p.  Returns its end, or NULL; *sign: the sign before
+ * the end.
+ */
 static const char *
 word_tag(const struct chat_lexer *l, const char *p, const char *name,
     char *sign)
@@ -133,7 +136,7 @@ word_tag(const struct chat_lexer *l, const char *p, const char *name,
 	return l->end - p >= 2 && p[0] == '%' && p[1] == '}' ? p + 2 : NULL;
 }
 
-/* After {% raw %}, at p: text up to {% endraw %}. */
+/* Parses text from p, after {% raw %}, up to {% endraw %}. */
 static int
 raw_text(struct chat_lexer *l, struct qwen_err *err, const char *p, char sign)
 {
@@ -145,7 +148,7 @@ raw_text(struct chat_lexer *l, struct qwen_err *err, const char *p, char sign)
 			continue;
 		l->type = CHAT_T_DATA;
 		l->s = s;
-		/* it does not begin a line, as lstrip_blocks sees it */
+		/* for lstrip_blocks it does not begin a line */
 		l->line_start = 0;
 		l->n = (size_t)(text_end(l, s, tag) - s);
 		go(l, end);
@@ -155,7 +158,7 @@ raw_text(struct chat_lexer *l, struct qwen_err *err, const char *p, char sign)
 	return bad(l, err, "unterminated raw block");
 }
 
-/* Text, a tag that begins, or the end. */
+/* Returns text, the beginning of a tag, or the end. */
 static int
 next_outside(struct chat_lexer *l, struct qwen_err *err)
 {
@@ -202,7 +205,7 @@ is_word(char c)
 	    (c >= '0' && c <= '9') || c == '_';
 }
 
-/* 1 if the tag ends here. */
+/* Returns 1 at the end of the tag, and advances past it. */
 static int
 tag_end(struct chat_lexer *l)
 {
@@ -240,7 +243,7 @@ string(struct chat_lexer *l, struct qwen_err *err)
 	return 0;
 }
 
-/* Digits, and a point or an exponent if they make it a number still. */
+/* An integer, or a number with a fraction or an exponent. */
 static void
 number(struct chat_lexer *l)
 {
@@ -266,7 +269,7 @@ number(struct chat_lexer *l)
 	go(l, p);
 }
 
-/* Brackets must close in order, so that a tag's end is known. */
+/* Brackets must be closed in order, so that the end of a tag is known. */
 static int
 bracket(struct chat_lexer *l, struct qwen_err *err)
 {

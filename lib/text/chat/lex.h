@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* lex.h - a template cut into text, tags, and the words inside these. */
+/* lex.h - splits a template into text, tags, and the tokens inside tags. */
 #ifndef QWEN_CHAT_LEX_H
 #define QWEN_CHAT_LEX_H
 
@@ -15,17 +15,18 @@ enum chat_token {
 	CHAT_T_BLOCK,		/* {% */
 	CHAT_T_BLOCK_END,
 	CHAT_T_NAME, CHAT_T_STRING, CHAT_T_INT, CHAT_T_FLOAT,
-	CHAT_T_SIGN,		/* an operator or bracket, up to 2 bytes */
+	CHAT_T_SIGN,		/* operator or bracket, up to 2 bytes */
 };
 
 struct chat_lexer {
 	const char	*p, *end;
 	unsigned	 line;
-	char		 open[100];	/* brackets in the tag, closed by these */
+	char		 open[100];	/* closing brackets of those open in the
+					   tag */
 	size_t		 n_open;
 	int		 in_tag;	/* CHAT_T_PRINT, CHAT_T_BLOCK or 0 */
-	int		 line_start;	/* what follows begins a line */
-	/* the present token */
+	int		 line_start;	/* the next text begins a line */
+	/* the current token */
 	enum chat_token	 type;
 	const char	*s;		/* string: with escapes, without quotes */
 	size_t		 n;
@@ -34,7 +35,7 @@ struct chat_lexer {
 
 void qwen_chat_lex(struct chat_lexer *l, const char *source, size_t n);
 
-/* To the next token. */
+/* Advances to the next token. */
 int qwen_chat_next(struct chat_lexer *l, struct qwen_err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* list.c - filters that choose from, order and regroup lists. */
+/* list.c - filters that select from, sort and regroup lists. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ flag(const struct chat_use *c, size_t i, const char *key, int usual)
 
 /* -------------------------------------------------------------- attributes */
 
-/* One part of "a.b.0": an item, by number if it is one. */
+/* One part of "a.b.0": a key, or an index if it is a number. */
 static struct chat_value
 part_of(struct chat_exec *r, const struct chat_value *v,
     const struct chat_text *part)
@@ -65,7 +65,7 @@ qwen_chat_path(struct chat_exec *r, const struct chat_value *v,
 
 /* ------------------------------------------------------------------ sorting */
 
-/* What a value is compared by: lower case unless case counts. */
+/* Converts strings to lower case for comparison, unless case matters. */
 static struct chat_value
 fold(const struct chat_use *c, const struct chat_value *v, int by_case)
 {
@@ -78,7 +78,7 @@ fold(const struct chat_use *c, const struct chat_value *v, int by_case)
 	    qwen_chat_methods[CHAT_TEXT], &lower), v, &none);
 }
 
-/* The key of a value: by an attribute, by several ("a,b"), or by itself. */
+/* Returns the sort key of a value: an attribute, several ("a,b"), or itself. */
 static struct chat_value
 key_of(const struct chat_use *c, const struct chat_value *v,
     const struct chat_value *attr, const struct chat_value *usual, int by_case)
@@ -110,12 +110,12 @@ key_of(const struct chat_use *c, const struct chat_value *v,
 	return (struct chat_value){ .type = CHAT_TUPLE, .u.l = l };
 }
 
-/* A value and what it is ordered by. */
+/* A value and its sort key. */
 struct keyed {
 	struct chat_value	key, v;
 };
 
-/* Stable: two halves, in order, become one. */
+/* Stable merge sort. */
 static void
 merge(struct chat_exec *r, struct keyed *a, size_t n, struct keyed *room,
     int down)
@@ -221,7 +221,7 @@ f_extreme(const struct chat_use *c)
 	return l.v[at];
 }
 
-/* The first of each that are equal. */
+/* Keeps the first of equal items. */
 static struct chat_value
 f_unique(const struct chat_use *c)
 {
@@ -244,9 +244,9 @@ f_unique(const struct chat_use *c)
 	return chat_list(out);
 }
 
-/* ---------------------------------------------------------------- regrouping */
+/* --------------------------------------------------------------- regrouping */
 
-/* A group: a tuple of what its members have in common, and these. */
+/* A group: a tuple of the common attribute and the list of items. */
 static struct chat_value
 group(const struct chat_use *c, const struct chat_value *by,
     const struct chat_list *l, size_t from, size_t n)
@@ -292,7 +292,7 @@ f_groupby(const struct chat_use *c)
 	return chat_list(out);
 }
 
-/* n of them from one on, and fillers up to width if there are some. */
+/* Returns n items from index from on, padded to width if there is a filler. */
 static struct chat_value
 row_of(const struct chat_use *c, const struct chat_list *l, size_t from,
     size_t n, size_t width)
@@ -345,7 +345,7 @@ f_slice(const struct chat_use *c)
 
 	for (i = 0; i < out.n && !c->r->failed; i++, at += n) {
 		n = l.n / rows + (i < l.n % rows);
-		/* the first ones have one more: the others get a filler */
+		/* the first rows have one more item; the others get a filler */
 		out.v[i] = row_of(c, &l, at, n, n + (i >= l.n % rows));
 	}
 	return chat_list(out);

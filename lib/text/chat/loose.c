@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* loose.c - JSON as models write it, and JSON that was cut off, made JSON. */
+/* loose.c - converts JSON as models write it, and truncated JSON, to JSON. */
 #include <string.h>
 
 #include "text/chat/reply.h"
@@ -12,9 +12,10 @@ struct loose {
 	const char		*s;
 	size_t			 n, at;
 	int			 python;
-	char			 last;		/* sign that was written */
+	char			 last;		/* last token written */
 	unsigned		 depth;
-	unsigned char		 doubled[DEPTH_MAX];	/* of open brackets */
+	unsigned char		 doubled[DEPTH_MAX];	/* brace is doubled, per
+							   open bracket */
 };
 
 static int
@@ -31,7 +32,7 @@ is_letter(char c)
 
 /* ------------------------------------------------------------------ strings */
 
-/* The value of n hexadecimal digits at p, or -1. */
+/* Returns the value of n hexadecimal digits at p, or -1. */
 static long
 hex(const char *p, size_t n)
 {
@@ -50,7 +51,7 @@ hex(const char *p, size_t n)
 	return v;
 }
 
-/* A code point as JSON escapes it; -1: there is no such one. */
+/* Writes a code point as a JSON escape; -1 if it is not valid. */
 static int
 put_code(struct loose *l, long c)
 {
@@ -65,13 +66,13 @@ put_code(struct loose *l, long c)
 	return 0;
 }
 
-/* \x41, \u0041, \U00000041: the digits as a character. */
+/* Converts \x41, \u0041 or \U00000041. */
 static int
 digits(struct loose *l, size_t n)
 {
 	long c;
 
-	if (l->n - l->at < n + 2) {	/* cut off: left out */
+	if (l->n - l->at < n + 2) {	/* truncated: drop it */
 		l->at = l->n;
 		return 0;
 	}
@@ -80,7 +81,7 @@ digits(struct loose *l, size_t n)
 	return put_code(l, c);
 }
 
-/* An escape sequence; -1: there is no such one. */
+/* Converts an escape; -1 if it is not valid. */
 static int
 escape(struct loose *l)
 {
@@ -109,14 +110,15 @@ escape(struct loose *l)
 		return -1;
 	else if ((p = strchr(python, c)) != NULL)
 		return put_code(l, code[p - python]);
-	else if (c != '\n') {		/* as Python has it */
+	else if (c != '\n') {		/* unknown escape: keep the backslash,
+					   as Python does */
 		qwen_text_str(l->out, "\\\\");
 		l->at--;
 	}
 	return 0;
 }
 
-/* A string with its quotes; of one that is cut off there is no last one. */
+/* Converts a string; a truncated one gets no closing quote. */
 static int
 string(struct loose *l)
 {
@@ -152,7 +154,7 @@ string(struct loose *l)
 	return 1;
 }
 
-/* -------------------------------------------------------------------- signs */
+/* ------------------------------------------------------------------- tokens */
 
 static void
 put_char(struct loose *l, char c)
@@ -162,7 +164,7 @@ put_char(struct loose *l, char c)
 		l->last = c;
 }
 
-/* No object begins with a brace, so two of them are one. */
+/* An object cannot begin with a brace, so two braces count as one. */
 static int
 open_bracket(struct loose *l, char c)
 {
@@ -188,7 +190,7 @@ close_bracket(struct loose *l, char c)
 	return 0;
 }
 
-/* One before the end of a list or an object is left out. */
+/* Drops a comma before the end of a list or an object. */
 static void
 comma(struct loose *l)
 {
@@ -252,7 +254,7 @@ qwen_chat_loose(struct qwen_text *out, const char *s, size_t n, int python)
 	return rc < 0 ? -1 : rc > 0 || l.depth > 0;
 }
 
-/* ---------------------------------------------------------------- cut off */
+/* --------------------------------------------------------------- truncation */
 
 void
 qwen_chat_close(struct qwen_text *out, const char *s, size_t n)

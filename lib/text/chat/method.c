@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* method.c - the methods of strings and objects. */
+/* method.c - methods of strings and objects. */
 #include <string.h>
 
 #include "text/chat/chat.h"
@@ -23,7 +23,7 @@ text_arg(const struct chat_use *c, size_t i, const char *key)
 	return &v->u.s;
 }
 
-/* Argument i as a count; -1 if it is missing, or negative. */
+/* Returns argument i as a count; -1 if it is missing or negative. */
 static int64_t
 count_arg(const struct chat_use *c, size_t i, const char *key)
 {
@@ -51,7 +51,7 @@ has_end(const struct chat_use *c, const struct chat_text *x)
 	    c->t->s + c->t->n - x->n : c->t->s, x->s, x->n) == 0;
 }
 
-/* With one string, or one of several. */
+/* Accepts a string, or a tuple of strings. */
 static struct chat_value
 m_has_end(const struct chat_use *c)
 {
@@ -96,7 +96,7 @@ struct slices {
 	size_t			cap;
 };
 
-/* The text from begin to end is one more part. */
+/* Adds the text from begin to end as a slice. */
 static void
 add_slice(const struct chat_use *c, struct slices *p, size_t begin, size_t end)
 {
@@ -105,7 +105,10 @@ add_slice(const struct chat_use *c, struct slices *p, size_t begin, size_t end)
 		p->l.v[p->l.n++] = chat_text(chat_slice(c->t, begin, end));
 }
 
-/* Where the next white space (there 1) or other character (0) is. */
+/*
+ * Returns the next position of white space (there 1) or of another character
+ * (0).
+ */
 static size_t
 next_space(const struct chat_text *t, size_t i, int there)
 {
@@ -159,7 +162,7 @@ m_split(const struct chat_use *c)
 	return chat_list(p.l);
 }
 
-/* Where the last x before end is, or t->n + 1. */
+/* Returns the last position of x before end, or t->n + 1. */
 static size_t
 search_back(const struct chat_use *c, const struct chat_text *x, size_t end)
 {
@@ -198,7 +201,7 @@ m_rsplit(const struct chat_use *c)
 	return qwen_chat_reverse(c->r, &l);
 }
 
-/* Bytes of the end of a line that is at i, as Python has lines; 0: none. */
+/* Returns the length of a line end at i, as in Python; 0 if there is none. */
 static size_t
 line_end(const struct chat_text *t, size_t i)
 {
@@ -226,7 +229,7 @@ qwen_chat_lines(struct chat_exec *r, const struct chat_text *t, int ends)
 		add_slice(&c, &p, begin, ends > 0 ? i + k : i);
 		begin = i + k;
 	}
-	/* indent, which adds a line feed, has a last line always */
+	/* indent adds a line feed first, so it always has a last line */
 	if (begin < t->n || ends < 0)
 		add_slice(&c, &p, begin, t->n);
 	qwen_chat_step(r, t->n / 4);
@@ -359,7 +362,7 @@ m_copy(const struct chat_use *c)
 	return *c->x;
 }
 
-/* ------------------------------------------------------ lists, loops, cyclers */
+/* ---------------------------------------------------- lists, loops, cyclers */
 
 static struct chat_value
 m_list_index(const struct chat_use *c)
@@ -387,7 +390,7 @@ m_list_count(const struct chat_use *c)
 	return chat_int(n);
 }
 
-/* loop.cycle(a, b): by the number of the item. */
+/* loop.cycle(a, b): selects by the index of the item. */
 static struct chat_value
 m_cycle(const struct chat_use *c)
 {
@@ -398,7 +401,7 @@ m_cycle(const struct chat_use *c)
 	return c->a->v[c->x->u.loop->i % c->a->n];
 }
 
-/* Whether the values are others than at the last call. */
+/* Returns whether the values differ from those of the last call. */
 static struct chat_value
 m_changed(const struct chat_use *c)
 {
@@ -413,7 +416,7 @@ m_changed(const struct chat_use *c)
 	return chat_bool(!same);
 }
 
-/* cycler(a, b), and joiner(", "). */
+/* cycler(a, b) and joiner(", "). */
 static struct chat_value
 new_cycler(const struct chat_use *c)
 {
@@ -455,7 +458,7 @@ m_reset(const struct chat_use *c)
 	return (struct chat_value){ .type = CHAT_NONE };
 }
 
-/* What changes its object, or what nobody has needed: there, but refused. */
+/* Refuses methods that modify their object, or that no known template uses. */
 static struct chat_value
 m_refused(const struct chat_use *c)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* op.c - operators: what + does to values, and which one is less. */
+/* op.c - arithmetic and comparison of values. */
 #include <math.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ integers(struct chat_exec *r, enum chat_op op, int64_t a, int64_t b)
 	return chat_int(n);
 }
 
-/* By squaring; an integer, unless b is below 0. */
+/* Computes by squaring; the result is an integer unless b is negative. */
 static struct chat_value
 power(struct chat_exec *r, const struct chat_value *a,
     const struct chat_value *b, double x, double y)
@@ -111,7 +111,7 @@ join_lists(struct chat_exec *r, const struct chat_value *a,
 	return v;
 }
 
-/* A list as often as asked for. */
+/* Repeats a list. */
 static struct chat_value
 repeat_list(struct chat_exec *r, const struct chat_value *l, int64_t times)
 {
@@ -129,7 +129,7 @@ repeat_list(struct chat_exec *r, const struct chat_value *l, int64_t times)
 	return v;
 }
 
-/* Markup and a text: what is no markup is escaped, and the sum is markup. */
+/* Joins markup and text: escapes the operand that is not markup. */
 static struct chat_value
 add_markup(struct chat_exec *r, const struct chat_value *a,
     const struct chat_value *b)
@@ -142,7 +142,7 @@ add_markup(struct chat_exec *r, const struct chat_value *a,
 	return v;
 }
 
-/* A text as often as asked for. */
+/* Repeats a text. */
 static struct chat_value
 repeat(struct chat_exec *r, const struct chat_text *t, int64_t times)
 {
@@ -155,7 +155,7 @@ repeat(struct chat_exec *r, const struct chat_text *t, int64_t times)
 	return qwen_chat_take(r, &b);
 }
 
-/* a ~ b: as they are written. */
+/* a ~ b: joins both as printed. */
 static struct chat_value
 write_both(struct chat_exec *r, const struct chat_value *a,
     const struct chat_value *b)
@@ -211,7 +211,7 @@ qwen_chat_binary(struct chat_exec *r, enum chat_op op,
 	return out;
 }
 
-/* Below 0, 0, or more: by the first items that differ. */
+/* Compares by the first items that differ: negative, 0 or positive. */
 static int
 order_lists(struct chat_exec *r, const struct chat_list *a,
     const struct chat_list *b)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * order.c - system messages where a template does not take them.  Those at the
- * start become one; a later one becomes a reminder, in the user's turn that
- * follows it.  What a message becomes depends on what is before it and, of what
- * is after it, on the next turn alone, so that the prompt of a conversation
- * begins with the prompt that it had before it grew.
+ * order.c - system messages in places where a template does not accept them.
+ * Those at the start are joined into one.  A later one becomes a reminder in
+ * the next user turn.  The result for a message depends only on the messages
+ * before it and on the next turn.  So when a conversation grows, its prompt
+ * begins with the earlier prompt.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "text/chat/request.h"
 
-enum { LEAD_MAX = 8 };	/* more of them at the start are folded unasked */
+enum { LEAD_MAX = 8 };	/* longer starts are folded without a test */
 
 static const char begin_reminder[] = "<system-reminder>\n";
 static const char end_reminder[] = "\n</system-reminder>";
@@ -24,10 +24,14 @@ struct ordering {
 	struct chat_exec		*r;
 	const struct qwen_template *t;
 	struct chat_list	 in, out;
-	size_t			 n_lead;	/* systems at the start */
-	int			 late[2];	/* later ones: system, developer */
-	struct chat_buf		 said;		/* reminders for the next turn */
-	int			 alternate;	/* no two turns of the user */
+	size_t			 n_lead;	/* system messages at the
+						   start */
+	int			 late[2];	/* has later ones: system,
+						   developer */
+	struct chat_buf		 said;		/* reminders for the next
+						   turn */
+	int			 alternate;	/* do not add a second user turn
+						   in a row */
 };
 
 /* -------------------------------------------------------------- messages */
@@ -57,7 +61,7 @@ is_system(struct ordering *o, const struct chat_value *message)
 	    has_role(o, message, "developer");
 }
 
-/* A copy of a message with another value of a field. */
+/* Returns a copy of a message with a field replaced. */
 static struct chat_value
 with(struct ordering *o, const struct chat_value *message, const char *key,
     const struct chat_value *v)
@@ -74,7 +78,7 @@ with(struct ordering *o, const struct chat_value *message, const char *key,
 	return copy;
 }
 
-/* The content as a text: 1; 0 if it has parts that are none. */
+/* Gets the content as a text; returns 0 if it has other parts. */
 static int
 text_of(struct ordering *o, const struct chat_value *message,
     struct chat_text *text)
@@ -94,7 +98,7 @@ text_of(struct ordering *o, const struct chat_value *message,
 	return 1;
 }
 
-/* A new message, which has a role and a content. */
+/* Creates a message with a role and a content. */
 static struct chat_value
 new_message(struct ordering *o, const char *role,
     const struct chat_value *content)
@@ -115,11 +119,12 @@ push(struct ordering *o, const struct chat_value *message)
 		o->out.v[o->out.n++] = *message;
 }
 
-/* --------------------------------------------- what the template takes */
+/* ------------------------------------------------ what the template accepts */
 
 /*
- * Whether the template writes all messages of a chat of these roles: s, d
- * (developer), u and a, one after another.  Their contents tell them apart.
+ * Returns 1 if the template writes all messages of a chat with these roles: s
+ * (system), d (developer), u (user), a (assistant).  Distinct contents identify
+ * the messages.
  */
 static int
 takes(struct ordering *o, const char *roles)
@@ -168,7 +173,7 @@ takes_lead(struct ordering *o)
 	return takes(o, roles);
 }
 
-/* Before the assistant, before the user, and at the end. */
+/* Tests before the assistant, before the user, and at the end. */
 static int
 takes_late(struct ordering *o)
 {
@@ -178,7 +183,7 @@ takes_late(struct ordering *o)
 
 /* ----------------------------------------------------------------- folding */
 
-/* One more text after others, with a blank line between. */
+/* Appends a text after an empty line. */
 static void
 join(struct ordering *o, struct chat_buf *b, const struct chat_text *text)
 {
@@ -190,8 +195,8 @@ join(struct ordering *o, struct chat_buf *b, const struct chat_text *text)
 }
 
 /*
- * The systems at the start as one message; all that there are, with all set.
- * Those whose content is no text stay as they are.
+ * Joins the system messages at the start, with all set all of them, into one
+ * message.  Those whose content is not text stay unchanged.
  */
 static void
 fold_lead(struct ordering *o, int all)
@@ -221,7 +226,7 @@ fold_lead(struct ordering *o, int all)
 	}
 }
 
-/* A system's text as a reminder for the next turn. */
+/* Adds a system text to the reminders for the next turn. */
 static void
 remind(struct ordering *o, const struct chat_text *said)
 {
@@ -238,7 +243,7 @@ remind(struct ordering *o, const struct chat_text *said)
 	    sizeof end_reminder - 1);
 }
 
-/* The reminders as a part of a content, before or after its other parts. */
+/* Adds the reminders as a part before or after the other parts of a content. */
 static struct chat_value
 add_part(struct ordering *o, const struct chat_list *parts,
     const struct chat_value *text, int after)
@@ -258,7 +263,7 @@ add_part(struct ordering *o, const struct chat_list *parts,
 	return chat_list(l);
 }
 
-/* A message with the reminders before what it has, or after that. */
+/* Returns a message with the reminders before or after its content. */
 static struct chat_value
 add_said(struct ordering *o, const struct chat_value *message, int after)
 {
@@ -288,9 +293,9 @@ add_said(struct ordering *o, const struct chat_value *message, int after)
 }
 
 /*
- * Reminders that no turn of the user follows: at the end of a tool's result
- * before them, since a turn of the user would end the step that it is of, for
- * which templates keep thoughts; or a turn of the user for themselves.
+ * Places reminders that no user turn follows.  After a tool's result they are
+ * added to its end: a user turn would end the step, for which templates keep
+ * thoughts.  Elsewhere they get a user turn of their own.
  */
 static void
 end_said(struct ordering *o)
@@ -314,7 +319,7 @@ end_said(struct ordering *o)
 	push(o, &user);
 }
 
-/* All after the start, without systems. */
+/* Adds all messages after the start, without system messages. */
 static void
 fold_late(struct ordering *o, int dropped)
 {
@@ -340,9 +345,12 @@ fold_late(struct ordering *o, int dropped)
 	end_said(o);
 }
 
-/* ------------------------------------------------------------------ all of it */
+/* ------------------------------------------------------------- all messages */
 
-/* Developers are systems for a template that does not know the word. */
+/*
+ * Developer messages become system messages if the template does not know the
+ * role.
+ */
 static void
 rename_developers(struct ordering *o)
 {
@@ -377,7 +385,7 @@ fold(struct ordering *o, int lead, int late, int first)
 {
 	size_t i;
 
-	/* one more for reminders at the end, and one for a first message */
+	/* two more: for reminders at the end, and a first message */
 	o->out = qwen_chat_new_list(o->r, 2 * o->in.n + 2);
 	o->out.n = 0;
 	if (o->r->failed)
@@ -411,7 +419,7 @@ qwen_chat_systems(struct chat_exec *r, const struct qwen_template *t,
 	count(&o);
 	late = o.late[0] || o.late[1];
 	*folds = o.n_lead > 0 || late;
-	/* a template that takes none at all */
+	/* the template accepts no system message at all */
 	if (force && o.n_lead > 0 && !first && !takes(&o, "su")) {
 		o.n_lead = 0;
 		late = 1;

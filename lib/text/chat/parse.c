@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* parse.c - a template as a tree of statements. */
+/* parse.c - parses a template into a tree of statements. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -118,7 +118,7 @@ qwen_chat_deeper(struct chat_parser *p)
 
 static void statements(struct chat_parser *p, struct chat_node **out);
 
-/* The end of the tag must be here; past it. */
+/* Advances past the end of the tag. */
 static void
 tag_ends(struct chat_parser *p, enum chat_token end)
 {
@@ -127,7 +127,10 @@ tag_ends(struct chat_parser *p, enum chat_token end)
 	qwen_chat_advance(p);
 }
 
-/* The tag ends; then statements up to a {% that begins another one. */
+/*
+ * Parses the end of the tag, then statements up to the next {% that ends or
+ * divides the block.
+ */
 static void
 part(struct chat_parser *p, struct chat_node **out)
 {
@@ -135,7 +138,10 @@ part(struct chat_parser *p, struct chat_node **out)
 	statements(p, out);
 }
 
-/* The last part of a block, and past {% name %}; other is what else begins. */
+/*
+ * Parses the end of a block, {% name %}, and {% else %} before it if other is
+ * not NULL.
+ */
 static void
 last_part(struct chat_parser *p, struct chat_node **other, const char *name)
 {
@@ -145,7 +151,7 @@ last_part(struct chat_parser *p, struct chat_node **other, const char *name)
 	tag_ends(p, CHAT_T_BLOCK_END);
 }
 
-/* a in b if c: list, or other if there was nothing */
+/* for a in b if c: list; other if there are no items */
 static void
 for_block(struct chat_parser *p, struct chat_node *n)
 {
@@ -164,7 +170,7 @@ for_block(struct chat_parser *p, struct chat_node *n)
 	last_part(p, &n->other, "endfor");
 }
 
-/* a: list, else other, which an elif makes an IF again */
+/* if a: list; other, which is an IF for elif */
 static void
 if_block(struct chat_parser *p, struct chat_node *n)
 {
@@ -180,7 +186,7 @@ if_block(struct chat_parser *p, struct chat_node *n)
 	last_part(p, &n->other, "endif");
 }
 
-/* a = b; or a is what list writes, through the filters b */
+/* set a = b; or a becomes the output of list, filtered by b */
 static void
 set_block(struct chat_parser *p, struct chat_node *n)
 {
@@ -198,7 +204,7 @@ set_block(struct chat_parser *p, struct chat_node *n)
 	last_part(p, NULL, "endset");
 }
 
-/* (a, b=c): ARG with a name and, in a, perhaps a default */
+/* (a, b=c): ARG with a name and, in a, the default or NULL */
 static void
 parameters(struct chat_parser *p, struct chat_node **out)
 {
@@ -217,7 +223,7 @@ parameters(struct chat_parser *p, struct chat_node **out)
 	}
 }
 
-/* The inside of a macro, or of a call: no loop is around it. */
+/* Parses the body of a macro or call block, where no loop is open. */
 static void
 body(struct chat_parser *p, struct chat_node *n, const char *end)
 {
@@ -229,7 +235,7 @@ body(struct chat_parser *p, struct chat_node *n, const char *end)
 	last_part(p, NULL, end);
 }
 
-/* name(a): list; op is whether it has a word for its caller */
+/* macro name(a): list */
 static void
 macro_block(struct chat_parser *p, struct chat_node *n)
 {
@@ -244,7 +250,7 @@ macro_block(struct chat_parser *p, struct chat_node *n)
 	p->names_caller = outside;
 }
 
-/* call(a) b: b is a call of a macro, of which list is the caller */
+/* call(a) b: b calls a macro, whose caller is list */
 static void
 call_block(struct chat_parser *p, struct chat_node *n)
 {
@@ -258,7 +264,7 @@ call_block(struct chat_parser *p, struct chat_node *n)
 	body(p, n, "endcall");
 }
 
-/* a=b, c=d: in a are ARG with a target and a value; list */
+/* with a=b, c=d: list; a: ARG with target a and value b */
 static void
 with_block(struct chat_parser *p, struct chat_node *n)
 {
@@ -279,7 +285,7 @@ with_block(struct chat_parser *p, struct chat_node *n)
 	last_part(p, NULL, "endwith");
 }
 
-/* b: what list writes, through these filters */
+/* filter b: the output of list is filtered by b */
 static void
 filter_block(struct chat_parser *p, struct chat_node *n)
 {
@@ -318,7 +324,7 @@ continue_statement(struct chat_parser *p, struct chat_node *n)
 	loop_control(p, n, CHAT_K_CONTINUE);
 }
 
-/* What a model is trained to say; an IF without a condition. */
+/* Text to train a model on: an IF without a condition. */
 static void
 generation_block(struct chat_parser *p, struct chat_node *n)
 {
@@ -327,7 +333,7 @@ generation_block(struct chat_parser *p, struct chat_node *n)
 	last_part(p, NULL, "endgeneration");
 }
 
-/* What comes after the word that the tag begins with. */
+/* Parses a statement after its first word. */
 static void
 block(struct chat_parser *p, const char *word, struct chat_node *n)
 {
@@ -355,7 +361,7 @@ block(struct chat_parser *p, const char *word, struct chat_node *n)
 	qwen_chat_parse_fail(p, "unknown statement '%.40s'", word);
 }
 
-/* A word with which the statements end: that is for who called. */
+/* Returns 1 at a word that ends or divides a block; the caller handles it. */
 static int
 closes(const struct chat_parser *p)
 {
@@ -364,7 +370,7 @@ closes(const struct chat_parser *p)
 	    qwen_chat_is(p, "else") || qwen_chat_is(p, "elif");
 }
 
-/* {{ ... }}, and text, are an OUTPUT of a */
+/* {{ ... }} and text are an OUTPUT of a. */
 static void
 output(struct chat_parser *p, struct chat_node *n)
 {
@@ -382,7 +388,7 @@ output(struct chat_parser *p, struct chat_node *n)
 	tag_ends(p, CHAT_T_PRINT_END);
 }
 
-/* All up to the end, or past the {% of one that closes. */
+/* Parses statements up to the end, or past the {% of a word that closes. */
 static void
 statements(struct chat_parser *p, struct chat_node **out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* prompt.c - what a template made: its text, its turns, its tokens. */
+/* prompt.c - a rendered prompt: its text, turns and tokens. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ qwen_prompt_own(const struct qwen_prompt *p)
 	return p->n > 0 ? p->own : qwen_chat_own;
 }
 
-/* Did the template write s at i, all of it? */
+/* Returns 1 if the template wrote all of s at i. */
 static int
 wrote(const struct qwen_prompt *p, size_t i, const char *s)
 {

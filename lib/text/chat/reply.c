@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * reply.c - what a model says, as it comes: thought, text and calls.  Whatever
- * may become a tag waits until it is one, or is not.
+ * reply.c - parses a reply while it arrives: thoughts, text and calls.  Holds
+ * back whatever may become a tag until that is decided.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static const char think[] = "<think>", end_think[] = "</think>";
 static const char no_character[] = "\xef\xbf\xbd";	/* U+FFFD */
 static const char open_tag[] = "<tool_call>", function[] = "<function=";
 
-enum { COMPACT = 1 << 12 };	/* bytes that are done with and may stay */
+enum { COMPACT = 1 << 12 };	/* parsed bytes kept in the buffer */
 
 static int
 append(struct qwen_reply *r, struct qwen_text *b, const char *s, size_t n)
@@ -26,7 +26,7 @@ append(struct qwen_reply *r, struct qwen_text *b, const char *s, size_t n)
 	return b->failed ? qwen_oom(r->err) : 0;
 }
 
-/* More of the reply. */
+/* Appends text of the reply to the buffer. */
 static int
 extend(struct qwen_reply *r, const char *s, size_t n)
 {
@@ -53,7 +53,7 @@ qwen_reply_drop(struct qwen_reply *r, size_t n)
 	r->from += n;
 }
 
-/* -------------------------------------------------------------- giving out */
+/* ------------------------------------------------------------------- output */
 
 static int
 give(struct qwen_reply *r, const struct qwen_reply_event *e)
@@ -76,7 +76,7 @@ qwen_chat_give(struct qwen_reply *r, enum qwen_reply_kind kind,
 	return give(r, &e);
 }
 
-/* n bytes that were at byte at of the reply: they may be the end. */
+/* Holds back n bytes from offset at of the reply, which may be the end. */
 static int
 hold(struct qwen_reply *r, struct chat_stream *t, const char *s, size_t n,
     size_t at)
@@ -116,7 +116,10 @@ qwen_reply_flush(struct qwen_reply *r, struct chat_stream *t)
 	return 0;
 }
 
-/* n more bytes of a stream, but for white space that may be at an end of it. */
+/*
+ * Passes n bytes to a stream, without white space at its beginning and possible
+ * end.
+ */
 static int
 stream(struct qwen_reply *r, struct chat_stream *t, const char *s, size_t n)
 {
@@ -146,7 +149,9 @@ qwen_reply_pass(struct qwen_reply *r, struct chat_stream *t, size_t n)
 
 /* ------------------------------------------------------------------- states */
 
-/* Of the content so far: is it in a fence, has a line begun? */
+/*
+ * Follows the content: fences of code, and whether a line has only white space.
+ */
 static void
 note(struct qwen_reply *r, const char *s, size_t n)
 {
@@ -163,7 +168,10 @@ note(struct qwen_reply *r, const char *s, size_t n)
 	}
 }
 
-/* Whether a call begins at s, n bytes being there. */
+/*
+ * Returns 1 if a call begins at s, of which n bytes are known; 0; -1: not
+ * known.
+ */
 static int
 call_begins(const struct qwen_reply *r, const char *s, size_t n)
 {
@@ -177,18 +185,18 @@ call_begins(const struct qwen_reply *r, const char *s, size_t n)
 	if (is != 0 || !r->xml || r->opts.strict ||
 	    r->state != CHAT_REPLY_CONTENT || r->ticks > 0 || r->fence)
 		return is;
-	/* the tag around it is forgotten at times */
+	/* models sometimes forget the tag around it */
 	is = qwen_chat_begins(s, n, function);
 	if (is == 1)
 		is = qwen_chat_tool_begins(r, s + len, n - len);
 	if (is <= 0 || r->indent)
 		return is;
-	/* amid a line it may only be spoken of */
+	/* inside a line, the text may just mention the tag */
 	end = memchr(s, '>', n);
 	return end == NULL || end + 1 == s + n ? -1 : end[1] == '\n';
 }
 
-/* In a state, does something else begin at s? */
+/* Returns 1 if the text at s ends the current state; 0; -1: not known. */
 static int
 turns(const struct qwen_reply *r, const char *s, size_t n)
 {
@@ -202,8 +210,8 @@ turns(const struct qwen_reply *r, const char *s, size_t n)
 }
 
 /*
- * Text up to where something else begins, or may: 1 if it does; then it is at
- * the beginning of r->text.
+ * Passes text up to where it ends, or may end.  Returns 1 if it ends at the
+ * beginning of r->text.
  */
 static int
 text(struct qwen_reply *r, struct chat_stream *t, int final)
@@ -230,7 +238,10 @@ text(struct qwen_reply *r, struct chat_stream *t, int final)
 	return is == 1;
 }
 
-/* Does it begin with a thought? 1 when that is known. */
+/*
+ * Decides whether the reply begins with a thought.  Returns 1 when it is
+ * decided.
+ */
 static int
 start(struct qwen_reply *r, int final)
 {
@@ -239,7 +250,7 @@ start(struct qwen_reply *r, int final)
 
 	if (t.n == 0)
 		return 0;
-	/* White space at the beginning is not given out in any case. */
+	/* white space at the beginning is always dropped */
 	qwen_reply_drop(r, t.n - qwen_chat_strip(NULL, &t, NULL, 1).n);
 	if (r->text.len == 0)
 		return 0;
@@ -252,7 +263,9 @@ start(struct qwen_reply *r, int final)
 	return 1;
 }
 
-/* The thought ends here, or a call begins in it, which may be a draft. */
+/*
+ * Ends the thought, or begins a call in it, which may be part of the thought.
+ */
 static int
 end_thought(struct qwen_reply *r)
 {
@@ -267,7 +280,7 @@ end_thought(struct qwen_reply *r)
 	return 1;
 }
 
-/* After a call: the next one, or the content goes on. */
+/* Parses a call; then another one follows, or content. */
 static int
 call(struct qwen_reply *r, int final)
 {
@@ -286,7 +299,7 @@ call(struct qwen_reply *r, int final)
 	return 1;
 }
 
-/* One state further: 1 if there may be more to do, 0 if not. */
+/* Runs the current state once: 1 if there may be more to do, 0 if not, -1. */
 static int
 step(struct qwen_reply *r, int final)
 {
@@ -323,9 +336,9 @@ run(struct qwen_reply *r, int final)
 	return rc;
 }
 
-/* ----------------------------------------------------------------- text in */
+/* -------------------------------------------------------------------- input */
 
-/* One byte: whole characters go on, and U+FFFD for what is none. */
+/* Adds a byte; passes complete characters, and U+FFFD for invalid bytes. */
 static int
 put_byte(struct qwen_reply *r, unsigned char b)
 {
@@ -364,7 +377,7 @@ put_text(struct qwen_reply *r, const unsigned char *p, size_t n)
 	return 0;
 }
 
-/* -------------------------------------------------------------- public part */
+/* --------------------------------------------------------- public functions */
 
 static int
 read_tools(struct qwen_reply *r)
@@ -401,7 +414,7 @@ qwen_reply_new_sized(size_t size, struct qwen_reply **out,
 	r->thinks = t->thinks;
 	r->reasoning.kind = QWEN_REPLY_REASONING;
 	r->content.kind = QWEN_REPLY_CONTENT;
-	/* white space at the beginning is within what is continued */
+	/* white space is not at the beginning of a continued text */
 	r->reasoning.begun = opts->continues &&
 	    opts->thinking == QWEN_THINKING_OPEN;
 	r->content.begun = opts->continues && !r->reasoning.begun;

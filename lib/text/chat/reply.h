@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* reply.h - inside of the reader of replies. */
+/* reply.h - internals of the reply parser. */
 #ifndef QWEN_CHAT_REPLY_H
 #define QWEN_CHAT_REPLY_H
 
@@ -10,176 +10,204 @@
 enum {
 	CHAT_NAME_MAX = 1000,	/* bytes of a name in a tag */
 	CHAT_PARAMETERS_MAX = 1000,	/* of a call */
-	CHAT_SPACE_MAX = 256,	/* of white space between tags, or before one
-				   in its line, if it is to be looked over */
+	CHAT_SPACE_MAX = 256,	/* bytes of white space considered between tags,
+				   or before a tag on its line */
 };
 
-/* Where text of the reply went: n bytes that were at byte at of it. */
+/* n bytes of a stream that were at offset at of the reply. */
 struct chat_part {
 	size_t	at, n;
 };
 
-/* Text that goes out without white space at its ends. */
+/* Output text, trimmed of white space at both ends. */
 struct chat_stream {
 	enum qwen_reply_kind	kind;
 	int			begun;
-	struct qwen_text	space;	/* may be the end */
-	struct chat_part	*part;	/* which it was made of */
+	struct qwen_text	space;	/* white space held back: it may be at
+					   the end */
+	struct chat_part	*part;	/* the parts that space consists of */
 	size_t			n_part, cap_part;
-	struct qwen_text	all;	/* what went out */
+	struct qwen_text	all;	/* text given out */
 };
 
-/* Where in a call the reader is; the texts are offsets into text. */
+/* States of parsing a call; offsets are into r->text. */
 enum chat_call_state {
 	CHAT_CALL_OPEN,		/* after <tool_call> */
-	CHAT_CALL_JSON,		/* in the object, at the next byte of it */
-	CHAT_CALL_BETWEEN,	/* parameters, or the end of the function */
+	CHAT_CALL_JSON,		/* inside the JSON object */
+	CHAT_CALL_BETWEEN,	/* before a parameter or the end of the
+				   function */
 	CHAT_CALL_VALUE,	/* in the value of a parameter */
-	CHAT_CALL_WHOLE,	/* after the object, or </function> */
-	CHAT_CALL_BAD,		/* no call: up to the next </tool_call> */
+	CHAT_CALL_WHOLE,	/* after the JSON object, or </function> */
+	CHAT_CALL_BAD,		/* not a call: skip to the next </tool_call> */
 };
 
-/* An object or a list, of which the bytes are looked at one by one. */
+/*
+ * Brackets and strings of a JSON object or list that is scanned byte by byte.
+ */
 struct chat_json {
-	unsigned	depth;		/* of brackets */
+	unsigned	depth;		/* open brackets */
 	int		in_string, escaped;
 };
 
 struct chat_call {
 	enum chat_call_state	state;
-	size_t			at;	/* read up to here */
-	size_t			begin;	/* of the object, of the value, of
-					   what follows the whole call */
-	int			tagged;	/* <tool_call> came before it */
-	int			fenced;	/* and a fence is around it; 2: up to
-					   here */
-	int			braced;	/* a brace too much was passed over */
-	int			again;	/* another one follows at at */
+	size_t			at;	/* parsed up to here */
+	size_t			begin;	/* of the object; of the value; of the
+					   text after the complete call */
+	int			tagged;	/* <tool_call> precedes it */
+	int			fenced;	/* in a ``` fence; 2: the fence is
+					   closed */
+	int			braced;	/* a superfluous brace was skipped */
+	int			again;	/* another call follows at at */
 	struct chat_json	json;
-	int			lines;	/* the value begins with a line; 2:
-					   lines end with CR and LF */
-	size_t			indent;	/* of the value's end tag */
-	size_t			nest[2];	/* calls in the value: how many
-						   <function=, <tool_call> are
-						   not closed there, */
-	size_t			nest_parameter;	/* and <parameter= */
-	int			torn;	/* a value has the end tag of a
-					   parameter, which may be its own */
-	yyjson_val		*tool;	/* what has the name, or NULL */
-	char			*name;	/* function */
-	char			*param;
-	yyjson_mut_doc		*args;	/* its root is an object */
+	int			lines;	/* the value begins on a new line; 2:
+					   lines end in CR LF */
+	size_t			indent;	/* indentation of the value's end tag */
+	size_t			nest[2];	/* <function= and <tool_call> in
+						   the value that are not closed
+						   there */
+	size_t			nest_parameter;	/* the same for <parameter= */
+	int			torn;	/* a value contains an end tag of a
+					   parameter, which may end the value
+					   itself */
+	yyjson_val		*tool;	/* tool of that name, or NULL */
+	char			*name;	/* of the function */
+	char			*param;	/* name of the parameter */
+	yyjson_mut_doc		*args;	/* the root is an object */
 };
 
-/* A whole answer that may be calls without a tag. */
+/* A reply that may consist only of calls without a tag. */
 struct chat_bare {
-	size_t			at, begin;
+	size_t			at, begin;	/* parsed up to; start of the
+						   item */
 	int			in_item;
 	int			doubled;	/* the item begins with {{ */
-	int			fence;	/* 1 in one, 2 after it */
-	unsigned		n_strings;	/* of the item, the first two */
-	size_t			string;	/* where one begins */
-	int			named;	/* the first one is "name" */
+	int			fence;	/* 1: inside a fence, 2: after it */
+	unsigned		n_strings;	/* strings seen in the item */
+	size_t			string;	/* start of the current string */
+	int			named;	/* the first string is "name" */
 	struct chat_json	json;
-	struct qwen_text	items;	/* those that are whole, as a list */
+	struct qwen_text	items;	/* complete items, as a JSON list */
 };
 
 enum chat_reply_state {
 	CHAT_REPLY_START, CHAT_REPLY_THOUGHT,
-	CHAT_REPLY_DRAFT,	/* in a thought, at what may be a call */
-	CHAT_REPLY_BARE,	/* at the beginning of the content */
+	CHAT_REPLY_DRAFT,	/* inside a thought, at a possible call */
+	CHAT_REPLY_BARE,	/* at the start of the content */
 	CHAT_REPLY_CONTENT, CHAT_REPLY_CALL
 };
 
 struct qwen_reply {
 	struct qwen_reply_opts	 opts;
-	struct qwen_err		*err;	/* of the call that is at work */
+	struct qwen_err		*err;	/* of the running function */
 	int			 xml, thinks, has_tools;
-	int			 cut;	/* the reply was cut off here */
+	int			 cut;	/* the reply is truncated */
 	yyjson_doc		*tools;
 	enum chat_reply_state	 state;
-	unsigned char		 tail[4];	/* of a character */
+	unsigned char		 tail[4];	/* bytes of an incomplete
+						   character */
 	size_t			 n_tail;
 	struct qwen_text	 buf;
-	struct qwen_str		 text;	/* not given out yet, the end of buf */
-	size_t			 from;	/* where in the reply text begins */
+	struct qwen_str		 text;	/* text not given out yet: the end of
+					   buf */
+	size_t			 from;	/* offset of text in the reply */
 	struct chat_stream	 reasoning, content;
-	int			 indent;	/* the content is in a line, with
-						   nothing but white space yet */
-	unsigned		 ticks;		/* ` one after the other */
-	int			 fence;		/* in a fence of ``` */
-	size_t			 draft;		/* read up to here, */
-	int			 in_draft;	/* which is in a call */
+	int			 indent;	/* the current line of the
+						   content has only white
+						   space */
+	unsigned		 ticks;		/* consecutive backquotes */
+	int			 fence;		/* inside a ``` fence */
+	size_t			 draft;		/* possible calls in a thought:
+						   parsed up to here */
+	int			 in_draft;	/* inside such a call */
 	struct chat_bare	 bare;
 	struct chat_call	 call;
-	yyjson_mut_doc		*doc;		/* holds the lists */
+	yyjson_mut_doc		*doc;		/* contains the lists */
 	yyjson_mut_val		*calls, *unparsed;
 };
 
-/* Without the first n bytes of the text. */
+/* Drops the first n bytes of the text. */
 void qwen_reply_drop(struct qwen_reply *r, size_t n);
 
-/* The first n bytes of the text to a stream. */
+/* Passes the first n bytes of the text to a stream. */
 int qwen_reply_pass(struct qwen_reply *r, struct chat_stream *t, size_t n);
 
-/* The white space that a stream holds is not its end: it goes out. */
+/* Gives out the white space that a stream held back. */
 int qwen_reply_flush(struct qwen_reply *r, struct chat_stream *t);
 
-/* An event of a text that is at the beginning of r->text, or of a call. */
+/* Report a text at the beginning of r->text, or a call. */
 int qwen_chat_give(struct qwen_reply *r, enum qwen_reply_kind kind,
     const char *s, size_t n, const char *name);
 int qwen_chat_give_call(struct qwen_reply *r, const char *name,
     yyjson_mut_val *args);
 
-/* ---- call.c
- * Go on with the call at the beginning of r->text.  1: it is done with, and
- * r->call.at is after it; 0: more text must come; -1: error.
+/*
+ * ---- call.c
+ *
+ * Parses the call at the beginning of r->text further. 1: it is complete, and
+ * ends at r->call.at; 0: more text is needed; -1: error.
  */
 int qwen_chat_call(struct qwen_reply *r, int final);
 void qwen_chat_call_reset(struct chat_call *c);
 
-/* What begins at s (n bytes are there): 1 it is x, 0 it is not, -1 not known. */
+/*
+ * Compares the n bytes at s with x. 1: s begins with x; 0: not; -1: n is too
+ * small to tell.
+ */
 int qwen_chat_begins(const char *s, size_t n, const char *x);
 
-/* ---- call_value.c
- * The value of a parameter, as qwen_chat_call.  1: it ends at *end, and c->at is
- * after its end tag, if it has one; 2: it could be read in two ways.
+/*
+ * ---- call_value.c
+ *
+ * Parses the value of a parameter, like qwen_chat_call. 1: it ends at *end, and
+ * c->at is after its end tag, if any; 2: ambiguous.
  */
 int qwen_chat_value(struct qwen_reply *r, int final, size_t *end);
 
-/* The value from c->begin to end without the indentation of its lines: 1, if
- * its tags are indented as well. */
+/*
+ * Copies the value from c->begin to end without the indentation of its lines,
+ * if its tags are indented too: then returns 1.
+ */
 int qwen_chat_unindent(struct qwen_reply *r, size_t end,
     struct qwen_text *out);
 
-/* How many bytes at the end of a value may be the beginning of its end. */
+/* Returns how many bytes at the end of a value may begin its end tag. */
 size_t qwen_chat_half_end(const char *s, size_t n, int lines);
 
-/* ---- call_json.c
- * One more byte: 1 the object (or list) is complete, -1 no JSON has it there.
+/*
+ * ---- call_json.c
+ *
+ * Scans one byte. 1: the object (or list) is complete; -1: the byte is not
+ * allowed there in JSON.
  */
 int qwen_chat_json_byte(struct chat_json *j, unsigned char b, int strict);
 
-/* What calls in JSON must be like. */
+/* Requirements for calls in JSON; at least one of the first two. */
 enum {
-	CHAT_EXACT = 1,		/* name and arguments, an object, or as below */
-	CHAT_LOOSE = 2,		/* as models may write it, of a tool given */
-	CHAT_BARE = 4,		/* there must be arguments */
-	CHAT_ITEMS = 8,		/* a list, its items objects or lists of them */
+	CHAT_EXACT = 1,		/* a name, and arguments that are an object */
+	CHAT_LOOSE = 2,		/* the forms that models write, for a given
+				   tool */
+	CHAT_BARE = 4,		/* arguments must be present */
+	CHAT_ITEMS = 8,		/* a list of objects, or of lists of objects */
 };
 
-/* All calls in a JSON text are given out: 1; 0: it has not only calls. */
+/*
+ * Reports all calls in a JSON text.  Returns 1; 0, reporting none, if it has
+ * anything else; -1.
+ */
 int qwen_chat_json_calls(struct qwen_reply *r, const char *s, size_t n,
     unsigned how);
 
 /*
- * Of an object that was cut off: the name of the tool in *name, for free(), and
- * as much as there is of its arguments: 1; 0: the name is not known.
+ * From a truncated object, gets the name of the tool in *name, for free(), and
+ * the beginning of its arguments.  Returns 1; 0 if the name is not known; -1.
  */
 int qwen_chat_json_cut(struct qwen_reply *r, const char *s, size_t n,
     char **name, struct qwen_text *args);
 
-/* ---- bare.c: as a state: 1 if there may be more to do, 0 if not, or -1. */
+/*
+ * ---- bare.c: steps of two states: 1 if there may be more to do, 0 if not, -1.
+ */
 int qwen_chat_bare(struct qwen_reply *r, int final);
 int qwen_chat_draft(struct qwen_reply *r, int final);
 
@@ -193,25 +221,34 @@ int qwen_chat_draft(struct qwen_reply *r, int final);
 int qwen_chat_loose(struct qwen_text *out, const char *s, size_t n,
     int python);
 
-/* ---- schema.c: the tool of that name, or NULL; the schema of a parameter. */
+/*
+ * ---- schema.c: returns the tool of that name, or NULL; the schema of a
+ * parameter.
+ */
 yyjson_val *qwen_chat_tool(const struct qwen_reply *r, const char *name,
     size_t n);
 yyjson_val *qwen_chat_parameter(yyjson_val *tool, const char *name, size_t n);
 
-/* Whether it must be called with arguments. */
+/* Returns 1 if the tool has required arguments. */
 int qwen_chat_needs(yyjson_val *tool);
 
-/* Whether the arguments lack one that the tool must have. */
+/* Returns 1 if args lacks a required argument of the tool. */
 int qwen_chat_lacks(yyjson_val *tool, yyjson_mut_val *args);
 
-/* A parameter's value, by its schema; strict: as JSON alone. NULL: no memory. */
+/*
+ * Converts a parameter's value by its schema; strict: JSON only.  NULL: out of
+ * memory.
+ */
 yyjson_mut_val *qwen_chat_argument(yyjson_mut_doc *doc, yyjson_val *tool,
     yyjson_val *schema, const char *s, size_t n, int strict);
 
-/* Whether a value can be nothing but text. */
+/* Returns 1 if a value can only be a string. */
 int qwen_chat_only_text(yyjson_val *tool, yyjson_val *schema);
 
-/* A name that a given tool has begins here and '>' ends it: as begins(). */
+/*
+ * Compares s with "NAME>" for the names of the given tools, like
+ * qwen_chat_begins.
+ */
 int qwen_chat_tool_begins(const struct qwen_reply *r, const char *s, size_t n);
 
 #endif

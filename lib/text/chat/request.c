@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * request.c - a request in JSON as the variables of a template: numbers keep
- * their digits, and what templates cannot take is put right where it is clear
- * what was meant.
+ * request.c - converts a JSON request to the variables of a template.  Numbers
+ * keep their digits.  Input that templates cannot handle is adapted where its
+ * meaning is clear.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ fail(struct chat_exec *r, const char *what)
 
 /* ---------------------------------------------------------- JSON to values */
 
-/* Digits as they were written; a point or an exponent makes a double. */
+/* Converts a number; with a fraction or exponent it becomes a double. */
 static struct chat_value
 number(const char *s, size_t n)
 {
@@ -116,7 +116,7 @@ qwen_chat_read(yyjson_doc **out, const char *json, size_t n, const char *what,
 	    qwen_fail(err, e.code, "%s: %s", what, e.msg);
 }
 
-/* ------------------------------------------------------------ putting right */
+/* --------------------------------------------------------------- adaptation */
 
 static struct chat_value *
 get(struct chat_exec *r, const struct chat_dict *d, const char *key)
@@ -135,14 +135,14 @@ put_key(struct chat_exec *r, struct chat_dict *d, const char *key,
 	qwen_chat_dict_put(r, d, &k, v);
 }
 
-/* Whether a member is not there, or null. */
+/* Returns 1 if a field is absent or null. */
 static int
 missing(const struct chat_value *v)
 {
 	return v == NULL || v->type == CHAT_NONE;
 }
 
-/* A thought under its other names. */
+/* Copies a thought from its other names. */
 static void
 name_reasoning(struct chat_exec *r, struct chat_dict *m)
 {
@@ -161,7 +161,10 @@ name_reasoning(struct chat_exec *r, struct chat_dict *m)
 	}
 }
 
-/* JSON that lives as long as the request, an object; NULL and a failure. */
+/*
+ * Parses a JSON object that is kept until the request is closed; NULL after a
+ * failure.
+ */
 static yyjson_val *
 read(struct qwen_chat_request *q, struct chat_exec *r,
     const struct chat_text *json, const char *what, const char *no_object)
@@ -184,7 +187,7 @@ read(struct qwen_chat_request *q, struct chat_exec *r,
 	return r->failed ? NULL : root;
 }
 
-/* The call that function_call is, OpenAI's form before there were tools. */
+/* Turns function_call, OpenAI's older form, into tool_calls. */
 static void
 rename_call(struct chat_exec *r, struct chat_dict *m)
 {
@@ -207,7 +210,7 @@ rename_call(struct chat_exec *r, struct chat_dict *m)
 	put_key(r, m, "tool_calls", &v);
 }
 
-/* The arguments of a call, which are there then; NULL after a failure. */
+/* Returns the arguments of a call, added if absent; NULL after a failure. */
 static struct chat_value *
 arguments_of(struct chat_exec *r, struct chat_dict *call)
 {
@@ -221,7 +224,10 @@ arguments_of(struct chat_exec *r, struct chat_dict *call)
 	return get(r, call, "arguments");
 }
 
-/* Read arguments of the calls of a message; q NULL: make objects of others. */
+/*
+ * Parses the arguments of all calls of a message; or, if q is NULL, wraps those
+ * that are not objects.
+ */
 static void
 calls(struct qwen_chat_request *q, struct chat_exec *r, struct chat_dict *m,
     int parse)
@@ -240,7 +246,10 @@ calls(struct qwen_chat_request *q, struct chat_exec *r, struct chat_dict *m,
 	}
 }
 
-/* A refusal, which OpenAI's clients send back as a part or a field, is a text. */
+/*
+ * Turns a refusal, which OpenAI's clients send back as a part or a field, into
+ * text.
+ */
 static void
 name_refusal(struct chat_exec *r, struct chat_dict *m)
 {
@@ -266,7 +275,7 @@ name_refusal(struct chat_exec *r, struct chat_dict *m)
 	}
 }
 
-/* The role function is tool. */
+/* Renames the role function to tool. */
 static void
 rename_role(struct chat_exec *r, struct chat_dict *m)
 {
@@ -339,7 +348,7 @@ qwen_chat_put_right(struct chat_exec *r, struct chat_value *list)
 	return r->failed ? -1 : 0;
 }
 
-/* A role, as text that ends; "" if there is none. */
+/* Copies a role, truncated, with a NUL; "" if there is none. */
 static void
 role_of(struct chat_exec *r, const struct chat_dict *m, char role[64])
 {
@@ -353,7 +362,7 @@ role_of(struct chat_exec *r, const struct chat_dict *m, char role[64])
 	role[n] = '\0';
 }
 
-/* A template that leaves out one of these does so on purpose. */
+/* A template that omits messages of these roles does so on purpose. */
 static int
 is_usual(const char *role)
 {
@@ -394,7 +403,7 @@ qwen_chat_check_lost(struct chat_exec *r, const struct chat_value *messages,
 
 /* --------------------------------------------------------------- variables */
 
-/* All members as variables; what is null counts as not given. */
+/* Sets all fields as variables; null counts as absent. */
 static void
 options(struct chat_exec *r, const struct chat_dict *d)
 {
@@ -415,7 +424,10 @@ options(struct chat_exec *r, const struct chat_dict *d)
 	}
 }
 
-/* A field of the request that a template option may be, too; NULL: null. */
+/*
+ * Returns a field of the request or of chat_template_kwargs; NULL if absent or
+ * null.
+ */
 static const struct chat_value *
 option(struct chat_exec *r, const struct chat_dict *d, const char *key)
 {
@@ -461,7 +473,7 @@ qwen_chat_open_request(struct qwen_chat_request *q, struct chat_exec *r,
 	if (r->failed)
 		return -1;
 	messages(q, r, &q->messages->u.l, parse);
-	/* transformers gives these always. */
+	/* transformers always sets these */
 	qwen_chat_set(r, "tools", &none);
 	qwen_chat_set(r, "documents", &none);
 	qwen_chat_set(r, "add_generation_prompt", &yes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* request.h - a request in JSON as the variables of a template. */
+/* request.h - converts a JSON request to the variables of a template. */
 #ifndef QWEN_CHAT_REQUEST_H
 #define QWEN_CHAT_REQUEST_H
 
@@ -7,92 +7,103 @@
 #include <yyjson.h>
 
 struct qwen_chat_request {
-	yyjson_doc		**doc;		/* that the values are of */
+	yyjson_doc		**doc;		/* documents that hold the
+						   values */
 	size_t			 n_doc, cap_doc;
 	struct chat_value	*messages;
-	/* fields of the request, NULL: not given */
+	/* fields of the request; NULL: absent */
 	const struct chat_value	*add_prompt, *continue_final;
-	int			 repaired;	/* arguments were no object */
+	int			 repaired;	/* arguments were not an
+						   object */
 	int			 continues;	/* the reply continues the last
-						   message, and then */
-	enum qwen_thinking	 thinking;	/* its thought, or its text */
+						   message */
+	enum qwen_thinking	 thinking;	/* OPEN if it continues a
+						   thought */
 };
 
 /*
- * Fields of the request become variables of r->scope.  Messages have the roles
- * and fields that templates know, and with parse set, arguments of calls that are a
- * text become objects.  Close in any case.
+ * Turns fields of the request into variables of r->scope.  Messages get the
+ * roles and fields that templates know.  With parse set, arguments that are
+ * strings become objects.  Close q in any case.
  */
 int qwen_chat_open_request(struct qwen_chat_request *q, struct chat_exec *r,
     const char *json, size_t n, int parse);
 void qwen_chat_close_request(struct qwen_chat_request *q);
 
 /*
- * For a template that failed on what it does not expect: contents that are
- * missing or null become empty, lists of text parts, also of none, one text, and
- * arguments of calls objects.
+ * Adapts messages for a template that failed on them: missing or null contents
+ * become empty, lists of text parts (also empty ones) become one text,
+ * arguments of calls become objects.
  */
 int qwen_chat_put_right(struct chat_exec *r, struct chat_value *messages);
 
 /*
- * Whether the prompt that a template of this source made lacks a message: one
- * without a role, or of a role that the template does not speak of though it
- * goes by roles.  0; or -1.
+ * Fails if the prompt lacks a message: one without a role, or with a role that
+ * the template's source does not mention although it uses roles.  Else returns
+ * 0.
  */
 int qwen_chat_check_lost(struct chat_exec *r, const struct chat_value *messages,
     const char *source);
 
-/* JSON as a value, whose texts are the JSON's; fails if too deep. */
+/*
+ * Converts JSON to a value that borrows its strings; fails if it is nested too
+ * deeply.
+ */
 struct chat_value qwen_chat_convert(struct chat_exec *r, yyjson_val *json,
     unsigned depth);
 
-/* Parts of text as one text, with this between; content with others stays. */
+/*
+ * Joins text parts into one text, with between them; content with other parts
+ * is unchanged.
+ */
 void qwen_chat_unite(struct chat_exec *r, struct chat_value *content,
     const char *between);
 
 /*
- * contents.c: lists of text parts become one text in messages of roles for which
- * the template does not take a list, and null a text, except the assistant's.
+ * contents.c: joins lists of text parts for roles for which the template does
+ * not accept a list; null becomes an empty text, except in messages of the
+ * assistant.
  */
 int qwen_chat_contents(struct chat_exec *r, const struct qwen_template *t,
     struct chat_value *messages);
 
 /*
- * arguments.c: arguments of a call as an object; nothing is {}.  Texts are read
- * with parse set: of JSON that was cut the readable part counts, and what is no
- * object is the value of "input".  wrap: the same of other values.
+ * arguments.c: makes the arguments of a call an object; nothing becomes {}.
+ * With parse set, strings are parsed: of truncated JSON the readable part is
+ * used, and anything but an object becomes the value of "input". qwen_chat_wrap
+ * does that for other types.
  */
 void qwen_chat_arguments(struct qwen_chat_request *q, struct chat_exec *r,
     struct chat_value *v, int parse);
 void qwen_chat_wrap(struct chat_exec *r, struct chat_value *v);
 
 /*
- * order.c: put system messages where the template takes them, as t->systems
- * says.  force 1: whatever it seems to take; 2: and no turn of the user is added.
- * *folds: force may help.
+ * order.c: moves system messages to where the template accepts them, as
+ * t->systems says. force 1: as if the template accepted them only at the start;
+ * 2: and never adds a user message. *folds: force may help.
  */
 int qwen_chat_systems(struct chat_exec *r, const struct qwen_template *t,
     struct chat_value *messages, int force, int *folds);
 
-/* order.c: a user's question after all others. */
+/* order.c: adds a user message at the end. */
 int qwen_chat_ask(struct chat_exec *r, struct chat_value *messages);
 
 /*
- * continue.c: mark where the last message ends if the reply continues it; and
- * after the run, cut the prompt there.
+ * continue.c: marks the end of the last message if the reply continues it;
+ * after the run, truncates the prompt there.
  */
 int qwen_chat_continue(struct qwen_chat_request *q, struct chat_exec *r,
     const struct qwen_template *t);
 int qwen_chat_cut(const struct qwen_chat_request *q, struct chat_exec *r);
 
 /*
- * template.c: run a template with a request of our own, as it is: 0 and its text,
- * for qwen_chat_buf_fini(); -1 and err.
+ * template.c: renders a template with a request of our own, without changes to
+ * it.  Returns 0 and its text, for qwen_chat_buf_fini(); -1 with err.
  */
 int qwen_chat_try(const struct qwen_template *t, const char *json, size_t n,
     struct chat_buf *out, struct qwen_err *err);
 
-/* JSON, its numbers as they are written; what: for the message. */
+/* Parses JSON with numbers as strings; what names it in the message. */
 int qwen_chat_read(yyjson_doc **out, const char *json, size_t n,
     const char *what, struct qwen_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* schema.c - the values of parameters, by the schemas of the tools. */
+/* schema.c - converts values of parameters by the schemas of the tools. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "text/chat/tools.h"
 #include "text/json/json.h"
 
-/* What a schema allows, a set. */
+/* JSON types, a set. */
 enum {
 	STRING = 1, INTEGER = 2, NUMBER = 4, BOOLEAN = 8, NONE = 16,
 	OBJECT = 32, ARRAY = 64,
@@ -106,14 +106,14 @@ type_named(const char *s)
 	size_t i;
 
 	for (i = 0; s != NULL && i < sizeof known / sizeof *known; i++) {
-		/* Google's declarations have them in capitals */
+		/* Google's declarations have types in capitals */
 		if (strcasecmp(s, known[i].name) == 0)
 			return known[i].type;
 	}
 	return 0;
 }
 
-/* Whether digits, a point and an exponent make a whole number. */
+/* Returns 1 if a JSON number is a whole number. */
 static int
 is_whole(const char *s)
 {
@@ -122,7 +122,7 @@ is_whole(const char *s)
 	return strpbrk(s, ".eE") == NULL || (isfinite(f) && f == floor(f));
 }
 
-/* All types of which a value is. */
+/* Returns all types that a value has. */
 static unsigned
 types_of(yyjson_val *v)
 {
@@ -137,13 +137,13 @@ types_of(yyjson_val *v)
 	}
 }
 
-/* What a schema is looked up in, and how much more may be looked at. */
+/* A search through a schema. */
 struct look {
-	yyjson_val	*root;		/* for its references, or NULL */
-	unsigned	 left;
+	yyjson_val	*root;		/* resolves references, or NULL */
+	unsigned	 left;		/* schemas left to visit */
 };
 
-/* The schema that a reference to a place in the root is to. */
+/* Follows references to the root. */
 static yyjson_val *
 resolve(struct look *l, yyjson_val *schema)
 {
@@ -157,7 +157,10 @@ resolve(struct look *l, yyjson_val *schema)
 	return schema;
 }
 
-/* What the schema allows: by type, else by its alternatives, else by its values. */
+/*
+ * Returns the types that a schema allows: by type, by its alternatives, or by
+ * its constant values.
+ */
 static unsigned
 allowed_by(struct look *l, yyjson_val *schema, int depth)
 {
@@ -171,9 +174,9 @@ allowed_by(struct look *l, yyjson_val *schema, int depth)
 	set = type_named(yyjson_get_str(type));
 	yyjson_arr_foreach(type, i, n, v)
 		set |= type_named(yyjson_get_str(v));
-	/* a grammar takes what the last of these says for text */
+	/* without a root, ignore allOf: grammars treat such a value as text */
 	for (k = 0; k < (l->root != NULL ? 3 : 2) && depth < 8; k++) {
-		/* of those that hold all together, the first that says */
+		/* of allOf, the first schema with a type counts */
 		yyjson_arr_foreach(yyjson_obj_get(schema, lists[k]), i, n, v) {
 			if (l->left == 0 || (k == 2 && set != 0))
 				break;
@@ -214,7 +217,10 @@ qwen_chat_is_text(yyjson_val *schema)
 
 /* ------------------------------------------------------------------ values */
 
-/* Values as Python writes them and as JSON: 1 if it is one, 0, or -1: memory. */
+/*
+ * Converts True, False or None, as Python writes them.  Returns 1; 0 if t is
+ * none of these; -1 if out of memory. json and literal return the same.
+ */
 static int
 python(yyjson_mut_doc *doc, unsigned set, const struct chat_text *t,
     yyjson_mut_val **v)
@@ -248,7 +254,9 @@ json(yyjson_mut_doc *doc, unsigned set, const struct chat_text *t,
 	return rc;
 }
 
-/* A list or an object as Python writes it, or nearly as JSON has it. */
+/*
+ * Converts a list or an object in Python's notation, or in almost valid JSON.
+ */
 static int
 literal(yyjson_mut_doc *doc, unsigned set, const struct chat_text *t,
     yyjson_mut_val **v)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* show.c - values as text: as Python prints them, and as its json.dumps does. */
+/* show.c - values as text: as in Python's print(), repr() and json.dumps(). */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -10,7 +10,10 @@
 #include "base/utf8.h"
 #include "text/chat/chat.h"
 
-/* The digits of the shortest decimal that reads back, and its exponent. */
+/*
+ * Gets the digits of the shortest decimal that reads back as f, and its
+ * exponent.
+ */
 static int
 shortest(double f, char digits[32], int *exponent)
 {
@@ -18,7 +21,7 @@ shortest(double f, char digits[32], int *exponent)
 	const char *p;
 	int prec, n = 0;
 
-	/* 15 digits are what a double has at least, and zeros go */
+	/* any 15 digits survive a double; trailing zeros are dropped below */
 	for (prec = fabs(f) < DBL_MIN ? 0 : 14; prec < 17; prec++) {
 		snprintf(s, sizeof s, "%.*e", prec, f);
 		if (strtod(s, NULL) == f)
@@ -35,7 +38,7 @@ shortest(double f, char digits[32], int *exponent)
 	return n;
 }
 
-/* The shortest text that reads back, as Python spells it: returns its length. */
+/* Writes a number like Python; returns the length. */
 static size_t
 put_double(char s[64], double f)
 {
@@ -77,7 +80,7 @@ put_slice(struct chat_exec *r, struct chat_buf *b, const struct chat_text *t,
 	qwen_chat_put(r, b, &part);
 }
 
-/* "\u0041", from where the character was from. */
+/* Writes an escape of the character at i, with the same origin. */
 static void
 put_escape(struct chat_exec *r, struct chat_buf *b, const struct chat_text *t,
     size_t i, const char *s)
@@ -107,7 +110,10 @@ put_number(struct chat_exec *r, struct chat_buf *b, const struct chat_value *v)
 	put_data(r, b, s);
 }
 
-/* Whether to go on, which is a step: not if something failed, nor too deep. */
+/*
+ * Counts a step; returns 0 after a failure or if the value is nested too
+ * deeply.
+ */
 static int
 go_on(struct chat_exec *r, unsigned depth)
 {
@@ -116,7 +122,7 @@ go_on(struct chat_exec *r, unsigned depth)
 	return qwen_chat_step(r, 1) == 0;
 }
 
-/* How values are written: as they print, as in Python's source, as JSON. */
+/* How to write values: as print(), repr() or JSON. */
 struct form {
 	enum { PLAIN, REPR, JSON } how;
 	struct chat_dumps	   json;
@@ -124,7 +130,7 @@ struct form {
 
 /* -------------------------------------------------------------------- texts */
 
-/* Whether Python's repr leaves a character beyond ASCII as it is. */
+/* Returns 1 if repr() writes a character beyond ASCII unchanged. */
 static int
 prints(uint32_t c)
 {
@@ -137,7 +143,7 @@ prints(uint32_t c)
 	    c >= 0xe0000);
 }
 
-/* How repr spells a character if not as it is, or NULL. */
+/* Returns repr()'s escape for a character; NULL if it is unchanged. */
 static const char *
 repr_escape(uint32_t c, char quote, char s[16])
 {
@@ -156,7 +162,7 @@ repr_escape(uint32_t c, char quote, char s[16])
 	return s;
 }
 
-/* How JSON spells the character c there if not as it is, or NULL. */
+/* Returns JSON's escape for the character c at at; NULL if it is unchanged. */
 static const char *
 json_escape(const char *at, uint32_t c, int ascii, char s[16])
 {
@@ -172,7 +178,7 @@ json_escape(const char *at, uint32_t c, int ascii, char s[16])
 		return s;
 	}
 
-	/* as Python has it: only what JSON asks for */
+	/* escape only what JSON requires, as Python does */
 	if ((unsigned char)*at >= 0x20 && *at != '"' && *at != '\\')
 		return NULL;
 	s[qwen_json_char(at, 1, &used, s)] = '\0';
@@ -246,7 +252,7 @@ by_key(const void *a, const void *b)
 	return qwen_chat_order(&x->key.u.s, &y->key.u.s);
 }
 
-/* The object with its keys in order; itself if some are no texts. */
+/* Returns a copy with sorted keys; after a failure d itself. */
 static const struct chat_dict *
 sort_keys(struct chat_exec *r, const struct chat_dict *d,
     struct chat_dict *room)
@@ -263,14 +269,14 @@ sort_keys(struct chat_exec *r, const struct chat_dict *d,
 			qwen_chat_fail(r, "sort_keys needs keys that are "
 			    "strings");
 	}
-	/* each is compared with some twenty others */
+	/* about 20 comparisons per key */
 	if (room->p == NULL || qwen_chat_step(r, 20 * work) < 0)
 		return d;
 	qsort(room->p, room->n, sizeof *room->p, by_key);
 	return room;
 }
 
-/* A list, a tuple or an object. */
+/* Writes a list, a tuple or a dictionary. */
 static void
 write_members(struct chat_exec *r, struct chat_buf *b,
     const struct chat_value *v, struct form f, unsigned depth)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* template.c - templates from names, files and texts, and what they render. */
+/*
+ * template.c - opens templates from names, files and texts, and renders them.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,7 @@ enum {
 	REQUEST_MAX = 1 << 30,
 };
 
-/* The published ones, made from lib/text/chat/templates. */
+/* The published templates, made from lib/text/chat/templates. */
 #define TEMPLATE(name) { name, (const char[]){
 #define TEMPLATE_END 0 } },
 static const struct {
@@ -31,7 +33,7 @@ qwen_template_name(size_t i)
 
 /* ----------------------------------------------------------------- opening */
 
-/* Line ends of all sorts as LF, as the template language has it. */
+/* Converts all line ends to LF, as Jinja does. */
 static size_t
 normalise(char *s, size_t n)
 {
@@ -48,8 +50,8 @@ normalise(char *s, size_t n)
 }
 
 /*
- * Whether arguments of calls must be objects: unless the template makes the same
- * of a string of JSON.  -1: no memory.
+ * Finds out whether arguments of calls must be objects: they need not if a
+ * string of JSON renders the same. -1: out of memory.
  */
 static int
 parses_arguments(struct qwen_template *t, struct qwen_err *err)
@@ -217,22 +219,23 @@ qwen_template_names(const struct qwen_template *t, const char *word)
 
 /* --------------------------------------------------------------- rendering */
 
-/* How an attempt is made, and how it went. */
+/* An attempt to render: its settings, and its outcome. */
 struct way {
-	int	as_is;		/* the messages are not changed */
-	int	right;		/* contents are put right */
-	int	fold;		/* 1: systems are folded, whatever it takes;
-				   2: and no turn of the user is added */
-	int	ask;		/* a question comes at the end */
+	int	as_is;		/* use the messages unchanged */
+	int	right;		/* adapt contents */
+	int	fold;		/* 1: fold system messages even if the template
+				   seems to accept them; 2: and add no user
+				   turn */
+	int	ask;		/* add a user message at the end */
 	int	mute;		/* raise_exception() does nothing */
-	const char *effort;	/* in place of the request's own, or NULL */
-	int	level;		/* of the request's own effort */
+	const char *effort;	/* in place of the request's effort, or NULL */
+	int	level;		/* level of the request's effort */
 	int	accident, raised, folds;
 	int	continues, repaired;
 	enum qwen_thinking thinking;
 };
 
-/* The messages as the template is to get them. */
+/* Changes the messages as this attempt needs them. */
 static int
 prepare(const struct qwen_template *t, struct qwen_chat_request *q,
     struct chat_exec *r, struct way *w)
@@ -250,7 +253,6 @@ prepare(const struct qwen_template *t, struct qwen_chat_request *q,
 	return r->failed ? -1 : 0;
 }
 
-/* One attempt. */
 static int
 render(const struct qwen_template *t, const char *json, size_t n,
     struct way *w, struct chat_buf *out, struct qwen_err *err)
@@ -302,8 +304,8 @@ qwen_chat_try(const struct qwen_template *t, const char *json, size_t n,
 }
 
 /*
- * Whether the template refuses for want of a question: whether it takes the
- * request with one at the end.
+ * Returns 1 if the template refuses the request only because it does not end
+ * with a user message: with one added, it renders.
  */
 static int
 wants_user(const struct qwen_template *t, const char *json, size_t n,
@@ -319,7 +321,10 @@ wants_user(const struct qwen_template *t, const char *json, size_t n,
 	return rc == 0;
 }
 
-/* Choose the next way after a failure: 1; 0 if none is left; -1: no memory. */
+/*
+ * Chooses the next attempt after a failure.  Returns 1; 0 if none is left; -1
+ * if out of memory.
+ */
 static int
 next_way(const struct qwen_template *t, const char *json, size_t n,
     struct way *w)
@@ -336,7 +341,10 @@ next_way(const struct qwen_template *t, const char *json, size_t n,
 	return err.code == QWEN_ENOMEM ? -1 : 0;
 }
 
-/* All ways with one name of the effort; err is of the first, which counts. */
+/*
+ * Tries everything with one name of the effort; err is that of the first
+ * attempt.
+ */
 static int
 render_somehow(const struct qwen_template *t, const char *json, size_t n,
     struct way *w, struct chat_buf *b, struct qwen_err *err)
@@ -355,8 +363,8 @@ render_somehow(const struct qwen_template *t, const char *json, size_t n,
 }
 
 /*
- * With other names of the effort where the template raises: the error is that of
- * the last of them, which is without an effort.
+ * Tries other names of the effort if the template raises an error.  The error
+ * is that of the last attempt, without an effort.
  */
 static int
 render_any(const struct qwen_template *t, const char *json, size_t n,

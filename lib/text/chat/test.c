@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* test.c - the tests and functions of the template language. */
+/* test.c - tests and functions of the template language. */
 #include <string.h>
 
 #include "base/err.h"
@@ -19,14 +19,14 @@ t_type(const struct chat_use *c)
 	return chat_bool((unsigned)c->how >> c->x->type & 1);
 }
 
-/* how: the value. */
+/* how: the boolean value. */
 static struct chat_value
 t_is(const struct chat_use *c)
 {
 	return chat_bool(c->x->type == CHAT_BOOL && c->x->u.i == c->how);
 }
 
-/* The argument without which there is no such test; NULL and a failure. */
+/* Returns the argument that a test requires; fails with NULL. */
 static const struct chat_value *
 other(const struct chat_use *c)
 {
@@ -56,7 +56,7 @@ t_divisible(const struct chat_use *c)
 	return chat_bool(!qwen_chat_true(&rest));
 }
 
-/* how: what division by 2 leaves. */
+/* how: the remainder of division by 2. */
 static struct chat_value
 t_parity(const struct chat_use *c)
 {
@@ -73,14 +73,14 @@ t_same(const struct chat_use *c)
 
 	if (y == NULL || x->type != y->type)
 		return chat_bool(0);
-	/* what Python has once, and what is the same in memory */
+	/* Python's singletons, and equal addresses */
 	return chat_bool(x->type == CHAT_LIST || x->type == CHAT_TUPLE ?
 	    x->u.l.v == y->u.l.v && x->u.l.n == y->u.l.n :
 	    x->type == CHAT_DICT || x->type == CHAT_NAMESPACE ?
 	    x->u.d == y->u.d : qwen_chat_equal(c->r, x, y));
 }
 
-/* Whether there is a filter, or a test, of that name. */
+/* Returns whether a filter (how 1) or a test has that name. */
 static struct chat_value
 t_known(const struct chat_use *c)
 {
@@ -138,7 +138,9 @@ raise(const struct chat_use *c)
 	return chat_undefined("", 0);
 }
 
-/* dict() and namespace(): a copy of a dictionary, if there is one, and names. */
+/*
+ * dict() and namespace(): a copy of a dictionary, if given, and named values.
+ */
 static struct chat_value
 new_dict(const struct chat_use *c)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* text.c - text that keeps count of where its bytes come from. */
+/* text.c - text that records the origin of its bytes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ qwen_chat_space(uint32_t c)
 	    c == 0x3000;
 }
 
-/* Characters of n bytes: those that do not go on with one. */
+/* Counts characters: the bytes that are not continuation bytes. */
 size_t
 qwen_chat_chars(struct chat_exec *r, const char *s, size_t n)
 {
@@ -55,12 +55,12 @@ qwen_chat_digits(const char *s, size_t n, int64_t *i)
 		    __builtin_sub_overflow(*i, s[k] - '0', i))
 			return 0;
 	}
-	/* below zero, where there is one number more than above */
+	/* the sum is negative, since INT64_MIN has no positive counterpart */
 	return n > minus && (minus ||
 	    !__builtin_sub_overflow((int64_t)0, *i, i));
 }
 
-/* Characters up to U+00FF are looked up, others looked for. */
+/* A bit set for characters up to U+00FF; others are searched in all. */
 struct charset {
 	const struct chat_text	*all;	/* NULL: white space */
 	uint64_t		 low[4];
@@ -144,7 +144,7 @@ qwen_chat_search(struct chat_exec *r, const struct chat_text *t,
 			break;
 		}
 		i = (size_t)(p - t->s);
-		/* Each place is paid for as if it were compared to the end. */
+		/* each candidate costs as much as a full comparison */
 		work += 1 + x->n / 16;
 		if (memcmp(p, x->s, x->n) == 0) {
 			at = i;
@@ -167,14 +167,14 @@ reserve(struct chat_exec *r, struct chat_buf *b, size_t n)
 
 	if (had - b->n >= n)
 		return 0;
-	/* they grow by half as much again */
+	/* both buffers grow by half of their size */
 	if (qwen_add(b->n, n, &want) < 0 || want > SIZE_MAX / 4 ||
 	    3 * want - 2 * had > r->mem.max - r->mem.total)
 		return qwen_chat_limit(r, "memory");
 	if (qwen_grow(&b->s, &cap, want, 1) < 0 ||
 	    qwen_grow(&b->from, &b->cap, want, 1) < 0)
 		return qwen_chat_oom(r);
-	/* counted with the rest until it is taken */
+	/* counts as memory of the run until qwen_chat_take() */
 	r->mem.total += 2 * (b->cap - had);
 	return 0;
 }
@@ -211,7 +211,7 @@ qwen_chat_buf_fini(struct chat_buf *b)
 	memset(b, 0, sizeof *b);
 }
 
-/* NULL, qwen_chat_own, or a copy of from. */
+/* Returns NULL, qwen_chat_own, or a copy of from. */
 static const unsigned char *
 keep_from(struct chat_exec *r, const unsigned char *from, size_t n)
 {
@@ -235,7 +235,7 @@ qwen_chat_take(struct chat_exec *r, struct chat_buf *b)
 		t.s = memcpy(s, b->s, b->n);
 		t.n = b->n;
 	}
-	/* What the text took is free again, and counted in the copy. */
+	/* the buffer is freed; the copy in the arena is counted */
 	r->mem.total -= 2 * b->cap;
 	qwen_chat_buf_fini(b);
 	return chat_text(t);

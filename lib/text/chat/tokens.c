@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* tokens.c - token texts that templates write, and BOS in front of prompts. */
+/*
+ * tokens.c - token texts that templates can write, and BOS in front of prompts.
+ */
 #include <string.h>
 
 #include "base/err.h"
@@ -15,7 +17,7 @@ static const struct {
 	[CHAT_PAD] = { "tokenizer.ggml.padding_token_id", "pad_token" },
 };
 
-/* The ids of the file, -1 for one that it has not. */
+/* Reads the ids of the file; -1 for a missing one. */
 static int
 read_ids(const struct qwen_gguf *g, size_t n_vocab, int64_t id[CHAT_N_NAMED],
     struct qwen_err *err)
@@ -34,9 +36,9 @@ read_ids(const struct qwen_gguf *g, size_t n_vocab, int64_t id[CHAT_N_NAMED],
 }
 
 /*
- * Converters copy bos_token_id from config.json where the tokenizer has no BOS:
- * it is the id of the padding or of EOS then, and add_bos_token is not set.
- * With transformers bos_token is undefined for these models.
+ * Converters copy bos_token_id from config.json for tokenizers without BOS.
+ * The id is then that of padding or EOS, and add_bos_token is not set.  In
+ * transformers, bos_token is undefined for these models.
  */
 static int
 is_copied(const int64_t id[CHAT_N_NAMED])
@@ -101,7 +103,7 @@ qwen_chat_set_tokens(struct chat_exec *r, const struct qwen_template *t)
 	}
 }
 
-/* Whether the template wrote BOS at the beginning. */
+/* Returns 1 if the template wrote BOS at the beginning. */
 static int
 begins(const struct chat_buf *b, const struct chat_text *bos)
 {

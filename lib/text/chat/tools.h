@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: ISC */
-/* tools.h - tools as requests have them, and calls as answers have them. */
+/* tools.h - tools in requests, and calls in answers. */
 #ifndef QWEN_CHAT_TOOLS_H
 #define QWEN_CHAT_TOOLS_H
 
 #include "base/text.h"
 #include <yyjson.h>
 
-/* What has the name and the parameters: the function of a tool, or the tool. */
+/*
+ * Returns the object with name and parameters: the function of a tool, or the
+ * tool itself.
+ */
 yyjson_val *qwen_chat_tool_function(yyjson_val *tool);
 
-/* Whether a parameter of this schema, which may be NULL, can be any text. */
+/* Returns 1 if a parameter of this schema (may be NULL) can be any string. */
 int qwen_chat_is_text(yyjson_val *schema);
 
 /*
- * The beginning of a JSON text, with what is not complete at its end left out,
- * and all its brackets closed.  It is JSON if the text was going to be JSON.
+ * Completes the beginning of a JSON text: drops an incomplete value at its end
+ * and closes all brackets.  The result is JSON if the text could have become
+ * JSON.
  */
 void qwen_chat_close(struct qwen_text *out, const char *s, size_t n);
 

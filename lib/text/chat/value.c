@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* value.c - which values are equal, what they contain, what is a part of them. */
+/* value.c - equality, contents and parts of values. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -298,7 +298,7 @@ qwen_chat_contains(struct chat_exec *r, const struct chat_value *in,
 	return yes;
 }
 
-/* ------------------------------------------------------ attributes and items */
+/* ----------------------------------------------------- attributes and items */
 
 static struct chat_value
 loop_attr(const struct chat_loop *l, const char *name)
@@ -365,14 +365,14 @@ qwen_chat_attr(struct chat_exec *r, const struct chat_value *obj,
 		return loop_attr(obj->u.loop, name);
 	if (obj->type == CHAT_CYCLER && strcmp(name, "current") == 0)
 		return obj->u.loop->items.v[obj->u.loop->i];
-	/* of the tuples that groupby makes */
+	/* the tuples of groupby have these attributes */
 	if (obj->type == CHAT_TUPLE && obj->u.l.n == 2 &&
 	    (strcmp(name, "grouper") == 0 || strcmp(name, "list") == 0))
 		return obj->u.l.v[name[0] == 'l'];
 	return chat_undefined(name, strlen(name));
 }
 
-/* i, counted from the end if negative; n if there is none. */
+/* Returns index i, counted from the end if negative; n if out of range. */
 static size_t
 position(int64_t i, size_t n)
 {
@@ -381,7 +381,7 @@ position(int64_t i, size_t n)
 	return i < 0 || (uint64_t)i >= n ? n : (size_t)i;
 }
 
-/* Byte offset of character i. */
+/* Returns the byte offset of character i. */
 static size_t
 offset(struct chat_exec *r, const struct chat_text *t, size_t i)
 {
@@ -465,7 +465,7 @@ clip(int64_t i, int64_t n, int64_t lo, int64_t hi)
 	return i < lo ? lo : i > hi ? hi : i;
 }
 
-/* begin:end:step of n things, as Python has it. */
+/* Computes begin:end:step for n items, as Python does. */
 static struct range
 slice_of(struct chat_exec *r, const struct chat_value *part[3], size_t len)
 {
@@ -548,7 +548,6 @@ qwen_chat_subset(struct chat_exec *r, const struct chat_value *obj,
 	return v;
 }
 
-/* Backwards: a list, or a text. */
 struct chat_value
 qwen_chat_reverse(struct chat_exec *r, const struct chat_value *v)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * words.c - what templates do with the characters of a text: cases, what kind
- * they are, widths, HTML; as methods of strings, and as filters.
+ * words.c - functions on the characters of a text: case, classes, padding,
+ * HTML; as methods of strings, filters and tests.
  */
 #include <string.h>
 
@@ -9,10 +9,9 @@
 #include "text/chat/chat.h"
 #include "text/token/unicode.h"
 
-/* A number of spaces. */
 static const char spaces[] = "                ";
 
-/* Argument i as an integer, usual if it is not there. */
+/* Returns argument i as an integer; usual if it is missing. */
 static int64_t
 whole(const struct chat_use *c, size_t i, const char *key, int64_t usual)
 {
@@ -33,7 +32,7 @@ flag(const struct chat_use *c, size_t i, const char *key, int usual)
 	return v != NULL ? qwen_chat_true(v) : usual;
 }
 
-/* Argument i as a text, a failure if it is another thing. */
+/* Returns argument i as a text; fails if it has another type. */
 static struct chat_text
 text(const struct chat_use *c, size_t i, const char *key, const char *usual)
 {
@@ -46,7 +45,7 @@ text(const struct chat_use *c, size_t i, const char *key, const char *usual)
 	return v->type == CHAT_TEXT ? v->u.s : chat_literal(usual);
 }
 
-/* What a filter works on: x as it is written. */
+/* Returns x as a string, for filters. */
 static struct chat_text
 soft(const struct chat_use *c)
 {
@@ -60,10 +59,13 @@ soft(const struct chat_use *c)
 
 /* ------------------------------------------------------------------- cases */
 
-/* UPPER, LOWER and TITLE as of characters, and: */
+/* besides enum qwen_case */
 enum { CAPITALIZE = 3, SWAP, HEADING };
 
-/* What does not end the word that sigma is the end of, or begin it. */
+/*
+ * Returns 1 for characters that are ignored when looking for letters around a
+ * sigma.
+ */
 static int
 is_ignored(uint32_t c)
 {
@@ -73,7 +75,9 @@ is_ignored(uint32_t c)
 	    (c >= 0x80 && qwen_unicode_class(c) == QWEN_CLASS_MARK);
 }
 
-/* A capital sigma at i, of 2 bytes: is it the last letter of a word? */
+/*
+ * Returns 1 if the capital sigma at i (2 bytes) is the last letter of a word.
+ */
 static int
 is_final(const struct chat_use *c, const struct chat_text *t, size_t i)
 {
@@ -99,7 +103,9 @@ is_final(const struct chat_use *c, const struct chat_text *t, size_t i)
 	return qwen_case_kind(u) == QWEN_KIND_NONE || is_ignored(u);
 }
 
-/* The case that a character takes; cased: one that has a case was before it. */
+/*
+ * Returns the case for a character; cased: the character before it has a case.
+ */
 static enum qwen_case
 case_of(int how, uint32_t u, size_t i, int cased, int begins)
 {
@@ -118,7 +124,7 @@ case_of(int how, uint32_t u, size_t i, int cased, int begins)
 	}
 }
 
-/* All of it in another case; each character stays whose it was. */
+/* Converts the case of a text; each character keeps its origin. */
 static struct chat_value
 recase(const struct chat_use *c, const struct chat_text *t, int how)
 {
@@ -138,7 +144,7 @@ recase(const struct chat_use *c, const struct chat_text *t, int how)
 		begins = qwen_chat_space(u) || (u < 0x80 && u != 0 &&
 		    strchr("-({[<", (int)u) != NULL);
 		if (k == 1 && u >= 0x80)
-			continue;	/* no character */
+			continue;	/* invalid byte */
 		n = qwen_case_write(u, to, out);
 		if (u == 0x3a3 && to == QWEN_CASE_LOWER && is_final(c, t, i))
 			memcpy(out, "\317\202", n = 2);
@@ -170,7 +176,7 @@ f_case(const struct chat_use *c)
 	return recase(c, &t, c->how);
 }
 
-/* ------------------------------------------------------- kinds of characters */
+/* ------------------------------------------------------ kinds of characters */
 
 enum { ALPHA = 1, NUMERIC = 2, SPACE = 4, ASCII = 8 };
 
@@ -185,7 +191,9 @@ kinds(uint32_t u)
 	    (qwen_chat_space(u) ? SPACE : 0) | (u < 0x80 ? ASCII : 0);
 }
 
-/* Are all of these kinds, and is there one? */
+/*
+ * Returns whether all characters are of these kinds and there is at least one.
+ */
 static struct chat_value
 m_is(const struct chat_use *c)
 {
@@ -201,7 +209,10 @@ m_is(const struct chat_use *c)
 	return chat_bool(c->t->n > 0 || c->how == ASCII);
 }
 
-/* Have all that have a case this one, and is there one? */
+/*
+ * Returns whether all characters with a case have this case and there is at
+ * least one.
+ */
 static struct chat_value
 is_case(const struct chat_use *c, const struct chat_text *t)
 {
@@ -252,7 +263,7 @@ f_wordcount(const struct chat_use *c)
 	return chat_int(n);
 }
 
-/* ------------------------------------------------------------------- widths */
+/* ------------------------------------------------------------------ padding */
 
 static void
 put_times(const struct chat_use *c, struct chat_buf *b,
@@ -274,7 +285,7 @@ put_spaces(const struct chat_use *c, struct chat_buf *b, int64_t n)
 	}
 }
 
-enum { LEFT, RIGHT, CENTER };	/* where the text goes */
+enum { LEFT, RIGHT, CENTER };	/* alignment of the text */
 
 static struct chat_value
 pad(const struct chat_use *c, const struct chat_text *t, int64_t width,
@@ -314,7 +325,7 @@ f_center(const struct chat_use *c)
 	return pad(c, &t, whole(c, 0, "width", 80), &fill);
 }
 
-/* Zeros after the sign. */
+/* Pads with zeros after the sign. */
 static struct chat_value
 m_zfill(const struct chat_use *c)
 {
@@ -332,7 +343,7 @@ m_zfill(const struct chat_use *c)
 	return qwen_chat_take(c->r, &b);
 }
 
-/* Byte offset of character i, or the length. */
+/* Returns the byte offset of character i, or the length. */
 static size_t
 offset(const struct chat_use *c, const struct chat_text *t, int64_t i)
 {
@@ -369,7 +380,7 @@ f_truncate(const struct chat_use *c)
 	return qwen_chat_join(c->r, &t, &end);
 }
 
-/* Lines after the first begin with spaces, or what width is. */
+/* Indents lines after the first by spaces, or by the string width. */
 static struct chat_value
 f_indent(const struct chat_use *c)
 {
@@ -380,7 +391,7 @@ f_indent(const struct chat_use *c)
 	struct chat_list lines = qwen_chat_lines(c->r, &t, -1);
 	size_t i;
 
-	/* the filter adds a line feed, so that there is a last line */
+	/* the filter adds a line feed, so there is always a last line */
 	for (i = 0; i < lines.n && !c->r->failed; i++) {
 		part = lines.v[i].u.s;
 		qwen_chat_put_data(c->r, &b, "\n", i > 0);
@@ -412,7 +423,7 @@ three(const struct chat_use *c, struct chat_text a, struct chat_text b,
 	return out;
 }
 
-/* The last place of x in t, or t->n + 1. */
+/* Returns the last position of x in t, or t->n + 1. */
 static size_t
 search_last(const struct chat_use *c, const struct chat_text *t,
     const struct chat_text *x)
@@ -446,7 +457,8 @@ m_partition(const struct chat_use *c)
 	    chat_slice(t, at + sep.n, t->n));
 }
 
-enum { FIND_LAST = 1, MUST = 2 };	/* rfind(); index() fails */
+enum { FIND_LAST = 1, MUST = 2 };	/* for rfind(); for index(), which
+					   fails */
 
 static struct chat_value
 m_find(const struct chat_use *c)

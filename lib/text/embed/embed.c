@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* embed.c - texts to what a model makes vectors of, and its states to vectors. */
+/*
+ * embed.c - encodes texts for embedding models, and turns hidden states into
+ * vectors.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +13,7 @@
 #include "base/text.h"
 #include "qwentext.h"
 
-/* The id under a key, -1 if there is none or it is no id. */
+/* Returns the token id under a key; -1 if there is none or it is invalid. */
 static int32_t
 token(const struct qwen_gguf *g, const char *key)
 {
@@ -27,7 +30,7 @@ qwen_embedding_eos(const struct qwen_gguf *g)
 	return token(g, "tokenizer.ggml.eos_token_id");
 }
 
-/* The token if the file wants it to be put there. */
+/* Reads the token if the file wants it to be added. */
 static int
 read_token(const struct qwen_gguf *g, const char *add, const char *key,
     int32_t *out, struct qwen_err *err)
@@ -167,7 +170,7 @@ qwen_embedding_finish(const struct qwen_embedding *e, const double *sum,
 			square += sum[i] * sum[i];
 		scale = sqrt(square);
 	}
-	/* a vector of zeros has no direction */
+	/* the vector of zeros cannot be normalised */
 	for (i = 0; i < *n; i++)
 		out[i] = scale > 0 ? (float)(sum[i] / scale) : 0;
 }

@@ -19,12 +19,12 @@ static const char usual[] = QWEN_RERANK_TEMPLATE;
 
 enum { TEMPLATE_MAX = 1 << 20 };
 
-/* The template is a list of these. */
+/* Kinds of template parts. */
 enum kind { PART_TEXT, PART_INSTRUCT, PART_QUERY, PART_DOCUMENT };
 
 struct prompt_piece {
 	enum kind	 kind;
-	struct qwen_str	 s;	/* of a text, in source */
+	struct qwen_str	 s;	/* of PART_TEXT, in source */
 };
 
 struct qwen_reranker {
@@ -32,9 +32,10 @@ struct qwen_reranker {
 	char		*instruct;	/* or NULL */
 	struct prompt_piece	*part;
 	size_t		 n_part, cap_part;
-	size_t		 yes;		/* class, SIZE_MAX: none */
+	size_t		 yes;		/* index of the class; SIZE_MAX:
+					   unknown */
 	size_t		 n_labels;
-	int32_t		 id[2];		/* of yes and no, -1: none */
+	int32_t		 id[2];		/* tokens of yes and no; -1: none */
 };
 
 void
@@ -63,7 +64,7 @@ add_piece(struct qwen_reranker *r, enum kind kind, const char *s, size_t n,
 	return 0;
 }
 
-/* Text with marks from s to end; a mark is what the template wrote. */
+/* Adds the text from s to end; {query} and {document} in it become pieces. */
 static int
 add_marked(struct qwen_reranker *r, const char *s, const char *end,
     struct qwen_err *err)
@@ -146,7 +147,7 @@ read_template(struct qwen_reranker *r, const struct qwen_gguf *g,
 	return parse(r, s.len, err);
 }
 
-/* ----------------------------------------------------------------- yes or no */
+/* ---------------------------------------------------------------- yes or no */
 
 static int
 is(struct qwen_str s, const char *word)
@@ -154,7 +155,7 @@ is(struct qwen_str s, const char *word)
 	return s.len == strlen(word) && memcmp(s.s, word, s.len) == 0;
 }
 
-/* The place of the word among the strings, SIZE_MAX: nowhere. */
+/* Returns the index of the word among the strings, or SIZE_MAX. */
 static size_t
 find_word(const struct qwen_gguf_kv *kv, const char *word)
 {
@@ -191,7 +192,7 @@ read_words(struct qwen_reranker *r, const struct qwen_gguf *g)
 	if (is_strings(kv)) {
 		r->n_labels = (size_t)kv->n;
 		r->yes = find_word(kv, "yes");
-		/* what transformers calls two that nobody named: no and yes */
+		/* transformers' default names of two classes: no and yes */
 		if (r->yes == SIZE_MAX && kv->n == 2 &&
 		    find_word(kv, "LABEL_0") == 0)
 			r->yes = find_word(kv, "LABEL_1");
@@ -232,8 +233,9 @@ qwen_reranker_yes(const struct qwen_reranker *r, size_t n, size_t *yes,
 		    QWEN_EUNSUP, "not a reranker: no cls.output.weight and no "
 		    "tokens \"yes\" and \"no\"");
 	/*
-	 * Qwen's have yes and no, in this order, and llama.cpp's server takes
-	 * the first of any; one number is yes - no.
+	 * Without labels: Qwen's rerankers have yes, then no, and llama.cpp's
+	 * server uses the first of any classes.  A single number is yes minus
+	 * no.
 	 */
 	if (r->n_labels == 0 && n <= 2)
 		return 0;
@@ -248,7 +250,10 @@ qwen_reranker_yes(const struct qwen_reranker *r, size_t n, size_t *yes,
 
 /* ------------------------------------------------------------------ prompts */
 
-/* A prompt as it is put together: text, and for each byte whether it is ours. */
+/*
+ * A prompt under construction: its text, and for each byte whether control
+ * tokens are recognised in it.
+ */
 struct prompt {
 	struct qwen_text	 text, own;
 };
@@ -282,7 +287,7 @@ encode(const struct qwen_tok *tok, struct prompt *p, int32_t **ids, size_t *n,
 	return rc;
 }
 
-/* How many ids all but the document takes. */
+/* Counts the ids of everything except the document. */
 static int
 count_others(const struct qwen_reranker *r, const struct qwen_tok *tok,
     struct qwen_str query, int special, size_t *n, struct qwen_err *err)
@@ -305,8 +310,9 @@ count_others(const struct qwen_reranker *r, const struct qwen_tok *tok,
 }
 
 /*
- * Of n ids more than max: the last part of the template ends them all the same.
- * What is before that must be a document, of which the end goes, not all.
+ * Truncates n ids to max, so that the last part of the template still ends
+ * them.  Only a document right before that part is truncated, and not entirely;
+ * otherwise the ids are unchanged.
  */
 static int
 cut(const struct qwen_reranker *r, const struct qwen_tok *tok,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
-/* rerank.h - the prompt of models that rank, where their file has no other. */
+/* rerank.h - the prompt of rerankers whose file has no other. */
 #ifndef QWEN_TEXT_EMBED_RERANK_H
 #define QWEN_TEXT_EMBED_RERANK_H
 
 #define QWEN_RERANK_KEY "tokenizer.chat_template.rerank"
 
-/* That of the model card of Qwen3-Reranker. */
+/* From the model card of Qwen3-Reranker. */
 #define QWEN_RERANK_TEMPLATE						\
 	"<|im_start|>system\n"						\
 	"Judge whether the Document meets the requirements based on "	\

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* json.c - JSON from outside, read in one way. */
+/* json.c - parses JSON from outside with the same rules everywhere. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "text/json/json.h"
 
-/* So few keys are compared each with each. */
+/* Up to this many keys are compared in pairs. */
 enum { FEW = 8 };
 
 static int
@@ -20,7 +20,7 @@ compare(const void *a, const void *b)
 	    memcmp(yyjson_get_str(*x), yyjson_get_str(*y), n);
 }
 
-/* Of the keys, one that is there twice, or NULL. */
+/* Returns a duplicate among the keys, or NULL. */
 static yyjson_val *
 twice(yyjson_val **key, size_t n)
 {
@@ -43,7 +43,7 @@ twice(yyjson_val **key, size_t n)
 	return NULL;
 }
 
-/* Whether each key of each object is there once; -1. */
+/* Fails if an object has a duplicate key. */
 static int
 check(yyjson_doc *doc, struct qwen_err *err)
 {
@@ -51,7 +51,7 @@ check(yyjson_doc *doc, struct qwen_err *err)
 	size_t left = yyjson_doc_get_val_count(doc), cap = 0, i, n;
 	int rc = 0;
 
-	/* they lie one after another, in whatever they are */
+	/* yyjson stores all values of a document in one array */
 	for (; left > 0 && rc == 0; left--, v++) {
 		if (yyjson_obj_size(v) < 2)
 			continue;
@@ -70,7 +70,7 @@ check(yyjson_doc *doc, struct qwen_err *err)
 	return rc;
 }
 
-/* Where yyjson stopped: in one line, its byte alone. */
+/* Reports where yyjson stopped: the byte, and the line if there are several. */
 static void
 say_where(const char *json, const yyjson_read_err *e, struct qwen_err *err)
 {
@@ -90,7 +90,7 @@ say_where(const char *json, const yyjson_read_err *e, struct qwen_err *err)
 		    "%zu: %s", line, e->pos - from + 1, e->msg);
 }
 
-/* Whether s, n bytes, begins with \u and a number from low to high. */
+/* Returns 1 if s, n bytes, begins with \u and a number from low to high. */
 static int
 is_unit(const char *s, size_t n, unsigned long low, unsigned long high)
 {
@@ -107,8 +107,8 @@ is_unit(const char *s, size_t n, unsigned long low, unsigned long high)
 }
 
 /*
- * Write U+FFFD over each half of a surrogate pair that stands alone: how many.
- * With out NULL they are only counted.
+ * Replaces each half of a surrogate pair that stands alone by U+FFFD; returns
+ * their number.  If out is NULL, only counts them.
  */
 static size_t
 replace_halves(const char *json, size_t n, char *out)
@@ -135,9 +135,8 @@ replace_halves(const char *json, size_t n, char *out)
 static yyjson_doc *
 parse(const char *json, size_t n, yyjson_read_err *e)
 {
-	/* a byte order mark is skipped */
 	size_t bom = n >= 3 && memcmp(json, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-	/* without the flag for it, the text is not written to */
+	/* without YYJSON_READ_INSITU, yyjson does not write to the text */
 	yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)(json + bom),
 	    n - bom, YYJSON_READ_NUMBER_AS_RAW, NULL, e);
 
@@ -146,7 +145,7 @@ parse(const char *json, size_t n, yyjson_read_err *e)
 	return doc;
 }
 
-/* Again, with U+FFFD for halves of pairs, if that was what is wrong. */
+/* Parses again with U+FFFD for halves of pairs; NULL if there are none. */
 static yyjson_doc *
 parse_again(const char *json, size_t n, yyjson_read_err *e)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* json.h - JSON from outside, read in one way. */
+/* json.h - parses JSON from outside with the same rules everywhere. */
 #ifndef QWEN_TEXT_JSON_JSON_H
 #define QWEN_TEXT_JSON_JSON_H
 
@@ -7,25 +7,28 @@
 #include <yyjson.h>
 
 /*
- * n bytes of JSON, which are only read: numbers stay as they are written, a byte
- * order mark is passed over, and no object has a key twice, since readers differ
- * on which one counts.  For yyjson_doc_free(); or NULL, and err says what is
- * wrong and where.
+ * Parses n bytes of JSON without writing to them.  Numbers stay strings of
+ * their digits, a byte order mark is skipped, and duplicate keys are an error,
+ * since readers differ on which one counts.  The caller frees the result with
+ * yyjson_doc_free().  NULL: err says what is wrong and where.
  */
 yyjson_doc *qwen_json_open(const char *json, size_t n, struct qwen_err *err);
 
 /*
- * The same, where half of a surrogate pair without the other half becomes U+FFFD:
- * clients that cut strings send that.  *halves says whether there was one.
+ * The same, but U+FFFD replaces half a surrogate pair without its other half,
+ * which clients that truncate strings send. *halves is 1 if there was one.
  */
 yyjson_doc *qwen_json_open_mended(const char *json, size_t n, int *halves,
     struct qwen_err *err);
 
-/* The same, of objects that may have a key twice. */
+/* The same as qwen_json_open_mended, but allows duplicate keys. */
 yyjson_doc *qwen_json_open_any(const char *json, size_t n,
     struct qwen_err *err);
 
-/* The part of a JSON Schema that its own $ref names, as "#/$defs/x"; or itself. */
+/*
+ * Returns the part of a JSON Schema that its top-level $ref names, such as
+ * "#/$defs/x"; without $ref, the schema.
+ */
 yyjson_val *qwen_json_top(yyjson_val *schema);
 
 #endif

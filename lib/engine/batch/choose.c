@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * choose.c - the next token of all that are ready: choosing goes over a whole
- * row of logits for each, so that is done on all threads; what follows is not.
+ * choose.c - chooses the next token of all ready jobs.  Choosing reads a whole
+ * row of logits per job, so all threads share that work; the rest runs on one
+ * thread.
  */
 #include "base/err.h"
 #include "base/mem.h"
@@ -10,7 +11,10 @@
 #include "engine/kernel/logprob.h"
 #include "engine/model/session.h"
 
-/* The sampler, with the thread's list; once, what it has to know. */
+/*
+ * Gives the thread's candidates list to the sampler, and, the first time,
+ * begins the sampler with the job's text.
+ */
 static int
 begin_sampling(struct qwen_work *w, struct qwen_batch_job *t, int thread)
 {
@@ -90,7 +94,7 @@ is_ending(const struct qwen_batch_job *t)
 	return 0;
 }
 
-/* Tell of the token, and whether it was the last. */
+/* Reports the token, and ends the job if it was the last. */
 static int
 go_on(struct qwen_work *w, struct qwen_batch_job *t, struct qwen_err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * enter.c - starting waiting jobs: each gets a session that continues from what
- * other jobs have read, or from the store.
+ * enter.c - starts waiting jobs: each gets a session that continues a kept
+ * prefix or a state from the store.
  */
 #include <string.h>
 
@@ -9,9 +9,9 @@
 #include "engine/batch/batch.h"
 
 /*
- * Bytes that the job will take at first: a state, blocks for what is left
- * to read and the next token, and one block for each that is under way, so that
- * nobody has to leave again at once.
+ * Returns the bytes that the job needs to start: a state, blocks for the unread
+ * text and the next token, and one block per running job, so that none is
+ * preempted at once.
  */
 static uint64_t
 demand(const struct qwen_work *w, const struct qwen_batch_job *t,
@@ -23,7 +23,10 @@ demand(const struct qwen_work *w, const struct qwen_batch_job *t,
 	return w->usage.state_bytes + blocks * w->usage.block_bytes;
 }
 
-/* Make room by giving up beginnings, but not node. */
+/*
+ * Returns 1 if the cache has room for the job; drops nodes, except node, to
+ * make room.
+ */
 static int
 has_room(struct qwen_work *w, const struct qwen_batch_job *t,
     const struct qwen_node *node)
@@ -41,7 +44,9 @@ has_room(struct qwen_work *w, const struct qwen_batch_job *t,
 	return 0;
 }
 
-/* A session from the store, if that has read more than the node. */
+/*
+ * Restores a session from the store if it has more of the text than the node.
+ */
 static int
 ask_store(struct qwen_work *w, struct qwen_batch_job *t,
     const struct qwen_node *node, struct qwen_err *err)
@@ -60,7 +65,7 @@ ask_store(struct qwen_work *w, struct qwen_batch_job *t,
 	if (qwen_store_restore(w->o.store, &s, w->o.model, t->text,
 	    qwen_batch_job_limit(t), err) < 0)
 		return -1;
-	/* what was found may be gone again */
+	/* the files may have been removed meanwhile */
 	if (s == NULL || qwen_session_n_tokens(s) <= have) {
 		qwen_session_free(s);
 		return 0;
@@ -72,7 +77,7 @@ ask_store(struct qwen_work *w, struct qwen_batch_job *t,
 	return rc;
 }
 
-/* The session to begin with: 0, or -1 and QWEN_EFULL among others. */
+/* Creates the job's session: 0, or -1, with QWEN_EFULL if the cache is full. */
 static int
 find_session(struct qwen_work *w, struct qwen_batch_job *t,
     struct qwen_node *node,
@@ -91,7 +96,7 @@ find_session(struct qwen_work *w, struct qwen_batch_job *t,
 	return 0;
 }
 
-/* It is the i-th of those that wait. */
+/* Moves waiting job i to the running jobs. */
 static void
 activate(struct qwen_work *w, size_t i)
 {
@@ -118,7 +123,7 @@ admit(struct qwen_work *w, size_t i, struct qwen_node *node,
 {
 	struct qwen_batch_job *t = w->waiting[i];
 
-	/* if no other job runs it must start, room or not */
+	/* if no other job runs, the job must start even without room */
 	while (has_room(w, t, node) || w->n_active == 0) {
 		if (find_session(w, t, node, err) == 0) {
 			activate(w, i);
@@ -133,7 +138,7 @@ admit(struct qwen_work *w, size_t i, struct qwen_node *node,
 			return 0;
 		if (node == NULL)
 			return -1;
-		/* better to read it again than to wait for ever */
+		/* read the prefix again rather than wait forever */
 		qwen_node_drop(w, NULL);
 		node = NULL;
 	}

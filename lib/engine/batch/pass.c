@@ -69,7 +69,10 @@ read_on(struct qwen_work *w, struct qwen_batch_job *t, size_t most)
 	return n;
 }
 
-/* Of those who read, who has the least left, if that is not the first of them. */
+/*
+ * Returns the job with the fewest prompt tokens left to read; NULL if that is
+ * the first job that reads.
+ */
 static struct qwen_batch_job *
 shortest(const struct qwen_work *w)
 {
@@ -89,7 +92,7 @@ shortest(const struct qwen_work *w)
 	return best != first ? best : NULL;
 }
 
-/* Tokens of prompts that may go along, for a pass that is not too long. */
+/* Returns how many tokens a pass may have, given the time limit for passes. */
 static size_t
 allowed(const struct qwen_work *w)
 {
@@ -102,8 +105,8 @@ allowed(const struct qwen_work *w)
 }
 
 /*
- * Guesses for all of a pass in which everyone has one token; the older ones have
- * theirs first.
+ * Proposes draft tokens for a pass in which every job has one token, oldest job
+ * first.
  */
 static int
 guess(struct qwen_work *w, struct qwen_err *err)
@@ -119,7 +122,7 @@ guess(struct qwen_work *w, struct qwen_err *err)
 		if (t->drafter == NULL && qwen_drafter_new(&t->drafter,
 		    w->o.drafts, err) < 0)
 			return -1;
-		/* of those that come after the token that is read */
+		/* tokens that may follow the one that is read */
 		left = t->job.max - (t->n - t->n_prompt);
 		pass.room = left < QWEN_GUESS_MAX ? left : QWEN_GUESS_MAX;
 		if (qwen_drafter_propose(t->drafter, t->s, t->text[t->n - 1],
@@ -144,10 +147,13 @@ compose(struct qwen_work *w, struct qwen_err *err)
 	n_one = w->n_part;
 	budget = allowed(w);
 	budget -= budget < w->n_part ? budget : w->n_part;
-	/* prompts progress however many jobs generate */
+	/* read some prompt tokens however many jobs generate */
 	if (budget < LEAST_READ)
 		budget = LEAST_READ;
-	/* with short passes, no job waits until a long prompt is read */
+	/*
+	 * with short passes, the shortest prompt gets half, so it need not wait
+	 * for long ones
+	 */
 	if (w->o.pause_s > 0 && (next = shortest(w)) != NULL)
 		budget -= read_on(w, next, budget / 2);
 	for (i = 0; i < w->n_active && budget > 0; i++) {
@@ -155,7 +161,10 @@ compose(struct qwen_work *w, struct qwen_err *err)
 		if (t != next && qwen_batch_job_done(t) + 1 < t->n)
 			budget -= read_on(w, t, budget);
 	}
-	/* a pass in which a prompt is read is busy without them */
+	/*
+	 * no drafts while prompts are read: such a pass is limited by
+	 * computation
+	 */
 	return w->o.drafts != NULL && n_one == w->n_part ? guess(w, err) : 0;
 }
 
@@ -168,7 +177,7 @@ now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* The youngest gives up its session and waits. */
+/* Preempts the last job: frees its session and makes it wait. */
 static void
 preempt(struct qwen_work *w)
 {
@@ -185,7 +194,10 @@ preempt(struct qwen_work *w)
 	qwen_batch_job_insert(w->waiting, &w->n_waiting, t);
 }
 
-/* There was no room for the pass. */
+/*
+ * Frees memory after a pass found no room: drops a node, preempts a job, or
+ * fails the only job.
+ */
 static void
 make_room(struct qwen_work *w, const struct qwen_err *why)
 {
@@ -240,7 +252,7 @@ settle(struct qwen_work *w, struct qwen_err *err)
 	return 0;
 }
 
-/* How fast passes are that read; others tell nothing of it. */
+/* Updates the speed of passes that read prompts; other passes are ignored. */
 static void
 note_pace(struct qwen_work *w, double s)
 {
@@ -265,7 +277,7 @@ all_single(const struct qwen_work *w)
 	return i == w->n_part;
 }
 
-/* With the guesses that were computed. */
+/* Returns the rows of the pass, with the verified draft tokens. */
 static size_t
 rows_of(const struct qwen_work *w)
 {

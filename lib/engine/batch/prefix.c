@@ -25,7 +25,7 @@ qwen_batch_job_common(const int32_t *a, size_t n_a, const int32_t *b,
 	return i;
 }
 
-/* All of the node's text is the beginning of text; how much that is, else 0. */
+/* Returns the length of the node's text if the text begins with it, else 0. */
 static size_t
 fits(const struct qwen_node *node, const int32_t *text, size_t limit,
     int logits)
@@ -66,7 +66,9 @@ qwen_node_find(struct qwen_work *w, const struct qwen_batch_job *t)
 	return best;
 }
 
-/* How much of t's text is of use to another, which waits. */
+/*
+ * Returns how many of the first n tokens of t's text a waiting job could use.
+ */
 static size_t
 useful(const struct qwen_batch_job *t, size_t n,
     const struct qwen_batch_job *other)
@@ -75,7 +77,7 @@ useful(const struct qwen_batch_job *t, size_t n,
 	    qwen_batch_job_limit(other));
 }
 
-/* There is a node of exactly the first n tokens of the text. */
+/* Returns 1 if there is a node of exactly the first n tokens of the text. */
 static int
 is_kept(const struct qwen_work *w, const struct qwen_batch_job *t, size_t n)
 {
@@ -90,7 +92,9 @@ is_kept(const struct qwen_work *w, const struct qwen_batch_job *t, size_t n)
 	return 0;
 }
 
-/* Returns the next position after done that must be kept in any case; or 0. */
+/*
+ * Returns the next position of t->keep after done that is not kept yet; or 0.
+ */
 static size_t
 next_kept(const struct qwen_work *w, const struct qwen_batch_job *t,
     size_t done)
@@ -166,7 +170,7 @@ qwen_node_drop(struct qwen_work *w, const struct qwen_node *keep)
 	}
 	if (old == SIZE_MAX)
 		return 0;
-	/* a store that cannot take it has said so */
+	/* a store that cannot save it warns by itself */
 	if (!w->node[old]->stored)
 		qwen_store_insert(w->o.store, w->node[old]->s, NULL);
 	qwen_node_free(w->node[old]);
@@ -174,7 +178,7 @@ qwen_node_drop(struct qwen_work *w, const struct qwen_node *keep)
 	return 1;
 }
 
-/* One more, of a session that is its own from now on. */
+/* Adds a node that owns the session from now on. */
 static int
 add_node(struct qwen_work *w, struct qwen_session *s, struct qwen_err *err)
 {
@@ -208,7 +212,7 @@ qwen_node_inherit(struct qwen_work *w, struct qwen_batch_job *t)
 		t->s = NULL;
 }
 
-/* Copies the session; NULL without an error if there is no room. */
+/* Copies the session; *out is NULL, without an error, if there is no room. */
 static int
 copy(struct qwen_work *w, struct qwen_session *s, struct qwen_session **out,
     struct qwen_err *err)

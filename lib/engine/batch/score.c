@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * score.c - how likely the tokens of a text are: rows of logits as they come
- * out of a pass, one after another, each by all threads; hidden states likewise.
+ * score.c - reports the scores of given tokens: computes log-probabilities from
+ * rows of logits as they come out of a pass, row after row, each on all
+ * threads.  Reports hidden states likewise.
  */
 #include "base/err.h"
 #include "base/pool.h"
@@ -52,7 +53,7 @@ qwen_batch_job_row(void *arg, size_t pos, const float *row,
 
 	(void)err;
 	/*
-	 * others were not requested, or were reported before the job was
+	 * other rows were not requested, or were reported before the job was
 	 * preempted
 	 */
 	if (t->job.hidden != NULL && pos == t->next) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* work.c - the queue of jobs, and one step of the work. */
+/* work.c - the queue of jobs, and the steps of the work. */
 #include <string.h>
 
 #include "base/cpu.h"
@@ -152,7 +152,7 @@ check_job(const struct qwen_work *w, const struct qwen_job *job,
 		return qwen_fail(err, QWEN_ERANGE,
 		    "hidden states from token %zu of %zu: out of range",
 		    job->from, job->n);
-	/* one more is chosen, at least */
+	/* at least one token will be generated */
 	if (job->n - !generates >= w->n_ctx)
 		return qwen_fail(err, QWEN_ERANGE,
 		    "%zu tokens exceed the model's context of %zu", job->n,
@@ -177,7 +177,7 @@ qwen_work_add_sized(size_t size, struct qwen_work *w,
 	    check_job(w, job, err) < 0)
 		return -1;
 	t = qwen_alloc(1, sizeof *t);
-	/* room for every job that may have to wait */
+	/* room for every job, since running jobs may have to wait again */
 	if (t == NULL || qwen_grow(&w->waiting, &w->cap_waiting,
 	    w->n_waiting + w->n_active + 1, sizeof *w->waiting) < 0)
 		goto nomem;
@@ -224,7 +224,7 @@ qwen_batch_job_insert(struct qwen_batch_job **list, size_t *n,
 	list[i] = t;
 }
 
-/* Take it out of a list, if it is in there. */
+/* Removes the job from a list; returns 1 if it was there. */
 static int
 take_out(struct qwen_batch_job **list, size_t *n,
     const struct qwen_batch_job *t)
@@ -254,7 +254,7 @@ qwen_batch_job_end(struct qwen_work *w, struct qwen_batch_job *t,
 	free_job(t);
 }
 
-/* One that is cancelled in a list, or NULL. */
+/* Returns a cancelled job of the list, or NULL. */
 static struct qwen_batch_job *
 find_cancelled(struct qwen_batch_job **list, size_t n)
 {
@@ -267,7 +267,7 @@ find_cancelled(struct qwen_batch_job **list, size_t n)
 	return NULL;
 }
 
-/* The end of those that are cancelled; what they call may cancel more. */
+/* Ends the cancelled jobs.  Their callbacks may cancel more jobs. */
 static void
 sweep(struct qwen_work *w)
 {
@@ -298,7 +298,9 @@ qwen_work_cancel(struct qwen_work *w, const void *arg)
 	size_t n = mark(w->active, w->n_active, arg) +
 	    mark(w->waiting, w->n_waiting, arg);
 
-	/* no pass, no list that is walked loses a job under its feet */
+	/*
+	 * within a step, jobs end only after it, when no pass or loop uses them
+	 */
 	if (!w->inside) {
 		w->inside = 1;
 		sweep(w);
@@ -319,7 +321,7 @@ qwen_work_n_waiting(const struct qwen_work *w)
 	return w->n_waiting;
 }
 
-/* ------------------------------------------------------------------ a step */
+/* ------------------------------------------------------------------- steps */
 
 static void
 count(struct qwen_work *w)
@@ -332,7 +334,7 @@ count(struct qwen_work *w)
 		w->stats.max_bytes = u.used;
 	if (w->n_active > w->stats.max_sequences)
 		w->stats.max_sequences = w->n_active;
-	/* the last block of each sequence is its own */
+	/* only the last block of a sequence has unused positions */
 	w->held += 16.0 * (double)u.n_blocks;
 	w->filled += 16.0 * (double)u.n_blocks;
 	for (i = 0; i < w->n_active; i++) {
@@ -341,7 +343,7 @@ count(struct qwen_work *w)
 	}
 }
 
-/* Those whose text is read to its end, as it may be from the beginning on. */
+/* Collects the jobs whose text is read completely; returns their number. */
 static size_t
 find_ready(struct qwen_work *w)
 {
@@ -355,7 +357,7 @@ find_ready(struct qwen_work *w)
 	return w->n_ready;
 }
 
-/* Tokens that were guessed are read without a pass. */
+/* Reads tokens that were drafted and verified, without a pass. */
 static void
 read_guessed(struct qwen_work *w)
 {
@@ -375,7 +377,7 @@ read_guessed(struct qwen_work *w)
 	}
 }
 
-/* The next tokens of all that are ready, as far as was guessed. */
+/* Chooses tokens as long as verified drafts allow. */
 static int
 choose(struct qwen_work *w, struct qwen_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * advice.c - recommended sampling settings of a model: those of its file, or
+ * advice.c - recommended sampling settings of a model: those in its file, or
  * those of the model cards of published families.
  */
 #include <ctype.h>
@@ -12,23 +12,24 @@
 #include "qwen.h"
 
 /*
- * From the cards at https://huggingface.co/Qwen (Qwen3-8B, Qwen3-Coder-30B-A3B-
- * Instruct, Qwen3-Coder-Next, Qwen3-Next-80B-A3B-Thinking and -Instruct,
- * Qwen3.5-0.8B, -9B and -35B-A3B, Qwen3.6-27B and -35B-A3B, section "Best
- * Practices", general tasks in text), and for Qwen2.5 the generation_config.json
- * of Qwen2.5-7B-Instruct.  Those of Qwen3-2507 are those of Qwen3, which thinks or
- * does not.  What a card has as a default of ours is left out.  Penalties there
- * look at all that was generated.
+ * Sources: the cards at https://huggingface.co/Qwen (Qwen3-8B,
+ * Qwen3-Coder-30B-A3B- Instruct, Qwen3-Coder-Next, Qwen3-Next-80B-A3B-Thinking
+ * and -Instruct, Qwen3.5-0.8B, -9B and -35B-A3B, Qwen3.6-27B and -35B-A3B;
+ * section "Best Practices", general tasks in text), and for Qwen2.5 the
+ * generation_config.json of Qwen2.5-7B-Instruct.  Qwen3-2507 has the settings
+ * of Qwen3 with or without thinking.  Settings that equal our defaults are left
+ * out.  Penalties in the cards look at all generated tokens.
  */
 #define ALL " penalty-last-n=-1"
 #define WARM "temp=0.6 top-k=20 top-p=0.95"
 #define COOL "temp=0.7 top-k=20 top-p=0.8"
 #define HOT "temp=1 top-k=20 top-p=0.95"
 
-/* The first that fits; names as in lower case, with dashes between words. */
+/* The first match counts.  Names in lower case, with dashes between words. */
 static const struct family {
 	const char	*name, *source;
-	const char	*arch;		/* of files with a name of their own, */
+	const char	*arch;		/* for files with another name: this
+					   architecture */
 	uint64_t	 n_vocab;	/* and at least this many tokens */
 	const char	*thinking, *plain;
 } families[] = {
@@ -59,11 +60,14 @@ static const struct family {
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
-/* Keys of files, by what they set; a switch and its strength are one of ours. */
+/*
+ * Keys of model files and the options that they set.  Where files have a switch
+ * and a strength, we have one option.
+ */
 static const struct {
 	const char	*key, *option;
-	double		 min;		/* values below this mean "none", as
-					   does this */
+	double		 min;		/* values below this mean "off", as does
+					   this value */
 } keys[] = {
 	{ "general.sampling.temp", "temp", 0 },
 	{ "general.sampling.top_k", "top-k", 0 },
@@ -82,12 +86,12 @@ add_setting(struct qwen_advice *a, const char *option, double value)
 {
 	size_t n = strlen(a->settings);
 
-	/* a float of the file as the decimal that it was */
+	/* print the file's float as its decimal */
 	snprintf(a->settings + n, sizeof a->settings - n, "%s%s=%.7g",
 	    n > 0 ? " " : "", option, value);
 }
 
-/* Mirostat, version 2, is on where the file says so; 5 is its usual target. */
+/* Reads the Mirostat settings: version 2 turns it on; 5 is the usual target. */
 static int
 read_mirostat(const struct qwen_gguf *g, struct qwen_advice *a,
     struct qwen_err *err)
@@ -122,7 +126,10 @@ read_file(const struct qwen_gguf *g, struct qwen_advice *a,
 	return read_mirostat(g, a, err);
 }
 
-/* "Qwen3.6 35B_A3B" begins with "qwen3.6". */
+/*
+ * Returns 1 if s begins with name as whole words: "Qwen3.6 35B_A3B" begins with
+ * "qwen3.6".
+ */
 static int
 begins(struct qwen_str s, const char *name)
 {
@@ -156,7 +163,9 @@ by_name(const struct qwen_gguf *g)
 	return NULL;
 }
 
-/* What has the vocabulary of a published family was made of one of it. */
+/*
+ * Finds the family by architecture and vocabulary, for models derived from it.
+ */
 static const struct family *
 by_shape(const struct qwen_gguf *g)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* cands.c - the list of candidates: filling it, finding and dropping some. */
+/*
+ * cands.c - the list of candidates: filling it, finding and removing
+ * candidates.
+ */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -61,7 +64,7 @@ qwen_cands_fini(struct qwen_cands *l)
 	memset(l, 0, sizeof *l);
 }
 
-/* ------------------------------------------------------------ filling it */
+/* ------------------------------------------------------ filling the list */
 
 static void
 exchange(struct qwen_cands *l, size_t a, size_t b)
@@ -75,7 +78,7 @@ exchange(struct qwen_cands *l, size_t a, size_t b)
 	l->logit[b] = logit;
 }
 
-/* Heap sort: in place, since a row comes with every token. */
+/* Heap sort: it needs no memory, and every token has a row. */
 static void
 sort_by_id(struct qwen_cands *l, size_t n)
 {
@@ -96,7 +99,7 @@ sort_by_id(struct qwen_cands *l, size_t n)
 	}
 }
 
-/* From n on, no id was moved. */
+/* Notes that ids before n may have changed. */
 static void
 touch(struct qwen_cands *l, size_t n)
 {
@@ -104,7 +107,7 @@ touch(struct qwen_cands *l, size_t n)
 	l->touched = n > l->touched ? n : l->touched;
 }
 
-/* Take the ids of a row of chosen tokens, check them, bring them in order. */
+/* Copies the ids of a row of selected tokens, checks and sorts them. */
 static int
 fill_ids(struct qwen_cands *l, const int32_t *ids, size_t n, size_t n_vocab,
     struct qwen_err *err)
@@ -163,7 +166,7 @@ qwen_cands_fill(struct qwen_cands *l, const float *logits, const int32_t *ids,
 	l->weighed = 0;
 	if (ids != NULL)
 		return fill_ids(l, ids, n, n_vocab, err);
-	/* the blocks of the arrays have room for it */
+	/* the arrays have whole blocks, so writing 16 at a time fits */
 	for (i = 0; i < l->touched; i += 16) {
 		for (j = 0; j < 16; j++)
 			l->id[i + j] = (int32_t)(i + j);
@@ -172,7 +175,7 @@ qwen_cands_fill(struct qwen_cands *l, const float *logits, const int32_t *ids,
 	return 0;
 }
 
-/* --------------------------------------------------- one, and some of them */
+/* ----------------------------------------- finding and removing candidates */
 
 size_t
 qwen_cands_find(const struct qwen_cands *l, int32_t id)
@@ -224,7 +227,7 @@ qwen_cands_only(struct qwen_cands *l, size_t i)
 	qwen_cands_shrink(l, 1);
 }
 
-/* Move from .. to - 1 to m; returns where they end. */
+/* Moves candidates from .. to - 1 to m; returns their new end. */
 static size_t
 move(struct qwen_cands *l, size_t m, size_t from, size_t to)
 {
@@ -244,7 +247,7 @@ qwen_cands_drop(struct qwen_cands *l, const int32_t *ids, size_t n)
 	for (i = 0; i < n; i++) {
 		if ((at = qwen_cands_find(l, ids[i])) == l->n || at < from)
 			continue;
-		/* what find looks at is after what was moved */
+		/* qwen_cands_find searches only where nothing was moved */
 		m = move(l, m, from, at);
 		from = at + 1;
 	}
@@ -263,7 +266,7 @@ qwen_cands_squeeze(struct qwen_cands *l)
 	k->squeeze(l->id, l->bits, n);
 	if (weighed)
 		k->squeeze(l->weight, l->bits, n);
-	/* ids are written in sixteens */
+	/* squeeze writes ids 16 at a time */
 	touch(l, m + 16);
 	qwen_cands_shrink(l, m);
 	l->weighed = weighed;
@@ -288,5 +291,6 @@ qwen_cands_cut(struct qwen_cands *l, const float *score, float limit)
 	if (l->sift->at_least(l->bits, score, l->n, limit) == l->n)
 		return;
 	qwen_cands_squeeze(l);
-	l->has_max = has_max;	/* of logits and weights, the best stays */
+	l->has_max = has_max;	/* the best candidate remains if score is logits
+				   or weights */
 }

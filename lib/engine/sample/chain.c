@@ -12,7 +12,7 @@ static const struct qwen_sampler_method *const table[N_METHODS] = {
 #undef SAMPLER
 };
 
-/* Methods by rank, and by name among equals. */
+/* Compares methods by rank, then by name. */
 static int
 compare_rank(const void *a, const void *b)
 {
@@ -47,7 +47,7 @@ is_movable(const struct qwen_sampler_method *m)
 	return m->rank > QWEN_RANK_FIXED && m->rank != QWEN_RANK_GREEDY;
 }
 
-/* A method of n bytes of name that can be moved, or NULL. */
+/* Returns the movable method with this name of n bytes, or NULL. */
 static struct qwen_slot *
 find_movable(struct qwen_slot *slot, const char *name, size_t n)
 {
@@ -63,7 +63,6 @@ find_movable(struct qwen_slot *slot, const char *name, size_t n)
 	return NULL;
 }
 
-/* "top-k,temp" as slots, at most N_METHODS; how many, or -1. */
 int
 qwen_chain_read(const char *text, struct qwen_slot *slot,
     struct qwen_slot **out, struct qwen_err *err)
@@ -90,7 +89,7 @@ qwen_chain_read(const char *text, struct qwen_slot *slot,
 	}
 }
 
-/* An option of the method that is set, or NULL. */
+/* Returns an option of the method that differs from its default, or NULL. */
 static const struct qwen_sample_opt *
 set_option(const struct qwen_slot *s)
 {
@@ -103,13 +102,16 @@ set_option(const struct qwen_slot *s)
 	return NULL;
 }
 
-/* The movable methods in the order in which they apply; how many, or -1. */
+/*
+ * Fills out with the movable methods in the order in which they apply; returns
+ * their number, or -1.
+ */
 static int
 movable(const struct qwen_sampler *s, struct qwen_slot **out,
     struct qwen_err *err)
 {
 	const struct qwen_sample_list *chain = &s->v[CHAIN].list;
-	/* they are only pointed to */
+	/* slots are only pointed to, not changed */
 	struct qwen_slot *slot = ((struct qwen_sampler *)(uintptr_t)s)->slot;
 	const struct qwen_sample_opt *o;
 	int n = 0, k, found;
@@ -169,7 +171,10 @@ is(const struct qwen_slot *s, int rank)
 	return s->m->rank == rank;
 }
 
-/* Whether the method applies; draws: another one wants to draw. */
+/*
+ * Returns 1 if the method applies. draws: another method needs a random draw,
+ * so temperature 0 does not.
+ */
 static int
 takes_part(const struct qwen_slot *s, int draws)
 {
@@ -178,7 +183,7 @@ takes_part(const struct qwen_slot *s, int draws)
 	return !(is(s, QWEN_RANK_TEMPERATURE) && s->v[0].d == 0 && draws);
 }
 
-/* Of those with a place of their own, which take no part in the chain. */
+/* Returns 1 for an active method that cannot be moved by --chain. */
 static int
 is_fixed(const struct qwen_sampler *s, const struct qwen_slot *slot)
 {
@@ -186,13 +191,17 @@ is_fixed(const struct qwen_sampler *s, const struct qwen_slot *slot)
 	    (is(slot, QWEN_RANK_LOGIT_BIAS) && s->world.n_biased > 0));
 }
 
-/* What applies, in its order: the fixed ones, the chain, or half and greedy. */
+/*
+ * Fills run with the methods in use: the fixed ones, then the chain; with
+ * greedy, only the part of the chain ranked before greedy, and then greedy.
+ * Returns their number, or -1.
+ */
 static int
 arrange(const struct qwen_sampler *s, struct qwen_slot **run,
     struct qwen_err *err)
 {
 	struct qwen_slot *chain[N_METHODS], *greedy = NULL;
-	/* they are only pointed to */
+	/* slots are only pointed to, not changed */
 	struct qwen_slot *all = ((struct qwen_sampler *)(uintptr_t)s)->slot;
 	int n = movable(s, chain, err), n_run = 0, i, draws = 0;
 
@@ -227,7 +236,10 @@ qwen_chain_arrange(struct qwen_sampler *s, struct qwen_err *err)
 	return n < 0 ? -1 : 0;
 }
 
-/* Whether nothing comes before the best token is taken that could change it. */
+/*
+ * Returns 1 if the best token is always chosen: a method takes the best, and
+ * all methods before it keep the best.
+ */
 static int
 takes_best(struct qwen_slot *const *run, size_t n)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * constrain.c - a reply by a constraint: which tokens may come next,
- * thinking blocks apart.
+ * constrain.c - a reply under a constraint: which tokens may come next.
  *
- * What is generated after the last token of the prompt is the reply.  In a
- * thinking block anything goes but its being the last of the reply; after its
- * end new lines are passed over, and then the text begins.  A reply may open such a block first unless the
- * prompt has closed one.
+ * The reply is everything generated after the last token of the prompt.  It may
+ * begin with a thinking block, unless the prompt has closed one.  Inside the
+ * block every token is allowed except those that end the reply.  After the
+ * block new lines are skipped; then the constrained text begins.
  */
 #include <string.h>
 
@@ -15,20 +14,21 @@
 #include "base/pieces.h"
 #include "engine/sample/sample.h"
 
-enum { GAP = 4 };	/* tokens of new lines; models write one */
+enum { GAP = 4 };	/* maximum tokens of new lines after a thinking block;
+			   models write one */
 
 struct qwen_bound {
 	const struct qwen_constraint_ops *by;
 	struct qwen_match *match;
 	const struct qwen_pieces *p;
-	uint64_t *allowed;	/* a bit for each token */
-	int	inside;		/* a thinking block */
-	int	fresh;		/* nothing of the reply is there */
-	int	closed;		/* a block was closed: no other one */
-	int	gap;		/* this many line feeds may come without
-				   counting */
+	uint64_t *allowed;	/* one bit per token */
+	int	inside;		/* inside a thinking block */
+	int	fresh;		/* the reply has no tokens yet */
+	int	closed;		/* a block was closed: no other may begin */
+	int	gap;		/* number of skipped new-line tokens that may
+				   still come */
 	int	over;		/* the reply has ended */
-	int	astray;		/* a token came that the grammar forbids */
+	int	astray;		/* a token came that the constraint forbids */
 };
 
 int
@@ -89,7 +89,7 @@ is_lines(struct qwen_str s)
 	return s.len > 0 && i == s.len;
 }
 
-/* A token of the prompt: another reply comes. */
+/* Handles a token of the prompt, after which a new reply begins. */
 static int
 prompt(struct qwen_bound *c, int32_t id, struct qwen_err *err)
 {
@@ -155,7 +155,7 @@ check(const struct qwen_bound *c, struct qwen_err *err)
 	    "the text so far does not match the grammar");
 }
 
-/* Tokens that may come and are not in the mask. */
+/* Returns 1 for an allowed token that the constraint's mask does not cover. */
 static int
 is_special(const struct qwen_bound *c, int32_t id)
 {
@@ -195,7 +195,7 @@ set_bit(uint64_t *bits, int32_t id, int on)
 		bits[id / 64] &= ~bit;
 }
 
-/* The mask of the constraint, and what may come beside it, into allowed. */
+/* Sets allowed to the constraint's mask and the allowed special tokens. */
 static int
 find_allowed(struct qwen_bound *c, struct qwen_err *err)
 {
@@ -212,13 +212,13 @@ find_allowed(struct qwen_bound *c, struct qwen_err *err)
 	}
 	if (c->p->think >= 0 && is_special(c, c->p->think))
 		set_bit(c->allowed, c->p->think, 1);
-	/* whatever their texts are, they end this one */
+	/* tokens that end the reply do so whatever their texts are */
 	for (i = 0; i < c->p->n_eog; i++)
 		set_bit(c->allowed, c->p->eog[i], ends);
 	return 0;
 }
 
-/* The same, where candidate i is token i. */
+/* Applies allowed if candidate i is token i. */
 static void
 apply_whole(const struct qwen_bound *c, struct qwen_cands *l)
 {

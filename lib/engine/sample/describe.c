@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* describe.c - a sampler's options as one line of text, and from it again. */
+/* describe.c - writes a sampler's options as one line of text, and reads it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/utf8.h"
 #include "engine/sample/sampler.h"
 
-/* The shortest decimal that reads back as d. */
+/* Prints the shortest decimal that reads back as d. */
 static void
 print_real(double d, char *buf, size_t size)
 {
@@ -34,7 +34,7 @@ print_number(const struct qwen_sample_opt *o, const union qwen_sample_value *v,
 		snprintf(buf, size, "%lld", (long long)v->i);
 }
 
-/* A text being written, like snprintf. */
+/* A text buffer that behaves like snprintf. */
 struct out {
 	char	*buf;
 	size_t	 size, n;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * keep.c - the candidates with the highest scores, up to a weight.
+ * keep.c - keeps the candidates with the highest scores, up to a total weight.
  *
- * Only where the last of them is has to be found, the edge; nothing is sorted.
- * That is done by counting weights by the bits of the scores, for those
- * candidates alone that may be the last.
+ * It finds only the score of the last candidate to keep, the edge; nothing is
+ * sorted.  It sums weights in bins by the bits of the scores, and looks closer
+ * only at candidates near the edge.
  */
 #include <float.h>
 
@@ -13,13 +13,16 @@
 
 #define BINS QWEN_SIFT_BINS
 
-/* Who stays: all above the edge, and the first few that are equal to it. */
+/*
+ * The edge: candidates with a higher score stay, and of the `equal' candidates
+ * with this score the first `ties'.
+ */
 struct edge {
 	float	score;
 	size_t	equal, ties;
 };
 
-/* Unsigned integers in the order of the floats, both zeros alike. */
+/* Maps floats to unsigned integers in the same order; both zeros are equal. */
 static uint32_t
 key(float f)
 {
@@ -35,15 +38,19 @@ unkey(uint32_t k)
 }
 
 /*
- * Sort the picks into 2^11 bins by the key bits at shift, and find the bin in
- * which the weights, counted from the best, reach the target.  Its picks move
- * to the front; *n becomes their number, *above the weight of the better ones.
+ * Sorts the picks into 2^11 bins by the key bits at shift, and finds the bin in
+ * which the weights, summed from the highest score down, reach the target.
+ * Moves the picks of this bin to the front and sets *n to their number.  Adds
+ * the weight of higher bins to *above.  Returns the key bits.
  */
 static uint32_t
 narrow(struct qwen_pick *pick, size_t *n, int shift, double target,
     double *above)
 {
-	/* twice, for neighbours often meet in one bin and would wait */
+	/*
+	 * two sums per bin: neighbours are often in one bin, and each addition
+	 * would wait for the one before
+	 */
 	double bin[2048][2] = { { 0 } }, sum = *above;
 	unsigned char used[2048] = { 0 };
 	size_t i, m = 0;
@@ -82,7 +89,10 @@ are_alike(const struct qwen_pick *pick, size_t n)
 	return i == n;
 }
 
-/* Finds the cut-off among n picks, given the weight of all better ones. */
+/*
+ * Finds the edge among n picks, given the total weight of all better
+ * candidates.
+ */
 static struct edge
 find_edge(struct qwen_pick *pick, size_t n, double target, double above)
 {
@@ -90,7 +100,7 @@ find_edge(struct qwen_pick *pick, size_t n, double target, double above)
 	uint32_t k = pick[0].key;
 	int shift;
 
-	/* the keys of 32 bits from the top, 10 and 11 and 11 bits */
+	/* 32 key bits from the top: 10, 11 and 11 */
 	if (!are_alike(pick, n)) {
 		for (k = 0, shift = 22; shift >= 0; shift -= 11)
 			k |= narrow(pick, &n, shift, target, &above);
@@ -104,7 +114,10 @@ find_edge(struct qwen_pick *pick, size_t n, double target, double above)
 	return e;
 }
 
-/* Make those with a bit picks; returns how many, and their weight. */
+/*
+ * Makes picks of the candidates whose bit is set; returns their number, and
+ * their weight in *sum.
+ */
 static size_t
 make_picks(struct qwen_cands *l, const float *score, const float *weight,
     double *sum)
@@ -124,7 +137,7 @@ make_picks(struct qwen_cands *l, const float *score, const float *weight,
 	return m;
 }
 
-/* The m-th highest of the spans' best. */
+/* Returns the m-th highest of the spans' maxima. */
 static float
 edge_of_spans(struct qwen_cands *l, size_t n_spans, size_t m)
 {
@@ -136,10 +149,10 @@ edge_of_spans(struct qwen_cands *l, size_t n_spans, size_t m)
 }
 
 /*
- * The edge if it is among the very best.  At least m scores are as high as the
- * m-th of the spans' best, and not many more unless they are alike.  Where
- * those suffice, as they do for a model that is half sure, all others need no
- * look.
+ * Finds the edge if it is near the top.  At least m scores are as high as the
+ * m-th highest span maximum, and usually not many more.  If their weights reach
+ * the target, as is usual unless the model is very unsure, all other scores can
+ * be ignored.  Returns 1 if it found the edge.
  */
 static int
 find_near(struct qwen_cands *l, const float *score, const float *weight,
@@ -150,22 +163,25 @@ find_near(struct qwen_cands *l, const float *score, const float *weight,
 
 	if (weight == NULL)
 		m = target <= (double)n_spans ? (size_t)target : 0;
-	/* none weighs more than 1 */
+	/* no weight exceeds 1 */
 	if (m == 0 || m > n_spans || target > (double)n_spans)
 		return 0;
 	l->sift->spans(l->span, score, l->n);
 	l->sift->at_least(l->bits, score, l->n, edge_of_spans(l, n_spans, m));
 	m = make_picks(l, score, weight, &sum);
-	/* a hair more, for sums in another order */
+	/* slightly more, since the order of summation differs */
 	if (weight != NULL && sum < target * (1 + 1e-9))
 		return 0;
 	*e = find_edge(l->pick, m, target, 0);
 	return 1;
 }
 
-/* ----------------------------------------------------- among all of them */
+/* -------------------------------------------------- among all candidates */
 
-/* Bins reach up to the farthest score, or to where weights are 0. */
+/*
+ * Returns the first bin's key, so that the bins reach to the farthest score, or
+ * to where weights are 0.
+ */
 static uint32_t
 base_of(float range)
 {
@@ -174,12 +190,18 @@ base_of(float range)
 	return last > BINS - 1 ? last - (BINS - 1) : 0;
 }
 
-/* The bin in which the target is reached, and the weight of nearer ones. */
+/*
+ * Returns the bin in which the sum reaches the target; *above is the weight of
+ * the bins before.
+ */
 static uint32_t
 edge_bin(const struct qwen_cands *l, const float *weight, double target,
     double *above)
 {
-	/* of neighbours apart, for they often meet in one and would wait */
+	/*
+	 * four sums per bin: neighbours are often in one bin, and each addition
+	 * would wait for the one before
+	 */
 	double sums[BINS][4] = { { 0 } }, sum = 0, s;
 	uint32_t i, last = 0;
 	size_t k;
@@ -199,7 +221,7 @@ edge_bin(const struct qwen_cands *l, const float *weight, double target,
 	return last;
 }
 
-/* The lowest score, by its key, that is in this bin or a nearer one. */
+/* Returns the lowest score in this bin, by bisection over the keys. */
 static float
 end_of_bin(float max, uint32_t base, uint32_t bin)
 {
@@ -215,7 +237,7 @@ end_of_bin(float max, uint32_t base, uint32_t bin)
 	return unkey(lo);
 }
 
-/* The edge where all scores are the same. */
+/* Returns the edge if all scores are equal. */
 static struct edge
 edge_of_one(size_t n, float score, const float *weight, double target)
 {
@@ -230,7 +252,7 @@ edge_of_one(size_t n, float score, const float *weight, double target)
 	return e;
 }
 
-/* Bits for the scores of one bin alone. */
+/* Sets the bits of the candidates in one bin. */
 static void
 mark_bin(struct qwen_cands *l, const float *score, float max, uint32_t base,
     uint32_t bin)
@@ -246,8 +268,8 @@ mark_bin(struct qwen_cands *l, const float *score, float max, uint32_t base,
 }
 
 /*
- * Scores go into bins by their distance from the highest, and only those of one
- * bin need be told apart.
+ * Finds the edge anywhere: sorts scores into bins by their distance from the
+ * highest; only the scores of one bin have to be compared.
  */
 static struct edge
 find_far(struct qwen_cands *l, const float *score, const float *weight,
@@ -269,7 +291,7 @@ find_far(struct qwen_cands *l, const float *score, const float *weight,
 	return find_edge(l->pick, n, target, above);
 }
 
-/* Of those equal to the edge, only the first few stay. */
+/* Clears the bits of candidates equal to the edge, except the first e->ties. */
 static void
 drop_ties(struct qwen_cands *l, const float *score, const struct edge *e)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* options.c - the options of all methods, and their values from text. */
+/* options.c - the options of all methods, and parsing their values. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ qwen_sample_opt(size_t i)
 	return NULL;
 }
 
-/* The default, which is given as a double. */
+/* The default is stored as a double. */
 union qwen_sample_value
 qwen_sample_initial(const struct qwen_sample_opt *o)
 {
@@ -94,7 +94,10 @@ qwen_sample_differs(const struct qwen_sample_opt *o,
 	return o->type == QWEN_SAMPLE_UINT ? v->u != def.u : v->i != def.i;
 }
 
-/* "5000 is not a number from 0 to 1000": the caller names the option. */
+/*
+ * Error: "5000 is not a number from 0 to 1000"; the caller adds the option's
+ * name.
+ */
 static int
 bad_value(const struct qwen_sample_opt *o, const char *text,
     struct qwen_err *err)
@@ -109,7 +112,7 @@ bad_value(const struct qwen_sample_opt *o, const char *text,
 	    o->type == QWEN_SAMPLE_INT ? "whole " : "", o->min, o->max);
 }
 
-/* Whole numbers in decimal, others in decimal with point and exponent. */
+/* Parses integers in decimal, reals in decimal with point and exponent. */
 static int
 parse(const struct qwen_sample_opt *o, const char *text,
     union qwen_sample_value *v, struct qwen_err *err)
@@ -140,7 +143,7 @@ parse(const struct qwen_sample_opt *o, const char *text,
 	return 0;
 }
 
-/* Whether a text may be the value of option i: 0; or -1 and why. */
+/* Checks a text value of option i: 0, or -1 with *err. */
 static int
 check_text(struct qwen_sampler *s, size_t i, const char *text,
     struct qwen_err *err)
@@ -178,7 +181,7 @@ set_text(struct qwen_sampler *s, size_t i, const char *text,
 	return 0;
 }
 
-/* Where the option of that name is among all; their number if nowhere. */
+/* Returns the index of the option with this name, or the number of options. */
 static size_t
 find_option(const char *name)
 {
@@ -192,7 +195,7 @@ find_option(const char *name)
 	return i;
 }
 
-/* Set option i, as far as that may be. */
+/* Sets option i unless the timeline has begun or the value is invalid. */
 static int
 set_option(struct qwen_sampler *s, size_t i, const char *name,
     const char *text, struct qwen_err *err)
@@ -240,7 +243,7 @@ reset(struct qwen_sampler *s, size_t i)
 	s->v[i] = qwen_sample_initial(o);
 }
 
-/* One "name=value", unless the caller set that option. */
+/* Sets one "name=value", unless the caller set that option. */
 static int
 advise(struct qwen_sampler *s, const char *word, size_t n,
     struct qwen_err *err)
@@ -264,7 +267,7 @@ advise(struct qwen_sampler *s, const char *word, size_t n,
 	return 0;
 }
 
-/* Whether the caller set the option to that number. */
+/* Returns 1 if the caller set the option to this number. */
 static int
 set_to(const struct qwen_sampler *s, const char *name, double value)
 {
@@ -272,7 +275,9 @@ set_to(const struct qwen_sampler *s, const char *name, double value)
 	    name) == value;
 }
 
-/* A caller who set temperature 0 or greedy gets the best token: no advice. */
+/*
+ * Returns 1 if the caller set temperature 0 or greedy: then no advice applies.
+ */
 static int
 wants_best(const struct qwen_sampler *s)
 {
@@ -343,7 +348,6 @@ qwen_sampler_text(const struct qwen_sampler *s, const char *name, size_t i)
 	    s->v[k].list.text[i] : NULL;
 }
 
-/* The options' values; those of to are the defaults. */
 int
 qwen_sample_copy_options(struct qwen_sampler *to,
     const struct qwen_sampler *from, struct qwen_err *err)

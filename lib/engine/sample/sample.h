@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * sample.h - what a sampling method is, and the list of candidates it edits.
+ * sample.h - sampling methods, and the list of candidates that they edit.
  *
- * A method is one file that exports qwen_sampler_<file>; chain.c collects them
- * by name, orders them by rank and owns the options' values.  Whatever decides
- * a token uses only +, -, *, / and comparisons of float and double in a
- * written order, so that the same logits give the same token everywhere.
+ * A method is one file that exports qwen_sampler_<file>. chain.c collects the
+ * methods by name, orders them by rank and owns the values of their options.
+ * Everything that decides a token uses only +, -, *, / and comparisons of float
+ * and double in a fixed order, so the same logits give the same token on every
+ * machine.
  */
 #ifndef QWEN_SAMPLE_SAMPLE_H
 #define QWEN_SAMPLE_SAMPLE_H
@@ -16,137 +17,154 @@
 #include "engine/kernel/kernel.h"
 #include "qwen.h"
 
-/* A candidate that may be the last to keep: its score, as a key to sort by. */
+/* A candidate near the cut-off: its score as a sortable key, and its weight. */
 struct qwen_pick {
 	uint32_t key;
 	float	 weight;
 };
 
 /*
- * The tokens that may still be chosen, by ascending id, at least one; methods
- * keep that order.  Whatever takes some away ends with qwen_cands_shrink, or is
- * made of what does.
+ * The candidates: tokens that may still be chosen, at least one, sorted by
+ * ascending id.  Methods keep the order.  Code that removes candidates ends
+ * with qwen_cands_shrink, or calls functions that do.
  */
 struct qwen_cands {
 	float		*logit;
 	int32_t		*id;
 	size_t		 n;
-	double		 chance;	/* in [0, 1), for methods that toss a
-					   coin: not the one of the draw */
+	double		 chance;	/* in [0, 1), for methods with a random
+					   decision; independent of the final
+					   draw */
 	float		*weight;	/* filled by qwen_cands_weigh */
-	float		*score;		/* for a method's own use */
-	/* our own */
-	const struct qwen_sift *sift;	/* passes over rows */
-	uint64_t	*bits, *more;	/* one for each candidate */
+	float		*score;		/* free for use by methods */
+	/* internal members */
+	const struct qwen_sift *sift;	/* kernels over rows */
+	uint64_t	*bits, *more;	/* one bit per candidate */
 	struct qwen_pick *pick;
 	uint16_t	*bin;
 	double		*block;		/* sums of weights */
-	float		*span;		/* highest scores of spans */
-	size_t		 cap;		/* the arrays' length, of whole blocks */
-	size_t		 touched;	/* from here on, id[i] is i */
-	float		 max;		/* the highest logit */
+	float		*span;		/* highest score of each span */
+	size_t		 cap;		/* length of the arrays, a multiple of
+					   QWEN_SIFT_BLOCK */
+	size_t		 touched;	/* from this index on, id[i] is i */
+	float		 max;		/* highest logit */
 	int		 has_max;	/* max is known */
-	int		 weighed;	/* weights are those of the logits */
-	float		 weighed_by;	/* and of this highest one */
+	int		 weighed;	/* weight belongs to the current
+					   logits */
+	float		 weighed_by;	/* max when weight was computed */
 };
 
 int qwen_cands_init(struct qwen_cands *l, size_t cap, struct qwen_err *err);
 void qwen_cands_fini(struct qwen_cands *l);
 
 /*
- * Choose with this list from now on, which is for the whole vocabulary, in place
- * of one of the sampler's own: many samplers that are asked in turn need but
- * one, which stays in the cache.  Before begin, or again for another one.
+ * Makes the sampler use list l, which has room for the whole vocabulary,
+ * instead of its own list.  Samplers that are used in turn can share one list,
+ * which then stays in the CPU cache.  Call it before begin; it may be called
+ * again with another list.
  */
 void qwen_sampler_lend(struct qwen_sampler *s, struct qwen_cands *l);
 
 /*
- * Fill the list from n logits of tokens ids[i], or 0 .. n - 1 where ids is
- * NULL; ids need no order.  Fails on a logit that is not finite (QWEN_ENUMERIC)
- * and on an id that is outside n_vocab or there twice (QWEN_ERANGE).
+ * Fills the list from n logits of the tokens ids[i], or 0 .. n - 1 if ids is
+ * NULL; ids need not be sorted.  Fails with QWEN_ENUMERIC for a logit that is
+ * not finite, with QWEN_ERANGE for an id that is outside n_vocab or occurs
+ * twice.
  */
 int qwen_cands_fill(struct qwen_cands *l, const float *logits,
     const int32_t *ids, size_t n, size_t n_vocab, struct qwen_err *err);
 
 /*
- * The index of the highest of n > 0 numbers, the first one among equals; *finite
- * says whether all of them are, without which the answer means nothing.
+ * Returns the index of the highest of n > 0 numbers, the first among equals.
+ * Sets *finite to 1 if all numbers are finite; if not, the index is
+ * meaningless.
  */
 size_t qwen_sample_best(const struct qwen_sift *k, const float *x, size_t n,
     int *finite);
 
-/* The index of the highest logit, of the lowest id among equals. */
+/*
+ * Returns the index of the highest logit, that with the lowest id among equals.
+ */
 size_t qwen_cands_best(const struct qwen_cands *l);
 
-/* The highest logit. */
+/* Returns the highest logit. */
 float qwen_cands_max(struct qwen_cands *l);
 
-/* The index of a token, or n if it is not there. */
+/* Returns the index of a token, or l->n if it is no candidate. */
 size_t qwen_cands_find(const struct qwen_cands *l, int32_t id);
 
-/* Give the candidate at index i another logit, the nearest that is finite. */
+/* Sets the logit of candidate i, clamped to finite floats. */
 void qwen_cands_set(struct qwen_cands *l, size_t i, double to);
 
 /*
- * Divide the logits by a temperature, the highest becoming 0; at 0 only the best
- * candidate stays.
+ * Divides the logits by a temperature, relative to the highest, which becomes
+ * 0.  At temperature 0 only the best candidate remains.
  */
 void qwen_cands_temper(struct qwen_cands *l, float temp);
 
-/* The first m are the list now; those that stay were moved there. */
+/*
+ * Sets the number of candidates to m, after the caller moved the remaining ones
+ * to the front.
+ */
 void qwen_cands_shrink(struct qwen_cands *l, size_t m);
 
-/* Drop all candidates but the one at index i. */
+/* Removes all candidates except that at index i. */
 void qwen_cands_only(struct qwen_cands *l, size_t i);
 
-/* Drop those of these tokens, which ascend, that are there. */
+/* Removes the candidates among these n tokens, which ascend. */
 void qwen_cands_drop(struct qwen_cands *l, const int32_t *ids, size_t n);
 
-/* Drop those whose bit in l->bits, 64 in a word, is not set. */
+/* Removes candidates whose bit in l->bits (64 per word) is 0. */
 void qwen_cands_squeeze(struct qwen_cands *l);
 
-/* Those bits the other way round. */
+/* Inverts the candidates' bits. */
 void qwen_cands_flip(struct qwen_cands *l);
 
-/* Drop those whose score is below the limit: a logit, weight or l->score. */
+/*
+ * Removes candidates whose score is below the limit; score is l->logit,
+ * l->weight or l->score.
+ */
 void qwen_cands_cut(struct qwen_cands *l, const float *score, float limit);
 
-/* weight[i] = exp(logit[i] - highest); returns their sum, as kernel.h has it. */
+/*
+ * Sets weight[i] = exp(logit[i] - highest) and returns the sum of the weights,
+ * in the order that kernel.h defines.
+ */
 double qwen_cands_weigh(struct qwen_cands *l);
 
 /*
- * The mean of highest - logit, once weighed: the entropy less the logarithm of
- * the total, which qwen_cands_weigh gave.
+ * Returns the mean of highest - logit, weighted; the caller has called
+ * qwen_cands_weigh, which returned total.  Entropy is this mean plus ln(total).
  */
 double qwen_cands_mean(struct qwen_cands *l, double total);
 
 /*
- * Weigh, and return the index of the candidate at which the sum of weights, ids
- * ascending, first passes u times their total; u is in [0, 1).
+ * Computes weights and returns the index of the first candidate at which the
+ * sum of weights, by ascending id, exceeds u times their total; u is in [0, 1).
  */
 size_t qwen_cands_draw(struct qwen_cands *l, double u);
 
 /*
- * Keep the candidates with the highest scores, then the lowest ids, until their
- * weights sum up to target: at least one, at most all.  weight NULL means one
- * for each; score may be l->logit or l->score.  Linear in n, whatever they are.
+ * Keeps the candidates with the highest scores (the lowest ids among equals)
+ * until their weights sum up to target: at least one, at most all. weight NULL:
+ * every weight is 1. score may be l->logit or l->score.  Linear in n.
  */
 void qwen_cands_keep(struct qwen_cands *l, const float *score,
     const float *weight, double target);
 
-/* Token ids by which is lower, for qsort() and bsearch(). */
+/* Compares token ids, for qsort() and bsearch(). */
 int qwen_sample_compare_ids(const void *a, const void *b);
 
-/* The least float that is not below x. */
+/* Returns the smallest float that is not below x. */
 float qwen_sample_float_up(double x);
 
-/* A text, or several. */
+/* The texts of an option. */
 struct qwen_sample_list {
 	size_t	  n;
 	char	**text;
 };
 
-/* An option's value, by its type. */
+/* The value of an option, by its type. */
 union qwen_sample_value {
 	double	 d;	/* QWEN_SAMPLE_REAL */
 	int64_t	 i;	/* QWEN_SAMPLE_INT, QWEN_SAMPLE_FLAG (0 or 1) */
@@ -154,20 +172,21 @@ union qwen_sample_value {
 	struct qwen_sample_list list;	/* QWEN_SAMPLE_TEXT, QWEN_SAMPLE_LIST */
 };
 
-/* What a method may ask of a vocabulary and of the timeline's model. */
+/* The vocabulary and the model, for methods. */
 struct qwen_sample_world {
 	size_t		 n_vocab;	/* 0 before begin */
-	const struct qwen_pieces *pieces;	/* NULL: not given; of n_vocab */
+	const struct qwen_pieces *pieces;	/* of n_vocab tokens, or NULL */
 	int32_t		*eog;		/* ascending */
 	size_t		 n_eog;
-	const int32_t	*biased;	/* beside those of --logit-bias, */
-	const float	*bias;		/* this much */
+	const int32_t	*biased;	/* more biases, besides those of
+					   --logit-bias: */
+	const float	*bias;		/* one per token */
 	size_t		 n_biased;
 };
 
 /*
- * Where conventional methods stand in the chain; lower ranks come first.  Those
- * up to QWEN_RANK_FIXED say what must or must not be and cannot be moved.
+ * Ranks of the conventional methods: lower ranks come first.  Methods up to
+ * QWEN_RANK_FIXED forbid or force tokens and cannot be moved by --chain.
  */
 enum {
 	QWEN_RANK_STOP = 10,
@@ -192,53 +211,68 @@ enum {
 
 /*
  * A sampling method. v holds the values of its options, in the order of opts.
- * memory belongs to the method while a session is open: `memory' bytes,
- * initially zero; unused members are 0 or NULL.
+ * `memory' is the number of bytes that the method has while a timeline is open,
+ * initially zero; functions get them as memory.  Unused members are 0 or NULL.
  */
 struct qwen_sampler_method {
 	const char	*name;
 	int		 rank;
 	size_t		 n_opts;
 	const struct qwen_sample_opt *opts;
-	int		 keeps_best;	/* never drops the highest logit, and
-					   changes none */
-	int		 draws;		/* is there to draw: --temp's default
-					   does not take the best then */
-	int		 needs_pieces;	/* works on the texts of tokens */
+	int		 keeps_best;	/* never removes or changes the highest
+					   logit */
+	int		 draws;		/* needs a random draw, so the default
+					   of --temp does not take the best
+					   token */
+	int		 needs_pieces;	/* uses the texts of tokens */
 	size_t		 memory;
 
-	/* 0 if the values make it do nothing; NULL: if the first is the
-	   default. */
+	/*
+	 * Returns 0 if the values turn the method off.  NULL: off if the first
+	 * value is its default.
+	 */
 	int	(*active)(const union qwen_sample_value *v);
-	/* Whether a text may be a value: 0, or -1 and why. */
+	/* Checks the text of an option: 0, or -1 with *err. */
 	int	(*check)(size_t opt, const char *text, struct qwen_err *err);
 	void	(*apply)(const union qwen_sample_value *v, void *memory,
 		    struct qwen_cands *l);
 
-	/* A timeline, of a world that stays: 0; -1 and an error. */
+	/*
+	 * Begins a timeline; w stays valid until its end: 0, or -1 with *err.
+	 */
 	int	(*begin)(const union qwen_sample_value *v, void *memory,
 		    const struct qwen_sample_world *w, struct qwen_err *err);
-	/* A token of the timeline, from the prompt or generated; -1: ENOMEM. */
+	/*
+	 * Reports a token of the timeline, from the prompt or generated; -1
+	 * without memory.
+	 */
 	int	(*accept)(const union qwen_sample_value *v, void *memory,
 		    int32_t token, int generated);
-	/* The token that comes next whatever the logits are, or -1. */
+	/* Returns the token that must come next, or -1 if the logits decide. */
 	int32_t	(*force)(const union qwen_sample_value *v, const void *memory);
-	/* The last token accepted ends the generation; or may not. */
+	/*
+	 * stops: nonzero if the last token ends the generation. holds: 1 if the
+	 * generation must not end yet.
+	 */
 	int	(*stops)(const void *memory);
 	int	(*holds)(const union qwen_sample_value *v, const void *memory);
-	/* What tokens alone do not tell: a number to save, and it again. */
+	/*
+	 * Saves and restores the part of memory that the tokens do not
+	 * determine.
+	 */
 	double	(*save)(const void *memory);
 	void	(*restore)(void *memory, double saved);
-	/* Give back what memory points to, also after begin failed. */
+	/* Frees what memory points to; called also after begin failed. */
 	void	(*end)(void *memory);
 };
 
 /*
- * A number in [0, 1), a multiple of 2^-53, for the token at position pos: a
- * function of seed and pos alone.  Both steps are SplitMix64: the seed gives
- * the start of a sequence, and the position picks its element, so that
- * neighbouring seeds and positions have nothing in common.  The coin in
- * struct qwen_cands is that of the seed with every bit inverted.
+ * Returns a number in [0, 1), a multiple of 2^-53, for the token at position
+ * pos.  It is a function of seed and pos only.  Both steps are SplitMix64: the
+ * seed gives the start of a sequence, and pos selects its element, so
+ * neighbouring seeds and positions give unrelated numbers.  The `chance' of
+ * struct qwen_cands uses the seed with every bit inverted.
+ *
  *	mix(z):  z ^= z >> 30;  z *= 0xbf58476d1ce4e5b9;
  *	         z ^= z >> 27;  z *= 0x94d049bb133111eb;  z ^= z >> 31
  *	G = 0x9e3779b97f4a7c15
@@ -247,9 +281,10 @@ struct qwen_sampler_method {
 double qwen_sample_uniform(uint64_t seed, uint64_t pos);
 
 /*
- * A reply by a constraint.  accept is told every token; fits says whether a
- * token may come next, apply drops those that may not.  1 or 0; -1 and an error.
- * After a token that ended the reply it is over.
+ * A reply under a constraint.  The caller reports every token to accept. fits
+ * returns whether a token may come next (1 or 0, or -1 with *err); apply
+ * removes candidates that may not. is_over returns 1 after a token that ended
+ * the reply.
  */
 struct qwen_bound;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* sampler.c - a sampler's life: options, a timeline, and choice by choice. */
+/*
+ * sampler.c - a sampler: creation, the tokens of its timeline, and choosing
+ * tokens.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +37,7 @@ qwen_sampler_new(struct qwen_sampler **out, struct qwen_err *err)
 	return 0;
 }
 
-/* Forget the timeline; the options stay. */
+/* Ends the timeline; the options stay. */
 static void
 end_timeline(struct qwen_sampler *s)
 {
@@ -107,7 +110,7 @@ qwen_sampler_constrain(struct qwen_sampler *s, struct qwen_constraint c)
 	s->constraint = c;
 }
 
-/* A sorted copy of a list of tokens in place of another. */
+/* Replaces a list of tokens by a sorted copy of another list. */
 static int
 copy_ids(int32_t **to, size_t *n_to, const int32_t *ids, size_t n,
     struct qwen_err *err)
@@ -311,7 +314,7 @@ qwen_sampler_stopped(const struct qwen_sampler *s)
 	return holds ? 0 : stops;
 }
 
-/* There is one method with something to save. */
+/* Returns the only method with something to save, or NULL. */
 static const struct qwen_slot *
 with_memory(const struct qwen_sampler *s)
 {
@@ -344,7 +347,7 @@ qwen_sampler_restore(struct qwen_sampler *s, const char *text,
 	char *tail;
 	double d;
 
-	/* what another method left is of no use to this one */
+	/* ignore what another method saved */
 	if (text[0] == '\0' || slot == NULL || strlen(slot->m->name) != n ||
 	    memcmp(slot->m->name, text, n) != 0)
 		return 0;
@@ -356,7 +359,7 @@ qwen_sampler_restore(struct qwen_sampler *s, const char *text,
 	return 0;
 }
 
-/* ------------------------------------------------------------- the choice */
+/* --------------------------------------------------------------- choosing */
 
 static uint64_t
 mix(uint64_t z)
@@ -376,7 +379,7 @@ qwen_sample_uniform(uint64_t seed, uint64_t pos)
 	return (double)(mix(mix(seed + g) + (pos + 1) * g) >> 11) * 0x1p-53;
 }
 
-/* What a method says comes next, or -1. */
+/* Returns the token that a method forces, or -1. */
 static int32_t
 forced(const struct qwen_sampler *s)
 {
@@ -391,7 +394,7 @@ forced(const struct qwen_sampler *s)
 	return id;
 }
 
-/* The best token of a whole row if it may be chosen; or -1. */
+/* Returns the best token of a whole row if it is allowed; else -1. */
 static int32_t
 best_of_row(const struct qwen_sampler *s, const float *logits, size_t n)
 {
@@ -405,7 +408,7 @@ best_of_row(const struct qwen_sampler *s, const float *logits, size_t n)
 	if (!finite || (s->n_masked > 0 && bsearch(&id, s->masked,
 	    s->n_masked, sizeof id, qwen_sample_compare_ids) != NULL))
 		return -1;
-	/* what is wrong comes out when all tokens are asked about */
+	/* the slower path reports the error */
 	if (s->bound != NULL &&
 	    qwen_bound_fits(s->bound, id, &err) <= 0)
 		return -1;

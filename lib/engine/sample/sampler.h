@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * sampler.h - a sampler: methods with the values of their options, and the
- * timeline that they are used for.
+ * sampler.h - a sampler: methods, the values of their options, and the timeline
+ * that it samples for.
  */
 #ifndef QWEN_SAMPLE_SAMPLER_H
 #define QWEN_SAMPLE_SAMPLER_H
@@ -20,66 +20,81 @@ enum {
 	N_METHODS
 };
 
-/* The chain's own options, the first of all. */
+/* The chain's own options come first. */
 enum { SEED, CHAIN, N_OWN };
 
 /* A method and the values of its options. */
 struct qwen_slot {
 	const struct qwen_sampler_method *m;
-	union qwen_sample_value	*v;		/* into the sampler's values */
+	union qwen_sample_value	*v;		/* part of the sampler's v */
 	void			*memory;
 };
 
 struct qwen_sampler {
-	struct qwen_slot	 slot[N_METHODS];	/* by rank */
-	struct qwen_slot	*run[N_METHODS];	/* those that apply */
+	struct qwen_slot	 slot[N_METHODS];	/* ordered by rank */
+	struct qwen_slot	*run[N_METHODS];	/* methods in use, in
+							   order */
 	size_t			 n_run;
-	int			 greedy;	/* they come down to the best */
-	union qwen_sample_value	*v;		/* of all options, ours first */
-	unsigned char		*set;		/* of each: by the caller */
+	int			 greedy;	/* the methods always choose the
+						   best token */
+	union qwen_sample_value	*v;		/* values of all options, the
+						   chain's own first */
+	unsigned char		*set;		/* per option: set by the
+						   caller */
 	const struct qwen_sift	*sift;
-	struct qwen_cands	 list;		/* its own, and */
-	struct qwen_cands	*lent;		/* another's, in place of it */
+	struct qwen_cands	 list;		/* its own list of
+						   candidates, */
+	struct qwen_cands	*lent;		/* or one lent by
+						   qwen_sampler_lend */
 	struct qwen_sample_world world;
-	int32_t			*masked;	/* ascending */
+	int32_t			*masked;	/* forbidden tokens,
+						   ascending */
 	size_t			 n_masked;
-	struct qwen_constraint	 constraint;	/* on replies */
-	struct qwen_bound	*bound;		/* this one by it, or NULL */
-	int			 generated;	/* the last token was */
-	unsigned		 features;	/* of the CPU, to use */
+	struct qwen_constraint	 constraint;	/* on the reply */
+	struct qwen_bound	*bound;		/* the current reply, or NULL */
+	int			 generated;	/* the last token was
+						   generated */
+	unsigned		 features;	/* CPU features that may be
+						   used */
 };
 
-/* The N_METHODS methods in the order of their ranks, without memory. */
+/* Fills slot with the N_METHODS methods in order of rank, without memory. */
 void qwen_chain_slots(struct qwen_slot *slot);
 
-/* Do the values make the method do something? */
+/* Returns 1 if the method's options turn it on. */
 int qwen_slot_active(const struct qwen_slot *slot);
 
-/* An option's default. */
+/* Returns the default of an option. */
 union qwen_sample_value qwen_sample_initial(const struct qwen_sample_opt *o);
 
-/* Whether a value is another than the default. */
+/* Returns 1 if the value is not the default. */
 int qwen_sample_differs(const struct qwen_sample_opt *o,
     const union qwen_sample_value *v);
 
 int qwen_sample_is_text(const struct qwen_sample_opt *o);
 void qwen_sample_free_list(struct qwen_sample_list *l);
 
-/* The options' values; those of to are the defaults. */
+/* Copies the values of the options; those of `to' must be the defaults. */
 int qwen_sample_copy_options(struct qwen_sampler *to,
     const struct qwen_sampler *from, struct qwen_err *err);
 
-/* Whether option i is of the chain, or of no method that can be moved. */
+/*
+ * Returns 1 if option i belongs to a method of the chain or to one that cannot
+ * be moved, or is the chain's own.
+ */
 int qwen_chain_has(struct qwen_sampler *s, size_t i);
 
-/* "top-k,temp" as slots, at most N_METHODS; how many, or -1. */
+/*
+ * Parses "top-k,temp" into at most N_METHODS slots; returns their number, or
+ * -1.
+ */
 int qwen_chain_read(const char *text, struct qwen_slot *slot,
     struct qwen_slot **out, struct qwen_err *err);
 
-/* Put what applies into s->run, in its order. */
+/* Fills s->run with the methods in use, in order. */
 int qwen_chain_arrange(struct qwen_sampler *s, struct qwen_err *err);
 
-/* Whether nothing comes before the best token is taken that could change it. */
+/* Returns 1 if the methods always choose the best token. */
 int qwen_chain_is_greedy(const struct qwen_sampler *s);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
-/* seen.c - a list of tokens that grows. */
+/* seen.c - a growing list of tokens. */
 #include "base/mem.h"
 #include "engine/sample/seen.h"
 
 int
 qwen_seen_add(struct qwen_seen *s, int32_t token)
 {
-	/* seldom: in steps of a few hundred at least */
+	/* grow rarely, by 256 tokens or more */
 	if (s->n == s->cap && qwen_grow(&s->token, &s->cap, s->n + 256,
 	    sizeof *s->token) < 0)
 		return -1;

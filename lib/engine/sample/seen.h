@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* seen.h - the tokens of a timeline that a method looks back at. */
+/* seen.h - a list of tokens, for methods that look back. */
 #ifndef QWEN_SAMPLE_SEEN_H
 #define QWEN_SAMPLE_SEEN_H
 
@@ -7,14 +7,17 @@
 #include <stdint.h>
 
 struct qwen_seen {
-	int32_t	*token;		/* in order; free() it */
+	int32_t	*token;		/* in order; the owner frees it */
 	size_t	 n, cap;
 };
 
 /* Adds a token; -1 without memory. */
 int qwen_seen_add(struct qwen_seen *s, int32_t token);
 
-/* Where the last of them begin: last of them, or all if that is negative. */
+/*
+ * Returns the index of the first of the last `last' tokens; 0 if last is
+ * negative.
+ */
 size_t qwen_seen_from(const struct qwen_seen *s, int64_t last);
 
 #endif

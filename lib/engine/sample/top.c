@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* top.c - the best tokens of a row and their probabilities, for people. */
+/*
+ * top.c - the best tokens of a row and their probabilities, to be shown to
+ * users.
+ */
 #include <stdlib.h>
 
 #include "base/err.h"

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: ISC */
-/* weigh.c - the best candidate, what all of them weigh, and drawing one. */
+/* weigh.c - the best candidate, the weights of all, and drawing one. */
 #include <math.h>
 
 #include "engine/sample/sample.h"
 
 #define BLOCK QWEN_SIFT_BLOCK
 
-enum { PART = 4096 };	/* numbers that are in the cache when looked at again */
+enum { PART = 4096 };	/* numbers that stay in the L1 cache for a second
+			   look */
 
 size_t
 qwen_sample_best(const struct qwen_sift *k, const float *x, size_t n,
@@ -53,11 +54,11 @@ qwen_cands_max(struct qwen_cands *l)
 void
 qwen_cands_temper(struct qwen_cands *l, float temp)
 {
-	if (temp <= 0) {	/* what a float takes for 0, too */
+	if (temp <= 0) {	/* also a temperature too small for a float */
 		qwen_cands_only(l, qwen_cands_best(l));
 		return;
 	}
-	/* relative to the best one, so that no quotient is too large */
+	/* relative to the best, so that no quotient overflows */
 	l->sift->temper(l->logit, l->n, qwen_cands_max(l), temp);
 	l->max = 0;
 	l->weighed = 0;
@@ -96,7 +97,7 @@ qwen_cands_draw(struct qwen_cands *l, double u)
 	double target = u * qwen_cands_weigh(l), sum = 0;
 	size_t i, end;
 
-	/* whole blocks first */
+	/* skip whole blocks */
 	for (i = 0; i + BLOCK < l->n; i += BLOCK) {
 		if (sum + l->block[i / BLOCK] > target)
 			break;
@@ -105,7 +106,8 @@ qwen_cands_draw(struct qwen_cands *l, double u)
 	end = i + BLOCK < l->n ? i + BLOCK : l->n;
 	while (i < end && (sum += (double)l->weight[i]) <= target)
 		i++;
-	if (i == end)	/* by rounding: the last one that can be chosen */
+	if (i == end)	/* after rounding: take the last candidate with a
+			   weight */
 		i--;
 	while (i > 0 && l->weight[i] == 0)
 		i--;

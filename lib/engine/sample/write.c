@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* write.c - the best tokens of a row as a record of a stream. */
+/* write.c - writes the best tokens of a row as a record of a stream. */
 #include <stdlib.h>
 
 #include "base/err.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * dry.c - Don't Repeat Yourself: a token that would go on with a sequence that
- * is there already loses X * B^(n - L), where n >= L is how many tokens before
- * it are the same as then.
+ * dry.c - Don't Repeat Yourself (DRY).  A token that would extend a sequence
+ * which occurs earlier in the text loses X * B^(n - L), where n >= L is the
+ * number of tokens that match before it.
  *
  * Weidmann, "DRY: A modern repetition penalty that reliably prevents looping",
- * text-generation-webui, pull request 5637 (2024).  Lengths of matches by the Z
- * algorithm (Gusfield, "Algorithms on Strings, Trees and Sequences", section
- * 1.4) on the text read backwards, so a choice costs time linear in the text.
+ * text-generation-webui, pull request 5637 (2024).  Match lengths are computed
+ * with the Z algorithm (Gusfield, "Algorithms on Strings, Trees and Sequences",
+ * section 1.4) on the reversed text, so a choice takes time linear in the text.
  */
 #include <float.h>
 #include <stdlib.h>
@@ -46,12 +46,12 @@ static const struct qwen_sample_opt opts[] = {
 };
 
 struct memory {
-	struct qwen_seen seen;		/* all that count */
-	uint32_t	*z;		/* of the text backwards */
-	size_t		 cap;		/* of z */
-	uint32_t	*length;	/* of the longest match before a token */
-	int32_t		*hit;		/* those with one */
-	unsigned char	*breaker;	/* by token */
+	struct qwen_seen seen;		/* all tokens looked at */
+	uint32_t	*z;		/* Z values of the reversed text */
+	size_t		 cap;		/* length of z */
+	uint32_t	*length;	/* by token: longest match before it */
+	int32_t		*hit;		/* tokens with a match */
+	unsigned char	*breaker;	/* by token: it ends sequences */
 };
 
 static int
@@ -80,7 +80,7 @@ end(void *memory)
 	free(m->breaker);
 }
 
-/* The usual four, unless some are given. */
+/* Marks tokens that contain a breaker: those of the list, or the usual four. */
 static void
 find_breakers(struct memory *m, const struct qwen_sample_list *list,
     const struct qwen_pieces *p)
@@ -127,9 +127,9 @@ accept(const union qwen_sample_value *v, void *memory, int32_t token,
 }
 
 /*
- * z[i]: how many of the tokens that end i before the end are the same as those
- * that end there; m->n tokens from *t on, back from the last.  A breaker is
- * like nothing.
+ * Sets z[i] to the number of tokens that match if the text ending i tokens
+ * before its end is compared, backwards, with the whole text; t has n tokens.
+ * A breaker matches nothing.
  */
 static void
 measure(struct memory *m, const int32_t *t, size_t n)
@@ -154,7 +154,7 @@ measure(struct memory *m, const int32_t *t, size_t n)
 	}
 }
 
-/* X * B^more, at most what a float holds. */
+/* Returns X * B^more, limited to the range of float. */
 static double
 penalty(const union qwen_sample_value *v, uint32_t more)
 {
@@ -177,7 +177,7 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 	t = m->seen.token + from;
 	measure(m, t, n);
 	for (i = 1; i < n; i++) {
-		int32_t next = t[n - i];	/* what came then */
+		int32_t next = t[n - i];	/* the token after the match */
 
 		if (m->z[i] < allowed || m->breaker[next])
 			continue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * dyntemp.c - a temperature that depends on how sure the model is: from A where
- * one token has all the probability to B where all are alike.
+ * dyntemp.c - a temperature that depends on the entropy: A if one token has all
+ * the probability, B if all tokens are equally likely.
  *
  * "Dynamic Temperature" by entropy: Kalomaze, llama.cpp, pull request 4972
  * (2024): T = A + (B - A) * (H / ln n)^E with the entropy H of n tokens.
@@ -31,7 +31,7 @@ active(const union qwen_sample_value *v)
 	return v[HIGH].d > 0;
 }
 
-/* x^e for x in [0, 1] */
+/* Returns x^e for x in [0, 1]. */
 static double
 power(double x, double e)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* greedy.c - always the best token, of the lowest id among equals. */
+/* greedy.c - always takes the best token, the lowest id among equals. */
 #include "engine/sample/sample.h"
 
 static const struct qwen_sample_opt opts[] = {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * logit_bias.c - add to the logits of chosen tokens, or never choose them.
+ * logit_bias.c - adds to the logits of given tokens, or forbids them.
  *
- * As the request field logit_bias of common HTTP interfaces has it, ids and
- * numbers; here any finite number will do, and -inf is a ban.
+ * Like the request field logit_bias of common HTTP APIs, with ids and numbers.
+ * Here any finite number is allowed, and -inf forbids the token.
  */
 #include <errno.h>
 #include <float.h>
@@ -27,12 +27,12 @@ struct bias {
 struct memory {
 	struct bias	*bias;
 	size_t		 n;
-	int32_t		*ban;		/* ascending */
+	int32_t		*ban;		/* forbidden tokens, ascending */
 	size_t		 n_ban;
 	const struct qwen_sample_world *w;
 };
 
-/* "15=-2.5"; *ban instead of *x for -inf. */
+/* Parses "15=-2.5"; sets *ban instead of b->x for -inf. */
 static int
 parse(const char *text, struct bias *b, int *ban)
 {

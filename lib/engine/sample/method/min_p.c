@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * min_p.c - keep the tokens at least P times as probable as the best one.
+ * min_p.c - keeps the tokens at least P times as probable as the best one.
  *
  * Nguyen et al., "Turning Up the Heat: Min-p Sampling for Creative and Coherent
  * LLM Outputs", arXiv:2407.01082, section 3.
@@ -21,11 +21,14 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 	float max = qwen_cands_max(l);
 
 	(void)memory;
-	/* most are far from it, which costs less to see than their weight */
+	/*
+	 * first a rough cut by logits, which is cheaper than computing all
+	 * weights
+	 */
 	if (v[0].d > 1e-30)
 		qwen_cands_cut(l, l->logit, max + (float)qwen_log(v[0].d) -
 		    0.01f);
-	qwen_cands_weigh(l);	/* the best one weighs 1 */
+	qwen_cands_weigh(l);	/* the weight of the best token is 1 */
 	qwen_cands_cut(l, l->weight, qwen_sample_float_up(v[0].d));
 }
 

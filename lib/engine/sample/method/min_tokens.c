@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * min_tokens.c - no end before N tokens: until then the tokens that end a
- * generation cannot be chosen, where others can, and no text ends it either.
+ * min_tokens.c - no end before N tokens: until then, tokens that end the
+ * generation are removed (unless no others are allowed), and stop texts do not
+ * end it.
  *
- * Counted from the last token of the prompt, so a run that is divided counts
- * on.  The name and the sense are vLLM's.
+ * Counts from the last token of the prompt, so it continues counting in a
+ * resumed run.  Name and meaning as in vLLM.
  */
 #include "engine/sample/sample.h"
 
@@ -16,7 +17,7 @@ static const struct qwen_sample_opt opts[] = {
 };
 
 struct memory {
-	uint64_t	 n;		/* generated, after the prompt */
+	uint64_t	 n;		/* tokens generated after the prompt */
 	const struct qwen_sample_world *w;
 };
 
@@ -58,7 +59,7 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 		return;
 	for (i = 0; i < w->n_eog; i++)
 		n += qwen_cands_find(l, w->eog[i]) < l->n;
-	/* after the whole of a grammar's text nothing else may come */
+	/* when a grammar's text is complete, only these tokens are left */
 	if (n < l->n)
 		qwen_cands_drop(l, w->eog, w->n_eog);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * mirostat.c - mirostat 2: drop the tokens that would surprise by more than mu
- * bits, and move mu so that the surprise comes out at TAU on average.
+ * mirostat.c - Mirostat 2: removes tokens whose surprise exceeds mu bits, and
+ * adjusts mu so that the surprise averages TAU.
  *
  * Basu et al., "Mirostat: A Neural Text Decoding Algorithm that Directly
- * Controls Perplexity", ICLR 2021 (arXiv:2007.14966), section 4; version 2 is
- * that without the estimate of the distribution's shape, as the authors'
- * program has it.  mu begins at 2 TAU.  It depends on logits of the past, so
- * tokens alone do not tell it and it has to be saved.
+ * Controls Perplexity", ICLR 2021 (arXiv:2007.14966), section 4.  Version 2, as
+ * in the authors' program, does not estimate the distribution's shape. mu
+ * begins at 2 TAU.  It depends on earlier logits, so it must be saved with a
+ * state.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static const struct qwen_sample_opt opts[] = {
 
 struct memory {
 	double	 mu;
-	/* of the last choice, what accept needs: tokens and their weights */
+	/* for accept: the candidates of the last choice and their weights */
 	double	 total;
 	int32_t	*id;
 	float	*weight;
@@ -69,7 +69,7 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 	double room = m->mu * LN2 - qwen_log(qwen_cands_weigh(l));
 
 	(void)v;
-	/* the best one stays, however surprising */
+	/* the best token always stays */
 	qwen_cands_cut(l, l->logit,
 	    room > 0 ? (float)((double)max - room) : max);
 	m->total = qwen_cands_weigh(l);

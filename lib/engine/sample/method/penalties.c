@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * penalties.c - make tokens that were there already less likely.
+ * penalties.c - makes tokens that are already in the text less likely.
  *
- * For a token that occurs c > 0 times in the window: a positive logit is
- * divided by the repetition penalty, another one multiplied; then frequency
- * penalty times c and the presence penalty are taken off.  The window is the
- * last tokens generated, or of all the text with --penalty-prompt.
+ * For a token that occurs c > 0 times in the window, a positive logit is
+ * divided by the repetition penalty, any other logit is multiplied by it.  Then
+ * c times the frequency penalty, and the presence penalty, are subtracted.  The
+ * window is the last N tokens generated or, with --penalty-prompt, of the whole
+ * text.
  *
  * Keskar et al., "CTRL: A Conditional Transformer Language Model for
- * Controllable Generation", arXiv:1909.05858, section 4.1, with the sign of the
- * logit taken into account; frequency and presence penalties as in common HTTP
- * interfaces.
+ * Controllable Generation", arXiv:1909.05858, section 4.1, but with the sign of
+ * the logit taken into account.  Frequency and presence penalties as in common
+ * HTTP APIs.
  */
 #include <stdlib.h>
 
@@ -43,8 +44,9 @@ static const struct qwen_sample_opt opts[] = {
 };
 
 struct memory {
-	uint32_t	*count;		/* of each token in the window */
-	struct qwen_seen seen;		/* all that were eligible */
+	uint32_t	*count;		/* by token: occurrences in the
+					   window */
+	struct qwen_seen seen;		/* all tokens looked at */
 };
 
 static int
@@ -86,13 +88,16 @@ accept(const union qwen_sample_value *v, void *memory, int32_t token,
 	if (qwen_seen_add(&m->seen, token) < 0)
 		return -1;
 	m->count[token]++;
-	/* the one before the window has left it just now */
+	/* the token before the window has just left it */
 	if ((from = qwen_seen_from(&m->seen, v[LAST_N].i)) > 0)
 		m->count[m->seen.token[from - 1]]--;
 	return 0;
 }
 
-/* Penalises the logit x of a token that occurred `count' times. */
+/*
+ * Returns the logit x of a token that occurred `count' times, with its
+ * penalties.
+ */
 static float
 punish(const union qwen_sample_value *v, float x, uint32_t count)
 {
@@ -103,9 +108,9 @@ punish(const union qwen_sample_value *v, float x, uint32_t count)
 	return x - ((float)count * freq + presence);
 }
 
-#define DONE 0x80000000u	/* this one has had its penalty */
+#define DONE 0x80000000u	/* mark: the penalty was applied */
 
-/* The window is looked at, not the list, which may be much longer. */
+/* Loops over the window, not over the candidates, which may be many more. */
 static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {

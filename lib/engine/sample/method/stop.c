@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * stop.c - texts that end the generation, wherever the borders of tokens are.
+ * stop.c - texts that end the generation, wherever tokens begin and end.
  *
- * Looked for in the bytes of the tokens generated after the prompt.  The token
- * that completes one is the last.
+ * Searches the bytes of the tokens generated after the prompt.  The token that
+ * completes a text is the last one.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,10 @@ enum { TEXT_MAX = 4096 };
 
 struct memory {
 	const struct qwen_pieces *pieces;
-	char		*tail;		/* the last bytes, room for one token */
-	size_t		 n, keep;	/* at most this many stay */
+	char		*tail;		/* the last bytes, with room for one
+					   token */
+	size_t		 n, keep;	/* keep: maximum bytes kept between
+					   tokens */
 	int		 stopped;
 };
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * stop_repeat.c - an end to endless loops: where the tokens that were generated
- * end with the same stretch K times in a row.
+ * stop_repeat.c - ends endless loops: the generated tokens end with the same
+ * sequence K times in a row.
  *
- * A stretch has 1 to PERIOD_MAX tokens, and its copies at least TOKENS_MIN
- * together, so that a line of dashes or a short table goes on.  For each length
- * the sampler counts how many tokens, up to the last, are what stands that far
- * before them: the same work for each token, however long the text is.
+ * A sequence has 1 to PERIOD_MAX tokens, and its copies at least TOKENS_MIN
+ * tokens together, so that a line of dashes or a short table does not count.
+ * For each length p the sampler counts how many of the last tokens equal the
+ * token p places before.  So each token takes the same time, however long the
+ * text is.
  */
 #include "engine/sample/sample.h"
 
@@ -19,9 +20,11 @@ static const struct qwen_sample_opt opts[] = {
 };
 
 struct memory {
-	int32_t		 last[PERIOD_MAX];	/* a ring */
+	int32_t		 last[PERIOD_MAX];	/* ring buffer of the last
+						   tokens */
 	uint32_t	 same[PERIOD_MAX];	/* by length - 1 */
-	uint64_t	 n;			/* generated, after the prompt */
+	uint64_t	 n;			/* tokens generated after the
+						   prompt */
 	int		 stopped;
 };
 

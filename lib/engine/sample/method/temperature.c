@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * temperature.c - divide the logits by a temperature: below 1 sharpens the
- * distribution, above 1 flattens it, 0 leaves the best token alone.
+ * temperature.c - divides the logits by a temperature: below 1 sharpens the
+ * distribution, above 1 flattens it, 0 keeps only the best token.
  */
 #include "engine/sample/sample.h"
 

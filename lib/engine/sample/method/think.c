@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * think.c - a limit to the tokens of a thinking block.  When N are spent, the
- * block is closed as the model would, by </think> on a line of its own and an
- * empty line, and the answer goes on from there.
+ * think.c - limits the tokens of a thinking block.  After N tokens the sampler
+ * closes the block as the model would: with </think> on its own line and an
+ * empty line.  Then the answer continues.
  *
  * "Thinking budget" of the Qwen3 Technical Report, arXiv:2505.09388, section
- * 4.3; without the sentence that it puts in front of the end.
+ * 4.3, without the sentence that the report inserts before </think>.
  */
 #include <string.h>
 
@@ -21,11 +21,13 @@ static const struct qwen_sample_opt opts[] = {
 
 struct memory {
 	const struct qwen_pieces *pieces;
-	int32_t		 line, gap;	/* "\n" and "\n\n", or -1 */
-	int		 inside;	/* a block that is not closed */
-	int		 on_line;	/* the text so far ends a line */
-	int		 closed;	/* by us: the gap is due */
-	uint64_t	 spent;		/* in blocks, after the prompt */
+	int32_t		 line, gap;	/* tokens "\n" and "\n\n", or -1 */
+	int		 inside;	/* a block is open */
+	int		 on_line;	/* the text so far ends with a new
+					   line */
+	int		 closed;	/* the sampler closed the block: gap
+					   comes next */
+	uint64_t	 spent;		/* tokens in blocks since the prompt */
 };
 
 static int32_t

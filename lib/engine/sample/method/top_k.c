@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * top_k.c - keep the K best tokens.
+ * top_k.c - keeps the K best tokens.
  *
  * Fan, Lewis, Dauphin, "Hierarchical Neural Story Generation", ACL 2018
  * (arXiv:1805.04833), section 5.4.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * top_n_sigma.c - keep the tokens whose logit is at most N standard deviations
- * of all the logits below the best one.
+ * top_n_sigma.c - keeps the tokens whose logit is at most N standard deviations
+ * (of all logits) below the best one.
  *
  * Tang et al., "Top-n-sigma: Not All Logits Are You Need", arXiv:2411.07641,
  * section 3 (algorithm 1).
@@ -18,7 +18,7 @@ static const struct qwen_sample_opt opts[] = {
 	  .help = "keep logits up to N standard deviations below the best" },
 };
 
-/* Mean of the squared distances from the mean, over distances from max. */
+/* Returns the variance of the logits, computed from distances to max. */
 static double
 variance(const struct qwen_cands *l, double max)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * top_p.c - keep the best tokens whose probabilities sum up to P.
+ * top_p.c - keeps the best tokens until their probabilities sum up to P.
  *
  * Holtzman et al., "The Curious Case of Neural Text Degeneration", ICLR 2020
  * (arXiv:1904.09751), section 3.1.

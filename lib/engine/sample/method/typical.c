@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * typical.c - keep the tokens whose surprise is nearest to the expected one,
- * until they have P of the probability.
+ * typical.c - keeps the tokens whose surprise is nearest to the expected
+ * surprise, until their probabilities sum up to P.
  *
  * Meister et al., "Locally Typical Sampling", TACL 2023 (arXiv:2202.00666),
  * section 5.  With d = highest logit - logit, the surprise of a token is d + ln

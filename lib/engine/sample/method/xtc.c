@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * xtc.c - now and then, exclude the top choices: of the tokens that have at
- * least T of the probability, only the least likely stays.
+ * xtc.c - at random, excludes the top choices: of the tokens with a probability
+ * of at least T, only the least likely stays.
  *
  * Weidmann, "Exclude Top Choices (XTC)", text-generation-webui, pull request
- * 6335 (2024).  The coin is a function of seed and position, like the draw.
+ * 6335 (2024).  The random decision, like the draw, depends only on seed and
+ * position.
  */
 #include "engine/sample/sample.h"
 
@@ -24,7 +25,7 @@ static const struct qwen_sample_opt opts[] = {
 static int
 active(const union qwen_sample_value *v)
 {
-	/* of two tokens one has a half at most */
+	/* two tokens cannot both have more than a half */
 	return v[CHANCE].d > 0 && v[THRESHOLD].d <= 0.5;
 }
 
@@ -43,7 +44,7 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 	    qwen_sample_float_up(limit));
 	if (likely < 2)
 		return;
-	/* of equals, the one of the highest id is the worst */
+	/* among equals the highest id counts as the least likely */
 	for (i = 0; i < l->n; i += 64) {
 		for (w = l->bits[i / 64]; w != 0; w &= w - 1) {
 			at = i + (size_t)__builtin_ctzll(w);

@@ -1,24 +1,30 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * cost.c - what a pass costs, by the number of its rows.
+ * cost.c - the time of a pass by its number of rows.
  *
- * A time is the product of two: that of a plain pass, which changes as texts grow
- * and other programs come and go; and a multiple for the rows, which hardly does.
- * A measured time moves both, the first one more; a plain pass moves the first
- * alone.  One that is far off, since somebody else had the processor, counts as
- * if it were a little off.  The multiples are made to ascend, and the gaps are
- * filled: a number that was never tried lies between its neighbours, or on the
- * line through all of them.
+ * A time is a product: the time of a plain pass (one row), which changes as
+ * texts grow and other programs run, and a factor for the rows, which hardly
+ * changes.  A measured time adjusts both, the plain time more; a plain pass
+ * adjusts only the plain time.  A time far off, as when another program had the
+ * processor, counts as slightly off.  The factors are made to ascend, and gaps
+ * are filled: a number of rows that was never measured lies between its
+ * neighbours, or on a line beyond them.
  */
 #include <math.h>
 
 #include "engine/draft/cost.h"
 
-/* A row more, and making a guess, before anything is known. */
+/*
+ * Factors assumed before any measurement: for each further row, and for making
+ * a draft.
+ */
 #define ROW_GUESS 0.1
 #define DRAFT_GUESS 0.05
 
-/* How far a time moves the time of a plain pass, if it is one, or of more rows. */
+/*
+ * How much a measurement moves the plain time: by a plain pass, by a larger
+ * pass.
+ */
 #define MOVE_PLAIN 0.3
 #define MOVE 0.15
 
@@ -28,19 +34,23 @@
  */
 #define FIRST_DRAFT 2
 
-/* Times from which on a multiple is known; after these it hardly moves. */
+/* Measurements after which a factor is reliable; maximum that count. */
 enum { SURE = 3, MOST = 50 };
 
 /*
- * A measurement loses weight after this many passes and returns to an estimate.
+ * After this many passes a factor that was not measured loses one measurement;
+ * with the last one it moves towards the assumption.
  */
 enum { FADE_EVERY = 12 };
 #define FADE 0.2
 
-/* Plain passes at the start, and the largest distance between later ones. */
+/*
+ * Plain passes at the start, and the maximum number of passes between later
+ * ones.
+ */
 enum { FIRST_PLAIN = 2, PLAIN_EVERY = 128 };
 
-/* ----------------------------------------------------------------- the fit */
+/* ----------------------------------------------------- fitting the factors */
 
 static double
 guess(size_t rows)
@@ -48,7 +58,10 @@ guess(size_t rows)
 	return 1 + ROW_GUESS * (double)(rows - 1);
 }
 
-/* Neighbours that do not ascend become one, at their mean. */
+/*
+ * Neighbouring factors that do not ascend are merged into one step, at their
+ * mean.
+ */
 struct step {
 	double	 mean, weight;
 	size_t	 first, last;
@@ -59,7 +72,7 @@ ascend(const struct qwen_cost *c, struct step *step)
 {
 	size_t k, n = 1;
 
-	/* the measure of all others stays */
+	/* one row is the unit */
 	step[0] = (struct step){ 1, 1, 1, 1 };
 	for (k = 2; k <= QWEN_COST_ROWS; k++) {
 		const struct qwen_cost_mean *m = &c->rows[k];
@@ -105,9 +118,9 @@ fit(struct qwen_cost *c)
 		c->fit[k] = c->fit[k - 1] + slope;
 }
 
-/* -------------------------------------------------------------------------- */
+/* measurements */
 
-/* How far off a time is, as a share, but no more than counts. */
+/* Returns the relative error of a measurement, clamped. */
 static double
 off(double ratio, double n)
 {
@@ -138,7 +151,7 @@ plain(struct qwen_cost *c, double seconds)
 {
 	struct qwen_cost_mean *m = &c->rows[1];
 
-	/* at first it reads from the disk, and makes its memory */
+	/* the first passes read from the disk and touch new memory */
 	if (m->n < SURE)
 		c->scale = m->n == 0 ? seconds : fmin(c->scale, seconds);
 	else
@@ -154,7 +167,7 @@ several(struct qwen_cost *c, size_t rows, double seconds)
 	double r;
 
 	if (m->n == 0) {
-		/* a first time that is bad by chance must not end it all */
+		/* a slow first time by chance must not stop drafting */
 		r = seconds / c->scale / c->fit[rows];
 		*m = (struct qwen_cost_mean){ c->fit[rows] * (r > 1 ? sqrt(r) :
 		    r), 1 };
@@ -184,7 +197,7 @@ qwen_cost_pass(struct qwen_cost *c, size_t rows, double seconds)
 		fade(c, rows);
 	fit(c);
 	/*
-	 * any excess comes from other programs; but not while little is known
+	 * larger excess comes from other programs, except while little is known
 	 */
 	c->last = fmin(fmax(seconds / c->scale / c->fit[rows], 0.5),
 	    rows > 1 && c->rows[rows].n <= SURE ? 4 : 1.5);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * cost.h - what a pass costs on this machine, by the number of its rows, as it
- * was measured: in passes of one row.
+ * cost.h - measured time of a pass by its number of rows, relative to a pass of
+ * one row.
  */
 #ifndef QWEN_DRAFT_COST_H
 #define QWEN_DRAFT_COST_H
@@ -9,50 +9,64 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { QWEN_COST_ROWS = 40 };	/* more than these are no matter of guesses */
+enum { QWEN_COST_ROWS = 40 };	/* more rows are not tracked, since no drafts
+				   are added to such passes */
 
-/* What something costs, from n times that it was measured. */
+/* A mean and the number of its measurements. */
 struct qwen_cost_mean {
 	double	 v;
 	double	 n;
 };
 
-/* Zero at first. */
+/* Initially all zero. */
 struct qwen_cost {
 	double		 scale;		/* seconds of a pass of one row */
-	struct qwen_cost_mean rows[QWEN_COST_ROWS + 1];	/* of one row: 1 */
-	struct qwen_cost_mean draft;	/* making one guess */
+	struct qwen_cost_mean rows[QWEN_COST_ROWS + 1];	/* by rows: time
+							   relative to a pass of
+							   one row */
+	struct qwen_cost_mean draft;	/* relative time of making one draft */
 	double		 fit[QWEN_COST_ROWS + 1];
-	double		 last;		/* the last one, in what it should
-					   have been; from 0.5 to 1.5, or
-					   to 4 at first */
-	size_t		 known;		/* the most rows that were measured */
-	uint64_t	 n_passes, plain;	/* the last one of one row */
+	double		 last;		/* last pass: measured by expected time,
+					   from 0.5 to 1.5 (to 4 while little is
+					   known) */
+	size_t		 known;		/* most rows of a measured pass */
+	uint64_t	 n_passes, plain;	/* plain: number of the last
+						   pass of one row */
 };
 
-/* Record the time of a pass with `rows' rows, or of making n drafts. */
+/* Records the time of a pass with `rows' rows, or of making n drafts. */
 void qwen_cost_pass(struct qwen_cost *c, size_t rows, double seconds);
 void qwen_cost_draft(struct qwen_cost *c, size_t n, double seconds);
 
-/* A pass of one row is to be measured, for all others are multiples of it. */
+/*
+ * Returns 1 if a pass of one row should be measured: all other times are
+ * relative to it.
+ */
 int qwen_cost_is_due(const struct qwen_cost *c);
 
-/* What such a pass costs; rows are at least 1.  What making a guess costs. */
+/*
+ * Return the relative time of a pass with at least one row, and of making a
+ * draft.
+ */
 double qwen_cost_of(const struct qwen_cost *c, size_t rows);
 double qwen_cost_of_draft(const struct qwen_cost *c);
 
-/* A choice of how many guesses go into a pass. */
+/* The input for choosing the number of drafts of a pass. */
 struct qwen_cost_choice {
-	size_t	 rows;		/* of the pass without them, at least 1 */
-	double	 tokens;	/* that it is expected to bring then */
-	const double *p;	/* p[i]: i + 1 guesses are all right */
-	size_t	 n;		/* at most */
-	double	 draft;		/* what each one costs before the pass */
-	double	 risk;		/* the most to be lost if all are wrong */
+	size_t	 rows;		/* rows of the pass without drafts, at least
+				   1 */
+	double	 tokens;	/* expected tokens without drafts */
+	const double *p;	/* p[i]: probability that the first i + 1 drafts
+				   are all accepted */
+	size_t	 n;		/* maximum number of drafts */
+	double	 draft;		/* relative time of making one draft */
+	double	 risk;		/* most time that may be lost if all drafts are
+				   rejected */
 };
 
 /*
- * So many guesses, that most tokens come in a time; and tokens by time then.
+ * Returns the number of drafts with the most expected tokens per time, which is
+ * returned in *rate.
  */
 size_t qwen_cost_best(const struct qwen_cost *c,
     const struct qwen_cost_choice *o, double *rate);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * draft.h - guessing for one timeline, and what all have in common.  The face of
- * this folder is qwen/draft.h, and for passes of many timelines the first part
- * of this.
+ * draft.h - drafts for one timeline, and what all timelines share.  The public
+ * interface is qwen/draft.h; other folders use the first part of this header
+ * for passes of many timelines.
  *
- * A guess is noted as a prediction, and compared with what comes: so it is known
- * how often guesses are right, also of those that no pass was made for, which
- * cost nothing where they were looked up.
+ * Every draft is recorded as a prediction and compared with the tokens that
+ * follow.  So the acceptance rate is known also for drafts that no pass
+ * verified; lookups cost almost nothing.
  */
 #ifndef QWEN_DRAFT_DRAFT_H
 #define QWEN_DRAFT_DRAFT_H
@@ -16,11 +16,11 @@
 #include "engine/draft/lookup.h"
 #include "engine/draft/odds.h"
 
-/* The pass that guesses are for. */
+/* The pass that drafts are made for. */
 struct qwen_draft_pass {
-	size_t	 room;		/* for so many at most */
-	size_t	 rows;		/* that it has without them */
-	double	 tokens;	/* that these bring, as far as is known */
+	size_t	 room;		/* maximum number of drafts */
+	size_t	 rows;		/* rows without drafts */
+	double	 tokens;	/* expected tokens without drafts */
 };
 
 /*
@@ -35,7 +35,7 @@ int qwen_drafter_propose(struct qwen_drafter *d, struct qwen_session *s,
 /* Records the time of a pass with `rows' rows. */
 void qwen_drafts_passed(struct qwen_drafts *d, size_t rows, double seconds);
 
-/* ---- for this folder alone */
+/* ---- internal to this folder */
 
 enum { QWEN_DRAFT_MAX = QWEN_GUESS_MAX };
 
@@ -46,8 +46,9 @@ struct qwen_drafts {
 	struct qwen_cost	 cost;
 	struct qwen_draft_stats	 stats;
 	/*
-	 * Makes the MTP block's drafts of the next tokens, which the session
-	 * has not read; NULL: no block.  And a clock, in seconds.
+	 * Makes drafts with the MTP block of the tokens after next, which the
+	 * session has not read; NULL: no block. now returns the time in
+	 * seconds.
 	 */
 	int	(*chain)(struct qwen_session *s, int32_t next, size_t n,
 		    int32_t *id, float *probability, size_t *n_out,
@@ -55,47 +56,51 @@ struct qwen_drafts {
 	double	(*now)(void);
 };
 
-/* Guesses that were made, to be compared with what comes. */
+/* Drafts to be compared with the tokens that follow. */
 struct qwen_prediction {
-	size_t	 at;			/* place of the first one */
-	size_t	 n, right;		/* as yet; n == right: no more to see */
+	size_t	 at;			/* position of the first draft */
+	size_t	 n, right;		/* right: accepted so far; n == right:
+					   nothing left to compare */
 	int32_t	 id[QWEN_DRAFT_MAX];
-	size_t	 which[QWEN_DRAFT_MAX];	/* of the odds: by depth or length, */
-	size_t	 sure[QWEN_DRAFT_MAX];	/* and how sure; QWEN_ODDS_N: not */
+	size_t	 which[QWEN_DRAFT_MAX];	/* odds by depth or length, */
+	size_t	 sure[QWEN_DRAFT_MAX];	/* and by the block's probability;
+					   QWEN_ODDS_N: none */
 };
 
 struct qwen_drafter {
 	struct qwen_drafts	*all;
-	struct qwen_lookup	 seen;	/* the timeline, and what it reads next */
+	struct qwen_lookup	 seen;	/* the timeline and the next token */
 	struct qwen_odds	 odds;
 	/*
-	 * Where the end was before: the text, its place after that, and how
-	 * many tokens are alike; length 0: nowhere.
+	 * Earlier occurrence of the end of the text: in source, followed by the
+	 * token at `from'; `length' tokens match, 0: none.
 	 */
 	const struct qwen_lookup *source;
 	size_t			 from, length;
 	struct qwen_prediction	 looked_up, chain;
-	size_t			 probed;	/* place of the last chain that
-						   was made to learn */
-	/* of the last pass */
-	size_t			 at;		/* place of its first guess */
+	size_t			 probed;	/* position of the last drafts
+						   by the MTP block */
+	/* the last pass */
+	size_t			 at;		/* position of its first
+						   draft */
 	size_t			 n, right;
 	int32_t			 id[QWEN_DRAFT_MAX];
 	int			 mtp;
-	struct qwen_draft_pass	 pass;		/* rows 0: there was none */
-	double			 before;	/* time that guessing took */
+	struct qwen_draft_pass	 pass;		/* rows 0: no pass yet */
+	double			 before;	/* relative time that making
+						   drafts took */
 	/*
-	 * What may be lost, in such tokens: a little at first, and with each
-	 * token that is read; and what was gained.
+	 * Time that may be lost, in tokens: a little at first; it grows with
+	 * each token read and with time gained.
 	 */
 	double			 credit;
 };
 
-/* The timeline has these tokens, and reads next. */
+/* Brings the timeline up to these tokens and next, comparing predictions. */
 int qwen_drafter_follow(struct qwen_drafter *d, const int32_t *tokens,
     size_t n, int32_t next, struct qwen_err *err);
 
-/* Guesses, in d->id and d->n. */
+/* Makes drafts: d->id and d->n. */
 int qwen_drafter_guess(struct qwen_drafter *d, struct qwen_session *s,
     const struct qwen_draft_pass *pass, struct qwen_err *err);
 

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: ISC */
-/* drafter.c - a timeline as it grows: which guesses were right, where it was before. */
+/*
+ * drafter.c - follows a timeline: which drafts were right, and where the text
+ * occurred before.
+ */
 #include <string.h>
 
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/draft/draft.h"
 
-/* How fast odds forget: of a text, and of all. */
+/* Decay of the odds per result: of one text, of all texts. */
 #define KEEP_ONE 0.97
 #define KEEP_ALL 0.995
 
 enum { TAIL = 16 };
 
-/* Lost at most, before anything was gained. */
+/* Credit before any gain. */
 #define FIRST_CREDIT 0.3
 
 int
@@ -48,7 +51,7 @@ note_odds(struct qwen_drafter *d, size_t which, int right)
 	qwen_odds_note(&d->all->odds, which, right, KEEP_ALL);
 }
 
-/* This token came at place at. */
+/* Compares a prediction with the token at position at. */
 static void
 compare(struct qwen_drafter *d, struct qwen_prediction *p, size_t at,
     int32_t token)
@@ -89,7 +92,7 @@ see(struct qwen_drafter *d, int32_t token, struct qwen_err *err)
 	return qwen_lookup_add(&d->seen, token, err);
 }
 
-/* Nothing is known of what comes after the first n tokens. */
+/* Forgets everything after the first n tokens. */
 static void
 cut(struct qwen_drafter *d, size_t n)
 {
@@ -110,7 +113,7 @@ qwen_drafter_follow(struct qwen_drafter *d, const int32_t *tokens, size_t n,
 	const struct qwen_lookup *l = &d->seen;
 	size_t i = l->n > TAIL ? l->n - TAIL : 0;
 
-	/* a text that was cut and grew again has another end there */
+	/* if the text was cut and grew again, its end differs */
 	while (i < l->n && i <= n && l->token[i] == (i < n ? tokens[i] : next))
 		i++;
 	if (i < l->n) {

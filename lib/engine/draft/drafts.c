@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* drafts.c - what guessing for all timelines has in common, and a pass for one. */
+/* drafts.c - the state shared by all timelines, and passes of one timeline. */
 #include <time.h>
 
 #include "base/err.h"

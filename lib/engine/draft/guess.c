@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * guess.c - which guesses a pass is given, and how many.
+ * guess.c - chooses the drafts of a pass, and their number.
  *
- * Of what can be guessed, and of nothing at all, that is taken which brings most
- * tokens a second, by the cost of passes and the odds of guesses.  Both are
- * estimates: so what may be lost by following them is bounded by the credit, to
- * a part of the time that passed and what was gained before.
+ * Of all sources of drafts, and of no drafts, it takes the one with the most
+ * expected tokens per second, by the cost of passes and the odds of drafts.
+ * Both are estimates, so the credit bounds the loss: to a share of the time
+ * that has passed, and to earlier gains.
  */
 #include "base/err.h"
 #include "engine/draft/draft.h"
 
-/* What may be lost, of each token's time, and how much can be saved up. */
+/* Credit added per token, as a share of its time, and maximum credit. */
 #define SHARE 0.008
 #define MOST_CREDIT 8.0
 
 enum {
-	PROBE_EVERY = 16,	/* tokens from chain to chain, made to learn, */
-	PROBE = 2,		/* of so many guesses */
-	LONG = 8,		/* a match of this length is better than the
+	PROBE_EVERY = 16,	/* tokens between probes: drafts of the MTP
+				   block made only to learn, */
+	PROBE = 2,		/* and the number of drafts in one */
+	LONG = 8,		/* a match of this length is better than the MTP
 				   block */
 };
 
-/* So much time, in tokens that the pass brings in it without guesses. */
+/*
+ * Converts a relative time into the tokens that the pass would give in it
+ * without drafts.
+ */
 static double
 price(const struct qwen_drafter *d, const struct qwen_draft_pass *pass,
     double time)
@@ -29,7 +33,7 @@ price(const struct qwen_drafter *d, const struct qwen_draft_pass *pass,
 	return time * pass->tokens / qwen_cost_of(&d->all->cost, pass->rows);
 }
 
-/* The end of the last pass, whose cost is known now: what was lost or gained. */
+/* Ends the last pass, whose time is now known: updates the credit. */
 static void
 settle(struct qwen_drafter *d)
 {
@@ -48,9 +52,12 @@ settle(struct qwen_drafter *d)
 	d->before = 0;
 }
 
-/* ------------------------------------------------------------- looking up */
+/* ----------------------------------------------------------------- lookup */
 
-/* Where the end was before; if it was found and went on so, it is known. */
+/*
+ * Finds an earlier occurrence of the end of the text, unless one is being
+ * followed.
+ */
 static void
 find_earlier(struct qwen_drafter *d)
 {
@@ -70,8 +77,8 @@ find_earlier(struct qwen_drafter *d)
 }
 
 /*
- * Copies what followed that occurrence, at most max tokens, and what was
- * drafted after it.
+ * Copies at most max tokens that followed that occurrence; at the end of the
+ * text it continues with the copied ones.
  */
 static void
 look_up(struct qwen_drafter *d, size_t max, struct qwen_prediction *p)
@@ -94,9 +101,9 @@ look_up(struct qwen_drafter *d, size_t max, struct qwen_prediction *p)
 	p->n = i;
 }
 
-/* ---------------------------------------------------------- the model's block */
+/* ------------------------------------------------------------ the MTP block */
 
-/* Let it make n guesses, which become a prediction. */
+/* Makes n drafts with the MTP block, as a prediction. */
 static int
 chain(struct qwen_drafter *d, struct qwen_session *s, size_t n,
     struct qwen_err *err)
@@ -123,7 +130,10 @@ chain(struct qwen_drafter *d, struct qwen_session *s, size_t n,
 
 /* ---------------------------------------------------------------- choosing */
 
-/* The chances that the first i + 1 are right, for all i below n. */
+/*
+ * Sets p[i] to the probability that the first i + 1 drafts are all right, for i
+ * < n.
+ */
 static void
 chances(const struct qwen_drafter *d, const size_t *which, size_t n, double *p)
 {
@@ -148,7 +158,7 @@ give(struct qwen_drafter *d, const struct qwen_prediction *p, size_t n,
 	d->mtp = mtp;
 }
 
-/* As many as were asked for, wherever they are from. */
+/* Makes as many drafts as the options request, from any source. */
 static int
 guess_forced(struct qwen_drafter *d, struct qwen_session *s, size_t room,
     struct qwen_err *err)
@@ -194,7 +204,9 @@ weigh(const struct qwen_drafter *d, const struct qwen_draft_pass *pass,
 	w->n = qwen_cost_best(&d->all->cost, &w->c, &w->rate);
 }
 
-/* Let the block guess, as far as that pays, or a little to learn. */
+/*
+ * Makes drafts with the MTP block and takes those that pay; probe: takes none.
+ */
 static int
 use_chain(struct qwen_drafter *d, struct qwen_session *s,
     const struct qwen_draft_pass *pass, size_t n, int probe,
@@ -232,7 +244,7 @@ guess_best(struct qwen_drafter *d, struct qwen_session *s,
 
 	if (all->o.mode != QWEN_DRAFT_MTP)
 		look_up(d, room, &p);
-	/* to be compared, though no pass may be made for it */
+	/* compare lookups with the text even if no pass verifies them */
 	if (d->looked_up.right == d->looked_up.n)
 		d->looked_up = p;
 	if (pass->rows == 1 && qwen_cost_is_due(&all->cost))
@@ -260,7 +272,7 @@ qwen_drafter_guess(struct qwen_drafter *d, struct qwen_session *s,
 	    QWEN_DRAFT_MAX;
 	int rc;
 
-	/* asked again, for a pass that there was no room for */
+	/* called again after the pass found no room */
 	if (d->at == d->seen.n) {
 		d->n = d->n < room ? d->n : room;
 		return 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * lookup.c - where in a text its last tokens were before: two sets of lists, by
- * the last 8 tokens and by the last 3.  The long runs are rare, so the longest
- * match is among the few places that they lead to; where there is none, the
- * short ones decide.
+ * lookup.c - finds earlier occurrences of the last tokens of a text.  Two sets
+ * of lists have the places of runs of 8 and of 3 tokens.  Long runs are rare,
+ * so the longest match is among their few places.  If there are none, the short
+ * runs decide.
  */
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ enum { FIRST_BITS = 10, LAST_BITS = 31, PLACES = 64 };
 
 static const size_t order[QWEN_LOOKUP_ORDERS] = { 8, QWEN_LOOKUP_MIN };
 
-/* Of the k tokens that end before p. */
+/* Hashes the k tokens before p. */
 static size_t
 hash(const struct qwen_lookup *l, const int32_t *p, size_t k)
 {
@@ -27,7 +27,7 @@ hash(const struct qwen_lookup *l, const int32_t *p, size_t k)
 	return (size_t)(h >> (64 - l->bits));
 }
 
-/* The token at place (from 1 on) is there: it ends runs. */
+/* Adds the runs that end at place (counted from 1) to the lists. */
 static void
 enlist(struct qwen_lookup *l, size_t place)
 {
@@ -43,7 +43,7 @@ enlist(struct qwen_lookup *l, size_t place)
 	}
 }
 
-/* Hashes for twice as many places as there are, and all of them anew. */
+/* Quadruples the hash tables and adds all places again. */
 static int
 rehash(struct qwen_lookup *l)
 {
@@ -75,7 +75,7 @@ qwen_lookup_add(struct qwen_lookup *l, int32_t token, struct qwen_err *err)
 {
 	size_t o;
 
-	/* a place is 32 bits */
+	/* a place has 32 bits */
 	if (l->n >= UINT32_MAX - 1 ||
 	    qwen_grow(&l->token, &l->cap, l->n + 1, sizeof *l->token) < 0)
 		return qwen_oom(err);
@@ -98,7 +98,7 @@ qwen_lookup_cut(struct qwen_lookup *l, size_t n)
 {
 	size_t o;
 
-	/* from the last one on, each is the first of its list */
+	/* going backwards, each place is the first of its list */
 	for (; l->n > n; l->n--) {
 		for (o = 0; o < QWEN_LOOKUP_ORDERS; o++) {
 			if (l->n >= order[o])
@@ -108,7 +108,9 @@ qwen_lookup_cut(struct qwen_lookup *l, size_t n)
 	}
 }
 
-/* How many of the tokens before place are the last of the n at end. */
+/*
+ * Returns how many tokens before place match the last of the n tokens at end.
+ */
 static size_t
 alike(const struct qwen_lookup *l, size_t place, const int32_t *end, size_t n)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: ISC */
-/* odds.c - how often guesses were right. */
+/* odds.c - acceptance rates of drafts. */
 #include "engine/draft/odds.h"
 
-/* Prior knowledge counts like this many trials. */
+/* Number of trials that the prior counts for. */
 #define WEIGHT 3.0
 
 enum { FIRST_SURE = QWEN_ODDS_DEPTHS, FIRST_LOOKED_UP = FIRST_SURE +
     QWEN_ODDS_SURES };
 
-/* Upper bounds of the groups, except the last. */
+/* Upper bounds of the groups; the last group has none. */
 static const double sure_to[] = { 0.2, 0.4, 0.6, 0.75, 0.85, 0.93, 0.98 };
 static const size_t length_to[] = { 3, 5, 8, 16, 32 };
 static const size_t step_to[] = { 0, 1, 3, 7 };
 
-/* At first, of each group. */
+/* Priors of the groups. */
 static const double sure_at_first[] = { 0.1, 0.3, 0.5, 0.65, 0.8, 0.9, 0.95,
     0.98 };
 static const double length_at_first[] = { 0.35, 0.5, 0.65, 0.75, 0.85, 0.9 };
@@ -70,7 +70,7 @@ qwen_odds_of(const struct qwen_odds *one, const struct qwen_odds *all,
 
 	if (which >= FIRST_LOOKED_UP) {
 		k = which - FIRST_LOOKED_UP;
-		/* a depth that is not known is like the one before it */
+		/* the prior of a depth is the rate of the depth before */
 		prior = k % QWEN_ODDS_STEPS > 0 ? qwen_odds_of(one, all,
 		    which - 1) : length_at_first[k / QWEN_ODDS_STEPS];
 	} else if (which >= FIRST_SURE) {

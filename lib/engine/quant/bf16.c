@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* bf16.c - the upper half of a single. */
+/* bf16.c - the upper half of an IEEE single. */
 #include "engine/quant/layout.h"
 #include "engine/quant/quant.h"
 

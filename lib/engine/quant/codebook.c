@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * codebook.c - the grids of ggml's IQ formats: what the format of files is.  An
- * entry is written as its codes, the first weight's in the lowest bits, two
- * bits each (four in those of IQ3), for E() to make something of.  Entries
- * ascend.
+ * codebook.c - the grids of ggml's IQ formats, as the file format defines them.
+ * An entry is written as its codes, the first weight's code in the lowest bits,
+ * with two bits per code (four for IQ3).  E() converts the codes to magnitudes.
+ * Entries ascend.
  */
 #include "engine/quant/codebook.h"
 
@@ -13,7 +13,7 @@
 #define FOUR(of, c) { of((c) & 15), of((c) >> 4 & 15), of((c) >> 8 & 15), \
 	of((c) >> 12 & 15) }
 
-/* What the codes of a format say. */
+/* The magnitude of a code in each format. */
 #define OF_IQ1(c) (8 * (c))
 #define OF_IQ2(c) (8 + 17 * (c) + ((c) == 2))
 #define OF_IQ3_XXS(c) (4 + 8 * (c) + 2 * ((c) == 7))

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * codebook.h - the grids of ggml's IQ formats (codebook.c), and how weights are
- * made of their entries (static inline only).
+ * codebook.h - the grids of ggml's IQ formats (codebook.c), and computing
+ * weights from their entries (static inline only).
  *
  * All weights of these formats are d 2^-p (2 c + 1) I, with c of three or four
- * bits for 16 or 32 weights, I an integer of at most 62, and p a constant of
- * the format: so (2 c + 1) is the scale of a sub-block, and d 2^-p is exact.
+ * bits per 16 or 32 weights, I an integer of magnitude at most 62, and p a
+ * constant of the format.  So (2 c + 1) is the scale of a sub-block, and d 2^-p
+ * is exact.
  */
 #ifndef QWEN_QUANT_CODEBOOK_H
 #define QWEN_QUANT_CODEBOOK_H
@@ -13,7 +14,7 @@
 #include "engine/quant/layout.h"
 #include "engine/quant/quant.h"
 
-/* Magnitudes; those of IQ1 are 0, 8, 16: eighths, 8 too large. */
+/* Magnitudes.  Those of IQ1 are 0, 8, 16: in eighths, plus 8. */
 #define QWEN_GRID(name, n, k)						\
 	extern const uint8_t name[n][k] __attribute__((aligned(64)))
 QWEN_GRID(qwen_grid_iq1, 2048, 8);
@@ -23,7 +24,7 @@ QWEN_GRID(qwen_grid_iq2_s, 1024, 8);
 QWEN_GRID(qwen_grid_iq3_xxs, 256, 4);
 QWEN_GRID(qwen_grid_iq3_s, 512, 4);
 
-/* Seven signs as a mask of eight, in which the number of ones is even. */
+/* Expands seven signs to a mask of eight with an even number of ones. */
 static inline unsigned
 signs8(unsigned t)
 {
@@ -33,7 +34,7 @@ signs8(unsigned t)
 	return t | ((p ^ p >> 1) & 1) << 7;
 }
 
-/* n weights of an entry with signs. */
+/* Unpacks n weights of an entry with signs. */
 static inline void
 grid_weights(int8_t *w, const uint8_t *entry, int n, unsigned signs)
 {
@@ -43,7 +44,7 @@ grid_weights(int8_t *w, const uint8_t *entry, int n, unsigned signs)
 		w[j] = (int8_t)(signs >> j & 1 ? -entry[j] : entry[j]);
 }
 
-/* Eight weights of IQ1: those of an entry moved by one up, or down if so. */
+/* Unpacks eight weights of IQ1: the entry shifted by one eighth, up or down. */
 static inline void
 grid1_weights(int8_t *w, unsigned k, unsigned down)
 {
@@ -53,14 +54,14 @@ grid1_weights(int8_t *w, unsigned k, unsigned down)
 		w[j] = (int8_t)(qwen_grid_iq1[k][j] - (down ? 9 : 7));
 }
 
-/* 2 c + 1 */
+/* Returns 2 c + 1. */
 static inline int16_t
 odd_scale(unsigned c)
 {
 	return (int16_t)(2 * c + 1);
 }
 
-/* d / 8 and d / 4. */
+/* Return d / 8 and d / 4. */
 static inline float
 load_f16_8th(const unsigned char *p)
 {

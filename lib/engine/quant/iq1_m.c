@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * iq1_m.c - groups of 8 from a grid of 2048, each moved by an eighth up or
- * down; a 3-bit scale for each 16, and d in what is left of their bits.
+ * iq1_m.c - groups of 8 from a grid of 2048, each shifted by an eighth up or
+ * down; a 3-bit scale per 16 weights. d is in the remaining bits of the scales'
+ * words.
  */
 #include "engine/quant/codebook.h"
 
-enum { SCALES = 48 };	/* four words: 4 bits of d, 4 scales */
+enum { SCALES = 48 };	/* four words, each with 4 bits of d and 4 scales */
 
 static float
 number(const unsigned char *p)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * iq1_s.c - groups of 8 from a grid of 2048, moved by an eighth up or down; a
- * 3-bit scale for each 32.
+ * iq1_s.c - groups of 8 from a grid of 2048, shifted by an eighth up or down; a
+ * 3-bit scale per 32 weights.
  */
 #include "engine/quant/codebook.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* iq2_xs.c - groups of 8 from a grid of 512, a 4-bit scale for each 16. */
+/* iq2_xs.c - groups of 8 from a grid of 512, a 4-bit scale per 16 weights. */
 #include "engine/quant/codebook.h"
 
 static void

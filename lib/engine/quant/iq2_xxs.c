@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* iq2_xxs.c - groups of 8 from a grid of 256, a 4-bit scale for each 32. */
+/* iq2_xxs.c - groups of 8 from a grid of 256, a 4-bit scale per 32 weights. */
 #include "engine/quant/codebook.h"
 
 static void

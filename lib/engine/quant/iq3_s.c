@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* iq3_s.c - groups of 4 from a grid of 512, a 4-bit scale for each 32. */
+/* iq3_s.c - groups of 4 from a grid of 512, a 4-bit scale per 32 weights. */
 #include "engine/quant/codebook.h"
 
 static void

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* layout.h - what several block layouts share (static inline only). */
+/*
+ * layout.h - functions that several block layouts share (static inline only).
+ */
 #ifndef QWEN_QUANT_LAYOUT_H
 #define QWEN_QUANT_LAYOUT_H
 
@@ -16,14 +18,14 @@ load_f16(const unsigned char *p)
 	return qwen_f16_f32(qwen_le16(p));
 }
 
-/* Nibble i of 32 in the order of Q4_0: low ones first, then high ones. */
+/* Returns nibble i of 32 in the order of Q4_0: the low nibbles come first. */
 static inline int
 nibble32(const unsigned char *qs, int i)
 {
 	return i < 16 ? qs[i] & 15 : qs[i - 16] >> 4;
 }
 
-/* 256 weights that have no scale but d. */
+/* Sets all scales to 1, for 256 weights whose only scale is d. */
 static inline void
 one_scale(struct qwen_unpacked *u)
 {
@@ -33,7 +35,10 @@ one_scale(struct qwen_unpacked *u)
 		u->scale[i] = 1;
 }
 
-/* The eight 6-bit scales and minimums of Q4_K and Q5_K, one for each 32. */
+/*
+ * Unpacks the eight 6-bit scales and minimums of Q4_K and Q5_K, one per 32
+ * weights.
+ */
 static inline void
 scales_k4(const unsigned char *s, int16_t *scale, int16_t *min)
 {
@@ -52,7 +57,7 @@ scales_k4(const unsigned char *s, int16_t *scale, int16_t *min)
 	}
 }
 
-/* Twice the 16 values of E2M1, of MXFP4 and NVFP4. */
+/* The 16 values of E2M1, times two, for MXFP4 and NVFP4. */
 static const int8_t fp4_values[16] = {
 	0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * mxfp4.c - 32 nibbles that index a table, under a power of two of 8 bits (OCP
+ * mxfp4.c - 32 nibbles that index a table, times an 8-bit power of two (OCP
  * Microscaling Formats 1.0, section 5.3; the table has twice the values).
  */
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "engine/quant/quant.h"
 
 /*
- * 2^(x - 128).  Above 252 the largest weight overflows, and 255 is the
+ * Returns 2^(x - 128).  Above 252 the largest weight overflows; 255 is the
  * standard's NaN.
  */
 static float

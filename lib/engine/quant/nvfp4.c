@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * nvfp4.c - nibbles that index a table, 16 under a scale of 8 bits: E4M3
- * without sign, halved, as the table has twice the values.
+ * nvfp4.c - nibbles that index a table; 16 weights share an 8-bit scale: E4M3
+ * without sign, halved, since the table has twice the values.
  */
 #include "engine/quant/layout.h"
 #include "engine/quant/quant.h"
@@ -11,7 +11,7 @@ number(const unsigned char *p)
 {
 	uint32_t s = *p & 127, exp = s >> 3, man = s & 7;
 
-	if (s == 127)		/* the pattern of a NaN, here nothing */
+	if (s == 127)		/* NaN in E4M3; here it means zero */
 		return 0.0f;
 	if (exp == 0)
 		return (float)man * 0x1p-10f;

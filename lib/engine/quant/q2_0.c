@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* q2_0.c - f16 d, 64 times two bits: d * (n - 1). */
+/* q2_0.c - f16 d, 64 two-bit weights: d * (n - 1). */
 #include "engine/quant/layout.h"
 #include "engine/quant/quant.h"
 

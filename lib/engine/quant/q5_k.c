@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* q5_k.c - as Q4_K, with 32 bytes of fifth bits before the nibbles. */
+/* q5_k.c - like Q4_K, with 32 bytes of fifth bits before the nibbles. */
 #include "engine/quant/layout.h"
 #include "engine/quant/quant.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* q6_k.c - 6-bit weights as nibbles and pairs of bits, signed scales. */
+/* q6_k.c - 6-bit weights, as nibbles and pairs of bits; signed 8-bit scales. */
 #include "engine/quant/layout.h"
 #include "engine/quant/quant.h"
 

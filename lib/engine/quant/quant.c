@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* quant.c - the list of formats, and what follows from unpacking. */
+/* quant.c - the list of formats, and functions based on unpacking. */
 #include <math.h>
 #include <string.h>
 
@@ -91,7 +91,7 @@ expand(const struct qwen_quant *q, const struct qwen_unpacked *u, size_t n,
 	if (q->kind == QWEN_QUANT_BLOCK) {
 		for (i = 0; i < n; i++) {
 			dst[i] = u->d[i / q->span] * (float)u->w[i];
-			if (q->has_min)		/* + 0 would lose a -0 */
+			if (q->has_min)		/* + 0 would turn -0 into 0 */
 				dst[i] += u->m[i / q->span];
 		}
 		return;

@@ -3,10 +3,10 @@
  * quant.h - number formats of tensors: block layout and meaning.
  *
  * A format is one file that exports a struct qwen_quant named after it; the
- * Makefile collects them.  Unpacking gives a group of up to 256 weights of a
- * row as integers with their scales: the one form from which dequantisation,
- * the scalar dot product (which defines the arithmetic) and the path for
- * formats without a kernel of their own are derived.
+ * Makefile collects them.  Unpacking turns a group of up to 256 weights of a
+ * row into integers and scales.  Dequantisation, the scalar dot product (which
+ * defines the arithmetic) and the products of formats without their own kernel
+ * all use this form.
  */
 #ifndef QWEN_QUANT_H
 #define QWEN_QUANT_H
@@ -16,9 +16,10 @@
 
 #include "qwen.h"
 
-#define QWEN_GROUP 256		/* weights and activations handled together */
+#define QWEN_GROUP 256		/* numbers of weights and activations that are
+				   handled together */
 
-/* ggml type numbers that code names. */
+/* ggml type numbers that the code uses by name. */
 enum {
 	QT_F32 = 0, QT_F16 = 1, QT_Q4_0 = 2, QT_Q4_1 = 3, QT_Q5_0 = 6,
 	QT_Q5_1 = 7, QT_Q8_0 = 8, QT_Q2_K = 10, QT_Q3_K = 11, QT_Q4_K = 12,
@@ -31,8 +32,8 @@ enum {
 
 enum qwen_quant_kind {
 	QWEN_QUANT_FLOAT,	/* no integers */
-	QWEN_QUANT_SUPER,	/* 256 weights, integer scales under one d */
-	QWEN_QUANT_BLOCK,	/* fewer weights, under a d of their own */
+	QWEN_QUANT_SUPER,	/* 256 weights; integer scales share one d */
+	QWEN_QUANT_BLOCK,	/* fewer weights; each block has its own d */
 };
 
 struct qwen_unpacked {
@@ -49,42 +50,55 @@ struct qwen_unpacked {
 
 struct qwen_quant {
 	uint32_t		 type;
-	/* as ggml's table has them (gguf.h), for those who multiply */
+	/* as in ggml's table (gguf.h), copied here for multiplying */
 	unsigned		 block_len;
 	unsigned		 block_bytes;
 	enum qwen_quant_kind	 kind;
-	unsigned		 span;		/* BLOCK: weights under a d, 16
-						   or more */
+	unsigned		 span;		/* BLOCK: weights that share a d
+						   (>= 16) */
 	int			 has_min;	/* m (and min) are used */
-	size_t			 d_at;		/* where a block has d; m is 2
-						   further, another d 1 */
-	/* FLOAT: a weight; else d or m */
+	size_t			 d_at;		/* offset of d in a block; m is
+						   2 bytes further, another d 1
+						   byte */
+	/* FLOAT: reads a weight; else reads d or m */
 	float	(*number)(const unsigned char *p);
-	/* a block's weights; SUPER: its scales too, and minimums if it has */
+	/*
+	 * unpacks a block's weights; SUPER: also its scales, and minimums if it
+	 * has them
+	 */
 	void	(*unpack)(const unsigned char *block, int8_t *w,
 		    struct qwen_unpacked *u);
 };
 
-/* The format, or NULL if the library cannot compute with it. */
+/* Returns the format, or NULL if the library cannot compute with it. */
 const struct qwen_quant *qwen_quant_find(uint32_t type);
 
-/* Up to 256 weights of whole blocks as integers and scales; not of FLOAT. */
+/*
+ * Unpacks up to 256 weights, in whole blocks, to integers and scales; not for
+ * FLOAT.
+ */
 void qwen_quant_unpack(const struct qwen_quant *q, const unsigned char *src,
     size_t n, struct qwen_unpacked *u);
 
-/* Are the scales of this block (or is this number) finite? */
+/* Returns 1 if the scales of this block (FLOAT: this number) are finite. */
 int qwen_quant_finite(const struct qwen_quant *q, const unsigned char *block);
 
-/* n values from src, whole blocks, as f32: the format's definition. */
+/*
+ * Converts n values from src, in whole blocks, to f32: the definition of the
+ * format.
+ */
 void qwen_quant_values(const struct qwen_quant *q, const unsigned char *src,
     size_t n, float *dst);
 
-/* Bytes of a row of n elements; 0 if n is not whole blocks or too large. */
+/*
+ * Returns the bytes of a row of n elements; 0 if n is no whole number of blocks
+ * or too large.
+ */
 size_t qwen_quant_row_bytes(uint32_t type, uint64_t n);
 
 /*
- * Look for scales that are NaN or infinite (or, in float types, such values)
- * in n elements.  Returns the index of the first block that has one, or -1.
+ * Looks for scales (in float types: values) that are NaN or infinite in n
+ * elements.  Returns the index of the first block that has one, or -1.
  */
 int64_t qwen_quant_find_nonfinite(uint32_t type, const void *src, size_t n);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * tq1_0.c - five digits of base 3 in a byte, as a fraction of 256: d * (n - 1),
- * 256 weights under one d.
+ * tq1_0.c - five base-3 digits per byte, as a fraction of 256: d * (n - 1).
+ * 256 weights share a d.
  */
 #include "engine/quant/layout.h"
 #include "engine/quant/quant.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* tq2_0.c - two bits each: d * (n - 1), 256 weights under one d. */
+/* tq2_0.c - two bits per weight: d * (n - 1).  256 weights share a d. */
 #include "engine/quant/layout.h"
 #include "engine/quant/quant.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* answer.c - add a message of the user, and answer it. */
+/* answer.c - add a message of the user, and generate the answer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,10 @@ end_thought(struct chat *c)
 	c->thought = 0;
 }
 
-/* Thoughts are commentary, and go to stderr, marked; the answer to stdout. */
+/*
+ * Print a piece of the reply: thoughts to stderr between tags, the answer to
+ * stdout.
+ */
 static int
 put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 {
@@ -41,7 +44,7 @@ put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 	return 0;
 }
 
-/* Another answer to the same needs other chances. */
+/* After /retry: another seed, so that the answer differs. */
 static void
 set_seed(struct chat *c)
 {
@@ -57,7 +60,9 @@ set_seed(struct chat *c)
 		    "the same; /set temp 0.7 makes answers vary");
 }
 
-/* Sampling begins anew, with what the model's makers advise for such a prompt. */
+/*
+ * Make a new sampler, with the model's recommended settings for such a prompt.
+ */
 static void
 begin_sampling(struct chat *c, enum qwen_thinking prompt)
 {
@@ -82,7 +87,10 @@ feed(struct qwen_reply *r, struct qwen_str s)
 	cli_must(NULL, qwen_reply_feed(r, s.s, s.len, &cli_err));
 }
 
-/* The text of a token to the reply; whether that was the last. */
+/*
+ * Pass the text of a token to the reply.  Return nonzero if it is the last
+ * token; *cut: the text ended at a stop text.
+ */
 static int
 take_token(struct chat *c, struct qwen_reply *r, struct qwen_tok_decoder *d,
     int32_t id, int *cut)
@@ -96,7 +104,7 @@ take_token(struct chat *c, struct qwen_reply *r, struct qwen_tok_decoder *d,
 	return stopped;
 }
 
-/* What is left of the text when no more tokens come. */
+/* Pass the remaining text to the reply after the last token. */
 static void
 finish(struct chat *c, struct qwen_reply *r, struct qwen_tok_decoder *d,
     int cut)
@@ -114,7 +122,10 @@ finish(struct chat *c, struct qwen_reply *r, struct qwen_tok_decoder *d,
 	cli_must(NULL, qwen_reply_finish(r, &cli_err));
 }
 
-/* How many tokens may come after the next one, of which n came before. */
+/*
+ * Return how many tokens may follow the next one, at most QWEN_GUESS_MAX; n
+ * tokens came before it.
+ */
 static size_t
 room(int64_t n)
 {
@@ -125,7 +136,10 @@ room(int64_t n)
 
 enum end { ENDED, CUT_BY_COUNT, CUT_BY_CONTEXT, CUT_AS_LOOP, INTERRUPTED };
 
-/* Tokens until the turn ends, or Ctrl-C; their text goes to the reply. */
+/*
+ * Generate tokens until the turn ends or Ctrl-C; pass their text to the reply.
+ * Return why it ended.
+ */
 static enum end
 generate(struct chat *c, struct qwen_reply *r)
 {
@@ -170,8 +184,10 @@ generate(struct chat *c, struct qwen_reply *r)
 	return end;
 }
 
-/* The end of a message on a full context: the commands that make room, which
- * a single question cannot have. */
+/*
+ * Return what to add to a message about a full context: commands that make
+ * room.  A single question has no commands.
+ */
 static const char *
 see_also(void)
 {
@@ -196,7 +212,7 @@ tell_end(const struct chat *c, enum end end)
 		    "full%s", qwen_model_n_ctx(c->model), see_also());
 }
 
-/* The reply as the next message. */
+/* Add the reply to the conversation. */
 static void
 keep_reply(struct chat *c, const struct qwen_reply *r)
 {
@@ -227,9 +243,9 @@ answer(struct chat *c, enum qwen_thinking thinking)
 }
 
 /*
- * With --shift, where not much of the context is left for an answer: the oldest
- * turns go until the prompt has half of it at most.  What stays is a conversation
- * of its own, and read as that.
+ * --shift: if less than a quarter of the context is left for the answer (or
+ * less than -n), drop the oldest turns until the prompt fills at most half.
+ * The remaining messages are read as a new conversation.
  */
 static void
 shift(struct chat *c)
@@ -252,7 +268,7 @@ shift(struct chat *c)
 		    "dropped, %zu tokens stay", dropped, n);
 }
 
-/* It does not fit: by the model, or by the memory that there is. */
+/* Warn that the conversation exceeds the model's context or the memory. */
 static void
 tell_too_long(const struct chat *c, size_t n)
 {
@@ -268,7 +284,10 @@ tell_too_long(const struct chat *c, size_t n)
 		    (double)qchat_opt.mem / 0x1p20, see_also());
 }
 
-/* -1: the message is not answered; perhaps after a warning. */
+/*
+ * Generate the answer to the last message: 0, or -1 if there is none, after a
+ * warning unless Ctrl-C ended it.
+ */
 static int
 reply(struct chat *c)
 {
@@ -294,7 +313,10 @@ reply(struct chat *c)
 	return rc;
 }
 
-/* After Ctrl-C: drop the documents too, unless they were read to their end. */
+/*
+ * Report that Ctrl-C took the message back.  Drop its documents too, unless
+ * they were read to the end.
+ */
 static void
 tell_taken_back(struct chat *c)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* command.c - lines that begin with a slash. */
+/* command.c - commands: lines that begin with a slash. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,9 +7,10 @@
 
 #include "qchat.h"
 
-enum { FILE_LIMIT = 1 << 28 };	/* bytes of a document, of a conversation */
+enum { FILE_LIMIT = 1 << 28 };	/* bytes of a document or a saved
+				   conversation */
 
-/* All of a file, or NULL with a warning. */
+/* Read a file: its *n bytes, to be freed, or NULL after a warning. */
 static char *
 read_file(const char *path, size_t *n)
 {
@@ -81,7 +82,7 @@ save(struct chat *c, const char *path)
 		warn("%s: %s", path, cli_err.msg);
 	qwen_text_fini(&t);
 	free(json);
-	/* so that a chat that loads it need not read it again */
+	/* a chat that loads the file then finds the state */
 	if (qwen_session_n_tokens(c->session) > 0)
 		tool_store_put(c->store, c->session);
 	return 1;
@@ -158,7 +159,10 @@ count(struct chat *c, const char *arg)
 	return 1;
 }
 
-/* Drop what came after the last message of the user; 0 if there is none. */
+/*
+ * Drop the messages after the last one of the user; 0 after a warning if there
+ * is no message of the user.
+ */
 static int
 back_to_user(struct chat *c)
 {
@@ -203,7 +207,7 @@ static int help(struct chat *c, const char *arg);
 static const struct command {
 	const char	*name, *arg, *help;
 	int		(*run)(struct chat *c, const char *arg);
-	int		 needs;		/* the argument must be there */
+	int		 needs;		/* the argument is required */
 } commands[] = {
 	{ "/bye", NULL, "leave the chat, as Ctrl-D does", quit, 0 },
 	{ "/data", "FILE", "put a document before your next message; no file: drop them",
@@ -256,7 +260,7 @@ command_name(size_t i)
 	return i < N_COMMANDS ? commands[i].name : NULL;
 }
 
-/* Whether the line begins with this command and a blank. */
+/* Return 1 if the line begins with this command and a blank. */
 static int
 begins(const char *line, size_t n, const char *command)
 {
@@ -301,7 +305,7 @@ qchat_word(const char *line, size_t n, size_t i, size_t *from)
 	    "seed") ? "random" : NULL;
 }
 
-/* Commands of other programs, and what to use here. */
+/* Commands of other programs, and those to use here. */
 static const char *const foreign[][2] = {
 	{ "/?", "/help" }, { "/h", "/help" }, { "/q", "/quit" },
 	{ "/clear", "/reset" }, { "/new", "/reset" }, { "/restart", "/reset" },

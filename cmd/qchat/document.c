@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * document.c - documents, each of which is put before the user's next message.  They
- * are kept after that, so that the message alone can be taken back.
+ * document.c - documents.  Each is put before the user's next message.  They
+ * are kept after that, so that the message can be taken back without its
+ * document.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 #include "qchat.h"
 
-/* The number of the message of a document that waits for the next one. */
+/* Message number of a document that waits for the next message. */
 #define WAITS SIZE_MAX
 
 static void
@@ -22,7 +23,7 @@ drop_last(struct chat *c)
 	free(d->text);
 }
 
-/* Documents that wait come after all others. */
+/* Waiting documents are the last ones of the array. */
 size_t
 qchat_documents(const struct chat *c)
 {
@@ -70,7 +71,10 @@ add_document(struct chat *c, const char *name, char *text, size_t n)
 	};
 }
 
-/* Make a last message without an answer, as /load may have, a document that waits. */
+/*
+ * Turn a last message without an answer, as /load may leave one, into a waiting
+ * document.
+ */
 static void
 adopt(struct chat *c)
 {
@@ -86,7 +90,7 @@ adopt(struct chat *c)
 	qwen_messages_drop(c->messages);
 }
 
-/* At a terminal, note how long the document is. */
+/* On a terminal, print how many tokens the document has. */
 static void
 tell_length(struct chat *c, const struct qchat_document *d)
 {
@@ -145,14 +149,17 @@ ids_of(struct chat *c, size_t *n)
 	if (qchat_render(c, &p) < 0) {
 		if (cli_err.code == QWEN_ENOMEM)
 			cli_die_err(NULL, &cli_err);
-		return NULL;	/* the answer will warn of it */
+		return NULL;	/* qchat_reply() warns of it */
 	}
 	ids = qchat_encode(c, p, n, NULL);
 	qwen_prompt_free(p);
 	return ids;
 }
 
-/* The number of tokens of the prompt up to the end of the documents. */
+/*
+ * Return the number of prompt tokens up to the end of the documents: those that
+ * the prompt shares with the prompt of a message with another first byte.
+ */
 static size_t
 find_end(struct chat *c, const char *text, size_t n)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * echo.c - while an answer comes, the terminal does not show what the user types; the
- * next prompt reads it.
+ * echo.c - turn off the terminal's echo during an answer.  What the user types
+ * meanwhile is read by the next prompt.
  *
- * When the program ends or is stopped, the terminal has its old settings again.
+ * The old settings are restored when the program ends or is stopped.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -13,14 +13,17 @@
 
 #include "qchat.h"
 
-static struct termios shown;		/* settings before */
+static struct termios shown;		/* settings with echo */
 static volatile sig_atomic_t is_off;
 
 static const int leaving[] = { SIGHUP, SIGQUIT, SIGTERM, SIGTSTP };
 
 static void handle(int sig);
 
-/* A process in the background would be stopped if it changed the terminal. */
+/*
+ * Return 1 for the foreground job.  A background job that changes the
+ * terminal's settings would be stopped.
+ */
 static int
 is_ours(void)
 {
@@ -35,7 +38,7 @@ set(int sig, void (*handler)(int))
 	sigaction(sig, &sa, NULL);
 }
 
-/* It makes only calls that signal handlers may make. */
+/* Signal handlers call this, so it makes only async-signal-safe calls. */
 void
 qchat_echo_on(void)
 {
@@ -66,7 +69,7 @@ handle(int sig)
 		cli_output_abandon();
 	set(sig, SIG_DFL);
 	raise(sig);
-	/* stopped by SIGTSTP, and continued */
+	/* continued after SIGTSTP */
 	set(sig, handle);
 	if (was_off)
 		qchat_echo_off();
@@ -79,7 +82,7 @@ qchat_echo_begin(void)
 	size_t i;
 
 	for (i = 0; i < sizeof leaving / sizeof *leaving; i++) {
-		/* nohup(1) ignores SIGHUP: leave that */
+		/* SIGHUP stays ignored under nohup(1) */
 		if (sigaction(leaving[i], NULL, &old) == 0 &&
 		    old.sa_handler != SIG_IGN)
 			set(leaving[i], handle);

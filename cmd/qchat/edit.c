@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* edit.c - lines that are edited at a terminal, by libedit where it is. */
+/* edit.c - edit input lines on a terminal with libedit, if available. */
 #define _XOPEN_SOURCE 700	/* wcwidth() */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,13 +28,14 @@ static struct {
 	History		*history;
 	FILE		*out;
 	const char	*prompt;
-	int		 pastes;	/* the terminal tells what is pasted */
-	struct qwen_text *pasted;	/* of this line: what marks stand for */
+	int		 pastes;	/* bracketed paste is available */
+	struct qwen_text *pasted;	/* texts that stand for the marks in
+					   this line */
 	size_t		 n, cap;
-	unsigned char	 typed[4];	/* bytes of a character to come, */
+	unsigned char	 typed[4];	/* bytes of an incomplete character */
 	size_t		 n_typed;
-	int		 odd;		/* and whether some were no UTF-8 */
-	sigset_t	 mask;		/* that of the program */
+	int		 odd;		/* the line had invalid UTF-8 */
+	sigset_t	 mask;		/* signal mask outside of editing */
 } edit;
 
 static char *
@@ -44,16 +45,17 @@ prompt(EditLine *el)
 	return (char *)(uintptr_t)edit.prompt;
 }
 
-/* ------------------------------------------------------------------- signals */
+/* ------------------------------------------------------------------ signals */
 
 /*
- * While a line is edited signals come when a key is waited for, and nowhere
- * else.  The keys for them are keys (what is pasted can have their bytes, and
- * the terminal would drop what it had read), so that libedit's own handlers,
- * which work once in a line, are not used.
+ * While a line is edited, signals are delivered only while waiting for a key.
+ * The terminal generates no signals from keys: pasted text may contain those
+ * bytes, and the terminal would discard unread input.  So these keys are bound
+ * to signal_key().  libedit's own handlers are not used, since each works only
+ * once per line.
  */
 static struct {
-	int			 sig, key;	/* key: which of c_cc */
+	int			 sig, key;	/* key: index in c_cc, or -1 */
 	volatile sig_atomic_t	 came;
 	struct sigaction	 old;
 } signals[] = {
@@ -80,7 +82,10 @@ catch(size_t i)
 	struct sigaction sa = { .sa_handler = note };
 
 	sigaction(signals[i].sig, NULL, &signals[i].old);
-	/* SIGINT has a handler, which ends the wait; nohup stays */
+	/*
+	 * SIGINT has a handler, which ends the wait; a SIGHUP ignored by nohup
+	 * stays ignored
+	 */
 	if (signals[i].sig != SIGINT &&
 	    signals[i].old.sa_handler != SIG_IGN)
 		sigaction(signals[i].sig, &sa, NULL);
@@ -123,8 +128,8 @@ tell_pastes(int on)
 }
 
 /*
- * Move to the beginning of the line, and erase from there: a terminal whose width
- * has changed breaks the line at other places.
+ * Move to the start of the line and erase from there: after a change of the
+ * width, the terminal wraps the line at other places.
  */
 static void
 erase_line(void)
@@ -139,7 +144,8 @@ erase_line(void)
 	    w.ws_col == 0)
 		return;
 	for (c = l->buffer; c < l->cursor; c++)
-		at += (k = wcwidth(*c)) >= 0 ? (size_t)k : 2;	/* ^A */
+		/* A */
+		at += (k = wcwidth(*c)) >= 0 ? (size_t)k : 2;
 	putc('\r', edit.out);
 	if (at >= w.ws_col)
 		fprintf(edit.out, "\033[%zuA", at / w.ws_col);
@@ -148,8 +154,8 @@ erase_line(void)
 }
 
 /*
- * What a signal would have done, with the terminal as it was before; where the
- * program goes on, the line is shown again.
+ * Take the pending signals with their original handlers and the original
+ * terminal settings.  If the program continues, show the line again.
  */
 static void
 deliver(void)
@@ -175,7 +181,10 @@ deliver(void)
 	el_set(edit.el, EL_REFRESH);
 }
 
-/* A key that the terminal would have made a signal of, for all in the job. */
+/*
+ * Handle a key that normally generates a signal: send it to all processes of
+ * the job.
+ */
 static unsigned char
 signal_key(EditLine *el, int ch)
 {
@@ -190,15 +199,15 @@ signal_key(EditLine *el, int ch)
 		if (signals[i].key >= 0 && t.c_cc[signals[i].key] == ch)
 			kill(0, signals[i].sig);
 	}
-	/* it comes now, before what was typed after it */
+	/* deliver the signal before later input is read */
 	sigprocmask(SIG_SETMASK, &edit.mask, &block);
 	sigprocmask(SIG_SETMASK, &block, NULL);
 	return CC_NORM;
 }
 
-/* -------------------------------------------------------------------- typing */
+/* ------------------------------------------------------------------- typing */
 
-/* There is something to read: 1; Ctrl-C: 0. */
+/* Wait for input: 1, or 0 after Ctrl-C. */
 static int
 wait_for_key(void)
 {
@@ -219,8 +228,8 @@ wait_for_key(void)
 }
 
 /*
- * A character; what is no UTF-8 is U+FFFD, which libedit's own reader drops.
- * 1, 0 at the end, -1.
+ * Read a character: 1, 0 at the end, or -1.  Invalid UTF-8 becomes U+FFFD;
+ * libedit's own reader would drop it.
  */
 static int
 get_char(EditLine *el, wchar_t *c)
@@ -243,17 +252,17 @@ get_char(EditLine *el, wchar_t *c)
 	}
 	*c = k > 0 ? (wchar_t)u : 0xfffd;
 	edit.odd |= k == 0;
-	/* what did not go on with it begins another one */
+	/* a byte that cannot continue the character begins the next one */
 	s[0] = s[edit.n_typed - 1];
 	edit.n_typed = k == 0 && edit.n_typed > 1;
 	return 1;
 }
 
-/* ------------------------------------------------------------------- pasting */
+/* ------------------------------------------------------------------ pasting */
 
 #define PASTE_END "\033[201~"
 
-/* What was pasted, up to the end of it; 0 if the input ended. */
+/* Read pasted text up to its end: 1, or 0 if the input ended. */
 static int
 read_paste(struct qwen_text *t)
 {
@@ -264,7 +273,7 @@ read_paste(struct qwen_text *t)
 	while (t->n < n || memcmp(t->s + t->n - n, PASTE_END, n) != 0) {
 		if (el_wgetc(edit.el, &c) != 1)
 			return 0;
-		/* lines end as by Return, or as they did where they were cut */
+		/* CR and CR LF become LF */
 		if (c != 0 && (c != L'\n' || before != L'\r'))
 			qwen_text_add(t, out, qwen_utf8_write(c == L'\r' ?
 			    '\n' : (uint32_t)c, out));
@@ -277,7 +286,10 @@ read_paste(struct qwen_text *t)
 	return 1;
 }
 
-/* Whether as a part of a line it could be more than text. */
+/*
+ * Return 1 if the text, inserted into a line, could mean a command, a block or
+ * a continued line, or has several lines.
+ */
 static int
 is_special(const struct qwen_text *t)
 {
@@ -297,8 +309,8 @@ mark_of(size_t i, char out[MARK])
 }
 
 /*
- * Several lines, and what as typed would be a command, a block or a line that
- * goes on, are shown as a mark, and are what they are when all is said.
+ * Insert pasted text.  If it is special, insert a mark instead, which
+ * qchat_edit_unmark() replaces by the text after editing.
  */
 static unsigned char
 paste(EditLine *el, int ch)
@@ -351,9 +363,12 @@ qchat_edit_unmark(char *line)
 	return t.s;
 }
 
-/* ---------------------------------------------------------------- completion */
+/* --------------------------------------------------------------- completion */
 
-/* The number of words that complete the line, and their common beginning. */
+/*
+ * Return the number of words that complete the line; set *from to where they
+ * begin in the line, and common to their common prefix.
+ */
 static size_t
 match(const char *s, size_t n, size_t *from, char common[64])
 {
@@ -414,9 +429,9 @@ complete(EditLine *el, int ch)
 	return CC_REFRESH;
 }
 
-/* ------------------------------------------------------------------- history */
+/* ------------------------------------------------------------------ history */
 
-/* Where lines are remembered, or NULL. */
+/* Return the path of the history file, or NULL without $HOME. */
 static const char *
 history_path(void)
 {
@@ -434,11 +449,14 @@ remember(const char *line)
 {
 	HistEvent ev;
 
-	if (line[0] != '\0' && edit.n == 0)	/* not what was pasted */
+	if (line[0] != '\0' && edit.n == 0)	/* nothing pasted */
 		history(edit.history, &ev, H_ENTER, line);
 }
 
-/* All or nothing, for its owner alone; libedit wants a file to write to. */
+/*
+ * Replace the history file as a whole; only its owner may read it.  libedit
+ * writes to a temporary FILE first.
+ */
 static void
 save_history(const char *path)
 {
@@ -465,9 +483,9 @@ save_history(const char *path)
 	qwen_text_fini(&t);
 }
 
-/* --------------------------------------------------------- beginning and end */
+/* -------------------------------------------------------- beginning and end */
 
-/* Characters are UTF-8, whatever the locale has. */
+/* Make wide characters Unicode, with any locale that has UTF-8. */
 static void
 set_locale(void)
 {
@@ -487,7 +505,7 @@ bind(const char *keys, const char *function)
 	el_set(edit.el, EL_BIND, keys, function, NULL);
 }
 
-/* The keys that the terminal has for signals, in both modes of vi too. */
+/* Bind the keys that generate signals, in both modes of vi too. */
 static void
 set_signal_keys(void)
 {
@@ -513,7 +531,7 @@ static void
 set_keys(void)
 {
 	el_set(edit.el, EL_EDITOR, "emacs");
-	/* el_set() would keep copies of these that nothing frees */
+	/* el_wset() instead of el_set(), which leaks copies of these names */
 	el_wset(edit.el, EL_ADDFN, L"qchat-paste", L"what is pasted", paste);
 	el_wset(edit.el, EL_ADDFN, L"qchat-complete", L"commands", complete);
 	bind("^R", "em-inc-search-prev");
@@ -527,7 +545,8 @@ set_keys(void)
 	el_source(edit.el, NULL);
 	bind("^I", "qchat-complete");
 	bind("\\e[200~", "qchat-paste");
-	bind("\\e[201~", "ed-ignore");	/* of a paste that never began */
+	bind("\\e[201~", "ed-ignore");	/* the end of a paste without its
+					   start */
 	set_signal_keys();
 }
 
@@ -553,14 +572,14 @@ qchat_edit_begin(void)
 	el_set(edit.el, EL_HIST, history, edit.history);
 	el_set(edit.el, EL_PROMPT, prompt);
 	el_set(edit.el, EL_GETCFN, get_char);
-	/* so that CR LF can be told from two ends of lines */
+	/* without -icrnl, CR LF would look like two line ends */
 	el_set(edit.el, EL_SETTY, "-d", "-icrnl", "-inlcr", "-isig", NULL);
 	set_keys();
 	qchat_echo_begin();
 	return 1;
 }
 
-/* As el_gets(), while the terminal tells what is pasted. */
+/* el_gets() with bracketed paste and our signal handling. */
 static const char *
 get_line(int *n)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* lines.c - what the user types, or a program writes, as messages. */
+/* lines.c - read messages and commands from a terminal, a pipe or a file. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,10 @@
 static struct tool_lines input = { .fd = STDIN_FILENO, .name = "stdin" };
 static int editing;
 
-/* A line of a file or a pipe; what lines of C are cut at would be lost. */
+/*
+ * Read a line from a file or pipe, to be freed; NULL at the end.  A line that
+ * is too long or contains a NUL becomes empty, with a warning.
+ */
 static char *
 read_line(void)
 {
@@ -30,7 +33,10 @@ read_line(void)
 	return cli_format("%s", "");
 }
 
-/* A line without its end, to free(); NULL at the end, or after Ctrl-C. */
+/*
+ * Read a line without its line feed, to be freed; NULL at the end or after
+ * Ctrl-C.
+ */
 static char *
 next_line(const char *prompt)
 {
@@ -42,8 +48,8 @@ next_line(const char *prompt)
 }
 
 /*
- * Add a line, which is freed, with what was pasted in it; 1 if what was typed
- * ends in what stands for something, which is cut off.
+ * Add a line with its pasted text to t, and free the line.  If the typed line
+ * ends with the text `end', cut that off and return 1, else 0.
  */
 static int
 add_line(struct qwen_text *t, char *line, const char *end)
@@ -61,7 +67,10 @@ add_line(struct qwen_text *t, char *line, const char *end)
 	return ends;
 }
 
-/* The lines after the one that began a block, up to its end: 1, or 0. */
+/*
+ * Read the lines of a block after the first one, up to the closing quotes: 1,
+ * or 0 after Ctrl-C.
+ */
 static int
 read_block(struct qwen_text *t)
 {
@@ -77,14 +86,15 @@ read_block(struct qwen_text *t)
 		from = t->n;
 		ends = add_line(t, line, QUOTES);
 	} while (!ends);
-	if (from > 0 && t->n == from)	/* a line of quotes alone */
+	if (from > 0 && t->n == from)	/* the last line has only the quotes */
 		t->s[--t->n] = '\0';
 	return 1;
 }
 
 /*
- * A message or a command, which may have several lines: a paste; lines that end
- * in a backslash; what is between quotes.  1, or 0 at the end or after Ctrl-C.
+ * Read a message or a command: a line, lines that end in a backslash, or a
+ * block between quotes; each may contain pasted lines.  1, or 0 at the end or
+ * after Ctrl-C.
  */
 static int
 read_entry(struct qwen_text *t, int *is_command)
@@ -119,7 +129,7 @@ qchat_talk(struct chat *c)
 		qchat_interrupted = 0;
 		t.n = 0;
 		if (!read_entry(&t, &command)) {
-			/* Ctrl-C takes back what was typed, no more */
+			/* Ctrl-C discards the input and continues */
 			more = qchat_interrupted;
 			if (more && isatty(STDIN_FILENO))
 				putc('\n', stderr);

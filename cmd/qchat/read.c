@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: ISC */
-/* read.c - render the prompt, make its tokens, and read those that are new. */
+/* read.c - render the prompt, encode it, and read its new tokens. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "qchat.h"
 
-/* Tokens read between two looks at Ctrl-C: at first, at least, at most. */
+/* Tokens per part; Ctrl-C is checked between parts: first, least and most. */
 enum { PART = 64, PART_MIN = 32, PART_MAX = 512 };
 
-/* The store is used if it has at least this many tokens more than the session. */
+/* Restore from the store only if it may save at least this many tokens. */
 enum { GAIN = 64 };
 
-/* Reading that takes longer is noted before, and kept in the store. */
+/* Seconds; longer reading is announced, and its states are stored. */
 static const double long_s = 2;
 
 /* Progress of reading a prompt. */
@@ -23,7 +23,7 @@ struct reading {
 	int	 is_long;
 };
 
-/* Where the ids and the session part. */
+/* Return the number of tokens that the ids and the session have in common. */
 static size_t
 common(const struct chat *c, const int32_t *ids, size_t n)
 {
@@ -44,7 +44,7 @@ progress(void *arg, size_t done, size_t total)
 	cli_progress(r->before + done);
 }
 
-/* After the first part, of k tokens: note the time of all of them if it is long. */
+/* Estimate the total time by the first k tokens; announce it if it is long. */
 static void
 tell_time(const struct chat *c, struct reading *r, size_t k)
 {
@@ -57,7 +57,10 @@ tell_time(const struct chat *c, struct reading *r, size_t k)
 		    "document back" : "; Ctrl-C takes the message back");
 }
 
-/* The number of tokens to read next, of n; up to a whole step with a store. */
+/*
+ * Return how many of n tokens to read next.  With a store, a part ends at each
+ * multiple of TOOL_STORE_STEP.
+ */
 static size_t
 part_len(const struct chat *c, const struct reading *r, size_t n)
 {
@@ -68,7 +71,7 @@ part_len(const struct chat *c, const struct reading *r, size_t n)
 	return c->store != NULL && step < n ? step : n;
 }
 
-/* Append ids in parts of about two seconds; 0, or -1 after Ctrl-C. */
+/* Read ids in parts of about two seconds: 0, or -1 after Ctrl-C. */
 static int
 read_ids(struct chat *c, const int32_t *ids, size_t n, struct reading *r)
 {
@@ -97,8 +100,8 @@ read_ids(struct chat *c, const int32_t *ids, size_t n, struct reading *r)
 
 /*
  * Replace the session by the prefix that the store has of the ids, if that is
- * longer than *at, and update *at.  The new session has a cache of its own, without
- * a limit: c->n_ctx bounds each session.
+ * longer than *at, and update *at.  The new session has a cache of its own,
+ * without a limit: c->n_ctx bounds each session.
  */
 static void
 ask_store(struct chat *c, const int32_t *ids, size_t n, size_t *at)
@@ -122,9 +125,9 @@ ask_store(struct chat *c, const int32_t *ids, size_t n, size_t *at)
 }
 
 /*
- * A recurrent state can be cut only at checkpoints.  So one is kept where the
- * document ends, and one at turn, where the answer's turn begins: from there the
- * next prompt differs, since it leaves out the thought.
+ * Recurrent states can be cut only at checkpoints.  So keep one after the
+ * documents, and one at turn, where the answer's turn begins: the next prompt
+ * differs from there on, since it omits the thought.
  */
 int
 qchat_read(struct chat *c, const int32_t *ids, size_t n, size_t turn)
@@ -151,7 +154,7 @@ qchat_read(struct chat *c, const int32_t *ids, size_t n, size_t turn)
 		if (i < 2 && rc == 0)
 			cli_must(NULL, qwen_session_keep(c->session, i == 0,
 			    &cli_err));
-		/* after Ctrl-C, the part that was read */
+		/* after Ctrl-C too, with the tokens read so far */
 		if (new > 0 && (i == 0 || (i == 1 && r.is_long)))
 			tool_store_put(c->store, c->session);
 	}

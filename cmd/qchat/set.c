@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* set.c - the settings: shown, and changed on the way. */
+/* set.c - show and change the settings. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "qchat.h"
 
-/* A line about what is, which may have names of others in it. */
+/* Print a line about a setting, with control characters of names escaped. */
 static void __attribute__((format(printf, 1, 2)))
 print_setting(const char *fmt, ...)
 {
@@ -21,7 +21,7 @@ print_setting(const char *fmt, ...)
 	putc('\n', stderr);
 }
 
-/* The name that the file gives the model, or that of the file. */
+/* Print the model's name from its metadata, or else the name of its file. */
 static void
 show_model(const struct chat *c)
 {
@@ -43,7 +43,7 @@ show_model(const struct chat *c)
 	    bytes >> 30 ? "GiB" : "MiB", qwen_model_n_ctx(c->model));
 }
 
-/* Whether an answer to what may be said next begins with a thought. */
+/* Return 1 if an answer to the next message would begin with a thought. */
 static int
 thinks(struct chat *c)
 {
@@ -127,7 +127,7 @@ set_count(const char *value)
 		qchat_opt.n = n;
 }
 
-/* With the option changed, where that fits; -1: cli_err. */
+/* Set an option; an empty value resets it.  0, or -1 and cli_err. */
 static int
 change(struct qwen_sampler *s, const char *name, const char *value)
 {
@@ -148,7 +148,10 @@ change(struct qwen_sampler *s, const char *name, const char *value)
 	return qwen_sampler_check(s, &cli_err);
 }
 
-/* Our name of an option, to free(): temp for temperature, top-k for top_k. */
+/*
+ * Return this program's name of an option, to be freed: temp for temperature,
+ * top-k for top_k.
+ */
 static char *
 our_name(const char *word, size_t n)
 {
@@ -166,7 +169,7 @@ our_name(const char *word, size_t n)
 	return name;
 }
 
-/* -1 and a warning if another command sets this; else 0. */
+/* Return -1 after a warning if another command sets this, else 0. */
 static int
 tell_command(const char *name)
 {

@@ -184,7 +184,7 @@ end_records(struct qwen_text *t, const struct qprefill_npz *z)
 	number(t, 2, 0);
 }
 
-/* --------------------------------------------------------------- the archive */
+/* -------------------------------------------------------------- the archive */
 
 struct qprefill_npz *
 qprefill_npz_new(int fd, const char *name)

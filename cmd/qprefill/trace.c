@@ -6,7 +6,7 @@
 
 #include "qprefill.h"
 
-/* ------------------------------------------------------------ the command line */
+/* --------------------------------------------------------- the command line */
 
 /* Parse a position; "last" becomes UINT64_MAX. */
 static uint64_t
@@ -86,7 +86,7 @@ resolve(struct qprefill_trace *t)
 	}
 }
 
-/* -------------------------------------------------------------- NumPy arrays */
+/* ------------------------------------------------------------- NumPy arrays */
 
 /*
  * Return the number of traced positions from first on; set *last to the last

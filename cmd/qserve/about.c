@@ -124,7 +124,7 @@ qserve_model(struct qserve_call *c)
 	qserve_done(c, 200);
 }
 
-/* ------------------------------------------------------- what is in the file */
+/* ------------------------------------------------------ what is in the file */
 
 static uint64_t
 file_bytes(const struct qserve *s)

@@ -19,7 +19,9 @@ enum { IDLE_S = 15 };	/* in a stream, before a sign that we are there */
 
 /* ------------------------------------------------------------------ orders */
 
-/* *out: the sampler of an answer as text for an engine, or NULL; -1: no memory. */
+/*
+ * *out: the sampler of an answer as text for an engine, or NULL; -1: no memory.
+ */
 static int
 describe(struct qserve_call *c, size_t i, char **out)
 {
@@ -202,8 +204,9 @@ tell_progress(struct qserve_call *c, size_t n_read)
 }
 
 /*
- * The request is refused before any engine has seen it.  Codex looks for a prompt
- * that is too long in the events of a stream only, where OpenAI tells it.
+ * The request is refused before any engine has seen it.  Codex looks for a
+ * prompt that is too long in the events of a stream only, where OpenAI tells
+ * it.
  */
 static void
 put_refusal(struct qserve_call *c)
@@ -268,7 +271,10 @@ forget(struct qserve_call *c)
 	c->made = NULL;
 }
 
-/* Keep the id, so that it is found when the text comes back; without memory, none. */
+/*
+ * Keep the id, so that it is found when the text comes back; without memory,
+ * none.
+ */
 static void
 note_id(struct qserve_call *c, size_t i, int32_t id)
 {

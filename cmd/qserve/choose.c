@@ -13,10 +13,10 @@ enum { JOB_TOKENS = 256 };	/* a request under way weighs as much as that
 #define NOT_TOLD UINT64_MAX	/* the engine did not answer in time */
 
 /*
- * How long to wait for the answers of engines: WAIT_S, and WAIT_TOKEN_S for each
- * token of the prompt, since waiting for an engine in the middle of a pass may save
- * reading all of it.  WAIT_TOKEN_S is at most a tenth of the time to read a token on
- * the fastest machines.
+ * How long to wait for the answers of engines: WAIT_S, and WAIT_TOKEN_S for
+ * each token of the prompt, since waiting for an engine in the middle of a pass
+ * may save reading all of it.  WAIT_TOKEN_S is at most a tenth of the time to
+ * read a token on the fastest machines.
  */
 #define WAIT_S 0.05
 #define WAIT_TOKEN_S 1e-4

@@ -20,13 +20,14 @@ enum {
 	READ_MAX = 4 << 20,
 	WAIT_MAX_S = 10,
 	SILENT_S = 10,		/* of a new engine, before that is told */
-	LAST_STALLS = 2,	/* multiple of --stall: the longest silence of an
-				   engine that saves its sessions at its end */
+	LAST_STALLS = 2,	/* multiple of --stall: the longest silence of
+				   an engine that saves its sessions at its
+				   end */
 	FIRST_STALLS = 10,	/* multiple of --stall: the longest wait for an
 				   engine's first result, since it may have to
 				   read the weights from a disk */
-	PROBE_S = 10,		/* seconds without an event before an engine with
-				   work is asked a question */
+	PROBE_S = 10,		/* seconds without an event before an engine
+				   with work is asked a question */
 };
 
 /* ---------------------------------------------------------------- processes */
@@ -112,7 +113,9 @@ back_off(struct qserve_engine *e)
 	e->start_at = cli_now() + (wait < WAIT_MAX_S ? wait : WAIT_MAX_S);
 }
 
-/* No process could be made, for lack of memory or descriptors: try again later. */
+/*
+ * No process could be made, for lack of memory or descriptors: try again later.
+ */
 static void
 has_not_started(struct qserve_engine *e, const char *why)
 {
@@ -293,7 +296,7 @@ qserve_engines_watch(struct qserve *s, double now)
 	}
 }
 
-/* ------------------------------------------------------------------ requests */
+/* ----------------------------------------------------------------- requests */
 
 int
 qserve_engine_send(struct qserve_engine *e, const struct qwen_engine_request *o)
@@ -332,7 +335,7 @@ qserve_engine_write(struct qserve_engine *e)
 	}
 }
 
-/* -------------------------------------------------------------------- events */
+/* ------------------------------------------------------------------- events */
 
 /*
  * It has another model, or there is another that is ready and would give other
@@ -457,7 +460,9 @@ qserve_engine_read(struct qserve_engine *e)
 		}
 		qwen_inbox_came(&e->inbox, (size_t)n);
 		all += (size_t)n;
-		/* a pipe that had less is empty, or poll(2) says that it is not */
+		/*
+		 * a pipe that had less is empty, or poll(2) says that it is not
+		 */
 		if (!take_events(e) || (size_t)n < room)
 			return;
 	}

@@ -2,9 +2,10 @@
 /*
  * guard.c - who may ask: keys, names of this server, and pages of other sites.
  *
- * A page of another site can have a browser send requests here, and by a name of
- * its own that it lets stand for this address (DNS rebinding) read the answers.
- * So without keys the name must be one of ours, and an origin one that is named.
+ * A page of another site can have a browser send requests here, and by a name
+ * of its own that it lets stand for this address (DNS rebinding) read the
+ * answers. So without keys the name must be one of ours, and an origin one that
+ * is named.
  */
 #include <sys/stat.h>
 

@@ -2,11 +2,11 @@
 /*
  * history.c - the ids of what was generated, by its text.
  *
- * An entry has a hash of the prompt's ids, a hash of the text that was generated,
- * and its ids.  Of a new prompt each place where a generated text may begin is
- * looked up: so many bytes after the beginning of a turn as prompts ended after
- * theirs.  What the tokenizer would give as well is not kept, so there is little
- * to keep.
+ * An entry has a hash of the prompt's ids, a hash of the text that was
+ * generated, and its ids.  Of a new prompt each place where a generated text
+ * may begin is looked up: so many bytes after the beginning of a turn as
+ * prompts ended after theirs.  What the tokenizer would give as well is not
+ * kept, so there is little to keep.
  */
 #include <sys/stat.h>
 
@@ -29,7 +29,8 @@ enum {
 	IDS_MAX = 8 << 20,	/* of all entries; the oldest go */
 	HEAD = 64,		/* bytes of an entry in the file, before ids */
 	FILE_MAX = 64 << 20,	/* bytes: a larger one is written anew */
-	DAMAGES_MAX = 100,	/* damaged places that reading skips, then it ends */
+	DAMAGES_MAX = 100,	/* damaged places that reading skips, then it
+				   ends */
 };
 
 #define MAGIC "qserveid"
@@ -46,7 +47,8 @@ struct entry {
 struct qserve_history {
 	const struct qwen_tok	*tok;
 	struct qwen_tok_decoder	*spell;
-	struct qwen_tok_decoder	*plain;		/* with no text for control tokens */
+	struct qwen_tok_decoder	*plain;		/* with no text for control
+						   tokens */
 	struct qwen_fp		 vocab;
 	struct entry		*bucket[BUCKETS];
 	struct entry		*oldest, *youngest;
@@ -56,7 +58,7 @@ struct qserve_history {
 	char			*path;
 };
 
-/* -------------------------------------------------------------------- hashes */
+/* ------------------------------------------------------------------- hashes */
 
 /* Of ids, as there are more of them. */
 struct hashing {
@@ -120,7 +122,7 @@ bucket(struct qserve_history *h, const unsigned char key[16])
 	return &h->bucket[qwen_le32(key) % BUCKETS];
 }
 
-/* ------------------------------------------------------------------- entries */
+/* ------------------------------------------------------------------ entries */
 
 /*
  * Whether all of these ids are in this vocabulary and are text.  If a model has
@@ -187,8 +189,8 @@ insert(struct qserve_history *h, struct entry *e)
 }
 
 /*
- * Whether the turn ends there, by the template's own words; or where a call does
- * that is the only one: then nobody waited for its last tag.
+ * Whether the turn ends there, by the template's own words; or where a call
+ * does that is the only one: then nobody waited for its last tag.
  */
 static int
 is_end(const struct qwen_prompt *p, size_t at)
@@ -230,7 +232,7 @@ find_text(struct qserve_history *h, const unsigned char key[16],
 	return NULL;
 }
 
-/* ---------------------------------------------------------------------- file */
+/* --------------------------------------------------------------------- file */
 
 static void
 encode_entry(const struct entry *e, struct qwen_text *t)
@@ -296,7 +298,9 @@ give_up(struct qserve_history *h, const char *why)
 	h->fd = -1;
 }
 
-/* Find the magic of the next entry at or after at; returns n if none follows. */
+/*
+ * Find the magic of the next entry at or after at; returns n if none follows.
+ */
 static size_t
 next_magic(const char *s, size_t at, size_t n)
 {
@@ -306,8 +310,8 @@ next_magic(const char *s, size_t at, size_t n)
 }
 
 /*
- * Read the entries of a file; *end is where the last one ends.  Returns the number of
- * damaged places before it.
+ * Read the entries of a file; *end is where the last one ends.  Returns the
+ * number of damaged places before it.
  */
 static int
 read_entries(struct qserve_history *h, const char *s, size_t n, size_t *end)
@@ -364,8 +368,8 @@ read_file(struct qserve_history *h)
 }
 
 /*
- * Why the file must not be used, or NULL.  An account that can write to the store
- * may have planted a link or another file.
+ * Why the file must not be used, or NULL.  An account that can write to the
+ * store may have planted a link or another file.
  */
 static const char *
 is_not_ours(int fd)
@@ -424,7 +428,7 @@ qserve_history_close(struct qserve_history *h)
 	free(h);
 }
 
-/* ------------------------------------------------------------------ encoding */
+/* ----------------------------------------------------------------- encoding */
 
 /* A prompt on its way to ids. */
 struct encoding {
@@ -548,7 +552,7 @@ encode_turns(struct qserve_history *h, struct encoding *x)
 	return rc;
 }
 
-/* -------------------------------------------------------------------- places */
+/* ------------------------------------------------------------------- places */
 
 static int
 begins(struct qwen_str s, size_t at, const char *with)
@@ -573,9 +577,9 @@ is_token(const struct qwen_tok *tok, const char *s)
 }
 
 /*
- * Where others may go on differently: after what the system says, tools with it;
- * where the last question begins; and where the answer begins, since its thought
- * is left out later, or its turn, which may be asked for again.
+ * Where others may go on differently: after what the system says, tools with
+ * it; where the last question begins; and where the answer begins, since its
+ * thought is left out later, or its turn, which may be asked for again.
  */
 static void
 find_places(struct encoding *x, size_t *last)
@@ -626,7 +630,7 @@ qserve_history_encode(struct qserve_history *h, const struct qwen_tok *tok,
 	return 0;
 }
 
-/* ------------------------------------------------------------------ generated */
+/* ---------------------------------------------------------------- generated */
 
 /* The tokenizer would give just these ids for the text after that turn. */
 static int
@@ -654,7 +658,9 @@ is_usual(const struct qserve_history *h, const struct qserve_prompt *about,
 	return usual;
 }
 
-/* So that it is there after a restart; whether it is, is not worth waiting for. */
+/*
+ * So that it is there after a restart; whether it is, is not worth waiting for.
+ */
 static void
 save(struct qserve_history *h, const struct entry *e)
 {

@@ -2,9 +2,9 @@
 /*
  * history.h - the ids of what was generated, by its text.
  *
- * A model may spell a text with other tokens than the tokenizer would.  When the
- * text comes back, as part of a conversation, its state is kept by the ids that
- * were read: so these are remembered where they differ.
+ * A model may spell a text with other tokens than the tokenizer would.  When
+ * the text comes back, as part of a conversation, its state is kept by the ids
+ * that were read: so these are remembered where they differ.
  */
 #ifndef QSERVE_HISTORY_H
 #define QSERVE_HISTORY_H

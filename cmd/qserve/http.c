@@ -20,10 +20,11 @@
 
 enum {
 	HEADERS_MAX = 64 << 10,		/* memory of a connection */
-	OWN_FDS = 20,			/* descriptors of listeners, files, ... */
+	OWN_FDS = 20,			/* descriptors of listeners, files,
+					   ... */
 	ENGINE_FDS = 2,			/* and of an engine */
-	REST_S = 1,			/* seconds before accept(2) is tried again
-					   when there were none left */
+	REST_S = 1,			/* seconds before accept(2) is tried
+					   again when there were none left */
 	SWALLOW = 4,			/* times max_body, before we hang up */
 	BODIES = 32,			/* times max_body, the bodies of all
 					   requests together */
@@ -69,8 +70,8 @@ count_head(void *arg, enum MHD_ValueKind kind, const char *key,
 }
 
 /*
- * Where two programs in a row, as a proxy and this one, could take a request for
- * two different ones, it is none.
+ * Where two programs in a row, as a proxy and this one, could take a request
+ * for two different ones, it is none.
  */
 static const char *
 is_ambiguous(const struct qserve_call *c, const char *version)
@@ -176,7 +177,7 @@ take_body(struct qserve_call *c, const char *data, size_t n)
 	return MHD_YES;
 }
 
-/* ----------------------------------------------------------------- responses */
+/* ---------------------------------------------------------------- responses */
 
 /* The next bytes of a stream. */
 static ssize_t
@@ -395,7 +396,9 @@ on_connection(void *arg, struct MHD_Connection *mhd, void **context,
 
 /* ------------------------------------------------------------------- daemon */
 
-/* A path with a NUL stays as it was sent: it would be another one up to there. */
+/*
+ * A path with a NUL stays as it was sent: it would be another one up to there.
+ */
 static size_t
 unescape(void *arg, struct MHD_Connection *mhd, char *path)
 {
@@ -406,8 +409,8 @@ unescape(void *arg, struct MHD_Connection *mhd, char *path)
 }
 
 /*
- * Raise the limit of file descriptors to what clients and engines need, if that is
- * allowed; else lower the number of clients.
+ * Raise the limit of file descriptors to what clients and engines need, if that
+ * is allowed; else lower the number of clients.
  */
 static void
 fit_descriptors(struct qserve *s)
@@ -433,7 +436,9 @@ fit_descriptors(struct qserve *s)
 	    (unsigned long long)r.rlim_cur);
 }
 
-/* libmicrohttpd calls this where it would abort(3): a system call has failed. */
+/*
+ * libmicrohttpd calls this where it would abort(3): a system call has failed.
+ */
 static void
 panic(void *arg, const char *file, unsigned line, const char *reason)
 {

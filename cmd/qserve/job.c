@@ -112,8 +112,8 @@ owes_long(const struct qserve_engine *e)
 }
 
 /*
- * The engine with the fewest jobs for its number of sequences.  An engine that owes
- * an answer for long is chosen only if there is no other.
+ * The engine with the fewest jobs for its number of sequences.  An engine that
+ * owes an answer for long is chosen only if there is no other.
  */
 static struct qserve_engine *
 idlest(const struct qserve *s)
@@ -243,8 +243,8 @@ n_bytes(const struct qwen_engine_request *o)
 
 /*
  * Whether engines take what the call asks: a prompt that the context has room
- * for, and no more bytes than QWEN_ENGINE_MAX, since an engine hangs up on more,
- * and all its other requests end.
+ * for, and no more bytes than QWEN_ENGINE_MAX, since an engine hangs up on
+ * more, and all its other requests end.
  */
 static int
 can_be_sent(struct qserve_call *c, size_t n, const struct qserve_wants *wants)
@@ -477,8 +477,8 @@ qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev)
 }
 
 /*
- * Part of the answer is lost with an engine.  If the client has not seen any of it,
- * the call starts again, once; else it fails.
+ * Part of the answer is lost with an engine.  If the client has not seen any of
+ * it, the call starts again, once; else it fails.
  */
 static void
 start_again(struct qserve_call *c)

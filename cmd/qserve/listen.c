@@ -152,8 +152,8 @@ take_back(struct qserve *s, size_t had)
 }
 
 /*
- * All addresses of a list but those that this machine has not; -1: the port that
- * one of them got is not free at another.
+ * All addresses of a list but those that this machine has not; -1: the port
+ * that one of them got is not free at another.
  */
 static int
 open_all(struct qserve *s, const char *where, struct addrinfo *list,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * loop.c - round and round: clients, engines, time.  Only poll(2) waits, for all
- * of them at once.
+ * loop.c - round and round: clients, engines, time.  Only poll(2) waits, for
+ * all of them at once.
  */
 #define _GNU_SOURCE	/* POLLRDHUP */
 #include <sys/socket.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* metrics.c - numbers of the server and its engines, as Prometheus reads them. */
+/*
+ * metrics.c - numbers of the server and its engines, as Prometheus reads them.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,7 +9,7 @@
 
 enum { PATIENCE_S = 2 };	/* seconds to wait for engines */
 
-/* ------------------------------------------------------------------ counting */
+/* ----------------------------------------------------------------- counting */
 
 static const double bounds[QSERVE_BOUNDS] = { 0.005, 0.01, 0.025, 0.05, 0.1,
     0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120 };
@@ -47,7 +49,7 @@ qserve_count(struct qserve_call *c)
 		add_time(&all->tpot, (now - c->first) / (double)(n - 1));
 }
 
-/* ------------------------------------------------------------------- telling */
+/* ------------------------------------------------------------------ telling */
 
 static void
 head(struct qwen_text *t, const char *name, const char *type, const char *help)
@@ -177,7 +179,7 @@ put_metrics(struct qserve_call *c)
 	qserve_done(c, 200);
 }
 
-/* ------------------------------------------------------------------- engines */
+/* ------------------------------------------------------------------ engines */
 
 static int
 make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)

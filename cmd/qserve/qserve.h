@@ -41,7 +41,8 @@ struct qserve_job {
 						   its engine's */
 	struct qserve_call	*call;		/* NULL: nobody's */
 	size_t			 i;		/* which one of the call's */
-	double			 asked;		/* by cli_now(), if it is a question */
+	double			 asked;		/* by cli_now(), if it is a
+						   question */
 	size_t			 slot;		/* of the table of all */
 	char			 id[48];
 	const struct qserve_engine *engine;	/* NULL: it waits */
@@ -75,24 +76,27 @@ struct qserve_engine {
 	struct qserve		*server;
 	const char		*command;	/* for sh -c; NULL: our own */
 	pid_t			 pid;		/* 0: it does not run */
-	int			 to, from;	/* its stdin and stdout, or -1 */
+	int			 to, from;	/* its stdin and stdout, or
+						   -1 */
 	struct qwen_text	 unsent;	/* requests, */
 	size_t			 at;		/* as far as they are gone */
 	struct qwen_inbox	 inbox;
 	int			 ready;		/* its header came */
 	struct qwen_hello	 hello;
 	double			 start_at;	/* not before that, again */
-	double			 silent_at;	/* when silence is told; 0: it was */
+	double			 silent_at;	/* when silence is told; 0: it
+						   was */
 	unsigned		 n_failed;	/* times in a row */
 	uint64_t		 n_started;
 	struct qserve_job	*jobs;
 	size_t			 n_jobs;
 	double			 heard;		/* time of its last event, or of
-						   its first job since it was idle */
+						   its first job since it was
+						   idle */
 	double			 owes;		/* time of its oldest question
 						   without an answer; 0: none */
-	int			 computed;	/* it has sent a result since its
-						   start */
+	int			 computed;	/* it has sent a result since
+						   its start */
 };
 
 /* ------------------------------------------------------------------ calls */
@@ -117,9 +121,11 @@ struct qserve_call {
 	struct qserve		*server;
 	struct qserve_conn	*conn;
 	const struct qserve_route *route;	/* NULL: there is none */
-	const char		*method;	/* borrowed until it is queued */
+	const char		*method;	/* borrowed until it is
+						   queued */
 	char			*path;
-	char			*host;		/* of http://host/path, or NULL */
+	char			*host;		/* of http://host/path, or
+						   NULL */
 	enum qwen_form		 form;
 	uint64_t		 number;	/* which nobody can guess */
 	double			 since;
@@ -133,14 +139,16 @@ struct qserve_call {
 	int			 preflight;	/* and asks before it asks */
 	int			 hangs_up;	/* at once, whatever comes */
 	unsigned		 retry_s;	/* when to come again, or 0 */
-	const char		*allow;		/* of a path, in place of that */
+	const char		*allow;		/* of a path, in place of
+						   that */
 	struct qwen_text	 out;		/* a body; events, */
 	size_t			 at;		/* as far as they are gone */
 	int			 streams;	/* events */
 	int			 ended;		/* there are no more of them */
 	/* where it is */
 	int			 begun;		/* all of the request is here */
-	int			 suspended;	/* its connection waits for us */
+	int			 suspended;	/* its connection waits for
+						   us */
 	int			 queued;	/* the answer is under way */
 	int			 dead;		/* nobody waits for that */
 	/* what it needs engines for */
@@ -148,22 +156,24 @@ struct qserve_call {
 	struct qserve_job	**jobs;		/* NULL: ended */
 	size_t			 n_jobs, n_left;
 	int			 restarted;
-	const struct qserve_wants *chooses;	/* for what, while engines are */
+	const struct qserve_wants *chooses;	/* for what, while engines
+						   are */
 	size_t			 n_chooses;	/* asked, and how many jobs */
 	double			 asks_until;	/* by cli_now(): it waits for
-						   answers of engines until then;
-						   0: it waits for none */
+						   answers of engines until
+						   then; 0: it waits for none */
 	uint64_t		*has;		/* tokens, by each of them */
 	struct qserve_engine	*prefers;	/* or NULL */
 	double			 deadline;	/* by cli_now(); 0: none */
-	double			 reads;		/* when the first engine began */
+	double			 reads;		/* when the first engine
+						   began */
 	double			 first;		/* when something was told */
-	uint64_t		 n_prompt;	/* tokens of prompts that engines
-						   took */
+	uint64_t		 n_prompt;	/* tokens of prompts that
+						   engines took */
 	struct qserve_stat	*stats;		/* of engines, for metrics */
 	/* answer.c */
-	struct qwen_service	 service;	/* the server's, with an encoder of
-						   prompts for this call */
+	struct qwen_service	 service;	/* the server's, with an encoder
+						   of prompts for this call */
 	struct qwen_request	*q;
 	struct qwen_sse		*sse;
 	double			 spoke;		/* when it was told something */
@@ -229,7 +239,8 @@ struct qserve {
 	const char		*key_file;
 	struct cli_list		 hosts;		/* what we are called */
 	struct cli_list		 cors;		/* origins that may ask */
-	size_t			 max_waiting;	/* jobs, beside those that run */
+	size_t			 max_waiting;	/* jobs, beside those that
+						   run */
 	uint64_t		 max_body;	/* bytes */
 	uint64_t		 max_unread;
 	unsigned		 max_connections;
@@ -251,14 +262,16 @@ struct qserve {
 						   socket of ours, or NULL */
 	size_t			 n_listeners;
 	size_t			 n_given;	/* of these, from systemd */
-	double			 rest_until;	/* no accept(2) until then, or until
-						   a connection closes, since no
-						   descriptor was left */
+	double			 rest_until;	/* no accept(2) until then, or
+						   until a connection closes,
+						   since no descriptor was
+						   left */
 	struct qserve_conn	*conns;
 	size_t			 n_conns;
 	struct qserve_call	*calls;
 	size_t			 n_calls;
-	uint64_t		 n_body_bytes;	/* bytes of their bodies together */
+	uint64_t		 n_body_bytes;	/* bytes of their bodies
+						   together */
 	struct qserve_engine	*engines;
 	size_t			 n_engines;
 	struct qserve_job	*waiting;	/* for an engine */
@@ -328,16 +341,19 @@ struct qserve_call *qserve_call_new(struct qserve *s, struct qserve_conn *conn,
 void qserve_call_free(struct qserve_call *c);
 
 /*
- * Take the call back to when its headers and body were read and its handler was not
- * called yet, and drop its answer.  None of that answer may be queued, and the call
- * must have no jobs.
+ * Take the call back to when its headers and body were read and its handler was
+ * not called yet, and drop its answer.  None of that answer may be queued, and
+ * the call must have no jobs.
  */
 void qserve_call_rewind(struct qserve_call *c);
 
 /* It goes on where it waited: status, or more of out, is there. */
 void qserve_wake(struct qserve_call *c);
 
-/* The status of a call whose client left before it was answered, as others log it. */
+/*
+ * The status of a call whose client left before it was answered, as others log
+ * it.
+ */
 enum { QSERVE_LEFT = 499 };
 
 /* Its client is gone: it is counted so, and its jobs end. */
@@ -382,7 +398,9 @@ const struct qserve_route *qserve_route(const char *method, const char *path,
 
 void qserve_engines_open(struct qserve *s);
 
-/* Those whose time has come are started; ids that nobody has are passed over. */
+/*
+ * Those whose time has come are started; ids that nobody has are passed over.
+ */
 void qserve_engines_tend(struct qserve *s, double now);
 
 /* It is started, not ready, and nobody was told that this takes long. */
@@ -397,15 +415,16 @@ enum { QSERVE_PASS_S = 2 };
 
 /*
  * The seconds for which the engine has owed an answer to a question, which
- * engines answer between two passes; and whether that is so long that it seems stuck.
+ * engines answer between two passes; and whether that is so long that it seems
+ * stuck.
  */
 double qserve_engine_owes(const struct qserve_engine *e, double now);
 int qserve_engine_is_stuck(const struct qserve_engine *e, double now);
 
 /*
- * Ask engines that have sent nothing about their work a question, and kill those
- * that do not answer for --stall seconds, as if they had died.  now is a time before
- * the events that have come were read.
+ * Ask engines that have sent nothing about their work a question, and kill
+ * those that do not answer for --stall seconds, as if they had died.  now is a
+ * time before the events that have come were read.
  */
 void qserve_engines_watch(struct qserve *s, double now);
 
@@ -429,10 +448,10 @@ void qserve_jobs_make(struct qserve_call *c, size_t n,
     const struct qserve_wants *wants);
 
 /*
- * Ask every engine that is ready and has not owed an answer for long; returns the
- * number of questions.  A question has the number of its engine.  Instead of an
- * answer, the call gets an end if the engine dies, or does not answer within
- * patience_s seconds.
+ * Ask every engine that is ready and has not owed an answer for long; returns
+ * the number of questions.  A question has the number of its engine.  Instead
+ * of an answer, the call gets an end if the engine dies, or does not answer
+ * within patience_s seconds.
  */
 size_t qserve_ask_all(struct qserve_call *c, const struct qserve_wants *wants,
     double patience_s);
@@ -444,8 +463,8 @@ void qserve_questions_end(struct qserve *s, double now);
 void qserve_engine_probe(struct qserve_engine *e);
 
 /*
- * Whether the event tells that the engine works on nothing, while it got a request
- * before that was asked whose end has not come.
+ * Whether the event tells that the engine works on nothing, while it got a
+ * request before that was asked whose end has not come.
  */
 int qserve_engine_forgot(const struct qserve_engine *e,
     const struct qwen_event *ev);
@@ -463,7 +482,9 @@ void qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev);
 /* The engine is gone: its jobs go to others, or fail. */
 void qserve_jobs_lost(struct qserve_engine *e);
 
-/* At the end, when there are no calls, free the jobs that it has not answered. */
+/*
+ * At the end, when there are no calls, free the jobs that it has not answered.
+ */
 void qserve_jobs_free(struct qserve_engine *e);
 
 /* --------------------------------------------------------------- choose.c */
@@ -485,8 +506,8 @@ void qserve_metrics(struct qserve_call *c);	/* GET /metrics */
 /* --------------------------------------------------------------- answer.c */
 
 /*
- * The service that reads the request of this call.  Its encoder of prompts notes in
- * c->about what it finds.  It lives as long as the call.
+ * The service that reads the request of this call.  Its encoder of prompts
+ * notes in c->about what it finds.  It lives as long as the call.
  */
 const struct qwen_service *qserve_service(struct qserve_call *c);
 
@@ -509,8 +530,8 @@ const char *qserve_why(const struct qwen_event *ev);
 const char *qserve_message(const struct qwen_event *ev);
 
 /*
- * When what came for a stream is to be told, 0 being never; and tell it, if it is
- * that late.
+ * When what came for a stream is to be told, 0 being never; and tell it, if it
+ * is that late.
  */
 double qserve_answer_due(const struct qserve_call *c);
 void qserve_answer_tell(struct qserve_call *c, double now);

@@ -123,7 +123,7 @@ qserve_rank_fini(struct qserve_call *c)
 	c->ranking = NULL;
 }
 
-/* ------------------------------------------------------------------- the model */
+/* ---------------------------------------------------------------- the model */
 
 void
 qserve_rank_open(struct qserve *s)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * recall.c - what requests may leave out: earlier responses, which they name, and
- * lines that some clients change each time.
+ * recall.c - what requests may leave out: earlier responses, which they name,
+ * and lines that some clients change each time.
  */
 #include <regex.h>
 #include <stdlib.h>
@@ -68,7 +68,9 @@ qserve_response_keep(struct qserve_call *c)
 	qwen_text_fini(&t);
 }
 
-/* The response of that id, or NULL; *before is the one that is older, or NULL. */
+/*
+ * The response of that id, or NULL; *before is the one that is older, or NULL.
+ */
 static struct qserve_response *
 find_response(const struct qserve *s, const char *id,
     struct qserve_response **before)

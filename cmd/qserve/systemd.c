@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* systemd.c - sockets that a service manager has opened, and what it is told. */
+/*
+ * systemd.c - sockets that a service manager has opened, and what it is told.
+ */
 #include <sys/socket.h>
 #include <sys/un.h>
 

@@ -3,8 +3,9 @@
 #include "qserve.h"
 
 /*
- * The largest request, in bytes.  The server does nothing else while it works on one,
- * about 0.15 s for a MiB.  A text that fits into the context is always accepted.
+ * The largest request, in bytes.  The server does nothing else while it works
+ * on one, about 0.15 s for a MiB.  A text that fits into the context is always
+ * accepted.
  */
 enum { BYTES_MAX = 1 << 20, BYTES_PER_TOKEN = 8 };
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* vectors.c - vectors of texts: hidden states, made as the model's file says. */
+/*
+ * vectors.c - vectors of texts: hidden states, made as the model's file says.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

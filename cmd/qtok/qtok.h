@@ -43,7 +43,7 @@ struct opts {
 	size_t		 n_parts, cap_parts;
 };
 
-/* ------------------------------------------------------------------ commands */
+/* ----------------------------------------------------------------- commands */
 
 void qtok_encode(const struct opts *o, char *paths[]);
 void qtok_decode(const struct opts *o, char *paths[]);
@@ -78,7 +78,7 @@ size_t qtok_read(const struct input *in, char *buf, size_t size);
 void qtok_each(char *paths[], void (*f)(const struct input *, void *),
     void *arg);
 
-/* ------------------------------------------------------------------ counting */
+/* ----------------------------------------------------------------- counting */
 
 /* Returns 1 if -c prints one line per operand and a total, like wc(1). */
 int qtok_counts_each(const struct opts *o, char *paths[]);
@@ -86,7 +86,7 @@ int qtok_counts_each(const struct opts *o, char *paths[]);
 /* Print a count with the name of its operand; NULL: without a name. */
 void qtok_put_count(uint64_t n, const char *name);
 
-/* ------------------------------------------------------------------ encoding */
+/* ----------------------------------------------------------------- encoding */
 
 /* The output of tokens.  chat.c leaves bos unset, since prompts contain BOS. */
 struct encoding {
@@ -114,7 +114,7 @@ void qtok_put_mark(struct encoding *c);
 /* -v: print the amounts and the seconds since begin. */
 void qtok_report(uint64_t n_bytes, uint64_t n_tokens, double begin);
 
-/* --------------------------------------------------------------------- chats */
+/* -------------------------------------------------------------------- chats */
 
 /*
  * Open the template of --template or the model's.  Prints a note if --tools is

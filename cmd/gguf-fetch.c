@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* gguf-fetch.c - fetch models by name into the caches that other programs use. */
+/*
+ * gguf-fetch.c - fetch models by name into the caches that other programs use.
+ */
 #include <sys/stat.h>
 
 #include <stdio.h>
@@ -123,7 +125,9 @@ from_hub(const struct qwen_name *name)
 	return rc;
 }
 
-/* Fetch, list or verify what one operand names; print a warning if that fails. */
+/*
+ * Fetch, list or verify what one operand names; print a warning if that fails.
+ */
 static void
 fetch_operand(const char *text)
 {

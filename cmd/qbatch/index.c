@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * index.c - an index of files of results: where the result for each line of the
- * input is, and which run made it.  The results themselves stay on the disk.
+ * index.c - an index of result files: for each line of the input, where its
+ * result is, and which run made it.  The results stay in the files.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "qbatch.h"
 
-/* ------------------------------------------------- the end of a file of results */
+/* ------------------------------------------------- the end of a result file */
 
 /*
- * Whether n bytes can be the beginning of a result: a head, a number, and one of
- * the fields that follow.
+ * Return 1 if n bytes can be the beginning of a result: head, a number, and one
+ * of the fields in next.
  */
 static int
 begins_like(const char *s, size_t n, const char *head, const char *const *next)
@@ -48,8 +48,9 @@ begins_result(const char *s, size_t n)
 }
 
 /*
- * Check a last line without a newline: it must be the beginning of a result, as a
- * killed run leaves it, or zeros after whole results, as a crash does.  Else die.
+ * Check a last line without a newline: it must be the beginning of a result, as
+ * a killed run leaves it, or zeros after complete results, as a crash does.
+ * Otherwise die.
  */
 static void
 check_tail(const struct tool_lines *l, const struct tool_line *line)
@@ -64,9 +65,12 @@ check_tail(const struct tool_lines *l, const struct tool_line *line)
 		    (unsigned long long)l->line);
 }
 
-/* ------------------------------------------------------------------- makers */
+/* --------------------------------------------------------------------- runs */
 
-/* options: "temp=1", perhaps after a limit: "n=30 temp=1", "n=context temp=1". */
+/*
+ * Copies all texts.  options: "temp=1", perhaps after a token limit: "n=30
+ * temp=1", "n=context temp=1".
+ */
 void
 qbatch_maker_set(struct qbatch_maker *m, const char *model, const char *hash,
     const char *options)
@@ -105,7 +109,10 @@ qbatch_maker_cuts(const struct qbatch_maker *m, const struct qbatch_maker *x)
 	    strcmp(m->options, x->options) == 0;
 }
 
-/* The number of the run that made the result, from 1; 0: it is not recorded. */
+/*
+ * Return the number of the run that made the result, from 1; 0 if it is not
+ * recorded.
+ */
 static unsigned
 maker_of(struct qbatch_index *ix, const struct qwen_result *r,
     const struct tool_lines *l)
@@ -113,7 +120,7 @@ maker_of(struct qbatch_index *ix, const struct qwen_result *r,
 	struct qbatch_maker m = { .file = l->name, .line = l->line };
 	size_t i;
 
-	if (r->failed)		/* an error is of no model */
+	if (r->failed)		/* errors record no run */
 		return 0;
 	if (r->model == NULL || r->hash == NULL || r->options == NULL) {
 		ix->n_unsaid++;
@@ -173,7 +180,7 @@ add_options(struct qwen_text *t, const struct qbatch_maker *m,
 	qwen_text_str(t, "\"");
 }
 
-/* 'model "a" there, "b" here; options ...' */
+/* Add 'model "a" there, "b" here; options ...'. */
 static void
 add_difference(struct qwen_text *t, const struct qbatch_maker *there,
     const struct qbatch_maker *self)
@@ -182,7 +189,8 @@ add_difference(struct qwen_text *t, const struct qbatch_maker *there,
 	int models = strcmp(there->hash, here->hash) != 0;
 	int same_name = strcmp(there->model, here->model) == 0;
 
-	if (there->max == 0)	/* a limit of the requests: -n is no matter */
+	if (there->max == 0)	/* results of requests with their own limit: -n
+				   has no effect */
 		own.max = 0;
 	if (models && same_name)
 		qwen_text_fmt(t, "model \"%s\" with the hash %s there, %s here",
@@ -201,9 +209,9 @@ add_difference(struct qwen_text *t, const struct qbatch_maker *there,
 }
 
 /*
- * Whether results of m equal those that with would make.  An answer that was not
- * cut is the same with a larger limit, and -n does not matter to requests that have
- * a limit of their own.
+ * Return 1 if the results of m equal those of a run of `with'.  An answer that
+ * was not cut is the same with a larger limit, and -n has no effect on requests
+ * with their own limit.
  */
 static int
 fits(const struct qbatch_maker *m, const struct qbatch_maker *with)
@@ -242,7 +250,7 @@ qbatch_index_check(const struct qbatch_index *ix,
 	    (unsigned long long)with->line, with->file, t.s, way_on);
 }
 
-/* ------------------------------------------------------------------- places */
+/* ------------------------------------------------------------------ entries */
 
 static void
 add_place(struct qbatch_index *ix, const struct qwen_result *r,
@@ -263,7 +271,7 @@ int
 qbatch_index_scan(struct qbatch_index *ix, int fd, const char *name,
     unsigned file, uint64_t *end)
 {
-	/* results with log probabilities are longer than any request */
+	/* results with log-probabilities can exceed the limit of requests */
 	struct tool_lines l = { .fd = fd, .name = name, .max = SIZE_MAX };
 	struct tool_line line;
 	struct qwen_result r;
@@ -289,7 +297,7 @@ qbatch_index_scan(struct qbatch_index *ix, int fd, const char *name,
 	return l.torn;
 }
 
-/* By number; of equal numbers, failed results last. */
+/* Order by number; of equal numbers, failed results come last. */
 static int
 compare(const void *a, const void *b)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* interrupt.c - on Ctrl-C, the command that resumes the run. */
+/* interrupt.c - on Ctrl-C, print the command that resumes the run. */
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,14 +11,14 @@ static struct qwen_text said;
 static void
 on_interrupt(int sig)
 {
-	/* async-signal-safe calls only; nothing is left to do if it fails */
+	/* only async-signal-safe calls; if it fails, nothing can be done */
 	if (write(STDERR_FILENO, said.s, said.n) == -1)
 		said.n = 0;
 	signal(sig, SIG_DFL);
 	raise(sig);
 }
 
-/* A word of a command, as a shell takes it. */
+/* Add a word of a command, quoted for the shell. */
 static void
 add_word(struct qwen_text *t, const char *s)
 {

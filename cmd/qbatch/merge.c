@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * merge.c - merge results of several runs by the numbers of their lines; and count
+ * merge.c - merge the results of several runs by their line numbers, and count
  * them for --status.
  */
 #include <sys/resource.h>
@@ -22,9 +22,12 @@ struct merge {
 	struct qbatch_index	 ix;
 };
 
-enum { OTHER_FILES = 32 };	/* that are open beside the parts */
+enum { OTHER_FILES = 32 };	/* other files that are open */
 
-/* A job array may have more parts than the limit that shells begin with. */
+/*
+ * Raise the limit of open files: a job array may have more result files than
+ * the default limit allows.
+ */
 static void
 allow_files(int n)
 {
@@ -37,7 +40,10 @@ allow_files(int n)
 	setrlimit(RLIMIT_NOFILE, &l);
 }
 
-/* Results are read in any order: a pipe becomes a file without a name. */
+/*
+ * Copy a pipe to a temporary file without a name, since results are not read in
+ * order.  Return its descriptor.
+ */
 static int
 keep_pipe(int fd, const char *name)
 {
@@ -65,7 +71,7 @@ keep_pipe(int fd, const char *name)
 	return fd;
 }
 
-/* A file to read, or a pipe; "-" is stdin.  The output may be one of them. */
+/* Open a file to read; "-" is stdin.  The output may be the same file. */
 static int
 open_part(const char *path, const char **name)
 {
@@ -114,8 +120,8 @@ load(const struct merge *m, const struct qbatch_index_entry *p,
 }
 
 /*
- * A line twice is welcome if it says the same, for a part that was done again; or
- * if it failed the other time.
+ * Check two results of one line, p[0] and p[1].  Die if they differ, unless one
+ * is an error; equal ones come from a part that was run twice.
  */
 static void
 check_again(const struct merge *m, const struct qbatch_index_entry *p)
@@ -134,7 +140,7 @@ check_again(const struct merge *m, const struct qbatch_index_entry *p)
 	qwen_text_fini(&b);
 }
 
-/* Each line once. */
+/* Keep one result per line. */
 static void
 drop_twins(struct merge *m)
 {
@@ -179,7 +185,7 @@ close_all(struct merge *m)
 	qbatch_index_fini(&m->ix);
 }
 
-/* Without an input, lines without a result are the gaps between the numbers. */
+/* Without an input: lines without a result are the gaps between the numbers. */
 static void
 find_gaps(const struct qbatch_index *ix, struct qbatch_survey *s)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * plan.c - qbatch --plan: the tokens to read and to write, counted from the
- * requests; and the time, by rates that a few passes measure.
+ * plan.c - qbatch --plan: count the tokens to read and to generate, and
+ * estimate the time from the speed of a few passes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,27 +11,34 @@
 #include "qbatch.h"
 
 enum {
-	BLOCK = 16,		/* tokens, as the KV cache shares them */
-	READ = 512,		/* tokens that measure reading, at most */
-	WRITTEN = 8,		/* tokens of each sequence that measure writing */
-	SEED = 16,		/* tokens that a sequence begins with */
+	BLOCK = 16,		/* tokens per block of the KV cache, which
+				   prompts share as a whole */
+	READ = 512,		/* most prompt tokens for the measurement */
+	WRITTEN = 8,		/* tokens generated per sequence for it */
+	SEED = 16,		/* prompt tokens of these sequences */
 };
 
 struct plan {
 	uint64_t		 n, n_failed;
 	uint64_t		 n_answers;
-	uint64_t		 prompt;	/* tokens of prompts */
-	uint64_t		 read;		/* of these, with shared beginnings once */
-	uint64_t		 write;		/* tokens of answers at most */
-	struct qbatch_seen	 begun;		/* hashes of beginnings */
-	struct qwen_ids		 sample;	/* the first READ tokens */
-	double			 read_s, write_s;	/* per token */
-	size_t			 n_sequences;	/* that were measured */
+	uint64_t		 prompt;	/* prompt tokens */
+	uint64_t		 read;		/* the same, shared prefixes
+						   counted once */
+	uint64_t		 write;		/* tokens to generate, at
+						   most */
+	struct qbatch_seen	 begun;		/* hashes of prefixes */
+	struct qwen_ids		 sample;	/* the first READ prompt
+						   tokens */
+	double			 read_s, write_s;	/* seconds per token */
+	size_t			 n_sequences;	/* in the measurement */
 };
 
-/* ------------------------------------------------------------------- requests */
+/* ----------------------------------------------------------------- requests */
 
-/* The number of tokens of the prompt after what it shares with earlier prompts. */
+/*
+ * Return the number of prompt tokens after the longest prefix shared with an
+ * earlier prompt.
+ */
 static uint64_t
 count_new(struct plan *p, const struct qwen_ids *ids)
 {
@@ -47,7 +54,7 @@ count_new(struct plan *p, const struct qwen_ids *ids)
 		if (knows)
 			shared = at + BLOCK;
 	}
-	/* the last token's logits choose the first one of the answer */
+	/* the last token is always read, for its logits */
 	return ids->n - (shared < ids->n ? shared : ids->n - 1);
 }
 
@@ -105,7 +112,7 @@ read_requests(struct plan *p, struct qbatch_run *b)
 	}
 }
 
-/* -------------------------------------------------------------------- measures */
+/* ------------------------------------------------------------- measurements */
 
 static int
 on_token(void *arg, const struct qwen_choice *c)
@@ -133,7 +140,7 @@ add_job(struct tool_work *w, const int32_t *ids, size_t n, size_t max)
 	cli_must(NULL, qwen_work_add(w->work, &job, &cli_err));
 }
 
-/* Seconds per token of a prompt, after a pass that loads the weights. */
+/* Measure the seconds per prompt token, after a pass that loads the weights. */
 static void
 measure_reading(struct plan *p, struct tool_work *w)
 {
@@ -149,7 +156,9 @@ measure_reading(struct plan *p, struct tool_work *w)
 	p->read_s = (cli_now() - start) / (double)p->sample.n;
 }
 
-/* Seconds per token with as many answers at a time as in the run. */
+/*
+ * Measure the seconds per generated token, with the run's number of sequences.
+ */
 static void
 measure_writing(struct plan *p, struct tool_work *w)
 {
@@ -177,7 +186,7 @@ measure_writing(struct plan *p, struct tool_work *w)
 	p->write_s = chosen > 0 ? s / (double)chosen : 0;
 }
 
-/* ---------------------------------------------------------------------- output */
+/* ------------------------------------------------------------------- output */
 
 static void
 print_plan(const struct plan *p)
@@ -209,7 +218,7 @@ qbatch_plan(struct qbatch_run *b)
 	read_requests(&p, b);
 	cli_progress_end();
 	if (p.n_answers > 0) {
-		/* what a store has would not be read, and so not measured */
+		/* without the store: restored tokens would not be measured */
 		b->work.at.dir = NULL;
 		tool_work_open(&b->work);
 		measure_reading(&p, &b->work);

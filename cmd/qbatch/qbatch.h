@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * qbatch.h - lines of requests and results: how they are read, answered, written,
- * numbered, and put together from several files.
+ * qbatch.h - read requests from lines, answer them, write and number results,
+ * and merge several result files.
  */
 #ifndef QBATCH_H
 #define QBATCH_H
@@ -12,9 +12,9 @@
 #include "qwen.h"
 #include "tool/service.h"
 
-/* -------------------------------------------------------- what was seen */
+/* ------------------------------------------------------- sets of hashes */
 
-/* Numbers and fingerprints. */
+/* An entry of a map from hashes to numbers. */
 struct qbatch_entry {
 	uint64_t	key, value;
 };
@@ -24,7 +24,11 @@ struct qbatch_seen {
 	size_t		 n;
 };
 
-/* The entry of key, made with value if there is none: *made. */
+/*
+ * qbatch_seen_put returns the entry of key; if there is none, it adds one with
+ * value and sets *made to 1, else to 0.  qbatch_seen_find returns the entry or
+ * NULL.
+ */
 struct qbatch_entry *qbatch_seen_put(struct qbatch_seen *s, uint64_t key,
     uint64_t value, int *made);
 struct qbatch_entry *qbatch_seen_find(const struct qbatch_seen *s,
@@ -34,36 +38,44 @@ void qbatch_seen_fini(struct qbatch_seen *s);
 /* Returns the hash of a text; 0 for NULL. */
 uint64_t qbatch_hash_text(const char *s);
 
-/* Returns the hash of a request without its white space; 0: the line is too long. */
+/*
+ * Returns the hash of a request, ignoring its white space; 0 if the line was
+ * too long to be kept.
+ */
 uint64_t qbatch_hash_line(const struct tool_line *line);
 
-/* A hash as hexadecimal digits, into out; returns out. */
+/* Writes a hash as 16 hexadecimal digits to out; returns out. */
 enum { QBATCH_HASH = 17 };
 char *qbatch_hex(uint64_t hash, char out[QBATCH_HASH]);
 
-/* ------------------------------------------------- the run that made a result */
+/* ----------------------------------------------- the run that made a result */
 
 /*
- * The model and options of a run, which each of its results records ("run").  They
- * are in each line, not in a first line or in a file beside: so each line of a file
- * is a result, for jq and for readers of OpenAI's form, and lines that were
- * concatenated, sorted or cut out with head(1) still name their run.
+ * The model and options of a run, which each of its results records ("run").
+ * Every line has them, so that every line is a result, also for jq and for
+ * readers of OpenAI's format, and lines that were concatenated, sorted or
+ * extracted still name their run.
  */
 struct qbatch_maker {
 	char		*model, *hash;	/* name and hash of the model; owned */
-	char		*options;	/* that change answers, without -n; owned */
-	uint64_t	 max;		/* -n; UINT64_MAX: the context; 0: requests
-					   had their own */
-	const char	*file;		/* of its first result, with line; borrowed */
+	char		*options;	/* that influence answers, without -n;
+					   owned */
+	uint64_t	 max;		/* -n; UINT64_MAX: the context; 0:
+					   requests had their own limit */
+	const char	*file;		/* file of its first result, borrowed;
+					   and line there */
 	uint64_t	 line;
-	int		 cut;		/* one of its answers ended at its limit */
+	int		 cut;		/* it has an answer cut at the limit */
 };
 
 void qbatch_maker_set(struct qbatch_maker *m, const char *model,
     const char *hash, const char *options);
 void qbatch_maker_fini(struct qbatch_maker *m);
 
-/* Whether what m has cut, x would cut, too: no token would be added. */
+/*
+ * Returns 1 if a run of x would also cut the answers that m cut: the same model
+ * and options, with no larger limit.
+ */
 int qbatch_maker_cuts(const struct qbatch_maker *m,
     const struct qbatch_maker *x);
 
@@ -71,27 +83,34 @@ int qbatch_maker_cuts(const struct qbatch_maker *m,
 struct qbatch_self {
 	const char		*model;		/* borrowed */
 	char			 hash[QBATCH_HASH];
-	char			*options;	/* of requests with their own limit */
-	char			*limited;	/* the same with -n, of others */
+	char			*options;	/* for requests with their own
+						   limit */
+	char			*limited;	/* with -n, for the others */
 	struct qbatch_maker	 maker;
 };
 
-/* Fill in self from an open service and the header of its model; dies. */
+/*
+ * Fill in self from an open service and the header of its model.  Dies on
+ * errors.
+ */
 void qbatch_self_open(struct qbatch_self *self, const struct tool_service *w,
     const struct qwen_header *h);
 void qbatch_self_close(struct qbatch_self *self);
 
-/* ------------------------------------------------------- an index of results */
+/* ------------------------------------------------------ an index of results */
 
 struct qbatch_index_entry {
-	uint64_t	 number;	/* of the line that it answers */
-	uint64_t	 id;		/* qbatch_hash_text() of that line's id */
-	uint64_t	 request;	/* qbatch_hash_line(); 0: not recorded */
-	uint64_t	 line;		/* in its file, from 1 */
+	uint64_t	 number;	/* number of the answered line */
+	uint64_t	 id;		/* qbatch_hash_text() of its id */
+	uint64_t	 request;	/* qbatch_hash_line(); 0: not
+					   recorded */
+	uint64_t	 line;		/* line in the result file, from 1 */
 	uint64_t	 offset;
-	size_t		 n;		/* bytes, the newline not among them */
-	unsigned	 file;		/* the caller's number of it */
-	unsigned	 maker;		/* number of its run, from 1; 0: not recorded */
+	size_t		 n;		/* bytes, without the newline */
+	unsigned	 file;		/* number of the file, given by the
+					   caller */
+	unsigned	 maker;		/* number of its run, from 1; 0: not
+					   recorded */
 	int		 failed;
 	enum qwen_cut_kind cut;
 };
@@ -101,13 +120,15 @@ struct qbatch_index {
 	size_t			 n, cap;
 	struct qbatch_maker	*maker;
 	size_t			 n_makers, cap_makers;
-	uint64_t		 n_unsaid;	/* answers that record no run */
+	uint64_t		 n_unsaid;	/* answers without a recorded
+						   run */
 };
 
-/* Numbers of results. */
+/* Counts of results. */
 struct qbatch_tally {
 	uint64_t	 n, failed;
-	uint64_t	 cut, broken;	/* at the limit; of these, within a schema */
+	uint64_t	 cut, broken;	/* cut at the token limit; and of these,
+					   within a schema */
 };
 
 #define QBATCH_BROKEN "%s cut by the token limit inside a grammar or schema, " \
@@ -115,9 +136,9 @@ struct qbatch_tally {
 
 /*
  * Add the results of a file.  Returns 1 if its last line is incomplete, else 0;
- * *end is the offset after the last complete line.  Dies if the file holds anything
- * else.  Call sort after the last file; find needs that, and at most one place for
- * each number.
+ * *end is the offset after the last complete line.  Dies if the file contains
+ * anything else.  Call sort after the last file.  find needs a sorted index
+ * with at most one entry per number.
  */
 int qbatch_index_scan(struct qbatch_index *ix, int fd, const char *name,
     unsigned file, uint64_t *end);
@@ -129,81 +150,89 @@ void qbatch_index_count(const struct qbatch_index *ix,
 void qbatch_index_fini(struct qbatch_index *ix);
 
 /*
- * Die unless all answers come from one run, or from self if it is not NULL.  way_on
- * ends the message: what the user can do.
+ * Die unless all answers come from one run, or from self if it is not NULL.
+ * way_on ends the message: what the user can do.
  */
 void qbatch_index_check(const struct qbatch_index *ix,
     const struct qbatch_maker *self, const char *way_on);
 
-/* Replace t by the line of a result, with its newline; dies. */
+/* Read the line of a result into t, with its newline.  Dies on errors. */
 void qbatch_index_load(const struct qbatch_index_entry *p, int fd,
     const char *name,
     struct qwen_text *t);
 
-/* Whether the result answers this request, as far as it records that. */
+/* Returns 1 if the result answers this request, as far as that was recorded. */
 int qbatch_index_answers(const struct qbatch_index_entry *p,
     const struct tool_line *line);
 
-/* -------------------------------------------- results compared with an input */
+/* ------------------------------------------- results compared with an input */
 
-/* Numbers of lines, ascending, as a text: "21, 23, 25-30". */
+/* A text of ascending line numbers: "21, 23, 25-30". */
 struct qbatch_ranges {
-	uint64_t		 n;		/* numbers */
+	uint64_t		 n;		/* how many numbers */
 	struct qwen_text	 text;
-	uint64_t		 from, to;	/* the last range; 0: none */
+	uint64_t		 from, to;	/* the last range, not yet in
+						   text; to 0: none */
 	size_t			 n_shown;
 };
 
 void qbatch_ranges_add(struct qbatch_ranges *r, uint64_t from, uint64_t to);
-const char *qbatch_ranges_text(struct qbatch_ranges *r);	/* once, at the end */
+/* Call it once, at the end. */
+const char *qbatch_ranges_text(struct qbatch_ranges *r);
 void qbatch_ranges_fini(struct qbatch_ranges *r);
 
 struct qbatch_survey {
 	enum qwen_line_kind	 kind;		/* of the first JSON object */
-	uint64_t		 n;		/* requests */
-	struct qbatch_ranges	 lacking;	/* without a result */
-	struct qbatch_ranges	 other;		/* with one of another request */
-	uint64_t		 n_beyond;	/* results after the last line, */
-	uint64_t		 beyond;	/* and the first of these */
+	uint64_t		 n;		/* number of requests */
+	struct qbatch_ranges	 lacking;	/* lines without a result */
+	struct qbatch_ranges	 other;		/* lines with a result of
+						   another request */
+	uint64_t		 n_beyond;	/* results after the last
+						   line, */
+	uint64_t		 beyond;	/* and the line number of the
+						   first */
 };
 
 /*
- * Compare the input with the results in ix.  A regular file is then at its old
- * offset again.  If ix is NULL, read only up to the first JSON object.
+ * Compare the input with the results in ix.  Restores the offset of a regular
+ * file.  If ix is NULL, reads only up to the first JSON object, for kind.
  */
 void qbatch_survey(struct qbatch_survey *s, const struct qbatch_index *ix,
     const struct tool_lines *in);
 
-/* Die if results have no line in the input, or, unless mixed, another request. */
+/*
+ * Die if there are results after the input's last line or, unless mixed,
+ * results of another request.
+ */
 void qbatch_survey_check(struct qbatch_survey *s, const char *results,
     const char *input, int mixed, const char *way_on);
 void qbatch_survey_fini(struct qbatch_survey *s);
 
 /* --------------------------------------------------------------- results */
 
-/* Where results go: stdout, or a file that grows line by line. */
+/* The output: stdout, or a file that grows by whole lines. */
 struct qbatch_results {
 	int		 fd;
 	const char	*name;
 	int		 regular;
-	int		 linked;	/* it had a name when it was opened */
-	struct qbatch_index done;	/* existing results that are kept */
+	int		 linked;	/* it had a name when opened */
+	struct qbatch_index done;	/* existing results to keep */
 	uint64_t	 end;		/* offset after the complete lines */
 	int		 torn;		/* the last line is incomplete */
-	int		 drops;		/* there are results that are not kept */
+	int		 drops;		/* some results are not kept */
 };
 
 /*
- * Open the file at path, or stdout if it is NULL.  Without resume, die if the file
- * is not empty.  With resume, call read, which chooses the results to keep: all
- * except those that are to be answered again.  These are failed ones, if so asked,
- * and, unless retry_cut is NULL, cut ones of runs with a limit below that of
- * retry_cut.  Then begin removes the other results and an incomplete last line;
- * until then the file is unchanged.
+ * Open the file at path, or stdout if path is NULL.  Without resume, dies if
+ * the file is not empty.  With resume, call read, which chooses the results to
+ * keep: all except those to be answered again.  With retry_failed, these are
+ * failed ones; unless retry_cut is NULL, also ones that were cut at a limit
+ * below that of retry_cut.  Then call begin, which removes the other results
+ * and an incomplete last line; until then the file is unchanged.
  */
 void qbatch_results_open(struct qbatch_results *r, const char *path,
     int resume);
-/* The same for --plan: the file is neither made, nor locked, nor changed. */
+/* The same for --plan: does not create, lock or change the file. */
 void qbatch_results_peek(struct qbatch_results *r, const char *path);
 void qbatch_results_read(struct qbatch_results *r, int retry_failed,
     const struct qbatch_maker *retry_cut);
@@ -214,13 +243,15 @@ void qbatch_results_close(struct qbatch_results *r);
 
 struct qbatch_merge_opts {
 	const char	*output;	/* NULL: stdout */
-	const char	*input;		/* that the results answer; or NULL */
-	int		 mixed;		/* merge results of different runs, too */
+	const char	*input;		/* the input of the results; or NULL */
+	int		 mixed;		/* also merge results of different
+					   runs */
 };
 
 /*
- * Write all lines of these files, sorted by number.  Of two results for the same
- * number, a failed one is left out.  Warns of numbers without a result.
+ * Write all results of these files, sorted by line number.  If a line has a
+ * failed result and another one, the failed one is left out.  Warns of lines
+ * without a result.
  */
 void qbatch_merge(char *const *files, int n,
     const struct qbatch_merge_opts *o);
@@ -231,13 +262,13 @@ void qbatch_status(char *const *files, int n);
 /* ---------------------------------------------------------------- report */
 
 struct qbatch_report {
-	struct tool_times goals;	/* what is good enough */
-	int		 wanted;	/* else times are not kept */
+	struct tool_times goals;	/* of --goodput */
+	int		 wanted;	/* 0: times are not recorded */
 	double		 start, end;
 	struct tool_sample time[TOOL_N_TIMES];
 	size_t		 n;
-	uint64_t	 n_done;		/* answered, also where n is not
-						   counted */
+	uint64_t	 n_done;		/* answered items; n counts
+						   those with times */
 	uint64_t	 n_failed, n_good;
 	uint64_t	 n_cut, n_broken;	/* as in struct qbatch_tally */
 	uint64_t	 prompt_tokens, generated;
@@ -247,30 +278,31 @@ struct qbatch_item;
 
 void qbatch_report_add(struct qbatch_report *r,
     const struct qbatch_item *item);
-/* To a file ("-": stderr), as text or as JSON. */
+/* Write the report as text or JSON to a file; "-" is stderr. */
 void qbatch_report_write(struct qbatch_report *r,
     const struct qwen_work_stats *st, const char *path, int json);
-/* Note a summary of this run, and the number of results before it. */
+/* Print a summary of this run and the number of earlier results. */
 void qbatch_report_tell(const struct qbatch_report *r,
     const struct qbatch_tally *before);
 void qbatch_report_fini(struct qbatch_report *r);
 
 /* ------------------------------------------------------------------- a run */
 
-/* A line on its way. */
+/* A line of the input, until its result is written. */
 struct qbatch_item {
 	struct qbatch_item	*prev, *next;
-	struct qbatch_run	*run;		/* that it belongs to */
-	struct qwen_request	*request;	/* until there is a result */
-	struct qwen_sampler	*sampler;	/* of its first answer */
-	size_t			 n_left;	/* answers that are not finished */
-	size_t			 bytes;		/* that it takes, about */
+	struct qbatch_run	*run;
+	struct qwen_request	*request;	/* NULL once there is a
+						   result */
+	struct qwen_sampler	*sampler;	/* for its first answer */
+	size_t			 n_left;	/* unfinished answers */
+	size_t			 bytes;		/* memory used, approximately */
 	uint64_t		 hash;		/* qbatch_hash_line() */
-	struct qwen_text	 result;	/* the line */
+	struct qwen_text	 result;	/* line of output */
 	double			 arrived, first, last;
 };
 
-/* Items, in the order of their lines. */
+/* The items in progress, in the order of their lines. */
 struct qbatch_flight {
 	struct qbatch_item *head, *tail;
 	size_t		 n, bytes;
@@ -283,33 +315,35 @@ struct qbatch_run {
 	struct tool_lines	 in;
 	struct qbatch_results	 out;
 	struct qbatch_self	 self;
-	int			 mixed;		/* results of other requests are
-						   kept */
+	int			 mixed;		/* keep results of other
+						   requests */
 	struct qbatch_report	 report;
 	const int32_t		*ending;
 	size_t			 n_ending;
 	int			 unordered;
-	uint64_t		 shard, n_shards;	/* lines shard + 1,
-						   shard + 1 + n_shards, ... */
-	double			 arrivals;	/* items a second; 0: they
-						   are all there */
-	uint64_t		 seed;		/* of their times */
-	int			 waits;		/* input comes as it is made */
-	enum qwen_line_kind	 kind;		/* of its first JSON object, as
-						   far as it is known */
-	/* our own */
-	struct qbatch_seen	 ids;		/* custom_id to line */
+	uint64_t		 shard, n_shards;	/* answer lines shard +
+							   1, shard + 1 +
+							   n_shards, ... */
+	double			 arrivals;	/* simulated items per second;
+						   0: all arrive at once */
+	uint64_t		 seed;		/* of the arrival times */
+	int			 waits;		/* the input is a pipe */
+	enum qwen_line_kind	 kind;		/* of the first JSON object read
+						   so far */
+	/* internal */
+	struct qbatch_seen	 ids;		/* from custom_id to line */
 	struct qbatch_flight	 flight;
-	double			 next;		/* when the next one arrives */
-	int			 read;		/* all of the input is */
+	double			 next;		/* arrival time of the next
+						   item */
+	int			 read;		/* the input has ended */
 	uint64_t		 n_done, n_skipped, n_tokens;
 };
 
 /*
- * On Ctrl-C, print the command that resumes the run.  The command line is kept
- * before it is parsed.  resumes: it already has such an option.  model: the one of
- * the environment, if no option names one, or NULL.
- * has_stdin: the requests are on stdin.
+ * On Ctrl-C, print the command that resumes the run.  Call qbatch_command_keep
+ * before options are parsed.  resumes: the command has --resume or a similar
+ * option already.  model: the model's variable in the environment if no option
+ * names the model, else NULL.  has_stdin: the requests come from stdin.
  */
 void qbatch_command_keep(int argc, char *argv[]);
 void qbatch_interrupt_watch(const char *tool, int resumes,
@@ -317,23 +351,22 @@ void qbatch_interrupt_watch(const char *tool, int resumes,
 void qbatch_command_free(void);
 
 /*
- * Whether the line just read is not to be answered: it is of another shard, or
- * has a result.  Its id counts all the same.
+ * Returns 1 if the line just read need not be answered: it belongs to another
+ * shard or has a result.  Its id is still checked against later ones.
  */
 int qbatch_is_passed(struct qbatch_run *r, const struct tool_line *line);
 
-/* Refuse the request of the line just read if its id came before. */
+/* Refuse the request of the line just read if an earlier line has its id. */
 void qbatch_check_id(struct qbatch_run *r, struct qwen_request *q);
 
 /*
- * Print the tokens that the input takes to read and, at most, to write, and the
- * seconds, by rates that are measured.  Beginnings that prompts share are counted
- * once.  The model must be open, the work not.
- * Lines with results in out.done are left out.
+ * Print the tokens to read and, at most, to generate, and the seconds at a
+ * measured speed.  Counts shared prefixes of prompts once, and skips lines with
+ * results in out.done.  The model must be open, the work not.
  */
 void qbatch_plan(struct qbatch_run *r);
 
-/* Answer every line of the input. */
+/* Answer all lines of the input. */
 void qbatch_answer_all(struct qbatch_run *r);
 void qbatch_fini(struct qbatch_run *r);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* report.c - how the items fared, as those who serve models count it. */
+/* report.c - latency and throughput of the items, as used for servers. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,7 @@ qbatch_report_add(struct qbatch_report *r, const struct qbatch_item *item)
 
 static const char *const time_names[] = { "ttft_ms", "tpot_ms", "e2e_ms" };
 
-/* name, value pairs of all that is one number. */
+/* Add the name and value of everything that is a single number. */
 static void
 totals(struct qwen_text *t, const struct qbatch_report *r,
     const struct qwen_work_stats *st, const char *fmt)
@@ -128,7 +128,7 @@ qbatch_report_write(struct qbatch_report *r,
 	qwen_text_fini(&t);
 }
 
-/* "1:02:03", "2:04", or "1.3 s". */
+/* Add a duration: "1:02:03", "2:04" or "1.3 s". */
 static void
 add_time(struct qwen_text *t, double s)
 {

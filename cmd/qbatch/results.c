@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * results.c - where results go: a file that grows by whole lines, so that
- * after a kill all but the last line of it can be trusted, and resumed from.
- * Nothing in it changes until all of it has been read and found to be results of
- * this run.
+ * results.c - write results to a file that grows by whole lines.  After a kill,
+ * only its last line can be incomplete, so the run can be resumed.  The file is
+ * changed only after all of it was read and found to be results of this run.
  */
 #include <sys/stat.h>
 
@@ -16,8 +15,9 @@
 #include "qbatch.h"
 
 /*
- * For reading, too, if it is a regular file or is not there yet.  A FIFO opened
- * for reading would have a reader, this process: what no other reads is lost.
+ * Open a regular file, or a new one, for reading too.  A FIFO is opened only
+ * for writing: otherwise this process would count as its reader, and results
+ * that no other process reads would be lost.
  */
 static int
 open_once(const char *name)
@@ -31,9 +31,9 @@ open_once(const char *name)
 }
 
 /*
- * Opens r->name, and locks it if it is a regular file.  While this waits for the
- * lock, the process that has it can replace the file: then what was opened has
- * the name no more, and is not what to write to.
+ * Open r->name, and lock it if it is a regular file.  While we wait for the
+ * lock, its owner may replace the file.  So check that the open file still has
+ * the name; if not, open again.
  */
 static void
 open_file(struct qbatch_results *r, struct stat *st)
@@ -49,7 +49,7 @@ open_file(struct qbatch_results *r, struct stat *st)
 			return;
 		cli_must(r->name, cli_check_protected(r->fd, &cli_err));
 		cli_lock(r->fd, r->name);
-		/* its size may have changed, too */
+		/* the owner of the lock may have changed the size */
 		if (fstat(r->fd, st) == -1)
 			die("%s: %s", r->name, strerror(errno));
 		if (stat(r->name, &named) == 0 && named.st_dev == st->st_dev &&
@@ -60,7 +60,10 @@ open_file(struct qbatch_results *r, struct stat *st)
 	r->linked = st->st_nlink > 0;
 }
 
-/* A file that has no name any more goes when it is closed. */
+/*
+ * Die if the file was removed or replaced: without a name, it is lost when
+ * closed.
+ */
 static void
 check_linked(const struct qbatch_results *r)
 {
@@ -101,7 +104,9 @@ qbatch_results_peek(struct qbatch_results *r, const char *path)
 	r->regular = S_ISREG(st.st_mode);
 }
 
-/* Has it been answered with a limit that is not below the one of the run? */
+/*
+ * Return 1 if the answer was cut at a limit at least as large as that of run.
+ */
 static int
 was_retried(const struct qbatch_index *ix, const struct qbatch_index_entry *p,
     const struct qbatch_maker *run)
@@ -129,7 +134,7 @@ qbatch_results_read(struct qbatch_results *r, int retry_failed,
 	}
 	r->drops = n < ix->n;
 	ix->n = n;
-	/* results that remain were not cut by their limit */
+	/* all remaining cut answers have a limit not below the new one */
 	for (i = 0; retry_cut != NULL && i < ix->n_makers; i++)
 		ix->maker[i].cut = 0;
 	qbatch_index_sort(ix);
@@ -154,7 +159,7 @@ by_offset(const void *a, const void *b)
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Replace the file by one with only the results that are kept, in their order. */
+/* Replace the file by one with only the results to keep, in their order. */
 static void
 rewrite(struct qbatch_results *r)
 {
@@ -216,14 +221,14 @@ qbatch_index_load(const struct qbatch_index_entry *p, int fd, const char *name,
 		die("out of memory");
 }
 
-/* Not all of a line found room: the file ends with the one before. */
+/* Only n bytes of a line were written: remove them. */
 static void
 take_back(const struct qbatch_results *r, size_t n)
 {
 	off_t end = r->regular && n > 0 ? lseek(r->fd, 0, SEEK_CUR) : -1;
 
 	if (end >= (off_t)n && ftruncate(r->fd, end - (off_t)n) == -1)
-		return;		/* --resume cuts it off */
+		return;		/* --resume removes them later */
 }
 
 void

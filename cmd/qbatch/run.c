@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * run.c - lines in, jobs of the scheduler, lines out.
+ * run.c - read lines, run jobs of the scheduler, write results.
  *
- * No more is read than what keeps the scheduler busy, and with results in
- * order, no more than n_ahead lines beyond the first that is not answered: so
+ * Only as many lines are read as keep the scheduler busy.  With results in
+ * order, reading also stops n_ahead lines after the first unanswered one, so
  * memory does not grow with the input.
  */
 #include <math.h>
@@ -16,7 +16,7 @@
 
 enum { AHEAD_BYTES = 64 << 20 };
 
-/* ------------------------------------------------------------------ flight */
+/* ------------------------------------------------------- items in progress */
 
 static void
 enlist(struct qbatch_flight *f, struct qbatch_item *item)
@@ -47,7 +47,7 @@ put_out(struct qbatch_run *r, struct qbatch_item *item)
 	cli_progress(++r->n_done);
 }
 
-/* Make the result line of the item, with the run that made it. */
+/* Make the item's result line, which records its run. */
 static void
 make_result(const struct qbatch_run *r, struct qbatch_item *item)
 {
@@ -62,7 +62,10 @@ make_result(const struct qbatch_run *r, struct qbatch_item *item)
 	qwen_request_result(item->request, &run, &item->result);
 }
 
-/* Nothing more will come of the item. */
+/*
+ * Write the result of a finished item, or keep it until earlier ones are
+ * written.
+ */
 static void
 land(struct qbatch_run *r, struct qbatch_item *item)
 {
@@ -86,7 +89,7 @@ land(struct qbatch_run *r, struct qbatch_item *item)
 
 /* -------------------------------------------------------------------- jobs */
 
-/* Whatever is wrong with one ends that one, but for want of memory. */
+/* Fail the request only; out of memory ends the program. */
 static int
 fail_request(struct qwen_request *q, const char *code,
     const struct qwen_err *err)
@@ -159,7 +162,7 @@ add_job(struct qbatch_run *r, struct qbatch_item *item, size_t i)
 	return fail_request(q, "invalid_request", &err);
 }
 
-/* What is of no use once there are jobs, which have copies. */
+/* Free what the jobs have copied. */
 static void
 drop_parts(struct qbatch_item *item)
 {
@@ -192,7 +195,7 @@ add_item(struct qbatch_run *r, struct qbatch_item *item)
 
 /* ----------------------------------------------------------------- reading */
 
-/* Note the id: 0, or the line that had it before. */
+/* Remember the id.  Return 0, or the line that has it already. */
 static uint64_t
 note_id(struct qbatch_run *r, const char *id)
 {
@@ -205,7 +208,9 @@ note_id(struct qbatch_run *r, const char *id)
 	return made ? 0 : e->value;
 }
 
-/* Lines that are no JSON object are answered in the form of the first object. */
+/*
+ * Lines that are not JSON objects are answered in the form of the first object.
+ */
 static void
 note_kind(struct qbatch_run *r, enum qwen_line_kind kind)
 {
@@ -214,7 +219,10 @@ note_kind(struct qbatch_run *r, enum qwen_line_kind kind)
 	r->with.service.plain_lines = r->kind != QWEN_LINE_ENVELOPE;
 }
 
-/* Skip a line that has a result; lines of a pipe are compared only now. */
+/*
+ * Skip a line that has a result.  Lines of a pipe are compared here, since they
+ * could not be read in advance.
+ */
 static void
 check_done(struct qbatch_run *r, const struct qbatch_index_entry *done,
     const struct tool_line *line)
@@ -303,7 +311,10 @@ take_line(struct qbatch_run *r, const struct tool_line *line)
 	add_item(r, item);
 }
 
-/* Whether another line is welcome, and there, or worth waiting for. */
+/*
+ * Return 1 if another line should be read now: there is room, and the line is
+ * available or the scheduler has no other work.
+ */
 static int
 wants_line(struct qbatch_run *r)
 {
@@ -330,7 +341,7 @@ feed(struct qbatch_run *r)
 
 	while (wants_line(r)) {
 		if (tool_lines_next(&r->in, &line)) {
-			/* a model has thousands, and none is a request */
+			/* die early if the input is a binary file */
 			tool_lines_check(&r->in, &line, "requests");
 			take_line(r, &line);
 		} else

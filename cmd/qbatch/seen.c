@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* seen.c - a tree of what was seen, for ids and lines that come twice. */
+/* seen.c - a map from hashes to numbers, to find duplicate ids and lines. */
 #include <search.h>
 #include <stdlib.h>
 

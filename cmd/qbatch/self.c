@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * self.c - the model and options of a run, as its results record them, without
- * options that change no answer, such as threads and memory.
+ * self.c - describe the model and options of this run for its results, without
+ * options that do not influence answers, such as threads and memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #include "qbatch.h"
 
-/* A word of options: " name=value", or " name" alone. */
+/* Add an option: " name=value", or " name" alone. */
 static void
 add_option(struct qwen_text *t, const char *name, const char *value)
 {
@@ -36,7 +36,10 @@ qbatch_hex(uint64_t hash, char out[QBATCH_HASH])
 
 /* --- the model */
 
-/* A hash of the weights with adapters, the vocabulary and the file's template. */
+/*
+ * Return a hash of the weights with adapters, the vocabulary and the file's
+ * template.
+ */
 static uint64_t
 hash_model(const struct qwen_gguf *g, const struct qwen_header *h)
 {
@@ -71,7 +74,7 @@ add_arithmetic(struct qwen_text *t, const struct qwen_header *h)
 		add_option(t, "rope-scaling", buf);
 }
 
-/* Whether the chat template writes the date. */
+/* Return 1 if the chat template writes the date. */
 static int
 writes_date(const struct tool_service *w)
 {
@@ -81,7 +84,7 @@ writes_date(const struct tool_service *w)
 	int found;
 
 	if (w->template != NULL && strchr(w->template, '/') == NULL)
-		return 0;	/* none of those with a name does */
+		return 0;	/* no published template does */
 	if (w->template != NULL)
 		text = cli_read_file(w->template, CLI_FILE_MAX, &n);
 	else if (qwen_gguf_get_str(w->gguf, "tokenizer.chat_template", &own,
@@ -95,8 +98,8 @@ writes_date(const struct tool_service *w)
 }
 
 /*
- * A run has one date, that of its start, even if it continues after midnight.  Its
- * results record it, so that results of another day are not mixed with them.
+ * Fix the date of the run: that of its start, even after midnight.  Results
+ * record it, so that results of different days are not mixed.
  */
 static void
 keep_date(const struct tool_service *w)
@@ -111,7 +114,7 @@ keep_date(const struct tool_service *w)
 	tool_effort.date = today;
 }
 
-/* Options that change the tokens of prompts. */
+/* Add the options that influence the tokens of prompts. */
 static void
 add_prompts(struct qwen_text *t, const struct tool_service *w)
 {
@@ -162,7 +165,10 @@ add_answers(struct qwen_text *t, const struct tool_service *w)
 		add_option(t, "mask-unused", NULL);
 }
 
-/* The settings that requests start from, with the model's recommended ones. */
+/*
+ * Add the default sampling settings of requests, including the model's
+ * recommended ones.
+ */
 static void
 add_sampling(struct qwen_text *t, const struct tool_service *w)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * survey.c - compare an input with existing results: which lines have a result, and
- * whether it answers that line.
+ * survey.c - compare an input with existing results: which lines have a result,
+ * and whether the result answers the line.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@
 
 enum { RANGES_SHOWN = 12 };
 
-/* -------------------------------------------------------------------- ranges */
+/* ------------------------------------------------------------------- ranges */
 
-/* "21", or "25-30". */
+/* Add the last range to the text: "21" or "25-30". */
 static void
 put_range(struct qbatch_ranges *r)
 {
@@ -60,7 +60,7 @@ qbatch_ranges_fini(struct qbatch_ranges *r)
 	qwen_text_fini(&r->text);
 }
 
-/* --------------------------------------------------------------------- hashes */
+/* ------------------------------------------------------------------- hashes */
 
 uint64_t
 qbatch_hash_text(const char *s)
@@ -68,7 +68,7 @@ qbatch_hash_text(const char *s)
 	return s == NULL ? 0 : XXH3_64bits(s, strlen(s));
 }
 
-/* White space between the values of JSON changes no request. */
+/* White space between JSON values does not change a request. */
 uint64_t
 qbatch_hash_line(const struct tool_line *line)
 {
@@ -94,7 +94,7 @@ qbatch_hash_line(const struct tool_line *line)
 	return XXH3_64bits(buf, n);
 }
 
-/* --------------------------------------------------------------------- survey */
+/* ------------------------------------------------------------------- survey */
 
 int
 qbatch_index_answers(const struct qbatch_index_entry *p,
@@ -104,7 +104,8 @@ qbatch_index_answers(const struct qbatch_index_entry *p,
 	uint64_t hash;
 	char *id;
 
-	if (p->failed)		/* a failed request may have been mended */
+	if (p->failed)		/* a failed request may be corrected before a
+				   retry */
 		return 1;
 	if (p->request != 0)
 		return p->request == qbatch_hash_line(line);
@@ -162,7 +163,7 @@ qbatch_survey(struct qbatch_survey *s, const struct qbatch_index *ix,
 	s->n_beyond = ix != NULL ? ix->n - at : 0;
 	s->beyond = s->n_beyond > 0 ? ix->place[at].number : 0;
 	tool_lines_fini(&l);
-	/* from the end on there would be nothing to answer */
+	/* go back, to read the requests again */
 	if (start != -1 && lseek(l.fd, start, SEEK_SET) == -1)
 		die("%s: %s", in->name, strerror(errno));
 }

@@ -27,9 +27,11 @@ struct way {
 
 /* All of one number of threads and depth. */
 struct trial {
-	struct qwen_model	*plain, *block;	/* without and with it; or NULL */
+	struct qwen_model	*plain, *block;	/* without and with it; or
+						   NULL */
 	struct qwen_sampler	*best;
-	struct way		*way;		/* the first one guesses nothing */
+	struct way		*way;		/* the first one guesses
+						   nothing */
 	size_t			 n_way, depth;
 	int32_t			*ids;		/* that are read */
 	int32_t			*want;		/* as without guesses */
@@ -50,8 +52,8 @@ choose(struct trial *t, const struct qwen_session *s)
 }
 
 /*
- * Of the tokens, as many can be guessed as --accept says, in whatever order, and
- * in all ways the same ones: so few tokens will do for a comparison.
+ * Of the tokens, as many can be guessed as --accept says, in whatever order,
+ * and in all ways the same ones: so few tokens will do for a comparison.
  */
 static void
 draw_luck(struct trial *t)

@@ -57,7 +57,9 @@ struct qbench_opts {
 
 extern struct qbench_opts qbench_opt;
 
-/* Values with commas: whole numbers from min to max, numbers from low to high. */
+/*
+ * Values with commas: whole numbers from min to max, numbers from low to high.
+ */
 void qbench_parse_list(const struct cli_opt *o, const char *s);
 void qbench_parse_reals(const struct cli_opt *o, const char *s);
 

@@ -92,8 +92,8 @@ team_init(struct team *t, const struct phase *p, struct qwen_model *m,
 }
 
 /*
- * For a round: new ones, or where there is a past, others with the same one, for
- * reading it takes longer than most rounds.
+ * For a round: new ones, or where there is a past, others with the same one,
+ * for reading it takes longer than most rounds.
  */
 static void
 team_begin(struct team *t, const struct phase *p, struct qwen_model *m,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * sampling.c - --sampling: what a choice from a row of logits costs, and what it
- * costs where a schema says which tokens may come.
+ * sampling.c - --sampling: what a choice from a row of logits costs, and what
+ * it costs where a schema says which tokens may come.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,7 +15,9 @@ struct totals {
 	double	gb, gmac;
 };
 
-/* Rates of a row, of all threads together, and as shares of the machine's best. */
+/*
+ * Rates of a row, of all threads together, and as shares of the machine's best.
+ */
 struct rates {
 	double		 share;		/* percent of the phase */
 	double		 ms_token;	/* by the clock */

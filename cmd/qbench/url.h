@@ -30,8 +30,10 @@ extern struct url_opts qbench_url;
 
 /* What one table is of. */
 struct url_setting {
-	size_t	clients;	/* at a time; with a rate, at most; 0: no limit */
-	double	rate;		/* requests per second; 0: the next after each */
+	size_t	clients;	/* at a time; with a rate, at most; 0: no
+				   limit */
+	double	rate;		/* requests per second; 0: the next after
+				   each */
 	size_t	prompt, count;	/* tokens; 0: those of a file */
 };
 
@@ -48,7 +50,7 @@ const char *qbench_bodies_get(const struct qbench_bodies *b,
     const struct url_setting *set, uint64_t number, struct qwen_text *out);
 void qbench_bodies_close(struct qbench_bodies *b);
 
-/* ------------------------------------------------------------ what comes back */
+/* ---------------------------------------------------------- what comes back */
 
 /* A reply as it comes; zero at first. */
 struct qbench_stream {

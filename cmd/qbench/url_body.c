@@ -92,7 +92,7 @@ finish(const struct qbench_bodies *b, yyjson_mut_doc *doc, yyjson_mut_val *root,
 		die("out of memory");
 }
 
-/* ------------------------------------------------------- those that are made */
+/* ------------------------------------------------------ those that are made */
 
 static void
 add_words(struct qwen_text *t, size_t n, uint64_t rng)

@@ -37,7 +37,8 @@ struct load {
 	uint64_t	 n_started, n_running, n_tokens;
 	uint64_t	 rng;		/* of arrivals */
 	double		 start, due;
-	int		 held;		/* a request that is due waits for a client */
+	int		 held;		/* a request that is due waits for a
+					   client */
 };
 
 /* ---------------------------------------------------------------- a request */
@@ -159,7 +160,9 @@ goes_on(const struct load *l, double when)
 	    (o->seconds <= 0 || when - l->start < o->seconds);
 }
 
-/* Whether to send a request now; sets l->held if one is due but no client free. */
+/*
+ * Whether to send a request now; sets l->held if one is due but no client free.
+ */
 static int
 is_due(struct load *l, double now)
 {

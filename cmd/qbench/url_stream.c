@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * qbench_stream.c - a reply as it comes: server-sent events, each a piece of JSON,
- * in the forms of /v1/chat/completions and /v1/completions.
+ * qbench_stream.c - a reply as it comes: server-sent events, each a piece of
+ * JSON, in the forms of /v1/chat/completions and /v1/completions.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -381,7 +381,7 @@ compare(struct difference *d, const struct qwen_state_layer *kv,
 	} while (n == sizeof a);
 }
 
-/* ------------------------------------------------------------------- contents */
+/* ----------------------------------------------------------------- contents */
 
 static const char *
 rope_of(const struct qwen_header *h, char buf[QWEN_ROPE_TEXT])

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* child.c - what is measured in processes of its own: machine and start. */
+/* child.c - measurements in child processes: the machine, and the start. */
 #include <sys/wait.h>
 
 #include <errno.h>
@@ -11,7 +11,10 @@
 
 #include "qbench.h"
 
-/* What the child writes to the descriptor; dies if it fails. */
+/*
+ * Run a function in a child process, and read what it writes to fd into out.
+ * Return the number of bytes; die if the child fails.
+ */
 static size_t
 ask_child(void (*child)(void *arg, int fd), void *arg, void *out, size_t size)
 {
@@ -38,7 +41,7 @@ ask_child(void (*child)(void *arg, int fd), void *arg, void *out, size_t size)
 		if (errno != EINTR)
 			die("waitpid: %s", strerror(errno));
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 1)
-		exit(1);	/* it said why */
+		exit(1);	/* the child printed why */
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		die("the measuring process failed");
 	return n;
@@ -47,7 +50,7 @@ ask_child(void (*child)(void *arg, int fd), void *arg, void *out, size_t size)
 struct machine_job {
 	int			 n_threads;
 	const char		*cpu;
-	double			 seconds;	/* for each figure; 0: enough */
+	double			 seconds;	/* per measurement; 0: enough */
 };
 
 static void
@@ -62,7 +65,10 @@ machine_child(void *arg, int fd)
 		_exit(1);
 }
 
-/* In a process of its own, so that its buffer does not count as ours. */
+/*
+ * The child has the measurement's buffer, so that it does not count as memory
+ * of this process.
+ */
 void
 qbench_measure_machine(struct qwen_machine *m, int n_threads, double seconds)
 {
@@ -72,7 +78,7 @@ qbench_measure_machine(struct qwen_machine *m, int n_threads, double seconds)
 		die("the measurement of the machine was cut short");
 }
 
-/* Become qbench --since; the clock starts right before exec. */
+/* Replace the child by qbench --since; the clock starts right before exec. */
 static void
 since_child(void *arg, int fd)
 {
@@ -90,7 +96,7 @@ since_child(void *arg, int fd)
 	_exit(1);
 }
 
-/* The process that since_child became: two times, in ns. */
+/* The new process: prints two times, in ns. */
 int
 qbench_run_since(void)
 {
@@ -153,7 +159,9 @@ machine_line(const struct qwen_machine *m)
 	fflush(stdout);
 }
 
-/* 1 .. t threads, for the largest t of the list; above 4, doubling. */
+/*
+ * Measure with 1 .. t threads, doubled above 4, for the largest t of the list.
+ */
 void
 qbench_show_machine(void)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * drafts.c - --draft: decoding with guesses of what comes, against decoding
- * without, in turn.
+ * drafts.c - --draft: compare decoding with drafts to decoding without.
  *
- * Guesses are those that the tools make; or, where --accept says how often one
- * is right, drawn by chance, so that what passes cost can be measured with
- * weights that predict nothing.
+ * The drafts are those that the tools make.  With --accept they are random, and
+ * this share of them is right: so the cost of passes can be measured with
+ * random weights, which predict nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,10 +13,10 @@
 
 #include "qbench.h"
 
-/* One way to decode, and what became of it in all rounds. */
+/* A method of drafting, with its results of all rounds. */
 struct way {
-	const struct one_draft	*draft;		/* NULL: no guesses */
-	const double		*accept;	/* NULL: real guesses */
+	const struct one_draft	*draft;		/* NULL: no drafts */
+	const double		*accept;	/* NULL: real drafts */
 	struct qwen_model	*m;
 	struct qwen_drafts	*drafts;
 	uint64_t		 guessed, passes, tokens;
@@ -27,17 +26,21 @@ struct way {
 
 /* All of one number of threads and depth. */
 struct trial {
-	struct qwen_model	*plain, *block;	/* without and with it; or
-						   NULL */
+	struct qwen_model	*plain, *block;	/* without and with the MTP
+						   block; or NULL */
 	struct qwen_sampler	*best;
-	struct way		*way;		/* the first one guesses
-						   nothing */
+	struct way		*way;		/* the first one makes no
+						   drafts */
 	size_t			 n_way, depth;
-	int32_t			*ids;		/* that are read */
-	int32_t			*want;		/* as without guesses */
-	float			*row;		/* the last one */
-	double			*luck;		/* each is guessed right if
-						   below --accept */
+	int32_t			*ids;		/* tokens to decode, and one
+						   more */
+	int32_t			*want;		/* the same tokens without
+						   drafts */
+	float			*row;		/* logits after the last
+						   token */
+	double			*luck;		/* per token: a draft of it is
+						   right if this is below
+						   --accept */
 };
 
 static int32_t
@@ -52,8 +55,9 @@ choose(struct trial *t, const struct qwen_session *s)
 }
 
 /*
- * Of the tokens, as many can be guessed as --accept says, in whatever order,
- * and in all ways the same ones: so few tokens will do for a comparison.
+ * Give the tokens evenly spaced numbers from 0 to 1 in random order.  Then
+ * exactly the share of --accept can be drafted, and the same tokens in all
+ * methods: so a comparison needs few tokens.
  */
 static void
 draw_luck(struct trial *t)
@@ -70,8 +74,8 @@ draw_luck(struct trial *t)
 }
 
 /*
- * Up to n guesses at what follows token i, each right by its luck if the one
- * before it is.  Wrong ones are other tokens of the text.
+ * Make n drafts of the tokens after token i.  Each is right if its luck allows
+ * and the draft before it is right; wrong ones are other tokens of the text.
  */
 static void
 draw(struct trial *t, double accept, size_t i, size_t n, int32_t *guess)
@@ -92,7 +96,10 @@ draw(struct trial *t, double accept, size_t i, size_t n, int32_t *guess)
 	}
 }
 
-/* Token i with made guesses; what the block guesses is not looked at. */
+/*
+ * Evaluate token i with random drafts.  In mode mtp the MTP block drafts too,
+ * for its cost; its drafts are ignored.
+ */
 static void
 eval_drawn(struct trial *t, struct way *w, struct qwen_session *s, size_t i)
 {
@@ -116,7 +123,10 @@ eval_drawn(struct trial *t, struct way *w, struct qwen_session *s, size_t i)
 	    &cli_err));
 }
 
-/* The tokens after the depth: given, or each the likeliest after the others. */
+/*
+ * Decode the tokens after the depth: with --accept those of the text, else each
+ * the most likely one.
+ */
 static void
 decode(struct trial *t, struct way *w, struct qwen_session *s,
     struct qwen_drafter *d)
@@ -136,7 +146,10 @@ decode(struct trial *t, struct way *w, struct qwen_session *s,
 	}
 }
 
-/* Tokens and logits are those without guesses; the first round says which. */
+/*
+ * Die unless tokens and logits are those of the first round, which has no
+ * drafts.
+ */
 static void
 compare(struct trial *t, const struct way *w, const struct qwen_session *s)
 {
@@ -154,7 +167,7 @@ compare(struct trial *t, const struct way *w, const struct qwen_session *s)
 		    qbench_model_name, w->draft->word);
 }
 
-/* What the drafter guessed in this round. */
+/* Add the drafts of this round, from the statistics before and after it. */
 static void
 count_guesses(struct way *w, const struct qwen_draft_stats *a,
     const struct qwen_draft_stats *b)
@@ -196,7 +209,10 @@ one_round(struct trial *t, struct way *w, struct round *r)
 	qwen_session_free(s);
 }
 
-/* All ways in turn, so that each round has its own figure without guesses. */
+/*
+ * Run all methods in turn, so that each round has its own speed without drafts
+ * to compare with.
+ */
 static void
 measure(struct trial *t)
 {
@@ -204,7 +220,8 @@ measure(struct trial *t)
 	size_t i, k;
 
 	for (k = 0; k < t->n_way; k++)
-		one_round(t, &t->way[k], &r);	/* warms up, and learns */
+		one_round(t, &t->way[k], &r);	/* warms up; the drafter learns
+						   the times of passes */
 	for (k = 0; k < t->n_way; k++)
 		t->way[k].passes = t->way[k].guessed = t->way[k].tokens = 0;
 	for (i = 0; i < qbench_opt.rounds; i++)
@@ -216,9 +233,9 @@ measure(struct trial *t)
 		}
 }
 
-/* ---------------------------------------------------------- how it is shown */
+/* ------------------------------------------------------------------- output */
 
-/* What a line says of a way. */
+/* The figures of a method. */
 struct line {
 	const char	*word;
 	double		 right, a_pass;
@@ -345,7 +362,7 @@ show(struct trial *t)
 		die("stdout: %s", strerror(errno));
 }
 
-/* -------------------------------------------------------------- all of it */
+/* ------------------------------------------------------------- all depths */
 
 static void
 add_way(struct trial *t, const struct one_draft *d, const double *accept)
@@ -388,7 +405,7 @@ ways_init(struct trial *t)
 	}
 }
 
-/* What the model chooses begins with a token of the text, too. */
+/* Measure at one depth.  The first token is always that of the text. */
 static void
 at_depth(struct trial *t, size_t depth)
 {
@@ -412,7 +429,10 @@ at_depth(struct trial *t, size_t depth)
 	free(t->row);
 }
 
-/* The block is loaded where it guesses, so that nobody else pays for it. */
+/*
+ * Only methods with the MTP block load it, so that the others do not pay for
+ * it.
+ */
 void
 qbench_run_drafts(int n_threads)
 {

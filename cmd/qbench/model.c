@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* model.c - the model file: given, or made and without a name. */
+/* model.c - the model file: the given one, or a temporary synthetic one. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 
@@ -12,7 +12,7 @@
 #include "qbench.h"
 
 const char	*qbench_model_path;	/* to open */
-const char	*qbench_model_name;	/* to show */
+const char	*qbench_model_name;	/* to print */
 double		 qbench_load_s;
 
 static int

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* run.c - prefill and decode at all settings, in rounds. */
+/* run.c - measure prefill and decode with all settings, in rounds. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,15 +38,16 @@ qbench_work_of(const struct phase *p, double *bytes, double *macs)
 	}
 }
 
-/* Timelines that go on together, each with tokens of its own. */
+/* Sequences that are decoded together, each with its own tokens. */
 struct team {
-	struct qwen_cache	*cache;		/* NULL: another team's */
+	struct qwen_cache	*cache;		/* NULL: forked, in the cache of
+						   another team */
 	struct qwen_session	**s;
 	struct qwen_part	*part;
 	size_t			 n;
 };
 
-/* The tokens of timeline i. */
+/* Return the tokens of sequence i. */
 static const int32_t *
 ids_of(const struct phase *p, size_t i)
 {
@@ -71,7 +72,7 @@ team_of(struct team *t, size_t n)
 	t->part = cli_check_alloc(calloc(n, sizeof *t->part));
 }
 
-/* Each has read as many tokens as the depth is. */
+/* Create the sequences and read depth tokens in each. */
 static void
 team_init(struct team *t, const struct phase *p, struct qwen_model *m,
     int scattered)
@@ -92,8 +93,8 @@ team_init(struct team *t, const struct phase *p, struct qwen_model *m,
 }
 
 /*
- * For a round: new ones, or where there is a past, others with the same one,
- * for reading it takes longer than most rounds.
+ * Create the sequences of a round.  With a depth they are forks of past, since
+ * reading that many tokens takes longer than most rounds.
  */
 static void
 team_begin(struct team *t, const struct phase *p, struct qwen_model *m,
@@ -123,7 +124,7 @@ team_fini(struct team *t)
 	free(t->part);
 }
 
-/* One token each. */
+/* Evaluate one token in each sequence. */
 static void
 eval_team(const struct phase *p, struct team *t, size_t at)
 {
@@ -139,7 +140,7 @@ eval_team(const struct phase *p, struct team *t, size_t at)
 	}
 }
 
-/* The n tokens after the depth, all at once or each after the other. */
+/* Evaluate the n tokens after the depth: all in one call, or one by one. */
 static void
 run_tokens(const struct phase *p, struct team *t, size_t n)
 {
@@ -153,7 +154,7 @@ run_tokens(const struct phase *p, struct team *t, size_t n)
 		eval_team(p, t, p->depth + i);
 }
 
-/* Where blocks lie does not show: the same, one block after the other. */
+/* Die unless the logits are those of sequences with contiguous blocks. */
 static void
 check_scattered(const struct phase *p, const struct team *scattered,
     struct qwen_model *m, size_t n)
@@ -185,8 +186,8 @@ qbench_round_of(struct round *r, const struct counts *a,
 }
 
 /*
- * What the machine gives changes from one second to the next where others share
- * it: so it is measured beside every round.
+ * On a shared machine, speed changes from second to second.  So the machine is
+ * measured after every round.
  */
 static void
 timed_round(struct phase *p, struct qwen_model *m, const struct team *past,
@@ -210,7 +211,7 @@ timed_round(struct phase *p, struct qwen_model *m, const struct team *past,
 	r->int8 = machine.int8;
 }
 
-/* The longest time first; equal times by name. */
+/* Order by time, longest first; equal times by name. */
 static int
 by_time(const void *a, const void *b)
 {
@@ -243,7 +244,7 @@ count_kernels(struct phase *p, struct qwen_model *m, struct team *t)
 	qwen_model_profile(m, 0, NULL);
 }
 
-/* A round that is not timed: it warms up, and counts for each kernel. */
+/* A round without timing: it warms up and counts the work of each kernel. */
 static void
 counted_round(struct phase *p, struct qwen_model *m, const struct team *past)
 {
@@ -324,8 +325,8 @@ phase_fini(struct phase *p)
 /* ------------------------------------------------------------ all settings */
 
 /*
- * Decoding does not depend on the prompt: once for each depth and number of
- * timelines.
+ * Measure decoding once per depth and number of sequences, since it does not
+ * depend on the prompt.  Return the number of phases.
  */
 static size_t
 measure_decodes(struct phase *decode, struct qwen_model *m, int n_threads)
@@ -410,7 +411,7 @@ qbench_run(int n_threads)
 	struct qwen_model *m;
 	size_t i, n;
 
-	/* these start processes, so they come before the threads */
+	/* before there are threads, since these fork processes */
 	qbench_measure_start(&r.start, n_threads);
 	qbench_measure_machine(&r.machine, n_threads, 0);
 	m = tool_model_open(qbench_model_path, n_threads, qbench_opt.numerics);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * sampling.c - --sampling: what a choice from a row of logits costs, and what
- * it costs where a schema says which tokens may come.
+ * sampling.c - --sampling: measure the time to sample a token from a row of
+ * logits, with and without a JSON schema.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum { SAMPLING_ROWS = 4, SAMPLING_VOCAB = 248320 };
 
-/* What people ask for, as qwen_sampler_read takes it. */
+/* Common settings, in the form of qwen_sampler_read(). */
 static const char *const chains[] = {
 	"", "repeat-penalty=1.1", "temp=0.7 top-k=20 top-p=0.8",
 	"temp=0.7 top-k=40 repeat-penalty=1.1", "temp=0.7",
@@ -23,8 +23,8 @@ static const char *const chains[] = {
 };
 
 /*
- * Rows like those of a model: a bell of small logits, and in a sure one a few
- * high ones.
+ * Make rows with normally distributed small logits; with sure, 40 higher ones
+ * per row.
  */
 static float *
 make_rows(size_t n, int sure)
@@ -46,7 +46,7 @@ make_rows(size_t n, int sure)
 	return row;
 }
 
-/* A text by a schema, in the tokens of a model. */
+/* A text that matches a schema, in the tokens of a model. */
 struct constrained {
 	struct qwen_gguf	*gguf;
 	struct qwen_pieces	*pieces;
@@ -56,7 +56,7 @@ struct constrained {
 	size_t			 n_ids, n_vocab;
 };
 
-/* What people ask of schemas. */
+/* A schema with common features. */
 static const char schema[] =
     "{\"type\":\"object\",\"properties\":{"
     "\"title\":{\"type\":\"string\",\"maxLength\":120},"
@@ -79,7 +79,7 @@ static const char schema[] =
     "\"required\":[\"title\",\"summary\",\"date\",\"rating\",\"tags\","
     "\"author\",\"public\"]}";
 
-/* What a model could say. */
+/* An answer that a model could give. */
 static const char text[] =
     "{\"title\":\"A short history of lighthouses on the northern coast\","
     "\"summary\":\"The book follows the keepers of four lights from the first "
@@ -122,8 +122,9 @@ constrained_close(struct constrained *c)
 }
 
 /*
- * Milliseconds of choices and what belongs to them.  Where there is a schema,
- * the text goes on whatever is chosen; most of its states are new.
+ * Measure sampling and accepting a token, in ms.  With a schema, the tokens of
+ * the text are accepted, whatever was sampled; most grammar states of the text
+ * are new.
  */
 static struct spread
 time_chain(const char *chain, const float *row, size_t n_vocab,
@@ -152,7 +153,7 @@ time_chain(const char *chain, const float *row, size_t n_vocab,
 		    &cli_err));
 		cli_must(NULL, qwen_sampler_accept(s, c != NULL ? &c->ids[i] :
 		    &id, 1, 1, &cli_err));
-		/* the first one takes up the memory */
+		/* the first one allocates memory */
 		if (i >= first)
 			ms[i - first] = (double)(qbench_now_ns() - start) * 1e-6;
 	}
@@ -180,7 +181,7 @@ show_chain(const char *kind, const char *chain, const struct spread *s)
 	fflush(stdout);
 }
 
-/* Where a schema has a say: the tokens of a text by it, from one row. */
+/* Measure with a schema: the tokens of the text, with one row of logits. */
 static void
 show_constrained(const struct constrained *c, const float *row)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* show.c - what follows from the rounds and counts, as text, JSON and CSV. */
+/* show.c - print the results as text, JSON and CSV. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -10,20 +10,18 @@
 
 /* ----------------------------------------------------------------- figures */
 
-/* What a phase moved and multiplied a second, by the clock, all in all. */
+/* The bytes moved and multiply-adds of a phase per second. */
 struct totals {
 	double	gb, gmac;
 };
 
-/*
- * Rates of a row, of all threads together, and as shares of the machine's best.
- */
+/* Speeds of a kernel or purpose, over all threads. */
 struct rates {
 	double		 share;		/* percent of the phase */
-	double		 ms_token;	/* by the clock */
-	double		 gb, gmac;	/* a second */
-	double		 read, peak;	/* percent of the machine's */
-	const char	*unit;		/* which peak: "int8", "f32" */
+	double		 ms_token;	/* elapsed time per token */
+	double		 gb, gmac;	/* per second */
+	double		 read, peak;	/* percent of the machine's speed */
+	const char	*unit;		/* the peak's kind: "int8" or "f32" */
 };
 
 static struct totals
@@ -53,7 +51,10 @@ sum_of(const struct phase *p)
 	return sum;
 }
 
-/* Products use integers, unless the weights are F32, F16 or BF16. */
+/*
+ * Return 1 for matrix products, which use integers unless the weights are F32,
+ * F16 or BF16.
+ */
 static int
 is_int8(const char *kernel)
 {
@@ -83,7 +84,7 @@ rates_of(const struct result *r, const struct phase *p,
 	return x;
 }
 
-/* The time of n units of work at the speeds of the rounds. */
+/* Return the time of n units of work at the speeds of the rounds. */
 static struct spread
 time_of(const struct phase *p, double n)
 {
@@ -195,7 +196,7 @@ text_rows(const struct result *r, const struct phase *p)
 		text_row(r, p, &sum);
 }
 
-/* Both phases together. */
+/* Print the sum of both phases. */
 static void
 text_all(const struct result *r)
 {
@@ -261,7 +262,7 @@ text_result(const struct result *r)
 
 /* -------------------------------------------------------------------- JSON */
 
-/* , "name": v */
+/* Print , "name": v; null if v is unknown. */
 static void
 json_num(const char *name, double v)
 {
@@ -313,7 +314,7 @@ qbench_json_machine(const struct qwen_machine *m)
 	printf("}");
 }
 
-/* The row of a kernel, or purpose. */
+/* Print an element for a kernel or purpose. */
 static void
 json_row(const struct result *r, const struct phase *p,
     const struct qwen_kernel_stat *k, int kernel)
@@ -397,7 +398,7 @@ json_faults(const struct phase *p)
 	qbench_json_spread("major", &p->major);
 }
 
-/* An object, with one for each phase that was measured. */
+/* Print an object with one field per measured phase. */
 static void
 json_phases(const char *name, const struct result *r,
     void (*members)(const struct phase *p))
@@ -500,7 +501,7 @@ csv_faults(const struct phase *p)
 		printf(",%.0f,%.0f", p->minor.median, p->major.median);
 }
 
-/* Of the rounds, the median. */
+/* Print the medians over the rounds. */
 static void
 csv_times(const struct phase *p)
 {

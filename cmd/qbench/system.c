@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* system.c - what the operating system counts. */
+/* system.c - counters of the operating system. */
 #include <sys/resource.h>
 
 #include <errno.h>
@@ -23,7 +23,10 @@ qbench_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Time that another machine on the same host took: field 8 of "cpu". */
+/*
+ * Count all processor time, and that which the host took for other machines:
+ * field 8 of "cpu".
+ */
 static void
 count_steal(struct counts *c)
 {
@@ -55,7 +58,7 @@ qbench_count(struct counts *c)
 	c->ns = qbench_now_ns();
 }
 
-/* A line of /proc/self/status, in MiB, or -1. */
+/* Return a value of /proc/self/status in MiB, or -1. */
 static double
 status_mib(const char *text, const char *key)
 {
@@ -80,7 +83,7 @@ qbench_look_at_memory(struct memory *m)
 		now.peak = status_mib(text, "\nVmHWM:");
 		now.private = status_mib(text, "\nRssAnon:");
 		now.mapped = status_mib(text, "\nRssFile:");
-		if (now.mapped >= 0)	/* a model in a memfd is shmem */
+		if (now.mapped >= 0)	/* a model in a memfd counts as shmem */
 			now.mapped += fmax(status_mib(text, "\nRssShmem:"), 0);
 	}
 	getrusage(RUSAGE_SELF, &u);

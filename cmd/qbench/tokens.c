@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* tokens.c - what is read and decoded: tokens of a file, or made ones. */
+/* tokens.c - the tokens to read and decode: of a file, or random. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -11,9 +11,9 @@ int32_t		*qbench_ids;
 static size_t	 n_ids, cap;
 
 /*
- * The id at position i of a walk that has two properties of text: an id comes
- * about as often as its number is low (a vocabulary made by merging has its
- * commonest words first), and one in four was among the last 64.
+ * Return a random id for position i with two properties of text: low ids are
+ * more frequent (a BPE vocabulary begins with its most frequent words), and one
+ * id in four repeats one of the last 64.
  */
 static int32_t
 walk(size_t i, size_t n_vocab, uint64_t *rng)
@@ -33,7 +33,7 @@ walk(size_t i, size_t n_vocab, uint64_t *rng)
 	return (int32_t)id;
 }
 
-/* Up to need ids of the file. */
+/* Read ids from the file, at least need if it has that many. */
 static void
 read_tokens(const char *path, size_t need)
 {
@@ -59,7 +59,6 @@ read_tokens(const char *path, size_t need)
 	close(fd);
 }
 
-/* The first need ids: of the file, over and over, or of the walk. */
 void
 qbench_make_tokens(size_t need, size_t n_vocab)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* tune.c - --tune: which instruction set multiplies many tokens faster. */
+/* tune.c - --tune: show which instruction set multiplies many tokens faster. */
 #include <stdio.h>
 
 #include "qbench.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* url.c - the options of --url, and which of them go together. */
+/* url.c - the options of --url. */
 #include <time.h>
 
 #include "url.h"

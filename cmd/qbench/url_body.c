@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* url_body.c - what is asked: prompts that are made up, or lines of a file. */
+/* url_body.c - the bodies of requests: random prompts, or lines of a file. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "text/json/json.h"
 #include "url.h"
 
-/* Each is one token of the Qwen vocabularies, with a blank before it. */
+/* Each word with a blank before it is one token of the Qwen vocabularies. */
 static const char *const words[] = {
 	"about", "above", "add", "after", "again", "against", "age", "air",
 	"also", "always", "and", "any", "appear", "art", "as", "ask", "at",
@@ -56,14 +56,17 @@ struct line {
 struct qbench_bodies {
 	const struct url_opts *opts;
 	const char	*model;
-	yyjson_doc	*more;		/* of --body, or NULL */
+	yyjson_doc	*more;		/* fields of --body, or NULL */
 	struct line	*line;
 	size_t		 n, cap;
 };
 
 /* ------------------------------------------------------------------ bodies */
 
-/* What a request has in any case; --body has the last word. */
+/*
+ * Add the fields that every request has, then those of --body, which take
+ * precedence.  Write the body to out.
+ */
 static void
 finish(const struct qbench_bodies *b, yyjson_mut_doc *doc, yyjson_mut_val *root,
     struct qwen_text *out)
@@ -92,7 +95,7 @@ finish(const struct qbench_bodies *b, yyjson_mut_doc *doc, yyjson_mut_val *root,
 		die("out of memory");
 }
 
-/* ------------------------------------------------------ those that are made */
+/* ------------------------------------------------------- generated requests */
 
 static void
 add_words(struct qwen_text *t, size_t n, uint64_t rng)
@@ -104,7 +107,7 @@ add_words(struct qwen_text *t, size_t n, uint64_t rng)
 	}
 }
 
-/* Within --range-ratio of n, at least 1. */
+/* Return a random number within --range-ratio of n, at least 1. */
 static size_t
 about(const struct url_opts *o, size_t n, uint64_t *rng)
 {
@@ -154,7 +157,7 @@ make(const struct qbench_bodies *b, const struct url_setting *set,
 	return chat ? chat_path : completions_path;
 }
 
-/* -------------------------------------------------------- those of a file */
+/* ----------------------------------------------------- requests of a file */
 
 static const char *
 ends_with(const char *s, const char *end)
@@ -164,7 +167,10 @@ ends_with(const char *s, const char *end)
 	return n >= m && strcmp(s + n - m, end) == 0 ? end : NULL;
 }
 
-/* In an envelope, as batches have it, or alone, with an id of its own. */
+/*
+ * Add a request: in an envelope as in batch files, or a bare body, whose id is
+ * dropped.
+ */
 static void
 add_line(struct qbench_bodies *b, const struct tool_lines *in, yyjson_val *root)
 {

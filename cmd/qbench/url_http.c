@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * qbench_http.c - requests to a server, many at a time, by libcurl.
+ * url_http.c - concurrent requests to a server, with libcurl.
  *
- * It is loaded when it is needed, and not linked: with all that it brings, a
- * process takes 5 ms more to start, and how fast that goes is one of the things
- * that qbench measures.
+ * libcurl is loaded when needed, not linked: with its dependencies it would add
+ * 5 ms to the start of a process, which qbench measures too.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +55,7 @@ load(void)
 struct qbench_http {
 	CURLM		*multi;
 	struct curl_slist *headers;
-	struct qbench_request	*calls;		/* under way */
+	struct qbench_request	*calls;		/* in progress */
 	const char	*socket;
 	double		 timeout;
 };
@@ -80,7 +79,7 @@ qbench_http_open(const char *socket, double timeout)
 	h->multi = cli_check_alloc(curl.multi_init());
 	h->socket = socket;
 	h->timeout = timeout;
-	/* all connections stay, for the requests that come next */
+	/* keep all connections for later requests */
 	curl.multi_setopt(h->multi, CURLMOPT_MAXCONNECTS, 65536L);
 	add_header(h, "Content-Type: application/json");
 	add_header(h, "Expect:");
@@ -155,7 +154,7 @@ put_off(struct qbench_http *h, struct qbench_request *c)
 	c->easy = NULL;
 }
 
-/* What is wrong with the reply, if something is. */
+/* Set the reply's error, if there was one. */
 static void
 judge(struct qbench_request *c, CURLcode rc)
 {
@@ -210,7 +209,7 @@ qbench_http_wait(struct qbench_http *h, double seconds)
 		}
 		if (seconds < 0)
 			return NULL;
-		/* what is less than a millisecond is not slept over */
+		/* a wait below 1 ms only polls */
 		curl.multi_poll(h->multi, NULL, 0, (int)(seconds * 1e3), NULL);
 		seconds = -1;
 	}
@@ -230,7 +229,7 @@ qbench_http_close(struct qbench_http *h)
 	free(h);
 }
 
-#else	/* the system has no libcurl */
+#else	/* no libcurl on this system */
 
 struct qbench_http *
 qbench_http_open(const char *socket, double timeout)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* url_run.c - requests to a server at their times, and what comes of them. */
+/* url_run.c - send requests to a server on schedule, collect the results. */
 #include <sys/resource.h>
 
 #include <math.h>
@@ -16,28 +16,29 @@ static void
 on_interrupt(int sig)
 {
 	interrupted = 1;
-	signal(sig, SIG_DFL);	/* the second one ends it */
+	signal(sig, SIG_DFL);	/* a second Ctrl-C ends the program */
 }
 
 /* The server, and what all settings share. */
 struct target {
 	const struct url_opts *opts;
 	struct qbench_http	*http;
-	char		*base;		/* "http://host:8080/v1" */
+	char		*base;		/* such as "http://host:8080/v1" */
 	char		*model;		/* or NULL */
 	struct qbench_bodies *bodies;
-	uint64_t	 number;	/* of the next request */
+	uint64_t	 number;	/* number of the next request */
 };
 
-/* One setting, as it goes on. */
+/* One setting while it runs. */
 struct load {
 	struct target	*t;
 	struct url_result *r;
-	uint64_t	 wanted;	/* requests; UINT64_MAX: by time */
+	uint64_t	 wanted;	/* requests; UINT64_MAX: limited by
+					   time */
 	uint64_t	 n_started, n_running, n_tokens;
-	uint64_t	 rng;		/* of arrivals */
+	uint64_t	 rng;		/* of the arrival times */
 	double		 start, due;
-	int		 held;		/* a request that is due waits for a
+	int		 held;		/* a due request waits for a free
 					   client */
 };
 
@@ -67,7 +68,7 @@ ask(struct target *t, const struct url_setting *set, double due)
 	return c;
 }
 
-/* Until it has ended; dies of Ctrl-C. */
+/* Wait until the request has ended; dies on Ctrl-C. */
 static void
 wait_for(struct target *t, const struct qbench_request *c)
 {
@@ -99,7 +100,7 @@ note_error(struct url_result *r, const struct qbench_stream *s)
 	e->n = 1;
 }
 
-/* What one reply does not tell of is not known of all. */
+/* Add a reported count to a sum.  If one reply lacks it, the sum is unknown. */
 static void
 add_told(int64_t *sum, int64_t told)
 {
@@ -150,7 +151,7 @@ land(struct load *l, struct qbench_request *c)
 
 /* ---------------------------------------------------------------- a setting */
 
-/* Whether another request is to be sent, now or later. */
+/* Return 1 if another request is to be sent at this time. */
 static int
 goes_on(const struct load *l, double when)
 {
@@ -161,7 +162,8 @@ goes_on(const struct load *l, double when)
 }
 
 /*
- * Whether to send a request now; sets l->held if one is due but no client free.
+ * Return 1 if a request is to be sent now; set l->held if one is due but no
+ * client is free.
  */
 static int
 is_due(struct load *l, double now)
@@ -178,7 +180,10 @@ is_due(struct load *l, double now)
 	return has_client;
 }
 
-/* Send what is due; how long there is nothing to send. */
+/*
+ * Send the requests that are due.  Return the seconds until the next one, at
+ * most 0.1.
+ */
 static double
 send_due(struct load *l)
 {
@@ -186,7 +191,7 @@ send_due(struct load *l)
 	double now = cli_now(), late;
 
 	for (; is_due(l, now); now = cli_now()) {
-		/* waiting for a free client is no delay of this machine */
+		/* waiting for a free client is not a delay by this machine */
 		late = set->rate > 0 && !l->held ? (now - l->due) * 1e3 : 0;
 		l->held = 0;
 		l->r->late = late > l->r->late ? late : l->r->late;
@@ -266,7 +271,10 @@ measure(struct target *t, const struct url_setting *set)
 
 /* --------------------------------------------------------------- the server */
 
-/* "http://host:8080/v1" of what was given; *socket of a UNIX domain socket. */
+/*
+ * Return the base URL of --url, such as "http://host:8080/v1", to be freed.
+ * Set *socket to the path of a UNIX domain socket, or NULL.
+ */
 static char *
 base_of(const char *url, const char **socket)
 {
@@ -292,7 +300,10 @@ base_of(const char *url, const char **socket)
 	    strncmp(url + n - 3, "/v1", 3) == 0 ? "" : "/v1");
 }
 
-/* What the server calls its first model, or NULL; dies if nobody is there. */
+/*
+ * Return the server's name of its first model, or NULL; die if the server
+ * cannot be reached.
+ */
 static char *
 first_model(struct target *t)
 {
@@ -320,7 +331,7 @@ first_model(struct target *t)
 	return name;
 }
 
-/* Requests that do not count: what is wrong with all of them shows here. */
+/* Send requests that are not measured; die if one fails, since all would. */
 static void
 warm_up(struct target *t, const struct url_setting *set)
 {
@@ -347,7 +358,7 @@ open_target(struct target *t, const struct url_opts *o)
 
 	t->opts = o;
 	t->base = base_of(o->url, &socket);
-	/* what is wrong with a file or --body comes before any connection */
+	/* report bad files and --body before connecting */
 	qbench_bodies_close(qbench_bodies_open(o, NULL));
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
@@ -370,7 +381,7 @@ qbench_run_url(void)
 	const struct list *prompt = o->input == NULL ? &qbench_opt.prompt :
 	    &one;
 	const struct list *count = o->input == NULL ? &qbench_opt.count : &one;
-	/* each rate with each limit, if there are any */
+	/* combine each rate with each limit of clients */
 	size_t rates = o->rate.n > 0 ? o->rate.n : 1;
 	size_t limits = o->rate.n == 0 || cli_given(&o->clients) ?
 	    o->clients.n : 1;

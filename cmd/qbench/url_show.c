@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* qbench_show.c - how a server bore a load, as text, JSON and CSV. */
+/*
+ * url_show.c - print the results of a load on a server as text, JSON and CSV.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +13,7 @@ enum { N_TOTALS = 13 };
 static const char *const apis[] = { "chat", "completions", "chat" };
 static const char *const time_names[] = { "ttft_ms", "tpot_ms", "e2e_ms" };
 
-/* What is one number; below 0: not known. */
+/* A result that is one number; below 0: unknown. */
 struct total {
 	const char	*name;
 	double		 v;
@@ -40,7 +42,7 @@ totals_of(const struct url_result *r, struct total t[N_TOTALS])
 	memcpy(t, all, sizeof all);
 }
 
-/* ttft, tpot, itl, e2e */
+/* Write the samples ttft, tpot, itl and e2e. */
 static void
 each_sample(struct qwen_text *t, struct url_result *r,
     void (*put)(struct qwen_text *, const char *, struct tool_sample *),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * qbench_stream.c - a reply as it comes: server-sent events, each a piece of
- * JSON, in the forms of /v1/chat/completions and /v1/completions.
+ * url_stream.c - parse a streamed reply: server-sent events with JSON, as in
+ * /v1/chat/completions and /v1/completions.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,13 +17,13 @@ void
 qbench_stream_fail(struct qbench_stream *s, const char *kind, const char *why)
 {
 	if (s->kind[0] != '\0')
-		return;		/* the first one counts */
+		return;		/* keep the first error */
 	snprintf(s->kind, sizeof s->kind, "%s", kind);
 	if (why != s->why)
 		snprintf(s->why, sizeof s->why, "%s", why);
 }
 
-/* A text with something in it. */
+/* Return 1 for a string that is not empty. */
 static int
 has_text(yyjson_val *v)
 {
@@ -39,7 +39,7 @@ count(int64_t *to, yyjson_val *v)
 		*to = strtoll(s, NULL, 10) + 1;
 }
 
-/* What llama.cpp's server tells in timings, others do in usage. */
+/* Take the token counts of usage, or of llama.cpp's timings. */
 static void
 take_usage(struct qbench_stream *s, yyjson_val *root)
 {
@@ -63,7 +63,7 @@ take_error(struct qbench_stream *s, yyjson_val *error)
 	    yyjson_get_str(m) : "without a message");
 }
 
-/* Whether there is a token in this choice, of whatever kind. */
+/* Return 1 if this choice has a token of any kind. */
 static int
 take_choice(struct qbench_stream *s, yyjson_val *choice)
 {

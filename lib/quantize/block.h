@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * block.h - formats of 32 numbers with a scale of their own (static inline
- * only).
+ * block.h - encoders of formats with blocks of 32 numbers, each with its own
+ * scale (static inline only).
  */
 #ifndef QWEN_QUANTIZE_BLOCK_H
 #define QWEN_QUANTIZE_BLOCK_H
@@ -13,12 +13,15 @@
 #include "engine/quant/quant.h"
 #include "quantize/fit.h"
 
-/* What no format can hold anyway is cut, so that no sum overflows. */
+/*
+ * Larger numbers are cut to this, so that sums cannot overflow.  No format
+ * holds them.
+ */
 #define TOO_LARGE 0x1p30f
 
 /*
- * The next sub-blocks of n numbers, from number i on, of `left` that are left;
- * lanes that get none are 0.
+ * Loads the next WIDE sub-blocks of n numbers, from number i on.  Only `left'
+ * sub-blocks are left: the other lanes are 0.
  */
 INLINE void
 gather(struct tile *t, int n, const float *x, const float *w, size_t n_row,
@@ -39,7 +42,7 @@ gather(struct tile *t, int n, const float *x, const float *w, size_t n_row,
 	}
 }
 
-/* The f16 that is `up` above the nearest to f; never infinite. */
+/* Returns the f16 that is `up' steps above the nearest to f; never infinite. */
 INLINE uint16_t
 half_near(float f, int up)
 {
@@ -50,7 +53,7 @@ half_near(float f, int up)
 	return (uint16_t)((h & 0x8000) | a);
 }
 
-/* Nibbles in the order of Q4_0. */
+/* Packs 32 codes as 4-bit codes in the order of Q4_0. */
 INLINE void
 put_nibbles(unsigned char *p, signed char q[32][WIDE], size_t l, int bias)
 {
@@ -61,7 +64,7 @@ put_nibbles(unsigned char *p, signed char q[32][WIDE], size_t l, int bias)
 		    ((q[k + 16][l] + bias) & 15) << 4);
 }
 
-/* The fifth bits. */
+/* Returns the fifth bits of 32 codes. */
 INLINE uint32_t
 fifths(signed char q[32][WIDE], size_t l, int bias)
 {
@@ -73,11 +76,11 @@ fifths(signed char q[32][WIDE], size_t l, int bias)
 	return h;
 }
 
-/* --------------------------------------------------- a scale, and no minimum */
+/* ------------------------------------------------ a scale without a minimum */
 
 /*
- * The f16 nearest to each of s, or one beside it, or what is usual for such a
- * block: whichever is best.
+ * Rounds scales to f16: to the best of the nearest f16 and its neighbours, and
+ * of the scale at which the number furthest from 0 becomes `usual'.
  */
 INLINE void
 round_scale(const struct tile *t, struct code c, float usual, struct wide *s,
@@ -144,7 +147,7 @@ encode_scaled(uint32_t type, struct code c, float usual, const float *try,
 
 /* ---------------------------------------------------- a scale and a minimum */
 
-/* The best of f16 near s and min. */
+/* Rounds scale and minimum to the best f16 near them. */
 INLINE void
 round_scale2(const struct tile *t, struct code c, struct wide *s,
     struct wide *min, uint16_t *half, uint16_t *half_min)
@@ -206,7 +209,10 @@ encode_ranged(uint32_t type, struct code c, float cut, int cuts,
 
 /* ------------------------------------------------------------ a power of two */
 
-/* What byte b of an MXFP4 block multiplies the table by. */
+/*
+ * Returns the scale of an MXFP4 block with byte b, for the table's doubled
+ * values.
+ */
 INLINE float
 power(int b)
 {
@@ -214,7 +220,10 @@ power(int b)
 	    qwen_bits_f32((uint32_t)(b - 1) << 23);
 }
 
-/* The best byte for each block: the largest number near 4 or 6, or beyond. */
+/*
+ * Finds the best byte for each block: tries the four scales that bring the
+ * largest number to 1 to 16 (E2M1 ends at 6).
+ */
 INLINE void
 find_power(const struct tile *t, struct code c, struct wide *s, int *byte)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * calibrate.c - how much a model minds what a format does to its tensors, by a
- * text.
+ * calibrate.c - measures, with a text, how much errors in each kind of tensor
+ * change a model's predictions.
  *
  * Tensors of one kind in a quarter of the layers are a group.  The model reads
- * the text as it is, and again with each group in a format of few bits: the KL
- * divergence of what it predicts then, divided by the errors that the format
- * makes, is what one unit of error costs there.
+ * the text unchanged, and once per group with this group in a format of few
+ * bits.  The KL divergence from the unchanged predictions, divided by the
+ * errors of that format, is the cost of one unit of error in that group.
  */
 #include <math.h>
 #include <stdio.h>
@@ -22,17 +22,18 @@
 #include "qwen/session.h"
 
 enum {
-	BANDS = 4,			/* of layers */
-	WINDOW = 512,			/* tokens that are read together */
-	ROW_BYTES = 256 << 20,		/* of logits that are kept */
-	GROUP_BYTES = 256 << 20,	/* of tensors that are changed */
+	BANDS = 4,			/* quarters of the layers */
+	WINDOW = 512,			/* tokens of the text read at once */
+	ROW_BYTES = 256 << 20,		/* bytes of logits kept */
+	GROUP_BYTES = 256 << 20,	/* bytes of tensors changed at once */
 	KIND_BYTES = 64,
 };
 
 struct group {
 	char		 kind[KIND_BYTES];
 	unsigned	 band;
-	size_t		 first, n;	/* of struct calibration.member */
+	size_t		 first, n;	/* range of struct calibration's
+					   trials */
 	double		 weight;
 };
 
@@ -43,19 +44,21 @@ struct calibration {
 	size_t			*group_of;	/* [n_trial] */
 	struct group		*group;
 	size_t			 n_groups, cap_groups;
-	/* what the model as it is predicts, after each step-th token */
+	/* logits of the unchanged model after each step-th token */
 	float			*row;
 	size_t			 n_rows, n_vocab, step;
 	uint64_t		 done, total;	/* tokens */
-	/* the run at hand */
-	size_t			 from;		/* token of the window */
-	int			 base;		/* keep rows, or compare */
+	/* the current run */
+	size_t			 from;		/* token at which the window
+						   begins */
+	int			 base;		/* 1: keep rows; 0: compare with
+						   them */
 	double			 kl;
 };
 
 /* ------------------------------------------------------------------- groups */
 
-/* "attn_q.weight" and the layer of blk.7.attn_q.weight. */
+/* Returns "attn_q.weight" for "blk.7.attn_q.weight", and sets *layer to 7. */
 static const char *
 kind_of(const char *name, unsigned *layer)
 {
@@ -142,7 +145,7 @@ read_text(struct calibration *c, struct qwen_session *s, struct qwen_err *err)
 	return 0;
 }
 
-/* Room for as many rows as may be, spread over the text. */
+/* Allocates as many rows as ROW_BYTES allow, spread over the text. */
 static int
 get_rows(struct calibration *c, const struct qwen_model *m,
     struct qwen_err *err)
@@ -158,7 +161,7 @@ get_rows(struct calibration *c, const struct qwen_model *m,
 	return c->row == NULL ? qwen_oom(err) : 0;
 }
 
-/* Read the text by the model of g, which is closed then. */
+/* Reads the text with the model in g, which it closes. */
 static int
 run(struct calibration *c, struct qwen_gguf *g, struct qwen_err *err)
 {
@@ -195,7 +198,7 @@ run_base(struct calibration *c, struct qwen_err *err)
 	return rc;
 }
 
-/* ------------------------------------------------------------ its tensors */
+/* --------------------------------------------------------- changed tensors */
 
 struct buffer {
 	unsigned char	*data;
@@ -213,7 +216,10 @@ keep(void *arg, const void *data, size_t n, struct qwen_err *err)
 	return 0;
 }
 
-/* Put the tensor of a trial in its format into the file; *data is its memory. */
+/*
+ * Replaces a tensor in g by itself in the trial's format; *data is its new
+ * memory.
+ */
 static int
 change(struct calibration *c, struct qwen_gguf *g,
     const struct quantize_trial *t, unsigned char **data, struct qwen_err *err)
@@ -238,7 +244,10 @@ change(struct calibration *c, struct qwen_gguf *g,
 	return rc;
 }
 
-/* As many of a group of n as memory allows; they are about as large. */
+/*
+ * Returns how many tensors of a group of n, of `bytes' bytes each, fit in
+ * GROUP_BYTES.
+ */
 static size_t
 how_many(uint64_t bytes, size_t n)
 {
@@ -247,7 +256,10 @@ how_many(uint64_t bytes, size_t n)
 	return most < 1 ? 1 : most < n ? (size_t)most : n;
 }
 
-/* Change a group, or what of it is changed, spread over it. */
+/*
+ * Changes the tensors of group k; if memory does not allow all, some spread
+ * over the group.  Adds up their errors.
+ */
 static int
 change_group(struct calibration *c, size_t k, struct qwen_gguf *g,
     unsigned char **data, double *error, struct qwen_err *err)
@@ -295,8 +307,8 @@ measure(struct calibration *c, size_t k, struct qwen_err *err)
 }
 
 /*
- * What the text says nothing about, as blocks for drafts and experts that it
- * does not use, counts as little as the least of the others.
+ * Gives groups without a measured weight the least weight of the others.  The
+ * text does not use MTP blocks, nor all experts.
  */
 static void
 fill_in(struct calibration *c)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* encode.h - inside of the encoders: one for a format and instruction set. */
+/* encode.h - internal: encoders, one per format and instruction set. */
 #ifndef QWEN_QUANTIZE_ENCODE_H
 #define QWEN_QUANTIZE_ENCODE_H
 
@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 /*
- * Encode n blocks of consecutive numbers, all finite; w[0], w[1], ... weigh the
- * errors of the numbers of a row and repeat after n_row numbers, a multiple of
- * the block.
+ * Encodes n blocks of consecutive finite numbers.  w[0], w[1], ... weigh the
+ * errors of a row's numbers, and repeat after n_row numbers, a multiple of the
+ * block length.
  */
 typedef void qwen_encode_fn(const float *x, const float *w, size_t n_row,
     size_t n, unsigned char *out);
@@ -19,7 +19,7 @@ struct qwen_encoder {
 	qwen_encode_fn	*fn;
 };
 
-/* Of an instruction set: one for each format, until one without a function. */
+/* The encoders of each instruction set, ended by one without a function. */
 extern const struct qwen_encoder qwen_encoders_scalar[],
     qwen_encoders_avx2[], qwen_encoders_avx512vnni[];
 

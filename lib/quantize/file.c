@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* file.c - a GGUF file to another one with smaller weights. */
+/* file.c - converts a GGUF file to one with smaller weights. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -26,7 +26,7 @@ qwen_quantize_recipe(size_t i)
 	return NULL;
 }
 
-/* As llama.cpp has them, Q4_K is Q4_K_M. */
+/* Like in llama.cpp, Q4_K means Q4_K_M. */
 int
 qwen_quantize_find(size_t *recipe, const char *name, struct qwen_err *err)
 {
@@ -69,7 +69,7 @@ use_recipe(struct qwen_quantize *p, struct qwen_err *err)
 	return 0;
 }
 
-/* Keys of this file, and not of what it is made of. */
+/* Returns 1 for a key that describes the file, not the model. */
 static int
 is_own(const struct qwen_quantize *p, const struct qwen_gguf_kv *kv)
 {
@@ -142,7 +142,7 @@ put_head(struct qwen_quantize *p, struct qwen_err *err)
 
 /* ------------------------------------------------------------------- a plan */
 
-/* A model, and not what may stand beside one. */
+/* Refuses files that are not models, such as adapters and projectors. */
 static int
 check_kind(const struct qwen_gguf *g, struct qwen_err *err)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fit.h - how far blocks are from what their codes would mean, and which scale
- * brings them nearer (static inline only).
+ * fit.h - measures the error of codes, and finds the scales with the least
+ * error (static inline only).
  */
 #ifndef QWEN_QUANTIZE_FIT_H
 #define QWEN_QUANTIZE_FIT_H
 
 #include "quantize/lanes.h"
 
-/* What codes mean: the integers from lo to hi, or the numbers of a table. */
+/* Values of codes: the integers from lo to hi, or those of a table. */
 enum table { INTEGERS, IQ4_TABLE, FP4_TABLE };
 
 struct code {
@@ -16,7 +16,7 @@ struct code {
 	float		 lo, hi;
 };
 
-/* The middles between the values of IQ4_NL, and the steps over them. */
+/* Midpoints between the values of IQ4_NL, and the differences across them. */
 static const float iq4_middle[15] = {
 	-115.5f, -93.5f, -74.0f, -57.0f, -42.0f, -28.5f, -16.0f, -4.5f, 7.0f,
 	19.0f, 31.5f, 45.5f, 61.0f, 79.0f, 101.0f
@@ -25,11 +25,11 @@ static const float iq4_step[15] = {
 	23, 21, 18, 16, 14, 13, 12, 11, 12, 12, 13, 15, 16, 20, 24
 };
 
-/* And between twice the magnitudes of E2M1. */
+/* The same between the doubled magnitudes of E2M1. */
 static const float fp4_middle[7] = { 0.5f, 1.5f, 2.5f, 3.5f, 5, 7, 10 };
 static const float fp4_step[7] = { 1, 1, 1, 1, 2, 2, 4 };
 
-/* base, and the steps whose middles v is above. */
+/* Returns base plus the steps at all midpoints below v. */
 INLINE lanes
 climb(lanes v, float base, const float *middle, const float *step, int n)
 {
@@ -47,7 +47,7 @@ climb(lanes v, float base, const float *middle, const float *step, int n)
 	return q;
 }
 
-/* The value that is nearest to v. */
+/* Returns the value nearest to v. */
 INLINE lanes
 coded(lanes v, struct code c)
 {
@@ -65,9 +65,9 @@ coded(lanes v, struct code c)
 }
 
 /*
- * Of each block with scale s: the weighted square of the error, and sums over
- * error and value, and over the square of the value, from which follows how
- * much a better scale for these codes is off, and what it saves.
+ * For each block with scale s and error r = x - s q, the weighted sums of r r
+ * (err), r q and q q.  For the same codes, the best scale is s + rq / qq, and
+ * reduces the error by rq rq / qq.
  */
 struct sums {
 	struct wide	 err, rq, qq;
@@ -99,7 +99,7 @@ measure(const struct tile *t, int n, struct code c, const struct wide *s,
 	}
 }
 
-/* The same with a minimum: the value is s q + m, and q from 0 to c.hi. */
+/* The same with a minimum m: r = x - (s q + m), q from 0 to c.hi. */
 struct sums2 {
 	struct wide	 err, rq, r, qq, q, w;
 };
@@ -137,7 +137,7 @@ measure2(const struct tile *t, int n, struct code c, const struct wide *s,
 	}
 }
 
-/* The codes themselves: integers, or numbers of a table's entries. */
+/* Sets q to the codes: integers, or indices of a table's values. */
 INLINE void
 codes(const struct tile *t, int n, struct code c, const struct wide *s,
     const struct wide *m, signed char q[32][WIDE])
@@ -169,9 +169,9 @@ codes(const struct tile *t, int n, struct code c, const struct wide *s,
 	}
 }
 
-/* ----------------------------------------------------- a scale, and no more */
+/* ------------------------------------------------ a scale without a minimum */
 
-/* The number furthest from 0 of each block. */
+/* Finds the number furthest from 0 of each block. */
 INLINE void
 extremes(const struct tile *t, int n, struct wide *out)
 {
@@ -187,9 +187,9 @@ extremes(const struct tile *t, int n, struct wide *out)
 }
 
 /*
- * The best scales: of those that have the extreme at one of n_try values, the
- * one nearest after it is made as good as its codes allow, and so on from
- * there.
+ * Finds the best scale of each block.  Tries the scales that bring the number
+ * furthest from 0 to each of n_try values; then improves the best one for its
+ * codes, `rounds' times.
  */
 INLINE void
 find_scale(const struct tile *t, int n, struct code c, const float *try,
@@ -219,7 +219,10 @@ find_scale(const struct tile *t, int n, struct code c, const float *try,
 
 /* ------------------------------------------------------ a scale and minimum */
 
-/* What these sums say about a better scale and minimum, and its error. */
+/*
+ * Improves scale and minimum by the sums for their codes; returns the error
+ * that remains.  below: the minimum must be at most 0.
+ */
 INLINE float
 better2(const struct sums2 *m, int l, int below, float *scale, float *min)
 {
@@ -243,8 +246,9 @@ better2(const struct sums2 *m, int l, int below, float *scale, float *min)
 }
 
 /*
- * The best scales and minimums (at most 0 if below): from ranges that are as
- * wide as the block or less, cut by steps of cut of the width at both ends.
+ * Finds the best scale and minimum (at most 0 if below) of each block.  Tries
+ * ranges of numbers: the block's whole range, reduced at both ends by 0 to cuts
+ * - 1 times `cut' of its width; then improves the best, `rounds' times.
  */
 INLINE void
 find_scale2(const struct tile *t, int n, struct code c, int below, float cut,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * formats.h - the encoders of all formats, compiled once for each instruction
- * set (static only), and how hard each one looks.
+ * formats.h - the encoders of all formats, compiled once per instruction set
+ * (static only), and the scales that each tries.
  */
 #ifndef QWEN_QUANTIZE_FORMATS_H
 #define QWEN_QUANTIZE_FORMATS_H
@@ -78,7 +78,7 @@ encode_q5_1(ARGS)
 
 /* ------------------------------------------------------- blocks of 256 */
 
-/* Codes as the formats count them, from tiles in which scales are chosen. */
+/* Packs codes with the chosen scales into `blocks' blocks of `bytes' bytes. */
 INLINE void
 pack(const struct layout *f, const struct tile *t, const struct scales *c,
     int min, pack_fn *fn, size_t bytes, size_t blocks, unsigned char *out)
@@ -109,7 +109,10 @@ encode_super(const struct layout *f, const float *try, int n_try,
 	}
 }
 
-/* As above; how ranges are cut, and where the greatest scales are tried. */
+/*
+ * The same for formats with minimums; cut and cuts: see find_scale2(); n_where
+ * and apart: see share_scale2().
+ */
 INLINE void
 encode_super2(const struct layout *f, float cut, int cuts, int n_where,
     float apart, pack_fn *fn, size_t bytes, ARGS)
@@ -188,7 +191,7 @@ encode_iq4_xs(ARGS)
 	    COUNT(where_6bits), pack_iq4_xs, 136, x, w, n_row, n, out);
 }
 
-/* ------------------------------------------------------- entries of a grid */
+/* --------------------------------------------------------------- grids */
 
 #define LEVELS_2 3, { 8, 25, 43 }
 #define LEVELS_3 8, { 4, 12, 20, 28, 36, 44, 52, 62 }

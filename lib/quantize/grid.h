@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * grid.h - formats whose codes are entries of a grid: groups of four or eight
- * magnitudes, signs beside them, and odd scales (static inline only).
+ * grid.h - encoders of formats whose codes are entries of a grid: groups of
+ * four or eight magnitudes, with separate signs and odd scales (static inline
+ * only).
  *
- * All entries are looked at, for sixteen groups at a time.  The error of one is
- * the sum of those of its halves, and there are few different halves.
+ * Each group tries all entries, sixteen groups at a time.  The error of an
+ * entry is the sum of the errors of its two halves; few halves differ.
  */
 #ifndef QWEN_QUANTIZE_GRID_H
 #define QWEN_QUANTIZE_GRID_H
@@ -12,32 +13,40 @@
 #include "engine/quant/codebook.h"
 #include "quantize/block.h"
 
-enum { HALVES = 81, GROUPS = 64 };	/* at most: 3^4 or 8^2; 256 / 4 */
+enum { HALVES = 81, GROUPS = 64 };	/* maxima: 3^4 or 8^2 halves; 256 / 4
+					   groups */
 
 struct grid {
 	uint32_t	 type;
 	const uint8_t	*entry;		/* [n][dim] */
 	int		 n, dim;
-	int		 sub;		/* numbers under a scale */
-	int		 even;		/* eight signs have an even number of - */
-	float		 unit;		/* a scale is d * unit * (2 c + 1) */
+	int		 sub;		/* numbers per scale */
+	int		 even;		/* of eight signs, an even number is
+					   - */
+	float		 unit;		/* a scale is d * unit * (2 code + 1) */
 	int		 n_level;
-	float		 level[8];	/* the magnitudes that there are */
+	float		 level[8];	/* the grid's magnitudes */
 };
 
-/* Which halves the entries have. */
+/* The two halves of each entry, as numbers of halves. */
 struct halves {
 	uint8_t	 a[1024], b[1024];
 };
 
-/* A block of 256: magnitudes, or less than 0 where a sign cannot be had. */
+/*
+ * A block of 256 numbers; y: magnitudes, below 0 where the stored sign must be
+ * wrong to keep the number of signs even.
+ */
 struct grid_block {
 	float		 y[256], w[256];
-	uint8_t		 sign[32];	/* bits */
-	struct tile	 tile[4];	/* of groups */
+	uint8_t		 sign[32];	/* one bit per number */
+	struct tile	 tile[4];	/* the groups */
 };
 
-/* What was found with some scales, group by group. */
+/*
+ * Result for given scales: error and sums (see struct sums) and entry of each
+ * group.
+ */
 struct grid_fit {
 	float		 err[GROUPS], rq[GROUPS], qq[GROUPS];
 	int32_t		 index[GROUPS];
@@ -68,7 +77,7 @@ find_halves(const struct grid *f, struct halves *h)
 	}
 }
 
-/* Signs, magnitudes, and the tiles of a block. */
+/* Loads a block: splits signs and magnitudes, and fills the tiles. */
 INLINE void
 load_block(const struct grid *f, const float *x, const float *w,
     struct grid_block *b)
@@ -106,7 +115,7 @@ load_block(const struct grid *f, const float *x, const float *w,
 	}
 }
 
-/* What each half adds to the error of the groups of some lanes. */
+/* Computes the error of each possible half for the groups in LANES lanes. */
 INLINE void
 half_errors(const struct grid *f, const struct tile *t, int first, int g,
     lanes s, lanes *out)
@@ -142,7 +151,7 @@ half_errors(const struct grid *f, const struct tile *t, int first, int g,
 	}
 }
 
-/* The best entries for the groups of a tile with scales s. */
+/* Finds the best entry for each group of a tile with scales s. */
 INLINE void
 best_entries(const struct grid *f, const struct halves *h,
     const struct tile *t, const struct wide *s, struct grid_fit *out, int from)
@@ -167,7 +176,7 @@ best_entries(const struct grid *f, const struct halves *h,
 	}
 }
 
-/* Entries for all groups, with scale s[] of each sub-block, and their sums. */
+/* Finds entries and sums for all groups; s[j] is the scale of sub-block j. */
 INLINE void
 find_entries(const struct grid *f, const struct halves *h,
     const struct grid_block *b, const float *s, struct grid_fit *out)
@@ -196,7 +205,7 @@ find_entries(const struct grid *f, const struct halves *h,
 	}
 }
 
-/* Sums over the groups of sub-block j. */
+/* Returns the sum of v over the groups of sub-block j. */
 INLINE float
 over_sub(const struct grid *f, const float *v, int j)
 {
@@ -208,7 +217,10 @@ over_sub(const struct grid *f, const float *v, int j)
 	return sum;
 }
 
-/* The best scale of each sub-block by itself: from its greatest over try[]. */
+/*
+ * Finds the best scale of each sub-block alone: tries its largest magnitude
+ * divided by each of try[], then improves the best.
+ */
 INLINE void
 find_grid_scales(const struct grid *f, const struct halves *h,
     const struct grid_block *b, const float *try, int n_try, float *s)
@@ -241,7 +253,7 @@ find_grid_scales(const struct grid *f, const struct halves *h,
 	}
 }
 
-/* The scale code that comes nearest to s under d. */
+/* Returns the scale code nearest to scale s if the common scale is d. */
 INLINE int
 scale_code(float s, float d)
 {
@@ -251,7 +263,7 @@ scale_code(float s, float d)
 	return c < 0.0f ? 0 : c > 15.0f ? 15 : (int)c;
 }
 
-/* A common scale, the codes under it, and entries. */
+/* A common scale, the scale codes of the sub-blocks, and the entries. */
 struct grid_choice {
 	float		 d, err;
 	uint16_t	 half;
@@ -260,8 +272,9 @@ struct grid_choice {
 };
 
 /*
- * With d, the best of codes as near to want[] as tries reaches; want[] becomes
- * what would be best for the entries found.
+ * Chooses scale codes and entries for the common scale c->d: for each sub-block
+ * the best of the `tries' codes nearest to want[j].  Sets want[] and *refit to
+ * the best scales, and common scale, for the chosen entries.
  */
 INLINE void
 choose_codes(const struct grid *f, const struct halves *h,
@@ -349,7 +362,7 @@ choose_grid(const struct grid *f, const struct halves *h,
 
 /* ------------------------------------------------------------------- bytes */
 
-/* Seven signs of eight: the last follows. */
+/* Returns seven of eight signs; the eighth follows from their parity. */
 INLINE uint32_t
 seven(const struct grid_block *b, int i)
 {

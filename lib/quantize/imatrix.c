@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * imatrix.c - read a file of importance, in GGUF: for matrix NAME the tensors
- * NAME.in_sum2, sums of squares of its inputs, and NAME.counts, of how many
- * tokens.  Or in the older form, which imatrix_dat.c reads.
+ * imatrix.c - reads importance matrices.  In GGUF, matrix NAME has the tensors
+ * NAME.in_sum2, sums of squared inputs, and NAME.counts, the number of tokens.
+ * imatrix_dat.c reads the older format.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include "quantize/imatrix_dat.h"
 
 struct qwen_imatrix {
-	struct qwen_gguf	*g;	/* NULL: it is in the older form */
+	struct qwen_gguf	*g;	/* NULL: older format */
 	struct imatrix_dat	 dat;
 };
 
@@ -35,7 +35,9 @@ check(const struct qwen_gguf *g, const char *path, struct qwen_err *err)
 	return 0;
 }
 
-/* 1 if the file can be of the older form only: that has no magic number. */
+/*
+ * Returns 1 if the file may have the older format, which has no magic number.
+ */
 static int
 is_older(const char *path, struct qwen_err *err)
 {
@@ -105,7 +107,7 @@ other_shape(const char *name, struct qwen_err *err)
 	    "another shape", name);
 }
 
-/* All of n numbers must be usable. */
+/* Checks that n numbers are from 0 to 1e30. */
 static int
 check_numbers(const char *name, const void *data, uint64_t n,
     struct qwen_err *err)
@@ -162,8 +164,8 @@ qwen_imatrix_has(const struct qwen_imatrix *m,
 }
 
 /*
- * Of a mean of 1, so that nothing overflows; and nowhere next to nothing, as
- * another text may use an input that this one does not.
+ * Scales the values to a mean of 1, so that nothing overflows, and raises them
+ * to 1e-3 at least: another text may use an input that this one did not.
  */
 void
 qwen_imatrix_weights(const struct qwen_imatrix *m,
@@ -172,7 +174,7 @@ qwen_imatrix_weights(const struct qwen_imatrix *m,
 	const void *sum = m->g != NULL ?
 	    find_tensor(m, t->name, "in_sum2")->data :
 	    qwen_imatrix_dat_find(&m->dat, t->name)->v;
-	/* the older form has ones where nothing was counted */
+	/* the older format has equal values where nothing was counted */
 	const void *count = m->g != NULL ? find_tensor(m, t->name,
 	    "counts")->data :
 	    NULL;

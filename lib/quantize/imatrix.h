@@ -18,7 +18,7 @@ int qwen_imatrix_has(const struct qwen_imatrix *m,
 void qwen_imatrix_weights(const struct qwen_imatrix *m,
     const struct qwen_gguf_tensor *t, float *w);
 
-/* Number of tensors with values; and what text the matrix was made from. */
+/* Number of tensors with values; number of chunks and name of the text. */
 size_t qwen_imatrix_entries(const struct qwen_imatrix *m);
 uint32_t qwen_imatrix_chunks(const struct qwen_imatrix *m);
 int qwen_imatrix_dataset(const struct qwen_imatrix *m, struct qwen_str *out);

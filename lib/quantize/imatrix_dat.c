@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * imatrix_dat.c - read imatrix.dat, as llama-imatrix wrote it before mid 2025
- * and still can.  All numbers are little-endian, 32 bits wide:
+ * imatrix_dat.c - reads imatrix.dat, the format of llama-imatrix before mid
+ * 2025, which it can still write.  Numbers are little-endian, 32 bits:
  *
- *	number of entries
- *	of each: length of the name, name, number of calls, number of values,
- *	    values in f32: for each column the mean of its squared inputs,
- *	    times the number of calls
- *	the last chunk; length of the data set's name, name: may be missing
+ * number of entries
+ * for each: length of the name, name, number of calls, number of values,
+ *     values in f32: for each column the mean of its squared inputs,
+ *     times the number of calls
+ * number of chunks; length of the data set's name, name (may be missing)
  *
- * Of an expert that no token used all values are equal.
+ * All values of an expert that no token used are equal.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ cut(const struct qwen_cursor *c, struct qwen_err *err)
 	    (unsigned long long)c->fail_want, c->fail_pos, c->len);
 }
 
-/* A length and as many bytes. */
+/* Reads a length and that many bytes. */
 static int
 read_name(struct qwen_cursor *c, struct qwen_str *out, struct qwen_err *err)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * lanes.h - sixteen blocks at a time, one in each lane (static inline only).
+ * lanes.h - computes sixteen blocks at a time, one per lane (static inline
+ * only).
  *
- * A lane's numbers are added one after another, as plain C would, so that the
- * result does not depend on how many lanes a register has.
+ * The numbers of a lane are added in their order, as in plain C: the result
+ * does not depend on the number of lanes in a register.
  */
 #ifndef QWEN_QUANTIZE_LANES_H
 #define QWEN_QUANTIZE_LANES_H
@@ -36,7 +37,6 @@ typedef int32_t masks __attribute__((vector_size(4 * LANES), may_alias));
 #define ALIGNED __attribute__((aligned(64)))
 #define INLINE static inline __attribute__((always_inline, unused))
 
-/* One number for each block. */
 struct wide {
 	float	v[WIDE];
 } ALIGNED;
@@ -52,7 +52,7 @@ everywhere(float f)
 	return w;
 }
 
-/* n numbers of each block, x[k][block], and what their errors weigh. */
+/* n numbers of each block, x[k][block], and the weights of their errors. */
 struct tile {
 	float	x[32][WIDE] ALIGNED;
 	float	w[32][WIDE] ALIGNED;
@@ -108,14 +108,14 @@ most(lanes a, lanes b)
 #endif
 }
 
-/* a where m, else b. */
+/* Returns a where m is set, else b. */
 INLINE lanes
 pick(masks m, lanes a, lanes b)
 {
 	return (lanes)((m & (masks)a) | (~m & (masks)b));
 }
 
-/* To the nearest integer, ties to even; of less than 2^22. */
+/* Rounds to the nearest integer, ties to even; |v| < 2^22. */
 INLINE lanes
 nearest(lanes v)
 {
@@ -128,7 +128,7 @@ nearest1(float v)
 	return (v + 0x1.8p23f) - 0x1.8p23f;
 }
 
-/* 1 / s, and 0 where s is as good as nothing. */
+/* Returns 1 / s; 0 if |s| is 1e-30 or less. */
 INLINE float
 inverse(float s)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* load.c - convert the matrices of a file in memory. */
+/* load.c - converts the matrices of a file in memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "gguf/gguf.h"
 #include "quantize/plan.h"
 
-/* The memory of the tensor that is being made. */
+/* Memory for the tensor that is being made. */
 struct room {
 	unsigned char	*at;
 	size_t		 left;
@@ -28,7 +28,10 @@ copy_tensor_data(void *arg, const void *data, size_t n, struct qwen_err *err)
 	return 0;
 }
 
-/* Only F32, F16 and BF16 are converted; smaller formats have lost precision. */
+/*
+ * Allows only F32, F16 and BF16 to be converted: smaller formats have lost
+ * precision.
+ */
 static int
 check_plain(const struct qwen_quantize *p, struct qwen_err *err)
 {
@@ -48,7 +51,7 @@ check_plain(const struct qwen_quantize *p, struct qwen_err *err)
 	return 0;
 }
 
-/* *made: the bytes to make; -1 and *err if that is more than most. */
+/* Sets *made to the bytes to be made; -1 with *err if more than `most'. */
 static int
 add_up(const struct qwen_quantize *p, const struct qwen_gguf *out,
     uint64_t most, uint64_t *made, struct qwen_err *err)
@@ -67,7 +70,7 @@ add_up(const struct qwen_quantize *p, const struct qwen_gguf *out,
 	return 0;
 }
 
-/* Make the tensors that change; others stay in the file. */
+/* Makes the tensors that change; the others stay in the file. */
 static int
 make_tensors(struct qwen_quantize *p, struct qwen_gguf *out,
     struct qwen_err *err)

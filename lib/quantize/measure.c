@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* measure.c - write what a model's inputs add up to, as llama.cpp does. */
+/*
+ * measure.c - writes importance matrices: sums of squared inputs of a model's
+ * matrices, in llama.cpp's format.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +57,7 @@ write_number(struct qwen_gguf_writer *w, int fd, double v,
 	return qwen_gguf_write_data(w, fd, b, sizeof b, err);
 }
 
-/* Rows of numbers, one write each. */
+/* Writes the sums of all matrices of an entry, then their counts. */
 static int
 write_sums(struct qwen_gguf_writer *w, int fd, const struct qwen_inputs *e,
     struct qwen_err *err)
@@ -93,7 +96,7 @@ write_file(struct qwen_gguf_writer *w, const struct qwen_inputs *const *e,
 	return qwen_gguf_write_end(w, err);
 }
 
-/* Those that were used, in order of their names. */
+/* Returns the entries that were used, sorted by name, for free(). */
 static const struct qwen_inputs **
 used(const struct qwen_model *m, size_t *n)
 {

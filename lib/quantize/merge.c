@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* merge.c - W + s BA: adapters into the weights of a file. */
+/* merge.c - adds adapters to the weights of a file: W + s BA. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +15,11 @@ struct quantize_merge {
 	const struct qwen_gguf	*in;
 	struct qwen_adapter_file *v;
 	size_t			 n;
-	int			 tied;		/* the head is the embedding */
+	int			 tied;		/* the output head is the
+						   embedding */
 };
 
-/* What one adapter adds: scale * by[row] over; both of the whole tensor. */
+/* The change by one adapter of a whole tensor: scale * by * over. */
 struct change {
 	size_t	 rank;
 	float	 scale;
@@ -28,12 +29,15 @@ struct change {
 
 struct quantize_changes {
 	size_t		 n_in, n_out, n;
-	const float	*scale;		/* of the product with W, an F32 a
+	const float	*scale;		/* F32 factors of W's product, one per
 					   matrix; or NULL */
 	struct change	 v[];
 };
 
-/* The pair of adapter i, if it is to be added: 1, 0 or -1. */
+/*
+ * Finds the pair of adapter i.  Returns 1; 0 if there is none, or its scale is
+ * 0; -1 on errors.
+ */
 static int
 find_pair(const struct quantize_merge *m, size_t i, const char *name,
     const struct qwen_gguf_tensor *t, struct qwen_adapter_pair *p,
@@ -53,8 +57,9 @@ find_pair(const struct quantize_merge *m, size_t i, const char *name,
 }
 
 /*
- * NAME.scale, by which files in NVFP4 multiply what NAME.weight gives, and what
- * is added to it is divided: a number for each matrix of it; or NULL.
+ * Finds NAME.scale, or NULL: one factor per matrix, by which NVFP4 files
+ * multiply the product with NAME.weight.  A change of the weight must be
+ * divided by it.
  */
 static int
 find_scale(const struct qwen_gguf_tensor **out, const struct quantize_merge *m,
@@ -85,7 +90,7 @@ find_scale(const struct qwen_gguf_tensor **out, const struct quantize_merge *m,
 	return 0;
 }
 
-/* Has each of the adapters' tensors one of the model? */
+/* Checks that each tensor of the adapters fits a tensor of the model. */
 static int
 check_all(struct quantize_merge *m, struct qwen_err *err)
 {
@@ -172,7 +177,10 @@ qwen_merge_changes(const struct quantize_merge *m, const char *name,
 
 /* ------------------------------------------------------------------ changes */
 
-/* All numbers of a tensor of matrices, each turned or as it is; or NULL. */
+/*
+ * Returns all numbers of a tensor, each of its matrices transposed if turned,
+ * for free(); or NULL.
+ */
 static float *
 numbers(const struct qwen_gguf_tensor *t, int turned)
 {
@@ -199,7 +207,7 @@ numbers(const struct qwen_gguf_tensor *t, int turned)
 	return v;
 }
 
-/* The numbers of one half of a pair, which are finite. */
+/* Loads A or B; fails if a number is not finite. */
 static int
 load_half(float **out, const struct qwen_adapter_file *f,
     const struct qwen_gguf_tensor *t, int turned, struct qwen_err *err)
@@ -247,7 +255,7 @@ qwen_merge_load(struct quantize_changes **out, const struct quantize_merge *m,
 		one = &c->v[c->n++];
 		one->rank = p.rank;
 		one->scale = p.scale;
-		/* of an embedding, A has the rows */
+		/* for embeddings, A has the rows */
 		if (load_half(&one->by, &m->v[i], flip ? p.a : p.b, 0,
 		    err) < 0 ||
 		    load_half(&one->over, &m->v[i], flip ? p.b : p.a, flip,
@@ -274,10 +282,10 @@ qwen_merge_free(struct quantize_changes *c)
 	free(c);
 }
 
-/* Columns that are added up together. */
+/* columns that are added up at a time */
 enum { COLUMNS = 256 };
 
-/* Of one row of matrix e, columns c0 and on. */
+/* Adds the changes to columns c0 .. c0 + n - 1 of a row of matrix e. */
 static void
 add_change(const struct quantize_changes *c, float *x, uint64_t row, uint64_t e,
     size_t c0, size_t n)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: ISC */
-/* pack.h - blocks of 256 as bytes, one layout after another (static inline only). */
+/*
+ * pack.h - stores blocks of 256 as bytes, one function per format (static
+ * inline only).
+ */
 #ifndef QWEN_QUANTIZE_PACK_H
 #define QWEN_QUANTIZE_PACK_H
 
 #include "quantize/super.h"
 
-/* Code i of a block whose first sub-block is lane `first`. */
+/* Q(i): code i of a block whose first sub-block is lane `first'. */
 #define Q(i) ((unsigned)q[(i) % sub][first + (i) / sub])
 #define SCALE(j) ((int)c->scale.v[first + (j)])
 #define MIN(j) ((int)c->min.v[first + (j)])
@@ -62,7 +65,7 @@ pack_q3_k(const struct scales *c, int first, signed char q[32][WIDE],
 	put_half(p + 108, c->d[0]);
 }
 
-/* The head of Q4_K and Q5_K. */
+/* Packs the scales of Q4_K and Q5_K. */
 INLINE void
 pack_head(const struct scales *c, int first, unsigned char *p)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* plan.c - the format of each tensor: by recipe, by patterns, and as it fits. */
+/*
+ * plan.c - decides the format of each tensor: by patterns, recipe and row
+ * length.
+ */
 #include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,9 +38,9 @@ qwen_quantize_add_note(struct qwen_quantize *p, struct qwen_err *err,
 	return t->failed ? qwen_oom(err) : 0;
 }
 
-/* -------------------------------------------------------- what tensors are */
+/* ------------------------------------------------------- roles of tensors */
 
-/* A name has it, in a block or without; llama.cpp sorts them like this. */
+/* Roles by a part of the tensor's name, like in llama.cpp. */
 static const struct {
 	const char	*part;
 	enum qwen_role	 role, expert, shared;
@@ -71,7 +74,10 @@ role_of(const struct qwen_quantize *p, const struct qwen_gguf_tensor *t)
 	return FIXED;
 }
 
-/* Is it a matrix that may change?  Small, sensitive ones may not. */
+/*
+ * Returns 1 for a matrix that may change its format; small, sensitive ones may
+ * not.
+ */
 static int
 may_change(const struct qwen_gguf_tensor *t)
 {
@@ -85,7 +91,7 @@ may_change(const struct qwen_gguf_tensor *t)
 	    qwen_quant_find(t->type) != NULL;
 }
 
-/* A number of ARCH.key, or 0. */
+/* Returns the value of ARCHITECTURE.key, or 0. */
 static uint32_t
 key_of(const struct qwen_gguf *g, const char *key)
 {
@@ -182,7 +188,7 @@ read_patterns(struct patterns *p, const char *text, struct qwen_err *err)
 
 /* ---------------------------------------------------------------- formats */
 
-/* What llama.cpp takes where rows are not whole blocks. */
+/* Returns the format that llama.cpp uses if rows are not whole blocks. */
 static uint32_t
 fallback(uint32_t type)
 {
@@ -245,7 +251,10 @@ choose(struct qwen_quantize *p, const struct qwen_recipe_model *m,
 	return 0;
 }
 
-/* Those that llama.cpp does not make without an importance matrix. */
+/*
+ * Returns 1 for formats that llama.cpp refuses to make without an importance
+ * matrix.
+ */
 static int
 is_few(uint32_t type)
 {
@@ -295,7 +304,9 @@ add_notes(struct qwen_quantize *p, struct qwen_err *err)
 	return 0;
 }
 
-/* Whether its columns have weights. */
+/*
+ * Sets whether the importance matrix has weights for the tensor; -1 on errors.
+ */
 static int
 weigh(const struct qwen_quantize *p, struct quantize_item *it,
     struct qwen_err *err)
@@ -341,7 +352,10 @@ plan_items(struct qwen_quantize *p, struct patterns *by, struct qwen_err *err)
 	return add_notes(p, err);
 }
 
-/* A head like the embedding, where one of both changes. */
+/*
+ * If adapters change only one of a tied embedding and output head, adds the
+ * head as a tensor.
+ */
 static int
 untie(struct qwen_quantize *p, struct qwen_err *err)
 {
@@ -366,7 +380,9 @@ untie(struct qwen_quantize *p, struct qwen_err *err)
 	return weigh(p, head, err);
 }
 
-/* What adapters change, and whether it can be written. */
+/*
+ * Marks the tensors that adapters change, and checks that they can be encoded.
+ */
 static int
 merge_items(struct qwen_quantize *p, struct qwen_err *err)
 {
@@ -414,7 +430,7 @@ qwen_quantize_plan(struct qwen_quantize *p, struct qwen_err *err)
 	int rc = -1;
 
 	p->n = qwen_gguf_n_tensors(p->in);
-	/* a head that was tied may be one more */
+	/* one more for a head that is no longer tied */
 	p->item = calloc(p->n + 1, sizeof *p->item);
 	if (p->item == NULL)
 		return qwen_oom(err);

@@ -9,10 +9,11 @@
 #include "quantize/merge.h"
 #include "quantize/quantize.h"
 
+/* A tensor of the file. */
 struct quantize_item {
 	const struct qwen_gguf_tensor *t;
 	uint32_t	 type;		/* its new type */
-	int		 weighted;	/* the importance matrix has it */
+	int		 weighted;	/* it has importance values */
 	int		 open;		/* no pattern decides its type */
 	int		 changed;	/* adapters change it */
 };

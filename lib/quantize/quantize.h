@@ -6,7 +6,7 @@
 #include "qwen/base.h"
 #include "qwen/gguf.h"
 
-/* Returns 1 if numbers can be encoded in a format; plain formats too. */
+/* Returns 1 if numbers can be encoded in a format, plain formats included. */
 int qwen_encode_known(uint32_t type);
 
 /*
@@ -21,7 +21,8 @@ int qwen_encode_rows(uint32_t type, unsigned cpu, const float *x,
 /* ------------------------------------------------------- importance */
 
 /*
- * An importance matrix, as of llama.cpp: the strength of each matrix's inputs.
+ * An importance matrix, as written by llama.cpp: the strength of each matrix's
+ * inputs.
  */
 struct qwen_imatrix;
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* rows.c - the encoder of a format that this processor runs best. */
+/*
+ * rows.c - encodes rows with the fastest encoder that this processor can run.
+ */
 #include <math.h>
 #include <stdlib.h>
 
@@ -41,7 +43,7 @@ qwen_encode_known(uint32_t type)
 	    find_encoder(qwen_encoders_scalar, type) != NULL;
 }
 
-/* Plain numbers; -1 if one does not fit. */
+/* Stores plain numbers; -1 if one is too large for the format. */
 static int
 plain(uint32_t type, const float *x, size_t n, unsigned char *out,
     struct qwen_err *err)

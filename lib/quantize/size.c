@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * size.c - formats by size: of all that a file of so many bytes can have, those
- * that do the least damage.
+ * size.c - chooses formats for a given file size: those that damage the model
+ * least.
  *
- * Damage is the error that a format makes of a tensor, as a part of what the
- * tensor does, weighed by the importance matrix and by how much the model, or
- * another one, minds it there.  It is measured on some rows.  Then, from the smallest format for all,
- * the step that gains most for its bytes is taken, again and again.
+ * The damage by a format is its squared error relative to the tensor's squares,
+ * weighted by the importance matrix and by the sensitivity of this model, or of
+ * the demo model, to errors there.  It is measured on some rows.  All tensors
+ * start in the smallest format; then, step by step, the change that reduces the
+ * damage most per byte is made.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,34 +21,37 @@
 #include "quantize/imatrix.h"
 
 enum {
-	SAMPLE = 1 << 15,	/* numbers of a tensor that are looked at */
+	SAMPLE = 1 << 15,	/* numbers sampled from a tensor */
 	N_WIDE = 11, N_NARROW = 5, N_TYPES = N_WIDE,
-	HEAD_MORE = 512,	/* of keys that the new file has, not the old */
+	HEAD_MORE = 512,	/* bytes of keys that only the new file has */
 	ALIGN = 32,
 };
 
-/* Formats from small to large: of rows of whole 256, of whole 32, and others. */
+/*
+ * Formats from small to large for rows of whole 256 numbers (wide), and of
+ * whole 32 (narrow).  All other rows become F16.
+ */
 static const uint32_t wide[N_WIDE] = { QT_IQ2_XXS, QT_IQ2_XS, QT_IQ2_S,
 	QT_IQ3_XXS, QT_IQ3_S, QT_IQ4_XS, QT_Q4_K, QT_Q5_K, QT_Q6_K, QT_Q8_0,
 	QT_F16 };
 static const uint32_t narrow[N_NARROW] = { QT_IQ4_NL, QT_Q5_0, QT_Q5_1,
 	QT_Q8_0, QT_F16 };
 
-/* A tensor that may have one of these. */
+/* A tensor whose format is to be chosen from type[0 .. n - 1]. */
 struct choice {
 	struct quantize_item	*it;
 	const uint32_t		*type;
 	int			 n, now;
 	uint64_t		 bytes[N_TYPES];
 	double			 damage[N_TYPES];
-	double			 trial;		/* of the format for trials */
+	double			 trial;		/* damage by the trial format */
 };
 
 struct fit {
 	struct qwen_quantize	*p;
 	struct choice		*v;
 	size_t			 n;
-	struct qwen_err		*bad;		/* [n] */
+	struct qwen_err		*bad;		/* [n] errors */
 };
 
 static uint64_t
@@ -64,9 +68,9 @@ room_of(const struct qwen_gguf_tensor *t, uint32_t type)
 }
 
 /*
- * How much a model minds an error: by how much the KL divergence of the demo
- * model grew with one tensor of the kind in Q3_K, the rest as it was; ffn_up of
- * its experts is 1.
+ * Returns the default sensitivity to errors: the growth of the demo model's KL
+ * divergence with one tensor of this kind in Q3_K and all else unchanged,
+ * relative to ffn_up of its experts.
  */
 static double
 weight_of(const char *name)
@@ -91,14 +95,14 @@ weight_of(const char *name)
 	return 1.0;
 }
 
-/* What a model minds is measured with this one. */
+/* Returns the format with which the sensitivity is measured. */
 static uint32_t
 trial_type(const struct choice *c)
 {
 	return c->type == wide ? QT_Q3_K : c->type[0];
 }
 
-/* Rows spread over a tensor, and what their columns weigh. */
+/* Rows spread over a tensor, and the weights of their columns. */
 struct sample {
 	float		*x, *y, *w;	/* [rows][n_row], [n_row] for each */
 	unsigned char	*bytes;
@@ -146,7 +150,7 @@ get_sample(struct fit *f, const struct quantize_item *it, struct sample *s,
 	return 0;
 }
 
-/* The part of the sample's strength that a format gets wrong. */
+/* Measures the weighted squared error of a format, relative to the squares. */
 static int
 measure(struct fit *f, struct sample *s, uint32_t type, double *damage,
     struct qwen_err *err)
@@ -193,7 +197,10 @@ look(void *arg, size_t i, int thread)
 	free(s.bytes);
 }
 
-/* Damage is what the model minds of the errors. */
+/*
+ * Multiplies the damage by the sensitivities: measured, or else the default
+ * ones.
+ */
 static int
 weigh(struct fit *f, struct qwen_err *err)
 {
@@ -227,7 +234,10 @@ weigh(struct fit *f, struct qwen_err *err)
 	return rc;
 }
 
-/* The step that gains most for its bytes, of those that `left` allows. */
+/*
+ * Returns the tensor, and in *to the format, that reduces the damage most per
+ * byte and needs at most `left' more bytes; NULL if there is none.
+ */
 static struct choice *
 best_step(struct fit *f, uint64_t left, int *to)
 {
@@ -253,7 +263,7 @@ best_step(struct fit *f, uint64_t left, int *to)
 	return best;
 }
 
-/* The name that most of the bytes would give the file. */
+/* Returns the file type that belongs to the format of most bytes. */
 static uint32_t
 likeliest(const struct fit *f)
 {
@@ -297,7 +307,7 @@ spend(struct fit *f, uint64_t least, struct qwen_err *err)
 	return 0;
 }
 
-/* What is before the data, at most. */
+/* Returns a limit for the bytes before the data. */
 static uint64_t
 head_of(const struct qwen_quantize *p)
 {
@@ -315,7 +325,10 @@ head_of(const struct qwen_quantize *p)
 	return sum;
 }
 
-/* What may be chosen, and the bytes of all with the smallest formats. */
+/*
+ * Lists the tensors to choose for; returns the file size with the smallest
+ * formats.
+ */
 static uint64_t
 list(struct fit *f)
 {

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * super.h - formats of 256 numbers, in sub-blocks with integers for scales
- * (static inline only).
+ * super.h - encoders of formats with blocks of 256 numbers in sub-blocks, whose
+ * scales are integers (static inline only).
  *
- * A tile holds 16 sub-blocks: one block where they are 16 numbers long, two
- * where they are 32.
+ * A tile holds 16 sub-blocks: one block if they have 16 numbers, two if 32.
  */
 #ifndef QWEN_QUANTIZE_SUPER_H
 #define QWEN_QUANTIZE_SUPER_H
 
 #include "quantize/block.h"
 
-/* What a format makes of 256 numbers. */
+/* How a format divides 256 numbers. */
 struct layout {
 	uint32_t	 type;
-	int		 sub;		/* numbers of a sub-block */
+	int		 sub;		/* numbers per sub-block */
 	struct code	 code;
-	float		 lo, hi;	/* scales of sub-blocks */
+	float		 lo, hi;	/* range of sub-block scales */
 };
 
-/* Of the blocks in a tile: the common scale, and those of sub-blocks. */
+/*
+ * Scales of the blocks in a tile: d and dmin common to a block, scale and min
+ * of each sub-block.
+ */
 struct scales {
 	float		 d[2], dmin[2];
 	struct wide	 scale, min;	/* integers */
-	struct wide	 s, m;		/* what they come to */
+	struct wide	 s, m;		/* products: d scale, -dmin min */
 };
 
 INLINE struct scales
@@ -47,7 +49,10 @@ f16_of(float f)
 	return qwen_f16_f32(half_near(f, 0));
 }
 
-/* Sum over the sub-blocks of each block of a tile. */
+/*
+ * Sums v over the sub-blocks of each block of a tile; per: sub-blocks per
+ * block.
+ */
 INLINE void
 sum_blocks(const struct wide *v, int per, float sum[2])
 {
@@ -61,8 +66,8 @@ sum_blocks(const struct wide *v, int per, float sum[2])
 /* -------------------------------------------------------- without minimum */
 
 /*
- * Scales of sub-blocks under c->d: of the integers around want, those with the
- * least error, which goes to *err; *m has the sums that belong to them.
+ * Chooses sub-block scales for the common scale c->d: the best of three
+ * integers around want / d.  *m gets errors and sums of the chosen ones.
  */
 INLINE void
 choose(const struct tile *t, const struct layout *f, const struct wide *want,
@@ -94,7 +99,7 @@ choose(const struct tile *t, const struct layout *f, const struct wide *want,
 	}
 }
 
-/* Take over what is better: block by block. */
+/* Copies those blocks from c to best that have less error. */
 INLINE void
 keep(struct scales *best, float best_err[2], struct wide *want,
     const struct scales *c, const struct sums *m, int per)
@@ -118,7 +123,9 @@ keep(struct scales *best, float best_err[2], struct wide *want,
 	}
 }
 
-/* The common scale that fits codes and sub-blocks as chosen best. */
+/*
+ * Sets the common scale to the best for the chosen codes and sub-block scales.
+ */
 INLINE void
 refit(struct scales *c, const struct sums *m, int per)
 {
@@ -138,8 +145,9 @@ refit(struct scales *c, const struct sums *m, int per)
 }
 
 /*
- * From the best scales s of sub-blocks by themselves, those that they can have
- * together: the greatest is tried at each of n_at integers.
+ * Chooses a common scale and sub-block scales, from the best scales s of the
+ * sub-blocks alone.  Tries the common scales that make the largest sub-block
+ * scale each of where[n_where], then improves the best three times.
  */
 INLINE void
 share_scale(const struct tile *t, const struct layout *f, const float *where,
@@ -158,7 +166,7 @@ share_scale(const struct tile *t, const struct layout *f, const float *where,
 	for (i = 0; i < n_where + 3; i++) {
 		for (l = 0; i < n_where && l < 2; l++)
 			c.d[l] = f16_of(top[l] / where[i]);
-		if (i == n_where) {	/* from the best of these */
+		if (i == n_where) {	/* continue from the best */
 			c = *best;
 			want = next;
 			choose(t, f, &want, &c, &m);
@@ -174,7 +182,9 @@ share_scale(const struct tile *t, const struct layout *f, const float *where,
 
 /* --------------------------------------------------------- with a minimum */
 
-/* As choose(), with a minimum of 0 to -f->hi times dmin beside the scale. */
+/*
+ * Like choose(), with a minimum of 0 to -f->hi times dmin for each sub-block.
+ */
 INLINE void
 choose2(const struct tile *t, const struct layout *f, const struct wide *want,
     const struct wide *want_min, struct scales *c, struct sums2 *m)
@@ -241,7 +251,7 @@ keep2(struct scales *best, float best_err[2], struct wide *want,
 	}
 }
 
-/* Both common scales, for codes and sub-blocks as chosen. */
+/* Sets both common scales to the best for the chosen codes and sub-blocks. */
 INLINE void
 refit2(struct scales *c, const struct sums2 *m, int per)
 {
@@ -273,7 +283,10 @@ refit2(struct scales *c, const struct sums2 *m, int per)
 	}
 }
 
-/* As share_scale(): both greatest are tried at n_where below f->hi. */
+/*
+ * Like share_scale(): tries both common scales at n_where places, `apart'
+ * apart, below f->hi + 0.5.
+ */
 INLINE void
 share_scale2(const struct tile *t, const struct layout *f, int n_where,
     float apart, const struct wide *s, const struct wide *min,

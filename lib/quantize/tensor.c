@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* tensor.c - a tensor of a file in another format, a few rows at a time. */
+/*
+ * tensor.c - converts a tensor of a file to another format, a few rows at a
+ * time.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -13,22 +16,25 @@
 #include "quantize/plan.h"
 
 enum {
-	CHUNK_BYTES = 1 << 20,		/* of what is copied */
-	PIECE = 1 << 15,		/* numbers that a thread takes */
-	PIECES = 64,			/* that are put together */
+	CHUNK_BYTES = 1 << 20,		/* bytes copied at a time */
+	PIECE = 1 << 15,		/* numbers per piece: one thread
+					   converts it */
+	PIECES = 64,			/* pieces written at a time */
 };
 
-/* Rows that are put together, a few to each thread. */
+/* Converts tensors in passes of `rows' rows, a few per thread. */
 struct quantize_pass {
 	struct qwen_quantize	*p;
 	quantize_put		*put;
 	void			*arg;
 	const struct quantize_item *it;
 	uint32_t		 type;
-	float			*w;		/* of its columns, or NULL */
+	float			*w;		/* weights of columns, or
+						   NULL */
 	struct quantize_changes	*changes;	/* or NULL */
 	size_t			 from_row, to_row;	/* bytes of a row */
-	uint64_t		 first, rows, step;	/* step: of a piece */
+	uint64_t		 first, rows, step;	/* step: rows per
+							   piece */
 	float			*x[QWEN_POOL_MAX_THREADS];
 	size_t			 cap_x;
 	unsigned char		*out;
@@ -67,14 +73,14 @@ qwen_quantize_pass_free(struct quantize_pass *s)
 	free(s);
 }
 
-/* A file that is mapped is read once: its memory need not stay. */
+/* Frees the memory of mapped data: the file is read only once. */
 static void
 give_back(const struct quantize_pass *s, const unsigned char *data, uint64_t bytes)
 {
 	long page = sysconf(_SC_PAGESIZE);
 	uintptr_t mask, from, to;
 
-	/* in memory, they would be gone */
+	/* data made in memory would be lost */
 	if (page <= 0 || !qwen_gguf_is_file(s->p->in))
 		return;
 	mask = (uintptr_t)page - 1;
@@ -84,7 +90,7 @@ give_back(const struct quantize_pass *s, const unsigned char *data, uint64_t byt
 		(void)madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
-/* Rows of one matrix: those of an expert have weights of their own. */
+/* Converts rows; weights of columns differ between experts. */
 static int
 encode(struct quantize_pass *s, float *x, uint64_t row, uint64_t n, unsigned char *out,
     struct qwen_err *err)
@@ -130,7 +136,7 @@ work(void *arg, size_t i, int thread)
 	    s->out + row * s->to_row, &s->bad[i]);
 }
 
-/* Room for a piece in each thread, and for what is written together. */
+/* Allocates room for a piece per thread, and for the output of a pass. */
 static int
 get_room(struct quantize_pass *s, struct qwen_err *err)
 {

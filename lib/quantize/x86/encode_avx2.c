@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* encode_avx2.c - the encoders, with AVX2. */
+/* encode_avx2.c - encoders for AVX2. */
 #include "quantize/formats.h"
 
 const struct qwen_encoder qwen_encoders_avx2[] = ENCODERS;

@@ -3,11 +3,11 @@
  * imatrix_dat.c - reads imatrix.dat, the format of llama-imatrix before mid
  * 2025, which it can still write.  Numbers are little-endian, 32 bits:
  *
- * number of entries
- * for each: length of the name, name, number of calls, number of values,
- *     values in f32: for each column the mean of its squared inputs,
- *     times the number of calls
- * number of chunks; length of the data set's name, name (may be missing)
+ *	number of entries
+ *	for each: length of the name, name, number of calls, number of values,
+ *	    values in f32: for each column the mean of its squared inputs,
+ *	    times the number of calls
+ *	number of the last chunk; length of the data set's name, name (may be missing)
  *
  * All values of an expert that no token used are equal.
  */

@@ -10,9 +10,9 @@
 #include "gguf/write.h"
 #include "synth/shape.h"
 
-/* ----------------------------------------------------------------- shape */
+/* ---------------------------------------------------------------- shape */
 
-/* A key of the architecture's own. */
+/* A metadata key that begins with the architecture's name. */
 struct key {
 	char	s[96];
 };
@@ -52,7 +52,10 @@ put_general(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 static void
 put_deltanet(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 {
-	/* 11, 11 and 10 of the published 32 pairs */
+	/*
+	 * sections in the proportions of published models: 11, 11 and 10 of 32
+	 * pairs
+	 */
 	int32_t pairs = (int32_t)s->rope_dim / 2, third = (pairs + 1) / 3;
 	const int32_t sections[4] = { third, third, pairs - 2 * third, 0 };
 
@@ -121,7 +124,7 @@ qwen_synth_put_keys(struct qwen_gguf_writer *w,
 
 /* ------------------------------------------------------------- vocabulary */
 
-/* The vocabulary of a file, stretched to the size of the shape. */
+/* The vocabulary of a file, padded to the size of the shape. */
 struct vocab {
 	struct qwen_str	*token;
 	int32_t		*type;
@@ -153,7 +156,7 @@ load_tokens(struct vocab *v, const struct qwen_vocab *from)
 	}
 }
 
-/* Unused entries with the texts that converters give them. */
+/* Fills unused entries with the texts that converters give them. */
 static void
 pad_tokens(struct vocab *v)
 {
@@ -177,7 +180,7 @@ free_vocab(struct vocab *v)
 	free(v->pad);
 }
 
-/* All other tokenizer keys go along as they are. */
+/* Copies all other tokenizer keys unchanged. */
 static void
 copy_keys(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s,
     const struct qwen_gguf *g)
@@ -219,7 +222,8 @@ put_tokens(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s,
 	qwen_gguf_put_strs(w, "tokenizer.ggml.tokens", v->token, v->n);
 	qwen_gguf_put_i32s(w, "tokenizer.ggml.token_type", v->type, v->n);
 	copy_keys(w, s, g);
-	if (s->pooling == POOL_LAST)	/* the last token is always the same */
+	if (s->pooling == POOL_LAST)	/* the last token, which is pooled, is
+					   always the same */
 		qwen_gguf_put_bool(w, "tokenizer.ggml.add_eos_token", 1);
 	if (qwen_gguf_find(g, "tokenizer.ggml.eos_token_id") == NULL)
 		qwen_gguf_put_u32(w, "tokenizer.ggml.eos_token_id",

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* lora.c - an adapter (LoRA) for a model: random changes to all its matrices. */
+/*
+ * lora.c - writes LoRA adapters with random changes to all matrices of a model.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +11,7 @@
 #include "gguf/write.h"
 #include "synth/synth.h"
 
-/* How much a change is of the weight it is added to, about. */
+/* Size of a change relative to the weights, roughly. */
 #define SHARE 0.2
 
 static int
@@ -20,7 +22,7 @@ ends_in(const char *name, const char *end)
 	return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* What tokens are multiplied with, or looked up in. */
+/* Returns 1 for a matrix or an embedding. */
 static int
 is_matrix(const struct qwen_gguf_tensor *t)
 {
@@ -29,7 +31,7 @@ is_matrix(const struct qwen_gguf_tensor *t)
 	    (t->n_dims > 1 || strstr(t->name, "ffn_gate_inp_shexp") != NULL);
 }
 
-/* The pair of a tensor: shapes of A and of B. */
+/* Names, shapes and standard deviations of A and B for a tensor. */
 struct pair {
 	char		 name[2][80];
 	uint64_t	 ne[2][3];
@@ -57,7 +59,10 @@ pair_of(const struct qwen_gguf_tensor *t, uint64_t rank)
 	return p;
 }
 
-/* The key that says in which order value heads are: the adapter has the same. */
+/*
+ * Returns the key for the order of value heads, which the adapter must share;
+ * or NULL.
+ */
 static const struct qwen_gguf_kv *
 find_order(const struct qwen_gguf *model)
 {

@@ -2,9 +2,9 @@
 /*
  * random.c - random weights in the formats of GGUF files.
  *
- * Blocks are made directly, not quantised: scales are chosen so that the
- * values have the wanted spread, the rest is random bits.  That is what makes
- * 20 GiB a matter of seconds.
+ * Blocks are made directly, not quantised: the scales give the values the
+ * wanted standard deviation, all other bits are random.  So 20 GiB take
+ * seconds.
  */
 #include <math.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "gguf/gguf.h"
 #include "synth/synth.h"
 
-/* SplitMix64: one addition and a mix, any state is good. */
+/* SplitMix64; any state is a good seed. */
 uint64_t
 qwen_gguf_random_u64(uint64_t *rng)
 {
@@ -32,7 +32,7 @@ qwen_gguf_random_uniform(uint64_t *rng)
 	return (double)(qwen_gguf_random_u64(rng) >> 11) * 0x1p-53;
 }
 
-/* Four uniform numbers summed: near enough to a normal one, sd 1. */
+/* Returns a sum of four uniform numbers: close to a normal distribution. */
 double
 qwen_gguf_random_normal(uint64_t *rng)
 {
@@ -75,7 +75,7 @@ fill_f16(unsigned char *p, size_t n, double sd, uint64_t *rng)
 		put_f16(p, sd * qwen_gguf_random_normal(rng));
 }
 
-/* Truncated, which is as random as rounded. */
+/* Truncates, which is as random as rounding. */
 static void
 fill_bf16(unsigned char *p, size_t n, double sd, uint64_t *rng)
 {
@@ -84,14 +84,14 @@ fill_bf16(unsigned char *p, size_t n, double sd, uint64_t *rng)
 		    (sd * qwen_gguf_random_normal(rng))) >> 16));
 }
 
-/* Bytes over -127..127: quantisers do not make -128. */
+/* Bytes are -127 to 127: encoders do not make -128. */
 static void
 fill_q8_0(unsigned char *p, size_t n, double sd, uint64_t *rng)
 {
 	unsigned char d[2];
 	int i;
 
-	put_f16(d, sd / 73.47);		/* sd of the bytes */
+	put_f16(d, sd / 73.47);		/* standard deviation of the bytes */
 	for (; n > 0; n -= 32, p += 34) {
 		memcpy(p, d, 2);
 		fill_bits(p + 2, 32, rng);
@@ -101,8 +101,8 @@ fill_q8_0(unsigned char *p, size_t n, double sd, uint64_t *rng)
 }
 
 /*
- * The head of a Q4_K or Q5_K block: eight scales over 32..63, and minimums
- * equal to them, so that dmin = d * middle centres the values on 0.
+ * Fills the scales of a Q4_K or Q5_K block: eight scales from 32 to 63, and
+ * equal minimums, so that dmin = d * middle centres the values on 0.
  */
 static void
 fill_k_head(unsigned char *p, double d, double middle, uint64_t *rng)
@@ -124,7 +124,7 @@ fill_k_head(unsigned char *p, double d, double middle, uint64_t *rng)
 static void
 fill_q4_k(unsigned char *p, size_t n, double sd, uint64_t *rng)
 {
-	double d = sd / (48.4 * 4.61);	/* rms of scales, sd of 0..15 */
+	double d = sd / (48.4 * 4.61);	/* rms of scales; sd of 0..15 */
 
 	for (; n > 0; n -= 256, p += 144) {
 		fill_k_head(p, d, 7.5, rng);
@@ -143,7 +143,7 @@ fill_q5_k(unsigned char *p, size_t n, double sd, uint64_t *rng)
 	}
 }
 
-/* Scales over 64..127 with either sign, which centres -32..31 on 0. */
+/* Scales are 64 to 127 with either sign, which centres -32 .. 31 on 0. */
 static void
 fill_q6_k(unsigned char *p, size_t n, double sd, uint64_t *rng)
 {
@@ -160,11 +160,11 @@ fill_q6_k(unsigned char *p, size_t n, double sd, uint64_t *rng)
 	}
 }
 
-/* ------------------------------------- formats whose bits are all random */
+/* ------------------------------------------- formats with random bits */
 
 /*
- * A number between two powers of two as either of them: the exponent of the
- * lower one, or of the upper one as often as makes the squares come out.
+ * Returns the exponent of one of the powers of two around v, at random: their
+ * mean square is v's.
  */
 static int
 either_power(double v, uint64_t *rng)
@@ -189,7 +189,7 @@ mend_q5_1(unsigned char *p, double d, uint64_t *rng)
 	put_f16(p + 2, -15.5 * d);
 }
 
-/* Scales over 8..15 and minimums equal to them. */
+/* Sets scales of 8 to 15, and equal minimums. */
 static void
 mend_q2_k(unsigned char *p, double d, uint64_t *rng)
 {
@@ -202,8 +202,9 @@ mend_q2_k(unsigned char *p, double d, uint64_t *rng)
 }
 
 /*
- * Nibbles are halves of sums of two, as weights are more often small: a peer
- * that adds pairs of products in 16 bits saturates where all are likely.
+ * Makes codes means of two random codes, as small weights are more frequent.
+ * Other engines add pairs of products in 16 bits, and would saturate if all
+ * codes were equally likely.
  */
 static void
 mend_iq4_xs(unsigned char *p, double d, uint64_t *rng)
@@ -221,7 +222,7 @@ mend_iq4_xs(unsigned char *p, double d, uint64_t *rng)
 	}
 }
 
-/* d is the upper halves of four bytes. */
+/* Stores d in the upper halves of four bytes. */
 static void
 mend_iq1_m(unsigned char *p, double d, uint64_t *rng)
 {
@@ -233,7 +234,7 @@ mend_iq1_m(unsigned char *p, double d, uint64_t *rng)
 		p[i] = (unsigned char)((p[i] & 15) | (h & 15) << 4);
 }
 
-/* Numbers of five digits of base 3, and of four, as encoders store them. */
+/* Makes each byte five base-3 digits, or four, in the form of encoders. */
 static void
 mend_tq1_0(unsigned char *p, double d, uint64_t *rng)
 {
@@ -248,7 +249,7 @@ mend_tq1_0(unsigned char *p, double d, uint64_t *rng)
 	}
 }
 
-/* Encoders make no 3 of the codes 0 to 3. */
+/* Makes each code 0 to 2: encoders do not make 3. */
 static void
 mend_tq2_0(unsigned char *p, double d, uint64_t *rng)
 {
@@ -272,7 +273,7 @@ mend_mxfp4(unsigned char *p, double d, uint64_t *rng)
 	p[0] = (unsigned char)(x < 2 ? 2 : x > 250 ? 250 : x);
 }
 
-/* Scales (8 + m) 2^(x-11), of which 11.73 is the rms of 8 + m. */
+/* Scales are (8 + m) 2^(x-11); 11.73 is the rms of 8 + m. */
 static void
 mend_nvfp4(unsigned char *p, double d, uint64_t *rng)
 {
@@ -286,14 +287,16 @@ mend_nvfp4(unsigned char *p, double d, uint64_t *rng)
 }
 
 /*
- * Formats of which any bits are a block, but for d, and what mend() puts right.
- * Where the codes lean to one side, d has either sign, so that sums stay small.
+ * Formats whose blocks may have any bits, apart from d and the parts that
+ * mend() sets.  If codes lean to one side, d has a random sign, so that sums
+ * stay small.
  */
 struct format {
 	const char	*name;
-	int		 d_at;		/* the f16; -1: mend() puts it */
+	int		 d_at;		/* offset of the f16 d; -1: mend() sets
+					   it */
 	int		 leans;
-	double		 rms;		/* of what d multiplies */
+	double		 rms;		/* of the numbers that d multiplies */
 	void		(*mend)(unsigned char *, double d, uint64_t *rng);
 };
 
@@ -329,7 +332,7 @@ fill_blocks(const struct format *f, unsigned char *p, size_t n_block,
 
 	for (; n_block > 0; n_block--, p += bytes) {
 		fill_bits(p, bytes, rng);
-		/* a bit that is not needed otherwise */
+		/* the sign is a random bit that d or mend() overwrites */
 		one = f->leans && p[f->d_at < 0 ? bytes - 1 : (size_t)f->d_at] &
 		    0x80 ? -d : d;
 		if (f->d_at >= 0)
@@ -351,7 +354,7 @@ find_format(const char *name)
 	return NULL;
 }
 
-/* ----------------------------------------------------------------- the rest */
+/* ------------------------------------------------------------- all formats */
 
 static const struct {
 	const char	*name;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* shape.c - shapes of published models, and the tensors they have. */
+/* shape.c - shapes of published models, and their tensors. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "synth/shape.h"
 
-/* What shapes have in common. */
+/* Sizes of DeltaNet that all hybrid shapes share. */
 #define DELTANET_SIZES \
 	.interval = 4, .rope_dim = 64, .conv = 4, .state = 128, .groups = 16
 
@@ -115,13 +115,13 @@ qwen_synth_shape(size_t i)
 	return i < sizeof shapes / sizeof shapes[0] ? &shapes[i] : NULL;
 }
 
-/* Sizes of tensors, of which some are made of several numbers of the shape. */
+/* Sizes of tensors; some are computed from several numbers of the shape. */
 enum dim {
 	NONE, EMBD, TWO_EMBD, QUERY, GATED, KEY, HEAD, QKV, INNER, TAPS, RANK,
 	TWO_RANK, STATE, FF, FF_EXP, FF_SHEXP, EXPERTS, N_DIMS
 };
 
-/* Which blocks have it. */
+/* Which layers have a tensor. */
 enum part {
 	ALL, PLAIN, HYBRID, ATTENTION, BIASES, QK_NORMS, DELTANET, BETA, BA,
 	DENSE, MOE, SHARED, MTP
@@ -230,7 +230,7 @@ add_tensor(struct qwen_synth *p, enum qwen_synth_content content, uint32_t type,
 	t->inputs = (double)ne[0];
 }
 
-/* A matrix NAME.weight in NVFP4 has NAME.scale beside it, one an expert. */
+/* Adds NAME.scale for a matrix NAME.weight in NVFP4: one number per expert. */
 static void
 add_scale(struct qwen_synth *p)
 {
@@ -259,7 +259,7 @@ qwen_synth_type(const struct qwen_synth_shape *s, uint32_t block,
 	return qwen_recipe_type(s->recipe, &m, block, role);
 }
 
-/* Beside the blocks. */
+/* Adds the tensors outside the layers. */
 static void
 add_ends(struct qwen_synth *p, uint64_t embd, uint64_t vocab)
 {
@@ -284,7 +284,7 @@ qwen_synth_plan(struct qwen_synth *p)
 	const struct qwen_synth_shape *s = &p->s;
 	uint64_t query = (uint64_t)s->heads * s->head_dim;
 	uint64_t inner = (uint64_t)s->rank * s->state;
-	/* with the output gate, a query of twice the width */
+	/* a query with its output gate is twice as wide */
 	const uint64_t n[N_DIMS] = {
 		[EMBD] = s->embd, [TWO_EMBD] = 2 * (uint64_t)s->embd,
 		[QUERY] = query, [GATED] = s->interval ? 2 * query : query,

@@ -21,17 +21,17 @@ struct qwen_synth_shape {
 	uint32_t	 used, ff_exp, ff_shexp;
 	uint32_t	 context;	/* training context, in tokens */
 	float		 rope_base;
-	/* DeltaNet, where interval is not 0 */
+	/* DeltaNet, if interval is not 0 */
 	uint32_t	 interval, rope_dim, conv, state, groups, rank;
 };
 
 /* Distribution of a tensor's numbers. */
 enum qwen_synth_content {
 	WEIGHT,		/* mean 0, sd 1/sqrt(inputs) */
-	SCALE,		/* near that sd, for blocks of sd 1 */
+	SCALE,		/* near that sd, for blocks of sd 1 (NVFP4) */
 	NORM,		/* near 1 */
 	DECAY,		/* ssm_a: -1 to -16 */
-	DT_BIAS,	/* softplus of it: 0.001 to 0.1 */
+	DT_BIAS,	/* its softplus is 0.001 to 0.1 */
 	CONV,		/* taps, initialised as in PyTorch */
 };
 
@@ -41,7 +41,7 @@ struct qwen_synth_tensor {
 	unsigned	n_dims;
 	uint64_t	ne[3];
 	enum qwen_synth_content content;
-	double		inputs;		/* of the matrix */
+	double		inputs;		/* columns of the matrix */
 };
 
 struct qwen_synth {

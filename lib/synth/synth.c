@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * synth.c - models with the names, shapes, types and metadata of published
- * files and random weights.
+ * synth.c - models with the names, shapes, formats and metadata of published
+ * files, and random weights.
  */
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ special(enum qwen_synth_content content, double inputs, uint64_t *rng)
 		return 1.0 + 0.1 * qwen_gguf_random_normal(rng);
 	case DECAY:
 		return -(1.0 + 15.0 * u);
-	case DT_BIAS:	/* no exp or log here: they vary by libm */
+	case DT_BIAS:	/* without exp or log, which differ between libms */
 		return -6.9 + u * 4.65;
 	case CONV:
 		return (2.0 * u - 1.0) / sqrt(inputs);
@@ -38,7 +38,7 @@ special(enum qwen_synth_content content, double inputs, uint64_t *rng)
 	}
 }
 
-/* n elements, whole blocks, of tensor t. */
+/* Fills buf with n elements (whole blocks) of tensor t. */
 static int
 fill(const struct qwen_synth_tensor *t, unsigned char *buf, size_t n,
     uint64_t *rng, struct qwen_err *err)
@@ -58,7 +58,10 @@ fill(const struct qwen_synth_tensor *t, unsigned char *buf, size_t n,
 	return 0;
 }
 
-/* FNV-1a: weights depend on seed and name, not on what else is in the file. */
+/*
+ * Returns the seed of a tensor (FNV-1a): its weights depend on seed and name,
+ * not on other tensors of the file.
+ */
 static uint64_t
 seed_of(uint64_t seed, const char *name)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * generate.c - go on with a text, one token after another.
+ * generate.c - continue a text, one token after another.
  *
  *	cc -o generate generate.c $(pkg-config --cflags --libs libqwentext)
  *	./generate model.gguf 'Once upon a time' 40
@@ -14,7 +14,7 @@
 
 static struct qwen_err err;
 
-/* Functions of the library return -1 where they fail, and say why in err. */
+/* Library functions return -1 on failure, with a message in err. */
 static void
 check(int rc)
 {
@@ -65,11 +65,11 @@ main(int argc, char *argv[])
 		return 1;
 	}
 
-	/* the timeline: what was read, and what is chosen */
+	/* a session: the tokens read and generated so far */
 	check(qwen_session_new(&s, m, &err));
 	check(qwen_session_eval(s, ids, n, NULL, &err));
 
-	/* without options the best token is taken each time */
+	/* without options, the sampler chooses the most likely token */
 	check(qwen_sampler_new(&c, &err));
 	check(qwen_sampler_begin(c, qwen_model_n_vocab(m), &err));
 	check(qwen_sampler_accept(c, ids, n, 0, &err));
@@ -94,6 +94,6 @@ main(int argc, char *argv[])
 	qwen_session_free(s);
 	qwen_tok_decoder_free(d);
 	qwen_tok_close(t);
-	qwen_model_close(m);	/* last: the others borrow from it */
+	qwen_model_close(m);	/* close the model last: the others use it */
 	return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: ISC
-"""What generate.c does, from Python by ctypes, without a compiler.
+"""Does the same as generate.c: calls the library from Python by ctypes.
 
     ./generate.py model.gguf 'Once upon a time' 40
 
-A shared library is loaded by its name; where it is in a folder of its own, that
-has to be in LD_LIBRARY_PATH.
+The system finds the shared libraries by name.  If they are in a folder of their
+own, set LD_LIBRARY_PATH to that folder.
 """
 import ctypes as C
 import functools
@@ -26,13 +26,13 @@ class Str(C.Structure):
 
 
 err = Err()
-# what returns no int
+# functions with another result than int
 engine.qwen_model_gguf.restype = C.c_void_p
 engine.qwen_model_n_vocab.restype = C.c_size_t
 engine.qwen_session_logits.restype = C.c_void_p
 engine.qwen_session_n_tokens.restype = C.c_size_t
 libc.free.argtypes = [C.c_void_p]
-# what takes a struct of options takes its size first; without one, any
+# functions with an options struct take its size first; without a struct, any size
 no_size = C.c_size_t(0)
 open_model = functools.partial(engine.qwen_model_open_sized, no_size)
 
@@ -43,7 +43,7 @@ def check(rc):
 
 
 def new(function, *args):
-    """Call X_new or X_open: what it makes goes to its first argument."""
+    """Call an X_new or X_open function; return the object that it makes."""
     out = C.c_void_p()
     check(function(C.byref(out), *args, C.byref(err)))
     return out

@@ -1,22 +1,25 @@
 #!/bin/sh
 # SPDX-License-Identifier: ISC
 #
-# A batch of prompts over the hosts that GNU parallel knows:
+# Answers a batch of prompts on several hosts, with GNU parallel:
 #
 #   parallel-hosts.sh parts in.jsonl out.jsonl [qbatch options]
 #
-# With a file of host names in $HOSTS they are reached by ssh, and have the
-# input, the model and this folder under the same names (a shared file system);
-# without, the parts are done here.  A part that was killed is tried again, by
-# whichever host is free, goes on where its file ends, and gives the same bytes.
-# If some fail all the same, the parts stay; the same line again goes on.
-# Requests that are answered by errors end nothing: the exit status is 3 then,
-# and qbatch --retry-failed -o out.jsonl in.jsonl does these again.
+# $HOSTS is a file of host names, which parallel reaches by ssh.  The hosts must
+# have the input, the model and this folder under the same names (on a shared
+# file system).  Without $HOSTS all parts run on this machine.
+#
+# A part that was killed is started again, on any free host.  It resumes where
+# its file ends, and gives the same bytes.  If a part still fails, the files of
+# all parts stay, and the same command resumes them.
+#
+# Requests answered by errors do not stop the batch.  The exit status is then 3,
+# and qbatch --retry-failed -o out.jsonl in.jsonl answers these requests again.
 set -e
 n=$1 in=$2 out=$3
 shift 3
 
-# a part is done with 0 or 3: each of its requests has a result
+# a part is complete if qbatch exits with 0 or 3: each request has a result
 seq "$n" | parallel --quote --will-cite ${HOSTS:+--sshloginfile "$HOSTS"} \
     ${HOSTS:+--workdir .} --jobs "${JOBS:-1}" --retries 3 \
     sh -c 'qbatch "$@" || [ $? = 3 ]' sh \

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * save_restore.c - read token ids once, go on from there as often as wanted.
+ * save_restore.c - read token ids once, continue from them any number of times.
  *
  *	cc -o save_restore save_restore.c $(pkg-config --cflags --libs libqwen)
  *	echo 'A long text' | qtok | ./save_restore model.gguf state.cbor
  *	./save_restore model.gguf state.cbor 20 | qtok -d
  *
- * The ids are read from a stream, and those chosen are written one a line: the
- * engine alone, without a word of text.
+ * Reads ids from a token stream and writes generated ids one per line: it uses
+ * the engine without the text library.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ check(int rc)
 	}
 }
 
-/* Evaluate what comes on stdin, and keep the state in a file. */
+/* Evaluate the tokens on stdin, and save the state to a file. */
 static void
 save(struct qwen_model *m, const char *path)
 {
@@ -66,7 +66,7 @@ save(struct qwen_model *m, const char *path)
 	qwen_session_free(s);
 }
 
-/* The n best tokens from there on. */
+/* Load the state and print the n most likely next tokens, one after another. */
 static void
 restore(struct qwen_model *m, const char *path, size_t n)
 {

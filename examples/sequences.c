@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * sequences.c - go on with many texts at the same time, in common passes.
+ * sequences.c - continue several texts at the same time, in common passes.
  *
  *	cc -o sequences sequences.c $(pkg-config --cflags --libs libqwentext)
  *	./sequences model.gguf 20 'One text' 'Another' 'A third one'
  *
- * Each gets the tokens that it gets alone; all of them together take little
- * more time than one, since a pass reads the weights once.
+ * Each text gets the same tokens as alone.  All of them take little more time
+ * than one, because a pass reads the weights once for all.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include <qwen.h>
 #include <qwentext.h>
 
-/* A text and what comes after it. */
+/* A text and its continuation. */
 struct text {
 	const char		*begin;
 	struct qwen_tok_decoder	*decoder;
@@ -44,7 +44,7 @@ append(struct text *t, struct qwen_str s)
 	t->n_more += s.len;
 }
 
-/* A token was chosen; 0: go on. */
+/* Called for each generated token; returns 0 to continue. */
 static int
 token(void *arg, const struct qwen_choice *c)
 {

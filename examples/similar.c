@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * similar.c - how much alike texts are to a first one, by their vectors.
+ * similar.c - how similar texts are to the first one, by their embeddings.
  *
  *	cc -o similar similar.c $(pkg-config --cflags --libs libqwentext)
  *	./similar model.gguf 'Where is the key?' 'Under the pot.' 'Cats sleep.'
  *
- * All texts are read together, and each gets the vector that it gets alone.
+ * All texts are read together; each gets the same embedding as alone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include <qwen.h>
 #include <qwentext.h>
 
-/* Hidden states of a text, added up, and what becomes of them. */
+/* The sum of a text's hidden states, and the embedding made from it. */
 struct text {
 	size_t	 n_embd, n_states;
 	double	*sum;

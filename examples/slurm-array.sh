@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: ISC
 #
-# A batch of prompts over the tasks of a Slurm job array, and a job that merges the
-# parts when all tasks have ended:
+# Answers a batch of prompts in the tasks of a Slurm job array.  A second job merges
+# the parts when all tasks have ended:
 #
 #   job=$(sbatch --parsable --array=1-8 --cpus-per-task=4 slurm-array.sh \
 #       in.jsonl results -n 200)

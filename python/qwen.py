@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""Qwen language models from Python: libqwen and libqwentext by ctypes, arrays by NumPy.
+"""Qwen language models from Python: calls libqwen and libqwentext by ctypes.
 
     import qwen
     model = qwen.Model("model.gguf")
@@ -9,14 +9,14 @@
     for text in model.decode_each(session.generate(40, temp=0.7, seed=1)):
         print(text, end="", flush=True)
 
-Rows have the bits that the tools write: the same model, tokens and numerics
-version give the same logits with every number of threads, on every machine.
+Arrays are NumPy arrays.  Logits are bit for bit those of the tools: the same model,
+tokens and numerics version give the same logits on every machine, with any number
+of threads.
 
-The libraries are those of the source tree or prefix that this file is in, if
-they are there, and otherwise those that the system finds (LD_LIBRARY_PATH).
-They must have the same version as this file.  Failures raise qwen.Error.
-Only one thread at a time may use a session, and only one session at a time may
-compute on a model; it uses the threads of the model.
+The libraries are loaded from the source tree or prefix of this file, else from the
+system (LD_LIBRARY_PATH); they must have the version of this file.  Failures raise
+qwen.Error.  Use a session in one thread at a time only, and let only one session
+of a model compute at a time: they share the model's threads.
 """
 import ctypes as C
 import functools
@@ -33,7 +33,7 @@ __all__ = ["Error", "Model", "Session", "logprobs"]
 
 
 class Error(Exception):
-    """An error of the library; code is one of QWEN_EIO, ... of qwen/base.h."""
+    """An error of the library; code is QWEN_EIO or another of qwen/base.h."""
 
     def __init__(self, message, code=0):
         super().__init__(message)
@@ -98,7 +98,7 @@ class _Trace(C.Structure):
                 ("value", _VALUE), ("arg", C.c_void_p)]
 
 
-_STAGE = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_char_p)  # its name comes first
+_STAGE = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_char_p)  # arg, name of the stage
 _CLOCK = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_void_p)
 
 # ------------------------------------------------------------------- the libraries
@@ -115,7 +115,7 @@ _E = C.POINTER(_Err)
 _OUT = C.POINTER(C.c_void_p)
 _IDS = C.POINTER(C.POINTER(C.c_int32))
 
-# Result and arguments of each function; None: no result; "i": 0 or a count, or -1.
+# Result and argument types; None: no result; "i": an int, -1 (raises Error) or more.
 _ENGINE = {
     "qwen_model_open": ("i", _OUT, C.c_char_p, C.POINTER(_ModelOpts), _E),
     "qwen_model_close": (None, _P),
@@ -176,8 +176,8 @@ _TEXT = {
     "qwen_prompt_encode": ("i", _P, _P, _Z, _Z, _IDS, C.POINTER(_Z), _E),
     "qwen_prompt_free": (None, _P),
 }
-# Functions that take a struct which may grow are called NAME_sized, with its
-# size in front (qwen/base.h); None: no struct is passed.
+# Functions whose symbol is NAME_sized, with the size of an options struct as first
+# argument (qwen/base.h), and that struct; None: no struct is passed.
 _SIZED = {
     "qwen_model_open": _ModelOpts,
     "qwen_session_eval": _Eval,
@@ -188,7 +188,7 @@ _SIZED = {
 
 
 def _load(name, mode=C.DEFAULT_MODE):
-    """Load from the tree or prefix that this file is in, or else by name."""
+    """Load a library from the tree or prefix of this file, else by its name."""
     here = os.path.dirname(os.path.realpath(__file__))
     for folder in ("../build", "../../../lib"):
         path = os.path.normpath(os.path.join(here, folder, name))
@@ -239,21 +239,21 @@ _q = _Calls()
 
 
 def _new(make, *args):
-    """Call an X_new or X_open function, and return the object that it makes."""
+    """Call an X_new or X_open function; return the object that it makes."""
     out = C.c_void_p()
     make(C.byref(out), *args)
     return out
 
 
 def _take_ids(make, *args):
-    """Call a function that allocates ids; the caller frees them."""
+    """Call a function that allocates ids; return ids, for _lib.free, and number."""
     ids, n = C.POINTER(C.c_int32)(), C.c_size_t()
     make(*args, C.byref(ids), C.byref(n))
     return ids, n
 
 
 def _c(text):
-    """A path, or a text, as C has it."""
+    """Return a path or text as bytes for C; a NUL character is an error."""
     data = os.fsencode(text)
     if b"\0" in data:
         raise ValueError("a NUL character in %r" % text)
@@ -261,7 +261,7 @@ def _c(text):
 
 
 def _ids(tokens):
-    """An array of ids; others than integers, and what no int32 holds, are an error."""
+    """Return an int32 array of ids; other numbers than int32 are an error."""
     a = np.atleast_1d(tokens)
     if a.ndim != 1:
         raise ValueError("ids are one list, and not an array of shape %s" % (a.shape,))
@@ -275,7 +275,7 @@ def _ids(tokens):
 
 
 class _Caught:
-    """A callback: an exception in it stops the library's call, and is raised after."""
+    """A C callback.  An exception in it stops the library call; _call raises it."""
 
     def __init__(self, kind, f):
         self.raised = None
@@ -302,7 +302,7 @@ def _call(caught, f, *args):
 
 
 def logprobs(rows):
-    """The natural logarithms of probabilities, of a row of logits or of several."""
+    """Return natural log-probabilities for one row of logits, or an array of rows."""
     x = np.asarray(rows, np.float64)
     x = x - x.max(axis=-1, keepdims=True)
     return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
@@ -312,13 +312,14 @@ def logprobs(rows):
 
 
 class Model:
-    """A GGUF file, ready to compute.
+    """A loaded model: a GGUF file.
 
     n_threads=0 means one thread per processor, numerics=0 the default version.  kv
     is the type of the KV cache, "f16", "q8_0", "q4_0" or "f32", or a pair of types
-    for keys and values; rope scales positions, such as "yarn=4"; adapters are LoRA
-    files, or pairs of a file and a scale.  draft loads the MTP block of the file, so
-    that its stages can be traced and states have its data.  Ids are int32 arrays.
+    for keys and values.  rope: RoPE scaling, such as "yarn=4".  adapters: LoRA
+    files, or pairs of a file and a scale.  draft: load the MTP block of the file, so
+    that its stages can be traced and saved states contain its data.  Methods return
+    ids as int32 arrays.
     """
 
     def __init__(self, path, n_threads=0, numerics=0, kv=None, rope=None, adapters=(),
@@ -346,7 +347,7 @@ class Model:
         self.numerics = _q.model_numerics(self._m)
         eog, n = (C.c_int32 * _EOG_MAX)(), C.c_size_t()
         _q.vocab_eog(self._gguf, eog, _EOG_MAX, C.byref(n))
-        self.eog = list(eog[:n.value])  # tokens that end a text
+        self.eog = list(eog[:n.value])  # ids of end-of-generation tokens
 
     def close(self):
         """Free the model and its sessions; deleting the object does the same."""
@@ -372,20 +373,20 @@ class Model:
         self.close()
 
     def session(self):
-        """An empty timeline."""
+        """Return a new, empty session."""
         return Session(self, _new(_q.session_new, self._m))
 
     def load(self, path):
-        """The timeline in a file that Session.save or a tool has written."""
+        """Return the session saved in a file by Session.save or a tool."""
         return Session(self, _new(_q.state_load_file, None, self._m, _c(path), None))
 
     # -- text
 
     def encode(self, text, special=False):
-        """The ids of a str or bytes, as qtok(1) has them.
+        """Return the ids of a str or bytes, the same as qtok(1).
 
-        With special, names of control tokens in the text are these tokens: not
-        for text that others have written.
+        special: read names of control tokens in the text as these tokens.  Do not
+        use it for untrusted text.
         """
         data = text.encode() if isinstance(text, str) else bytes(text)
         ids, n = _take_ids(_q.tok_encode, self._tok, data, len(data),
@@ -397,16 +398,16 @@ class Model:
             _lib.free(ids)
 
     def decode(self, ids, special=False):
-        """The text of ids; with special, control tokens by name."""
+        """Return the text of ids; special: with the names of control tokens."""
         return "".join(self.decode_each(ids, special))
 
     def decode_each(self, ids, special=False):
-        """The text of each id: whole characters only, so a str may be empty."""
+        """Yield the text of each id: complete characters, so a str may be empty."""
         d = _new(_q.tok_decoder_new, self._tok, _SHOW_SPECIAL if special else 0)
         out = _Str()
         try:
             for i in ids:
-                self._tok  # the decoder needs it
+                self._tok  # raises Error if the model was closed meanwhile
                 _q.tok_decoder_put(d, int(_ids(i)[0]), C.byref(out))
                 yield C.string_at(out.s, out.len).decode() if out.len else ""
             _q.tok_decoder_finish(d, C.byref(out))
@@ -416,7 +417,7 @@ class Model:
             _q.tok_decoder_free(d)
 
     def piece(self, token):
-        """The bytes of a token, perhaps not whole characters; a control token's name."""
+        """Return the bytes of a token (maybe parts of characters); control tokens: name."""
         d = _new(_q.tok_decoder_new, self._tok, _SHOW_SPECIAL | _BYTES)
         out = _Str()
         try:
@@ -426,10 +427,9 @@ class Model:
             _q.tok_decoder_free(d)
 
     def chat(self, messages, **fields):
-        """The ids of a chat's prompt, by the template in the model's file.
+        """Return the ids of a chat prompt, made with the chat template of the file.
 
-        messages are as in OpenAI's interface, and so are fields: tools,
-        chat_template_kwargs, add_generation_prompt, ...
+        messages and fields (tools, chat_template_kwargs, ...): as in OpenAI's API.
         """
         p = self._render(messages, fields)
         try:
@@ -442,7 +442,7 @@ class Model:
             _q.prompt_free(p)
 
     def chat_text(self, messages, **fields):
-        """The text of the same prompt."""
+        """Return the text of the prompt that chat encodes."""
         p = self._render(messages, fields)
         try:
             s = _q.prompt_text(p)
@@ -465,14 +465,14 @@ def _now(arg, tm):
     return 0 if _lib.localtime_r(C.byref(C.c_long(int(time.time()))), tm) else -1
 
 
-# ---------------------------------------------------------------------- a timeline
+# ---------------------------------------------------------------------- a session
 
 
 class Session:
-    """A timeline: the tokens that were read, and what the model keeps of them.
+    """A session: the tokens read so far, with their KV cache.
 
-    Made by Model.session, Model.load and fork.  After an exception in eval,
-    score, trace or generate it is of no use.
+    Model.session, Model.load and fork return one.  After an exception in eval,
+    score, trace or generate the session cannot be used any more.
     """
 
     def __init__(self, model, s):
@@ -501,22 +501,22 @@ class Session:
 
     @property
     def tokens(self):
-        """All ids that were read (a copy)."""
+        """A copy of all ids read so far."""
         n = len(self)
         return np.array(_q.session_tokens(self._s)[:n] if n > 0 else [], np.int32)
 
     @property
     def logits(self):
-        """The row after the last token (a copy), or None if it was not computed."""
+        """A copy of the logits after the last token; None if not computed."""
         row = _q.session_logits(self._s)
         return np.ctypeslib.as_array(row, (self.model.n_vocab,)).copy() if row else None
 
     def fork(self):
-        """Another timeline with the same past, whose keys and values it shares."""
+        """Return a new session with the same tokens; both share their KV cache."""
         return Session(self.model, _new(_q.session_fork, self._s))
 
     def rewind(self, n):
-        """Cut the timeline to n tokens, or to the last place before; return its length."""
+        """Shorten to n tokens, or the next possible length below; return the length."""
         if n < 0:
             raise ValueError("%d tokens" % n)
         at = C.c_size_t()
@@ -524,7 +524,7 @@ class Session:
         return at.value
 
     def save(self, path):
-        """Write the state to a file, complete or not at all, for load and the tools."""
+        """Save to a file for Model.load and the tools, completely or not at all."""
         path = os.path.realpath(path)
         with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), delete=False) as f:
             try:
@@ -552,9 +552,10 @@ class Session:
     def eval(self, ids, logits="last", hidden=False, batch=0):
         """Read tokens and return the row of logits after the last one.
 
-        With logits="all" return an array of rows, one per token; with "none",
+        logits="all": return an array of rows, one per token; "none": return
         None.  hidden: return the hidden states after the output norm instead of
-        logits.  batch: tokens computed together, which changes no result.
+        logits.  batch: number of tokens computed together; it
+        does not change the results.
         """
         ids = _ids(ids)
         if len(ids) == 0 and logits == "last":
@@ -572,7 +573,7 @@ class Session:
     def score(self, ids, batch=0):
         """Read tokens and return the log-probability of each, given all before it.
 
-        The first token of an empty timeline has NaN.
+        The first token of an empty session has NaN.
         """
         ids = _ids(ids)
         n, first = self.model.n_vocab, len(self)
@@ -590,10 +591,10 @@ class Session:
         self._eval(ids, row, "all", batch=batch)
         return out
 
-    # -- what is computed on the way
+    # -- tracing
 
     def stages(self):
-        """The names of the stages, in the order of computing: qwen-trace(7)."""
+        """Return the names of the stages of qwen-trace(7), in computing order."""
         names = []
 
         def each(arg, name):
@@ -604,11 +605,12 @@ class Session:
         return names
 
     def trace(self, ids, *patterns, at=(), batch=0):
-        """Read tokens and return what stages compute for them, a dict of arrays.
+        """Read tokens and return the values of stages: a dict of arrays by stage name.
 
-        patterns are names of stages, or patterns such as "*.ffn"; at: positions, or
-        pairs of a first and last one; by default all.  An array has a row for each
-        position; rows of attention have zeros for tokens that they do not see.
+        patterns: names of stages, or patterns such as "*.ffn".  at: positions, or
+        pairs of a first and a last position; by default all.  An array has one row
+        per position; rows of attention have zeros for tokens that the row's token
+        does not see.
         """
         ids = _ids(ids)
         rows = {}
@@ -638,14 +640,14 @@ class Session:
             _q.session_trace(self._s, None)
         return {name.decode(): _stack(r) for name, r in rows.items()}
 
-    # -- writing
+    # -- generating
 
     def generate(self, n, until_end=True, **options):
-        """Choose and read up to n more tokens; an iterator of their ids.
+        """Generate up to n tokens, and yield the id of each.
 
         options are those of qsample(1), with _ for -: temp=0.7, top_k=40, seed=1,
-        stop=["\\n\\n"]; without any, the best token is chosen.  It ends at a stop
-        text, or after a token that ends texts unless until_end is false.
+        stop=["\\n\\n"].  Without options the most likely token is chosen.  Ends at a
+        stop text, or, unless until_end is false, after an end-of-generation token.
         """
         m = self.model
         sampler = _new(_q.sampler_new)
@@ -688,7 +690,7 @@ def _set(sampler, name, value):
 
 
 def _stack(rows):
-    """Rows of different lengths as an array, with zeros after the shorter ones."""
+    """Return rows of different lengths as an array, padded with zeros."""
     out = np.zeros((len(rows), max(len(r) for r in rows)), rows[0].dtype)
     for to, r in zip(out, rows):
         to[:len(r)] = r

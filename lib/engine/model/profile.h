@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * profile.h - where the time goes: calls, time, bytes and multiply-adds of each
- * stage and purpose, counted by each thread for itself.
+ * stage and purpose.  Each thread counts for itself.
  */
 #ifndef QWEN_MODEL_PROFILE_H
 #define QWEN_MODEL_PROFILE_H
@@ -13,9 +13,9 @@
 
 enum qwen_stage {
 	QWEN_STAGE_EMBED,
-	QWEN_STAGE_NORM,	/* residual, norm, 8-bit activations */
+	QWEN_STAGE_NORM,	/* residual, norm, quantized activations */
 	QWEN_STAGE_ATTN_PREPARE,
-	QWEN_STAGE_KV_APPEND,	/* keys and values into the cache */
+	QWEN_STAGE_KV_APPEND,	/* writing keys and values to the cache */
 	QWEN_STAGE_ATTN,
 	QWEN_STAGE_CONV,
 	QWEN_STAGE_DELTA_PREPARE,
@@ -23,15 +23,15 @@ enum qwen_stage {
 	QWEN_STAGE_DELTA_FINISH,
 	QWEN_STAGE_ROUTE,
 	QWEN_STAGE_ACTIVATE,
-	QWEN_STAGE_COMBINE,	/* experts' outputs into the sum */
-	QWEN_STAGE_PACK,	/* 8-bit activations as kernels want them */
-	QWEN_STAGE_LORA,	/* adapters' products */
-	QWEN_STAGE_MATMUL,	/* + type */
+	QWEN_STAGE_COMBINE,	/* summing the outputs of experts */
+	QWEN_STAGE_PACK,	/* packing quantized activations for kernels */
+	QWEN_STAGE_LORA,	/* products of adapters */
+	QWEN_STAGE_MATMUL,	/* + type of the weights */
 	QWEN_STAGE_GEMM = QWEN_STAGE_MATMUL + QT_N,
 	QWEN_STAGE_N = QWEN_STAGE_GEMM + QT_N
 };
 
-/* The part of the model that a stage is run for; each weight has one. */
+/* The part of the model that a stage works for; each weight has one. */
 enum qwen_purpose {
 	QWEN_FOR_EMBEDDING,
 	QWEN_FOR_NORM,
@@ -64,26 +64,26 @@ struct qwen_profile {
 	struct qwen_stat	*stat;	/* [n_threads][QWEN_STAGE_N][QWEN_FOR_N] */
 };
 
-/* The time, or 0 while profiling is off. */
+/* Returns the time in ns, or 0 while profiling is off. */
 uint64_t qwen_profile_begin(const struct qwen_profile *p);
 
-/* Count work since begin, for the usual purpose of the stage. */
+/* Counts the work since begin for the stage's default purpose. */
 void qwen_profile_end(struct qwen_profile *p, int thread,
     enum qwen_stage stage, uint64_t begin, uint64_t bytes, uint64_t macs);
 
-/* The same for another purpose: for stages that several blocks use. */
+/* The same for another purpose, for stages that several blocks use. */
 void qwen_profile_end_for(struct qwen_profile *p, int thread,
     enum qwen_stage stage, enum qwen_purpose purpose, uint64_t begin,
     uint64_t bytes, uint64_t macs);
 
 /*
- * Move n calls and ns of time from one stage to another, both with their usual
- * purposes.  Call it when the threads are done.
+ * Moves n calls and ns of time from one stage to another, both with their
+ * default purposes.  Call it when no thread is counting.
  */
 void qwen_profile_move(struct qwen_profile *p, enum qwen_stage from,
     enum qwen_stage to, uint64_t n, uint64_t ns, uint64_t bytes);
 
-/* Start (with zeros) or stop; -1 if memory is short. */
+/* Starts (from zero) or stops profiling; -1 without memory. */
 int qwen_profile_set(struct qwen_profile *p, int on, int n_threads);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* trace.h - the stages of the forward pass, and who looks on. */
+/* trace.h - tracing the stages of the forward pass. */
 #ifndef QWEN_MODEL_TRACE_H
 #define QWEN_MODEL_TRACE_H
 
@@ -8,14 +8,17 @@
 struct qwen_batch;
 struct qwen_share;
 
-/* In the order of computing.  Those of a layer have a name in a table. */
+/*
+ * Stages, in the order of computation. stages.c has a table of those of a
+ * layer.
+ */
 enum qwen_trace_kind {
 	QWEN_TRACE_EMBED,
-	/* what goes into the block that predicts */
+	/* inputs of the MTP block */
 	QWEN_TRACE_ENORM, QWEN_TRACE_HNORM, QWEN_TRACE_EH_PROJ,
 	QWEN_TRACE_Q, QWEN_TRACE_GATE, QWEN_TRACE_K, QWEN_TRACE_V,
 	QWEN_TRACE_Q_ROPE, QWEN_TRACE_K_ROPE,
-	QWEN_TRACE_SCORES, QWEN_TRACE_PROBS,	/* one a head */
+	QWEN_TRACE_SCORES, QWEN_TRACE_PROBS,	/* one per head */
 	QWEN_TRACE_ATTN_OUT,
 	QWEN_TRACE_QKV, QWEN_TRACE_Z, QWEN_TRACE_CONV,
 	QWEN_TRACE_DECAY, QWEN_TRACE_BETA,
@@ -27,26 +30,26 @@ enum qwen_trace_kind {
 	QWEN_TRACE_SHARED_GATE, QWEN_TRACE_SHARED_UP, QWEN_TRACE_SHARED_ACT,
 	QWEN_TRACE_MLP_GATE, QWEN_TRACE_MLP_UP, QWEN_TRACE_MLP_ACT,
 	QWEN_TRACE_FFN, QWEN_TRACE_RESIDUAL,
-	/* and what comes of it */
+	/* outputs of the MTP block */
 	QWEN_TRACE_HEAD_NORM, QWEN_TRACE_HEAD,
 	QWEN_TRACE_NORM, QWEN_TRACE_LOGITS,
 	QWEN_TRACE_N
 };
 
-/* ---- the table (stages.c) */
+/* ---- the table of stages (stages.c) */
 
 /*
- * Each stage of a model, and of a block that predicts of these parts: its
- * number, which ascends, as qwen_stage_number() has it.  Non-zero stops, and is
- * returned.
+ * Calls each for every stage of a model and of its MTP block with these parts.
+ * Numbers ascend and are those of qwen_stage_number().  Stops at the first
+ * nonzero result and returns it.
  */
 int qwen_stages(const struct qwen_arch *a, const struct qwen_hparams *h,
     unsigned mtp_parts, int (*each)(void *arg, size_t number,
     const struct qwen_trace_stage *st), void *arg);
 
 /*
- * Layer and head are 0 of what has none; the block that predicts is layer
- * n_layer.  Numbers are below the count.
+ * Returns the number of a stage, below qwen_stage_count(). layer and head are 0
+ * for stages without one; the MTP block is layer n_layer.
  */
 size_t qwen_stage_number(const struct qwen_hparams *h,
     enum qwen_trace_kind kind, size_t layer, size_t head);
@@ -58,35 +61,38 @@ struct qwen_tracing;
 
 void qwen_tracing_free(struct qwen_tracing *tr);
 
-/* Of n tokens to read, as many as a pass has room to tell of. */
+/* Returns how many of n tokens one pass can trace. */
 size_t qwen_trace_limit(const struct qwen_session *s, size_t n);
 
-/* Is the block that predicts told of, of any row of the pass under way? */
+/* Returns 1 if the current pass traces the MTP block, in any row. */
 int qwen_trace_block(const struct qwen_session *s);
 
 /*
- * A pass: before it, whether any row is told of; after it, which may fail a
- * share.
+ * begin prepares a pass and returns 1 if any row is traced. end reports the
+ * stages of a share after the pass, which may fail the share.
  */
 int qwen_trace_begin(struct qwen_batch *b);
 void qwen_trace_end(struct qwen_share *p);
 
-/* Where the numbers of row t go; NULL: nobody wants them. */
+/* Returns the memory for the numbers of row t; NULL if they are not traced. */
 float *qwen_trace_at(const struct qwen_batch *b, size_t t,
     enum qwen_trace_kind kind, size_t layer, size_t head);
 
-/* All rows of x, stride apart: for who has looked at b->trace. */
+/*
+ * Records all rows of x, stride numbers apart.  Call it only if b->trace is
+ * set.
+ */
 void qwen_trace_rows(const struct qwen_batch *b, enum qwen_trace_kind kind,
     size_t layer, const void *x, size_t stride);
 
 /*
- * Scores and probabilities of attention, of queries that are ready, q_step from
- * one head's to the next (probs.c).
+ * Records scores and probabilities of attention.  The queries are ready, q_step
+ * floats apart per head (probs.c).
  */
 void qwen_trace_probs(struct qwen_batch *b, const struct qwen_layer *l,
     size_t q_step);
 
-/* The logits that a head makes of what is in xn. */
+/* Records the logits that a head computes from xn. */
 void qwen_trace_logits(struct qwen_batch *b, const struct qwen_weight *w,
     enum qwen_trace_kind kind, size_t layer);
 

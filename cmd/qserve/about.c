@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * about.c - answers that describe the model and the server, in the fields of
+ * about.c - answers that describe the model and the server, with the fields of
  * OpenAI, Anthropic, Ollama, llama.cpp and vLLM.
  */
 #include <math.h>
@@ -11,10 +11,10 @@
 
 #include "qserve.h"
 
-/* The version of Ollama whose interface this is, for programs that ask. */
+/* The Ollama version with this API, for programs that request it. */
 #define OLLAMA_VERSION "0.12.11"
 
-enum { LISTED_MAX = 64 };	/* elements of an array that are shown */
+enum { LISTED_MAX = 64 };	/* longest array that is shown */
 
 static void
 put_str(struct qwen_text *t, const char *s)
@@ -22,7 +22,7 @@ put_str(struct qwen_text *t, const char *s)
 	qwen_text_json(t, s, strlen(s));
 }
 
-/* A moment, under a key after others. */
+/* Add a time as a field after others. */
 static void
 put_time(struct qwen_text *t, const char *key, time_t at)
 {
@@ -36,7 +36,7 @@ put_time(struct qwen_text *t, const char *key, time_t at)
 
 /* ------------------------------------------------------------------- names */
 
-/* The i-th name of the model; NULL after the last. */
+/* Return the i-th name of the model; NULL after the last one. */
 static const char *
 name_of(const struct qserve *s, size_t i)
 {
@@ -44,7 +44,10 @@ name_of(const struct qserve *s, size_t i)
 	    s->aliases.v[i - 1] : NULL;
 }
 
-/* Whether it is one, perhaps with Ollama's tag behind it. */
+/*
+ * Return the name of the model that matches, also with Ollama's tag ":latest";
+ * NULL if none does.
+ */
 static const char *
 find_name(const struct qserve *s, const char *asked)
 {
@@ -73,7 +76,7 @@ qserve_n_ctx(const struct qserve *s)
 	return n;
 }
 
-/* What OpenAI's clients look for, then what Anthropic's do. */
+/* Add an entry with the fields of OpenAI, then those of Anthropic. */
 static void
 put_model(struct qserve_call *c, const char *name)
 {
@@ -124,7 +127,7 @@ qserve_model(struct qserve_call *c)
 	qserve_done(c, 200);
 }
 
-/* ------------------------------------------------------ what is in the file */
+/* ----------------------------------------------------------- the model file */
 
 static uint64_t
 file_bytes(const struct qserve *s)
@@ -149,7 +152,7 @@ n_parameters(const struct qserve *s)
 	return n;
 }
 
-/* "7.6B", "494.03M", "12K". */
+/* Add a number of parameters, such as "7.6B", "494.03M" or "12K". */
 static void
 put_parameters(struct qwen_text *t, uint64_t n)
 {
@@ -167,7 +170,9 @@ put_parameters(struct qwen_text *t, uint64_t n)
 		qwen_text_fmt(t, "\"%.0f\"", x);
 }
 
-/* The mix of formats, by the number that the file has for it. */
+/*
+ * Return the name of the file's mix of formats, by the number in its metadata.
+ */
 static const char *
 quantization(const struct qserve *s)
 {
@@ -195,7 +200,7 @@ quantization(const struct qserve *s)
 	return names[type];
 }
 
-/* A text of the metadata, as JSON. */
+/* Add a string of the metadata as JSON. */
 static void
 put_meta(struct qwen_text *t, const struct qserve *s, const char *key)
 {
@@ -206,7 +211,7 @@ put_meta(struct qwen_text *t, const struct qserve *s, const char *key)
 	qwen_text_json(t, v.s, v.len);
 }
 
-/* The template of chats that is in use; or what stands for none. */
+/* Add the chat template in use, or the text none. */
 static void
 put_template(struct qwen_text *t, const struct qserve *s, const char *none)
 {
@@ -216,7 +221,7 @@ put_template(struct qwen_text *t, const struct qserve *s, const char *none)
 		qwen_text_str(t, none);
 }
 
-/* A token that a key of the metadata has the number of: its text, or null. */
+/* Add the text of the token whose id is the value of a key, or null. */
 static void
 put_token(struct qwen_text *t, const struct qserve *s, const char *key)
 {
@@ -242,7 +247,7 @@ put_fp(struct qwen_text *t, const struct qwen_fp *fp)
 		qwen_text_fmt(t, "%02x", fp->b[i]);
 }
 
-/* With as few digits as say which number it is. */
+/* Add a number with the fewest digits that read back as the same number. */
 static void
 put_real(struct qwen_text *t, double x, int is_float)
 {
@@ -256,7 +261,7 @@ put_real(struct qwen_text *t, double x, int is_float)
 	qwen_text_str(t, buf);
 }
 
-/* One number, or a truth, of a record. */
+/* Add element i of a value that is a number or a boolean. */
 static void
 put_number(struct qwen_text *t, const struct qserve *s,
     const struct qwen_gguf_kv *kv, const char *key, size_t i)
@@ -280,7 +285,10 @@ put_number(struct qwen_text *t, const struct qserve *s,
 		qwen_text_str(t, "null");
 }
 
-/* A record; a long array is null, unless all is wanted. */
+/*
+ * Add a value; an array of more than LISTED_MAX elements is null unless all is
+ * set.
+ */
 static void
 put_value(struct qwen_text *t, const struct qserve *s,
     const struct qwen_gguf_kv *kv, const char *key, int all)
@@ -321,8 +329,10 @@ put_model_info(struct qwen_text *t, const struct qserve *s, int all)
 			t->failed = 1;
 			return;
 		}
-		/* the template has a field of its own; Ollama shows no
-		   arrays of arrays */
+		/*
+		 * the template has its own field; Ollama shows no arrays of
+		 * arrays
+		 */
 		if (strcmp(key, count) != 0 && kv->elem != QWEN_GGUF_ARRAY &&
 		    strcmp(key, "tokenizer.chat_template") != 0) {
 			qwen_text_str(t, ",");
@@ -352,7 +362,7 @@ put_details(struct qwen_text *t, const struct qserve *s)
 	qwen_text_str(t, "}");
 }
 
-/* {"name": ... of a list; a name has a tag there. */
+/* Add an entry of a list, {"name": ..., with a tag after the name. */
 static void
 put_listed(struct qwen_text *t, const struct qserve *s, const char *name)
 {
@@ -398,7 +408,7 @@ qserve_ollama_tags(struct qserve_call *c)
 	qserve_done(c, 200);
 }
 
-/* The one that runs, which it does until the server ends. */
+/* Answer with the model that is running: ours always is. */
 void
 qserve_ollama_ps(struct qserve_call *c)
 {
@@ -460,7 +470,7 @@ qserve_ollama_show(struct qserve_call *c)
 	qserve_done(c, 200);
 }
 
-/* A model that is here already is pulled at once. */
+/* Report at once that the model is pulled. */
 void
 qserve_ollama_pull(struct qserve_call *c)
 {
@@ -507,7 +517,7 @@ qserve_props(struct qserve_call *c)
 	    s->with.service.max < INT64_MAX ?
 	    (long long)s->with.service.max : -1, n);
 	put_str(t, name_of(s, 0));
-	/* the name of the file, not its folder: clients need not know that */
+	/* only the name of the file: clients need not know its folder */
 	slash = strrchr(s->model_path, '/');
 	qwen_text_str(t, ",\"model_path\":");
 	put_str(t, slash != NULL ? slash + 1 : s->model_path);
@@ -523,7 +533,7 @@ qserve_props(struct qserve_call *c)
 	qserve_done(c, 200);
 }
 
-/* What engines can do at the same time, each as a slot; texts are not shown. */
+/* Show the sequences of engines as slots, without their texts. */
 void
 qserve_slots(struct qserve_call *c)
 {
@@ -545,7 +555,7 @@ qserve_slots(struct qserve_call *c)
 
 /* --------------------------------------------------------------------- vLLM */
 
-/* What lm-eval asks, and others that have no tokenizer of their own. */
+/* Describe the tokenizer, for lm-eval and others that have none. */
 void
 qserve_tokenizer_info(struct qserve_call *c)
 {
@@ -558,8 +568,10 @@ qserve_tokenizer_info(struct qserve_call *c)
 	    &err);
 	qwen_text_str(t, "{\"tokenizer_class\":\"Qwen2Tokenizer\","
 	    "\"bos_token\":");
-	/* clients put this token in front of texts, so name it only if the
-	   model wants it there */
+	/*
+	 * clients put this token in front of texts, so name it only if the
+	 * model wants BOS there
+	 */
 	if (bos)
 		put_token(t, s, "tokenizer.ggml.bos_token_id");
 	else

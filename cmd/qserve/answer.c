@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* answer.c - completions and chats: a request, its orders, and what comes. */
+/* answer.c - completions and chats: parse a request, generate its answers. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,18 +9,20 @@
 #include "base/mem.h"
 #include "qserve.h"
 
-enum { IDLE_S = 15 };	/* in a stream, before a sign that we are there */
+enum { IDLE_S = 15 };	/* seconds of silence in a stream before a keep-alive
+			   event */
 
 /*
- * Tokens that come so soon after others are told together: a write for each is
- * most of what a stream costs, and a screen shows no more pictures a second.
+ * Tokens within this many seconds are sent together: writes are most of the
+ * cost of a stream, and screens show no more pictures per second.
  */
 #define GATHER_S 0.016
 
-/* ------------------------------------------------------------------ orders */
+/* ----------------------------------------------------- requests to engines */
 
 /*
- * *out: the sampler of an answer as text for an engine, or NULL; -1: no memory.
+ * Set *out to the sampler of answer i as text for an engine, or NULL for
+ * greedy: 0, or -1 without memory.
  */
 static int
 describe(struct qserve_call *c, size_t i, char **out)
@@ -52,7 +54,7 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 	memcpy(o->keep, c->about.keep, sizeof c->about.keep);
 	o->n_keep = c->about.n_keep;
 	o->progress = q->tells_progress && i == 0;
-	/* to read a prompt only, generate one token and discard it */
+	/* an engine must generate one token; it is discarded */
 	o->max = q->max > 0 ? q->max : 1;
 	o->logprobs = q->logprobs;
 	o->n_top = q->n_top;
@@ -68,7 +70,7 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 
 /* ------------------------------------------------------------------ answers */
 
-/* All of it at once, when all of it is there. */
+/* Answer with the complete body. */
 static void
 put_body(struct qserve_call *c)
 {
@@ -76,7 +78,7 @@ put_body(struct qserve_call *c)
 	qserve_done(c, qwen_refusal_status(&c->q->no));
 }
 
-/* Events are under way to the client: the connection goes on with them. */
+/* Send the events in out. */
 static void
 put_events(struct qserve_call *c)
 {
@@ -87,7 +89,7 @@ put_events(struct qserve_call *c)
 		qserve_wake(c);
 }
 
-/* What all answers have by now. */
+/* Add the new text of all answers to out. */
 static void
 put_steps(struct qserve_call *c)
 {
@@ -115,7 +117,7 @@ qserve_answer_tell(struct qserve_call *c, double now)
 	put_events(c);
 }
 
-/* How long it took, from when it came, began to be read, and was answered. */
+/* Set how long the whole answer, its prompt, and the generation took. */
 static void
 note_times(struct qserve_call *c)
 {
@@ -126,7 +128,7 @@ note_times(struct qserve_call *c)
 	    now - first };
 }
 
-/* Nothing more comes, be it for a refusal. */
+/* End the answer, or answer with a refusal. */
 static void
 conclude(struct qserve_call *c)
 {
@@ -167,7 +169,7 @@ fail_err(struct qserve_call *c, const struct qwen_err *err)
 	    err->msg);
 }
 
-/* Now that an engine has taken it, what is wrong later is an event. */
+/* Begin the stream.  Later errors become events. */
 static int
 begin_stream(struct qserve_call *c)
 {
@@ -183,14 +185,17 @@ begin_stream(struct qserve_call *c)
 	c->streams = 1;
 	c->status = 200;
 	qwen_sse_begin(c->sse, &c->out);
-	/* what is there before its first token: a prompt */
+	/* the prompt, which precedes the first token */
 	if (q->echo)
 		put_steps(c);
 	put_events(c);
 	return c->dead ? -1 : 0;
 }
 
-/* Tell the progress of the first prompt, which all prompts share, if wanted. */
+/*
+ * Send the progress of the first prompt, if requested; all prompts begin with
+ * the same tokens.
+ */
 static void
 tell_progress(struct qserve_call *c, size_t n_read)
 {
@@ -204,8 +209,8 @@ tell_progress(struct qserve_call *c, size_t n_read)
 }
 
 /*
- * The request is refused before any engine has seen it.  Codex looks for a
- * prompt that is too long in the events of a stream only, where OpenAI tells
+ * Answer a request that is refused before an engine got it.  Codex recognises a
+ * prompt that is too long only in the events of a stream, where OpenAI reports
  * it.
  */
 static void
@@ -223,7 +228,7 @@ put_refusal(struct qserve_call *c)
 static void
 started(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
-	/* the answers to a prompt have it in common */
+	/* all answers to a prompt share it */
 	if (i % c->q->n == 0) {
 		c->q->n_cached += (size_t)ev->n_cached;
 		c->n_prompt += c->q->answer[i].prompt->n;
@@ -234,7 +239,7 @@ started(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 		tell_progress(c, (size_t)ev->n_cached);
 }
 
-/* One has more: it is told now, or with what comes soon. */
+/* Answer i has a new token: send it now, or together with the next ones. */
 static void
 step(struct qserve_call *c, int now)
 {
@@ -271,10 +276,7 @@ forget(struct qserve_call *c)
 	c->made = NULL;
 }
 
-/*
- * Keep the id, so that it is found when the text comes back; without memory,
- * none.
- */
+/* Record the id for the history; without memory, records nothing more. */
 static void
 note_id(struct qserve_call *c, size_t i, int32_t id)
 {
@@ -289,7 +291,7 @@ note_id(struct qserve_call *c, size_t i, int32_t id)
 		all->id[all->n++] = id;
 }
 
-/* The last one is no text where it is what ended it. */
+/* Add the ids of answer i to the history, without an ending token. */
 static void
 remember(struct qserve_call *c, size_t i, int is_ended)
 {
@@ -302,7 +304,7 @@ remember(struct qserve_call *c, size_t i, int is_ended)
 	    all->n - (size_t)(is_ended && all->n > 0));
 }
 
-/* An editor does not wait for a second line that comes late. */
+/* For editors: return 1 if a second line comes too late to wait for it. */
 static int
 is_late(const struct qserve_call *c, size_t i)
 {
@@ -335,7 +337,7 @@ token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 		fail_err(c, &err);
 	} else if (rc > 0 || is_late(c, i)) {
 		qserve_job_cancel(c->jobs[i]);
-		/* after the one call that may be, all of it is text */
+		/* stopped after the only allowed call: ids and text agree */
 		if (c->q->one_call && c->q->answer[i].n_calls > 0)
 			remember(c, i, 0);
 		end_answer(c, i, rc > 0 ? "stop" : "length");
@@ -364,7 +366,7 @@ qserve_message(const struct qwen_event *ev)
 	    "the engine ended it early";
 }
 
-/* As it ended by itself, or why it did not. */
+/* Handle the end event of answer i. */
 void
 qserve_answer_ended(struct qserve_call *c, size_t i,
     const struct qwen_event *ev)
@@ -448,7 +450,7 @@ qserve_answer(struct qserve_call *c)
 	tool_report_notes(&s->unknown);
 	c->q->arg = c;
 	c->q->number = c->number;
-	c->q->has_cached = 1;	/* nothing, where no engine is asked */
+	c->q->has_cached = 1;	/* 0 tokens, if no engine is needed */
 	c->created = (uint64_t)time(NULL);
 	if (c->q->no.err.code != 0 || (s->with.service.n_ctx > 0 &&
 	    qwen_request_fits(c->q, s->with.service.n_ctx) < 0) ||

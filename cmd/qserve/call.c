@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* call.c - one request of a client, until it is answered. */
+/* call.c - a call: one HTTP request, until it is answered. */
 #include <sys/random.h>
 #include <sys/socket.h>
 
@@ -12,7 +12,7 @@
 
 #include "qserve.h"
 
-/* "/path", or as for a proxy "http://host/path": path and host, or -1. */
+/* Set path, and host of a proxy's "http://host/path": 0, or -1. */
 static int
 take_target(struct qserve_call *c, const char *target)
 {
@@ -109,7 +109,7 @@ qserve_wake(struct qserve_call *c)
 	MHD_resume_connection(c->conn->mhd);
 }
 
-/* The client has left: drop its output; a status of an error stays. */
+/* The client has left: drop its output.  The status stays if it is an error. */
 void
 qserve_call_left(struct qserve_call *c)
 {
@@ -128,7 +128,7 @@ qserve_drop(struct qserve_call *c)
 	if (c->dead)
 		return;
 	qserve_call_left(c);
-	/* whatever the connection waits for, now it is over */
+	/* ends any wait of the connection */
 	shutdown(c->conn->fd, SHUT_RDWR);
 	qserve_wake(c);
 }
@@ -137,7 +137,7 @@ void
 qserve_done(struct qserve_call *c, int status)
 {
 	qserve_jobs_cancel(c);
-	/* what Anthropic's clients know as overloaded */
+	/* Anthropic's clients know this status as overloaded */
 	if (status == 503 && c->form == QWEN_FORM_MESSAGES)
 		status = 529;
 	if (c->retry_s == 0 && (status == 429 || status == 503 ||

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * choose.c - which of several engines a call goes to: where least is left to be
- * read, unless there is more to do there than that saves.
+ * choose.c - choose one of several engines for a call: the one with the fewest
+ * tokens left to read, unless its other work outweighs that.
  */
 #include <stdlib.h>
 
 #include "qserve.h"
 
-enum { JOB_TOKENS = 256 };	/* a request under way weighs as much as that
-				   many tokens to be read */
+enum { JOB_TOKENS = 256 };	/* a running job counts as this many tokens to
+				   read */
 
 #define NOT_TOLD UINT64_MAX	/* the engine did not answer in time */
 
 /*
- * How long to wait for the answers of engines: WAIT_S, and WAIT_TOKEN_S for
- * each token of the prompt, since waiting for an engine in the middle of a pass
- * may save reading all of it.  WAIT_TOKEN_S is at most a tenth of the time to
- * read a token on the fastest machines.
+ * How long to wait for the answers of engines: WAIT_S, plus WAIT_TOKEN_S per
+ * prompt token, since an engine in the middle of a pass may save reading them
+ * all.  WAIT_TOKEN_S is at most a tenth of the time to read a token on the
+ * fastest machines.
  */
 #define WAIT_S 0.05
 #define WAIT_TOKEN_S 1e-4
 #define WAIT_MAX_S 2.0
 
-/* With the tokens of the call's first job. */
+/* Ask how many tokens of the call's first job are cached. */
 static int
 make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 {
@@ -37,7 +37,7 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 	return 0;
 }
 
-/* Returns NULL if no engine has answered. */
+/* Return the engine with the lowest cost, or NULL if none has answered. */
 static struct qserve_engine *
 best(const struct qserve_call *c)
 {

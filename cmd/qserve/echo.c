@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * echo.c - completions that begin with their prompts: how likely the tokens of
- * these are is asked first, if it is wanted; then the answers go on.
+ * echo.c - completions that begin with their prompts.  If log-probabilities are
+ * requested, the prompts are scored first; then the answers are generated.
  */
 #include <math.h>
 #include <string.h>
 
 #include "qserve.h"
 
-/* A token of a prompt, in front of all answers to it. */
+/* Add a token of a prompt to the front of all answers to it. */
 static int
 put_prompt_token(struct qserve_call *c, size_t prompt,
     const struct qwen_likely *token,
@@ -34,7 +34,7 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 {
 	const struct qwen_ids *p = &c->q->prompt[i];
 
-	/* of one token nothing is known but that it is there */
+	/* a single token has no score; the engine only confirms it */
 	o->kind = p->n > 1 ? QWEN_ENGINE_SCORE : QWEN_ENGINE_HIDDEN;
 	o->tokens = p->id;
 	o->n = p->n;
@@ -65,7 +65,7 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	if (ev->kind == QWEN_EVENT_STARTED) {
 		put_prompt_token(c, i, &first, NULL, 0);
 	} else if (ev->kind == QWEN_EVENT_SCORE) {
-		/* a place that we do not have is none of ours */
+		/* ignore positions outside of the prompt */
 		if (ev->at < c->q->prompt[i].n)
 			score(c, i, ev);
 	} else if (ev->kind == QWEN_EVENT_END &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * engine.c - engines as processes: started, spoken to over pipes, and started
- * again when they end.
+ * engine.c - engine processes: start them, talk to them through pipes, and
+ * restart them when they end.
  */
 #include <sys/wait.h>
 
@@ -19,20 +19,22 @@
 enum {
 	READ_MAX = 4 << 20,
 	WAIT_MAX_S = 10,
-	SILENT_S = 10,		/* of a new engine, before that is told */
-	LAST_STALLS = 2,	/* multiple of --stall: the longest silence of
-				   an engine that saves its sessions at its
-				   end */
-	FIRST_STALLS = 10,	/* multiple of --stall: the longest wait for an
-				   engine's first result, since it may have to
-				   read the weights from a disk */
-	PROBE_S = 10,		/* seconds without an event before an engine
-				   with work is asked a question */
+	SILENT_S = 10,		/* seconds until a new engine that is not ready
+				   is reported */
+	LAST_STALLS = 2,	/* longest silence, in multiples of --stall, of
+				   an engine that saves its sessions at exit */
+	FIRST_STALLS = 10,	/* longest wait for an engine's first result, in
+				   multiples of --stall, since it may read the
+				   weights from a disk */
+	PROBE_S = 10,		/* seconds of silence before an engine with work
+				   gets a question */
 };
 
 /* ---------------------------------------------------------------- processes */
 
-/* In the new process: stdin and stdout are pipes, the rest is as we had it. */
+/*
+ * In the child process: connect stdin and stdout to the pipes, run the engine.
+ */
 static void
 become(const struct qserve_engine *e, int in, int out)
 {
@@ -40,7 +42,7 @@ become(const struct qserve_engine *e, int in, int out)
 	char **argv = calloc(args->n + 2, sizeof *argv);
 	size_t i;
 
-	/* a signal for us from the terminal is not for engines */
+	/* signals of the terminal are for qserve only */
 	setpgid(0, 0);
 	signal(SIGPIPE, SIG_DFL);
 	if (argv == NULL || dup2(in, STDIN_FILENO) == -1 ||
@@ -65,7 +67,7 @@ hang_up(int *fd)
 	*fd = -1;
 }
 
-/* fd[ours], which stays here, does not block. */
+/* Create a pipe; fd[ours], which this process keeps, does not block. */
 static int
 make_pipe(int fd[2], int ours)
 {
@@ -103,7 +105,7 @@ all_have_failed(const struct qserve *s)
 	return e == NULL;
 }
 
-/* Set when to start it again: the later, the more often it has failed. */
+/* Set when to start the engine again; the delay grows with each failure. */
 static void
 back_off(struct qserve_engine *e)
 {
@@ -114,7 +116,8 @@ back_off(struct qserve_engine *e)
 }
 
 /*
- * No process could be made, for lack of memory or descriptors: try again later.
+ * The process could not be created, for lack of memory or descriptors: try
+ * again later.
  */
 static void
 has_not_started(struct qserve_engine *e, const char *why)
@@ -153,7 +156,10 @@ start(struct qserve_engine *e)
 	e->silent_at = cli_now() + SILENT_S;
 }
 
-/* Its end, and how that came, for people; 0 if it is as it should be. */
+/*
+ * Wait for the end of the engine, after killing it if kill_it is set.  Describe
+ * its exit status in how; return 0 if it is 0, else -1.
+ */
 static int
 bury(struct qserve_engine *e, int kill_it, char *how, size_t n)
 {
@@ -178,7 +184,10 @@ bury(struct qserve_engine *e, int kill_it, char *how, size_t n)
 	return st == 0 ? 0 : -1;
 }
 
-/* Who closes its side is about to end, and has a status of its own. */
+/*
+ * Return 1 if the engine, which closed its output, exits within 0.1 s; then its
+ * exit status is its own.
+ */
 static int
 ends_soon(const struct qserve_engine *e)
 {
@@ -196,7 +205,7 @@ ends_soon(const struct qserve_engine *e)
 	return 0;
 }
 
-/* It says why itself, if it can; with why NULL it says no more. */
+/* Kill the engine and report why.  why NULL: its output was closed. */
 static void
 lost(struct qserve_engine *e, const char *why)
 {
@@ -205,7 +214,7 @@ lost(struct qserve_engine *e, const char *why)
 	char how[64];
 
 	bury(e, 1, how, sizeof how);
-	/* our own signal tells nobody anything */
+	/* we killed it: its signal says nothing */
 	if (!ended)
 		snprintf(how, sizeof how, "killed");
 	if (why == NULL)
@@ -265,7 +274,7 @@ qserve_engine_owes(const struct qserve_engine *e, double now)
 	return e->owes > 0 && now > e->owes ? now - e->owes : 0;
 }
 
-/* An engine that owes an answer for longer than this is killed. */
+/* Return how many seconds the engine may owe an answer before it is killed. */
 static double
 stall_s(const struct qserve_engine *e)
 {
@@ -308,7 +317,7 @@ qserve_engine_send(struct qserve_engine *e, const struct qwen_engine_request *o)
 	qwen_engine_request_encode(o, &e->unsent, 0);
 	if (!e->unsent.failed)
 		return 0;
-	/* drop the half-written request */
+	/* drop the incomplete request */
 	e->unsent.failed = 0;
 	e->unsent.n = n;
 	return -1;
@@ -323,7 +332,7 @@ qserve_engine_write(struct qserve_engine *e)
 		n = write(e->to, e->unsent.s + e->at, e->unsent.n - e->at);
 		if (n == -1 && errno == EINTR)
 			continue;
-		/* that it is gone is seen where it is read */
+		/* qserve_engine_read() notices that the engine has ended */
 		if (n == -1)
 			return;
 		e->at += (size_t)n;
@@ -338,8 +347,8 @@ qserve_engine_write(struct qserve_engine *e)
 /* ------------------------------------------------------------------- events */
 
 /*
- * It has another model, or there is another that is ready and would give other
- * results: what of it is other.
+ * Return what is wrong with a new engine: another model, or settings with other
+ * results than those of the ready engines.  NULL if nothing is.
  */
 static const char *
 differs(const struct qserve_engine *e, const struct qwen_hello *h)
@@ -367,7 +376,7 @@ differs(const struct qserve_engine *e, const struct qwen_hello *h)
 	return NULL;
 }
 
-/* The first event: it is what we think it is; 0 if it is not. */
+/* Handle the engine's header: 1, or 0 if the engine was dropped. */
 static int
 take_hello(struct qserve_engine *e, const struct qwen_event *ev)
 {
@@ -390,7 +399,7 @@ take_hello(struct qserve_engine *e, const struct qwen_event *ev)
 	return 1;
 }
 
-/* 0 if the engine is of no use any more. */
+/* Handle an event: 1, or 0 if the engine was dropped. */
 static int
 take_event(struct qserve_engine *e, const struct qwen_event *ev)
 {
@@ -412,7 +421,7 @@ take_event(struct qserve_engine *e, const struct qwen_event *ev)
 	return 1;
 }
 
-/* The events that are there; 0 if the engine is of no use any more. */
+/* Handle the events that have arrived: 1, or 0 if the engine was dropped. */
 static int
 take_events(struct qserve_engine *e)
 {
@@ -460,17 +469,17 @@ qserve_engine_read(struct qserve_engine *e)
 		}
 		qwen_inbox_came(&e->inbox, (size_t)n);
 		all += (size_t)n;
-		/*
-		 * a pipe that had less is empty, or poll(2) says that it is not
-		 */
+		/* fewer bytes than room: the pipe is empty now */
 		if (!take_events(e) || (size_t)n < room)
 			return;
 	}
 }
 
-/* --------------------------------------------------------------- the end */
+/* ------------------------------------------------------------------ exit */
 
-/* Until it has said all; 0 if it says nothing and does not end either. */
+/*
+ * Read the engine's output to its end: 1; 0 after stall_s seconds of silence.
+ */
 static int
 has_ended(const struct qserve_engine *e, double stall_s)
 {
@@ -494,7 +503,7 @@ qserve_engines_close(struct qserve *s)
 	char how[64];
 	int ended;
 
-	/* no more requests: they put by what they have, and end */
+	/* engines save their sessions and exit */
 	for (e = s->engines; e != NULL; e = e->next)
 		hang_up(&e->to);
 	while ((e = s->engines) != NULL) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * guard.c - who may ask: keys, names of this server, and pages of other sites.
+ * guard.c - decide which requests are allowed: API keys, names of this server,
+ * and origins of web pages.
  *
- * A page of another site can have a browser send requests here, and by a name
- * of its own that it lets stand for this address (DNS rebinding) read the
- * answers. So without keys the name must be one of ours, and an origin one that
- * is named.
+ * A page of another site can make a browser send requests to this server.  If
+ * it also gives its own host name this server's address (DNS rebinding), it can
+ * read the answers.  So without API keys, the Host header must have a name of
+ * this server; and any origin must be this server or one of --cors.
  */
 #include <sys/stat.h>
 
@@ -31,7 +32,7 @@ add_key(struct qserve *s, const char *key, size_t n, const char *where)
 	s->keys.v[s->keys.n++] = cli_format("%.*s", (int)n, key);
 }
 
-/* Without the blanks around it. */
+/* Return s without surrounding blanks; *n: its length. */
 static const char *
 trim(const char *s, size_t *n)
 {
@@ -66,7 +67,7 @@ read_keys(struct qserve *s)
 		    s->key_file);
 }
 
-/* A page's origin: scheme, host and port alone, or what none is called. */
+/* Return 1 for an origin, which is only scheme, host and port, or "null". */
 static int
 is_origin(const char *s)
 {
@@ -85,7 +86,7 @@ check_origin(const char *s)
 		    s);
 }
 
-/* A name as host_name() gives it. */
+/* Return 1 for a host name as host_name() returns it. */
 static int
 is_name(const char *s)
 {
@@ -110,8 +111,8 @@ check_name(const char *s)
 }
 
 /*
- * The path of the file of keys in the service's credentials (LoadCredential= of
- * systemd.exec(5)), or NULL.
+ * Return the path of the key file in the service's credentials (LoadCredential=
+ * of systemd.exec(5)), or NULL.
  */
 static char *
 credential(void)
@@ -123,7 +124,7 @@ credential(void)
 	if (folder == NULL || folder[0] == '\0')
 		return NULL;
 	path = cli_format("%s/qserve.api-keys", folder);
-	/* if the file exists but cannot be read, read_keys() ends the server */
+	/* a file that cannot be read is an error of read_keys() */
 	if (lstat(path, &st) == 0 || errno != ENOENT)
 		return path;
 	free(path);
@@ -142,7 +143,7 @@ qserve_guard_open(struct qserve *s)
 		check_name(s->hosts.v[i]);
 	if (env != NULL && (env = trim(env, &n))[0] != '\0')
 		add_key(s, env, n, "QSERVE_API_KEY");
-	/* not for engines */
+	/* engines must not see it */
 	unsetenv("QSERVE_API_KEY");
 	if (s->key_file == NULL)
 		s->key_file = credential();
@@ -150,7 +151,7 @@ qserve_guard_open(struct qserve *s)
 		read_keys(s);
 }
 
-/* In a time that tells nothing of where they differ. */
+/* Compare keys in constant time. */
 static int
 is_key(const char *key, const char *given, size_t n)
 {
@@ -201,14 +202,17 @@ is_in(const struct cli_list *l, const char *s)
 	return 0;
 }
 
-/* "name:8080" or "[::1]:8080" without the port and the brackets; 0: neither. */
+/*
+ * Copy the name of "name:8080" or "[::1]:8080", without port and brackets: 1,
+ * or 0 if that is not possible.
+ */
 static int
 host_name(const char *host, char *out, size_t size)
 {
 	int v6 = host[0] == '[';
 	size_t n = strcspn(host += v6, v6 ? "]" : ":");
 
-	/* the name of the root, which is empty, may stand there */
+	/* the name may end with a dot */
 	if (!v6 && n > 1 && host[n - 1] == '.')
 		n--;
 	if (n == 0 || n >= size)
@@ -218,7 +222,10 @@ host_name(const char *host, char *out, size_t size)
 	return 1;
 }
 
-/* Nobody can have a name stand for us who says an address. */
+/*
+ * Return 1 if the host is a name or address of this server.  Addresses are
+ * always safe: DNS rebinding needs a name.
+ */
 static int
 is_ours(const struct qserve *s, const char *host)
 {
@@ -237,14 +244,14 @@ is_ours(const struct qserve *s, const char *host)
 	    strcasecmp(name, self) == 0 || is_in(&s->hosts, name);
 }
 
-/* What the client calls us, or NULL. */
+/* Return the host to which the client sent the request, or NULL. */
 static const char *
 named(const struct qserve_call *c)
 {
 	return c->host != NULL ? c->host : qserve_header(c, "Host");
 }
 
-/* The origin is this server itself, as the client calls it. */
+/* Return 1 if the origin is this server, by the name that the client uses. */
 static int
 is_self(const struct qserve_call *c, const char *origin)
 {
@@ -256,9 +263,9 @@ is_self(const struct qserve_call *c, const char *origin)
 
 /* ---------------------------------------------------------------- the guard */
 
-enum { SHOWN = 120 };	/* bytes of a name or an origin in an error */
+enum { SHOWN = 120 };	/* bytes of a name or origin in a message */
 
-/* The name that the client used, and the option that allows it. */
+/* Refuse the host; the message has the option that would allow it. */
 static void
 refuse_host(struct qserve_call *c, const char *host)
 {
@@ -275,7 +282,9 @@ refuse_host(struct qserve_call *c, const char *host)
 		    "it with: qserve --host NAME");
 }
 
-/* The same of the page that a request comes from. */
+/*
+ * Refuse the origin of a page; the message has the option that would allow it.
+ */
 static void
 refuse_origin(struct qserve_call *c, const char *origin)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * history.c - the ids of what was generated, by its text.
+ * history.c - remember the token ids of generated texts.
  *
- * An entry has a hash of the prompt's ids, a hash of the text that was
- * generated, and its ids.  Of a new prompt each place where a generated text
- * may begin is looked up: so many bytes after the beginning of a turn as
- * prompts ended after theirs.  What the tokenizer would give as well is not
- * kept, so there is little to keep.
+ * An entry has a hash of the prompt's ids, a hash of the generated text, and
+ * its ids.  In a new prompt, generated text is looked up in each turn, as far
+ * from its start as earlier prompts ended.  Ids that the tokenizer gives too
+ * are not kept.
  */
 #include <sys/stat.h>
 
@@ -25,18 +24,17 @@
 
 enum {
 	BUCKETS = 4096,		/* a power of two */
-	BACKS = 8,		/* ends of prompts that differ in length */
-	IDS_MAX = 8 << 20,	/* of all entries; the oldest go */
-	HEAD = 64,		/* bytes of an entry in the file, before ids */
-	FILE_MAX = 64 << 20,	/* bytes: a larger one is written anew */
-	DAMAGES_MAX = 100,	/* damaged places that reading skips, then it
-				   ends */
+	BACKS = 8,		/* lengths of last turns to look for */
+	IDS_MAX = 8 << 20,	/* ids of all entries; the oldest are dropped */
+	HEAD = 64,		/* bytes of a file entry before its ids */
+	FILE_MAX = 64 << 20,	/* bytes; a larger file is rewritten */
+	DAMAGES_MAX = 100,	/* damaged places after which reading stops */
 };
 
 #define MAGIC "qserveid"
 
 struct entry {
-	struct entry	*next;		/* of the bucket's */
+	struct entry	*next;		/* in the bucket */
 	struct entry	*younger;
 	unsigned char	 key[16], text[16];
 	uint64_t	 n_bytes, back;
@@ -47,20 +45,19 @@ struct entry {
 struct qserve_history {
 	const struct qwen_tok	*tok;
 	struct qwen_tok_decoder	*spell;
-	struct qwen_tok_decoder	*plain;		/* with no text for control
-						   tokens */
+	struct qwen_tok_decoder	*plain;		/* hides control tokens */
 	struct qwen_fp		 vocab;
 	struct entry		*bucket[BUCKETS];
 	struct entry		*oldest, *youngest;
-	size_t			 n_ids;		/* of all */
-	uint64_t		 back[BACKS];	/* 0: none; the newest first */
+	size_t			 n_ids;		/* in all entries */
+	uint64_t		 back[BACKS];	/* lengths of last turns */
 	int			 fd;
 	char			*path;
 };
 
 /* ------------------------------------------------------------------- hashes */
 
-/* Of ids, as there are more of them. */
+/* A running hash of ids. */
 struct hashing {
 	XXH3_state_t	*s, *copy;
 	size_t		 n;
@@ -104,7 +101,7 @@ hash_ids(XXH3_state_t *s, const int32_t *ids, size_t n)
 	}
 }
 
-/* Of all these, of which it has the first, and of some more. */
+/* Hash all ids, of which x already contains the first ones, and n more. */
 static void
 hash(struct hashing *x, const struct qwen_ids *all, const int32_t *more,
     size_t n, unsigned char key[16])
@@ -125,9 +122,8 @@ bucket(struct qserve_history *h, const unsigned char key[16])
 /* ------------------------------------------------------------------ entries */
 
 /*
- * Whether all of these ids are in this vocabulary and are text.  If a model has
- * generated a control token, its name comes back as text: a prompt has only the
- * control tokens that its template writes.
+ * Return 1 if all ids are in the vocabulary and are text.  A generated control
+ * token comes back as text, since in prompts only the template writes them.
  */
 static int
 are_text(struct qserve_history *h, const int32_t *ids, size_t n)
@@ -171,7 +167,7 @@ note_back(struct qserve_history *h, uint64_t back)
 	h->back[0] = back;
 }
 
-/* It becomes the history's. */
+/* Insert an entry, which h owns from now on. */
 static void
 insert(struct qserve_history *h, struct entry *e)
 {
@@ -189,8 +185,8 @@ insert(struct qserve_history *h, struct entry *e)
 }
 
 /*
- * Whether the turn ends there, by the template's own words; or where a call
- * does that is the only one: then nobody waited for its last tag.
+ * Return 1 if the template ends the turn here, perhaps after the end tag of a
+ * call: after the only allowed call, generation stops before that tag.
  */
 static int
 is_end(const struct qwen_prompt *p, size_t at)
@@ -208,7 +204,7 @@ is_end(const struct qwen_prompt *p, size_t at)
 	return 0;
 }
 
-/* One of this prompt whose text comes next, up to the end of the turn. */
+/* Return an entry of this prompt whose text is at from and ends its turn. */
 static const struct entry *
 find_text(struct qserve_history *h, const unsigned char key[16],
     const struct qwen_prompt *p, size_t from)
@@ -256,7 +252,7 @@ encode_entry(const struct entry *e, struct qwen_text *t)
 	qwen_text_add(t, b, 8);
 }
 
-/* An entry at p: its bytes; 0 if there is none, or it was torn. */
+/* Read an entry: its bytes; 0 if it is damaged or not an entry. */
 static size_t
 decode_entry(struct qserve_history *h, const unsigned char *p, size_t left)
 {
@@ -280,7 +276,7 @@ decode_entry(struct qserve_history *h, const unsigned char *p, size_t left)
 	memcpy(e->text, p + 48, 16);
 	for (i = 0; i < e->n; i++)
 		e->ids[i] = (int32_t)qwen_le32(p + HEAD + 4 * i);
-	/* the keys of another vocabulary differ from ours */
+	/* entries of another vocabulary never match: their keys differ */
 	if (are_text(h, e->ids, e->n))
 		insert(h, e);
 	else
@@ -298,9 +294,7 @@ give_up(struct qserve_history *h, const char *why)
 	h->fd = -1;
 }
 
-/*
- * Find the magic of the next entry at or after at; returns n if none follows.
- */
+/* Return where the magic of the next entry is, at or after at; n if none. */
 static size_t
 next_magic(const char *s, size_t at, size_t n)
 {
@@ -310,8 +304,7 @@ next_magic(const char *s, size_t at, size_t n)
 }
 
 /*
- * Read the entries of a file; *end is where the last one ends.  Returns the
- * number of damaged places before it.
+ * Read all entries, up to *end; return how many places before it are damaged.
  */
 static int
 read_entries(struct qserve_history *h, const char *s, size_t n, size_t *end)
@@ -333,7 +326,7 @@ read_entries(struct qserve_history *h, const char *s, size_t n, size_t *end)
 	return between;
 }
 
-/* Read the entries; remove an incomplete end, and damaged places before it. */
+/* Read the file; remove an incomplete end and damaged places. */
 static void
 read_file(struct qserve_history *h)
 {
@@ -368,8 +361,7 @@ read_file(struct qserve_history *h)
 }
 
 /*
- * Why the file must not be used, or NULL.  An account that can write to the
- * store may have planted a link or another file.
+ * Return why the file is not safe (another user may have put it there) or NULL.
  */
 static const char *
 is_not_ours(int fd)
@@ -404,7 +396,7 @@ qserve_history_open(struct qserve_history **out, const char *store,
 	if (store == NULL)
 		return;
 	h->path = cli_format("%s/qserve.ids", store);
-	/* the engine may not have begun */
+	/* the engine may create it later */
 	mkdir(store, 0777);
 	h->fd = open(h->path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW |
 	    O_NONBLOCK | O_CLOEXEC, 0600);
@@ -430,16 +422,16 @@ qserve_history_close(struct qserve_history *h)
 
 /* ----------------------------------------------------------------- encoding */
 
-/* A prompt on its way to ids. */
+/* A prompt being encoded. */
 struct encoding {
 	const struct qwen_tok	*tok;
 	const struct qwen_prompt *p;
 	struct qserve_prompt	*about;
-	size_t			 place[QSERVE_PLACES];	/* to keep, by bytes */
+	size_t			 place[QSERVE_PLACES];	/* in bytes */
 	size_t			 n_places;
 	struct qwen_ids		*out;
 	size_t			 cap;
-	size_t			 at;	/* byte, up to which there are ids */
+	size_t			 at;	/* byte up to which out has ids */
 	struct qwen_err		*err;
 };
 
@@ -455,7 +447,7 @@ push(struct encoding *x, const int32_t *ids, size_t n)
 	return 0;
 }
 
-/* As the tokenizer has them. */
+/* Encode up to byte `to' with the tokenizer. */
 static int
 encode_part(struct encoding *x, size_t to)
 {
@@ -471,7 +463,7 @@ encode_part(struct encoding *x, size_t to)
 	return rc;
 }
 
-/* Likewise, with the places that are on the way. */
+/* The same, recording the positions to keep on the way. */
 static int
 encode_to(struct encoding *x, size_t to)
 {
@@ -490,7 +482,7 @@ encode_to(struct encoding *x, size_t to)
 	return x->at < to ? encode_part(x, to) : 0;
 }
 
-/* The answer that begins there, if it is known: 1; 0; -1. */
+/* Encode a known answer that begins at from: 1, 0 if there is none, or -1. */
 static int
 encode_answer(struct qserve_history *h, struct encoding *x,
     struct hashing *hashes, size_t from)
@@ -513,7 +505,7 @@ encode_answer(struct qserve_history *h, struct encoding *x,
 	return rc;
 }
 
-/* A turn that was generated, as it was. */
+/* Encode a turn with its generated ids, if known. */
 static int
 encode_turn(struct qserve_history *h, struct encoding *x,
     struct hashing *hashes, size_t turn, size_t next)
@@ -552,7 +544,7 @@ encode_turns(struct qserve_history *h, struct encoding *x)
 	return rc;
 }
 
-/* ------------------------------------------------------------------- places */
+/* -------------------------------------------------------- positions to keep */
 
 static int
 begins(struct qwen_str s, size_t at, const char *with)
@@ -562,7 +554,7 @@ begins(struct qwen_str s, size_t at, const char *with)
 	return s.len - at >= n && memcmp(s.s + at, with, n) == 0;
 }
 
-/* Whether a text before it has the same ids whatever comes of it. */
+/* Return 1 if s is one token: then text before it always has the same ids. */
 static int
 is_token(const struct qwen_tok *tok, const char *s)
 {
@@ -577,9 +569,9 @@ is_token(const struct qwen_tok *tok, const char *s)
 }
 
 /*
- * Where others may go on differently: after what the system says, tools with
- * it; where the last question begins; and where the answer begins, since its
- * thought is left out later, or its turn, which may be asked for again.
+ * Find where later prompts may differ: after the system turn with the tools; at
+ * the last question; and at the answer's thought, which later prompts omit, or
+ * its turn.
  */
 static void
 find_places(struct encoding *x, size_t *last)
@@ -632,7 +624,7 @@ qserve_history_encode(struct qserve_history *h, const struct qwen_tok *tok,
 
 /* ---------------------------------------------------------------- generated */
 
-/* The tokenizer would give just these ids for the text after that turn. */
+/* Return 1 if the tokenizer gives the same ids for the text after the turn. */
 static int
 is_usual(const struct qserve_history *h, const struct qserve_prompt *about,
     const struct qwen_text *text, const int32_t *ids, size_t n)
@@ -658,9 +650,7 @@ is_usual(const struct qserve_history *h, const struct qserve_prompt *about,
 	return usual;
 }
 
-/*
- * So that it is there after a restart; whether it is, is not worth waiting for.
- */
+/* Append the entry to the file; a failure is only noted. */
 static void
 save(struct qserve_history *h, const struct entry *e)
 {

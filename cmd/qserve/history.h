@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * history.h - the ids of what was generated, by its text.
+ * history.h - remember the token ids of generated texts.
  *
- * A model may spell a text with other tokens than the tokenizer would.  When
- * the text comes back, as part of a conversation, its state is kept by the ids
- * that were read: so these are remembered where they differ.
+ * A model may generate a text with other tokens than the tokenizer would use.
+ * When the text comes back as part of a conversation, states are stored under
+ * the generated ids.  So these ids are remembered where they differ.
  */
 #ifndef QSERVE_HISTORY_H
 #define QSERVE_HISTORY_H
@@ -20,31 +20,33 @@ enum { QSERVE_PLACES = 3 };
 struct qserve_history;
 
 /*
- * Of this vocabulary; store is a folder, in which qserve.ids is what it begins
- * with, and grows with it; or NULL.  A file that cannot be read or written is
- * told, and done without.
+ * Create the history of this vocabulary.  It is read from and saved to the file
+ * qserve.ids in the folder store, unless store is NULL.  If that file cannot be
+ * used, prints a note and continues without it.
  */
 void qserve_history_open(struct qserve_history **out, const char *store,
     const struct qwen_tok *tok, struct qwen_tok_decoder *spell,
     const struct qwen_fp *vocab);
 void qserve_history_close(struct qserve_history *h);
 
-/* What is known of a chat's prompt, when its ids are. */
+/* A chat's prompt, as qserve_history_encode() found it. */
 struct qserve_prompt {
-	size_t		 keep[QSERVE_PLACES];	/* after so many ids others may
-						   go on differently */
+	size_t		 keep[QSERVE_PLACES];	/* numbers of tokens after which
+						   later prompts may differ */
 	size_t		 n_keep;
-	unsigned char	 key[16];	/* of its ids */
+	unsigned char	 key[16];	/* hash of its ids */
 	size_t		 back;		/* bytes of its last turn, and */
-	char		*turn;		/* these; free() */
+	char		*turn;		/* their text; free() it */
 };
 
-/* The ids of a prompt; h NULL: as the tokenizer has them. */
+/* Encode a prompt.  h NULL: with the tokenizer alone. */
 int qserve_history_encode(struct qserve_history *h,
     const struct qwen_tok *tok, const struct qwen_prompt *p,
     struct qserve_prompt *about, struct qwen_ids *out, struct qwen_err *err);
 
-/* These ids were generated after it; without those that end texts. */
+/*
+ * Add the n ids that were generated after the prompt, without an ending token.
+ */
 void qserve_history_add(struct qserve_history *h,
     const struct qserve_prompt *about, const int32_t *ids, size_t n);
 

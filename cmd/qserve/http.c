@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * http.c - HTTP by libmicrohttpd, which runs when we say so and waits for
- * nothing: sockets are accepted here and given to it, calls come back, and
- * connections that wait for an answer are suspended until there is some of it.
+ * http.c - HTTP with libmicrohttpd (MHD), which runs only when called and never
+ * waits.  Sockets are accepted here and passed to MHD; MHD calls back with
+ * requests; connections without output are suspended.
  */
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -19,15 +19,16 @@
 #include "qserve.h"
 
 enum {
-	HEADERS_MAX = 64 << 10,		/* memory of a connection */
+	HEADERS_MAX = 64 << 10,		/* MHD's memory per connection */
 	OWN_FDS = 20,			/* descriptors of listeners, files,
 					   ... */
-	ENGINE_FDS = 2,			/* and of an engine */
-	REST_S = 1,			/* seconds before accept(2) is tried
-					   again when there were none left */
-	SWALLOW = 4,			/* times max_body, before we hang up */
-	BODIES = 32,			/* times max_body, the bodies of all
-					   requests together */
+	ENGINE_FDS = 2,			/* descriptors per engine */
+	REST_S = 1,			/* seconds until the next accept(2)
+					   after descriptors ran out */
+	SWALLOW = 4,			/* times max_body: a client that sends
+					   more is disconnected */
+	BODIES = 32,			/* times max_body: limit of all request
+					   bodies */
 };
 
 /* ---------------------------------------------------------------- requests */
@@ -46,7 +47,7 @@ too_large(struct qserve_call *c)
 	    "%llu bytes", (unsigned long long)c->server->max_body);
 }
 
-/* Headers that say where a request ends, and for whom it is. */
+/* Headers that determine where a request ends and its host. */
 struct heads {
 	int		 n_host, n_length, n_encoding, odd;
 	const char	*encoding;
@@ -70,8 +71,8 @@ count_head(void *arg, enum MHD_ValueKind kind, const char *key,
 }
 
 /*
- * Where two programs in a row, as a proxy and this one, could take a request
- * for two different ones, it is none.
+ * Return why a proxy in front could understand the request differently from us
+ * (request smuggling), or NULL.
  */
 static const char *
 is_ambiguous(const struct qserve_call *c, const char *version)
@@ -93,7 +94,7 @@ is_ambiguous(const struct qserve_call *c, const char *version)
 	return NULL;
 }
 
-/* What the headers alone say is wrong with it, if something is. */
+/* Check the headers; answers the call if they are wrong. */
 static void
 look(struct qserve_call *c, const char *version)
 {
@@ -107,7 +108,7 @@ look(struct qserve_call *c, const char *version)
 	    strncmp(c->path, "/api/", 5) == 0 ? QWEN_FORM_OLLAMA_CHAT :
 	    strncmp(c->path, "/v1/messages", 12) == 0 ? QWEN_FORM_MESSAGES :
 	    QWEN_FORM_CHAT;
-	/* what every client of Anthropic's sends, whatever it asks for */
+	/* all of Anthropic's clients send this, with any request */
 	if ((c->route == NULL || strcmp(c->method, "POST") != 0) &&
 	    qserve_header(c, "anthropic-version") != NULL)
 		c->form = QWEN_FORM_MESSAGES;
@@ -179,7 +180,7 @@ take_body(struct qserve_call *c, const char *data, size_t n)
 
 /* ---------------------------------------------------------------- responses */
 
-/* The next bytes of a stream. */
+/* MHD wants more bytes of a stream. */
 static ssize_t
 more(void *arg, uint64_t pos, char *buf, size_t max)
 {
@@ -199,7 +200,7 @@ more(void *arg, uint64_t pos, char *buf, size_t max)
 	n = n < max ? n : max;
 	memcpy(buf, c->out.s + c->at, n);
 	c->at += n;
-	/* what is gone is in the way */
+	/* move the rest to the front, to reuse the memory */
 	if (c->at >= c->out.n / 2) {
 		memmove(c->out.s, c->out.s + c->at, c->out.n - c->at);
 		c->out.n -= c->at;
@@ -208,7 +209,10 @@ more(void *arg, uint64_t pos, char *buf, size_t max)
 	return (ssize_t)n;
 }
 
-/* Clients have headers of their own, and the origin is one that may ask. */
+/*
+ * Add CORS headers: allow the page's origin, and in a preflight the headers
+ * that the client wants to send.
+ */
 static void
 add_cors(const struct qserve_call *c, struct MHD_Response *r)
 {
@@ -227,7 +231,7 @@ add_cors(const struct qserve_call *c, struct MHD_Response *r)
 	if (headers != NULL)
 		MHD_add_response_header(r, "Access-Control-Allow-Headers",
 		    headers);
-	/* browsers ask that of servers of their own machine or network */
+	/* browsers send this for servers on private networks */
 	if (qserve_header(c, "Access-Control-Request-Private-Network") != NULL)
 		MHD_add_response_header(r,
 		    "Access-Control-Allow-Private-Network", "true");
@@ -288,11 +292,11 @@ queue(struct qserve_call *c)
 	return rc;
 }
 
-/* ----------------------------------------------------------- what MHD calls */
+/* ------------------------------------------------------------ MHD callbacks */
 
 /*
- * First with the headers, then with parts of the body, then without; and again
- * when it was suspended.
+ * MHD calls this first with the headers, then with parts of the body, then
+ * without data; and again after each resumption.
  */
 static enum MHD_Result
 on_request(void *arg, struct MHD_Connection *mhd, const char *url,
@@ -306,14 +310,17 @@ on_request(void *arg, struct MHD_Connection *mhd, const char *url,
 	size_t had = *n;
 
 	if (c == NULL) {
-		/* there was no memory for the one or the other */
+		/* out of memory */
 		if (conn == NULL || (*call = c = qserve_call_new(s, conn,
 		    method, url)) == NULL)
 			return MHD_NO;
 		MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT,
 		    s->stall_s);
 		look(c, version);
-		/* who asks before sending is told now */
+		/*
+		 * a client that sent Expect gets an error before it sends the
+		 * body
+		 */
 		return c->status != 0 && (c->hangs_up ||
 		    qserve_header(c, "Expect") != NULL) ? queue(c) : MHD_YES;
 	}
@@ -348,7 +355,7 @@ on_completed(void *arg, struct MHD_Connection *mhd, void **call,
 
 	if (c == NULL)
 		return;
-	/* who has all of a stream may leave before its very end */
+	/* a client that has the whole stream may disconnect before its end */
 	if (why != MHD_REQUEST_TERMINATED_COMPLETED_OK &&
 	    why != MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN &&
 	    !(c->ended && c->at == c->out.n))
@@ -396,9 +403,7 @@ on_connection(void *arg, struct MHD_Connection *mhd, void **context,
 
 /* ------------------------------------------------------------------- daemon */
 
-/*
- * A path with a NUL stays as it was sent: it would be another one up to there.
- */
+/* Unescape a path, unless it contains a NUL, where the path would end. */
 static size_t
 unescape(void *arg, struct MHD_Connection *mhd, char *path)
 {
@@ -409,8 +414,8 @@ unescape(void *arg, struct MHD_Connection *mhd, char *path)
 }
 
 /*
- * Raise the limit of file descriptors to what clients and engines need, if that
- * is allowed; else lower the number of clients.
+ * Raise the limit of descriptors to what clients and engines need, or, if that
+ * is not allowed, lower the number of clients.
  */
 static void
 fit_descriptors(struct qserve *s)
@@ -436,9 +441,7 @@ fit_descriptors(struct qserve *s)
 	    (unsigned long long)r.rlim_cur);
 }
 
-/*
- * libmicrohttpd calls this where it would abort(3): a system call has failed.
- */
+/* libmicrohttpd calls this instead of abort(3) when a system call failed. */
 static void
 panic(void *arg, const char *file, unsigned line, const char *reason)
 {
@@ -497,7 +500,7 @@ qserve_http_accept(struct qserve *s, int listener)
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC) == -1 ||
 		    fcntl(fd, F_SETFL, O_NONBLOCK) == -1)
 			close(fd);
-		else	/* it closes what it does not take */
+		else	/* closes fd on failure */
 			MHD_add_connection(s->http, fd,
 			    (struct sockaddr *)&sa, len);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * job.c - what calls ask of engines: where each goes, whose the events are, and
- * what becomes of them when a client or an engine is gone.
+ * job.c - jobs: which engine gets them, which job an event belongs to, and what
+ * happens when a client or an engine is gone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,15 +11,15 @@
 #include "qserve.h"
 
 enum {
-	SENT_MAX = 2,		/* a job that ended so many engines is not
-				   given to another */
-	REST_MAX = 4096,	/* bytes of a request beside its arrays and
+	SENT_MAX = 2,		/* a job that was lost with this many engines is
+				   not sent to another */
+	REST_MAX = 4096,	/* bytes of a request without its arrays and
 				   texts */
 };
 
 /* ------------------------------------------------------------------- slots */
 
-/* A new job, with a place in the table by which events find it; or NULL. */
+/* Create a job with a slot, by which events find it; NULL without memory. */
 static struct qserve_job *
 new_job(struct qserve *s, int is_question)
 {
@@ -74,7 +74,7 @@ append(struct qserve *s, struct qserve_job *j)
 	*at = j;
 }
 
-/* It was with an engine, and is the next for another. */
+/* Return a job from an engine to the front of the queue. */
 static void
 put_back(struct qserve *s, struct qserve_job *j)
 {
@@ -91,7 +91,7 @@ unlink_job(struct qserve_job **list, const struct qserve_job *j)
 	*list = j->next;
 }
 
-/* The call does not wait for it any more. */
+/* Separate the job from its call. */
 static void
 detach(struct qserve_job *j)
 {
@@ -104,7 +104,7 @@ detach(struct qserve_job *j)
 
 /* ----------------------------------------------------------------- sending */
 
-/* Whether the engine owes an answer for longer than a pass takes. */
+/* Return 1 if the engine owes an answer for longer than a pass takes. */
 static int
 owes_long(const struct qserve_engine *e)
 {
@@ -112,8 +112,8 @@ owes_long(const struct qserve_engine *e)
 }
 
 /*
- * The engine with the fewest jobs for its number of sequences.  An engine that
- * owes an answer for long is chosen only if there is no other.
+ * Return the ready engine with the fewest jobs relative to its sequences, or
+ * NULL.  An engine that is late with an answer is chosen only if all are.
  */
 static struct qserve_engine *
 idlest(const struct qserve *s)
@@ -132,7 +132,7 @@ idlest(const struct qserve *s)
 	return best;
 }
 
-/* Returns -1 without memory. */
+/* Send a job to an engine: 0, or -1 without memory. */
 static int
 send_job(struct qserve_engine *e, struct qserve_job *j)
 {
@@ -148,7 +148,7 @@ send_job(struct qserve_engine *e, struct qserve_job *j)
 		left = (j->call->deadline - cli_now()) * 1e3;
 		o.deadline_ms = left < 1 ? 1 : (uint64_t)left;
 	}
-	/* an older engine would refuse it */
+	/* older engines would refuse it */
 	o.progress = o.progress && e->hello.tells_progress;
 	snprintf(o.id, sizeof o.id, "%s", j->id);
 	if (qserve_engine_send(e, &o) < 0)
@@ -159,7 +159,7 @@ send_job(struct qserve_engine *e, struct qserve_job *j)
 	}
 	j->engine = e;
 	j->n_sent++;
-	/* an idle engine has nothing to say */
+	/* its silence counts from now on, since it was idle */
 	if (e->jobs == NULL)
 		e->heard = cli_now();
 	j->next = e->jobs;
@@ -170,7 +170,7 @@ send_job(struct qserve_engine *e, struct qserve_job *j)
 
 /* ------------------------------------------------------------------ making */
 
-/* How many the engines that are there take at the same time. */
+/* Return how many jobs the ready engines run at the same time. */
 static size_t
 n_running_max(const struct qserve *s)
 {
@@ -192,7 +192,7 @@ make_room(struct qserve_call *c, size_t n, const struct qserve_wants *wants)
 	return c->jobs != NULL ? 0 : -1;
 }
 
-/* A job of the call that no engine has yet, or NULL. */
+/* Create a job of the call, without an engine; NULL without memory. */
 static struct qserve_job *
 make(struct qserve_call *c, size_t i, int is_question)
 {
@@ -207,7 +207,7 @@ make(struct qserve_call *c, size_t i, int is_question)
 	return j;
 }
 
-/* Cancel the jobs of the call, and let it fail. */
+/* Cancel the call's jobs and report that memory is out. */
 static void
 fail_for_memory(struct qserve_call *c)
 {
@@ -242,9 +242,9 @@ n_bytes(const struct qwen_engine_request *o)
 }
 
 /*
- * Whether engines take what the call asks: a prompt that the context has room
- * for, and no more bytes than QWEN_ENGINE_MAX, since an engine hangs up on
- * more, and all its other requests end.
+ * Check that engines accept the call's requests: prompts fit into the context,
+ * and no request exceeds QWEN_ENGINE_MAX bytes, since an engine disconnects
+ * then, and all its other jobs end.  If not, answers the call and returns 0.
  */
 static int
 can_be_sent(struct qserve_call *c, size_t n, const struct qserve_wants *wants)
@@ -283,7 +283,7 @@ qserve_jobs_new(struct qserve_call *c, size_t n,
 
 	if (!can_be_sent(c, n, wants))
 		return -1;
-	/* one call alone may be larger than the queue */
+	/* a single call may exceed the queue */
 	if (s->n_jobs > 0 && s->n_jobs + n > n_running_max(s) +
 	    s->max_waiting) {
 		qserve_error(c, 429, "queue_full", "the server is busy: %zu "
@@ -343,7 +343,7 @@ qserve_job_cancel(struct qserve_job *j)
 		free_job(s, j);
 		return;
 	}
-	/* an engine answers between two passes */
+	/* the answer comes after the current pass; nothing to cancel */
 	if (j->is_question)
 		return;
 	for (e = s->engines; e != j->engine; e = e->next)
@@ -367,7 +367,7 @@ qserve_jobs_cancel(struct qserve_call *c)
 	c->asks_until = 0;
 }
 
-/* Whether the server is ending and no engine runs any more. */
+/* Return 1 if the server is ending and no engine runs any more. */
 static int
 is_without(const struct qserve *s)
 {
@@ -421,7 +421,10 @@ take_from(struct qserve_engine *e, struct qserve_job *j)
 	}
 }
 
-/* The engine ends, and this was not answered: it is as if it was gone. */
+/*
+ * Return 1 if the engine refused the job because it is about to exit: the job
+ * is then lost like those of an engine that ended.
+ */
 static int
 is_turned_away(const struct qwen_event *ev)
 {
@@ -438,7 +441,7 @@ qserve_engine_forgot(const struct qserve_engine *e,
 	if (j == NULL || !j->is_question || ev->kind != QWEN_EVENT_STATS ||
 	    ev->stat[QWEN_STAT_RUNNING] > 0 || ev->stat[QWEN_STAT_WAITING] > 0)
 		return 0;
-	/* those that it got before are behind it */
+	/* newer jobs are first in the list: find an older request */
 	while ((j = j->next) != NULL && j->is_question)
 		;
 	return j != NULL;
@@ -471,14 +474,14 @@ qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev)
 		take_from(e, j);
 		free_job(e->server, j);
 	}
-	/* the engine that was lost has told the call already */
+	/* a restarted job was reported as started before */
 	if (c != NULL && !again)
 		c->wants->event(c, i, ev);
 }
 
 /*
- * Part of the answer is lost with an engine.  If the client has not seen any of
- * it, the call starts again, once; else it fails.
+ * A part of the answer is lost with an engine.  Restart the call once, if its
+ * client has seen nothing of it; else let it fail.
  */
 static void
 start_again(struct qserve_call *c)
@@ -494,7 +497,7 @@ start_again(struct qserve_call *c)
 	c->route->handle(c);
 }
 
-/* What was asked of this engine alone. */
+/* Give the call an end event in place of an answer. */
 static void
 end_question(struct qserve_job *j)
 {
@@ -505,7 +508,10 @@ end_question(struct qserve_job *j)
 	c->wants->event(c, j->i, &ev);
 }
 
-/* End all questions of the call; after the last one it may have other jobs. */
+/*
+ * End all questions of the call.  After the last one, the call may have other
+ * jobs.
+ */
 static void
 end_questions(struct qserve_call *c)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* listen.c - where clients come: addresses of the net, and paths. */
+/* listen.c - listening sockets: addresses and paths. */
 #include <sys/socket.h>
 
 #include <netinet/in.h>
@@ -26,8 +26,8 @@ path_of(const char *where)
 }
 
 /*
- * "127.0.0.1:8080", "[::1]:8080", ":8080" (all addresses), in two parts; the
- * port as a number.
+ * Split "127.0.0.1:8080", "[::1]:8080" or ":8080" (all addresses) into host and
+ * port; return the port as a number.
  */
 static int64_t
 split(const char *where, char *host, size_t size, const char **port)
@@ -51,7 +51,7 @@ split(const char *where, char *host, size_t size, const char **port)
 	return cli_int("--listen", *port, 0, 65535);
 }
 
-/* Room for one more. */
+/* Append a listener. */
 static void
 add_listener(struct qserve *s, int fd, const char *path)
 {
@@ -62,7 +62,7 @@ add_listener(struct qserve *s, int fd, const char *path)
 	s->listener[s->n_listeners++] = fd;
 }
 
-/* Of one family alone: each has a socket of its own. */
+/* Open a listening socket for one address; IPv6 sockets do not accept IPv4. */
 static int
 open_one(const struct addrinfo *a)
 {
@@ -85,7 +85,7 @@ open_one(const struct addrinfo *a)
 	return -1;
 }
 
-/* The address that it has, with another port than 0; or the path. */
+/* Print the path, or the address with its actual port. */
 static void
 print_address(int fd, const char *path)
 {
@@ -107,7 +107,7 @@ print_address(int fd, const char *path)
 	    v6 ? "]" : "", port);
 }
 
-/* Where the port is, in the byte order of the net; NULL: it has none. */
+/* Return a pointer to the port in network byte order, or NULL. */
 static in_port_t *
 port_of(struct sockaddr *sa)
 {
@@ -117,7 +117,7 @@ port_of(struct sockaddr *sa)
 	    &((struct sockaddr_in6 *)(void *)sa)->sin6_port : NULL;
 }
 
-/* Where port 0 was asked for, others take the one that the first one got. */
+/* For port 0: the other addresses get the port that the first one got. */
 static void
 share_port(int fd, struct addrinfo *a)
 {
@@ -133,7 +133,9 @@ share_port(int fd, struct addrinfo *a)
 	}
 }
 
-/* A file of hosts may name an address twice. */
+/*
+ * Return 1 if the address is in the list before; a hosts file may repeat one.
+ */
 static int
 came_before(const struct addrinfo *list, const struct addrinfo *a)
 {
@@ -143,7 +145,7 @@ came_before(const struct addrinfo *list, const struct addrinfo *a)
 	return list != a;
 }
 
-/* The listeners since then are none. */
+/* Close all listeners after the first had. */
 static void
 take_back(struct qserve *s, size_t had)
 {
@@ -152,8 +154,8 @@ take_back(struct qserve *s, size_t had)
 }
 
 /*
- * All addresses of a list but those that this machine has not; -1: the port
- * that one of them got is not free at another.
+ * Open all addresses of the list that this machine has: 0.  With port 0, -1 if
+ * the port that one address got is in use at another.
  */
 static int
 open_all(struct qserve *s, const char *where, struct addrinfo *list,

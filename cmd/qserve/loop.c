@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * loop.c - round and round: clients, engines, time.  Only poll(2) waits, for
- * all of them at once.
+ * loop.c - the main loop: clients, engines, time limits.  Only poll(2) waits.
  */
 #define _GNU_SOURCE	/* POLLRDHUP */
 #include <sys/socket.h>
@@ -19,11 +18,13 @@
 #endif
 
 enum {
-	TICK_MS = 1000,		/* how exact times are that nobody feels */
-	DRAIN_S = 1,		/* for who is about to ask, at the end */
-	CANCEL_S = 5,		/* for engines, to end what is nobody's */
-	BODY_RATE = 16 << 10,	/* bytes a second: a body that comes slower
-				   than that is not waited for */
+	TICK_MS = 1000,		/* interval in which time limits are checked */
+	DRAIN_S = 1,		/* seconds that idle clients have for a last
+				   request */
+	CANCEL_S = 5,		/* seconds that engines have to end cancelled
+				   jobs */
+	BODY_RATE = 16 << 10,	/* least speed of a request body, bytes per
+				   second */
 };
 
 static void
@@ -35,14 +36,14 @@ take_signal(struct qserve *s)
 
 	if (read(s->wake, b, sizeof b) <= 0 || s->draining)
 		return;
-	/* who is there already is told */
+	/* accept the clients that wait already: they get an answer */
 	for (i = 0; i < s->n_listeners; i++)
 		qserve_http_accept(s, s->listener[i]);
 	s->draining = 1;
 	qserve_notify("STOPPING=1");
 	tool_report_ending(s->n_calls, "answered");
 	qserve_unlisten(s);
-	/* an engine that does not answer need not be waited for */
+	/* to detect engines that are stuck and kill them */
 	for (e = s->engines; e != NULL; e = e->next)
 		qserve_engine_probe(e);
 }
@@ -52,7 +53,8 @@ take_signal(struct qserve *s)
 struct polled {
 	struct pollfd	*fd;
 	size_t		 n, cap;
-	size_t		 engines, calls;	/* where these begin */
+	size_t		 engines, calls;	/* index in fd of the first
+						   entry of each */
 };
 
 static void
@@ -61,14 +63,17 @@ want(struct polled *p, int fd, short events)
 	p->fd[p->n++] = (struct pollfd){ .fd = fd, .events = events };
 }
 
-/* Somebody waits for engines, who may leave. */
+/* Return 1 if the call waits for engines; its client may leave meanwhile. */
 static int
 is_awaited(const struct qserve_call *c)
 {
 	return c->n_left > 0 && !c->dead;
 }
 
-/* Two places for an engine; one for a client who waits. */
+/*
+ * Fill the list of descriptors; an engine has two entries, a waiting client
+ * one.
+ */
 static void
 gather(const struct qserve *s, struct polled *p)
 {
@@ -101,14 +106,14 @@ least(int a, int b)
 	return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-/* Until then, in ms. */
+/* Return the ms until a time. */
 static int
 wait_for(double at, double now)
 {
 	return at <= now ? 0 : (int)((at - now) * 1e3) + 1;
 }
 
-/* How long poll(2) may wait, in ms. */
+/* Return the timeout of poll(2) in ms; -1: none. */
 static int
 patience(const struct qserve *s)
 {
@@ -147,7 +152,7 @@ read_engines(struct qserve *s, const struct polled *p)
 	}
 }
 
-/* Who has left is not waited for. */
+/* Drop the calls whose clients have left. */
 static void
 see_who_left(struct qserve *s, const struct polled *p)
 {
@@ -160,7 +165,7 @@ see_who_left(struct qserve *s, const struct polled *p)
 	}
 }
 
-/* What has come by now for streams. */
+/* Send new tokens to streams. */
 static void
 tell_streams(struct qserve *s)
 {
@@ -197,7 +202,7 @@ attend(struct qserve *s, struct polled *p)
 
 /* -------------------------------------------------------------------- time */
 
-/* Until when the rest of its request must be here. */
+/* Return the time by which the rest of the request must arrive. */
 static double
 due(const struct qserve *s, const struct qserve_conn *c)
 {
@@ -207,7 +212,7 @@ due(const struct qserve *s, const struct qserve_conn *c)
 	    (double)call->n_body / BODY_RATE;
 }
 
-/* Who asks nothing has closed its side: libmicrohttpd was busy then. */
+/* Return 1 if an idle client has closed its side; MHD may not have noticed. */
 static int
 has_hung_up(const struct qserve_conn *c)
 {
@@ -217,8 +222,8 @@ has_hung_up(const struct qserve_conn *c)
 }
 
 /*
- * Connections on which nothing, or too little, comes: libmicrohttpd sees only
- * those that are silent.
+ * Close connections that are silent or too slow, since MHD notices only silent
+ * ones; end late calls; keep idle streams alive.
  */
 static void
 look_at_clocks(struct qserve *s, double now)
@@ -240,7 +245,7 @@ look_at_clocks(struct qserve *s, double now)
 	}
 }
 
-/* Who has rested for a second gives back what was freed. */
+/* Return freed memory to the system after a second without calls. */
 static void
 rest(struct qserve *s, double now)
 {
@@ -253,8 +258,8 @@ rest(struct qserve *s, double now)
 }
 
 /*
- * Nobody is here any more, and engines have ended what was for those who left:
- * they carry out all that they were asked for, unless it was cancelled.
+ * Return 1 if the server can exit: no client is connected, and engines have
+ * ended all jobs.  Jobs that are not cancelled are always completed.
  */
 static int
 is_over(struct qserve *s, double now)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * metrics.c - numbers of the server and its engines, as Prometheus reads them.
- */
+/* metrics.c - metrics of the server and its engines, in Prometheus format. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,7 +31,7 @@ qserve_count(struct qserve_call *c)
 	size_t i, n = 0;
 
 	all->status[c->status < 600 ? c->status : 0]++;
-	/* those that no engine took were refused, or left before */
+	/* only jobs that an engine has begun */
 	all->prompt += c->n_prompt;
 	if (c->q == NULL)
 		return;
@@ -49,7 +47,7 @@ qserve_count(struct qserve_call *c)
 		add_time(&all->tpot, (now - c->first) / (double)(n - 1));
 }
 
-/* ------------------------------------------------------------------ telling */
+/* ------------------------------------------------------------------- output */
 
 static void
 head(struct qwen_text *t, const char *name, const char *type, const char *help)
@@ -81,7 +79,7 @@ times(struct qwen_text *t, const char *name, const struct qserve_times *v,
 	    name, v->sum, name, (unsigned long long)v->n);
 }
 
-/* In the order of enum qwen_event_stat. */
+/* in the order of enum qwen_event_stat */
 static const struct {
 	const char	*name, *type, *help;
 } stats[QWEN_N_STATS] = {

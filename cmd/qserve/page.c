@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: ISC */
-/* page.c - the chat page, page/page.html, with a fresh nonce at each call. */
+/* page.c - the chat page, page/page.html, with a new nonce for each call. */
 #include <string.h>
 #include <sys/random.h>
 
 #include "base/err.h"
 #include "page.h"
 
-/* Made from the page, with a zero at its end. */
+/* generated from the page, with a NUL at the end */
 static const unsigned char page[] = {
 #include "page.inc"
 };
 
-/* Stands in the page for the nonce. */
+/* placeholder of the nonce */
 #define MARK "@NONCE@"
 
 int

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * qserve.h - HTTP and text around engines: clients and their calls, jobs of
- * engines, and the one loop in which all of that happens.
+ * qserve.h - HTTP and text around engines: connections, calls, jobs, and the
+ * main loop.
  *
- * A connection is a socket that HTTP is spoken on; a call is one request on it,
- * from its headers to the end of what answers it; a job is what a call asks of
- * an engine.  Nothing here has a thread of its own, and only poll(2) waits.
+ * A connection is a socket with HTTP.  A call is one HTTP request on it, until
+ * its response is complete.  A job is what a call requests from an engine.
+ * There are no threads, and only poll(2) waits.
  */
 #ifndef QSERVE_H
 #define QSERVE_H
@@ -33,38 +33,44 @@ struct qserve_call;
 /* ------------------------------------------------------------------- jobs */
 
 /*
- * What a call asks of an engine: a request of qwen-engine(5).  A job that is
- * nobody's any more lives until its engine has told its end.
+ * A request of qwen-engine(5) made for a call.  A job without a call
+ * (cancelled) lives until its engine has sent its end.
  */
 struct qserve_job {
-	struct qserve_job	*next;		/* of those that wait, or of
-						   its engine's */
-	struct qserve_call	*call;		/* NULL: nobody's */
-	size_t			 i;		/* which one of the call's */
-	double			 asked;		/* by cli_now(), if it is a
-						   question */
-	size_t			 slot;		/* of the table of all */
+	struct qserve_job	*next;		/* in the list of waiting jobs,
+						   or of its engine */
+	struct qserve_call	*call;		/* NULL: cancelled */
+	size_t			 i;		/* index in call->jobs */
+	double			 asked;		/* time when the question was
+						   sent, by cli_now() */
+	size_t			 slot;		/* index in server->slot */
 	char			 id[48];
-	const struct qserve_engine *engine;	/* NULL: it waits */
-	int			 started;	/* an engine began with it */
-	int			 told;		/* something came of it */
-	int			 is_question;	/* to this engine, which has
-						   one event for an answer */
+	const struct qserve_engine *engine;	/* NULL: waits for one */
+	int			 started;	/* an engine has begun it */
+	int			 told;		/* a result has arrived */
+	int			 is_question;	/* a question about an
+						   engine's state, answered by
+						   one event */
 	unsigned		 n_sent;
 };
 
-/* What a call makes of its jobs, by their numbers. */
+/*
+ * How a call makes its jobs and handles their results.  i is the index of the
+ * job.
+ */
 struct qserve_wants {
 	/*
-	 * Fill in the request except its id: 0, or -1 without memory.  Its
-	 * borrowed parts live until the next call.
+	 * Fill in the request except its id: 0, or -1 without memory.  The
+	 * pointers in it stay valid until the next call.
 	 */
 	int	(*make_request)(struct qserve_call *c, size_t i,
 		    struct qwen_engine_request *o);
-	/* what came; an end is the last */
+	/* handles an event of the job; an end is the last one */
 	void	(*event)(struct qserve_call *c, size_t i,
 		    const struct qwen_event *ev);
-	/* there are no jobs any more: for codes see qwen_refusal_status() */
+	/*
+	 * all jobs of the call have failed; qwen_refusal_status() has the codes
+	 */
 	void	(*fail)(struct qserve_call *c, const char *code,
 		    const char *message);
 };
@@ -74,29 +80,31 @@ struct qserve_wants {
 struct qserve_engine {
 	struct qserve_engine	*next;
 	struct qserve		*server;
-	const char		*command;	/* for sh -c; NULL: our own */
-	pid_t			 pid;		/* 0: it does not run */
+	const char		*command;	/* for sh -c; NULL: the built-in
+						   engine */
+	pid_t			 pid;		/* 0: not running */
 	int			 to, from;	/* its stdin and stdout, or
 						   -1 */
-	struct qwen_text	 unsent;	/* requests, */
-	size_t			 at;		/* as far as they are gone */
+	struct qwen_text	 unsent;	/* requests not yet written, */
+	size_t			 at;		/* from this byte on */
 	struct qwen_inbox	 inbox;
-	int			 ready;		/* its header came */
+	int			 ready;		/* its header has arrived */
 	struct qwen_hello	 hello;
-	double			 start_at;	/* not before that, again */
-	double			 silent_at;	/* when silence is told; 0: it
-						   was */
-	unsigned		 n_failed;	/* times in a row */
+	double			 start_at;	/* time of the next start, at
+						   the earliest */
+	double			 silent_at;	/* when to report that it is not
+						   ready; 0: reported */
+	unsigned		 n_failed;	/* failures in a row */
 	uint64_t		 n_started;
 	struct qserve_job	*jobs;
 	size_t			 n_jobs;
 	double			 heard;		/* time of its last event, or of
-						   its first job since it was
+						   its first job after being
 						   idle */
-	double			 owes;		/* time of its oldest question
-						   without an answer; 0: none */
-	int			 computed;	/* it has sent a result since
-						   its start */
+	double			 owes;		/* time of its oldest unanswered
+						   question; 0: none */
+	int			 computed;	/* has sent a result since its
+						   start */
 };
 
 /* ------------------------------------------------------------------ calls */
@@ -105,14 +113,14 @@ struct qserve_conn {
 	struct qserve_conn	*next, *prev;
 	struct MHD_Connection	*mhd;
 	int			 fd;
-	struct qserve_call	*call;		/* or NULL: it is idle */
-	double			 since;		/* that, by cli_now() */
+	struct qserve_call	*call;		/* NULL: idle */
+	double			 since;		/* idle since, by cli_now() */
 };
 
 struct qserve_route {
 	const char	*method, *path;
-	enum qwen_form	 form;		/* of errors */
-	int		 open;		/* needs no key */
+	enum qwen_form	 form;		/* of error messages */
+	int		 open;		/* needs no API key */
 	void		(*handle)(struct qserve_call *c);
 };
 
@@ -120,81 +128,95 @@ struct qserve_call {
 	struct qserve_call	*next, *prev;
 	struct qserve		*server;
 	struct qserve_conn	*conn;
-	const struct qserve_route *route;	/* NULL: there is none */
-	const char		*method;	/* borrowed until it is
-						   queued */
+	const struct qserve_route *route;	/* NULL: not found */
+	const char		*method;	/* borrowed; valid until the
+						   response is queued */
 	char			*path;
-	char			*host;		/* of http://host/path, or
-						   NULL */
+	char			*host;		/* of a target http://host/path,
+						   or NULL */
 	enum qwen_form		 form;
-	uint64_t		 number;	/* which nobody can guess */
+	uint64_t		 number;	/* random */
 	double			 since;
-	struct qwen_text	 body;		/* as far as it came, */
-	uint64_t		 n_body;	/* and what came in all */
-	/* what answers it */
-	int			 status;	/* 0: not known yet */
-	const char		*type;		/* of out; NULL: JSON */
-	struct qwen_text	 policy;	/* for a page, what it may do */
-	const char		*origin;	/* of a page that may read it */
-	int			 preflight;	/* and asks before it asks */
-	int			 hangs_up;	/* at once, whatever comes */
-	unsigned		 retry_s;	/* when to come again, or 0 */
-	const char		*allow;		/* of a path, in place of
-						   that */
-	struct qwen_text	 out;		/* a body; events, */
-	size_t			 at;		/* as far as they are gone */
-	int			 streams;	/* events */
-	int			 ended;		/* there are no more of them */
-	/* where it is */
-	int			 begun;		/* all of the request is here */
-	int			 suspended;	/* its connection waits for
-						   us */
-	int			 queued;	/* the answer is under way */
-	int			 dead;		/* nobody waits for that */
-	/* what it needs engines for */
+	struct qwen_text	 body;		/* request body, as far as
+						   kept, */
+	uint64_t		 n_body;	/* and bytes received in all */
+	/* the response */
+	int			 status;	/* HTTP status; 0: unknown
+						   yet */
+	const char		*type;		/* content type of out; NULL:
+						   JSON */
+	struct qwen_text	 policy;	/* Content-Security-Policy of a
+						   page */
+	const char		*origin;	/* that a CORS header allows, or
+						   NULL */
+	int			 preflight;	/* it is a CORS preflight */
+	int			 hangs_up;	/* close the connection after
+						   it */
+	unsigned		 retry_s;	/* Retry-After; 0: none */
+	const char		*allow;		/* methods for status 405 */
+	struct qwen_text	 out;		/* body or events not yet
+						   sent, */
+	size_t			 at;		/* from this byte on */
+	int			 streams;	/* out is a stream of events */
+	int			 ended;		/* all events are in out */
+	/* progress of the call */
+	int			 begun;		/* its request is complete */
+	int			 suspended;	/* its connection is suspended
+						   in MHD */
+	int			 queued;	/* the response is queued in
+						   MHD */
+	int			 dead;		/* its client left or was
+						   dropped */
+	/* jobs */
 	const struct qserve_wants *wants;
-	struct qserve_job	**jobs;		/* NULL: ended */
+	struct qserve_job	**jobs;		/* NULL elements: ended */
 	size_t			 n_jobs, n_left;
 	int			 restarted;
-	const struct qserve_wants *chooses;	/* for what, while engines
-						   are */
-	size_t			 n_chooses;	/* asked, and how many jobs */
-	double			 asks_until;	/* by cli_now(): it waits for
-						   answers of engines until
-						   then; 0: it waits for none */
-	uint64_t		*has;		/* tokens, by each of them */
-	struct qserve_engine	*prefers;	/* or NULL */
-	double			 deadline;	/* by cli_now(); 0: none */
+	const struct qserve_wants *chooses;	/* what to run once
+						   qserve_choose() has its
+						   answers, */
+	size_t			 n_chooses;	/* and its number of jobs */
+	double			 asks_until;	/* waits for answers of engines
+						   until this time; 0: does not
+						   wait */
+	uint64_t		*has;		/* cached tokens per engine */
+	struct qserve_engine	*prefers;	/* best engine, or NULL */
+	double			 deadline;	/* on the clock of cli_now(); 0:
+						   none */
 	double			 reads;		/* when the first engine
 						   began */
-	double			 first;		/* when something was told */
-	uint64_t		 n_prompt;	/* tokens of prompts that
-						   engines took */
-	struct qserve_stat	*stats;		/* of engines, for metrics */
+	double			 first;		/* time of the first token; 0:
+						   none yet */
+	uint64_t		 n_prompt;	/* prompt tokens of jobs that
+						   began */
+	struct qserve_stat	*stats;		/* per engine, for metrics */
 	/* answer.c */
-	struct qwen_service	 service;	/* the server's, with an encoder
-						   of prompts for this call */
+	struct qwen_service	 service;	/* the server's, with this
+						   call's prompt encoder */
 	struct qwen_request	*q;
 	struct qwen_sse		*sse;
-	double			 spoke;		/* when it was told something */
-	int			 has_news;	/* tokens came since */
+	double			 spoke;		/* time of the last event
+						   sent */
+	int			 has_news;	/* tokens came since then */
 	struct qwen_sampler	*sampler;
 	char			*grammar;	/* GBNF, or NULL */
 	size_t			 n_grammar;
-	struct qwen_text	 sampling;	/* of the order made last */
-	struct qserve_prompt	 about;		/* of a chat */
+	struct qwen_text	 sampling;	/* settings in the last
+						   request */
+	struct qserve_prompt	 about;		/* of a chat's prompt */
 	struct qserve_ids	{
 		int32_t	*id;
 		size_t	 n, cap;
-	}			*made;		/* of each answer to a chat */
+	}			*made;		/* ids of each answer to a
+						   chat */
 	uint64_t		 created;
-	struct qserve_vectors	*vectors;	/* or NULL, */
-	struct qserve_ranking	*ranking;	/* likewise */
+	struct qserve_vectors	*vectors;	/* for embeddings, or NULL */
+	struct qserve_ranking	*ranking;	/* for reranking, or NULL */
 };
 
 /* ---------------------------------------------------------------- metrics */
 
-/* How often something took at most so long. */
+/* A histogram: how often something took at most each bound. */
 enum { QSERVE_BOUNDS = 14 };
 
 struct qserve_times {
@@ -203,8 +225,8 @@ struct qserve_times {
 };
 
 struct qserve_totals {
-	uint64_t	status[600];		/* calls by status */
-	uint64_t	left;			/* whose client left */
+	uint64_t	status[600];		/* calls by HTTP status */
+	uint64_t	left;			/* calls whose client left */
 	uint64_t	prompt, cached, chosen;	/* tokens */
 	struct qserve_times ttft, tpot, e2e;
 };
@@ -222,116 +244,125 @@ struct qserve {
 	/* set by the caller */
 	struct tool_service	 with;
 	struct qwen_unknown	 unknown;
-	struct cli_list		 listen;	/* where; none: the usual */
-	struct cli_list		 commands;	/* of engines */
-	struct cli_list		 engine_args;	/* options of our own */
-	int			 makes_weights;	/* it does, others than the
-						   model has */
-	struct tool_store	 store;		/* of our own, too */
+	struct cli_list		 listen;	/* addresses; none: the
+						   default */
+	struct cli_list		 commands;	/* of --engine */
+	struct cli_list		 engine_args;	/* arguments of the built-in
+						   engine */
+	int			 makes_weights;	/* the built-in engine quantises
+						   the weights (--quantize) */
+	struct tool_store	 store;		/* also of the built-in
+						   engine */
 	struct qwen_vectors	 embedding;
 	struct qserve_ranker	*ranker;
-	struct cli_list		 ignore;	/* lines like these */
-	int			 retokenize;	/* text that comes back */
-	const char		*program;	/* its path */
+	struct cli_list		 ignore;	/* --ignore-line */
+	int			 retokenize;	/* --retokenize */
+	const char		*program;	/* path of the built-in
+						   engine */
 	const char		*model_path;
 	const char		*name;		/* of the model */
-	struct cli_list		 aliases;	/* other names of it */
+	struct cli_list		 aliases;	/* --alias */
 	const char		*key_file;
-	struct cli_list		 hosts;		/* what we are called */
-	struct cli_list		 cors;		/* origins that may ask */
-	size_t			 max_waiting;	/* jobs, beside those that
-						   run */
+	struct cli_list		 hosts;		/* --host */
+	struct cli_list		 cors;		/* --cors */
+	size_t			 max_waiting;	/* jobs, in addition to running
+						   ones */
 	uint64_t		 max_body;	/* bytes */
 	uint64_t		 max_unread;
 	unsigned		 max_connections;
 	unsigned		 stall_s, idle_s;
 	unsigned		 socket_mode;
-	double			 timeout_s;	/* of a call; 0: none */
-	/* our own */
+	double			 timeout_s;	/* per call; 0: none */
+	/* internal */
 	const struct qwen_gguf	*gguf;
 	struct qwen_header	 header;
 	struct qserve_history	*history;	/* or NULL */
-	struct qserve_lines	*lines;		/* to be passed over */
+	struct qserve_lines	*lines;		/* compiled --ignore-line */
 	struct qserve_response	*oldest, *youngest;
 	size_t			 n_response_bytes;
-	struct cli_list		 keys;		/* none: nobody needs one */
+	struct cli_list		 keys;		/* none: no key is needed */
 	struct MHD_Daemon	*http;
-	int			 http_fd;	/* to be polled */
+	int			 http_fd;	/* epoll descriptor of MHD */
 	int			 listener[QSERVE_LISTENERS];
-	const char		*listener_path[QSERVE_LISTENERS]; /* of a unix
-						   socket of ours, or NULL */
+	/* path of each UNIX socket that qserve created; else NULL */
+	const char		*listener_path[QSERVE_LISTENERS];
 	size_t			 n_listeners;
-	size_t			 n_given;	/* of these, from systemd */
-	double			 rest_until;	/* no accept(2) until then, or
-						   until a connection closes,
-						   since no descriptor was
-						   left */
+	size_t			 n_given;	/* number of listeners from
+						   systemd */
+	double			 rest_until;	/* without descriptors for
+						   clients: no accept(2) until
+						   this time or until a
+						   connection closes */
 	struct qserve_conn	*conns;
 	size_t			 n_conns;
 	struct qserve_call	*calls;
 	size_t			 n_calls;
-	uint64_t		 n_body_bytes;	/* bytes of their bodies
-						   together */
+	uint64_t		 n_body_bytes;	/* bytes of all request
+						   bodies */
 	struct qserve_engine	*engines;
 	size_t			 n_engines;
-	struct qserve_job	*waiting;	/* for an engine */
+	struct qserve_job	*waiting;	/* jobs without an engine */
 	struct qserve_job	**slot;
 	size_t			 n_slots, cap_slots;
-	size_t			 n_jobs;	/* but for questions */
-	uint64_t		 n_made;	/* jobs, ever */
+	size_t			 n_jobs;	/* all except questions */
+	uint64_t		 n_made;	/* jobs made so far */
 	int			 wake;		/* readable after a signal */
-	double			 busy_at;	/* when there were calls; 0:
-						   since then memory was
-						   returned */
+	double			 busy_at;	/* time of the last call; 0:
+						   memory was returned to the
+						   system since then */
 	int			 draining;
-	double			 alone_at;	/* then, when nobody was left */
-	int			 was_ready;	/* some engine was */
-	uint64_t		 started;	/* seconds, of the epoch */
-	time_t			 modified;	/* the model's file */
+	double			 alone_at;	/* while draining: time when the
+						   last connection closed */
+	int			 was_ready;	/* an engine has been ready */
+	uint64_t		 started;	/* seconds since 1970 */
+	time_t			 modified;	/* time of the model file */
 	struct qserve_totals	 totals;
 };
 
 /* --------------------------------------------------------------- listen.c */
 
-/* Open the listeners, or die; and note their addresses. */
+/*
+ * Open the listeners; dies on errors.  qserve_listeners_tell prints their
+ * addresses.
+ */
 void qserve_listen(struct qserve *s);
 void qserve_listeners_tell(const struct qserve *s);
 void qserve_unlisten(struct qserve *s);
 
 /* ---------------------------------------------------------------- guard.c */
 
-/* Keys; and whether names and origins are such.  Dies. */
+/* Read the API keys, check --host and --cors.  Dies on errors. */
 void qserve_guard_open(struct qserve *s);
 
-/* Whether a call may be made: 0; or it is answered, and -1. */
+/* Returns 0 if the call is allowed; else answers it and returns -1. */
 int qserve_guard(struct qserve_call *c);
 
 /* -------------------------------------------------------------- systemd.c */
 
-/* What was opened for us, as listeners: how many. */
+/* Add the sockets passed by systemd as listeners; returns their number. */
 size_t qserve_given_sockets(struct qserve *s);
 
-/* "READY=1", to who wants to know. */
+/* Send a state such as "READY=1" to systemd, if it wants it. */
 void qserve_notify(const char *state);
 
 /* ----------------------------------------------------------------- http.c */
 
-/* A header of a call, or NULL. */
+/* Returns the value of a request header, or NULL. */
 const char *qserve_header(const struct qserve_call *c, const char *name);
 
-/* Free the body of the request. */
+/* Free the request body. */
 void qserve_body_free(struct qserve_call *c);
 
-void qserve_http_open(struct qserve *s);	/* dies */
+void qserve_http_open(struct qserve *s);	/* dies on errors */
 void qserve_http_close(struct qserve *s);
 
-/* A client of a listener. */
+/* Accept all clients that wait at a listener. */
 void qserve_http_accept(struct qserve *s, int listener);
 
-/* Whatever can be done without waiting. */
+/* Do everything in MHD that can be done without waiting. */
 void qserve_http_run(struct qserve *s);
 
-/* How long nothing need be done, in ms; -1: for ever. */
+/* Returns the ms after which MHD must run again; -1: no limit. */
 int qserve_http_patience(const struct qserve *s);
 
 /* ----------------------------------------------------------------- call.c */
@@ -341,35 +372,37 @@ struct qserve_call *qserve_call_new(struct qserve *s, struct qserve_conn *conn,
 void qserve_call_free(struct qserve_call *c);
 
 /*
- * Take the call back to when its headers and body were read and its handler was
- * not called yet, and drop its answer.  None of that answer may be queued, and
- * the call must have no jobs.
+ * Reset the call to the state before its handler was called, and drop its
+ * response.  The response must not be queued, and the call must have no jobs.
  */
 void qserve_call_rewind(struct qserve_call *c);
 
-/* It goes on where it waited: status, or more of out, is there. */
+/* Resume the call's connection: the status, or more of out, is available. */
 void qserve_wake(struct qserve_call *c);
 
 /*
- * The status of a call whose client left before it was answered, as others log
- * it.
+ * Status of a call whose client left before it was answered; other servers log
+ * the same.
  */
 enum { QSERVE_LEFT = 499 };
 
-/* Its client is gone: it is counted so, and its jobs end. */
+/* The client has left: count that, and cancel the call's jobs. */
 void qserve_call_left(struct qserve_call *c);
 
-/* The same, and its connection is shut. */
+/* The same for a client that must leave: also shuts the connection down. */
 void qserve_drop(struct qserve_call *c);
 
-/* Answer it: what out has; or, in place of that, an error. */
+/*
+ * qserve_done answers the call with the contents of out; qserve_error answers
+ * it with an error instead.
+ */
 void qserve_done(struct qserve_call *c, int status);
 void qserve_error(struct qserve_call *c, int status, const char *code,
     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* ---------------------------------------------------------------- about.c */
 
-/* How many tokens a text may have; 0: no engine has told yet. */
+/* Returns the context length in tokens; 0 if no engine has reported it yet. */
 uint64_t qserve_n_ctx(const struct qserve *s);
 
 /* Answers that describe the model, for OpenAI, Ollama, llama.cpp and vLLM. */
@@ -388,8 +421,8 @@ void qserve_tokenizer_info(struct qserve_call *c);
 /* ---------------------------------------------------------------- route.c */
 
 /*
- * The one of this method and path, or NULL: *status is 404, or 405 and *allow
- * what there is.
+ * Returns the route of this method and path, or NULL: *status is 404, or 405
+ * with the methods of the path in *allow.
  */
 const struct qserve_route *qserve_route(const char *method, const char *path,
     int *status, const char **allow);
@@ -399,48 +432,49 @@ const struct qserve_route *qserve_route(const char *method, const char *path,
 void qserve_engines_open(struct qserve *s);
 
 /*
- * Those whose time has come are started; ids that nobody has are passed over.
+ * Start the engines whose start time has come; report those that are not ready.
  */
 void qserve_engines_tend(struct qserve *s, double now);
 
-/* It is started, not ready, and nobody was told that this takes long. */
+/* Returns 1 if the engine is starting and that was not reported yet. */
 int qserve_engine_is_silent(const struct qserve_engine *e);
 
-/* What poll(2) says: events are read. */
+/* Read events, and write requests, as poll(2) allows. */
 void qserve_engine_read(struct qserve_engine *e);
 void qserve_engine_write(struct qserve_engine *e);
 
-/* Seconds that one pass of an engine may take before its answer is late. */
+/* An engine's answer is late after this many seconds: the length of a pass. */
 enum { QSERVE_PASS_S = 2 };
 
 /*
- * The seconds for which the engine has owed an answer to a question, which
- * engines answer between two passes; and whether that is so long that it seems
- * stuck.
+ * qserve_engine_owes returns the seconds since the oldest unanswered question;
+ * engines answer questions between passes.  qserve_engine_is_stuck returns 1 if
+ * that is too long.
  */
 double qserve_engine_owes(const struct qserve_engine *e, double now);
 int qserve_engine_is_stuck(const struct qserve_engine *e, double now);
 
 /*
- * Ask engines that have sent nothing about their work a question, and kill
- * those that do not answer for --stall seconds, as if they had died.  now is a
- * time before the events that have come were read.
+ * Send a question to engines with work that have been silent, and kill those
+ * that do not answer within --stall seconds.  now must be a time before the
+ * latest events were read.
  */
 void qserve_engines_watch(struct qserve *s, double now);
 
-/* Send a request to the engine; -1 without memory. */
+/* Queue a request to the engine: 0, or -1 without memory. */
 int qserve_engine_send(struct qserve_engine *e,
     const struct qwen_engine_request *o);
 
-/* No more requests; then wait for the end of all. */
+/* Send no more requests; wait until all engines have ended. */
 void qserve_engines_drain(struct qserve *s);
 void qserve_engines_close(struct qserve *s);
 
 /* ------------------------------------------------------------------ job.c */
 
 /*
- * So many jobs for a call; -1, and an error told, if there are too many by now
- * (429), or what is asked is more than an engine takes.
+ * qserve_jobs_new makes n jobs for a call.  It answers the call with an error
+ * and returns -1 if there are too many jobs (429), or if a request exceeds the
+ * limits of engines.  qserve_jobs_make does the same without these checks.
  */
 int qserve_jobs_new(struct qserve_call *c, size_t n,
     const struct qserve_wants *wants);
@@ -448,57 +482,58 @@ void qserve_jobs_make(struct qserve_call *c, size_t n,
     const struct qserve_wants *wants);
 
 /*
- * Ask every engine that is ready and has not owed an answer for long; returns
- * the number of questions.  A question has the number of its engine.  Instead
- * of an answer, the call gets an end if the engine dies, or does not answer
- * within patience_s seconds.
+ * Send a question to all engines that are ready and not late with an answer;
+ * returns the number of questions.  The index of a question is that of its
+ * engine.  If the engine ends, or does not answer within patience_s seconds,
+ * the call gets an end event instead of the answer.
  */
 size_t qserve_ask_all(struct qserve_call *c, const struct qserve_wants *wants,
     double patience_s);
 
-/* End the questions whose time is over. */
+/* End the questions that have waited too long. */
 void qserve_questions_end(struct qserve *s, double now);
 
-/* Ask an engine that owes no answer a question, to see whether it is alive. */
+/*
+ * Send a question to an engine that has no unanswered one, to see whether it is
+ * alive.
+ */
 void qserve_engine_probe(struct qserve_engine *e);
 
 /*
- * Whether the event tells that the engine works on nothing, while it got a
- * request before that was asked whose end has not come.
+ * Returns 1 if the event, an answer to a question, reports no work although the
+ * engine got a request before the question and has not sent its end.
  */
 int qserve_engine_forgot(const struct qserve_engine *e,
     const struct qwen_event *ev);
 
-/* Those of a call are nobody's, and their engines are told; or one of them. */
+/* Cancel all jobs of a call, or one job, and tell their engines. */
 void qserve_jobs_cancel(struct qserve_call *c);
 void qserve_job_cancel(struct qserve_job *j);
 
-/* Give those that wait to engines. */
+/* Send waiting jobs to engines. */
 void qserve_jobs_send(struct qserve *s);
 
-/* An event of an engine. */
+/* Handle an event of an engine. */
 void qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev);
 
-/* The engine is gone: its jobs go to others, or fail. */
+/* The engine has ended: its jobs go to other engines, or fail. */
 void qserve_jobs_lost(struct qserve_engine *e);
 
-/*
- * At the end, when there are no calls, free the jobs that it has not answered.
- */
+/* At exit, after all calls: free the engine's unanswered jobs. */
 void qserve_jobs_free(struct qserve_engine *e);
 
 /* --------------------------------------------------------------- choose.c */
 
 /*
- * Find the engine that has most of the call's first prompt, and then make its
- * jobs: 1; or 0 if there is nothing to choose.
+ * Find the engine that has read most of the call's first prompt, then make the
+ * jobs for it: 1; or 0 if there is nothing to choose.
  */
 int qserve_choose(struct qserve_call *c, size_t n,
     const struct qserve_wants *wants);
 
 /* -------------------------------------------------------------- metrics.c */
 
-/* A call is over. */
+/* Count a call that has ended. */
 void qserve_count(struct qserve_call *c);
 
 void qserve_metrics(struct qserve_call *c);	/* GET /metrics */
@@ -506,8 +541,8 @@ void qserve_metrics(struct qserve_call *c);	/* GET /metrics */
 /* --------------------------------------------------------------- answer.c */
 
 /*
- * The service that reads the request of this call.  Its encoder of prompts
- * notes in c->about what it finds.  It lives as long as the call.
+ * Returns the service that parses this call's request; it lives as long as the
+ * call.  Its prompt encoder sets c->about.
  */
 const struct qwen_service *qserve_service(struct qserve_call *c);
 
@@ -516,32 +551,40 @@ void qserve_answer(struct qserve_call *c);
 void qserve_answer_open(struct qserve *s);
 void qserve_answer_fini(struct qserve_call *c);
 
-/* The answers themselves, when what comes before them is done. */
+/* Generate the answers; the last step of qserve_answer(). */
 void qserve_answer_generate(struct qserve_call *c);
 
-/* It ends so, with what else is under way of it. */
+/*
+ * qserve_answer_fail ends the call with an error and cancels its jobs.
+ * qserve_answer_ended handles the end event of job i.
+ */
 void qserve_answer_fail(struct qserve_call *c, const char *code,
     const char *message);
 void qserve_answer_ended(struct qserve_call *c, size_t i,
     const struct qwen_event *ev);
 
-/* A code for the end of a job that was none, and a line for people. */
+/*
+ * Return the error code, and the message, for a job that ended without a
+ * result.
+ */
 const char *qserve_why(const struct qwen_event *ev);
 const char *qserve_message(const struct qwen_event *ev);
 
 /*
- * When what came for a stream is to be told, 0 being never; and tell it, if it
- * is that late.
+ * qserve_answer_due returns the time at which new tokens must be sent to a
+ * stream; 0: never.  qserve_answer_tell sends them if that time has come.
  */
 double qserve_answer_due(const struct qserve_call *c);
 void qserve_answer_tell(struct qserve_call *c, double now);
 
-/* A stream in which nothing happens says so, now and then. */
+/* Send a keep-alive event in a stream that has been silent. */
 void qserve_answer_idle(struct qserve_call *c, double now);
 
 /* ----------------------------------------------------------------- echo.c */
 
-/* Put prompts in front of answers, and then qserve_answer_generate(). */
+/*
+ * Put the prompts in front of the answers, then call qserve_answer_generate().
+ */
 void qserve_echo(struct qserve_call *c);
 
 /* --------------------------------------------------------------- tokens.c */
@@ -553,7 +596,7 @@ void qserve_count_tokens(struct qserve_call *c);
 
 /* -------------------------------------------------------------- vectors.c */
 
-/* Whether the model's file has this word in its names, as "embed". */
+/* Returns 1 if a name in the model file contains this word, such as "embed". */
 int qserve_is_named(const struct qserve *s, const char *word);
 
 void qserve_vectors_open(struct qserve *s);
@@ -574,10 +617,10 @@ void qserve_rank_fini(struct qserve_call *c);
 void qserve_recall_open(struct qserve *s);
 void qserve_recall_close(struct qserve *s);
 
-/* An answer that is complete may be named by a later request. */
+/* Keep a complete response, since later requests may refer to it by its id. */
 void qserve_response_keep(struct qserve_call *c);
 
-/* GET and DELETE of one that is kept. */
+/* Answer GET and DELETE of a kept response. */
 void qserve_response_get(struct qserve_call *c);
 void qserve_response_delete(struct qserve_call *c);
 

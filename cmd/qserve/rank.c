@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: ISC */
-/* rank.c - how well documents answer a query. */
+/* rank.c - reranking: how well documents answer a query. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "qserve.h"
 
-/* A request to rank, and what has come of it. */
+/* A rerank request and its results. */
 struct qserve_ranking {
 	struct qwen_rerank	 q;
-	double			*score;		/* of each document */
+	double			*score;		/* per document */
 };
 
-/* How the model says yes, if it can. */
+/* How the model expresses relevance, if it can. */
 struct qserve_ranker {
 	struct qwen_reranker	*how;
 	struct qwen_ranking	 with;
-	size_t			 n_classes;	/* 0: it has words */
-	size_t			 yes;		/* its place */
+	size_t			 n_classes;	/* 0: by words */
+	size_t			 yes;		/* index of the class or word
+						   that means yes */
 	int32_t			 word[2];
-	struct qwen_err		 err;		/* code 0: it can */
-	int			 untrained;	/* to be told: it is no model
-						   that ranks */
+	struct qwen_err		 err;		/* why it cannot; code 0: it
+						   can */
+	int			 untrained;	/* note that it is not a
+						   reranker; once */
 };
 
 static void

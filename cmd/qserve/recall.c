@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * recall.c - what requests may leave out: earlier responses, which they name,
- * and lines that some clients change each time.
+ * recall.c - earlier responses, which requests may refer to, and --ignore-line,
+ * for lines that some clients change in each request.
  */
 #include <regex.h>
 #include <stdlib.h>
@@ -10,20 +10,21 @@
 #include "base/err.h"
 #include "qserve.h"
 
-enum { BYTES_MAX = 64 << 20 };	/* of all; the oldest go */
+enum { BYTES_MAX = 64 << 20 };	/* of all kept responses; the oldest are
+				   dropped */
 
 struct qserve_response {
 	struct qserve_response	*younger;
 	uint64_t		 number;
 	size_t			 n_items, n;
-	char			 json[];	/* a list of n_items bytes, and
-						   the body that answered; n in
-						   all */
+	char			 json[];	/* n bytes: a list of n_items
+						   bytes, then the response
+						   body */
 };
 
 /* -------------------------------------------------------------- responses */
 
-/* after: the one that is older, or NULL */
+/* Drop the response after an older one, or with NULL the oldest. */
 static void
 drop(struct qserve *s, struct qserve_response *after)
 {
@@ -69,7 +70,8 @@ qserve_response_keep(struct qserve_call *c)
 }
 
 /*
- * The response of that id, or NULL; *before is the one that is older, or NULL.
+ * Return the response with this id, or NULL; *before: the next older one, or
+ * NULL.
  */
 static struct qserve_response *
 find_response(const struct qserve *s, const char *id,
@@ -94,14 +96,14 @@ recall(void *arg, const char *id, struct qwen_text *items,
 {
 	struct qserve_response *before, *r = find_response(arg, id, &before);
 
-	(void)err;	/* for want of memory the text fails */
+	(void)err;	/* out of memory shows in items */
 	if (r == NULL)
 		return 0;
 	qwen_text_add(items, r->json, r->n_items);
 	return 1;
 }
 
-/* The one that the path of a call names, or NULL and 404. */
+/* Return the response in the path of the call, or NULL after status 404. */
 static struct qserve_response *
 named(struct qserve_call *c, struct qserve_response **before)
 {
@@ -139,7 +141,7 @@ qserve_response_delete(struct qserve_call *c)
 	qserve_done(c, 200);
 }
 
-/* ------------------------------------------------------------------- lines */
+/* ----------------------------------------------------------- ignored lines */
 
 struct qserve_lines {
 	size_t	n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* route.c - which call does what. */
+/* route.c - the handler of each method and path. */
 #include <string.h>
 
 #include "page.h"
@@ -16,7 +16,7 @@ health(struct qserve_call *c)
 	for (e = c->server->engines; e != NULL; e = e->next) {
 		n_ready += (size_t)e->ready;
 		n_stuck += (size_t)qserve_engine_is_stuck(e, now);
-		/* so that the next request can tell */
+		/* its answer is for the next health request */
 		if (now > e->heard + 1)
 			qserve_engine_probe(e);
 	}
@@ -46,7 +46,7 @@ page(struct qserve_call *c)
 #define CHAT QWEN_FORM_CHAT
 #define OLLAMA QWEN_FORM_OLLAMA_CHAT
 
-/* A path that ends with a slash is what others begin with. */
+/* A path that ends with a slash matches all paths that begin with it. */
 static const struct qserve_route routes[] = {
 	{ "GET", "/", CHAT, 1, page },
 	{ "GET", "/health", CHAT, 1, health },
@@ -74,7 +74,7 @@ static const struct qserve_route routes[] = {
 	{ "POST", "/v1/embeddings", CHAT, 0, qserve_vectors },
 	{ "POST", "/v1/rerank", CHAT, 0, qserve_rank },
 	{ "POST", "/rerank", CHAT, 0, qserve_rank },
-	/* vLLM's and llama.cpp's */
+	/* of vLLM and llama.cpp */
 	{ "POST", "/tokenize", CHAT, 0, qserve_tokenize },
 	{ "POST", "/detokenize", CHAT, 0, qserve_detokenize },
 	{ "GET", "/tokenizer_info", CHAT, 0, qserve_tokenizer_info },
@@ -83,7 +83,7 @@ static const struct qserve_route routes[] = {
 	{ "GET", "/slots", CHAT, 0, qserve_slots },
 	{ "POST", "/completion", QWEN_FORM_LLAMA, 0, qserve_answer },
 	{ "POST", "/completions", QWEN_FORM_LLAMA, 0, qserve_answer },
-	/* Ollama's */
+	/* of Ollama */
 	{ "GET", "/api/version", OLLAMA, 0, qserve_ollama_version },
 	{ "GET", "/api/tags", OLLAMA, 0, qserve_ollama_tags },
 	{ "GET", "/api/ps", OLLAMA, 0, qserve_ollama_ps },

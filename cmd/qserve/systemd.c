@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * systemd.c - sockets that a service manager has opened, and what it is told.
- */
+/* systemd.c - sockets from systemd, and notifications to it. */
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -33,7 +31,7 @@ qserve_given_sockets(struct qserve *s)
 			die("LISTEN_FDS: %s", strerror(errno));
 	}
 	s->n_listeners = count;
-	/* not for engines */
+	/* engines must not use them */
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_FDNAMES");
@@ -52,10 +50,10 @@ qserve_notify(const char *state)
 	    (fd = socket(AF_UNIX, SOCK_DGRAM, 0)) == -1)
 		return;
 	memcpy(sa.sun_path, path, n);
-	/* one that is no file */
+	/* abstract socket address */
 	if (sa.sun_path[0] == '@')
 		sa.sun_path[0] = '\0';
-	/* whether somebody listens is not our business */
+	/* best effort: nobody may listen */
 	(void)!sendto(fd, state, strlen(state), 0, (struct sockaddr *)&sa,
 	    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
 	close(fd);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: ISC */
-/* tokens.c - what needs no engine: tokens of texts, and texts of tokens. */
+/*
+ * tokens.c - tokenize, detokenize, apply templates and count tokens; no engine
+ * is needed.
+ */
 #include "qserve.h"
 
 /*
- * The largest request, in bytes.  The server does nothing else while it works
- * on one, about 0.15 s for a MiB.  A text that fits into the context is always
+ * Limits of a request in bytes.  The server does nothing else while it handles
+ * one, about 0.15 s per MiB.  A text that fits into the context is always
  * accepted.
  */
 enum { BYTES_MAX = 1 << 20, BYTES_PER_TOKEN = 8 };

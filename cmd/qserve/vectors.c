@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * vectors.c - vectors of texts: hidden states, made as the model's file says.
- */
+/* vectors.c - embedding vectors of texts. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -9,13 +7,13 @@
 #include "base/mem.h"
 #include "qserve.h"
 
-/* A request for vectors, and what has come of it. */
+/* An embeddings request and its results. */
 struct qserve_vectors {
 	struct qwen_embeddings	 q;
-	const char		*ollama;	/* the field with the text, in
-						   Ollama's form; or NULL */
+	const char		*ollama;	/* field with the text in
+						   Ollama's APIs, or NULL */
 	struct qwen_embedding	 how;
-	double			*sum;		/* of each text */
+	double			*sum;		/* per text */
 	size_t			*n_states;
 	float			*vector;
 	size_t			 n_embd, n_out;
@@ -56,7 +54,7 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 	return 0;
 }
 
-/* All have as many numbers, which the first one tells. */
+/* Allocate for the texts: n numbers per state, known from the first one. */
 static int
 make_room(struct qserve_vectors *v, size_t n)
 {
@@ -89,7 +87,7 @@ state(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	v->n_states[i]++;
 }
 
-/* Vectors are next to each other, and may be shorter than states. */
+/* Make the vectors, one after the other; they may be shorter than states. */
 static void
 finish(struct qserve_call *c)
 {
@@ -128,7 +126,9 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 
 static const struct qserve_wants wants = { make_request, on_event, fail };
 
-/* Once: the file names no pooling, as those of models for vectors do. */
+/*
+ * Print a note, once, if the model file names no pooling: embedding models do.
+ */
 static void
 tell_untrained(const struct qserve *s)
 {
@@ -141,7 +141,7 @@ tell_untrained(const struct qserve *s)
 	told = 1;
 }
 
-/* The texts of a body: by Ollama's field, or NULL for /v1/embeddings. */
+/* Parse the body: with Ollama's field, or for /v1/embeddings. */
 static int
 parse(struct qserve_call *c, struct qserve_vectors *v, struct qwen_err *err)
 {

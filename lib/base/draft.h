@@ -12,10 +12,10 @@
 
 struct qwen_draft {
 	int	 dir;		/* an open folder, or AT_FDCWD */
-	char	*temp;		/* name of the draft in it, */
-	char	*name;		/* and of the complete file */
-	int	 fd;		/* of the draft; the caller writes to it and
-				   closes it */
+	char	*temp;		/* name of the draft in the folder */
+	char	*name;		/* name of the complete file */
+	int	 fd;		/* the draft; the caller writes to it and closes
+				   it */
 	int	 of_file;	/* lock the open file, not the process: other
 				   threads write to the folder too */
 };

@@ -21,8 +21,8 @@ extern "C" {
  */
 struct qwen_constraint {
 	const struct qwen_constraint_ops *ops;	/* NULL: no constraint */
-	const void	*of;		/* for open: the set of texts, */
-	const void	*tokens;	/* and the vocabulary */
+	const void	*of;		/* the set of texts, for open */
+	const void	*tokens;	/* the vocabulary, for open */
 };
 
 /* The progress of one text; each implementation defines its own. */

@@ -30,8 +30,8 @@ enum qwen_pooling {
  */
 struct qwen_embedding {
 	enum qwen_pooling pooling;	/* NONE and RANK count as LAST */
-	int32_t		 first;		/* token put before a text, */
-	int32_t		 last;		/* and after it; -1: none */
+	int32_t		 first;		/* token put before a text; -1: none */
+	int32_t		 last;		/* token put after a text; -1: none */
 	size_t		 dimensions;	/* length of vectors; 0: full length */
 	int		 unscaled;	/* do not scale to length 1 */
 };

@@ -264,10 +264,10 @@ struct qwen_part {
 	size_t			 n;		/* at least 1 */
 	enum qwen_logits	 logits;
 	int	(*row)(void *arg, size_t pos, const float *logits,
-		    struct qwen_err *err);	/* as in struct qwen_eval; so
-						   are */
+		    struct qwen_err *err);	/* this and the members below:
+						   as in struct qwen_eval */
 	void			*arg;
-	int			 hidden;	/* these */
+	int			 hidden;
 	const int32_t		*guess;
 	size_t			 n_guess;
 	/*

@@ -44,9 +44,9 @@ struct qwen_run {
 	int		 finished;	/* the run is complete */
 	int		 again;		/* a new run was requested even if an
 					   equal one may exist */
-	int		 has_base;	/* base is set: fingerprint of the
-					   state */
-	struct qwen_fp	 base;		/* that the input was appended to */
+	int		 has_base;	/* base is set */
+	struct qwen_fp	 base;		/* fingerprint of the state that the
+					   input was appended to */
 };
 
 /*
@@ -255,8 +255,10 @@ struct qwen_state_info {
 					   tokens before it */
 	uint64_t	 n_tokens;	/* end, as absolute position */
 	const int32_t	*tokens;	/* n_tokens - from of them */
-	const struct qwen_checkpoint *checkpoints;	/* ascending, */
-	size_t		 n_checkpoints;			/* before the end */
+	const struct qwen_checkpoint *checkpoints;	/* ascending, all before
+							   the end */
+	size_t		 n_checkpoints;			/* number of
+							   checkpoints */
 	int		 recurrent;	/* a session can continue from its
 					   end */
 	int		 named;		/* the end is a named checkpoint */

@@ -47,10 +47,12 @@ struct qwen_header {
 	enum qwen_stream_kind kind;
 	uint32_t	 n_vocab;	/* all ids are below it */
 	struct qwen_fp	 vocab;		/* fingerprint of the vocabulary */
-	struct qwen_fp	 model;		/* of the model; not in TOKENS (nor the
-					   members up to rope) */
-	struct qwen_fp	 base;		/* of the model without its adapters;
-					   zero: no adapters */
+	struct qwen_fp	 model;		/* fingerprint of the model; TOKENS
+					   streams have neither this nor the
+					   members up to rope */
+	struct qwen_fp	 base;		/* fingerprint of the model without
+					   adapters; zero: there are no
+					   adapters */
 	uint32_t	 numerics;	/* version of the arithmetic */
 	enum qwen_kv	 k, v;		/* KV cache types */
 	struct qwen_rope rope;		/* RoPE scaling, if not the file's */
@@ -114,10 +116,10 @@ struct qwen_trace_value {
 	const char	*stage;
 	uint64_t	 position;	/* of the token */
 	int32_t		 token;		/* its id */
-	size_t		 n;		/* length of row or of choices, */
-	const float	*row;		/* one of which is set; row may hold
-					   NaN */
-	const int32_t	*choices;	/* expert numbers */
+	size_t		 n;		/* length of row, or of choices */
+	const float	*row;		/* the values, which may include NaN; or
+					   NULL */
+	const int32_t	*choices;	/* expert numbers; or NULL */
 };
 
 /* A record.  Its pointers live until the next call on the reader. */
@@ -137,11 +139,12 @@ struct qwen_record {
 					   logsumexp) */
 	const char	*path;		/* of the completed file; or the name of
 					   a mark, never empty */
-	uint64_t	 n_tokens;	/* tokens in the file, */
-	struct qwen_fp	 fp;		/* and its fingerprint */
+	uint64_t	 n_tokens;	/* tokens in the completed file */
+	struct qwen_fp	 fp;		/* its fingerprint */
 	struct qwen_trace_value trace;
-	const unsigned char *raw;	/* the record's bytes, with */
-	size_t		 n_raw;		/* framing; text: NULL */
+	const unsigned char *raw;	/* bytes of the record with framing;
+					   NULL for plain ids */
+	size_t		 n_raw;		/* length of raw */
 };
 
 struct qwen_reader_opts {

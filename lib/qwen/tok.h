@@ -139,8 +139,9 @@ void qwen_tok_encoder_free(struct qwen_tok_encoder *e);
  * not opened to encode.
  */
 enum qwen_fim {
-	QWEN_FIM_PREFIX,	/* <|fim_prefix|>; FIM needs */
-	QWEN_FIM_SUFFIX,	/* the first three of these */
+	QWEN_FIM_PREFIX,	/* <|fim_prefix|>; FIM needs the first three of
+				   this list */
+	QWEN_FIM_SUFFIX,	/* <|fim_suffix|> */
 	QWEN_FIM_MIDDLE,
 	QWEN_FIM_PAD,
 	QWEN_FIM_REPO,		/* <|repo_name|> */
@@ -157,10 +158,10 @@ struct qwen_fim_file {
 
 /* The text around the gap to fill; members that are zero are empty. */
 struct qwen_fim_text {
-	struct qwen_str	 prefix;	/* text before the gap, */
-	struct qwen_str	 line;		/* then this text, encoded
-					   separately, */
-	const int32_t	*ids;		/* then these n_ids tokens */
+	struct qwen_str	 prefix;	/* text before the gap */
+	struct qwen_str	 line;		/* more text before the gap, encoded
+					   separately */
+	const int32_t	*ids;		/* n_ids tokens after line */
 	size_t		 n_ids;
 	struct qwen_str	 suffix;	/* text after the gap */
 	const struct qwen_fim_file *file;

@@ -103,8 +103,8 @@ struct qwen_job {
 	struct qwen_sampler *sampler;
 	const int32_t	*ending;	/* tokens that end the text; borrowed */
 	size_t		 n_ending;
-	int		 logprobs;	/* report logprobs, and those */
-	size_t		 n_top;		/* of the n_top best tokens */
+	int		 logprobs;	/* report log-probabilities */
+	size_t		 n_top;		/* report this many best tokens, too */
 	/*
 	 * Called for each token, in order; returns 1 to stop. c lives until it
 	 * returns.
@@ -210,8 +210,8 @@ struct qwen_work_stats {
 	uint64_t	 scored;	/* tokens scored */
 	uint64_t	 cancelled;	/* jobs */
 	uint64_t	 n_kept;	/* prefixes in memory */
-	uint64_t	 preempted;	/* jobs preempted, */
-	uint64_t	 again;		/* and tokens read again for that */
+	uint64_t	 preempted;	/* jobs preempted */
+	uint64_t	 again;		/* tokens read again after preemption */
 	uint64_t	 max_sequences;	/* jobs that ran together */
 	uint64_t	 max_bytes;	/* of cache in use */
 	double		 wasted;	/* share of unused positions in KV

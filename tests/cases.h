@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * cases.h - tests whose cases are text, in a file of blocks:
+ * cases.h - reads test cases from a text file of blocks:
  *
  *	# a comment
  *	schema {"type":"integer"}
  *	takes 12
  *	refuses 1.5
  *
- * A line is a word, a space, and a text as it stands; after a word that ends in
- * $, the text has the escapes \n \t \r \\ and \xHH.  A line that begins with a
- * tab goes on with the text of the line before, after a line feed.  Empty lines
- * are between blocks.  What the words mean is said at the head of each file.
+ * A line is a keyword, a space, and a text without escapes.  After a keyword
+ * that ends in $, the text has the escapes \n \t \r \\ and \xHH.  A line that
+ * begins with a tab adds a line feed and its text to the line before.  Blocks
+ * are separated by empty lines.  The head of each file explains its keywords.
  */
 #ifndef CASES_H
 #define CASES_H
@@ -70,7 +70,7 @@ case_unescape(struct qwen_text *t, const char *s)
 	}
 }
 
-/* A line of the file; words: those there are, with blanks around. */
+/* Parse a line; words: the valid keywords, each between spaces. */
 static inline void
 case_line(struct test_case *c, const char *words, char *line)
 {
@@ -99,8 +99,8 @@ case_line(struct test_case *c, const char *words, char *line)
 }
 
 /*
- * The next block, which takes the place of the one before; 0 at the end.  Its
- * words are among these, which have blanks around each.
+ * Read the next block in place of *c; return 0 at the end of the file. words:
+ * the valid keywords, each between spaces.
  */
 static inline int
 case_next(struct test_case *c, FILE *f, const char *words)
@@ -121,7 +121,7 @@ case_next(struct test_case *c, FILE *f, const char *words)
 	return c->n > 0;
 }
 
-/* The first of that word, or NULL. */
+/* Return the text of the first line with this keyword, or NULL. */
 static inline const struct qwen_text *
 case_get(const struct test_case *c, const char *key)
 {
@@ -134,7 +134,7 @@ case_get(const struct test_case *c, const char *key)
 	return NULL;
 }
 
-/* "" where there is none. */
+/* The same, but "" instead of NULL. */
 static inline const char *
 case_str(const struct test_case *c, const char *key)
 {
@@ -144,8 +144,8 @@ case_str(const struct test_case *c, const char *key)
 }
 
 /*
- * The text of a word and what stands after it: "each", so often as "times" says,
- * with its number in place of @; then "end".
+ * Return the text of a keyword, followed by "each" repeated "times" times, with
+ * the repetition's number in place of @, followed by "end".
  */
 static inline struct qwen_text
 case_build(const struct test_case *c, const char *key)
@@ -169,7 +169,7 @@ case_build(const struct test_case *c, const char *key)
 	return t;
 }
 
-/* tests/NAME from the top of the tree. */
+/* Open tests/NAME of the source tree. */
 static inline FILE *
 case_open(const char *name)
 {

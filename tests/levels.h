@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* levels.h - the instruction-set levels of the architecture, up to NULL. */
+/* levels.h - the instruction-set levels of the architecture. */
 #ifndef LEVELS_H
 #define LEVELS_H
 
@@ -20,7 +20,7 @@ static const char *const levels[] = {
 
 #define N_LEVELS (sizeof levels / sizeof levels[0])
 
-/* The kernels of a level; how fast the machine is does not count. */
+/* Get the kernels of a level, whatever the speed of the machine. */
 static inline void
 level_kernels(size_t l, unsigned numerics, struct qwen_kernels *k)
 {
@@ -31,7 +31,7 @@ level_kernels(size_t l, unsigned numerics, struct qwen_kernels *k)
 	k->probe = NULL;
 }
 
-/* Does the level have other kernels than those before it? */
+/* Return 1 if the level has other kernels than all levels before it. */
 static inline int
 level_differs(size_t l, unsigned numerics)
 {

@@ -12,7 +12,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Never 0, as some generators need; without $SEED it is 1. */
+/*
+ * Return the seed: never 0, which some generators cannot use.  Without $SEED it
+ * is made from 1.
+ */
 static inline uint64_t
 seed_of(const char *check)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* tree.h - a folder that a test made goes. */
+/* tree.h - removes a folder that a test made. */
 #ifndef TESTS_TREE_H
 #define TESTS_TREE_H
 
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* With all that is in it; links are not followed. */
+/* Remove a folder and its contents; do not follow links. */
 static inline void
 remove_tree(const char *path)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* mutate.h - bytes of a kind, changed so that they are nearly of that kind. */
+/* mutate.h - changes valid inputs so that they remain almost valid. */
 #ifndef TESTS_FUZZ_MUTATE_H
 #define TESTS_FUZZ_MUTATE_H
 
@@ -7,39 +7,46 @@
 #include <stdint.h>
 
 enum mutate_kind {
-	MUTATE_BYTES,	/* changes, drops, doubles or exchanges a few bytes */
-	MUTATE_GGUF,	/* a count, length, type, offset, value or name */
-	MUTATE_CBOR,	/* a head, a number, a key, an item; checks of states and
-			   files of the store are put right, mostly */
-	MUTATE_TEXT,	/* numbers, words of JSON, templates and grammars,
-			   nested and repeated */
+	MUTATE_BYTES,	/* changes, drops, doubles or swaps a few bytes */
+	MUTATE_GGUF,	/* changes a count, length, type, offset, value or
+			   name */
+	MUTATE_CBOR,	/* changes a head, number, key or item; mostly repairs
+			   the checksums of states and store files */
+	MUTATE_TEXT,	/* repeats and nests numbers and words of JSON,
+			   templates and grammars */
 };
 
-/* The next number of *seed. */
+/* Return the next random number of *seed. */
 uint32_t mutate_random(uint64_t *seed);
 
-/* The n bytes at p, in room for max, changed: how many there are then. */
+/* Change the n bytes at p, which has room for max; return the new length. */
 size_t mutate(enum mutate_kind kind, unsigned char *p, size_t n, size_t max,
     uint64_t *seed);
 
 /*
- * Make the checksums of the records of a state right, as far as these are
- * records.  The first head_n bytes are its header.
+ * Repair the checksums of all intact records of a state, whose header has
+ * head_n bytes.
  */
 void mutate_repair(unsigned char *p, size_t n, size_t head_n);
 
-/* ----------------------------------------------------- of which they consist */
+/* ------------------------------------------------------------ elements */
 
-/* At least 0 and below n; a number that programs stumble over in place of v. */
+/*
+ * mutate_below returns a random number below n; mutate_number an edge case to
+ * replace v.
+ */
 size_t mutate_below(uint64_t *seed, size_t n);
 uint64_t mutate_number(uint64_t v, uint64_t *seed);
 
-/* len bytes from anywhere, at to, where the rest moves on; unless it is full. */
+/*
+ * Insert len bytes at offset `to', unless there is no room; return the new
+ * length.
+ */
 size_t mutate_insert(unsigned char *p, size_t n, size_t max, size_t to,
     const void *from, size_t len);
 size_t mutate_drop(unsigned char *p, size_t n, size_t at, size_t len);
 
-/* An integer, little-endian. */
+/* Store an integer, little-endian. */
 void mutate_store(unsigned char *p, unsigned width, uint64_t v);
 
 size_t mutate_bytes(unsigned char *p, size_t n, size_t max, uint64_t *seed);

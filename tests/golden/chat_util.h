@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* chat_util.h - the cases of tests/golden/chat, one JSON object a line. */
+/* chat_util.h - the cases of tests/golden/chat, one JSON object per line. */
 #ifndef CHAT_UTIL_H
 #define CHAT_UTIL_H
 
@@ -8,7 +8,7 @@
 #include "../unit/tok_util.h"
 #include <yyjson.h>
 
-/* tests/golden/chat/NAME.jsonl.zst, and a NUL. */
+/* Return the contents of tests/golden/chat/NAME.jsonl.zst, with a NUL. */
 static inline struct bytes
 chat_load(const char *name)
 {
@@ -35,7 +35,7 @@ chat_load(const char *name)
 	return b;
 }
 
-/* The case at *line, and on to the next; NULL after the last. */
+/* Parse the case at *line, and move *line to the next; NULL after the last. */
 static inline yyjson_doc *
 chat_case(char **line)
 {
@@ -60,7 +60,7 @@ chat_str(yyjson_val *c, const char *key)
 	return s != NULL ? s : "";
 }
 
-/* The request of a rendering case, as JSON: free(). */
+/* Return the request of a rendering case as JSON, for free(). */
 static inline char *
 chat_request(yyjson_val *c, size_t *n)
 {

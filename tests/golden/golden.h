@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * golden.h - models with known logits: where they are, and what is expected.
+ * golden.h - models with known logits: their files, and the expected rows.
  *
- * tests/golden/models/NAME/ holds the ones that come with the source (model
- * compressed); ../shared/fixtures/models, where it exists, has more.
+ * tests/golden/models/NAME/ holds the models that come with the source
+ * (compressed); ../shared/fixtures/models, if it exists, has more.
  */
 #ifndef GOLDEN_H
 #define GOLDEN_H
@@ -34,11 +34,17 @@ struct golden_model {
 	double	*margin;
 };
 
-/* All models to be found; returns how many. Exits if one cannot be read. */
+/*
+ * Load all models that are found; return their number.  Exit if one cannot be
+ * read.
+ */
 size_t golden_load(struct golden_model **out);
 void golden_free(struct golden_model *g, size_t n);
 
-/* The distances of got from the case's rows, in the order of limit[]. */
+/*
+ * Set d to the distances of the logits got from the case's rows, in the order
+ * of limit[].
+ */
 void golden_distance(const struct golden_model *m, const struct golden_case *c,
     const float *got, double d[6]);
 

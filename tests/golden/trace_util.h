@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * trace_util.h - what a session tells of its stages, kept; and small models that
- * have a block that predicts.
+ * trace_util.h - records the traced values of a session, and makes small models
+ * with an MTP block.
  */
 #ifndef TRACE_UTIL_H
 #define TRACE_UTIL_H
@@ -16,12 +16,12 @@
 #include "../kernel/random.h"
 #include "../ref/tiny.h"
 
-/* What was told, in order. */
+/* A traced row; the log has them in the order of the callbacks. */
 struct entry {
 	char	 stage[QWEN_TRACE_NAME];
 	uint64_t position;
 	int32_t	 token;
-	size_t	 n, at;		/* in v */
+	size_t	 n, at;		/* its values are v[at .. at + n - 1] */
 	int	 choices;
 };
 
@@ -30,7 +30,8 @@ struct log {
 	size_t		 n, cap;
 	float		*v;
 	size_t		 n_v, cap_v;
-	size_t		 stop;		/* after so many; 0: never */
+	size_t		 stop;		/* stop after this many rows; 0:
+					   never */
 };
 
 static struct qwen_err err;
@@ -88,7 +89,7 @@ empty(struct log *l)
 	memset(l, 0, sizeof *l);
 }
 
-/* Does it tell of a block that predicts? */
+/* Return 1 if the last row is of the MTP block. */
 static inline int
 has_block(const struct log *l)
 {
@@ -100,9 +101,11 @@ has_block(const struct log *l)
 struct how {
 	const char	*cpu;
 	int		 n_threads;
-	size_t		 batch, cut;	/* in two calls, after cut tokens */
-	int		 in_company;	/* a part beside another session */
-	int		 no_block;	/* opened without it */
+	size_t		 batch, cut;	/* cut: evaluate in two calls, the first
+					   one of cut tokens */
+	int		 in_company;	/* evaluate together with another
+					   session */
+	int		 no_block;	/* open without the MTP block */
 	enum qwen_kv	 kv;
 	const struct qwen_trace_range *at;
 	size_t		 n_at;
@@ -126,7 +129,7 @@ run_parts(struct qwen_session *s, struct qwen_session *other,
 	return rc;
 }
 
-/* What is told of the tokens; and the last logits, if anybody wants them. */
+/* Trace the tokens; set last, if not NULL, to the last logits. */
 static inline int
 trace(struct log *l, const char *path, const int32_t *tokens, size_t n,
     const struct how *h, float *last)
@@ -163,13 +166,14 @@ trace(struct log *l, const char *path, const int32_t *tokens, size_t n,
 	return rc;
 }
 
-/* ------------------------------------------------------ models with a block */
+/* -------------------------------------------- models with an MTP block */
 
-/* Of random weights; blk.4 is the block. */
+/* The weights are random; blk.4 is the MTP block. */
 enum { TINY_LENGTH = 40, TINY_VOCAB = 71, TINY_EMBD = 64 };
 
 struct tiny_case {
-	struct golden_model	 g;	/* its name, path and n_vocab alone */
+	struct golden_model	 g;	/* only name, path and n_vocab are
+					   set */
 	const struct tiny_shape	*shape;
 	int			 own_head;
 	int32_t			 tokens[TINY_LENGTH];
@@ -209,7 +213,10 @@ tiny_case(const struct tiny *t, const char *what, int own_head,
 	unlink(c.g.path);
 }
 
-/* As it mostly is; with ends of its own; without a feed-forward part. */
+/*
+ * Call fn for each shape with an MTP block: as in most models; with its own
+ * embedding, norm and head; and also without feed-forward part.
+ */
 static inline void
 each_tiny(void (*fn)(const struct tiny_case *c))
 {

@@ -28,7 +28,7 @@ random_u32(void)
 	return (uint32_t)(random_state >> 16);
 }
 
-/* -1 .. 1 */
+/* Return a number from -1 to 1. */
 static inline float
 random_float(void)
 {

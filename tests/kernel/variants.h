@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * variants.h - the kernels to test: all that are compiled in, and those that
- * exist for the tests alone, AMX on a software model of its tiles.  Where the
- * CPU has no AMX, the shipped ones run too, with its instructions trapped.
+ * variants.h - the kernels to test: all compiled ones, and AMX kernels compiled
+ * for a software model of tiles.  On a CPU without AMX the shipped AMX kernels
+ * run too: their instructions are trapped.
  */
 #ifndef VARIANTS_H
 #define VARIANTS_H
@@ -19,7 +19,7 @@
 #undef MODELLED
 #endif
 
-/* The arrays of the modelled files. */
+/* The arrays of kernels compiled for the software model. */
 static const struct qwen_kernel *const modelled[] = {
 #if defined(__x86_64__)
 #define MODELLED(k) k,
@@ -29,7 +29,7 @@ static const struct qwen_kernel *const modelled[] = {
 	NULL
 };
 
-/* Modelled variant i, or NULL past the last. */
+/* Return modelled variant i, or NULL after the last. */
 static inline const struct qwen_kernel *
 modelled_get(size_t i)
 {
@@ -67,7 +67,7 @@ variant_get(size_t i)
 	    modelled_get(i - qwen_kernel_count());
 }
 
-/* Is it a product, a GEMM, in bf16? */
+/* Return 1 for a GEMM, including bf16. */
 static inline int
 variant_is_gemm(const struct qwen_kernel *k)
 {
@@ -87,14 +87,14 @@ variant_is_bf16(const struct qwen_kernel *k)
 	return k->op == QWEN_OP_MATMUL_BF16 || k->op == QWEN_OP_GEMM_BF16;
 }
 
-/* A numerics version in which it multiplies. */
+/* Return a numerics version that uses the kernel. */
 static inline unsigned
 variant_numerics(const struct qwen_kernel *k)
 {
 	return variant_is_bf16(k) ? 3 : 1;
 }
 
-/* "matmul", "gemm bf16" */
+/* Return the name, such as "matmul" or "gemm bf16". */
 static inline const char *
 variant_op(const struct qwen_kernel *k)
 {
@@ -104,7 +104,10 @@ variant_op(const struct qwen_kernel *k)
 	return names[variant_is_bf16(k)][variant_is_gemm(k)];
 }
 
-/* The tokens of m as k wants them, if it does; the caller frees them. */
+/*
+ * Pack the tokens of m for kernels that need that, and set m->packed, for
+ * free(); else return NULL.
+ */
 static inline void *
 variant_pack(const struct qwen_kernel *k, struct qwen_matmul *m)
 {
@@ -122,7 +125,10 @@ variant_pack(const struct qwen_kernel *k, struct qwen_matmul *m)
 	return p;
 }
 
-/* The product by a variant, which gets what it takes; plain does the rest. */
+/*
+ * Multiply with the variant where it accepts the sizes, else with a plain
+ * kernel.
+ */
 static inline void
 variant_multiply(const struct qwen_kernel *k, struct qwen_matmul m)
 {
@@ -143,7 +149,7 @@ variant_multiply(const struct qwen_kernel *k, struct qwen_matmul m)
 	free(p);
 }
 
-/* The QWEN_CPU_ bits of what can be run. */
+/* Return the QWEN_CPU_ bits of the kernels that can run. */
 static inline unsigned
 variant_cpu(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * oom_requests.h - the part of out_of_memory.c that has requests, as a server
- * gets and answers them; it is in that file.
+ * oom_requests.h - the part of out_of_memory.c, which includes it, that parses
+ * and answers requests like a server.
  */
 #ifndef OOM_REQUESTS_H
 #define OOM_REQUESTS_H
@@ -21,7 +21,7 @@ oom_recall(void *arg, const char *id, struct qwen_text *items,
 	return 1;
 }
 
-/* What was written, or that there was not the memory for it. */
+/* Note the text, or fail if memory ran out while writing it. */
 static int
 oom_text(struct qwen_text *t)
 {
@@ -220,7 +220,7 @@ oom_lists(const struct qwen_tok *tok, const struct qwen_gguf *g)
 	return rc;
 }
 
-/* A conversation of which the template takes little as it is. */
+/* A conversation that the template accepts only after many changes. */
 static int
 oom_history(struct qwen_service *s)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * sse_util.h - server-sent events put together again, as the clients of each API
- * do that.
+ * sse_util.h - assembles server-sent events to a body, as clients of each API
+ * do.
  */
 #ifndef SSE_UTIL_H
 #define SSE_UTIL_H
@@ -14,12 +14,12 @@
 #include "text/request/request.h"
 #include <yyjson.h>
 
-/* What was put together so far. */
+/* A body assembled from events. */
 struct sse_body {
 	yyjson_mut_doc	*doc;
-	yyjson_mut_val	*root;	/* or NULL, nothing came */
-	int		 done;	/* the end was told */
-	int		 bad;	/* what came was no event */
+	yyjson_mut_val	*root;	/* NULL: no event so far */
+	int		 done;	/* the end of the stream was sent */
+	int		 bad;	/* an event was invalid */
 	size_t		 n_events;
 };
 
@@ -38,7 +38,7 @@ sse_body_fini(struct sse_body *b)
 	memset(b, 0, sizeof *b);
 }
 
-/* A text and another one after it. */
+/* Return the concatenation of two strings. */
 static inline yyjson_mut_val *
 sse_concat(yyjson_mut_doc *d, yyjson_mut_val *a, yyjson_mut_val *b)
 {
@@ -55,7 +55,9 @@ sse_concat(yyjson_mut_doc *d, yyjson_mut_val *a, yyjson_mut_val *b)
 static inline void sse_add(yyjson_mut_doc *d, yyjson_mut_val *to,
     yyjson_mut_val *from);
 
-/* Elements that have an index go to the one that has it too. */
+/*
+ * Append the elements of a list; elements whose index the list has are merged.
+ */
 static inline void
 sse_add_list(yyjson_mut_doc *d, yyjson_mut_val *to, yyjson_mut_val *from)
 {
@@ -76,7 +78,7 @@ sse_add_list(yyjson_mut_doc *d, yyjson_mut_val *to, yyjson_mut_val *from)
 	}
 }
 
-/* Members of an object as more of those of another: texts and lists grow. */
+/* Merge fields of an object into another: strings and lists are appended. */
 static inline void
 sse_add(yyjson_mut_doc *d, yyjson_mut_val *to, yyjson_mut_val *from)
 {
@@ -113,7 +115,7 @@ sse_take_openai(struct sse_body *b, yyjson_mut_val *v)
 	sse_add(b->doc, b->root, v);
 }
 
-/* Answers by number, as the body has them. */
+/* Sort the answers by their index. */
 static inline void
 sse_sort(struct sse_body *b, yyjson_mut_val *list)
 {
@@ -134,7 +136,7 @@ sse_sort(struct sse_body *b, yyjson_mut_val *list)
 	yyjson_mut_obj_put(b->root, yyjson_mut_str(b->doc, "choices"), sorted);
 }
 
-/* What differs between parts and the whole. */
+/* Remove the differences between chunks and a complete body. */
 static inline void
 sse_end_openai(struct sse_body *b)
 {
@@ -156,7 +158,7 @@ sse_end_openai(struct sse_body *b)
 	}
 }
 
-/* ---- Anthropic's: a message that begins empty, and its blocks */
+/* ---- Anthropic: a message that begins empty, and its blocks */
 
 static inline void
 sse_put(struct sse_body *b, yyjson_mut_val *object, const char *key,
@@ -166,7 +168,7 @@ sse_put(struct sse_body *b, yyjson_mut_val *object, const char *key,
 	    yyjson_mut_val_mut_copy(b->doc, v));
 }
 
-/* Text under a key, or the input of a call, which is JSON in parts. */
+/* Append text to a block, or part of the JSON of a call's input. */
 static inline void
 sse_take_delta(struct sse_body *b, yyjson_mut_val *block, yyjson_mut_val *delta)
 {
@@ -195,7 +197,7 @@ sse_take_stop(struct sse_body *b, yyjson_mut_val *block)
 		return;
 	doc = yyjson_read(yyjson_mut_get_str(v), yyjson_mut_get_len(v),
 	    YYJSON_READ_NUMBER_AS_RAW);
-	if (doc == NULL) {	/* it was cut off */
+	if (doc == NULL) {	/* the JSON was truncated */
 		qwen_chat_close(&t, yyjson_mut_get_str(v),
 		    yyjson_mut_get_len(v));
 		doc = t.n == 0 ? yyjson_read("{}", 2, 0) :
@@ -220,7 +222,7 @@ sse_take_anthropic(struct sse_body *b, const char *name, yyjson_mut_val *v)
 	block = yyjson_mut_arr_get_last(content);
 	snprintf(s, sizeof s, "%zu", strcmp(name, "content_block_start") == 0 ?
 	    n : n - 1);
-	/* one block is open at a time, the last one */
+	/* only one block is open at a time: the last one */
 	b->bad |= !yyjson_mut_equals_str(yyjson_mut_obj_get(v, "type"), name) ||
 	    (at != NULL && (yyjson_mut_get_len(at) != strlen(s) ||
 	    memcmp(yyjson_mut_get_raw(at), s, strlen(s)) != 0));
@@ -242,7 +244,7 @@ sse_take_anthropic(struct sse_body *b, const char *name, yyjson_mut_val *v)
 		b->done = strcmp(name, "message_stop") == 0;
 }
 
-/* ---- of responses: items that grow, and in the end all of it once more */
+/* ---- Responses: items that grow; the last event repeats all of them */
 
 static inline int
 sse_says(yyjson_mut_val *v, const char *key, yyjson_mut_val *event)
@@ -251,7 +253,7 @@ sse_says(yyjson_mut_val *v, const char *key, yyjson_mut_val *event)
 	    yyjson_mut_obj_get(event, key));
 }
 
-/* The last item, to which an event belongs that is none of its own. */
+/* Apply an event that belongs to the last item. */
 static inline void
 sse_take_item(struct sse_body *b, const char *name, yyjson_mut_val *item,
     yyjson_mut_val *v)
@@ -278,7 +280,7 @@ sse_take_item(struct sse_body *b, const char *name, yyjson_mut_val *item,
 	else if (strcmp(name, "response.output_item.done") == 0) {
 		whole = yyjson_mut_obj_get(v, "item");
 		sse_put(b, item, "status", yyjson_mut_obj_get(whole, "status"));
-		/* an object comes as a whole */
+		/* object arguments arrive complete, without deltas */
 		if (yyjson_mut_is_obj(yyjson_mut_obj_get(item, "arguments")))
 			sse_put(b, item, "arguments", yyjson_mut_obj_get(whole,
 			    "arguments"));
@@ -324,7 +326,9 @@ sse_take_response(struct sse_body *b, const char *name, yyjson_mut_val *v)
 	b->root = yyjson_mut_val_mut_copy(b->doc, response);
 }
 
-/* ---- Ollama's: lines that add up; llama.cpp's: events by their answer */
+/*
+ * ---- Ollama: lines that add up; llama.cpp: events with their answer's index
+ */
 
 static inline void
 sse_take_ollama(struct sse_body *b, yyjson_mut_val *v)
@@ -344,7 +348,9 @@ sse_take_llama(struct sse_body *b, yyjson_mut_val *v)
 	sse_add_list(b->doc, b->root, list);
 }
 
-/* All have ended, and are in order; one alone is no list. */
+/*
+ * Sort the answers and check that all have ended; a single answer is no list.
+ */
 static inline void
 sse_end_llama(struct sse_body *b)
 {
@@ -368,7 +374,7 @@ sse_is_ollama(enum qwen_form form)
 	    form == QWEN_FORM_OLLAMA_GENERATE || form == QWEN_FORM_OLLAMA_RAW;
 }
 
-/* The data of an event of that name, or without one. */
+/* Take the data of an event; name is "" if the event has none. */
 static inline void
 sse_take(struct sse_body *b, enum qwen_form form, const char *name,
     const char *data, size_t n)
@@ -400,7 +406,10 @@ sse_take(struct sse_body *b, enum qwen_form form, const char *name,
 		sse_take_openai(b, v);
 }
 
-/* Events as they are sent: lines, and an empty one after each. */
+/*
+ * Take events in the form they are sent: lines, and an empty line after each
+ * event.
+ */
 static inline void
 sse_feed(struct sse_body *b, enum qwen_form form, const char *s, size_t n)
 {
@@ -434,7 +443,7 @@ sse_feed(struct sse_body *b, enum qwen_form form, const char *s, size_t n)
 	}
 }
 
-/* Whether it is this body, after all events. */
+/* Return 1 if the assembled body equals json. */
 static inline int
 sse_is(struct sse_body *b, enum qwen_form form, const char *json, size_t n)
 {

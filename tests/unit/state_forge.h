@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * state_forge.h - states that are wrong in one place, with all checksums right:
- * what a damaged disk cannot make, but a hostile writer can.
+ * state_forge.h - states that are wrong in one place, with correct checksums:
+ * damaged disks do not make them, but a hostile program can.
  *
- * A plan is a list of records of an empty cache, which a case may edit before
- * it is written.
+ * A plan is a list of records of a session with zeros in its cache.  A case
+ * edits the plan before it is written.
  */
 #ifndef STATE_FORGE_H
 #define STATE_FORGE_H
@@ -19,18 +19,20 @@
 enum { TOKENS = 17, N_ITEMS = 400 };
 
 struct item {
-	const char	*kind;		/* NULL: data is the whole record */
-	int64_t		 layer, at;	/* -1: none */
+	const char	*kind;		/* NULL: data is the complete record */
+	int64_t		 layer, at;	/* -1: not in the record */
 	uint64_t	 off, len;
-	const char	*codec;		/* NULL: no piece of data */
+	const char	*codec;		/* NULL: the record has no data */
 	const void	*data;
 	size_t		 n_data;
-	const char	*more;		/* a key that nobody knows */
-	int		 skip;		/* says that it can be skipped */
+	const char	*more;		/* an unknown key */
+	int		 skip;		/* the record says that it may be
+					   skipped */
 	int		 no_len;
 	uint64_t	 index_add;
-	int		 mark;		/* of a checkpoint; 2: named */
-	const char	*options;	/* of a sampler or a run */
+	int		 mark;		/* a checkpoint mark; 2: of a named
+					   one */
+	const char	*options;	/* options of a sampler or run */
 	size_t		 n_options, n_pending;
 	int		 run;
 	uint64_t	 start, count, input;
@@ -48,18 +50,22 @@ struct plan {
 	/* info */
 	uint64_t	 format, n_tokens, kv_block;
 	size_t		 more_layers;
-	uint64_t	 shape_add, shape_kv;	/* shape_kv: of both, if not 0 */
+	uint64_t	 shape_add, shape_kv;	/* shape_kv: replaces both sizes
+						   unless 0 */
 	/* end */
 	int		 no_end, flip_total;
 	uint64_t	 records_add, bytes_add, raw_add;
 	const char	*tail;
-	/* index: there is one; what is done to it when all is written */
+	/*
+	 * index: write one; edit_index may change it when all else is written
+	 */
 	int		 index;
 	void		(*edit_index)(struct plan *p, struct qwen_state_list *l);
-	uint64_t	 index_add;	/* to where the end says that it is */
+	uint64_t	 index_add;	/* added to its offset in the end
+					   record */
 	int		 no_index_field, index_twice, index_after, index_empty;
-	size_t		 index_cut;	/* bytes that it lacks */
-	/* where the first of each kind is */
+	size_t		 index_cut;	/* bytes missing at its end */
+	/* positions in item of the first record of each kind */
 	size_t		 tokens, kv, delta, conv, logits;
 	/* memory for data */
 	unsigned char	 zero[QWEN_PIECE_MAX];
@@ -93,14 +99,14 @@ add_object(struct plan *p, const char *kind, int64_t layer, int64_t at,
 	}
 }
 
-/* Everything of a position before the end, put in front of the end's. */
+/* Add a checkpoint before the end, with records like those of the end. */
 static inline void
 add_checkpoint(struct plan *p, int64_t at)
 {
 	size_t i, n = p->n, first = p->delta;
 	struct item *it;
 
-	/* the end's own records go after those of the checkpoint */
+	/* the checkpoint's records come before those of the end */
 	for (i = 0; i < n; i++) {
 		if (p->item[i].at == TOKENS && i < first)
 			first = i;
@@ -140,7 +146,7 @@ add_sampler(struct plan *p, const char *options, size_t n, size_t n_pending)
 	return it;
 }
 
-/* A run of the last three tokens, after two of the same command. */
+/* Add a run of the last three tokens, whose command had two input tokens. */
 static inline struct item *
 add_run(struct plan *p)
 {
@@ -161,8 +167,8 @@ enum { MTP_HEADS = 2, MTP_SIZE = 8, MTP_EMBD = 12,
     MTP_KV = 2 * MTP_HEADS * MTP_SIZE * QWEN_KV_BLOCK * 2 };
 
 /*
- * What the block that predicts has of 17 tokens, of which the rows are in the
- * first 16 slots: three items, of which the first is returned.
+ * Add the data of an MTP block for 17 tokens, whose rows fill the first 16
+ * slots: three items.  Return the first.
  */
 static inline struct item *
 add_mtp(struct plan *p)
@@ -180,7 +186,7 @@ add_mtp(struct plan *p)
 	return it;
 }
 
-/* Everything right. */
+/* Make a plan of a correct state. */
 static inline void
 good_plan(struct plan *p, const struct qwen_session *s)
 {
@@ -331,7 +337,7 @@ forge_fields(struct qwen_state_put *put, const struct plan *p,
 	}
 }
 
-/* The index of what was written, and where it is. */
+/* Write the index of the records; return its offset. */
 static inline uint64_t
 forge_index(struct bytes *out, struct qwen_state_put *put,
     struct qwen_state_sum *sum, struct plan *p, struct qwen_state_list *list)
@@ -385,7 +391,7 @@ forge_end(struct bytes *out, struct qwen_state_put *put,
 	bytes_add(out, put->buf, put->n);
 }
 
-/* What an honest index says of the record in put. */
+/* Add the correct index entry of the record in put. */
 static inline void
 forge_entry(struct qwen_state_list *list, const struct item *it,
     const struct qwen_state_put *put, uint64_t offset)
@@ -477,7 +483,7 @@ drop(struct plan *p, size_t i)
 	p->n--;
 }
 
-/* Item i once more, after itself. */
+/* Insert a copy of item i after it. */
 static inline void
 twice(struct plan *p, size_t i)
 {
@@ -485,7 +491,7 @@ twice(struct plan *p, size_t i)
 	p->n++;
 }
 
-/* A whole record of these bytes in front of item i. */
+/* Insert these bytes as a record before item i. */
 static inline void
 raw_record(struct plan *p, size_t i, const void *data, size_t n)
 {
@@ -493,7 +499,10 @@ raw_record(struct plan *p, size_t i, const void *data, size_t n)
 	p->item[i] = (struct item){ .data = data, .n_data = n };
 }
 
-/* Data of item i: a zstd frame of n zero bytes, and more bytes after it. */
+/*
+ * Replace the data of item i by a zstd frame of n zero bytes, followed by
+ * `more' bytes.
+ */
 static inline void
 pack(struct plan *p, size_t i, const char *codec, size_t n, size_t more)
 {
@@ -507,11 +516,11 @@ pack(struct plan *p, size_t i, const char *codec, size_t n, size_t more)
 	p->item[i].n_data = got + more;
 }
 
-/* The float or integer at the start of item i's data. */
+/* Replace the float or integer at the start of item i's data. */
 static inline void
 set_first(struct plan *p, size_t i, const void *v)
 {
-	/* a page of it in the scratch is enough for small objects only */
+	/* scratch has room for small objects only */
 	if (p->item[i].n_data > sizeof p->scratch) {
 		static unsigned char big[QWEN_PIECE_MAX];
 
@@ -649,7 +658,10 @@ CASE(delta_torn)
 }
 CASE(shape_wraps)
 {
-	/* 2^21 heads of 2^21, 2^16 blocks of 16 positions: 2^64 bytes, or none */
+	/*
+	 * 2^21 heads of size 2^21 in 2^16 blocks of 16 positions: 2^64 bytes,
+	 * which wraps to 0
+	 */
 	p->shape_kv = 1 << 21;
 	p->n_tokens = 1 << 20;
 	drop(p, p->kv);
@@ -662,7 +674,7 @@ CASE(logits_cut)
 CASE(logits_of_layer) { p->item[p->logits].layer = 0; }
 CASE(kv_tail)
 {
-	/* position 17 of the second block, which the 17 tokens do not reach */
+	/* position 17, which is after the last token, in the second block */
 	static unsigned char v[QWEN_PIECE_MAX];
 	struct item *it = &p->item[p->kv];
 	size_t block = p->s->layer[it->layer].kv_block_bytes;
@@ -897,7 +909,7 @@ CASE(mark_data)
 	it->n_data = 1;
 }
 
-/* The index: says something else than the blocks. */
+/* Cases in which the index contradicts the records. */
 #define INDEX(name, what) \
 static inline void \
 edit_##name(struct plan *p, struct qwen_state_list *l) \

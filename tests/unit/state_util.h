@@ -12,7 +12,7 @@
 #include "wire_util.h"
 #include "gguf/write.h"
 
-/* Sizes of a model; n_layer layers, every second one with a KV cache. */
+/* Sizes of a model; every second layer has a KV cache. */
 struct shape {
 	size_t	n_layer, n_ctx, n_vocab, n_head_kv, n_embd_head;
 	size_t	n_head_k, n_head_v, dk, dv, conv_kernel;
@@ -25,8 +25,8 @@ static const struct shape small_shape = {
 };
 
 /*
- * A model that cannot compute: metadata and sizes, which is all that saving
- * and loading ask for.  name makes its fingerprint.
+ * Return a model that cannot compute: it has the metadata and sizes that saving
+ * and loading need.  The fingerprint depends on name.
  */
 static inline struct qwen_model *
 fake_model(const struct shape *sh, const char *name, const char *token)
@@ -92,7 +92,9 @@ next_random(uint64_t *x)
 	return (uint32_t)(*x >> 32);
 }
 
-/* Any bits do in a cache; the lanes after the last token stay zero. */
+/*
+ * Fill a KV cache with random values up to the last token; the rest stays zero.
+ */
 static inline void
 fill_cache(struct qwen_session *s, size_t layer, uint64_t *x)
 {
@@ -120,7 +122,7 @@ fill_floats(float *f, size_t n, uint64_t *x)
 		f[i] = ((float)next_random(x) - 0x1p31f) * 0x1p-31f;
 }
 
-/* A session of n tokens with contents by seed. */
+/* Return a session of n tokens with contents that depend on the seed. */
 static inline struct qwen_session *
 fake_session(struct qwen_model *m, size_t n, uint64_t seed)
 {
@@ -149,7 +151,9 @@ fake_session(struct qwen_model *m, size_t n, uint64_t seed)
 	return s;
 }
 
-/* Do two sessions hold the same bits, as far as tokens reach? */
+/*
+ * Return 1 if two sessions have the same bits in all positions up to their end.
+ */
 static inline int
 same_session(const struct qwen_session *a, const struct qwen_session *b)
 {
@@ -185,7 +189,7 @@ same_session(const struct qwen_session *a, const struct qwen_session *b)
 	return 1;
 }
 
-/* The state of s as bytes. */
+/* Save the state of s to out. */
 static inline void
 save_bytes(struct bytes *out, const struct qwen_session *s,
     const struct qwen_state_extra *x, int no_compress, struct qwen_fp *fp)
@@ -205,7 +209,7 @@ save_bytes(struct bytes *out, const struct qwen_session *s,
 	close(fd);
 }
 
-/* Load the n bytes at p, as from a file. */
+/* Load a state from n bytes. */
 static inline int
 load_bytes(struct qwen_session **s, struct qwen_state_extra *x,
     struct qwen_model *m, const void *p, size_t n, const struct qwen_fp *want,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * store_util.h - sessions of which the content follows from their tokens, as
- * it does with a model that computes, and stores for them.
+ * store_util.h - stores, and sessions whose contents are computed from their
+ * tokens, like those of a real model.
  */
 #ifndef STORE_UTIL_H
 #define STORE_UTIL_H
@@ -20,7 +20,10 @@ static const struct shape store_shape = {
 	.conv_kernel = 3,
 };
 
-/* A model with recurrent state, or one that can be cut anywhere. */
+/*
+ * Return a model with recurrent state; any_cut: without, so that sessions can
+ * be cut anywhere.
+ */
 static inline struct qwen_model *
 store_model(const char *name, int any_cut)
 {
@@ -48,7 +51,7 @@ fill_recurrent(const struct qwen_session *s, void *recurrent, uint64_t seed)
 	}
 }
 
-/* The lane of position pos in all caches. */
+/* Fill position pos of all KV caches. */
 static inline void
 fill_position(struct qwen_session *s, size_t pos, uint64_t seed)
 {
@@ -92,7 +95,10 @@ keep_here(struct qwen_session *s, size_t at, uint64_t seed)
 		abort();
 }
 
-/* What "evaluating" n tokens gives, with checkpoints at multiples of every. */
+/*
+ * Return the session that "evaluating" n tokens gives, with checkpoints at
+ * multiples of every.
+ */
 static inline struct qwen_session *
 session_of(struct qwen_model *m, const int32_t *tokens, size_t n, size_t every)
 {
@@ -119,7 +125,7 @@ session_of(struct qwen_model *m, const int32_t *tokens, size_t n, size_t every)
 	return s;
 }
 
-/* n tokens by seed. */
+/* Set out to n tokens that depend on the seed. */
 static inline void
 tokens_of(int32_t *out, size_t n, uint64_t seed)
 {
@@ -129,7 +135,7 @@ tokens_of(int32_t *out, size_t n, uint64_t seed)
 		out[i] = (int32_t)(next_random(&seed) % store_shape.n_vocab);
 }
 
-/* A fresh folder for a store, in tmp: its path, which is static. */
+/* Make a new folder for a store in tmp; return its path, which is static. */
 static inline const char *
 store_dir_in(const char *tmp)
 {
@@ -149,7 +155,7 @@ store_dir(void)
 	return store_dir_in(tmp != NULL ? tmp : "/tmp");
 }
 
-/* Warnings of a store, counted. */
+/* The number of warnings of a store, and the last one. */
 struct warnings {
 	int	n;
 	char	last[300];
@@ -184,8 +190,8 @@ open_store(const char *dir, uint64_t max, struct warnings *w)
 }
 
 /*
- * Length of what the store has of the tokens, or -1 if it is not what
- * evaluating them would give.
+ * Return the number of tokens that the store has; -1 if the restored session
+ * differs from the one that evaluating these tokens gives.
  */
 static inline long
 restored(struct qwen_store *st, struct qwen_model *m, const int32_t *tokens,
@@ -205,7 +211,7 @@ restored(struct qwen_store *st, struct qwen_model *m, const int32_t *tokens,
 	len = qwen_session_n_tokens(s);
 	r = (long)len;
 	t = session_of(m, tokens, len, 0);
-	/* where more tokens follow, nobody asks for logits */
+	/* a session that ends before token n needs no logits */
 	if (!s->have_logits && len < n)
 		t->have_logits = 0;
 	if (len > n || !same_session(s, t) || (len == n && !s->have_logits)) {
@@ -217,7 +223,7 @@ restored(struct qwen_store *st, struct qwen_model *m, const int32_t *tokens,
 	return r;
 }
 
-/* Insert what evaluating the tokens gives. */
+/* Insert the session that evaluating the tokens gives. */
 static inline int
 inserted(struct qwen_store *st, struct qwen_model *m, const int32_t *tokens,
     size_t n, size_t every)
@@ -230,7 +236,7 @@ inserted(struct qwen_store *st, struct qwen_model *m, const int32_t *tokens,
 	return r;
 }
 
-/* Files of the store, and how many of them are orphans. */
+/* Count the files of the store, its orphans, and the bytes of all files. */
 static inline size_t
 count_files(struct qwen_store *st, size_t *orphans, uint64_t *bytes)
 {
@@ -262,7 +268,7 @@ ignore_bad(void *arg, const char *path, const char *msg)
 	printf("# %s: %s\n", path, msg);
 }
 
-/* Files that are not what they should be. */
+/* Count the bad files of the store. */
 static inline uint64_t
 count_bad(struct qwen_store *st, int remove_them)
 {
@@ -276,7 +282,9 @@ count_bad(struct qwen_store *st, int remove_them)
 	return bad;
 }
 
-/* Names in the store's folders that begin with a dot: what is half done. */
+/*
+ * Count the entries below path whose names begin with a dot: incomplete files.
+ */
 static inline size_t
 count_hidden(const char *path)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * tok_util.h - vocabularies made by hand: a GGUF file in memory out of tokens
- * and merges, whether they fit together or not.
+ * tok_util.h - makes vocabularies: GGUF files in memory from tokens and merges,
+ * whether they fit together or not.
  */
 #ifndef TOK_UTIL_H
 #define TOK_UTIL_H
@@ -25,9 +25,10 @@ struct vocab {
 	const char	*pre, *model, *arch;	/* NULL: no such key */
 	int		 no_types, no_merges;
 	int64_t		 eos, eot;	/* below 0: no such key */
-	const char	*key[8];	/* of other ids, up to NULL */
+	const char	*key[8];	/* keys of other ids, ended by NULL */
 	uint32_t	 key_id[8];
-	struct bytes	 tokens, types, merges;	/* elements, as in the file */
+	struct bytes	 tokens, types, merges;	/* elements in the form of the
+						   file */
 	size_t		 n_tokens, n_types, n_merges;
 	struct bytes	 file;
 };
@@ -71,7 +72,7 @@ add_str(struct bytes *b, const void *s, size_t n)
 	add_bytes(b, s, n);
 }
 
-/* A token as it is to stand in the file. */
+/* Add a token with this text and type. */
 static inline void
 vocab_token_n(struct vocab *v, const void *text, size_t n, int type)
 {
@@ -100,7 +101,7 @@ vocab_merge(struct vocab *v, const char *line)
 	vocab_merge_n(v, line, strlen(line));
 }
 
-/* A merge, and its result as a token. */
+/* Add a merge, and its result as a token. */
 static inline void
 vocab_pair(struct vocab *v, const char *left, const char *right)
 {
@@ -112,7 +113,7 @@ vocab_pair(struct vocab *v, const char *left, const char *right)
 	vocab_merge(v, buf);
 }
 
-/* The tokens of the bytes, in the order of their characters: id 0 is '!'. */
+/* Add the tokens of the 256 bytes, ordered by their characters: id 0 is '!'. */
 static inline void
 vocab_bytes(struct vocab *v)
 {
@@ -130,7 +131,7 @@ vocab_bytes(struct vocab *v)
 	}
 }
 
-/* An empty vocabulary, but for its bytes. */
+/* Make a vocabulary of the tokens of bytes. */
 static inline void
 vocab_init(struct vocab *v, const char *pre)
 {
@@ -169,7 +170,7 @@ put_array(struct bytes *f, const char *key, enum qwen_gguf_type elem,
 	add_bytes(f, b->p, b->n);
 }
 
-/* Make v->file. */
+/* Write the file to v->file. */
 static inline void
 vocab_write(struct vocab *v)
 {
@@ -218,7 +219,7 @@ vocab_free(struct vocab *v)
 	memset(v, 0, sizeof *v);
 }
 
-/* The file and its tokenizer, or exit: for vocabularies that are good. */
+/* Open the file and its tokenizer; exit on errors. */
 static inline struct qwen_tok *
 vocab_open(struct vocab *v, struct qwen_gguf **g)
 {
@@ -235,7 +236,7 @@ vocab_open(struct vocab *v, struct qwen_gguf **g)
 	return t;
 }
 
-/* A generator that gives the same numbers everywhere. */
+/* Return the next number; the same on every machine. */
 static inline uint32_t
 rnd(uint64_t *seed)
 {

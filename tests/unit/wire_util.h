@@ -14,7 +14,7 @@
 #include "qwen.h"
 #include "qwentext.h"
 
-/* Bytes that grow. */
+/* A growing array of bytes. */
 struct bytes {
 	unsigned char	*p;
 	size_t		 n, cap;
@@ -52,7 +52,7 @@ bytes_free(struct bytes *b)
 	memset(b, 0, sizeof *b);
 }
 
-/* A descriptor from which exactly these bytes can be read. */
+/* Return a descriptor from which exactly these bytes can be read. */
 static inline int
 fd_of(const void *p, size_t n)
 {
@@ -66,7 +66,7 @@ fd_of(const void *p, size_t n)
 	return fd;
 }
 
-/* All bytes after a descriptor, from its beginning. */
+/* Append all bytes of the file at a descriptor. */
 static inline void __attribute__((unused))
 bytes_of_fd(struct bytes *b, int fd)
 {
@@ -78,7 +78,7 @@ bytes_of_fd(struct bytes *b, int fd)
 		bytes_add(b, buf, (size_t)n);
 }
 
-/* Every fact of a record, as text. */
+/* Append all values of a record, as text. */
 static inline void
 describe(struct bytes *log, const struct qwen_record *rec)
 {
@@ -121,8 +121,8 @@ describe(struct bytes *log, const struct qwen_record *rec)
 }
 
 /*
- * Read all records, describe them in log (which may be NULL); 0 at the end of
- * the stream, or -1 with *err.
+ * Read all records and describe them in log (may be NULL).  Return 0 at the end
+ * of the stream, or -1 with *err.
  */
 static inline int
 read_all(int fd, const struct qwen_reader_opts *o, struct bytes *log,
@@ -154,7 +154,7 @@ read_bytes(const void *p, size_t n, const struct qwen_reader_opts *o,
 	return r;
 }
 
-/* A small stream with every kind of record. */
+/* Write a small stream with every kind of record. */
 static inline void
 sample_stream(struct bytes *out, enum qwen_format format)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * amx_model.h - eight tiles of 16 rows by 64 bytes in software, for the tests:
- * lib/engine/kernel/x86/amx.h calls these when it is compiled with QWEN_AMX_MODEL.
+ * amx_model.h - eight tiles of 16 rows of 64 bytes, in software.
+ * lib/engine/kernel/x86/amx.h calls these functions when compiled with
+ * QWEN_AMX_MODEL.
  *
- * What the hardware answers with #GP or #UD ends the process here, with a line
- * that says what was wrong.  State is per thread, as in the hardware.
+ * Where the hardware raises #GP or #UD, the process prints a line that says
+ * what is wrong, and ends.  State is per thread, as in the hardware.
  */
 #ifndef AMX_MODEL_H
 #define AMX_MODEL_H
@@ -27,9 +28,9 @@ void amx_model_dpbuud(int c, int a, int b);
 /* c[m][n] += a[m][2k+i] * b[k][2n+i], bf16 into f32 */
 void amx_model_dpbf16(int c, int a, int b);
 
-/* 1 between a config and a release */
+/* Return 1 between config and release. */
 int amx_model_in_use(void);
-/* Products of tiles so far, in this thread. */
+/* Return the number of tile products so far in this thread. */
 size_t amx_model_products(void);
 
 #endif

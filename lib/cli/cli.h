@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * cli.h - what every tool does alike: options, messages, files, progress.
- * Only cmd/ uses it; it exits on errors, which the library never does.
+ * cli.h - common code of all tools: options, messages, files, progress.
+ * Only cmd/ and lib/tool use it. These functions exit on errors; the library
+ * never does.
  *
  * Exit status: 0 done; 1 the work failed (die, or warn on the way); 2 the
  * command line was wrong (cli_usage and everything that parses options).
@@ -38,11 +39,12 @@ void cli_check_stdout(void);
 /* --------------------------------------------------------------- messages */
 
 /*
- * "name: message" on stderr, one line, what does not print masked.  The end, by
- * die() or, where the command line is wrong, by cli_usage(), which says "; see
- * name --help" too; or what is told on the way, and the status at the end:
- * a note, which -q silences, 0; a warning, 1; with cli_warn_part(), where all is
- * done and some of it is errors, 3, if it is not 1.
+ * Print "name: message" on stderr, in one line, with unprintable bytes masked.
+ * die() then exits with status 1; cli_usage(), for a wrong command line, adds
+ * "; see name --help" and exits with 2. The other macros return, and set the
+ * status of cli_finish(): cli_note(), which -q silences, leaves it at 0; warn()
+ * sets 1; cli_warn_part(), for results of which some are errors, sets 3 unless
+ * it is 1.
  */
 void cli_exit(int status, const char *fmt, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
@@ -55,16 +57,16 @@ void cli_message(int status, const char *fmt, ...)
 #define cli_warn_part(...) cli_message(3, __VA_ARGS__)
 
 /*
- * die("what: message of err"); without "what: " if what is NULL.  Silent if the
- * reader closed the pipe.
+ * die("what: message of err"), without "what: " if what is NULL.  Prints nothing
+ * if the error is that the reader of stdout closed the pipe.
  */
 void cli_die_err(const char *what, const struct qwen_err *err)
     __attribute__((noreturn));
 
 /*
- * What the library said last, and a call that must not fail, as in
- * cli_must(path, qwen_gguf_open(&g, path, &cli_err)): what it returned, or
- * cli_die_err(what, &cli_err) where that is below 0.
+ * cli_err holds the library's last error.  cli_must() returns rc, or calls
+ * cli_die_err(what, &cli_err) if rc is below 0, as in
+ * cli_must(path, qwen_gguf_open(&g, path, &cli_err)).
  */
 extern struct qwen_err cli_err;
 int cli_must(const char *what, int rc);
@@ -76,7 +78,7 @@ void cli_grow(void *array, size_t *cap, size_t n, size_t size);
 /* Formats a string, for free(); dies without memory. */
 char *cli_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* "1 token", "2 tokens"; until the eighth call after this one. */
+/* Returns "1 token", "2 tokens"; valid until the eighth call after this one. */
 const char *cli_count(uint64_t n, const char *what);
 
 extern int cli_verbose;		/* times -v */
@@ -85,8 +87,8 @@ extern int cli_quiet;		/* -q */
 /* ---------------------------------------------------------------- numbers */
 
 /*
- * Numbers, whole and within the limits, or a usage error that says what ("-n",
- * "--temp") was wrong and why.
+ * Return the number in s.  A usage error, which names what ("-n", "--temp"), if s
+ * is not a number or not within the limits.
  */
 int64_t cli_int(const char *what, const char *s, int64_t min, int64_t max);
 uint64_t cli_u64(const char *what, const char *s);
@@ -97,13 +99,16 @@ uint64_t cli_bytes(const char *what, const char *s, uint64_t min);
 
 /* ------------------------------------------------------------------- files */
 
-/* A descriptor, and what to call it; of "-" or NULL stdin; -1 and errno. */
+/*
+ * Opens a file for reading; path "-" or NULL is stdin.  Returns the descriptor
+ * and sets *name to the name for messages; -1 and errno on failure.
+ */
 int cli_open(const char *path, const char **name);
 
 /*
- * All of a file, of at most max bytes, to free(), and a NUL after it; "-" is
- * stdin.  They die on errors.  No output may replace a file that these functions
- * or cli_open() have read.
+ * Return the whole file with a NUL after it, to free(); "-" is stdin.  Die on
+ * errors, also if the file has more than max bytes.  No output may replace a file
+ * that these functions or cli_open() have read.
  */
 enum { CLI_FILE_MAX = 1 << 30 };
 
@@ -129,13 +134,10 @@ enum cli_stdin cli_stdin_kind(void);
 /* Usage error if stdin is a terminal: no user types CBOR. */
 void cli_need_stdin(void);
 
-/*
- * Die if stdout is a terminal, which binary records would only confuse.  For
- * when no -f asked for them.
- */
+/* Dies if stdout is a terminal: for binary output that no -f asked for. */
 void cli_no_binary_tty(void);
 
-/* Text as a JSON string on stdout. */
+/* Writes text to stdout as a JSON string. */
 void cli_json_string(const char *text);
 
 /*
@@ -145,16 +147,16 @@ void cli_json_string(const char *text);
 void cli_show(const char *s, size_t n);
 
 /*
- * The same on a stream for text of several lines: keeps line feeds, tabs and
- * joining characters.  If the stream is not a terminal, writes all bytes
- * unchanged.
+ * The same to f, for text of several lines: keeps line feeds, tabs and joining
+ * characters.  If f is not a terminal, writes all bytes unchanged.
  */
 void cli_show_text(FILE *f, const char *s, size_t n);
 
 /*
- * Write a text: how many bytes of it could be, and if not all errno.  Exits 1 if
- * the reader went away, and dies if the text failed.  The other one dies if
- * it cannot write all, to what is called name.
+ * Writes a text to fd.  Returns the number of bytes written, with errno if that is
+ * not all of them.  Exits with 1 if the reader closed the pipe; dies if memory ran
+ * out while the text was made.  cli_write_all() dies, naming name, unless it
+ * writes all.
  */
 size_t cli_write(int fd, const struct qwen_text *t);
 void cli_write_all(int fd, const char *name, const struct qwen_text *t);
@@ -165,85 +167,85 @@ void cli_write_all(int fd, const char *name, const struct qwen_text *t);
  * A file that appears complete or not at all.  Bytes go to a temporary beside
  * the target; commit makes them durable and renames.  The temporary has one
  * name for each target and is locked while in use, so a run that was killed
- * leaves at most that one, and the next run takes it over.  It goes when
- * the program exits or dies by a signal before the commit.  A symbolic link
- * is followed.  A target that exists and is no regular file (/dev/null, a
- * FIFO) is opened and written in place; path NULL is stdout.
+ * leaves at most that one, and the next run takes it over.  The temporary is
+ * removed when the program exits or dies by a signal before the commit.  A
+ * symbolic link is followed.  A target that exists and is no regular file
+ * (/dev/null, a FIFO) is opened and written in place; path NULL is stdout.
  *
- * All of these die on errors, but for the two that replace.
+ * All of these functions die on errors, except cli_output_replace() and
+ * cli_replace_file().
  */
 struct cli_output;
 
 /*
- * No output may replace this regular file, an open one or one by its path, under
- * any name.  what is for the message: "the model that is in use".  Needed only for
- * files that the command line does not name: the arguments of options, the
- * operands and stdin are known already (option.h).
+ * From now on no output may replace this regular file, given by a descriptor or a
+ * path, under any of its names.  what is for the error message: "the model that is
+ * in use".  Needed only for files that the command line does not name: option.h
+ * protects the arguments of options, the operands and stdin.
  */
 void cli_protect_fd(int fd, const char *what);
 void cli_protect_input(const char *path, const char *what);
 
-/* -1 and *err, "this is ...", if the open file is such an input. */
+/* Returns -1 with *err, "this is ...", if the open file is protected. */
 int cli_check_protected(int fd, struct qwen_err *err);
 
 struct cli_output *cli_output_open(const char *path);
 int cli_output_fd(const struct cli_output *o);
 const char *cli_output_name(const struct cli_output *o);	/* for messages */
-void cli_output_commit(struct cli_output *o);		/* and free */
-void cli_output_cancel(struct cli_output *o);		/* likewise, but the
-							   target stays */
-/* For a handler of a signal that ends the tool: all drafts go. */
+void cli_output_commit(struct cli_output *o);	/* replaces the target; frees o */
+void cli_output_cancel(struct cli_output *o);	/* keeps the target; frees o */
+/* Removes all temporaries: for the handler of a signal that ends the tool. */
 void cli_output_abandon(void);
 
 /*
- * Commit, and begin with the next content of the same target, a regular file.
- * -1 and errno if the target is still what it was.  *was, a descriptor or -1, is
- * closed and becomes that of the target, to add to.
+ * Commits, and begins the next content of the same target, a regular file.
+ * Returns -1 with errno if the target could not be replaced.  Closes *was, a
+ * descriptor or -1, and sets it to a descriptor of the target, for appending.
  */
 int cli_output_replace(struct cli_output *o, int *was);
 
 /*
- * Does all of that at once; returns -1 if it failed, and then the target is
- * unchanged.
+ * Opens, writes and commits at once.  Returns -1 with *err, and the target
+ * unchanged, if that failed.
  */
 int cli_replace_file(const char *path, const struct qwen_text *t,
     struct qwen_err *err);
 
-/* Forget what was written and begin again. */
+/* Drops the bytes written so far. */
 void cli_output_rewind(struct cli_output *o);
 
-/* Lock a file to write it in place; where another process writes it, die. */
+/* Locks a file to write it in place; dies if another process has the lock. */
 void cli_lock(int fd, const char *name);
 
 /* --------------------------------------------------------------- progress */
 
 /*
- * "qprefill: 512/4096 tokens, 83.1 tok/s, 0:43 left" on stderr, if that is a
- * terminal, without -q, from the third second on.  total 0: not known.
+ * Show "qprefill: 512/4096 tokens, 83.1 tok/s, 0:43 left" on stderr from the third
+ * second on, if stderr is a terminal and -q is not given.  total 0: unknown.
  */
 void cli_progress_start(const char *unit, uint64_t total);
 void cli_progress(uint64_t done);
 /*
- * Each unit takes longer than the one before it, by growth times what the first
- * one takes: for estimates of time.
+ * For estimates of time: each unit takes longer than the one before it, by growth
+ * times the time of the first one.
  */
 void cli_progress_grows(double growth);
-/* Returns the seconds that all units will take, estimated when done of them are. */
+/* Returns the estimated seconds for all units, when done of them are done. */
 double cli_progress_expect(uint64_t done);
-/* Of bytes, in MiB, for what calls back; *started, an int, is 0 at first. */
+/* A progress callback that counts MiB; *started, an int, must begin as 0. */
 void cli_progress_bytes(void *started, uint64_t done, uint64_t total);
-/* So many of something else: ", 41.0 tok/s" in the next line. */
+/* Adds a second count to the next line: ", 41.0 tok/s". */
 void cli_progress_also(uint64_t done, const char *unit);
 /*
- * For long work: call it after start.  Unless -q is given, it prints a line of
- * progress every so often where stderr is not a terminal: seconds is the interval.
+ * For long work, called after start: if stderr is not a terminal and -q is not
+ * given, prints a line of progress at this interval.
  */
 void cli_progress_log(double seconds);
-/* End, and wipe the line off the terminal; or end, and leave its last state. */
+/* End the progress line: the first wipes it, the second leaves it standing. */
 void cli_progress_end(void);
 void cli_progress_keep(void);
 
-/* Seconds since some fixed moment, for -v. */
+/* Returns seconds since a fixed moment. */
 double cli_now(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* clock.c - the time; by itself, so that a test can have one of its own. */
+/* clock.c - the time, in its own file so that a test can replace it. */
 #include <time.h>
 
 #include "cli/cli.h"

@@ -16,7 +16,7 @@
 #include "base/utf8.h"
 #include "cli/internal.h"
 
-/* The hexadecimal number at *s, and past it. */
+/* Returns the hexadecimal number at *s, and moves *s past it. */
 static uintptr_t
 take_hex(const char **s)
 {
@@ -30,7 +30,7 @@ take_hex(const char **s)
 	return v;
 }
 
-/* A line of maps: "from-to perms offset device inode   /path". */
+/* Parses a line of maps: "from-to perms offset device inode   /path". */
 static char *
 path_of(char *line, uintptr_t at)
 {
@@ -75,12 +75,12 @@ on_fault(int sig, siginfo_t *info, void *context)
 	char *path = NULL;
 
 	(void)context;
-	while (atomic_flag_test_and_set(&told))	/* another thread is at it */
+	while (atomic_flag_test_and_set(&told))	/* another thread prints it */
 		pause();
 	cli_output_abandon();
 	if (info->si_code == BUS_ADRERR)
 		path = find_path((uintptr_t)info->si_addr);
-	if (path == NULL) {	/* something else: die of it */
+	if (path == NULL) {	/* not a mapped file */
 		signal(sig, SIG_DFL);
 		raise(sig);
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* file.c - all of a file, in memory. */
+/* file.c - reads whole files into memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ enum { STEP = 1 << 16 };
 
 #define INPUT "an input of this run"
 
-/* NULL and errno: EFBIG where there is more than max. */
+/* NULL with errno on failure; EFBIG if there are more than max bytes. */
 static char *
 read_all(int fd, size_t max, size_t *n)
 {
@@ -23,7 +23,7 @@ read_all(int fd, size_t max, size_t *n)
 	for (;;) {
 		cli_grow(&p, &cap, at + STEP + 1, 1);
 		k = read(fd, p + at, STEP);
-		if (k <= 0)	/* also where a signal is caught */
+		if (k <= 0)	/* also after a caught signal */
 			break;
 		at += (size_t)k;
 		if (at > max) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* help.c - what --help shows, and what completion reads. */
+/* help.c - the output of --help, and the list that completion reads. */
 #include <ctype.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum { WIDTH = 79, COLUMN = 26 };
 
-/* "usage: qtok ...", and below it the other ways to use it. */
+/* Prints "usage: qtok ...", and the other forms below it. */
 static void
 put_usage(const struct cli_tool *t)
 {
@@ -24,7 +24,7 @@ put_usage(const struct cli_tool *t)
 	printf("\n%c%s.\n", toupper((unsigned char)t->about[0]), t->about + 1);
 }
 
-/* Words from column at on, in lines that begin in COLUMN. */
+/* Prints words from column at on; further lines begin at COLUMN. */
 static void
 put_words(const char *s, int at)
 {
@@ -49,14 +49,14 @@ put_words(const char *s, int at)
 	putchar('\n');
 }
 
-/* Few numbers, which are told as words are. */
+/* Returns whether the range has so few numbers that they are listed. */
 static int
 has_few(const struct cli_opt *o)
 {
 	return o->kind == CLI_KIND_INT && o->max - o->min < 4 && o->min > 0;
 }
 
-/* What it does, and what its argument can be where the argument does not say. */
+/* Prints the help text, and the choices or range unless the argument shows them. */
 static void
 put_help(const struct cli_opt *o, int at)
 {
@@ -111,7 +111,7 @@ put_row(const struct cli_opt *o)
 	put_help(o, n);
 }
 
-/* Letter, long form, argument, what completes it, help; or of operands. */
+/* Prints a row for completion: letter, long form, argument, completes, help. */
 static void
 list_row(const struct cli_opt *o)
 {

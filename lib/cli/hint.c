@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* hint.c - which option may have been meant by one that is not there. */
+/* hint.c - suggests an option for an unknown one. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 #include "cli/internal.h"
 
 /*
- * Names of options in other programs, and our names, in all tools that have such an
- * option.  Hints for one tool alone are in its struct cli_foreign.
+ * Option names of other programs, and our names, for all tools that have the
+ * option.  Hints for one tool are in its struct cli_foreign.
  */
 static const struct {
 	const char *foreign, *ours;
@@ -83,7 +83,7 @@ cli_hint(const char *word)
 			continue;
 		d = same != NULL && strcmp(o->name, same) == 0 ? -1 :
 		    qwen_near(word, n, o->name);
-		/* what has few letters is near to everything */
+		/* short names are near to every word */
 		if (d < nearest && d < (int)strlen(o->name)) {
 			nearest = d;
 			best = o;

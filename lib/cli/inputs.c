@@ -39,7 +39,7 @@ find_input(const struct stat *st)
 	return NULL;
 }
 
-/* What is known first of a file is kept, unless that let "output" replace it. */
+/* Keeps the first entry of a file, unless that allowed "output" to replace it. */
 static void
 add_input(const struct stat *st, const char *what, const struct cli_opt *row,
     int inout)
@@ -110,7 +110,7 @@ cli_check_protected(int fd, struct qwen_err *err)
 
 /* ---------------------------------------------------------- the command line */
 
-/* Whether completes is this kind, perhaps with a suffix. */
+/* Returns whether completes is this kind, with or without a suffix. */
 static int
 is(const char *completes, const char *kind)
 {
@@ -145,8 +145,8 @@ check_output(const struct cli_opt *o, const char *path)
 }
 
 /*
- * A tool that reads what it writes would never end; and what ">" made empty is
- * not there to be read.
+ * Dies if stdin and stdout are the same file: a tool that reads its own output
+ * never ends, and ">" has emptied the file already.
  */
 static void
 check_stdout(const struct cli_tool *t)

@@ -16,7 +16,7 @@ cli_int(const char *what, const char *s, int64_t min, int64_t max)
 
 	errno = 0;
 	v = strtoll(s, &end, 10);
-	/* which would also take space and a plus sign */
+	/* strtoull() would accept space and a plus sign */
 	if (!isdigit((unsigned char)digits[0]) || *end != '\0')
 		cli_usage("%s: not a number: '%s'", what, s);
 	if (v < min && max == INT64_MAX)
@@ -75,7 +75,7 @@ cli_double(const char *what, const char *s, double min, double max)
 	char *end;
 	double v;
 
-	/* no space, no hexadecimal, no inf and nan */
+	/* reject space, hexadecimal, inf and nan */
 	if (s[0] == '\0' || s[strspn(s, "0123456789.eE+-")] != '\0' ||
 	    strpbrk(s, "0123456789") == NULL || s[0] == '+')
 		cli_usage("%s: not a number: '%s'", what, s);
@@ -83,7 +83,7 @@ cli_double(const char *what, const char *s, double min, double max)
 	v = strtod(s, &end);
 	if (*end != '\0')
 		cli_usage("%s: not a number: '%s'", what, s);
-	/* too small to tell from 0 is 0 */
+	/* a value that underflows is 0 */
 	if (!(v >= min && v <= max))
 		cli_usage("%s: %s is not in %g..%g", what, s, min, max);
 	return v;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* option.c - the command line, by the rows of the tool. */
+/* option.c - parses the command line by the tool's rows. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static const struct cli_opt common[] = {
 	CLI_END,
 };
 
-/* The rows of the tool, those of the rows that are made, and the common ones. */
+/* All rows: the tool's, those that functions make, and the common ones. */
 static struct {
 	const struct cli_tool	 *tool;
 	const struct cli_opt	**row;
@@ -59,7 +59,7 @@ static struct {
 	struct given {
 		const struct cli_opt	*row;
 		const char		*arg;
-	}			 *given;	/* as the command line has them */
+	}			 *given;	/* in the order of the command line */
 	size_t			  n_given, cap_given;
 } spec;
 
@@ -122,7 +122,7 @@ cli_opt_name(const struct cli_opt *o)
 
 /* ------------------------------------------------------------------- values */
 
-/* v is in the range of the target, whatever its sign. */
+/* Stores v, which is in the range of the target. */
 static void
 put_int(const struct cli_opt *o, int64_t v)
 {
@@ -132,7 +132,7 @@ put_int(const struct cli_opt *o, int64_t v)
 	    o->size);
 }
 
-/* The number of arg among "words a b c". */
+/* Returns the index of arg among "words a b c". */
 static void
 put_word(const struct cli_opt *o, const char *arg)
 {
@@ -270,7 +270,7 @@ find_letter(char c)
 	return i;
 }
 
-/* The row of a long form, or of the beginning of just one. */
+/* Returns the row of a long form, or of an abbreviation that fits one row. */
 static size_t
 find_long(const char *word, size_t len)
 {
@@ -302,7 +302,7 @@ find_long(const char *word, size_t len)
 	return found;
 }
 
-/* --name, --name=value or --name value; which of argv comes next. */
+/* Parses --name, --name=value or --name value; returns the next index of argv. */
 static int
 take_long(char *argv[], int i)
 {
@@ -320,7 +320,7 @@ take_long(char *argv[], int i)
 	return i + 1;
 }
 
-/* -abc, -n5 or -n 5; which of argv comes next. */
+/* Parses -abc, -n5 or -n 5; returns the next index of argv. */
 static int
 take_letters(char *argv[], int i)
 {
@@ -328,7 +328,7 @@ take_letters(char *argv[], int i)
 	size_t k, n = strcspn(word + 1, "=");
 	char bad[3] = "-";
 
-	/* one dash before a word: -ngl is no -n here */
+	/* one dash before a word of another program: -ngl is not -n */
 	if (n > 1 && (hint = cli_foreign(word + 1, n)) != NULL)
 		unknown(word, n + 1, hint);
 	for (s = word + 1; *s != '\0'; s++) {

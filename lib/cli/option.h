@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * option.h - the options of a tool as rows.  A row is all there is to an option:
- * from it come parsing, --help, hints, completion, and what the test compares with
- * the manual page.
+ * option.h - the options of a tool as rows.  A row describes an option completely:
+ * parsing, --help, hints, completion, and the test of the manual page use it.
  */
 #ifndef CLI_OPTION_H
 #define CLI_OPTION_H
@@ -31,10 +30,10 @@ struct cli_opt {
 	enum cli_kind	 kind;
 	char		 letter;	/* or 0 */
 	const char	*name;		/* long form, without dashes */
-	const char	*arg;		/* what its argument is called, or NULL;
+	const char	*arg;		/* name of the argument, or NULL;
 					   "[text]": it may be left out, else
 					   --name=text; of a CALL */
-	const char	*help;		/* what it does; of a group, the heading */
+	const char	*help;		/* one line of help; of a group, the heading */
 	/*
 	 * The kind of its argument: "file", a file that is read, which no
 	 * output may replace; "inout", a file that is read, which the option
@@ -50,7 +49,7 @@ struct cli_opt {
 	double		 low, high;
 	void		(*call)(const struct cli_opt *o, const char *arg);
 	const struct cli_opt *(*rows)(void *to);
-	/* called once the whole command line is read; or NULL */
+	/* called after the whole command line is parsed; or NULL */
 	void		(*ready)(const struct cli_opt *o);
 };
 
@@ -91,7 +90,7 @@ struct cli_list {
 #define CLI_CALL(l, n, a, p, f, comp, h) \
 	{ CLI_ROW(CALL, l, n, a, p, h), .call = (f), .completes = (comp) }
 
-/* What means the same in every tool that has it. */
+/* Rows that mean the same in every tool that has them. */
 #define CLI_OPT_THREADS(p) \
 	CLI_INT('t', "threads", "threads", p, 0, 1024, \
 	    "threads; 0: one per processor or core (default 0)")
@@ -115,10 +114,10 @@ struct cli_foreign {
 	const char	*hint;
 };
 
-/* A tool, as its command line is. */
+/* The command line of a tool. */
 struct cli_tool {
 	const char	*name;
-	const char	*about;		/* as its page says, in one line */
+	const char	*about;		/* one line, as on its page */
 	const char	*usage;		/* "[options] [file ...]"; by lines */
 	const struct cli_opt *options;	/* all but -q, -v, -h and -V */
 	int		 max;		/* operands, -1: any number */
@@ -131,9 +130,9 @@ struct cli_tool {
 
 /*
  * First call of main.  Parses the command line as getopt_long(3) does: long forms
- * may be abbreviated, options may follow operands, -- ends them.  --help and
- * --version exit; so does what is wrong.  Returns how many operands there are:
- * argv[1] and so on, NULL after the last.
+ * may be abbreviated, options may follow operands, -- ends them.  Exits for --help,
+ * --version and errors.  Returns the number of operands, which are argv[1] and so
+ * on, with NULL after the last.
  */
 int cli_begin(const struct cli_tool *t, int argc, char *argv[]);
 
@@ -144,30 +143,30 @@ int cli_begin(const struct cli_tool *t, int argc, char *argv[]);
 void cli_set(const struct cli_opt *o, const char *arg);
 
 /*
- * Set an option by its long name or its letter, n bytes, unless the command line has it
- * or the tool lacks it, or has one of this name with an argument where arg is NULL, or
- * without one: for defaults that are known when the command line is read.
- * cli_given() does not count it.  from says where the default is from, in errors,
- * which then exit with 1.
+ * Sets a default for an option, given by its long name or letter of n bytes, after
+ * the command line is parsed.  Does nothing if the command line has the option, if
+ * the tool lacks it, or if only one of arg and the tool's option has an argument.
+ * cli_given() does not count it.  Errors name from, the origin of the default, and
+ * exit with 1.
  */
 void cli_default(const char *from, const char *name, size_t n, const char *arg);
 
 /*
- * Set anew, in their order, what the command line has of the options whose names
- * begin so: for options that set the same as a default of another name.
+ * Sets again, in their order, the given options whose names begin with prefix: for
+ * options that a default of another name has overwritten.
  */
 void cli_set_again(const char *prefix);
 
-/* How often an option with this target was given. */
+/* Returns how often an option with this target was given. */
 int cli_given(const void *to);
 
-/* Our name of an option that other programs call name, n letters; or NULL. */
+/* Returns our name of an option that other programs call name, n letters; or NULL. */
 const char *cli_our_name(const char *name, size_t n);
 
-/* The nearest to word of the names name(0), name(1), ..., which end with NULL. */
+/* Returns the nearest to word of the names name(0), name(1), ..., which end with NULL. */
 const char *cli_nearest(const char *word, const char *(*name)(size_t i));
 
-/* What messages call it: "-n", "--temp". */
+/* Returns the option's name for messages: "-n", "--temp". */
 const char *cli_opt_name(const struct cli_opt *o);
 
 #endif

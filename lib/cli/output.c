@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * output.c - output files that appear complete or not at all: see base/draft.h.
- * The draft of DIR/NAME is DIR/.NAME.qpipe-tmp, whoever writes it, with less of
- * a name that is as long as names may be, and it goes when the tool does.
+ * The draft of DIR/NAME is DIR/.NAME.qpipe-tmp for every process; NAME is shortened
+ * there if the name would be too long.  The draft is removed when the tool exits.
  */
 #include <sys/stat.h>
 
@@ -26,7 +26,7 @@ enum { MAX_LINKS = 40, PATIENCE_S = 3, N_DOOMED = 4 };
 
 struct cli_output {
 	char	*name;		/* as the user gave it */
-	mode_t	 mode;		/* of a target that is there, or 0 */
+	mode_t	 mode;		/* of the existing target, or 0 */
 	struct qwen_draft d;	/* temp is NULL: written in place */
 };
 
@@ -54,8 +54,8 @@ cli_output_abandon(void)
 }
 
 /*
- * Only async-signal-safe calls.  To finish here, rather than in some loop that
- * looks at a flag, makes the tool stop at once in the midst of a computation.
+ * Makes only async-signal-safe calls.  It ends the tool here, rather than setting a
+ * flag for a loop, so that the tool stops at once during a computation.
  */
 static void
 on_signal(int sig)
@@ -69,7 +69,7 @@ on_signal(int sig)
 	raise(sig);
 }
 
-/* From here to let_go() signals wait: what they would have to remove changes. */
+/* From here to let_go() signals wait, since the list of drafts changes. */
 static void
 hold(void)
 {
@@ -87,16 +87,14 @@ hold(void)
 	sa.sa_handler = on_signal;
 	sigfillset(&sa.sa_mask);
 	for (i = 0; i < sizeof fatal_signals / sizeof fatal_signals[0]; i++) {
-		/*
-		 * nohup ignores some signals, and a tool may continue after one
-		 */
+		/* leave alone signals that nohup or the tool ignores */
 		if (sigaction(fatal_signals[i], NULL, &old) == 0 &&
 		    old.sa_handler == SIG_DFL)
 			sigaction(fatal_signals[i], &sa, NULL);
 	}
 }
 
-/* From here the draft goes when the program does, if it is there. */
+/* From here the draft, if it exists, is removed when the program ends. */
 static void
 let_go(const char *temp, int there)
 {
@@ -118,7 +116,7 @@ let_go(const char *temp, int there)
 
 /* ------------------------------------------------------------------ paths */
 
-/* Length of the folder part of a path, its slash included. */
+/* Returns the length of the folder part of a path, with its slash. */
 static size_t
 folder_len(const char *path)
 {
@@ -128,8 +126,8 @@ folder_len(const char *path)
 }
 
 /*
- * The file that path names, which need not exist, after symbolic links; NULL and
- * errno.
+ * Returns the path after following symbolic links; the file need not exist.  NULL
+ * with errno on failure.
  */
 static char *
 resolve(const char *path)
@@ -142,9 +140,9 @@ resolve(const char *path)
 	for (i = 0; i < MAX_LINKS; i++) {
 		n = readlink(at, text, sizeof text - 1);
 		if (n == -1)
-			return at;	/* no link, or nothing there */
+			return at;	/* not a link, or no file */
 		text[n] = '\0';
-		/* from the root, or from where the link is */
+		/* absolute, or relative to the link's folder */
 		next = text[0] == '/' ? cli_format("%s", text) :
 		    cli_format("%.*s%s", (int)folder_len(at), at, text);
 		free(at);
@@ -163,7 +161,7 @@ by_errno(struct qwen_err *err)
 	return qwen_fail_errno(err, "%s", "");
 }
 
-/* Is the draft that of another output, which has the target by another name? */
+/* Returns whether another output already has this draft. */
 static int
 is_twice(const struct cli_output *o)
 {
@@ -202,8 +200,8 @@ make_temp(struct cli_output *o, struct qwen_err *err)
 }
 
 /*
- * A process that was killed holds its locks until it is gone, which takes a
- * moment if it was writing.  Waits, and says whether to try again.
+ * Waits, and returns whether to try again: a killed process that was writing holds
+ * its locks for a moment longer.
  */
 static int
 patience(double *until)
@@ -312,7 +310,7 @@ cli_output_name(const struct cli_output *o)
 	return o->name;
 }
 
-/* Make the rename itself durable, where the file system can. */
+/* Makes the rename itself durable, if the file system can. */
 static void
 sync_folder(const char *target)
 {
@@ -328,13 +326,13 @@ sync_folder(const char *target)
 	free(folder);
 }
 
-/* -1 and errno if the target is still what it was. */
+/* Returns -1 with errno if the target was not replaced. */
 static int
 commit_temp(struct cli_output *o)
 {
 	int rc = fsync(o->d.fd), why;
 
-	if (rc == -1)	/* the long part, in which a signal need not wait */
+	if (rc == -1)	/* takes long, and signals need not wait here */
 		return -1;
 	busy = 1;
 	rc = qwen_draft_commit(&o->d);
@@ -355,7 +353,7 @@ commit(struct cli_output *o, struct qwen_err *err)
 	struct stat st;
 
 	if (o->d.temp != NULL) {
-		/* it may have been opened after the output was */
+		/* an input may have been opened after the output */
 		if (stat(o->d.name, &st) == 0 && cli_check_replace(&st, err) < 0)
 			return -1;
 		if (commit_temp(o) == -1)
@@ -397,7 +395,7 @@ cli_output_rewind(struct cli_output *o)
 		die("%s: %s", o->name, strerror(errno));
 }
 
-/* What is committed, or was never opened, has no descriptor any more. */
+/* A committed or unopened output has no descriptor. */
 void
 cli_output_cancel(struct cli_output *o)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* progress.c - a line on the terminal that tells how far the work is. */
+/* progress.c - a progress line on the terminal. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,15 +8,15 @@
 #include "cli/cli.h"
 #include "cli/internal.h"
 
-static const double quiet_s = 2.0;	/* short work needs no company */
+static const double quiet_s = 2.0;	/* no line before this time */
 static const double step_s = 0.2;
-static const double log_s = 60;	/* between lines in a log, of writing files */
+static const double log_s = 60;	/* between lines in a log, while files are written */
 
 static struct {
 	int		 on;
 	const char	*unit;
 	uint64_t	 total;
-	const char	*also;		/* counted beside it, or NULL */
+	const char	*also;		/* unit of a second count, or NULL */
 	uint64_t	 also_done;
 	double		 growth;	/* of a unit's cost from one to the next,
 					   as a part of the first one's */
@@ -25,7 +25,7 @@ static struct {
 	double		 log_s;		/* seconds between lines in a log; 0: stderr
 					   is a terminal */
 	uint64_t	 done;
-	int		 width;		/* of the line that stands there */
+	int		 width;		/* of the line on the terminal */
 } line;
 
 void
@@ -45,7 +45,7 @@ cli_progress_grows(double growth)
 	line.growth = growth;
 }
 
-/* The cost of n units, as a multiple of the first unit's. */
+/* Returns the cost of n units, as a multiple of the first unit's. */
 static double
 cost(double n)
 {
@@ -59,7 +59,7 @@ cli_progress_expect(uint64_t done)
 	    cost((double)done);
 }
 
-/* ", 1:02 left" */
+/* Appends ", 1:02 left". */
 static void
 time_left(char *buf, size_t size, double seconds)
 {
@@ -83,7 +83,7 @@ cli_progress_log(double seconds)
 	line.next_s = line.start_s + seconds;
 }
 
-/* "qbatch: 3/40 items, 0.3 items/s, 41.0 tok/s", and the time left. */
+/* Formats "qbatch: 3/40 items, 0.3 items/s, 41.0 tok/s", and the time left. */
 static int
 format(char *buf, size_t size, double now)
 {
@@ -104,7 +104,7 @@ format(char *buf, size_t size, double now)
 	    strcmp(line.unit, "tokens") == 0 ? "tok" : line.unit, also, left);
 }
 
-/* Print the line: on a terminal over the last one, in a log as one more. */
+/* Prints the line: on a terminal over the last one, in a log below it. */
 static void
 print_line(double now)
 {

@@ -15,9 +15,9 @@ const char *cli_name = "qpipe";
 int cli_status;
 
 /*
- * A tool started with stdin, stdout or stderr closed must not give that number
- * to the next file it opens.  The stand-in is open the wrong way round, so that
- * using it fails as a closed one would.
+ * Opens /dev/null in place of a closed stdin, stdout or stderr, so that the next
+ * file does not get that number.  It is open in the wrong direction, so that using
+ * it fails as with a closed descriptor.
  */
 static void
 fill_std_fds(void)
@@ -38,7 +38,7 @@ cli_start(const char *name)
 {
 	cli_name = name;
 	fill_std_fds();
-	/* a file that may not grow is an error of write() */
+	/* let write() fail at the file size limit */
 	signal(SIGXFSZ, SIG_IGN);
 	cli_guard_maps();
 }
@@ -50,7 +50,7 @@ cli_check_stdout(void)
 
 	if (!ferror(stdout))
 		return;
-	/* what is in the buffer goes nowhere at exit */
+	/* drop the buffer at exit */
 	close(STDOUT_FILENO);
 	if (error == EPIPE)
 		exit(1);

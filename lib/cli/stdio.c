@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* stdio.c - what stdin and stdout are, and text on the latter. */
+/* stdio.c - kinds of stdin and stdout, and text on stdout. */
 #include <sys/stat.h>
 
 #include <errno.h>
@@ -68,7 +68,7 @@ cli_show(const char *s, size_t n)
 		    stdout);
 }
 
-/* Whether a terminal may have what begins there, as it is; *used bytes. */
+/* Returns whether the character at s may go to a terminal unchanged; *used bytes. */
 static int
 is_harmless(const char *s, size_t n, size_t *used)
 {

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: ISC */
-/* ahead.h - memory asked for before it is needed. */
+/* ahead.h - prefetching. */
 #ifndef QWEN_KERNEL_AHEAD_H
 #define QWEN_KERNEL_AHEAD_H
 
 #include <stddef.h>
 
 /*
- * The bytes that the next panel will be made of: a segment of each row; or,
- * further ahead, a share of the rows after these as one.  They are asked for a
- * few lines at a time while tiles compute, since the turning reads of unpacking
- * would wait for every one of them.
+ * Memory to prefetch: the bytes of the next panel, a segment of each row; or,
+ * further ahead, a share of the rows after these, as one segment.  A few lines
+ * are prefetched at a time while tiles are computed, since the transposing
+ * reads of unpacking would wait for each line.
  */
 struct ahead {
 	const char	*row;		/* NULL: nothing to fetch */
 	size_t		 row_bytes;
-	size_t		 bytes;		/* of a segment */
+	size_t		 bytes;		/* bytes of a segment */
 	size_t		 at, n_row;
-	size_t		 per_step;	/* lines to ask for at each step */
-	int		 far;		/* to the second cache */
+	size_t		 per_step;	/* cache lines to prefetch at each
+					   step */
+	int		 far;		/* prefetch to the second-level cache */
 };
 
-/* All of it in so many steps. */
+/* Spreads the prefetches over this number of steps. */
 static inline __attribute__((always_inline, unused)) void
 spread_ahead(struct ahead *a, size_t steps)
 {

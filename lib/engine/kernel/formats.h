@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * formats.h - what kernels know of the formats when they are compiled: the type
- * is a constant wherever this is used, so that each format gets code of its own
- * from one text.  tests/kernel/formats compares it with lib/engine/quant.
+ * formats.h - properties of the formats as constants, for kernels.  The type is
+ * a constant wherever they are used, so each format gets its own code from one
+ * source. tests/kernel/formats compares this table with lib/engine/quant.
  */
 #ifndef QWEN_KERNEL_FORMATS_H
 #define QWEN_KERNEL_FORMATS_H
@@ -10,22 +10,24 @@
 #include "engine/kernel/kernel.h"
 
 struct qwen_traits {
-	unsigned	len, bytes;	/* of a block */
+	unsigned	len, bytes;	/* of a block: weights, bytes */
 	unsigned	d_at;		/* as in struct qwen_quant */
 	int		has_min;
 	/*
-	 * Weights under an integer scale, 16 or 32; or under a d, if that is
-	 * all the scale they have.
+	 * Weights that share an integer scale, 16 or 32.  If a format has no
+	 * integer scales: weights that share a d.
 	 */
 	unsigned	span;
-	int		by_block;	/* the latter: QWEN_QUANT_BLOCK */
+	int		by_block;	/* no integer scales:
+					   QWEN_QUANT_BLOCK */
 	int		signed_scale;
 	/*
-	 * What kernels add to weights, a power of two, so that none is
-	 * negative; and the largest after that.
+	 * A power of two that kernels add to weights so that none is negative;
+	 * and the largest weight after that.
 	 */
 	int		bias, most;
-	float		d_by;		/* d is so many times the f16 */
+	float		d_by;		/* d is the f16 of the file times
+					   this */
 };
 
 static const struct qwen_traits qwen_traits[QT_N] = {
@@ -56,7 +58,7 @@ static const struct qwen_traits qwen_traits[QT_N] = {
 	[QT_Q1_0] = { 128, 18, 0, 0, 128, 1, 0, 1, 2, 1.0f },
 };
 
-/* As QWEN_FORMATS (kernel.h): the others, and all. */
+/* Lists like QWEN_FORMATS (kernel.h), for the other formats. */
 #define QWEN_K_FORMATS(DO, ...)						\
 	DO(q2_k, QT_Q2_K, __VA_ARGS__)					\
 	DO(q3_k, QT_Q3_K, __VA_ARGS__)					\
@@ -84,12 +86,12 @@ static const struct qwen_traits qwen_traits[QT_N] = {
 	DO(q2_0, QT_Q2_0, __VA_ARGS__)					\
 	DO(q1_0, QT_Q1_0, __VA_ARGS__)
 
-/* Those of floats in 16 bits, which have products in bf16. */
+/* The 16-bit float formats, which have products in bf16. */
 #define QWEN_16_BIT_FLOATS(DO, ...)					\
 	DO(f16, QT_F16, __VA_ARGS__)					\
 	DO(bf16, QT_BF16, __VA_ARGS__)
 
-/* Those of whole numbers. */
+/* All integer formats. */
 #define QWEN_ALL_FORMATS(DO, ...)					\
 	QWEN_FORMATS(DO, __VA_ARGS__)					\
 	QWEN_K_FORMATS(DO, __VA_ARGS__)					\

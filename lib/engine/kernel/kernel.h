@@ -2,12 +2,12 @@
 /*
  * kernel.h - the operations that have variants, and the table of variants.
  *
- * A file for an instruction set and an operation exports its variants, one for
- * each weight format where that matters, as an array qwen_<file>_kernels[] that
- * ends with {0}; the Makefile collects the files.  All variants of an operation
- * give the same bits, written down in qwen-numerics(7).  Variants are chosen
- * once, for the numerics version and the instruction sets allowed: of those
- * whose need is met, the one with the highest rank.
+ * A file implements an operation for an instruction set.  It exports its
+ * variants, one per weight format if that matters, as an array
+ * qwen_<file>_kernels[] that ends with {0}; the Makefile collects the files.
+ * All variants of an operation give the same bits, defined in qwen-numerics(7).
+ * Variants are chosen once, for the numerics version and the allowed
+ * instruction sets: the one with the highest rank whose needs are met.
  */
 #ifndef QWEN_KERNEL_H
 #define QWEN_KERNEL_H
@@ -24,7 +24,7 @@
 
 /*
  * 256 activations in 8 bits: x[i] ~ d * a[i/32] * q[i].  A row of n values is
- * (n + 255) / 256 of these; what is missing in the last is zero.
+ * (n + 255) / 256 of these; missing values in the last are zero.
  */
 struct qwen_q8 {
 	int8_t	q[QWEN_GROUP];	/* -127 .. 127 */
@@ -33,36 +33,38 @@ struct qwen_q8 {
 	int16_t	a[8];		/* 1 .. 7 */
 	int32_t	off6[16];	/* -32 * sum of 16 q */
 	int32_t	off8[8];	/* -128 * sum of 32 q */
-	float	d;		/* NaN if an activation was not finite */
+	float	d;		/* NaN if an activation is NaN or infinite */
 } __attribute__((aligned(64)));
 
 #define QWEN_Q8_GROUPS(n) (((n) + QWEN_GROUP - 1) / QWEN_GROUP)
 
 /*
- * What a row of activations is multiplied as; one as two terms of 8 bits is two
- * rows, of which products are added.
+ * The form of a row of activations in a product.  TWO_Q8 (two 8-bit terms) is
+ * two rows, whose products are added.
  */
 enum qwen_operand {
 	QWEN_AS_F32, QWEN_AS_Q8, QWEN_AS_BF16, QWEN_AS_TWO_Q8, QWEN_OPERANDS
 };
 
 /*
- * That of a format, by the numerics version.  Of the rows of F16 and BF16 that
- * version 3 takes as bf16 only those in whole 32s are, others as f32.
+ * Returns the form for a weight format in a numerics version.  Version 3 uses
+ * bf16 for rows of F16 and BF16 whose length is a multiple of 32, and f32 for
+ * others.
  */
 enum qwen_operand qwen_operand_of(const struct qwen_quant *q, size_t n_in,
     unsigned numerics);
 
 /*
- * In bf16 an activation below the least counts as zero, and so does a BF16
- * weight below its own.  So activations are whole multiples of 2^-67, weights of
- * 2^-59, and sums of their products of 2^-126: none is subnormal, and it makes
- * no difference whether an instruction takes subnormal numbers for zero.
+ * In bf16 an activation below QWEN_BF16_LEAST counts as zero, and so does a
+ * BF16 weight below QWEN_BF16_WEIGHT_LEAST.  So activations are multiples of
+ * 2^-67, weights of 2^-59, and sums of their products of 2^-126.  None of them
+ * is subnormal, and so it does not matter whether an instruction flushes
+ * subnormal numbers to zero.
  */
 #define QWEN_BF16_LEAST 0x1p-60f
 #define QWEN_BF16_WEIGHT_LEAST 0x1p-52f
 
-/* A weight, of F16 or BF16, rounded to bf16 as it is multiplied. */
+/* Returns a weight of F16 or BF16, rounded to bf16 as in products. */
 static inline uint16_t
 qwen_weight_bf16(const struct qwen_quant *q, float w)
 {
@@ -74,31 +76,36 @@ qwen_weight_bf16(const struct qwen_quant *q, float w)
 
 struct qwen_packing;
 
-/* y[t][r] = sum over i of w[r][i] * x[t][i], for r0 <= r < r1, t < n_tok. */
+/*
+ * A product: y[t][r] = sum over i of w[r][i] * x[t][i], for r0 <= r < r1, t <
+ * n_tok.
+ */
 struct qwen_matmul {
 	const unsigned char	*w;	/* row 0 */
 	size_t			 row_bytes;
 	size_t			 n_in;
-	const struct qwen_quant	*quant;	/* of w */
-	const void *const	*x;	/* a token: float[n_in]; struct
+	const struct qwen_quant	*quant;	/* format of w */
+	const void *const	*x;	/* per token: float[n_in]; struct
 					   qwen_q8[]; or uint16_t[n_in], bf16:
 					   see qwen_operand_of() */
-	float *const		*y;	/* a token: indexed by r */
+	float *const		*y;	/* per token; indexed by r */
 	size_t			 n_tok;
-	int			 plain;	/* struct qwen_q8 with a of 1 alone */
+	int			 plain;	/* in all struct qwen_q8, every a is
+					   1 */
 	size_t			 r0, r1;
-	const unsigned char	*next;	/* rows that come after these, as a
-					   hint for the cache; or NULL */
-	const struct qwen_packing	*packing;	/* of packed; or NULL */
-	const void		*packed;	/* x as a variant wants it */
+	const unsigned char	*next;	/* rows that will be multiplied next, as
+					   a cache hint; or NULL */
+	const struct qwen_packing	*packing;	/* layout of packed; or
+							   NULL */
+	const void		*packed;	/* x packed for a variant */
 };
 
 /*
- * Some variants for many tokens want them turned, or widened, in tiles of 16,
- * which serves all rows of all matrices: n tokens of so many groups of 256, to
- * n_groups * bytes at an address that is a multiple of 64.  Tokens that a tile
- * lacks are zero, or not looked at.  Variants whose packing is of the same kind
- * share it.
+ * Some variants for many tokens need the tokens transposed, or widened, in
+ * tiles of 16.  A packed tile serves all rows of all matrices. pack writes n
+ * tokens of n_groups groups of 256 as n_groups * bytes to an address that is a
+ * multiple of 64.  Missing tokens of a tile are zero, or unused.  Variants
+ * whose packing has the same kind share the packed tokens.
  */
 #define QWEN_PACK_TOKENS 16
 enum qwen_pack_kind {
@@ -107,20 +114,21 @@ enum qwen_pack_kind {
 };
 struct qwen_packing {
 	enum qwen_pack_kind	kind;
-	size_t			bytes;	/* of a tile's group */
+	size_t			bytes;	/* of a group of a tile */
 	void	(*pack)(void *to, const void *const *x, size_t n,
 		    size_t n_groups);
 };
 
 /*
  * The gated delta rule over n_tok tokens, one value head, columns c0 .. c1-1
- * (a multiple of 16 wide): for each token S1 = g S; u = b (v - S1' k);
- * S = S1 + k u'; o = S' q.  Strides are in floats between tokens.
+ * (a multiple of 16 wide).  For each token
+ *	S1 = g S;  u = b (v - S1' k);  S = S1 + k u';  o = S' q.
+ * Strides are in floats between tokens.
  *
- * S may lack tokens, which are in before with rows of their own, and others
- * in before->before; no further.  Their s is of no meaning, and their o is
- * overwritten.  n_ahead rows follow the n_tok that leave no trace in S: o is
- * made as if they did.
+ * S may lack tokens: they are in before, which has its own rows, and earlier
+ * ones in before->before; no deeper.  Their s is ignored, and their o is
+ * overwritten.  The n_ahead rows after the n_tok do not change S: their o is
+ * computed as if they followed.
  */
 struct qwen_delta {
 	float		*s;		/* [dk][dv] */
@@ -128,21 +136,21 @@ struct qwen_delta {
 	size_t		 c0, c1;
 	size_t		 n_tok, n_ahead;
 	const struct qwen_delta	*before;	/* or NULL */
-	const float	*q, *k;		/* [dk] a token */
+	const float	*q, *k;		/* per token: [dk] */
 	size_t		 qk_stride;
-	const float	*v;		/* [dv] a token */
+	const float	*v;		/* per token: [dv] */
 	size_t		 v_stride;
-	const float	*g, *b;		/* one a token */
+	const float	*g, *b;		/* one number per token */
 	size_t		 gb_stride;
-	float		*o;		/* [dv] a token */
+	float		*o;		/* per token: [dv] */
 	size_t		 o_stride;
-	const float	*next;		/* the columns that come after, [dk]
-					   rows dv apart, as a hint; or NULL */
+	const float	*next;		/* the columns that come next, [dk] rows
+					   dv apart, as a cache hint; or NULL */
 };
 
 /*
- * A query for keys that are whole numbers, in the place of d floats: q[i] is
- * about scale * the int16_t i, and the scale is the float at d / 2.
+ * A query for integer keys, stored in the place of d floats: q[i] is about
+ * scale * the int16_t i; the scale is the float at index d / 2.
  */
 static inline float
 qwen_kv_query_scale(const float *q, size_t d)
@@ -150,62 +158,64 @@ qwen_kv_query_scale(const float *q, size_t d)
 	return q[d / 2];
 }
 
-/* Keys are taken in chunks at fixed absolute positions. */
+/* Keys are processed in chunks at fixed absolute positions. */
 #define QWEN_ATTN_CHUNK	256
 #define QWEN_ATTN_MAX_Q	64
 
-/* Floats of scratch memory for a head size. */
+/* Returns the floats of scratch memory for a head size. */
 #define QWEN_ATTN_WORK(d) (QWEN_ATTN_MAX_Q * QWEN_ATTN_CHUNK + \
 	32 * ((d) > QWEN_ATTN_CHUNK ? (d) : QWEN_ATTN_CHUNK))
 
 /*
- * Softmax attention of some queries over the keys of one chunk, one kv head:
- * m = max, l = sum of exp(score - m), o = sum of exp(score - m) v; merged, if
- * merge is set, into those of the chunks before, which m, l and o hold then.
- * A query sees the keys below its limit; with none in the chunk its m, l and
- * o are left alone.  Many queries at once share the work of reading keys and
- * values; eight are as fast as the memory.
+ * Softmax attention of some queries over the keys of one chunk, for one kv
+ * head: m = max, l = sum of exp(score - m), o = sum of exp(score - m) v.  If
+ * merge is set, the results are merged into m, l and o of the chunks before.  A
+ * query sees the keys below its limit; if the chunk has none of them, its m, l
+ * and o are unchanged.  Several queries share the reading of keys and values;
+ * with eight, memory is the limit.
  */
 struct qwen_attn {
-	size_t			 d;	/* head size, a multiple of 16; of 32
-					   where k or v is not f16 */
+	size_t			 d;	/* head size, a multiple of 16; of 32 if
+					   k or v is not f16 */
 	enum qwen_kv		 k, v;
 	size_t			 n_q;	/* 1 .. QWEN_ATTN_MAX_Q */
-	const float		*q[QWEN_ATTN_MAX_Q];	/* scaled, turned; as
-							   ->query makes them
-							   where k is not f16 */
+	const float		*q[QWEN_ATTN_MAX_Q];	/* scaled and rotated;
+							   if k is not f16, as
+							   ->query makes them */
 	size_t			 limit[QWEN_ATTN_MAX_Q];
-	size_t			 chunk;	/* keys from chunk * 256 */
+	size_t			 chunk;	/* keys from position chunk * 256 on */
 	int			 merge;
 	uint16_t *const		*block;	/* KV blocks of the layer, from 0 */
-	uint16_t *const		*next;	/* those of a chunk that comes after
-					   this, as a hint; or NULL */
-	size_t			 k_off;	/* of the head's K in a block, in */
-	size_t			 v_off;	/* uint16_t, and of its V */
+	uint16_t *const		*next;	/* blocks of the chunk that comes next,
+					   as a cache hint; or NULL */
+	size_t			 k_off;	/* offset of the head's K in a block, in
+					   uint16_t, */
+	size_t			 v_off;	/* and of its V */
 	float			*m, *l;	/* [n_q] */
 	float			*o[QWEN_ATTN_MAX_Q];	/* [d] */
 	float			*work;	/* QWEN_ATTN_WORK(d), aligned to 64 */
 };
 
 /*
- * What a matrix B of few columns adds to rows r to r + n_rows - 1:
- * y[t][i] = fma(low[t][k], B[r + i][k], y[t][i]) for k ascending.  B is kept
- * turned, so that its rows are lanes: in blocks of so many rows, the last filled
- * up, in each a piece for each column.
+ * Adds the product with a matrix B of few columns to rows r .. r + n_rows - 1:
+ * y[t][i] = fma(low[t][k], B[r + i][k], y[t][i]) for k ascending.  B is stored
+ * transposed, so that its rows are in lanes: in blocks of QWEN_LOW_ROWS rows,
+ * the last padded; in a block, the numbers of column 0, then column 1, and so
+ * on.
  */
 #define QWEN_LOW_ROWS 64
 struct qwen_low {
 	const float	*b;
-	size_t		 rank;		/* columns */
+	size_t		 rank;		/* columns of B */
 	size_t		 r, n_rows;
-	const float	*low;		/* [rank] a token */
+	const float	*low;		/* per token: [rank] */
 	size_t		 low_stride;
 	float *const	*y;
-	size_t		 y_at;		/* where row r is in y[t] */
+	size_t		 y_at;		/* index of row r in y[t] */
 	size_t		 n_tok;
 };
 
-/* Numbers of B in all; where row r has its first one. */
+/* Return the size of B, in numbers, and the index of row r's first number. */
 static inline size_t
 qwen_low_size(size_t rank, size_t n_rows)
 {
@@ -219,7 +229,7 @@ qwen_low_at(size_t rank, size_t r)
 	return r / QWEN_LOW_ROWS * QWEN_LOW_ROWS * rank + r % QWEN_LOW_ROWS;
 }
 
-/* What is small: functions over rows of f32.  n need not be a multiple. */
+/* Small functions over rows of f32; n need not be a multiple of the lanes. */
 struct qwen_vec {
 	/* y = x / sqrt(mean(x^2) + eps) * w; returns the sum of squares */
 	float	(*rmsnorm)(float *y, const float *x, const float *w, size_t n,
@@ -231,10 +241,12 @@ struct qwen_vec {
 	void	(*l2norm)(float *y, size_t n, float eps, float scale);
 	/* x to 8 bits */
 	void	(*quantize)(struct qwen_q8 *q, const float *x, size_t n);
-	/* x to 8 bits, and what those leave to 8 more, in as many groups after
-	   them */
+	/*
+	 * x to two 8-bit terms: the first terms, then as many groups with the
+	 * remainders
+	 */
 	void	(*quantize_twice)(struct qwen_q8 *q, const float *x, size_t n);
-	/* x to bf16, what is below QWEN_BF16_LEAST to 0 */
+	/* x to bf16; values below QWEN_BF16_LEAST become 0 */
 	void	(*to_bf16)(uint16_t *y, const float *x, size_t n);
 	/* y = silu(g) * u */
 	void	(*swiglu)(float *y, const float *g, const float *u, size_t n);
@@ -243,19 +255,20 @@ struct qwen_vec {
 	/* y = fma(w, x, y) */
 	void	(*axpy)(float *y, float w, const float *x, size_t n);
 	void	(*low)(const struct qwen_low *p);
-	/* pairs (x[i], x[i+half]) turned by the angles of cos, sin */
+	/* rotates the pairs (x[i], x[i+half]) by the angles of cos, sin */
 	void	(*rope)(float *x, const float *cos, const float *sin,
 		    size_t half);
 	/*
 	 * Causal depthwise convolution and SiLU over n_tok rows of stride
-	 * floats, in place, channels c0 .. c1-1 of nc: taps w [kc][nc],
-	 * hist [kc-1][nc] holds the inputs before, then the last ones.
+	 * floats, in place, channels c0 .. c1-1 of nc.  Taps w [kc][nc]. hist
+	 * [kc-1][nc] has the inputs before the rows, and afterwards the last
+	 * inputs.
 	 */
 	void	(*conv)(float *x, size_t stride, size_t n_tok, const float *w,
 		    float *hist, size_t kc, size_t nc, size_t c0, size_t c1);
 	/*
-	 * Merge a chunk's attention (m1, l1, o1) into (m, l, o), in the order
-	 * of positions.
+	 * Merges a chunk's attention (m1, l1, o1) into (m, l, o); chunks are
+	 * merged in the order of positions.
 	 */
 	void	(*attn_merge)(float *m, float *l, float *o, float m1, float l1,
 		    const float *o1, size_t d);
@@ -264,11 +277,12 @@ struct qwen_vec {
 	/* f32 to f16 */
 	void	(*to_f16)(uint16_t *y, const float *x, size_t n);
 	/*
-	 * For keys and values as whole numbers, n a multiple of 32.  hadamard:
-	 * x is multiplied by the orthonormal Hadamard matrix, in pieces of the
-	 * largest power of two that divides n.  round_kv: x to whole numbers,
-	 * with a scale for 32 of them; query: x to 16 bits, in place.  These
-	 * return 0, and all is zero, if something is not finite.
+	 * For integer keys and values; n is a multiple of 32. hadamard
+	 * multiplies x by the orthonormal Hadamard matrix, in pieces of the
+	 * largest power of two that divides n. round_kv rounds x to integers
+	 * with a scale per 32 numbers; query rounds x to 16 bits, in place.
+	 * These two return 0, and set all to zero, if a number is NaN or
+	 * infinite.
 	 */
 	void	(*hadamard)(float *x, size_t n);
 	int	(*round_kv)(int8_t *q, uint16_t *scale, const float *x,
@@ -277,42 +291,57 @@ struct qwen_vec {
 };
 
 /*
- * Passes over a row of n logits, or of what goes with them, for choosing a
- * token.  Arrays have room for whole blocks, and what is after the n-th may be
- * read and changed, except where something else is said.
+ * Passes over a row of n logits, or of related numbers, for choosing a token.
+ * Arrays have whole blocks.  Elements after the n-th may be read and changed,
+ * unless a comment says otherwise.
  */
-#define QWEN_SIFT_BLOCK 256	/* weights are summed up in these */
-#define QWEN_SIFT_SPAN 64	/* numbers that have a highest one */
+#define QWEN_SIFT_BLOCK 256	/* weights are summed in blocks of this size */
+#define QWEN_SIFT_SPAN 64	/* numbers that share a maximum */
 #define QWEN_SIFT_BINS 1024
 
 struct qwen_sift {
-	/* the highest of n > 0, not more; means something if all are finite */
+	/*
+	 * the highest of n > 0 numbers, not reading further; valid if *finite
+	 * is set
+	 */
 	float	(*highest)(const float *x, size_t n, int *finite);
-	/* the highest less the lowest of finite ones */
+	/*
+	 * the highest minus the lowest number; all are finite; *max is the
+	 * highest
+	 */
 	float	(*range)(const float *x, size_t n, float *max);
-	/* the highest of each span */
+	/* the highest number of each span */
 	void	(*spans)(float *best, const float *x, size_t n);
-	/* a bit for each, 64 in a word: x >= limit; how many are set */
+	/*
+	 * sets a bit per number, 64 in a word: x >= limit; returns how many are
+	 * set
+	 */
 	size_t	(*at_least)(uint64_t *bits, const float *x, size_t n,
 		    float limit);
-	/* those with a bit to the front, of 32-bit numbers; how many */
+	/*
+	 * moves the 32-bit numbers whose bit is set to the front; returns how
+	 * many
+	 */
 	size_t	(*squeeze)(void *x, const uint64_t *bits, size_t n);
-	/* w = exp(x - max) for x <= max; 0 from 87 below it on */
+	/* w = exp(x - max) for x <= max; 0 if x is 87 or more below max */
 	void	(*weigh)(float *w, const float *x, size_t n, float max);
 	/*
-	 * The sum of weights, those after the n-th becoming 0: in each block
-	 * eight sums by index mod 8, then ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 +
-	 * 7)), and the blocks one after another.
+	 * Returns the sum of weights, and zeroes those after the n-th.  Each
+	 * block has eight sums by index mod 8, added as ((0 + 4) + (2 + 6)) +
+	 * ((1 + 5) + (3 + 7)); the blocks are added in order.
 	 */
 	double	(*sum)(double *block, float *w, size_t n);
-	/* the sum of w (max - x): four by index mod 4, (0 + 1) + (2 + 3) */
+	/*
+	 * returns the sum of w (max - x): four sums by index mod 4, (0 + 1) +
+	 * (2 + 3)
+	 */
 	double	(*mean)(const float *w, const float *x, size_t n, double max);
-	/* those of max - x and of its square, likewise */
+	/* the sums of max - x and of its square, in the same order */
 	void	(*moments)(const float *x, size_t n, double max, double *first,
 		    double *second);
 	/* x = (x - max) / temp */
 	void	(*temper)(float *x, size_t n, float max, float temp);
-	/* score = -|max - x - middle|, -1e38 at least */
+	/* score = -|max - x - middle|, but at least -1e38 */
 	void	(*nearness)(float *score, const float *x, size_t n, double max,
 		    double middle);
 	/* bin = qwen_sift_bin(max - x, base) */
@@ -321,8 +350,8 @@ struct qwen_sift {
 };
 
 /*
- * Distances in bins, nearest first, 64 for each power of two: 2^17 numbers that
- * floats can be from the base on.
+ * Returns the bin of a distance: nearest first, 64 bins per power of two; a bin
+ * is 2^17 consecutive floats, beginning at base.
  */
 static inline uint32_t
 qwen_sift_bin(float distance, uint32_t base)
@@ -334,35 +363,36 @@ qwen_sift_bin(float distance, uint32_t base)
 }
 
 /*
- * What the instruction set does at best.  Results are only there to be used:
- * without them a compiler would leave the work out.
+ * Measures the peak speed of an instruction set.  The functions return results
+ * only so that the compiler keeps the work.
  */
 struct qwen_probe {
-	const char	*int8_op;	/* the instruction that multiplies */
-	/* load all of n bytes, a multiple of 4096 at such an address */
+	const char	*int8_op;	/* the multiplying instruction */
+	/* loads all n bytes; p and n are multiples of 4096 */
 	uint64_t	(*read)(const void *p, size_t n);
-	/* n steps of 8-bit multiply-adds, int8_macs in each */
+	/* n steps of 8-bit multiply-adds, int8_macs per step */
 	uint64_t	(*int8)(size_t n);
 	size_t		 int8_macs;
-	uint64_t	(*f32)(size_t n);	/* likewise */
+	uint64_t	(*f32)(size_t n);	/* the same in f32, f32_macs per
+						   step */
 	size_t		 f32_macs;
 };
 
 enum qwen_op {
-	QWEN_OP_MATMUL,		/* one variant a format */
-	QWEN_OP_GEMM,		/* the same for min_tok tokens and more, whole
-				   groups of n_in and whole 32s of rows */
+	QWEN_OP_MATMUL,		/* one variant per format */
+	QWEN_OP_GEMM,		/* for at least min_tok tokens, whole groups of
+				   n_in, and rows in multiples of 32 */
 	QWEN_OP_MATMUL_BF16,	/* these two with weights and activations in */
 	QWEN_OP_GEMM_BF16,	/* bf16 */
 	QWEN_OP_DELTA,
 	QWEN_OP_ATTN,
 	QWEN_OP_VEC,
 	QWEN_OP_SIFT,
-	QWEN_OP_PROBE,		/* no part of a model: see machine.c */
+	QWEN_OP_PROBE,		/* not part of a model: see machine.c */
 	QWEN_OP_N
 };
 
-/* Instruction sets, those that are chosen rather than others later. */
+/* Instruction sets, in ascending order of preference. */
 enum qwen_kernel_rank {
 	QWEN_BY_SCALAR,
 	QWEN_BY_NEON, QWEN_BY_DOTPROD, QWEN_BY_I8MM,
@@ -370,7 +400,7 @@ enum qwen_kernel_rank {
 	QWEN_BY_AVX512VBMI, QWEN_BY_AVX512BF16, QWEN_BY_AMX
 };
 
-/* What a variant says of its instruction set. */
+/* The members of struct qwen_kernel that depend on the instruction set. */
 #define QWEN_SCALAR .name = "scalar", .rank = QWEN_BY_SCALAR
 #define QWEN_NEON .name = "neon", .rank = QWEN_BY_NEON, .need = QWEN_CPU_NEON
 #define QWEN_DOTPROD .name = "dotprod", .rank = QWEN_BY_DOTPROD,		\
@@ -387,9 +417,9 @@ enum qwen_kernel_rank {
 	.need = QWEN_CPU_AVX512VNNI | QWEN_CPU_AVX512BF16
 
 /*
- * DO(name, type, ...) for each of the formats that have variants of their own:
- * QWEN_PRODUCT, a function out of the file's product(type, m), which is inlined
- * so that the type is a constant in it; QWEN_ENTRY, its entry in the table.
+ * DO(name, type, ...) for each format that has its own variants.  QWEN_PRODUCT
+ * instantiates the file's product(type, m), inlined, so that the type is a
+ * constant; QWEN_ENTRY is its entry in the table.
  */
 #define QWEN_FORMATS(DO, ...)						\
 	DO(q4_k, QT_Q4_K, __VA_ARGS__)					\
@@ -407,13 +437,13 @@ product_##name(const struct qwen_matmul *m)				\
 
 struct qwen_kernel {
 	enum qwen_op	 op;
-	uint32_t	 type;		/* of the weights; QWEN_ANY_TYPE */
-	const char	*name;		/* "scalar", "avx2", ...; NULL: the end
-					   of an array */
+	uint32_t	 type;		/* of the weights; or QWEN_ANY_TYPE */
+	const char	*name;		/* "scalar", "avx2", ...; NULL ends an
+					   array */
 	enum qwen_kernel_rank rank;
 	unsigned	 need;		/* QWEN_CPU_ bits */
-	size_t		 min_tok;	/* GEMM from so many tokens on: both say */
-	const struct qwen_packing *packing;	/* of its tokens; or NULL */
+	size_t		 min_tok;	/* GEMM: minimum number of tokens */
+	const struct qwen_packing *packing;	/* of the tokens; or NULL */
 	union {
 		void	(*matmul)(const struct qwen_matmul *);
 		void	(*delta)(const struct qwen_delta *);
@@ -425,14 +455,14 @@ struct qwen_kernel {
 };
 
 /*
- * An operation on no weights, or a product for formats without one: quantised
- * ones, or, in bf16, F16 and BF16.
+ * An operation without weights, or a product for formats without their own
+ * variant: quantized formats or, in bf16, F16 and BF16.
  */
 #define QWEN_ANY_TYPE UINT32_MAX
 
 /*
- * Numbers of tokens for which a product of many may have different variants:
- * 1, 2 and 3, 4 to 7, .. 64 to 127, 128 and more.  NULL: none.
+ * Classes of token counts, which may have different GEMM variants: 1, 2 and 3,
+ * 4 to 7, .. 64 to 127, 128 and more.  NULL: no GEMM.
  */
 #define QWEN_TOKEN_CLASSES 8
 struct qwen_gemms {
@@ -454,11 +484,13 @@ struct qwen_kernels {
 	unsigned			 numerics;
 	const struct qwen_kernel	*matmul[QT_N];
 	struct qwen_gemms		 gemm[QT_N];
-	/* where rows that are not whole 32s have others, and those of adapters;
-	   of floats alone */
+	/*
+	 * for f32 products: rows whose length is no multiple of 32, and
+	 * adapters
+	 */
 	const struct qwen_kernel	*matmul_f32[QT_N];
-	size_t				 pack_bytes;	/* of all kinds that
-							   they take */
+	size_t				 pack_bytes;	/* of all packings in
+							   use */
 	const struct qwen_kernel	*delta;
 	const struct qwen_kernel	*attn;
 	const struct qwen_kernel	*vec;
@@ -466,49 +498,52 @@ struct qwen_kernels {
 };
 
 /*
- * Can the variant multiply weights of this format?  NULL: an operation on no
- * weights.
+ * Returns 1 if the variant can multiply weights of this format. q is NULL for
+ * an operation without weights.
  */
 int qwen_kernel_fits(const struct qwen_kernel *k, const struct qwen_quant *q);
 
 /*
- * The variant to use for a set of QWEN_CPU_ bits, and for some number of tokens
- * below the limit; NULL: there is none.
+ * Returns the variant for a set of QWEN_CPU_ bits that serves some number of
+ * tokens below the limit; NULL if there is none.
  */
 const struct qwen_kernel *qwen_kernel_choose(enum qwen_op op,
     const struct qwen_quant *q, unsigned features, size_t limit);
 
-/* The sampler's passes for a set of QWEN_CPU_ bits. */
+/* Returns the sampler's kernels for a set of QWEN_CPU_ bits. */
 const struct qwen_sift *qwen_sift_choose(unsigned features);
 
-/* Choose for a set of QWEN_CPU_ bits and a numerics version. */
+/* Chooses all variants for a set of QWEN_CPU_ bits and a numerics version. */
 void qwen_kernels_init(struct qwen_kernels *k, unsigned features,
     unsigned numerics);
 
 /*
- * Set pack_bytes anew, after other variants were chosen, or for the formats
- * that are used alone; NULL: all are.
+ * Computes pack_bytes again, after variants were changed, or for used formats
+ * only; used NULL: all formats.
  */
 void qwen_kernels_packing(struct qwen_kernels *k, const unsigned char *used);
 
-/* The GEMM that serves m, whatever is packed; NULL: matmul does. */
+/* Returns the GEMM variant for m, whatever is packed; NULL: use matmul. */
 const struct qwen_kernel *qwen_gemm_for(const struct qwen_kernel *matmul,
     const struct qwen_gemms *gemm, const struct qwen_matmul *m);
 
 /*
- * The product by whichever serves its shape better; 1 if it was a GEMM.  m has
- * packed tokens if that one wants them.
+ * Computes the product with the variant that serves its shape best; returns 1
+ * if that was a GEMM. m must have the packed tokens that the GEMM needs.
  */
 int qwen_multiply(const struct qwen_kernel *matmul,
     const struct qwen_gemms *gemm, const struct qwen_matmul *m);
 
-/* Bytes of n_tok tokens packed; the tokens x of n_in numbers to p. */
+/*
+ * qwen_packed_bytes returns the bytes of n_tok packed tokens; qwen_pack packs
+ * the tokens x of n_in numbers to p.
+ */
 size_t qwen_packed_bytes(const struct qwen_packing *k, size_t n_tok,
     size_t n_in);
 void qwen_pack(const struct qwen_packing *k, void *p, const void *const *x,
     size_t n_tok, size_t n_in);
 
-/* All variants compiled in: 0 .. n-1, for tests and benchmarks. */
+/* All compiled variants, 0 .. n - 1, for tests and benchmarks. */
 size_t qwen_kernel_count(void);
 const struct qwen_kernel *qwen_kernel_get(size_t i);
 

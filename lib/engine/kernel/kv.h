@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * kv.h - where keys and values lie in a block of 16 positions of a layer: K of
- * all heads, then V of all heads.
+ * kv.h - the layout of keys and values in a block of 16 positions of a layer: K
+ * of all heads, then V of all heads.
  *
  * In f16 and f32 a head's K is [d][16 positions], so that scores have positions
- * in the lanes, and V [16][d], so that values have dimensions there.  As whole
- * numbers each is f16 scales [d/32][16], then a tile for each 32 of the
- * dimensions,
+ * in the lanes, and V is [16][d], so that values have dimensions in the lanes.
+ * As integers, K and V each are f16 scales [d/32][16], then one tile per 32
+ * dimensions:
  *	K [16 pairs of dimensions][16 positions][2]
  *	V [8 pairs of positions][2 halves of the dimensions][16][2]
- * of int8_t in q8_0.  In q4_0 numbers are raised by 8, and two share a byte:
- * the lower four bits have the first half of K's pairs, or of V's dimensions,
- * the upper ones the other.  Both are of one position.
+ * In q8_0 a number is an int8_t.  In q4_0 numbers are stored plus 8, two in a
+ * byte: the lower four bits have the first half of K's pairs, or of V's
+ * dimensions, the upper four bits the second half.  Both numbers of a byte
+ * belong to the same position.
  */
 #ifndef QWEN_KERNEL_KV_H
 #define QWEN_KERNEL_KV_H
@@ -21,19 +22,19 @@
 
 #include "qwen/base.h"
 
-#define QWEN_KV_BLOCK 16	/* positions */
-#define QWEN_KV_GROUP 32	/* numbers with one scale */
+#define QWEN_KV_BLOCK 16	/* positions of a block */
+#define QWEN_KV_GROUP 32	/* numbers that share a scale */
 
 /* Bytes of a tile. */
 #define QWEN_KV_TILE(kv) ((kv) == QWEN_KV_Q8_0 ? 512u : 256u)
 
-/* A layer's. */
+/* The shape of a layer's keys and values. */
 struct qwen_kv_shape {
 	size_t		 n_head, d;
 	enum qwen_kv	 k, v;
 };
 
-/* Bytes of a float of f16 or f32; 0: the kind is of whole numbers. */
+/* Returns the bytes of a number of f16 or f32; 0 for integer types. */
 static inline size_t
 qwen_kv_width(enum qwen_kv kv)
 {
@@ -41,7 +42,7 @@ qwen_kv_width(enum qwen_kv kv)
 	    sizeof(float) : 0;
 }
 
-/* Bytes of a head's keys in a block, or of its values; an even number. */
+/* Returns the bytes of a head's keys, or values, in a block; an even number. */
 static inline size_t
 qwen_kv_head_bytes(enum qwen_kv kv, size_t d)
 {
@@ -57,7 +58,7 @@ qwen_kv_block_bytes(const struct qwen_kv_shape *s)
 	    qwen_kv_head_bytes(s->v, s->d));
 }
 
-/* Where a head's keys begin in a block, and its values, in bytes. */
+/* Return the offset in bytes of a head's keys, or values, in a block. */
 static inline size_t
 qwen_kv_k_at(const struct qwen_kv_shape *s, size_t head)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * math.h - exp and its kin, one definition for every machine.
+ * math.h - exp and similar functions with the same bits on every machine.
  *
- * libm may differ in the last bit from one system to the next; these use only
- * operations that IEEE 754 rounds one way.  The vector forms in vec.h follow
+ * libm may differ in the last bit between systems.  These functions use only
+ * operations that IEEE 754 rounds in one way.  The vector forms in vec.h follow
  * qwen_expf step by step.
  */
 #ifndef QWEN_KERNEL_MATH_H
@@ -13,11 +13,12 @@
 
 #include "base/half.h"
 
-/* Outside [LO, HI] the result is 0 or infinity. */
+/* Below EXP_LO the result is 0, above EXP_HI infinity. */
 #define EXP_LO		-0x1.5d58a0p+6f		/* -87.3365 */
 #define EXP_HI		88.0f
 #define EXP_LOG2E	0x1.715476p+0f
-#define EXP_LN2_HI	0x1.63p-1f		/* short: n * it is exact */
+#define EXP_LN2_HI	0x1.63p-1f		/* few bits, so that n *
+						   EXP_LN2_HI is exact */
 #define EXP_LN2_LO	-0x1.bd0106p-13f
 /* (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, error 3.2e-9 of e^r */
 #define EXP_C2		0x1p-1f
@@ -26,7 +27,7 @@
 #define EXP_C5		0x1.123be0p-7f
 #define EXP_C6		0x1.6db4e8p-10f
 
-/* e^x, within 1 ulp or so; NaN stays NaN. */
+/* Returns e^x, within about 1 ulp; NaN for NaN. */
 static inline float
 qwen_expf(float x)
 {
@@ -47,14 +48,14 @@ qwen_expf(float x)
 	return p * qwen_bits_f32((uint32_t)((int)n + 127) << 23);
 }
 
-/* 1 / (1 + e^-x) */
+/* Returns 1 / (1 + e^-x). */
 static inline float
 qwen_sigmoidf(float x)
 {
 	return 1.0f / (1.0f + qwen_expf(-x));
 }
 
-/* The following work in double and are for values that are few. */
+/* The functions below compute in double; use them for few values. */
 
 /* e^x for |x| <= 700 */
 double qwen_exp(double x);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * probe.h - how fast registers read and multiply: CHAINS independent chains,
- * more than any multiplier needs.
+ * probe.h - measures how fast registers are read and multiplied, with CHAINS
+ * independent chains, more than the latency of any multiplier needs.
  *
- * The including file has defined that, and EACH_CHAIN as TWELVE or SIXTEEN; the
- * registers vec_i and vec_f; f32_step(), a fused multiplication and addition; and UNKNOWN(), what the compiler must
- * take for unknown, though no instruction changes it.  INT8_OP is the name of
- * what int8_step() does, INT8_MACS products of bytes, added to s; without it
- * there are read_all() and f32() alone.
+ * The including file defines CHAINS; EACH_CHAIN as TWELVE or SIXTEEN; the
+ * register types vec_i and vec_f; f32_step(), a fused multiply-add; and
+ * UNKNOWN(), which hides a value from the compiler without an instruction.
+ * INT8_OP is the name of the instruction in int8_step(), which adds INT8_MACS
+ * products of bytes to s.  Without INT8_OP there are only read_all() and f32().
  */
 enum { ROUNDS = 8 };
 
-/* A register of whatever kind, as it lies in memory. */
+/* A register of any type, as memory. */
 typedef uint64_t vec_u __attribute__((vector_size(sizeof(vec_f)), may_alias));
 
 #define TWELVE(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) \

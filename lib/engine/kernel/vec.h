@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * vec.h - sixteen f32 lanes: one zmm, two ymm, four NEON registers, or an
- * array in plain C.
+ * vec.h - sixteen f32 lanes: one zmm, two ymm, four NEON registers, or an array
+ * in plain C.
  *
- * The templates (*.inc) are written once in these terms and compiled for each
- * instruction set; the plain C form defines what each operation gives.  Every
- * operation rounds as IEEE 754 says, so that they agree bit by bit.  NEON,
- * which is there by default, is for the files that define VEC_NEON.
+ * The templates (*.inc) are written with these types and functions and compiled
+ * for each instruction set.  The plain C form defines the result of each
+ * operation.  Every operation rounds as IEEE 754 defines, so all forms agree
+ * bit by bit.  NEON is always available on arm64, so files that want it define
+ * VEC_NEON.
  */
 #ifndef QWEN_KERNEL_VEC_H
 #define QWEN_KERNEL_VEC_H
@@ -19,7 +20,7 @@
 
 #define VEC_INLINE static inline __attribute__((always_inline, unused))
 
-/* A loop of few steps, a constant number: what it goes over is in registers. */
+/* For loops with a small constant number of steps over values in registers. */
 #ifdef __clang__
 #define UNROLL_ALL _Pragma("clang loop unroll(full)")
 #else
@@ -27,13 +28,13 @@
 #endif
 
 /*
- * A part is what is worked on at once: a register, or one number.  Each set
- * says how parts come and go and what C's operators do not:
+ * A part is a register, or one number in plain C.  Each instruction set defines
+ * its loads and stores, and the operations that C has no operators for:
  *	p_choose	a <= b ? yes : no
- *	p_round		to the nearest whole number, the even one of two
+ *	p_round		to the nearest integer, ties to even
  *	p_store_upper	the upper 16 bits of each
- *	p_sum, p_hmax	over the lanes of one, in the order of v_sum
- *	p_at_least	a bit for each lane: a >= b
+ *	p_sum, p_hmax	over the lanes of a part, in the order of v_sum
+ *	p_at_least	a bit per lane: a >= b
  */
 #if defined(__AVX2__)
 #include "engine/kernel/x86/vec_wide.h"
@@ -88,7 +89,7 @@ v_sums16(int32_t *out, const int8_t *q)
 #endif
 
 #ifndef VEC_PLAIN
-/* What vectors compute as plain C does, step by step. */
+/* Operations of vectors that follow plain C step by step. */
 typedef uint32_t part_u __attribute__((vector_size(sizeof(part))));
 typedef int32_t part_i __attribute__((vector_size(sizeof(part))));
 
@@ -109,10 +110,10 @@ p_exp(part x)
 	p = p_fma(p, r * r, r) + p_set1(1.0f);
 	p *= (part)((__builtin_convertvector(n, part_i) + 127) << 23);
 	p = p_choose(lo, x, p, p_set1(0.0f));
-	/* NaN is neither */
+	/* NaN compares false */
 	return p_choose(x, hi, p, p_choose(hi, x, p_set1(INFINITY), x));
 }
-/* To nearest even; NaN stays one; what is below the least becomes 0. */
+/* Rounds to nearest even; NaN stays NaN; values below least become 0. */
 VEC_INLINE void
 p_store_bf16(uint16_t *p, part a, part least)
 {
@@ -124,7 +125,7 @@ p_store_bf16(uint16_t *p, part a, part least)
 }
 #endif
 
-/* The parts of a v16 side by side, and what is done with each. */
+/* A v16 as an array of parts, and macros that apply a function to each part. */
 #ifndef MAP1
 enum { PART_LANES = sizeof(part) / sizeof(float), N_PARTS = 16 / PART_LANES };
 
@@ -157,7 +158,7 @@ fold(part (*fn)(part a, part b), v16 x)
 	}
 	return x.v[0];
 }
-/* A bit for each lane: a >= b. */
+/* Returns a bit per lane: a >= b. */
 VEC_INLINE unsigned
 v_at_least(v16 a, v16 b)
 {
@@ -179,7 +180,7 @@ VEC_INLINE v16 v_load_f16(const uint16_t *p) { LOAD(p_load_f16, p); }
 VEC_INLINE v16 v_load_bf16(const uint16_t *p) { LOAD(p_load_bf16, p); }
 VEC_INLINE void v_store(float *p, v16 a) { STORE(p_store, p, a); }
 VEC_INLINE void v_store_f16(uint16_t *p, v16 a) { STORE(p_store_f16, p, a); }
-/* Round to nearest even within -127 .. 127. */
+/* Rounds to nearest even, clamped to -127 .. 127. */
 VEC_INLINE void v_store_i8(int8_t *p, v16 a) { STORE(p_store_i8, p, a); }
 VEC_INLINE v16 v_set1(float x) { SAME(p_set1(x)); }
 VEC_INLINE v16 v_add(v16 a, v16 b) { MAP2(p_add, a, b); }
@@ -189,14 +190,15 @@ VEC_INLINE v16 v_div(v16 a, v16 b) { MAP2(p_div, a, b); }
 VEC_INLINE v16 v_max(v16 a, v16 b) { MAP2(p_max, a, b); }
 VEC_INLINE v16 v_fma(v16 a, v16 b, v16 c) { MAP3(p_fma, a, b, c); }
 VEC_INLINE v16 v_exp(v16 a) { MAP1(p_exp, a); }
-/* The tree: lane i and i + 8, then i + 4, i + 2, i + 1. */
+/* Sums as a tree: lane i and i + 8, then i + 4, i + 2, i + 1. */
 VEC_INLINE float v_sum(v16 a) { return p_sum(FOLD(p_add, a)); }
 VEC_INLINE float v_hmax(v16 a) { return p_hmax(FOLD(p_max, a)); }
 
 #ifndef __AVX2__
 /*
- * Those of 16 whose bit is set, side by side; up to 16 are written, whatever the
- * mask, so to + 16 must not be after what was read.
+ * Moves the numbers of 16 whose bit is set to the front.  Writes up to 16
+ * numbers, whatever the mask, so to + 16 must not lie after the numbers already
+ * read.
  */
 VEC_INLINE void
 v_squeeze(uint32_t *to, const uint32_t *from, unsigned mask)
@@ -206,7 +208,7 @@ v_squeeze(uint32_t *to, const uint32_t *from, unsigned mask)
 }
 #endif
 
-/* Load once, a part or a v16: gcc would rather load for each of several uses. */
+/* Keeps a part or v16 in a register; gcc would load it again for each use. */
 #if defined(VEC_WIDE)
 #define PART_IN_REGISTER(v) __asm__("" : "+v"(v))
 #define IN_REGISTER(v) PART_IN_REGISTER(v)
@@ -218,7 +220,7 @@ v_squeeze(uint32_t *to, const uint32_t *from, unsigned mask)
 #define IN_REGISTER(v) ((void)(v))
 #endif
 
-/* Four doubles, from and to floats. */
+/* Four doubles, loaded from and stored to floats. */
 #ifdef __AVX2__
 typedef __m256d d4;
 
@@ -265,7 +267,7 @@ d_store_f32(float *p, d4 a)
 }
 #endif
 
-/* y[i] = v_sum of the lanes at s[i]: their trees side by side. */
+/* y[i] = v_sum of the lanes at s[i], for four at a time. */
 VEC_INLINE void
 v_sum4(float *y, const float (*s)[16])
 {
@@ -288,7 +290,7 @@ v_sum4(float *y, const float (*s)[16])
 
 VEC_INLINE v16 v_zero(void) { return v_set1(0.0f); }
 
-/* The first n (0 .. 16) lanes, the others zero; stores touch only those. */
+/* Load the first n (0 .. 16) lanes, the others zero; store only the first n. */
 VEC_INLINE v16
 v_load_n(const float *p, size_t n)
 {
@@ -313,13 +315,13 @@ v_store_n(float *p, v16 a, size_t n)
 }
 
 /*
- * Sixteen int32 lanes, and sixteen pairs of int16.  Each set has
- *	i_zero, i_pair	all lanes 0; all pairs that at p
+ * Sixteen int32 lanes, and sixteen pairs of int16.  Each set defines
+ *	i_zero, i_pair	all lanes 0; all pairs equal to the pair at p
  *	i_load8		32 int8_t
- *	i_load4		32 bytes: their lower four bits less 8, and the upper
- *	i_dot		a sum of two products added in each lane
+ *	i_load4		32 bytes: lower four bits minus 8; *high: the upper
+ *	i_dot		adds the sum of two products to each lane
  *	v_from_i	to the nearest float
- *	v_store_i16	to nearest even, of what fits
+ *	v_store_i16	rounds to nearest even, clamped to int16
  */
 #ifdef VEC_PLAIN
 typedef struct { int32_t v[16]; } i16x;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* bits.h - what decode.h takes formats apart with. */
+/* bits.h - unpacking bits, nibbles and scales, for decode.h. */
 #ifndef QWEN_ARM_BITS_H
 #define QWEN_ARM_BITS_H
 
@@ -7,10 +7,13 @@
 #include "engine/kernel/formats.h"
 #include "engine/quant/codebook.h"
 
-/* 256 weights under one d. */
+/* 256 weights that share a d. */
 struct group {
 	int8x16_t	w[16];
-	/* eight, for each 32 weights, or in both 16, for each 16 */
+	/*
+	 * eight in both, for spans of 32; or eight in each of the two, for
+	 * spans of 16
+	 */
 	int16x8_t	scale[2], min[2];
 };
 
@@ -26,9 +29,9 @@ as_signed(uint8x16_t v)
 	return vreinterpretq_s8_u8(v);
 }
 
-/* ---- bits, pairs of them, and nibbles */
+/* ---- bits, pairs of bits, nibbles */
 
-/* 0 or -1 for each of 16 bits, of bytes 2k and 2k + 1. */
+/* Expands the 16 bits of bytes 2k and 2k + 1 to bytes of 0 or -1. */
 AI uint8x16_t
 bits16(uint8x16_t v, int k)
 {
@@ -39,7 +42,7 @@ bits16(uint8x16_t v, int k)
 	    vdup_n_u8((uint8_t)(2 * k + 1)))), bit);
 }
 
-/* Pairs of bits, four in each of bytes 4k to 4k + 3. */
+/* Expands bytes 4k to 4k + 3 to 16 pairs of bits, in order. */
 AI uint8x16_t
 crumbs_in_order(uint8x16_t v, int k)
 {
@@ -52,8 +55,8 @@ crumbs_in_order(uint8x16_t v, int k)
 }
 
 /*
- * 256 pairs of bits as Q2_K has them: 32 bytes hold 128 weights, the first 32
- * in the lowest bits.
+ * Unpacks 256 pairs of bits in the layout of Q2_K: 32 bytes hold 128 weights,
+ * the first 32 in the lowest bits.
  */
 AI void
 crumbs(const unsigned char *p, uint8x16_t *w)
@@ -73,7 +76,7 @@ crumbs(const unsigned char *p, uint8x16_t *w)
 	}
 }
 
-/* 16 low nibbles, then the high ones. */
+/* Unpacks 16 low nibbles to to[0], the high nibbles to to[1]. */
 AI void
 nibbles(uint8x16_t v, uint8x16_t *to)
 {
@@ -81,7 +84,7 @@ nibbles(uint8x16_t v, uint8x16_t *to)
 	to[1] = vshrq_n_u8(v, 4);
 }
 
-/* The nibbles of eight bytes, the low one of a byte before the high one. */
+/* Unpacks the nibbles of eight bytes in order, low before high. */
 AI uint8x16_t
 nibbles_of(uint8x8_t v)
 {
@@ -106,14 +109,14 @@ widen_signed(int8x16_t v, int16x8_t *to)
 	to[1] = vmovl_high_s8(v);
 }
 
-/* 2 c + 1 */
+/* Returns 2 c + 1. */
 AI int16x8_t
 odd(uint16x8_t c)
 {
 	return vreinterpretq_s16_u16((c + c) | vdupq_n_u16(1));
 }
 
-/* The same of the nibbles of eight bytes. */
+/* The same for the nibbles of eight bytes. */
 AI void
 odd_nibbles(uint8x8_t v, int16x8_t *to)
 {

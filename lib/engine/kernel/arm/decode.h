@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * decode.h - weights of a row as bytes in the order of columns, and their
- * scales as integers, for each format.  The type is a constant wherever one of
- * these is called.
+ * decode.h - decodes a row's weights to bytes in the order of columns, and
+ * their scales to integers, for each format.  The type is a constant at each
+ * call.
  *
- * Weights are signed, as products of arm64 take them, and so without the bias
- * that formats.h has for others.
+ * Weights are signed, as arm64 multiplies them, so they have no bias
+ * (formats.h).
  */
 #ifndef QWEN_ARM_DECODE_H
 #define QWEN_ARM_DECODE_H
 
 #include "engine/kernel/arm/grid.h"
 
-/* Bytes of 256 weights. */
+/* Returns the bytes of 256 weights. */
 AI size_t
 bytes_of(uint32_t type)
 {
@@ -35,7 +35,9 @@ decode_q2_k(const unsigned char *p, struct group *u)
 		u->w[i] = as_signed(w[i]);
 }
 
-/* Of six bits, 32 too large: 16 nibbles by halves, then 16 pairs of bits. */
+/*
+ * Unpacks six-bit scales minus 32: 16 nibbles by halves, then 16 pairs of bits.
+ */
 AI void
 scales_q3_k(const unsigned char *p, int16x8_t *to)
 {
@@ -60,7 +62,7 @@ decode_q3_k(const unsigned char *p, struct group *u)
 	UNROLL
 	for (i = 0; i < 2; i++) {
 		uint8x16_t bits = vld1q_u8(p + 16 * i);
-		/* four less where there is no bit */
+		/* subtract four where the bit is 0 */
 #define PUT(j, bit) u->w[2 * (j) + i] = as_signed(w[2 * (j) + i] -	\
 	vbicq_u8(four, bit))
 		PUT(0, vshlq_n_u8(bits, 2));
@@ -75,7 +77,10 @@ decode_q3_k(const unsigned char *p, struct group *u)
 	}
 }
 
-/* Q4_K and Q5_K: d, dmin, eight 6-bit scales and minimums. */
+/*
+ * Unpacks the scales of Q4_K and Q5_K: d, dmin, eight 6-bit scales and
+ * minimums.
+ */
 AI void
 scales_k(const unsigned char *p, struct group *u)
 {
@@ -113,7 +118,7 @@ decode_q5_k(const unsigned char *p, struct group *u)
 	int i;
 
 	scales_k(p, u);
-	/* the fifth bit of the next 32 weights comes to bit 0 */
+	/* the fifth bit of the next 32 weights moves to bit 0 */
 	h[0] = vld1q_u8(p + 16);
 	h[1] = vld1q_u8(p + 32);
 	UNROLL
@@ -137,7 +142,7 @@ decode_q6_k(const unsigned char *p, struct group *u)
 
 	widen_signed(vld1q_s8((const int8_t *)p + 192), u->scale);
 	UNROLL
-	for (i = 0; i < 4; i++) {	/* 16 of every 32 in a half */
+	for (i = 0; i < 4; i++) {	/* 16 of every 32 weights in a half */
 		const unsigned char *at = p + i / 2 * 64 + i % 2 * 16;
 		uint8x16_t h = vld1q_u8(p + 128 + 16 * i);
 		int8x16_t *to = u->w + i / 2 * 8 + i % 2;
@@ -173,11 +178,11 @@ decode_iq4_xs(const unsigned char *p, struct group *u)
 
 /* ---- ternary */
 
-/* The next digit less 1: bytes are fractions of 256 in base 3. */
+/* Returns the next digit minus 1; bytes are base-3 fractions of 256. */
 AI int8x16_t
 digit(uint8x16_t v)
 {
-	/* -1 where 3 v / 256 is 1 or more, and where it is 2 */
+	/* -1 for each threshold reached: 3 v / 256 >= 1, >= 2 */
 	return as_signed(vmvnq_u8(vcgeq_u8(v, set8(86)) +
 	    vcgeq_u8(v, set8(171))));
 }
@@ -218,9 +223,9 @@ decode_tq2_0(const unsigned char *p, struct group *u)
 		u->w[i] = as_signed(w[i] - set8(1));
 }
 
-/* ---- all of these */
+/* ---- all formats with 256 weights per d */
 
-/* A group of a format with 256 weights under a d. */
+/* Decodes a group. */
 AI void
 decode(uint32_t type, const unsigned char *p, struct group *u)
 {
@@ -272,9 +277,9 @@ decode(uint32_t type, const unsigned char *p, struct group *u)
 	}
 }
 
-/* ---- formats with fewer weights under a d: 32 of a group, the j-th */
+/* ---- formats with fewer weights per d: block j of 32 in a group */
 
-/* 32 nibbles as weights of a table. */
+/* Looks 32 nibbles up in a table. */
 AI void
 look_up(uint8x16_t v, const int8_t *table, int8x16_t *w)
 {
@@ -285,7 +290,7 @@ look_up(uint8x16_t v, const int8_t *table, int8x16_t *w)
 	w[1] = vqtbl1q_s8(vld1q_s8(table), n[1]);
 }
 
-/* 32 nibbles less off. */
+/* Unpacks 32 nibbles minus off. */
 AI void
 fours(uint8x16_t v, int off, int8x16_t *w)
 {
@@ -296,7 +301,7 @@ fours(uint8x16_t v, int off, int8x16_t *w)
 	w[1] = as_signed(n[1] - set8(off));
 }
 
-/* With fifth bits, less 16 if centred. */
+/* Unpacks 32 five-bit weights, minus 16 if centred. */
 AI void
 fives(const unsigned char *bits, uint8x16_t v, int centred, int8x16_t *w)
 {
@@ -312,7 +317,9 @@ fives(const unsigned char *bits, uint8x16_t v, int centred, int8x16_t *w)
 		    bits16(h, i) & set8(16)));
 }
 
-/* Four times eight low nibbles, then high ones: 16 to a scale. */
+/*
+ * Unpacks four blocks of eight low, then eight high nibbles; 16 share a scale.
+ */
 AI void
 decode_nvfp4(const unsigned char *p, int8x16_t *w)
 {
@@ -384,7 +391,10 @@ decode_32(uint32_t type, const unsigned char *p, size_t j, int8x16_t *w)
 	}
 }
 
-/* All weights of a group, of any format; scales if they are in u. */
+/*
+ * Decodes all weights of a group of any format; scales only if they are
+ * integers.
+ */
 AI void
 decode_group(uint32_t type, const unsigned char *p, struct group *u)
 {
@@ -399,9 +409,9 @@ decode_group(uint32_t type, const unsigned char *p, struct group *u)
 		decode_32(type, p, j, u->w + 2 * j);
 }
 
-/* ---- d, of four rows */
+/* ---- d of four rows */
 
-/* f32 of the f16 at the same place in four rows. */
+/* Loads the f16 at this offset of four rows as f32. */
 AI float32x4_t
 f16x4(const unsigned char *const *w, size_t at)
 {
@@ -414,7 +424,7 @@ f16x4(const unsigned char *const *w, size_t at)
 	return vcvt_f32_f16(vreinterpret_f16_u16(h));
 }
 
-/* IQ1_M: four bits in each of four words. */
+/* Loads d of IQ1_M: four bits in each of four words. */
 AI float32x4_t
 f16_of_parts(const unsigned char *const *w)
 {
@@ -431,7 +441,7 @@ f16_of_parts(const unsigned char *const *w)
 	    vpadd_u16(h[0], h[1]), vpadd_u16(h[2], h[3]))));
 }
 
-/* The bytes at the same place in four rows. */
+/* Loads the byte at this offset of four rows. */
 AI uint8x8_t
 bytes4(const unsigned char *const *w, size_t at)
 {
@@ -443,7 +453,7 @@ bytes4(const unsigned char *const *w, size_t at)
 	return vld1_lane_u8(w[3] + at, v, 3);
 }
 
-/* MXFP4: 2^(x - 128), above 252 NaN. */
+/* Converts the scales of MXFP4: 2^(x - 128); above 252 NaN. */
 AI float32x4_t
 powers_of_two(uint8x8_t bytes)
 {
@@ -456,8 +466,9 @@ powers_of_two(uint8x8_t bytes)
 }
 
 /*
- * NVFP4: half of E4M3 without sign, 127 being 0.  As the upper bits of an f16,
- * whose exponent counts from 8 less, it is 2^-7 times that.
+ * Converts the scales of NVFP4: half of E4M3 without sign; 127 is 0.  As the
+ * upper bits of an f16, whose exponent bias is 8 more, the value is 2^-7 times
+ * the result.
  */
 AI float32x4_t
 e4m3(uint8x8_t x)
@@ -468,7 +479,7 @@ e4m3(uint8x8_t x)
 	    vget_low_u16(vshll_n_u8(x, 7)))), 0x1p7f);
 }
 
-/* d number k of a group. */
+/* Loads d number k of a group. */
 AI float32x4_t
 load_d4(uint32_t type, const unsigned char *const *w, size_t k)
 {
@@ -485,7 +496,7 @@ load_d4(uint32_t type, const unsigned char *const *w, size_t k)
 	return f->d_by == 1.0f ? d : vmulq_n_f32(d, f->d_by);
 }
 
-/* Its minimum. */
+/* Loads minimum number k of a group. */
 AI float32x4_t
 load_min4(uint32_t type, const unsigned char *const *w, size_t k)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * dot.h - products of 8-bit integers on arm64: SDOT where the file is compiled
- * for it (by its name: *_dotprod.c, *_i8mm.c), plain NEON elsewhere.  Sums are
- * exact, so that both give the same.
+ * dot.h - products of 8-bit integers on arm64: SDOT if the file is compiled for
+ * it (*_dotprod.c, *_i8mm.c), else plain NEON.  Sums are exact, so both give
+ * the same result.
  */
 #ifndef QWEN_ARM_DOT_H
 #define QWEN_ARM_DOT_H
@@ -22,8 +22,9 @@
 #endif
 
 /*
- * Add 16 products, four or so in each lane.  Without SDOT two of them pass
- * through int16: at most 2 * 128 * 127.
+ * Adds 16 products to acc; the distribution over the lanes depends on the
+ * instruction.  Without SDOT two products are added in int16: at most 2 * 128 *
+ * 127.
  */
 AI int32x4_t
 dot16(int32x4_t acc, int8x16_t w, int8x16_t x)
@@ -36,7 +37,7 @@ dot16(int32x4_t acc, int8x16_t w, int8x16_t x)
 #endif
 }
 
-/* The sums of four vectors, one a lane. */
+/* Returns the sums of four vectors, one per lane. */
 AI int32x4_t
 sum4x4(const int32x4_t *v)
 {

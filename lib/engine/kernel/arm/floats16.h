@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * floats16.h - a group of 16 rows of F16 or BF16 as bf16 in f32, rows in the
- * lanes: panels of products in bf16.
+ * floats16.h - converts a group of 16 rows of F16 or BF16 to bf16 values in
+ * f32, rows in the lanes: panels of products in bf16.
  */
 #ifndef QWEN_ARM_FLOATS16_H
 #define QWEN_ARM_FLOATS16_H
@@ -9,8 +9,8 @@
 #include "engine/kernel/arm/unpack.h"
 
 /*
- * To nearest even in the upper 16 bits: with m = 1.5 * 2^16 times the power of
- * two in x, m + x has its last bit where that of the bf16 is.
+ * Rounds to nearest even in the upper 16 bits.  With m = 1.5 * 2^16 times the
+ * power of two in x, the last bit of m + x is that of the bf16.
  */
 AI float32x4_t
 round_bf16(float32x4_t x)
@@ -22,7 +22,7 @@ round_bf16(float32x4_t x)
 	return vfmsq_f32(vfmaq_f32(x, m, k), m, k);
 }
 
-/* Four columns of a row of F16 or BF16, as bf16. */
+/* Converts four columns of a row of F16 or BF16 to bf16. */
 AI float32x4_t
 four_columns(uint32_t type, const unsigned char *p)
 {
@@ -30,13 +30,13 @@ four_columns(uint32_t type, const unsigned char *p)
 
 	if (type == QT_F16)
 		return round_bf16(vcvt_f32_f16(vreinterpret_f16_u16(v)));
-	/* QWEN_BF16_WEIGHT_LEAST */
+	/* below QWEN_BF16_WEIGHT_LEAST: 0 */
 	v = vand_u16(v, vcge_u16(vand_u16(v, vdup_n_u16(0x7fff)),
 	    vdup_n_u16((127 - 52) << 7)));
 	return vreinterpretq_f32_u32(vshll_n_u16(v, 16));
 }
 
-/* Weights of 256 columns of F16 or BF16; p: the rows' bytes of them. */
+/* Converts 256 columns of F16 or BF16; p: the rows' bytes of these columns. */
 AI void
 floats_group(uint32_t type, const unsigned char *const *p,
     float (*to)[1][16])

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
-/* grid.h - weights from entries of grids, with signs or moved; for decode.h. */
+/* grid.h - weights from grid entries, with signs or shifts; for decode.h. */
 #ifndef QWEN_ARM_GRID_H
 #define QWEN_ARM_GRID_H
 
 #include "engine/kernel/arm/bits.h"
 
-/* 16 weights of entries of four, or of eight. */
+/* Return 16 weights of four entries of four, or of two entries of eight. */
 AI uint8x16_t
 four4(const uint8_t (*grid)[4], unsigned a, unsigned b, unsigned c, unsigned d)
 {
@@ -21,7 +21,7 @@ two8(const uint8_t (*grid)[8], unsigned a, unsigned b)
 	return vcombine_u8(vld1_u8(grid[a]), vld1_u8(grid[b]));
 }
 
-/* 16 indices of which low has eight bits, high those above. */
+/* Joins 16 indices: low has the lower eight bits, high the upper bits. */
 AI void
 indices(uint16_t *i, uint8x16_t low, uint8x16_t high)
 {
@@ -29,7 +29,7 @@ indices(uint16_t *i, uint8x16_t low, uint8x16_t high)
 	vst1q_u16(i + 8, vreinterpretq_u16_u8(vzip2q_u8(low, high)));
 }
 
-/* v, or -v where the bit is set, of 16 from bit 16k on. */
+/* Negates v where the bit is set; 16 bits from bit 16k on. */
 AI int8x16_t
 with_signs(uint8x16_t v, const uint8x16_t *sign, int k)
 {
@@ -38,7 +38,10 @@ with_signs(uint8x16_t v, const uint8x16_t *sign, int k)
 	return as_signed((v ^ m) - m);
 }
 
-/* Bytes of seven signs each: their eighth makes the number of ones even. */
+/*
+ * Completes bytes of seven signs with an eighth, so that the number of ones is
+ * even.
+ */
 AI uint8x16_t
 eighth_sign(uint8x16_t v)
 {
@@ -46,8 +49,8 @@ eighth_sign(uint8x16_t v)
 }
 
 /*
- * Eight dwords of four times seven signs and four bits of scale: 32 bytes of
- * signs, and the scales.
+ * Unpacks eight dwords of four times seven signs and four bits of scale: 32
+ * bytes of signs, and the scales.
  */
 AI void
 signs_xxs(const uint32x4_t *a, uint8x16_t *sign, int16x8_t *scale)
@@ -111,7 +114,7 @@ decode_iq2_xxs(const unsigned char *p, struct group *u)
 	uint8x16_t sign[2];
 	int k;
 
-	/* eight times four indices, then a dword */
+	/* layout: eight times four indices, then a dword */
 	UNROLL
 	for (k = 0; k < 2; k++) {
 		v = vreinterpretq_u32_u8(vld1q_u8(p + 2 + 32 * k));
@@ -141,7 +144,7 @@ decode_iq2_xs(const unsigned char *p, struct group *u)
 		uint16x8_t a = vreinterpretq_u16_u8(vld1q_u8(i + 32 * k));
 		uint16x8_t b = vreinterpretq_u16_u8(vld1q_u8(i + 32 * k + 16));
 
-		/* the upper bytes, shifted down by the ninth bit */
+		/* the upper bytes, shifted right by the ninth bit */
 		sign[k] = vcombine_u8(vmovn_u16(vshrq_n_u16(a, 9)),
 		    vmovn_u16(vshrq_n_u16(b, 9)));
 		sign[k] = eighth_sign(sign[k]);
@@ -177,10 +180,10 @@ decode_iq2_s(const unsigned char *p, struct group *u)
 AI void
 decode_iq1_s(const unsigned char *p, struct group *u)
 {
-	/* a word of four times three bits */
+	/* a word has four times three bits */
 	const int16x8_t to_8 = { 8, 5, 2, -1, 8, 5, 2, -1 };
 	uint16x8_t h = vreinterpretq_u16_u8(vld1q_u8(p + 34));
-	/* what entries are too large by: 7, or 9 */
+	/* subtracted from entries: 7 or 9 */
 	uint8x8_t off = vmovn_u16(vshrq_n_u16(h, 14) & vdupq_n_u16(2)) +
 	    vdup_n_u8(7);
 	uint16_t i[32];
@@ -205,7 +208,7 @@ decode_iq1_s(const unsigned char *p, struct group *u)
 #undef PUT
 }
 
-/* Three bits for each 16 weights, four times in each of four words. */
+/* Unpacks scales of three bits per 16 weights, four in each of four words. */
 AI void
 scales_iq1_m(const unsigned char *p, int16x8_t *scale)
 {
@@ -219,7 +222,7 @@ scales_iq1_m(const unsigned char *p, int16x8_t *scale)
 		uint16x4_t t = k == 0 ? a : b;
 		uint16x8_t v = vcombine_u16(vzip1_u16(t, t), vzip2_u16(t, t));
 
-		/* words 0, 0, 1, 1: each twice more */
+		/* words 0, 0, 1, 1, each twice */
 		scale[k] = odd(vshlq_u16(v, down) & vdupq_n_u16(7));
 	}
 }

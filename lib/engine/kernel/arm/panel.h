@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * panel.h - many tokens: 8 rows unpacked into a panel in L1, then tiles of 8
- * rows by up to four tokens with SDOT or SMMLA.
+ * panel.h - products of many tokens: 8 rows are unpacked into a panel in L1,
+ * then multiplied in tiles of 8 rows by up to four tokens with SDOT or SMMLA.
  *
- * What is in a vector of four sums is the one difference between the two.
+ * The two instructions differ only in the content of a vector of four sums.
  * SDOT: four rows of one token, four weights of each row times the same four
- * activations.  SMMLA: two rows by two tokens, eight weights of each.  In both
- * a row has LANE_TOKS neighbouring lanes, and everything that belongs to rows
- * is stored in the panel that often.
+ * activations.  SMMLA: two rows by two tokens, eight weights of each.  In both,
+ * a row has LANE_TOKS adjacent lanes, and all data of rows is stored that often
+ * in the panel.
  *
- * K is cut into slices, which keeps the panel small; sums go on in y from one
- * slice to the next, and the order of float steps stays that of the scalar
- * definition.  gemm_dotprod.c and gemm_i8mm.c take PANEL_KERNELS(their set).
+ * K is divided into slices, which keeps the panel small.  Sums continue in y
+ * from slice to slice, and the order of float steps is that of the scalar
+ * definition. gemm_dotprod.c and gemm_i8mm.c use PANEL_KERNELS(their set).
  */
 #include "engine/kernel/arm/unpack.h"
 
 #define SLICE 8			/* groups of 256 in a panel: K = 2048 */
 #define ROWS 8
-#define TOKS 4			/* of a tile */
+#define TOKS 4			/* tokens of a tile */
 
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 #define LANE_TOKS 2
@@ -25,20 +25,24 @@
 #define LANE_TOKS 1
 #endif
 #define LANE_ROWS (4 / LANE_TOKS)
-#define RV (ROWS / LANE_ROWS)	/* vectors of rows */
+#define RV (ROWS / LANE_ROWS)	/* vectors per tile of rows, */
 #define TV (TOKS / LANE_TOKS)	/* and of tokens */
 #define LANES (ROWS * LANE_TOKS)
 
 struct panel {
 	int8_t	w[SLICE][16][ROWS * 16];	/* group, 16 weights, rows */
-	int16_t	scale[SLICE][16][LANES];	/* of each 16 or 32 weights */
+	int16_t	scale[SLICE][16][LANES];	/* per 16 or 32 weights */
 	int16_t	min[SLICE][16][LANES];
-	float	d[SLICE][16][LANES];		/* of the group, or each span */
+	float	d[SLICE][16][LANES];		/* of the group, or of each
+						   span */
 	float	dmin[SLICE][LANES];
-	float	m[SLICE][8][LANES];		/* of each 32 */
+	float	m[SLICE][8][LANES];		/* of each 32 weights */
 } __attribute__((aligned(64)));
 
-/* Values of rows to all of their lanes: eight, and four from row r on. */
+/*
+ * Stores values of rows to all their lanes: of eight rows, and of four from row
+ * r on.
+ */
 AI void
 put_ints(int16_t *lanes, int16x8_t v)
 {
@@ -62,8 +66,8 @@ put_floats(float *lanes, size_t r, float32x4_t v)
 }
 
 /*
- * A group of 8 rows: the bytes of LANE_ROWS rows interleaved by 4 or 8, as
- * SDOT and SMMLA take them.
+ * Packs a group of 8 rows: interleaves the bytes of LANE_ROWS rows by 4 or 8,
+ * as SDOT and SMMLA need them.
  */
 AI void
 interleave(struct panel *p, size_t g, int8_t (*w)[QWEN_GROUP])
@@ -98,8 +102,8 @@ interleave(struct panel *p, size_t g, int8_t (*w)[QWEN_GROUP])
 /* The tokens of a tile in one group. */
 struct side {
 	const int8_t	*q[TOKS];
-	const int16_t	*a[TV];		/* LANE_TOKS in turn */
-	const int16_t	*asum[TV];	/* of 16s, or 32s */
+	const int16_t	*a[TV];		/* LANE_TOKS tokens interleaved */
+	const int16_t	*asum[TV];	/* of 16s or 32s */
 	float32x4_t	 d[TV];
 #if LANE_TOKS == 2
 	int16_t		 turn[TV][16 + 32];
@@ -117,7 +121,7 @@ zip(int16_t *to, const int16_t *x, const int16_t *y)
 }
 #endif
 
-/* Sums of the columns under a minimum. */
+/* Returns the sums of the columns that share a minimum. */
 AI const int16_t *
 sums_of(uint32_t type, const struct qwen_q8 *x)
 {
@@ -152,7 +156,7 @@ take_side(uint32_t type, struct side *s, const struct qwen_q8 *const *x,
 	}
 }
 
-/* Value j of the tokens in the lanes. */
+/* Loads value j of the tokens into the lanes. */
 AI int16x4_t
 lanes_of(const int16_t *v, int j)
 {
@@ -166,7 +170,7 @@ lanes_of(const int16_t *v, int j)
 #endif
 }
 
-/* Add the products of 16 weights of 8 rows, k the first activation. */
+/* Adds the products of 16 weights of 8 rows; k is the first activation. */
 AI void
 mac16(int32x4_t (*v)[TV], const int8_t *w, const struct side *s, int k, int tv)
 {
@@ -215,9 +219,12 @@ mac16(int32x4_t (*v)[TV], const int8_t *w, const struct side *s, int k, int tv)
 #endif
 }
 
-/* ---- folds: group g added to the sums of 8 rows and tv vectors of tokens */
+/* ---- folding: adds group g to the sums of 8 rows and tv vectors of tokens */
 
-/* The minimums of vector r of the rows with vector t of the tokens. */
+/*
+ * Returns the products of minimums: vector r of the rows, vector t of the
+ * tokens.
+ */
 AI int32x4_t
 min_sum(uint32_t type, const struct panel *p, size_t g, const struct side *s,
     int r, int t)
@@ -281,7 +288,7 @@ fold_super(uint32_t type, const struct panel *p, size_t g,
 	}
 }
 
-/* The float steps of minimums, one for each 32 columns. */
+/* Returns the float steps of minimums, one per 32 columns. */
 AI float32x4_t
 min_part(const struct panel *p, size_t g, const struct side *s, int r, int t)
 {
@@ -296,8 +303,8 @@ min_part(const struct panel *p, size_t g, const struct side *s, int r, int t)
 }
 
 /*
- * sum: that of n columns from 16 h of 32-block j on, times the activations'
- * scale, and of those before that have the same d.
+ * Computes sum: n columns from column 16 h of 32-block j on, times the
+ * activations' scale, plus earlier blocks with the same d.
  */
 AI void
 block_sums(uint32_t type, const struct panel *p, size_t g,
@@ -373,7 +380,7 @@ fold_block(uint32_t type, const struct panel *p, size_t g,
 
 /* ---- tiles */
 
-/* The sums of row i and token t, among a tile's. */
+/* Returns the sum of row i and token t in a tile's sums. */
 AI float *
 place(float (*y)[TV][4], size_t i, size_t t)
 {
@@ -381,7 +388,9 @@ place(float (*y)[TV][4], size_t i, size_t t)
 	    t % LANE_TOKS];
 }
 
-/* n tokens from t over ng groups from g0 of rows r .. r+7. */
+/*
+ * Multiplies n tokens from t on with rows r .. r+7 over ng groups from g0 on.
+ */
 AI void
 panel_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,
     size_t r, size_t g0, size_t ng, size_t t, size_t n, int tv)
@@ -394,7 +403,8 @@ panel_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,
 	int a, b;
 
 	for (j = 0; j < (size_t)tv * LANE_TOKS; j++) {
-		size_t at = t + (j < n ? j : n - 1);	/* repeat the last */
+		size_t at = t + (j < n ? j : n - 1);	/* repeat the last
+							   token */
 
 		x[j] = (const struct qwen_q8 *)m->x[at] + g0;
 		for (i = 0; g0 > 0 && i < ROWS; i++)
@@ -450,7 +460,7 @@ panel_tokens(uint32_t type, const struct qwen_matmul *m,
 	}
 }
 
-/* Scales of group g of the rows, or minimums, n of each. */
+/* Stores n scales, or minimums, of group g of the rows. */
 AI void
 put_scales(int16_t (*to)[LANES], int16_t (*rows)[16], int n)
 {
@@ -465,7 +475,7 @@ put_scales(int16_t (*to)[LANES], int16_t (*rows)[16], int n)
 	}
 }
 
-/* Group g of eight rows, of which its bytes are at row. */
+/* Unpacks group g of eight rows, whose bytes are at row. */
 AI void
 unpack8(uint32_t type, const unsigned char *const *row, struct panel *p,
     size_t g)
@@ -491,7 +501,7 @@ unpack8(uint32_t type, const unsigned char *const *row, struct panel *p,
 	}
 }
 
-/* ng groups from g0 of the rows from r. */
+/* Unpacks ng groups from g0 on of the rows from r on. */
 AI void
 unpack_panel(uint32_t type, const struct qwen_matmul *m, struct panel *p,
     size_t r, size_t g0, size_t ng)
@@ -507,7 +517,9 @@ unpack_panel(uint32_t type, const struct qwen_matmul *m, struct panel *p,
 	}
 }
 
-/* Rows r0 .. r1-1 must be whole 8s (they are 32s), n_in whole groups. */
+/*
+ * Rows r0 .. r1-1 must be a multiple of 8 (they are of 32), n_in whole groups.
+ */
 AI void
 product(uint32_t type, const struct qwen_matmul *m)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * probe.h - registers of 128 bits, as ../probe.h wants them: four chains each
- * for as many pipes.
+ * probe.h - 128-bit registers for ../probe.h: four chains for each of four
+ * pipes.
  */
 #include "engine/kernel/arm/dot.h"
 

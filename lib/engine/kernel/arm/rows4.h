@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * rows4.h - rows as the file has them, four at a time, times up to four
- * tokens; and ROW_KERNELS(its set), for matmul_neon.c and matmul_dotprod.c.
+ * rows4.h - products of rows in the file's layout, four rows by up to four
+ * tokens; and ROW_KERNELS(set), for matmul_neon.c and matmul_dotprod.c.
  */
 #include "engine/kernel/arm/decode.h"
 
 /*
- * Ask for the bytes four rows further on, where the next tile begins: a row is
- * too short for the hardware to see a stream in it.  A hint never faults.
+ * Prefetches the bytes four rows further, where the next tile begins: rows are
+ * too short for the hardware to detect a stream.  A prefetch never faults.
  */
 AI void
 prefetch_next(const struct qwen_matmul *p, const unsigned char *w,
@@ -21,7 +21,9 @@ prefetch_next(const struct qwen_matmul *p, const unsigned char *w,
 
 /* ---- 256 weights under one d */
 
-/* Scales times the activations' own, widened: one for each span. */
+/*
+ * Multiplies scales by the activations' scales, widened: one product per span.
+ */
 AI void
 scale_products(uint32_t type, const struct group *u, const struct qwen_q8 *x,
     int32x4_t *s)
@@ -40,7 +42,7 @@ scale_products(uint32_t type, const struct group *u, const struct qwen_q8 *x,
 	s[1] = vmovl_s16(vget_high_s16(v));
 }
 
-/* Four int32 that add up to the integer sum of a block. */
+/* Returns four int32 whose total is the integer sum of a block. */
 AI int32x4_t
 dot(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 {
@@ -74,7 +76,7 @@ dot(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 	return vaddq_s32(even, odd);
 }
 
-/* And to the sum of its minimums. */
+/* The same for the sum of its minimums. */
 AI int32x4_t
 dot_min(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 {
@@ -133,11 +135,14 @@ sums_super(uint32_t type, const struct qwen_matmul *p,
 }
 
 /*
- * ---- a d for fewer weights: a float step for each, and one for up to 256 of
- * them, which share the activations' scale
+ * ---- fewer weights per d: a float step per d, and one per group of up to 256
+ * weights, which share the activations' scale
  */
 
-/* Add 32 columns of a group; what a d of more is for is added up in run. */
+/*
+ * Adds 32 columns of a group.  If a d has more columns, they are collected in
+ * run.
+ */
 AI void
 add_32(uint32_t type, const unsigned char *const *w,
     const struct qwen_q8 *const *x, size_t b, int nt, int32x4_t *run,
@@ -178,7 +183,7 @@ add_32(uint32_t type, const unsigned char *const *w,
 	}
 }
 
-/* The sums of minimums. */
+/* Returns the sums of minimums. */
 AI float32x4_t
 block_mins(uint32_t type, const unsigned char *const *w,
     const struct qwen_q8 *x, size_t nb)
@@ -228,9 +233,12 @@ sums_block(uint32_t type, const struct qwen_matmul *p,
 	}
 }
 
-/* ---- all of them */
+/* ---- all formats */
 
-/* nr rows from r (the last is repeated to make four), nt tokens from t. */
+/*
+ * Multiplies nr rows from r on (the last is repeated to make four) with nt
+ * tokens from t on.
+ */
 AI void
 tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
     int nt)

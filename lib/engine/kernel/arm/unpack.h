@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * unpack.h - a group of 256 weights of eight rows, decoded, and its scales
- * turned so that rows lie in the lanes.
+ * unpack.h - decodes a group of 256 weights of eight rows, and transposes its
+ * scales so that rows are in the lanes.
  */
 #ifndef QWEN_ARM_UNPACK_H
 #define QWEN_ARM_UNPACK_H
@@ -13,7 +13,7 @@ struct rows {
 	int16_t	scale[8][16], min[8][16];	/* as in struct group */
 };
 
-/* The rows' groups are at p. */
+/* Decodes the groups of eight rows at p. */
 AI void
 decode_rows(uint32_t type, const unsigned char *const *p, struct rows *to)
 {
@@ -35,7 +35,10 @@ decode_rows(uint32_t type, const unsigned char *const *p, struct rows *to)
 	}
 }
 
-/* Eight int16 from at on of eight rows: o[i] is number i of all rows. */
+/*
+ * Transposes eight int16 of eight rows, from index `at' on: o[i] is number i of
+ * all rows.
+ */
 AI void
 turn8(int16_t (*rows)[16], int at, int16x8_t *o)
 {
@@ -45,7 +48,7 @@ turn8(int16_t (*rows)[16], int at, int16x8_t *o)
 	UNROLL
 	for (i = 0; i < 8; i++)
 		o[i] = vld1q_s16(rows[i] + at);
-	/* three times rows 0 and 4, 1 and 5, ... by turns */
+	/* three times: interleave rows 0 and 4, 1 and 5, ... */
 	UNROLL
 	for (k = 0; k < 3; k++) {
 		UNROLL

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* vec_neon.h - what vec.h is made of in NEON: four registers. */
+/* vec_neon.h - the operations of vec.h in NEON: four registers. */
 #ifndef QWEN_KERNEL_VEC_NEON_H
 #define QWEN_KERNEL_VEC_NEON_H
 
@@ -16,7 +16,7 @@ p_choose(part a, part b, part yes, part no)
 {
 	return vbslq_f32(vcleq_f32(a, b), yes, no);
 }
-/* a > b ? a : b; FMAX would make more of NaN and of -0. */
+/* a > b ? a : b; FMAX treats NaN and -0 differently. */
 VEC_INLINE part p_max(part a, part b) { return vbslq_f32(vcgtq_f32(a, b), a, b);
     }
 VEC_INLINE part p_min(part a, part b) { return vminq_f32(a, b); }
@@ -93,7 +93,7 @@ v_sums16(int32_t *out, const int8_t *q)
 		out[i] = vaddlvq_s8(vld1q_s8(q + 16 * i));
 }
 
-/* ------------------------------------------------- whole numbers, in pairs */
+/* ------------------------------------------------------ integers, in pairs */
 
 typedef struct { int32x4_t v[4]; } i16x;
 typedef struct { int16x8_t v[4]; } i16p;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * amx.h - the tile instructions that kernels are written in.
+ * amx.h - the AMX instructions as kernels use them.
  *
- * With QWEN_AMX_MODEL they are functions of a software model that the tests
- * bring, so that the same source runs where no CPU has tiles.  Tiles are named
- * by literal numbers, as in the instructions.
+ * With QWEN_AMX_MODEL they are functions of a software model in the tests, so
+ * that the same source runs on CPUs without AMX.  Tiles are named by literal
+ * numbers, as in the instructions.
  */
 #ifndef QWEN_KERNEL_AMX_H
 #define QWEN_KERNEL_AMX_H
@@ -13,13 +13,14 @@
 
 #include "engine/kernel/kernel.h"
 
-/* What LDTILECFG reads. */
+/* The operand of LDTILECFG. */
 struct amx_config {
 	uint8_t		palette;	/* 1 */
 	uint8_t		start_row;
 	uint8_t		reserved[14];
-	uint16_t	colsb[16];	/* bytes of a tile's rows, up to 64 */
-	uint8_t		rows[16];	/* up to 16 */
+	uint16_t	colsb[16];	/* bytes per row of each tile, up to
+					   64 */
+	uint8_t		rows[16];	/* rows of each tile, up to 16 */
 } __attribute__((aligned(64)));
 
 #ifdef QWEN_AMX_MODEL
@@ -37,7 +38,7 @@ struct amx_config {
 #define amx_dpbuud(c, a, b)	amx_model_dpbuud(c, a, b)
 #define amx_dpbf16(c, a, b)	amx_model_dpbf16(c, a, b)
 
-/* A modelled variant is known to the tests alone. */
+/* Modelled variants are registered only in the tests. */
 #define AMX_KERNELS(file)	qwen_##file##_model_kernels
 #define AMX_SET .name = "amx model", .rank = QWEN_BY_AMX,		\
 	.need = QWEN_CPU_AVX512VNNI
@@ -48,8 +49,8 @@ struct amx_config {
 #include <immintrin.h>
 
 /*
- * gcc's intrinsics do not say that they read memory: what was stored before
- * must be there.
+ * gcc's intrinsics do not declare that they read memory, so earlier stores must
+ * be completed.
  */
 #define AMX_FENCE()	__asm__ volatile("" : : : "memory")
 
@@ -64,12 +65,17 @@ struct amx_config {
 	_tile_stored(t, p, stride);					\
 	AMX_FENCE();							\
 } while (0)
-/* c[m][n] += a[m][4k+i] * b[k][4n+i]; a and b are signed (s) or not (u) */
+/*
+ * c[m][n] += a[m][4k+i] * b[k][4n+i]; letters: a, b signed (s) or unsigned (u)
+ */
 #define amx_dpbssd(c, a, b)	_tile_dpbssd(c, a, b)
 #define amx_dpbsud(c, a, b)	_tile_dpbsud(c, a, b)
 #define amx_dpbusd(c, a, b)	_tile_dpbusd(c, a, b)
 #define amx_dpbuud(c, a, b)	_tile_dpbuud(c, a, b)
-/* c[m][n] += a[m][2k+i] * b[k][2n+i], bf16 into f32, in its own order */
+/*
+ * c[m][n] += a[m][2k+i] * b[k][2n+i], bf16 into f32, in the instruction's own
+ * order
+ */
 #define amx_dpbf16(c, a, b)	_tile_dpbf16ps(c, a, b)
 
 #define AMX_KERNELS(file)	qwen_##file##_kernels
@@ -79,7 +85,7 @@ struct amx_config {
 
 #endif
 
-/* Of a format of version 1, from so many tokens on. */
+/* Table entry for a format of version 1, for at least n tokens. */
 #define AMX_ENTRY(name, type, n)					\
 	QWEN_ENTRY(name, type, .op = QWEN_OP_GEMM, AMX_SET,		\
 	    .packing = &packing, .min_tok = AMX_MIN_TOK(n))

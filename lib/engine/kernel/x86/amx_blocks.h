@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * amx_blocks.h - formats with a d for each 32 weights, AMX.
+ * amx_blocks.h - AMX for formats with one d per 32 weights.
  *
- * Their definition has a float step every 32 columns: a product is half a tile
- * deep, and folded two products later.  A sub-scale times d is exact in f32, so
- * one multiply-add makes the step.
+ * Their definition has a float step every 32 columns.  So a product is half a
+ * tile deep, and is folded two products later.  A sub-scale times d is exact in
+ * f32, so the step is one multiply-add.
  *
- * Tile 0 is a sum, 1 weights, 2 tokens.  Weights of Q8_0 are loaded straight
- * from the file where tokens are few; a load whose rows cross lines takes 22
- * cycles and not 8, so that with many a copy pays, as panels of other formats
- * are one anyway.
+ * Tile 0 has sums, 1 weights, 2 tokens.  For few tokens, weights of Q8_0 are
+ * loaded directly from the file.  A load whose rows cross cache lines takes 22
+ * cycles instead of 8, so for many tokens a copy is faster; panels of other
+ * formats are copies anyway.
  */
 #ifndef QWEN_KERNEL_AMX_BLOCKS_H
 #define QWEN_KERNEL_AMX_BLOCKS_H
 
-#define PANELS_ALIVE 3		/* one is multiplied until the next begins */
+#define PANELS_ALIVE 3		/* a panel is in use until the next one
+				   begins */
 #include "engine/kernel/x86/amx_panel.h"
 
-#define COPY_FROM 48		/* tokens */
+#define COPY_FROM 48		/* minimum tokens for copying */
 
 struct pack {
 	int8_t	q[8][8][64];	/* 32 columns, quad, token*4 */
@@ -31,12 +32,12 @@ struct panel {
 } __attribute__((aligned(64)));
 
 struct work {
-	int32_t	s[8][16][16];	/* two products of b are there, if busy */
+	int32_t	s[8][16][16];	/* if busy, two products of b are in it */
 	struct block b;
 	int	busy;
 } __attribute__((aligned(64)));
 
-/* ---- tokens */
+/* ---- packing tokens */
 
 static void
 pack(void *to, const void *const *from, size_t n, size_t groups)
@@ -66,7 +67,7 @@ static const struct qwen_packing packing = {
 	.kind = QWEN_PACK_BLOCKS, .bytes = sizeof(struct pack), .pack = pack,
 };
 
-/* ---- weights */
+/* ---- unpacking weights */
 
 KERNEL_INLINE int
 is_direct(uint32_t type, const struct qwen_matmul *m)
@@ -74,7 +75,7 @@ is_direct(uint32_t type, const struct qwen_matmul *m)
 	return type == QT_Q8_0 && m->n_tok < COPY_FROM;
 }
 
-/* Eight f16 at p and each so many bytes further. */
+/* Loads eight f16, the first at p, `bytes' bytes apart. */
 KERNEL_INLINE __m256
 eight_f16(const unsigned char *p, size_t bytes)
 {
@@ -135,7 +136,7 @@ configure(uint32_t type, struct amx_config *c)
 	tile_shape(c, 2, 8, 64);
 }
 
-/* Columns 32j .. 32j + 31 of a block. */
+/* Multiplies columns 32j .. 32j + 31 of a block. */
 KERNEL_INLINE void
 multiply(uint32_t type, struct work *k, const struct block *b, size_t j)
 {
@@ -153,7 +154,7 @@ multiply(uint32_t type, struct work *k, const struct block *b, size_t j)
 	amx_store(0, k->s[j], 64);
 }
 
-/* The sums of a block are there: to what it has so far. */
+/* Adds the complete sums of a block to its acc. */
 KERNEL_INLINE void
 add_parts(uint32_t type, const struct block *b, const __m512 *part)
 {
@@ -178,7 +179,7 @@ add_parts(uint32_t type, const struct block *b, const __m512 *part)
 	}
 }
 
-/* The rest of a block, and the first products of the next. */
+/* Finishes the current block, and begins the products of the next. */
 KERNEL_INLINE void
 next_block(uint32_t type, struct work *k, const struct block *next,
     struct unpacking *u)
@@ -231,7 +232,7 @@ begin_panel(uint32_t type, struct work *k, const struct block *b,
 	k->busy = 1;
 }
 
-/* With the first two products once more, which nobody wants. */
+/* Finishes the last block; the products that next_block begins are not used. */
 KERNEL_INLINE void
 end_panel(uint32_t type, struct work *k, struct unpacking *u)
 {

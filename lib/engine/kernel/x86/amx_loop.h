@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * amx_loop.h - many tokens with AMX, in tiles: what is the same whatever the
- * numerics.  Panels of 32 rows; slices of groups inside, and in these the rows.
+ * amx_loop.h - the loop over tiles for many tokens with AMX, for all numerics
+ * versions.  A panel has 32 rows and a slice of groups.  The loop goes over the
+ * slices, and in each slice over the rows.
  */
 #ifndef QWEN_KERNEL_AMX_LOOP_H
 #define QWEN_KERNEL_AMX_LOOP_H
@@ -11,15 +12,15 @@
 
 #define TILE_TOKENS 16
 
-/* What a call works on now. */
+/* The tokens, slice and rows that a call works on. */
 struct panel_place {
-	size_t	t, n_tok;	/* tokens from t on */
-	size_t	tiles, rows;	/* of tokens, and how many are in one */
-	size_t	g, ng;		/* groups of the slice */
+	size_t	t, n_tok;	/* tokens t .. t + n_tok - 1 */
+	size_t	tiles, rows;	/* tiles of tokens, and rows of a tile */
+	size_t	g, ng;		/* groups g .. g + ng - 1 of the slice */
 	size_t	r;		/* first row of the panel */
 };
 
-/* Tokens of a tile. */
+/* Returns the tokens of a tile. */
 KERNEL_INLINE size_t
 tokens_of(const struct panel_place *at, size_t tile)
 {
@@ -28,7 +29,9 @@ tokens_of(const struct panel_place *at, size_t tile)
 	return at->n_tok - first < at->rows ? at->n_tok - first : at->rows;
 }
 
-/* The next tokens, up to so many tiles; 0: there are none. */
+/*
+ * Moves to the next tokens, up to `tiles' tiles; returns 0 if there are none.
+ */
 KERNEL_INLINE int
 next_tokens(const struct qwen_matmul *m, struct panel_place *at, size_t tiles)
 {
@@ -37,14 +40,17 @@ next_tokens(const struct qwen_matmul *m, struct panel_place *at, size_t tiles)
 	    m->n_tok - at->t : tiles * TILE_TOKENS;
 	if (at->n_tok == 0)
 		return 0;
-	/* near-equal tiles: 17 tokens are 9 + 8, not 16 + 1 */
+	/* tiles of nearly equal size: 17 tokens are 9 + 8, not 16 + 1 */
 	at->tiles = (at->n_tok + TILE_TOKENS - 1) / TILE_TOKENS;
 	at->rows = (at->n_tok + at->tiles - 1) / at->tiles;
 	at->g = at->ng = 0;
 	return 1;
 }
 
-/* The next slice, of up to so many groups; 0: there is none. */
+/*
+ * Moves to the next slice, of up to `groups' groups; returns 0 if there is
+ * none.
+ */
 KERNEL_INLINE int
 next_slice(const struct qwen_matmul *m, struct panel_place *at, size_t groups)
 {
@@ -57,8 +63,8 @@ next_slice(const struct qwen_matmul *m, struct panel_place *at, size_t groups)
 }
 
 /*
- * The panel that comes after this one, whose slice has up to so many groups, to
- * be asked for in so many steps.
+ * Returns the prefetches for the panel after this one, whose slice has up to
+ * `groups' groups, in `steps' steps.
  */
 KERNEL_INLINE struct ahead
 look_ahead(const struct qwen_matmul *m, struct panel_place at, size_t groups,

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * amx_panel.h - many tokens with AMX in version 1: what formats by planes
- * (amx_planes.h) and by blocks (amx_blocks.h) share.  amx_rows.h has the order.
+ * amx_panel.h - many tokens with AMX in version 1: code shared by the formats
+ * with planes (amx_planes.h) and with blocks (amx_blocks.h). amx_rows.h has the
+ * loops.
  *
  * A *block* is the work of 16 rows, 16 tokens and 256 columns.  Weights are the
- * first operand, rows as they lie in the file, so nothing is turned when they
- * are unpacked; tokens are the second, turned once for all rows (struct
+ * first operand, with rows as in the file, so unpacking transposes nothing.
+ * Tokens are the second operand, transposed once for all rows (struct
  * qwen_packing).  A row of a product has one row's sums with 16 tokens.
  *
- * While a block is multiplied another is folded, and a few rows of the next
- * panel are unpacked.  No more than four tiles are in use: the processor renames
- * tiles, and has few to rename them to, so that with eight each instruction may
+ * While a block is multiplied, another one is folded, and a few rows of the
+ * next panel are unpacked.  At most four tiles are in use: processors rename
+ * tiles with few physical ones, so that with eight tiles each instruction may
  * take three times as long.
  */
 #ifndef QWEN_KERNEL_AMX_PANEL_H
@@ -21,9 +22,9 @@
 #include "engine/kernel/x86/turn.h"
 
 #define TILE QWEN_PACK_TOKENS	/* rows, and tokens, of a tile */
-#define PANEL (2 * TILE)	/* rows */
+#define PANEL (2 * TILE)	/* rows of a panel */
 
-/* For loops that are long, and hold tile instructions. */
+/* For long loops that contain tile instructions. */
 #ifdef __clang__
 #define ROLLED _Pragma("clang loop unroll(disable)")
 #define UNROLL16 UNROLL
@@ -32,33 +33,35 @@
 #define UNROLL16 _Pragma("GCC unroll 16")
 #endif
 
-/* What the including file defines: 16 tokens' group, and 32 rows of one. */
+/* Defined by the including file: a group of 16 tokens, and of 32 rows. */
 struct pack;
 struct panel;
 
 struct block {
 	const struct panel *p;
 	const struct pack *x;
-	const unsigned char *w;	/* its first row in the file */
-	size_t	 stride;	/* between rows there */
+	const unsigned char *w;	/* first row in the file */
+	size_t	 stride;	/* bytes between rows in the file */
 	float	(*acc)[TILE];	/* [row][token] */
-	int	 half;		/* of the panel */
-	int	 first;		/* acc begins */
-	int	 direct;	/* weights are not in the panel: is_direct() */
+	int	 half;		/* half of the panel, 0 or 1 */
+	int	 first;		/* acc is new */
+	int	 direct;	/* is_direct(): weights are read from the
+				   file */
 };
 
 /* The rows that are unpacked next, some at each step of a block. */
 struct unpacking {
 	struct panel *p;
 	const unsigned char *w;
-	const unsigned char *ahead;	/* rows of the panel after it; or NULL */
+	const unsigned char *ahead;	/* rows of the panel after it, to
+					   prefetch; or NULL */
 	size_t	 row_bytes, r, end, per_step;
 	int	 direct;
 };
 
 /*
- * Row r of a panel, and whether its weights stay where they are.  The type is a
- * constant wherever it is passed.
+ * unpack_row unpacks row r of a panel. is_direct returns 1 if weights are
+ * multiplied directly from the file.  The type is a constant at each call.
  */
 KERNEL_INLINE void unpack_row(uint32_t type, const unsigned char *w,
     struct panel *p,
@@ -66,8 +69,9 @@ KERNEL_INLINE void unpack_row(uint32_t type, const unsigned char *w,
 KERNEL_INLINE int is_direct(uint32_t type, const struct qwen_matmul *m);
 
 /*
- * Before the first block of m; begin with block b, while one before it is ended
- * and rows are unpacked; end what is under way.
+ * get_ready prepares for the first block of m. begin_panel begins block b,
+ * finishes the block before it and unpacks rows. end_panel finishes the last
+ * block.
  */
 struct work;
 KERNEL_INLINE void get_ready(struct work *k, const struct qwen_matmul *m);
@@ -77,7 +81,7 @@ KERNEL_INLINE void begin_panel(uint32_t type, struct work *k,
 KERNEL_INLINE void end_panel(uint32_t type, struct work *k,
     struct unpacking *u);
 
-/* The tiles that are used. */
+/* Sets the shapes of the tiles. */
 KERNEL_INLINE void configure(uint32_t type, struct amx_config *c);
 
 KERNEL_INLINE void
@@ -87,7 +91,7 @@ tile_shape(struct amx_config *c, int tile, size_t rows, size_t colsb)
 	c->colsb[tile] = (uint16_t)colsb;
 }
 
-/* Bytes of a row in one group. */
+/* Returns the bytes of a group of a row. */
 KERNEL_INLINE size_t
 bytes_of(uint32_t type)
 {
@@ -111,7 +115,10 @@ unpack_some(uint32_t type, struct unpacking *u)
 	}
 }
 
-/* 16 rows of 16 tokens, turned, to those of y[t] + r; n tokens. */
+/*
+ * Transposes the sums of 16 rows by 16 tokens, and stores those of n tokens to
+ * y[t] + r.
+ */
 KERNEL_INLINE void
 put_sums(float (*acc)[TILE], float *const *y, size_t r, size_t n)
 {
@@ -131,7 +138,8 @@ put_sums(float (*acc)[TILE], float *const *y, size_t r, size_t n)
 #define LOW(x, y) _mm512_castpd_ps(_mm512_unpacklo_pd(AS_PD(x), AS_PD(y)))
 #define HIGH(x, y) _mm512_castpd_ps(_mm512_unpackhi_pd(AS_PD(x), AS_PD(y)))
 	UNROLL
-	for (i = 0; i < 4; i++) {	/* a[4i+c]: rows 4i.., tokens c, 4+c.. */
+	for (i = 0; i < 4; i++) {	/* a[4i+c]: rows from 4i, tokens c, 4+c,
+					   .. */
 		a[4 * i] = LOW(b[4 * i], b[4 * i + 2]);
 		a[4 * i + 1] = HIGH(b[4 * i], b[4 * i + 2]);
 		a[4 * i + 2] = LOW(b[4 * i + 1], b[4 * i + 3]);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * amx_planes.h - formats with integer scales under one d for 256 weights, AMX.
+ * amx_planes.h - AMX for formats with integer scales and one d per 256 weights.
  *
- * Scale times weight and sub-scale times activation are made first, and cut
- * into a low and a high byte.  Four products of bytes, whole tiles deep, run on
- * over the 256 columns of a group; then
+ * Scale times weight, and sub-scale times activation, are computed first and
+ * split into a low and a high byte (planes).  Four products of bytes, each over
+ * whole tiles, are summed over the 256 columns of a group.  Then
  *	I = ll + 256 (lh + hl) + 65536 hh
- * modulo 2^32, which is exact as I fits, and is folded once for a group and not
- * once for each 32 columns or 16.  Where scale times weight fits in a byte there
- * is no high one, and two products are enough; nor is there one of activations
- * without factors, so that the two terms of version 4 cost what the one of
- * version 1 does.
+ * modulo 2^32, which is exact since I fits in 32 bits.  I is folded once per
+ * group, not once per 16 or 32 columns.  If scale times weight fits in a byte,
+ * there is no high plane, and two products suffice.  Activations without
+ * factors have no high plane either, so the two terms of version 4 cost as much
+ * as the one term of version 1.
  *
- * Tiles 0 and 1 are sums, 2 weights, 3 tokens.
+ * Tiles 0 and 1 have sums, 2 weights, 3 tokens.
  */
 #ifndef QWEN_KERNEL_AMX_PLANES_H
 #define QWEN_KERNEL_AMX_PLANES_H
@@ -23,7 +23,7 @@
 struct pack {
 	uint8_t	q[4][2][16][64];	/* step, low or high, quad, token*4 */
 	int32_t	asum[4][16];		/* pairs of int16 */
-	int32_t	asum16[8][16];		/* likewise */
+	int32_t	asum16[8][16];		/* pairs of int16 */
 	float	d[16];
 };
 
@@ -35,28 +35,32 @@ struct panel {
 
 struct work {
 	int32_t	s[2][3][16][16];
-	struct block b;		/* whose sums are in s[turn], if busy */
+	struct block b;		/* if busy, its sums are in s[turn] */
 	int	busy, turn;
-	int	plain;		/* activations are a byte; other sums are 0 */
+	int	plain;		/* activations are one byte; the other sums are
+				   0 */
 } __attribute__((aligned(64)));
 
-/* Does scale times weight fit in one byte, with its sign if it has one? */
+/*
+ * Returns 1 if scale times weight fits in one byte, with its sign if it has
+ * one.
+ */
 KERNEL_INLINE int
 in_a_byte(uint32_t type)
 {
 	return type == QT_Q2_K || type == QT_TQ1_0 || type == QT_TQ2_0;
 }
 
-/* Can it be negative? */
+/* Returns 1 if scale times weight can be negative. */
 KERNEL_INLINE int
 is_signed(uint32_t type)
 {
 	return qwen_traits[type].bias > 0 || qwen_traits[type].signed_scale;
 }
 
-/* ---- tokens */
+/* ---- packing tokens */
 
-/* Low bytes, and high ones, of int16 of even and odd lanes. */
+/* Return the low, or high, bytes of int16 in even and odd lanes. */
 KERNEL_INLINE __m512i
 low_bytes(__m512i even, __m512i odd)
 {
@@ -71,7 +75,7 @@ high_bytes(__m512i even, __m512i odd)
 	    _mm512_srli_epi16(even, 8), odd);
 }
 
-/* 32 columns of 16 tokens. */
+/* Packs 32 columns of 16 tokens. */
 KERNEL_INLINE void
 pack_32(const struct qwen_q8 *const *x, size_t j, struct pack *to)
 {
@@ -125,9 +129,12 @@ static const struct qwen_packing packing = {
 	.kind = QWEN_PACK_PLANES, .bytes = sizeof(struct pack), .pack = pack,
 };
 
-/* ---- weights */
+/* ---- unpacking weights */
 
-/* Columns 64k .. 64k + 63 of a row; a scale for each 16 of the 256. */
+/*
+ * Stores columns 64k .. 64k + 63 of a row; scale has 16 scales for the 256
+ * columns.
+ */
 KERNEL_INLINE void
 put(uint32_t type, struct panel *p, size_t r, int k, __m512i w, __m128i scale)
 {
@@ -171,7 +178,10 @@ row_d(uint32_t type, const unsigned char *w)
 	return f32_at(w + qwen_traits[type].d_at) * qwen_traits[type].d_by;
 }
 
-/* Q4_K and Q5_K: eight scales, for 32 weights each; minimums to the panel. */
+/*
+ * Unpacks the scales of Q4_K and Q5_K, eight per 256 weights; stores minimums
+ * in the panel.
+ */
 KERNEL_INLINE __m128i
 unpack_scales_k4(const unsigned char *w, struct panel *p, size_t r)
 {
@@ -257,7 +267,7 @@ configure(uint32_t type, struct amx_config *c)
 		tile_shape(c, i, 16, 64);
 }
 
-/* I of row r of a block, with 16 tokens. */
+/* Returns I for row r of a block and 16 tokens. */
 KERNEL_INLINE __m512i
 sum_of(uint32_t type, int32_t (*s)[16][16], int r)
 {
@@ -270,7 +280,10 @@ sum_of(uint32_t type, int32_t (*s)[16][16], int r)
 	    _mm512_slli_epi32(i, 8));
 }
 
-/* J: pairs of minimums by pairs of sums of activations. */
+/*
+ * Returns the sum of minimums: pairs of minimums times pairs of sums of
+ * activations.
+ */
 KERNEL_INLINE __m512i
 min_of(uint32_t type, const struct pack *x, const int16_t *min)
 {
@@ -291,7 +304,7 @@ min_of(uint32_t type, const struct pack *x, const int16_t *min)
 	return _mm512_add_epi32(a, b);
 }
 
-/* n rows of a block from r. */
+/* Folds n rows of a block from r on. */
 KERNEL_INLINE void
 fold(uint32_t type, const struct block *b, int32_t (*s)[16][16], int r, int n)
 {
@@ -313,7 +326,10 @@ fold(uint32_t type, const struct block *b, int32_t (*s)[16][16], int r, int n)
 	}
 }
 
-/* After one of the n steps of a block: rows of the one before, and the next. */
+/*
+ * After one of the n steps of a block: folds rows of the block before, and
+ * unpacks rows of the next panel.
+ */
 KERNEL_INLINE void
 unpack_meanwhile(uint32_t type, struct work *k, struct unpacking *u, int step,
     int n)
@@ -325,7 +341,10 @@ unpack_meanwhile(uint32_t type, struct work *k, struct unpacking *u, int step,
 		unpack_some(type, u);
 }
 
-/* 64 columns: tokens xb, low or high, then the others, by bytes w. */
+/*
+ * 64 columns: the weight bytes w times the tokens' plane xb, then the other
+ * plane.
+ */
 #define STEP(w, xb, sum_a, dot_a, sum_b, dot_b, i) do {			\
 	amx_load(2, w, 64);						\
 	amx_load(3, b->x->q[i][xb], 64);				\
@@ -353,7 +372,10 @@ multiply_byte(uint32_t type, struct work *k, const struct block *b,
 	amx_store(1, s[1], 64);
 }
 
-/* Low bytes of weights, then high ones: ll and lh, hh and hl. */
+/*
+ * Multiplies the low bytes of weights, then the high ones: ll and lh, hh and
+ * hl.
+ */
 KERNEL_INLINE void
 multiply_bytes(uint32_t type, struct work *k, const struct block *b,
     struct unpacking *u, int32_t (*s)[16][16])
@@ -380,7 +402,7 @@ multiply_bytes(uint32_t type, struct work *k, const struct block *b,
 	amx_store(0, s[2], 64);
 }
 
-/* Activations that are a byte, by low bytes of weights and by high ones. */
+/* Multiplies one-byte activations by the low and high bytes of weights. */
 KERNEL_INLINE void
 multiply_plain(uint32_t type, struct work *k, const struct block *b,
     struct unpacking *u, int32_t (*s)[16][16])

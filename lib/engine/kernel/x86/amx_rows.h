@@ -1,28 +1,34 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * amx_rows.h - the product with AMX in version 1, at the end of amx_planes.h and
- * amx_blocks.h: panels of 32 rows in a slice of columns, whose tokens the second
- * cache holds; sums of 256 rows stay in memory of their own, as rows by tokens,
- * from one slice to the next.
+ * amx_rows.h - the product with AMX in version 1; included at the end of
+ * amx_planes.h and amx_blocks.h.  Panels of 32 rows in a slice of columns; the
+ * slice's tokens fit in the second-level cache.  Sums of 256 rows stay in
+ * separate memory, as rows by tokens, from slice to slice.
  */
-#define MAX_TILES 12		/* of tokens, taken at a time */
-#define MAX_PANELS 8		/* of rows, likewise */
-#define SLICE_BYTES ((size_t)1 << 20)	/* of tokens */
+#define MAX_TILES 12		/* tiles of tokens in one part */
+#define MAX_PANELS 8		/* panels of rows in one part */
+#define SLICE_BYTES ((size_t)1 << 20)	/* bytes of tokens in a slice */
 
-/* Rows r0 .. r1-1, no more than MAX_PANELS, by tiles of tokens t0 .. t1-1. */
+/*
+ * A part of the product: rows r0 .. r1-1, at most MAX_PANELS panels, by tiles
+ * of tokens t0 .. t1-1.
+ */
 struct panel_rows {
 	const struct qwen_matmul *m;
 	size_t	r0, r1, t0, t1;
 	size_t	groups;		/* of a row */
-	size_t	slice;		/* groups of one */
+	size_t	slice;		/* groups of a slice */
 };
 
-/* Where a panel is. */
+/* The place of a panel: its first row and its group. */
 struct panel_place {
 	size_t	r, g;
 };
 
-/* The panel after one, in the order above; 0: it was the last. */
+/*
+ * Moves to the next panel: through the groups of a slice, then the rows, then
+ * the slices.  Returns 0 after the last.
+ */
 KERNEL_INLINE int
 next_panel(const struct panel_rows *part, struct panel_place *at)
 {
@@ -44,7 +50,9 @@ rows_at(uint32_t type, const struct panel_rows *part, struct panel_place at)
 	return part->m->w + at.r * part->m->row_bytes + at.g * bytes_of(type);
 }
 
-/* What comes after this place is unpacked while it is multiplied. */
+/*
+ * Sets up u to unpack the panel after this place while this one is multiplied.
+ */
 KERNEL_INLINE void
 plan_unpack(uint32_t type, const struct panel_rows *part, struct panel_place at,
     struct unpacking *u, struct panel *to)
@@ -115,9 +123,10 @@ product_part(uint32_t type, const struct panel_rows *part)
 /*
  * Rows r0 .. r1-1 must be whole panels, n_in whole groups, tokens packed.
  *
- * Tiles are given back before returning: the thread may sleep next, and a core
- * whose tiles are in use saves 8 KiB more at a switch and cannot sleep deeply.
- * It is one instruction in a call that lasts microseconds at least.
+ * Tiles are released before returning, since the thread may sleep next: a core
+ * with tiles in use saves 8 KiB more at a context switch and cannot sleep
+ * deeply.  Releasing is one instruction per call, which takes at least
+ * microseconds.
  */
 KERNEL_INLINE void
 product(uint32_t type, const struct qwen_matmul *m)

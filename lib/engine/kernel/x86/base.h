@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* base.h - what the kernels of x86 are written with. */
+/* base.h - macros and functions that all x86 kernels use. */
 #ifndef QWEN_KERNEL_X86_BASE_H
 #define QWEN_KERNEL_X86_BASE_H
 
@@ -18,17 +18,20 @@
 #define UNROLL _Pragma("GCC unroll 8")
 #endif
 
-/* gcc would make a tree of a chain of sums, which takes more registers. */
+/*
+ * Keeps a chain of sums in order; gcc would make it a tree, which takes more
+ * registers.
+ */
 #define IN_ORDER(sum) __asm__("" : "+x"(sum))
 
-/* Bytes of 256 weights. */
+/* Returns the bytes of 256 weights. */
 KERNEL_INLINE size_t
 group_bytes(const struct qwen_matmul *m)
 {
 	return QWEN_GROUP / m->quant->block_len * m->quant->block_bytes;
 }
 
-/* 4 bytes at p, as a dword. */
+/* Returns the 4 bytes at p as a dword. */
 KERNEL_INLINE int32_t
 dword_at(const void *p)
 {

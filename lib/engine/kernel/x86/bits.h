@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* bits.h - bytes of weights from the bits that files have, for decode.h. */
+/* bits.h - unpacking bits, nibbles and scales, for decode.h. */
 #ifndef QWEN_KERNEL_BITS_H
 #define QWEN_KERNEL_BITS_H
 
@@ -10,10 +10,10 @@
 #define WIDE ((int)sizeof(wide_i))	/* bytes of a register */
 #define GROUP_REGS (QWEN_GROUP / WIDE)
 
-/* 256 weights under one d. */
+/* 256 weights that share a d. */
 struct group {
 	wide_i	w[GROUP_REGS];
-	__m256i	scale, min;		/* 16 int16, one for each 16 weights */
+	__m256i	scale, min;		/* 16 int16, one per 16 weights */
 };
 
 KERNEL_INLINE __m128i
@@ -37,7 +37,7 @@ qword_at(const void *p)
 	return x;
 }
 
-/* The same 16 bytes in each 128-bit lane. */
+/* Repeats 16 bytes in each 128-bit lane. */
 KERNEL_INLINE wide_i
 in_lanes(__m128i v)
 {
@@ -48,7 +48,7 @@ in_lanes(__m128i v)
 #endif
 }
 
-/* The same 32 bytes in each half. */
+/* Repeats 32 bytes in each half. */
 KERNEL_INLINE wide_i
 in_halves(__m256i v)
 {
@@ -65,7 +65,7 @@ set8(int x)
 	return MM(set1_epi8)((char)x);
 }
 
-/* A register of the bytes of a and b in its halves, if it has room for b. */
+/* Joins a and b in a register if it has room for b; else returns a. */
 KERNEL_INLINE wide_i
 join(__m256i a, __m256i b)
 {
@@ -77,14 +77,14 @@ join(__m256i a, __m256i b)
 #endif
 }
 
-/* Values of a table of 16 for indices below. */
+/* Looks up indices below 16 in a table. */
 KERNEL_INLINE wide_i
 look_up(wide_i index, const int8_t *table)
 {
 	return MM(shuffle_epi8)(in_lanes(load16(table)), index);
 }
 
-/* ---- a bit for each weight */
+/* ---- one bit per weight */
 
 #ifdef __AVX512F__
 typedef __mmask64 wide_mask;
@@ -92,7 +92,7 @@ typedef __mmask64 wide_mask;
 typedef __m256i wide_mask;	/* bytes of 0 or -1 */
 #endif
 
-/* WIDE / 8 bytes from p on, each in eight places. */
+/* Loads WIDE / 8 bytes at p, each repeated eight times. */
 KERNEL_INLINE wide_i
 each8(const void *p)
 {
@@ -108,7 +108,7 @@ each8(const void *p)
 #endif
 }
 
-/* As many bits as a register has bytes, from p on. */
+/* Loads WIDE bits at p as a mask. */
 KERNEL_INLINE wide_mask
 bits_at(const void *p)
 {
@@ -121,7 +121,7 @@ bits_at(const void *p)
 #endif
 }
 
-/* v where the bit is set, else 0. */
+/* Returns v where the bit is set, else 0. */
 KERNEL_INLINE wide_i
 keep_where(wide_mask m, wide_i v)
 {
@@ -132,7 +132,7 @@ keep_where(wide_mask m, wide_i v)
 #endif
 }
 
-/* bias + v, bias - v where the bit is set */
+/* Returns bias + v, and bias - v where the bit is set. */
 KERNEL_INLINE wide_i
 with_signs(wide_i v, wide_mask m, int bias)
 {
@@ -147,8 +147,8 @@ with_signs(wide_i v, wide_mask m, int bias)
 /* ---- nibbles and pairs of bits */
 
 /*
- * The 32 low, then high, nibbles of 16 bytes; and those of 16 bytes that lie
- * next bytes further.
+ * Unpacks the 32 nibbles of 16 bytes, low ones first; with 512 bits also those
+ * of the 16 bytes `next' bytes further.
  */
 KERNEL_INLINE wide_i
 nibbles(const unsigned char *p, size_t next)
@@ -170,7 +170,7 @@ nibbles(const unsigned char *p, size_t next)
 #endif
 }
 
-/* The same of eight bytes each: 16 low nibbles in turn with 16 high ones. */
+/* The same for blocks of eight bytes: 16 weights each. */
 KERNEL_INLINE wide_i
 nibbles8(const unsigned char *p)
 {
@@ -189,8 +189,8 @@ nibbles8(const unsigned char *p)
 }
 
 /*
- * Register k of a group whose pairs of bits are those of Q2_K: 32 bytes hold
- * 128 weights, the first 32 in the lowest bits.
+ * Unpacks register k of a group of pairs of bits in the layout of Q2_K: 32
+ * bytes hold 128 weights, the first 32 in the lowest bits.
  */
 KERNEL_INLINE wide_i
 crumbs(const unsigned char *p, int k)
@@ -211,7 +211,7 @@ crumbs(const unsigned char *p, int k)
 
 /* ---- scales */
 
-/* Each of eight int16 twice. */
+/* Repeats each of eight int16 twice. */
 KERNEL_INLINE __m256i
 twice(__m128i v)
 {
@@ -219,7 +219,7 @@ twice(__m128i v)
 	    _mm_unpacklo_epi16(v, v));
 }
 
-/* The nibbles of eight bytes, the low one of a byte before the high one. */
+/* Unpacks the nibbles of eight bytes in order, low before high. */
 KERNEL_INLINE __m128i
 nibbles_of(__m128i v)
 {
@@ -240,7 +240,7 @@ load8(const void *p)
 	return _mm_loadl_epi64((const __m128i *)p);
 }
 
-/* 2 c + 1 */
+/* Returns 2 c + 1. */
 KERNEL_INLINE __m256i
 odd(__m256i c)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * decode.h - weights of a row as bytes in the order of columns, and their
- * scales as integers, for each format.
+ * decode.h - decodes a row's weights to bytes in the order of columns, and
+ * their scales to integers, for each format.
  *
- * Weights have their format's bias added (formats.h), so that they are
- * unsigned.  Those with a bias of 128 are left signed: instructions differ in
- * what they make of them.
+ * Weights have their format's bias added (formats.h), so they are unsigned.
+ * Those with a bias of 128 stay signed, since instructions treat them
+ * differently.
  */
 #ifndef QWEN_KERNEL_DECODE_H
 #define QWEN_KERNEL_DECODE_H
@@ -14,7 +14,7 @@
 #include "engine/kernel/x86/decode_grid.h"
 #include "engine/kernel/x86/decode_k.h"
 
-/* A group of a format with 256 weights under a d. */
+/* Decodes a group of a format with 256 weights per d. */
 KERNEL_INLINE void
 decode(uint32_t type, const unsigned char *p, struct group *u)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * decode_block.h - formats with fewer than 256 weights under a d; and the d of
- * all formats.
+ * decode_block.h - formats with fewer than 256 weights per d; and d of all
+ * formats.
  */
 #ifndef QWEN_KERNEL_DECODE_BLOCK_H
 #define QWEN_KERNEL_DECODE_BLOCK_H
 
 #include "engine/kernel/x86/bits.h"
 
-/* Blocks of 32 nibbles with a d for each. */
+/* Returns 1 for blocks of 32 nibbles with a d per block. */
 KERNEL_INLINE int
 in_nibbles(uint32_t type)
 {
@@ -16,7 +16,7 @@ in_nibbles(uint32_t type)
 	    type == QT_Q5_1 || type == QT_IQ4_NL || type == QT_MXFP4;
 }
 
-/* 32 fifth bits, and those next bytes further. */
+/* Loads 32 fifth bits at p; with 512 bits also those `next' bytes further. */
 KERNEL_INLINE wide_mask
 fifth_bits(const unsigned char *p, size_t next)
 {
@@ -29,11 +29,11 @@ fifth_bits(const unsigned char *p, size_t next)
 #endif
 }
 
-/* As many pairs of bits as a register has bytes, four in each byte from p on. */
+/* Unpacks WIDE pairs of bits in order, four per byte, from p on. */
 KERNEL_INLINE wide_i
 crumbs_in_order(const unsigned char *p)
 {
-	/* what is left of a nibble: bits 0, 1 or 2, 3 */
+	/* index: the rest of a nibble, with the pair in bits 0, 1 or in 2, 3 */
 	static const int8_t pair[16] = {
 		0, 1, 2, 3, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0
 	};
@@ -55,7 +55,7 @@ crumbs_in_order(const unsigned char *p)
 	return look_up(v & MM(set1_epi32)(0x0c030c03), pair);
 }
 
-/* Register k of a group. */
+/* Unpacks register k of a group. */
 KERNEL_INLINE wide_i
 block_weights(uint32_t type, const unsigned char *p, int k)
 {
@@ -91,9 +91,9 @@ block_weights(uint32_t type, const unsigned char *p, int k)
 	}
 }
 
-/* ---- d, of four rows */
+/* ---- d of four rows */
 
-/* f32 of the f16 at the same place in four rows. */
+/* Loads the f16 at this offset of four rows as f32. */
 KERNEL_INLINE __m128
 f16x4(const unsigned char *const *w, size_t at)
 {
@@ -105,7 +105,7 @@ f16x4(const unsigned char *const *w, size_t at)
 	return _mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)h));
 }
 
-/* IQ1_M: four bits in each of four words. */
+/* Loads d of IQ1_M: four bits in each of four words. */
 KERNEL_INLINE __m128
 f16_of_parts(const unsigned char *const *w)
 {
@@ -127,7 +127,7 @@ bytes4(const unsigned char *const *w, size_t at)
 	return _mm_setr_epi32(w[0][at], w[1][at], w[2][at], w[3][at]);
 }
 
-/* MXFP4: 2^(x - 128), above 252 NaN. */
+/* Converts the scales of MXFP4: 2^(x - 128); above 252 NaN. */
 KERNEL_INLINE __m128
 powers_of_two(__m128i x)
 {
@@ -140,7 +140,7 @@ powers_of_two(__m128i x)
 	    _mm_cmpgt_epi32(x, _mm_set1_epi32(252)));
 }
 
-/* NVFP4: half of E4M3 without sign, 127 being 0. */
+/* Converts the scales of NVFP4: half of E4M3 without sign; 127 is 0. */
 KERNEL_INLINE __m128
 e4m3(__m128i x)
 {
@@ -154,7 +154,7 @@ e4m3(__m128i x)
 	    _mm_set1_epi32(127)), v));
 }
 
-/* d number k of a group. */
+/* Loads d number k of a group. */
 KERNEL_INLINE __m128
 load_d4(uint32_t type, const unsigned char *const *w, size_t k)
 {
@@ -170,7 +170,7 @@ load_d4(uint32_t type, const unsigned char *const *w, size_t k)
 	    _mm_set1_ps(f->d_by));
 }
 
-/* Its minimum. */
+/* Loads minimum number k of a group. */
 KERNEL_INLINE __m128
 load_min4(uint32_t type, const unsigned char *const *w, size_t k)
 {

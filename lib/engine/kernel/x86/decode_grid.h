@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * decode_grid.h - weights that are looked up in grids: indices first, then
+ * decode_grid.h - weights that are looked up in grids: first indices, then
  * entries, then signs.
  */
 #ifndef QWEN_KERNEL_DECODE_GRID_H
@@ -8,22 +8,25 @@
 
 #include "engine/kernel/x86/bits.h"
 
-/* A block that is looked at. */
+/* A block being decoded. */
 struct grid {
 	const unsigned char	*p;
-	/* a bit for each weight, or what is added to each eight */
+	/* a bit per weight, or the number added to each eight */
 	const uint8_t		*sign;
 	__m256i			 scale;		/* as in struct group */
 	uint8_t			 made[32] __attribute__((aligned(32)));
 	uint16_t		 i[64] __attribute__((aligned(32)));
 };
 
-/* ---- indices: as they are in the file, or put together from two places */
+/* ---- indices: as in the file, or joined from two places */
 
-/* Read one by one from memory, which takes less than from registers. */
+/*
+ * Keeps an array in memory: reading indices one by one is faster there than
+ * from registers.
+ */
 #define IN_MEMORY(array) __asm__("" : "+m"(array))
 
-/* n indices of eight bits, each with the bits of high from bit 8 on. */
+/* Joins n indices: eight bits from p, the bits from bit 8 on from high. */
 KERNEL_INLINE __m256i
 indices(const unsigned char *p, __m256i high)
 {
@@ -50,7 +53,7 @@ indices_iq3_s(const unsigned char *p, __m256i *i)
 KERNEL_INLINE void
 indices_iq2_s(const unsigned char *p, __m256i *i)
 {
-	/* byte j of four, in four words, its pairs of bits to bit 8 */
+	/* byte j of four to four words, its pairs of bits to bit 8 */
 	const __m256i each = _mm256_setr_epi8(0, -1, 0, -1, 0, -1, 0, -1, 1,
 	    -1, 1, -1, 1, -1, 1, -1, 2, -1, 2, -1, 2, -1, 2, -1, 3, -1, 3, -1,
 	    3, -1, 3, -1);
@@ -66,11 +69,14 @@ indices_iq2_s(const unsigned char *p, __m256i *i)
 	}
 }
 
-/* Their upper bits are three of each four of a word's, to bit 8. */
+/*
+ * The upper bits of IQ1_S indices are three of each four bits of a word, moved
+ * to bit 8.
+ */
 KERNEL_INLINE void
 indices_iq1_s(const unsigned char *p, __m256i *i)
 {
-	/* a word of four times three bits, to bit 9: so all go up */
+	/* a word has four times three bits; all are shifted up to bit 9 */
 	const __m256i up = _mm256_set1_epi64x(0x0001000800400200);
 	__m128i h = load16(p + 34);
 	int k;
@@ -123,14 +129,20 @@ make_indices(uint32_t type, struct grid *g)
 	IN_MEMORY(g->i);
 }
 
-/* Bytes of a file, or words, of which those of IQ2_XS have seven signs above. */
+/*
+ * Returns the bits of an index in the file: bytes, or words; the words of
+ * IQ2_XS have seven signs above the index.
+ */
 KERNEL_INLINE int
 index_bits(uint32_t type)
 {
 	return type == QT_IQ2_XXS || type == QT_IQ3_XXS ? 8 : 16;
 }
 
-/* Four of them from i on, a multiple of four, the first in the lowest bits. */
+/*
+ * Returns four indices from i on, a multiple of four, the first in the lowest
+ * bits.
+ */
 KERNEL_INLINE uint64_t
 four_indices(uint32_t type, const struct grid *g, int i)
 {
@@ -157,11 +169,14 @@ index_of(uint32_t type, uint64_t four, int j)
 
 /* ---- signs and scales */
 
-/* Bytes of seven signs each: their eighth makes the number of ones even. */
+/*
+ * Completes bytes of seven signs with an eighth, so that the number of ones is
+ * even.
+ */
 KERNEL_INLINE __m256i
 eighth_sign(__m256i v)
 {
-	/* 128 where a nibble has an odd number of ones */
+	/* 128 if a nibble has an odd number of ones */
 	const __m256i odd_ones = _mm256_broadcastsi128_si256(_mm_setr_epi8(0,
 	    -128, -128, 0, -128, 0, 0, -128, -128, 0, 0, -128, 0, -128, -128,
 	    0));
@@ -171,7 +186,7 @@ eighth_sign(__m256i v)
 	    _mm256_shuffle_epi8(odd_ones, _mm256_srli_epi16(v, 4) & m4);
 }
 
-/* Eight dwords of four times seven signs: 32 bytes of them. */
+/* Unpacks eight dwords of four times seven signs: 32 bytes. */
 KERNEL_INLINE __m256i
 signs_xxs(__m256i a)
 {
@@ -183,7 +198,9 @@ signs_xxs(__m256i a)
 	    (_mm256_slli_epi32(a, 3) & _mm256_slli_epi32(m7, 24)));
 }
 
-/* The signs of the XXS formats, and four bits of scale above them. */
+/*
+ * Unpacks the signs of the XXS formats, and the four bits of scale above them.
+ */
 KERNEL_INLINE void
 open_xxs(__m256i a, struct grid *g)
 {
@@ -205,8 +222,8 @@ open_iq2_xs(const unsigned char *p, struct grid *g)
 }
 
 /*
- * Weights of IQ1 are those of the grid and eight more or less one; with its
- * bias 9 or 7 is added.
+ * Weights of IQ1 are an entry minus 8, plus or minus one.  With the bias of 16,
+ * 9 or 7 is added to the entry.
  */
 KERNEL_INLINE void
 open_iq1_s(const unsigned char *p, struct grid *g)
@@ -232,7 +249,7 @@ open_iq1_m(const unsigned char *p, struct grid *g)
 	__m128i h = load16(p + 32), n;
 	int k;
 
-	/* three bits of a word to its top, then down */
+	/* moves three bits of a word to the top, then down */
 	g->scale = _mm256_shuffle_epi8(_mm256_set1_epi64x(
 	    (long long)qword_at(p + 48)), words);
 	g->scale = odd(_mm256_srli_epi16(_mm256_mullo_epi16(g->scale,
@@ -245,7 +262,7 @@ open_iq1_m(const unsigned char *p, struct grid *g)
 	}
 }
 
-/* All but the weights of the block at p. */
+/* Decodes everything except the weights of the block at p. */
 KERNEL_INLINE void
 grid_open(uint32_t type, const unsigned char *p, struct grid *g)
 {
@@ -262,7 +279,7 @@ grid_open(uint32_t type, const unsigned char *p, struct grid *g)
 		__m256i a = _mm256_shuffle_epi32(load32(p + 2), 0xd8);
 		__m256i b = _mm256_shuffle_epi32(load32(p + 34), 0xd8);
 
-		/* eight times four indices, then a dword */
+		/* layout: eight times four indices, then a dword */
 		open_xxs(_mm256_permute4x64_epi64(_mm256_unpackhi_epi64(a, b),
 		    0xd8), g);
 		break;
@@ -287,7 +304,7 @@ grid_open(uint32_t type, const unsigned char *p, struct grid *g)
 
 /* ---- entries */
 
-/* Those of four entries of four, or of two of eight. */
+/* Returns four entries of four weights, or two entries of eight. */
 KERNEL_INLINE __m128i
 entries4(uint32_t type, const uint8_t (*grid)[4], uint64_t four)
 {
@@ -317,7 +334,7 @@ entries8(uint32_t type, const uint8_t (*grid)[8], const struct grid *g, int i)
 	    entries2(type, grid, four, 0));
 }
 
-/* 32 weights from weight at on. */
+/* Returns 32 weights from weight `at' on. */
 KERNEL_INLINE __m256i
 entries(uint32_t type, const struct grid *g, int at)
 {
@@ -342,7 +359,7 @@ entries(uint32_t type, const struct grid *g, int at)
 	}
 }
 
-/* Register k of a block's weights. */
+/* Returns register k of a block's weights. */
 KERNEL_INLINE wide_i
 grid_register(uint32_t type, const struct grid *g, int k)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* decode_k.h - 256 weights under one d that are no look-ups in grids. */
+/* decode_k.h - formats with 256 weights per d and without grids. */
 #ifndef QWEN_KERNEL_DECODE_K_H
 #define QWEN_KERNEL_DECODE_K_H
 
@@ -19,11 +19,13 @@ decode_q2_k(const unsigned char *p, struct group *u)
 		u->w[k] = crumbs(p + 16, k);
 }
 
-/* Of six bits, 32 too large: 16 nibbles by halves, then 16 pairs of bits. */
+/*
+ * Unpacks six-bit scales minus 32: 16 nibbles by halves, then 16 pairs of bits.
+ */
 KERNEL_INLINE __m256i
 scales_q3_k(const unsigned char *p)
 {
-	__m128i v = load16(p + 94);	/* they are 2 .. 13 of these */
+	__m128i v = load16(p + 94);	/* the scales are bytes 2 .. 13 */
 	__m128i lo = _mm_shuffle_epi8(v, _mm_setr_epi8(2, 3, 4, 5, 6, 7, 8, 9,
 	    2, 3, 4, 5, 6, 7, 8, 9));
 	__m128i hi = _mm_shuffle_epi8(v, _mm_setr_epi8(10, 11, 12, 13, 10, 11,
@@ -93,7 +95,7 @@ decode_q6_k(const unsigned char *p, struct group *u)
 KERNEL_INLINE void
 decode_iq4_xs(const unsigned char *p, struct group *u)
 {
-	/* bits 2j and 2j + 1 of a word to its top, then down */
+	/* moves bits 2j and 2j + 1 of a word to the top, then down */
 	const __m128i to_top = _mm_setr_epi16(1 << 14, 1 << 12, 1 << 10,
 	    1 << 8, 1 << 6, 1 << 4, 1 << 2, 1);
 	__m128i hi = _mm_set1_epi16((short)dword_at(p + 2));
@@ -111,7 +113,7 @@ decode_iq4_xs(const unsigned char *p, struct group *u)
 
 /* ---- ternary */
 
-/* The next digit: bytes are fractions of 256 in base 3. */
+/* Returns the next digit; bytes are base-3 fractions of 256. */
 KERNEL_INLINE __m256i
 digit(__m256i v)
 {

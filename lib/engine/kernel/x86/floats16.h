@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * floats16.h - a group of LANES rows of F16 or BF16 as pairs of bf16, rows in the
- * lanes: for products in bf16.
+ * floats16.h - converts a group of LANES rows of F16 or BF16 to pairs of bf16,
+ * rows in the lanes, for products in bf16.
  */
 #ifndef QWEN_X86_FLOATS16_H
 #define QWEN_X86_FLOATS16_H
@@ -11,15 +11,15 @@
 #include "engine/kernel/x86/turn.h"
 
 /*
- * The including file's: four columns of the group, k the first of them, of the
- * rows of a half, to what it makes of the group.
+ * Defined by the including file: stores four columns, from column k of the
+ * group on, of the rows of a half.
  */
 KERNEL_INLINE void store_pairs(void *to, size_t k, int half, wide_i a,
     wide_i b);
 
 /*
- * To nearest even in the upper 16 bits: with m = 1.5 * 2^16 times the power of
- * two in x, m + x has its last bit where that of the bf16 is.
+ * Rounds to nearest even in the upper 16 bits.  With m = 1.5 * 2^16 times the
+ * power of two in x, the last bit of m + x is that of the bf16.
  */
 KERNEL_INLINE wide_f
 round_bf16(wide_f x)
@@ -30,7 +30,7 @@ round_bf16(wide_f x)
 	return MM(fnmadd_ps)(m, k, MM(fmadd_ps)(m, k, x));
 }
 
-/* Pairs of F16, rounded. */
+/* Converts pairs of F16, rounded. */
 KERNEL_INLINE wide_i
 pairs_f16(wide_i v)
 {
@@ -51,7 +51,7 @@ pairs_f16(wide_i v)
 	    (wide_i)round_bf16(odd);
 }
 
-/* Pairs of BF16; those below QWEN_BF16_WEIGHT_LEAST are 0. */
+/* Converts pairs of BF16; values below QWEN_BF16_WEIGHT_LEAST become 0. */
 KERNEL_INLINE wide_i
 pairs_bf16(wide_i v)
 {
@@ -61,7 +61,7 @@ pairs_bf16(wide_i v)
 	return v & (wide_i)(((words)v & 0x7fff) >= least);
 }
 
-/* A group; what comes next is asked for. */
+/* Converts a group, prefetching the next memory meanwhile. */
 KERNEL_INLINE void
 unpack_floats(uint32_t type, const unsigned char *const *row, void *to,
     int half, struct ahead *ahead)

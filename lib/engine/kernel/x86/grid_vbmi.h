@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * grid_vbmi.h - weights of grids by AVX-512 VBMI: a grid lies in registers, and
- * VPERMI2B looks 64 entries up in 128 bytes of it.
+ * grid_vbmi.h - grid weights with AVX-512 VBMI: a grid is held in registers,
+ * and VPERMI2B looks 64 entries up in 128 bytes of it.
  *
- * A table has half of each entry, two weights or four, as a byte.  What comes
- * out of it is, for weight j of four, a register with the weights 4i + j.
- * IQ1 is not among them: 2048 entries are too many for registers.
+ * A table has half of each entry, two or four weights, as a byte.  The result
+ * is, for weight j of four, a register with the weights 4i + j.  IQ1 is
+ * missing: its 2048 entries are too many for registers.
  */
 #ifndef QWEN_X86_GRID_VBMI_H
 #define QWEN_X86_GRID_VBMI_H
 
 #include "engine/kernel/x86/decode.h"
 
-/* Tokens from which on panels are faster than rows. */
+/* Minimum tokens for which panels are faster than rows. */
 #define FROM_TOKENS 4
 
-/* ---- tables: bytes 0 and 1 of entries */
+/* ---- tables: bytes 0 and 1 of the entries */
 
 #define TABLE(name, n) static const uint8_t name[n] __attribute__((aligned(64)))
 
@@ -40,7 +40,10 @@ TABLE(iq2_xs_1, 512) = {
 TABLE(iq2_s_1, 1024) = {
 #include "engine/quant/iq2_s.inc"
 };
-/* Here 8 + c for each weight: all bits turned are 7 - c, minus that. */
+/*
+ * Entries are 8 + c per weight: inverting all bits gives 7 - c, for negative
+ * weights.
+ */
 #undef E
 #define E(c) (((c) & 0x77) | 0x88)
 TABLE(iq3_xxs_0, 256) = {
@@ -58,16 +61,16 @@ TABLE(iq3_s_1, 512) = {
 #include "engine/quant/iq3_s.inc"
 };
 
-/* 64 indices of up to ten bits, those above the eighth as masks. */
+/* 64 indices of up to ten bits; the ninth and tenth bits are masks. */
 struct indices {
 	__m512i		i;
 	__mmask64	ninth, tenth;
 };
 
 /*
- * Look n times 64 up in 256 bytes: what is in o stays, where keep is not NULL,
- * unless the bit in there is set.  All use the registers that the table is
- * loaded into, since loading one takes as long as looking up in it.
+ * Looks n times 64 indices up in 256 bytes.  If keep is not NULL, o[k] changes
+ * only where the bit in keep[k] is set.  All lookups share the registers of the
+ * table, since loading it takes as long as a lookup.
  */
 KERNEL_INLINE void
 look_up256(const uint8_t *table, const struct indices *x, int n,
@@ -93,7 +96,7 @@ look_up256(const uint8_t *table, const struct indices *x, int n,
 	}
 }
 
-/* In size bytes: 256, 512 or 1024. */
+/* Looks up in a table of 256, 512 or 1024 bytes. */
 KERNEL_INLINE void
 in_table(const uint8_t *table, int size, const struct indices *x, int n,
     __m512i *o)
@@ -115,7 +118,7 @@ in_table(const uint8_t *table, int size, const struct indices *x, int n,
 		o[k] = _mm512_mask_blend_epi8(x[k].tenth, o[k], v[k]);
 }
 
-/* Look 64 up in both tables of a format, n times. */
+/* Looks n times 64 indices up in both tables of a format. */
 KERNEL_INLINE void
 in_tables(uint32_t type, const struct indices *x, int n, __m512i *a, __m512i *b)
 {
@@ -146,14 +149,14 @@ in_tables(uint32_t type, const struct indices *x, int n, __m512i *a, __m512i *b)
 
 #define QWORD8(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
 
-/* Bytes of x at the places in the lowest six bits of those of at. */
+/* Returns the bytes of x at the indices in the lowest six bits of `at'. */
 KERNEL_INLINE __m512i
 bytes_at(const void *x, __m512i at)
 {
 	return _mm512_permutexvar_epi8(at, _mm512_load_si512(x));
 }
 
-/* Values by a byte's two bits from bit 2n on, or by its four lowest. */
+/* Tables of f(i) for i = 0 .. 63, indexed by six bits. */
 #define VALUE8(f, i) f(i), f((i) + 1), f((i) + 2), f((i) + 3), f((i) + 4), \
 	f((i) + 5), f((i) + 6), f((i) + 7)
 #define VALUE64(f) { VALUE8(f, 0), VALUE8(f, 8), VALUE8(f, 16),		\
@@ -161,15 +164,17 @@ bytes_at(const void *x, __m512i at)
 	VALUE8(f, 56) }
 
 /*
- * Where bytes have two weights each: 4i and 4i + 1 in a, the next in b, as n of
- * four bits; to w[j], byte i: n of weight 4i + j, or what a table has for it.
- * The lowest bits of those of sign are the four signs.
+ * Bytes have two weights, as codes of four bits: a has 4i and 4i + 1, b the
+ * next two.  Sets byte i of w[j] to weight 4i + j: its code, or the table's
+ * value for it.  The four lowest bits of each byte of sign are the signs.
  */
 KERNEL_INLINE void
 nibble_weights(const uint8_t *table, __m512i a, __m512i b, __m512i sign,
     __m512i *w)
 {
-	/* four bits where a sign is set, of the first two or the others */
+	/*
+	 * four bits set if a sign is set, of the first or the last two weights
+	 */
 #define FIRST(i) (((i) & 1 ? 15 : 0) | ((i) & 2 ? 240 : 0))
 #define SECOND(i) FIRST((i) >> 2)
 	TABLE(first, 64) = VALUE64(FIRST);
@@ -192,7 +197,10 @@ nibble_weights(const uint8_t *table, __m512i a, __m512i b, __m512i sign,
 		    (__m512i)(w[j] & m4);
 }
 
-/* For IQ3_XXS 64 more or less the magnitude; for IQ3_S the weight and 16. */
+/*
+ * Values of codes: for IQ3_XXS 64 plus or minus the magnitude; for IQ3_S the
+ * weight plus 16.
+ */
 #define XXS_WEIGHT(i) ((i) % 16 == 0 ? 2 : (i) % 16 == 15 ? 126 :	\
 	4 + 8 * ((i) % 16))
 #define S_WEIGHT(i) (2 * ((i) % 16) + 1)
@@ -200,9 +208,9 @@ TABLE(iq3_xxs_weights, 64) = VALUE64(XXS_WEIGHT);
 TABLE(iq3_s_weights, 64) = VALUE64(S_WEIGHT);
 
 /*
- * Where bytes have four, two bits each: 64 more than the magnitude, or less
- * where the sign is set.  Those of the first weights of two bytes are the bits
- * of first in two bytes of sign; then come the others.
+ * Bytes have four weights, as codes of two bits: 64 plus the magnitude, or
+ * minus it where the sign is set.  `first' selects the bits of the first
+ * weights' signs in two bytes of sign; the other weights follow.
  */
 KERNEL_INLINE void
 crumb_weights(__m512i v, __m512i sign, int first, __m512i *w)
@@ -227,7 +235,10 @@ crumb_weights(__m512i v, __m512i sign, int first, __m512i *w)
 		    w[j]);
 }
 
-/* Bytes of seven signs each: their eighth makes the number of ones even. */
+/*
+ * Completes bytes of seven signs with an eighth, so that the number of ones is
+ * even.
+ */
 KERNEL_INLINE __m512i
 eighth_signs(__m512i v)
 {
@@ -242,7 +253,7 @@ eighth_signs(__m512i v)
 	    _mm512_load_si512(high));
 }
 
-/* The places of four times seven signs in dwords. */
+/* The bit offsets of four times seven signs in dwords. */
 #define SIGNS_OF_8(q) 0, 7, 14, 21, 32, 39, 46, 53,
 TABLE(signs_of_8, 64) = { QWORD8(SIGNS_OF_8) };
 

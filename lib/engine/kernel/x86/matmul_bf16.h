@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * matmul_bf16.h - products in bf16 for x86, of floats16.h's panels.
- */
+/* matmul_bf16.h - products in bf16 for x86, with the panels of floats16.h. */
 #include "engine/kernel/matmul_bf16.inc"
 #include "engine/kernel/x86/floats16.h"
 
@@ -31,7 +29,8 @@ KERNEL_INLINE void
 fill_group(uint32_t type, const unsigned char *const *row,
     struct panel_bf16 *to, struct ahead *ahead)
 {
-	const unsigned char *r[2 * LANES];	/* that no store can change */
+	const unsigned char *r[2 * LANES];	/* a copy that stores cannot
+						   change */
 	int half;
 
 	memcpy(r, row, sizeof r);

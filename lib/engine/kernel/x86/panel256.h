@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * panel256.h - many tokens in 256-bit registers with AVX-VNNI: 16 rows unpacked
- * into a panel in cache, then tiles of 16 rows by a few tokens.
+ * panel256.h - many tokens in 256-bit registers with AVX-VNNI: 16 rows are
+ * unpacked into a panel in the cache, then multiplied in tiles of 16 rows by a
+ * few tokens.
  *
- * The panel is that of gemm_avx512vnni.c with half as many rows: a quad is two
- * registers of 8 rows with four weights a lane.  A slice of it is small enough
- * for the first-level cache.
+ * The panel is that of panel512.h with half as many rows: a quad is two
+ * registers of 8 rows with four weights per lane.  A slice of it fits in the
+ * first-level cache.
  */
 #ifndef QWEN_KERNEL_PANEL256_H
 #define QWEN_KERNEL_PANEL256_H
@@ -13,21 +14,24 @@
 #include "engine/kernel/x86/decode.h"
 
 #define SLICE 4			/* groups of 256 in a panel: K = 1024 */
-#define MAX_TILE 6		/* tokens */
+#define MAX_TILE 6		/* tokens of a tile */
 
 struct panel {
 	uint8_t	w[SLICE][8][8][2][32];	/* group, 32, quad, half, rows*4 */
-	int32_t	scale[SLICE][16][16];	/* of each 16 or 32: int16, twice */
+	int32_t	scale[SLICE][16][16];	/* per 16 or 32 weights: int16, twice */
 	int32_t	min[SLICE][8][16];	/* pairs of int16 */
-	float	d[SLICE][16][16];	/* of the group, or each span */
+	float	d[SLICE][16][16];	/* of the group, or of each span */
 	float	dmin[SLICE][16];
-	float	m[SLICE][8][16];	/* of each 32 */
+	float	m[SLICE][8][16];	/* of each 32 weights */
 } __attribute__((aligned(64)));
 
 #include "engine/kernel/x86/unpack.h"
 #include "engine/kernel/x86/panel_loop.h"
 
-/* gcc would keep these in registers, and not those that come before. */
+/*
+ * Moves a sum to memory: gcc would keep these sums in registers instead of
+ * those used first.
+ */
 #ifndef __clang__
 #define LET_GO(sum) __asm__("" : "+m"(sum))
 #else
@@ -46,7 +50,7 @@ broadcast(const void *p)
 	return _mm256_set1_epi32(dword_at(p));
 }
 
-/* v[t][half] = sums of 16 rows over n_quad quads. */
+/* Sets v[t][half] to the sums of 16 rows over n_quad quads. */
 KERNEL_INLINE void
 quads(__m256i (*v)[2], const uint8_t (*w)[2][32], const int8_t *const *x,
     int n_quad, int n)
@@ -70,7 +74,7 @@ quads(__m256i (*v)[2], const uint8_t (*w)[2][32], const int8_t *const *x,
 	}
 }
 
-/* v[t] = quads() from q on of 32-block j. */
+/* Sets v[t] to quads() from quad q on of 32-block j. */
 KERNEL_INLINE void
 run_sums(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
     int j, int q, int n_quad, int n, __m256i (*v)[2])
@@ -97,7 +101,7 @@ add_scaled(__m256i *sum, const __m256i *v, const int32_t *scale, int16_t a)
 		    _mm256_set1_epi32((uint16_t)a))));
 }
 
-/* sum[half] += v[half] * a, of products */
+/* sum[half] += v[half] * a, where v has premultiplied weights */
 KERNEL_INLINE void
 add_premultiplied(__m256i *sum, const __m256i *v, int16_t a)
 {
@@ -109,9 +113,12 @@ add_premultiplied(__m256i *sum, const __m256i *v, int16_t a)
 		    _mm256_set1_epi32(a)));
 }
 
-/* ---- 256 weights under one d */
+/* ---- 256 weights per d */
 
-/* A group's sums of scale * a * w * q, those of Q3_K with the other sign. */
+/*
+ * Computes a group's sums of scale * a * w * q; those of Q3_K have the opposite
+ * sign.
+ */
 KERNEL_INLINE void
 group_sums(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int n, __m256i (*sum)[2],
@@ -147,7 +154,7 @@ group_sums(uint32_t type, const struct panel *p, size_t g,
 	}
 }
 
-/* What sums of products are too large by, where each is by 128. */
+/* Returns the excess of sums of products, each with a bias of 128. */
 KERNEL_INLINE __m256i
 bias_of_products(const struct qwen_q8 *x)
 {
@@ -158,7 +165,7 @@ bias_of_products(const struct qwen_q8 *x)
 	return _mm256_set1_epi32(128 * sum);
 }
 
-/* What sums are too large by, with a bias. */
+/* Returns the excess of sums due to the bias. */
 KERNEL_INLINE __m256i
 bias_sum(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *x, int half)
@@ -200,9 +207,11 @@ fold_super(uint32_t type, const struct panel *p, size_t g,
 	}
 }
 
-/* ---- a d for fewer */
+/* ---- fewer weights per d */
 
-/* sum[t]: a times the sums of n_quad quads from q on of 32-block j. */
+/*
+ * Sets sum[t] to a times the sums of n_quad quads from quad q on of 32-block j.
+ */
 KERNEL_INLINE void
 part_sums(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int j, int q, int n_quad, int n,
@@ -267,7 +276,10 @@ fold_block(uint32_t type, const struct panel *p, size_t g,
 	add_parts(type, p, g, x, n, part, acc);
 }
 
-/* Into both halves of a lane; with a bias, those of 16s as pairs, too. */
+/*
+ * Stores a scale in both halves of a lane; with a bias, scales of 16s also as
+ * pairs.
+ */
 KERNEL_INLINE void
 store_scale(uint32_t type, struct panel *p, size_t g, size_t j, size_t k,
     int half, __m256i v)

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * panel512.h - many tokens with AVX-512 VNNI: 32 rows unpacked into a panel in
- * cache, then tiles of 32 rows by up to six tokens with VPDPBUSD.
+ * panel512.h - many tokens with AVX-512 VNNI: 32 rows are unpacked into a panel
+ * in the cache, then multiplied in tiles of 32 rows by up to six tokens with
+ * VPDPBUSD.
  *
- * The panel holds, for every 32 weights of a row, eight quads; a quad is two
- * registers of 16 rows with four weights a lane, so one dword of a token,
- * broadcast once, is multiplied with 32 rows.  K is cut into slices, which
- * keeps the panel in L1; sums go on in y from one slice to the next, and the
- * order of float steps stays that of the scalar definition.
+ * The panel has eight quads per 32 weights of a row.  A quad is two registers
+ * of 16 rows with four weights per lane, so one dword of a token, broadcast
+ * once, is multiplied with 32 rows.  K is divided into slices, which keeps the
+ * panel in L1.  Sums continue in y from slice to slice, and the order of float
+ * steps is that of the scalar definition.
  *
- * Of a Zen 5's four vector ports two multiply: VPDPBUSD, and what its sums over
- * 32 columns or 16 are multiplied with.  Additions, shifts and conversions go
- * to the other two and cost nothing, so multiplications are what is saved:
- * many tokens share a table of scale times sub-scale, which is 1 to 7.
+ * Two of the four vector ports of a Zen 5 multiply: VPDPBUSD, and the
+ * multiplications of its sums over 16 or 32 columns.  Additions, shifts and
+ * conversions use the other two ports and cost nothing.  So multiplications are
+ * saved: many tokens share a table of scale times sub-scale, which is 1 to 7.
  */
 #ifndef QWEN_KERNEL_PANEL512_H
 #define QWEN_KERNEL_PANEL512_H
@@ -21,27 +22,27 @@
 
 #define SLICE 2			/* groups of 256 in a panel: K = 512 */
 #define MAX_TILE 6
-#define TABLES_FROM 32		/* tokens that pay for making the tables */
+#define TABLES_FROM 32		/* minimum tokens for which the tables pay */
 
 struct panel {
 	uint8_t	w[SLICE][8][8][2][64];	/* group, 32, quad, half, rows*4 */
-	uint8_t	scale[SLICE * 8 * 2][64];	/* scale_at() */
-	uint8_t	by_a[SLICE * 8 * 7 * 2][64];	/* by_a() */
+	uint8_t	scale[SLICE * 8 * 2][64];	/* indexed by scale_at() */
+	uint8_t	by_a[SLICE * 8 * 7 * 2][64];	/* accessed by by_a() */
 	int32_t	min[SLICE][8][32];	/* pairs of int16 */
-	float	d[SLICE][16][32];	/* of the group, or each span */
+	float	d[SLICE][16][32];	/* of the group, or of each span */
 	float	dmin[SLICE][32];
-	float	m[SLICE][8][32];	/* of each 32 */
+	float	m[SLICE][8][32];	/* of each 32 weights */
 } __attribute__((aligned(64)));
 
 #include "engine/kernel/x86/unpack.h"
 #include "engine/kernel/x86/panel_loop.h"
 
 /*
- * Integer scales are pairs of int16: a dword has those of row i and row 16 + i,
- * so one multiplication with a sub-scale serves both, and a table is small
- * enough for the first cache.  This many pairs are for 32 columns.  Of formats
- * whose panels hold products a pair has one row's scale twice, and only until
- * half a panel is made.
+ * Returns the pairs of scales per 32 columns.  Integer scales are pairs of
+ * int16: a dword has those of row i and row 16 + i, so one multiplication with
+ * a sub-scale serves both, and a table fits in the first-level cache.  For
+ * formats whose panels hold products, a pair has one row's scale twice, used
+ * only until half a panel is unpacked.
  */
 KERNEL_INLINE size_t
 pairs(uint32_t type)
@@ -49,28 +50,28 @@ pairs(uint32_t type)
 	return qwen_traits[type].span == 16 ? 2 : 1;
 }
 
-/* Parts of 32 columns that have a scale each once they are summed. */
+/* Returns the parts of 32 columns whose sums have a scale each. */
 KERNEL_INLINE int
 parts_of(uint32_t type)
 {
 	return premultiplied(type) ? 1 : (int)pairs(type);
 }
 
-/* What weights are too large by in the panel. */
+/* Returns the bias of weights in the panel. */
 KERNEL_INLINE int
 bias_of(uint32_t type)
 {
 	return type == QT_Q3_K ? 128 : qwen_traits[type].bias;
 }
 
-/* Pair k of 32-block j, where each block has n of them. */
+/* Returns the index of pair k of 32-block j, with n pairs per block. */
 KERNEL_INLINE size_t
 scale_at(size_t n, size_t g, size_t j, size_t k)
 {
 	return (g * 8 + j) * n + k;
 }
 
-/* That, or the f32 scales of half k, times a, which is 1 to 7. */
+/* Returns pair k, or the f32 scales of half k, times a, which is 1 to 7. */
 KERNEL_INLINE const uint8_t *
 by_a(const struct panel *p, size_t n, size_t g, size_t j, int16_t a, int k)
 {
@@ -90,7 +91,7 @@ store_scale(uint32_t type, struct panel *p, size_t g, size_t j, size_t k,
 	_mm512_store_si512(to, v);
 }
 
-/* VPDPBUSD wants weights unsigned. */
+/* Stores a quad as unsigned weights, for VPDPBUSD. */
 KERNEL_INLINE void
 store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
     int quad, __m512i v)
@@ -103,7 +104,7 @@ store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
 	_mm512_store_si512(p->w[g][j][quad][half], v);
 }
 
-/* Kept in a register for both halves. */
+/* Keeps the broadcast in a register for both halves. */
 KERNEL_INLINE __m512i
 broadcast(const void *p)
 {
@@ -119,7 +120,7 @@ add_pairs(__m512i sum, __m512i a, __m512i b)
 	return _mm512_dpwssd_epi32(sum, a, b);
 }
 
-/* x[t][0], x[t][1]: 32 rows' sums over quads q0 .. q1-1 of a 32-block. */
+/* x[t][0], x[t][1]: adds 32 rows' sums over quads q0 .. q1-1 of a 32-block. */
 #define QUADS(x, panel_w, q0, q1, act, n) do {				\
 	UNROLL								\
 	for (int q_ = (q0); q_ < (q1); q_++) {				\
@@ -134,7 +135,10 @@ add_pairs(__m512i sum, __m512i a, __m512i b)
 	}								\
 } while (0)
 
-/* gcc would add two sums to each other first, and run out of registers. */
+/*
+ * Keeps the order of sums: gcc would add two sums first, and run out of
+ * registers.
+ */
 #define HOLD(sum) __asm__("" : "+v"(sum))
 
 KERNEL_INLINE void
@@ -153,7 +157,10 @@ pair_tables(uint32_t type, struct panel *p, size_t ng)
 	}
 }
 
-/* sum[half] += v[half] * a, of products: those of Q3_K have the other sign */
+/*
+ * sum[half] += v[half] * a, where v has premultiplied weights; Q3_K has the
+ * opposite sign
+ */
 KERNEL_INLINE void
 add_premultiplied(uint32_t type, __m512i *sum, const __m512i *v, int16_t a)
 {
@@ -195,8 +202,8 @@ add_scaled(uint32_t type, __m512i *sum, const __m512i *v,
 }
 
 /*
- * Where the sums of part k of 32-block j start: at what the bias makes them too
- * large by.
+ * Returns the start of the sums of part k of 32-block j: minus the excess due
+ * to the bias.
  */
 KERNEL_INLINE __m512i
 bias_start(uint32_t type, const struct qwen_q8 *x, int j, int k)
@@ -209,13 +216,13 @@ bias_start(uint32_t type, const struct qwen_q8 *x, int j, int k)
 	if (parts_of(type) == 2)		/* -32 times the sum of 16 */
 		v = _mm512_slli_epi32(_mm512_set1_epi32(x->off6[2 * j + k]),
 		    2);
-	else					/* -128 times that of 32 */
+	else					/* -128 times the sum of 32 */
 		v = _mm512_set1_epi32(x->off8[j]);
 	return bias == 128 ? v : _mm512_srai_epi32(v,
 	    (unsigned)__builtin_ctz(128u / (unsigned)bias));
 }
 
-/* v[t]: sums of part k, n_quad quads, of 32-block j. */
+/* Sets v[t] to the sums of part k, n_quad quads, of 32-block j. */
 KERNEL_INLINE void
 part_sums(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int j, int k, int n_quad, int n,
@@ -232,7 +239,7 @@ part_sums(uint32_t type, const struct panel *p, size_t g,
 	QUADS(v, p->w[g][j], n_quad * k, n_quad * (k + 1), act, n);
 }
 
-/* ---- 256 weights under one d */
+/* ---- 256 weights per d */
 
 KERNEL_INLINE void
 fold_super(uint32_t type, const struct panel *p, size_t g,
@@ -264,9 +271,12 @@ fold_super(uint32_t type, const struct panel *p, size_t g,
 	add_group(type, p, g, x, n, sum, acc);
 }
 
-/* ---- a d for fewer */
+/* ---- fewer weights per d */
 
-/* f16 times 1 to 7 is exact in f32, and so is a power of two. */
+/*
+ * Makes tables of f32 scales times 1 to 7, which is exact for an f16 and a
+ * power of two.
+ */
 KERNEL_INLINE void
 float_tables(struct panel *p, size_t ng)
 {
@@ -284,7 +294,7 @@ float_tables(struct panel *p, size_t ng)
 	}
 }
 
-/* Are there tables for it? */
+/* Returns 1 if the format has tables. */
 KERNEL_INLINE int
 has_table(uint32_t type)
 {
@@ -311,7 +321,10 @@ add_to_part(__m512 *part, const __m512i *v, const struct panel *p, size_t g,
 	}
 }
 
-/* Block j into sums over the blocks of a longer span; these then to part. */
+/*
+ * Adds block j to the sums over the blocks of a longer span; a complete span is
+ * added to part.
+ */
 KERNEL_INLINE void
 add_long(uint32_t type, __m512 *part, const __m512i *v, const struct panel *p,
     size_t g, int j, int16_t a, __m512i *run)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * panel_bytes.h - many tokens in 256-bit registers without AVX-VNNI, for weights
- * of 7 bits and fewer: VPMADDUBSW multiplies bytes, and adds two and two.
+ * panel_bytes.h - many tokens in 256-bit registers without AVX-VNNI, for
+ * weights of at most 7 bits: VPMADDUBSW multiplies bytes and adds pairs of
+ * products.
  *
- * As panel256.h has it, 16 rows are unpacked into a panel in cache, and tiles
- * are of 16 rows by a few tokens; a quad of columns is two registers of 8 rows
- * with four weights a lane.  Sums stay in 16 bits, which is half the work of 32,
- * over as many columns as those hold the sums of weights about zero: additions
- * wrap, so what a bias has added can be taken away at the end.  Then a factor
- * widens them in passing.
+ * As in panel256.h, 16 rows are unpacked into a panel in the cache, and tiles
+ * are 16 rows by a few tokens.  A quad of columns is two registers of 8 rows
+ * with four weights per lane.  Sums stay in 16 bits, half the work of 32 bits,
+ * over as many columns as 16 bits can hold the sums of unbiased weights.
+ * Additions wrap, so the part of the bias can be subtracted at the end.  The
+ * multiplication with the factors then widens the sums.
  */
 #ifndef QWEN_KERNEL_PANEL_BYTES_H
 #define QWEN_KERNEL_PANEL_BYTES_H
@@ -16,24 +17,26 @@
 #include "engine/kernel/x86/decode.h"
 
 #define SLICE 4			/* groups of 256 in a panel: K = 1024 */
-#define MAX_TILE 4		/* tokens */
+#define MAX_TILE 4		/* tokens of a tile */
 
 struct panel {
 	uint8_t	w[SLICE][8][8][2][32];	/* group, 32, quad, half, rows*4 */
-	int32_t	scale[SLICE][8][16];	/* a pair of int16, of two 16s, or
-					   that of 32 twice */
+	int32_t	scale[SLICE][8][16];	/* a pair of int16: of two 16s, or of
+					   32, twice */
 	int32_t	min[SLICE][8][16];	/* pairs of int16 */
-	float	d[SLICE][16][16];	/* of the group, or each span */
+	float	d[SLICE][16][16];	/* of the group, or of each span */
 	float	dmin[SLICE][16];
-	float	m[SLICE][8][16];	/* of each 32 */
+	float	m[SLICE][8][16];	/* of each 32 weights */
 } __attribute__((aligned(64)));
 
-/* A token's group, packed. */
+/* A packed group of a token. */
 struct bytes {
 	int8_t	q[QWEN_GROUP];
 	int32_t	a[8];		/* int16, twice */
-	/* sums of half a 32-block's quads, and of all: of the first and second
-	   columns of quads, and of the others */
+	/*
+	 * sums of half a 32-block's quads, and of a whole one: of the first and
+	 * second columns of quads, and of the third and fourth
+	 */
 	int16_t	sum4[16][2], sum8[8][2];
 	int16_t	asum16[16], asum[8];
 	float	d;
@@ -41,8 +44,9 @@ struct bytes {
 #define TOKEN struct bytes
 
 /*
- * Quads over which 16 bits hold sums of weights less bias, a power of two; as
- * few as 2, and each product is widened, for that is no slower.
+ * Returns the number of quads, a power of two, whose sums of unbiased weights
+ * fit in 16 bits.  If that is only 2, returns 1: each product is widened, which
+ * is not slower.
  */
 KERNEL_INLINE int
 run_of(uint32_t type)
@@ -143,9 +147,9 @@ add_pairs(__m256i sum, __m256i a, __m256i b)
 }
 
 /*
- * Where there is a scale for each 16 columns, a quad is of two columns of the
- * first 16 of a 32-block and the two of the second that match them, so that the
- * pairs of a lane belong to one scale each.
+ * Returns 1 if a quad has two columns of the first 16 of a 32-block and the two
+ * matching columns of the second 16.  With a scale per 16 columns, each pair in
+ * a lane then belongs to one scale.
  */
 KERNEL_INLINE int
 by_halves(uint32_t type)
@@ -153,7 +157,7 @@ by_halves(uint32_t type)
 	return qwen_traits[type].span == 16 && run_of(type) > 1;
 }
 
-/* v * bias, of which the low bits are wanted */
+/* Returns v * bias, of which the low bits are used. */
 KERNEL_INLINE __m256i
 times_bias(uint32_t type, __m256i v)
 {
@@ -161,7 +165,10 @@ times_bias(uint32_t type, __m256i v)
 	    __builtin_ctz((unsigned)qwen_traits[type].bias));
 }
 
-/* v[t][half]: sums of 16 rows over a run from quad q of 32-block j, in pairs. */
+/*
+ * Sets v[t][half] to the sums of 16 rows over a run from quad q of 32-block j,
+ * in pairs.
+ */
 KERNEL_INLINE void
 run_sums(uint32_t type, const struct panel *p, size_t g,
     const struct bytes *const *x, int j, int q, int n, __m256i (*v)[2])
@@ -200,9 +207,9 @@ run_sums(uint32_t type, const struct panel *p, size_t g,
 	}
 }
 
-/* ---- 256 weights under one d: sum += scale * a * w * q */
+/* ---- 256 weights per d: sum += scale * a * w * q */
 
-/* a times the scales, in pairs */
+/* Returns a times the scales, in pairs. */
 KERNEL_INLINE __m256i
 factor(const struct panel *p, size_t g, const struct bytes *x, int j, int half)
 {
@@ -234,7 +241,7 @@ add_runs(uint32_t type, const struct panel *p, size_t g,
 	}
 }
 
-/* The same, each product widened, and with the bias still in it. */
+/* The same, with each product widened; the bias is still included. */
 KERNEL_INLINE void
 add_products(uint32_t type, const struct panel *p, size_t g,
     const struct bytes *const *x, int j, int n, __m256i (*sum)[2])
@@ -245,7 +252,7 @@ add_products(uint32_t type, const struct panel *p, size_t g,
 
 	UNROLL
 	for (q = 0; q < 8; q++) {
-		/* the scale's half of its pair */
+		/* selects the scale's half of its pair */
 		const __m256i of = _mm256_set1_epi32(q < each ? 1 : 1 << 16);
 		const __m256i w[2] = { load_i(p->w[g][j][q][0]),
 		    load_i(p->w[g][j][q][1]) };
@@ -273,7 +280,7 @@ add_products(uint32_t type, const struct panel *p, size_t g,
 	}
 }
 
-/* What sums are too large by, with a bias. */
+/* Returns the excess of sums due to the bias. */
 KERNEL_INLINE __m256i
 bias_sum(uint32_t type, const struct panel *p, size_t g,
     const struct bytes *x, int half)
@@ -319,9 +326,9 @@ fold_super(uint32_t type, const struct panel *p, size_t g,
 	}
 }
 
-/* ---- a d for fewer */
+/* ---- fewer weights per d */
 
-/* part += d[k] * sum */
+/* Returns part + d[k] * sum. */
 KERNEL_INLINE __m256
 add_part(const struct panel *p, size_t g, int k, int half, __m256i sum,
     __m256 part)
@@ -331,8 +338,8 @@ add_part(const struct panel *p, size_t g, int k, int half, __m256i sum,
 }
 
 /*
- * The pairs v of a run from column at on, times a: with sum, which are those of
- * the same span before it, to part when the span ends.
+ * Adds the pairs v of a run from column `at' on, times a, to *sum, which has
+ * the earlier runs of the span.  At the end of the span *sum is added to part.
  */
 KERNEL_INLINE __m256
 add_run(uint32_t type, const struct panel *p, size_t g, int half, int at,
@@ -411,7 +418,7 @@ store_scale(uint32_t type, struct panel *p, size_t g, size_t j, size_t k,
 	int32_t *to = p->scale[g][j] + 8 * half;
 
 	(void)type;
-	/* of two, the first comes first */
+	/* half 0 of a pair comes first */
 	store_i(to, _mm256_blend_epi16(k == 0 ? v : load_i(to),
 	    _mm256_slli_epi32(v, 16), 0xaa));
 }
@@ -426,7 +433,10 @@ store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
 		store_i(to[0][half], v);
 		return;
 	}
-	/* quads of the first half come before those they are joined with */
+	/*
+	 * the quads of the first half are stored before those that they are
+	 * joined with
+	 */
 	to = p->w[g][j] + quad % 4 * 2;
 	store_i(to[0][half], quad < 4 ? v : _mm256_blend_epi16(
 	    load_i(to[0][half]), _mm256_slli_epi32(v, 16), 0xaa));

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * panel_loop.h - the product, panel by panel and tile by tile: gemm().
+ * panel_loop.h - product(): loops over panels and tiles.
  *
- * The including file has defined, besides struct panel,
+ * The including file defines struct panel, fold(), and
  *	SLICE		groups of 256 in a panel
  *	MAX_TILE	tokens in a tile, 4 or 6
  *	TILE(type)	of this format, if that is fewer
- *	TOKEN		a token's group as fold() takes it, if that is not
- *			struct qwen_q8; token_at() gives the first of a token
- *	TABLES_FROM	tokens from which on a format's tables are made, by
+ *	TOKEN		a token's group as fold() takes it, if not struct
+ *			qwen_q8; token_at() returns a token's first
+ *	TABLES_FROM	minimum tokens for which a format's tables are made, by
  *			tables(), if it has any
- * and gives fold().
  */
 #define ROWS (2 * (size_t)LANES)
 #ifndef TILE
@@ -29,9 +28,10 @@ token_at(const struct qwen_matmul *m, size_t t)
 #endif
 
 /*
- * Where a panel is.  Panels go row by row with their slices inside, or, where
- * the activations of all slices are too much for the second cache, slice by
- * slice: then those of one slice serve all rows while they are there.
+ * The place of a panel.  Panels go row by row, with their slices inside.  If
+ * the activations of all slices exceed the second-level cache, they go slice by
+ * slice: then the activations of one slice serve all rows while they are
+ * cached.
  */
 struct panel_place {
 	size_t	 r, g;		/* first row, first group */
@@ -39,29 +39,29 @@ struct panel_place {
 };
 
 #ifdef TABLES_FROM
-/* Tables for ng groups, where many tokens share them. */
+/* Makes tables for ng groups, shared by many tokens. */
 KERNEL_INLINE void tables(uint32_t type, struct panel *p, size_t ng);
 #endif
 
 /*
- * Add group g of n tokens, x[t] being that group's activations, to
- * acc[t][half], and fetch_ahead() for each 32 columns: few lines at a time, for
- * a burst would wait for places in the queue of those that miss.  Constants
- * where it is called: type, n, and many, that there are tables.
+ * Adds group g of n tokens to acc[t][half]; x[t] has the group's activations.
+ * Calls fetch_ahead() for each 32 columns: a few lines at a time, since a burst
+ * would wait for places in the queue of cache misses. type, n, and many (there
+ * are tables) are constants at each call.
  */
 KERNEL_INLINE void fold(uint32_t type, const struct panel *p, size_t g,
     const TOKEN *const *x, int n, int many, wide_f (*acc)[2],
     struct ahead *ahead);
 
-/* 4 bytes at p in all lanes. */
+/* Returns the 4 bytes at p in all lanes. */
 KERNEL_INLINE wide_i broadcast(const void *p);
 
-/* sum + a * b, of pairs of int16 */
+/* Returns sum + a * b for pairs of int16. */
 KERNEL_INLINE wide_i add_pairs(wide_i sum, wide_i a, wide_i b);
 
 /*
- * The float step of a group whose sums of integers are there, less that of its
- * minimums if it has any.
+ * Makes the float step of a group from its integer sums, minus that of its
+ * minimums, if it has any.
  */
 KERNEL_INLINE void
 add_group(uint32_t type, const struct panel *p, size_t g,
@@ -100,8 +100,8 @@ add_group(uint32_t type, const struct panel *p, size_t g,
 }
 
 /*
- * The same where a group has several d: their parts are there, those of
- * minimums are made here.
+ * The same for a group with several d: the parts are given, and those of
+ * minimums are computed here.
  */
 KERNEL_INLINE void
 add_parts(uint32_t type, const struct panel *p, size_t g,
@@ -131,7 +131,10 @@ add_parts(uint32_t type, const struct panel *p, size_t g,
 	}
 }
 
-/* n tokens from t over ng groups from g0 of rows from r. */
+/*
+ * Multiplies n tokens from t on with the panel: ng groups from g0 on of rows
+ * from r on.
+ */
 KERNEL_INLINE void
 panel_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,
     size_t r, size_t g0, size_t ng, size_t t, int n, int many,
@@ -175,7 +178,7 @@ panel_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,
 #define MANY(n_tok) 0
 #endif
 
-/* All tokens with a panel. */
+/* Multiplies all tokens with a panel. */
 KERNEL_INLINE void
 panel_tokens(uint32_t type, const struct qwen_matmul *m,
     const struct panel *p, size_t r, size_t g0, size_t ng,
@@ -186,7 +189,7 @@ panel_tokens(uint32_t type, const struct qwen_matmul *m,
 
 	ahead->per_step = (ahead->n_row * ((ahead->bytes + 63) / 64) +
 	    8 * tiles * ng - 1) / (8 * tiles * ng);
-	/* near-equal tiles: 7 tokens are 4 + 3, not 6 + 1 */
+	/* tiles of nearly equal size: 7 tokens are 4 + 3, not 6 + 1 */
 	for (; t < m->n_tok; t += n, tiles--) {
 		n = (m->n_tok - t + tiles - 1) / tiles;
 #define CASE(k, many)							\
@@ -216,7 +219,7 @@ panel_tokens(uint32_t type, const struct qwen_matmul *m,
 
 #define MANY_BYTES ((size_t)256 << 10)
 
-/* The next one; 0: there is none. */
+/* Moves to the next panel; returns 0 if there is none. */
 KERNEL_INLINE int
 step(const struct qwen_matmul *m, struct panel_place *p)
 {
@@ -247,9 +250,9 @@ slice_at(const struct qwen_matmul *m, size_t g)
 }
 
 /*
- * A share of the rows after these with each slice, in the order of memory: so
- * it is read as one stream, where tokens are too few to wait for segments of
- * rows that lie apart.
+ * Returns prefetches for a share of the rows after these with each slice, in
+ * memory order.  So memory is read as one stream; with few tokens there is no
+ * time to wait for segments of separate rows.
  */
 static struct ahead
 look_far(const struct qwen_matmul *m, struct panel_place p)
@@ -266,7 +269,7 @@ look_far(const struct qwen_matmul *m, struct panel_place p)
 	return a;
 }
 
-/* What the panel after this one is made of, or those after these rows. */
+/* Returns prefetches for the next panel, or for the rows after these. */
 static struct ahead
 look_ahead(const struct qwen_matmul *m, struct panel_place p)
 {

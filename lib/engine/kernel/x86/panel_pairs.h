@@ -3,13 +3,13 @@
  * panel_pairs.h - many tokens in 256-bit registers without AVX-VNNI, for
  * weights of 8 bits: VPMADDWD multiplies pairs of int16.
  *
- * VPMADDUBSW (panel256.h) would take one instruction to move the sign of such a
- * weight to the activation, and its sums of two products one to widen them, both
- * where multiplications go.  So weights are widened when they are unpacked, times
- * the scale if that is an integer, and activations when they are packed, times
- * their step, of which a panel of 16 rows has no share.  Sums are those of
- * panel256.h, for all of that is exact: a scale times a weight is 4096 at most, a
- * step times an activation 889, and so a sum of 256 is below 2^30.
+ * VPMADDUBSW would need one instruction to move the sign of an 8-bit weight to
+ * the activation, and one to widen each sum of two products, both on the
+ * multiplier ports.  So weights are widened when they are unpacked, times the
+ * scale if that is an integer, and activations when they are packed, times
+ * their factor, once for all panels.  Sums equal those of panel256.h, since
+ * everything is exact: a scale times a weight is at most 4096, a factor times
+ * an activation 889, so a sum of 256 products is below 2^30.
  */
 #ifndef QWEN_KERNEL_PANEL_PAIRS_H
 #define QWEN_KERNEL_PANEL_PAIRS_H
@@ -17,20 +17,21 @@
 #include "engine/kernel/x86/decode.h"
 
 #define SLICE 2			/* groups of 256 in a panel: K = 512 */
-#define MAX_TILE 6		/* tokens */
+#define MAX_TILE 6		/* tokens of a tile */
 
 struct panel {
 	int16_t	w[SLICE][8][16][2][16];	/* group, 32, pair, half, rows*2 */
 	int32_t	scale[SLICE][8][16];	/* int16, twice */
-	int32_t	min[SLICE][8][16];	/* unpack.h's, as dmin and m */
-	float	d[SLICE][8][16];	/* of the group, or of each 32 */
+	int32_t	min[SLICE][8][16];	/* for unpack.h, as are dmin and m */
+	float	d[SLICE][8][16];	/* of the group, or of each 32
+					   weights */
 	float	dmin[SLICE][16];
 	float	m[SLICE][8][16];
 } __attribute__((aligned(64)));
 
 /*
- * A token's group, packed.  Of four columns the first and the third are a pair,
- * and the second and the fourth, as widening a dword leaves them.
+ * A packed group of a token.  Of four columns the first and third are a pair,
+ * and the second and fourth, as widening a dword produces them.
  */
 struct pairs {
 	int16_t	q[QWEN_GROUP];		/* a * q of struct qwen_q8 */
@@ -93,7 +94,7 @@ add_pairs(__m256i sum, __m256i a, __m256i b)
 	return sum;
 }
 
-/* The products of 32-block j are added to sum[t][half]. */
+/* Adds the products of 32-block j to sum[t][half]. */
 KERNEL_INLINE void
 add_block(const struct panel *p, size_t g, const struct pairs *const *x,
     int j, int n, __m256i (*sum)[2])

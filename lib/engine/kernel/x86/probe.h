@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* probe.h - registers of 256 or 512 bits, as ../probe.h wants them. */
+/* probe.h - registers of 256 or 512 bits for ../probe.h. */
 #include "engine/kernel/x86/wide.h"
 
 enum { CHAINS = 12 };

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * row_tile.h - tiles of four rows, or of ROW_COUNT, over a product: by ROW_SUMS,
- * one of the functions of rows4.h or like them, for ROW_FORMATS of formats.  Where
- * ROW_PLAIN(type) is defined, it has an argument before ahead: 1 for a token's two
- * rows of version 4, of the formats for which that is true.
+ * row_tile.h - loops over tiles of four, or ROW_COUNT, rows.  ROW_SUMS is the
+ * function that computes a tile, like those of rows4.h, for the formats
+ * ROW_FORMATS.  If ROW_PLAIN(type) is defined, ROW_SUMS has an argument before
+ * ahead: 1 for a token's two rows of version 4, for formats where
+ * ROW_PLAIN(type) is true.
  */
 #ifndef ROW_COUNT
 #define ROW_COUNT 4
 #endif
 
-/* nr rows from r (the last is repeated to make four), nt tokens from t. */
+/*
+ * Multiplies nr rows from r on (the last is repeated to make four) with nt
+ * tokens from t on.
+ */
 KERNEL_INLINE void
 tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
     int nt)

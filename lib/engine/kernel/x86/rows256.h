@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: ISC */
-/* rows256.h - what rows4.h wants of registers of 256 bits. */
+/* rows256.h - the functions of rows4.h for 256-bit registers. */
 #ifndef QWEN_X86_ROWS256_H
 #define QWEN_X86_ROWS256_H
 
 #include "engine/kernel/x86/rows4.h"
 
 /*
- * ---- 256 weights under a d: unsigned by their bias, which comes
- * off through the sums of the activations
+ * ---- 256 weights per d: unsigned due to their bias, which is subtracted with
+ * the sums of the activations
  */
 
-/* int16 2j in the lower half, 2j + 1 in the upper, of eight in each half. */
+/*
+ * Selects int16 2j for the lower half, 2j + 1 for the upper, from eight in each
+ * half.
+ */
 #define PICK(v, j) _mm256_shuffle_epi8(v, _mm256_set_m128i(		\
 	_mm_set1_epi16((short)((4 * (j) + 3) << 8 | (4 * (j) + 2))),	\
 	_mm_set1_epi16((short)((4 * (j) + 1) << 8 | 4 * (j)))))
 
 /*
- * Sums of two products.  VPMADDUBSW wants one factor unsigned: of weights of 8
- * bits the magnitude, the sign moved to the activation; at most 2 * 128 * 127.
+ * Returns sums of two products.  VPMADDUBSW needs one unsigned factor: for
+ * 8-bit weights the magnitude, with the sign moved to the activation; at most 2
+ * * 128 * 127.
  */
 KERNEL_INLINE __m256i
 dot2(uint32_t type, __m256i w, __m256i q)
@@ -28,7 +32,7 @@ dot2(uint32_t type, __m256i w, __m256i q)
 	return _mm256_maddubs_epi16(w, q);
 }
 
-/* The bias that is in them, then. */
+/* Returns the bias that dot2's sums include. */
 KERNEL_INLINE int
 bias_of(uint32_t type)
 {
@@ -54,9 +58,9 @@ dot_super(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 	return sum;
 }
 
-/* ---- those with a d for fewer */
+/* ---- fewer weights per d */
 
-/* part + d times sums that have the bias too much for each activation */
+/* Returns part + d * (sum minus the bias times asum). */
 KERNEL_INLINE __m128
 add_step(uint32_t type, __m128 part, __m128 d, __m128i sum, int asum)
 {
@@ -64,7 +68,7 @@ add_step(uint32_t type, __m128 part, __m128 d, __m128i sum, int asum)
 	    _mm_set1_epi32(bias_of(type) * asum))), part);
 }
 
-/* Add 32 columns; what a d of more is for is added up in *run. */
+/* Adds 32 columns.  If a d has more columns, they are collected in *run. */
 KERNEL_INLINE __m128
 add_halves(uint32_t type, const unsigned char *const *w,
     const struct qwen_q8 *x, size_t b, __m256i v, __m128i *run, __m128 part)

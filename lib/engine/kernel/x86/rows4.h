@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * rows4.h - rows as the file has them times 8-bit activations, four rows and up
- * to four tokens at a time: what AVX2 and AVX-512 share.
+ * rows4.h - rows in the file's layout times 8-bit activations, four rows and up
+ * to four tokens at a time: code shared by AVX2 and AVX-512.
  *
  * Sums of integers are exact, so their order is free; the float step of a block
- * is that of the scalar definition.  rows256.h and rows512.h define dot_super()
+ * is that of the scalar definition. rows256.h and rows512.h define dot_super()
  * and block_group().
  */
 #ifndef QWEN_X86_ROWS4_H
@@ -13,8 +13,8 @@
 #include "engine/kernel/x86/decode.h"
 
 /*
- * The sums of four vectors, one a lane.  Not by VPHADDD, which is three or four
- * instructions in one on every processor.
+ * Returns the sums of four vectors, one per lane.  Does not use VPHADDD, which
+ * takes three or four operations on every processor.
  */
 KERNEL_INLINE __m128i
 sum8x4(const __m256i *v)
@@ -36,13 +36,13 @@ add_sums(__m128 acc, __m128 d, const __m256i *sum)
 	return _mm_fmadd_ps(d, _mm_cvtepi32_ps(sum8x4(sum)), acc);
 }
 
-/* How far ahead of the sums memory is asked for. */
+/* Prefetch distance in bytes. */
 #define AHEAD 8192
 
 /*
- * The rows whose bytes to ask for while n from r are worked on: as many tiles of
- * n ahead as it takes; what comes after the last row if that is known, or else
- * what lies after it.
+ * Returns the rows to prefetch while n rows from r on are multiplied: enough
+ * tiles of n rows ahead.  After the last row: the rows that come next if known,
+ * else the memory after it.
  */
 KERNEL_INLINE const unsigned char *
 ahead_of(const struct qwen_matmul *p, size_t n, size_t r)
@@ -57,10 +57,10 @@ ahead_of(const struct qwen_matmul *p, size_t n, size_t r)
 }
 
 /*
- * Ask for n bytes from p, into the second cache: the first one has fewer places
- * for lines on their way.  Rows are read four at a time, which no hardware takes
- * for a stream; asked for in their order in memory, they arrive as one.  A hint
- * never faults.
+ * Prefetches n bytes from p to the second-level cache; the first-level cache
+ * can have fewer lines pending.  Rows are read four at a time, which the
+ * hardware does not detect as a stream; prefetched in memory order, they arrive
+ * as one.  A prefetch never faults.
  */
 KERNEL_INLINE void
 prefetch(const unsigned char *p, size_t n)
@@ -75,18 +75,18 @@ prefetch(const unsigned char *p, size_t n)
 #include "engine/kernel/x86/rows_nibble.h"
 
 /*
- * ---- formats: blocks of four rows, from w on, and of nt tokens are added to
- * acc; memory from ahead on is asked for meanwhile.
+ * ---- formats: adds blocks of four rows, from w on, and of nt tokens to acc,
+ * prefetching from ahead on meanwhile
  */
 
 /*
- * Formats with 256 weights under a d.  Eight int32 that add up to a
- * block's sum:
+ * For formats with 256 weights per d: returns eight int32 whose total is a
+ * block's sum.
  */
 KERNEL_INLINE __m256i dot_super(uint32_t type, const struct group *u,
     const struct qwen_q8 *x);
 
-/* What they are too large by, with a bias. */
+/* Returns the excess of dot_super's numbers due to the bias. */
 KERNEL_INLINE __m256i
 bias_sum(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 {
@@ -135,13 +135,13 @@ sums_super(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 }
 
 /*
- * Formats with a d for fewer weights: add 256 of them, which share the
+ * For formats with fewer weights per d: adds 256 weights, which share the
  * activations' scale, to acc.
  */
 KERNEL_INLINE void block_group(uint32_t type, const unsigned char *const *w,
     const struct qwen_q8 *const *x, int nt, __m128 *acc);
 
-/* The last n bytes of a row with zeros after them, in rest. */
+/* Returns rest with the last n bytes of a row, padded with zeros. */
 KERNEL_INLINE const unsigned char *
 filled_up(const unsigned char *w, size_t n, unsigned char *rest, size_t size)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
-/* rows512.h - what rows4.h wants of registers of 512 bits. */
+/* rows512.h - the functions of rows4.h for 512-bit registers. */
 #ifndef QWEN_X86_ROWS512_H
 #define QWEN_X86_ROWS512_H
 
 #include "engine/kernel/x86/rows4.h"
 
-/* All four 128-bit lanes. */
+/* Returns the sum of the four 128-bit lanes. */
 KERNEL_INLINE __m128i
 add_lanes(__m512i v)
 {
@@ -16,7 +16,7 @@ add_lanes(__m512i v)
 	    _mm256_extracti128_si256(a, 1));
 }
 
-/* The sums of four vectors, one a lane. */
+/* Returns the sums of four vectors, one per lane. */
 KERNEL_INLINE __m128i
 sum16x4(const __m512i *v)
 {
@@ -30,11 +30,11 @@ sum16x4(const __m512i *v)
 }
 
 /*
- * Two rows u and v of 256 weights by activations q.  Sums of four products must
- * fit 16 bits: those of both rows become one vector, which VPDPWSSD multiplies
- * with the scales of both.  at: for each 64 columns, where in scale lane i of
- * 128 bits has those of its 16; in one half u's, four times, in the other v's.
- * Two dwords of each lane are sums of u then, two of v.
+ * Multiplies two rows u and v of 256 weights by activations q.  Sums of four
+ * products must fit in 16 bits.  The sums of both rows are packed into one
+ * vector, which VPDPWSSD multiplies with the scales of both. at[k] has, for 64
+ * columns, the scale indices of each 128-bit lane: u's index four times, then
+ * v's.  In the result, two dwords of each lane are sums of u, two of v.
  */
 KERNEL_INLINE __m512i
 dot_two(const __m512i *u, const __m512i *v, const __m512i *q, __m512i scale,
@@ -53,7 +53,10 @@ dot_two(const __m512i *u, const __m512i *v, const __m512i *q, __m512i scale,
 	return _mm512_add_epi32(sum[0], sum[1]);
 }
 
-/* Such places: of a row those of each lane, the other's so much further. */
+/*
+ * Returns indices for dot_two: those of u per lane, and v's, which are
+ * `further' more.
+ */
 KERNEL_INLINE __m512i
 lane_places(int a, int b, int c, int d, int further)
 {
@@ -64,7 +67,10 @@ lane_places(int a, int b, int c, int d, int further)
 	    (d + further) * each);
 }
 
-/* Eight dwords that add up to a sum, of both rows: as dot_two() has them. */
+/*
+ * Joins eight dwords of each row, whose totals are the sums, in the layout of
+ * dot_two().
+ */
 KERNEL_INLINE __m256i
 rows_beside(__m256i u, __m256i v)
 {
@@ -72,7 +78,7 @@ rows_beside(__m256i u, __m256i v)
 	    _mm256_unpackhi_epi64(u, v));
 }
 
-/* Two such vectors: the four sums in a lane. */
+/* Joins two results of dot_two(): each lane has the four sums. */
 KERNEL_INLINE __m512i
 join_two(__m512i x, __m512i y)
 {
@@ -84,8 +90,8 @@ join_two(__m512i x, __m512i y)
 }
 
 /*
- * Sums over the 128-bit lanes of four vectors: those of vector i are in dword i
- * of each lane.
+ * Returns the sums of the 128-bit lanes of four vectors: dword i of each lane
+ * has that of vector i.
  */
 KERNEL_INLINE __m512i
 sums_by_lane(const __m512i *v)
@@ -99,7 +105,7 @@ sums_by_lane(const __m512i *v)
 	    _mm512_unpackhi_epi64(a, b));
 }
 
-/* Weights as VPDPBUSD wants them. */
+/* Returns weights as unsigned bytes, for VPDPBUSD. */
 KERNEL_INLINE __m512i
 unsigned_weights(uint32_t type, __m512i w)
 {
@@ -108,16 +114,16 @@ unsigned_weights(uint32_t type, __m512i w)
 	return w;
 }
 
-/* ---- 256 weights under a d */
+/* ---- 256 weights per d */
 
 /*
- * Sums of 16 products come from sums_by_lane(), then one multiplication with
- * their scales does.  A bias comes off by the sums of the activations.
+ * sums_by_lane() gives sums of 16 products, so one multiplication with their
+ * scales suffices.  The bias is subtracted with the sums of the activations.
  */
 KERNEL_INLINE __m256i
 dot_super(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 {
-	/* the 16s in that order: dword k of lane c is 4k + c */
+	/* order of sums_by_lane: dword k of lane c is 4k + c */
 	const __m256i at16 = _mm256_setr_epi16(0, 4, 8, 12, 1, 5, 9, 13, 2, 6,
 	    10, 14, 3, 7, 11, 15);
 	const __m512i at32 = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6,
@@ -148,9 +154,9 @@ dot_super(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 	    _mm512_extracti64x4_epi64(v[0], 1));
 }
 
-/* ---- those with a d for fewer */
+/* ---- fewer weights per d */
 
-/* Four of eight int16 from place 4k on, each in a lane of its own. */
+/* Returns four of eight int16, from index 4k on, each in its own lane. */
 KERNEL_INLINE __m512i
 in_lanes4(const int16_t *p, size_t k)
 {
@@ -162,8 +168,8 @@ in_lanes4(const int16_t *p, size_t k)
 }
 
 /*
- * Four times 32 columns: a times their sums, of four rows in each lane, less
- * what the bias makes of them.
+ * Returns, for four blocks of 32 columns, a times their sums minus the bias;
+ * each lane has four rows.
  */
 KERNEL_INLINE __m512i
 sums_of_4(uint32_t type, __m512i first, __m512i second,
@@ -189,7 +195,7 @@ lane_f(__m512 v, size_t i)
 	    _mm512_extractf32x4_ps(v, 3);
 }
 
-/* The products of four rows with 64 columns, by lanes. */
+/* Computes the products of four rows with 64 columns, summed by lanes. */
 KERNEL_INLINE void
 products(uint32_t type, const unsigned char *const *w,
     const struct qwen_q8 *const *x, size_t k, int nt, __m512i *by_lane)
@@ -210,7 +216,7 @@ products(uint32_t type, const unsigned char *const *w,
 		by_lane[j] = sums_by_lane(v[j]);
 }
 
-/* A d for 16: a lane of 64 columns for each. */
+/* Adds 64 columns with a d per 16: one lane each. */
 KERNEL_INLINE __m128
 add_16s(uint32_t type, const unsigned char *const *w, __m512i v,
     const struct qwen_q8 *x, size_t k, __m128 part)
@@ -233,7 +239,7 @@ add_16s(uint32_t type, const unsigned char *const *w, __m512i v,
 	return part;
 }
 
-/* A d for 64 columns, or for 128. */
+/* Adds sums with a d per 64 or 128 columns. */
 KERNEL_INLINE __m128
 add_long(uint32_t type, const unsigned char *const *w, size_t k, __m512i v,
     __m128 part)
@@ -252,7 +258,10 @@ add_long(uint32_t type, const unsigned char *const *w, size_t k, __m512i v,
 	    part);
 }
 
-/* Columns 128k to 128k + 127 of a token, of which v has the products. */
+/*
+ * Adds columns 128k to 128k + 127 of a token; first and second have the
+ * products.
+ */
 KERNEL_INLINE __m128
 add_128(uint32_t type, const unsigned char *const *w, __m512i first,
     __m512i second, const struct qwen_q8 *x, size_t k, __m128 part)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * rows_grid.h - rows of weights of grids: as sums_super() of rows4.h, but of
- * four blocks all that must be made is made before an entry is looked up.  What
- * is looked up waits for indices that were just stored, and one block alone is
- * as much as a processor has under way.
+ * rows_grid.h - rows of grid weights: like sums_super() of rows4.h, but the
+ * indices and signs of four blocks are computed before any entry is looked up.
+ * Lookups wait for indices just stored, and one block alone fills the
+ * processor's window.
  */
 #ifndef QWEN_X86_ROWS_GRID_H
 #define QWEN_X86_ROWS_GRID_H
@@ -11,7 +11,7 @@
 #ifdef __AVX512F__
 #include "engine/kernel/x86/rows512.h"
 
-/* Eight int32 for each token that add up to a block's sum. */
+/* Computes, per token, eight int32 whose total is a block's sum. */
 KERNEL_INLINE void
 grid_dot(uint32_t type, const struct grid *g,
     const struct qwen_q8 *const *x, int nt, __m256i *sum)
@@ -30,8 +30,8 @@ grid_dot(uint32_t type, const struct grid *g,
 #include "engine/kernel/x86/rows256.h"
 
 /*
- * Each 32 weights are multiplied as soon as they are looked up, for those of a
- * block do not stay in registers.
+ * Multiplies each 32 weights as soon as they are looked up, since the weights
+ * of a block do not fit in registers.
  */
 KERNEL_INLINE void
 grid_dot(uint32_t type, const struct grid *g,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * rows_k23.h - four rows by up to four tokens of Q2_K and Q3_K: 16 scales of a
- * few bits for 256 weights of two or three.
+ * few bits per 256 weights of two or three bits.
  *
- * Half of a block has four planes of 32 weights, two bits of a byte each.  A
- * register of 256 bits holds a plane, with a scale for each 128-bit lane; so
- * scales are brought into the order 0 2 4 .. 14, 1 3 .. 15, for two rows at once.
+ * Half of a block has four planes of 32 weights; a byte has two bits of each
+ * plane.  A 256-bit register holds a plane, with one scale per 128-bit lane.
+ * So scales are brought into the order 0 2 4 .. 14, 1 3 .. 15, for two rows at
+ * once.
  */
 #ifndef QWEN_X86_ROWS_K23_H
 #define QWEN_X86_ROWS_K23_H
@@ -18,13 +19,13 @@ in_each_lane(__m128i v)
 	return _mm256_broadcastsi128_si256(v);
 }
 
-/* ---- scales, in that order */
+/* ---- scales in that order */
 
 struct k23_heads {
-	__m256i	scale[4], min[4];	/* of a row, int16 */
+	__m256i	scale[4], min[4];	/* int16 per row */
 };
 
-/* Bytes of two rows as int16 of each. */
+/* Widens the bytes of two rows to int16, one register per row. */
 KERNEL_INLINE void
 widen_rows(__m256i v, __m256i *to)
 {
@@ -51,16 +52,18 @@ heads_q2_k(const unsigned char *const *w, __m256i *scale, __m256i *min)
 	widen_rows(_mm256_srli_epi16(v, 4) & m4, min);
 }
 
-/* Of six bits, 32 too large: 16 nibbles by halves, then 16 pairs of bits. */
+/*
+ * Unpacks six-bit scales minus 32: 16 nibbles by halves, then 16 pairs of bits.
+ */
 KERNEL_INLINE void
 heads_q3_k(const unsigned char *const *w, __m256i *scale)
 {
-	/* they are bytes 2 .. 13 of these */
+	/* the scales are bytes 2 .. 13 of these */
 	const __m256i low = in_each_lane(_mm_setr_epi8(2, 4, 6, 8, 2, 4, 6, 8,
 	    3, 5, 7, 9, 3, 5, 7, 9));
 	const __m256i high = in_each_lane(_mm_setr_epi8(10, 12, 10, 12, 10, 12,
 	    10, 12, 11, 13, 11, 13, 11, 13, 11, 13));
-	/* pairs of bits go to the top of their byte */
+	/* moves pairs of bits to the top of their byte */
 	const __m256i up = _mm256_set1_epi64x(0x0001000400100040);
 	const __m256i down = _mm256_set1_epi64x(4LL << 32);
 	__m256i v = load_rows(w, 94), hi;
@@ -89,7 +92,7 @@ heads_k23(uint32_t type, const unsigned char *const *w, struct k23_heads *h)
 	}
 }
 
-/* ---- weights: the four planes of half c */
+/* ---- weights: unpack the four planes of half c */
 
 KERNEL_INLINE void
 planes_q2_k(const unsigned char *p, int c, __m256i *u)
@@ -104,8 +107,8 @@ planes_q2_k(const unsigned char *p, int c, __m256i *u)
 }
 
 /*
- * Third bits, of which a byte has one for each plane, are looked up to where
- * planes 0 and 2, or 1 and 3, then have nibbles.
+ * The third bits: a byte has one for each plane.  Lookups move them into the
+ * nibbles of planes 0 and 2, or 1 and 3.
  */
 #define EVEN_K3 _mm_setr_epi8(0, 4, 0, 4, 64, 68, 64, 68, 0, 4, 0, 4, 64, 68,	\
 	64, 68)
@@ -131,7 +134,7 @@ planes_q3_k(const unsigned char *p, int c, __m256i *u)
 
 /* ---- sums */
 
-/* Scale i of both lanes, in all places of each. */
+/* Repeats scale i of both lanes in each lane. */
 #define SCALE(v, i) _mm256_shuffle_epi8(v,				\
 	_mm256_set1_epi16((short)((2 * (i) + 1) << 8 | 2 * (i))))
 
@@ -147,7 +150,10 @@ add_products(__m256i sum, __m256i u, __m256i q, __m256i scale)
 #endif
 }
 
-/* What activations come to with scales: a, and sums of 16. */
+/*
+ * Loads a token's factors a, and sums of 16 activations, in the order of the
+ * scales.
+ */
 KERNEL_INLINE void
 k23_act(const struct qwen_q8 *x, __m256i *a, __m256i *asum)
 {
@@ -159,7 +165,7 @@ k23_act(const struct qwen_q8 *x, __m256i *a, __m256i *asum)
 	    load32(x->asum16), order), 0xd8);
 }
 
-/* A row, of nt tokens: eight int32 that add up to its sum. */
+/* Multiplies a row with nt tokens: eight int32 whose total is the sum. */
 KERNEL_INLINE void
 row_k23(uint32_t type, const unsigned char *p, __m256i scale,
     const struct qwen_q8 *const *x, const __m256i *a, const __m256i *asum,

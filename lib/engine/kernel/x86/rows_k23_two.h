@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * rows_k23_two.h - four rows by up to four tokens of Q2_K and Q3_K, AVX-512: as
- * rows_k23.h, but two rows at a time, and both halves of a block in a register.
+ * rows_k23_two.h - four rows by up to four tokens of Q2_K and Q3_K, AVX-512:
+ * like rows_k23.h, but two rows at a time, with both halves of a block in a
+ * register.
  */
 #ifndef QWEN_X86_ROWS_K23_TWO_H
 #define QWEN_X86_ROWS_K23_TWO_H
 
 #include "engine/kernel/x86/rows512.h"
 
-/* The planes of both halves. */
+/* Unpacks the planes of both halves. */
 KERNEL_INLINE void
 weights_k23(uint32_t type, const unsigned char *p, __m512i *u)
 {
@@ -37,7 +38,7 @@ weights_k23(uint32_t type, const unsigned char *p, __m512i *u)
 	u[3] = _mm512_srli_epi16(b, 4) & m4;
 }
 
-/* A token: activations in the order of planes, factors, and sums. */
+/* A token: activations in the order of planes, factors, sums of 16. */
 struct act_k23 {
 	__m512i	q[4], a;
 	__m256i	asum;
@@ -57,7 +58,7 @@ open_k23(const struct qwen_q8 *x, struct act_k23 *y)
 	y->a = in_halves(a);
 }
 
-/* Two rows; plain: as in rows_k45.h. */
+/* Multiplies two rows; plain: as in rows_k45.h. */
 KERNEL_INLINE __m512i
 two_rows_k23(uint32_t type, __m512i (*u)[4], const __m256i *scale,
     const struct act_k23 *y, int plain)

@@ -2,17 +2,16 @@
 /*
  * rows_k45.h - four rows by up to four tokens of Q4_K and Q5_K, AVX-512.
  *
- * The headers of four rows are taken apart together, one row in each 128-bit
- * lane.  64 bytes of nibbles hold the sub-blocks 0 and 2 in their lower, 1 and
- * 3 in their upper halves, so activations are brought into that order once a
- * block.
+ * The headers of four rows are unpacked together, one row per 128-bit lane.  64
+ * bytes of nibbles hold sub-blocks 0 and 2 in the lower nibbles, 1 and 3 in the
+ * upper ones.  So activations are brought into this order once per block.
  */
 #ifndef QWEN_X86_ROWS_K45_H
 #define QWEN_X86_ROWS_K45_H
 
 #include "engine/kernel/x86/rows512.h"
 
-/* Four rows' headers: scales and minimums as int16, eight in each lane. */
+/* Headers of four rows: scales and minimums as int16, eight per lane. */
 struct row_heads {
 	__m512i	scale, min;
 	__m128	d, dmin;
@@ -21,7 +20,7 @@ struct row_heads {
 KERNEL_INLINE void
 read_heads(const unsigned char *const *w, struct row_heads *h)
 {
-	/* dwords of scales 0-3, 4-7, minimums 0-3, 4-7 of every row */
+	/* dwords of scales 0-3, 4-7, minimums 0-3, 4-7 of each row */
 	const __m512i lo = _mm512_broadcast_i32x4(_mm_setr_epi8(4, 5, 6, 7, 12,
 	    13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15));
 	const __m512i hi = _mm512_broadcast_i32x4(_mm_setr_epi8(-1, -1, -1, -1,
@@ -57,7 +56,7 @@ read_heads(const unsigned char *const *w, struct row_heads *h)
 	h->dmin = _mm256_extractf128_ps(d, 1);
 }
 
-/* The activations of a block in the order of the nibbles. */
+/* Loads the activations of a block in the order of the nibbles. */
 KERNEL_INLINE void
 order_acts(const struct qwen_q8 *x, __m512i *q)
 {
@@ -71,7 +70,7 @@ order_acts(const struct qwen_q8 *x, __m512i *q)
 #undef PAIR
 }
 
-/* Bits lo and hi of the 32 bytes as a fifth bit of the halves of n. */
+/* Adds bits lo and hi of the 32 bytes as a fifth bit to the halves of n. */
 KERNEL_INLINE __m512i
 fifth_bit(__m512i n, __m512i bits, int lo, int hi)
 {
@@ -83,7 +82,7 @@ fifth_bit(__m512i n, __m512i bits, int lo, int hi)
 	    _mm512_set1_epi8(16));
 }
 
-/* The fifth bits of Q5_K, to the four registers of a row. */
+/* Adds the fifth bits of Q5_K to the four registers of a row. */
 KERNEL_INLINE void
 add_fifth(const unsigned char *w, __m512i *n)
 {
@@ -96,14 +95,17 @@ add_fifth(const unsigned char *w, __m512i *n)
 	n[3] = fifth_bit(n[3], bits, 5, 7);
 }
 
-/* Where the nibbles of a block begin: Q5_K has its fifth bits before them. */
+/*
+ * Returns the offset of the nibbles in a block; Q5_K has fifth bits before
+ * them.
+ */
 KERNEL_INLINE size_t
 nibbles_at(uint32_t type)
 {
 	return type == QT_Q5_K ? 48 : 16;
 }
 
-/* The 256 weights of a row's block, in the order of the nibbles. */
+/* Unpacks the 256 weights of a row's block, in the order of the nibbles. */
 KERNEL_INLINE void
 weights_k4(uint32_t type, const unsigned char *w, __m512i *n)
 {
@@ -119,7 +121,7 @@ weights_k4(uint32_t type, const unsigned char *w, __m512i *n)
 		add_fifth(w, n);
 }
 
-/* Where rows r and r + 1 have their scales in the headers. */
+/* Sets the indices of the scales of rows r and r + 1 in the headers. */
 KERNEL_INLINE void
 scales_k45(int r, __m512i *at)
 {
@@ -131,7 +133,7 @@ scales_k45(int r, __m512i *at)
 	at[3] = lane_places(s + 5, s + 5, s + 7, s + 7, 8);
 }
 
-/* The sums of the four 128-bit lanes of one vector. */
+/* Returns the sums of the four 128-bit lanes, one per dword. */
 KERNEL_INLINE __m128i
 sum_lanes(__m512i v)
 {
@@ -157,12 +159,13 @@ add_block(__m128 acc, const struct row_heads *h, __m512i sum,
 	    _mm_cvtepi32_ps(sum_lanes(min)), acc);
 }
 
-/* plain: activations have no factors, so that tokens share the scales. */
+/* plain: activations have no factors, so all tokens share the scales. */
 KERNEL_INLINE void
 sums_k45(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n, int nt, int plain, const unsigned char *ahead, __m128 *acc)
 {
-	const size_t bytes = type == QT_Q5_K ? 176 : 144;	/* of a block */
+	const size_t bytes = type == QT_Q5_K ? 176 : 144;	/* bytes of a
+								   block */
 	size_t b, i;
 	int j;
 

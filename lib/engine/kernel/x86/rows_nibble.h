@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * rows_nibble.h - four rows by up to four tokens of the formats whose weights
- * are nibbles in blocks of 32: Q4_0 to Q5_1, IQ4_NL, MXFP4, IQ4_XS.
+ * rows_nibble.h - four rows by up to four tokens of the formats with nibbles in
+ * blocks of 32: Q4_0 to Q5_1, IQ4_NL, MXFP4, IQ4_XS.
  *
- * A register has 16 bytes of two blocks, one in each 128-bit lane, whose lower
- * and upper nibbles are the halves of a block.  Sums of four rows are turned so
- * that a lane has those of a block, a dword for each row: what comes after, the
- * scales, is done for two blocks and four rows at once.  AVX-512 uses registers
- * of 256 bits here, too: 16 bytes at a time do not fill longer ones faster.
+ * A register has 16 bytes of two blocks, one per 128-bit lane; lower and upper
+ * nibbles are the halves of a block.  Sums of four rows are transposed so that
+ * a lane has those of a block, one dword per row.  Then the scales of two
+ * blocks and four rows are applied at once.  AVX-512 also uses 256-bit
+ * registers here: 16 bytes at a time do not fill longer registers faster.
  */
 #ifndef QWEN_X86_ROWS_NIBBLE_H
 #define QWEN_X86_ROWS_NIBBLE_H
 
 #include "engine/kernel/x86/decode.h"
 
-#define NIBBLE_PAIRS (QWEN_GROUP / 64)	/* of blocks in a group */
+#define NIBBLE_PAIRS (QWEN_GROUP / 64)	/* pairs of blocks in a group */
 
-/* 16 bytes at a and at b, one in each lane. */
+/* Loads 16 bytes at a and at b, one per lane. */
 KERNEL_INLINE __m256i
 two_lanes(const void *a, const void *b)
 {
@@ -33,12 +33,18 @@ look_up2(__m256i index, const int8_t *table)
 
 /* ---- activations */
 
-/* Of two blocks: their halves, and the factor, as int32 or for VPMADDWD. */
+/*
+ * Two blocks' activations: their halves, and the factor, as int32 or for
+ * VPMADDWD.
+ */
 struct pair_act {
 	__m256i	q[2], a;
 };
 
-/* Two int16, each in the dwords of a lane: in both halves, or in the upper. */
+/*
+ * Repeats two int16 in the dwords of a lane each: in both halves of a dword, or
+ * only in the upper half.
+ */
 KERNEL_INLINE __m256i
 two_int16(const int16_t *p, int both)
 {
@@ -65,7 +71,7 @@ pair_act(const struct qwen_q8 *x, size_t k, struct pair_act *y)
 #endif
 }
 
-/* a times the sums of 32 activations, so many times. */
+/* Returns a times the sums of 32 activations, times `by', a power of two. */
 KERNEL_INLINE __m256i
 pair_asum(const struct qwen_q8 *x, size_t k, int by)
 {
@@ -78,11 +84,11 @@ pair_asum(const struct qwen_q8 *x, size_t k, int by)
 #ifdef __AVX512VNNI__
 #define NIBBLE_BIAS(type) qwen_traits[type].bias
 #else
-/* VPMADDUBSW wants one factor in 7 bits: weights of 8 are signed there. */
+/* VPMADDUBSW needs one factor of 7 bits, so 8-bit weights stay signed. */
 #define NIBBLE_BIAS(type) (qwen_traits[type].bias & 127)
 #endif
 
-/* 16 where the bit of that column is set, of two bytes of bits from at on. */
+/* Returns 16 where the column's bit is set; two bytes of bits from `at' on. */
 KERNEL_INLINE __m256i
 fifth_bits_at(__m256i bits, int at)
 {
@@ -95,7 +101,7 @@ fifth_bits_at(__m256i bits, int at)
 	return _mm256_cmpeq_epi8(bits & bit, bit) & _mm256_set1_epi8(16);
 }
 
-/* The halves of two blocks, of nibbles at p and next bytes further. */
+/* Unpacks the halves of two blocks, with nibbles at p and at p + next. */
 KERNEL_INLINE void
 pair_weights(uint32_t type, const unsigned char *p, size_t next, __m256i *u)
 {
@@ -124,9 +130,9 @@ pair_weights(uint32_t type, const unsigned char *p, size_t next, __m256i *u)
 	}
 }
 
-/* ---- sums: a dword for each row, a lane for each block */
+/* ---- sums: one dword per row, one lane per block */
 
-/* Four rows' sums over the halves of vectors, a row in each dword of a half. */
+/* Sums the halves of four rows' vectors: each half has one dword per row. */
 KERNEL_INLINE __m256i
 rows_by_half(const __m256i *v)
 {
@@ -155,7 +161,7 @@ pair_sums(uint32_t type, __m256i (*u)[2], const struct pair_act *x)
 	return _mm256_mullo_epi32(rows_by_half(v), x->a);
 }
 #else
-/* Two rows' int16, of dwords in turn, added up. */
+/* Adds two rows' int16, with dwords interleaved. */
 KERNEL_INLINE __m256i
 join16(__m256i a, __m256i b)
 {
@@ -164,8 +170,8 @@ join16(__m256i a, __m256i b)
 }
 
 /*
- * Products of unsigned weights are added up in 16 bits as far as these go: 16
- * of nibbles (30480 at most), 8 of what is below 32 (31496).
+ * Sums products of unsigned weights in 16 bits as far as they fit: 16 products
+ * of nibbles (at most 30480), 8 of weights below 32 (31496).
  */
 KERNEL_INLINE __m256i
 pair_sums(uint32_t type, __m256i (*u)[2], const struct pair_act *x)
@@ -203,7 +209,10 @@ pair_sums(uint32_t type, __m256i (*u)[2], const struct pair_act *x)
 }
 #endif
 
-/* The sums of pair k of a group, of nt tokens; a block's nibbles end it. */
+/*
+ * Computes the sums of pair k of a group for nt tokens.  A block ends with its
+ * nibbles.
+ */
 KERNEL_INLINE void
 pair_products(uint32_t type, const unsigned char *const *p, size_t next,
     const struct qwen_q8 *const *x, size_t k, int nt, __m256i *sum)
@@ -227,9 +236,11 @@ pair_products(uint32_t type, const unsigned char *const *p, size_t next,
 	}
 }
 
-/* ---- a d for each block */
+/* ---- one d per block */
 
-/* MXFP4, as powers_of_two(): 2^(x - 128), above 252 NaN. */
+/*
+ * Converts eight MXFP4 scales, as powers_of_two(): 2^(x - 128); above 252 NaN.
+ */
 KERNEL_INLINE __m256
 powers_of_two8(__m256i x)
 {
@@ -242,7 +253,7 @@ powers_of_two8(__m256i x)
 	    _mm256_set1_epi32(252), x), 31));
 }
 
-/* The first 16 bits at the same place in four rows. */
+/* Loads 16 bits at this offset of four rows. */
 KERNEL_INLINE __m128i
 four_halves(const unsigned char *const *w, size_t at)
 {
@@ -251,20 +262,20 @@ four_halves(const unsigned char *const *w, size_t at)
 	    _mm_unpacklo_epi16(load4(w[2] + at), load4(w[3] + at)));
 }
 
-/* d of two blocks: a lane for each. */
+/* Loads d of two blocks, one per lane. */
 KERNEL_INLINE __m256
 pair_d(uint32_t type, const unsigned char *const *w, size_t at, size_t next)
 {
 	__m128i v = _mm_unpacklo_epi64(four_halves(w, at),
 	    four_halves(w, at + next));
 
-	if (type == QT_MXFP4)		/* a byte */
+	if (type == QT_MXFP4)		/* d is a byte */
 		return powers_of_two8(_mm256_cvtepu16_epi32(
 		    v & _mm_set1_epi16(255)));
 	return _mm256_cvtph_ps(v);
 }
 
-/* d in the lower lane, its minimum in the upper. */
+/* Loads d into the lower lane, the minimum into the upper. */
 KERNEL_INLINE __m256
 d_and_min(const unsigned char *const *w, size_t at)
 {
@@ -276,7 +287,7 @@ d_and_min(const unsigned char *const *w, size_t at)
 	    _mm_unpacklo_epi32(load4(w[2] + at), load4(w[3] + at))), halves));
 }
 
-/* part, of minimums in its upper lane, and two blocks. */
+/* Adds two blocks to part, whose upper lane has the minimums. */
 KERNEL_INLINE __m256
 add_with_min(const __m256 *d, __m256 sum, __m256 asum, __m256 part)
 {
@@ -286,7 +297,7 @@ add_with_min(const __m256 *d, __m256 sum, __m256 asum, __m256 part)
 	    _mm256_permute2f128_ps(sum, asum, 0x31), part);
 }
 
-/* The upper lane of part means nothing. */
+/* Adds two blocks to part; its upper lane is ignored. */
 KERNEL_INLINE __m256
 add_pair(__m256 d, __m256 sum, __m256 part)
 {
@@ -296,7 +307,7 @@ add_pair(__m256 d, __m256 sum, __m256 part)
 	    _mm256_castps256_ps128(part)));
 }
 
-/* A group of nt tokens: to acc. */
+/* Adds a group of nt tokens to acc. */
 KERNEL_INLINE void
 nibble_group(uint32_t type, const unsigned char *const *w,
     const struct qwen_q8 *const *x, int nt, __m128 *acc)
@@ -341,9 +352,9 @@ nibble_group(uint32_t type, const unsigned char *const *w,
 	}
 }
 
-/* ---- IQ4_XS: integer scales of blocks, under one d for 256 */
+/* ---- IQ4_XS: integer scales of blocks, one d per 256 weights */
 
-/* Of four rows, in both lanes: d, scales_h from bit 4 on, scales_l. */
+/* Headers of four rows, in both lanes: d, scales_h from bit 4 on, scales_l. */
 struct iq4_xs_heads {
 	__m128	d;
 	__m256i	high, low;
@@ -365,7 +376,7 @@ read_iq4_xs(const unsigned char *const *w, struct iq4_xs_heads *h)
 	h->low = _mm256_broadcastsi128_si256(second);
 }
 
-/* The scales of blocks 2k and 2k + 1, a lane for each. */
+/* Returns the scales of blocks 2k and 2k + 1, one per lane. */
 KERNEL_INLINE __m256i
 scales_iq4_xs(const struct iq4_xs_heads *h, int k)
 {

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * rows_q6.h - four rows by up to four tokens of Q6_K, AVX-512: a 128-bit lane has
- * 16 weights under a scale.
+ * rows_q6.h - four rows by up to four tokens of Q6_K, AVX-512: a 128-bit lane
+ * has 16 weights, which share a scale.
  */
 #ifndef QWEN_X86_ROWS_Q6_H
 #define QWEN_X86_ROWS_Q6_H
 
 #include "engine/kernel/x86/rows512.h"
 
-/* Two rows of a token, with scales times factors; less what the bias makes. */
+/*
+ * Multiplies two rows with a token; scale has scales times factors.  The bias
+ * is subtracted.
+ */
 KERNEL_INLINE __m512i
 two_rows_q6(const struct group *u, const struct qwen_q8 *x, __m512i scale)
 {
@@ -27,7 +30,7 @@ two_rows_q6(const struct group *u, const struct qwen_q8 *x, __m512i scale)
 	    _mm512_zextsi256_si512(rows_beside(a, b)));
 }
 
-/* plain: activations have no factors, so that tokens share the scales. */
+/* plain: activations have no factors, so all tokens share the scales. */
 KERNEL_INLINE void
 sums_q6(const unsigned char **w, const struct qwen_q8 **x, size_t n, int nt,
     int plain, const unsigned char *ahead, __m128 *acc)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: ISC */
-/* turn.h - dwords of rows turned, so that those of a column lie side by side. */
+/*
+ * turn.h - transposes dwords of rows, so that the dwords of a column are
+ * adjacent.
+ */
 #ifndef QWEN_KERNEL_TURN_H
 #define QWEN_KERNEL_TURN_H
 
 #include "engine/kernel/x86/bits.h"
 
-/* 16 bytes of every fourth row, one row in each 128-bit lane. */
+/* Loads 16 bytes of every fourth row, one row per 128-bit lane. */
 KERNEL_INLINE wide_i
 each_fourth(const unsigned char *const *p, size_t at)
 {
@@ -22,8 +25,8 @@ each_fourth(const unsigned char *const *p, size_t at)
 }
 
 /*
- * Turn 16 bytes at a place in the rows into 4 registers: register i holds
- * dword i of all rows, row r in lane r.
+ * Transposes 16 bytes at this offset of the rows into 4 registers: register i
+ * holds dword i of all rows, row r in lane r.
  */
 KERNEL_INLINE void
 transpose4(const unsigned char *const *p, size_t at, wide_i *o)
@@ -44,7 +47,7 @@ transpose4(const unsigned char *const *p, size_t at, wide_i *o)
 	o[3] = MM(unpackhi_epi64)(b, d);
 }
 
-/* As many dwords of a row as there are registers for are turned at once. */
+/* Number of dwords of a row that are transposed at once. */
 #ifdef __AVX512F__
 #define TURN 8
 /* The same for 32 bytes and 8 registers. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * unpack.h - LANES rows of a group of 256 weights, turned so that they lie in
- * the lanes: half a panel.
+ * unpack.h - unpacks a group of 256 weights of LANES rows, transposed so that
+ * rows are in the lanes: half a panel.
  *
- * The including file has defined struct panel, with min (pairs of int16), d and
- * dmin, indexed by group; weights and scales go to it through store_quad() and
- * store_scale(), which that file defines, with the format as a constant.
+ * The including file defines struct panel, with min (pairs of int16), d and
+ * dmin, indexed by group.  It also defines store_quad() and store_scale(),
+ * which write weights and scales to the panel; the format is a constant at each
+ * call.
  */
 #ifndef QWEN_KERNEL_UNPACK_H
 #define QWEN_KERNEL_UNPACK_H
@@ -13,17 +14,17 @@
 #include "engine/kernel/x86/decode.h"
 #include "engine/kernel/x86/turn.h"
 
-/* Dwords of four weights of the rows: this quad of 32-block j of group g. */
+/* Stores a quad of 32-block j of group g: a dword of four weights per row. */
 KERNEL_INLINE void store_quad(uint32_t type, struct panel *p, size_t g,
     size_t j,
     int half, int quad, wide_i v);
 
-/* Scale k of 32-block j of group g, a dword for each row; k is 0 or 1. */
+/* Stores scale k (0 or 1) of 32-block j of group g, a dword per row. */
 KERNEL_INLINE void store_scale(uint32_t type, struct panel *p, size_t g,
     size_t j,
     size_t k, int half, wide_i v);
 
-/* The f16 in the lower halves of dwords. */
+/* Converts the f16 in the lower halves of dwords. */
 KERNEL_INLINE wide_f
 low_f16(wide_i v)
 {
@@ -36,7 +37,7 @@ low_f16(wide_i v)
 #endif
 }
 
-/* The f16 at the same place in the rows. */
+/* Loads the f16 at this offset of the rows. */
 KERNEL_INLINE wide_f
 load_d(const unsigned char *const *p, size_t at)
 {
@@ -50,7 +51,7 @@ load_d(const unsigned char *const *p, size_t at)
 	return MM(cvtph_ps)(v);
 }
 
-/* Dwords at the same place in the rows. */
+/* Loads the dwords at this offset of the rows. */
 KERNEL_INLINE wide_i
 dwords(const unsigned char *const *p, size_t at)
 {
@@ -70,7 +71,7 @@ dwords(const unsigned char *const *p, size_t at)
 #endif
 }
 
-/* Four bytes of minimums, in two pairs of int16: 2i and 2i + 1. */
+/* Stores four bytes of minimums as two pairs of int16: 2i and 2i + 1. */
 KERNEL_INLINE void
 store_mins(wide_i n, struct panel *to, size_t g, size_t i, int half)
 {
@@ -87,7 +88,9 @@ store_mins(wide_i n, struct panel *to, size_t g, size_t i, int half)
 
 /* ---- Q4_K and Q5_K */
 
-/* d, dmin, scales and minimums: the first 16 bytes of the rows' blocks. */
+/*
+ * Unpacks d, dmin, scales and minimums: the first 16 bytes of the rows' blocks.
+ */
 KERNEL_INLINE void
 unpack_scales_k4(uint32_t type, const unsigned char *const *p,
     struct panel *to, size_t g, int half)
@@ -138,7 +141,7 @@ unpack_q4_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
 	}
 }
 
-/* nibbles with the given bits of h moved to bit 4 */
+/* Returns the nibbles with the given bit of h as bit 4. */
 KERNEL_INLINE wide_i
 with_bit(wide_i nibbles, wide_i h, unsigned bit)
 {
@@ -173,7 +176,7 @@ unpack_q5_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
 
 /* ---- Q6_K */
 
-/* Sixteen signed scales, four bytes in a register. */
+/* Stores sixteen signed scales, four bytes per register. */
 KERNEL_INLINE void
 store_scales(uint32_t type, const wide_i *v, struct panel *to, size_t g,
     int half)
@@ -222,9 +225,9 @@ unpack_q6_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
 /* ---- Q2_K and Q3_K */
 
 /*
- * Products of a weight and its scale fit a byte, those of Q3_K if they change
- * their sign (-128 to 124).  A panel may hold them in place of weights: then sums
- * need no scales.
+ * Products of a weight and its scale fit in a byte; those of Q3_K with inverted
+ * sign (-128 to 124).  A panel may hold them instead of weights: then sums need
+ * no scales.
  */
 KERNEL_INLINE int
 premultiplied(uint32_t type)
@@ -232,7 +235,10 @@ premultiplied(uint32_t type)
 	return type == QT_Q2_K || type == QT_Q3_K;
 }
 
-/* Those of a quad; the scales are in both halves of the rows' dwords. */
+/*
+ * Returns the products of a quad; the scales are in both halves of the rows'
+ * dwords.
+ */
 KERNEL_INLINE wide_i
 premultiply(uint32_t type, wide_i w, wide_i scale)
 {
@@ -271,7 +277,7 @@ unpack_scales_q3_k(const unsigned char *const *p, struct panel *to, size_t g,
 	wide_i v[4], s[4];
 	int i;
 
-	transpose4(p, 92, v);	/* they begin at 96 */
+	transpose4(p, 92, v);	/* the scales begin at 96 */
 	s[0] = (v[1] & m4) | (MM(slli_epi32)(v[3], 4) & m2);
 	s[1] = (v[2] & m4) | (MM(slli_epi32)(v[3], 2) & m2);
 	s[2] = (MM(srli_epi32)(v[1], 4) & m4) | (v[3] & m2);
@@ -282,7 +288,10 @@ unpack_scales_q3_k(const unsigned char *const *p, struct panel *to, size_t g,
 	MM(store_ps)(to->d[g][0] + LANES * half, load_d(p, 108));
 }
 
-/* Two bits of a weight, and of Q3_K the third from 32 bytes before them. */
+/*
+ * Unpacks two bits per weight, and for Q3_K the third bit from the 32 bytes
+ * before.
+ */
 KERNEL_INLINE void
 unpack_k23(uint32_t type, const unsigned char *const *p, struct panel *to,
     size_t g, int half)
@@ -321,8 +330,8 @@ unpack_k23(uint32_t type, const unsigned char *const *p, struct panel *to,
 /* ---- small blocks */
 
 /*
- * d, and minimum, of block k: what turns weights has time for one at a time,
- * and would wait for all of a group.
+ * Loads d and minimum of block k.  Called between transpositions, one block at
+ * a time: loading all of a group at once would stall.
  */
 KERNEL_INLINE void
 unpack_floats(uint32_t type, const unsigned char *const *p, struct panel *to,
@@ -374,7 +383,7 @@ unpack_q8_0(const unsigned char *const *p, struct panel *to, size_t g, int half)
 
 /* ---- nibbles in blocks of 32, low ones before high ones */
 
-/* The fifth bits of a quad's columns as bit 4 of their bytes. */
+/* Moves the fifth bits of a quad's columns to bit 4 of their bytes. */
 KERNEL_INLINE wide_i
 fifths_of(wide_i h, int quad)
 {
@@ -391,7 +400,9 @@ fifths_of(wide_i h, int quad)
 #endif
 }
 
-/* Block j: 16 bytes from at on, and fifth bits before them if it has any. */
+/*
+ * Unpacks block j: 16 bytes from `at' on, and fifth bits before them, if any.
+ */
 KERNEL_INLINE void
 unpack_nibbles(uint32_t type, const unsigned char *const *p, size_t at,
     struct panel *to, size_t g, size_t j, int half)
@@ -437,7 +448,10 @@ unpack_by_nibbles(uint32_t type, const unsigned char *const *p,
 	}
 }
 
-/* An integer scale for each, of four bits and, of all together, two more. */
+/*
+ * Unpacks IQ4_XS: each block has an integer scale, four bits and two more bits,
+ * which are stored together.
+ */
 KERNEL_INLINE void
 unpack_iq4_xs(const unsigned char *const *p, struct panel *to, size_t g,
     int half)
@@ -458,8 +472,8 @@ unpack_iq4_xs(const unsigned char *const *p, struct panel *to, size_t g,
 }
 
 /*
- * ---- other formats, whose rows are decoded one by one: that takes longer than
- * what can be turned as the file has it
+ * ---- other formats: rows are decoded one by one, which takes longer than
+ * transposing the file's layout
  */
 
 struct rows {
@@ -467,7 +481,7 @@ struct rows {
 	int16_t	scale[LANES][16], min[LANES][16];
 } __attribute__((aligned(64)));
 
-/* Pairs of int16 into registers with a pair of each row. */
+/* Transposes pairs of int16: registers have one pair of each row. */
 KERNEL_INLINE void
 turn_pairs(int16_t (*from)[16], wide_i *o)
 {
@@ -480,7 +494,7 @@ turn_pairs(int16_t (*from)[16], wide_i *o)
 		transpose(p, 4 * (size_t)i, o + i);
 }
 
-/* Their scales and minimums, with d. */
+/* Unpacks scales and minimums of decoded rows, with d. */
 KERNEL_INLINE void
 unpack_scales(uint32_t type, const unsigned char *const *p, struct rows *r,
     struct panel *to, size_t g, int half)
@@ -508,7 +522,10 @@ unpack_scales(uint32_t type, const unsigned char *const *p, struct rows *r,
 	MM(store_ps)(to->dmin[g] + LANES * half, load_d(p, f->d_at + 2));
 }
 
-/* What is looked up in a row has been made while those of the one before were. */
+/*
+ * Decodes rows of grid weights; the indices of a row are computed while the row
+ * before is looked up.
+ */
 KERNEL_INLINE void
 decode_grids(uint32_t type, const unsigned char *const *p, struct rows *r)
 {
@@ -580,10 +597,10 @@ unpack_rows(uint32_t type, const unsigned char *const *p, struct panel *to,
 	}
 }
 
-/* ---- all of them */
+/* ---- all formats */
 
 #ifdef UNPACK_GRID
-/* What the including file has for weights of grids. */
+/* The including file's function for grid weights. */
 KERNEL_INLINE void UNPACK_GRID(uint32_t type, const unsigned char *const *p,
     struct panel *to, size_t g, int half);
 #define HAS_GRID 1
@@ -593,8 +610,8 @@ KERNEL_INLINE void UNPACK_GRID(uint32_t type, const unsigned char *const *p,
 #endif
 
 /*
- * LANES rows of one group into half a panel; p: their first bytes of it.  The
- * type is a constant where it is called.
+ * Unpacks one group of LANES rows into half a panel; p: the group's first bytes
+ * in each row.  The type is a constant at each call.
  */
 KERNEL_INLINE void
 unpack(uint32_t type, const unsigned char *const *p, struct panel *to,
@@ -620,7 +637,7 @@ unpack(uint32_t type, const unsigned char *const *p, struct panel *to,
 		unpack_rows(type, p, to, g, half);
 }
 
-/* A whole panel: ng groups from g0 of the rows from r. */
+/* Unpacks a whole panel: ng groups from g0 on of the rows from r on. */
 KERNEL_INLINE void
 unpack_panel(uint32_t type, const struct qwen_matmul *m, struct panel *p,
     size_t r, size_t g0, size_t ng)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* vec_wide.h - what vec.h is made of on x86: one zmm, or two ymm registers. */
+/*
+ * vec_wide.h - the operations of vec.h on x86: one zmm, or two ymm registers.
+ */
 #ifndef QWEN_KERNEL_VEC_WIDE_H
 #define QWEN_KERNEL_VEC_WIDE_H
 
@@ -8,7 +10,9 @@
 typedef wide_f part;
 typedef wide_half loose_half __attribute__((aligned(1), may_alias));
 
-/* Registers have names: gcc leaves arrays of arrays of them in memory. */
+/*
+ * Registers are separate members: gcc leaves nested arrays of them in memory.
+ */
 #ifdef __AVX512F__
 #define VEC_WIDE 1		/* 32 registers of 16 lanes */
 typedef part v16;
@@ -180,7 +184,7 @@ v_at_least(v16 a, v16 b)
 	    _CMP_GE_OQ)) | (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(a.b, b.b,
 	    _CMP_GE_OQ)) << 8;
 }
-/* The lanes of four whose bits are set, first. */
+/* For each mask of four bits: the lanes whose bit is set, then zeros. */
 static const int32_t front4[16][4] = {
 	{ 0 }, { 0 }, { 1 }, { 0, 1 }, { 2 }, { 0, 2 }, { 1, 2 }, { 0, 1, 2 },
 	{ 3 }, { 0, 3 }, { 1, 3 }, { 0, 1, 3 }, { 2, 3 }, { 0, 2, 3 },
@@ -235,7 +239,7 @@ max_lanes(__m256i a)
 }
 #endif
 
-/* The largest numbers of four vectors, one a lane. */
+/* Returns the maximum of each of four vectors, one per lane. */
 VEC_INLINE __m128i
 max4(const wide_i *m)
 {
@@ -264,7 +268,7 @@ v_absmax_bits(uint32_t *out, const float *x)
 	_mm_storeu_si128((__m128i *)(out + 4), max4(m + 4));
 }
 
-/* ------------------------------------------------- whole numbers, in pairs */
+/* ------------------------------------------------------ integers, in pairs */
 
 #ifdef __AVX512F__
 typedef __m512i i16x, i16p;

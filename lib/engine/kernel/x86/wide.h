@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * wide.h - the widest registers that the file is compiled for, 256 or 512 bits:
- * for what both are written alike.
+ * wide.h - the widest registers that the file is compiled for, 256 or 512 bits,
+ * for code that is the same for both.
  *
- * Bits are combined by C's operators, and a cast between these types changes
- * no bit.
+ * C's operators combine bits, and a cast between these types changes no bit.
  */
 #ifndef QWEN_KERNEL_WIDE_H
 #define QWEN_KERNEL_WIDE_H
@@ -14,7 +13,7 @@
 #ifdef __AVX512F__
 typedef __m512i wide_i;
 typedef __m512 wide_f;
-typedef __m256i wide_half;	/* of f16 for a wide_f */
+typedef __m256i wide_half;	/* f16 for a wide_f */
 #define MM(name) _mm512_##name
 #else
 typedef __m256i wide_i;
@@ -25,7 +24,7 @@ typedef __m128i wide_half;
 
 #define LANES ((int)sizeof(wide_f) / 4)
 
-/* From and to an aligned address. */
+/* Load and store at an aligned address. */
 KERNEL_INLINE wide_i
 load_i(const void *p)
 {

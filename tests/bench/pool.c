@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool.c - microseconds that a job of nothing takes a pool of threads, by its
- * number of parts: best of 20 rounds.
- *   make bench-pool                    one thread, and two
- *   build/tests/bench/pool THREADS...
+ * pool.c - time that an empty job takes a pool of threads, in microseconds, by
+ * number of items; best of 20 rounds.
+ *	make bench-pool			with one thread and two
+ *	build/tests/bench/pool THREADS...
  */
 #include <stdio.h>
 #include <stdlib.h>

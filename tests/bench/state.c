@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * state.c - what a state costs: bytes of each kind of block, time to save it
- * and to go on from it, memory.  tests/bench/state.sh runs it.
+ * state.c - cost of a state: bytes of each kind of block, time to save it and
+ * to continue from it, memory.  tests/bench/state.sh runs this program.
  *	state THREADS TOKENS FILE QDECODE MODEL <ids
- * FILE is written again and again; ids are made up where there are too few.
+ * FILE is overwritten repeatedly.  If there are too few ids, others are made
+ * up.
  */
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * http_stub.c - a server that answers as one of language models would, for those
- * who ask: a process for each connection, no model.
+ * http_stub.c - plays a server of language models for clients under test.  It
+ * has no model, and one process per connection.
  *
- *   http_stub LOG
+ *	http_stub LOG
  *
- * It prints its port, and ends after five minutes if nobody ends it.  Each
- * request is a line of LOG: method, path, Authorization or "-", body.  What comes
- * before /v1 in the path says how it behaves, words with commas between them:
- *   first=MS gap=MS   wait before the first token, and before each other one
- *   tokens=N          so many, not max_tokens
- *   each=N            what follows is for each N-th request only
- *   status=N          an error of this number
- *   cut garbage error the stream breaks off, is no JSON, tells of an error
- *   plain silent      no stream but a body; never an answer
- *   split             a few bytes at a time; nousage: tokens are not counted;
- *   nodone            the last line, [DONE], is not there
+ * Prints its port, and ends after five minutes at the latest.  Appends a line
+ * to LOG for each request: method, path, Authorization or "-", body.  The path
+ * before /v1 sets the behaviour, by words separated by commas:
+ *	first=MS gap=MS	wait before the first token, and before all others
+ *	tokens=N	send N tokens, whatever max_tokens says
+ *	each=N		the words after this one apply to each N-th request
+ *	status=N	answer with HTTP status N
+ *	cut		break off the stream
+ *	garbage		send invalid JSON
+ *	error		send an error event
+ *	plain		send a body, not a stream
+ *	silent		never answer
+ *	split		send a few bytes at a time
+ *	nousage		do not count tokens
+ *	nodone		omit the last line, [DONE]
  */
 #define _GNU_SOURCE
 #include <sys/mman.h>

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * alloc.c - allocations that fail where they are told to.
+ * alloc.c - makes chosen allocations fail.
  *
  * A place is the chain of calls that led to an allocation: five return
- * addresses.  What a loop allocates is one place, met often.
+ * addresses.  All allocations of a loop have the same place.
  *
- * Built in two ways.  With FAULT_PRELOAD it is a shared object for LD_PRELOAD
- * (glibc), told by the environment:
- *	FAULT_LOG=FILE		at exit, a line for each place: its name, how
- *				often it was met, and the addresses
- *	FAULT_AT=PLACE:N	the N-th allocation at PLACE fails; with a "+"
- *				at the end, so do all that follow
+ * With FAULT_PRELOAD this is a shared object for LD_PRELOAD (glibc), controlled
+ * by the environment:
+ *	FAULT_LOG=FILE		at exit, write a line for each place: its name,
+ *				number of allocations, and addresses
+ *	FAULT_AT=PLACE:N	fail the N-th allocation at PLACE; with a "+" at
+ *				the end, also all later ones
  * Otherwise the linker puts it between a program and the allocator
- * (-Wl,--wrap=malloc and so on), and the program tells it by alloc.h.
+ * (-Wl,--wrap=malloc and so on), and the program calls the functions of
+ * alloc.h.
  */
 #define _GNU_SOURCE
 #include <sys/mman.h>

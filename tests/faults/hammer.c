@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * hammer.c - tools with something wrong, again and again.
+ * hammer.c - runs tools with one fault each, again and again.
  *
  *	hammer KIND COMMANDS
  *
- * Run after run, a command is drawn from the list (its head tells its form),
- * and what is wrong with it is
- *	model, wire, text	a file that it reads: GGUF; streams and states;
- *				all else (tests/fuzz/mutate.h)
- *	store	one of those in its copy of init, while qstate gc runs there
- *	signal	a signal that ends it, at some moment; then it is run again
- *	call	a system call that fails, by strace(1)
- *	none	nothing, not even for the eyes of a sanitizer
- * What must come of it: status 0, or 1 and one line on stderr without control
- * characters; nothing half-written, no temporaries; bounds of time and memory.
- * What comes of a run depends on SEED and its number alone, up to time.
+ * Each run draws a command from the list (whose head explains its form) and
+ * applies a fault of this kind:
+ *	model, wire, text	changes a file that the command reads: GGUF;
+ *				streams and states; all others
+ *				(tests/fuzz/mutate.h)
+ *	store	changes a file of the store in its copy of init, while qstate gc
+ *		runs there
+ *	signal	kills it with a signal at some moment; then runs it again
+ *	call	makes a system call fail, by strace(1)
+ *	none	changes nothing; for sanitizers
+ * A correct command exits with status 0, or with 1 and one line on stderr
+ * without control characters; it leaves nothing half-written and no temporary
+ * files, and stays within the limits of time and memory.  Except for time, the
+ * result of a run depends only on SEED and the run's number.
  *
- * SEED=N	FIRST=N STEP=N	runs FIRST, FIRST + STEP, ...
- * FAULT_SECONDS=N	until so much time has gone; 10 without
- * FOUND=FOLDER	failures are kept there, each with a script that repeats it
- * WRAP=WORDS	what is put before each command, as valgrind -q
- * LIMIT_MB=N LIMIT_S=N	the most memory, and seconds of the processor, of a run;
- *		six times as long for what computes
+ * SEED=N FIRST=N STEP=N	do the runs FIRST, FIRST + STEP, ...
+ * FAULT_SECONDS=N	run for N seconds; default 10
+ * FOUND=FOLDER		keep failures there, each with a script that repeats it
+ * WRAP=WORDS		put these words before each command, as in valgrind -q
+ * LIMIT_MB=N LIMIT_S=N	limits of memory and processor time of a run; six times
+ *			as much time for commands that compute
  *
  * Prints a line for the table of tests/faults/audit.sh.
  */

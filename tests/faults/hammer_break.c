@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* hammer_break.c - runs that a signal ends, or in which a system call fails. */
+/*
+ * hammer_break.c - runs that a signal kills, or in which a system call fails.
+ */
 #define _GNU_SOURCE
 #include <sys/stat.h>
 #include <sys/wait.h>

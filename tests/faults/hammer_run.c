@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* hammer_run.c - one run, within bounds, and what it left. */
+/* hammer_run.c - a single run within limits, and the check of its results. */
 #define _GNU_SOURCE
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * inject.c - tools that run out of memory.
+ * inject.c - makes tools run out of memory.
  *
  *	inject PRELOAD.so COMMANDS
  *
- * COMMANDS is as the head of tests/faults/commands says.  Each of them is run once to see what comes of it and where it allocates, then once for
- * each of these places, which fails.  What is wanted then: status 1, one line
- * on stderr that says "out of memory", nothing half-done; or, if the tool can
- * do without, what came of it the first time.
+ * The head of tests/faults/commands describes COMMANDS.  Each command runs once
+ * to record its result and the places where it allocates, then once per place,
+ * with the allocation there failing.  Then it must exit with status 1, print
+ * one line on stderr that says "out of memory", and leave nothing half-done;
+ * or, if it can do without the allocation, have the recorded result.
  *
- * FAULTS=N	so many places of each command, drawn from SEED, fewer if it is
- *		slow; without it all of them, in several ways
- * FAULT_SECONDS=N  as many places, drawn from SEED, as there is time for
+ * FAULTS=N		try N places of each command, drawn from SEED, fewer of a slow
+ *			one; by default all of them, in several ways
+ * FAULT_SECONDS=N	try as many places, drawn from SEED, as time allows
  */
 #define _GNU_SOURCE
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* run.c - commands from a list, run in a folder, and what came of them. */
+/* run.c - runs commands from a list in a folder, and checks the results. */
 #define _GNU_SOURCE
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * soak.c - clients of all kinds at a server, many at a time, drawn at random: some
- * wait for their answers, which must be those that are known; others vanish, are
- * slow, stall, or send what is no request.
+ * soak.c - many clients of all kinds at a server at a time, drawn at random.
+ * Some wait for their answers, which must be the expected ones; others
+ * disconnect, are slow, stall, or send invalid requests.
  *
- *   soak PORT CASES N [-c clients] [-s seed] [-k pid] [-w seconds]
- *       N requests of the first kind, and the others beside them; CASES has lines
- *       [PATH, BODY, TEXT], TEXT being what is generated.  -k: children of this
- *       process are killed now and then.  -w: an answer that takes longer
- *       is a hang.
- *   soak PORT idle N
- *       N connections, on which nothing is asked until stdin ends; then each must
- *       be there, and answer a request.
+ *	soak PORT CASES N [-c clients] [-s seed] [-k pid] [-w seconds]
+ *		N requests of waiting clients, with the others beside them.
+ *		CASES has lines [PATH, BODY, TEXT]; TEXT is the expected text.
+ *		-k: kill children of this process now and then.  -w: an answer
+ *		that takes longer counts as a hang.
+ *	soak PORT idle N
+ *		N connections without a request until stdin ends; then each must
+ *		still be open, and answer a request.
  *
- * One line on stdout tells the counts, stderr tells what was wrong; status 1 then.
- * A stream may end in an error if a process was killed since it was asked for.  A
- * whole answer may be an error only after two kills: the server starts such a
- * request again once, and a kill comes at least one second after another.
+ * Prints one line with the counts on stdout, and failures on stderr; status 1
+ * if there are any.  A stream may end in an error if a process was killed since
+ * the request.  An answer in one piece may be an error only after two kills,
+ * because the server repeats such a request once; kills are at least one second
+ * apart.
  */
 #define _GNU_SOURCE
 #include <sys/socket.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fuzz_adapter.c - any bytes as an adapter of a small model: open both, and if
- * that works evaluate three tokens, at once and one by one, in plain C and with
- * the best kernels there are; bits that differ are a bug.
+ * fuzz_adapter.c - any bytes as an adapter of a small model.  If both can be
+ * opened, evaluates three tokens at once and one by one, in plain C and with
+ * the best kernels; differing bits are a bug.
  */
 #include <stdio.h>
 #include <stdlib.h>

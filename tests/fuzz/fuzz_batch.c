@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fuzz_batch.c - any line of a batch: what is wrong with it is its error, else
- * it has prompts; the answer, of any tokens, is a line that is known again.
+ * fuzz_batch.c - any line of a batch: it is refused with an error, or has
+ * prompts. The answer, made of any tokens, is a line that qbatch can read back.
  *
- * The input: a byte of flags, then the line.
+ * Input: a byte of flags, then the line.
  */
 #include "../unit/tok_util.h"
 #include "qwen/sample.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fuzz_chat.c - any template, any request: what comes out is whole, whose
- * bytes are whose is known, and control tokens are the template's.
+ * fuzz_chat.c - any template and any request: the prompt is complete, each byte
+ * is attributed to template or request, and only the template makes control
+ * tokens.
  *
- * The input: a byte, 0 to 4 for a published template, else a template up to a
- * NUL; then the request, or the standard one if there is nothing.
+ * Input: a byte, 0 to 4 for a published template, else a template up to a NUL;
+ * then the request, or the standard request if nothing follows.
  */
 #include "../unit/tok_util.h"
 #include "text/chat/chat.h"

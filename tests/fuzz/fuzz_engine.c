@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fuzz_engine.c - any bytes as requests to an engine, and as events from one: what
- * is taken keeps the promises of wire/engine.h, and is written and read back.
+ * fuzz_engine.c - any bytes as requests to an engine, and as events from one:
+ * accepted ones keep the promises of wire/engine.h, and can be written and read
+ * back.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* fuzz_gguf.c - open any bytes as a GGUF file, and use all that it then has. */
+/*
+ * fuzz_gguf.c - opens any bytes as a GGUF file, and uses all of its contents.
+ */
 #include <stdlib.h>
 #include <string.h>
 

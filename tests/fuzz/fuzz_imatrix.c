@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* fuzz_imatrix.c - any bytes as an imatrix.dat: what it says is there. */
+/*
+ * fuzz_imatrix.c - any bytes as an imatrix.dat: all values are inside the file.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fuzz_model.c - any bytes as a model: open it, and if that works evaluate two
- * tokens, at once and one by one, in plain C and with the best kernels there
- * are; bits that differ are a bug.
+ * fuzz_model.c - any bytes as a model.  If it can be opened, evaluates two
+ * tokens at once and one by one, in plain C and with the best kernels;
+ * differing bits are a bug.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fuzz_models.c - any bytes as a file of aliases, as a name of a model, and as the
- * files of a repository, a line each, of which the first is a format.
+ * fuzz_models.c - any bytes as an aliases file, as a model name, and as the
+ * file list of a repository (one per line; the first line is a format).
  */
 #include <stdlib.h>
 #include <string.h>

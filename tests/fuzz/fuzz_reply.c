@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fuzz_reply.c - any reply: the message does not depend on where it is cut, is
- * JSON, and is what the events say.
+ * fuzz_reply.c - any reply: the message does not depend on how the reply is
+ * divided into chunks, is JSON, and agrees with the events.
  *
- * The input: a byte, its low bits the template (0 to 4), then how the prompt
- * ended (0 to 2), then whether there are tools, whether it was cut off, and
- * whether calls must be exact; then the reply.
+ * Input: a byte, whose low bits are the template (0 to 4), followed by the
+ * state of thinking (0 to 2), then flags for tools, a truncated reply, and
+ * strict calls; then the reply.
  */
 #include "../unit/tok_util.h"
 #include "text/chat/chat.h"

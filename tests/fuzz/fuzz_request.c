@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fuzz_request.c - any body that is posted to a server: what is wrong with it is
- * its error, else it is answered, and the events of that, wherever they are cut,
- * put together are the body.
+ * fuzz_request.c - any body posted to a server: it is refused with an error, or
+ * answered; the answer's events, divided anywhere, assemble to its body.
  *
- * The input: a byte, the API, from 0 on: completions, chats, responses, messages,
- * vectors, ranking, tokens, infill, Ollama's chats, its prompts, llama.cpp's
- * completions, Ollama's vectors and what else names a model; 16: there is something
- * to recall; 32: some lines of
- * systems are passed over; then the body; and after a NUL, the text of the
- * answers.
+ * Input: a byte, then the body, and after a NUL the text of the answers.  The
+ * byte is the API, from 0: completions, chat, responses, messages, embeddings,
+ * reranking, tokens, infill, Ollama's chat and generate, llama.cpp's
+ * completions, Ollama's embeddings and other requests that name a model.  Bit
+ * 16: an earlier response can be recalled.  Bit 32: some lines of system
+ * messages are skipped.
  */
 #include "../unit/sse_util.h"
 #include "../unit/tok_util.h"

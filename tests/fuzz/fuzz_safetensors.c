@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* fuzz_safetensors.c - any bytes as a file of weights: what it says is there. */
+/*
+ * fuzz_safetensors.c - any bytes as a weight file: all tensors are inside the
+ * file.
+ */
 #include <stdlib.h>
 #include <string.h>
 

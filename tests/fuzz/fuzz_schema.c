@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fuzz_schema.c - any schema: it is refused with a reason, or makes a grammar;
- * a walk through that by its masks never gets stuck, and what it comes to at an
- * end is JSON.
+ * fuzz_schema.c - any schema: it is refused with a reason, or makes a grammar.
+ * A walk through the grammar by its masks never gets stuck, and ends in JSON.
  *
- * The input: a number for the walk, then the schema.
+ * Input: a number for the walk, then the schema.
  */
 #include <stdlib.h>
 #include <string.h>

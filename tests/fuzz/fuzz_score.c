@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fuzz_score.c - any line of requests for scores: what is wrong with it is its
- * error, else there are tokens to score; the answer is JSON.
+ * fuzz_score.c - any line of score requests: it is refused with an error, or
+ * has tokens to score.  The answer is JSON.
  *
- * The input: a byte of flags, then the line.
+ * Input: a byte of flags, then the line.
  */
 #include "../unit/tok_util.h"
 #include "../../cmd/qscore/result.c"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fuzz_state.c - any bytes as a state: as they are, which checksums nearly
- * always refuse, and once more with all checksums made right.  What is accepted
- * must survive being saved and loaded again.
+ * fuzz_state.c - any bytes as a state: unchanged, which checksums nearly always
+ * refuse, and with all checksums corrected.  Accepted states can be saved and
+ * loaded again.
  */
 #include "../unit/state_util.h"
 #include "mutate.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* fuzz_stream.c - any bytes as a stream: never a crash, never a lie. */
+/* fuzz_stream.c - any bytes as a stream: no crash, and no wrong record. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

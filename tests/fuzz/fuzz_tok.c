@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fuzz_tok.c - any text, any vocabulary: parts give the ids of the whole, and
- * the bytes come back.
+ * fuzz_tok.c - any text and any vocabulary: chunks give the ids of the whole
+ * text, and decoding returns the bytes.
  *
- * The input: a byte of flags; if bit 1 is set a vocabulary, lines of a type
- * ("1" to "6": a token; "m": a merge) and a text, up to a NUL; then the text.
- * With bit 3 the text is normalised, where the library can.
+ * Input: a byte of flags; if bit 1 is set, a vocabulary up to a NUL: lines of a
+ * type ("1" to "6" for a token, "m" for a merge) and a text; then the text.
+ * Bit 3: normalise the text, if the library can.
  */
 #include "../unit/tok_util.h"
 

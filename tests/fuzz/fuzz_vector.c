@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fuzz_vector.c - any line of requests for vectors or ranking: what is wrong with
- * it is its error, else there are tokens, of this vocabulary, and no more than
- * were asked for.
+ * fuzz_vector.c - any line of embedding or reranking requests: it is refused
+ * with an error, or has tokens of this vocabulary, and no more than allowed.
  *
- * The input: a byte of flags, then the line.
+ * Input: a byte of flags, then the line.
  */
 #include "../unit/tok_util.h"
 #include "text/request/request.h"

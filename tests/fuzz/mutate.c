@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* mutate.c - bytes, GGUF files and text, changed. */
+/* mutate.c - changes bytes, GGUF files and text. */
 #include <ctype.h>
 #include <string.h>
 

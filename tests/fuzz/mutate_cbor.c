@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * mutate_cbor.c - streams and states, changed, and the checks of states put
- * right: qwen-stream(5), qwen-state(5).
+ * mutate_cbor.c - changes streams and states, and corrects the checksums of
+ * states: qwen-stream(5), qwen-state(5).
  */
 #include <string.h>
 

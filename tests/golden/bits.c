@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * bits.c - logits and state have the very bits that are written down in
- * bits.tsv, on every processor: what one machine wrote, another may go on
- * with.  With a new numerics version, `bits -w >tests/golden/bits.tsv`.  Its
- * columns are model (and, if they are not f16, how keys and values are kept),
- * numerics version, hash of logits and of state.
+ * bits.c - logits and states have exactly the bits listed in bits.tsv, on every
+ * processor: a state saved on one machine can be continued on another.  For a
+ * new numerics version run `bits -w >tests/golden/bits.tsv'.  Its columns are
+ * the model (and the KV cache type, unless f16), numerics version, hash of
+ * logits, and hash of state.
  *	bits [LEVEL...]		all levels, or these
  *
- * With AVX-512 there is one level more, "tiles": products of many tokens by AMX
- * on its software model, for as few tokens as there are, packed as models do.
+ * With AVX-512 there is one more level, "tiles": GEMMs by AMX on its software
+ * model, even for the fewest tokens, packed like those of models.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * chat_parse.c - replies with known messages, see chat/README: at once, under
- * every listed split and byte by byte; the pieces given out add up.
+ * chat_parse.c - replies with known messages (see chat/README), parsed at once,
+ * in every listed division and byte by byte; the events add up to the message.
  */
 #include "../tap.h"
 #include "text/chat/chat.h"

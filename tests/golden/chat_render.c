@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * chat_render.c - prompts that the published templates make, see chat/README:
- * the exact text, and refusals where there must be one.
+ * chat_render.c - prompts of the published templates (see chat/README): the
+ * exact text, or the expected refusal.
  */
 #include "../tap.h"
 #include "chat_util.h"

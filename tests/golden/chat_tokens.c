@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * chat_tokens.c - every special token of a vocabulary, as text in every place
- * that a request has: only what the template writes becomes a control token.
+ * chat_tokens.c - every special token of a vocabulary as text in every field of
+ * a request: only text written by the template becomes a control token.
  */
 #include "../tap.h"
 #include "chat_util.h"

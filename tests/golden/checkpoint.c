@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * checkpoint.c - a timeline cut at any position and read on from there has
- * the bits of one that never was longer: logits, KV cache, recurrent state.
+ * checkpoint.c - a session that is cut at any position and continued has the
+ * bits of a session that was never longer: logits, KV cache, recurrent state.
  */
 #include <stdio.h>
 #include <stdlib.h>

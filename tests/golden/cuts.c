@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * cuts.c - prompts cut anywhere: what was saved and restored, sliced, found in a
- * store, or resumed has the bits of a prompt that was read at once, whichever
- * instruction set and number of threads did one part and the other.
+ * cuts.c - prompts divided anywhere: saved and restored, sliced, found in a
+ * store or resumed, they have the bits of a prompt read at once, even if the
+ * parts used other instruction sets and numbers of threads.
  */
 #include <stdlib.h>
 #include <string.h>

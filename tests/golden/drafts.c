@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * drafts.c - the block that predicts, against recorded logits and chains of
- * drafts, against the readable pass of tests/ref on odd shapes, and its
- * contract: drafts do not depend on how tokens were cut, on threads, or on
- * drafts before, and change no logit of the model.
+ * drafts.c - the MTP block against recorded logits and chains of drafts, and
+ * against tests/ref on odd shapes.  Drafts do not depend on the division of
+ * tokens, on threads, or on earlier drafts, and change no logit of the model.
  *
- * Folders with mtp-n65.f32 in tests/golden/drafts and, where it exists, in
+ * Uses the folders with mtp-n65.f32 in tests/golden/drafts and, if it exists,
  * ../shared/fixtures/models.
  */
 #include <dirent.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * embed.c - vectors of texts, and scores of documents, against what others
- * computed (transformers, f32), within the limits of expected.json; ids and
- * prompts are theirs; in numerics versions 1 and 4, on all levels the same bits.
+ * embed.c - embeddings of texts and scores of documents against those of
+ * transformers (f32), within the limits of expected.json; ids and prompts are
+ * the same as theirs; numerics versions 1 and 4 give the same bits on all
+ * levels.
  */
 #include <sys/stat.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * guesses.c - tokens computed before they are chosen, and taken back: whatever
- * was guessed, right or wrong at any place, and wherever it was rewound to, a
- * timeline has the bits of one that has read its tokens and no others, in its
- * logits, in what is saved of it, forked, and cut.
+ * guesses.c - drafts computed ahead and taken back: whatever was drafted, right
+ * or wrong at any position, and wherever the session was rewound to, it has the
+ * bits of one that read only its own tokens: in logits, saved states, forks and
+ * cuts.
  */
 #include <stdlib.h>
 #include <string.h>

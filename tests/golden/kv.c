@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * kv.c - what keys and values as q8_0 and q4_0 cost: the KL divergence of the
- * rows of a text from those with f16, beside what version 1 costs, which rounds
- * activations to 8 bits.  All in version 4, where nothing else is rounded much.
+ * kv.c - cost of q8_0 and q4_0 for keys and values: the KL divergence of a
+ * text's logits from those with f16, beside the cost of numerics version 1,
+ * which rounds activations to 8 bits.  All in version 4, which rounds little
+ * else.
  *
  *	kv			the fixtures
- *	kv MODEL FILE [STEP]	prints it of this model and these ids, a number
- *				a line; every STEPth row
+ *	kv MODEL FILE [STEP]	prints it for this model and the ids in FILE,
+ *				one per line; every STEPth row
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * needle.c - what stands once in a long text is found, by a model made to find
- * it, with keys and values of each kind.
+ * needle.c - a constructed model finds what occurs once in a long text, with
+ * each KV cache type.
  *
- * Half of a token's embedding is a key, the other half a value, both of random
- * signs; a question has the key of one token and no value.  The one layer
- * attends to the token with the same key, and answers with the one of that
- * value.  A model that learned less than that would tell nothing of the cache.
+ * One half of a token's embedding is a key, the other half a value, both with
+ * random signs.  A question has the key of a token, and no value.  The only
+ * layer attends to the token with this key and answers with the token of its
+ * value.  A trained model, which finds less, would not test the cache.
  *
- * Its context is 262,144 tokens; of more, YaRN makes four times as many.
+ * The context is 262,144 tokens, and with YaRN four times as many.
  *
  *	needle			4,096 and 262,144 tokens; 1,048,576 in check-long
- *	needle LENGTH [KIND]	so many; of this kind alone: f16, q8_0, q4_0
+ *	needle LENGTH [TYPE]	this length; only this type: f16, q8_0, q4_0
  */
 #include <math.h>
 #include <stdio.h>

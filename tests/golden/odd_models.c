@@ -3,8 +3,8 @@
  * odd_models.c - the library against the reference pass on models of shapes,
  * keys and formats that no fixture has.
  *
- * With weights in floating point they differ by rounding alone; a wrong index,
- * head or angle moves logits by whole units.
+ * With floating-point weights the results differ only by rounding; a wrong
+ * index, head or angle changes logits by whole units.
  */
 #include <fcntl.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * ref.c - three passes that must agree: the recorded logits, the reference
- * pass of tests/ref, and the library's.
+ * ref.c - three results must agree: the recorded logits, the reference pass of
+ * tests/ref, and the library's pass.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * rope.c - contexts beyond the trained one: angles up to position 1,048,575
- * beside those of arithmetic with 60 digits (rope.tsv, which rope.py writes), and
- * models whose positions are scaled by an option beside files that say the same.
+ * rope.c - contexts longer than the trained one: angles up to position
+ * 1,048,575 against arithmetic with 60 digits (rope.tsv, written by rope.py);
+ * models whose RoPE is scaled by an option against files with the same scaling.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * same_bits.c - the numerics contract: logits and state are the same, bit for
- * bit, over threads, instruction sets, and every way to split a prompt.
+ * same_bits.c - the numerics contract: logits and state are bit for bit the
+ * same for any number of threads, instruction set, and division of a prompt.
  */
 #include <stdlib.h>
 #include <string.h>

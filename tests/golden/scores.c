@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * scores.c - log-probabilities of the tokens of the reference texts against
- * those of the reference logits (transformers, f32).  A logit is at most
- * max_abs of the case off, and so is the logarithm of the sum.
+ * those of the reference logits (transformers, f32).  A logit differs by at
+ * most max_abs of the case, and so does the logarithm of the sum.
  */
 #include <math.h>
 #include <stdlib.h>

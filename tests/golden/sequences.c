@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * sequences.c - timelines that share passes and memory: each has the bits that
- * it has alone, whatever is read, guessed, forked, cut and given up beside it,
- * in as little memory as there may be.
+ * sequences.c - sessions that share passes and memory: each has the bits that
+ * it has alone, whatever others read, draft, fork, cut and free, in as little
+ * memory as possible.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * state.c - cut a prompt anywhere, save, load, go on: the bits are those of a
- * session that was never saved, on every model.
+ * state.c - a prompt divided anywhere, saved, loaded and continued has the bits
+ * of a session that was never saved; on every model.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * store.c - what the prefix store gives has the bits of what was computed, at
+ * store.c - sessions from the prefix store have the bits of computed ones, for
  * every length of a prompt, on every model.
  */
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * tokenizer.c - texts with known ids, see tokenizer/README: at once, in
- * parts, and back.
+ * tokenizer.c - texts with known ids (see tokenizer/README), encoded at once
+ * and in chunks, and decoded.
  */
 #include <errno.h>
 #include <zstd.h>

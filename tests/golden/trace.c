@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * trace.c - what a session tells of its stages: the names that there are, in
- * their order; what the reference pass computes there; sums that hold to the
- * last bit; and the same bytes however it is computed.  The block that predicts
- * is there, where a model has one.
+ * trace.c - traces of a session: the names of stages in order; values of the
+ * reference pass; sums that are exact to the last bit; the same bytes however
+ * the pass is divided.  Includes the MTP block of models that have one.
  */
 #include <math.h>
 #include <stdio.h>

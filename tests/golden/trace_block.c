@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * trace_block.c - the block that predicts, of which golden/trace has the values:
- * what is measured of its inputs, and sessions and models that have not what it
- * needs.
+ * trace_block.c - the MTP block, whose values golden/trace checks: the sums
+ * measured for the inputs of its matrices, and sessions and models that lack
+ * what the block needs.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * amx_tiles.c - the software model of AMX tiles: it computes what the
- * instruction set reference says and refuses what the hardware refuses; and no
- * kernel on it is ever chosen by the library.
+ * amx_tiles.c - the software model of AMX tiles computes what the instruction
+ * set reference says and refuses what the hardware refuses; the library never
+ * chooses kernels compiled for it.
  */
 #include <math.h>
 #include <signal.h>

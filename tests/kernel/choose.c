@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * choose.c - which products are chosen, of instruction sets that this CPU need
- * not have, and for how many tokens.
+ * choose.c - which kernels are chosen for each instruction set, even those that
+ * this CPU lacks, and number of tokens.
  */
 #include <string.h>
 

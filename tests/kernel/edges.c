@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * edges.c - every matmul variant that this CPU has: nothing outside weights,
- * activations and results is touched, and a scale that is not finite spoils
- * its row, all of it and nothing else.
+ * edges.c - every matmul variant of this CPU: it accesses no memory outside
+ * weights, activations and results, and a scale that is not finite makes
+ * exactly its own row not finite.
  */
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * formats.c - what kernels know of weight formats when they are compiled is what
- * lib/engine/quant says of them, and no weight is above or below what it says.
+ * formats.c - the constants of weight formats compiled into kernels agree with
+ * lib/engine/quant, and no weight is outside the range that they state.
  */
 #include <stdlib.h>
 #include <string.h>

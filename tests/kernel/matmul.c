@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * matmul.c - every matmul variant that this CPU has, against the plain C one,
- * bit by bit: random blocks, extreme ones, row lengths, odd tails, guards.
+ * matmul.c - every matmul variant of this CPU against the plain C one, bit by
+ * bit: random and extreme blocks, row lengths, odd tails, guards.
  */
 #include <math.h>
 #include <stdlib.h>

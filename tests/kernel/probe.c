@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* probe.c - the probes load every byte, and the machine gets its figures. */
+/*
+ * probe.c - the probes load every byte, and all figures of the machine are
+ * measured.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * rows.c - the float kernels that this CPU has, against the plain C ones, bit
- * by bit, and against double precision where that says more.
+ * rows.c - the float kernels of this CPU against the plain C ones, bit by bit,
+ * and against double precision where that finds more.
  */
 #include <math.h>
 #include <stdlib.h>

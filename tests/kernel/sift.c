@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * sift.c - the sampler's passes over a row that this CPU has, against the plain
- * C ones, bit by bit, and those against what they are to give.
+ * sift.c - the sampler's passes over a row on this CPU against the plain C
+ * ones, bit by bit, and the plain C ones against their definitions.
  */
 #include <float.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * tune.c - which variant is faster: what the file says is taken, what is wrong
- * with it is as if it were not there, and what it lacks is measured once.
+ * tune.c - which variant is faster: measurements in the tuning file are used,
+ * wrong ones count as absent, and absent ones are measured once.
  */
 #include <string.h>
 #include <sys/stat.h>

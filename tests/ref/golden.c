@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* golden.c - read models with known logits (see tests/golden/golden.h). */
+/* golden.c - reads models with known logits (see tests/golden/golden.h). */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>

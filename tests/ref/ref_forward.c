@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * ref_forward.c - the forward pass, block by block, to be read beside the
+ * ref_forward.c - the forward pass, layer by layer, to be read beside a
  * description of the architectures.
  *
- * Rows are numbered t = 0 .. n-1, the whole sequence from its start; a block
- * takes normed rows a[t] and gives the rows y[t] that are added to x[t].
+ * Rows are numbered t = 0 .. n-1, the whole sequence.  A block takes normed
+ * rows a[t] and returns the rows y[t] that are added to x[t].
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* tiny.c - small models of any shape, made on the spot (see tiny.h). */
+/* tiny.c - makes small models of any shape (see tiny.h). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

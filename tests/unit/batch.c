@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * batch.c - many jobs at the same time: each gets the tokens it gets alone, in
- * whatever company, with whatever memory; and how a job ends.
+ * batch.c - many jobs at the same time: each gets the tokens that it gets
+ * alone, whatever other jobs there are and however little memory; and how jobs
+ * end.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * batch_keep.c - what a server asks of many jobs at the same time: to cancel
- * one, to keep what was read for the next turn, in memory and in a store, to
- * let some go first, and not to pause for long.
+ * batch_keep.c - jobs of a server: cancelling them, keeping what they read for
+ * the next turn in memory and in a store, priorities, and short pauses.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * chat.c - the template language, where each byte comes from, templates that
- * were made to do harm, and requests: the cases of chat.test; and long requests.
+ * chat.c - the template language, the origin of each byte, hostile templates,
+ * and requests: the cases of chat.test; and long requests.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * chat_cost.c - what a template can do is counted as what it costs: each filter,
- * test, method, function, operator and statement with large operands takes no
- * more time than its steps are worth, and less than a second for a megabyte.
- * They are those of the tables: a new row is tried without a word here, and a
- * kind of node without an example fails.  Operands are of 100 kB, in make
- * check-long of 1 MB and in more pairs.
+ * chat_cost.c - the steps counted for a template are in proportion to its time:
+ * each filter, test, method, function, operator and statement with large
+ * operands takes no more time than its steps allow, and less than a second per
+ * megabyte. The tables of the library list them: a new row is tested
+ * automatically, and a kind of node without an example fails.  Operands have
+ * 100 kB; in make check-long 1 MB, in more pairs.
  */
 #include <signal.h>
 #include <stdlib.h>

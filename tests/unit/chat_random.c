@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * chat_random.c - requests and replies put together at random out of what has a
- * meaning: marked words in them are never lost, nothing crashes, and no control
- * token comes from a request.  10,000 of each, 100,000 in make check-long; $SEED
- * draws others.
+ * chat_random.c - random requests and replies made of meaningful parts: marked
+ * words in them are never lost, nothing crashes, and requests make no control
+ * tokens.  10,000 of each, 100,000 in make check-long; $SEED chooses others.
  */
 #include <inttypes.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * checkpoint.c - which checkpoints a session keeps, where the evaluation stops
- * for them, and what becomes of them as they age.
+ * for them, and which are dropped as they age.
  */
 #include <stdio.h>
 #include <stdlib.h>

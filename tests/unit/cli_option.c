@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* cli_option.c - the command line by rows: what is taken, and what is refused. */
+/* cli_option.c - the command line by tables: accepted and refused options. */
 #include <sys/wait.h>
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* cli_show.c - text of others on a terminal, and elsewhere. */
+/* cli_show.c - untrusted text on a terminal, and elsewhere. */
 #define _XOPEN_SOURCE 700
 #include <fcntl.h>
 #include <poll.h>

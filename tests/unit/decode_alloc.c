@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * decode_alloc.c - after the first token, decoding takes no memory: the program
- * is linked so that every allocation of the library passes by here.
+ * decode_alloc.c - after the first token decoding allocates no memory: the
+ * linker routes every allocation of the library through this program.
  *
- * A timeline that grows needs room now and then, in steps that grow with it;
- * between two steps there is nothing at all.
+ * A growing session allocates now and then, in steps that grow with it; between
+ * two steps there are no allocations.
  */
 #include <sys/mman.h>
 

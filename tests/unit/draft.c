@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* draft.c - files that are complete or not there: what is in the way of one. */
+/* draft.c - files that are complete or absent: obstacles to a draft. */
 #include <sys/stat.h>
 #include <sys/wait.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * drafter.c - how many guesses a pass is given: in a world where passes take what
- * a table says and guesses are right as often as a number says, drafting never
- * costs much, and comes near to the best fixed number where there is one.
+ * drafter.c - the number of drafts per pass: for given times of passes and
+ * shares of right drafts, drafting never costs much time, and comes near to the
+ * best fixed number of drafts if there is one.
  */
 #include <stdio.h>
 #include <stdlib.h>

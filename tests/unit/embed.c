@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * embed.c - what is put around texts for vectors, and prompts for ranking: what
- * a text contains is never a mark or a control token.
+ * embed.c - tokens put around texts for embeddings, and prompts for reranking:
+ * the contents of a text never become a marker or a control token.
  */
 #include <math.h>
 #include <stdio.h>

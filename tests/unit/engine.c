@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * engine.c - requests to an engine and events from it: what is written is read
- * back, in pieces of any size, and what is wrong is refused by its name.
+ * engine.c - requests to an engine and its events: they can be written and read
+ * back, in pieces of any size, and errors name the invalid part.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fim.c - fill in the middle: the tokens for it by key and by name, the order of
- * Qwen2.5-Coder's card, and the requests that ask for it.
+ * fim.c - fill in the middle: its tokens by key and by name, the order of
+ * Qwen2.5-Coder's model card, and requests for it.
  */
 #include "tok_util.h"
 #include "text/request/request.h"

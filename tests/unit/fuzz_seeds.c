@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fuzz_seeds.c - for each fuzzer, tests/fuzz/fuzz_NAME.c: what it starts from,
- * the files in tests/fuzz/seeds/NAME and tests/files/NAME, and each of them with
- * some bytes changed.  With names as arguments: those fuzzers alone.
+ * fuzz_seeds.c - runs each fuzzer, tests/fuzz/fuzz_NAME.c, on its seeds, the
+ * files in tests/fuzz/seeds/NAME and tests/files/NAME, and on each seed with
+ * some bytes changed.  Arguments: only the fuzzers of these names.
  */
 #include <dirent.h>
 #include <inttypes.h>

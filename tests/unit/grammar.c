@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * grammar.c - which texts grammars take, which grammars are refused, and that the
- * mask of tokens says what feeding each of them would: the cases of grammar.test.
+ * grammar.c - accepted texts, refused grammars, and masks of tokens that agree
+ * with feeding each token: the cases of grammar.test.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * hidden.c - hidden states: what the head makes logits of, the same bits alone
- * and in company; and what a classifier says of one.
+ * hidden.c - hidden states: the head makes the logits from them, with the same
+ * bits alone and beside other sessions; and the outputs of a classifier.
  */
 #include <math.h>
 #include <stdio.h>

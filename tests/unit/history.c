@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * history.c - conversations as clients send them, where a template does not take
- * them as they are: systems in all places, calls of all forms, a last message
- * that is continued.  What is right is said in history.test by other messages,
- * which the template takes as they are: golden/chat_render compares those
- * prompts with what transformers makes.
+ * history.c - conversations as clients send them, which a template does not
+ * accept unchanged: system messages in all places, calls in all forms, a last
+ * message to continue.  history.test gives the expected result as other
+ * messages, which the template accepts unchanged; golden/chat_render compares
+ * the prompts of those with transformers.
  */
 #include "../cases.h"
 #include "../tap.h"

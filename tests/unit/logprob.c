@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * logprob.c - the logarithm of a softmax against long double, ranks by
- * counting, rows of all lengths, logits of all sizes.
+ * logprob.c - log-probabilities against long double, and ranks against
+ * counting, for rows of all lengths and logits of all sizes.
  */
 #include <math.h>
 #include <stdlib.h>

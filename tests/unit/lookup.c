@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* lookup.c - where the last tokens were before, against a plain search. */
+/* lookup.c - earlier occurrences of the last tokens, against a plain search. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * lora.c - adapters that are none, or not for this model: refused when the
- * model is opened, with a message that says what is wrong; and which model
- * one with adapters is.
+ * lora.c - invalid adapters, and adapters of other models, are refused when the
+ * model is opened, with a message that says what is wrong; and the identity of
+ * a model with adapters.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * model_bad.c - files that are sound GGUF and no sound model: refused when
- * opened, with a message that names the key or tensor, and fast.
+ * model_bad.c - valid GGUF files that are invalid models: refused fast when
+ * opened, with a message that names the key or tensor.
  */
 #include <stdio.h>
 #include <stdlib.h>

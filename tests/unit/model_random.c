@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * model_random.c - what the fuzzer of models starts from, with bytes changed,
- * mostly in keys and directory, and cut off; then models of random shapes, most
- * of which are sound.
+ * model_random.c - the seeds of the model fuzzer, truncated and with bytes
+ * changed, mostly in keys and directory; then models of random shapes, most of
+ * them valid.
  *
- * With a folder as argument it writes the seeds there.
+ * Argument: a folder to write the seeds to.
  */
 #include <stdio.h>
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* models.c - names of models, files that are meant, aliases: models.test. */
+/*
+ * models.c - model names, the files that they mean, and aliases: models.test.
+ */
 #include "../cases.h"
 #include "../tap.h"
 #include "models/models.h"

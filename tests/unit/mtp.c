@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * mtp.c - blocks for the prediction of several tokens, which what is computed
- * does not need: files with them, with less of them, and with nothing else.
+ * mtp.c - MTP blocks, which the forward pass does not need: files with one,
+ * with part of one, and with nothing else.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * nonfinite.c - one NaN or infinity anywhere in the weights that are used
- * ends the evaluation with an error that names the layer; elsewhere it does
- * nothing.
+ * nonfinite.c - one NaN or infinity anywhere in the weights in use ends the
+ * evaluation with an error that names the layer; elsewhere it has no effect.
  */
 #include <fcntl.h>
 #include <math.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * out_of_memory.c - malloc fails at every place in the library: each call says
- * QWEN_ENOMEM, leaves *out NULL, and nothing that it took.
+ * out_of_memory.c - malloc fails at every place in the library: each call
+ * returns QWEN_ENOMEM, sets *out to NULL, and frees all that it allocated.
  *
- * A scenario is run once to see where it allocates; then once for each place,
- * which fails the first time, the last time, or from the first time on.  In a
- * check, for some of them, drawn from SEED, and in one of these ways.
+ * A scenario runs once to record where it allocates, then once per place, which
+ * fails the first time, the last time, or from the first time on.  make check
+ * tries some of the places, drawn from SEED, each in one of these ways.
  */
 #define _GNU_SOURCE
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* pool.c - every item is done once, whatever the threads are up to. */
+/* pool.c - every item is done once, however the threads are scheduled. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

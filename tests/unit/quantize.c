@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * quantize.c - the encoders: no worse than llama.cpp's on the same matrices, the
- * same bytes with any instruction set, and nothing that is not finite.
+ * quantize.c - the encoders: no worse than llama.cpp's on the same matrices,
+ * the same bytes with any instruction set, and only finite numbers.
  *
- * quantize -d FOLDER writes the matrices, for measuring another encoder.
+ * quantize -d FOLDER writes the matrices, to measure another encoder.
  */
 #include <inttypes.h>
 #include <math.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * quantize_types.c - which format each tensor gets by a recipe: llama.cpp's
- * choice, for models of all architectures.
+ * quantize_types.c - the format of each tensor by recipe: llama.cpp's choice,
+ * for models of all architectures.
  *
- * quantize_types -d FOLDER writes the models, holes in place of weights, and a
- * matrix of importance of nothing; -l FILE RECIPE [IMATRIX] shows the formats.
+ * quantize_types -d FOLDER writes the models, with holes in place of weights,
+ * and an importance matrix without values; -l FILE RECIPE [IMATRIX] prints the
+ * formats.
  */
 #include <fcntl.h>
 #include <inttypes.h>

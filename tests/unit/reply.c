@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * reply.c - replies that are cut off, and replies made to take long.  Wherever a
- * reply is cut, and in whatever pieces it came: its calls are the first ones of
- * the whole reply, with the same arguments; the part of a call that is there has
- * the name of a tool, and the beginning of its arguments.  A megabyte of what
- * looks like calls takes no more time than one of anything else.
+ * reply.c - truncated replies, and replies made to take long.  Wherever a reply
+ * is cut and however it is divided, its calls are the first calls of the whole
+ * reply, with the same arguments; a partial call has the name of a tool and the
+ * beginning of its arguments.  A megabyte of text that looks like calls takes
+ * no more time than other text.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * request.c - requests as a server meets them: what is read from a body, answers
- * token by token, stop strings, messages.  tests/cli/qbatch.t has the rest.
+ * request.c - requests to a server: parsing a body, answers token by token,
+ * stop strings, messages.  tests/cli/qbatch.t tests the rest.
  */
 #include "tok_util.h"
 #include "text/grammar/grammar.h"

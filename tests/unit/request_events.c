@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * request_events.c - answers as bodies and as events, in the forms of all APIs:
- * the cases of request_events.test.  Wherever events are cut, put together they
- * are the body.
+ * the cases of request_events.test.  Events, divided anywhere, assemble to the
+ * body.
  */
 #include <math.h>
 

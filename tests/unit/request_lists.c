@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * request_lists.c - requests for vectors, for ranking, and about tokens, as they
- * are posted, and their bodies.
+ * request_lists.c - posted requests for embeddings, reranking and tokens, and
+ * the bodies of their answers.
  */
 #include "tok_util.h"
 #include "qwen/sample.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* sample.c - the sampler as a tool uses it: options, draws, penalties. */
+/*
+ * sample.c - the sampler as tools use it: options, random choices, penalties.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

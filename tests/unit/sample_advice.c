@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* sample_advice.c - what the makers of a model advise, and how options go first. */
+/*
+ * sample_advice.c - recommended settings of models, and options that replace
+ * them.
+ */
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>

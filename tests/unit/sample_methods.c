@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* sample_methods.c - the commonest methods against plain definitions of them. */
+/*
+ * sample_methods.c - the most common methods against plain definitions of them.
+ */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

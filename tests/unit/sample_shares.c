@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * sample_shares.c - how often the less common methods choose what, on a row
- * that is known; what the timeline does to them; the order of the chain.
+ * sample_shares.c - how often the less common methods choose each token of a
+ * known row; effects of earlier tokens; the order of the chain.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * schema.c - which texts the grammars of JSON Schemas take, and which schemas
- * are refused: the cases of schema.test.  With -p, print the grammar of a schema on stdin; with -g SEED N,
- * texts by it at random.
+ * schema.c - texts that the grammars of JSON Schemas accept, and refused
+ * schemas: the cases of schema.test.  -p prints the grammar of the schema on
+ * stdin; -g SEED N prints N random texts of it.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * session.c - a timeline and its limits: ids outside the vocabulary, more
- * tokens than the context, callbacks that stop, states after an error.
+ * session.c - a session and its limits: ids outside the vocabulary, more tokens
+ * than the context, callbacks that stop, sessions after an error.
  */
 #include <math.h>
 #include <stdio.h>

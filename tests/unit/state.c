@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* state.c - saved and loaded: the same bits, whole, and nothing else. */
+/*
+ * state.c - saved and loaded sessions: the same bits, complete, and no others.
+ */
 #include "state_util.h"
 #include "../tap.h"
 

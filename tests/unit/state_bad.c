@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * state_bad.c - damaged, cut and forged states: all refused, at once, with a
- * message, and nothing left of them.
+ * state_bad.c - damaged, truncated and forged states: all refused fast, with a
+ * message, and without a leak.
  *
- * state_bad -w MODEL writes the forged ones for a model into the current
+ * state_bad -w MODEL writes the forged states for a model into the current
  * folder, NAME.state, for the tests of the tools.
  */
 #include <sys/resource.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * state_cost.c - a large state costs no memory beside itself, and what of a
- * file is not needed is not read.  Each step has a process of its own, whose
- * peak is nobody else's.
+ * state_cost.c - a large state needs no memory beside its own, and only the
+ * needed data of a file is read.  Each step has its own process, so that peaks
+ * of memory can be measured.
  */
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * state_file.c - states in files: cut, in parts, mapped, damaged where nobody
- * looks, and saved again with what was left in them.
+ * state_file.c - states in files: cut, in parts, mapped, damaged in places that
+ * are not read, and saved again while their data is still in the file.
  */
 #include <sys/stat.h>
 

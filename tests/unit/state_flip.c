@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * state_flip.c - small states, of all kinds of blocks, with every byte changed in
- * turn (a bit of it; with QPIPE_LONG, each bit): looked at as a whole, none is found good; of parts, nothing wrong is
- * restored.  (state_bad.c does so with a state that is read from its beginning,
- * state_file.c with one that is opened by its index, store_faults.c with the
- * files of a store.)
+ * state_flip.c - small states of all kinds of blocks, each with one byte
+ * changed (one bit of it; with QPIPE_LONG each bit): a full check refuses all
+ * of them, and loading parts never restores anything wrong.
+ *
+ * state_bad.c does the same for states read from the beginning, state_file.c
+ * for states opened by their index, store_faults.c for the files of a store.
  */
 #include "state_util.h"
 #include "../tap.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * state_mtp.c - what states keep of the block that predicts: whichever way a
- * session came about, it drafts as one that read the tokens itself; and one
- * without that part goes on all the same.
+ * state_mtp.c - data of the MTP block in states: however a session was made, it
+ * drafts like one that read the tokens itself; a state without this data can be
+ * continued, too.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * state_steps.c - a session that is saved in steps: after each the file is that
- * state, wherever the next one is broken off it still is, and what becomes of it
- * are the bytes of a state that was saved at once.
+ * state_steps.c - a session saved in steps: after each step the file is the
+ * state of that step, even if the next step is interrupted anywhere; copied, it
+ * has the bytes of a state saved at once.
  */
 #include <sys/stat.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* store.c - the prefix store: names, the longest prefix, what is removed. */
+/* store.c - the prefix store: file names, the longest prefix, removed files. */
 #define _GNU_SOURCE	/* F_OFD_SETLK */
 
 #include <sys/wait.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * store_faults.c - the prefix store when things go wrong: damaged files, no
- * room, processes killed at any moment.  Nothing wrong is accepted, nothing
- * incomplete has a final name, and nothing that was there is lost.
+ * store_faults.c - faults in the prefix store: damaged files, a full disk,
+ * processes killed at any moment.  It accepts nothing wrong, incomplete files
+ * have no final name, and no existing file is lost.
  */
 #define _GNU_SOURCE
 #include <sys/resource.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * store_many.c - a prefix store with many users, and with many files.
- */
+/* store_many.c - a prefix store with many users, and one with many files. */
 #include <sys/wait.h>
 
 #include <signal.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * struct_sizes.c - callers whose structs are shorter or longer than the
- * library's: functions X_sized.  That every public function has one is in
- * cli/struct-sizes.t.
+ * library's: functions X_sized.  cli/struct-sizes.t checks that every public
+ * function with such a struct has one.
  */
 #include <sys/stat.h>
 

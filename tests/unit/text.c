@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* text.c - arrays and texts that grow, UTF-8 out, JSON strings. */
+/* text.c - growing arrays and texts, UTF-8 output, JSON strings. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

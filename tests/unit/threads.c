@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * threads.c - cores of which processors are siblings, as Linux tells of them; and
- * the number of threads that was found to be faster is kept, and taken.
+ * threads.c - which processors share a core according to Linux; and the
+ * measured number of threads is recorded and used.
  */
 #define _GNU_SOURCE		/* sched_getaffinity */
 #include <sys/stat.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * tok_bpe.c - merging against the rule read literally: of all neighbours that
- * have a merge take the one of lowest rank, the leftmost of equals.  The
- * vocabularies are random and of any order, also such as no training makes;
- * the pieces long enough to be merged in windows.
+ * tok_bpe.c - merging against the literal rule: of all neighbours that have a
+ * merge take the one of lowest rank, the leftmost of equals.  The vocabularies
+ * are random, in any order, even such as training never makes; the pieces are
+ * long enough to be merged in windows.
  */
 #include "../tap.h"
 #include "tok_util.h"

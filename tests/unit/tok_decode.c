@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * tok_decode.c - the alphabet of bytes, strict UTF-8, and text that leaves
- * the decoder in whole characters.
+ * tok_decode.c - the alphabet of bytes, strict UTF-8, and a decoder that
+ * returns complete characters.
  */
 #include "../tap.h"
 #include "text/token/unicode.h"

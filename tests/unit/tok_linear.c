@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * tok_linear.c - time and memory go with the length of the text, whatever is
- * in it.  A step that looked at all of a run for each of its bytes would not
- * end within the hour, so the limits can be generous.  With QPIPE_LONG set, the
- * texts are 100 MB.
+ * tok_linear.c - time and memory are linear in the length of any text.  A
+ * quadratic step would take more than an hour, so the limits can be generous.
+ * With QPIPE_LONG set, the texts have 100 MB.
  */
 #include <sys/resource.h>
 #include <time.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * tok_split.c - where the pre-tokenizers cut: the examples of tok_split.test,
- * and random text against a second splitter that tries the
- * alternatives of the expression one by one.
+ * tok_split.c - where the pre-tokenizers split: the examples of tok_split.test,
+ * and random text against a second splitter that tries the alternatives of the
+ * regular expression one by one.
  */
 #include "../cases.h"
 #include "../tap.h"

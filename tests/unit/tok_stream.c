@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * tok_stream.c - text in parts gives the ids of the whole, wherever it is
- * cut; special tokens in text; every byte string comes back.
+ * tok_stream.c - text in chunks gives the ids of the whole text, however it is
+ * divided; special tokens in text; every byte string can be decoded again.
  */
 #include "../tap.h"
 #include "tok_util.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * tok_vocab.c - what a file may say about its vocabulary: each lie is one
- * error that names it; and what is asked of the file alone.
+ * tok_vocab.c - vocabularies in files: each invalid statement is one error that
+ * names it; and functions that read only the file.
  */
 #include <time.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* tool_report.c - when requests come, and the figures of how they fared. */
+/* tool_report.c - when requests arrive, and statistics of how they fared. */
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * types.c - every number that ggml ever gave to a format, up to 42: a model
- * with a matrix of it runs, or is refused by a message that names it.
+ * types.c - every format number of ggml up to 42: a model with a matrix in this
+ * format runs, or is refused by a message that names the format.
  */
 #include <math.h>
 #include <stdio.h>

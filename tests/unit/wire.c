@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* wire.c - streams: what is written comes back, however the bytes arrive. */
+/* wire.c - streams: written records are read back, however the bytes arrive. */
 #include <pthread.h>
 #include <signal.h>
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* wire_bad.c - hostile streams: each one error, at once, in little memory. */
+/*
+ * wire_bad.c - hostile streams: each gives one error, fast, in little memory.
+ */
 #include <dirent.h>
 
 #include "../tap.h"

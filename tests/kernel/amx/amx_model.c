@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * amx_model.c - AMX tiles in software, after the operations of LDTILECFG,
- * TILELOADD, TILESTORED, TILEZERO, TILERELEASE, TDPBSSD and its kin of unsigned
- * bytes, and TDPBF16PS in the instruction set reference: palette 1, rows and
- * bytes checked as there.
+ * amx_model.c - AMX tiles in software, by the operations of LDTILECFG,
+ * TILELOADD, TILESTORED, TILEZERO, TILERELEASE, TDPBSSD and its variants for
+ * unsigned bytes, and TDPBF16PS in the instruction set reference: palette 1,
+ * with the same checks of rows and bytes.
  */
 #include <math.h>
 #include <stdint.h>

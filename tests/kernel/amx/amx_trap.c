@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * amx_trap.c - decode the tile instructions that kernels use, at SIGILL.
+ * amx_trap.c - decodes, on SIGILL, the tile instructions that kernels use.
  *
  * They have a VEX prefix of three bytes, map 0F38, W 0, L 0; the prefix field
  * pp (none, 66, F3, F2) is part of the opcode.

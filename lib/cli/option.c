@@ -132,7 +132,7 @@ put_int(const struct cli_opt *o, int64_t v)
 	    o->size);
 }
 
-/* Returns the index of arg among "words a b c". */
+/* Stores the index of arg among "words a b c". */
 static void
 put_word(const struct cli_opt *o, const char *arg)
 {

@@ -412,7 +412,7 @@ write_row(struct decoding *r)
 	r->reader_gone = 1;
 }
 
-/* Return 1 if somebody reads the rows or the state is saved. */
+/* Return 1 if the rows are still read or the state is saved. */
 static int
 is_of_use(const struct decoding *r)
 {

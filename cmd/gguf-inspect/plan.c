@@ -58,7 +58,7 @@ put_text(const struct figure *f, size_t n)
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		/* no decimals for "tokens", but for "tok/s" */
+		/* no decimals for "tokens", two for "tok/s" */
 		printf("%-7s %-13s %16.*f %s", f[i].kind, f[i].name,
 		    islower((unsigned char)f[i].unit[0]) &&
 		    strchr(f[i].unit, '/') == NULL ? 0 : 2, f[i].value,

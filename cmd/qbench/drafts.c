@@ -24,7 +24,7 @@ struct way {
 	double			 tok_s[MAX_ROUNDS], times[MAX_ROUNDS];
 };
 
-/* All of one number of threads and depth. */
+/* The measurements with one number of threads at one depth. */
 struct trial {
 	struct qwen_model	*plain, *block;	/* without and with the MTP
 						   block; or NULL */

@@ -35,7 +35,7 @@ totals_of(const struct phase *p)
 	return t;
 }
 
-/* The sum of all rows of a phase. */
+/* Return the sum of all kernels of a phase. */
 static struct qwen_kernel_stat
 sum_of(const struct phase *p)
 {

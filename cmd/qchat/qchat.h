@@ -95,16 +95,15 @@ int qchat_turn(struct chat *c, const char *text, size_t n);
 int qchat_reply(struct chat *c);
 
 /*
- * Read the ids of a prompt that the session has not read.  The answer's turn
- * begins after the first turn ids.  Returns 0, or -1 after Ctrl-C.
+ * Read the ids of a prompt that the session has not read yet.  The answer's
+ * turn begins after the first turn ids.  0, or -1 after Ctrl-C.
  */
 int qchat_read(struct chat *c, const int32_t *ids, size_t n, size_t turn);
 
 /*
- * qchat_render() makes the prompt of the conversation: 0, or -1 and cli_err if
- * the template refuses it.  qchat_encode() returns the ids of a prompt, to
- * free(), and in *turn how many of them come before its last turn; turn may be
- * NULL.
+ * qchat_render renders the prompt of the conversation: 0, or -1 and cli_err if
+ * the template refuses it.  qchat_encode returns the *n ids of a prompt, to be
+ * freed; *turn is the number of ids before its last turn.  turn may be NULL.
  */
 int qchat_render(struct chat *c, struct qwen_prompt **p);
 int32_t *qchat_encode(struct chat *c, const struct qwen_prompt *p, size_t *n,
@@ -120,8 +119,8 @@ int qchat_prompt(struct chat *c, size_t *n_tokens, int *thinks);
 /* --------------------------------------------------------------- documents */
 
 /*
- * Put a document before the next message.  c owns the text then.  -1 and a
- * warning if it is not UTF-8.
+ * Add a waiting document, which is put before the next message.  c owns the
+ * text then.  0, or -1 and a warning if the text is not UTF-8.
  */
 int qchat_document(struct chat *c, const char *name, char *text, size_t n);
 

@@ -99,9 +99,9 @@ read_ids(struct chat *c, const int32_t *ids, size_t n, struct reading *r)
 }
 
 /*
- * Replace the session by the prefix that the store has of the ids, if that is
- * longer than *at, and update *at.  The new session has a cache of its own,
- * without a limit: c->n_ctx bounds each session.
+ * Replace the session by the longest stored prefix of the ids, if that is
+ * longer than *at, and update *at.  The new session has its own cache without a
+ * limit: c->n_ctx bounds each session.
  */
 static void
 ask_store(struct chat *c, const int32_t *ids, size_t n, size_t *at)

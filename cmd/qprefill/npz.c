@@ -41,7 +41,8 @@ struct qprefill_npz {
 	const char	*name;
 	struct member	*m;
 	size_t		 n, cap;
-	size_t		 next;		/* guess: member of the next row */
+	size_t		 next;		/* where the search for a member
+					   starts */
 	uint64_t	 end;		/* offset after the last member */
 	struct qwen_text row;
 	uint32_t	 table[256];

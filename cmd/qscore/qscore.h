@@ -40,7 +40,7 @@ struct qscore_sums {
 	uint64_t bytes;		/* of the tokens' text */
 };
 
-/* Where texts come from. */
+/* A source of texts: files or requests. */
 struct qscore_source {
 	/*
 	 * Set *x to the next text: 1, or 0 at the end.  *x is NULL for an

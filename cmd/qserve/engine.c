@@ -205,7 +205,10 @@ ends_soon(const struct qserve_engine *e)
 	return 0;
 }
 
-/* Kill the engine and report why.  why NULL: its output was closed. */
+/*
+ * Drop the engine, killing it if it still runs, and report why.  why NULL: its
+ * output was closed.
+ */
 static void
 lost(struct qserve_engine *e, const char *why)
 {
@@ -469,7 +472,7 @@ qserve_engine_read(struct qserve_engine *e)
 		}
 		qwen_inbox_came(&e->inbox, (size_t)n);
 		all += (size_t)n;
-		/* fewer bytes than room: the pipe is empty now */
+		/* the pipe is probably empty; if not, poll(2) returns */
 		if (!take_events(e) || (size_t)n < room)
 			return;
 	}

@@ -53,7 +53,7 @@ qserve_notify(const char *state)
 	/* abstract socket address */
 	if (sa.sun_path[0] == '@')
 		sa.sun_path[0] = '\0';
-	/* best effort: nobody may listen */
+	/* best effort: an error does not matter */
 	(void)!sendto(fd, state, strlen(state), 0, (struct sockaddr *)&sa,
 	    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
 	close(fd);

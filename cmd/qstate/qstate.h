@@ -130,9 +130,9 @@ void qstate_json_value(const struct qwen_state_value *v);
 struct qwen_store *qstate_open_store(void);
 
 /*
- * qstate_words() returns 1 and adds the first words of a run to the text, or
- * returns 0 if the run has another vocabulary than the model of
- * qstate_words_open(), or if no model is open.
+ * qstate_words adds the first words of a run to out and returns 1.  Returns 0
+ * if no model is open, or if the run has another vocabulary than the model of
+ * qstate_words_open.
  */
 void qstate_words_open(const char *model);
 int qstate_words(struct qwen_text *out, const char *store,

@@ -1,7 +1,7 @@
 #!/bin/sh
-# qserve for coding agents: sessions in the shapes in which Claude Code speaks to
-# /v1/messages and Codex to /v1/responses, with a template that refuses system
-# messages in the middle.  Every request is answered, and finds what the one
+# qserve for coding agents: sessions as Claude Code sends them to /v1/messages
+# and Codex to /v1/responses, with a template that refuses system messages after
+# the first place.  Every request is answered, and reuses what the request
 # before it has read.
 . "$TOP/tests/cli/tap.sh"
 needs "sessions of coding agents" jq curl

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A damaged model: one line that says where, status 1, no state, no logits.
+# A damaged model gives one line that says where, status 1, no state, no logits.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 good=$MODEL

@@ -1,6 +1,7 @@
 #!/bin/sh
-# BOS, for files that want it: in front of each text, once, whoever tokenizes.
-# What is right is what llama.cpp and transformers do with add_bos_token true.
+# BOS for files that want it: in front of each text, once, whichever tool
+# tokenizes.  The expected ids are those of llama.cpp and transformers with
+# add_bos_token true.
 . "$TOP/tests/cli/tap.sh"
 . "$TOP/tests/cli/qserve.sh"
 

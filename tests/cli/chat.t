@@ -1,5 +1,5 @@
 #!/bin/sh
-# qtok --chat: prompts out of requests and options, and what can go wrong.
+# qtok --chat: prompts made from requests and options, and errors.
 . "$TOP/tests/cli/tap.sh"
 G=$TOP/tests/golden/models
 zstd -qd "$G/qwen35moe-ud/model.gguf.zst" -o m.gguf

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Client programs and libraries from PyPI against qserve, in make check-long:
-# tests/clients/*.py, a file for each.  Once with the demo model, and once with a
-# real one if QPIPE_REAL_MODEL names it, or ../real-model has one.
+# tests/clients/*.py, one file each.  Once with the demo model, and once with a
+# real one if QPIPE_REAL_MODEL names it or ../real-model has one.
 #   QPIPE_WHEELS=FOLDER    install from a folder of wheels, without the network
 #   CLIENTS="litellm llm"  only these
 . "$TOP/tests/cli/tap.sh"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Completion in bash and zsh offers what the tools take, and nothing else.
+# Completion in bash and zsh offers exactly the options and arguments that the
+# tools accept.
 . "$TOP/tests/cli/tap.sh"
 . "$TOP/tests/cli/page.sh"
 C=$TOP/cmd/completion

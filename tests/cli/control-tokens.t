@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every control token of a vocabulary, as text in everything that a tool reads:
-# a prompt has those that its template writes and no other.
+# Every control token of a vocabulary as text in all inputs of the tools: a
+# prompt contains only the control tokens that its template writes.
 . "$TOP/tests/cli/tap.sh"
 MODEL=$TOP/demo/demo.gguf
 QWEN_MODEL=$MODEL; export QWEN_MODEL

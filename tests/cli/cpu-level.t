@@ -1,5 +1,5 @@
 #!/bin/sh
-# QWEN_CPU: an upper limit, which changes no bit.
+# QWEN_CPU limits the instruction set, and changes no bit.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A model or a state that is emptied in place while a tool has it mapped: one
-# line that names it, status 1, and no output.
+# A model or state file that is emptied while a tool has it mapped: one line
+# that names the file, status 1, no output.
 . "$TOP/tests/cli/tap.sh"
 model qwen3
 cp "$MODEL" whole.gguf

@@ -1,6 +1,6 @@
 #!/bin/sh
-# If no model is named, the tools use the demo model, and one line notes it: each tool
-# alone, and the first stage of a pipeline.
+# Without a model, the tools use the demo model and print one line that says so:
+# each tool alone, and the first stage of a pipeline.
 . "$TOP/tests/cli/tap.sh"
 demo=$QWEN_MODEL
 unset QWEN_MODEL

@@ -1,6 +1,6 @@
 #!/bin/sh
-# tests/deps.sh on systems that are not Debian: it prints the command that
-# installs what is missing, by that system's names.
+# tests/deps.sh on systems other than Debian prints the command that installs
+# the missing packages, by that system's package names.
 . "$TOP/tests/cli/tap.sh"
 mkdir plain
 for t in awk cat id paste printf sh; do

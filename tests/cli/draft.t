@@ -1,7 +1,7 @@
 #!/bin/sh
-# --draft: guesses decide how fast it goes, and nothing else. Whatever is guessed
-# and however much of it is right, tokens, rows of logits and states are those of
-# --draft none.  In make check-long, of all models and numbers of guesses.
+# --draft changes only the speed.  Whatever the drafts are and however many are
+# right, tokens, logits and states are those of --draft none.  In make
+# check-long for all models and numbers of drafts.
 . "$TOP/tests/cli/tap.sh"
 if [ -n "$QPIPE_LONG" ]; then
 	models="qwen35moe-ud qwen3 mtp qwen3next qwen3moe qwen2 demo"

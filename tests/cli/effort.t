@@ -1,7 +1,7 @@
 #!/bin/sh
-# reasoning_effort: names of all APIs, for templates that know some of them.
-# Qwen3.8's template, as it is published, knows low, medium and xhigh, which is
-# what it does by default, and raises on others.
+# reasoning_effort: the values of all APIs, for templates that know some of
+# them. The published template of Qwen3.8 knows low, medium and xhigh (its
+# default), and raises an error for others.
 . "$TOP/tests/cli/tap.sh"
 . "$TOP/tests/cli/qserve.sh"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Plain English: the phrases of english.txt are neither in --help, nor in pages,
-# nor in messages, except where english.ok says so.
+# Plain English: the phrases of english.txt do not occur in --help, manual pages
+# and messages, except where english.ok allows them.
 . "$TOP/tests/cli/tap.sh"
 . "$TOP/tests/cli/page.sh"
 grep -v -e '^#' -e '^$' "$TOP/tests/cli/english.txt" >phrases

@@ -1,6 +1,7 @@
 #!/bin/sh
-# The programs of examples/, built by pkg-config against an installed tree, with
-# the shared and the static libraries, and what they give beside the tools.
+# The programs of examples/, built with pkg-config against an installed tree,
+# with the shared and the static libraries; their results are those of the
+# tools.
 . "$TOP/tests/cli/tap.sh"
 if [ -n "$QPIPE_SAN" ]; then
 	skip "examples" "nobody installs a sanitizer build"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The decode loop over a FIFO: qdecode computes, qsample chooses, and the
-# tokens are those of qdecode alone.
+# The decode loop over a FIFO: qdecode computes, qsample chooses, and the tokens
+# are those of qdecode alone.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Fill in the middle: qtok --fim, the suffix of completions and /infill give the
-# tokens that a prompt written by hand has with --special, and the same answer.
+# Fill in the middle: qtok --fim, the field suffix of completions, and /infill
+# give the tokens of a prompt written by hand with --special, and the same
+# answer.
 . "$TOP/tests/cli/tap.sh"
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 before='In the beginning God created the '

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Who calls whom, as the linker sees it: the folders of lib/ are floors, and a
-# tool takes no more of them than it needs.
+# Dependencies between the folders of lib/, as the linker sees them: each folder
+# uses only those below it, and a tool links no more folders than it needs.
 . "$TOP/tests/cli/tap.sh"
 if ! command -v nm >/dev/null 2>&1; then
 	skip "floors" "no nm"

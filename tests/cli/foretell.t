@@ -1,5 +1,5 @@
 #!/bin/sh
-# Before most of a long text is read, and within the first pass, a note tells how
+# Before most of a long text is read, within the first pass, a note says how
 # long reading takes and how large the state will be.
 . "$TOP/tests/cli/tap.sh"
 gguf-synth -q --sparse -o m.gguf Qwen3-Embedding-0.6B-Q8_0

@@ -1,6 +1,7 @@
 #!/bin/sh
-# gguf-convert: folders in the forms of other programs: quantised weights, models
-# and adapters of MLX, adapters for a model that sees.  What is not read is named.
+# gguf-convert: folders in the formats of other programs: quantised weights,
+# models and adapters of MLX, adapters of vision models.  Unsupported formats
+# are named.
 . "$TOP/tests/cli/tap.sh"
 F=$TOP/tests/files/hub
 if ! command -v python3 >/dev/null 2>&1; then

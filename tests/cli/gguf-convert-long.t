@@ -1,9 +1,9 @@
 #!/bin/sh
-# gguf-convert, in make check-long: checkpoints of random sizes and weights, made
-# by transformers, against the logits of their classes and, where
-# QPIPE_LLAMA_CPP names the folder of llama.cpp's source, against the bytes that
-# its converter writes; and adapters made by peft.  QPIPE_PYTHON: a python with
-# torch, transformers and peft.
+# gguf-convert in make check-long: models of random sizes and weights, made by
+# transformers, against the logits of transformers; if QPIPE_LLAMA_CPP names a
+# source folder of llama.cpp, also against the bytes that its converter writes;
+# and adapters made by peft.  QPIPE_PYTHON: a Python with torch, transformers
+# and peft.
 . "$TOP/tests/cli/tap.sh"
 if [ -z "$QPIPE_LONG" ]; then
 	skip "checkpoints of transformers" "make check-long has them"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# gguf-convert: checkpoints as hubs have them, good ones and bad ones.
+# gguf-convert: Hugging Face folders, valid and invalid ones.
 . "$TOP/tests/cli/tap.sh"
 F=$TOP/tests/files/hub
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every bad GGUF file: one line that says what, status 1, at once, nothing
-# written.
+# Every bad GGUF file: one line that says what is wrong, status 1, at once, no
+# output.
 . "$TOP/tests/cli/tap.sh"
 F=$TOP/tests/files/gguf
 tab=$(printf '\t')

@@ -1,5 +1,5 @@
 #!/bin/sh
-# gguf-inspect: text, JSON, check, diff and values, and what can go wrong.
+# gguf-inspect: text, JSON, check, diff and values, and errors.
 . "$TOP/tests/cli/tap.sh"
 F=$TOP/tests/files/gguf
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# gguf-merge: adapters in the weights, with the same bytes whatever the threads;
-# what it makes says what --lora says.
+# gguf-merge adds adapters to the weights: the bytes do not depend on the number
+# of threads, and the merged model gives the results of --lora.
 . "$TOP/tests/cli/tap.sh"
 
 # far A B: the largest difference of two files of f32

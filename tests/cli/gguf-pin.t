@@ -1,5 +1,5 @@
 #!/bin/sh
-# gguf-pin: no copy that is half there, in the wrong place, or in small pages.
+# gguf-pin: no copy is incomplete, in the wrong place, or in small pages.
 . "$TOP/tests/cli/tap.sh"
 V=$TOP/tests/files/gguf/good-vocab.gguf
 

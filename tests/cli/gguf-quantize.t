@@ -1,6 +1,6 @@
 #!/bin/sh
-# gguf-quantize: models with smaller weights; files that are not what they
-# should be. How good the encoders are is in unit/quantize.
+# gguf-quantize: models with smaller weights, and invalid files.  unit/quantize
+# tests the quality of the encoders.
 . "$TOP/tests/cli/tap.sh"
 format() { # FILE TENSOR
 	gguf-inspect "$1" | awk -v t="$2" '$2 == t { print $3 }'

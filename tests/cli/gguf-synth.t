@@ -1,5 +1,5 @@
 #!/bin/sh
-# gguf-synth: the shapes of the published files, sane weights, whole files.
+# gguf-synth: the shapes of published files, plausible weights, complete files.
 . "$TOP/tests/cli/tap.sh"
 V=$TOP/tests/files/gguf/good-vocab.gguf
 

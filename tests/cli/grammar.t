@@ -1,6 +1,6 @@
 #!/bin/sh
-# --grammar: what is generated is of the grammar, in qdecode, in the loop, and
-# where a run was divided; bad grammars are refused in one line.
+# --grammar: generated text matches the grammar, in qdecode, in the loop, and in
+# a run that was interrupted; a bad grammar gives one line.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL

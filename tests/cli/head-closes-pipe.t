@@ -1,5 +1,6 @@
 #!/bin/sh
-# The next stage goes away: death by SIGPIPE, no word, no temporary.
+# The next stage of a pipeline exits: death by SIGPIPE, no message, no temporary
+# file.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL

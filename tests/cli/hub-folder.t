@@ -1,5 +1,6 @@
 #!/bin/sh
-# -m FOLDER: a Hugging Face folder in place of a GGUF file, and what is refused.
+# -m FOLDER: a Hugging Face folder in place of a GGUF file, and unsupported
+# ones.
 . "$TOP/tests/cli/tap.sh"
 F=$TOP/tests/files/hub
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Importance: qprefill --imatrix, and gguf-quantize with what it writes.
+# Importance matrices: qprefill --imatrix writes them, gguf-quantize uses them.
 . "$TOP/tests/cli/tap.sh"
 gguf-convert --type f32 -o moe.gguf "$TOP/tests/files/hub/qwen3_5_moe"
 gguf-convert --type f32 -o dense.gguf "$TOP/tests/files/hub/qwen3"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# make install into a staging folder, the tools as they are used from there, and
-# make uninstall.
+# make install into a staging folder, the tools run from there, and make
+# uninstall.
 . "$TOP/tests/cli/tap.sh"
 if [ -n "$QPIPE_SAN" ]; then
 	skip "install" "nobody installs a sanitizer build"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# --json-schema: what is generated is valid, in qdecode, in the loop, and after
-# a thinking block; bad schemas are refused in one line.
+# --json-schema: generated text is valid, in qdecode, in the loop, and after a
+# thinking block; a bad schema gives one line.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL

@@ -1,6 +1,6 @@
 #!/bin/sh
-# --kv: keys and values as q8_0, q4_0 or f32: the same bits however they came about,
-# and never mixed with others.
+# --kv: KV caches in q8_0, q4_0 and f32 have the same bits however they were
+# computed, and states of different types are never mixed.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL

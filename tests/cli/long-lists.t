@@ -1,7 +1,7 @@
 #!/bin/sh
-# Two lists of one file that name each other: the time goes with their length,
-# or a limit ends it.  Comparing each with each would take more than half a
-# minute for each of these; the limits leave room for a slow machine.
+# Files with two lists that refer to each other: time is linear in their length,
+# or a limit ends the tool.  Comparing all pairs would take more than half a
+# minute for each of them; the limits leave room for a slow machine.
 . "$TOP/tests/cli/tap.sh"
 if ! command -v python3 >/dev/null 2>&1; then
 	skip "long lists" "no python3"

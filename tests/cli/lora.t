@@ -1,6 +1,6 @@
 #!/bin/sh
-# --lora: the same bits however they came about, and never mixed with those of
-# the model alone, or of another adapter.
+# --lora: the same bits however they were computed; states are never mixed with
+# those of the plain model or of another adapter.
 . "$TOP/tests/cli/tap.sh"
 LEVELS="scalar avx2 avxvnni avx512 vbmi bf16 amx neon dotprod i8mm"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The manual pages: their form, what they say against what the tools take, and
-# their examples, run.
+# The manual pages: their form, their options against those of the tools, and
+# their examples, which are run.
 . "$TOP/tests/cli/tap.sh"
 . "$TOP/tests/cli/page.sh"
 if ! command -v mandoc >/dev/null 2>&1; then

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Marks in streams of tokens: who writes them, and that they change nothing
-# for those who have no use for them.
+# Marks in token streams: which tools write them, and that tools which do not
+# use marks ignore them.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL

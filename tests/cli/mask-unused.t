@@ -1,6 +1,6 @@
 #!/bin/sh
-# --mask-unused: ids that stand for no token are never chosen, in qdecode and in
-# the loop alike; qsample needs the right model to know them.
+# --mask-unused: ids without a token are never chosen, in qdecode and in the
+# loop; qsample needs the right model to know these ids.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL

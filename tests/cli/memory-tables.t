@@ -1,6 +1,6 @@
 #!/bin/sh
-# The memory tables of qwen-models(7) and qwen(7), each cell by the command that
-# stands beside its table.
+# The memory tables of qwen-models(7) and qwen(7): each cell against the command
+# that the page gives with its table.
 . "$TOP/tests/cli/tap.sh"
 section() { # PAGE: its section on memory
 	sed -n '/^\.Ss Memory/,/^\.Ss [^M]/p' "$TOP/man/$1"

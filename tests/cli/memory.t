@@ -1,5 +1,6 @@
 #!/bin/sh
-# A model that has no room is told of before anything begins; --force runs anyway.
+# A model that does not fit in memory is refused before anything begins; --force
+# runs anyway.
 . "$TOP/tests/cli/tap.sh"
 if [ -n "$QPIPE_SAN" ] || ! grep -q MemAvailable /proc/meminfo 2>/dev/null; then
 	skip "memory" "a sanitizer takes more, or nobody knows how much is free"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# How the tools talk: one token, two tokens; paths; the words of an option.
+# Messages of the tools: "1 token", "2 tokens"; paths; the words of an option.
 . "$TOP/tests/cli/tap.sh"
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Aliases in $XDG_CONFIG_HOME/qpipe/models: the models that they name, their default
-# options, and errors in the file.
+# Aliases in $XDG_CONFIG_HOME/qpipe/models: the models that they name, their
+# default options, and errors in the file.
 . "$TOP/tests/cli/tap.sh"
 unset XDG_CONFIG_HOME XDG_DATA_HOME QWEN_MODELS HF_HOME HF_HUB_CACHE
 demo=$QWEN_MODEL

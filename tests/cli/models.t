@@ -1,7 +1,7 @@
 #!/bin/sh
-# Models by name: which file each tool opens for a name, in folders laid out as
-# other programs write them, and the errors where a name means no file or several.
-# The tools use no network for that.
+# Models by name: the file that each tool opens for a name, in folders laid out
+# as other programs write them, and errors for names that mean no file or
+# several.  The tools use no network for that.
 . "$TOP/tests/cli/tap.sh"
 unset HF_HOME HF_HUB_CACHE HUGGINGFACE_HUB_CACHE LLAMA_CACHE MODELSCOPE_CACHE \
     OLLAMA_MODELS QWEN_MODELS XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME

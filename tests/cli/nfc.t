@@ -1,5 +1,6 @@
 #!/bin/sh
-# --nfc: text is normalised to NFC as Python's unicodedata does, wherever it is cut.
+# --nfc: text is normalised to NFC as by Python's unicodedata, however it is
+# divided.
 . "$TOP/tests/cli/tap.sh"
 model qwen3
 printf 'e\314\201' >nfd

@@ -1,5 +1,5 @@
 #!/bin/sh
-# --numerics: one version never goes on with what another began, and says so.
+# --numerics: a state of one version is refused by another, with a message.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Files that were written long ago (tests/files/state) are read as they were
-# then: what a state holds, whether it is whole, how it goes on; a store, a
-# stream of tokens and one of logits.
+# Files of earlier versions (tests/files/state) are read as they were then: the
+# contents of a state, whether it is complete, its continuation; a store, a
+# token stream and a stream of logits.
 . "$TOP/tests/cli/tap.sh"
 F=$TOP/tests/files/state
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Memory that runs out, anywhere in any tool: one line that says so, status 1,
-# and nothing half-done.  tests/faults/inject.c does it, and prints the results.
+# Memory runs out anywhere in any tool: one line that says so, status 1, nothing
+# half-done.  tests/faults/inject.c does this, and prints the results.
 . "$TOP/tests/cli/tap.sh"
 inject=$B/tests/faults/inject preload=$B/tests/faults/preload.so
 case $QPIPE_SAN in

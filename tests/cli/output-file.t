@@ -1,5 +1,6 @@
 #!/bin/sh
-# Output files: complete or not at all, links followed, no litter.
+# Output files are complete or absent, links are followed, no temporary files
+# stay.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The chat page of qserve: what is served, and what can be seen in it; in make
-# check-long, what it does in Chromium, against a server that misbehaves, and
-# against qserve itself.
+# The chat page of qserve: the page served, and the text visible in it; in make
+# check-long its behaviour in Chromium, against a server that misbehaves and
+# against qserve.
 . "$TOP/tests/cli/tap.sh"
 for need in python3 curl; do
 	if ! command -v $need >/dev/null 2>&1; then

@@ -1,5 +1,5 @@
 #!/bin/sh
-# qtok --parse: replies as messages, at once and as they come.
+# qtok --parse: replies as messages, at once and while they arrive.
 . "$TOP/tests/cli/tap.sh"
 QWEN_MODEL=/nonexistent; export QWEN_MODEL
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# gguf-inspect --plan against what a run takes, as qbench counts it.
+# gguf-inspect --plan against the memory of a run, which qbench counts.
 . "$TOP/tests/cli/tap.sh"
 if ! command -v jq >/dev/null 2>&1; then
 	skip "plan" "no jq"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# How many threads a tool has that is not told: as many as it can make use of.
+# The default number of threads of a tool: as many as it can use.
 . "$TOP/tests/cli/tap.sh"
 model qwen3 || exit
 

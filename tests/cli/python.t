@@ -1,7 +1,7 @@
 #!/bin/sh
-# A reader in Python, written after qwen-state(5) alone, reads what the tools
-# write, in both forms, and chains of parts from a store: the same tokens, rows
-# and numbers that libqwen reads.
+# A reader in Python, written from qwen-state(5) alone, reads what the tools
+# write, in both forms, and chains of parts from a store: the same tokens,
+# logits and numbers as libqwen.
 . "$TOP/tests/cli/tap.sh"
 [ -n "$QPIPE_LONG" ] || done_testing	# in make check-long
 for python in python3 /usr/bin/python3 ''; do

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Requests as clients write them, the OpenAI library, LangChain, aider, harnesses:
-# each is answered, or refused by the name of what is not done.
+# Requests as clients write them (OpenAI library, LangChain, aider, harnesses):
+# each is answered, or refused with the name of the unsupported feature.
 . "$TOP/tests/cli/tap.sh"
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 HI='"messages":[{"role":"user","content":"Hi"}],"max_tokens":4'

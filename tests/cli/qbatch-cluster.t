@@ -1,7 +1,7 @@
 #!/bin/sh
 # The recipes of examples/: a Slurm job array and GNU parallel, each with one
-# task that is killed in the midst of a line, tried again, and resumes; and a
-# Kubernetes Job, of which the manifest is read and its command run.
+# task that is killed within a line, started again, and resumed; and a
+# Kubernetes Job, whose manifest is parsed and whose command is run.
 . "$TOP/tests/cli/tap.sh"
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 

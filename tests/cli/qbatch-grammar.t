@@ -1,6 +1,6 @@
 #!/bin/sh
-# Requests with a schema or a grammar: what qdecode gives for each, whatever else
-# is under way; the same with one for all; bad ones fail alone.
+# Requests with a schema or grammar: each gets the result of qdecode, whatever
+# other requests run; the same with one schema for all; invalid ones fail alone.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL

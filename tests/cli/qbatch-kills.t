@@ -1,7 +1,7 @@
 #!/bin/sh
 # A batch in 4 parts, whose processes are killed at random, some with the end of
-# their file lost as in a crash: resumed and merged it is complete, byte for byte.
-# If results are missing, --merge names their lines.
+# their file lost as in a crash: resumed and merged it is complete, byte for
+# byte. If results are missing, --merge names their lines.
 . "$TOP/tests/cli/tap.sh"
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 n=400 kills=8 hits=4

@@ -1,6 +1,6 @@
 #!/bin/sh
-# qbatch: ten thousand items in constant memory; killed at any moment, again
-# and again, nothing is lost or done twice.
+# qbatch: ten thousand requests in constant memory; killed at any moment,
+# repeatedly, it loses no result and repeats none.
 . "$TOP/tests/cli/tap.sh"
 if [ -z "$QPIPE_LONG" ]; then
 	skip "10,000 items, kills at random" "make check-long has them"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Lines that are made to take memory: 4 MB of what is small and many, and many
-# grammars that are large; each has its answer in 160 MB of address space (of
-# which qbatch takes 50 without), the grammars together in 320.
+# Lines made to need much memory: 4 MB of many small values, and many large
+# grammars.  Each gets its answer in 160 MB of address space (qbatch needs 50
+# without them), the grammars together in 320.
 . "$TOP/tests/cli/tap.sh"
 if [ -n "$QPIPE_SAN" ] || ! (ulimit -v 1000000) 2>/dev/null; then
 	skip "memory of lines" "no limit of address space here"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Where results go: a FIFO has a reader before results are written; two runs, or a
-# program that removes the file, lose none without a word.
+# Where results go: a FIFO must have a reader before results are written; with
+# two runs, or a program that removes the file, no result is lost without a
+# message.
 . "$TOP/tests/cli/tap.sh"
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 seq 6 | sed 's/.*/{"prompt":"And God said","max_tokens":2,"seed":&}/' >in

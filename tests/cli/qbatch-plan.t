@@ -1,6 +1,6 @@
 #!/bin/sh
-# qbatch --plan: tokens to read and to write are those of the run, and nothing is
-# answered.
+# qbatch --plan: the tokens to read and to write are those of the run; it
+# answers nothing.
 . "$TOP/tests/cli/tap.sh"
 if ! command -v jq >/dev/null 2>&1; then
 	skip "qbatch --plan" "no jq"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# qbatch: an answer is the same whatever else there is; nothing is lost or done
-# twice; a bad line is one bad item.
+# qbatch: an answer does not depend on other requests; no result is lost or
+# repeated; a bad line fails alone.
 . "$TOP/tests/cli/tap.sh"
 if ! command -v jq >/dev/null 2>&1; then
 	skip "qbatch" "no jq"

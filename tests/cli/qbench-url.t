@@ -1,6 +1,6 @@
 #!/bin/sh
-# qbench --url: what it asks of a server, what it makes of the replies, good ones
-# and others, and what it refuses.  The server is http_stub.c.
+# qbench --url: its requests to a server, its figures from good and bad replies,
+# and refused options.  The server is http_stub.c.
 . "$TOP/tests/cli/tap.sh"
 if [ ! -e "$B/tests/cli/http_stub" ]; then
 	skip "--url" "no server to ask"

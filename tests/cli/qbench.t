@@ -1,6 +1,6 @@
 #!/bin/sh
 # qbench: the forms of its output, its counts against those made by hand, and
-# what it refuses.  How fast anything is does not matter here.
+# refused options.  Speed does not matter here.
 . "$TOP/tests/cli/tap.sh"
 model qwen3
 QWEN_MODEL=$MODEL; export QWEN_MODEL

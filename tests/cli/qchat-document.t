@@ -1,5 +1,5 @@
 #!/bin/sh
-# Documents in qchat: put before the next message, droppable, read once.
+# Documents in qchat: inserted before the next message, removable, read once.
 . "$TOP/tests/cli/tap.sh"
 unset QWEN_STORE
 yes 'And God said, Let there be light.' | head -n 40 >doc

@@ -1,5 +1,6 @@
 #!/bin/sh
-# qchat: a conversation costs its new tokens alone and says what the stages say.
+# qchat: each turn of a conversation reads only its new tokens, and gives the
+# answers of the pipeline's stages.
 . "$TOP/tests/cli/tap.sh"
 
 # what the pipeline answers to the conversation in $1.json without its last

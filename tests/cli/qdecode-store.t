@@ -1,5 +1,5 @@
 #!/bin/sh
-# qdecode --store: what was read before is not read again, and the tokens are the
+# qdecode --store: text read before is not read again, and the tokens are the
 # same.
 . "$TOP/tests/cli/tap.sh"
 DEMO=$TOP/demo/demo.gguf

@@ -1,5 +1,5 @@
 #!/bin/sh
-# qdecode: the same tokens however a run is split, and where it ends.
+# qdecode: the same tokens however a run is divided, and where it ends.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL

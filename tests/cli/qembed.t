@@ -1,5 +1,6 @@
 #!/bin/sh
-# qembed: a line has its vector, whatever else there is; what has none is told of.
+# qembed: the embedding of a line does not depend on other lines; lines without
+# one are reported.
 . "$TOP/tests/cli/tap.sh"
 if ! command -v jq >/dev/null 2>&1; then
 	skip "qembed" "no jq"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# qengine: many requests at the same time, each answered as it is alone; clients
-# that cancel, stall, vanish or talk nonsense are nobody else's trouble.
+# qengine: many requests at the same time, each answered as if alone; clients
+# that cancel, stall, disconnect or send garbage affect no other client.
 . "$TOP/tests/cli/tap.sh"
 if ! command -v jq >/dev/null 2>&1; then
 	skip "qengine" "no jq"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# qprefill: states and logits, and what happens without tokens.
+# qprefill: states and logits, and runs without tokens.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL

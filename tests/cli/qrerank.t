@@ -1,5 +1,6 @@
 #!/bin/sh
-# qrerank: a document has its score, whatever else there is; the best ones.
+# qrerank: the score of a document does not depend on other documents; the best
+# ones.
 . "$TOP/tests/cli/tap.sh"
 if ! command -v jq >/dev/null 2>&1; then
 	skip "qrerank" "no jq"

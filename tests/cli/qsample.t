@@ -1,6 +1,6 @@
 #!/bin/sh
-# qsample: penalties and ends in the loop (more of that in fifo-loop.t), rows
-# from elsewhere, --top, bad input.
+# qsample: penalties and ends in the loop (more in fifo-loop.t), logits from
+# other programs, --top, bad input.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL

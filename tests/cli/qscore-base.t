@@ -1,6 +1,6 @@
 #!/bin/sh
-# qscore --base: a model beside another one, beside the logits of one, and beside
-# a state.
+# qscore --base: a model compared with another model, with the logits of one,
+# and with a state.
 . "$TOP/tests/cli/tap.sh"
 for c in python3 jq; do
 	command -v $c >/dev/null 2>&1 && continue

@@ -1,6 +1,6 @@
 #!/bin/sh
-# qscore: a token's score is the same whatever else there is; windows score each
-# token once; a bad line is one bad item.
+# qscore: the score of a token does not depend on other lines; windows score
+# each token once; a bad line fails alone.
 . "$TOP/tests/cli/tap.sh"
 if ! command -v jq >/dev/null 2>&1; then
 	skip "qscore" "no jq"

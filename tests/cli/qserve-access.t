@@ -1,6 +1,6 @@
 #!/bin/sh
-# qserve: who may ask, and where: keys, names, pages of other sites, unix sockets,
-# sockets that somebody else has opened.
+# qserve: access: API keys, host names, pages of other sites, unix sockets, and
+# sockets opened by a service manager.
 . "$TOP/tests/cli/tap.sh"
 needs "who may ask qserve" jq curl
 . "$TOP/tests/cli/qserve.sh"

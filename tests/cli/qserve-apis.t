@@ -1,6 +1,6 @@
 #!/bin/sh
-# qserve: what else can be asked for: prompts with their probabilities, vectors,
-# ranking, tokens, and the forms of other interfaces.
+# qserve: its other interfaces: prompts with log-probabilities, embeddings,
+# reranking, tokens, and the forms of other APIs.
 . "$TOP/tests/cli/tap.sh"
 needs "the interfaces of qserve" jq curl
 . "$TOP/tests/cli/qserve.sh"

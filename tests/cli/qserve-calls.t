@@ -1,6 +1,6 @@
 #!/bin/sh
-# Calls by a grammar in qserve: they hold to their schemas, in tags as in JSON, and
-# the next turn reads nothing of them again.
+# Tool calls by a grammar in qserve: they match their schemas, in tags as in
+# JSON, and the next turn reads nothing of them again.
 . "$TOP/tests/cli/tap.sh"
 needs "calls" jq curl
 . "$TOP/tests/cli/qserve.sh"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# qserve: clients that leave, stall, dawdle or send garbage, queues that are full,
-# and engines that die are the trouble of those whom they concern.
+# qserve: clients that disconnect, stall, are slow or send garbage, full queues,
+# and engines that die affect only their own requests.
 . "$TOP/tests/cli/tap.sh"
 needs "qserve and its clients" jq curl python3
 . "$TOP/tests/cli/qserve.sh"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# qserve, qbatch: errors that clients know.  What agents look for in them is taken
-# from the sources of litellm (exception_mapping_utils.py), langchain-openai
-# (chat_models/base.py), pydantic-ai (_model_errors.py) and Codex
-# (codex-api/src/sse/responses.rs).
+# qserve, qbatch: errors in the form that clients expect.  The fields that
+# agents look for are from the sources of litellm (exception_mapping_utils.py),
+# langchain-openai (chat_models/base.py), pydantic-ai (_model_errors.py) and
+# Codex (codex-api/src/sse/responses.rs).
 . "$TOP/tests/cli/tap.sh"
 needs "errors of qserve" jq curl
 . "$TOP/tests/cli/qserve.sh"

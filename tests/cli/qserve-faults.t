@@ -1,8 +1,8 @@
 #!/bin/sh
-# qserve: allocations and system calls of the server that fail, under a list of
-# requests of all kinds, and engines that say odd things, stop and die: no wrong
-# answer, no crash.  tests/faults/server.py does it; make audit for longer.
-#   RUNS=n SEED=n sh tests/run.sh qserve-faults     so many of each kind
+# qserve: allocations and system calls of the server that fail, during requests of
+# all kinds, and engines that send invalid events, stop and die: no wrong answer,
+# no crash.  tests/faults/server.py does this; make audit does it for longer.
+#   RUNS=N SEED=N sh tests/run.sh qserve-faults     N runs of each kind
 . "$TOP/tests/cli/tap.sh"
 if ! command -v python3 >/dev/null 2>&1; then
 	skip "qserve and what fails around it" "no python3"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# qserve: what a conversation has read it does not read again: turn by turn, where
-# thoughts are left out, after edits, after a restart, and where the model spells a
-# text in a way of its own.
+# qserve: text of a conversation is read once: turn by turn, if thoughts are
+# left out, after edits, after a restart, and if the model spells a text with
+# other tokens than the tokenizer.
 . "$TOP/tests/cli/tap.sh"
 needs "what qserve remembers" jq curl
 . "$TOP/tests/cli/qserve.sh"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# qserve: the interfaces of Ollama and of llama.cpp, as their documentation has them,
-# and what else programs ask that know only one kind of server.
+# qserve: the interfaces of Ollama and of llama.cpp, as their documentation has
+# them, and other requests of programs that know only one kind of server.
 . "$TOP/tests/cli/tap.sh"
 needs "the interfaces of Ollama and llama.cpp" jq curl
 . "$TOP/tests/cli/qserve.sh"

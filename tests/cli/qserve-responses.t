@@ -1,7 +1,7 @@
 #!/bin/sh
-# qserve: /v1/responses as Codex uses it, and what is around it: earlier responses,
-# counts, conversations made short.  Names of members and events are those of the
-# types in OpenAI's Python client; tests/cli/clients.py has all of it read by them.
+# qserve: /v1/responses as Codex uses it, with earlier responses, token counts
+# and compaction.  Names of fields and events are those of the types in OpenAI's
+# Python client; tests/clients/sdk.py reads them with that client.
 . "$TOP/tests/cli/tap.sh"
 needs "responses" jq curl
 . "$TOP/tests/cli/qserve.sh"

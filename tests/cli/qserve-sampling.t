@@ -1,7 +1,7 @@
 #!/bin/sh
-# How requests ask for sampling: temperature 0 is the best token whatever the
-# model recommends, seeds that are drawn and told, and the names of llama.cpp,
-# vLLM and Ollama; by qserve and by qbatch alike.
+# Sampling options of requests: temperature 0 chooses the most likely token
+# whatever the model recommends, random seeds are reported, and the names of
+# llama.cpp, vLLM and Ollama work; in qserve and in qbatch.
 . "$TOP/tests/cli/tap.sh"
 needs "sampling of requests" jq curl
 . "$TOP/tests/cli/qserve.sh"

@@ -1,9 +1,9 @@
 #!/bin/sh
-# qserve among clients of all kinds: whoever waits for an answer gets the one that
-# the pipeline gives, while others vanish, stall and send what is no request, and
-# while engines are killed; afterwards it is as large as before.
-#   SOAK_REQUESTS=n sh tests/run.sh qserve-soak     so many, in place of 400,
-#                                                   or 10000 of a long check
+# qserve among clients of all kinds: each client that waits gets the answer that
+# the pipeline gives, while others disconnect, stall and send invalid requests,
+# and while engines are killed.  Afterwards the server is as large as before.
+#   SOAK_REQUESTS=N sh tests/run.sh qserve-soak     N requests; by default 400,
+#                                                   in make check-long 10000
 . "$TOP/tests/cli/tap.sh"
 if [ ! -e "$B/tests/faults/soak" ] || ! command -v jq >/dev/null 2>&1; then
 	skip "soak" "no jq, or no clients"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# qserve: what it answers is what qbatch and the pipeline answer, whole and as
-# events; and the errors have their shapes.
+# qserve: its answers, as bodies and as events, are those of qbatch and the
+# pipeline; errors have the documented form.
 . "$TOP/tests/cli/tap.sh"
 needs "qserve" jq curl
 . "$TOP/tests/cli/qserve.sh"

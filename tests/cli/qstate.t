@@ -1,6 +1,6 @@
 #!/bin/sh
-# qstate: what a state holds, whether it is whole, a slice of it, and where two
-# of them part.
+# qstate: the contents of a state, whether it is complete, a slice of it, and
+# where two states begin to differ.
 . "$TOP/tests/cli/tap.sh"
 DEMO=$TOP/demo/demo.gguf
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# qtok: text to tokens and back, as a filter, and what can go wrong.
+# qtok: text to tokens and back, as a filter, and errors.
 . "$TOP/tests/cli/tap.sh"
 G=$TOP/tests/golden/models
 zstd -qd "$G/qwen3/model.gguf.zst" -o m.gguf

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The Python module beside the tools: the same ids, bits, tokens, stages and
-# states.
+# The Python module gives the same ids, bits, tokens, stages and states as the
+# tools.
 . "$TOP/tests/cli/tap.sh"
 if [ -n "$QPIPE_SAN" ]; then
 	skip "qwen.py" "Python is not built with a sanitizer"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# README.md: its commands run, and print what it says.
+# README.md: its commands run, and print the output that it shows.
 . "$TOP/tests/cli/tap.sh"
 . "$TOP/tests/cli/page.sh"
 [ ! -e "$TOP/demo/demo.gguf" ] ||

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The recipes of qwen(7), taken from the page and run on the demo model: that
-# they do what the page says, not only that they end.
+# The recipes of qwen(7), taken from the page and run on the demo model: they
+# must do what the page says, not only exit with status 0.
 . "$TOP/tests/cli/tap.sh"
 . "$TOP/tests/cli/page.sh"
 if ! command -v mandoc >/dev/null 2>&1; then

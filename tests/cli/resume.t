@@ -1,6 +1,6 @@
 #!/bin/sh
-# qdecode --save-every: killed at any moment, the same command goes on, and what
-# the last one prints is what one that nobody killed prints.
+# qdecode --save-every: if it is killed at any moment, the same command resumes,
+# and the last run prints what an uninterrupted run prints.
 . "$TOP/tests/cli/tap.sh"
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 n=300 m=600 kills=50

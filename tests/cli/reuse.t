@@ -1,6 +1,6 @@
 #!/bin/sh
-# qprefill --reuse and checkpoints: what was read before is not read again, and
-# nobody can tell from the bits.
+# qprefill --reuse and checkpoints: text read before is not read again, and the
+# bits are the same.
 . "$TOP/tests/cli/tap.sh"
 DEMO=$TOP/demo/demo.gguf
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# --rope-scaling: a longer context than the model's, told of, and never mixed with
-# another one.
+# --rope-scaling: a longer context than the model's, recorded in states, and
+# never mixed with other scalings.
 . "$TOP/tests/cli/tap.sh"
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 ids 60 7 400 | tr '\n' ' ' >ids

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Sampling options in the tools: stop texts across tokens, --chain, what needs
-# the vocabulary, and that a run that was divided gives the same tokens.
+# Sampling options in the tools: stop strings across tokens, --chain, options
+# that need the vocabulary; an interrupted run gives the same tokens.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL

@@ -1,6 +1,6 @@
 #!/bin/sh
-# qprefill --save-every: killed or interrupted at any moment, what -o holds is a
-# state that goes on to the same bits.
+# qprefill --save-every: killed or interrupted at any moment, -o holds a state
+# whose continuation has the same bits.
 . "$TOP/tests/cli/tap.sh"
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 n=4000 kills=12

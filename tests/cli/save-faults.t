@@ -1,6 +1,6 @@
 #!/bin/sh
-# A state that is written over another one: killed at any moment, or with a disk
-# that is full at any byte, there is the old one or the new one.
+# A state saved over an older one: if the tool is killed at any moment, or the
+# disk is full at any byte, the file is the old state or the new one.
 . "$TOP/tests/cli/tap.sh"
 
 # run N FILE: writes FILE, which is to hold then what is in new.N; it runs

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Memory beside the model's: the state and at most 300 MiB for a batch of 512
-# tokens, whatever the shape.  Layers share their scratch, so one of each kind
-# shows it; what they add is their state, here less than 16 MiB.
+# Memory in addition to the model's: the state, and at most 300 MiB for a batch
+# of 512 tokens, whatever the shape.  Layers share their scratch memory, so one
+# layer of each kind is enough to measure; more layers add only their state,
+# here less than 16 MiB.
 . "$TOP/tests/cli/tap.sh"
 
 if [ -n "$QPIPE_SAN" ] || [ ! -r /proc/self/status ]; then

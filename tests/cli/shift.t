@@ -1,5 +1,6 @@
 #!/bin/sh
-# --shift: a full context is gone on from as from a shorter text, bit for bit.
+# --shift: the continuation after a full context is bit for bit that of the
+# shortened text.
 . "$TOP/tests/cli/tap.sh"
 
 # --- qdecode: 4080 tokens and 16 more fill it; 8 first ones and 2044 stay

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Bytes come late and in pieces, and each token leaves when it is known.
+# Bytes arrive late and in pieces; each token is written as soon as it is known.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL

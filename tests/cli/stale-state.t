@@ -1,5 +1,5 @@
 #!/bin/sh
-# Which state a command with -s takes, and that a stale one is never decoded.
+# Which state a command with -s uses, and that it never decodes a stale one.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL

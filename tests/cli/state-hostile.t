@@ -1,6 +1,6 @@
 #!/bin/sh
-# States that are damaged, cut, forged or somebody else's: one line, exit 1, at
-# once, no output file, from a file and in-band.
+# Damaged, truncated, forged and foreign states: one line, exit 1, at once, no
+# output file; from a file and in a stream.
 . "$TOP/tests/cli/tap.sh"
 model qwen3
 OTHER=$MODEL

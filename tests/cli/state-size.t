@@ -1,6 +1,6 @@
 #!/bin/sh
-# Real states of a trained model are at least a tenth smaller than their bytes,
-# whatever text made them, and so is each kind of block that is large.
+# Compressed states of a trained model are at least a tenth smaller than their
+# data, for all kinds of text, and so is each kind of large block.
 . "$TOP/tests/cli/tap.sh"
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 for text in README.md man/qstate.1 lib/engine/state/codec.c; do

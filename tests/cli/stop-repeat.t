@@ -1,6 +1,6 @@
 #!/bin/sh
-# --stop-repeat: an end to endless loops, where tokens repeat.  What is right is
-# looked for in the plain output, by trying all lengths at all places.
+# --stop-repeat ends endless loops where tokens repeat.  The expected end is
+# found in the plain output by trying all lengths at all positions.
 . "$TOP/tests/cli/tap.sh"
 . "$TOP/tests/cli/qserve.sh"
 printf 'a b' >text

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A store on a disk that is full: at any size, the state is right, there is
-# one warning at most, and no file of the store is incomplete.
+# A store on a full disk, at any size of the disk: the state is right, there is
+# at most one warning, and no file of the store is incomplete.
 . "$TOP/tests/cli/tap.sh"
 
 # inside: mounts are seen by this process alone, and go with it

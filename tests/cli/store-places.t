@@ -1,7 +1,7 @@
 #!/bin/sh
 # Where the store of a model with recurrent layers gets checkpoints: at ends of
-# turns, paragraphs, lines and sentences, where what comes before costs more to
-# read again than the checkpoint costs to write.
+# turns, paragraphs, lines and sentences, if reading the text before again costs
+# more than writing the checkpoint.
 . "$TOP/tests/cli/tap.sh"
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 

@@ -1,6 +1,7 @@
 #!/bin/sh
-# A store that two accounts write to, one of which plants links, FIFOs, folders and
-# files: nothing outside changes, nothing hangs, and the tokens are the same.
+# A store to which two accounts write, one of which plants links, FIFOs, folders
+# and files: nothing outside the store changes, nothing hangs, and the tokens
+# are the same.
 . "$TOP/tests/cli/tap.sh"
 if [ "$(id -u)" != 0 ] || ! command -v setpriv >/dev/null; then
 	skip "a second account" "not root, or no setpriv"

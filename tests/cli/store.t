@@ -1,6 +1,6 @@
 #!/bin/sh
-# The prefix store by way of the tools: what was read by one is not read by the
-# next, whatever happens to the store, and nobody can tell from the bits.
+# The prefix store in the tools: a tool does not read again what another has
+# read, whatever happens to the store, and the bits are the same.
 . "$TOP/tests/cli/tap.sh"
 DEMO=$TOP/demo/demo.gguf
 

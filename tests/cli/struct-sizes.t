@@ -1,6 +1,6 @@
 #!/bin/sh
-# A struct that a program fills and passes in may grow, so its size goes with it
-# (qwen/base.h): the headers declare X_sized, and X as a macro.
+# Structs that a program fills and passes in may grow, so their size is passed,
+# too (qwen/base.h): the headers declare X_sized, and X as a macro.
 . "$TOP/tests/cli/tap.sh"
 
 # Structs that functions take without a size, and why they cannot grow.

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the libraries may not do: exit, print, read the environment, remember; and
-# the names that they show.
+# The libraries must not exit, print, read the environment, or keep state in
+# variables; and the names that they export.
 . "$TOP/tests/cli/tap.sh"
 if ! command -v nm >/dev/null 2>&1; then
 	skip "symbols" "no nm"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Terminals: no binary to them, no waiting for them, progress only there.
+# Terminals: no binary data to them, no waiting for input from them, progress
+# only there.
 . "$TOP/tests/cli/tap.sh"
 if ! script -qec true /dev/null </dev/null >/dev/null 2>&1; then
 	skip "terminals" "script(1) makes none here"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Looking inside: gguf-inspect --graph, qprefill --trace, and qstate of traces.
+# Intermediate values: gguf-inspect --graph, qprefill --trace, and qstate for
+# traces.
 . "$TOP/tests/cli/tap.sh"
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 ids 40 7 4096 | tr '\n' ' ' >ids

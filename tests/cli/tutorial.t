@@ -1,6 +1,6 @@
 #!/bin/sh
-# qwen-tutorial(7), and qwen-trace(7): their commands, in order in one folder, print
-# what the page shows after each, and nothing else.
+# The commands of qwen-tutorial(7) and qwen-trace(7), in order in one folder,
+# print exactly what the page shows after each.
 . "$TOP/tests/cli/tap.sh"
 . "$TOP/tests/cli/page.sh"
 for need in mandoc jq; do

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What gguf-inspect says of a file is what the tools do: of files that are odd in
-# a way that people have met, and of many that are odd at random.
+# gguf-inspect says whether the tools can use a file: for unusual files that
+# people have had, and for many files that are unusual at random.
 . "$TOP/tests/cli/tap.sh"
 if ! command -v python3 >/dev/null 2>&1; then
 	skip "odd files" "no python3"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What beginners give for a model, for tokens, for text: each is told by name,
-# and what to do.
+# Wrong files that beginners give as a model, tokens or text: the message names
+# the kind of file, and what to do.
 . "$TOP/tests/cli/tap.sh"
 demo=$TOP/demo/demo.gguf
 QWEN_MODEL=$demo; export QWEN_MODEL

@@ -1,5 +1,6 @@
 #!/bin/sh
-# What belongs to one model is refused by another, and both are named.
+# States and streams of one model are refused by another, and the message names
+# both.
 . "$TOP/tests/cli/tap.sh"
 model qwen3moe
 other=$MODEL

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Install what building and testing need and is missing (Debian, as root or
-# with sudo); elsewhere print the command that does.  Quiet when nothing is
-# missing.
-#   tests/deps.sh          what is needed
-#   tests/deps.sh arm64    what tests/cli/arm64.t would like to have; it does
-#                          without, so a failure is only told
+# Installs missing packages that building and testing need (on Debian, as root or
+# with sudo); on other systems prints the command that does.  Prints nothing if
+# nothing is missing.
+#   tests/deps.sh          needed packages
+#   tests/deps.sh arm64    packages for tests/cli/arm64.t, which can do without:
+#                          prints a failure, but does not fail
 #   tests/deps.sh long     the same for tests/cli/python.t, json-schema.t, page.t,
 #                          qwen-py.t, clients.t, gguf-fetch-clients.t and
 #                          qbatch-cluster.t
-#   tests/deps.sh audit    what tests/faults/audit.sh needs beside
+#   tests/deps.sh audit    further packages for tests/faults/audit.sh
 missing=
 if [ "$1" = arm64 ]; then
 	[ "$(uname -m)" != aarch64 ] && command -v apt-get >/dev/null 2>&1 ||

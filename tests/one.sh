@@ -1,6 +1,6 @@
 #!/bin/sh
-# Run one test, for run.sh: prints how it went, and adds to the tally in $LOG
-# how many passed, were skipped and failed; likewise what time it took.
+# Runs one test for run.sh: prints its result, and appends the numbers of passed,
+# skipped and failed checks to $LOG/tally, and its times to $LOG/took.
 [ $# = 1 ] || exit 0
 t=$1
 d=$(mktemp -d "$LOG/XXXXXX") || exit 1

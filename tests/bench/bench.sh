@@ -1,17 +1,16 @@
 #!/bin/sh
-# Measure, show each metric beside the last one of the same machine and model in
-# tests/bench/history.tsv, and append a line for each to it.  With -c append
-# nothing, and exit 1 if prefill or decode of a model became slower in all its
-# ratios by more than noise explains (15 %, and what the rounds of both runs
-# spread), and again when measured a second time: what a ratio is taken to can be
-# disturbed too, but hardly all of them.  The kernels are there to look at: one
-# round each, too few to judge by.
+# Measures, prints each metric beside the last one of the same machine and model in
+# tests/bench/history.tsv, and appends a line for each.  With -c appends nothing,
+# and exits with status 1 if prefill or decode of a model became slower in all its
+# ratios by more than noise explains (15 %, and the spread of the rounds of both
+# runs), and again in a second measurement: the other side of a ratio may be
+# disturbed, too, but hardly that of all ratios.  The kernels are only printed: one
+# round each is too few to judge.
 #
-# All are ratios, which mean something on other machines and busy ones: of
-# speed over that of the scalar kernels, of bytes moved over memcpy and over
-# reading alone, of multiply-adds over the 8-bit peak, all measured in this run.
-# spread is the best round over the median one: near 1 where the machine was
-# quiet.
+# All metrics are ratios, which are comparable between machines and on busy ones:
+# speed over that of the scalar kernels, bytes moved over memcpy and over reading
+# alone, multiply-adds over the 8-bit peak, all measured in this run.  spread is
+# the best round over the median one: near 1 if the machine was quiet.
 #   BIN=bin sh tests/bench/bench.sh [-c] [HISTORY]
 BIN=${BIN:-bin}
 TOP=$(cd "$(dirname "$0")/../.." && pwd) || exit 1

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Measure qpipe beside peers: rounds in turn, so that what disturbs one disturbs
-# all; median, least and greatest of each, and how many times a peer's median.
+# Measures qpipe and other engines, in turn in each round, so that a disturbance
+# affects all; prints median, minimum and maximum of each, and the ratio to each
+# other engine's median.
 #   BIN=bin sh tests/bench/peers.sh [-p TOKENS] [-n COUNT] [-d DEPTH] [-t THREADS]
 #       [-r ROUNDS] MODEL NAME=LLAMA-BENCH...
-# LLAMA-BENCH is the path of that program as llama.cpp or ik_llama.cpp builds it,
-# with options after it if need be.  Prefill is of -p tokens, decode of -n tokens
-# after -d (0 leaves one out).
+# LLAMA-BENCH is the path of that program as built by llama.cpp or ik_llama.cpp,
+# with options after it if needed.  Prefill reads -p tokens, decode generates -n
+# tokens after -d tokens (0 leaves one out).
 BIN=${BIN:-bin}
 p=512 n=32 d=0 t=2 r=3
 usage() {

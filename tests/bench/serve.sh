@@ -1,12 +1,12 @@
 #!/bin/sh
-# Measure servers beside each other on the same file: clients at once, in turn.
+# Measures servers with the same file, in turn, with several clients at a time.
 #   BIN=bin sh tests/bench/serve.sh [-p TOKENS] [-n COUNT] [-c "CLIENTS..."]
-#       [-r REQUESTS A CLIENT] MODEL NAME=COMMAND...
-# Each COMMAND is a shell's, and gets MODEL and PORT in its environment; it must
-# serve that model at that port of 127.0.0.1 in OpenAI's form, as do
+#       [-r REQUESTS PER CLIENT] MODEL NAME=COMMAND...
+# Each COMMAND is a shell command with MODEL and PORT in its environment; it must
+# serve that model at that port of 127.0.0.1 with OpenAI's API, such as
 #   'qpipe=bin/qserve --listen 127.0.0.1:$PORT -m $MODEL'
 #   'llama=llama-server --port $PORT -m $MODEL'
-# All run at the same time; one at a time is measured.
+# All servers run at the same time; one at a time is measured.
 BIN=${BIN:-bin}
 p=256 n=32 c="1 4 16 64" r=1
 usage() {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Mixes of formats by name beside those that --size finds for as many bytes: the
-# KL divergence of the small file from MODEL, on a text that neither has seen.
+# Compares recipes with the mixes of formats that --size finds for the same number
+# of bytes: KL divergence of the small file from MODEL, on a text used for neither.
 #   BIN=bin sh tests/bench/sizes.sh MODEL CALIBRATION-TEXT TEXT [TYPE...]
 BIN=${BIN:-bin}
 [ $# -ge 3 ] || { sed -n '4s/^# *//p' "$0" >&2; exit 2; }

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Measure what a state of -p tokens costs: bytes of each kind of block, time to
-# save it beside a plain write of the same bytes (both with fsync), time to the
-# next token beside a decode step, memory.  Medians of 9 rounds, in turn.
+# Measures the cost of a state of -p tokens: bytes of each kind of block, time to
+# save it and time of a plain write of the same bytes (both with fsync), time to
+# the next token and time of a decode step, memory.  Medians of 9 rounds, in turn.
 #   BIN=bin sh tests/bench/state.sh [-p TOKENS] [-t THREADS] [-d FOLDER] MODEL...
-# The tokens are those of the manual where the model has a vocabulary for it;
-# the file lies in FOLDER (. if not given), whose disk is the one measured.
+# The tokens are those of the manual if the model has a vocabulary for it; the file
+# is in FOLDER (default: .), whose disk is measured.
 BIN=${BIN:-bin} B=${B:-build}
 p=4096 t=2 d=.
 usage() {

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Measure what finding a prefix among many takes, with the demo model: a prompt
-# of which nothing is there, and one of 3,800 tokens that are all there and are
-# restored, in a store of many files and in one that has nothing else.  Medians
-# of nine commands, in ms, as qprefill -v has them.
+# Measures the time to find a prefix among many, with the demo model: a prompt that
+# is not in the store, and one of 3,800 tokens that are all stored and are restored,
+# in a store of many files and in one with only this prefix.  Medians of nine
+# commands, in ms, as printed by qprefill -v.
 #   BIN=bin sh tests/bench/store.sh [FILES [STORE]]
-# FILES is 10000 if not given.  STORE is filled with other prompts until it has
-# so many, which takes minutes, and stays; if not given, it is made and removed.
+# FILES is 10000 by default.  STORE is filled with other prompts up to FILES files,
+# which takes minutes, and is kept; by default it is made and removed.
 files=${1:-10000} store=$2
 BIN=${BIN:-bin}
 TOP=$(cd "$(dirname "$0")/../.." && pwd) || exit 1

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""A conversation of ten turns with tools, asked of servers in turn.
+"""Measures a conversation of ten turns with tools, on several servers in turn.
 
     turns.py [--words N] [--turns N] [--restart K] NAME=COMMAND...
 
-Each COMMAND is a shell's, which serves a model at $PORT of 127.0.0.1 in OpenAI's
-form.  For each turn: tokens of the prompt, how many of them the server read (did
-not find in its cache), seconds to the whole answer.  Every second turn is a tool
-call that is asked for, and the next brings its result.  After turn K the server is
-ended by SIGTERM and started again.
+Each COMMAND is a shell command that serves a model at $PORT of 127.0.0.1 with
+OpenAI's API.  Prints for each turn: tokens of the prompt, how many of them the
+server read (did not find in its cache), seconds to the complete answer.  Every
+second turn requests a tool call, and the next one sends its result.  After turn K
+the server is stopped by SIGTERM and started again.
 """
 import argparse, json, os, signal, subprocess, sys, tempfile, time
 import urllib.request

@@ -1,6 +1,6 @@
-# browser.py - a page in headless Chromium, by its own protocol over pipes:
+# browser.py - a page in headless Chromium, by the DevTools protocol over pipes:
 #   b = Browser("chromium", "profile"); b.open(url); b.click("#send"); ...
-# What a page logs as an error, or throws, is in b.faults.
+# b.faults has the errors that the page logs or throws.
 import base64, json, os, select, signal, subprocess, time
 
 

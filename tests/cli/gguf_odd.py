@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: ISC
-# gguf_odd.py SEED N FILE...: for usable.t.  N files that are odd in one or two
-# ways: a key dropped, or with another value or type; a tensor dropped, renamed, of
-# another shape or type.  Of each, what gguf-inspect says must be what the tools do:
-# prints a line for each file of which that is not so, then how many were usable
-# and how many were not.
+# gguf_odd.py SEED N FILE...: for usable.t.  Makes N files that are unusual in one
+# or two ways: a key is missing, or has another value or type; a tensor is missing,
+# renamed, or of another shape or type.  gguf-inspect must say of each whether the
+# tools can use it: prints a line for each file where it does not, then the numbers
+# of usable and unusable files.
 import json
 import os
 import random

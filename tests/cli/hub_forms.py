@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: ISC
-# hub_forms.py KIND FROM TO: for gguf-convert-forms.t, a folder TO made of the
-# folder FROM in another program's form: weights as quantisers pack them, models
-# and adapters as MLX saves them.
+# hub_forms.py KIND FROM TO: for gguf-convert-forms.t.  Makes a folder TO from the
+# folder FROM in another program's format: weights as packed by quantisers, models
+# and adapters as saved by MLX.
 import json
 import os
 import random

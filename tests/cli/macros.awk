@@ -1,6 +1,7 @@
-# macros.awk - what mdoc macros take otherwise than their author meant, in the
-# source of pages, which mandoc -Tlint lets pass: an argument in quotes that goes
-# on after them, whose quotes are lost; several things in one quotation.
+# macros.awk - finds mdoc macros in the source of pages whose output is not what
+# their author meant, and which mandoc -Tlint accepts: a quoted argument followed
+# by more text without a space, whose quotes are lost; several things in one
+# quotation.
 
 # The arguments of a macro line: n, w[], quoted[]; bad is what is wrong.
 function cut(s,    c, i, q, text) {

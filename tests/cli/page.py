@@ -1,10 +1,11 @@
-# page.py - the chat page of qserve: lines "0 name", or "1 name" where it fails.
-#   page.py text URL              what can be seen in the page as it is served
-#   page.py browser CHROMIUM URL  in a browser, against a server that says what
-#                                 the last message asks for, with the page and
-#                                 its headers from URL; pictures go to here
-#   page.py serve CHROMIUM URL KEY  in a browser, against that server itself,
-#                                 which asks for that key
+# page.py - tests the chat page of qserve: prints lines "0 name", or "1 name" for a
+# failure.
+#   page.py text URL              the text visible in the page as served
+#   page.py browser CHROMIUM URL  in a browser, against a server that answers with
+#                                 what the last message requests, with the page
+#                                 and its headers from URL; saves pictures here
+#   page.py serve CHROMIUM URL KEY  in a browser, against the server itself, which
+#                                 requires this key
 import html.parser, http.server, json, os, re, sys, threading, time
 import urllib.request
 

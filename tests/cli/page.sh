@@ -1,15 +1,15 @@
-# page.sh - what manual pages say, as a reader sees it; needs mandoc.
-#   page FILE [WIDTH]    the page as plain text, lines as long as they like
-#   section TITLE        of a page on stdin, without the title
-#   rows TOOL            its options with their arguments, as "-m model", one a
-#                        line, as --help=list has them
-#   documented TOOL      likewise as its page has them, and of sampling options
-#                        that of qsample
-#   options ROWS...      of such lines on stdin, the options alone
-#   subsection TITLE     of a section on stdin
-#   said FILE            of what an example said on stderr, less how a batch
-#                        fared that had no failure, and what qstate gc freed
-#   commands             of a section on stdin: each into a file, 1.sh, 2.sh ...
+# page.sh - the contents of manual pages as a reader sees them; needs mandoc.
+#   page FILE [WIDTH]    prints the page as plain text, with very long lines
+#   section TITLE        prints a section of the page on stdin, without its title
+#   rows TOOL            prints the tool's options with their arguments, such as
+#                        "-m model", one per line, from --help=list
+#   documented TOOL      prints the same from the tool's page; sampling options
+#                        from that of qsample
+#   options ROWS...      prints only the options of such lines on stdin
+#   subsection TITLE     prints a subsection of the section on stdin
+#   said FILE            prints an example's stderr without the summary of a batch
+#                        that had no failure, and without "freed" of qstate gc
+#   commands             writes the commands of the section on stdin to files 1.sh ...
 said() {
 	sed '/^qbatch: \([0-9]* done, 0 failed\|rates: \)/d; /^qstate: freed /d' "$1"
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: ISC
-"""What qscore --base must say, by the definitions, in plain double precision.
+"""Computes the results of qscore --base by the definitions, in double precision.
 
-qscore-base.py BASE.f32 MODEL.f32 IDS N_VOCAB FROM GOT.json: rows after each of
-the tokens by both models; those that predict tokens FROM and later count.
-Prints what differs, and how many figures are the same."""
+qscore-base.py BASE.f32 MODEL.f32 IDS N_VOCAB FROM GOT.json: logits of both models
+after each token; those that predict tokens FROM and later count.  Prints the
+figures that differ, and the number of equal ones."""
 import json
 import math
 import struct

@@ -1,12 +1,12 @@
-# qserve.sh - a server for a test: . "$TOP/tests/cli/qserve.sh"
-#   serve OPTIONS...     start one; URL is where, pid whose, its stderr in log
-#   post PATH [JSON]     what it answers, the JSON being stdin if it is not there;
-#                        the status is in code
-#   get PATH             likewise
-#   end_server           SIGTERM; the status is in gone
-#   engine_pid           of its (first) engine
-#   stat KEY             a number of its metrics, of all engines together
-#   until_stat KEY N     wait for that number, ten seconds at most
+# qserve.sh - runs a server for a test: . "$TOP/tests/cli/qserve.sh"
+#   serve OPTIONS...     starts qserve; sets URL and pid; its stderr goes to log
+#   post PATH [JSON]     posts JSON (default: stdin) and prints the answer; writes
+#                        the HTTP status to the file code
+#   get PATH             the same for a GET request
+#   end_server           sends SIGTERM; sets gone to the exit status
+#   engine_pid           prints the pid of the (first) engine
+#   stat KEY             prints a metric, summed over all engines
+#   until_stat KEY N     waits until the metric is N, ten seconds at most
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 pid=
 trap '[ -z "$pid" ] || kill -9 "$pid" 2>/dev/null' EXIT

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: ISC
-"""Schemas at random, texts by their grammars at random, and whether Python's
-jsonschema finds these valid: schema_fuzz.py TOOL SEED COUNT."""
+"""Makes random schemas and random texts of their grammars, and validates the texts
+with Python's jsonschema: schema_fuzz.py TOOL SEED COUNT."""
 import datetime
 import json
 import re

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: ISC
-"""state_reader.py - a reader of states, written after qwen-state(5) alone.
+"""state_reader.py - a reader of states, written from qwen-state(5) alone.
 
 usage: state_reader.py FOLDER STATE...
 
-Reads a state, or a chain of parts, block by block, checks all that can be
-checked, then once more by the index, and writes what is in it to FOLDER:
+Reads a state, or a chain of parts, block by block, with all possible checks, then
+once more by the index, and writes its contents to FOLDER:
 
     tokens              int32
     kv.LAYER.k, .v      float16 [position][head][dim]
@@ -13,7 +13,7 @@ checked, then once more by the index, and writes what is in it to FOLDER:
     logits.AT           float32 [id]
     about               everything else, as text
 
-It is for tests: everything is in memory, and what is wrong is an assertion.
+For tests only: it keeps everything in memory, and errors are assertions.
 """
 import io
 import os

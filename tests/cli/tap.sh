@@ -5,13 +5,13 @@
 #   needs NAME TOOL...   ends the test, with NAME skipped, if a TOOL is missing
 #   refused STATUS NAME COMMAND...
 #                        passes if the command exits with STATUS, prints
-#                        nothing on stdout (kept in out) and, on stderr (err),
-#                        one line, which for status 2 says where to look
-#   model NAME           MODEL = a copy of tests/golden/models/NAME
-#   ids N SEED BELOW     N numbers from 0 up, one a line, at random: the same
-#                        with every awk
-#   ignored SIGNAL       true if it is, as HUP under nohup
-#   done_testing         last: the plan, and the exit status
+#                        nothing on stdout (kept in out) and one line on stderr
+#                        (err), which for status 2 names the help
+#   model NAME           sets MODEL to a copy of tests/golden/models/NAME
+#   ids N SEED BELOW     prints N random numbers from 0 to BELOW - 1, one per
+#                        line; the same with every awk
+#   ignored SIGNAL       succeeds if the signal is ignored, as HUP under nohup
+#   done_testing         must be last: prints the plan, and sets the exit status
 tap_n=0
 tap_failed=0
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-# terminal.py SCRIPT COMMAND... - runs the command at a terminal of its own, by a
-# script in JSON, a list of steps: [text to send, text to wait for], or a number of
-# columns in place of the text to send.  What the terminal was sent goes to stdout; status 1 if a wait was in vain.  The prompt of
-# qchat is "h> ", after the sequence before it: by then the terminal is raw. 
+# terminal.py SCRIPT COMMAND... - runs the command at a new terminal, by a script
+# in JSON: a list of steps [text to send, text to wait for], or with a number of
+# columns in place of the text to send.  Prints all that the terminal receives;
+# exits with status 1 if a wait was in vain.  The prompt of qchat is "h> ", after
+# an escape sequence: by then the terminal is raw.
 import fcntl, json, os, pty, select, signal, struct, sys, termios, time
 
 pid, fd = pty.fork()

@@ -1,9 +1,8 @@
-# report.py - what the client tests share.  Each is started as
+# report.py - shared by the client tests, each of which is started as
 #   python CLIENT.py URL KEY demo|real
-# and prints a line "0 name" for what works, "1 name" for what does not, with
-# the reason on stderr.  The demo model writes nonsense: with it, only what the
-# server guarantees is tested.  REAL is true where a model that can follow an
-# instruction answers.
+# and prints a line "0 name" for a success, "1 name" for a failure, with the reason
+# on stderr.  The demo model writes nonsense: with it, only the guarantees of the
+# server are tested.  REAL is true if the model can follow an instruction.
 import json, os, sys, traceback, urllib.request, warnings
 
 warnings.filterwarnings("ignore")

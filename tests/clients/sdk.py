@@ -1,11 +1,11 @@
-# sdk.py - the Python clients of OpenAI and Anthropic against a server: every
-# documented call of theirs that applies, in strict mode, in which they refuse
-# answers of another shape than they know.  Lines "0 name", or "1 name" where it
-# fails, with why on stderr.
+# sdk.py - the Python clients of OpenAI and Anthropic against a server: all
+# documented calls that apply, in strict mode, which refuses answers of an unknown
+# form.  Prints lines "0 name", or "1 name" for a failure, with the reason on
+# stderr.
 #   sdk.py openai|anthropic URL KEY
-#   sdk.py busy URL KEY          a server that takes one request, and no more
-#   sdk.py types FILE            bodies and events of unit/request_events.test,
-#                                    by the types of these clients; no server
+#   sdk.py busy URL KEY          a server that accepts only one request
+#   sdk.py types FILE            bodies and events of unit/request_events.test
+#                                    against the types of these clients; no server
 import asyncio, base64, json, math, struct, sys, threading, traceback
 import typing, urllib.request
 

@@ -1,5 +1,5 @@
-# sdk_ollama.py - the Python client of Ollama against a server: "STATUS NAME" a line,
-# 0 for what is as its documentation says.  usage: sdk_ollama.py URL
+# sdk_ollama.py - the Python client of Ollama against a server: prints lines
+# "STATUS NAME", 0 for results as documented.  usage: sdk_ollama.py URL
 import sys
 import typing
 

@@ -1,5 +1,5 @@
-# use_instructor.py - every mode of instructor that goes over OpenAI's and
-# Anthropic's interfaces.
+# use_instructor.py - every mode of instructor that uses the APIs of OpenAI and
+# Anthropic.
 from report import *
 import anthropic, instructor, openai
 from pydantic import BaseModel, Field

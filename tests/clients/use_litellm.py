@@ -1,5 +1,5 @@
-# use_litellm.py - litellm by the prefixes that its users choose for a server of
-# their own, and how it classifies a prompt that is too long.
+# use_litellm.py - litellm with the prefixes that users choose for their own server,
+# and its class of error for a prompt that is too long.
 from report import *
 import litellm
 

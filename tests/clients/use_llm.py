@@ -1,4 +1,4 @@
-# use_llm.py - llm, the command, with a server of its own in its settings.
+# use_llm.py - the command llm, with a server added in its settings.
 from report import *
 import os, subprocess, tempfile
 

@@ -1,6 +1,6 @@
-# use_loop.py - an agent with tools that read and write files in a folder of its
-# own: ten requests and more.  It ends, its edits are right, and each request
-# reads what is new in it, and no more.
+# use_loop.py - an agent with tools that read and write files in its folder: ten
+# requests or more.  It ends, its edits are right, and each request reads only its
+# new text.
 from report import *
 import os, tempfile
 

@@ -1,5 +1,5 @@
-# use_outlines.py - outlines by OpenAI's and vLLM's names for what an answer
-# must match.
+# use_outlines.py - outlines with the field names of OpenAI and vLLM for constrained
+# answers.
 from report import *
 import json, openai, outlines
 from pydantic import BaseModel, Field

@@ -1,4 +1,4 @@
-# use_pydantic_ai.py - pydantic-ai's agents, with their ways of having output.
+# use_pydantic_ai.py - agents of pydantic-ai, with all its output modes.
 from report import *
 import anthropic, openai
 from pydantic import BaseModel, Field

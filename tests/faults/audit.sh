@@ -1,28 +1,28 @@
 #!/bin/sh
-# The tools with everything that can go wrong, drawn at random, until the time
-# is over; then a table of how often, and what was found.  Run by make audit,
-# which builds before, in the same time.
-#   AUDIT_MINUTES=N    in all (20)
-#   AUDIT_SEED=N       the choices of an earlier audit again
-#   JOBS=N             so many at a time, in place of one for each processor
-# What was found stays in build/audit/found: for each, what it read and left,
-# and a script that does it again.
+# Runs the tools with faults of all kinds, chosen at random, for a given time;
+# then prints a table of runs and failures.  make audit runs this, and builds
+# before in the same time.
+#   AUDIT_MINUTES=N    minutes in all (20)
+#   AUDIT_SEED=N       repeat the choices of an earlier audit
+#   JOBS=N             runs at a time; default: one per processor
+# build/audit/found keeps the failures: for each its input and results, and a
+# script that repeats it.
 #
-#   part     what is wrong                                  under
-#   fuzz     what the fuzzers begin with, changed           ASan, UBSan
+#   part     fault                                          under
+#   fuzz     seeds of the fuzzers, changed                  ASan, UBSan
 #   model    a model, changed (these: see hammer.c)         ASan, UBSan, leaks
 #   wire     a stream or a state, changed                   the same
 #   text     a request, template, grammar, ..., changed     the same
 #   store    a file of a store, changed, while gc runs      the same
-#   signal   a signal that ends the tool                    the same
-#   threads  nothing                                        TSan
+#   signal   a signal that kills the tool                   the same
+#   threads  none                                           TSan
 #   races    a store, changed, while gc runs                TSan
 #   call     a system call that fails, by strace            -
 #   memory   an allocation or map that fails (inject.c)     -
 #   unset    streams, states, text, changed                 valgrind
 #   serve    qserve: an allocation or a system call that    -
-#            fails, under requests of all kinds
-#   engines  qserve: what its engines say, changed; they    ASan, UBSan
+#            fails, during requests of all kinds
+#   engines  qserve: events of its engines, changed; they   ASan, UBSan
 #            stop, are killed and start again
 #   many     the same with engines and server               TSan
 minutes=${AUDIT_MINUTES:-20}

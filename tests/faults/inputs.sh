@@ -1,5 +1,5 @@
-# inputs.sh - a folder with all that tests/faults/commands reads, and
-# QWEN_MODEL.  After tests/cli/tap.sh, in an empty folder.
+# inputs.sh - makes all files that tests/faults/commands reads, in an empty
+# folder, and sets QWEN_MODEL.  Needs tests/cli/tap.sh.
 set -e
 model qwen3-rerank
 model qwen35moe-ud

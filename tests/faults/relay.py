@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: ISC
 """
-relay.py - events of an engine, some of them broken on the way to qserve.
+relay.py - relays events of an engine to qserve, and breaks some of them.
 
   qengine ... | relay.py at PLAN
-      All events pass, until there is a file PLAN, "N HOW".  Then that file is
-      removed, the next N events, or as many as come with less than half a second
-      between them, are held back, written at once, and HOW follows:
-        exit      the output is closed
-        garbage   bytes that are no event, then nothing
-        half      half of the next event, and the output is closed
-        silent    nothing ever again
-        forget    the next end of a request is left out, and all else passes
+      Passes all events, until there is a file PLAN, "N HOW".  Then removes the
+      file, holds back the next N events (fewer if half a second passes without
+      one), writes them at once, and does HOW:
+        exit      closes the output
+        garbage   writes bytes that are no event, then nothing
+        half      writes half of the next event, and closes the output
+        silent    writes nothing any more
+        forget    leaves out the next end of a request, and passes all else
   qengine ... | relay.py random SEED RATE
-      This share of the events is changed, repeated, dropped, held back, or
-      followed by events that nobody asked for; at times the output ends.
+      Changes, repeats, drops or holds back this share of the events, or adds
+      unrequested events after them; sometimes closes the output.
 
-Python's random numbers of one SEED are the same with every version.
+The random numbers of a SEED are the same with every version of Python.
 """
 import os
 import random

@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: ISC
 """
-server.py - qserve with what can go wrong around it.
+server.py - runs qserve with faults around it.
 
   server.py memory PRELOAD.so    an allocation of the server fails (alloc.c)
   server.py call                 a system call of the server fails, by strace(1)
-  server.py engines              what engines say is changed (relay.py), they are
-                                 stopped, killed and start again, among clients
-                                 that leave
+  server.py engines              events of engines are changed (relay.py); engines
+                                 are stopped, killed and start again, while
+                                 clients disconnect
 
-  RUNS=N, or FAULT_SECONDS=N     so many runs, or as many as there is time for
-  INJECT=CALL:error=...          this system call of the second, for strace
-  SEED=N                         the choices; QWEN_MODEL has the model
-  ENGINE=COMMAND                 qengine, which may be built otherwise than qserve
-  ENGINES=N ENGINES_SECONDS=N    of the last one: so many engines, for so long
+  RUNS=N, or FAULT_SECONDS=N     number of runs, or their time
+  INJECT=CALL:error=...          for call: the system call, in strace's form
+  SEED=N                         seed of the choices; QWEN_MODEL is the model
+  ENGINE=COMMAND                 qengine; may be another build than qserve
+  ENGINES=N ENGINES_SECONDS=N    for engines: number of engines, and time
 
-The first two send a fixed list of requests.  What is wanted: of each request the
-answer that it has without a fault, or an error of the server (500 and above), or a
-closed connection; then the server ends with status 0, or 1 and one line that says
-why.  The third one wants that the server stays, answers, and ends with status 0.
+The first two send a fixed list of requests.  Each request must get the answer that
+it gets without a fault, or a server error (500 and above), or a closed connection;
+then the server must exit with status 0, or with 1 and one line that says why.  In
+the third one, the server must stay, answer, and exit with status 0.
 
 The last line is "KIND runs failed slowest memory", in seconds and MiB.
 """

@@ -1,9 +1,9 @@
 #!/bin/sh
-# drafts-n65.json and expected.json of a folder, as lines that C reads with scanf:
-# ids of the vocabulary, the limits of draft logits (KL, largest difference); then
-# texts, each with its length and number of chains, its ids, and the chains: ids
-# read, the next one, length; of each draft its id, and how far behind the second
-# best is.
+# Prints drafts-n65.json and expected.json of a folder as lines for scanf in C:
+# number of ids of the vocabulary, limits of draft logits (KL, largest difference);
+# then texts, each with its length and number of chains, its ids, and the chains:
+# number of ids read, next id, length; for each draft its id, and how far behind
+# the second best one is.
 # usage: drafts.sh FOLDER >lines
 dir=$1
 jq -r '"\(.n_vocab) \(.mtp.tolerance.mean_kl) \(.mtp.tolerance.max_abs)"' \

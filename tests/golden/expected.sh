@@ -1,5 +1,5 @@
 #!/bin/sh
-# expected.json of a fixture model, as lines that C reads with scanf.
+# Prints expected.json of a fixture model as lines for scanf in C.
 # usage: expected.sh expected.json >expected.txt
 jq -r '
 "vocab \(.n_vocab)",

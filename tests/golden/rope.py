@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: ISC
-"""rope.py - writes rope.tsv: sines and cosines of RoPE's angles by arithmetic
-with 60 digits, from the papers (Su et al. 2021; Peng et al. 2023, section 3.4).
-A line: base, rotated dimensions, kind, factor, trained length; position, pair,
+"""rope.py - writes rope.tsv: sines and cosines of RoPE's angles, computed with 60
+digits from the papers (Su et al. 2021; Peng et al. 2023, section 3.4).
+Columns: base, rotated dimensions, kind, factor, trained length; position, pair,
 cosine, sine."""
 from mpmath import mp, mpf, pi, ln, exp, cos, sin, floor, ceil
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: ISC
-"""Make the GGUF files of this folder and INDEX.tsv; nothing needs it but a
-change of the files themselves.  Each bad file differs from a good one in the
-one point that its line in INDEX.tsv names."""
+"""Makes the GGUF files of this folder and INDEX.tsv; needed only to change them.
+Each bad file differs from a good one in one point, which its line in INDEX.tsv
+names."""
 import os
 import struct
 

@@ -255,7 +255,7 @@ check_twice(const struct qwen_hub_gguf *g, struct qwen_err *err)
 	return rc;
 }
 
-/* Checks that all tensors are there that every model has. */
+/* Checks that the tensors are complete that every model has. */
 static int
 check_whole(const struct plan *p)
 {

@@ -63,7 +63,7 @@ struct hub_tensor {
 	float		 by;		/* factor of HUB_TIMES */
 };
 
-/* Is the model a reranker, and what is its classifier made of? */
+/* Kind of reranker, by the tensor that its classifier is made of. */
 enum hub_rank {
 	HUB_NO_RANK,
 	HUB_RANK_WORDS,		/* rows of "yes" and "no" of the output */

@@ -41,9 +41,9 @@ struct qwen_name {
 
 /*
  * Parses a name.  A URL of huggingface.co, hf.co, modelscope.cn or
- * modelscope.ai, as in a browser, is the name of what it shows.  Returns 0; -1
- * with *err if text is not a name, then *n is empty.  qwen_name_fini() frees
- * the parts.
+ * modelscope.ai, as in a browser, names the repository or file of its page.
+ * Returns 0; -1 with *err if text is not a name, then *n is empty.
+ * qwen_name_fini() frees the parts.
  */
 int qwen_name_parse(struct qwen_name *n, const char *text, struct qwen_err *err);
 void qwen_name_fini(struct qwen_name *n);

@@ -353,8 +353,8 @@ plan_items(struct qwen_quantize *p, struct patterns *by, struct qwen_err *err)
 }
 
 /*
- * If adapters change only one of a tied embedding and output head, adds the
- * head as a tensor.
+ * If adapters change a tied embedding, or its use as the output head, adds the
+ * head as a separate tensor.
  */
 static int
 untie(struct qwen_quantize *p, struct qwen_err *err)

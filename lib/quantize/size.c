@@ -6,8 +6,8 @@
  * The damage by a format is its squared error relative to the tensor's squares,
  * weighted by the importance matrix and by the sensitivity of this model, or of
  * the demo model, to errors there.  It is measured on some rows.  All tensors
- * start in the smallest format; then, step by step, the change that reduces the
- * damage most per byte is made.
+ * whose format is open start in the smallest one; then, step by step, the change
+ * that reduces the damage most per byte is made.
  */
 #include <math.h>
 #include <stdlib.h>

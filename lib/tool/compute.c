@@ -1,29 +1,38 @@
 /* SPDX-License-Identifier: ISC */
-/* compute.c - what the commands that compute do alike: prefill, save, tell. */
+/*
+ * compute.c - prefill, saving states, and reports, for all commands that
+ * compute.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "tool/tool.h"
 
-/* Tokens between two looks at whether to save: a pass or two. */
+/* tokens between two checks of --save-every: one or two passes */
 enum { SAVE_STEP = 512 };
 
-/* A character has at most four bytes, so no more tokens matter. */
+/* tokens to decode for an incomplete character, which has at most 3 bytes */
 enum { LOOK_BACK = 4 };
 
-/* The time is estimated after rate_s seconds, and noted if it is long_s or more. */
+/*
+ * The total time is estimated after rate_s seconds; noted if at least long_s.
+ */
 static const double rate_s = 2, long_s = 30;
 
-/* A part of a prompt. */
+/* A prompt, read in parts by tool_prefill. */
 struct prompt_slice {
 	struct tool_intake	*in;
 	struct qwen_eval	 how;
-	size_t			 done;		/* tokens before it */
-	double			 start;		/* of the first part */
-	int			 told;		/* the note of the time is due no more */
+	size_t			 done;		/* tokens read so far */
+	double			 start;		/* time when the first part
+						   began */
+	int			 told;		/* the time estimate was made */
 };
 
-/* "; the state will take about 465 MB", if a state will be written, or "". */
+/*
+ * Returns "; the state will take about 465 MB", or "" if no state will be
+ * saved.
+ */
 static const char *
 state_size(const struct tool_intake *in, char buf[96])
 {
@@ -35,7 +44,7 @@ state_size(const struct tool_intake *in, char buf[96])
 	buf[0] = '\0';
 	if (!in->saved)
 		return buf;
-	/* without its checkpoints, which are few */
+	/* ignores checkpoints, which are few */
 	qwen_plan_make(&p, m, n > in->n_end ? n : in->n_end, 1, 1, 0, NULL);
 	bytes = (double)p.kv + (double)p.state +
 	    (double)qwen_model_n_vocab(m) * sizeof(float);
@@ -54,7 +63,7 @@ tool_report_reading(uint64_t n, double seconds, const char *more)
 	    (unsigned long long)(s / 60), (unsigned)(s % 60), more);
 }
 
-/* Once, while most of the tokens are still to be read: what all of them take. */
+/* Estimates the time of the whole prompt once, and notes it if it is long. */
 static void
 foretell(struct prompt_slice *p, size_t done)
 {
@@ -79,7 +88,7 @@ progress(void *arg, size_t done, size_t total)
 	cli_progress(p->done + done);
 }
 
-/* Whose rows are written: the arg of struct qwen_eval is ours. */
+/* Calls the caller's row callback: the arg of qwen_eval is our prompt_slice. */
 static int
 row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 {
@@ -88,13 +97,13 @@ row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 	return p->how.row(p->how.arg, pos, logits, err);
 }
 
-/* An evaluation must not fail. */
+/* Dies if an evaluation failed. */
 static void
 check(const struct qwen_session *s, int rc)
 {
 	const struct qwen_gguf *g = qwen_model_gguf(qwen_session_model(s));
 
-	/* a number that is not finite comes from the model: say from which */
+	/* NaN and infinity come from the model: name its file */
 	cli_must(rc < 0 && cli_err.code == QWEN_ENUMERIC ?
 	    qwen_gguf_path(g, 0) : NULL, rc);
 }
@@ -113,7 +122,7 @@ tool_drafted(struct qwen_drafter *d, struct qwen_session *s, int32_t id,
 	check(s, qwen_drafter_eval(d, s, id, room, &cli_err));
 }
 
-/* Tokens to read before the next checkpoint for the store, or all that are left. */
+/* Returns the tokens before the next checkpoint for the store, at most left. */
 static size_t
 to_place(struct prompt_slice *p, size_t left)
 {
@@ -125,7 +134,7 @@ to_place(struct prompt_slice *p, size_t left)
 	    left;
 }
 
-/* How many of the tokens to read before the next visit to store and saves. */
+/* Returns the tokens to read before store and saves are visited again. */
 static size_t
 part_len(struct prompt_slice *p)
 {
@@ -153,7 +162,7 @@ read_part(struct prompt_slice *p)
 
 	e.progress = e.within = progress;
 	e.arg = p;
-	/* the last row is that of the last part */
+	/* QWEN_LOGITS_LAST: only the last part has the last row */
 	if (e.row != NULL)
 		e.row = e.logits == QWEN_LOGITS_ALL || p->done + n == in->n ?
 		    row : NULL;
@@ -215,8 +224,8 @@ tool_prefill(struct tool_intake *in, const struct qwen_eval *how)
 }
 
 /*
- * The bytes of an incomplete character at the end of a timeline, which its state
- * notes for whoever prints what comes next.
+ * Notes in the state the bytes of an incomplete character at the end of the
+ * tokens, for the tool that prints the text after it.
  */
 static void
 note_pending(struct tool_intake *in)
@@ -229,7 +238,7 @@ note_pending(struct tool_intake *in)
 	struct qwen_str text;
 
 	in->extra.n_pending = 0;
-	/* a model without a vocabulary has no bytes either */
+	/* a model without a vocabulary has no bytes */
 	if (qwen_tok_open(&t, qwen_model_gguf(m), QWEN_TOK_DECODE, NULL) < 0)
 		return;
 	if (qwen_tok_decoder_new(&d, t, 0, NULL) == 0) {
@@ -272,7 +281,7 @@ tool_save(struct tool_intake *in, int fd, const char *name,
 		    cli_now() - start);
 }
 
-/* How keys and values are kept, where not as usual. */
+/* Returns ", keys K, values V", or "" for the default KV cache format. */
 static const char *
 kv_text(const struct qwen_model *m, char buf[40])
 {
@@ -308,7 +317,7 @@ tool_report_model(struct qwen_model *m)
 	}
 }
 
-/* One line a stage, columns aligned; rates where they mean something. */
+/* Prints one line per stage. */
 void
 tool_report_stats(const struct qwen_model *m)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* draft.c - --draft and --draft-text of every tool that generates. */
+/* draft.c - --draft and --draft-text of all tools that generate. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ tool_draft_most(const struct tool_draft *d)
 	    d->n > 0 ? d->n : QWEN_GUESS_MAX;
 }
 
-/* As every reader of tokens takes them: a stream, or decimal ids. */
+/* Is the file a token stream or a list of decimal ids, rather than text? */
 static int
 is_tokens(const char *text, size_t n)
 {
@@ -60,7 +60,7 @@ is_tokens(const char *text, size_t n)
 	    (n > 0 && strspn(text, "0123456789 \t\r\n") == n);
 }
 
-/* Ids of a stream of tokens, of which these bytes were read, perhaps all. */
+/* Returns the ids of a token stream; head has the bytes of it already read. */
 static int32_t *
 read_stream(int fd, const char *name, const char *head, size_t n_head,
     struct qwen_model *m, size_t *n)
@@ -106,7 +106,7 @@ read_text(const char *name, const char *text, size_t len,
 	return ids;
 }
 
-/* The ids of --draft-text, a text or a stream of tokens, to free(). */
+/* Returns the ids of --draft-text (a text or a token stream), to be freed. */
 static int32_t *
 read_file(const char *path, struct qwen_model *m, size_t *n)
 {
@@ -120,7 +120,7 @@ read_file(const char *path, struct qwen_model *m, size_t *n)
 		die("%s: %s", name, strerror(errno));
 	if (fd == STDIN_FILENO)
 		cli_need_stdin();
-	/* once, since a pipe cannot be read again */
+	/* read once: a pipe cannot be read again */
 	text = cli_read_fd(fd, name, TEXT_MAX, &len);
 	ids = is_tokens(text, len) ? read_stream(fd, name, text, len, m, n) :
 	    read_text(name, text, len, qwen_model_gguf(m), n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* find_model.c - which model a command uses, and which of its neighbours. */
+/* find_model.c - the path of the model that a command uses, and opening it. */
 #include <sys/stat.h>
 
 #include <limits.h>
@@ -14,7 +14,7 @@
 #include "hub/hub.h"
 #include "tool/tool.h"
 
-/* Where the demo model is: a number of levels above the executable's folder. */
+/* Paths of the demo model; up: levels above the executable's folder. */
 static const struct {
 	int		 up;
 	const char	*name;
@@ -24,7 +24,7 @@ static const struct {
 	{ 3, "demo/demo.gguf" },	/* build/asan/bin/ and the like */
 };
 
-/* The path of the running executable; 0 if not known. */
+/* Writes the path of the running executable to buf; returns 0 if unknown. */
 static int
 exe_path(char *buf, size_t size)
 {
@@ -43,8 +43,8 @@ exe_path(char *buf, size_t size)
 }
 
 /*
- * Returns the folder `up' levels above the executable's, with a slash at the
- * end.
+ * Writes the folder `up' levels above the executable's, with a slash at the
+ * end; returns 0 if unknown.
  */
 static int
 exe_folder(char *buf, size_t size, int up)
@@ -92,7 +92,7 @@ find_demo(void)
 	return NULL;
 }
 
-/* The demo model is used because no model was named, and that was not noted yet. */
+/* The demo model is used by default, and the note about that is still due. */
 static int demo_unasked;
 
 void
@@ -142,7 +142,10 @@ spare_shards(const struct qwen_gguf *g)
 		    "the model that is in use");
 }
 
-/* Is it a Hugging Face folder?  For anything else, opening it says more. */
+/*
+ * Is it a Hugging Face folder?  Other folders get their error from
+ * qwen_gguf_open.
+ */
 static int
 is_hub(const char *path)
 {
@@ -158,10 +161,10 @@ is_hub(const char *path)
 	return is;
 }
 
-/* quantize.c sets it, which tools without --quantize need not link. */
+/* set by quantize.c, so that tools without --quantize need not link it */
 tool_quantize_fn *tool_quantize;
 
-/* Open a folder and use its weights as stored. */
+/* Opens a Hugging Face folder and uses its weights as stored. */
 static struct qwen_gguf *
 open_hub(const char *path, int threads)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * foreign.h - options of llama.cpp, vLLM and Ollama that several tools get: rows of
- * struct cli_foreign, to be followed by those of the tool.
+ * foreign.h - hints for options of llama.cpp, vLLM and Ollama that users give
+ * to several tools: rows of struct cli_foreign; the tool's own rows follow
+ * them.
  */
 #ifndef TOOL_FOREIGN_H
 #define TOOL_FOREIGN_H

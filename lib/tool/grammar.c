@@ -5,9 +5,9 @@
 #include "text/request/request.h"
 #include "tool/tool.h"
 
-enum { GRAMMAR_MAX = 1 << 23 };	/* the library has limits of its own */
+enum { GRAMMAR_MAX = 1 << 23 };	/* bytes; the library has its own limits, too */
 
-/* Open a schema; note on stderr which parts of it are not kept. */
+/* Opens a schema and notes the parts of it that are not enforced. */
 static int
 open_schema(struct tool_grammar *c, const char *text, size_t n)
 {

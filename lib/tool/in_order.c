@@ -3,9 +3,9 @@
  * in_order.c - reads texts, runs one or more jobs for each, and writes the
  * results in input order.
  *
- * Reads only as much as keeps the scheduler busy, so that memory does not grow
- * with the input.  Tokens of any jobs fill a pass: texts need not be sorted by
- * length.
+ * Reads only enough input to keep the scheduler busy, so that memory does not
+ * grow with the input.  A pass mixes tokens of all jobs: sorting by length
+ * gains nothing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +108,7 @@ feed(struct tool_queue *o)
 			o->n++;
 			o->bytes += x->bytes;
 		}
-		/* nothing to wait for */
+		/* jobs of the item may have failed to start: write it now */
 		if (qwen_work_n_jobs(o->work->work) == 0)
 			write_ready(o);
 	}

@@ -25,7 +25,7 @@ add_tokens(struct tool_intake *in, const int32_t *ids, size_t n, size_t limit)
 	in->n += n;
 }
 
-/* A place to go back to; several at one place are one. */
+/* Adds a mark after the tokens so far, unless there is one. */
 static void
 add_mark(struct tool_intake *in)
 {
@@ -37,9 +37,8 @@ add_mark(struct tool_intake *in)
 }
 
 /*
- * The tokens of a stream that do not go to the end of what there is: BOS at its
- * beginning, which stands at the beginning of the text already, if the model's
- * file wants it there.
+ * Returns 1 if the record begins with a BOS to skip: each stream begins with
+ * BOS if the model's file wants it, but the text already begins with BOS.
  */
 static size_t
 extra_bos(const struct tool_intake *in, struct qwen_model *m,
@@ -54,7 +53,7 @@ extra_bos(const struct tool_intake *in, struct qwen_model *m,
 	return bos >= 0 && rec->ids[0] == bos;
 }
 
-/* A header; of a state, the state itself is after it. */
+/* Takes a header; if it is that of a state, loads the state after it. */
 static void
 take_header(struct tool_intake *in, struct qwen_model *m,
     struct qwen_reader *r, const struct qwen_record *rec)
@@ -148,7 +147,7 @@ tool_intake_stdin(struct tool_intake *in, struct qwen_model *m)
 		    "upstream failed; not using %s", in->state);
 }
 
-/* The tokens come after a state, whose text has BOS already: not again. */
+/* Drops BOS from tokens that follow a state, whose text has BOS already. */
 static void
 drop_bos(struct tool_intake *in, struct qwen_model *m)
 {

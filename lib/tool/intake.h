@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * intake.h - a part of tool.h: the tokens and the state that a tool that computes
- * reads, what the prefix store has of them, and the state that it saves.
+ * intake.h - part of tool.h: the tokens and the state that a tool reads, reuse
+ * of prefixes that were read before, and saving of states.
  */
 #ifndef TOOL_INTAKE_H
 #define TOOL_INTAKE_H
@@ -9,51 +9,57 @@
 #include "cli/cli.h"
 #include "qwen.h"
 
-/* ------------------------------------------------------ state and tokens in */
+/* ---------------------------------------------- tokens and state from input */
 
 /*
- * What a command continues from: a state (FILE of -s, or on stdin) or none, and
- * the tokens on stdin after it.
+ * The input of a command: a state (FILE of -s, or on stdin) or none, and the
+ * tokens on stdin after it.
  */
 struct tool_saves;
 struct tool_intake {
 	const char		*state;		/* -s, or NULL; set by caller */
 	int			 whole;		/* the tokens are the whole
-						   text: no state may come;
-						   set by caller */
-	struct qwen_session	*session;	/* as the state was, or empty */
-	struct qwen_state_extra	 extra;		/* from the state */
-	int			 restored;	/* there was a state */
-	int			 begins;	/* no token yet of this stream */
-	int			 ready;		/* stdin told that the file is */
-	struct qwen_fp		 fp;		/* there, of this fingerprint */
+						   text, so a state on stdin is
+						   an error; set by caller */
+	struct qwen_session	*session;	/* of the state, or empty */
+	struct qwen_state_extra	 extra;		/* of the state */
+	int			 restored;	/* a state was loaded */
+	int			 begins;	/* no token since the last
+						   header */
+	int			 ready;		/* a ready record came on
+						   stdin */
+	struct qwen_fp		 fp;		/* of the state file, by that
+						   record */
 	int32_t			*tokens;	/* not in the session yet */
 	size_t			 n, cap;
-	uint64_t		*marks;		/* among them: how many tokens
-						   go before; ascending */
+	uint64_t		*marks;		/* positions in tokens from mark
+						   records, ascending */
 	size_t			 n_marks, cap_marks;
-	size_t			*places;	/* where the store gets checkpoints:
-						   numbers of tokens like those of
-						   marks, but descending */
+	size_t			*places;	/* positions in tokens where the
+						   store gets checkpoints,
+						   descending */
 	size_t			 n_places, cap_places;
-	int			 saved;		/* the caller will save the state
-						   (for a note of its size); set
-						   by caller */
-	size_t			 n_end;		/* tokens of the session when
-						   tool_prefill is done */
-	struct qwen_store	*store;		/* where tool_prefill puts what it
-						   reads, or NULL */
-	struct tool_saves	*saves;		/* what it asks now and then,
-						   or NULL */
+	int			 saved;		/* the caller will save the
+						   state, so that notes give its
+						   size; set by caller */
+	size_t			 n_end;		/* tokens of the session after
+						   tool_prefill */
+	struct qwen_store	*store;		/* tool_prefill saves to it; or
+						   NULL */
+	struct tool_saves	*saves;		/* tool_prefill calls
+						   tool_saves_now; or NULL */
 };
 
 /*
- * Read stdin to its end and the state, by the rules of qdecode(1) on -s; dies
- * when they are broken.  in is zero but for state and whole.
+ * Reads stdin to its end and the state, by the rules of -s in qdecode(1); dies
+ * if they are broken. *in must be zero except state and whole.
  */
 void tool_intake(struct tool_intake *in, struct qwen_model *m);
 
-/* Its steps: stdin to its end; the state; is there room for the tokens? */
+/*
+ * The steps of tool_intake: read stdin to its end; load the state; check that
+ * the tokens fit into the context.
+ */
 void tool_intake_stdin(struct tool_intake *in, struct qwen_model *m);
 void tool_intake_state(struct tool_intake *in, struct qwen_model *m);
 void tool_intake_fits(const struct tool_intake *in, const struct qwen_model *m);
@@ -62,61 +68,62 @@ void tool_intake_fini(struct tool_intake *in);
 
 /* -------------------------------------------------------- the prefix store */
 
-/* Options of the prefix store; zero at first. */
+/* Options of the prefix store; all zero at first. */
 struct tool_store {
-	const char	*dir;		/* NULL: none */
+	const char	*dir;		/* NULL: no store */
 	uint64_t	 max;		/* bytes; 0: a share of the disk */
 	int		 none;		/* --no-store */
 };
 
-/* What tool_store_max() sets for "none" and for 0: no limit. */
+/* The value of max for "none" or 0: no limit. */
 #define TOOL_STORE_UNLIMITED UINT64_MAX
-/* Parse the size of --store-max into a uint64_t, or die with a usage error. */
+/* Parses the size of --store-max into a uint64_t; usage error if invalid. */
 void tool_store_max(const struct cli_opt *o, const char *arg);
 
-/* When all options are read: without --store, take QWEN_STORE. */
+/* Takes $QWEN_STORE if there was no --store; call after reading all options. */
 void tool_store_choose(struct tool_store *o);
 
 /*
- * Returns the open store, or NULL if none is named, or if it cannot be used, which
- * is noted.  o must live as long as the store.
+ * Opens the store.  Returns NULL if none is named or if it cannot be used,
+ * which is noted. o must live as long as the store.
  */
 struct qwen_store *tool_store_open(struct tool_store *o);
 
-/* Where to look for the beginning of a text that was read before. */
+/* Where to find the beginning of a text that was read before. */
 struct tool_reuse {
 	struct cli_list	 states;	/* state files, tried in order */
 	struct tool_store store;
 };
 
 /*
- * Replace in->session by a session from a state or the store, whichever has read
- * the most of the whole text (the session's tokens and in->tokens), and remove
- * from in->tokens the tokens that it has read.  Opens in->store, to which
- * tool_prefill then adds.  An unreadable state is an error; of an unreadable store
- * there is a note.  u must live as long as in.
+ * Replaces in->session by the session of the state or store entry that has read
+ * most of the whole text (the session's tokens and in->tokens), and removes the
+ * tokens read from in->tokens.  Opens in->store; tool_prefill then saves to it.
+ * Dies if a state is unreadable; only notes errors of the store. u must live as
+ * long as in.
  */
 void tool_reuse(struct tool_intake *in, struct tool_reuse *u);
 
 /*
- * Returns a session that has read the longest prefix of the ids that the store
- * has, to be freed by the caller; NULL if that prefix has no more than have
- * tokens.  Faults of the store are noted; out of memory, it dies.
+ * Restores the longest prefix of the ids from the store; the caller frees the
+ * session.  Returns NULL if the store has no prefix of more than `have' tokens.
+ * Errors of the store are noted; dies if out of memory.
  */
 struct qwen_session *tool_store_get(struct qwen_store *st,
     struct qwen_model *m, const int32_t *ids, size_t n, size_t have);
 
-/* Add what the session has read to the store; st may be NULL. */
+/* Saves the session to the store; st may be NULL. */
 void tool_store_put(struct qwen_store *st, const struct qwen_session *s);
 
-/* Tokens between two calls of tool_store_put, about. */
+/* tokens between two calls of tool_store_put, roughly */
 enum { TOOL_STORE_STEP = 1024 };
 
 /*
- * Set in->places, where the store gets checkpoints, for the tokens that are about
- * to be read: at marks, and where turns, paragraphs, lines and sentences end.  The
- * distance between two places is at least what a checkpoint pays for, and grows
- * with the distance from the end.  Models without recurrent state have none.
+ * Sets in->places, the positions in in->tokens where the store gets
+ * checkpoints: marks, and ends of turns, paragraphs, lines and sentences.  Two
+ * places are far enough apart that a checkpoint costs little beside reading the
+ * tokens between them; their distance grows with the distance from the end.
+ * Models without recurrent state have no places.
  */
 void tool_places(struct tool_intake *in);
 
@@ -127,72 +134,73 @@ void tool_eval(struct qwen_session *s, const int32_t *ids, size_t n,
     const struct qwen_eval *how);
 
 /*
- * cli_progress_start for n tokens that the session is going to read.  The estimate
- * takes into account that attention takes longer for later tokens.
+ * Starts a progress display of n tokens that the session will read.  Its
+ * estimate takes into account that attention takes longer for later tokens.
  */
 void tool_progress_start(struct qwen_session *s, size_t n);
 
 /*
- * Print a note with the time that reading n tokens takes, in seconds; more is
- * appended to the note, as in "; the state will take about 344 MB", or "".
+ * Notes the time that reading n tokens takes, in seconds.  Appends more, such
+ * as "; the state will take about 344 MB", or "".
  */
 void tool_report_reading(uint64_t n, double seconds, const char *more);
 
 /*
- * Append in->tokens to the session, with progress, and note for -v how fast.
- * how may be NULL; its progress is replaced.  With a store, what was read goes
- * there, now and then and at the end, so that a run that is killed was not for
- * nothing.  Dies.
+ * Appends in->tokens to the session, shows progress, and prints the speed with
+ * -v. how may be NULL; its progress callback is replaced.  Saves what it has
+ * read to in->store at intervals and at the end, so that a killed run loses
+ * little.  Dies.
  */
 void tool_prefill(struct tool_intake *in, const struct qwen_eval *how);
 
 /*
- * Save the session and in->extra to a descriptor, called name in messages;
- * fp may be NULL.  Dies.
+ * Saves the session and in->extra to a descriptor; name is for messages, fp may
+ * be NULL.  Dies.
  */
 void tool_save(struct tool_intake *in, int fd, const char *name,
     const struct qwen_state_opts *opts, struct qwen_fp *fp);
 
-/* Without a word, to a descriptor where it stands: -1 and *err. */
+/* The same at the descriptor's offset, without messages: -1 with *err set. */
 int tool_save_to(struct tool_intake *in, int fd,
     const struct qwen_state_opts *opts, struct qwen_fp *fp,
     struct qwen_err *err);
 
-/* Saving on the way, --save-every: saves.c. */
+/* Periodic saves for --save-every. */
 struct tool_saves {
 	/* set by the caller */
-	struct cli_output	*out;	/* a regular file, or not there */
+	struct cli_output	*out;	/* a regular file, or missing */
 	struct qwen_state_opts	 opts;
-	double			 every;	/* seconds from one save to the next */
-	/* our own */
-	struct qwen_state_steps	*steps;	/* what the file has of them */
-	int			 fd;	/* of that file, or -1 */
-	double			 due;	/* when to save next */
-	int			 failed;	/* the last save did */
-	uint64_t		 n;	/* that did not, */
-	uint64_t		 bytes;	/* what they wrote */
-	double			 s;	/* and the time they took */
+	double			 every;	/* seconds between two saves */
+	/* used by saves.c only: */
+	struct qwen_state_steps	*steps;	/* state of the file's saves */
+	int			 fd;	/* of the file, or -1 */
+	double			 due;	/* time of the next save */
+	int			 failed;	/* the last save failed */
+	uint64_t		 n;	/* number of successful saves, */
+	uint64_t		 bytes;	/* bytes written by them, */
+	double			 s;	/* and their seconds */
 };
 
-/* Dies unless path is a regular file or not there. */
+/* Dies unless path is a regular file or does not exist. */
 void tool_saves_check(const char *path);
 
-/* The clock starts. */
+/* Starts the clock. */
 void tool_saves_begin(struct tool_saves *p);
 
 /*
- * From here on, before the output is opened, SIGINT and SIGTERM wait for
- * tool_saves_now, which saves and ends by them; the second one ends at once.
+ * From now on, the first SIGINT or SIGTERM makes tool_saves_now save and end
+ * the process by the signal; a second one ends it at once.  Call before the
+ * output is opened.
  */
 void tool_saves_on_signal(void);
 
 /*
- * Saves if it is due: at most as often as requested, and spending at most half
+ * Saves if a save is due: at most as often as requested, spending at most half
  * of the time on saving.  Notes the first failure and continues.
  */
 void tool_saves_now(struct tool_saves *p, struct tool_intake *in);
 
-/* With -v, how they were; frees. */
+/* Frees *p's memory; with -v, prints the number and time of the saves. */
 void tool_saves_end(struct tool_saves *p);
 
 #endif

@@ -11,7 +11,7 @@
 
 enum { STEP = 1 << 16 };
 
-/* More bytes after those there are; 0 at the end. */
+/* Reads more bytes into buf; returns 0 at the end. */
 static int
 fill(struct tool_lines *l)
 {
@@ -33,7 +33,7 @@ fill(struct tool_lines *l)
 	return got > 0;
 }
 
-/* The rest of a line that is too long goes by. */
+/* Skips the rest of a line that is too long. */
 static void
 skip(struct tool_lines *l)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* lora.c - which adapters are added to the model, and how strongly. */
+/* lora.c - --lora: the adapters of the model and their scales. */
 #include <string.h>
 #include <unistd.h>
 

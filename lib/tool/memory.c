@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * memory.c - whether a model has room here, before it starts.
+ * memory.c - checks whether the model fits into memory before it starts.
  *
- * What is mapped can be dropped and read again, so a file that is in the page
- * cache counts as free; where the weights do not fit beside the rest, each token
- * would come from the disk.
+ * Mapped files in the page cache count as free, since they can be dropped and
+ * read again.  But if the weights do not fit beside everything else, each token
+ * would read them from disk.
  */
 #include <sys/resource.h>
 
@@ -33,7 +33,7 @@ least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Bytes that limits of the process leave, as ulimit(1) sets them. */
+/* Returns the bytes that a limit of the process (ulimit(1)) leaves. */
 static uint64_t
 left_in_limit(int which, const char *used)
 {
@@ -53,9 +53,9 @@ tool_memory_spare(const struct qwen_model *m, unsigned eighths)
 
 	if (left == UINT64_MAX)
 		return 0;
-	/* with what a pass of many tokens takes */
+	/* includes the memory of a pass of many tokens */
 	qwen_plan_make(&p, m, PASS, 1, 0, 0, NULL);
-	/* those that were made in memory are not free any more */
+	/* converted weights are in memory already, so left excludes them */
 	left = less(left, tool_quantize != NULL ? 0 : p.weights);
 	left = least(left, left_in_limit(RLIMIT_DATA, "VmData:"));
 	left = less(least(left, left_in_limit(RLIMIT_AS, "VmSize:")), p.own);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
-/* memory_free.c - memory that is to be had; for tools that have no model, too. */
+/* memory_free.c - the available memory, also for tools without a model. */
 #include "base/cgroup.h"
 #include "tool/tool.h"
 
-/* What a control group has left; files that it has read can be dropped. */
+/* Lowers *left to what a control group has left; page cache counts as free. */
 static void
 take_group(void *left, const char *dir, int v1)
 {
@@ -24,7 +24,6 @@ take_group(void *left, const char *dir, int v1)
 		*(uint64_t *)left = max;
 }
 
-/* With files dropped. */
 uint64_t
 tool_memory_free(void)
 {

@@ -13,7 +13,7 @@
 
 enum { ALIASES_MAX = 1 << 20 };
 
-/* -------------------------------------------------------------------- places */
+/* ------------------------------------------------------------------ folders */
 
 /* The value of a variable, NULL if it is unset or empty. */
 static const char *
@@ -25,8 +25,8 @@ value(const char *name)
 }
 
 /*
- * A folder under that of an XDG variable; where this is unset, or no absolute path,
- * under $HOME/usual.  NULL without a home.  The caller frees it, or keeps it.
+ * Returns $name/rest for an XDG variable, or $HOME/usual/rest if the variable
+ * is unset or not an absolute path; NULL without HOME.  From malloc().
  */
 static char *
 xdg(const char *name, const char *usual, const char *rest)
@@ -45,7 +45,7 @@ under_home(const char *rest)
 	    rest) : NULL;
 }
 
-/* The folders of a list as in PATH; those beyond QWEN_MODEL_FOLDERS_MAX are left out. */
+/* Splits a list like PATH; ignores folders beyond QWEN_MODEL_FOLDERS_MAX. */
 static void
 split(const char **to, const char *list)
 {
@@ -59,7 +59,9 @@ split(const char **to, const char *list)
 	}
 }
 
-/* What variables say comes before what programs use unless told otherwise. */
+/*
+ * Folders from environment variables come before the programs' default folders.
+ */
 static void
 set_places(struct qwen_model_folders *p)
 {
@@ -154,7 +156,7 @@ tool_aliases(const char **file)
 	return &aliases;
 }
 
-/* Whether a file is called so, even a link to nowhere or one that may not be read. */
+/* Does the path exist, even as a dangling link or an unreadable file? */
 static int
 is_there(const char *path)
 {
@@ -164,7 +166,7 @@ is_there(const char *path)
 	    errno != ENAMETOOLONG);
 }
 
-/* The alias of a name, if no file is called so. */
+/* Returns the alias of a name; NULL if a file of that name exists. */
 static const struct qwen_alias *
 alias_of(const char *name)
 {
@@ -172,7 +174,7 @@ alias_of(const char *name)
 	    qwen_aliases_find(tool_aliases(NULL), name) : NULL;
 }
 
-/* The model of an alias, "~/" as the shell has it. */
+/* Returns the model of an alias, with "~/" expanded. */
 static const char *
 model_of(const struct qwen_alias *a)
 {
@@ -192,12 +194,14 @@ tool_alias(const char *name)
 
 tool_is_sampling_fn *tool_is_sampling;
 
-/* Options beside those of sampling that a line of the file may have. */
+/* Options that an alias may have, besides those of sampling. */
 static const char *const alias_options[] = { "context", "draft", "effort",
     "kv", "kv-k", "kv-v", "lora", "rope-scaling", "sampling", "template",
     "think", "c" };
 
-/* 0 if not, 1 with its argument, 2 without one. */
+/*
+ * Returns 1 for an option with an argument, 2 for one without, 0 for neither.
+ */
 static int
 alias_may_have(const char *name, size_t n)
 {
@@ -212,9 +216,10 @@ alias_may_have(const char *name, size_t n)
 }
 
 /*
- * Set the option of word *i, if the command line has not.  A tool that does not sample
- * cannot know all names: it passes over those that it does not know, with what follows
- * unless that is an option.  *i becomes that of the last word of the option.
+ * Sets the option at word *i unless the command line has set it.  Tools that do
+ * not sample do not know the sampling options: they skip an unknown option and
+ * the next word, unless that begins with "--". *i becomes the index of the
+ * option's last word.
  */
 static void
 set_default(const struct qwen_alias *a, size_t *i, const char *from)
@@ -257,7 +262,10 @@ set_defaults(const struct qwen_alias *a)
 	from = cli_format("%s: line %u", file, a->line);
 	for (i = 0; i < a->n_options; i++)
 		set_default(a, &i, from);
-	/* --kv sets what --kv-k and --kv-v do */
+	/*
+	 * an alias's --kv overwrites --kv-k and --kv-v of the user: set them
+	 * again
+	 */
 	cli_set_again("kv");
 	free(from);
 }
@@ -275,7 +283,7 @@ tool_model_ready(const struct cli_opt *o)
 
 /* --------------------------------------------------------------------- names */
 
-/* What names stood for: for tool_model_name(), and paths live as long as we do. */
+/* Paths and the names they were found by; kept until the process ends. */
 struct named {
 	char		*path;
 	const char	*name;
@@ -299,7 +307,10 @@ tool_model_name(const char *path)
 	return slash != NULL ? slash + 1 : path;
 }
 
-/* A file by its name alone, or a path that is to be opened whatever it is. */
+/*
+ * Is s an absolute path, a "./" path, a folder or a .gguf file, rather than a
+ * name?
+ */
 static int
 is_path(const char *s)
 {

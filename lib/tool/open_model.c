@@ -16,13 +16,13 @@ tool_cpu(void)
 		return NULL;
 	switch (qwen_cpu_check(level)) {
 	case -1:
-		/* no option: --help has nothing of it */
+		/* no option: a hint at --help would not help */
 		warn("QWEN_CPU: unknown level '%s'; give scalar, avx2, "
 		    "avxvnni, avx512, vbmi, bf16, amx, or on arm64 neon, "
 		    "dotprod, i8mm; see qwen(7)", level);
 		exit(2);
 	case 0:
-		/* a model asks, and a sampler */
+		/* called for the model and for the sampler: note it once */
 		if (!noted++)
 			cli_note("QWEN_CPU: this CPU lacks %s; using its best "
 			    "level below that", level);
@@ -98,7 +98,7 @@ tool_rope_parse(const struct cli_opt *o, const char *arg)
 		    arg, QWEN_ROPE_FACTOR_MAX, QWEN_ROPE_N_MAX);
 }
 
-/* A line, where positions are scaled or not as the file has them. */
+/* Notes a RoPE scaling set by --rope-scaling or by the file. */
 static void
 tell_rope(const struct qwen_model *m)
 {
@@ -159,7 +159,7 @@ tool_header(struct qwen_header *h, enum qwen_stream_kind kind,
 {
 	cli_must(qwen_gguf_path(qwen_model_gguf(m), 0), qwen_model_header(h,
 	    m, kind, &cli_err));
-	/* rows and ids are as the model computes them */
+	/* size of the output rows and range of ids of this model */
 	h->n_vocab = (uint32_t)qwen_model_n_vocab(m);
 }
 

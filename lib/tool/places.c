@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * places.c - where the next prompt is likely to differ from this one, for models
- * with recurrent state, which can continue only from a checkpoint.
+ * places.c - where the next prompt is likely to differ from this one, for
+ * models with recurrent state, which can continue only from a checkpoint.
  *
- * The part that two prompts share most often ends where a turn of a chat, a
- * paragraph, a line or a sentence ends.  A checkpoint there helps if the next prompt
- * differs after it, but always costs time to write and room on the disk.  So a
- * place needs enough tokens since the checkpoint before it: PAYS times as long to
- * read as a checkpoint takes to write.  The distances grow towards the beginning.
- * The model and the tokens alone decide, not a clock: the same prompt has the same
- * places everywhere.
+ * Shared prefixes usually end where a turn of a chat, a paragraph, a line or a
+ * sentence ends.  A checkpoint there helps if the next prompt differs after it,
+ * but it always takes time to write and disk space.  So a place must follow the
+ * previous one by enough tokens: reading them takes PAYS times as long as
+ * writing a checkpoint.  The distances grow towards the beginning.  Places
+ * depend only on the model and the tokens, not on a clock: a prompt has the
+ * same places everywhere.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,24 +17,24 @@
 #include "tool/tool.h"
 
 /*
- * The cost of a checkpoint, as the number of multiply-adds that take as long: for
- * each byte that is written to the disk; and for each byte of the weights, which are
- * read once more because a pass ends there.  doc/measurements.md has the measurements.
+ * The cost of a checkpoint as a number of multiply-adds: per byte written to
+ * disk, and per byte of the weights, which are read once more because a pass
+ * ends at the checkpoint.  Measured: see doc/measurements.md.
  */
 enum { WRITE_BYTE = 256, READ_BYTE = 10 };
 
 enum {
-	PAYS = 4,	/* one checkpoint in this many may be used */
-	LEAST = 64,	/* tokens, for the room on the disk */
-	WIDER = 4,	/* a stretch is as many times as long as the next one */
+	PAYS = 4,	/* assume that one checkpoint in four is used */
+	LEAST = 64,	/* fewest tokens between places, for disk space */
+	WIDER = 4,	/* factor between the lengths of two stretches */
 };
 
-/* What ends at a position, the weakest first. */
+/* Kinds of border between two tokens, weakest first. */
 enum border { NONE, WORD, SENTENCE, LINE, PARAGRAPH, TURN };
 
 /*
- * The number of tokens that take PAYS times as long to read as a checkpoint takes
- * to write; 0: the model needs no checkpoints.
+ * Returns the number of tokens whose reading takes PAYS times as long as
+ * writing a checkpoint; 0 if the model needs no checkpoints.
  */
 static size_t
 tokens_that_pay(const struct qwen_model *m)
@@ -63,7 +63,7 @@ ends_with(const char *s, size_t n, const char *end)
 	return n >= len && memcmp(s + n - len, end, len) == 0;
 }
 
-/* What ends between the text so far and the token that comes next. */
+/* Returns the border between the n bytes of text so far and the next token. */
 static enum border
 border(const char *s, size_t n, struct qwen_str next)
 {
@@ -83,7 +83,10 @@ border(const char *s, size_t n, struct qwen_str next)
 	return strchr(".!?", s[n - 1]) != NULL ? SENTENCE : WORD;
 }
 
-/* The border before each of the n tokens, to free(); NULL: out of memory. */
+/*
+ * Returns the border before each of n tokens, to be freed; NULL if out of
+ * memory.
+ */
 static unsigned char *
 borders(const struct qwen_model *m, const int32_t *ids, size_t n)
 {
@@ -114,7 +117,10 @@ out:
 	return b;
 }
 
-/* The first or the last of the strongest borders in lo .. hi - 1; 0: none. */
+/*
+ * Returns the first (last: the last) of the strongest borders in lo .. hi - 1,
+ * ignoring those below least; 0 if there is none.
+ */
 static size_t
 strongest(const unsigned char *b, size_t lo, size_t hi, enum border least,
     int last)
@@ -124,7 +130,7 @@ strongest(const unsigned char *b, size_t lo, size_t hi, enum border least,
 
 	for (i = lo; i < hi; i++) {
 		is = (enum border)b[i];
-		/* near the end, the first of turns and paragraphs counts */
+		/* near the end, the first turn or paragraph counts */
 		if (!last && is == TURN)
 			is = PARAGRAPH;
 		if (is >= least && (is > best || (last && is == best))) {
@@ -158,9 +164,9 @@ add_place(struct tool_intake *in, size_t at)
 }
 
 /*
- * In the last pay tokens, take the first of the strongest borders: reading on from
- * there costs less than a second checkpoint.  In each stretch before these tokens,
- * take the last one.
+ * Among the last pay tokens, adds the first of the strongest borders: to read
+ * from there again costs less than a second checkpoint.  In each stretch before
+ * these tokens, adds the last of the strongest borders.
  */
 static void
 choose(struct tool_intake *in, const unsigned char *b, size_t pay)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* report.c - requests that came at random, and how they fared, in figures. */
+/*
+ * report.c - random arrival times of requests, and statistics of their latency.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +11,7 @@
 
 /* ---------------------------------------------------------------- arrivals */
 
-/* Of the standard normal distribution: Box and Muller's. */
+/* Returns a standard normal number (Box-Muller method). */
 static double
 normal(uint64_t *rng)
 {
@@ -19,8 +21,9 @@ normal(uint64_t *rng)
 }
 
 /*
- * Of the gamma distribution with mean 1: Marsaglia and Tsang's method, which
- * takes a shape of at least 1, and a power of a uniform number below that.
+ * Returns a gamma-distributed number with mean 1: Marsaglia and Tsang's method,
+ * which needs a shape of at least 1; below that, shape + 1 and a power of a
+ * uniform number.
  */
 static double
 gamma_of(uint64_t *rng, double shape)
@@ -41,7 +44,7 @@ gamma_of(uint64_t *rng, double shape)
 double
 tool_gap(uint64_t *rng, double rate, double burstiness)
 {
-	/* times between events of a Poisson process */
+	/* gaps of a Poisson process */
 	if (burstiness == 1)
 		return -log1p(-qwen_gguf_random_uniform(rng)) / rate;
 	return gamma_of(rng, burstiness) / rate;
@@ -87,7 +90,7 @@ tool_goals_met(const struct tool_times *goals, const struct tool_times *t)
 	return 1;
 }
 
-/* ----------------------------------------------------------------- figures */
+/* -------------------------------------------------------------- statistics */
 
 struct tool_percents tool_percents = { 4, { 50, 90, 95, 99 } };
 
@@ -111,7 +114,7 @@ tool_percents_parse(const struct cli_opt *o, const char *s)
 	}
 }
 
-/* The mean, the percentiles, and the maximum. */
+/* the mean, the percentiles, and the maximum */
 enum { MAX_STATS = TOOL_PERCENTS_MAX + 2 };
 
 static size_t
@@ -120,7 +123,7 @@ n_stats(void)
 	return tool_percents.n + 2;
 }
 
-/* The name of figure i, in buf if need be. */
+/* Returns the name of statistic i, perhaps in buf. */
 static const char *
 stat_name(size_t i, char buf[32])
 {
@@ -154,7 +157,10 @@ compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The least of n sorted values that percent of them do not exceed. */
+/*
+ * Returns the smallest of n sorted values that at least percent % do not
+ * exceed.
+ */
 static double
 percentile(const double *v, size_t n, double percent)
 {
@@ -163,7 +169,7 @@ percentile(const double *v, size_t n, double percent)
 	return v[rank < 1 ? 0 : rank > (double)n ? n - 1 : (size_t)rank - 1];
 }
 
-/* All are 0 if there are none. */
+/* Computes the statistics; all are 0 for an empty sample. */
 static void
 summarise(struct tool_sample *s, double out[MAX_STATS])
 {

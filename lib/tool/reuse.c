@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * reuse.c - take the beginning of a text from a state or from the prefix store
- * instead of reading it again.  A state was named, so a fault in it is an error; a
- * store is a cache, so its faults only cost time.
+ * reuse.c - takes the beginning of a text from a state or the prefix store
+ * instead of reading it again.  Errors in a state are fatal, since the user
+ * named it; errors of the store, a cache, are notes.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tool/tool.h"
 
-/* A text, of which the logits at the end are needed. */
+/* The whole text; the logits at its end are needed. */
 struct text {
 	const int32_t	*tokens;
 	size_t		 n;
-	int		 recurrent;	/* states continue only from checkpoints */
+	int		 recurrent;	/* the model has recurrent state */
 };
 
 static size_t
@@ -26,13 +26,16 @@ common(const struct text *t, const int32_t *tokens, uint64_t n)
 	return i;
 }
 
-/* Tokens of the text that the state can replace; *same: that both share. */
+/*
+ * Returns the tokens of the text that the state can replace; *same: the length
+ * of the common prefix.
+ */
 static size_t
 usable(const struct text *t, const struct qwen_state_info *s, size_t *same)
 {
 	size_t best = 0, i, n = *same = common(t, s->tokens, s->n_tokens);
 
-	/* the last position is of use with its logits alone */
+	/* a state of the whole text is usable only with its logits */
 	if (s->n_tokens == n && (n < t->n || s->logits))
 		return n;
 	for (i = 0; i < s->n_checkpoints; i++) {
@@ -64,7 +67,7 @@ open_state(const char *path, const struct qwen_model *m)
 	return f;
 }
 
-/* The first n tokens of the text are in the session now. */
+/* Replaces the session by s, which has read the first n tokens of the text. */
 static void
 take_session(struct tool_intake *in, struct qwen_session *s, size_t n)
 {
@@ -76,7 +79,7 @@ take_session(struct tool_intake *in, struct qwen_session *s, size_t n)
 	if (in->n > 0)
 		memmove(in->tokens, in->tokens + (n - old),
 		    in->n * sizeof *in->tokens);
-	/* marks that are passed have their checkpoint or will have none */
+	/* drop marks inside the part that s has read */
 	for (i = 0; i < in->n_marks && in->marks[i] < n - old; i++)
 		;
 	in->n_marks -= i;
@@ -87,7 +90,7 @@ take_session(struct tool_intake *in, struct qwen_session *s, size_t n)
 		in->marks[i] -= n - old;
 }
 
-/* The state that stands for most of the text; of equal ones the first. */
+/* Restores the state that replaces most of the text; the first among equals. */
 static void
 use_states(struct tool_intake *in, const struct tool_reuse *u,
     const struct text *t)
@@ -126,7 +129,7 @@ use_states(struct tool_intake *in, const struct tool_reuse *u,
 
 /* -------------------------------------------------------------- the store */
 
-/* The store's prefix, if it is longer than what the session has read. */
+/* Restores the store's prefix if it is longer than the session. */
 static void
 use_store(struct tool_intake *in, const struct tool_reuse *u,
     const struct text *t)
@@ -156,7 +159,7 @@ tool_reuse(struct tool_intake *in, struct tool_reuse *u)
 	in->store = tool_store_open(&u->store);
 	if (u->states.n == 0 && in->store == NULL)
 		return;
-	/* add_tokens knows that it is no more than a context */
+	/* add_tokens limits n to the context: no overflow */
 	tokens = cli_check_alloc(calloc(t.n + 1, sizeof *tokens));
 	if (n > 0)
 		memcpy(tokens, qwen_session_tokens(in->session),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * sampling.c - the sampling options of every tool that chooses tokens, made
- * from what the library declares, so that no two tools can differ.
+ * sampling.c - the sampling options of all tools, made from the option table of
+ * the library, so that they are the same everywhere.
  */
 #include <sys/random.h>
 
@@ -73,7 +73,7 @@ set(const struct cli_opt *row, const char *arg)
 	}
 }
 
-/* What it does, and the default. */
+/* Returns the option's help line with its default. */
 static const char *
 help(const struct qwen_sample_opt *o)
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * saves.c - states saved on the way.  The first save replaces the target; those
- * that follow are added behind it, each of what is new, so that at any moment the
- * file is the last one that is complete.  When most of it is left from earlier
- * ones, or it is not what has the name any more, another file takes its place.
+ * saves.c - periodic saves of a state to one file (--save-every).
+ *
+ * The first save replaces the target.  Later saves append only new data, and
+ * the file stays valid up to the last complete save.  A new file replaces it
+ * when more than half of it is no longer in use, or when the path no longer
+ * names it.
  */
 #include <sys/stat.h>
 
@@ -18,9 +20,9 @@
 
 /* ------------------------------------------------------------------- signals */
 
-static volatile sig_atomic_t asked;	/* the first of them, or 0 */
+static volatile sig_atomic_t asked;	/* the first signal, or 0 */
 
-/* The second one ends it. */
+/* The second signal ends the process. */
 static void
 on_signal(int sig)
 {
@@ -114,7 +116,7 @@ save_more(struct tool_saves *p, struct tool_intake *in, struct qwen_err *err)
 	return r;
 }
 
-/* Is it our file that has the name, and as we left it? */
+/* Does the path still name our file, unchanged since our last save? */
 static int
 is_ours(const struct tool_saves *p)
 {
@@ -148,7 +150,7 @@ save(struct tool_saves *p, struct tool_intake *in)
 	return r;
 }
 
-/* The end that was asked for, with what there is. */
+/* A signal came: saves, then ends the process by that signal. */
 static void
 finish(struct tool_saves *p, struct tool_intake *in)
 {

@@ -6,7 +6,7 @@
 
 #include "tool/service.h"
 
-/* By name, from a file, or the model's own, which it may not have. */
+/* Opens a template by name, from a file, or from the model, if it has one. */
 static void
 open_template(struct tool_service *t)
 {
@@ -26,7 +26,7 @@ open_template(struct tool_service *t)
 	t->service.template = t->chat;
 }
 
-/* What ends a text, for the requests that do not say. */
+/* Takes the default stop strings from the sampling options. */
 static void
 list_stops(struct tool_service *t)
 {
@@ -62,8 +62,8 @@ tell_sampling(struct tool_service *t)
 }
 
 /*
- * What all requests begin with.  Where an answer is to stop the text tells, so
- * the sampler need not look for it.
+ * Creates the sampler that all requests copy.  It has no stop strings: the
+ * request code searches the text for them.
  */
 static void
 open_sampler(struct tool_service *t, const struct qwen_header *h)
@@ -119,7 +119,7 @@ tool_service_close(struct tool_service *t)
 
 /* ---------------------------------------------------------------- a request */
 
-/* An error fails only this request, except out of memory. */
+/* Refuses this request because of err; dies if out of memory. */
 static int
 refuse(struct qwen_request *q, const char *param, const struct qwen_err *err)
 {
@@ -130,7 +130,7 @@ refuse(struct qwen_request *q, const char *param, const struct qwen_err *err)
 	    tool_refuse(&q->no, "invalid_request", err);
 }
 
-/* A list of the request takes the place of the one of the options. */
+/* Sets option i.  A list in the request replaces that of the command line. */
 static int
 set_one(const struct qwen_request *q, size_t i, struct qwen_sampler *s,
     struct qwen_err *err)
@@ -143,7 +143,7 @@ set_one(const struct qwen_request *q, size_t i, struct qwen_sampler *s,
 	return qwen_sampler_set(s, option, q->set[i].value, err);
 }
 
-/* Temperatures from so much below the one that holds to so much above it. */
+/* Sets dynatemp_range: temperatures from temp - range to temp + range. */
 static int
 set_range(const struct qwen_request *q, struct qwen_sampler *s,
     struct qwen_err *err)
@@ -178,7 +178,7 @@ draw_seed(const struct tool_service *t, struct qwen_request *q,
 	q->seed_told = 1;
 }
 
-/* The tokens that end its answers, where it names some. */
+/* Lists the tokens that end the answers, if the request names any. */
 static void
 list_endings(const struct tool_service *t, struct qwen_request *q)
 {
@@ -194,7 +194,7 @@ list_endings(const struct tool_service *t, struct qwen_request *q)
 	memcpy(q->ending + n, q->stop_id, q->n_stop_ids * sizeof *q->ending);
 }
 
-/* What a sampler needs of the vocabulary, for this request or its grammar. */
+/* Gives the sampler the grammar and the texts of tokens, if it needs them. */
 static void
 give_pieces(struct tool_service *t, const struct qwen_request *q,
     struct qwen_sampler *s)
@@ -231,7 +231,9 @@ set(struct tool_service *t, struct qwen_request *q, struct qwen_sampler *s)
 	return 0;
 }
 
-/* Once: control tokens by name in plain prompts, as some editors send them. */
+/*
+ * Notes once that a plain prompt names a control token; some editors do that.
+ */
 static void
 tell_names(struct tool_service *t, const struct qwen_request *q)
 {

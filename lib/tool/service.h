@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * service.h - what tools that answer requests do alike: template, stop texts and
- * sampling of those that do not say, and the sampler of one that does.
+ * service.h - what tools that answer requests share: the chat template, the
+ * default stop strings and sampling, and the sampler of a request.
  */
 #ifndef TOOL_SERVICE_H
 #define TOOL_SERVICE_H
@@ -12,31 +12,35 @@
 struct tool_service {
 	/* set by the caller */
 	const char		*template;	/* --template; NULL: the model's */
-	struct qwen_sampler	*sampler;	/* of the options */
-	struct tool_grammar	 grammar;	/* open, if there is one */
+	struct qwen_sampler	*sampler;	/* has the sampling options */
+	struct tool_grammar	 grammar;	/* opened by the caller; may be
+						   empty */
 	int			 mask_unused;
-	int			 draws_seeds;	/* for requests without one */
+	int			 draws_seeds;	/* draw a seed for requests
+						   without one */
 	int			 ignore_eos;
 	enum qwen_systems	 systems;	/* --system-messages */
-	/* opened */
-	struct qwen_service	 service;	/* but for tok, spell, encode,
+	/* set by tool_service_open: */
+	struct qwen_service	 service;	/* except tok, spell, encode,
 						   max, streams, unknown,
 						   placeholder */
 	struct qwen_grammars	 grammars;
-	struct qwen_sampler	*base;		/* what requests begin with */
+	struct qwen_sampler	*base;		/* copied for each request */
 	const struct qwen_gguf	*gguf;
 	struct qwen_template	*chat;
 	struct qwen_pieces	*pieces;
 	struct qwen_str		*stop;
-	const struct qwen_header *header;	/* has the endings; borrowed */
-	int			 told_names;	/* that a prompt has some */
+	const struct qwen_header *header;	/* has the end-of-generation
+						   ids; borrowed */
+	int			 told_names;	/* printed the note about names
+						   of control tokens */
 };
 
-/* h has the endings.  Dies. */
+/* Opens template and sampler; h has the end-of-generation ids.  Dies. */
 void tool_service_open(struct tool_service *t, const struct qwen_gguf *g,
     const struct qwen_header *h);
 
-/* The sampler of the options is freed as well. */
+/* Frees everything, including t->sampler. */
 void tool_service_close(struct tool_service *t);
 
 /*
@@ -48,7 +52,7 @@ void tool_service_close(struct tool_service *t);
 int tool_service_sampler(struct tool_service *t, struct qwen_request *q,
     struct qwen_sampler **out);
 
-/* That of its i-th answer to a prompt, or NULL where none is needed.  Dies. */
+/* Returns the sampler of the i-th answer to a prompt; NULL if greedy.  Dies. */
 struct qwen_sampler *tool_service_nth(const struct qwen_sampler *s, size_t i);
 
 #endif

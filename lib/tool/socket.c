@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* socket.c - sockets in the file system, for those whom their mode admits. */
+/*
+ * socket.c - listening on Unix domain sockets; their mode says who may connect.
+ */
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -52,7 +54,7 @@ tool_socket_listen(const char *path, unsigned mode)
 	mode_t mask;
 	int fd, rc;
 
-	/* a system may make one of its own, which anybody may open */
+	/* systems may invent an address for an empty path, open to all users */
 	if (path[0] == '\0')
 		cli_usage("the path of a socket is empty");
 	if (strlen(path) >= sizeof sa.sun_path)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* spare.c - what no output may take the place of, where a model is a folder. */
+/* spare.c - protects the files of a Hugging Face folder from outputs. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* stop.c - where what is written ends: the texts of --stop. */
+/* stop.c - the stop strings of --stop. */
 #include <string.h>
 
 #include "text/request/request.h"

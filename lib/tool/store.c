@@ -67,7 +67,7 @@ tool_store_get(struct qwen_store *st, struct qwen_model *m, const int32_t *ids,
 	size_t found = n;
 
 	tool_header(&self, QWEN_STREAM_STATE, m);
-	/* a look at the names first, if there may be nothing to gain */
+	/* find reads only file names: cheap, and restoring may gain nothing */
 	if (have > 0)
 		cli_must("store", qwen_store_find(st, &self, ids, n, &found,
 		    &cli_err));

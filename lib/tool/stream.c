@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* stream.c - records to a descriptor; what is no text. */
+/* stream.c - opening record writers, and recognising input that is not text. */
 #include <string.h>
 
 #include "base/what.h"
@@ -15,7 +15,7 @@ tool_writer(int fd, enum qwen_format format)
 	return w;
 }
 
-enum { LOOK = 512 };		/* bytes that are looked at for one of 0 */
+enum { LOOK = 512 };		/* bytes that are searched for a 0 */
 
 const char *
 tool_not_text(const void *p, size_t n, int nuls)

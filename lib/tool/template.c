@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* template.c - the chat template of --template; what is said of chats. */
+/* template.c - opening and configuring the chat template. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ tool_template(const char *name)
 
 struct tool_effort tool_effort;
 
-/* "2026-01-31", perhaps with "T12:30:00". */
+/* Parses "2026-01-31" or "2026-01-31T12:30:00"; -1 if invalid. */
 static int
 read_date(const char *s, struct tm *tm)
 {
@@ -55,7 +55,7 @@ read_date(const char *s, struct tm *tm)
 	return s[n] == '\0' && sec != -1 && t.tm_mday == day ? 0 : -1;
 }
 
-/* --date, $SOURCE_DATE_EPOCH in UTC, or else the local time now. */
+/* --date, else $SOURCE_DATE_EPOCH in UTC, else the local time. */
 int
 tool_template_now(void *arg, struct tm *out)
 {

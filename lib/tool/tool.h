@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * tool.h - what the tools that compute do alike: the model and its state, tokens
- * in, sampling, and the rows of these options.  Like lib/cli, on which it
- * stands, it is for cmd/ alone, and exits on errors.
+ * tool.h - what the tools that run a model share: opening models, reading
+ * tokens and lines, sampling, and the option rows for these.  Only cmd/ uses
+ * it.  Like lib/cli, which it calls, it exits on errors: "dies" below means one
+ * line on stderr and exit status 1.
  */
 #ifndef TOOL_H
 #define TOOL_H
@@ -12,9 +13,12 @@
 #include "qwentext.h"
 #include "tool/intake.h"
 
-/* ----------------------------------------------------------- rows of options */
+/* ------------------------------------------------------------- option rows */
 
-/* A const char *, for tool_model_path(); options of an alias are set. */
+/*
+ * p is a const char ** for tool_model_path().  If the model is an alias, the
+ * options of the alias are set, too.
+ */
 #define TOOL_OPT_MODEL(p) TOOL_OPT_MODEL_ROW(p, \
 	"model: a GGUF file, Hugging Face folder, or name")
 #define TOOL_OPT_MODEL_ROW(p, h) \
@@ -25,12 +29,12 @@
 	CLI_CALL(0, "numerics", "version", CLI_P(unsigned, p), \
 	    tool_numerics_parse, "words 1 3 4", \
 	    "version of the arithmetic, see qwen-numerics(7)")
-/* With the arithmetic: whether weights are converted when they are loaded. */
+/* Whether to convert weights when a model is loaded; sets tool_quantize. */
 #define TOOL_OPT_QUANTIZE \
 	CLI_CALL(0, "quantize", "type", CLI_P(tool_quantize_fn *, \
 	    &tool_quantize), tool_quantize_parse, "words none q8_0", \
 	    "convert F32, F16 and BF16 weights when loading (default none)")
-/* Of tool_kv: how models that are opened from then on keep keys and values. */
+/* KV cache formats of the models opened afterwards; sets tool_kv. */
 #define TOOL_KV_KINDS "f16 q8_0 q4_0 f32"
 #define TOOL_OPT_KV \
 	CLI_CALL(0, "kv", "kind", CLI_P(int, tool_kv), tool_kv_parse, \
@@ -40,13 +44,13 @@
 	    "format of keys, instead of that of --kv"), \
 	CLI_WORD(0, "kv-v", "kind", CLI_P(int, &tool_kv[1]), TOOL_KV_KINDS, \
 	    "format of values, instead of that of --kv")
-/* Of tool_lora, likewise. */
+/* Adapters of the models opened afterwards; sets tool_lora. */
 #define TOOL_OPT_LORA \
 	CLI_CALL(0, "lora", "adapter", CLI_P(struct tool_lora, &tool_lora), \
 	    tool_lora_parse, "file gguf", TOOL_LORA_HELP)
 #define TOOL_LORA_HELP \
 	"apply this LoRA adapter, or FILE=SCALE; repeatable"
-/* Of tool_rope: how positions of models that are opened then are scaled. */
+/* RoPE scaling of the models opened afterwards; sets tool_rope. */
 #define TOOL_ROPE_KINDS "words none linear=4 yarn=4"
 #define TOOL_ROPE_HELP \
 	"RoPE scaling by a factor, for a longer context"
@@ -60,23 +64,23 @@
 #define TOOL_FORCE_MEMORY "run even if memory does not suffice"
 #define TOOL_OPT_FORCE_TEXT TOOL_OPT_FORCE("accept input that is not text; " \
 	TOOL_FORCE_MEMORY)
-/* Of a struct qwen_unknown. */
+/* p is an int *, such as the strict member of a struct qwen_unknown. */
 #define TOOL_OPT_STRICT(p) CLI_FLAG(0, "strict", p, \
 	"reject requests with unknown fields")
 #define TOOL_OPT_STRICT_CALLS(p) CLI_FLAG(0, "strict-calls", p, \
 	"accept only tool calls in exactly the template's form")
-/* An enum qwen_systems. */
+/* p is an enum qwen_systems *. */
 #define TOOL_OPT_SYSTEMS(p) CLI_WORD(0, "system-messages", \
 	"remind | first | template", \
 	CLI_P(enum qwen_systems, p), "remind first template", \
 	"how to pass system messages that the template rejects")
-/* A const char *: NULL without it, "" without a text. */
+/* p is a const char **: NULL without the option, "" without its argument. */
 #define TOOL_OPT_PLACEHOLDER(p) CLI_CALL(0, "image-placeholder", "[text]", \
 	CLI_P(const char *, p), tool_placeholder, NULL, \
 	"replace images and documents by a line of text")
 #define TOOL_OPT_OUTPUT(p) CLI_STD('o', "output", "output", p, \
 	"output", "write to this file instead of stdout")
-/* Of a struct tool_store. */
+/* The options of a struct tool_store. */
 #define TOOL_OPT_STORE_DIR(p) \
 	{ CLI_ROW(TEXT, 0, "store", "folder", CLI_P(const char *, p), \
 	    "prefix store: folder that keeps prompts already read"), \
@@ -89,10 +93,10 @@
 	CLI_FLAG(0, "no-store", &(s)->none, "use no store, even if " \
 	    "$QWEN_STORE names one"), \
 	TOOL_OPT_STORE_MAX(&(s)->max)
-/* Of a struct tool_work: how it computes, */
+/* The options of a struct tool_work: how to compute, */
 #define TOOL_OPT_COMPUTE(w) CLI_OPT_THREADS(&(w)->n_threads), \
 	TOOL_OPT_NUMERICS(&(w)->numerics), TOOL_OPT_QUANTIZE, TOOL_OPT_KV
-/* how much at a time, */
+/* how many sequences and tokens at a time, */
 #define TOOL_OPT_PASSES(w) \
 	TOOL_OPT_ROPE, \
 	CLI_BYTES(0, "mem", "size", &(w)->mem, 1, \
@@ -100,7 +104,7 @@
 	CLI_INT(0, "max-sequences", "n", &(w)->n_sequences, 1, 4096, \
 	    "at most N texts at the same time (default 32)"), \
 	TOOL_OPT_BATCH(&(w)->n_pass)
-/* and, where it serves, for whom. */
+/* and, for tools that serve clients, what to keep and how long to pause. */
 #define TOOL_OPT_TURNS(w) \
 	CLI_INT(0, "keep", "n", &(w)->n_keep, 0, 1 << 16, \
 	    "keep N texts in memory, to continue them (default 64)"), \
@@ -110,13 +114,13 @@
 	TOOL_OPT_DRAFT(&(w)->draft)
 #define TOOL_OPT_WORK(w) TOOL_OPT_COMPUTE(w), TOOL_OPT_LORA, \
 	TOOL_OPT_PASSES(w), TOOL_OPT_STORE(&(w)->at)
-/* Of a struct tool_grammar. */
+/* The options of a struct tool_grammar. */
 #define TOOL_OPT_GRAMMAR(g) \
 	CLI_FILE(0, "grammar", "file", &(g)->path, "file", \
 	    "generate only text that this grammar allows"), \
 	CLI_FILE(0, "json-schema", "file", &(g)->schema, "file json", \
 	    "generate only JSON that is valid by this schema")
-/* Of a struct tool_draft. */
+/* The options of a struct tool_draft. */
 #define TOOL_OPT_DRAFT(d) \
 	CLI_CALL(0, "draft", "how", CLI_P(struct tool_draft, d), \
 	    tool_draft_parse, "words auto mtp lookup none", \
@@ -129,19 +133,19 @@
 #define TOOL_OPT_MASK_UNUSED(p) \
 	CLI_FLAG(0, "mask-unused", p, "never choose an id that stands for no " \
 	    "token")
-/* What tool_tok() opens does so. */
+/* Applies to the tokenizers that tool_tok() opens. */
 #define TOOL_OPT_NFC \
 	CLI_FLAG(0, "nfc", &tool_nfc, \
 	    "normalise text to NFC before tokenizing it")
 #define TOOL_OPT_IGNORE_EOS(p) \
 	CLI_FLAG(0, "ignore-eos", p, "continue after tokens that end a text")
-/* Whether texts begin with BOS: tool_bos(). */
+/* Whether texts begin with BOS; read by tool_bos(). */
 #define TOOL_OPT_BOS \
 	CLI_SET(0, "bos", &tool_bos_flags, TOOL_BOS, \
 	    "always begin texts with the BOS token"), \
 	CLI_SET(0, "no-bos", &tool_bos_flags, TOOL_NO_BOS, \
 	    "never begin texts with the BOS token")
-/* How hard models think, and what day it is for them: tool_effort. */
+/* Reasoning effort and date for chat templates; sets tool_effort. */
 #define TOOL_OPT_EFFORT \
 	CLI_FILE(0, "effort", "level", &tool_effort.level, \
 	    "words none minimal low medium high xhigh max", \
@@ -152,7 +156,7 @@
 	    "xhigh)"), \
 	CLI_TEXT(0, "date", "date", &tool_effort.date, \
 	    "date for templates that print one, as in 2026-01-31")
-/* A struct qwen_sampler *, which is made: NULL before. */
+/* p is a struct qwen_sampler **; the row creates the sampler. */
 #define TOOL_OPT_SAMPLING(p) \
 	CLI_ROWS(CLI_P(struct qwen_sampler *, p), tool_sampling_rows)
 
@@ -161,15 +165,16 @@
 /*
  * Returns the path of the model to use: opt (the argument of -m) if not NULL,
  * else $QWEN_MODEL, both resolved by tool_model_find(); else the demo model
- * installed with this executable.  Exits 1 if there is none.
+ * installed with this executable.  Dies if there is none.
  */
 const char *tool_model_path(const char *opt);
 
 /*
- * The same for a tool that reads a stream.  Where no model is named,
+ * The same for a tool that reads a stream.  If the user named no model,
  * tool_model_path() notes that the demo model is used; tool_model_path_stream()
- * leaves this note to tool_demo_said().  A stream with a header (said is 1) comes
- * from another tool, which has printed the note, so that it is not repeated.
+ * leaves this note to tool_demo_said().  Call that with said = 1 if the stream
+ * has a header: then the tool upstream has printed the note, and it is not
+ * repeated.
  */
 const char *tool_model_path_stream(const char *opt);
 void tool_demo_said(int said);
@@ -181,35 +186,40 @@ void tool_demo_said(int said);
  */
 const char *tool_model_find(const char *given);
 
-/* The name by which tool_model_find() found a path, or the file's name. */
+/*
+ * Returns the name that tool_model_find() resolved to this path, else the last
+ * component of the path.
+ */
 const char *tool_model_name(const char *path);
 
 /*
- * Whether an option is one of sampling: 1, or 2 if it takes no argument.  The rows of sampling set it, which tools that
- * do not sample need not link.
+ * Whether n bytes of name are the name of a sampling option: 0 if not, 1 if the
+ * option takes an argument, 2 if it takes none. tool_sampling_rows() sets the
+ * pointer; it is NULL in tools that do not sample, so that they need not link
+ * the sampler.
  */
 typedef int tool_is_sampling_fn(const char *name, size_t n);
 extern tool_is_sampling_fn *tool_is_sampling;
 
-/* If the model is an alias, set the options of its line. */
+/* If the argument of -m is an alias, sets the options of the alias. */
 void tool_model_ready(const struct cli_opt *o);
 
-/* Where this user's models are, by the environment. */
+/* Returns this user's model folders, from the environment. */
 struct qwen_model_folders;
 const struct qwen_model_folders *tool_model_folders(void);
 
-/* The first place to put models of each kind; NULL without a home. */
+/*
+ * Return the first folder of Hugging Face, ModelScope and Ollama models; NULL
+ * if neither their variable nor HOME is set.
+ */
 const char *tool_hub_cache(void);
 const char *tool_modelscope_cache(void);
 const char *tool_ollama_models(void);
 
-/*
- * Returns the model that an alias stands for; the name itself if it is not an
- * alias.
- */
+/* Returns the model that an alias stands for; name itself if it is no alias. */
 const char *tool_alias(const char *name);
 
-/* All aliases, and the file that they are from, which need not be there. */
+/* Returns all aliases; *file is the path of their file, which may not exist. */
 struct qwen_aliases;
 const struct qwen_aliases *tool_aliases(const char **file);
 
@@ -220,32 +230,35 @@ const struct qwen_aliases *tool_aliases(const char **file);
 const char *tool_beside(const char *name);
 
 /*
- * The function that --quantize has set, or NULL.  It returns the model with its
- * matrices converted in memory by that many threads (0: one per processor), and
- * notes the time and the memory; it dies on errors.  g is the open file, which the
- * result then owns, or NULL if path is a Hugging Face folder.
+ * The function that --quantize sets, or NULL.  It converts the matrices of a
+ * model in memory with `threads' threads (0: one per processor) and returns the
+ * model; it notes the time and the memory, and dies on errors. g is the open
+ * file, which the result then owns, or NULL if path is a Hugging Face folder.
  */
 typedef struct qwen_gguf *tool_quantize_fn(struct qwen_gguf *g,
     const char *path, int threads);
 extern tool_quantize_fn *tool_quantize;
 void tool_quantize_parse(const struct cli_opt *o, const char *arg);
 
-/* Open a GGUF file or a Hugging Face folder, and apply tool_quantize; dies. */
+/* Open a GGUF file or a Hugging Face folder, apply tool_quantize.  They die. */
 struct qwen_gguf *tool_gguf(const char *path);
 struct qwen_gguf *tool_gguf_on(const char *path, int threads);
 
-/* qwen_tok_open; dies.  A note where the file does not say how text is cut. */
+/*
+ * Opens the tokenizer with the options --bos and --nfc applied.  Prints a note
+ * if the file names no pre-tokenizer.  Dies.
+ */
 struct qwen_tok *tool_tok(const struct qwen_gguf *g, unsigned what);
-extern int tool_nfc;	/* TOOL_OPT_NFC */
+extern int tool_nfc;	/* --nfc */
 
-/* What TOOL_OPT_BOS said; dies if both were given. */
+/* Returns the choice of --bos and --no-bos; a usage error if both are given. */
 enum { TOOL_BOS = 1, TOOL_NO_BOS = 2 };
 extern unsigned tool_bos_flags;
 enum qwen_bos tool_bos(void);
 
 /*
- * No output takes the place of what a Hugging Face folder has of a model or an
- * adapter: weights, config, vocabulary, templates.
+ * Protects the files of a Hugging Face model or adapter (weights, config,
+ * vocabulary, templates) from being replaced by an output of the tool.
  */
 void tool_protect_folder(const char *folder);
 
@@ -256,15 +269,16 @@ void tool_protect_folder(const char *folder);
 const char *tool_tuning(void);
 
 /*
- * The level in $QWEN_CPU, for struct qwen_model_opts, NULL if unset or empty.
- * One this CPU lacks: one note, and the library uses the best below it.
- * An unknown one: usage error.
+ * Returns the instruction-set level in $QWEN_CPU, for struct qwen_model_opts;
+ * NULL if unset or empty.  If this CPU lacks the level, prints one note; the
+ * library then uses the best level below it.  Usage error for an unknown level.
  */
 const char *tool_cpu(void);
 
 /*
- * tool_model_path, tool_cpu and qwen_model_open; numerics may be 0; dies.  The
- * other one has the block for drafts, if these are wanted and it is there.
+ * Open the model of tool_model_path() with the options set so far; numerics 0
+ * is the default. tool_model_open_draft also loads the MTP block, if d wants it
+ * and the model has one.  They die.
  */
 struct tool_draft;
 struct qwen_model *tool_model_open(const char *opt, int n_threads,
@@ -273,7 +287,8 @@ struct qwen_model *tool_model_open_draft(const char *opt, int n_threads,
     unsigned numerics, const struct tool_draft *d);
 
 extern int tool_force;		/* --force */
-extern int tool_kv[2];		/* --kv: an enum qwen_kv of keys, of values */
+extern int tool_kv[2];		/* --kv: an enum qwen_kv for keys, one for
+				   values */
 extern struct qwen_rope tool_rope;	/* --rope-scaling */
 struct cli_opt;
 void tool_numerics_parse(const struct cli_opt *o, const char *arg);
@@ -282,7 +297,7 @@ void tool_numerics_check(const char *name, uint32_t version);
 void tool_kv_parse(const struct cli_opt *o, const char *arg);
 void tool_rope_parse(const struct cli_opt *o, const char *arg);
 
-/* --lora: adapters of models that are opened from then on; o->to is one. */
+/* --lora: adapters of the models opened afterwards; o->to is one of these. */
 struct tool_lora {
 	struct qwen_adapter	*v;
 	size_t			 n, cap;
@@ -293,50 +308,53 @@ void tool_lora_parse(const struct cli_opt *o, const char *arg);
 /* Returns the bytes of available memory; UINT64_MAX if unknown. */
 uint64_t tool_memory_free(void);
 
-/* What is going to be computed, for tool_fits. */
+/* The resources that a command needs, for tool_fits. */
 struct tool_need {
-	size_t		 n_tokens;	/* of each timeline */
-	size_t		 n_sequences;	/* of those; 0: one */
-	size_t		 batch;		/* 0: the usual number */
-	const struct qwen_checkpoints *keep;	/* in each; NULL: none */
-	const struct tool_draft *draft;		/* NULL: nothing is guessed */
-	uint64_t	 cache;		/* bytes of cache and states at most;
+	size_t		 n_tokens;	/* of each sequence */
+	size_t		 n_sequences;	/* 0: one */
+	size_t		 batch;		/* tokens per pass; 0: the default */
+	const struct qwen_checkpoints *keep;	/* in each sequence; NULL:
+						   none */
+	const struct tool_draft *draft;		/* NULL: no speculative
+						   decoding */
+	uint64_t	 cache;		/* limit of cache and states in bytes;
 					   0: no limit */
-	int		 in_memory;	/* the weights are no file */
+	int		 in_memory;	/* the weights are in memory, not mapped
+					   from a file */
 };
 
 /*
- * Dies if memory does not suffice, as far as is known, before anything is
- * allocated.  --force skips the check.
+ * Dies if the available memory, as far as it is known, does not suffice.  Call
+ * it before anything is allocated.  --force skips the check.
  */
 void tool_fits(const struct qwen_model *m, const struct tool_need *need);
 
 /*
- * Creates a cache of *mem bytes; 0: seven eighths of the free memory by
- * tool_memory_spare, which *mem is set to. need->cache is set to it.  Dies if
- * that is too little, or more than is available.
+ * Creates a cache of *mem bytes; if *mem is 0, sets it to seven eighths of the
+ * available memory by tool_memory_spare.  Checks *mem with tool_fits.  Dies if
+ * *mem is too little for one sequence; notes if it is more than is available.
  */
 struct qwen_cache *tool_cache_open(struct qwen_model *m, uint64_t *mem,
     struct tool_need need);
 
 /*
  * Returns `eighths' eighths of the memory left beside the weights; or the need
- * of one text that fills the context, if that is more and available.  0 if
- * unknown.
+ * of one sequence that fills the context, if that is more and at most seven
+ * eighths. 0 if unknown.
  */
 uint64_t tool_memory_spare(const struct qwen_model *m, unsigned eighths);
 
-/*
- * Returns freed memory to the system, for servers that have been idle for a
- * while.
- */
+/* Returns freed memory to the system, for servers that have become idle. */
 void tool_memory_return(void);
 
-/* The header of a stream of this kind from or for the model; dies. */
+/* Fills in the header of a stream of this kind for model m.  Dies. */
 void tool_header(struct qwen_header *h, enum qwen_stream_kind kind,
     const struct qwen_model *m);
 
-/* -v: the model, threads and kernels in use; from here on time is counted. */
+/*
+ * -v: prints the model, the threads and the kernels in use, and starts the
+ * counters of tool_report_stats().
+ */
 void tool_report_model(struct qwen_model *m);
 
 /* -v: calls, time (summed over threads) and rates of each stage. */
@@ -344,63 +362,75 @@ void tool_report_stats(const struct qwen_model *m);
 
 /* ---------------------------------------------------------------- streams */
 
-/* A writer; the header of a stream of the model; they die. */
+/*
+ * tool_writer opens a writer; tool_write_header writes the header of a stream
+ * of model m.  They die.
+ */
 struct qwen_writer *tool_writer(int fd, enum qwen_format format);
 void tool_write_header(struct qwen_writer *w, enum qwen_stream_kind kind,
     const struct qwen_model *m);
 
 /*
- * What the first bytes of a text are instead, or NULL: "a GGUF model file". Text
- * in UTF-8 or not is text; with nuls, bytes 0 among others are, too.
+ * Returns what the n bytes at the beginning of an input are, such as "a GGUF
+ * model file", or NULL if they may be text.  Text need not be UTF-8. nuls:
+ * bytes of value 0 are allowed in text.
  */
 const char *tool_not_text(const void *p, size_t n, int nuls);
 
 /* ----------------------------------------------------------------- signals */
 
 /*
- * What is readable once SIGTERM or SIGINT came; a second one ends the process.
- * SIGPIPE is ignored from then on.  Dies.
+ * Returns a descriptor that becomes readable when SIGTERM or SIGINT arrives; a
+ * second signal ends the process.  SIGPIPE is ignored from then on.  Dies.
  */
 int tool_wake_open(void);
 
 /*
- * Note that the server is ending, and waits until the n requests in progress are
- * what says: "done" or "answered".
+ * Notes that the server is ending and waits until the n requests in progress
+ * are `what': "done" or "answered".
  */
 void tool_report_ending(size_t n, const char *what);
 
 /* ----------------------------------------------------------------- sockets */
 
 /*
- * Listens at a path that users admitted by mode may open.  Replaces a socket
- * that no process listens at.  Dies.  tool_socket_close unlinks it.
+ * Listens at a path that the users admitted by mode may open, and returns the
+ * descriptor.  Replaces a socket that no process listens at.  Dies.
+ * tool_socket_close also removes the path.
  */
 int tool_socket_listen(const char *path, unsigned mode);
 void tool_socket_close(int fd, const char *path);
 
-/* The next client, not blocking and closed by exec; -1 and errno. */
+/*
+ * Accepts the next client: returns its descriptor, nonblocking and
+ * close-on-exec; -1 with errno set if there is none.
+ */
 int tool_socket_accept(int listener);
 
-/* ----------------------------------------------------------------- guesses */
+/* ---------------------------------------------------- speculative decoding */
 
-/* --draft and --draft-text; zero: no guesses. */
+/* --draft and --draft-text; all zero: auto. */
 struct tool_draft {
 	enum qwen_draft_mode	 mode;
 	size_t			 n;
 	const char		*text;
-	const char		*file;		/* with the block; or NULL */
-	struct qwen_drafts	*drafts;	/* once opened, to be freed */
+	const char		*file;		/* has the MTP block; or NULL */
+	struct qwen_drafts	*drafts;	/* from tool_draft_open; to be
+						   freed */
 };
 
 void tool_draft_parse(const struct cli_opt *o, const char *arg);
 
-/* When all options are read: usage error if they do not fit together. */
+/* Call after reading all options: usage error if they contradict each other. */
 void tool_draft_check(const struct tool_draft *d);
 
-/* How many guesses there are in a pass at most. */
+/* Returns the largest number of drafts per pass. */
 size_t tool_draft_most(const struct tool_draft *d);
 
-/* Get ready.  -v: how many guesses were right.  They die. */
+/*
+ * tool_draft_open creates d->drafts; tool_report_draft prints, with -v, how
+ * many drafts were right.  They die.
+ */
 void tool_draft_open(struct tool_draft *d, struct qwen_model *m);
 void tool_report_draft(const struct tool_draft *d);
 
@@ -410,64 +440,83 @@ void tool_drafted(struct qwen_drafter *d, struct qwen_session *s, int32_t id,
 
 /* ----------------------------------------------------- many texts at a time */
 
-/* The scheduler, what it needs, and what has failed; its rows set the options. */
+/*
+ * The scheduler, everything it needs, and a count of the failed requests.  The
+ * option rows set the first members.
+ */
 struct tool_work {
 	const char		*path;		/* -m */
 	int			 n_threads;
-	unsigned		 numerics;	/* 0: the usual version */
+	unsigned		 numerics;	/* 0: the default version */
 	uint64_t		 mem;		/* 0: no limit */
-	size_t			 n_sequences;	/* TOOL_SEQUENCES at first */
+	size_t			 n_sequences;	/* the caller sets
+						   TOOL_SEQUENCES */
 	size_t			 n_pass;
 	struct tool_store	 at;
-	struct tool_draft	 draft;		/* tool_draft_open() before */
-	size_t			 n_keep;	/* of struct qwen_work_opts, */
-	unsigned		 pause_ms;	/* and this */
-	/* opened */
+	struct tool_draft	 draft;		/* opened by
+						   tool_draft_open() */
+	size_t			 n_keep;	/* as in struct
+						   qwen_work_opts */
+	unsigned		 pause_ms;	/* in ms; pause_s there */
+	/* set by tool_work_model and tool_work_open: */
 	struct qwen_model	*model;
-	const struct qwen_gguf	*gguf;		/* the model's */
+	const struct qwen_gguf	*gguf;		/* of the model */
 	struct qwen_tok		*tok;
 	struct qwen_tok_decoder	*spell;		/* bytes of single tokens */
 	struct qwen_cache	*cache;
 	struct qwen_store	*store;
 	struct qwen_work	*work;
-	size_t			 n_ahead;	/* texts to have read */
-	/* so far */
-	uint64_t		 n_failed, failed_line;	/* the first of them, */
-	struct qwen_err		 failed;	/* and why */
+	size_t			 n_ahead;	/* number of texts to read
+						   ahead */
+	/* results so far: */
+	uint64_t		 n_failed, failed_line;	/* failed_line: of the
+							   first failure */
+	struct qwen_err		 failed;	/* the first failure */
 };
 
 enum { TOOL_SEQUENCES = 32 };
 
-/* The model and its vocabulary; then the rest.  They die. */
+/*
+ * tool_work_model opens the model and its tokenizer; then tool_work_open opens
+ * the rest.  They die.
+ */
 void tool_work_model(struct tool_work *w);
 void tool_work_open(struct tool_work *w);
 void tool_work_close(struct tool_work *w);
 
-/* qwen_work_step, or die. */
+/* qwen_work_step; dies on errors. */
 int tool_work_step(struct tool_work *w);
 
-/* qwen_refuse for what err says; returns -1. */
+/*
+ * Refuses a request with the code and the message of err (qwen_refuse); returns
+ * -1.  The code is out_of_memory for QWEN_EFULL and invalid_request for
+ * QWEN_ERANGE.
+ */
 struct qwen_refusal;
 int tool_refuse(struct qwen_refusal *no, const char *code,
     const struct qwen_err *err);
 
-/* Count what is done with, if it was refused. */
+/* Counts a finished request if it was refused. */
 void tool_note_failed(struct tool_work *w, uint64_t line,
     const struct qwen_refusal *no);
 
-/* Warn if one of n failed, besides those before; the exit status is 3. */
+/*
+ * If any of n requests failed, warns and sets exit status 3. `before' failures
+ * are added to those counted in w.
+ */
 void tool_warn_failed(const struct tool_work *w, uint64_t before, uint64_t n);
 
-/* A note of members of requests that may be misspelt, if there are any. */
+/* Notes the unknown fields of requests, if any; they may be misspelt. */
 struct qwen_text;
 struct qwen_unknown;
 void tool_report_unknown(const struct qwen_unknown *u);
-/* What its notes say, each once. */
+/* Prints each note of u that was not printed yet. */
 void tool_report_notes(struct qwen_unknown *u);
 
 /*
- * How the result of a line of requests begins, {"line":3,"id":"a"; of one that
- * was refused all of it, and 0, else 1.
+ * Writes the beginning of the result of one request, {"line":3,"id":"a", and
+ * returns 1.  For a refused request it writes the complete result and returns
+ * 0.
  */
 int tool_begin_result(struct qwen_text *t, uint64_t line, const char *id,
     const struct qwen_refusal *no);
@@ -477,60 +526,67 @@ int tool_begin_result(struct qwen_text *t, uint64_t line, const char *id,
 struct tool_queue;
 struct qwen_ids;
 
-/* A text or several that have one result; at the beginning of what a tool has. */
+/*
+ * One input whose result is one unit of output; it may consist of several
+ * texts.  Tools put it first in a struct of their own.
+ */
 struct tool_item {
 	struct tool_item	*next;
 	struct tool_queue	*queue;
 	struct qwen_refusal	*no;
 	uint64_t		 line;
-	size_t			 left;		/* jobs that have not ended */
-	size_t			 bytes;		/* of memory, about */
+	size_t			 left;		/* its jobs that have not
+						   ended */
+	size_t			 bytes;		/* of memory, roughly */
 };
 
-/* Hidden states of a text, added up; then what end() makes of them. */
+/* The hidden states of one text: their sum, then what end() makes of it. */
 struct tool_pooled {
 	struct tool_item	*item;
-	double			*sum;		/* until then */
+	double			*sum;		/* NULL after end() */
 	size_t			 n, n_tokens;
-	void			*result;	/* the tool's */
+	void			*result;	/* owned by the tool */
 	double			 score;
 };
 
 struct tool_queue {
 	/* set by the caller */
 	struct tool_work	*work;		/* open */
-	/* The next one: 1, or 0 at the end; *x may stay NULL, for none. */
+	/*
+	 * Reads the next input and adds its jobs.  Returns 1, or 0 at the end
+	 * of the input. *x stays NULL if the input gave no item.
+	 */
 	int	(*next)(void *arg, struct tool_item **x);
-	/* One could be had without waiting. */
+	/* Returns 1 if next() would not wait for input. */
 	int	(*waiting)(void *arg);
-	/* The states of a text are all there: note what comes of them. */
+	/* All hidden states of a text are in p->sum: compute its result. */
 	void	(*end)(void *arg, struct tool_pooled *p);
-	/* All of its jobs have ended: write it, and free it. */
+	/* All jobs of x have ended: write its result, and free x. */
 	void	(*put)(void *arg, struct tool_item *x);
 	void	*arg;
-	/* so far */
+	/* results so far: */
 	uint64_t		 n_done, n_tokens;
-	/* our own */
+	/* used by in_order.c only: */
 	struct tool_item	*head, *tail;
 	size_t			 n, bytes;
 	int			 read;
 };
 
-/* All of them, to the end.  Dies. */
+/* Processes the input to its end.  Dies. */
 void tool_run_in_order(struct tool_queue *o);
 
 /*
- * A job for the item, in whose next() it is: the states of the text, as pooling
- * needs them, end in *p.  The ids are copied.
+ * Adds a job for one text of item x; call it in next().  The job sums the
+ * hidden states of the text that the pooling needs in *p.  Copies the ids.
  */
 void tool_pool(struct tool_pooled *p, struct tool_item *x,
     const struct qwen_embedding *how, const struct qwen_ids *text);
 
-/* -v: how many, and how fast, in things called what. */
+/* -v: prints how many results there are and how fast; what names them. */
 void tool_report_results(const struct tool_queue *o, const char *what,
     double start);
 
-/* ----------------------------------------------------- how requests fared */
+/* --------------------------------------------------------- request timing */
 
 /*
  * Returns the seconds until the next request, for `rate' requests per second on
@@ -539,41 +595,46 @@ void tool_report_results(const struct tool_queue *o, const char *what,
  */
 double tool_gap(uint64_t *rng, double rate, double burstiness);
 
-/* Times of a request in ms: to the first token, for each after it, and all. */
+/* Times of a request in ms: to the first token, per later token, and total. */
 enum { TOOL_TTFT, TOOL_TPOT, TOOL_E2E, TOOL_N_TIMES };
 
 struct tool_times {
-	double	ms[TOOL_N_TIMES];	/* of goals, 0: whatever; of tpot,
-					   below 0: there is none */
+	double	ms[TOOL_N_TIMES];	/* of a goal: 0 for none; of a request:
+					   tpot below 0 if there is none */
 };
 
-/* "ttft:500,tpot:50,e2e:2000" into struct tool_times, or a usage error. */
+/*
+ * tool_goals_parse parses "ttft:500,tpot:50,e2e:2000" into a struct tool_times;
+ * usage error if invalid. tool_goals_met returns 1 if all times of t are within
+ * the goals.
+ */
 void tool_goals_parse(const struct cli_opt *o, const char *s);
 int tool_goals_met(const struct tool_times *goals, const struct tool_times *t);
 
-/* Times that were measured; zero at first. */
+/* Measured times; all zero at first. */
 struct tool_sample {
 	double	*v;
 	size_t	 n, cap;
 };
 
-/* Percentiles that are shown of each sample; 50, 90, 95 and 99 by default. */
+/* The percentiles to print of each sample; 50, 90, 95 and 99 by default. */
 enum { TOOL_PERCENTS_MAX = 16 };
 extern struct tool_percents {
 	size_t	n;
 	double	v[TOOL_PERCENTS_MAX];
 } tool_percents;
-/* "50,90,99.9" into struct tool_percents, or a usage error. */
+/* Parses "50,90,99.9" into a struct tool_percents; usage error if invalid. */
 void tool_percents_parse(const struct cli_opt *o, const char *s);
 
-/* Add a value, unless it is below 0. */
+/* Adds a value unless it is negative. */
 void tool_sample_add(struct tool_sample *s, double ms);
 void tool_sample_fini(struct tool_sample *s);
 
 /*
- * Mean, percentiles and maximum, which sorts them: the heading of a table and a
- * line of it; "name":{"n":9,...}; values of CSV, with a comma before each, or
- * for NULL the names of these columns.
+ * Write the mean, the percentiles and the maximum of a sample, and sort it.
+ * head writes the heading of a table and text one line of it; json writes
+ * "name":{"n":9,...}; csv writes the values with a comma before each, or the
+ * names of these columns if s is NULL.
  */
 void tool_sample_head(struct qwen_text *t);
 void tool_sample_text(struct qwen_text *t, const char *name,
@@ -585,48 +646,58 @@ void tool_sample_csv(struct qwen_text *t, const char *name,
 
 /* --------------------------------------------------------------- sampling */
 
-/* The library's sampling options as rows; makes *to, a struct qwen_sampler *. */
+/*
+ * Returns the library's sampling options as rows; creates *to, a struct
+ * qwen_sampler *.
+ */
 const struct cli_opt *tool_sampling_rows(void *to);
 
 /*
- * When all are set: usage error if they do not fit together.  Applies $QWEN_CPU
- * as well.
+ * Applies $QWEN_CPU.  Call it after all options are set: usage error if they
+ * contradict each other.
  */
 void tool_sampling_check(struct qwen_sampler *s);
 
 /*
- * --sampling: applies the model's recommended settings to options that have no
- * value; usual: also without --sampling. thinking: answers begin with a
- * thought.  Returns their source, for users, or NULL if there are none.  Dies.
+ * --sampling: applies the model's recommended settings to the options that the
+ * user did not set. usual: apply them also without --sampling. thinking: for
+ * answers that begin with a thought.  Returns the source of the settings, for
+ * messages, or NULL if none were applied.  Dies.
  */
 const char *tool_sampling_advise(struct qwen_sampler *s,
     const struct qwen_gguf *g, int usual, int thinking);
 
 /*
- * A seed from the operating system, as digits: below 2^52, so that every program
- * that reads JSON keeps all of them, those of further answers too.  Dies.
+ * Writes a random seed from the operating system as decimal digits.  Seeds are
+ * below 2^52, so that every JSON reader keeps all digits, even of the seeds
+ * after them.  Dies.
  */
 enum { TOOL_SEED_ROOM = 24 };
 void tool_seed_draw(char buf[TOOL_SEED_ROOM]);
 
-/* Before options are read: without --seed, requests get seeds that are drawn. */
+/* Call before options are read: --help then shows "random" as default seed. */
 void tool_seed_draws(void);
 
-/* --seed random, or a number; and the note that tells which one was drawn. */
+/*
+ * Whether --seed is "random", or a number.  The last one prints a random seed.
+ */
 int tool_seed_is_random(void);
 int tool_seed_is_given(void);
 void tool_report_seed(const struct qwen_sampler *s);
 
-/* -v: what is set, by whose advice, or NULL, and " when" or "". */
+/*
+ * -v: prints the sampling settings; source is from tool_sampling_advise or
+ * NULL, when is " with thinking" or "".
+ */
 void tool_report_sampling(const struct qwen_sampler *s, const char *source,
     const char *when);
 
-/* Whether --sampling asks for that, which takes the model. */
+/* Returns 1 if --sampling wants recommended settings, which needs the model. */
 int tool_sampling_asked(void);
 
 /*
- * Give the sampler the texts of the vocabulary if its options need them: what
- * to close when the sampler is gone, or NULL.  Dies.
+ * Gives the sampler the texts of the vocabulary if its options need them.
+ * Returns them, to be closed after the sampler is freed, or NULL.  Dies.
  */
 struct qwen_pieces *tool_sampling_pieces(struct qwen_sampler *s,
     const struct qwen_gguf *g);
@@ -640,21 +711,23 @@ struct qwen_cut;
 void tool_stop_at(struct qwen_cut **cut, const char *stop);
 
 /*
- * What is certain to be written of *s, and at the end what was held back; look
- * as of qwen_cut_feed.  Whether a stop was found.  Without a cut all is written.
+ * tool_stop_feed is qwen_cut_feed that dies: it sets *s to the text that is
+ * certain and returns 1 if a stop string was found. tool_stop_end returns the
+ * text held back.  With cut NULL, all text is certain.
  */
 int tool_stop_feed(struct qwen_cut *cut, struct qwen_str *s, int look);
 struct qwen_str tool_stop_end(struct qwen_cut *cut);
 
-/* Choose the token that follows, and let the sampler know.  Dies. */
+/* Chooses the next token after the session and accepts it.  Dies. */
 int32_t tool_choose(struct qwen_sampler *s, const struct qwen_session *from);
 
-/* Whether this id ends a generation from rows with such a header. */
+/* Returns 1 if id is one of the end-of-generation tokens of the header. */
 int tool_is_ending(const struct qwen_header *h, int32_t id);
 
-/* --grammar or --json-schema; zero: none. */
+/* --grammar or --json-schema; all zero: neither. */
 struct tool_grammar {
-	const char		*path;		/* --grammar; when open, either */
+	const char		*path;		/* --grammar; after open, either
+						   file */
 	const char		*schema;	/* --json-schema */
 	struct qwen_grammar	*grammar;
 	struct qwen_trie	*trie;
@@ -662,37 +735,41 @@ struct tool_grammar {
 };
 
 /*
- * Read the file that was given, which tells the sampler that it needs texts;
- * then, with these, get ready; close when the sampler is gone.  They die.
+ * tool_grammar_open reads the file and constrains the sampler, which then needs
+ * the texts of tokens; tool_grammar_begin prepares the grammar with these
+ * texts.  Call tool_grammar_close after the sampler is freed.  They die.
  */
 void tool_grammar_open(struct tool_grammar *c, struct qwen_sampler *s);
 void tool_grammar_begin(struct tool_grammar *c, const struct qwen_pieces *p,
     struct qwen_sampler *s);
 void tool_grammar_close(struct tool_grammar *c);
 
-/* --mask-unused: never choose an id that stands for no token. Dies. */
+/* --mask-unused: never choose an id that stands for no token.  Dies. */
 void tool_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g);
 
-/* For TOOL_OPT_PLACEHOLDER. */
+/* Parses the option of TOOL_OPT_PLACEHOLDER. */
 void tool_placeholder(const struct cli_opt *o, const char *text);
 
-/* A published template, by name; with a slash in it, that of a file.  Dies. */
+/*
+ * Opens a published template by its name, or a template file if name has a
+ * slash.  Dies.
+ */
 struct qwen_template *tool_template(const char *name);
 
 /*
- * Gives it the model's token texts, unless g is NULL, and BOS and effort as the
- * options say.  Dies.
+ * Sets the clock, the BOS token and the reasoning effort of a template as the
+ * options say; g has the model's token texts, or is NULL.  Dies.
  */
 void tool_template_set(struct qwen_template *t, const struct qwen_gguf *g);
 
 /*
- * The time for templates: of --date, of the environment, or now.  Returns 0; -1
- * if one of them is invalid. arg is not used.
+ * Writes the time for templates to *out: that of --date, of $SOURCE_DATE_EPOCH,
+ * or now.  Returns -1 if the date is invalid.  Ignores arg.
  */
 struct tm;
 int tool_template_now(void *arg, struct tm *out);
 
-/* --effort, --effort-high and --date: their words, or NULL. */
+/* Arguments of --effort, --effort-high and --date, or NULL. */
 struct tool_effort {
 	const char	*level, *high, *date;
 };
@@ -702,45 +779,49 @@ extern struct tool_effort tool_effort;
 
 enum { TOOL_LINE_MAX = 16 << 20 };	/* bytes */
 
-/* Reads lines of any length without keeping more than max of one. */
+/* A reader of lines of any length; it stores at most max bytes of a line. */
 struct tool_lines {
 	int		 fd;
 	const char	*name;		/* for messages */
 	size_t		 max;		/* bytes of a line; 0: TOOL_LINE_MAX */
 	char		*buf;
 	size_t		 n, at, cap;
-	uint64_t	 line;		/* number of the last one, from 1 */
-	uint64_t	 offset;	/* of the byte after it */
-	int		 torn;		/* it had no newline */
+	uint64_t	 line;		/* number of the last line, from 1 */
+	uint64_t	 offset;	/* of the byte after that line */
+	int		 torn;		/* the last line had no newline */
 	int		 eof;
 };
 
 struct tool_line {
-	const char	*s;		/* without the newline; until the next
-					   call; NULL if it is too long */
-	size_t		 n;		/* then the most that one may have */
+	const char	*s;		/* without the newline; valid until the
+					   next call; NULL if the line is too
+					   long */
+	size_t		 n;		/* length; if s is NULL, the limit */
 };
 
-/* Of a file, or stdin: NULL.  Dies. */
+/* Opens a file; NULL is stdin.  Dies. */
 void tool_lines_open(struct tool_lines *l, const char *file);
 
 /*
- * Dies if the line is the first and does not look like text; hint says what to
- * do, such as "--force takes it for text".
+ * Dies if the line is the first one and does not look like text.  The message
+ * is "NAME: this is KIND, not HINT".
  */
 void tool_lines_check(const struct tool_lines *l, const struct tool_line *line,
     const char *hint);
 
-/* The next line: 1, or 0 at the end. Dies when it cannot read. */
+/* Reads the next line: returns 1, or 0 at the end.  Dies if reading fails. */
 int tool_lines_next(struct tool_lines *l, struct tool_line *out);
 
-/* Nothing but white space; one that is too long is not. */
+/* Returns 1 if the line has only white space; 0 if it is too long. */
 int tool_line_is_blank(const struct tool_line *line);
 
-/* A line could be had without waiting. */
+/* Returns 1 if tool_lines_next would not wait for input. */
 int tool_lines_waiting(const struct tool_lines *l);
 
-/* How many there are ahead in a regular file; it stays where it is. */
+/*
+ * Returns the number of newlines after the current offset of a regular file;
+ * the offset does not change. 0 for a file without offsets.
+ */
 uint64_t tool_lines_count(int fd);
 
 void tool_lines_fini(struct tool_lines *l);

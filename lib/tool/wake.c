@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* wake.c - signals that end a server, for a loop that only poll(2) waits in. */
+/*
+ * wake.c - turn SIGTERM and SIGINT into a readable descriptor, for poll(2)
+ * loops.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,7 +19,7 @@ on_signal(int sig)
 	int saved = errno;
 	ssize_t n;
 
-	/* the second one ends it */
+	/* the second signal ends the process */
 	signal(sig, SIG_DFL);
 	while ((n = write(wake_fd, "", 1)) == -1 && errno == EINTR)
 		;

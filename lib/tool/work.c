@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
-/* work.c - what texts that are under way at the same time need and share. */
+/* work.c - opens the scheduler and all it needs; reports refused requests. */
 #include <string.h>
 
 #include "text/request/request.h"
 #include "tool/tool.h"
 
-/* Before the start: what there will be, and whether it has a limit. */
+/* Prints the memory per sequence and the limit. */
 static void
 report_memory(const struct qwen_cache *c, size_t n_sequences)
 {
@@ -55,7 +55,7 @@ tool_work_open(struct tool_work *w)
 	o.store = w->store;
 	o.drafts = w->draft.drafts;
 	cli_must(NULL, qwen_work_new(&w->work, &o, &cli_err));
-	/* enough to find what several begin with, and for slow ones */
+	/* enough to find common prefixes, and while some jobs are slow */
 	w->n_ahead = 16 * w->n_sequences + 64;
 }
 
@@ -81,7 +81,10 @@ int
 tool_refuse(struct qwen_refusal *no, const char *code,
     const struct qwen_err *err)
 {
-	/* a value outside its limits is one of the request's: its grammar's */
+	/*
+	 * QWEN_ERANGE: a value of the request, such as its grammar, is beyond a
+	 * limit
+	 */
 	return qwen_refuse(no, err->code == QWEN_EFULL ? "out_of_memory" :
 	    err->code == QWEN_ERANGE ? "invalid_request" : code, NULL, "%s",
 	    err->msg);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* clock.c - the time, in its own file so that a test can replace it. */
+/* clock.c - the clock, in its own file, so that a test can replace it. */
 #include <time.h>
 
 #include "cli/cli.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fault.c - a mapped file that another program truncates, or whose disk fails:
- * the system sends SIGBUS at the first missing byte.  All functions called here
- * are async-signal-safe.
+ * fault.c - SIGBUS, which the system sends when another program truncates a
+ * mapped file or its disk fails.  All functions called here are
+ * async-signal-safe.
  */
 #include <sys/uio.h>
 
@@ -16,7 +16,7 @@
 #include "base/utf8.h"
 #include "cli/internal.h"
 
-/* Returns the hexadecimal number at *s, and moves *s past it. */
+/* Reads the hexadecimal number at *s and moves *s past it. */
 static uintptr_t
 take_hex(const char **s)
 {
@@ -30,7 +30,10 @@ take_hex(const char **s)
 	return v;
 }
 
-/* Parses a line of maps: "from-to perms offset device inode   /path". */
+/*
+ * Returns the path in a line of maps, "from-to perms offset device inode
+ * /path", if the address is in from .. to - 1; else NULL.
+ */
 static char *
 path_of(char *line, uintptr_t at)
 {
@@ -43,7 +46,10 @@ path_of(char *line, uintptr_t at)
 	return at < to ? strchr(line, '/') : NULL;
 }
 
-/* Finds in /proc which file is mapped at an address; NULL if unknown. */
+/*
+ * Returns the path of the file mapped at an address, from /proc; NULL if
+ * unknown.
+ */
 static char *
 find_path(uintptr_t at)
 {
@@ -75,12 +81,12 @@ on_fault(int sig, siginfo_t *info, void *context)
 	char *path = NULL;
 
 	(void)context;
-	while (atomic_flag_test_and_set(&told))	/* another thread prints it */
+	while (atomic_flag_test_and_set(&told))	/* another thread handles it */
 		pause();
 	cli_output_abandon();
 	if (info->si_code == BUS_ADRERR)
 		path = find_path((uintptr_t)info->si_addr);
-	if (path == NULL) {	/* not a mapped file */
+	if (path == NULL) {	/* not a mapped file: die of the signal */
 		signal(sig, SIG_DFL);
 		raise(sig);
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* file.c - reads whole files into memory. */
+/* file.c - reading whole files into memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ enum { STEP = 1 << 16 };
 
 #define INPUT "an input of this run"
 
-/* NULL with errno on failure; EFBIG if there are more than max bytes. */
+/* Returns NULL with errno set; EFBIG if there are more than max bytes. */
 static char *
 read_all(int fd, size_t max, size_t *n)
 {
@@ -23,7 +23,7 @@ read_all(int fd, size_t max, size_t *n)
 	for (;;) {
 		cli_grow(&p, &cap, at + STEP + 1, 1);
 		k = read(fd, p + at, STEP);
-		if (k <= 0)	/* also after a caught signal */
+		if (k <= 0)	/* EINTR, too, is an error */
 			break;
 		at += (size_t)k;
 		if (at > max) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* help.c - the output of --help, and the list that completion reads. */
+/* help.c - --help, and --help=list for completion. */
 #include <ctype.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum { WIDTH = 79, COLUMN = 26 };
 
-/* Prints "usage: qtok ...", and the other forms below it. */
+/* Prints "usage: qtok ...", one line per form. */
 static void
 put_usage(const struct cli_tool *t)
 {
@@ -24,7 +24,7 @@ put_usage(const struct cli_tool *t)
 	printf("\n%c%s.\n", toupper((unsigned char)t->about[0]), t->about + 1);
 }
 
-/* Prints words from column at on; further lines begin at COLUMN. */
+/* Prints words in lines that begin at COLUMN; the cursor is in column at. */
 static void
 put_words(const char *s, int at)
 {
@@ -37,7 +37,7 @@ put_words(const char *s, int at)
 	printf("%*s", COLUMN - at, "");
 	for (at = COLUMN; *s != '\0'; s += n + (s[n] == ' ')) {
 		n = (int)strcspn(s, " ");
-		if (n >= 7 && s[n] == ' ' &&	/* and its value */
+		if (n >= 7 && s[n] == ' ' &&	/* keep its value on the line */
 		    strncmp(s + n - 7, "default", 7) == 0)
 			n += 1 + (int)strcspn(s + n + 1, " ");
 		if (at > COLUMN && at + 1 + n > WIDTH) {
@@ -49,14 +49,14 @@ put_words(const char *s, int at)
 	putchar('\n');
 }
 
-/* Returns whether the range has so few numbers that they are listed. */
+/* Does the option take one of a few numbers, so that help lists them all? */
 static int
 has_few(const struct cli_opt *o)
 {
 	return o->kind == CLI_KIND_INT && o->max - o->min < 4 && o->min > 0;
 }
 
-/* Prints the help text, and the choices or range unless the argument shows them. */
+/* Prints the help, and the possible values unless arg lists them. */
 static void
 put_help(const struct cli_opt *o, int at)
 {
@@ -79,7 +79,7 @@ put_help(const struct cli_opt *o, int at)
 		before = strchr(w + n + (w[n] == ' '), ' ') != NULL ? ", " :
 		    " or ";
 	}
-	if (usual != NULL)	/* in the same brackets as the choices */
+	if (usual != NULL)	/* the default goes into the same brackets */
 		qwen_text_fmt(&t, "%s%s", before[1] == '(' ? " (" : "; ",
 		    usual + 2);
 	else
@@ -111,7 +111,7 @@ put_row(const struct cli_opt *o)
 	put_help(o, n);
 }
 
-/* Prints a row for completion: letter, long form, argument, completes, help. */
+/* Prints letter, long name, argument, kind and help, separated by tabs. */
 static void
 list_row(const struct cli_opt *o)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* hint.c - suggests an option for an unknown one. */
+/* hint.c - which option an unknown option may mean. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 #include "cli/internal.h"
 
 /*
- * Option names of other programs, and our names, for all tools that have the
- * option.  Hints for one tool are in its struct cli_foreign.
+ * Option names of other programs, and this project's names for them in all
+ * tools.  Hints for a single tool are in its struct cli_foreign.
  */
 static const struct {
 	const char *foreign, *ours;
@@ -83,7 +83,7 @@ cli_hint(const char *word)
 			continue;
 		d = same != NULL && strcmp(o->name, same) == 0 ? -1 :
 		    qwen_near(word, n, o->name);
-		/* short names are near to every word */
+		/* a short name is near to every word */
 		if (d < nearest && d < (int)strlen(o->name)) {
 			nearest = d;
 			best = o;

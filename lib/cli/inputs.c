@@ -18,8 +18,8 @@
 static struct input {
 	dev_t		 dev;
 	ino_t		 ino;
-	const char	*what;		/* "the file on stdin"; or NULL: */
-	const struct cli_opt *row;	/* the option that reads it */
+	const char	*what;		/* "the file on stdin"; NULL: see row */
+	const struct cli_opt *row;	/* option that reads the file */
 	int		 inout;		/* the option "output" may replace it */
 } *inputs;
 
@@ -39,7 +39,7 @@ find_input(const struct stat *st)
 	return NULL;
 }
 
-/* Keeps the first entry of a file, unless that allowed "output" to replace it. */
+/* Adds an input; for a known file, changes only an entry with inout set. */
 static void
 add_input(const struct stat *st, const char *what, const struct cli_opt *row,
     int inout)
@@ -108,9 +108,9 @@ cli_check_protected(int fd, struct qwen_err *err)
 	return fstat(fd, &st) == -1 ? 0 : cli_check_replace(&st, err);
 }
 
-/* ---------------------------------------------------------- the command line */
+/* --------------------------------------------------------- the command line */
 
-/* Returns whether completes is this kind, with or without a suffix. */
+/* Is completes of this kind, perhaps with a suffix? */
 static int
 is(const char *completes, const char *kind)
 {
@@ -145,8 +145,8 @@ check_output(const struct cli_opt *o, const char *path)
 }
 
 /*
- * Dies if stdin and stdout are the same file: a tool that reads its own output
- * never ends, and ">" has emptied the file already.
+ * A tool that reads its own output would never end, and ">" has already emptied
+ * the file.
  */
 static void
 check_stdout(const struct cli_tool *t)

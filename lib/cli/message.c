@@ -16,7 +16,7 @@ int cli_verbose;
 int cli_quiet;
 struct qwen_err cli_err;
 
-/* Prints a message; more is a text to append. */
+/* more is appended to the message. */
 static void __attribute__((format(printf, 1, 0)))
 message(const char *fmt, va_list ap, const char *more)
 {
@@ -25,7 +25,7 @@ message(const char *fmt, va_list ap, const char *more)
 	vsnprintf(buf, sizeof buf, fmt, ap);
 	qwen_utf8_mask(buf);
 	cli_progress_wipe();
-	/* one call, so that messages of a pipeline's tools do not mix */
+	/* one call, so that lines of different tools do not mix */
 	fprintf(stderr, "%s: %s%s%s%s\n", cli_name, cli_default_from != NULL ?
 	    cli_default_from : "", cli_default_from != NULL ? ": " : "", buf,
 	    more);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* number.c - numbers of the command line and the environment. */
+/* number.c - parsing numbers of the command line. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ cli_int(const char *what, const char *s, int64_t min, int64_t max)
 
 	errno = 0;
 	v = strtoll(s, &end, 10);
-	/* strtoull() would accept space and a plus sign */
+	/* strtoll also accepts leading space and a plus sign */
 	if (!isdigit((unsigned char)digits[0]) || *end != '\0')
 		cli_usage("%s: not a number: '%s'", what, s);
 	if (v < min && max == INT64_MAX)
@@ -75,7 +75,7 @@ cli_double(const char *what, const char *s, double min, double max)
 	char *end;
 	double v;
 
-	/* reject space, hexadecimal, inf and nan */
+	/* rejects space, hexadecimal, inf and nan */
 	if (s[0] == '\0' || s[strspn(s, "0123456789.eE+-")] != '\0' ||
 	    strpbrk(s, "0123456789") == NULL || s[0] == '+')
 		cli_usage("%s: not a number: '%s'", what, s);
@@ -83,7 +83,7 @@ cli_double(const char *what, const char *s, double min, double max)
 	v = strtod(s, &end);
 	if (*end != '\0')
 		cli_usage("%s: not a number: '%s'", what, s);
-	/* a value that underflows is 0 */
+	/* a number too small for a double is 0 */
 	if (!(v >= min && v <= max))
 		cli_usage("%s: %s is not in %g..%g", what, s, min, max);
 	return v;

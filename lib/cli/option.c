@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* option.c - parses the command line by the tool's rows. */
+/* option.c - the command line, by the rows of the tool. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static const char commit[] =
 #include "commit.inc"
 ;
 
-/* --help=list is for completion and for tests. */
+/* --help=list is for completion and tests. */
 static void
 help(const struct cli_opt *o, const char *arg)
 {
@@ -51,7 +51,7 @@ static const struct cli_opt common[] = {
 	CLI_END,
 };
 
-/* All rows: the tool's, those that functions make, and the common ones. */
+/* All option rows: the tool's, those from functions, and the common ones. */
 static struct {
 	const struct cli_tool	 *tool;
 	const struct cli_opt	**row;
@@ -59,7 +59,7 @@ static struct {
 	struct given {
 		const struct cli_opt	*row;
 		const char		*arg;
-	}			 *given;	/* in the order of the command line */
+	}			 *given;	/* as the command line has them */
 	size_t			  n_given, cap_given;
 } spec;
 
@@ -226,7 +226,7 @@ cli_default(const char *from, const char *name, size_t n, const char *arg)
 			continue;
 		for (k = 0; k < spec.n_given && spec.given[k].row != o; k++)
 			;
-		/* -c without an argument is not the -c that is meant */
+		/* -c may be another option here, without an argument */
 		if (k < spec.n_given || (o->arg == NULL) != (arg == NULL))
 			continue;
 		cli_default_from = from;
@@ -249,7 +249,7 @@ cli_set_again(const char *prefix)
 	}
 }
 
-/* ------------------------------------------------------------------ the words */
+/* ------------------------------------------------------------------ parsing */
 
 static void __attribute__((noreturn))
 unknown(const char *word, size_t len, const char *hint)
@@ -270,7 +270,7 @@ find_letter(char c)
 	return i;
 }
 
-/* Returns the row of a long form, or of an abbreviation that fits one row. */
+/* Returns the row of a long option or of an unambiguous abbreviation. */
 static size_t
 find_long(const char *word, size_t len)
 {
@@ -302,7 +302,7 @@ find_long(const char *word, size_t len)
 	return found;
 }
 
-/* Parses --name, --name=value or --name value; returns the next index of argv. */
+/* Takes --name, --name=value or --name value; returns the next argv index. */
 static int
 take_long(char *argv[], int i)
 {
@@ -320,7 +320,7 @@ take_long(char *argv[], int i)
 	return i + 1;
 }
 
-/* Parses -abc, -n5 or -n 5; returns the next index of argv. */
+/* Takes -abc, -n5 or -n 5; returns the next index in argv. */
 static int
 take_letters(char *argv[], int i)
 {
@@ -328,7 +328,7 @@ take_letters(char *argv[], int i)
 	size_t k, n = strcspn(word + 1, "=");
 	char bad[3] = "-";
 
-	/* one dash before a word of another program: -ngl is not -n */
+	/* -ngl may be a long option of another program */
 	if (n > 1 && (hint = cli_foreign(word + 1, n)) != NULL)
 		unknown(word, n + 1, hint);
 	for (s = word + 1; *s != '\0'; s++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * option.h - the options of a tool as rows.  A row describes an option completely:
- * parsing, --help, hints, completion, and the test of the manual page use it.
+ * option.h - the options of a tool as rows.  A row is the only description of
+ * an option: parsing, --help, hints, completion and the check of the manual
+ * page use it.
  */
 #ifndef CLI_OPTION_H
 #define CLI_OPTION_H
@@ -12,17 +13,17 @@
 enum cli_kind {
 	CLI_KIND_END,		/* after the last row */
 	CLI_KIND_GROUP,		/* a heading of --help */
-	CLI_KIND_ROWS,		/* more rows, which a function makes */
+	CLI_KIND_ROWS,		/* more rows, from a function */
 	CLI_KIND_FLAG,		/* no argument: *to |= max */
 	CLI_KIND_COUNT,		/* no argument: *to += 1 */
-	CLI_KIND_INT,		/* min to max, of 4 or 8 bytes */
+	CLI_KIND_INT,		/* min to max; 4 or 8 bytes */
 	CLI_KIND_U64,
 	CLI_KIND_REAL,		/* low to high; a double */
-	CLI_KIND_BYTES,		/* min at least; uint64_t */
-	CLI_KIND_TEXT,		/* const char *, of min bytes at least */
-	CLI_KIND_STD,		/* likewise, and "-" is NULL: stdin or stdout */
-	CLI_KIND_WORD,		/* its number among the words; int or an enum */
-	CLI_KIND_LIST,		/* struct cli_list: each one is added */
+	CLI_KIND_BYTES,		/* at least min; uint64_t */
+	CLI_KIND_TEXT,		/* const char *, at least min bytes */
+	CLI_KIND_STD,		/* the same; "-" is NULL, stdin or stdout */
+	CLI_KIND_WORD,		/* index among the words; int or an enum */
+	CLI_KIND_LIST,		/* struct cli_list; each use adds one */
 	CLI_KIND_CALL,		/* call(row, argument) */
 };
 
@@ -31,16 +32,18 @@ struct cli_opt {
 	char		 letter;	/* or 0 */
 	const char	*name;		/* long form, without dashes */
 	const char	*arg;		/* name of the argument, or NULL;
-					   "[text]": it may be left out, else
-					   --name=text; of a CALL */
-	const char	*help;		/* one line of help; of a group, the heading */
+					   "[text]": optional, --name=text (only
+					   for CALL) */
+	const char	*help;		/* its help line; of a GROUP, the
+					   heading */
 	/*
-	 * The kind of its argument: "file", a file that is read, which no
-	 * output may replace; "inout", a file that is read, which the option
-	 * "output" may replace; "output", a file that is written; each perhaps
-	 * with a suffix, "file gguf".  Only for completion: "folder"; "shapes"
-	 * and "recipes" (of gguf-synth); "types" (of gguf-quantize); "tensors"
-	 * (of the model); "words a b c"; or NULL.
+	 * The kind of the argument: "file", a file that is read, which no
+	 * output may replace; "inout", a file that is read, which only the
+	 * option "output" may replace; "output", a file that is written.  Each
+	 * may have a suffix, "file gguf".  Other kinds matter only for
+	 * completion: "folder"; "shapes" and "recipes" (of gguf-synth); "types"
+	 * (of gguf-quantize); "tensors" (of the model); "words a b c".  NULL:
+	 * none.
 	 */
 	const char	*completes;
 	void		*to;
@@ -49,16 +52,16 @@ struct cli_opt {
 	double		 low, high;
 	void		(*call)(const struct cli_opt *o, const char *arg);
 	const struct cli_opt *(*rows)(void *to);
-	/* called after the whole command line is parsed; or NULL */
+	/* called after the whole command line was read; or NULL */
 	void		(*ready)(const struct cli_opt *o);
 };
 
 struct cli_list {
-	const char	**v;		/* owned; the texts are not */
+	const char	**v;		/* owned; the strings are borrowed */
 	size_t		 n, cap;
 };
 
-/* p is where the value goes; a pointer of another type does not compile. */
+/* p points to the value; a pointer to another type does not compile. */
 #define CLI_P(type, p) (1 ? (p) : (type *)0)
 #define CLI_ROW(k, l, n, a, p, h) .kind = CLI_KIND_##k, .letter = (l), \
 	.name = (n), .arg = (a), .to = (p), .size = sizeof *(p), .help = (h)
@@ -90,7 +93,7 @@ struct cli_list {
 #define CLI_CALL(l, n, a, p, f, comp, h) \
 	{ CLI_ROW(CALL, l, n, a, p, h), .call = (f), .completes = (comp) }
 
-/* Rows that mean the same in every tool that has them. */
+/* Options with the same meaning in every tool that has them. */
 #define CLI_OPT_THREADS(p) \
 	CLI_INT('t', "threads", "threads", p, 0, 1024, \
 	    "threads; 0: one per processor or core (default 0)")
@@ -100,7 +103,7 @@ struct cli_list {
 	"use this chat template (name or file) instead of the model's")
 #define CLI_OPT_SPECIAL(p) CLI_SET(0, "special", p, QWEN_TOK_SPECIAL, \
 	"read names of control tokens in text as these tokens")
-/* 0 for on, 1 for off. */
+/* The value is 0 for on, 1 for off. */
 #define CLI_OPT_THINK(p) CLI_WORD(0, "think", "on | off", CLI_P(int, p), \
 	"on off", "turn thinking on or off, if the template can")
 /*
@@ -114,56 +117,62 @@ struct cli_foreign {
 	const char	*hint;
 };
 
-/* The command line of a tool. */
+/* A tool and its command line. */
 struct cli_tool {
 	const char	*name;
-	const char	*about;		/* one line, as on its page */
-	const char	*usage;		/* "[options] [file ...]"; by lines */
-	const struct cli_opt *options;	/* all but -q, -v, -h and -V */
-	int		 max;		/* operands, -1: any number */
-	int		 command;	/* the first one is a command */
-	const char	*completes;	/* what they are, as in struct cli_opt */
+	const char	*about;		/* one line, as in its manual page */
+	const char	*usage;		/* "[options] [file ...]", one line per
+					   form */
+	const struct cli_opt *options;	/* all except -q, -v, -h and -V */
+	int		 max;		/* most operands; -1: any number */
+	int		 command;	/* the first operand is a command */
+	const char	*completes;	/* the kind of the operands, as in
+					   struct cli_opt */
 	const struct cli_foreign *foreign;	/* or NULL */
-	int		 appends;	/* all of stdin is read before stdout is
-					   written, which may be the same file */
+	int		 appends;	/* reads all of stdin before it
+					   writes stdout, which may be the
+					   same file */
 };
 
 /*
- * First call of main.  Parses the command line as getopt_long(3) does: long forms
- * may be abbreviated, options may follow operands, -- ends them.  Exits for --help,
- * --version and errors.  Returns the number of operands, which are argv[1] and so
- * on, with NULL after the last.
+ * First call of main.  Parses the command line like getopt_long(3): long
+ * options may be abbreviated, options may follow operands, -- ends the options.
+ * --help, --version and errors exit.  Returns the number of operands: argv[1]
+ * and so on, then NULL.
  */
 int cli_begin(const struct cli_tool *t, int argc, char *argv[]);
 
 /*
- * Parses the argument of an option, NULL if it takes none: for callers with
- * rows that are not the tool's own.  Exits if the argument is wrong.
+ * Sets an option from its argument, NULL if it takes none; exits if the
+ * argument is wrong.  For callers whose rows are not the tool's own.
  */
 void cli_set(const struct cli_opt *o, const char *arg);
 
 /*
- * Sets a default for an option, given by its long name or letter of n bytes, after
- * the command line is parsed.  Does nothing if the command line has the option, if
- * the tool lacks it, or if only one of arg and the tool's option has an argument.
- * cli_given() does not count it.  Errors name from, the origin of the default, and
- * exit with 1.
+ * Sets an option to a default that becomes known only after the command line
+ * was read. name is its long name or letter, n bytes.  Does nothing if the
+ * command line has the option, or if the tool has no such option that takes an
+ * argument (arg is NULL: takes none). cli_given() does not count it. from is
+ * the source of the default, for error messages; an error exits with status 1.
  */
 void cli_default(const char *from, const char *name, size_t n, const char *arg);
 
 /*
- * Sets again, in their order, the given options whose names begin with prefix: for
- * options that a default of another name has overwritten.
+ * Sets the options of the command line whose names begin with prefix again, in
+ * their order: for a default that has set the same variables by another name.
  */
 void cli_set_again(const char *prefix);
 
-/* Returns how often an option with this target was given. */
+/* Returns how often an option with this target is on the command line. */
 int cli_given(const void *to);
 
-/* Returns our name of an option that other programs call name, n letters; or NULL. */
+/* Returns our name for an option of other programs, n bytes; or NULL. */
 const char *cli_our_name(const char *name, size_t n);
 
-/* Returns the nearest to word of the names name(0), name(1), ..., which end with NULL. */
+/*
+ * Returns the nearest to word of the names name(0), name(1), ..., which end
+ * with NULL; NULL if none is near.
+ */
 const char *cli_nearest(const char *word, const char *(*name)(size_t i));
 
 /* Returns the option's name for messages: "-n", "--temp". */

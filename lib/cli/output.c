@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * output.c - output files that appear complete or not at all: see base/draft.h.
- * The draft of DIR/NAME is DIR/.NAME.qpipe-tmp for every process; NAME is shortened
- * there if the name would be too long.  The draft is removed when the tool exits.
+ * output.c - output files that appear complete or not at all, see base/draft.h.
+ * The temporary file of DIR/NAME is DIR/.NAME.qpipe-tmp, with NAME shortened if
+ * the result would be too long.
  */
 #include <sys/stat.h>
 
@@ -26,8 +26,8 @@ enum { MAX_LINKS = 40, PATIENCE_S = 3, N_DOOMED = 4 };
 
 struct cli_output {
 	char	*name;		/* as the user gave it */
-	mode_t	 mode;		/* of the existing target, or 0 */
-	struct qwen_draft d;	/* temp is NULL: written in place */
+	mode_t	 mode;		/* of an existing target, or 0 */
+	struct qwen_draft d;	/* d.temp is NULL: written in place */
 };
 
 /* ---------------------------------------------------------------- signals */
@@ -36,10 +36,10 @@ static const int fatal_signals[] = {
 	SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGXCPU,
 };
 
-/* Drafts to remove; a tool has no more outputs at a time. */
+/* temporary files to remove; at most N_DOOMED outputs are open */
 static const char *volatile doomed[N_DOOMED];
-static volatile sig_atomic_t busy;	/* renaming: leave it alone */
-static volatile sig_atomic_t pending;	/* a signal that came meanwhile */
+static volatile sig_atomic_t busy;	/* renaming: do not remove files */
+static volatile sig_atomic_t pending;	/* a signal that arrived while busy */
 
 void
 cli_output_abandon(void)
@@ -54,8 +54,9 @@ cli_output_abandon(void)
 }
 
 /*
- * Makes only async-signal-safe calls.  It ends the tool here, rather than setting a
- * flag for a loop, so that the tool stops at once during a computation.
+ * Uses only async-signal-safe calls.  Ends the process here, without a flag
+ * that loops must check, so that the tool stops at once even within a
+ * computation.
  */
 static void
 on_signal(int sig)
@@ -69,7 +70,10 @@ on_signal(int sig)
 	raise(sig);
 }
 
-/* From here to let_go() signals wait, since the list of drafts changes. */
+/*
+ * From here to let_go(), signals wait, since the list of files to remove
+ * changes.
+ */
 static void
 hold(void)
 {
@@ -87,14 +91,17 @@ hold(void)
 	sa.sa_handler = on_signal;
 	sigfillset(&sa.sa_mask);
 	for (i = 0; i < sizeof fatal_signals / sizeof fatal_signals[0]; i++) {
-		/* leave alone signals that nohup or the tool ignores */
+		/* nohup ignores some signals, and tools handle some */
 		if (sigaction(fatal_signals[i], NULL, &old) == 0 &&
 		    old.sa_handler == SIG_DFL)
 			sigaction(fatal_signals[i], &sa, NULL);
 	}
 }
 
-/* From here the draft, if it exists, is removed when the program ends. */
+/*
+ * Removes the temporary file from the list of files to remove, or (there) adds
+ * it; then handles signals again.
+ */
 static void
 let_go(const char *temp, int there)
 {
@@ -126,8 +133,8 @@ folder_len(const char *path)
 }
 
 /*
- * Returns the path after following symbolic links; the file need not exist.  NULL
- * with errno on failure.
+ * Returns the file that path names after symbolic links, which need not exist,
+ * to be freed; NULL with errno set.
  */
 static char *
 resolve(const char *path)
@@ -140,9 +147,9 @@ resolve(const char *path)
 	for (i = 0; i < MAX_LINKS; i++) {
 		n = readlink(at, text, sizeof text - 1);
 		if (n == -1)
-			return at;	/* not a link, or no file */
+			return at;	/* not a link, or missing */
 		text[n] = '\0';
-		/* absolute, or relative to the link's folder */
+		/* relative to the root or to the link's folder */
 		next = text[0] == '/' ? cli_format("%s", text) :
 		    cli_format("%.*s%s", (int)folder_len(at), at, text);
 		free(at);
@@ -153,7 +160,7 @@ resolve(const char *path)
 	return NULL;
 }
 
-/* -------------------------------------------------------------- the draft */
+/* --------------------------------------------------------- temporary file */
 
 static int
 by_errno(struct qwen_err *err)
@@ -161,7 +168,7 @@ by_errno(struct qwen_err *err)
 	return qwen_fail_errno(err, "%s", "");
 }
 
-/* Returns whether another output already has this draft. */
+/* Does another output of this tool write the same target, by another name? */
 static int
 is_twice(const struct cli_output *o)
 {
@@ -178,8 +185,9 @@ is_twice(const struct cli_output *o)
 }
 
 /*
- * A tool that continues after a commit holds the lock of the new target until
- * the next draft exists.
+ * Returns 1 with the temporary file open and locked; 0 if another process is
+ * using it or the target; -1 with *err set.  A tool that continues after a
+ * commit holds the lock of the new target until the next temporary file exists.
  */
 static int
 make_temp(struct cli_output *o, struct qwen_err *err)
@@ -200,8 +208,8 @@ make_temp(struct cli_output *o, struct qwen_err *err)
 }
 
 /*
- * Waits, and returns whether to try again: a killed process that was writing holds
- * its locks for a moment longer.
+ * Waits a moment; returns 0 after PATIENCE_S seconds in all.  A killed process
+ * holds its locks until it is gone, which takes a moment if it was writing.
  */
 static int
 patience(double *until)
@@ -246,7 +254,7 @@ open_temp(struct cli_output *o, struct qwen_err *err)
 	return 0;
 }
 
-/* Opens the file at path; in place if it is not a regular file. */
+/* Opens the output for path: in place if that is not a regular file. */
 static int
 open_output(struct cli_output *o, const char *path, struct qwen_err *err)
 {
@@ -260,7 +268,7 @@ open_output(struct cli_output *o, const char *path, struct qwen_err *err)
 		}
 		if (cli_check_replace(&st, err) < 0)
 			return -1;
-		/* renaming over it would defeat its write protection */
+		/* rename does not need write permission of the target */
 		if (access(path, W_OK) == -1)
 			return by_errno(err);
 		o->mode = st.st_mode;
@@ -310,7 +318,7 @@ cli_output_name(const struct cli_output *o)
 	return o->name;
 }
 
-/* Makes the rename itself durable, if the file system can. */
+/* Makes the rename durable, if the file system can. */
 static void
 sync_folder(const char *target)
 {
@@ -326,13 +334,13 @@ sync_folder(const char *target)
 	free(folder);
 }
 
-/* Returns -1 with errno if the target was not replaced. */
+/* Returns -1 with errno set if the target is unchanged. */
 static int
 commit_temp(struct cli_output *o)
 {
 	int rc = fsync(o->d.fd), why;
 
-	if (rc == -1)	/* takes long, and signals need not wait here */
+	if (rc == -1)	/* fsync takes long; signals need not wait */
 		return -1;
 	busy = 1;
 	rc = qwen_draft_commit(&o->d);
@@ -343,8 +351,8 @@ commit_temp(struct cli_output *o)
 }
 
 /*
- * Also closes the file, which drops the lock; until then no other process takes
- * the draft.
+ * Commits, then closes the file, which drops the lock: until then no other
+ * process uses the temporary file.
  */
 static int
 commit(struct cli_output *o, struct qwen_err *err)
@@ -353,7 +361,7 @@ commit(struct cli_output *o, struct qwen_err *err)
 	struct stat st;
 
 	if (o->d.temp != NULL) {
-		/* an input may have been opened after the output */
+		/* the target may have become an input since it was opened */
 		if (stat(o->d.name, &st) == 0 && cli_check_replace(&st, err) < 0)
 			return -1;
 		if (commit_temp(o) == -1)
@@ -395,7 +403,7 @@ cli_output_rewind(struct cli_output *o)
 		die("%s: %s", o->name, strerror(errno));
 }
 
-/* A committed or unopened output has no descriptor. */
+/* After a commit, or a failed open, o->d.fd is -1. */
 void
 cli_output_cancel(struct cli_output *o)
 {

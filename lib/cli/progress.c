@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* progress.c - a progress line on the terminal. */
+/* progress.c - the progress line on stderr. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 #include "cli/cli.h"
 #include "cli/internal.h"
 
-static const double quiet_s = 2.0;	/* no line before this time */
+static const double quiet_s = 2.0;	/* no line for short work */
 static const double step_s = 0.2;
-static const double log_s = 60;	/* between lines in a log, while files are written */
+static const double log_s = 60;	/* between log lines of cli_progress_bytes */
 
 static struct {
 	int		 on;
@@ -18,14 +18,14 @@ static struct {
 	uint64_t	 total;
 	const char	*also;		/* unit of a second count, or NULL */
 	uint64_t	 also_done;
-	double		 growth;	/* of a unit's cost from one to the next,
-					   as a part of the first one's */
+	double		 growth;	/* cost added by each further unit,
+					   relative to the first unit's cost */
 	double		 start_s;
 	double		 next_s;
-	double		 log_s;		/* seconds between lines in a log; 0: stderr
-					   is a terminal */
+	double		 log_s;		/* between log lines; 0: stderr is a
+					   terminal */
 	uint64_t	 done;
-	int		 width;		/* of the line on the terminal */
+	int		 width;		/* of the line shown now */
 } line;
 
 void
@@ -45,7 +45,7 @@ cli_progress_grows(double growth)
 	line.growth = growth;
 }
 
-/* Returns the cost of n units, as a multiple of the first unit's. */
+/* Returns the cost of n units, in units of the first one's cost. */
 static double
 cost(double n)
 {
@@ -59,7 +59,7 @@ cli_progress_expect(uint64_t done)
 	    cost((double)done);
 }
 
-/* Appends ", 1:02 left". */
+/* Formats ", 1:02 left". */
 static void
 time_left(char *buf, size_t size, double seconds)
 {
@@ -104,7 +104,7 @@ format(char *buf, size_t size, double now)
 	    strcmp(line.unit, "tokens") == 0 ? "tok" : line.unit, also, left);
 }
 
-/* Prints the line: on a terminal over the last one, in a log below it. */
+/* Prints the line: on a terminal over the previous one, in a log below it. */
 static void
 print_line(double now)
 {

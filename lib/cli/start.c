@@ -15,9 +15,9 @@ const char *cli_name = "qpipe";
 int cli_status;
 
 /*
- * Opens /dev/null in place of a closed stdin, stdout or stderr, so that the next
- * file does not get that number.  It is open in the wrong direction, so that using
- * it fails as with a closed descriptor.
+ * If a tool starts with stdin, stdout or stderr closed, opens /dev/null there,
+ * so that no other file gets that number.  The mode is the wrong one, so that
+ * use of the descriptor fails as if it was closed.
  */
 static void
 fill_std_fds(void)
@@ -38,7 +38,7 @@ cli_start(const char *name)
 {
 	cli_name = name;
 	fill_std_fds();
-	/* let write() fail at the file size limit */
+	/* exceeding the file size limit becomes an error of write() */
 	signal(SIGXFSZ, SIG_IGN);
 	cli_guard_maps();
 }
@@ -50,7 +50,7 @@ cli_check_stdout(void)
 
 	if (!ferror(stdout))
 		return;
-	/* drop the buffer at exit */
+	/* discards the rest of the buffer at exit */
 	close(STDOUT_FILENO);
 	if (error == EPIPE)
 		exit(1);
@@ -63,7 +63,7 @@ cli_finish(void)
 	int failed = ferror(stdout), before = errno;
 
 	cli_progress_end();
-	/* the error of what fails now, rather than one that came after it */
+	/* report the error of this flush, else the earlier one */
 	errno = 0;
 	if (fflush(stdout) == EOF || failed) {
 		errno = errno != 0 ? errno : before;

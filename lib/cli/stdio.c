@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* stdio.c - kinds of stdin and stdout, and text on stdout. */
+/* stdio.c - the kind of stdin, and text on stdout. */
 #include <sys/stat.h>
 
 #include <errno.h>
@@ -68,7 +68,7 @@ cli_show(const char *s, size_t n)
 		    stdout);
 }
 
-/* Returns whether the character at s may go to a terminal unchanged; *used bytes. */
+/* May the character at s go to a terminal unchanged? *used is its length. */
 static int
 is_harmless(const char *s, size_t n, size_t *used)
 {
@@ -76,7 +76,7 @@ is_harmless(const char *s, size_t n, size_t *used)
 	int len = qwen_utf8_read((const unsigned char *)s, n, &c);
 
 	*used = len > 0 ? (size_t)len : 1;
-	/* scripts and emoji need the joiners */
+	/* some scripts and emoji need zero width joiners */
 	return len > 0 && (!qwen_utf8_steers(c) || c == '\n' || c == '\t' ||
 	    c == 0x200c || c == 0x200d);
 }

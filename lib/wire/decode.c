@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * decode.c - the record in a complete CBOR item.  A record is a map with
- * text keys; those of this version are in the table, others are passed over,
- * so that a later writer can say more.  All is checked here: who reads a
- * record need not doubt its ids, lengths and numbers.
+ * decode.c - decodes the record in a complete CBOR item.
+ *
+ * A record is a map with text keys.  Unknown keys are ignored, so that later
+ * writers can add keys.  All ids, lengths and numbers are checked here, so that
+ * callers need not check them again.
  */
 #include <math.h>
 #include <stdio.h>
@@ -114,7 +115,7 @@ qwen_record_is_header(const unsigned char *p, size_t n)
 	    it.type == QWEN_ITEM_TEXT && text_is(&it, keys[K_QWEN].name);
 }
 
-/* ---------------------------------------------------------- the keys' values */
+/* ------------------------------------------------------------------- values */
 
 static int
 has(const struct qwen_fields *f, enum key k)
@@ -185,7 +186,7 @@ get_kind(const struct qwen_fields *f, struct qwen_header *h, struct qwen_err *er
 	    it->n < 40 ? (int)it->n : 40, (const char *)it->s);
 }
 
-/* How the cache has keys, or values; f16 unless it says. */
+/* Reads a KV cache type; f16 if the key is absent. */
 static int
 get_kv(const struct qwen_fields *f, enum key k, enum qwen_kv *out,
     struct qwen_err *err)
@@ -199,7 +200,7 @@ get_kv(const struct qwen_fields *f, enum key k, enum qwen_kv *out,
 	    keys[k].name, it->n < 40 ? (int)it->n : 40, (const char *)it->s);
 }
 
-/* How positions were scaled; as the file says unless it is there. */
+/* Reads the RoPE scaling; that of the model file if the key is absent. */
 static int
 get_rope(const struct qwen_fields *f, struct qwen_rope *out,
     struct qwen_err *err)
@@ -229,7 +230,7 @@ get_eog(const struct qwen_fields *f, struct qwen_header *h, struct qwen_err *err
 	return get_ids(&f->v[K_EOG], h, h->eog, err);
 }
 
-/* ------------------------------------------------------ one record a kind */
+/* -------------------------------------------------- one function per kind */
 
 static int
 take_header(const struct qwen_fields *f, struct qwen_header *out,
@@ -271,7 +272,7 @@ take_header(const struct qwen_fields *f, struct qwen_header *out,
 	return 0;
 }
 
-/* The record's n ids. */
+/* Reads the n ids of a record. */
 static int
 take_ids(struct qwen_record *rec, const struct qwen_item *it,
     struct qwen_numbers *nb, struct qwen_err *err)
@@ -283,7 +284,10 @@ take_ids(struct qwen_record *rec, const struct qwen_item *it,
 	return get_ids(it, rec->header, nb->ids, err);
 }
 
-/* Best first, equal ones by id: who takes the first few need not sort. */
+/*
+ * Checks that the best come first, equal ones in order of id: callers need not
+ * sort.
+ */
 static int
 check_order(const float *v, const int32_t *ids, size_t n, struct qwen_err *err)
 {
@@ -376,7 +380,7 @@ take_mark(struct qwen_record *rec, const struct qwen_fields *f,
 	return 0;
 }
 
-/* Printable, since it is shown to people. */
+/* Reads a stage name; printable, since users see it. */
 static int
 take_stage(const struct qwen_item *it, struct qwen_numbers *nb,
     struct qwen_err *err)
@@ -393,7 +397,7 @@ take_stage(const struct qwen_item *it, struct qwen_numbers *nb,
 	return 0;
 }
 
-/* Numbers of experts: not ids, so any that are not negative. */
+/* Reads expert numbers, which are not ids: any that are not negative. */
 static int
 take_choices(const struct qwen_item *it, size_t n, struct qwen_numbers *nb,
     struct qwen_err *err)
@@ -449,11 +453,12 @@ take_trace(struct qwen_record *rec, const struct qwen_fields *f,
 	return 0;
 }
 
-/* A record is what the one of these keys that it has says. */
+/* The keys that determine the kind of a record. */
 static const struct {
 	enum key		key;
 	enum qwen_record_kind	rec;
-	unsigned		streams;	/* where it may be */
+	unsigned		streams;	/* the kinds of streams that may
+						   have it */
 } records[] = {
 	{ K_QWEN, QWEN_REC_HEADER, 15 },
 	{ K_TOKENS, QWEN_REC_TOKENS, QWEN_STREAM_TOKENS },
@@ -561,7 +566,7 @@ is_zero(const struct qwen_fp *fp)
 	return memcmp(fp, &zero, sizeof zero) == 0;
 }
 
-/* Other models; or the same one, but not with the same adapters. */
+/* Reports that the models differ, or only their adapters. */
 static int
 differ_model(const struct qwen_header *h, const struct qwen_header *self,
     struct qwen_err *err)

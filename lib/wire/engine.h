@@ -32,14 +32,15 @@ struct qwen_inbox {
 };
 
 /*
- * Returns where to read the next bytes to, and how many; NULL without memory.
+ * Returns where to read the next bytes to, and their largest number *n; NULL if
+ * out of memory. qwen_inbox_came adds the n bytes that were read.
  */
 unsigned char *qwen_inbox_room(struct qwen_inbox *in, size_t *n);
 void qwen_inbox_came(struct qwen_inbox *in, size_t n);
 
 /*
  * Gets the next CBOR record, of at most limit bytes, valid until the next call.
- * Returns 1; 0 if it is incomplete; -1.
+ * Returns 1; 0 if it is incomplete; -1 if it is invalid or too long.
  */
 int qwen_inbox_next(struct qwen_inbox *in, size_t limit,
     const unsigned char **p, size_t *n, struct qwen_err *err);
@@ -89,11 +90,12 @@ struct qwen_engine_request {
 	size_t		 n;
 	uint64_t	 max;		/* GENERATE: at least 1 */
 	uint64_t	 from;		/* SCORE, HIDDEN: 0 .. n - 1 */
-	int		 logprobs;	/* report logprobs, with n_top of the
-					   best */
+	int		 logprobs;	/* report log-probabilities, and the
+					   n_top best tokens */
 	size_t		 n_top;
-	char		*sampling;	/* a string */
-	char		*grammar;	/* a string of n_grammar bytes */
+	char		*sampling;	/* options, as qwen_sampler_describe
+					   writes them */
+	char		*grammar;	/* n_grammar bytes of GBNF */
 	size_t		 n_grammar;
 	int32_t		*ending;	/* NULL: those of the model */
 	size_t		 n_ending;
@@ -109,7 +111,7 @@ struct qwen_engine_request {
 	size_t		 keep[QWEN_ENGINE_KEEP];	/* ascending, 1 .. n */
 	size_t		 n_keep;
 	int		 priority;
-	uint64_t	 deadline_ms;	/* from its arrival; 0: none */
+	uint64_t	 deadline_ms;	/* ms after its arrival; 0: none */
 	int		 progress;	/* report the progress of reading */
 };
 
@@ -145,7 +147,7 @@ enum qwen_event_kind {
 	QWEN_EVENT_CACHED,	/* n_prompt, n_cached (in memory), n_stored */
 	QWEN_EVENT_STATS,
 	QWEN_EVENT_PROGRESS,	/* n_prompt, n_read */
-	QWEN_EVENT_ERROR,	/* of no request: error, message */
+	QWEN_EVENT_ERROR,	/* belongs to no request: error, message */
 };
 
 /* Statistics of an engine, in the order of qwen-engine(5). */
@@ -177,7 +179,7 @@ struct qwen_event {
 	uint64_t	 stat[QWEN_N_STATS];
 };
 
-/* As for requests; the decoder ignores unknown keys. */
+/* The same as for requests, except that the decoder ignores unknown keys. */
 int qwen_event_decode(struct qwen_event *e, const unsigned char *p, size_t n,
     struct qwen_err *err);
 void qwen_event_encode(const struct qwen_event *e, struct qwen_text *t,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * engine_request.c - requests to an engine, from and to records.  A key that is not known is
- * refused: an answer without what it asks for would be a wrong one.
+ * engine_request.c - encodes and decodes requests to an engine.  Unknown keys
+ * are refused: to answer without heeding them would be wrong.
  */
 #include <math.h>
 #include <string.h>
@@ -103,7 +103,7 @@ take_id(const struct qwen_item *it, char out[QWEN_ENGINE_ID + 1],
 	return 0;
 }
 
-/* Reads ids below limit; allocates an array even for none. */
+/* Reads ids below limit; allocates the array even for no ids. */
 static int
 take_ids(const struct qwen_fields *f, enum key k, uint32_t limit,
     int32_t **out, size_t *n, struct qwen_err *err)
@@ -197,7 +197,7 @@ take_keep(struct qwen_engine_request *m, const struct qwen_fields *f,
 	return 0;
 }
 
-/* Reads a number up to max, or the default if it is absent. */
+/* Reads a number of at most max; leaves *out unchanged if it is absent. */
 static int
 take_uint(const struct qwen_fields *f, enum key k, uint64_t max,
     uint64_t *out, struct qwen_err *err)
@@ -212,7 +212,7 @@ take_uint(const struct qwen_fields *f, enum key k, uint64_t max,
 	return 0;
 }
 
-/* ------------------------------------------------------- one record a kind */
+/* --------------------------------------------------- one function per kind */
 
 static int
 take_hello(struct qwen_engine_request *m, const struct qwen_fields *f,
@@ -236,7 +236,7 @@ take_hello(struct qwen_engine_request *m, const struct qwen_fields *f,
 	return 0;
 }
 
-/* What is to be done with the tokens. */
+/* Reads what to do with the tokens, and sets the kind. */
 static int
 take_what(struct qwen_engine_request *m, const struct qwen_fields *f,
     struct qwen_err *err)
@@ -291,8 +291,8 @@ take_job(struct qwen_engine_request *m, const struct qwen_fields *f,
 }
 
 /*
- * A request is what the one of these keys says that it has; beside it, these
- * keys may be there.
+ * The keys that determine the kind of a request, and the other keys that it may
+ * have.
  */
 #define BIT(k) (1u << K_##k)
 static const struct {
@@ -339,7 +339,7 @@ take_kind(struct qwen_engine_request *m, const struct qwen_fields *f,
 	return 0;
 }
 
-/* Reads just the id, to answer a request with errors. */
+/* Reads only the id, for the error event. */
 static void
 find_id(struct qwen_engine_request *m, const unsigned char *p, size_t n)
 {

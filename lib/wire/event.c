@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * event.c - what an engine tells, from and to records.  Who reads them passes over
- * keys that it does not know, so that a later engine can say more.
+ * event.c - encodes and decodes events of an engine.  Decoding ignores unknown
+ * keys, so that later engines can add keys.
  */
 #include <math.h>
 #include <string.h>
@@ -85,11 +85,12 @@ static const struct qwen_key stats[QWEN_N_STATS] = {
 	[QWEN_STAT_DROPPED] = { "dropped", QWEN_SHAPE_UINT },
 };
 
-/* An event is what the one of these keys says that it has. */
+/* The keys that determine the kind of an event. */
 static const struct {
 	enum key		key;
 	enum qwen_event_kind	kind;
-	enum key		id;	/* or N_KEYS: of no request */
+	enum key		id;	/* the key with the request id; N_KEYS:
+					   none */
 } kinds[] = {
 	{ K_QWEN, QWEN_EVENT_HELLO, N_KEYS },
 	{ K_STARTED, QWEN_EVENT_STARTED, K_STARTED },
@@ -139,7 +140,7 @@ take_text(const struct qwen_fields *f, enum key k, char *out, size_t size,
 	return 0;
 }
 
-/* How an engine keeps keys, or values; f16 unless it says. */
+/* Reads a KV cache type; f16 if the key is absent. */
 static int
 take_kv(const struct qwen_fields *f, enum key k, enum qwen_kv *out)
 {
@@ -148,7 +149,7 @@ take_kv(const struct qwen_fields *f, enum key k, enum qwen_kv *out)
 	    (size_t)f->v[k].n);
 }
 
-/* Whether a list of words with a blank between them has this one. */
+/* Does a list of words separated by blanks have this word? */
 static int
 has_word(const unsigned char *s, size_t n, const char *word)
 {
@@ -395,7 +396,7 @@ put_error(struct qwen_put *p, const struct qwen_event *e)
 	put_str(p, K_MESSAGE, e->message);
 }
 
-/* But for the id. */
+/* Writes everything except the id. */
 static void
 put_event(struct qwen_put *p, const struct qwen_event *e)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fingerprint.c - what tells models apart, and the header of a stream, which
- * says whose it is.
+ * fingerprint.c - fingerprints of models and adapters, and stream headers.
  *
- * The fingerprint is an XXH3-128 over records as they lie in the GGUF file,
- * each with its name and length in front so that no two lists give the same
+ * A fingerprint is an XXH3-128 over records as they are in the GGUF file, each
+ * with its name and length in front, so that different lists give different
  * bytes.
  */
 #include <sys/mman.h>
@@ -65,7 +64,7 @@ add_kv(XXH3_state_t *st, const struct qwen_gguf_kv *kv)
 	add_bytes(st, kv->data, kv->bytes);
 }
 
-/* The architecture's own keys, "qwen3.block_count" of architecture "qwen3". */
+/* Is it a key of the architecture, such as "qwen3.block_count" of "qwen3"? */
 static int
 is_hparam(const struct qwen_gguf_kv *kv, const struct qwen_str *arch)
 {
@@ -86,8 +85,8 @@ add_tensor(XXH3_state_t *st, const struct qwen_gguf_tensor *t, uint64_t most)
 }
 
 /*
- * Ask for the sampled bytes of all tensors before the first is read: of a file
- * that is not in memory they are as many places on a disk.
+ * Requests the sampled bytes of all tensors before the first one is read: if
+ * the file is not in memory, they are in many places on the disk.
  */
 static void
 fetch_samples(const struct qwen_gguf *g)
@@ -199,8 +198,8 @@ qwen_header_adapt(struct qwen_header *h, const struct qwen_adapter *a,
 /* ------------------------------------------------------------------ headers */
 
 /*
- * A file without a vocabulary can still be computed with: then the embedding
- * says how many ids there are, and the fingerprint is zero.
+ * A model without a vocabulary can be run, too: then the embedding's size is
+ * the number of ids, and the vocabulary's fingerprint is zero.
  */
 static int
 describe_vocab(struct qwen_header *h, const struct qwen_gguf *g,

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * inbox.c - received bytes, from a sender that may stop in the middle of a
- * record.
- */
+/* inbox.c - a buffer for received bytes, and the complete records in it. */
 #include <string.h>
 
 #include "base/err.h"
@@ -14,7 +11,7 @@ enum { LEAST_ROOM = 1 << 12, KEPT_ROOM = 1 << 18 };
 unsigned char *
 qwen_inbox_room(struct qwen_inbox *in, size_t *n)
 {
-	/* what one long record took is not kept */
+	/* free the memory of a long record */
 	if (in->start == in->end && in->cap > KEPT_ROOM)
 		qwen_inbox_fini(in);
 	if (in->start > 0 && in->cap - in->end < LEAST_ROOM) {
@@ -72,7 +69,7 @@ qwen_inbox_line(struct qwen_inbox *in, size_t limit, const unsigned char **p,
 	size_t have = in->end - in->start;
 	const unsigned char *end;
 
-	/* what was looked through before has no end of a line */
+	/* bytes before span.off were searched and have no line feed */
 	if (have <= in->span.off)
 		return 0;
 	*p = in->buf + in->start;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * item.c - one CBOR data item at a time from bytes in memory, over libcbor; and
- * maps of which the keys are known.
+ * item.c - decodes one CBOR item at a time from memory, with libcbor, and maps
+ * with known keys.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "wire/item.h"
 #include "wire/record.h"
 
-/* libcbor calls one of these for the item that it found. */
+/* Callbacks of libcbor; each stores the item found. */
 
 #define ON(name, value, item, member) \
 static void \
@@ -85,7 +85,7 @@ qwen_item_decode(const unsigned char *p, size_t len, struct qwen_item *it,
 		it->bytes = r.read;
 		return 1;
 	case CBOR_DECODER_NEDATA:
-		/* libcbor's sum of head and claimed length may wrap */
+		/* libcbor's sum of head and announced length may wrap */
 		*want = r.required > len ? r.required : SIZE_MAX;
 		return 0;
 	default:
@@ -93,7 +93,10 @@ qwen_item_decode(const unsigned char *p, size_t len, struct qwen_item *it,
 	}
 }
 
-/* One item is complete; with it perhaps what it was the last part of. */
+/*
+ * Counts an item as complete, and all containers that it completes.  Returns 1
+ * if the outermost item is complete.
+ */
 static int
 complete(struct qwen_span *sp)
 {
@@ -176,7 +179,7 @@ fits(enum qwen_shape shape, uint64_t tag, const struct qwen_item *it)
 	    (shape != QWEN_SHAPE_FP || it->n == sizeof(struct qwen_fp));
 }
 
-/* The value in the n bytes at p. */
+/* Decodes the value of a key from the n bytes at p and checks its type. */
 static int
 take_value(struct qwen_item *it, const struct qwen_key *key,
     const unsigned char *p, size_t n, struct qwen_err *err)
@@ -197,7 +200,7 @@ take_value(struct qwen_item *it, const struct qwen_key *key,
 	return 0;
 }
 
-/* A key and its value, at *p. */
+/* Decodes a key and its value at *p. */
 static int
 take_pair(struct qwen_fields *f, const struct qwen_key *keys, size_t n_keys,
     const unsigned char **p, size_t *n, struct qwen_err *err)

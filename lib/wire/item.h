@@ -15,7 +15,7 @@ enum qwen_item_type {
 	QWEN_ITEM_TEXT,		/* n bytes at s, not checked to be UTF-8 */
 	QWEN_ITEM_ARRAY,	/* n items follow */
 	QWEN_ITEM_MAP,		/* 2n items follow */
-	QWEN_ITEM_TAG,		/* n, and one item follows */
+	QWEN_ITEM_TAG,		/* tag n; one item follows */
 	QWEN_ITEM_FLOAT,	/* f */
 	QWEN_ITEM_BOOL,		/* n */
 	QWEN_ITEM_NULL,		/* null or undefined */
@@ -46,8 +46,8 @@ int qwen_item_decode(const unsigned char *p, size_t len, struct qwen_item *it,
 enum { QWEN_SPAN_DEPTH = 8 };
 
 struct qwen_span {
-	size_t		 off;			/* bytes known to belong to
-						   it */
+	size_t		 off;			/* bytes known to belong to the
+						   item */
 	unsigned	 depth;
 	uint64_t	 left[QWEN_SPAN_DEPTH];	/* items still missing */
 };
@@ -87,7 +87,8 @@ _Static_assert(QWEN_KEYS_MAX <= 64, "there has a bit for each key");
 
 /* The values of a map's known keys. */
 struct qwen_fields {
-	uint64_t		 there;		/* bits 1 << key */
+	uint64_t		 there;		/* the last unknown key, or
+						   "" */
 	struct qwen_item	 v[QWEN_KEYS_MAX];
 	char			 unknown[QWEN_KEY_SHOWN];  /* one of the unknown
 							      keys */
@@ -95,7 +96,7 @@ struct qwen_fields {
 
 /*
  * Decodes the map at *p, in *n bytes, and advances past it.  Its keys must be
- * text, and those of the table may occur once; other keys are ignored.
+ * text; those of the table may occur once, others are ignored.
  */
 int qwen_fields_decode(struct qwen_fields *f, const struct qwen_key *keys,
     size_t n_keys, const unsigned char **p, size_t *n, struct qwen_err *err);

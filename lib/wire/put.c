@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* put.c - a record, key by key, in CBOR or JSON. */
+/* put.c - appends a record, key by key, in CBOR or JSON. */
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
@@ -16,7 +16,7 @@ qwen_put_begin(struct qwen_put *p)
 {
 	p->n = 0;
 	p->head = p->t->n;
-	/* how many keys there are is known at the end */
+	/* qwen_put_end writes the number of keys into the head */
 	qwen_text_add(p->t, p->json ? "{" : "\xa0", 1);
 }
 
@@ -30,7 +30,7 @@ qwen_put_end(struct qwen_put *p)
 		p->t->s[p->head] = (char)(0xa0 | p->n);
 }
 
-/* The head of an item: major type and number. */
+/* Appends the head of an item, its major type and number. */
 static void
 head(struct qwen_put *p, size_t (*encode)(size_t, unsigned char *, size_t),
     size_t n)
@@ -107,7 +107,7 @@ qwen_put_fp(struct qwen_put *p, const char *name, const struct qwen_fp *fp)
 	qwen_text_add(p->t, fp->b, sizeof fp->b);
 }
 
-/* What begins an array of n numbers of that many bytes. */
+/* Begins an array of n numbers of `bytes' bytes each. */
 static void
 array(struct qwen_put *p, const char *name, unsigned tag, size_t n,
     size_t bytes)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * reader.c - records from a descriptor: a buffer, the first byte's verdict
- * (CBOR or decimal ids), and for each record the end of it before its sense.
+ * reader.c - reads records from a descriptor.  The first byte tells CBOR from
+ * plain decimal ids.  A CBOR record is decoded after all its bytes have
+ * arrived.
  */
 #define _GNU_SOURCE	/* F_SETPIPE_SZ */
 #include <errno.h>
@@ -18,9 +19,9 @@
 #include "wire/record.h"
 
 enum {
-	BUF_BYTES = 1 << 16,	/* at first; it grows with a record's bytes */
-	PIPE_BYTES = 1 << 20,	/* what anybody may ask for */
-	IDS_RUN = 4096,		/* most plain ids in one record */
+	BUF_BYTES = 1 << 16,	/* initially; grows to the size of a record */
+	PIPE_BYTES = 1 << 20,	/* what any user may set, by default */
+	IDS_RUN = 4096,		/* most plain ids per record */
 	DIGITS_MAX = 20,
 };
 
@@ -29,19 +30,21 @@ enum mode { UNKNOWN, CBOR, PLAIN };
 struct qwen_reader {
 	int			 fd;
 	struct qwen_reader_opts	 opts;
-	struct qwen_header	 self;		/* what opts.self points to */
-	struct qwen_header	 header;	/* in force; kind 0: none yet */
+	struct qwen_header	 self;		/* opts.self points to it */
+	struct qwen_header	 header;	/* current header; kind 0: none
+						   yet */
 	struct qwen_numbers	 nb;
 	enum mode		 mode;
 	int			 eof;
-	int			 failed;	/* and stays so */
+	int			 failed;	/* stays set */
 	unsigned char		*buf;
 	size_t			 cap;
-	size_t			 start, end;	/* bytes not yet used */
+	size_t			 start, end;	/* unused bytes */
 	uint64_t		 offset;	/* of buf[start] in the stream */
 	uint64_t		 n_records;
 	uint64_t		 n_lines;	/* PLAIN */
-	int			 line_open;	/* PLAIN: ids since a newline */
+	int			 line_open;	/* PLAIN: ids since the last
+						   newline */
 	int32_t			 run[IDS_RUN];
 };
 
@@ -91,12 +94,15 @@ qwen_reader_close(struct qwen_reader *r)
 
 /* ------------------------------------------------------------------- bytes */
 
-/* Room after the bytes in use: move them to the front, or grow the buffer. */
+/*
+ * Makes room after the bytes in use: moves them to the front, or grows the
+ * buffer.
+ */
 static int
 make_room(struct qwen_reader *r, struct qwen_err *err)
 {
 	if (r->start > 0) {
-		/* what is left is less than one record */
+		/* less than one record is left */
 		memmove(r->buf, r->buf + r->start, r->end - r->start);
 		r->end -= r->start;
 		r->start = 0;
@@ -105,7 +111,7 @@ make_room(struct qwen_reader *r, struct qwen_err *err)
 	    qwen_oom(err) : 0;
 }
 
-/* More bytes: 1, or 0 at the end, or -1. */
+/* Reads more bytes: returns 1, 0 at the end, or -1. */
 static int
 fill(struct qwen_reader *r, struct qwen_err *err)
 {
@@ -136,7 +142,7 @@ use(struct qwen_reader *r, size_t n)
 
 /* -------------------------------------------------------------------- CBOR */
 
-/* Wait until the record that begins at start is there: *n is its length. */
+/* Waits until the record at start is complete; *n is its length. */
 static int
 complete(struct qwen_reader *r, size_t *n, struct qwen_err *err)
 {
@@ -165,7 +171,7 @@ complete(struct qwen_reader *r, size_t *n, struct qwen_err *err)
 	}
 }
 
-/* "tokens or state": the kinds that are welcome. */
+/* The accepted kinds, "tokens or state". */
 struct kinds { char s[48]; };
 
 static struct kinds
@@ -189,7 +195,7 @@ is_welcome(const struct qwen_reader *r, unsigned kind)
 	return r->opts.kinds == 0 || (r->opts.kinds & kind) != 0;
 }
 
-/* Refuses the wrong kind of stream, or one of another model. */
+/* Refuses a stream of a wrong kind or of another model. */
 static int
 check_header(const struct qwen_reader *r, struct qwen_err *err)
 {
@@ -202,9 +208,9 @@ check_header(const struct qwen_reader *r, struct qwen_err *err)
 }
 
 /*
- * A state is large, and a pipe of the default size makes its two ends wait for
- * each other every 64 KiB.  Not a pipe, or too many wide pipes: leaves it as it
- * is.
+ * Enlarges the pipe for a state, which is large: with a pipe of the default
+ * size, both ends wait for each other every 64 KiB.  Ignores failure: fd may
+ * not be a pipe, or the user may have too many large pipes.
  */
 static void
 widen(const struct qwen_reader *r)
@@ -228,7 +234,7 @@ next_cbor(struct qwen_reader *r, struct qwen_record *rec, struct qwen_err *err)
 	if (complete(r, &n, err) < 0 || qwen_record_decode(rec,
 	    r->buf + r->start, n, &r->header, &r->nb, err) < 0 ||
 	    (rec->kind == QWEN_REC_HEADER && check_header(r, err) < 0))
-		/* the record's own number and place */
+		/* name the record's number and offset */
 		return qwen_fail_in(err, "record %llu at byte %llu",
 		    (unsigned long long)r->n_records + 1,
 		    (unsigned long long)r->offset);
@@ -260,9 +266,7 @@ bad_id(const struct qwen_reader *r, struct qwen_err *err)
 	    (unsigned long long)r->n_lines + 1, (unsigned long long)r->offset);
 }
 
-/*
- * The id that begins at start: 1 and used; 0 if its end has not come yet; -1.
- */
+/* Parses the id at start: returns 1; 0 if it is incomplete; -1. */
 static int
 take_id(struct qwen_reader *r, int32_t *out, struct qwen_err *err)
 {
@@ -298,8 +302,8 @@ take_id(struct qwen_reader *r, int32_t *out, struct qwen_err *err)
 }
 
 /*
- * Skips space; returns 1 if that ended a document, which remains to be
- * reported.
+ * Skips white space.  With opts.lines, stops at a newline and returns 1: it
+ * ends a document that is not reported yet.
  */
 static int
 skip_space(struct qwen_reader *r)
@@ -314,7 +318,7 @@ skip_space(struct qwen_reader *r)
 	return 0;
 }
 
-/* As many ids as have arrived, up to the end of a line where that counts. */
+/* Takes the ids that have arrived, up to the end of a line with opts.lines. */
 static int
 take_run(struct qwen_reader *r, size_t *n, int *newline, struct qwen_err *err)
 {
@@ -362,7 +366,8 @@ next_plain(struct qwen_reader *r, struct qwen_record *rec, struct qwen_err *err)
 			return -1;
 		case 0:
 			if (r->start < r->end)
-				continue;	/* the last id ends here */
+				continue;	/* the last id ends at the end
+						   of the file */
 			return r->line_open ? end_line(r, rec) : 0;
 		}
 	}
@@ -373,9 +378,9 @@ next_plain(struct qwen_reader *r, struct qwen_record *rec, struct qwen_err *err)
 	return 1;
 }
 
-/* -------------------------------------------------------------------------- */
+/* -------------------------------------------------------------- first bytes */
 
-/* Reports that the input is not a stream, by its first bytes. */
+/* Reports what the input is instead of a stream, by its first bytes. */
 static int
 fail_sniff(const struct qwen_reader *r, struct qwen_err *err)
 {
@@ -396,8 +401,8 @@ fail_sniff(const struct qwen_reader *r, struct qwen_err *err)
 }
 
 /*
- * No item that begins a CBOR stream begins with an ASCII byte, and none of ours
- * with a character.
+ * A CBOR stream never begins with a byte below 0x80, and a stream of this
+ * project never with the bytes of a UTF-8 character.
  */
 static int
 sniff(struct qwen_reader *r, struct qwen_err *err)

@@ -19,11 +19,14 @@ enum {
 };
 
 enum {
-	QWEN_HEADER_MAX = 8192,		/* of a header or a ready record */
-	QWEN_TOKENS_MAX = 1 << 20,	/* of a record of tokens */
-	QWEN_TOKENS_RUN = 1 << 16,	/* most ids that a writer puts in one */
-	QWEN_PATH_MAX = 4096,		/* of a ready record's path, with NUL */
-	QWEN_TRACE_MAX = 64 << 20,	/* of a record of a trace */
+	QWEN_HEADER_MAX = 8192,		/* bytes of a header or a ready
+					   record */
+	QWEN_TOKENS_MAX = 1 << 20,	/* bytes of a record of tokens */
+	QWEN_TOKENS_RUN = 1 << 16,	/* most ids that a writer puts in one
+					   record */
+	QWEN_PATH_MAX = 4096,		/* bytes of a ready record's path, with
+					   NUL */
+	QWEN_TRACE_MAX = 64 << 20,	/* bytes of a trace record */
 };
 
 /* Returns the size limit of a record that follows header h (or none). */
@@ -33,7 +36,8 @@ size_t qwen_record_limit(const struct qwen_header *h);
 int qwen_record_is_header(const unsigned char *p, size_t n);
 
 /*
- * Numbers of a record, copied, since records have any alignment and byte order.
+ * The numbers of a record, copied, since records have any alignment and byte
+ * order.
  */
 struct qwen_numbers {
 	int32_t	*ids;
@@ -72,7 +76,10 @@ int qwen_adapter_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
 void qwen_header_add_adapter(struct qwen_header *h,
     const struct qwen_fp *adapter, double scale);
 
-/* XXH3-128 of consecutive bytes; qwen_fp_start returns NULL without memory. */
+/*
+ * Hashes consecutive bytes with XXH3-128; qwen_fp_start returns NULL if out of
+ * memory.
+ */
 struct XXH3_state_s;
 struct XXH3_state_s *qwen_fp_start(void);
 void qwen_fp_get(const struct XXH3_state_s *st, struct qwen_fp *out);

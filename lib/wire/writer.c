@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * writer.c - records to a descriptor, in each of the formats.  One sink with a
- * bounded buffer; a record is put there piece by piece and flushed at its end.
- * Records have keys in CBOR and in JSON, the same in the same order.
+ * writer.c - writes records to a descriptor, in each format.  Records go piece
+ * by piece into one buffer of fixed size, which is flushed at the end of a
+ * record.  CBOR and JSON have the same keys in the same order.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -28,13 +28,15 @@ enum { BUF_BYTES = 1 << 16 };
 struct qwen_writer {
 	int			 fd;
 	struct qwen_writer_opts	 opts;
-	struct qwen_err		*err;	/* of the call under way */
-	int			 failed;	/* and stays so */
-	int			 line_used;	/* TEXT with lines */
-	int			 n_keys;	/* JSON: of the record so far */
+	struct qwen_err		*err;	/* of the current call */
+	int			 failed;	/* stays set */
+	int			 line_used;	/* TEXT with lines: the line has
+						   ids */
+	int			 n_keys;	/* JSON: keys of the record so
+						   far */
 	unsigned char		*buf;		/* cap bytes */
 	size_t			 n, cap;
-	unsigned char		 own[];		/* what buf is, mostly */
+	unsigned char		 own[];		/* usually, buf points here */
 };
 
 int
@@ -62,7 +64,7 @@ qwen_writer_free(struct qwen_writer *w)
 	free(w);
 }
 
-/* ---------------------------------------------------------------- the sink */
+/* ------------------------------------------------------------------ buffer */
 
 static void
 write_all(struct qwen_writer *w, const unsigned char *p, size_t n)
@@ -91,7 +93,7 @@ drain(struct qwen_writer *w)
 	w->n = 0;
 }
 
-/* Room for n more bytes, which is much less than the buffer. */
+/* Makes room for n bytes, much less than the buffer's size. */
 static unsigned char *
 room(struct qwen_writer *w, size_t n)
 {
@@ -106,7 +108,7 @@ put_bytes(struct qwen_writer *w, const void *p, size_t n)
 	const unsigned char *s = p;
 	size_t part;
 
-	if (n >= w->cap) {	/* more than it is worth to copy */
+	if (n >= w->cap) {	/* too long to be worth copying */
 		drain(w);
 		write_all(w, s, n);
 		return;
@@ -125,7 +127,7 @@ put_str(struct qwen_writer *w, const char *s)
 	put_bytes(w, s, strlen(s));
 }
 
-/* At most 128 bytes of text. */
+/* Appends at most 127 bytes of formatted text. */
 static void __attribute__((format(printf, 2, 3)))
 putf(struct qwen_writer *w, const char *fmt, ...)
 {
@@ -272,7 +274,7 @@ put_fp(struct qwen_writer *w, const char *key, const struct qwen_fp *fp)
 	}
 }
 
-/* The head of a typed array of n numbers of 4 bytes. */
+/* Begins a typed array of n numbers of 4 bytes. */
 static void
 put_typed(struct qwen_writer *w, unsigned tag, size_t n)
 {
@@ -305,7 +307,7 @@ put_ids(struct qwen_writer *w, const char *key, const int32_t *ids, size_t n)
 	put_str(w, "]");
 }
 
-/* Nine digits give back the same float. */
+/* Nine digits are enough to read the same float back. */
 static void
 json_number(struct qwen_writer *w, float f)
 {
@@ -457,7 +459,7 @@ qwen_write_mark(struct qwen_writer *w, const char *name, struct qwen_err *err)
 	return end_record(w);
 }
 
-/* A line of logits, each with its id if they are the best ones. */
+/* Writes a row of logits as a line, with ids if it has only the best. */
 static void
 text_row(struct qwen_writer *w, uint64_t pos, const int32_t *ids,
     const float *logits, size_t n)
@@ -525,7 +527,7 @@ qwen_write_best(struct qwen_writer *w, uint64_t pos, const int32_t *ids,
 	return end_record(w);
 }
 
-/* "name position token number ..." */
+/* Writes "name position token number ...". */
 static void
 text_trace(struct qwen_writer *w, const struct qwen_trace_value *v)
 {
@@ -601,7 +603,7 @@ qwen_write_state(struct qwen_writer *w, const void *item, size_t n,
 	return end_record(w);
 }
 
-/* -------------------------------------------------------------------- values */
+/* --------------------------------------------------- fingerprints and marks */
 
 char *
 qwen_fp_hex(const struct qwen_fp *fp, char out[33])

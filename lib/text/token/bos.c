@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* bos.c - the token that a file wants in front of each text. */
+/* bos.c - the BOS token in front of texts. */
 #include <string.h>
 
 #include "base/err.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * bpe.c - byte-pair encoding of one piece: of all neighbours that have a
- * merge the one of lowest rank, leftmost first, until there is none.
+ * bpe.c - byte-pair encoding of one piece: merges the pair of neighbours whose
+ * merge has the lowest rank, the leftmost among equals, until none has a merge.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +14,16 @@
 #define NO_RANK INT32_MAX
 
 enum {
-	SHORT_MAX = 64,		/* up to here looking at all pairs is faster */
-	WINDOW = 1024,		/* longer pieces are taken in parts first */
-	FAN = 16,		/* children of a node in a tree of minima */
-	LEVELS = 8,		/* of it: FAN to this power are enough */
+	SHORT_MAX = 64,		/* up to here, scanning all pairs is faster */
+	WINDOW = 1024,		/* bytes of the first windows of a longer
+				   piece */
+	FAN = 16,		/* children of a node in the tree of minima */
+	LEVELS = 8,		/* of the tree: FAN to this power are enough */
 };
 
 /* ----------------------------------------------------------- short pieces */
 
-/* Symbols side by side; rank[i] and to[i] are of the pair i, i + 1. */
+/* An array of symbols; rank[i] and to[i] are of the pair i, i + 1. */
 struct symbols {
 	uint32_t	id[SHORT_MAX], rank[SHORT_MAX], to[SHORT_MAX];
 	size_t		n;
@@ -69,7 +70,7 @@ lowest(const struct symbols *r)
 	return best;
 }
 
-/* Merge the pair i, i + 1. */
+/* Merges the pair i, i + 1. */
 static void
 join(struct symbols *r, const struct qwen_merges *m, size_t i)
 {
@@ -112,14 +113,16 @@ bpe_short(const struct qwen_merges *m, const unsigned char *p, size_t n,
 /* ------------------------------------------------------------ long pieces */
 
 /*
- * Symbols in a list, where each has the index of its first byte.  The ranks of
- * pairs are the leaves of a tree of minima: going down from the top along the
- * first child that has the value of its parent ends at the lowest, leftmost.
+ * A linked list of symbols; the index of a symbol is that of its first byte.
+ * The ranks of the pairs are the leaves of a tree of minima: the way down from
+ * the top, each time to the first child with the value of its parent, ends at
+ * the lowest rank, the leftmost among equals.
  */
 struct list {
 	const struct qwen_merges *m;
 	uint32_t	*id, *prev, *next;	/* NONE at the ends */
-	int32_t		*level[LEVELS];		/* [0]: rank of pair with next */
+	int32_t		*level[LEVELS];		/* [0]: rank of the pair with
+						   the next */
 	unsigned	 n_levels;
 };
 
@@ -129,7 +132,10 @@ lower(int32_t a, int32_t b)
 	return a < b ? a : b;
 }
 
-/* Of FAN, in a tree, since a chain of 15 would wait for itself. */
+/*
+ * Returns the lowest of FAN values; in a tree, since 15 steps in a chain are
+ * slow.
+ */
 static inline int32_t
 minimum(const int32_t *v)
 {
@@ -141,7 +147,7 @@ minimum(const int32_t *v)
 	return lower(lower(a, b), lower(c, d));
 }
 
-/* The rank of the pair at i is now this. */
+/* Sets the rank of the pair at i, and updates the minima above. */
 static void
 set(struct list *l, uint32_t i, int32_t rank)
 {
@@ -167,7 +173,7 @@ first(const int32_t *v, int32_t x)
 	return i;
 }
 
-/* The pair to be merged next, or NONE. */
+/* Returns the pair to merge next, or NONE. */
 static uint32_t
 find_lowest(const struct list *l)
 {
@@ -184,7 +190,7 @@ find_lowest(const struct list *l)
 	}
 }
 
-/* The symbol i or the one after it is new. */
+/* Updates the pair at i after a change of one of its symbols. */
 static void
 renew(struct list *l, uint32_t i)
 {
@@ -247,7 +253,7 @@ merge_all(struct list *l, const unsigned char *p, size_t n)
 		merge(l, i);
 }
 
-/* Room for n symbols. */
+/* Allocates memory for n symbols. */
 static int
 reserve(struct list *l, size_t n, struct qwen_bpe_scratch *scratch,
     struct qwen_err *err)
@@ -281,19 +287,20 @@ reserve(struct list *l, size_t n, struct qwen_bpe_scratch *scratch,
 }
 
 /*
- * A piece in windows of w bytes, of which all but the last quarter is kept:
- * the next window begins with the first token t that is not.  If that window
- * comes to begin with t too, the ids are those of the piece as a whole:
+ * Merges a piece in windows of w bytes and keeps the ids of the first three
+ * quarters of each.  The next window begins with the first token t not kept.
+ * If the first id of that window is t, the ids are those of the whole piece:
  *
- *   Ids are the result of merging if those of each two neighbours are that of
- *   their bytes.  For take the first merge of the whole that joins what they
- *   keep apart.  Until then the bytes of the two ids it touches went their
- *   way alone, the same way as they go without the rest, and what is lowest
- *   and leftmost in the whole is so in the part: the two would be joined
- *   alone as well.
+ *   Ids are the result of merging the whole if each two neighbours are the
+ *   result of merging their own bytes.  Proof: assume that they are not, and
+ *   take the first merge of the whole that joins bytes of two neighbours.
+ *   Until then, the bytes of the two were merged among themselves, in the
+ *   same order as without the rest, since a pair that is lowest and leftmost
+ *   in the whole is so among these bytes.  So merging these bytes alone joins
+ *   the two as well: a contradiction.
  *
- * Neighbours within a window are such; and t and the one before it were.
- * Returns how many ids, or -1 if a window began with another token.
+ * Neighbours within one window are such, and so are t and the token before it.
+ * Returns the number of ids; -1 if a window began with another token.
  */
 static int64_t
 windows(struct list *l, const unsigned char *p, size_t n, size_t w,
@@ -320,7 +327,7 @@ windows(struct list *l, const unsigned char *p, size_t n, size_t w,
 	}
 }
 
-/* The larger the windows the better; one that holds all cannot fail. */
+/* Doubles the windows until they work, as one of the whole piece does. */
 static int64_t
 bpe_long(const struct qwen_merges *m, const unsigned char *p, size_t n,
     int32_t *out, struct qwen_bpe_scratch *scratch, struct qwen_err *err)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * bytemap.c - bytes as characters that print.  A byte that prints in Latin-1
- * stands for itself; the other 68, in order, are U+0100 to U+0143.
+ * bytemap.c - bytes as printable characters.  A byte that is printable in
+ * Latin-1 stands for itself; the other 68 bytes, in order, are U+0100 to
+ * U+0143.
  */
 #include "base/utf8.h"
 #include "text/token/tok.h"
@@ -12,7 +13,7 @@ prints(unsigned b)
 	return (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b != 0xad);
 }
 
-/* The other bytes: 00-20, 7f-a0, ad. */
+/* Returns the i-th of the other bytes: 00-20, 7f-a0, ad. */
 static unsigned
 other(unsigned i)
 {

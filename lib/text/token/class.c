@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* class.c - the classes of characters that unicode.c does not hold. */
+/* class.c - character classes: ASCII, white space, and lookup in unicode.c. */
 #include "text/token/unicode.h"
 
 #define O QWEN_CLASS_OTHER
@@ -15,7 +15,7 @@ const unsigned char qwen_unicode_ascii[128] = {
 	O,L,L,L,L,L,L,L, L,L,L,L,L,L,L,L, L,L,L,L,L,L,L,L, L,L,L,O,O,O,O,O,
 };
 
-/* White_Space above ASCII; all of it is Z* or Cc, so never in unicode.c. */
+/* Is it White_Space above ASCII?  All of these are OTHER in unicode.c. */
 static int
 is_space(uint32_t c)
 {

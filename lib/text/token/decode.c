@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* decode.c - ids to text, as they come: whole UTF-8 characters, or bytes. */
+/* decode.c - decodes ids one by one to whole UTF-8 characters, or to bytes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,10 +9,10 @@
 struct qwen_tok_decoder {
 	const struct qwen_tok	*t;
 	unsigned	 flags;
-	unsigned char	*raw;		/* bytes, those that wait first */
+	unsigned char	*raw;		/* bytes not returned yet */
 	size_t		 n;
-	unsigned char	*text;		/* what leaves */
-	size_t		 cap;		/* of raw; text has three times that */
+	unsigned char	*text;		/* text to return */
+	size_t		 cap;		/* of raw; text has 3 * cap */
 };
 
 int
@@ -51,7 +51,10 @@ qwen_tok_decoder_free(struct qwen_tok_decoder *d)
 	free(d);
 }
 
-/* Add text written in the alphabet of bytes; what is not stays as it is. */
+/*
+ * Appends the bytes of a text in byte characters; other characters stay
+ * unchanged.
+ */
 static void
 add_mapped(struct qwen_tok_decoder *d, const struct qwen_str *s)
 {
@@ -94,7 +97,7 @@ add_token(struct qwen_tok_decoder *d, size_t id)
 	d->n += s.len;
 }
 
-/* Bytes of the beginning at p of a character that no byte can complete. */
+/* Returns the length of the incomplete or invalid character at p. */
 static size_t
 bad_bytes(const unsigned char *p, size_t n)
 {
@@ -107,8 +110,9 @@ bad_bytes(const unsigned char *p, size_t n)
 }
 
 /*
- * Move whole characters from raw to text; a beginning stays in raw unless
- * this is the end.  Returns the bytes in text.
+ * Moves complete characters from raw to text, with U+FFFD for invalid bytes.
+ * An incomplete character stays in raw, unless final is set.  Returns the bytes
+ * of text.
  */
 static size_t
 drain(struct qwen_tok_decoder *d, int final)

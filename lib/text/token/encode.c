@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * encode.c - text to ids, as it comes: cut out special tokens, cut the rest
- * into pieces, merge each piece.
+ * encode.c - encodes text that comes in parts: finds special tokens, splits the
+ * rest into pieces, and merges each piece.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,19 +13,20 @@
 #include "text/token/tok.h"
 
 enum {
-	WINDOW = 1 << 16,	/* text is taken in parts of this size */
-	PIECES = 256,		/* cut at a time */
-	CACHE_SHIFT = 15,	/* log2 of the pieces remembered */
-	CACHE_KEY = 15,		/* bytes, at most, of such a piece */
-	CACHE_IDS = 3,		/* and ids */
+	WINDOW = 1 << 16,	/* bytes of text encoded at a time */
+	PIECES = 256,		/* pieces split at a time */
+	CACHE_SHIFT = 15,	/* log2 of the number of cached pieces */
+	CACHE_KEY = 15,		/* longest cached piece, in bytes */
+	CACHE_IDS = 3,		/* most ids of a cached piece */
 };
 
 /*
- * Most pieces have been seen before.  Each has one place where it can be, and
- * the last one to come there stays.
+ * A cached piece.  Most pieces were seen before.  Each has one slot; a new
+ * piece replaces the one in its slot.
  */
 struct memo {
-	uint64_t	key[2];		/* the bytes; the last is the length */
+	uint64_t	key[2];		/* the bytes; the last byte is the
+					   length */
 	int32_t		id[CACHE_IDS];
 	uint32_t	n;
 };
@@ -35,14 +36,16 @@ struct qwen_tok_encoder {
 	const struct qwen_specials	*special;
 	unsigned char	*buf;		/* text not encoded yet */
 	size_t		 n, cap;
-	size_t		 searched;	/* no special token begins before */
-	struct qwen_nfc	*nfc;		/* or NULL: text is taken as it is */
+	size_t		 searched;	/* no special token begins before this
+					   offset */
+	struct qwen_nfc	*nfc;		/* NULL: no normalisation */
 	struct qwen_text norm;		/* normalised text not encoded yet */
-	struct qwen_pre_resume resume;	/* how far the first piece is known */
+	struct qwen_pre_resume resume;	/* of the first piece not encoded yet */
 	int32_t		*ids;
 	size_t		 n_ids, cap_ids;
 	struct memo	*cache;
-	void		*cache_mem;	/* to free; cache is aligned */
+	void		*cache_mem;	/* to free(); cache is an aligned part
+					   of it */
 	struct qwen_bpe_scratch scratch;
 };
 
@@ -61,7 +64,7 @@ qwen_tok_encoder_new(struct qwen_tok_encoder **out, const struct qwen_tok *t,
 		return qwen_oom(err);
 	e->t = t;
 	e->special = &t->special[(flags & QWEN_TOK_SPECIAL) != 0];
-	/* calloc, since pages that are never used then cost nothing. */
+	/* calloc: unused pages cost nothing */
 	e->cache_mem = calloc((1 << CACHE_SHIFT) + 2, sizeof *e->cache);
 	if (e->cache_mem == NULL) {
 		free(e);
@@ -91,7 +94,7 @@ qwen_tok_encoder_free(struct qwen_tok_encoder *e)
 	free(e);
 }
 
-/* Forget the text, keep the memory. */
+/* Drops the text, keeps the memory. */
 static void
 reset(struct qwen_tok_encoder *e)
 {
@@ -103,7 +106,7 @@ reset(struct qwen_tok_encoder *e)
 		qwen_nfc_reset(e->nfc);
 }
 
-/* Room for n more ids, and for the few beyond that a memo may write. */
+/* Makes room for n ids, and for the CACHE_IDS that encode_short() may copy. */
 static int
 reserve_ids(struct qwen_tok_encoder *e, size_t n, struct qwen_err *err)
 {
@@ -127,7 +130,7 @@ append(struct qwen_tok_encoder *e, const unsigned char *text, size_t n,
 
 /* ---------------------------------------------------------------- pieces */
 
-/* Any piece, the long way. */
+/* Encodes a piece without the cache. */
 static int
 encode_long(struct qwen_tok_encoder *e, const unsigned char *p, size_t n,
     struct qwen_err *err)
@@ -141,7 +144,7 @@ encode_long(struct qwen_tok_encoder *e, const unsigned char *p, size_t n,
 	return 0;
 }
 
-/* The bytes of a piece of up to CACHE_KEY, and its length, as two words. */
+/* Packs the bytes of a piece of at most CACHE_KEY bytes and its length. */
 static inline void
 make_key(const unsigned char *p, size_t n, uint64_t key[2])
 {
@@ -164,7 +167,7 @@ cache_slot(const struct qwen_tok_encoder *e, const uint64_t key[2])
 	return &e->cache[(h ^ h << 20) >> (64 - CACHE_SHIFT)];
 }
 
-/* A piece that is remembered, or may be from now on. */
+/* Encodes a short piece, from the cache if it is there. */
 static inline void
 encode_short(struct qwen_tok_encoder *e, const unsigned char *p, size_t n)
 {
@@ -211,8 +214,8 @@ encode_pieces(struct qwen_tok_encoder *e, const unsigned char *p,
 }
 
 /*
- * Text without special tokens, in buf from *pos to end; final: nothing of it
- * comes later.  *pos goes to what must wait.
+ * Encodes text without special tokens, from *pos to end.  Moves *pos to the
+ * text that must wait for more; final: none is to come.
  */
 static int
 encode_text(struct qwen_tok_encoder *e, const unsigned char *buf, size_t *pos,
@@ -232,7 +235,7 @@ encode_text(struct qwen_tok_encoder *e, const unsigned char *buf, size_t *pos,
 	return 0;
 }
 
-/* The same of what is in the encoder, normalised if that is wanted. */
+/* The same for text in the encoder's buffer, normalised if nfc is set. */
 static int
 encode_fragment(struct qwen_tok_encoder *e, size_t *pos, size_t end, int final,
     struct qwen_err *err)
@@ -260,7 +263,7 @@ encode_fragment(struct qwen_tok_encoder *e, size_t *pos, size_t end, int final,
 	return 0;
 }
 
-/* What of the text is certain. */
+/* Encodes the text in the buffer as far as its ids are certain. */
 static int
 encode(struct qwen_tok_encoder *e, int final, struct qwen_err *err)
 {
@@ -338,7 +341,7 @@ qwen_tok_encoder_finish(struct qwen_tok_encoder *e, const int32_t **ids,
 	return 0;
 }
 
-/* Take over what the encoder has made, if it went well, and free it. */
+/* Takes the encoder's ids if rc is 0, and frees the encoder. */
 static int
 take_ids(struct qwen_tok_encoder *e, int rc, int32_t **ids, size_t *n_ids)
 {
@@ -369,7 +372,10 @@ qwen_tok_encode(const struct qwen_tok *t, const void *text, size_t n,
 
 /* ----------------------------------------------------------- trusted text */
 
-/* As qwen_specials_find, at i alone and within n: its length, or 0. */
+/*
+ * Returns the length of the special token at i that ends at n or before; 0:
+ * none.
+ */
 static size_t
 special_at(const struct qwen_specials *s, const unsigned char *p, size_t i,
     size_t n, int32_t *id)
@@ -381,8 +387,8 @@ special_at(const struct qwen_specials *s, const unsigned char *p, size_t i,
 }
 
 /*
- * The first token from i on that is USER_DEFINED, or all of trusted bytes; the
- * longer one if there are both.
+ * Finds the first token from i on that is USER_DEFINED, or special with all
+ * bytes trusted; if both begin there, the longer one.
  */
 static size_t
 find_trusted(const struct qwen_tok_encoder *e, const unsigned char *trusted,

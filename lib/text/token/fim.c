@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * fim.c - fill in the middle: prompts of what is before and after a gap, by the
- * tokens that a vocabulary has for that.
- */
+/* fim.c - fill in the middle: prompts from the text before and after a gap. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +8,7 @@
 #include "base/sized.h"
 #include "text/token/tok.h"
 
-/* By the keys of llama.cpp's files, the older one if there is one; by name. */
+/* Keys in llama.cpp's files, newer and older, and the tokens' names. */
 static const struct {
 	const char	*key, *old, *name;
 } tokens[QWEN_FIM_N] = {
@@ -29,7 +26,7 @@ static const struct {
 	  "<|file_sep|>" },
 };
 
-/* The special token of that name, or -1. */
+/* Returns the special token of this name, or -1. */
 static int32_t
 find_name(const struct qwen_specials *s, const char *name)
 {
@@ -42,8 +39,8 @@ find_name(const struct qwen_specials *s, const char *name)
 }
 
 /*
- * The token that a key names: 1; 0 if there is no such key, or no such token, for
- * a file can be used without; -1: no memory.
+ * Reads the token of a key.  Returns 1; 0 if the key is missing or not a token,
+ * since a file is usable without; -1 if out of memory.
  */
 static int
 find_key(const struct qwen_gguf *g, const char *key, size_t n_vocab,
@@ -82,7 +79,7 @@ qwen_tok_fim(const struct qwen_tok *t, enum qwen_fim which)
 
 /* ------------------------------------------------------------------ prompts */
 
-/* Ids that grow. */
+/* Ids of the prompt so far. */
 struct out {
 	const struct qwen_tok *t;
 	int32_t	*id;
@@ -146,8 +143,8 @@ add_line(struct out *o, struct qwen_str s, struct qwen_err *err)
 #define STR(s) ((struct qwen_str){ s, sizeof s - 1 })
 
 /*
- * Other files come first, as Qwen2.5-Coder's card has it, and with the names that
- * llama.cpp gives to a repository and a file of which none is known.
+ * Puts other files first, as on Qwen2.5-Coder's model card.  An unknown
+ * repository or file name is replaced by the name that llama.cpp uses.
  */
 static int
 add_files(struct out *o, const struct qwen_fim_text *x, struct qwen_err *err)

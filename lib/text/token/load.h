@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
-/* load.h - eight bytes of text as a number, the first the lowest. */
+/* load.h - loads eight bytes as a little-endian number. */
 #ifndef QWEN_TOKEN_LOAD_H
 #define QWEN_TOKEN_LOAD_H
 
 #include <stdint.h>
 #include <string.h>
 
-/* As qwen_le64; written so that every compiler makes one load of it. */
+/* The same as qwen_le64, but every compiler makes a single load of it. */
 static inline uint64_t
 qwen_load64(const void *p)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * merges.c - from the lines "left right" of the file to a table that tells,
- * for two neighbouring ids, the rank of their merge and its result.
+ * merges.c - reads the merges of a file, lines "left right", into a table from
+ * two neighbouring ids to the rank and the result of their merge.
  *
- * This is most of the time it takes to start, so lines are taken in batches:
- * the memory that a line will need is asked for while others are worked on.
+ * This takes most of the time to open a tokenizer.  So lines are processed in
+ * batches: the memory for each line is prefetched while other lines are
+ * processed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,8 @@ struct build {
 	struct qwen_merges	*m;
 	const struct qwen_vocab	*v;
 	struct qwen_textmap	 map;
-	uint32_t		 next;	/* likely result of the next merge */
-	char			*text;	/* room to put one together */
+	uint32_t		 next;	/* expected result of the next merge */
+	char			*text;	/* buffer for a merged text */
 };
 
 static int
@@ -36,7 +37,7 @@ fail_merge(const struct line *l, size_t rank, const char *what,
 	    l->s.len > 80 ? 80 : (int)l->s.len, l->s.s, what);
 }
 
-/* First space from i on, or len. */
+/* Returns the offset of the first space from i on, or the length. */
 static size_t
 find_space(const struct qwen_str *s, size_t i)
 {
@@ -45,7 +46,7 @@ find_space(const struct qwen_str *s, size_t i)
 	return at == NULL ? s->len : (size_t)(at - s->s);
 }
 
-/* Cut a line in two, and look for both sides. */
+/* Splits a line in two and begins to look up both tokens. */
 static int
 begin_merge(const struct build *b, struct line *l, size_t rank,
     struct qwen_err *err)
@@ -83,8 +84,8 @@ joins_to(const struct build *b, const struct line *l, uint32_t id)
 }
 
 /*
- * The token that a line makes.  As a rule tokens are numbered in the order
- * of their merges, which saves a search.
+ * Returns the token that a line makes.  Most files number tokens in the order
+ * of their merges: so try the next id before a search.
  */
 static int32_t
 result(struct build *b, const struct line *l)
@@ -124,7 +125,7 @@ resolve(struct build *b, struct line *l, size_t rank, struct qwen_err *err)
 	return 0;
 }
 
-/* The byte that a text of one character stands for, or -1. */
+/* Returns the byte that a text of one character stands for, or -1. */
 static int
 one_byte(const char *s, size_t n)
 {
@@ -147,7 +148,7 @@ insert(struct qwen_merges *m, const struct line *l, size_t rank,
 	unsigned n;
 
 	if (qwen_merge_find(m, l->left_id, l->right_id).rank != 0)
-		return 0;		/* the first one counts */
+		return 0;		/* the first of equal merges counts */
 	for (n = 1; m->slot[i] != 0; n++) {
 		if (n == QWEN_PROBE_MAX)
 			return qwen_fail(err, QWEN_EFORMAT, "the merges up to "
@@ -196,8 +197,8 @@ add_all(struct build *b, const struct qwen_gguf_kv *kv, struct qwen_err *err)
 }
 
 /*
- * Every byte has a token, or there would be text without ids.  They are the
- * first ones in all files that are known.
+ * Finds the token of each byte; all must exist, so that every text has ids.  In
+ * all known files they are the first tokens.
  */
 static int
 find_bytes(int32_t id_of[256], const struct qwen_vocab *v,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* nfc.c - text that comes in parts, normalised to NFC, by libunistring. */
+/* nfc.c - normalises text that comes in parts to NFC, with libunistring. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,11 +14,12 @@ struct qwen_nfc {
 	struct uninorm_filter	*filter;
 	struct qwen_text	*out;
 	int			 waits;		/* the filter holds characters */
-	unsigned char		 part[4];	/* of a character, n_part < 4 */
+	unsigned char		 part[4];	/* first n_part < 4 bytes of a
+						   character */
 	size_t			 n_part;
 };
 
-/* A character that the filter is done with. */
+/* Takes a character that the filter returns. */
 static int
 take_char(void *arg, ucs4_t c)
 {
@@ -75,7 +76,7 @@ flush(struct qwen_nfc *f)
 	return uninorm_filter_flush(f->filter);
 }
 
-/* ASCII: nothing before a character of it combines with it. */
+/* Adds ASCII text: no ASCII character combines with a character before it. */
 static int
 put_ascii(struct qwen_nfc *f, const unsigned char *s, size_t n)
 {
@@ -86,7 +87,7 @@ put_ascii(struct qwen_nfc *f, const unsigned char *s, size_t n)
 	return uninorm_filter_write(f->filter, s[n - 1]);
 }
 
-/* Length of the character that begins so; 0 if none does. */
+/* Returns the length of a character that begins with byte c; 0 if none does. */
 static size_t
 length_of(unsigned char c)
 {
@@ -95,8 +96,8 @@ length_of(unsigned char c)
 }
 
 /*
- * The character of more than one byte at s: its length, 0 if there is none; n + 1
- * if the n bytes may be the beginning of one.
+ * Decodes a character of several bytes at s: returns its length; 0 if it is
+ * invalid; n + 1 if the n bytes may be the beginning of one.
  */
 static size_t
 decode(const unsigned char *s, size_t n, ucs4_t *c)
@@ -117,8 +118,8 @@ decode(const unsigned char *s, size_t n, ucs4_t *c)
 }
 
 /*
- * One character, or a byte that is none: how many bytes it was, 0 if more have to
- * come, -1 for want of memory.
+ * Adds one character or invalid byte: returns its length; 0 if it is
+ * incomplete; -1 if out of memory.
  */
 static int
 put_one(struct qwen_nfc *f, const unsigned char *s, size_t n)
@@ -141,7 +142,7 @@ put_one(struct qwen_nfc *f, const unsigned char *s, size_t n)
 	return uninorm_filter_write(f->filter, c) < 0 ? -1 : (int)len;
 }
 
-/* The character of which the beginning was kept, with bytes of the text. */
+/* Completes the character that is kept in part with bytes of the text. */
 static int
 complete(struct qwen_nfc *f, const unsigned char **s, size_t *n, int final)
 {
@@ -158,7 +159,7 @@ complete(struct qwen_nfc *f, const unsigned char **s, size_t *n, int final)
 		}
 		if (used == 0 && !final)
 			return 0;
-		if (used == 0) {	/* it ends within a character */
+		if (used == 0) {	/* the text ends within a character */
 			if (flush(f) < 0)
 				return -1;
 			qwen_text_add(f->out, f->part, 1);
@@ -191,7 +192,7 @@ put_bytes(struct qwen_nfc *f, const unsigned char *s, size_t n, int final)
 		s += i;
 		n -= i;
 	}
-	/* the beginning of a character, of 3 bytes at most */
+	/* keep an incomplete character, at most 3 bytes */
 	if (n > 0) {
 		memcpy(f->part, s, n);
 		f->n_part = n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* pieces.c - what bytes of text each token stands for, all at once. */
+/* pieces.c - the bytes of all tokens of a vocabulary. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ qwen_pieces_close(struct qwen_pieces *p)
 	free(p);
 }
 
-/* The bytes of id 0, of id 1, ...; control tokens have none. */
+/* Appends the bytes of all ids in order; control tokens have none. */
 static int
 decode_all(struct qwen_pieces *p, struct qwen_tok_decoder *d,
     struct qwen_err *err)
@@ -30,7 +30,7 @@ decode_all(struct qwen_pieces *p, struct qwen_tok_decoder *d,
 	for (i = 0; i < p->n; i++) {
 		if (qwen_tok_decoder_put(d, (int32_t)i, &s, err) < 0)
 			return -1;
-		/* texts of a file of 4 GiB at most, and bytes are fewer */
+		/* no overflow: a file has at most 4 GiB of texts */
 		if (qwen_grow(&p->bytes, &cap, n + s.len, 1) < 0)
 			return qwen_oom(err);
 		if (s.len > 0)
@@ -61,7 +61,7 @@ read_texts(struct qwen_pieces *p, const struct qwen_gguf *g,
 	return rc;
 }
 
-/* Tokens that are known by their names, whatever their type. */
+/* Finds tokens that are known by name, whatever their type. */
 static int
 find_names(struct qwen_pieces *p, const struct qwen_gguf *g,
     struct qwen_err *err)
@@ -90,7 +90,7 @@ read_eog(struct qwen_pieces *p, const struct qwen_gguf *g,
 {
 	size_t n;
 
-	/* without room, one that is named twice is counted twice */
+	/* this count includes duplicates */
 	if (qwen_vocab_eog(g, NULL, 0, &n, err) < 0)
 		return -1;
 	if ((p->eog = qwen_alloc(n, sizeof *p->eog)) == NULL)

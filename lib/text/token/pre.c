@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
-/* pre.c - the pre-tokenizers there are. */
+/* pre.c - the list of known pre-tokenizers. */
 #include <string.h>
 
 #include "base/err.h"
 #include "text/token/pre.h"
 
-/* Converters have a name for each vocabulary; most cut as qwen2 does. */
+/* Converters name each vocabulary; most of them are cut like qwen2. */
 static const struct {
 	const char		*name;
 	const struct qwen_pre	*pre;

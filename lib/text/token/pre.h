@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* pre.h - pre-tokenizers: where text is cut before merging. */
+/* pre.h - pre-tokenizers: where to cut text into pieces before merging. */
 #ifndef QWEN_TOKEN_PRE_H
 #define QWEN_TOKEN_PRE_H
 
@@ -7,28 +7,28 @@
 
 #include "qwentext.h"
 
-/* Readable bytes that must follow the text given to split; any value. */
+/* Bytes of any value that must be readable after the text given to split. */
 #define QWEN_PRE_SLACK 16
 
 /*
- * How far the first piece has been looked at when the text ended before it
- * did, so that a piece that comes in many parts is read once.  All zero for a
- * piece not seen yet; offsets from its beginning.
+ * How far split has read the first piece if the text ended within it, so that a
+ * piece that comes in many parts is read only once.  All zero for a new piece.
+ * Offsets from the beginning of the piece.
  */
 struct qwen_pre_resume {
-	size_t	pos;	/* the run that ends the piece reaches to here */
-	size_t	nl;	/* white space: after the last CR or LF; 0 if none */
+	size_t	pos;	/* the run at its end reaches to here */
+	size_t	nl;	/* white space: end of the last CR or LF; 0: none */
 	size_t	last;	/* white space: its last character */
 };
 
 struct qwen_pre {
-	const char	*name;		/* the usual tokenizer.ggml.pre */
+	const char	*name;		/* in most files, tokenizer.ggml.pre */
 
 	/*
-	 * Cut the text p, n bytes, into pieces: store the offsets of their
-	 * ends, at most max, and return how many.  What lies beyond the last
-	 * end cannot be cut yet, or max was reached; with final set, all of
-	 * the text can.
+	 * Cuts n bytes of text into pieces: writes the offsets of their ends,
+	 * at most max, and returns their number.  Text after the last end waits
+	 * for more text, or for the next call if max was reached.  With final
+	 * set, no text waits.
 	 */
 	size_t		(*split)(const unsigned char *p, size_t n, int final,
 			    struct qwen_pre_resume *r, size_t *ends,
@@ -39,12 +39,12 @@ extern const struct qwen_pre qwen_pre_qwen2;
 extern const struct qwen_pre qwen_pre_qwen35;
 
 /*
- * That of a file which does not name it, as those from before there was the key,
- * by general.architecture; NULL where that does not tell.
+ * Returns the pre-tokenizer of an old file that names none, by
+ * general.architecture; NULL if the architecture does not determine it.
  */
 const struct qwen_pre *qwen_pre_guess(const struct qwen_str *arch);
 
-/* The one for that value of tokenizer.ggml.pre; -1 and an error that lists those known. */
+/* Finds a pre-tokenizer by tokenizer.ggml.pre; an error lists the known. */
 int qwen_pre_find(const struct qwen_pre **out, const struct qwen_str *name,
     struct qwen_err *err);
 

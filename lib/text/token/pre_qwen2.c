@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* pre_qwen2.c - words are letters; a mark is punctuation. */
+/* pre_qwen2.c - a word is letters; marks are punctuation. */
 #include "text/token/split.h"
 
 static size_t

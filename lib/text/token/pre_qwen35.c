@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* pre_qwen35.c - words are letters and marks. */
+/* pre_qwen35.c - a word is letters and marks. */
 #include "text/token/split.h"
 
 static size_t

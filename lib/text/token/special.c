@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * special.c - tokens that are found in text as they are written, before
- * anything else looks at it.
- */
+/* special.c - finds special tokens in text, before the text is split. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +14,7 @@ wanted(enum qwen_token_type type, int all)
 	    (type == QWEN_TOKEN_CONTROL || type == QWEN_TOKEN_UNKNOWN));
 }
 
-/* qsort wants what it compares to say all. */
+/* A token with its text, since compare() of qsort(3) gets no other argument. */
 struct entry {
 	struct qwen_str	s;
 	int32_t		id;
@@ -37,7 +34,7 @@ compare(const void *pa, const void *pb)
 	return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* Those wanted, in order. */
+/* Collects the wanted tokens, sorted by text. */
 static int
 collect(struct entry **out, size_t *n_out, const struct qwen_vocab *v, int all,
     struct qwen_err *err)
@@ -80,7 +77,6 @@ qwen_specials_init(struct qwen_specials *s, const struct qwen_vocab *v,
 		qwen_oom(err);
 		goto out;
 	}
-	/* the ids, and how their texts begin */
 	s->n = n;
 	s->only = n > 0 ? (unsigned char)e[0].s.s[0] : -1;
 	for (i = 0; i < n; i++) {
@@ -104,7 +100,10 @@ qwen_specials_fini(struct qwen_specials *s)
 	s->n = 0;
 }
 
-/* Of those from lo to hi, alike up to d, the first whose byte d is >= c. */
+/*
+ * Returns the first of lo .. hi - 1, all equal before byte d, whose byte d is
+ * >= c.
+ */
 static size_t
 narrow(const struct qwen_specials *s, size_t lo, size_t hi, size_t d,
     unsigned c)
@@ -124,8 +123,8 @@ narrow(const struct qwen_specials *s, size_t lo, size_t hi, size_t d,
 }
 
 /*
- * The longest one at p: its length, or 0.  *open is set if the text ends
- * before it is known whether a longer one begins here.
+ * Returns the length of the longest token at p, with its *id; 0 if there is
+ * none. *open is set if more text must decide whether a longer one begins here.
  */
 static size_t
 match(const struct qwen_specials *s, const unsigned char *p, size_t n,
@@ -156,7 +155,7 @@ match(const struct qwen_specials *s, const unsigned char *p, size_t n,
 	return len;
 }
 
-/* The next place from i on where one may begin, or n. */
+/* Returns the next offset from i on where a token may begin, or n. */
 static size_t
 candidate(const struct qwen_specials *s, const unsigned char *p, size_t i,
     size_t n)

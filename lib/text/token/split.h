@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * split.h - the splitter that the Qwen pre-tokenizers share; each includes it
- * and says which classes make up a word.  It cuts as this expression matches,
- * W standing for those classes:
+ * split.h - the splitter of all Qwen pre-tokenizers.  Each includes this file
+ * and sets the character classes W of a word.  It cuts text like the matches of
  *
  *   (?i:'s|'t|'re|'ve|'m|'ll|'d) | [^\r\n\p{L}\p{N}]?W+ | \p{N} |
  *    ?[^\s W \p{N}]+[\r\n]* | \s*[\r\n]+ | \s+(?!\S) | \s+
  *
- * A byte that is no UTF-8 counts as a character of class "other".
+ * A byte that is not UTF-8 is a character of class "other".
  */
 #ifndef QWEN_TOKEN_SPLIT_H
 #define QWEN_TOKEN_SPLIT_H
@@ -18,7 +17,7 @@
 #include "text/token/pre.h"
 #include "text/token/unicode.h"
 
-/* Two more "classes": the text ends here, and nobody knows yet. */
+/* Two more classes: the end of the text, and the end of the bytes so far. */
 enum { SPLIT_END = QWEN_N_CLASSES, SPLIT_WAIT };
 
 #define SPLIT_BIT(class) (1u << (class))
@@ -28,12 +27,15 @@ struct split_text {
 	const unsigned char	*p;
 	size_t			 n;
 	int			 final;
-	unsigned		 word;	/* set of classes: a word */
-	unsigned		 punct;	/* set: punctuation */
+	unsigned		 word;	/* set of the classes of a word */
+	unsigned		 punct;	/* set of the classes of punctuation */
 	struct qwen_pre_resume	*r;
 };
 
-/* at() for what is not ASCII, out of the way of what is. */
+/*
+ * split_at() for characters other than ASCII; not inlined, to keep the rest
+ * fast.
+ */
 static unsigned __attribute__((noinline))
 split_far(const struct split_text *t, size_t i, size_t *len)
 {
@@ -53,7 +55,7 @@ split_far(const struct split_text *t, size_t i, size_t *len)
 	return qwen_unicode_class(c);
 }
 
-/* Class and length of the character at i. */
+/* Returns the class of the character at i; *len is its length. */
 static inline unsigned
 split_at(const struct split_text *t, size_t i, size_t *len)
 {
@@ -64,7 +66,7 @@ split_at(const struct split_text *t, size_t i, size_t *len)
 	return split_far(t, i, len);
 }
 
-/* How many of the next 8 bytes are ASCII letters before the first other. */
+/* Returns the number of ASCII letters at p, of the next 8 bytes. */
 static inline unsigned
 split_letters(const unsigned char *p)
 {
@@ -77,7 +79,7 @@ split_letters(const unsigned char *p)
 	return other == 0 ? 8 : (unsigned)__builtin_ctzll(other) / 8;
 }
 
-/* End of the ASCII letters from i on. */
+/* Returns the end of the ASCII letters at i. */
 static inline size_t
 split_ascii(const struct split_text *t, size_t i)
 {
@@ -92,7 +94,7 @@ split_ascii(const struct split_text *t, size_t i)
 	return i < t->n ? i : t->n;
 }
 
-/* The piece at s does not end before i, and the text does: no end yet. */
+/* The bytes end at i, before the end of the piece at s: notes i, returns 0. */
 static inline size_t
 split_wait(const struct split_text *t, size_t s, size_t i)
 {
@@ -100,7 +102,7 @@ split_wait(const struct split_text *t, size_t s, size_t i)
 	return 0;
 }
 
-/* End of the word that began at s and goes on at i. */
+/* Returns the end of the word that began at s and has reached i. */
 static inline size_t
 split_word(const struct split_text *t, size_t s, size_t i)
 {
@@ -118,7 +120,7 @@ split_word(const struct split_text *t, size_t s, size_t i)
 	}
 }
 
-/* End of the punctuation, and the line ends after it. */
+/* Returns the end of the punctuation, with the line ends after it. */
 static inline size_t
 split_punct(const struct split_text *t, size_t s, size_t i)
 {
@@ -142,9 +144,10 @@ split_punct(const struct split_text *t, size_t s, size_t i)
 }
 
 /*
- * End of a piece of white space: after the last line end of the run; else
- * all of the run at the end of the text; else all but its last character,
- * which may begin the next piece.
+ * Returns the end of a piece of white space.  A piece ends after the last line
+ * end of the run.  If there is no line end, it is the whole run at the end of
+ * the text, else the run without its last character, which may begin the next
+ * piece.
  */
 static inline size_t
 split_space(const struct split_text *t, size_t s)
@@ -170,8 +173,9 @@ split_space(const struct split_text *t, size_t s)
 }
 
 /*
- * Length of the contraction at s, where an apostrophe is; 0 if it is none.
- * U+017F is an s to an expression that ignores case.
+ * Returns the length of the contraction at the apostrophe at s; 0 if there is
+ * none; *wait is set if more text must decide.  U+017F matches s when case is
+ * ignored.
  */
 static inline size_t
 split_contraction(const struct split_text *t, size_t s, int *wait)
@@ -197,7 +201,7 @@ split_contraction(const struct split_text *t, size_t s, int *wait)
 	return 0;
 }
 
-/* End of the piece that begins at s, or 0 if more text must tell. */
+/* Returns the end of the piece at s; 0 if more text must decide. */
 static inline size_t
 split_piece(const struct split_text *t, size_t s)
 {

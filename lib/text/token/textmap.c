@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * textmap.c - hash table from the text of tokens to their ids.
+ * textmap.c - a hash table from token texts to ids.
  *
- * A quarter of a million lookups of each kind must fit in a few milliseconds,
- * so a text of up to 7 bytes is its own key, and only longer ones are compared.
+ * A quarter of a million insertions and searches must take only milliseconds.
+ * So the key of a text of up to 7 bytes is the text itself, and only longer
+ * texts are compared byte by byte.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,16 +18,17 @@
 
 enum {
 	BATCH = 32,
-	SHORT = 7,		/* bytes of a text that is its own key */
+	SHORT = 7,		/* longest text that is its own key */
 };
 
 struct qwen_textslot {
 	uint64_t	key;
 	uint32_t	id;		/* + 1; 0: empty */
-	uint32_t	text;		/* where it is, as in qwen_vocab */
+	uint32_t	text;		/* its offset, as in qwen_vocab */
 };
 
-#define LONG ((uint64_t)0xff << 56)	/* key of a longer text: a hash */
+#define LONG ((uint64_t)0xff << 56)	/* bits of the key of a longer text, a
+					   hash */
 
 static uint64_t
 key_of(const char *s, size_t len)
@@ -106,7 +108,7 @@ insert(struct qwen_textmap *m, const struct qwen_textkey *k, size_t id)
 	return 0;
 }
 
-/* Tokens id to id + n, at most BATCH of them. */
+/* Inserts n tokens from id on, at most BATCH. */
 static int
 insert_batch(struct qwen_textmap *m, size_t id, size_t n, struct qwen_err *err)
 {

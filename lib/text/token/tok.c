@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* tok.c - a tokenizer out of a GGUF file. */
+/* tok.c - opens the tokenizer of a GGUF file. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "text/token/nfc.h"
 #include "text/token/tok.h"
 
-/* A string key that must be there. */
+/* Gets a required string key. */
 static int
 get(const struct qwen_gguf *g, const char *key, struct qwen_str *out,
     struct qwen_err *err)
@@ -35,7 +35,7 @@ find_pre(struct qwen_tok *t, const struct qwen_gguf *g, struct qwen_err *err)
 	    qwen_pre_find(&t->pre, &pre, err);
 }
 
-/* To look, or to build. */
+/* Whether to read the merges, too. */
 enum how { CHECK, BUILD };
 
 static int

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * check.c - which rules may be empty, and whether one begins with itself: then
- * following a text would never get to its first byte.
+ * check.c - finds the nullable rules, and refuses left recursion: a rule that
+ * begins with itself can be followed without end before its first byte.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +11,12 @@
 #include "text/grammar/grammar.h"
 
 struct walk {
-	uint32_t	*todo;		/* by node; see both walks */
-	unsigned char	*seen;		/* likewise */
+	uint32_t	*todo;		/* by node: see push() and
+					   find_calls() */
+	unsigned char	*seen;		/* by node */
 };
 
-/* A list of nodes, each once: *head and todo[] are one more than a node, or 0. */
+/* Pushes a node to a list. *head and todo[] are a node plus one; 0: the end. */
 static void
 push(struct walk *w, uint32_t *head, uint32_t node)
 {
@@ -32,9 +33,9 @@ see(struct walk *w, uint32_t *head, uint32_t node)
 }
 
 /*
- * Go from all rules' starts at once as far as there are no bytes.  A call waits
- * until its rule is found to be nullable: each node is looked at once, a call
- * twice.  waiting has a list for each rule, empty at first and afterwards.
+ * Walks from all rules' starts as far as no byte is needed.  A call waits until
+ * its rule is known to be nullable: so each node is visited once, a call twice.
+ * waiting has a list per rule, empty before and after.
  */
 static void
 find_nullable(struct qwen_grammar *g, struct walk *w, uint32_t *waiting)
@@ -67,7 +68,7 @@ find_nullable(struct qwen_grammar *g, struct walk *w, uint32_t *waiting)
 	memset(w->seen, 0, g->n_nodes);
 }
 
-/* The rules that are called by rule r before its first byte. */
+/* Finds the rules that rule r calls before its first byte. */
 static void
 find_calls(const struct qwen_grammar *g, struct walk *w, uint32_t r,
     unsigned char *calls)
@@ -76,7 +77,7 @@ find_calls(const struct qwen_grammar *g, struct walk *w, uint32_t r,
 
 	w->todo[n++] = g->rule[r].start;
 	w->seen[g->rule[r].start] = 1;
-	/* todo keeps all that were seen, to forget them again */
+	/* todo keeps all visited nodes, to clear seen afterwards */
 	while (used < n) {
 		const struct qwen_gnode *d = &g->node[w->todo[used++]];
 		uint32_t to[2] = { d->next, d->also };
@@ -100,8 +101,8 @@ find_calls(const struct qwen_grammar *g, struct walk *w, uint32_t r,
 }
 
 /*
- * A rule of a circle.  Each of those that are left (n_calls is not 0) begins with
- * one that is left, so that after as many steps as there are rules they go round.
+ * Returns a rule on a cycle.  Each remaining rule (n_calls is not 0) begins
+ * with another one, so that after n steps the walk is on a cycle.
  */
 static size_t
 go_round(const unsigned char *calls, const uint32_t *n_calls, size_t n,
@@ -118,9 +119,9 @@ go_round(const unsigned char *calls, const uint32_t *n_calls, size_t n,
 }
 
 /*
- * Take away, one after another, rules that begin with none that is left: those
- * that stay begin with each other in a circle.  n_calls and todo have room for
- * a number for each rule.
+ * Removes, one by one, the rules that begin with no remaining rule.  If any
+ * remain, some of them begin with each other in a cycle. n_calls and todo have
+ * room for one number per rule.
  */
 static int
 find_circle(const struct qwen_grammar *g, struct walk *w,

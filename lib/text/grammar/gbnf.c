@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * gbnf.c - a grammar from text: rules of literals, classes of characters, groups,
- * names and repetitions, as language model tools write them.
- *
- *	root ::= "a" [b-d]+ ( "x" | other ){2,3}	# a comment
+ * gbnf.c - parses GBNF: rules of literals, character classes, groups, rule
+ * names and repetitions, in the syntax that language model tools share.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,20 +16,20 @@ enum ast_kind {
 	AST_EMPTY, AST_TEXT, AST_RANGES, AST_CAT, AST_ALT, AST_REPEAT, AST_RULE
 };
 
-/* Characters lo .. hi. */
+/* characters lo .. hi */
 struct range {
 	uint32_t	lo, hi;
 };
 
-/* What a rule says; parts are indices, 0 is AST_EMPTY. */
+/* A part of a rule.  Parts are indices; 0 is AST_EMPTY. */
 struct ast {
 	enum ast_kind	kind;
-	uint32_t	a, b;		/* parts; of TEXT: where, bytes;
-					   of RANGES: first, number */
-	uint32_t	min, max;	/* of REPEAT; max 0: no limit */
+	uint32_t	a, b;		/* parts; TEXT: offset, length; RANGES:
+					   first, number */
+	uint32_t	min, max;	/* REPEAT; max UINT32_MAX: no limit */
 };
 
-/* A text among which one is to be chosen. */
+/* One of the texts of a list of alternatives. */
 struct word {
 	const unsigned char *s;
 	size_t		 n;
@@ -47,16 +45,17 @@ struct parser {
 	size_t		 n_ast, cap_ast;
 	struct range	*range;
 	size_t		 n_range, cap_range;
-	struct qwen_text text;		/* of literals */
+	struct qwen_text text;		/* of all literals */
 	struct word	*word;
 	size_t		 n_word, cap_word;
-	uint16_t	 slot[NAME_SLOTS];	/* rules by name, from 1 */
+	uint16_t	 slot[NAME_SLOTS];	/* hash table of rule names:
+						   index + 1 */
 	int		 depth;
-	int		 failed;	/* err says why: nothing more is read */
+	int		 failed;	/* err is set, parsing has stopped */
 	struct qwen_err	*err;
 };
 
-/* The failure that comes first is told of; no part, which is 0. */
+/* Sets the error with the line, unless one is set.  Returns 0, no part. */
 static uint32_t
 fail(struct parser *p, const char *what)
 {
@@ -71,7 +70,7 @@ fail(struct parser *p, const char *what)
 	return 0;
 }
 
-/* Room for one more in an array that grows; 0 if there is none, or has been. */
+/* Makes room for one more element; returns 0 on failure, now or earlier. */
 static int
 more(struct parser *p, void *array, size_t *cap, size_t n, size_t size)
 {
@@ -82,7 +81,7 @@ more(struct parser *p, void *array, size_t *cap, size_t n, size_t size)
 
 /* ----------------------------------------------------------------- reading */
 
-/* A part. */
+/* Adds a part. */
 static uint32_t
 make(struct parser *p, enum ast_kind kind, uint32_t a, uint32_t b)
 {
@@ -94,7 +93,7 @@ make(struct parser *p, enum ast_kind kind, uint32_t a, uint32_t b)
 	return (uint32_t)p->n_ast++;
 }
 
-/* One after what there is; 0 is nothing. */
+/* Returns the sequence of two parts; 0 is the empty part. */
 static uint32_t
 cat(struct parser *p, uint32_t all, uint32_t one)
 {
@@ -108,7 +107,7 @@ add_range(struct parser *p, uint32_t lo, uint32_t hi)
 		p->range[p->n_range++] = (struct range){ lo, hi };
 }
 
-/* Is it this character?  And if so, past it. */
+/* Is the next character c? pass() also skips it. */
 static int
 next_is(const struct parser *p, char c)
 {
@@ -124,7 +123,7 @@ pass(struct parser *p, char c)
 	return here;
 }
 
-/* White space and comments; where a rule ends, not beyond a line. */
+/* Skips white space and comments; lines: skips line feeds, too. */
 static void
 space(struct parser *p, int lines)
 {
@@ -149,7 +148,7 @@ is_name(char c)
 	    (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
-/* The rule of a name, made if it is new. */
+/* Returns the rule of this name, and creates it if it is new. */
 static uint32_t
 find_rule(struct parser *p, const char *name, size_t len)
 {
@@ -181,7 +180,7 @@ find_rule(struct parser *p, const char *name, size_t len)
 	return (uint32_t)g->n_rules - 1;
 }
 
-/* A name here: its length. */
+/* Returns the length of the name here, 0 if there is none. */
 static size_t
 name_here(const struct parser *p)
 {
@@ -216,7 +215,7 @@ escape(struct parser *p)
 	return (unsigned char)to[at - from];
 }
 
-/* A character of UTF-8, or an escaped one. */
+/* Reads a UTF-8 character or an escape. */
 static uint32_t
 character(struct parser *p)
 {
@@ -261,7 +260,10 @@ compare_range(const void *a, const void *b)
 	return (x->lo > y->lo) - (x->lo < y->lo);
 }
 
-/* Make the ranges from first on ascend and be apart; or what is outside. */
+/*
+ * Sorts and joins the ranges from first on; outside: then replaces them by all
+ * characters outside of them.
+ */
 static void
 settle(struct parser *p, size_t first, int outside)
 {
@@ -349,7 +351,7 @@ number(struct parser *p)
 	return p->i > from ? n : fail(p, "missing number");
 }
 
-/* {m} {m,} {m,n}, after the brace */
+/* Reads {m}, {m,} or {m,n} after the brace. */
 static void
 bounds(struct parser *p, uint32_t *min, uint32_t *max)
 {
@@ -368,7 +370,7 @@ bounds(struct parser *p, uint32_t *min, uint32_t *max)
 		fail(p, "repetition range ends before it begins");
 }
 
-/* What is after a part: * + ? { */
+/* Reads the *, +, ? or { after a part, if there is one. */
 static uint32_t
 repeat(struct parser *p, uint32_t a)
 {
@@ -417,7 +419,7 @@ item(struct parser *p)
 	return make(p, AST_RULE, a, 0);
 }
 
-/* Where a rule that begins here goes on after a name and ::=, or 0. */
+/* Returns the offset after "name ::=" if a rule begins here; else 0. */
 static size_t
 rule_here(struct parser *p)
 {
@@ -437,7 +439,7 @@ sequence(struct parser *p)
 	uint32_t all = 0;
 
 	for (;;) {
-		/* a line may end where a rule goes on, in brackets or not */
+		/* a line may end within a rule, even outside of brackets */
 		space(p, 1);
 		if (p->failed || p->i >= p->n || p->s[p->i] == '|' ||
 		    p->s[p->i] == ')' || rule_here(p))
@@ -458,14 +460,14 @@ alternatives(struct parser *p)
 
 /* --------------------------------------------------------------- the graph */
 
-/* A node; after a failure 0, which is an END. */
+/* Creates a node; returns 0, an END, on failure. */
 static uint32_t
 new_node(struct parser *p, enum qwen_gnode_kind kind, uint32_t next,
     uint32_t also)
 {
 	struct qwen_grammar *g = p->g;
 
-	/* of what is written out, there may be more than of what is written */
+	/* repetitions may expand to at most QWEN_GRAMMAR_NODES */
 	if (g->n_nodes >= QWEN_GRAMMAR_NODES + 2 * p->n && !p->failed)
 		p->failed = qwen_fail(p->err, QWEN_ERANGE, "the grammar "
 		    "exceeds %d nodes after expanding its repetitions",
@@ -478,8 +480,9 @@ new_node(struct parser *p, enum qwen_gnode_kind kind, uint32_t next,
 }
 
 /*
- * Characters lo .. hi, alike in length.  Where the first bytes differ and what
- * is after them is not everything, the range is cut in two.
+ * Creates nodes for the characters lo .. hi, whose UTF-8 has equal length.
+ * Splits the range if the first bytes differ and the bytes after them have
+ * limits.
  */
 static uint32_t
 put_span(struct parser *p, uint32_t lo, uint32_t hi, uint32_t next)
@@ -510,7 +513,7 @@ put_span(struct parser *p, uint32_t lo, uint32_t hi, uint32_t next)
 	return next;
 }
 
-/* One range, by the number of bytes; surrogates are no characters. */
+/* Creates nodes for a range, split by UTF-8 length and without surrogates. */
 static uint32_t
 put_range(struct parser *p, struct range r, uint32_t next)
 {
@@ -552,7 +555,7 @@ compare_word(const void *a, const void *b)
 	return c != 0 ? c : (x->n > y->n) - (x->n < y->n);
 }
 
-/* The byte there, or -1 after the end. */
+/* Returns byte i of the text; -1 at its end. */
 static int
 byte_at(const struct word *w, size_t i)
 {
@@ -560,8 +563,8 @@ byte_at(const struct word *w, size_t i)
 }
 
 /*
- * One of n texts, in order, that agree before byte from: what they have in
- * common is there once, so that a text is at few places in a long list.
+ * Creates nodes for a choice of n sorted texts that agree before byte from.
+ * Common prefixes share nodes, so that a text is at few places of a long list.
  */
 static uint32_t
 put_words(struct parser *p, const struct word *w, size_t n, size_t from,
@@ -585,7 +588,10 @@ put_words(struct parser *p, const struct word *w, size_t n, size_t from,
 
 static uint32_t put_ast(struct parser *p, uint32_t ast, uint32_t next);
 
-/* Alternatives, of which the texts are put together; to the left they are deep. */
+/*
+ * Creates nodes for alternatives; literals share their prefixes.  AST_ALT nests
+ * to the left, so this is a loop.
+ */
 static uint32_t
 put_alternatives(struct parser *p, uint32_t ast, uint32_t next)
 {
@@ -620,7 +626,7 @@ put_alternatives(struct parser *p, uint32_t ast, uint32_t next)
 	return all;
 }
 
-/* min times, and then up to max, or for ever. */
+/* Creates nodes for min to max repetitions. */
 static uint32_t
 put_repeat(struct parser *p, struct ast a, uint32_t next)
 {
@@ -636,7 +642,7 @@ put_repeat(struct parser *p, struct ast a, uint32_t next)
 			at = new_node(p, QWEN_GNODE_SPLIT, put_ast(p, a.a, at),
 			    next);
 	}
-	/* of nothing, once is as good as a million times */
+	/* repeating nothing is the same as one time */
 	for (k = 0, body = UINT32_MAX; k < a.min && body != at && !p->failed;
 	    k++) {
 		body = at;
@@ -645,7 +651,7 @@ put_repeat(struct parser *p, struct ast a, uint32_t next)
 	return at;
 }
 
-/* Nodes that go through the part and then to next; where they begin. */
+/* Creates nodes that match the part and continue at next; returns the first. */
 static uint32_t
 put_ast(struct parser *p, uint32_t ast, uint32_t next)
 {
@@ -667,7 +673,7 @@ put_ast(struct parser *p, uint32_t ast, uint32_t next)
 		}
 		return all;
 	case AST_CAT:
-		/* to the left they are deep: from the end, in a loop */
+		/* AST_CAT nests to the left: loop from the end */
 		for (; a.kind == AST_CAT; ast = a.a, a = p->ast[ast])
 			next = put_ast(p, a.b, next);
 		return put_ast(p, ast, next);

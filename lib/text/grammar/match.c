@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * match.c - where a text is in a grammar, and which tokens can come next.
+ * match.c - follows a text through a grammar and finds the tokens that may be
+ * next.
  *
- * A place is a node at which a byte is read, or the end of the root, and the
- * calls that it is in: a list, shared by all places that have it.  The sets of
- * places are states of an automaton that is made as it is used.  When it gets
- * too large it is thrown away, but for the set where the text is.
+ * A place is a node that reads a byte, or the end of the root rule, with the
+ * list of its enclosing calls.  Equal lists are shared.  The sets of places are
+ * states of an automaton that is built on demand.  When it grows too large, all
+ * sets except those in use are dropped.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,21 +18,21 @@
 enum { DEAD = 0, FIRST = 1, UNKNOWN = UINT16_MAX };
 
 struct match_state {
-	uint32_t	node;		/* 0: the end of the root */
-	uint32_t	calls;		/* the innermost one, 0: none */
+	uint32_t	node;		/* 0: end of the root rule */
+	uint32_t	calls;		/* innermost enclosing call; 0: none */
 };
 
 struct match_call {
-	uint32_t	node;		/* where it goes on after it */
+	uint32_t	node;		/* node to continue at after the call */
 	uint32_t	outer;
 };
 
 struct set {
-	uint32_t	from, n;	/* of the places */
-	int		ends;		/* the root may end here */
-	int		mask;		/* where its mask is, or -1 */
-	int		kept;		/* when others are forgotten */
-	uint16_t	plain;		/* after any plain character */
+	uint32_t	from, n;	/* its places */
+	int		ends;		/* the root rule may end here */
+	int		mask;		/* index of its mask, or -1 */
+	int		kept;		/* do not drop, in keep() */
+	uint16_t	plain;		/* set after any plain character */
 	uint16_t	next[256];
 };
 
@@ -42,25 +43,25 @@ struct slot {
 struct qwen_match {
 	const struct qwen_grammar *g;
 	const struct qwen_trie	*t;
-	struct match_call	*call;		/* from 1 */
+	struct match_call	*call;		/* from index 1 */
 	size_t		 n_calls, cap_calls;
-	uint32_t	*call_slot;	/* a hash table of them, twice as large */
+	uint32_t	*call_slot;	/* hash table, two slots per call */
 	struct match_state	*place;		/* of all sets */
 	size_t		 n_places, cap_places;
-	struct set	*set;		/* 0 is the empty one */
+	struct set	*set;		/* set 0 is empty */
 	size_t		 n_sets;
 	uint16_t	*set_slot;
-	struct match_state	*work;		/* a set being made */
+	struct match_state	*work;		/* the set being made */
 	size_t		 n_work;
-	struct slot	*work_slot;	/* which places are in it */
-	uint32_t	 stamp;		/* of those slots that count now */
-	size_t		 spent;		/* places looked at */
+	struct slot	*work_slot;	/* hash table of its places */
+	uint32_t	 stamp;		/* slots of other stamps are empty */
+	size_t		 spent;		/* places visited */
 	uint16_t	 at;
 	/* masks of some sets */
 	uint64_t	*mask;
 	size_t		 mask_words, n_masks;
 	uint16_t	 owner[QWEN_GRAMMAR_MASKS];
-	uint16_t	*stack;		/* sets above a node of the tree */
+	uint16_t	*stack;		/* sets on the path to a tree node */
 };
 
 #define SET_SLOTS (2 * QWEN_GRAMMAR_SETS)
@@ -93,7 +94,7 @@ hash(uint32_t a, uint32_t b)
 	return (uint32_t)((h ^ h >> 29) * 0xbf58476d1ce4e5b9u >> 32);
 }
 
-/* Where a call is in the table, or would be. */
+/* Returns the slot of a call, or the empty slot for it. */
 static uint32_t *
 find_call(const struct qwen_match *m, uint32_t node, uint32_t outer)
 {
@@ -107,7 +108,7 @@ find_call(const struct qwen_match *m, uint32_t node, uint32_t outer)
 	return &m->call_slot[i];
 }
 
-/* Room for twice as many, of which most texts need few. */
+/* Doubles the room for calls; most texts need few. */
 static int
 more_calls(struct qwen_match *m)
 {
@@ -129,7 +130,7 @@ more_calls(struct qwen_match *m)
 	return 0;
 }
 
-/* The number of a call, or 0 if there are too many. */
+/* Returns the index of a call; 0 if there are too many. */
 static uint32_t
 intern_call(struct qwen_match *m, uint32_t node, uint32_t outer)
 {
@@ -153,7 +154,7 @@ too_much(struct qwen_err *err)
 	    "the text nested too deeply");
 }
 
-/* A set is about to be made. */
+/* Begins a new set. */
 static void
 begin_work(struct qwen_match *m)
 {
@@ -164,7 +165,7 @@ begin_work(struct qwen_match *m)
 	}
 }
 
-/* A place that is on the way, if it is new. */
+/* Adds a place to the new set, unless it has it. */
 static int
 add_place(struct qwen_match *m, uint32_t node, uint32_t calls,
     struct qwen_err *err)
@@ -186,7 +187,7 @@ add_place(struct qwen_match *m, uint32_t node, uint32_t calls,
 	return 0;
 }
 
-/* Add what a place leads to without a byte. */
+/* Adds the places that a place leads to without a byte. */
 static int
 follow(struct qwen_match *m, struct match_state p, struct qwen_err *err)
 {
@@ -204,7 +205,7 @@ follow(struct qwen_match *m, struct match_state p, struct qwen_err *err)
 		return add_place(m, m->call[calls].node, m->call[calls].outer,
 		    err);
 	}
-	/* the last thing that a rule does needs no way back */
+	/* a call at the end of a rule needs no return */
 	if (m->g->node[d->next].kind != QWEN_GNODE_END &&
 	    (calls = intern_call(m, d->next, calls)) == 0)
 		return too_much(err);
@@ -221,7 +222,7 @@ compare_place(const void *a, const void *b)
 	return (x->calls > y->calls) - (x->calls < y->calls);
 }
 
-/* The places on the way become those that read a byte or end, in order. */
+/* Follows all places, then keeps, in order, those that read a byte or end. */
 static int
 close_work(struct qwen_match *m, struct qwen_err *err)
 {
@@ -241,7 +242,7 @@ close_work(struct qwen_match *m, struct qwen_err *err)
 	return 0;
 }
 
-/* Where the search for a set of these places begins. */
+/* Returns the first slot to examine for a set of these places. */
 static uint32_t
 first_slot(const struct match_state *p, size_t n)
 {
@@ -252,7 +253,7 @@ first_slot(const struct match_state *p, size_t n)
 	return h & (SET_SLOTS - 1);
 }
 
-/* Where a set leads to has not been seen. */
+/* Marks everything about a set as unknown. */
 static void
 know_nothing(struct set *s)
 {
@@ -261,7 +262,7 @@ know_nothing(struct set *s)
 	memset(s->next, 0xff, sizeof s->next);
 }
 
-/* The number of the set of the work; -1. */
+/* Returns the number of the set in work; -1 on errors. */
 static int
 intern_set(struct qwen_match *m, struct qwen_err *err)
 {
@@ -294,7 +295,7 @@ intern_set(struct qwen_match *m, struct qwen_err *err)
 	return (int)m->n_sets++;
 }
 
-/* The bytes around one that no place of the set tells from it. */
+/* Finds the range around a byte that all places of the set treat alike. */
 static void
 find_span(const struct qwen_match *m, const struct set *s, unsigned byte,
     unsigned *lo, unsigned *hi)
@@ -322,7 +323,7 @@ find_span(const struct qwen_match *m, const struct set *s, unsigned byte,
 	}
 }
 
-/* The set after a byte: DEAD if there is none; -1. */
+/* Returns the set after a byte; DEAD if no text continues so; -1 on errors. */
 static int
 step(struct qwen_match *m, int from, unsigned char byte, struct qwen_err *err)
 {
@@ -351,7 +352,10 @@ step(struct qwen_match *m, int from, unsigned char byte, struct qwen_err *err)
 	return to;
 }
 
-/* The set after each byte from lo to hi, if it is one; DEAD if not; -1. */
+/*
+ * Returns the set after the bytes lo .. hi if it is the same for all; DEAD if
+ * not; -1 on errors.
+ */
 static int
 step_all(struct qwen_match *m, int from, unsigned lo, unsigned hi,
     struct qwen_err *err)
@@ -369,10 +373,12 @@ step_all(struct qwen_match *m, int from, unsigned lo, unsigned hi,
 	return to;
 }
 
-/* The bytes of plain characters, by how they begin. */
+/* The byte ranges of plain characters, by their first byte. */
 static const struct {
-	unsigned char	from, to, lo, hi;	/* first byte, second one */
-	int		more;			/* after these */
+	unsigned char	from, to, lo, hi;	/* of the first byte, the second
+						   byte */
+	int		more;			/* number of bytes after
+						   these */
 } plain[] = {
 	{ 0x20, 0x21, 0, 0, 0 }, { 0x23, 0x5b, 0, 0, 0 },
 	{ 0x5d, 0x7f, 0, 0, 0 }, { 0xc2, 0xdf, 0x80, 0xbf, 0 },
@@ -382,7 +388,10 @@ static const struct {
 	{ 0xf4, 0xf4, 0x80, 0x8f, 2 },
 };
 
-/* The set after any plain character, if all lead to one; DEAD; -1. */
+/*
+ * Returns the set after any plain character if it is the same for all; DEAD if
+ * not; -1 on errors.
+ */
 static int
 step_plain(struct qwen_match *m, int from, struct qwen_err *err)
 {
@@ -406,7 +415,10 @@ step_plain(struct qwen_match *m, int from, struct qwen_err *err)
 	return to;
 }
 
-/* How many characters may be plain ones, any of them: 1 << *k; 0; -1. */
+/*
+ * Returns 1 if the next 1 << *k characters may be any plain ones; 0 if not even
+ * the first; -1 on errors.
+ */
 static int
 count_plain(struct qwen_match *m, int *k, struct qwen_err *err)
 {
@@ -425,7 +437,7 @@ count_plain(struct qwen_match *m, int *k, struct qwen_err *err)
 	return n > 0;
 }
 
-/* Forget all sets. */
+/* Drops all sets. */
 static void
 forget(struct qwen_match *m)
 {
@@ -435,7 +447,7 @@ forget(struct qwen_match *m)
 	memset(m->set_slot, 0, SET_SLOTS * sizeof *m->set_slot);
 }
 
-/* Forget all sets but those of the stack, n of them. */
+/* Drops all sets except the first n of the stack. */
 static void
 keep(struct qwen_match *m, size_t n)
 {
@@ -446,7 +458,7 @@ keep(struct qwen_match *m, size_t n)
 	for (i = 0; i < n; i++)
 		m->set[m->stack[i]].kept = 1;
 	forget(m);
-	/* those that were made first are first among the places, too */
+	/* places are in the order of their sets */
 	for (k = FIRST; k < n_sets; k++) {
 		if (!m->set[k].kept)
 			continue;
@@ -479,7 +491,7 @@ is_full(const struct qwen_match *m)
 	    m->n_places >= QWEN_GRAMMAR_HELD / 2;
 }
 
-/* Before a walk: is there room for what it may meet? */
+/* Before a walk: drops sets if too many are in use. */
 static void
 make_room(struct qwen_match *m)
 {
@@ -540,7 +552,7 @@ qwen_match_new(struct qwen_match **out, const struct qwen_grammar *g,
 	return 0;
 }
 
-/* The set after n bytes; -1. */
+/* Returns the set after n bytes; -1 on errors. */
 static int
 go(struct qwen_match *m, const char *s, size_t n, struct qwen_err *err)
 {
@@ -597,7 +609,7 @@ walk(struct qwen_match *m, uint64_t *mask, struct qwen_err *err)
 	while (i < t->n) {
 		const struct qwen_tnode *d = &t->node[i];
 
-		/* these are there already */
+		/* the plain mask has these tokens */
 		if (some && d->plain <= 1 << k) {
 			i = d->end;
 			continue;
@@ -629,19 +641,19 @@ qwen_match_mask(struct qwen_match *m, struct qwen_err *err)
 	make_room(m);
 	if (m->set[m->at].mask >= 0)
 		return m->mask + (size_t)m->set[m->at].mask * m->mask_words;
-	/* the oldest one goes */
+	/* the oldest mask is replaced */
 	before = m->n_masks;
 	k = before % QWEN_GRAMMAR_MASKS;
 	if (m->n_masks >= QWEN_GRAMMAR_MASKS)
 		m->set[m->owner[k]].mask = -1;
 	mask = m->mask + k * m->mask_words;
 	if (walk(m, mask, err) < 0) {
-		/* whose place it was has lost it all the same */
+		/* the replaced mask is lost all the same */
 		m->owner[k] = DEAD;
 		m->n_masks++;
 		return NULL;
 	}
-	if (m->n_masks != before) {	/* all were forgotten on the way */
+	if (m->n_masks != before) {	/* keep() has dropped all masks */
 		memmove(m->mask, mask, m->mask_words * sizeof *mask);
 		mask = m->mask;
 		k = 0;
@@ -652,7 +664,7 @@ qwen_match_mask(struct qwen_match *m, struct qwen_err *err)
 	return mask;
 }
 
-/* -------------------------------------------------- as samplers know it */
+/* ---------------------------------------------- constraint of a sampler */
 
 static int
 open_match(struct qwen_match **out, const struct qwen_constraint *c,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* trie.c - the texts of a vocabulary as a tree, to be walked once for all. */
+/*
+ * trie.c - builds the tree of a vocabulary's texts, for one walk over all
+ * tokens.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +24,7 @@ qwen_trie_free(struct qwen_trie *t)
 	free(t);
 }
 
-/* A text to sort: its first eight bytes, so that most need no second look. */
+/* A text to sort.  Its first eight bytes decide most comparisons. */
 struct entry {
 	uint64_t		 head;
 	const unsigned char	*s;
@@ -66,7 +69,7 @@ common(const struct entry *a, const struct entry *b)
 	return i;
 }
 
-/* Nodes in the order of a walk; each knows where its subtree ends. */
+/* Builds the nodes from sorted texts; open has room for the longest path. */
 static void
 build(struct qwen_trie *t, const struct entry *e, size_t n, uint32_t *open)
 {
@@ -93,7 +96,7 @@ build(struct qwen_trie *t, const struct entry *e, size_t n, uint32_t *open)
 		t->node[open[--depth]].end = (uint32_t)t->n;
 }
 
-/* How many bytes the character of UTF-8 at s has; 0: none. */
+/* Returns the length of the UTF-8 character at s; 0 if it is invalid. */
 static size_t
 character(const unsigned char *s, size_t n)
 {
@@ -107,14 +110,14 @@ character(const unsigned char *s, size_t n)
 		if ((s[k] & 0xc0) != 0x80)
 			return 0;
 	}
-	/* the first of them may say that it is too long, or no character */
+	/* too long an encoding, a surrogate, or above U+10FFFF */
 	if ((*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f) ||
 	    (*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] > 0x8f))
 		return 0;
 	return len;
 }
 
-/* Characters of a plain text; or QWEN_NOT_PLAIN. */
+/* Returns the characters of a plain text; else QWEN_NOT_PLAIN. */
 static unsigned char
 count_plain(const unsigned char *s, size_t n)
 {
@@ -129,7 +132,7 @@ count_plain(const unsigned char *s, size_t n)
 	return (unsigned char)chars;
 }
 
-/* What is below each node, and the masks. */
+/* Sets plain of all nodes, and the masks. */
 static void
 mark_plain(struct qwen_trie *t, const struct qwen_pieces *p)
 {

@@ -1,36 +1,37 @@
 /* SPDX-License-Identifier: ISC */
-/* trie.h - inside of the tree of tokens. */
+/* trie.h - the vocabulary as a tree of bytes. */
 #ifndef QWEN_GRAMMAR_TRIE_H
 #define QWEN_GRAMMAR_TRIE_H
 
 #include "text/grammar/grammar.h"
 
 /*
- * Plain texts are whole characters that stand for themselves in a string of
- * JSON, and in most other places where there may be any.  Of a vocabulary they are
- * nearly all: where so many characters may be anything, none of them has to be
- * tried.
+ * A text is plain if it consists of whole characters without ", \ and control
+ * characters.  Nearly all tokens are plain.  Where the grammar allows N plain
+ * characters, whichever they are, all plain tokens of at most N characters are
+ * allowed without being tried.
  */
 enum { QWEN_PLAIN_MAX = 32, QWEN_PLAIN_MASKS = 6, QWEN_NOT_PLAIN = 255 };
 
-/* A byte after those of the nodes above it; in the order of a walk. */
+/* A byte that follows the bytes of the nodes above.  Nodes are in preorder. */
 struct qwen_tnode {
 	unsigned char	byte;
-	unsigned char	plain;		/* characters of the longest token from
-					   here on, if all are plain */
+	unsigned char	plain;		/* most characters of a token that ends
+					   here or below; QWEN_NOT_PLAIN: one of
+					   these tokens is not plain */
 	uint32_t	depth;
-	uint32_t	end;		/* the first node not below this one */
+	uint32_t	end;		/* first node after those below */
 	int32_t		id;		/* a token that ends here, or -1 */
 };
 
 struct qwen_trie {
 	struct qwen_tnode *node;
 	size_t		 n;
-	int32_t		*same;		/* another token of the same text, or
-					   -1; by token */
+	int32_t		*same;		/* by token: another token of the same
+					   text, or -1 */
 	size_t		 n_vocab;
 	size_t		 deepest;
-	/* plain tokens of 1, 2, 4 ... characters at most */
+	/* masks of the plain tokens of at most 1, 2, 4 ... characters */
 	uint64_t	*plain[QWEN_PLAIN_MASKS];
 };
 

@@ -194,7 +194,8 @@ int cli_check_protected(int fd, struct qwen_err *err);
 
 struct cli_output *cli_output_open(const char *path);
 int cli_output_fd(const struct cli_output *o);
-const char *cli_output_name(const struct cli_output *o);	/* for messages */
+/* Returns the name for messages. */
+const char *cli_output_name(const struct cli_output *o);
 void cli_output_commit(struct cli_output *o);		/* also frees o */
 void cli_output_cancel(struct cli_output *o);		/* the same, but
 							   discards the output;

@@ -2,9 +2,9 @@
 /*
  * inputs.c - the files that a run reads, which no output may replace.
  *
- * The files that the command line names are known from the rows of the options,
- * before anything is opened.  A tool adds other files, such as the parts of a model,
- * by cli_protect_input().
+ * The option rows and the operands tell which files the command line names,
+ * before any file is opened.  Tools add other files, such as the shards of a
+ * model, with cli_protect_input().
  */
 #include <sys/stat.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* option.c - the command line, by the rows of the tool. */
+/* option.c - parses the command line by the rows of the tool. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static struct {
 	struct given {
 		const struct cli_opt	*row;
 		const char		*arg;
-	}			 *given;	/* as the command line has them */
+	}			 *given;	/* in order of use */
 	size_t			  n_given, cap_given;
 } spec;
 

@@ -129,7 +129,7 @@ void tool_places(struct tool_intake *in);
 
 /* ------------------------------------------------------- reading and saving */
 
-/* qwen_session_eval; dies. */
+/* qwen_session_eval; dies on errors. */
 void tool_eval(struct qwen_session *s, const int32_t *ids, size_t n,
     const struct qwen_eval *how);
 

@@ -15,7 +15,7 @@ enum { ALIASES_MAX = 1 << 20 };
 
 /* ------------------------------------------------------------------ folders */
 
-/* The value of a variable, NULL if it is unset or empty. */
+/* Returns an environment variable; NULL if it is unset or empty. */
 static const char *
 value(const char *name)
 {
@@ -130,7 +130,7 @@ tool_ollama_models(void)
 	return s;
 }
 
-/* ------------------------------------------------------------------- aliases */
+/* ------------------------------------------------------------------ aliases */
 
 const struct qwen_aliases *
 tool_aliases(const char **file)
@@ -281,7 +281,7 @@ tool_model_ready(const struct cli_opt *o)
 		set_defaults(a);
 }
 
-/* --------------------------------------------------------------------- names */
+/* -------------------------------------------------------------------- names */
 
 /* Paths and the names they were found by; kept until the process ends. */
 struct named {

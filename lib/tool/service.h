@@ -11,7 +11,7 @@
 
 struct tool_service {
 	/* set by the caller */
-	const char		*template;	/* --template; NULL: the model's */
+	const char		*template;	/* --template; NULL: model's */
 	struct qwen_sampler	*sampler;	/* has the sampling options */
 	struct tool_grammar	 grammar;	/* opened by the caller; may be
 						   empty */

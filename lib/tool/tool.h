@@ -434,7 +434,7 @@ size_t tool_draft_most(const struct tool_draft *d);
 void tool_draft_open(struct tool_draft *d, struct qwen_model *m);
 void tool_report_draft(const struct tool_draft *d);
 
-/* qwen_drafter_eval; dies. */
+/* qwen_drafter_eval; dies on errors. */
 void tool_drafted(struct qwen_drafter *d, struct qwen_session *s, int32_t id,
     size_t room);
 
@@ -551,7 +551,7 @@ struct tool_pooled {
 
 struct tool_queue {
 	/* set by the caller */
-	struct tool_work	*work;		/* open */
+	struct tool_work	*work;		/* opened */
 	/*
 	 * Reads the next input and adds its jobs.  Returns 1, or 0 at the end
 	 * of the input. *x stays NULL if the input gave no item.
@@ -744,7 +744,7 @@ void tool_grammar_begin(struct tool_grammar *c, const struct qwen_pieces *p,
     struct qwen_sampler *s);
 void tool_grammar_close(struct tool_grammar *c);
 
-/* --mask-unused: never choose an id that stands for no token.  Dies. */
+/* --mask-unused: never chooses an id that stands for no token.  Dies. */
 void tool_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g);
 
 /* Parses the option of TOOL_OPT_PLACEHOLDER. */

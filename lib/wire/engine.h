@@ -118,7 +118,7 @@ struct qwen_engine_request {
 /*
  * Decodes the request in a complete record; checks ids against n_vocab.
  * Returns -1 if it is not a request; then only id is set, if it could be read,
- * else "".  qwen_engine_request_fini frees what the request owns, also after -1.
+ * else "". qwen_engine_request_fini frees what the request owns, also after -1.
  */
 int qwen_engine_request_decode(struct qwen_engine_request *m,
     const unsigned char *p, size_t n,

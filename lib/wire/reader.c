@@ -40,7 +40,7 @@ struct qwen_reader {
 	unsigned char		*buf;
 	size_t			 cap;
 	size_t			 start, end;	/* unused bytes */
-	uint64_t		 offset;	/* of buf[start] in the stream */
+	uint64_t		 offset;	/* of buf[start], in bytes */
 	uint64_t		 n_records;
 	uint64_t		 n_lines;	/* PLAIN */
 	int			 line_open;	/* PLAIN: ids since the last

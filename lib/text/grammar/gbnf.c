@@ -491,7 +491,8 @@ put_span(struct parser *p, uint32_t lo, uint32_t hi, uint32_t next)
 	int n = (int)qwen_utf8_write(lo, a), k, j;
 
 	for (k = 1; k < n; k++) {
-		uint32_t low = (1u << (6 * (n - k))) - 1;	/* bits after k */
+		/* the bits after byte k */
+		uint32_t low = (1u << (6 * (n - k))) - 1;
 
 		if ((lo & ~low) == (hi & ~low))
 			continue;

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "text/schema/schema.h"
 
-/* Items by place: of prefixItems, or of items where that is a list. */
+/* Returns the schemas by position: prefixItems, or items if it is a list. */
 static yyjson_val *
 places(const struct schema_all *all, int i)
 {
@@ -16,7 +16,7 @@ places(const struct schema_all *all, int i)
 	return v;
 }
 
-/* What the others are by a part; NULL: anything. */
+/* Returns the schema of the items after these; NULL: any. */
 static yyjson_val *
 others(const struct schema_all *all, int i)
 {
@@ -51,7 +51,10 @@ item(struct schema *s, const struct schema_all *all, size_t at)
 	return qwen_schema_child(s, &here);
 }
 
-/* How many have a schema by their place; whether others are spoken of. */
+/*
+ * Returns the number of items with a schema by position; *more: others may
+ * follow.
+ */
 static size_t
 count_places(struct schema *s, const struct schema_all *all, int *more)
 {
@@ -76,7 +79,10 @@ count_places(struct schema *s, const struct schema_all *all, int *more)
 	return n;
 }
 
-/* Of these, from min to max, each after a comma but for the first of all. */
+/*
+ * min to max items after the first n; each after a comma, except the first of
+ * all.
+ */
 static uint32_t
 some(struct schema *s, const struct schema_all *all, size_t n, uint32_t min,
     uint32_t max)
@@ -95,7 +101,7 @@ some(struct schema *s, const struct schema_all *all, size_t n, uint32_t min,
 	return min > 0 ? out : qwen_snode_pair(s, SNODE_ALT, SNODE_EMPTY, out);
 }
 
-/* Both bounds, of what a grammar can have. */
+/* Finds the bounds of the number of items, which a grammar limits. */
 static int
 bounds(struct schema *s, const struct schema_all *all, int64_t *min,
     int64_t *max)
@@ -110,17 +116,17 @@ bounds(struct schema *s, const struct schema_all *all, int64_t *min,
 	return !s->failed && *min <= *max;
 }
 
-/* --------------------------------------------------- items that are not alike */
+/* -------------------------------------------------------------- uniqueItems */
 
 enum { ANY_ORDER = 6, LISTED = 64 };
 
-/* Items of a few values that are listed, each at most once. */
+/* Unique items that are values of a short list. */
 struct unique {
 	struct schema	*s;
-	uint32_t	 value[LISTED];		/* texts */
+	uint32_t	 value[LISTED];		/* texts of the values */
 	int		 n;
 	int64_t		 min, max;
-	uint32_t	 rule[1 << ANY_ORDER];	/* what is after some of them */
+	uint32_t	 rule[1 << ANY_ORDER];	/* by set of the values used */
 };
 
 static uint32_t
@@ -137,7 +143,7 @@ copy(struct schema *s, uint32_t text)
 	return at;
 }
 
-/* A value after a comma, unless it is the first one, and what is after it. */
+/* Value i, after a comma unless it is the first, and the rest. */
 static uint32_t
 one_more(struct unique *u, int i, int is_first, uint32_t after)
 {
@@ -151,7 +157,7 @@ one_more(struct unique *u, int i, int is_first, uint32_t after)
 	return out;
 }
 
-/* In any order: a rule for each set of those that are there by then. */
+/* Values in any order: one rule per set of values already used. */
 static uint32_t
 in_any_order(struct unique *u)
 {
@@ -178,7 +184,7 @@ in_any_order(struct unique *u)
 	return qwen_snode_rule(s, u->rule[0]);
 }
 
-/* In the order of the list: a rule for each place, and how many there are. */
+/* Values in list order: one rule per position and number of items. */
 static uint32_t
 in_order(struct unique *u)
 {
@@ -210,7 +216,7 @@ in_order(struct unique *u)
 	return out;
 }
 
-/* The texts of the values of an item, if they are listed: 0 if not. */
+/* Finds the texts if items are values of a list; else returns 0. */
 static int
 find_values(struct unique *u, const struct schema_all *here)
 {
@@ -247,7 +253,10 @@ is_unique(const struct schema_all *all)
 	return 0;
 }
 
-/* Items that are not alike, if that can be told of them; else NEVER. */
+/*
+ * Arrays of unique items; NEVER if items may be other values than those of a
+ * list.
+ */
 static uint32_t
 unique(struct schema *s, const struct schema_all *all, int64_t n, int64_t min,
     int64_t max)
@@ -282,7 +291,7 @@ qwen_schema_array(struct schema *s, const struct schema_all *all)
 	}
 	if ((body = unique(s, all, n, min, max)) != SNODE_NEVER)
 		return qwen_snode_around(s, "\"[\"", body, "\"]\"");
-	/* none but those with a schema, unless there must be more */
+	/* only items with a schema, unless minItems requires more */
 	if (!more && min <= n)
 		max = n;
 	body = some(s, all, (size_t)n, (uint32_t)(min > n ? min - n : 0),

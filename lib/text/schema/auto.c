@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auto.c - texts for which several conditions hold at once.  Each condition is an
- * automaton over classes of characters that no condition tells apart; the
- * states that all of them are in together become rules, one a state.
+ * auto.c - texts that meet several conditions.  Each condition is an automaton
+ * over classes of characters that no condition tells apart.  A combination of
+ * states, one per condition, becomes a rule.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -58,9 +58,9 @@ free_states(struct auto_states *t)
 	free(t->state);
 }
 
-/* ---------------------------------------------------- one step of a condition */
+/* ------------------------------------------------------ step of a condition */
 
-/* A step of a length, capped where more says nothing. */
+/* Counts a character; stops at the limit, or where more make no difference. */
 static int
 step_length(const struct schema_condition *c, uint32_t n)
 {
@@ -71,7 +71,7 @@ step_length(const struct schema_condition *c, uint32_t n)
 	return c->max == UINT32_MAX ? (int)n : DEAD;
 }
 
-/* The state of a condition after a character of class k; it may be DEAD. */
+/* Returns the state of condition i after a character of class k, or DEAD. */
 static int
 step(struct automaton *a, int i, int from, uint32_t k)
 {
@@ -102,11 +102,12 @@ accepts(struct automaton *a, int i, int state)
 
 /* ---------------------------------------------------------------- together */
 
-/* Whether a text may end where all of these states are. */
+/* May a text end in these states? */
 static int
 ends(struct automaton *a, const uint32_t *v)
 {
-	unsigned out = 0;		/* groups of which one does not hold */
+	unsigned out = 0;		/* groups of which a condition does not
+					   hold */
 	int i, ok;
 
 	for (i = 0; i < a->want->n; i++) {
@@ -119,7 +120,7 @@ ends(struct automaton *a, const uint32_t *v)
 	return out == (1u << (a->want->n_groups + 1)) - 2;
 }
 
-/* The states after class k: 0 if no text goes on so. */
+/* Computes the states after class k; returns 0 if no text continues so. */
 static int
 step_all(struct automaton *a, const uint32_t *from, uint32_t k, uint32_t *to)
 {
@@ -135,7 +136,7 @@ step_all(struct automaton *a, const uint32_t *from, uint32_t k, uint32_t *to)
 	return 1;
 }
 
-/* All states, and where they lead. */
+/* Finds all states and the next state for each class. */
 static int
 explore(struct automaton *a)
 {
@@ -173,7 +174,7 @@ explore(struct automaton *a)
 	return 0;
 }
 
-/* Which states some text gets from to an end. */
+/* Finds the states from which some text reaches an end. */
 static int
 find_useful(struct automaton *a)
 {
@@ -198,9 +199,9 @@ find_useful(struct automaton *a)
 	return 0;
 }
 
-/* ------------------------------------------------------------------ as rules */
+/* -------------------------------------------------------------------- rules */
 
-/* One of the characters of the classes by which a state leads to another. */
+/* A node for the characters that lead from a state to another. */
 static uint32_t
 characters(struct automaton *a, size_t from, int to)
 {
@@ -266,7 +267,7 @@ make_rules(struct automaton *a)
 	return s->failed ? SNODE_NEVER : out;
 }
 
-/* -------------------------------------------------------------------- the face */
+/* --------------------------------------------------------------- conditions */
 
 void
 qwen_schema_condition(struct schema_together *t, struct schema_condition c)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* auto.h - the automaton of several conditions, for the files that make it. */
+/* auto.h - automata for several conditions, shared by auto.c and graph.c. */
 #ifndef QWEN_SCHEMA_AUTO_H
 #define QWEN_SCHEMA_AUTO_H
 
@@ -7,7 +7,7 @@
 
 enum {
 	AUTO_SLOTS = 4096,		/* more than twice SCHEMA_STATES */
-	AUTO_WORDS = 1 << 20,		/* of all states together */
+	AUTO_WORDS = 1 << 20,		/* words of all states together */
 	AUTO_NODES = 1 << 14,		/* of the graph of a pattern */
 	AUTO_SPANS = 1 << 12,
 	AUTO_SETS = 256,
@@ -16,7 +16,7 @@ enum {
 	AUTO_WORK = 1 << 21,		/* steps */
 };
 
-/* States by number, each a list of words. */
+/* Numbered states; each is a list of words. */
 struct auto_state {
 	uint32_t	from, n;
 };
@@ -34,8 +34,8 @@ enum auto_kind { AUTO_MATCH, AUTO_CHARACTER, AUTO_SPLIT, AUTO_PLACE };
 
 struct auto_node {
 	enum auto_kind	kind;
-	uint32_t	a;	/* a set; a node; an enum schema_at */
-	uint32_t	b;	/* a node */
+	uint32_t	a;	/* a set, a node, or an enum schema_at */
+	uint32_t	b;	/* the next node */
 };
 
 struct auto_part {
@@ -44,8 +44,8 @@ struct auto_part {
 	uint32_t	 start;
 	int		 has_places;
 	struct auto_states states;
-	int		*next;	/* where states lead by class; 0: not known, -1:
-				   DEAD, else one more than the state */
+	int		*next;	/* next state by state and class, plus one; 0:
+				   unknown, -1: DEAD */
 	size_t		 cap_next;
 };
 
@@ -53,17 +53,17 @@ struct automaton {
 	struct schema	*s;
 	struct schema_together *want;
 	struct auto_part part[SCHEMA_CONDITIONS];
-	/* sets of characters, each once, and classes that none tells apart */
+	/* distinct sets, and classes of characters that no set tells apart */
 	struct { uint32_t at, n; } set[AUTO_SETS];
 	uint32_t	 n_sets;
-	uint32_t	*from;		/* where spans of characters begin, */
+	uint32_t	*from;		/* first characters of the spans, */
 	size_t		 n_spans, cap_spans;
-	uint16_t	*class;		/* and the class of each */
+	uint16_t	*class;		/* and the classes of the spans */
 	uint32_t	 n_classes;
 	uint64_t	 has[AUTO_CLASSES][AUTO_SETS / 64];
-	uint32_t	 digit[AUTO_CLASSES];	/* which, or more than 9 */
+	uint32_t	 digit[AUTO_CLASSES];	/* the digit, or more than 9 */
 	char		 is_word[AUTO_CLASSES];
-	/* the states of all parts together */
+	/* states of all conditions together */
 	struct auto_states all;
 	int		*next;
 	size_t		 cap_next;
@@ -74,7 +74,7 @@ struct automaton {
 	size_t		 work;
 };
 
-/* So many steps more; 0 if that is too much. */
+/* Counts n steps; returns 0 if there are too many. */
 static inline int
 auto_spend(struct automaton *a, size_t n)
 {
@@ -82,13 +82,13 @@ auto_spend(struct automaton *a, size_t n)
 	return a->work <= AUTO_WORK && !a->s->failed;
 }
 
-/* The number of a state, or -1: too many. */
+/* Returns the number of a state; -1 if there are too many. */
 int qwen_auto_intern(struct auto_states *t, const uint32_t *v, size_t n);
 
-/* graph.c: graphs of the trees, and the classes; -1: too large */
+/* graph.c: builds the graphs and the classes; -1 if they are too large */
 int qwen_auto_read(struct automaton *a);
 void qwen_auto_free_classes(struct automaton *a);
-/* The state after a class, -2 if no text goes on so, -1: too many. */
+/* Returns the state after a class; -2 if no text continues so; -1: too many. */
 int qwen_auto_step(struct automaton *a, int part, int from, uint32_t k);
 int qwen_auto_accepts(struct automaton *a, int part, int state);
 

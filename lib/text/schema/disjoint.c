@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * disjoint.c - whether two of oneOf can be told apart: by their types, by the
- * values that they list, or by a member that one of them must have.
+ * disjoint.c - whether two schemas of oneOf have no value in common: by their
+ * types, by the values that they list, or by a required field.
  */
 #include "text/schema/schema.h"
 
-/* A list of values of one of the parts. */
+/* Returns the values that one of the parts lists. */
 static size_t
 listed(const struct schema_all *all, yyjson_val **v)
 {
@@ -17,7 +17,7 @@ listed(const struct schema_all *all, yyjson_val **v)
 	return n;
 }
 
-/* Both list values, and none is in both. */
+/* Do both list values, and have none in common? */
 static int
 lists_differ(struct schema *s, const struct schema_all *a,
     const struct schema_all *b)
@@ -36,7 +36,7 @@ lists_differ(struct schema *s, const struct schema_all *a,
 	return 1;
 }
 
-/* Whether a member has a name that is listed. */
+/* Do properties or required name this field? */
 static int
 is_named(struct schema *s, const struct schema_all *a, yyjson_val *key)
 {
@@ -57,7 +57,7 @@ is_named(struct schema *s, const struct schema_all *a, yyjson_val *key)
 	return 0;
 }
 
-/* A member that one of them, who, must have, and whose values differ. */
+/* Is there a field that `who', a or b, requires and whose values differ? */
 static int
 members_differ(struct schema *s, const struct schema_all *who,
     const struct schema_all *a, const struct schema_all *b, int depth)
@@ -84,7 +84,7 @@ members_differ(struct schema *s, const struct schema_all *who,
 	return 0;
 }
 
-/* A member that b must have, and a, as it is made, never has. */
+/* Is there a field that b requires and a, as generated, never has? */
 static int
 is_missing(struct schema *s, const struct schema_all *a,
     const struct schema_all *b)
@@ -113,7 +113,7 @@ is_missing(struct schema *s, const struct schema_all *a,
 	return 0;
 }
 
-/* Values that one of them lists, and the other's text never is; of strings. */
+/* Does one list strings that the other never matches? */
 static int
 texts_differ(struct schema *s, const struct schema_all *a,
     const struct schema_all *b)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* enum.c - values that a schema lists: const and enum. */
+/* enum.c - the values that a schema lists with const and enum. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,10 @@
 #include "text/schema/rules.h"
 #include "text/schema/schema.h"
 
-/* Equal as JSON Schema has it: 1 and 1.0 are, whatever the order of members. */
+/*
+ * Equality of JSON Schema: 1 equals 1.0, and the order of fields does not
+ * matter.
+ */
 int
 qwen_schema_same(struct schema *s, yyjson_val *a, yyjson_val *b)
 {
@@ -121,7 +124,7 @@ fits_bounds(struct schema *s, yyjson_val *part, yyjson_val *v)
 	return 1;
 }
 
-/* Whether a string is as pattern and format say. */
+/* Does a string match pattern and format? */
 static int
 fits_texts(struct schema *s, yyjson_val *part, yyjson_val *v)
 {
@@ -136,7 +139,7 @@ fits_texts(struct schema *s, yyjson_val *part, yyjson_val *v)
 	    (kind == NULL || qwen_schema_has_format(s, kind, t, n));
 }
 
-/* Whether a value is one that not, as sugar.c leaves it, speaks of. */
+/* Does not, in a form that sugar.c leaves, exclude the value? */
 static int
 is_excluded(struct schema *s, yyjson_val *not, yyjson_val *v)
 {
@@ -152,7 +155,7 @@ is_excluded(struct schema *s, yyjson_val *not, yyjson_val *v)
 	    yyjson_get_str(v), yyjson_get_len(v));
 }
 
-/* Whether a part allows a value that it or another one lists. */
+/* Does a part allow a value that is listed? own: this part lists it. */
 static int
 fits(struct schema *s, yyjson_val *part, yyjson_val *v, int own)
 {
@@ -177,7 +180,7 @@ fits(struct schema *s, yyjson_val *part, yyjson_val *v, int own)
 	w = yyjson_obj_get(part, "const");
 	if (w != NULL && !qwen_schema_same(s, v, w))
 		return 0;
-	/* an enum that the value is from need not be looked through */
+	/* no need to search the list that the value comes from */
 	w = own && yyjson_obj_get(part, "const") == NULL ? NULL :
 	    yyjson_obj_get(part, "enum");
 	if (w != NULL && !is_listed(s, v, w))
@@ -187,7 +190,7 @@ fits(struct schema *s, yyjson_val *part, yyjson_val *v, int own)
 	return !(type & TYPE_NUMBER) || fits_bounds(s, part, v);
 }
 
-/* As templates write it: with a space after each comma and colon. */
+/* Writes a value as templates do, with a space after each comma and colon. */
 static void
 write_spaced(struct qwen_text *t, yyjson_val *v)
 {
@@ -219,7 +222,7 @@ write_spaced(struct qwen_text *t, yyjson_val *v)
 	}
 }
 
-/* A string that stands as it is, unless it has the tag that ends it. */
+/* A raw string, unless it contains the tag that ends it. */
 static uint32_t
 raw_literal(struct schema *s, yyjson_val *v)
 {
@@ -258,7 +261,7 @@ add_value(struct schema *s, uint32_t out, yyjson_val *v)
 	free(text);
 }
 
-/* The first list, and which part has it. */
+/* Returns the first list of values; *at is the part that has it. */
 static yyjson_val *
 find_list(struct schema *s, const struct schema_all *all, size_t *n, int *at)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * gather.c - all that holds for one value: a schema, those that it names by
- * $ref, and those of allOf.
+ * gather.c - collects all schemas that hold for one value: a schema, the one
+ * that its $ref refers to, and those of its allOf.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,12 @@
 #include "base/utf8.h"
 #include "text/schema/schema.h"
 
-/* ------------------------------------------------------------- its keywords */
+/* ----------------------------------------------------------------- keywords */
 
 /*
- * What we know, by the types of values that it speaks of; those without do what
- * they do for any.  Annotations say nothing about what is valid.
+ * All known keywords, sorted by name, with the types of values that they
+ * constrain; 0: any type.  DONE: supported; NOTE: an annotation, which
+ * constrains nothing; NOT_DONE: not supported.
  */
 static const struct keyword {
 	const char	*name;
@@ -102,7 +103,7 @@ qwen_schema_is_note(const char *name)
 	    strcmp(name, "else") != 0;
 }
 
-/* That each is known. */
+/* Checks that all keywords are known. */
 static void
 check(struct schema *s, yyjson_val *v)
 {
@@ -122,9 +123,9 @@ check(struct schema *s, yyjson_val *v)
 	}
 }
 
-/* ------------------------------------------------------------------ the parts */
+/* -------------------------------------------------------------------- parts */
 
-/* %41 and the like of a URI fragment, in place; 0 if it is none. */
+/* Decodes %41 and similar escapes of a URI fragment in place; 0 if invalid. */
 static int
 unescape(char *to)
 {
@@ -145,7 +146,10 @@ unescape(char *to)
 	return 1;
 }
 
-/* What has this anchor, in an old draft as #NAME for its id; or NULL. */
+/*
+ * Returns the schema with this anchor, or with the id #NAME of old drafts; or
+ * NULL.
+ */
 static yyjson_val *
 anchored(struct schema *s, yyjson_val *in, const char *name)
 {
@@ -171,7 +175,7 @@ anchored(struct schema *s, yyjson_val *in, const char *name)
 	return found;
 }
 
-/* The value at a JSON Pointer, or NULL. */
+/* Returns the value at a JSON Pointer, or NULL. */
 static yyjson_val *
 pointed(struct schema *s, const char *path)
 {
@@ -180,7 +184,7 @@ pointed(struct schema *s, const char *path)
 
 	for (; *path == '/' && v != NULL; path += n) {
 		n = 1 + strcspn(path + 1, "/");
-		/* each key of an object is looked at */
+		/* the search visits each key of an object */
 		s->work += yyjson_get_len(v) / 16;
 		v = qwen_schema_step(s) ? yyjson_ptr_getn(v, path, n) : NULL;
 	}
@@ -210,7 +214,7 @@ qwen_schema_refer(struct schema *s, yyjson_val *ref)
 	return v;
 }
 
-/* Whether v is part i or what led to it. */
+/* Is v part i, or a part that led to it? */
 static int
 is_above(const struct schema_all *all, int i, const yyjson_val *v)
 {
@@ -221,7 +225,7 @@ is_above(const struct schema_all *all, int i, const yyjson_val *v)
 	return 0;
 }
 
-/* All schemas of allOf and the like. */
+/* Collects all schemas of a list, as of allOf. */
 static void
 gather_list(struct schema *s, struct schema_all *all, yyjson_val *list, int at)
 {
@@ -275,14 +279,14 @@ qwen_schema_gather(struct schema *s, struct schema_all *all, yyjson_val *v,
 		qwen_schema_gather(s, all, sugar, at);
 }
 
-/* ------------------------------------------------------------------- asking */
+/* ------------------------------------------------------------------- access */
 
 yyjson_val *
 qwen_schema_get(const struct schema_all *all, int part, const char *keyword)
 {
 	yyjson_val *v = yyjson_obj_get(all->part[part].v, keyword);
 
-	/* programs write null for a list that they do not have */
+	/* programs write null for an absent list */
 	return yyjson_is_null(v) && strcmp(keyword, "const") != 0 ? NULL : v;
 }
 

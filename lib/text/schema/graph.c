@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: ISC */
-/* graph.c - the tree of a pattern as a graph, and the sets that it can be in. */
+/* graph.c - makes a graph of a pattern's tree; a state is a set of nodes. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "text/schema/auto.h"
 
-enum { BEFORE_ALL, BEFORE_WORD, BEFORE_OTHER };	/* the character before */
+enum { BEFORE_ALL, BEFORE_WORD, BEFORE_OTHER };	/* the character before a
+						   position */
 
 /* ------------------------------------------------------- sets of characters */
 
-/* The number of a set, which is in the ranges of the schema; -1: too many. */
+/* Returns the number of a set of s->range; -1 if there are too many. */
 static int
 find_set(struct automaton *a, uint32_t at, uint32_t n)
 {
@@ -37,7 +38,7 @@ compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Where spans begin: where a set begins or ends, and each digit. */
+/* Finds where spans begin: where a set begins or ends, and at each digit. */
 static int
 find_spans(struct automaton *a)
 {
@@ -84,7 +85,7 @@ is_in(const struct automaton *a, uint32_t set, uint32_t c)
 	return lo < a->set[set].n && c >= r[lo].lo;
 }
 
-/* Spans that no set tells apart are one class; but each digit is its own. */
+/* Groups spans that no set tells apart into classes; each digit has its own. */
 static int
 find_classes(struct automaton *a)
 {
@@ -128,7 +129,7 @@ qwen_auto_free_classes(struct automaton *a)
 
 /* --------------------------------------------------------------- the graph */
 
-/* A node, or -1 if there are too many; the first is MATCH. */
+/* Adds a node; -1 if there are too many.  The first one is MATCH. */
 static int64_t
 add_node(struct automaton *a, struct auto_part *p, enum auto_kind kind,
     uint32_t x,
@@ -144,7 +145,7 @@ add_node(struct automaton *a, struct auto_part *p, enum auto_kind kind,
 static int64_t build(struct automaton *a, struct auto_part *p, uint32_t at,
     uint32_t next);
 
-/* The parts of a sequence from the last on. */
+/* Builds the parts of a sequence from the last to the first. */
 static int64_t
 build_sequence(struct automaton *a, struct auto_part *p, uint32_t at,
     uint32_t next)
@@ -193,7 +194,7 @@ build_repeat(struct automaton *a, struct auto_part *p, uint32_t at,
 	return to;
 }
 
-/* What begins at the node that it returns, and goes on at next; or -1. */
+/* Builds a tree's nodes, which continue at next; returns the first, or -1. */
 static int64_t
 build(struct automaton *a, struct auto_part *p, uint32_t at, uint32_t next)
 {
@@ -216,7 +217,7 @@ build(struct automaton *a, struct auto_part *p, uint32_t at, uint32_t next)
 	case SNODE_REPEAT:
 		return build_repeat(a, p, at, next);
 	case SNODE_ALT:
-		/* without parts it leads nowhere: to a loop of its own */
+		/* without parts: a loop that leads nowhere */
 		if ((to = add_node(a, p, AUTO_SPLIT, (uint32_t)p->n,
 		    (uint32_t)p->n)) < 0)
 			return -1;
@@ -232,7 +233,7 @@ build(struct automaton *a, struct auto_part *p, uint32_t at, uint32_t next)
 	}
 }
 
-/* Letters, digits and _, which is the first set. */
+/* Adds the set of letters, digits and _ as the first set. */
 static int
 add_word_set(struct automaton *a)
 {
@@ -265,7 +266,7 @@ qwen_auto_read(struct automaton *a)
 		    a->want->c[i].tree, 0)) < 0)
 			return -1;
 		p->start = (uint32_t)start;
-		/* state 0: before all, at the start */
+		/* state 0: before all characters, at the start */
 		if (qwen_auto_intern(&p->states, (uint32_t[]){ BEFORE_ALL,
 		    p->start }, 2) != 0)
 			return -1;
@@ -275,7 +276,10 @@ qwen_auto_read(struct automaton *a)
 
 /* ------------------------------------------------------------------- a step */
 
-/* Whether a place is between what was before and what comes, or the end. */
+/*
+ * Does the condition hold between the character before and the next one, or the
+ * end?
+ */
 static int
 holds(uint32_t place, uint32_t before, int is_end, int is_word)
 {
@@ -292,7 +296,10 @@ holds(uint32_t place, uint32_t before, int is_end, int is_word)
 	return 1;
 }
 
-/* All nodes that a state leads to without a character, into todo: how many. */
+/*
+ * Collects in todo all nodes that a state reaches without a character; returns
+ * their number.
+ */
 static size_t
 closure(struct automaton *a, struct auto_part *p, int state, int is_end,
     int is_word)
@@ -342,7 +349,7 @@ find_step(struct automaton *a, struct auto_part *p, int from, uint32_t k)
 		    a->has[k][d->a / 64] >> d->a % 64 & 1)
 			a->seen[d->b] = 1;
 	}
-	/* in order, so that equal sets are the same words */
+	/* sorted, so that equal sets have equal words */
 	for (i = 0; i < p->n && m < AUTO_NODES; i++) {
 		if (a->seen[i])
 			v[m++] = (uint32_t)i;

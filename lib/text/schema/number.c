@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * number.c - numbers, by their least and their largest: the digits of one that
- * is between two others.
- */
+/* number.c - numbers by their bounds: the digits of numbers in a range. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +8,7 @@
 
 /* ----------------------------------------------------------------- decimals */
 
-/* 12.5e-3: where the point comes to be among the digits. */
+/* Reads a number such as 12.5e-3; point is the decimal point's position. */
 static int
 read_text(struct decimal *d, const char *t)
 {
@@ -38,7 +35,7 @@ read_text(struct decimal *d, const char *t)
 			e = e > 1000 ? e : e * 10 + (*t - '0');
 	}
 	point = (point < 0 ? n : point) + (minus ? -e : e);
-	/* zeros at both ends say nothing */
+	/* drop zeros at both ends */
 	for (i = 0; i < n && all[i] == '0'; i++)
 		;
 	while (n > i && all[n - 1] == '0')
@@ -81,9 +78,9 @@ qwen_decimal_compare(const struct decimal *a, const struct decimal *b)
 	return c == 0 ? 0 : c > 0 ? sign : -sign;
 }
 
-/* ------------------------------------------------------- digits as a grammar */
+/* ------------------------------------------------------ digits as a grammar */
 
-/* One of the characters from lo to hi, of which an automaton can be made, too. */
+/* A digit or sign lo .. hi; also usable for an automaton. */
 static uint32_t
 between_two(struct schema *s, char lo, char hi)
 {
@@ -102,7 +99,7 @@ some_digits(struct schema *s, char lo, char hi, uint32_t min, uint32_t max)
 	return qwen_snode_repeat(s, between_two(s, lo, hi), min, max);
 }
 
-/* A digit, and so many more; or with more below 0 up to ~more of them. */
+/* A digit lo .. hi and `more' digits; if more < 0, up to ~more digits. */
 static uint32_t
 digits(struct schema *s, int lo, int hi, int more)
 {
@@ -125,7 +122,7 @@ first_then(struct schema *s, char first, uint32_t then)
 	    then);
 }
 
-/* Numbers of n digits from a on, up to b, or between them. */
+/* Digits of numbers of n digits: a or more, b or less, or a to b. */
 static uint32_t
 from_on(struct schema *s, const char *a, int n)
 {
@@ -161,7 +158,7 @@ between(struct schema *s, const char *a, const char *b, int n)
 	return out;
 }
 
-/* Whole numbers from lo to hi; UINT64_MAX: without an end. */
+/* Whole numbers lo .. hi; UINT64_MAX: no limit. */
 static uint32_t
 whole(struct schema *s, uint64_t lo, uint64_t hi)
 {
@@ -194,22 +191,23 @@ whole(struct schema *s, uint64_t lo, uint64_t hi)
 /* ---------------------------------------------------------------- fractions */
 
 /*
- * After the point, six digits more than a bound has, so that a double can tell
- * them from it; or left of them in all, if that is not below 0.
+ * Fractions have at most MORE digits more than their bound, enough for a double
+ * to differ from it; if left >= 0, at most left digits in all.
  *
- * At least f, which has no zeros at its end, or beyond that.
- * As a rest of more digits it may_end at once.
+ * fraction_from() makes the fractions of at least f, or with beyond those above
+ * f. f has no zeros at its end. may_end: it may be empty, since digits come
+ * before it.
  */
 enum { MORE = 6 };
 
-/* Up to so many digits after one that is there, for digits(). */
+/* Returns `more' for digits(), for at most left digits in all. */
 static int
 rest(int left)
 {
 	return ~(left < 0 ? MORE : left - 1);
 }
 
-/* What is left after one more. */
+/* Returns the digits left after one more. */
 static int
 less(int left)
 {
@@ -256,7 +254,7 @@ fraction_to(struct schema *s, const char *f, int n, int beyond, int may_end,
 	return out;
 }
 
-/* A bound: the fraction of a number, and whether that itself is out. */
+/* A bound: its fraction, and whether the bound itself is excluded. */
 struct bound {
 	const char	*f;
 	int		 n, out;
@@ -295,7 +293,7 @@ fraction_between(struct schema *s, struct bound a, struct bound b,
 	return out;
 }
 
-/* . and one of these; or nothing, if nought is among them. */
+/* A point and a fraction; nought: or neither. */
 static uint32_t
 pointed(struct schema *s, uint32_t fraction, int nought)
 {
@@ -310,10 +308,10 @@ pointed(struct schema *s, uint32_t fraction, int nought)
 struct range {
 	struct decimal	lo, hi;
 	int		has_lo, has_hi;
-	int		beyond_lo, beyond_hi;	/* these themselves are out */
+	int		beyond_lo, beyond_hi;	/* the bounds are excluded */
 };
 
-/* The tighter of what is there and text, which v says. */
+/* Sets a bound if it is tighter than the present one; v is for the message. */
 static void
 tighten(struct schema *s, yyjson_val *v, const char *text, int is_low,
     int beyond, struct range *r)
@@ -351,7 +349,7 @@ find_range(struct schema *s, const struct schema_all *all, struct range *r)
 		low = i % 2;
 		v = qwen_schema_get(all, i / 2, name[low][0]);
 		x = qwen_schema_get(all, i / 2, name[low][1]);
-		/* in an old draft it says how the other is meant */
+		/* in old drafts, true: the bound is excluded */
 		if (v != NULL)
 			tighten(s, v, yyjson_get_raw(v), low,
 			    yyjson_is_true(x), r);
@@ -380,9 +378,9 @@ find_format(struct schema *s, const struct schema_all *all, struct range *r)
 	}
 }
 
-/* ------------------------------------------------------------------ integers */
+/* ----------------------------------------------------------------- integers */
 
-/* The whole part; UINT64_MAX if it is more than that. */
+/* Returns the whole part; UINT64_MAX if it is too large. */
 static uint64_t
 whole_part(const struct decimal *d)
 {
@@ -399,13 +397,13 @@ whole_part(const struct decimal *d)
 	return n;
 }
 
-/* Distances from nought, on one side of it, between these two. */
+/* Numbers on one side of zero, by the bounds of their distance from zero. */
 struct side {
-	const struct decimal *near, *far;	/* NULL: nought; no end */
-	int		near_out, far_out;	/* these themselves are */
+	const struct decimal *near, *far;	/* NULL: zero; no limit */
+	int		near_out, far_out;	/* the bounds are excluded */
 };
 
-/* The numbers below nought are those above it, turned; it is one of the latter. */
+/* Finds the range on one side of zero; returns 0 if it is empty. */
 static int
 find_side(const struct range *r, int minus, struct side *e)
 {
@@ -443,9 +441,9 @@ integers(struct schema *s, const struct side *e)
 	return whole(s, lo + (uint64_t)above, hi);
 }
 
-/* ---------------------------------------------------------------- any numbers */
+/* -------------------------------------------------------------- any numbers */
 
-/* This whole part, and a fraction. */
+/* Numbers of whole part n and a fraction; nought: or no fraction. */
 static uint32_t
 with(struct schema *s, uint64_t n, uint32_t fraction, int nought)
 {
@@ -499,12 +497,13 @@ reals(struct schema *s, const struct side *e, int left)
 	return out;
 }
 
-/* ------------------------------------------------------------------- together */
+/* ---------------------------------------------------------- all constraints */
 
-/* What multipleOf comes to: whole ones of 10^-left times n. */
+/* What multipleOf requires: a multiple of n * 10^-left. */
 struct multiple {
-	int		left;		/* digits after the point; -1: any */
-	uint32_t	n;		/* 0 or 1: all numbers of such digits */
+	int		left;		/* digits after the point; -1: any
+					   number */
+	uint32_t	n;		/* 0 or 1: any multiple of 10^-left */
 };
 
 static void
@@ -531,7 +530,9 @@ one_multiple(struct schema *s, yyjson_val *v, struct multiple *m)
 		m->left = d.n_frac;
 }
 
-/* Both a power of ten: whatever is a multiple of the larger is one of both. */
+/*
+ * A later multipleOf must be 1, 0.1, 0.01 ...; the larger of two counts.
+ */
 static struct multiple
 find_multiple(struct schema *s, const struct schema_all *all, int types)
 {
@@ -543,7 +544,7 @@ find_multiple(struct schema *s, const struct schema_all *all, int types)
 		if ((v = qwen_schema_get(all, i, "multipleOf")) != NULL)
 			one_multiple(s, v, &m);
 	}
-	/* an integer that is a multiple of 0.1 is any */
+	/* each integer is a multiple of 0.1 */
 	if (types == TYPE_INTEGER && m.left > 0) {
 		if (m.n > 1)
 			qwen_schema_fail(s, all->part[0].v, "a multipleOf that "
@@ -555,7 +556,7 @@ find_multiple(struct schema *s, const struct schema_all *all, int types)
 	return m;
 }
 
-/* Numbers that the range says, as a tree; 0 if it says none: any of them. */
+/* The numbers in the range. */
 static uint32_t
 by_range(struct schema *s, const struct range *r, int left)
 {
@@ -576,7 +577,10 @@ by_range(struct schema *s, const struct range *r, int left)
 	return out;
 }
 
-/* Numbers that not lists, however many zeros they are written with. */
+/*
+ * Adds conditions: none of the numbers that not lists, with any zeros at the
+ * end.
+ */
 static void
 exclude(struct schema *s, const struct schema_all *all,
     struct schema_together *t)
@@ -593,7 +597,7 @@ exclude(struct schema *s, const struct schema_all *all,
 		    n--, v = unsafe_yyjson_get_next(v)) {
 			if (!yyjson_is_raw(v) || qwen_decimal_read(&d, v) < 0)
 				continue;
-			/* 0 is -0 as well */
+			/* 0 equals -0 */
 			snprintf(re, sizeof re, "^%s%s%.*s%s%.*s%s$",
 			    d.n_int + d.n_frac == 0 ? "-?" : d.minus ? "-" :
 			    "", d.n_int == 0 ? "0" : "", d.n_int, d.digit,
@@ -605,7 +609,7 @@ exclude(struct schema *s, const struct schema_all *all,
 	}
 }
 
-/* All that is said beside the range, in t; full: it is too much. */
+/* Numbers that meet all constraints; t->full: there are too many. */
 static uint32_t
 together(struct schema *s, const struct schema_all *all, struct multiple m,
     uint32_t tree, struct schema_together *t)
@@ -615,7 +619,7 @@ together(struct schema *s, const struct schema_all *all, struct multiple m,
 	char re[40];
 
 	if (tree == 0 && (all->out & TYPE_INTEGER)) {
-		/* few enough digits for a double not to make it whole */
+		/* few digits, so that no double rounds it to an integer */
 		static const char few[] =
 		    "^-?(?:0|[1-9]\\d{0,8})\\.\\d{1,6}$";
 
@@ -630,7 +634,7 @@ together(struct schema *s, const struct schema_all *all, struct multiple m,
 		qwen_schema_pattern(s, NULL, re, strlen(re), 0, t);
 	}
 	if (m.n > 1 && m.left > 0) {
-		/* its digits are those of a whole number only if all are there */
+		/* digits form a whole number only with all decimals */
 		snprintf(re, sizeof re, "\\.\\d{%d}$", m.left);
 		qwen_schema_pattern(s, NULL, re, strlen(re), 0, t);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * object.c - the members of an object: those that the schema names, in its
- * order, and after them others, if it speaks of such.
+ * object.c - the fields of an object: those that the schema names, in its
+ * order, then others, if it describes any.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,24 +21,26 @@ struct member {
 };
 
 struct object {
-	struct schema_all others;	/* what holds for those not named */
-	int		 open;		/* there may be such */
+	struct schema_all others;	/* schemas of fields not named */
+	int		 open;		/* there may be others */
 	struct member	*m;
 	size_t		 n, cap;
-	size_t		 n_names;	/* those that cannot be after them */
-	uint32_t	 least, most;	/* others */
-	int		 never;		/* nothing fits */
+	size_t		 n_names;	/* including fields that leave_out()
+					   removed */
+	uint32_t	 least, most;	/* number of others */
+	int		 never;		/* nothing is valid */
 	struct {
 		yyjson_val	 *key;
 		struct schema_all all;
 	}		*pattern;	/* of patternProperties */
 	size_t		 n_patterns;
-	int		 has_others;	/* and for those of no pattern */
-	struct schema_all keys;		/* what holds for their names */
+	int		 has_others;	/* additionalProperties, or
+					   unevaluatedProperties, is given */
+	struct schema_all keys;		/* schemas of the others' names */
 	int		 has_keys;
 };
 
-/* --------------------------------------------------------------- its members */
+/* ------------------------------------------------------------------- fields */
 
 static yyjson_val *
 property(struct schema *s, const struct schema_all *all, int i,
@@ -49,8 +51,8 @@ property(struct schema *s, const struct schema_all *all, int i,
 }
 
 /*
- * Whether part i, or one that it names, says what the member is: then its
- * unevaluatedProperties does not.
+ * Does part i, or a part that it refers to, describe the field?  Then its
+ * unevaluatedProperties does not apply.
  */
 static int
 says(struct schema *s, const struct schema_all *all, int i, const char *key,
@@ -69,7 +71,10 @@ says(struct schema *s, const struct schema_all *all, int i, const char *key,
 	return 0;
 }
 
-/* What the patterns of part i say of the member: how many match its name. */
+/*
+ * Adds the schemas of part i's patterns that match the name; returns their
+ * number.
+ */
 static int
 add_matching(struct schema *s, const struct schema_all *all, int i,
     const char *key, size_t n, struct schema_all *out)
@@ -88,7 +93,7 @@ add_matching(struct schema *s, const struct schema_all *all, int i,
 	return found;
 }
 
-/* What holds for the value of a member. */
+/* Collects the schemas of a field's value. */
 void
 qwen_schema_member(struct schema *s, const struct schema_all *all,
     const char *key, size_t n, struct schema_all *out)
@@ -109,7 +114,7 @@ qwen_schema_member(struct schema *s, const struct schema_all *all,
 	}
 }
 
-/* The place of a member, made if it is new; or NULL. */
+/* Returns the member of a field, and creates it if it is new; or NULL. */
 static struct member *
 member(struct schema *s, struct object *o, yyjson_val *key)
 {
@@ -153,7 +158,7 @@ find_members(struct schema *s, const struct schema_all *all, struct object *o)
 	}
 	for (i = 0; i < all->n; i++) {
 		list = qwen_schema_get(all, i, "required");
-		/* true and false are of an old draft, or belong to others */
+		/* booleans are of an old draft, or belong to another keyword */
 		if (list != NULL && !yyjson_is_arr(list))
 			qwen_schema_fail(s, all->part[i].v, "required is not "
 			    "a list of names");
@@ -169,7 +174,7 @@ find_members(struct schema *s, const struct schema_all *all, struct object *o)
 
 /* ---------------------------------------------------------------- others */
 
-/* The patterns of one part, and what holds for the names of each. */
+/* Finds the patterns of one part, and their schemas. */
 static void
 find_patterns(struct schema *s, struct object *o, yyjson_val *part,
     yyjson_val *list)
@@ -195,7 +200,7 @@ find_patterns(struct schema *s, struct object *o, yyjson_val *part,
 	}
 }
 
-/* What holds for members that are not named, and for their names. */
+/* Finds the schemas of the fields that are not named, and of their names. */
 static void
 find_others(struct schema *s, const struct schema_all *all, struct object *o)
 {
@@ -225,13 +230,13 @@ find_others(struct schema *s, const struct schema_all *all, struct object *o)
 	if (o->has_keys && (o->n > 0 || o->n_patterns > 0))
 		qwen_schema_fail(s, all->part[0].v, "propertyNames together "
 		    "with other field names is not supported");
-	/* an object of which nothing is said may have any member */
+	/* without properties, any fields are allowed */
 	o->open |= o->n_patterns == 0 && (o->has_others || !named);
 	if (o->others.never && o->n_patterns == 0)
 		o->open = 0;
 }
 
-/* How many others there may be, as far as that can be told. */
+/* Finds how many others there may be. */
 static void
 count_others(struct schema *s, const struct schema_all *all, struct object *o)
 {
@@ -251,7 +256,7 @@ count_others(struct schema *s, const struct schema_all *all, struct object *o)
 		else if (o->n == 0 && !o->open)
 			o->never = 1;
 		else
-			/* others may come twice, and then count once */
+			/* others may repeat a name, which counts once */
 			qwen_schema_fail(s, all->part[0].v, "minProperties "
 			    "above the number of required fields is not "
 			    "supported");
@@ -267,15 +272,15 @@ count_others(struct schema *s, const struct schema_all *all, struct object *o)
 		o->most = (uint32_t)(max - must);
 }
 
-/* -------------------------------------------------- names that are not others */
+/* ---------------------------------------------------------- names of others */
 
-/* The character at i, and how many bytes it has. */
+/* Returns the character at i; *len is its length. */
 static uint32_t
 character(const struct member *m, size_t i, size_t *len)
 {
 	uint32_t c = 0;
 
-	/* names come from JSON, which was read: they are UTF-8 */
+	/* names come from JSON, so they are UTF-8 */
 	*len = (size_t)qwen_utf8_read((const unsigned char *)m->name + i,
 	    m->n - i, &c);
 	return c;
@@ -291,7 +296,7 @@ compare_name(const void *a, const void *b)
 	return c != 0 ? c : (x->n > y->n) - (x->n < y->n);
 }
 
-/* A character that goes on none of these names, and then anything. */
+/* A character that continues none of n names, then any characters. */
 static uint32_t
 astray(struct schema *s, struct member **m, size_t n, size_t at)
 {
@@ -312,7 +317,10 @@ astray(struct schema *s, struct member **m, size_t n, size_t at)
 	    qwen_snode_text(s, "plain*"));
 }
 
-/* What can be after the first at bytes of n names, in order, to be none. */
+/*
+ * The rest of a name that has the first `at' bytes of n sorted names, but
+ * differs from all of them.
+ */
 static uint32_t
 unlike(struct schema *s, struct member **m, size_t n, size_t at)
 {
@@ -342,7 +350,10 @@ unlike(struct schema *s, struct member **m, size_t n, size_t at)
 	return out;
 }
 
-/* The names of others are written without escapes: so are few of the named. */
+/*
+ * A name of another field.  It has no escapes, so that it cannot equal a named
+ * field that needs escapes.
+ */
 static uint32_t
 other_name(struct schema *s, struct object *o)
 {
@@ -370,9 +381,9 @@ other_name(struct schema *s, struct object *o)
 	return out;
 }
 
-/* -------------------------------------------------------------- the object */
+/* ----------------------------------------------------------------- objects */
 
-/* "name": value */
+/* A field: "name":value. */
 static uint32_t
 pair(struct schema *s, const struct member *m)
 {
@@ -382,7 +393,7 @@ pair(struct schema *s, const struct member *m)
 	    qwen_schema_child(s, &m->all));
 }
 
-/* The names of the members that are named, as texts to exclude. */
+/* Adds the condition that a name is none of the named fields. */
 static void
 exclude_names(struct schema *s, struct object *o, struct schema_together *t)
 {
@@ -396,7 +407,7 @@ exclude_names(struct schema *s, struct object *o, struct schema_together *t)
 	    .group = t->n_groups + 1, .tree = out });
 }
 
-/* Names that are of the pattern at, or with NULL of none, and of no other. */
+/* Names that match only the pattern `at' (NULL: no pattern). */
 static uint32_t
 name_of_pattern(struct schema *s, struct object *o, yyjson_val *at)
 {
@@ -471,7 +482,7 @@ other_pair(struct schema *s, struct object *o)
 	return out;
 }
 
-/* ,X as often as least and most say. */
+/* Others, each after a comma, at most `most'. */
 static uint32_t
 more_others(struct schema *s, struct object *o, uint32_t gone)
 {
@@ -482,7 +493,7 @@ more_others(struct schema *s, struct object *o, uint32_t gone)
 	    o->most == UINT32_MAX ? o->most : o->most - gone);
 }
 
-/* Members from i on after another one, and others. */
+/* Fields from i on, each after a comma, then others. */
 static uint32_t
 tail(struct schema *s, struct object *o, size_t i)
 {
@@ -500,9 +511,10 @@ tail(struct schema *s, struct object *o, size_t i)
 }
 
 /*
- * The first member that is there is one of those up to the first that must be,
- * with all after it.  To write that out again for each would be quadratic, so
- * what is after one is a rule that names the next.
+ * The first field present is one of those up to the first required field; all
+ * later fields may follow.  To write these for each first field would take
+ * quadratic size: so the fields after each are a rule that refers to the next
+ * rule.
  */
 static uint32_t
 members(struct schema *s, struct object *o)
@@ -529,7 +541,7 @@ members(struct schema *s, struct object *o)
 		    pair(s, &o->m[i]), qwen_snode_rule(s, rule)));
 		if (i == 0)
 			break;
-		/* after i - 1: i, if it is there, and what is after that */
+		/* after i - 1: field i, if present, and the fields after it */
 		after = qwen_snode_pair(s, SNODE_SEQ,
 		    qwen_snode_text(s, "%s", qwen_schema_comma(s)), pair(s, &o->m[i]));
 		if (!o->m[i].required)
@@ -540,7 +552,10 @@ members(struct schema *s, struct object *o)
 	return out;
 }
 
-/* Those whose value cannot be anything go to the end: their names are taken. */
+/*
+ * Moves fields that are never valid behind n; their names stay reserved.
+ * Returns 0 if one of these is required.
+ */
 static int
 leave_out(struct object *o)
 {
@@ -561,7 +576,7 @@ leave_out(struct object *o)
 	return 1;
 }
 
-/* Room for all that can be named. */
+/* Makes room for all fields that can be named. */
 static int
 make_room(struct schema *s, const struct schema_all *all, struct object *o)
 {

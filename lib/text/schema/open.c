@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* open.c - a schema is read, and made rule by rule. */
+/* open.c - reads a schema and makes the rules of the grammar. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 #include "text/schema/rules.h"
 #include "text/schema/schema.h"
 
-/* ---------------------------------------------------------- what is wrong */
+/* ------------------------------------------------------- errors and notes */
 
-/* The way from v to what is looked for, into buf: 1 if it is there. */
+/* Writes the JSON Pointer from v to want to buf; returns 1 if want is in v. */
 static int
 find_path(yyjson_val *v, yyjson_val *want, char *buf, size_t size)
 {
@@ -109,9 +109,9 @@ qwen_schema_find(struct schema *s, yyjson_val *object, const char *key, size_t n
 	return qwen_schema_step(s) ? yyjson_obj_getn(object, key, n) : NULL;
 }
 
-/* --------------------------------------------------------------- reading it */
+/* ------------------------------------------------------------------ reading */
 
-/* How deep the brackets of a text of JSON are. */
+/* Returns the nesting of the brackets in a JSON text. */
 static size_t
 depth(const char *s, size_t n)
 {
@@ -146,9 +146,9 @@ read_json(struct schema *s, const char *text, size_t n)
 	return 0;
 }
 
-/* --------------------------------------------------------------- rule by rule */
+/* -------------------------------------------------------------------- rules */
 
-/* Rules are made as they are named; making one names others. */
+/* Makes the rules one by one; making a rule may add others. */
 static void
 make_rules(struct schema *s, yyjson_val *v)
 {
@@ -219,7 +219,7 @@ qwen_schema_rules(struct qwen_text *out, const char *name, const char *prefix,
 	return out->failed ? qwen_oom(err) : 0;
 }
 
-/* rawchunk and rawtail, of texts as they stand. */
+/* Adds the rules rawchunk and rawtail, for raw texts. */
 void
 qwen_schema_add_raw(struct qwen_text *out)
 {
@@ -246,7 +246,7 @@ qwen_schema_add_raw(struct qwen_text *out)
 	clear(&s);
 }
 
-/* ^re$, in which what is one of several alternatives is no other's part. */
+/* Writes ^re$, with a group around re if it may have alternatives. */
 static int
 anchor(struct qwen_text *t, const char *re, size_t n)
 {

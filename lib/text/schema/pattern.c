@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pattern.c - regular expressions as JSON Schema has them, of ECMAScript: those
- * parts that say which texts there are, not how they are looked for.
+ * pattern.c - regular expressions of JSON Schema (ECMAScript), as far as they
+ * decide which texts match.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +18,8 @@ struct parser {
 	size_t		 n, i;
 	int		 depth;
 	int		 group;		/* of its conditions */
-	int		 branches;	/* it is one of several alternatives */
-	struct schema_together *t;	/* gets those that it has beside */
+	int		 branches;	/* the pattern has alternatives */
+	struct schema_together *t;	/* gets the conditions */
 };
 
 static uint32_t
@@ -35,7 +35,7 @@ next_is(const struct parser *p, char c)
 	return p->i < p->n && p->re[p->i] == c;
 }
 
-/* If it is that, past it. */
+/* Skips c if it is the next character. */
 static int
 pass(struct parser *p, char c)
 {
@@ -45,9 +45,9 @@ pass(struct parser *p, char c)
 	return here;
 }
 
-/* ---------------------------------------------------------------- characters */
+/* --------------------------------------------------------------- characters */
 
-/* It is UTF-8: yyjson has looked. */
+/* Reads a character; yyjson has checked that it is UTF-8. */
 static uint32_t
 character(struct parser *p)
 {
@@ -69,7 +69,7 @@ hex(struct parser *p, size_t digits)
 	return c;
 }
 
-/* \p{NAME} and \P{NAME}, after the backslash: 1 if it is one. */
+/* Adds \p{NAME} or \P{NAME}, after the backslash; returns 1 if it is there. */
 static int
 add_property(struct parser *p, struct schema_set *set, int turned)
 {
@@ -96,7 +96,7 @@ add_property(struct parser *p, struct schema_set *set, int turned)
 	return 1;
 }
 
-/* \d and the like: 1 if c is one of them. */
+/* Adds \d and the like; returns 1 if c names such a class. */
 static int
 add_class(struct parser *p, char c, struct schema_set *set, int turned)
 {
@@ -104,7 +104,7 @@ add_class(struct parser *p, char c, struct schema_set *set, int turned)
 		{ 'w', 'A', 'Z' }, { 'w', 'a', 'z' }, { 'w', '_', '_' },
 		{ 'w', '0', '9' }, { 'd', '0', '9' },
 		{ 's', '\t', '\r' }, { 's', ' ', ' ' },
-		/* the rest need not be made, but is not to be made outside */
+		/* white space that need not be generated, but is not in \S */
 		{ 'r', 0x1c, 0x1f }, { 'r', 0x85, 0x85 }, { 'r', 0xa0, 0xa0 },
 		{ 'r', 0x1680, 0x1680 }, { 'r', 0x2000, 0x200a },
 		{ 'r', 0x2028, 0x2029 }, { 'r', 0x202f, 0x202f },
@@ -130,7 +130,7 @@ add_class(struct parser *p, char c, struct schema_set *set, int turned)
 	return 1;
 }
 
-/* What is after a backslash, but for classes. */
+/* Reads an escape after the backslash, except classes. */
 static uint32_t
 escape(struct parser *p)
 {
@@ -162,7 +162,7 @@ escape(struct parser *p)
 	return c;
 }
 
-/* One character of a class, or a class in it; 1 if it is the former. */
+/* Reads a character of a class (returns 1) or adds a class within it (0). */
 static int
 class_part(struct parser *p, struct schema_set *set, int turned, uint32_t *c)
 {
@@ -246,7 +246,7 @@ one(struct parser *p, uint32_t c)
 	return one_of(p, &set);
 }
 
-/* Between two characters, where only an automaton can tell. */
+/* A condition on a position, which needs an automaton. */
 static uint32_t
 node_at(struct parser *p, enum schema_at at)
 {
@@ -273,7 +273,7 @@ group(struct parser *p)
 		const char *t = p->re + p->i + 1;
 		size_t left = p->n - p->i - 1;
 
-		/* (?P<name>...): so do Python, Go and Rust name groups */
+		/* (?P<name>...): named groups of Python, Go and Rust */
 		size_t at = left > 0 && t[0] == 'P';
 
 		if (left > 0 && t[0] == ':')
@@ -344,7 +344,7 @@ number(const struct parser *p, size_t *i, uint32_t *out)
 	return *i > from;
 }
 
-/* {m} {m,} {m,n} here; else the brace stands for itself. */
+/* Reads {m}, {m,} or {m,n}; another brace stands for itself (0). */
 static int
 braces(struct parser *p, uint32_t *min, uint32_t *max)
 {
@@ -379,12 +379,12 @@ repeat(struct parser *p, uint32_t at)
 		p->i++;
 	} else if (!next_is(p, '{') || !braces(p, &min, &max))
 		return at;
-	/* how eagerly it is looked for does not matter */
+	/* greedy or not, the same texts match */
 	pass(p, '?');
 	return qwen_snode_repeat(p->s, at, min, max);
 }
 
-/* Whether a $ is here that ends the pattern, or one of its alternatives. */
+/* Is this the $ at the end of the pattern or of an alternative? */
 static int
 is_last(const struct parser *p)
 {
@@ -414,7 +414,7 @@ alternatives(struct parser *p)
 	return out;
 }
 
-/* Any characters: what is before and after a pattern without anchors. */
+/* Any characters, around a pattern without anchors. */
 static uint32_t
 any(struct parser *p)
 {
@@ -427,9 +427,9 @@ any(struct parser *p)
 	return qwen_snode_repeat(p->s, at, 0, UINT32_MAX);
 }
 
-/* ------------------------------------------------- looking ahead and behind */
+/* ---------------------------------------------------- lookahead, lookbehind */
 
-/* (?=X) at the beginning of a pattern: it is one more; (?!X): it does not hold. */
+/* Is there (?=X), a second condition, or (?!X), one that must not hold? */
 static int
 looks(struct parser *p, const char *yes, const char *no, int *turned)
 {
@@ -469,7 +469,7 @@ look(struct parser *p, size_t skip, int turned, int behind)
 		    .group = turned ? p->t->n_groups + 1 : 0, .tree = in });
 }
 
-/* Past all that a pattern looks ahead for at its beginning. */
+/* Takes all lookaheads at the beginning of a pattern. */
 static void
 look_ahead(struct parser *p)
 {
@@ -479,7 +479,7 @@ look_ahead(struct parser *p)
 		look(p, 3, turned, 0);
 }
 
-/* Past what it looks behind for at its end: 1 if it did. */
+/* Takes a lookbehind at the end of a pattern; returns 1 if there is one. */
 static int
 looks_behind(struct parser *p)
 {
@@ -517,7 +517,7 @@ anchored(struct parser *p)
 	return out;
 }
 
-/* Whether there is a | outside of groups and classes. */
+/* Is there a | outside of groups and classes? */
 static int
 has_branches(const struct parser *p)
 {
@@ -560,9 +560,9 @@ qwen_schema_pattern(struct schema *s, yyjson_val *where, const char *re,
 		    .group = group, .tree = out });
 }
 
-/* -------------------------------------------------------------------- lengths */
+/* ------------------------------------------------------------------ lengths */
 
-/* The least and the most characters; UINT32_MAX: no limit, or beyond it. */
+/* Computes the least and the most characters; UINT32_MAX: no limit, or more. */
 static void
 lengths(const struct schema *s, uint32_t at, uint64_t *min, uint64_t *max)
 {
@@ -597,7 +597,7 @@ nothing(struct schema *s, uint32_t at)
 
 static int limit(struct schema *s, uint32_t at, uint64_t min, uint64_t max);
 
-/* The one part of a sequence that may be shorter or longer takes it all. */
+/* Limits the one part of the sequence whose length varies. */
 static int
 limit_sequence(struct schema *s, uint32_t at, uint64_t min, uint64_t max)
 {
@@ -639,7 +639,7 @@ limit_repeat(struct schema *s, uint32_t at, uint64_t min, uint64_t max)
 	return 1;
 }
 
-/* Of its texts, those of so many characters alone; 0 if we cannot say it. */
+/* Limits the tree to texts of min to max characters; 0 if not possible. */
 static int
 limit(struct schema *s, uint32_t at, uint64_t min, uint64_t max)
 {

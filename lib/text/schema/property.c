@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
-/* property.c - characters by a Unicode property, as \p{L} of a pattern has it. */
+/* property.c - characters of a Unicode property, as in the pattern \p{L}. */
 #include <string.h>
 
 #include "text/schema/schema.h"
 #include "text/token/unicode.h"
 
 /*
- * Properties of which the tables of the tokenizer know all characters; and some
- * of the characters of others, for where a subset will do.
+ * Properties whose characters the tokenizer's tables know completely; below,
+ * some characters of other properties, for uses where a subset suffices.
  */
 static const struct {
 	const char	*name;
@@ -33,7 +33,7 @@ static const struct {
 	{ "Sc", '$', '$' }, { "Sc", 0xa2, 0xa5 }, { "Sc", 0x20ac, 0x20ac },
 };
 
-/* The names that may be in the braces, without Script= and the like. */
+/* Is s a name of the property, perhaps with General_Category= or gc=? */
 static int
 is_name(const char *name, const char *s, size_t n)
 {

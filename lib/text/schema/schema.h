@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * schema.h - a JSON Schema on its way to a grammar.  The face of this folder is
- * qwen_schema_grammar in qwen/grammar.h, and rules.h for grammars of several
- * schemas: others include nothing else of it.
+ * schema.h - a JSON Schema, and the tree of the grammar that is made of it.
+ * Other folders include only qwen/grammar.h (qwen_schema_grammar) and rules.h,
+ * for grammars of several schemas.
  *
- * What is made of a schema takes only texts that are valid by it, though not
- * always all of them: no white space, members in one order, and nothing that
- * the schema does not speak of where it speaks of something.
+ * The grammar matches only texts that are valid by the schema, but not all of
+ * them: no white space; fields in one order; and where the schema names fields
+ * or items, no others, unless it describes those.
  */
 #ifndef QWEN_SCHEMA_SCHEMA_H
 #define QWEN_SCHEMA_SCHEMA_H
@@ -18,69 +18,81 @@
 #include <yyjson.h>
 
 enum {
-	SCHEMA_BYTES = 1 << 22,	/* of the text */
-	SCHEMA_GRAMMAR = 1 << 23,	/* of the grammar's */
-	SCHEMA_DEPTH = 200,	/* of brackets in the text */
+	SCHEMA_BYTES = 1 << 22,	/* of the schema */
+	SCHEMA_GRAMMAR = 1 << 23,	/* bytes of the grammar */
+	SCHEMA_DEPTH = 200,	/* nesting of the schema */
 	SCHEMA_PARTS = 48,	/* schemas that hold for one value */
 	SCHEMA_RULES = 4000,
 	SCHEMA_NODES = 1 << 19,
-	SCHEMA_KEYS = 1000,	/* members that an object is told of */
+	SCHEMA_KEYS = 1000,	/* named fields of an object */
 	SCHEMA_RANGES = 1100,	/* of a set of characters */
-	SCHEMA_PREFIX = 100,	/* items that an array has by place */
+	SCHEMA_PREFIX = 100,	/* items with a schema by position */
 	SCHEMA_FORMATS = 32,
-	SCHEMA_WORK = 1 << 22,	/* steps of what may be quadratic */
+	SCHEMA_WORK = 1 << 22,	/* steps of algorithms that may be quadratic */
 	SCHEMA_POOL = 1 << 20,	/* ranges of all sets of characters */
-	SCHEMA_EXCLUDED = 8,	/* schemas that a value must not fit */
-	SCHEMA_CONDITIONS = 24,	/* of a string, by several keywords */
-	SCHEMA_STATES = 1500,	/* of the automaton that holds them all */
+	SCHEMA_EXCLUDED = 8,	/* schemas that a value must not match */
+	SCHEMA_CONDITIONS = 24,	/* of a string, from all keywords */
+	SCHEMA_STATES = 1500,	/* of the automaton of all conditions */
 };
 
-/* ---------------------------------------------------------------- the tree */
+/* ----------------------------------------------------- tree of the grammar */
 
 enum snode_kind {
-	SNODE_TEXT,		/* of a grammar: a literal, a class, a group */
+	SNODE_TEXT,		/* grammar text: a literal, a class or a
+				   group */
 	SNODE_SEQ,
-	SNODE_ALT,		/* without parts: nothing fits */
+	SNODE_ALT,		/* without parts: matches nothing */
 	SNODE_REPEAT,
 	SNODE_RULE,
 };
 
-/* Places in a string that a pattern may ask for: no character is there. */
+/* Conditions of a pattern on the position between two characters. */
 enum schema_at { AT_ANY, AT_BEGIN, AT_END, AT_WORD, AT_NO_WORD };
 
-/* A node has one parent; its parts are a list. */
+/* A node of the tree; it has one parent, and its parts are a list. */
 struct snode {
 	enum snode_kind	kind;
 	uint32_t	first, last, next;
-	uint32_t	min, max;	/* of REPEAT; max UINT32_MAX: no limit */
-	uint32_t	text, len;	/* in the text of the schema */
-	uint32_t	chars;		/* of a string that TEXT stands for */
-	uint32_t	set, n_set;	/* which, in the ranges of the schema */
-	enum schema_at	at;		/* or a place that TEXT asks for */
+	uint32_t	min, max;	/* REPEAT; max UINT32_MAX: no limit */
+	uint32_t	text, len;	/* TEXT: offset, length in
+					   schema.text */
+	uint32_t	chars;		/* TEXT: characters of a string it
+					   matches */
+	uint32_t	set, n_set;	/* the set of such a character: offset,
+					   length in schema.range */
+	enum schema_at	at;		/* TEXT: or the condition that it stands
+					   for */
 	uint32_t	rule;
 };
 
 enum { SNODE_NEVER = 0, SNODE_EMPTY = 1 };
 
-/* ------------------------------------------------- what holds for one value */
+/* ------------------------------------------------------- schemas of a value */
 
-/* A schema, and which of its alternatives have been chosen from. */
+/*
+ * One of the schemas that hold for a value; any, one: an alternative of its
+ * anyOf, oneOf was chosen.
+ */
 struct schema_part {
 	yyjson_val	*v;
 	int		 any, one;
-	int		 parent;	/* the part that named it, or -1 */
+	int		 parent;	/* the part that refers to it, or -1 */
 };
 
 struct schema_all {
 	struct schema_part	part[SCHEMA_PARTS];
 	int			n;
-	int			never;	/* false is among them */
-	unsigned		out;	/* types that a value must not have */
+	int			never;	/* one of them is false */
+	unsigned		out;	/* types that the value must not have */
 };
 
-/* A rule: v and its number, the whole of what holds for a value; or other. */
+/*
+ * A rule, printed as "v" and its index. made: node is set; fits: some text
+ * matches.
+ */
 struct schema_rule {
-	struct schema_all	*all;	/* NULL: it is in the tree already */
+	struct schema_all	*all;	/* the schemas of its value; NULL: node
+					   was set at once */
 	uint32_t		 node;
 	int			 made, fits;
 };
@@ -89,7 +101,7 @@ struct schema_range {
 	uint32_t	lo, hi;
 };
 
-/* A schema in place of keywords that are others in short; see sugar.c. */
+/* The expansion, by sugar.c, of keywords that are short for others. */
 struct schema_sugar {
 	yyjson_val	*of;
 	yyjson_doc	*doc;
@@ -98,7 +110,7 @@ struct schema_sugar {
 struct schema {
 	yyjson_doc		*doc;
 	yyjson_val		*root;
-	const char		*name;	/* that those of rules begin with */
+	const char		*name;	/* prefix of the rules' names */
 	struct snode		*node;
 	size_t			 n_nodes, cap_nodes;
 	struct schema_rule	*rule;
@@ -107,18 +119,19 @@ struct schema {
 	size_t			 n_text, cap_text;
 	size_t			 work;
 	uint32_t		 format[SCHEMA_FORMATS]; /* rules, or 0 */
-	struct schema_range	*range;		/* of sets of characters */
+	struct schema_range	*range;		/* all sets of characters */
 	size_t			 n_range, cap_range;
 	struct schema_sugar	*sugar;
 	size_t			 n_sugar, cap_sugar;
 	struct qwen_schema_how	*how;
-	int			 raw;	/* strings stand as they are, */
-	unsigned		 raw_types;	/* and what others may stand there */
-	int			 failed;	/* err says why */
+	int			 raw;	/* strings have no quotes and escapes */
+	unsigned		 raw_types;	/* other types that the value
+						   may have */
+	int			 failed;	/* err is set */
 	struct qwen_err		*err;
 };
 
-/* Types of values; an integer is a number as well. */
+/* Types of values; an integer is also a number. */
 enum {
 	TYPE_NULL = 1, TYPE_BOOLEAN = 2, TYPE_INTEGER = 4, TYPE_REAL = 8,
 	TYPE_STRING = 16, TYPE_ARRAY = 32, TYPE_OBJECT = 64,
@@ -126,25 +139,28 @@ enum {
 };
 
 /*
- * After a failure all of these go on with nothing, and make SNODE_NEVER, which is
- * 0, as these return; where says which part of the schema it is, or is NULL.
+ * Sets the error; where is the part of the schema for the message, or NULL.
+ * After a failure all functions do nothing, and return 0, which is SNODE_NEVER.
  */
 int qwen_schema_fail(struct schema *s, yyjson_val *where, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 int qwen_schema_oom(struct schema *s);
 
-/* What is not kept: an error if it must be, or for a note; 0 if it failed. */
+/*
+ * Reports that a keyword is not enforced: a failure if how is NULL or strict,
+ * else a note.  Returns 0 after a failure.
+ */
 int qwen_schema_note(struct schema *s, yyjson_val *where, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A step of what might be too long; 0 if it is. */
+/* Counts a step; returns 0 if there are too many. */
 int qwen_schema_step(struct schema *s);
 
 /*
- * The value of a key of n bytes in an object, or NULL; also NULL if object is not an
- * object, or if the steps are used up.  The search takes time by the size of the
- * object, which counts as steps.  For keys that come from the schema.
+ * Returns the value of a key of n bytes in an object; NULL if object is not an
+ * object or there were too many steps.  The search takes time in proportion to
+ * the object, which counts as steps.  For keys from the schema.
  */
 yyjson_val *qwen_schema_find(struct schema *s, yyjson_val *object,
     const char *key, size_t n);
@@ -153,7 +169,7 @@ yyjson_val *qwen_schema_find(struct schema *s, yyjson_val *object,
 uint32_t qwen_snode(struct schema *s, enum snode_kind kind);
 uint32_t qwen_snode_text(struct schema *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* More of it, if it is the last that was made. */
+/* Appends to the text of node at, which must be the last node created. */
 void qwen_snode_more(struct schema *s, uint32_t at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 uint32_t qwen_snode_literal(struct schema *s, const char *text, size_t n);
@@ -161,17 +177,20 @@ uint32_t qwen_snode_repeat(struct schema *s, uint32_t a, uint32_t min,
     uint32_t max);
 uint32_t qwen_snode_rule(struct schema *s, uint32_t rule);
 void qwen_snode_add(struct schema *s, uint32_t parent, uint32_t part);
-/* The texts of a grammar before and after it. */
+/* A sequence: grammar text, a node, grammar text. */
 uint32_t qwen_snode_around(struct schema *s, const char *before,
     uint32_t inside, const char *after);
 uint32_t qwen_snode_pair(struct schema *s, enum snode_kind kind, uint32_t a,
     uint32_t b);
-/* A rule of this tree. */
+/* Adds a rule for a node; returns its index. */
 uint32_t qwen_schema_add_rule(struct schema *s, uint32_t node);
-/* The rules as text, for free(), the first called NAME; NULL after a failure. */
+/*
+ * Returns the rules as text, to be freed; the first is called NAME; NULL on
+ * failure.
+ */
 char *qwen_schema_print(struct schema *s, const char *name, size_t *n);
 
-/* set.c: characters from lo to hi, in order and apart. */
+/* set.c: a set of characters; ranges are sorted, with gaps between them. */
 struct schema_set {
 	size_t	n;
 	struct schema_range r[SCHEMA_RANGES];
@@ -179,71 +198,88 @@ struct schema_set {
 
 void qwen_set_add(struct schema *s, struct schema_set *set, uint32_t lo,
     uint32_t hi);
-/* Those of a Unicode property: 0 if we do not know it, or not for its opposite. */
+/*
+ * Adds the characters of a Unicode property.  Returns 0 if the property is
+ * unknown, or if turned is set (the complement is needed) and not all of them
+ * are known.
+ */
 int qwen_set_property(struct schema *s, struct schema_set *set,
     const char *name, size_t n, int turned);
 void qwen_set_turn(struct schema *s, struct schema_set *set);
 uint32_t qwen_snode_set(struct schema *s, const struct schema_set *set);
-/* Replace one of them by a text, for the maker of the automaton. */
+/* Notes for the automaton that node `at' is one character of the set. */
 void qwen_snode_keep(struct schema *s, uint32_t at,
     const struct schema_set *set);
 
 /*
- * auto.c: conditions that hold for one text together.  Each is of a group: all of
- * group 0 hold, and of each other group one at least does not.
+ * auto.c: conditions that a text must meet together.  Of group 0, all must
+ * hold; of each other group, at least one must not hold.
  */
 struct schema_condition {
 	int		group;
-	uint32_t	tree;		/* of a pattern, or 0: */
-	uint32_t	min, max;	/* a length, unless the */
-	uint32_t	multiple;	/* whole numbers of these are meant */
+	uint32_t	tree;		/* of a pattern; 0: see below */
+	uint32_t	min, max;	/* a length in characters; not used
+					   with */
+	uint32_t	multiple;	/* if not 0: the digits are a multiple
+					   of this */
 };
 
 struct schema_together {
 	struct schema_condition c[SCHEMA_CONDITIONS];
-	int		 n, n_groups;	/* the latter beside group 0 */
-	int		 hard;		/* a tree is of no use alone */
-	int		 ends_first;	/* a text ends as soon as it may */
-	int		 only_asked;	/* whether there are any: EMPTY or NEVER */
-	int		 full;		/* there were too many */
+	int		 n, n_groups;	/* groups besides group 0 */
+	int		 hard;		/* a tree alone is wrong: use the
+					   automaton */
+	int		 ends_first;	/* texts end as early as possible */
+	int		 only_asked;	/* only test if a text exists: EMPTY or
+					   NEVER */
+	int		 full;		/* too many conditions or states */
 };
 
 void qwen_schema_condition(struct schema_together *t,
     struct schema_condition c);
-/* The texts, or NEVER; with too many states full is set, and nothing failed. */
+/*
+ * Returns the rule of the texts that meet the conditions; NEVER if there are
+ * none.  With too many states, sets t->full, which is not a failure.
+ */
 uint32_t qwen_schema_together(struct schema *s, struct schema_together *t);
 
 /* gather.c */
-/* Types of values that a keyword says something about; 0 if it does not. */
+/*
+ * Returns the types of values that a keyword constrains; 0 if it is about all
+ * types or about none.
+ */
 int qwen_schema_speaks_of(const char *keyword);
-/* Whether we know it, and cannot do it. */
+/* Returns 1 if a keyword is known but not supported. */
 int qwen_schema_cannot(const char *keyword);
-/* Whether it says nothing about what is valid. */
+/* Returns 1 if a keyword is only an annotation. */
 int qwen_schema_is_note(const char *keyword);
-/* What $ref names; NULL and a failure. */
+/* Returns the schema that $ref refers to; NULL on failure. */
 yyjson_val *qwen_schema_refer(struct schema *s, yyjson_val *ref);
 void qwen_schema_gather(struct schema *s, struct schema_all *all,
     yyjson_val *v, int parent);
 yyjson_val *qwen_schema_get(const struct schema_all *all, int part,
     const char *keyword);
 int qwen_schema_has(const struct schema_all *all, const char *keyword);
-/* A whole number from 0 on, or none; -1. */
+/* Returns a whole number >= 0; -1 on failure. */
 int64_t qwen_schema_count(struct schema *s, yyjson_val *where, yyjson_val *v);
-/* The tightest of such: the largest min, the smallest max; none if none is. */
+/*
+ * Returns the tightest bound (largest min..., smallest max...); none if there
+ * is no bound.
+ */
 int64_t qwen_schema_bound(struct schema *s, const struct schema_all *all,
     const char *keyword, int64_t none);
 
 /* value.c */
 uint32_t qwen_schema_value(struct schema *s, const struct schema_all *all);
-/* Types that it may have beside that of a string. */
+/* Returns the types that a raw value may have besides string. */
 unsigned qwen_schema_raw_types(struct schema *s, const struct schema_all *all);
-/* The same where it is a part of something: a rule if it is not small. */
+/* qwen_schema_value for a part of a value: a rule, unless it is small. */
 uint32_t qwen_schema_child(struct schema *s, const struct schema_all *all);
 int qwen_schema_types(struct schema *s, const struct schema_all *all,
     int as_made);
 int qwen_schema_type_of(yyjson_val *v);
 
-/* disjoint.c: whether no value that is made of a is valid by b. */
+/* disjoint.c: returns 1 if no value made by a is valid by b. */
 int qwen_schema_disjoint(struct schema *s, const struct schema_all *a,
     const struct schema_all *b, int depth);
 
@@ -253,56 +289,57 @@ void qwen_schema_member(struct schema *s, const struct schema_all *all,
     const char *key, size_t n, struct schema_all *out);
 uint32_t qwen_schema_array(struct schema *s, const struct schema_all *all);
 uint32_t qwen_schema_string(struct schema *s, const struct schema_all *all);
-/* A text as a tree of characters; and whether a pattern matches one. */
+/* A text as a tree of characters; and whether a pattern matches a text. */
 uint32_t qwen_schema_letters(struct schema *s, const char *text, size_t n);
 int qwen_schema_matches(struct schema *s, yyjson_val *re, const char *text,
     size_t n);
 int qwen_schema_has_format(struct schema *s, yyjson_val *kind,
     const char *text, size_t n);
-/* Whether it may be this string; with formats, as we make them. */
+/* Returns 1 if the string v may be valid; formats: as they are generated. */
 int qwen_schema_takes(struct schema *s, const struct schema_all *all,
     yyjson_val *v, int formats);
-/* A string that is not among the values that a part lists. */
+/* Adds the condition that a string is none of the values that a part lists. */
 void qwen_schema_none_of(struct schema *s, yyjson_val *list,
     struct schema_together *t);
-/* What long texts are made of where they stand as they are. */
+/* Nodes for parts of long raw texts. */
 void qwen_schema_raw_rules(struct schema *s, uint32_t *chunks,
     uint32_t *tail);
 uint32_t qwen_schema_name(struct schema *s, const struct schema_all *all);
 uint32_t qwen_schema_number(struct schema *s, const struct schema_all *all,
     int types);
-/* Whether a format, or none, says nothing of a string. */
+/* Returns 1 if a format is missing or unknown: it constrains nothing. */
 int qwen_schema_vague(yyjson_val *v);
-/* What is between two texts of a list, and after the name of a member. */
+/* Grammar text between two items, and after a field's name. */
 const char *qwen_schema_comma(const struct schema *s);
 const char *qwen_schema_colon(const struct schema *s);
-/* A JSON string as it is written in a text. */
+/* A quoted JSON string, followed by other text. */
 uint32_t qwen_schema_quoted(struct schema *s, const char *text, size_t n,
     const char *after);
 
-/* enum.c: the values that are listed, if some are; 0 if none are. */
+/* enum.c: returns 1 if the schema lists values, with their node; else 0. */
 int qwen_schema_listed(struct schema *s, const struct schema_all *all,
     uint32_t *out);
 int qwen_schema_same(struct schema *s, yyjson_val *a, yyjson_val *b);
-/* Those of a part: an array, or one value. */
+/* The values that a part lists: an array, or a single value. */
 size_t qwen_schema_values(yyjson_val *part, yyjson_val **first);
 
-/* pattern.c: what is between the quotes; into t as conditions of the group. */
+/* pattern.c: adds a pattern's conditions on a string to t, in the group. */
 void qwen_schema_pattern(struct schema *s, yyjson_val *where,
     const char *re, size_t n, int group, struct schema_together *t);
-/* Of the tree, those of so many characters alone; 0 if it cannot be said. */
+/* Limits the tree to texts of min to max characters; 0 if not possible. */
 int qwen_schema_limit(struct schema *s, uint32_t tree, uint32_t min,
     uint32_t max);
 
-/* sugar.c: what keywords of v come to that are others in short; NULL: none */
+/* sugar.c: expands keywords of v that are short for others; NULL: none */
 yyjson_val *qwen_schema_sugar(struct schema *s, yyjson_val *v);
 
 /* ------------------------------------------------------------- numbers */
 
-/* A number in decimal, without an exponent; zeros that say nothing are gone. */
+/* A decimal number without exponent and without zeros at its ends. */
 struct decimal {
 	int	minus;
-	int	n_int, n_frac;		/* digits; of 0, n_int is 0 */
+	int	n_int, n_frac;		/* numbers of digits; both are 0 for
+					   zero */
 	char	digit[2 * 40];
 };
 

@@ -8,7 +8,7 @@
 
 enum { LAST = 0x10ffff };
 
-/* Into their order, so that none touches another. */
+/* Adds a range, keeps the ranges sorted, and joins those that touch. */
 void
 qwen_set_add(struct schema *s, struct schema_set *set, uint32_t lo, uint32_t hi)
 {
@@ -37,7 +37,7 @@ qwen_set_add(struct schema *s, struct schema_set *set, uint32_t lo, uint32_t hi)
 	set->r[i].hi = hi;
 }
 
-/* All that is not in it. */
+/* Replaces the set by its complement. */
 void
 qwen_set_turn(struct schema *s, struct schema_set *set)
 {
@@ -76,7 +76,7 @@ take_out(struct schema *s, struct schema_set *set, uint32_t lo, uint32_t hi)
 	qwen_set_turn(s, set);
 }
 
-/* What JSON has an escape of one letter for. */
+/* Characters with an escape of one letter in JSON. */
 static const struct { unsigned char c; const char *as; } escapes[] = {
 	{ '"', "\\x22" }, { '\\', "\\x5c" }, { '\b', "b" }, { '\f', "f" },
 	{ '\n', "n" }, { '\r', "r" }, { '\t', "t" },
@@ -100,7 +100,7 @@ qwen_snode_keep(struct schema *s, uint32_t at, const struct schema_set *set)
 	s->n_range += set->n;
 }
 
-/* One of them where strings stand as they are. */
+/* A node for one of the characters in a raw text. */
 static uint32_t
 raw_set(struct schema *s, const struct schema_set *set)
 {
@@ -121,8 +121,9 @@ raw_set(struct schema *s, const struct schema_set *set)
 }
 
 /*
- * One of them, as it is in a string of JSON.  Control characters without a
- * letter are left out: that there are texts with none of them is all we need.
+ * A node for one of the characters in a JSON string.  Leaves out control
+ * characters without a one-letter escape: fewer texts than the schema allows
+ * are no error.
  */
 uint32_t
 qwen_snode_set(struct schema *s, const struct schema_set *set)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* string.c - strings: how long, by which pattern, in which format. */
+/* string.c - strings by length, pattern and format. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "text/schema/schema.h"
 
 #define YEAR "(?:[1-9]\\d{3}|0[1-9]\\d\\d|00[1-9]\\d|000[1-9])"
-/* those with a 29th of February */
+/* years with a 29th of February */
 #define LEAP "(?:\\d\\d(?:0[48]|[2468][048]|[13579][26])|" \
     "(?:0[48]|[2468][048]|[13579][26])00)"
 #define DATE "(?:" YEAR "-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|" \
@@ -25,7 +25,7 @@
 #define BASE64 "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|" \
     "[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?"
 
-/* Some of what has the format, in each more than anybody will need. */
+/* Patterns of formats; each matches a subset of the valid texts. */
 static const struct {
 	const char *name, *pattern;
 } format[] = {
@@ -66,7 +66,7 @@ qwen_schema_quoted(struct schema *s, const char *text, size_t n,
 	for (i = 0; i < n; i++) {
 		unsigned char c = (unsigned char)text[i];
 
-		/* only what JSON asks for: so do models write it */
+		/* escape only what JSON requires, as models do */
 		if (c >= 0x20 && c != '"' && c != '\\') {
 			qwen_snode_more(s, at, "%c", c);
 			continue;
@@ -81,20 +81,20 @@ qwen_schema_quoted(struct schema *s, const char *text, size_t n,
 
 #define QUOTE "\"\\\"\""
 
-/* ------------------------------------------------------- texts as they stand */
+/* ---------------------------------------------------------------- raw texts */
 
 /*
- * A text that stands between tags ends before the next tag.  Long ones with a
- * limit are told in chunks, of CHUNK characters and as many more as it takes for
- * the text not to be inside of what might be that tag, CHUNK_MOST at most; what
- * is lost is a row of more than four < where a chunk ends.
+ * A raw text ends before the next tag.  Long raw texts with a length limit are
+ * made of chunks.  A chunk has CHUNK characters, and as many more, up to
+ * CHUNK_MOST, as it takes not to end within a possible tag.  This excludes
+ * texts with more than four < in a row at the end of a chunk.
  */
 enum { CHUNK = 32, CHUNK_MOST = 36, EXACT = 64, EXACT_MOST = 250 };
 
 #define TAG "</parameter>"
-#define TAG_PART "</par"	/* where there is a limit: fewer states */
+#define TAG_PART "</par"	/* with a limit: fewer states */
 
-/* A pattern of ours as a condition; after a group's first, of the same one. */
+/* Adds one of our own patterns as a condition of the group. */
 static void
 own(struct schema *s, struct schema_together *t, int group, const char *re)
 {
@@ -145,7 +145,7 @@ long_raw(struct schema *s, uint32_t min, uint32_t max)
 	out = qwen_snode_pair(s, SNODE_SEQ, qwen_snode_repeat(s,
 	    qwen_snode_text(s, "rawchunk"), least, max == UINT32_MAX ? least :
 	    most), qwen_snode_text(s, "%s", rest));
-	/* what is shorter than a chunk */
+	/* texts shorter than a chunk */
 	return least != 1 ? out : qwen_snode_pair(s, SNODE_ALT, out,
 	    short_raw(s, min, CHUNK - 1));
 }
@@ -170,8 +170,8 @@ qwen_schema_raw_rules(struct schema *s, uint32_t *chunks, uint32_t *tail)
 }
 
 /*
- * A text that may stand for a value of another type, too, as those who read it
- * take it, is not one that would be read so.
+ * Excludes texts that look like a value of another type, if the value may have
+ * that type: a reader would take them for such a value.
  */
 static void
 exclude_others(struct schema *s, struct schema_together *t)
@@ -188,7 +188,7 @@ exclude_others(struct schema *s, struct schema_together *t)
 		own(s, t, group++, "^\\s*[\\[{]");
 }
 
-/* ------------------------------------------------------------ its conditions */
+/* --------------------------------------------------------------- conditions */
 
 int
 qwen_schema_vague(yyjson_val *v)
@@ -202,7 +202,7 @@ qwen_schema_vague(yyjson_val *v)
 	return 1;
 }
 
-/* A text as a tree for an automaton: it is not to be printed. */
+/* A text as a tree for an automaton; it cannot be printed. */
 uint32_t
 qwen_schema_letters(struct schema *s, const char *t, size_t len)
 {
@@ -222,7 +222,7 @@ qwen_schema_letters(struct schema *s, const char *t, size_t len)
 	return out;
 }
 
-/* Whether a pattern, of ECMAScript, matches a text. */
+/* Does a pattern (ECMAScript) match a text? */
 int
 qwen_schema_matches(struct schema *s, yyjson_val *re, const char *text,
     size_t n)
@@ -240,7 +240,7 @@ qwen_schema_matches(struct schema *s, yyjson_val *re, const char *text,
 	return out != SNODE_NEVER;
 }
 
-/* Whether a string that is listed has the format, if we know that. */
+/* Does a string have the format? 1 if the format is unknown. */
 int
 qwen_schema_has_format(struct schema *s, yyjson_val *kind, const char *text,
     size_t n)
@@ -284,7 +284,7 @@ qwen_schema_none_of(struct schema *s, yyjson_val *list,
 	    .group = t->n_groups + 1, .tree = any_of(s, list) });
 }
 
-/* What is excluded: lists of values and patterns; sugar.c leaves no other. */
+/* Adds the conditions of not: a pattern or a list; sugar.c leaves no other. */
 static void
 exclude(struct schema *s, const struct schema_all *all,
     struct schema_together *t)
@@ -314,7 +314,7 @@ is_before(const struct schema_all *all, int i, const char *keyword,
 	return 0;
 }
 
-/* All patterns; and the formats that are known, if they are wanted. */
+/* Adds all patterns; formats: and the known formats. */
 static void
 patterns(struct schema *s, const struct schema_all *all, int formats,
     struct schema_together *t)
@@ -359,7 +359,7 @@ qwen_schema_takes(struct schema *s, const struct schema_all *all,
 	return qwen_schema_together(s, &t) != SNODE_NEVER || t.full;
 }
 
-/* Whether something is said of it but its type. */
+/* Is anything required of the string except its type? */
 static int
 is_bounded(const struct schema_all *all, uint32_t min, uint32_t max)
 {
@@ -371,8 +371,10 @@ is_bounded(const struct schema_all *all, uint32_t min, uint32_t max)
 	return is;
 }
 
-/* Whether no pattern is there, so that a text is only of formats that are known
-   and have no '<', with which a tag begins. */
+/*
+ * Is the string only limited by known formats that have no '<', with which a
+ * tag begins?
+ */
 static int
 has_no_tag(const struct schema_all *all)
 {
@@ -388,7 +390,10 @@ has_no_tag(const struct schema_all *all)
 	return 1;
 }
 
-/* The only one is a tree that can be written as it is, with its length. */
+/*
+ * Returns the tree, limited to the length, if it is the only condition and can
+ * be printed; else NEVER.
+ */
 static uint32_t
 as_tree(struct schema *s, const struct schema_all *all,
     const struct schema_together *t, uint32_t min, uint32_t max)
@@ -400,7 +405,7 @@ as_tree(struct schema *s, const struct schema_all *all,
 	    SNODE_NEVER;
 }
 
-/* What is between the quotes, by all that is said of it. */
+/* The text between the quotes, by all conditions. */
 static uint32_t
 inside(struct schema *s, const struct schema_all *all, int formats,
     uint32_t min, uint32_t max, int *full)
@@ -418,7 +423,7 @@ inside(struct schema *s, const struct schema_all *all, int formats,
 		    qwen_snode_text(s, "char"), min, max);
 	if ((out = as_tree(s, all, &t, min, max)) != SNODE_NEVER)
 		return out;
-	/* the trees anew: what was tried may have changed them */
+	/* make the trees again, since as_tree() may have changed them */
 	memset(&t, 0, sizeof t);
 	patterns(s, all, formats, &t);
 	exclude(s, all, &t);
@@ -432,7 +437,7 @@ inside(struct schema *s, const struct schema_all *all, int formats,
 	return out;
 }
 
-/* A format without further bounds is a rule that is made once. */
+/* A rule that is made once per format; NEVER if there are other bounds. */
 static uint32_t
 by_format(struct schema *s, const struct schema_all *all)
 {
@@ -463,7 +468,7 @@ by_format(struct schema *s, const struct schema_all *all)
 	return qwen_snode_rule(s, s->format[k]);
 }
 
-/* Where all of it is too much, a format is what can be left out. */
+/* If all conditions are too many, leaves out the format, with a note. */
 static uint32_t
 by_all(struct schema *s, const struct schema_all *all, uint32_t min,
     uint32_t max)
@@ -503,7 +508,7 @@ qwen_schema_string(struct schema *s, const struct schema_all *all)
 	return s->raw ? out : qwen_snode_around(s, QUOTE, out, QUOTE);
 }
 
-/* The name of a member, of which we know what holds for it. */
+/* The name of a field, by the schemas that hold for it. */
 uint32_t
 qwen_schema_name(struct schema *s, const struct schema_all *all)
 {

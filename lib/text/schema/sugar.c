@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * sugar.c - keywords that say in short what others say at length: if, not,
- * dependentRequired and the like become a schema without them, of anyOf, allOf
- * and the opposites of keywords.  Of not it leaves lists of plain values and
- * patterns, which values are told apart by as they are made.
+ * sugar.c - expands keywords that are short for others: if, not,
+ * dependentRequired and similar ones become a schema of anyOf, allOf and
+ * negated keywords.  Only two forms of not remain: lists of plain values, and
+ * patterns.  The generators of values handle these.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ put_json(struct schema *s, struct qwen_text *t, yyjson_val *v)
 	qwen_schema_step(s);
 }
 
-/* {"properties":{"KEY": */
+/* Writes "properties":{"KEY": . */
 static void
 open_property(struct schema *s, struct qwen_text *t, yyjson_val *key)
 {
@@ -43,12 +43,12 @@ open_property(struct schema *s, struct qwen_text *t, yyjson_val *key)
 	qwen_text_str(t, ":");
 }
 
-/* -------------------------------------------------------------- the opposite */
+/* ----------------------------------------------------------------- negation */
 
 static void opposite(struct schema *s, struct qwen_text *t, yyjson_val *v,
     int depth);
 
-/* The value of a keyword; NULL if it is absent or null. */
+/* Returns the value of a keyword; NULL if it is absent or null. */
 static yyjson_val *
 given(yyjson_val *v, const char *keyword)
 {
@@ -63,7 +63,7 @@ is_type(yyjson_val *v, const char *name)
 	return yyjson_is_str(v) && strcasecmp(yyjson_get_str(v), name) == 0;
 }
 
-/* All types but these; numbers as a whole. */
+/* Writes the schema of all other types; an integer counts as a number. */
 static void
 other_types(struct schema *s, struct qwen_text *t, yyjson_val *type)
 {
@@ -88,7 +88,7 @@ other_types(struct schema *s, struct qwen_text *t, yyjson_val *type)
 	(void)s;
 }
 
-/* One of these is missing. */
+/* Writes a schema: one of the listed fields is missing. */
 static void
 one_missing(struct schema *s, struct qwen_text *t, yyjson_val *list)
 {
@@ -104,7 +104,7 @@ one_missing(struct schema *s, struct qwen_text *t, yyjson_val *list)
 	qwen_text_str(t, yyjson_arr_size(list) > 0 ? "]}" : "false]}");
 }
 
-/* One of these is there, and is not what is said of it. */
+/* Writes a schema: one of the fields is present and not valid. */
 static void
 one_other(struct schema *s, struct qwen_text *t, yyjson_val *list, int depth)
 {
@@ -124,7 +124,7 @@ one_other(struct schema *s, struct qwen_text *t, yyjson_val *list, int depth)
 	qwen_text_str(t, yyjson_obj_size(list) > 0 ? "]}" : "false]}");
 }
 
-/* The opposites of a list's schemas, as the other kind of list. */
+/* Writes the negated schemas of a list as a list of keyword `as'. */
 static void
 opposites(struct schema *s, struct qwen_text *t, yyjson_val *list,
     const char *as, int depth)
@@ -140,7 +140,7 @@ opposites(struct schema *s, struct qwen_text *t, yyjson_val *list,
 	qwen_text_str(t, "]}");
 }
 
-/* A bound: 1 if the keyword is one. */
+/* Writes the negation of a bound; returns 1 if name is one. */
 static int
 other_side(struct schema *s, struct qwen_text *t, const char *name,
     yyjson_val *v)
@@ -181,7 +181,7 @@ other_side(struct schema *s, struct qwen_text *t, const char *name,
 	return 0;
 }
 
-/* Values that can be told from others as they are made. */
+/* Does the list have no arrays and objects?  Only then can `not' remain. */
 static int
 is_plain_list(yyjson_val *part)
 {
@@ -226,7 +226,7 @@ opposite_of(struct schema *s, struct qwen_text *t, yyjson_val *in,
 		    "within not or if", name);
 }
 
-/* One of the keywords does not hold. */
+/* Writes the negation of v: one of its keywords does not hold. */
 static void
 opposite(struct schema *s, struct qwen_text *t, yyjson_val *v, int depth)
 {
@@ -253,16 +253,16 @@ opposite(struct schema *s, struct qwen_text *t, yyjson_val *v, int depth)
 	qwen_text_str(t, n > 0 ? "]}" : "false]}");
 }
 
-/* ------------------------------------------------------------------- at length */
+/* ---------------------------------------------------------------- expansion */
 
-/* A list of conditions, each but the first after a comma. */
+/* Writes the comma before each element except the first. */
 static void
 next(struct qwen_text *t)
 {
 	qwen_text_str(t, t->n > 0 && t->s[t->n - 1] != '[' ? "," : "");
 }
 
-/* If a member is there, others must be, or a schema holds. */
+/* Writes for each field of the list: it is absent, or its condition holds. */
 static void
 add_dependent(struct schema *s, struct qwen_text *t, yyjson_val *v,
     const char *name)
@@ -311,7 +311,10 @@ add_if(struct schema *s, struct qwen_text *t, yyjson_val *v)
 	qwen_text_str(t, "]}]}");
 }
 
-/* Whether not of v is what is left of it: a pattern is of strings alone. */
+/*
+ * Is not of v in a form that remains?  A pattern needs "type": "string" beside
+ * it.
+ */
 static int
 is_left(yyjson_val *v)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * tree.c - what a schema comes to as a tree, and that as the text of a grammar.
- * Parts that nothing fits, because no text of theirs would ever end, are left out
- * on the way.
+ * tree.c - the tree of a schema, and printing it as a grammar.  Leaves out
+ * parts that match no text of finite length.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +12,7 @@
 #include "text/schema/rules.h"
 #include "text/schema/schema.h"
 
-/* Room for n in an array that grows; 0 if there is none. */
+/* Makes room for n elements; returns 0 on failure, now or earlier. */
 static int
 grow(struct schema *s, void *array, size_t *cap, size_t n, size_t size)
 {
@@ -22,7 +21,7 @@ grow(struct schema *s, void *array, size_t *cap, size_t n, size_t size)
 	return !s->failed;
 }
 
-/* A node; the first two are made like all others, by whoever begins. */
+/* Creates a node.  The caller creates SNODE_NEVER and SNODE_EMPTY first. */
 uint32_t
 qwen_snode(struct schema *s, enum snode_kind kind)
 {
@@ -35,11 +34,11 @@ qwen_snode(struct schema *s, enum snode_kind kind)
 	return (uint32_t)s->n_nodes++;
 }
 
-/* Append to the text. */
+/* Appends to s->text. */
 static void
 append(struct schema *s, const char *text, size_t n)
 {
-	/* the parts, and what is printed of them */
+	/* the nodes' texts, and the printed grammar */
 	if (s->n_text + n > 2 * SCHEMA_GRAMMAR)
 		qwen_schema_fail(s, NULL, "the schema makes a grammar of more "
 		    "than %d bytes", SCHEMA_GRAMMAR);
@@ -97,7 +96,7 @@ qwen_snode_more(struct schema *s, uint32_t at, const char *fmt, ...)
 		s->node[at].len = (uint32_t)(s->n_text - s->node[at].text);
 }
 
-/* A literal of a grammar. */
+/* A quoted literal of the grammar. */
 uint32_t
 qwen_snode_literal(struct schema *s, const char *text, size_t n)
 {
@@ -123,7 +122,7 @@ qwen_snode_add(struct schema *s, uint32_t parent, uint32_t part)
 {
 	struct snode *p;
 
-	/* these two are everybody's */
+	/* these two are shared: add a copy */
 	if (part == SNODE_EMPTY || part == SNODE_NEVER)
 		part = qwen_snode(s, part == SNODE_EMPTY ? SNODE_SEQ :
 		    SNODE_ALT);
@@ -197,7 +196,7 @@ qwen_schema_add_rule(struct schema *s, uint32_t node)
 	return (uint32_t)s->n_rules++;
 }
 
-/* ------------------------------------------------------------ what can end */
+/* ------------------------------------------------------- which rules match */
 
 static int
 fits(const struct schema *s, uint32_t at)
@@ -227,7 +226,10 @@ fits(const struct schema *s, uint32_t at)
 	return 0;
 }
 
-/* Rules that some text fits; most name later ones, so from the end. */
+/*
+ * Finds the rules that some text matches; from the end, since most rules refer
+ * to later ones.
+ */
 static void
 find_fits(struct schema *s)
 {
@@ -243,7 +245,7 @@ find_fits(struct schema *s)
 	}
 }
 
-/* ------------------------------------------------------------------ the text */
+/* ----------------------------------------------------------------- printing */
 
 static void put_fmt(struct schema *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -288,7 +290,7 @@ print_repeat(struct schema *s, const struct snode *d)
 		put_fmt(s, "){%u,%u}", d->min, d->max);
 }
 
-/* Of the text itself, which has to have its room before it is looked at. */
+/* Copies from s->text to its end: makes room first, since s->text may move. */
 static void
 print_text(struct schema *s, const struct snode *d)
 {
@@ -352,7 +354,7 @@ qwen_schema_add_shared(struct qwen_text *out, int spaced)
 	qwen_text_str(out, shared);
 }
 
-/* Texts of a grammar. */
+/* Return grammar text. */
 const char *
 qwen_schema_comma(const struct schema *s)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* value.c - what holds for a value becomes what its text can be. */
+/* value.c - the grammar of a value, by the schemas that hold for it. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "text/schema/schema.h"
 
-/* ----------------------------------------------------------------- its types */
+/* -------------------------------------------------------------------- types */
 
 static int
 type_named(struct schema *s, yyjson_val *v)
@@ -22,7 +22,7 @@ type_named(struct schema *s, yyjson_val *v)
 	size_t i;
 
 	for (i = 0; name != NULL && i < sizeof type / sizeof type[0]; i++) {
-		/* Google's declarations have them in capitals */
+		/* Google's function declarations write types in capitals */
 		if (strcasecmp(name, type[i].name) == 0)
 			return type[i].types;
 	}
@@ -45,7 +45,7 @@ types_of_keyword(struct schema *s, yyjson_val *v)
 	return types;
 }
 
-/* 1.0 is an integer, too. */
+/* Returns the type of a value; 1.0 is an integer. */
 int
 qwen_schema_type_of(yyjson_val *v)
 {
@@ -68,7 +68,7 @@ qwen_schema_type_of(yyjson_val *v)
 	return d.n_frac == 0 ? TYPE_INTEGER : TYPE_REAL;
 }
 
-/* Those of the values that a part lists; all, if it lists none. */
+/* Returns the types of the values that a part lists; all if it lists none. */
 static int
 types_listed(yyjson_val *part)
 {
@@ -88,7 +88,10 @@ is_number_format(yyjson_val *v)
 	    yyjson_equals_str(v, "float") || yyjson_equals_str(v, "double");
 }
 
-/* Without a type, keywords tell what is meant; 0 if none does. */
+/*
+ * Returns the types that the keywords are about, for schemas without type; 0 if
+ * none is about a type.
+ */
 static int
 types_meant(const struct schema_all *all)
 {
@@ -109,7 +112,7 @@ types_meant(const struct schema_all *all)
 	return types;
 }
 
-/* A part whose alternatives are to be chosen from, or -1. */
+/* Returns a part with alternatives to choose from, or -1. */
 static int
 find_open(const struct schema_all *all, const char **which)
 {
@@ -128,7 +131,7 @@ find_open(const struct schema_all *all, const char **which)
 	return -1;
 }
 
-/* OpenAPI's word for a type that may be null as well. */
+/* nullable of OpenAPI: the value may also be null. */
 static int
 nullable(const struct schema_all *all, int i)
 {
@@ -136,7 +139,7 @@ nullable(const struct schema_all *all, int i)
 	    TYPE_NULL : 0;
 }
 
-/* What may be valid; or, as_made, what we make of it. */
+/* Returns the types that may be valid; as_made: those that are generated. */
 int
 qwen_schema_types(struct schema *s, const struct schema_all *all, int as_made)
 {
@@ -162,7 +165,7 @@ qwen_schema_types(struct schema *s, const struct schema_all *all, int as_made)
 
 /* ---------------------------------------------------------- alternatives */
 
-/* Whether it allows all values of these types, and of more types. */
+/* Are all values of these types valid? */
 static int
 covers(struct schema *s, const struct schema_all *all, int types)
 {
@@ -184,9 +187,11 @@ covers(struct schema *s, const struct schema_all *all, int types)
 }
 
 /*
- * Of those of which one alone may hold: where what is made of one fits another,
- * types that both have are left out of it, if others are left and they are not
- * of objects or arrays; else it is told that two may fit.
+ * oneOf: makes the alternatives exclude each other.  If values of one may be
+ * valid by another, removes their common types from the first, if it has other
+ * types and the common ones are neither array nor object.  Otherwise drops the
+ * first if the other allows all values of the common types, but not the other
+ * way round.  Otherwise notes that both may match.
  */
 static int
 keep_apart(struct schema *s, yyjson_val *list, struct schema_all *all,
@@ -223,7 +228,7 @@ keep_apart(struct schema *s, yyjson_val *list, struct schema_all *all,
 	return !s->failed;
 }
 
-/* One of the alternatives of part i beside all the rest. */
+/* One of the alternatives of part i, together with all other parts. */
 static uint32_t
 choose(struct schema *s, const struct schema_all *all, int i,
     const char *which)
@@ -253,9 +258,9 @@ choose(struct schema *s, const struct schema_all *all, int i,
 	return out;
 }
 
-/* --------------------------------------------------------------- the value */
+/* ------------------------------------------------------------------ values */
 
-/* Keywords that we cannot do, and that matter here. */
+/* Fails for unsupported keywords that matter for these types. */
 static void
 refuse(struct schema *s, const struct schema_all *all, int types)
 {
@@ -275,7 +280,7 @@ refuse(struct schema *s, const struct schema_all *all, int types)
 	}
 }
 
-/* Whether a value without parts is one that not lists. */
+/* Does not list this value (null, true or false)? */
 static int
 is_out(const struct schema_all *all, const char *text)
 {
@@ -303,7 +308,7 @@ add_plain(struct schema *s, const struct schema_all *all, uint32_t out,
 		qwen_snode_add(s, out, qwen_snode_text(s, "\"%s\"", text));
 }
 
-/* What has parts, or a length, of which nothing stands as it is. */
+/* Adds values of all types except string; the strings in them are never raw. */
 static void
 add_others(struct schema *s, const struct schema_all *all, uint32_t out,
     int types)
@@ -323,7 +328,7 @@ add_others(struct schema *s, const struct schema_all *all, uint32_t out,
 		add_plain(s, all, out, "null");
 }
 
-/* Nothing is said of it, not even of which type it is. */
+/* May the value be anything? */
 static int
 is_any(struct schema *s, const struct schema_all *all)
 {
@@ -396,7 +401,7 @@ is_same(const struct schema_all *a, const struct schema_all *b)
 	return 1;
 }
 
-/* The rule of what holds for a value, which is to be made if it is new. */
+/* A reference to the rule of these schemas; adds the rule if it is new. */
 static uint32_t
 rule_of(struct schema *s, const struct schema_all *all)
 {

@@ -13,7 +13,7 @@
 struct qwen_nfc {
 	struct uninorm_filter	*filter;
 	struct qwen_text	*out;
-	int			 waits;		/* the filter holds characters */
+	int			 waits;		/* the filter has some text */
 	unsigned char		 part[4];	/* first n_part < 4 bytes of a
 						   character */
 	size_t			 n_part;

@@ -103,7 +103,7 @@ void
 qchat_say(struct chat *c, const char *role, const char *text, size_t n,
     int join)
 {
-	cli_must(NULL, qwen_messages_say(c->messages, role, text, n, join,
+	cli_must(NULL, qwen_messages_add_text(c->messages, role, text, n, join,
 	    &cli_err));
 }
 
@@ -150,7 +150,7 @@ qchat_stops(struct chat *c)
 	const char *text;
 	size_t i;
 
-	qwen_cut_free(c->cut);
+	qwen_stop_finder_free(c->cut);
 	c->cut = NULL;
 	for (i = 0; (text = qwen_sampler_text(c->options, "stop", i)) != NULL;
 	    i++)
@@ -316,7 +316,7 @@ main(int argc, char *argv[])
 	qwen_sampler_free(c->options);
 	qwen_sampler_free(c->sampler);
 	qwen_pieces_close(c->pieces);
-	qwen_cut_free(c->cut);
+	qwen_stop_finder_free(c->cut);
 	qwen_template_close(c->template);
 	qwen_tok_close(c->tok);
 	qwen_model_close(c->model);

@@ -173,7 +173,7 @@ new_text(uint64_t number)
 {
 	struct text *x = cli_check_alloc(calloc(1, sizeof *x));
 
-	x->item = (struct tool_item){ .queue = &run.queue, .no = &x->q.no,
+	x->item = (struct tool_item){ .queue = &run.queue, .no = &x->q.refusal,
 	    .line = number, .bytes = sizeof *x };
 	/* not before the first text, so that errors in the input come alone */
 	if (run.guessed != NULL)
@@ -189,7 +189,7 @@ static void
 begin_text(struct text *x, struct tool_item **out)
 {
 	run.n_cut += (uint64_t)x->q.is_cut;
-	if (x->q.no.err.code == 0)
+	if (x->q.refusal.err.code == 0)
 		tool_pool(&x->pooled, &x->item, &run.how.how, &x->q.text);
 	*out = &x->item;
 }
@@ -313,7 +313,7 @@ add_numbers(struct qwen_text *t, const struct text *x, const char *between)
 static void
 add_result(struct qwen_text *t, const struct text *x)
 {
-	if (!tool_begin_result(t, x->item.line, x->q.id, &x->q.no))
+	if (!tool_begin_result(t, x->item.line, x->q.id, &x->q.refusal))
 		return;
 	qwen_text_fmt(t, ",\"tokens\":%zu,\"embedding\":[", x->q.text.n);
 	add_numbers(t, x, ",");
@@ -331,9 +331,10 @@ put_vector(void *arg, struct tool_item *item)
 	struct qwen_text t = { 0 };
 
 	(void)arg;
-	if (!opt.requests && x->q.no.err.code != 0)
+	if (!opt.requests && x->q.refusal.err.code != 0)
 		die("%s: %s %llu: %s", run.lines.name, opt.tokens ? "text" :
-		    "line", (unsigned long long)item->line, x->q.no.err.msg);
+		    "line", (unsigned long long)item->line,
+		    x->q.refusal.err.msg);
 	if (opt.requests)
 		add_result(&t, x);
 	else if (opt.format == FORMAT_JSON) {

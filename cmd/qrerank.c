@@ -209,7 +209,7 @@ next_line(void *arg, struct tool_item **out)
 		    run.guessed);
 	run.guessed = NULL;
 	x = cli_check_alloc(calloc(1, sizeof *x));
-	x->item = (struct tool_item){ .queue = &run.queue, .no = &x->q.no,
+	x->item = (struct tool_item){ .queue = &run.queue, .no = &x->q.refusal,
 	    .line = run.lines.line, .bytes = sizeof *x };
 	if (opt.top > 0)
 		keep_text(x, &line);
@@ -218,9 +218,9 @@ next_line(void *arg, struct tool_item **out)
 	    &cli_err));
 	run.n_cut += x->q.n_cut;
 	x->pooled = cli_check_alloc(calloc(x->q.n + 1, sizeof *x->pooled));
-	for (i = 0; i < x->q.n && x->q.no.err.code == 0; i++)
+	for (i = 0; i < x->q.n && x->q.refusal.err.code == 0; i++)
 		tool_pool(&x->pooled[i], &x->item, &last, &x->q.prompt[i]);
-	qwen_rank_request_drop(&x->q);
+	qwen_rank_request_free_prompts(&x->q);
 	*out = &x->item;
 	return 1;
 }
@@ -252,7 +252,7 @@ add_request(struct qwen_text *t, const struct rank *x)
 {
 	size_t i;
 
-	if (!tool_begin_result(t, x->item.line, x->q.id, &x->q.no))
+	if (!tool_begin_result(t, x->item.line, x->q.id, &x->q.refusal))
 		return;
 	qwen_text_fmt(t, ",\"tokens\":%zu", x->q.n_tokens);
 	if (!x->q.is_list) {
@@ -303,9 +303,9 @@ put_score(void *arg, struct tool_item *item)
 	struct qwen_text t = { 0 };
 
 	(void)arg;
-	if (!opt.requests && x->q.no.err.code != 0)
+	if (!opt.requests && x->q.refusal.err.code != 0)
 		die("%s: line %llu: %s", run.lines.name,
-		    (unsigned long long)item->line, x->q.no.err.msg);
+		    (unsigned long long)item->line, x->q.refusal.err.msg);
 	if (opt.requests)
 		add_request(&t, x);
 	else if (opt.top > 0)

@@ -187,8 +187,8 @@ open_model(struct qscore_run *s)
 	s->how.unknown = &run.unknown;
 	if (s->n_top > s->how.n_vocab)
 		s->n_top = s->how.n_vocab;
-	s->how.first = first_token(s->work.gguf, s->how.n_vocab);
-	if (s->how.bos && s->how.first < 0)
+	s->how.bos_id = first_token(s->work.gguf, s->how.n_vocab);
+	if (s->how.bos && s->how.bos_id < 0)
 		die("%s: the model names no BOS token: --bos is not possible",
 		    qwen_gguf_path(s->work.gguf, 0));
 	if (run.base.path != NULL) {
@@ -201,7 +201,7 @@ open_model(struct qscore_run *s)
 	/* a text after a state has the BOS of the state */
 	if (qwen_tok_bos(s->work.tok) >= 0 && !opt.no_bos &&
 	    run.base.n_past == 0) {
-		s->how.first = qwen_tok_bos(s->work.tok);
+		s->how.bos_id = qwen_tok_bos(s->work.tok);
 		s->how.bos = 1;
 	}
 	set_context(s, qwen_model_n_ctx(m));
@@ -300,7 +300,7 @@ next_file(void *arg, struct qscore_text **out)
 		if (r->base.n_past > 0)
 			x->q.from = 0;
 		if (x->q.text.n <= x->q.from)
-			qwen_refuse(&x->q.no, "invalid_request", NULL,
+			qwen_refuse(&x->q.refusal, "invalid_request", NULL,
 			    x->q.from > 0 ? "fewer than two tokens: nothing to "
 			    "score" : "no tokens: nothing to score");
 	}

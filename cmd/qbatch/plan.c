@@ -75,7 +75,7 @@ plan_request(struct plan *p, const struct qwen_request *q, size_t n_ctx)
 	size_t i, room;
 
 	p->n++;
-	if (q->no.err.code != 0) {
+	if (q->refusal.err.code != 0) {
 		p->n_failed++;
 		return;
 	}
@@ -103,7 +103,7 @@ read_requests(struct plan *p, struct qbatch_run *b)
 			continue;
 		cli_must(NULL, qwen_request_parse_line(&q, &b->with.service,
 		    line.s, line.n, &cli_err));
-		if (q->no.err.code == 0)
+		if (q->refusal.err.code == 0)
 			qwen_request_fits(q, n_ctx);
 		qbatch_check_id(b, q);
 		plan_request(p, q, n_ctx);

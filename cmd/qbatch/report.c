@@ -14,7 +14,7 @@ qbatch_report_add(struct qbatch_report *r, const struct qbatch_item *item)
 	struct tool_times t;
 	size_t i, most = 0;
 
-	if (q->no.err.code != 0) {
+	if (q->refusal.err.code != 0) {
 		r->n_failed++;
 		return;
 	}

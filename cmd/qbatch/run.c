@@ -72,7 +72,7 @@ land(struct qbatch_run *r, struct qbatch_item *item)
 	struct qwen_request *q = item->request;
 	size_t before = item->bytes;
 
-	tool_note_failed(&r->work, q->number, &q->no);
+	tool_note_failed(&r->work, q->number, &q->refusal);
 	qbatch_report_add(&r->report, item);
 	make_result(r, item);
 	qwen_request_free(q);
@@ -96,7 +96,7 @@ fail_request(struct qwen_request *q, const char *code,
 {
 	if (err->code == QWEN_ENOMEM)
 		cli_die_err(NULL, err);
-	return tool_refuse(&q->no, code, err);
+	return tool_refuse(&q->refusal, code, err);
 }
 
 static int
@@ -131,7 +131,7 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *why_failed)
 	struct qwen_err err;
 
 	if (why == QWEN_JOB_FAILED)
-		tool_refuse(&a->request->no, "failed", why_failed);
+		tool_refuse(&a->request->refusal, "failed", why_failed);
 	a->repeats = why == QWEN_JOB_REPEATS;
 	if (qwen_answer_end(a, why == QWEN_JOB_LENGTH || a->repeats ?
 	    "length" : "stop", &err) < 0)
@@ -148,8 +148,8 @@ add_job(struct qbatch_run *r, struct qbatch_item *item, size_t i)
 	struct qwen_job job = {
 		.tokens = a->prompt->id, .n = a->prompt->n, .max = q->max,
 		.sampler = tool_service_nth(item->sampler, i % q->n),
-		.ending = q->ending != NULL ? q->ending : r->ending,
-		.n_ending = q->ending != NULL ? q->n_ending : r->n_ending,
+		.ending = q->end_id != NULL ? q->end_id : r->ending,
+		.n_ending = q->end_id != NULL ? q->n_end_ids : r->n_ending,
 		.logprobs = q->logprobs,
 		.n_top = q->n_top, .token = on_token, .end = on_end,
 		.arg = a,
@@ -184,7 +184,7 @@ add_item(struct qbatch_run *r, struct qbatch_item *item)
 	size_t i;
 
 	enlist(&r->flight, item);
-	for (i = 0; i < q->n_answers && q->no.err.code == 0; i++) {
+	for (i = 0; i < q->n_answers && q->refusal.err.code == 0; i++) {
 		if (add_job(r, item, i) == 0)
 			item->n_left++;
 	}
@@ -262,7 +262,7 @@ qbatch_check_id(struct qbatch_run *r, struct qwen_request *q)
 	uint64_t twin;
 
 	if (q->form != QWEN_FORM_PLAIN && (twin = note_id(r, q->id)) != 0)
-		qwen_refuse(&q->no, "duplicate_id", "custom_id",
+		qwen_refuse(&q->refusal, "duplicate_id", "custom_id",
 		    "custom_id: line %llu has the same",
 		    (unsigned long long)twin);
 }
@@ -287,7 +287,7 @@ make_item(struct qbatch_run *r, const struct tool_line *line)
 	item->bytes = sizeof *item + line->n + item->request->n_bytes;
 	item->request->arg = item;
 	item->request->number = r->in.line;
-	if (item->request->no.err.code == 0 &&
+	if (item->request->refusal.err.code == 0 &&
 	    qwen_request_fits(item->request, r->with.service.n_ctx) == 0)
 		tool_service_sampler(&r->with, item->request, &item->sampler);
 	return item;

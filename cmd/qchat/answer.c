@@ -257,7 +257,7 @@ shift(struct chat *c)
 	    n + room <= c->n_ctx)
 		return;
 	while (n > c->n_ctx / 2 &&
-	    (k = qwen_messages_forget(c->messages)) > 0) {
+	    (k = qwen_messages_drop_turn(c->messages)) > 0) {
 		dropped += k;
 		qchat_forget_documents(c, k);
 		if (qchat_prompt(c, &n, NULL) < 0)

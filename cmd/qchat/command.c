@@ -52,7 +52,7 @@ load(struct chat *c, const char *path)
 		if (cli_err.code == QWEN_ENOMEM)
 			cli_die_err(path, &cli_err);
 		warn("%s: %s", path, cli_err.msg);
-	} else if (!qwen_messages_are_there(m)) {
+	} else if (!qwen_messages_has_list(m)) {
 		warn("%s: there is no list of messages", path);
 		qwen_messages_free(m);
 	} else {
@@ -75,7 +75,7 @@ save(struct chat *c, const char *path)
 
 	cli_must(NULL, qwen_messages_json(c->messages, 1, &json, &n, &cli_err));
 	if (said > 0)
-		qwen_messages_drop(c->messages);
+		qwen_messages_drop_last(c->messages);
 	qwen_text_add(&t, json, n);
 	qwen_text_add(&t, "\n", 1);
 	if (cli_replace_file(path, &t, &cli_err) < 0)
@@ -146,7 +146,7 @@ count(struct chat *c, const char *arg)
 	size_t n = 0, said = qchat_say_documents(c);
 
 	(void)arg;
-	if (qwen_messages_last(c->messages) != NULL &&
+	if (qwen_messages_last_role(c->messages) != NULL &&
 	    qchat_prompt(c, &n, NULL) < 0)
 		warn("%s", cli_err.msg);
 	else
@@ -155,7 +155,7 @@ count(struct chat *c, const char *arg)
 		    said == 1 ? "the document for your next message" :
 		    "the documents for your next message");
 	if (said > 0)
-		qwen_messages_drop(c->messages);
+		qwen_messages_drop_last(c->messages);
 	return 1;
 }
 
@@ -168,9 +168,9 @@ back_to_user(struct chat *c)
 {
 	const char *role;
 
-	while ((role = qwen_messages_last(c->messages)) != NULL &&
+	while ((role = qwen_messages_last_role(c->messages)) != NULL &&
 	    strcmp(role, "user") != 0 && strcmp(role, "system") != 0)
-		qwen_messages_drop(c->messages);
+		qwen_messages_drop_last(c->messages);
 	if (role != NULL && strcmp(role, "user") == 0)
 		return 1;
 	warn("there is no message yet");

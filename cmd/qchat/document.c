@@ -78,7 +78,7 @@ add_document(struct chat *c, const char *name, char *text, size_t n)
 static void
 adopt(struct chat *c)
 {
-	const char *role = qwen_messages_last(c->messages);
+	const char *role = qwen_messages_last_role(c->messages);
 	struct qwen_str s = qwen_messages_last_text(c->messages);
 	char *text;
 
@@ -87,7 +87,7 @@ adopt(struct chat *c)
 	text = cli_check_alloc(malloc(s.len + 1));
 	memcpy(text, s.s, s.len);
 	add_document(c, "the previous message", text, s.len);
-	qwen_messages_drop(c->messages);
+	qwen_messages_drop_last(c->messages);
 }
 
 /* On a terminal, print how many tokens the document has. */
@@ -169,10 +169,10 @@ find_end(struct chat *c, const char *text, size_t n)
 
 	say(c, other, 1);
 	a = ids_of(c, &n_a);
-	qwen_messages_drop(c->messages);
+	qwen_messages_drop_last(c->messages);
 	say(c, text, n);
 	b = ids_of(c, &n_b);
-	qwen_messages_drop(c->messages);
+	qwen_messages_drop_last(c->messages);
 	for (i = 0; i < n_a && i < n_b && a[i] == b[i]; i++)
 		;
 	free(a);
@@ -199,7 +199,7 @@ qchat_take_back(struct chat *c)
 {
 	size_t n, i;
 
-	qwen_messages_drop(c->messages);
+	qwen_messages_drop_last(c->messages);
 	n = qwen_messages_n(c->messages);
 	for (i = 0; i < c->n_documents; i++) {
 		if (c->documents[i].at >= n)

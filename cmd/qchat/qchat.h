@@ -55,7 +55,7 @@ struct chat {
 	struct qwen_sampler	*sampler;	/* of the last answer, or
 						   NULL */
 	struct qwen_pieces	*pieces;	/* for the sampler; or NULL */
-	struct qwen_cut		*cut;		/* stop texts, or NULL */
+	struct qwen_stop_finder	*cut;		/* stop texts, or NULL */
 	struct qwen_header	 header;	/* has the ids of ending
 						   tokens */
 	struct qwen_messages	*messages;

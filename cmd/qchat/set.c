@@ -52,7 +52,7 @@ thinks(struct chat *c)
 	qchat_say(c, "user", "?", 1, 0);
 	if (qchat_prompt(c, NULL, &yes) < 0)
 		yes = 0;
-	qwen_messages_drop(c->messages);
+	qwen_messages_drop_last(c->messages);
 	return yes;
 }
 

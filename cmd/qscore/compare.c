@@ -251,12 +251,12 @@ show(struct chunk *c, size_t at, const struct qwen_row_pair *p)
 	if (c->r->json)
 		qwen_text_fmt(&c->t, "{\"position\":%zu,\"id\":%ld,"
 		    "\"logprob\":%.12g,\"base_logprob\":%.12g,\"kl\":%.12g,"
-		    "\"same_top\":%s,\"text\":", at - c->x->q.front, (long)id,
+		    "\"same_top\":%s,\"text\":", at - c->x->q.n_front, (long)id,
 		    p->logprob, p->base_logprob, p->kl,
 		    p->same_best ? "true" : "false");
 	else
 		qwen_text_fmt(&c->t, "%zu\t%ld\t%.6f\t%.6f\t%.9g\t%d\t",
-		    at - c->x->q.front, (long)id, p->logprob, p->base_logprob,
+		    at - c->x->q.n_front, (long)id, p->logprob, p->base_logprob,
 		    p->kl, p->same_best);
 	qwen_text_json(&c->t, s.s, s.len);
 	qwen_text_str(&c->t, c->r->json ? "}\n" : "\n");
@@ -413,8 +413,8 @@ qscore_compare_all(struct qscore_base *b, struct qscore_run *r)
 	while (r->source.next(r->source.arg, &x)) {
 		if (x == NULL)
 			continue;
-		if (x->q.no.err.code != 0)
-			warn("%s: %s", x->name, x->q.no.err.msg);
+		if (x->q.refusal.err.code != 0)
+			warn("%s: %s", x->name, x->q.refusal.err.msg);
 		else
 			do_text(b, r, x);
 		qwen_score_request_fini(&x->q);

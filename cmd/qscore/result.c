@@ -23,7 +23,7 @@ add_up(const struct qscore_run *r, const struct qscore_text *x,
 {
 	size_t i;
 
-	s->n_tokens = x->q.text.n - x->q.front;
+	s->n_tokens = x->q.text.n - x->q.n_front;
 	for (i = 0; i + x->q.from < x->q.text.n; i++) {
 		s->n++;
 		s->logprob += x->logprob[i];
@@ -105,7 +105,7 @@ add_tokens(const struct qscore_run *r, const struct qscore_text *x,
 	qwen_text_str(t, ",\"tokens\":[");
 	for (i = 0; i + x->q.from < x->q.text.n; i++) {
 		qwen_text_fmt(t, "%s{\"position\":%zu,", i > 0 ? "," : "",
-		    x->q.from + i - x->q.front);
+		    x->q.from + i - x->q.n_front);
 		add_token(r, x->q.text.id[x->q.from + i], x->logprob[i], t);
 		qwen_text_fmt(t, ",\"rank\":%lu", (unsigned long)x->rank[i]);
 		if (r->n_top > 0)
@@ -145,13 +145,13 @@ static void
 request(const struct qscore_run *r, const struct qscore_text *x,
     const struct qscore_sums *s, struct qwen_text *t)
 {
-	if (!tool_begin_result(t, x->line, x->q.id, &x->q.no))
+	if (!tool_begin_result(t, x->line, x->q.id, &x->q.refusal))
 		return;
 	/* tokens_context does not count a token put in front of the text */
 	qwen_text_fmt(t, ",\"logprob\":%.12g,\"is_greedy\":%s,"
 	    "\"tokens_context\":%zu,\"tokens_scored\":%zu,\"bytes\":%llu",
 	    s->logprob, s->greedy == s->n ? "true" : "false",
-	    x->q.from - x->q.front, s->n, (unsigned long long)s->bytes);
+	    x->q.from - x->q.n_front, s->n, (unsigned long long)s->bytes);
 	if (r->each)
 		add_tokens(r, x, t);
 	qwen_text_str(t, "}\n");
@@ -168,8 +168,8 @@ table(const struct qscore_run *r, const struct qscore_text *x,
 
 	for (i = 0; i + x->q.from < x->q.text.n; i++) {
 		s = qscore_spell(r, x->q.text.id[x->q.from + i]);
-		qwen_text_fmt(t, "%zu\t%ld\t%.6f\t%lu\t",
-		    x->q.from + i - x->q.front, (long)x->q.text.id[x->q.from + i],
+		qwen_text_fmt(t, "%zu\t%ld\t%.6f\t%lu\t", x->q.from + i -
+		    x->q.n_front, (long)x->q.text.id[x->q.from + i],
 		    x->logprob[i], (unsigned long)x->rank[i]);
 		qwen_text_json(t, s.s, s.len);
 		for (k = 0; k < r->n_top; k++) {
@@ -208,7 +208,7 @@ qscore_result(const struct qscore_run *r, const struct qscore_text *x,
 {
 	struct qscore_sums s = { 0 };
 
-	if (x->q.no.err.code == 0) {
+	if (x->q.refusal.err.code == 0) {
 		add_up(r, x, &s);
 		join(sums, &s);
 	}
@@ -216,8 +216,8 @@ qscore_result(const struct qscore_run *r, const struct qscore_text *x,
 		request(r, x, &s, t);
 		return;
 	}
-	if (x->q.no.err.code != 0) {
-		warn("%s: %s", x->name, x->q.no.err.msg);
+	if (x->q.refusal.err.code != 0) {
+		warn("%s: %s", x->name, x->q.refusal.err.msg);
 		return;
 	}
 	if (r->each && !r->json) {

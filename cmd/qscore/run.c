@@ -40,7 +40,7 @@ put_out(struct qscore_run *r)
 	struct qscore_text *x = r->head;
 	struct qwen_text t = { 0 };
 
-	tool_note_failed(&r->work, x->line, &x->q.no);
+	tool_note_failed(&r->work, x->line, &x->q.refusal);
 	qscore_result(r, x, &r->total, &t);
 	/* no heading if every text failed */
 	if (r->table && t.n > 0) {
@@ -65,7 +65,7 @@ put_out(struct qscore_run *r)
 static int
 is_added(const struct qscore_text *x)
 {
-	return x->q.no.err.code != 0 || x->at >= x->q.text.n;
+	return x->q.refusal.err.code != 0 || x->at >= x->q.text.n;
 }
 
 static void
@@ -97,7 +97,7 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
 	struct window *w = arg;
 
 	if (why == QWEN_JOB_FAILED)
-		tool_refuse(&w->x->q.no, "failed", err);
+		tool_refuse(&w->x->q.refusal, "failed", err);
 	w->x->left--;
 	free(w);
 }
@@ -137,7 +137,7 @@ add_next_window(struct qscore_run *r, struct qscore_text *x)
 	free(w);
 	if (err.code == QWEN_ENOMEM)
 		cli_die_err(NULL, &err);
-	tool_refuse(&x->q.no, "invalid_request", &err);
+	tool_refuse(&x->q.refusal, "invalid_request", &err);
 }
 
 static void

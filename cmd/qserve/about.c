@@ -449,12 +449,12 @@ qserve_ollama_show(struct qserve_call *c)
 {
 	const struct qserve *s = c->server;
 	struct qwen_text *t = &c->out;
-	struct qwen_refusal no = { .code = NULL };
+	struct qwen_refusal refusal = { .code = NULL };
 	int all;
 
-	if (qwen_ollama_name(&no, c->body.s, c->body.n, NULL, &all) < 0) {
-		qserve_error(c, qwen_refusal_status(&no), no.code, "%s",
-		    no.err.msg);
+	if (qwen_ollama_name(&refusal, c->body.s, c->body.n, NULL, &all) < 0) {
+		qserve_error(c, qwen_refusal_status(&refusal), refusal.code,
+		    "%s", refusal.err.msg);
 		return;
 	}
 	qwen_text_str(t, "{\"modelfile\":\"\",\"parameters\":\"\","
@@ -474,12 +474,12 @@ qserve_ollama_show(struct qserve_call *c)
 void
 qserve_ollama_pull(struct qserve_call *c)
 {
-	struct qwen_refusal no = { .code = NULL };
+	struct qwen_refusal refusal = { .code = NULL };
 	char *name = NULL;
 
-	if (qwen_ollama_name(&no, c->body.s, c->body.n, &name, NULL) < 0)
-		qserve_error(c, qwen_refusal_status(&no), no.code, "%s",
-		    no.err.msg);
+	if (qwen_ollama_name(&refusal, c->body.s, c->body.n, &name, NULL) < 0)
+		qserve_error(c, qwen_refusal_status(&refusal), refusal.code,
+		    "%s", refusal.err.msg);
 	else if (find_name(c->server, name) == NULL)
 		qserve_error(c, 404, "model_not_found", "this server cannot "
 		    "pull models: it serves only '%.200s', under any name",

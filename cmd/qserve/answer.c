@@ -63,8 +63,8 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 	o->bias_ids = q->bias_id;
 	o->bias = q->bias;
 	o->n_bias = q->n_bias;
-	o->ending = q->ending;
-	o->n_ending = q->ending != NULL ? q->n_ending : 0;
+	o->ending = q->end_id;
+	o->n_ending = q->end_id != NULL ? q->n_end_ids : 0;
 	return describe(c, i, &o->sampling);
 }
 
@@ -75,7 +75,7 @@ static void
 put_body(struct qserve_call *c)
 {
 	qwen_request_body(c->q, c->created, &c->out);
-	qserve_done(c, qwen_refusal_status(&c->q->no));
+	qserve_done(c, qwen_refusal_status(&c->q->refusal));
 }
 
 /* Send the events in out. */
@@ -96,7 +96,7 @@ put_steps(struct qserve_call *c)
 	size_t i;
 
 	for (i = 0; i < c->q->n_answers; i++)
-		qwen_sse_step(c->sse, &c->q->answer[i], &c->out);
+		qwen_answer_stream_step(c->sse, &c->q->answer[i], &c->out);
 	c->has_news = 0;
 }
 
@@ -140,7 +140,7 @@ conclude(struct qserve_call *c)
 	}
 	qserve_jobs_cancel(c);
 	put_steps(c);
-	qwen_sse_end(c->sse, &c->out);
+	qwen_answer_stream_end(c->sse, &c->out);
 	c->ended = 1;
 	put_events(c);
 }
@@ -150,7 +150,7 @@ qserve_answer_idle(struct qserve_call *c, double now)
 {
 	if (!c->streams || c->ended || now < c->spoke + IDLE_S)
 		return;
-	qwen_sse_idle(c->sse, &c->out);
+	qwen_answer_stream_idle(c->sse, &c->out);
 	put_events(c);
 }
 
@@ -158,7 +158,7 @@ void
 qserve_answer_fail(struct qserve_call *c, const char *code,
     const char *message)
 {
-	qwen_refuse(&c->q->no, code, NULL, "%s", message);
+	qwen_refuse(&c->q->refusal, code, NULL, "%s", message);
 	conclude(c);
 }
 
@@ -178,13 +178,13 @@ begin_stream(struct qserve_call *c)
 
 	if (!q->stream || c->streams)
 		return 0;
-	if (qwen_sse_new(&c->sse, q, c->created, &err) < 0) {
+	if (qwen_answer_stream_new(&c->sse, q, c->created, &err) < 0) {
 		fail_err(c, &err);
 		return -1;
 	}
 	c->streams = 1;
 	c->status = 200;
-	qwen_sse_begin(c->sse, &c->out);
+	qwen_answer_stream_begin(c->sse, &c->out);
 	/* the prompt, which precedes the first token */
 	if (q->echo)
 		put_steps(c);
@@ -204,7 +204,7 @@ tell_progress(struct qserve_call *c, size_t n_read)
 
 	if (!c->q->tells_progress || !c->streams || c->dead)
 		return;
-	qwen_sse_progress(c->sse, &p, &c->out);
+	qwen_answer_stream_progress(c->sse, &p, &c->out);
 	put_events(c);
 }
 
@@ -219,7 +219,7 @@ put_refusal(struct qserve_call *c)
 	struct qwen_request *q = c->q;
 
 	if (q->form != QWEN_FORM_RESPONSES || !q->stream ||
-	    q->n_answers == 0 || strcmp(q->no.code, QWEN_TOO_LONG) != 0)
+	    q->n_answers == 0 || strcmp(q->refusal.code, QWEN_TOO_LONG) != 0)
 		put_body(c);
 	else if (begin_stream(c) == 0)
 		conclude(c);
@@ -452,7 +452,7 @@ qserve_answer(struct qserve_call *c)
 	c->q->number = c->number;
 	c->q->has_cached = 1;	/* 0 tokens, if no engine is needed */
 	c->created = (uint64_t)time(NULL);
-	if (c->q->no.err.code != 0 || (s->with.service.n_ctx > 0 &&
+	if (c->q->refusal.err.code != 0 || (s->with.service.n_ctx > 0 &&
 	    qwen_request_fits(c->q, s->with.service.n_ctx) < 0) ||
 	    tool_service_sampler(&s->with, c->q, &c->sampler) < 0) {
 		put_refusal(c);
@@ -498,7 +498,7 @@ qserve_answer_fini(struct qserve_call *c)
 	qserve_rank_fini(c);
 	forget(c);
 	free(c->about.turn);
-	qwen_sse_free(c->sse);
+	qwen_answer_stream_free(c->sse);
 	qwen_request_free(c->q);
 	qwen_sampler_free(c->sampler);
 	qwen_text_fini(&c->sampling);

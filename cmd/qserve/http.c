@@ -257,7 +257,7 @@ add_headers(struct qserve_call *c, struct MHD_Response *r)
 		MHD_add_response_header(r, "Content-Security-Policy",
 		    c->policy.s);
 	}
-	if (c->q != NULL && c->q->seed_told) {
+	if (c->q != NULL && c->q->seed_drawn) {
 		snprintf(buf, sizeof buf, "%llu",
 		    (unsigned long long)c->q->seed);
 		MHD_add_response_header(r, "X-Seed", buf);

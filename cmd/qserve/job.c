@@ -250,7 +250,7 @@ static int
 can_be_sent(struct qserve_call *c, size_t n, const struct qserve_wants *wants)
 {
 	size_t n_ctx = (size_t)qserve_n_ctx(c->server);
-	struct qwen_refusal no = { .code = NULL };
+	struct qwen_refusal refusal = { .code = NULL };
 	struct qwen_engine_request o;
 	size_t i;
 
@@ -261,8 +261,8 @@ can_be_sent(struct qserve_call *c, size_t n, const struct qserve_wants *wants)
 			return 0;
 		}
 		if (n_ctx > 0 && o.n > n_ctx) {
-			qwen_refuse_length(&no, NULL, o.n, 0, n_ctx);
-			wants->fail(c, no.code, no.err.msg);
+			qwen_refuse_length(&refusal, NULL, o.n, 0, n_ctx);
+			wants->fail(c, refusal.code, refusal.err.msg);
 			return 0;
 		}
 		if (n_bytes(&o) <= QWEN_ENGINE_MAX - REST_MAX)

@@ -194,7 +194,7 @@ struct qserve_call {
 	struct qwen_service	 service;	/* the server's, with this
 						   call's prompt encoder */
 	struct qwen_request	*q;
-	struct qwen_sse		*sse;
+	struct qwen_answer_stream *sse;
 	double			 spoke;		/* time of the last event
 						   sent */
 	int			 has_news;	/* tokens came since then */

@@ -7,7 +7,7 @@
 
 /* A rerank request and its results. */
 struct qserve_ranking {
-	struct qwen_rerank	 q;
+	struct qwen_rerank_request q;
 	double			*score;		/* per document */
 };
 
@@ -35,13 +35,13 @@ put_body(struct qserve_call *c)
 	    r->score, &c->out, &err) < 0)
 		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
 	else
-		qserve_done(c, qwen_refusal_status(&r->q.rank.no));
+		qserve_done(c, qwen_refusal_status(&r->q.rank.refusal));
 }
 
 static void
 fail(struct qserve_call *c, const char *code, const char *message)
 {
-	qwen_refuse(&c->ranking->q.rank.no, code, NULL, "%s", message);
+	qwen_refuse(&c->ranking->q.rank.refusal, code, NULL, "%s", message);
 	put_body(c);
 }
 
@@ -99,7 +99,7 @@ qserve_rank(struct qserve_call *c)
 		qserve_error(c, 500, "out_of_memory", "out of memory");
 		return;
 	}
-	if (r->q.rank.no.err.code != 0) {
+	if (r->q.rank.refusal.err.code != 0) {
 		put_body(c);
 		return;
 	}

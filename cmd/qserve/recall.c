@@ -47,7 +47,7 @@ qserve_response_keep(struct qserve_call *c)
 	size_t n_items;
 
 	if (c->form != QWEN_FORM_RESPONSES || c->q->items == NULL ||
-	    c->q->no.err.code != 0)
+	    c->q->refusal.err.code != 0)
 		return;
 	qwen_response_items(c->q, &t);
 	n_items = t.n;

@@ -9,7 +9,7 @@
 
 /* An embeddings request and its results. */
 struct qserve_vectors {
-	struct qwen_embeddings	 q;
+	struct qwen_embeddings_request q;
 	const char		*ollama;	/* field with the text in
 						   Ollama's APIs, or NULL */
 	struct qwen_embedding	 how;
@@ -32,13 +32,13 @@ put_body(struct qserve_call *c)
 	else
 		qwen_embeddings_body(&v->q, model, v->vector, v->n_out,
 		    &c->out);
-	qserve_done(c, qwen_refusal_status(&v->q.no));
+	qserve_done(c, qwen_refusal_status(&v->q.refusal));
 }
 
 static void
 fail(struct qserve_call *c, const char *code, const char *message)
 {
-	qwen_refuse(&c->vectors->q.no, code, NULL, "%s", message);
+	qwen_refuse(&c->vectors->q.refusal, code, NULL, "%s", message);
 	put_body(c);
 }
 
@@ -95,7 +95,7 @@ finish(struct qserve_call *c)
 	size_t i;
 
 	if (v->q.dimensions > v->n_embd) {
-		qwen_refuse(&v->q.no, "invalid_request", "dimensions",
+		qwen_refuse(&v->q.refusal, "invalid_request", "dimensions",
 		    "dimensions: %zu is more than the model's %zu",
 		    v->q.dimensions, v->n_embd);
 		put_body(c);
@@ -171,7 +171,7 @@ answer(struct qserve_call *c, const char *ollama)
 	v->how = s->embedding.how;
 	if (v->q.dimensions > 0)
 		v->how.dimensions = v->q.dimensions;
-	if (v->q.no.err.code != 0 || v->q.n == 0) {
+	if (v->q.refusal.err.code != 0 || v->q.n == 0) {
 		put_body(c);
 		return;
 	}

@@ -52,12 +52,12 @@ static void
 put_part(struct qwen_messages *q, struct chat_arg *p)
 {
 	if (strcmp(p->role, "data") != 0) {
-		cli_must("an argument", qwen_messages_say(q, p->role, p->arg,
-		    strlen(p->arg), 1, &cli_err));
+		cli_must("an argument", qwen_messages_add_text(q, p->role,
+		    p->arg, strlen(p->arg), 1, &cli_err));
 		return;
 	}
 	p->text = cli_read_file(p->arg, CLI_FILE_MAX, &p->n);
-	cli_must(p->arg, qwen_messages_say(q, "user", p->text, p->n, 1,
+	cli_must(p->arg, qwen_messages_add_text(q, "user", p->text, p->n, 1,
 	    &cli_err));
 }
 

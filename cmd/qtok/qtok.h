@@ -38,7 +38,7 @@ struct opts {
 	const char	*tools;		/* --tools, or NULL */
 	int		 think;		/* --think: 0 on, 1 off, or -1 */
 	struct cli_list	 stops;		/* --stop */
-	struct qwen_cut	*cut;		/* built from stops, or NULL */
+	struct qwen_stop_finder	*cut;		/* built from stops, or NULL */
 	struct chat_arg	*parts;
 	size_t		 n_parts, cap_parts;
 };

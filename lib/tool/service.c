@@ -99,7 +99,7 @@ tool_service_open(struct tool_service *t, const struct qwen_gguf *g,
 	s->min = (size_t)qwen_sampler_number(t->sampler, "min-tokens");
 	s->grammars = &t->grammars;
 	s->sample_opt = qwen_sample_opt;
-	s->holds = t->grammar.grammar != NULL;
+	s->has_grammar = t->grammar.grammar != NULL;
 	list_stops(t);
 	open_template(t);
 	open_sampler(t, h);
@@ -125,9 +125,9 @@ refuse(struct qwen_request *q, const char *param, const struct qwen_err *err)
 {
 	if (err->code == QWEN_ENOMEM)
 		cli_die_err(NULL, err);
-	return param != NULL ? qwen_refuse(&q->no, "invalid_request", param,
-	    "%s: %s", param, err->msg) :
-	    tool_refuse(&q->no, "invalid_request", err);
+	return param != NULL ? qwen_refuse(&q->refusal, "invalid_request",
+	    param, "%s: %s", param, err->msg) : tool_refuse(&q->refusal,
+	    "invalid_request", err);
 }
 
 /* Sets option i.  A list in the request replaces that of the command line. */
@@ -135,12 +135,12 @@ static int
 set_one(const struct qwen_request *q, size_t i, struct qwen_sampler *s,
     struct qwen_err *err)
 {
-	const char *option = q->set[i].option;
+	const char *option = q->setting[i].option;
 
 	if (strcmp(option, "dry-breaker") == 0 &&
-	    (i == 0 || strcmp(q->set[i - 1].option, option) != 0))
+	    (i == 0 || strcmp(q->setting[i - 1].option, option) != 0))
 		qwen_sampler_reset(s, option);
-	return qwen_sampler_set(s, option, q->set[i].value, err);
+	return qwen_sampler_set(s, option, q->setting[i].value, err);
 }
 
 /* Sets dynatemp_range: temperatures from temp - range to temp + range. */
@@ -175,7 +175,7 @@ draw_seed(const struct tool_service *t, struct qwen_request *q,
 	tool_seed_draw(seed);
 	cli_must(NULL, qwen_sampler_set(s, "seed", seed, &cli_err));
 	q->seed = qwen_sampler_seed(s);
-	q->seed_told = 1;
+	q->seed_drawn = 1;
 }
 
 /* Lists the tokens that end the answers, if the request names any. */
@@ -184,14 +184,14 @@ list_endings(const struct tool_service *t, struct qwen_request *q)
 {
 	size_t n = t->ignore_eos ? 0 : t->header->n_eog;
 
-	free(q->ending);
-	q->ending = NULL;
-	q->n_ending = n + q->n_stop_ids;
+	free(q->end_id);
+	q->end_id = NULL;
+	q->n_end_ids = n + q->n_stop_ids;
 	if (q->n_stop_ids == 0)
 		return;
-	q->ending = cli_check_alloc(calloc(q->n_ending, sizeof *q->ending));
-	memcpy(q->ending, t->header->eog, n * sizeof *q->ending);
-	memcpy(q->ending + n, q->stop_id, q->n_stop_ids * sizeof *q->ending);
+	q->end_id = cli_check_alloc(calloc(q->n_end_ids, sizeof *q->end_id));
+	memcpy(q->end_id, t->header->eog, n * sizeof *q->end_id);
+	memcpy(q->end_id + n, q->stop_id, q->n_stop_ids * sizeof *q->end_id);
 }
 
 /* Gives the sampler the grammar and the texts of tokens, if it needs them. */
@@ -215,9 +215,9 @@ set(struct tool_service *t, struct qwen_request *q, struct qwen_sampler *s)
 	struct qwen_err err;
 	size_t i;
 
-	for (i = 0; i < q->n_set; i++) {
+	for (i = 0; i < q->n_settings; i++) {
 		if (set_one(q, i, s, &err) < 0)
-			return refuse(q, q->set[i].key, &err);
+			return refuse(q, q->setting[i].key, &err);
 	}
 	qwen_sampler_bias(s, q->bias_id, q->bias, q->n_bias);
 	tool_sampling_advise(s, t->gguf, 1, q->thinks);
@@ -239,10 +239,10 @@ tell_names(struct tool_service *t, const struct qwen_request *q)
 {
 	struct qwen_str s = { "", 0 };
 
-	if (!q->names || t->told_names)
+	if (!q->has_control || t->told_names)
 		return;
 	t->told_names = 1;
-	qwen_tok_decoder_put(t->service.spell, q->named, &s, NULL);
+	qwen_tok_decoder_put(t->service.spell, q->control_id, &s, NULL);
 	cli_note("a prompt contains %.*s, the name of a control token: read as "
 	    "plain text; --special reads such names as tokens",
 	    (int)(s.len < 64 ? s.len : 64), s.s);

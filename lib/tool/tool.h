@@ -493,12 +493,12 @@ int tool_work_step(struct tool_work *w);
  * QWEN_ERANGE.
  */
 struct qwen_refusal;
-int tool_refuse(struct qwen_refusal *no, const char *code,
+int tool_refuse(struct qwen_refusal *refusal, const char *code,
     const struct qwen_err *err);
 
 /* Counts a finished request if it was refused. */
 void tool_note_failed(struct tool_work *w, uint64_t line,
-    const struct qwen_refusal *no);
+    const struct qwen_refusal *refusal);
 
 /*
  * If any of n requests failed, warns and sets exit status 3. `before' failures
@@ -519,7 +519,7 @@ void tool_report_notes(struct qwen_unknown *u);
  * 0.
  */
 int tool_begin_result(struct qwen_text *t, uint64_t line, const char *id,
-    const struct qwen_refusal *no);
+    const struct qwen_refusal *refusal);
 
 /* --------------------------------------------- texts, and results in order */
 
@@ -702,21 +702,21 @@ int tool_sampling_asked(void);
 struct qwen_pieces *tool_sampling_pieces(struct qwen_sampler *s,
     const struct qwen_gguf *g);
 
-struct qwen_cut;
+struct qwen_stop_finder;
 
 /*
  * Adds a stop string of --stop; it is not copied.  The first call creates *cut,
  * which must be NULL.  Dies.
  */
-void tool_stop_at(struct qwen_cut **cut, const char *stop);
+void tool_stop_at(struct qwen_stop_finder **cut, const char *stop);
 
 /*
- * tool_stop_feed is qwen_cut_feed that dies: it sets *s to the text that is
+ * tool_stop_feed is qwen_stop_finder_feed that dies: it sets *s to the text that is
  * certain and returns 1 if a stop string was found. tool_stop_end returns the
  * text held back.  With cut NULL, all text is certain.
  */
-int tool_stop_feed(struct qwen_cut *cut, struct qwen_str *s, int look);
-struct qwen_str tool_stop_end(struct qwen_cut *cut);
+int tool_stop_feed(struct qwen_stop_finder *cut, struct qwen_str *s, int look);
+struct qwen_str tool_stop_end(struct qwen_stop_finder *cut);
 
 /* Chooses the next token after the session and accepts it.  Dies. */
 int32_t tool_choose(struct qwen_sampler *s, const struct qwen_session *from);

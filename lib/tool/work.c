@@ -78,24 +78,25 @@ tool_work_close(struct tool_work *w)
 }
 
 int
-tool_refuse(struct qwen_refusal *no, const char *code,
+tool_refuse(struct qwen_refusal *refusal, const char *code,
     const struct qwen_err *err)
 {
 	/*
 	 * QWEN_ERANGE: a value of the request, such as its grammar, is beyond a
 	 * limit
 	 */
-	return qwen_refuse(no, err->code == QWEN_EFULL ? "out_of_memory" :
+	return qwen_refuse(refusal, err->code == QWEN_EFULL ? "out_of_memory" :
 	    err->code == QWEN_ERANGE ? "invalid_request" : code, NULL, "%s",
 	    err->msg);
 }
 
 void
-tool_note_failed(struct tool_work *w, uint64_t line, const struct qwen_refusal *no)
+tool_note_failed(struct tool_work *w, uint64_t line,
+    const struct qwen_refusal *refusal)
 {
-	if (no->err.code != 0 && w->n_failed++ == 0) {
+	if (refusal->err.code != 0 && w->n_failed++ == 0) {
 		w->failed_line = line;
-		w->failed = no->err;
+		w->failed = refusal->err;
 	}
 }
 
@@ -124,22 +125,22 @@ tool_report_unknown(const struct qwen_unknown *u)
 void
 tool_report_notes(struct qwen_unknown *u)
 {
-	for (; u->n_told < u->n_notes; u->n_told++)
-		cli_note("%s", u->note[u->n_told]);
+	for (; u->n_shown < u->n_notes; u->n_shown++)
+		cli_note("%s", u->note[u->n_shown]);
 }
 
 int
 tool_begin_result(struct qwen_text *t, uint64_t line, const char *id,
-    const struct qwen_refusal *no)
+    const struct qwen_refusal *refusal)
 {
 	qwen_text_fmt(t, "{\"line\":%llu", (unsigned long long)line);
 	if (id != NULL)
 		qwen_text_fmt(t, ",\"id\":%s", id);
-	if (no->err.code == 0)
+	if (refusal->err.code == 0)
 		return 1;
 	qwen_text_fmt(t, ",\"error\":{\"code\":\"%s\",\"message\":",
-	    no->code);
-	qwen_text_json(t, no->err.msg, strlen(no->err.msg));
+	    refusal->code);
+	qwen_text_json(t, refusal->err.msg, strlen(refusal->err.msg));
 	qwen_text_str(t, "}}\n");
 	return 0;
 }

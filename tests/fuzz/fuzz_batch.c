@@ -86,7 +86,7 @@ check_result(const struct qwen_request *q)
 	qwen_request_result(q, q->n_prompt_tokens % 2 ? &run : NULL, &t);
 	if (t.failed || memchr(t.s, '\n', t.n) != t.s + t.n - 1 ||
 	    qwen_result_parse(t.s, t.n - 1, &r, NULL) < 0 ||
-	    r.number != q->number || r.failed != (q->no.err.code != 0) ||
+	    r.number != q->number || r.failed != (q->refusal.err.code != 0) ||
 	    (r.id == NULL) != (q->id == NULL) ||
 	    (r.id != NULL && strcmp(r.id, q->id) != 0))
 		abort();
@@ -109,7 +109,7 @@ check_body(const char *json, size_t n)
 	if (qwen_request_parse(&q, &service, QWEN_FORM_CHAT, json, n,
 	    NULL) < 0)
 		abort();
-	if (q->no.err.code != 0) {
+	if (q->refusal.err.code != 0) {
 		qwen_request_body(q, 0, &t);
 		if (t.failed || strncmp(t.s, "{\"error\":", 9) != 0)
 			abort();
@@ -147,10 +147,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    (q->form != QWEN_FORM_PLAIN))
 		abort();
 	free(id);
-	if (q->no.err.code == 0 && (q->n_answers == 0 ||
+	if (q->refusal.err.code == 0 && (q->n_answers == 0 ||
 	    q->n_answers > QWEN_CHOICES_MAX))
 		abort();
-	for (i = 0; i < q->n_answers && q->no.err.code == 0; i++) {
+	for (i = 0; i < q->n_answers && q->refusal.err.code == 0; i++) {
 		if (q->answer[i].prompt->n == 0)
 			abort();
 		answer(&q->answer[i], &seed);

@@ -109,26 +109,27 @@ stream(struct qwen_request *q, const int32_t *ids, size_t n, uint64_t *seed,
 {
 	size_t at[QWEN_CHOICES_MAX] = { 0 }, i, left = q->n_answers;
 	struct qwen_likely one = { 0, -1 };
-	struct qwen_sse *s;
+	struct qwen_answer_stream *s;
 
-	if (q->n_answers > QWEN_CHOICES_MAX || qwen_sse_new(&s, q, 1, NULL) < 0)
+	if (q->n_answers > QWEN_CHOICES_MAX || qwen_answer_stream_new(&s, q, 1,
+	    NULL) < 0)
 		abort();
 	for (i = 0; i < n && q->echo && i < TOKENS; i++) {
 		one.id = ids[i];
 		if (qwen_answer_echo(q->answer, &one, NULL, 0, NULL) < 0)
 			abort();
 	}
-	qwen_sse_begin(s, t);
+	qwen_answer_stream_begin(s, t);
 	while (left > 0) {
 		i = rnd(seed) % q->n_answers;
 		if (q->answer[i].finish != NULL)
 			continue;
 		at[i] = answer(&q->answer[i], ids, n, at[i], seed);
 		left -= q->answer[i].finish != NULL;
-		qwen_sse_step(s, &q->answer[i], t);
+		qwen_answer_stream_step(s, &q->answer[i], t);
 	}
-	qwen_sse_end(s, t);
-	qwen_sse_free(s);
+	qwen_answer_stream_end(s, t);
+	qwen_answer_stream_free(s);
 }
 
 static void
@@ -147,14 +148,14 @@ check_request(enum qwen_form form, const char *json, size_t n,
 	    NULL) < 0)
 		abort();
 	q->number = 3;
-	if (q->no.err.code == 0) {
+	if (q->refusal.err.code == 0) {
 		q->include_usage = 1;
 		stream(q, ids, n_ids, &seed, &events);
 	}
 	qwen_request_body(q, 1, &body);
 	check_json(&body);
 	/* the events of /infill are not put together */
-	if (q->no.err.code == 0 && form != QWEN_FORM_INFILL) {
+	if (q->refusal.err.code == 0 && form != QWEN_FORM_INFILL) {
 		sse_body_init(&b);
 		sse_feed(&b, q->form, events.s, events.n);
 		if (!sse_is(&b, q->form, body.s, body.n))
@@ -180,8 +181,8 @@ check_lists(int ranks, const char *json, size_t n)
 	    .how = { .first = -1, .last = 257 } };
 	static const double scores[QWEN_DOCUMENTS_MAX];
 	static const float v[3 * QWEN_INPUTS_MAX];
-	struct qwen_embeddings e = { .n = 0 };
-	struct qwen_rerank r = { .top = 0 };
+	struct qwen_embeddings_request e = { .n = 0 };
+	struct qwen_rerank_request r = { .n_top = 0 };
 	struct qwen_text t = { 0 };
 
 	if (ranks) {
@@ -211,7 +212,7 @@ check_ollama(const char *json, size_t n)
 	int old, all;
 
 	for (old = 0; old < 2; old++) {
-		struct qwen_embeddings e = { .n = 0 };
+		struct qwen_embeddings_request e = { .n = 0 };
 
 		t.n = 0;
 		if (qwen_ollama_embed_parse(&e, &how, 9, old ? "prompt" :

@@ -41,7 +41,7 @@ check_tokens(const struct qwen_score_request *q)
 {
 	size_t i;
 
-	if (q->from < 1 || q->from >= q->text.n || q->front > q->from)
+	if (q->from < 1 || q->from >= q->text.n || q->n_front > q->from)
 		abort();
 	for (i = 0; i < q->text.n; i++) {
 		if (q->text.id[i] < 0 || q->text.id[i] >= N_VOCAB)
@@ -63,9 +63,9 @@ check_answer(const struct qscore_text *x)
 		abort();
 	d = yyjson_read(t.s, t.n, YYJSON_READ_NUMBER_AS_RAW);
 	root = yyjson_doc_get_root(d);
-	if (!yyjson_is_obj(root) ||
-	    (yyjson_obj_get(root, "error") != NULL) != (x->q.no.err.code != 0) ||
-	    (yyjson_obj_get(root, "logprob") != NULL) != (x->q.no.err.code == 0))
+	if (!yyjson_is_obj(root) || (yyjson_obj_get(root, "error") != NULL) !=
+	    (x->q.refusal.err.code != 0) || (yyjson_obj_get(root, "logprob") !=
+	    NULL) != (x->q.refusal.err.code == 0))
 		abort();
 	yyjson_doc_free(d);
 	qwen_text_fini(&t);
@@ -83,12 +83,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		start();
 	run.how.encode = data[0] & 1 ? QWEN_TOK_SPECIAL : 0;
 	run.how.bos = data[0] >> 1 & 1;
-	run.how.first = data[0] & 4 ? -1 : 7;
+	run.how.bos_id = data[0] & 4 ? -1 : 7;
 	run.each = data[0] >> 3 & 1;
 	if (qwen_score_request_parse(&x.q, &run.how, (const char *)data + 1,
 	    size - 1, NULL) < 0)
 		abort();
-	if (x.q.no.err.code == 0) {
+	if (x.q.refusal.err.code == 0) {
 		check_tokens(&x.q);
 		n = x.q.text.n - x.q.from;
 		x.logprob = calloc(n, sizeof *x.logprob);

@@ -64,8 +64,8 @@ vector(const char *s, size_t n)
 
 	if (qwen_vector_request_parse(&q, &vectors, s, n, NULL) < 0)
 		abort();
-	if (q.no.err.code != 0)
-		check_refusal(&q.no);
+	if (q.refusal.err.code != 0)
+		check_refusal(&q.refusal);
 	else {
 		check_ids(&q.text);
 		if (vectors.cut > 0 && q.text.n > vectors.cut)
@@ -85,8 +85,8 @@ rank(const char *s, size_t n)
 
 	if (qwen_rank_request_parse(&q, &ranking, s, n, NULL) < 0)
 		abort();
-	if (q.no.err.code != 0)
-		check_refusal(&q.no);
+	if (q.refusal.err.code != 0)
+		check_refusal(&q.refusal);
 	else {
 		if (!q.is_list && q.n != 1)
 			abort();

@@ -180,9 +180,9 @@ refused(enum qwen_form form, const char *json, const char *param,
 {
 	struct qwen_request *q = parse(form, json);
 
-	ok(q->no.err.code != 0 && q->no.param != NULL &&
-	    strcmp(q->no.param, param) == 0 && strcmp(q->no.err.msg, msg) == 0,
-	    "%s", q->no.err.msg);
+	ok(q->refusal.err.code != 0 && q->refusal.param != NULL &&
+	    strcmp(q->refusal.param, param) == 0 && strcmp(q->refusal.err.msg,
+	    msg) == 0, "%s", q->refusal.err.msg);
 	qwen_request_free(q);
 }
 
@@ -192,10 +192,10 @@ ids_are(enum qwen_form form, const char *json, const int32_t *want, size_t n)
 {
 	struct qwen_request *q = parse(form, json);
 
-	ok(q->no.err.code == 0 && q->prompt[0].n == n &&
+	ok(q->refusal.err.code == 0 && q->prompt[0].n == n &&
 	    q->n_prompt_tokens >= n &&
 	    memcmp(q->prompt[0].id, want, n * sizeof *want) == 0, "%s %s",
-	    json, q->no.err.code != 0 ? q->no.err.msg : "");
+	    json, q->refusal.err.code != 0 ? q->refusal.err.msg : "");
 	ok(q->n_stop_ids >= 6, "tokens of files and parts end it");
 	qwen_request_free(q);
 }
@@ -260,8 +260,8 @@ test_requests(void)
 	ids_are(QWEN_FORM_INFILL, "{\"input_prefix\":\"\",\"prompt\":\"a\","
 	    "\"input_suffix\":\"b\",\"input_extra\":[]}", want, 5);
 	q = parse(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"suffix\":\"\"}");
-	ok(q->no.err.code == 0 && q->prompt[0].n == 1 && q->n_stop_ids == 0,
-	    "an empty suffix is none");
+	ok(q->refusal.err.code == 0 && q->prompt[0].n == 1 && q->n_stop_ids ==
+	    0, "an empty suffix is none");
 	qwen_request_free(q);
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"suffix\":7}",
 	    "suffix", "suffix: is not a string");
@@ -275,7 +275,7 @@ test_requests(void)
 	refused(QWEN_FORM_INFILL, AROUND ",\"response_fields\":[1]}",
 	    "response_fields", "response_fields: is not a list of strings");
 	q = parse(QWEN_FORM_INFILL, AROUND ",\"n_predict\":0}");
-	ok(q->no.err.code == 0 && q->max == 0, "none may be wanted");
+	ok(q->refusal.err.code == 0 && q->max == 0, "none may be wanted");
 	qwen_request_free(q);
 	body_is(AROUND ",\"response_fields\":[\"content\",\"stop_type\","
 	    "\"timings/prompt_n\",\"stop\",\"\"]}", "xy",
@@ -296,7 +296,7 @@ test_requests(void)
 	    "\"has_new_line\":false,\"truncated\":false,\"stop_type\":\"eos\",\"stopping_word\":\"\",\"tokens_cached\":0}");
 	/* llama.vscode wants several */
 	q = parse(QWEN_FORM_INFILL, AROUND ",\"n_cmpl\":3}");
-	ok(q->no.err.code == 0 && q->n_answers == 3 && q->n_prompts == 1,
+	ok(q->refusal.err.code == 0 && q->n_answers == 3 && q->n_prompts == 1,
 	    "n_cmpl");
 	qwen_request_free(q);
 	/* where there is no room for all files, the first are left out */
@@ -305,7 +305,7 @@ test_requests(void)
 	    "{\"text\":\"0123456789012345678901234567890123456789\"},"
 	    "{\"text\":\"abc\",\"filename\":\"d\"}]}");
 	/* repo, its name and line feed; two files of 1 + 1 + 1 + 3, 1 + 9 */
-	ok(q->no.err.code == 0 && q->prompt[0].n == 11 + 6 + 10 + 5,
+	ok(q->refusal.err.code == 0 && q->prompt[0].n == 11 + 6 + 10 + 5,
 	    "%zu tokens", q->prompt[0].n);
 	qwen_request_free(q);
 	qwen_tok_decoder_free(service.spell);

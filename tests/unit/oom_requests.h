@@ -34,7 +34,8 @@ oom_text(struct qwen_text *t)
 }
 
 static int
-oom_answer(struct qwen_request *q, struct qwen_sse *s, struct qwen_text *t)
+oom_answer(struct qwen_request *q, struct qwen_answer_stream *s,
+    struct qwen_text *t)
 {
 	static const char text[] = "<think>\nhm\n</think>\n\nWell.\n<tool_call>\n"
 	    "{\"name\": \"f\", \"arguments\": {\"n\": 1}}\n</tool_call>\nSo END";
@@ -48,13 +49,13 @@ oom_answer(struct qwen_request *q, struct qwen_sse *s, struct qwen_text *t)
 		one.id = ids[i];
 		rc = qwen_answer_put(q->answer, &one, &one, 1, &err);
 		if (rc == 0)
-			qwen_sse_step(s, q->answer, t);
+			qwen_answer_stream_step(s, q->answer, t);
 	}
 	free(ids);
 	if (rc >= 0)
 		rc = qwen_answer_end(q->answer, "stop", &err);
 	if (rc == 0)
-		qwen_sse_step(s, q->answer, t);
+		qwen_answer_stream_step(s, q->answer, t);
 	return rc;
 }
 
@@ -64,20 +65,21 @@ oom_request(const struct qwen_service *s, enum qwen_form form,
 {
 	struct qwen_text events = { 0 }, body = { 0 }, items = { 0 };
 	struct qwen_request *q;
-	struct qwen_sse *sse = NULL;
+	struct qwen_answer_stream *sse = NULL;
 	int rc;
 
 	if (made(qwen_request_parse(&q, s, form, json, strlen(json), &err),
 	    &q) < 0)
 		return -1;
-	rc = q->no.err.code != 0 ? qwen_fail(&err, q->no.err.code, "%s",
-	    q->no.err.msg) : made(qwen_sse_new(&sse, q, 1, &err), &sse);
+	rc = q->refusal.err.code != 0 ? qwen_fail(&err, q->refusal.err.code,
+	    "%s", q->refusal.err.msg) : made(qwen_answer_stream_new(&sse, q, 1,
+	    &err), &sse);
 	if (rc == 0) {
-		qwen_sse_begin(sse, &events);
+		qwen_answer_stream_begin(sse, &events);
 		rc = oom_answer(q, sse, &events);
 	}
 	if (rc == 0) {
-		qwen_sse_end(sse, &events);
+		qwen_answer_stream_end(sse, &events);
 		qwen_request_body(q, 1, &body);
 		qwen_response_items(q, &items);
 		rc = oom_text(&events) < 0 || oom_text(&body) < 0 ||
@@ -86,7 +88,7 @@ oom_request(const struct qwen_service *s, enum qwen_form form,
 	qwen_text_fini(&events);
 	qwen_text_fini(&body);
 	qwen_text_fini(&items);
-	qwen_sse_free(sse);
+	qwen_answer_stream_free(sse);
 	qwen_request_free(q);
 	return rc;
 }
@@ -183,8 +185,8 @@ oom_lists(const struct qwen_tok *tok, const struct qwen_gguf *g)
 	    "{\"text\":\"b\"}],\"return_documents\":true}";
 	static const float v[4];
 	static const double scores[2];
-	struct qwen_embeddings e = { .n = 0 };
-	struct qwen_rerank r = { .top = 0 };
+	struct qwen_embeddings_request e = { .n = 0 };
+	struct qwen_rerank_request r = { .n_top = 0 };
 	struct qwen_vectors how = { .tok = tok, .n_vocab = 100,
 	    .how = { .first = -1, .last = 2 } };
 	struct qwen_ranking rank = { .tok = tok };
@@ -201,7 +203,7 @@ oom_lists(const struct qwen_tok *tok, const struct qwen_gguf *g)
 		rc = oom_text(&t);
 	}
 	qwen_embeddings_fini(&e);
-	e = (struct qwen_embeddings){ .n = 0 };
+	e = (struct qwen_embeddings_request){ .n = 0 };
 	if (rc == 0)
 		rc = qwen_ollama_embed_parse(&e, &how, 9, "input", texts,
 		    sizeof texts - 1, &err);

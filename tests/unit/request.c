@@ -73,19 +73,20 @@ test_settings(void)
 	size_t i, k, same = 0;
 	int set = 0;
 
-	for (i = 0; i < q->n_set; i++) {
+	for (i = 0; i < q->n_settings; i++) {
 		for (k = 0; k < 9; k++)
-			same += strcmp(q->set[i].option, want[2 * k]) == 0 &&
-			    strcmp(q->set[i].value, want[2 * k + 1]) == 0;
+			same += strcmp(q->setting[i].option, want[2 * k]) ==
+			    0 && strcmp(q->setting[i].value, want[2 * k + 1]) ==
+			    0;
 	}
-	ok(same == 9 && q->n_set == 9, "settings, digits as they are");
+	ok(same == 9 && q->n_settings == 9, "settings, digits as they are");
 	ok(q->n_bias == 2 && q->bias_id[0] == 5 && q->bias[0] == -100 &&
 	    q->bias_id[1] == 7 && q->bias[1] == 1.5, "biases");
 	if (qwen_sampler_new(&s, &err) < 0)
 		abort();
-	for (i = 0; i < q->n_set; i++)
-		set += qwen_sampler_set(s, q->set[i].option, q->set[i].value,
-		    &err) == 0;
+	for (i = 0; i < q->n_settings; i++)
+		set += qwen_sampler_set(s, q->setting[i].option,
+		    q->setting[i].value, &err) == 0;
 	ok(set == 9, "a sampler has all of these options");
 	ok(q->min == 3 && q->max == 7 && q->n_stop == 1 && q->n == 1 &&
 	    q->n_prompts == 1 && q->n_prompt_tokens == 2,
@@ -105,9 +106,9 @@ refused(enum qwen_form form, const char *json, const char *code,
 	qwen_text_str(&want, "{\"error\":{\"message\":");
 	qwen_text_json(&want, msg, strlen(msg));
 	qwen_text_fmt(&want, ",\"type\":\"invalid_request_error\",\"param\":"
-	    "%s%s%s,\"code\":\"%s\"}}", q->no.param != NULL ? "\"" : "",
-	    q->no.param != NULL ? q->no.param : "null", q->no.param != NULL ?
-	    "\"" : "", code);
+	    "%s%s%s,\"code\":\"%s\"}}", q->refusal.param != NULL ? "\"" : "",
+	    q->refusal.param != NULL ? q->refusal.param : "null",
+	    q->refusal.param != NULL ? "\"" : "", code);
 	ok(strcmp(t.s, want.s) == 0, "%s", t.s);
 	qwen_text_fini(&t);
 	qwen_text_fini(&want);
@@ -123,9 +124,10 @@ setting_is(const char *member, const char *option, const char *want)
 
 	qwen_text_fmt(&t, "{\"prompt\":\"a\",\"max_tokens\":5,%s}", member);
 	q = parse(QWEN_FORM_COMPLETION, t.s);
-	ok(q->no.err.code == 0 && q->n_set == 1 && strcmp(q->set[0].option,
-	    option) == 0 && strcmp(q->set[0].value, want) == 0,
-	    "%s is %s %s", member, option, want);
+	ok(q->refusal.err.code == 0 && q->n_settings == 1 &&
+	    strcmp(q->setting[0].option, option) == 0 &&
+	    strcmp(q->setting[0].value, want) == 0, "%s is %s %s", member,
+	    option, want);
 	qwen_request_free(q);
 	qwen_text_fini(&t);
 }
@@ -139,7 +141,7 @@ max_is(const char *member, size_t want)
 
 	qwen_text_fmt(&t, "{\"prompt\":\"a\",%s}", member);
 	q = parse(QWEN_FORM_COMPLETION, t.s);
-	ok(q->no.err.code == 0 && q->max == want, "%s: %zu tokens", member,
+	ok(q->refusal.err.code == 0 && q->max == want, "%s: %zu tokens", member,
 	    q->max);
 	qwen_request_free(q);
 	qwen_text_fini(&t);
@@ -184,14 +186,15 @@ settings_are(const char *members, const char *want)
 	if (qwen_sampler_new(&s, &err) < 0)
 		abort();
 	qwen_text_str(&got, "");
-	for (i = 0; i < q->n_set; i++) {
+	for (i = 0; i < q->n_settings; i++) {
 		qwen_text_fmt(&got, "%s%s=%s", i > 0 ? " " : "",
-		    q->set[i].option, q->set[i].value);
-		set += qwen_sampler_set(s, q->set[i].option, q->set[i].value,
-		    &err) == 0;
+		    q->setting[i].option, q->setting[i].value);
+		set += qwen_sampler_set(s, q->setting[i].option,
+		    q->setting[i].value, &err) == 0;
 	}
-	ok(q->no.err.code == 0 && set == q->n_set && strcmp(got.s, want) == 0,
-	    "%s: %s", members, q->no.err.code != 0 ? q->no.err.msg : got.s);
+	ok(q->refusal.err.code == 0 && set == q->n_settings && strcmp(got.s,
+	    want) == 0, "%s: %s", members, q->refusal.err.code != 0 ?
+	    q->refusal.err.msg : got.s);
 	qwen_sampler_free(s);
 	qwen_request_free(q);
 	qwen_text_fini(&got);
@@ -265,8 +268,8 @@ test_samplers(void)
 	    "of this model");
 	q = parse(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"seed\":-1,"
 	    "\"dynatemp_range\":0.5,\"stop_token_ids\":[7,5]}");
-	ok(q->no.err.code == 0 && q->seed_from == QWEN_SEED_RANDOM &&
-	    q->n_set == 0 && q->temp_range == 0.5 && q->n_stop_ids == 2 &&
+	ok(q->refusal.err.code == 0 && q->seed_from == QWEN_SEED_RANDOM &&
+	    q->n_settings == 0 && q->temp_range == 0.5 && q->n_stop_ids == 2 &&
 	    q->stop_id[1] == 5, "-1 is a seed that is drawn");
 	qwen_request_free(q);
 }
@@ -277,7 +280,7 @@ test_numbers(void)
 	struct qwen_request *q = parse(QWEN_FORM_COMPLETION, "{\"prompt\":["
 	    "5.0,6],\"max_tokens\":2.0,\"n\":3e0}");
 
-	ok(q->no.err.code == 0 && q->max == 2 && q->n == 3 &&
+	ok(q->refusal.err.code == 0 && q->max == 2 && q->n == 3 &&
 	    q->prompt[0].id[0] == 5, "2.0 is 2");
 	qwen_request_free(q);
 	setting_is("\"seed\":-2", "seed", "18446744073709551614");
@@ -322,7 +325,7 @@ test_refused(void)
 	    "invalid_request", "stream is not supported");
 	service.streams = 1;
 	q = parse(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"stream\":true}");
-	ok(q->no.err.code == 0 && q->stream, "but it is where it can be");
+	ok(q->refusal.err.code == 0 && q->stream, "but it is where it can be");
 	qwen_request_free(q);
 }
 
@@ -332,10 +335,10 @@ refused_for(const char *param, const char *json, const char *msg)
 {
 	struct qwen_request *q = parse(QWEN_FORM_CHAT, json);
 
-	ok(q->no.err.code != 0 && strcmp(q->no.err.msg, msg) == 0 &&
-	    (param == NULL ? q->no.param == NULL : q->no.param != NULL &&
-	    strcmp(q->no.param, param) == 0), "%s: %s", param != NULL ? param :
-	    "no member", q->no.err.msg);
+	ok(q->refusal.err.code != 0 && strcmp(q->refusal.err.msg, msg) == 0 &&
+	    (param == NULL ? q->refusal.param == NULL : q->refusal.param !=
+	    NULL && strcmp(q->refusal.param, param) == 0), "%s: %s", param !=
+	    NULL ? param : "no member", q->refusal.err.msg);
 	qwen_request_free(q);
 }
 
@@ -363,7 +366,7 @@ test_members(void)
 	    "min_keep is not supported");
 	q = parse(QWEN_FORM_CHAT, "{" HI ",\"min_keep\":0,\"bad_words\":[],"
 	    "\"guided_regex\":null,\"chat_template\":\"\"}");
-	ok(q->no.err.code == 0, "unless they ask for nothing");
+	ok(q->refusal.err.code == 0, "unless they ask for nothing");
 	qwen_request_free(q);
 	refused_for("top_logprobs", "{" HI ",\"top_logprobs\":2}",
 	    "top_logprobs needs logprobs: true");
@@ -384,7 +387,7 @@ test_members(void)
 	qwen_text_fini(&t);
 	q = parse(QWEN_FORM_CHAT, "{" HI ",\"a1\":1,\"b1\":1,\"c1\":1,"
 	    "\"d1\":1,\"e1\":1,\"f1\":1}");
-	ok(q->no.err.code == 0 && u.n == QWEN_UNKNOWN_MAX && u.more,
+	ok(q->refusal.err.code == 0 && u.n == QWEN_UNKNOWN_MAX && u.more,
 	    "so many, and others");
 	qwen_request_free(q);
 	u.strict = 1;
@@ -396,8 +399,8 @@ test_members(void)
 	u.strict = 0;
 	q = parse(QWEN_FORM_CHAT, "{" HI ",\"tools\":[{\"type\":\"web_search\"},"
 	    "{\"type\":\"web_search\"},{\"type\":\"mcp\"}]}");
-	ok(q->no.err.code == 0 && u.n_notes == 2 && strcmp(u.note[0], "left "
-	    "out of requests: tools of type web_search") == 0 &&
+	ok(q->refusal.err.code == 0 && u.n_notes == 2 && strcmp(u.note[0],
+	    "left out of requests: tools of type web_search") == 0 &&
 	    strcmp(u.note[1], "left out of requests: tools of type mcp") == 0,
 	    "%s", u.note[1]);
 	qwen_request_free(q);
@@ -413,11 +416,11 @@ too_long(enum qwen_form form, const char *json, size_t n_ctx,
 	struct qwen_request *q = parse(form, json);
 	int fits = qwen_request_fits(q, n_ctx) == 0;
 
-	ok(fits == (param == NULL) && (fits || (strcmp(q->no.code,
-	    "context_length_exceeded") == 0 && qwen_refusal_status(&q->no) ==
-	    400 && strcmp(q->no.param, param) == 0)) && (message == NULL ||
-	    strcmp(q->no.err.msg, message) == 0), "%s in %zu: %s", json, n_ctx,
-	    q->no.err.msg);
+	ok(fits == (param == NULL) && (fits || (strcmp(q->refusal.code,
+	    "context_length_exceeded") == 0 &&
+	    qwen_refusal_status(&q->refusal) == 400 && strcmp(q->refusal.param,
+	    param) == 0)) && (message == NULL || strcmp(q->refusal.err.msg,
+	    message) == 0), "%s in %zu: %s", json, n_ctx, q->refusal.err.msg);
 	qwen_request_free(q);
 }
 
@@ -434,11 +437,12 @@ test_too_long(void)
 		qwen_text_str(&t, "ab ");
 	qwen_text_str(&t, "\"}");
 	q = parse(QWEN_FORM_COMPLETION, t.s);
-	ok(q->no.err.code != 0 && strncmp(q->no.err.msg, "prompt is too long: "
-	    "at least ", 29) == 0 && strstr(q->no.err.msg, " tokens > 10000; "
-	    "this model's maximum context length is 10000 tokens") != NULL &&
-	    strcmp(q->no.code, "context_length_exceeded") == 0 &&
-	    strcmp(q->no.param, "prompt") == 0, "%s", q->no.err.msg);
+	ok(q->refusal.err.code != 0 && strncmp(q->refusal.err.msg, "prompt is "
+	    "too long: at least ", 29) == 0 && strstr(q->refusal.err.msg,
+	    " tokens > 10000; this model's maximum context length is 10000 "
+	    "tokens") != NULL && strcmp(q->refusal.code,
+	    "context_length_exceeded") == 0 && strcmp(q->refusal.param,
+	    "prompt") == 0, "%s", q->refusal.err.msg);
 	qwen_request_free(q);
 	t.n = 0;
 	qwen_text_str(&t, "{\"messages\":[{\"role\":\"user\",\"content\":\"");
@@ -446,12 +450,13 @@ test_too_long(void)
 		qwen_text_str(&t, "ab ");
 	qwen_text_str(&t, "\"}]}");
 	q = parse(QWEN_FORM_CHAT, t.s);
-	ok(q->no.err.code != 0 && q->no.param != NULL &&
-	    strcmp(q->no.param, "messages") == 0, "%s", q->no.err.msg);
+	ok(q->refusal.err.code != 0 && q->refusal.param != NULL &&
+	    strcmp(q->refusal.param, "messages") == 0, "%s",
+	    q->refusal.err.msg);
 	qwen_request_free(q);
 	service.n_ctx = 100000;
 	q = parse(QWEN_FORM_CHAT, t.s);
-	ok(q->no.err.code == 0, "what might fit is read");
+	ok(q->refusal.err.code == 0, "what might fit is read");
 	qwen_request_free(q);
 	service.n_ctx = 0;
 	too_long(QWEN_FORM_COMPLETION, "{\"prompt\":\"abc\"}", 2,
@@ -476,7 +481,7 @@ same_prompt(const char *a, const char *b, const char *what)
 	struct qwen_request *x = parse(QWEN_FORM_CHAT, a);
 	struct qwen_request *y = parse(QWEN_FORM_CHAT, b);
 
-	ok(x->no.err.code == 0 && y->no.err.code == 0 &&
+	ok(x->refusal.err.code == 0 && y->refusal.err.code == 0 &&
 	    x->n_prompt_tokens == y->n_prompt_tokens && memcmp(
 	    x->prompt[0].id, y->prompt[0].id, x->n_prompt_tokens *
 	    sizeof *x->prompt[0].id) == 0, "%s", what);
@@ -671,7 +676,7 @@ test_schemas(void)
 		t.n = 0;
 		qwen_text_fmt(&t, "{" HI ",%s}", ways[i]);
 		q = parse(QWEN_FORM_CHAT, t.s);
-		ok(q->no.err.code == 0 && may_be(q, "true") == 1 &&
+		ok(q->refusal.err.code == 0 && may_be(q, "true") == 1 &&
 		    may_be(q, "{}") == 0, "%s", ways[i]);
 		qwen_request_free(q);
 	}
@@ -720,8 +725,8 @@ test_names_of_others(void)
 		qwen_text_fmt(&t, "{" HI ",%s}", ways[i].way);
 		q = parse(QWEN_FORM_CHAT, t.s);
 		ok(may_be(q, ways[i].yes) == 1 && may_be(q, ways[i].no) == 0,
-		    "%s: %s", ways[i].way, q->no.err.code != 0 ?
-		    q->no.err.msg : "holds");
+		    "%s: %s", ways[i].way, q->refusal.err.code != 0 ?
+		    q->refusal.err.msg : "holds");
 		qwen_request_free(q);
 	}
 	qwen_text_fini(&t);
@@ -751,7 +756,7 @@ test_untold_tools(void)
 	    "template does not support tools");
 	q = parse(QWEN_FORM_CHAT, "{" HI "," TOOLS ",\"tool_choice\":"
 	    "\"none\"}");
-	ok(q->no.err.code == 0, "unless none is to be called");
+	ok(q->refusal.err.code == 0, "unless none is to be called");
 	qwen_request_free(q);
 	service.template = before;
 	qwen_template_close(t);
@@ -925,7 +930,8 @@ test_too_many_rules(void)
 	q = parse(QWEN_FORM_CHAT, t.s);
 	ok(may_be(q, CALL("{\"name\": \"t39\", \"arguments\": {\"b\": 1}}")) ==
 	    1 && unknown.n_notes == 1, "too many rules: anything, noted: %s %s",
-	    unknown.note[0], q->no.err.code != 0 ? q->no.err.msg : "");
+	    unknown.note[0], q->refusal.err.code != 0 ? q->refusal.err.msg :
+	    "");
 	qwen_request_free(q);
 	qwen_text_fini(&t);
 }
@@ -1116,29 +1122,29 @@ static void
 cut_is(const char *const *stops, const char *const *pieces, const char *want)
 {
 	struct qwen_text got = { 0 };
-	struct qwen_cut *c;
+	struct qwen_stop_finder *c;
 	struct qwen_str s;
 	int found = 0, look;
 
-	if (qwen_cut_new(&c, &err) < 0)
+	if (qwen_stop_finder_new(&c, &err) < 0)
 		abort();
 	for (; *stops != NULL; stops++)
-		qwen_cut_add(c, *stops, strlen(*stops), &err);
+		qwen_stop_finder_add(c, *stops, strlen(*stops), &err);
 	for (; *pieces != NULL && !found; pieces++) {
 		look = (*pieces)[0] != '-';
 		s = (struct qwen_str){ *pieces + !look,
 		    strlen(*pieces + !look) };
-		if (qwen_cut_feed(c, &s, look, &found, &err) < 0)
+		if (qwen_stop_finder_feed(c, &s, look, &found, &err) < 0)
 			abort();
 		qwen_text_add(&got, s.s, s.len);
 		qwen_text_str(&got, "|");
 	}
-	s = qwen_cut_end(c);
+	s = qwen_stop_finder_end(c);
 	qwen_text_str(&got, found ? "!" : ".");
 	qwen_text_add(&got, s.s, s.len);
 	ok(strcmp(got.s, want) == 0, "cut: %s, want %s", got.s, want);
 	qwen_text_fini(&got);
-	qwen_cut_free(c);
+	qwen_stop_finder_free(c);
 }
 
 #define LIST(...) (const char *const []){ __VA_ARGS__, NULL }
@@ -1171,11 +1177,12 @@ test_messages(void)
 
 	if (qwen_messages_new(&m, &err) < 0)
 		abort();
-	qwen_messages_say(m, "system", "s", 1, 1, &err);
-	qwen_messages_say(m, "user", "a", 1, 1, &err);
-	qwen_messages_say(m, "user", "b\"", 2, 1, &err);
-	qwen_messages_say(m, "user", "c", 1, 0, &err);
-	ok(qwen_messages_say(m, "user", "\xff", 1, 1, &err) < 0, "%s", err.msg);
+	qwen_messages_add_text(m, "system", "s", 1, 1, &err);
+	qwen_messages_add_text(m, "user", "a", 1, 1, &err);
+	qwen_messages_add_text(m, "user", "b\"", 2, 1, &err);
+	qwen_messages_add_text(m, "user", "c", 1, 0, &err);
+	ok(qwen_messages_add_text(m, "user", "\xff", 1, 1, &err) < 0, "%s",
+	    err.msg);
 	qwen_messages_add(m, "{\"role\":\"tool\",\"n\":1.50}", 24, &err);
 	qwen_messages_set(m, "x", "[1]", 3, &err);
 	qwen_messages_set(m, "x", "true", 4, &err);
@@ -1189,8 +1196,8 @@ test_messages(void)
 	if (qwen_messages_read(&again, json, n, &err) < 0)
 		abort();
 	free(json);
-	qwen_messages_drop(again);
-	qwen_messages_drop(again);
+	qwen_messages_drop_last(again);
+	qwen_messages_drop_last(again);
 	if (qwen_messages_json(again, 0, &json, &n, &err) < 0)
 		abort();
 	ok(strcmp(json, "{\"messages\":[{\"role\":\"system\",\"content\":\"s\"},"
@@ -1206,7 +1213,7 @@ test_messages(void)
 	    m == NULL && strcmp(err.msg, "message 2: parts of type image_url "
 	    "are not supported (text only)" HINT) == 0, "%s", err.msg);
 	ok(qwen_messages_read(&m, "{\"a\":1}", 7, &err) == 0 &&
-	    !qwen_messages_are_there(m) && qwen_messages_system(m) == NULL,
+	    !qwen_messages_has_list(m) && qwen_messages_system(m) == NULL,
 	    "a request may have none");
 	qwen_messages_free(m);
 }

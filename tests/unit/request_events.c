@@ -122,16 +122,16 @@ run(struct qwen_request *q, const struct test_case *c, size_t max,
 	const char *finish = case_get(c, "finish") != NULL ?
 	    case_str(c, "finish") : "stop";
 	struct source *s = calloc(q->n_answers, sizeof *s);
-	struct qwen_sse *out;
+	struct qwen_answer_stream *out;
 	size_t i, k, left = q->n_answers;
 
-	if (s == NULL || qwen_sse_new(&out, q, 17, &err) < 0)
+	if (s == NULL || qwen_answer_stream_new(&out, q, 17, &err) < 0)
 		abort();
 	for (i = 0; i < q->n_answers; i++) {
 		open_source(&s[i], text_of(c, i));
 		echo(&q->answer[i]);
 	}
-	qwen_sse_begin(out, events);
+	qwen_answer_stream_begin(out, events);
 	while (left > 0) {
 		i = max == 0 ? q->n_answers - left : rnd(&seed) % q->n_answers;
 		if (q->answer[i].finish != NULL)
@@ -140,10 +140,10 @@ run(struct qwen_request *q, const struct test_case *c, size_t max,
 		while (k-- > 0 && q->answer[i].finish == NULL)
 			put(&q->answer[i], &s[i], finish);
 		left -= q->answer[i].finish != NULL;
-		qwen_sse_step(out, &q->answer[i], events);
+		qwen_answer_stream_step(out, &q->answer[i], events);
 	}
-	qwen_sse_end(out, events);
-	qwen_sse_free(out);
+	qwen_answer_stream_end(out, events);
+	qwen_answer_stream_free(out);
 	for (i = 0; i < q->n_answers; i++)
 		free(s[i].ids);
 	free(s);
@@ -253,7 +253,7 @@ check(const struct test_case *c)
 		body.n = events.n = 0;
 		run(q, c, (size_t)(1 + i % 9), &events);
 		qwen_request_body(q, 17, &body);
-		if (q->no.err.code != 0 || body.failed || events.failed)
+		if (q->refusal.err.code != 0 || body.failed || events.failed)
 			abort();
 		sse_body_init(&b);
 		sse_feed(&b, q->form, events.s, events.n);
@@ -282,13 +282,13 @@ static int
 same_request(const struct qwen_request *a, const struct qwen_request *b)
 {
 	size_t i;
-	int rc = a->no.err.code == 0 && b->no.err.code == 0 &&
+	int rc = a->refusal.err.code == 0 && b->refusal.err.code == 0 &&
 	    a->n_prompts == b->n_prompts && a->n == b->n &&
 	    a->n_prompt_tokens == b->n_prompt_tokens &&
 	    memcmp(a->prompt[0].id, b->prompt[0].id, a->n_prompt_tokens *
 	    sizeof *a->prompt[0].id) == 0 && a->max == b->max &&
 	    a->n_stop == b->n_stop && a->grammar == b->grammar &&
-	    a->one_call == b->one_call && a->n_set == b->n_set &&
+	    a->one_call == b->one_call && a->n_settings == b->n_settings &&
 	    a->n_bias == b->n_bias && a->thinking == b->thinking &&
 	    a->n_tools == b->n_tools && a->logprobs == b->logprobs &&
 	    a->n_top == b->n_top && a->stream == b->stream &&
@@ -297,8 +297,8 @@ same_request(const struct qwen_request *a, const struct qwen_request *b)
 	for (i = 0; rc && i < a->n_stop; i++)
 		rc = a->stop[i].len == b->stop[i].len && memcmp(a->stop[i].s,
 		    b->stop[i].s, a->stop[i].len) == 0;
-	for (i = 0; rc && i < a->n_set; i++)
-		rc = strcmp(a->set[i].value, b->set[i].value) == 0;
+	for (i = 0; rc && i < a->n_settings; i++)
+		rc = strcmp(a->setting[i].value, b->setting[i].value) == 0;
 	return rc;
 }
 
@@ -318,7 +318,7 @@ run_case(const struct test_case *c)
 	service.placeholder = case_get(c, "placeholder") != NULL ?
 	    case_str(c, "placeholder") : NULL;
 	q = parse(c);
-	if (q->no.err.code != 0) {
+	if (q->refusal.err.code != 0) {
 		qwen_request_body(q, 17, &out);
 		same(&out, c, "error");
 		ok(case_get(c, "error") != NULL, "%s", out.s);
@@ -329,7 +329,7 @@ run_case(const struct test_case *c)
 		    json->n, &err) < 0)
 			abort();
 		ok(same_request(q, chat), "%s: as a chat (%s)",
-		    case_str(c, "name"), chat->no.err.msg);
+		    case_str(c, "name"), chat->refusal.err.msg);
 		qwen_request_free(chat);
 	} else {
 		run(q, c, 0, &out);
@@ -352,20 +352,20 @@ test_failure(void)
 {
 	struct qwen_text t = { 0 };
 	struct qwen_request *q;
-	struct qwen_sse *s;
+	struct qwen_answer_stream *s;
 
 	if (qwen_request_parse(&q, &service, QWEN_FORM_COMPLETION,
 	    "{\"prompt\":\"a\"}", 14, &err) < 0 ||
-	    qwen_sse_new(&s, q, 17, &err) < 0)
+	    qwen_answer_stream_new(&s, q, 17, &err) < 0)
 		abort();
-	qwen_sse_begin(s, &t);
-	qwen_refuse(&q->no, "unavailable", NULL, "the engine is gone");
-	qwen_sse_end(s, &t);
+	qwen_answer_stream_begin(s, &t);
+	qwen_refuse(&q->refusal, "unavailable", NULL, "the engine is gone");
+	qwen_answer_stream_end(s, &t);
 	ok(strcmp(t.s, "data: {\"error\":{\"message\":\"the engine is gone\","
 	    "\"type\":\"server_error\",\"param\":null,\"code\":\"unavailable\""
 	    "}}\n\ndata: [DONE]\n\n") == 0 &&
-	    qwen_refusal_status(&q->no) == 503, "%s", t.s);
-	qwen_sse_free(s);
+	    qwen_refusal_status(&q->refusal) == 503, "%s", t.s);
+	qwen_answer_stream_free(s);
 	qwen_request_free(q);
 	qwen_text_fini(&t);
 }
@@ -445,8 +445,8 @@ test_recall(void)
 	qwen_request_free(b);
 	a = respond("{\"input\":\"c\",\"previous_response_id\":\"resp_8\"}",
 	    NULL, NULL);
-	ok(strcmp(a->no.code, "previous_response_not_found") == 0, "%s",
-	    a->no.err.msg);
+	ok(strcmp(a->refusal.code, "previous_response_not_found") == 0, "%s",
+	    a->refusal.err.msg);
 	qwen_request_free(a);
 	a = respond("{\"input\":[{\"role\":\"user\",\"content\":\"x\"},{"
 	    "\"type\":\"item_reference\",\"id\":\"msg_7_1\"},{\"role\":"
@@ -454,11 +454,11 @@ test_recall(void)
 	b = respond("{\"input\":[{\"role\":\"user\",\"content\":\"x\"},{"
 	    "\"role\":\"assistant\",\"content\":\"One.\"},{\"role\":"
 	    "\"user\",\"content\":\"y\"}]}", NULL, NULL);
-	ok(same_request(a, b), "an item by its id: %s", a->no.err.msg);
+	ok(same_request(a, b), "an item by its id: %s", a->refusal.err.msg);
 	qwen_request_free(a);
 	qwen_request_free(b);
 	a = respond("{\"input\":[{\"id\":\"msg_7_9\"}]}", NULL, NULL);
-	ok(qwen_refusal_status(&a->no) == 404, "%s", a->no.err.msg);
+	ok(qwen_refusal_status(&a->refusal) == 404, "%s", a->refusal.err.msg);
 	qwen_request_free(a);
 	qwen_text_fini(&kept);
 	service.recall = NULL;

@@ -60,7 +60,7 @@ embed(const char *json, const char *want)
 	    1e-9f, 0.0f, -1.0f };
 	struct qwen_vectors s = { .tok = service.tok, .n_vocab = 258,
 	    .how = { .first = -1, .last = 257 }, .cut = 6, .n_ctx = 5 };
-	struct qwen_embeddings q = { .n = 0 };
+	struct qwen_embeddings_request q = { .n = 0 };
 	struct qwen_text t = { 0 };
 
 	if (qwen_embeddings_parse(&q, &s, json, strlen(json), &err) < 0)
@@ -139,7 +139,7 @@ static void
 test_base64(void)
 {
 	static const float v[] = { 1.0f, -2.5f };
-	struct qwen_embeddings q = { .n = 1, .base64 = 1 };
+	struct qwen_embeddings_request q = { .n = 1, .base64 = 1 };
 	struct qwen_text t = { 0 };
 
 	qwen_embeddings_body(&q, "m", v, 1, &t);
@@ -156,7 +156,7 @@ rank(const char *json, const char *want)
 {
 	static const double score[] = { 0.25, 0.75, 0.25, 0.5 };
 	struct qwen_ranking s = { .tok = service.tok, .how = reranker };
-	struct qwen_rerank q = { .top = 0 };
+	struct qwen_rerank_request q = { .n_top = 0 };
 	struct qwen_text t = { 0 };
 
 	if (qwen_rerank_parse(&q, &s, json, strlen(json), &err) < 0)

@@ -39,18 +39,25 @@ qwen_chat_tool(const struct qwen_reply *r, const char *name, size_t n)
 	return NULL;
 }
 
+/* Returns the schema of all parameters, or NULL. */
+static yyjson_val *
+parameters_of(yyjson_val *tool)
+{
+	return qwen_json_resolve_top(yyjson_obj_get(tool, "parameters"));
+}
+
 yyjson_val *
 qwen_chat_parameter(yyjson_val *tool, const char *name, size_t n)
 {
-	return yyjson_obj_getn(yyjson_obj_get(qwen_json_top(yyjson_obj_get(
-	    tool, "parameters")), "properties"), name, n);
+	return yyjson_obj_getn(yyjson_obj_get(parameters_of(tool),
+	    "properties"), name, n);
 }
 
 int
 qwen_chat_needs(yyjson_val *tool)
 {
-	return yyjson_arr_size(yyjson_obj_get(qwen_json_top(yyjson_obj_get(
-	    tool, "parameters")), "required")) > 0;
+	return yyjson_arr_size(yyjson_obj_get(parameters_of(tool),
+	    "required")) > 0;
 }
 
 int

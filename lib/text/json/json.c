@@ -111,7 +111,7 @@ is_unit(const char *s, size_t n, unsigned long low, unsigned long high)
  * their number.  If out is NULL, only counts them.
  */
 static size_t
-replace_halves(const char *json, size_t n, char *out)
+replace_surrogates(const char *json, size_t n, char *out)
 {
 	size_t i, k, found = 0;
 
@@ -152,21 +152,21 @@ parse_again(const char *json, size_t n, yyjson_read_err *e)
 	yyjson_doc *doc;
 	char *copy;
 
-	if (replace_halves(json, n, NULL) == 0)
+	if (replace_surrogates(json, n, NULL) == 0)
 		return NULL;
 	if ((copy = malloc(n)) == NULL) {
 		e->code = YYJSON_READ_ERROR_MEMORY_ALLOCATION;
 		return NULL;
 	}
 	memcpy(copy, json, n);
-	replace_halves(json, n, copy);
+	replace_surrogates(json, n, copy);
 	doc = parse(copy, n, e);
 	free(copy);
 	return doc;
 }
 
 static yyjson_doc *
-open_json(const char *json, size_t n, int strict, int *halves,
+open_json(const char *json, size_t n, int strict, int *surrogates,
     struct qwen_err *err)
 {
 	yyjson_read_err e;
@@ -176,7 +176,7 @@ open_json(const char *json, size_t n, int strict, int *halves,
 
 	if (again)
 		doc = parse_again(json, n, &e);
-	*halves = again && doc != NULL;
+	*surrogates = again && doc != NULL;
 	if (doc == NULL && e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
 		qwen_oom(err);
 	else if (doc == NULL)
@@ -196,28 +196,28 @@ checked(yyjson_doc *doc, struct qwen_err *err)
 yyjson_doc *
 qwen_json_open(const char *json, size_t n, struct qwen_err *err)
 {
-	int halves;
+	int surrogates;
 
-	return checked(open_json(json, n, 1, &halves, err), err);
+	return checked(open_json(json, n, 1, &surrogates, err), err);
 }
 
 yyjson_doc *
-qwen_json_open_mended(const char *json, size_t n, int *halves,
+qwen_json_open_mended(const char *json, size_t n, int *surrogates,
     struct qwen_err *err)
 {
-	return checked(open_json(json, n, 0, halves, err), err);
+	return checked(open_json(json, n, 0, surrogates, err), err);
 }
 
 yyjson_doc *
 qwen_json_open_any(const char *json, size_t n, struct qwen_err *err)
 {
-	int halves;
+	int surrogates;
 
-	return open_json(json, n, 0, &halves, err);
+	return open_json(json, n, 0, &surrogates, err);
 }
 
 yyjson_val *
-qwen_json_top(yyjson_val *schema)
+qwen_json_resolve_top(yyjson_val *schema)
 {
 	yyjson_val *at = schema, *to;
 	const char *ref;

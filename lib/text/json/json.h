@@ -16,9 +16,9 @@ yyjson_doc *qwen_json_open(const char *json, size_t n, struct qwen_err *err);
 
 /*
  * The same, but U+FFFD replaces half a surrogate pair without its other half,
- * which clients that truncate strings send. *halves is 1 if there was one.
+ * which clients that truncate strings send. *surrogates is 1 if there was one.
  */
-yyjson_doc *qwen_json_open_mended(const char *json, size_t n, int *halves,
+yyjson_doc *qwen_json_open_mended(const char *json, size_t n, int *surrogates,
     struct qwen_err *err);
 
 /* The same as qwen_json_open_mended, but allows duplicate keys. */
@@ -29,6 +29,6 @@ yyjson_doc *qwen_json_open_any(const char *json, size_t n,
  * Returns the part of a JSON Schema that its top-level $ref names, such as
  * "#/$defs/x"; without $ref, the schema.
  */
-yyjson_val *qwen_json_top(yyjson_val *schema);
+yyjson_val *qwen_json_resolve_top(yyjson_val *schema);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "text/json/json.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 #include "text/request/form.h"
 
 const struct qwen_tool_alias *
@@ -30,7 +30,7 @@ static yyjson_val *
 input_of(yyjson_doc *doc)
 {
 	yyjson_val *root = yyjson_doc_get_root(doc);
-	yyjson_val *v = qwen_ask_text(root, "input"), *key;
+	yyjson_val *v = qwen_parse_get_text(root, "input"), *key;
 	size_t i, n;
 
 	if (v != NULL || yyjson_obj_size(root) != 1)

@@ -128,20 +128,20 @@ characters(struct qwen_str s)
  * token.  Which tokens are content is known only after the reply is parsed.
  */
 static int
-speak(struct qwen_answer *a, const struct qwen_likely *c,
+add_pending(struct qwen_answer *a, const struct qwen_likely *c,
     const struct qwen_likely *top, size_t n_top, struct qwen_err *err)
 {
 	struct qwen_text *t = &a->lp_top;
-	struct qwen_spoken *p;
+	struct qwen_pending_token *p;
 	size_t i;
 
-	if (a->first == a->n_spoken)
-		a->first = a->n_spoken = t->n = 0;
-	if (qwen_grow(&a->spoken, &a->cap_spoken, a->n_spoken + 1,
+	if (a->first_pending == a->n_pending)
+		a->first_pending = a->n_pending = t->n = 0;
+	if (qwen_grow(&a->pending, &a->cap_pending, a->n_pending + 1,
 	    sizeof *p) < 0)
 		return qwen_oom(err);
-	p = &a->spoken[a->n_spoken++];
-	*p = (struct qwen_spoken){ .likely = *c, .top = t->n };
+	p = &a->pending[a->n_pending++];
+	*p = (struct qwen_pending_token){ .likely = *c, .top = t->n };
 	for (i = 0; i < n_top; i++) {
 		qwen_text_str(t, i > 0 ? ",{" : "{");
 		chat_token(t, spell(a, top[i].id), top[i].logprob);
@@ -158,20 +158,20 @@ speak(struct qwen_answer *a, const struct qwen_likely *c,
 static void
 place_text(struct qwen_answer *a, struct qwen_str piece)
 {
-	size_t i = a->n_spoken;
+	size_t i = a->n_pending;
 	struct qwen_str s;
 
-	if (i == a->first || a->spoken[i - 1].to > 0)
+	if (i == a->first_pending || a->pending[i - 1].to > 0)
 		return;
 	if (piece.len == 0) {
-		s = spell(a, a->spoken[i - 1].likely.id);
+		s = spell(a, a->pending[i - 1].likely.id);
 		if (s.len == 0 || (unsigned char)s.s[0] < 0x80)
-			a->n_spoken--;
+			a->n_pending--;
 		return;
 	}
-	for (; i > a->first && a->spoken[i - 1].to == 0; i--) {
-		a->spoken[i - 1].from = a->n_bytes;
-		a->spoken[i - 1].to = a->n_bytes + piece.len;
+	for (; i > a->first_pending && a->pending[i - 1].to == 0; i--) {
+		a->pending[i - 1].from = a->n_bytes;
+		a->pending[i - 1].to = a->n_bytes + piece.len;
 	}
 	a->n_bytes += piece.len;
 }
@@ -181,9 +181,9 @@ place_text(struct qwen_answer *a, struct qwen_str piece)
  * its bytes that are content, if its bytes are known.
  */
 static void
-tell_first(struct qwen_answer *a)
+emit_first(struct qwen_answer *a)
 {
-	struct qwen_spoken *p = &a->spoken[a->first++];
+	struct qwen_pending_token *p = &a->pending[a->first_pending++];
 	struct qwen_str s = spell(a, p->likely.id);
 	struct qwen_text *t = &a->logprobs;
 
@@ -201,13 +201,13 @@ tell_first(struct qwen_answer *a)
 
 /* Marks bytes of the reply as content or as a thought. */
 static void
-said(struct qwen_answer *a, size_t from, size_t n, int is_content)
+mark_pending(struct qwen_answer *a, size_t from, size_t n, int is_content)
 {
-	struct qwen_spoken *p;
+	struct qwen_pending_token *p;
 	size_t to = from + n;
 
-	while (a->first < a->n_spoken && (p = &a->spoken[a->first])->to > 0 &&
-	    p->from < to) {
+	while (a->first_pending < a->n_pending && (p =
+	    &a->pending[a->first_pending])->to > 0 && p->from < to) {
 		if (p->to > from && is_content) {
 			if (p->kept_to == 0)
 				p->kept = from > p->from ? from : p->from;
@@ -216,9 +216,9 @@ said(struct qwen_answer *a, size_t from, size_t n, int is_content)
 		if (p->to > to && a->request->form == QWEN_FORM_CHAT)
 			break;		/* the token may have more content */
 		if (p->kept_to > 0)
-			tell_first(a);
+			emit_first(a);
 		else if (p->to <= to)
-			a->first++;
+			a->first_pending++;
 		else
 			break;
 	}
@@ -226,10 +226,11 @@ said(struct qwen_answer *a, size_t from, size_t n, int is_content)
 
 /* Content has ended: decide the first token. */
 static void
-said_all(struct qwen_answer *a)
+finish_pending(struct qwen_answer *a)
 {
-	if (a->first < a->n_spoken && a->spoken[a->first].kept_to > 0)
-		tell_first(a);
+	if (a->first_pending < a->n_pending &&
+	    a->pending[a->first_pending].kept_to > 0)
+		emit_first(a);
 }
 
 /* -------------------------------------------------------------------- text */
@@ -328,12 +329,12 @@ on_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 		return add_call(a, e, err);
 	if (e->kind == QWEN_REPLY_REASONING) {
 		a->n_thought = a->n;
-		said(a, e->at, e->text.len, 0);
+		mark_pending(a, e->at, e->text.len, 0);
 		return add_text(a, QWEN_BLOCK_REASONING, e->text, err);
 	}
 	if (add_text(a, QWEN_BLOCK_TEXT, e->text, err) < 0)
 		return -1;
-	said(a, e->at, e->text.len, 1);
+	mark_pending(a, e->at, e->text.len, 1);
 	a->block[a->n_blocks - 1].lp_to = a->logprobs.n;
 	return 0;
 }
@@ -353,10 +354,11 @@ begin_answer(struct qwen_answer *a, struct qwen_err *err)
 	size_t i;
 
 	if (qwen_tok_decoder_new(&a->decoder, q->service->tok, 0, err) < 0 ||
-	    (q->n_stop > 0 && qwen_cut_new(&a->cut, err) < 0))
+	    (q->n_stop > 0 && qwen_stop_finder_new(&a->stop_finder, err) < 0))
 		return -1;
 	for (i = 0; i < q->n_stop; i++) {
-		if (qwen_cut_add(a->cut, q->stop[i].s, q->stop[i].len, err) < 0)
+		if (qwen_stop_finder_add(a->stop_finder, q->stop[i].s,
+		    q->stop[i].len, err) < 0)
 			return -1;
 	}
 	return qwen_form_is_chat(q->form) ?
@@ -375,8 +377,8 @@ give(struct qwen_answer *a, struct qwen_str s, struct qwen_err *err)
 static int
 take_text(struct qwen_answer *a, struct qwen_str s, struct qwen_err *err)
 {
-	if (a->cut != NULL && qwen_cut_feed(a->cut, &s,
-	    a->n >= a->request->min, &a->is_cut, err) < 0)
+	if (a->stop_finder != NULL && qwen_stop_finder_feed(a->stop_finder, &s,
+	    a->n >= a->request->min, &a->at_stop, err) < 0)
 		return -1;
 	return give(a, s, err);
 }
@@ -405,7 +407,7 @@ qwen_answer_put(struct qwen_answer *a, const struct qwen_likely *token,
 	}
 	a->n++;
 	if (a->request->logprobs && a->reply != NULL) {
-		if (speak(a, token, top, n_top, err) < 0)
+		if (add_pending(a, token, top, n_top, err) < 0)
 			return -1;
 	} else if (a->request->logprobs &&
 	    a->request->form == QWEN_FORM_COMPLETION)
@@ -423,7 +425,7 @@ qwen_answer_put(struct qwen_answer *a, const struct qwen_likely *token,
 	if (a->request->n_indent > 0)
 		a->outdents = qwen_infill_outdents(a);
 	/* a grammar that allows one call ends the answer by itself */
-	return a->is_cut || a->outdents || (a->request->one_call &&
+	return a->at_stop || a->outdents || (a->request->one_call &&
 	    a->n_calls > 0 && !a->request->ends_itself);
 }
 
@@ -456,19 +458,19 @@ flush(struct qwen_answer *a, int cut, struct qwen_err *err)
 	/* after a stop string no text follows */
 	qwen_tok_decoder_finish(a->decoder, &piece);
 	place_text(a, piece);
-	if (!a->is_cut && take_text(a, piece, err) < 0)
+	if (!a->at_stop && take_text(a, piece, err) < 0)
 		return -1;
-	if (!a->is_cut && a->cut != NULL &&
-	    give(a, qwen_cut_end(a->cut), err) < 0)
+	if (!a->at_stop && a->stop_finder != NULL &&
+	    give(a, qwen_stop_finder_end(a->stop_finder), err) < 0)
 		return -1;
-	if (a->is_cut && a->request->keeps_stop &&
-	    give(a, a->request->stop[qwen_cut_which(a->cut)], err) < 0)
+	if (a->at_stop && a->request->keeps_stop && give(a,
+	    a->request->stop[qwen_stop_finder_which(a->stop_finder)], err) < 0)
 		return -1;
-	if (a->reply != NULL && (cut && !a->is_cut ?
+	if (a->reply != NULL && (cut && !a->at_stop ?
 	    qwen_reply_cut(a->reply, err) : qwen_reply_finish(a->reply,
 	    err)) < 0)
 		return -1;
-	said_all(a);
+	finish_pending(a);
 	return check(a, err);
 }
 
@@ -479,14 +481,15 @@ qwen_answer_end(struct qwen_answer *a, const char *finish,
 	int rc = a->decoder != NULL ? flush(a, strcmp(finish, "stop") != 0,
 	    err) : 0;
 
-	a->finish = a->outdents ? "length" : a->is_cut ? "stop" : finish;
-	if (a->is_cut && !a->outdents)
-		a->stopped = &a->request->stop[qwen_cut_which(a->cut)];
+	a->finish = a->outdents ? "length" : a->at_stop ? "stop" : finish;
+	if (a->at_stop && !a->outdents)
+		a->stopped =
+		    &a->request->stop[qwen_stop_finder_which(a->stop_finder)];
 	qwen_tok_decoder_free(a->decoder);
-	qwen_cut_free(a->cut);
+	qwen_stop_finder_free(a->stop_finder);
 	qwen_reply_free(a->reply);
 	a->decoder = NULL;
-	a->cut = NULL;
+	a->stop_finder = NULL;
 	a->reply = NULL;
 	return rc;
 }

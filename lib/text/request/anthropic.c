@@ -143,7 +143,7 @@ end_event(struct qwen_text *t)
 }
 
 static void
-on_begin(struct qwen_sse *s, struct qwen_text *t)
+on_begin(struct qwen_answer_stream *s, struct qwen_text *t)
 {
 	begin_event(t, "message_start");
 	qwen_text_str(t, ",\"message\":");
@@ -156,12 +156,13 @@ on_begin(struct qwen_sse *s, struct qwen_text *t)
 }
 
 static void
-on_open(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
+on_open(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
+    struct qwen_text *t)
 {
 	(void)s;
 	begin_event(t, "content_block_start");
-	qwen_text_fmt(t, ",\"index\":%zu,\"content_block\":", p->told->block);
-	add_block(t, p->a, p->block, p->told->block, 0);
+	qwen_text_fmt(t, ",\"index\":%zu,\"content_block\":", p->sent->block);
+	add_block(t, p->a, p->block, p->sent->block, 0);
 	end_event(t);
 }
 
@@ -178,10 +179,11 @@ add_delta(struct qwen_text *t, size_t i, const char *type, const char *key,
 }
 
 static void
-on_more(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
+on_more(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
+    struct qwen_text *t)
 {
-	struct qwen_str more = qwen_block_text(p->a, p->block, p->told->at);
-	size_t i = p->told->block;
+	struct qwen_str more = qwen_block_text(p->a, p->block, p->sent->at);
+	size_t i = p->sent->block;
 
 	(void)s;
 	if (p->block->kind == QWEN_BLOCK_TEXT)
@@ -194,21 +196,23 @@ on_more(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 }
 
 static void
-on_close(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
+on_close(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
+    struct qwen_text *t)
 {
 	static const struct qwen_str sign = { SIGNATURE, sizeof SIGNATURE - 1 };
 
 	(void)s;
 	if (p->block->kind == QWEN_BLOCK_REASONING)
-		add_delta(t, p->told->block, "signature_delta", "signature",
+		add_delta(t, p->sent->block, "signature_delta", "signature",
 		    sign);
 	begin_event(t, "content_block_stop");
-	qwen_text_fmt(t, ",\"index\":%zu", p->told->block);
+	qwen_text_fmt(t, ",\"index\":%zu", p->sent->block);
 	end_event(t);
 }
 
 static void
-on_finish(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
+on_finish(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
+    struct qwen_text *t)
 {
 	begin_event(t, "message_delta");
 	qwen_text_str(t, ",\"delta\":{");
@@ -219,9 +223,9 @@ on_finish(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 }
 
 static void
-on_end(struct qwen_sse *s, struct qwen_text *t)
+on_end(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	if (s->q->no.err.code == 0) {
+	if (s->q->refusal.err.code == 0) {
 		begin_event(t, "message_stop");
 		end_event(t);
 		return;

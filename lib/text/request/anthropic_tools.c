@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 
 #define TEXT(key, about) \
 	"\"" key "\":{\"type\":\"string\",\"description\":\"" about "\"}"
@@ -96,41 +96,45 @@ add_field(struct qwen_text *t, const char *key, yyjson_val *v)
 {
 	if (v == NULL)
 		return;
-	qwen_ask_write_key(t, 1, key, strlen(key));
-	qwen_ask_write(t, v);
+	qwen_parse_write_key(t, 1, key, strlen(key));
+	qwen_parse_write_value(t, v);
 }
 
 /*
  * Adds tool i of the list as function *n, and increments *n; or leaves it out.
  */
 static int
-add_tool(struct qwen_ask *r, struct qwen_text *t, yyjson_val *tool, size_t i,
+add_tool(struct qwen_parser *r, struct qwen_text *t, yyjson_val *tool, size_t i,
     size_t *n)
 {
-	yyjson_val *type = qwen_ask_get(tool, "type");
-	yyjson_val *name = text_of(tool, "name");
-	yyjson_val *schema = qwen_ask_get(tool, "input_schema");
-	int own = type == NULL || is(tool, "custom") ? -1 : find_defined(type);
+	yyjson_val *type = qwen_parse_get(tool, "type");
+	yyjson_val *name = qwen_parse_get_text(tool, "name");
+	yyjson_val *schema = qwen_parse_get(tool, "input_schema");
+	int own = type == NULL || qwen_parse_has_type(tool, "custom") ? -1 :
+	    find_defined(type);
 
-	if (type != NULL && !is(tool, "custom") && !is_anthropic(type))
-		return wrong(r->no, "tools", "tool %zu: unknown type %.40s",
-		    i + 1, yyjson_is_str(type) ?
+	if (type != NULL && !qwen_parse_has_type(tool, "custom") &&
+	    !is_anthropic(type))
+		return qwen_refuse_field(r->refusal, "tools", "tool %zu: "
+		    "unknown type %.40s", i + 1, yyjson_is_str(type) ?
 		    yyjson_get_str(type) : "?");
-	if (type != NULL && !is(tool, "custom") && own < 0)
-		return qwen_ask_left_out(r, "tools", "tools", type);
+	if (type != NULL && !qwen_parse_has_type(tool, "custom") && own < 0)
+		return qwen_parse_skip_type(r, "tools", "tools", type);
 	if (name == NULL || yyjson_get_len(name) == 0)
-		return wrong(r->no, "tools", "tool %zu has no name", i + 1);
+		return qwen_refuse_field(r->refusal, "tools", "tool %zu has no "
+		    "name", i + 1);
 	if (schema != NULL && !yyjson_is_obj(schema))
-		return wrong(r->no, "tools", "tool %zu: the input_schema is "
-		    "not an object", i + 1);
+		return qwen_refuse_field(r->refusal, "tools", "tool %zu: the "
+		    "input_schema is not an object", i + 1);
 	qwen_text_str(t, (*n)++ > 0 ? "," : "");
 	qwen_text_str(t, "{\"type\":\"function\",\"function\":{\"name\":");
-	qwen_ask_write(t, name);
+	qwen_parse_write_value(t, name);
 	if (own >= 0)
 		qwen_text_fmt(t, ",\"description\":\"%s\",\"parameters\":%s",
 		    defined[own].about, defined[own].schema);
 	else {
-		add_field(t, "description", qwen_ask_get(tool, "description"));
+		add_field(t, "description", qwen_parse_get(tool,
+		    "description"));
 		add_field(t, "parameters", schema);
 	}
 	qwen_text_str(t, "}}");
@@ -139,32 +143,32 @@ add_tool(struct qwen_ask *r, struct qwen_text *t, yyjson_val *tool, size_t i,
 
 /* Leaves out fields for tools that Anthropic's servers run. */
 static int
-leave_servers(struct qwen_ask *r)
+leave_servers(struct qwen_parser *r)
 {
 	static const char *const row[] = { "mcp_servers", "container" };
 	yyjson_val *v;
 	size_t i;
 
 	for (i = 0; i < 2; i++) {
-		v = qwen_ask_get(r->body, row[i]);
+		v = qwen_parse_get(r->body, row[i]);
 		if (v == NULL || (yyjson_is_arr(v) && yyjson_arr_size(v) == 0))
 			continue;
-		if (qwen_ask_leave_out(r, row[i], row[i]) < 0)
+		if (qwen_parse_skip(r, row[i], row[i]) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 static int
-add_tools(struct qwen_ask *r, struct qwen_text *t)
+add_tools(struct qwen_parser *r, struct qwen_text *t)
 {
-	yyjson_val *tools = qwen_ask_get(r->body, "tools"), *v;
+	yyjson_val *tools = qwen_parse_get(r->body, "tools"), *v;
 	size_t i, n, k = 0;
 
 	if (tools == NULL)
 		return 0;
 	if (!yyjson_is_arr(tools))
-		return wrong(r->no, "tools", "is not a list");
+		return qwen_refuse_field(r->refusal, "tools", "is not a list");
 	qwen_text_str(t, ",\"tools\":[");
 	yyjson_arr_foreach(tools, i, n, v) {
 		if (add_tool(r, t, v, i, &k) < 0)
@@ -175,34 +179,37 @@ add_tools(struct qwen_ask *r, struct qwen_text *t)
 }
 
 static int
-add_choice(struct qwen_ask *r, struct qwen_text *t)
+add_choice(struct qwen_parser *r, struct qwen_text *t)
 {
-	yyjson_val *v = qwen_ask_get(r->body, "tool_choice");
-	yyjson_val *one = qwen_ask_get(v, "disable_parallel_tool_use");
+	yyjson_val *v = qwen_parse_get(r->body, "tool_choice");
+	yyjson_val *one = qwen_parse_get(v, "disable_parallel_tool_use");
 
 	if (v == NULL)
 		return 0;
 	if (one != NULL && !yyjson_is_bool(one))
-		return wrong(r->no, "tool_choice",
+		return qwen_refuse_field(r->refusal, "tool_choice",
 		    "disable_parallel_tool_use is not true or false");
-	if (is(v, "tool") && text_of(v, "name") != NULL) {
+	if (qwen_parse_has_type(v, "tool") && qwen_parse_get_text(v, "name") !=
+	    NULL) {
 		qwen_text_str(t, ",\"tool_choice\":{\"type\":\"function\","
 		    "\"function\":{\"name\":");
-		qwen_ask_write(t, text_of(v, "name"));
+		qwen_parse_write_value(t, qwen_parse_get_text(v, "name"));
 		qwen_text_str(t, "}}");
-	} else if (is(v, "auto") || is(v, "any") || is(v, "none"))
-		qwen_text_fmt(t, ",\"tool_choice\":\"%s\"", is(v, "any") ?
-		    "required" : is(v, "auto") ? "auto" : "none");
+	} else if (qwen_parse_has_type(v, "auto") || qwen_parse_has_type(v,
+	    "any") || qwen_parse_has_type(v, "none"))
+		qwen_text_fmt(t, ",\"tool_choice\":\"%s\"",
+		    qwen_parse_has_type(v, "any") ? "required" :
+		    qwen_parse_has_type(v, "auto") ? "auto" : "none");
 	else
-		return wrong(r->no, "tool_choice", "the type is not auto, any, "
-		    "none, or tool with a name");
+		return qwen_refuse_field(r->refusal, "tool_choice", "the type "
+		    "is not auto, any, none, or tool with a name");
 	if (yyjson_is_true(one))
 		qwen_text_str(t, ",\"parallel_tool_calls\":false");
 	return 0;
 }
 
 int
-qwen_ask_anthropic_tools(struct qwen_ask *r, struct qwen_text *t)
+qwen_parse_anthropic_tools(struct qwen_parser *r, struct qwen_text *t)
 {
 	return leave_servers(r) < 0 || add_tools(r, t) < 0 ||
 	    add_choice(r, t) < 0 ? -1 : 0;

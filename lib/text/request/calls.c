@@ -10,18 +10,19 @@
 #include "base/err.h"
 #include "text/chat/tools.h"
 #include "text/json/json.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 #include "text/schema/rules.h"
 
 enum { RULE = 32, TAG_MAX = 1000, SMALL = 1 << 16 };
 
 struct calls_grammar {
-	struct qwen_ask	*r;
+	struct qwen_parser	*r;
 	struct qwen_text t;		/* the grammar */
 	yyjson_val	*f;		/* function being added */
 	const char	*rule;		/* name of its rule */
 	struct qwen_text schema;	/* schema of its parameters, as JSON */
-	int		 steps;		/* work left for qwen_ask_is_text */
+	int		 steps;		/* work left for
+					   qwen_parse_may_be_string */
 	int		 any;		/* ignore the schemas of all tools */
 	size_t		 read;		/* bytes of schemas parsed so far */
 };
@@ -73,7 +74,7 @@ add_schema(struct calls_grammar *c, const char *name, const char *property,
 
 	property = property != NULL ? property : "";
 	if (c->schema.failed)
-		return qwen_oom(&c->r->no->err);
+		return qwen_oom(&c->r->refusal->err);
 	if (c->any)
 		return 0;
 	/* the whole schema is parsed for each parameter */
@@ -83,10 +84,10 @@ add_schema(struct calls_grammar *c, const char *name, const char *property,
 	    name, c->schema.s, c->schema.n, between[0] != '\0' ? property :
 	    NULL, &how, &err);
 	if (rc < 0 && err.code == QWEN_ENOMEM)
-		return qwen_oom(&c->r->no->err);
+		return qwen_oom(&c->r->refusal->err);
 	if (rc < 0 && how.strict)
-		return bad(c->r->no, "tools", "tools: %.60s%s%.60s: %s", tool,
-		    between, property, err.msg);
+		return qwen_refuse_invalid(c->r->refusal, "tools", "tools: "
+		    "%.60s%s%.60s: %s", tool, between, property, err.msg);
 	if (rc < 0)
 		qwen_unknown_note(u, "the schema of tool %.60s%s%.60s cannot "
 		    "be held, so it is called with anything: %s", tool,
@@ -177,8 +178,8 @@ add_tag(struct calls_grammar *c, const char *what, yyjson_val *name)
 
 	if (yyjson_get_len(name) > TAG_MAX || yyjson_get_len(name) == 0 ||
 	    strlen(s) != yyjson_get_len(name) || strpbrk(s, "<>\n") != NULL)
-		return bad(c->r->no, "tools", "tools: this model cannot call "
-		    "the name %.60s", s);
+		return qwen_refuse_invalid(c->r->refusal, "tools", "tools: "
+		    "this model cannot call the name %.60s", s);
 	qwen_text_fmt(&tag, "<%s=%s>\n", what, s);
 	literal(&c->t, tag.s, tag.n);
 	c->t.failed |= tag.failed;
@@ -191,7 +192,7 @@ static int
 add_parameter(struct calls_grammar *c, const char *rule, yyjson_val *key,
     yyjson_val *schema)
 {
-	int is_text = qwen_ask_is_text(schema, yyjson_obj_get(c->f,
+	int is_text = qwen_parse_may_be_string(schema, yyjson_obj_get(c->f,
 	    "parameters"), &c->steps);
 	char value[RULE + 1];
 
@@ -225,12 +226,13 @@ note_others(struct calls_grammar *c, yyjson_val *all)
 		    yyjson_is_null(v) ||
 		    strncmp(yyjson_get_str(key), "x-", 2) == 0 ||
 		    (yyjson_equals_str(key, "$ref") &&
-		    qwen_json_top(all) != all))
+		    qwen_json_resolve_top(all) != all))
 			continue;
 		if (u != NULL && u->strict)
-			return bad(c->r->no, "tools", "tools: %.60s: this "
-			    "model's call syntax does not support %.40s in the "
-			    "parameters", tool, yyjson_get_str(key));
+			return qwen_refuse_invalid(c->r->refusal, "tools",
+			    "tools: %.60s: this model's call syntax does not "
+			    "support %.40s in the parameters", tool,
+			    yyjson_get_str(key));
 		qwen_unknown_note(u, "of the schema of tool %.60s not all is "
 		    "held: %.40s", tool, yyjson_get_str(key));
 	}
@@ -267,9 +269,9 @@ note_missing(struct calls_grammar *c, yyjson_val *all)
 		    yyjson_get_str(key), yyjson_get_len(key)) != NULL)
 			continue;
 		if (u != NULL && u->strict)
-			return bad(c->r->no, "tools", "tools: %.60s: %.40s is "
-			    "required but not one of the properties", tool,
-			    yyjson_get_str(key));
+			return qwen_refuse_invalid(c->r->refusal, "tools",
+			    "tools: %.60s: %.40s is required but not one of "
+			    "the properties", tool, yyjson_get_str(key));
 		qwen_unknown_note(u, "tool %.60s is called without %.40s, "
 		    "which is required, but is not one of the properties",
 		    tool, yyjson_get_str(key));
@@ -285,15 +287,16 @@ static int
 with_tags(struct calls_grammar *c)
 {
 	yyjson_val *whole = yyjson_obj_get(c->f, "parameters"), *key, *schema;
-	yyjson_val *all = qwen_json_top(whole);
+	yyjson_val *all = qwen_json_resolve_top(whole);
 	yyjson_val *list = yyjson_obj_get(all, "properties");
 	char rule[RULE];
 	size_t i, n;
 
 	if (yyjson_obj_size(list) > PARAMETERS_MAX)
-		return bad(c->r->no, "tools", "tools: %.60s has more than %d "
-		    "parameters", yyjson_get_str(yyjson_obj_get(c->f,
-		    "name")), PARAMETERS_MAX);
+		return qwen_refuse_invalid(c->r->refusal, "tools", "tools: "
+		    "%.60s has more than %d parameters",
+		    yyjson_get_str(yyjson_obj_get(c->f, "name")),
+		    PARAMETERS_MAX);
 	qwen_text_fmt(&c->t, "%s ::=", c->rule);
 	if (add_tag(c, "function", yyjson_obj_get(c->f, "name")) < 0 ||
 	    note_others(c, whole) < 0 || (all != whole &&
@@ -348,7 +351,7 @@ write_schema(struct calls_grammar *c)
 		qwen_text_str(&c->schema, "}");
 		return 0;
 	}
-	if (qwen_ask_json(c->r->no, schema, &json, &n) < 0)
+	if (qwen_parse_to_json(c->r->refusal, schema, &json, &n) < 0)
 		return -1;
 	if (!typed)
 		qwen_text_str(&c->schema, ",");
@@ -379,7 +382,7 @@ add_answer(struct calls_grammar *c, const char *answer, size_t n)
 	if (qwen_schema_rules(&c->t, "answer", "answer", answer, n, NULL, &how,
 	    &err) == 0)
 		return 0;
-	return qwen_ask_failed(c->r->no, "response_format", &err);
+	return qwen_refuse_error(c->r->refusal, "response_format", &err);
 }
 
 static int
@@ -462,21 +465,21 @@ write_all(struct calls_grammar *c, yyjson_val *only, int tags,
 }
 
 int
-qwen_ask_calls(struct qwen_ask *r, yyjson_val *only, const char *answer,
-    size_t n)
+qwen_parse_restrict_calls(struct qwen_parser *r, yyjson_val *only,
+    const char *answer, size_t n)
 {
 	struct calls_grammar c = { .r = r, .steps = QWEN_TYPE_STEPS };
 	int style = qwen_template_calls(r->s->template), rc;
 
 	if (style == 0)
-		return wrong(r->no, "tool_choice", "the model's chat template "
-		    "does not support tool calls");
+		return qwen_refuse_field(r->refusal, "tool_choice", "the "
+		    "model's chat template does not support tool calls");
 	rc = write_all(&c, only, style == QWEN_CALLS_TAGS, answer, n);
 	if (rc == 0 && c.t.failed)
-		rc = qwen_oom(&r->no->err);
+		rc = qwen_oom(&r->refusal->err);
 	r->q->ends_itself = r->q->one_call;
 	if (rc == 0)
-		rc = qwen_ask_take_grammar(r, "tool_choice", c.t.s, c.t.n, 0);
+		rc = qwen_parse_set_grammar(r, "tool_choice", c.t.s, c.t.n, 0);
 	qwen_text_fini(&c.t);
 	qwen_text_fini(&c.schema);
 	return rc;

@@ -9,58 +9,59 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "qwen/sample.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 
 /* Reads a whole number from min to max.  Returns 1; 0 if it is absent; -1. */
 static int
-whole(struct qwen_ask *r, const char *key, int64_t min, int64_t max,
+whole(struct qwen_parser *r, const char *key, int64_t min, int64_t max,
     int64_t *out)
 {
-	yyjson_val *v = qwen_ask_get(r->body, key);
-	char buf[QWEN_ASK_NUMBER];
+	yyjson_val *v = qwen_parse_get(r->body, key);
+	char buf[QWEN_NUMBER_SIZE];
 	uint64_t n;
 
 	if (v == NULL)
 		return 0;
-	if (qwen_ask_number(r->no, key, v, buf) < 0)
+	if (qwen_parse_number(r->refusal, key, v, buf) < 0)
 		return -1;
-	if (qwen_ask_digits(buf, strlen(buf), &n) == 0 && (int64_t)n >= min &&
+	if (qwen_parse_digits(buf, strlen(buf), &n) == 0 && (int64_t)n >= min &&
 	    (int64_t)n <= max) {
 		*out = (int64_t)n;
 		return 1;
 	}
-	return max == INT64_MAX ? wrong(r->no, key, "%s is not a whole number "
-	    "of at least %lld", buf, (long long)min) : wrong(r->no, key,
-	    "%s is not a whole number from %lld to %lld", buf, (long long)min,
-	    (long long)max);
+	return max == INT64_MAX ? qwen_refuse_field(r->refusal, key, "%s is "
+	    "not a whole number of at least %lld", buf, (long long)min) :
+	    qwen_refuse_field(r->refusal, key, "%s is not a whole number from "
+	    "%lld to %lld", buf, (long long)min, (long long)max);
 }
 
 /* ---------------------------------------------------------------- sampling */
 
 /* Adds a pair of token and bias.  Each token may occur once. */
 static int
-add_bias(struct qwen_ask *r, yyjson_val *key, yyjson_val *v,
+add_bias(struct qwen_parser *r, yyjson_val *key, yyjson_val *v,
     unsigned char *seen)
 {
 	struct qwen_request *q = r->q;
 	const char *id = yyjson_get_str(key);
-	char buf[QWEN_ASK_NUMBER];
+	char buf[QWEN_NUMBER_SIZE];
 	uint64_t k;
 	double x;
 
-	if (qwen_ask_digits(id, yyjson_get_len(key), &k) < 0 ||
+	if (qwen_parse_digits(id, yyjson_get_len(key), &k) < 0 ||
 	    k >= r->s->n_vocab)
-		return wrong(r->no, "logit_bias", "\"%.40s\" is not a token of "
-		    "this model", id);
+		return qwen_refuse_field(r->refusal, "logit_bias", "\"%.40s\" "
+		    "is not a token of this model", id);
 	if (seen[k / 8] & 1 << k % 8)
-		return wrong(r->no, "logit_bias", "token %llu is given twice",
-		    (unsigned long long)k);
+		return qwen_refuse_field(r->refusal, "logit_bias", "token %llu "
+		    "is given twice", (unsigned long long)k);
 	seen[k / 8] |= (unsigned char)(1 << k % 8);
-	if (qwen_ask_number(r->no, "logit_bias", v, buf) < 0)
+	if (qwen_parse_number(r->refusal, "logit_bias", v, buf) < 0)
 		return -1;
 	x = strtod(buf, NULL);
 	if (!(x >= -FLT_MAX && x <= FLT_MAX))
-		return wrong(r->no, "logit_bias", "%s is too large", buf);
+		return qwen_refuse_field(r->refusal, "logit_bias", "%s is too "
+		    "large", buf);
 	q->bias_id[q->n_bias] = (int32_t)k;
 	q->bias[q->n_bias++] = (float)x;
 	return 0;
@@ -68,9 +69,9 @@ add_bias(struct qwen_ask *r, yyjson_val *key, yyjson_val *v,
 
 /* {"1234": -5, ...} */
 static int
-read_bias(struct qwen_ask *r)
+read_bias(struct qwen_parser *r)
 {
-	yyjson_val *v = qwen_ask_get(r->body, "logit_bias"), *key, *x;
+	yyjson_val *v = qwen_parse_get(r->body, "logit_bias"), *key, *x;
 	size_t i, n = yyjson_obj_size(v);
 	unsigned char *seen;
 	int rc = 0;
@@ -78,15 +79,16 @@ read_bias(struct qwen_ask *r)
 	if (v == NULL)
 		return 0;
 	if (!yyjson_is_obj(v))
-		return wrong(r->no, "logit_bias", "is not an object");
+		return qwen_refuse_field(r->refusal, "logit_bias", "is not an "
+		    "object");
 	if (n > r->s->n_vocab)
-		return wrong(r->no, "logit_bias", "has %zu entries, but the "
-		    "model has %zu tokens", n, r->s->n_vocab);
+		return qwen_refuse_field(r->refusal, "logit_bias", "has %zu "
+		    "entries, but the model has %zu tokens", n, r->s->n_vocab);
 	seen = calloc(r->s->n_vocab / 8 + 1, 1);
 	r->q->bias_id = calloc(n + 1, sizeof *r->q->bias_id);
 	r->q->bias = calloc(n + 1, sizeof *r->q->bias);
 	if (seen == NULL || r->q->bias_id == NULL || r->q->bias == NULL)
-		rc = qwen_oom(&r->no->err);
+		rc = qwen_oom(&r->refusal->err);
 	yyjson_obj_foreach(v, i, n, key, x) {
 		if (rc == 0)
 			rc = add_bias(r, key, x, seen);
@@ -101,7 +103,7 @@ read_bias(struct qwen_ask *r)
  * bits are a seed.
  */
 static int
-read_seed(char buf[QWEN_ASK_NUMBER])
+read_seed(char buf[QWEN_NUMBER_SIZE])
 {
 	long long n;
 	char *end;
@@ -111,19 +113,19 @@ read_seed(char buf[QWEN_ASK_NUMBER])
 	if (errno != 0 || *end != '\0')
 		return 0;
 	if (n < 0)
-		snprintf(buf, QWEN_ASK_NUMBER, "%llu", (unsigned long long)n);
+		snprintf(buf, QWEN_NUMBER_SIZE, "%llu", (unsigned long long)n);
 	return n == -1;
 }
 
 /* Sets a sampler's option from the number of a field. */
 static int
-read_number(struct qwen_ask *r, const struct qwen_sample_opt *o,
-    const char *key, char buf[QWEN_ASK_NUMBER])
+read_number(struct qwen_parser *r, const struct qwen_sample_opt *o,
+    const char *key, char buf[QWEN_NUMBER_SIZE])
 {
 	int best = strcmp(key, "temperature") == 0 && strtod(buf, NULL) == 0;
 
 	if (o->below_off && strtod(buf, NULL) < 0)
-		snprintf(buf, QWEN_ASK_NUMBER, "0");
+		snprintf(buf, QWEN_NUMBER_SIZE, "0");
 	if (strcmp(key, "seed") == 0) {
 		r->q->seed_from = QWEN_SEED_GIVEN;
 		if (read_seed(buf)) {
@@ -131,8 +133,8 @@ read_number(struct qwen_ask *r, const struct qwen_sample_opt *o,
 			return 0;
 		}
 	}
-	if (qwen_ask_set(r, key, o->name, buf) < 0 ||
-	    (best && qwen_ask_set(r, key, "greedy", "1") < 0))
+	if (qwen_parse_add_setting(r, key, o->name, buf) < 0 ||
+	    (best && qwen_parse_add_setting(r, key, "greedy", "1") < 0))
 		return -1;
 	/* the sampler checks that it is a whole number */
 	if (strcmp(key, "min_tokens") == 0)
@@ -142,16 +144,16 @@ read_number(struct qwen_ask *r, const struct qwen_sample_opt *o,
 
 /* Reads a sampling option, under any of its field names. */
 static int
-read_option(struct qwen_ask *r, const struct qwen_sample_opt *o)
+read_option(struct qwen_parser *r, const struct qwen_sample_opt *o)
 {
-	char buf[QWEN_ASK_NUMBER];
+	char buf[QWEN_NUMBER_SIZE];
 	const char *const *key;
 	yyjson_val *v;
 
 	for (key = o->fields; *key != NULL; key++) {
-		if ((v = qwen_ask_get(r->body, *key)) == NULL)
+		if ((v = qwen_parse_get(r->body, *key)) == NULL)
 			continue;
-		if (qwen_ask_number(r->no, *key, v, buf) < 0 ||
+		if (qwen_parse_number(r->refusal, *key, v, buf) < 0 ||
 		    read_number(r, o, *key, buf) < 0)
 			return -1;
 	}
@@ -159,7 +161,7 @@ read_option(struct qwen_ask *r, const struct qwen_sample_opt *o)
 }
 
 static int
-read_sampling(struct qwen_ask *r)
+read_sampling(struct qwen_parser *r)
 {
 	const struct qwen_sample_opt *o;
 	size_t i;
@@ -170,13 +172,13 @@ read_sampling(struct qwen_ask *r)
 		if (read_option(r, o) < 0)
 			return -1;
 	}
-	return qwen_ask_settings(r) < 0 ? -1 : read_bias(r);
+	return qwen_parse_settings(r) < 0 ? -1 : read_bias(r);
 }
 
 /* --------------------------------------------------------- other parameters */
 
 static int
-add_stop(struct qwen_ask *r, const char *s, size_t n)
+add_stop(struct qwen_parser *r, const char *s, size_t n)
 {
 	char *text;
 
@@ -184,32 +186,33 @@ add_stop(struct qwen_ask *r, const char *s, size_t n)
 	if (n == 0)
 		return 0;
 	if ((text = malloc(n)) == NULL)
-		return qwen_oom(&r->no->err);
+		return qwen_oom(&r->refusal->err);
 	memcpy(text, s, n);
 	r->q->stop[r->q->n_stop++] = (struct qwen_str){ text, n };
 	return 0;
 }
 
 static int
-read_one_stop(struct qwen_ask *r, yyjson_val *v)
+read_one_stop(struct qwen_parser *r, yyjson_val *v)
 {
 	if (!yyjson_is_str(v))
-		return wrong(r->no, "stop", "is not a string or a list of them");
+		return qwen_refuse_field(r->refusal, "stop", "is not a string "
+		    "or a list of them");
 	return add_stop(r, yyjson_get_str(v), yyjson_get_len(v));
 }
 
 static int
-read_stop(struct qwen_ask *r)
+read_stop(struct qwen_parser *r)
 {
-	yyjson_val *v = qwen_ask_get(r->body, "stop"), *one;
+	yyjson_val *v = qwen_parse_get(r->body, "stop"), *one;
 	size_t i, n = yyjson_arr_size(v);
 
 	if (n > QWEN_STOPS_MAX)
-		return wrong(r->no, "stop", "more than %d strings",
-		    QWEN_STOPS_MAX);
+		return qwen_refuse_field(r->refusal, "stop", "more than %d "
+		    "strings", QWEN_STOPS_MAX);
 	n = v == NULL ? r->s->n_stop : yyjson_is_arr(v) ? n : 1;
 	if ((r->q->stop = calloc(n + 1, sizeof *r->q->stop)) == NULL)
-		return qwen_oom(&r->no->err);
+		return qwen_oom(&r->refusal->err);
 	for (i = 0; v == NULL && i < n; i++) {
 		if (add_stop(r, r->s->stop[i].s, r->s->stop[i].len) < 0)
 			return -1;
@@ -224,9 +227,9 @@ read_stop(struct qwen_ask *r)
 }
 
 static int
-read_logprobs(struct qwen_ask *r)
+read_logprobs(struct qwen_parser *r)
 {
-	yyjson_val *v = qwen_ask_get(r->body, "logprobs");
+	yyjson_val *v = qwen_parse_get(r->body, "logprobs");
 	int is_number = v != NULL && !yyjson_is_bool(v), got;
 	int64_t n = 0;
 
@@ -234,7 +237,7 @@ read_logprobs(struct qwen_ask *r)
 	got = whole(r, is_number ? "logprobs" : "top_logprobs", 0,
 	    QWEN_LOGPROBS_MAX, &n);
 	if (n > 0 && !r->q->logprobs)
-		return bad(r->no, "top_logprobs",
+		return qwen_refuse_invalid(r->refusal, "top_logprobs",
 		    "top_logprobs needs logprobs: true");
 	r->q->n_top = (size_t)n;
 	return got < 0 ? -1 : 0;
@@ -242,25 +245,27 @@ read_logprobs(struct qwen_ask *r)
 
 /* Reads a field that is true or false.  Returns 1 if it is true, 0, or -1. */
 static int
-truth(struct qwen_ask *r, yyjson_val *object, const char *key)
+truth(struct qwen_parser *r, yyjson_val *object, const char *key)
 {
-	yyjson_val *v = qwen_ask_get(object, key);
+	yyjson_val *v = qwen_parse_get(object, key);
 
 	if (v != NULL && !yyjson_is_bool(v))
-		return wrong(r->no, key, "is not true or false");
+		return qwen_refuse_field(r->refusal, key, "is not true or "
+		    "false");
 	return yyjson_is_true(v);
 }
 
 static int
-read_stream(struct qwen_ask *r)
+read_stream(struct qwen_parser *r)
 {
-	yyjson_val *options = qwen_ask_get(r->body, "stream_options");
+	yyjson_val *options = qwen_parse_get(r->body, "stream_options");
 	int stream = truth(r, r->body, "stream"), usage;
 
 	if (stream < 0)
 		return -1;
 	if (stream && !r->s->streams)
-		return bad(r->no, "stream", "stream is not supported");
+		return qwen_refuse_invalid(r->refusal, "stream", "stream is "
+		    "not supported");
 	r->q->stream = stream && r->q->form != QWEN_FORM_COMPACT;
 	if (!stream)
 		return 0;
@@ -268,7 +273,8 @@ read_stream(struct qwen_ask *r)
 	if (r->q->tells_progress < 0)
 		return -1;
 	if (options != NULL && !yyjson_is_obj(options))
-		return wrong(r->no, "stream_options", "is not an object");
+		return qwen_refuse_field(r->refusal, "stream_options", "is not "
+		    "an object");
 	usage = truth(r, options, "include_usage");
 	r->q->include_usage = usage > 0;
 	return usage < 0 ? -1 : 0;
@@ -276,9 +282,9 @@ read_stream(struct qwen_ask *r)
 
 /* Reads fields of which only one value is supported. */
 static int
-read_ways(struct qwen_ask *r)
+read_fixed_fields(struct qwen_parser *r)
 {
-	yyjson_val *list = qwen_ask_get(r->body, "modalities"), *one;
+	yyjson_val *list = qwen_parse_get(r->body, "modalities"), *one;
 	int64_t best = 1;
 	size_t i, n;
 
@@ -287,37 +293,38 @@ read_ways(struct qwen_ask *r)
 	if (whole(r, "best_of", 1, QWEN_CHOICES_MAX, &best) < 0)
 		return -1;
 	if (best > 1 && (size_t)best != r->q->n)
-		return bad(r->no, "best_of", "best_of is not supported");
+		return qwen_refuse_invalid(r->refusal, "best_of", "best_of is "
+		    "not supported");
 	yyjson_arr_foreach(list, i, n, one) {
 		if (!yyjson_equals_str(one, "text"))
-			return wrong(r->no, "modalities", "only text is "
-			    "supported");
+			return qwen_refuse_field(r->refusal, "modalities",
+			    "only text is supported");
 	}
 	return 0;
 }
 
 /* ignore_eos: no ending token before the maximum of tokens. */
 static int
-read_eos(struct qwen_ask *r)
+read_eos(struct qwen_parser *r)
 {
-	char buf[QWEN_ASK_NUMBER];
+	char buf[QWEN_NUMBER_SIZE];
 	int on = truth(r, r->body, "ignore_eos");
 
 	if (on <= 0)
 		return on;
 	snprintf(buf, sizeof buf, "%zu", r->q->max < INT32_MAX ? r->q->max :
 	    (size_t)INT32_MAX);
-	return qwen_ask_set(r, "ignore_eos", "min-tokens", buf);
+	return qwen_parse_add_setting(r, "ignore_eos", "min-tokens", buf);
 }
 
 /* The template checks the value. */
 static int
-read_effort(struct qwen_ask *r)
+read_effort(struct qwen_parser *r)
 {
-	yyjson_val *v = qwen_ask_get(r->body, "reasoning_effort");
+	yyjson_val *v = qwen_parse_get(r->body, "reasoning_effort");
 
-	return v == NULL || yyjson_is_str(v) ? 0 :
-	    wrong(r->no, "reasoning_effort", "is not a string");
+	return v == NULL || yyjson_is_str(v) ? 0 : qwen_refuse_field(r->refusal,
+	    "reasoning_effort", "is not a string");
 }
 
 /*
@@ -325,14 +332,15 @@ read_effort(struct qwen_ask *r)
  * -1.  In other servers -1 means no limit, -2 up to the end of the context.
  */
 static int
-read_max_named(struct qwen_ask *r, const char *key, int64_t min, int64_t *max)
+read_max_named(struct qwen_parser *r, const char *key, int64_t min,
+    int64_t *max)
 {
-	yyjson_val *v = qwen_ask_get(r->body, key);
-	char buf[QWEN_ASK_NUMBER];
+	yyjson_val *v = qwen_parse_get(r->body, key);
+	char buf[QWEN_NUMBER_SIZE];
 
 	if (v == NULL)
 		return 0;
-	if (qwen_ask_number(r->no, key, v, buf) < 0)
+	if (qwen_parse_number(r->refusal, key, v, buf) < 0)
 		return -1;
 	if (strcmp(buf, "-1") != 0 && strcmp(buf, "-2") != 0)
 		return whole(r, key, min, INT64_MAX, max);
@@ -342,7 +350,7 @@ read_max_named(struct qwen_ask *r, const char *key, int64_t min, int64_t *max)
 
 /* Reads the limit of tokens; 0 is allowed only if just the prompt is wanted. */
 static int
-read_max(struct qwen_ask *r)
+read_max(struct qwen_parser *r)
 {
 	/*
 	 * names of OpenAI, llama.cpp, Ollama and transformers; the first one
@@ -359,7 +367,8 @@ read_max(struct qwen_ask *r)
 	if (echo < 0)
 		return -1;
 	if (echo && (!r->s->echoes || r->q->form != QWEN_FORM_COMPLETION))
-		return bad(r->no, "echo", "echo is not supported");
+		return qwen_refuse_invalid(r->refusal, "echo", "echo is not "
+		    "supported");
 	r->q->echo = echo;
 	for (i = 0; i < sizeof names / sizeof *names && got == 0; i++)
 		got = read_max_named(r, names[i], min, &max);
@@ -369,15 +378,17 @@ read_max(struct qwen_ask *r)
 }
 
 int
-qwen_ask_fields(struct qwen_ask *r)
+qwen_parse_fields(struct qwen_parser *r)
 {
-	yyjson_val *model = qwen_ask_get(r->body, "model");
+	yyjson_val *model = qwen_parse_get(r->body, "model");
 	struct qwen_request *q = r->q;
 	int64_t n = 1;
 
 	if (model != NULL && !yyjson_is_str(model))
-		return wrong(r->no, "model", "is not a string");
-	if (model != NULL && qwen_ask_json(r->no, model, &q->model, NULL) < 0)
+		return qwen_refuse_field(r->refusal, "model", "is not a "
+		    "string");
+	if (model != NULL && qwen_parse_to_json(r->refusal, model, &q->model,
+	    NULL) < 0)
 		return -1;
 	if (whole(r, "n", 1, QWEN_CHOICES_MAX, &n) < 0 ||
 	    (q->form == QWEN_FORM_INFILL &&
@@ -388,6 +399,6 @@ qwen_ask_fields(struct qwen_ask *r)
 	    "include_stop_str_in_output")) < 0)
 		return -1;
 	return read_max(r) < 0 || read_sampling(r) < 0 || read_stop(r) < 0 ||
-	    read_logprobs(r) < 0 || read_ways(r) < 0 || read_eos(r) < 0 ||
-	    read_effort(r) < 0 || qwen_ask_grammar(r) < 0 ? -1 : 0;
+	    read_logprobs(r) < 0 || read_fixed_fields(r) < 0 || read_eos(r) <
+	    0 || read_effort(r) < 0 || qwen_parse_constraints(r) < 0 ? -1 : 0;
 }

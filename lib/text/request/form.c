@@ -64,13 +64,13 @@ qwen_form_model(struct qwen_text *t, const struct qwen_request *q)
 
 void
 qwen_form_list(struct qwen_text *t, const struct qwen_text *list,
-    size_t *told)
+    size_t *sent)
 {
-	size_t from = *told + (*told > 0 && *told < list->n);
+	size_t from = *sent + (*sent > 0 && *sent < list->n);
 
 	if (from < list->n)
 		qwen_text_add(t, list->s + from, list->n - from);
-	*told = list->n;
+	*sent = list->n;
 }
 
 const char *
@@ -83,7 +83,7 @@ qwen_form_stream_type(enum qwen_form form)
 /* ------------------------------------------------------------------- bodies */
 
 int
-qwen_refusal_status(const struct qwen_refusal *no)
+qwen_refusal_status(const struct qwen_refusal *refusal)
 {
 	static const struct { const char *code; int status; } row[] = {
 		{ "item_not_found", 404 },
@@ -93,10 +93,10 @@ qwen_refusal_status(const struct qwen_refusal *no)
 	};
 	size_t i;
 
-	if (no->err.code == 0)
+	if (refusal->err.code == 0)
 		return 200;
 	for (i = 0; i < sizeof row / sizeof row[0]; i++) {
-		if (strcmp(no->code, row[i].code) == 0)
+		if (strcmp(refusal->code, row[i].code) == 0)
 			return row[i].status;
 	}
 	return 400;
@@ -123,9 +123,9 @@ void
 qwen_request_body(const struct qwen_request *q, uint64_t created,
     struct qwen_text *t)
 {
-	if (q->no.err.code != 0)
-		qwen_error_body(q->form, qwen_refusal_status(&q->no),
-		    q->no.code, q->no.param, q->no.err.msg, t);
+	if (q->refusal.err.code != 0)
+		qwen_error_body(q->form, qwen_refusal_status(&q->refusal),
+		    q->refusal.code, q->refusal.param, q->refusal.err.msg, t);
 	else if (q->form == QWEN_FORM_MESSAGES)
 		qwen_anthropic_body(q, t);
 	else if (q->form == QWEN_FORM_RESPONSES)
@@ -144,10 +144,10 @@ qwen_request_body(const struct qwen_request *q, uint64_t created,
 /* ------------------------------------------------------------------- events */
 
 int
-qwen_sse_new(struct qwen_sse **out, const struct qwen_request *q,
-    uint64_t created, struct qwen_err *err)
+qwen_answer_stream_new(struct qwen_answer_stream **out,
+    const struct qwen_request *q, uint64_t created, struct qwen_err *err)
 {
-	struct qwen_sse *s = *out = calloc(1, sizeof *s);
+	struct qwen_answer_stream *s = *out = calloc(1, sizeof *s);
 
 	if (s == NULL)
 		return qwen_oom(err);
@@ -159,8 +159,8 @@ qwen_sse_new(struct qwen_sse **out, const struct qwen_request *q,
 	    q->form == QWEN_FORM_LLAMA ? &qwen_llama_events :
 	    q->form == QWEN_FORM_INFILL ? &qwen_llama_events :
 	    &qwen_openai_events;
-	s->told = calloc(q->n_answers + 1, sizeof *s->told);
-	if (s->told != NULL)
+	s->sent = calloc(q->n_answers + 1, sizeof *s->sent);
+	if (s->sent != NULL)
 		return 0;
 	free(s);
 	*out = NULL;
@@ -168,16 +168,16 @@ qwen_sse_new(struct qwen_sse **out, const struct qwen_request *q,
 }
 
 void
-qwen_sse_free(struct qwen_sse *s)
+qwen_answer_stream_free(struct qwen_answer_stream *s)
 {
 	if (s == NULL)
 		return;
-	free(s->told);
+	free(s->sent);
 	free(s);
 }
 
 void
-qwen_sse_begin(struct qwen_sse *s, struct qwen_text *t)
+qwen_answer_stream_begin(struct qwen_answer_stream *s, struct qwen_text *t)
 {
 	if (s->events->begin != NULL)
 		s->events->begin(s, t);
@@ -185,64 +185,64 @@ qwen_sse_begin(struct qwen_sse *s, struct qwen_text *t)
 
 /* Sends the rest of a block.  Returns 1 if the block is complete. */
 static int
-tell_block(struct qwen_sse *s, struct qwen_answer_cursor *p,
+tell_block(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
     struct qwen_text *t)
 {
-	struct qwen_told *told = p->told;
+	struct qwen_sent *sent = p->sent;
 
-	if (!told->is_open && s->events->open != NULL)
+	if (!sent->is_open && s->events->open != NULL)
 		s->events->open(s, p, t);
-	told->is_open = 1;
-	if (told->at < p->block->n)
+	sent->is_open = 1;
+	if (sent->at < p->block->n)
 		s->events->more(s, p, t);
-	told->at = p->block->n;
-	if (told->block + 1 == p->a->n_blocks && p->a->finish == NULL &&
+	sent->at = p->block->n;
+	if (sent->block + 1 == p->a->n_blocks && p->a->finish == NULL &&
 	    p->block->kind != QWEN_BLOCK_CALL)
 		return 0;
 	if (s->events->close != NULL)
 		s->events->close(s, p, t);
-	told->is_open = 0;
-	told->at = 0;
-	told->block++;
+	sent->is_open = 0;
+	sent->at = 0;
+	sent->block++;
 	return 1;
 }
 
 void
-qwen_sse_step(struct qwen_sse *s, const struct qwen_answer *a,
-    struct qwen_text *t)
+qwen_answer_stream_step(struct qwen_answer_stream *s,
+    const struct qwen_answer *a, struct qwen_text *t)
 {
-	struct qwen_told *told = &s->told[a - s->q->answer];
-	struct qwen_answer_cursor p = { a, told, NULL };
+	struct qwen_sent *sent = &s->sent[a - s->q->answer];
+	struct qwen_answer_cursor p = { a, sent, NULL };
 
-	while (told->block < a->n_blocks) {
-		p.block = &a->block[told->block];
+	while (sent->block < a->n_blocks) {
+		p.block = &a->block[sent->block];
 		if (!tell_block(s, &p, t))
 			break;
 	}
-	if (a->finish == NULL || told->ended)
+	if (a->finish == NULL || sent->ended)
 		return;
-	told->ended = 1;
+	sent->ended = 1;
 	s->n_ended++;
 	if (s->events->finish != NULL)
 		s->events->finish(s, &p, t);
 }
 
 void
-qwen_sse_end(struct qwen_sse *s, struct qwen_text *t)
+qwen_answer_stream_end(struct qwen_answer_stream *s, struct qwen_text *t)
 {
 	s->events->end(s, t);
 }
 
 void
-qwen_sse_progress(struct qwen_sse *s, const struct qwen_progress *p,
-    struct qwen_text *t)
+qwen_answer_stream_progress(struct qwen_answer_stream *s,
+    const struct qwen_progress *p, struct qwen_text *t)
 {
 	if (s->events->progress != NULL)
 		s->events->progress(s, p, t);
 }
 
 void
-qwen_sse_idle(struct qwen_sse *s, struct qwen_text *t)
+qwen_answer_stream_idle(struct qwen_answer_stream *s, struct qwen_text *t)
 {
 	if (s->events->on_idle != NULL)
 		s->events->on_idle(s, t);

@@ -26,7 +26,7 @@ qwen_form_is_ollama(enum qwen_form form)
 }
 
 /* How much of an answer a stream has sent. */
-struct qwen_told {
+struct qwen_sent {
 	size_t	block;		/* index of the first block not sent
 				   completely */
 	size_t	at;		/* bytes sent of that block */
@@ -38,11 +38,11 @@ struct qwen_told {
 	size_t	n_ids;		/* tokens sent */
 };
 
-struct qwen_sse {
+struct qwen_answer_stream {
 	const struct qwen_request *q;
 	uint64_t		 created;
 	const struct qwen_form_events *events;
-	struct qwen_told	*told;	/* one per answer */
+	struct qwen_sent	*sent;	/* one per answer */
 	size_t			 n_events;	/* events sent, for APIs that
 						   number them */
 	size_t			 n_ended;	/* answers that have ended */
@@ -51,26 +51,26 @@ struct qwen_sse {
 /* A position in an answer. */
 struct qwen_answer_cursor {
 	const struct qwen_answer *a;
-	struct qwen_told	*told;
+	struct qwen_sent	*sent;
 	const struct qwen_block	*block;
 };
 
 /* How an API writes events; NULL: the API has no such event. */
 struct qwen_form_events {
-	void (*begin)(struct qwen_sse *s, struct qwen_text *t);
-	void (*open)(struct qwen_sse *s, struct qwen_answer_cursor *p,
+	void (*begin)(struct qwen_answer_stream *s, struct qwen_text *t);
+	void (*open)(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
 	    struct qwen_text *t);
-	/* the bytes of the block from told->at on, at least one */
-	void (*more)(struct qwen_sse *s, struct qwen_answer_cursor *p,
+	/* the bytes of the block from sent->at on, at least one */
+	void (*more)(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
 	    struct qwen_text *t);
-	void (*close)(struct qwen_sse *s, struct qwen_answer_cursor *p,
-	    struct qwen_text *t);
-	void (*finish)(struct qwen_sse *s, struct qwen_answer_cursor *p,
-	    struct qwen_text *t);
-	void (*end)(struct qwen_sse *s, struct qwen_text *t);
-	void (*progress)(struct qwen_sse *s, const struct qwen_progress *p,
-	    struct qwen_text *t);
-	void (*on_idle)(struct qwen_sse *s, struct qwen_text *t);
+	void (*close)(struct qwen_answer_stream *s,
+	    struct qwen_answer_cursor *p, struct qwen_text *t);
+	void (*finish)(struct qwen_answer_stream *s,
+	    struct qwen_answer_cursor *p, struct qwen_text *t);
+	void (*end)(struct qwen_answer_stream *s, struct qwen_text *t);
+	void (*progress)(struct qwen_answer_stream *s,
+	    const struct qwen_progress *p, struct qwen_text *t);
+	void (*on_idle)(struct qwen_answer_stream *s, struct qwen_text *t);
 	const char *idle;	/* text of the keep-alive event, if on_idle is
 				   NULL */
 };
@@ -128,9 +128,9 @@ void qwen_llama_body(const struct qwen_request *q, struct qwen_text *t);
 void qwen_llama_timings(struct qwen_text *t, const struct qwen_request *q);
 void qwen_llama_progress(struct qwen_text *t, const struct qwen_progress *p);
 
-/* Appends the part of the list after byte *told, then sets *told to its end. */
+/* Appends the part of the list after byte *sent, then sets *sent to its end. */
 void qwen_form_list(struct qwen_text *t, const struct qwen_text *list,
-    size_t *told);
+    size_t *sent);
 
 /* ---- infill.c */
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 #include "text/schema/rules.h"
 
 enum { KEPT = 32, KEPT_BYTES = 16 << 20 };
@@ -145,8 +145,8 @@ qwen_grammar_share(struct qwen_grammars *all, const char *text, size_t n,
 }
 
 int
-qwen_ask_take_grammar(struct qwen_ask *r, const char *what, const char *text,
-    size_t n, int is_schema)
+qwen_parse_set_grammar(struct qwen_parser *r, const char *what,
+    const char *text, size_t n, int is_schema)
 {
 	struct qwen_shared_grammar *g;
 	struct qwen_constraint c;
@@ -155,8 +155,8 @@ qwen_ask_take_grammar(struct qwen_ask *r, const char *what, const char *text,
 	r->s->grammars->unknown = r->s->unknown;
 	if (qwen_grammar_share(r->s->grammars, text, n, is_schema, &g, &c,
 	    &err) < 0)
-		return qwen_ask_failed(r->no, what, &err);
-	r->holds = what;
+		return qwen_refuse_error(r->refusal, what, &err);
+	r->grammar_field = what;
 	r->q->shared = g;
 	r->q->grammar = g->grammar;
 	r->q->n_bytes += g->bytes;
@@ -164,7 +164,7 @@ qwen_ask_take_grammar(struct qwen_ask *r, const char *what, const char *text,
 }
 
 const char *
-qwen_ask_schema(const struct qwen_ask *r, size_t *n)
+qwen_parse_get_schema(const struct qwen_parser *r, size_t *n)
 {
 	const struct qwen_shared_grammar *g = r->q->shared;
 
@@ -175,14 +175,14 @@ qwen_ask_schema(const struct qwen_ask *r, size_t *n)
 }
 
 void
-qwen_ask_drop_grammar(struct qwen_ask *r)
+qwen_parse_drop_grammar(struct qwen_parser *r)
 {
 	if (r->q->shared != NULL)
 		r->q->n_bytes -= r->q->shared->bytes;
 	qwen_grammar_unshare(r->q->shared);
 	r->q->shared = NULL;
 	r->q->grammar = NULL;
-	r->holds = NULL;
+	r->grammar_field = NULL;
 }
 
 int

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 #include "text/request/form.h"
 
 enum {
@@ -18,32 +18,32 @@ enum {
 	BYTES_MAX = 16,		/* average bytes per token, upper bound */
 };
 
-static const struct qwen_member rows[] = {
-	{ "cache_prompt", QWEN_MEMBER_IDLE, NULL },
-	{ "id_slot", QWEN_MEMBER_IDLE, NULL },
-	{ "input_extra", QWEN_MEMBER_HEEDED, NULL },
-	{ "input_prefix", QWEN_MEMBER_HEEDED, NULL },
-	{ "input_suffix", QWEN_MEMBER_HEEDED, NULL },
-	{ "lora", QWEN_MEMBER_REFUSED, NULL },
-	{ "max_tokens", QWEN_MEMBER_HEEDED, NULL },
-	{ "n", QWEN_MEMBER_HEEDED, NULL },
-	{ "n_cache_reuse", QWEN_MEMBER_IDLE, NULL },
-	{ "n_cmpl", QWEN_MEMBER_HEEDED, NULL },
-	{ "n_discard", QWEN_MEMBER_IDLE, NULL },
-	{ "n_indent", QWEN_MEMBER_HEEDED, NULL },
-	{ "n_keep", QWEN_MEMBER_IDLE, NULL },
-	{ "n_predict", QWEN_MEMBER_HEEDED, NULL },
-	{ "n_probs", QWEN_MEMBER_REFUSED, "0" },
-	{ "post_sampling_probs", QWEN_MEMBER_REFUSED, NULL },
-	{ "prompt", QWEN_MEMBER_HEEDED, NULL },
-	{ "response_fields", QWEN_MEMBER_HEEDED, NULL },
-	{ "return_tokens", QWEN_MEMBER_REFUSED, NULL },
-	{ "stop", QWEN_MEMBER_HEEDED, NULL },
-	{ "t_max_predict_ms", QWEN_MEMBER_HEEDED, NULL },
-	{ "t_max_prompt_ms", QWEN_MEMBER_IDLE, NULL },
-	{ "timings_per_token", QWEN_MEMBER_IDLE, NULL },
+static const struct qwen_field rows[] = {
+	{ "cache_prompt", QWEN_FIELD_IGNORED, NULL },
+	{ "id_slot", QWEN_FIELD_IGNORED, NULL },
+	{ "input_extra", QWEN_FIELD_USED, NULL },
+	{ "input_prefix", QWEN_FIELD_USED, NULL },
+	{ "input_suffix", QWEN_FIELD_USED, NULL },
+	{ "lora", QWEN_FIELD_REFUSED, NULL },
+	{ "max_tokens", QWEN_FIELD_USED, NULL },
+	{ "n", QWEN_FIELD_USED, NULL },
+	{ "n_cache_reuse", QWEN_FIELD_IGNORED, NULL },
+	{ "n_cmpl", QWEN_FIELD_USED, NULL },
+	{ "n_discard", QWEN_FIELD_IGNORED, NULL },
+	{ "n_indent", QWEN_FIELD_USED, NULL },
+	{ "n_keep", QWEN_FIELD_IGNORED, NULL },
+	{ "n_predict", QWEN_FIELD_USED, NULL },
+	{ "n_probs", QWEN_FIELD_REFUSED, "0" },
+	{ "post_sampling_probs", QWEN_FIELD_REFUSED, NULL },
+	{ "prompt", QWEN_FIELD_USED, NULL },
+	{ "response_fields", QWEN_FIELD_USED, NULL },
+	{ "return_tokens", QWEN_FIELD_REFUSED, NULL },
+	{ "stop", QWEN_FIELD_USED, NULL },
+	{ "t_max_predict_ms", QWEN_FIELD_USED, NULL },
+	{ "t_max_prompt_ms", QWEN_FIELD_IGNORED, NULL },
+	{ "timings_per_token", QWEN_FIELD_IGNORED, NULL },
 };
-static const struct qwen_members members = {
+static const struct qwen_fields known_fields = {
 	rows, sizeof rows / sizeof rows[0]
 };
 
@@ -51,15 +51,15 @@ static const struct qwen_members members = {
 
 /* The vocabulary has no FIM tokens, or out of memory. */
 static int
-failed(struct qwen_ask *r, const char *key, const struct qwen_err *err)
+failed(struct qwen_parser *r, const char *key, const struct qwen_err *err)
 {
-	return err->code == QWEN_ENOMEM ? qwen_oom(&r->no->err) :
-	    wrong(r->no, key, "%s", err->msg);
+	return err->code == QWEN_ENOMEM ? qwen_oom(&r->refusal->err) :
+	    qwen_refuse_field(r->refusal, key, "%s", err->msg);
 }
 
 /* FIM tokens end the answer, in addition to the request's own tokens. */
 static int
-add_endings(struct qwen_ask *r)
+add_endings(struct qwen_parser *r)
 {
 	struct qwen_request *q = r->q;
 	int32_t *more = realloc(q->stop_id, (q->n_stop_ids + QWEN_FIM_N) *
@@ -67,7 +67,7 @@ add_endings(struct qwen_ask *r)
 	int i;
 
 	if (more == NULL)
-		return qwen_oom(&r->no->err);
+		return qwen_oom(&r->refusal->err);
 	q->stop_id = more;
 	for (i = 0; i < QWEN_FIM_N; i++) {
 		if ((id = qwen_tok_fim(r->s->tok, i)) >= 0)
@@ -77,25 +77,26 @@ add_endings(struct qwen_ask *r)
 }
 
 int
-qwen_ask_suffix(struct qwen_ask *r)
+qwen_parse_suffix(struct qwen_parser *r)
 {
-	yyjson_val *v = qwen_ask_get(r->body, "suffix");
+	yyjson_val *v = qwen_parse_get(r->body, "suffix");
 
 	/* clients that fill no gap send an empty suffix */
 	if (v == NULL || (yyjson_is_str(v) && yyjson_get_len(v) == 0))
 		return 0;
 	if (!yyjson_is_str(v))
-		return wrong(r->no, "suffix", "is not a string");
+		return qwen_refuse_field(r->refusal, "suffix", "is not a "
+		    "string");
 	if (r->q->echo)
-		return bad(r->no, "suffix", "suffix and echo cannot be "
-		    "combined");
+		return qwen_refuse_invalid(r->refusal, "suffix", "suffix and "
+		    "echo cannot be combined");
 	r->suffix = v;
-	return qwen_ask_may_fit(r, "suffix", (struct qwen_str){
+	return qwen_parse_check_length(r, "suffix", (struct qwen_str){
 	    yyjson_get_str(v), yyjson_get_len(v) }) < 0 ? -1 : add_endings(r);
 }
 
 int
-qwen_ask_around(struct qwen_ask *r, struct qwen_str prefix,
+qwen_parse_encode_fim(struct qwen_parser *r, struct qwen_str prefix,
     const struct qwen_ids *ids, struct qwen_ids *out)
 {
 	struct qwen_fim_text x = {
@@ -113,32 +114,34 @@ qwen_ask_around(struct qwen_ask *r, struct qwen_str prefix,
 
 /* Reads a string; "" if it is absent and not needed. */
 static int
-read_text(struct qwen_ask *r, const char *key, int needed,
+read_text(struct qwen_parser *r, const char *key, int needed,
     struct qwen_str *out)
 {
-	yyjson_val *v = qwen_ask_get(r->body, key);
+	yyjson_val *v = qwen_parse_get(r->body, key);
 
 	*out = (struct qwen_str){ "", 0 };
 	if (v == NULL)
-		return needed ? bad(r->no, key, "%s is missing", key) : 0;
+		return needed ? qwen_refuse_invalid(r->refusal, key, "%s is "
+		    "missing", key) : 0;
 	if (!yyjson_is_str(v))
-		return wrong(r->no, key, "is not a string");
+		return qwen_refuse_field(r->refusal, key, "is not a string");
 	*out = (struct qwen_str){ yyjson_get_str(v), yyjson_get_len(v) };
 	return 0;
 }
 
 /* Reads one of [{"filename": ..., "text": ...}]; the name is optional. */
 static int
-read_file(struct qwen_ask *r, size_t i, yyjson_val *v,
+read_file(struct qwen_parser *r, size_t i, yyjson_val *v,
     struct qwen_fim_file *f)
 {
-	yyjson_val *text = text_of(v, "text"), *name = text_of(v, "filename");
+	yyjson_val *text = qwen_parse_get_text(v, "text"), *name =
+	    qwen_parse_get_text(v, "filename");
 
 	if (text == NULL || (name == NULL &&
-	    qwen_ask_get(v, "filename") != NULL))
-		return wrong(r->no, "input_extra", "entry %zu is not an object "
-		    "with a string \"text\" and optionally a string "
-		    "\"filename\"", i);
+	    qwen_parse_get(v, "filename") != NULL))
+		return qwen_refuse_field(r->refusal, "input_extra", "entry %zu "
+		    "is not an object with a string \"text\" and optionally a "
+		    "string \"filename\"", i);
 	f->text = (struct qwen_str){ yyjson_get_str(text),
 	    yyjson_get_len(text) };
 	f->name = name == NULL ? (struct qwen_str){ "tmp", 3 } :
@@ -147,18 +150,19 @@ read_file(struct qwen_ask *r, size_t i, yyjson_val *v,
 }
 
 static int
-read_files(struct qwen_ask *r, struct qwen_fim_file **out, size_t *n_out)
+read_files(struct qwen_parser *r, struct qwen_fim_file **out, size_t *n_out)
 {
-	yyjson_val *list = qwen_ask_get(r->body, "input_extra"), *v;
+	yyjson_val *list = qwen_parse_get(r->body, "input_extra"), *v;
 	size_t i, n = yyjson_arr_size(list);
 
 	if (list != NULL && !yyjson_is_arr(list))
-		return wrong(r->no, "input_extra", "is not a list of objects");
+		return qwen_refuse_field(r->refusal, "input_extra", "is not a "
+		    "list of objects");
 	if (n > FILES_MAX)
-		return wrong(r->no, "input_extra", "more than %d files",
-		    FILES_MAX);
+		return qwen_refuse_field(r->refusal, "input_extra", "more than "
+		    "%d files", FILES_MAX);
 	if ((*out = calloc(n + 1, sizeof **out)) == NULL)
-		return qwen_oom(&r->no->err);
+		return qwen_oom(&r->refusal->err);
 	yyjson_arr_foreach(list, i, n, v) {
 		if (read_file(r, i, v, &(*out)[i]) < 0)
 			return -1;
@@ -169,7 +173,7 @@ read_files(struct qwen_ask *r, struct qwen_fim_file **out, size_t *n_out)
 
 /* Leaves out the first files while all of them certainly do not fit. */
 static void
-drop_far(const struct qwen_ask *r, struct qwen_fim_text *x)
+drop_far(const struct qwen_parser *r, struct qwen_fim_text *x)
 {
 	size_t i, n = 0;
 
@@ -189,7 +193,7 @@ drop_far(const struct qwen_ask *r, struct qwen_fim_text *x)
  * files from the front of the list, as llama.cpp does.
  */
 static int
-encode(struct qwen_ask *r, struct qwen_fim_text *x, struct qwen_ids *out)
+encode(struct qwen_parser *r, struct qwen_fim_text *x, struct qwen_ids *out)
 {
 	size_t room = r->s->n_ctx > r->q->max ? r->s->n_ctx - r->q->max :
 	    r->s->n_ctx;
@@ -211,7 +215,7 @@ encode(struct qwen_ask *r, struct qwen_fim_text *x, struct qwen_ids *out)
 }
 
 int
-qwen_ask_infill_prompt(struct qwen_ask *r)
+qwen_parse_infill_prompt(struct qwen_parser *r)
 {
 	struct qwen_request *q = r->q;
 	struct qwen_fim_text x = { 0 };
@@ -221,9 +225,9 @@ qwen_ask_infill_prompt(struct qwen_ask *r)
 	if (read_text(r, "input_prefix", 1, &x.prefix) == 0 &&
 	    read_text(r, "input_suffix", 1, &x.suffix) == 0 &&
 	    read_text(r, "prompt", 0, &x.line) == 0 &&
-	    qwen_ask_may_fit(r, "input_prefix", x.prefix) == 0 &&
-	    qwen_ask_may_fit(r, "input_suffix", x.suffix) == 0 &&
-	    qwen_ask_may_fit(r, "prompt", x.line) == 0 &&
+	    qwen_parse_check_length(r, "input_prefix", x.prefix) == 0 &&
+	    qwen_parse_check_length(r, "input_suffix", x.suffix) == 0 &&
+	    qwen_parse_check_length(r, "prompt", x.line) == 0 &&
 	    read_files(r, &file, &x.n_files) == 0) {
 		x.file = file;
 		rc = encode(r, &x, &q->prompt[q->n_prompts++]);
@@ -235,48 +239,52 @@ qwen_ask_infill_prompt(struct qwen_ask *r)
 
 /* Reads a whole number of at least 0; 0 if it is absent. */
 static int
-read_count(struct qwen_ask *r, const char *key, uint64_t max, uint64_t *out)
+read_count(struct qwen_parser *r, const char *key, uint64_t max, uint64_t *out)
 {
-	yyjson_val *v = qwen_ask_get(r->body, key);
-	char buf[QWEN_ASK_NUMBER];
+	yyjson_val *v = qwen_parse_get(r->body, key);
+	char buf[QWEN_NUMBER_SIZE];
 
 	*out = 0;
 	if (v == NULL)
 		return 0;
-	if (qwen_ask_number(r->no, key, v, buf) < 0)
+	if (qwen_parse_number(r->refusal, key, v, buf) < 0)
 		return -1;
 	/* negative: no limit */
 	if (buf[0] == '-')
 		return 0;
-	return qwen_ask_digits(buf, strlen(buf), out) == 0 && *out <= max ?
-	    0 : wrong(r->no, key, "%s is not a whole number up to %llu", buf,
-	    (unsigned long long)max);
+	return qwen_parse_digits(buf, strlen(buf), out) == 0 && *out <= max ?
+	    0 : qwen_refuse_field(r->refusal, key, "%s is not a whole number "
+	    "up to %llu", buf, (unsigned long long)max);
 }
 
 static int
-read_response_fields(struct qwen_ask *r)
+read_response_fields(struct qwen_parser *r)
 {
 	static const char key[] = "response_fields";
-	yyjson_val *list = qwen_ask_get(r->body, key), *v;
+	yyjson_val *list = qwen_parse_get(r->body, key), *v;
 	size_t i, n = yyjson_arr_size(list);
 
 	if (n > FIELDS_MAX)
-		return wrong(r->no, key, "more than %d fields", FIELDS_MAX);
+		return qwen_refuse_field(r->refusal, key, "more than %d fields",
+		    FIELDS_MAX);
 	if (list != NULL && !yyjson_is_arr(list))
-		return wrong(r->no, key, "is not a list of strings");
+		return qwen_refuse_field(r->refusal, key, "is not a list of "
+		    "strings");
 	yyjson_arr_foreach(list, i, n, v) {
 		if (!yyjson_is_str(v))
-			return wrong(r->no, key, "is not a list of strings");
+			return qwen_refuse_field(r->refusal, key, "is not a "
+			    "list of strings");
 	}
-	return n == 0 ? 0 : qwen_ask_json(r->no, list, &r->q->fields, NULL);
+	return n == 0 ? 0 : qwen_parse_to_json(r->refusal, list, &r->q->fields,
+	    NULL);
 }
 
 int
-qwen_ask_infill(struct qwen_ask *r)
+qwen_parse_infill(struct qwen_parser *r)
 {
 	uint64_t indent, ms;
 
-	if (qwen_ask_members(r, &members) < 0 ||
+	if (qwen_parse_check_fields(r, &known_fields) < 0 ||
 	    read_count(r, "n_indent", INDENT_MAX, &indent) < 0 ||
 	    read_count(r, "t_max_predict_ms", UINT32_MAX, &ms) < 0 ||
 	    read_response_fields(r) < 0)
@@ -287,7 +295,7 @@ qwen_ask_infill(struct qwen_ask *r)
 }
 
 int
-qwen_ask_infill_endings(struct qwen_ask *r)
+qwen_parse_infill_ends(struct qwen_parser *r)
 {
 	return add_endings(r);
 }
@@ -355,9 +363,9 @@ qwen_infill_pick(struct qwen_text *t, const char *fields, const struct qwen_text
 		found = find_path(yyjson_doc_get_root(doc), yyjson_get_str(v));
 		if (found == NULL)
 			continue;
-		qwen_ask_write_key(t, k++, yyjson_get_str(v),
+		qwen_parse_write_key(t, k++, yyjson_get_str(v),
 		    yyjson_get_len(v));
-		qwen_ask_write(t, found);
+		qwen_parse_write_value(t, found);
 	}
 	qwen_text_str(t, k > 0 ? "}" : "{}");
 	yyjson_doc_free(doc);

@@ -5,43 +5,43 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 #include "text/request/form.h"
 
 static int
-result(const struct qwen_refusal *no, struct qwen_err *err)
+report_oom(const struct qwen_refusal *refusal, struct qwen_err *err)
 {
-	return no->err.code == QWEN_ENOMEM ? qwen_oom(err) : 0;
+	return refusal->err.code == QWEN_ENOMEM ? qwen_oom(err) : 0;
 }
 
 static int
-read_model(struct qwen_refusal *no, yyjson_val *root, char **out)
+read_model(struct qwen_refusal *refusal, yyjson_val *root, char **out)
 {
-	yyjson_val *model = qwen_ask_get(root, "model");
+	yyjson_val *model = qwen_parse_get(root, "model");
 
 	if (model == NULL)
 		return 0;
 	if (!yyjson_is_str(model))
-		return wrong(no, "model", "is not a string");
-	return qwen_ask_json(no, model, out, NULL);
+		return qwen_refuse_field(refusal, "model", "is not a string");
+	return qwen_parse_to_json(refusal, model, out, NULL);
 }
 
 /* Reads a whole number of at least 1; *out is unchanged if it is absent. */
 static int
-read_size(struct qwen_refusal *no, yyjson_val *root, const char *key,
+read_size(struct qwen_refusal *refusal, yyjson_val *root, const char *key,
     size_t *out)
 {
-	yyjson_val *v = qwen_ask_get(root, key);
-	char buf[QWEN_ASK_NUMBER];
+	yyjson_val *v = qwen_parse_get(root, key);
+	char buf[QWEN_NUMBER_SIZE];
 	uint64_t n;
 
 	if (v == NULL)
 		return 0;
-	if (qwen_ask_number(no, key, v, buf) < 0)
+	if (qwen_parse_number(refusal, key, v, buf) < 0)
 		return -1;
-	if (qwen_ask_digits(buf, strlen(buf), &n) < 0 || n == 0)
-		return wrong(no, key, "%s is not a whole number of at least 1",
-		    buf);
+	if (qwen_parse_digits(buf, strlen(buf), &n) < 0 || n == 0)
+		return qwen_refuse_field(refusal, key, "%s is not a whole "
+		    "number of at least 1", buf);
 	*out = (size_t)n;
 	return 0;
 }
@@ -52,27 +52,28 @@ read_size(struct qwen_refusal *no, yyjson_val *root, const char *key,
  * Ollama, or "END" or "NONE", as in Cohere.  Without both, *cut is unchanged.
  */
 static int
-read_cut(struct qwen_refusal *no, yyjson_val *root, size_t n_ctx, size_t *cut)
+read_cut(struct qwen_refusal *refusal, yyjson_val *root, size_t n_ctx,
+    size_t *cut)
 {
-	yyjson_val *n = qwen_ask_get(root, "truncate_prompt_tokens");
-	yyjson_val *v = qwen_ask_get(root, "truncate");
-	char buf[QWEN_ASK_NUMBER];
+	yyjson_val *n = qwen_parse_get(root, "truncate_prompt_tokens");
+	yyjson_val *v = qwen_parse_get(root, "truncate");
+	char buf[QWEN_NUMBER_SIZE];
 
 	if (yyjson_is_true(v) || yyjson_equals_str(v, "END"))
 		*cut = n_ctx;
 	else if (v != NULL && !yyjson_is_false(v) &&
 	    !yyjson_equals_str(v, "NONE"))
-		return wrong(no, "truncate", "is not true, false, \"END\" or "
-		    "\"NONE\"");
+		return qwen_refuse_field(refusal, "truncate", "is not true, "
+		    "false, \"END\" or \"NONE\"");
 	if (n == NULL)
 		return 0;
-	if (qwen_ask_number(no, "truncate_prompt_tokens", n, buf) < 0)
+	if (qwen_parse_number(refusal, "truncate_prompt_tokens", n, buf) < 0)
 		return -1;
 	if (strcmp(buf, "-1") == 0) {
 		*cut = n_ctx;
 		return 0;
 	}
-	return read_size(no, root, "truncate_prompt_tokens", cut);
+	return read_size(refusal, root, "truncate_prompt_tokens", cut);
 }
 
 static void
@@ -93,10 +94,10 @@ add_usage(struct qwen_text *t, size_t n)
 }
 
 static void
-add_refusal(struct qwen_text *t, const struct qwen_refusal *no)
+add_refusal(struct qwen_text *t, const struct qwen_refusal *refusal)
 {
-	qwen_error_body(QWEN_FORM_PLAIN, qwen_refusal_status(no), no->code,
-	    no->param, no->err.msg, t);
+	qwen_error_body(QWEN_FORM_PLAIN, qwen_refusal_status(refusal),
+	    refusal->code, refusal->param, refusal->err.msg, t);
 }
 
 /* ------------------------------------------------------------------ vectors */
@@ -111,7 +112,7 @@ is_empty(yyjson_val *v)
 
 /* Adds a text, a string or token ids; its refusal becomes the request's. */
 static int
-add_text(struct qwen_embeddings *q, const struct qwen_vectors *s,
+add_text(struct qwen_embeddings_request *q, const struct qwen_vectors *s,
     yyjson_val *v)
 {
 	struct qwen_vector_request one = { .id = NULL };
@@ -123,28 +124,30 @@ add_text(struct qwen_embeddings *q, const struct qwen_vectors *s,
 		rc = qwen_vector_request_text(&one, s, yyjson_get_str(v),
 		    yyjson_get_len(v), &err);
 	else if (!yyjson_is_arr(v))
-		return wrong(&q->no, "input", "is not a string, a list of "
-		    "token ids, or a list of these");
-	else if (qwen_ask_ids(&q->no, "input", v, s->n_vocab, &ids) < 0) {
+		return qwen_refuse_field(&q->refusal, "input", "is not a "
+		    "string, a list of token ids, or a list of these");
+	else if (qwen_parse_ids(&q->refusal, "input", v, s->n_vocab, &ids) < 0)
+	    {
 		free(ids.id);
 		return -1;
 	} else
 		rc = qwen_vector_request_ids(&one, s, &ids, &err);
 	if (rc < 0)
-		qwen_oom(&q->no.err);
-	else if (one.no.err.code != 0)
-		wrong(&q->no, "input", "%s", one.no.err.msg);
+		qwen_oom(&q->refusal.err);
+	else if (one.refusal.err.code != 0)
+		qwen_refuse_field(&q->refusal, "input", "%s",
+		    one.refusal.err.msg);
 	else {
 		q->text[q->n++] = one.text;
 		q->n_tokens += one.text.n;
 		one.text = (struct qwen_ids){ 0 };
 	}
 	qwen_vector_request_fini(&one);
-	return q->no.err.code != 0 ? -1 : 0;
+	return q->refusal.err.code != 0 ? -1 : 0;
 }
 
 static int
-read_input(struct qwen_embeddings *q, const struct qwen_vectors *s,
+read_input(struct qwen_embeddings_request *q, const struct qwen_vectors *s,
     yyjson_val *v)
 {
 	yyjson_val *first = yyjson_arr_get_first(v), *one;
@@ -152,19 +155,21 @@ read_input(struct qwen_embeddings *q, const struct qwen_vectors *s,
 	size_t i, n = many ? yyjson_arr_size(v) : 1;
 
 	if (v == NULL)
-		return bad(&q->no, "input", "input is missing");
+		return qwen_refuse_invalid(&q->refusal, "input", "input is "
+		    "missing");
 	if (is_empty(v))
-		return wrong(&q->no, "input", "is empty");
+		return qwen_refuse_field(&q->refusal, "input", "is empty");
 	if (n > QWEN_INPUTS_MAX)
-		return wrong(&q->no, "input", "%zu texts; at most %d are "
-		    "allowed", n, QWEN_INPUTS_MAX);
+		return qwen_refuse_field(&q->refusal, "input", "%zu texts; at "
+		    "most %d are allowed", n, QWEN_INPUTS_MAX);
 	if ((q->text = calloc(n, sizeof *q->text)) == NULL)
-		return qwen_oom(&q->no.err);
+		return qwen_oom(&q->refusal.err);
 	if (!many)
 		return add_text(q, s, v);
 	yyjson_arr_foreach(v, i, n, one) {
 		if (is_empty(one))
-			return wrong(&q->no, "input", "entry %zu is empty", i);
+			return qwen_refuse_field(&q->refusal, "input", "entry "
+			    "%zu is empty", i);
 		if (add_text(q, s, one) < 0)
 			return -1;
 	}
@@ -172,48 +177,50 @@ read_input(struct qwen_embeddings *q, const struct qwen_vectors *s,
 }
 
 static int
-read_embeddings(struct qwen_embeddings *q, const struct qwen_vectors *s,
+read_embeddings(struct qwen_embeddings_request *q, const struct qwen_vectors *s,
     yyjson_val *root)
 {
-	yyjson_val *format = qwen_ask_get(root, "encoding_format");
-	yyjson_val *instruct = qwen_ask_get(root, "instruct");
+	yyjson_val *format = qwen_parse_get(root, "encoding_format");
+	yyjson_val *instruct = qwen_parse_get(root, "instruct");
 	struct qwen_vectors how = *s;
 
-	if (qwen_ask_line(&q->no, QWEN_LINE_EMBEDDINGS, s->unknown, root) < 0 ||
-	    read_model(&q->no, root, &q->model) < 0 ||
-	    read_size(&q->no, root, "dimensions", &q->dimensions) < 0 ||
-	    read_cut(&q->no, root, s->n_ctx, &how.cut) < 0)
+	if (qwen_parse_check_body(&q->refusal, QWEN_BODY_EMBEDDINGS, s->unknown,
+	    root) < 0 || read_model(&q->refusal, root, &q->model) < 0 ||
+	    read_size(&q->refusal, root, "dimensions", &q->dimensions) < 0 ||
+	    read_cut(&q->refusal, root, s->n_ctx, &how.cut) < 0)
 		return -1;
 	q->untrained = s->untrained;
 	q->base64 = yyjson_equals_str(format, "base64");
 	if (format != NULL && !q->base64 &&
 	    !yyjson_equals_str(format, "float"))
-		return wrong(&q->no, "encoding_format", "is not float or "
-		    "base64");
+		return qwen_refuse_field(&q->refusal, "encoding_format",
+		    "is not float or base64");
 	if (instruct != NULL && (!yyjson_is_str(instruct) ||
 	    strlen(yyjson_get_str(instruct)) != yyjson_get_len(instruct)))
-		return wrong(&q->no, "instruct", "is not a string");
+		return qwen_refuse_field(&q->refusal, "instruct", "is not a "
+		    "string");
 	if (instruct != NULL)
 		how.instruct = yyjson_get_str(instruct);
-	return read_input(q, &how, qwen_ask_get(root, "input"));
+	return read_input(q, &how, qwen_parse_get(root, "input"));
 }
 
 int
-qwen_embeddings_parse(struct qwen_embeddings *q, const struct qwen_vectors *s,
-    const char *json, size_t n, struct qwen_err *err)
+qwen_embeddings_parse(struct qwen_embeddings_request *q,
+    const struct qwen_vectors *s, const char *json, size_t n,
+    struct qwen_err *err)
 {
 	yyjson_val *root;
-	yyjson_doc *doc = qwen_ask_open_mended(&q->no, s->unknown, json, n,
-	    &root);
+	yyjson_doc *doc = qwen_parse_open_mended(&q->refusal, s->unknown, json,
+	    n, &root);
 
 	if (root != NULL)
 		read_embeddings(q, s, root);
 	yyjson_doc_free(doc);
-	return result(&q->no, err);
+	return report_oom(&q->refusal, err);
 }
 
 void
-qwen_embeddings_fini(struct qwen_embeddings *q)
+qwen_embeddings_fini(struct qwen_embeddings_request *q)
 {
 	while (q->n > 0)
 		free(q->text[--q->n].id);
@@ -252,13 +259,13 @@ add_base64(struct qwen_text *t, const float *v, size_t n)
 }
 
 void
-qwen_embeddings_body(const struct qwen_embeddings *q, const char *model,
+qwen_embeddings_body(const struct qwen_embeddings_request *q, const char *model,
     const float *vectors, size_t n_embd, struct qwen_text *t)
 {
 	size_t i, k;
 
-	if (q->no.err.code != 0) {
-		add_refusal(t, &q->no);
+	if (q->refusal.err.code != 0) {
+		add_refusal(t, &q->refusal);
 		return;
 	}
 	qwen_text_str(t, "{\"object\":\"list\",\"data\":[");
@@ -283,43 +290,45 @@ qwen_embeddings_body(const struct qwen_embeddings *q, const char *model,
 /* ------------------------------------------------------------------ ranking */
 
 static int
-add_document(struct qwen_rerank *q, const struct qwen_ranking *s,
+add_document(struct qwen_rerank_request *q, const struct qwen_ranking *s,
     struct qwen_str query, yyjson_val *v)
 {
-	struct qwen_refusal *no = &q->rank.no;
+	struct qwen_refusal *refusal = &q->rank.refusal;
 	size_t at = q->rank.n;
 
 	if (yyjson_is_obj(v))
 		v = yyjson_obj_get(v, "text");
 	if (!yyjson_is_str(v))
-		return wrong(no, "documents", "number %zu is not a string", at);
-	if (qwen_ask_rank(&q->rank, s, query, (struct qwen_str){
+		return qwen_refuse_field(refusal, "documents", "number %zu is "
+		    "not a string", at);
+	if (qwen_parse_add_document(&q->rank, s, query, (struct qwen_str){
 	    yyjson_get_str(v), yyjson_get_len(v) }) < 0)
 		return -1;
 	return q->document == NULL ? 0 :
-	    qwen_ask_json(no, v, &q->document[at], NULL);
+	    qwen_parse_to_json(refusal, v, &q->document[at], NULL);
 }
 
 static int
-read_documents(struct qwen_rerank *q, const struct qwen_ranking *s,
+read_documents(struct qwen_rerank_request *q, const struct qwen_ranking *s,
     struct qwen_str query, yyjson_val *list, int back)
 {
-	struct qwen_refusal *no = &q->rank.no;
+	struct qwen_refusal *refusal = &q->rank.refusal;
 	size_t i, n = yyjson_arr_size(list);
 	yyjson_val *v;
 
 	if (!yyjson_is_arr(list))
-		return list == NULL ? bad(no, "documents", "documents is "
-		    "missing") : wrong(no, "documents", "is not a list");
+		return list == NULL ? qwen_refuse_invalid(refusal, "documents",
+		    "documents is missing") : qwen_refuse_field(refusal,
+		    "documents", "is not a list");
 	if (n > QWEN_DOCUMENTS_MAX)
-		return wrong(no, "documents", "%zu documents; at most %d are "
-		    "allowed", n, QWEN_DOCUMENTS_MAX);
+		return qwen_refuse_field(refusal, "documents", "%zu documents; "
+		    "at most %d are allowed", n, QWEN_DOCUMENTS_MAX);
 	q->rank.is_list = 1;
 	q->rank.prompt = calloc(n + 1, sizeof *q->rank.prompt);
 	q->document = back ? calloc(n + 1, sizeof *q->document) : NULL;
 	if (q->rank.prompt == NULL || (back && q->document == NULL))
-		return qwen_oom(&no->err);
-	q->top = q->top == 0 || q->top > n ? n : q->top;
+		return qwen_oom(&refusal->err);
+	q->n_top = q->n_top == 0 || q->n_top > n ? n : q->n_top;
 	yyjson_arr_foreach(list, i, n, v) {
 		if (add_document(q, s, query, v) < 0)
 			return -1;
@@ -328,45 +337,47 @@ read_documents(struct qwen_rerank *q, const struct qwen_ranking *s,
 }
 
 static int
-read_rerank(struct qwen_rerank *q, const struct qwen_ranking *s,
+read_rerank(struct qwen_rerank_request *q, const struct qwen_ranking *s,
     yyjson_val *root)
 {
-	struct qwen_refusal *no = &q->rank.no;
-	yyjson_val *query = qwen_ask_get(root, "query");
-	yyjson_val *back = qwen_ask_get(root, "return_documents");
+	struct qwen_refusal *refusal = &q->rank.refusal;
+	yyjson_val *query = qwen_parse_get(root, "query");
+	yyjson_val *back = qwen_parse_get(root, "return_documents");
 	struct qwen_ranking how = *s;
 
-	if (qwen_ask_line(no, QWEN_LINE_RERANK, s->unknown, root) < 0 ||
-	    read_model(no, root, &q->model) < 0 ||
-	    read_size(no, root, "top_n", &q->top) < 0 ||
-	    read_cut(no, root, s->n_ctx, &how.cut) < 0)
+	if (qwen_parse_check_body(refusal, QWEN_BODY_RERANK, s->unknown, root) <
+	    0 || read_model(refusal, root, &q->model) < 0 || read_size(refusal,
+	    root, "top_n", &q->n_top) < 0 || read_cut(refusal, root, s->n_ctx,
+	    &how.cut) < 0)
 		return -1;
 	if (back != NULL && !yyjson_is_bool(back))
-		return wrong(no, "return_documents", "is not true or false");
+		return qwen_refuse_field(refusal, "return_documents", "is not "
+		    "true or false");
 	if (!yyjson_is_str(query))
-		return query == NULL ? bad(no, "query", "query is missing") :
-		    wrong(no, "query", "is not a string");
+		return query == NULL ? qwen_refuse_invalid(refusal, "query",
+		    "query is missing") : qwen_refuse_field(refusal, "query",
+		    "is not a string");
 	return read_documents(q, &how, (struct qwen_str){ yyjson_get_str(query),
-	    yyjson_get_len(query) }, qwen_ask_get(root, "documents"),
+	    yyjson_get_len(query) }, qwen_parse_get(root, "documents"),
 	    yyjson_is_true(back));
 }
 
 int
-qwen_rerank_parse(struct qwen_rerank *q, const struct qwen_ranking *s,
+qwen_rerank_parse(struct qwen_rerank_request *q, const struct qwen_ranking *s,
     const char *json, size_t n, struct qwen_err *err)
 {
 	yyjson_val *root;
-	yyjson_doc *doc = qwen_ask_open_mended(&q->rank.no, s->unknown, json,
-	    n, &root);
+	yyjson_doc *doc = qwen_parse_open_mended(&q->rank.refusal, s->unknown,
+	    json, n, &root);
 
 	if (root != NULL)
 		read_rerank(q, s, root);
 	yyjson_doc_free(doc);
-	return result(&q->rank.no, err);
+	return report_oom(&q->rank.refusal, err);
 }
 
 void
-qwen_rerank_fini(struct qwen_rerank *q)
+qwen_rerank_fini(struct qwen_rerank_request *q)
 {
 	size_t i;
 
@@ -400,15 +411,15 @@ by_score(const void *a, const void *b)
 }
 
 int
-qwen_rerank_body(const struct qwen_rerank *q, uint64_t number,
+qwen_rerank_body(const struct qwen_rerank_request *q, uint64_t number,
     const char *model, const double *scores, struct qwen_text *t,
     struct qwen_err *err)
 {
 	struct scored *s;
 	size_t i;
 
-	if (q->rank.no.err.code != 0) {
-		add_refusal(t, &q->rank.no);
+	if (q->rank.refusal.err.code != 0) {
+		add_refusal(t, &q->rank.refusal);
 		return 0;
 	}
 	if ((s = calloc(q->rank.n + 1, sizeof *s)) == NULL)
@@ -420,7 +431,7 @@ qwen_rerank_body(const struct qwen_rerank *q, uint64_t number,
 	    (unsigned long long)number);
 	add_model(t, q->model, model);
 	qwen_text_str(t, ",\"results\":[");
-	for (i = 0; i < q->top; i++) {
+	for (i = 0; i < q->n_top; i++) {
 		qwen_text_fmt(t, "%s{\"index\":%zu,\"relevance_score\":%.9g",
 		    i > 0 ? "," : "", s[i].i,
 		    s[i].score == s[i].score ? s[i].score : 0);

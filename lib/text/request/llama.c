@@ -67,12 +67,12 @@ add_tokens(struct qwen_text *t, const struct qwen_answer *a, size_t from)
 }
 
 static void
-add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t *told)
+add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t *sent)
 {
 	if (!a->request->logprobs)
 		return;
 	qwen_text_str(t, ",\"completion_probabilities\":[");
-	qwen_form_list(t, &a->logprobs, told);
+	qwen_form_list(t, &a->logprobs, sent);
 	qwen_text_str(t, "]");
 }
 
@@ -86,16 +86,17 @@ add_settings(struct qwen_text *t, const struct qwen_request *q)
 	    "\"n_probs\":%zu,\"stream\":%s", q->max < INT64_MAX ?
 	    (long long)q->max : -1, q->logprobs ? q->n_top : 0,
 	    q->stream ? "true" : "false");
-	for (i = 0; i < q->n_set; i++) {
+	for (i = 0; i < q->n_settings; i++) {
 		/* temperature 0 also sets greedy, which is no field */
-		if (strcmp(q->set[i].option, "greedy") == 0)
+		if (strcmp(q->setting[i].option, "greedy") == 0)
 			continue;
-		n = strlen(q->set[i].value);
-		qwen_text_fmt(t, ",\"%s\":", q->set[i].key);
-		if (n > 0 && strspn(q->set[i].value, "0123456789+-.eE") == n)
-			qwen_text_str(t, q->set[i].value);
+		n = strlen(q->setting[i].value);
+		qwen_text_fmt(t, ",\"%s\":", q->setting[i].key);
+		if (n > 0 && strspn(q->setting[i].value, "0123456789+-.eE") ==
+		    n)
+			qwen_text_str(t, q->setting[i].value);
 		else
-			qwen_text_json(t, q->set[i].value, n);
+			qwen_text_json(t, q->setting[i].value, n);
 	}
 	qwen_text_str(t, ",\"stop\":[");
 	for (i = 0; i < q->n_stop; i++) {
@@ -145,7 +146,7 @@ add_end(struct qwen_text *t, const struct qwen_answer *a)
 	qwen_text_json(t, a->stopped != NULL ? a->stopped->s : "",
 	    a->stopped != NULL ? a->stopped->len : 0);
 	qwen_text_fmt(t, ",\"tokens_cached\":%zu", q->n_cached);
-	if (q->seed_told)
+	if (q->seed_drawn)
 		qwen_text_fmt(t, ",\"seed\":%llu", (unsigned long long)q->seed);
 	if (q->times.known)
 		qwen_llama_timings(t, q);
@@ -155,12 +156,12 @@ add_end(struct qwen_text *t, const struct qwen_answer *a)
 static void
 add_answer(struct qwen_text *t, const struct qwen_answer *a)
 {
-	size_t told = 0;
+	size_t sent = 0;
 
 	qwen_text_fmt(t, "{\"index\":%zu,\"content\":", number_of(a));
 	qwen_text_json(t, a->text.n > 0 ? a->text.s : "", a->text.n);
 	add_tokens(t, a, a->request->keep_ids ? 0 : a->n);
-	add_logprobs(t, a, &told);
+	add_logprobs(t, a, &sent);
 	add_end(t, a);
 }
 
@@ -207,23 +208,25 @@ begin_event(struct qwen_text *t, struct qwen_answer_cursor *p,
 	qwen_text_fmt(t, "data: {\"index\":%zu,\"content\":",
 	    number_of(p->a));
 	qwen_text_json(t, s.s, s.len);
-	add_tokens(t, p->a, p->told->n_ids);
-	p->told->n_ids = p->a->n;
-	add_logprobs(t, p->a, &p->told->lp[0]);
+	add_tokens(t, p->a, p->sent->n_ids);
+	p->sent->n_ids = p->a->n;
+	add_logprobs(t, p->a, &p->sent->lp[0]);
 }
 
 static void
-on_more(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
+on_more(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
+    struct qwen_text *t)
 {
 	(void)s;
-	begin_event(t, p, qwen_block_text(p->a, p->block, p->told->at));
+	begin_event(t, p, qwen_block_text(p->a, p->block, p->sent->at));
 	qwen_text_fmt(t, ",\"stop\":false,\"id_slot\":0,"
 	    "\"tokens_predicted\":%zu,\"tokens_evaluated\":%zu}\n\n", p->a->n,
 	    p->a->prompt->n);
 }
 
 static void
-on_finish(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
+on_finish(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
+    struct qwen_text *t)
 {
 	(void)s;
 	begin_event(t, p, (struct qwen_str){ "", 0 });
@@ -232,7 +235,7 @@ on_finish(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 }
 
 static void
-on_progress(struct qwen_sse *s, const struct qwen_progress *p,
+on_progress(struct qwen_answer_stream *s, const struct qwen_progress *p,
     struct qwen_text *t)
 {
 	(void)s;
@@ -245,9 +248,9 @@ on_progress(struct qwen_sse *s, const struct qwen_progress *p,
 
 /* The last answer marks the end itself; only an error follows it. */
 static void
-on_end(struct qwen_sse *s, struct qwen_text *t)
+on_end(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	if (s->q->no.err.code == 0)
+	if (s->q->refusal.err.code == 0)
 		return;
 	qwen_text_str(t, "data: ");
 	qwen_request_body(s->q, s->created, t);

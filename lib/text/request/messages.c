@@ -5,13 +5,13 @@
 
 #include "base/err.h"
 #include "text/json/json.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 
 struct qwen_messages {
 	yyjson_mut_doc	*doc;
 	yyjson_mut_val	*root;
 	yyjson_mut_val	*list;	/* or NULL */
-	int		 halves;	/* the JSON had halves of surrogate
+	int		 surrogates;	/* the JSON had halves of surrogate
 					   pairs */
 };
 
@@ -57,7 +57,7 @@ static yyjson_doc *
 replace_parts(yyjson_doc *doc, const char *placeholder, struct qwen_err *err)
 {
 	struct qwen_text t = { 0 };
-	size_t n = qwen_ask_replace_parts(&t, yyjson_doc_get_root(doc),
+	size_t n = qwen_parse_replace_parts(&t, yyjson_doc_get_root(doc),
 	    placeholder);
 
 	if (n > 0 || t.failed) {
@@ -81,8 +81,8 @@ int
 qwen_messages_read_with(struct qwen_messages **out, const char *placeholder,
     const char *json, size_t n, struct qwen_err *err)
 {
-	int halves, rc;
-	yyjson_doc *doc = qwen_json_open_mended(json, n, &halves, err);
+	int surrogates, rc;
+	yyjson_doc *doc = qwen_json_open_mended(json, n, &surrogates, err);
 	yyjson_val *root;
 	const char *member;
 
@@ -95,10 +95,10 @@ qwen_messages_read_with(struct qwen_messages **out, const char *placeholder,
 	if (!yyjson_is_obj(root))
 		rc = qwen_fail(err, QWEN_EFORMAT, "the request is not a JSON "
 		    "object");
-	else if ((rc = qwen_ask_check_shape(root, &member, err)) == 0)
+	else if ((rc = qwen_parse_check_shape(root, &member, err)) == 0)
 		rc = wrap(out, yyjson_doc_mut_copy(doc, NULL), err);
 	if (rc == 0)
-		(*out)->halves = halves;
+		(*out)->surrogates = surrogates;
 	yyjson_doc_free(doc);
 	return rc;
 }
@@ -106,7 +106,7 @@ qwen_messages_read_with(struct qwen_messages **out, const char *placeholder,
 const char *
 qwen_messages_note(const struct qwen_messages *m)
 {
-	return m->halves ? qwen_note_halves() : NULL;
+	return m->surrogates ? qwen_note_surrogates() : NULL;
 }
 
 void
@@ -138,8 +138,8 @@ extend(struct qwen_messages *m, yyjson_mut_val *message, const char *text,
 }
 
 int
-qwen_messages_say(struct qwen_messages *m, const char *role, const char *text,
-    size_t n, int join, struct qwen_err *err)
+qwen_messages_add_text(struct qwen_messages *m, const char *role,
+    const char *text, size_t n, int join, struct qwen_err *err)
 {
 	yyjson_mut_val *last = yyjson_mut_arr_get_last(m->list);
 	size_t bad_at = qwen_utf8_check(text, n);
@@ -193,7 +193,7 @@ qwen_messages_set(struct qwen_messages *m, const char *key, const char *json,
 	yyjson_mut_val *v = NULL, *k;
 
 	if (doc != NULL && (strcmp(key, "tools") != 0 ||
-	    qwen_ask_check_tools(yyjson_doc_get_root(doc), err) == 0))
+	    qwen_parse_check_tools(yyjson_doc_get_root(doc), err) == 0))
 		v = value(m, doc, err);
 	yyjson_doc_free(doc);
 	if (v == NULL)
@@ -206,13 +206,13 @@ qwen_messages_set(struct qwen_messages *m, const char *key, const char *json,
 }
 
 int
-qwen_messages_are_there(const struct qwen_messages *m)
+qwen_messages_has_list(const struct qwen_messages *m)
 {
 	return m->list != NULL;
 }
 
 void
-qwen_messages_drop(struct qwen_messages *m)
+qwen_messages_drop_last(struct qwen_messages *m)
 {
 	yyjson_mut_arr_remove_last(m->list);
 }
@@ -225,7 +225,7 @@ is_of(const struct qwen_messages *m, size_t i, const char *role)
 }
 
 size_t
-qwen_messages_forget(struct qwen_messages *m)
+qwen_messages_drop_turn(struct qwen_messages *m)
 {
 	size_t n = yyjson_mut_arr_size(m->list), first = 0, i;
 
@@ -257,7 +257,7 @@ qwen_messages_last_text(const struct qwen_messages *m)
 }
 
 const char *
-qwen_messages_last(const struct qwen_messages *m)
+qwen_messages_last_role(const struct qwen_messages *m)
 {
 	yyjson_mut_val *last = yyjson_mut_arr_get_last(m->list);
 

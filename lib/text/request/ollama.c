@@ -99,12 +99,12 @@ end_says(struct qwen_text *t, const struct qwen_request *q)
 }
 
 static void
-add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t *told)
+add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t *sent)
 {
-	if (!a->request->logprobs || *told == a->logprobs.n)
+	if (!a->request->logprobs || *sent == a->logprobs.n)
 		return;
 	qwen_text_str(t, ",\"logprobs\":[");
-	qwen_form_list(t, &a->logprobs, told);
+	qwen_form_list(t, &a->logprobs, sent);
 	qwen_text_str(t, "]");
 }
 
@@ -134,7 +134,7 @@ add_end(struct qwen_text *t, const struct qwen_request *q)
 	const struct qwen_answer *a = q->n_answers > 0 ? q->answer : NULL;
 
 	qwen_text_fmt(t, ",\"done\":true,\"done_reason\":\"%s\"", a == NULL ?
-	    q->loads : a->finish);
+	    q->done_reason : a->finish);
 	if (a == NULL) {
 		qwen_text_str(t, "}");
 		return;
@@ -154,7 +154,7 @@ qwen_ollama_body(const struct qwen_request *q, uint64_t created,
 {
 	const struct qwen_answer *a = q->n_answers > 0 ? q->answer : NULL;
 	struct qwen_str said = { "", 0 }, thought = { "", 0 };
-	size_t i, n = 0, told = 0;
+	size_t i, n = 0, sent = 0;
 
 	if (a != NULL) {
 		said = (struct qwen_str){ a->text.s, a->text.n };
@@ -171,7 +171,7 @@ qwen_ollama_body(const struct qwen_request *q, uint64_t created,
 	qwen_text_str(t, n > 0 ? "]" : "");
 	end_says(t, q);
 	if (a != NULL)
-		add_logprobs(t, a, &told);
+		add_logprobs(t, a, &sent);
 	add_end(t, q);
 }
 
@@ -195,14 +195,14 @@ add_vector(struct qwen_text *t, const float *v, size_t n)
 }
 
 void
-qwen_ollama_embed_body(const struct qwen_embeddings *q, const char *model,
-    const float *vectors, size_t n_embd, int old, double seconds,
-    struct qwen_text *t)
+qwen_ollama_embed_body(const struct qwen_embeddings_request *q,
+    const char *model, const float *vectors, size_t n_embd, int old,
+    double seconds, struct qwen_text *t)
 {
 	size_t i;
 
-	if (q->no.err.code != 0) {
-		qwen_ollama_error(t, q->no.err.msg);
+	if (q->refusal.err.code != 0) {
+		qwen_ollama_error(t, q->refusal.err.msg);
 		return;
 	}
 	if (old) {
@@ -228,9 +228,10 @@ qwen_ollama_embed_body(const struct qwen_embeddings *q, const char *model,
 /* ------------------------------------------------------------------- events */
 
 static void
-on_more(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
+on_more(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
+    struct qwen_text *t)
 {
-	struct qwen_str more = qwen_block_text(p->a, p->block, p->told->at);
+	struct qwen_str more = qwen_block_text(p->a, p->block, p->sent->at);
 	static const struct qwen_str none = { "", 0 };
 	enum qwen_block_kind kind = p->block->kind;
 
@@ -241,17 +242,17 @@ on_more(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 	    kind == QWEN_BLOCK_REASONING ? more : none);
 	if (kind == QWEN_BLOCK_CALL) {
 		qwen_text_str(t, ",\"tool_calls\":[");
-		add_call(t, p->a, p->block, p->told->n_calls++);
+		add_call(t, p->a, p->block, p->sent->n_calls++);
 		qwen_text_str(t, "]");
 	}
 	end_says(t, s->q);
-	add_logprobs(t, p->a, &p->told->lp[0]);
+	add_logprobs(t, p->a, &p->sent->lp[0]);
 	qwen_text_str(t, ",\"done\":false}\n");
 }
 
 /* Begins a line with an empty content. */
 static void
-begin_nothing(struct qwen_sse *s, struct qwen_text *t)
+begin_nothing(struct qwen_answer_stream *s, struct qwen_text *t)
 {
 	static const struct qwen_str none = { "", 0 };
 
@@ -261,18 +262,19 @@ begin_nothing(struct qwen_sse *s, struct qwen_text *t)
 }
 
 static void
-on_finish(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
+on_finish(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
+    struct qwen_text *t)
 {
 	begin_nothing(s, t);
-	add_logprobs(t, p->a, &p->told->lp[0]);
+	add_logprobs(t, p->a, &p->sent->lp[0]);
 	add_end(t, s->q);
 	qwen_text_str(t, "\n");
 }
 
 static void
-on_end(struct qwen_sse *s, struct qwen_text *t)
+on_end(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	if (s->q->no.err.code == 0 && s->q->n_answers > 0)
+	if (s->q->refusal.err.code == 0 && s->q->n_answers > 0)
 		return;
 	/* the error, or the answer to a request that loads the model */
 	qwen_request_body(s->q, s->created, t);
@@ -281,7 +283,7 @@ on_end(struct qwen_sse *s, struct qwen_text *t)
 
 /* Clients parse every line as JSON, so an empty line is not allowed. */
 static void
-on_idle(struct qwen_sse *s, struct qwen_text *t)
+on_idle(struct qwen_answer_stream *s, struct qwen_text *t)
 {
 	begin_nothing(s, t);
 	qwen_text_str(t, ",\"done\":false}\n");

@@ -29,39 +29,39 @@ qwen_openai_usage(struct qwen_text *t, const struct qwen_request *q)
 void
 qwen_openai_seed(struct qwen_text *t, const struct qwen_request *q)
 {
-	if (q->seed_told)
+	if (q->seed_drawn)
 		qwen_text_fmt(t, "\"seed\":%llu,",
 		    (unsigned long long)q->seed);
 }
 
-/* Appends the rest of a list after byte *told. */
+/* Appends the rest of a list after byte *sent. */
 static void
 add_list(struct qwen_text *t, const char *before, const struct qwen_text *list,
-    size_t *told)
+    size_t *sent)
 {
 	qwen_text_str(t, before);
-	qwen_form_list(t, list, told);
+	qwen_form_list(t, list, sent);
 }
 
 /* Appends the log-probabilities not sent so far. */
 static void
-add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t told[4])
+add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t sent[4])
 {
 	const struct qwen_request *q = a->request;
 
 	if (q->form == QWEN_FORM_PLAIN) {
-		add_list(t, ",\"logprobs\":[", &a->logprobs, &told[0]);
+		add_list(t, ",\"logprobs\":[", &a->logprobs, &sent[0]);
 		qwen_text_str(t, "]");
 	} else if (q->form == QWEN_FORM_CHAT) {
 		add_list(t, ",\"logprobs\":{\"content\":[", &a->logprobs,
-		    &told[0]);
+		    &sent[0]);
 		qwen_text_str(t, "]}");
 	} else {
 		add_list(t, ",\"logprobs\":{\"tokens\":[", &a->lp_tokens,
-		    &told[0]);
-		add_list(t, "],\"token_logprobs\":[", &a->logprobs, &told[1]);
-		add_list(t, "],\"top_logprobs\":[", &a->lp_top, &told[2]);
-		add_list(t, "],\"text_offset\":[", &a->lp_offset, &told[3]);
+		    &sent[0]);
+		add_list(t, "],\"token_logprobs\":[", &a->logprobs, &sent[1]);
+		add_list(t, "],\"top_logprobs\":[", &a->lp_top, &sent[2]);
+		add_list(t, "],\"text_offset\":[", &a->lp_offset, &sent[3]);
 		qwen_text_str(t, "]}");
 	}
 }
@@ -124,7 +124,7 @@ qwen_openai_answer(struct qwen_text *t, const struct qwen_answer *a)
 {
 	const struct qwen_request *q = a->request;
 	int chat = q->form == QWEN_FORM_CHAT;
-	size_t told[4] = { 0 };
+	size_t sent[4] = { 0 };
 
 	qwen_text_str(t, chat ? "\"message\":{\"role\":\"assistant\","
 	    "\"content\":" : "\"text\":");
@@ -137,7 +137,7 @@ qwen_openai_answer(struct qwen_text *t, const struct qwen_answer *a)
 	if (chat)
 		qwen_text_str(t, "}");
 	if (q->logprobs)
-		add_logprobs(t, a, told);
+		add_logprobs(t, a, sent);
 	else if (q->form != QWEN_FORM_PLAIN)
 		qwen_text_str(t, ",\"logprobs\":null");
 	add_finish(t, a);
@@ -217,7 +217,7 @@ qwen_openai_error(struct qwen_text *t, int status, const char *code,
 
 /* data: {"id": ..., "choices": [{"index": ..., */
 static void
-begin_choice(struct qwen_text *t, const struct qwen_sse *s, size_t i)
+begin_choice(struct qwen_text *t, const struct qwen_answer_stream *s, size_t i)
 {
 	qwen_text_str(t, "data: ");
 	add_head(t, s->q, s->created, 1);
@@ -230,14 +230,14 @@ begin_choice(struct qwen_text *t, const struct qwen_sse *s, size_t i)
  * with the usage follows.
  */
 static void
-end_choice(struct qwen_text *t, const struct qwen_sse *s,
+end_choice(struct qwen_text *t, const struct qwen_answer_stream *s,
     struct qwen_answer_cursor *p, int ends)
 {
 	size_t n = p == NULL ? 0 : s->q->form == QWEN_FORM_CHAT ?
 	    p->a->logprobs.n : p->a->lp_tokens.n;
 
-	if (p != NULL && s->q->logprobs && (ends || p->told->lp[0] < n))
-		add_logprobs(t, p->a, p->told->lp);
+	if (p != NULL && s->q->logprobs && (ends || p->sent->lp[0] < n))
+		add_logprobs(t, p->a, p->sent->lp);
 	else
 		qwen_text_str(t, ",\"logprobs\":null");
 	if (ends)
@@ -245,7 +245,7 @@ end_choice(struct qwen_text *t, const struct qwen_sse *s,
 	else
 		qwen_text_str(t, ",\"finish_reason\":null");
 	qwen_text_str(t, "}]");
-	if (ends && s->q->seed_told)
+	if (ends && s->q->seed_drawn)
 		qwen_text_fmt(t, ",\"seed\":%llu",
 		    (unsigned long long)s->q->seed);
 	if (s->q->include_usage)
@@ -262,7 +262,7 @@ number_of(const struct qwen_answer_cursor *p)
 }
 
 static void
-on_begin(struct qwen_sse *s, struct qwen_text *t)
+on_begin(struct qwen_answer_stream *s, struct qwen_text *t)
 {
 	size_t i;
 
@@ -275,11 +275,12 @@ on_begin(struct qwen_sse *s, struct qwen_text *t)
 }
 
 static void
-on_more(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
+on_more(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
+    struct qwen_text *t)
 {
-	struct qwen_str more = qwen_block_text(p->a, p->block, p->told->at);
+	struct qwen_str more = qwen_block_text(p->a, p->block, p->sent->at);
 	int chat = s->q->form == QWEN_FORM_CHAT;
-	size_t i = p->told->n_calls;
+	size_t i = p->sent->n_calls;
 
 	begin_choice(t, s, number_of(p));
 	if (p->block->kind == QWEN_BLOCK_CALL) {
@@ -287,7 +288,7 @@ on_more(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 		    i);
 		add_call(t, p->a, p->block, i);
 		qwen_text_str(t, "]}");
-		p->told->n_calls++;
+		p->sent->n_calls++;
 	} else {
 		qwen_text_str(t, !chat ? "\"text\":" : p->block->kind ==
 		    QWEN_BLOCK_REASONING ? "\"delta\":{\"reasoning_content\":" :
@@ -299,7 +300,8 @@ on_more(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 }
 
 static void
-on_finish(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
+on_finish(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
+    struct qwen_text *t)
 {
 	begin_choice(t, s, number_of(p));
 	qwen_text_str(t, s->q->form == QWEN_FORM_CHAT ? "\"delta\":{}" :
@@ -308,11 +310,11 @@ on_finish(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 }
 
 static void
-on_end(struct qwen_sse *s, struct qwen_text *t)
+on_end(struct qwen_answer_stream *s, struct qwen_text *t)
 {
 	const struct qwen_request *q = s->q;
 
-	if (q->no.err.code != 0) {
+	if (q->refusal.err.code != 0) {
 		qwen_text_str(t, "data: ");
 		qwen_request_body(q, s->created, t);
 		qwen_text_str(t, "\n\n");
@@ -331,7 +333,7 @@ on_end(struct qwen_sse *s, struct qwen_text *t)
 
 /* An event with an empty choice, as llama.cpp reports progress. */
 static void
-on_progress(struct qwen_sse *s, const struct qwen_progress *p,
+on_progress(struct qwen_answer_stream *s, const struct qwen_progress *p,
     struct qwen_text *t)
 {
 	begin_choice(t, s, 0);

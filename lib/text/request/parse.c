@@ -6,12 +6,12 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 #include "text/request/form.h"
 
 /* Sets the form and the body of a line; -1: refused. */
 static int
-read_form(struct qwen_ask *r, yyjson_val *root)
+read_form(struct qwen_parser *r, yyjson_val *root)
 {
 	static const struct { const char *path; enum qwen_form form; } urls[] = {
 		{ "/v1/completions", QWEN_FORM_COMPLETION },
@@ -29,18 +29,18 @@ read_form(struct qwen_ask *r, yyjson_val *root)
 		return 0;
 	r->q->form = QWEN_FORM_COMPLETION;
 	r->body = yyjson_obj_get(root, "body");
-	if (qwen_ask_get(r->body, "messages") != NULL)
+	if (qwen_parse_get(r->body, "messages") != NULL)
 		r->q->form = QWEN_FORM_CHAT;
 	for (i = 0; i < n && !yyjson_equals_str(url, urls[i].path); i++)
 		;
 	if (url != NULL && i == n)
-		return wrong(r->no, "url", "only /v1/completions, "
-		    "/v1/chat/completions, /v1/responses and /v1/messages are "
-		    "served");
+		return qwen_refuse_field(r->refusal, "url", "only "
+		    "/v1/completions, /v1/chat/completions, /v1/responses and "
+		    "/v1/messages are served");
 	if (url != NULL)
 		r->q->form = urls[i].form;
 	if (method != NULL && !yyjson_equals_str(method, "POST"))
-		return wrong(r->no, "method", "must be POST");
+		return qwen_refuse_field(r->refusal, "method", "must be POST");
 	return 0;
 }
 
@@ -49,69 +49,72 @@ read_form(struct qwen_ask *r, yyjson_val *root)
  * error has the id.
  */
 static int
-read_envelope(struct qwen_ask *r, yyjson_val *root)
+read_envelope(struct qwen_parser *r, yyjson_val *root)
 {
 	int failed = read_form(r, root);
 	int plain = r->q->form == QWEN_FORM_PLAIN;
 
-	if (qwen_ask_id(r->no, root, plain ? "id" : "custom_id", plain,
+	if (qwen_parse_id(r->refusal, root, plain ? "id" : "custom_id", plain,
 	    &r->q->id) < 0)
 		return -1;
-	if (!plain && r->s != NULL && qwen_ask_envelope(r, root) < 0)
+	if (!plain && r->s != NULL && qwen_parse_check_envelope(r, root) < 0)
 		return -1;
 	if (!plain && r->q->id == NULL)
-		return bad(r->no, "custom_id", "custom_id is missing");
+		return qwen_refuse_invalid(r->refusal, "custom_id", "custom_id "
+		    "is missing");
 	return failed;
 }
 
 /* Puts lines in place of images and other parts that are not text. */
 static int
-replace_parts(struct qwen_ask *r)
+replace_parts(struct qwen_parser *r)
 {
 	struct qwen_text t = { 0 };
 
-	if (qwen_ask_replace_parts(&t, r->body, r->s->placeholder) > 0 ||
+	if (qwen_parse_replace_parts(&t, r->body, r->s->placeholder) > 0 ||
 	    t.failed)
-		return qwen_ask_rewrite(r, &t);
+		return qwen_parse_replace_body(r, &t);
 	qwen_text_fini(&t);
 	return 0;
 }
 
 /* Parses the body in the request's form. */
 static int
-read_body(struct qwen_ask *r)
+read_body(struct qwen_parser *r)
 {
 	enum qwen_form form = r->q->form;
 	int rc;
 
 	if (!yyjson_is_obj(r->body))
-		return wrong(r->no, "body", "is not an object");
+		return qwen_refuse_field(r->refusal, "body", "is not an "
+		    "object");
 	if (r->s->placeholder != NULL && form != QWEN_FORM_COMPLETION &&
 	    replace_parts(r) < 0)
 		return -1;
-	rc = form == QWEN_FORM_MESSAGES ? qwen_ask_anthropic(r) :
+	rc = form == QWEN_FORM_MESSAGES ? qwen_parse_anthropic(r) :
 	    form == QWEN_FORM_RESPONSES || form == QWEN_FORM_COMPACT ?
-	    qwen_ask_responses(r) :
-	    qwen_form_is_ollama(form) ? qwen_ask_ollama(r) :
-	    form == QWEN_FORM_LLAMA ? qwen_ask_llama(r) :
-	    form == QWEN_FORM_INFILL ? qwen_ask_infill(r) :
-	    qwen_ask_members(r, NULL);
+	    qwen_parse_responses(r) :
+	    qwen_form_is_ollama(form) ? qwen_parse_ollama(r) :
+	    form == QWEN_FORM_LLAMA ? qwen_parse_llama(r) :
+	    form == QWEN_FORM_INFILL ? qwen_parse_infill(r) :
+	    qwen_parse_check_fields(r, NULL);
 	if (rc == 0 && (form == QWEN_FORM_PLAIN || form == QWEN_FORM_CHAT))
-		rc = qwen_ask_custom_tools(r);
+		rc = qwen_parse_custom_tools(r);
 	if (rc == 0 && r->s->placeholder != NULL && qwen_form_is_ollama(form))
 		rc = replace_parts(r);
-	if (rc == 0 && (rc = qwen_ask_fields(r)) == 0 && r->q->loads == NULL)
-		rc = qwen_ask_prompt(r);
+	if (rc == 0 && (rc = qwen_parse_fields(r)) == 0 && r->q->done_reason ==
+	    NULL)
+		rc = qwen_parse_prompt(r);
 	if (r->only_reads)
 		r->q->max = 0;
 	if (form == QWEN_FORM_MESSAGES)
-		qwen_ask_rename_anthropic(r->no);
+		qwen_refusal_rename_anthropic(r->refusal);
 	else if (form == QWEN_FORM_RESPONSES || form == QWEN_FORM_COMPACT)
-		qwen_ask_rename_responses(r->no);
+		qwen_refusal_rename_responses(r->refusal);
 	else if (qwen_form_is_ollama(form))
-		qwen_ask_rename_ollama(r->no);
+		qwen_refusal_rename_ollama(r->refusal);
 	else if (form == QWEN_FORM_LLAMA)
-		qwen_ask_rename_llama(r->no);
+		qwen_refusal_rename_llama(r->refusal);
 	return rc;
 }
 
@@ -122,14 +125,14 @@ parse(struct qwen_request **out, const struct qwen_service *s,
     struct qwen_text *text, struct qwen_err *err)
 {
 	struct qwen_request *q = *out = calloc(1, sizeof *q);
-	struct qwen_ask r = { .s = s, .q = q, .text = text };
+	struct qwen_parser r = { .s = s, .q = q, .text = text };
 
 	if (q == NULL)
 		return qwen_oom(err);
 	q->service = s;
 	q->form = form;
-	r.no = &q->no;
-	r.doc = qwen_ask_open_mended(r.no, s->unknown, json, n, &r.body);
+	r.refusal = &q->refusal;
+	r.doc = qwen_parse_open_mended(r.refusal, s->unknown, json, n, &r.body);
 	q->is_object = yyjson_is_obj(r.body);
 	if (r.body != NULL && (!is_line || read_envelope(&r, r.body) == 0))
 		read_body(&r);
@@ -138,7 +141,7 @@ parse(struct qwen_request **out, const struct qwen_service *s,
 	yyjson_doc_free(r.doc);
 	yyjson_doc_free(r.allowed);
 	free(r.before.id);
-	if (q->no.err.code != QWEN_ENOMEM)
+	if (q->refusal.err.code != QWEN_ENOMEM)
 		return 0;
 	qwen_request_free(q);
 	*out = NULL;
@@ -153,7 +156,7 @@ qwen_request_parse(struct qwen_request **out, const struct qwen_service *s,
 }
 
 int
-qwen_ask_parse(struct qwen_request **out, const struct qwen_service *s,
+qwen_parse_request(struct qwen_request **out, const struct qwen_service *s,
     enum qwen_form form, const char *json, size_t n, struct qwen_text *text,
     struct qwen_err *err)
 {
@@ -173,9 +176,10 @@ qwen_request_line_id(const char *json, size_t n, char **id,
     enum qwen_line_kind *kind, struct qwen_err *err)
 {
 	struct qwen_request q = { 0 };
-	struct qwen_ask r = { .q = &q, .no = &q.no };
+	struct qwen_parser r = { .q = &q, .refusal = &q.refusal };
 	yyjson_val *root;
-	yyjson_doc *doc = qwen_ask_open_mended(r.no, NULL, json, n, &root);
+	yyjson_doc *doc = qwen_parse_open_mended(r.refusal, NULL, json, n,
+	    &root);
 	int is_object = yyjson_is_obj(root);
 
 	q.form = QWEN_FORM_PLAIN;
@@ -185,7 +189,7 @@ qwen_request_line_id(const char *json, size_t n, char **id,
 	*id = q.id;
 	*kind = !is_object ? QWEN_LINE_BAD : q.form == QWEN_FORM_PLAIN ?
 	    QWEN_LINE_PLAIN : QWEN_LINE_ENVELOPE;
-	if (q.no.err.code != QWEN_ENOMEM)
+	if (q.refusal.err.code != QWEN_ENOMEM)
 		return 0;
 	free(q.id);
 	*id = NULL;
@@ -196,7 +200,7 @@ static void
 free_answer(struct qwen_answer *a)
 {
 	qwen_tok_decoder_free(a->decoder);
-	qwen_cut_free(a->cut);
+	qwen_stop_finder_free(a->stop_finder);
 	qwen_reply_free(a->reply);
 	qwen_text_fini(&a->text);
 	qwen_text_fini(&a->reasoning);
@@ -205,7 +209,7 @@ free_answer(struct qwen_answer *a)
 	qwen_text_fini(&a->logprobs);
 	qwen_text_fini(&a->lp_tokens);
 	qwen_text_fini(&a->lp_top);
-	free(a->spoken);
+	free(a->pending);
 	qwen_text_fini(&a->lp_offset);
 	free(a->id);
 }
@@ -224,13 +228,13 @@ qwen_request_free(struct qwen_request *q)
 		free(q->prompt[i].id);
 	for (i = 0; i < q->n_stop; i++)
 		free((char *)(uintptr_t)q->stop[i].s);
-	for (i = 0; i < q->n_set; i++)
-		free(q->set[i].value);
-	free(q->set);
+	for (i = 0; i < q->n_settings; i++)
+		free(q->setting[i].value);
+	free(q->setting);
 	free(q->bias_id);
 	free(q->bias);
 	free(q->stop_id);
-	free(q->ending);
+	free(q->end_id);
 	free(q->fields);
 	free(q->stop);
 	free(q->answer);
@@ -243,7 +247,7 @@ qwen_request_free(struct qwen_request *q)
 		free(q->alias[i].space);
 	}
 	free(q->alias);
-	free(q->said);
+	free(q->echoed);
 	free(q->previous);
 	free(q->items);
 	free(q->id);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 
 /* The types that a placeholder replaces, in all APIs, and a word for each. */
 static const struct { const char *type, *what; } kinds[] = {
@@ -36,7 +36,7 @@ kind_of(yyjson_val *part)
 }
 
 const char *
-qwen_ask_part_hint(yyjson_val *part)
+qwen_parse_part_hint(yyjson_val *part)
 {
 	return kind_of(part) != NULL ? "; --image-placeholder puts a line in "
 	    "their place" : "";
@@ -73,15 +73,17 @@ own_text(struct qwen_text *t, yyjson_val *part)
 	yyjson_val *source = yyjson_obj_get(part, "source");
 	struct qwen_text body = { 0 };
 
-	if (is(part, "search_result"))
+	if (qwen_parse_has_type(part, "search_result"))
 		add_texts(&body, yyjson_obj_get(part, "content"));
-	else if (is(part, "document") && is(source, "text"))
+	else if (qwen_parse_has_type(part, "document") &&
+	    qwen_parse_has_type(source, "text"))
 		add_text(&body, yyjson_obj_get(source, "data"));
-	else if (is(part, "document") && is(source, "content"))
+	else if (qwen_parse_has_type(part, "document") &&
+	    qwen_parse_has_type(source, "content"))
 		add_texts(&body, yyjson_obj_get(source, "content"));
 	if (body.n > 0) {
 		add_text(t, yyjson_obj_get(part, "title"));
-		if (is(part, "search_result"))
+		if (qwen_parse_has_type(part, "search_result"))
 			add_text(t, source);
 		qwen_text_str(t, t->n > 0 ? "\n\n" : "");
 		qwen_text_add(t, body.s, body.n);
@@ -102,7 +104,7 @@ struct walk {
 static void
 write_placeholder(struct walk *w, yyjson_val *part, const char *what)
 {
-	yyjson_val *name = text_of(part, "tool_name");
+	yyjson_val *name = qwen_parse_get_text(part, "tool_name");
 	struct qwen_text text = { 0 };
 
 	own_text(&text, part);
@@ -135,10 +137,10 @@ write_parts(struct walk *w, yyjson_val *list, int in_result)
 		qwen_text_str(w->t, i > 0 ? "," : "");
 		if ((what = kind_of(v)) != NULL)
 			write_placeholder(w, v, what);
-		else if (!in_result && is(v, "tool_result"))
+		else if (!in_result && qwen_parse_has_type(v, "tool_result"))
 			write_message(w, v, 1);
 		else
-			qwen_ask_write(w->t, v);
+			qwen_parse_write_value(w->t, v);
 	}
 	qwen_text_str(w->t, "]");
 }
@@ -154,17 +156,17 @@ write_message(struct walk *w, yyjson_val *message, int is_part)
 	size_t i, n;
 
 	if (!yyjson_is_obj(message) || yyjson_obj_size(message) == 0) {
-		qwen_ask_write(w->t, message);
+		qwen_parse_write_value(w->t, message);
 		return;
 	}
 	yyjson_obj_foreach(message, i, n, key, v) {
-		qwen_ask_write_key(w->t, i, yyjson_get_str(key),
+		qwen_parse_write_key(w->t, i, yyjson_get_str(key),
 		    yyjson_get_len(key));
 		if (yyjson_is_arr(v) && (yyjson_equals_str(key, "content") ||
 		    yyjson_equals_str(key, "output")))
 			write_parts(w, v, is_part);
 		else
-			qwen_ask_write(w->t, v);
+			qwen_parse_write_value(w->t, v);
 	}
 	qwen_text_str(w->t, "}");
 }
@@ -184,7 +186,7 @@ write_messages(struct walk *w, yyjson_val *list)
 }
 
 size_t
-qwen_ask_replace_parts(struct qwen_text *t, yyjson_val *body,
+qwen_parse_replace_parts(struct qwen_text *t, yyjson_val *body,
     const char *placeholder)
 {
 	struct walk w = { .t = t, .placeholder = placeholder };
@@ -192,7 +194,7 @@ qwen_ask_replace_parts(struct qwen_text *t, yyjson_val *body,
 	size_t i, n;
 
 	yyjson_obj_foreach(body, i, n, key, v) {
-		qwen_ask_write_key(t, i, yyjson_get_str(key),
+		qwen_parse_write_key(t, i, yyjson_get_str(key),
 		    yyjson_get_len(key));
 		if (yyjson_is_arr(v) && (yyjson_equals_str(key, "messages") ||
 		    yyjson_equals_str(key, "input")))
@@ -200,7 +202,7 @@ qwen_ask_replace_parts(struct qwen_text *t, yyjson_val *body,
 		else if (yyjson_is_arr(v) && yyjson_equals_str(key, "system"))
 			write_parts(&w, v, 0);
 		else
-			qwen_ask_write(t, v);
+			qwen_parse_write_value(t, v);
 	}
 	qwen_text_str(t, i > 0 ? "}" : "{}");
 	return w.n;

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/pieces.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 #include "text/request/form.h"
 
 enum {
@@ -17,7 +17,7 @@ enum {
 
 /* Allocates n prompts and their answers. */
 static int
-make_room(struct qwen_ask *r, size_t n)
+make_room(struct qwen_parser *r, size_t n)
 {
 	struct qwen_request *q = r->q;
 	size_t i;
@@ -25,7 +25,7 @@ make_room(struct qwen_ask *r, size_t n)
 	q->prompt = calloc(n, sizeof *q->prompt);
 	q->answer = calloc(n * q->n, sizeof *q->answer);
 	if (q->prompt == NULL || q->answer == NULL)
-		return qwen_oom(&r->no->err);
+		return qwen_oom(&r->refusal->err);
 	q->n_answers = n * q->n;
 	for (i = 0; i < q->n_answers; i++)
 		q->answer[i] = (struct qwen_answer){
@@ -35,10 +35,10 @@ make_room(struct qwen_ask *r, size_t n)
 }
 
 int
-qwen_refuse_length(struct qwen_refusal *no, const char *param, size_t n,
+qwen_refuse_length(struct qwen_refusal *refusal, const char *param, size_t n,
     int is_least, size_t n_ctx)
 {
-	return qwen_refuse(no, QWEN_TOO_LONG, param, "prompt is too long: "
+	return qwen_refuse(refusal, QWEN_TOO_LONG, param, "prompt is too long: "
 	    "%s%zu tokens > %zu; this model's maximum context length is %zu "
 	    "tokens", is_least ? "at least " : "", n, n > n_ctx ? n_ctx :
 	    n_ctx - 1, n_ctx);
@@ -58,7 +58,7 @@ qwen_request_fits(struct qwen_request *q, size_t n_ctx)
 
 	for (i = 0; i < q->n_prompts; i++) {
 		if (q->prompt[i].n + (q->max > 0) > n_ctx)
-			return qwen_refuse_length(&q->no, param[q->form],
+			return qwen_refuse_length(&q->refusal, param[q->form],
 			    q->prompt[i].n, 0, n_ctx);
 	}
 	return 0;
@@ -71,7 +71,8 @@ qwen_request_fits(struct qwen_request *q, size_t n_ctx)
  * certain.
  */
 int
-qwen_ask_may_fit(struct qwen_ask *r, const char *key, struct qwen_str s)
+qwen_parse_check_length(struct qwen_parser *r, const char *key,
+    struct qwen_str s)
 {
 	size_t max = r->s->n_ctx, all = 0, part, n;
 	struct qwen_tok_encoder *e;
@@ -82,13 +83,13 @@ qwen_ask_may_fit(struct qwen_ask *r, const char *key, struct qwen_str s)
 	if (max == 0 || s.len / BYTES_USUAL <= max)
 		return 0;
 	if (qwen_tok_encoder_new(&e, r->s->tok, QWEN_TOK_SPECIAL, &err) < 0)
-		return qwen_ask_failed(r->no, key, &err);
+		return qwen_refuse_error(r->refusal, key, &err);
 	for (; s.len > 0 && rc == 0; s.s += part, s.len -= part) {
 		part = s.len < PART ? s.len : PART;
 		if (qwen_tok_encoder_feed(e, s.s, part, &ids, &n, &err) < 0)
-			rc = qwen_ask_failed(r->no, key, &err);
+			rc = qwen_refuse_error(r->refusal, key, &err);
 		else if ((all += n) / 2 > max)
-			rc = qwen_refuse_length(r->no, key, all / 2,
+			rc = qwen_refuse_length(r->refusal, key, all / 2,
 			    1, max);
 	}
 	qwen_tok_encoder_free(e);
@@ -97,40 +98,42 @@ qwen_ask_may_fit(struct qwen_ask *r, const char *key, struct qwen_str s)
 
 /* Encodes a plain prompt, with the suffix if there is one. */
 static int
-encode_text(struct qwen_ask *r, struct qwen_str s, struct qwen_ids *p)
+encode_text(struct qwen_parser *r, struct qwen_str s, struct qwen_ids *p)
 {
-	if (qwen_ask_may_fit(r, "prompt", s) < 0)
+	if (qwen_parse_check_length(r, "prompt", s) < 0)
 		return -1;
-	if (!r->q->names && (r->s->encode & QWEN_TOK_SPECIAL) == 0) {
-		r->q->named = qwen_tok_named(r->s->tok, s.s, s.len);
-		r->q->names = r->q->named >= 0;
+	if (!r->q->has_control && (r->s->encode & QWEN_TOK_SPECIAL) == 0) {
+		r->q->control_id = qwen_tok_named(r->s->tok, s.s, s.len);
+		r->q->has_control = r->q->control_id >= 0;
 	}
 	if (r->suffix != NULL)
-		return qwen_ask_around(r, s, NULL, p);
-	return qwen_ask_encode(r->no, "prompt", r->s->tok, r->s->encode, s.s,
-	    s.len, p) < 0 ? -1 : qwen_tok_begin(r->s->tok, &p->id, &p->n,
-	    &r->no->err);
+		return qwen_parse_encode_fim(r, s, NULL, p);
+	return qwen_parse_encode(r->refusal, "prompt", r->s->tok, r->s->encode,
+	    s.s, s.len, p) < 0 ? -1 : qwen_tok_begin(r->s->tok, &p->id, &p->n,
+	    &r->refusal->err);
 }
 
 /* The same for a list of token ids. */
 static int
-take_ids(struct qwen_ask *r, yyjson_val *v, struct qwen_ids *p)
+take_ids(struct qwen_parser *r, yyjson_val *v, struct qwen_ids *p)
 {
 	struct qwen_ids ids = { 0 };
 	int rc;
 
 	if (r->suffix == NULL)
-		return qwen_ask_ids(r->no, "prompt", v, r->s->n_vocab, p);
-	rc = qwen_ask_ids(r->no, "prompt", v, r->s->n_vocab, &ids);
+		return qwen_parse_ids(r->refusal, "prompt", v, r->s->n_vocab,
+		    p);
+	rc = qwen_parse_ids(r->refusal, "prompt", v, r->s->n_vocab, &ids);
 	if (rc == 0)
-		rc = qwen_ask_around(r, (struct qwen_str){ "", 0 }, &ids, p);
+		rc = qwen_parse_encode_fim(r, (struct qwen_str){ "", 0 }, &ids,
+		    p);
 	free(ids.id);
 	return rc;
 }
 
 /* Adds one prompt: a string or token ids. */
 static int
-add_one(struct qwen_ask *r, yyjson_val *v)
+add_one(struct qwen_parser *r, yyjson_val *v)
 {
 	struct qwen_ids *p = &r->q->prompt[r->q->n_prompts++];
 
@@ -139,12 +142,13 @@ add_one(struct qwen_ask *r, yyjson_val *v)
 		    yyjson_get_len(v) }, p) < 0)
 			return -1;
 	} else if (!yyjson_is_arr(v))
-		return wrong(r->no, "prompt", "is not a string, a list of "
-		    "token ids, or a list of these");
+		return qwen_refuse_field(r->refusal, "prompt", "is not a "
+		    "string, a list of token ids, or a list of these");
 	else if (take_ids(r, v, p) < 0)
 		return -1;
 	r->q->n_prompt_tokens += p->n;
-	return p->n > 0 ? 0 : wrong(r->no, "prompt", "has no tokens");
+	return p->n > 0 ? 0 : qwen_refuse_field(r->refusal, "prompt", "has no "
+	    "tokens");
 }
 
 /*
@@ -154,7 +158,7 @@ add_one(struct qwen_ask *r, yyjson_val *v)
  * token can allow one.
  */
 static int
-forbid_thinking(struct qwen_ask *r)
+forbid_thinking(struct qwen_parser *r)
 {
 	struct qwen_request *q = r->q;
 	struct qwen_err err;
@@ -162,10 +166,10 @@ forbid_thinking(struct qwen_ask *r)
 	float *bias;
 	size_t i;
 
-	if (q->grammar == NULL && !r->s->holds)
+	if (q->grammar == NULL && !r->s->has_grammar)
 		return 0;
 	if (qwen_grammars_prepare(r->s->grammars, &err) < 0)
-		return qwen_ask_failed(r->no, "prompt", &err);
+		return qwen_refuse_error(r->refusal, "prompt", &err);
 	think = r->s->grammars->pieces->think;
 	for (i = 0; i < q->n_bias; i++) {
 		if (q->bias_id[i] == think)
@@ -178,7 +182,7 @@ forbid_thinking(struct qwen_ask *r)
 	bias = realloc(q->bias, (i + 1) * sizeof *bias);
 	q->bias = bias != NULL ? bias : q->bias;
 	if (ids == NULL || bias == NULL)
-		return qwen_oom(&r->no->err);
+		return qwen_oom(&r->refusal->err);
 	ids[i] = think;
 	bias[i] = NO_BIAS;
 	q->n_bias++;
@@ -186,15 +190,15 @@ forbid_thinking(struct qwen_ask *r)
 }
 
 static int
-read_prompt(struct qwen_ask *r, yyjson_val *v)
+read_prompt(struct qwen_parser *r, yyjson_val *v)
 {
 	yyjson_val *first = yyjson_arr_get_first(v), *one;
 	int many = yyjson_is_str(first) || yyjson_is_arr(first);
 	size_t i, n = many ? yyjson_arr_size(v) : 1;
 
 	if (n > QWEN_CHOICES_MAX / r->q->n)
-		return bad(r->no, "n", "n: more than %d answers",
-		    QWEN_CHOICES_MAX);
+		return qwen_refuse_invalid(r->refusal, "n", "n: more than %d "
+		    "answers", QWEN_CHOICES_MAX);
 	if (make_room(r, n) < 0 || forbid_thinking(r) < 0)
 		return -1;
 	if (!many)
@@ -209,23 +213,23 @@ read_prompt(struct qwen_ask *r, yyjson_val *v)
 /* ---------------------------------------------------------------- messages */
 
 static int
-check_shape(struct qwen_ask *r)
+check_shape(struct qwen_parser *r)
 {
 	const char *member;
 	struct qwen_err err;
 
-	return qwen_ask_check_shape(r->body, &member, &err) == 0 ? 0 :
-	    bad(r->no, member, "%s", err.msg);
+	return qwen_parse_check_shape(r->body, &member, &err) == 0 ? 0 :
+	    qwen_refuse_invalid(r->refusal, member, "%s", err.msg);
 }
 
 static void
 add_key(struct qwen_text *t, size_t i, yyjson_val *key)
 {
-	qwen_ask_write_key(t, i, yyjson_get_str(key), yyjson_get_len(key));
+	qwen_parse_write_key(t, i, yyjson_get_str(key), yyjson_get_len(key));
 }
 
 static void
-add_messages(const struct qwen_ask *r, struct qwen_text *t,
+add_messages(const struct qwen_parser *r, struct qwen_text *t,
     yyjson_val *messages)
 {
 	yyjson_val *m;
@@ -234,14 +238,14 @@ add_messages(const struct qwen_ask *r, struct qwen_text *t,
 	qwen_text_str(t, "[");
 	yyjson_arr_foreach(messages, i, n, m) {
 		qwen_text_str(t, i > 0 ? "," : "");
-		qwen_ask_write_message(r->s, t, m);
+		qwen_parse_write_message(r->s, t, m);
 	}
 	qwen_text_str(t, "]");
 }
 
 /* Writes the request for the template, without tools that may not be called. */
 static int
-write_body(struct qwen_ask *r, struct qwen_text *t)
+write_body(struct qwen_parser *r, struct qwen_text *t)
 {
 	yyjson_val *key, *v;
 	size_t i, n, k = 0;
@@ -253,18 +257,18 @@ write_body(struct qwen_ask *r, struct qwen_text *t)
 		if (yyjson_equals_str(key, "messages"))
 			add_messages(r, t, v);
 		else
-			qwen_ask_write(t, yyjson_equals_str(key, "tools") ?
-			    r->tools : v);
+			qwen_parse_write_value(t, yyjson_equals_str(key,
+			    "tools") ? r->tools : v);
 	}
 	qwen_text_str(t, "}");
-	return t->failed ? qwen_oom(&r->no->err) : 0;
+	return t->failed ? qwen_oom(&r->refusal->err) : 0;
 }
 
 /*
  * Renders the prompt.  Frees the document first, since a request can be large.
  */
 static int
-render(struct qwen_ask *r, struct qwen_prompt **p)
+render(struct qwen_parser *r, struct qwen_prompt **p)
 {
 	struct qwen_text t = { 0 };
 	struct qwen_err err;
@@ -276,8 +280,8 @@ render(struct qwen_ask *r, struct qwen_prompt **p)
 	r->body = r->tools = NULL;
 	if (rc == 0 && qwen_template_render(r->s->template, t.s, t.n, p,
 	    &err) < 0)
-		rc = err.code == QWEN_ENOMEM ? qwen_oom(&r->no->err) :
-		    bad(r->no, "messages", "%s", err.msg);
+		rc = err.code == QWEN_ENOMEM ? qwen_oom(&r->refusal->err) :
+		    qwen_refuse_invalid(r->refusal, "messages", "%s", err.msg);
 	qwen_text_fini(&t);
 	return rc;
 }
@@ -294,7 +298,7 @@ encode(const struct qwen_service *s, const struct qwen_prompt *p,
 
 /* Encodes the prompt after the ids in r->before, which stay unchanged. */
 static int
-encode_after(struct qwen_ask *r, const struct qwen_prompt *p,
+encode_after(struct qwen_parser *r, const struct qwen_prompt *p,
     struct qwen_ids *ids, struct qwen_err *err)
 {
 	const struct qwen_ids *b = &r->before;
@@ -316,7 +320,7 @@ encode_after(struct qwen_ask *r, const struct qwen_prompt *p,
 }
 
 static int
-read_messages(struct qwen_ask *r)
+read_messages(struct qwen_parser *r)
 {
 	struct qwen_request *q = r->q;
 	struct qwen_prompt *p;
@@ -325,22 +329,22 @@ read_messages(struct qwen_ask *r)
 	int rc;
 
 	if (r->s->template == NULL)
-		return wrong(r->no, "messages", "the model has no chat "
-		    "template (%s)", r->s->no_template);
+		return qwen_refuse_field(r->refusal, "messages", "the model "
+		    "has no chat template (%s)", r->s->no_template);
 	if (yyjson_doc_get_val_count(r->doc) > QWEN_VALUES_MAX +
 	    2 * r->q->n_bias)
-		return bad(r->no, "messages", "the request has more than %d "
-		    "values", QWEN_VALUES_MAX);
-	if (check_shape(r) < 0 || qwen_ask_tools(r) < 0 ||
+		return qwen_refuse_invalid(r->refusal, "messages", "the "
+		    "request has more than %d values", QWEN_VALUES_MAX);
+	if (check_shape(r) < 0 || qwen_parse_tools(r) < 0 ||
 	    /* a summary calls no tools */
 	    (r->tools != NULL && q->form != QWEN_FORM_COMPACT &&
-	    qwen_ask_keep_tools(r) < 0) || make_room(r, 1) < 0 ||
+	    qwen_parse_save_tools(r) < 0) || make_room(r, 1) < 0 ||
 	    render(r, &p) < 0)
 		return -1;
 	if (r->text != NULL)
 		qwen_text_add(r->text, qwen_prompt_text(p).s,
 		    qwen_prompt_text(p).len);
-	if (qwen_ask_may_fit(r, "messages", qwen_prompt_text(p)) < 0) {
+	if (qwen_parse_check_length(r, "messages", qwen_prompt_text(p)) < 0) {
 		qwen_prompt_free(p);
 		return -1;
 	}
@@ -355,37 +359,39 @@ read_messages(struct qwen_ask *r)
 	q->n_prompt_tokens = ids->n;
 	qwen_prompt_free(p);
 	if (rc < 0)
-		return qwen_ask_failed(r->no, "messages", &err);
+		return qwen_refuse_error(r->refusal, "messages", &err);
 	if (!q->thinks && forbid_thinking(r) < 0)
 		return -1;
-	return ids->n > 0 ? 0 : bad(r->no, "messages", "the prompt has no "
-	    "tokens");
+	return ids->n > 0 ? 0 : qwen_refuse_invalid(r->refusal, "messages",
+	    "the prompt has no tokens");
 }
 
 int
-qwen_ask_prompt(struct qwen_ask *r)
+qwen_parse_prompt(struct qwen_parser *r)
 {
-	yyjson_val *prompt = qwen_ask_get(r->body, "prompt");
-	yyjson_val *messages = qwen_ask_get(r->body, "messages");
-	yyjson_val *tools = qwen_ask_get(r->body, "tools");
+	yyjson_val *prompt = qwen_parse_get(r->body, "prompt");
+	yyjson_val *messages = qwen_parse_get(r->body, "messages");
+	yyjson_val *tools = qwen_parse_get(r->body, "tools");
 	int chat = qwen_form_is_chat(r->q->form);
 	const char *key = chat ? "messages" : "prompt";
 
 	if (r->q->form == QWEN_FORM_INFILL)
-		return qwen_ask_infill_endings(r) < 0 ||
-		    make_room(r, 1) < 0 ? -1 : qwen_ask_infill_prompt(r);
-	if (messages != NULL && text_of(r->body, "suffix") != NULL &&
-	    yyjson_get_len(text_of(r->body, "suffix")) > 0)
-		return bad(r->no, "suffix", "suffix is allowed only with "
-		    "prompt, not with messages");
+		return qwen_parse_infill_ends(r) < 0 ||
+		    make_room(r, 1) < 0 ? -1 : qwen_parse_infill_prompt(r);
+	if (messages != NULL && qwen_parse_get_text(r->body, "suffix") !=
+	    NULL && yyjson_get_len(qwen_parse_get_text(r->body, "suffix")) > 0)
+		return qwen_refuse_invalid(r->refusal, "suffix", "suffix is "
+		    "allowed only with prompt, not with messages");
 	if (prompt != NULL && messages != NULL)
-		return bad(r->no, "messages", "prompt and messages cannot be "
-		    "combined");
+		return qwen_refuse_invalid(r->refusal, "messages", "prompt and "
+		    "messages cannot be combined");
 	if (messages != NULL && r->q->form != QWEN_FORM_COMPLETION)
 		return read_messages(r);
 	if (prompt == NULL || chat)
-		return bad(r->no, key, "%s is missing", key);
+		return qwen_refuse_invalid(r->refusal, key, "%s is missing",
+		    key);
 	if (yyjson_arr_size(tools) > 0)
-		return wrong(r->no, "tools", "is allowed only with messages");
-	return qwen_ask_suffix(r) < 0 ? -1 : read_prompt(r, prompt);
+		return qwen_refuse_field(r->refusal, "tools", "is allowed only "
+		    "with messages");
+	return qwen_parse_suffix(r) < 0 ? -1 : read_prompt(r, prompt);
 }

@@ -43,8 +43,9 @@ struct qwen_refusal {
  * Refuses a request, unless it was refused before: the first reason stays. code
  * and param are borrowed as long as *no lives.  Returns -1.
  */
-int qwen_refuse(struct qwen_refusal *no, const char *code, const char *param,
-    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+int qwen_refuse(struct qwen_refusal *refusal, const char *code,
+    const char *param, const char *fmt, ...) __attribute__((format(printf, 4,
+    5)));
 
 /*
  * Refuses a prompt of n tokens (is_least: of at least n) for a context of n_ctx
@@ -52,8 +53,8 @@ int qwen_refuse(struct qwen_refusal *no, const char *code, const char *param,
  * conversation.  Returns -1.
  */
 #define QWEN_TOO_LONG "context_length_exceeded"
-int qwen_refuse_length(struct qwen_refusal *no, const char *param, size_t n,
-    int is_least, size_t n_ctx);
+int qwen_refuse_length(struct qwen_refusal *refusal, const char *param,
+    size_t n, int is_least, size_t n_ctx);
 
 /*
  * Returns the HTTP status of a refusal: 200 if there is none; 404 for
@@ -61,7 +62,7 @@ int qwen_refuse_length(struct qwen_refusal *no, const char *param, size_t n,
  * 503 for "unavailable", 504 for "deadline"; 400 for all other codes, which are
  * errors of the client.
  */
-int qwen_refusal_status(const struct qwen_refusal *no);
+int qwen_refusal_status(const struct qwen_refusal *refusal);
 
 /* ---------------------------------------------------------------- grammars */
 
@@ -116,13 +117,13 @@ struct qwen_unknown {
 		char		 name[48];	/* truncated to fit */
 		const char	*nearest;	/* a similar known field, or
 						   NULL */
-	}		 member[QWEN_UNKNOWN_MAX];
+	}		 field[QWEN_UNKNOWN_MAX];
 	size_t		 n;
 	int		 more;		/* there were more unknown fields */
 	/* notes on parts of requests that are not followed, each once */
 	char		 note[QWEN_NOTES_MAX][240];
 	size_t		 n_notes;
-	size_t		 n_told;	/* notes that the caller has shown */
+	size_t		 n_shown;	/* notes that the caller has shown */
 };
 
 /* Adds a note, unless it exists, there are too many, or u is NULL. */
@@ -131,7 +132,7 @@ void qwen_unknown_note(struct qwen_unknown *u, const char *fmt, ...)
 
 /* Notes on input that was damaged but readable. */
 const char *qwen_note_arguments(void);
-const char *qwen_note_halves(void);
+const char *qwen_note_surrogates(void);
 
 /* Appends the unknown fields: "temprature (did you mean temperature?), foo". */
 void qwen_unknown_list(const struct qwen_unknown *u, struct qwen_text *t);
@@ -156,7 +157,7 @@ struct qwen_service {
 	const struct qwen_str	*stop;
 	size_t			 n_stop;
 	struct qwen_grammars	*grammars;
-	int			 holds;		/* the caller has a grammar for
+	int			 has_grammar;	/* the caller has a grammar for
 						   requests without one */
 	int			 streams;	/* requests may stream */
 	int			 echoes;	/* completions may echo
@@ -271,7 +272,7 @@ struct qwen_answer;
 struct qwen_request {
 	void			*arg;		/* for the caller */
 	const struct qwen_service *service;
-	struct qwen_refusal	 no;
+	struct qwen_refusal	 refusal;
 	enum qwen_form		 form;
 	int			 is_object;	/* the text is a JSON object; if
 						   not, form is a guess */
@@ -281,27 +282,27 @@ struct qwen_request {
 	struct qwen_ids		*prompt;
 	size_t			 n_prompts;
 	size_t			 n_prompt_tokens;	/* of all prompts */
-	int			 names;	/* a plain prompt spells a control
-					   token */
-	int32_t			 named;	/* that token, taken as text */
-	struct qwen_setting	*set;
-	size_t			 n_set, cap_set;
+	int			 has_control;	/* a plain prompt spells a
+						   control token */
+	int32_t			 control_id;	/* that token, taken as text */
+	struct qwen_setting	*setting;
+	size_t			 n_settings, cap_settings;
 	int32_t			*bias_id;	/* logit_bias: tokens, each
 						   once */
 	float			*bias;		/* added to its logit; owned */
 	size_t			 n_bias;
 	enum qwen_seed		 seed_from;
-	int			 seed_told;	/* the caller drew the seed; */
+	int			 seed_drawn;	/* the caller drew the seed; */
 	uint64_t		 seed;		/* the answer shows it */
 	double			 temp_range;	/* width above and below the
 						   temperature; 0: none */
 	int32_t			*stop_id;	/* additional tokens that end an
 						   answer; owned */
 	size_t			 n_stop_ids;
-	int32_t			*ending;	/* of the caller: stop_id and
+	int32_t			*end_id;	/* of the caller: stop_id and
 						   the model's ending tokens, or
 						   NULL; owned */
-	size_t			 n_ending;
+	size_t			 n_end_ids;
 	int			 keeps_stop;	/* the text includes the stop
 						   string that ended it */
 	size_t			 n;	/* answers per prompt */
@@ -330,17 +331,17 @@ struct qwen_request {
 	size_t			 n_tools;
 	struct qwen_tool_alias	*alias;	/* of tools other than functions */
 	size_t			 n_alias, cap_alias;
-	char			*said;	/* JSON fields of the request that its
-					   response repeats */
+	char			*echoed;	/* JSON fields of the request
+						   that its response repeats */
 	char			*previous;	/* id of the previous response,
 						   or NULL */
 	char			*items;	/* JSON items of the conversation up to
 					   the answer, without brackets, to be
 					   kept for later requests; NULL: not
 					   kept */
-	const char		*loads;	/* Ollama's done_reason of a request
-					   that only loads or unloads the model;
-					   else NULL */
+	const char		*done_reason;	/* Ollama's field, of a request
+						   that only loads or unloads
+						   the model; else NULL */
 	int			 keep_ids;	/* answers keep token ids */
 	struct qwen_timings	 times;	/* set by the caller at the end */
 	char			*fields;	/* of /infill: JSON list of
@@ -422,7 +423,7 @@ struct qwen_block {
 };
 
 /* A token of a chat's reply whose text may become content. */
-struct qwen_spoken {
+struct qwen_pending_token {
 	struct qwen_likely likely;
 	size_t		 from, to;	/* its bytes in the reply; to is 0 until
 					   its character is complete */
@@ -464,14 +465,14 @@ struct qwen_answer {
 	size_t			 cap_blocks;
 	size_t			 n_chars;
 	size_t			 n_bytes;	/* of a chat's reply so far */
-	struct qwen_spoken	*spoken;	/* tokens not yet in logprobs,
-						   from index first on */
-	size_t			 n_spoken, cap_spoken, first;
-	int			 is_cut;
+	struct qwen_pending_token *pending;	/* tokens not yet in logprobs,
+						   from first_pending on */
+	size_t			 n_pending, cap_pending, first_pending;
+	int			 at_stop;
 	size_t			 line;		/* offset of the last line */
 	int			 outdents;	/* ended by an indentation */
 	struct qwen_tok_decoder	*decoder;
-	struct qwen_cut		*cut;
+	struct qwen_stop_finder	*stop_finder;
 	struct qwen_reply	*reply;
 };
 
@@ -572,61 +573,62 @@ void qwen_result_fini(struct qwen_result *r);
  * token or for many tokens at a time.  The events together have the content of
  * the body, wherever they are divided.
  */
-struct qwen_sse;
+struct qwen_answer_stream;
 
-int qwen_sse_new(struct qwen_sse **out, const struct qwen_request *q,
-    uint64_t created, struct qwen_err *err);
-void qwen_sse_free(struct qwen_sse *s);
+int qwen_answer_stream_new(struct qwen_answer_stream **out,
+    const struct qwen_request *q, uint64_t created, struct qwen_err *err);
+void qwen_answer_stream_free(struct qwen_answer_stream *s);
 
 /* Writes the events before all answers. */
-void qwen_sse_begin(struct qwen_sse *s, struct qwen_text *t);
+void qwen_answer_stream_begin(struct qwen_answer_stream *s,
+    struct qwen_text *t);
 
 /* Writes the new parts of this answer, and its end if it has ended. */
-void qwen_sse_step(struct qwen_sse *s, const struct qwen_answer *a,
-    struct qwen_text *t);
+void qwen_answer_stream_step(struct qwen_answer_stream *s,
+    const struct qwen_answer *a, struct qwen_text *t);
 
 /*
  * Writes the end after all answers have ended; or if the request was refused,
  * the refusal as the last event.
  */
-void qwen_sse_end(struct qwen_sse *s, struct qwen_text *t);
+void qwen_answer_stream_end(struct qwen_answer_stream *s, struct qwen_text *t);
 
 /*
  * Writes the progress of reading, if the form has such an event; before any
  * step.
  */
-void qwen_sse_progress(struct qwen_sse *s, const struct qwen_progress *p,
-    struct qwen_text *t);
+void qwen_answer_stream_progress(struct qwen_answer_stream *s,
+    const struct qwen_progress *p, struct qwen_text *t);
 
 /* Writes a keep-alive event; between other events. */
-void qwen_sse_idle(struct qwen_sse *s, struct qwen_text *t);
+void qwen_answer_stream_idle(struct qwen_answer_stream *s, struct qwen_text *t);
 
 /* ------------------------------------------------------------- stop strings */
 
 /*
  * Searches a text for stop strings while it arrives.
  *
- * qwen_cut_feed takes the next piece in *s and returns in *s the text that is
- * certainly before any stop string; it lives until the next call. *found is set
- * to 1 if a stop string follows; then call qwen_cut_end.  With look 0, stop
- * strings that are complete by now do not count. qwen_cut_end returns the text
- * held back because it may have been the beginning of a stop string, and makes
- * *c ready for another text.
+ * qwen_stop_finder_feed takes the next piece in *s and returns in *s the text
+ * that is certainly before any stop string; it lives until the next call.
+ * *found is set to 1 if a stop string follows; then call qwen_stop_finder_end.
+ * With look 0, stop strings that are complete by now do not count.
+ * qwen_stop_finder_end returns the text held back because it may have been the
+ * beginning of a stop string, and makes *c ready for another text.
  */
-struct qwen_cut;
+struct qwen_stop_finder;
 
-int qwen_cut_new(struct qwen_cut **out, struct qwen_err *err);
-void qwen_cut_free(struct qwen_cut *c);
+int qwen_stop_finder_new(struct qwen_stop_finder **out, struct qwen_err *err);
+void qwen_stop_finder_free(struct qwen_stop_finder *c);
 /* Adds a stop string, which is borrowed. */
-int qwen_cut_add(struct qwen_cut *c, const char *stop, size_t n,
+int qwen_stop_finder_add(struct qwen_stop_finder *c, const char *stop, size_t n,
     struct qwen_err *err);
-int qwen_cut_feed(struct qwen_cut *c, struct qwen_str *s, int look, int *found,
-    struct qwen_err *err);
-struct qwen_str qwen_cut_end(struct qwen_cut *c);
+int qwen_stop_finder_feed(struct qwen_stop_finder *c, struct qwen_str *s,
+    int look, int *found, struct qwen_err *err);
+struct qwen_str qwen_stop_finder_end(struct qwen_stop_finder *c);
 /*
  * Returns the index of the stop string that was found, in the order of adding.
  */
-size_t qwen_cut_which(const struct qwen_cut *c);
+size_t qwen_stop_finder_which(const struct qwen_stop_finder *c);
 
 /* ----------------------------------------------------------------- messages */
 
@@ -653,30 +655,30 @@ const char *qwen_messages_note(const struct qwen_messages *m);
  * Returns 1 if the request has a list of messages.  The functions below need
  * it.
  */
-int qwen_messages_are_there(const struct qwen_messages *m);
+int qwen_messages_has_list(const struct qwen_messages *m);
 
 /*
- * qwen_messages_say appends a message with this text, which must be UTF-8.
+ * qwen_messages_add_text appends a message with this text, which must be UTF-8.
  * With join set, if the last message has the same role, the text is added to
  * that message after an empty line. qwen_messages_add appends a message given
- * as JSON. qwen_messages_drop removes the last message.
+ * as JSON. qwen_messages_drop_last removes the last message.
  */
-int qwen_messages_say(struct qwen_messages *m, const char *role,
+int qwen_messages_add_text(struct qwen_messages *m, const char *role,
     const char *text, size_t n, int join, struct qwen_err *err);
 int qwen_messages_add(struct qwen_messages *m, const char *json, size_t n,
     struct qwen_err *err);
-void qwen_messages_drop(struct qwen_messages *m);
+void qwen_messages_drop_last(struct qwen_messages *m);
 
 /*
  * Drops the oldest turn (everything before the second user message, except
  * leading system messages).  Returns the number of messages dropped; 0 if there
  * is only one turn.
  */
-size_t qwen_messages_forget(struct qwen_messages *m);
+size_t qwen_messages_drop_turn(struct qwen_messages *m);
 
-/* qwen_messages_last returns the role of the last message, or NULL. */
+/* qwen_messages_last_role returns the role of the last message, or NULL. */
 size_t qwen_messages_n(const struct qwen_messages *m);
-const char *qwen_messages_last(const struct qwen_messages *m);
+const char *qwen_messages_last_role(const struct qwen_messages *m);
 
 /* Returns the content of the last message; s is NULL if it is not a string. */
 struct qwen_str qwen_messages_last_text(const struct qwen_messages *m);
@@ -702,8 +704,8 @@ struct qwen_scoring {
 	const struct qwen_tok	*tok;
 	size_t			 n_vocab;
 	unsigned		 encode;	/* QWEN_TOK_SPECIAL or 0 */
-	int32_t			 first;	/* token put in front of texts; -1:
-					   none */
+	int32_t			 bos_id;	/* token put in front of texts;
+						   -1: none */
 	int			 bos;	/* put it in front of every text that
 					   does not begin with it */
 	struct qwen_unknown	*unknown;	/* unknown fields, or NULL */
@@ -712,12 +714,12 @@ struct qwen_scoring {
 
 /* Tokens to score: of a continuation after its context, or of a whole text. */
 struct qwen_score_request {
-	struct qwen_refusal	 no;
+	struct qwen_refusal	 refusal;
 	char			*id;	/* JSON, or NULL */
 	struct qwen_ids		 text;
 	size_t			 from;	/* index of the first token to score */
-	size_t			 front;	/* number of tokens put in front, 0 or
-					   1 */
+	size_t			 n_front;	/* number of tokens put in
+						   front, 0 or 1 */
 };
 
 /* Parses a line, like qwen_request_parse_line; q must be zero. */
@@ -756,7 +758,7 @@ struct qwen_vectors {
 
 /* A text to embed. */
 struct qwen_vector_request {
-	struct qwen_refusal	 no;
+	struct qwen_refusal	 refusal;
 	char			*id;	/* JSON, or NULL */
 	struct qwen_ids		 text;	/* at least one token */
 	int			 is_cut;	/* the text was truncated */
@@ -794,7 +796,7 @@ struct qwen_ranking {
 };
 
 struct qwen_rank_request {
-	struct qwen_refusal	 no;
+	struct qwen_refusal	 refusal;
 	char			*id;	/* JSON, or NULL */
 	struct qwen_ids		*prompt;	/* one per document */
 	size_t			 n;
@@ -815,7 +817,7 @@ int qwen_rank_request_text(struct qwen_rank_request *q,
     const struct qwen_ranking *s, const char *text, size_t n,
     struct qwen_err *err);
 /* Frees the prompts, which are no longer needed. */
-void qwen_rank_request_drop(struct qwen_rank_request *q);
+void qwen_rank_request_free_prompts(struct qwen_rank_request *q);
 void qwen_rank_request_fini(struct qwen_rank_request *q);
 
 /* ---------------------------------- posted requests for vectors and ranking */
@@ -823,8 +825,8 @@ void qwen_rank_request_fini(struct qwen_rank_request *q);
 enum { QWEN_INPUTS_MAX = 2048 };	/* texts in a request for embeddings */
 
 /* A request to /v1/embeddings. */
-struct qwen_embeddings {
-	struct qwen_refusal	 no;
+struct qwen_embeddings_request {
+	struct qwen_refusal	 refusal;
 	char			*model;	/* JSON of the model asked for, or
 					   NULL */
 	struct qwen_ids		*text;
@@ -840,38 +842,40 @@ struct qwen_embeddings {
  * Parses a posted body; q must be zero.  Refuses an empty list and an empty
  * text, as OpenAI does; truncates texts if the request wants that.
  */
-int qwen_embeddings_parse(struct qwen_embeddings *q,
+int qwen_embeddings_parse(struct qwen_embeddings_request *q,
     const struct qwen_vectors *s, const char *json, size_t n,
     struct qwen_err *err);
 
 /*
  * Appends the body, of q->n vectors of n_embd numbers each; or of the refusal.
  */
-void qwen_embeddings_body(const struct qwen_embeddings *q, const char *model,
-    const float *vectors, size_t n_embd, struct qwen_text *t);
-void qwen_embeddings_fini(struct qwen_embeddings *q);
+void qwen_embeddings_body(const struct qwen_embeddings_request *q,
+    const char *model, const float *vectors, size_t n_embd,
+    struct qwen_text *t);
+void qwen_embeddings_fini(struct qwen_embeddings_request *q);
 
 /* A request to /v1/rerank: a query, and a list of documents. */
-struct qwen_rerank {
+struct qwen_rerank_request {
 	struct qwen_rank_request rank;	/* the prompts, and the refusal */
 	char			*model;	/* JSON, or NULL */
-	size_t			 top;	/* number of best documents to return */
+	size_t			 n_top;	/* number of best documents to return */
 	char			**document;	/* JSON of the texts; NULL: the
 						   client does not want them
 						   back */
 };
 
-int qwen_rerank_parse(struct qwen_rerank *q, const struct qwen_ranking *s,
-    const char *json, size_t n, struct qwen_err *err);
+int qwen_rerank_parse(struct qwen_rerank_request *q,
+    const struct qwen_ranking *s, const char *json, size_t n,
+    struct qwen_err *err);
 
 /*
  * Appends the body: the best document first, by its score; equal scores in the
  * order of the request. -1: out of memory.
  */
-int qwen_rerank_body(const struct qwen_rerank *q, uint64_t number,
+int qwen_rerank_body(const struct qwen_rerank_request *q, uint64_t number,
     const char *model, const double *scores, struct qwen_text *t,
     struct qwen_err *err);
-void qwen_rerank_fini(struct qwen_rerank *q);
+void qwen_rerank_fini(struct qwen_rerank_request *q);
 
 /* ---------------------------------------------------- other Ollama requests */
 
@@ -882,7 +886,7 @@ int qwen_request_can_think(const struct qwen_template *t);
  * Reads the model name (for free()) and the field "verbose" of a body; name and
  * verbose may be NULL. -1: refused.
  */
-int qwen_ollama_name(struct qwen_refusal *no, const char *json, size_t n,
+int qwen_ollama_name(struct qwen_refusal *refusal, const char *json, size_t n,
     char **name, int *verbose);
 
 /*
@@ -891,12 +895,12 @@ int qwen_ollama_name(struct qwen_refusal *no, const char *json, size_t n,
  * unless the request says otherwise.  There may be no text; then the body has
  * no vectors. old: write the body of /api/embeddings.
  */
-int qwen_ollama_embed_parse(struct qwen_embeddings *q, const struct qwen_vectors *s,
-    size_t n_ctx, const char *key, const char *json, size_t n,
-    struct qwen_err *err);
-void qwen_ollama_embed_body(const struct qwen_embeddings *q, const char *model,
-    const float *vectors, size_t n_embd, int old, double seconds,
-    struct qwen_text *t);
+int qwen_ollama_embed_parse(struct qwen_embeddings_request *q,
+    const struct qwen_vectors *s, size_t n_ctx, const char *key,
+    const char *json, size_t n, struct qwen_err *err);
+void qwen_ollama_embed_body(const struct qwen_embeddings_request *q,
+    const char *model, const float *vectors, size_t n_embd, int old,
+    double seconds, struct qwen_text *t);
 
 /* ------------------------------------------------------------------- tokens */
 

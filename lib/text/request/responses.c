@@ -184,11 +184,11 @@ add_usage(struct qwen_text *t, const struct qwen_request *q)
 }
 
 static const char *
-error_code(const struct qwen_refusal *no)
+error_code(const struct qwen_refusal *refusal)
 {
-	int status = qwen_refusal_status(no);
+	int status = qwen_refusal_status(refusal);
 
-	return strcmp(no->code, QWEN_TOO_LONG) == 0 ? QWEN_TOO_LONG :
+	return strcmp(refusal->code, QWEN_TOO_LONG) == 0 ? QWEN_TOO_LONG :
 	    status == 429 ? "rate_limit_exceeded" :
 	    status < 500 ? "invalid_prompt" : "server_error";
 }
@@ -199,8 +199,9 @@ add_end(struct qwen_text *t, const struct qwen_request *q, const char *status)
 {
 	if (strcmp(status, "failed") == 0) {
 		qwen_text_fmt(t, "\"error\":{\"code\":\"%s\",\"message\":",
-		    error_code(&q->no));
-		qwen_text_json(t, q->no.err.msg, strlen(q->no.err.msg));
+		    error_code(&q->refusal));
+		qwen_text_json(t, q->refusal.err.msg,
+		    strlen(q->refusal.err.msg));
 		qwen_text_str(t, "},");
 	} else
 		qwen_text_str(t, "\"error\":null,");
@@ -228,7 +229,7 @@ add_response(struct qwen_text *t, const struct qwen_request *q,
 		add_usage(t, q);
 	else
 		qwen_text_str(t, "null");
-	qwen_text_str(t, q->said != NULL ? q->said : "");
+	qwen_text_str(t, q->echoed != NULL ? q->echoed : "");
 	qwen_text_str(t, "}");
 }
 
@@ -237,7 +238,7 @@ status_of(const struct qwen_request *q)
 {
 	const char *finish = q->answer->finish;
 
-	return q->no.err.code != 0 ? "failed" : finish != NULL &&
+	return q->refusal.err.code != 0 ? "failed" : finish != NULL &&
 	    strcmp(finish, "length") == 0 ? "incomplete" : "completed";
 }
 
@@ -255,7 +256,7 @@ qwen_responses_body(const struct qwen_request *q, uint64_t created,
  * "sequence_number".
  */
 static void
-begin_event(struct qwen_text *t, struct qwen_sse *s, const char *name)
+begin_event(struct qwen_text *t, struct qwen_answer_stream *s, const char *name)
 {
 	qwen_text_fmt(t, "event: response.%s\ndata: {\"type\":\"response.%s\","
 	    "\"sequence_number\":%zu", name, name, s->n_events++);
@@ -268,7 +269,7 @@ end_event(struct qwen_text *t)
 }
 
 static void
-add_event(struct qwen_text *t, struct qwen_sse *s, const char *name,
+add_event(struct qwen_text *t, struct qwen_answer_stream *s, const char *name,
     const char *status, int whole)
 {
 	begin_event(t, s, name);
@@ -278,7 +279,7 @@ add_event(struct qwen_text *t, struct qwen_sse *s, const char *name,
 }
 
 static void
-on_begin(struct qwen_sse *s, struct qwen_text *t)
+on_begin(struct qwen_answer_stream *s, struct qwen_text *t)
 {
 	add_event(t, s, "created", "in_progress", 0);
 	add_event(t, s, "in_progress", "in_progress", 0);
@@ -286,7 +287,7 @@ on_begin(struct qwen_sse *s, struct qwen_text *t)
 
 /* Begins an event about an item; if it is not a call, about its only part. */
 static void
-begin_item(struct qwen_text *t, struct qwen_sse *s,
+begin_item(struct qwen_text *t, struct qwen_answer_stream *s,
     const struct qwen_answer_cursor *p, const char *name)
 {
 	begin_event(t, s, name);
@@ -298,7 +299,7 @@ begin_item(struct qwen_text *t, struct qwen_sse *s,
 }
 
 static void
-add_item_event(struct qwen_text *t, struct qwen_sse *s,
+add_item_event(struct qwen_text *t, struct qwen_answer_stream *s,
     const struct qwen_answer_cursor *p, int whole)
 {
 	begin_event(t, s, whole ? "output_item.done" : "output_item.added");
@@ -309,7 +310,7 @@ add_item_event(struct qwen_text *t, struct qwen_sse *s,
 }
 
 static void
-add_part_event(struct qwen_text *t, struct qwen_sse *s,
+add_part_event(struct qwen_text *t, struct qwen_answer_stream *s,
     const struct qwen_answer_cursor *p, int whole)
 {
 	begin_item(t, s, p, whole ? "content_part.done" : "content_part.added");
@@ -319,18 +320,20 @@ add_part_event(struct qwen_text *t, struct qwen_sse *s,
 }
 
 static void
-on_open(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
+on_open(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
+    struct qwen_text *t)
 {
 	add_item_event(t, s, p, 0);
 	if (p->block->kind != QWEN_BLOCK_CALL)
 		add_part_event(t, s, p, 0);
-	p->told->lp[0] = p->block->lp_from;
+	p->sent->lp[0] = p->block->lp_from;
 }
 
 static void
-on_more(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
+on_more(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
+    struct qwen_text *t)
 {
-	struct qwen_str more = qwen_block_text(p->a, p->block, p->told->at);
+	struct qwen_str more = qwen_block_text(p->a, p->block, p->sent->at);
 	const char *name = kinds[kind_of(p->a, p->block)].delta;
 
 	if (name == NULL)
@@ -342,14 +345,15 @@ on_more(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 	else
 		qwen_text_json(t, more.s, more.len);
 	if (p->block->kind == QWEN_BLOCK_TEXT)
-		add_logprobs(t, p->a, p->told->lp[0], p->block->lp_to);
-	p->told->lp[0] = p->block->lp_to;
+		add_logprobs(t, p->a, p->sent->lp[0], p->block->lp_to);
+	p->sent->lp[0] = p->block->lp_to;
 	end_event(t);
 }
 
 /* Adds the event with the complete text or arguments. */
 static void
-add_done(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
+add_done(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
+    struct qwen_text *t)
 {
 	const struct qwen_block *b = p->block;
 	enum kind kind = kind_of(p->a, b);
@@ -370,7 +374,8 @@ add_done(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 }
 
 static void
-on_close(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
+on_close(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
+    struct qwen_text *t)
 {
 	if (kinds[kind_of(p->a, p->block)].done != NULL)
 		add_done(s, p, t);
@@ -380,7 +385,7 @@ on_close(struct qwen_sse *s, struct qwen_answer_cursor *p, struct qwen_text *t)
 }
 
 static void
-on_end(struct qwen_sse *s, struct qwen_text *t)
+on_end(struct qwen_answer_stream *s, struct qwen_text *t)
 {
 	const char *status = status_of(s->q);
 
@@ -422,8 +427,8 @@ qwen_compact_body(const struct qwen_request *q, uint64_t created,
 	qwen_text_fmt(t, "{\"id\":\"resp_%llu\",\"object\":"
 	    "\"response.compaction\",\"created_at\":%llu,\"output\":[",
 	    number, (unsigned long long)created);
-	if (q->said != NULL && q->said[0] != '\0') {
-		qwen_text_str(t, q->said);
+	if (q->echoed != NULL && q->echoed[0] != '\0') {
+		qwen_text_str(t, q->echoed);
 		qwen_text_str(t, ",");
 	}
 	qwen_text_fmt(t, "{\"id\":\"cmp_%llu\",\"type\":\"compaction\","

@@ -7,46 +7,46 @@
 
 #include "base/err.h"
 #include "text/json/json.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 
-static const struct qwen_member rows[] = {
-	{ "access_programs", QWEN_MEMBER_IDLE, NULL },
-	{ "background", QWEN_MEMBER_REFUSED, NULL },
-	{ "background_options", QWEN_MEMBER_IDLE, NULL },
-	{ "context_management", QWEN_MEMBER_REFUSED, NULL },
-	{ "conversation", QWEN_MEMBER_REFUSED, NULL },
-	{ "image", QWEN_MEMBER_IDLE, NULL },
-	{ "include", QWEN_MEMBER_HEEDED, NULL },
-	{ "input", QWEN_MEMBER_HEEDED, NULL },
-	{ "instructions", QWEN_MEMBER_HEEDED, NULL },
-	{ "max_completion_tokens", QWEN_MEMBER_FOREIGN, "max_output_tokens" },
-	{ "max_output_tokens", QWEN_MEMBER_HEEDED, NULL },
-	{ "max_tokens", QWEN_MEMBER_FOREIGN, "max_output_tokens" },
-	{ "max_tool_calls", QWEN_MEMBER_IDLE, NULL },
-	{ "messages", QWEN_MEMBER_FOREIGN, "input" },
-	{ "metadata", QWEN_MEMBER_IDLE, NULL },
-	{ "moderation", QWEN_MEMBER_REFUSED, NULL },
-	{ "parallel_tool_calls", QWEN_MEMBER_PASSED, NULL },
-	{ "previous_response_id", QWEN_MEMBER_HEEDED, NULL },
-	{ "prompt", QWEN_MEMBER_REFUSED, NULL },
-	{ "prompt_cache_key", QWEN_MEMBER_IDLE, NULL },
-	{ "prompt_cache_options", QWEN_MEMBER_IDLE, NULL },
-	{ "prompt_cache_retention", QWEN_MEMBER_IDLE, NULL },
-	{ "reasoning", QWEN_MEMBER_HEEDED, NULL },
-	{ "response_format", QWEN_MEMBER_FOREIGN, "text" },
-	{ "safety_identifier", QWEN_MEMBER_IDLE, NULL },
-	{ "service_tier", QWEN_MEMBER_IDLE, NULL },
-	{ "stop", QWEN_MEMBER_PASSED, NULL },
-	{ "store", QWEN_MEMBER_HEEDED, NULL },
-	{ "stream_options", QWEN_MEMBER_IDLE, NULL },
-	{ "text", QWEN_MEMBER_HEEDED, NULL },
-	{ "tool_choice", QWEN_MEMBER_HEEDED, NULL },
-	{ "tools", QWEN_MEMBER_HEEDED, NULL },
-	{ "top_logprobs", QWEN_MEMBER_PASSED, NULL },
-	{ "truncation", QWEN_MEMBER_IDLE, NULL },
-	{ "user", QWEN_MEMBER_IDLE, NULL },
+static const struct qwen_field rows[] = {
+	{ "access_programs", QWEN_FIELD_IGNORED, NULL },
+	{ "background", QWEN_FIELD_REFUSED, NULL },
+	{ "background_options", QWEN_FIELD_IGNORED, NULL },
+	{ "context_management", QWEN_FIELD_REFUSED, NULL },
+	{ "conversation", QWEN_FIELD_REFUSED, NULL },
+	{ "image", QWEN_FIELD_IGNORED, NULL },
+	{ "include", QWEN_FIELD_USED, NULL },
+	{ "input", QWEN_FIELD_USED, NULL },
+	{ "instructions", QWEN_FIELD_USED, NULL },
+	{ "max_completion_tokens", QWEN_FIELD_ALIAS, "max_output_tokens" },
+	{ "max_output_tokens", QWEN_FIELD_USED, NULL },
+	{ "max_tokens", QWEN_FIELD_ALIAS, "max_output_tokens" },
+	{ "max_tool_calls", QWEN_FIELD_IGNORED, NULL },
+	{ "messages", QWEN_FIELD_ALIAS, "input" },
+	{ "metadata", QWEN_FIELD_IGNORED, NULL },
+	{ "moderation", QWEN_FIELD_REFUSED, NULL },
+	{ "parallel_tool_calls", QWEN_FIELD_COPIED, NULL },
+	{ "previous_response_id", QWEN_FIELD_USED, NULL },
+	{ "prompt", QWEN_FIELD_REFUSED, NULL },
+	{ "prompt_cache_key", QWEN_FIELD_IGNORED, NULL },
+	{ "prompt_cache_options", QWEN_FIELD_IGNORED, NULL },
+	{ "prompt_cache_retention", QWEN_FIELD_IGNORED, NULL },
+	{ "reasoning", QWEN_FIELD_USED, NULL },
+	{ "response_format", QWEN_FIELD_ALIAS, "text" },
+	{ "safety_identifier", QWEN_FIELD_IGNORED, NULL },
+	{ "service_tier", QWEN_FIELD_IGNORED, NULL },
+	{ "stop", QWEN_FIELD_COPIED, NULL },
+	{ "store", QWEN_FIELD_USED, NULL },
+	{ "stream_options", QWEN_FIELD_IGNORED, NULL },
+	{ "text", QWEN_FIELD_USED, NULL },
+	{ "tool_choice", QWEN_FIELD_USED, NULL },
+	{ "tools", QWEN_FIELD_USED, NULL },
+	{ "top_logprobs", QWEN_FIELD_COPIED, NULL },
+	{ "truncation", QWEN_FIELD_IGNORED, NULL },
+	{ "user", QWEN_FIELD_IGNORED, NULL },
 };
-static const struct qwen_members members = {
+static const struct qwen_fields known_fields = {
 	rows, sizeof rows / sizeof rows[0]
 };
 
@@ -58,9 +58,9 @@ static const char *const names[][2] = {
 };
 
 void
-qwen_ask_rename_responses(struct qwen_refusal *no)
+qwen_refusal_rename_responses(struct qwen_refusal *refusal)
 {
-	qwen_ask_rename(no, names, sizeof names / sizeof names[0]);
+	qwen_refusal_rename(refusal, names, sizeof names / sizeof names[0]);
 }
 
 /* ------------------------------------------------------------- other fields */
@@ -70,65 +70,67 @@ static void
 add_as(struct qwen_text *t, yyjson_val *object, const char *key,
     const char *as)
 {
-	yyjson_val *v = qwen_ask_get(object, key);
+	yyjson_val *v = qwen_parse_get(object, key);
 
 	if (v == NULL)
 		return;
-	qwen_ask_write_key(t, 1, as, strlen(as));
-	qwen_ask_write(t, v);
+	qwen_parse_write_key(t, 1, as, strlen(as));
+	qwen_parse_write_value(t, v);
 }
 
 static int
-add_format(struct qwen_ask *r, struct qwen_text *t)
+add_format(struct qwen_parser *r, struct qwen_text *t)
 {
-	yyjson_val *text = qwen_ask_get(r->body, "text");
-	yyjson_val *format = qwen_ask_get(text, "format");
+	yyjson_val *text = qwen_parse_get(r->body, "text");
+	yyjson_val *format = qwen_parse_get(text, "format");
 	yyjson_val *schema = yyjson_obj_get(format, "schema");
 
 	if (text != NULL && !yyjson_is_obj(text))
-		return wrong(r->no, "text", "is not an object");
-	if (format != NULL && !is(format, "json_schema")) {
+		return qwen_refuse_field(r->refusal, "text", "is not an "
+		    "object");
+	if (format != NULL && !qwen_parse_has_type(format, "json_schema")) {
 		add_as(t, text, "format", "response_format");
 		return 0;
 	}
 	if (format == NULL)
 		return 0;
 	if (schema == NULL)
-		return wrong(r->no, "text", "the format has no schema");
+		return qwen_refuse_field(r->refusal, "text", "the format has "
+		    "no schema");
 	qwen_text_str(t, ",\"response_format\":{\"type\":\"json_schema\","
 	    "\"json_schema\":{\"schema\":");
-	qwen_ask_write(t, schema);
+	qwen_parse_write_value(t, schema);
 	qwen_text_str(t, "}}");
 	return 0;
 }
 
 static void
-add_others(struct qwen_ask *r, struct qwen_text *t)
+add_others(struct qwen_parser *r, struct qwen_text *t)
 {
 	yyjson_val *body = r->body, *key, *v;
-	yyjson_val *top = qwen_ask_get(body, "top_logprobs");
+	yyjson_val *top = qwen_parse_get(body, "top_logprobs");
 	int logprobs = yyjson_is_raw(top) && (yyjson_get_len(top) != 1 ||
 	    yyjson_get_raw(top)[0] != '0');
 	size_t i, n;
 
 	yyjson_obj_foreach(body, i, n, key, v) {
-		if (!qwen_ask_passes(r, &members, key))
+		if (!qwen_parse_is_copied(r, &known_fields, key))
 			continue;
-		qwen_ask_write_key(t, 1, yyjson_get_str(key),
+		qwen_parse_write_key(t, 1, yyjson_get_str(key),
 		    yyjson_get_len(key));
-		qwen_ask_write(t, v);
+		qwen_parse_write_value(t, v);
 	}
-	yyjson_arr_foreach(qwen_ask_get(body, "include"), i, n, v)
+	yyjson_arr_foreach(qwen_parse_get(body, "include"), i, n, v)
 		logprobs |= yyjson_equals_str(v, "message.output_text.logprobs");
 	qwen_text_str(t, logprobs ? ",\"logprobs\":true" : "");
 	add_as(t, body, "max_output_tokens", "max_completion_tokens");
-	add_as(t, qwen_ask_get(body, "reasoning"), "effort",
+	add_as(t, qwen_parse_get(body, "reasoning"), "effort",
 	    "reasoning_effort");
 }
 
 /* Saves the fields of the request that its response repeats. */
 static int
-say(struct qwen_ask *r)
+say(struct qwen_parser *r)
 {
 	static const struct { const char *name, *usual; } row[] = {
 		{ "instructions", "null" }, { "max_output_tokens", "null" },
@@ -148,10 +150,10 @@ say(struct qwen_ask *r)
 	size_t i;
 
 	for (i = 0; i < sizeof row / sizeof row[0]; i++) {
-		v = qwen_ask_get(r->body, row[i].name);
-		qwen_ask_write_key(&t, 1, row[i].name, strlen(row[i].name));
+		v = qwen_parse_get(r->body, row[i].name);
+		qwen_parse_write_key(&t, 1, row[i].name, strlen(row[i].name));
 		if (v != NULL)
-			qwen_ask_write(&t, v);
+			qwen_parse_write_value(&t, v);
 		else
 			qwen_text_str(&t, row[i].usual);
 	}
@@ -159,16 +161,16 @@ say(struct qwen_ask *r)
 	    "false");
 	if (t.failed) {
 		qwen_text_fini(&t);
-		return qwen_oom(&r->no->err);
+		return qwen_oom(&r->refusal->err);
 	}
-	r->q->said = t.s;
+	r->q->echoed = t.s;
 	r->q->n_bytes += t.n;
 	return 0;
 }
 
 /* Parses the tools found in the input; *doc is NULL if there are none. */
 static int
-open_more(struct qwen_ask *r, struct qwen_text *more, yyjson_doc **doc)
+open_more(struct qwen_parser *r, struct qwen_text *more, yyjson_doc **doc)
 {
 	struct qwen_err err;
 
@@ -177,47 +179,47 @@ open_more(struct qwen_ask *r, struct qwen_text *more, yyjson_doc **doc)
 		return 0;
 	qwen_text_str(more, "]");
 	if (more->failed)
-		return qwen_oom(&r->no->err);
+		return qwen_oom(&r->refusal->err);
 	*doc = qwen_json_open(more->s, more->n, &err);
-	return *doc != NULL ? 0 : qwen_ask_failed(r->no, "input", &err);
+	return *doc != NULL ? 0 : qwen_refuse_error(r->refusal, "input", &err);
 }
 
 static int
-add_tools(struct qwen_ask *r, struct qwen_text *more, struct qwen_text *t)
+add_tools(struct qwen_parser *r, struct qwen_text *more, struct qwen_text *t)
 {
 	yyjson_doc *doc;
 	int rc;
 
 	if (open_more(r, more, &doc) < 0)
 		return -1;
-	rc = qwen_ask_flat_tools(r, yyjson_doc_get_root(doc), t);
+	rc = qwen_parse_flatten_tools(r, yyjson_doc_get_root(doc), t);
 	yyjson_doc_free(doc);
 	return rc;
 }
 
 /* /compact wants a summary without a thought. */
 static void
-add_compact(struct qwen_ask *r, struct qwen_text *t)
+add_compact(struct qwen_parser *r, struct qwen_text *t)
 {
-	yyjson_val *more = qwen_ask_get(r->body, "chat_template_kwargs");
+	yyjson_val *more = qwen_parse_get(r->body, "chat_template_kwargs");
 
-	if (qwen_ask_get(r->body, "enable_thinking") == NULL &&
-	    qwen_ask_get(more, "enable_thinking") == NULL)
+	if (qwen_parse_get(r->body, "enable_thinking") == NULL &&
+	    qwen_parse_get(more, "enable_thinking") == NULL)
 		qwen_text_str(t, ",\"enable_thinking\":false");
 }
 
 int
-qwen_ask_responses(struct qwen_ask *r)
+qwen_parse_responses(struct qwen_parser *r)
 {
 	struct qwen_text t = { 0 }, more = { 0 };
 	int compact = r->q->form == QWEN_FORM_COMPACT, rc;
 
-	if (qwen_ask_members(r, &members) < 0)
+	if (qwen_parse_check_fields(r, &known_fields) < 0)
 		return -1;
 	/* a first field, so that each other field begins with a comma */
 	qwen_text_str(&t, "{\"add_generation_prompt\":true");
 	add_others(r, &t);
-	rc = qwen_ask_items(r, &t, &more) < 0 ||
+	rc = qwen_parse_items(r, &t, &more) < 0 ||
 	    add_tools(r, &more, &t) < 0 ? -1 : 0;
 	if (compact)
 		add_compact(r, &t);
@@ -226,7 +228,7 @@ qwen_ask_responses(struct qwen_ask *r)
 	qwen_text_str(&t, "}");
 	qwen_text_fini(&more);
 	if (rc == 0)
-		return qwen_ask_rewrite(r, &t);
+		return qwen_parse_replace_body(r, &t);
 	qwen_text_fini(&t);
 	return -1;
 }

@@ -7,12 +7,12 @@
 
 #include "base/err.h"
 #include "text/json/json.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 
 /* The messages while they are built from items. */
-struct in {
-	struct qwen_ask		*r;
-	struct qwen_refusal	*no;
+struct rewriter {
+	struct qwen_parser		*r;
+	struct qwen_refusal	*refusal;
 	struct qwen_text	*t;	/* output: the chat */
 	struct qwen_text	 lead;	/* system texts before all other
 					   messages */
@@ -23,7 +23,7 @@ struct in {
 	int			 turn;	/* there is such a turn */
 	struct qwen_text	 users;	/* user messages, as items */
 	struct qwen_text	*more;	/* tools: a JSON list without "]" */
-	struct qwen_kept	 kept;
+	struct qwen_saved_items	 kept;
 	size_t			 n;	/* messages written */
 	size_t			 n_said;	/* of these, not of the
 						   system */
@@ -32,30 +32,31 @@ struct in {
 };
 
 static int
-bad_item(struct in *in, const char *what)
+bad_item(struct rewriter *rw, const char *what)
 {
-	return bad(in->no, "input", "item %zu: %s", in->at, what);
+	return qwen_refuse_invalid(rw->refusal, "input", "item %zu: %s", rw->at,
+	    what);
 }
 
 static int
-bad_type(struct in *in, const char *kind, yyjson_val *v)
+bad_type(struct rewriter *rw, const char *kind, yyjson_val *v)
 {
 	yyjson_val *type = yyjson_obj_get(v, "type");
 
-	return bad(in->no, "input", "item %zu: %s of type %.40s are not "
-	    "supported%s", in->at, kind, yyjson_is_str(type) ?
-	    yyjson_get_str(type) : "?", qwen_ask_part_hint(v));
+	return qwen_refuse_invalid(rw->refusal, "input", "item %zu: %s of type "
+	    "%.40s are not supported%s", rw->at, kind, yyjson_is_str(type) ?
+	    yyjson_get_str(type) : "?", qwen_parse_part_hint(v));
 }
 
 /* ----------------------------------------------------------------- messages */
 
 /* {"role": ... of the next message */
 static void
-begin_message(struct in *in, const char *role)
+begin_message(struct rewriter *rw, const char *role)
 {
-	qwen_text_fmt(in->t, "%s{\"role\":\"%s\"", in->n++ > 0 ? "," : "",
+	qwen_text_fmt(rw->t, "%s{\"role\":\"%s\"", rw->n++ > 0 ? "," : "",
 	    role);
-	in->n_said += strcmp(role, "system") != 0 &&
+	rw->n_said += strcmp(role, "system") != 0 &&
 	    strcmp(role, "developer") != 0;
 }
 
@@ -71,42 +72,44 @@ add_text(struct qwen_text *t, const char *key, const struct qwen_text *text)
  * Writes the messages not written so far: the system's, the assistant's turn.
  */
 static void
-flush(struct in *in)
+flush(struct rewriter *rw)
 {
-	if (!in->begun && in->lead.n > 0) {
-		begin_message(in, "system");
-		add_text(in->t, "content", &in->lead);
-		qwen_text_str(in->t, "}");
+	if (!rw->begun && rw->lead.n > 0) {
+		begin_message(rw, "system");
+		add_text(rw->t, "content", &rw->lead);
+		qwen_text_str(rw->t, "}");
 	}
-	in->begun = 1;
-	if (!in->turn)
+	rw->begun = 1;
+	if (!rw->turn)
 		return;
-	begin_message(in, "assistant");
-	add_text(in->t, "content", &in->text);
-	if (in->thought.n > 0)
-		add_text(in->t, "reasoning_content", &in->thought);
-	if (in->n_calls > 0) {
-		qwen_text_str(in->t, ",\"tool_calls\":[");
-		qwen_text_add(in->t, in->calls.s, in->calls.n);
-		qwen_text_str(in->t, "]");
+	begin_message(rw, "assistant");
+	add_text(rw->t, "content", &rw->text);
+	if (rw->thought.n > 0)
+		add_text(rw->t, "reasoning_content", &rw->thought);
+	if (rw->n_calls > 0) {
+		qwen_text_str(rw->t, ",\"tool_calls\":[");
+		qwen_text_add(rw->t, rw->calls.s, rw->calls.n);
+		qwen_text_str(rw->t, "]");
 	}
-	qwen_text_str(in->t, "}");
-	in->thought.n = in->text.n = in->calls.n = in->n_calls = 0;
-	in->turn = 0;
+	qwen_text_str(rw->t, "}");
+	rw->thought.n = rw->text.n = rw->calls.n = rw->n_calls = 0;
+	rw->turn = 0;
 }
 
 /* Returns the text of a part, or NULL after a refusal. */
 static yyjson_val *
-part_text(struct in *in, yyjson_val *part)
+part_text(struct rewriter *rw, yyjson_val *part)
 {
-	int refusal = is(part, "refusal");
-	yyjson_val *text = text_of(part, refusal ? "refusal" : "text");
+	int refusal = qwen_parse_has_type(part, "refusal");
+	yyjson_val *text = qwen_parse_get_text(part, refusal ? "refusal" :
+	    "text");
 
-	if (!refusal && !is(part, "input_text") && !is(part, "output_text") &&
-	    !is(part, "text"))
-		bad_type(in, "parts", part);
+	if (!refusal && !qwen_parse_has_type(part, "input_text") &&
+	    !qwen_parse_has_type(part, "output_text") &&
+	    !qwen_parse_has_type(part, "text"))
+		bad_type(rw, "parts", part);
 	else if (text == NULL)
-		bad_item(in, "a part has no text");
+		bad_item(rw, "a part has no text");
 	else
 		return text;
 	return NULL;
@@ -114,7 +117,7 @@ part_text(struct in *in, yyjson_val *part)
 
 /* Appends the text of a content, with between its parts. */
 static int
-gather(struct in *in, struct qwen_text *t, yyjson_val *content,
+gather(struct rewriter *rw, struct qwen_text *t, yyjson_val *content,
     const char *between)
 {
 	yyjson_val *v, *text;
@@ -126,10 +129,10 @@ gather(struct in *in, struct qwen_text *t, yyjson_val *content,
 		return 0;
 	}
 	if (!yyjson_is_arr(content))
-		return bad_item(in, "the content is neither a string nor a "
+		return bad_item(rw, "the content is neither a string nor a "
 		    "list of parts");
 	yyjson_arr_foreach(content, i, n, v) {
-		if ((text = part_text(in, v)) == NULL)
+		if ((text = part_text(rw, v)) == NULL)
 			return -1;
 		qwen_text_str(t, i > 0 ? between : "");
 		qwen_text_add(t, yyjson_get_str(text), yyjson_get_len(text));
@@ -139,106 +142,106 @@ gather(struct in *in, struct qwen_text *t, yyjson_val *content,
 
 /* Adds "content": a string, or parts with text. */
 static int
-add_content(struct in *in, yyjson_val *content)
+add_content(struct rewriter *rw, yyjson_val *content)
 {
 	yyjson_val *v, *text;
 	size_t i, n;
 
-	qwen_text_str(in->t, ",\"content\":");
+	qwen_text_str(rw->t, ",\"content\":");
 	if (yyjson_is_str(content)) {
-		qwen_ask_write(in->t, content);
+		qwen_parse_write_value(rw->t, content);
 		return 0;
 	}
 	if (!yyjson_is_arr(content))
-		return bad_item(in, "the content is neither a string nor a "
+		return bad_item(rw, "the content is neither a string nor a "
 		    "list of parts");
-	qwen_text_str(in->t, "[");
+	qwen_text_str(rw->t, "[");
 	yyjson_arr_foreach(content, i, n, v) {
-		if ((text = part_text(in, v)) == NULL)
+		if ((text = part_text(rw, v)) == NULL)
 			return -1;
-		qwen_text_str(in->t, i > 0 ? "," : "");
-		qwen_text_str(in->t, "{\"type\":\"text\",\"text\":");
-		qwen_ask_write(in->t, text);
-		qwen_text_str(in->t, "}");
+		qwen_text_str(rw->t, i > 0 ? "," : "");
+		qwen_text_str(rw->t, "{\"type\":\"text\",\"text\":");
+		qwen_parse_write_value(rw->t, text);
+		qwen_text_str(rw->t, "}");
 	}
-	qwen_text_str(in->t, "]");
+	qwen_text_str(rw->t, "]");
 	return 0;
 }
 
 /* Adds a separate message. */
 static int
-add_message(struct in *in, const char *role, yyjson_val *content)
+add_message(struct rewriter *rw, const char *role, yyjson_val *content)
 {
-	flush(in);
-	begin_message(in, role);
-	if (add_content(in, content) < 0)
+	flush(rw);
+	begin_message(rw, role);
+	if (add_content(rw, content) < 0)
 		return -1;
-	qwen_text_str(in->t, "}");
+	qwen_text_str(rw->t, "}");
 	return 0;
 }
 
 static int
-add_system(struct in *in, const char *role, yyjson_val *content)
+add_system(struct rewriter *rw, const char *role, yyjson_val *content)
 {
-	if (in->begun || in->turn)
-		return add_message(in, role, content);
-	if (in->lead.n > 0)
-		qwen_text_str(&in->lead, "\n\n");
-	return gather(in, &in->lead, content, "\n");
+	if (rw->begun || rw->turn)
+		return add_message(rw, role, content);
+	if (rw->lead.n > 0)
+		qwen_text_str(&rw->lead, "\n\n");
+	return gather(rw, &rw->lead, content, "\n");
 }
 
 /* -------------------------------------------------------------------- items */
 
 /* Keeps a user message for the result of /compact, which repeats it. */
 static void
-add_user_item(struct in *in, yyjson_val *content)
+add_user_item(struct rewriter *rw, yyjson_val *content)
 {
-	struct qwen_text *t = &in->users;
+	struct qwen_text *t = &rw->users;
 
 	qwen_text_fmt(t, "%s{\"type\":\"message\",\"role\":\"user\","
 	    "\"status\":\"completed\",\"content\":", t->n > 0 ? "," : "");
 	if (yyjson_is_str(content))
 		qwen_text_str(t, "[{\"type\":\"input_text\",\"text\":");
-	qwen_ask_write(t, content);
+	qwen_parse_write_value(t, content);
 	qwen_text_str(t, yyjson_is_str(content) ? "}]}" : "}");
 }
 
 static int
-read_message(struct in *in, yyjson_val *v)
+read_message(struct rewriter *rw, yyjson_val *v)
 {
 	yyjson_val *role = yyjson_obj_get(v, "role");
-	yyjson_val *content = qwen_ask_get(v, "content");
+	yyjson_val *content = qwen_parse_get(v, "content");
 
 	if (yyjson_equals_str(role, "user")) {
-		add_user_item(in, content);
-		return add_message(in, "user", content);
+		add_user_item(rw, content);
+		return add_message(rw, "user", content);
 	}
 	if (yyjson_equals_str(role, "system") ||
 	    yyjson_equals_str(role, "developer"))
-		return add_system(in, yyjson_get_str(role), content);
+		return add_system(rw, yyjson_get_str(role), content);
 	if (!yyjson_equals_str(role, "assistant"))
-		return bad_item(in, "the role is not user, assistant, system or "
-		    "developer");
+		return bad_item(rw, "the role is not user, assistant, system "
+		    "or developer");
 	/* a message after a call belongs to the same turn */
-	if (in->text.n > 0 && in->n_calls == 0)
-		flush(in);
-	in->turn = 1;
-	return gather(in, &in->text, content, "");
+	if (rw->text.n > 0 && rw->n_calls == 0)
+		flush(rw);
+	rw->turn = 1;
+	return gather(rw, &rw->text, content, "");
 }
 
 static int
-read_reasoning(struct in *in, yyjson_val *v)
+read_reasoning(struct rewriter *rw, yyjson_val *v)
 {
 	yyjson_val *part, *text;
 	size_t i, n;
 
-	if (in->text.n > 0 || in->n_calls > 0)
-		flush(in);
-	in->turn = 1;
-	yyjson_arr_foreach(qwen_ask_get(v, "content"), i, n, part) {
-		if ((text = text_of(part, "text")) == NULL)
-			return bad_item(in, "a part has no text");
-		qwen_text_add(&in->thought, yyjson_get_str(text),
+	if (rw->text.n > 0 || rw->n_calls > 0)
+		flush(rw);
+	rw->turn = 1;
+	yyjson_arr_foreach(qwen_parse_get(v, "content"), i, n, part) {
+		if ((text = qwen_parse_get_text(part, "text")) == NULL)
+			return bad_item(rw, "a part has no text");
+		qwen_text_add(&rw->thought, yyjson_get_str(text),
 		    yyjson_get_len(text));
 	}
 	return 0;
@@ -246,15 +249,16 @@ read_reasoning(struct in *in, yyjson_val *v)
 
 /* Begins a call, up to its arguments. */
 static void
-begin_call(struct in *in, yyjson_val *id, yyjson_val *space, yyjson_val *name)
+begin_call(struct rewriter *rw, yyjson_val *id, yyjson_val *space,
+    yyjson_val *name)
 {
-	struct qwen_text *t = &in->calls, called = { 0 };
+	struct qwen_text *t = &rw->calls, called = { 0 };
 
-	in->turn = 1;
-	qwen_text_str(t, in->n_calls++ > 0 ? ",{\"id\":" : "{\"id\":");
-	qwen_ask_write(t, id);
+	rw->turn = 1;
+	qwen_text_str(t, rw->n_calls++ > 0 ? ",{\"id\":" : "{\"id\":");
+	qwen_parse_write_value(t, id);
 	qwen_text_str(t, ",\"type\":\"function\",\"function\":{\"name\":");
-	qwen_ask_join_name(&called, space, name);
+	qwen_parse_join_name(&called, space, name);
 	qwen_text_json(t, called.s, called.n);
 	qwen_text_str(t, ",\"arguments\":");
 	t->failed |= called.failed;
@@ -262,57 +266,58 @@ begin_call(struct in *in, yyjson_val *id, yyjson_val *space, yyjson_val *name)
 }
 
 static int
-read_call(struct in *in, yyjson_val *v)
+read_call(struct rewriter *rw, yyjson_val *v)
 {
-	int custom = is(v, "custom_tool_call");
-	yyjson_val *id = text_of(v, "call_id"), *name = text_of(v, "name");
-	yyjson_val *arguments = qwen_ask_get(v, custom ? "input" :
+	int custom = qwen_parse_has_type(v, "custom_tool_call");
+	yyjson_val *id = qwen_parse_get_text(v, "call_id"), *name =
+	    qwen_parse_get_text(v, "name");
+	yyjson_val *arguments = qwen_parse_get(v, custom ? "input" :
 	    "arguments");
 
 	if (id == NULL || name == NULL || yyjson_get_len(name) == 0)
-		return bad_item(in, custom ? "a custom_tool_call needs call_id "
+		return bad_item(rw, custom ? "a custom_tool_call needs call_id "
 		    "and name, both strings" : "a function_call needs call_id "
 		    "and name, both strings");
 	if (arguments != NULL && !yyjson_is_str(arguments) &&
 	    (custom || !yyjson_is_obj(arguments)))
-		return bad_item(in, custom ? "the input of a custom_tool_call "
+		return bad_item(rw, custom ? "the input of a custom_tool_call "
 		    "is not a string" : "the arguments of a function_call are "
 		    "neither an object nor a string");
-	begin_call(in, id, text_of(v, "namespace"), name);
-	qwen_text_str(&in->calls, custom ? "{\"input\":" : "");
+	begin_call(rw, id, qwen_parse_get_text(v, "namespace"), name);
+	qwen_text_str(&rw->calls, custom ? "{\"input\":" : "");
 	if (arguments != NULL)
-		qwen_ask_write(&in->calls, arguments);
+		qwen_parse_write_value(&rw->calls, arguments);
 	else
-		qwen_text_str(&in->calls, custom ? "\"\"" : "{}");
-	qwen_text_str(&in->calls, custom ? "}}}" : "}}");
+		qwen_text_str(&rw->calls, custom ? "\"\"" : "{}");
+	qwen_text_str(&rw->calls, custom ? "}}}" : "}}");
 	return 0;
 }
 
 /* Begins the message of a tool, up to its content. */
 static void
-begin_output(struct in *in, yyjson_val *id)
+begin_output(struct rewriter *rw, yyjson_val *id)
 {
-	flush(in);
-	begin_message(in, "tool");
-	qwen_text_str(in->t, ",\"tool_call_id\":");
-	qwen_ask_write(in->t, id);
+	flush(rw);
+	begin_message(rw, "tool");
+	qwen_text_str(rw->t, ",\"tool_call_id\":");
+	qwen_parse_write_value(rw->t, id);
 }
 
 static int
-read_output(struct in *in, yyjson_val *v)
+read_output(struct rewriter *rw, yyjson_val *v)
 {
-	yyjson_val *id = text_of(v, "call_id");
+	yyjson_val *id = qwen_parse_get_text(v, "call_id");
 
 	if (id == NULL)
-		return bad_item(in, is(v, "function_call_output") ?
-		    "a function_call_output has no call_id" :
-		    "a custom_tool_call_output has no call_id");
-	begin_output(in, id);
-	if (qwen_ask_get(v, "output") == NULL)
-		qwen_text_str(in->t, ",\"content\":\"\"");
-	else if (add_content(in, qwen_ask_get(v, "output")) < 0)
+		return bad_item(rw, qwen_parse_has_type(v,
+		    "function_call_output") ? "a function_call_output has no "
+		    "call_id" : "a custom_tool_call_output has no call_id");
+	begin_output(rw, id);
+	if (qwen_parse_get(v, "output") == NULL)
+		qwen_text_str(rw->t, ",\"content\":\"\"");
+	else if (add_content(rw, qwen_parse_get(v, "output")) < 0)
 		return -1;
-	qwen_text_str(in->t, "}");
+	qwen_text_str(rw->t, "}");
 	return 0;
 }
 
@@ -332,68 +337,68 @@ static const struct {
 };
 
 static int
-read_local_call(struct in *in, yyjson_val *v, size_t which)
+read_local_call(struct rewriter *rw, yyjson_val *v, size_t which)
 {
-	yyjson_val *id = text_of(v, "call_id");
-	yyjson_val *object = qwen_ask_get(v, local[which].object);
+	yyjson_val *id = qwen_parse_get_text(v, "call_id");
+	yyjson_val *object = qwen_parse_get(v, local[which].object);
 
 	if (id == NULL)
-		id = text_of(v, "id");
+		id = qwen_parse_get_text(v, "id");
 	if (id == NULL || (!yyjson_is_obj(object) && !yyjson_is_str(object)))
-		return bad_item(in, "a call needs call_id and an object that "
+		return bad_item(rw, "a call needs call_id and an object that "
 		    "describes the call");
-	in->turn = 1;
-	qwen_text_str(&in->calls, in->n_calls++ > 0 ? ",{\"id\":" :
+	rw->turn = 1;
+	qwen_text_str(&rw->calls, rw->n_calls++ > 0 ? ",{\"id\":" :
 	    "{\"id\":");
-	qwen_ask_write(&in->calls, id);
-	qwen_text_fmt(&in->calls, ",\"type\":\"function\",\"function\":{"
+	qwen_parse_write_value(&rw->calls, id);
+	qwen_text_fmt(&rw->calls, ",\"type\":\"function\",\"function\":{"
 	    "\"name\":\"%s\",\"arguments\":", local[which].name);
-	qwen_ask_write(&in->calls, object);
-	qwen_text_str(&in->calls, "}}");
+	qwen_parse_write_value(&rw->calls, object);
+	qwen_text_str(&rw->calls, "}}");
 	return 0;
 }
 
 /* Adds the tools of a list, or those that a search found. */
 static void
-add_more(struct in *in, yyjson_val *tools)
+add_more(struct rewriter *rw, yyjson_val *tools)
 {
 	yyjson_val *v;
 	size_t i, n;
 
 	yyjson_arr_foreach(tools, i, n, v) {
-		qwen_text_str(in->more, in->more->n > 0 ? "," : "[");
-		qwen_ask_write(in->more, v);
+		qwen_text_str(rw->more, rw->more->n > 0 ? "," : "[");
+		qwen_parse_write_value(rw->more, v);
 	}
 }
 
 /* Adds the output as text: a string unchanged, other values as JSON. */
 static int
-read_local_output(struct in *in, yyjson_val *v)
+read_local_output(struct rewriter *rw, yyjson_val *v)
 {
-	int found = is(v, "tool_search_output");
-	yyjson_val *id = text_of(v, "call_id");
-	yyjson_val *output = qwen_ask_get(v, found ? "tools" : "output");
+	int found = qwen_parse_has_type(v, "tool_search_output");
+	yyjson_val *id = qwen_parse_get_text(v, "call_id");
+	yyjson_val *output = qwen_parse_get(v, found ? "tools" : "output");
 	struct qwen_text json = { 0 };
 
 	if (id == NULL)
-		id = text_of(v, "id");
+		id = qwen_parse_get_text(v, "id");
 	if (id == NULL)
-		return bad_item(in, "an output has no call_id");
+		return bad_item(rw, "an output has no call_id");
 	if (found)
-		add_more(in, output);
+		add_more(rw, output);
 	if (output == NULL)
-		output = qwen_ask_get(v, "status");
-	begin_output(in, id);
-	qwen_text_str(in->t, ",\"content\":");
+		output = qwen_parse_get(v, "status");
+	begin_output(rw, id);
+	qwen_text_str(rw->t, ",\"content\":");
 	if (yyjson_is_str(output))
-		qwen_ask_write(in->t, output);
+		qwen_parse_write_value(rw->t, output);
 	else {
 		if (output != NULL)
-			qwen_ask_write(&json, output);
-		qwen_text_json(in->t, json.s, json.n);
+			qwen_parse_write_value(&json, output);
+		qwen_text_json(rw->t, json.s, json.n);
 	}
-	qwen_text_str(in->t, "}");
-	in->t->failed |= json.failed;
+	qwen_text_str(rw->t, "}");
+	rw->t->failed |= json.failed;
 	qwen_text_fini(&json);
 	return 0;
 }
@@ -412,8 +417,8 @@ find_local(yyjson_val *v, size_t *which, int *is_output)
 		return 0;
 	for (i = 0; i < sizeof local / sizeof local[0]; i++) {
 		*which = i;
-		*is_output = is(v, local[i].output);
-		if (*is_output || is(v, local[i].call))
+		*is_output = qwen_parse_has_type(v, local[i].output);
+		if (*is_output || qwen_parse_has_type(v, local[i].call))
 			return 1;
 	}
 	return 0;
@@ -435,7 +440,7 @@ is_hosted(yyjson_val *v)
 	size_t i, n = type != NULL ? strlen(type) : 0;
 
 	for (i = 0; i < sizeof row / sizeof row[0]; i++) {
-		if (is(v, row[i]))
+		if (qwen_parse_has_type(v, row[i]))
 			return 1;
 	}
 	return n > 5 && strcmp(type + n - 5, "_call") == 0;
@@ -448,127 +453,132 @@ is_hosted(yyjson_val *v)
  * be read.
  */
 static int
-read_compaction(struct in *in, yyjson_val *v)
+read_compaction(struct rewriter *rw, yyjson_val *v)
 {
-	yyjson_val *text = text_of(v, "encrypted_content");
+	yyjson_val *text = qwen_parse_get_text(v, "encrypted_content");
 	const char *s = yyjson_get_str(text);
 	size_t n = strlen(QWEN_COMPACTION);
 
 	if (text == NULL || yyjson_get_len(text) < n ||
 	    memcmp(s, QWEN_COMPACTION, n) != 0)
-		return qwen_ask_left_out(in->r, "input", "items",
+		return qwen_parse_skip_type(rw->r, "input", "items",
 		    yyjson_obj_get(v, "type"));
-	flush(in);
-	begin_message(in, "user");
-	qwen_text_str(in->t, ",\"content\":");
-	qwen_text_json(in->t, s + n, yyjson_get_len(text) - n);
-	qwen_text_str(in->t, "}");
+	flush(rw);
+	begin_message(rw, "user");
+	qwen_text_str(rw->t, ",\"content\":");
+	qwen_text_json(rw->t, s + n, yyjson_get_len(text) - n);
+	qwen_text_str(rw->t, "}");
 	return 0;
 }
 
-static int read_item(struct in *in, yyjson_val *v);
+static int read_item(struct rewriter *rw, yyjson_val *v);
 
 static int
-read_reference(struct in *in, yyjson_val *v)
+read_reference(struct rewriter *rw, yyjson_val *v)
 {
-	const char *id = yyjson_get_str(text_of(v, "id"));
+	const char *id = yyjson_get_str(qwen_parse_get_text(v, "id"));
 	yyjson_val *item;
 
 	if (id == NULL)
-		return bad_item(in, "an item_reference has no id");
-	item = qwen_ask_kept_item(in->r, &in->kept, id);
-	if (in->no->err.code != 0)
+		return bad_item(rw, "an item_reference has no id");
+	item = qwen_parse_find_item(rw->r, &rw->kept, id);
+	if (rw->refusal->err.code != 0)
 		return -1;
-	return item != NULL ? read_item(in, item) : qwen_refuse(in->no,
+	return item != NULL ? read_item(rw, item) : qwen_refuse(rw->refusal,
 	    "item_not_found", "input", "item %zu: %.60s is not known here; a "
 	    "response is kept if its request had no \"store\": false, until "
-	    "the server ends: send the item itself", in->at, id);
+	    "the server ends: send the item itself", rw->at, id);
 }
 
 static int
-read_item(struct in *in, yyjson_val *v)
+read_item(struct rewriter *rw, yyjson_val *v)
 {
-	yyjson_val *type = qwen_ask_get(v, "type");
+	yyjson_val *type = qwen_parse_get(v, "type");
 	size_t which;
 	int is_output;
 
 	if (!yyjson_is_obj(v))
-		return bad_item(in, "is not an object");
-	if (is(v, "item_reference") || (type == NULL &&
-	    yyjson_obj_get(v, "role") == NULL && text_of(v, "id") != NULL))
-		return read_reference(in, v);
-	if (type == NULL || is(v, "message"))
-		return read_message(in, v);
-	if (is(v, "function_call") || is(v, "custom_tool_call"))
-		return read_call(in, v);
-	if (is(v, "function_call_output") || is(v, "custom_tool_call_output"))
-		return read_output(in, v);
-	if (is(v, "reasoning"))
-		return read_reasoning(in, v);
-	if (is(v, "compaction") || is(v, "compaction_summary"))
-		return read_compaction(in, v);
-	if (is(v, "additional_tools")) {
-		add_more(in, qwen_ask_get(v, "tools"));
+		return bad_item(rw, "is not an object");
+	if (qwen_parse_has_type(v, "item_reference") || (type == NULL &&
+	    yyjson_obj_get(v, "role") == NULL && qwen_parse_get_text(v, "id") !=
+	    NULL))
+		return read_reference(rw, v);
+	if (type == NULL || qwen_parse_has_type(v, "message"))
+		return read_message(rw, v);
+	if (qwen_parse_has_type(v, "function_call") || qwen_parse_has_type(v,
+	    "custom_tool_call"))
+		return read_call(rw, v);
+	if (qwen_parse_has_type(v, "function_call_output") ||
+	    qwen_parse_has_type(v, "custom_tool_call_output"))
+		return read_output(rw, v);
+	if (qwen_parse_has_type(v, "reasoning"))
+		return read_reasoning(rw, v);
+	if (qwen_parse_has_type(v, "compaction") || qwen_parse_has_type(v,
+	    "compaction_summary"))
+		return read_compaction(rw, v);
+	if (qwen_parse_has_type(v, "additional_tools")) {
+		add_more(rw, qwen_parse_get(v, "tools"));
 		return 0;
 	}
 	if (find_local(v, &which, &is_output))
-		return is_output ? read_local_output(in, v) :
-		    read_local_call(in, v, which);
-	return is_hosted(v) ? qwen_ask_left_out(in->r, "input", "items",
-	    type) : bad_type(in, "items", v);
+		return is_output ? read_local_output(rw, v) :
+		    read_local_call(rw, v, which);
+	return is_hosted(v) ? qwen_parse_skip_type(rw->r, "input", "items",
+	    type) : bad_type(rw, "items", v);
 }
 
 static int
-read_items(struct in *in, yyjson_val *list)
+read_items(struct rewriter *rw, yyjson_val *list)
 {
 	yyjson_val *v;
 	size_t i, n;
 
 	yyjson_arr_foreach(list, i, n, v) {
-		in->at = i + 1;
-		if (read_item(in, v) < 0)
+		rw->at = i + 1;
+		if (read_item(rw, v) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 static int
-read_before(struct in *in, const struct qwen_text *items)
+read_before(struct rewriter *rw, const struct qwen_text *items)
 {
 	struct qwen_err err;
 	yyjson_doc *doc = qwen_json_open(items->s, items->n, &err);
 	int rc;
 
 	if (doc == NULL)
-		return qwen_ask_failed(in->no, "previous_response_id", &err);
-	rc = read_items(in, yyjson_doc_get_root(doc));
+		return qwen_refuse_error(rw->refusal, "previous_response_id",
+		    &err);
+	rc = read_items(rw, yyjson_doc_get_root(doc));
 	yyjson_doc_free(doc);
 	return rc;
 }
 
 static int
-add_items(struct in *in, yyjson_val *input)
+add_items(struct rewriter *rw, yyjson_val *input)
 {
-	yyjson_val *id = qwen_ask_get(in->r->body, "previous_response_id");
+	yyjson_val *id = qwen_parse_get(rw->r->body, "previous_response_id");
 	struct qwen_text before = { 0 };
 	int rc = 0;
 
 	if (yyjson_equals_str(id, ""))
 		id = NULL;
-	if (id != NULL && ((rc = qwen_ask_recall(in->r, id, &before)) < 0 ||
-	    (rc = read_before(in, &before)) < 0))
+	if (id != NULL && ((rc = qwen_parse_load_items(rw->r, id, &before)) <
+	    0 || (rc = read_before(rw, &before)) < 0))
 		;
-	else if (in->r->s->recall != NULL && !yyjson_is_false(qwen_ask_get(
-	    in->r->body, "store")))
-		rc = qwen_ask_keep(in->r, &before, input);
+	else if (rw->r->s->recall != NULL && !yyjson_is_false(qwen_parse_get(
+	    rw->r->body, "store")))
+		rc = qwen_parse_save_items(rw->r, &before, input);
 	qwen_text_fini(&before);
 	if (rc < 0)
 		return -1;
-	in->at = 1;
+	rw->at = 1;
 	if (!yyjson_is_str(input))
-		return read_items(in, input);
-	add_user_item(in, input);
-	return add_message(in, "user", input);
+		return read_items(rw, input);
+	add_user_item(rw, input);
+	return add_message(rw, "user", input);
 }
 
 /*
@@ -576,68 +586,71 @@ add_items(struct in *in, yyjson_val *input)
  * an empty one.
  */
 static void
-add_last(struct in *in)
+add_last(struct rewriter *rw)
 {
 	static const char summarize[] = "Summarize this conversation for an "
 	    "assistant that continues it without having seen it. Keep: what "
 	    "the user wants, what was decided and done, results and facts that "
 	    "are still needed (names of files, commands, values, errors), and "
 	    "what is left to do. Answer with the summary only.";
-	int compact = in->r->q->form == QWEN_FORM_COMPACT;
+	int compact = rw->r->q->form == QWEN_FORM_COMPACT;
 
 	/* clients test a server without any input */
-	if (!compact && in->n_said > 0)
+	if (!compact && rw->n_said > 0)
 		return;
-	begin_message(in, "user");
-	qwen_text_fmt(in->t, ",\"content\":\"%s\"}", compact ? summarize :
+	begin_message(rw, "user");
+	qwen_text_fmt(rw->t, ",\"content\":\"%s\"}", compact ? summarize :
 	    "");
 }
 
 static int
-add_messages(struct in *in)
+add_messages(struct rewriter *rw)
 {
-	yyjson_val *about = qwen_ask_get(in->r->body, "instructions");
-	yyjson_val *input = qwen_ask_get(in->r->body, "input");
+	yyjson_val *about = qwen_parse_get(rw->r->body, "instructions");
+	yyjson_val *input = qwen_parse_get(rw->r->body, "input");
 
-	if (input == NULL && qwen_ask_get(in->r->body,
+	if (input == NULL && qwen_parse_get(rw->r->body,
 	    "previous_response_id") == NULL)
-		return bad(in->no, "input", "input is missing");
+		return qwen_refuse_invalid(rw->refusal, "input", "input is "
+		    "missing");
 	if (input != NULL && !yyjson_is_str(input) && !yyjson_is_arr(input))
-		return wrong(in->no, "input", "is neither a string nor a list "
-		    "of items");
+		return qwen_refuse_field(rw->refusal, "input", "is neither a "
+		    "string nor a list of items");
 	if (about != NULL && !yyjson_is_str(about))
-		return wrong(in->no, "instructions", "is not a string");
-	qwen_text_add(&in->lead, yyjson_get_str(about), yyjson_get_len(about));
-	qwen_text_str(in->t, ",\"messages\":[");
-	if (add_items(in, input) < 0)
+		return qwen_refuse_field(rw->refusal, "instructions", "is not "
+		    "a string");
+	qwen_text_add(&rw->lead, yyjson_get_str(about), yyjson_get_len(about));
+	qwen_text_str(rw->t, ",\"messages\":[");
+	if (add_items(rw, input) < 0)
 		return -1;
-	flush(in);
-	add_last(in);
-	qwen_text_str(in->t, "]");
-	in->t->failed |= in->lead.failed | in->thought.failed |
-	    in->text.failed | in->calls.failed | in->users.failed |
-	    in->more->failed;
+	flush(rw);
+	add_last(rw);
+	qwen_text_str(rw->t, "]");
+	rw->t->failed |= rw->lead.failed | rw->thought.failed |
+	    rw->text.failed | rw->calls.failed | rw->users.failed |
+	    rw->more->failed;
 	return 0;
 }
 
 int
-qwen_ask_items(struct qwen_ask *r, struct qwen_text *t,
+qwen_parse_items(struct qwen_parser *r, struct qwen_text *t,
     struct qwen_text *more)
 {
-	struct in in = { .r = r, .no = r->no, .t = t, .more = more };
-	int rc = add_messages(&in);
+	struct rewriter rw = { .r = r, .refusal = r->refusal, .t = t, .more =
+	    more };
+	int rc = add_messages(&rw);
 
 	if (rc == 0 && r->q->form == QWEN_FORM_COMPACT && !t->failed) {
-		qwen_text_str(&in.users, "");
-		r->q->said = in.users.s;
-		r->q->n_bytes += in.users.n;
-		in.users = (struct qwen_text){ 0 };
+		qwen_text_str(&rw.users, "");
+		r->q->echoed = rw.users.s;
+		r->q->n_bytes += rw.users.n;
+		rw.users = (struct qwen_text){ 0 };
 	}
-	yyjson_doc_free(in.kept.doc);
-	qwen_text_fini(&in.lead);
-	qwen_text_fini(&in.thought);
-	qwen_text_fini(&in.text);
-	qwen_text_fini(&in.calls);
-	qwen_text_fini(&in.users);
+	yyjson_doc_free(rw.kept.doc);
+	qwen_text_fini(&rw.lead);
+	qwen_text_fini(&rw.thought);
+	qwen_text_fini(&rw.text);
+	qwen_text_fini(&rw.calls);
+	qwen_text_fini(&rw.users);
 	return rc;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 #include "text/request/form.h"
 
 #define BATCH_ID "batch_req_"
@@ -15,10 +15,10 @@
 enum qwen_cut_kind
 qwen_request_cut(const struct qwen_request *q)
 {
-	int held = q->grammar != NULL || q->service->holds;
+	int held = q->grammar != NULL || q->service->has_grammar;
 	size_t i;
 
-	for (i = 0; i < q->n_answers && q->no.err.code == 0; i++) {
+	for (i = 0; i < q->n_answers && q->refusal.err.code == 0; i++) {
 		if (q->answer[i].finish != NULL &&
 		    strcmp(q->answer[i].finish, "length") == 0)
 			return held ? QWEN_CUT_SCHEMA : QWEN_CUT_LENGTH;
@@ -62,9 +62,9 @@ plain(struct qwen_text *t, const struct qwen_request *q,
 	qwen_text_fmt(t, "{\"line\":%llu,", (unsigned long long)q->number);
 	if (q->id != NULL)
 		qwen_text_fmt(t, "\"id\":%s,", q->id);
-	if (q->no.err.code != 0) {
-		qwen_openai_error(t, qwen_refusal_status(&q->no), q->no.code,
-		    q->no.param, q->no.err.msg);
+	if (q->refusal.err.code != 0) {
+		qwen_openai_error(t, qwen_refusal_status(&q->refusal),
+		    q->refusal.code, q->refusal.param, q->refusal.err.msg);
 	} else {
 		if (q->n_answers == 1) {
 			qwen_openai_answer(t, &q->answer[0]);
@@ -87,7 +87,7 @@ enveloped(struct qwen_text *t, const struct qwen_request *q,
 	qwen_text_fmt(t, "{\"id\":\"" BATCH_ID "%llu\",\"custom_id\":%s,",
 	    number, q->id != NULL ? q->id : "null");
 	qwen_text_fmt(t, "\"response\":{\"status_code\":%d,\"request_id\":"
-	    "\"req_%llu\",", qwen_refusal_status(&q->no), number);
+	    "\"req_%llu\",", qwen_refusal_status(&q->refusal), number);
 	/* the bodies of these forms have no field for the seed */
 	if (q->form == QWEN_FORM_RESPONSES || q->form == QWEN_FORM_MESSAGES)
 		qwen_openai_seed(t, q);
@@ -112,7 +112,7 @@ qwen_request_result(const struct qwen_request *q,
 static int
 read_digits(const char *s, size_t n, uint64_t *number)
 {
-	return n > 0 && s[0] == '0' ? -1 : qwen_ask_digits(s, n, number);
+	return n > 0 && s[0] == '0' ? -1 : qwen_parse_digits(s, n, number);
 }
 
 /* Reads "line" of a plain result, or the number in "id". */
@@ -143,8 +143,8 @@ has_failed(yyjson_val *root)
 	yyjson_val *status = yyjson_obj_get(yyjson_obj_get(root, "response"),
 	    "status_code");
 
-	return qwen_ask_get(root, "error") != NULL || (yyjson_is_raw(status) &&
-	    (yyjson_get_len(status) != 3 ||
+	return qwen_parse_get(root, "error") != NULL ||
+	    (yyjson_is_raw(status) && (yyjson_get_len(status) != 3 ||
 	    memcmp(yyjson_get_raw(status), "200", 3) != 0));
 }
 
@@ -182,18 +182,18 @@ read_cut(yyjson_val *root)
 
 /* Copies a string of the "run" object; NULL if it is missing. */
 static char *
-copy_text(struct qwen_refusal *no, yyjson_val *run, const char *key)
+copy_text(struct qwen_refusal *refusal, yyjson_val *run, const char *key)
 {
 	yyjson_val *v = yyjson_obj_get(run, key);
 	char *s = NULL;
 
 	if (yyjson_is_str(v) && (s = strdup(yyjson_get_str(v))) == NULL)
-		qwen_oom(&no->err);
+		qwen_oom(&refusal->err);
 	return s;
 }
 
 static void
-read_result(struct qwen_refusal *no, yyjson_val *root,
+read_result(struct qwen_refusal *refusal, yyjson_val *root,
     struct qwen_result *out)
 {
 	yyjson_val *v, *run = yyjson_obj_get(root, "run");
@@ -203,11 +203,11 @@ read_result(struct qwen_refusal *no, yyjson_val *root,
 	v = yyjson_obj_get(root, yyjson_obj_get(root, "line") != NULL ?
 	    "id" : "custom_id");
 	if (yyjson_is_str(v) || yyjson_is_raw(v))
-		qwen_ask_json(no, v, &out->id, NULL);
-	out->model = copy_text(no, run, "model");
-	out->hash = copy_text(no, run, "hash");
-	out->options = copy_text(no, run, "options");
-	out->request = copy_text(no, run, "request");
+		qwen_parse_to_json(refusal, v, &out->id, NULL);
+	out->model = copy_text(refusal, run, "model");
+	out->hash = copy_text(refusal, run, "hash");
+	out->options = copy_text(refusal, run, "options");
+	out->request = copy_text(refusal, run, "request");
 }
 
 void
@@ -225,7 +225,7 @@ int
 qwen_result_parse(const char *json, size_t n, struct qwen_result *out,
     struct qwen_err *err)
 {
-	struct qwen_refusal no = { 0 };
+	struct qwen_refusal refusal = { 0 };
 	yyjson_val *root;
 	yyjson_read_err e = { .code = YYJSON_READ_SUCCESS };
 	/* top_logprobs may repeat a key, if tokens have the same text */
@@ -235,14 +235,14 @@ qwen_result_parse(const char *json, size_t n, struct qwen_result *out,
 	*out = (struct qwen_result){ 0 };
 	root = yyjson_doc_get_root(doc);
 	if (e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
-		qwen_oom(&no.err);
+		qwen_oom(&refusal.err);
 	else if (!yyjson_is_obj(root) || read_number(root, &out->number) < 0)
-		bad(&no, NULL, "the line is not a result");
+		qwen_refuse_invalid(&refusal, NULL, "the line is not a result");
 	else
-		read_result(&no, root, out);
+		read_result(&refusal, root, out);
 	yyjson_doc_free(doc);
-	if (no.err.code == 0)
+	if (refusal.err.code == 0)
 		return 0;
 	qwen_result_fini(out);
-	return qwen_fail(err, no.err.code, "%s", no.err.msg);
+	return qwen_fail(err, refusal.err.code, "%s", refusal.err.msg);
 }

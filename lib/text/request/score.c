@@ -7,59 +7,62 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 
-struct ask {
+struct score_parser {
 	const struct qwen_scoring *s;
 	struct qwen_score_request *q;
-	struct qwen_refusal	*no;	/* of q */
+	struct qwen_refusal	*refusal;	/* of q */
 	yyjson_val		*root;
 };
 
 static int
-encode(struct ask *a, const char *key, const char *s, size_t n,
+encode(struct score_parser *a, const char *key, const char *s, size_t n,
     struct qwen_ids *out)
 {
-	return qwen_ask_encode(a->no, key, a->s->tok, a->s->encode, s, n, out);
+	return qwen_parse_encode(a->refusal, key, a->s->tok, a->s->encode, s, n,
+	    out);
 }
 
 static int
-read_part(struct ask *a, const char *key, struct qwen_ids *out)
+read_part(struct score_parser *a, const char *key, struct qwen_ids *out)
 {
-	yyjson_val *v = qwen_ask_get(a->root, key);
+	yyjson_val *v = qwen_parse_get(a->root, key);
 
 	if (yyjson_is_str(v))
 		return encode(a, key, yyjson_get_str(v), yyjson_get_len(v),
 		    out);
 	if (yyjson_is_arr(v))
-		return qwen_ask_ids(a->no, key, v, a->s->n_vocab, out);
-	return v == NULL ? bad(a->no, key, "%s is missing", key) :
-	    wrong(a->no, key, "is neither a string nor a list of token ids");
+		return qwen_parse_ids(a->refusal, key, v, a->s->n_vocab, out);
+	return v == NULL ? qwen_refuse_invalid(a->refusal, key, "%s is missing",
+	    key) : qwen_refuse_field(a->refusal, key, "is neither a string nor "
+	    "a list of token ids");
 }
 
 /* Joins context and continuation; c, the context, may be empty. */
 static int
-join(struct ask *a, const struct qwen_ids *c, const struct qwen_ids *k)
+join(struct score_parser *a, const struct qwen_ids *c, const struct qwen_ids *k)
 {
 	struct qwen_score_request *q = a->q;
-	int front = c->n == 0 || (a->s->bos && c->id[0] != a->s->first);
+	int front = c->n == 0 || (a->s->bos && c->id[0] != a->s->bos_id);
 
-	if (front && a->s->first < 0)
-		return wrong(a->no, "context", "is empty, and the model has no "
-		    "BOS token");
+	if (front && a->s->bos_id < 0)
+		return qwen_refuse_field(a->refusal, "context", "is empty, and "
+		    "the model has no BOS token");
 	q->text.n = (size_t)front + c->n + k->n;
 	q->text.id = calloc(q->text.n + 1, sizeof *q->text.id);
 	if (q->text.id == NULL)
-		return qwen_oom(&a->no->err);
-	q->text.id[0] = a->s->first;
-	q->front = (size_t)front;
+		return qwen_oom(&a->refusal->err);
+	q->text.id[0] = a->s->bos_id;
+	q->n_front = (size_t)front;
 	if (c->n > 0)
-		memcpy(q->text.id + q->front, c->id, c->n * sizeof *c->id);
+		memcpy(q->text.id + q->n_front, c->id, c->n * sizeof *c->id);
 	if (k->n > 0)
-		memcpy(q->text.id + q->front + c->n, k->id,
+		memcpy(q->text.id + q->n_front + c->n, k->id,
 		    k->n * sizeof *k->id);
-	q->from = q->front + c->n;
-	return k->n > 0 ? 0 : wrong(a->no, "continuation", "has no tokens");
+	q->from = q->n_front + c->n;
+	return k->n > 0 ? 0 : qwen_refuse_field(a->refusal, "continuation",
+	    "has no tokens");
 }
 
 /*
@@ -69,7 +72,7 @@ join(struct ask *a, const struct qwen_ids *c, const struct qwen_ids *k)
  * alone.
  */
 static int
-split(struct ask *a, yyjson_val *context, yyjson_val *rest)
+split(struct score_parser *a, yyjson_val *context, yyjson_val *rest)
 {
 	const char *s = yyjson_get_str(context);
 	size_t n = yyjson_get_len(context), same = 0;
@@ -82,7 +85,7 @@ split(struct ask *a, yyjson_val *context, yyjson_val *rest)
 	while (n > 0 && strchr(" \t\n\r", s[n - 1]) != NULL &&
 	    s[n - 1] != '\0')
 		n--;
-	rc = whole.failed ? qwen_oom(&a->no->err) :
+	rc = whole.failed ? qwen_oom(&a->refusal->err) :
 	    encode(a, "context", s, n, &c) < 0 ||
 	    encode(a, "continuation", whole.s, whole.n, &k) < 0 ? -1 : 0;
 	if (rc == 0) {
@@ -99,16 +102,16 @@ split(struct ask *a, yyjson_val *context, yyjson_val *rest)
 }
 
 static int
-read_pair(struct ask *a)
+read_pair(struct score_parser *a)
 {
-	yyjson_val *c = qwen_ask_get(a->root, "context");
-	yyjson_val *k = qwen_ask_get(a->root, "continuation");
+	yyjson_val *c = qwen_parse_get(a->root, "context");
+	yyjson_val *k = qwen_parse_get(a->root, "continuation");
 	struct qwen_ids ci = { 0 }, ki = { 0 };
 	int rc = -1;
 
 	if (yyjson_is_str(c) && yyjson_is_str(k))
 		return yyjson_get_len(k) > 0 ? split(a, c, k) :
-		    wrong(a->no, "continuation", "is empty");
+		    qwen_refuse_field(a->refusal, "continuation", "is empty");
 	if ((c == NULL || read_part(a, "context", &ci) == 0) &&
 	    read_part(a, "continuation", &ki) == 0)
 		rc = join(a, &ci, &ki);
@@ -124,24 +127,24 @@ qwen_score_request_text(struct qwen_score_request *q,
 {
 	int32_t *more;
 
-	q->front = s->bos && s->first >= 0 &&
-	    (tokens->n == 0 || tokens->id[0] != s->first);
+	q->n_front = s->bos && s->bos_id >= 0 &&
+	    (tokens->n == 0 || tokens->id[0] != s->bos_id);
 	q->from = 1;
 	q->text = *tokens;
 	*tokens = (struct qwen_ids){ 0 };
-	if (!q->front)
+	if (!q->n_front)
 		return 0;
 	more = realloc(q->text.id, (q->text.n + 1) * sizeof *more);
 	if (more == NULL)
 		return qwen_oom(err);
 	memmove(more + 1, more, q->text.n++ * sizeof *more);
-	more[0] = s->first;
+	more[0] = s->bos_id;
 	q->text.id = more;
 	return 0;
 }
 
 static int
-read_whole(struct ask *a, const char *key)
+read_whole(struct score_parser *a, const char *key)
 {
 	struct qwen_score_request *q = a->q;
 	struct qwen_ids ids = { 0 };
@@ -150,26 +153,27 @@ read_whole(struct ask *a, const char *key)
 		free(ids.id);
 		return -1;
 	}
-	if (qwen_score_request_text(q, a->s, &ids, &q->no.err) < 0)
+	if (qwen_score_request_text(q, a->s, &ids, &q->refusal.err) < 0)
 		return -1;
-	return q->text.n > 1 ? 0 : wrong(a->no, key, "has %zu tokens: nothing "
-	    "to score", q->text.n);
+	return q->text.n > 1 ? 0 : qwen_refuse_field(a->refusal, key, "has %zu "
+	    "tokens: nothing to score", q->text.n);
 }
 
 static int
-read_line(struct ask *a)
+read_line(struct score_parser *a)
 {
-	int pair = qwen_ask_get(a->root, "context") != NULL ||
-	    qwen_ask_get(a->root, "continuation") != NULL;
-	int text = qwen_ask_get(a->root, "text") != NULL;
-	int ids = qwen_ask_get(a->root, "tokens") != NULL;
+	int pair = qwen_parse_get(a->root, "context") != NULL ||
+	    qwen_parse_get(a->root, "continuation") != NULL;
+	int text = qwen_parse_get(a->root, "text") != NULL;
+	int ids = qwen_parse_get(a->root, "tokens") != NULL;
 
-	if (qwen_ask_id(a->no, a->root, "id", 1, &a->q->id) < 0 ||
-	    qwen_ask_line(a->no, QWEN_LINE_SCORE, a->s->unknown, a->root) < 0)
+	if (qwen_parse_id(a->refusal, a->root, "id", 1, &a->q->id) < 0 ||
+	    qwen_parse_check_body(a->refusal, QWEN_BODY_SCORE, a->s->unknown,
+	    a->root) < 0)
 		return -1;
 	if (pair + text + ids != 1)
-		return bad(a->no, NULL, "give one of: context and "
-		    "continuation, text, tokens");
+		return qwen_refuse_invalid(a->refusal, NULL, "give one of: "
+		    "context and continuation, text, tokens");
 	return pair ? read_pair(a) : read_whole(a, text ? "text" : "tokens");
 }
 
@@ -178,13 +182,13 @@ qwen_score_request_parse(struct qwen_score_request *q,
     const struct qwen_scoring *s, const char *json, size_t n,
     struct qwen_err *err)
 {
-	struct ask a = { .s = s, .q = q, .no = &q->no };
-	yyjson_doc *doc = qwen_ask_open(a.no, json, n, &a.root);
+	struct score_parser a = { .s = s, .q = q, .refusal = &q->refusal };
+	yyjson_doc *doc = qwen_parse_open(a.refusal, json, n, &a.root);
 
 	if (a.root != NULL)
 		read_line(&a);
 	yyjson_doc_free(doc);
-	return q->no.err.code == QWEN_ENOMEM ? qwen_oom(err) : 0;
+	return q->refusal.err.code == QWEN_ENOMEM ? qwen_oom(err) : 0;
 }
 
 void

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 
 enum {
 	BREAKERS_MAX = 128,	/* strings of dry_sequence_breakers */
@@ -17,92 +17,96 @@ enum {
 };
 
 int
-qwen_ask_set(struct qwen_ask *r, const char *key, const char *option,
-    const char *value)
+qwen_parse_add_setting(struct qwen_parser *r, const char *key,
+    const char *option, const char *value)
 {
 	struct qwen_request *q = r->q;
 	char *copy = strdup(value);
 
-	if (copy == NULL || qwen_grow(&q->set, &q->cap_set, q->n_set + 1,
-	    sizeof *q->set) < 0) {
+	if (copy == NULL || qwen_grow(&q->setting, &q->cap_settings,
+	    q->n_settings + 1, sizeof *q->setting) < 0) {
 		free(copy);
-		return qwen_oom(&r->no->err);
+		return qwen_oom(&r->refusal->err);
 	}
-	q->set[q->n_set++] = (struct qwen_setting){ key, option, copy };
+	q->setting[q->n_settings++] = (struct qwen_setting){ key, option, copy
+	    };
 	return 0;
 }
 
 /* Reads a number into buf.  Returns 1; 0 if it is absent; -1. */
 static int
-number(struct qwen_ask *r, const char *key, char buf[QWEN_ASK_NUMBER])
+number(struct qwen_parser *r, const char *key, char buf[QWEN_NUMBER_SIZE])
 {
-	yyjson_val *v = qwen_ask_get(r->body, key);
+	yyjson_val *v = qwen_parse_get(r->body, key);
 
 	if (v == NULL)
 		return 0;
-	return qwen_ask_number(r->no, key, v, buf) < 0 ? -1 : 1;
+	return qwen_parse_number(r->refusal, key, v, buf) < 0 ? -1 : 1;
 }
 
 /* 0: off; 2: Mirostat 2 with the surprise mirostat_tau. */
 static int
-read_mirostat(struct qwen_ask *r)
+read_mirostat(struct qwen_parser *r)
 {
-	char which[QWEN_ASK_NUMBER], value[QWEN_ASK_NUMBER] = "5";
+	char which[QWEN_NUMBER_SIZE], value[QWEN_NUMBER_SIZE] = "5";
 	int got = number(r, "mirostat", which);
 
 	if (got <= 0)
 		return got;
 	if (strcmp(which, "0") == 0)
-		return qwen_ask_set(r, "mirostat", "mirostat", "0");
+		return qwen_parse_add_setting(r, "mirostat", "mirostat", "0");
 	if (strcmp(which, "2") != 0)
-		return wrong(r->no, "mirostat", "%s is not supported; use 0, "
-		    "or 2 for Mirostat 2", which);
+		return qwen_refuse_field(r->refusal, "mirostat", "%s is not "
+		    "supported; use 0, or 2 for Mirostat 2", which);
 	if (number(r, "mirostat_tau", value) < 0 ||
-	    qwen_ask_set(r, "mirostat_tau", "mirostat", value) < 0)
+	    qwen_parse_add_setting(r, "mirostat_tau", "mirostat", value) < 0)
 		return -1;
 	got = number(r, "mirostat_eta", value);
-	return got <= 0 ? got : qwen_ask_set(r, "mirostat_eta",
+	return got <= 0 ? got : qwen_parse_add_setting(r, "mirostat_eta",
 	    "mirostat-eta", value);
 }
 
 /* The temperature is known later. */
 static int
-read_range(struct qwen_ask *r)
+read_range(struct qwen_parser *r)
 {
-	char buf[QWEN_ASK_NUMBER];
+	char buf[QWEN_NUMBER_SIZE];
 	int got = number(r, "dynatemp_range", buf);
 	double range = got > 0 ? strtod(buf, NULL) : 0;
 
 	if (got < 0)
 		return -1;
 	if (!(range >= 0 && range <= 500))
-		return wrong(r->no, "dynatemp_range", "%s is not a number from "
-		    "0 to 500", buf);
+		return qwen_refuse_field(r->refusal, "dynatemp_range", "%s is "
+		    "not a number from 0 to 500", buf);
 	r->q->temp_range = range;
 	return 0;
 }
 
 /* Adds each string as a value of the option. */
 static int
-read_breakers(struct qwen_ask *r)
+read_breakers(struct qwen_parser *r)
 {
 	static const char key[] = "dry_sequence_breakers";
-	yyjson_val *list = qwen_ask_get(r->body, key), *v;
+	yyjson_val *list = qwen_parse_get(r->body, key), *v;
 	size_t i, n;
 
 	if (list == NULL)
 		return 0;
 	if (!yyjson_is_arr(list) || yyjson_arr_size(list) == 0)
-		return wrong(r->no, key, "is not a non-empty list of strings");
+		return qwen_refuse_field(r->refusal, key, "is not a non-empty "
+		    "list of strings");
 	if (yyjson_arr_size(list) > BREAKERS_MAX)
-		return wrong(r->no, key, "more than %d strings", BREAKERS_MAX);
+		return qwen_refuse_field(r->refusal, key, "more than %d "
+		    "strings", BREAKERS_MAX);
 	yyjson_arr_foreach(list, i, n, v) {
 		if (!yyjson_is_str(v) || yyjson_get_len(v) == 0 ||
 		    yyjson_get_len(v) > BREAKER_MAX ||
 		    strlen(yyjson_get_str(v)) != yyjson_get_len(v))
-			return wrong(r->no, key, "entry %zu is not a string of "
-			    "1 to %d bytes without a NUL", i, BREAKER_MAX);
-		if (qwen_ask_set(r, key, "dry-breaker",
+			return qwen_refuse_field(r->refusal, key, "entry %zu "
+			    "is not a string of 1 to %d bytes without a NUL", i,
+			    BREAKER_MAX);
+		if (qwen_parse_add_setting(r, key, "dry-breaker",
 		    yyjson_get_str(v)) < 0)
 			return -1;
 	}
@@ -152,18 +156,17 @@ find_method(const char *name, char letter)
  * Appends a method to the chain; or sets *best: choose the most likely token.
  */
 static int
-add_method(struct qwen_ask *r, struct qwen_text *chain, const char *name,
+add_method(struct qwen_parser *r, struct qwen_text *chain, const char *name,
     char letter, int *best)
 {
 	char one[2] = { letter, '\0' };
 	size_t i = find_method(name, letter);
 
 	if (i == N_METHODS)
-		return wrong(r->no, "samplers", "unknown sampler \"%.40s\"; "
-		    "known are penalties, dry, top_n_sigma, top_k, typ_p, "
-		    "top_p, min_p, xtc, temperature and infill",
-		    letter != '\0' ? one :
-		    name);
+		return qwen_refuse_field(r->refusal, "samplers", "unknown "
+		    "sampler \"%.40s\"; known are penalties, dry, top_n_sigma, "
+		    "top_k, typ_p, top_p, min_p, xtc, temperature and infill",
+		    letter != '\0' ? one : name);
 	if (methods[i].method == NULL)
 		*best = 1;
 	else
@@ -173,7 +176,7 @@ add_method(struct qwen_ask *r, struct qwen_text *chain, const char *name,
 }
 
 static int
-add_methods(struct qwen_ask *r, yyjson_val *v, struct qwen_text *chain,
+add_methods(struct qwen_parser *r, yyjson_val *v, struct qwen_text *chain,
     int *best)
 {
 	const char *s = yyjson_get_str(v);
@@ -181,15 +184,16 @@ add_methods(struct qwen_ask *r, yyjson_val *v, struct qwen_text *chain,
 	size_t i, n;
 
 	if (yyjson_get_len(v) > 64)
-		return wrong(r->no, "samplers", "more than 64 samplers");
+		return qwen_refuse_field(r->refusal, "samplers", "more than 64 "
+		    "samplers");
 	for (; yyjson_is_str(v) && *s != '\0'; s++) {
 		if (add_method(r, chain, NULL, *s, best) < 0)
 			return -1;
 	}
 	yyjson_arr_foreach(v, i, n, one) {
 		if (!yyjson_is_str(one))
-			return wrong(r->no, "samplers", "entry %zu is not a "
-			    "string", i);
+			return qwen_refuse_field(r->refusal, "samplers",
+			    "entry %zu is not a string", i);
 		if (add_method(r, chain, yyjson_get_str(one), '\0', best) < 0)
 			return -1;
 	}
@@ -200,23 +204,24 @@ add_methods(struct qwen_ask *r, yyjson_val *v, struct qwen_text *chain,
  * Reads a list of names or a string of letters; an empty one changes nothing.
  */
 static int
-read_order(struct qwen_ask *r)
+read_order(struct qwen_parser *r)
 {
-	yyjson_val *v = qwen_ask_get(r->body, "samplers");
+	yyjson_val *v = qwen_parse_get(r->body, "samplers");
 	struct qwen_text chain = { 0 };
 	int rc, best = 0;
 
 	if (v == NULL)
 		return 0;
 	if (!yyjson_is_arr(v) && !yyjson_is_str(v))
-		return wrong(r->no, "samplers", "is not a list of names");
+		return qwen_refuse_field(r->refusal, "samplers", "is not a "
+		    "list of names");
 	rc = add_methods(r, v, &chain, &best);
 	if (rc == 0 && chain.failed)
-		rc = qwen_oom(&r->no->err);
+		rc = qwen_oom(&r->refusal->err);
 	if (rc == 0 && chain.n > 0)
-		rc = qwen_ask_set(r, "samplers", "chain", chain.s);
+		rc = qwen_parse_add_setting(r, "samplers", "chain", chain.s);
 	if (rc == 0 && best)
-		rc = qwen_ask_set(r, "samplers", "greedy", "1");
+		rc = qwen_parse_add_setting(r, "samplers", "greedy", "1");
 	qwen_text_fini(&chain);
 	return rc;
 }
@@ -225,20 +230,22 @@ read_order(struct qwen_ask *r)
 
 /* vLLM's additional tokens that end an answer. */
 static int
-read_stop_ids(struct qwen_ask *r)
+read_stop_ids(struct qwen_parser *r)
 {
 	static const char key[] = "stop_token_ids";
-	yyjson_val *v = qwen_ask_get(r->body, key);
+	yyjson_val *v = qwen_parse_get(r->body, key);
 	struct qwen_ids ids = { 0 };
 
 	if (v == NULL)
 		return 0;
 	if (yyjson_arr_size(v) > STOP_IDS_MAX)
-		return wrong(r->no, key, "more than %d tokens", STOP_IDS_MAX);
+		return qwen_refuse_field(r->refusal, key, "more than %d tokens",
+		    STOP_IDS_MAX);
 	if (!yyjson_is_arr(v))
-		return wrong(r->no, key, "is not a list of token ids");
+		return qwen_refuse_field(r->refusal, key, "is not a list of "
+		    "token ids");
 	if (yyjson_arr_size(v) > 0 &&
-	    qwen_ask_ids(r->no, key, v, r->s->n_vocab, &ids) < 0) {
+	    qwen_parse_ids(r->refusal, key, v, r->s->n_vocab, &ids) < 0) {
 		free(ids.id);
 		return -1;
 	}
@@ -248,7 +255,7 @@ read_stop_ids(struct qwen_ask *r)
 }
 
 int
-qwen_ask_settings(struct qwen_ask *r)
+qwen_parse_settings(struct qwen_parser *r)
 {
 	return read_mirostat(r) < 0 || read_range(r) < 0 ||
 	    read_breakers(r) < 0 || read_order(r) < 0 ||

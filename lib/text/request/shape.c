@@ -6,7 +6,7 @@
  */
 #include "base/err.h"
 #include "text/chat/tools.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 
 #define wrong_shape(err, ...) qwen_fail(err, QWEN_EFORMAT, __VA_ARGS__)
 
@@ -21,7 +21,7 @@ name_of(yyjson_val *tool)
 }
 
 int
-qwen_ask_check_tools(yyjson_val *tools, struct qwen_err *err)
+qwen_parse_check_tools(yyjson_val *tools, struct qwen_err *err)
 {
 	yyjson_val *tool, *type;
 	size_t i, n;
@@ -59,7 +59,7 @@ check_parts(yyjson_val *content, size_t at, struct qwen_err *err)
 		if (yyjson_is_str(type) && !yyjson_equals_str(type, "text"))
 			return qwen_fail(err, QWEN_EUNSUP, "message %zu: parts "
 			    "of type %.40s are not supported (text only)%s", at,
-			    yyjson_get_str(type), qwen_ask_part_hint(part));
+			    yyjson_get_str(type), qwen_parse_part_hint(part));
 		if (!yyjson_is_str(yyjson_obj_get(part, "text")))
 			return wrong_shape(err, "message %zu: part %zu is not "
 			    "an object with a text", at, i + 1);
@@ -77,7 +77,7 @@ check_calls(yyjson_val *calls, size_t at, struct qwen_err *err)
 		return wrong_shape(err, "message %zu: tool_calls is not a list",
 		    at);
 	yyjson_arr_foreach(calls, i, n, call) {
-		v = qwen_ask_get(qwen_chat_tool_function(call), "arguments");
+		v = qwen_parse_get(qwen_chat_tool_function(call), "arguments");
 		if (name_of(call) == NULL)
 			return wrong_shape(err, "message %zu: tool call %zu "
 			    "has no function with a name", at, i + 1);
@@ -94,7 +94,7 @@ static int
 check_function_call(yyjson_val *call, size_t at, struct qwen_err *err)
 {
 	yyjson_val *name = yyjson_obj_get(call, "name");
-	yyjson_val *v = qwen_ask_get(call, "arguments");
+	yyjson_val *v = qwen_parse_get(call, "arguments");
 
 	if (call == NULL || (yyjson_get_len(name) > 0 && yyjson_is_str(name) &&
 	    (v == NULL || yyjson_is_str(v) || yyjson_is_obj(v))))
@@ -107,7 +107,7 @@ static int
 check_message(yyjson_val *m, size_t at, struct qwen_err *err)
 {
 	yyjson_val *role = yyjson_obj_get(m, "role");
-	yyjson_val *content = qwen_ask_get(m, "content");
+	yyjson_val *content = qwen_parse_get(m, "content");
 
 	if (!yyjson_is_obj(m))
 		return wrong_shape(err, "message %zu is not an object", at);
@@ -118,9 +118,9 @@ check_message(yyjson_val *m, size_t at, struct qwen_err *err)
 		return wrong_shape(err, "message %zu: the content is neither a "
 		    "string nor a list of parts", at);
 	if (check_parts(content, at, err) < 0 || check_function_call(
-	    qwen_ask_get(m, "function_call"), at, err) < 0)
+	    qwen_parse_get(m, "function_call"), at, err) < 0)
 		return -1;
-	return check_calls(qwen_ask_get(m, "tool_calls"), at, err);
+	return check_calls(qwen_parse_get(m, "tool_calls"), at, err);
 }
 
 static int
@@ -139,17 +139,17 @@ check_messages(yyjson_val *messages, struct qwen_err *err)
 }
 
 int
-qwen_ask_check_shape(yyjson_val *request, const char **member,
+qwen_parse_check_shape(yyjson_val *request, const char **member,
     struct qwen_err *err)
 {
 	static const char kwargs[] = "chat_template_kwargs";
-	yyjson_val *more = qwen_ask_get(request, kwargs);
+	yyjson_val *more = qwen_parse_get(request, kwargs);
 
 	*member = "messages";
-	if (check_messages(qwen_ask_get(request, "messages"), err) < 0)
+	if (check_messages(qwen_parse_get(request, "messages"), err) < 0)
 		return -1;
 	*member = "tools";
-	if (qwen_ask_check_tools(qwen_ask_get(request, "tools"), err) < 0)
+	if (qwen_parse_check_tools(qwen_parse_get(request, "tools"), err) < 0)
 		return -1;
 	*member = kwargs;
 	if (more != NULL && !yyjson_is_obj(more))

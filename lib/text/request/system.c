@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 
 /* Copies the lines that are not left out; returns 1 if there are any. */
 static int
@@ -71,7 +71,7 @@ write_content(const struct qwen_service *s, struct qwen_text *t,
 }
 
 void
-qwen_ask_write_message(const struct qwen_service *s, struct qwen_text *t,
+qwen_parse_write_message(const struct qwen_service *s, struct qwen_text *t,
     yyjson_val *m)
 {
 	yyjson_val *role = yyjson_obj_get(m, "role"), *key, *v;
@@ -81,16 +81,16 @@ qwen_ask_write_message(const struct qwen_service *s, struct qwen_text *t,
 	size_t i, n;
 
 	if (!cut) {
-		qwen_ask_write(t, m);
+		qwen_parse_write_value(t, m);
 		return;
 	}
 	yyjson_obj_foreach(m, i, n, key, v) {
-		qwen_ask_write_key(t, i, yyjson_get_str(key),
+		qwen_parse_write_key(t, i, yyjson_get_str(key),
 		    yyjson_get_len(key));
 		if (yyjson_equals_str(key, "content") && !yyjson_is_null(v))
 			write_content(s, t, v);
 		else
-			qwen_ask_write(t, v);
+			qwen_parse_write_value(t, v);
 	}
 	qwen_text_str(t, "}");
 }

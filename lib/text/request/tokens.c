@@ -7,34 +7,35 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 #include "text/request/form.h"
 
 /* Puts the error in place of the answer if there is one. */
 static int
-finish(enum qwen_form form, const struct qwen_refusal *no, int *status,
+finish(enum qwen_form form, const struct qwen_refusal *refusal, int *status,
     struct qwen_text *t, struct qwen_err *err)
 {
-	if (no->err.code == QWEN_ENOMEM || t->failed)
+	if (refusal->err.code == QWEN_ENOMEM || t->failed)
 		return qwen_oom(err);
-	*status = qwen_refusal_status(no);
-	if (no->err.code == 0)
+	*status = qwen_refusal_status(refusal);
+	if (refusal->err.code == 0)
 		return 0;
 	t->n = 0;
-	qwen_error_body(form, *status, no->code, no->param, no->err.msg, t);
+	qwen_error_body(form, *status, refusal->code, refusal->param,
+	    refusal->err.msg, t);
 	return t->failed ? qwen_oom(err) : 0;
 }
 
 /* Reads a field that is true or false; usual if it is absent. */
 static int
-truth(struct qwen_refusal *no, yyjson_val *root, const char *key, int usual,
-    int *out)
+truth(struct qwen_refusal *refusal, yyjson_val *root, const char *key,
+    int usual, int *out)
 {
-	yyjson_val *v = qwen_ask_get(root, key);
+	yyjson_val *v = qwen_parse_get(root, key);
 
 	*out = v != NULL ? yyjson_is_true(v) : usual;
-	return v == NULL || yyjson_is_bool(v) ? 0 : wrong(no, key, "is not true "
-	    "or false");
+	return v == NULL || yyjson_is_bool(v) ? 0 : qwen_refuse_field(refusal,
+	    key, "is not true or false");
 }
 
 /* -------------------------------------------------------------- text to ids */
@@ -103,40 +104,43 @@ add_strings(const struct qwen_service *s, const struct qwen_ids *ids,
  * set; or "prompt", as in vLLM, with BOS unless add_special_tokens is false.
  */
 static int
-read_text(struct qwen_refusal *no, const struct qwen_service *s,
+read_text(struct qwen_refusal *refusal, const struct qwen_service *s,
     yyjson_val *root, struct qwen_ids *ids)
 {
-	yyjson_val *a = qwen_ask_get(root, "content");
-	yyjson_val *b = qwen_ask_get(root, "prompt");
+	yyjson_val *a = qwen_parse_get(root, "content");
+	yyjson_val *b = qwen_parse_get(root, "prompt");
 	yyjson_val *v = a != NULL ? a : b;
 	const char *key = a != NULL ? "content" : "prompt";
 	int special, begin, content = a != NULL;
 
 	if ((a == NULL) == (b == NULL))
-		return bad(no, NULL, "give one of: content, prompt, messages");
+		return qwen_refuse_invalid(refusal, NULL, "give one of: "
+		    "content, prompt, messages");
 	if (!yyjson_is_str(v))
-		return wrong(no, key, "is not a string");
-	if (truth(no, root, "parse_special", 1, &special) < 0 ||
-	    truth(no, root, content ? "add_special" : "add_special_tokens",
+		return qwen_refuse_field(refusal, key, "is not a string");
+	if (truth(refusal, root, "parse_special", 1, &special) < 0 ||
+	    truth(refusal, root, content ? "add_special" : "add_special_tokens",
 	    !content, &begin) < 0)
 		return -1;
-	if (qwen_ask_encode(no, key, s->tok, special ? QWEN_TOK_SPECIAL : 0,
-	    yyjson_get_str(v), yyjson_get_len(v), ids) < 0)
+	if (qwen_parse_encode(refusal, key, s->tok, special ? QWEN_TOK_SPECIAL :
+	    0, yyjson_get_str(v), yyjson_get_len(v), ids) < 0)
 		return -1;
-	return begin ? qwen_tok_begin(s->tok, &ids->id, &ids->n, &no->err) : 0;
+	return begin ? qwen_tok_begin(s->tok, &ids->id, &ids->n,
+	    &refusal->err) : 0;
 }
 
 static int
-tokenize(struct qwen_refusal *no, const struct qwen_service *s, size_t n_ctx,
-    yyjson_val *root, const struct qwen_ids *chat, struct qwen_text *t)
+tokenize(struct qwen_refusal *refusal, const struct qwen_service *s,
+    size_t n_ctx, yyjson_val *root, const struct qwen_ids *chat,
+    struct qwen_text *t)
 {
 	struct qwen_ids ids = { 0 };
 	int pieces, strings, rc;
 
-	if (truth(no, root, "with_pieces", 0, &pieces) < 0 ||
-	    truth(no, root, "return_token_strs", 0, &strings) < 0)
+	if (truth(refusal, root, "with_pieces", 0, &pieces) < 0 ||
+	    truth(refusal, root, "return_token_strs", 0, &strings) < 0)
 		return -1;
-	rc = chat != NULL ? 0 : read_text(no, s, root, &ids);
+	rc = chat != NULL ? 0 : read_text(refusal, s, root, &ids);
 	if (rc == 0) {
 		chat = chat != NULL ? chat : &ids;
 		add_tokens(s, chat, pieces, t);
@@ -151,16 +155,16 @@ tokenize(struct qwen_refusal *no, const struct qwen_service *s, size_t n_ctx,
 }
 
 /* Fields of these requests that a chat does not have. */
-static const struct qwen_member rows[] = {
-	{ "add_special", QWEN_MEMBER_HEEDED, NULL },
-	{ "add_special_tokens", QWEN_MEMBER_HEEDED, NULL },
-	{ "content", QWEN_MEMBER_HEEDED, NULL },
-	{ "model", QWEN_MEMBER_IDLE, NULL },
-	{ "parse_special", QWEN_MEMBER_HEEDED, NULL },
-	{ "prompt", QWEN_MEMBER_HEEDED, NULL },
-	{ "return_token_strs", QWEN_MEMBER_HEEDED, NULL },
-	{ "tokens", QWEN_MEMBER_HEEDED, NULL },
-	{ "with_pieces", QWEN_MEMBER_HEEDED, NULL },
+static const struct qwen_field rows[] = {
+	{ "add_special", QWEN_FIELD_USED, NULL },
+	{ "add_special_tokens", QWEN_FIELD_USED, NULL },
+	{ "content", QWEN_FIELD_USED, NULL },
+	{ "model", QWEN_FIELD_IGNORED, NULL },
+	{ "parse_special", QWEN_FIELD_USED, NULL },
+	{ "prompt", QWEN_FIELD_USED, NULL },
+	{ "return_token_strs", QWEN_FIELD_USED, NULL },
+	{ "tokens", QWEN_FIELD_USED, NULL },
+	{ "with_pieces", QWEN_FIELD_USED, NULL },
 };
 
 /* Returns 1 for such a field. */
@@ -190,9 +194,9 @@ read_chat(const struct qwen_service *s, yyjson_val *root,
 	yyjson_obj_foreach(root, i, n, key, v) {
 		if (is_ours(key))
 			continue;
-		qwen_ask_write_key(&t, k++, yyjson_get_str(key),
+		qwen_parse_write_key(&t, k++, yyjson_get_str(key),
 		    yyjson_get_len(key));
-		qwen_ask_write(&t, v);
+		qwen_parse_write_value(&t, v);
 	}
 	qwen_text_str(&t, "}");
 	rc = t.failed ? qwen_oom(err) : qwen_request_parse(q, s,
@@ -206,25 +210,25 @@ qwen_tokens_tokenize(const struct qwen_service *s, size_t n_ctx,
     const char *json, size_t n, int *status, struct qwen_text *t,
     struct qwen_err *err)
 {
-	static const struct qwen_members known = {
+	static const struct qwen_fields known = {
 		rows, sizeof rows / sizeof rows[0]
 	};
-	struct qwen_refusal no = { .code = NULL };
+	struct qwen_refusal refusal = { .code = NULL };
 	struct qwen_request *q = NULL;
-	struct qwen_ask r = { .s = s, .no = &no };
+	struct qwen_parser r = { .s = s, .refusal = &refusal };
 	int rc = 0;
 
-	r.doc = qwen_ask_open_mended(&no, s->unknown, json, n, &r.body);
-	if (qwen_ask_get(r.body, "messages") != NULL) {
+	r.doc = qwen_parse_open_mended(&refusal, s->unknown, json, n, &r.body);
+	if (qwen_parse_get(r.body, "messages") != NULL) {
 		if ((rc = read_chat(s, r.body, &q, err)) == 0)
-			no = q->no;
+			refusal = q->refusal;
 	} else if (r.body != NULL)
-		qwen_ask_members(&r, &known);
-	if (rc == 0 && no.err.code == 0)
-		tokenize(&no, s, n_ctx, r.body, q != NULL ? &q->prompt[0] :
+		qwen_parse_check_fields(&r, &known);
+	if (rc == 0 && refusal.err.code == 0)
+		tokenize(&refusal, s, n_ctx, r.body, q != NULL ? &q->prompt[0] :
 		    NULL, t);
 	if (rc == 0)
-		rc = finish(QWEN_FORM_PLAIN, &no, status, t, err);
+		rc = finish(QWEN_FORM_PLAIN, &refusal, status, t, err);
 	qwen_request_free(q);
 	yyjson_doc_free(r.doc);
 	return rc;
@@ -233,7 +237,7 @@ qwen_tokens_tokenize(const struct qwen_service *s, size_t n_ctx,
 /* -------------------------------------------------------------- ids to text */
 
 static int
-detokenize(struct qwen_refusal *no, const struct qwen_service *s,
+detokenize(struct qwen_refusal *refusal, const struct qwen_service *s,
     yyjson_val *v, struct qwen_text *t)
 {
 	struct qwen_text text = { 0 };
@@ -243,9 +247,10 @@ detokenize(struct qwen_refusal *no, const struct qwen_service *s,
 	int rc;
 
 	if (!yyjson_is_arr(v))
-		return v == NULL ? bad(no, "tokens", "tokens is missing") :
-		    wrong(no, "tokens", "is not a list");
-	rc = qwen_ask_ids(no, "tokens", v, s->n_vocab, &ids);
+		return v == NULL ? qwen_refuse_invalid(refusal, "tokens",
+		    "tokens is missing") : qwen_refuse_field(refusal, "tokens",
+		    "is not a list");
+	rc = qwen_parse_ids(refusal, "tokens", v, s->n_vocab, &ids);
 	for (i = 0; rc == 0 && i < ids.n; i++) {
 		piece = spell(s, ids.id[i]);
 		qwen_text_add(&text, piece.s, piece.len);
@@ -268,14 +273,14 @@ int
 qwen_tokens_detokenize(const struct qwen_service *s, const char *json,
     size_t n, int *status, struct qwen_text *t, struct qwen_err *err)
 {
-	struct qwen_refusal no = { .code = NULL };
+	struct qwen_refusal refusal = { .code = NULL };
 	yyjson_val *root;
-	yyjson_doc *doc = qwen_ask_open(&no, json, n, &root);
+	yyjson_doc *doc = qwen_parse_open(&refusal, json, n, &root);
 
 	if (root != NULL)
-		detokenize(&no, s, qwen_ask_get(root, "tokens"), t);
+		detokenize(&refusal, s, qwen_parse_get(root, "tokens"), t);
 	yyjson_doc_free(doc);
-	return finish(QWEN_FORM_PLAIN, &no, status, t, err);
+	return finish(QWEN_FORM_PLAIN, &refusal, status, t, err);
 }
 
 /* -------------------------------------------------------------------- chats */
@@ -288,7 +293,8 @@ qwen_tokens_prompt(const struct qwen_service *s, const char *json, size_t n,
 	struct qwen_request *q;
 	int rc;
 
-	if (qwen_ask_parse(&q, s, QWEN_FORM_CHAT, json, n, &text, err) < 0) {
+	if (qwen_parse_request(&q, s, QWEN_FORM_CHAT, json, n, &text, err) < 0)
+	    {
 		qwen_text_fini(&text);
 		return -1;
 	}
@@ -297,7 +303,7 @@ qwen_tokens_prompt(const struct qwen_service *s, const char *json, size_t n,
 	qwen_text_str(t, "}");
 	t->failed |= text.failed;
 	qwen_text_fini(&text);
-	rc = finish(QWEN_FORM_PLAIN, &q->no, status, t, err);
+	rc = finish(QWEN_FORM_PLAIN, &q->refusal, status, t, err);
 	qwen_request_free(q);
 	return rc;
 }
@@ -315,7 +321,7 @@ qwen_tokens_count(const struct qwen_service *s, enum qwen_form form,
 	qwen_text_fmt(t, form == QWEN_FORM_RESPONSES ? "{\"object\":"
 	    "\"response.input_tokens\",\"input_tokens\":%zu}" :
 	    "{\"input_tokens\":%zu}", q->n_prompt_tokens);
-	rc = finish(form, &q->no, status, t, err);
+	rc = finish(form, &q->refusal, status, t, err);
 	qwen_request_free(q);
 	return rc;
 }

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "text/chat/tools.h"
 #include "text/json/json.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 
 enum {
 	TOOLS_MAX = 8192,
@@ -32,14 +32,14 @@ struct entry {
 };
 
 struct list {
-	struct qwen_ask	*r;
+	struct qwen_parser	*r;
 	int		 chat;		/* of /v1/chat/completions */
 	struct entry	*v;
 	size_t		 n, cap;
 };
 
 void
-qwen_ask_join_name(struct qwen_text *t, yyjson_val *space, yyjson_val *name)
+qwen_parse_join_name(struct qwen_text *t, yyjson_val *space, yyjson_val *name)
 {
 	const char *s = yyjson_get_str(space);
 	size_t n = yyjson_get_len(space);
@@ -59,23 +59,25 @@ static int
 add_entry(struct list *l, yyjson_val *tool, yyjson_val *about,
     yyjson_val *space, enum qwen_tool_kind kind, size_t i)
 {
-	yyjson_val *name = text_of(about, "name");
+	yyjson_val *name = qwen_parse_get_text(about, "name");
 	struct qwen_text called = { 0 };
 	struct entry *e;
 
 	if (l->n == TOOLS_MAX)
-		return wrong(l->r->no, "tools", "more than %d", TOOLS_MAX);
+		return qwen_refuse_field(l->r->refusal, "tools", "more than %d",
+		    TOOLS_MAX);
 	if (kind == QWEN_TOOL_SEARCH)
 		qwen_text_str(&called, "tool_search");
 	else if (name == NULL || yyjson_get_len(name) == 0 ||
 	    strlen(yyjson_get_str(name)) != yyjson_get_len(name))
-		return wrong(l->r->no, "tools", "tool %zu has no name", i + 1);
+		return qwen_refuse_field(l->r->refusal, "tools", "tool %zu has "
+		    "no name", i + 1);
 	else
-		qwen_ask_join_name(&called, space, name);
+		qwen_parse_join_name(&called, space, name);
 	if (called.failed || qwen_grow(&l->v, &l->cap, l->n + 1,
 	    sizeof *l->v) < 0) {
 		qwen_text_fini(&called);
-		return qwen_oom(&l->r->no->err);
+		return qwen_oom(&l->r->refusal->err);
 	}
 	e = &l->v[l->n];
 	*e = (struct entry){ .tool = tool, .about = about, .kind = kind,
@@ -94,26 +96,29 @@ static int
 add_tool(struct list *l, yyjson_val *tool, yyjson_val *space, size_t i)
 {
 	yyjson_val *type = yyjson_obj_get(tool, "type");
-	yyjson_val *custom = qwen_ask_get(tool, "custom");
+	yyjson_val *custom = qwen_parse_get(tool, "custom");
 
 	if (!l->chat && !yyjson_is_str(type))
-		return wrong(l->r->no, "tools", "tool %zu has no type", i + 1);
-	if (is(tool, "function") || (l->chat && !yyjson_is_str(type)))
+		return qwen_refuse_field(l->r->refusal, "tools", "tool %zu has "
+		    "no type", i + 1);
+	if (qwen_parse_has_type(tool, "function") || (l->chat &&
+	    !yyjson_is_str(type)))
 		return add_entry(l, tool, l->chat ?
 		    qwen_chat_tool_function(tool) : tool, space,
 		    QWEN_TOOL_FUNCTION, i);
-	if (is(tool, "custom"))
+	if (qwen_parse_has_type(tool, "custom"))
 		return add_entry(l, tool, custom != NULL ? custom : tool, space,
 		    QWEN_TOOL_CUSTOM, i);
 	if (l->chat || space != NULL)
-		return qwen_ask_left_out(l->r, "tools", "tools", type);
-	if (is(tool, "namespace") && text_of(tool, "name") != NULL)
-		return gather(l, qwen_ask_get(tool, "tools"),
-		    text_of(tool, "name"));
-	if (is(tool, "tool_search") && yyjson_equals_str(yyjson_obj_get(tool,
-	    "execution"), "client"))
+		return qwen_parse_skip_type(l->r, "tools", "tools", type);
+	if (qwen_parse_has_type(tool, "namespace") && qwen_parse_get_text(tool,
+	    "name") != NULL)
+		return gather(l, qwen_parse_get(tool, "tools"),
+		    qwen_parse_get_text(tool, "name"));
+	if (qwen_parse_has_type(tool, "tool_search") &&
+	    yyjson_equals_str(yyjson_obj_get(tool, "execution"), "client"))
 		return add_entry(l, tool, tool, NULL, QWEN_TOOL_SEARCH, i);
-	return qwen_ask_left_out(l->r, "tools", "tools", type);
+	return qwen_parse_skip_type(l->r, "tools", "tools", type);
 }
 
 static int
@@ -123,7 +128,8 @@ gather(struct list *l, yyjson_val *tools, yyjson_val *space)
 	size_t i, n;
 
 	if (tools != NULL && !yyjson_is_arr(tools))
-		return wrong(l->r->no, "tools", "is not a list");
+		return qwen_refuse_field(l->r->refusal, "tools", "is not a "
+		    "list");
 	yyjson_arr_foreach(tools, i, n, tool) {
 		if (add_tool(l, tool, space, i) < 0)
 			return -1;
@@ -172,8 +178,8 @@ check_names(struct list *l)
 			continue;
 		}
 		if (!is_same(first, e))
-			rc = wrong(l->r->no, "tools", "two tools would have "
-			    "the name %.60s", e->called);
+			rc = qwen_refuse_field(l->r->refusal, "tools", "two "
+			    "tools would have the name %.60s", e->called);
 		else if (!l->chat || e->kind != QWEN_TOOL_FUNCTION)
 			e->tool = NULL;
 	}
@@ -193,7 +199,7 @@ free_list(struct list *l)
 
 /* Notes the client's names of a tool, for its calls in answers. */
 static int
-note_alias(struct qwen_ask *r, const struct entry *e)
+note_alias(struct qwen_parser *r, const struct entry *e)
 {
 	struct qwen_request *q = r->q;
 	struct qwen_tool_alias *a;
@@ -202,7 +208,7 @@ note_alias(struct qwen_ask *r, const struct entry *e)
 		return 0;
 	if (qwen_grow(&q->alias, &q->cap_alias, q->n_alias + 1,
 	    sizeof *q->alias) < 0)
-		return qwen_oom(&r->no->err);
+		return qwen_oom(&r->refusal->err);
 	a = &q->alias[q->n_alias++];
 	*a = (struct qwen_tool_alias){ .kind = e->kind };
 	a->called = strdup(e->called);
@@ -210,7 +216,7 @@ note_alias(struct qwen_ask *r, const struct entry *e)
 	if (e->space != NULL)
 		a->space = strdup(yyjson_get_str(e->space));
 	return a->called != NULL && a->name != NULL && (e->space == NULL ||
-	    a->space != NULL) ? 0 : qwen_oom(&r->no->err);
+	    a->space != NULL) ? 0 : qwen_oom(&r->refusal->err);
 }
 
 /* ------------------------------------------------------------------ writing */
@@ -218,30 +224,30 @@ note_alias(struct qwen_ask *r, const struct entry *e)
 static void
 add_field(struct qwen_text *t, yyjson_val *object, const char *key)
 {
-	yyjson_val *v = qwen_ask_get(object, key);
+	yyjson_val *v = qwen_parse_get(object, key);
 
 	if (v == NULL)
 		return;
-	qwen_ask_write_key(t, 1, key, strlen(key));
-	qwen_ask_write(t, v);
+	qwen_parse_write_key(t, 1, key, strlen(key));
+	qwen_parse_write_value(t, v);
 }
 
 /* Adds the description of a custom tool and the grammar of its input. */
 static void
 add_custom_about(struct qwen_text *t, yyjson_val *about)
 {
-	yyjson_val *format = qwen_ask_get(about, "format"), *text;
-	yyjson_val *own = qwen_ask_get(format, "grammar");
+	yyjson_val *format = qwen_parse_get(about, "format"), *text;
+	yyjson_val *own = qwen_parse_get(format, "grammar");
 	struct qwen_text all = { 0 };
 
-	if ((text = text_of(about, "description")) != NULL) {
+	if ((text = qwen_parse_get_text(about, "description")) != NULL) {
 		qwen_text_add(&all, yyjson_get_str(text), yyjson_get_len(text));
 		qwen_text_str(&all, "\n\n");
 	}
 	qwen_text_str(&all, "The parameter \"input\" is the raw input of the "
 	    "tool, with nothing around it.");
 	own = own != NULL ? own : format;
-	if ((text = text_of(own, "definition")) != NULL) {
+	if ((text = qwen_parse_get_text(own, "definition")) != NULL) {
 		qwen_text_str(&all, yyjson_equals_str(yyjson_obj_get(own,
 		    "syntax"), "regex") ? " It matches this regular "
 		    "expression:\n" : " It follows this Lark grammar:\n");
@@ -257,7 +263,7 @@ static void
 write_entry(const struct list *l, const struct entry *e, struct qwen_text *t)
 {
 	if (l->chat && e->kind == QWEN_TOOL_FUNCTION) {
-		qwen_ask_write(t, e->tool);
+		qwen_parse_write_value(t, e->tool);
 		return;
 	}
 	qwen_text_str(t, "{\"type\":\"function\",\"function\":{\"name\":");
@@ -314,10 +320,10 @@ called(const struct list *l, yyjson_val *name)
 static yyjson_val *
 name_of(yyjson_val *v)
 {
-	yyjson_val *custom = qwen_ask_get(v, "custom");
+	yyjson_val *custom = qwen_parse_get(v, "custom");
 
-	return text_of(custom != NULL ? custom : qwen_chat_tool_function(v),
-	    "name");
+	return qwen_parse_get_text(custom != NULL ? custom :
+	    qwen_chat_tool_function(v), "name");
 }
 
 static void
@@ -333,7 +339,8 @@ write_named(const struct list *l, yyjson_val *name, struct qwen_text *t)
 static int
 is_named(yyjson_val *v)
 {
-	return (is(v, "function") || is(v, "custom")) && name_of(v) != NULL;
+	return (qwen_parse_has_type(v, "function") || qwen_parse_has_type(v,
+	    "custom")) && name_of(v) != NULL;
 }
 
 /* Writes the tools that may be called, without those left out. */
@@ -348,11 +355,11 @@ write_allowed(const struct list *l, yyjson_val *choice, struct qwen_text *t)
 	list = yyjson_obj_get(in, "tools");
 	mode = yyjson_obj_get(in, "mode");
 	if (yyjson_arr_size(list) > CHOSEN_MAX)
-		return wrong(l->r->no, "tool_choice", "allowed_tools has more "
-		    "than %d tools", CHOSEN_MAX);
+		return qwen_refuse_field(l->r->refusal, "tool_choice",
+		    "allowed_tools has more than %d tools", CHOSEN_MAX);
 	qwen_text_str(t, "{\"type\":\"allowed_tools\",\"mode\":");
 	if (mode != NULL)
-		qwen_ask_write(t, mode);
+		qwen_parse_write_value(t, mode);
 	else
 		qwen_text_str(t, "null");
 	qwen_text_str(t, ",\"tools\":[");
@@ -363,8 +370,8 @@ write_allowed(const struct list *l, yyjson_val *choice, struct qwen_text *t)
 		write_named(l, name_of(v), t);
 	}
 	qwen_text_str(t, "]}");
-	return n == 0 || k > 0 ? 0 : wrong(l->r->no, "tool_choice", "none of "
-	    "the allowed tools is available here");
+	return n == 0 || k > 0 ? 0 : qwen_refuse_field(l->r->refusal,
+	    "tool_choice", "none of the allowed tools is available here");
 }
 
 static int
@@ -376,22 +383,24 @@ write_choice(const struct list *l, yyjson_val *choice, struct qwen_text *t)
 		write_named(l, name_of(choice), t);
 		return 0;
 	}
-	if (is(choice, "allowed_tools"))
+	if (qwen_parse_has_type(choice, "allowed_tools"))
 		return write_allowed(l, choice, t);
-	if (yyjson_is_str(type) && !is(choice, "function"))
-		return wrong(l->r->no, "tool_choice", "tools of type %.40s are "
-		    "not available here", yyjson_get_str(type));
-	qwen_ask_write(t, choice);
+	if (yyjson_is_str(type) && !qwen_parse_has_type(choice, "function"))
+		return qwen_refuse_field(l->r->refusal, "tool_choice", "tools "
+		    "of type %.40s are not available here",
+		    yyjson_get_str(type));
+	qwen_parse_write_value(t, choice);
 	return 0;
 }
 
 int
-qwen_ask_flat_tools(struct qwen_ask *r, yyjson_val *more, struct qwen_text *t)
+qwen_parse_flatten_tools(struct qwen_parser *r, yyjson_val *more,
+    struct qwen_text *t)
 {
-	yyjson_val *tools = qwen_ask_get(r->body, "tools");
+	yyjson_val *tools = qwen_parse_get(r->body, "tools");
 	/* a summary calls no tools */
 	yyjson_val *choice = r->q->form == QWEN_FORM_COMPACT ? NULL :
-	    qwen_ask_get(r->body, "tool_choice");
+	    qwen_parse_get(r->body, "tool_choice");
 	struct list l = { .r = r };
 	int rc = gather(&l, tools, NULL) < 0 || gather(&l, more, NULL) < 0 ||
 	    check_names(&l) < 0 ? -1 : 0;
@@ -417,7 +426,7 @@ has_custom(yyjson_val *list)
 	size_t i, n;
 
 	yyjson_arr_foreach(list, i, n, v) {
-		if (is(v, "custom"))
+		if (qwen_parse_has_type(v, "custom"))
 			return 1;
 	}
 	return 0;
@@ -427,25 +436,26 @@ has_custom(yyjson_val *list)
 static int
 is_other(yyjson_val *body)
 {
-	yyjson_val *choice = qwen_ask_get(body, "tool_choice"), *v, *type;
+	yyjson_val *choice = qwen_parse_get(body, "tool_choice"), *v, *type;
 	yyjson_val *allowed = yyjson_obj_get(choice, "allowed_tools");
 	size_t i, n;
 
-	yyjson_arr_foreach(qwen_ask_get(body, "tools"), i, n, v) {
+	yyjson_arr_foreach(qwen_parse_get(body, "tools"), i, n, v) {
 		type = yyjson_obj_get(v, "type");
-		if (yyjson_is_str(type) && !is(v, "function"))
+		if (yyjson_is_str(type) && !qwen_parse_has_type(v, "function"))
 			return 1;
 	}
-	yyjson_arr_foreach(qwen_ask_get(body, "messages"), i, n, v) {
-		if (has_custom(qwen_ask_get(v, "tool_calls")))
+	yyjson_arr_foreach(qwen_parse_get(body, "messages"), i, n, v) {
+		if (has_custom(qwen_parse_get(v, "tool_calls")))
 			return 1;
 	}
-	return is(choice, "custom") || has_custom(yyjson_obj_get(allowed !=
-	    NULL ? allowed : choice, "tools"));
+	return qwen_parse_has_type(choice, "custom") ||
+	    has_custom(yyjson_obj_get(allowed != NULL ? allowed : choice,
+	    "tools"));
 }
 
 static int
-write_calls(struct qwen_ask *r, yyjson_val *calls, struct qwen_text *t)
+write_calls(struct qwen_parser *r, yyjson_val *calls, struct qwen_text *t)
 {
 	yyjson_val *v, *custom, *id;
 	size_t i, n;
@@ -453,22 +463,22 @@ write_calls(struct qwen_ask *r, yyjson_val *calls, struct qwen_text *t)
 	qwen_text_str(t, "[");
 	yyjson_arr_foreach(calls, i, n, v) {
 		qwen_text_str(t, i > 0 ? "," : "");
-		if (!is(v, "custom")) {
-			qwen_ask_write(t, v);
+		if (!qwen_parse_has_type(v, "custom")) {
+			qwen_parse_write_value(t, v);
 			continue;
 		}
-		custom = qwen_ask_get(v, "custom");
-		if (text_of(custom, "name") == NULL ||
-		    text_of(custom, "input") == NULL)
-			return bad(r->no, "messages", "messages: a custom call "
-			    "has no name or no input");
+		custom = qwen_parse_get(v, "custom");
+		if (qwen_parse_get_text(custom, "name") == NULL ||
+		    qwen_parse_get_text(custom, "input") == NULL)
+			return qwen_refuse_invalid(r->refusal, "messages",
+			    "messages: a custom call has no name or no input");
 		qwen_text_str(t, "{\"type\":\"function\"");
-		if ((id = qwen_ask_get(v, "id")) != NULL)
+		if ((id = qwen_parse_get(v, "id")) != NULL)
 			add_field(t, v, "id");
 		qwen_text_str(t, ",\"function\":{\"name\":");
-		qwen_ask_write(t, text_of(custom, "name"));
+		qwen_parse_write_value(t, qwen_parse_get_text(custom, "name"));
 		qwen_text_str(t, ",\"arguments\":{\"input\":");
-		qwen_ask_write(t, text_of(custom, "input"));
+		qwen_parse_write_value(t, qwen_parse_get_text(custom, "input"));
 		qwen_text_str(t, "}}}");
 	}
 	qwen_text_str(t, "]");
@@ -476,20 +486,20 @@ write_calls(struct qwen_ask *r, yyjson_val *calls, struct qwen_text *t)
 }
 
 static int
-write_message(struct qwen_ask *r, yyjson_val *m, struct qwen_text *t)
+write_message(struct qwen_parser *r, yyjson_val *m, struct qwen_text *t)
 {
 	yyjson_val *key, *v;
 	size_t i, n;
 
-	if (!has_custom(qwen_ask_get(m, "tool_calls"))) {
-		qwen_ask_write(t, m);
+	if (!has_custom(qwen_parse_get(m, "tool_calls"))) {
+		qwen_parse_write_value(t, m);
 		return 0;
 	}
 	yyjson_obj_foreach(m, i, n, key, v) {
-		qwen_ask_write_key(t, i, yyjson_get_str(key),
+		qwen_parse_write_key(t, i, yyjson_get_str(key),
 		    yyjson_get_len(key));
 		if (!yyjson_equals_str(key, "tool_calls"))
-			qwen_ask_write(t, v);
+			qwen_parse_write_value(t, v);
 		else if (write_calls(r, v, t) < 0)
 			return -1;
 	}
@@ -509,7 +519,7 @@ write_member(struct list *l, yyjson_val *key, yyjson_val *v,
 	if (yyjson_equals_str(key, "tool_choice") && yyjson_is_obj(v))
 		return write_choice(l, v, t);
 	if (!yyjson_equals_str(key, "messages") || !yyjson_is_arr(v)) {
-		qwen_ask_write(t, v);
+		qwen_parse_write_value(t, v);
 		return 0;
 	}
 	qwen_text_str(t, "[");
@@ -523,7 +533,7 @@ write_member(struct list *l, yyjson_val *key, yyjson_val *v,
 }
 
 int
-qwen_ask_custom_tools(struct qwen_ask *r)
+qwen_parse_custom_tools(struct qwen_parser *r)
 {
 	struct list l = { .r = r, .chat = 1 };
 	struct qwen_text t = { 0 };
@@ -533,10 +543,10 @@ qwen_ask_custom_tools(struct qwen_ask *r)
 
 	if (!is_other(r->body))
 		return 0;
-	rc = gather(&l, qwen_ask_get(r->body, "tools"), NULL) < 0 ||
+	rc = gather(&l, qwen_parse_get(r->body, "tools"), NULL) < 0 ||
 	    check_names(&l) < 0 ? -1 : 0;
 	yyjson_obj_foreach(r->body, i, n, key, v) {
-		qwen_ask_write_key(&t, i, yyjson_get_str(key),
+		qwen_parse_write_key(&t, i, yyjson_get_str(key),
 		    yyjson_get_len(key));
 		if (rc == 0)
 			rc = write_member(&l, key, v, &t);
@@ -544,7 +554,7 @@ qwen_ask_custom_tools(struct qwen_ask *r)
 	qwen_text_str(&t, "}");
 	free_list(&l);
 	if (rc == 0)
-		return qwen_ask_rewrite(r, &t);
+		return qwen_parse_replace_body(r, &t);
 	qwen_text_fini(&t);
 	return -1;
 }

@@ -7,13 +7,13 @@
 #include "base/text.h"
 #include "text/chat/tools.h"
 #include "text/json/json.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 
 enum { ALLOWED_MAX = 1024 };	/* each is compared with all tools */
 
 /* Returns the tool of that name, or NULL. */
 static yyjson_val *
-find_tool(const struct qwen_ask *r, yyjson_val *name)
+find_tool(const struct qwen_parser *r, yyjson_val *name)
 {
 	yyjson_val *tool;
 	size_t i, n;
@@ -28,22 +28,22 @@ find_tool(const struct qwen_ask *r, yyjson_val *name)
 
 /* {"type": "function", "function": {"name": "f"}} */
 static int
-read_named(struct qwen_ask *r, yyjson_val *v)
+read_named(struct qwen_parser *r, yyjson_val *v)
 {
 	yyjson_val *type = yyjson_obj_get(v, "type"), *tool;
 	yyjson_val *name = yyjson_obj_get(qwen_chat_tool_function(v), "name");
 
 	if (yyjson_is_str(type) && !yyjson_equals_str(type, "function"))
-		return wrong(r->no, "tool_choice", "type %.40s is not "
-		    "supported", yyjson_get_str(type));
+		return qwen_refuse_field(r->refusal, "tool_choice", "type "
+		    "%.40s is not supported", yyjson_get_str(type));
 	if (!yyjson_is_str(name))
-		return wrong(r->no, "tool_choice", "is not none, auto, "
-		    "required or a function with a name");
+		return qwen_refuse_field(r->refusal, "tool_choice", "is not "
+		    "none, auto, required or a function with a name");
 	tool = find_tool(r, name);
 	if (tool == NULL)
-		return wrong(r->no, "tool_choice", "unknown tool %.60s",
-		    yyjson_get_str(name));
-	return qwen_ask_calls(r, tool, NULL, 0);
+		return qwen_refuse_field(r->refusal, "tool_choice", "unknown "
+		    "tool %.60s", yyjson_get_str(name));
+	return qwen_parse_restrict_calls(r, tool, NULL, 0);
 }
 
 static int
@@ -63,7 +63,7 @@ is_among(yyjson_val *names, yyjson_val *tool)
 
 /* Keeps only the named tools. */
 static int
-keep_named(struct qwen_ask *r, yyjson_val *names)
+keep_named(struct qwen_parser *r, yyjson_val *names)
 {
 	struct qwen_text t = { 0 };
 	struct qwen_err err;
@@ -75,14 +75,14 @@ keep_named(struct qwen_ask *r, yyjson_val *names)
 		if (!is_among(names, tool))
 			continue;
 		qwen_text_str(&t, t.n > 1 ? "," : "");
-		qwen_ask_write(&t, tool);
+		qwen_parse_write_value(&t, tool);
 	}
 	qwen_text_str(&t, "]");
 	if (!t.failed)
 		r->allowed = qwen_json_open(t.s, t.n, &err);
 	qwen_text_fini(&t);
 	r->tools = yyjson_doc_get_root(r->allowed);
-	return r->allowed != NULL ? 0 : qwen_oom(&r->no->err);
+	return r->allowed != NULL ? 0 : qwen_oom(&r->refusal->err);
 }
 
 /*
@@ -90,7 +90,7 @@ keep_named(struct qwen_ask *r, yyjson_val *names)
  * [...]}}: keeps only these tools; *mode takes the place of the choice.
  */
 static int
-read_allowed(struct qwen_ask *r, yyjson_val *v, yyjson_val **mode)
+read_allowed(struct qwen_parser *r, yyjson_val *v, yyjson_val **mode)
 {
 	yyjson_val *in = yyjson_obj_get(v, "allowed_tools"), *names, *name;
 	size_t i, n;
@@ -100,90 +100,91 @@ read_allowed(struct qwen_ask *r, yyjson_val *v, yyjson_val **mode)
 	*mode = yyjson_obj_get(in, "mode");
 	if (!yyjson_equals_str(*mode, "auto") &&
 	    !yyjson_equals_str(*mode, "required"))
-		return wrong(r->no, "tool_choice", "the mode of allowed_tools "
-		    "is not auto or required");
+		return qwen_refuse_field(r->refusal, "tool_choice", "the mode "
+		    "of allowed_tools is not auto or required");
 	if (yyjson_arr_size(names) == 0 ||
 	    yyjson_arr_size(names) > ALLOWED_MAX)
-		return wrong(r->no, "tool_choice", "allowed_tools has no list "
-		    "of 1 to %d tools", ALLOWED_MAX);
+		return qwen_refuse_field(r->refusal, "tool_choice",
+		    "allowed_tools has no list of 1 to %d tools", ALLOWED_MAX);
 	yyjson_arr_foreach(names, i, n, v) {
 		name = yyjson_obj_get(qwen_chat_tool_function(v), "name");
 		if (!yyjson_is_str(name))
-			return wrong(r->no, "tool_choice", "allowed tool %zu "
-			    "has no name", i + 1);
+			return qwen_refuse_field(r->refusal, "tool_choice",
+			    "allowed tool %zu has no name", i + 1);
 		if (find_tool(r, name) == NULL)
-			return wrong(r->no, "tool_choice", "unknown tool %.60s",
-			    yyjson_get_str(name));
+			return qwen_refuse_field(r->refusal, "tool_choice",
+			    "unknown tool %.60s", yyjson_get_str(name));
 	}
 	return keep_named(r, names);
 }
 
 /* Tools require a template that lists them. */
 static int
-check_told(struct qwen_ask *r)
+check_template(struct qwen_parser *r)
 {
 	return r->tools == NULL || qwen_template_names(r->s->template,
-	    "tools") ? 0 : wrong(r->no, "tools", "the model's chat template "
-	    "does not support tools");
+	    "tools") ? 0 : qwen_refuse_field(r->refusal, "tools", "the model's "
+	    "chat template does not support tools");
 }
 
 /* With tools and a schema, the answer is a call or follows the schema. */
 static int
-call_or_answer(struct qwen_ask *r)
+call_or_answer(struct qwen_parser *r)
 {
 	const char *schema;
 	char *text;
 	size_t n;
 	int rc;
 
-	if (r->tools == NULL || (schema = qwen_ask_schema(r, &n)) == NULL ||
-	    qwen_template_calls(r->s->template) == 0)
+	if (r->tools == NULL || (schema = qwen_parse_get_schema(r, &n)) ==
+	    NULL || qwen_template_calls(r->s->template) == 0)
 		return 0;
 	if ((text = malloc(n + 1)) == NULL)
-		return qwen_oom(&r->no->err);
+		return qwen_oom(&r->refusal->err);
 	memcpy(text, schema, n);
-	qwen_ask_drop_grammar(r);
-	rc = qwen_ask_calls(r, NULL, text, n);
+	qwen_parse_drop_grammar(r);
+	rc = qwen_parse_restrict_calls(r, NULL, text, n);
 	free(text);
 	return rc;
 }
 
 static int
-read_choice(struct qwen_ask *r, yyjson_val *v)
+read_choice(struct qwen_parser *r, yyjson_val *v)
 {
 	if (yyjson_equals_str(yyjson_obj_get(v, "type"), "allowed_tools") &&
 	    read_allowed(r, v, &v) < 0)
 		return -1;
 	if (v == NULL || yyjson_equals_str(v, "auto"))
-		return check_told(r) < 0 ? -1 : call_or_answer(r);
+		return check_template(r) < 0 ? -1 : call_or_answer(r);
 	if (yyjson_equals_str(v, "none")) {
 		r->tools = NULL;
 		return 0;
 	}
 	/* the answer is a call, so response_format does not apply */
-	if (r->holds != NULL && strcmp(r->holds, "response_format") == 0)
-		qwen_ask_drop_grammar(r);
-	if (r->holds != NULL)
-		return bad(r->no, "tool_choice", "tool_choice and %s cannot be "
-		    "combined", r->holds);
+	if (r->grammar_field != NULL && strcmp(r->grammar_field,
+	    "response_format") == 0)
+		qwen_parse_drop_grammar(r);
+	if (r->grammar_field != NULL)
+		return qwen_refuse_invalid(r->refusal, "tool_choice",
+		    "tool_choice and %s cannot be combined", r->grammar_field);
 	if (!yyjson_equals_str(v, "required"))
 		return read_named(r, v);
 	if (r->tools == NULL)
-		return wrong(r->no, "tool_choice", "is required, but there are "
-		    "no tools");
-	return qwen_ask_calls(r, NULL, NULL, 0);
+		return qwen_refuse_field(r->refusal, "tool_choice",
+		    "is required, but there are no tools");
+	return qwen_parse_restrict_calls(r, NULL, NULL, 0);
 }
 
 int
-qwen_ask_tools(struct qwen_ask *r)
+qwen_parse_tools(struct qwen_parser *r)
 {
-	yyjson_val *tools = qwen_ask_get(r->body, "tools");
-	yyjson_val *many = qwen_ask_get(r->body, "parallel_tool_calls");
+	yyjson_val *tools = qwen_parse_get(r->body, "tools");
+	yyjson_val *many = qwen_parse_get(r->body, "parallel_tool_calls");
 
 	if (many != NULL && !yyjson_is_bool(many))
-		return wrong(r->no, "parallel_tool_calls", "is not true or "
-		    "false");
+		return qwen_refuse_field(r->refusal, "parallel_tool_calls",
+		    "is not true or false");
 	r->tools = yyjson_arr_size(tools) > 0 ? tools : NULL;
 	r->q->one_call = yyjson_is_false(many);
-	return read_choice(r, qwen_ask_get(r->body, "tool_choice"));
+	return read_choice(r, qwen_parse_get(r->body, "tool_choice"));
 }

@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "text/chat/tools.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 
 
 static const char *const names[] = { "string", "integer", "number", "boolean",
@@ -123,7 +123,7 @@ types_of(yyjson_val *schema, yyjson_val *root, int *steps)
 }
 
 int
-qwen_ask_is_text(yyjson_val *schema, yyjson_val *root, int *steps)
+qwen_parse_may_be_string(yyjson_val *schema, yyjson_val *root, int *steps)
 {
 	unsigned set = types_of(schema, root, steps);
 
@@ -165,7 +165,7 @@ write_property(struct qwen_text *t, yyjson_val *schema, yyjson_val *root,
 	const char *before = "{\"type\":[";
 
 	if (set == 0 || !is_hidden(schema, steps)) {
-		qwen_ask_write(t, schema);
+		qwen_parse_write_value(t, schema);
 		return;
 	}
 	for (i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -185,16 +185,16 @@ write_parameters(struct qwen_text *t, yyjson_val *root, int *steps)
 
 	qwen_text_str(t, yyjson_obj_size(root) == 0 ? "{" : "");
 	yyjson_obj_foreach(root, i, n, key, v) {
-		qwen_ask_write_key(t, i, yyjson_get_str(key),
+		qwen_parse_write_key(t, i, yyjson_get_str(key),
 		    yyjson_get_len(key));
 		if (!yyjson_equals_str(key, "properties") ||
 		    !yyjson_is_obj(v)) {
-			qwen_ask_write(t, v);
+			qwen_parse_write_value(t, v);
 			continue;
 		}
 		qwen_text_str(t, yyjson_obj_size(v) == 0 ? "{" : "");
 		yyjson_obj_foreach(v, k, max, name, schema) {
-			qwen_ask_write_key(t, k, yyjson_get_str(name),
+			qwen_parse_write_key(t, k, yyjson_get_str(name),
 			    yyjson_get_len(name));
 			write_property(t, schema, root, steps);
 		}
@@ -212,7 +212,7 @@ write_tool(struct qwen_text *t, yyjson_val *tool, int *steps)
 
 	qwen_text_str(t, yyjson_obj_size(tool) == 0 ? "{" : "");
 	yyjson_obj_foreach(tool, i, n, key, v) {
-		qwen_ask_write_key(t, i, yyjson_get_str(key),
+		qwen_parse_write_key(t, i, yyjson_get_str(key),
 		    yyjson_get_len(key));
 		if (yyjson_equals_str(key, "function") && yyjson_is_obj(v))
 			write_tool(t, v, steps);
@@ -220,13 +220,13 @@ write_tool(struct qwen_text *t, yyjson_val *tool, int *steps)
 		    yyjson_is_obj(v))
 			write_parameters(t, v, steps);
 		else
-			qwen_ask_write(t, v);
+			qwen_parse_write_value(t, v);
 	}
 	qwen_text_str(t, "}");
 }
 
 int
-qwen_ask_keep_tools(struct qwen_ask *r)
+qwen_parse_save_tools(struct qwen_parser *r)
 {
 	struct qwen_text t = { 0 };
 	int steps = QWEN_TYPE_STEPS;
@@ -241,7 +241,7 @@ qwen_ask_keep_tools(struct qwen_ask *r)
 	qwen_text_str(&t, "]");
 	if (t.failed) {
 		qwen_text_fini(&t);
-		return qwen_oom(&r->no->err);
+		return qwen_oom(&r->refusal->err);
 	}
 	r->q->tools = t.s;
 	r->q->n_tools = t.n;

@@ -7,20 +7,20 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 
 /* Turns err into the refusal, except out of memory. */
 static int
-refuse_error(struct qwen_refusal *no, const struct qwen_err *err)
+refuse_error(struct qwen_refusal *refusal, const struct qwen_err *err)
 {
-	return err->code == QWEN_ENOMEM ? qwen_oom(&no->err) :
-	    qwen_refuse(no, "invalid_request", NULL, "%s", err->msg);
+	return err->code == QWEN_ENOMEM ? qwen_oom(&refusal->err) :
+	    qwen_refuse(refusal, "invalid_request", NULL, "%s", err->msg);
 }
 
 static int
-result(const struct qwen_refusal *no, struct qwen_err *err)
+report_oom(const struct qwen_refusal *refusal, struct qwen_err *err)
 {
-	return no->err.code == QWEN_ENOMEM ? qwen_oom(err) : 0;
+	return refusal->err.code == QWEN_ENOMEM ? qwen_oom(err) : 0;
 }
 
 /* ------------------------------------------------------------------ vectors */
@@ -30,8 +30,8 @@ static int
 finish(struct qwen_vector_request *q, const struct qwen_vectors *s)
 {
 	if (q->text.n == 0)
-		return bad(&q->no, NULL, "the text has no tokens, and the "
-		    "model adds none");
+		return qwen_refuse_invalid(&q->refusal, NULL, "the text has no "
+		    "tokens, and the model adds none");
 	if (s->cut > 0 && q->text.n > s->cut) {
 		qwen_embedding_cut(&s->how, q->text.id, &q->text.n, s->cut);
 		q->is_cut = 1;
@@ -50,10 +50,10 @@ has_room(struct qwen_vector_request *q, const struct qwen_vectors *s,
 
 	if (qwen_embedding_encode(&s->how, s->tok, instruct, "", 0, s->encode,
 	    &id, &n, &err) < 0)
-		return refuse_error(&q->no, &err);
+		return refuse_error(&q->refusal, &err);
 	free(id);
-	return n < s->cut ? 0 : bad(&q->no, NULL, "the instruction alone takes "
-	    "%zu of %zu tokens: shorten it", n, s->cut);
+	return n < s->cut ? 0 : qwen_refuse_invalid(&q->refusal, NULL, "the "
+	    "instruction alone takes %zu of %zu tokens: shorten it", n, s->cut);
 }
 
 static int
@@ -64,7 +64,7 @@ encode(struct qwen_vector_request *q, const struct qwen_vectors *s,
 
 	if (qwen_embedding_encode(&s->how, s->tok, instruct, text, n,
 	    s->encode, &q->text.id, &q->text.n, &err) < 0)
-		return refuse_error(&q->no, &err);
+		return refuse_error(&q->refusal, &err);
 	if (instruct != NULL && s->cut > 0 && q->text.n > s->cut &&
 	    has_room(q, s, instruct) < 0)
 		return -1;
@@ -77,11 +77,11 @@ qwen_vector_request_text(struct qwen_vector_request *q,
     struct qwen_err *err)
 {
 	if (text == NULL)
-		qwen_refuse(&q->no, "line_too_long", NULL,
+		qwen_refuse(&q->refusal, "line_too_long", NULL,
 		    "the line has more than %zu bytes", n);
 	else
 		encode(q, s, s->instruct, text, n);
-	return result(&q->no, err);
+	return report_oom(&q->refusal, err);
 }
 
 int
@@ -93,20 +93,20 @@ qwen_vector_request_ids(struct qwen_vector_request *q,
 	if (qwen_embedding_enclose(&s->how, &q->text.id, &q->text.n, err) < 0)
 		return -1;
 	finish(q, s);
-	return result(&q->no, err);
+	return report_oom(&q->refusal, err);
 }
 
 /* Reads a string; *s is unchanged if it is absent. */
 static int
-get_text(struct qwen_refusal *no, yyjson_val *root, const char *key,
+get_text(struct qwen_refusal *refusal, yyjson_val *root, const char *key,
     struct qwen_str *s)
 {
-	yyjson_val *v = qwen_ask_get(root, key);
+	yyjson_val *v = qwen_parse_get(root, key);
 
 	if (v == NULL)
 		return 0;
 	if (!yyjson_is_str(v))
-		return wrong(no, key, "is not a string");
+		return qwen_refuse_field(refusal, key, "is not a string");
 	*s = (struct qwen_str){ yyjson_get_str(v), yyjson_get_len(v) };
 	return 0;
 }
@@ -115,31 +115,35 @@ static int
 read_vector(struct qwen_vector_request *q, const struct qwen_vectors *s,
     yyjson_val *root)
 {
-	yyjson_val *tokens = qwen_ask_get(root, "tokens");
+	yyjson_val *tokens = qwen_parse_get(root, "tokens");
 	struct qwen_str text = { NULL, 0 }, instruct = { s->instruct, 0 };
 	struct qwen_ids ids = { 0 };
 
-	if (qwen_ask_id(&q->no, root, "id", 1, &q->id) < 0 ||
-	    qwen_ask_line(&q->no, QWEN_LINE_VECTOR, s->unknown, root) < 0 ||
-	    get_text(&q->no, root, "text", &text) < 0 ||
-	    get_text(&q->no, root, "instruct", &instruct) < 0)
+	if (qwen_parse_id(&q->refusal, root, "id", 1, &q->id) < 0 ||
+	    qwen_parse_check_body(&q->refusal, QWEN_BODY_VECTOR, s->unknown,
+	    root) < 0 || get_text(&q->refusal, root, "text", &text) < 0 ||
+	    get_text(&q->refusal, root, "instruct", &instruct) < 0)
 		return -1;
 	if ((text.s != NULL) == (tokens != NULL))
-		return bad(&q->no, NULL, "give one of: text, tokens");
+		return qwen_refuse_invalid(&q->refusal, NULL, "give one of: "
+		    "text, tokens");
 	if (instruct.len > 0 && strlen(instruct.s) != instruct.len)
-		return wrong(&q->no, "instruct", "contains a NUL");
+		return qwen_refuse_field(&q->refusal, "instruct", "contains a "
+		    "NUL");
 	if (text.s != NULL)
 		return encode(q, s, instruct.s, text.s, text.len);
 	if (instruct.len > 0)
-		return wrong(&q->no, "instruct", "is allowed only with text, "
-		    "not with tokens");
+		return qwen_refuse_field(&q->refusal, "instruct", "is allowed "
+		    "only with text, not with tokens");
 	if (!yyjson_is_arr(tokens))
-		return wrong(&q->no, "tokens", "is not a list of token ids");
-	if (qwen_ask_ids(&q->no, "tokens", tokens, s->n_vocab, &ids) < 0) {
+		return qwen_refuse_field(&q->refusal, "tokens", "is not a list "
+		    "of token ids");
+	if (qwen_parse_ids(&q->refusal, "tokens", tokens, s->n_vocab, &ids) < 0)
+	    {
 		free(ids.id);
 		return -1;
 	}
-	return qwen_vector_request_ids(q, s, &ids, &q->no.err);
+	return qwen_vector_request_ids(q, s, &ids, &q->refusal.err);
 }
 
 int
@@ -148,12 +152,12 @@ qwen_vector_request_parse(struct qwen_vector_request *q,
     struct qwen_err *err)
 {
 	yyjson_val *root;
-	yyjson_doc *doc = qwen_ask_open(&q->no, json, n, &root);
+	yyjson_doc *doc = qwen_parse_open(&q->refusal, json, n, &root);
 
 	if (root != NULL)
 		read_vector(q, s, root);
 	yyjson_doc_free(doc);
-	return result(&q->no, err);
+	return report_oom(&q->refusal, err);
 }
 
 void
@@ -168,8 +172,9 @@ qwen_vector_request_fini(struct qwen_vector_request *q)
 /* ------------------------------------------------------------------ ranking */
 
 int
-qwen_ask_rank(struct qwen_rank_request *q, const struct qwen_ranking *s,
-    struct qwen_str query, struct qwen_str document)
+qwen_parse_add_document(struct qwen_rank_request *q,
+    const struct qwen_ranking *s, struct qwen_str query,
+    struct qwen_str document)
 {
 	struct qwen_ids *p = &q->prompt[q->n];
 	struct qwen_err err;
@@ -177,7 +182,7 @@ qwen_ask_rank(struct qwen_rank_request *q, const struct qwen_ranking *s,
 
 	if (qwen_reranker_encode(s->how, s->tok, query, document, s->encode,
 	    s->cut, &p->id, &p->n, &all, &err) < 0)
-		return refuse_error(&q->no, &err);
+		return refuse_error(&q->refusal, &err);
 	q->n_cut += p->n < all;
 	q->n_tokens += p->n;
 	q->n++;
@@ -188,7 +193,7 @@ static int
 make_room(struct qwen_rank_request *q, size_t n)
 {
 	q->prompt = calloc(n + 1, sizeof *q->prompt);
-	return q->prompt == NULL ? qwen_oom(&q->no.err) : 0;
+	return q->prompt == NULL ? qwen_oom(&q->refusal.err) : 0;
 }
 
 int
@@ -197,11 +202,12 @@ qwen_rank_request_text(struct qwen_rank_request *q,
     struct qwen_err *err)
 {
 	if (text == NULL)
-		qwen_refuse(&q->no, "line_too_long", NULL,
+		qwen_refuse(&q->refusal, "line_too_long", NULL,
 		    "the line has more than %zu bytes", n);
 	else if (make_room(q, 1) == 0)
-		qwen_ask_rank(q, s, s->query, (struct qwen_str){ text, n });
-	return result(&q->no, err);
+		qwen_parse_add_document(q, s, s->query, (struct qwen_str){ text,
+		    n });
+	return report_oom(&q->refusal, err);
 }
 
 static int
@@ -209,36 +215,40 @@ read_rank(struct qwen_rank_request *q, const struct qwen_ranking *s,
     yyjson_val *root)
 {
 	struct qwen_str query = { NULL, 0 }, one = { NULL, 0 }, text;
-	yyjson_val *list = qwen_ask_get(root, "documents"), *v;
+	yyjson_val *list = qwen_parse_get(root, "documents"), *v;
 	size_t i, max;
 
-	if (qwen_ask_id(&q->no, root, "id", 1, &q->id) < 0 ||
-	    qwen_ask_line(&q->no, QWEN_LINE_RANK, s->unknown, root) < 0 ||
-	    get_text(&q->no, root, "query", &query) < 0 ||
-	    get_text(&q->no, root, "document", &one) < 0)
+	if (qwen_parse_id(&q->refusal, root, "id", 1, &q->id) < 0 ||
+	    qwen_parse_check_body(&q->refusal, QWEN_BODY_RANK, s->unknown, root)
+	    < 0 || get_text(&q->refusal, root, "query", &query) < 0 ||
+	    get_text(&q->refusal, root, "document", &one) < 0)
 		return -1;
 	if (query.s == NULL)
-		return bad(&q->no, "query", "query is missing");
+		return qwen_refuse_invalid(&q->refusal, "query", "query is "
+		    "missing");
 	if ((one.s != NULL) == (list != NULL))
-		return bad(&q->no, NULL, "give one of: document, documents");
+		return qwen_refuse_invalid(&q->refusal, NULL, "give one of: "
+		    "document, documents");
 	if (list == NULL)
 		return make_room(q, 1) < 0 ? -1 :
-		    qwen_ask_rank(q, s, query, one);
+		    qwen_parse_add_document(q, s, query, one);
 	if (!yyjson_is_arr(list))
-		return wrong(&q->no, "documents", "is not a list");
+		return qwen_refuse_field(&q->refusal, "documents", "is not a "
+		    "list");
 	if (yyjson_arr_size(list) > QWEN_DOCUMENTS_MAX)
-		return wrong(&q->no, "documents", "%zu documents; at most %d "
-		    "are allowed", yyjson_arr_size(list), QWEN_DOCUMENTS_MAX);
+		return qwen_refuse_field(&q->refusal, "documents", "%zu "
+		    "documents; at most %d are allowed", yyjson_arr_size(list),
+		    QWEN_DOCUMENTS_MAX);
 	q->is_list = 1;
 	if (make_room(q, yyjson_arr_size(list)) < 0)
 		return -1;
 	yyjson_arr_foreach(list, i, max, v) {
 		if (!yyjson_is_str(v))
-			return wrong(&q->no, "documents", "number %zu is not a "
-			    "string", i);
+			return qwen_refuse_field(&q->refusal, "documents",
+			    "number %zu is not a string", i);
 		text = (struct qwen_str){ yyjson_get_str(v),
 		    yyjson_get_len(v) };
-		if (qwen_ask_rank(q, s, query, text) < 0)
+		if (qwen_parse_add_document(q, s, query, text) < 0)
 			return -1;
 	}
 	return 0;
@@ -250,16 +260,16 @@ qwen_rank_request_parse(struct qwen_rank_request *q,
     struct qwen_err *err)
 {
 	yyjson_val *root;
-	yyjson_doc *doc = qwen_ask_open(&q->no, json, n, &root);
+	yyjson_doc *doc = qwen_parse_open(&q->refusal, json, n, &root);
 
 	if (root != NULL)
 		read_rank(q, s, root);
 	yyjson_doc_free(doc);
-	return result(&q->no, err);
+	return report_oom(&q->refusal, err);
 }
 
 void
-qwen_rank_request_drop(struct qwen_rank_request *q)
+qwen_rank_request_free_prompts(struct qwen_rank_request *q)
 {
 	size_t i;
 
@@ -272,7 +282,7 @@ qwen_rank_request_drop(struct qwen_rank_request *q)
 void
 qwen_rank_request_fini(struct qwen_rank_request *q)
 {
-	qwen_rank_request_drop(q);
+	qwen_rank_request_free_prompts(q);
 	free(q->id);
 	q->id = NULL;
 	q->n = 0;

@@ -205,7 +205,7 @@ qwen_schema_rules(struct qwen_text *out, const char *name, const char *prefix,
 
 	if (read_json(&s, text, n) == 0) {
 		v = property == NULL ? s.root : yyjson_obj_get(yyjson_obj_get(
-		    qwen_json_top(s.root), "properties"), property);
+		    qwen_json_resolve_top(s.root), "properties"), property);
 		make_rules(&s, v);
 		rules = qwen_schema_print(&s, name, &len);
 		if (rules == NULL && !s.failed)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * kept.c - items kept from earlier requests to /v1/responses: those of a whole
- * response, or a single one; and saving the items of this request.
+ * saved_items.c - items kept from earlier requests to /v1/responses: those of a
+ * whole response, or a single one; and saving the items of this request.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,40 +9,42 @@
 
 #include "base/err.h"
 #include "text/json/json.h"
-#include "text/request/ask.h"
+#include "text/request/parser.h"
 
 enum { STEPS_MAX = 8 << 20 };	/* work per request: items visited */
 
 /* *items gets a JSON list, with its brackets. */
 int
-qwen_ask_recall(struct qwen_ask *r, yyjson_val *id, struct qwen_text *items)
+qwen_parse_load_items(struct qwen_parser *r, yyjson_val *id,
+    struct qwen_text *items)
 {
 	const struct qwen_service *s = r->s;
 	struct qwen_err err;
 	int got;
 
 	if (s->recall == NULL)
-		return bad(r->no, "previous_response_id",
+		return qwen_refuse_invalid(r->refusal, "previous_response_id",
 		    "previous_response_id is not supported");
 	if (!yyjson_is_str(id) || strlen(yyjson_get_str(id)) !=
 	    yyjson_get_len(id))
-		return wrong(r->no, "previous_response_id",
+		return qwen_refuse_field(r->refusal, "previous_response_id",
 		    "is not an id");
 	if ((r->q->previous = strdup(yyjson_get_str(id))) == NULL)
-		return qwen_oom(&r->no->err);
+		return qwen_oom(&r->refusal->err);
 	got = s->recall(s->recall_arg, yyjson_get_str(id), items, &err);
 	if (got < 0)
-		return qwen_ask_failed(r->no, "previous_response_id", &err);
+		return qwen_refuse_error(r->refusal, "previous_response_id",
+		    &err);
 	if (items->failed)
-		return qwen_oom(&r->no->err);
-	return got > 0 ? 0 : qwen_refuse(r->no, "previous_response_not_found",
-	    "previous_response_id", "response %.60s is not known",
-	    yyjson_get_str(id));
+		return qwen_oom(&r->refusal->err);
+	return got > 0 ? 0 : qwen_refuse(r->refusal,
+	    "previous_response_not_found", "previous_response_id", "response "
+	    "%.60s is not known", yyjson_get_str(id));
 }
 
 /* Saves the items before, then those of this request, without brackets. */
 int
-qwen_ask_keep(struct qwen_ask *r, const struct qwen_text *before,
+qwen_parse_save_items(struct qwen_parser *r, const struct qwen_text *before,
     yyjson_val *input)
 {
 	struct qwen_text t = { 0 };
@@ -57,18 +59,18 @@ qwen_ask_keep(struct qwen_ask *r, const struct qwen_text *before,
 	if (yyjson_is_str(input)) {
 		qwen_text_str(&t, k > 0 ? "," : "");
 		qwen_text_str(&t, "{\"role\":\"user\",\"content\":");
-		qwen_ask_write(&t, input);
+		qwen_parse_write_value(&t, input);
 		qwen_text_str(&t, "}");
 	}
 	yyjson_arr_foreach(input, i, n, v) {
 		qwen_text_str(&t, k++ > 0 ? "," : "");
-		qwen_ask_write(&t, v);
+		qwen_parse_write_value(&t, v);
 	}
 	if (t.s == NULL)
 		qwen_text_add(&t, "", 0);
 	if (t.failed) {
 		qwen_text_fini(&t);
-		return qwen_oom(&r->no->err);
+		return qwen_oom(&r->refusal->err);
 	}
 	r->q->items = t.s;
 	r->q->n_bytes += t.n;
@@ -80,7 +82,7 @@ qwen_ask_keep(struct qwen_ask *r, const struct qwen_text *before,
  * after a refusal.
  */
 static int
-open_kept(struct qwen_ask *r, struct qwen_kept *k, const char *digits)
+open_kept(struct qwen_parser *r, struct qwen_saved_items *k, const char *digits)
 {
 	const struct qwen_service *s = r->s;
 	struct qwen_text items = { 0 };
@@ -100,25 +102,26 @@ open_kept(struct qwen_ask *r, struct qwen_kept *k, const char *digits)
 	k->number = number;
 	k->steps += items.n / 16;
 	if (items.failed || (got < 0 && err.code == QWEN_ENOMEM))
-		qwen_oom(&r->no->err);
+		qwen_oom(&r->refusal->err);
 	else if (got > 0 && (k->doc = qwen_json_open(items.s, items.n,
 	    &err)) == NULL)
-		qwen_ask_failed(r->no, "input", &err);
+		qwen_refuse_error(r->refusal, "input", &err);
 	qwen_text_fini(&items);
 	return k->doc != NULL ? 0 : -1;
 }
 
 /* Searches the response whose number is in the id. */
 yyjson_val *
-qwen_ask_kept_item(struct qwen_ask *r, struct qwen_kept *k, const char *id)
+qwen_parse_find_item(struct qwen_parser *r, struct qwen_saved_items *k,
+    const char *id)
 {
 	const char *digits = strchr(id, '_');
 	yyjson_val *list, *v;
 	size_t i, n;
 
 	if (k->steps > STEPS_MAX) {
-		bad(r->no, "input", "too many references to items: send the "
-		    "items themselves");
+		qwen_refuse_invalid(r->refusal, "input", "too many references "
+		    "to items: send the items themselves");
 		return NULL;
 	}
 	if (digits == NULL || open_kept(r, k, digits + 1) < 0)
@@ -127,7 +130,8 @@ qwen_ask_kept_item(struct qwen_ask *r, struct qwen_kept *k, const char *id)
 	k->steps += yyjson_arr_size(list);
 	yyjson_arr_foreach(list, i, n, v) {
 		if (yyjson_equals_str(yyjson_obj_get(v, "id"), id) &&
-		    !is(v, "item_reference") && yyjson_obj_size(v) > 1)
+		    !qwen_parse_has_type(v, "item_reference") &&
+		    yyjson_obj_size(v) > 1)
 			return v;
 	}
 	return NULL;

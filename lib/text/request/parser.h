@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * parser.h - a request while it is parsed; for the files that parse requests.
+ */
+#ifndef QWEN_TEXT_REQUEST_PARSER_H
+#define QWEN_TEXT_REQUEST_PARSER_H
+
+#include "text/request/request.h"
+#include <yyjson.h>
+
+enum { QWEN_NUMBER_SIZE = 64 };
+
+struct qwen_parser;
+
+/* Refuse a request with "KEY: what is wrong".  Returns -1. */
+int qwen_refuse_field(struct qwen_refusal *refusal, const char *key,
+    const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* The same without the "KEY: " in front; key NULL: no field is to blame. */
+#define qwen_refuse_invalid(refusal, ...) \
+	qwen_refuse(refusal, "invalid_request", __VA_ARGS__)
+
+/*
+ * If the refusal is for the field names[i][0], renames the field to
+ * names[i][1], in the message too: the name that the client's API has for our
+ * field.
+ */
+void qwen_refusal_rename(struct qwen_refusal *refusal,
+    const char *const names[][2], size_t n);
+
+/* ---- common.c: for all kinds of requests; -1: refused, or out of memory */
+
+/*
+ * Reports err for a part of the request.  Out of memory, here and by
+ * qwen_oom(), is a failure of the service, not of the request.
+ */
+int qwen_refuse_error(struct qwen_refusal *refusal, const char *key,
+    const struct qwen_err *err);
+
+/*
+ * Parses a JSON object.  Returns the document, which the caller frees; sets
+ * *root to the object, or to NULL after a refusal. json is NULL for a line of
+ * more than n bytes.
+ */
+yyjson_doc *qwen_parse_open(struct qwen_refusal *refusal, const char *json,
+    size_t n, yyjson_val **root);
+
+/*
+ * The same, with U+FFFD in place of half a surrogate pair; notes that in u (may
+ * be NULL).
+ */
+yyjson_doc *qwen_parse_open_mended(struct qwen_refusal *refusal,
+    struct qwen_unknown *u, const char *json, size_t n, yyjson_val **root);
+
+/* Returns a field; NULL if it is absent or null. */
+yyjson_val *qwen_parse_get(yyjson_val *object, const char *key);
+
+/*
+ * qwen_parse_get_text returns a field if it is a string, else NULL.
+ * qwen_parse_has_type returns 1 if the field "type" equals type.
+ */
+yyjson_val *qwen_parse_get_text(yyjson_val *object, const char *key);
+int qwen_parse_has_type(yyjson_val *object, const char *type);
+
+/* Writes a value as JSON to *out; the caller frees it. */
+int qwen_parse_to_json(struct qwen_refusal *refusal, yyjson_val *v, char **out,
+    size_t *n);
+
+/*
+ * Append to t: a value as JSON; or the key of field i and a colon, after "{"
+ * for field 0, else after a comma.
+ */
+void qwen_parse_write_value(struct qwen_text *t, yyjson_val *v);
+void qwen_parse_write_key(struct qwen_text *t, size_t i, const char *key,
+    size_t n);
+
+/* Replaces the document of r by t, a JSON object, and parses it; frees t. */
+int qwen_parse_replace_body(struct qwen_parser *r, struct qwen_text *t);
+
+/*
+ * Copies the id of a request to *out as JSON.  An id is a string or, if numbers
+ * is set, a number; *out is unchanged if the request has none.
+ */
+int qwen_parse_id(struct qwen_refusal *refusal, yyjson_val *root,
+    const char *key, int numbers, char **out);
+
+/*
+ * Writes the digits of a number to buf as they are in the request, except that
+ * 2.0 and 2e0 become 2.
+ */
+int qwen_parse_number(struct qwen_refusal *refusal, const char *key,
+    yyjson_val *v, char buf[QWEN_NUMBER_SIZE]);
+
+/* Parses at most 18 digits, which always fit into 63 bits; -1 otherwise. */
+int qwen_parse_digits(const char *s, size_t n, uint64_t *out);
+
+/* Token ids of a string (qwen_parse_encode), or of a JSON list of token ids. */
+int qwen_parse_encode(struct qwen_refusal *refusal, const char *key,
+    const struct qwen_tok *tok, unsigned flags, const char *s, size_t n,
+    struct qwen_ids *out);
+int qwen_parse_ids(struct qwen_refusal *refusal, const char *key, yyjson_val *v,
+    size_t n_vocab, struct qwen_ids *out);
+
+/*
+ * shape.c: check the JSON types of messages, tools and chat_template_kwargs, if
+ * present.  Return 0; -1 with the error set, and *member set to the name of the
+ * bad field. qwen_parse_check_tools checks tools alone, which may be NULL.
+ */
+int qwen_parse_check_shape(yyjson_val *request, const char **member,
+    struct qwen_err *err);
+int qwen_parse_check_tools(yyjson_val *tools, struct qwen_err *err);
+
+/*
+ * parts.c: qwen_parse_replace_parts appends to t the body with a text in place
+ * of each part that is not text (an image, for example).  Returns the number of
+ * such parts.  A placeholder "" means a line that names the kind of the part.
+ * qwen_parse_part_hint returns a hint for the message that refuses such a part,
+ * or "".
+ */
+size_t qwen_parse_replace_parts(struct qwen_text *t, yyjson_val *body,
+    const char *placeholder);
+const char *qwen_parse_part_hint(yyjson_val *part);
+
+/* A request while it is parsed. */
+struct qwen_parser {
+	const struct qwen_service *s;
+	struct qwen_request	*q;
+	struct qwen_refusal	*refusal;	/* of q */
+	yyjson_doc		*doc;
+	yyjson_val		*body;	/* in doc */
+	yyjson_val		*tools;	/* that the model may call, in body or
+					   allowed; NULL: none */
+	yyjson_doc		*allowed;	/* document of tools, if
+						   allowed_tools names only
+						   some; or NULL */
+	const char		*grammar_field;	/* name of the field that
+						   set the grammar, or NULL */
+	yyjson_val		*suffix;	/* JSON text after the gap to
+						   fill, or NULL */
+	struct qwen_text	*text;	/* where to write the text of a chat's
+					   prompt, or NULL */
+	struct qwen_ids		 before;	/* tokens in front of the
+						   prompt */
+	int			 only_reads;	/* the client wants the prompt
+						   read and no token
+						   generated */
+};
+
+/* parse.c: qwen_request_parse, which also writes a chat's prompt to text */
+int qwen_parse_request(struct qwen_request **out, const struct qwen_service *s,
+    enum qwen_form form, const char *json, size_t n, struct qwen_text *text,
+    struct qwen_err *err);
+
+/* system.c: write a message for the template */
+void qwen_parse_write_message(const struct qwen_service *s, struct qwen_text *t,
+    yyjson_val *m);
+
+/*
+ * infill.c. qwen_parse_suffix reads the field "suffix" of a completion, if
+ * present. qwen_parse_encode_fim encodes a prompt with that suffix; the text
+ * before the gap is prefix or ids.  The others are for /infill: its fields, the
+ * tokens that end an answer, and its prompt (q->prompt must have room for one).
+ */
+int qwen_parse_suffix(struct qwen_parser *r);
+int qwen_parse_encode_fim(struct qwen_parser *r, struct qwen_str prefix,
+    const struct qwen_ids *ids, struct qwen_ids *out);
+int qwen_parse_infill(struct qwen_parser *r);
+int qwen_parse_infill_ends(struct qwen_parser *r);
+int qwen_parse_infill_prompt(struct qwen_parser *r);
+
+/* prompt.c: refuses a text that surely has more tokens than the context */
+int qwen_parse_check_length(struct qwen_parser *r, const char *key,
+    struct qwen_str s);
+
+/* vector.c: adds a document; q->prompt must have room for it */
+int qwen_parse_add_document(struct qwen_rank_request *q,
+    const struct qwen_ranking *s, struct qwen_str query,
+    struct qwen_str document);
+
+/* How a request may use a field. */
+enum qwen_field_use {
+	QWEN_FIELD_USED,	/* used by the request parser */
+	QWEN_FIELD_IGNORED,	/* known; no answer depends on it */
+	QWEN_FIELD_REFUSED,	/* not supported, unless its value asks for
+				   nothing */
+	QWEN_FIELD_ALIAS,	/* the name that another API has for the field
+				   in ours */
+	QWEN_FIELD_COPIED,	/* used; copied unchanged into a chat of
+				   OpenAI's form */
+};
+
+struct qwen_field {
+	const char		*name;
+	enum qwen_field_use	 use;
+	const char		*hint;	/* of ALIAS: our name; of REFUSED: a
+					   number (or NULL); values up to it ask
+					   for nothing */
+};
+
+struct qwen_fields {
+	const struct qwen_field *row;	/* sorted by strcmp() */
+	size_t			 n;
+};
+
+/*
+ * known_fields.c: look for unknown and unsupported fields in the body (table
+ * NULL: a body of OpenAI's form); in an object inside the body; in the envelope
+ * of a batch line. qwen_parse_is_copied returns 1 if a field is copied
+ * unchanged into a body of OpenAI's form.
+ */
+int qwen_parse_check_fields(struct qwen_parser *r,
+    const struct qwen_fields *table);
+int qwen_parse_check_object(struct qwen_parser *r,
+    const struct qwen_fields *table, yyjson_val *object);
+int qwen_parse_is_copied(const struct qwen_parser *r,
+    const struct qwen_fields *table, yyjson_val *key);
+int qwen_parse_check_envelope(struct qwen_parser *r, yyjson_val *root);
+
+/*
+ * known_fields.c: leave out a part of the request that is not supported here.
+ * Return 0 after a note, or -1 (refused) if unknown fields are errors.
+ * qwen_parse_skip_type takes the plural word for the parts ("tools", "items")
+ * in what, and their type; qwen_parse_skip takes the complete text in what.
+ */
+int qwen_parse_skip_type(struct qwen_parser *r, const char *key,
+    const char *what, yyjson_val *type);
+int qwen_parse_skip(struct qwen_parser *r, const char *key, const char *what);
+
+/*
+ * known_fields.c: check the fields of a line for scores, vectors or ranking, or
+ * of a posted body; u may be NULL
+ */
+enum qwen_body_kind {
+	QWEN_BODY_SCORE, QWEN_BODY_VECTOR, QWEN_BODY_RANK,
+	/* posted bodies */
+	QWEN_BODY_EMBEDDINGS, QWEN_BODY_RERANK, QWEN_BODY_OLLAMA_EMBED
+};
+
+int qwen_parse_check_body(struct qwen_refusal *refusal,
+    enum qwen_body_kind kind, struct qwen_unknown *u, yyjson_val *root);
+
+/*
+ * anthropic_in.c, responses_in.c, ollama_in.c, llama_in.c: check the fields of
+ * the body and rewrite the body in the form of OpenAI's chats (or completions);
+ * it becomes the document of r.  The rename functions put the request's own
+ * field names into the refusal.
+ */
+int qwen_parse_anthropic(struct qwen_parser *r);
+/* anthropic_tools.c: append the fields "tools" and "tool_choice" to t */
+int qwen_parse_anthropic_tools(struct qwen_parser *r, struct qwen_text *t);
+void qwen_refusal_rename_anthropic(struct qwen_refusal *refusal);
+int qwen_parse_responses(struct qwen_parser *r);
+/*
+ * responses_items.c: appends the field "messages" to t, made from instructions,
+ * input and the previous response.  Appends tools found in the input to more, a
+ * JSON list without its closing bracket.
+ */
+int qwen_parse_items(struct qwen_parser *r, struct qwen_text *t,
+    struct qwen_text *more);
+void qwen_refusal_rename_responses(struct qwen_refusal *refusal);
+int qwen_parse_ollama(struct qwen_parser *r);
+void qwen_refusal_rename_ollama(struct qwen_refusal *refusal);
+int qwen_parse_llama(struct qwen_parser *r);
+void qwen_refusal_rename_llama(struct qwen_refusal *refusal);
+
+/* settings.c: add a sampling option; read those that are not just a number */
+int qwen_parse_add_setting(struct qwen_parser *r, const char *key,
+    const char *option, const char *value);
+int qwen_parse_settings(struct qwen_parser *r);
+
+/*
+ * saved_items.c: items of earlier responses. qwen_parse_load_items appends
+ * those of response id to items, a JSON list. qwen_parse_find_item returns one
+ * item by its id; NULL if it is unknown, or after a refusal.  The item lives
+ * until the next call, or until k->doc is freed. qwen_parse_save_items saves
+ * the items before, then those of input, for later requests.
+ */
+struct qwen_saved_items {
+	yyjson_doc	*doc;		/* items of a response, or NULL */
+	uint64_t	 number;	/* number of that response */
+	size_t		 steps;		/* work done so far, to limit it */
+};
+
+int qwen_parse_load_items(struct qwen_parser *r, yyjson_val *id,
+    struct qwen_text *items);
+yyjson_val *qwen_parse_find_item(struct qwen_parser *r,
+    struct qwen_saved_items *k, const char *id);
+int qwen_parse_save_items(struct qwen_parser *r, const struct qwen_text *before,
+    yyjson_val *input);
+
+/*
+ * tool_list.c: tools as functions. qwen_parse_flatten_tools appends the fields
+ * "tools" and "tool_choice" of a request to /v1/responses to t; more is the
+ * list of tools from its input, or NULL. qwen_parse_custom_tools rewrites the
+ * body of a chat that has tools or calls other than functions.
+ * qwen_parse_join_name appends the name by which the model knows the tool of a
+ * namespace (or NULL).
+ */
+int qwen_parse_flatten_tools(struct qwen_parser *r, yyjson_val *more,
+    struct qwen_text *t);
+int qwen_parse_custom_tools(struct qwen_parser *r);
+void qwen_parse_join_name(struct qwen_text *t, yyjson_val *space,
+    yyjson_val *name);
+
+/*
+ * fields.c: all fields except the prompt; prompt.c: the prompt; it may free the
+ * document
+ */
+int qwen_parse_fields(struct qwen_parser *r);
+int qwen_parse_prompt(struct qwen_parser *r);
+
+/*
+ * types.c. qwen_parse_may_be_string returns 1 if a parameter of this schema may
+ * be any string; root holds the definitions that it refers to, and *steps
+ * limits the work of all calls together. qwen_parse_save_tools saves the tools
+ * in r->q for the parser of replies.
+ */
+enum { QWEN_TYPE_STEPS = 1 << 20 };
+int qwen_parse_may_be_string(yyjson_val *schema, yyjson_val *root, int *steps);
+int qwen_parse_save_tools(struct qwen_parser *r);
+
+/*
+ * constraints.c: response_format, grammar and so on. grammars.c:
+ * qwen_parse_set_grammar sets the grammar that the field named what asks for.
+ */
+int qwen_parse_constraints(struct qwen_parser *r);
+int qwen_parse_set_grammar(struct qwen_parser *r, const char *what,
+    const char *text, size_t n, int is_schema);
+/* The schema that the answer must follow, or NULL.  Drop the grammar again. */
+const char *qwen_parse_get_schema(const struct qwen_parser *r, size_t *n);
+void qwen_parse_drop_grammar(struct qwen_parser *r);
+
+/*
+ * tools.c: tools, tool_choice. calls.c: restrict the answer to calls, of the
+ * tool only if it is not NULL; or, if answer is not NULL, to a call or a text
+ * of that schema of n bytes.
+ */
+int qwen_parse_tools(struct qwen_parser *r);
+int qwen_parse_restrict_calls(struct qwen_parser *r, yyjson_val *only,
+    const char *answer, size_t n);
+
+#endif

@@ -146,7 +146,7 @@ part_is_good(const char *part)
 	    strncmp(part, "now ", 4) == 0;
 
 	if (n > 0) {
-		qwen_chat_close(&closed, args + 1, n);
+		qwen_chat_close_json(&closed, args + 1, n);
 		d = yyjson_read(of(&closed), closed.n,
 		    YYJSON_READ_NUMBER_AS_RAW);
 		good = good && yyjson_is_obj(yyjson_doc_get_root(d));
@@ -296,7 +296,7 @@ test_close(void)
 
 	for (i = 0; i < sizeof row / sizeof *row; i++) {
 		t.n = 0;
-		qwen_chat_close(&t, row[i][0], strlen(row[i][0]));
+		qwen_chat_close_json(&t, row[i][0], strlen(row[i][0]));
 		ok(strcmp(of(&t), row[i][1]) == 0, "%s: %s", row[i][0],
 		    of(&t));
 	}

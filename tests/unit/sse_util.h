@@ -198,7 +198,7 @@ sse_take_stop(struct sse_body *b, yyjson_mut_val *block)
 	doc = yyjson_read(yyjson_mut_get_str(v), yyjson_mut_get_len(v),
 	    YYJSON_READ_NUMBER_AS_RAW);
 	if (doc == NULL) {	/* the JSON was truncated */
-		qwen_chat_close(&t, yyjson_mut_get_str(v),
+		qwen_chat_close_json(&t, yyjson_mut_get_str(v),
 		    yyjson_mut_get_len(v));
 		doc = t.n == 0 ? yyjson_read("{}", 2, 0) :
 		    yyjson_read(t.s, t.n, YYJSON_READ_NUMBER_AS_RAW);

@@ -238,13 +238,13 @@ begin_value(struct qwen_reply *r)
 		i++;
 	if (i == r->text.len)
 		return 0;
-	c->lines = 0;
+	c->on_lines = 0;
 	if (r->text.s[i] == '\n') {
-		c->lines = i > c->at && r->text.s[i - 1] == '\r' ? 2 : 1;
+		c->on_lines = i > c->at && r->text.s[i - 1] == '\r' ? 2 : 1;
 		c->at = i + 1;
 	}
 	c->begin = c->at;
-	c->nest[0] = c->nest[1] = c->nest_parameter = 0;
+	c->n_open[0] = c->n_open[1] = c->n_open_parameters = 0;
 	c->indent = 0;
 	c->state = CHAT_CALL_VALUE;
 	return GO_ON;
@@ -282,7 +282,8 @@ between(struct qwen_reply *r)
 		 * the missing parameter may be inside another value, or without
 		 * an end tag this may be no call
 		 */
-		if ((c->torn || is != 1) && qwen_chat_lacks(c->tool,
+		if ((c->has_end_tag || is != 1) &&
+		    qwen_chat_lacks_required(c->tool,
 		    yyjson_mut_doc_get_root(c->args)))
 			return bad(c);
 		c->at += is == 1 ? sizeof end_function - 1 : 0;
@@ -347,7 +348,7 @@ value(struct qwen_reply *r, int final)
 /* ----------------------------------------------------------------- the call */
 
 int
-qwen_chat_give_call(struct qwen_reply *r, const char *name,
+qwen_chat_report_call(struct qwen_reply *r, const char *name,
     yyjson_mut_val *args)
 {
 	yyjson_mut_val *v = yyjson_mut_arr_add_obj(r->doc, r->calls);
@@ -363,7 +364,7 @@ qwen_chat_give_call(struct qwen_reply *r, const char *name,
 		free(json_text);
 		return qwen_oom(r->err);
 	}
-	rc = qwen_chat_give(r, QWEN_REPLY_CALL, json_text, n, name);
+	rc = qwen_chat_report(r, QWEN_REPLY_CALL, json_text, n, name);
 	free(json_text);
 	return rc;
 }
@@ -405,7 +406,7 @@ whole(struct qwen_reply *r, int final)
 	int is, more;
 
 	if (c->args != NULL) {
-		if (qwen_chat_give_call(r, c->name,
+		if (qwen_chat_report_call(r, c->name,
 		    yyjson_mut_doc_get_root(c->args)) < 0)
 			return -1;
 		yyjson_mut_doc_free(c->args);
@@ -450,7 +451,7 @@ give_bad(struct qwen_reply *r, size_t end)
 	if (qwen_reply_flush(r, &r->content) < 0)
 		return -1;
 	r->call.at = end;
-	return qwen_chat_give(r, QWEN_REPLY_UNPARSED, r->text.s, end, NULL);
+	return qwen_chat_report(r, QWEN_REPLY_UNPARSED, r->text.s, end, NULL);
 }
 
 /* --------------------------------------------------------------- truncation */
@@ -471,7 +472,7 @@ cut_tags(struct qwen_reply *r, struct qwen_text *args)
 	free(json_text);
 	if (c->state == CHAT_CALL_VALUE && qwen_chat_only_text(c->tool,
 	    qwen_chat_parameter(c->tool, c->param, strlen(c->param)))) {
-		n -= qwen_chat_half_end(s, n, c->lines);
+		n -= qwen_chat_half_end(s, n, c->on_lines);
 		qwen_text_str(args, args->n > 1 ? "," : "");
 		qwen_text_json(args, c->param, strlen(c->param));
 		qwen_text_str(args, ":");

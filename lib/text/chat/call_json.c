@@ -73,7 +73,7 @@ is_argument_key(yyjson_val *key)
  * fields.
  */
 static int
-look(yyjson_val *v, yyjson_val **name, yyjson_val **args)
+find_name_args(yyjson_val *v, yyjson_val **name, yyjson_val **args)
 {
 	yyjson_val *key, *x;
 	size_t i, n;
@@ -124,7 +124,7 @@ read_text(struct qwen_reply *r, yyjson_val *args, yyjson_doc **out)
 	int rc = 0;
 
 	*out = NULL;
-	if (qwen_chat_loose(&t, yyjson_get_str(args), yyjson_get_len(args),
+	if (qwen_chat_fix_json(&t, yyjson_get_str(args), yyjson_get_len(args),
 	    0) == 0 && !t.failed && t.n > 0) {
 		if (qwen_chat_read(out, t.s, t.n, "arguments", &e) == 0)
 			rc = yyjson_is_obj(yyjson_doc_get_root(*out));
@@ -160,16 +160,18 @@ add_loose(struct qwen_reply *r, yyjson_val *v, unsigned how,
 	yyjson_doc *text = NULL;
 	int rc;
 
-	if (!look(unwrap(v), &name, &args) || (tool = qwen_chat_tool(r,
-	    yyjson_get_str(name), yyjson_get_len(name))) == NULL)
+	if (!find_name_args(unwrap(v), &name, &args))
 		return 0;
-	if (args == NULL && (how & CHAT_BARE) != 0)
+	tool = qwen_chat_tool(r, yyjson_get_str(name), yyjson_get_len(name));
+	if (tool == NULL)
+		return 0;
+	if (args == NULL && (how & CHAT_NEEDS_ARGS) != 0)
 		return 0;
 	if (yyjson_is_obj(args))
 		return add(r, d, name, args);
 	if (args == NULL || yyjson_is_null(args) ||
 	    (yyjson_is_str(args) && yyjson_get_len(args) == 0))
-		return qwen_chat_needs(tool) ? 0 : add(r, d, name, NULL);
+		return qwen_chat_has_required(tool) ? 0 : add(r, d, name, NULL);
 	if (!yyjson_is_str(args))
 		return 0;
 	rc = read_text(r, args, &text);
@@ -222,13 +224,13 @@ read(struct qwen_reply *r, const char *s, size_t n, unsigned how,
 }
 
 static int
-give_all(struct qwen_reply *r, yyjson_mut_val *list)
+report_all(struct qwen_reply *r, yyjson_mut_val *list)
 {
 	yyjson_mut_val *v;
 	size_t i, n;
 
 	yyjson_mut_arr_foreach(list, i, n, v) {
-		if (qwen_chat_give_call(r, yyjson_mut_get_str(
+		if (qwen_chat_report_call(r, yyjson_mut_get_str(
 		    yyjson_mut_obj_get(v, "name")),
 		    yyjson_mut_obj_get(v, "arguments")) < 0)
 			return -1;
@@ -253,13 +255,13 @@ qwen_chat_json_calls(struct qwen_reply *r, const char *s, size_t n,
 	rc = read(r, s, n, how, d);
 	if (rc == 0 && (how & CHAT_LOOSE) != 0) {
 		yyjson_mut_arr_clear(list);
-		if (qwen_chat_loose(&made, s, n, 0) == 0 && !made.failed)
+		if (qwen_chat_fix_json(&made, s, n, 0) == 0 && !made.failed)
 			rc = read(r, made.s, made.n, how, d);
 		rc = made.failed ? qwen_oom(r->err) : rc;
 		qwen_text_fini(&made);
 	}
 	if (rc > 0)
-		rc = give_all(r, list);
+		rc = report_all(r, list);
 	yyjson_mut_doc_free(d);
 	return rc;
 }
@@ -309,7 +311,7 @@ name_of(struct qwen_reply *r, const struct qwen_text *made, char **name)
 	struct qwen_err e;
 	int rc = 0;
 
-	qwen_chat_close(&closed, made->s, made->n);
+	qwen_chat_close_json(&closed, made->s, made->n);
 	if (closed.failed || (qwen_chat_read(&doc, closed.s, closed.n, "call",
 	    &e) < 0 && e.code == QWEN_ENOMEM))
 		rc = qwen_oom(r->err);
@@ -350,7 +352,7 @@ qwen_chat_json_cut(struct qwen_reply *r, const char *s, size_t n,
 	int rc = 0;
 
 	*name = NULL;
-	if (qwen_chat_loose(&made, s, n, 0) >= 0 && !made.failed &&
+	if (qwen_chat_fix_json(&made, s, n, 0) >= 0 && !made.failed &&
 	    made.n > 0 && made.s[0] == '{')
 		rc = name_of(r, &made, name);
 	if (rc > 0 && find_arguments(made.s, made.n, &from, &to) &&

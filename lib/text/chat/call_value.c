@@ -130,7 +130,7 @@ begins_line(const struct qwen_reply *r, size_t p, size_t *start)
 	    (s[i - 1] == ' ' || s[i - 1] == '\t'))
 		i--;
 	*start = i;
-	return i == c->begin ? c->lines != 0 : s[i - 1] == '\n';
+	return i == c->begin ? c->on_lines != 0 : s[i - 1] == '\n';
 }
 
 /* Returns the end of a value before a line, without the line end. */
@@ -141,7 +141,8 @@ before_line(const struct qwen_reply *r, size_t start)
 
 	if (start > c->begin)
 		start--;
-	if (start > c->begin && c->lines == 2 && r->text.s[start - 1] == '\r')
+	if (start > c->begin && c->on_lines == 2 &&
+	    r->text.s[start - 1] == '\r')
 		start--;
 	return start;
 }
@@ -157,7 +158,7 @@ exact_end(struct qwen_reply *r, size_t p, int final, size_t *end)
 
 	if (is <= 0)
 		return is;
-	if (c->lines) {
+	if (c->on_lines) {
 		if (p > c->begin && r->text.s[p - 1] != '\n')
 			return 0;
 		if (after == r->text.len && !final)
@@ -165,7 +166,7 @@ exact_end(struct qwen_reply *r, size_t p, int final, size_t *end)
 		if (after < r->text.len && r->text.s[after] != '\n')
 			return 0;
 	}
-	*end = c->lines && p > c->begin ? p - 1 : p;
+	*end = c->on_lines && p > c->begin ? p - 1 : p;
 	c->at = after;
 	return 1;
 }
@@ -207,21 +208,21 @@ ends_parameter(struct qwen_reply *r, size_t after, int line, int final)
 	unsigned what = END | FUNCTION_END | CALL_END | CALL | FUNCTION;
 	int is;
 
-	if (c->lines && !line)
+	if (c->on_lines && !line)
 		return tail(r, after, final, END | DECLARED | FUNCTION_END |
 		    CALL_END | CLOSED);
 	/* the value contains a call, as a text about calls does */
-	if (c->nest[0] > 0 && c->nest[1] > 0)
+	if (c->n_open[0] > 0 && c->n_open[1] > 0)
 		return 0;
-	is = c->nest[0] > 0 ? is_inner(r, after, final) : 0;
+	is = c->n_open[0] > 0 ? is_inner(r, after, final) : 0;
 	if (is != 0)
 		return is < 0 ? -1 : 0;
 	/* twice the same tag: either part of the value or superfluous */
 	is = tail(r, after, final, PARAMETER_END);
 	if (is != 0)
-		return is < 0 ? -1 : c->nest_parameter > 0 ?
-		    (c->nest_parameter--, 0) : 2;
-	return tail(r, after, final, what | (c->nest[0] > 0 ? DECLARED :
+		return is < 0 ? -1 : c->n_open_parameters > 0 ?
+		    (c->n_open_parameters--, 0) : 2;
+	return tail(r, after, final, what | (c->n_open[0] > 0 ? DECLARED :
 	    PARAMETER));
 }
 
@@ -256,16 +257,16 @@ ends(struct qwen_reply *r, size_t p, size_t i, int line, int final)
 		    after > strlen(c->param) &&
 		    r->text.s[after + strlen(c->param)] == '>')
 			return 2;
-		is = line || !c->lines ? declared(r, r->text.s + after,
+		is = line || !c->on_lines ? declared(r, r->text.s + after,
 		    r->text.len - after) : 0;
-		c->nest_parameter += is == 0 && line;
+		c->n_open_parameters += is == 0 && line;
 		return is > 0 && !line ? 2 : is;
 	case FUNCTION: case CALL:
-		c->nest[tags[i].what == CALL] += line;
+		c->n_open[tags[i].what == CALL] += line;
 		return 0;
 	default:
-		if (c->nest[tags[i].what == CALL_END] > 0) {
-			c->nest[tags[i].what == CALL_END] -= line;
+		if (c->n_open[tags[i].what == CALL_END] > 0) {
+			c->n_open[tags[i].what == CALL_END] -= line;
 			return 0;
 		}
 		return c->tool == NULL ? 0 : tail(r, after, final, next |
@@ -409,7 +410,7 @@ loose_end(struct qwen_reply *r, size_t p, int final, size_t *end)
 	if (tags[i].what != PARAMETER_END && is_half_ended(r, *end))
 		return 2;
 	is = has_end(r, *end);
-	c->torn |= is == 1;
+	c->has_end_tag |= is == 1;
 	return is == 2 ? 2 : 1;
 }
 
@@ -468,7 +469,7 @@ qwen_chat_unindent(struct qwen_reply *r, size_t end, struct qwen_text *out)
 	const char *s = r->text.s + c->begin, *nl;
 	size_t n = end - c->begin, len, skip, most;
 
-	if (!c->lines || c->indent == 0 ||
+	if (!c->on_lines || c->indent == 0 ||
 	    (most = common_indent(s, n)) < c->indent)
 		return 0;
 	for (; n > 0; s += len, n -= len) {
@@ -483,10 +484,10 @@ qwen_chat_unindent(struct qwen_reply *r, size_t end, struct qwen_text *out)
 }
 
 size_t
-qwen_chat_half_end(const char *s, size_t n, int lines)
+qwen_chat_half_end(const char *s, size_t n, int on_lines)
 {
 	static const char end[] = "\n</parameter>";
-	const char *x = lines ? end : end + 1;
+	const char *x = on_lines ? end : end + 1;
 	size_t len = strlen(x);
 
 	for (len = len < n ? len : n; len > 0; len--) {

@@ -54,29 +54,29 @@ void qwen_chat_arena_fini(struct chat_arena *a);
 /* -------------------------------------------------------------------- text */
 
 /*
- * UTF-8 text, and for each byte whether the template wrote it. from is NULL if
- * all bytes are data, qwen_chat_own if the template wrote all.
+ * UTF-8 text, and for each byte whether the template wrote it. origin is NULL
+ * if all bytes are data, qwen_chat_all_own if the template wrote all.
  */
 struct chat_text {
 	const char		*s;
 	size_t			 n;
-	const unsigned char	*from;
+	const unsigned char	*origin;
 };
 
-extern const unsigned char qwen_chat_own[1];
+extern const unsigned char qwen_chat_all_own[1];
 
 static inline const unsigned char *
-chat_from(const struct chat_text *t, size_t i)
+chat_origin(const struct chat_text *t, size_t i)
 {
-	return t->from == NULL || t->from == qwen_chat_own ? t->from :
-	    t->from + i;
+	return t->origin == NULL || t->origin == qwen_chat_all_own ? t->origin :
+	    t->origin + i;
 }
 
 static inline struct chat_text
 chat_slice(const struct chat_text *t, size_t begin, size_t end)
 {
 	struct chat_text r = { t->s + begin, end - begin,
-	    chat_from(t, begin) };
+	    chat_origin(t, begin) };
 
 	return r;
 }
@@ -85,7 +85,8 @@ chat_slice(const struct chat_text *t, size_t begin, size_t end)
 static inline int
 chat_is_own(const struct chat_text *t, size_t i)
 {
-	return t->from == qwen_chat_own || (t->from != NULL && t->from[i]);
+	return t->origin == qwen_chat_all_own || (t->origin != NULL &&
+	    t->origin[i]);
 }
 
 /* ------------------------------------------------------------------ values */
@@ -252,10 +253,10 @@ struct chat_exec {
 	unsigned		 line;		/* of the current node */
 	int			 failed;	/* err has the first failure;
 						   later ones are ignored */
-	int			 accident;	/* failed by an error of
+	int			 eval_error;	/* failed by an error of
 						   evaluation */
 	int			 raised;	/* failed by raise_exception */
-	int			 mute;		/* raise_exception does
+	int			 no_raise;	/* raise_exception does
 						   nothing */
 	int			 (*now)(void *arg, struct tm *out);
 	void			*now_arg;
@@ -267,7 +268,7 @@ struct chat_exec {
 /* Text that grows.  If the run has failed, nothing is added. */
 struct chat_buf {
 	char		*s;
-	unsigned char	*from;
+	unsigned char	*origin;
 	size_t		 n, cap;
 };
 
@@ -349,7 +350,7 @@ void qwen_chat_put_data(struct chat_exec *r, struct chat_buf *b, const char *s,
     size_t n);
 void qwen_chat_buf_fini(struct chat_buf *b);
 /* Returns the text in memory of the run and empties b. */
-struct chat_value qwen_chat_take(struct chat_exec *r, struct chat_buf *b);
+struct chat_value qwen_chat_buf_value(struct chat_exec *r, struct chat_buf *b);
 
 /* ------------------------------------------------------- what values can do */
 
@@ -425,7 +426,8 @@ int qwen_chat_same_text(const struct chat_text *a, const char *b);
  * Compares by bytes, for UTF-8 the order of code points: negative, 0 or
  * positive.
  */
-int qwen_chat_order(const struct chat_text *a, const struct chat_text *b);
+int qwen_chat_compare_text(const struct chat_text *a,
+    const struct chat_text *b);
 /* Converts a boolean, integer or float to double; 0 for other types. */
 int qwen_chat_number(const struct chat_value *v, double *f);
 /* Returns the value of a key, or NULL. */
@@ -474,20 +476,20 @@ int qwen_chat_compare(struct chat_exec *r, enum chat_op op,
 /*
  * Filters x|name(args), tests x is name(args), functions name(args) and methods
  * x.name(args) are rows of tables, which end with a row without a name.
- * Similar rows share run, which distinguishes them by how.
+ * Similar rows share run, which distinguishes them by variant.
  */
-struct chat_use {
+struct chat_builtin_call {
 	struct chat_exec			*r;
 	const struct chat_value		*x;
 	const struct chat_text		*t;	/* x as a text, if it is one */
 	const struct chat_args		*a;
-	int				 how;
+	int				 variant;
 };
 
 struct chat_builtin {
 	const char	*name;
-	struct chat_value (*run)(const struct chat_use *);
-	int		 how;
+	struct chat_value (*run)(const struct chat_builtin_call *);
+	int		 variant;
 };
 
 /* NULL-terminated lists of tables. */
@@ -509,13 +511,13 @@ extern const struct chat_builtin qwen_chat_word_methods[],
     qwen_chat_list_filters[], qwen_chat_format_methods[],
     qwen_chat_format_filters[], qwen_chat_date_functions[],
     qwen_chat_object_functions[];
-struct chat_value qwen_chat_use(struct chat_exec *r,
+struct chat_value qwen_chat_call_builtin(struct chat_exec *r,
     const struct chat_builtin *row, const struct chat_value *x,
     const struct chat_args *a);
 
 /* Fails in a row with this message; returns x, which is then ignored. */
 static inline struct chat_value
-chat_refuse(const struct chat_use *c, const char *what)
+chat_refuse(const struct chat_builtin_call *c, const char *what)
 {
 	qwen_chat_fail(c->r, "%s", what);
 	return *c->x;

@@ -69,7 +69,7 @@ try(const struct qwen_template *t, enum role listed, struct chat_buf *out,
 		qwen_text_str(&json, i == 3 ? ",\"tool_call_id\":\"c\"}" : "}");
 	}
 	qwen_text_str(&json, "]}");
-	rc = json.failed ? qwen_oom(err) : qwen_chat_try(t, json.s, json.n,
+	rc = json.failed ? qwen_oom(err) : qwen_chat_probe(t, json.s, json.n,
 	    out, err);
 	qwen_text_fini(&json);
 	return rc;
@@ -125,7 +125,7 @@ qwen_chat_contents(struct chat_exec *r, const struct qwen_template *t,
 		if (takes[role] == UNKNOWN)
 			takes[role] = takes_list(r, t, role) ? LIST : TEXT;
 		if (takes[role] == TEXT)
-			qwen_chat_unite(r, content, "\n");
+			qwen_chat_join_parts(r, content, "\n");
 	}
 	return r->failed ? -1 : 0;
 }

@@ -55,7 +55,7 @@ marked(struct chat_exec *r, const struct chat_text *text)
 
 	qwen_chat_put(r, &b, text);
 	qwen_chat_put_data(r, &b, mark, sizeof mark - 1);
-	return qwen_chat_take(r, &b);
+	return qwen_chat_buf_value(r, &b);
 }
 
 /*
@@ -76,7 +76,7 @@ is_open(struct chat_exec *r, struct chat_value *m, struct chat_text *text)
 	if (v == NULL || v->type == CHAT_NONE)
 		return 1;
 	if (v->type == CHAT_LIST)
-		qwen_chat_unite(r, v, "");
+		qwen_chat_join_parts(r, v, "");
 	if (v->type == CHAT_TEXT)
 		*text = v->u.s;
 	return v->type == CHAT_TEXT;
@@ -174,13 +174,13 @@ qwen_chat_cut(const struct qwen_chat_request *q, struct chat_exec *r)
 	if (!q->continues)
 		return 0;
 	while (at >= n && (memcmp(b->s + at - n, mark, n) != 0 ||
-	    b->from[at - n] != 0))
+	    b->origin[at - n] != 0))
 		at--;
 	if (at < n)
 		return fail(r, "the template changes the text of the last "
 		    "message");
-	trimmed = at == b->n || b->s[at] != ' ' || b->from[at] != 0;
-	for (at -= n; trimmed && at > 0 && b->from[at - 1] == 0 &&
+	trimmed = at == b->n || b->s[at] != ' ' || b->origin[at] != 0;
+	for (at -= n; trimmed && at > 0 && b->origin[at - 1] == 0 &&
 	    strchr(" \t\r\n", b->s[at - 1]) != NULL; at--)
 		;
 	b->n = at;

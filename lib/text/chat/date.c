@@ -15,7 +15,7 @@ qwen_template_set_clock(struct qwen_template *t,
 }
 
 static struct chat_value
-now(const struct chat_use *c)
+now(const struct chat_builtin_call *c)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, 0, "format");
 	char form[TEXT_MAX + 2], out[TEXT_MAX + 2];
@@ -46,7 +46,7 @@ now(const struct chat_use *c)
 		return none;
 	}
 	qwen_chat_put_data(c->r, &b, out, n - 1);
-	return qwen_chat_take(c->r, &b);
+	return qwen_chat_buf_value(c->r, &b);
 }
 
 const struct chat_builtin qwen_chat_date_functions[] = {

@@ -165,7 +165,7 @@ call(struct chat_exec *r, const struct chat_node *n)
 	r->line = n->line;
 	if (r->failed)
 		return f;
-	return qwen_chat_use(r, f.u.m.row, f.type == CHAT_METHOD ?
+	return qwen_chat_call_builtin(r, f.u.m.row, f.type == CHAT_METHOD ?
 	    f.u.m.self : &f, &args);
 }
 
@@ -176,7 +176,7 @@ row(struct chat_exec *r, const struct chat_node *n)
 	struct chat_value x = qwen_chat_eval(r, n->a);
 	struct chat_args args = arguments(r, n->list);
 
-	return r->failed ? x : qwen_chat_use(r, n->row, &x, &args);
+	return r->failed ? x : qwen_chat_call_builtin(r, n->row, &x, &args);
 }
 
 const struct chat_builtin *
@@ -195,10 +195,10 @@ qwen_chat_row_in(const struct chat_builtin *const *tables,
 }
 
 struct chat_value
-qwen_chat_use(struct chat_exec *r, const struct chat_builtin *row_of,
+qwen_chat_call_builtin(struct chat_exec *r, const struct chat_builtin *row_of,
     const struct chat_value *x, const struct chat_args *a)
 {
-	struct chat_use use = { r, x, &x->u.s, a, row_of->how };
+	struct chat_builtin_call use = { r, x, &x->u.s, a, row_of->variant };
 
 	return row_of->run(&use);
 }

@@ -24,7 +24,7 @@ qwen_chat_fail(struct chat_exec *r, const char *fmt, ...)
 	vsnprintf(what, sizeof what, fmt, ap);
 	va_end(ap);
 	if (!r->failed) {
-		r->accident = 1;
+		r->eval_error = 1;
 		qwen_fail(r->err, QWEN_EFORMAT, "chat template, line %u: %s",
 		    r->line, what);
 	}
@@ -279,7 +279,7 @@ capture(struct chat_exec *r, const struct chat_node *list,
 	r->out = &buf;
 	rc = exec(r, list);
 	r->out = outer;
-	*out = qwen_chat_take(r, &buf);
+	*out = qwen_chat_buf_value(r, &buf);
 	return rc;
 }
 
@@ -296,7 +296,7 @@ qwen_chat_recurse(struct chat_exec *r, const struct chat_loop *loop,
 		loop_over(r, loop->node, items, loop->depth + 1);
 	r->out = outer;
 	r->depth--;
-	return qwen_chat_take(r, &buf);
+	return qwen_chat_buf_value(r, &buf);
 }
 
 /* Returns the argument for parameter i, by position or name; NULL if none. */

@@ -76,7 +76,7 @@ static struct chat_node *
 string(struct chat_parser *p)
 {
 	struct chat_node *n = qwen_chat_node(p, CHAT_K_CONST);
-	struct chat_text t = { "", 0, qwen_chat_own };
+	struct chat_text t = { "", 0, qwen_chat_all_own };
 	const char *s, *end;
 	char *out;
 

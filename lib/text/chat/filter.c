@@ -10,26 +10,27 @@ enum { REJECT, SELECT, ATTR };	/* ATTR is a flag */
 
 /* Converts x to a string. */
 static struct chat_value
-f_string(const struct chat_use *c)
+f_string(const struct chat_builtin_call *c)
 {
 	struct chat_buf b = { 0 };
 
 	if (c->x->type == CHAT_TEXT)
 		return *c->x;
 	qwen_chat_print(c->r, &b, c->x);
-	return qwen_chat_take(c->r, &b);
+	return qwen_chat_buf_value(c->r, &b);
 }
 
 /* Fails with this message and the type of v. */
 static struct chat_value
-cannot(const struct chat_use *c, const char *what, const struct chat_value *v)
+cannot(const struct chat_builtin_call *c, const char *what,
+    const struct chat_value *v)
 {
 	qwen_chat_fail(c->r, "%s %s", what, qwen_chat_type_name(v));
 	return *v;
 }
 
 static struct chat_value
-f_trim(const struct chat_use *c)
+f_trim(const struct chat_builtin_call *c)
 {
 	const struct chat_value *set = qwen_chat_arg(c->a, 0, "chars");
 	struct chat_value v;
@@ -42,14 +43,14 @@ f_trim(const struct chat_use *c)
 }
 
 static struct chat_value
-f_length(const struct chat_use *c)
+f_length(const struct chat_builtin_call *c)
 {
 	return chat_int((int64_t)qwen_chat_length(c->r, c->x));
 }
 
 /* Reads JSON separators: a pair of strings. */
 static void
-separators(const struct chat_use *c, struct chat_dumps *how)
+separators(const struct chat_builtin_call *c, struct chat_dumps *how)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, 2, "separators");
 
@@ -67,7 +68,7 @@ separators(const struct chat_use *c, struct chat_dumps *how)
 
 /* tojson(ensure_ascii, indent, separators, ...), as in transformers. */
 static struct chat_value
-f_tojson(const struct chat_use *c)
+f_tojson(const struct chat_builtin_call *c)
 {
 	static const char *const known[] = { "ensure_ascii", "indent",
 	    "separators", "sort_keys" };
@@ -97,7 +98,7 @@ f_tojson(const struct chat_use *c)
 	separators(c, &how);
 	if (!c->r->failed)
 		qwen_chat_json(c->r, &b, c->x, &how);
-	return qwen_chat_take(c->r, &b);
+	return qwen_chat_buf_value(c->r, &b);
 }
 
 static struct chat_value
@@ -117,7 +118,7 @@ pairs(struct chat_exec *r, const struct chat_dict *d)
 }
 
 static struct chat_value
-f_items(const struct chat_use *c)
+f_items(const struct chat_builtin_call *c)
 {
 	struct chat_dict empty = { 0 };
 
@@ -127,7 +128,7 @@ f_items(const struct chat_use *c)
 }
 
 static struct chat_value
-f_default(const struct chat_use *c)
+f_default(const struct chat_builtin_call *c)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, 0, "default_value");
 	const struct chat_value *falsy = qwen_chat_arg(c->a, 1, "boolean");
@@ -139,23 +140,23 @@ f_default(const struct chat_use *c)
 }
 
 static struct chat_value
-f_list(const struct chat_use *c)
+f_list(const struct chat_builtin_call *c)
 {
 	return chat_list(qwen_chat_iterate(c->r, c->x));
 }
 
 static struct chat_value
-f_first(const struct chat_use *c)
+f_first(const struct chat_builtin_call *c)
 {
 	struct chat_list l = qwen_chat_iterate(c->r, c->x);
-	int last = c->how;
+	int last = c->variant;
 
 	return l.n > 0 ? l.v[last ? l.n - 1 : 0] :
 	    chat_undefined("an item", 7);
 }
 
 static struct chat_value
-f_reverse(const struct chat_use *c)
+f_reverse(const struct chat_builtin_call *c)
 {
 	struct chat_value v = *c->x;
 
@@ -165,7 +166,7 @@ f_reverse(const struct chat_use *c)
 }
 
 static struct chat_value
-f_join(const struct chat_use *c)
+f_join(const struct chat_builtin_call *c)
 {
 	const struct chat_value *d = qwen_chat_arg(c->a, 0, "d");
 	const struct chat_value *attr = qwen_chat_arg(c->a, 1, "attribute");
@@ -185,16 +186,16 @@ f_join(const struct chat_use *c)
 		    qwen_chat_path(c->r, &l.v[i], attr, NULL);
 		qwen_chat_print(c->r, &b, &v);
 	}
-	return qwen_chat_take(c->r, &b);
+	return qwen_chat_buf_value(c->r, &b);
 }
 
 static struct chat_value
-f_replace(const struct chat_use *c)
+f_replace(const struct chat_builtin_call *c)
 {
 	struct chat_value v = f_string(c);
 	struct chat_text method = chat_literal("replace");
 
-	return qwen_chat_use(c->r, qwen_chat_row_in(
+	return qwen_chat_call_builtin(c->r, qwen_chat_row_in(
 	    qwen_chat_methods[CHAT_TEXT], &method), &v, c->a);
 }
 
@@ -221,7 +222,7 @@ qwen_chat_read_float(struct chat_exec *r, const struct chat_value *v,
 
 /* Like int(); 0, or the argument, for what int() does not accept. */
 static struct chat_value
-f_int(const struct chat_use *c)
+f_int(const struct chat_builtin_call *c)
 {
 	const struct chat_value *x = c->x;
 	const struct chat_value *v = qwen_chat_arg(c->a, 0, "default");
@@ -249,7 +250,7 @@ f_int(const struct chat_use *c)
 }
 
 static struct chat_value
-f_abs(const struct chat_use *c)
+f_abs(const struct chat_builtin_call *c)
 {
 	struct chat_value zero = chat_int(0), v = *c->x;
 
@@ -264,13 +265,13 @@ f_abs(const struct chat_use *c)
  * Selects the items for which, or for whose attribute, a test holds or fails.
  */
 static struct chat_value
-f_select(const struct chat_use *c)
+f_select(const struct chat_builtin_call *c)
 {
 	const struct chat_args *a = c->a;
 	struct chat_args more = { 0 };
 	struct chat_value v;
 	struct chat_list l, chosen = { NULL, 0 };
-	size_t attr = (c->how & ATTR) != 0, i;
+	size_t attr = (c->variant & ATTR) != 0, i;
 	const struct chat_builtin *test = NULL;
 
 	if (a->n_key > 0 || (attr && a->n < 1))
@@ -292,9 +293,9 @@ f_select(const struct chat_use *c)
 		if (attr)
 			v = qwen_chat_path(c->r, &l.v[i], &a->v[0], NULL);
 		if (test != NULL)
-			v = qwen_chat_use(c->r, test, &v, &more);
+			v = qwen_chat_call_builtin(c->r, test, &v, &more);
 		qwen_chat_step(c->r, 1);
-		if (qwen_chat_true(&v) == (c->how & SELECT))
+		if (qwen_chat_true(&v) == (c->variant & SELECT))
 			chosen.v[chosen.n++] = l.v[i];
 	}
 	return chat_list(chosen);

@@ -196,7 +196,7 @@ written(struct chat_exec *r, const struct chat_value *v, int repr)
 		qwen_chat_repr(r, &b, v);
 	else
 		qwen_chat_print(r, &b, v);
-	return qwen_chat_take(r, &b).u.s;
+	return qwen_chat_buf_value(r, &b).u.s;
 }
 
 /* ------------------------------------------------------------ "%s" % values */
@@ -353,7 +353,7 @@ qwen_chat_percent(struct chat_exec *r, const struct chat_text *t,
 	}
 	if (s.used < s.n && s.by_name == NULL)
 		fail(r, "too many values");
-	return qwen_chat_take(r, &b);
+	return qwen_chat_buf_value(r, &b);
 }
 
 /* ------------------------------------------------------ "{}".format(values) */
@@ -510,7 +510,7 @@ put_braces(struct chat_exec *r, struct chat_buf *b, const struct chat_args *a,
 
 	if (colon != NULL)
 		spec = (struct chat_text){ colon + 1,
-		    (size_t)(end - colon - 1), qwen_chat_own };
+		    (size_t)(end - colon - 1), qwen_chat_all_own };
 	mark = memchr(p, '!', (size_t)(name_end - p));
 	if (mark != NULL) {
 		how = mark + 2 == name_end ? mark[1] : '?';
@@ -524,7 +524,7 @@ put_braces(struct chat_exec *r, struct chat_buf *b, const struct chat_args *a,
 }
 
 static struct chat_value
-m_format(const struct chat_use *c)
+m_format(const struct chat_builtin_call *c)
 {
 	const struct chat_text *t = c->t;
 	const char *p = t->s, *end = t->s + t->n, *from;
@@ -555,12 +555,12 @@ m_format(const struct chat_use *c)
 			put_braces(c->r, &b, c->a, from, p++, &next);
 		qwen_chat_step(c->r, (uint64_t)(p - from) / 4);
 	}
-	return qwen_chat_take(c->r, &b);
+	return qwen_chat_buf_value(c->r, &b);
 }
 
 /* x|format(a, b) is x % (a, b), or with names. */
 static struct chat_value
-f_format(const struct chat_use *c)
+f_format(const struct chat_builtin_call *c)
 {
 	struct chat_value values = { .type = CHAT_TUPLE,
 	    .u.l = { c->a->v, c->a->n } }, key;

@@ -28,7 +28,7 @@ qwen_chat_lex(struct chat_lexer *l, const char *source, size_t n)
 
 /* Advances to p, counting lines. */
 static void
-go(struct chat_lexer *l, const char *p)
+advance(struct chat_lexer *l, const char *p)
 {
 	for (; l->p < p; l->p++)
 		l->line += *l->p == '\n';
@@ -98,7 +98,7 @@ after_tag(struct chat_lexer *l, char sign, int block)
 	else if (block && sign != '+' && p < l->end && *p == '\n')
 		p++;
 	l->line_start = p > l->p && p[-1] == '\n';
-	go(l, p);
+	advance(l, p);
 }
 
 static int
@@ -110,7 +110,7 @@ skip_comment(struct chat_lexer *l, struct qwen_err *err)
 		p++;
 	if (p + 1 >= l->end)
 		return bad(l, err, "unterminated comment");
-	go(l, p + 2);
+	advance(l, p + 2);
 	after_tag(l, p[-1], 1);
 	return 0;
 }
@@ -151,7 +151,7 @@ raw_text(struct chat_lexer *l, struct qwen_err *err, const char *p, char sign)
 		/* for lstrip_blocks it does not begin a line */
 		l->line_start = 0;
 		l->n = (size_t)(text_end(l, s, tag) - s);
-		go(l, end);
+		advance(l, end);
 		after_tag(l, sign, 1);
 		return 0;
 	}
@@ -171,7 +171,7 @@ next_outside(struct chat_lexer *l, struct qwen_err *err)
 		l->at = l->line;
 		l->s = s;
 		l->n = (size_t)(text_end(l, s, tag) - s);
-		go(l, tag);
+		advance(l, tag);
 		if (l->n > 0) {
 			l->type = CHAT_T_DATA;
 			l->line_start = 0;
@@ -191,7 +191,7 @@ next_outside(struct chat_lexer *l, struct qwen_err *err)
 		return raw_text(l, err, raw, sign);
 	l->type = tag[1] == '{' ? CHAT_T_PRINT : CHAT_T_BLOCK;
 	l->in_tag = (int)l->type;
-	go(l, tag + 2 + (tag + 2 < l->end &&
+	advance(l, tag + 2 + (tag + 2 < l->end &&
 	    (tag[2] == '-' || tag[2] == '+')));
 	return 0;
 }
@@ -219,7 +219,7 @@ tag_end(struct chat_lexer *l)
 	if (p + 1 >= l->end || p[0] != first || p[1] != '}')
 		return 0;
 	l->type = first == '%' ? CHAT_T_BLOCK_END : CHAT_T_PRINT_END;
-	go(l, p + 2);
+	advance(l, p + 2);
 	l->in_tag = 0;
 	after_tag(l, sign, first == '%');
 	return 1;
@@ -239,7 +239,7 @@ string(struct chat_lexer *l, struct qwen_err *err)
 	l->type = CHAT_T_STRING;
 	l->s = l->p + 1;
 	l->n = (size_t)(p - l->s);
-	go(l, p + 1);
+	advance(l, p + 1);
 	return 0;
 }
 
@@ -266,7 +266,7 @@ number(struct chat_lexer *l)
 	}
 	l->s = l->p;
 	l->n = (size_t)(p - l->p);
-	go(l, p);
+	advance(l, p);
 }
 
 /* Brackets must be closed in order, so that the end of a tag is known. */
@@ -304,7 +304,7 @@ sign(struct chat_lexer *l, struct qwen_err *err)
 		return bad(l, err, "unexpected character");
 	if (bracket(l, err) < 0)
 		return -1;
-	go(l, l->p + l->n);
+	advance(l, l->p + l->n);
 	return 0;
 }
 
@@ -315,7 +315,7 @@ qwen_chat_next(struct chat_lexer *l, struct qwen_err *err)
 
 	if (!l->in_tag)
 		return next_outside(l, err);
-	go(l, skip_space(l, l->p));
+	advance(l, skip_space(l, l->p));
 	l->at = l->line;
 	if (l->p >= l->end)
 		return bad(l, err, "unterminated tag");
@@ -336,6 +336,6 @@ qwen_chat_next(struct chat_lexer *l, struct qwen_err *err)
 	l->n = (size_t)(p - l->p);
 	if (l->n > CHAT_WORD_MAX)
 		return bad(l, err, "name too long");
-	go(l, p);
+	advance(l, p);
 	return 0;
 }

@@ -8,7 +8,7 @@
 #include "text/chat/chat.h"
 
 static int
-flag(const struct chat_use *c, size_t i, const char *key, int usual)
+flag(const struct chat_builtin_call *c, size_t i, const char *key, int usual)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
 
@@ -67,20 +67,20 @@ qwen_chat_path(struct chat_exec *r, const struct chat_value *v,
 
 /* Converts strings to lower case for comparison, unless case matters. */
 static struct chat_value
-fold(const struct chat_use *c, const struct chat_value *v, int by_case)
+fold(const struct chat_builtin_call *c, const struct chat_value *v, int by_case)
 {
 	struct chat_text lower = chat_literal("lower");
 	struct chat_args none = { 0 };
 
 	if (by_case || v->type != CHAT_TEXT)
 		return *v;
-	return qwen_chat_use(c->r, qwen_chat_row_in(
+	return qwen_chat_call_builtin(c->r, qwen_chat_row_in(
 	    qwen_chat_methods[CHAT_TEXT], &lower), v, &none);
 }
 
 /* Returns the sort key of a value: an attribute, several ("a,b"), or itself. */
 static struct chat_value
-key_of(const struct chat_use *c, const struct chat_value *v,
+key_of(const struct chat_builtin_call *c, const struct chat_value *v,
     const struct chat_value *attr, const struct chat_value *usual, int by_case)
 {
 	struct chat_text comma = chat_literal(","), part;
@@ -142,7 +142,7 @@ merge(struct chat_exec *r, struct keyed *a, size_t n, struct keyed *room,
 }
 
 static struct chat_list
-sorted(const struct chat_use *c, const struct chat_list *l,
+sorted(const struct chat_builtin_call *c, const struct chat_list *l,
     const struct chat_value *attr, const struct chat_value *usual,
     int by_case, int down)
 {
@@ -165,7 +165,7 @@ sorted(const struct chat_use *c, const struct chat_list *l,
 }
 
 static struct chat_value
-f_sort(const struct chat_use *c)
+f_sort(const struct chat_builtin_call *c)
 {
 	struct chat_list l = qwen_chat_iterate(c->r, c->x);
 
@@ -174,7 +174,7 @@ f_sort(const struct chat_use *c)
 }
 
 static struct chat_value
-f_dictsort(const struct chat_use *c)
+f_dictsort(const struct chat_builtin_call *c)
 {
 	const struct chat_value *by = qwen_chat_arg(c->a, 1, "by");
 	struct chat_value which = chat_int(0), pairs;
@@ -189,7 +189,7 @@ f_dictsort(const struct chat_use *c)
 	else if (by != NULL && (by->type != CHAT_TEXT ||
 	    !qwen_chat_same_text(&by->u.s, "key")))
 		return chat_refuse(c, "dictsort by neither \"key\" nor \"value\"");
-	pairs = qwen_chat_use(c->r, qwen_chat_row_in(qwen_chat_filters,
+	pairs = qwen_chat_call_builtin(c->r, qwen_chat_row_in(qwen_chat_filters,
 	    &items), c->x, &none);
 	return chat_list(sorted(c, &pairs.u.l, &which, NULL,
 	    flag(c, 0, "case_sensitive", 0), flag(c, 2, "reverse", 0)));
@@ -198,7 +198,7 @@ f_dictsort(const struct chat_use *c)
 enum { LEAST, MOST };
 
 static struct chat_value
-f_extreme(const struct chat_use *c)
+f_extreme(const struct chat_builtin_call *c)
 {
 	const struct chat_value *attr = qwen_chat_arg(c->a, 1, "attribute");
 	int by_case = flag(c, 0, "case_sensitive", 0);
@@ -212,7 +212,7 @@ f_extreme(const struct chat_use *c)
 	for (i = 1; i < l.n && !c->r->failed; i++) {
 		key = key_of(c, &l.v[i], attr, NULL, by_case);
 		qwen_chat_step(c->r, 2);
-		if (!qwen_chat_compare(c->r, c->how == LEAST ? CHAT_LT :
+		if (!qwen_chat_compare(c->r, c->variant == LEAST ? CHAT_LT :
 		    CHAT_GT, &key, &best))
 			continue;
 		best = key;
@@ -223,7 +223,7 @@ f_extreme(const struct chat_use *c)
 
 /* Keeps the first of equal items. */
 static struct chat_value
-f_unique(const struct chat_use *c)
+f_unique(const struct chat_builtin_call *c)
 {
 	const struct chat_value *attr = qwen_chat_arg(c->a, 1, "attribute");
 	int by_case = flag(c, 0, "case_sensitive", 0);
@@ -248,7 +248,7 @@ f_unique(const struct chat_use *c)
 
 /* A group: a tuple of the common attribute and the list of items. */
 static struct chat_value
-group(const struct chat_use *c, const struct chat_value *by,
+group(const struct chat_builtin_call *c, const struct chat_value *by,
     const struct chat_list *l, size_t from, size_t n)
 {
 	struct chat_list two = qwen_chat_new_list(c->r, 2);
@@ -261,7 +261,7 @@ group(const struct chat_use *c, const struct chat_value *by,
 }
 
 static struct chat_value
-f_groupby(const struct chat_use *c)
+f_groupby(const struct chat_builtin_call *c)
 {
 	const struct chat_value *attr = qwen_chat_arg(c->a, 0, "attribute");
 	const struct chat_value *usual = qwen_chat_arg(c->a, 1, "default");
@@ -294,8 +294,8 @@ f_groupby(const struct chat_use *c)
 
 /* Returns n items from index from on, padded to width if there is a filler. */
 static struct chat_value
-row_of(const struct chat_use *c, const struct chat_list *l, size_t from,
-    size_t n, size_t width)
+row_of(const struct chat_builtin_call *c, const struct chat_list *l,
+    size_t from, size_t n, size_t width)
 {
 	const struct chat_value *fill = qwen_chat_arg(c->a, 1, "fill_with");
 	struct chat_list out;
@@ -310,7 +310,7 @@ row_of(const struct chat_use *c, const struct chat_list *l, size_t from,
 }
 
 static int64_t
-count(const struct chat_use *c, const char *key)
+count(const struct chat_builtin_call *c, const char *key)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, 0, key);
 
@@ -322,7 +322,7 @@ count(const struct chat_use *c, const char *key)
 }
 
 static struct chat_value
-f_batch(const struct chat_use *c)
+f_batch(const struct chat_builtin_call *c)
 {
 	size_t width = (size_t)count(c, "linecount"), i, n;
 	struct chat_list l = qwen_chat_iterate(c->r, c->x);
@@ -337,7 +337,7 @@ f_batch(const struct chat_use *c)
 }
 
 static struct chat_value
-f_slice(const struct chat_use *c)
+f_slice(const struct chat_builtin_call *c)
 {
 	size_t rows = (size_t)count(c, "slices"), i, at = 0, n;
 	struct chat_list l = qwen_chat_iterate(c->r, c->x);
@@ -352,7 +352,7 @@ f_slice(const struct chat_use *c)
 }
 
 static struct chat_value
-f_sum(const struct chat_use *c)
+f_sum(const struct chat_builtin_call *c)
 {
 	const struct chat_value *attr = qwen_chat_arg(c->a, 0, "attribute");
 	const struct chat_value *start = qwen_chat_arg(c->a, 1, "start");
@@ -371,7 +371,7 @@ f_sum(const struct chat_use *c)
 
 /* map('filter', args) or map(attribute=...). */
 static struct chat_value
-f_map(const struct chat_use *c)
+f_map(const struct chat_builtin_call *c)
 {
 	const struct chat_args *a = c->a;
 	const struct chat_value *attr = qwen_chat_arg(a, SIZE_MAX,
@@ -396,7 +396,7 @@ f_map(const struct chat_use *c)
 	out = qwen_chat_new_list(c->r, l.n);
 	for (i = 0; i < out.n && qwen_chat_step(c->r, 8) == 0; i++)
 		out.v[i] = row != NULL ?
-		    qwen_chat_use(c->r, row, &l.v[i], &more) :
+		    qwen_chat_call_builtin(c->r, row, &l.v[i], &more) :
 		    qwen_chat_path(c->r, &l.v[i], attr, usual);
 	return chat_list(out);
 }
@@ -404,7 +404,7 @@ f_map(const struct chat_use *c)
 /* ------------------------------------------------------------------ numbers */
 
 static struct chat_value
-f_float(const struct chat_use *c)
+f_float(const struct chat_builtin_call *c)
 {
 	const struct chat_value *usual = qwen_chat_arg(c->a, 0, "default");
 	struct chat_value v = { .type = CHAT_FLOAT };
@@ -419,7 +419,7 @@ f_float(const struct chat_use *c)
 }
 
 static struct chat_value
-f_round(const struct chat_use *c)
+f_round(const struct chat_builtin_call *c)
 {
 	const struct chat_value *how = qwen_chat_arg(c->a, 1, "method");
 	const struct chat_value *digits = qwen_chat_arg(c->a, 0, "precision");

@@ -9,7 +9,7 @@ enum { KEYS, VALUES };
 
 /* Argument i as a string; NULL if it is missing or none. */
 static const struct chat_text *
-text_arg(const struct chat_use *c, size_t i, const char *key)
+text_arg(const struct chat_builtin_call *c, size_t i, const char *key)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
 
@@ -25,7 +25,7 @@ text_arg(const struct chat_use *c, size_t i, const char *key)
 
 /* Returns argument i as a count; -1 if it is missing or negative. */
 static int64_t
-count_arg(const struct chat_use *c, size_t i, const char *key)
+count_arg(const struct chat_builtin_call *c, size_t i, const char *key)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
 
@@ -36,24 +36,24 @@ count_arg(const struct chat_use *c, size_t i, const char *key)
 }
 
 static struct chat_value
-m_strip(const struct chat_use *c)
+m_strip(const struct chat_builtin_call *c)
 {
 	const struct chat_text *set = text_arg(c, 0, "chars");
 
 	return chat_text(c->r->failed ? *c->t :
-	    qwen_chat_strip(c->r, c->t, set, c->how));
+	    qwen_chat_strip(c->r, c->t, set, c->variant));
 }
 
 static int
-has_end(const struct chat_use *c, const struct chat_text *x)
+has_end(const struct chat_builtin_call *c, const struct chat_text *x)
 {
-	return x->n <= c->t->n && memcmp(c->how == END ?
+	return x->n <= c->t->n && memcmp(c->variant == END ?
 	    c->t->s + c->t->n - x->n : c->t->s, x->s, x->n) == 0;
 }
 
 /* Accepts a string, or a tuple of strings. */
 static struct chat_value
-m_has_end(const struct chat_use *c)
+m_has_end(const struct chat_builtin_call *c)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, 0, "prefix");
 	struct chat_list l = { (struct chat_value *)(uintptr_t)v, 1 };
@@ -78,14 +78,14 @@ m_has_end(const struct chat_use *c)
 }
 
 static struct chat_value
-m_remove_end(const struct chat_use *c)
+m_remove_end(const struct chat_builtin_call *c)
 {
 	const struct chat_text *x =
-	    text_arg(c, 0, c->how == END ? "suffix" : "prefix");
+	    text_arg(c, 0, c->variant == END ? "suffix" : "prefix");
 
 	qwen_chat_step(c->r, 1 + c->t->n / 64);
 	return chat_text(x == NULL || !has_end(c, x) ? *c->t :
-	    c->how == END ? chat_slice(c->t, 0, c->t->n - x->n) :
+	    c->variant == END ? chat_slice(c->t, 0, c->t->n - x->n) :
 	    chat_slice(c->t, x->n, c->t->n));
 }
 
@@ -98,7 +98,8 @@ struct slices {
 
 /* Adds the text from begin to end as a slice. */
 static void
-add_slice(const struct chat_use *c, struct slices *p, size_t begin, size_t end)
+add_slice(const struct chat_builtin_call *c, struct slices *p, size_t begin,
+    size_t end)
 {
 	if (qwen_chat_step(c->r, 1) == 0 && qwen_chat_more(c->r, &p->l.v,
 	    p->l.n, &p->cap, sizeof *p->l.v) == 0)
@@ -125,7 +126,7 @@ next_space(const struct chat_text *t, size_t i, int there)
 }
 
 static void
-split_space(const struct chat_use *c, int64_t max, struct slices *p)
+split_space(const struct chat_builtin_call *c, int64_t max, struct slices *p)
 {
 	size_t begin = next_space(c->t, 0, 0), end;
 
@@ -138,7 +139,7 @@ split_space(const struct chat_use *c, int64_t max, struct slices *p)
 }
 
 static struct chat_value
-m_split(const struct chat_use *c)
+m_split(const struct chat_builtin_call *c)
 {
 	const struct chat_text *sep = text_arg(c, 0, "sep");
 	int64_t max = count_arg(c, 1, "maxsplit");
@@ -164,7 +165,8 @@ m_split(const struct chat_use *c)
 
 /* Returns the last position of x before end, or t->n + 1. */
 static size_t
-search_back(const struct chat_use *c, const struct chat_text *x, size_t end)
+search_back(const struct chat_builtin_call *c, const struct chat_text *x,
+    size_t end)
 {
 	size_t i = end < x->n ? 0 : end - x->n + 1, from = i;
 
@@ -179,7 +181,7 @@ search_back(const struct chat_use *c, const struct chat_text *x, size_t end)
 }
 
 static struct chat_value
-m_rsplit(const struct chat_use *c)
+m_rsplit(const struct chat_builtin_call *c)
 {
 	const struct chat_text *sep = text_arg(c, 0, "sep");
 	int64_t max = count_arg(c, 1, "maxsplit");
@@ -217,7 +219,7 @@ line_end(const struct chat_text *t, size_t i)
 struct chat_list
 qwen_chat_lines(struct chat_exec *r, const struct chat_text *t, int ends)
 {
-	const struct chat_use c = { .r = r, .t = t };
+	const struct chat_builtin_call c = { .r = r, .t = t };
 	struct slices p = { { NULL, 0 }, 0 };
 	size_t i, begin = 0, k;
 
@@ -237,7 +239,7 @@ qwen_chat_lines(struct chat_exec *r, const struct chat_text *t, int ends)
 }
 
 static struct chat_value
-m_splitlines(const struct chat_use *c)
+m_splitlines(const struct chat_builtin_call *c)
 {
 	const struct chat_value *ends = qwen_chat_arg(c->a, 0, "keepends");
 
@@ -248,7 +250,7 @@ m_splitlines(const struct chat_use *c)
 /* ----------------------------------------------------------- other strings */
 
 static struct chat_value
-m_replace(const struct chat_use *c)
+m_replace(const struct chat_builtin_call *c)
 {
 	const struct chat_text *old = text_arg(c, 0, "old");
 	const struct chat_text *new = text_arg(c, 1, "new");
@@ -270,11 +272,11 @@ m_replace(const struct chat_use *c)
 	}
 	part = chat_slice(c->t, begin, c->t->n);
 	qwen_chat_put(c->r, &b, &part);
-	return qwen_chat_take(c->r, &b);
+	return qwen_chat_buf_value(c->r, &b);
 }
 
 static struct chat_value
-m_count(const struct chat_use *c)
+m_count(const struct chat_builtin_call *c)
 {
 	const struct chat_text *x = text_arg(c, 0, "sub");
 	size_t at = 0;
@@ -291,7 +293,7 @@ m_count(const struct chat_use *c)
 }
 
 static struct chat_value
-m_isdigit(const struct chat_use *c)
+m_isdigit(const struct chat_builtin_call *c)
 {
 	size_t i;
 
@@ -304,16 +306,17 @@ m_isdigit(const struct chat_use *c)
 }
 
 static struct chat_value
-by_filter(const struct chat_use *c, const char *name,
+by_filter(const struct chat_builtin_call *c, const char *name,
     const struct chat_value *x, const struct chat_args *a)
 {
 	struct chat_text t = chat_literal(name);
 
-	return qwen_chat_use(c->r, qwen_chat_row_in(qwen_chat_filters, &t), x, a);
+	return qwen_chat_call_builtin(c->r, qwen_chat_row_in(qwen_chat_filters,
+	    &t), x, a);
 }
 
 static struct chat_value
-m_join(const struct chat_use *c)
+m_join(const struct chat_builtin_call *c)
 {
 	struct chat_value by = chat_text(*c->t);
 	struct chat_args a = { .v = &by, .n = 1 };
@@ -327,7 +330,7 @@ m_join(const struct chat_use *c)
 /* ----------------------------------------------------------------- objects */
 
 static struct chat_value
-m_items(const struct chat_use *c)
+m_items(const struct chat_builtin_call *c)
 {
 	struct chat_args none = { 0 };
 
@@ -335,14 +338,14 @@ m_items(const struct chat_use *c)
 }
 
 static struct chat_value
-m_members(const struct chat_use *c)
+m_members(const struct chat_builtin_call *c)
 {
 	return chat_list(qwen_chat_members(c->r, c->x->u.d,
-	    c->how == VALUES));
+	    c->variant == VALUES));
 }
 
 static struct chat_value
-m_get(const struct chat_use *c)
+m_get(const struct chat_builtin_call *c)
 {
 	const struct chat_value *v = NULL, *key = qwen_chat_arg(c->a, 0, "key"),
 	    *other = qwen_chat_arg(c->a, 1, "default");
@@ -357,7 +360,7 @@ m_get(const struct chat_use *c)
 }
 
 static struct chat_value
-m_copy(const struct chat_use *c)
+m_copy(const struct chat_builtin_call *c)
 {
 	return *c->x;
 }
@@ -365,7 +368,7 @@ m_copy(const struct chat_use *c)
 /* ---------------------------------------------------- lists, loops, cyclers */
 
 static struct chat_value
-m_list_index(const struct chat_use *c)
+m_list_index(const struct chat_builtin_call *c)
 {
 	size_t i;
 
@@ -378,7 +381,7 @@ m_list_index(const struct chat_use *c)
 }
 
 static struct chat_value
-m_list_count(const struct chat_use *c)
+m_list_count(const struct chat_builtin_call *c)
 {
 	int64_t n = 0;
 	size_t i;
@@ -392,7 +395,7 @@ m_list_count(const struct chat_use *c)
 
 /* loop.cycle(a, b): selects by the index of the item. */
 static struct chat_value
-m_cycle(const struct chat_use *c)
+m_cycle(const struct chat_builtin_call *c)
 {
 	if (c->a->n == 0 || c->a->n_key > 0) {
 		qwen_chat_fail(c->r, "cycle() needs a value");
@@ -403,7 +406,7 @@ m_cycle(const struct chat_use *c)
 
 /* Returns whether the values differ from those of the last call. */
 static struct chat_value
-m_changed(const struct chat_use *c)
+m_changed(const struct chat_builtin_call *c)
 {
 	struct chat_loop *l = c->x->u.loop;
 	struct chat_value old = { .type = CHAT_TUPLE, .u.l = l->seen };
@@ -418,17 +421,17 @@ m_changed(const struct chat_use *c)
 
 /* cycler(a, b) and joiner(", "). */
 static struct chat_value
-new_cycler(const struct chat_use *c)
+new_cycler(const struct chat_builtin_call *c)
 {
 	const struct chat_value *sep = qwen_chat_arg(c->a, 0, "sep");
 	struct chat_loop *l = qwen_chat_new(c->r, 1, sizeof *l);
-	struct chat_value v = { .type = (enum chat_type)c->how,
+	struct chat_value v = { .type = (enum chat_type)c->variant,
 	    .u.loop = l };
 
 	if (l == NULL)
 		return chat_undefined("", 0);
 	memset(l, 0, sizeof *l);
-	if (c->how == CHAT_CYCLER) {
+	if (c->variant == CHAT_CYCLER) {
 		l->items = (struct chat_list){ c->a->v, c->a->n };
 		if (c->a->n == 0 || c->a->n_key > 0)
 			qwen_chat_fail(c->r, "cycler() needs a value");
@@ -442,7 +445,7 @@ new_cycler(const struct chat_use *c)
 }
 
 static struct chat_value
-m_next(const struct chat_use *c)
+m_next(const struct chat_builtin_call *c)
 {
 	struct chat_loop *l = c->x->u.loop;
 	struct chat_value v = l->items.v[l->i];
@@ -452,7 +455,7 @@ m_next(const struct chat_use *c)
 }
 
 static struct chat_value
-m_reset(const struct chat_use *c)
+m_reset(const struct chat_builtin_call *c)
 {
 	c->x->u.loop->i = 0;
 	return (struct chat_value){ .type = CHAT_NONE };
@@ -460,7 +463,7 @@ m_reset(const struct chat_use *c)
 
 /* Refuses methods that modify their object, or that no known template uses. */
 static struct chat_value
-m_refused(const struct chat_use *c)
+m_refused(const struct chat_builtin_call *c)
 {
 	qwen_chat_fail(c->r, "this method is not available in templates");
 	return *c->x;

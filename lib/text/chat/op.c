@@ -152,7 +152,7 @@ repeat(struct chat_exec *r, const struct chat_text *t, int64_t times)
 		times = 0;
 	for (; times > 0 && qwen_chat_step(r, 1) == 0; times--)
 		qwen_chat_put(r, &b, t);
-	return qwen_chat_take(r, &b);
+	return qwen_chat_buf_value(r, &b);
 }
 
 /* a ~ b: joins both as printed. */
@@ -166,7 +166,7 @@ write_both(struct chat_exec *r, const struct chat_value *a,
 		return qwen_chat_join(r, &a->u.s, &b->u.s);
 	qwen_chat_print(r, &buf, a);
 	qwen_chat_print(r, &buf, b);
-	return qwen_chat_take(r, &buf);
+	return qwen_chat_buf_value(r, &buf);
 }
 
 struct chat_value
@@ -240,7 +240,7 @@ qwen_chat_compare(struct chat_exec *r, enum chat_op op,
 		return qwen_chat_equal(r, a, b) == (op == CHAT_EQ);
 	if (a->type == CHAT_TEXT && b->type == CHAT_TEXT) {
 		qwen_chat_step(r, a->u.s.n / 64);
-		c = qwen_chat_order(&a->u.s, &b->u.s);
+		c = qwen_chat_compare_text(&a->u.s, &b->u.s);
 	} else if (qwen_chat_number(a, &x) && qwen_chat_number(b, &y))
 		c = (x > y) - (x < y);
 	else if (a->type == b->type &&

@@ -374,7 +374,7 @@ closes(const struct chat_parser *p)
 static void
 output(struct chat_parser *p, struct chat_node *n)
 {
-	struct chat_text t = { p->l.s, p->l.n, qwen_chat_own };
+	struct chat_text t = { p->l.s, p->l.n, qwen_chat_all_own };
 
 	n->kind = CHAT_K_OUTPUT;
 	if (p->l.type == CHAT_T_DATA) {

@@ -27,7 +27,7 @@ qwen_prompt_text(const struct qwen_prompt *p)
 const unsigned char *
 qwen_prompt_own(const struct qwen_prompt *p)
 {
-	return p->n > 0 ? p->own : qwen_chat_own;
+	return p->n > 0 ? p->own : qwen_chat_all_own;
 }
 
 /* Returns 1 if the template wrote all of s at i. */

@@ -56,14 +56,14 @@ qwen_reply_drop(struct qwen_reply *r, size_t n)
 /* ------------------------------------------------------------------- output */
 
 static int
-give(struct qwen_reply *r, const struct qwen_reply_event *e)
+report(struct qwen_reply *r, const struct qwen_reply_event *e)
 {
 	return r->opts.event == NULL ? 0 : r->opts.event(r->opts.arg, e,
 	    r->err);
 }
 
 int
-qwen_chat_give(struct qwen_reply *r, enum qwen_reply_kind kind,
+qwen_chat_report(struct qwen_reply *r, enum qwen_reply_kind kind,
     const char *s, size_t n, const char *name)
 {
 	struct qwen_reply_event e = { .kind = kind, .text = { s, n },
@@ -73,7 +73,7 @@ qwen_chat_give(struct qwen_reply *r, enum qwen_reply_kind kind,
 		e.name.s = name;
 		e.name.len = strlen(name);
 	}
-	return give(r, &e);
+	return report(r, &e);
 }
 
 /* Holds back n bytes from offset at of the reply, which may be the end. */
@@ -109,7 +109,7 @@ qwen_reply_flush(struct qwen_reply *r, struct chat_stream *t)
 		e.text = (struct qwen_str){ t->all.s + from, t->part[i].n };
 		e.at = t->part[i].at;
 		from += t->part[i].n;
-		if (give(r, &e) < 0)
+		if (report(r, &e) < 0)
 			return -1;
 	}
 	t->space.n = t->n_part = 0;
@@ -198,7 +198,7 @@ call_begins(const struct qwen_reply *r, const char *s, size_t n)
 
 /* Returns 1 if the text at s ends the current state; 0; -1: not known. */
 static int
-turns(const struct qwen_reply *r, const char *s, size_t n)
+ends_state(const struct qwen_reply *r, const char *s, size_t n)
 {
 	int is;
 
@@ -227,7 +227,7 @@ text(struct qwen_reply *r, struct chat_stream *t, int final)
 		note(r, r->text.s + from, at - from);
 		if (s == NULL)
 			break;
-		is = turns(r, s, r->text.len - at);
+		is = ends_state(r, s, r->text.len - at);
 		if (is < 0 && final)
 			is = 0;
 		if (is == 0)
@@ -257,7 +257,7 @@ start(struct qwen_reply *r, int final)
 	is = r->thinks ? qwen_chat_begins(r->text.s, r->text.len, think) : 0;
 	if (is < 0 && !final)
 		return 0;
-	r->state = is == 1 ? CHAT_REPLY_THOUGHT : CHAT_REPLY_BARE;
+	r->state = is == 1 ? CHAT_REPLY_THOUGHT : CHAT_REPLY_UNTAGGED;
 	if (is == 1)
 		qwen_reply_drop(r, sizeof think - 1);
 	return 1;
@@ -271,9 +271,9 @@ end_thought(struct qwen_reply *r)
 {
 	if (qwen_chat_begins(r->text.s, r->text.len, end_think) == 1) {
 		qwen_reply_drop(r, sizeof end_think - 1);
-		r->state = CHAT_REPLY_BARE;
+		r->state = CHAT_REPLY_UNTAGGED;
 	} else
-		r->state = CHAT_REPLY_DRAFT;
+		r->state = CHAT_REPLY_THOUGHT_CALL;
 	r->indent = 1;
 	r->ticks = 0;
 	r->fence = 0;
@@ -311,10 +311,10 @@ step(struct qwen_reply *r, int final)
 	case CHAT_REPLY_THOUGHT:
 		rc = text(r, &r->reasoning, final);
 		return rc <= 0 ? rc : end_thought(r);
-	case CHAT_REPLY_DRAFT:
-		return qwen_chat_draft(r, final);
-	case CHAT_REPLY_BARE:
-		return qwen_chat_bare(r, final);
+	case CHAT_REPLY_THOUGHT_CALL:
+		return qwen_chat_thought_call(r, final);
+	case CHAT_REPLY_UNTAGGED:
+		return qwen_chat_untagged(r, final);
 	case CHAT_REPLY_CONTENT:
 		rc = text(r, &r->content, final);
 		if (rc == 1)
@@ -420,7 +420,7 @@ qwen_reply_new_sized(size_t size, struct qwen_reply **out,
 	r->content.begun = opts->continues && !r->reasoning.begun;
 	r->state = opts->thinking == QWEN_THINKING_OPEN ?
 	    CHAT_REPLY_THOUGHT : opts->thinking == QWEN_THINKING_NONE ?
-	    CHAT_REPLY_START : CHAT_REPLY_BARE;
+	    CHAT_REPLY_START : CHAT_REPLY_UNTAGGED;
 	r->text.s = "";
 	r->indent = 1;
 	r->doc = yyjson_mut_doc_new(NULL);
@@ -484,7 +484,7 @@ qwen_reply_free(struct qwen_reply *r)
 	yyjson_mut_doc_free(r->doc);
 	qwen_chat_call_reset(&r->call);
 	qwen_text_fini(&r->buf);
-	qwen_text_fini(&r->bare.items);
+	qwen_text_fini(&r->untagged.items);
 	fini(&r->reasoning);
 	fini(&r->content);
 	free(r);

@@ -60,16 +60,18 @@ struct chat_call {
 	int			braced;	/* a superfluous brace was skipped */
 	int			again;	/* another call follows at at */
 	struct chat_json	json;
-	int			lines;	/* the value begins on a new line; 2:
-					   lines end in CR LF */
+	int			on_lines;	/* the value begins on a new
+						   line; 2: lines end in CR
+						   LF */
 	size_t			indent;	/* indentation of the value's end tag */
-	size_t			nest[2];	/* <function= and <tool_call> in
+	size_t			n_open[2];	/* <function= and <tool_call> in
 						   the value that are not closed
 						   there */
-	size_t			nest_parameter;	/* the same for <parameter= */
-	int			torn;	/* a value contains an end tag of a
-					   parameter, which may end the value
-					   itself */
+	size_t			n_open_parameters;	/* the same for
+							   <parameter= */
+	int			has_end_tag;	/* a value contains an end tag
+						   of a parameter, which may
+						   end the value itself */
 	yyjson_val		*tool;	/* tool of that name, or NULL */
 	char			*name;	/* of the function */
 	char			*param;	/* name of the parameter */
@@ -77,7 +79,7 @@ struct chat_call {
 };
 
 /* A reply that may consist only of calls without a tag. */
-struct chat_bare {
+struct chat_untagged {
 	size_t			at, begin;	/* parsed up to; start of the
 						   item */
 	int			in_item;
@@ -92,8 +94,8 @@ struct chat_bare {
 
 enum chat_reply_state {
 	CHAT_REPLY_START, CHAT_REPLY_THOUGHT,
-	CHAT_REPLY_DRAFT,	/* inside a thought, at a possible call */
-	CHAT_REPLY_BARE,	/* at the start of the content */
+	CHAT_REPLY_THOUGHT_CALL, /* inside a thought, at a possible call */
+	CHAT_REPLY_UNTAGGED,	/* at the start of the content */
 	CHAT_REPLY_CONTENT, CHAT_REPLY_CALL
 };
 
@@ -117,10 +119,10 @@ struct qwen_reply {
 						   space */
 	unsigned		 ticks;		/* consecutive backquotes */
 	int			 fence;		/* inside a ``` fence */
-	size_t			 draft;		/* possible calls in a thought:
+	size_t			 thought_at;	/* possible calls in a thought:
 						   parsed up to here */
-	int			 in_draft;	/* inside such a call */
-	struct chat_bare	 bare;
+	int			 in_thought_call;	/* inside such a call */
+	struct chat_untagged	 untagged;
 	struct chat_call	 call;
 	yyjson_mut_doc		*doc;		/* contains the lists */
 	yyjson_mut_val		*calls, *unparsed;
@@ -136,9 +138,9 @@ int qwen_reply_pass(struct qwen_reply *r, struct chat_stream *t, size_t n);
 int qwen_reply_flush(struct qwen_reply *r, struct chat_stream *t);
 
 /* Report a text at the beginning of r->text, or a call. */
-int qwen_chat_give(struct qwen_reply *r, enum qwen_reply_kind kind,
+int qwen_chat_report(struct qwen_reply *r, enum qwen_reply_kind kind,
     const char *s, size_t n, const char *name);
-int qwen_chat_give_call(struct qwen_reply *r, const char *name,
+int qwen_chat_report_call(struct qwen_reply *r, const char *name,
     yyjson_mut_val *args);
 
 /*
@@ -187,7 +189,7 @@ enum {
 	CHAT_EXACT = 1,		/* a name, and arguments that are an object */
 	CHAT_LOOSE = 2,		/* the forms that models write, for a given
 				   tool */
-	CHAT_BARE = 4,		/* arguments must be present */
+	CHAT_NEEDS_ARGS = 4,	/* arguments must be present */
 	CHAT_ITEMS = 8,		/* a list of objects, or of lists of objects */
 };
 
@@ -206,19 +208,20 @@ int qwen_chat_json_cut(struct qwen_reply *r, const char *s, size_t n,
     char **name, struct qwen_text *args);
 
 /*
- * ---- bare.c: steps of two states: 1 if there may be more to do, 0 if not, -1.
+ * ---- untagged.c: steps of two states: 1 if there may be more to do, 0 if not,
+ * -1.
  */
-int qwen_chat_bare(struct qwen_reply *r, int final);
-int qwen_chat_draft(struct qwen_reply *r, int final);
+int qwen_chat_untagged(struct qwen_reply *r, int final);
+int qwen_chat_thought_call(struct qwen_reply *r, int final);
 
 /*
- * ---- loose.c
+ * ---- fix_json.c
  *
  * Converts JSON as models write it to JSON: control characters in strings,
  * extra commas, True and None, doubled braces; with python set, Python strings.
  * Returns 1 if it was truncated; -1 if it is not JSON.
  */
-int qwen_chat_loose(struct qwen_text *out, const char *s, size_t n,
+int qwen_chat_fix_json(struct qwen_text *out, const char *s, size_t n,
     int python);
 
 /*
@@ -230,10 +233,10 @@ yyjson_val *qwen_chat_tool(const struct qwen_reply *r, const char *name,
 yyjson_val *qwen_chat_parameter(yyjson_val *tool, const char *name, size_t n);
 
 /* Returns 1 if the tool has required arguments. */
-int qwen_chat_needs(yyjson_val *tool);
+int qwen_chat_has_required(yyjson_val *tool);
 
 /* Returns 1 if args lacks a required argument of the tool. */
-int qwen_chat_lacks(yyjson_val *tool, yyjson_mut_val *args);
+int qwen_chat_lacks_required(yyjson_val *tool, yyjson_mut_val *args);
 
 /*
  * Converts a parameter's value by its schema; strict: JSON only.  NULL: out of

@@ -307,7 +307,7 @@ messages(struct qwen_chat_request *q, struct chat_exec *r,
 }
 
 void
-qwen_chat_unite(struct chat_exec *r, struct chat_value *content,
+qwen_chat_join_parts(struct chat_exec *r, struct chat_value *content,
     const char *between)
 {
 	const struct chat_list *l = &content->u.l;
@@ -324,13 +324,13 @@ qwen_chat_unite(struct chat_exec *r, struct chat_value *content,
 			qwen_chat_put_data(r, &b, between, strlen(between));
 		qwen_chat_put(r, &b, &v->u.s);
 	}
-	united = qwen_chat_take(r, &b);
+	united = qwen_chat_buf_value(r, &b);
 	if (i == l->n)
 		*content = united;
 }
 
 int
-qwen_chat_put_right(struct chat_exec *r, struct chat_value *list)
+qwen_chat_adapt_contents(struct chat_exec *r, struct chat_value *list)
 {
 	struct chat_value *v, empty = chat_text(chat_literal(""));
 	size_t i;
@@ -342,7 +342,7 @@ qwen_chat_put_right(struct chat_exec *r, struct chat_value *list)
 		if (missing(v))
 			put_key(r, m, "content", &empty);
 		else if (v->type == CHAT_LIST)
-			qwen_chat_unite(r, v, "\n");
+			qwen_chat_join_parts(r, v, "\n");
 		calls(NULL, r, m, 0);
 	}
 	return r->failed ? -1 : 0;
@@ -371,7 +371,7 @@ is_usual(const char *role)
 }
 
 int
-qwen_chat_check_lost(struct chat_exec *r, const struct chat_value *messages,
+qwen_chat_check_ignored(struct chat_exec *r, const struct chat_value *messages,
     const char *source)
 {
 	const struct chat_list *l = &messages->u.l;

@@ -35,15 +35,15 @@ void qwen_chat_close_request(struct qwen_chat_request *q);
  * become empty, lists of text parts (also empty ones) become one text,
  * arguments of calls become objects.
  */
-int qwen_chat_put_right(struct chat_exec *r, struct chat_value *messages);
+int qwen_chat_adapt_contents(struct chat_exec *r, struct chat_value *messages);
 
 /*
  * Fails if the prompt lacks a message: one without a role, or with a role that
  * the template's source does not mention although it uses roles.  Else returns
  * 0.
  */
-int qwen_chat_check_lost(struct chat_exec *r, const struct chat_value *messages,
-    const char *source);
+int qwen_chat_check_ignored(struct chat_exec *r,
+    const struct chat_value *messages, const char *source);
 
 /*
  * Converts JSON to a value that borrows its strings; fails if it is nested too
@@ -56,7 +56,7 @@ struct chat_value qwen_chat_convert(struct chat_exec *r, yyjson_val *json,
  * Joins text parts into one text, with between them; content with other parts
  * is unchanged.
  */
-void qwen_chat_unite(struct chat_exec *r, struct chat_value *content,
+void qwen_chat_join_parts(struct chat_exec *r, struct chat_value *content,
     const char *between);
 
 /*
@@ -78,15 +78,15 @@ void qwen_chat_arguments(struct qwen_chat_request *q, struct chat_exec *r,
 void qwen_chat_wrap(struct chat_exec *r, struct chat_value *v);
 
 /*
- * order.c: moves system messages to where the template accepts them, as
+ * systems.c: moves system messages to where the template accepts them, as
  * t->systems says. force 1: as if the template accepted them only at the start;
  * 2: and never adds a user message. *folds: force may help.
  */
-int qwen_chat_systems(struct chat_exec *r, const struct qwen_template *t,
+int qwen_chat_place_systems(struct chat_exec *r, const struct qwen_template *t,
     struct chat_value *messages, int force, int *folds);
 
-/* order.c: adds a user message at the end. */
-int qwen_chat_ask(struct chat_exec *r, struct chat_value *messages);
+/* systems.c: adds a user message at the end. */
+int qwen_chat_add_user(struct chat_exec *r, struct chat_value *messages);
 
 /*
  * continue.c: marks the end of the last message if the reply continues it;
@@ -100,7 +100,7 @@ int qwen_chat_cut(const struct qwen_chat_request *q, struct chat_exec *r);
  * template.c: renders a template with a request of our own, without changes to
  * it.  Returns 0 and its text, for qwen_chat_buf_fini(); -1 with err.
  */
-int qwen_chat_try(const struct qwen_template *t, const char *json, size_t n,
+int qwen_chat_probe(const struct qwen_template *t, const char *json, size_t n,
     struct chat_buf *out, struct qwen_err *err);
 
 /* Parses JSON with numbers as strings; what names it in the message. */

@@ -54,14 +54,14 @@ qwen_chat_parameter(yyjson_val *tool, const char *name, size_t n)
 }
 
 int
-qwen_chat_needs(yyjson_val *tool)
+qwen_chat_has_required(yyjson_val *tool)
 {
 	return yyjson_arr_size(yyjson_obj_get(parameters_of(tool),
 	    "required")) > 0;
 }
 
 int
-qwen_chat_lacks(yyjson_val *tool, yyjson_mut_val *args)
+qwen_chat_lacks_required(yyjson_val *tool, yyjson_mut_val *args)
 {
 	yyjson_val *list = yyjson_obj_get(yyjson_obj_get(tool, "parameters"),
 	    "required"), *name;
@@ -145,14 +145,14 @@ types_of(yyjson_val *v)
 }
 
 /* A search through a schema. */
-struct look {
+struct schema_search {
 	yyjson_val	*root;		/* resolves references, or NULL */
 	unsigned	 left;		/* schemas left to visit */
 };
 
 /* Follows references to the root. */
 static yyjson_val *
-resolve(struct look *l, yyjson_val *schema)
+resolve(struct schema_search *l, yyjson_val *schema)
 {
 	const char *ref;
 
@@ -169,7 +169,7 @@ resolve(struct look *l, yyjson_val *schema)
  * its constant values.
  */
 static unsigned
-allowed_by(struct look *l, yyjson_val *schema, int depth)
+allowed_by(struct schema_search *l, yyjson_val *schema, int depth)
 {
 	static const char *const lists[] = { "anyOf", "oneOf", "allOf" };
 	yyjson_val *type, *v;
@@ -203,7 +203,7 @@ allowed_by(struct look *l, yyjson_val *schema, int depth)
 static unsigned
 allowed(yyjson_val *tool, yyjson_val *schema)
 {
-	struct look l = { yyjson_obj_get(tool, "parameters"), 1000 };
+	struct schema_search l = { yyjson_obj_get(tool, "parameters"), 1000 };
 
 	return allowed_by(&l, schema, 0);
 }
@@ -212,14 +212,6 @@ int
 qwen_chat_only_text(yyjson_val *tool, yyjson_val *schema)
 {
 	return (allowed(tool, schema) & ~(unsigned)STRING) == 0;
-}
-
-int
-qwen_chat_is_text(yyjson_val *schema)
-{
-	unsigned set = allowed(NULL, schema);
-
-	return set == 0 || (set & STRING) != 0;
 }
 
 /* ------------------------------------------------------------------ values */
@@ -275,7 +267,7 @@ literal(yyjson_mut_doc *doc, unsigned set, const struct chat_text *t,
 	set &= OBJECT | ARRAY;
 	if (set == 0 || t->n == 0 || (t->s[0] != '[' && t->s[0] != '{'))
 		return 0;
-	if (qwen_chat_loose(&made, t->s, t->n, 1) == 0 && !made.failed) {
+	if (qwen_chat_fix_json(&made, t->s, t->n, 1) == 0 && !made.failed) {
 		m = (struct chat_text){ made.s, made.n, NULL };
 		rc = json(doc, set, &m, v);
 	}

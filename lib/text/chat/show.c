@@ -88,8 +88,9 @@ put_escape(struct chat_exec *r, struct chat_buf *b, const struct chat_text *t,
 	struct chat_text e = { s, strlen(s), NULL };
 
 	qwen_chat_step(r, 8);
-	if (t->from == qwen_chat_own || (t->from != NULL && t->from[i]))
-		e.from = qwen_chat_own;
+	if (t->origin == qwen_chat_all_own || (t->origin != NULL &&
+	    t->origin[i]))
+		e.origin = qwen_chat_all_own;
 	qwen_chat_put(r, b, &e);
 }
 
@@ -249,7 +250,7 @@ by_key(const void *a, const void *b)
 {
 	const struct chat_pair *x = a, *y = b;
 
-	return qwen_chat_order(&x->key.u.s, &y->key.u.s);
+	return qwen_chat_compare_text(&x->key.u.s, &y->key.u.s);
 }
 
 /* Returns a copy with sorted keys; after a failure d itself. */

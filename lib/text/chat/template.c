@@ -71,7 +71,7 @@ parses_arguments(struct qwen_template *t, struct qwen_err *err)
 		    "\"\",\"tool_calls\":[{\"id\":\"b\",\"type\":\"function\","
 		    "\"function\":{\"name\":\"f\",\"arguments\":%s}}]}]}",
 		    arguments[i]);
-		rc[i] = qwen_chat_try(t, json, strlen(json), &b[i], &e);
+		rc[i] = qwen_chat_probe(t, json, strlen(json), &b[i], &e);
 		if (rc[i] < 0 && e.code == QWEN_ENOMEM)
 			break;
 	}
@@ -220,17 +220,17 @@ qwen_template_names(const struct qwen_template *t, const char *word)
 /* --------------------------------------------------------------- rendering */
 
 /* An attempt to render: its settings, and its outcome. */
-struct way {
+struct attempt {
 	int	as_is;		/* use the messages unchanged */
-	int	right;		/* adapt contents */
-	int	fold;		/* 1: fold system messages even if the template
+	int	adapt;		/* adapt contents */
+	int	fold_systems;	/* 1: fold system messages even if the template
 				   seems to accept them; 2: and add no user
 				   turn */
-	int	ask;		/* add a user message at the end */
-	int	mute;		/* raise_exception() does nothing */
+	int	add_user;	/* add a user message at the end */
+	int	no_raise;	/* raise_exception() does nothing */
 	const char *effort;	/* in place of the request's effort, or NULL */
 	int	level;		/* level of the request's effort */
-	int	accident, raised, folds;
+	int	eval_error, raised, folds;
 	int	continues, repaired;
 	enum qwen_thinking thinking;
 };
@@ -238,31 +238,32 @@ struct way {
 /* Changes the messages as this attempt needs them. */
 static int
 prepare(const struct qwen_template *t, struct qwen_chat_request *q,
-    struct chat_exec *r, struct way *w)
+    struct chat_exec *r, struct attempt *w)
 {
 	if (w->as_is)
 		return 0;
 	if (qwen_chat_contents(r, t, q->messages) < 0 ||
-	    qwen_chat_systems(r, t, q->messages, w->fold, &w->folds) < 0 ||
-	    (w->ask ? qwen_chat_ask(r, q->messages) :
-	    qwen_chat_continue(q, r, t)) < 0)
+	    qwen_chat_place_systems(r, t, q->messages, w->fold_systems,
+	    &w->folds) < 0 || (w->add_user ? qwen_chat_add_user(r,
+	    q->messages) : qwen_chat_continue(q, r, t)) < 0)
 		return -1;
 	qwen_chat_set(r, "messages", q->messages);
-	if (w->right)
-		return qwen_chat_put_right(r, q->messages);
+	if (w->adapt)
+		return qwen_chat_adapt_contents(r, q->messages);
 	return r->failed ? -1 : 0;
 }
 
 static int
 render(const struct qwen_template *t, const char *json, size_t n,
-    struct way *w, struct chat_buf *out, struct qwen_err *err)
+    struct attempt *w, struct chat_buf *out, struct qwen_err *err)
 {
 	struct qwen_chat_request q = { 0 };
 	struct chat_scope scope = { 0 };
 	struct chat_exec r = {
 		.mem = { .max = CHAT_MEMORY + CHAT_MEMORY_BYTE * n },
 		.steps_max = CHAT_STEPS + CHAT_STEPS_BYTE * (uint64_t)n,
-		.out = out, .scope = &scope, .err = err, .mute = w->mute,
+		.out = out, .scope = &scope, .err = err,
+		.no_raise = w->no_raise,
 		.now = t->now, .now_arg = t->now_arg,
 	};
 	int rc;
@@ -275,13 +276,13 @@ render(const struct qwen_template *t, const char *json, size_t n,
 		w->level = qwen_chat_take_effort(&r, t, w->effort);
 	if (rc == 0)
 		rc = prepare(t, &q, &r, w);
-	r.accident = 0;
+	r.eval_error = 0;
 	if (rc == 0)
 		rc = qwen_chat_exec(&r, t);
-	w->accident = rc < 0 && r.accident;
+	w->eval_error = rc < 0 && r.eval_error;
 	w->raised = rc < 0 && r.raised;
 	if (rc == 0 && !w->as_is)
-		rc = qwen_chat_check_lost(&r, q.messages, t->source);
+		rc = qwen_chat_check_ignored(&r, q.messages, t->source);
 	if (rc == 0)
 		rc = qwen_chat_cut(&q, &r);
 	w->continues = q.continues;
@@ -295,10 +296,10 @@ render(const struct qwen_template *t, const char *json, size_t n,
 }
 
 int
-qwen_chat_try(const struct qwen_template *t, const char *json, size_t n,
+qwen_chat_probe(const struct qwen_template *t, const char *json, size_t n,
     struct chat_buf *out, struct qwen_err *err)
 {
-	struct way w = { .as_is = 1 };
+	struct attempt w = { .as_is = 1 };
 
 	return render(t, json, n, &w, out, err);
 }
@@ -309,13 +310,13 @@ qwen_chat_try(const struct qwen_template *t, const char *json, size_t n,
  */
 static int
 wants_user(const struct qwen_template *t, const char *json, size_t n,
-    const struct way *way, struct qwen_err *err)
+    const struct attempt *tried, struct qwen_err *err)
 {
-	struct way w = *way;
+	struct attempt w = *tried;
 	struct chat_buf b = { 0 };
 	int rc;
 
-	w.ask = 1;
+	w.add_user = 1;
 	rc = render(t, json, n, &w, &b, err);
 	qwen_chat_buf_fini(&b);
 	return rc == 0;
@@ -326,18 +327,18 @@ wants_user(const struct qwen_template *t, const char *json, size_t n,
  * if out of memory.
  */
 static int
-next_way(const struct qwen_template *t, const char *json, size_t n,
-    struct way *w)
+next_attempt(const struct qwen_template *t, const char *json, size_t n,
+    struct attempt *w)
 {
 	struct qwen_err err = { 0 };
 
-	if (w->accident && !w->right)
-		return w->right = 1;
-	if (w->raised && w->folds && w->fold < 2)
-		return ++w->fold > 0;
-	if (w->raised && !w->mute && t->systems != QWEN_SYSTEMS_TEMPLATE &&
+	if (w->eval_error && !w->adapt)
+		return w->adapt = 1;
+	if (w->raised && w->folds && w->fold_systems < 2)
+		return ++w->fold_systems > 0;
+	if (w->raised && !w->no_raise && t->systems != QWEN_SYSTEMS_TEMPLATE &&
 	    wants_user(t, json, n, w, &err))
-		return w->mute = 1;
+		return w->no_raise = 1;
 	return err.code == QWEN_ENOMEM ? -1 : 0;
 }
 
@@ -346,14 +347,14 @@ next_way(const struct qwen_template *t, const char *json, size_t n,
  * attempt.
  */
 static int
-render_somehow(const struct qwen_template *t, const char *json, size_t n,
-    struct way *w, struct chat_buf *b, struct qwen_err *err)
+render_attempts(const struct qwen_template *t, const char *json, size_t n,
+    struct attempt *w, struct chat_buf *b, struct qwen_err *err)
 {
 	struct qwen_err again, *at = err;
 	int more;
 
 	for (; render(t, json, n, w, b, at) < 0; at = &again) {
-		if (at->code == QWEN_ENOMEM || (more = next_way(t, json, n,
+		if (at->code == QWEN_ENOMEM || (more = next_attempt(t, json, n,
 		    w)) < 0)
 			return qwen_oom(err);
 		if (more == 0)
@@ -367,16 +368,16 @@ render_somehow(const struct qwen_template *t, const char *json, size_t n,
  * is that of the last attempt, without an effort.
  */
 static int
-render_any(const struct qwen_template *t, const char *json, size_t n,
-    struct way *w, struct chat_buf *b, struct qwen_err *err)
+render_efforts(const struct qwen_template *t, const char *json, size_t n,
+    struct attempt *w, struct chat_buf *b, struct qwen_err *err)
 {
 	const char *effort = NULL;
 	size_t i;
 	int level;
 
 	for (i = 0;; i++) {
-		*w = (struct way){ .effort = effort, .level = -1 };
-		if (render_somehow(t, json, n, w, b, err) == 0)
+		*w = (struct attempt){ .effort = effort, .level = -1 };
+		if (render_attempts(t, json, n, w, b, err) == 0)
 			return 0;
 		if (i == 0)
 			level = w->level;
@@ -391,13 +392,13 @@ qwen_template_render(const struct qwen_template *t, const char *json,
     size_t n, struct qwen_prompt **out, struct qwen_err *err)
 {
 	struct chat_buf b = { 0 };
-	struct way w;
+	struct attempt w;
 
 	*out = NULL;
 	if (n > REQUEST_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "request of %zu bytes is "
 		    "too large", n);
-	if (render_any(t, json, n, &w, &b, err) < 0)
+	if (render_efforts(t, json, n, &w, &b, err) < 0)
 		return -1;
 	*out = qwen_chat_begin(t, &b, err) < 0 ? NULL :
 	    calloc(1, sizeof **out);
@@ -406,7 +407,7 @@ qwen_template_render(const struct qwen_template *t, const char *json,
 		return qwen_oom(err);
 	}
 	(*out)->s = b.s;
-	(*out)->own = b.from;
+	(*out)->own = b.origin;
 	(*out)->n = b.n;
 	(*out)->continues = w.continues;
 	(*out)->thinking = w.thinking;

@@ -12,41 +12,41 @@
     OF(CHAT_DICT) | OF(CHAT_UNDEFINED))
 #define INTEGER (OF(CHAT_INT) | OF(CHAT_BIG))
 
-/* how: a set of types. */
+/* variant: a set of types. */
 static struct chat_value
-t_type(const struct chat_use *c)
+t_type(const struct chat_builtin_call *c)
 {
-	return chat_bool((unsigned)c->how >> c->x->type & 1);
+	return chat_bool((unsigned)c->variant >> c->x->type & 1);
 }
 
-/* how: the boolean value. */
+/* variant: the boolean value. */
 static struct chat_value
-t_is(const struct chat_use *c)
+t_is(const struct chat_builtin_call *c)
 {
-	return chat_bool(c->x->type == CHAT_BOOL && c->x->u.i == c->how);
+	return chat_bool(c->x->type == CHAT_BOOL && c->x->u.i == c->variant);
 }
 
 /* Returns the argument that a test requires; fails with NULL. */
 static const struct chat_value *
-other(const struct chat_use *c)
+other(const struct chat_builtin_call *c)
 {
 	if (c->a->n == 0)
 		qwen_chat_fail(c->r, "a test lacks its argument");
 	return c->a->n > 0 ? &c->a->v[0] : NULL;
 }
 
-/* how: an operator. */
+/* variant: an operator. */
 static struct chat_value
-t_compare(const struct chat_use *c)
+t_compare(const struct chat_builtin_call *c)
 {
 	const struct chat_value *y = other(c);
 
 	return chat_bool(y != NULL &&
-	    qwen_chat_compare(c->r, (enum chat_op)c->how, c->x, y));
+	    qwen_chat_compare(c->r, (enum chat_op)c->variant, c->x, y));
 }
 
 static struct chat_value
-t_divisible(const struct chat_use *c)
+t_divisible(const struct chat_builtin_call *c)
 {
 	const struct chat_value *y = other(c);
 	struct chat_value rest = chat_int(1);
@@ -56,18 +56,18 @@ t_divisible(const struct chat_use *c)
 	return chat_bool(!qwen_chat_true(&rest));
 }
 
-/* how: the remainder of division by 2. */
+/* variant: the remainder of division by 2. */
 static struct chat_value
-t_parity(const struct chat_use *c)
+t_parity(const struct chat_builtin_call *c)
 {
 	struct chat_value two = chat_int(2), rest;
 
 	rest = qwen_chat_binary(c->r, CHAT_MOD, c->x, &two);
-	return chat_bool(qwen_chat_true(&rest) == c->how);
+	return chat_bool(qwen_chat_true(&rest) == c->variant);
 }
 
 static struct chat_value
-t_same(const struct chat_use *c)
+t_same(const struct chat_builtin_call *c)
 {
 	const struct chat_value *y = other(c), *x = c->x;
 
@@ -80,12 +80,12 @@ t_same(const struct chat_use *c)
 	    x->u.d == y->u.d : qwen_chat_equal(c->r, x, y));
 }
 
-/* Returns whether a filter (how 1) or a test has that name. */
+/* Returns whether a filter (variant 1) or a test has that name. */
 static struct chat_value
-t_known(const struct chat_use *c)
+t_known(const struct chat_builtin_call *c)
 {
 	return chat_bool(c->x->type == CHAT_TEXT && qwen_chat_row_in(
-	    c->how ? qwen_chat_filters : qwen_chat_tests, c->t) != NULL);
+	    c->variant ? qwen_chat_filters : qwen_chat_tests, c->t) != NULL);
 }
 
 static const struct chat_builtin usual[] = {
@@ -122,16 +122,16 @@ const struct chat_builtin *const qwen_chat_tests[] = {
 /* --------------------------------------------------------------- functions */
 
 static struct chat_value
-raise(const struct chat_use *c)
+raise(const struct chat_builtin_call *c)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, 0, "message");
 	int n = v != NULL && v->type == CHAT_TEXT ?
 	    (int)(v->u.s.n < 160 ? v->u.s.n : 160) : 0;
 
-	if (c->r->mute)
+	if (c->r->no_raise)
 		return chat_text(chat_literal(""));
 	c->r->failed = c->r->raised = 1;
-	c->r->accident = 0;
+	c->r->eval_error = 0;
 	c->r->raised = 1;
 	qwen_fail(c->r->err, QWEN_EFORMAT, "the chat template refuses: %.*s",
 	    n > 0 ? n : 10, n > 0 ? v->u.s.s : "no reason.");
@@ -142,10 +142,10 @@ raise(const struct chat_use *c)
  * dict() and namespace(): a copy of a dictionary, if given, and named values.
  */
 static struct chat_value
-new_dict(const struct chat_use *c)
+new_dict(const struct chat_builtin_call *c)
 {
 	struct chat_value out = qwen_chat_new_dict(c->r,
-	    (enum chat_type)c->how), key;
+	    (enum chat_type)c->variant), key;
 	size_t i, plain = c->a->n - c->a->n_key;
 	const struct chat_dict *d;
 
@@ -159,14 +159,14 @@ new_dict(const struct chat_use *c)
 	}
 	for (i = 0; i < c->a->n_key && !c->r->failed; i++) {
 		key = chat_text(chat_literal(c->a->key[i]));
-		key.u.s.from = qwen_chat_own;
+		key.u.s.origin = qwen_chat_all_own;
 		qwen_chat_dict_put(c->r, out.u.d, &key, &c->a->v[plain + i]);
 	}
 	return out;
 }
 
 static struct chat_value
-range(const struct chat_use *c)
+range(const struct chat_builtin_call *c)
 {
 	const struct chat_args *a = c->a;
 	int64_t begin = 0, end = 0, step = 1, n = 0;

@@ -8,7 +8,7 @@
 #include "text/chat/chat.h"
 #include "qwentext.h"
 
-const unsigned char qwen_chat_own[1] = { 1 };
+const unsigned char qwen_chat_all_own[1] = { 1 };
 
 size_t
 qwen_chat_char(const char *s, size_t i, size_t n, uint32_t *c)
@@ -172,9 +172,9 @@ reserve(struct chat_exec *r, struct chat_buf *b, size_t n)
 	    3 * want - 2 * had > r->mem.max - r->mem.total)
 		return qwen_chat_limit(r, "memory");
 	if (qwen_grow(&b->s, &cap, want, 1) < 0 ||
-	    qwen_grow(&b->from, &b->cap, want, 1) < 0)
+	    qwen_grow(&b->origin, &b->cap, want, 1) < 0)
 		return qwen_chat_oom(r);
-	/* counts as memory of the run until qwen_chat_take() */
+	/* counts as memory of the run until qwen_chat_buf_value() */
 	r->mem.total += 2 * (b->cap - had);
 	return 0;
 }
@@ -187,10 +187,10 @@ qwen_chat_put(struct chat_exec *r, struct chat_buf *b,
 	    reserve(r, b, t->n) < 0)
 		return;
 	memcpy(b->s + b->n, t->s, t->n);
-	if (t->from == NULL || t->from == qwen_chat_own)
-		memset(b->from + b->n, t->from != NULL, t->n);
+	if (t->origin == NULL || t->origin == qwen_chat_all_own)
+		memset(b->origin + b->n, t->origin != NULL, t->n);
 	else
-		memcpy(b->from + b->n, t->from, t->n);
+		memcpy(b->origin + b->n, t->origin, t->n);
 	b->n += t->n;
 }
 
@@ -207,31 +207,31 @@ void
 qwen_chat_buf_fini(struct chat_buf *b)
 {
 	free(b->s);
-	free(b->from);
+	free(b->origin);
 	memset(b, 0, sizeof *b);
 }
 
-/* Returns NULL, qwen_chat_own, or a copy of from. */
+/* Returns NULL, qwen_chat_all_own, or a copy of origin. */
 static const unsigned char *
-keep_from(struct chat_exec *r, const unsigned char *from, size_t n)
+copy_origin(struct chat_exec *r, const unsigned char *origin, size_t n)
 {
 	unsigned char *p;
 
-	if (n == 0 || memchr(from, !from[0], n) == NULL)
-		return n > 0 && from[0] ? qwen_chat_own : NULL;
+	if (n == 0 || memchr(origin, !origin[0], n) == NULL)
+		return n > 0 && origin[0] ? qwen_chat_all_own : NULL;
 	if ((p = qwen_chat_new(r, n, 1)) != NULL)
-		memcpy(p, from, n);
+		memcpy(p, origin, n);
 	return p;
 }
 
 struct chat_value
-qwen_chat_take(struct chat_exec *r, struct chat_buf *b)
+qwen_chat_buf_value(struct chat_exec *r, struct chat_buf *b)
 {
 	struct chat_text t = { "", 0, NULL };
 	char *s = r->failed ? NULL : qwen_chat_new(r, b->n, 1);
 
 	if (s != NULL && b->n > 0) {
-		t.from = keep_from(r, b->from, b->n);
+		t.origin = copy_origin(r, b->origin, b->n);
 		t.s = memcpy(s, b->s, b->n);
 		t.n = b->n;
 	}
@@ -251,5 +251,5 @@ qwen_chat_join(struct chat_exec *r, const struct chat_text *a,
 		return chat_text(a->n == 0 ? *b : *a);
 	qwen_chat_put(r, &both, a);
 	qwen_chat_put(r, &both, b);
-	return qwen_chat_take(r, &both);
+	return qwen_chat_buf_value(r, &both);
 }

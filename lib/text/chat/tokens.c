@@ -57,7 +57,7 @@ keep_text(struct qwen_template *t, int which, struct qwen_str s,
 	if (s.len > 0)
 		memcpy(copy, s.s, s.len);
 	t->named[which] = chat_text((struct chat_text){ copy, s.len,
-	    qwen_chat_own });
+	    qwen_chat_all_own });
 	return 0;
 }
 
@@ -108,7 +108,7 @@ static int
 begins(const struct chat_buf *b, const struct chat_text *bos)
 {
 	return b->n >= bos->n && memcmp(b->s, bos->s, bos->n) == 0 &&
-	    memchr(b->from, 0, bos->n) == NULL;
+	    memchr(b->origin, 0, bos->n) == NULL;
 }
 
 int
@@ -122,12 +122,12 @@ qwen_chat_begin(const struct qwen_template *t, struct chat_buf *b,
 	    bos->n == 0 || (b->n > 0 && begins(b, bos)))
 		return 0;
 	if (qwen_grow(&b->s, &cap, b->n + bos->n, 1) < 0 ||
-	    qwen_grow(&b->from, &b->cap, b->n + bos->n, 1) < 0)
+	    qwen_grow(&b->origin, &b->cap, b->n + bos->n, 1) < 0)
 		return qwen_oom(err);
 	memmove(b->s + bos->n, b->s, b->n);
-	memmove(b->from + bos->n, b->from, b->n);
+	memmove(b->origin + bos->n, b->origin, b->n);
 	memcpy(b->s, bos->s, bos->n);
-	memset(b->from, 1, bos->n);
+	memset(b->origin, 1, bos->n);
 	b->n += bos->n;
 	return 0;
 }

@@ -12,14 +12,11 @@
  */
 yyjson_val *qwen_chat_tool_function(yyjson_val *tool);
 
-/* Returns 1 if a parameter of this schema (may be NULL) can be any string. */
-int qwen_chat_is_text(yyjson_val *schema);
-
 /*
  * Completes the beginning of a JSON text: drops an incomplete value at its end
  * and closes all brackets.  The result is JSON if the text could have become
  * JSON.
  */
-void qwen_chat_close(struct qwen_text *out, const char *s, size_t n);
+void qwen_chat_close_json(struct qwen_text *out, const char *s, size_t n);
 
 #endif

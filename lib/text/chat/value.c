@@ -39,7 +39,7 @@ qwen_chat_same_text(const struct chat_text *a, const char *b)
 }
 
 int
-qwen_chat_order(const struct chat_text *a, const struct chat_text *b)
+qwen_chat_compare_text(const struct chat_text *a, const struct chat_text *b)
 {
 	size_t n = a->n < b->n ? a->n : b->n;
 	int c = n > 0 ? memcmp(a->s, b->s, n) : 0;
@@ -523,7 +523,7 @@ subtext(struct chat_exec *r, const struct chat_text *t, const struct range *s)
 		l = sublist(r, &l, s);
 	for (i = 0; i < l.n && !r->failed; i++)
 		qwen_chat_put(r, &b, &l.v[i].u.s);
-	return qwen_chat_take(r, &b);
+	return qwen_chat_buf_value(r, &b);
 }
 
 struct chat_value

@@ -13,7 +13,8 @@ static const char spaces[] = "                ";
 
 /* Returns argument i as an integer; usual if it is missing. */
 static int64_t
-whole(const struct chat_use *c, size_t i, const char *key, int64_t usual)
+whole(const struct chat_builtin_call *c, size_t i, const char *key,
+    int64_t usual)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
 
@@ -25,7 +26,7 @@ whole(const struct chat_use *c, size_t i, const char *key, int64_t usual)
 }
 
 static int
-flag(const struct chat_use *c, size_t i, const char *key, int usual)
+flag(const struct chat_builtin_call *c, size_t i, const char *key, int usual)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
 
@@ -34,7 +35,8 @@ flag(const struct chat_use *c, size_t i, const char *key, int usual)
 
 /* Returns argument i as a text; fails if it has another type. */
 static struct chat_text
-text(const struct chat_use *c, size_t i, const char *key, const char *usual)
+text(const struct chat_builtin_call *c, size_t i, const char *key,
+    const char *usual)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
 
@@ -47,14 +49,14 @@ text(const struct chat_use *c, size_t i, const char *key, const char *usual)
 
 /* Returns x as a string, for filters. */
 static struct chat_text
-soft(const struct chat_use *c)
+soft(const struct chat_builtin_call *c)
 {
 	struct chat_buf b = { 0 };
 
 	if (c->x->type == CHAT_TEXT)
 		return c->x->u.s;
 	qwen_chat_print(c->r, &b, c->x);
-	return qwen_chat_take(c->r, &b).u.s;
+	return qwen_chat_buf_value(c->r, &b).u.s;
 }
 
 /* ------------------------------------------------------------------- cases */
@@ -79,7 +81,7 @@ is_ignored(uint32_t c)
  * Returns 1 if the capital sigma at i (2 bytes) is the last letter of a word.
  */
 static int
-is_final(const struct chat_use *c, const struct chat_text *t, size_t i)
+is_final(const struct chat_builtin_call *c, const struct chat_text *t, size_t i)
 {
 	size_t k = i, at;
 	uint32_t u = 0;
@@ -126,7 +128,7 @@ case_of(int how, uint32_t u, size_t i, int cased, int begins)
 
 /* Converts the case of a text; each character keeps its origin. */
 static struct chat_value
-recase(const struct chat_use *c, const struct chat_text *t, int how)
+recase(const struct chat_builtin_call *c, const struct chat_text *t, int how)
 {
 	struct chat_buf b = { 0 };
 	char out[QWEN_CASE_MAX];
@@ -153,27 +155,27 @@ recase(const struct chat_use *c, const struct chat_text *t, int how)
 		part = chat_slice(t, done, i);
 		qwen_chat_put(c->r, &b, &part);
 		part = (struct chat_text){ out, n, chat_is_own(t, i) ?
-		    qwen_chat_own : NULL };
+		    qwen_chat_all_own : NULL };
 		qwen_chat_put(c->r, &b, &part);
 		done = i + k;
 	}
 	part = chat_slice(t, done, t->n);
 	qwen_chat_put(c->r, &b, &part);
-	return qwen_chat_take(c->r, &b);
+	return qwen_chat_buf_value(c->r, &b);
 }
 
 static struct chat_value
-m_case(const struct chat_use *c)
+m_case(const struct chat_builtin_call *c)
 {
-	return recase(c, c->t, c->how);
+	return recase(c, c->t, c->variant);
 }
 
 static struct chat_value
-f_case(const struct chat_use *c)
+f_case(const struct chat_builtin_call *c)
 {
 	struct chat_text t = soft(c);
 
-	return recase(c, &t, c->how);
+	return recase(c, &t, c->variant);
 }
 
 /* ------------------------------------------------------ kinds of characters */
@@ -195,7 +197,7 @@ kinds(uint32_t u)
  * Returns whether all characters are of these kinds and there is at least one.
  */
 static struct chat_value
-m_is(const struct chat_use *c)
+m_is(const struct chat_builtin_call *c)
 {
 	size_t i = 0;
 	uint32_t u;
@@ -203,10 +205,10 @@ m_is(const struct chat_use *c)
 	qwen_chat_step(c->r, c->t->n / 4);
 	while (i < c->t->n) {
 		i += qwen_chat_char(c->t->s, i, c->t->n, &u);
-		if ((kinds(u) & c->how) == 0)
+		if ((kinds(u) & c->variant) == 0)
 			return chat_bool(0);
 	}
-	return chat_bool(c->t->n > 0 || c->how == ASCII);
+	return chat_bool(c->t->n > 0 || c->variant == ASCII);
 }
 
 /*
@@ -214,7 +216,7 @@ m_is(const struct chat_use *c)
  * least one.
  */
 static struct chat_value
-is_case(const struct chat_use *c, const struct chat_text *t)
+is_case(const struct chat_builtin_call *c, const struct chat_text *t)
 {
 	enum qwen_case_kind k;
 	size_t i = 0, n = 0;
@@ -224,7 +226,7 @@ is_case(const struct chat_use *c, const struct chat_text *t)
 	while (i < t->n) {
 		i += qwen_chat_char(t->s, i, t->n, &u);
 		k = qwen_case_kind(u);
-		if (k != QWEN_KIND_NONE && (int)k != c->how)
+		if (k != QWEN_KIND_NONE && (int)k != c->variant)
 			return chat_bool(0);
 		n += k != QWEN_KIND_NONE;
 	}
@@ -232,13 +234,13 @@ is_case(const struct chat_use *c, const struct chat_text *t)
 }
 
 static struct chat_value
-m_is_case(const struct chat_use *c)
+m_is_case(const struct chat_builtin_call *c)
 {
 	return is_case(c, c->t);
 }
 
 static struct chat_value
-t_is_case(const struct chat_use *c)
+t_is_case(const struct chat_builtin_call *c)
 {
 	struct chat_text t = soft(c);
 
@@ -246,7 +248,7 @@ t_is_case(const struct chat_use *c)
 }
 
 static struct chat_value
-f_wordcount(const struct chat_use *c)
+f_wordcount(const struct chat_builtin_call *c)
 {
 	struct chat_text t = soft(c);
 	int64_t n = 0;
@@ -266,7 +268,7 @@ f_wordcount(const struct chat_use *c)
 /* ------------------------------------------------------------------ padding */
 
 static void
-put_times(const struct chat_use *c, struct chat_buf *b,
+put_times(const struct chat_builtin_call *c, struct chat_buf *b,
     const struct chat_text *t, int64_t times)
 {
 	for (; times > 0 && qwen_chat_step(c->r, 1) == 0; times--)
@@ -274,7 +276,7 @@ put_times(const struct chat_use *c, struct chat_buf *b,
 }
 
 static void
-put_spaces(const struct chat_use *c, struct chat_buf *b, int64_t n)
+put_spaces(const struct chat_builtin_call *c, struct chat_buf *b, int64_t n)
 {
 	int64_t k;
 
@@ -288,7 +290,7 @@ put_spaces(const struct chat_use *c, struct chat_buf *b, int64_t n)
 enum { LEFT, RIGHT, CENTER };	/* alignment of the text */
 
 static struct chat_value
-pad(const struct chat_use *c, const struct chat_text *t, int64_t width,
+pad(const struct chat_builtin_call *c, const struct chat_text *t, int64_t width,
     const struct chat_text *fill)
 {
 	int64_t n = (int64_t)qwen_chat_chars(c->r, t->s, t->n), more, left;
@@ -297,16 +299,16 @@ pad(const struct chat_use *c, const struct chat_text *t, int64_t width,
 	if (n >= width || c->r->failed)
 		return chat_text(*t);
 	more = width - n;
-	left = c->how == LEFT ? 0 : c->how == RIGHT ? more :
+	left = c->variant == LEFT ? 0 : c->variant == RIGHT ? more :
 	    more / 2 + (more & width & 1);
 	put_times(c, &b, fill, left);
 	qwen_chat_put(c->r, &b, t);
 	put_times(c, &b, fill, more - left);
-	return qwen_chat_take(c->r, &b);
+	return qwen_chat_buf_value(c->r, &b);
 }
 
 static struct chat_value
-m_pad(const struct chat_use *c)
+m_pad(const struct chat_builtin_call *c)
 {
 	struct chat_text fill = text(c, 1, "fillchar", " ");
 	int64_t width = whole(c, 0, "width", -1);
@@ -318,7 +320,7 @@ m_pad(const struct chat_use *c)
 }
 
 static struct chat_value
-f_center(const struct chat_use *c)
+f_center(const struct chat_builtin_call *c)
 {
 	struct chat_text t = soft(c), fill = chat_literal(" ");
 
@@ -327,7 +329,7 @@ f_center(const struct chat_use *c)
 
 /* Pads with zeros after the sign. */
 static struct chat_value
-m_zfill(const struct chat_use *c)
+m_zfill(const struct chat_builtin_call *c)
 {
 	int64_t n = (int64_t)qwen_chat_chars(c->r, c->t->s, c->t->n);
 	int64_t width = whole(c, 0, "width", -1);
@@ -340,12 +342,12 @@ m_zfill(const struct chat_use *c)
 	put_times(c, &b, &zero, width - n);
 	part = chat_slice(c->t, sign, c->t->n);
 	qwen_chat_put(c->r, &b, &part);
-	return qwen_chat_take(c->r, &b);
+	return qwen_chat_buf_value(c->r, &b);
 }
 
 /* Returns the byte offset of character i, or the length. */
 static size_t
-offset(const struct chat_use *c, const struct chat_text *t, int64_t i)
+offset(const struct chat_builtin_call *c, const struct chat_text *t, int64_t i)
 {
 	size_t at = 0;
 	uint32_t u;
@@ -357,7 +359,7 @@ offset(const struct chat_use *c, const struct chat_text *t, int64_t i)
 }
 
 static struct chat_value
-f_truncate(const struct chat_use *c)
+f_truncate(const struct chat_builtin_call *c)
 {
 	int64_t length = whole(c, 0, "length", 255);
 	struct chat_text end = text(c, 2, "end", "..."), t = soft(c);
@@ -382,7 +384,7 @@ f_truncate(const struct chat_use *c)
 
 /* Indents lines after the first by spaces, or by the string width. */
 static struct chat_value
-f_indent(const struct chat_use *c)
+f_indent(const struct chat_builtin_call *c)
 {
 	const struct chat_value *by = qwen_chat_arg(c->a, 0, "width");
 	int first = flag(c, 1, "first", 0), blank = flag(c, 2, "blank", 0);
@@ -403,13 +405,13 @@ f_indent(const struct chat_use *c)
 		}
 		qwen_chat_put(c->r, &b, &part);
 	}
-	return qwen_chat_take(c->r, &b);
+	return qwen_chat_buf_value(c->r, &b);
 }
 
 /* ---------------------------------------------------------------- partition */
 
 static struct chat_value
-three(const struct chat_use *c, struct chat_text a, struct chat_text b,
+three(const struct chat_builtin_call *c, struct chat_text a, struct chat_text b,
     struct chat_text d)
 {
 	struct chat_list l = qwen_chat_new_list(c->r, 3);
@@ -425,7 +427,7 @@ three(const struct chat_use *c, struct chat_text a, struct chat_text b,
 
 /* Returns the last position of x in t, or t->n + 1. */
 static size_t
-search_last(const struct chat_use *c, const struct chat_text *t,
+search_last(const struct chat_builtin_call *c, const struct chat_text *t,
     const struct chat_text *x)
 {
 	size_t i = t->n + 1, at = 0;
@@ -440,7 +442,7 @@ search_last(const struct chat_use *c, const struct chat_text *t,
 }
 
 static struct chat_value
-m_partition(const struct chat_use *c)
+m_partition(const struct chat_builtin_call *c)
 {
 	struct chat_text sep = text(c, 0, "sep", ""), none = chat_literal("");
 	const struct chat_text *t = c->t;
@@ -448,10 +450,10 @@ m_partition(const struct chat_use *c)
 
 	if (sep.n == 0 || c->a->n != 1)
 		return chat_refuse(c, "a partition at nothing");
-	at = c->how == LEFT ? qwen_chat_search(c->r, t, &sep, 0) :
+	at = c->variant == LEFT ? qwen_chat_search(c->r, t, &sep, 0) :
 	    search_last(c, t, &sep);
 	if (at > t->n)
-		return c->how == LEFT ? three(c, *t, none, none) :
+		return c->variant == LEFT ? three(c, *t, none, none) :
 		    three(c, none, none, *t);
 	return three(c, chat_slice(t, 0, at), chat_slice(t, at, at + sep.n),
 	    chat_slice(t, at + sep.n, t->n));
@@ -461,16 +463,16 @@ enum { FIND_LAST = 1, MUST = 2 };	/* for rfind(); for index(), which
 					   fails */
 
 static struct chat_value
-m_find(const struct chat_use *c)
+m_find(const struct chat_builtin_call *c)
 {
 	struct chat_text x = text(c, 0, "sub", "");
 	size_t at;
 
 	if (c->a->n != 1 || c->r->failed)
 		return chat_refuse(c, "a search for other than one string");
-	at = (c->how & FIND_LAST) != 0 ? search_last(c, c->t, &x) :
+	at = (c->variant & FIND_LAST) != 0 ? search_last(c, c->t, &x) :
 	    qwen_chat_search(c->r, c->t, &x, 0);
-	if (at > c->t->n && (c->how & MUST) != 0)
+	if (at > c->t->n && (c->variant & MUST) != 0)
 		return chat_refuse(c, "index() of what is not there");
 	return chat_int(at > c->t->n || c->r->failed ? -1 :
 	    (int64_t)qwen_chat_chars(c->r, c->t->s, at));
@@ -498,13 +500,13 @@ qwen_chat_escape(struct chat_exec *r, const struct chat_text *t)
 		part = chat_slice(t, done, i);
 		qwen_chat_put(r, &b, &part);
 		part = chat_literal(entity[p - chars]);
-		part.from = chat_is_own(t, i) ? qwen_chat_own : NULL;
+		part.origin = chat_is_own(t, i) ? qwen_chat_all_own : NULL;
 		qwen_chat_put(r, &b, &part);
 		done = i + 1;
 	}
 	part = chat_slice(t, done, t->n);
 	qwen_chat_put(r, &b, &part);
-	v = qwen_chat_take(r, &b);
+	v = qwen_chat_buf_value(r, &b);
 	v.markup = 1;
 	return v;
 }
@@ -512,17 +514,17 @@ qwen_chat_escape(struct chat_exec *r, const struct chat_text *t)
 enum { ESCAPE, FORCE };
 
 static struct chat_value
-f_escape(const struct chat_use *c)
+f_escape(const struct chat_builtin_call *c)
 {
 	struct chat_text t = soft(c);
 
-	if (c->x->type == CHAT_TEXT && c->x->markup && c->how == ESCAPE)
+	if (c->x->type == CHAT_TEXT && c->x->markup && c->variant == ESCAPE)
 		return *c->x;
 	return qwen_chat_escape(c->r, &t);
 }
 
 static struct chat_value
-f_safe(const struct chat_use *c)
+f_safe(const struct chat_builtin_call *c)
 {
 	struct chat_value v = chat_text(soft(c));
 
@@ -531,7 +533,7 @@ f_safe(const struct chat_use *c)
 }
 
 static struct chat_value
-t_escaped(const struct chat_use *c)
+t_escaped(const struct chat_builtin_call *c)
 {
 	return chat_bool(c->x->type == CHAT_TEXT && c->x->markup);
 }

@@ -206,8 +206,8 @@ mark_pending(struct qwen_answer *a, size_t from, size_t n, int is_content)
 	struct qwen_pending_token *p;
 	size_t to = from + n;
 
-	while (a->first_pending < a->n_pending && (p =
-	    &a->pending[a->first_pending])->to > 0 && p->from < to) {
+	while (a->first_pending < a->n_pending &&
+	    (p = &a->pending[a->first_pending])->to > 0 && p->from < to) {
 		if (p->to > from && is_content) {
 			if (p->kept_to == 0)
 				p->kept = from > p->from ? from : p->from;

@@ -28,7 +28,7 @@ qwen_block_object(struct qwen_text *t, const struct qwen_answer *a,
 	struct qwen_err err;
 
 	if (b->cut) {
-		qwen_chat_close(&closed, s.s, s.len);
+		qwen_chat_close_json(&closed, s.s, s.len);
 		d = closed.n > 0 ? qwen_json_open(closed.s, closed.n, &err) :
 		    NULL;
 		s = (struct qwen_str){ closed.s, closed.n };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * order.c - system messages in places where a template does not accept them.
+ * systems.c - system messages in places where a template does not accept them.
  * Those at the start are joined into one.  A later one becomes a reminder in
  * the next user turn.  The result for a message depends only on the messages
  * before it and on the next turn.  So when a conversation grows, its prompt
@@ -20,7 +20,7 @@ static const char begin_reminder[] = "<system-reminder>\n";
 static const char end_reminder[] = "\n</system-reminder>";
 static const char blank_line[] = "\n\n";
 
-struct ordering {
+struct system_placer {
 	struct chat_exec		*r;
 	const struct qwen_template *t;
 	struct chat_list	 in, out;
@@ -28,8 +28,7 @@ struct ordering {
 						   start */
 	int			 late[2];	/* has later ones: system,
 						   developer */
-	struct chat_buf		 said;		/* reminders for the next
-						   turn */
+	struct chat_buf		 reminders;	/* for the next turn */
 	int			 alternate;	/* do not add a second user turn
 						   in a row */
 };
@@ -37,7 +36,8 @@ struct ordering {
 /* -------------------------------------------------------------- messages */
 
 static struct chat_value *
-field(struct ordering *o, const struct chat_value *message, const char *key)
+field(struct system_placer *o, const struct chat_value *message,
+    const char *key)
 {
 	struct chat_value k = chat_text(chat_literal(key));
 
@@ -46,7 +46,8 @@ field(struct ordering *o, const struct chat_value *message, const char *key)
 }
 
 static int
-has_role(struct ordering *o, const struct chat_value *message, const char *role)
+has_role(struct system_placer *o, const struct chat_value *message,
+    const char *role)
 {
 	const struct chat_value *v = field(o, message, "role");
 
@@ -55,7 +56,7 @@ has_role(struct ordering *o, const struct chat_value *message, const char *role)
 }
 
 static int
-is_system(struct ordering *o, const struct chat_value *message)
+is_system(struct system_placer *o, const struct chat_value *message)
 {
 	return has_role(o, message, "system") ||
 	    has_role(o, message, "developer");
@@ -63,7 +64,7 @@ is_system(struct ordering *o, const struct chat_value *message)
 
 /* Returns a copy of a message with a field replaced. */
 static struct chat_value
-with(struct ordering *o, const struct chat_value *message, const char *key,
+with(struct system_placer *o, const struct chat_value *message, const char *key,
     const struct chat_value *v)
 {
 	struct chat_value k = chat_text(chat_literal(key));
@@ -80,7 +81,7 @@ with(struct ordering *o, const struct chat_value *message, const char *key,
 
 /* Gets the content as a text; returns 0 if it has other parts. */
 static int
-text_of(struct ordering *o, const struct chat_value *message,
+get_content(struct system_placer *o, const struct chat_value *message,
     struct chat_text *text)
 {
 	const struct chat_value *v = field(o, message, "content");
@@ -91,7 +92,7 @@ text_of(struct ordering *o, const struct chat_value *message,
 		return 1;
 	all = *v;
 	if (all.type == CHAT_LIST)
-		qwen_chat_unite(o->r, &all, "\n");
+		qwen_chat_join_parts(o->r, &all, "\n");
 	if (all.type != CHAT_TEXT)
 		return 0;
 	*text = all.u.s;
@@ -100,7 +101,7 @@ text_of(struct ordering *o, const struct chat_value *message,
 
 /* Creates a message with a role and a content. */
 static struct chat_value
-new_message(struct ordering *o, const char *role,
+new_message(struct system_placer *o, const char *role,
     const struct chat_value *content)
 {
 	struct chat_value none = qwen_chat_new_dict(o->r, CHAT_DICT);
@@ -113,7 +114,7 @@ new_message(struct ordering *o, const char *role,
 }
 
 static void
-push(struct ordering *o, const struct chat_value *message)
+push(struct system_placer *o, const struct chat_value *message)
 {
 	if (!o->r->failed)
 		o->out.v[o->out.n++] = *message;
@@ -127,7 +128,7 @@ push(struct ordering *o, const struct chat_value *message)
  * the messages.
  */
 static int
-takes(struct ordering *o, const char *roles)
+takes(struct system_placer *o, const char *roles)
 {
 	struct chat_buf b = { 0 };
 	struct qwen_text json = { 0 };
@@ -143,8 +144,8 @@ takes(struct ordering *o, const char *roles)
 		    roles[i] == 's' ? "system" : roles[i] == 'd' ?
 		    "developer" : roles[i] == 'u' ? "user" : "assistant", i);
 	qwen_text_str(&json, "]}");
-	ok = json.failed ? qwen_oom(&err) : qwen_chat_try(o->t, json.s, json.n,
-	    &b, &err);
+	ok = json.failed ? qwen_oom(&err) : qwen_chat_probe(o->t, json.s,
+	    json.n, &b, &err);
 	qwen_text_fini(&json);
 	if (ok < 0 && err.code == QWEN_ENOMEM)
 		qwen_chat_oom(o->r);
@@ -159,7 +160,7 @@ takes(struct ordering *o, const char *roles)
 }
 
 static int
-takes_lead(struct ordering *o)
+takes_lead(struct system_placer *o)
 {
 	char roles[LEAD_MAX + 2];
 	size_t i;
@@ -175,7 +176,7 @@ takes_lead(struct ordering *o)
 
 /* Tests before the assistant, before the user, and at the end. */
 static int
-takes_late(struct ordering *o)
+takes_late(struct system_placer *o)
 {
 	return (!o->late[0] || takes(o, "susasus")) &&
 	    (!o->late[1] || takes(o, "sudadud"));
@@ -185,7 +186,7 @@ takes_late(struct ordering *o)
 
 /* Appends a text after an empty line. */
 static void
-join(struct ordering *o, struct chat_buf *b, const struct chat_text *text)
+join(struct system_placer *o, struct chat_buf *b, const struct chat_text *text)
 {
 	if (qwen_chat_strip(o->r, text, NULL, 3).n == 0)
 		return;
@@ -199,7 +200,7 @@ join(struct ordering *o, struct chat_buf *b, const struct chat_text *text)
  * message.  Those whose content is not text stay unchanged.
  */
 static void
-fold_lead(struct ordering *o, int all)
+fold_lead(struct system_placer *o, int all)
 {
 	struct chat_buf b = { 0 };
 	struct chat_value v;
@@ -208,7 +209,8 @@ fold_lead(struct ordering *o, int all)
 	size_t i, n = all ? o->in.n : o->n_lead;
 
 	for (i = 0; i < n; i++) {
-		if (is_system(o, &o->in.v[i]) && text_of(o, &o->in.v[i], &text))
+		if (is_system(o, &o->in.v[i]) && get_content(o, &o->in.v[i],
+		    &text))
 			join(o, &b, &text);
 	}
 	if (o->n_lead > 0 && !has_role(o, &o->in.v[0], "system"))
@@ -217,35 +219,35 @@ fold_lead(struct ordering *o, int all)
 		if (has_role(o, &o->in.v[i], "system"))
 			role = "system";
 	}
-	v = qwen_chat_take(o->r, &b);
+	v = qwen_chat_buf_value(o->r, &b);
 	v = new_message(o, role, &v);
 	push(o, &v);
 	for (i = 0; i < o->n_lead; i++) {
-		if (!text_of(o, &o->in.v[i], &text))
+		if (!get_content(o, &o->in.v[i], &text))
 			push(o, &o->in.v[i]);
 	}
 }
 
 /* Adds a system text to the reminders for the next turn. */
 static void
-remind(struct ordering *o, const struct chat_text *said)
+remind(struct system_placer *o, const struct chat_text *system)
 {
-	struct chat_text text = qwen_chat_strip(o->r, said, NULL, 3);
+	struct chat_text text = qwen_chat_strip(o->r, system, NULL, 3);
 
 	if (text.n == 0)
 		return;
-	if (o->said.n > 0)
-		qwen_chat_put_data(o->r, &o->said, blank_line, 2);
-	qwen_chat_put_data(o->r, &o->said, begin_reminder,
+	if (o->reminders.n > 0)
+		qwen_chat_put_data(o->r, &o->reminders, blank_line, 2);
+	qwen_chat_put_data(o->r, &o->reminders, begin_reminder,
 	    sizeof begin_reminder - 1);
-	qwen_chat_put(o->r, &o->said, &text);
-	qwen_chat_put_data(o->r, &o->said, end_reminder,
+	qwen_chat_put(o->r, &o->reminders, &text);
+	qwen_chat_put_data(o->r, &o->reminders, end_reminder,
 	    sizeof end_reminder - 1);
 }
 
 /* Adds the reminders as a part before or after the other parts of a content. */
 static struct chat_value
-add_part(struct ordering *o, const struct chat_list *parts,
+add_part(struct system_placer *o, const struct chat_list *parts,
     const struct chat_value *text, int after)
 {
 	struct chat_value type = chat_text(chat_literal("text"));
@@ -265,10 +267,11 @@ add_part(struct ordering *o, const struct chat_list *parts,
 
 /* Returns a message with the reminders before or after its content. */
 static struct chat_value
-add_said(struct ordering *o, const struct chat_value *message, int after)
+add_reminders(struct system_placer *o, const struct chat_value *message,
+    int after)
 {
 	const struct chat_value *old = field(o, message, "content");
-	struct chat_text said = { o->said.s, o->said.n, NULL };
+	struct chat_text text = { o->reminders.s, o->reminders.n, NULL };
 	int is_list = old != NULL && old->type == CHAT_LIST;
 	int is_text = old != NULL && old->type == CHAT_TEXT &&
 	    old->u.s.n > 0;
@@ -279,14 +282,14 @@ add_said(struct ordering *o, const struct chat_value *message, int after)
 		qwen_chat_put(o->r, &b, &old->u.s);
 	if (after && (is_text || is_list))
 		qwen_chat_put_data(o->r, &b, blank_line, 2);
-	qwen_chat_put(o->r, &b, &said);
+	qwen_chat_put(o->r, &b, &text);
 	if (!after && (is_text || is_list))
 		qwen_chat_put_data(o->r, &b, blank_line, 2);
 	if (is_text && !after)
 		qwen_chat_put(o->r, &b, &old->u.s);
-	qwen_chat_buf_fini(&o->said);
-	o->said = (struct chat_buf){ 0 };
-	v = qwen_chat_take(o->r, &b);
+	qwen_chat_buf_fini(&o->reminders);
+	o->reminders = (struct chat_buf){ 0 };
+	v = qwen_chat_buf_value(o->r, &b);
 	if (is_list && !o->r->failed)
 		v = add_part(o, &old->u.l, &v, after);
 	return o->r->failed ? v : with(o, message, "content", &v);
@@ -298,16 +301,16 @@ add_said(struct ordering *o, const struct chat_value *message, int after)
  * thoughts.  Elsewhere they get a user turn of their own.
  */
 static void
-end_said(struct ordering *o)
+end_reminders(struct system_placer *o)
 {
 	struct chat_value *last = o->out.n > 0 ? &o->out.v[o->out.n - 1] :
 	    NULL, user, none = { .type = CHAT_NONE };
 
-	if (o->said.n == 0 || o->r->failed)
+	if (o->reminders.n == 0 || o->r->failed)
 		return;
 	if (last != NULL && (has_role(o, last, "tool") ||
 	    (o->alternate && has_role(o, last, "user")))) {
-		user = add_said(o, last, 1);
+		user = add_reminders(o, last, 1);
 		if (!o->r->failed)
 			*last = user;
 		return;
@@ -315,13 +318,13 @@ end_said(struct ordering *o)
 	user = new_message(o, "user", &none);
 	if (o->r->failed)
 		return;
-	user = add_said(o, &user, 0);
+	user = add_reminders(o, &user, 0);
 	push(o, &user);
 }
 
 /* Adds all messages after the start, without system messages. */
 static void
-fold_late(struct ordering *o, int dropped)
+fold_late(struct system_placer *o, int dropped)
 {
 	const struct chat_value *m;
 	struct chat_value user;
@@ -330,19 +333,19 @@ fold_late(struct ordering *o, int dropped)
 
 	for (i = o->n_lead; i < o->in.n && !o->r->failed; i++) {
 		m = &o->in.v[i];
-		if (is_system(o, m) && text_of(o, m, &text)) {
+		if (is_system(o, m) && get_content(o, m, &text)) {
 			if (!dropped)
 				remind(o, &text);
-		} else if (o->said.n > 0 && has_role(o, m, "user")) {
-			user = add_said(o, m, 0);
+		} else if (o->reminders.n > 0 && has_role(o, m, "user")) {
+			user = add_reminders(o, m, 0);
 			push(o, &user);
 		} else {
 			if (!has_role(o, m, "tool"))
-				end_said(o);
+				end_reminders(o);
 			push(o, m);
 		}
 	}
-	end_said(o);
+	end_reminders(o);
 }
 
 /* ------------------------------------------------------------- all messages */
@@ -352,7 +355,7 @@ fold_late(struct ordering *o, int dropped)
  * role.
  */
 static void
-rename_developers(struct ordering *o)
+rename_developers(struct system_placer *o)
 {
 	struct chat_value system = chat_text(chat_literal("system")), *role;
 	size_t i;
@@ -368,7 +371,7 @@ rename_developers(struct ordering *o)
 }
 
 static void
-count(struct ordering *o)
+count(struct system_placer *o)
 {
 	size_t i;
 
@@ -381,7 +384,7 @@ count(struct ordering *o)
 }
 
 static void
-fold(struct ordering *o, int lead, int late, int first)
+fold(struct system_placer *o, int lead, int late, int first)
 {
 	size_t i;
 
@@ -405,10 +408,10 @@ fold(struct ordering *o, int lead, int late, int first)
 }
 
 int
-qwen_chat_systems(struct chat_exec *r, const struct qwen_template *t,
+qwen_chat_place_systems(struct chat_exec *r, const struct qwen_template *t,
     struct chat_value *messages, int force, int *folds)
 {
-	struct ordering o = { .r = r, .t = t, .in = messages->u.l,
+	struct system_placer o = { .r = r, .t = t, .in = messages->u.l,
 	    .alternate = force > 1 };
 	int first = t->systems == QWEN_SYSTEMS_FIRST, lead, late;
 
@@ -430,14 +433,14 @@ qwen_chat_systems(struct chat_exec *r, const struct qwen_template *t,
 		fold(&o, lead, late, first);
 		messages->u.l = o.out;
 	}
-	qwen_chat_buf_fini(&o.said);
+	qwen_chat_buf_fini(&o.reminders);
 	return r->failed ? -1 : 0;
 }
 
 int
-qwen_chat_ask(struct chat_exec *r, struct chat_value *messages)
+qwen_chat_add_user(struct chat_exec *r, struct chat_value *messages)
 {
-	struct ordering o = { .r = r, .in = messages->u.l };
+	struct system_placer o = { .r = r, .in = messages->u.l };
 	struct chat_value content = chat_text(chat_literal("?")), user;
 
 	o.out = qwen_chat_new_list(r, o.in.n + 1);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* loose.c - converts JSON as models write it, and truncated JSON, to JSON. */
+/*
+ * fix_json.c - converts JSON as models write it, and truncated JSON, to JSON.
+ */
 #include <string.h>
 
 #include "text/chat/reply.h"
@@ -7,7 +9,7 @@
 
 enum { DEPTH_MAX = 200 };
 
-struct loose {
+struct json_fixer {
 	struct qwen_text	*out;
 	const char		*s;
 	size_t			 n, at;
@@ -53,7 +55,7 @@ hex(const char *p, size_t n)
 
 /* Writes a code point as a JSON escape; -1 if it is not valid. */
 static int
-put_code(struct loose *l, long c)
+put_code(struct json_fixer *l, long c)
 {
 	if (c < 0 || c > 0x10ffff)
 		return -1;
@@ -68,7 +70,7 @@ put_code(struct loose *l, long c)
 
 /* Converts \x41, \u0041 or \U00000041. */
 static int
-digits(struct loose *l, size_t n)
+digits(struct json_fixer *l, size_t n)
 {
 	long c;
 
@@ -83,7 +85,7 @@ digits(struct loose *l, size_t n)
 
 /* Converts an escape; -1 if it is not valid. */
 static int
-escape(struct loose *l)
+escape(struct json_fixer *l)
 {
 	static const char same[] = "\"\\/bfnrt", python[] = "av0";
 	static const int code[] = { 7, 11, 0 };
@@ -120,7 +122,7 @@ escape(struct loose *l)
 
 /* Converts a string; a truncated one gets no closing quote. */
 static int
-string(struct loose *l)
+string(struct json_fixer *l)
 {
 	char quote = l->s[l->at++], c;
 	size_t from;
@@ -157,7 +159,7 @@ string(struct loose *l)
 /* ------------------------------------------------------------------- tokens */
 
 static void
-put_char(struct loose *l, char c)
+put_char(struct json_fixer *l, char c)
 {
 	qwen_text_add(l->out, &c, 1);
 	if (!is_space(c))
@@ -166,7 +168,7 @@ put_char(struct loose *l, char c)
 
 /* An object cannot begin with a brace, so two braces count as one. */
 static int
-open_bracket(struct loose *l, char c)
+open_bracket(struct json_fixer *l, char c)
 {
 	int twice = c == '{' && l->at + 1 < l->n && l->s[l->at + 1] == '{';
 
@@ -179,7 +181,7 @@ open_bracket(struct loose *l, char c)
 }
 
 static int
-close_bracket(struct loose *l, char c)
+close_bracket(struct json_fixer *l, char c)
 {
 	if (l->depth == 0)
 		return -1;
@@ -192,7 +194,7 @@ close_bracket(struct loose *l, char c)
 
 /* Drops a comma before the end of a list or an object. */
 static void
-comma(struct loose *l)
+comma(struct json_fixer *l)
 {
 	size_t i = ++l->at;
 
@@ -205,7 +207,7 @@ comma(struct loose *l)
 }
 
 static void
-word(struct loose *l)
+word(struct json_fixer *l)
 {
 	static const char *const names[][2] = {
 		{ "True", "true" }, { "False", "false" }, { "None", "null" },
@@ -227,9 +229,9 @@ word(struct loose *l)
 }
 
 int
-qwen_chat_loose(struct qwen_text *out, const char *s, size_t n, int python)
+qwen_chat_fix_json(struct qwen_text *out, const char *s, size_t n, int python)
 {
-	struct loose l = { .out = out, .s = s, .n = n, .python = python };
+	struct json_fixer l = { .out = out, .s = s, .n = n, .python = python };
 	int rc = 0;
 	char c;
 
@@ -257,7 +259,7 @@ qwen_chat_loose(struct qwen_text *out, const char *s, size_t n, int python)
 /* --------------------------------------------------------------- truncation */
 
 void
-qwen_chat_close(struct qwen_text *out, const char *s, size_t n)
+qwen_chat_close_json(struct qwen_text *out, const char *s, size_t n)
 {
 	char open[DEPTH_MAX];
 	size_t i, safe = 0, depth = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * bare.c - calls that can be decided only at the end of a reply: an answer that
- * consists only of JSON, and calls in a thought that has no end tag.
+ * untagged.c - calls that can be decided only at the end of a reply: an answer
+ * that consists only of JSON, and calls in a thought that has no end tag.
  */
 #include <string.h>
 
@@ -33,7 +33,7 @@ skip(const struct qwen_reply *r, size_t at)
 static int
 release(struct qwen_reply *r)
 {
-	qwen_text_fini(&r->bare.items);
+	qwen_text_fini(&r->untagged.items);
 	r->state = CHAT_REPLY_CONTENT;
 	return 1;
 }
@@ -62,7 +62,7 @@ is_key(const char *s, size_t n)
 static int
 may_be(struct qwen_reply *r, const char *s, size_t n)
 {
-	struct chat_bare *b = &r->bare;
+	struct chat_untagged *b = &r->untagged;
 
 	if (++b->n_strings == 1) {
 		b->named = n == 4 && memcmp(s, "name", 4) == 0;
@@ -76,7 +76,7 @@ may_be(struct qwen_reply *r, const char *s, size_t n)
 static int
 item(struct qwen_reply *r)
 {
-	struct chat_bare *b = &r->bare;
+	struct chat_untagged *b = &r->untagged;
 	int rc, was;
 
 	while (b->at < r->text.len) {
@@ -104,7 +104,7 @@ item(struct qwen_reply *r)
 static int
 keep(struct qwen_reply *r)
 {
-	struct chat_bare *b = &r->bare;
+	struct chat_untagged *b = &r->untagged;
 
 	qwen_text_str(&b->items, b->items.n > 0 ? "," : "[");
 	qwen_text_add(&b->items, r->text.s + b->begin, b->at - b->begin);
@@ -116,7 +116,7 @@ keep(struct qwen_reply *r)
 static int
 fence(struct qwen_reply *r, int final)
 {
-	struct chat_bare *b = &r->bare;
+	struct chat_untagged *b = &r->untagged;
 	const char *s = r->text.s;
 	size_t i = b->at + 3, n = r->text.len;
 
@@ -138,13 +138,13 @@ fence(struct qwen_reply *r, int final)
 }
 
 /*
- * Parses between items; returns like qwen_chat_bare, -1 if out of memory.
+ * Parses between items; returns like qwen_chat_untagged, -1 if out of memory.
  * *text: it is content.
  */
 static int
 between(struct qwen_reply *r, int final, int *text)
 {
-	struct chat_bare *b = &r->bare;
+	struct chat_untagged *b = &r->untagged;
 	const char *s = r->text.s;
 	size_t n;
 	int is;
@@ -193,7 +193,7 @@ between(struct qwen_reply *r, int final, int *text)
 static int
 decide(struct qwen_reply *r)
 {
-	struct chat_bare *b = &r->bare;
+	struct chat_untagged *b = &r->untagged;
 	int rc = 0;
 
 	if (!r->cut && b->items.n > 0 && !b->in_item) {
@@ -201,7 +201,7 @@ decide(struct qwen_reply *r)
 		if (b->items.failed)
 			return qwen_oom(r->err);
 		rc = qwen_chat_json_calls(r, b->items.s, b->items.n,
-		    CHAT_LOOSE | CHAT_BARE | CHAT_ITEMS);
+		    CHAT_LOOSE | CHAT_NEEDS_ARGS | CHAT_ITEMS);
 	}
 	if (rc > 0)
 		qwen_reply_drop(r, r->text.len);
@@ -209,9 +209,9 @@ decide(struct qwen_reply *r)
 }
 
 int
-qwen_chat_bare(struct qwen_reply *r, int final)
+qwen_chat_untagged(struct qwen_reply *r, int final)
 {
-	struct chat_bare *b = &r->bare;
+	struct chat_untagged *b = &r->untagged;
 	int rc = 1, text = !r->has_tools || r->opts.strict;
 
 	while (rc > 0 && !text) {
@@ -227,16 +227,16 @@ qwen_chat_bare(struct qwen_reply *r, int final)
 	return text ? release(r) : rc < 0 ? -1 : final ? decide(r) : 0;
 }
 
-/* ------------------------------------------------------------------- drafts */
+/* ----------------------------------------------------------------- thoughts */
 
-/* Passes the text up to r->draft to the thought. */
+/* Passes the text up to r->thought_at to the thought. */
 static int
-think(struct qwen_reply *r)
+pass_thought(struct qwen_reply *r)
 {
-	size_t n = r->draft;
+	size_t n = r->thought_at;
 
-	r->draft = 0;
-	r->in_draft = 0;
+	r->thought_at = 0;
+	r->in_thought_call = 0;
 	r->state = CHAT_REPLY_THOUGHT;
 	return qwen_reply_pass(r, &r->reasoning, n) < 0 ? -1 : 1;
 }
@@ -246,28 +246,28 @@ think(struct qwen_reply *r)
  * first.
  */
 static int
-one_draft(struct qwen_reply *r)
+find_call_end(struct qwen_reply *r)
 {
 	const char *s;
 	size_t n;
 	int is;
 
-	while ((s = memchr(r->text.s + r->draft, '<',
-	    r->text.len - r->draft)) != NULL) {
-		r->draft = (size_t)(s - r->text.s);
-		n = r->text.len - r->draft;
+	while ((s = memchr(r->text.s + r->thought_at, '<',
+	    r->text.len - r->thought_at)) != NULL) {
+		r->thought_at = (size_t)(s - r->text.s);
+		n = r->text.len - r->thought_at;
 		is = qwen_chat_begins(s, n, "</think>");
 		if (is == 1)
 			return -1;
 		if (is == 0 && (is = qwen_chat_begins(s, n, end_tag)) == 1) {
-			r->draft += sizeof end_tag - 1;
+			r->thought_at += sizeof end_tag - 1;
 			return 1;
 		}
 		if (is < 0)
 			return 0;
-		r->draft++;
+		r->thought_at++;
 	}
-	r->draft = r->text.len;
+	r->thought_at = r->text.len;
 	return 0;
 }
 
@@ -276,38 +276,38 @@ one_draft(struct qwen_reply *r)
  * end tag: the model forgot that tag.  Else the call is part of the thought.
  */
 int
-qwen_chat_draft(struct qwen_reply *r, int final)
+qwen_chat_thought_call(struct qwen_reply *r, int final)
 {
 	int is;
 
 	for (;;) {
-		if (r->in_draft) {
-			is = one_draft(r);
+		if (r->in_thought_call) {
+			is = find_call_end(r);
 			if (is < 0)
-				return think(r);
+				return pass_thought(r);
 			if (is == 0)
 				break;
-			r->in_draft = 0;
+			r->in_thought_call = 0;
 		}
-		r->draft = skip(r, r->draft);
-		if (r->draft == r->text.len)
+		r->thought_at = skip(r, r->thought_at);
+		if (r->thought_at == r->text.len)
 			break;
-		is = qwen_chat_begins(r->text.s + r->draft,
-		    r->text.len - r->draft, open_tag);
+		is = qwen_chat_begins(r->text.s + r->thought_at,
+		    r->text.len - r->thought_at, open_tag);
 		if (is == 0 || (is < 0 && final))
-			return think(r);
+			return pass_thought(r);
 		if (is < 0)
 			return 0;
-		r->draft += sizeof open_tag - 1;
-		r->in_draft = 1;
+		r->thought_at += sizeof open_tag - 1;
+		r->in_thought_call = 1;
 	}
 	if (!final)
 		return 0;
-	if (r->in_draft || r->cut) {
-		r->draft = r->text.len;
-		return think(r);
+	if (r->in_thought_call || r->cut) {
+		r->thought_at = r->text.len;
+		return pass_thought(r);
 	}
-	r->draft = 0;
+	r->thought_at = 0;
 	r->state = CHAT_REPLY_CALL;
 	return 1;
 }

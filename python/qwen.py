@@ -28,7 +28,7 @@ import weakref
 
 import numpy as np
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Error", "Model", "Session", "logprobs"]
 
 

@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-#define QWEN_VERSION "0.1.0"
+#define QWEN_VERSION "0.2.0"
 
 enum {
 	QWEN_EIO = 1,		/* a system call failed: open, read, write */

@@ -19,6 +19,10 @@
 #   make install    PREFIX=/usr/local DESTDIR=; install-debug keeps the symbols
 #                   for debuggers
 #   make uninstall  with the same PREFIX and DESTDIR
+#   make STATIC=1   tools without shared libraries, into build/static-ARCH/bin;
+#                   with CC=aarch64-linux-gnu-gcc for arm64
+#   make dist       the source archive of the release, into build/dist
+#   make dist-bin   archives of static tools for x86-64 and arm64, there too
 
 VERSION := $(shell sed -n 's/.*define QWEN_VERSION "\(.*\)"/\1/p' lib/qwen/base.h)
 SOVERSION = 0
@@ -37,11 +41,25 @@ MANDIR ?= $(DATADIR)/man
 DEMODIR = $(BINDIR)/../share/qpipe
 
 CC ?= cc
-NM ?= nm
+# A cross-compiler, aarch64-linux-gnu-gcc, has the other tools beside it.
+CROSS := $(patsubst %gcc,%,$(filter %-gcc,$(lastword $(CC))))
+ifeq ($(origin AR),default)
+AR = $(CROSS)ar
+endif
+NM ?= $(CROSS)nm
+STRIP ?= $(CROSS)strip
 CFLAGS ?= -O2 -g
+override STATIC := $(filter 1,$(STATIC))
+# The processor that CC compiles for: of its kernels, those are taken.
+MACHINE := $(shell $(CC) -dumpmachine)
 # B: objects and libraries; BIN: the tools.
+ifdef STATIC
+B ?= build/static-$(firstword $(subst -, ,$(MACHINE)))
+BIN ?= $(B)/bin
+else
 B ?= build
 BIN ?= bin
+endif
 
 WARN = -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes
 # The tools read hostile files, so the run-time checks of the C library and the
@@ -57,6 +75,13 @@ SECTIONS_LD = -Wl,--gc-sections
 ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -fPIC \
 	-ffp-contract=off -fno-math-errno -pthread $(WARN) -Ilib $(INC_YYJSON) \
 	-I$(B) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(SECTIONS)
+# STATIC=1 takes headers and libraries from this folder; share/dist/libraries.sh
+# makes it of Debian's packages, unless another one is named.
+ifdef STATIC
+LIBRARIES ?= build/libraries/$(MACHINE)
+ALL_CFLAGS += -isystem $(LIBRARIES)/include -DQPIPE_STATIC
+STATIC_LD = -static-pie -L$(LIBRARIES)/lib
+endif
 # What libqwen needs; libqwentext needs that, and JSON.
 LIBS_QWEN = -lcbor -lzstd -lxxhash -lm -pthread
 ifeq ($(YYJSON),system)
@@ -65,13 +90,15 @@ else
 INC_YYJSON = -Ilib/text/yyjson
 endif
 # Text is normalised by a library of its own, if it is there.
+ifdef STATIC
+LIBS_UNISTRING := -lunistring
+else
 LIBS_UNISTRING := $(shell printf '\043include <uninorm.h>\nint main(void) { \
 	return uninorm_filter_create == 0; }\n' | $(CC) $(CPPFLAGS) $(LDFLAGS) \
 	-xc - -o /dev/null -lunistring 2>/dev/null && echo -lunistring)
+endif
 LIBS = $(LIBS_YYJSON) $(LIBS_UNISTRING) $(LIBS_QWEN)
 
-# The processor that CC compiles for: of its kernels, those are taken.
-MACHINE := $(shell $(CC) -dumpmachine)
 ISA_DIR := $(if $(filter x86_64-%,$(MACHINE)),x86,$(if \
 	$(filter aarch64-% arm64-%,$(MACHINE)),arm,generic))
 
@@ -162,7 +189,7 @@ FAULTS := $(if $(findstring -linux-gnu,$(MACHINE)),$(addprefix \
 	$(B)/tests/faults/,preload.so inject hammer))
 
 # Those that are installed; all, in the order in which they use each other.
-WINGS = qwen qwentext
+WINGS = $(if $(STATIC),,qwen qwentext)
 ARCHIVES = $(addprefix $(B)/,libcli.a libsynth.a libhub.a libquantize.a \
 	libmodels.a libqwentext.a libqwen.a)
 
@@ -173,19 +200,25 @@ PARTS = $(patsubst %.c,$(B)/%.o,$(filter cmd/$1/%,$(PART_SRC)))
 .SECONDEXPANSION:
 $(TOOLS): $(BIN)/%: $(B)/cmd/%.o $$(call PARTS,$$*) $(ARCHIVES)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(SECTIONS_LD) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(SECTIONS_LD) $(STATIC_LD) $(LDFLAGS) \
+		-o $@ $^ $(LIBS)
 
+ifdef STATIC
+$(BIN)/qbench $(BIN)/gguf-fetch: LIBS += -lcurl -lssl -lcrypto
+$(BIN)/qchat: LIBS += -ledit -ltinfo -lbsd -lmd
+else
 # libcurl is only loaded when a server is asked, see qbench/url_http.c.
 $(BIN)/qbench: LIBS += -ldl
 
 # Lines are edited by a library of its own, if it is there.
 $(BIN)/qchat: LIBS += $(if $(shell echo '\#include <histedit.h>' | \
 	$(CC) -E - >/dev/null 2>&1 && echo y),-ledit)
-$(BIN)/qserve: LIBS += -lmicrohttpd
 # Without these two, gguf-fetch only looks at what is on this machine.
 $(BIN)/gguf-fetch: LIBS += $(if $(shell printf '\043include <curl/curl.h>\n'\
 	'\043include <openssl/evp.h>\n' | \
 	$(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo y),-lcurl -lcrypto)
+endif
+$(BIN)/qserve: LIBS += -lmicrohttpd
 
 $(B)/libqwen.a: $(QWEN_OBJ)
 $(B)/libqwentext.a: $(TEXT_OBJ)
@@ -251,7 +284,7 @@ $(MODELLED:%=$(B)/tests/kernel/amx/%.o): OPT = $(LINES)
 $(B)/lib/text/yyjson/%.o: OPT = -DYYJSON_DISABLE_INCR_READER \
 	-DYYJSON_DISABLE_NON_STANDARD $(LINES)
 
-$(B)/%.o: %.c
+$(B)/%.o: %.c | $(if $(STATIC),$(LIBRARIES)/complete)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -MMD -MP -c -o $@ $<
 
@@ -259,6 +292,10 @@ $(MODELLED:%=$(B)/tests/kernel/amx/%.o): $(B)/tests/kernel/amx/%.o: \
 		lib/engine/kernel/x86/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -MMD -MP -c -o $@ $<
+
+build/libraries/$(MACHINE)/complete: share/dist/libraries.sh
+	@sh tests/deps.sh static
+	@sh $< $(@D) $(MACHINE) '$(CC)' '$(AR)'
 
 # Lists of variants, formats, samplers: one line a file,
 # rewritten only when the list changes.
@@ -464,7 +501,6 @@ UNITDIR = $(PREFIX)/lib/systemd/system
 TOOL_NAMES = $(notdir $(TOOLS))
 
 # install strips symbols for debuggers; install-debug keeps them.
-STRIP ?= strip
 SYMBOLS =
 STRIPPED = $(if $(SYMBOLS),:,$(STRIP) $1)
 
@@ -477,6 +513,13 @@ ABOUT_qwentext = The text side of qpipe: tokens, chats and grammars
 REQUIRES_qwentext = Requires: libqwen
 PRIVATE_qwen = $(LIBS_QWEN)
 PRIVATE_qwentext = $(LIBS_YYJSON) $(LIBS_UNISTRING) -lm
+define INSTALL_HEADERS
+$(call INTO,$(INCLUDEDIR),644,lib/qwen.h lib/qwentext.h)
+	$(call INTO,$(INCLUDEDIR)/qwen,644,lib/qwen/*.h)
+	$(call INTO,$(PYTHONDIR),644,$(PYTHON))
+	@mkdir -p "$(DESTDIR)$(DOCDIR)" && \
+		ln -sfn ../../qpipe/python "$(DESTDIR)$(DOCDIR)/python"
+endef
 define INSTALL_WING
 $(call INTO,$(LIBDIR),644,$(B)/lib$1.a)
 	install -m 755 $(B)/lib$1.so "$(DESTDIR)$(LIBDIR)/lib$1.so.$(VERSION)"
@@ -498,15 +541,11 @@ endef
 install: all
 	$(call INTO,$(BINDIR),755,$(TOOLS))
 	@cd "$(DESTDIR)$(BINDIR)" && $(call STRIPPED,$(TOOL_NAMES))
-	$(call INTO,$(INCLUDEDIR),644,lib/qwen.h lib/qwentext.h)
-	$(call INTO,$(INCLUDEDIR)/qwen,644,lib/qwen/*.h)
+	$(if $(STATIC),,$(INSTALL_HEADERS))
 	$(foreach l,$(WINGS),$(call INSTALL_WING,$l))
 	@for m in $(MAN); do \
 		$(call INTO,$(MANDIR)/man$${m##*.},644,man/$$m) || exit 1; done
 	$(call INTO,$(DEMODIR),644,demo/demo.gguf)
-	$(call INTO,$(PYTHONDIR),644,$(PYTHON))
-	@mkdir -p "$(DESTDIR)$(DOCDIR)" && \
-		ln -sfn ../../qpipe/python "$(DESTDIR)$(DOCDIR)/python"
 	@for f in $(DOCS); do \
 		mkdir -p "$(DESTDIR)$(DOCDIR)/$$(dirname $$f)" && \
 		install -m $$([ -x $$f ] && echo 755 || echo 644) $$f \
@@ -540,12 +579,21 @@ uninstall:
 	@rmdir "$(DESTDIR)$(INCLUDEDIR)/qwen" "$(DESTDIR)$(PYTHONDIR)" \
 		"$(DESTDIR)$(DEMODIR)" "$(DESTDIR)$(DOCDIR)" 2>/dev/null || true
 
+# The archives of a release, in build/dist; HACKING.md has the procedure.
+dist:
+	@sh share/dist/source.sh build/dist $(VERSION)
+dist-bin:
+	@sh tests/deps.sh static
+	@sh tests/deps.sh arm64
+	@sh share/dist/binaries.sh build/dist $(VERSION) $(DIST_CC)
+DIST_CC = gcc $(ARM64_CC)
+
 clean:
 	rm -rf build bin
 
 .PHONY: all check check-long check-arm64 arm64 core-tests bench bench-state bench-pool \
 	bench-store tests asan ubsan tsan asan-tools tsan-tools audit \
-	audited fuzz deps clean demo install install-debug \
+	audited fuzz deps clean demo dist dist-bin install install-debug \
 	uninstall FORCE
 FORCE:
 

@@ -8,6 +8,7 @@
 #   tests/deps.sh long     the same for tests/cli/python.t, json-schema.t, page.t,
 #                          qwen-py.t, clients.t, gguf-fetch-clients.t and
 #                          qbatch-cluster.t
+#   tests/deps.sh static   packages that "make STATIC=1" needs (Debian)
 #   tests/deps.sh audit    further packages for tests/faults/audit.sh
 missing=
 if [ "$1" = arm64 ]; then
@@ -28,6 +29,17 @@ if [ "$1" = arm64 ]; then
 	$sudo apt-get install -y -q --no-install-recommends $missing \
 	    >/dev/null 2>&1 ||
 	    echo "deps: could not; arm64 will not be tested" >&2
+	exit 0
+fi
+if [ "$1" = static ]; then
+	command -v apt-get >/dev/null 2>&1 || exit 0
+	! command -v dpkg-source >/dev/null 2>&1 || exit 0
+	sudo=
+	[ "$(id -u)" = 0 ] || sudo="sudo -n"
+	echo "deps: installing dpkg-dev for static libraries" >&2
+	DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -q \
+	    --no-install-recommends dpkg-dev >/dev/null 2>&1 ||
+	    echo "deps: could not install dpkg-dev" >&2
 	exit 0
 fi
 if [ "$1" = long ]; then

@@ -275,6 +275,7 @@ open_easy(void)
 
 	if (easy != NULL)
 		return;
+	tool_network_init();
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != 0)
 		die("cannot initialise libcurl");
 	easy = cli_check_alloc(curl_easy_init());
@@ -283,6 +284,8 @@ open_easy(void)
 		ca = fetch_env("SSL_CERT_FILE");
 		folder = fetch_env("SSL_CERT_DIR");
 	}
+	if (ca == NULL)
+		ca = tool_ca_file();
 	if (ca != NULL) {
 		curl_easy_setopt(easy, CURLOPT_CAINFO, ca);
 		curl_easy_setopt(easy, CURLOPT_PROXY_CAINFO, ca);

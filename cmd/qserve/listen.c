@@ -195,6 +195,7 @@ listen_net(struct qserve *s, const char *where)
 	const char *port;
 	int any_port = split(where, host, sizeof host, &port) == 0;
 
+	tool_network_init();
 	do {
 		rc = getaddrinfo(host[0] != '\0' ? host : NULL, port, &how,
 		    &list);

@@ -826,4 +826,19 @@ uint64_t tool_lines_count(int fd);
 
 void tool_lines_fini(struct tool_lines *l);
 
+/* ----------------------------------------------------------------- network */
+
+/*
+ * Call this before a host name is looked up.  In a static tool it limits the lookup
+ * to /etc/hosts and DNS; otherwise it does nothing.
+ */
+void tool_network_init(void);
+
+/*
+ * Returns the file of CA certificates that a static tool passes to libcurl:
+ * $SSL_CERT_FILE, or the one of the distribution that it runs on.  NULL if there is
+ * none, and in tools that are not static, whose libcurl knows the file.
+ */
+const char *tool_ca_file(void);
+
 #endif

@@ -4,8 +4,9 @@
 # It prints the archive's path.  The same commit gives the same bytes at any time, in
 # any folder and with any umask, locale and configuration of git.
 set -eu
-LC_ALL=C TZ=UTC0 XZ_DEFAULTS='' XZ_OPT=''
-export LC_ALL TZ XZ_DEFAULTS XZ_OPT
+LC_ALL=C TZ=UTC0
+export LC_ALL TZ
+unset GZIP
 umask 022
 name=qpipe-$2
 fail() {
@@ -22,6 +23,6 @@ mkdir "$draft"
 # .commit gets the ten digits that --version prints; export-subst writes it
 git -c core.abbrev=10 -c core.autocrlf=false -c core.eol=lf -c tar.umask=022 \
     archive --format=tar --prefix="$name/" -o "$draft/tar" HEAD
-xz -T1 -9 <"$draft/tar" >"$draft/xz"
-mv "$draft/xz" "$1/$name.tar.xz"
-echo "$1/$name.tar.xz"
+gzip -9n <"$draft/tar" >"$draft/gz"
+mv "$draft/gz" "$1/$name.tar.gz"
+echo "$1/$name.tar.gz"

@@ -372,6 +372,11 @@ judge(struct hop *h, CURLcode rc, const char *url, const char *why)
 		again = 0;
 		hint = "; for a certificate authority of your own set "
 		    "CURL_CA_BUNDLE to its file";
+#ifdef QPIPE_STATIC
+		if (fetch_env("CURL_CA_BUNDLE") == NULL && tool_ca_file() == NULL)
+			hint = "; no CA certificates are here: install "
+			    "ca-certificates, or set SSL_CERT_FILE";
+#endif
 	}
 	/* a machine without network need not wait */
 	if (!answered && (rc == CURLE_COULDNT_RESOLVE_HOST ||

@@ -45,11 +45,14 @@ rm -rf "$folder"
 mkdir -p "$folder/include" "$folder/lib" "$folder/licenses" "$folder/../packages"
 folder=$(cd "$folder" && pwd)
 packages_at=$(cd "$folder/../packages" && pwd)
-work=$folder/work
-mkdir "$work"
+# configure takes no path with blanks
+work=$(mktemp -d)
+ln -s "$folder" "$work/to"
 log=$folder/log
 : >"$log"
-trap '[ $? = 0 ] || { echo "static libraries: it failed; the end of $log:"
+trap 'rc=$?
+    rm -rf "$work"
+    [ $rc = 0 ] || { echo "static libraries: it failed; the end of $log:"
     tail -n 20 "$log"; } >&2' EXIT
 
 # -- packages, by lists of our own: those of the system may lack arm64 and sources
@@ -109,7 +112,7 @@ cp -R "$work/deb/usr/include/." "$folder/include"
 	rm -r "$folder/include/$machine"
 }
 
-# -- what is compiled here, with paths that do not depend on where
+# -- what is compiled here
 source_of() {
 	ls "$1"_*.dsc >/dev/null 2>&1 || apt "$own" source --download-only "$1" ||
 	    fail "cannot fetch the source of $1, see $log"
@@ -120,7 +123,7 @@ source_of() {
 	cp "$work/$1/debian/copyright" "$folder/licenses/$2"
 }
 CFLAGS="-O2 -fPIC -fstack-protector-strong -D_FORTIFY_SOURCE=2 \
--ffunction-sections -ffile-prefix-map=$work=."
+-ffunction-sections"
 export CFLAGS
 
 echo "static libraries: compiling libcbor" >&2
@@ -160,7 +163,7 @@ cp cbor/*.h "$folder/include/cbor"
 cp ../LICENSE.md "$folder/licenses/libcbor"
 echo "libcbor ${cbor#*-}" >>"$work/versions"
 
-# built NAME ARGUMENTS...: configure and make a part of a source package
+# configured NAME ARGUMENTS...: configure a source package
 configured() {
 	(cd "$work/$1" && shift && ./configure --host="$machine" --disable-shared \
 	    --enable-static --disable-dependency-tracking "$@") >>"$log" 2>&1
@@ -178,7 +181,7 @@ cp "$work/libmicrohttpd/src/include/microhttpd.h" "$folder/include"
 # HTTP and HTTPS.  Where certificates are is found at run time (lib/tool/ca.c).
 echo "static libraries: compiling libcurl" >&2
 source_of curl libcurl
-CPPFLAGS="-I$folder/include" LDFLAGS="-L$folder/lib" LIBS="-ldl -pthread" \
+CPPFLAGS="-I$work/to/include" LDFLAGS="-L$work/to/lib" LIBS="-ldl -pthread" \
     PKG_CONFIG=false configured curl --with-openssl \
     --without-ca-bundle --without-ca-path --without-zlib --without-brotli \
     --without-zstd --without-libpsl --without-libidn2 --without-nghttp2 \
@@ -209,5 +212,4 @@ for a in libc.a libgcc.a; do
 	cp "$license" "$folder/licenses/${a%.a}"
 done
 sort -u "$work/versions" >"$folder/licenses/VERSIONS"
-rm -r "$work"
 : >"$folder/complete"

@@ -14,7 +14,8 @@ top=$PWD
 mkdir -p "$1"
 folder=$(cd "$1" && pwd) version=$2
 shift 2
-work=$(mktemp -d "$folder/work.XXXXXX")
+# make takes no path with blanks
+work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 source=$top
@@ -33,9 +34,10 @@ for compiler; do
 	echo "make dist-bin: building the tools for $arch" >&2
 	[ -n "${LIBRARIES:-}" ] || make -s --no-print-directory STATIC=1 \
 	    CC="$compiler" "build/libraries/$machine/complete"
+	ln -s "$libraries" "$work/libraries-$arch"
 	make -s -C "$source" --no-print-directory \
 	    -j "$(getconf _NPROCESSORS_ONLN)" STATIC=1 CC="$compiler" CFLAGS=-O2 \
-	    LIBRARIES="$libraries" B="$work/$arch" PREFIX=/usr/local \
+	    LIBRARIES="$work/libraries-$arch" B="$work/$arch" PREFIX=/usr/local \
 	    DESTDIR="$work/stage-$arch" install >"$work/log" 2>&1 || {
 		cat "$work/log" >&2
 		exit 1

@@ -80,7 +80,7 @@ ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -fPIC \
 ifdef STATIC
 LIBRARIES ?= build/libraries/$(MACHINE)
 ALL_CFLAGS += -isystem $(LIBRARIES)/include -DQPIPE_STATIC
-STATIC_LD = -static-pie -L$(LIBRARIES)/lib
+STATIC_LD = -static-pie -B$(LIBRARIES)/lib/ -L$(LIBRARIES)/lib
 endif
 # What libqwen needs; libqwentext needs that, and JSON.
 LIBS_QWEN = -lcbor -lzstd -lxxhash -lm -pthread
@@ -520,6 +520,10 @@ $(call INTO,$(INCLUDEDIR),644,lib/qwen.h lib/qwentext.h)
 	@mkdir -p "$(DESTDIR)$(DOCDIR)" && \
 		ln -sfn ../../qpipe/python "$(DESTDIR)$(DOCDIR)/python"
 endef
+# qchat has it from here, for the C library of a static tool brings none.
+LOCALEDIR = $(DEMODIR)/locale/C.utf8
+INSTALL_LOCALE = $(if $(wildcard $(LIBRARIES)/locale),$(call \
+	INTO,$(LOCALEDIR),644,$(LIBRARIES)/locale/C.utf8/LC_CTYPE))
 define INSTALL_WING
 $(call INTO,$(LIBDIR),644,$(B)/lib$1.a)
 	install -m 755 $(B)/lib$1.so "$(DESTDIR)$(LIBDIR)/lib$1.so.$(VERSION)"
@@ -546,6 +550,7 @@ install: all
 	@for m in $(MAN); do \
 		$(call INTO,$(MANDIR)/man$${m##*.},644,man/$$m) || exit 1; done
 	$(call INTO,$(DEMODIR),644,demo/demo.gguf)
+	$(if $(STATIC),$(INSTALL_LOCALE))
 	@for f in $(DOCS); do \
 		mkdir -p "$(DESTDIR)$(DOCDIR)/$$(dirname $$f)" && \
 		install -m $$([ -x $$f ] && echo 755 || echo 644) $$f \
@@ -569,7 +574,7 @@ uninstall:
 	@$(call REMOVE,$(LIBDIR),$(foreach l,$(WINGS:%=lib%),$l.a $l.so \
 		$l.so.$(SOVERSION) $l.so.$(VERSION) pkgconfig/$l.pc))
 	@$(call REMOVE,$(MANDIR),$(foreach m,$(MAN),man$(subst .,,$(suffix $m))/$m))
-	@$(call REMOVE,$(DEMODIR),demo.gguf)
+	@$(call REMOVE,$(DEMODIR),demo.gguf locale/C.utf8/LC_CTYPE)
 	@$(call REMOVE,$(PYTHONDIR),$(notdir $(PYTHON)))
 	@$(call REMOVE,$(BASHDIR),qpipe $(TOOL_NAMES))
 	@$(call REMOVE,$(ZSHDIR),_qpipe)
@@ -577,6 +582,7 @@ uninstall:
 	@if cd "$(DESTDIR)$(DOCDIR)" 2>/dev/null; then rm -f $(DOCS) python; \
 		rmdir -p $(sort $(dir $(DOCS))) 2>/dev/null || true; fi
 	@rmdir "$(DESTDIR)$(INCLUDEDIR)/qwen" "$(DESTDIR)$(PYTHONDIR)" \
+		"$(DESTDIR)$(LOCALEDIR)" "$(DESTDIR)$(DEMODIR)/locale" \
 		"$(DESTDIR)$(DEMODIR)" "$(DESTDIR)$(DOCDIR)" 2>/dev/null || true
 
 # The archives of a release, in build/dist; HACKING.md has the procedure.

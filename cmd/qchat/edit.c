@@ -485,18 +485,38 @@ save_history(const char *path)
 
 /* -------------------------------------------------------- beginning and end */
 
-/* Make wide characters Unicode, with any locale that has UTF-8. */
+static int
+is_utf8(const char *locale)
+{
+	return setlocale(LC_CTYPE, locale) != NULL &&
+	    strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+}
+
+/*
+ * Sets the UTF-8 locale that is installed beside a static tool, whose C library
+ * has none.
+ */
+static int
+set_own_locale(void)
+{
+	int done = 0;
+
+#ifdef QPIPE_STATIC
+	if (getenv("LOCPATH") == NULL) {
+		setenv("LOCPATH", tool_beside("../share/qpipe/locale"), 1);
+		done = is_utf8("C.UTF-8");
+		unsetenv("LOCPATH");
+	}
+#endif
+	return done;
+}
+
+/* Makes wide characters Unicode, with any locale that has UTF-8. */
 static void
 set_locale(void)
 {
-	static const char *const names[] = { "", "C.UTF-8", "en_US.UTF-8" };
-	size_t i;
-
-	for (i = 0; i < sizeof names / sizeof *names; i++) {
-		if (setlocale(LC_CTYPE, names[i]) != NULL &&
-		    strcmp(nl_langinfo(CODESET), "UTF-8") == 0)
-			return;
-	}
+	if (!set_own_locale() && !is_utf8("") && !is_utf8("C.UTF-8"))
+		is_utf8("en_US.UTF-8");
 }
 
 static void

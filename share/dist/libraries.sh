@@ -1,6 +1,6 @@
 #!/bin/sh
 # Make the static libraries that "make STATIC=1" links, in a folder with include/,
-# lib/ and licenses/, from Debian's packages, without changing the system:
+# lib/, locale/ and licenses/, from Debian's packages, without changing the system:
 #   share/dist/libraries.sh FOLDER MACHINE CC AR
 # MACHINE is that of the compiler, as x86_64-linux-gnu.  Most libraries are in
 # packages as static ones, and these are unpacked.  Three are compiled from source
@@ -92,17 +92,34 @@ lists "$own"
 
 cd "$packages_at"
 echo "static libraries: unpacking Debian's packages for $arch" >&2
-for p in $packages; do
-	ls "${p}"_*_$arch.deb >/dev/null 2>&1 || apt "$own" download "$p:$arch" ||
-	    fail "cannot fetch $p:$arch, see $log"
-	dpkg-deb -x "${p}"_*_$arch.deb "$work/deb"
+unpack() {
+	ls "$1"_*_$arch.deb >/dev/null 2>&1 || apt "$own" download "$1:$arch" ||
+	    fail "cannot fetch $1:$arch, see $log"
+	dpkg-deb -x "$1"_*_$arch.deb "$2"
+}
+# The C library with its security updates, which cross-compilers come without; and
+# its locale C.UTF-8, which qchat needs and not all distributions have.
+for p in libc-bin libc6-dev $packages; do
+	case $p in
+	libc*-*) unpack $p "$work/libc" ;;
+	*) unpack $p "$work/deb" ;;
+	esac
+	[ $p != libc-bin ] || continue
 	dpkg-deb -f "${p}"_*_$arch.deb Package Version Source >"$work/about"
 	awk '{ v[$1] = $2; if ($3 ~ /^\(/) v["Version:"] = substr($3, 2, length($3) - 2) }
 	    END { print ("Source:" in v) ? v["Source:"] : v["Package:"], v["Version:"] }' \
 	    "$work/about" >>"$work/versions"
-	license=$work/deb/usr/share/doc/$p/copyright
-	[ ! -f "$license" ] || cp "$license" "$folder/licenses/${p%-dev}"
+	for license in "$work"/*/usr/share/doc/$p/copyright; do
+		[ ! -f "$license" ] || cp "$license" "$folder/licenses/${p%-dev}"
+	done
 done
+mkdir "$folder/locale"
+cp -R "$work/libc/usr/lib/locale/C.utf8" "$folder/locale"
+at=$work/libc/usr/lib/$machine
+cp "$at"/*crt*.o "$at/libc.a" "$folder/lib"
+# on x86-64, libm.a is a script that names this
+libm=$(ls "$at"/libm-*.a 2>/dev/null) || libm=$at/libm.a
+cp "$libm" "$folder/lib/libm.a"
 for a in $archives; do
 	cp "$work/deb/usr/lib/$machine/$a.a" "$folder/lib"
 done
@@ -195,21 +212,13 @@ make -C "$work/curl/lib" -j "$jobs" libcurl.la >>"$log" 2>&1
 cp "$work/curl/lib/.libs/libcurl.a" "$folder/lib"
 cp -R "$work/curl/include/curl" "$folder/include"
 
-# -- the C library and what the compiler adds, which are there already
-version_of() {
-	file=$($CC -print-file-name="$1")
-	dpkg-query -S "$(realpath "$file")" 2>/dev/null | sed 's/:.*//; q'
-}
-for a in libc.a libgcc.a; do
-	p=$(version_of $a)
-	[ -n "$p" ] || fail "$CC: no package has its $a"
-	dpkg-query -W -f '${source:Package} ${source:Version}\n' "$p" |
-	    sed q >>"$work/versions"
-	for doc in "$p" libc6 "gcc-$($CC -dumpversion)-base"; do
-		license=/usr/share/doc/$doc/copyright
-		[ ! -f "$license" ] || break
-	done
-	cp "$license" "$folder/licenses/${a%.a}"
-done
+# -- what the compiler adds; Debian's cross-compilers name their source with "cross"
+p=$(dpkg-query -S "$(realpath "$($CC -print-file-name=libgcc.a)")" 2>/dev/null |
+    sed 's/:.*//; q')
+[ -n "$p" ] || fail "$CC: no package has its libgcc.a"
+major=$($CC -dumpversion)
+echo "gcc-$major $(dpkg-query -W -f '${Version}' "$p" | sed 's/cross.*//')" \
+    >>"$work/versions"
+cp "/usr/share/doc/gcc-$major-base/copyright" "$folder/licenses/libgcc"
 sort -u "$work/versions" >"$folder/licenses/VERSIONS"
 : >"$folder/complete"

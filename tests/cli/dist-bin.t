@@ -97,6 +97,19 @@ try_server() {
 	wait $server 2>/dev/null
 }
 
+# Lines in UTF-8 at a terminal, without a locale of the system.
+try_chat() {
+	# shellcheck disable=SC2016
+	run='exec env -i TERM=xterm HOME=/tmp unshare -rm sh -c "$@"'
+	# shellcheck disable=SC2016
+	python3 "$TOP/tests/cli/terminal.py" '[["", "> "],
+	    ["Gr\u00fc\u00df Gott \u4e2d\n", "> "], ["\u0004", ""]]' \
+	    sh -c "$run" sh 'mount --rbind /proc root/proc &&
+	    exec chroot root "$@"' sh $qemu /bin/qchat -q -n 4 >out 2>err
+	ok $? "qchat at a terminal" || cat out err >&2
+	is "$(cat root/tmp/.qchat_history)" "Grüß Gott 中" "characters are UTF-8"
+}
+
 # A file by HTTPS, from a name in /etc/hosts, with the CA of Fedora's file.
 try_fetch() {
 	env="HOME=/tmp HF_ENDPOINT=$HUB"
@@ -127,6 +140,7 @@ if [ "$(uname -m)" = x86_64 ]; then
 	unpack x86_64
 	try_bits
 	try_server
+	try_chat
 	try_fetch
 fi
 if [ "$(uname -m)" = aarch64 ]; then
@@ -156,5 +170,6 @@ else
 fi
 try_bits
 try_server
+try_chat
 try_fetch
 done_testing

@@ -40,14 +40,15 @@ next_value(const struct cli_opt *o, const char **s, char one[32])
 static void
 has_room(const struct cli_opt *o, size_t n)
 {
-	if (n == MAX_LIST)
-		cli_usage("%s: more than %d values", cli_opt_name(o), MAX_LIST);
+	if (n == QBENCH_MAX_LIST)
+		cli_usage("%s: more than %d values", cli_opt_name(o),
+		    QBENCH_MAX_LIST);
 }
 
 void
 qbench_parse_list(const struct cli_opt *o, const char *s)
 {
-	struct list *l = o->to;
+	struct qbench_list *l = o->to;
 	char one[32];
 
 	for (l->n = 0; next_value(o, &s, one);) {
@@ -60,7 +61,7 @@ qbench_parse_list(const struct cli_opt *o, const char *s)
 void
 qbench_parse_reals(const struct cli_opt *o, const char *s)
 {
-	struct chances *l = o->to;
+	struct qbench_reals *l = o->to;
 	char one[32];
 
 	for (l->n = 0; next_value(o, &s, one);) {
@@ -75,9 +76,9 @@ qbench_parse_reals(const struct cli_opt *o, const char *s)
  * it; "none" is always measured, so it is not added.
  */
 static void
-add_draft(struct drafts *l, const char *one)
+add_draft(struct qbench_drafts *l, const char *one)
 {
-	struct one_draft *d = &l->v[l->n];
+	struct qbench_draft *d = &l->v[l->n];
 	struct cli_opt to = { .to = &d->how };
 	char word[32] = "";
 
@@ -98,7 +99,7 @@ add_draft(struct drafts *l, const char *one)
 static void
 parse_drafts(const struct cli_opt *o, const char *s)
 {
-	struct drafts *l = o->to;
+	struct qbench_drafts *l = o->to;
 	const char *dot = strrchr(s, '.');
 	char one[32];
 
@@ -117,13 +118,15 @@ parse_drafts(const struct cli_opt *o, const char *s)
 static const struct cli_opt options[] = {
 	CLI_GROUP("measurement (a list with commas measures each value):"),
 	TOOL_OPT_MODEL(&qbench_opt.model),
-	QBENCH_LIST('p', "prompt", "tokens", &qbench_opt.prompt, 0, MAX_TOKENS,
-	    "prompt tokens to read; a list (default 512)"),
-	QBENCH_LIST('n', "count", "count", &qbench_opt.count, 0, MAX_TOKENS,
-	    "tokens to generate (default 64)"),
-	QBENCH_LIST(0, "depth", "tokens", &qbench_opt.depth, 0, MAX_TOKENS,
+	QBENCH_LIST('p', "prompt", "tokens", &qbench_opt.prompt, 0,
+	    QBENCH_MAX_TOKENS, "prompt tokens to read; a list (default 512)"),
+	QBENCH_LIST('n', "count", "count", &qbench_opt.count, 0,
+	    QBENCH_MAX_TOKENS, "tokens to generate (default 64)"),
+	QBENCH_LIST(0, "depth", "tokens", &qbench_opt.depth, 0,
+	    QBENCH_MAX_TOKENS,
 	    "tokens already in the context; a list (default 0)"),
-	QBENCH_LIST(0, "sequences", "n", &qbench_opt.sequences, 1, MAX_SEQUENCES,
+	QBENCH_LIST(0, "sequences", "n", &qbench_opt.sequences, 1,
+	    QBENCH_MAX_SEQUENCES,
 	    "sequences at the same time; a list (default 1)"),
 	CLI_FLAG(0, "scattered", &qbench_opt.scattered,
 	    "keep KV caches in scattered blocks, as qbatch does"),
@@ -131,7 +134,8 @@ static const struct cli_opt options[] = {
 	    "tokens per pass; a list"),
 	QBENCH_LIST('t', "threads", "threads", &qbench_opt.threads, 0, 1024,
 	    "threads; 0: one per processor or core; a list (default 0)"),
-	CLI_INT('r', "rounds", "rounds", &qbench_opt.rounds, 1, MAX_ROUNDS,
+	CLI_INT('r', "rounds", "rounds", &qbench_opt.rounds, 1,
+	    QBENCH_MAX_ROUNDS,
 	    "number of measurements of each setting (default 5)"),
 	CLI_FILE(0, "tokens", "file", &qbench_opt.tokens, "file",
 	    "use the tokens of this stream instead of random ones"),
@@ -195,7 +199,7 @@ static const struct cli_tool tool = {
 };
 
 size_t
-qbench_longest(const struct list *l)
+qbench_longest(const struct qbench_list *l)
 {
 	size_t i, n = 0;
 
@@ -209,9 +213,9 @@ check_drafts(struct qbench_opts *o)
 {
 	size_t i;
 
-	if (!o->guessing && o->accept.n > 0)
+	if (!o->has_drafts && o->accept.n > 0)
 		cli_usage("--accept needs --draft");
-	if (!o->guessing)
+	if (!o->has_drafts)
 		return;
 	if (cli_given(&o->prompt) || cli_given(&o->batch) ||
 	    cli_given(&o->sequences) || o->scattered)
@@ -265,7 +269,7 @@ check_options(void)
 		longest |= o->prompt.v[i];
 	if (longest == 0 && o->n == 0)
 		cli_usage("-p 0 -n 0: nothing to measure");
-	if (o->machine + o->sampling + o->tune + o->guessing +
+	if (o->machine + o->sampling + o->tune + o->has_drafts +
 	    (cli_given(&o->since) > 0) > 1)
 		cli_usage("--machine, --sampling, --tune, --draft and --since "
 		    "exclude each other");
@@ -294,7 +298,7 @@ main(int argc, char *argv[])
 	if (qbench_opt.count.n > 1)
 		cli_usage("-n: a list needs --url");
 	qbench_opt.n = qbench_opt.count.v[0];
-	qbench_opt.guessing = cli_given(&qbench_opt.draft) > 0;
+	qbench_opt.has_drafts = cli_given(&qbench_opt.draft) > 0;
 	check_options();
 	check_drafts(&qbench_opt);
 	tool_cpu();	/* reports bad settings before any table */
@@ -316,10 +320,10 @@ main(int argc, char *argv[])
 	    tool_model_path(qbench_opt.model) : NULL;
 	if (qbench_opt.synthetic != NULL)
 		qbench_make_synthetic();
-	qbench_fits();
+	qbench_check_memory();
 	qbench_warm_file();
 	for (i = 0; i < qbench_opt.threads.n; i++)
-		(qbench_opt.guessing ? qbench_run_drafts : qbench_run)(
+		(qbench_opt.has_drafts ? qbench_run_drafts : qbench_run)(
 		    (int)qbench_opt.threads.v[i]);
 	free(qbench_ids);
 	return cli_finish();

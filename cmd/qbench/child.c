@@ -121,9 +121,9 @@ qbench_run_since(void)
 }
 
 void
-qbench_measure_start(struct start *s, int n_threads)
+qbench_measure_start(struct qbench_start *s, int n_threads)
 {
-	double kernel[MAX_ROUNDS], token[MAX_ROUNDS];
+	double kernel[QBENCH_MAX_ROUNDS], token[QBENCH_MAX_ROUNDS];
 	uint64_t a, b;
 	char text[64];
 	size_t i, n;

@@ -14,14 +14,15 @@
 #include "qbench.h"
 
 /* A method of drafting, with its results of all rounds. */
-struct way {
-	const struct one_draft	*draft;		/* NULL: no drafts */
+struct method {
+	const struct qbench_draft *draft;	/* NULL: no drafts */
 	const double		*accept;	/* NULL: real drafts */
 	struct qwen_model	*m;
 	struct qwen_drafts	*drafts;
 	uint64_t		 guessed, passes, tokens;
 	size_t			 n_marked;
-	double			 tok_s[MAX_ROUNDS], times[MAX_ROUNDS];
+	double			 tok_s[QBENCH_MAX_ROUNDS],
+	    times[QBENCH_MAX_ROUNDS];
 };
 
 /* The measurements with one number of threads at one depth. */
@@ -29,16 +30,16 @@ struct trial {
 	struct qwen_model	*plain, *block;	/* without and with the MTP
 						   block; or NULL */
 	struct qwen_sampler	*best;
-	struct way		*way;		/* the first one makes no
+	struct method		*method;	/* the first one makes no
 						   drafts */
-	size_t			 n_way, depth;
+	size_t			 n_methods, depth;
 	int32_t			*ids;		/* tokens to decode, and one
 						   more */
 	int32_t			*want;		/* the same tokens without
 						   drafts */
 	float			*row;		/* logits after the last
 						   token */
-	double			*luck;		/* per token: a draft of it is
+	double			*chance;	/* per token: a draft of it is
 						   right if this is below
 						   --accept */
 };
@@ -60,22 +61,23 @@ choose(struct trial *t, const struct qwen_session *s)
  * methods: so a comparison needs few tokens.
  */
 static void
-draw_luck(struct trial *t)
+draw_chances(struct trial *t)
 {
 	size_t i, k, n = qbench_opt.n;
 	uint64_t rng = 1;
 
-	t->luck = cli_check_alloc(calloc(n, sizeof *t->luck));
+	t->chance = cli_check_alloc(calloc(n, sizeof *t->chance));
 	for (i = 0; i < n; i++) {
 		k = qwen_gguf_random_u64(&rng) % (i + 1);
-		t->luck[i] = t->luck[k];
-		t->luck[k] = ((double)i + 0.5) / (double)n;
+		t->chance[i] = t->chance[k];
+		t->chance[k] = ((double)i + 0.5) / (double)n;
 	}
 }
 
 /*
- * Make n drafts of the tokens after token i.  Each is right if its luck allows
- * and the draft before it is right; wrong ones are other tokens of the text.
+ * Make n drafts of the tokens after token i.  Each is right if its chance is
+ * below accept and the draft before it is right; wrong ones are other tokens of
+ * the text.
  */
 static void
 draw(struct trial *t, double accept, size_t i, size_t n, int32_t *guess)
@@ -88,7 +90,7 @@ draw(struct trial *t, double accept, size_t i, size_t n, int32_t *guess)
 	for (k = 0; k < n; k++) {
 		rng = i + 1 + k;
 		right = t->ids[i + 1 + k];
-		ok = ok && t->luck[i + 1 + k] < accept;
+		ok = ok && t->chance[i + 1 + k] < accept;
 		guess[k] = ok ? right : qbench_ids[
 		    qwen_gguf_random_u64(&rng) % (t->depth + qbench_opt.n)];
 		if (!ok && guess[k] == right)
@@ -101,7 +103,7 @@ draw(struct trial *t, double accept, size_t i, size_t n, int32_t *guess)
  * for its cost; its drafts are ignored.
  */
 static void
-eval_drawn(struct trial *t, struct way *w, struct qwen_session *s, size_t i)
+eval_drawn(struct trial *t, struct method *w, struct qwen_session *s, size_t i)
 {
 	int32_t guess[QWEN_GUESS_MAX], unread[QWEN_GUESS_MAX];
 	float prob[QWEN_GUESS_MAX];
@@ -128,7 +130,7 @@ eval_drawn(struct trial *t, struct way *w, struct qwen_session *s, size_t i)
  * the most likely one.
  */
 static void
-decode(struct trial *t, struct way *w, struct qwen_session *s,
+decode(struct trial *t, struct method *w, struct qwen_session *s,
     struct qwen_drafter *d)
 {
 	size_t i, n = qbench_opt.n;
@@ -151,7 +153,7 @@ decode(struct trial *t, struct way *w, struct qwen_session *s,
  * drafts.
  */
 static void
-compare(struct trial *t, const struct way *w, const struct qwen_session *s)
+compare(struct trial *t, const struct method *w, const struct qwen_session *s)
 {
 	size_t row = qwen_model_n_vocab(t->plain) * sizeof *t->row;
 	size_t ids = (qbench_opt.n + 1) * sizeof *t->ids;
@@ -169,7 +171,7 @@ compare(struct trial *t, const struct way *w, const struct qwen_session *s)
 
 /* Add the drafts of this round, from the statistics before and after it. */
 static void
-count_guesses(struct way *w, const struct qwen_draft_stats *a,
+count_guesses(struct method *w, const struct qwen_draft_stats *a,
     const struct qwen_draft_stats *b)
 {
 	w->passes += b->n_passes - a->n_passes;
@@ -177,13 +179,13 @@ count_guesses(struct way *w, const struct qwen_draft_stats *a,
 }
 
 static void
-one_round(struct trial *t, struct way *w, struct round *r)
+one_round(struct trial *t, struct method *w, struct qbench_round *r)
 {
 	struct qwen_eval how = { .logits = QWEN_LOGITS_NONE };
 	struct qwen_draft_stats before, after;
 	struct qwen_drafter *d = NULL;
 	struct qwen_session *s;
-	struct counts a, b;
+	struct qbench_counts a, b;
 
 	cli_must(qbench_model_name, qwen_session_new(&s, w->m, &cli_err));
 	if (t->depth > 0)
@@ -193,9 +195,9 @@ one_round(struct trial *t, struct way *w, struct round *r)
 		cli_must(NULL, qwen_drafter_new(&d, w->drafts, &cli_err));
 		qwen_drafts_stats(w->drafts, &before);
 	}
-	qbench_count(&a);
+	qbench_read_counts(&a);
 	decode(t, w, s, d);
-	qbench_count(&b);
+	qbench_read_counts(&b);
 	qbench_round_of(r, &a, &b, qbench_opt.n);
 	w->tokens += qbench_opt.n;
 	if (w->draft == NULL)
@@ -216,20 +218,21 @@ one_round(struct trial *t, struct way *w, struct round *r)
 static void
 measure(struct trial *t)
 {
-	struct round r;
+	struct qbench_round r;
 	size_t i, k;
 
-	for (k = 0; k < t->n_way; k++)
-		one_round(t, &t->way[k], &r);	/* warms up; the drafter learns
-						   the times of passes */
-	for (k = 0; k < t->n_way; k++)
-		t->way[k].passes = t->way[k].guessed = t->way[k].tokens = 0;
+	/* warms up; the drafters learn the times of passes */
+	for (k = 0; k < t->n_methods; k++)
+		one_round(t, &t->method[k], &r);
+	for (k = 0; k < t->n_methods; k++)
+		t->method[k].passes = t->method[k].guessed =
+		    t->method[k].tokens = 0;
 	for (i = 0; i < qbench_opt.rounds; i++)
-		for (k = 0; k < t->n_way; k++) {
-			one_round(t, &t->way[k], &r);
-			t->way[k].tok_s[i] = r.tok_s;
-			t->way[k].times[i] = r.tok_s / t->way[0].tok_s[i];
-			t->way[k].n_marked += (size_t)r.marked;
+		for (k = 0; k < t->n_methods; k++) {
+			one_round(t, &t->method[k], &r);
+			t->method[k].tok_s[i] = r.tok_s;
+			t->method[k].times[i] = r.tok_s / t->method[0].tok_s[i];
+			t->method[k].n_marked += (size_t)r.marked;
 		}
 }
 
@@ -239,11 +242,11 @@ measure(struct trial *t)
 struct line {
 	const char	*word;
 	double		 right, a_pass;
-	struct spread	 tok_s, times;
+	struct qbench_spread tok_s, times;
 };
 
 static struct line
-line_of(struct way *w)
+line_of(struct method *w)
 {
 	struct line l = { .word = w->draft != NULL ? w->draft->word : "none",
 	    .tok_s = qbench_spread_of(w->tok_s, qbench_opt.rounds),
@@ -276,7 +279,7 @@ text_head(const struct trial *t)
 }
 
 static void
-text_way(struct way *w)
+text_method(struct method *w)
 {
 	struct line l = line_of(w);
 	char accept[32] = "-", right[32] = "-";
@@ -292,7 +295,7 @@ text_way(struct way *w)
 }
 
 static void
-json_way(const struct trial *t, struct way *w)
+json_method(const struct trial *t, struct method *w)
 {
 	struct line l = line_of(w);
 
@@ -318,7 +321,7 @@ json_way(const struct trial *t, struct way *w)
 }
 
 static void
-csv_way(const struct trial *t, struct way *w)
+csv_method(const struct trial *t, struct method *w)
 {
 	struct line l = line_of(w);
 
@@ -349,13 +352,13 @@ show(struct trial *t)
 		printf("%s", shown ? "\n" : "");
 		text_head(t);
 	}
-	for (i = 0; i < t->n_way; i++) {
+	for (i = 0; i < t->n_methods; i++) {
 		if (qbench_opt.json)
-			json_way(t, &t->way[i]);
+			json_method(t, &t->method[i]);
 		else if (qbench_opt.csv)
-			csv_way(t, &t->way[i]);
+			csv_method(t, &t->method[i]);
 		else
-			text_way(&t->way[i]);
+			text_method(&t->method[i]);
 	}
 	shown = 1;
 	if (fflush(stdout) == EOF)
@@ -365,9 +368,9 @@ show(struct trial *t)
 /* ------------------------------------------------------------- all depths */
 
 static void
-add_way(struct trial *t, const struct one_draft *d, const double *accept)
+add_method(struct trial *t, const struct qbench_draft *d, const double *accept)
 {
-	struct way *w = &t->way[t->n_way++];
+	struct method *w = &t->method[t->n_methods++];
 	struct tool_draft how;
 
 	w->draft = d;
@@ -387,20 +390,20 @@ add_way(struct trial *t, const struct one_draft *d, const double *accept)
 }
 
 static void
-ways_init(struct trial *t)
+methods_init(struct trial *t)
 {
 	size_t i, k, n = qbench_opt.accept.n;
 
-	t->way = cli_check_alloc(calloc(1 + qbench_opt.draft.n * (n > 0 ? n :
+	t->method = cli_check_alloc(calloc(1 + qbench_opt.draft.n * (n > 0 ? n :
 	    1),
-	    sizeof *t->way));
-	t->n_way = 0;
-	add_way(t, NULL, NULL);
+	    sizeof *t->method));
+	t->n_methods = 0;
+	add_method(t, NULL, NULL);
 	for (i = 0; i < qbench_opt.draft.n; i++) {
 		if (n == 0)
-			add_way(t, &qbench_opt.draft.v[i], NULL);
+			add_method(t, &qbench_opt.draft.v[i], NULL);
 		for (k = 0; k < n; k++)
-			add_way(t, &qbench_opt.draft.v[i],
+			add_method(t, &qbench_opt.draft.v[i],
 			    &qbench_opt.accept.v[k]);
 	}
 }
@@ -416,16 +419,16 @@ at_depth(struct trial *t, size_t depth)
 	t->ids = cli_check_alloc(calloc(n + 1, sizeof *t->ids));
 	t->want = cli_check_alloc(calloc(n + 1, sizeof *t->want));
 	memcpy(t->ids, qbench_ids + depth, n * sizeof *t->ids);
-	draw_luck(t);
-	ways_init(t);
+	draw_chances(t);
+	methods_init(t);
 	measure(t);
 	show(t);
-	for (i = 0; i < t->n_way; i++)
-		qwen_drafts_free(t->way[i].drafts);
-	free(t->way);
+	for (i = 0; i < t->n_methods; i++)
+		qwen_drafts_free(t->method[i].drafts);
+	free(t->method);
 	free(t->ids);
 	free(t->want);
-	free(t->luck);
+	free(t->chance);
 	free(t->row);
 }
 
@@ -442,7 +445,7 @@ qbench_run_drafts(int n_threads)
 
 	t.plain = tool_model_open(qbench_model_path, n_threads,
 	    qbench_opt.numerics);
-	qbench_touch(qwen_model_gguf(t.plain));
+	qbench_read_pages(qwen_model_gguf(t.plain));
 	if (with->mode != QWEN_DRAFT_NONE)
 		t.block = tool_model_open_draft(qbench_model_path, n_threads,
 		    qbench_opt.numerics, with);

@@ -68,7 +68,7 @@ qbench_make_synthetic(void)
 }
 
 void
-qbench_touch(const struct qwen_gguf *g)
+qbench_read_pages(const struct qwen_gguf *g)
 {
 	const struct qwen_gguf_tensor *t;
 	const volatile unsigned char *p;
@@ -91,7 +91,7 @@ qbench_warm_file(void)
 	struct qwen_gguf *g;
 
 	g = tool_gguf(qbench_model_path);
-	qbench_touch(g);
+	qbench_read_pages(g);
 	qbench_load_s = cli_now() - start;
 	qwen_gguf_close(g);
 	if (cli_verbose)

@@ -12,45 +12,46 @@
 #include "synth/synth.h"
 
 enum {
-	MAX_LIST = 64, MAX_ROUNDS = 1000, MAX_STATS = 256,
-	MAX_TOKENS = 1 << 24, WARM_TOKENS = 16, MAX_SEQUENCES = 4096
+	QBENCH_MAX_LIST = 64, QBENCH_MAX_ROUNDS = 1000, QBENCH_MAX_STATS = 256,
+	QBENCH_MAX_TOKENS = 1 << 24, QBENCH_WARM_TOKENS = 16,
+	QBENCH_MAX_SEQUENCES = 4096
 };
 
 /* The values of an option that takes a list. */
-struct list {
-	size_t	n, v[MAX_LIST];
+struct qbench_list {
+	size_t	n, v[QBENCH_MAX_LIST];
 };
 
-size_t qbench_longest(const struct list *l);
+size_t qbench_longest(const struct qbench_list *l);
 
 /* The values of --draft without "none", which is always measured. */
-struct drafts {
+struct qbench_drafts {
 	size_t		 n;
-	struct one_draft {
+	struct qbench_draft {
 		char			 word[64];	/* such as "mtp:2" */
 		struct tool_draft	 how;
-	} v[MAX_LIST];
+	} v[QBENCH_MAX_LIST];
 	struct tool_draft block;	/* whether the MTP block is needed, and
 					   its file */
 };
 
 /* A list of real numbers: acceptance rates, or others. */
-struct chances {
+struct qbench_reals {
 	size_t	n;
-	double	v[MAX_LIST];
+	double	v[QBENCH_MAX_LIST];
 };
 
 /* The options of the command line. */
 struct qbench_opts {
 	const char	*model, *tokens, *synthetic;
 	struct qwen_synth_opts synth;
-	struct list	 prompt, count, threads, depth, batch, sequences;
-	struct drafts	 draft;
-	struct chances	 accept;
+	struct qbench_list prompt, count, threads, depth, batch, sequences;
+	struct qbench_drafts draft;
+	struct qbench_reals accept;
 	size_t		 n;		/* the first of count */
 	size_t		 rounds;
 	unsigned	 numerics;	/* 0: the default version */
-	int		 json, csv, machine, sampling, scattered, guessing;
+	int		 json, csv, machine, sampling, scattered, has_drafts;
 	int		 tune;
 	int		 by_kernel;	/* second table by kernel; 0: by
 					   purpose */
@@ -74,7 +75,7 @@ void qbench_parse_reals(const struct cli_opt *o, const char *s);
 /* ------------------------------------------------------------- commands */
 
 /* Die if the memory does not suffice for all settings. */
-void qbench_fits(void);
+void qbench_check_memory(void);
 
 /* Measure all settings with this number of threads. */
 void qbench_run(int n_threads);
@@ -100,24 +101,24 @@ int qbench_run_url(void);
 
 /* ------------------------------------------------- counters of the system */
 
-struct counts {
+struct qbench_counts {
 	uint64_t	ns;
 	long		minor, major;	/* page faults */
 	uint64_t	steal, ticks;	/* of all processors; 0: unknown */
 };
 
 /* Memory in MiB; below 0: unknown. */
-struct memory {
+struct qbench_memory {
 	double	peak;		/* maximum of resident memory */
 	double	mapped;		/* of it, files: the model */
 	double	private;	/* of it, private to the process */
 };
 
 uint64_t qbench_now_ns(void);
-void qbench_count(struct counts *c);
+void qbench_read_counts(struct qbench_counts *c);
 
 /* Raise the members of m to the present values. */
-void qbench_look_at_memory(struct memory *m);
+void qbench_update_memory(struct qbench_memory *m);
 
 /* Reset the peak, if the system allows it. */
 void qbench_reset_peak(void);
@@ -135,7 +136,7 @@ extern const char	*qbench_model_name;	/* to print */
 void qbench_make_synthetic(void);
 
 /* Read every page, so that measurements have no page faults. */
-void qbench_touch(const struct qwen_gguf *g);
+void qbench_read_pages(const struct qwen_gguf *g);
 
 /* Open the model and read every page; qbench_load_s is the seconds taken. */
 extern double qbench_load_s;
@@ -150,23 +151,23 @@ extern int32_t *qbench_ids;
 
 /* ---------------------------------------------------------- measurements */
 
-struct spread {
+struct qbench_spread {
 	double	median, min, max;
 };
 
 /* Returns median, least and largest of n values; sorts v. */
-struct spread qbench_spread_of(double *v, size_t n);
+struct qbench_spread qbench_spread_of(double *v, size_t n);
 
-struct start {
-	struct spread	kernel, token;	/* ms */
+struct qbench_start {
+	struct qbench_spread	kernel, token;	/* ms */
 };
 
 /* These fork processes: call them before there are threads. */
-void qbench_measure_start(struct start *s, int n_threads);
+void qbench_measure_start(struct qbench_start *s, int n_threads);
 void qbench_measure_machine(struct qwen_machine *m, int n_threads,
     double seconds);
 
-struct round {
+struct qbench_round {
 	double	tok_s, steal;		/* steal in percent */
 	double	read, int8;		/* speed of the machine right after the
 					   round */
@@ -178,11 +179,11 @@ struct round {
 /*
  * Fill in r for n tokens, except read and int8, by the counts before and after.
  */
-void qbench_round_of(struct round *r, const struct counts *a,
-    const struct counts *b, size_t n);
+void qbench_round_of(struct qbench_round *r, const struct qbench_counts *a,
+    const struct qbench_counts *b, size_t n);
 
 /* Prefill or decode with one setting, and its results. */
-struct phase {
+struct qbench_phase {
 	const char	*name;
 	size_t		 n;		/* tokens timed, per sequence */
 	size_t		 depth;		/* tokens before them */
@@ -190,12 +191,12 @@ struct phase {
 	size_t		 batch;
 	int		 one_by_one;
 	int		 n_threads;
-	struct round	*round;		/* one per timed round */
-	struct spread	 tok_s, minor, major, steal;
-	struct spread	 of_read, of_int8;	/* percent of the machine's
+	struct qbench_round *round;	/* one per timed round */
+	struct qbench_spread tok_s, minor, major, steal;
+	struct qbench_spread of_read, of_int8;	/* percent of the machine's
 						   speed */
 	size_t		 n_marked;
-	struct memory	 mem;
+	struct qbench_memory mem;
 	/* of one more round, longest time first */
 	struct qwen_kernel_stat *stat;	/* by kernel */
 	size_t		 n_stat;
@@ -204,24 +205,24 @@ struct phase {
 };
 
 /* All results of one setting. */
-struct result {
+struct qbench_result {
 	const struct qwen_model	*m;
 	struct qwen_machine	 machine;
-	struct start		 start;
+	struct qbench_start	 start;
 	size_t			 batch;
-	const struct phase	*phase[2];	/* prefill and decode */
+	const struct qbench_phase *phase[2];	/* prefill and decode */
 };
 
 /* Set the bytes moved and the multiply-adds per token. */
-void qbench_work_of(const struct phase *p, double *bytes, double *macs);
+void qbench_work_of(const struct qbench_phase *p, double *bytes, double *macs);
 
 /* ---------------------------------------------------------------- output */
 
-void qbench_show(const struct result *r);
+void qbench_show(const struct qbench_result *r);
 void qbench_csv_str(const char *s);
 
 /* Print "name": {...}, or "machine": {...}. */
-void qbench_json_spread(const char *name, const struct spread *s);
+void qbench_json_spread(const char *name, const struct qbench_spread *s);
 void qbench_json_machine(const struct qwen_machine *m);
 
 #endif

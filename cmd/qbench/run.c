@@ -13,10 +13,10 @@ by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-struct spread
+struct qbench_spread
 qbench_spread_of(double *v, size_t n)
 {
-	struct spread s;
+	struct qbench_spread s;
 
 	qsort(v, n, sizeof *v, by_value);
 	s.median = (v[(n - 1) / 2] + v[n / 2]) / 2;
@@ -26,7 +26,7 @@ qbench_spread_of(double *v, size_t n)
 }
 
 void
-qbench_work_of(const struct phase *p, double *bytes, double *macs)
+qbench_work_of(const struct qbench_phase *p, double *bytes, double *macs)
 {
 	double n = (double)(p->n * p->sequences);
 	size_t i;
@@ -39,9 +39,9 @@ qbench_work_of(const struct phase *p, double *bytes, double *macs)
 }
 
 /* Sequences that are decoded together, each with its own tokens. */
-struct team {
-	struct qwen_cache	*cache;		/* NULL: forked, in the cache of
-						   another team */
+struct sequences {
+	struct qwen_cache	*cache;		/* NULL: they are forks of others,
+						   in the cache of these */
 	struct qwen_session	**s;
 	struct qwen_part	*part;
 	size_t			 n;
@@ -49,7 +49,7 @@ struct team {
 
 /* Return the tokens of sequence i. */
 static const int32_t *
-ids_of(const struct phase *p, size_t i)
+ids_of(const struct qbench_phase *p, size_t i)
 {
 	return qbench_ids + i * (p->depth + p->n);
 }
@@ -64,7 +64,7 @@ eval(struct qwen_session *s, const int32_t *t, size_t n,
 }
 
 static void
-team_of(struct team *t, size_t n)
+sequences_alloc(struct sequences *t, size_t n)
 {
 	t->n = n;
 	t->cache = NULL;
@@ -74,13 +74,13 @@ team_of(struct team *t, size_t n)
 
 /* Create the sequences and read depth tokens in each. */
 static void
-team_init(struct team *t, const struct phase *p, struct qwen_model *m,
-    int scattered)
+sequences_init(struct sequences *t, const struct qbench_phase *p,
+    struct qwen_model *m, int scattered)
 {
 	struct qwen_eval how = { .logits = QWEN_LOGITS_NONE };
 	size_t i, blocks = (p->depth + p->n) / 16 + 1;
 
-	team_of(t, p->sequences);
+	sequences_alloc(t, p->sequences);
 	cli_must(qbench_model_name, qwen_cache_new(&t->cache, m, 0, &cli_err));
 	if (scattered)
 		cli_must(qbench_model_name, qwen_cache_scatter(t->cache,
@@ -97,23 +97,23 @@ team_init(struct team *t, const struct phase *p, struct qwen_model *m,
  * reading that many tokens takes longer than most rounds.
  */
 static void
-team_begin(struct team *t, const struct phase *p, struct qwen_model *m,
-    const struct team *past)
+sequences_begin(struct sequences *t, const struct qbench_phase *p,
+    struct qwen_model *m, const struct sequences *past)
 {
 	size_t i;
 
 	if (p->depth == 0) {
-		team_init(t, p, m, qbench_opt.scattered);
+		sequences_init(t, p, m, qbench_opt.scattered);
 		return;
 	}
-	team_of(t, past->n);
+	sequences_alloc(t, past->n);
 	for (i = 0; i < t->n; i++)
 		cli_must(qbench_model_name, qwen_session_fork(&t->s[i],
 		    past->s[i], &cli_err));
 }
 
 static void
-team_fini(struct team *t)
+sequences_fini(struct sequences *t)
 {
 	size_t i;
 
@@ -126,7 +126,7 @@ team_fini(struct team *t)
 
 /* Evaluate one token in each sequence. */
 static void
-eval_team(const struct phase *p, struct team *t, size_t at)
+eval_sequences(const struct qbench_phase *p, struct sequences *t, size_t at)
 {
 	size_t i;
 
@@ -142,7 +142,7 @@ eval_team(const struct phase *p, struct team *t, size_t at)
 
 /* Evaluate the n tokens after the depth: all in one call, or one by one. */
 static void
-run_tokens(const struct phase *p, struct team *t, size_t n)
+run_tokens(const struct qbench_phase *p, struct sequences *t, size_t n)
 {
 	struct qwen_eval how = { .logits = QWEN_LOGITS_LAST,
 	    .batch = p->batch };
@@ -151,18 +151,18 @@ run_tokens(const struct phase *p, struct team *t, size_t n)
 	if (!p->one_by_one)
 		eval(t->s[0], qbench_ids + p->depth, n, &how);
 	for (i = 0; p->one_by_one && i < n; i++)
-		eval_team(p, t, p->depth + i);
+		eval_sequences(p, t, p->depth + i);
 }
 
 /* Die unless the logits are those of sequences with contiguous blocks. */
 static void
-check_scattered(const struct phase *p, const struct team *scattered,
+check_scattered(const struct qbench_phase *p, const struct sequences *scattered,
     struct qwen_model *m, size_t n)
 {
 	size_t i, row = qwen_model_n_vocab(m) * sizeof(float);
-	struct team t;
+	struct sequences t;
 
-	team_init(&t, p, m, 0);
+	sequences_init(&t, p, m, 0);
 	run_tokens(p, &t, n);
 	for (i = 0; i < t.n; i++) {
 		if (memcmp(qwen_session_logits(t.s[i]),
@@ -170,12 +170,12 @@ check_scattered(const struct phase *p, const struct team *scattered,
 			die("%s: with scattered blocks, sequence %zu has other "
 			    "logits", qbench_model_name, i + 1);
 	}
-	team_fini(&t);
+	sequences_fini(&t);
 }
 
 void
-qbench_round_of(struct round *r, const struct counts *a,
-    const struct counts *b, size_t n)
+qbench_round_of(struct qbench_round *r, const struct qbench_counts *a,
+    const struct qbench_counts *b, size_t n)
 {
 	r->tok_s = (double)n / ((double)(b->ns - a->ns) * 1e-9);
 	r->minor = b->minor - a->minor;
@@ -190,19 +190,19 @@ qbench_round_of(struct round *r, const struct counts *a,
  * measured after every round.
  */
 static void
-timed_round(struct phase *p, struct qwen_model *m, const struct team *past,
-    struct round *r)
+timed_round(struct qbench_phase *p, struct qwen_model *m,
+    const struct sequences *past, struct qbench_round *r)
 {
 	struct qwen_machine machine;
-	struct counts a, b;
-	struct team t;
+	struct qbench_counts a, b;
+	struct sequences t;
 
-	team_begin(&t, p, m, past);
-	qbench_count(&a);
+	sequences_begin(&t, p, m, past);
+	qbench_read_counts(&a);
 	run_tokens(p, &t, p->n);
-	qbench_count(&b);
-	qbench_look_at_memory(&p->mem);
-	team_fini(&t);
+	qbench_read_counts(&b);
+	qbench_update_memory(&p->mem);
+	sequences_fini(&t);
 	qbench_round_of(r, &a, &b, p->n * p->sequences);
 	if (qbench_opt.csv)
 		return;
@@ -225,17 +225,17 @@ static struct qwen_kernel_stat *
 stats_of(const struct qwen_model *m, size_t (*get)(const struct qwen_model *m,
     struct qwen_kernel_stat *out, size_t max), size_t *n)
 {
-	struct qwen_kernel_stat *s = cli_check_alloc(calloc(MAX_STATS,
+	struct qwen_kernel_stat *s = cli_check_alloc(calloc(QBENCH_MAX_STATS,
 	    sizeof *s));
 
-	*n = get(m, s, MAX_STATS);
-	*n = *n < MAX_STATS ? *n : MAX_STATS;
+	*n = get(m, s, QBENCH_MAX_STATS);
+	*n = *n < QBENCH_MAX_STATS ? *n : QBENCH_MAX_STATS;
 	qsort(s, *n, sizeof *s, by_time);
 	return s;
 }
 
 static void
-count_kernels(struct phase *p, struct qwen_model *m, struct team *t)
+count_kernels(struct qbench_phase *p, struct qwen_model *m, struct sequences *t)
 {
 	cli_must(NULL, qwen_model_profile(m, 1, &cli_err));
 	run_tokens(p, t, p->n);
@@ -246,27 +246,28 @@ count_kernels(struct phase *p, struct qwen_model *m, struct team *t)
 
 /* A round without timing: it warms up and counts the work of each kernel. */
 static void
-counted_round(struct phase *p, struct qwen_model *m, const struct team *past)
+counted_round(struct qbench_phase *p, struct qwen_model *m,
+    const struct sequences *past)
 {
 	size_t n = p->n;
-	struct team t;
+	struct sequences t;
 
-	team_begin(&t, p, m, past);
+	sequences_begin(&t, p, m, past);
 	if (qbench_opt.csv) {
-		n = n < WARM_TOKENS ? n : WARM_TOKENS;
+		n = n < QBENCH_WARM_TOKENS ? n : QBENCH_WARM_TOKENS;
 		run_tokens(p, &t, n);
 	} else {
 		count_kernels(p, m, &t);
 	}
 	if (qbench_opt.scattered)
 		check_scattered(p, &t, m, n);
-	team_fini(&t);
+	sequences_fini(&t);
 }
 
 static void
-summarise(struct phase *p)
+summarise(struct qbench_phase *p)
 {
-	double v[6][MAX_ROUNDS], bytes, macs;
+	double v[6][QBENCH_MAX_ROUNDS], bytes, macs;
 	size_t i;
 
 	qbench_work_of(p, &bytes, &macs);
@@ -294,9 +295,9 @@ summarise(struct phase *p)
 }
 
 static void
-measure(struct phase *p, struct qwen_model *m)
+measure(struct qbench_phase *p, struct qwen_model *m)
 {
-	struct team past;
+	struct sequences past;
 	size_t i;
 
 	p->mem.peak = p->mem.mapped = p->mem.private = -1;
@@ -305,17 +306,17 @@ measure(struct phase *p, struct qwen_model *m)
 	p->round = cli_check_alloc(calloc(qbench_opt.rounds, sizeof *p->round));
 	qbench_reset_peak();
 	if (p->depth > 0)
-		team_init(&past, p, m, qbench_opt.scattered);
+		sequences_init(&past, p, m, qbench_opt.scattered);
 	counted_round(p, m, &past);
 	for (i = 0; i < qbench_opt.rounds; i++)
 		timed_round(p, m, &past, &p->round[i]);
 	if (p->depth > 0)
-		team_fini(&past);
+		sequences_fini(&past);
 	summarise(p);
 }
 
 static void
-phase_fini(struct phase *p)
+phase_fini(struct qbench_phase *p)
 {
 	free(p->round);
 	free(p->stat);
@@ -329,13 +330,14 @@ phase_fini(struct phase *p)
  * depend on the prompt.  Return the number of phases.
  */
 static size_t
-measure_decodes(struct phase *decode, struct qwen_model *m, int n_threads)
+measure_decodes(struct qbench_phase *decode, struct qwen_model *m,
+    int n_threads)
 {
 	size_t i, k, n = 0;
 
 	for (i = 0; i < qbench_opt.depth.n; i++)
 		for (k = 0; k < qbench_opt.sequences.n; k++, n++) {
-			decode[n] = (struct phase){ .name = "decode",
+			decode[n] = (struct qbench_phase){ .name = "decode",
 			    .n = qbench_opt.n, .depth = qbench_opt.depth.v[i],
 			    .sequences = qbench_opt.sequences.v[k],
 			    .one_by_one = 1, .n_threads = n_threads };
@@ -345,14 +347,14 @@ measure_decodes(struct phase *decode, struct qwen_model *m, int n_threads)
 }
 
 static void
-measure_prefills(struct result *r, const struct phase *decode,
+measure_prefills(struct qbench_result *r, const struct qbench_phase *decode,
     size_t n_decode, struct qwen_model *m)
 {
 	size_t i, k, b;
 
 	for (b = 0; b < qbench_opt.batch.n; b++)
 		for (i = 0; i < qbench_opt.prompt.n; i++) {
-			struct phase p = { .name = "prefill",
+			struct qbench_phase p = { .name = "prefill",
 			    .n = qbench_opt.prompt.v[i],
 			    .batch = qbench_opt.batch.v[b], .sequences = 1,
 			    .n_threads = r->machine.n_threads };
@@ -378,7 +380,7 @@ longest_text(void)
 }
 
 void
-qbench_fits(void)
+qbench_check_memory(void)
 {
 	struct qwen_model *m = tool_model_open_draft(qbench_model_path, 1,
 	    qbench_opt.numerics, &qbench_opt.draft.block);
@@ -406,8 +408,8 @@ qbench_prepare_tokens(const struct qwen_model *m)
 void
 qbench_run(int n_threads)
 {
-	struct phase *decode;
-	struct result r;
+	struct qbench_phase *decode;
+	struct qbench_result r;
 	struct qwen_model *m;
 	size_t i, n;
 
@@ -416,7 +418,7 @@ qbench_run(int n_threads)
 	qbench_measure_machine(&r.machine, n_threads, 0);
 	m = tool_model_open(qbench_model_path, n_threads, qbench_opt.numerics);
 	qbench_prepare_tokens(m);
-	qbench_touch(qwen_model_gguf(m));
+	qbench_read_pages(qwen_model_gguf(m));
 	decode =
 	    cli_check_alloc(calloc(qbench_opt.depth.n * qbench_opt.sequences.n,
 	    sizeof *decode));

@@ -126,11 +126,11 @@ constrained_close(struct constrained *c)
  * the text are accepted, whatever was sampled; most grammar states of the text
  * are new.
  */
-static struct spread
+static struct qbench_spread
 time_chain(const char *chain, const float *row, size_t n_vocab,
     const struct constrained *c)
 {
-	static double ms[MAX_ROUNDS];
+	static double ms[QBENCH_MAX_ROUNDS];
 	struct qwen_sampler *s;
 	uint64_t start;
 	size_t i, first = c == NULL, n = qbench_opt.rounds + first;
@@ -140,7 +140,7 @@ time_chain(const char *chain, const float *row, size_t n_vocab,
 	cli_must(NULL, qwen_sampler_cpu(s, tool_cpu(), &cli_err));
 	cli_must(NULL, qwen_sampler_read(s, chain, &cli_err));
 	if (c != NULL) {
-		n = c->n_ids < MAX_ROUNDS ? c->n_ids : MAX_ROUNDS;
+		n = c->n_ids < QBENCH_MAX_ROUNDS ? c->n_ids : QBENCH_MAX_ROUNDS;
 		qwen_sampler_pieces(s, c->pieces);
 		qwen_sampler_constrain(s, qwen_grammar_constraint(c->grammar,
 		    c->trie));
@@ -162,7 +162,7 @@ time_chain(const char *chain, const float *row, size_t n_vocab,
 }
 
 static void
-show_chain(const char *kind, const char *chain, const struct spread *s)
+show_chain(const char *kind, const char *chain, const struct qbench_spread *s)
 {
 	const char *name = chain[0] != '\0' ? chain : "greedy";
 
@@ -191,7 +191,8 @@ show_constrained(const struct constrained *c, const float *row)
 	size_t i;
 
 	for (i = 0; i < sizeof with / sizeof with[0]; i++) {
-		struct spread s = time_chain(with[i], row, c->n_vocab, c);
+		struct qbench_spread s = time_chain(with[i], row, c->n_vocab,
+		    c);
 
 		show_chain("json", with[i], &s);
 	}
@@ -216,7 +217,7 @@ qbench_show_sampling(void)
 		float *row = make_rows(c.n_vocab, sure);
 
 		for (i = 0; i < sizeof chains / sizeof chains[0]; i++) {
-			struct spread s = time_chain(chains[i], row,
+			struct qbench_spread s = time_chain(chains[i], row,
 			    c.n_vocab, NULL);
 
 			show_chain(sure ? "sure" : "flat", chains[i], &s);

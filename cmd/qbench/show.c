@@ -25,7 +25,7 @@ struct rates {
 };
 
 static struct totals
-totals_of(const struct phase *p)
+totals_of(const struct qbench_phase *p)
 {
 	struct totals t;
 
@@ -37,7 +37,7 @@ totals_of(const struct phase *p)
 
 /* Return the sum of all kernels of a phase. */
 static struct qwen_kernel_stat
-sum_of(const struct phase *p)
+sum_of(const struct qbench_phase *p)
 {
 	struct qwen_kernel_stat sum = { .name = "total", .variant = "-" };
 	size_t i;
@@ -66,7 +66,7 @@ is_int8(const char *kernel)
 }
 
 static struct rates
-rates_of(const struct result *r, const struct phase *p,
+rates_of(const struct qbench_result *r, const struct qbench_phase *p,
     const struct qwen_kernel_stat *k)
 {
 	double s = k->ms * 1e-3 / r->machine.n_threads;
@@ -85,24 +85,25 @@ rates_of(const struct result *r, const struct phase *p,
 }
 
 /* Return the time of n units of work at the speeds of the rounds. */
-static struct spread
-time_of(const struct phase *p, double n)
+static struct qbench_spread
+time_of(const struct qbench_phase *p, double n)
 {
-	return (struct spread){ n / p->tok_s.median, n / p->tok_s.max,
+	return (struct qbench_spread){ n / p->tok_s.median, n / p->tok_s.max,
 	    n / p->tok_s.min };
 }
 
-static struct spread
-seconds_of(const struct phase *p)
+static struct qbench_spread
+seconds_of(const struct qbench_phase *p)
 {
 	return time_of(p, (double)(p->n * p->sequences));
 }
 
-static struct memory
-memory_of(const struct result *r)
+static struct qbench_memory
+memory_of(const struct qbench_result *r)
 {
-	const struct memory *a = &r->phase[0]->mem, *b = &r->phase[1]->mem;
-	struct memory m = { fmax(a->peak, b->peak),
+	const struct qbench_memory *a = &r->phase[0]->mem,
+	    *b = &r->phase[1]->mem;
+	struct qbench_memory m = { fmax(a->peak, b->peak),
 	    fmax(a->mapped, b->mapped), fmax(a->private, b->private) };
 
 	return m;
@@ -111,7 +112,7 @@ memory_of(const struct result *r)
 /* -------------------------------------------------------------------- text */
 
 static void
-text_line(const char *phase, const char *what, const struct spread *s,
+text_line(const char *phase, const char *what, const struct qbench_spread *s,
     const char *unit)
 {
 	int digits = unit[0] == 's' || unit[0] == 'm' ? 4 : 2;
@@ -132,10 +133,10 @@ text_one(const char *what, const char *name, double v, const char *unit)
 }
 
 static void
-text_phase(const struct phase *p)
+text_phase(const struct qbench_phase *p)
 {
 	struct totals t = totals_of(p);
-	struct spread s, ms;
+	struct qbench_spread s, ms;
 
 	if (p->n == 0)
 		return;
@@ -164,7 +165,7 @@ text_machine(const struct qwen_machine *m)
 }
 
 static void
-text_row(const struct result *r, const struct phase *p,
+text_row(const struct qbench_result *r, const struct qbench_phase *p,
     const struct qwen_kernel_stat *k)
 {
 	struct rates x = rates_of(r, p, k);
@@ -184,7 +185,7 @@ text_row(const struct result *r, const struct phase *p,
 }
 
 static void
-text_rows(const struct result *r, const struct phase *p)
+text_rows(const struct qbench_result *r, const struct qbench_phase *p)
 {
 	const struct qwen_kernel_stat *row = qbench_opt.by_kernel ? p->stat :
 	    p->purpose, sum = sum_of(p);
@@ -198,9 +199,9 @@ text_rows(const struct result *r, const struct phase *p)
 
 /* Print the sum of both phases. */
 static void
-text_all(const struct result *r)
+text_all(const struct qbench_result *r)
 {
-	struct phase all = { .name = "all", .sequences = 1, .n =
+	struct qbench_phase all = { .name = "all", .sequences = 1, .n =
 	    r->phase[0]->n * r->phase[0]->sequences + r->phase[1]->n *
 	    r->phase[1]->sequences };
 	struct qwen_kernel_stat sum[2];
@@ -217,7 +218,7 @@ text_all(const struct result *r)
 }
 
 static void
-text_table(const struct result *r)
+text_table(const struct qbench_result *r)
 {
 	int by_kernel = qbench_opt.by_kernel;
 
@@ -233,9 +234,9 @@ text_table(const struct result *r)
 }
 
 static void
-text_result(const struct result *r)
+text_result(const struct qbench_result *r)
 {
-	const struct memory mem = memory_of(r);
+	const struct qbench_memory mem = memory_of(r);
 
 	printf("model    %s: %s, %s\n", qbench_model_name,
 	    qwen_model_arch(r->m), cli_count(qwen_model_n_layer(r->m), "layer"));
@@ -271,16 +272,16 @@ json_num(const char *name, double v)
 }
 
 void
-qbench_json_spread(const char *name, const struct spread *s)
+qbench_json_spread(const char *name, const struct qbench_spread *s)
 {
 	printf("\"%s\": {\"median\": %.9g, \"min\": %.9g, \"max\": %.9g}",
 	    name, s->median, s->min, s->max);
 }
 
 static void
-json_phase(const struct phase *p)
+json_phase(const struct qbench_phase *p)
 {
-	struct spread s, ms;
+	struct qbench_spread s, ms;
 
 	printf("\"%s\": ", p->name);
 	if (p->n == 0) {
@@ -316,7 +317,7 @@ qbench_json_machine(const struct qwen_machine *m)
 
 /* Print an element for a kernel or purpose. */
 static void
-json_row(const struct result *r, const struct phase *p,
+json_row(const struct qbench_result *r, const struct qbench_phase *p,
     const struct qwen_kernel_stat *k, int kernel)
 {
 	struct rates x = rates_of(r, p, k);
@@ -344,9 +345,9 @@ json_row(const struct result *r, const struct phase *p,
 }
 
 static void
-json_rows(const char *name, const struct result *r, int kernel)
+json_rows(const char *name, const struct qbench_result *r, int kernel)
 {
-	const struct phase *p;
+	const struct qbench_phase *p;
 	size_t i, k, n = 0;
 
 	printf(", \"%s\": [", name);
@@ -362,9 +363,9 @@ json_rows(const char *name, const struct result *r, int kernel)
 }
 
 static int
-json_rounds(const struct phase *p, int n)
+json_rounds(const struct qbench_phase *p, int n)
 {
-	const struct round *r;
+	const struct qbench_round *r;
 	size_t i;
 
 	for (i = 0; p->n > 0 && i < qbench_opt.rounds; i++, n++) {
@@ -379,7 +380,7 @@ json_rounds(const struct phase *p, int n)
 }
 
 static void
-json_totals(const struct phase *p)
+json_totals(const struct qbench_phase *p)
 {
 	struct totals t = totals_of(p);
 
@@ -391,7 +392,7 @@ json_totals(const struct phase *p)
 }
 
 static void
-json_faults(const struct phase *p)
+json_faults(const struct qbench_phase *p)
 {
 	qbench_json_spread("minor", &p->minor);
 	printf(", ");
@@ -400,8 +401,8 @@ json_faults(const struct phase *p)
 
 /* Print an object with one field per measured phase. */
 static void
-json_phases(const char *name, const struct result *r,
-    void (*members)(const struct phase *p))
+json_phases(const char *name, const struct qbench_result *r,
+    void (*members)(const struct qbench_phase *p))
 {
 	int i, n = 0;
 
@@ -417,9 +418,9 @@ json_phases(const char *name, const struct result *r,
 }
 
 static void
-json_result(const struct result *r)
+json_result(const struct qbench_result *r)
 {
-	const struct memory mem = memory_of(r);
+	const struct qbench_memory mem = memory_of(r);
 
 	printf("{");
 	json_phase(r->phase[0]);
@@ -483,7 +484,7 @@ csv_head(void)
 }
 
 static void
-csv_phase(const struct phase *p)
+csv_phase(const struct qbench_phase *p)
 {
 	if (p->n == 0)
 		printf(",,,,");
@@ -493,7 +494,7 @@ csv_phase(const struct phase *p)
 }
 
 static void
-csv_faults(const struct phase *p)
+csv_faults(const struct qbench_phase *p)
 {
 	if (p->n == 0)
 		printf(",,");
@@ -503,7 +504,7 @@ csv_faults(const struct phase *p)
 
 /* Print the medians over the rounds. */
 static void
-csv_times(const struct phase *p)
+csv_times(const struct qbench_phase *p)
 {
 	if (p->n == 0)
 		printf(",,");
@@ -519,9 +520,9 @@ csv_mib(double v)
 }
 
 static void
-csv_result(const struct result *r)
+csv_result(const struct qbench_result *r)
 {
-	const struct memory mem = memory_of(r);
+	const struct qbench_memory mem = memory_of(r);
 	const struct qwen_machine *m = &r->machine;
 
 	qbench_csv_str(qbench_model_name);
@@ -544,7 +545,7 @@ csv_result(const struct result *r)
 }
 
 void
-qbench_show(const struct result *r)
+qbench_show(const struct qbench_result *r)
 {
 	static int shown;
 

@@ -28,7 +28,7 @@ qbench_now_ns(void)
  * field 8 of "cpu".
  */
 static void
-count_steal(struct counts *c)
+count_steal(struct qbench_counts *c)
 {
 	FILE *f = fopen("/proc/stat", "r");
 	uint64_t v;
@@ -47,7 +47,7 @@ count_steal(struct counts *c)
 }
 
 void
-qbench_count(struct counts *c)
+qbench_read_counts(struct qbench_counts *c)
 {
 	struct rusage u;
 
@@ -68,11 +68,11 @@ status_mib(const char *text, const char *key)
 }
 
 void
-qbench_look_at_memory(struct memory *m)
+qbench_update_memory(struct qbench_memory *m)
 {
 	char text[8192];
 	FILE *f = fopen("/proc/self/status", "r");
-	struct memory now = { -1, -1, -1 };
+	struct qbench_memory now = { -1, -1, -1 };
 	struct rusage u;
 	size_t n;
 

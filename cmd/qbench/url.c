@@ -6,7 +6,7 @@
 
 enum { MAX_CLIENTS = 65536 };
 
-struct url_opts qbench_url = {
+struct qbench_url_opts qbench_url = {
 	.clients = { 1, { 1 } }, .burstiness = 1, .warmup = 1,
 };
 
@@ -31,7 +31,7 @@ static const struct cli_opt options[] = {
 	    "requests sent first, and not measured (default 1)"),
 	CLI_REAL(0, "timeout", "s", &qbench_url.timeout, 1e-3, 1e6,
 	    "count a request as failed after this many seconds"),
-	CLI_INT(0, "prefix", "tokens", &qbench_url.prefix, 0, MAX_TOKENS,
+	CLI_INT(0, "prefix", "tokens", &qbench_url.prefix, 0, QBENCH_MAX_TOKENS,
 	    "tokens of -p that are the same in all prompts"),
 	CLI_REAL(0, "range-ratio", "x", &qbench_url.range_ratio, 0, 1,
 	    "vary -p and -n by this share: 0.5 for half to one and a half"),
@@ -68,7 +68,7 @@ exclude(const void *a, const char *name, const void *b, const char *other)
 int
 qbench_url_check(void)
 {
-	struct url_opts *o = &qbench_url;
+	struct qbench_url_opts *o = &qbench_url;
 	const struct cli_opt *row;
 	struct timespec now;
 	size_t i;

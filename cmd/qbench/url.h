@@ -7,17 +7,17 @@
 
 /* ----------------------------------------------------------------- requests */
 
-enum url_api { URL_CHAT, URL_COMPLETIONS, URL_OPENAI };
+enum qbench_url_api { QBENCH_CHAT, QBENCH_COMPLETIONS, QBENCH_OPENAI };
 
-struct url_opts {
+struct qbench_url_opts {
 	const char	*url;		/* as given */
 	const char	*input;		/* file with requests, or NULL */
 	const char	*model;		/* name for the server, or NULL */
 	const char	*body;		/* JSON fields for all requests, or
 					   NULL */
-	enum url_api	 api;
-	struct list	 clients;
-	struct chances	 rate;		/* requests per second; n 0: only
+	enum qbench_url_api api;
+	struct qbench_list clients;
+	struct qbench_reals rate;	/* requests per second; n 0: only
 					   clients */
 	double		 burstiness, range_ratio;
 	double		 seconds, timeout;	/* 0: no limit */
@@ -28,10 +28,10 @@ struct url_opts {
 	struct tool_times goals;
 };
 
-extern struct url_opts qbench_url;
+extern struct qbench_url_opts qbench_url;
 
 /* The setting of one table. */
-struct url_setting {
+struct qbench_url_setting {
 	size_t	clients;	/* requests at a time; with a rate, at most; 0:
 				   no limit */
 	double	rate;		/* requests per second; 0: each client sends its
@@ -43,7 +43,7 @@ struct url_setting {
 struct qbench_bodies;
 
 /* model: its name for the server, or NULL.  Dies on errors. */
-struct qbench_bodies *qbench_bodies_open(const struct url_opts *o,
+struct qbench_bodies *qbench_bodies_open(const struct qbench_url_opts *o,
     const char *model);
 /* Returns the number of requests in the file; 0: generated, without a limit. */
 uint64_t qbench_bodies_count(const struct qbench_bodies *b);
@@ -52,7 +52,8 @@ uint64_t qbench_bodies_count(const struct qbench_bodies *b);
  * its URL, such as "/chat/completions".
  */
 const char *qbench_bodies_get(const struct qbench_bodies *b,
-    const struct url_setting *set, uint64_t number, struct qwen_text *out);
+    const struct qbench_url_setting *set, uint64_t number,
+    struct qwen_text *out);
 void qbench_bodies_close(struct qbench_bodies *b);
 
 /* ------------------------------------------------------------------ replies */
@@ -110,25 +111,25 @@ void qbench_request_free(struct qbench_request *c);
 
 /* ------------------------------------------------------------------ results */
 
-struct url_error {
+struct qbench_url_error {
 	char		 kind[24], why[200];	/* why: of the first such
 						   error */
 	uint64_t	 n;
 };
 
-struct url_result {
-	struct url_setting set;
+struct qbench_url_result {
+	struct qbench_url_setting set;
 	const char	*base, *model;
 	uint64_t	 n_answered, n_failed, n_given_up, n_good, most;
 	int64_t		 prompt, cached, generated;	/* tokens; -1:
 							   unknown */
 	double		 seconds, late;		/* late: largest delay in ms */
 	struct tool_sample time[TOOL_N_TIMES], gaps;
-	struct url_error *error;
+	struct qbench_url_error *error;
 	size_t		 n_errors, cap_errors;
 	int		 interrupted;
 };
 
-void qbench_url_show(struct url_result *r);
+void qbench_url_show(struct qbench_url_result *r);
 
 #endif

@@ -54,7 +54,7 @@ struct line {
 };
 
 struct qbench_bodies {
-	const struct url_opts *opts;
+	const struct qbench_url_opts *opts;
 	const char	*model;
 	yyjson_doc	*more;		/* fields of --body, or NULL */
 	struct line	*line;
@@ -109,7 +109,7 @@ add_words(struct qwen_text *t, size_t n, uint64_t rng)
 
 /* Return a random number within --range-ratio of n, at least 1. */
 static size_t
-about(const struct url_opts *o, size_t n, uint64_t *rng)
+about(const struct qbench_url_opts *o, size_t n, uint64_t *rng)
 {
 	double u = 2 * qwen_gguf_random_uniform(rng) - 1;
 	double x = floor((double)n * (1 + o->range_ratio * u) + 0.5);
@@ -129,16 +129,16 @@ messages(yyjson_mut_doc *doc, const struct qwen_text *t)
 }
 
 static const char *
-make(const struct qbench_bodies *b, const struct url_setting *set,
+make(const struct qbench_bodies *b, const struct qbench_url_setting *set,
     uint64_t number, struct qwen_text *out)
 {
-	const struct url_opts *o = b->opts;
+	const struct qbench_url_opts *o = b->opts;
 	uint64_t rng = o->seed ^ (number + 1) * 0xd1342543de82ef95u;
 	yyjson_mut_doc *doc = cli_check_alloc(yyjson_mut_doc_new(NULL));
 	yyjson_mut_val *root = cli_check_alloc(yyjson_mut_obj(doc));
 	size_t n = about(o, set->prompt, &rng);
 	size_t count = about(o, set->count, &rng);
-	int chat = o->api != URL_COMPLETIONS;
+	int chat = o->api != QBENCH_COMPLETIONS;
 	struct qwen_text t = { 0 };
 
 	add_words(&t, o->prefix < n ? o->prefix : n, o->seed);
@@ -241,7 +241,7 @@ read_lines(struct qbench_bodies *b, const char *path)
 /* -------------------------------------------------------------------- both */
 
 struct qbench_bodies *
-qbench_bodies_open(const struct url_opts *o, const char *model)
+qbench_bodies_open(const struct qbench_url_opts *o, const char *model)
 {
 	struct qbench_bodies *b = cli_check_alloc(calloc(1, sizeof *b));
 	struct qwen_err err;
@@ -268,8 +268,9 @@ qbench_bodies_count(const struct qbench_bodies *b)
 }
 
 const char *
-qbench_bodies_get(const struct qbench_bodies *b, const struct url_setting *set,
-    uint64_t number, struct qwen_text *out)
+qbench_bodies_get(const struct qbench_bodies *b,
+    const struct qbench_url_setting *set, uint64_t number,
+    struct qwen_text *out)
 {
 	const struct line *l;
 

@@ -33,7 +33,7 @@ static const struct {
 } curl = { CALLS(AS_ADDRESS) };
 
 static void
-load(void)
+load_libcurl(void)
 {
 }
 
@@ -43,7 +43,7 @@ static struct {
 } curl;
 
 static void
-load(void)
+load_libcurl(void)
 {
 	static const char *const files[] = { "libcurl.so.4",
 	    "libcurl-gnutls.so.4", "libcurl.4.dylib" };
@@ -90,7 +90,7 @@ qbench_http_open(const char *socket, double timeout)
 	const char *key = getenv("QSERVE_API_KEY");
 	char *s;
 
-	load();
+	load_libcurl();
 	tool_network_init();
 	if (curl.global_init(CURL_GLOBAL_DEFAULT) != 0)
 		die("cannot initialise libcurl");

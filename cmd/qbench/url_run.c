@@ -21,7 +21,7 @@ on_interrupt(int sig)
 
 /* The server, and what all settings share. */
 struct target {
-	const struct url_opts *opts;
+	const struct qbench_url_opts *opts;
 	struct qbench_http	*http;
 	char		*base;		/* such as "http://host:8080/v1" */
 	char		*model;		/* or NULL */
@@ -30,15 +30,15 @@ struct target {
 };
 
 /* One setting while it runs. */
-struct load {
+struct load_run {
 	struct target	*t;
-	struct url_result *r;
+	struct qbench_url_result *r;
 	uint64_t	 wanted;	/* requests; UINT64_MAX: limited by
 					   time */
 	uint64_t	 n_started, n_running, n_tokens;
 	uint64_t	 rng;		/* of the arrival times */
 	double		 start, due;
-	int		 held;		/* a due request waits for a free
+	int		 is_blocked;	/* a due request waits for a free
 					   client */
 };
 
@@ -55,7 +55,7 @@ call_new(const struct target *t, const char *path)
 }
 
 static struct qbench_request *
-ask(struct target *t, const struct url_setting *set, double due)
+ask(struct target *t, const struct qbench_url_setting *set, double due)
 {
 	struct qbench_request *c = call_new(t, "");
 	const char *path = qbench_bodies_get(t->bodies, set, t->number++,
@@ -80,9 +80,9 @@ wait_for(struct target *t, const struct qbench_request *c)
 /* ------------------------------------------------------------------ results */
 
 static void
-note_error(struct url_result *r, const struct qbench_stream *s)
+note_error(struct qbench_url_result *r, const struct qbench_stream *s)
 {
-	struct url_error *e;
+	struct qbench_url_error *e;
 	size_t i;
 
 	r->n_failed++;
@@ -102,16 +102,16 @@ note_error(struct url_result *r, const struct qbench_stream *s)
 
 /* Add a reported count to a sum.  If one reply lacks it, the sum is unknown. */
 static void
-add_told(int64_t *sum, int64_t told)
+add_reported(int64_t *sum, int64_t told)
 {
 	*sum = *sum < 0 || told == 0 ? -1 : *sum + told - 1;
 }
 
 static void
-note_answer(struct load *l, const struct qbench_request *c)
+note_answer(struct load_run *l, const struct qbench_request *c)
 {
 	const struct qbench_stream *s = &c->reply;
-	struct url_result *r = l->r;
+	struct qbench_url_result *r = l->r;
 	uint64_t n = s->generated > 0 ? (uint64_t)s->generated - 1 :
 	    s->n_chunks;
 	double last = s->n_chunks > 0 ? s->last : c->end;
@@ -119,8 +119,8 @@ note_answer(struct load *l, const struct qbench_request *c)
 	size_t i;
 
 	r->n_answered++;
-	add_told(&r->prompt, s->prompt);
-	add_told(&r->cached, s->cached);
+	add_reported(&r->prompt, s->prompt);
+	add_reported(&r->cached, s->cached);
 	r->generated += (int64_t)n;
 	t.ms[TOOL_TTFT] = s->n_chunks > 0 ? (s->first - c->due) * 1e3 : -1;
 	t.ms[TOOL_E2E] = (last - c->due) * 1e3;
@@ -135,7 +135,7 @@ note_answer(struct load *l, const struct qbench_request *c)
 }
 
 static void
-land(struct load *l, struct qbench_request *c)
+finish_request(struct load_run *l, struct qbench_request *c)
 {
 	l->n_running--;
 	if (c->reply.kind[0] != '\0') {
@@ -153,9 +153,9 @@ land(struct load *l, struct qbench_request *c)
 
 /* Return 1 if another request is to be sent at this time. */
 static int
-goes_on(const struct load *l, double when)
+continues(const struct load_run *l, double when)
 {
-	const struct url_opts *o = l->t->opts;
+	const struct qbench_url_opts *o = l->t->opts;
 
 	return !interrupted && l->n_started < l->wanted &&
 	    (o->seconds <= 0 || when - l->start < o->seconds);
@@ -166,17 +166,17 @@ goes_on(const struct load *l, double when)
  * client is free.
  */
 static int
-is_due(struct load *l, double now)
+is_due(struct load_run *l, double now)
 {
-	const struct url_setting *set = &l->r->set;
+	const struct qbench_url_setting *set = &l->r->set;
 	int has_client = l->n_running < set->clients || (set->rate > 0 &&
 	    set->clients == 0);
 
 	if (set->rate <= 0)
-		return has_client && goes_on(l, now);
-	if (l->due > now || !goes_on(l, l->due))
+		return has_client && continues(l, now);
+	if (l->due > now || !continues(l, l->due))
 		return 0;
-	l->held |= !has_client;
+	l->is_blocked |= !has_client;
 	return has_client;
 }
 
@@ -185,15 +185,16 @@ is_due(struct load *l, double now)
  * most 0.1.
  */
 static double
-send_due(struct load *l)
+send_due(struct load_run *l)
 {
-	const struct url_setting *set = &l->r->set;
+	const struct qbench_url_setting *set = &l->r->set;
 	double now = cli_now(), late;
 
 	for (; is_due(l, now); now = cli_now()) {
 		/* waiting for a free client is not a delay by this machine */
-		late = set->rate > 0 && !l->held ? (now - l->due) * 1e3 : 0;
-		l->held = 0;
+		late = set->rate > 0 && !l->is_blocked ? (now - l->due) * 1e3 :
+		    0;
+		l->is_blocked = 0;
 		l->r->late = late > l->r->late ? late : l->r->late;
 		ask(l->t, set, set->rate > 0 ? l->due : now);
 		if (set->rate > 0)
@@ -203,12 +204,12 @@ send_due(struct load *l)
 		if (++l->n_running > l->r->most)
 			l->r->most = l->n_running;
 	}
-	return set->rate <= 0 || l->held || !goes_on(l, l->due) ? 0.1 :
+	return set->rate <= 0 || l->is_blocked || !continues(l, l->due) ? 0.1 :
 	    fmin(0.1, l->due - now);
 }
 
 static void
-run(struct load *l)
+run(struct load_run *l)
 {
 	struct qbench_request *c;
 	double wait;
@@ -216,12 +217,12 @@ run(struct load *l)
 	l->start = l->due = cli_now();
 	for (;;) {
 		wait = send_due(l);
-		if (l->n_running == 0 && !goes_on(l, l->r->set.rate > 0 ?
+		if (l->n_running == 0 && !continues(l, l->r->set.rate > 0 ?
 		    l->due : cli_now()))
 			break;
 		c = qbench_http_wait(l->t->http, wait);
 		if (c != NULL)
-			land(l, c);
+			finish_request(l, c);
 		else if (interrupted)
 			break;
 	}
@@ -231,7 +232,7 @@ run(struct load *l)
 }
 
 static uint64_t
-wanted(const struct target *t, const struct url_setting *set)
+wanted(const struct target *t, const struct qbench_url_setting *set)
 {
 	uint64_t n = qbench_bodies_count(t->bodies);
 
@@ -241,11 +242,11 @@ wanted(const struct target *t, const struct url_setting *set)
 }
 
 static void
-measure(struct target *t, const struct url_setting *set)
+measure(struct target *t, const struct qbench_url_setting *set)
 {
-	struct url_result r = { .set = *set, .base = t->base,
+	struct qbench_url_result r = { .set = *set, .base = t->base,
 	    .model = t->model };
-	struct load l = { .t = t, .r = &r, .wanted = wanted(t, set),
+	struct load_run l = { .t = t, .r = &r, .wanted = wanted(t, set),
 	    .rng = t->opts->seed };
 	int i;
 
@@ -333,7 +334,7 @@ first_model(struct target *t)
 
 /* Send requests that are not measured; die if one fails, since all would. */
 static void
-warm_up(struct target *t, const struct url_setting *set)
+warm_up(struct target *t, const struct qbench_url_setting *set)
 {
 	struct qbench_request *c;
 	uint64_t i;
@@ -350,7 +351,7 @@ warm_up(struct target *t, const struct url_setting *set)
 }
 
 static void
-open_target(struct target *t, const struct url_opts *o)
+open_target(struct target *t, const struct qbench_url_opts *o)
 {
 	struct sigaction sa = { .sa_handler = on_interrupt }, old;
 	struct rlimit files;
@@ -376,11 +377,12 @@ open_target(struct target *t, const struct url_opts *o)
 int
 qbench_run_url(void)
 {
-	const struct url_opts *o = &qbench_url;
-	const struct list one = { 1, { 0 } };
-	const struct list *prompt = o->input == NULL ? &qbench_opt.prompt :
+	const struct qbench_url_opts *o = &qbench_url;
+	const struct qbench_list one = { 1, { 0 } };
+	const struct qbench_list *prompt = o->input == NULL ?
+	    &qbench_opt.prompt : &one;
+	const struct qbench_list *count = o->input == NULL ? &qbench_opt.count :
 	    &one;
-	const struct list *count = o->input == NULL ? &qbench_opt.count : &one;
 	/* combine each rate with each limit of clients */
 	size_t rates = o->rate.n > 0 ? o->rate.n : 1;
 	size_t limits = o->rate.n == 0 || cli_given(&o->clients) ?
@@ -391,11 +393,11 @@ qbench_run_url(void)
 
 	open_target(&t, o);
 	for (i = 0; i < prompt->n * count->n * n && !interrupted; i++) {
-		struct url_setting set;
+		struct qbench_url_setting set;
 
 		j = i / n / count->n;
 		k = i / n % count->n;
-		set = (struct url_setting){ .prompt = prompt->v[j],
+		set = (struct qbench_url_setting){ .prompt = prompt->v[j],
 		    .count = count->v[k], .clients = o->rate.n == 0 ||
 		    cli_given(&o->clients) ? o->clients.v[i % limits] : 0,
 		    .rate = o->rate.n > 0 ? o->rate.v[i % n / limits] : 0 };

@@ -20,7 +20,7 @@ struct total {
 };
 
 static void
-totals_of(const struct url_result *r, struct total t[N_TOTALS])
+totals_of(const struct qbench_url_result *r, struct total t[N_TOTALS])
 {
 	double s = r->seconds;
 	const struct total all[N_TOTALS] = {
@@ -44,7 +44,7 @@ totals_of(const struct url_result *r, struct total t[N_TOTALS])
 
 /* Write the samples ttft, tpot, itl and e2e. */
 static void
-each_sample(struct qwen_text *t, struct url_result *r,
+each_sample(struct qwen_text *t, struct qbench_url_result *r,
     void (*put)(struct qwen_text *, const char *, struct tool_sample *),
     const char *between)
 {
@@ -63,9 +63,9 @@ each_sample(struct qwen_text *t, struct url_result *r,
 /* -------------------------------------------------------------------- text */
 
 static void
-text_setting(struct qwen_text *t, const struct url_result *r)
+text_setting(struct qwen_text *t, const struct qbench_url_result *r)
 {
-	const struct url_opts *o = &qbench_url;
+	const struct qbench_url_opts *o = &qbench_url;
 
 	qwen_text_fmt(t, "server   %s, %s\n", o->url, r->model != NULL ?
 	    r->model : "which names no model");
@@ -91,7 +91,7 @@ text_setting(struct qwen_text *t, const struct url_result *r)
 }
 
 static void
-as_text(struct qwen_text *t, struct url_result *r)
+as_text(struct qwen_text *t, struct qbench_url_result *r)
 {
 	struct total all[N_TOTALS];
 	size_t i;
@@ -126,9 +126,9 @@ json_str(struct qwen_text *t, const char *name, const char *s)
 }
 
 static void
-json_setting(struct qwen_text *t, const struct url_result *r)
+json_setting(struct qwen_text *t, const struct qbench_url_result *r)
 {
-	const struct url_opts *o = &qbench_url;
+	const struct qbench_url_opts *o = &qbench_url;
 	int i, n = 0;
 
 	qwen_text_str(t, "\"setting\":{");
@@ -157,7 +157,7 @@ json_setting(struct qwen_text *t, const struct url_result *r)
 }
 
 static void
-as_json(struct qwen_text *t, struct url_result *r)
+as_json(struct qwen_text *t, struct qbench_url_result *r)
 {
 	struct total all[N_TOTALS];
 	size_t i;
@@ -189,9 +189,9 @@ as_json(struct qwen_text *t, struct url_result *r)
 /* --------------------------------------------------------------------- CSV */
 
 static void
-csv_line(struct url_result *r)
+csv_line(struct qbench_url_result *r)
 {
-	const struct url_opts *o = &qbench_url;
+	const struct qbench_url_opts *o = &qbench_url;
 	struct total all[N_TOTALS];
 	struct qwen_text t = { 0 };
 	size_t i;
@@ -215,7 +215,7 @@ csv_line(struct url_result *r)
 static void
 csv_head(void)
 {
-	struct url_result none = { .seconds = 1 };
+	struct qbench_url_result none = { .seconds = 1 };
 	struct total all[N_TOTALS];
 	struct qwen_text t = { 0 };
 	size_t i;
@@ -232,7 +232,7 @@ csv_head(void)
 }
 
 void
-qbench_url_show(struct url_result *r)
+qbench_url_show(struct qbench_url_result *r)
 {
 	struct qwen_text t = { 0 };
 	static int shown;

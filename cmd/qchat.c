@@ -14,7 +14,7 @@ struct qchat_opts qchat_opt = { .n = INT64_MAX, .think = -1 };
 volatile sig_atomic_t qchat_interrupted;
 const char *qchat_dim = "", *qchat_plain = "";
 
-static struct chat chat = { .draft = { .mode = QWEN_DRAFT_AUTO } };
+static struct qchat chat = { .draft = { .mode = QWEN_DRAFT_AUTO } };
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("the conversation:"),
@@ -100,7 +100,7 @@ on_interrupt(int sig)
 }
 
 void
-qchat_say(struct chat *c, const char *role, const char *text, size_t n,
+qchat_say(struct qchat *c, const char *role, const char *text, size_t n,
     int join)
 {
 	cli_must(NULL, qwen_messages_add_text(c->messages, role, text, n, join,
@@ -108,7 +108,7 @@ qchat_say(struct chat *c, const char *role, const char *text, size_t n,
 }
 
 void
-qchat_think(struct chat *c)
+qchat_think(struct qchat *c)
 {
 	const char *value = qchat_opt.think == 0 ? "true" : "false";
 
@@ -118,7 +118,7 @@ qchat_think(struct chat *c)
 }
 
 void
-qchat_reset(struct chat *c, const char *system)
+qchat_reset(struct qchat *c, const char *system)
 {
 	struct qwen_messages *old = c->messages;
 
@@ -127,11 +127,11 @@ qchat_reset(struct chat *c, const char *system)
 	if (system != NULL)
 		qchat_say(c, "system", system, strlen(system), 0);
 	qwen_messages_free(old);
-	qchat_end_documents(c);
+	qchat_free_documents(c);
 }
 
 static void
-open_template(struct chat *c)
+open_template(struct qchat *c)
 {
 	const struct qwen_gguf *g = qwen_model_gguf(c->model);
 
@@ -145,7 +145,7 @@ open_template(struct chat *c)
 }
 
 void
-qchat_stops(struct chat *c)
+qchat_stops(struct qchat *c)
 {
 	const char *text;
 	size_t i;
@@ -161,7 +161,7 @@ qchat_stops(struct chat *c)
  * Open a cache and a session; set the number of tokens that fit into the cache.
  */
 static void
-open_session(struct chat *c)
+open_session(struct qchat *c)
 {
 	size_t least = 0, most = qwen_model_n_ctx(c->model), n;
 
@@ -180,7 +180,7 @@ open_session(struct chat *c)
 }
 
 static void
-open_all(struct chat *c)
+open_all(struct qchat *c)
 {
 	const struct qwen_gguf *g;
 
@@ -206,21 +206,21 @@ open_all(struct chat *c)
 
 /* Add the documents of --data. */
 static void
-add_documents(struct chat *c)
+add_documents(struct qchat *c)
 {
 	size_t i, n;
 	char *text;
 
 	for (i = 0; i < qchat_opt.data.n; i++) {
 		text = cli_read_file(qchat_opt.data.v[i], DOCUMENT_MAX, &n);
-		if (qchat_document(c, qchat_opt.data.v[i], text, n) < 0)
+		if (qchat_add_document(c, qchat_opt.data.v[i], text, n) < 0)
 			exit(cli_finish());
 	}
 }
 
 /* Print thoughts dim on a terminal, unless it is dumb or NO_COLOR is set. */
 static void
-choose_looks(void)
+choose_colours(void)
 {
 	const char *term = getenv("TERM"), *no = getenv("NO_COLOR");
 
@@ -233,7 +233,7 @@ choose_looks(void)
 
 /* Ask the question of the command line, with stdin, if any, as a document. */
 static void
-ask(struct chat *c)
+ask(struct qchat *c)
 {
 	const char *q = qchat_opt.question;
 	char *text;
@@ -243,14 +243,14 @@ ask(struct chat *c)
 		text = cli_read_fd(STDIN_FILENO, "stdin", DOCUMENT_MAX, &n);
 		if (n == 0)
 			free(text);
-		else if (qchat_document(c, "stdin", text, n) < 0)
+		else if (qchat_add_document(c, "stdin", text, n) < 0)
 			return;
 	}
 	qchat_turn(c, q, strlen(q));
 }
 
 static void
-talk(struct chat *c)
+talk(struct qchat *c)
 {
 	struct sigaction sa = { .sa_handler = on_interrupt };
 
@@ -266,7 +266,7 @@ talk(struct chat *c)
 
 /* Print a note if the question is a command of another program. */
 static void
-tell_commands(const char *word)
+note_foreign_command(const char *word)
 {
 	static const char *const commands[] = {
 		"chat", "list", "ls", "models", "ps", "pull", "run", "serve",
@@ -286,16 +286,16 @@ tell_commands(const char *word)
 int
 main(int argc, char *argv[])
 {
-	struct chat *c = &chat;
+	struct qchat *c = &chat;
 
 	cli_begin(&tool, argc, argv);
 	qchat_opt.question = argv[1];
-	tell_commands(argv[1]);
+	note_foreign_command(argv[1]);
 	tool_sampling_check(c->options);
 	tool_report_seed(c->options);
 	tool_draft_check(&c->draft);
 	tool_store_choose(&qchat_opt.store);
-	choose_looks();
+	choose_colours();
 	open_all(c);
 	qchat_reset(c, qchat_opt.system);
 	add_documents(c);
@@ -308,7 +308,7 @@ main(int argc, char *argv[])
 	qwen_drafter_free(c->drafter);
 	qwen_drafts_free(c->draft.drafts);
 	qwen_messages_free(c->messages);
-	qchat_end_documents(c);
+	qchat_free_documents(c);
 	free(c->documents);
 	qwen_store_close(c->store);
 	qwen_session_free(c->session);

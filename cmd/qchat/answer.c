@@ -7,13 +7,13 @@
 #include "qchat.h"
 
 static void
-end_thought(struct chat *c)
+end_thought(struct qchat *c)
 {
-	if (c->thought && qchat_opt.hide_thinking)
+	if (c->in_thought && qchat_opt.hide_thinking)
 		cli_progress_end();
-	else if (c->thought && !cli_quiet)
+	else if (c->in_thought && !cli_quiet)
 		fprintf(stderr, "\n</think>%s\n\n", qchat_plain);
-	c->thought = 0;
+	c->in_thought = 0;
 }
 
 /*
@@ -23,10 +23,10 @@ end_thought(struct chat *c)
 static int
 put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 {
-	struct chat *c = arg;
+	struct qchat *c = arg;
 
 	(void)err;
-	c->said |= e->text.len > 0;
+	c->has_text |= e->text.len > 0;
 	if (e->kind != QWEN_REPLY_REASONING) {
 		end_thought(c);
 		cli_show_text(stdout, e->text.s, e->text.len);
@@ -34,11 +34,11 @@ put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 			exit(cli_finish());
 		return 0;
 	}
-	if (!c->thought && qchat_opt.hide_thinking)
+	if (!c->in_thought && qchat_opt.hide_thinking)
 		cli_progress_start("tokens", 0);
-	else if (!c->thought && !cli_quiet)
+	else if (!c->in_thought && !cli_quiet)
 		fprintf(stderr, "%s<think>\n", qchat_dim);
-	c->thought = 1;
+	c->in_thought = 1;
 	if (!cli_quiet && !qchat_opt.hide_thinking)
 		cli_show_text(stderr, e->text.s, e->text.len);
 	return 0;
@@ -46,14 +46,14 @@ put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 
 /* After /retry: another seed, so that the answer differs. */
 static void
-set_seed(struct chat *c)
+set_seed(struct qchat *c)
 {
 	char seed[24];
 
-	if (c->tries == 0)
+	if (c->n_retries == 0)
 		return;
 	snprintf(seed, sizeof seed, "%llu", (unsigned long long)
-	    (qwen_sampler_seed(c->options) + c->tries));
+	    (qwen_sampler_seed(c->options) + c->n_retries));
 	cli_must(NULL, qwen_sampler_set(c->sampler, "seed", seed, &cli_err));
 	if (qwen_sampler_is_greedy(c->sampler))
 		cli_note("the best token is taken each time, so the answer is "
@@ -64,7 +64,7 @@ set_seed(struct chat *c)
  * Make a new sampler, with the model's recommended settings for such a prompt.
  */
 static void
-begin_sampling(struct chat *c, enum qwen_thinking prompt)
+begin_sampling(struct qchat *c, enum qwen_thinking prompt)
 {
 	const struct qwen_session *s = c->session;
 	const char *source;
@@ -92,7 +92,7 @@ feed(struct qwen_reply *r, struct qwen_str s)
  * token; *cut: the text ended at a stop text.
  */
 static int
-take_token(struct chat *c, struct qwen_reply *r, struct qwen_tok_decoder *d,
+take_token(struct qchat *c, struct qwen_reply *r, struct qwen_tok_decoder *d,
     int32_t id, int *cut)
 {
 	int stopped = qwen_sampler_stopped(c->sampler);
@@ -106,7 +106,7 @@ take_token(struct chat *c, struct qwen_reply *r, struct qwen_tok_decoder *d,
 
 /* Pass the remaining text to the reply after the last token. */
 static void
-finish(struct chat *c, struct qwen_reply *r, struct qwen_tok_decoder *d,
+finish(struct qchat *c, struct qwen_reply *r, struct qwen_tok_decoder *d,
     int cut)
 {
 	struct qwen_str s;
@@ -141,7 +141,7 @@ enum end { ENDED, CUT_BY_COUNT, CUT_BY_CONTEXT, CUT_AS_LOOP, INTERRUPTED };
  * Return why it ended.
  */
 static enum end
-generate(struct chat *c, struct qwen_reply *r)
+generate(struct qchat *c, struct qwen_reply *r)
 {
 	struct qwen_tok_decoder *d;
 	double start = cli_now();
@@ -169,7 +169,7 @@ generate(struct chat *c, struct qwen_reply *r)
 			break;
 		}
 		tool_drafted(c->drafter, c->session, id, room(n));
-		if (c->thought && qchat_opt.hide_thinking)
+		if (c->in_thought && qchat_opt.hide_thinking)
 			cli_progress((uint64_t)n + 1);
 	}
 	finish(c, r, d, cut);
@@ -195,7 +195,7 @@ see_also(void)
 }
 
 static void
-tell_end(const struct chat *c, enum end end)
+note_end(const struct qchat *c, enum end end)
 {
 	if (end == CUT_BY_COUNT)
 		cli_note("the answer is cut after %s (-n)%s",
@@ -214,7 +214,7 @@ tell_end(const struct chat *c, enum end end)
 
 /* Add the reply to the conversation. */
 static void
-keep_reply(struct chat *c, const struct qwen_reply *r)
+keep_reply(struct qchat *c, const struct qwen_reply *r)
 {
 	char *json;
 	size_t n;
@@ -225,21 +225,21 @@ keep_reply(struct chat *c, const struct qwen_reply *r)
 }
 
 static int
-answer(struct chat *c, enum qwen_thinking thinking)
+answer(struct qchat *c, enum qwen_thinking thinking)
 {
 	struct qwen_reply_opts o = {
 		.thinking = thinking, .event = put_event, .arg = c,
 	};
 	struct qwen_reply *r;
 
-	c->thought = c->said = 0;
+	c->in_thought = c->has_text = 0;
 	begin_sampling(c, thinking);
 	cli_must(NULL, qwen_reply_new(&r, c->template, &o, &cli_err));
-	tell_end(c, generate(c, r));
-	if (c->said)
+	note_end(c, generate(c, r));
+	if (c->has_text)
 		keep_reply(c, r);
 	qwen_reply_free(r);
-	return c->said ? 0 : -1;
+	return c->has_text ? 0 : -1;
 }
 
 /*
@@ -248,7 +248,7 @@ answer(struct chat *c, enum qwen_thinking thinking)
  * The remaining messages are read as a new conversation.
  */
 static void
-shift(struct chat *c)
+shift(struct qchat *c)
 {
 	size_t room = c->n_ctx / 4, dropped = 0, k, n;
 
@@ -270,7 +270,7 @@ shift(struct chat *c)
 
 /* Warn that the conversation exceeds the model's context or the memory. */
 static void
-tell_too_long(const struct chat *c, size_t n)
+warn_too_long(const struct qchat *c, size_t n)
 {
 	size_t most = qwen_model_n_ctx(c->model);
 
@@ -289,7 +289,7 @@ tell_too_long(const struct chat *c, size_t n)
  * warning unless Ctrl-C ended it.
  */
 static int
-reply(struct chat *c)
+reply(struct qchat *c)
 {
 	enum qwen_thinking thinking;
 	struct qwen_prompt *p;
@@ -306,7 +306,7 @@ reply(struct chat *c)
 	ids = qchat_encode(c, p, &n, &turn);
 	qwen_prompt_free(p);
 	if (n >= c->n_ctx)
-		tell_too_long(c, n);
+		warn_too_long(c, n);
 	else if (qchat_read(c, ids, n, turn) == 0)
 		rc = answer(c, thinking);
 	free(ids);
@@ -318,13 +318,13 @@ reply(struct chat *c)
  * they were read to the end.
  */
 static void
-tell_taken_back(struct chat *c)
+note_taken_back(struct qchat *c)
 {
 	size_t have = qwen_session_n_tokens(c->session);
 
-	if (qchat_documents(c) == 0)
+	if (qchat_n_waiting(c) == 0)
 		cli_note("the message is taken back");
-	else if (have >= c->mark)
+	else if (have >= c->n_document_tokens)
 		cli_note("the message is taken back; its document is kept for "
 		    "the next one, unless /undo or /data drops it");
 	else {
@@ -336,25 +336,25 @@ tell_taken_back(struct chat *c)
 }
 
 int
-qchat_reply(struct chat *c)
+qchat_reply(struct qchat *c)
 {
 	qchat_interrupted = 0;
 	if (reply(c) == 0)
 		return 0;
 	qchat_take_back(c);
 	if (qchat_interrupted)
-		tell_taken_back(c);
+		note_taken_back(c);
 	return -1;
 }
 
 int
-qchat_turn(struct chat *c, const char *text, size_t n)
+qchat_turn(struct qchat *c, const char *text, size_t n)
 {
 	if (qwen_utf8_check(text, n) < n) {
 		warn("the input is not UTF-8");
 		return -1;
 	}
-	qchat_say_all(c, text, n);
-	c->tries = 0;
+	qchat_say_with_documents(c, text, n);
+	c->n_retries = 0;
 	return qchat_reply(c);
 }

@@ -22,24 +22,24 @@ read_file(const char *path, size_t *n)
 }
 
 static int
-data(struct chat *c, const char *path)
+data(struct qchat *c, const char *path)
 {
 	size_t n;
 	char *p;
 
 	if (*path == '\0') {
-		if (qchat_documents(c) == 0)
+		if (qchat_n_waiting(c) == 0)
 			warn("/data: no file given");
 		while (qchat_drop_document(c))
 			;
 	} else if ((p = read_file(path, &n)) != NULL &&
-	    qchat_document(c, path, p, n) == 0)
+	    qchat_add_document(c, path, p, n) == 0)
 		cli_protect_input(path, "a document of this conversation");
 	return 1;
 }
 
 static int
-load(struct chat *c, const char *path)
+load(struct qchat *c, const char *path)
 {
 	struct qwen_messages *m;
 	size_t n;
@@ -60,14 +60,14 @@ load(struct chat *c, const char *path)
 			cli_note("%s", qwen_messages_note(m));
 		qwen_messages_free(c->messages);
 		c->messages = m;
-		qchat_end_documents(c);
+		qchat_free_documents(c);
 	}
 	free(p);
 	return 1;
 }
 
 static int
-save(struct chat *c, const char *path)
+save(struct qchat *c, const char *path)
 {
 	struct qwen_text t = { 0 };
 	char *json;
@@ -89,7 +89,7 @@ save(struct chat *c, const char *path)
 }
 
 static int
-think(struct chat *c, const char *arg)
+think(struct qchat *c, const char *arg)
 {
 	if (strcmp(arg, "on") != 0 && strcmp(arg, "off") != 0) {
 		warn("/think: on or off?");
@@ -97,13 +97,13 @@ think(struct chat *c, const char *arg)
 	}
 	qchat_opt.think = strcmp(arg, "off") == 0;
 	qchat_think(c);
-	if (!qchat_can_think(c))
+	if (!qchat_model_thinks(c))
 		cli_note("this model does not think: /think has no effect");
 	return 1;
 }
 
 static int
-quit(struct chat *c, const char *arg)
+quit(struct qchat *c, const char *arg)
 {
 	(void)c;
 	(void)arg;
@@ -111,7 +111,7 @@ quit(struct chat *c, const char *arg)
 }
 
 static int
-begin_anew(struct chat *c, const char *arg)
+begin_anew(struct qchat *c, const char *arg)
 {
 	(void)arg;
 	qchat_reset(c, qwen_messages_system(c->messages));
@@ -119,21 +119,21 @@ begin_anew(struct chat *c, const char *arg)
 }
 
 static int
-set_system(struct chat *c, const char *arg)
+set_system(struct qchat *c, const char *arg)
 {
 	qchat_reset(c, *arg != '\0' ? arg : NULL);
 	return 1;
 }
 
 static int
-set(struct chat *c, const char *arg)
+set(struct qchat *c, const char *arg)
 {
 	qchat_set(c, arg);
 	return 1;
 }
 
 static int
-show(struct chat *c, const char *arg)
+show(struct qchat *c, const char *arg)
 {
 	(void)arg;
 	qchat_show(c);
@@ -141,7 +141,7 @@ show(struct chat *c, const char *arg)
 }
 
 static int
-count(struct chat *c, const char *arg)
+count(struct qchat *c, const char *arg)
 {
 	size_t n = 0, said = qchat_say_documents(c);
 
@@ -164,7 +164,7 @@ count(struct chat *c, const char *arg)
  * is no message of the user.
  */
 static int
-back_to_user(struct chat *c)
+back_to_user(struct qchat *c)
 {
 	const char *role;
 
@@ -178,35 +178,35 @@ back_to_user(struct chat *c)
 }
 
 static int
-undo(struct chat *c, const char *arg)
+undo(struct qchat *c, const char *arg)
 {
 	(void)arg;
 	if (qchat_drop_document(c) || !back_to_user(c))
 		return 1;
 	qchat_take_back(c);
-	if (qchat_documents(c) > 0)
+	if (qchat_n_waiting(c) > 0)
 		cli_note("its document is kept for your next message; /undo "
 		    "again drops it");
 	return 1;
 }
 
 static int
-retry(struct chat *c, const char *arg)
+retry(struct qchat *c, const char *arg)
 {
 	(void)arg;
 	if (back_to_user(c)) {
-		c->tries++;
-		c->mark = 0;
+		c->n_retries++;
+		c->n_document_tokens = 0;
 		qchat_reply(c);
 	}
 	return 1;
 }
 
-static int help(struct chat *c, const char *arg);
+static int help(struct qchat *c, const char *arg);
 
 static const struct command {
 	const char	*name, *arg, *help;
-	int		(*run)(struct chat *c, const char *arg);
+	int		(*run)(struct qchat *c, const char *arg);
 	int		 needs;		/* the argument is required */
 } commands[] = {
 	{ "/bye", NULL, "leave the chat, as Ctrl-D does", quit, 0 },
@@ -239,7 +239,7 @@ static const struct command {
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static int
-help(struct chat *c, const char *arg)
+help(struct qchat *c, const char *arg)
 {
 	size_t i;
 
@@ -328,7 +328,7 @@ static const char *const foreign[][2] = {
 };
 
 static void
-tell_unknown(const char *word)
+warn_unknown(const char *word)
 {
 	const char *see = NULL;
 	size_t i;
@@ -345,7 +345,7 @@ tell_unknown(const char *word)
 }
 
 int
-qchat_command(struct chat *c, char *line)
+qchat_command(struct qchat *c, char *line)
 {
 	char *arg = line + strcspn(line, " ");
 	size_t i, n;
@@ -363,6 +363,6 @@ qchat_command(struct chat *c, char *line)
 		warn("%s: no file given", line);
 		return 1;
 	}
-	tell_unknown(line);
+	warn_unknown(line);
 	return 1;
 }

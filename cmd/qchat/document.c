@@ -15,7 +15,7 @@
 #define WAITS SIZE_MAX
 
 static void
-drop_last(struct chat *c)
+drop_last(struct qchat *c)
 {
 	struct qchat_document *d = &c->documents[--c->n_documents];
 
@@ -25,19 +25,19 @@ drop_last(struct chat *c)
 
 /* Waiting documents are the last ones of the array. */
 size_t
-qchat_documents(const struct chat *c)
+qchat_n_waiting(const struct qchat *c)
 {
 	size_t i = c->n_documents;
 
-	while (i > 0 && c->documents[i - 1].at == WAITS)
+	while (i > 0 && c->documents[i - 1].message == WAITS)
 		i--;
 	return c->n_documents - i;
 }
 
 int
-qchat_drop_document(struct chat *c)
+qchat_drop_document(struct qchat *c)
 {
-	if (qchat_documents(c) == 0)
+	if (qchat_n_waiting(c) == 0)
 		return 0;
 	cli_note("%s is dropped", c->documents[c->n_documents - 1].name);
 	drop_last(c);
@@ -45,29 +45,29 @@ qchat_drop_document(struct chat *c)
 }
 
 void
-qchat_drop_documents(struct chat *c)
+qchat_drop_documents(struct qchat *c)
 {
 	size_t i;
 
-	for (i = qchat_documents(c); i > 0; i--)
+	for (i = qchat_n_waiting(c); i > 0; i--)
 		drop_last(c);
 }
 
 void
-qchat_end_documents(struct chat *c)
+qchat_free_documents(struct qchat *c)
 {
 	while (c->n_documents > 0)
 		drop_last(c);
 }
 
 static void
-add_document(struct chat *c, const char *name, char *text, size_t n)
+add_document(struct qchat *c, const char *name, char *text, size_t n)
 {
 	cli_grow(&c->documents, &c->cap_documents, c->n_documents + 1,
 	    sizeof *c->documents);
 	c->documents[c->n_documents++] = (struct qchat_document){
 		.name = cli_format("%s", name), .text = text, .n = n,
-		.at = WAITS,
+		.message = WAITS,
 	};
 }
 
@@ -76,7 +76,7 @@ add_document(struct chat *c, const char *name, char *text, size_t n)
  * document.
  */
 static void
-adopt(struct chat *c)
+unanswered_to_document(struct qchat *c)
 {
 	const char *role = qwen_messages_last_role(c->messages);
 	struct qwen_str s = qwen_messages_last_text(c->messages);
@@ -92,7 +92,7 @@ adopt(struct chat *c)
 
 /* On a terminal, print how many tokens the document has. */
 static void
-tell_length(struct chat *c, const struct qchat_document *d)
+note_length(struct qchat *c, const struct qchat_document *d)
 {
 	int32_t *ids;
 	size_t n;
@@ -107,7 +107,7 @@ tell_length(struct chat *c, const struct qchat_document *d)
 }
 
 int
-qchat_document(struct chat *c, const char *name, char *text, size_t n)
+qchat_add_document(struct qchat *c, const char *name, char *text, size_t n)
 {
 	size_t good = qwen_utf8_check(text, n);
 
@@ -116,16 +116,16 @@ qchat_document(struct chat *c, const char *name, char *text, size_t n)
 		free(text);
 		return -1;
 	}
-	adopt(c);
+	unanswered_to_document(c);
 	add_document(c, name, text, n);
-	tell_length(c, &c->documents[c->n_documents - 1]);
+	note_length(c, &c->documents[c->n_documents - 1]);
 	return 0;
 }
 
 size_t
-qchat_say_documents(struct chat *c)
+qchat_say_documents(struct qchat *c)
 {
-	size_t n = qchat_documents(c), i;
+	size_t n = qchat_n_waiting(c), i;
 	const struct qchat_document *d = c->documents + c->n_documents - n;
 
 	for (i = 0; i < n; i++)
@@ -134,13 +134,13 @@ qchat_say_documents(struct chat *c)
 }
 
 static void
-say(struct chat *c, const char *text, size_t n)
+say_with_documents(struct qchat *c, const char *text, size_t n)
 {
 	qchat_say(c, "user", text, n, qchat_say_documents(c) > 0);
 }
 
 static int32_t *
-ids_of(struct chat *c, size_t *n)
+ids_of(struct qchat *c, size_t *n)
 {
 	struct qwen_prompt *p;
 	int32_t *ids;
@@ -161,16 +161,16 @@ ids_of(struct chat *c, size_t *n)
  * the prompt shares with the prompt of a message with another first byte.
  */
 static size_t
-find_end(struct chat *c, const char *text, size_t n)
+find_documents_end(struct qchat *c, const char *text, size_t n)
 {
 	const char *other = n > 0 && text[0] == 'a' ? "0" : "a";
 	int32_t *a, *b;
 	size_t n_a, n_b, i;
 
-	say(c, other, 1);
+	say_with_documents(c, other, 1);
 	a = ids_of(c, &n_a);
 	qwen_messages_drop_last(c->messages);
-	say(c, text, n);
+	say_with_documents(c, text, n);
 	b = ids_of(c, &n_b);
 	qwen_messages_drop_last(c->messages);
 	for (i = 0; i < n_a && i < n_b && a[i] == b[i]; i++)
@@ -181,46 +181,46 @@ find_end(struct chat *c, const char *text, size_t n)
 }
 
 void
-qchat_say_all(struct chat *c, const char *text, size_t n)
+qchat_say_with_documents(struct qchat *c, const char *text, size_t n)
 {
 	size_t i, k, at;
 
-	adopt(c);
-	k = qchat_documents(c);
-	c->mark = k > 0 ? find_end(c, text, n) : 0;
+	unanswered_to_document(c);
+	k = qchat_n_waiting(c);
+	c->n_document_tokens = k > 0 ? find_documents_end(c, text, n) : 0;
 	at = qwen_messages_n(c->messages);
-	say(c, text, n);
+	say_with_documents(c, text, n);
 	for (i = c->n_documents - k; i < c->n_documents; i++)
-		c->documents[i].at = at;
+		c->documents[i].message = at;
 }
 
 void
-qchat_take_back(struct chat *c)
+qchat_take_back(struct qchat *c)
 {
 	size_t n, i;
 
 	qwen_messages_drop_last(c->messages);
 	n = qwen_messages_n(c->messages);
 	for (i = 0; i < c->n_documents; i++) {
-		if (c->documents[i].at >= n)
-			c->documents[i].at = WAITS;
+		if (c->documents[i].message >= n)
+			c->documents[i].message = WAITS;
 	}
 }
 
 void
-qchat_forget_documents(struct chat *c, size_t k)
+qchat_forget_documents(struct qchat *c, size_t k)
 {
 	size_t i, n = 0;
 
 	for (i = 0; i < c->n_documents; i++) {
 		struct qchat_document *d = &c->documents[i];
 
-		if (d->at < k) {
+		if (d->message < k) {
 			free(d->name);
 			free(d->text);
 			continue;
 		}
-		d->at -= d->at != WAITS ? k : 0;
+		d->message -= d->message != WAITS ? k : 0;
 		c->documents[n++] = *d;
 	}
 	c->n_documents = n;

@@ -18,7 +18,7 @@ static volatile sig_atomic_t is_off;
 
 static const int leaving[] = { SIGHUP, SIGQUIT, SIGTERM, SIGTSTP };
 
-static void handle(int sig);
+static void on_signal(int sig);
 
 /*
  * Return 1 for the foreground job.  A background job that changes the
@@ -31,7 +31,7 @@ is_ours(void)
 }
 
 static void
-set(int sig, void (*handler)(int))
+set_handler(int sig, void (*handler)(int))
 {
 	struct sigaction sa = { .sa_handler = handler, .sa_flags = SA_NODEFER };
 
@@ -60,17 +60,17 @@ qchat_echo_off(void)
 }
 
 static void
-handle(int sig)
+on_signal(int sig)
 {
 	int was_off = is_off;
 
 	qchat_echo_on();
 	if (sig != SIGTSTP)
 		cli_output_abandon();
-	set(sig, SIG_DFL);
+	set_handler(sig, SIG_DFL);
 	raise(sig);
 	/* continued after SIGTSTP */
-	set(sig, handle);
+	set_handler(sig, on_signal);
 	if (was_off)
 		qchat_echo_off();
 }
@@ -85,7 +85,7 @@ qchat_echo_begin(void)
 		/* SIGHUP stays ignored under nohup(1) */
 		if (sigaction(leaving[i], NULL, &old) == 0 &&
 		    old.sa_handler != SIG_IGN)
-			set(leaving[i], handle);
+			set_handler(leaving[i], on_signal);
 	}
 	if (atexit(qchat_echo_on) != 0)
 		cli_check_alloc(NULL);

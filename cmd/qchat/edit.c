@@ -34,7 +34,7 @@ static struct {
 	size_t		 n, cap;
 	unsigned char	 typed[4];	/* bytes of an incomplete character */
 	size_t		 n_typed;
-	int		 odd;		/* the line had invalid UTF-8 */
+	int		 has_bad_utf8;	/* the line had invalid UTF-8 */
 	sigset_t	 mask;		/* signal mask outside of editing */
 } edit;
 
@@ -68,7 +68,7 @@ static struct {
 enum { N_SIGNALS = sizeof signals / sizeof *signals };
 
 static void
-note(int sig)
+on_signal(int sig)
 {
 	size_t i;
 
@@ -77,9 +77,9 @@ note(int sig)
 }
 
 static void
-catch(size_t i)
+catch_signal(size_t i)
 {
-	struct sigaction sa = { .sa_handler = note };
+	struct sigaction sa = { .sa_handler = on_signal };
 
 	sigaction(signals[i].sig, NULL, &signals[i].old);
 	/*
@@ -92,7 +92,7 @@ catch(size_t i)
 }
 
 static void
-catch_all(void)
+catch_signals(void)
 {
 	sigset_t block;
 	size_t i;
@@ -102,11 +102,11 @@ catch_all(void)
 		sigaddset(&block, signals[i].sig);
 	sigprocmask(SIG_BLOCK, &block, &edit.mask);
 	for (i = 0; i < N_SIGNALS; i++)
-		catch(i);
+		catch_signal(i);
 }
 
 static void
-catch_none(void)
+restore_signals(void)
 {
 	size_t i;
 
@@ -120,7 +120,7 @@ catch_none(void)
 }
 
 static void
-tell_pastes(int on)
+set_paste_mode(int on)
 {
 	if (edit.pastes)
 		fputs(on ? "\033[?2004h" : "\033[?2004l", edit.out);
@@ -158,7 +158,7 @@ erase_line(void)
  * terminal settings.  If the program continues, show the line again.
  */
 static void
-deliver(void)
+handle_signals(void)
 {
 	size_t i, n = 0;
 	int resized = 0;
@@ -169,12 +169,12 @@ deliver(void)
 	}
 	if (n == 0)
 		return;
-	tell_pastes(0);
+	set_paste_mode(0);
 	el_set(edit.el, EL_PREP_TERM, 0);
-	catch_none();
-	catch_all();
+	restore_signals();
+	catch_signals();
 	el_set(edit.el, EL_PREP_TERM, 1);
-	tell_pastes(1);
+	set_paste_mode(1);
 	if (resized && n == 1)
 		erase_line();
 	el_resize(edit.el);
@@ -214,7 +214,7 @@ wait_for_key(void)
 	fd_set in;
 
 	for (;;) {
-		deliver();
+		handle_signals();
 		if (qchat_interrupted) {
 			errno = EINTR;
 			return 0;
@@ -251,7 +251,7 @@ get_char(EditLine *el, wchar_t *c)
 			return (int)got;
 	}
 	*c = k > 0 ? (wchar_t)u : 0xfffd;
-	edit.odd |= k == 0;
+	edit.has_bad_utf8 |= k == 0;
 	/* a byte that cannot continue the character begins the next one */
 	s[0] = s[edit.n_typed - 1];
 	edit.n_typed = k == 0 && edit.n_typed > 1;
@@ -607,13 +607,13 @@ get_line(int *n)
 	int why;
 
 	qchat_echo_on();
-	tell_pastes(1);
-	catch_all();
+	set_paste_mode(1);
+	catch_signals();
 	errno = 0;
 	got = el_gets(edit.el, n);
 	why = errno;
-	catch_none();
-	tell_pastes(0);
+	restore_signals();
+	set_paste_mode(0);
 	qchat_echo_off();
 	errno = why;
 	return got;
@@ -627,7 +627,7 @@ qchat_edit_line(const char *text)
 	int n = 0;
 
 	edit.prompt = text;
-	edit.odd = 0;
+	edit.has_bad_utf8 = 0;
 	got = get_line(&n);
 	if (got == NULL || n <= 0) {
 		if (n < 0 && !qchat_interrupted)
@@ -637,7 +637,7 @@ qchat_edit_line(const char *text)
 			putc('\n', edit.out);
 		return NULL;
 	}
-	if (edit.odd)
+	if (edit.has_bad_utf8)
 		cli_note("the input is not all UTF-8: invalid bytes became "
 		    "U+FFFD");
 	line = cli_format("%.*s", n - (got[n - 1] == '\n'), got);

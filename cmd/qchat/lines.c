@@ -119,7 +119,7 @@ read_entry(struct qwen_text *t, int *is_command)
 }
 
 void
-qchat_talk(struct chat *c)
+qchat_talk(struct qchat *c)
 {
 	struct qwen_text t = { 0 };
 	int more = 1, command;

@@ -36,11 +36,11 @@ extern const char *qchat_dim, *qchat_plain;
 struct qchat_document {
 	char	*name, *text;
 	size_t	 n;
-	size_t	 at;	/* number of its message; SIZE_MAX: waits for the next
-			   message */
+	size_t	 message;	/* number of its message; SIZE_MAX: waits for
+				   the next message */
 };
 
-struct chat {
+struct qchat {
 	struct qwen_model	*model;
 	struct qwen_tok		*tok;
 	struct qwen_template	*template;
@@ -62,51 +62,52 @@ struct chat {
 	struct qchat_document	*documents;	/* those of messages, then the
 						   waiting ones */
 	size_t			 n_documents, cap_documents;
-	size_t			 mark;		/* prompt tokens up to the end
-						   of the last message's
-						   documents; 0: none */
+	size_t			 n_document_tokens;	/* prompt tokens up to
+							   the end of the last
+							   message's documents;
+							   0: none */
 	struct qwen_store	*store;		/* or NULL */
-	uint64_t		 tries;		/* /retry so far */
-	int			 thought;	/* a thought is being printed */
-	int			 said;		/* the reply has text */
+	uint64_t		 n_retries;	/* /retry so far */
+	int			 in_thought;	/* a thought is being printed */
+	int			 has_text;	/* the reply has text */
 };
 
 /* -------------------------------------------------------- the conversation */
 
 /* Add a message of the user or system; join: to the previous one. */
-void qchat_say(struct chat *c, const char *role, const char *text, size_t n,
+void qchat_say(struct qchat *c, const char *role, const char *text, size_t n,
     int join);
 
 /* Set the template's enable_thinking by the options. */
-void qchat_think(struct chat *c);
+void qchat_think(struct qchat *c);
 
 /* Start a new conversation; system may be NULL. */
-void qchat_reset(struct chat *c, const char *system);
+void qchat_reset(struct qchat *c, const char *system);
 
 /* Set the texts that end answers, by the options. */
-void qchat_stops(struct chat *c);
+void qchat_stops(struct qchat *c);
 
 /* ----------------------------------------------------------------- the rest */
 
 /* Add a message of the user and print the answer: 0, or -1 if there is none. */
-int qchat_turn(struct chat *c, const char *text, size_t n);
+int qchat_turn(struct qchat *c, const char *text, size_t n);
 
 /* The same for a message that is already the last one. */
-int qchat_reply(struct chat *c);
+int qchat_reply(struct qchat *c);
 
 /*
  * Read the ids of a prompt that the session has not read yet.  The answer's
  * turn begins after the first turn ids.  0, or -1 after Ctrl-C.
  */
-int qchat_read(struct chat *c, const int32_t *ids, size_t n, size_t turn);
+int qchat_read(struct qchat *c, const int32_t *ids, size_t n, size_t turn);
 
 /*
  * qchat_render renders the prompt of the conversation: 0, or -1 and cli_err if
  * the template refuses it.  qchat_encode returns the *n ids of a prompt, to be
  * freed; *turn is the number of ids before its last turn.  turn may be NULL.
  */
-int qchat_render(struct chat *c, struct qwen_prompt **p);
-int32_t *qchat_encode(struct chat *c, const struct qwen_prompt *p, size_t *n,
+int qchat_render(struct qchat *c, struct qwen_prompt **p);
+int32_t *qchat_encode(struct qchat *c, const struct qwen_prompt *p, size_t *n,
     size_t *turn);
 
 /*
@@ -114,7 +115,7 @@ int32_t *qchat_encode(struct chat *c, const struct qwen_prompt *p, size_t *n,
  * whether the answer begins with a thought; either may be NULL.  0, or -1 and
  * cli_err if the template refuses it.
  */
-int qchat_prompt(struct chat *c, size_t *n_tokens, int *thinks);
+int qchat_prompt(struct qchat *c, size_t *n_tokens, int *thinks);
 
 /* --------------------------------------------------------------- documents */
 
@@ -122,45 +123,48 @@ int qchat_prompt(struct chat *c, size_t *n_tokens, int *thinks);
  * Add a waiting document, which is put before the next message.  c owns the
  * text then.  0, or -1 and a warning if the text is not UTF-8.
  */
-int qchat_document(struct chat *c, const char *name, char *text, size_t n);
+int qchat_add_document(struct qchat *c, const char *name, char *text, size_t n);
 
 /* Return the number of waiting documents. */
-size_t qchat_documents(const struct chat *c);
+size_t qchat_n_waiting(const struct qchat *c);
 
 /*
  * Add a message of the waiting documents, and return their number.  If that is
  * not 0, the caller drops the message again.
  */
-size_t qchat_say_documents(struct chat *c);
+size_t qchat_say_documents(struct qchat *c);
 
-/* Add a message of the waiting documents and a text, and set c->mark. */
-void qchat_say_all(struct chat *c, const char *text, size_t n);
+/*
+ * Add a message of the waiting documents and a text, and set
+ * c->n_document_tokens.
+ */
+void qchat_say_with_documents(struct qchat *c, const char *text, size_t n);
 
 /*
  * Drop the last message, which is the user's; keep its documents for the next.
  */
-void qchat_take_back(struct chat *c);
+void qchat_take_back(struct qchat *c);
 
 /* Forget the documents of the oldest k messages, which are dropped. */
-void qchat_forget_documents(struct chat *c, size_t k);
+void qchat_forget_documents(struct qchat *c, size_t k);
 
 /*
  * qchat_drop_document drops the last waiting document, with a note: 1, or 0 if
  * there is none.  qchat_drop_documents drops all waiting ones,
- * qchat_end_documents all.
+ * qchat_free_documents all.
  */
-int qchat_drop_document(struct chat *c);
-void qchat_drop_documents(struct chat *c);
-void qchat_end_documents(struct chat *c);
+int qchat_drop_document(struct qchat *c);
+void qchat_drop_documents(struct qchat *c);
+void qchat_free_documents(struct qchat *c);
 
 /* Return 1 if the model thinks, or would after /think on. */
-int qchat_can_think(struct chat *c);
+int qchat_model_thinks(struct qchat *c);
 
 /* Print model, template, context and settings to stderr. */
-void qchat_show(struct chat *c);
+void qchat_show(struct qchat *c);
 
 /* Run a command.  Return 0 to leave the chat, else 1. */
-int qchat_command(struct chat *c, char *line);
+int qchat_command(struct qchat *c, char *line);
 
 /*
  * Return 1 if a line of n bytes begins with a command whose argument is a file.
@@ -174,10 +178,10 @@ int qchat_wants_file(const char *line, size_t n);
 const char *qchat_word(const char *line, size_t n, size_t i, size_t *from);
 
 /* /set: arg is the name of an option and its new value; "" shows all. */
-void qchat_set(struct chat *c, const char *arg);
+void qchat_set(struct qchat *c, const char *arg);
 
 /* Read messages and commands from stdin or the terminal until the end. */
-void qchat_talk(struct chat *c);
+void qchat_talk(struct qchat *c);
 
 /* ------------------------------------------------------------- line editing */
 

@@ -25,7 +25,7 @@ struct reading {
 
 /* Return the number of tokens that the ids and the session have in common. */
 static size_t
-common(const struct chat *c, const int32_t *ids, size_t n)
+common(const struct qchat *c, const int32_t *ids, size_t n)
 {
 	const int32_t *old = qwen_session_tokens(c->session);
 	size_t have = qwen_session_n_tokens(c->session), i;
@@ -46,15 +46,16 @@ progress(void *arg, size_t done, size_t total)
 
 /* Estimate the total time by the first k tokens; announce it if it is long. */
 static void
-tell_time(const struct chat *c, struct reading *r, size_t k)
+announce_time(const struct qchat *c, struct reading *r, size_t k)
 {
 	double all = cli_progress_expect(k);
 
 	r->is_long = all > long_s;
 	if (r->is_long)
 		tool_report_reading(r->total, all, qchat_opt.question != NULL ?
-		    "" : c->mark > 0 ? "; Ctrl-C takes the message and its "
-		    "document back" : "; Ctrl-C takes the message back");
+		    "" : c->n_document_tokens > 0 ? "; Ctrl-C takes the "
+		    "message and its document back" :
+		    "; Ctrl-C takes the message back");
 }
 
 /*
@@ -62,7 +63,7 @@ tell_time(const struct chat *c, struct reading *r, size_t k)
  * multiple of TOOL_STORE_STEP.
  */
 static size_t
-part_len(const struct chat *c, const struct reading *r, size_t n)
+part_len(const struct qchat *c, const struct reading *r, size_t n)
 {
 	size_t step = TOOL_STORE_STEP - qwen_session_n_tokens(c->session) %
 	    TOOL_STORE_STEP;
@@ -73,7 +74,7 @@ part_len(const struct chat *c, const struct reading *r, size_t n)
 
 /* Read ids in parts of about two seconds: 0, or -1 after Ctrl-C. */
 static int
-read_ids(struct chat *c, const int32_t *ids, size_t n, struct reading *r)
+read_ids(struct qchat *c, const int32_t *ids, size_t n, struct reading *r)
 {
 	struct qwen_eval how = { .progress = progress, .within = progress,
 	    .arg = r };
@@ -88,7 +89,7 @@ read_ids(struct chat *c, const int32_t *ids, size_t n, struct reading *r)
 		tool_eval(c->session, ids + i, k, &how);
 		rate = (double)k / (cli_now() - start);
 		if (r->before == 0 && r->total > PART)
-			tell_time(c, r, k);
+			announce_time(c, r, k);
 		r->part = rate < PART_MIN / 2 ? PART_MIN :
 		    rate > PART_MAX / 2 ? PART_MAX : (size_t)(2 * rate);
 		if (r->is_long && qwen_session_n_tokens(c->session) %
@@ -104,7 +105,7 @@ read_ids(struct chat *c, const int32_t *ids, size_t n, struct reading *r)
  * limit: c->n_ctx bounds each session.
  */
 static void
-ask_store(struct chat *c, const int32_t *ids, size_t n, size_t *at)
+ask_store(struct qchat *c, const int32_t *ids, size_t n, size_t *at)
 {
 	double start = cli_now();
 	struct qwen_session *s;
@@ -130,9 +131,10 @@ ask_store(struct chat *c, const int32_t *ids, size_t n, size_t *at)
  * differs from there on, since it omits the thought.
  */
 int
-qchat_read(struct chat *c, const int32_t *ids, size_t n, size_t turn)
+qchat_read(struct qchat *c, const int32_t *ids, size_t n, size_t turn)
 {
-	const size_t stops[] = { c->mark < turn ? c->mark : 0, turn, n };
+	const size_t stops[] = { c->n_document_tokens < turn ?
+	    c->n_document_tokens : 0, turn, n };
 	struct reading r = { .part = PART };
 	size_t at = common(c, ids, n), i, new;
 	int rc = 0;
@@ -163,7 +165,7 @@ qchat_read(struct chat *c, const int32_t *ids, size_t n, size_t turn)
 }
 
 int
-qchat_render(struct chat *c, struct qwen_prompt **p)
+qchat_render(struct qchat *c, struct qwen_prompt **p)
 {
 	char *json;
 	size_t n;
@@ -176,7 +178,7 @@ qchat_render(struct chat *c, struct qwen_prompt **p)
 }
 
 int32_t *
-qchat_encode(struct chat *c, const struct qwen_prompt *p, size_t *n,
+qchat_encode(struct qchat *c, const struct qwen_prompt *p, size_t *n,
     size_t *turn)
 {
 	size_t len = qwen_prompt_text(p).len, last = 0, next;
@@ -195,7 +197,7 @@ qchat_encode(struct chat *c, const struct qwen_prompt *p, size_t *n,
 }
 
 int
-qchat_prompt(struct chat *c, size_t *n_tokens, int *thinks)
+qchat_prompt(struct qchat *c, size_t *n_tokens, int *thinks)
 {
 	struct qwen_prompt *p;
 	size_t n;

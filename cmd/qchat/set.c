@@ -23,7 +23,7 @@ print_setting(const char *fmt, ...)
 
 /* Print the model's name from its metadata, or else the name of its file. */
 static void
-show_model(const struct chat *c)
+show_model(const struct qchat *c)
 {
 	const struct qwen_gguf *g = qwen_model_gguf(c->model);
 	const char *path = tool_model_name(qwen_gguf_path(g, 0));
@@ -45,7 +45,7 @@ show_model(const struct chat *c)
 
 /* Return 1 if an answer to the next message would begin with a thought. */
 static int
-thinks(struct chat *c)
+thinks(struct qchat *c)
 {
 	int yes = 0;
 
@@ -57,7 +57,7 @@ thinks(struct chat *c)
 }
 
 int
-qchat_can_think(struct chat *c)
+qchat_model_thinks(struct qchat *c)
 {
 	struct qwen_messages *m = c->messages;
 	int yes = thinks(c);
@@ -74,7 +74,7 @@ qchat_can_think(struct chat *c)
 }
 
 static void
-show_sampling(struct chat *c, int thinking)
+show_sampling(struct qchat *c, int thinking)
 {
 	struct qwen_sampler *s;
 	const char *source;
@@ -94,7 +94,7 @@ show_sampling(struct chat *c, int thinking)
 }
 
 void
-qchat_show(struct chat *c)
+qchat_show(struct qchat *c)
 {
 	int thinking = thinks(c);
 	size_t i;
@@ -102,13 +102,13 @@ qchat_show(struct chat *c)
 	show_model(c);
 	print_setting("template: %s%s%s", qchat_opt.template != NULL ?
 	    qchat_opt.template : "the model's", thinking ? "; thinking is on" :
-	    qchat_can_think(c) ? "; thinking is off" : "",
+	    qchat_model_thinks(c) ? "; thinking is off" : "",
 	    thinking && qchat_opt.hide_thinking ? ", and hidden" : "");
 	show_sampling(c, thinking);
 	if (qchat_opt.n != INT64_MAX)
 		print_setting("answers have at most %lld tokens (-n)",
 		    (long long)qchat_opt.n);
-	for (i = c->n_documents - qchat_documents(c); i < c->n_documents; i++)
+	for (i = c->n_documents - qchat_n_waiting(c); i < c->n_documents; i++)
 		print_setting("document: %s, %zu bytes, put before your next message",
 		    c->documents[i].name, c->documents[i].n);
 }
@@ -171,7 +171,7 @@ our_name(const char *word, size_t n)
 
 /* Return -1 after a warning if another command sets this, else 0. */
 static int
-tell_command(const char *name)
+warn_other_command(const char *name)
 {
 	static const char *const other[][2] = {
 		{ "system", "/system TEXT" }, { "think", "/think on" },
@@ -197,7 +197,7 @@ option_name(size_t i)
 }
 
 static void
-tell_wrong(const char *name)
+warn_wrong(const char *name)
 {
 	const char *near = cli_err.code == QWEN_EUNSUP ?
 	    cli_nearest(name, option_name) : NULL;
@@ -208,7 +208,7 @@ tell_wrong(const char *name)
 }
 
 void
-qchat_set(struct chat *c, const char *arg)
+qchat_set(struct qchat *c, const char *arg)
 {
 	size_t n = strcspn(arg, " ");
 	struct qwen_sampler *s;
@@ -220,7 +220,7 @@ qchat_set(struct chat *c, const char *arg)
 	}
 	name = our_name(arg, n);
 	arg += n + strspn(arg + n, " ");
-	if (tell_command(name) < 0) {
+	if (warn_other_command(name) < 0) {
 		free(name);
 		return;
 	}
@@ -231,7 +231,7 @@ qchat_set(struct chat *c, const char *arg)
 	}
 	cli_must(NULL, qwen_sampler_copy(&s, c->options, &cli_err));
 	if (change(s, name, arg) < 0) {
-		tell_wrong(name);
+		warn_wrong(name);
 		qwen_sampler_free(s);
 	} else {
 		qwen_sampler_free(c->options);

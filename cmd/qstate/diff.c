@@ -63,7 +63,7 @@ end_line(void)
 }
 
 static void
-word(const char *key, const char *s)
+put_word(const char *key, const char *s)
 {
 	if (qstate_opt.json) {
 		printf(",\"%s\":", key);
@@ -75,7 +75,7 @@ word(const char *key, const char *s)
 }
 
 static void
-number(const char *key, int64_t v)
+put_number(const char *key, int64_t v)
 {
 	if (qstate_opt.json)
 		printf(",\"%s\":%" PRId64, key, v);
@@ -88,8 +88,8 @@ static void
 differ(const char *what, const char *a, const char *b)
 {
 	begin_line(what);
-	word("a", a);
-	word("b", b);
+	put_word("a", a);
+	put_word("b", b);
 	end_line();
 }
 
@@ -110,15 +110,15 @@ differ_only(const char *side, const char *kind, int64_t layer, uint64_t at)
 	if (!qstate_opt.json && !cli_quiet)
 		printf("only %s ", side);
 	begin_line(kind);
-	number("layer", layer);
-	number("at", (int64_t)at);
+	put_number("layer", layer);
+	put_number("at", (int64_t)at);
 	if (qstate_opt.json)
-		word("only", side);
+		put_word("only", side);
 	end_line();
 }
 
 static void
-bits(const char *key, int is_kv, uint32_t v)
+put_bits(const char *key, int is_kv, uint32_t v)
 {
 	char text[24];
 	float f;
@@ -128,7 +128,7 @@ bits(const char *key, int is_kv, uint32_t v)
 		snprintf(text, sizeof text, "0x%04x", (unsigned)v);
 	else
 		snprintf(text, sizeof text, "%.9g", (double)f);
-	word(key, text);
+	put_word(key, text);
 }
 
 static void
@@ -138,26 +138,26 @@ differ_part(const struct block_row *o, const struct difference *d)
 
 	begin_line(o->kind);
 	if (o->layer >= 0 || !qstate_opt.json)
-		number("layer", o->layer);
+		put_number("layer", o->layer);
 	if (kv) {
-		number("position", (int64_t)d->position);
-		word("of", d->v ? "v" : "k");
+		put_number("position", (int64_t)d->position);
+		put_word("of", d->v ? "v" : "k");
 	} else {
-		number("at", o->at);
-		number("index", (int64_t)d->index);
+		put_number("at", o->at);
+		put_number("index", (int64_t)d->index);
 	}
-	bits("a", kv, d->a);
-	bits("b", kv, d->b);
-	number("count", (int64_t)d->count);
+	put_bits("a", kv, d->a);
+	put_bits("b", kv, d->b);
+	put_number("count", (int64_t)d->count);
 	end_line();
 }
 
 /* Print the token of one side at position i, if the side is that long. */
 static void
-token(const char *key, const struct qwen_state_info *s, uint64_t i)
+put_token(const char *key, const struct qwen_state_info *s, uint64_t i)
 {
 	if (i < s->n_tokens)
-		number(key, s->tokens[i]);
+		put_number(key, s->tokens[i]);
 	else if (qstate_opt.json)
 		printf(",\"%s\":null", key);
 	else if (!cli_quiet)
@@ -204,7 +204,7 @@ find_object(const struct table *t, const struct block_row *o)
 }
 
 struct cursor {
-	struct state		*s;
+	struct qstate_state	*s;
 	const struct block_row	*next, *end;	/* blocks to read */
 	const unsigned char	*p;
 	size_t			 left;
@@ -212,7 +212,8 @@ struct cursor {
 
 /* Return a cursor at the start of the object with this first block. */
 static struct cursor
-cursor_of(struct state *s, const struct table *t, const struct block_row *first)
+cursor_of(struct qstate_state *s, const struct table *t,
+    const struct block_row *first)
 {
 	const struct block_row *end = first;
 
@@ -222,7 +223,7 @@ cursor_of(struct state *s, const struct table *t, const struct block_row *first)
 }
 
 static const unsigned char *
-read_block(struct state *s, size_t i, size_t *n)
+read_block(struct qstate_state *s, size_t i, size_t *n)
 {
 	const unsigned char *raw;
 
@@ -253,7 +254,7 @@ take_bytes(struct cursor *c, unsigned char *buf, size_t n)
  * Return the blocks that are compared: KV cache, recurrent states and logits.
  */
 static struct table
-table_of(const struct state *s)
+table_of(const struct qstate_state *s)
 {
 	struct table t = { .v = cli_check_alloc(calloc(s->info->n_blocks + 1,
 	    sizeof *t.v)) };
@@ -277,7 +278,7 @@ table_of(const struct state *s)
  * the list, which the caller frees.
  */
 static const struct block_row **
-objects(const struct state *s, const struct table *t)
+objects(const struct qstate_state *s, const struct table *t)
 {
 	const struct block_row **o = cli_check_alloc(calloc(s->info->n_blocks +
 	    1,
@@ -426,9 +427,9 @@ diff_tokens(const struct qwen_state_info *a, const struct qwen_state_info *b)
 	if (i == a->n_tokens && i == b->n_tokens)
 		return i;
 	begin_line("token");
-	number("position", (int64_t)i);
-	token("a", a, i);
-	token("b", b, i);
+	put_number("position", (int64_t)i);
+	put_token("a", a, i);
+	put_token("b", b, i);
 	end_line();
 	return i;
 }
@@ -437,14 +438,14 @@ diff_tokens(const struct qwen_state_info *a, const struct qwen_state_info *b)
  * Return 1 if the object belongs to the end of the state, not to a checkpoint.
  */
 static int
-is_end(const struct state *s, const struct block_row *o)
+is_end(const struct qstate_state *s, const struct block_row *o)
 {
 	return o->at == -1 || (uint64_t)o->at == s->info->n_tokens;
 }
 
 /* Compare all objects up to the first `same' tokens, which are equal. */
 static void
-diff_objects(struct state *a, struct state *b, uint64_t same)
+diff_objects(struct qstate_state *a, struct qstate_state *b, uint64_t same)
 {
 	struct table ta = table_of(a), tb = table_of(b);
 	const struct block_row **oa = objects(a, &ta), **ob = objects(b, &tb);
@@ -499,7 +500,7 @@ diff_checkpoints(const struct qwen_state_info *a,
 }
 
 static void
-say(const char *key, const struct qwen_state_value *v)
+put_value(const char *key, const struct qwen_state_value *v)
 {
 	if (qstate_opt.json)
 		printf(",\"%s\":", key);
@@ -526,9 +527,9 @@ diff_extra(const struct qwen_state_extra *a, const struct qwen_state_extra *b)
 			continue;
 		begin_line(x.group != NULL ? x.group : x.name);
 		if (x.group != NULL)
-			word("of", x.name);
-		say("a", &x);
-		say("b", &y);
+			put_word("of", x.name);
+		put_value("a", &x);
+		put_value("b", &y);
 		end_line();
 	}
 }
@@ -553,8 +554,8 @@ same_layers(const struct qwen_state_info *a, const struct qwen_state_info *b)
 static void
 diff_traces(char *paths[])
 {
-	struct trace t[2];
-	struct state other;
+	struct qstate_trace t[2];
+	struct qstate_state other;
 	int is[2], i, differ;
 
 	for (i = 0; i < 2; i++)
@@ -579,7 +580,7 @@ diff_traces(char *paths[])
 void
 qstate_diff(char *paths[])
 {
-	struct state s[2];
+	struct qstate_state s[2];
 	uint64_t same = 0;
 	int i;
 

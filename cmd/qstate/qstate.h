@@ -44,7 +44,7 @@ void qstate_rm(char *digits[]);
 /* ----------------------------------------------------------------- states */
 
 /* An open state; stdin ("-") is copied to a temporary file. */
-struct state {
+struct qstate_state {
 	const char			*name;		/* for messages */
 	struct qwen_state_file		*f;
 	const struct qwen_state_info	*info;
@@ -54,8 +54,8 @@ struct state {
  * Open a state; the caller closes s->f.  qstate_open_whole dies if the file
  * holds only a part of a state.
  */
-void qstate_open(struct state *s, const char *operand);
-void qstate_open_whole(struct state *s, const char *operand);
+void qstate_open(struct qstate_state *s, const char *operand);
+void qstate_open_whole(struct qstate_state *s, const char *operand);
 
 /*
  * Return the path of an operand and set its name for messages.  Copies stdin to
@@ -71,7 +71,7 @@ void qstate_copy_bytes(int from, const char *name, int to,
 /* ----------------------------------------------------------------- traces */
 
 /* A trace of qprefill --trace being read. */
-struct trace {
+struct qstate_trace {
 	const char		*name;		/* for messages */
 	int			 fd;
 	struct qwen_reader	*r;
@@ -85,13 +85,13 @@ struct trace {
  * Open a trace: 1, or 0 if the operand is not a trace (t is not open then).
  * Dies if the operand is a pipe without a trace.
  */
-int qstate_trace_open(struct trace *t, const char *operand);
-void qstate_trace_close(struct trace *t);
+int qstate_trace_open(struct qstate_trace *t, const char *operand);
+void qstate_trace_close(struct qstate_trace *t);
 
-void qstate_trace_show(struct trace *t);
+void qstate_trace_show(struct qstate_trace *t);
 
 /* Print the differences of two traces; return 1 if there are any. */
-int qstate_trace_diff(struct trace t[2]);
+int qstate_trace_diff(struct qstate_trace t[2]);
 
 /* --------------------------------------------------------------- printing */
 
@@ -102,8 +102,8 @@ void qstate_json_fp(const char *key, const struct qwen_fp *fp);
  * Print KV cache types other than f16 and RoPE scaling other than the model's:
  * as JSON fields, as lines, or with in_line as words of a line.
  */
-void qstate_how(enum qwen_kv k, enum qwen_kv v, const struct qwen_rope *rope,
-    int in_line);
+void qstate_print_formats(enum qwen_kv k, enum qwen_kv v,
+    const struct qwen_rope *rope, int in_line);
 
 /*
  * qstate_bool returns "true" or "false".  qstate_json_text prints before, then

@@ -80,7 +80,7 @@ qstate_file(const char *operand, const char **name)
 }
 
 void
-qstate_open(struct state *s, const char *operand)
+qstate_open(struct qstate_state *s, const char *operand)
 {
 	const char *path = qstate_file(operand, &s->name);
 
@@ -90,7 +90,7 @@ qstate_open(struct state *s, const char *operand)
 }
 
 void
-qstate_open_whole(struct state *s, const char *operand)
+qstate_open_whole(struct qstate_state *s, const char *operand)
 {
 	qstate_open(s, operand);
 	if (s->info->part)

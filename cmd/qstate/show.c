@@ -20,7 +20,7 @@ enum { MAX_KINDS = 32 };
  * limit are summed as "other".  Return the number of kinds.
  */
 static size_t
-sum_kinds(const struct state *s, struct sum sum[MAX_KINDS])
+sum_kinds(const struct qstate_state *s, struct sum sum[MAX_KINDS])
 {
 	struct qwen_state_block b;
 	size_t i, k, n = 0;
@@ -54,7 +54,7 @@ print_kind(const char *kind, size_t width)
 /* ------------------------------------------ fields, as text and as JSON */
 
 static void
-text(const char *key, const char *value)
+put_text(const char *key, const char *value)
 {
 	printf(qstate_opt.json ? ",\"%s\":" : "%s ", key);
 	if (qstate_opt.json) {
@@ -66,23 +66,23 @@ text(const char *key, const char *value)
 }
 
 static void
-number(const char *key, uint64_t v)
+put_number(const char *key, uint64_t v)
 {
 	printf(qstate_opt.json ? ",\"%s\":%" PRIu64 : "%s %" PRIu64 "\n", key,
 	    v);
 }
 
 static void
-fp(const char *key, const struct qwen_fp *v)
+put_fp(const char *key, const struct qwen_fp *v)
 {
 	char hex[33];
 
-	text(key, qwen_fp_hex(v, hex));
+	put_text(key, qwen_fp_hex(v, hex));
 }
 
 void
-qstate_how(enum qwen_kv k, enum qwen_kv v, const struct qwen_rope *rope,
-    int in_line)
+qstate_print_formats(enum qwen_kv k, enum qwen_kv v,
+    const struct qwen_rope *rope, int in_line)
 {
 	int kv = k != QWEN_KV_F16 || v != QWEN_KV_F16;
 	char buf[QWEN_ROPE_TEXT];
@@ -104,14 +104,14 @@ qstate_how(enum qwen_kv k, enum qwen_kv v, const struct qwen_rope *rope,
 
 /* Begin a list: in JSON an array of this name. */
 static void
-list(const char *name)
+put_list_begin(const char *name)
 {
 	if (qstate_opt.json)
 		printf(",\"%s\":[", name);
 }
 
 static void
-list_end(void)
+put_list_end(void)
 {
 	if (qstate_opt.json)
 		putchar(']');
@@ -123,7 +123,7 @@ show_layers(const struct qwen_state_info *s)
 	const struct qwen_state_layer *l;
 	size_t i, j;
 
-	list("layers");
+	put_list_begin("layers");
 	for (i = 0; i < s->n_layers; i++) {
 		l = &s->layers[i];
 		if (qstate_opt.json)
@@ -136,7 +136,7 @@ show_layers(const struct qwen_state_info *s)
 			    l->n[j]);
 		putchar(qstate_opt.json ? ']' : '\n');
 	}
-	list_end();
+	put_list_end();
 }
 
 static void
@@ -145,7 +145,7 @@ show_checkpoints(const struct qwen_state_info *s)
 	const struct qwen_checkpoint *c;
 	size_t i;
 
-	list("checkpoints");
+	put_list_begin("checkpoints");
 	for (i = 0; i < s->n_checkpoints; i++) {
 		c = &s->checkpoints[i];
 		if (qstate_opt.json)
@@ -158,7 +158,7 @@ show_checkpoints(const struct qwen_state_info *s)
 			    c->at, c->bytes, c->logits ? " logits" : "",
 			    c->named ? " named" : "");
 	}
-	list_end();
+	put_list_end();
 }
 
 /*
@@ -208,7 +208,7 @@ json_extra(const struct qwen_state_extra *x)
 }
 
 static void
-show_kinds(const struct state *s)
+show_kinds(const struct qstate_state *s)
 {
 	struct sum sum[MAX_KINDS + 1];
 	size_t i, n = sum_kinds(s, sum);
@@ -217,7 +217,7 @@ show_kinds(const struct state *s)
 	if (!qstate_opt.json)
 		sum[n++] = (struct sum){ "all", s->info->n_blocks,
 		    s->info->raw, s->info->stored };
-	list("kinds");
+	put_list_begin("kinds");
 	for (i = 0; i < n; i++) {
 		/* 0 for a kind that stores no bytes */
 		ratio = sum[i].stored > 0 ?
@@ -235,16 +235,16 @@ show_kinds(const struct state *s)
 		printf(" %6" PRIu64 " %12" PRIu64 " %12" PRIu64 " %6.3f\n",
 		    sum[i].blocks, sum[i].raw, sum[i].stored, ratio);
 	}
-	list_end();
+	put_list_end();
 }
 
 static void
-show_blocks(const struct state *s)
+show_blocks(const struct qstate_state *s)
 {
 	struct qwen_state_block b;
 	size_t i;
 
-	list("blocks");
+	put_list_begin("blocks");
 	for (i = 0; i < s->info->n_blocks; i++) {
 		cli_check_stdout();
 		qwen_state_block(s->f, i, &b);
@@ -266,25 +266,25 @@ show_blocks(const struct state *s)
 		    PRIu64 ",\"bytes\":%" PRIu64 ",\"codec\":\"%s\"}", b.off,
 		    b.len, b.offset, b.bytes, b.codec);
 	}
-	list_end();
+	put_list_end();
 }
 
 static void
-show_tokens(const struct state *s)
+show_tokens(const struct qstate_state *s)
 {
 	uint64_t i;
 
-	list("tokens");
+	put_list_begin("tokens");
 	for (i = 0; i < s->info->n_tokens - s->info->from; i++) {
 		printf(!qstate_opt.json ? "%" PRId32 "\n" : i > 0 ?
 		    ",%" PRId32 : "%" PRId32, s->info->tokens[i]);
 		cli_check_stdout();
 	}
-	list_end();
+	put_list_end();
 }
 
 static void
-show(const struct state *s)
+show(const struct qstate_state *s)
 {
 	static const struct qwen_fp none;
 	const struct qwen_state_info *info = s->info;
@@ -293,31 +293,32 @@ show(const struct state *s)
 	if (json)
 		qstate_json_text("{\"state\":", s->name);
 	else
-		text("state", s->name);
-	fp("fingerprint", &info->fp);
-	fp("model", &info->header.model);
+		put_text("state", s->name);
+	put_fp("fingerprint", &info->fp);
+	put_fp("model", &info->header.model);
 	if (memcmp(&info->header.base, &none, sizeof none) != 0)
-		fp("base", &info->header.base);
-	fp("vocabulary", &info->header.vocab);
-	number("numerics", info->header.numerics);
-	qstate_how(info->header.k, info->header.v, &info->header.rope, 0);
+		put_fp("base", &info->header.base);
+	put_fp("vocabulary", &info->header.vocab);
+	put_number("numerics", info->header.numerics);
+	qstate_print_formats(info->header.k, info->header.v, &info->header.rope,
+	    0);
 	if (info->converted && json)
 		printf(",\"converted\":true");
 	else if (info->converted)
-		text("converted", "from finer keys and values");
+		put_text("converted", "from finer keys and values");
 	if (json)
 		printf(",\"mapped\":%s", qstate_bool(info->mapped));
 	else
-		text("form", info->mapped ? "mapped" : "compressed");
+		put_text("form", info->mapped ? "mapped" : "compressed");
 	if (info->part)
-		number("part", info->from);
+		put_number("part", info->from);
 	if (json || cli_verbose)
 		show_layers(info);
-	number(json ? "n_tokens" : "tokens", info->n_tokens);
+	put_number(json ? "n_tokens" : "tokens", info->n_tokens);
 	if (json)
 		printf(",\"logits\":%s", qstate_bool(info->logits));
 	else
-		text("logits", info->logits ? "yes" : "no");
+		put_text("logits", info->logits ? "yes" : "no");
 	show_checkpoints(info);
 	(json ? json_extra : print_extra)(info->extra);
 	if (cli_verbose)
@@ -325,9 +326,9 @@ show(const struct state *s)
 	show_kinds(s);
 	if (!json)
 		return;
-	number("n_blocks", info->n_blocks);
-	number("raw", info->raw);
-	number("stored", info->stored);
+	put_number("n_blocks", info->n_blocks);
+	put_number("raw", info->raw);
+	put_number("stored", info->stored);
 	if (qstate_opt.tokens)
 		show_tokens(s);
 	printf("}\n");
@@ -336,8 +337,8 @@ show(const struct state *s)
 void
 qstate_show(char *paths[])
 {
-	struct state s;
-	struct trace t;
+	struct qstate_state s;
+	struct qstate_trace t;
 
 	for (; *paths != NULL; paths++) {
 		if (qstate_trace_open(&t, *paths)) {

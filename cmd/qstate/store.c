@@ -109,7 +109,7 @@ ls_json(const struct qwen_store_entry *e)
 	qstate_json_fp("model", &e->model);
 	qstate_json_fp("vocabulary", &e->vocab);
 	printf(",\"numerics\":%lu", (unsigned long)e->numerics);
-	qstate_how(e->k, e->v, &e->rope, 1);
+	qstate_print_formats(e->k, e->v, &e->rope, 1);
 	printf(",\"from\":%" PRIu64 ",\"end\":%" PRIu64 ",\"depth\":%zu,"
 	    "\"orphan\":%s,\"bytes\":%" PRIu64 ",\"used\":%" PRId64, e->from,
 	    e->end, e->depth, qstate_bool(e->orphan), e->bytes, e->used);
@@ -140,7 +140,7 @@ qstate_ls(char *none[])
 			printf("model %s numerics %lu",
 			    qwen_fp_hex(&e->model, hex),
 			    (unsigned long)e->numerics);
-			qstate_how(e->k, e->v, &e->rope, 1);
+			qstate_print_formats(e->k, e->v, &e->rope, 1);
 			putchar('\n');
 		}
 		if (qstate_opt.json)
@@ -173,7 +173,7 @@ print_usage(const char *what, const struct qwen_store_entry *e,
 		if (e != NULL) {
 			printf(",\"numerics\":%lu",
 			    (unsigned long)e->numerics);
-			qstate_how(e->k, e->v, &e->rope, 1);
+			qstate_print_formats(e->k, e->v, &e->rope, 1);
 		}
 		printf(",\"files\":%" PRIu64 ",\"bytes\":%" PRIu64
 		    ",\"tokens\":%" PRIu64 "}\n", u->files, u->bytes,
@@ -184,7 +184,7 @@ print_usage(const char *what, const struct qwen_store_entry *e,
 	    u->files, u->bytes, u->tokens);
 	if (e != NULL) {
 		printf(" numerics %lu", (unsigned long)e->numerics);
-		qstate_how(e->k, e->v, &e->rope, 1);
+		qstate_print_formats(e->k, e->v, &e->rope, 1);
 	}
 	putchar('\n');
 }

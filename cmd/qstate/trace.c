@@ -15,7 +15,7 @@
 /* ----------------------------------------------------------------- reading */
 
 int
-qstate_trace_open(struct trace *t, const char *operand)
+qstate_trace_open(struct qstate_trace *t, const char *operand)
 {
 	const struct qwen_reader_opts o = { .kinds = QWEN_STREAM_TRACE };
 	const char *path = qstate_file(operand, &t->name);
@@ -39,7 +39,7 @@ qstate_trace_open(struct trace *t, const char *operand)
 }
 
 void
-qstate_trace_close(struct trace *t)
+qstate_trace_close(struct qstate_trace *t)
 {
 	qwen_reader_close(t->r);
 	close(t->fd);
@@ -47,7 +47,7 @@ qstate_trace_close(struct trace *t)
 
 /* Read the next value: 1, or 0 at the end.  Later headers repeat the first. */
 static int
-next(struct trace *t)
+next_value(struct qstate_trace *t)
 {
 	do
 		t->more = cli_must(t->name, qwen_reader_next(t->r, &t->rec,
@@ -67,7 +67,7 @@ struct stage {
 	int	 choices;
 	size_t	 n;		/* numbers per position, at most */
 	uint64_t count;		/* positions */
-	uint64_t parted;	/* positions that differ */
+	uint64_t n_differ;	/* positions that differ */
 	double	 numbers, sum, squares, low, high;
 	double	 max, diff2, a2, b2, ab;
 };
@@ -129,7 +129,7 @@ add_value(struct stage *st, const struct qwen_trace_value *v)
 
 /* Print a number; JSON gets null for infinity and NaN. */
 static void
-real(const char *key, double x)
+put_real(const char *key, double x)
 {
 	if (!qstate_opt.json)
 		printf(" %.6g", x);
@@ -151,23 +151,23 @@ show_stage(const struct stage *st, int first)
 	else
 		printf("stage %s %s %zu %" PRIu64, st->name, type, st->n,
 		    st->count);
-	real("min", st->low);
-	real("max", st->high);
+	put_real("min", st->low);
+	put_real("max", st->high);
 	if (!st->choices) {
-		real("mean", st->sum / st->numbers);
-		real("rms", sqrt(st->squares / st->numbers));
+		put_real("mean", st->sum / st->numbers);
+		put_real("rms", sqrt(st->squares / st->numbers));
 	}
 	printf(qstate_opt.json ? "}" : "\n");
 }
 
 void
-qstate_trace_show(struct trace *t)
+qstate_trace_show(struct qstate_trace *t)
 {
 	struct stages s = { 0 };
 	char model[33], vocab[33];
 	size_t i;
 
-	while (next(t))
+	while (next_value(t))
 		add_value(find_stage(&s, &t->rec.trace), &t->rec.trace);
 	qwen_fp_hex(&t->header.model, model);
 	qwen_fp_hex(&t->header.vocab, vocab);
@@ -181,7 +181,7 @@ qstate_trace_show(struct trace *t)
 		printf("\nmodel %s\nvocabulary %s\nnumerics %" PRIu32 "\n",
 		    model, vocab, t->header.numerics);
 	}
-	qstate_how(t->header.k, t->header.v, &t->header.rope, 0);
+	qstate_print_formats(t->header.k, t->header.v, &t->header.rope, 0);
 	if (qstate_opt.json)
 		printf(",\"stages\":[");
 	for (i = 0; i < s.n; i++)
@@ -197,13 +197,13 @@ qstate_trace_show(struct trace *t)
  * How two rows of n numbers differ: largest difference, and the sums of squares
  * of the difference, of a, of b, and of the products.
  */
-struct apart {
+struct row_distance {
 	double	 max, diff2, a2, b2, ab;
 	size_t	 n;
 };
 
 static void
-compare_rows(struct apart *d, const float *a, const float *b, size_t n)
+compare_rows(struct row_distance *d, const float *a, const float *b, size_t n)
 {
 	double x, y, e;
 	size_t i;
@@ -226,7 +226,8 @@ compare_rows(struct apart *d, const float *a, const float *b, size_t n)
  * of vectors with ones at these numbers.
  */
 static void
-compare_choices(struct apart *d, const int32_t *a, const int32_t *b, size_t n)
+compare_choices(struct row_distance *d, const int32_t *a, const int32_t *b,
+    size_t n)
 {
 	size_t i, k;
 
@@ -241,13 +242,13 @@ compare_choices(struct apart *d, const int32_t *a, const int32_t *b, size_t n)
 }
 
 static double
-relative(const struct apart *d)
+relative(const struct row_distance *d)
 {
 	return d->diff2 == 0 ? 0 : sqrt(d->diff2 / d->a2);
 }
 
 static double
-cosine(const struct apart *d)
+cosine(const struct row_distance *d)
 {
 	return d->diff2 == 0 ? 1 : d->ab / sqrt(d->a2 * d->b2);
 }
@@ -257,7 +258,7 @@ cosine(const struct apart *d)
  * --within.
  */
 static int
-part(struct apart *d, const struct qwen_trace_value *a,
+rows_differ(struct row_distance *d, const struct qwen_trace_value *a,
     const struct qwen_trace_value *b)
 {
 	memset(d, 0, sizeof *d);
@@ -274,12 +275,12 @@ part(struct apart *d, const struct qwen_trace_value *a,
 }
 
 static void
-put_apart(const struct apart *d)
+put_distance(const struct row_distance *d)
 {
-	real("max", d->max);
-	real("rms", sqrt(d->diff2 / (double)d->n));
-	real("relative", relative(d));
-	real("cosine", cosine(d));
+	put_real("max", d->max);
+	put_real("rms", sqrt(d->diff2 / (double)d->n));
+	put_real("relative", relative(d));
+	put_real("cosine", cosine(d));
 	printf(qstate_opt.json ? "}" : "\n");
 }
 
@@ -294,7 +295,7 @@ silent(void)
 }
 
 static void
-put_first(const struct qwen_trace_value *v, const struct apart *d)
+put_first(const struct qwen_trace_value *v, const struct row_distance *d)
 {
 	if (silent())
 		return;
@@ -304,15 +305,15 @@ put_first(const struct qwen_trace_value *v, const struct apart *d)
 	else
 		printf("first %s %" PRIu64 " %" PRId32, v->stage, v->position,
 		    v->token);
-	put_apart(d);
+	put_distance(d);
 }
 
 /* Add the differences of one position to the totals of a stage. */
 static void
-sum_up(struct stage *st, const struct apart *d, int parted)
+sum_up(struct stage *st, const struct row_distance *d, int differs)
 {
 	st->count++;
-	st->parted += (uint64_t)parted;
+	st->n_differ += (uint64_t)differs;
 	st->numbers += (double)d->n;
 	st->max = d->max > st->max || d->max != d->max ? d->max : st->max;
 	st->diff2 += d->diff2;
@@ -325,7 +326,7 @@ static void
 put_sums(const struct stages *s)
 {
 	const struct stage *st;
-	struct apart d;
+	struct row_distance d;
 	size_t i;
 
 	for (i = 0; i < s->n; i++) {
@@ -333,13 +334,13 @@ put_sums(const struct stages *s)
 		if (qstate_opt.json)
 			printf("%s{\"stage\":\"%s\",\"positions\":%" PRIu64
 			    ",\"parted\":%" PRIu64, i > 0 ? "," : "", st->name,
-			    st->count, st->parted);
+			    st->count, st->n_differ);
 		else
 			printf("stage %s %" PRIu64 " %" PRIu64, st->name,
-			    st->count, st->parted);
-		d = (struct apart){ st->max, st->diff2, st->a2, st->b2, st->ab,
-		    (size_t)st->numbers };
-		put_apart(&d);
+			    st->count, st->n_differ);
+		d = (struct row_distance){ st->max, st->diff2, st->a2, st->b2,
+		    st->ab, (size_t)st->numbers };
+		put_distance(&d);
 	}
 }
 
@@ -349,7 +350,7 @@ put_sums(const struct stages *s)
  * JSON list was printed before.
  */
 static void
-put_other(const char *what, const struct trace *t, const char *side,
+put_other(const char *what, const struct qstate_trace *t, const char *side,
     int any)
 {
 	const struct qwen_trace_value *v = &t->rec.trace;
@@ -371,7 +372,8 @@ put_other(const char *what, const struct trace *t, const char *side,
  * why.
  */
 static int
-alike(const struct trace *a, const struct trace *b, int any)
+same_value_next(const struct qstate_trace *a, const struct qstate_trace *b,
+    int any)
 {
 	const struct qwen_trace_value *x = &a->rec.trace, *y = &b->rec.trace;
 	int first;
@@ -391,31 +393,31 @@ alike(const struct trace *a, const struct trace *b, int any)
 
 /* Compare the traces: return 1 if anything differs, else 0. */
 static int
-compare(struct trace *a, struct trace *b, struct stages *s)
+compare(struct qstate_trace *a, struct qstate_trace *b, struct stages *s)
 {
-	int any = 0, parted;
-	struct apart d;
+	int any = 0, differs;
+	struct row_distance d;
 
 	for (;;) {
-		next(a);
-		next(b);
+		next_value(a);
+		next_value(b);
 		if (!a->more && !b->more)
 			return any;
-		if (!alike(a, b, any))
+		if (!same_value_next(a, b, any))
 			return 1;
-		parted = part(&d, &a->rec.trace, &b->rec.trace);
-		if (parted && !any)
+		differs = rows_differ(&d, &a->rec.trace, &b->rec.trace);
+		if (differs && !any)
 			put_first(&a->rec.trace, &d);
-		any |= parted;
+		any |= differs;
 		if (qstate_opt.all)
-			sum_up(find_stage(s, &a->rec.trace), &d, parted);
+			sum_up(find_stage(s, &a->rec.trace), &d, differs);
 		else if (any)
 			return 1;
 	}
 }
 
 int
-qstate_trace_diff(struct trace t[2])
+qstate_trace_diff(struct qstate_trace t[2])
 {
 	struct stages s = { 0 };
 	int differ;

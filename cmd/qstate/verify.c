@@ -6,7 +6,7 @@
 #include "qstate.h"
 
 static void
-told(const char *name, const char *bad)
+report(const char *name, const char *bad)
 {
 	if (qstate_opt.json) {
 		qstate_json_text("{\"state\":", name);
@@ -27,11 +27,11 @@ bad_entry(void *arg, const char *path, const char *msg)
 
 	(void)arg;
 	snprintf(name, sizeof name, "%s/%s", qstate_opt.store, path);
-	told(name, msg);
+	report(name, msg);
 }
 
 static void
-verified(void *arg, uint64_t bytes)
+add_progress(void *arg, uint64_t bytes)
 {
 	uint64_t *sum = arg;
 
@@ -45,7 +45,7 @@ verify_store(void)
 	struct qwen_store *st = qstate_open_store();
 	uint64_t files = 0, n_bad = 0, bytes = 0;
 	struct qwen_store_verifier v = {
-		.bad = bad_entry, .progress = verified, .arg = &bytes,
+		.bad = bad_entry, .progress = add_progress, .arg = &bytes,
 		.remove = qstate_opt.remove,
 		.n_threads = qstate_opt.state.n_threads,
 	};
@@ -81,7 +81,7 @@ qstate_verify(char *paths[])
 		    &err) < 0;
 		if (bad && err.code == QWEN_ENOMEM)
 			cli_die_err(name, &err);
-		told(name, bad ? err.msg : NULL);
+		report(name, bad ? err.msg : NULL);
 		qstate_file_done();
 	}
 }

@@ -33,7 +33,7 @@ qstate_cat(char *paths[])
 }
 
 static void
-tell_loss(const struct state *s, const struct qwen_state_loss *loss)
+note_loss(const struct qstate_state *s, const struct qwen_state_loss *loss)
 {
 	const struct qwen_header *h = &s->info->header;
 
@@ -51,7 +51,7 @@ tell_loss(const struct state *s, const struct qwen_state_loss *loss)
 
 /* Write the state with the options of the command line. */
 static void
-write_copy(struct state *s)
+write_copy(struct qstate_state *s)
 {
 	struct qwen_state_loss loss;
 	struct cli_output *out = cli_output_open(qstate_opt.output);
@@ -67,7 +67,7 @@ write_copy(struct state *s)
 		    name : s->name, &err);
 	cli_must(name, qwen_writer_close(w, &cli_err));
 	cli_output_commit(out);
-	tell_loss(s, &loss);
+	note_loss(s, &loss);
 }
 
 /* Set KV cache types that --kv does not give to those of the state. */
@@ -81,7 +81,7 @@ find_kinds(const struct qwen_header *h)
 void
 qstate_pack(char *paths[])
 {
-	struct state s;
+	struct qstate_state s;
 
 	if (qstate_opt.output == NULL)
 		cli_no_binary_tty();
@@ -114,7 +114,7 @@ has_cut(const struct qwen_state_info *s, uint64_t n)
  * tokens up to the cut with the numerics of the state, and save it.
  */
 static void
-replay(struct state *s, uint64_t n)
+cut_with_model(struct qstate_state *s, uint64_t n)
 {
 	static const struct tool_draft draft = { .mode = QWEN_DRAFT_AUTO };
 	const struct qwen_header *h = &s->info->header;
@@ -154,7 +154,7 @@ replay(struct state *s, uint64_t n)
 void
 qstate_slice(char *paths[])
 {
-	struct state s;
+	struct qstate_state s;
 
 	if (qstate_opt.count == 0)
 		cli_usage("slice needs -n, the number of tokens to keep");
@@ -170,6 +170,6 @@ qstate_slice(char *paths[])
 		    qstate_opt.count : 0;
 		write_copy(&s);
 	} else
-		replay(&s, qstate_opt.count);
+		cut_with_model(&s, qstate_opt.count);
 	qwen_state_close(s.f);
 }

@@ -11,7 +11,7 @@ static struct {
 	unsigned	 mode;
 	int		 dot;
 	const char	*tensor, *key, *model;
-	struct plan_opts plan;
+	struct inspect_plan_opts plan;
 } opt;
 
 int inspect_full;
@@ -61,7 +61,7 @@ static const struct cli_tool tool = {
 static void
 put_row(const float *v, size_t n)
 {
-	struct num x = { .kind = REAL, .single = 1 };
+	struct inspect_num x = { .kind = INSPECT_REAL, .single = 1 };
 	size_t i;
 
 	for (i = 0; i < n; i++) {

@@ -18,16 +18,16 @@ void inspect_put_word(const char *s, size_t n);
 void inspect_put_name(const char *s);
 
 /* A scalar, or an element of an array of numbers. */
-struct num {
-	enum { UNSIGNED, SIGNED, REAL } kind;
+struct inspect_num {
+	enum { INSPECT_UNSIGNED, INSPECT_SIGNED, INSPECT_REAL } kind;
 	uint64_t	u;
 	int64_t		i;
 	double		d;
 	int		single;		/* d was an f32 */
 };
 
-struct num inspect_load_num(const struct qwen_gguf_kv *kv, uint64_t i);
-void inspect_put_num(const struct num *x);
+struct inspect_num inspect_load_num(const struct qwen_gguf_kv *kv, uint64_t i);
+void inspect_put_num(const struct inspect_num *x);
 
 /*
  * Write the fewest digits that read back as the same number (an f32 if single).
@@ -45,42 +45,44 @@ void inspect_put_meta(const struct qwen_gguf_kv *kv);
 uint64_t inspect_elements(const struct qwen_gguf_tensor *t);
 
 enum {
-	G_EMBEDDING, G_OUTPUT, G_ATTENTION, G_DELTANET, G_ROUTER, G_EXPERTS,
-	G_SHARED, G_FFN, G_NORM, G_MTP, G_OTHER, N_GROUPS
+	INSPECT_EMBEDDING, INSPECT_OUTPUT, INSPECT_ATTENTION, INSPECT_DELTANET,
+	INSPECT_ROUTER, INSPECT_EXPERTS, INSPECT_SHARED, INSPECT_FFN,
+	INSPECT_NORM, INSPECT_MTP, INSPECT_OTHER, INSPECT_N_GROUPS
 };
 
 extern const char *const inspect_group_name[];
 
 /*
  * inspect_first_mtp returns the number of the first block of the MTP part,
- * UINT64_MAX if there is none.  inspect_group returns the group (G_...) of a
- * tensor; mtp is that number.
+ * UINT64_MAX if there is none.  inspect_group returns the group
+ * (INSPECT_EMBEDDING and so on) of a tensor; mtp is that number.
  */
 uint64_t inspect_first_mtp(const struct qwen_gguf *g);
 int inspect_group(const struct qwen_gguf *g, const char *name, uint64_t mtp);
 
 /* Why the tools cannot compute with a file, or not chat; zero it first. */
-struct usable {
+struct inspect_usable {
 	char	**reason;
 	size_t	  n, cap;	/* 0: the file is usable */
 	char	 *no_chat;	/* why a chat is impossible, or NULL */
 };
 
-void inspect_usable(struct usable *u, const struct qwen_gguf *g);
-void inspect_usable_fini(struct usable *u);
-void inspect_put_usable(const struct usable *u);
+void inspect_check_usable(struct inspect_usable *u, const struct qwen_gguf *g);
+void inspect_usable_fini(struct inspect_usable *u);
+void inspect_put_usable(const struct inspect_usable *u);
 /* Print the same as fields of a JSON object, without its braces. */
-void inspect_json_usable(const struct usable *u);
+void inspect_json_usable(const struct inspect_usable *u);
 
 /* Options of --plan; zeros mean the defaults. */
-struct plan_opts {
+struct inspect_plan_opts {
 	size_t		 context, sequences, batch;
 	struct qwen_checkpoints keep;	/* .every only if given */
 	int		 n_threads;
 	unsigned	 numerics;
 };
 
-void inspect_plan(const char *path, const struct plan_opts *o, int json);
+void inspect_plan(const char *path, const struct inspect_plan_opts *o,
+    int json);
 
 /* Print the stages of the forward pass; with dot, a graph for dot(1). */
 void inspect_graph(const struct qwen_gguf *g, const char *path, int dot);

@@ -43,7 +43,7 @@ starts(const char *s, const char *with)
  * the other blocks.
  */
 static int
-recurrent(const struct qwen_gguf *g, uint64_t block)
+is_recurrent(const struct qwen_gguf *g, uint64_t block)
 {
 	char name[64];
 
@@ -55,25 +55,28 @@ static int
 group_in_block(const struct qwen_gguf *g, uint64_t block, const char *part)
 {
 	static const struct { const char *start; int group; } by[] = {
-		{ "ssm_", G_DELTANET }, { "attn_norm", G_NORM },
-		{ "attn_q_norm", G_NORM }, { "attn_k_norm", G_NORM },
-		{ "post_attention_norm", G_NORM }, { "ffn_norm", G_NORM },
-		{ "attn_", G_ATTENTION }, { "nextn.", G_MTP },
-		{ "ffn_gate_inp_shexp", G_SHARED },
-		{ "ffn_gate_inp", G_ROUTER },
+		{ "ssm_", INSPECT_DELTANET }, { "attn_norm", INSPECT_NORM },
+		{ "attn_q_norm", INSPECT_NORM },
+		{ "attn_k_norm", INSPECT_NORM },
+		{ "post_attention_norm", INSPECT_NORM },
+		{ "ffn_norm", INSPECT_NORM },
+		{ "attn_", INSPECT_ATTENTION }, { "nextn.", INSPECT_MTP },
+		{ "ffn_gate_inp_shexp", INSPECT_SHARED },
+		{ "ffn_gate_inp", INSPECT_ROUTER },
 	};
 	size_t i;
 
 	if (starts(part, "attn_qkv") || starts(part, "attn_gate"))
-		return recurrent(g, block) ? G_DELTANET : G_ATTENTION;
+		return is_recurrent(g, block) ? INSPECT_DELTANET :
+		    INSPECT_ATTENTION;
 	for (i = 0; i < sizeof by / sizeof by[0]; i++) {
 		if (starts(part, by[i].start))
 			return by[i].group;
 	}
 	if (!starts(part, "ffn_"))
-		return G_OTHER;
-	return strstr(part, "_shexp") != NULL ? G_SHARED :
-	    strstr(part, "_exps") != NULL ? G_EXPERTS : G_FFN;
+		return INSPECT_OTHER;
+	return strstr(part, "_shexp") != NULL ? INSPECT_SHARED :
+	    strstr(part, "_exps") != NULL ? INSPECT_EXPERTS : INSPECT_FFN;
 }
 
 int
@@ -83,15 +86,16 @@ inspect_group(const struct qwen_gguf *g, const char *name, uint64_t mtp)
 	char *end;
 
 	if (starts(name, "token_embd"))
-		return starts(name, "token_embd_norm") ? G_NORM : G_EMBEDDING;
+		return starts(name, "token_embd_norm") ? INSPECT_NORM :
+		    INSPECT_EMBEDDING;
 	if (starts(name, "output_norm"))
-		return G_NORM;
+		return INSPECT_NORM;
 	if (starts(name, "output"))
-		return G_OUTPUT;
+		return INSPECT_OUTPUT;
 	if (!starts(name, "blk.") || name[4] < '0' || name[4] > '9')
-		return G_OTHER;
+		return INSPECT_OTHER;
 	block = strtoull(name + 4, &end, 10);
 	if (*end != '.')
-		return G_OTHER;
-	return block >= mtp ? G_MTP : group_in_block(g, block, end + 1);
+		return INSPECT_OTHER;
+	return block >= mtp ? INSPECT_MTP : group_in_block(g, block, end + 1);
 }

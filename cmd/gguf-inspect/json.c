@@ -46,14 +46,14 @@ json_str(const char *s, size_t n)
 static void
 json_num(const struct qwen_gguf_kv *kv, uint64_t i)
 {
-	struct num x = inspect_load_num(kv, i);
+	struct inspect_num x = inspect_load_num(kv, i);
 	char buf[40];
 
 	if (kv->elem == QWEN_GGUF_BOOL) {
 		fputs(x.u ? "true" : "false", stdout);
-	} else if (x.kind == REAL && !isfinite(x.d)) {
+	} else if (x.kind == INSPECT_REAL && !isfinite(x.d)) {
 		fputs("null", stdout);
-	} else if (x.kind == REAL) {
+	} else if (x.kind == INSPECT_REAL) {
 		inspect_format_real(buf, sizeof buf, x.d, 0);
 		fputs(buf, stdout);
 		if (strpbrk(buf, ".e") == NULL)
@@ -104,7 +104,7 @@ inspect_json(const struct qwen_gguf *g)
 {
 	const struct qwen_gguf_tensor *t;
 	const struct qwen_gguf_kv *kv;
-	struct usable u = { 0 };
+	struct inspect_usable u = { 0 };
 	size_t i;
 
 	fputs("{\"metadata\": {", stdout);
@@ -121,7 +121,7 @@ inspect_json(const struct qwen_gguf *g)
 		cli_check_stdout();
 	}
 	fputs("\n],\n", stdout);
-	inspect_usable(&u, g);
+	inspect_check_usable(&u, g);
 	inspect_json_usable(&u);
 	inspect_usable_fini(&u);
 	fputs("}\n", stdout);

@@ -155,7 +155,7 @@ put_figures(const struct qwen_plan *p, const struct qwen_machine *h,
 }
 
 void
-inspect_plan(const char *path, const struct plan_opts *o, int json)
+inspect_plan(const char *path, const struct inspect_plan_opts *o, int json)
 {
 	struct qwen_model *m = tool_model_open(path, o->n_threads, o->numerics);
 	struct qwen_checkpoints keep = o->keep;

@@ -65,12 +65,12 @@ load_le(const unsigned char *p, size_t n)
 	return v;
 }
 
-struct num
+struct inspect_num
 inspect_load_num(const struct qwen_gguf_kv *kv, uint64_t i)
 {
 	size_t size = qwen_gguf_type_bytes(kv->elem);
 	uint64_t v = load_le(kv->data + i * size, size);
-	struct num x = { .kind = UNSIGNED, .u = v };
+	struct inspect_num x = { .kind = INSPECT_UNSIGNED, .u = v };
 	uint32_t v32 = (uint32_t)v;
 	float f;
 
@@ -79,19 +79,19 @@ inspect_load_num(const struct qwen_gguf_kv *kv, uint64_t i)
 	case QWEN_GGUF_INT16:
 	case QWEN_GGUF_INT32:
 	case QWEN_GGUF_INT64:
-		x.kind = SIGNED;
+		x.kind = INSPECT_SIGNED;
 		if (size < 8 && v >> (8 * size - 1) != 0)
 			v |= UINT64_MAX << (8 * size);
 		x.i = (int64_t)v;
 		break;
 	case QWEN_GGUF_FLOAT32:
-		x.kind = REAL;
+		x.kind = INSPECT_REAL;
 		x.single = 1;
 		memcpy(&f, &v32, sizeof f);
 		x.d = (double)f;
 		break;
 	case QWEN_GGUF_FLOAT64:
-		x.kind = REAL;
+		x.kind = INSPECT_REAL;
 		memcpy(&x.d, &v, sizeof x.d);
 		break;
 	default:
@@ -114,13 +114,13 @@ inspect_format_real(char *buf, size_t size, double d, int single)
 }
 
 void
-inspect_put_num(const struct num *x)
+inspect_put_num(const struct inspect_num *x)
 {
 	char buf[40];
 
-	if (x->kind == UNSIGNED) {
+	if (x->kind == INSPECT_UNSIGNED) {
 		printf("%" PRIu64, x->u);
-	} else if (x->kind == SIGNED) {
+	} else if (x->kind == INSPECT_SIGNED) {
 		printf("%" PRId64, x->i);
 	} else if (!isfinite(x->d)) {
 		fputs(isnan(x->d) ? "nan" : x->d < 0 ? "-inf" : "inf", stdout);

@@ -21,7 +21,7 @@ put_quoted(const struct qwen_str *s, size_t max)
 static void
 put_elem(const struct qwen_gguf_kv *kv, uint64_t i)
 {
-	struct num x = inspect_load_num(kv, i);
+	struct inspect_num x = inspect_load_num(kv, i);
 
 	if (kv->elem == QWEN_GGUF_BOOL)
 		fputs(x.u ? "true" : "false", stdout);
@@ -158,14 +158,15 @@ put_share(const char *kind, const char *name, const struct sum *s,
 
 /* Print the groups, and the sum of those that form the mixture of experts. */
 static void
-put_groups(const struct sum group[N_GROUPS], const struct sum *all)
+put_groups(const struct sum group[INSPECT_N_GROUPS], const struct sum *all)
 {
 	struct sum moe = { 0 };
 	size_t i;
 
-	for (i = 0; i < N_GROUPS; i++) {
+	for (i = 0; i < INSPECT_N_GROUPS; i++) {
 		put_share("group ", inspect_group_name[i], &group[i], all);
-		if (i != G_ROUTER && i != G_EXPERTS && i != G_SHARED)
+		if (i != INSPECT_ROUTER && i != INSPECT_EXPERTS &&
+		    i != INSPECT_SHARED)
 			continue;
 		moe.tensors += group[i].tensors;
 		moe.bytes += group[i].bytes;
@@ -177,7 +178,8 @@ put_groups(const struct sum group[N_GROUPS], const struct sum *all)
 static void
 put_totals(const struct qwen_gguf *g)
 {
-	struct sum type[64] = { 0 }, group[N_GROUPS] = { 0 }, all = { 0 };
+	struct sum type[64] = { 0 }, group[INSPECT_N_GROUPS] = { 0 },
+	    all = { 0 };
 	const struct qwen_gguf_tensor *t;
 	uint64_t mtp = inspect_first_mtp(g);
 	size_t i;
@@ -219,7 +221,7 @@ inspect_show(const struct qwen_gguf *g)
 	const struct qwen_gguf_tensor *t;
 	const struct qwen_gguf_kv *kv;
 	uint64_t mtp = inspect_first_mtp(g);
-	struct usable u = { 0 };
+	struct inspect_usable u = { 0 };
 	size_t i;
 	int w;
 
@@ -240,7 +242,7 @@ inspect_show(const struct qwen_gguf *g)
 		cli_check_stdout();
 	}
 	put_totals(g);
-	inspect_usable(&u, g);
+	inspect_check_usable(&u, g);
 	inspect_put_usable(&u);
 	inspect_usable_fini(&u);
 }

@@ -7,9 +7,9 @@
 #include "gguf-inspect.h"
 
 static void
-reason(void *arg, const char *msg)
+add_reason(void *arg, const char *msg)
 {
-	struct usable *u = arg;
+	struct inspect_usable *u = arg;
 
 	cli_grow(&u->reason, &u->cap, u->n + 1, sizeof *u->reason);
 	u->reason[u->n++] = cli_check_alloc(strdup(msg));
@@ -20,9 +20,9 @@ reason(void *arg, const char *msg)
  * results agree.
  */
 void
-inspect_usable(struct usable *u, const struct qwen_gguf *g)
+inspect_check_usable(struct inspect_usable *u, const struct qwen_gguf *g)
 {
-	const struct qwen_gguf_checker c = { .problem = reason, .arg = u };
+	const struct qwen_gguf_checker c = { .problem = add_reason, .arg = u };
 	struct qwen_template *template;
 	struct qwen_tok *tok;
 
@@ -32,7 +32,7 @@ inspect_usable(struct usable *u, const struct qwen_gguf *g)
 	    &cli_err) == 0)
 		qwen_tok_close(tok);
 	else if (cli_err.code != QWEN_ENOMEM)
-		reason(u, cli_err.msg);
+		add_reason(u, cli_err.msg);
 	if (cli_err.code == QWEN_ENOMEM)
 		cli_die_err(NULL, &cli_err);
 	if (qwen_template_open_gguf(&template, g, &cli_err) < 0)
@@ -44,7 +44,7 @@ inspect_usable(struct usable *u, const struct qwen_gguf *g)
 }
 
 void
-inspect_usable_fini(struct usable *u)
+inspect_usable_fini(struct inspect_usable *u)
 {
 	while (u->n > 0)
 		free(u->reason[--u->n]);
@@ -61,7 +61,7 @@ put_line(const char *what, const char *why)
 }
 
 void
-inspect_put_usable(const struct usable *u)
+inspect_put_usable(const struct inspect_usable *u)
 {
 	size_t i;
 
@@ -76,7 +76,7 @@ inspect_put_usable(const struct usable *u)
 }
 
 void
-inspect_json_usable(const struct usable *u)
+inspect_json_usable(const struct inspect_usable *u)
 {
 	size_t i;
 

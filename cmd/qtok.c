@@ -5,16 +5,16 @@
 
 #include "qtok/qtok.h"
 
-static struct opts opt = { .thinking = -1, .think = -1 };
+static struct qtok_opts opt = { .thinking = -1, .think = -1 };
 
 static void
-add_part(const struct cli_opt *row, const char *arg)
+add_message(const struct cli_opt *row, const char *arg)
 {
-	struct opts *o = row->to;
+	struct qtok_opts *o = row->to;
 
-	cli_grow(&o->parts, &o->cap_parts, o->n_parts + 1,
-	    sizeof *o->parts);
-	o->parts[o->n_parts++] = (struct chat_arg){ .role = row->name,
+	cli_grow(&o->messages, &o->cap_messages, o->n_messages + 1,
+	    sizeof *o->messages);
+	o->messages[o->n_messages++] = (struct qtok_message){ .role = row->name,
 	    .arg = arg };
 }
 
@@ -54,13 +54,13 @@ static const struct cli_opt options[] = {
 	    "JSON list of the tools that the model may call"),
 	CLI_OPT_THINK(&opt.think),
 	TOOL_OPT_EFFORT,
-	CLI_CALL(0, "system", "text", &opt, add_part, NULL,
+	CLI_CALL(0, "system", "text", &opt, add_message, NULL,
 	    "add a system message to the chat"),
-	CLI_CALL(0, "user", "text", &opt, add_part, NULL,
+	CLI_CALL(0, "user", "text", &opt, add_message, NULL,
 	    "add a user message"),
-	CLI_CALL(0, "data", "file", &opt, add_part, "file",
+	CLI_CALL(0, "data", "file", &opt, add_message, "file",
 	    "add a document to the user's message"),
-	CLI_CALL(0, "assistant", "text", &opt, add_part, NULL,
+	CLI_CALL(0, "assistant", "text", &opt, add_message, NULL,
 	    "add an earlier answer of the model"),
 
 	CLI_GROUP("replies:"),
@@ -86,7 +86,7 @@ static const struct cli_tool tool = {
 
 /* Exit with an error for options that need --parse, or exclude it. */
 static void
-check_parse(const struct opts *o)
+check_parse(const struct qtok_opts *o)
 {
 	if (!o->parse && (o->stream || o->thinking >= 0 || o->strict_calls))
 		cli_usage("--stream, --thinking and --strict-calls need "
@@ -102,9 +102,9 @@ check_parse(const struct opts *o)
 
 /* Exit with an error for options that need --chat, or exclude it. */
 static void
-check_chat(const struct opts *o)
+check_chat(const struct qtok_opts *o)
 {
-	if (!o->chat && o->n_parts > 0)
+	if (!o->chat && o->n_messages > 0)
 		cli_usage("parts of a chat (--system, --user, ...) need "
 		    "--chat");
 	/* alias options that have no effect are no error */
@@ -120,7 +120,7 @@ check_chat(const struct opts *o)
 		    "--chat");
 	if (!o->chat && tool_effort.date != NULL)
 		cli_usage("--date needs --chat");
-	if (!o->chat && o->form == PROMPT)
+	if (!o->chat && o->form == QTOK_PROMPT)
 		cli_usage("-f prompt needs --chat");
 	if (!o->chat)
 		return;
@@ -128,12 +128,12 @@ check_chat(const struct opts *o)
 	    o->decode_flags != 0)
 		cli_usage("--chat makes tokens of one request: not with -0, -d "
 		    "or --special");
-	if (o->form == PROMPT && (o->count || o->mark != NULL))
+	if (o->form == QTOK_PROMPT && (o->count || o->mark != NULL))
 		cli_usage("-f prompt prints text: not with -c or --mark");
 }
 
 static void
-check_fim(const struct opts *o, char *paths[])
+check_fim(const struct qtok_opts *o, char *paths[])
 {
 	if (!o->fim)
 		return;
@@ -147,7 +147,7 @@ check_fim(const struct opts *o, char *paths[])
 }
 
 static void
-check(struct opts *o)
+check(struct qtok_opts *o)
 {
 	check_parse(o);
 	check_chat(o);
@@ -173,7 +173,7 @@ check(struct opts *o)
 		    "show-special");
 	if (!o->decode && o->stops.n > 0)
 		cli_usage("--stop needs -d");
-	if (o->form != PROMPT)
+	if (o->form != QTOK_PROMPT)
 		o->format = (enum qwen_format)o->form;
 	if (o->mark == NULL)
 		return;
@@ -207,9 +207,9 @@ main(int argc, char *argv[])
 		qtok_decode(&opt, argv + 1);
 	else
 		qtok_encode(&opt, argv + 1);
-	while (opt.n_parts > 0)
-		free(opt.parts[--opt.n_parts].text);
-	free(opt.parts);
+	while (opt.n_messages > 0)
+		free(opt.messages[--opt.n_messages].text);
+	free(opt.messages);
 	free(opt.stops.v);
 	return cli_finish();
 }

@@ -19,7 +19,7 @@ struct positions {
 };
 
 struct qwen_template *
-qtok_template(const struct opts *o)
+qtok_template(const struct qtok_opts *o)
 {
 	struct qwen_template *t;
 	struct qwen_gguf *g;
@@ -42,14 +42,14 @@ qtok_template(const struct opts *o)
 }
 
 const char *
-qtok_think(const struct opts *o)
+qtok_think(const struct qtok_opts *o)
 {
 	return o->think < 0 ? "null" : o->think == 0 ? "true" : "false";
 }
 
 /* Add a message.  Keeps the text of a document, to find it in the prompt. */
 static void
-put_part(struct qwen_messages *q, struct chat_arg *p)
+put_message(struct qwen_messages *q, struct qtok_message *p)
 {
 	if (strcmp(p->role, "data") != 0) {
 		cli_must("an argument", qwen_messages_add_text(q, p->role,
@@ -66,9 +66,9 @@ put_part(struct qwen_messages *q, struct chat_arg *p)
  * options.
  */
 static const char *
-source(const struct opts *o, char *paths[])
+source(const struct qtok_opts *o, char *paths[])
 {
-	if (o->n_parts > 0)
+	if (o->n_messages > 0)
 		return NULL;
 	return paths[0] == NULL || strcmp(paths[0], "-") == 0 ? "stdin" :
 	    paths[0];
@@ -76,7 +76,7 @@ source(const struct opts *o, char *paths[])
 
 /* Read a request from a file or stdin. */
 static struct qwen_messages *
-read_request(const struct opts *o, const char *path, const char *name)
+read_request(const struct qtok_opts *o, const char *path, const char *name)
 {
 	struct qwen_messages *q;
 	size_t n;
@@ -91,7 +91,7 @@ read_request(const struct opts *o, const char *path, const char *name)
 }
 
 static void
-set(struct qwen_messages *q, const char *key, const char *json, size_t n,
+set_member(struct qwen_messages *q, const char *key, const char *json, size_t n,
     const char *what)
 {
 	cli_must(what, qwen_messages_set(q, key, json, n, &cli_err));
@@ -101,35 +101,36 @@ set(struct qwen_messages *q, const char *key, const char *json, size_t n,
  * Return the request of options or a file as JSON, to be freed; *n: its length.
  */
 static char *
-request(const struct opts *o, char *paths[], size_t *n)
+request(const struct qtok_opts *o, char *paths[], size_t *n)
 {
 	struct qwen_messages *q;
 	char *tools, *json;
 	size_t i;
 
-	if (o->n_parts > 0 && paths[0] != NULL)
+	if (o->n_messages > 0 && paths[0] != NULL)
 		cli_usage("the chat is given by options: %s would not be "
 		    "read", paths[0]);
 	if (paths[0] != NULL && paths[1] != NULL)
 		cli_usage("--chat reads only one file");
-	if (o->n_parts == 0)
+	if (o->n_messages == 0)
 		q = read_request(o, paths[0] != NULL ? paths[0] : "-",
 		    source(o, paths));
 	else
 		cli_must(NULL, qwen_messages_new(&q, &cli_err));
-	for (i = 0; i < o->n_parts; i++)
-		put_part(q, &o->parts[i]);
+	for (i = 0; i < o->n_messages; i++)
+		put_message(q, &o->messages[i]);
 	if (o->tools != NULL) {
 		tools = cli_read_file(o->tools, CLI_FILE_MAX, n);
-		set(q, "tools", tools, *n, o->tools);
+		set_member(q, "tools", tools, *n, o->tools);
 		free(tools);
 	}
 	if (o->think >= 0)
-		set(q, "enable_thinking", qtok_think(o),
+		set_member(q, "enable_thinking", qtok_think(o),
 		    strlen(qtok_think(o)), "--think");
 	if (tool_effort.level != NULL) {
 		json = cli_format("\"%s\"", tool_effort.level);
-		set(q, "reasoning_effort", json, strlen(json), "--effort");
+		set_member(q, "reasoning_effort", json, strlen(json),
+		    "--effort");
 		free(json);
 	}
 	cli_must(NULL, qwen_messages_json(q, 0, &json, n, &cli_err));
@@ -151,7 +152,7 @@ is_blank(char c)
  */
 static size_t
 document_end(const struct qwen_prompt *p, size_t from,
-    const struct chat_arg *doc)
+    const struct qtok_message *doc)
 {
 	struct qwen_str s = qwen_prompt_text(p);
 	const char *text = doc->text, *hit = NULL;
@@ -178,7 +179,7 @@ document_end(const struct qwen_prompt *p, size_t from,
 
 /* Add a position, unless it is an end of the text or not above the last one. */
 static void
-add_place(struct positions *l, size_t at, size_t end)
+add_position(struct positions *l, size_t at, size_t end)
 {
 	if (at == 0 || at >= end || (l->n > 0 && at <= l->at[l->n - 1]))
 		return;
@@ -192,7 +193,7 @@ add_place(struct positions *l, size_t at, size_t end)
  * where the next request of this chat may first differ.
  */
 static void
-find_places(struct positions *l, const struct opts *o,
+find_positions(struct positions *l, const struct qtok_opts *o,
     const struct qwen_prompt *p)
 {
 	struct qwen_str s = qwen_prompt_text(p);
@@ -201,21 +202,21 @@ find_places(struct positions *l, const struct opts *o,
 
 	if (s.len - first >= sizeof system &&
 	    memcmp(s.s + first, system, sizeof system - 1) == 0)
-		add_place(l, at = qwen_prompt_turn(p, first + 1), s.len);
+		add_position(l, at = qwen_prompt_turn(p, first + 1), s.len);
 	while (last < s.len && (next = qwen_prompt_turn(p, last + 1)) < s.len)
 		last = next;
-	for (i = 0; i < o->n_parts; i++) {
-		if (o->parts[i].text == NULL)
+	for (i = 0; i < o->n_messages; i++) {
+		if (o->messages[i].text == NULL)
 			continue;
-		at = document_end(p, at, &o->parts[i]);
-		add_place(l, at, s.len);
+		at = document_end(p, at, &o->messages[i]);
+		add_position(l, at, s.len);
 	}
-	add_place(l, last, s.len);
+	add_position(l, last, s.len);
 }
 
 /* Write the tokens, with marks if --mark is given. */
 static void
-put_prompt(struct encoding *c, const struct qwen_prompt *p,
+put_prompt(struct qtok_encoding *c, const struct qwen_prompt *p,
     const struct qwen_tok *t)
 {
 	struct positions l = { 0 };
@@ -223,7 +224,7 @@ put_prompt(struct encoding *c, const struct qwen_prompt *p,
 	int32_t *ids;
 
 	if (c->o->mark != NULL)
-		find_places(&l, c->o, p);
+		find_positions(&l, c->o, p);
 	for (i = 0; i <= l.n; i++, from = to) {
 		to = i < l.n ? l.at[i] : qwen_prompt_text(p).len;
 		cli_must(NULL, qwen_prompt_encode(p, t, from, to, &ids,
@@ -237,18 +238,18 @@ put_prompt(struct encoding *c, const struct qwen_prompt *p,
 }
 
 static void
-encode_prompt(const struct opts *o, const struct qwen_gguf *g,
+encode_prompt(const struct qtok_opts *o, const struct qwen_gguf *g,
     const struct qwen_prompt *p)
 {
 	struct qwen_tok *t = tool_tok(g, QWEN_TOK_ENCODE);
-	struct encoding c = { .o = o, .n_bytes = qwen_prompt_text(p).len };
+	struct qtok_encoding c = { .o = o, .n_bytes = qwen_prompt_text(p).len };
 	double begin = cli_now();
 
 	if (!o->count)
 		c.w = qtok_stream(o, g);
 	put_prompt(&c, p, t);
 	if (o->count)
-		printf("%" PRIu64 "\n", c.n);
+		printf("%" PRIu64 "\n", c.n_document);
 	cli_must("stdout", qwen_writer_close(c.w, &cli_err));
 	qtok_report(c.n_bytes, c.n_tokens, begin);
 	qwen_tok_close(t);
@@ -259,16 +260,16 @@ encode_prompt(const struct opts *o, const struct qwen_gguf *g,
  * the text of a prompt by a given template without -m.
  */
 static struct qwen_gguf *
-open_model(const struct opts *o)
+open_model(const struct qtok_opts *o)
 {
-	if (o->form == PROMPT && o->template != NULL && o->model == NULL &&
+	if (o->form == QTOK_PROMPT && o->template != NULL && o->model == NULL &&
 	    tool_bos() == QWEN_BOS_FILE)
 		return NULL;
 	return tool_gguf(tool_model_path(o->model));
 }
 
 void
-qtok_chat(const struct opts *o, char *paths[])
+qtok_chat(const struct qtok_opts *o, char *paths[])
 {
 	struct qwen_template *t = qtok_template(o);
 	struct qwen_gguf *g = open_model(o);
@@ -287,7 +288,7 @@ qtok_chat(const struct opts *o, char *paths[])
 	free(json);
 	qwen_template_close(t);
 	s = qwen_prompt_text(p);
-	if (o->form == PROMPT)
+	if (o->form == QTOK_PROMPT)
 		fwrite(s.s, 1, s.len, stdout);
 	else
 		encode_prompt(o, g, p);

@@ -8,7 +8,7 @@
 #include "qtok.h"
 
 struct decoding {
-	const struct opts	*o;
+	const struct qtok_opts	*o;
 	struct qwen_tok_decoder	*d;
 	struct qwen_header	 self;
 	int			 open;	/* a document has begun */
@@ -16,7 +16,7 @@ struct decoding {
 	int			 last;	/* last byte written */
 	int			 each;	/* print a count per operand */
 	const char		*name;
-	uint64_t		 n;	/* of this document */
+	uint64_t		 n_document;	/* tokens of this document */
 	uint64_t		 n_bytes, n_tokens;
 };
 
@@ -50,15 +50,15 @@ finish_text(struct decoding *c)
 	if (!c->cut)
 		put_text(c, s);
 	if (c->o->count)
-		qtok_put_count(c->n, c->each ? c->name : NULL);
+		qtok_put_count(c->n_document, c->each ? c->name : NULL);
 	else if (c->o->documents)
 		putchar('\0');
 	c->open = c->cut = 0;
-	c->n = 0;
+	c->n_document = 0;
 }
 
 static void
-put_tokens(struct decoding *c, const struct input *in,
+put_tokens(struct decoding *c, const struct qtok_input *in,
     const struct qwen_record *rec)
 {
 	struct qwen_str s;
@@ -71,13 +71,13 @@ put_tokens(struct decoding *c, const struct input *in,
 		}
 		put_str(c, s);
 	}
-	c->n += rec->n;
+	c->n_document += rec->n;
 	c->n_tokens += rec->n;
 	c->open = 1;
 }
 
 static void
-decode_input(const struct input *in, void *arg)
+decode_input(const struct qtok_input *in, void *arg)
 {
 	struct decoding *c = arg;
 	struct qwen_reader_opts ro = {
@@ -107,7 +107,7 @@ decode_input(const struct input *in, void *arg)
 }
 
 void
-qtok_decode(const struct opts *o, char *paths[])
+qtok_decode(const struct qtok_opts *o, char *paths[])
 {
 	struct qwen_gguf *g = tool_gguf(tool_model_path_stream(o->model));
 	struct qwen_tok *t = tool_tok(g, QWEN_TOK_DECODE);

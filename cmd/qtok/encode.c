@@ -17,7 +17,7 @@ qtok_report(uint64_t n_bytes, uint64_t n_tokens, double begin)
 }
 
 int
-qtok_counts_each(const struct opts *o, char *paths[])
+qtok_counts_each(const struct qtok_opts *o, char *paths[])
 {
 	return o->count && !o->documents && paths[0] != NULL &&
 	    paths[1] != NULL;
@@ -33,16 +33,16 @@ qtok_put_count(uint64_t n, const char *name)
 }
 
 void
-qtok_put_ids(struct encoding *c, const int32_t *ids, size_t n)
+qtok_put_ids(struct qtok_encoding *c, const int32_t *ids, size_t n)
 {
-	c->n += n;
+	c->n_document += n;
 	c->n_tokens += n;
 	if (c->w != NULL && n > 0)
 		cli_must("stdout", qwen_write_tokens(c->w, ids, n, &cli_err));
 }
 
 void
-qtok_put_mark(struct encoding *c)
+qtok_put_mark(struct qtok_encoding *c)
 {
 	cli_must("stdout", qwen_write_mark(c->w, c->o->mark, &cli_err));
 }
@@ -51,15 +51,15 @@ qtok_put_mark(struct encoding *c)
  * Write the next ids of a document, with BOS first unless they begin with it.
  */
 static void
-put_encoded(struct encoding *c, const int32_t *ids, size_t n)
+put_encoded(struct qtok_encoding *c, const int32_t *ids, size_t n)
 {
-	if (n > 0 && c->n == 0 && c->bos >= 0 && ids[0] != c->bos)
+	if (n > 0 && c->n_document == 0 && c->bos >= 0 && ids[0] != c->bos)
 		qtok_put_ids(c, &c->bos, 1);
 	qtok_put_ids(c, ids, n);
 }
 
 static void
-end_document(struct encoding *c)
+end_document(struct qtok_encoding *c)
 {
 	const int32_t *ids;
 	size_t n;
@@ -67,20 +67,20 @@ end_document(struct encoding *c)
 	cli_must(NULL, qwen_tok_encoder_finish(c->e, &ids, &n, &cli_err));
 	put_encoded(c, ids, n);
 	/* an empty document gets BOS; no input at all gets none */
-	if (c->n == 0 && c->bos >= 0 && c->o->documents)
+	if (c->n_document == 0 && c->bos >= 0 && c->o->documents)
 		qtok_put_ids(c, &c->bos, 1);
 	if (c->o->mark != NULL)
 		qtok_put_mark(c);
 	if (c->w == NULL)
-		qtok_put_count(c->n, c->each ? c->name : NULL);
+		qtok_put_count(c->n_document, c->each ? c->name : NULL);
 	else if (c->o->documents && qwen_write_end(c->w, &cli_err) < 0)
 		cli_die_err("stdout", &cli_err);
 	c->open = 0;
-	c->n = 0;
+	c->n_document = 0;
 }
 
 static void
-put_text(struct encoding *c, const char *p, size_t n)
+put_text(struct qtok_encoding *c, const char *p, size_t n)
 {
 	const int32_t *ids;
 	size_t n_ids;
@@ -95,7 +95,7 @@ put_text(struct encoding *c, const char *p, size_t n)
 
 /* Encode text in which a NUL ends a document. */
 static void
-put_documents(struct encoding *c, const char *p, size_t n)
+put_documents(struct qtok_encoding *c, const char *p, size_t n)
 {
 	const char *nul;
 
@@ -113,7 +113,7 @@ put_documents(struct encoding *c, const char *p, size_t n)
  * before the first byte of text.
  */
 static void
-flush(struct encoding *c)
+flush(struct qtok_encoding *c)
 {
 	if (c->n_bytes == 0)
 		return;
@@ -125,10 +125,10 @@ flush(struct encoding *c)
 }
 
 static void
-encode_input(const struct input *in, void *arg)
+encode_input(const struct qtok_input *in, void *arg)
 {
 	static char buf[1 << 16];
-	struct encoding *c = arg;
+	struct qtok_encoding *c = arg;
 	const char *other;
 	size_t n, done = 0;
 
@@ -152,7 +152,7 @@ encode_input(const struct input *in, void *arg)
 }
 
 struct qwen_writer *
-qtok_stream(const struct opts *o, const struct qwen_gguf *g)
+qtok_stream(const struct qtok_opts *o, const struct qwen_gguf *g)
 {
 	struct qwen_writer_opts wo = {
 		.format = o->format, .lines = o->documents, .buffered = 1,
@@ -170,11 +170,11 @@ qtok_stream(const struct opts *o, const struct qwen_gguf *g)
 }
 
 void
-qtok_encode(const struct opts *o, char *paths[])
+qtok_encode(const struct qtok_opts *o, char *paths[])
 {
 	struct qwen_gguf *g = tool_gguf(tool_model_path(o->model));
 	struct qwen_tok *t = tool_tok(g, QWEN_TOK_ENCODE);
-	struct encoding c = { .o = o, .bos = qwen_tok_bos(t) };
+	struct qtok_encoding c = { .o = o, .bos = qwen_tok_bos(t) };
 	double begin = cli_now();
 
 	cli_must(NULL, qwen_tok_encoder_new(&c.e, t, o->encode_flags,

@@ -17,10 +17,10 @@ read_file(const char *path)
 
 /* Write the tokens as a stream; with -c, only their number. */
 static void
-put_ids(const struct opts *o, const struct qwen_gguf *g, const int32_t *ids,
-    size_t n)
+put_ids(const struct qtok_opts *o, const struct qwen_gguf *g,
+    const int32_t *ids, size_t n)
 {
-	struct encoding c = { .o = o };
+	struct qtok_encoding c = { .o = o };
 
 	if (o->count) {
 		qtok_put_count(n, NULL);
@@ -34,7 +34,7 @@ put_ids(const struct opts *o, const struct qwen_gguf *g, const int32_t *ids,
 }
 
 void
-qtok_fim(const struct opts *o, char *paths[])
+qtok_fim(const struct qtok_opts *o, char *paths[])
 {
 	double begin = cli_now();
 	struct qwen_gguf *g = tool_gguf(tool_model_path(o->model));

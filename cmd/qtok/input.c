@@ -6,10 +6,10 @@
 
 #include "qtok.h"
 
-struct input
+struct qtok_input
 qtok_open(const char *path)
 {
-	struct input in;
+	struct qtok_input in;
 
 	if ((in.fd = cli_open(path, &in.name)) < 0)
 		die("%s: %s", path, strerror(errno));
@@ -17,14 +17,14 @@ qtok_open(const char *path)
 }
 
 void
-qtok_close(const struct input *in)
+qtok_close(const struct qtok_input *in)
 {
 	if (in->fd != STDIN_FILENO)
 		close(in->fd);
 }
 
 size_t
-qtok_read(const struct input *in, char *buf, size_t size)
+qtok_read(const struct qtok_input *in, char *buf, size_t size)
 {
 	ssize_t n;
 
@@ -37,10 +37,11 @@ qtok_read(const struct input *in, char *buf, size_t size)
 }
 
 void
-qtok_each(char *paths[], void (*f)(const struct input *, void *), void *arg)
+qtok_each(char *paths[], void (*f)(const struct qtok_input *, void *),
+    void *arg)
 {
 	static char dash[] = "-", *stdin_only[] = { dash, NULL };
-	struct input in;
+	struct qtok_input in;
 	int i;
 
 	if (paths[0] == NULL) {

@@ -8,7 +8,7 @@
 
 /* Return the state of thinking at the end of a prompt of this template. */
 static enum qwen_thinking
-thinking(const struct opts *o, const struct qwen_template *t)
+thinking(const struct qtok_opts *o, const struct qwen_template *t)
 {
 	enum qwen_thinking how = QWEN_THINKING_NONE;
 	struct qwen_prompt *p;
@@ -60,7 +60,7 @@ put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 }
 
 static void
-parse_input(const struct input *in, void *arg)
+parse_input(const struct qtok_input *in, void *arg)
 {
 	static char buf[1 << 16];
 	struct qwen_reply *r = arg;
@@ -78,7 +78,7 @@ parse_input(const struct input *in, void *arg)
 }
 
 void
-qtok_parse(const struct opts *o, char *paths[])
+qtok_parse(const struct qtok_opts *o, char *paths[])
 {
 	struct qwen_template *t = qtok_template(o);
 	struct qwen_reply_opts ro = {

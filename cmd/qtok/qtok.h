@@ -6,17 +6,17 @@
 #include "tool/tool.h"
 #include "text/request/request.h"
 
-enum { PROMPT = 3 };	/* in addition to the formats of tokens */
+enum { QTOK_PROMPT = 3 };	/* in addition to the formats of tokens */
 
 /* A message of a chat given by options, in their order. */
-struct chat_arg {
+struct qtok_message {
 	const char	*role;		/* "data": user message from a file */
 	const char	*arg;
 	char		*text;		/* of the file, once read */
 	size_t		 n;
 };
 
-struct opts {
+struct qtok_opts {
 	int		 documents;	/* -0 */
 	int		 count;		/* -c */
 	int		 decode;	/* -d */
@@ -39,49 +39,49 @@ struct opts {
 	int		 think;		/* --think: 0 on, 1 off, or -1 */
 	struct cli_list	 stops;		/* --stop */
 	struct qwen_stop_finder	*cut;		/* built from stops, or NULL */
-	struct chat_arg	*parts;
-	size_t		 n_parts, cap_parts;
+	struct qtok_message *messages;
+	size_t		 n_messages, cap_messages;
 };
 
 /* ----------------------------------------------------------------- commands */
 
-void qtok_encode(const struct opts *o, char *paths[]);
-void qtok_decode(const struct opts *o, char *paths[]);
+void qtok_encode(const struct qtok_opts *o, char *paths[]);
+void qtok_decode(const struct qtok_opts *o, char *paths[]);
 /*
  * Run the command.  paths ends with NULL; for qtok_fim the first two are the
  * texts before and after the gap.
  */
-void qtok_fim(const struct opts *o, char *paths[]);
-void qtok_chat(const struct opts *o, char *paths[]);
-void qtok_parse(const struct opts *o, char *paths[]);
+void qtok_fim(const struct qtok_opts *o, char *paths[]);
+void qtok_chat(const struct qtok_opts *o, char *paths[]);
+void qtok_parse(const struct qtok_opts *o, char *paths[]);
 
 /* ------------------------------------------------------------------- inputs */
 
-struct input {
+struct qtok_input {
 	const char	*name;		/* for messages */
 	int		 fd;
 };
 
 /* Open an operand, or stdin for "-"; dies on errors. */
-struct input qtok_open(const char *path);
-void qtok_close(const struct input *in);
+struct qtok_input qtok_open(const char *path);
+void qtok_close(const struct qtok_input *in);
 
 /*
  * Read up to size bytes.  Returns their number, 0 at the end; dies on errors.
  */
-size_t qtok_read(const struct input *in, char *buf, size_t size);
+size_t qtok_read(const struct qtok_input *in, char *buf, size_t size);
 
 /*
  * Call f for each operand, or for stdin if there is none.  First checks that
  * all can be read: a stream that ends early could pass for complete.
  */
-void qtok_each(char *paths[], void (*f)(const struct input *, void *),
+void qtok_each(char *paths[], void (*f)(const struct qtok_input *, void *),
     void *arg);
 
 /* ----------------------------------------------------------------- counting */
 
 /* Returns 1 if -c prints one line per operand and a total, like wc(1). */
-int qtok_counts_each(const struct opts *o, char *paths[]);
+int qtok_counts_each(const struct qtok_opts *o, char *paths[]);
 
 /* Print a count with the name of its operand; NULL: without a name. */
 void qtok_put_count(uint64_t n, const char *name);
@@ -89,14 +89,14 @@ void qtok_put_count(uint64_t n, const char *name);
 /* ----------------------------------------------------------------- encoding */
 
 /* The output of tokens.  chat.c leaves bos unset, since prompts contain BOS. */
-struct encoding {
-	const struct opts	*o;
+struct qtok_encoding {
+	const struct qtok_opts	*o;
 	struct qwen_tok_encoder	*e;
 	struct qwen_writer	*w;	/* NULL: only count */
 	int			 open;	/* a document has begun */
 	int32_t			 bos;	/* written before each document; -1:
 					   none */
-	uint64_t		 n;	/* of this document */
+	uint64_t		 n_document;	/* tokens of this document */
 	int			 each;	/* print a count per operand */
 	const char		*name;
 	uint64_t		 n_bytes, n_tokens;
@@ -106,10 +106,10 @@ struct encoding {
  * qtok_stream writes the header of the stream at once, so that the reader can
  * start.
  */
-struct qwen_writer *qtok_stream(const struct opts *o,
+struct qwen_writer *qtok_stream(const struct qtok_opts *o,
     const struct qwen_gguf *g);
-void qtok_put_ids(struct encoding *c, const int32_t *ids, size_t n);
-void qtok_put_mark(struct encoding *c);
+void qtok_put_ids(struct qtok_encoding *c, const int32_t *ids, size_t n);
+void qtok_put_mark(struct qtok_encoding *c);
 
 /* -v: print the amounts and the seconds since begin. */
 void qtok_report(uint64_t n_bytes, uint64_t n_tokens, double begin);
@@ -120,9 +120,9 @@ void qtok_report(uint64_t n_bytes, uint64_t n_tokens, double begin);
  * Open the template of --template or the model's.  Prints a note if --tools is
  * given and the template has no tool calls.
  */
-struct qwen_template *qtok_template(const struct opts *o);
+struct qwen_template *qtok_template(const struct qtok_opts *o);
 
 /* Returns --think in JSON: "true", "false" or "null". */
-const char *qtok_think(const struct opts *o);
+const char *qtok_think(const struct qtok_opts *o);
 
 #endif

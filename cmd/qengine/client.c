@@ -55,7 +55,7 @@ qengine_client_free(struct qengine_client *c)
 	struct qengine *e = c->engine;
 	struct qengine_client **at = &e->clients;
 
-	c->gone = 1;
+	c->gone_errno = 1;
 	/* on_end() removes a job from the list */
 	while (c->jobs != NULL)
 		qwen_work_cancel(e->work.work, c->jobs);
@@ -79,9 +79,9 @@ qengine_unread(const struct qengine_client *c)
 }
 
 void
-qengine_tell(struct qengine_client *c, const struct qwen_event *ev)
+qengine_send_event(struct qengine_client *c, const struct qwen_event *ev)
 {
-	if (c->gone)
+	if (c->gone_errno)
 		return;
 	if (qengine_unread(c) == 0)
 		c->since = cli_now();
@@ -91,7 +91,7 @@ qengine_tell(struct qengine_client *c, const struct qwen_event *ev)
 		return;
 	if (c->unread.failed && c->is_pipe)
 		die("out of memory");
-	c->gone = 1;
+	c->gone_errno = 1;
 	c->engine->n_dropped++;
 }
 
@@ -120,7 +120,7 @@ qengine_client_write(struct qengine_client *c)
 			continue;
 		if (n == -1) {
 			if (errno != EAGAIN && errno != EWOULDBLOCK)
-				c->gone = errno;
+				c->gone_errno = errno;
 			return;
 		}
 		c->at += (size_t)n;
@@ -139,13 +139,13 @@ qengine_client_write(struct qengine_client *c)
 
 /* Report that the client's input is malformed and ignore the rest of it. */
 static void
-break_off(struct qengine_client *c, const char *message)
+refuse_input(struct qengine_client *c, const char *message)
 {
 	struct qwen_event ev = { .kind = QWEN_EVENT_ERROR };
 
 	snprintf(ev.error, sizeof ev.error, "bad_stream");
 	snprintf(ev.message, sizeof ev.message, "%s", message);
-	qengine_tell(c, &ev);
+	qengine_send_event(c, &ev);
 	c->eof = c->broken = 1;
 	if (c->is_pipe)
 		warn("stdin: %s", message);
@@ -158,7 +158,7 @@ break_off(struct qengine_client *c, const char *message)
  * error.
  */
 static int
-sniff(struct qengine_client *c)
+set_form(struct qengine_client *c)
 {
 	const unsigned char *p = c->inbox.buf + c->inbox.start;
 	size_t n = c->inbox.end - c->inbox.start;
@@ -176,14 +176,14 @@ sniff(struct qengine_client *c)
 		what = tool_not_text(p, n, 0);
 		snprintf(why, sizeof why, "this is %s, not requests",
 		    what != NULL ? what : "text");
-		break_off(c, why);
+		refuse_input(c, why);
 		return -1;
 	}
 	return 0;
 }
 
 static void
-take_line(struct qengine_client *c, const unsigned char *p, size_t n)
+handle_line(struct qengine_client *c, const unsigned char *p, size_t n)
 {
 	struct qwen_text record = { 0 };
 	char id[QWEN_ENGINE_ID + 1];
@@ -194,25 +194,26 @@ take_line(struct qengine_client *c, const unsigned char *p, size_t n)
 		;
 	if (i == n)
 		return;
-	if (qengine_json(&record, p, n, id, &err) < 0)
+	if (qengine_from_json(&record, p, n, id, &err) < 0)
 		qengine_refuse(c, id, 0, "invalid_request", err.msg);
 	else
-		qengine_take(c, (const unsigned char *)record.s, record.n);
+		qengine_handle_record(c, (const unsigned char *)record.s,
+		    record.n);
 	qwen_text_fini(&record);
 }
 
 /* Handle a last line without a line feed. */
 static void
-take_rest(struct qengine_client *c)
+handle_last_line(struct qengine_client *c)
 {
 	struct qwen_inbox *in = &c->inbox;
 
 	if (in->start == in->end || c->broken)
 		return;
 	if (c->form == QENGINE_JSON)
-		take_line(c, in->buf + in->start, in->end - in->start);
+		handle_line(c, in->buf + in->start, in->end - in->start);
 	else
-		break_off(c, "the requests end inside a record");
+		refuse_input(c, "the requests end inside a record");
 	qwen_inbox_fini(in);
 }
 
@@ -224,34 +225,34 @@ qengine_client_waits(const struct qengine_client *c)
 }
 
 void
-qengine_client_take(struct qengine_client *c)
+qengine_client_handle(struct qengine_client *c)
 {
 	const unsigned char *p;
 	struct qwen_err err;
 	size_t n;
 	int got = 0;
 
-	if (c->broken || c->gone || (c->form == QENGINE_UNKNOWN &&
-	    (c->inbox.start == c->inbox.end || sniff(c) < 0)))
+	if (c->broken || c->gone_errno || (c->form == QENGINE_UNKNOWN &&
+	    (c->inbox.start == c->inbox.end || set_form(c) < 0)))
 		return;
 	/* a pipe waits where a socket's request would be refused */
-	while (!c->gone && !c->broken && !qengine_client_waits(c)) {
+	while (!c->gone_errno && !c->broken && !qengine_client_waits(c)) {
 		got = c->form == QENGINE_JSON ? qwen_inbox_line(&c->inbox,
 		    QWEN_ENGINE_MAX, &p, &n, &err) : qwen_inbox_next(&c->inbox,
 		    QWEN_ENGINE_MAX, &p, &n, &err);
 		if (got <= 0)
 			break;
 		if (c->form == QENGINE_JSON)
-			take_line(c, p, n);
+			handle_line(c, p, n);
 		else
-			qengine_take(c, p, n);
+			qengine_handle_record(c, p, n);
 		got = 0;
 	}
-	c->held = qengine_client_waits(c);
+	c->is_blocked = qengine_client_waits(c);
 	if (got < 0)
-		break_off(c, err.msg);
-	else if (c->eof && !c->held)
-		take_rest(c);
+		refuse_input(c, err.msg);
+	else if (c->eof && !c->is_blocked)
+		handle_last_line(c);
 }
 
 void
@@ -264,15 +265,15 @@ qengine_client_read(struct qengine_client *c)
 	/* a pipe only once, since the second read could block */
 	while (all < READ_MAX && !c->eof) {
 		if ((p = qwen_inbox_room(&c->inbox, &room)) == NULL) {
-			break_off(c, "out of memory");
+			refuse_input(c, "out of memory");
 			return;
 		}
 		n = read(c->in, p, room);
 		if (n == -1 && errno == EINTR)
 			continue;
 		if (n == -1 && errno != EAGAIN && errno != EWOULDBLOCK) {
-			break_off(c, strerror(errno));
-			c->gone = !c->is_pipe;
+			refuse_input(c, strerror(errno));
+			c->gone_errno = !c->is_pipe;
 		}
 		if (n == 0)
 			c->eof = 1;

@@ -50,7 +50,7 @@ qengine_refuse(struct qengine_client *c, const char *id, size_t n,
 	snprintf(ev.why, sizeof ev.why, "refused");
 	ev.n_prompt = n;
 	set_error(&ev, code, message);
-	qengine_tell(c, &ev);
+	qengine_send_event(c, &ev);
 }
 
 static void
@@ -73,9 +73,9 @@ on_begun(void *arg, size_t n_cached)
 
 	ev.n_prompt = j->n_prompt;
 	ev.n_cached = j->n_cached = n_cached;
-	qengine_tell(j->client, &ev);
+	qengine_send_event(j->client, &ev);
 	/* now, since the first pass may take long */
-	if (!j->client->gone)
+	if (!j->client->gone_errno)
 		qengine_client_write(j->client);
 }
 
@@ -88,7 +88,7 @@ on_read(void *arg, size_t n_read)
 
 	ev.n_prompt = j->n_prompt;
 	ev.n_read = n_read;
-	qengine_tell(j->client, &ev);
+	qengine_send_event(j->client, &ev);
 }
 
 static int
@@ -104,7 +104,7 @@ on_token(void *arg, const struct qwen_choice *choice)
 		ev.logprob = choice->logprob;
 		set_top(&ev, choice->top, choice->n_top);
 	}
-	qengine_tell(j->client, &ev);
+	qengine_send_event(j->client, &ev);
 	return 0;
 }
 
@@ -118,7 +118,7 @@ on_score(void *arg, const struct qwen_score *s)
 	ev.logprob = s->logprob;
 	ev.rank = s->rank;
 	set_top(&ev, s->top, s->n_top);
-	qengine_tell(j->client, &ev);
+	qengine_send_event(j->client, &ev);
 }
 
 static void
@@ -140,7 +140,7 @@ on_hidden(void *arg, size_t at, const float *x)
 		    o->n_logits, ev.row, &cli_err));
 	else
 		cli_must(NULL, qwen_model_classify(m, x, ev.row, &cli_err));
-	qengine_tell(j->client, &ev);
+	qengine_send_event(j->client, &ev);
 	qwen_event_fini(&ev);
 }
 
@@ -185,8 +185,8 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
 		set_error(&ev, err->code == QWEN_EFULL ? "out_of_memory" :
 		    err->code == QWEN_ERANGE ? "invalid_request" : "failed",
 		    err->msg);
-	qengine_tell(j->client, &ev);
-	j->client->engine->unstored = 1;
+	qengine_send_event(j->client, &ev);
+	j->client->engine->may_store = 1;
 	while (*at != j)
 		at = &(*at)->next;
 	*at = j->next;
@@ -196,7 +196,7 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
 /* ---------------------------------------------------------------- sampling */
 
 static int
-take_grammar(struct qengine *e, struct qengine_job *j, struct qwen_sampler *s,
+set_grammar(struct qengine *e, struct qengine_job *j, struct qwen_sampler *s,
     struct qwen_err *err)
 {
 	struct qwen_constraint c;
@@ -211,7 +211,7 @@ take_grammar(struct qengine *e, struct qengine_job *j, struct qwen_sampler *s,
 }
 
 static int
-set(struct qengine *e, struct qengine_job *j, struct qwen_sampler *s,
+set_sampler(struct qengine *e, struct qengine_job *j, struct qwen_sampler *s,
     struct qwen_err *err)
 {
 	const struct qwen_engine_request *o = &j->request;
@@ -224,7 +224,7 @@ set(struct qengine *e, struct qengine_job *j, struct qwen_sampler *s,
 	    qwen_sampler_mask(s, o->mask, o->n_mask, err) < 0)
 		return -1;
 	qwen_sampler_bias(s, o->bias_ids, o->bias, o->n_bias);
-	if (take_grammar(e, j, s, err) < 0)
+	if (set_grammar(e, j, s, err) < 0)
 		return -1;
 	if (!qwen_sampler_needs_pieces(s))
 		return 0;
@@ -246,7 +246,7 @@ make_sampler(struct qengine *e, struct qengine_job *j,
 		return 0;
 	if (qwen_sampler_new(&s, err) < 0)
 		return -1;
-	if (set(e, j, s, err) < 0) {
+	if (set_sampler(e, j, s, err) < 0) {
 		qwen_sampler_free(s);
 		return -1;
 	}
@@ -316,7 +316,7 @@ is_refused(struct qengine_client *c, const struct qwen_engine_request *o)
 
 /* Start a job from a request, whose memory moves to the job. */
 static void
-take_job(struct qengine_client *c, struct qwen_engine_request *o)
+start_job(struct qengine_client *c, struct qwen_engine_request *o)
 {
 	struct qengine_job *j;
 	struct qwen_err err;
@@ -346,7 +346,7 @@ take_job(struct qengine_client *c, struct qwen_engine_request *o)
 }
 
 static void
-tell_hello(struct qengine_client *c)
+send_hello(struct qengine_client *c)
 {
 	const struct qengine *e = c->engine;
 	struct qwen_event ev = { .kind = QWEN_EVENT_HELLO };
@@ -365,7 +365,7 @@ tell_hello(struct qengine_client *c)
 	h->n_embd = qwen_model_n_embd(e->work.model);
 	h->n_sequences = e->work.n_sequences;
 	h->tells_progress = 1;
-	qengine_tell(c, &ev);
+	qengine_send_event(c, &ev);
 }
 
 /* Answer the client's header; a client of another model is refused. */
@@ -375,7 +375,7 @@ greet(struct qengine_client *c, const struct qwen_hello *h)
 	const struct qwen_header *own = &c->engine->header;
 
 	c->greeted = 1;
-	tell_hello(c);
+	send_hello(c);
 	if ((!h->has_vocab || memcmp(&h->vocab, &own->vocab,
 	    sizeof own->vocab) == 0) && (!h->has_model ||
 	    memcmp(&h->model, &own->model, sizeof own->model) == 0))
@@ -386,7 +386,7 @@ greet(struct qengine_client *c, const struct qwen_hello *h)
 }
 
 static void
-tell_cached(struct qengine_client *c, const struct qwen_engine_request *o)
+send_cached(struct qengine_client *c, const struct qwen_engine_request *o)
 {
 	struct qwen_event ev = { .kind = QWEN_EVENT_CACHED,
 	    .n_prompt = o->n };
@@ -399,11 +399,11 @@ tell_cached(struct qengine_client *c, const struct qwen_engine_request *o)
 		kept = stored = 0;
 	ev.n_cached = kept;
 	ev.n_stored = stored;
-	qengine_tell(c, &ev);
+	qengine_send_event(c, &ev);
 }
 
 static void
-tell_stats(struct qengine_client *c, const struct qwen_engine_request *o)
+send_stats(struct qengine_client *c, const struct qwen_engine_request *o)
 {
 	const struct qengine *e = c->engine;
 	struct qwen_event ev = { .kind = QWEN_EVENT_STATS };
@@ -430,11 +430,11 @@ tell_stats(struct qengine_client *c, const struct qwen_engine_request *o)
 	ev.stat[QWEN_STAT_BYTES] = u.used;
 	ev.stat[QWEN_STAT_LIMIT] = u.limit;
 	ev.stat[QWEN_STAT_DROPPED] = e->n_dropped;
-	qengine_tell(c, &ev);
+	qengine_send_event(c, &ev);
 }
 
 static void
-take_request(struct qengine_client *c, struct qwen_engine_request *o)
+handle_request(struct qengine_client *c, struct qwen_engine_request *o)
 {
 	struct qengine_job *j;
 
@@ -459,25 +459,26 @@ take_request(struct qengine_client *c, struct qwen_engine_request *o)
 			qwen_work_cancel(c->engine->work.work, j);
 		break;
 	case QWEN_ENGINE_CACHED:
-		tell_cached(c, o);
+		send_cached(c, o);
 		break;
 	case QWEN_ENGINE_STATS:
-		tell_stats(c, o);
+		send_stats(c, o);
 		break;
 	default:
-		take_job(c, o);
+		start_job(c, o);
 	}
 }
 
 void
-qengine_take(struct qengine_client *c, const unsigned char *p, size_t n)
+qengine_handle_record(struct qengine_client *c, const unsigned char *p,
+    size_t n)
 {
 	struct qwen_engine_request o;
 	struct qwen_err err;
 
 	if (qwen_engine_request_decode(&o, p, n, c->engine->header.n_vocab,
 	    &err) == 0)
-		take_request(c, &o);
+		handle_request(c, &o);
 	else
 		qengine_refuse(c, o.id, o.n, "invalid_request", err.msg);
 	qwen_engine_request_fini(&o);

@@ -16,14 +16,14 @@
 enum { KEYS_MAX = 23 };
 
 static int
-wrong(const char *key, const char *what, struct qwen_err *err)
+fail_key(const char *key, const char *what, struct qwen_err *err)
 {
 	return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is not %s", key, what);
 }
 
 /* Parse a number written as digits only, at most max: 0, or -1. */
 static int
-whole(yyjson_val *v, uint64_t max, uint64_t *out)
+get_whole(yyjson_val *v, uint64_t max, uint64_t *out)
 {
 	const char *s = yyjson_get_raw(v);
 	char *end;
@@ -36,7 +36,7 @@ whole(yyjson_val *v, uint64_t max, uint64_t *out)
 }
 
 static int
-real(yyjson_val *v, float *out)
+get_real(yyjson_val *v, float *out)
 {
 	const char *s = yyjson_get_raw(v);
 
@@ -88,7 +88,8 @@ put_array(struct qwen_put *p, const char *key, yyjson_val *v, int reals)
 	yyjson_arr_foreach(v, i, max, it) {
 		if (rc < 0)
 			continue;
-		rc = reals ? real(it, &a[i].x) : whole(it, INT32_MAX, &u);
+		rc = reals ? get_real(it, &a[i].x) :
+		    get_whole(it, INT32_MAX, &u);
 		if (!reals)
 			a[i].id = (int32_t)u;
 	}
@@ -113,24 +114,24 @@ put_pair(struct qwen_put *p, yyjson_val *k, yyjson_val *v,
 		    "\"%.40s\"", key);
 	switch (shape) {
 	case QWEN_SHAPE_UINT:
-		if (whole(v, UINT64_MAX, &u) < 0)
-			return wrong(key, "a whole number", err);
+		if (get_whole(v, UINT64_MAX, &u) < 0)
+			return fail_key(key, "a whole number", err);
 		qwen_put_uint(p, key, u);
 		return 0;
 	case QWEN_SHAPE_TEXT:
 		if (!yyjson_is_str(v))
-			return wrong(key, "text", err);
+			return fail_key(key, "text", err);
 		qwen_put_text(p, key, yyjson_get_str(v), yyjson_get_len(v));
 		return 0;
 	case QWEN_SHAPE_FP:
-		return put_fp(p, key, v) < 0 ? wrong(key, "32 hexadecimal "
+		return put_fp(p, key, v) < 0 ? fail_key(key, "32 hexadecimal "
 		    "digits", err) : 0;
 	case QWEN_SHAPE_IDS:
-		return put_array(p, key, v, 0) < 0 ? wrong(key, "an array of "
-		    "whole numbers", err) : 0;
+		return put_array(p, key, v, 0) < 0 ? fail_key(key,
+		    "an array of whole numbers", err) : 0;
 	default:
-		return put_array(p, key, v, 1) < 0 ? wrong(key, "an array of "
-		    "numbers", err) : 0;
+		return put_array(p, key, v, 1) < 0 ? fail_key(key,
+		    "an array of numbers", err) : 0;
 	}
 }
 
@@ -161,7 +162,7 @@ convert(struct qwen_put *p, yyjson_val *root, struct qwen_err *err)
 }
 
 int
-qengine_json(struct qwen_text *out, const unsigned char *line, size_t n,
+qengine_from_json(struct qwen_text *out, const unsigned char *line, size_t n,
     char id[QWEN_ENGINE_ID + 1], struct qwen_err *err)
 {
 	struct qwen_put p = { .t = out };

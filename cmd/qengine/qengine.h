@@ -40,10 +40,10 @@ struct qengine_client {
 	int			 eof;		/* sends no more requests */
 	int			 broken;	/* sent malformed data; the rest
 						   is ignored */
-	int			 gone;		/* left or dropped: errno or 1;
+	int			 gone_errno;	/* left or dropped: errno or 1;
 						   else 0 */
 	struct qwen_inbox	 inbox;
-	int			 held;		/* inbox may have requests that
+	int			 is_blocked;	/* inbox may have requests that
 						   wait for room */
 	struct qwen_text	 unread;	/* events not yet written, */
 	size_t			 at;		/* from this byte on */
@@ -69,12 +69,12 @@ struct qengine {
 	int			 listener;	/* socket, or -1 */
 	int			 wake;		/* readable after a signal */
 	int			 draining;
-	int			 crowded;	/* accept failed: no descriptors
+	int			 out_of_fds;	/* accept failed: no descriptors
 						   or memory */
-	int			 unstored;	/* prefixes may remain to be
+	int			 may_store;	/* prefixes may remain to be
 						   stored */
-	int			 worked;	/* since memory was last
-						   returned to the system */
+	int			 has_garbage;	/* memory may be returned to
+						   the system */
 	int			 failed;	/* errno of the pipe, or 0 */
 	uint64_t		 n_requests, n_dropped;
 };
@@ -90,7 +90,7 @@ void qengine_client_free(struct qengine_client *c);
 void qengine_client_read(struct qengine_client *c);
 
 /* Handle the requests that have arrived, while there is room. */
-void qengine_client_take(struct qengine_client *c);
+void qengine_client_handle(struct qengine_client *c);
 
 /*
  * Return 1 if requests of a pipe must wait: the queue is full, or too many
@@ -101,7 +101,7 @@ int qengine_client_waits(const struct qengine_client *c);
 /* Write as many events as the client accepts without blocking. */
 void qengine_client_write(struct qengine_client *c);
 
-void qengine_tell(struct qengine_client *c, const struct qwen_event *ev);
+void qengine_send_event(struct qengine_client *c, const struct qwen_event *ev);
 
 /* Return the bytes of events that wait to be written. */
 size_t qengine_unread(const struct qengine_client *c);
@@ -112,7 +112,8 @@ int qengine_is_full(const struct qengine *e);
 /* ---------------------------------------------------------- job.c */
 
 /* Handle a request, given as a CBOR record of n bytes. */
-void qengine_take(struct qengine_client *c, const unsigned char *p, size_t n);
+void qengine_handle_record(struct qengine_client *c, const unsigned char *p,
+    size_t n);
 
 /*
  * Refuse a request of n prompt tokens: send its end event, or an error event if
@@ -134,8 +135,8 @@ double qengine_deadlines(struct qengine *e);
  * err.  In both cases sets id to the id of the request, or "" if it has no
  * valid one.
  */
-int qengine_json(struct qwen_text *out, const unsigned char *line, size_t n,
-    char id[QWEN_ENGINE_ID + 1], struct qwen_err *err);
+int qengine_from_json(struct qwen_text *out, const unsigned char *line,
+    size_t n, char id[QWEN_ENGINE_ID + 1], struct qwen_err *err);
 
 /* ---------------------------------------------------------- run.c */
 

@@ -20,7 +20,7 @@ enum { CLIENTS_MAX = 256, TICK_MS = 1000 };
  * since there is no other client.
  */
 static int
-is_held(const struct qengine *e)
+reader_is_slow(const struct qengine *e)
 {
 	const struct qengine_client *c;
 
@@ -50,7 +50,7 @@ has_room(const struct qengine *e)
 	const struct qengine_client *c;
 
 	for (c = e->clients; c != NULL; c = c->next) {
-		if (c->held && !qengine_client_waits(c))
+		if (c->is_blocked && !qengine_client_waits(c))
 			return 1;
 	}
 	return 0;
@@ -58,15 +58,15 @@ has_room(const struct qengine *e)
 
 /* Return the timeout of poll(2) in ms; -1: none. */
 static int
-patience(const struct qengine *e)
+poll_timeout(const struct qengine *e)
 {
 	if (has_room(e))
 		return 0;
 	if (qwen_work_n_jobs(e->work.work) > 0)
-		return is_held(e) ? TICK_MS : 0;
-	if (e->unstored)
+		return reader_is_slow(e) ? TICK_MS : 0;
+	if (e->may_store)
 		return 0;
-	return has_unread(e) || e->worked ? TICK_MS : -1;
+	return has_unread(e) || e->has_garbage ? TICK_MS : -1;
 }
 
 /* ------------------------------------------------------------------- poll */
@@ -77,7 +77,7 @@ struct polled {
 };
 
 static void
-want(struct polled *p, int fd, short events)
+add_pollfd(struct polled *p, int fd, short events)
 {
 	cli_grow(&p->fd, &p->cap, p->n + 1, sizeof *p->fd);
 	p->fd[p->n++] = (struct pollfd){ .fd = fd, .events = events };
@@ -87,33 +87,34 @@ want(struct polled *p, int fd, short events)
  * Fill the list of descriptors; each client has two entries: input and output.
  */
 static void
-gather(struct qengine *e, struct polled *p)
+fill_pollfds(struct qengine *e, struct polled *p)
 {
 	struct qengine_client *c;
 	int in;
 
 	p->n = 0;
-	want(p, e->wake, POLLIN);
-	want(p, e->draining || e->crowded || e->n_clients >= CLIENTS_MAX ?
-	    -1 : e->listener, POLLIN);
+	add_pollfd(p, e->wake, POLLIN);
+	add_pollfd(p, e->draining || e->out_of_fds ||
+	    e->n_clients >= CLIENTS_MAX ? -1 : e->listener, POLLIN);
 	for (c = e->clients; c != NULL; c = c->next) {
 		in = !c->eof && !qengine_client_waits(c);
 		if (c->is_pipe) {
-			want(p, in ? c->in : -1, POLLIN);
+			add_pollfd(p, in ? c->in : -1, POLLIN);
 			/*
 			 * events 0: poll(2) still reports that the reader left
 			 */
-			want(p, c->out, qengine_unread(c) > 0 ? POLLOUT : 0);
+			add_pollfd(p, c->out, qengine_unread(c) > 0 ? POLLOUT :
+			    0);
 		} else {
-			want(p, c->in, (short)((in ? POLLIN : 0) |
+			add_pollfd(p, c->in, (short)((in ? POLLIN : 0) |
 			    (qengine_unread(c) > 0 ? POLLOUT : 0)));
-			want(p, -1, 0);
+			add_pollfd(p, -1, 0);
 		}
 	}
 }
 
 static void
-sort_out(struct qengine *e, const struct polled *p)
+set_ready(struct qengine *e, const struct polled *p)
 {
 	struct qengine_client *c;
 	short r[2];
@@ -130,12 +131,12 @@ sort_out(struct qengine *e, const struct polled *p)
 		 */
 		if (c->is_pipe ? (r[1] & (POLLERR | POLLNVAL)) != 0 :
 		    (r[0] & (POLLHUP | POLLERR)) != 0 && (r[0] & POLLIN) == 0)
-			c->gone = EPIPE;
+			c->gone_errno = EPIPE;
 	}
 }
 
 static void
-take_signal(struct qengine *e)
+handle_signal(struct qengine *e)
 {
 	char b[16];
 
@@ -150,13 +151,13 @@ take_signal(struct qengine *e)
  * leaves.
  */
 static void
-let_in(struct qengine *e)
+accept_clients(struct qengine *e)
 {
 	int fd;
 
 	while (e->n_clients < CLIENTS_MAX) {
 		if ((fd = tool_socket_accept(e->listener)) == -1) {
-			e->crowded = e->n_clients > 0 && (errno == EMFILE ||
+			e->out_of_fds = e->n_clients > 0 && (errno == EMFILE ||
 			    errno == ENFILE || errno == ENOMEM);
 			return;
 		}
@@ -165,32 +166,32 @@ let_in(struct qengine *e)
 }
 
 static void
-attend(struct qengine *e, struct polled *p)
+poll_once(struct qengine *e, struct polled *p)
 {
 	struct qengine_client *c;
 	int got;
 
-	gather(e, p);
+	fill_pollfds(e, p);
 	do
-		got = poll(p->fd, (nfds_t)p->n, patience(e));
+		got = poll(p->fd, (nfds_t)p->n, poll_timeout(e));
 	while (got == -1 && errno == EINTR);
 	if (got == -1)
 		die("poll: %s", strerror(errno));
-	if (got == 0 && e->worked && !e->unstored &&
+	if (got == 0 && e->has_garbage && !e->may_store &&
 	    qwen_work_n_jobs(e->work.work) == 0) {
 		tool_memory_return();
-		e->worked = 0;
+		e->has_garbage = 0;
 	}
-	sort_out(e, p);
+	set_ready(e, p);
 	if (p->fd[0].revents != 0)
-		take_signal(e);
+		handle_signal(e);
 	for (c = e->clients; c != NULL; c = c->next) {
-		if (c->readable && !c->gone)
+		if (c->readable && !c->gone_errno)
 			qengine_client_read(c);
-		qengine_client_take(c);
+		qengine_client_handle(c);
 	}
 	if (p->fd[1].revents != 0)
-		let_in(e);
+		accept_clients(e);
 }
 
 /* ----------------------------------------------------------------- the loop */
@@ -213,22 +214,22 @@ is_stalled(const struct qengine_client *c)
 
 /* Free the clients that left, are done or have stalled. */
 static void
-part(struct qengine *e)
+free_clients(struct qengine *e)
 {
 	struct qengine_client *c, *next;
 
 	for (c = e->clients; c != NULL; c = next) {
 		next = c->next;
-		if (!c->gone && is_stalled(c)) {
-			c->gone = 1;
+		if (!c->gone_errno && is_stalled(c)) {
+			c->gone_errno = 1;
 			e->n_dropped++;
 		}
-		if (!c->gone && !is_done(c))
+		if (!c->gone_errno && !is_done(c))
 			continue;
-		if (c->gone && c->is_pipe)
-			e->failed = c->gone;
+		if (c->gone_errno && c->is_pipe)
+			e->failed = c->gone_errno;
 		qengine_client_free(c);
-		e->crowded = 0;
+		e->out_of_fds = 0;
 	}
 }
 
@@ -236,11 +237,11 @@ static void
 compute(struct qengine *e)
 {
 	if (qwen_work_n_jobs(e->work.work) > 0) {
-		e->worked = 1;
-		if (!is_held(e))
+		e->has_garbage = 1;
+		if (!reader_is_slow(e))
 			tool_work_step(&e->work);
-	} else if (e->unstored)
-		e->unstored = cli_must(NULL, qwen_work_store(e->work.work,
+	} else if (e->may_store)
+		e->may_store = cli_must(NULL, qwen_work_store(e->work.work,
 		    &cli_err));
 }
 
@@ -252,18 +253,18 @@ qengine_run(struct qengine *e)
 
 	e->wake = tool_wake_open();
 	while (e->clients != NULL || (e->listener != -1 && !e->draining)) {
-		attend(e, &p);
+		poll_once(e, &p);
 		qengine_deadlines(e);
-		part(e);
+		free_clients(e);
 		compute(e);
 		for (c = e->clients; c != NULL; c = c->next) {
-			if (!c->gone)
+			if (!c->gone_errno)
 				qengine_client_write(c);
 		}
 		/*
 		 * not only in the next round, since poll(2) could wait forever
 		 */
-		part(e);
+		free_clients(e);
 	}
 	while (cli_must(NULL, qwen_work_store(e->work.work, &cli_err)))
 		;

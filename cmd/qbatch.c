@@ -253,7 +253,7 @@ count_items(const struct qbatch_run *b)
 {
 	uint64_t n, done = b->out.done.n;
 
-	if (b->waits || cli_quiet)
+	if (b->is_pipe || cli_quiet)
 		return 0;
 	n = tool_lines_count(b->in.fd);
 	n = n / b->n_shards + (b->shard < n % b->n_shards);
@@ -274,12 +274,12 @@ check_results(struct qbatch_run *b)
 
 	if (resumes()) {
 		qbatch_results_read(&b->out, opt.retry, opt.retry_cut ?
-		    &b->self.maker : NULL);
+		    &b->self.origin : NULL);
 		if (!b->mixed)
-			qbatch_index_check(&b->out.done, &b->self.maker,
+			qbatch_index_check(&b->out.done, &b->self.origin,
 			    WAY_ON);
 	}
-	if (!b->waits) {
+	if (!b->is_pipe) {
 		qbatch_survey(&s, b->out.done.n > 0 ? &b->out.done : NULL,
 		    &b->in);
 		qbatch_survey_check(&s, b->out.name, b->in.name, b->mixed,
@@ -297,7 +297,7 @@ open_input(struct qbatch_run *b)
 	tool_lines_open(&b->in, opt.input);
 	if (fstat(b->in.fd, &st) == -1)
 		die("%s: %s", b->in.name, strerror(errno));
-	b->waits = !S_ISREG(st.st_mode);
+	b->is_pipe = !S_ISREG(st.st_mode);
 }
 
 static void
@@ -344,7 +344,7 @@ report_run(const struct qbatch_tool *r, const struct qwen_work_stats *st)
  * then 3.
  */
 static void
-complain(const struct qbatch_run *b, const struct qbatch_tally *before)
+warn_unfinished(const struct qbatch_run *b, const struct qbatch_tally *before)
 {
 	uint64_t broken = b->report.n_broken + before->broken;
 
@@ -379,13 +379,13 @@ finish(struct qbatch_tool *r)
 	tool_report_unknown(&r->unknown);
 	tool_report_notes(&r->unknown);
 	if (b->out.regular || b->report.end - b->report.start > short_s)
-		qbatch_report_tell(&b->report, &before);
-	complain(b, &before);
+		qbatch_report_print(&b->report, &before);
+	warn_unfinished(b, &before);
 	/*
 	 * qbatch_survey_check has checked regular files; a file of one shard
 	 * may hold the merged results of several shards
 	 */
-	if (b->waits && b->n_shards == 1 && unmet > 0)
+	if (b->is_pipe && b->n_shards == 1 && unmet > 0)
 		die("%s: %s without a line of the input: they are of another "
 		    "input",
 		    b->out.name, cli_count(unmet, "result"));

@@ -72,7 +72,7 @@ check_tail(const struct tool_lines *l, const struct tool_line *line)
  * temp=1", "n=context temp=1".
  */
 void
-qbatch_maker_set(struct qbatch_maker *m, const char *model, const char *hash,
+qbatch_origin_set(struct qbatch_origin *m, const char *model, const char *hash,
     const char *options)
 {
 	m->max = 0;
@@ -88,7 +88,7 @@ qbatch_maker_set(struct qbatch_maker *m, const char *model, const char *hash,
 }
 
 void
-qbatch_maker_fini(struct qbatch_maker *m)
+qbatch_origin_fini(struct qbatch_origin *m)
 {
 	free(m->model);
 	free(m->hash);
@@ -96,14 +96,14 @@ qbatch_maker_fini(struct qbatch_maker *m)
 }
 
 static int
-is_maker(const struct qbatch_maker *m, const struct qbatch_maker *x)
+same_origin(const struct qbatch_origin *m, const struct qbatch_origin *x)
 {
 	return m->max == x->max && strcmp(m->hash, x->hash) == 0 &&
 	    strcmp(m->options, x->options) == 0;
 }
 
 int
-qbatch_maker_cuts(const struct qbatch_maker *m, const struct qbatch_maker *x)
+qbatch_origin_cuts(const struct qbatch_origin *m, const struct qbatch_origin *x)
 {
 	return m->max >= x->max && strcmp(m->hash, x->hash) == 0 &&
 	    strcmp(m->options, x->options) == 0;
@@ -114,28 +114,28 @@ qbatch_maker_cuts(const struct qbatch_maker *m, const struct qbatch_maker *x)
  * recorded.
  */
 static unsigned
-maker_of(struct qbatch_index *ix, const struct qwen_result *r,
+origin_of(struct qbatch_index *ix, const struct qwen_result *r,
     const struct tool_lines *l)
 {
-	struct qbatch_maker m = { .file = l->name, .line = l->line };
+	struct qbatch_origin m = { .file = l->name, .line = l->line };
 	size_t i;
 
 	if (r->failed)		/* errors record no run */
 		return 0;
 	if (r->model == NULL || r->hash == NULL || r->options == NULL) {
-		ix->n_unsaid++;
+		ix->n_unrecorded++;
 		return 0;
 	}
-	qbatch_maker_set(&m, r->model, r->hash, r->options);
-	for (i = 0; i < ix->n_makers && !is_maker(&ix->maker[i], &m); i++)
+	qbatch_origin_set(&m, r->model, r->hash, r->options);
+	for (i = 0; i < ix->n_origins && !same_origin(&ix->origin[i], &m); i++)
 		;
-	if (i < ix->n_makers) {
-		qbatch_maker_fini(&m);
+	if (i < ix->n_origins) {
+		qbatch_origin_fini(&m);
 	} else {
-		cli_grow(&ix->maker, &ix->cap_makers, i + 1, sizeof m);
-		ix->maker[ix->n_makers++] = m;
+		cli_grow(&ix->origin, &ix->cap_origins, i + 1, sizeof m);
+		ix->origin[ix->n_origins++] = m;
 	}
-	ix->maker[i].cut |= r->cut != QWEN_CUT_NONE;
+	ix->origin[i].cut |= r->cut != QWEN_CUT_NONE;
 	return (unsigned)i + 1;
 }
 
@@ -161,8 +161,8 @@ add_words(struct qwen_text *t, const char *a, const char *b)
 }
 
 static void
-add_options(struct qwen_text *t, const struct qbatch_maker *m,
-    const struct qbatch_maker *other)
+add_options(struct qwen_text *t, const struct qbatch_origin *m,
+    const struct qbatch_origin *other)
 {
 	size_t before;
 
@@ -182,10 +182,10 @@ add_options(struct qwen_text *t, const struct qbatch_maker *m,
 
 /* Add 'model "a" there, "b" here; options ...'. */
 static void
-add_difference(struct qwen_text *t, const struct qbatch_maker *there,
-    const struct qbatch_maker *self)
+add_difference(struct qwen_text *t, const struct qbatch_origin *there,
+    const struct qbatch_origin *self)
 {
-	struct qbatch_maker own = *self, *here = &own;
+	struct qbatch_origin own = *self, *here = &own;
 	int models = strcmp(there->hash, here->hash) != 0;
 	int same_name = strcmp(there->model, here->model) == 0;
 
@@ -214,7 +214,7 @@ add_difference(struct qwen_text *t, const struct qbatch_maker *there,
  * with their own limit.
  */
 static int
-fits(const struct qbatch_maker *m, const struct qbatch_maker *with)
+same_results(const struct qbatch_origin *m, const struct qbatch_origin *with)
 {
 	return strcmp(m->hash, with->hash) == 0 &&
 	    strcmp(m->options, with->options) == 0 &&
@@ -224,36 +224,37 @@ fits(const struct qbatch_maker *m, const struct qbatch_maker *with)
 
 void
 qbatch_index_check(const struct qbatch_index *ix,
-    const struct qbatch_maker *self, const char *way_on)
+    const struct qbatch_origin *self, const char *way_on)
 {
-	const struct qbatch_maker *with = self;
+	const struct qbatch_origin *with = self;
 	struct qwen_text t = { 0 };
 	size_t i;
 
-	for (i = 0; self == NULL && i < ix->n_makers; i++) {
-		if (with == NULL || ix->maker[i].max > with->max)
-			with = &ix->maker[i];
+	for (i = 0; self == NULL && i < ix->n_origins; i++) {
+		if (with == NULL || ix->origin[i].max > with->max)
+			with = &ix->origin[i];
 	}
-	for (i = 0; i < ix->n_makers && fits(&ix->maker[i], with); i++)
+	for (i = 0; i < ix->n_origins && same_results(&ix->origin[i], with);
+	    i++)
 		;
-	if (i == ix->n_makers)
+	if (i == ix->n_origins)
 		return;
-	add_difference(&t, &ix->maker[i], with);
+	add_difference(&t, &ix->origin[i], with);
 	if (t.failed)
 		die("out of memory");
 	if (self != NULL)
 		die("%s: line %llu is of another run: %s; %s",
-		    ix->maker[i].file, (unsigned long long)ix->maker[i].line,
+		    ix->origin[i].file, (unsigned long long)ix->origin[i].line,
 		    t.s, way_on);
 	die("%s: line %llu is of another run than line %llu of %s: %s; %s",
-	    ix->maker[i].file, (unsigned long long)ix->maker[i].line,
+	    ix->origin[i].file, (unsigned long long)ix->origin[i].line,
 	    (unsigned long long)with->line, with->file, t.s, way_on);
 }
 
 /* ------------------------------------------------------------------ entries */
 
 static void
-add_place(struct qbatch_index *ix, const struct qwen_result *r,
+add_entry(struct qbatch_index *ix, const struct qwen_result *r,
     struct qbatch_index_entry p, const struct tool_lines *l)
 {
 	p.number = r->number;
@@ -262,9 +263,9 @@ add_place(struct qbatch_index *ix, const struct qwen_result *r,
 	p.line = l->line;
 	p.failed = r->failed;
 	p.cut = r->failed ? QWEN_CUT_NONE : r->cut;
-	p.maker = maker_of(ix, r, l);
-	cli_grow(&ix->place, &ix->cap, ix->n + 1, sizeof p);
-	ix->place[ix->n++] = p;
+	p.origin = origin_of(ix, r, l);
+	cli_grow(&ix->entry, &ix->cap, ix->n + 1, sizeof p);
+	ix->entry[ix->n++] = p;
 }
 
 int
@@ -287,7 +288,7 @@ qbatch_index_scan(struct qbatch_index *ix, int fd, const char *name,
 		}
 		p.offset = *end;
 		p.n = line.n;
-		add_place(ix, &r, p, &l);
+		add_entry(ix, &r, p, &l);
 		qwen_result_fini(&r);
 		*end = l.offset;
 	}
@@ -316,14 +317,14 @@ void
 qbatch_index_sort(struct qbatch_index *ix)
 {
 	if (ix->n > 0)
-		qsort(ix->place, ix->n, sizeof *ix->place, compare);
+		qsort(ix->entry, ix->n, sizeof *ix->entry, compare);
 }
 
 static int
-compare_number(const void *key, const void *place)
+compare_number(const void *key, const void *entry)
 {
 	uint64_t x = *(const uint64_t *)key;
-	uint64_t y = ((const struct qbatch_index_entry *)place)->number;
+	uint64_t y = ((const struct qbatch_index_entry *)entry)->number;
 
 	return (x > y) - (x < y);
 }
@@ -331,8 +332,8 @@ compare_number(const void *key, const void *place)
 const struct qbatch_index_entry *
 qbatch_index_find(const struct qbatch_index *ix, uint64_t number)
 {
-	return ix->n == 0 ? NULL : bsearch(&number, ix->place, ix->n,
-	    sizeof *ix->place, compare_number);
+	return ix->n == 0 ? NULL : bsearch(&number, ix->entry, ix->n,
+	    sizeof *ix->entry, compare_number);
 }
 
 void
@@ -342,9 +343,9 @@ qbatch_index_count(const struct qbatch_index *ix, struct qbatch_tally *out)
 
 	*out = (struct qbatch_tally){ .n = ix->n };
 	for (i = 0; i < ix->n; i++) {
-		out->failed += (uint64_t)ix->place[i].failed;
-		out->cut += ix->place[i].cut != QWEN_CUT_NONE;
-		out->broken += ix->place[i].cut == QWEN_CUT_SCHEMA;
+		out->failed += (uint64_t)ix->entry[i].failed;
+		out->cut += ix->entry[i].cut != QWEN_CUT_NONE;
+		out->broken += ix->entry[i].cut == QWEN_CUT_SCHEMA;
 	}
 }
 
@@ -353,9 +354,9 @@ qbatch_index_fini(struct qbatch_index *ix)
 {
 	size_t i;
 
-	for (i = 0; i < ix->n_makers; i++)
-		qbatch_maker_fini(&ix->maker[i]);
-	free(ix->maker);
-	free(ix->place);
+	for (i = 0; i < ix->n_origins; i++)
+		qbatch_origin_fini(&ix->origin[i]);
+	free(ix->origin);
+	free(ix->entry);
 	*ix = (struct qbatch_index){ 0 };
 }

@@ -6,14 +6,14 @@
 
 #include "qbatch.h"
 
-static struct qwen_text said;
+static struct qwen_text resume_command;
 
 static void
 on_interrupt(int sig)
 {
 	/* only async-signal-safe calls; if it fails, nothing can be done */
-	if (write(STDERR_FILENO, said.s, said.n) == -1)
-		said.n = 0;
+	if (write(STDERR_FILENO, resume_command.s, resume_command.n) == -1)
+		resume_command.n = 0;
 	signal(sig, SIG_DFL);
 	raise(sig);
 }
@@ -41,8 +41,8 @@ qbatch_command_keep(int argc, char *argv[])
 	int i;
 
 	for (i = 1; i < argc; i++) {
-		qwen_text_str(&said, " ");
-		add_word(&said, argv[i]);
+		qwen_text_str(&resume_command, " ");
+		add_word(&resume_command, argv[i]);
 	}
 }
 
@@ -51,24 +51,24 @@ qbatch_interrupt_watch(const char *tool, int resumes, const char *model,
     int has_stdin)
 {
 	struct sigaction sa = { .sa_handler = on_interrupt }, old;
-	struct qwen_text words = said;
+	struct qwen_text words = resume_command;
 
-	said = (struct qwen_text){ 0 };
-	qwen_text_fmt(&said, "\nqbatch: interrupted; this resumes it%s: ",
-	    has_stdin ? ", with the same input on stdin" : "");
+	resume_command = (struct qwen_text){ 0 };
+	qwen_text_fmt(&resume_command, "\nqbatch: interrupted; this resumes "
+	    "it%s: ", has_stdin ? ", with the same input on stdin" : "");
 	if (model != NULL && model[0] != '\0') {
-		qwen_text_str(&said, "QWEN_MODEL=");
-		add_word(&said, model);
-		qwen_text_str(&said, " ");
+		qwen_text_str(&resume_command, "QWEN_MODEL=");
+		add_word(&resume_command, model);
+		qwen_text_str(&resume_command, " ");
 	}
-	add_word(&said, tool);
-	qwen_text_str(&said, resumes ? "" : " --resume");
-	qwen_text_add(&said, words.s, words.n);
-	qwen_text_str(&said, "\n");
-	said.failed |= words.failed;
+	add_word(&resume_command, tool);
+	qwen_text_str(&resume_command, resumes ? "" : " --resume");
+	qwen_text_add(&resume_command, words.s, words.n);
+	qwen_text_str(&resume_command, "\n");
+	resume_command.failed |= words.failed;
 	qwen_text_fini(&words);
 	sigemptyset(&sa.sa_mask);
-	if (!said.failed && sigaction(SIGINT, NULL, &old) == 0 &&
+	if (!resume_command.failed && sigaction(SIGINT, NULL, &old) == 0 &&
 	    old.sa_handler != SIG_IGN)
 		sigaction(SIGINT, &sa, NULL);
 }
@@ -81,5 +81,5 @@ qbatch_command_free(void)
 	if (sigaction(SIGINT, NULL, &now) == 0 &&
 	    now.sa_handler == on_interrupt)
 		signal(SIGINT, SIG_DFL);
-	qwen_text_fini(&said);
+	qwen_text_fini(&resume_command);
 }

@@ -73,7 +73,7 @@ keep_pipe(int fd, const char *name)
 
 /* Open a file to read; "-" is stdin.  The output may be the same file. */
 static int
-open_part(const char *path, const char **name)
+open_results(const char *path, const char **name)
 {
 	int is_stdin = strcmp(path, "-") == 0;
 	int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
@@ -98,17 +98,17 @@ open_all(struct merge *m, char *const *files, int n, int may_be_torn)
 	m->name = cli_check_alloc(calloc((size_t)n, sizeof *m->name));
 	allow_files(n);
 	for (i = 0; i < n; i++) {
-		m->fd[i] = open_part(files[i], &m->name[i]);
+		m->fd[i] = open_results(files[i], &m->name[i]);
 		if (qbatch_index_scan(&m->ix, m->fd[i], m->name[i], (unsigned)i,
 		    &end) && !may_be_torn)
 			die("%s: the last line is not complete: resume the run",
 			    m->name[i]);
 	}
 	qbatch_index_sort(&m->ix);
-	if (m->ix.n_unsaid > 0)
+	if (m->ix.n_unrecorded > 0)
 		cli_note("%s by an older qbatch, which recorded no model, "
 		    "options and request: merged unchecked",
-		    cli_count(m->ix.n_unsaid,
+		    cli_count(m->ix.n_unrecorded,
 		    "result"));
 }
 
@@ -124,7 +124,7 @@ load(const struct merge *m, const struct qbatch_index_entry *p,
  * is an error; equal ones come from a part that was run twice.
  */
 static void
-check_again(const struct merge *m, const struct qbatch_index_entry *p)
+check_duplicate(const struct merge *m, const struct qbatch_index_entry *p)
 {
 	struct qwen_text a = { 0 }, b = { 0 };
 
@@ -142,18 +142,18 @@ check_again(const struct merge *m, const struct qbatch_index_entry *p)
 
 /* Keep one result per line. */
 static void
-drop_twins(struct merge *m)
+drop_duplicates(struct merge *m)
 {
 	struct qbatch_index *ix = &m->ix;
 	size_t i, n = 0;
 
 	for (i = 1; i < ix->n; i++) {
-		if (ix->place[i].number == ix->place[i - 1].number)
-			check_again(m, &ix->place[i - 1]);
+		if (ix->entry[i].number == ix->entry[i - 1].number)
+			check_duplicate(m, &ix->entry[i - 1]);
 	}
 	for (i = 0; i < ix->n; i++) {
-		if (i == 0 || ix->place[i].number != ix->place[n - 1].number)
-			ix->place[n++] = ix->place[i];
+		if (i == 0 || ix->entry[i].number != ix->entry[n - 1].number)
+			ix->entry[n++] = ix->entry[i];
 	}
 	ix->n = n;
 }
@@ -166,7 +166,7 @@ write_all(const struct merge *m, const char *path)
 	size_t i;
 
 	for (i = 0; i < m->ix.n; i++) {
-		load(m, &m->ix.place[i], &line);
+		load(m, &m->ix.entry[i], &line);
 		cli_write_all(cli_output_fd(o), cli_output_name(o), &line);
 	}
 	qwen_text_fini(&line);
@@ -193,7 +193,7 @@ find_gaps(const struct qbatch_index *ix, struct qbatch_survey *s)
 	size_t i;
 
 	for (i = 0; i < ix->n; i++) {
-		number = ix->place[i].number;
+		number = ix->entry[i].number;
 		if (number > next)
 			qbatch_ranges_add(&s->lacking, next, number - 1);
 		next = number + 1;
@@ -215,7 +215,7 @@ survey_file(struct qbatch_survey *s, const struct qbatch_index *ix,
 
 /* Warn of failed, cut and missing results; the exit status is then 3. */
 static void
-complain(const struct qbatch_index *ix, struct qbatch_survey *s, int of)
+warn_unfinished(const struct qbatch_index *ix, struct qbatch_survey *s, int of)
 {
 	struct qbatch_tally t;
 
@@ -243,14 +243,14 @@ qbatch_merge(char *const *files, int n, const struct qbatch_merge_opts *o)
 	if (!o->mixed)
 		qbatch_index_check(&m.ix, NULL, "--mixed merges them "
 		    "anyway");
-	drop_twins(&m);
+	drop_duplicates(&m);
 	if (o->input != NULL)
 		survey_file(&s, &m.ix, o->input, n == 1 ? files[0] :
 		    "the results", o->mixed);
 	else
 		find_gaps(&m.ix, &s);
 	write_all(&m, o->output);
-	complain(&m.ix, &s, o->input != NULL);
+	warn_unfinished(&m.ix, &s, o->input != NULL);
 	qbatch_survey_fini(&s);
 	close_all(&m);
 }
@@ -264,7 +264,7 @@ qbatch_status(char *const *files, int n)
 	struct merge m;
 
 	open_all(&m, files, n - 1, 1);
-	drop_twins(&m);
+	drop_duplicates(&m);
 	tool_lines_open(&in, files[n - 1]);
 	qbatch_survey(&s, &m.ix, &in);
 	qbatch_survey_check(&s, n == 2 ? files[0] : "the results", in.name, 1,
@@ -278,7 +278,7 @@ qbatch_status(char *const *files, int n)
 		cli_warn_part("%s changed since %s answered: %s",
 		    cli_count(s.other.n, "line"), s.other.n == 1 ? "it was" :
 		    "they were", qbatch_ranges_text(&s.other));
-	complain(&m.ix, &s, 1);
+	warn_unfinished(&m.ix, &s, 1);
 	qbatch_survey_fini(&s);
 	close_all(&m);
 }

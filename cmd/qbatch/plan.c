@@ -26,7 +26,7 @@ struct plan {
 						   counted once */
 	uint64_t		 write;		/* tokens to generate, at
 						   most */
-	struct qbatch_seen	 begun;		/* hashes of prefixes */
+	struct qbatch_map	 begun;		/* hashes of prefixes */
 	struct qwen_ids		 sample;	/* the first READ prompt
 						   tokens */
 	double			 read_s, write_s;	/* seconds per token */
@@ -49,7 +49,7 @@ count_new(struct plan *p, const struct qwen_ids *ids)
 	for (at = 0; at + BLOCK <= ids->n; at += BLOCK) {
 		part[1] = XXH3_64bits(&ids->id[at], BLOCK * sizeof *ids->id);
 		part[0] = XXH3_64bits(part, sizeof part);
-		qbatch_seen_put(&p->begun, part[0], 1, &made);
+		qbatch_map_put(&p->begun, part[0], 1, &made);
 		knows &= !made;
 		if (knows)
 			shared = at + BLOCK;
@@ -99,7 +99,7 @@ read_requests(struct plan *p, struct qbatch_run *b)
 	while (tool_lines_next(&b->in, &line)) {
 		tool_lines_check(&b->in, &line, "requests");
 		if (tool_line_is_blank(&line) ||
-		    qbatch_is_passed(b, &line))
+		    qbatch_is_skipped(b, &line))
 			continue;
 		cli_must(NULL, qwen_request_parse_line(&q, &b->with.service,
 		    line.s, line.n, &cli_err));
@@ -226,5 +226,5 @@ qbatch_plan(struct qbatch_run *b)
 	}
 	print_plan(&p);
 	free(p.sample.id);
-	qbatch_seen_fini(&p.begun);
+	qbatch_map_fini(&p.begun);
 }

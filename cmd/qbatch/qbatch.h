@@ -12,28 +12,28 @@
 #include "qwen.h"
 #include "tool/service.h"
 
-/* ------------------------------------------------------- sets of hashes */
+/* ------------------------------------------------------- maps of hashes */
 
 /* An entry of a map from hashes to numbers. */
-struct qbatch_entry {
+struct qbatch_map_entry {
 	uint64_t	key, value;
 };
 
-struct qbatch_seen {
+struct qbatch_map {
 	void		*root;		/* of tsearch() */
 	size_t		 n;
 };
 
 /*
- * qbatch_seen_put returns the entry of key; if there is none, it adds one with
- * value and sets *made to 1, else to 0.  qbatch_seen_find returns the entry or
+ * qbatch_map_put returns the entry of key; if there is none, it adds one with
+ * value and sets *made to 1, else to 0.  qbatch_map_find returns the entry or
  * NULL.
  */
-struct qbatch_entry *qbatch_seen_put(struct qbatch_seen *s, uint64_t key,
+struct qbatch_map_entry *qbatch_map_put(struct qbatch_map *s, uint64_t key,
     uint64_t value, int *made);
-struct qbatch_entry *qbatch_seen_find(const struct qbatch_seen *s,
+struct qbatch_map_entry *qbatch_map_find(const struct qbatch_map *s,
     uint64_t key);
-void qbatch_seen_fini(struct qbatch_seen *s);
+void qbatch_map_fini(struct qbatch_map *s);
 
 /* Returns the hash of a text; 0 for NULL. */
 uint64_t qbatch_hash_text(const char *s);
@@ -56,7 +56,7 @@ char *qbatch_hex(uint64_t hash, char out[QBATCH_HASH]);
  * readers of OpenAI's format, and lines that were concatenated, sorted or
  * extracted still name their run.
  */
-struct qbatch_maker {
+struct qbatch_origin {
 	char		*model, *hash;	/* name and hash of the model; owned */
 	char		*options;	/* that influence answers, without -n;
 					   owned */
@@ -68,16 +68,16 @@ struct qbatch_maker {
 	int		 cut;		/* it has an answer cut at the limit */
 };
 
-void qbatch_maker_set(struct qbatch_maker *m, const char *model,
+void qbatch_origin_set(struct qbatch_origin *m, const char *model,
     const char *hash, const char *options);
-void qbatch_maker_fini(struct qbatch_maker *m);
+void qbatch_origin_fini(struct qbatch_origin *m);
 
 /*
  * Returns 1 if a run of x would also cut the answers that m cut: the same model
  * and options, with no larger limit.
  */
-int qbatch_maker_cuts(const struct qbatch_maker *m,
-    const struct qbatch_maker *x);
+int qbatch_origin_cuts(const struct qbatch_origin *m,
+    const struct qbatch_origin *x);
 
 /* The run of this process. */
 struct qbatch_self {
@@ -86,7 +86,7 @@ struct qbatch_self {
 	char			*options;	/* for requests with their own
 						   limit */
 	char			*limited;	/* with -n, for the others */
-	struct qbatch_maker	 maker;
+	struct qbatch_origin	 origin;
 };
 
 /*
@@ -109,18 +109,18 @@ struct qbatch_index_entry {
 	size_t		 n;		/* bytes, without the newline */
 	unsigned	 file;		/* number of the file, given by the
 					   caller */
-	unsigned	 maker;		/* number of its run, from 1; 0: not
+	unsigned	 origin;	/* number of its run, from 1; 0: not
 					   recorded */
 	int		 failed;
 	enum qwen_cut_kind cut;
 };
 
 struct qbatch_index {
-	struct qbatch_index_entry	*place;
+	struct qbatch_index_entry *entry;
 	size_t			 n, cap;
-	struct qbatch_maker	*maker;
-	size_t			 n_makers, cap_makers;
-	uint64_t		 n_unsaid;	/* answers without a recorded
+	struct qbatch_origin	*origin;
+	size_t			 n_origins, cap_origins;
+	uint64_t		 n_unrecorded;	/* answers without a recorded
 						   run */
 };
 
@@ -154,7 +154,7 @@ void qbatch_index_fini(struct qbatch_index *ix);
  * way_on ends the message: what the user can do.
  */
 void qbatch_index_check(const struct qbatch_index *ix,
-    const struct qbatch_maker *self, const char *way_on);
+    const struct qbatch_origin *self, const char *way_on);
 
 /* Read the line of a result into t, with its newline.  Dies on errors. */
 void qbatch_index_load(const struct qbatch_index_entry *p, int fd,
@@ -235,7 +235,7 @@ void qbatch_results_open(struct qbatch_results *r, const char *path,
 /* The same for --plan: does not create, lock or change the file. */
 void qbatch_results_peek(struct qbatch_results *r, const char *path);
 void qbatch_results_read(struct qbatch_results *r, int retry_failed,
-    const struct qbatch_maker *retry_cut);
+    const struct qbatch_origin *retry_cut);
 void qbatch_results_begin(struct qbatch_results *r);
 void qbatch_results_write(struct qbatch_results *r,
     const struct qwen_text *line);
@@ -282,7 +282,7 @@ void qbatch_report_add(struct qbatch_report *r,
 void qbatch_report_write(struct qbatch_report *r,
     const struct qwen_work_stats *st, const char *path, int json);
 /* Print a summary of this run and the number of earlier results. */
-void qbatch_report_tell(const struct qbatch_report *r,
+void qbatch_report_print(const struct qbatch_report *r,
     const struct qbatch_tally *before);
 void qbatch_report_fini(struct qbatch_report *r);
 
@@ -303,7 +303,7 @@ struct qbatch_item {
 };
 
 /* The items in progress, in the order of their lines. */
-struct qbatch_flight {
+struct qbatch_queue {
 	struct qbatch_item *head, *tail;
 	size_t		 n, bytes;
 };
@@ -327,15 +327,15 @@ struct qbatch_run {
 	double			 arrivals;	/* simulated items per second;
 						   0: all arrive at once */
 	uint64_t		 seed;		/* of the arrival times */
-	int			 waits;		/* the input is a pipe */
+	int			 is_pipe;	/* the input is a pipe */
 	enum qwen_line_kind	 kind;		/* of the first JSON object read
 						   so far */
 	/* internal */
-	struct qbatch_seen	 ids;		/* from custom_id to line */
-	struct qbatch_flight	 flight;
-	double			 next;		/* arrival time of the next
+	struct qbatch_map	 ids;		/* from custom_id to line */
+	struct qbatch_queue	 queue;
+	double			 next_arrival;	/* arrival time of the next
 						   item */
-	int			 read;		/* the input has ended */
+	int			 at_end;	/* the input has ended */
 	uint64_t		 n_done, n_skipped, n_tokens;
 };
 
@@ -354,7 +354,7 @@ void qbatch_command_free(void);
  * Returns 1 if the line just read need not be answered: it belongs to another
  * shard or has a result.  Its id is still checked against later ones.
  */
-int qbatch_is_passed(struct qbatch_run *r, const struct tool_line *line);
+int qbatch_is_skipped(struct qbatch_run *r, const struct tool_line *line);
 
 /* Refuse the request of the line just read if an earlier line has its id. */
 void qbatch_check_id(struct qbatch_run *r, struct qwen_request *q);

@@ -144,7 +144,7 @@ add_time(struct qwen_text *t, double s)
 }
 
 void
-qbatch_report_tell(const struct qbatch_report *r,
+qbatch_report_print(const struct qbatch_report *r,
     const struct qbatch_tally *before)
 {
 	double s = r->end > r->start ? r->end - r->start : 1e-9;

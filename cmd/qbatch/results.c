@@ -109,15 +109,15 @@ qbatch_results_peek(struct qbatch_results *r, const char *path)
  */
 static int
 was_retried(const struct qbatch_index *ix, const struct qbatch_index_entry *p,
-    const struct qbatch_maker *run)
+    const struct qbatch_origin *run)
 {
-	return p->maker > 0 &&
-	    qbatch_maker_cuts(&ix->maker[p->maker - 1], run);
+	return p->origin > 0 &&
+	    qbatch_origin_cuts(&ix->origin[p->origin - 1], run);
 }
 
 void
 qbatch_results_read(struct qbatch_results *r, int retry_failed,
-    const struct qbatch_maker *retry_cut)
+    const struct qbatch_origin *retry_cut)
 {
 	struct qbatch_index *ix = &r->done;
 	struct qbatch_index_entry *p;
@@ -127,28 +127,28 @@ qbatch_results_read(struct qbatch_results *r, int retry_failed,
 		return;
 	r->torn = qbatch_index_scan(ix, r->fd, r->name, 0, &r->end);
 	for (i = 0; i < ix->n; i++) {
-		p = &ix->place[i];
+		p = &ix->entry[i];
 		if (p->failed ? !retry_failed : retry_cut == NULL || !p->cut ||
 		    was_retried(ix, p, retry_cut))
-			ix->place[n++] = *p;
+			ix->entry[n++] = *p;
 	}
 	r->drops = n < ix->n;
 	ix->n = n;
 	/* all remaining cut answers have a limit not below the new one */
-	for (i = 0; retry_cut != NULL && i < ix->n_makers; i++)
-		ix->maker[i].cut = 0;
+	for (i = 0; retry_cut != NULL && i < ix->n_origins; i++)
+		ix->origin[i].cut = 0;
 	qbatch_index_sort(ix);
 	for (i = 1; i < n; i++) {
-		p = &ix->place[i];
+		p = &ix->entry[i];
 		if (p->number == p[-1].number)
 			die("%s: line %llu is a second result for line %llu of "
 			    "the input", r->name, (unsigned long long)p->line,
 			    (unsigned long long)p->number);
 	}
-	if (ix->n_unsaid > 0)
+	if (ix->n_unrecorded > 0)
 		cli_note("%s: %s by an older qbatch, which recorded no model, "
 		    "options and request: kept unchecked", r->name,
-		    cli_count(ix->n_unsaid, "result"));
+		    cli_count(ix->n_unrecorded, "result"));
 }
 
 static int
@@ -170,10 +170,10 @@ rewrite(struct qbatch_results *r)
 	size_t i;
 
 	if (ix->n > 0)
-		qsort(ix->place, ix->n, sizeof *ix->place, by_offset);
+		qsort(ix->entry, ix->n, sizeof *ix->entry, by_offset);
 	r->end = 0;
 	for (i = 0; i < ix->n; i++) {
-		qbatch_index_load(&ix->place[i], r->fd, r->name, &line);
+		qbatch_index_load(&ix->entry[i], r->fd, r->name, &line);
 		cli_write_all(cli_output_fd(o), r->name, &line);
 		r->end += line.n;
 	}
@@ -223,7 +223,7 @@ qbatch_index_load(const struct qbatch_index_entry *p, int fd, const char *name,
 
 /* Only n bytes of a line were written: remove them. */
 static void
-take_back(const struct qbatch_results *r, size_t n)
+truncate_results(const struct qbatch_results *r, size_t n)
 {
 	off_t end = r->regular && n > 0 ? lseek(r->fd, 0, SEEK_CUR) : -1;
 
@@ -241,7 +241,7 @@ qbatch_results_write(struct qbatch_results *r, const struct qwen_text *line)
 		check_linked(r);
 		return;
 	}
-	take_back(r, n);
+	truncate_results(r, n);
 	die("%s: %s", r->name, strerror(error));
 }
 

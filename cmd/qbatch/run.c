@@ -19,7 +19,7 @@ enum { AHEAD_BYTES = 64 << 20 };
 /* ------------------------------------------------------- items in progress */
 
 static void
-enlist(struct qbatch_flight *f, struct qbatch_item *item)
+queue_add(struct qbatch_queue *f, struct qbatch_item *item)
 {
 	item->prev = f->tail;
 	*(f->tail != NULL ? &f->tail->next : &f->head) = item;
@@ -29,7 +29,7 @@ enlist(struct qbatch_flight *f, struct qbatch_item *item)
 }
 
 static void
-delist(struct qbatch_flight *f, struct qbatch_item *item)
+queue_remove(struct qbatch_queue *f, struct qbatch_item *item)
 {
 	*(item->prev != NULL ? &item->prev->next : &f->head) = item->next;
 	*(item->next != NULL ? &item->next->prev : &f->tail) = item->prev;
@@ -38,10 +38,10 @@ delist(struct qbatch_flight *f, struct qbatch_item *item)
 }
 
 static void
-put_out(struct qbatch_run *r, struct qbatch_item *item)
+write_result(struct qbatch_run *r, struct qbatch_item *item)
 {
 	qbatch_results_write(&r->out, &item->result);
-	delist(&r->flight, item);
+	queue_remove(&r->queue, item);
 	qwen_text_fini(&item->result);
 	free(item);
 	cli_progress(++r->n_done);
@@ -67,7 +67,7 @@ make_result(const struct qbatch_run *r, struct qbatch_item *item)
  * written.
  */
 static void
-land(struct qbatch_run *r, struct qbatch_item *item)
+finish_item(struct qbatch_run *r, struct qbatch_item *item)
 {
 	struct qwen_request *q = item->request;
 	size_t before = item->bytes;
@@ -78,13 +78,13 @@ land(struct qbatch_run *r, struct qbatch_item *item)
 	qwen_request_free(q);
 	item->request = NULL;
 	item->bytes = sizeof *item + item->result.n;
-	r->flight.bytes += item->bytes - before;
+	r->queue.bytes += item->bytes - before;
 	if (r->unordered) {
-		put_out(r, item);
+		write_result(r, item);
 		return;
 	}
-	while (r->flight.head != NULL && r->flight.head->request == NULL)
-		put_out(r, r->flight.head);
+	while (r->queue.head != NULL && r->queue.head->request == NULL)
+		write_result(r, r->queue.head);
 }
 
 /* -------------------------------------------------------------------- jobs */
@@ -137,7 +137,7 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *why_failed)
 	    "length" : "stop", &err) < 0)
 		fail_request(a->request, "failed", &err);
 	if (--item->n_left == 0)
-		land(item->run, item);
+		finish_item(item->run, item);
 }
 
 static int
@@ -164,7 +164,7 @@ add_job(struct qbatch_run *r, struct qbatch_item *item, size_t i)
 
 /* Free what the jobs have copied. */
 static void
-drop_parts(struct qbatch_item *item)
+free_copied(struct qbatch_item *item)
 {
 	struct qwen_request *q = item->request;
 	size_t i;
@@ -183,14 +183,14 @@ add_item(struct qbatch_run *r, struct qbatch_item *item)
 	struct qwen_request *q = item->request;
 	size_t i;
 
-	enlist(&r->flight, item);
+	queue_add(&r->queue, item);
 	for (i = 0; i < q->n_answers && q->refusal.err.code == 0; i++) {
 		if (add_job(r, item, i) == 0)
 			item->n_left++;
 	}
-	drop_parts(item);
+	free_copied(item);
 	if (item->n_left == 0)
-		land(r, item);
+		finish_item(r, item);
 }
 
 /* ----------------------------------------------------------------- reading */
@@ -199,12 +199,12 @@ add_item(struct qbatch_run *r, struct qbatch_item *item)
 static uint64_t
 note_id(struct qbatch_run *r, const char *id)
 {
-	struct qbatch_entry *e;
+	struct qbatch_map_entry *e;
 	int made;
 
 	if (id == NULL)
 		return 0;
-	e = qbatch_seen_put(&r->ids, qbatch_hash_text(id), r->in.line, &made);
+	e = qbatch_map_put(&r->ids, qbatch_hash_text(id), r->in.line, &made);
 	return made ? 0 : e->value;
 }
 
@@ -227,7 +227,7 @@ static void
 check_done(struct qbatch_run *r, const struct qbatch_index_entry *done,
     const struct tool_line *line)
 {
-	if (r->waits && !r->mixed && !qbatch_index_answers(done, line))
+	if (r->is_pipe && !r->mixed && !qbatch_index_answers(done, line))
 		die("%s: line %llu of the input changed since it was "
 		    "answered; --mixed keeps its result", r->out.name,
 		    (unsigned long long)r->in.line);
@@ -235,7 +235,7 @@ check_done(struct qbatch_run *r, const struct qbatch_index_entry *done,
 }
 
 int
-qbatch_is_passed(struct qbatch_run *r, const struct tool_line *line)
+qbatch_is_skipped(struct qbatch_run *r, const struct tool_line *line)
 {
 	const struct qbatch_index_entry *done;
 	int ours = (r->in.line - 1) % r->n_shards == r->shard;
@@ -259,20 +259,20 @@ qbatch_is_passed(struct qbatch_run *r, const struct tool_line *line)
 void
 qbatch_check_id(struct qbatch_run *r, struct qwen_request *q)
 {
-	uint64_t twin;
+	uint64_t other;
 
-	if (q->form != QWEN_FORM_PLAIN && (twin = note_id(r, q->id)) != 0)
+	if (q->form != QWEN_FORM_PLAIN && (other = note_id(r, q->id)) != 0)
 		qwen_refuse(&q->refusal, "duplicate_id", "custom_id",
 		    "custom_id: line %llu has the same",
-		    (unsigned long long)twin);
+		    (unsigned long long)other);
 }
 
 static double
 arrival(struct qbatch_run *r)
 {
 	if (r->arrivals <= 0)
-		return r->waits ? cli_now() : r->report.start;
-	return r->next;
+		return r->is_pipe ? cli_now() : r->report.start;
+	return r->next_arrival;
 }
 
 static struct qbatch_item *
@@ -294,11 +294,11 @@ make_item(struct qbatch_run *r, const struct tool_line *line)
 }
 
 static void
-take_line(struct qbatch_run *r, const struct tool_line *line)
+handle_line(struct qbatch_run *r, const struct tool_line *line)
 {
 	struct qbatch_item *item;
 
-	if (tool_line_is_blank(line) || qbatch_is_passed(r, line))
+	if (tool_line_is_blank(line) || qbatch_is_skipped(r, line))
 		return;
 	item = make_item(r, line);
 	if (item->request->is_object)
@@ -307,7 +307,7 @@ take_line(struct qbatch_run *r, const struct tool_line *line)
 	qbatch_check_id(r, item->request);
 	item->arrived = arrival(r);
 	if (r->arrivals > 0)
-		r->next += tool_gap(&r->seed, r->arrivals, 1);
+		r->next_arrival += tool_gap(&r->seed, r->arrivals, 1);
 	add_item(r, item);
 }
 
@@ -321,10 +321,10 @@ wants_line(struct qbatch_run *r)
 	double wait;
 	struct timespec t;
 
-	if (r->read || r->flight.bytes >= AHEAD_BYTES ||
-	    r->flight.n >= r->work.n_ahead)
+	if (r->at_end || r->queue.bytes >= AHEAD_BYTES ||
+	    r->queue.n >= r->work.n_ahead)
 		return 0;
-	if (r->arrivals > 0 && (wait = r->next - cli_now()) > 0) {
+	if (r->arrivals > 0 && (wait = r->next_arrival - cli_now()) > 0) {
 		if (qwen_work_n_jobs(r->work.work) > 0)
 			return 0;
 		t.tv_sec = (time_t)wait;
@@ -335,7 +335,7 @@ wants_line(struct qbatch_run *r)
 }
 
 static void
-feed(struct qbatch_run *r)
+read_lines(struct qbatch_run *r)
 {
 	struct tool_line line;
 
@@ -343,9 +343,9 @@ feed(struct qbatch_run *r)
 		if (tool_lines_next(&r->in, &line)) {
 			/* die early if the input is a binary file */
 			tool_lines_check(&r->in, &line, "requests");
-			take_line(r, &line);
+			handle_line(r, &line);
 		} else
-			r->read = 1;
+			r->at_end = 1;
 	}
 }
 
@@ -353,10 +353,10 @@ void
 qbatch_answer_all(struct qbatch_run *r)
 {
 	note_kind(r, QWEN_LINE_BAD);
-	r->report.start = r->next = cli_now();
+	r->report.start = r->next_arrival = cli_now();
 	do
-		feed(r);
-	while (tool_work_step(&r->work) || !r->read);
+		read_lines(r);
+	while (tool_work_step(&r->work) || !r->at_end);
 	r->report.end = cli_now();
 }
 
@@ -364,7 +364,7 @@ void
 qbatch_fini(struct qbatch_run *r)
 {
 	tool_lines_fini(&r->in);
-	qbatch_seen_fini(&r->ids);
+	qbatch_map_fini(&r->ids);
 	qbatch_index_fini(&r->out.done);
 	qbatch_self_close(&r->self);
 	qbatch_report_fini(&r->report);

@@ -210,14 +210,14 @@ qbatch_self_open(struct qbatch_self *self, const struct tool_service *w,
 	    cli_format("n=context %s", self->options) :
 	    cli_format("n=%zu %s", w->service.max, self->options);
 	self->model = w->service.model;
-	qbatch_maker_set(&self->maker, self->model, self->hash,
+	qbatch_origin_set(&self->origin, self->model, self->hash,
 	    self->limited);
 }
 
 void
 qbatch_self_close(struct qbatch_self *self)
 {
-	qbatch_maker_fini(&self->maker);
+	qbatch_origin_fini(&self->origin);
 	free(self->options);
 	free(self->limited);
 }

@@ -157,11 +157,11 @@ qbatch_survey(struct qbatch_survey *s, const struct qbatch_index *ix,
 	    tool_lines_next(&l, &line)) {
 		tool_lines_check(&l, &line, "requests");
 		p = ix != NULL && at < ix->n &&
-		    ix->place[at].number == l.line ? &ix->place[at++] : NULL;
+		    ix->entry[at].number == l.line ? &ix->entry[at++] : NULL;
 		survey_line(s, p, &line, l.line);
 	}
 	s->n_beyond = ix != NULL ? ix->n - at : 0;
-	s->beyond = s->n_beyond > 0 ? ix->place[at].number : 0;
+	s->beyond = s->n_beyond > 0 ? ix->entry[at].number : 0;
 	tool_lines_fini(&l);
 	/* go back, to read the requests again */
 	if (start != -1 && lseek(l.fd, start, SEEK_SET) == -1)

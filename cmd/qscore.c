@@ -61,7 +61,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_OUTPUT(&opt.output),
 	CLI_OPT_FORMAT(&run.score.json, "text json",
 	    "format of the output; json prints JSON lines"),
-	CLI_FLAG(0, "each", &run.score.each, "print every token, too"),
+	CLI_FLAG(0, "each", &run.score.per_token, "print every token, too"),
 	CLI_INT(0, "top", "n", &run.score.n_top, 1, QWEN_JOB_TOP_MAX,
 	    "print the N most likely tokens at each place; implies --each"),
 
@@ -134,7 +134,7 @@ parse(int argc, char *argv[], struct scoring *r)
 {
 	opt.n_files = cli_begin(&tool, argc, argv);
 	opt.files = argv + 1;
-	r->score.each |= r->score.n_top > 0;
+	r->score.per_token |= r->score.n_top > 0;
 	check_options(&r->score);
 }
 
@@ -376,7 +376,7 @@ count_texts(const struct scoring *r)
 static void
 score_all(struct qscore_run *r)
 {
-	int table = !opt.requests && !r->json && !r->each;
+	int table = !opt.requests && !r->json && !r->per_token;
 	struct qwen_text t = { 0 };
 
 	r->table = table;

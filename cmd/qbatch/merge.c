@@ -108,8 +108,7 @@ open_all(struct merge *m, char *const *files, int n, int may_be_torn)
 	if (m->ix.n_unrecorded > 0)
 		cli_note("%s by an older qbatch, which recorded no model, "
 		    "options and request: merged unchecked",
-		    cli_count(m->ix.n_unrecorded,
-		    "result"));
+		    cli_count(m->ix.n_unrecorded, "result"));
 }
 
 static void

@@ -15,7 +15,7 @@
 struct qscore_run;
 
 /* Statistics over all compared tokens.  kl and diff have n elements. */
-struct qscore_judged {
+struct qscore_stats {
 	size_t	 n, cap;
 	double	*kl, *diff;	/* KL divergence; and probability of the token
 				   by the model minus that by the base */
@@ -48,7 +48,7 @@ struct qscore_base {
 	uint64_t		 last;		/* position of the last text's
 						   last token, whose row
 						   predicts nothing */
-	struct qscore_judged	 sum;
+	struct qscore_stats	 sum;
 };
 
 /*
@@ -66,9 +66,9 @@ void qscore_base_close(struct qscore_base *b);
 void qscore_compare_all(struct qscore_base *b, struct qscore_run *r);
 
 /* Add a pair of rows to the statistics. */
-void qscore_judge(struct qscore_judged *j, const struct qwen_row_pair *p);
+void qscore_add_pair(struct qscore_stats *j, const struct qwen_row_pair *p);
 
 /* Write all statistics to t, as JSON if json is set.  Sorts kl and diff. */
-void qscore_verdict(struct qscore_judged *j, int json, struct qwen_text *t);
+void qscore_write_stats(struct qscore_stats *j, int json, struct qwen_text *t);
 
 #endif

@@ -273,8 +273,8 @@ compare_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 	(void)err;
 	qwen_compare_rows(logits, b->row + (pos - c->first) * b->n_vocab,
 	    b->n_vocab, c->x->q.text.id[at], &p);
-	qscore_judge(&b->sum, &p);
-	if (c->r->each)
+	qscore_add_pair(&b->sum, &p);
+	if (c->r->per_token)
 		show(c, at, &p);
 	cli_progress_also(++c->r->n_scored, "tok");
 	cli_progress(c->r->n_done);
@@ -424,8 +424,8 @@ qscore_compare_all(struct qscore_base *b, struct qscore_run *r)
 	if (b->sum.n == 0)
 		return;
 	check_end(b, r);
-	if (!r->each || r->json)
-		qscore_verdict(&b->sum, r->json, &t);
+	if (!r->per_token || r->json)
+		qscore_write_stats(&b->sum, r->json, &t);
 	qscore_write(r, &t);
 	qwen_text_fini(&t);
 }

@@ -58,7 +58,7 @@ struct qscore_run {
 	struct tool_work	 work;
 	struct qwen_scoring	 how;
 	size_t			 context, stride;
-	int			 each;	/* print each token */
+	int			 per_token;	/* print each token */
 	size_t			 n_top;	/* and its n_top best alternatives */
 	int			 json;	/* files as JSON; requests always are */
 	int			 table;	/* print a heading first */
@@ -67,7 +67,7 @@ struct qscore_run {
 	struct qscore_text	*head, *tail;	/* texts in progress, in
 						   order */
 	size_t			 n, bytes;	/* their number and memory */
-	int			 read;	/* the source has ended */
+	int			 at_end;	/* the source has ended */
 	uint64_t		 n_done, n_scored;
 	struct qscore_sums	 total;
 };

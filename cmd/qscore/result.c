@@ -34,7 +34,7 @@ add_up(const struct qscore_run *r, const struct qscore_text *x,
 }
 
 static void
-join(struct qscore_sums *to, const struct qscore_sums *s)
+add_sums(struct qscore_sums *to, const struct qscore_sums *s)
 {
 	to->n_tokens += s->n_tokens;
 	to->n += s->n;
@@ -142,7 +142,7 @@ add_figures(const struct qscore_sums *s, struct qwen_text *t)
 
 /* Add the answer to a request. */
 static void
-request(const struct qscore_run *r, const struct qscore_text *x,
+add_request(const struct qscore_run *r, const struct qscore_text *x,
     const struct qscore_sums *s, struct qwen_text *t)
 {
 	if (!tool_begin_result(t, x->line, x->q.id, &x->q.refusal))
@@ -152,14 +152,14 @@ request(const struct qscore_run *r, const struct qscore_text *x,
 	    "\"tokens_context\":%zu,\"tokens_scored\":%zu,\"bytes\":%llu",
 	    s->logprob, s->greedy == s->n ? "true" : "false",
 	    x->q.from - x->q.n_front, s->n, (unsigned long long)s->bytes);
-	if (r->each)
+	if (r->per_token)
 		add_tokens(r, x, t);
 	qwen_text_str(t, "}\n");
 }
 
 /* Add a line per token: position, id, logprob, rank, text, best tokens. */
 static void
-table(const struct qscore_run *r, const struct qscore_text *x,
+add_table(const struct qscore_run *r, const struct qscore_text *x,
     struct qwen_text *t)
 {
 	const struct qwen_sample_top *top;
@@ -210,22 +210,22 @@ qscore_result(const struct qscore_run *r, const struct qscore_text *x,
 
 	if (x->q.refusal.err.code == 0) {
 		add_up(r, x, &s);
-		join(sums, &s);
+		add_sums(sums, &s);
 	}
 	if (x->name == NULL) {
-		request(r, x, &s, t);
+		add_request(r, x, &s, t);
 		return;
 	}
 	if (x->q.refusal.err.code != 0) {
 		warn("%s: %s", x->name, x->q.refusal.err.msg);
 		return;
 	}
-	if (r->each && !r->json) {
-		table(r, x, t);
+	if (r->per_token && !r->json) {
+		add_table(r, x, t);
 		return;
 	}
 	qscore_line(r, x->name, &s, t);
-	if (r->json && r->each)
+	if (r->json && r->per_token)
 		add_tokens(r, x, t);
 	if (r->json)
 		qwen_text_str(t, "}\n");

@@ -24,7 +24,7 @@ qscore_write(const struct qscore_run *r, struct qwen_text *t)
 }
 
 static void
-head(const struct qscore_run *r)
+write_heading(const struct qscore_run *r)
 {
 	struct qwen_text t = { 0 };
 
@@ -35,7 +35,7 @@ head(const struct qscore_run *r)
 }
 
 static void
-put_out(struct qscore_run *r)
+write_first(struct qscore_run *r)
 {
 	struct qscore_text *x = r->head;
 	struct qwen_text t = { 0 };
@@ -44,7 +44,7 @@ put_out(struct qscore_run *r)
 	qscore_result(r, x, &r->total, &t);
 	/* no heading if every text failed */
 	if (r->table && t.n > 0) {
-		head(r);
+		write_heading(r);
 		r->table = 0;
 	}
 	qscore_write(r, &t);
@@ -72,7 +72,7 @@ static void
 write_ready(struct qscore_run *r)
 {
 	while (r->head != NULL && r->head->left == 0 && is_added(r->head))
-		put_out(r);
+		write_first(r);
 }
 
 static void
@@ -141,7 +141,7 @@ add_next_window(struct qscore_run *r, struct qscore_text *x)
 }
 
 static void
-enlist(struct qscore_run *r, struct qscore_text *x)
+add_text(struct qscore_run *r, struct qscore_text *x)
 {
 	size_t n = x->q.text.n > x->q.from ? x->q.text.n - x->q.from : 0;
 
@@ -166,14 +166,14 @@ wants_more(const struct qscore_run *r)
 {
 	if (r->tail != NULL && !is_added(r->tail))
 		return qwen_work_n_waiting(r->work.work) < r->work.n_ahead;
-	if (r->read || r->n >= r->work.n_ahead || r->bytes >= AHEAD_BYTES)
+	if (r->at_end || r->n >= r->work.n_ahead || r->bytes >= AHEAD_BYTES)
 		return 0;
 	return qwen_work_n_jobs(r->work.work) == 0 ||
 	    r->source.waiting(r->source.arg);
 }
 
 static void
-feed(struct qscore_run *r)
+read_texts(struct qscore_run *r)
 {
 	struct qscore_text *x;
 
@@ -181,9 +181,9 @@ feed(struct qscore_run *r)
 		if (r->tail != NULL && !is_added(r->tail))
 			add_next_window(r, r->tail);
 		else if (!r->source.next(r->source.arg, &x))
-			r->read = 1;
+			r->at_end = 1;
 		else if (x != NULL)
-			enlist(r, x);
+			add_text(r, x);
 		/* no step follows that would write the results */
 		if (qwen_work_n_jobs(r->work.work) == 0)
 			write_ready(r);
@@ -196,8 +196,8 @@ qscore_all(struct qscore_run *r)
 	int more;
 
 	do {
-		feed(r);
+		read_texts(r);
 		more = tool_work_step(&r->work);
 		write_ready(r);
-	} while (more || !r->read);
+	} while (more || !r->at_end);
 }

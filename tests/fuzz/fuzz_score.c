@@ -84,7 +84,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	run.how.encode = data[0] & 1 ? QWEN_TOK_SPECIAL : 0;
 	run.how.bos = data[0] >> 1 & 1;
 	run.how.bos_id = data[0] & 4 ? -1 : 7;
-	run.each = data[0] >> 3 & 1;
+	run.per_token = data[0] >> 3 & 1;
 	if (qwen_score_request_parse(&x.q, &run.how, (const char *)data + 1,
 	    size - 1, NULL) < 0)
 		abort();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * judge.c - how much two models differ: the statistics of llama.cpp's
+ * stats.c - how much two models differ: the statistics of llama.cpp's
  * --kl-divergence, by the same definitions.
  */
 #include <math.h>
@@ -17,7 +17,7 @@ struct figure {
 };
 
 void
-qscore_judge(struct qscore_judged *j, const struct qwen_row_pair *p)
+qscore_add_pair(struct qscore_stats *j, const struct qwen_row_pair *p)
 {
 	size_t cap = j->cap;
 	double own = -p->logprob, base = -p->base_logprob;
@@ -116,7 +116,7 @@ struct pair {
 };
 
 static struct pair
-perplexities(const struct qscore_judged *j)
+perplexities(const struct qscore_stats *j)
 {
 	double n = (double)j->n, cov = 0, var;
 	struct pair p = {
@@ -142,7 +142,7 @@ perplexities(const struct qscore_judged *j)
 }
 
 static struct figure
-same_best(const struct qscore_judged *j)
+same_best(const struct qscore_stats *j)
 {
 	struct figure f = { (double)j->n_same / (double)j->n, 0 };
 
@@ -155,70 +155,71 @@ same_best(const struct qscore_judged *j)
 
 /* Infinity becomes null, since JSON cannot express it. */
 static void
-number(struct qwen_text *t, const char *key, double x)
+add_number(struct qwen_text *t, const char *key, double x)
 {
 	qwen_text_fmt(t, isfinite(x) ? ",\"%s\":%.12g" : ",\"%s\":null", key, x);
 }
 
 static void
-with_error(struct qwen_text *t, const char *key, struct figure f)
+add_with_error(struct qwen_text *t, const char *key, struct figure f)
 {
 	char name[64];
 
-	number(t, key, f.x);
+	add_number(t, key, f.x);
 	snprintf(name, sizeof name, "%s_error", key);
-	number(t, name, f.error);
+	add_number(t, name, f.error);
 }
 
 static void
-spread_json(struct qwen_text *t, const double *x, size_t n)
+add_spread_json(struct qwen_text *t, const double *x, size_t n)
 {
 	size_t i;
 
 	for (i = 0; i < N_QUANTILES; i++)
-		number(t, quantiles[i].key, quantile(x, n, quantiles[i].share));
+		add_number(t, quantiles[i].key,
+		    quantile(x, n, quantiles[i].share));
 	qwen_text_str(t, "}");
 }
 
 static void
-write_json(const struct qscore_judged *j, struct qwen_text *t)
+write_json(const struct qscore_stats *j, struct qwen_text *t)
 {
 	struct pair p = perplexities(j);
 
 	qwen_text_fmt(t, "{\"tokens_scored\":%zu", j->n);
-	with_error(t, "perplexity", p.own);
-	with_error(t, "base_perplexity", p.base);
-	with_error(t, "perplexity_ratio", p.ratio);
-	with_error(t, "log_perplexity_ratio", p.log);
-	number(t, "correlation", p.correlation);
-	with_error(t, "same_top", same_best(j));
+	add_with_error(t, "perplexity", p.own);
+	add_with_error(t, "base_perplexity", p.base);
+	add_with_error(t, "perplexity_ratio", p.ratio);
+	add_with_error(t, "log_perplexity_ratio", p.log);
+	add_number(t, "correlation", p.correlation);
+	add_with_error(t, "same_top", same_best(j));
 	qwen_text_fmt(t, ",\"kl\":{\"n\":%zu", j->n);
-	with_error(t, "mean", mean_of(j->kl, j->n, 0));
-	spread_json(t, j->kl, j->n);
+	add_with_error(t, "mean", mean_of(j->kl, j->n, 0));
+	add_spread_json(t, j->kl, j->n);
 	qwen_text_fmt(t, ",\"p_difference\":{\"n\":%zu", j->n);
-	with_error(t, "mean", mean_of(j->diff, j->n, 0));
-	with_error(t, "rms", root_mean_square(j->diff, j->n));
-	spread_json(t, j->diff, j->n);
+	add_with_error(t, "mean", mean_of(j->diff, j->n, 0));
+	add_with_error(t, "rms", root_mean_square(j->diff, j->n));
+	add_spread_json(t, j->diff, j->n);
 	qwen_text_str(t, "}\n");
 }
 
 /* ----------------------------------------------------------------- as text */
 
 static void
-line(struct qwen_text *t, const char *name, struct figure f)
+add_line(struct qwen_text *t, const char *name, struct figure f)
 {
 	qwen_text_fmt(t, "%-28s %14.6f  +- %.6f\n", name, f.x, f.error);
 }
 
 static void
-percent(struct qwen_text *t, const char *name, struct figure f)
+add_percent(struct qwen_text *t, const char *name, struct figure f)
 {
 	qwen_text_fmt(t, "%-28s %14.4f %% +- %.4f\n", name, 100 * f.x,
 	    100 * f.error);
 }
 
 static void
-spread(struct qwen_text *t, const double *x, size_t n, double scale,
+add_spread(struct qwen_text *t, const double *x, size_t n, double scale,
     const char *unit)
 {
 	size_t i;
@@ -230,7 +231,7 @@ spread(struct qwen_text *t, const double *x, size_t n, double scale,
 
 /* Draw a histogram of the divergences. */
 static void
-plot(struct qwen_text *t, const double *kl, size_t n)
+add_plot(struct qwen_text *t, const double *kl, size_t n)
 {
 	static const double up_to[] = { 1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4,
 	    1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1, 3, INFINITY };
@@ -258,28 +259,28 @@ plot(struct qwen_text *t, const double *kl, size_t n)
 }
 
 static void
-write_text(const struct qscore_judged *j, struct qwen_text *t)
+write_text(const struct qscore_stats *j, struct qwen_text *t)
 {
 	struct pair p = perplexities(j);
 
 	qwen_text_fmt(t, "%-28s %14zu\n", "tokens scored", j->n);
-	line(t, "perplexity", p.own);
-	line(t, "perplexity of the base", p.base);
-	line(t, "ratio", p.ratio);
-	line(t, "logarithm of the ratio", p.log);
+	add_line(t, "perplexity", p.own);
+	add_line(t, "perplexity of the base", p.base);
+	add_line(t, "ratio", p.ratio);
+	add_line(t, "logarithm of the ratio", p.log);
 	qwen_text_fmt(t, "%-28s %14.4f %%\n", "correlation of logarithms",
 	    100 * p.correlation);
-	percent(t, "same best token", same_best(j));
-	line(t, "KL divergence, mean", mean_of(j->kl, j->n, 0));
-	spread(t, j->kl, j->n, 1, "");
-	percent(t, "p less the base's, mean", mean_of(j->diff, j->n, 0));
-	percent(t, "  root mean square", root_mean_square(j->diff, j->n));
-	spread(t, j->diff, j->n, 100, " %");
-	plot(t, j->kl, j->n);
+	add_percent(t, "same best token", same_best(j));
+	add_line(t, "KL divergence, mean", mean_of(j->kl, j->n, 0));
+	add_spread(t, j->kl, j->n, 1, "");
+	add_percent(t, "p less the base's, mean", mean_of(j->diff, j->n, 0));
+	add_percent(t, "  root mean square", root_mean_square(j->diff, j->n));
+	add_spread(t, j->diff, j->n, 100, " %");
+	add_plot(t, j->kl, j->n);
 }
 
 void
-qscore_verdict(struct qscore_judged *j, int json, struct qwen_text *t)
+qscore_write_stats(struct qscore_stats *j, int json, struct qwen_text *t)
 {
 	qsort(j->kl, j->n, sizeof *j->kl, by_value);
 	qsort(j->diff, j->n, sizeof *j->diff, by_value);

@@ -28,18 +28,18 @@ push(struct cli_list *l, char *s)
 }
 
 /* Options of the built-in engine; qserve only checks their values. */
-static struct tool_work own = { .draft = { .mode = QWEN_DRAFT_AUTO } };
+static struct tool_work engine_work = { .draft = { .mode = QWEN_DRAFT_AUTO } };
 static const struct cli_opt engine_options[] = {
-	TOOL_OPT_COMPUTE(&own),
-	TOOL_OPT_PASSES(&own),
-	TOOL_OPT_TURNS(&own),
+	TOOL_OPT_COMPUTE(&engine_work),
+	TOOL_OPT_PASSES(&engine_work),
+	TOOL_OPT_TURNS(&engine_work),
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 	CLI_END,
 };
 
 /* Check an option of the engine and add it to the engine's arguments. */
 static void
-pass(const struct cli_opt *o, const char *arg)
+pass_to_engine(const struct cli_opt *o, const char *arg)
 {
 	cli_set(o->to, arg);
 	push(&server.engine_args, arg != NULL ?
@@ -57,7 +57,7 @@ engine_rows(void *to)
 	for (i = 0; engine_options[i].kind != CLI_KIND_END; i++) {
 		rows[i] = engine_options[i];
 		rows[i].kind = CLI_KIND_CALL;
-		rows[i].call = pass;
+		rows[i].call = pass_to_engine;
 		rows[i].to = (void *)(uintptr_t)&engine_options[i];
 	}
 	return rows;
@@ -169,7 +169,7 @@ static const struct cli_tool tool = {
 
 /* Exit with an error unless this is a readable file; the engine opens it. */
 static void
-look_for(const char *path)
+check_readable(const char *path)
 {
 	struct stat st;
 
@@ -193,10 +193,10 @@ set_engine(struct qserve *s)
 	if (s->commands.n > 0 && (l->n > 0 || s->store.dir != NULL))
 		cli_usage("%s is for the built-in engine: put it into the "
 		    "command of --engine", l->n > 0 ? l->v[0] : "--store");
-	tool_draft_check(&own.draft);
-	look_for(own.draft.file);
-	look_for(own.draft.text);
-	s->makes_weights = tool_quantize != NULL;
+	tool_draft_check(&engine_work.draft);
+	check_readable(engine_work.draft.file);
+	check_readable(engine_work.draft.text);
+	s->quantizes = tool_quantize != NULL;
 	tool_quantize = NULL;	/* only the engine quantises */
 	tool_store_choose(&s->store);
 	s->program = tool_beside("qengine");
@@ -224,7 +224,7 @@ set_engine(struct qserve *s)
 }
 
 static void
-tell_model(const struct qserve *s)
+note_model(const struct qserve *s)
 {
 	struct qwen_str name = { "", 0 };
 
@@ -313,8 +313,8 @@ main(int argc, char *argv[])
 	open_model(s);
 	qserve_http_open(s);
 	qserve_listen(s);
-	tell_model(s);
-	qserve_listeners_tell(s);
+	note_model(s);
+	qserve_listeners_print(s);
 	qserve_engines_open(s);
 	qserve_run(s);
 	qserve_http_close(s);

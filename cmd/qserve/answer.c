@@ -51,8 +51,8 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 	o->kind = QWEN_ENGINE_GENERATE;
 	o->tokens = p->id;
 	o->n = p->n;
-	memcpy(o->keep, c->about.keep, sizeof c->about.keep);
-	o->n_keep = c->about.n_keep;
+	memcpy(o->keep, c->prompt_info.keep, sizeof c->prompt_info.keep);
+	o->n_keep = c->prompt_info.n_keep;
 	o->progress = q->tells_progress && i == 0;
 	/* an engine must generate one token; it is discarded */
 	o->max = q->max > 0 ? q->max : 1;
@@ -82,11 +82,11 @@ put_body(struct qserve_call *c)
 static void
 put_events(struct qserve_call *c)
 {
-	c->spoke = cli_now();
+	c->sent_at = cli_now();
 	if (c->out.failed || c->out.n - c->at > c->server->max_unread)
-		qserve_drop(c);
+		qserve_call_drop(c);
 	else
-		qserve_wake(c);
+		qserve_call_resume(c);
 }
 
 /* Add the new text of all answers to out. */
@@ -101,15 +101,15 @@ put_steps(struct qserve_call *c)
 }
 
 double
-qserve_answer_due(const struct qserve_call *c)
+qserve_answer_flush_at(const struct qserve_call *c)
 {
-	return c->has_news && !c->dead ? c->spoke + GATHER_S : 0;
+	return c->has_news && !c->client_left ? c->sent_at + GATHER_S : 0;
 }
 
 void
-qserve_answer_tell(struct qserve_call *c, double now)
+qserve_answer_flush(struct qserve_call *c, double now)
 {
-	double due = qserve_answer_due(c);
+	double due = qserve_answer_flush_at(c);
 
 	if (due <= 0 || now < due)
 		return;
@@ -121,20 +121,21 @@ qserve_answer_tell(struct qserve_call *c, double now)
 static void
 note_times(struct qserve_call *c)
 {
-	double now = cli_now(), reads = c->reads > 0 ? c->reads : c->since;
-	double first = c->first > 0 ? c->first : now;
+	double now = cli_now();
+	double began = c->began_at > 0 ? c->began_at : c->since;
+	double first = c->first_at > 0 ? c->first_at : now;
 
-	c->q->times = (struct qwen_timings){ 1, now - c->since, first - reads,
+	c->q->times = (struct qwen_timings){ 1, now - c->since, first - began,
 	    now - first };
 }
 
 /* End the answer, or answer with a refusal. */
 static void
-conclude(struct qserve_call *c)
+end_response(struct qserve_call *c)
 {
 	note_times(c);
 	qserve_response_keep(c);
-	if (!c->streams) {
+	if (!c->is_stream) {
 		put_body(c);
 		return;
 	}
@@ -146,9 +147,9 @@ conclude(struct qserve_call *c)
 }
 
 void
-qserve_answer_idle(struct qserve_call *c, double now)
+qserve_answer_keep_alive(struct qserve_call *c, double now)
 {
-	if (!c->streams || c->ended || now < c->spoke + IDLE_S)
+	if (!c->is_stream || c->ended || now < c->sent_at + IDLE_S)
 		return;
 	qwen_answer_stream_idle(c->sse, &c->out);
 	put_events(c);
@@ -159,7 +160,7 @@ qserve_answer_fail(struct qserve_call *c, const char *code,
     const char *message)
 {
 	qwen_refuse(&c->q->refusal, code, NULL, "%s", message);
-	conclude(c);
+	end_response(c);
 }
 
 static void
@@ -176,20 +177,20 @@ begin_stream(struct qserve_call *c)
 	struct qwen_request *q = c->q;
 	struct qwen_err err;
 
-	if (!q->stream || c->streams)
+	if (!q->stream || c->is_stream)
 		return 0;
 	if (qwen_answer_stream_new(&c->sse, q, c->created, &err) < 0) {
 		fail_err(c, &err);
 		return -1;
 	}
-	c->streams = 1;
+	c->is_stream = 1;
 	c->status = 200;
 	qwen_answer_stream_begin(c->sse, &c->out);
 	/* the prompt, which precedes the first token */
 	if (q->echo)
 		put_steps(c);
 	put_events(c);
-	return c->dead ? -1 : 0;
+	return c->client_left ? -1 : 0;
 }
 
 /*
@@ -197,12 +198,12 @@ begin_stream(struct qserve_call *c)
  * the same tokens.
  */
 static void
-tell_progress(struct qserve_call *c, size_t n_read)
+send_progress(struct qserve_call *c, size_t n_read)
 {
 	struct qwen_progress p = { c->q->answer[0].prompt->n, c->q->n_cached,
-	    n_read, cli_now() - c->reads };
+	    n_read, cli_now() - c->began_at };
 
-	if (!c->q->tells_progress || !c->streams || c->dead)
+	if (!c->q->tells_progress || !c->is_stream || c->client_left)
 		return;
 	qwen_answer_stream_progress(c->sse, &p, &c->out);
 	put_events(c);
@@ -222,32 +223,32 @@ put_refusal(struct qserve_call *c)
 	    q->n_answers == 0 || strcmp(q->refusal.code, QWEN_TOO_LONG) != 0)
 		put_body(c);
 	else if (begin_stream(c) == 0)
-		conclude(c);
+		end_response(c);
 }
 
 static void
-started(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+begin_answer(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
 	/* all answers to a prompt share it */
 	if (i % c->q->n == 0) {
 		c->q->n_cached += (size_t)ev->n_cached;
 		c->n_prompt += c->q->answer[i].prompt->n;
 	}
-	if (c->reads <= 0)
-		c->reads = cli_now();
+	if (c->began_at <= 0)
+		c->began_at = cli_now();
 	if (begin_stream(c) == 0 && i == 0)
-		tell_progress(c, (size_t)ev->n_cached);
+		send_progress(c, (size_t)ev->n_cached);
 }
 
 /* Answer i has a new token: send it now, or together with the next ones. */
 static void
-step(struct qserve_call *c, int now)
+send_token(struct qserve_call *c, int now)
 {
-	if (!c->streams)
+	if (!c->is_stream)
 		return;
 	c->has_news = 1;
 	if (now)
-		qserve_answer_tell(c, INFINITY);
+		qserve_answer_flush(c, INFINITY);
 }
 
 static void
@@ -259,21 +260,21 @@ end_answer(struct qserve_call *c, size_t i, const char *finish)
 		fail_err(c, &err);
 		return;
 	}
-	if (c->n_left == 0 && !c->dead)
-		conclude(c);
+	if (c->n_left == 0 && !c->client_left)
+		end_response(c);
 	else
-		step(c, 1);
+		send_token(c, 1);
 }
 
 static void
-forget(struct qserve_call *c)
+free_ids(struct qserve_call *c)
 {
 	size_t i;
 
-	for (i = 0; c->made != NULL && i < c->q->n_answers; i++)
-		free(c->made[i].id);
-	free(c->made);
-	c->made = NULL;
+	for (i = 0; c->ids != NULL && i < c->q->n_answers; i++)
+		free(c->ids[i].id);
+	free(c->ids);
+	c->ids = NULL;
 }
 
 /* Record the id for the history; without memory, records nothing more. */
@@ -282,25 +283,25 @@ note_id(struct qserve_call *c, size_t i, int32_t id)
 {
 	struct qserve_ids *all;
 
-	if (c->made == NULL)
+	if (c->ids == NULL)
 		return;
-	all = &c->made[i];
+	all = &c->ids[i];
 	if (qwen_grow(&all->id, &all->cap, all->n + 1, sizeof *all->id) < 0)
-		forget(c);
+		free_ids(c);
 	else
 		all->id[all->n++] = id;
 }
 
 /* Add the ids of answer i to the history, without an ending token. */
 static void
-remember(struct qserve_call *c, size_t i, int is_ended)
+add_to_history(struct qserve_call *c, size_t i, int is_ended)
 {
 	struct qserve_ids *all;
 
-	if (c->made == NULL)
+	if (c->ids == NULL)
 		return;
-	all = &c->made[i];
-	qserve_history_add(c->server->history, &c->about, all->id,
+	all = &c->ids[i];
+	qserve_history_add(c->server->history, &c->prompt_info, all->id,
 	    all->n - (size_t)(is_ended && all->n > 0));
 }
 
@@ -311,21 +312,21 @@ is_late(const struct qserve_call *c, size_t i)
 	const struct qwen_text *t = &c->q->answer[i].text;
 
 	return c->q->line_ms > 0 && t->n > 0 &&
-	    (cli_now() - c->first) * 1e3 > (double)c->q->line_ms &&
+	    (cli_now() - c->first_at) * 1e3 > (double)c->q->line_ms &&
 	    memchr(t->s, '\n', t->n) != NULL;
 }
 
 static void
-token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+add_token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
 	struct qwen_likely token = { ev->token, ev->logprob };
 	struct qwen_likely top[QWEN_LOGPROBS_MAX];
 	struct qwen_err err;
 	size_t k;
-	int rc, is_first = c->first <= 0;
+	int rc, is_first = c->first_at <= 0;
 
 	if (is_first)
-		c->first = cli_now();
+		c->first_at = cli_now();
 	if (c->q->max == 0)
 		return;
 	note_id(c, i, ev->token);
@@ -339,14 +340,14 @@ token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 		qserve_job_cancel(c->jobs[i]);
 		/* stopped after the only allowed call: ids and text agree */
 		if (c->q->one_call && c->q->answer[i].n_calls > 0)
-			remember(c, i, 0);
+			add_to_history(c, i, 0);
 		end_answer(c, i, rc > 0 ? "stop" : "length");
 	} else
-		step(c, is_first);
+		send_token(c, is_first);
 }
 
 const char *
-qserve_why(const struct qwen_event *ev)
+qserve_error_code(const struct qwen_event *ev)
 {
 	if (strcmp(ev->why, "deadline") == 0)
 		return "deadline";
@@ -358,7 +359,7 @@ qserve_why(const struct qwen_event *ev)
 }
 
 const char *
-qserve_message(const struct qwen_event *ev)
+qserve_error_message(const struct qwen_event *ev)
 {
 	if (strcmp(ev->why, "deadline") == 0)
 		return "the request timed out";
@@ -375,33 +376,34 @@ qserve_answer_ended(struct qserve_call *c, size_t i,
 	    strcmp(ev->why, "length") == 0)) {
 		end_answer(c, i, "length");
 	} else if (strcmp(ev->why, "ending") == 0) {
-		remember(c, i, 1);
+		add_to_history(c, i, 1);
 		end_answer(c, i, "stop");
 	} else if (strcmp(ev->why, "repeats") == 0) {
-		remember(c, i, 0);
+		add_to_history(c, i, 0);
 		c->q->answer[i].repeats = 1;
 		end_answer(c, i, "length");
 	} else if (strcmp(ev->why, "length") == 0) {
-		remember(c, i, 0);
+		add_to_history(c, i, 0);
 		end_answer(c, i, "length");
 	} else
-		qserve_answer_fail(c, qserve_why(ev), qserve_message(ev));
+		qserve_answer_fail(c, qserve_error_code(ev),
+		    qserve_error_message(ev));
 }
 
 static void
 on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
 	if (ev->kind == QWEN_EVENT_STARTED)
-		started(c, i, ev);
+		begin_answer(c, i, ev);
 	else if (ev->kind == QWEN_EVENT_PROGRESS)
-		tell_progress(c, (size_t)ev->n_read);
+		send_progress(c, (size_t)ev->n_read);
 	else if (ev->kind == QWEN_EVENT_TOKEN)
-		token(c, i, ev);
+		add_token(c, i, ev);
 	else if (ev->kind == QWEN_EVENT_END)
 		qserve_answer_ended(c, i, ev);
 }
 
-static const struct qserve_wants wants = { make_request, on_event,
+static const struct qserve_handler handler = { make_request, on_event,
     qserve_answer_fail };
 
 /* ----------------------------------------------------------------- requests */
@@ -412,9 +414,9 @@ encode(void *arg, const struct qwen_prompt *p, struct qwen_ids *out,
 {
 	struct qserve_call *c = arg;
 
-	free(c->about.turn);
+	free(c->prompt_info.turn);
 	return qserve_history_encode(c->server->history, c->service.tok, p,
-	    &c->about, out, err);
+	    &c->prompt_info, out, err);
 }
 
 const struct qwen_service *
@@ -463,8 +465,8 @@ qserve_answer(struct qserve_call *c)
 		    "out_of_memory" : "invalid_request", err.msg);
 		return;
 	}
-	if (c->about.turn != NULL && s->history != NULL)
-		c->made = calloc(c->q->n_answers, sizeof *c->made);
+	if (c->prompt_info.turn != NULL && s->history != NULL)
+		c->ids = calloc(c->q->n_answers, sizeof *c->ids);
 	if (c->q->echo)
 		qserve_echo(c);
 	else
@@ -478,7 +480,7 @@ qserve_answer_generate(struct qserve_call *c)
 	size_t i;
 
 	if (c->q->n_answers > 0 && (c->q->max > 0 || !c->q->echo)) {
-		qserve_jobs_new(c, c->q->n_answers, &wants);
+		qserve_jobs_new(c, c->q->n_answers, &handler);
 		return;
 	}
 	for (i = 0; i < c->q->n_answers; i++) {
@@ -488,7 +490,7 @@ qserve_answer_generate(struct qserve_call *c)
 		}
 	}
 	if (begin_stream(c) == 0)
-		conclude(c);
+		end_response(c);
 }
 
 void
@@ -496,14 +498,14 @@ qserve_answer_fini(struct qserve_call *c)
 {
 	qserve_vectors_fini(c);
 	qserve_rank_fini(c);
-	forget(c);
-	free(c->about.turn);
+	free_ids(c);
+	free(c->prompt_info.turn);
 	qwen_answer_stream_free(c->sse);
 	qwen_request_free(c->q);
 	qwen_sampler_free(c->sampler);
 	qwen_text_fini(&c->sampling);
 	free(c->grammar);
-	memset(&c->about, 0, sizeof c->about);
+	memset(&c->prompt_info, 0, sizeof c->prompt_info);
 	c->sse = NULL;
 	c->q = NULL;
 	c->sampler = NULL;

@@ -62,9 +62,9 @@ qserve_call_free(struct qserve_call *c)
 	struct qserve *s = c->server;
 
 	qserve_jobs_cancel(c);
-	qserve_count(c);
+	qserve_metrics_count(c);
 	qserve_answer_fini(c);
-	free(c->has);
+	free(c->n_cached);
 	free(c->stats);
 	*(c->prev != NULL ? &c->prev->next : &s->calls) = c->next;
 	if (c->next != NULL)
@@ -83,25 +83,25 @@ qserve_call_free(struct qserve_call *c)
 void
 qserve_call_rewind(struct qserve_call *c)
 {
-	assert(!c->queued && !c->dead && c->n_left == 0);
+	assert(!c->queued && !c->client_left && c->n_left == 0);
 	qserve_answer_fini(c);
-	free(c->has);
+	free(c->n_cached);
 	free(c->stats);
-	c->has = NULL;
+	c->n_cached = NULL;
 	c->stats = NULL;
 	qwen_text_fini(&c->out);
 	c->at = 0;
 	c->status = 0;
 	c->type = NULL;
 	c->retry_s = 0;
-	c->streams = c->ended = c->has_news = 0;
-	c->spoke = c->reads = c->first = 0;
+	c->is_stream = c->ended = c->has_news = 0;
+	c->sent_at = c->began_at = c->first_at = 0;
 	c->n_prompt = 0;
-	c->prefers = NULL;
+	c->preferred = NULL;
 }
 
 void
-qserve_wake(struct qserve_call *c)
+qserve_call_resume(struct qserve_call *c)
 {
 	if (!c->suspended)
 		return;
@@ -113,9 +113,9 @@ qserve_wake(struct qserve_call *c)
 void
 qserve_call_left(struct qserve_call *c)
 {
-	if (c->dead)
+	if (c->client_left)
 		return;
-	c->dead = 1;
+	c->client_left = 1;
 	c->server->totals.left++;
 	if (c->status < 400)
 		c->status = QSERVE_LEFT;
@@ -123,14 +123,14 @@ qserve_call_left(struct qserve_call *c)
 }
 
 void
-qserve_drop(struct qserve_call *c)
+qserve_call_drop(struct qserve_call *c)
 {
-	if (c->dead)
+	if (c->client_left)
 		return;
 	qserve_call_left(c);
 	/* ends any wait of the connection */
 	shutdown(c->conn->fd, SHUT_RDWR);
-	qserve_wake(c);
+	qserve_call_resume(c);
 }
 
 void
@@ -151,7 +151,7 @@ qserve_done(struct qserve_call *c, int status)
 		qwen_error_body(c->form, 500, "out_of_memory", NULL,
 		    "out of memory", &c->out);
 	}
-	qserve_wake(c);
+	qserve_call_resume(c);
 }
 
 void

@@ -10,7 +10,7 @@
 enum { JOB_TOKENS = 256 };	/* a running job counts as this many tokens to
 				   read */
 
-#define NOT_TOLD UINT64_MAX	/* the engine did not answer in time */
+#define UNKNOWN UINT64_MAX	/* the engine did not answer in time */
 
 /*
  * How long to wait for the answers of engines: WAIT_S, plus WAIT_TOKEN_S per
@@ -29,7 +29,7 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 	struct qwen_engine_request first = { 0 };
 
 	(void)i;
-	if (c->chooses->make_request(c, 0, &first) < 0)
+	if (c->chosen_for->make_request(c, 0, &first) < 0)
 		return -1;
 	o->kind = QWEN_ENGINE_CACHED;
 	o->tokens = first.tokens;
@@ -39,18 +39,18 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 
 /* Return the engine with the lowest cost, or NULL if none has answered. */
 static struct qserve_engine *
-best(const struct qserve_call *c)
+best_engine(const struct qserve_call *c)
 {
 	struct qserve_engine *e, *found = NULL;
 	uint64_t most = 0, cost, least = 0;
 	size_t i;
 
 	for (i = 0; i < c->server->n_engines; i++)
-		most = c->has[i] > most && c->has[i] != NOT_TOLD ? c->has[i] :
-		    most;
+		most = c->n_cached[i] > most && c->n_cached[i] != UNKNOWN ?
+		    c->n_cached[i] : most;
 	for (i = 0, e = c->server->engines; e != NULL; e = e->next, i++) {
-		cost = most - c->has[i] + (uint64_t)e->n_jobs * JOB_TOKENS;
-		if (e->ready && c->has[i] != NOT_TOLD && (found == NULL ||
+		cost = most - c->n_cached[i] + (uint64_t)e->n_jobs * JOB_TOKENS;
+		if (e->ready && c->n_cached[i] != UNKNOWN && (found == NULL ||
 		    cost < least)) {
 			found = e;
 			least = cost;
@@ -62,32 +62,32 @@ best(const struct qserve_call *c)
 static void
 on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
-	const struct qserve_wants *wants = c->chooses;
-	size_t n = c->n_chooses;
+	const struct qserve_handler *handler = c->chosen_for;
+	size_t n = c->n_chosen_for;
 
 	if (ev->kind == QWEN_EVENT_CACHED)
-		c->has[i] = ev->n_cached > ev->n_stored ? ev->n_cached :
+		c->n_cached[i] = ev->n_cached > ev->n_stored ? ev->n_cached :
 		    ev->n_stored;
 	if (c->n_left > 0)
 		return;
-	c->prefers = best(c);
-	free(c->has);
-	c->has = NULL;
+	c->preferred = best_engine(c);
+	free(c->n_cached);
+	c->n_cached = NULL;
 	qserve_jobs_cancel(c);
-	qserve_jobs_make(c, n, wants);
+	qserve_jobs_make(c, n, handler);
 }
 
 static void
 fail(struct qserve_call *c, const char *code, const char *message)
 {
-	c->chooses->fail(c, code, message);
+	c->chosen_for->fail(c, code, message);
 }
 
-static const struct qserve_wants questions = { make_request, on_event, fail };
+static const struct qserve_handler questions = { make_request, on_event, fail };
 
 int
-qserve_choose(struct qserve_call *c, size_t n,
-    const struct qserve_wants *wants)
+qserve_choose_engine(struct qserve_call *c, size_t n,
+    const struct qserve_handler *handler)
 {
 	const struct qserve_engine *e;
 	struct qwen_engine_request first = { 0 };
@@ -98,15 +98,15 @@ qserve_choose(struct qserve_call *c, size_t n,
 		n_ready += (size_t)e->ready;
 	if (n_ready < 2)
 		return 0;
-	free(c->has);
-	c->has = calloc(c->server->n_engines, sizeof *c->has);
-	if (c->has == NULL || wants->make_request(c, 0, &first) < 0)
+	free(c->n_cached);
+	c->n_cached = calloc(c->server->n_engines, sizeof *c->n_cached);
+	if (c->n_cached == NULL || handler->make_request(c, 0, &first) < 0)
 		return 0;
 	wait = WAIT_S + WAIT_TOKEN_S * (double)first.n;
-	c->chooses = wants;
-	c->n_chooses = n;
+	c->chosen_for = handler;
+	c->n_chosen_for = n;
 	for (i = 0; i < c->server->n_engines; i++)
-		c->has[i] = NOT_TOLD;
+		c->n_cached[i] = UNKNOWN;
 	return qserve_ask_all(c, &questions, wait < WAIT_MAX_S ? wait :
 	    WAIT_MAX_S) > 0;
 }

@@ -77,7 +77,7 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	}
 }
 
-static const struct qserve_wants wants = { make_request, on_event,
+static const struct qserve_handler handler = { make_request, on_event,
     qserve_answer_fail };
 
 void
@@ -88,7 +88,7 @@ qserve_echo(struct qserve_call *c)
 	size_t i, k;
 
 	if (q->logprobs) {
-		qserve_jobs_new(c, q->n_prompts, &wants);
+		qserve_jobs_new(c, q->n_prompts, &handler);
 		return;
 	}
 	for (i = 0; i < q->n_prompts; i++) {

@@ -19,7 +19,7 @@
 enum {
 	READ_MAX = 4 << 20,
 	WAIT_MAX_S = 10,
-	SILENT_S = 10,		/* seconds until a new engine that is not ready
+	START_S = 10,		/* seconds until a new engine that is not ready
 				   is reported */
 	LAST_STALLS = 2,	/* longest silence, in multiples of --stall, of
 				   an engine that saves its sessions at exit */
@@ -36,7 +36,7 @@ enum {
  * In the child process: connect stdin and stdout to the pipes, run the engine.
  */
 static void
-become(const struct qserve_engine *e, int in, int out)
+run_engine(const struct qserve_engine *e, int in, int out)
 {
 	const struct cli_list *args = &e->server->engine_args;
 	char **argv = calloc(args->n + 2, sizeof *argv);
@@ -77,13 +77,13 @@ make_pipe(int fd[2], int ours)
 }
 
 static int
-greet(struct qserve_engine *e)
+send_hello(struct qserve_engine *e)
 {
 	const struct qwen_header *h = &e->server->header;
 	struct qwen_engine_request o = { .kind = QWEN_ENGINE_HELLO };
 
 	o.hello.has_vocab = 1;
-	o.hello.has_model = !e->server->makes_weights;
+	o.hello.has_model = !e->server->quantizes;
 	o.hello.vocab = h->vocab;
 	o.hello.model = h->model;
 	return qserve_engine_send(e, &o);
@@ -107,7 +107,7 @@ all_have_failed(const struct qserve *s)
 
 /* Set when to start the engine again; the delay grows with each failure. */
 static void
-back_off(struct qserve_engine *e)
+delay_start(struct qserve_engine *e)
 {
 	double wait = (double)(1u << (e->n_failed < 8 ? e->n_failed : 8)) / 8;
 
@@ -120,9 +120,9 @@ back_off(struct qserve_engine *e)
  * again later.
  */
 static void
-has_not_started(struct qserve_engine *e, const char *why)
+note_not_started(struct qserve_engine *e, const char *why)
 {
-	back_off(e);
+	delay_start(e);
 	if (!e->server->was_ready && all_have_failed(e->server))
 		die("%s: cannot start it: %s", name_of(e), why);
 	if (e->n_failed == 1)
@@ -131,7 +131,7 @@ has_not_started(struct qserve_engine *e, const char *why)
 }
 
 static void
-start(struct qserve_engine *e)
+start_engine(struct qserve_engine *e)
 {
 	int in[2] = { -1, -1 }, out[2] = { -1, -1 };
 	int why = 0;
@@ -140,20 +140,20 @@ start(struct qserve_engine *e)
 	    (e->pid = fork()) == -1)
 		why = errno;
 	if (why == 0 && e->pid == 0)
-		become(e, in[0], out[1]);
+		run_engine(e, in[0], out[1]);
 	hang_up(&in[0]);
 	hang_up(&out[1]);
 	if (why != 0) {
 		hang_up(&in[1]);
 		hang_up(&out[0]);
 		e->pid = 0;
-		has_not_started(e, strerror(why));
+		note_not_started(e, strerror(why));
 		return;
 	}
 	e->to = in[1];
 	e->from = out[0];
 	e->n_started++;
-	e->silent_at = cli_now() + SILENT_S;
+	e->report_at = cli_now() + START_S;
 }
 
 /*
@@ -161,7 +161,7 @@ start(struct qserve_engine *e)
  * its exit status in how; return 0 if it is 0, else -1.
  */
 static int
-bury(struct qserve_engine *e, int kill_it, char *how, size_t n)
+reap_engine(struct qserve_engine *e, int kill_it, char *how, size_t n)
 {
 	int st = 0;
 
@@ -210,19 +210,19 @@ ends_soon(const struct qserve_engine *e)
  * output was closed.
  */
 static void
-lost(struct qserve_engine *e, const char *why)
+drop_engine(struct qserve_engine *e, const char *why)
 {
 	struct qserve *s = e->server;
 	int ended = why == NULL && ends_soon(e);
 	char how[64];
 
-	bury(e, 1, how, sizeof how);
+	reap_engine(e, 1, how, sizeof how);
 	/* we killed it: its signal says nothing */
 	if (!ended)
 		snprintf(how, sizeof how, "killed");
 	if (why == NULL)
 		why = ended ? "it has ended" : "it has closed its output";
-	back_off(e);
+	delay_start(e);
 	if (!s->was_ready && all_have_failed(s))
 		die("%s: %s before it was ready (%s)", name_of(e), why, how);
 	if (!s->draining)
@@ -247,34 +247,34 @@ qserve_engines_open(struct qserve *s)
 }
 
 int
-qserve_engine_is_silent(const struct qserve_engine *e)
+qserve_engine_is_starting(const struct qserve_engine *e)
 {
-	return e->pid != 0 && !e->ready && e->silent_at > 0;
+	return e->pid != 0 && !e->ready && e->report_at > 0;
 }
 
 void
-qserve_engines_tend(struct qserve *s, double now)
+qserve_engines_start(struct qserve *s, double now)
 {
 	struct qserve_engine *e;
 
 	for (e = s->engines; e != NULL; e = e->next) {
 		if (e->pid == 0 && e->start_at <= now && !s->draining) {
-			start(e);
-			if (e->pid != 0 && greet(e) < 0)
-				lost(e, "out of memory");
+			start_engine(e);
+			if (e->pid != 0 && send_hello(e) < 0)
+				drop_engine(e, "out of memory");
 		}
-		if (qserve_engine_is_silent(e) && e->silent_at <= now) {
+		if (qserve_engine_is_starting(e) && e->report_at <= now) {
 			cli_note("%s: not ready after %d s",
-			    name_of(e), SILENT_S);
-			e->silent_at = 0;
+			    name_of(e), START_S);
+			e->report_at = 0;
 		}
 	}
 }
 
 double
-qserve_engine_owes(const struct qserve_engine *e, double now)
+qserve_engine_unanswered_s(const struct qserve_engine *e, double now)
 {
-	return e->owes > 0 && now > e->owes ? now - e->owes : 0;
+	return e->asked_at > 0 && now > e->asked_at ? now - e->asked_at : 0;
 }
 
 /* Return how many seconds the engine may owe an answer before it is killed. */
@@ -288,7 +288,8 @@ stall_s(const struct qserve_engine *e)
 int
 qserve_engine_is_stuck(const struct qserve_engine *e, double now)
 {
-	return qserve_engine_owes(e, now) > QSERVE_PASS_S + stall_s(e) / 4;
+	return qserve_engine_unanswered_s(e, now) > QSERVE_PASS_S +
+	    stall_s(e) / 4;
 }
 
 void
@@ -298,13 +299,13 @@ qserve_engines_watch(struct qserve *s, double now)
 	char why[80];
 
 	for (e = s->engines; e != NULL; e = e->next) {
-		if (e->n_jobs > 0 && now > e->heard + PROBE_S)
+		if (e->n_jobs > 0 && now > e->heard_at + PROBE_S)
 			qserve_engine_probe(e);
-		if (qserve_engine_owes(e, now) <= stall_s(e))
+		if (qserve_engine_unanswered_s(e, now) <= stall_s(e))
 			continue;
 		snprintf(why, sizeof why, "no answer for %.0f s",
-		    qserve_engine_owes(e, now));
-		lost(e, why);
+		    qserve_engine_unanswered_s(e, now));
+		drop_engine(e, why);
 	}
 }
 
@@ -360,7 +361,7 @@ differs(const struct qserve_engine *e, const struct qwen_hello *h)
 	const struct qserve_engine *x;
 
 	if (memcmp(&h->vocab, &own->vocab, sizeof h->vocab) != 0 ||
-	    (!e->server->makes_weights &&
+	    (!e->server->quantizes &&
 	    memcmp(&h->model, &own->model, sizeof h->model) != 0))
 		return "the requests are for another model";
 	for (x = e->server->engines; x != NULL; x = x->next) {
@@ -381,13 +382,13 @@ differs(const struct qserve_engine *e, const struct qwen_hello *h)
 
 /* Handle the engine's header: 1, or 0 if the engine was dropped. */
 static int
-take_hello(struct qserve_engine *e, const struct qwen_event *ev)
+handle_hello(struct qserve_engine *e, const struct qwen_event *ev)
 {
 	struct qserve *s = e->server;
 	const char *why = differs(e, &ev->hello);
 
 	if (why != NULL) {
-		lost(e, why);
+		drop_engine(e, why);
 		return 0;
 	}
 	e->hello = ev->hello;
@@ -397,27 +398,27 @@ take_hello(struct qserve_engine *e, const struct qwen_event *ev)
 	if (cli_verbose && (e->n_started > 1 || s->commands.n > 1))
 		cli_note("%s: ready", name_of(e));
 	if (!s->was_ready)
-		qserve_notify("READY=1");
+		qserve_notify_systemd("READY=1");
 	s->was_ready = 1;
 	return 1;
 }
 
 /* Handle an event: 1, or 0 if the engine was dropped. */
 static int
-take_event(struct qserve_engine *e, const struct qwen_event *ev)
+handle_event(struct qserve_engine *e, const struct qwen_event *ev)
 {
-	e->heard = cli_now();
+	e->heard_at = cli_now();
 	if (ev->kind == QWEN_EVENT_HELLO)
-		return take_hello(e, ev);
+		return handle_hello(e, ev);
 	if (qserve_engine_forgot(e, ev)) {
-		lost(e, "it is idle, but has not answered all requests");
+		drop_engine(e, "it is idle, but has not answered all requests");
 		return 0;
 	}
 	if (ev->kind != QWEN_EVENT_ERROR)
 		qserve_job_event(e, ev);
 	else if (strcmp(ev->error, "bad_stream") == 0 ||
 	    strcmp(ev->error, "mismatch") == 0) {
-		lost(e, ev->message);
+		drop_engine(e, ev->message);
 		return 0;
 	} else
 		warn("%s: %s", name_of(e), ev->message);
@@ -426,7 +427,7 @@ take_event(struct qserve_engine *e, const struct qwen_event *ev)
 
 /* Handle the events that have arrived: 1, or 0 if the engine was dropped. */
 static int
-take_events(struct qserve_engine *e)
+handle_events(struct qserve_engine *e)
 {
 	const unsigned char *p;
 	struct qwen_event ev;
@@ -439,11 +440,11 @@ take_events(struct qserve_engine *e)
 		memset(&ev, 0, sizeof ev);
 		if (got < 0 || qwen_event_decode(&ev, p, n, &err) < 0) {
 			qwen_event_fini(&ev);
-			lost(e, err.code == QWEN_ENOMEM ? "out of memory" :
-			    "its output is not an event");
+			drop_engine(e, err.code == QWEN_ENOMEM ?
+			    "out of memory" : "its output is not an event");
 			return 0;
 		}
-		rc = take_event(e, &ev);
+		rc = handle_event(e, &ev);
 		qwen_event_fini(&ev);
 	}
 	return rc;
@@ -458,7 +459,7 @@ qserve_engine_read(struct qserve_engine *e)
 
 	while (e->from != -1 && all < READ_MAX) {
 		if ((p = qwen_inbox_room(&e->inbox, &room)) == NULL) {
-			lost(e, "out of memory");
+			drop_engine(e, "out of memory");
 			return;
 		}
 		n = read(e->from, p, room);
@@ -467,13 +468,13 @@ qserve_engine_read(struct qserve_engine *e)
 		if (n == -1 && (errno == EAGAIN || errno == EWOULDBLOCK))
 			return;
 		if (n <= 0) {
-			lost(e, NULL);
+			drop_engine(e, NULL);
 			return;
 		}
 		qwen_inbox_came(&e->inbox, (size_t)n);
 		all += (size_t)n;
 		/* the pipe is probably empty; if not, poll(2) returns */
-		if (!take_events(e) || (size_t)n < room)
+		if (!handle_events(e) || (size_t)n < room)
 			return;
 	}
 }
@@ -516,7 +517,8 @@ qserve_engines_close(struct qserve *s)
 			if (!ended)
 				warn("%s: did not end in time: "
 				    "killed", name_of(e));
-			if (bury(e, !ended, how, sizeof how) < 0 && ended)
+			if (reap_engine(e, !ended, how, sizeof how) < 0 &&
+			    ended)
 				warn("%s: ended with %s", name_of(e), how);
 		}
 		qserve_jobs_free(e);

@@ -246,7 +246,7 @@ is_ours(const struct qserve *s, const char *host)
 
 /* Return the host to which the client sent the request, or NULL. */
 static const char *
-named(const struct qserve_call *c)
+named_host(const struct qserve_call *c)
 {
 	return c->host != NULL ? c->host : qserve_header(c, "Host");
 }
@@ -255,7 +255,7 @@ named(const struct qserve_call *c)
 static int
 is_self(const struct qserve_call *c, const char *origin)
 {
-	const char *host = named(c);
+	const char *host = named_host(c);
 	const char *at = strstr(origin, "://");
 
 	return host != NULL && at != NULL && strcasecmp(at + 3, host) == 0;
@@ -302,10 +302,10 @@ refuse_origin(struct qserve_call *c, const char *origin)
 }
 
 int
-qserve_guard(struct qserve_call *c)
+qserve_check_access(struct qserve_call *c)
 {
 	const struct qserve *s = c->server;
-	const char *host = named(c);
+	const char *host = named_host(c);
 	const char *origin = qserve_header(c, "Origin");
 
 	if (s->keys.n == 0 && host != NULL && !is_ours(s, host)) {

@@ -24,7 +24,7 @@
 
 enum {
 	BUCKETS = 4096,		/* a power of two */
-	BACKS = 8,		/* lengths of last turns to look for */
+	TURN_LENGTHS = 8,	/* lengths of last turns to look for */
 	IDS_MAX = 8 << 20,	/* ids of all entries; the oldest are dropped */
 	HEAD = 64,		/* bytes of a file entry before its ids */
 	FILE_MAX = 64 << 20,	/* bytes; a larger file is rewritten */
@@ -37,7 +37,7 @@ struct entry {
 	struct entry	*next;		/* in the bucket */
 	struct entry	*younger;
 	unsigned char	 key[16], text[16];
-	uint64_t	 n_bytes, back;
+	uint64_t	 n_bytes, turn_bytes;
 	size_t		 n;
 	int32_t		 ids[];
 };
@@ -50,7 +50,7 @@ struct qserve_history {
 	struct entry		*bucket[BUCKETS];
 	struct entry		*oldest, *youngest;
 	size_t			 n_ids;		/* in all entries */
-	uint64_t		 back[BACKS];	/* lengths of last turns */
+	uint64_t		 turn_bytes[TURN_LENGTHS]; /* of last turns */
 	int			 fd;
 	char			*path;
 };
@@ -157,14 +157,14 @@ drop_oldest(struct qserve_history *h)
 }
 
 static void
-note_back(struct qserve_history *h, uint64_t back)
+note_turn_bytes(struct qserve_history *h, uint64_t turn_bytes)
 {
 	size_t i;
 
-	for (i = 0; i < BACKS - 1 && h->back[i] != back; i++)
+	for (i = 0; i < TURN_LENGTHS - 1 && h->turn_bytes[i] != turn_bytes; i++)
 		;
-	memmove(h->back + 1, h->back, i * sizeof *h->back);
-	h->back[0] = back;
+	memmove(h->turn_bytes + 1, h->turn_bytes, i * sizeof *h->turn_bytes);
+	h->turn_bytes[0] = turn_bytes;
 }
 
 /* Insert an entry, which h owns from now on. */
@@ -179,7 +179,7 @@ insert(struct qserve_history *h, struct entry *e)
 	*(h->youngest != NULL ? &h->youngest->younger : &h->oldest) = e;
 	h->youngest = e;
 	h->n_ids += e->n;
-	note_back(h, e->back);
+	note_turn_bytes(h, e->turn_bytes);
 	while (h->n_ids > IDS_MAX)
 		drop_oldest(h);
 }
@@ -238,7 +238,7 @@ encode_entry(const struct entry *e, struct qwen_text *t)
 
 	qwen_put_le64(head + 8, e->n);
 	qwen_put_le64(head + 16, e->n_bytes);
-	qwen_put_le64(head + 24, e->back);
+	qwen_put_le64(head + 24, e->turn_bytes);
 	memcpy(head + 32, e->key, 16);
 	memcpy(head + 48, e->text, 16);
 	qwen_text_add(t, head, sizeof head);
@@ -271,7 +271,7 @@ decode_entry(struct qserve_history *h, const unsigned char *p, size_t left)
 	e = cli_check_alloc(malloc(sizeof *e + (size_t)n * sizeof *e->ids));
 	e->n = (size_t)n;
 	e->n_bytes = qwen_le64(p + 16);
-	e->back = qwen_le64(p + 24);
+	e->turn_bytes = qwen_le64(p + 24);
 	memcpy(e->key, p + 32, 16);
 	memcpy(e->text, p + 48, 16);
 	for (i = 0; i < e->n; i++)
@@ -427,8 +427,8 @@ struct encoding {
 	const struct qwen_tok	*tok;
 	const struct qwen_prompt *p;
 	struct qserve_prompt	*about;
-	size_t			 place[QSERVE_PLACES];	/* in bytes */
-	size_t			 n_places;
+	size_t			 keep_at[QSERVE_KEEP_MAX];	/* in bytes */
+	size_t			 n_keep;
 	struct qwen_ids		*out;
 	size_t			 cap;
 	size_t			 at;	/* byte up to which out has ids */
@@ -470,10 +470,10 @@ encode_to(struct encoding *x, size_t to)
 	struct qserve_prompt *about = x->about;
 	size_t i;
 
-	for (i = 0; i < x->n_places; i++) {
-		if (x->place[i] <= x->at || x->place[i] > to)
+	for (i = 0; i < x->n_keep; i++) {
+		if (x->keep_at[i] <= x->at || x->keep_at[i] > to)
 			continue;
-		if (encode_part(x, x->place[i]) < 0)
+		if (encode_part(x, x->keep_at[i]) < 0)
 			return -1;
 		if (x->out->n > 0 && (about->n_keep == 0 ||
 		    about->keep[about->n_keep - 1] < x->out->n))
@@ -513,8 +513,8 @@ encode_turn(struct qserve_history *h, struct encoding *x,
 	size_t from, i;
 	int rc = encode_to(x, turn);
 
-	for (i = 0; rc == 0 && i < BACKS && h->back[i] > 0; i++) {
-		from = turn + (size_t)h->back[i];
+	for (i = 0; rc == 0 && i < TURN_LENGTHS && h->turn_bytes[i] > 0; i++) {
+		from = turn + (size_t)h->turn_bytes[i];
 		if (from < next)
 			rc = encode_answer(h, x, hashes, from);
 	}
@@ -574,7 +574,7 @@ is_token(const struct qwen_tok *tok, const char *s)
  * its turn.
  */
 static void
-find_places(struct encoding *x, size_t *last)
+find_keep(struct encoding *x, size_t *last)
 {
 	static const char answer[] = "<|im_start|>assistant\n";
 	struct qwen_str s = qwen_prompt_text(x->p);
@@ -583,18 +583,18 @@ find_places(struct encoding *x, size_t *last)
 	*last = turn;
 	if (turn < s.len && begins(s, turn, "<|im_start|>system\n") &&
 	    (next = qwen_prompt_turn(x->p, turn + 1)) < s.len)
-		x->place[x->n_places++] = next;
+		x->keep_at[x->n_keep++] = next;
 	for (; turn < s.len; turn = qwen_prompt_turn(x->p, turn + 1)) {
 		*last = turn;
 		if (begins(s, turn, "<|im_start|>user\n"))
 			user = turn;
 	}
-	if (user > 0 && (x->n_places == 0 || x->place[0] < user))
-		x->place[x->n_places++] = user;
+	if (user > 0 && (x->n_keep == 0 || x->keep_at[0] < user))
+		x->keep_at[x->n_keep++] = user;
 	if (*last <= user || !begins(s, *last, answer))
 		return;
 	after = *last + sizeof answer - 1;
-	x->place[x->n_places++] = begins(s, after, "<think>") &&
+	x->keep_at[x->n_keep++] = begins(s, after, "<think>") &&
 	    is_token(x->tok, "<think>") ? after : *last;
 }
 
@@ -610,15 +610,15 @@ qserve_history_encode(struct qserve_history *h, const struct qwen_tok *tok,
 
 	memset(about, 0, sizeof *about);
 	*out = (struct qwen_ids){ NULL, 0 };
-	find_places(&x, &last);
+	find_keep(&x, &last);
 	if (h != NULL ? encode_turns(h, &x) < 0 : encode_to(&x, s.len) < 0)
 		return -1;
 	if (last >= s.len)
 		return 0;
-	about->back = s.len - last;
-	if ((about->turn = malloc(about->back)) == NULL)
+	about->turn_bytes = s.len - last;
+	if ((about->turn = malloc(about->turn_bytes)) == NULL)
 		return qwen_oom(err);
-	memcpy(about->turn, s.s + last, about->back);
+	memcpy(about->turn, s.s + last, about->turn_bytes);
 	return 0;
 }
 
@@ -634,10 +634,10 @@ is_usual(const struct qserve_history *h, const struct qserve_prompt *about,
 	size_t n_turn, n_both;
 	int usual = 0;
 
-	qwen_text_add(&all, about->turn, about->back);
+	qwen_text_add(&all, about->turn, about->turn_bytes);
 	qwen_text_add(&all, text->s, text->n);
 	if (!all.failed &&
-	    qwen_tok_encode(h->tok, about->turn, about->back,
+	    qwen_tok_encode(h->tok, about->turn, about->turn_bytes,
 	    QWEN_TOK_SPECIAL, &turn, &n_turn, NULL) == 0 &&
 	    qwen_tok_encode(h->tok, all.s, all.n, QWEN_TOK_SPECIAL, &both,
 	    &n_both, NULL) == 0)
@@ -690,7 +690,7 @@ qserve_history_add(struct qserve_history *h,
 	memcpy(e->key, about->key, 16);
 	put_hash(e->text, XXH3_128bits(text.s, text.n));
 	e->n_bytes = text.n;
-	e->back = about->back;
+	e->turn_bytes = about->turn_bytes;
 	e->n = n;
 	memcpy(e->ids, ids, n * sizeof *ids);
 	qwen_text_fini(&text);

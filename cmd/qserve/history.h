@@ -15,7 +15,7 @@
 #include "qwentext.h"
 #include "text/request/request.h"
 
-enum { QSERVE_PLACES = 3 };
+enum { QSERVE_KEEP_MAX = 3 };
 
 struct qserve_history;
 
@@ -31,11 +31,11 @@ void qserve_history_close(struct qserve_history *h);
 
 /* A chat's prompt, as qserve_history_encode() found it. */
 struct qserve_prompt {
-	size_t		 keep[QSERVE_PLACES];	/* numbers of tokens after which
+	size_t		 keep[QSERVE_KEEP_MAX];	/* numbers of tokens after which
 						   later prompts may differ */
 	size_t		 n_keep;
 	unsigned char	 key[16];	/* hash of its ids */
-	size_t		 back;		/* bytes of its last turn, and */
+	size_t		 turn_bytes;	/* bytes of its last turn, and */
 	char		*turn;		/* their text; free() it */
 };
 

@@ -23,7 +23,7 @@ enum {
 	OWN_FDS = 20,			/* descriptors of listeners, files,
 					   ... */
 	ENGINE_FDS = 2,			/* descriptors per engine */
-	REST_S = 1,			/* seconds until the next accept(2)
+	ACCEPT_PAUSE_S = 1,		/* seconds until the next accept(2)
 					   after descriptors ran out */
 	SWALLOW = 4,			/* times max_body: a client that sends
 					   more is disconnected */
@@ -41,26 +41,26 @@ qserve_header(const struct qserve_call *c, const char *name)
 }
 
 static void
-too_large(struct qserve_call *c)
+refuse_large(struct qserve_call *c)
 {
 	qserve_error(c, 413, "request_too_large", "the request has more than "
 	    "%llu bytes", (unsigned long long)c->server->max_body);
 }
 
 /* Headers that determine where a request ends and its host. */
-struct heads {
-	int		 n_host, n_length, n_encoding, odd;
+struct header_counts {
+	int		 n_host, n_length, n_encoding, bad_name;
 	const char	*encoding;
 };
 
 static enum MHD_Result
-count_head(void *arg, enum MHD_ValueKind kind, const char *key,
+count_header(void *arg, enum MHD_ValueKind kind, const char *key,
     const char *value)
 {
-	struct heads *h = arg;
+	struct header_counts *h = arg;
 
 	(void)kind;
-	h->odd |= key[0] == '\0' || key[strcspn(key, " \t")] != '\0';
+	h->bad_name |= key[0] == '\0' || key[strcspn(key, " \t")] != '\0';
 	h->n_host += strcasecmp(key, "Host") == 0;
 	h->n_length += strcasecmp(key, "Content-Length") == 0;
 	if (strcasecmp(key, "Transfer-Encoding") == 0) {
@@ -77,11 +77,11 @@ count_head(void *arg, enum MHD_ValueKind kind, const char *key,
 static const char *
 is_ambiguous(const struct qserve_call *c, const char *version)
 {
-	struct heads h = { 0 };
+	struct header_counts h = { 0 };
 
-	MHD_get_connection_values(c->conn->mhd, MHD_HEADER_KIND, count_head,
+	MHD_get_connection_values(c->conn->mhd, MHD_HEADER_KIND, count_header,
 	    &h);
-	if (h.odd)
+	if (h.bad_name)
 		return "the name of a header has a blank";
 	if (h.n_host > 1 || (h.n_host == 0 && strcmp(version, "HTTP/1.0") != 0))
 		return "exactly one Host header is needed";
@@ -96,7 +96,7 @@ is_ambiguous(const struct qserve_call *c, const char *version)
 
 /* Check the headers; answers the call if they are wrong. */
 static void
-look(struct qserve_call *c, const char *version)
+check_headers(struct qserve_call *c, const char *version)
 {
 	const char *wrong = is_ambiguous(c, version);
 	const char *length = qserve_header(c, "Content-Length");
@@ -118,7 +118,7 @@ look(struct qserve_call *c, const char *version)
 		    wrong);
 		return;
 	}
-	if (qserve_guard(c) < 0)
+	if (qserve_check_access(c) < 0)
 		return;
 	if (c->server->draining && (c->route == NULL || !c->route->open))
 		qserve_error(c, 503, "unavailable", "the server is shutting "
@@ -134,7 +134,7 @@ look(struct qserve_call *c, const char *version)
 		    "%s is not supported: send the body as it is", encoding);
 	else if (length != NULL && strtoull(length, NULL, 10) >
 	    c->server->max_body)
-		too_large(c);
+		refuse_large(c);
 }
 
 void
@@ -156,7 +156,7 @@ keep_body(struct qserve_call *c, const char *data, size_t n)
 }
 
 static enum MHD_Result
-take_body(struct qserve_call *c, const char *data, size_t n)
+receive_body(struct qserve_call *c, const char *data, size_t n)
 {
 	uint64_t max = c->server->max_body;
 
@@ -166,7 +166,7 @@ take_body(struct qserve_call *c, const char *data, size_t n)
 	if (c->status != 0)
 		return MHD_YES;
 	if (c->n_body > max)
-		too_large(c);
+		refuse_large(c);
 	else if (c->server->n_body_bytes + n > max * BODIES)
 		qserve_error(c, 503, "overloaded", "the requests in progress "
 		    "exceed %llu bytes together",
@@ -182,13 +182,13 @@ take_body(struct qserve_call *c, const char *data, size_t n)
 
 /* MHD wants more bytes of a stream. */
 static ssize_t
-more(void *arg, uint64_t pos, char *buf, size_t max)
+read_stream(void *arg, uint64_t pos, char *buf, size_t max)
 {
 	struct qserve_call *c = arg;
 	size_t n = c->out.n - c->at;
 
 	(void)pos;
-	if (c->dead)
+	if (c->client_left)
 		return MHD_CONTENT_READER_END_WITH_ERROR;
 	if (n == 0 && c->ended)
 		return MHD_CONTENT_READER_END_OF_STREAM;
@@ -243,12 +243,12 @@ add_headers(struct qserve_call *c, struct MHD_Response *r)
 {
 	char buf[32];
 
-	MHD_add_response_header(r, "Content-Type", c->streams ?
+	MHD_add_response_header(r, "Content-Type", c->is_stream ?
 	    qwen_form_stream_type(c->form) : c->type != NULL ? c->type : "application/json");
 	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
 	if (c->origin != NULL)
 		add_cors(c, r);
-	if (c->streams) {
+	if (c->is_stream) {
 		MHD_add_response_header(r, "Cache-Control", "no-cache");
 		MHD_add_response_header(r, "X-Accel-Buffering", "no");
 	}
@@ -275,12 +275,13 @@ add_headers(struct qserve_call *c, struct MHD_Response *r)
 }
 
 static enum MHD_Result
-queue(struct qserve_call *c)
+queue_response(struct qserve_call *c)
 {
-	struct MHD_Response *r = c->streams ?
-	    MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1 << 12, more,
-	    c, NULL) : MHD_create_response_from_buffer(c->out.n, c->out.s != NULL ?
-	    c->out.s : (void *)(uintptr_t)"", MHD_RESPMEM_PERSISTENT);
+	struct MHD_Response *r = c->is_stream ?
+	    MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1 << 12,
+	    read_stream, c, NULL) : MHD_create_response_from_buffer(c->out.n,
+	    c->out.s != NULL ? c->out.s : (void *)(uintptr_t)"",
+	    MHD_RESPMEM_PERSISTENT);
 	enum MHD_Result rc;
 
 	if (r == NULL)
@@ -316,21 +317,22 @@ on_request(void *arg, struct MHD_Connection *mhd, const char *url,
 			return MHD_NO;
 		MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT,
 		    s->stall_s);
-		look(c, version);
+		check_headers(c, version);
 		/*
 		 * a client that sent Expect gets an error before it sends the
 		 * body
 		 */
 		return c->status != 0 && (c->hangs_up ||
-		    qserve_header(c, "Expect") != NULL) ? queue(c) : MHD_YES;
+		    qserve_header(c, "Expect") != NULL) ? queue_response(c) :
+		    MHD_YES;
 	}
 	*n = 0;
-	if (c->dead)
+	if (c->client_left)
 		return MHD_NO;
 	if (had > 0)
-		return take_body(c, data, had);
-	if (!c->begun) {
-		c->begun = 1;
+		return receive_body(c, data, had);
+	if (!c->received) {
+		c->received = 1;
 		if (c->status == 0 && c->body.n == 0 &&
 		    strcmp(c->method, "POST") == 0)
 			qserve_error(c, 400, "invalid_json", "the request has "
@@ -340,7 +342,7 @@ on_request(void *arg, struct MHD_Connection *mhd, const char *url,
 		tool_report_notes(&c->server->unknown);
 	}
 	if (c->status != 0)
-		return queue(c);
+		return queue_response(c);
 	c->suspended = 1;
 	MHD_suspend_connection(mhd);
 	return MHD_YES;
@@ -391,7 +393,7 @@ on_connection(void *arg, struct MHD_Connection *mhd, void **context,
 		s->n_conns++;
 		return;
 	}
-	s->rest_until = 0;
+	s->no_accept_until = 0;
 	if (conn == NULL)
 		return;
 	*(conn->prev != NULL ? &conn->prev->next : &s->conns) = conn->next;
@@ -494,7 +496,7 @@ qserve_http_accept(struct qserve *s, int listener)
 		fd = accept(listener, (struct sockaddr *)&sa, &len);
 		if (fd == -1 && (errno == EMFILE || errno == ENFILE ||
 		    errno == ENOMEM || errno == ENOBUFS))
-			s->rest_until = cli_now() + REST_S;
+			s->no_accept_until = cli_now() + ACCEPT_PAUSE_S;
 		if (fd == -1)
 			return;
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC) == -1 ||
@@ -513,7 +515,7 @@ qserve_http_run(struct qserve *s)
 }
 
 int
-qserve_http_patience(const struct qserve *s)
+qserve_http_timeout(const struct qserve *s)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
 

@@ -65,7 +65,7 @@ find_job(const struct qserve_engine *e, const char *id)
 /* ------------------------------------------------------------------- lists */
 
 static void
-append(struct qserve *s, struct qserve_job *j)
+queue_job(struct qserve *s, struct qserve_job *j)
 {
 	struct qserve_job **at = &s->waiting;
 
@@ -76,7 +76,7 @@ append(struct qserve *s, struct qserve_job *j)
 
 /* Return a job from an engine to the front of the queue. */
 static void
-put_back(struct qserve *s, struct qserve_job *j)
+requeue_job(struct qserve *s, struct qserve_job *j)
 {
 	j->engine = NULL;
 	j->next = s->waiting;
@@ -106,9 +106,9 @@ detach(struct qserve_job *j)
 
 /* Return 1 if the engine owes an answer for longer than a pass takes. */
 static int
-owes_long(const struct qserve_engine *e)
+is_late(const struct qserve_engine *e)
 {
-	return qserve_engine_owes(e, cli_now()) > QSERVE_PASS_S;
+	return qserve_engine_unanswered_s(e, cli_now()) > QSERVE_PASS_S;
 }
 
 /*
@@ -123,8 +123,8 @@ idlest(const struct qserve *s)
 	for (e = s->engines; e != NULL; e = e->next) {
 		if (!e->ready)
 			continue;
-		if (best == NULL || owes_long(best) > owes_long(e) ||
-		    (owes_long(best) == owes_long(e) &&
+		if (best == NULL || is_late(best) > is_late(e) ||
+		    (is_late(best) == is_late(e) &&
 		    e->n_jobs * best->hello.n_sequences <
 		    best->n_jobs * e->hello.n_sequences))
 			best = e;
@@ -142,7 +142,7 @@ send_job(struct qserve_engine *e, struct qserve_job *j)
 	memset(&o, 0, sizeof o);
 	if (j->call == NULL)
 		o.kind = QWEN_ENGINE_STATS;
-	else if (j->call->wants->make_request(j->call, j->i, &o) < 0)
+	else if (j->call->handler->make_request(j->call, j->i, &o) < 0)
 		return -1;
 	if (!j->is_question && j->call->deadline > 0) {
 		left = (j->call->deadline - cli_now()) * 1e3;
@@ -154,14 +154,14 @@ send_job(struct qserve_engine *e, struct qserve_job *j)
 	if (qserve_engine_send(e, &o) < 0)
 		return -1;
 	if (j->is_question) {
-		j->asked = cli_now();
-		e->owes = e->owes > 0 ? e->owes : j->asked;
+		j->asked_at = cli_now();
+		e->asked_at = e->asked_at > 0 ? e->asked_at : j->asked_at;
 	}
 	j->engine = e;
 	j->n_sent++;
 	/* its silence counts from now on, since it was idle */
 	if (e->jobs == NULL)
-		e->heard = cli_now();
+		e->heard_at = cli_now();
 	j->next = e->jobs;
 	e->jobs = j;
 	e->n_jobs++;
@@ -183,9 +183,9 @@ n_running_max(const struct qserve *s)
 }
 
 static int
-make_room(struct qserve_call *c, size_t n, const struct qserve_wants *wants)
+make_room(struct qserve_call *c, size_t n, const struct qserve_handler *handler)
 {
-	c->wants = wants;
+	c->handler = handler;
 	c->jobs = calloc(n, sizeof(struct qserve_job *));
 	c->n_jobs = c->jobs != NULL ? n : 0;
 	c->n_left = 0;
@@ -212,20 +212,20 @@ static void
 fail_for_memory(struct qserve_call *c)
 {
 	qserve_jobs_cancel(c);
-	c->wants->fail(c, "out_of_memory", "out of memory");
+	c->handler->fail(c, "out_of_memory", "out of memory");
 }
 
 void
 qserve_jobs_make(struct qserve_call *c, size_t n,
-    const struct qserve_wants *wants)
+    const struct qserve_handler *handler)
 {
-	int rc = make_room(c, n, wants);
+	int rc = make_room(c, n, handler);
 	struct qserve_job *j;
 	size_t i;
 
 	for (i = 0; rc == 0 && i < n; i++) {
 		if ((j = make(c, i, 0)) != NULL)
-			append(c->server, j);
+			queue_job(c->server, j);
 		else
 			rc = -1;
 	}
@@ -247,7 +247,8 @@ n_bytes(const struct qwen_engine_request *o)
  * then, and all its other jobs end.  If not, answers the call and returns 0.
  */
 static int
-can_be_sent(struct qserve_call *c, size_t n, const struct qserve_wants *wants)
+can_be_sent(struct qserve_call *c, size_t n,
+    const struct qserve_handler *handler)
 {
 	size_t n_ctx = (size_t)qserve_n_ctx(c->server);
 	struct qwen_refusal refusal = { .code = NULL };
@@ -256,13 +257,13 @@ can_be_sent(struct qserve_call *c, size_t n, const struct qserve_wants *wants)
 
 	for (i = 0; i < n; i++) {
 		memset(&o, 0, sizeof o);
-		if (wants->make_request(c, i, &o) < 0) {
-			wants->fail(c, "out_of_memory", "out of memory");
+		if (handler->make_request(c, i, &o) < 0) {
+			handler->fail(c, "out_of_memory", "out of memory");
 			return 0;
 		}
 		if (n_ctx > 0 && o.n > n_ctx) {
 			qwen_refuse_length(&refusal, NULL, o.n, 0, n_ctx);
-			wants->fail(c, refusal.code, refusal.err.msg);
+			handler->fail(c, refusal.code, refusal.err.msg);
 			return 0;
 		}
 		if (n_bytes(&o) <= QWEN_ENGINE_MAX - REST_MAX)
@@ -277,11 +278,11 @@ can_be_sent(struct qserve_call *c, size_t n, const struct qserve_wants *wants)
 
 int
 qserve_jobs_new(struct qserve_call *c, size_t n,
-    const struct qserve_wants *wants)
+    const struct qserve_handler *handler)
 {
 	struct qserve *s = c->server;
 
-	if (!can_be_sent(c, n, wants))
+	if (!can_be_sent(c, n, handler))
 		return -1;
 	/* a single call may exceed the queue */
 	if (s->n_jobs > 0 && s->n_jobs + n > n_running_max(s) +
@@ -292,24 +293,24 @@ qserve_jobs_new(struct qserve_call *c, size_t n,
 	}
 	if (s->timeout_s > 0)
 		c->deadline = c->since + s->timeout_s;
-	if (!qserve_choose(c, n, wants))
-		qserve_jobs_make(c, n, wants);
+	if (!qserve_choose_engine(c, n, handler))
+		qserve_jobs_make(c, n, handler);
 	return 0;
 }
 
 size_t
-qserve_ask_all(struct qserve_call *c, const struct qserve_wants *wants,
-    double patience_s)
+qserve_ask_all(struct qserve_call *c, const struct qserve_handler *handler,
+    double timeout_s)
 {
 	struct qserve_engine *e;
 	struct qserve_job *j;
 	size_t i = 0;
 
-	if (make_room(c, c->server->n_engines, wants) < 0)
+	if (make_room(c, c->server->n_engines, handler) < 0)
 		return 0;
-	c->asks_until = cli_now() + patience_s;
+	c->asks_until = cli_now() + timeout_s;
 	for (e = c->server->engines; e != NULL; e = e->next, i++) {
-		if (!e->ready || owes_long(e) || (j = make(c, i, 1)) == NULL ||
+		if (!e->ready || is_late(e) || (j = make(c, i, 1)) == NULL ||
 		    send_job(e, j) == 0)
 			continue;
 		detach(j);
@@ -325,7 +326,7 @@ qserve_engine_probe(struct qserve_engine *e)
 {
 	struct qserve_job *j;
 
-	if (e->ready && e->owes <= 0 &&
+	if (e->ready && e->asked_at <= 0 &&
 	    (j = new_job(e->server, 1)) != NULL && send_job(e, j) < 0)
 		free_job(e->server, j);
 }
@@ -369,7 +370,7 @@ qserve_jobs_cancel(struct qserve_call *c)
 
 /* Return 1 if the server is ending and no engine runs any more. */
 static int
-is_without(const struct qserve *s)
+has_no_engine(const struct qserve *s)
 {
 	const struct qserve_engine *e;
 
@@ -385,16 +386,17 @@ qserve_jobs_send(struct qserve *s)
 	struct qserve_call *c;
 	struct qserve_job *j;
 
-	while (s->waiting != NULL && is_without(s)) {
+	while (s->waiting != NULL && has_no_engine(s)) {
 		c = s->waiting->call;
 		qserve_jobs_cancel(c);
-		c->wants->fail(c, "unavailable", "the server is shutting down");
+		c->handler->fail(c, "unavailable",
+		    "the server is shutting down");
 	}
 	while ((j = s->waiting) != NULL && (e = idlest(s)) != NULL) {
 		s->waiting = j->next;
 		c = j->call;
-		if (c->prefers != NULL && c->prefers->ready)
-			e = c->prefers;
+		if (c->preferred != NULL && c->preferred->ready)
+			e = c->preferred;
 		if (send_job(e, j) == 0)
 			continue;
 		detach(j);
@@ -406,7 +408,7 @@ qserve_jobs_send(struct qserve *s)
 /* ------------------------------------------------------------------ events */
 
 static void
-take_from(struct qserve_engine *e, struct qserve_job *j)
+remove_job(struct qserve_engine *e, struct qserve_job *j)
 {
 	const struct qserve_job *x;
 
@@ -414,10 +416,11 @@ take_from(struct qserve_engine *e, struct qserve_job *j)
 	e->n_jobs--;
 	if (!j->is_question)
 		return;
-	e->owes = 0;
+	e->asked_at = 0;
 	for (x = e->jobs; x != NULL; x = x->next) {
-		if (x->is_question && (e->owes <= 0 || x->asked < e->owes))
-			e->owes = x->asked;
+		if (x->is_question && (e->asked_at <= 0 || x->asked_at <
+		    e->asked_at))
+			e->asked_at = x->asked_at;
 	}
 }
 
@@ -426,7 +429,7 @@ take_from(struct qserve_engine *e, struct qserve_job *j)
  * is then lost like those of an engine that ended.
  */
 static int
-is_turned_away(const struct qwen_event *ev)
+is_engine_ending(const struct qwen_event *ev)
 {
 	return ev->kind == QWEN_EVENT_END && strcmp(ev->why, "refused") == 0 &&
 	    strcmp(ev->error, "draining") == 0;
@@ -460,23 +463,23 @@ qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev)
 	i = j->i;
 	again = ev->kind == QWEN_EVENT_STARTED && j->started;
 	j->started |= ev->kind == QWEN_EVENT_STARTED;
-	j->told |= ev->kind != QWEN_EVENT_STARTED &&
+	j->has_result |= ev->kind != QWEN_EVENT_STARTED &&
 	    ev->kind != QWEN_EVENT_PROGRESS;
-	if (c != NULL && !j->is_question && is_turned_away(ev)) {
-		take_from(e, j);
-		put_back(e->server, j);
+	if (c != NULL && !j->is_question && is_engine_ending(ev)) {
+		remove_job(e, j);
+		requeue_job(e->server, j);
 		return;
 	}
 	e->computed |= !j->is_question && ev->kind != QWEN_EVENT_STARTED &&
 	    ev->kind != QWEN_EVENT_END;
 	if (ev->kind == QWEN_EVENT_END || j->is_question) {
 		detach(j);
-		take_from(e, j);
+		remove_job(e, j);
 		free_job(e->server, j);
 	}
 	/* a restarted job was reported as started before */
 	if (c != NULL && !again)
-		c->wants->event(c, i, ev);
+		c->handler->event(c, i, ev);
 }
 
 /*
@@ -484,11 +487,11 @@ qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev)
  * client has seen nothing of it; else let it fail.
  */
 static void
-start_again(struct qserve_call *c)
+restart_call(struct qserve_call *c)
 {
 	qserve_jobs_cancel(c);
 	if (c->queued || c->restarted) {
-		c->wants->fail(c, "unavailable", "the engine that worked on "
+		c->handler->fail(c, "unavailable", "the engine that worked on "
 		    "this request ended");
 		return;
 	}
@@ -505,7 +508,7 @@ end_question(struct qserve_job *j)
 	struct qserve_call *c = j->call;
 
 	detach(j);
-	c->wants->event(c, j->i, &ev);
+	c->handler->event(c, j->i, &ev);
 }
 
 /*
@@ -544,11 +547,12 @@ qserve_jobs_lost(struct qserve_engine *e)
 	while ((j = e->jobs) != NULL) {
 		if (j->call != NULL && j->is_question)
 			end_question(j);
-		else if (j->call != NULL && (j->told || j->n_sent >= SENT_MAX))
-			start_again(j->call);
-		take_from(e, j);
+		else if (j->call != NULL && (j->has_result ||
+		    j->n_sent >= SENT_MAX))
+			restart_call(j->call);
+		remove_job(e, j);
 		if (j->call != NULL)
-			put_back(e->server, j);
+			requeue_job(e->server, j);
 		else
 			free_job(e->server, j);
 	}
@@ -560,7 +564,7 @@ qserve_jobs_free(struct qserve_engine *e)
 	struct qserve_job *j;
 
 	while ((j = e->jobs) != NULL) {
-		take_from(e, j);
+		remove_job(e, j);
 		free_job(e->server, j);
 	}
 }

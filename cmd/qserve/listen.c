@@ -147,7 +147,7 @@ came_before(const struct addrinfo *list, const struct addrinfo *a)
 
 /* Close all listeners after the first had. */
 static void
-take_back(struct qserve *s, size_t had)
+close_listeners(struct qserve *s, size_t had)
 {
 	while (s->n_listeners > had)
 		close(s->listener[--s->n_listeners]);
@@ -175,7 +175,7 @@ open_all(struct qserve *s, const char *where, struct addrinfo *list,
 			why = errno;
 		} else if (errno == EADDRINUSE && any_port &&
 		    s->n_listeners > had) {
-			take_back(s, had);
+			close_listeners(s, had);
 			return -1;
 		} else
 			die("%s: %s", where, strerror(errno));
@@ -214,7 +214,7 @@ qserve_listen(struct qserve *s)
 	size_t i, n = s->listen.n > 0 ? s->listen.n : 1;
 	const char *path;
 
-	s->n_given = qserve_given_sockets(s);
+	s->n_given = qserve_systemd_sockets(s);
 	if (s->n_given > 0 && s->listen.n == 0)
 		return;
 	for (i = 0; i < n; i++) {
@@ -227,7 +227,7 @@ qserve_listen(struct qserve *s)
 }
 
 void
-qserve_listeners_tell(const struct qserve *s)
+qserve_listeners_print(const struct qserve *s)
 {
 	size_t i;
 

@@ -28,7 +28,7 @@ enum {
 };
 
 static void
-take_signal(struct qserve *s)
+handle_signal(struct qserve *s)
 {
 	struct qserve_engine *e;
 	char b[16];
@@ -40,7 +40,7 @@ take_signal(struct qserve *s)
 	for (i = 0; i < s->n_listeners; i++)
 		qserve_http_accept(s, s->listener[i]);
 	s->draining = 1;
-	qserve_notify("STOPPING=1");
+	qserve_notify_systemd("STOPPING=1");
 	tool_report_ending(s->n_calls, "answered");
 	qserve_unlisten(s);
 	/* to detect engines that are stuck and kill them */
@@ -58,7 +58,7 @@ struct polled {
 };
 
 static void
-want(struct polled *p, int fd, short events)
+add_pollfd(struct polled *p, int fd, short events)
 {
 	p->fd[p->n++] = (struct pollfd){ .fd = fd, .events = events };
 }
@@ -67,7 +67,7 @@ want(struct polled *p, int fd, short events)
 static int
 is_awaited(const struct qserve_call *c)
 {
-	return c->n_left > 0 && !c->dead;
+	return c->n_left > 0 && !c->client_left;
 }
 
 /*
@@ -75,28 +75,28 @@ is_awaited(const struct qserve_call *c)
  * one.
  */
 static void
-gather(const struct qserve *s, struct polled *p)
+fill_pollfds(const struct qserve *s, struct polled *p)
 {
 	const struct qserve_engine *e;
 	const struct qserve_call *c;
 	int full = s->n_conns >= s->max_connections ||
-	    s->rest_until > cli_now();
+	    s->no_accept_until > cli_now();
 	size_t i;
 
 	p->n = 0;
-	want(p, s->wake, POLLIN);
-	want(p, s->http_fd, POLLIN);
+	add_pollfd(p, s->wake, POLLIN);
+	add_pollfd(p, s->http_fd, POLLIN);
 	for (i = 0; i < s->n_listeners; i++)
-		want(p, full ? -1 : s->listener[i], POLLIN);
+		add_pollfd(p, full ? -1 : s->listener[i], POLLIN);
 	p->engines = p->n;
 	for (e = s->engines; e != NULL; e = e->next) {
-		want(p, e->from, POLLIN);
-		want(p, e->at < e->unsent.n ? e->to : -1, POLLOUT);
+		add_pollfd(p, e->from, POLLIN);
+		add_pollfd(p, e->at < e->unsent.n ? e->to : -1, POLLOUT);
 	}
 	p->calls = p->n;
 	for (c = s->calls; c != NULL; c = c->next) {
 		if (is_awaited(c))
-			want(p, c->conn->fd, POLLRDHUP);
+			add_pollfd(p, c->conn->fd, POLLRDHUP);
 	}
 }
 
@@ -115,25 +115,26 @@ wait_for(double at, double now)
 
 /* Return the timeout of poll(2) in ms; -1: none. */
 static int
-patience(const struct qserve *s)
+poll_timeout(const struct qserve *s)
 {
 	const struct qserve_engine *e;
 	const struct qserve_call *c;
 	double now = cli_now();
-	int ms = least(qserve_http_patience(s),
+	int ms = least(qserve_http_timeout(s),
 	    s->n_conns > 0 || s->busy_at > 0 || s->draining ? TICK_MS : -1);
 
-	if (s->rest_until > now)
-		ms = least(ms, wait_for(s->rest_until, now));
+	if (s->no_accept_until > now)
+		ms = least(ms, wait_for(s->no_accept_until, now));
 	for (e = s->engines; e != NULL; e = e->next) {
 		if (e->pid == 0)
 			ms = least(ms, wait_for(e->start_at, now));
-		else if (qserve_engine_is_silent(e))
-			ms = least(ms, wait_for(e->silent_at, now));
+		else if (qserve_engine_is_starting(e))
+			ms = least(ms, wait_for(e->report_at, now));
 	}
 	for (c = s->calls; c != NULL; c = c->next) {
-		if (qserve_answer_due(c) > 0)
-			ms = least(ms, wait_for(qserve_answer_due(c), now));
+		if (qserve_answer_flush_at(c) > 0)
+			ms = least(ms, wait_for(qserve_answer_flush_at(c),
+			    now));
 		if (c->asks_until > 0)
 			ms = least(ms, wait_for(c->asks_until, now));
 	}
@@ -154,46 +155,46 @@ read_engines(struct qserve *s, const struct polled *p)
 
 /* Drop the calls whose clients have left. */
 static void
-see_who_left(struct qserve *s, const struct polled *p)
+drop_left_calls(struct qserve *s, const struct polled *p)
 {
 	struct qserve_call *c;
 	size_t i = p->calls;
 
 	for (c = s->calls; c != NULL; c = c->next) {
 		if (is_awaited(c) && p->fd[i++].revents != 0)
-			qserve_drop(c);
+			qserve_call_drop(c);
 	}
 }
 
 /* Send new tokens to streams. */
 static void
-tell_streams(struct qserve *s)
+flush_streams(struct qserve *s)
 {
 	double now = cli_now();
 	struct qserve_call *c;
 
 	for (c = s->calls; c != NULL; c = c->next)
-		qserve_answer_tell(c, now);
+		qserve_answer_flush(c, now);
 }
 
 static void
-attend(struct qserve *s, struct polled *p)
+poll_once(struct qserve *s, struct polled *p)
 {
 	size_t i, n = s->n_listeners;
 	int got;
 
-	gather(s, p);
+	fill_pollfds(s, p);
 	do
-		got = poll(p->fd, (nfds_t)p->n, patience(s));
+		got = poll(p->fd, (nfds_t)p->n, poll_timeout(s));
 	while (got == -1 && errno == EINTR);
 	if (got == -1)
 		die("poll: %s", strerror(errno));
-	see_who_left(s, p);
+	drop_left_calls(s, p);
 	read_engines(s, p);
 	qserve_questions_end(s, cli_now());
-	tell_streams(s);
+	flush_streams(s);
 	if (p->fd[0].revents != 0)
-		take_signal(s);
+		handle_signal(s);
 	for (i = 0; i < n && s->n_listeners > 0; i++) {
 		if (p->fd[2 + i].revents != 0)
 			qserve_http_accept(s, s->listener[i]);
@@ -204,7 +205,7 @@ attend(struct qserve *s, struct polled *p)
 
 /* Return the time by which the rest of the request must arrive. */
 static double
-due(const struct qserve *s, const struct qserve_conn *c)
+request_deadline(const struct qserve *s, const struct qserve_conn *c)
 {
 	const struct qserve_call *call = c->call;
 
@@ -226,28 +227,28 @@ has_hung_up(const struct qserve_conn *c)
  * ones; end late calls; keep idle streams alive.
  */
 static void
-look_at_clocks(struct qserve *s, double now)
+check_timeouts(struct qserve *s, double now)
 {
 	struct qserve_conn *c;
 
 	for (c = s->conns; c != NULL; c = c->next) {
-		if (c->call == NULL || !c->call->begun) {
-			if (now > due(s, c) || (c->call == NULL &&
+		if (c->call == NULL || !c->call->received) {
+			if (now > request_deadline(s, c) || (c->call == NULL &&
 			    ((s->draining && now > c->since + DRAIN_S) ||
 			    has_hung_up(c))))
 				shutdown(c->fd, SHUT_RDWR);
 		} else if (c->call->deadline > 0 && is_awaited(c->call) &&
 		    now > c->call->deadline + 1)
-			c->call->wants->fail(c->call, "deadline",
+			c->call->handler->fail(c->call, "deadline",
 			    "the request timed out");
 		else
-			qserve_answer_idle(c->call, now);
+			qserve_answer_keep_alive(c->call, now);
 	}
 }
 
 /* Return freed memory to the system after a second without calls. */
 static void
-rest(struct qserve *s, double now)
+return_memory(struct qserve *s, double now)
 {
 	if (s->n_calls > 0)
 		s->busy_at = now;
@@ -266,9 +267,9 @@ is_over(struct qserve *s, double now)
 {
 	if (!s->draining || s->n_conns > 0)
 		return 0;
-	if (s->alone_at == 0)
-		s->alone_at = now;
-	return s->n_jobs == 0 || now > s->alone_at + CANCEL_S;
+	if (s->no_client_at == 0)
+		s->no_client_at = now;
+	return s->n_jobs == 0 || now > s->no_client_at + CANCEL_S;
 }
 
 void
@@ -276,23 +277,23 @@ qserve_run(struct qserve *s)
 {
 	struct polled p = { 0 };
 	struct qserve_engine *e;
-	double now, looked = 0;
+	double now, checked_at = 0;
 
 	s->wake = tool_wake_open();
 	/* enough for all descriptors, so that it cannot fail later */
 	cli_grow(&p.fd, &p.cap, 2 + s->n_listeners + 2 * s->n_engines +
 	    s->max_connections, sizeof *p.fd);
 	while (!is_over(s, now = cli_now())) {
-		qserve_engines_tend(s, now);
-		if (now >= looked + (s->draining ? 0.01 : 1)) {
-			look_at_clocks(s, now);
-			looked = now;
+		qserve_engines_start(s, now);
+		if (now >= checked_at + (s->draining ? 0.01 : 1)) {
+			check_timeouts(s, now);
+			checked_at = now;
 		}
-		rest(s, now);
+		return_memory(s, now);
 		qserve_jobs_send(s);
 		for (e = s->engines; e != NULL; e = e->next)
 			qserve_engine_write(e);
-		attend(s, &p);
+		poll_once(s, &p);
 		qserve_engines_watch(s, now);
 		qserve_http_run(s);
 	}

@@ -24,7 +24,7 @@ add_time(struct qserve_times *t, double s)
 }
 
 void
-qserve_count(struct qserve_call *c)
+qserve_metrics_count(struct qserve_call *c)
 {
 	struct qserve_totals *all = &c->server->totals;
 	double now = cli_now();
@@ -39,38 +39,39 @@ qserve_count(struct qserve_call *c)
 		n += c->q->answer[i].n;
 	all->cached += c->q->n_cached;
 	all->chosen += n;
-	if (c->first <= 0)
+	if (c->first_at <= 0)
 		return;
-	add_time(&all->ttft, c->first - c->since);
+	add_time(&all->ttft, c->first_at - c->since);
 	add_time(&all->e2e, now - c->since);
 	if (c->q->n_answers == 1 && n > 1)
-		add_time(&all->tpot, (now - c->first) / (double)(n - 1));
+		add_time(&all->tpot, (now - c->first_at) / (double)(n - 1));
 }
 
 /* ------------------------------------------------------------------- output */
 
 static void
-head(struct qwen_text *t, const char *name, const char *type, const char *help)
+put_head(struct qwen_text *t, const char *name, const char *type,
+    const char *help)
 {
 	qwen_text_fmt(t, "# HELP qserve_%s %s\n# TYPE qserve_%s %s\n", name,
 	    help, name, type);
 }
 
 static void
-number(struct qwen_text *t, const char *name, const char *type, uint64_t v,
+put_number(struct qwen_text *t, const char *name, const char *type, uint64_t v,
     const char *help)
 {
-	head(t, name, type, help);
+	put_head(t, name, type, help);
 	qwen_text_fmt(t, "qserve_%s %llu\n", name, (unsigned long long)v);
 }
 
 static void
-times(struct qwen_text *t, const char *name, const struct qserve_times *v,
+put_times(struct qwen_text *t, const char *name, const struct qserve_times *v,
     const char *help)
 {
 	size_t i;
 
-	head(t, name, "histogram", help);
+	put_head(t, name, "histogram", help);
 	for (i = 0; i < QSERVE_BOUNDS; i++)
 		qwen_text_fmt(t, "qserve_%s_bucket{le=\"%g\"} %llu\n", name,
 		    bounds[i], (unsigned long long)v->at_most[i]);
@@ -112,23 +113,23 @@ add_engines(struct qserve_call *c)
 	char name[64];
 	size_t i, k, n;
 
-	head(t, "engine_ready", "gauge", "Whether the engine is ready.");
+	put_head(t, "engine_ready", "gauge", "Whether the engine is ready.");
 	for (e = c->server->engines, n = 0; e != NULL; e = e->next, n++)
 		qwen_text_fmt(t, "qserve_engine_ready{engine=\"%zu\"} %d\n", n,
 		    e->ready);
-	head(t, "engine_silent_seconds", "gauge",
+	put_head(t, "engine_silent_seconds", "gauge",
 	    "Seconds for which the engine has owed an answer.");
 	for (e = c->server->engines, i = 0; e != NULL; e = e->next, i++)
 		qwen_text_fmt(t, "qserve_engine_silent_seconds{engine=\"%zu\"} "
-		    "%.3f\n", i, qserve_engine_owes(e, cli_now()));
-	head(t, "engine_starts_total", "counter", "Times the engine was "
+		    "%.3f\n", i, qserve_engine_unanswered_s(e, cli_now()));
+	put_head(t, "engine_starts_total", "counter", "Times the engine was "
 	    "started.");
 	for (e = c->server->engines, i = 0; e != NULL; e = e->next, i++)
 		qwen_text_fmt(t, "qserve_engine_starts_total{engine=\"%zu\"} "
 		    "%llu\n", i, (unsigned long long)e->n_started);
 	for (k = 0; c->stats != NULL && k < QWEN_N_STATS; k++) {
 		snprintf(name, sizeof name, "engine_%s", stats[k].name);
-		head(t, name, stats[k].type, stats[k].help);
+		put_head(t, name, stats[k].type, stats[k].help);
 		for (i = 0; i < n; i++) {
 			if (c->stats[i].there)
 				qwen_text_fmt(t, "qserve_%s{engine=\"%zu\"} "
@@ -146,29 +147,30 @@ put_metrics(struct qserve_call *c)
 	struct qwen_text *t = &c->out;
 	size_t i;
 
-	head(t, "requests_total", "counter", "Requests by status.");
+	put_head(t, "requests_total", "counter", "Requests by status.");
 	for (i = 0; i < 600; i++) {
 		if (all->status[i] > 0)
 			qwen_text_fmt(t, "qserve_requests_total{status=\"%zu\"} "
 			    "%llu\n", i, (unsigned long long)all->status[i]);
 	}
-	number(t, "clients_left_total", "counter", all->left,
+	put_number(t, "clients_left_total", "counter", all->left,
 	    "Requests whose client left or was dropped.");
-	number(t, "connections", "gauge", s->n_conns, "Open connections.");
-	number(t, "requests", "gauge", s->n_calls, "Requests in progress.");
-	number(t, "jobs", "gauge", s->n_jobs, "Sequences that engines work on "
+	put_number(t, "connections", "gauge", s->n_conns, "Open connections.");
+	put_number(t, "requests", "gauge", s->n_calls, "Requests in progress.");
+	put_number(t, "jobs", "gauge", s->n_jobs,
+	    "Sequences that engines work on "
 	    "for requests.");
-	number(t, "prompt_tokens_total", "counter", all->prompt,
+	put_number(t, "prompt_tokens_total", "counter", all->prompt,
 	    "Prompt tokens sent to engines.");
-	number(t, "cached_tokens_total", "counter", all->cached,
+	put_number(t, "cached_tokens_total", "counter", all->cached,
 	    "Prompt tokens that need no reading.");
-	number(t, "generated_tokens_total", "counter", all->chosen,
+	put_number(t, "generated_tokens_total", "counter", all->chosen,
 	    "Tokens of answers.");
-	times(t, "time_to_first_token_seconds", &all->ttft,
+	put_times(t, "time_to_first_token_seconds", &all->ttft,
 	    "Seconds from a request to the first token of its answer.");
-	times(t, "time_per_output_token_seconds", &all->tpot,
+	put_times(t, "time_per_output_token_seconds", &all->tpot,
 	    "Average seconds between tokens of an answer.");
-	times(t, "request_duration_seconds", &all->e2e,
+	put_times(t, "request_duration_seconds", &all->e2e,
 	    "Seconds from a request to the end of its answer.");
 	add_engines(c);
 	free(c->stats);
@@ -210,7 +212,7 @@ fail(struct qserve_call *c, const char *code, const char *message)
 	put_metrics(c);
 }
 
-static const struct qserve_wants numbers = { make_request, on_event, fail };
+static const struct qserve_handler numbers = { make_request, on_event, fail };
 
 void
 qserve_metrics(struct qserve_call *c)

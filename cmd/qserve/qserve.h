@@ -41,13 +41,13 @@ struct qserve_job {
 						   or of its engine */
 	struct qserve_call	*call;		/* NULL: cancelled */
 	size_t			 i;		/* index in call->jobs */
-	double			 asked;		/* time when the question was
+	double			 asked_at;	/* time when the question was
 						   sent, by cli_now() */
 	size_t			 slot;		/* index in server->slot */
 	char			 id[48];
 	const struct qserve_engine *engine;	/* NULL: waits for one */
 	int			 started;	/* an engine has begun it */
-	int			 told;		/* a result has arrived */
+	int			 has_result;	/* a result has arrived */
 	int			 is_question;	/* a question about an
 						   engine's state, answered by
 						   one event */
@@ -58,7 +58,7 @@ struct qserve_job {
  * How a call makes its jobs and handles their results.  i is the index of the
  * job.
  */
-struct qserve_wants {
+struct qserve_handler {
 	/*
 	 * Fill in the request except its id: 0, or -1 without memory.  The
 	 * pointers in it stay valid until the next call.
@@ -92,16 +92,16 @@ struct qserve_engine {
 	struct qwen_hello	 hello;
 	double			 start_at;	/* time of the next start, at
 						   the earliest */
-	double			 silent_at;	/* when to report that it is not
+	double			 report_at;	/* when to report that it is not
 						   ready; 0: reported */
 	unsigned		 n_failed;	/* failures in a row */
 	uint64_t		 n_started;
 	struct qserve_job	*jobs;
 	size_t			 n_jobs;
-	double			 heard;		/* time of its last event, or of
+	double			 heard_at;	/* time of its last event, or of
 						   its first job after being
 						   idle */
-	double			 owes;		/* time of its oldest unanswered
+	double			 asked_at;	/* time of its oldest unanswered
 						   question; 0: none */
 	int			 computed;	/* has sent a result since its
 						   start */
@@ -157,35 +157,35 @@ struct qserve_call {
 	struct qwen_text	 out;		/* body or events not yet
 						   sent, */
 	size_t			 at;		/* from this byte on */
-	int			 streams;	/* out is a stream of events */
+	int			 is_stream;	/* out is a stream of events */
 	int			 ended;		/* all events are in out */
 	/* progress of the call */
-	int			 begun;		/* its request is complete */
+	int			 received;	/* its request is complete */
 	int			 suspended;	/* its connection is suspended
 						   in MHD */
 	int			 queued;	/* the response is queued in
 						   MHD */
-	int			 dead;		/* its client left or was
+	int			 client_left;	/* its client left or was
 						   dropped */
 	/* jobs */
-	const struct qserve_wants *wants;
+	const struct qserve_handler *handler;
 	struct qserve_job	**jobs;		/* NULL elements: ended */
 	size_t			 n_jobs, n_left;
 	int			 restarted;
-	const struct qserve_wants *chooses;	/* what to run once
-						   qserve_choose() has its
-						   answers, */
-	size_t			 n_chooses;	/* and its number of jobs */
+	const struct qserve_handler *chosen_for; /* what to run once
+						   qserve_choose_engine() has
+						   its answers, */
+	size_t			 n_chosen_for;	/* and its number of jobs */
 	double			 asks_until;	/* waits for answers of engines
 						   until this time; 0: does not
 						   wait */
-	uint64_t		*has;		/* cached tokens per engine */
-	struct qserve_engine	*prefers;	/* best engine, or NULL */
+	uint64_t		*n_cached;	/* cached tokens per engine */
+	struct qserve_engine	*preferred;	/* best engine, or NULL */
 	double			 deadline;	/* on the clock of cli_now(); 0:
 						   none */
-	double			 reads;		/* when the first engine
+	double			 began_at;	/* when the first engine
 						   began */
-	double			 first;		/* time of the first token; 0:
+	double			 first_at;	/* time of the first token; 0:
 						   none yet */
 	uint64_t		 n_prompt;	/* prompt tokens of jobs that
 						   began */
@@ -195,7 +195,7 @@ struct qserve_call {
 						   call's prompt encoder */
 	struct qwen_request	*q;
 	struct qwen_answer_stream *sse;
-	double			 spoke;		/* time of the last event
+	double			 sent_at;	/* time of the last event
 						   sent */
 	int			 has_news;	/* tokens came since then */
 	struct qwen_sampler	*sampler;
@@ -203,11 +203,11 @@ struct qserve_call {
 	size_t			 n_grammar;
 	struct qwen_text	 sampling;	/* settings in the last
 						   request */
-	struct qserve_prompt	 about;		/* of a chat's prompt */
+	struct qserve_prompt	 prompt_info;	/* of a chat's prompt */
 	struct qserve_ids	{
 		int32_t	*id;
 		size_t	 n, cap;
-	}			*made;		/* ids of each answer to a
+	}			*ids;		/* ids of each answer to a
 						   chat */
 	uint64_t		 created;
 	struct qserve_vectors	*vectors;	/* for embeddings, or NULL */
@@ -249,7 +249,7 @@ struct qserve {
 	struct cli_list		 commands;	/* of --engine */
 	struct cli_list		 engine_args;	/* arguments of the built-in
 						   engine */
-	int			 makes_weights;	/* the built-in engine quantises
+	int			 quantizes;	/* the built-in engine quantises
 						   the weights (--quantize) */
 	struct tool_store	 store;		/* also of the built-in
 						   engine */
@@ -289,7 +289,7 @@ struct qserve {
 	size_t			 n_listeners;
 	size_t			 n_given;	/* number of listeners from
 						   systemd */
-	double			 rest_until;	/* without descriptors for
+	double			 no_accept_until; /* without descriptors for
 						   clients: no accept(2) until
 						   this time or until a
 						   connection closes */
@@ -311,7 +311,7 @@ struct qserve {
 						   memory was returned to the
 						   system since then */
 	int			 draining;
-	double			 alone_at;	/* while draining: time when the
+	double			 no_client_at;	/* while draining: time when the
 						   last connection closed */
 	int			 was_ready;	/* an engine has been ready */
 	uint64_t		 started;	/* seconds since 1970 */
@@ -322,11 +322,11 @@ struct qserve {
 /* --------------------------------------------------------------- listen.c */
 
 /*
- * Open the listeners; dies on errors.  qserve_listeners_tell prints their
+ * Open the listeners; dies on errors.  qserve_listeners_print prints their
  * addresses.
  */
 void qserve_listen(struct qserve *s);
-void qserve_listeners_tell(const struct qserve *s);
+void qserve_listeners_print(const struct qserve *s);
 void qserve_unlisten(struct qserve *s);
 
 /* ---------------------------------------------------------------- guard.c */
@@ -335,15 +335,15 @@ void qserve_unlisten(struct qserve *s);
 void qserve_guard_open(struct qserve *s);
 
 /* Returns 0 if the call is allowed; else answers it and returns -1. */
-int qserve_guard(struct qserve_call *c);
+int qserve_check_access(struct qserve_call *c);
 
 /* -------------------------------------------------------------- systemd.c */
 
 /* Add the sockets passed by systemd as listeners; returns their number. */
-size_t qserve_given_sockets(struct qserve *s);
+size_t qserve_systemd_sockets(struct qserve *s);
 
 /* Send a state such as "READY=1" to systemd, if it wants it. */
-void qserve_notify(const char *state);
+void qserve_notify_systemd(const char *state);
 
 /* ----------------------------------------------------------------- http.c */
 
@@ -363,7 +363,7 @@ void qserve_http_accept(struct qserve *s, int listener);
 void qserve_http_run(struct qserve *s);
 
 /* Returns the ms after which MHD must run again; -1: no limit. */
-int qserve_http_patience(const struct qserve *s);
+int qserve_http_timeout(const struct qserve *s);
 
 /* ----------------------------------------------------------------- call.c */
 
@@ -378,7 +378,7 @@ void qserve_call_free(struct qserve_call *c);
 void qserve_call_rewind(struct qserve_call *c);
 
 /* Resume the call's connection: the status, or more of out, is available. */
-void qserve_wake(struct qserve_call *c);
+void qserve_call_resume(struct qserve_call *c);
 
 /*
  * Status of a call whose client left before it was answered; other servers log
@@ -390,7 +390,7 @@ enum { QSERVE_LEFT = 499 };
 void qserve_call_left(struct qserve_call *c);
 
 /* The same for a client that must leave: also shuts the connection down. */
-void qserve_drop(struct qserve_call *c);
+void qserve_call_drop(struct qserve_call *c);
 
 /*
  * qserve_done answers the call with the contents of out; qserve_error answers
@@ -434,10 +434,10 @@ void qserve_engines_open(struct qserve *s);
 /*
  * Start the engines whose start time has come; report those that are not ready.
  */
-void qserve_engines_tend(struct qserve *s, double now);
+void qserve_engines_start(struct qserve *s, double now);
 
 /* Returns 1 if the engine is starting and that was not reported yet. */
-int qserve_engine_is_silent(const struct qserve_engine *e);
+int qserve_engine_is_starting(const struct qserve_engine *e);
 
 /* Read events, and write requests, as poll(2) allows. */
 void qserve_engine_read(struct qserve_engine *e);
@@ -447,11 +447,11 @@ void qserve_engine_write(struct qserve_engine *e);
 enum { QSERVE_PASS_S = 2 };
 
 /*
- * qserve_engine_owes returns the seconds since the oldest unanswered question;
- * engines answer questions between passes.  qserve_engine_is_stuck returns 1 if
- * that is too long.
+ * qserve_engine_unanswered_s returns the seconds since the oldest unanswered
+ * question; engines answer questions between passes.  qserve_engine_is_stuck
+ * returns 1 if that is too long.
  */
-double qserve_engine_owes(const struct qserve_engine *e, double now);
+double qserve_engine_unanswered_s(const struct qserve_engine *e, double now);
 int qserve_engine_is_stuck(const struct qserve_engine *e, double now);
 
 /*
@@ -466,7 +466,6 @@ int qserve_engine_send(struct qserve_engine *e,
     const struct qwen_engine_request *o);
 
 /* Send no more requests; wait until all engines have ended. */
-void qserve_engines_drain(struct qserve *s);
 void qserve_engines_close(struct qserve *s);
 
 /* ------------------------------------------------------------------ job.c */
@@ -477,18 +476,18 @@ void qserve_engines_close(struct qserve *s);
  * limits of engines.  qserve_jobs_make does the same without these checks.
  */
 int qserve_jobs_new(struct qserve_call *c, size_t n,
-    const struct qserve_wants *wants);
+    const struct qserve_handler *handler);
 void qserve_jobs_make(struct qserve_call *c, size_t n,
-    const struct qserve_wants *wants);
+    const struct qserve_handler *handler);
 
 /*
  * Send a question to all engines that are ready and not late with an answer;
  * returns the number of questions.  The index of a question is that of its
- * engine.  If the engine ends, or does not answer within patience_s seconds,
+ * engine.  If the engine ends, or does not answer within timeout_s seconds,
  * the call gets an end event instead of the answer.
  */
-size_t qserve_ask_all(struct qserve_call *c, const struct qserve_wants *wants,
-    double patience_s);
+size_t qserve_ask_all(struct qserve_call *c,
+    const struct qserve_handler *handler, double timeout_s);
 
 /* End the questions that have waited too long. */
 void qserve_questions_end(struct qserve *s, double now);
@@ -528,13 +527,13 @@ void qserve_jobs_free(struct qserve_engine *e);
  * Find the engine that has read most of the call's first prompt, then make the
  * jobs for it: 1; or 0 if there is nothing to choose.
  */
-int qserve_choose(struct qserve_call *c, size_t n,
-    const struct qserve_wants *wants);
+int qserve_choose_engine(struct qserve_call *c, size_t n,
+    const struct qserve_handler *handler);
 
 /* -------------------------------------------------------------- metrics.c */
 
 /* Count a call that has ended. */
-void qserve_count(struct qserve_call *c);
+void qserve_metrics_count(struct qserve_call *c);
 
 void qserve_metrics(struct qserve_call *c);	/* GET /metrics */
 
@@ -542,7 +541,7 @@ void qserve_metrics(struct qserve_call *c);	/* GET /metrics */
 
 /*
  * Returns the service that parses this call's request; it lives as long as the
- * call.  Its prompt encoder sets c->about.
+ * call.  Its prompt encoder sets c->prompt_info.
  */
 const struct qwen_service *qserve_service(struct qserve_call *c);
 
@@ -567,18 +566,18 @@ void qserve_answer_ended(struct qserve_call *c, size_t i,
  * Return the error code, and the message, for a job that ended without a
  * result.
  */
-const char *qserve_why(const struct qwen_event *ev);
-const char *qserve_message(const struct qwen_event *ev);
+const char *qserve_error_code(const struct qwen_event *ev);
+const char *qserve_error_message(const struct qwen_event *ev);
 
 /*
- * qserve_answer_due returns the time at which new tokens must be sent to a
- * stream; 0: never.  qserve_answer_tell sends them if that time has come.
+ * qserve_answer_flush_at returns the time at which new tokens must be sent to a
+ * stream; 0: never.  qserve_answer_flush sends them if that time has come.
  */
-double qserve_answer_due(const struct qserve_call *c);
-void qserve_answer_tell(struct qserve_call *c, double now);
+double qserve_answer_flush_at(const struct qserve_call *c);
+void qserve_answer_flush(struct qserve_call *c, double now);
 
 /* Send a keep-alive event in a stream that has been silent. */
-void qserve_answer_idle(struct qserve_call *c, double now);
+void qserve_answer_keep_alive(struct qserve_call *c, double now);
 
 /* ----------------------------------------------------------------- echo.c */
 

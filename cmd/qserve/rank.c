@@ -73,12 +73,12 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	else if (ev->kind == QWEN_EVENT_HIDDEN)
 		fail(c, "failed", "the engine's logits do not fit");
 	else if (ev->kind == QWEN_EVENT_END && strcmp(ev->why, "done") != 0)
-		fail(c, qserve_why(ev), qserve_message(ev));
+		fail(c, qserve_error_code(ev), qserve_error_message(ev));
 	else if (ev->kind == QWEN_EVENT_END && c->n_left == 0)
 		put_body(c);
 }
 
-static const struct qserve_wants wants = { make_request, on_event, fail };
+static const struct qserve_handler handler = { make_request, on_event, fail };
 
 void
 qserve_rank(struct qserve_call *c)
@@ -111,7 +111,7 @@ qserve_rank(struct qserve_call *c)
 	if (r->score == NULL)
 		fail(c, "out_of_memory", "out of memory");
 	else
-		qserve_jobs_new(c, r->q.rank.n, &wants);
+		qserve_jobs_new(c, r->q.rank.n, &handler);
 }
 
 void

@@ -105,7 +105,7 @@ recall(void *arg, const char *id, struct qwen_text *items,
 
 /* Return the response in the path of the call, or NULL after status 404. */
 static struct qserve_response *
-named(struct qserve_call *c, struct qserve_response **before)
+find_named(struct qserve_call *c, struct qserve_response **before)
 {
 	const char *id = c->path + strlen("/v1/responses/");
 	struct qserve_response *r = find_response(c->server, id, before);
@@ -120,7 +120,7 @@ named(struct qserve_call *c, struct qserve_response **before)
 void
 qserve_response_get(struct qserve_call *c)
 {
-	struct qserve_response *before, *r = named(c, &before);
+	struct qserve_response *before, *r = find_named(c, &before);
 
 	if (r == NULL)
 		return;
@@ -131,7 +131,7 @@ qserve_response_get(struct qserve_call *c)
 void
 qserve_response_delete(struct qserve_call *c)
 {
-	struct qserve_response *before, *r = named(c, &before);
+	struct qserve_response *before, *r = find_named(c, &before);
 
 	if (r == NULL)
 		return;

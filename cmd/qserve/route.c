@@ -17,7 +17,7 @@ health(struct qserve_call *c)
 		n_ready += (size_t)e->ready;
 		n_stuck += (size_t)qserve_engine_is_stuck(e, now);
 		/* its answer is for the next health request */
-		if (now > e->heard + 1)
+		if (now > e->heard_at + 1)
 			qserve_engine_probe(e);
 	}
 	status = c->server->draining ? "ending" : n_ready == 0 ? "starting" :
@@ -101,7 +101,7 @@ static const struct qserve_route routes[] = {
 };
 
 static int
-fits(const struct qserve_route *r, const char *path)
+matches(const struct qserve_route *r, const char *path)
 {
 	size_t n = strlen(r->path);
 
@@ -117,7 +117,7 @@ qserve_route(const char *method, const char *path, int *status,
 
 	*status = 404;
 	for (i = 0; i < sizeof routes / sizeof routes[0]; i++) {
-		if (!fits(&routes[i], path))
+		if (!matches(&routes[i], path))
 			continue;
 		if (strcmp(method, routes[i].method) == 0 ||
 		    (strcmp(method, "HEAD") == 0 &&

@@ -15,7 +15,7 @@
 enum { FIRST_FD = 3 };
 
 size_t
-qserve_given_sockets(struct qserve *s)
+qserve_systemd_sockets(struct qserve *s)
 {
 	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
 	size_t i, count = 0;
@@ -39,7 +39,7 @@ qserve_given_sockets(struct qserve *s)
 }
 
 void
-qserve_notify(const char *state)
+qserve_notify_systemd(const char *state)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };

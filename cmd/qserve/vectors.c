@@ -71,7 +71,7 @@ make_room(struct qserve_vectors *v, size_t n)
 }
 
 static void
-state(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+add_state(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
 	struct qserve_vectors *v = c->vectors;
 
@@ -115,22 +115,22 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	if (ev->kind == QWEN_EVENT_STARTED)
 		c->n_prompt += c->vectors->q.text[i].n;
 	else if (ev->kind == QWEN_EVENT_HIDDEN)
-		state(c, i, ev);
+		add_state(c, i, ev);
 	else if (ev->kind != QWEN_EVENT_END)
 		return;
 	else if (strcmp(ev->why, "done") != 0 || c->vectors->sum == NULL)
-		fail(c, qserve_why(ev), qserve_message(ev));
+		fail(c, qserve_error_code(ev), qserve_error_message(ev));
 	else if (c->n_left == 0)
 		finish(c);
 }
 
-static const struct qserve_wants wants = { make_request, on_event, fail };
+static const struct qserve_handler handler = { make_request, on_event, fail };
 
 /*
  * Print a note, once, if the model file names no pooling: embedding models do.
  */
 static void
-tell_untrained(const struct qserve *s)
+warn_untrained(const struct qserve *s)
 {
 	static int told;
 
@@ -175,8 +175,8 @@ answer(struct qserve_call *c, const char *ollama)
 		put_body(c);
 		return;
 	}
-	tell_untrained(s);
-	qserve_jobs_new(c, v->q.n, &wants);
+	warn_untrained(s);
+	qserve_jobs_new(c, v->q.n, &handler);
 }
 
 int

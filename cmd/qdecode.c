@@ -162,7 +162,7 @@ is_full(const struct decoding *r)
 
 /* Append a generated token to the session and the state's records. */
 static void
-feed(struct decoding *r, int32_t id)
+append_token(struct decoding *r, int32_t id)
 {
 	size_t pos = qwen_session_n_tokens(r->in.session);
 	/* r->n already counts this token; drafts come after it */
@@ -246,7 +246,7 @@ generate(struct decoding *r)
 		    qwen_sampler_stopped(r->sampler);
 		/* only a saved state needs the last token */
 		if (!done || r->out != NULL)
-			feed(r, id);
+			append_token(r, id);
 		done = done || is_full(r);
 	}
 	s = cli_now() - start;
@@ -296,14 +296,14 @@ describe(const struct decoding *r)
  * earlier part of this run: the session is then at the end of that part.
  */
 static int
-take_up(struct decoding *r)
+load_input(struct decoding *r)
 {
 	int begun = 0;
 
 	tool_intake_stdin(&r->in, r->model);
 	if (opt.every >= 0) {
 		r->record.output = opt.output;
-		r->record.again = opt.new_run;
+		r->record.new_run = opt.new_run;
 		qdecode_run_open(&r->record, &r->in);
 		/* the open output locks the file against other processes */
 		r->out = cli_output_open(opt.output);
@@ -328,7 +328,7 @@ take_up(struct decoding *r)
 
 /* Write the tokens of an earlier part of this run again. */
 static void
-tell_again(struct decoding *r)
+rewrite_tokens(struct decoding *r)
 {
 	const struct qwen_run *begun = &r->in.extra.run;
 	const int32_t *tokens = qwen_session_tokens(r->in.session);
@@ -345,7 +345,7 @@ tell_again(struct decoding *r)
  * Generate to the end, from the prompt or from where an earlier part stopped.
  */
 static void
-work(struct decoding *r, int begun)
+decode_run(struct decoding *r, int begun)
 {
 	size_t n_input = r->in.n;
 	size_t n = qwen_session_n_tokens(r->in.session) + n_input;
@@ -367,7 +367,7 @@ work(struct decoding *r, int begun)
 	begin_sampling(r);
 	tool_write_header(r->w, QWEN_STREAM_TOKENS, r->model);
 	if (begun)
-		tell_again(r);
+		rewrite_tokens(r);
 	else if (opt.every >= 0)
 		qdecode_run_begin(&r->record, &r->in, n_input);
 	generate(r);
@@ -378,14 +378,14 @@ work(struct decoding *r, int begun)
 static void
 run_tokens(struct decoding *r)
 {
-	int begun = take_up(r);
+	int begun = load_input(r);
 
 	if (!begun || !r->in.extra.run.finished) {
-		work(r, begun);
+		decode_run(r, begun);
 		return;
 	}
 	tool_write_header(r->w, QWEN_STREAM_TOKENS, r->model);
-	tell_again(r);
+	rewrite_tokens(r);
 	cli_output_cancel(r->out);
 	r->out = NULL;
 }
@@ -414,14 +414,14 @@ write_row(struct decoding *r)
 
 /* Return 1 if the rows are still read or the state is saved. */
 static int
-is_of_use(const struct decoding *r)
+is_needed(const struct decoding *r)
 {
 	return !r->reader_gone || r->out != NULL;
 }
 
 /* Append the tokens that qsample chose; return 0 after the last one. */
 static int
-take_choice(struct decoding *r, const struct qwen_record *rec)
+handle_choice(struct decoding *r, const struct qwen_record *rec)
 {
 	size_t i;
 	int done = 0;
@@ -430,16 +430,16 @@ take_choice(struct decoding *r, const struct qwen_record *rec)
 		r->n++;
 		done = is_ending(r, rec->ids[i]) || r->n >= opt.n;
 		if (!done || r->out != NULL)
-			feed(r, rec->ids[i]);
+			append_token(r, rec->ids[i]);
 		done = done || is_full(r);
 		if (!done && !r->reader_gone)
 			write_row(r);
 	}
-	return !done && is_of_use(r);
+	return !done && is_needed(r);
 }
 
 static void
-follow(struct decoding *r)
+read_choices(struct decoding *r)
 {
 	struct qwen_reader_opts o = {
 		.kinds = QWEN_STREAM_TOKENS, .self = &r->header,
@@ -450,7 +450,7 @@ follow(struct decoding *r)
 	cli_must("stdin", qwen_reader_open(&reader, STDIN_FILENO, &o,
 	    &cli_err));
 	while (cli_must("stdin", qwen_reader_next(reader, &rec, &cli_err)) > 0)
-		if (rec.kind == QWEN_REC_TOKENS && !take_choice(r, &rec))
+		if (rec.kind == QWEN_REC_TOKENS && !handle_choice(r, &rec))
 			break;
 	qwen_reader_close(reader);
 }
@@ -471,8 +471,8 @@ run_logits(struct decoding *r)
 	if (is_full(r))
 		return;
 	write_row(r);
-	if (is_of_use(r) && cli_stdin_kind() != CLI_STDIN_NONE)
-		follow(r);
+	if (is_needed(r) && cli_stdin_kind() != CLI_STDIN_NONE)
+		read_choices(r);
 }
 
 /* -------------------------------------------------------------------------- */

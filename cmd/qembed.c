@@ -37,12 +37,12 @@ static struct run {
 	struct qwen_ids		 ids;		/* of the text being read, with
 						   --tokens */
 	size_t			 cap_ids;
-	int			 begun;		/* ids belongs to a text, even
+	int			 has_text;	/* ids belongs to a text, even
 						   if it is empty */
 	uint64_t		 n_texts, n_cut;
 	size_t			 n_numbers;	/* per vector */
 	struct qwen_unknown	 unknown;
-	const char		*guessed;	/* note on the model, to print
+	const char		*note;		/* note on the model, to print
 						   with the first text; or
 						   NULL */
 	struct cli_output	*out;
@@ -133,24 +133,24 @@ choose_pooling(struct qwen_embedding *e, const char *path)
 		die("%s: this model ranks documents: use qrerank, or --pooling",
 		    path);
 	if (e->pooling == QWEN_POOLING_NONE)
-		run.guessed = "the model names no pooling; using the last "
+		run.note = "the model names no pooling; using the last "
 		    "token (--pooling)";
 }
 
 static void
 open_model(void)
 {
-	struct qwen_embedding *e = &run.how.how, said;
+	struct qwen_embedding *e = &run.how.how, from_file;
 	const struct qwen_gguf *g;
 	const char *path;
 
 	tool_work_model(&run.work);
 	g = run.work.gguf;
 	path = qwen_gguf_path(g, 0);
-	cli_must(path, qwen_embedding_read(&said, g, &cli_err));
-	said.dimensions = e->dimensions;
-	said.unscaled = e->unscaled;
-	*e = said;
+	cli_must(path, qwen_embedding_read(&from_file, g, &cli_err));
+	from_file.dimensions = e->dimensions;
+	from_file.unscaled = e->unscaled;
+	*e = from_file;
 	choose_pooling(e, path);
 	if (cli_given(&opt.no_eos))
 		e->last = opt.no_eos ? -1 : qwen_embedding_eos(g);
@@ -176,10 +176,9 @@ new_text(uint64_t number)
 	x->item = (struct tool_item){ .queue = &run.queue, .no = &x->q.refusal,
 	    .line = number, .bytes = sizeof *x };
 	/* not before the first text, so that errors in the input come alone */
-	if (run.guessed != NULL)
-		cli_note("%s: %s", qwen_gguf_path(run.work.gguf, 0),
-		    run.guessed);
-	run.guessed = NULL;
+	if (run.note != NULL)
+		cli_note("%s: %s", qwen_gguf_path(run.work.gguf, 0), run.note);
+	run.note = NULL;
 	run.n_texts++;
 	return x;
 }
@@ -221,14 +220,14 @@ next_line(void *arg, struct tool_item **out)
  * the stream, or up to the next header.
  */
 static void
-take_tokens(struct tool_item **out)
+make_text(struct tool_item **out)
 {
 	struct text *x = new_text(run.n_texts + 1);
 	struct qwen_ids ids = run.ids;
 
 	run.ids = (struct qwen_ids){ 0 };
 	run.cap_ids = 0;
-	run.begun = 0;
+	run.has_text = 0;
 	cli_must(NULL, qwen_vector_request_ids(&x->q, &run.how, &ids,
 	    &cli_err));
 	begin_text(x, out);
@@ -249,16 +248,16 @@ next_stream(void *arg, struct tool_item **out)
 			memcpy(run.ids.id + run.ids.n, rec.ids,
 			    rec.n * sizeof *rec.ids);
 			run.ids.n += rec.n;
-			run.begun = 1;
+			run.has_text = 1;
 		} else if (rec.kind == QWEN_REC_END ||
-		    (rec.kind == QWEN_REC_HEADER && run.begun)) {
-			take_tokens(out);
+		    (rec.kind == QWEN_REC_HEADER && run.has_text)) {
+			make_text(out);
 			return 1;
 		}
 	}
-	if (!run.begun)
+	if (!run.has_text)
 		return 0;
-	take_tokens(out);
+	make_text(out);
 	return 1;
 }
 

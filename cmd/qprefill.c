@@ -123,14 +123,14 @@ static const struct cli_tool tool = {
 
 /* Return 1 if a trace goes to stdout. */
 static int
-to_stdout(void)
+trace_is_stdout(void)
 {
 	return opt.trace.stages != NULL && opt.trace.out == NULL;
 }
 
 /* Return 1 if the state goes to stdout too: -o is "-" or the same file. */
 static int
-both_to_stdout(void)
+output_is_stdout(void)
 {
 	struct stat a, b;
 
@@ -169,7 +169,7 @@ check_trace(const struct tool_intake *in)
 		cli_usage("-f npz needs a file: give --trace-out");
 	if (opt.format == QWEN_FORMAT_RAW)
 		cli_usage("-f raw is not for traces: use -f npy");
-	if (to_stdout() && both_to_stdout())
+	if (trace_is_stdout() && output_is_stdout())
 		cli_usage("--trace and -o both write to stdout; see "
 		    "--trace-out");
 }
@@ -219,7 +219,7 @@ check_options(struct tool_intake *in)
 	if (opt.imatrix != NULL && strcmp(opt.imatrix, "-") == 0)
 		cli_usage("--imatrix needs the name of a file");
 	check_trace(in);
-	if (opt.logits != QWEN_LOGITS_NONE && both_to_stdout())
+	if (opt.logits != QWEN_LOGITS_NONE && output_is_stdout())
 		cli_usage("--logits and -o both write to stdout: give -o a file");
 	if (opt.logits == QWEN_LOGITS_NONE) {
 		if (opt.format == QWEN_FORMAT_RAW || opt.top > 0 ||
@@ -324,7 +324,7 @@ place_checkpoints(struct tool_intake *in)
  * last row is requested; else NULL.
  */
 static const float *
-old_row(const struct tool_intake *in)
+state_row(const struct tool_intake *in)
 {
 	return in->n == 0 && opt.logits == QWEN_LOGITS_LAST ?
 	    qwen_session_logits(in->session) : NULL;
@@ -334,7 +334,7 @@ static uint64_t
 n_rows(const struct tool_intake *in)
 {
 	if (in->n == 0)
-		return old_row(in) != NULL;
+		return state_row(in) != NULL;
 	return opt.logits == QWEN_LOGITS_ALL ? in->n : 1;
 }
 
@@ -350,7 +350,7 @@ write_imatrix(const struct tool_intake *in)
 
 /* Return the format of a stream; -f npy and npz mean the trace then. */
 static enum qwen_format
-form(void)
+stream_format(void)
 {
 	return opt.format > (int)QWEN_FORMAT_RAW ? QWEN_FORMAT_CBOR :
 	    (enum qwen_format)opt.format;
@@ -367,9 +367,9 @@ evaluate(struct tool_intake *in, struct row_sink *r)
 		.arg = r, .keep = &opt.keep,
 	};
 
-	if (r != NULL && old_row(in) != NULL)
+	if (r != NULL && state_row(in) != NULL)
 		write_row(r, qwen_session_n_tokens(in->session) - 1,
-		    old_row(in), &cli_err);
+		    state_row(in), &cli_err);
 	if (opt.imatrix != NULL)
 		cli_must(NULL, qwen_imatrix_start(qwen_session_model(
 		    in->session), &cli_err));
@@ -391,7 +391,7 @@ run(struct tool_intake *in, struct qwen_model *m)
 {
 	struct row_sink r = { .n_vocab = qwen_model_n_vocab(m) };
 	int wanted = opt.logits != QWEN_LOGITS_NONE;
-	int traced = to_stdout();
+	int traced = trace_is_stdout();
 	struct cli_output *out = NULL;
 	struct tool_saves saves = { .opts = opt.state, .every = opt.every };
 	struct qwen_fp fp;
@@ -411,7 +411,7 @@ run(struct tool_intake *in, struct qwen_model *m)
 	if (wanted && opt.format == QPREFILL_NPY)
 		begin_npy(&r, n_rows(in));
 	else if (wanted) {
-		r.w = tool_writer(STDOUT_FILENO, form());
+		r.w = tool_writer(STDOUT_FILENO, stream_format());
 		tool_write_header(r.w, QWEN_STREAM_LOGITS, m);
 	}
 	evaluate(in, wanted ? &r : NULL);
@@ -425,7 +425,7 @@ run(struct tool_intake *in, struct qwen_model *m)
 	/* no record on a terminal, except with -f */
 	if (out != NULL && !wanted && !traced && (cli_given(&opt.format) ||
 	    !isatty(STDOUT_FILENO))) {
-		r.w = tool_writer(STDOUT_FILENO, form());
+		r.w = tool_writer(STDOUT_FILENO, stream_format());
 		tool_write_header(r.w, QWEN_STREAM_TOKENS, m);
 	}
 	/* only now, since the reader may open the file at once */
@@ -446,7 +446,7 @@ main(int argc, char *argv[])
 	cli_begin(&tool, argc, argv);
 	check_options(in);
 	if (!cli_given(&opt.format) && (opt.output == NULL ||
-	    opt.logits != QWEN_LOGITS_NONE || to_stdout()))
+	    opt.logits != QWEN_LOGITS_NONE || trace_is_stdout()))
 		cli_no_binary_tty();
 	opt.model = tool_model_path_stream(opt.model);
 	m = tool_model_open_draft(opt.model, opt.n_threads, opt.numerics,

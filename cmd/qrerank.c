@@ -54,7 +54,7 @@ static struct run {
 	size_t			 n_best, cap_best;
 	uint64_t		 n_cut;
 	struct qwen_unknown	 unknown;
-	const char		*guessed;	/* note on the model, to print
+	const char		*note;		/* note on the model, to print
 						   with the first document; or
 						   NULL */
 	struct cli_output	*out;
@@ -125,22 +125,22 @@ parse(int argc, char *argv[], const char **file)
 static void
 open_model(void)
 {
-	struct qwen_embedding said;
+	struct qwen_embedding from_file;
 	const struct qwen_model *m;
 	const char *path;
 
 	tool_work_model(&run.work);
 	m = run.work.model;
 	path = qwen_gguf_path(run.work.gguf, 0);
-	cli_must(path, qwen_embedding_read(&said, run.work.gguf, &cli_err));
+	cli_must(path, qwen_embedding_read(&from_file, run.work.gguf,
+	    &cli_err));
 	cli_must(path, qwen_reranker_open(&run.reranker, run.work.gguf,
 	    opt.instruct, &cli_err));
 	run.n_classes = qwen_model_n_classes(m);
 	cli_must(path, qwen_reranker_yes(run.reranker, run.n_classes, &run.yes,
 	    run.word, &cli_err));
-	if (said.pooling != QWEN_POOLING_RANK && run.n_classes == 0)
-		run.guessed = "this model is no reranker; asking it for yes or "
-		    "no";
+	if (from_file.pooling != QWEN_POOLING_RANK && run.n_classes == 0)
+		run.note = "this model is no reranker; asking it for yes or no";
 	run.how.tok = run.work.tok;
 	run.how.how = run.reranker;
 	run.how.unknown = &run.unknown;
@@ -204,10 +204,9 @@ next_line(void *arg, struct tool_item **out)
 	/*
 	 * not before the first document, so that errors in the input come alone
 	 */
-	if (run.guessed != NULL)
-		cli_note("%s: %s", qwen_gguf_path(run.work.gguf, 0),
-		    run.guessed);
-	run.guessed = NULL;
+	if (run.note != NULL)
+		cli_note("%s: %s", qwen_gguf_path(run.work.gguf, 0), run.note);
+	run.note = NULL;
 	x = cli_check_alloc(calloc(1, sizeof *x));
 	x->item = (struct tool_item){ .queue = &run.queue, .no = &x->q.refusal,
 	    .line = run.lines.line, .bytes = sizeof *x };

@@ -118,7 +118,7 @@ open_model(const struct sampling *r)
  * tokens, token texts and the grammar.
  */
 static void
-ask_model(struct sampling *r)
+set_from_model(struct sampling *r)
 {
 	struct qwen_gguf *g = open_model(r);
 
@@ -135,7 +135,7 @@ ask_model(struct sampling *r)
 
 /* Open a decoder of single tokens that shows control tokens by name. */
 static void
-learn_to_spell(struct sampling *r)
+open_decoder(struct sampling *r)
 {
 	struct qwen_gguf *g = open_model(r);
 
@@ -159,12 +159,12 @@ begin_timeline(struct sampling *r, const struct qwen_header *h)
 	r->state_read = 0;
 	if (opt.top > 0) {
 		if (opt.model != NULL)
-			learn_to_spell(r);
+			open_decoder(r);
 		return;
 	}
 	if (opt.mask_unused || tool_sampling_asked() ||
 	    qwen_sampler_needs_pieces(r->sampler))
-		ask_model(r);
+		set_from_model(r);
 	out.kind = QWEN_STREAM_TOKENS;
 	cli_must(NULL, qwen_sampler_eog(r->sampler, h->eog, h->n_eog,
 	    &cli_err));
@@ -312,7 +312,7 @@ show(struct sampling *r, const struct qwen_record *row)
 
 /* Handle a record; return 1 if no further one is needed. */
 static int
-take_record(struct sampling *r, const struct qwen_record *rec)
+handle_record(struct sampling *r, const struct qwen_record *rec)
 {
 	int last = 0;
 
@@ -338,7 +338,7 @@ read_rows(struct sampling *r)
 	cli_must("stdin", qwen_reader_open(&reader, STDIN_FILENO, &o,
 	    &cli_err));
 	while (cli_must("stdin", qwen_reader_next(reader, &rec, &cli_err)) > 0)
-		if (take_record(r, &rec))
+		if (handle_record(r, &rec))
 			break;
 	qwen_reader_close(reader);
 	if (r->n == 0 && opt.n > 0)

@@ -13,12 +13,12 @@ struct qdecode_run {
 	/* set by the caller */
 	const char	*output;	/* -o */
 	const char	*options;	/* all that influence the tokens */
-	int		 again;		/* --new-run */
+	int		 new_run;	/* --new-run */
 	/* internal */
 	int		 in_place;	/* -s and -o are the same file */
 	int		 announced;	/* upstream sent a ready record */
 	struct qwen_fp	 base;		/* fingerprint of the announced state */
-	int		 moved_on;	/* the run saved over that state */
+	int		 base_replaced;	/* the run saved over that state */
 };
 
 /*

@@ -29,7 +29,7 @@ is_in_place(const struct qdecode_run *run, const struct tool_intake *in)
  * began with the announced one and saved over it.
  */
 static void
-follow_base(struct qdecode_run *run, struct tool_intake *in)
+accept_newer_base(struct qdecode_run *run, struct tool_intake *in)
 {
 	struct qwen_state_extra x;
 	struct qwen_header h;
@@ -43,7 +43,7 @@ follow_base(struct qdecode_run *run, struct tool_intake *in)
 	if (x.run.options != NULL && x.run.has_base &&
 	    memcmp(&x.run.base, &in->fp, sizeof fp) == 0 &&
 	    memcmp(&fp, &in->fp, sizeof fp) != 0) {
-		run->moved_on = 1;
+		run->base_replaced = 1;
 		in->fp = fp;
 	}
 	free(tokens);
@@ -58,7 +58,7 @@ qdecode_run_open(struct qdecode_run *run, struct tool_intake *in)
 	run->announced = in->ready;
 	run->base = in->fp;
 	if (run->in_place && in->ready)
-		follow_base(run, in);
+		accept_newer_base(run, in);
 }
 
 /*
@@ -66,11 +66,11 @@ qdecode_run_open(struct qdecode_run *run, struct tool_intake *in)
  * tokens before it.
  */
 static int
-is_alike(const struct qdecode_run *run, const struct qwen_run *old)
+same_options(const struct qdecode_run *run, const struct qwen_run *old)
 {
 	return old->options != NULL &&
 	    strcmp(old->options, run->options) == 0 &&
-	    (!run->again || (old->again && !old->finished));
+	    (!run->new_run || (old->again && !old->finished));
 }
 
 /* ------------------------------------------------ -s and -o the same file */
@@ -108,13 +108,13 @@ find_in_place(const struct qdecode_run *run, const struct tool_intake *in)
 	const struct qwen_run *old = &in->extra.run;
 	char a[33], b[33];
 
-	if (is_alike(run, old) && has_input(in, old))
+	if (same_options(run, old) && has_input(in, old))
 		return 1;
-	if (run->moved_on)
+	if (run->base_replaced)
 		die("%s: the file holds state %s, but %s was announced",
 		    in->state, qwen_fp_hex(&in->fp, a),
 		    qwen_fp_hex(&run->base, b));
-	if (old->options != NULL && !old->finished && !run->again)
+	if (old->options != NULL && !old->finished && !run->new_run)
 		die_unfinished(run, in);
 	return 0;
 }
@@ -168,7 +168,7 @@ same_start(const struct tool_intake *in, const int32_t *tokens, size_t n,
  * error: the run will replace it.
  */
 static int
-is_there(const struct qdecode_run *run, const struct tool_intake *in)
+output_has_run(const struct qdecode_run *run, const struct tool_intake *in)
 {
 	struct qwen_state_extra x;
 	struct qwen_header h;
@@ -184,7 +184,7 @@ is_there(const struct qdecode_run *run, const struct tool_intake *in)
 		cli_note("%s: %s; starting anew", run->output, cli_err.msg);
 		return 0;
 	}
-	there = is_alike(run, &x.run) && same_start(in, tokens, n, &x);
+	there = same_options(run, &x.run) && same_start(in, tokens, n, &x);
 	free(tokens);
 	qwen_state_extra_fini(&x);
 	return there;
@@ -201,7 +201,7 @@ find_elsewhere(const struct qdecode_run *run, struct tool_intake *in,
 	struct qwen_session *s;
 	struct qwen_state_extra x;
 
-	if (!is_there(run, in))
+	if (!output_has_run(run, in))
 		return 0;
 	if (qwen_state_load_file(&s, &x, m, run->output, NULL, &cli_err) < 0) {
 		cli_note("%s: %s; starting anew", run->output, cli_err.msg);
@@ -241,7 +241,7 @@ qdecode_run_begin(const struct qdecode_run *run, struct tool_intake *in,
 {
 	char *options = cli_check_alloc(strdup(run->options));
 	struct qwen_run new = {
-		.options = options, .again = run->again,
+		.options = options, .again = run->new_run,
 		.from = qwen_session_n_tokens(in->session), .input = n_input,
 		.has_base = run->announced,
 	};

@@ -49,7 +49,7 @@ qprefill_trace_at(const struct cli_opt *o, const char *s)
 }
 
 static void
-split(struct qprefill_trace *t)
+split_stages(struct qprefill_trace *t)
 {
 	char *s;
 
@@ -66,7 +66,7 @@ split(struct qprefill_trace *t)
 
 /* Replace "last" by the last position; die if a position is not read. */
 static void
-resolve(struct qprefill_trace *t)
+resolve_positions(struct qprefill_trace *t)
 {
 	uint64_t begin = t->begin, end = t->end;
 	struct qwen_trace_range *r;
@@ -115,7 +115,7 @@ count(const struct qprefill_trace *t, uint64_t first, uint64_t *last)
  * Called for each stage of the session: add an array if the stage is requested.
  */
 static int
-match(void *arg, const struct qwen_trace_stage *st)
+add_stage(void *arg, const struct qwen_trace_stage *st)
 {
 	struct qprefill_trace *t = arg;
 	struct qprefill_array *a = &t->array;
@@ -145,7 +145,7 @@ arrays_begin(struct qprefill_trace *t, const struct qwen_session *s,
 
 	if (format == QPREFILL_NPZ)
 		t->npz = qprefill_npz_new(cli_output_fd(t->to), name);
-	qwen_session_stages(s, match, t);
+	qwen_session_stages(s, add_stage, t);
 	if (t->npz != NULL)
 		return;
 	if (t->n_stage > 1)
@@ -195,8 +195,8 @@ qprefill_trace_begin(struct qprefill_trace *t, const struct tool_intake *in,
 		die("no token is read: nothing to trace");
 	t->begin = qwen_session_n_tokens(in->session);
 	t->end = t->begin + in->n;
-	split(t);
-	resolve(t);
+	split_stages(t);
+	resolve_positions(t);
 	trace.patterns = (const char *const *)t->pattern;
 	trace.n_patterns = t->n_pattern;
 	trace.at = t->range;

@@ -80,7 +80,8 @@ ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -fPIC \
 ifdef STATIC
 LIBRARIES ?= build/libraries/$(MACHINE)
 ALL_CFLAGS += -isystem $(LIBRARIES)/include -DQPIPE_STATIC
-STATIC_LD = -static-pie -B$(LIBRARIES)/lib/ -L$(LIBRARIES)/lib
+STATIC_LD = -static-pie -L$(LIBRARIES)/lib $(addsuffix \
+	$(LIBRARIES)/lib/libc/,-B -L)
 endif
 # What libqwen needs; libqwentext needs that, and JSON.
 LIBS_QWEN = -lcbor -lzstd -lxxhash -lm -pthread

@@ -116,10 +116,12 @@ done
 mkdir "$folder/locale"
 cp -R "$work/libc/usr/lib/locale/C.utf8" "$folder/locale"
 at=$work/libc/usr/lib/$machine
-cp "$at"/*crt*.o "$at/libc.a" "$folder/lib"
+# in a folder of its own: what configure links must not find it
+mkdir "$folder/lib/libc"
+cp "$at"/*crt*.o "$at/libc.a" "$folder/lib/libc"
 # on x86-64, libm.a is a script that names this
 libm=$(ls "$at"/libm-*.a 2>/dev/null) || libm=$at/libm.a
-cp "$libm" "$folder/lib/libm.a"
+cp "$libm" "$folder/lib/libc/libm.a"
 for a in $archives; do
 	cp "$work/deb/usr/lib/$machine/$a.a" "$folder/lib"
 done

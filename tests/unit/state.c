@@ -301,7 +301,7 @@ test_aligned(void)
 	struct qwen_reader *r;
 	struct qwen_record in;
 	struct qwen_state_rec rec;
-	struct qwen_state_sum sum;
+	struct qwen_state_counts sum;
 	struct bytes b = { 0 };
 	int fd, bad = 0, n = 0;
 
@@ -309,7 +309,7 @@ test_aligned(void)
 	fd = fd_of(b.p, b.n);
 	qwen_reader_open(&r, fd, NULL, &err);
 	qwen_reader_next(r, &in, &err);
-	qwen_state_sum_init(&sum, in.raw, in.n_raw, &err);
+	qwen_state_counts_init(&sum, in.raw, in.n_raw, &err);
 	while (qwen_reader_next(r, &in, &err) == 1) {
 		if (qwen_state_rec_decode(&rec, &sum, in.raw, in.n_raw,
 		    &err) < 0)
@@ -322,7 +322,7 @@ test_aligned(void)
 	}
 	ok(n > 5 && bad == 0 && sum.bytes == b.n, "data of %d plain records "
 	    "is aligned", n);
-	qwen_state_sum_fini(&sum);
+	qwen_state_counts_fini(&sum);
 	qwen_reader_close(r);
 	close(fd);
 	bytes_free(&b);

@@ -228,7 +228,7 @@ good_plan(struct plan *p, const struct qwen_session *s)
 /* ----------------------------------------------------------------- writing */
 
 static inline void
-forge_shape(struct qwen_state_put *put, const struct plan *p, size_t layer)
+forge_shape(struct qwen_state_builder *put, const struct plan *p, size_t layer)
 {
 	const struct qwen_hparams *h = &p->s->model->hp;
 
@@ -252,7 +252,7 @@ forge_shape(struct qwen_state_put *put, const struct plan *p, size_t layer)
 }
 
 static inline void
-forge_info(struct qwen_state_put *put, const struct plan *p)
+forge_info(struct qwen_state_builder *put, const struct plan *p)
 {
 	size_t i, n = p->s->n_layer;
 
@@ -267,7 +267,7 @@ forge_info(struct qwen_state_put *put, const struct plan *p)
 }
 
 static inline void
-forge_run(struct qwen_state_put *put, const struct item *it)
+forge_run(struct qwen_state_builder *put, const struct item *it)
 {
 	static const unsigned char base[24];
 
@@ -280,7 +280,7 @@ forge_run(struct qwen_state_put *put, const struct item *it)
 }
 
 static inline void
-forge_mtp(struct qwen_state_put *put, const struct item *it)
+forge_mtp(struct qwen_state_builder *put, const struct item *it)
 {
 	static const unsigned char model[24];
 
@@ -292,7 +292,7 @@ forge_mtp(struct qwen_state_put *put, const struct item *it)
 }
 
 static inline void
-forge_fields(struct qwen_state_put *put, const struct plan *p,
+forge_fields(struct qwen_state_builder *put, const struct plan *p,
     const struct item *it)
 {
 	static const unsigned char pending[8];
@@ -339,8 +339,8 @@ forge_fields(struct qwen_state_put *put, const struct plan *p,
 
 /* Write the index of the records; return its offset. */
 static inline uint64_t
-forge_index(struct bytes *out, struct qwen_state_put *put,
-    struct qwen_state_sum *sum, struct plan *p, struct qwen_state_list *list)
+forge_index(struct bytes *out, struct qwen_state_builder *put,
+    struct qwen_state_counts *sum, struct plan *p, struct qwen_state_list *list)
 {
 	uint64_t at = sum->bytes;
 	unsigned char *b;
@@ -369,14 +369,14 @@ forge_index(struct bytes *out, struct qwen_state_put *put,
 }
 
 static inline void
-forge_end(struct bytes *out, struct qwen_state_put *put,
-    struct qwen_state_sum *sum, const struct plan *p, uint64_t index)
+forge_end(struct bytes *out, struct qwen_state_builder *put,
+    struct qwen_state_counts *sum, const struct plan *p, uint64_t index)
 {
 	static const unsigned char zero[QWEN_END_BYTES];
 	int field = index != 0 && !p->no_index_field;
 	struct qwen_fp total;
 
-	qwen_state_sum_total(sum, &total);
+	qwen_state_counts_hash(sum, &total);
 	total.b[5] ^= (unsigned char)p->flip_total;
 	qwen_state_put_begin(put, sum, "end");
 	qwen_state_put_uint(put, "records", sum->n + p->records_add);
@@ -394,7 +394,7 @@ forge_end(struct bytes *out, struct qwen_state_put *put,
 /* Add the correct index entry of the record in put. */
 static inline void
 forge_entry(struct qwen_state_list *list, const struct item *it,
-    const struct qwen_state_put *put, uint64_t offset)
+    const struct qwen_state_builder *put, uint64_t offset)
 {
 	struct qwen_state_entry e = { .layer = it->layer, .at = it->at,
 	    .has_data = it->codec != NULL, .offset = offset, .bytes = put->n };
@@ -416,8 +416,8 @@ forge_entry(struct qwen_state_list *list, const struct item *it,
 }
 
 static inline void
-write_item(struct bytes *out, struct qwen_state_put *put,
-    struct qwen_state_sum *sum, const struct plan *p, const struct item *it,
+write_item(struct bytes *out, struct qwen_state_builder *put,
+    struct qwen_state_counts *sum, const struct plan *p, const struct item *it,
     struct qwen_state_list *list)
 {
 	uint64_t at = sum->bytes;
@@ -439,9 +439,9 @@ write_item(struct bytes *out, struct qwen_state_put *put,
 static inline void
 write_plan(struct bytes *out, struct plan *p)
 {
-	struct qwen_state_put put = { 0 };
+	struct qwen_state_builder put = { 0 };
 	struct qwen_state_list list = { 0 };
-	struct qwen_state_sum sum;
+	struct qwen_state_counts sum;
 	struct qwen_err err;
 	unsigned char head[QWEN_HEADER_MAX];
 	uint64_t index = 0;
@@ -449,7 +449,7 @@ write_plan(struct bytes *out, struct plan *p)
 
 	put.cap = QWEN_PIECE_MAX + 65536;
 	put.buf = qwen_alloc(1, put.cap);
-	if (put.buf == NULL || qwen_state_sum_init(&sum, head, n, &err) < 0)
+	if (put.buf == NULL || qwen_state_counts_init(&sum, head, n, &err) < 0)
 		abort();
 	bytes_add(out, head, n);
 	for (i = 0; i < p->n; i++)
@@ -468,7 +468,7 @@ write_plan(struct bytes *out, struct plan *p)
 		forge_end(out, &put, &sum, p, index);
 	if (p->tail != NULL)
 		bytes_add(out, p->tail, strlen(p->tail));
-	qwen_state_sum_fini(&sum);
+	qwen_state_counts_fini(&sum);
 	free(list.entry);
 	free(put.buf);
 }

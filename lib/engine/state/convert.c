@@ -30,7 +30,7 @@ qwen_convert_record(struct qwen_save *v, size_t i)
 	const struct qwen_state_entry *e = &v->f->list.entry[i];
 	const struct qwen_state_layer *from, *to;
 	uint64_t size, first, n, all;
-	struct qwen_piece *t;
+	struct qwen_save_piece *t;
 
 	shapes(v, e->layer, &from, &to);
 	size = qwen_state_kv_block(from);
@@ -44,7 +44,7 @@ qwen_convert_record(struct qwen_save *v, size_t i)
 		return 0;
 	n = n < all - first ? n : all - first;
 	size = qwen_state_kv_block(to);
-	if ((t = qwen_save_piece(v, e->kind, e->layer, e->at, first * size,
+	if ((t = qwen_save_add_piece(v, e->kind, e->layer, e->at, first * size,
 	    (size_t)(n * size))) == NULL)
 		return -1;
 	t->file = v->f;
@@ -53,7 +53,7 @@ qwen_convert_record(struct qwen_save *v, size_t i)
 }
 
 int
-qwen_convert_blocks(const struct qwen_save *v, const struct qwen_piece *t,
+qwen_convert_blocks(const struct qwen_save *v, const struct qwen_save_piece *t,
     const unsigned char *raw, unsigned char *out, struct qwen_kv_loss loss[2],
     struct qwen_err *err)
 {

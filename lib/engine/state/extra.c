@@ -81,7 +81,7 @@ qwen_state_extra_run(struct qwen_state_extra *x, const struct qwen_run *run,
 
 /* Copies the text of a field, of less than max bytes. */
 static int
-take_text(char **out, const struct qwen_item *it, size_t max,
+copy_text(char **out, const struct qwen_item *it, size_t max,
     struct qwen_err *err)
 {
 	if (it->n >= max || memchr(it->s, 0, (size_t)it->n) != NULL)
@@ -101,7 +101,7 @@ generated_bytes(const struct qwen_state_layout *l,
 
 /* Reads pairs of position and number, ascending and not adjacent. */
 static int
-take_generated(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+read_generated(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
 	uint64_t pos, n, past = 0;
@@ -143,17 +143,17 @@ cut_generated(struct qwen_state_extra *x, uint64_t n)
 }
 
 static int
-put_generated(struct qwen_save *v)
+write_generated(struct qwen_save *v)
 {
 	cut_generated(&v->x, v->to);
-	return qwen_save_object(v, v->kind, -1, -1, v->x.generated,
+	return qwen_save_add_object(v, v->kind, -1, -1, v->x.generated,
 	    v->x.n_generated * sizeof *v->x.generated);
 }
 
 enum { SAMPLER_OPTIONS = QWEN_F_OWN, SAMPLER_PENDING, SAMPLER_MEMORY };
 
 static int
-take_sampler(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+read_sampler(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
 	const struct qwen_item *tail = &rec->f.v[SAMPLER_PENDING];
@@ -171,8 +171,8 @@ take_sampler(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	if (tail->n > sizeof v->x.pending)
 		return qwen_fail(err, QWEN_ERANGE, "pending text of %llu bytes "
 		    "is too long", (unsigned long long)tail->n);
-	if (take_text(&v->x.sampler, &rec->f.v[SAMPLER_OPTIONS], QWEN_SAMPLER_MAX,
-	    err) < 0)
+	if (copy_text(&v->x.sampler, &rec->f.v[SAMPLER_OPTIONS],
+	    QWEN_SAMPLER_MAX, err) < 0)
 		return -1;
 	if (memory->n > 0)
 		memcpy(v->x.memory, memory->s, (size_t)memory->n);
@@ -182,7 +182,7 @@ take_sampler(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 }
 
 static int
-put_sampler(struct qwen_save *v)
+write_sampler(struct qwen_save *v)
 {
 	const struct qwen_state_extra *x = &v->x;
 	int memory = x->memory[0] != '\0';
@@ -191,12 +191,12 @@ put_sampler(struct qwen_save *v)
 		return 0;
 	if (qwen_save_begin(v, v->kind) < 0)
 		return -1;
-	qwen_state_put_text(&v->put, "options",
+	qwen_state_put_text(&v->builder, "options",
 	    x->sampler != NULL ? x->sampler : "");
-	qwen_state_put_bytes(&v->put, "pending", x->pending,
+	qwen_state_put_bytes(&v->builder, "pending", x->pending,
 	    x->n_pending);
 	if (memory)
-		qwen_state_put_text(&v->put, "memory", x->memory);
+		qwen_state_put_text(&v->builder, "memory", x->memory);
 	return qwen_save_finish(v);
 }
 
@@ -213,7 +213,7 @@ enum { RUN_START = QWEN_F_OWN, RUN_COUNT, RUN_INPUT, RUN_OPTIONS, RUN_FINISHED,
 
 /* Reads the run, whose tokens are the last of the state. */
 static int
-take_run(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+read_run(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
 	const struct qwen_item *f = rec->f.v, *base = &f[RUN_BASE];
@@ -242,16 +242,16 @@ take_run(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	run->finished = f[RUN_FINISHED].n != 0;
 	run->again = f[RUN_AGAIN].n != 0;
 	memcpy(run->base.b, base->s, (size_t)base->n);
-	return take_text(&run->options, &f[RUN_OPTIONS], QWEN_OPTIONS_MAX,
+	return copy_text(&run->options, &f[RUN_OPTIONS], QWEN_OPTIONS_MAX,
 	    err);
 }
 
 /* Writes the run, unless tokens were added after it or it was cut. */
 static int
-put_run(struct qwen_save *v)
+write_run(struct qwen_save *v)
 {
 	const struct qwen_run *run = &v->x.run;
-	struct qwen_state_put *p = &v->put;
+	struct qwen_state_builder *p = &v->builder;
 
 	if (run->options == NULL || run->from > v->to ||
 	    run->count != v->to - run->from)
@@ -274,23 +274,24 @@ put_run(struct qwen_save *v)
 #define MEMBER(t, m) .type = QWEN_VALUE_##t, .at = X(m), \
 	.size = sizeof ((struct qwen_state_extra *)NULL)->m
 #define TEXT(m) MEMBER(TEXT, m), .owned = 1
-#define MEMBERS(...) (const struct qwen_member[]){ __VA_ARGS__, { 0 } }
+#define MEMBERS(...) (const struct qwen_extra_member[]){ __VA_ARGS__, { 0 } }
 
-const struct qwen_section qwen_extras[] = {
+const struct qwen_section qwen_extra_sections[] = {
 	{ "generated", QWEN_PIECE_FIELDS, .width = 1, .bytes = generated_bytes,
-	  .take = take_generated, .put = put_generated, .cut = cut_generated,
+	  .read = read_generated, .write = write_generated,
+	  .cut = cut_generated,
 	  .member = MEMBERS({ "generated", QWEN_VALUE_LIST, X(generated),
 	    sizeof(struct qwen_generated), X(n_generated), 1, .width = 8 }) },
 	{ "sampler", .own = { QWEN_TEXT("options"), QWEN_BYTES("pending"),
 	    QWEN_TEXT("memory") }, .optional = 1u << SAMPLER_MEMORY,
-	  .take = take_sampler, .put = put_sampler, .cut = cut_sampler,
+	  .read = read_sampler, .write = write_sampler, .cut = cut_sampler,
 	  .member = MEMBERS({ "sampler", TEXT(sampler) },
 	    { "memory", MEMBER(TEXT, memory) },
 	    { "pending", MEMBER(BYTES, pending), .n_at = X(n_pending) }) },
 	{ "run", .own = { QWEN_UINT("start"), QWEN_UINT("count"),
 	    QWEN_UINT("input"), QWEN_TEXT("options"), QWEN_BOOL("finished"),
 	    QWEN_BOOL("again"), QWEN_BYTES("base") },
-	  .take = take_run, .put = put_run, .group = 1,
+	  .read = read_run, .write = write_run, .group = 1,
 	  .member = MEMBERS({ "from", MEMBER(NUMBER, run.from) },
 	    { "count", MEMBER(NUMBER, run.count) },
 	    { "finished", MEMBER(FLAG, run.finished) },
@@ -301,17 +302,19 @@ const struct qwen_section qwen_extras[] = {
 	    { NULL, MEMBER(BYTES, run.base) }) },
 };
 
-const size_t qwen_n_extras = sizeof qwen_extras / sizeof qwen_extras[0];
+const size_t qwen_n_extra_sections =
+    sizeof qwen_extra_sections / sizeof qwen_extra_sections[0];
 
 /* --------------------------------------------------------- for all sections */
 
 /* Returns member i of all sections, and its section; NULL after the last. */
-static const struct qwen_member *
-member(size_t i, const struct qwen_section **k)
+static const struct qwen_extra_member *
+extra_member(size_t i, const struct qwen_section **k)
 {
-	const struct qwen_member *m;
+	const struct qwen_extra_member *m;
 
-	for (*k = qwen_extras; *k < qwen_extras + qwen_n_extras; ++*k) {
+	for (*k = qwen_extra_sections;
+	    *k < qwen_extra_sections + qwen_n_extra_sections; ++*k) {
 		for (m = (*k)->member; m->size > 0; m++) {
 			if (i-- == 0)
 				return m;
@@ -322,8 +325,8 @@ member(size_t i, const struct qwen_section **k)
 
 /* Fills *v with the value of the member in x. */
 static void
-get(struct qwen_state_value *v, const struct qwen_state_extra *x,
-    const struct qwen_member *m)
+get_value(struct qwen_state_value *v, const struct qwen_state_extra *x,
+    const struct qwen_extra_member *m)
 {
 	const char *p = (const char *)x + m->at;
 
@@ -346,12 +349,12 @@ void
 qwen_state_extra_fini(struct qwen_state_extra *x)
 {
 	const struct qwen_section *k;
-	const struct qwen_member *m;
+	const struct qwen_extra_member *m;
 	struct qwen_state_value v;
 	size_t i;
 
-	for (i = 0; x != NULL && (m = member(i, &k)) != NULL; i++) {
-		get(&v, x, m);
+	for (i = 0; x != NULL && (m = extra_member(i, &k)) != NULL; i++) {
+		get_value(&v, x, m);
 		free(m->owned ? (void *)(uintptr_t)v.data : NULL);
 	}
 	if (x != NULL)
@@ -364,16 +367,16 @@ qwen_state_extra_copy(struct qwen_state_extra *out,
     struct qwen_err *err)
 {
 	const struct qwen_section *k;
-	const struct qwen_member *m;
+	const struct qwen_extra_member *m;
 	struct qwen_state_value v;
 	size_t i;
 	char *p;
 
 	memset(out, 0, sizeof *out);
-	for (i = 0; (m = member(i, &k)) != NULL; i++) {
+	for (i = 0; (m = extra_member(i, &k)) != NULL; i++) {
 		if (!whole && k->cut == NULL)
 			continue;
-		get(&v, x, m);
+		get_value(&v, x, m);
 		p = (char *)out + m->at;
 		if (m->owned && v.data != NULL) {
 			if ((p = malloc(v.bytes + 1)) == NULL) {
@@ -389,7 +392,8 @@ qwen_state_extra_copy(struct qwen_state_extra *out,
 			memcpy((char *)out + m->n_at, (const char *)x +
 			    m->n_at, sizeof(size_t));
 	}
-	for (k = qwen_extras; !whole && k < qwen_extras + qwen_n_extras; k++) {
+	for (k = qwen_extra_sections;
+	    !whole && k < qwen_extra_sections + qwen_n_extra_sections; k++) {
 		if (k->cut != NULL)
 			k->cut(out, n);
 	}
@@ -401,14 +405,14 @@ qwen_state_extra_next(const struct qwen_state_extra *x, size_t *i,
     struct qwen_state_value *out)
 {
 	const struct qwen_section *k;
-	const struct qwen_member *m;
+	const struct qwen_extra_member *m;
 	struct qwen_state_value last;
 
 	do {
-		if ((m = member((*i)++, &k)) == NULL)
+		if ((m = extra_member((*i)++, &k)) == NULL)
 			return 0;
 	} while (m->name == NULL);
-	get(out, x, m);
+	get_value(out, x, m);
 	out->last = m[1].name == NULL;
 	if (!k->group)
 		return 1;
@@ -416,7 +420,7 @@ qwen_state_extra_next(const struct qwen_state_extra *x, size_t *i,
 	out->group = k->name;
 	for (; m[1].name != NULL; m++)
 		;
-	get(&last, x, m);
+	get_value(&last, x, m);
 	out->there = last.there;
 	return 1;
 }

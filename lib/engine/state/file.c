@@ -87,7 +87,7 @@ qwen_state_file_data(const struct qwen_state_file *f,
 	if (qwen_state_rec_want(rec, err) < 0 ||
 	    qwen_coder_decode(c, rec->e.codec, rec->data, rec->n_data,
 	    (size_t)rec->e.len, raw, err) < 0 ||
-	    qwen_state_layout_check(&f->in.lay, &rec->e, *raw, err) < 0)
+	    qwen_state_layout_check(&f->content.lay, &rec->e, *raw, err) < 0)
 		return qwen_state_rec_fail(rec, err);
 	return 0;
 }
@@ -95,7 +95,7 @@ qwen_state_file_data(const struct qwen_state_file *f,
 int
 qwen_state_can_wait(const struct qwen_state_entry *e)
 {
-	return qwen_section(e->kind)->place != NULL && e->has_data;
+	return qwen_section(e->kind)->copy != NULL && e->has_data;
 }
 
 /* ---------------------------------------------------------------- the index */
@@ -149,10 +149,10 @@ read_header(struct opening *o, struct qwen_err *err)
 	memcpy(f->head, o->buf, sp.off);
 	f->n_head = sp.off;
 	f->info.header = h;
-	f->in.f = f;
-	f->in.bytes = o->size;
-	f->in.buf = o->buf;
-	return qwen_state_in_init(&f->in, NULL, &rec, err);
+	f->content.f = f;
+	f->content.bytes = o->size;
+	f->content.buf = o->buf;
+	return qwen_state_reader_init(&f->content, NULL, &rec, err);
 }
 
 /*
@@ -223,7 +223,7 @@ read_piece(struct opening *o, uint64_t at, struct qwen_state_entry *e,
 		return qwen_fail(err, QWEN_EFORMAT,
 		    "block %llu is not a piece of the index",
 		    (unsigned long long)rec.index);
-	if (qwen_coder_decode(o->f->in.coder, rec.e.codec, rec.data,
+	if (qwen_coder_decode(o->f->content.coder, rec.e.codec, rec.data,
 	    rec.n_data, (size_t)rec.e.len, &raw, err) < 0)
 		return qwen_state_rec_fail(&rec, err);
 	if (qwen_grow(&o->packed, &o->cap_packed, n, 1) < 0)
@@ -240,7 +240,7 @@ read_piece(struct opening *o, uint64_t at, struct qwen_state_entry *e,
  * it.
  */
 static int
-take_entries(struct opening *o, struct qwen_err *err)
+unpack_entries(struct opening *o, struct qwen_err *err)
 {
 	uint64_t at = o->f->n_head, i, n = o->n_packed / QWEN_ENTRY_BYTES;
 	struct qwen_state_entry e;
@@ -291,14 +291,14 @@ open_by_index(struct opening *o, struct qwen_err *err)
 		    qwen_state_list_add(&own, &e, err) < 0)
 			r = -1;
 	}
-	if (r > 0 && (take_entries(o, err) < 0 ||
+	if (r > 0 && (unpack_entries(o, err) < 0 ||
 	    qwen_state_list_add(&own, &end, err) < 0))
 		r = -1;
 	for (i = 0; r > 0 && i < own.n; i++)
 		r = qwen_state_list_add(&o->f->list, &own.entry[i], err) < 0 ?
 		    -1 : 1;
 	free(own.entry);
-	return r > 0 && qwen_state_take_all(&o->f->in, err) < 0 ? -1 : r;
+	return r > 0 && qwen_state_read_all(&o->f->content, err) < 0 ? -1 : r;
 }
 
 /*
@@ -306,7 +306,7 @@ open_by_index(struct opening *o, struct qwen_err *err)
  * interrupted.  Returns 1; 0 if there is no complete save; -1.
  */
 static int
-cut_off(struct opening *o, struct qwen_err *err)
+find_last_save(struct opening *o, struct qwen_err *err)
 {
 	uint64_t at, last = 0, from = o->f->n_head;
 	size_t n = 0, want;
@@ -349,10 +349,10 @@ open_by_reading(struct opening *o, struct qwen_err *err)
 
 	free(f->list.entry);
 	memset(&f->list, 0, sizeof f->list);
-	qwen_state_in_fini(&f->in);
-	f->in.list = &f->list;
-	f->in.bytes = o->size;
-	return qwen_state_read_through(&f->in, NULL, f->fd, &h, err);
+	qwen_state_reader_fini(&f->content);
+	f->content.list = &f->list;
+	f->content.bytes = o->size;
+	return qwen_state_read_through(&f->content, NULL, f->fd, &h, err);
 }
 
 /* ------------------------------------------------------------------ opening */
@@ -383,16 +383,16 @@ static void
 fill_info(struct qwen_state_file *f, uint64_t size)
 {
 	struct qwen_state_info *p = &f->info;
-	const struct qwen_state_layout *l = &f->in.lay;
+	const struct qwen_state_layout *l = &f->content.lay;
 	size_t i;
 
-	p->fp = f->in.total;
+	p->fp = f->content.total;
 	p->part = l->part;
 	p->converted = l->converted;
 	p->from = l->from;
 	p->prefix = l->prefix;
 	p->n_tokens = l->n_tokens;
-	p->tokens = f->in.tokens;
+	p->tokens = f->content.tokens;
 	p->checkpoints = l->checkpoint;
 	p->n_checkpoints = l->n_checkpoint;
 	p->recurrent = l->recurrent;
@@ -403,7 +403,7 @@ fill_info(struct qwen_state_file *f, uint64_t size)
 	p->n_blocks = f->list.n;
 	p->layers = l->layer;
 	p->n_layers = l->n_layer;
-	p->extra = &f->in.x;
+	p->extra = &f->content.x;
 	for (p->raw = 0, i = 0; i < f->list.n; i++)
 		p->raw += f->list.entry[i].len;
 }
@@ -413,7 +413,7 @@ release(struct qwen_source *src)
 {
 	struct qwen_state_file *f = (struct qwen_state_file *)(void *)src;
 
-	qwen_state_in_fini(&f->in);
+	qwen_state_reader_fini(&f->content);
 	free(f->list.entry);
 	free(f->head);
 	free(f->buf);
@@ -439,7 +439,7 @@ open_file(struct opening *o, struct qwen_err *err)
 	if (read_header(o, err) < 0)
 		return -1;
 	got = open_by_index(o, &first);
-	if (got == 0 && (got = cut_off(o, &first)) > 0)
+	if (got == 0 && (got = find_last_save(o, &first)) > 0)
 		got = open_by_index(o, &first);
 	if (got > 0)
 		return 0;
@@ -490,7 +490,7 @@ qwen_state_open_fd(struct qwen_state_file **out, int fd, struct qwen_err *err)
 		o.size = (uint64_t)st.st_size;
 		r = open_file(&o, err);
 	}
-	f->in.buf = NULL;
+	f->content.buf = NULL;
 	free(o.buf);
 	free(o.packed);
 	if (r < 0) {
@@ -560,6 +560,6 @@ qwen_state_block_read(struct qwen_state_file *f, size_t i,
 		return -1;
 	*raw = f->buf;
 	*n = (size_t)e->len;
-	return e->len == 0 ? 0 : qwen_state_file_data(f, &rec, f->in.coder,
+	return e->len == 0 ? 0 : qwen_state_file_data(f, &rec, f->content.coder,
 	    raw, err);
 }

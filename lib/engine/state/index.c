@@ -97,52 +97,52 @@ qwen_state_list_add(struct qwen_state_list *l,
 /* -------------------------------------------------------------- in a stream */
 
 int
-qwen_state_follow_init(struct qwen_state_follow *f, struct qwen_err *err)
+qwen_index_check_init(struct qwen_index_check *f, struct qwen_err *err)
 {
 	memset(f, 0, sizeof *f);
-	f->seen = qwen_fp_start();
-	f->said = qwen_fp_start();
-	if (f->seen == NULL || f->said == NULL) {
-		qwen_state_follow_fini(f);
+	f->of_records = qwen_fp_start();
+	f->of_entries = qwen_fp_start();
+	if (f->of_records == NULL || f->of_entries == NULL) {
+		qwen_index_check_fini(f);
 		return qwen_oom(err);
 	}
 	return 0;
 }
 
 void
-qwen_state_follow_fini(struct qwen_state_follow *f)
+qwen_index_check_fini(struct qwen_index_check *f)
 {
-	XXH3_freeState(f->seen);
-	XXH3_freeState(f->said);
+	XXH3_freeState(f->of_records);
+	XXH3_freeState(f->of_entries);
 	memset(f, 0, sizeof *f);
 }
 
 void
-qwen_state_follow_seen(struct qwen_state_follow *f,
+qwen_index_check_record(struct qwen_index_check *f,
     const struct qwen_state_entry *e)
 {
 	unsigned char b[QWEN_ENTRY_BYTES];
 
 	qwen_state_entry_pack(e, b);
-	XXH3_128bits_update(f->seen, b, sizeof b);
-	f->n_seen++;
+	XXH3_128bits_update(f->of_records, b, sizeof b);
+	f->n_records++;
 }
 
 void
-qwen_state_follow_said(struct qwen_state_follow *f, const void *raw, size_t n)
+qwen_index_check_entries(struct qwen_index_check *f, const void *raw, size_t n)
 {
-	XXH3_128bits_update(f->said, raw, n);
-	f->n_said += n;
+	XXH3_128bits_update(f->of_entries, raw, n);
+	f->n_bytes += n;
 }
 
 int
-qwen_state_follow_end(const struct qwen_state_follow *f, struct qwen_err *err)
+qwen_index_check_end(const struct qwen_index_check *f, struct qwen_err *err)
 {
 	if (f->offset == 0)
 		return 0;
-	if (f->n_said == f->n_seen * QWEN_ENTRY_BYTES &&
-	    XXH128_isEqual(XXH3_128bits_digest(f->seen),
-	    XXH3_128bits_digest(f->said)))
+	if (f->n_bytes == f->n_records * QWEN_ENTRY_BYTES &&
+	    XXH128_isEqual(XXH3_128bits_digest(f->of_records),
+	    XXH3_128bits_digest(f->of_entries)))
 		return 0;
 	return qwen_fail(err, QWEN_EFORMAT,
 	    "the index does not match the blocks before it");

@@ -162,7 +162,7 @@ take_shapes(struct qwen_state_layout *l, const struct qwen_state_rec *rec,
 	l->n_layer = (size_t)array->n;
 	l->n_done = l->n_layer > 0 ? l->n_layer : 1;
 	l->layer = qwen_alloc(l->n_layer, sizeof *l->layer);
-	l->done = qwen_alloc((QWEN_K_EXTRA + qwen_n_extras) * l->n_done,
+	l->done = qwen_alloc((QWEN_K_EXTRA + qwen_n_extra_sections) * l->n_done,
 	    sizeof *l->done);
 	if (l->layer == NULL || l->done == NULL)
 		return qwen_oom(err);
@@ -422,24 +422,24 @@ close_position(struct qwen_state_layout *l, struct qwen_err *err)
 
 /* Makes `at' the current position; positions ascend. */
 static int
-go_to(struct qwen_state_layout *l, uint64_t at, struct qwen_err *err)
+set_position(struct qwen_state_layout *l, uint64_t at, struct qwen_err *err)
 {
-	if (l->seen && at == l->at)
+	if (l->has_position && at == l->at)
 		return 0;
 	if (at > l->n_tokens || (at <= l->from && at != l->n_tokens))
 		return qwen_fail(err, QWEN_ERANGE, "after token %llu of %llu: "
 		    "out of range", (unsigned long long)at,
 		    (unsigned long long)l->n_tokens);
-	if (l->seen && at < l->at)
+	if (l->has_position && at < l->at)
 		return qwen_fail(err, QWEN_EFORMAT, "after token %llu, but "
 		    "token %llu came before", (unsigned long long)at,
 		    (unsigned long long)l->at);
-	if (l->seen && close_position(l, err) < 0)
+	if (l->has_position && close_position(l, err) < 0)
 		return -1;
 	memset(done_of(l, QWEN_K_DELTA, 0), 0, (QWEN_K_HIDDEN + 1 -
 	    QWEN_K_DELTA) * l->n_done * sizeof *l->done);
 	l->named = 0;
-	l->seen = 1;
+	l->has_position = 1;
 	l->at = at;
 	return 0;
 }
@@ -483,7 +483,7 @@ qwen_state_layout_add(struct qwen_state_layout *l,
 	if (!placed && e->at != -1)
 		return qwen_fail(err, QWEN_EFORMAT, "%s does not belong to a "
 		    "position", e->name);
-	if (placed && go_to(l, (uint64_t)e->at, err) < 0)
+	if (placed && set_position(l, (uint64_t)e->at, err) < 0)
 		return -1;
 	if (e->kind == QWEN_K_KV || e->kind == QWEN_K_MTP_KV) {
 		block = qwen_state_kv_block(p != NULL ? p : &l->mtp.layer);
@@ -507,7 +507,7 @@ int
 qwen_state_layout_mark(struct qwen_state_layout *l, uint64_t at, int named,
     struct qwen_err *err)
 {
-	if (go_to(l, at, err) < 0)
+	if (set_position(l, at, err) < 0)
 		return -1;
 	l->named = named;
 	return 0;
@@ -536,7 +536,7 @@ qwen_state_layout_end(struct qwen_state_layout *l, struct qwen_err *err)
 		return qwen_fail(err, QWEN_EFORMAT, "mtp-kv is incomplete: "
 		    "%llu of %llu bytes", (unsigned long long)got,
 		    (unsigned long long)want);
-	if (go_to(l, l->n_tokens, err) < 0)
+	if (set_position(l, l->n_tokens, err) < 0)
 		return -1;
 	return close_position(l, err);
 }
@@ -598,7 +598,7 @@ qwen_state_layout_check(const struct qwen_state_layout *l,
 	if (e->off % width != 0 || e->len % width != 0)
 		return qwen_fail(err, QWEN_EFORMAT, "incomplete number");
 	/* data unknown to the model, or only for drafts, may be anything */
-	if (k->place == NULL || e->kind == QWEN_K_MTP_KV ||
+	if (k->copy == NULL || e->kind == QWEN_K_MTP_KV ||
 	    e->kind == QWEN_K_HIDDEN)
 		return 0;
 	i = e->kind == QWEN_K_KV ? finite_kv(l, e, raw) :

@@ -21,7 +21,7 @@
 
 /* Reads the next record of the stream. */
 static int
-next_of_stream(struct qwen_state_in *v, struct qwen_state_rec *rec,
+next_of_stream(struct qwen_state_reader *v, struct qwen_state_rec *rec,
     struct qwen_err *err)
 {
 	struct qwen_record in;
@@ -29,11 +29,11 @@ next_of_stream(struct qwen_state_in *v, struct qwen_state_rec *rec,
 
 	if ((got = qwen_reader_next(v->r, &in, err)) < 0)
 		return qwen_fail_in(err, "state block %llu",
-		    (unsigned long long)v->sum.n);
+		    (unsigned long long)v->counts.n);
 	if (got == 0 || in.kind != QWEN_REC_STATE)
 		return qwen_fail(err, QWEN_EFORMAT, "the state is truncated "
-		    "after block %llu", (unsigned long long)v->sum.n);
-	return qwen_state_rec_decode(rec, &v->sum, in.raw, in.n_raw, err);
+		    "after block %llu", (unsigned long long)v->counts.n);
+	return qwen_state_rec_decode(rec, &v->counts, in.raw, in.n_raw, err);
 }
 
 /*
@@ -41,11 +41,11 @@ next_of_stream(struct qwen_state_in *v, struct qwen_state_rec *rec,
  * entry.
  */
 static int
-next_of_file(struct qwen_state_in *v, struct qwen_state_rec *rec,
+next_of_file(struct qwen_state_reader *v, struct qwen_state_rec *rec,
     struct qwen_err *err)
 {
 	const struct qwen_state_list *l = &v->f->list;
-	size_t i = (size_t)v->sum.n;
+	size_t i = (size_t)v->counts.n;
 
 	if (i == l->n)
 		return qwen_fail(err, QWEN_EFORMAT, "the index is truncated");
@@ -55,21 +55,21 @@ next_of_file(struct qwen_state_in *v, struct qwen_state_rec *rec,
 		rec->e = l->entry[i];
 	} else if (qwen_state_file_rec(v->f, i, rec, v->buf, err) < 0)
 		return -1;
-	qwen_state_sum_add(&v->sum, &rec->e);
+	qwen_state_counts_add(&v->counts, &rec->e);
 	return 0;
 }
 
 int
-qwen_state_next(struct qwen_state_in *v, struct qwen_state_rec *rec,
+qwen_state_next(struct qwen_state_reader *v, struct qwen_state_rec *rec,
     struct qwen_err *err)
 {
-	qwen_state_sum_total(&v->sum, &v->total);
+	qwen_state_counts_hash(&v->counts, &v->total);
 	return v->r != NULL ? next_of_stream(v, rec, err) :
 	    next_of_file(v, rec, err);
 }
 
 int
-qwen_state_take(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+qwen_state_use(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
     struct qwen_state_target *p, struct qwen_err *err)
 {
 	const struct qwen_state_entry *e = &rec->e;
@@ -80,10 +80,10 @@ qwen_state_take(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	if ((rec->index == 0) != (e->kind == QWEN_K_INFO))
 		return qwen_fail(err, QWEN_EFORMAT, rec->index == 0 ?
 		    "the first block is not info" : "a second info block");
-	if (v->follow.offset != 0 && !last)
+	if (v->index.offset != 0 && !last)
 		return qwen_fail(err, QWEN_EFORMAT, "a block after the index");
 	if (!last)
-		qwen_state_follow_seen(&v->follow, e);
+		qwen_index_check_record(&v->index, e);
 	if (e->kind == QWEN_K_NONE && (rec->f.there & 1u << QWEN_F_SKIP) &&
 	    rec->f.v[QWEN_F_SKIP].n == 1)
 		return 0;
@@ -91,21 +91,21 @@ qwen_state_take(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 		return -1;
 	if (k->bytes != NULL && qwen_state_layout_add(&v->lay, e, err) < 0)
 		return -1;
-	if (!rec->read || (k->place != NULL && v->s == NULL && !v->decode_all))
+	if (!rec->read || (k->copy != NULL && v->s == NULL && !v->decode_all))
 		return 0;
-	if (k->place != NULL && v->s != NULL) {
+	if (k->copy != NULL && v->s != NULL) {
 		*p = (struct qwen_state_target){ .s = v->s };
-		return k->room(v, e, p, err);
+		return k->set_target(v, e, p, err);
 	}
 	if (k->width > 0 && (qwen_coder_decode(v->coder, e->codec, rec->data,
 	    rec->n_data, (size_t)e->len, &raw, err) < 0 ||
 	    qwen_state_layout_check(&v->lay, e, raw, err) < 0))
 		return -1;
-	return k->place != NULL ? 0 : k->take(v, rec, raw, err);
+	return k->copy != NULL ? 0 : k->read(v, rec, raw, err);
 }
 
 int
-qwen_state_take_all(struct qwen_state_in *v, struct qwen_err *err)
+qwen_state_read_all(struct qwen_state_reader *v, struct qwen_err *err)
 {
 	struct qwen_state_rec rec;
 
@@ -114,7 +114,7 @@ qwen_state_take_all(struct qwen_state_in *v, struct qwen_err *err)
 	while (!v->ended) {
 		if (qwen_state_next(v, &rec, err) < 0)
 			return -1;
-		if (qwen_state_take(v, &rec, NULL, err) < 0)
+		if (qwen_state_use(v, &rec, NULL, err) < 0)
 			return qwen_state_rec_fail(&rec, err);
 		if (v->list != NULL &&
 		    qwen_state_list_add(v->list, &rec.e, err) < 0)
@@ -124,10 +124,10 @@ qwen_state_take_all(struct qwen_state_in *v, struct qwen_err *err)
 }
 
 void
-qwen_state_in_fini(struct qwen_state_in *v)
+qwen_state_reader_fini(struct qwen_state_reader *v)
 {
-	qwen_state_sum_fini(&v->sum);
-	qwen_state_follow_fini(&v->follow);
+	qwen_state_counts_fini(&v->counts);
+	qwen_index_check_fini(&v->index);
 	qwen_state_layout_fini(&v->lay);
 	qwen_coder_free(v->coder);
 	qwen_state_extra_fini(&v->x);
@@ -159,7 +159,7 @@ qwen_state_match(const struct qwen_header *h, struct qwen_model *m,
 }
 
 int
-qwen_state_in_init(struct qwen_state_in *v, struct qwen_model *m,
+qwen_state_reader_init(struct qwen_state_reader *v, struct qwen_model *m,
     const struct qwen_record *header, struct qwen_err *err)
 {
 	if (header->kind != QWEN_REC_HEADER ||
@@ -169,8 +169,8 @@ qwen_state_in_init(struct qwen_state_in *v, struct qwen_model *m,
 	v->lay.format = qwen_state_format(header->header);
 	v->lay.k = header->header->k;
 	v->lay.v = header->header->v;
-	if (qwen_state_sum_init(&v->sum, header->raw, header->n_raw, err) < 0 ||
-	    qwen_state_follow_init(&v->follow, err) < 0 ||
+	if (qwen_state_counts_init(&v->counts, header->raw, header->n_raw,
+	    err) < 0 || qwen_index_check_init(&v->index, err) < 0 ||
 	    qwen_coder_new(&v->coder, err) < 0)
 		return -1;
 	if (m == NULL)
@@ -181,8 +181,8 @@ qwen_state_in_init(struct qwen_state_in *v, struct qwen_model *m,
 }
 
 int
-qwen_state_read_through(struct qwen_state_in *v, struct qwen_model *m, int fd,
-    struct qwen_header *h, struct qwen_err *err)
+qwen_state_read_through(struct qwen_state_reader *v, struct qwen_model *m,
+    int fd, struct qwen_header *h, struct qwen_err *err)
 {
 	struct qwen_reader_opts opts = { .kinds = QWEN_STREAM_STATE };
 	struct qwen_record rec;
@@ -196,8 +196,8 @@ qwen_state_read_through(struct qwen_state_in *v, struct qwen_model *m, int fd,
 		qwen_fail(err, QWEN_EFORMAT, "the file is empty");
 	if (got > 0 && rec.kind == QWEN_REC_HEADER)
 		*h = *rec.header;
-	if (got > 0 && qwen_state_in_init(v, m, &rec, err) == 0 &&
-	    qwen_state_take_all(v, err) == 0)
+	if (got > 0 && qwen_state_reader_init(v, m, &rec, err) == 0 &&
+	    qwen_state_read_all(v, err) == 0)
 		rc = qwen_reader_next(v->r, &rec, err) == 0 ? 0 :
 		    qwen_fail(err, QWEN_EFORMAT,
 		    "bytes follow the end of the state");
@@ -209,7 +209,7 @@ qwen_state_read_through(struct qwen_state_in *v, struct qwen_model *m, int fd,
 /* --------------------------------------------------------------- a session */
 
 static void
-hand_over_extra(struct qwen_state_in *v, struct qwen_state_extra *x)
+hand_over_extra(struct qwen_state_reader *v, struct qwen_state_extra *x)
 {
 	if (x == NULL)
 		return;
@@ -219,7 +219,7 @@ hand_over_extra(struct qwen_state_in *v, struct qwen_state_extra *x)
 
 /* Gives the complete objects to the caller; fini frees what remains in *v. */
 static int
-hand_over(struct qwen_state_in *v, struct qwen_session **out,
+hand_over(struct qwen_state_reader *v, struct qwen_session **out,
     struct qwen_state_extra *x, struct qwen_err *err)
 {
 	const struct qwen_settled end = { .tokens = v->tokens,
@@ -244,18 +244,18 @@ qwen_state_load(struct qwen_session **out, struct qwen_state_extra *x,
     const struct qwen_record *header, struct qwen_fp *fp,
     struct qwen_err *err)
 {
-	struct qwen_state_in v = { .r = r };
+	struct qwen_state_reader v = { .r = r };
 	int rc = -1;
 
 	*out = NULL;
 	if (x != NULL)
 		memset(x, 0, sizeof *x);
-	if (qwen_state_in_init(&v, m, header, err) == 0 &&
-	    qwen_state_take_all(&v, err) == 0)
+	if (qwen_state_reader_init(&v, m, header, err) == 0 &&
+	    qwen_state_read_all(&v, err) == 0)
 		rc = hand_over(&v, out, x, err);
 	if (rc == 0 && fp != NULL)
 		*fp = v.total;
-	qwen_state_in_fini(&v);
+	qwen_state_reader_fini(&v);
 	return rc;
 }
 
@@ -277,14 +277,14 @@ load_stream(struct qwen_session **out, struct qwen_state_extra *x,
     struct qwen_model *m, int fd, const struct qwen_fp *want,
     struct qwen_err *err)
 {
-	struct qwen_state_in v = { 0 };
+	struct qwen_state_reader v = { 0 };
 	struct qwen_header h;
 	int rc = -1;
 
 	if (qwen_state_read_through(&v, m, fd, &h, err) == 0 &&
 	    check_wanted(&v.total, want, err) == 0)
 		rc = hand_over(&v, out, x, err);
-	qwen_state_in_fini(&v);
+	qwen_state_reader_fini(&v);
 	return rc;
 }
 
@@ -349,10 +349,10 @@ qwen_state_load_tokens(int32_t **tokens, size_t *n, struct qwen_state_extra *x,
 	*header = f->info.header;
 	if (fp != NULL)
 		*fp = f->info.fp;
-	hand_over_extra(&f->in, x);
-	*tokens = f->in.tokens;
+	hand_over_extra(&f->content, x);
+	*tokens = f->content.tokens;
 	*n = (size_t)(f->info.n_tokens - f->info.from);
-	f->in.tokens = NULL;
+	f->content.tokens = NULL;
 	qwen_state_close(f);
 	return 0;
 }

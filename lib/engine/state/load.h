@@ -13,7 +13,7 @@
  * other, or from a file with an index; from a file, data for which
  * qwen_state_can_wait holds is not read.
  */
-struct qwen_state_in {
+struct qwen_state_reader {
 	struct qwen_reader	*r;		/* the stream, or NULL: from
 						   f */
 	const struct qwen_state_file *f;	/* the file */
@@ -30,8 +30,8 @@ struct qwen_state_in {
 						   tokens */
 	struct qwen_state_list	*list;	/* entries that were read, or NULL */
 	struct qwen_state_layout lay;
-	struct qwen_state_sum	 sum;
-	struct qwen_state_follow follow;
+	struct qwen_state_counts counts;
+	struct qwen_index_check	 index;
 	struct qwen_coder	*coder;
 	struct qwen_state_extra	 x;
 	int			 ended;
@@ -48,41 +48,43 @@ struct qwen_state_in {
  * Reads all records up to the end record, from the current place of v->r or
  * v->f.
  */
-int qwen_state_take_all(struct qwen_state_in *v, struct qwen_err *err);
+int qwen_state_read_all(struct qwen_state_reader *v, struct qwen_err *err);
 
 /*
- * qwen_state_next reads and counts the next record. qwen_state_take checks its
+ * qwen_state_next reads and counts the next record. qwen_state_use checks its
  * sequence and fields and uses its content.  It returns 1 if the data still has
  * to be decoded and placed at *p; the caller may do that later and in another
  * thread.
  */
-int qwen_state_next(struct qwen_state_in *v, struct qwen_state_rec *rec,
+int qwen_state_next(struct qwen_state_reader *v, struct qwen_state_rec *rec,
     struct qwen_err *err);
-int qwen_state_take(struct qwen_state_in *v, const struct qwen_state_rec *rec,
-    struct qwen_state_target *p, struct qwen_err *err);
+int qwen_state_use(struct qwen_state_reader *v,
+    const struct qwen_state_rec *rec, struct qwen_state_target *p,
+    struct qwen_err *err);
 
 /* ---- receive.c: records of a stream, up to the end record, into v->s */
-int qwen_state_receive(struct qwen_state_in *v, struct qwen_err *err);
+int qwen_state_receive(struct qwen_state_reader *v, struct qwen_err *err);
 
 /*
  * Allocates KV blocks, n in all, while other threads may place data in existing
  * ones.
  */
-int qwen_state_grow(struct qwen_state_in *v, size_t n, struct qwen_err *err);
+int qwen_state_grow(struct qwen_state_reader *v, size_t n,
+    struct qwen_err *err);
 
 /*
  * Prepares *v for a stream with this header; m may be NULL. fini frees what *v
  * still owns.
  */
-int qwen_state_in_init(struct qwen_state_in *v, struct qwen_model *m,
+int qwen_state_reader_init(struct qwen_state_reader *v, struct qwen_model *m,
     const struct qwen_record *header, struct qwen_err *err);
-void qwen_state_in_fini(struct qwen_state_in *v);
+void qwen_state_reader_fini(struct qwen_state_reader *v);
 
 /*
  * Reads all of the descriptor, a file or pipe, into *v, which has no source
  * yet, and its header into *h. It must hold one state and nothing else.
  */
-int qwen_state_read_through(struct qwen_state_in *v, struct qwen_model *m,
+int qwen_state_read_through(struct qwen_state_reader *v, struct qwen_model *m,
     int fd, struct qwen_header *h, struct qwen_err *err);
 
 /* Checks that the header is that of a state of model m. */
@@ -97,7 +99,7 @@ struct qwen_state_file {
 	int			 fd;
 	unsigned char		*head;	/* header of the stream */
 	size_t			 n_head;
-	struct qwen_state_in	 in;	/* content read when opening */
+	struct qwen_state_reader content;	/* read when opening */
 	struct qwen_state_list	 list;	/* entries of all records */
 	int			 steps;	/* saved in steps: between the records
 					   lie those of earlier saves, and each

@@ -21,24 +21,24 @@ struct worker {
 	unsigned char		*buf;	/* data of the record, QWEN_STATE_MAX
 					   bytes */
 	struct qwen_state_rec	 rec;
-	struct qwen_state_target	 place;
+	struct qwen_state_target	 copy;
 	struct qwen_err		 err;
 };
 
 struct receive {
-	struct qwen_state_in	*v;
+	struct qwen_state_reader	*v;
 	struct worker		 worker[WORKERS_MAX];
 	size_t			 n_worker;
 	pthread_mutex_t		 lock;		/* guards the members below */
 	pthread_cond_t		 moved;
 	int			 reading;	/* a thread is reading */
-	uint64_t		 bad;		/* number of the first record
+	uint64_t		 first_failed;	/* number of the first record
 						   that failed */
 	const struct qwen_err	*why;		/* its error, or NULL */
 };
 
 int
-qwen_state_grow(struct qwen_state_in *v, size_t n, struct qwen_err *err)
+qwen_state_grow(struct qwen_state_reader *v, size_t n, struct qwen_err *err)
 {
 	int rc;
 
@@ -57,14 +57,14 @@ qwen_state_grow(struct qwen_state_in *v, size_t n, struct qwen_err *err)
  * if nothing is left to do; -1.
  */
 static int
-next(struct qwen_state_in *v, struct worker *w)
+read_next(struct qwen_state_reader *v, struct worker *w)
 {
 	int rc;
 
-	w->rec.index = v->sum.n;
+	w->rec.index = v->counts.n;
 	if (qwen_state_next(v, &w->rec, &w->err) < 0)
 		return -1;
-	if ((rc = qwen_state_take(v, &w->rec, &w->place, &w->err)) < 0)
+	if ((rc = qwen_state_use(v, &w->rec, &w->copy, &w->err)) < 0)
 		return qwen_state_rec_fail(&w->rec, &w->err);
 	if (rc > 0) {	/* the reader's buffer is reused for the next record */
 		assert(w->rec.n_data <= QWEN_STATE_MAX);
@@ -75,7 +75,7 @@ next(struct qwen_state_in *v, struct worker *w)
 }
 
 static int
-decode(struct qwen_state_in *v, struct worker *w)
+decode(struct qwen_state_reader *v, struct worker *w)
 {
 	const struct qwen_state_entry *e = &w->rec.e;
 	const unsigned char *raw;
@@ -85,7 +85,7 @@ decode(struct qwen_state_in *v, struct worker *w)
 	    qwen_state_layout_check(&v->lay, e, raw, &w->err) < 0)
 		return qwen_state_rec_fail(&w->rec, &w->err);
 	pthread_rwlock_rdlock(&v->blocks);
-	qwen_section(e->kind)->place(&w->place, e, raw);
+	qwen_section(e->kind)->copy(&w->copy, e, raw);
 	pthread_rwlock_unlock(&v->blocks);
 	return 0;
 }
@@ -94,9 +94,9 @@ decode(struct qwen_state_in *v, struct worker *w)
 static void
 fail_record(struct receive *r, uint64_t i, const struct qwen_err *why)
 {
-	if (r->why != NULL && r->bad < i)
+	if (r->why != NULL && r->first_failed < i)
 		return;
-	r->bad = i;
+	r->first_failed = i;
 	r->why = why;
 }
 
@@ -120,7 +120,7 @@ work(void *arg, size_t item, int thread)
 			break;
 		r->reading = 1;
 		pthread_mutex_unlock(&r->lock);
-		rc = next(r->v, w);
+		rc = read_next(r->v, w);
 		pthread_mutex_lock(&r->lock);
 		r->reading = 0;
 		pthread_cond_signal(&r->moved);
@@ -173,7 +173,7 @@ init(struct receive *r, size_t n, struct qwen_err *err)
 }
 
 int
-qwen_state_receive(struct qwen_state_in *v, struct qwen_err *err)
+qwen_state_receive(struct qwen_state_reader *v, struct qwen_err *err)
 {
 	struct qwen_pool *pool = qwen_model_pool(qwen_session_model(v->s));
 	size_t n = (size_t)qwen_pool_threads(pool);

@@ -39,14 +39,14 @@ fields_of(enum qwen_kind kind, struct qwen_key key[QWEN_KEYS_MAX])
 /* ------------------------------------------------------------------ hashes */
 
 int
-qwen_state_sum_init(struct qwen_state_sum *s, const void *header, size_t n,
-    struct qwen_err *err)
+qwen_state_counts_init(struct qwen_state_counts *s, const void *header,
+    size_t n, struct qwen_err *err)
 {
 	memset(s, 0, sizeof *s);
 	s->header = XXH3_createState();
 	s->checks = qwen_fp_start();
 	if (s->header == NULL || s->checks == NULL) {
-		qwen_state_sum_fini(s);
+		qwen_state_counts_fini(s);
 		return qwen_oom(err);
 	}
 	XXH3_64bits_reset(s->header);
@@ -56,7 +56,7 @@ qwen_state_sum_init(struct qwen_state_sum *s, const void *header, size_t n,
 }
 
 void
-qwen_state_sum_fini(struct qwen_state_sum *s)
+qwen_state_counts_fini(struct qwen_state_counts *s)
 {
 	XXH3_freeState(s->header);
 	XXH3_freeState(s->checks);
@@ -64,14 +64,14 @@ qwen_state_sum_fini(struct qwen_state_sum *s)
 }
 
 void
-qwen_state_sum_total(const struct qwen_state_sum *s, struct qwen_fp *out)
+qwen_state_counts_hash(const struct qwen_state_counts *s, struct qwen_fp *out)
 {
 	qwen_fp_get(s->checks, out);
 }
 
 /* Computes the check of the n bytes at p, which are record s->n. */
 static void
-check(const struct qwen_state_sum *s, const unsigned char *p, size_t n,
+check(const struct qwen_state_counts *s, const unsigned char *p, size_t n,
     unsigned char out[QWEN_CHECK_BYTES])
 {
 	XXH64_canonical_t c;
@@ -87,7 +87,8 @@ check(const struct qwen_state_sum *s, const unsigned char *p, size_t n,
 }
 
 void
-qwen_state_sum_add(struct qwen_state_sum *s, const struct qwen_state_entry *e)
+qwen_state_counts_add(struct qwen_state_counts *s,
+    const struct qwen_state_entry *e)
 {
 	XXH3_128bits_update(s->checks, e->check, QWEN_CHECK_BYTES);
 	s->n++;
@@ -100,19 +101,19 @@ qwen_state_sum_add(struct qwen_state_sum *s, const struct qwen_state_entry *e)
  * n_raw bytes.
  */
 static void
-add_record(struct qwen_state_sum *s, const unsigned char *p, size_t n,
+add_record(struct qwen_state_counts *s, const unsigned char *p, size_t n,
     uint64_t n_raw)
 {
 	struct qwen_state_entry e = { .bytes = n, .len = n_raw };
 
 	memcpy(e.check, p + n - QWEN_CHECK_BYTES, QWEN_CHECK_BYTES);
-	qwen_state_sum_add(s, &e);
+	qwen_state_counts_add(s, &e);
 }
 
 /* ----------------------------------------------------------------- writing */
 
 static void
-put_raw(struct qwen_state_put *p, const void *s, size_t n)
+put_raw(struct qwen_state_builder *p, const void *s, size_t n)
 {
 	if (n > 0)
 		memcpy(p->buf + p->n, s, n);
@@ -120,7 +121,7 @@ put_raw(struct qwen_state_put *p, const void *s, size_t n)
 }
 
 void
-qwen_state_put_string(struct qwen_state_put *p, const char *s)
+qwen_state_put_string(struct qwen_state_builder *p, const char *s)
 {
 	size_t n = strlen(s);
 
@@ -129,27 +130,27 @@ qwen_state_put_string(struct qwen_state_put *p, const char *s)
 }
 
 static void
-put_bytes(struct qwen_state_put *p, const void *s, size_t n)
+put_bytes(struct qwen_state_builder *p, const void *s, size_t n)
 {
 	p->n += cbor_encode_bytestring_start(n, p->buf + p->n, p->cap - p->n);
 	put_raw(p, s, n);
 }
 
 void
-qwen_state_put_number(struct qwen_state_put *p, uint64_t v)
+qwen_state_put_number(struct qwen_state_builder *p, uint64_t v)
 {
 	p->n += cbor_encode_uint(v, p->buf + p->n, p->cap - p->n);
 }
 
 void
-qwen_state_put_array(struct qwen_state_put *p, size_t n)
+qwen_state_put_array(struct qwen_state_builder *p, size_t n)
 {
 	p->n += cbor_encode_array_start(n, p->buf + p->n, p->cap - p->n);
 }
 
 /* The count of at most 23 fields takes one byte. */
 void
-qwen_state_put_key(struct qwen_state_put *p, const char *key)
+qwen_state_put_key(struct qwen_state_builder *p, const char *key)
 {
 	size_t n = cbor_encode_map_start(++p->n_fields, p->buf + p->fields_at, 1);
 
@@ -159,14 +160,14 @@ qwen_state_put_key(struct qwen_state_put *p, const char *key)
 }
 
 void
-qwen_state_put_uint(struct qwen_state_put *p, const char *key, uint64_t v)
+qwen_state_put_uint(struct qwen_state_builder *p, const char *key, uint64_t v)
 {
 	qwen_state_put_key(p, key);
 	qwen_state_put_number(p, v);
 }
 
 void
-qwen_state_put_text(struct qwen_state_put *p, const char *key,
+qwen_state_put_text(struct qwen_state_builder *p, const char *key,
     const char *s)
 {
 	qwen_state_put_key(p, key);
@@ -174,7 +175,7 @@ qwen_state_put_text(struct qwen_state_put *p, const char *key,
 }
 
 void
-qwen_state_put_bytes(struct qwen_state_put *p, const char *key,
+qwen_state_put_bytes(struct qwen_state_builder *p, const char *key,
     const void *s, size_t n)
 {
 	qwen_state_put_key(p, key);
@@ -182,15 +183,15 @@ qwen_state_put_bytes(struct qwen_state_put *p, const char *key,
 }
 
 void
-qwen_state_put_bool(struct qwen_state_put *p, const char *key, int v)
+qwen_state_put_bool(struct qwen_state_builder *p, const char *key, int v)
 {
 	qwen_state_put_key(p, key);
 	p->n += cbor_encode_bool(v != 0, p->buf + p->n, p->cap - p->n);
 }
 
 void
-qwen_state_put_begin(struct qwen_state_put *p,
-    const struct qwen_state_sum *s, const char *kind)
+qwen_state_put_begin(struct qwen_state_builder *p,
+    const struct qwen_state_counts *s, const char *kind)
 {
 	p->n = 0;
 	p->n_fields = 0;
@@ -207,7 +208,7 @@ qwen_state_put_begin(struct qwen_state_put *p,
  * always has two bytes.
  */
 static void
-pad(struct qwen_state_put *p, const struct qwen_state_sum *s, size_t n,
+pad(struct qwen_state_builder *p, const struct qwen_state_counts *s, size_t n,
     size_t align)
 {
 	static const unsigned char zero[24 + QWEN_ALIGN];
@@ -221,7 +222,7 @@ pad(struct qwen_state_put *p, const struct qwen_state_sum *s, size_t n,
 }
 
 void
-qwen_state_put_finish(struct qwen_state_put *p, struct qwen_state_sum *s,
+qwen_state_put_finish(struct qwen_state_builder *p, struct qwen_state_counts *s,
     const void *data, size_t n_data, uint64_t n_raw, size_t align)
 {
 	if (align != 0 && n_data > 0)
@@ -235,7 +236,7 @@ qwen_state_put_finish(struct qwen_state_put *p, struct qwen_state_sum *s,
 }
 
 size_t
-qwen_state_put_around(struct qwen_state_put *p, struct qwen_state_sum *s,
+qwen_state_put_around(struct qwen_state_builder *p, struct qwen_state_counts *s,
     unsigned char **data, size_t n_data, uint64_t n_raw, size_t align)
 {
 	unsigned char *end = *data + n_data;
@@ -291,7 +292,7 @@ qwen_state_item(struct qwen_state_bytes *b, enum qwen_item_type type,
 
 /* Reads [index, kind, fields, data, check]; check was read before. */
 static int
-take_parts(struct qwen_state_rec *rec, struct qwen_state_bytes b,
+read_parts(struct qwen_state_rec *rec, struct qwen_state_bytes b,
     struct qwen_err *err)
 {
 	struct qwen_key key[QWEN_KEYS_MAX];
@@ -333,7 +334,7 @@ has(const struct qwen_state_rec *rec, enum qwen_field f)
 
 /* Reads the fields that describe the data. */
 static int
-take_piece(struct qwen_state_rec *rec, struct qwen_err *err)
+read_piece_fields(struct qwen_state_rec *rec, struct qwen_err *err)
 {
 	const struct qwen_item *f = rec->f.v;
 	struct qwen_state_entry *e = &rec->e;
@@ -362,7 +363,7 @@ take_piece(struct qwen_state_rec *rec, struct qwen_err *err)
  * nothing.
  */
 static int
-decode(struct qwen_state_rec *rec, const struct qwen_state_sum *s,
+decode(struct qwen_state_rec *rec, const struct qwen_state_counts *s,
     const unsigned char *p, size_t n, struct qwen_err *err)
 {
 	struct qwen_state_bytes b = { p, n };
@@ -382,22 +383,22 @@ decode(struct qwen_state_rec *rec, const struct qwen_state_sum *s,
 	memcpy(rec->e.check, p + n - QWEN_CHECK_BYTES, QWEN_CHECK_BYTES);
 	bad = memcmp(want, rec->e.check, QWEN_CHECK_BYTES) != 0;
 	/* of a damaged record the fields are only used for the message */
-	if (take_parts(rec, b, bad ? NULL : err) < 0 && !bad)
+	if (read_parts(rec, b, bad ? NULL : err) < 0 && !bad)
 		return qwen_state_rec_fail(rec, err);
 	if (bad)
 		qwen_fail(err, QWEN_EFORMAT, "damaged: the checksum%s does "
 		    "not match", rec->index == 0 ? " of header and block" : "");
-	return bad || take_piece(rec, err) < 0 ?
+	return bad || read_piece_fields(rec, err) < 0 ?
 	    qwen_state_rec_fail(rec, err) : 0;
 }
 
 int
-qwen_state_rec_decode(struct qwen_state_rec *rec, struct qwen_state_sum *s,
+qwen_state_rec_decode(struct qwen_state_rec *rec, struct qwen_state_counts *s,
     const unsigned char *p, size_t n, struct qwen_err *err)
 {
 	if (decode(rec, s, p, n, err) < 0)
 		return -1;
-	qwen_state_sum_add(s, &rec->e);
+	qwen_state_counts_add(s, &rec->e);
 	return 0;
 }
 
@@ -406,15 +407,15 @@ qwen_state_rec_parse(struct qwen_state_rec *rec, uint64_t index,
     uint64_t offset, const void *head, size_t n_head, const unsigned char *p,
     size_t n, struct qwen_err *err)
 {
-	struct qwen_state_sum s = { 0 };
+	struct qwen_state_counts s = { 0 };
 	int r;
 
-	if (index == 0 && qwen_state_sum_init(&s, head, n_head, err) < 0)
+	if (index == 0 && qwen_state_counts_init(&s, head, n_head, err) < 0)
 		return -1;
 	s.n = index;
 	s.bytes = offset;
 	r = decode(rec, &s, p, n, err);
-	qwen_state_sum_fini(&s);
+	qwen_state_counts_fini(&s);
 	return r;
 }
 

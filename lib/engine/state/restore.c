@@ -33,47 +33,49 @@ struct restore {
 	float			*logits;
 	float			*hidden;
 	int			 any_hidden;	/* there is a hidden state */
-	struct restore_task		*job;
+	struct restore_task	*task;
 	size_t			 n, cap;
 	size_t			 n_worker;
 	_Atomic size_t		 next;
-	_Atomic size_t		 bad;		/* first job that failed */
+	_Atomic size_t		 first_failed;	/* number of the first
+						   task that failed */
 	struct worker		*worker;
 };
 
 struct worker {
 	struct qwen_coder	*coder;
 	unsigned char		*buf;
-	size_t			 bad;
+	size_t			 failed;	/* number of its task that
+						   failed, or SIZE_MAX */
 	struct qwen_err		 err;
 };
 
 static int
-add_job(struct restore *r, const struct qwen_state_file *f, size_t i,
+add_task(struct restore *r, const struct qwen_state_file *f, size_t i,
     const unsigned char *map, uint64_t end, struct qwen_err *err)
 {
-	if (qwen_grow(&r->job, &r->cap, r->n + 1, sizeof *r->job) < 0)
+	if (qwen_grow(&r->task, &r->cap, r->n + 1, sizeof *r->task) < 0)
 		return qwen_oom(err);
-	r->job[r->n++] = (struct restore_task){ f, i, map, end };
+	r->task[r->n++] = (struct restore_task){ f, i, map, end };
 	return 0;
 }
 
-/* --------------------------------------------------------------------- jobs */
+/* -------------------------------------------------------------------- tasks */
 
 static uint64_t
 mtp_blocks(const struct qwen_state_file *f, uint64_t *first)
 {
-	return qwen_state_mtp_blocks(&f->in.lay.mtp, f->in.lay.from,
-	    f->in.lay.n_tokens, first);
+	return qwen_state_mtp_blocks(&f->content.lay.mtp, f->content.lay.from,
+	    f->content.lay.n_tokens, first);
 }
 
 static int
-do_job(struct restore *r, struct worker *w, const struct restore_task *j)
+run_task(struct restore *r, struct worker *w, const struct restore_task *j)
 {
 	const struct qwen_state_entry *e = &j->f->list.entry[j->i];
 	struct qwen_state_target p = { .s = r->s, .recurrent = r->recurrent,
 	    .logits = r->logits, .hidden = r->hidden,
-	    .first = qwen_state_kv_first(&j->f->in.lay),
+	    .first = qwen_state_kv_first(&j->f->content.lay),
 	    .stop = j->end, .mapped = j->map != NULL };
 	struct qwen_state_rec rec;
 	const unsigned char *raw;
@@ -88,12 +90,12 @@ do_job(struct restore *r, struct worker *w, const struct restore_task *j)
 	    &w->err) < 0)
 		return -1;
 	if (r->s != NULL)
-		qwen_section(e->kind)->place(&p, e, raw);
+		qwen_section(e->kind)->copy(&p, e, raw);
 	return 0;
 }
 
 /*
- * Runs a worker: takes jobs until there are no more, or an earlier job has
+ * Runs a worker: takes tasks until there are no more, or an earlier task has
  * failed.
  */
 static void
@@ -105,13 +107,13 @@ work(void *arg, size_t item, int thread)
 
 	(void)thread;
 	while ((i = atomic_fetch_add(&r->next, 1)) < r->n &&
-	    i < atomic_load(&r->bad)) {
-		if (do_job(r, w, &r->job[i]) == 0)
+	    i < atomic_load(&r->first_failed)) {
+		if (run_task(r, w, &r->task[i]) == 0)
 			continue;
-		w->bad = i;
-		old = atomic_load(&r->bad);
+		w->failed = i;
+		old = atomic_load(&r->first_failed);
 		while (i < old &&
-		    !atomic_compare_exchange_weak(&r->bad, &old, i))
+		    !atomic_compare_exchange_weak(&r->first_failed, &old, i))
 			;
 		return;
 	}
@@ -130,7 +132,7 @@ free_workers(struct restore *r)
 }
 
 static int
-run_jobs(struct restore *r, struct qwen_err *err)
+run_tasks(struct restore *r, struct qwen_err *err)
 {
 	size_t i, n = (size_t)qwen_pool_threads(r->pool);
 	int rc = 0;
@@ -139,7 +141,7 @@ run_jobs(struct restore *r, struct qwen_err *err)
 	r->n_worker = n < WORKERS_MAX ? n : WORKERS_MAX;
 	r->worker = qwen_alloc(r->n_worker, sizeof *r->worker);
 	for (i = 0; r->worker != NULL && i < r->n_worker; i++) {
-		r->worker[i].bad = SIZE_MAX;
+		r->worker[i].failed = SIZE_MAX;
 		r->worker[i].buf = malloc(QWEN_STATE_MAX);
 		if (r->worker[i].buf == NULL ||
 		    qwen_coder_new(&r->worker[i].coder, err) < 0)
@@ -150,11 +152,11 @@ run_jobs(struct restore *r, struct qwen_err *err)
 		return qwen_oom(err);
 	}
 	atomic_store(&r->next, 0);
-	atomic_store(&r->bad, SIZE_MAX);
+	atomic_store(&r->first_failed, SIZE_MAX);
 	qwen_pool_run(r->pool, work, r, r->n_worker);
 	for (i = 0; i < r->n_worker; i++) {
-		if (r->worker[i].bad == SIZE_MAX ||
-		    r->worker[i].bad != atomic_load(&r->bad))
+		if (r->worker[i].failed == SIZE_MAX ||
+		    r->worker[i].failed != atomic_load(&r->first_failed))
 			continue;
 		if (err != NULL)
 			*err = r->worker[i].err;
@@ -164,18 +166,18 @@ run_jobs(struct restore *r, struct qwen_err *err)
 	return rc;
 }
 
-/* Runs the jobs if rc, from adding them, is 0; frees them. */
+/* Runs the tasks if rc, from adding them, is 0; frees them. */
 static int
-finish(struct restore *r, int rc, struct qwen_err *err)
+finish_tasks(struct restore *r, int rc, struct qwen_err *err)
 {
 	if (rc == 0)
-		rc = run_jobs(r, err);
-	free(r->job);
+		rc = run_tasks(r, err);
+	free(r->task);
 	return rc;
 }
 
 /*
- * Adds jobs for the recurrent state and, if wanted, the logits and the hidden
+ * Adds tasks for the recurrent state and, if wanted, the logits and the hidden
  * state after `at' tokens.
  */
 static int
@@ -192,7 +194,7 @@ add_position(struct restore *r, const struct qwen_state_file *f, uint64_t at,
 		    (e->kind == QWEN_K_HIDDEN && r->hidden == NULL))
 			continue;
 		r->any_hidden |= e->kind == QWEN_K_HIDDEN;
-		if (add_job(r, f, i, NULL, 0, err) < 0)
+		if (add_task(r, f, i, NULL, 0, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -210,12 +212,12 @@ qwen_state_source_read(struct qwen_source *src, struct qwen_session *s,
 	int rc = 0;
 
 	if (hidden != NULL && (rc = qwen_state_mtp_of(&own, s, err)) == 0 &&
-	    qwen_state_mtp_fits(&f->in.lay.mtp, &own))
+	    qwen_state_mtp_fits(&f->content.lay.mtp, &own))
 		r.hidden = hidden;
 	if (rc == 0)
 		rc = add_position(&r, f, at, err);
 	*any = r.any_hidden;
-	return finish(&r, rc, err);
+	return finish_tasks(&r, rc, err);
 }
 
 int
@@ -228,9 +230,9 @@ qwen_state_check_blocks(const struct qwen_state_file *f,
 
 	for (i = 0; rc == 0 && i < f->list.n; i++) {
 		if (qwen_state_can_wait(&f->list.entry[i]))
-			rc = add_job(&r, f, i, NULL, 0, err);
+			rc = add_task(&r, f, i, NULL, 0, err);
 	}
-	return finish(&r, rc, err);
+	return finish_tasks(&r, rc, err);
 }
 
 /* --------------------------------------------------------- a chain of files */
@@ -263,7 +265,7 @@ check_chain(const struct chain *c, const struct qwen_session *s,
 	for (i = 0; i < c->n; i++) {
 		const struct qwen_state_info *p = &c->f[i]->info;
 
-		if (qwen_state_layout_match(&c->f[i]->in.lay, s, err) < 0)
+		if (qwen_state_layout_match(&c->f[i]->content.lay, s, err) < 0)
 			return -1;
 		if (p->from != at)
 			return qwen_fail(err, QWEN_EMISMATCH, "part %zu begins "
@@ -376,7 +378,7 @@ map_file(struct qwen_session *s, const struct qwen_state_file *f)
 }
 
 /*
- * Adds jobs for the pieces of file i with positions before the end.  If the
+ * Adds tasks for the pieces of file i with positions before the end.  If the
  * next part begins within a block, the block is taken from the next part.
  */
 static int
@@ -384,7 +386,7 @@ add_kv(struct restore *r, struct qwen_session *s, const struct chain *c,
     size_t i, struct qwen_err *err)
 {
 	const struct qwen_state_file *f = c->f[i];
-	uint64_t first = qwen_state_kv_first(&f->in.lay), stop, next;
+	uint64_t first = qwen_state_kv_first(&f->content.lay), stop, next;
 	const unsigned char *map = NULL;
 	size_t j;
 
@@ -396,8 +398,8 @@ add_kv(struct restore *r, struct qwen_session *s, const struct chain *c,
 		return 0;
 	stop = (c->end + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK;
 	for (j = i + 1; j < c->n; j++) {
-		next = qwen_state_kv_first(&c->f[j]->in.lay);
-		if (qwen_state_kv_count(&c->f[j]->in.lay) > 0 &&
+		next = qwen_state_kv_first(&c->f[j]->content.lay);
+		if (qwen_state_kv_count(&c->f[j]->content.lay) > 0 &&
 		    c->f[j]->info.from < c->end && next < stop)
 			stop = next;
 	}
@@ -409,7 +411,7 @@ add_kv(struct restore *r, struct qwen_session *s, const struct chain *c,
 			continue;
 		if (map == NULL)
 			map = map_file(s, f);
-		if (add_job(r, f, j, map, stop, err) < 0)
+		if (add_task(r, f, j, map, stop, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -419,14 +421,14 @@ add_kv(struct restore *r, struct qwen_session *s, const struct chain *c,
  * Finds where the contiguous MTP slots of the last files begin, up to the end.
  */
 static void
-find_slots(struct chain *c)
+find_mtp_slots(struct chain *c)
 {
 	uint64_t begin, slot, block = QWEN_KV_BLOCK;
 	size_t i;
 
 	c->first = UINT64_MAX;
 	for (i = c->n; i-- > 0; ) {
-		const struct qwen_state_layout *l = &c->f[i]->in.lay;
+		const struct qwen_state_layout *l = &c->f[i]->content.lay;
 
 		if (l->from >= c->end)
 			continue;
@@ -442,9 +444,9 @@ find_slots(struct chain *c)
 		c->first = UINT64_MAX;
 }
 
-/* Adds jobs for the MTP pieces of file i. */
+/* Adds tasks for the MTP pieces of file i. */
 static int
-add_slots(struct restore *r, const struct chain *c, size_t i,
+add_mtp_slots(struct restore *r, const struct chain *c, size_t i,
     struct qwen_err *err)
 {
 	const struct qwen_state_file *f = c->f[i];
@@ -454,7 +456,7 @@ add_slots(struct restore *r, const struct chain *c, size_t i,
 	size_t j;
 
 	if (c->first == UINT64_MAX || f->info.from >= c->end ||
-	    !qwen_state_mtp_fits(&f->in.lay.mtp, &c->mtp))
+	    !qwen_state_mtp_fits(&f->content.lay.mtp, &c->mtp))
 		return 0;
 	for (j = i + 1; j < c->n; j++) {
 		if (mtp_blocks(c->f[j], &next) > 0 &&
@@ -466,7 +468,7 @@ add_slots(struct restore *r, const struct chain *c, size_t i,
 		e = &f->list.entry[j];
 		if (e->kind == QWEN_K_MTP_KV && first + e->off / size < stop &&
 		    first + (e->off + e->len) / size >= c->first /
-		    QWEN_KV_BLOCK && add_job(r, f, j, NULL, stop, err) < 0)
+		    QWEN_KV_BLOCK && add_task(r, f, j, NULL, stop, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -474,8 +476,8 @@ add_slots(struct restore *r, const struct chain *c, size_t i,
 
 /* Adds a checkpoint to the session whose data stays in the file. */
 static int
-leave_in(struct qwen_session *s, struct qwen_state_file *f, uint64_t at,
-    int logits, int named, struct qwen_err *err)
+add_file_checkpoint(struct qwen_session *s, struct qwen_state_file *f,
+    uint64_t at, int logits, int named, struct qwen_err *err)
 {
 	struct qwen_kept k = { .c = { .at = at, .logits = logits,
 	    .named = named }, .src = qwen_source_ref(&f->src) };
@@ -484,7 +486,8 @@ leave_in(struct qwen_session *s, struct qwen_state_file *f, uint64_t at,
 }
 
 static int
-leave_all(struct qwen_session *s, const struct chain *c, struct qwen_err *err)
+add_file_checkpoints(struct qwen_session *s, const struct chain *c,
+    struct qwen_err *err)
 {
 	size_t i, j;
 
@@ -494,15 +497,15 @@ leave_all(struct qwen_session *s, const struct chain *c, struct qwen_err *err)
 		for (j = 0; j < p->n_checkpoints; j++) {
 			const struct qwen_checkpoint *q = &p->checkpoints[j];
 
-			if (q->at < c->end && leave_in(s, c->f[i], q->at,
-			    q->logits, q->named, err) < 0)
+			if (q->at < c->end && add_file_checkpoint(s, c->f[i],
+			    q->at, q->logits, q->named, err) < 0)
 				return -1;
 		}
 		if (p->recurrent && p->n_tokens > 0 && p->n_tokens < c->end &&
 		    (qwen_session_view(s).recurrent_bytes > 0 || p->logits ||
 		    p->named) &&
-		    leave_in(s, c->f[i], p->n_tokens, p->logits, p->named,
-		    err) < 0)
+		    add_file_checkpoint(s, c->f[i], p->n_tokens, p->logits,
+		    p->named, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -515,7 +518,7 @@ add_all(struct restore *r, const struct chain *c, struct qwen_err *err)
 
 	for (i = 0; i < c->n; i++) {
 		if (add_kv(r, r->s, c, i, err) < 0 ||
-		    add_slots(r, c, i, err) < 0)
+		    add_mtp_slots(r, c, i, err) < 0)
 			return -1;
 	}
 	return c->at_end == NULL ? 0 : add_position(r, c->at_end, c->end, err);
@@ -532,19 +535,20 @@ fill(struct qwen_session *s, const struct chain *c, struct qwen_err *err)
 
 	if (c->logits)
 		r.logits = qwen_session_view(s).row;
-	if (c->at_end != NULL && qwen_state_mtp_fits(&c->at_end->in.lay.mtp,
+	if (c->at_end != NULL &&
+	    qwen_state_mtp_fits(&c->at_end->content.lay.mtp,
 	    &c->mtp)) {
 		hidden = qwen_alloc((size_t)c->mtp.n_embd, sizeof *hidden);
 		if (hidden == NULL)
 			return qwen_oom(err);
 		r.hidden = hidden;
 	}
-	/* the jobs, not this call, touch the memory of the blocks */
+	/* the tasks, not this call, touch the memory of the blocks */
 	rc = qwen_session_grow(s, (size_t)((c->end + QWEN_KV_BLOCK - 1) /
 	    QWEN_KV_BLOCK), err);
 	if (rc == 0)
 		rc = add_all(&r, c, err);
-	rc = finish(&r, rc, err);
+	rc = finish_tasks(&r, rc, err);
 	if (rc == 0 && c->first != UINT64_MAX)
 		qwen_session_mtp_set(s, (size_t)c->first, (size_t)c->end,
 		    r.any_hidden ? hidden : NULL);
@@ -587,8 +591,8 @@ restore(struct qwen_session *s, struct chain *c, int32_t *tokens, size_t n_max,
 	    want_logits);
 	if (qwen_state_mtp_of(&c->mtp, s, err) < 0)
 		return -1;
-	find_slots(c);
-	if (fill(s, c, err) < 0 || leave_all(s, c, err) < 0)
+	find_mtp_slots(c);
+	if (fill(s, c, err) < 0 || add_file_checkpoints(s, c, err) < 0)
 		return -1;
 	end.n_tokens = (size_t)c->end;
 	end.logits = c->logits;
@@ -618,7 +622,7 @@ qwen_state_restore(struct qwen_session **out, struct qwen_state_extra *x,
 	if (qwen_session_new(&s, m, err) < 0)
 		return -1;
 	for (i = 0; i < n_chain; i++) {
-		if (chain[i]->in.lay.converted)
+		if (chain[i]->content.lay.converted)
 			qwen_session_set_converted(s);
 	}
 	if (n_chain == 0)

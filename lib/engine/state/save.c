@@ -26,7 +26,7 @@ qwen_save_begin(struct qwen_save *v, enum qwen_kind kind)
 	strcpy(v->entry.name, qwen_section(kind)->name);
 	if (qwen_send(v) < 0)
 		return -1;
-	qwen_state_put_begin(&v->put, &v->sum, v->entry.name);
+	qwen_state_put_begin(&v->builder, &v->counts, v->entry.name);
 	return 0;
 }
 
@@ -35,14 +35,14 @@ qwen_save_finish(struct qwen_save *v)
 {
 	struct qwen_state_entry *e = &v->entry;
 
-	e->offset = v->sum.bytes;
-	qwen_state_put_finish(&v->put, &v->sum, NULL, 0, 0, 0);
-	e->bytes = v->put.n;
-	memcpy(e->check, v->put.buf + v->put.n - QWEN_CHECK_BYTES,
+	e->offset = v->counts.bytes;
+	qwen_state_put_finish(&v->builder, &v->counts, NULL, 0, 0, 0);
+	e->bytes = v->builder.n;
+	memcpy(e->check, v->builder.buf + v->builder.n - QWEN_CHECK_BYTES,
 	    QWEN_CHECK_BYTES);
 	if (qwen_state_list_add(&v->list, e, v->err) < 0)
 		return -1;
-	return qwen_write_state(v->w, v->put.buf, v->put.n, v->err);
+	return qwen_write_state(v->w, v->builder.buf, v->builder.n, v->err);
 }
 
 int
@@ -51,13 +51,13 @@ qwen_save_mark(struct qwen_save *v, uint64_t at)
 	if (qwen_save_begin(v, QWEN_K_CHECKPOINT) < 0)
 		return -1;
 	v->entry.at = (int64_t)at;
-	qwen_state_put_uint(&v->put, "at", at);
-	qwen_state_put_bool(&v->put, "named", 1);
+	qwen_state_put_uint(&v->builder, "at", at);
+	qwen_state_put_bool(&v->builder, "named", 1);
 	return qwen_save_finish(v);
 }
 
-struct qwen_piece *
-qwen_save_piece(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
+struct qwen_save_piece *
+qwen_save_add_piece(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
     int64_t at, uint64_t off, size_t n)
 {
 	if (qwen_grow(&v->piece, &v->cap_piece, v->n_piece + 1,
@@ -65,7 +65,7 @@ qwen_save_piece(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
 		qwen_oom(v->err);
 		return NULL;
 	}
-	v->piece[v->n_piece] = (struct qwen_piece){ .kind = kind,
+	v->piece[v->n_piece] = (struct qwen_save_piece){ .kind = kind,
 	    .layer = layer, .pos = at, .off = off, .n = n };
 	v->piece[v->n_piece].old = v->steps != NULL ?
 	    qwen_steps_find(v, &v->piece[v->n_piece]) : NULL;
@@ -73,16 +73,16 @@ qwen_save_piece(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
 }
 
 int
-qwen_save_object(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
+qwen_save_add_object(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
     int64_t at, const void *data, size_t n)
 {
 	const unsigned char *p = data;
-	struct qwen_piece *t;
+	struct qwen_save_piece *t;
 	size_t off, part;
 
 	for (off = 0; off < n; off += part) {
 		part = n - off < QWEN_PIECE_MAX ? n - off : QWEN_PIECE_MAX;
-		if ((t = qwen_save_piece(v, kind, layer, at, off,
+		if ((t = qwen_save_add_piece(v, kind, layer, at, off,
 		    part)) == NULL)
 			return -1;
 		t->src = p + off;
@@ -91,11 +91,11 @@ qwen_save_object(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
 }
 
 int
-qwen_save_record(struct qwen_save *v, struct qwen_state_file *f, size_t i)
+qwen_save_add_record(struct qwen_save *v, struct qwen_state_file *f, size_t i)
 {
 	const struct qwen_state_entry *e = &f->list.entry[i];
 	uint64_t limit = UINT64_MAX, left, first;
-	struct qwen_piece *t;
+	struct qwen_save_piece *t;
 
 	if (v->convert != NULL && f == v->f && (e->kind == QWEN_K_KV ||
 	    e->kind == QWEN_K_MTP_KV))
@@ -111,7 +111,7 @@ qwen_save_record(struct qwen_save *v, struct qwen_state_file *f, size_t i)
 	if (e->off >= limit)
 		return 0;
 	left = limit - e->off;
-	t = qwen_save_piece(v, e->kind, e->layer, e->at, e->off,
+	t = qwen_save_add_piece(v, e->kind, e->layer, e->at, e->off,
 	    (size_t)(e->len < left ? e->len : left));
 	if (t == NULL)
 		return -1;
@@ -121,7 +121,8 @@ qwen_save_record(struct qwen_save *v, struct qwen_state_file *f, size_t i)
 }
 
 int
-qwen_save_copy(struct qwen_save *v, enum qwen_kind first, enum qwen_kind last)
+qwen_save_copy_records(struct qwen_save *v, enum qwen_kind first,
+    enum qwen_kind last)
 {
 	const struct qwen_state_entry *e;
 	size_t i;
@@ -136,7 +137,7 @@ qwen_save_copy(struct qwen_save *v, enum qwen_kind first, enum qwen_kind last)
 			continue;
 		r = e->kind == QWEN_K_CHECKPOINT ?
 		    qwen_save_mark(v, (uint64_t)e->at) :
-		    qwen_save_record(v, v->f, i);
+		    qwen_save_add_record(v, v->f, i);
 	}
 	return r;
 }
@@ -147,9 +148,9 @@ static void
 fini(struct qwen_save *v)
 {
 	qwen_send_fini(v);
-	qwen_state_sum_fini(&v->sum);
+	qwen_state_counts_fini(&v->counts);
 	qwen_state_extra_fini(&v->x);
-	free(v->put.buf);
+	free(v->builder.buf);
 	free(v->list.entry);
 }
 
@@ -159,27 +160,27 @@ init(struct qwen_save *v, const struct qwen_header *h)
 	unsigned char buf[QWEN_HEADER_MAX];
 
 	/* the shapes of the layers are the largest fields */
-	v->put.cap = QWEN_PIECE_MAX + QWEN_FIELDS_MAX;
-	if ((v->put.buf = malloc(v->put.cap)) == NULL)
+	v->builder.cap = QWEN_PIECE_MAX + QWEN_FIELDS_MAX;
+	if ((v->builder.buf = malloc(v->builder.cap)) == NULL)
 		return qwen_oom(v->err);
-	if (qwen_send_init(v) < 0 || qwen_state_sum_init(&v->sum, buf,
+	if (qwen_send_init(v) < 0 || qwen_state_counts_init(&v->counts, buf,
 	    qwen_header_encode(h, buf), v->err) < 0)
 		return -1;
 	v->steps = v->s != NULL ? v->opts->steps : NULL;
 	if (v->steps == NULL || qwen_state_steps_bytes(v->steps) == 0)
 		return qwen_write_header(v->w, h, v->err);
 	/* the file has its header; new records are appended */
-	v->sum.bytes = qwen_state_steps_bytes(v->steps);
+	v->counts.bytes = qwen_state_steps_bytes(v->steps);
 	return 0;
 }
 
 /* Writes the sections first .. stop - 1. */
 static int
-put_sections(struct qwen_save *v, enum qwen_kind first, enum qwen_kind stop)
+write_sections(struct qwen_save *v, enum qwen_kind first, enum qwen_kind stop)
 {
 	for (v->kind = first; v->kind < stop; v->kind++) {
-		if (qwen_section(v->kind)->put != NULL &&
-		    qwen_section(v->kind)->put(v) < 0)
+		if (qwen_section(v->kind)->write != NULL &&
+		    qwen_section(v->kind)->write(v) < 0)
 			return -1;
 	}
 	return 0;
@@ -199,9 +200,10 @@ save(struct qwen_save *v, const struct qwen_header *h,
 	    v->to == v->n_tokens, v->err);
 	if (r == 0)
 		r = init(v, h);
-	if (r == 0 && (put_sections(v, QWEN_K_INFO, QWEN_K_INDEX) < 0 ||
-	    put_sections(v, QWEN_K_EXTRA, QWEN_K_EXTRA + qwen_n_extras) < 0 ||
-	    put_sections(v, QWEN_K_INDEX, QWEN_K_EXTRA) < 0))
+	if (r == 0 && (write_sections(v, QWEN_K_INFO, QWEN_K_INDEX) < 0 ||
+	    write_sections(v, QWEN_K_EXTRA, QWEN_K_EXTRA +
+	    qwen_n_extra_sections) < 0 ||
+	    write_sections(v, QWEN_K_INDEX, QWEN_K_EXTRA) < 0))
 		r = -1;
 	if (r == 0 && fp != NULL)
 		*fp = v->total;
@@ -215,7 +217,7 @@ static const struct qwen_state_opts plain;
 
 /* Sets the range of positions to save, and the checkpoint at its end. */
 static int
-find_ends(struct qwen_save *v)
+set_range(struct qwen_save *v)
 {
 	const struct qwen_session *s = v->s;
 	size_t i;
@@ -242,7 +244,7 @@ find_ends(struct qwen_save *v)
 
 /* Prepares the MTP block's part, computing it if that was deferred. */
 static int
-find_mtp(struct qwen_save *v)
+prepare_mtp(struct qwen_save *v)
 {
 	/* v->s is const for callers: the session stays the same for them */
 	struct qwen_session *s = (struct qwen_session *)(uintptr_t)v->s;
@@ -302,7 +304,7 @@ qwen_state_save_sized(size_t size, const struct qwen_session *s,
 		    .n_vocab = qwen_model_n_vocab(m), .layer = layer,
 		    .n_layer = n_layer, .pool = qwen_model_pool(m),
 		    .converted = qwen_session_converted(s) };
-		r = find_ends(v) < 0 || find_mtp(v) < 0 ? -1 :
+		r = set_range(v) < 0 || prepare_mtp(v) < 0 ? -1 :
 		    save(v, &h, x, fp);
 	}
 	free(layer);
@@ -371,8 +373,8 @@ qwen_state_copy_sized(size_t size, struct qwen_state_file *f,
 	if ((v = qwen_alloc(1, sizeof *v)) == NULL)
 		return qwen_oom(err);
 	*v = (struct qwen_save){ .f = f, .w = w, .err = err,
-	    .layer = f->info.layers, .mtp = f->in.lay.mtp,
-	    .converted = f->in.lay.converted };
+	    .layer = f->info.layers, .mtp = f->content.lay.mtp,
+	    .converted = f->content.lay.converted };
 	r = copy(v, &f->info.header, opts, fp);
 	free(v);
 	return r;
@@ -380,7 +382,8 @@ qwen_state_copy_sized(size_t size, struct qwen_state_file *f,
 
 /* Returns the file's layers with the KV types of h. */
 static struct qwen_state_layer *
-others(const struct qwen_state_info *info, const struct qwen_header *h)
+converted_layers(const struct qwen_state_info *info,
+    const struct qwen_header *h)
 {
 	struct qwen_state_layer *l = qwen_alloc(info->n_layers, sizeof *l);
 	size_t i;
@@ -396,7 +399,7 @@ others(const struct qwen_state_info *info, const struct qwen_header *h)
 }
 
 static void
-tell_loss(struct qwen_state_loss *out, const struct qwen_kv_convert *c)
+set_loss(struct qwen_state_loss *out, const struct qwen_kv_convert *c)
 {
 	const struct qwen_kv_loss *k = &c->loss[0], *v = &c->loss[1];
 
@@ -411,7 +414,7 @@ qwen_state_convert_sized(size_t size, struct qwen_state_file *f,
     struct qwen_fp *fp, struct qwen_err *err)
 {
 	struct qwen_convert c = { .layer = f->info.layers,
-	    .mtp = f->in.lay.mtp.layer };
+	    .mtp = f->content.lay.mtp.layer };
 	struct qwen_header h = f->info.header;
 	struct qwen_state_layer *layer;
 	struct qwen_state_opts own;
@@ -433,19 +436,19 @@ qwen_state_convert_sized(size_t size, struct qwen_state_file *f,
 		    qwen_kv_name(kind_k), qwen_kv_name(kind_v));
 	h.k = kind_k;
 	h.v = kind_v;
-	layer = others(&f->info, &h);
+	layer = converted_layers(&f->info, &h);
 	v = qwen_alloc(1, sizeof *v);
 	if (layer == NULL || v == NULL)
 		qwen_oom(err);
 	else {
 		qwen_kv_convert_init(&c.c);
 		*v = (struct qwen_save){ .f = f, .w = w, .err = err,
-		    .layer = layer, .mtp = f->in.lay.mtp, .converted = 1,
+		    .layer = layer, .mtp = f->content.lay.mtp, .converted = 1,
 		    .convert = &c };
 		v->mtp.layer.n[2] = kind_k;
 		v->mtp.layer.n[3] = kind_v;
 		r = copy(v, &h, opts, fp);
-		tell_loss(loss, &c.c);
+		set_loss(loss, &c.c);
 	}
 	free(layer);
 	free(v);

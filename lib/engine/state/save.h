@@ -21,7 +21,7 @@ enum {
  * The data of a record that will be written.  It is in one of three places: at
  * src, in a record of a file, or in KV blocks of the session.
  */
-struct qwen_piece {
+struct qwen_save_piece {
 	enum qwen_kind		 kind;
 	int64_t			 layer, pos;	/* -1: does not apply */
 	uint64_t		 off;
@@ -38,7 +38,7 @@ struct qwen_piece {
 };
 
 /* An encoded piece. */
-struct qwen_slot {
+struct qwen_send_slot {
 	unsigned char		*buf;	/* QWEN_SEND_ROOM, data, check */
 	enum qwen_codec		 codec;
 	size_t			 n_data;
@@ -52,8 +52,8 @@ struct qwen_sender {
 	unsigned char		*raw;	/* QWEN_STATE_MAX bytes */
 	unsigned char		*kv;	/* QWEN_PIECE_MAX bytes, for
 					   conversion */
-	size_t			 bad;	/* number of the piece that failed, or
-					   SIZE_MAX */
+	size_t			 failed;	/* number of the failed piece,
+						   or SIZE_MAX */
 	struct qwen_err		 err;
 };
 
@@ -89,8 +89,8 @@ struct qwen_save {
 	size_t			 at_step;	/* next entry to compare */
 	struct qwen_state_extra	 x;
 	struct qwen_writer	*w;
-	struct qwen_state_sum	 sum;
-	struct qwen_state_put	 put;
+	struct qwen_state_counts counts;
+	struct qwen_state_builder builder;
 	enum qwen_kind		 kind;	/* current section */
 	struct qwen_state_entry	 entry;	/* entry of the current record */
 	struct qwen_state_list	 list;	/* entries for the index */
@@ -100,11 +100,11 @@ struct qwen_save {
 	size_t			 align;
 	struct qwen_err		*err;
 	/* pieces to encode and write */
-	struct qwen_piece	*piece;
+	struct qwen_save_piece	*piece;
 	size_t			 n_piece, cap_piece;
 	/* used by send.c */
 	struct qwen_pool	*pool;
-	struct qwen_slot	 slot[QWEN_SEND_WORKERS +
+	struct qwen_send_slot	 slot[QWEN_SEND_WORKERS +
 				    QWEN_SEND_AHEAD];
 	size_t			 n_slot;
 	struct qwen_sender	 sender[QWEN_SEND_WORKERS];
@@ -122,7 +122,7 @@ struct qwen_save {
 
 /*
  * For the sections: writing a record without data.  Call begin, add the fields
- * to v->put, then call finish. begin first writes all waiting pieces.
+ * to v->builder, then call finish. begin first writes all waiting pieces.
  */
 int qwen_save_begin(struct qwen_save *v, enum qwen_kind kind);
 int qwen_save_finish(struct qwen_save *v);
@@ -134,15 +134,15 @@ int qwen_save_mark(struct qwen_save *v, uint64_t at);
  * Adds a waiting piece: n bytes of the object, at offset off.  Returns NULL on
  * errors.
  */
-struct qwen_piece *qwen_save_piece(struct qwen_save *v, enum qwen_kind kind,
-    int64_t layer, int64_t at, uint64_t off, size_t n);
+struct qwen_save_piece *qwen_save_add_piece(struct qwen_save *v,
+    enum qwen_kind kind, int64_t layer, int64_t at, uint64_t off, size_t n);
 
 /*
  * Adds pieces for a whole object: n bytes at data, which must stay valid until
  * the pieces are written.
  */
-int qwen_save_object(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
-    int64_t at, const void *data, size_t n);
+int qwen_save_add_object(struct qwen_save *v, enum qwen_kind kind,
+    int64_t layer, int64_t at, const void *data, size_t n);
 
 /* Adds a piece for record i of v->f, whose KV blocks will be converted. */
 int qwen_convert_record(struct qwen_save *v, size_t i);
@@ -150,23 +150,24 @@ int qwen_convert_record(struct qwen_save *v, size_t i);
  * Converts the blocks of the piece from raw, its decoded record; loss gets the
  * errors.
  */
-int qwen_convert_blocks(const struct qwen_save *v, const struct qwen_piece *t,
-    const unsigned char *raw, unsigned char *out, struct qwen_kv_loss loss[2],
-    struct qwen_err *err);
+int qwen_convert_blocks(const struct qwen_save *v,
+    const struct qwen_save_piece *t, const unsigned char *raw,
+    unsigned char *out, struct qwen_kv_loss loss[2], struct qwen_err *err);
 /* Adds the loss of a piece that was written. */
 void qwen_convert_done(struct qwen_save *v, const struct qwen_kv_loss loss[2]);
 
 /* Adds a piece for record i of a file, which has data, cut at v->to. */
-int qwen_save_record(struct qwen_save *v, struct qwen_state_file *f, size_t i);
+int qwen_save_add_record(struct qwen_save *v, struct qwen_state_file *f,
+    size_t i);
 
 /* Writes the records of v->f of these kinds, in their order. */
-int qwen_save_copy(struct qwen_save *v, enum qwen_kind first,
+int qwen_save_copy_records(struct qwen_save *v, enum qwen_kind first,
     enum qwen_kind last);
 
 /* ---- steps.c: what earlier saves wrote to the file */
 /* Returns the entry of a piece that need not be written again, or NULL. */
 const struct qwen_state_entry *qwen_steps_find(struct qwen_save *v,
-    const struct qwen_piece *t);
+    const struct qwen_save_piece *t);
 /* After a complete save: notes v->list as the content of the file. */
 void qwen_steps_done(struct qwen_save *v);
 

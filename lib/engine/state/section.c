@@ -29,7 +29,7 @@ enum {
  * more.
  */
 static int
-check_tokens(const struct qwen_state_in *v, struct qwen_err *err)
+check_tokens(const struct qwen_state_reader *v, struct qwen_err *err)
 {
 	uint64_t n = v->lay.n_tokens - v->lay.from, most = 8 * v->bytes;
 
@@ -40,7 +40,7 @@ check_tokens(const struct qwen_state_in *v, struct qwen_err *err)
 }
 
 static int
-take_info(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+read_info(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
 	(void)raw;
@@ -57,9 +57,9 @@ take_info(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 }
 
 static int
-put_info(struct qwen_save *v)
+write_info(struct qwen_save *v)
 {
-	struct qwen_state_put *p = &v->put;
+	struct qwen_state_builder *p = &v->builder;
 	struct qwen_fp prefix;
 	size_t i, j, n;
 
@@ -104,7 +104,7 @@ tokens_bytes(const struct qwen_state_layout *l,
 }
 
 static int
-take_tokens(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+read_tokens(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
 	size_t i, n = (size_t)rec->e.len / 4, first = (size_t)rec->e.off / 4;
@@ -127,11 +127,11 @@ take_tokens(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 }
 
 static int
-put_tokens(struct qwen_save *v)
+write_tokens(struct qwen_save *v)
 {
 	return v->f != NULL ?
-	    qwen_save_copy(v, QWEN_K_TOKENS, QWEN_K_TOKENS) :
-	    qwen_save_object(v, QWEN_K_TOKENS, -1, -1, v->tokens + v->from,
+	    qwen_save_copy_records(v, QWEN_K_TOKENS, QWEN_K_TOKENS) :
+	    qwen_save_add_object(v, QWEN_K_TOKENS, -1, -1, v->tokens + v->from,
 	    (size_t)(v->to - v->from) * sizeof *v->tokens);
 }
 
@@ -146,7 +146,7 @@ kv_bytes(const struct qwen_state_layout *l,
 
 /* Copies a piece to its blocks, or points the blocks into the mapped file. */
 void
-qwen_state_target_blocks(const struct qwen_state_target *p, size_t layer,
+qwen_state_copy_blocks(const struct qwen_state_target *p, size_t layer,
     const struct qwen_state_entry *e, const unsigned char *raw)
 {
 	size_t i, part, at;
@@ -170,14 +170,14 @@ qwen_state_target_blocks(const struct qwen_state_target *p, size_t layer,
 }
 
 static void
-place_kv(const struct qwen_state_target *p, const struct qwen_state_entry *e,
+copy_kv(const struct qwen_state_target *p, const struct qwen_state_entry *e,
     const unsigned char *raw)
 {
-	qwen_state_target_blocks(p, (size_t)e->layer, e, raw);
+	qwen_state_copy_blocks(p, (size_t)e->layer, e, raw);
 }
 
 static int
-room_kv(struct qwen_state_in *v, const struct qwen_state_entry *e,
+set_target_kv(struct qwen_state_reader *v, const struct qwen_state_entry *e,
     struct qwen_state_target *p, struct qwen_err *err)
 {
 	size_t size = qwen_session_view(v->s).kv_bytes;
@@ -188,17 +188,17 @@ room_kv(struct qwen_state_in *v, const struct qwen_state_entry *e,
 }
 
 int
-qwen_put_blocks(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
+qwen_save_add_blocks(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
     size_t size, size_t base, size_t first, size_t n)
 {
 	size_t done, part, total = n * size;
-	struct qwen_piece *t;
+	struct qwen_save_piece *t;
 
 	for (done = 0; done < total; done += part) {
 		part = total - done;
 		if (total > QWEN_PIECE_MAX)	/* n is 1 */
 			part = part < QWEN_PIECE_MAX ? part : QWEN_PIECE_MAX;
-		t = qwen_save_piece(v, kind, layer, -1,
+		t = qwen_save_add_piece(v, kind, layer, -1,
 		    (uint64_t)(first - base) * size + done, part);
 		if (t == NULL)
 			return -1;
@@ -209,14 +209,14 @@ qwen_put_blocks(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
 }
 
 static int
-put_kv(struct qwen_save *v)
+write_kv(struct qwen_save *v)
 {
 	size_t base = (size_t)(v->from / QWEN_KV_BLOCK);
 	size_t n = (size_t)((v->to + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK);
 	size_t i, first, step, group = GROUP_BLOCKS;
 
 	if (v->f != NULL)
-		return qwen_save_copy(v, QWEN_K_KV, QWEN_K_KV);
+		return qwen_save_copy_records(v, QWEN_K_KV, QWEN_K_KV);
 	if (v->from == v->to)
 		n = base;
 	for (i = 0; i < v->n_layer; i++) {
@@ -229,7 +229,7 @@ put_kv(struct qwen_save *v)
 		step = group - first % group;
 		step = n - first < step ? n - first : step;
 		for (i = 0; i < v->n_layer; i++) {
-			if (v->layer[i].kv && qwen_put_blocks(v, QWEN_K_KV,
+			if (v->layer[i].kv && qwen_save_add_blocks(v, QWEN_K_KV,
 			    (int64_t)i, (size_t)qwen_state_kv_block(
 			    &v->layer[i]), base, first, step) < 0)
 				return -1;
@@ -265,7 +265,7 @@ logits_bytes(const struct qwen_state_layout *l,
 
 /* Adds the current checkpoint, if there is one, to the session. */
 static int
-keep(struct qwen_state_in *v, struct qwen_err *err)
+add_checkpoint(struct qwen_state_reader *v, struct qwen_err *err)
 {
 	return v->s == NULL || v->kept.c.at == 0 ? 0 :
 	    qwen_session_add_kept(v->s, &v->kept, err);
@@ -276,13 +276,13 @@ keep(struct qwen_state_in *v, struct qwen_err *err)
  * end of the state, and to a checkpoint before.
  */
 static int
-enter(struct qwen_state_in *v, uint64_t at, struct qwen_err *err)
+set_position(struct qwen_state_reader *v, uint64_t at, struct qwen_err *err)
 {
 	size_t n;
 
 	if (v->s == NULL || v->kept.c.at == at)
 		return 0;
-	if (keep(v, err) < 0)
+	if (add_checkpoint(v, err) < 0)
 		return -1;
 	if (at == v->lay.n_tokens)
 		return 0;
@@ -294,9 +294,8 @@ enter(struct qwen_state_in *v, uint64_t at, struct qwen_err *err)
 }
 
 static void
-place_recurrent(const struct qwen_state_target *p,
-    const struct qwen_state_entry *e,
-    const unsigned char *raw)
+copy_recurrent(const struct qwen_state_target *p,
+    const struct qwen_state_entry *e, const unsigned char *raw)
 {
 	memcpy((char *)p->recurrent + qwen_session_recurrent_at(p->s,
 	    (size_t)e->layer, e->kind == QWEN_K_CONV) + e->off, raw,
@@ -304,8 +303,7 @@ place_recurrent(const struct qwen_state_target *p,
 }
 
 static void
-place_logits(const struct qwen_state_target *p,
-    const struct qwen_state_entry *e,
+copy_logits(const struct qwen_state_target *p, const struct qwen_state_entry *e,
     const unsigned char *raw)
 {
 	memcpy((char *)p->logits + e->off, raw, (size_t)e->len);
@@ -316,7 +314,7 @@ place_logits(const struct qwen_state_target *p,
  * memory.
  */
 static float *
-hidden_of(struct qwen_state_in *v)
+hidden_memory(struct qwen_state_reader *v)
 {
 	float **p = v->kept.c.at != 0 ? &v->kept.hidden : &v->hidden;
 
@@ -326,17 +324,18 @@ hidden_of(struct qwen_state_in *v)
 }
 
 static int
-room_position(struct qwen_state_in *v, const struct qwen_state_entry *e,
-    struct qwen_state_target *p, struct qwen_err *err)
+set_target_position(struct qwen_state_reader *v,
+    const struct qwen_state_entry *e, struct qwen_state_target *p,
+    struct qwen_err *err)
 {
-	if (enter(v, (uint64_t)e->at, err) < 0)
+	if (set_position(v, (uint64_t)e->at, err) < 0)
 		return -1;
 	p->recurrent = qwen_session_view(v->s).recurrent;
 	p->logits = qwen_session_view(v->s).row;
 	if (e->kind == QWEN_K_HIDDEN) {
 		if (!qwen_state_mtp_fits(&v->lay.mtp, &v->mtp))
 			return 0;
-		p->hidden = hidden_of(v);
+		p->hidden = hidden_memory(v);
 		if (p->hidden == NULL)
 			return qwen_oom(err);
 	}
@@ -355,14 +354,14 @@ room_position(struct qwen_state_in *v, const struct qwen_state_entry *e,
 }
 
 static int
-take_mark(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+read_mark(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
 	int named = rec->f.v[QWEN_F_NAMED].n != 0;
 
 	(void)raw;
 	if (qwen_state_layout_mark(&v->lay, (uint64_t)rec->e.at, named,
-	    err) < 0 || enter(v, (uint64_t)rec->e.at, err) < 0)
+	    err) < 0 || set_position(v, (uint64_t)rec->e.at, err) < 0)
 		return -1;
 	if (v->kept.c.at != 0)
 		v->kept.c.named = named;
@@ -374,7 +373,7 @@ take_mark(struct qwen_state_in *v, const struct qwen_state_rec *rec,
  * two may be NULL.
  */
 static int
-put_memory(struct qwen_save *v, uint64_t at, const void *recurrent,
+write_position(struct qwen_save *v, uint64_t at, const void *recurrent,
     const float *logits, const float *hidden)
 {
 	const char *base = recurrent;
@@ -384,40 +383,41 @@ put_memory(struct qwen_save *v, uint64_t at, const void *recurrent,
 	for (i = 0; i < v->n_layer; i++) {
 		for (k = QWEN_K_DELTA; !v->layer[i].kv && k <= QWEN_K_CONV;
 		    k++) {
-			if (qwen_save_object(v, (enum qwen_kind)k, (int64_t)i,
-			    (int64_t)at, base + qwen_session_recurrent_at(v->s,
-			    i, k == QWEN_K_CONV), (size_t)
+			if (qwen_save_add_object(v, (enum qwen_kind)k,
+			    (int64_t)i, (int64_t)at, base +
+			    qwen_session_recurrent_at(v->s, i,
+			    k == QWEN_K_CONV), (size_t)
 			    qwen_section(k)->bytes(NULL, &v->layer[i])) < 0)
 				return -1;
 		}
 	}
-	if (logits != NULL && qwen_save_object(v, QWEN_K_LOGITS, -1,
+	if (logits != NULL && qwen_save_add_object(v, QWEN_K_LOGITS, -1,
 	    (int64_t)at, logits, v->n_vocab * sizeof *logits) < 0)
 		return -1;
-	return hidden == NULL || !v->mtp.there ? 0 : qwen_save_object(v,
+	return hidden == NULL || !v->mtp.there ? 0 : qwen_save_add_object(v,
 	    QWEN_K_HIDDEN, -1, (int64_t)at, hidden,
 	    (size_t)v->mtp.n_embd * sizeof *hidden);
 }
 
 /* Writes a checkpoint, from memory or from its file. */
 static int
-put_kept(struct qwen_save *v, const struct qwen_kept *k)
+write_checkpoint(struct qwen_save *v, const struct qwen_kept *k)
 {
 	struct qwen_state_file *f = qwen_state_file_of(k->src);
 	const struct qwen_state_entry *e;
 	enum qwen_kind stop;
 	size_t i;
 
-	if (f == NULL && put_memory(v, k->c.at, k->recurrent, k->logits,
+	if (f == NULL && write_position(v, k->c.at, k->recurrent, k->logits,
 	    k->hidden) < 0)
 		return -1;
-	stop = f != NULL && qwen_state_mtp_fits(&f->in.lay.mtp, &v->mtp) ?
+	stop = f != NULL && qwen_state_mtp_fits(&f->content.lay.mtp, &v->mtp) ?
 	    QWEN_K_HIDDEN : QWEN_K_LOGITS;
 	for (i = 0; f != NULL && i < f->list.n; i++) {
 		e = &f->list.entry[i];
 		if ((uint64_t)e->at == k->c.at && e->has_data &&
 		    e->kind >= QWEN_K_DELTA && e->kind <= stop &&
-		    qwen_save_record(v, f, i) < 0)
+		    qwen_save_add_record(v, f, i) < 0)
 			return -1;
 	}
 	return k->c.named ? qwen_save_mark(v, k->c.at) : 0;
@@ -425,28 +425,30 @@ put_kept(struct qwen_save *v, const struct qwen_kept *k)
 
 /* Writes the checkpoints within the range, and the state at its end. */
 static int
-put_positions(struct qwen_save *v)
+write_positions(struct qwen_save *v)
 {
 	const struct qwen_session *s = v->s;
 	const struct qwen_kept *k;
 	size_t i;
 
 	if (v->f != NULL)
-		return qwen_save_copy(v, QWEN_K_DELTA, QWEN_K_CHECKPOINT);
+		return qwen_save_copy_records(v, QWEN_K_DELTA,
+		    QWEN_K_CHECKPOINT);
 	for (i = 0; !v->opts->no_checkpoints &&
 	    i < qwen_session_n_checkpoints(s); i++) {
 		k = qwen_session_kept(s, i);
-		if (k->c.at > v->from && k->c.at < v->to && put_kept(v, k) < 0)
+		if (k->c.at > v->from && k->c.at < v->to && write_checkpoint(v,
+		    k) < 0)
 			return -1;
 	}
 	if (v->opts->no_recurrent)
 		return 0;
 	if (v->kept != NULL)
-		return put_kept(v, v->kept);
+		return write_checkpoint(v, v->kept);
 	if (v->to < v->n_tokens)	/* sessions can continue without a
 					   state */
 		return 0;
-	if (put_memory(v, v->to, qwen_session_view(s).recurrent,
+	if (write_position(v, v->to, qwen_session_view(s).recurrent,
 	    qwen_session_logits(s), v->to == 0 ? NULL :
 	    qwen_hidden_at(s, (size_t)v->to - 1)) < 0)
 		return -1;
@@ -457,27 +459,27 @@ put_positions(struct qwen_save *v)
 /* --------------------------------------------------------- index and the end */
 
 static int
-take_index(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+read_index(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
-	struct qwen_state_follow *f = &v->follow;
+	struct qwen_index_check *f = &v->index;
 
 	if (f->offset == 0)
 		f->offset = rec->e.offset;
-	if (rec->e.len == 0 || rec->e.off != f->n_said ||
-	    rec->e.len > f->n_seen * QWEN_ENTRY_BYTES - f->n_said)
+	if (rec->e.len == 0 || rec->e.off != f->n_bytes ||
+	    rec->e.len > f->n_records * QWEN_ENTRY_BYTES - f->n_bytes)
 		return qwen_fail(err, QWEN_EFORMAT, "index of %llu bytes at "
 		    "%llu for %llu blocks: invalid",
 		    (unsigned long long)rec->e.len,
 		    (unsigned long long)rec->e.off,
-		    (unsigned long long)f->n_seen);
-	qwen_state_follow_said(f, raw, (size_t)rec->e.len);
+		    (unsigned long long)f->n_records);
+	qwen_index_check_entries(f, raw, (size_t)rec->e.len);
 	return 0;
 }
 
 /* Writes the index, which lists all records so far. */
 static int
-put_index(struct qwen_save *v)
+write_index(struct qwen_save *v)
 {
 	unsigned char *b;
 	size_t i, n;
@@ -491,15 +493,15 @@ put_index(struct qwen_save *v)
 	for (i = 0; i < n; i++)
 		qwen_state_entry_pack(&v->list.entry[i],
 		    b + i * QWEN_ENTRY_BYTES);
-	v->index = v->sum.bytes;
-	r = qwen_save_object(v, QWEN_K_INDEX, -1, -1, b,
+	v->index = v->counts.bytes;
+	r = qwen_save_add_object(v, QWEN_K_INDEX, -1, -1, b,
 	    n * QWEN_ENTRY_BYTES) < 0 ? -1 : qwen_send(v);
 	free(b);
 	return r;
 }
 
 static int
-take_end(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+read_end(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
 	const struct qwen_item *f = rec->f.v;
@@ -511,19 +513,19 @@ take_end(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	/* v->sum includes this record; v->total does not */
 	if (f[QWEN_F_RECORDS].n != rec->index ||
 	    f[QWEN_F_BYTES].n != rec->e.offset ||
-	    f[QWEN_F_RAW].n != v->sum.raw)
+	    f[QWEN_F_RAW].n != v->counts.raw)
 		return qwen_fail(err, QWEN_EFORMAT, "the counts are wrong");
 	if (f[QWEN_F_TOTAL].n != sizeof v->total.b ||
 	    memcmp(f[QWEN_F_TOTAL].s, v->total.b, sizeof v->total.b) != 0)
 		return qwen_fail(err, QWEN_EFORMAT,
 		    "the blocks differ from those that were written");
 	/* a missing field is 0, as is follow.offset without an index */
-	if (f[QWEN_F_INDEX].n != v->follow.offset)
+	if (f[QWEN_F_INDEX].n != v->index.offset)
 		return qwen_fail(err, QWEN_EFORMAT, "the index is at byte %llu "
-		    "instead", (unsigned long long)v->follow.offset);
-	if (qwen_state_follow_end(&v->follow, err) < 0 ||
+		    "instead", (unsigned long long)v->index.offset);
+	if (qwen_index_check_end(&v->index, err) < 0 ||
 	    qwen_state_layout_end(&v->lay, err) < 0 ||
-	    keep(v, err) < 0)
+	    add_checkpoint(v, err) < 0)
 		return -1;
 	v->ended = 1;
 	return 0;
@@ -534,17 +536,17 @@ take_end(struct qwen_state_in *v, const struct qwen_state_rec *rec,
  * the file.
  */
 static int
-put_end(struct qwen_save *v)
+write_end(struct qwen_save *v)
 {
 	static const unsigned char zero[QWEN_END_BYTES];
-	struct qwen_state_put *p = &v->put;
+	struct qwen_state_builder *p = &v->builder;
 
 	if (qwen_save_begin(v, QWEN_K_END) < 0)
 		return -1;
-	qwen_state_sum_total(&v->sum, &v->total);
-	qwen_state_put_uint(p, "records", v->sum.n);
-	qwen_state_put_uint(p, "bytes", v->sum.bytes);
-	qwen_state_put_uint(p, "raw", v->sum.raw);
+	qwen_state_counts_hash(&v->counts, &v->total);
+	qwen_state_put_uint(p, "records", v->counts.n);
+	qwen_state_put_uint(p, "bytes", v->counts.bytes);
+	qwen_state_put_uint(p, "raw", v->counts.raw);
 	qwen_state_put_bytes(p, "total", v->total.b, sizeof v->total.b);
 	qwen_state_put_uint(p, "index", v->index);
 	if (v->steps != NULL)
@@ -567,49 +569,49 @@ static const struct qwen_section sections[QWEN_K_EXTRA] = {
 	    QWEN_ARRAY("layers"), QWEN_UINT("from"), QWEN_BYTES("prefix"),
 	    QWEN_BOOL("converted") },
 	    .optional = BIT(FROM) | BIT(PREFIX) | BIT(CONVERTED),
-	    .take = take_info, .put = put_info },
+	    .read = read_info, .write = write_info },
 	[QWEN_K_TOKENS] = { "tokens", PIECE, .width = 4,
-	    .bytes = tokens_bytes, .take = take_tokens, .put = put_tokens },
+	    .bytes = tokens_bytes, .read = read_tokens, .write = write_tokens },
 	[QWEN_K_KV] = { "kv", PIECE | BIT(LAYER), .width = 2,
-	    .bytes = kv_bytes, .place = place_kv, .room = room_kv,
-	    .put = put_kv },
+	    .bytes = kv_bytes, .copy = copy_kv, .set_target = set_target_kv,
+	    .write = write_kv },
 	[QWEN_K_MTP] = { "mtp", 0, .own = { QWEN_UINT("heads"),
 	    QWEN_UINT("size"), QWEN_UINT("embd"), QWEN_UINT("first"),
 	    QWEN_BYTES("model") },
-	    .take = qwen_predict_take, .put = qwen_predict_put },
+	    .read = qwen_state_mtp_read, .write = qwen_state_mtp_write },
 	[QWEN_K_MTP_KV] = { "mtp-kv", PIECE, .width = 2,
-	    .bytes = qwen_predict_kv_bytes, .place = qwen_predict_place_kv,
-	    .room = qwen_predict_room_kv, .put = qwen_predict_put_kv,
-	    .skip = 1 },
+	    .bytes = qwen_state_mtp_kv_bytes, .copy = qwen_state_mtp_copy_kv,
+	    .set_target = qwen_state_mtp_set_target,
+	    .write = qwen_state_mtp_write_kv, .skip = 1 },
 	[QWEN_K_DELTA] = { "delta", PIECE | BIT(LAYER) | BIT(AT), .width = 4,
-	    .bytes = delta_bytes, .place = place_recurrent,
-	    .room = room_position, .put = put_positions },
+	    .bytes = delta_bytes, .copy = copy_recurrent,
+	    .set_target = set_target_position, .write = write_positions },
 	[QWEN_K_CONV] = { "conv", PIECE | BIT(LAYER) | BIT(AT), .width = 4,
-	    .bytes = conv_bytes, .place = place_recurrent,
-	    .room = room_position },
+	    .bytes = conv_bytes, .copy = copy_recurrent,
+	    .set_target = set_target_position },
 	[QWEN_K_LOGITS] = { "logits", PIECE | BIT(AT), .width = 4,
-	    .bytes = logits_bytes, .place = place_logits,
-	    .room = room_position },
+	    .bytes = logits_bytes, .copy = copy_logits,
+	    .set_target = set_target_position },
 	[QWEN_K_HIDDEN] = { "hidden", PIECE | BIT(AT), .width = 4,
-	    .bytes = qwen_predict_hidden_bytes,
-	    .place = qwen_predict_place_hidden, .room = room_position,
-	    .skip = 1 },
+	    .bytes = qwen_state_mtp_hidden_bytes,
+	    .copy = qwen_state_mtp_copy_hidden,
+	    .set_target = set_target_position, .skip = 1 },
 	[QWEN_K_CHECKPOINT] = { "checkpoint", BIT(AT),
-	    .own = { QWEN_BOOL("named") }, .take = take_mark },
+	    .own = { QWEN_BOOL("named") }, .read = read_mark },
 	[QWEN_K_INDEX] = { "index", PIECE, .width = 1,
-	    .take = take_index, .put = put_index },
+	    .read = read_index, .write = write_index },
 	[QWEN_K_END] = { "end", 0, .own = { QWEN_UINT("records"),
 	    QWEN_UINT("bytes"), QWEN_UINT("raw"), QWEN_BYTES("total"),
 	    QWEN_UINT("index"), QWEN_BOOL("steps") },
 	    .optional = BIT(INDEX) | BIT(STEPS),
-	    .take = take_end, .put = put_end },
+	    .read = read_end, .write = write_end },
 };
 
 const struct qwen_section *
 qwen_section(enum qwen_kind kind)
 {
 	return kind < QWEN_K_EXTRA ? &sections[kind] :
-	    &qwen_extras[kind - QWEN_K_EXTRA];
+	    &qwen_extra_sections[kind - QWEN_K_EXTRA];
 }
 
 enum qwen_kind
@@ -617,7 +619,7 @@ qwen_kind_find(const char *name)
 {
 	enum qwen_kind k;
 
-	for (k = QWEN_K_INFO; k < QWEN_K_EXTRA + qwen_n_extras; k++) {
+	for (k = QWEN_K_INFO; k < QWEN_K_EXTRA + qwen_n_extra_sections; k++) {
 		if (strcmp(qwen_section(k)->name, name) == 0)
 			return k;
 	}

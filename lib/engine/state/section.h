@@ -3,8 +3,8 @@
  * section.h - the table of the sections of a state.  A row has everything that
  * reading, writing, checking and showing need to know about a kind of record.
  *
- * To add a section, add a row and its two functions: take reads a record, put
- * writes it.
+ * To add a section, add a row and its two functions: read reads a record, write
+ * writes the records.
  */
 #ifndef QWEN_STATE_SECTION_H
 #define QWEN_STATE_SECTION_H
@@ -12,7 +12,7 @@
 #include "engine/state/state.h"
 
 struct qwen_session;
-struct qwen_state_in;
+struct qwen_state_reader;
 struct qwen_save;
 
 /* Where decoded data goes. */
@@ -32,7 +32,7 @@ struct qwen_state_target {
  * A field of struct qwen_state_extra that a section fills.  It is copied, freed
  * and shown (as struct qwen_state_value) by this description.
  */
-struct qwen_member {
+struct qwen_extra_member {
 	const char	*name;		/* NULL: not shown */
 	enum qwen_value_type type;
 	size_t		 at, size;	/* offset; bytes (for a list, of a
@@ -80,7 +80,7 @@ struct qwen_section {
 	 * its index leaves unread.  NULL: the data is read at once, like a
 	 * record without data.
 	 */
-	void		(*place)(const struct qwen_state_target *p,
+	void		(*copy)(const struct qwen_state_target *p,
 			    const struct qwen_state_entry *e,
 			    const unsigned char *raw);
 
@@ -88,15 +88,15 @@ struct qwen_section {
 	 * Sets the target in v->s for the next piece of a stream, and makes
 	 * room for it.  Returns 1; 0 if the piece is not wanted; -1.
 	 */
-	int		(*room)(struct qwen_state_in *v,
+	int		(*set_target)(struct qwen_state_reader *v,
 			    const struct qwen_state_entry *e,
 			    struct qwen_state_target *p, struct qwen_err *err);
 
 	/*
-	 * For kinds without place: reads a record whose fields and sequence
+	 * For kinds without copy: reads a record whose fields and sequence
 	 * were checked and whose data is decoded.
 	 */
-	int		(*take)(struct qwen_state_in *v,
+	int		(*read)(struct qwen_state_reader *v,
 			    const struct qwen_state_rec *rec,
 			    const unsigned char *raw, struct qwen_err *err);
 
@@ -104,15 +104,15 @@ struct qwen_section {
 	 * Writes all records of the section.  The first kind of a position
 	 * writes those of all such kinds.
 	 */
-	int		(*put)(struct qwen_save *v);
+	int		(*write)(struct qwen_save *v);
 
 	/*
 	 * Its fields of struct qwen_state_extra, for sections in extra.c.
 	 * group: qstate shows them as one group with the section's name; else
 	 * each has its own name.
 	 */
-	const struct qwen_member *member;	/* ends with a member of size
-						   0 */
+	const struct qwen_extra_member *member;	/* ends with a member
+							   of size 0 */
 	int		 group;
 
 	/* Cuts its fields to the first n tokens.  NULL: they are dropped. */
@@ -121,36 +121,36 @@ struct qwen_section {
 
 const struct qwen_section *qwen_section(enum qwen_kind kind);
 
-/* ---- predict.c: the functions for the sections of the MTP block */
-uint64_t qwen_predict_kv_bytes(const struct qwen_state_layout *l,
+/* ---- mtp.c: the functions for the sections of the MTP block */
+uint64_t qwen_state_mtp_kv_bytes(const struct qwen_state_layout *l,
     const struct qwen_state_layer *layer);
-uint64_t qwen_predict_hidden_bytes(const struct qwen_state_layout *l,
+uint64_t qwen_state_mtp_hidden_bytes(const struct qwen_state_layout *l,
     const struct qwen_state_layer *layer);
-void qwen_predict_place_kv(const struct qwen_state_target *p,
+void qwen_state_mtp_copy_kv(const struct qwen_state_target *p,
     const struct qwen_state_entry *e, const unsigned char *raw);
-void qwen_predict_place_hidden(const struct qwen_state_target *p,
+void qwen_state_mtp_copy_hidden(const struct qwen_state_target *p,
     const struct qwen_state_entry *e, const unsigned char *raw);
-int qwen_predict_take(struct qwen_state_in *v,
+int qwen_state_mtp_read(struct qwen_state_reader *v,
     const struct qwen_state_rec *rec, const unsigned char *raw,
     struct qwen_err *err);
-int qwen_predict_room_kv(struct qwen_state_in *v,
+int qwen_state_mtp_set_target(struct qwen_state_reader *v,
     const struct qwen_state_entry *e, struct qwen_state_target *p,
     struct qwen_err *err);
-int qwen_predict_put(struct qwen_save *v);
-int qwen_predict_put_kv(struct qwen_save *v);
+int qwen_state_mtp_write(struct qwen_save *v);
+int qwen_state_mtp_write_kv(struct qwen_save *v);
 
 /* Copies a piece of KV blocks to a layer of the session (section.c). */
-void qwen_state_target_blocks(const struct qwen_state_target *p, size_t layer,
+void qwen_state_copy_blocks(const struct qwen_state_target *p, size_t layer,
     const struct qwen_state_entry *e, const unsigned char *raw);
 /*
  * Adds pieces for KV blocks first .. first + n - 1 of size bytes each.  Blocks
  * before base are not saved. layer -1: the MTP block.
  */
-int qwen_put_blocks(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
-    size_t size, size_t base, size_t first, size_t n);
+int qwen_save_add_blocks(struct qwen_save *v, enum qwen_kind kind,
+    int64_t layer, size_t size, size_t base, size_t first, size_t n);
 
 /* The sections from QWEN_K_EXTRA on. */
-extern const struct qwen_section qwen_extras[];
-extern const size_t qwen_n_extras;
+extern const struct qwen_section qwen_extra_sections[];
+extern const size_t qwen_n_extra_sections;
 
 #endif

@@ -18,13 +18,13 @@ enum { SLOT_BYTES = QWEN_SEND_ROOM + QWEN_STATE_MAX + 16 };
 
 /* Returns the shape of the blocks of a piece. */
 static const struct qwen_state_layer *
-shape(const struct qwen_save *v, const struct qwen_piece *t)
+shape(const struct qwen_save *v, const struct qwen_save_piece *t)
 {
 	return t->layer < 0 ? &v->mtp.layer : &v->layer[t->layer];
 }
 
 static uint64_t
-slots(const struct qwen_save *v, const struct qwen_piece *t)
+n_positions(const struct qwen_save *v, const struct qwen_save_piece *t)
 {
 	return t->kind == QWEN_K_MTP_KV ? v->to - 1 : v->to;
 }
@@ -34,9 +34,10 @@ slots(const struct qwen_save *v, const struct qwen_piece *t)
  * contains bytes of that block; *last is the offset of the block.
  */
 static int
-is_cut(const struct qwen_save *v, const struct qwen_piece *t, uint64_t *last)
+is_cut(const struct qwen_save *v, const struct qwen_save_piece *t,
+    uint64_t *last)
 {
-	uint64_t end = slots(v, t), first = v->from / QWEN_KV_BLOCK;
+	uint64_t end = n_positions(v, t), first = v->from / QWEN_KV_BLOCK;
 
 	if ((t->kind != QWEN_K_KV && t->kind != QWEN_K_MTP_KV) ||
 	    end % QWEN_KV_BLOCK == 0)
@@ -50,7 +51,7 @@ is_cut(const struct qwen_save *v, const struct qwen_piece *t, uint64_t *last)
 
 /* Zeroes the positions after the end in the piece. */
 static void
-clear_rest(const struct qwen_save *v, const struct qwen_piece *t,
+clear_rest(const struct qwen_save *v, const struct qwen_save_piece *t,
     unsigned char *p)
 {
 	const struct qwen_kv_shape s = qwen_state_kv_shape(shape(v, t));
@@ -62,12 +63,12 @@ clear_rest(const struct qwen_save *v, const struct qwen_piece *t,
 	skip = t->off < last ? (size_t)(last - t->off) : 0;
 	qwen_kv_clear_lanes(&s, p + skip,
 	    (size_t)(t->off + skip - last), t->n - skip,
-	    (size_t)(slots(v, t) % QWEN_KV_BLOCK));
+	    (size_t)(n_positions(v, t) % QWEN_KV_BLOCK));
 }
 
 /* Copies the KV blocks of a piece to dst. */
 static void
-gather(const struct qwen_save *v, const struct qwen_piece *t,
+gather(const struct qwen_save *v, const struct qwen_save_piece *t,
     unsigned char *dst)
 {
 	size_t size = (size_t)qwen_state_kv_block(shape(v, t));
@@ -85,8 +86,8 @@ gather(const struct qwen_save *v, const struct qwen_piece *t,
 
 /* Converts the blocks of the piece and zeroes the positions after the end. */
 static int
-convert(const struct qwen_save *v, const struct qwen_piece *t,
-    struct qwen_sender *w, struct qwen_slot *slot,
+convert(const struct qwen_save *v, const struct qwen_save_piece *t,
+    struct qwen_sender *w, struct qwen_send_slot *slot,
     const struct qwen_state_rec *rec, const void **src)
 {
 	const unsigned char *raw;
@@ -104,8 +105,8 @@ convert(const struct qwen_save *v, const struct qwen_piece *t,
  * encoded and *src is NULL; else it is decoded.
  */
 static int
-fetch(const struct qwen_save *v, const struct qwen_piece *t,
-    struct qwen_sender *w, struct qwen_slot *slot, const void **src)
+fetch(const struct qwen_save *v, const struct qwen_save_piece *t,
+    struct qwen_sender *w, struct qwen_send_slot *slot, const void **src)
 {
 	const struct qwen_state_info *info = &t->file->info;
 	struct qwen_state_rec rec;
@@ -146,8 +147,8 @@ fetch(const struct qwen_save *v, const struct qwen_piece *t,
 
 /* Encodes piece t into the slot. */
 static int
-encode(const struct qwen_save *v, const struct qwen_piece *t,
-    struct qwen_sender *w, struct qwen_slot *slot)
+encode(const struct qwen_save *v, const struct qwen_save_piece *t,
+    struct qwen_sender *w, struct qwen_send_slot *slot)
 {
 	unsigned char *out = slot->buf + QWEN_SEND_ROOM, *raw;
 	const unsigned char *data;
@@ -179,23 +180,24 @@ encode(const struct qwen_save *v, const struct qwen_piece *t,
 /* ------------------------------------------------------------------ writing */
 
 static int
-put_piece(struct qwen_save *v, const struct qwen_piece *t,
-    struct qwen_slot *slot)
+write_piece(struct qwen_save *v, const struct qwen_save_piece *t,
+    struct qwen_send_slot *slot)
 {
-	struct qwen_state_put *p = &v->put;
+	struct qwen_state_builder *p = &v->builder;
 	struct qwen_state_entry e = { .kind = t->kind, .has_data = 1,
 	    .codec = slot->codec, .layer = t->layer, .at = t->pos,
-	    .off = t->off, .len = t->n, .offset = v->sum.bytes };
+	    .off = t->off, .len = t->n, .offset = v->counts.bytes };
 	unsigned char *rec;
 	size_t n;
 
 	if (t->old != NULL) {
-		qwen_state_sum_add(&v->sum, t->old);
-		v->sum.bytes -= t->old->bytes;	/* the file does not grow */
+		qwen_state_counts_add(&v->counts, t->old);
+		/* the file does not grow */
+		v->counts.bytes -= t->old->bytes;
 		return qwen_state_list_add(&v->list, t->old, v->err);
 	}
 	strcpy(e.name, qwen_section(t->kind)->name);
-	qwen_state_put_begin(p, &v->sum, e.name);
+	qwen_state_put_begin(p, &v->counts, e.name);
 	if (e.layer >= 0)
 		qwen_state_put_uint(p, "layer", (uint64_t)e.layer);
 	if (e.at >= 0)
@@ -208,7 +210,7 @@ put_piece(struct qwen_save *v, const struct qwen_piece *t,
 	if (v->convert != NULL)
 		qwen_convert_done(v, slot->loss);
 	rec = slot->buf + QWEN_SEND_ROOM;
-	n = qwen_state_put_around(p, &v->sum, &rec, slot->n_data, t->n,
+	n = qwen_state_put_around(p, &v->counts, &rec, slot->n_data, t->n,
 	    v->align);
 	e.bytes = n;
 	memcpy(e.check, rec + n - QWEN_CHECK_BYTES, QWEN_CHECK_BYTES);
@@ -223,7 +225,7 @@ put_piece(struct qwen_save *v, const struct qwen_piece *t,
 static int
 write_next(struct qwen_save *v)
 {
-	struct qwen_slot *slot = &v->slot[v->written % v->n_slot];
+	struct qwen_send_slot *slot = &v->slot[v->written % v->n_slot];
 	size_t i = v->written;
 	int r;
 
@@ -231,7 +233,7 @@ write_next(struct qwen_save *v)
 		return 0;
 	v->writing = 1;
 	pthread_mutex_unlock(&v->lock);
-	r = put_piece(v, &v->piece[i], slot);
+	r = write_piece(v, &v->piece[i], slot);
 	pthread_mutex_lock(&v->lock);
 	v->writing = 0;
 	v->written++;
@@ -246,7 +248,7 @@ write_next(struct qwen_save *v)
  * if there are no more.
  */
 static int
-take_piece(struct qwen_save *v, size_t *i)
+next_piece(struct qwen_save *v, size_t *i)
 {
 	while (!v->stop && v->next < v->n_piece) {
 		if (v->next < v->written + v->n_slot) {
@@ -264,19 +266,19 @@ work(void *arg, size_t item, int thread)
 {
 	struct qwen_save *v = arg;
 	struct qwen_sender *w = &v->sender[item];
-	struct qwen_slot *slot;
+	struct qwen_send_slot *slot;
 	size_t i;
 	int r;
 
 	(void)thread;
 	pthread_mutex_lock(&v->lock);
-	while (take_piece(v, &i)) {
+	while (next_piece(v, &i)) {
 		slot = &v->slot[i % v->n_slot];
 		pthread_mutex_unlock(&v->lock);
 		r = encode(v, &v->piece[i], w, slot);
 		pthread_mutex_lock(&v->lock);
 		if (r < 0) {
-			w->bad = i;
+			w->failed = i;
 			v->stop = 1;
 			pthread_cond_broadcast(&v->moved);
 			break;
@@ -306,8 +308,8 @@ first_failure(struct qwen_save *v)
 	for (i = 0; i < v->n_sender; i++) {
 		const struct qwen_sender *w = &v->sender[i];
 
-		if (w->bad != SIZE_MAX && (first == NULL ||
-		    w->bad < first->bad))
+		if (w->failed != SIZE_MAX && (first == NULL ||
+		    w->failed < first->failed))
 			first = w;
 	}
 	if (!v->write_failed && first != NULL && v->err != NULL)
@@ -345,7 +347,7 @@ qwen_send_init(struct qwen_save *v)
 	v->n_sender = n < QWEN_SEND_WORKERS ? n : QWEN_SEND_WORKERS;
 	v->n_slot = v->n_sender + QWEN_SEND_AHEAD;
 	for (i = 0; i < v->n_sender; i++) {
-		v->sender[i].bad = SIZE_MAX;
+		v->sender[i].failed = SIZE_MAX;
 		v->sender[i].raw = malloc(QWEN_STATE_MAX);
 		if (v->convert != NULL)
 			v->sender[i].kv = malloc(QWEN_PIECE_MAX);

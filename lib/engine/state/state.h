@@ -149,8 +149,8 @@ struct qwen_state_bytes {
 int qwen_state_item(struct qwen_state_bytes *b, enum qwen_item_type type,
     struct qwen_item *it);
 
-/* Hashes and counts of the records so far, for reading and writing. */
-struct qwen_state_sum {
+/* Counts and hashes of the records so far, for reading and writing. */
+struct qwen_state_counts {
 	XXH3_state_t	*header;	/* hash of the header */
 	XXH3_state_t	*checks;	/* hash of the checks */
 	uint64_t	 n;		/* number of records */
@@ -159,17 +159,18 @@ struct qwen_state_sum {
 	uint64_t	 raw;		/* bytes of all data, decoded */
 };
 
-int qwen_state_sum_init(struct qwen_state_sum *s, const void *header, size_t n,
-    struct qwen_err *err);
-void qwen_state_sum_fini(struct qwen_state_sum *s);
-void qwen_state_sum_total(const struct qwen_state_sum *s, struct qwen_fp *out);
+int qwen_state_counts_init(struct qwen_state_counts *s, const void *header,
+    size_t n, struct qwen_err *err);
+void qwen_state_counts_fini(struct qwen_state_counts *s);
+void qwen_state_counts_hash(const struct qwen_state_counts *s,
+    struct qwen_fp *out);
 
 /* Counts a record that was read or written. */
-void qwen_state_sum_add(struct qwen_state_sum *s,
+void qwen_state_counts_add(struct qwen_state_counts *s,
     const struct qwen_state_entry *e);
 
 /* A record under construction, in the writer's buffer. */
-struct qwen_state_put {
+struct qwen_state_builder {
 	unsigned char	*buf;
 	size_t		 cap;
 	size_t		 n;
@@ -185,29 +186,30 @@ struct qwen_state_put {
  * if align is not 0, data is aligned in the stream.  The buffer must hold
  * QWEN_FIELDS_MAX bytes and the data.
  */
-void qwen_state_put_begin(struct qwen_state_put *p,
-    const struct qwen_state_sum *s, const char *kind);
-void qwen_state_put_uint(struct qwen_state_put *p, const char *key,
+void qwen_state_put_begin(struct qwen_state_builder *p,
+    const struct qwen_state_counts *s, const char *kind);
+void qwen_state_put_uint(struct qwen_state_builder *p, const char *key,
     uint64_t v);
-void qwen_state_put_text(struct qwen_state_put *p, const char *key,
+void qwen_state_put_text(struct qwen_state_builder *p, const char *key,
     const char *s);
-void qwen_state_put_bytes(struct qwen_state_put *p, const char *key,
+void qwen_state_put_bytes(struct qwen_state_builder *p, const char *key,
     const void *s, size_t n);
-void qwen_state_put_bool(struct qwen_state_put *p, const char *key, int v);
-void qwen_state_put_string(struct qwen_state_put *p, const char *s);
-void qwen_state_put_key(struct qwen_state_put *p, const char *key);
-void qwen_state_put_array(struct qwen_state_put *p, size_t n);
-void qwen_state_put_number(struct qwen_state_put *p, uint64_t v);
-void qwen_state_put_finish(struct qwen_state_put *p, struct qwen_state_sum *s,
-    const void *data, size_t n_data, uint64_t n_raw, size_t align);
+void qwen_state_put_bool(struct qwen_state_builder *p, const char *key, int v);
+void qwen_state_put_string(struct qwen_state_builder *p, const char *s);
+void qwen_state_put_key(struct qwen_state_builder *p, const char *key);
+void qwen_state_put_array(struct qwen_state_builder *p, size_t n);
+void qwen_state_put_number(struct qwen_state_builder *p, uint64_t v);
+void qwen_state_put_finish(struct qwen_state_builder *p,
+    struct qwen_state_counts *s, const void *data, size_t n_data,
+    uint64_t n_raw, size_t align);
 
 /*
  * Finishes a record of few fields without copying its data.  *data needs room
  * for QWEN_FIELDS_MAX bytes before the data and for the check after it.  Sets
  * *data to the start of the record and returns the record's length.
  */
-size_t qwen_state_put_around(struct qwen_state_put *p,
-    struct qwen_state_sum *s, unsigned char **data, size_t n_data,
+size_t qwen_state_put_around(struct qwen_state_builder *p,
+    struct qwen_state_counts *s, unsigned char **data, size_t n_data,
     uint64_t n_raw, size_t align);
 
 /*
@@ -215,8 +217,9 @@ size_t qwen_state_put_around(struct qwen_state_put *p,
  * it.  Checks the hash first, then the sequence, then the fields.  *rec points
  * into p.
  */
-int qwen_state_rec_decode(struct qwen_state_rec *rec, struct qwen_state_sum *s,
-    const unsigned char *p, size_t n, struct qwen_err *err);
+int qwen_state_rec_decode(struct qwen_state_rec *rec,
+    struct qwen_state_counts *s, const unsigned char *p, size_t n,
+    struct qwen_err *err);
 
 /* Prefixes the message with "state block 12 (kv of layer 3) at byte 4096: ". */
 int qwen_state_rec_fail(const struct qwen_state_rec *rec, struct qwen_err *err);
@@ -260,22 +263,22 @@ int qwen_state_list_add(struct qwen_state_list *l,
  * Checks the index of a stream: hashes of the entries of all records before the
  * index, and of the entries that the index contains.
  */
-struct qwen_state_follow {
-	XXH3_state_t	*seen, *said;
-	uint64_t	 n_seen;
-	uint64_t	 n_said;	/* bytes of the index */
+struct qwen_index_check {
+	XXH3_state_t	*of_records, *of_entries;
+	uint64_t	 n_records;
+	uint64_t	 n_bytes;	/* bytes of the index */
 	uint64_t	 offset;	/* of the index in the stream; 0: none
 					   yet */
 };
 
-int qwen_state_follow_init(struct qwen_state_follow *f, struct qwen_err *err);
-void qwen_state_follow_fini(struct qwen_state_follow *f);
-void qwen_state_follow_seen(struct qwen_state_follow *f,
+int qwen_index_check_init(struct qwen_index_check *f, struct qwen_err *err);
+void qwen_index_check_fini(struct qwen_index_check *f);
+void qwen_index_check_record(struct qwen_index_check *f,
     const struct qwen_state_entry *e);
-void qwen_state_follow_said(struct qwen_state_follow *f, const void *raw,
+void qwen_index_check_entries(struct qwen_index_check *f, const void *raw,
     size_t n);
 /* Returns 0 if the index matches the records; -1 with the error set if not. */
-int qwen_state_follow_end(const struct qwen_state_follow *f,
+int qwen_index_check_end(const struct qwen_index_check *f,
     struct qwen_err *err);
 
 /* ----------------------------------------- layout.c: the objects of a state */
@@ -316,9 +319,9 @@ struct qwen_state_layout {
 	 */
 	uint64_t		*done;		/* [kind][n_done] */
 	size_t			 n_done;
-	int			 seen, named;	/* seen: there is a current
-						   position */
-	uint64_t		 at;
+	int			 has_position;	/* `at' is set */
+	uint64_t		 at;	/* the current position */
+	int			 named;	/* it is named */
 	/* set at the end */
 	int			 recurrent, end_named, end_logits;
 	struct qwen_checkpoint	*checkpoint;

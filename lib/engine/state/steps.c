@@ -56,7 +56,7 @@ qwen_state_steps_worn(const struct qwen_state_steps *p)
 
 /* Returns the bytes of complete MTP blocks after n tokens. */
 static uint64_t
-predicted(const struct qwen_save *v, uint64_t n)
+mtp_bytes(const struct qwen_save *v, uint64_t n)
 {
 	uint64_t first, end = n > 0 ? (n - 1) / QWEN_KV_BLOCK : 0;
 
@@ -67,7 +67,8 @@ predicted(const struct qwen_save *v, uint64_t n)
 
 /* Returns 1 if the data of the piece has not changed since n tokens. */
 static int
-stays(const struct qwen_save *v, const struct qwen_piece *t, uint64_t n)
+is_unchanged(const struct qwen_save *v, const struct qwen_save_piece *t,
+    uint64_t n)
 {
 	switch (t->kind) {
 	case QWEN_K_TOKENS:
@@ -76,7 +77,7 @@ stays(const struct qwen_save *v, const struct qwen_piece *t, uint64_t n)
 		return t->off + t->n <= n / QWEN_KV_BLOCK *
 		    qwen_state_kv_block(&v->layer[t->layer]);
 	case QWEN_K_MTP_KV:
-		return t->off + t->n <= predicted(v, n);
+		return t->off + t->n <= mtp_bytes(v, n);
 	case QWEN_K_DELTA:
 	case QWEN_K_CONV:
 	case QWEN_K_LOGITS:
@@ -89,13 +90,13 @@ stays(const struct qwen_save *v, const struct qwen_piece *t, uint64_t n)
 
 /* Both lists have the same order, so the next entry is usually the match. */
 const struct qwen_state_entry *
-qwen_steps_find(struct qwen_save *v, const struct qwen_piece *t)
+qwen_steps_find(struct qwen_save *v, const struct qwen_save_piece *t)
 {
 	const struct qwen_state_list *l = &v->steps->list;
 	const struct qwen_state_entry *e;
 	size_t i;
 
-	if (!stays(v, t, v->steps->n_tokens))
+	if (!is_unchanged(v, t, v->steps->n_tokens))
 		return NULL;
 	for (i = 0; i < l->n; i++) {
 		e = &l->entry[(v->at_step + i) % l->n];
@@ -119,7 +120,7 @@ qwen_steps_done(struct qwen_save *v)
 	v->list = (struct qwen_state_list){ 0 };
 	p->n_tokens = v->to;
 	p->first = v->mtp.first;
-	p->bytes = v->sum.bytes;
+	p->bytes = v->counts.bytes;
 	for (i = 0; i < p->list.n; i++)
 		p->used += p->list.entry[i].bytes;
 }

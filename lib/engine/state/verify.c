@@ -56,11 +56,11 @@ check(int fd, int n_threads, struct qwen_err *err)
 static int
 read_all(int fd, uint64_t bytes, struct qwen_err *err)
 {
-	struct qwen_state_in v = { .decode_all = 1, .bytes = bytes };
+	struct qwen_state_reader v = { .decode_all = 1, .bytes = bytes };
 	struct qwen_header h;
 	int r = qwen_state_read_through(&v, NULL, fd, &h, err);
 
-	qwen_state_in_fini(&v);
+	qwen_state_reader_fini(&v);
 	return r;
 }
 

@@ -24,7 +24,7 @@ below(const struct qwen_store_folder *f, const char *path)
 
 static int
 add_entry(struct qwen_store_list *l, const struct qwen_store_folder *f,
-    const struct qwen_store_slot *p, struct qwen_err *err)
+    const struct qwen_store_tree_entry *p, struct qwen_err *err)
 {
 	const struct qwen_store_name *n = &f->sc.file[p->file].n;
 	struct stat st;
@@ -45,7 +45,8 @@ add_entry(struct qwen_store_list *l, const struct qwen_store_folder *f,
 	    .numerics = f->model.numerics, .k = f->model.k, .v = f->model.v,
 	    .rope = f->model.rope, .prefix = n->hash, .from = n->from,
 	    .end = n->end, .depth = p->depth,
-	    .orphan = !f->tree.there[p->file], .bytes = (uint64_t)st.st_size,
+	    .orphan = !f->tree.reachable[p->file],
+	    .bytes = (uint64_t)st.st_size,
 	    .used = (int64_t)st.st_mtime, .path = path };
 	memmove(path, below(f, path), strlen(below(f, path)) + 1);
 	l->n++;
@@ -58,7 +59,7 @@ list_folder(void *arg, struct qwen_store_folder *f, struct qwen_err *err)
 	size_t i;
 
 	for (i = 0; i < f->sc.n_file; i++) {
-		if (add_entry(arg, f, &f->tree.place[i], err) < 0)
+		if (add_entry(arg, f, &f->tree.order[i], err) < 0)
 			return -1;
 	}
 	return 0;
@@ -151,7 +152,7 @@ check_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
 	if (qwen_store_node_open(&nd, &f->sc, file, &f->model, err) < 0)
 		return -1;
 	r = qwen_store_node_verify(&f->sc, file, v->v->n_threads, err);
-	if (r == 0 && n->kind == QWEN_STORE_KV && f->tree.there[file]) {
+	if (r == 0 && n->kind == QWEN_STORE_KV && f->tree.reachable[file]) {
 		if (v->n_tokens < n->from)
 			r = 0;	/* a run before it is bad */
 		else if (append(v, n, qwen_state_info(nd)->tokens) < 0 ||
@@ -234,7 +235,7 @@ verify_folder(void *arg, struct qwen_store_folder *f, struct qwen_err *err)
 	size_t i;
 
 	for (i = 0, v->n_tokens = 0; i < f->sc.n_file; i++) {
-		if (verify_file(v, f, f->tree.place[i].file, err) < 0)
+		if (verify_file(v, f, f->tree.order[i].file, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -310,22 +311,22 @@ remove_folder(void *arg, struct qwen_store_folder *f, struct qwen_err *err)
 	size_t i, k, under = QWEN_STORE_NONE;
 
 	for (k = 0; k < f->sc.n_file; k++) {
-		const struct qwen_store_slot *p = &f->tree.place[k];
+		const struct qwen_store_tree_entry *p = &f->tree.order[k];
 		struct qwen_store_file *file = &f->sc.file[i = p->file];
 
 		if (under != QWEN_STORE_NONE && p->depth <= under &&
 		    (file->n.kind == QWEN_STORE_KV ||
 		    f->tree.parent[i] == QWEN_STORE_NONE))
 			under = QWEN_STORE_NONE;
-		file->victim = all || under != QWEN_STORE_NONE ||
+		file->to_remove = all || under != QWEN_STORE_NONE ||
 		    begins(&file->n.hash, v->digits);
-		if (file->victim && under == QWEN_STORE_NONE &&
+		if (file->to_remove && under == QWEN_STORE_NONE &&
 		    file->n.kind == QWEN_STORE_KV)
 			under = p->depth;
 	}
 	r = qwen_store_sweep(&f->sc, &w, err);
-	v->out->files += w.victims + w.others;
-	v->out->bytes += w.victim_bytes + w.other_bytes;
+	v->out->files += w.chosen + w.others;
+	v->out->bytes += w.chosen_bytes + w.other_bytes;
 	return r;
 }
 

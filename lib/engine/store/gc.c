@@ -34,7 +34,7 @@ struct model {
 };
 
 /* A file that can be chosen; sorted by last use. */
-struct item {
+struct candidate {
 	struct model	*model;
 	size_t		 i;
 	int64_t		 used;
@@ -43,8 +43,8 @@ struct item {
 struct gc {
 	struct model	*model;
 	size_t		 n_model, cap_model;
-	struct item	*item;
-	size_t		 n_item;
+	struct candidate *candidate;
+	size_t		 n_candidate;
 	uint64_t	 total;		/* bytes of all files except the chosen
 					   ones */
 	uint64_t	 n_left;	/* number of these files */
@@ -56,7 +56,7 @@ struct gc {
 static int
 is_left(const struct model *m, size_t i)
 {
-	return !m->f.sc.file[i].bad && !m->f.sc.file[i].victim;
+	return !m->f.sc.file[i].bad && !m->f.sc.file[i].to_remove;
 }
 
 static int
@@ -90,9 +90,9 @@ add_model(void *arg, struct qwen_store_folder *folder, struct qwen_err *err)
 }
 
 static int
-by_use(const void *a, const void *b)
+compare_use(const void *a, const void *b)
 {
-	const struct item *p = a, *q = b;
+	const struct candidate *p = a, *q = b;
 
 	if (p->used != q->used)
 		return p->used < q->used ? -1 : 1;
@@ -108,7 +108,7 @@ fini(struct gc *g)
 	for (k = 0; k < g->n_model; k++)
 		qwen_store_folder_fini(&g->model[k].f);
 	free(g->model);
-	free(g->item);
+	free(g->candidate);
 }
 
 static int
@@ -118,17 +118,18 @@ init(struct gc *g, const struct qwen_store *st, struct qwen_err *err)
 
 	if (qwen_store_each(st, add_model, g, err) < 0)
 		return -1;
-	if ((g->item = qwen_alloc(g->n_left + 1, sizeof *g->item)) == NULL)
+	if ((g->candidate = qwen_alloc(g->n_left + 1,
+	    sizeof *g->candidate)) == NULL)
 		return qwen_oom(err);
 	for (k = 0; k < g->n_model; k++) {
 		for (i = 0; i < g->model[k].f.sc.n_file; i++) {
 			if (is_left(&g->model[k], i))
-				g->item[g->n_item++] = (struct item){
-				    &g->model[k], i,
+				g->candidate[g->n_candidate++] =
+				    (struct candidate){ &g->model[k], i,
 				    g->model[k].f.sc.file[i].used };
 		}
 	}
-	qsort(g->item, g->n_item, sizeof *g->item, by_use);
+	qsort(g->candidate, g->n_candidate, sizeof *g->candidate, compare_use);
 	return 0;
 }
 
@@ -141,7 +142,7 @@ choose(struct gc *g, struct model *m, size_t i)
 	struct qwen_store_file *f = &sc->file[i];
 	size_t k, n;
 
-	f->victim = 1;
+	f->to_remove = 1;
 	g->total -= f->bytes;
 	g->n_left--;
 	if (f->n.kind == QWEN_STORE_CHECKPOINT || f->n.from == 0)
@@ -215,9 +216,9 @@ choose_by_age(struct gc *g, uint64_t max)
 
 	while (max > 0 && g->total > max && hits > 0) {
 		hits = 0;
-		for (i = 0; i < g->n_item && g->total > max; i++)
-			hits += (size_t)choose_old(g, g->item[i].model,
-			    g->item[i].i);
+		for (i = 0; i < g->n_candidate && g->total > max; i++)
+			hits += (size_t)choose_old(g, g->candidate[i].model,
+			    g->candidate[i].i);
 	}
 }
 
@@ -231,7 +232,7 @@ choose_useless(struct gc *g, struct model *m)
 	for (i = m->f.sc.n_file; i-- > 0; ) {
 		if (!is_left(m, i) || m->f.sc.file[i].used >= limit)
 			continue;
-		if (is_dead_end(m, i) || (!m->f.tree.there[i] &&
+		if (is_dead_end(m, i) || (!m->f.tree.reachable[i] &&
 		    m->f.tree.children[i] == 0))
 			choose(g, m, i);
 	}
@@ -330,12 +331,12 @@ round_of(const struct qwen_store *st, uint64_t max, int eager,
 		w.all_gone = eager;
 		r = qwen_store_sweep(&m->f.sc, &w, err);
 	}
-	out->left_files -= w.victims;
-	out->left_bytes -= w.victim_bytes;
-	out->files += w.victims + w.others;
-	out->bytes += w.victim_bytes + w.other_bytes;
+	out->left_files -= w.chosen;
+	out->left_bytes -= w.chosen_bytes;
+	out->files += w.chosen + w.others;
+	out->bytes += w.chosen_bytes + w.other_bytes;
 	fini(&g);
-	return r < 0 ? -1 : w.victims == chosen;
+	return r < 0 ? -1 : w.chosen == chosen;
 }
 
 /* Repeats rounds while other processes interfere. */

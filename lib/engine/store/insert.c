@@ -39,7 +39,7 @@ struct insert {
 	struct qwen_store_cut *cut;	/* positions to cut at, ascending */
 	size_t		 n_cut, cap_cut;
 	struct qwen_store_scan sc;
-	struct qwen_store_walk walk;
+	struct qwen_store_match match;
 	uint64_t	 bytes;		/* bytes of the session's files */
 	size_t		 written;	/* files written in this round */
 	struct qwen_err	*err;
@@ -69,7 +69,7 @@ add_cut(struct insert *v, uint64_t at, int checkpoint)
 
 /* Joins cuts at the same position. */
 static void
-unite(struct insert *v)
+join_cuts(struct insert *v)
 {
 	size_t i, n = 0;
 
@@ -104,7 +104,7 @@ plan(struct insert *v)
 	if (add_cut(v, end, !v->any_cut ||
 	    qwen_session_logits(v->s) != NULL) < 0)
 		return -1;
-	unite(v);
+	join_cuts(v);
 	return 0;
 }
 
@@ -171,32 +171,32 @@ make_sketch(const struct insert *v, struct qwen_store_name *n)
 
 /* Writes the run to s from the last step before s whose KV is stored. */
 static int
-write_run(struct insert *v, struct qwen_store_step *s)
+write_run(struct insert *v, struct qwen_store_match_step *s)
 {
 	struct qwen_store_name n = { .kind = QWEN_STORE_KV, .hash = s->hash,
 	    .end = s->at };
-	struct qwen_store_step *p = s;
+	struct qwen_store_match_step *p = s;
 	int r;
 
 	do
 		p--;
-	while (!p->there);
+	while (!p->is_stored);
 	if (p->depth >= MAX_DEPTH)
-		p = v->walk.step;
+		p = v->match.step;
 	n.parent = p->hash;
 	n.from = p->at;
 	if (v->any_cut && make_sketch(v, &n) < 0)
 		return -1;
 	if ((r = write_file(v, &n)) != 1)
 		return r;
-	s->there = 1;
-	s->prev = (size_t)(p - v->walk.step);
+	s->is_stored = 1;
+	s->prev = (size_t)(p - v->match.step);
 	s->depth = p->depth + 1;
 	return 1;
 }
 
 static int
-write_checkpoint(struct insert *v, const struct qwen_store_step *s)
+write_checkpoint(struct insert *v, const struct qwen_store_match_step *s)
 {
 	struct qwen_store_name n = { .kind = QWEN_STORE_CHECKPOINT,
 	    .hash = s->hash, .end = s->at, .parent = s->hash, .from = s->at };
@@ -211,18 +211,19 @@ write_checkpoint(struct insert *v, const struct qwen_store_step *s)
 static int
 write_missing(struct insert *v)
 {
-	struct qwen_store_step *s;
+	struct qwen_store_match_step *s;
 	size_t i;
 	int r = 1;
 
 	for (i = 0; i < v->n_cut && r == 1; i++) {
-		s = &v->walk.step[qwen_store_step_at(&v->walk, v->cut[i].at)];
+		s = &v->match.step[qwen_store_match_at(&v->match,
+		    v->cut[i].at)];
 		if (v->cut[i].checkpoint && s->checkpoint == QWEN_STORE_NONE)
 			r = write_checkpoint(v, s);
-		if (r == 1 && !s->there)
+		if (r == 1 && !s->is_stored)
 			r = write_run(v, s);
 		if (r == 1)
-			qwen_store_follow(&v->walk, &v->sc);
+			qwen_store_match_again(&v->match, &v->sc);
 	}
 	return r;
 }
@@ -234,15 +235,15 @@ write_missing(struct insert *v)
 static void
 visit_chain(struct insert *v, int touch)
 {
-	const struct qwen_store_step *s = v->walk.step + v->walk.n_step;
+	const struct qwen_store_match_step *s = v->match.step + v->match.n_step;
 	struct stat st;
 
 	v->bytes = 0;
 	do
 		s--;
-	while (!s->there);
+	while (!s->is_stored);
 	for (; s->at > 0 && s->kv != QWEN_STORE_NONE;
-	    s = &v->walk.step[s->prev]) {
+	    s = &v->match.step[s->prev]) {
 		if (qwen_store_stat(&v->sc, s->kv, &st) == 0)
 			v->bytes += (uint64_t)st.st_size;
 		if (touch)
@@ -251,10 +252,10 @@ visit_chain(struct insert *v, int touch)
 }
 
 static int
-walk(struct insert *v)
+match(struct insert *v)
 {
-	qwen_store_walk_fini(&v->walk);
-	return qwen_store_walk(&v->walk, &v->sc, qwen_session_tokens(v->s),
+	qwen_store_match_fini(&v->match);
+	return qwen_store_match(&v->match, &v->sc, qwen_session_tokens(v->s),
 	    qwen_session_n_tokens(v->s), v->cut, v->n_cut, v->err);
 }
 
@@ -265,17 +266,17 @@ walk(struct insert *v)
 static int
 is_orphan(const struct insert *v, const struct qwen_store_file *f)
 {
-	const struct qwen_store_walk *w = &v->walk;
+	const struct qwen_store_match *w = &v->match;
 	size_t i;
 
 	if (f->n.kind != QWEN_STORE_KV || f->bad ||
 	    f->n.end > qwen_session_n_tokens(v->s))
 		return 0;
-	i = qwen_store_step_at(w, f->n.end);
+	i = qwen_store_match_at(w, f->n.end);
 	if (!qwen_store_same(&w->step[i].hash, &f->n.hash))
 		return 0;
-	i = qwen_store_step_at(w, f->n.from);
-	return i == QWEN_STORE_NONE || !w->step[i].there;
+	i = qwen_store_match_at(w, f->n.from);
+	return i == QWEN_STORE_NONE || !w->step[i].is_stored;
 }
 
 /*
@@ -293,7 +294,7 @@ adopt(struct insert *v)
 			return -1;
 	}
 	if (v->n_cut > n)
-		unite(v);
+		join_cuts(v);
 	return v->n_cut > n;
 }
 
@@ -302,15 +303,15 @@ adopt(struct insert *v)
  * missing.
  */
 static int
-is_stray(const struct insert *v, const struct qwen_store_file *f)
+is_unreachable(const struct insert *v, const struct qwen_store_file *f)
 {
-	const struct qwen_store_step *s;
+	const struct qwen_store_match_step *s;
 
 	if (f->n.kind == QWEN_STORE_KV ||
 	    f->n.end > qwen_session_n_tokens(v->s))
 		return is_orphan(v, f);
-	s = &v->walk.step[qwen_store_step_at(&v->walk, f->n.end)];
-	return !s->there && qwen_store_same(&s->hash, &f->n.hash);
+	s = &v->match.step[qwen_store_match_at(&v->match, f->n.end)];
+	return !s->is_stored && qwen_store_same(&s->hash, &f->n.hash);
 }
 
 /*
@@ -326,9 +327,10 @@ give_up(struct insert *v)
 	size_t i;
 
 	v->err = &unused;
-	if (qwen_store_rescan(&v->sc, &unused) == 0 && walk(v) == 0) {
+	if (qwen_store_rescan(&v->sc, &unused) == 0 && match(v) == 0) {
 		for (i = 0; i < v->sc.n_file; i++)
-			v->sc.file[i].victim = is_stray(v, &v->sc.file[i]);
+			v->sc.file[i].to_remove = is_unreachable(v,
+			    &v->sc.file[i]);
 		qwen_store_sweep(&v->sc, &w, &unused);
 	}
 	v->err = err;
@@ -345,8 +347,8 @@ insert(struct insert *v)
 
 	for (i = 0; i < ROUNDS; i++) {
 		v->written = 0;
-		if (walk(v) < 0 || (r = adopt(v)) < 0 ||
-		    (r > 0 && walk(v) < 0))
+		if (match(v) < 0 || (r = adopt(v)) < 0 ||
+		    (r > 0 && match(v) < 0))
 			return -1;
 		visit_chain(v, 0);
 		if ((r = write_missing(v)) != 1)
@@ -367,7 +369,7 @@ insert(struct insert *v)
 static void
 fini(struct insert *v)
 {
-	qwen_store_walk_fini(&v->walk);
+	qwen_store_match_fini(&v->match);
 	qwen_store_scan_fini(&v->sc);
 	free(v->cut);
 }

@@ -20,7 +20,7 @@ enum {
 				   file */
 	RESCANS = 5,		/* maximum reads of the folder after files
 				   vanished */
-	NEAR = 16,		/* maximum runs opened to compare their first
+	PARTIALS = 16,		/* maximum runs opened to compare their first
 				   tokens */
 };
 
@@ -30,7 +30,7 @@ struct lookup {
 	const int32_t	*tokens;
 	size_t		 n;
 	struct qwen_store_scan sc;
-	struct qwen_store_walk walk;
+	struct qwen_store_match match;
 	int		 rescans;
 	/* the result */
 	struct qwen_state_file **chain;
@@ -89,7 +89,7 @@ qwen_store_touch(const struct qwen_store_scan *sc, size_t file)
  * search again without it, -1 if that would not help.
  */
 static int
-doubt(struct lookup *l, size_t file, const struct qwen_err *err)
+skip_bad_file(struct lookup *l, size_t file, const struct qwen_err *err)
 {
 	struct stat st;
 
@@ -132,7 +132,7 @@ open_file(struct lookup *l, size_t i, size_t file)
 
 	if (qwen_store_node_open(&l->chain[i], &l->sc, file, l->model,
 	    &err) < 0)
-		return doubt(l, file, &err);
+		return skip_bad_file(l, file, &err);
 	l->file[i] = file;
 	return 0;
 }
@@ -153,14 +153,14 @@ open_run(struct lookup *l, size_t i, size_t file)
 	    l->n - (size_t)n->from) == n->end - n->from)
 		return 0;
 	qwen_fail(&err, QWEN_EFORMAT, "its tokens do not match its name");
-	return doubt(l, file, &err);
+	return skip_bad_file(l, file, &err);
 }
 
 /* Opens the runs up to the step, with room for one more file in the chain. */
 static int
 open_runs(struct lookup *l, size_t step)
 {
-	const struct qwen_store_step *s = &l->walk.step[step];
+	const struct qwen_store_match_step *s = &l->match.step[step];
 	size_t i, n = s->depth;
 	int r;
 
@@ -170,7 +170,7 @@ open_runs(struct lookup *l, size_t step)
 	if (l->chain == NULL || l->file == NULL)
 		return qwen_oom(l->err);
 	l->n_chain = n;
-	for (i = n; i-- > 0; s = &l->walk.step[s->prev]) {
+	for (i = n; i-- > 0; s = &l->match.step[s->prev]) {
 		if ((r = open_run(l, i, s->kv)) != 0)
 			return r;
 	}
@@ -180,7 +180,7 @@ open_runs(struct lookup *l, size_t step)
 static int
 open_checkpoint(struct lookup *l, size_t step)
 {
-	const struct qwen_store_step *s = &l->walk.step[step];
+	const struct qwen_store_match_step *s = &l->match.step[step];
 	int r = open_file(l, l->n_chain, s->checkpoint);
 
 	if (r != 0)
@@ -196,7 +196,7 @@ open_checkpoint(struct lookup *l, size_t step)
 /* ------------------------------------------ models without recurrent state */
 
 /* A run whose first tokens the prompt shares. */
-struct near {
+struct partial {
 	size_t	 file;
 	size_t	 step;		/* step where the run begins */
 	uint64_t least, most;	/* bounds of the shared prefix, by the sketch */
@@ -218,7 +218,7 @@ is_any_cut(const struct lookup *l)
  * Finds runs that begin at a stored step of this prompt; returns their number.
  */
 static size_t
-find_near(struct lookup *l, struct near *near)
+find_partial(struct lookup *l, struct partial *partial)
 {
 	const struct qwen_store_file *f;
 	size_t i, step, n = 0;
@@ -227,11 +227,12 @@ find_near(struct lookup *l, struct near *near)
 		f = &l->sc.file[i];
 		if (f->bad || f->n.kind != QWEN_STORE_KV || f->n.from >= l->n)
 			continue;
-		step = qwen_store_step_at(&l->walk, f->n.from);
-		if (step == QWEN_STORE_NONE || !l->walk.step[step].there ||
-		    !qwen_store_same(&l->walk.step[step].hash, &f->n.parent))
+		step = qwen_store_match_at(&l->match, f->n.from);
+		if (step == QWEN_STORE_NONE || !l->match.step[step].is_stored ||
+		    !qwen_store_same(&l->match.step[step].hash, &f->n.parent))
 			continue;
-		near[n++] = (struct near){ i, step, f->n.from, f->n.from };
+		partial[n++] = (struct partial){ i, step, f->n.from,
+		    f->n.from };
 	}
 	return n;
 }
@@ -241,23 +242,23 @@ find_near(struct lookup *l, struct near *near)
  * ascending, without duplicates.  NULL without memory.
  */
 static uint64_t *
-level_positions(const struct lookup *l, const struct near *near, size_t n,
+level_positions(const struct lookup *l, const struct partial *partial, size_t n,
     size_t *n_at)
 {
-	char *begins = qwen_alloc(l->walk.n_step, 1);
+	char *begins = qwen_alloc(l->match.n_step, 1);
 	uint64_t *at = NULL, pos;
 	size_t i, k, steps = 0, all = 0;
 
 	if (begins == NULL)
 		return NULL;
 	for (i = 0; i < n; i++)
-		begins[near[i].step] = 1;
-	for (i = 0; i < l->walk.n_step; i++)
+		begins[partial[i].step] = 1;
+	for (i = 0; i < l->match.n_step; i++)
 		steps += (size_t)begins[i];
 	at = qwen_alloc(steps * QWEN_STORE_SKETCH + 1, sizeof *at);
-	for (i = 0; at != NULL && i < l->walk.n_step; i++) {
+	for (i = 0; at != NULL && i < l->match.n_step; i++) {
 		for (k = 0; begins[i] && k < QWEN_STORE_SKETCH; k++) {
-			pos = l->walk.step[i].at + ((uint64_t)1 << k);
+			pos = l->match.step[i].at + ((uint64_t)1 << k);
 			if (pos <= l->n)
 				at[all++] = pos;
 		}
@@ -269,7 +270,7 @@ level_positions(const struct lookup *l, const struct near *near, size_t n,
 
 /* Bounds the shared prefix by comparing the sketch with the prompt's hashes. */
 static void
-measure(const struct lookup *l, struct near *r, const uint64_t *at,
+bound_shared(const struct lookup *l, struct partial *r, const uint64_t *at,
     const struct qwen_fp *hash, size_t n_at)
 {
 	const struct qwen_store_name *n = &l->sc.file[r->file].n;
@@ -295,7 +296,7 @@ measure(const struct lookup *l, struct near *r, const uint64_t *at,
 static int
 best_first(const void *a, const void *b)
 {
-	const struct near *p = a, *q = b;
+	const struct partial *p = a, *q = b;
 
 	if (p->least != q->least)
 		return p->least > q->least ? -1 : 1;
@@ -303,10 +304,10 @@ best_first(const void *a, const void *b)
 }
 
 static int
-measure_all(const struct lookup *l, struct near *near, size_t n)
+bound_all(const struct lookup *l, struct partial *partial, size_t n)
 {
 	size_t i, n_at;
-	uint64_t *at = level_positions(l, near, n, &n_at);
+	uint64_t *at = level_positions(l, partial, n, &n_at);
 	struct qwen_fp *hash = NULL;
 	int r = -1;
 
@@ -316,8 +317,8 @@ measure_all(const struct lookup *l, struct near *near, size_t n)
 	if (hash == NULL || qwen_store_hash(l->tokens, at, n_at, hash) < 0)
 		goto out;
 	for (i = 0; i < n; i++)
-		measure(l, &near[i], at, hash, n_at);
-	qsort(near, n, sizeof *near, best_first);
+		bound_shared(l, &partial[i], at, hash, n_at);
+	qsort(partial, n, sizeof *partial, best_first);
 	r = 0;
 out:
 	free(at);
@@ -330,27 +331,28 @@ out:
  * beyond l->len, and l->len to the shared length.
  */
 static int
-choose_near(struct lookup *l, struct near *near, size_t n, struct near *best)
+choose_partial(struct lookup *l, struct partial *partial, size_t n,
+    struct partial *best)
 {
 	struct qwen_state_file *nd;
 	size_t i, opened = 0, shared;
 	uint64_t from;
 	int r;
 
-	for (i = 0; i < n && opened < NEAR; i++) {
-		if (near[i].most <= l->len)
+	for (i = 0; i < n && opened < PARTIALS; i++) {
+		if (partial[i].most <= l->len)
 			continue;
 		opened++;
 		l->n_chain = 1;
-		if ((r = open_file(l, 0, near[i].file)) != 0)
+		if ((r = open_file(l, 0, partial[i].file)) != 0)
 			return r;
 		nd = l->chain[0];
-		from = l->sc.file[near[i].file].n.from;
+		from = l->sc.file[partial[i].file].n.from;
 		shared = qwen_store_node_common(nd, l->tokens + from,
 		    l->n - (size_t)from);
 		if (from + shared > l->len) {
 			l->len = (size_t)from + shared;
-			*best = near[i];
+			*best = partial[i];
 		}
 		qwen_state_close(nd);
 		l->chain[0] = NULL;
@@ -363,25 +365,26 @@ choose_near(struct lookup *l, struct near *near, size_t n, struct near *best)
  * the beginning.
  */
 static int
-open_near(struct lookup *l, size_t step)
+open_partial(struct lookup *l, size_t step)
 {
-	struct near *near = malloc((l->sc.n_file + 1) * sizeof *near), best;
+	struct partial *partial = malloc((l->sc.n_file + 1) * sizeof *partial),
+	    best;
 	size_t n, len;
 	int r;
 
 	best.file = QWEN_STORE_NONE;
-	if (near == NULL)
+	if (partial == NULL)
 		return qwen_oom(l->err);
-	n = find_near(l, near);
-	if (measure_all(l, near, n) < 0) {
-		free(near);
+	n = find_partial(l, partial);
+	if (bound_all(l, partial, n) < 0) {
+		free(partial);
 		return qwen_oom(l->err);
 	}
 	if ((r = open_runs(l, 0)) == 0) {
-		l->len = (size_t)l->walk.step[step].at;
-		r = choose_near(l, near, n, &best);
+		l->len = (size_t)l->match.step[step].at;
+		r = choose_partial(l, partial, n, &best);
 	}
-	free(near);
+	free(partial);
 	if (r != 0)
 		return r;
 	len = l->len;
@@ -401,13 +404,13 @@ open_near(struct lookup *l, size_t step)
 static int
 try_any_cut(struct lookup *l)
 {
-	size_t i = l->walk.n_step;
-	const struct qwen_store_step *s;
+	size_t i = l->match.n_step;
+	const struct qwen_store_match_step *s;
 	int r;
 
 	do
-		s = &l->walk.step[--i];
-	while (!s->there);
+		s = &l->match.step[--i];
+	while (!s->is_stored);
 	if (s->at == l->n && s->checkpoint != QWEN_STORE_NONE) {
 		if ((r = open_runs(l, i)) != 0 ||
 		    (r = open_checkpoint(l, i)) != 0)
@@ -415,7 +418,7 @@ try_any_cut(struct lookup *l)
 		l->len = l->n;
 		return 0;
 	}
-	if ((r = open_near(l, i)) != 0)
+	if ((r = open_partial(l, i)) != 0)
 		return r;
 	/* without logits the last token must be evaluated again */
 	if (l->len == l->n)
@@ -428,15 +431,15 @@ try_any_cut(struct lookup *l)
 static int
 try_checkpoints(struct lookup *l)
 {
-	const struct qwen_store_step *s;
-	size_t i = l->walk.n_step;
+	const struct qwen_store_match_step *s;
+	size_t i = l->match.n_step;
 	int r;
 
 	do {
 		if (i-- == 0)
 			return 0;
-		s = &l->walk.step[i];
-	} while (!s->there || s->checkpoint == QWEN_STORE_NONE);
+		s = &l->match.step[i];
+	} while (!s->is_stored || s->checkpoint == QWEN_STORE_NONE);
 	if ((r = open_runs(l, i)) != 0 || (r = open_checkpoint(l, i)) != 0)
 		return r;
 	l->len = (size_t)s->at;
@@ -451,10 +454,10 @@ locate(struct lookup *l)
 	int i, r = 1;
 
 	for (i = 0; i < TRIES && r == 1; i++) {
-		qwen_store_walk_fini(&l->walk);
+		qwen_store_match_fini(&l->match);
 		close_chain(l);
-		if (qwen_store_walk(&l->walk, &l->sc, l->tokens, l->n, NULL, 0,
-		    l->err) < 0)
+		if (qwen_store_match(&l->match, &l->sc, l->tokens, l->n, NULL,
+		    0, l->err) < 0)
 			return -1;
 		r = is_any_cut(l) ? try_any_cut(l) : try_checkpoints(l);
 	}
@@ -467,7 +470,7 @@ static void
 fini(struct lookup *l)
 {
 	close_chain(l);
-	qwen_store_walk_fini(&l->walk);
+	qwen_store_match_fini(&l->match);
 	qwen_store_scan_fini(&l->sc);
 }
 
@@ -515,7 +518,7 @@ qwen_store_find(struct qwen_store *st, const struct qwen_header *model,
  * last one is marked as bad.
  */
 static int
-blame(struct lookup *l, const struct qwen_err *why)
+find_bad_file(struct lookup *l, const struct qwen_err *why)
 {
 	struct qwen_err err;
 	size_t i, hits = 0;
@@ -526,7 +529,7 @@ blame(struct lookup *l, const struct qwen_err *why)
 		    &err) == 0;
 		if (!good) {
 			hits++;
-			r = doubt(l, l->file[i], &err);
+			r = skip_bad_file(l, l->file[i], &err);
 			if (l->rescans > 0)
 				break;	/* the folder was read again: indices
 					   changed */
@@ -558,7 +561,7 @@ restore(struct lookup *l, struct qwen_session **out, struct qwen_model *m)
 			*l->err = err;
 			return -1;
 		}
-		r = blame(l, &err);
+		r = find_bad_file(l, &err);
 	}
 	if (i == TRIES || r < 0)
 		return r < 0 ? -1 : 0;

@@ -7,7 +7,7 @@
  * warn.c	opening a store, and its single warning
  * scan.c	the files in a model's folder
  * tree.c	parents and children of the files, folder by folder
- * walk.c	the stored prefixes of a prompt
+ * match.c	the stored prefixes of a prompt
  * node.c	the content of a file
  * lookup.c	restores the longest stored prefix of a prompt
  * insert.c	stores a session
@@ -127,7 +127,7 @@ struct qwen_store_file {
 	int		 bad;		/* unusable: damaged, missing or of no
 					   help */
 	/* for removing files: */
-	int		 victim;	/* remove it unless it was used since
+	int		 to_remove;	/* remove it unless it was used since
 					   `used' */
 	int64_t		 used;		/* last use, in ns; INT64_MAX: unknown,
 					   remove it anyway */
@@ -191,13 +191,13 @@ int qwen_store_draft(struct qwen_draft *d, const struct qwen_store_scan *sc,
 
 #define QWEN_STORE_NONE SIZE_MAX
 
-struct qwen_store_slot {
+struct qwen_store_tree_entry {
 	size_t		 file;
 	size_t		 depth;
 };
 
 /*
- * The tree of the files of a scan.  Arrays are indexed by file, except place.
+ * The tree of the files of a scan.  Arrays are indexed by file, except order.
  */
 struct qwen_store_tree {
 	size_t		*parent;	/* of a run, the run before it; of a
@@ -207,10 +207,10 @@ struct qwen_store_tree {
 					   continue it */
 	size_t		*checkpoint;	/* of a run, the checkpoint at its end,
 					   or NONE */
-	unsigned char	*there;		/* the file and all runs before it
+	unsigned char	*reachable;	/* the file and all runs before it
 					   exist */
-	struct qwen_store_slot *place;	/* all files in order: trees first, then
-					   orphans */
+	struct qwen_store_tree_entry *order;	/* all files: trees first, then
+						   orphans */
 };
 
 /* A model's folder. */
@@ -239,13 +239,13 @@ size_t qwen_store_files_at(const struct qwen_store_scan *sc, uint64_t end,
 
 int qwen_store_same(const struct qwen_fp *a, const struct qwen_fp *b);
 
-/* ------------------------------------------------------------------ walk.c */
+/* ----------------------------------------------------------------- match.c */
 
 /* A position in a prompt where a file ends. */
-struct qwen_store_step {
+struct qwen_store_match_step {
 	uint64_t	 at;
 	struct qwen_fp	 hash;
-	int		 there;		/* the KV of all tokens before it is
+	int		 is_stored;	/* the KV of all tokens before it is
 					   stored */
 	size_t		 kv;		/* the last run of that KV, or NONE */
 	size_t		 prev;		/* step where that run begins */
@@ -257,8 +257,8 @@ struct qwen_store_step {
  * The steps of a prompt, ascending, from position 0. kv and checkpoint are
  * indices of files of the scan.
  */
-struct qwen_store_walk {
-	struct qwen_store_step *step;
+struct qwen_store_match {
+	struct qwen_store_match_step *step;
 	size_t		 n_step;
 };
 
@@ -272,17 +272,17 @@ struct qwen_store_cut {
  * Finds the stored prefixes of a prompt.  Each cut gets a step, too, whether or
  * not a file ends there.
  */
-int qwen_store_walk(struct qwen_store_walk *w,
+int qwen_store_match(struct qwen_store_match *w,
     const struct qwen_store_scan *sc, const int32_t *tokens, size_t n,
     const struct qwen_store_cut *cut, size_t n_cut, struct qwen_err *err);
-void qwen_store_walk_fini(struct qwen_store_walk *w);
+void qwen_store_match_fini(struct qwen_store_match *w);
 
-/* Computes the steps again after some were marked as there. */
-void qwen_store_follow(struct qwen_store_walk *w,
+/* Computes the steps again after some were marked as stored. */
+void qwen_store_match_again(struct qwen_store_match *w,
     const struct qwen_store_scan *sc);
 
 /* Returns the index of the step at this position, or NONE. */
-size_t qwen_store_step_at(const struct qwen_store_walk *w, uint64_t at);
+size_t qwen_store_match_at(const struct qwen_store_match *w, uint64_t at);
 
 /* ------------------------------------------------------------------ node.c */
 
@@ -330,7 +330,7 @@ void qwen_store_touch(const struct qwen_store_scan *sc, size_t file);
 
 /*
  * A sweep: which abandoned files it takes, and what it removed.  It also
- * removes the victims of the scan.
+ * removes the files of the scan whose to_remove is set.
  */
 struct qwen_store_sweep {
 	time_t		 gone_before;	/* take files that others were removing
@@ -338,7 +338,7 @@ struct qwen_store_sweep {
 					   time, */
 	int		 all_gone;	/* or all of them */
 	/* both pairs count removed files and their bytes */
-	uint64_t	 victims, victim_bytes;
+	uint64_t	 chosen, chosen_bytes;
 	uint64_t	 others, other_bytes;
 };
 

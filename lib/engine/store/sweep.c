@@ -65,27 +65,27 @@ enum {
 };
 
 /* A run with a .gone- name. */
-struct held {
+struct renamed {
 	struct qwen_store_name n;
 	char		 gone[GONE_NAME];
 	uint64_t	 bytes;
-	int		 victim;	/* 0: left by another sweep */
+	int		 chosen;	/* 0: left by another sweep */
 	int		 needed;
 };
 
 struct sweep {
 	const struct qwen_store_scan *sc;
 	struct qwen_store_sweep *w;
-	struct held	*held;
-	size_t		 n_held;
+	struct renamed	*renamed;
+	size_t		 n_renamed;
 };
 
 /* R1: renames the file `name' to a new .gone- name. */
 static int
-hold(struct sweep *s, const struct qwen_store_name *n, const char *name,
-    uint64_t bytes, int victim)
+rename_away(struct sweep *s, const struct qwen_store_name *n, const char *name,
+    uint64_t bytes, int chosen)
 {
-	struct held *h = &s->held[s->n_held];
+	struct renamed *h = &s->renamed[s->n_renamed];
 	char unique[QWEN_STORE_UNIQUE], final[QWEN_STORE_NAME];
 
 	qwen_store_unique(unique);
@@ -96,24 +96,24 @@ hold(struct sweep *s, const struct qwen_store_name *n, const char *name,
 		return errno == ENOENT ? 0 : -1;
 	h->n = *n;
 	h->bytes = bytes;
-	h->victim = victim;
+	h->chosen = chosen;
 	h->needed = 0;
-	s->n_held++;
+	s->n_renamed++;
 	return 0;
 }
 
 static void
-count(struct sweep *s, int victim, uint64_t bytes)
+count(struct sweep *s, int chosen, uint64_t bytes)
 {
-	*(victim ? &s->w->victims : &s->w->others) += 1;
-	*(victim ? &s->w->victim_bytes : &s->w->other_bytes) += bytes;
+	*(chosen ? &s->w->chosen : &s->w->others) += 1;
+	*(chosen ? &s->w->chosen_bytes : &s->w->other_bytes) += bytes;
 }
 
 /*
- * Removes a victim: a checkpoint, which has no children, at once; a run by R1.
+ * Removes a file: a checkpoint, which has no children, at once; a run by R1.
  */
 static int
-take_victim(struct sweep *s, size_t i)
+remove_file(struct sweep *s, size_t i)
 {
 	const struct qwen_store_file *f = &s->sc->file[i];
 	char name[QWEN_STORE_NAME];
@@ -128,7 +128,7 @@ take_victim(struct sweep *s, size_t i)
 	/* links and special files are removed at once */
 	if (f->n.kind == QWEN_STORE_KV && S_ISREG(st.st_mode)) {
 		qwen_store_name_format(&f->n, name);
-		return hold(s, &f->n, name, (uint64_t)st.st_size, 1);
+		return rename_away(s, &f->n, name, (uint64_t)st.st_size, 1);
 	}
 	if (qwen_store_unlink(s->sc, i) == -1)
 		return errno == ENOENT ? 0 : -1;
@@ -149,7 +149,7 @@ parse_gone(struct qwen_store_name *n, const char *gone)
 
 /* R1 for a file that another sweep, possibly killed, left. */
 static int
-take_left(struct sweep *s, const char *gone)
+take_over_gone(struct sweep *s, const char *gone)
 {
 	struct qwen_store_name n;
 	struct stat st;
@@ -160,7 +160,7 @@ take_left(struct sweep *s, const char *gone)
 		return errno == ENOENT ? 0 : -1;
 	if (!s->w->all_gone && st.st_ctime >= s->w->gone_before)
 		return 0;
-	return hold(s, &n, gone, (uint64_t)st.st_size, 0);
+	return rename_away(s, &n, gone, (uint64_t)st.st_size, 0);
 }
 
 /* Returns 1 if c is a run that continues p, or the checkpoint at its end. */
@@ -173,23 +173,24 @@ is_child(const struct qwen_store_name *c, const struct qwen_store_name *p)
 static int
 by_end(const void *a, const void *b)
 {
-	uint64_t p = ((const struct held *)a)->n.end;
-	uint64_t q = ((const struct held *)b)->n.end;
+	uint64_t p = ((const struct renamed *)a)->n.end;
+	uint64_t q = ((const struct renamed *)b)->n.end;
 
 	return (p > q) - (p < q);
 }
 
 /*
- * Returns the held run that c continues, or NULL.  Held runs are sorted by end.
+ * Returns the renamed run that c continues, or NULL; these runs are sorted by
+ * end.
  */
-static struct held *
+static struct renamed *
 parent_of(struct sweep *s, const struct qwen_store_name *c)
 {
 	size_t i;
 
-	for (i = 0; i < s->n_held && s->held[i].n.end <= c->from; i++) {
-		if (is_child(c, &s->held[i].n))
-			return &s->held[i];
+	for (i = 0; i < s->n_renamed && s->renamed[i].n.end <= c->from; i++) {
+		if (is_child(c, &s->renamed[i].n))
+			return &s->renamed[i];
 	}
 	return NULL;
 }
@@ -197,7 +198,7 @@ parent_of(struct sweep *s, const struct qwen_store_name *c)
 static void
 need_parent(struct sweep *s, const struct qwen_store_name *c)
 {
-	struct held *p = parent_of(s, c);
+	struct renamed *p = parent_of(s, c);
 
 	if (p != NULL)
 		p->needed = 1;
@@ -220,15 +221,15 @@ is_ours(const struct sweep *s, const char *gone)
 {
 	size_t i;
 
-	for (i = 0; i < s->n_held; i++) {
-		if (strcmp(s->held[i].gone, gone) == 0)
+	for (i = 0; i < s->n_renamed; i++) {
+		if (strcmp(s->renamed[i].gone, gone) == 0)
 			return 1;
 	}
 	return 0;
 }
 
 /*
- * Marks the held runs that have children.  Returns a hash of the names that
+ * Marks the renamed runs that have children.  Returns a hash of the names that
  * were read.
  */
 static uint64_t
@@ -253,7 +254,7 @@ need_parents(struct sweep *s, const struct qwen_store_scan *now)
 	return seen;
 }
 
-/* R2: reads the folder until it is certain which held runs are needed. */
+/* R2: reads the folder until it is certain which renamed runs are needed. */
 static int
 look_again(struct sweep *s, struct qwen_err *err)
 {
@@ -262,18 +263,18 @@ look_again(struct sweep *s, struct qwen_err *err)
 	size_t i = 0, same = 0;
 	int r;
 
-	qsort(s->held, s->n_held, sizeof *s->held, by_end);
+	qsort(s->renamed, s->n_renamed, sizeof *s->renamed, by_end);
 	do {
 		before = seen;
 		r = qwen_store_rescan(&now, err);
 		seen = need_parents(s, &now);
 		same = seen == before ? same + 1 : 1;
 	} while (r == 0 && same < SAME && ++i < READINGS);
-	for (i = s->n_held; i-- > 0; ) {
+	for (i = s->n_renamed; i-- > 0; ) {
 		if (r < 0)
-			s->held[i].needed = 1;
-		if (s->held[i].needed)
-			need_parent(s, &s->held[i].n);
+			s->renamed[i].needed = 1;
+		if (s->renamed[i].needed)
+			need_parent(s, &s->renamed[i].n);
 	}
 	now.path = NULL;
 	now.fd = -1;
@@ -293,19 +294,19 @@ decide(struct sweep *s)
 	int failed = 0;
 	size_t i;
 
-	for (i = 0; i < s->n_held; i++) {
-		if (!s->held[i].needed)
+	for (i = 0; i < s->n_renamed; i++) {
+		if (!s->renamed[i].needed)
 			continue;
-		qwen_store_name_format(&s->held[i].n, name);
-		if (renameat(s->sc->fd, s->held[i].gone, s->sc->fd, name) ==
+		qwen_store_name_format(&s->renamed[i].n, name);
+		if (renameat(s->sc->fd, s->renamed[i].gone, s->sc->fd, name) ==
 		    -1 && errno != ENOENT)
 			failed = errno;
 	}
-	for (i = s->n_held; i-- > 0; ) {
-		if (s->held[i].needed)
+	for (i = s->n_renamed; i-- > 0; ) {
+		if (s->renamed[i].needed)
 			continue;
-		if (unlinkat(s->sc->fd, s->held[i].gone, 0) == 0)
-			count(s, s->held[i].victim, s->held[i].bytes);
+		if (unlinkat(s->sc->fd, s->renamed[i].gone, 0) == 0)
+			count(s, s->renamed[i].chosen, s->renamed[i].bytes);
 		else if (errno != ENOENT)
 			failed = errno;
 	}
@@ -321,20 +322,20 @@ qwen_store_sweep(const struct qwen_store_scan *sc, struct qwen_store_sweep *w,
 	int failed, r = 0;
 
 	for (i = 0; i < sc->n_file; i++)
-		n += (size_t)sc->file[i].victim;
+		n += (size_t)sc->file[i].to_remove;
 	if (n == 0)
 		return 0;
-	if ((s.held = qwen_alloc(n, sizeof *s.held)) == NULL)
+	if ((s.renamed = qwen_alloc(n, sizeof *s.renamed)) == NULL)
 		return qwen_oom(err);
 	for (i = 0; i < sc->n_file && r == 0; i++) {
-		if (sc->file[i].victim)
-			r = take_victim(&s, i);
+		if (sc->file[i].to_remove)
+			r = remove_file(&s, i);
 	}
 	for (i = 0; i < sc->gone.n && r == 0; i++)
-		r = take_left(&s, sc->gone.name[i]);
+		r = take_over_gone(&s, sc->gone.name[i]);
 	if (r < 0)
 		qwen_fail_errno(err, "%s", sc->path);
-	if (s.n_held > 0) {
+	if (s.n_renamed > 0) {
 		if (look_again(&s, r < 0 ? NULL : err) < 0)
 			r = -1;
 		failed = decide(&s);
@@ -344,6 +345,6 @@ qwen_store_sweep(const struct qwen_store_scan *sc, struct qwen_store_sweep *w,
 			    "removed", sc->path);
 		}
 	}
-	free(s.held);
+	free(s.renamed);
 	return r;
 }

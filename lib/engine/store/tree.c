@@ -49,14 +49,14 @@ qwen_store_files_at(const struct qwen_store_scan *sc, uint64_t end,
  * the scan.
  */
 static void
-hang_run(struct qwen_store_tree *t, const struct qwen_store_scan *sc, size_t i,
+link_run(struct qwen_store_tree *t, const struct qwen_store_scan *sc, size_t i,
     const struct qwen_fp *nothing)
 {
 	const struct qwen_store_name *f = &sc->file[i].n;
 	size_t k, n;
 
 	if (f->from == 0) {
-		t->there[i] = qwen_store_same(&f->parent, nothing);
+		t->reachable[i] = qwen_store_same(&f->parent, nothing);
 		return;
 	}
 	k = qwen_store_files_at(sc, f->from, &f->parent, &n);
@@ -64,9 +64,9 @@ hang_run(struct qwen_store_tree *t, const struct qwen_store_scan *sc, size_t i,
 		if (sc->file[k].n.kind != QWEN_STORE_KV)
 			continue;
 		t->children[k]++;
-		if (t->parent[i] == QWEN_STORE_NONE || !t->there[i]) {
+		if (t->parent[i] == QWEN_STORE_NONE || !t->reachable[i]) {
 			t->parent[i] = k;
-			t->there[i] = t->there[k];
+			t->reachable[i] = t->reachable[k];
 		}
 	}
 }
@@ -75,7 +75,7 @@ hang_run(struct qwen_store_tree *t, const struct qwen_store_scan *sc, size_t i,
  * Links a checkpoint to the runs of the same prefix, which come just before it.
  */
 static void
-hang_checkpoint(struct qwen_store_tree *t, const struct qwen_store_scan *sc,
+link_checkpoint(struct qwen_store_tree *t, const struct qwen_store_scan *sc,
     size_t i)
 {
 	const struct qwen_store_name *f = &sc->file[i].n;
@@ -84,9 +84,9 @@ hang_checkpoint(struct qwen_store_tree *t, const struct qwen_store_scan *sc,
 	for (k = i; k > 0 && compare(&sc->file[k - 1].n, f->end,
 	    &f->hash) == 0; k--) {
 		t->checkpoint[k - 1] = i;
-		if (t->parent[i] == QWEN_STORE_NONE || !t->there[i]) {
+		if (t->parent[i] == QWEN_STORE_NONE || !t->reachable[i]) {
 			t->parent[i] = k - 1;
-			t->there[i] = t->there[k - 1];
+			t->reachable[i] = t->reachable[k - 1];
 		}
 	}
 }
@@ -110,10 +110,11 @@ descend(struct walker *w, size_t root)
 	size_t i = root, depth = 0, c;
 
 	for (;;) {
-		t->place[w->n++] = (struct qwen_store_slot){ i, depth };
+		t->order[w->n++] = (struct qwen_store_tree_entry){ i, depth };
 		c = t->checkpoint[i];
 		if (c != QWEN_STORE_NONE && t->parent[c] == i)
-			t->place[w->n++] = (struct qwen_store_slot){ c, depth };
+			t->order[w->n++] = (struct qwen_store_tree_entry){ c,
+			    depth };
 		if (w->first[i] != QWEN_STORE_NONE) {
 			i = w->first[i];
 			depth++;
@@ -130,11 +131,11 @@ descend(struct walker *w, size_t root)
 }
 
 /*
- * Fills place: trees first, then orphans. w->first and w->next have room for
+ * Fills order: trees first, then orphans. w->first and w->next have room for
  * all files.
  */
 static void
-put_in_order(struct walker *w, const struct qwen_store_scan *sc)
+set_order(struct walker *w, const struct qwen_store_scan *sc)
 {
 	const struct qwen_store_tree *t = w->tree;
 	size_t i, p;
@@ -152,19 +153,19 @@ put_in_order(struct walker *w, const struct qwen_store_scan *sc)
 	for (orphans = 0; orphans < 2; orphans++) {
 		for (i = 0; i < sc->n_file; i++) {
 			if (t->parent[i] != QWEN_STORE_NONE ||
-			    t->there[i] == orphans)
+			    t->reachable[i] == orphans)
 				continue;
 			if (sc->file[i].n.kind == QWEN_STORE_KV)
 				descend(w, i);
 			else
-				t->place[w->n++] =
-				    (struct qwen_store_slot){ i, 0 };
+				t->order[w->n++] =
+				    (struct qwen_store_tree_entry){ i, 0 };
 		}
 	}
 }
 
 static int
-hang(struct qwen_store_tree *t, const struct qwen_store_scan *sc,
+link_files(struct qwen_store_tree *t, const struct qwen_store_scan *sc,
     struct qwen_err *err)
 {
 	size_t i, n = sc->n_file + 1;
@@ -177,11 +178,12 @@ hang(struct qwen_store_tree *t, const struct qwen_store_scan *sc,
 	t->parent = qwen_alloc(n, sizeof *t->parent);
 	t->children = qwen_alloc(n, sizeof *t->children);
 	t->checkpoint = qwen_alloc(n, sizeof *t->checkpoint);
-	t->there = qwen_alloc(n, 1);
-	t->place = qwen_alloc(n, sizeof *t->place);
+	t->reachable = qwen_alloc(n, 1);
+	t->order = qwen_alloc(n, sizeof *t->order);
 	if (w.first == NULL || w.next == NULL || t->parent == NULL ||
-	    t->children == NULL || t->checkpoint == NULL || t->there == NULL ||
-	    t->place == NULL || qwen_store_hash(NULL, &zero, 1, &nothing) < 0) {
+	    t->children == NULL || t->checkpoint == NULL ||
+	    t->reachable == NULL || t->order == NULL || qwen_store_hash(NULL,
+	    &zero, 1, &nothing) < 0) {
 		qwen_oom(err);
 		goto out;
 	}
@@ -189,11 +191,11 @@ hang(struct qwen_store_tree *t, const struct qwen_store_scan *sc,
 		t->parent[i] = t->checkpoint[i] = QWEN_STORE_NONE;
 	for (i = 0; i < sc->n_file; i++) {
 		if (sc->file[i].n.kind == QWEN_STORE_KV)
-			hang_run(t, sc, i, &nothing);
+			link_run(t, sc, i, &nothing);
 		else
-			hang_checkpoint(t, sc, i);
+			link_checkpoint(t, sc, i);
 	}
-	put_in_order(&w, sc);
+	set_order(&w, sc);
 	r = 0;
 out:
 	free(w.first);
@@ -207,8 +209,8 @@ qwen_store_folder_fini(struct qwen_store_folder *f)
 	free(f->tree.parent);
 	free(f->tree.children);
 	free(f->tree.checkpoint);
-	free(f->tree.there);
-	free(f->tree.place);
+	free(f->tree.reachable);
+	free(f->tree.order);
 	qwen_store_scan_fini(&f->sc);
 }
 
@@ -226,7 +228,7 @@ qwen_store_each(const struct qwen_store *st,
 
 		qwen_store_dir_parse(&f.model, names.name[i]);
 		if (qwen_store_scan(&f.sc, st, names.name[i], 0, err) < 0 ||
-		    hang(&f.tree, &f.sc, err) < 0)
+		    link_files(&f.tree, &f.sc, err) < 0)
 			r = -1;
 		else
 			r = fn(arg, &f, err);

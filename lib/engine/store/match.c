@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * walk.c - finds the stored prefixes of a prompt.  The prompt is hashed once,
+ * match.c - finds the stored prefixes of a prompt.  The prompt is hashed once,
  * at all positions where a file ends.  Each file whose hash matches extends the
  * known prefix.
  */
@@ -32,9 +32,9 @@ collect(uint64_t *at, const struct qwen_store_scan *sc, size_t n,
 }
 
 size_t
-qwen_store_step_at(const struct qwen_store_walk *w, uint64_t at)
+qwen_store_match_at(const struct qwen_store_match *w, uint64_t at)
 {
-	const struct qwen_store_step *s = bsearch(&at, w->step, w->n_step,
+	const struct qwen_store_match_step *s = bsearch(&at, w->step, w->n_step,
 	    sizeof *s, qwen_store_by_position);
 
 	return s != NULL ? (size_t)(s - w->step) : QWEN_STORE_NONE;
@@ -45,19 +45,19 @@ qwen_store_step_at(const struct qwen_store_walk *w, uint64_t at)
  * with the fewest files.
  */
 static void
-extend(struct qwen_store_walk *w, struct qwen_store_step *s,
+extend(struct qwen_store_match *w, struct qwen_store_match_step *s,
     const struct qwen_store_name *n, size_t file)
 {
-	size_t i = qwen_store_step_at(w, n->from);
-	const struct qwen_store_step *p;
+	size_t i = qwen_store_match_at(w, n->from);
+	const struct qwen_store_match_step *p;
 
 	if (i == QWEN_STORE_NONE)
 		return;
 	p = &w->step[i];
-	if (!p->there || !qwen_store_same(&p->hash, &n->parent) ||
-	    (s->there && s->depth <= p->depth + 1))
+	if (!p->is_stored || !qwen_store_same(&p->hash, &n->parent) ||
+	    (s->is_stored && s->depth <= p->depth + 1))
 		return;
-	s->there = 1;
+	s->is_stored = 1;
 	s->kv = file;
 	s->prev = i;
 	s->depth = p->depth + 1;
@@ -67,10 +67,11 @@ extend(struct qwen_store_walk *w, struct qwen_store_step *s,
  * Files are sorted by end, so the step where a run begins is already computed.
  */
 void
-qwen_store_follow(struct qwen_store_walk *w, const struct qwen_store_scan *sc)
+qwen_store_match_again(struct qwen_store_match *w,
+    const struct qwen_store_scan *sc)
 {
 	const struct qwen_store_file *f;
-	struct qwen_store_step *s;
+	struct qwen_store_match_step *s;
 	size_t i, k = 0;
 
 	for (i = 0; i < sc->n_file; i++) {
@@ -91,7 +92,7 @@ qwen_store_follow(struct qwen_store_walk *w, const struct qwen_store_scan *sc)
 }
 
 int
-qwen_store_walk(struct qwen_store_walk *w, const struct qwen_store_scan *sc,
+qwen_store_match(struct qwen_store_match *w, const struct qwen_store_scan *sc,
     const int32_t *tokens, size_t n, const struct qwen_store_cut *cut,
     size_t n_cut, struct qwen_err *err)
 {
@@ -116,21 +117,21 @@ qwen_store_walk(struct qwen_store_walk *w, const struct qwen_store_scan *sc,
 		w->step[i].kv = w->step[i].prev = QWEN_STORE_NONE;
 		w->step[i].checkpoint = QWEN_STORE_NONE;
 	}
-	w->step[0].there = 1;
-	qwen_store_follow(w, sc);
+	w->step[0].is_stored = 1;
+	qwen_store_match_again(w, sc);
 	r = 0;
 out:
 	free(at);
 	free(hash);
 	if (r < 0) {
-		qwen_store_walk_fini(w);
+		qwen_store_match_fini(w);
 		qwen_oom(err);
 	}
 	return r;
 }
 
 void
-qwen_store_walk_fini(struct qwen_store_walk *w)
+qwen_store_match_fini(struct qwen_store_match *w)
 {
 	free(w->step);
 	memset(w, 0, sizeof *w);

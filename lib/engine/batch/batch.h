@@ -35,13 +35,13 @@ struct qwen_batch_job {
 	size_t			 n_seen;	/* tokens that it had read when
 						   it was preempted */
 	struct qwen_session	*s;		/* NULL: the job waits */
-	size_t			 from;		/* length of the last prefix
+	size_t			 last_keep;	/* length of the last prefix
 						   kept while this job read */
-	size_t			 branch;	/* length of the next prefix to
+	size_t			 next_keep;	/* length of the next prefix to
 						   keep, or 0 */
 	struct qwen_drafter	*drafter;	/* created when first needed */
-	int			 begun;		/* the sampler has begun */
-	int			 told;		/* job.begun was called */
+	int			 sampler_begun;	/* the sampler has begun */
+	int			 begun_called;	/* job.begun was called */
 	int			 cancelled;
 	size_t			*keep;		/* copy of job.keep */
 	struct qwen_work	*work;
@@ -57,7 +57,7 @@ struct qwen_batch_job {
 };
 
 /* A prefix of several texts that is kept in memory. */
-struct qwen_node {
+struct qwen_prefix {
 	struct qwen_session	*s;
 	uint64_t		 used;		/* clock at its last use */
 	int			 stored;	/* saved in the store, or not to
@@ -73,8 +73,8 @@ struct qwen_work {
 	size_t			 n_waiting, cap_waiting;
 	struct qwen_batch_job	**active;	/* in the same order */
 	size_t			 n_active;
-	struct qwen_node	**node;
-	size_t			 n_node, cap_node;
+	struct qwen_prefix	**prefix;
+	size_t			 n_prefix, cap_prefix;
 	struct qwen_part	*part;		/* parts of the pass, and their
 						   jobs */
 	struct qwen_batch_job	**owner;
@@ -88,9 +88,9 @@ struct qwen_work {
 						   thread, allocated when first
 						   needed */
 	uint64_t		 next_seq, clock;
-	int			 tight;		/* a job was preempted: start
+	int			 preempted;	/* a job was preempted: start
 						   none until a job ends */
-	int			 inside;	/* within qwen_work_step */
+	int			 in_step;	/* within qwen_work_step */
 	double			 pace;		/* tokens per second of
 						   passes that read prompts;
 						   0: unknown */
@@ -149,49 +149,49 @@ void qwen_batch_job_insert(struct qwen_batch_job **list, size_t *n,
 /* ---- prefix.c: kept prefixes */
 
 /*
- * Sets t->branch: the next position where a waiting job's text departs from
+ * Sets t->next_keep: the next position where a waiting job's text departs from
  * t's, or that t's keep names.
  */
-void qwen_batch_job_branch(struct qwen_work *w, struct qwen_batch_job *t);
+void qwen_batch_job_set_next_keep(struct qwen_work *w,
+    struct qwen_batch_job *t);
 
 /*
  * Returns 1 if a running job will keep a longer prefix of t's text than `have'.
  */
 int qwen_batch_job_promised(const struct qwen_work *w,
-    const struct qwen_batch_job *t,
-    const struct qwen_node *have);
+    const struct qwen_batch_job *t, const struct qwen_prefix *have);
 
-/* Returns the longest node that t can continue from, or NULL. */
-struct qwen_node *qwen_node_find(struct qwen_work *w,
+/* Returns the longest kept prefix that t can continue from, or NULL. */
+struct qwen_prefix *qwen_prefix_find(struct qwen_work *w,
     const struct qwen_batch_job *t);
 
 /*
- * Returns the longest node that is a prefix of the text. logits: a node of all
- * n tokens counts only if it has logits.  NULL if there is none.
+ * Returns the longest kept prefix of the text. logits: a prefix of all n tokens
+ * counts only if it has logits.  NULL if there is none.
  */
-struct qwen_node *qwen_node_longest(const struct qwen_work *w,
+struct qwen_prefix *qwen_prefix_longest(const struct qwen_work *w,
     const int32_t *text, size_t n, int logits);
 
-/* Makes the session of a finished job a node, without a copy. */
-void qwen_node_inherit(struct qwen_work *w, struct qwen_batch_job *t);
+/* Makes the session of a finished job a kept prefix, without a copy. */
+void qwen_prefix_keep_session(struct qwen_work *w, struct qwen_batch_job *t);
 
 /* Keeps a copy of what t has read, if there is room. */
-int qwen_node_leave(struct qwen_work *w, struct qwen_batch_job *t,
+int qwen_prefix_keep(struct qwen_work *w, struct qwen_batch_job *t,
     struct qwen_err *err);
 
 /*
  * The same, but only if a waiting job's text begins with everything that t has
  * read.
  */
-int qwen_node_share(struct qwen_work *w, struct qwen_batch_job *t,
+int qwen_prefix_keep_shared(struct qwen_work *w, struct qwen_batch_job *t,
     struct qwen_err *err);
 
 /*
- * Drops the least recently used node, except keep, and saves it in the store if
- * that is due.  Returns 0 if there is none.
+ * Drops the least recently used prefix, except keep, and saves it in the store
+ * if that is due.  Returns 0 if there is none.
  */
-int qwen_node_drop(struct qwen_work *w, const struct qwen_node *keep);
-void qwen_node_free(struct qwen_node *node);
+int qwen_prefix_drop(struct qwen_work *w, const struct qwen_prefix *keep);
+void qwen_prefix_free(struct qwen_prefix *prefix);
 
 /* ---- enter.c: starting waiting jobs */
 int qwen_work_enter(struct qwen_work *w, struct qwen_err *err);
@@ -199,8 +199,8 @@ int qwen_work_enter(struct qwen_work *w, struct qwen_err *err);
 /* ---- pass.c */
 
 /*
- * Evaluates the next tokens of all jobs in one pass.  Drops nodes and preempts
- * jobs if the cache has no room.
+ * Evaluates the next tokens of all jobs in one pass.  Drops kept prefixes and
+ * preempts jobs if the cache has no room.
  */
 int qwen_work_pass(struct qwen_work *w, struct qwen_err *err);
 

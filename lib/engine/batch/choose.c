@@ -23,16 +23,16 @@ begin_sampling(struct qwen_work *w, struct qwen_batch_job *t, int thread)
 	if (list->cap == 0 && qwen_cands_init(list, w->n_vocab, &t->err) < 0)
 		return -1;
 	qwen_sampler_lend(t->job.sampler, list);
-	if (t->begun)
+	if (t->sampler_begun)
 		return 0;
-	t->begun = 1;
+	t->sampler_begun = 1;
 	if (qwen_sampler_begin(t->job.sampler, w->n_vocab, &t->err) < 0)
 		return -1;
 	return qwen_sampler_accept(t->job.sampler, t->text, t->n, 0, &t->err);
 }
 
 static int
-take_logits(struct qwen_work *w, struct qwen_batch_job *t, const float *row,
+choose_token(struct qwen_work *w, struct qwen_batch_job *t, const float *row,
     int thread)
 {
 	struct qwen_choice *c = &t->choice;
@@ -70,7 +70,7 @@ choose_one(void *arg, size_t item, int thread)
 					   reported during the pass */
 		return;
 	t->failed = row == NULL ? qwen_fail(&t->err, QWEN_ENUMERIC,
-	    "no logits to sample from") : take_logits(w, t, row, thread);
+	    "no logits to sample from") : choose_token(w, t, row, thread);
 }
 
 static int
@@ -96,7 +96,8 @@ is_ending(const struct qwen_batch_job *t)
 
 /* Reports the token, and ends the job if it was the last. */
 static int
-go_on(struct qwen_work *w, struct qwen_batch_job *t, struct qwen_err *err)
+finish_token(struct qwen_work *w, struct qwen_batch_job *t,
+    struct qwen_err *err)
 {
 	int enough, stopped;
 
@@ -133,7 +134,7 @@ qwen_work_choose(struct qwen_work *w, struct qwen_err *err)
 
 	qwen_pool_run(qwen_model_pool(w->o.model), choose_one, w, w->n_ready);
 	for (i = 0; i < w->n_ready; i++) {
-		if (go_on(w, w->ready[i], err) < 0)
+		if (finish_token(w, w->ready[i], err) < 0)
 			return -1;
 	}
 	return 0;

@@ -14,25 +14,26 @@
  * preempted at once.
  */
 static uint64_t
-demand(const struct qwen_work *w, const struct qwen_batch_job *t,
-    const struct qwen_node *node)
+bytes_needed(const struct qwen_work *w, const struct qwen_batch_job *t,
+    const struct qwen_prefix *prefix)
 {
-	size_t shared = node != NULL ? qwen_session_n_tokens(node->s) / 16 : 0;
+	size_t shared = prefix != NULL ? qwen_session_n_tokens(prefix->s) / 16 :
+	    0;
 	uint64_t blocks = t->n / 16 + 1 - shared + w->n_active;
 
 	return w->usage.state_bytes + blocks * w->usage.block_bytes;
 }
 
 /*
- * Returns 1 if the cache has room for the job; drops nodes, except node, to
- * make room.
+ * Returns 1 if the cache has room for the job; drops kept prefixes, except this
+ * one, to make room.
  */
 static int
 has_room(struct qwen_work *w, const struct qwen_batch_job *t,
-    const struct qwen_node *node)
+    const struct qwen_prefix *prefix)
 {
 	struct qwen_cache_usage u;
-	uint64_t need = demand(w, t, node);
+	uint64_t need = bytes_needed(w, t, prefix);
 
 	if (w->usage.limit == 0)
 		return 1;
@@ -40,18 +41,18 @@ has_room(struct qwen_work *w, const struct qwen_batch_job *t,
 		qwen_cache_usage(w->o.cache, &u);
 		if (u.used <= u.limit && need <= u.limit - u.used)
 			return 1;
-	} while (qwen_node_drop(w, node));
+	} while (qwen_prefix_drop(w, prefix));
 	return 0;
 }
 
 /*
- * Restores a session from the store if it has more of the text than the node.
+ * Restores a session from the store if it has more of the text than the prefix.
  */
 static int
-ask_store(struct qwen_work *w, struct qwen_batch_job *t,
-    const struct qwen_node *node, struct qwen_err *err)
+session_from_store(struct qwen_work *w, struct qwen_batch_job *t,
+    const struct qwen_prefix *prefix, struct qwen_err *err)
 {
-	size_t n, have = node != NULL ? qwen_session_n_tokens(node->s) : 0;
+	size_t n, have = prefix != NULL ? qwen_session_n_tokens(prefix->s) : 0;
 	struct qwen_session *s;
 	int rc;
 
@@ -79,17 +80,16 @@ ask_store(struct qwen_work *w, struct qwen_batch_job *t,
 
 /* Creates the job's session: 0, or -1, with QWEN_EFULL if the cache is full. */
 static int
-find_session(struct qwen_work *w, struct qwen_batch_job *t,
-    struct qwen_node *node,
-    struct qwen_err *err)
+make_session(struct qwen_work *w, struct qwen_batch_job *t,
+    struct qwen_prefix *prefix, struct qwen_err *err)
 {
-	if (ask_store(w, t, node, err) < 0)
+	if (session_from_store(w, t, prefix, err) < 0)
 		return -1;
 	if (t->s != NULL)
 		return 0;
-	if (node == NULL)
+	if (prefix == NULL)
 		return qwen_session_new_in(&t->s, w->o.cache, err);
-	if (qwen_session_fork(&t->s, node->s, err) < 0)
+	if (qwen_session_fork(&t->s, prefix->s, err) < 0)
 		return -1;
 	if (t->n_seen == 0)
 		w->stats.shared += qwen_session_n_tokens(t->s);
@@ -106,11 +106,11 @@ activate(struct qwen_work *w, size_t i)
 	memmove(w->waiting + i, w->waiting + i + 1,
 	    (w->n_waiting - i) * sizeof *w->waiting);
 	qwen_batch_job_insert(w->active, &w->n_active, t);
-	t->from = qwen_batch_job_done(t);
-	qwen_batch_job_branch(w, t);
-	if (!t->told && t->job.begun != NULL)
+	t->last_keep = qwen_batch_job_done(t);
+	qwen_batch_job_set_next_keep(w, t);
+	if (!t->begun_called && t->job.begun != NULL)
 		t->job.begun(t->job.arg, qwen_batch_job_done(t));
-	t->told = 1;
+	t->begun_called = 1;
 }
 
 /*
@@ -118,29 +118,29 @@ activate(struct qwen_work *w, size_t i)
  * room, -1 on errors.
  */
 static int
-admit(struct qwen_work *w, size_t i, struct qwen_node *node,
+try_start(struct qwen_work *w, size_t i, struct qwen_prefix *prefix,
     struct qwen_err *err)
 {
 	struct qwen_batch_job *t = w->waiting[i];
 
 	/* if no other job runs, the job must start even without room */
-	while (has_room(w, t, node) || w->n_active == 0) {
-		if (find_session(w, t, node, err) == 0) {
+	while (has_room(w, t, prefix) || w->n_active == 0) {
+		if (make_session(w, t, prefix, err) == 0) {
 			activate(w, i);
 			return qwen_batch_job_row_at_end(t, err) < 0 ||
-			    qwen_node_share(w, t, err) < 0 ? -1 : 1;
+			    qwen_prefix_keep_shared(w, t, err) < 0 ? -1 : 1;
 		}
 		if (err->code != QWEN_EFULL)
 			return -1;
-		if (qwen_node_drop(w, node))
+		if (qwen_prefix_drop(w, prefix))
 			continue;
 		if (w->n_active > 0)
 			return 0;
-		if (node == NULL)
+		if (prefix == NULL)
 			return -1;
 		/* read the prefix again rather than wait forever */
-		qwen_node_drop(w, NULL);
-		node = NULL;
+		qwen_prefix_drop(w, NULL);
+		prefix = NULL;
 	}
 	return 0;
 }
@@ -148,22 +148,22 @@ admit(struct qwen_work *w, size_t i, struct qwen_node *node,
 int
 qwen_work_enter(struct qwen_work *w, struct qwen_err *err)
 {
-	struct qwen_node *node;
+	struct qwen_prefix *prefix;
 	size_t i = 0;
 	int r;
 
 	for (i = 0; i < w->n_active; i++)
-		qwen_batch_job_branch(w, w->active[i]);
-	if (w->tight && w->n_active > 0)
+		qwen_batch_job_set_next_keep(w, w->active[i]);
+	if (w->preempted && w->n_active > 0)
 		return 0;
 	for (i = 0; i < w->n_waiting &&
 	    w->n_active < w->o.n_sequences; ) {
-		node = qwen_node_find(w, w->waiting[i]);
-		if (qwen_batch_job_promised(w, w->waiting[i], node)) {
+		prefix = qwen_prefix_find(w, w->waiting[i]);
+		if (qwen_batch_job_promised(w, w->waiting[i], prefix)) {
 			i++;
 			continue;
 		}
-		if ((r = admit(w, i, node, err)) < 0)
+		if ((r = try_start(w, i, prefix, err)) < 0)
 			return -1;
 		if (r == 0)
 			break;

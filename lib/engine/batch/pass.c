@@ -19,7 +19,7 @@ enum { LEAST_READ = 32, FEW_ROWS = 16 };
  * the first needed row is then the last of its chunk.
  */
 static size_t
-way(const struct qwen_batch_job *t, size_t done, size_t n)
+chunk_tokens(const struct qwen_batch_job *t, size_t done, size_t n)
 {
 	if (t->job.score != NULL && t->next > done + FEW_ROWS &&
 	    t->next < done + n)
@@ -28,14 +28,14 @@ way(const struct qwen_batch_job *t, size_t done, size_t n)
 }
 
 static enum qwen_logits
-rows(const struct qwen_batch_job *t, size_t end)
+logits_wanted(const struct qwen_batch_job *t, size_t end)
 {
 	if (t->job.hidden != NULL)
 		return end <= t->next ? QWEN_LOGITS_NONE :
 		    end == t->next + 1 ? QWEN_LOGITS_LAST : QWEN_LOGITS_ALL;
 	if (t->job.score != NULL && end > t->next)
 		return QWEN_LOGITS_ALL;
-	return end == t->n || end == t->branch || (t->job.score != NULL &&
+	return end == t->n || end == t->next_keep || (t->job.score != NULL &&
 	    end == t->next) ? QWEN_LOGITS_LAST : QWEN_LOGITS_NONE;
 }
 
@@ -47,7 +47,7 @@ add_part(struct qwen_work *w, struct qwen_batch_job *t, size_t n)
 	w->owner[w->n_part] = t;
 	w->part[w->n_part++] = (struct qwen_part){
 		.s = t->s, .tokens = t->text + done, .n = n,
-		.logits = rows(t, end),
+		.logits = logits_wanted(t, end),
 		.row = qwen_batch_job_generates(t) ? NULL : qwen_batch_job_row,
 		    .arg = t,
 		.hidden = t->job.hidden != NULL,
@@ -59,11 +59,11 @@ add_part(struct qwen_work *w, struct qwen_batch_job *t, size_t n)
  * number.
  */
 static size_t
-read_on(struct qwen_work *w, struct qwen_batch_job *t, size_t most)
+add_prompt_part(struct qwen_work *w, struct qwen_batch_job *t, size_t most)
 {
 	size_t done = qwen_batch_job_done(t);
-	size_t left = (t->branch > done ? t->branch : t->n) - done;
-	size_t n = way(t, done, left < most ? left : most);
+	size_t left = (t->next_keep > done ? t->next_keep : t->n) - done;
+	size_t n = chunk_tokens(t, done, left < most ? left : most);
 
 	add_part(w, t, n);
 	return n;
@@ -74,7 +74,7 @@ read_on(struct qwen_work *w, struct qwen_batch_job *t, size_t most)
  * the first job that reads.
  */
 static struct qwen_batch_job *
-shortest(const struct qwen_work *w)
+shortest_prompt(const struct qwen_work *w)
 {
 	struct qwen_batch_job *first = NULL, *best = NULL, *t;
 	size_t i;
@@ -94,7 +94,7 @@ shortest(const struct qwen_work *w)
 
 /* Returns how many tokens a pass may have, given the time limit for passes. */
 static size_t
-allowed(const struct qwen_work *w)
+pass_budget(const struct qwen_work *w)
 {
 	double n, pause = w->n_part > 0 ? w->o.pause_s : 4 * w->o.pause_s;
 
@@ -109,7 +109,7 @@ allowed(const struct qwen_work *w)
  * first.
  */
 static int
-guess(struct qwen_work *w, struct qwen_err *err)
+propose_drafts(struct qwen_work *w, struct qwen_err *err)
 {
 	struct qwen_draft_pass pass = { .rows = w->n_part,
 	    .tokens = (double)w->n_part };
@@ -134,7 +134,7 @@ guess(struct qwen_work *w, struct qwen_err *err)
 }
 
 static int
-compose(struct qwen_work *w, struct qwen_err *err)
+compose_pass(struct qwen_work *w, struct qwen_err *err)
 {
 	size_t i, budget, n_one;
 	struct qwen_batch_job *t, *next = NULL;
@@ -145,7 +145,7 @@ compose(struct qwen_work *w, struct qwen_err *err)
 			add_part(w, w->active[i], 1);
 	}
 	n_one = w->n_part;
-	budget = allowed(w);
+	budget = pass_budget(w);
 	budget -= budget < w->n_part ? budget : w->n_part;
 	/* read some prompt tokens however many jobs generate */
 	if (budget < LEAST_READ)
@@ -154,18 +154,19 @@ compose(struct qwen_work *w, struct qwen_err *err)
 	 * with short passes, the shortest prompt gets half, so it need not wait
 	 * for long ones
 	 */
-	if (w->o.pause_s > 0 && (next = shortest(w)) != NULL)
-		budget -= read_on(w, next, budget / 2);
+	if (w->o.pause_s > 0 && (next = shortest_prompt(w)) != NULL)
+		budget -= add_prompt_part(w, next, budget / 2);
 	for (i = 0; i < w->n_active && budget > 0; i++) {
 		t = w->active[i];
 		if (t != next && qwen_batch_job_done(t) + 1 < t->n)
-			budget -= read_on(w, t, budget);
+			budget -= add_prompt_part(w, t, budget);
 	}
 	/*
 	 * no drafts while prompts are read: such a pass is limited by
 	 * computation
 	 */
-	return w->o.drafts != NULL && n_one == w->n_part ? guess(w, err) : 0;
+	return w->o.drafts != NULL && n_one == w->n_part ?
+	    propose_drafts(w, err) : 0;
 }
 
 static double
@@ -188,14 +189,14 @@ preempt(struct qwen_work *w)
 	    t->n_seen;
 	qwen_session_free(t->s);
 	t->s = NULL;
-	t->branch = 0;
-	w->tight = 1;
+	t->next_keep = 0;
+	w->preempted = 1;
 	w->stats.preempted++;
 	qwen_batch_job_insert(w->waiting, &w->n_waiting, t);
 }
 
 /*
- * Frees memory after a pass found no room: drops a node, preempts a job, or
+ * Frees memory after a pass found no room: drops a prefix, preempts a job, or
  * fails the only job.
  */
 static void
@@ -203,7 +204,7 @@ make_room(struct qwen_work *w, const struct qwen_err *why)
 {
 	struct qwen_err err;
 
-	if (qwen_node_drop(w, NULL))
+	if (qwen_prefix_drop(w, NULL))
 		return;
 	if (w->n_active > 1) {
 		preempt(w);
@@ -216,7 +217,7 @@ make_room(struct qwen_work *w, const struct qwen_err *why)
 
 /* Count the prompt tokens of this pass, and report them to the job. */
 static void
-count(struct qwen_work *w, const struct qwen_part *p,
+count_prompt(struct qwen_work *w, const struct qwen_part *p,
     const struct qwen_batch_job *t)
 {
 	size_t to = qwen_batch_job_done(t), from = to - p->n;
@@ -232,7 +233,7 @@ count(struct qwen_work *w, const struct qwen_part *p,
 }
 
 static int
-settle(struct qwen_work *w, struct qwen_err *err)
+finish_parts(struct qwen_work *w, struct qwen_err *err)
 {
 	size_t i;
 
@@ -244,9 +245,10 @@ settle(struct qwen_work *w, struct qwen_err *err)
 			    &w->part[i].err);
 			continue;
 		}
-		count(w, &w->part[i], t);
-		if (t->branch != 0 && qwen_batch_job_done(t) == t->branch &&
-		    qwen_node_leave(w, t, err) < 0)
+		count_prompt(w, &w->part[i], t);
+		if (t->next_keep != 0 &&
+		    qwen_batch_job_done(t) == t->next_keep &&
+		    qwen_prefix_keep(w, t, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -294,7 +296,7 @@ qwen_work_pass(struct qwen_work *w, struct qwen_err *err)
 	double start = now(), begun, end;
 
 	for (;;) {
-		if (compose(w, err) < 0)
+		if (compose_pass(w, err) < 0)
 			return -1;
 		if (w->n_part == 0)
 			return 0;
@@ -311,5 +313,5 @@ qwen_work_pass(struct qwen_work *w, struct qwen_err *err)
 	note_pace(w, end - begun);
 	if (w->o.drafts != NULL && all_single(w))
 		qwen_drafts_passed(w->o.drafts, rows_of(w), end - begun);
-	return settle(w, err);
+	return finish_parts(w, err);
 }

@@ -17,7 +17,7 @@ struct scored_row {
 };
 
 static void
-do_part(void *arg, size_t item, int thread)
+sum_part(void *arg, size_t item, int thread)
 {
 	struct scored_row *r = arg;
 
@@ -27,7 +27,7 @@ do_part(void *arg, size_t item, int thread)
 }
 
 static void
-tell_score(struct qwen_batch_job *t, size_t pos, const float *logits)
+report_score(struct qwen_batch_job *t, size_t pos, const float *logits)
 {
 	struct qwen_work *w = t->work;
 	size_t n = qwen_logprob_n_parts(w->n_vocab);
@@ -36,7 +36,7 @@ tell_score(struct qwen_batch_job *t, size_t pos, const float *logits)
 	    .top = t->top };
 	double sum;
 
-	qwen_pool_run(qwen_model_pool(w->o.model), do_part, &r, n);
+	qwen_pool_run(qwen_model_pool(w->o.model), sum_part, &r, n);
 	sum = qwen_logprob_join(w->row_part, n, &s.rank);
 	s.logprob = (double)logits[r.id] - sum;
 	s.n_top = qwen_logprob_top(logits, w->n_vocab, sum, t->top,
@@ -61,7 +61,7 @@ qwen_batch_job_row(void *arg, size_t pos, const float *row,
 		t->job.hidden(t->job.arg, pos, row);
 	} else if (t->job.score != NULL && pos + 1 == t->next) {
 		t->next++;
-		tell_score(t, pos, row);
+		report_score(t, pos, row);
 	}
 	return 0;
 }

@@ -11,7 +11,7 @@
 #include "engine/model/session.h"
 
 enum { DEFAULT_SEQUENCES = 32, MAX_SEQUENCES = 4096, DEFAULT_PASS = 512,
-    LEAST_NODES = 8, MAX_NODES = 1 << 16 };
+    LEAST_PREFIXES = 8, MAX_PREFIXES = 1 << 16 };
 
 static int
 allocate(struct qwen_work *w)
@@ -22,16 +22,16 @@ allocate(struct qwen_work *w)
 	w->part = qwen_alloc(n, sizeof *w->part);
 	w->owner = qwen_alloc(n, sizeof *w->owner);
 	w->ready = qwen_alloc(n, sizeof *w->ready);
-	w->cap_node = n > LEAST_NODES ? n : LEAST_NODES;
-	if (w->cap_node < w->o.n_keep)
-		w->cap_node = w->o.n_keep;
-	w->node = qwen_alloc(w->cap_node, sizeof *w->node);
+	w->cap_prefix = n > LEAST_PREFIXES ? n : LEAST_PREFIXES;
+	if (w->cap_prefix < w->o.n_keep)
+		w->cap_prefix = w->o.n_keep;
+	w->prefix = qwen_alloc(w->cap_prefix, sizeof *w->prefix);
 	w->list = qwen_alloc((size_t)qwen_model_n_threads(w->o.model),
 	    sizeof *w->list);
 	w->row_part = qwen_alloc(qwen_logprob_n_parts(w->n_vocab),
 	    sizeof *w->row_part);
 	return w->active == NULL || w->part == NULL || w->owner == NULL ||
-	    w->ready == NULL || w->node == NULL || w->row_part == NULL ||
+	    w->ready == NULL || w->prefix == NULL || w->row_part == NULL ||
 	    w->list == NULL ? -1 : 0;
 }
 
@@ -57,8 +57,8 @@ qwen_work_new_sized(size_t size, struct qwen_work **out,
 		w->o.n_sequences = MAX_SEQUENCES;
 	if (w->o.n_pass == 0)
 		w->o.n_pass = DEFAULT_PASS;
-	if (w->o.n_keep > MAX_NODES)
-		w->o.n_keep = MAX_NODES;
+	if (w->o.n_keep > MAX_PREFIXES)
+		w->o.n_keep = MAX_PREFIXES;
 	w->n_vocab = qwen_model_n_vocab(o->model);
 	w->n_ctx = qwen_model_n_ctx(o->model);
 	w->sift = qwen_sift_choose(qwen_cpu_detect());
@@ -103,11 +103,11 @@ qwen_work_free(struct qwen_work *w)
 	free(w->list);
 	for (i = 0; i < w->n_active; i++)
 		free_job(w->active[i]);
-	for (i = 0; i < w->n_node; i++)
-		qwen_node_free(w->node[i]);
+	for (i = 0; i < w->n_prefix; i++)
+		qwen_prefix_free(w->prefix[i]);
 	free(w->waiting);
 	free(w->active);
-	free(w->node);
+	free(w->prefix);
 	free(w->part);
 	free(w->owner);
 	free(w->ready);
@@ -226,7 +226,7 @@ qwen_batch_job_insert(struct qwen_batch_job **list, size_t *n,
 
 /* Removes the job from a list; returns 1 if it was there. */
 static int
-take_out(struct qwen_batch_job **list, size_t *n,
+remove_job(struct qwen_batch_job **list, size_t *n,
     const struct qwen_batch_job *t)
 {
 	size_t i;
@@ -244,12 +244,12 @@ void
 qwen_batch_job_end(struct qwen_work *w, struct qwen_batch_job *t,
     enum qwen_job_end why, const struct qwen_err *err)
 {
-	if (!take_out(w->active, &w->n_active, t))
-		take_out(w->waiting, &w->n_waiting, t);
-	w->tight = 0;
+	if (!remove_job(w->active, &w->n_active, t))
+		remove_job(w->waiting, &w->n_waiting, t);
+	w->preempted = 0;
 	w->stats.cancelled += why == QWEN_JOB_CANCELLED;
 	if (why != QWEN_JOB_FAILED)
-		qwen_node_inherit(w, t);
+		qwen_prefix_keep_session(w, t);
 	t->job.end(t->job.arg, why, why == QWEN_JOB_FAILED ? err : NULL);
 	free_job(t);
 }
@@ -269,7 +269,7 @@ find_cancelled(struct qwen_batch_job **list, size_t n)
 
 /* Ends the cancelled jobs.  Their callbacks may cancel more jobs. */
 static void
-sweep(struct qwen_work *w)
+end_cancelled(struct qwen_work *w)
 {
 	struct qwen_batch_job *t;
 
@@ -279,7 +279,7 @@ sweep(struct qwen_work *w)
 }
 
 static size_t
-mark(struct qwen_batch_job **list, size_t n, const void *arg)
+mark_cancelled(struct qwen_batch_job **list, size_t n, const void *arg)
 {
 	size_t i, marked = 0;
 
@@ -295,16 +295,16 @@ mark(struct qwen_batch_job **list, size_t n, const void *arg)
 size_t
 qwen_work_cancel(struct qwen_work *w, const void *arg)
 {
-	size_t n = mark(w->active, w->n_active, arg) +
-	    mark(w->waiting, w->n_waiting, arg);
+	size_t n = mark_cancelled(w->active, w->n_active, arg) +
+	    mark_cancelled(w->waiting, w->n_waiting, arg);
 
 	/*
 	 * within a step, jobs end only after it, when no pass or loop uses them
 	 */
-	if (!w->inside) {
-		w->inside = 1;
-		sweep(w);
-		w->inside = 0;
+	if (!w->in_step) {
+		w->in_step = 1;
+		end_cancelled(w);
+		w->in_step = 0;
 	}
 	return n;
 }
@@ -324,7 +324,7 @@ qwen_work_n_waiting(const struct qwen_work *w)
 /* ------------------------------------------------------------------- steps */
 
 static void
-count(struct qwen_work *w)
+count_usage(struct qwen_work *w)
 {
 	struct qwen_cache_usage u;
 	size_t i, n;
@@ -400,7 +400,7 @@ step(struct qwen_work *w, struct qwen_err *err)
 		return 1;
 	if (qwen_work_pass(w, err) < 0)
 		return -1;
-	count(w);
+	count_usage(w);
 	return choose(w, err) < 0 ? -1 : 1;
 }
 
@@ -412,10 +412,10 @@ qwen_work_step(struct qwen_work *w, struct qwen_err *err)
 
 	if (qwen_work_n_jobs(w) == 0)
 		return 0;
-	w->inside = 1;
+	w->in_step = 1;
 	rc = step(w, err != NULL ? err : &own);
-	sweep(w);
-	w->inside = 0;
+	end_cancelled(w);
+	w->in_step = 0;
 	return rc;
 }
 
@@ -423,6 +423,6 @@ void
 qwen_work_stats(const struct qwen_work *w, struct qwen_work_stats *out)
 {
 	*out = w->stats;
-	out->n_kept = w->n_node;
+	out->n_kept = w->n_prefix;
 	out->wasted = w->held > 0 ? 1 - w->filled / w->held : 0;
 }

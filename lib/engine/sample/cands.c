@@ -257,7 +257,7 @@ qwen_cands_drop(struct qwen_cands *l, const int32_t *ids, size_t n)
 }
 
 void
-qwen_cands_squeeze(struct qwen_cands *l)
+qwen_cands_keep_bits(struct qwen_cands *l)
 {
 	const struct qwen_sift *k = l->sift;
 	size_t n = l->n, m = k->squeeze(l->logit, l->bits, n);
@@ -290,7 +290,7 @@ qwen_cands_cut(struct qwen_cands *l, const float *score, float limit)
 
 	if (l->sift->at_least(l->bits, score, l->n, limit) == l->n)
 		return;
-	qwen_cands_squeeze(l);
+	qwen_cands_keep_bits(l);
 	l->has_max = has_max;	/* the best candidate remains if score is logits
 				   or weights */
 }

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "engine/sample/sampler.h"
 
-static const struct qwen_sampler_method *const table[N_METHODS] = {
+static const struct qwen_sampler_method *const table[QWEN_N_METHODS] = {
 #define SAMPLER(name) &name,
 #include "samplers.inc"
 #undef SAMPLER
@@ -16,8 +16,10 @@ static const struct qwen_sampler_method *const table[N_METHODS] = {
 static int
 compare_rank(const void *a, const void *b)
 {
-	const struct qwen_sampler_method *x = ((const struct qwen_slot *)a)->m;
-	const struct qwen_sampler_method *y = ((const struct qwen_slot *)b)->m;
+	const struct qwen_sampler_method *x =
+	    ((const struct qwen_chain_method *)a)->m;
+	const struct qwen_sampler_method *y =
+	    ((const struct qwen_chain_method *)b)->m;
 
 	if (x->rank != y->rank)
 		return x->rank < y->rank ? -1 : 1;
@@ -25,20 +27,20 @@ compare_rank(const void *a, const void *b)
 }
 
 void
-qwen_chain_slots(struct qwen_slot *slot)
+qwen_chain_methods(struct qwen_chain_method *method)
 {
 	size_t i;
 
-	for (i = 0; i < N_METHODS; i++)
-		slot[i] = (struct qwen_slot){ .m = table[i] };
-	qsort(slot, N_METHODS, sizeof *slot, compare_rank);
+	for (i = 0; i < QWEN_N_METHODS; i++)
+		method[i] = (struct qwen_chain_method){ .m = table[i] };
+	qsort(method, QWEN_N_METHODS, sizeof *method, compare_rank);
 }
 
 int
-qwen_slot_active(const struct qwen_slot *slot)
+qwen_chain_method_active(const struct qwen_chain_method *method)
 {
-	return slot->m->active != NULL ? slot->m->active(slot->v) :
-	    qwen_sample_differs(slot->m->opts, slot->v);
+	return method->m->active != NULL ? method->m->active(method->v) :
+	    qwen_sample_differs(method->m->opts, method->v);
 }
 
 static int
@@ -48,32 +50,32 @@ is_movable(const struct qwen_sampler_method *m)
 }
 
 /* Returns the movable method with this name of n bytes, or NULL. */
-static struct qwen_slot *
-find_movable(struct qwen_slot *slot, const char *name, size_t n)
+static struct qwen_chain_method *
+find_movable(struct qwen_chain_method *method, const char *name, size_t n)
 {
 	size_t i;
 
-	for (i = 0; i < N_METHODS; i++) {
-		const struct qwen_sampler_method *m = slot[i].m;
+	for (i = 0; i < QWEN_N_METHODS; i++) {
+		const struct qwen_sampler_method *m = method[i].m;
 
 		if (is_movable(m) && strlen(m->name) == n &&
 		    memcmp(m->name, name, n) == 0)
-			return &slot[i];
+			return &method[i];
 	}
 	return NULL;
 }
 
 int
-qwen_chain_read(const char *text, struct qwen_slot *slot,
-    struct qwen_slot **out, struct qwen_err *err)
+qwen_chain_read(const char *text, struct qwen_chain_method *method,
+    struct qwen_chain_method **out, struct qwen_err *err)
 {
 	size_t len, i, n = 0;
 
 	for (;; text += len + 1) {
-		struct qwen_slot *found;
+		struct qwen_chain_method *found;
 
 		len = strcspn(text, ",");
-		found = find_movable(slot, text, len);
+		found = find_movable(method, text, len);
 		if (found == NULL)
 			return qwen_fail(err, QWEN_ERANGE,
 			    "the chain has an unknown method \"%.*s\"",
@@ -91,7 +93,7 @@ qwen_chain_read(const char *text, struct qwen_slot *slot,
 
 /* Returns an option of the method that differs from its default, or NULL. */
 static const struct qwen_sample_opt *
-set_option(const struct qwen_slot *s)
+set_option(const struct qwen_chain_method *s)
 {
 	size_t i;
 
@@ -107,34 +109,35 @@ set_option(const struct qwen_slot *s)
  * their number, or -1.
  */
 static int
-movable(const struct qwen_sampler *s, struct qwen_slot **out,
+movable(const struct qwen_sampler *s, struct qwen_chain_method **out,
     struct qwen_err *err)
 {
-	const struct qwen_sample_list *chain = &s->v[CHAIN].list;
-	/* slots are only pointed to, not changed */
-	struct qwen_slot *slot = ((struct qwen_sampler *)(uintptr_t)s)->slot;
+	const struct qwen_sample_list *chain = &s->v[QWEN_OPT_CHAIN].list;
+	/* methods are only pointed to, not changed */
+	struct qwen_chain_method *method =
+	    ((struct qwen_sampler *)(uintptr_t)s)->method;
 	const struct qwen_sample_opt *o;
 	int n = 0, k, found;
 	size_t i;
 
 	if (chain->n > 0) {
-		n = qwen_chain_read(chain->text[0], slot, out, err);
+		n = qwen_chain_read(chain->text[0], method, out, err);
 		if (n < 0)
 			return -1;
 	}
-	for (i = 0; i < N_METHODS; i++) {
-		if (!is_movable(slot[i].m))
+	for (i = 0; i < QWEN_N_METHODS; i++) {
+		if (!is_movable(method[i].m))
 			continue;
 		if (chain->n == 0) {
-			out[n++] = &slot[i];
+			out[n++] = &method[i];
 			continue;
 		}
 		for (k = found = 0; k < n; k++)
-			found |= out[k] == &slot[i];
-		if (!found && (o = set_option(&slot[i])) != NULL)
+			found |= out[k] == &method[i];
+		if (!found && (o = set_option(&method[i])) != NULL)
 			return qwen_fail(err, QWEN_ERANGE,
 			    "%s is set, but the chain has no %s", o->name,
-			    slot[i].m->name);
+			    method[i].m->name);
 	}
 	return n;
 }
@@ -142,31 +145,31 @@ movable(const struct qwen_sampler *s, struct qwen_slot **out,
 int
 qwen_chain_has(struct qwen_sampler *s, size_t i)
 {
-	const struct qwen_sample_list *chain = &s->v[CHAIN].list;
-	struct qwen_slot *slot = s->slot, *out[N_METHODS];
+	const struct qwen_sample_list *chain = &s->v[QWEN_OPT_CHAIN].list;
+	struct qwen_chain_method *method = s->method, *out[QWEN_N_METHODS];
 	int n, k = 0;
 
-	if (i < N_OWN || chain->n == 0)
+	if (i < QWEN_N_CHAIN_OPTS || chain->n == 0)
 		return 1;
-	for (i -= N_OWN; i >= slot->m->n_opts; slot++)
-		i -= slot->m->n_opts;
-	n = is_movable(slot->m) ? qwen_chain_read(chain->text[0], s->slot, out,
-	    NULL) : 0;
-	while (k < n && out[k] != slot)
+	for (i -= QWEN_N_CHAIN_OPTS; i >= method->m->n_opts; method++)
+		i -= method->m->n_opts;
+	n = is_movable(method->m) ? qwen_chain_read(chain->text[0], s->method,
+	    out, NULL) : 0;
+	while (k < n && out[k] != method)
 		k++;
-	return k < n || !is_movable(slot->m);
+	return k < n || !is_movable(method->m);
 }
 
 int
 qwen_sampler_check(const struct qwen_sampler *s, struct qwen_err *err)
 {
-	struct qwen_slot *order_of[N_METHODS];
+	struct qwen_chain_method *order_of[QWEN_N_METHODS];
 
 	return movable(s, order_of, err) < 0 ? -1 : 0;
 }
 
 static int
-is(const struct qwen_slot *s, int rank)
+has_rank(const struct qwen_chain_method *s, int rank)
 {
 	return s->m->rank == rank;
 }
@@ -176,19 +179,20 @@ is(const struct qwen_slot *s, int rank)
  * so temperature 0 does not.
  */
 static int
-takes_part(const struct qwen_slot *s, int draws)
+takes_part(const struct qwen_chain_method *s, int draws)
 {
-	if (!qwen_slot_active(s))
+	if (!qwen_chain_method_active(s))
 		return 0;
-	return !(is(s, QWEN_RANK_TEMPERATURE) && s->v[0].d == 0 && draws);
+	return !(has_rank(s, QWEN_RANK_TEMPERATURE) && s->v[0].d == 0 && draws);
 }
 
 /* Returns 1 for an active method that cannot be moved by --chain. */
 static int
-is_fixed(const struct qwen_sampler *s, const struct qwen_slot *slot)
+is_fixed(const struct qwen_sampler *s, const struct qwen_chain_method *method)
 {
-	return slot->m->rank <= QWEN_RANK_FIXED && (qwen_slot_active(slot) ||
-	    (is(slot, QWEN_RANK_LOGIT_BIAS) && s->world.n_biased > 0));
+	return method->m->rank <= QWEN_RANK_FIXED &&
+	    (qwen_chain_method_active(method) || (has_rank(method,
+	    QWEN_RANK_LOGIT_BIAS) && s->context.n_biased > 0));
 }
 
 /*
@@ -197,26 +201,29 @@ is_fixed(const struct qwen_sampler *s, const struct qwen_slot *slot)
  * Returns their number, or -1.
  */
 static int
-arrange(const struct qwen_sampler *s, struct qwen_slot **run,
+arrange(const struct qwen_sampler *s, struct qwen_chain_method **run,
     struct qwen_err *err)
 {
-	struct qwen_slot *chain[N_METHODS], *greedy = NULL;
-	/* slots are only pointed to, not changed */
-	struct qwen_slot *all = ((struct qwen_sampler *)(uintptr_t)s)->slot;
+	struct qwen_chain_method *chain[QWEN_N_METHODS], *greedy = NULL;
+	/* methods are only pointed to, not changed */
+	struct qwen_chain_method *all =
+	    ((struct qwen_sampler *)(uintptr_t)s)->method;
 	int n = movable(s, chain, err), n_run = 0, i, draws = 0;
 
 	if (n < 0)
 		return -1;
-	for (i = 0; i < (int)N_METHODS; i++) {
-		struct qwen_slot *slot = &all[i];
+	for (i = 0; i < (int)QWEN_N_METHODS; i++) {
+		struct qwen_chain_method *method = &all[i];
 
-		if (is_fixed(s, slot))
-			run[n_run++] = slot;
-		if (is(slot, QWEN_RANK_GREEDY) && qwen_slot_active(slot))
-			greedy = slot;
+		if (is_fixed(s, method))
+			run[n_run++] = method;
+		if (has_rank(method, QWEN_RANK_GREEDY) &&
+		    qwen_chain_method_active(method))
+			greedy = method;
 	}
 	for (i = 0; i < n; i++)
-		draws |= chain[i]->m->draws && qwen_slot_active(chain[i]);
+		draws |= chain[i]->m->draws &&
+		    qwen_chain_method_active(chain[i]);
 	for (i = 0; i < n; i++) {
 		if (takes_part(chain[i], draws) && (greedy == NULL ||
 		    chain[i]->m->rank < QWEN_RANK_GREEDY))
@@ -241,13 +248,14 @@ qwen_chain_arrange(struct qwen_sampler *s, struct qwen_err *err)
  * all methods before it keep the best.
  */
 static int
-takes_best(struct qwen_slot *const *run, size_t n)
+takes_best(struct qwen_chain_method *const *run, size_t n)
 {
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		if (is(run[i], QWEN_RANK_GREEDY) ||
-		    (is(run[i], QWEN_RANK_TEMPERATURE) && run[i]->v[0].d == 0))
+		if (has_rank(run[i], QWEN_RANK_GREEDY) ||
+		    (has_rank(run[i], QWEN_RANK_TEMPERATURE) &&
+		    run[i]->v[0].d == 0))
 			return 1;
 		if (!run[i]->m->keeps_best)
 			return 0;
@@ -264,11 +272,11 @@ qwen_chain_is_greedy(const struct qwen_sampler *s)
 int
 qwen_sampler_is_greedy(const struct qwen_sampler *s)
 {
-	struct qwen_slot *run[N_METHODS];
+	struct qwen_chain_method *run[QWEN_N_METHODS];
 	int n = arrange(s, run, NULL), i;
 
 	for (i = 0; i < n; i++) {
-		if (run[i]->m->force != NULL || run[i]->m->stops != NULL)
+		if (run[i]->m->forced_token != NULL || run[i]->m->stops != NULL)
 			return 0;
 	}
 	return n > 0 && s->n_masked == 0 && s->constraint.ops == NULL &&
@@ -278,13 +286,14 @@ qwen_sampler_is_greedy(const struct qwen_sampler *s)
 int
 qwen_sampler_draws(const struct qwen_sampler *s)
 {
-	struct qwen_slot *run[N_METHODS];
+	struct qwen_chain_method *run[QWEN_N_METHODS];
 	int n = arrange(s, run, NULL), i, best = 0, coin = 0;
 
 	for (i = 0; i < n; i++) {
-		best |= is(run[i], QWEN_RANK_GREEDY) ||
-		    (is(run[i], QWEN_RANK_TEMPERATURE) && run[i]->v[0].d == 0);
-		coin |= is(run[i], QWEN_RANK_XTC);
+		best |= has_rank(run[i], QWEN_RANK_GREEDY) ||
+		    (has_rank(run[i], QWEN_RANK_TEMPERATURE) &&
+		    run[i]->v[0].d == 0);
+		coin |= has_rank(run[i], QWEN_RANK_XTC);
 	}
 	return !best || coin;
 }

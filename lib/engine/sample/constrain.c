@@ -17,25 +17,26 @@
 enum { GAP = 4 };	/* maximum tokens of new lines after a thinking block;
 			   models write one */
 
-struct qwen_bound {
+struct qwen_constrained {
 	const struct qwen_constraint_ops *by;
 	struct qwen_match *match;
 	const struct qwen_pieces *p;
 	uint64_t *allowed;	/* one bit per token */
-	int	inside;		/* inside a thinking block */
+	int	in_thinking;	/* inside a thinking block */
 	int	fresh;		/* the reply has no tokens yet */
 	int	closed;		/* a block was closed: no other may begin */
 	int	gap;		/* number of skipped new-line tokens that may
 				   still come */
 	int	over;		/* the reply has ended */
-	int	astray;		/* a token came that the constraint forbids */
+	int	violated;	/* a token came that the constraint forbids */
 };
 
 int
-qwen_bound_new(struct qwen_bound **out, const struct qwen_constraint *by,
-    const struct qwen_pieces *p, struct qwen_err *err)
+qwen_constrained_new(struct qwen_constrained **out,
+    const struct qwen_constraint *by, const struct qwen_pieces *p,
+    struct qwen_err *err)
 {
-	struct qwen_bound *c = qwen_alloc(1, sizeof *c);
+	struct qwen_constrained *c = qwen_alloc(1, sizeof *c);
 
 	*out = NULL;
 	if (c == NULL)
@@ -45,11 +46,11 @@ qwen_bound_new(struct qwen_bound **out, const struct qwen_constraint *by,
 	c->fresh = 1;
 	if ((c->allowed = qwen_alloc(p->n / 64 + 1, sizeof *c->allowed)) ==
 	    NULL) {
-		qwen_bound_free(c);
+		qwen_constrained_free(c);
 		return qwen_oom(err);
 	}
 	if (c->by->open(&c->match, by, err) < 0) {
-		qwen_bound_free(c);
+		qwen_constrained_free(c);
 		return -1;
 	}
 	*out = c;
@@ -57,7 +58,7 @@ qwen_bound_new(struct qwen_bound **out, const struct qwen_constraint *by,
 }
 
 void
-qwen_bound_free(struct qwen_bound *c)
+qwen_constrained_free(struct qwen_constrained *c)
 {
 	if (c == NULL)
 		return;
@@ -80,7 +81,7 @@ is_eog(const struct qwen_pieces *p, int32_t id)
 }
 
 static int
-is_lines(struct qwen_str s)
+is_newlines(struct qwen_str s)
 {
 	size_t i;
 
@@ -91,16 +92,16 @@ is_lines(struct qwen_str s)
 
 /* Handles a token of the prompt, after which a new reply begins. */
 static int
-prompt(struct qwen_bound *c, int32_t id, struct qwen_err *err)
+accept_prompt(struct qwen_constrained *c, int32_t id, struct qwen_err *err)
 {
 	if (id == c->p->think)
-		c->inside = 1;
+		c->in_thinking = 1;
 	if (id == c->p->unthink) {
-		c->inside = 0;
+		c->in_thinking = 0;
 		c->closed = 1;
 	} else if (is_eog(c->p, id) || id == c->p->think)
 		c->closed = 0;
-	c->gap = c->over = c->astray = 0;
+	c->gap = c->over = c->violated = 0;
 	if (c->fresh)
 		return 0;
 	c->fresh = 1;
@@ -108,75 +109,75 @@ prompt(struct qwen_bound *c, int32_t id, struct qwen_err *err)
 }
 
 int
-qwen_bound_accept(struct qwen_bound *c, int32_t id, int generated,
+qwen_constrained_accept(struct qwen_constrained *c, int32_t id, int generated,
     struct qwen_err *err)
 {
 	struct qwen_str s = qwen_piece(c->p, id);
 	int fits;
 
 	if (!generated)
-		return prompt(c, id, err);
-	if (c->inside) {
-		c->inside = id != c->p->unthink;
-		c->closed = !c->inside;
-		c->gap = c->inside ? 0 : GAP;
+		return accept_prompt(c, id, err);
+	if (c->in_thinking) {
+		c->in_thinking = id != c->p->unthink;
+		c->closed = !c->in_thinking;
+		c->gap = c->in_thinking ? 0 : GAP;
 		return 0;
 	}
 	if (c->fresh && !c->closed && id == c->p->think) {
-		c->inside = 1;
+		c->in_thinking = 1;
 		return 0;
 	}
-	if (c->gap > 0 && is_lines(s)) {
+	if (c->gap > 0 && is_newlines(s)) {
 		c->gap--;
 		return 0;
 	}
 	c->fresh = c->gap = 0;
 	if (is_eog(c->p, id)) {
-		c->astray |= !c->by->may_end(c->match);
+		c->violated |= !c->by->may_end(c->match);
 		c->over = 1;
 		return 0;
 	}
 	fits = s.len > 0 && !c->over ?
 	    c->by->feed(c->match, s.s, s.len, err) : 0;
-	c->astray |= fits == 0;
+	c->violated |= fits == 0;
 	return fits < 0 ? -1 : 0;
 }
 
 int
-qwen_bound_is_over(const struct qwen_bound *c)
+qwen_constrained_is_over(const struct qwen_constrained *c)
 {
 	return c->over;
 }
 
 static int
-check(const struct qwen_bound *c, struct qwen_err *err)
+check_violated(const struct qwen_constrained *c, struct qwen_err *err)
 {
-	return !c->astray ? 0 : qwen_fail(err, QWEN_ERANGE,
+	return !c->violated ? 0 : qwen_fail(err, QWEN_ERANGE,
 	    "the text so far does not match the grammar");
 }
 
 /* Returns 1 for an allowed token that the constraint's mask does not cover. */
 static int
-is_special(const struct qwen_bound *c, int32_t id)
+is_special(const struct qwen_constrained *c, int32_t id)
 {
 	if (is_eog(c->p, id))
 		return c->by->may_end(c->match);
 	if (id == c->p->think)
 		return c->fresh && !c->closed;
-	return c->gap && is_lines(qwen_piece(c->p, id));
+	return c->gap && is_newlines(qwen_piece(c->p, id));
 }
 
 int
-qwen_bound_fits(struct qwen_bound *c, int32_t id,
+qwen_constrained_fits(struct qwen_constrained *c, int32_t id,
     struct qwen_err *err)
 {
 	struct qwen_str s = qwen_piece(c->p, id);
 
-	if (check(c, err) < 0)
+	if (check_violated(c, err) < 0)
 		return -1;
-	if (c->over || (c->inside && !is_eog(c->p, id)))
+	if (c->over || (c->in_thinking && !is_eog(c->p, id)))
 		return 1;
-	if (c->inside)
+	if (c->in_thinking)
 		return 0;
 	if (is_special(c, id))
 		return 1;
@@ -197,7 +198,7 @@ set_bit(uint64_t *bits, int32_t id, int on)
 
 /* Sets allowed to the constraint's mask and the allowed special tokens. */
 static int
-find_allowed(struct qwen_bound *c, struct qwen_err *err)
+find_allowed(struct qwen_constrained *c, struct qwen_err *err)
 {
 	const uint64_t *mask = c->by->mask(c->match, err);
 	int ends = c->by->may_end(c->match);
@@ -207,7 +208,7 @@ find_allowed(struct qwen_bound *c, struct qwen_err *err)
 		return -1;
 	memcpy(c->allowed, mask, (c->p->n + 63) / 64 * sizeof *mask);
 	for (i = 0; i < c->p->n && c->gap; i++) {
-		if (is_lines(qwen_piece(c->p, (int32_t)i)))
+		if (is_newlines(qwen_piece(c->p, (int32_t)i)))
 			set_bit(c->allowed, (int32_t)i, 1);
 	}
 	if (c->p->think >= 0 && is_special(c, c->p->think))
@@ -220,25 +221,25 @@ find_allowed(struct qwen_bound *c, struct qwen_err *err)
 
 /* Applies allowed if candidate i is token i. */
 static void
-apply_whole(const struct qwen_bound *c, struct qwen_cands *l)
+apply_whole(const struct qwen_constrained *c, struct qwen_cands *l)
 {
 	memcpy(l->bits, c->allowed, (l->n + 63) / 64 * sizeof *l->bits);
 	if (l->n % 64 != 0)
 		l->bits[l->n / 64] &= ((uint64_t)1 << l->n % 64) - 1;
-	qwen_cands_squeeze(l);
+	qwen_cands_keep_bits(l);
 }
 
 int
-qwen_bound_apply(struct qwen_bound *c, struct qwen_cands *l,
+qwen_constrained_apply(struct qwen_constrained *c, struct qwen_cands *l,
     struct qwen_err *err)
 {
 	size_t i, m = 0;
 
-	if (check(c, err) < 0)
+	if (check_violated(c, err) < 0)
 		return -1;
-	if (c->inside && !c->over)
+	if (c->in_thinking && !c->over)
 		qwen_cands_drop(l, c->p->eog, c->p->n_eog);
-	if (c->inside || c->over)
+	if (c->in_thinking || c->over)
 		return 0;
 	if (find_allowed(c, err) < 0)
 		return -1;

@@ -44,7 +44,7 @@ unkey(uint32_t k)
  * the weight of higher bins to *above.  Returns the key bits.
  */
 static uint32_t
-narrow(struct qwen_pick *pick, size_t *n, int shift, double target,
+select_bin(struct qwen_pick *pick, size_t *n, int shift, double target,
     double *above)
 {
 	/*
@@ -103,7 +103,7 @@ find_edge(struct qwen_pick *pick, size_t n, double target, double above)
 	/* 32 key bits from the top: 10, 11 and 11 */
 	if (!are_alike(pick, n)) {
 		for (k = 0, shift = 22; shift >= 0; shift -= 11)
-			k |= narrow(pick, &n, shift, target, &above);
+			k |= select_bin(pick, &n, shift, target, &above);
 	}
 	e.score = unkey(k);
 	e.equal = n;
@@ -155,8 +155,8 @@ edge_of_spans(struct qwen_cands *l, size_t n_spans, size_t m)
  * be ignored.  Returns 1 if it found the edge.
  */
 static int
-find_near(struct qwen_cands *l, const float *score, const float *weight,
-    double target, struct edge *e)
+find_edge_near_top(struct qwen_cands *l, const float *score,
+    const float *weight, double target, struct edge *e)
 {
 	size_t n_spans = (l->n + QWEN_SIFT_SPAN - 1) / QWEN_SIFT_SPAN, m = 128;
 	double sum;
@@ -183,7 +183,7 @@ find_near(struct qwen_cands *l, const float *score, const float *weight,
  * to where weights are 0.
  */
 static uint32_t
-base_of(float range)
+first_bin(float range)
 {
 	uint32_t last = qwen_f32_bits(range < 128 ? range : 128) >> 17;
 
@@ -272,8 +272,8 @@ mark_bin(struct qwen_cands *l, const float *score, float max, uint32_t base,
  * highest; only the scores of one bin have to be compared.
  */
 static struct edge
-find_far(struct qwen_cands *l, const float *score, const float *weight,
-    double target)
+find_edge_anywhere(struct qwen_cands *l, const float *score,
+    const float *weight, double target)
 {
 	float max, range;
 	double above = 0, sum;
@@ -283,7 +283,7 @@ find_far(struct qwen_cands *l, const float *score, const float *weight,
 	range = l->sift->range(score, l->n, &max);
 	if (range == 0)
 		return edge_of_one(l->n, max, weight, target);
-	base = base_of(range);
+	base = first_bin(range);
 	l->sift->bins(l->bin, score, l->n, max, base);
 	bin = edge_bin(l, weight, target, &above);
 	mark_bin(l, score, max, base, bin);
@@ -320,13 +320,13 @@ qwen_cands_keep(struct qwen_cands *l, const float *score, const float *weight,
 	struct edge e;
 	size_t m;
 
-	if (!find_near(l, score, weight, target, &e))
-		e = find_far(l, score, weight, target);
+	if (!find_edge_near_top(l, score, weight, target, &e))
+		e = find_edge_anywhere(l, score, weight, target);
 	m = l->sift->at_least(l->bits, score, l->n, e.score);
 	if (m == l->n && e.ties == e.equal)
 		return;
 	if (e.ties < e.equal)
 		drop_ties(l, score, &e);
-	qwen_cands_squeeze(l);
+	qwen_cands_keep_bits(l);
 	l->has_max = has_max;
 }

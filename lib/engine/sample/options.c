@@ -10,11 +10,13 @@
 #include "base/mem.h"
 #include "engine/sample/sampler.h"
 
-static const struct qwen_sample_opt own[N_OWN] = {
-	[SEED] = { .name = "seed", .type = QWEN_SAMPLE_UINT, .arg = "N",
+static const struct qwen_sample_opt chain_opts[QWEN_N_CHAIN_OPTS] = {
+	[QWEN_OPT_SEED] = { .name = "seed", .type = QWEN_SAMPLE_UINT,
+	  .arg = "N",
 	  .def = 0, .fields = { "seed" },
 	  .help = "seed of the random numbers" },
-	[CHAIN] = { .name = "chain", .type = QWEN_SAMPLE_TEXT, .arg = "LIST",
+	[QWEN_OPT_CHAIN] = { .name = "chain", .type = QWEN_SAMPLE_TEXT,
+	  .arg = "LIST",
 	  .help = "use these sampling methods in this order, as in "
 	      "top-k,temp" },
 };
@@ -32,17 +34,17 @@ qwen_sample_n_opts(void)
 const struct qwen_sample_opt *
 qwen_sample_opt(size_t i)
 {
-	struct qwen_slot slot[N_METHODS];
+	struct qwen_chain_method method[QWEN_N_METHODS];
 	size_t s;
 
-	if (i < N_OWN)
-		return &own[i];
-	i -= N_OWN;
-	qwen_chain_slots(slot);
-	for (s = 0; s < N_METHODS; s++) {
-		if (i < slot[s].m->n_opts)
-			return &slot[s].m->opts[i];
-		i -= slot[s].m->n_opts;
+	if (i < QWEN_N_CHAIN_OPTS)
+		return &chain_opts[i];
+	i -= QWEN_N_CHAIN_OPTS;
+	qwen_chain_methods(method);
+	for (s = 0; s < QWEN_N_METHODS; s++) {
+		if (i < method[s].m->n_opts)
+			return &method[s].m->opts[i];
+		i -= method[s].m->n_opts;
 	}
 	return NULL;
 }
@@ -148,13 +150,13 @@ static int
 check_text(struct qwen_sampler *s, size_t i, const char *text,
     struct qwen_err *err)
 {
-	struct qwen_slot *out[N_METHODS], *slot = s->slot;
+	struct qwen_chain_method *out[QWEN_N_METHODS], *method = s->method;
 
-	if (i == CHAIN)
-		return qwen_chain_read(text, s->slot, out, err) < 0 ? -1 : 0;
-	for (i -= N_OWN; i >= slot->m->n_opts; slot++)
-		i -= slot->m->n_opts;
-	return slot->m->check != NULL ? slot->m->check(i, text, err) : 0;
+	if (i == QWEN_OPT_CHAIN)
+		return qwen_chain_read(text, s->method, out, err) < 0 ? -1 : 0;
+	for (i -= QWEN_N_CHAIN_OPTS; i >= method->m->n_opts; method++)
+		i -= method->m->n_opts;
+	return method->m->check != NULL ? method->m->check(i, text, err) : 0;
 }
 
 static int
@@ -206,7 +208,7 @@ set_option(struct qwen_sampler *s, size_t i, const char *name,
 	if (o == NULL)
 		return qwen_fail(err, QWEN_EUNSUP,
 		    "unknown sampling option %.60s", name);
-	if (s->world.n_vocab != 0)
+	if (s->context.n_vocab != 0)
 		return qwen_fail(err, QWEN_ERANGE, "options cannot be set "
 		    "after the first token");
 	if (text == NULL && o->type == QWEN_SAMPLE_FLAG)
@@ -234,7 +236,7 @@ qwen_sampler_set(struct qwen_sampler *s, const char *name, const char *text,
 }
 
 static void
-reset(struct qwen_sampler *s, size_t i)
+reset_option(struct qwen_sampler *s, size_t i)
 {
 	const struct qwen_sample_opt *o = qwen_sample_opt(i);
 
@@ -245,7 +247,7 @@ reset(struct qwen_sampler *s, size_t i)
 
 /* Sets one "name=value", unless the caller set that option. */
 static int
-advise(struct qwen_sampler *s, const char *word, size_t n,
+advise_option(struct qwen_sampler *s, const char *word, size_t n,
     struct qwen_err *err)
 {
 	size_t len = strcspn(word, "="), i;
@@ -269,7 +271,7 @@ advise(struct qwen_sampler *s, const char *word, size_t n,
 
 /* Returns 1 if the caller set the option to this number. */
 static int
-set_to(const struct qwen_sampler *s, const char *name, double value)
+is_set_to(const struct qwen_sampler *s, const char *name, double value)
 {
 	return s->set[find_option(name)] && qwen_sampler_number(s,
 	    name) == value;
@@ -281,7 +283,7 @@ set_to(const struct qwen_sampler *s, const char *name, double value)
 static int
 wants_best(const struct qwen_sampler *s)
 {
-	return set_to(s, "temp", 0) || set_to(s, "greedy", 1);
+	return is_set_to(s, "temp", 0) || is_set_to(s, "greedy", 1);
 }
 
 int
@@ -290,18 +292,18 @@ qwen_sampler_advise(struct qwen_sampler *s, const char *settings,
 {
 	size_t i, n;
 
-	if (s->world.n_vocab != 0)
+	if (s->context.n_vocab != 0)
 		return qwen_fail(err, QWEN_ERANGE, "options cannot be set "
 		    "after the first token");
 	for (i = 0; qwen_sample_opt(i) != NULL; i++) {
 		if (!s->set[i])
-			reset(s, i);
+			reset_option(s, i);
 	}
 	if (wants_best(s))
 		return 1;
 	for (; *settings != '\0'; settings += n + (settings[n] == ' ')) {
 		n = strcspn(settings, " ");
-		if (n > 0 && advise(s, settings, n, err) < 0)
+		if (n > 0 && advise_option(s, settings, n, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -314,14 +316,14 @@ qwen_sampler_reset(struct qwen_sampler *s, const char *name)
 
 	if (qwen_sample_opt(i) == NULL)
 		return;
-	reset(s, i);
+	reset_option(s, i);
 	s->set[i] = 0;
 }
 
 uint64_t
 qwen_sampler_seed(const struct qwen_sampler *s)
 {
-	return s->v[SEED].u;
+	return s->v[QWEN_OPT_SEED].u;
 }
 
 double

@@ -32,7 +32,7 @@ struct qwen_cands {
 	float		*logit;
 	int32_t		*id;
 	size_t		 n;
-	double		 chance;	/* in [0, 1), for methods with a random
+	double		 uniform;	/* in [0, 1), for methods with a random
 					   decision; independent of the final
 					   draw */
 	float		*weight;	/* filled by qwen_cands_weigh */
@@ -115,7 +115,7 @@ void qwen_cands_only(struct qwen_cands *l, size_t i);
 void qwen_cands_drop(struct qwen_cands *l, const int32_t *ids, size_t n);
 
 /* Removes candidates whose bit in l->bits (64 per word) is 0. */
-void qwen_cands_squeeze(struct qwen_cands *l);
+void qwen_cands_keep_bits(struct qwen_cands *l);
 
 /* Inverts the candidates' bits. */
 void qwen_cands_flip(struct qwen_cands *l);
@@ -173,7 +173,7 @@ union qwen_sample_value {
 };
 
 /* The vocabulary and the model, for methods. */
-struct qwen_sample_world {
+struct qwen_sample_context {
 	size_t		 n_vocab;	/* 0 before begin */
 	const struct qwen_pieces *pieces;	/* of n_vocab tokens, or NULL */
 	int32_t		*eog;		/* ascending */
@@ -241,7 +241,7 @@ struct qwen_sampler_method {
 	 * Begins a timeline; w stays valid until its end: 0, or -1 with *err.
 	 */
 	int	(*begin)(const union qwen_sample_value *v, void *memory,
-		    const struct qwen_sample_world *w, struct qwen_err *err);
+		    const struct qwen_sample_context *w, struct qwen_err *err);
 	/*
 	 * Reports a token of the timeline, from the prompt or generated; -1
 	 * without memory.
@@ -249,7 +249,8 @@ struct qwen_sampler_method {
 	int	(*accept)(const union qwen_sample_value *v, void *memory,
 		    int32_t token, int generated);
 	/* Returns the token that must come next, or -1 if the logits decide. */
-	int32_t	(*force)(const union qwen_sample_value *v, const void *memory);
+	int32_t	(*forced_token)(const union qwen_sample_value *v,
+		    const void *memory);
 	/*
 	 * stops: nonzero if the last token ends the generation. holds: 1 if the
 	 * generation must not end yet.
@@ -270,7 +271,7 @@ struct qwen_sampler_method {
  * Returns a number in [0, 1), a multiple of 2^-53, for the token at position
  * pos.  It is a function of seed and pos only.  Both steps are SplitMix64: the
  * seed gives the start of a sequence, and pos selects its element, so
- * neighbouring seeds and positions give unrelated numbers.  The `chance' of
+ * neighbouring seeds and positions give unrelated numbers.  The `uniform' of
  * struct qwen_cands uses the seed with every bit inverted.
  *
  *	mix(z):  z ^= z >> 30;  z *= 0xbf58476d1ce4e5b9;
@@ -286,17 +287,18 @@ double qwen_sample_uniform(uint64_t seed, uint64_t pos);
  * removes candidates that may not. is_over returns 1 after a token that ended
  * the reply.
  */
-struct qwen_bound;
+struct qwen_constrained;
 
-int qwen_bound_new(struct qwen_bound **out, const struct qwen_constraint *by,
-    const struct qwen_pieces *p, struct qwen_err *err);
-void qwen_bound_free(struct qwen_bound *c);
-int qwen_bound_accept(struct qwen_bound *c, int32_t id,
-    int generated, struct qwen_err *err);
-int qwen_bound_is_over(const struct qwen_bound *c);
-int qwen_bound_fits(struct qwen_bound *c, int32_t id,
+int qwen_constrained_new(struct qwen_constrained **out,
+    const struct qwen_constraint *by, const struct qwen_pieces *p,
     struct qwen_err *err);
-int qwen_bound_apply(struct qwen_bound *c, struct qwen_cands *l,
+void qwen_constrained_free(struct qwen_constrained *c);
+int qwen_constrained_accept(struct qwen_constrained *c, int32_t id,
+    int generated, struct qwen_err *err);
+int qwen_constrained_is_over(const struct qwen_constrained *c);
+int qwen_constrained_fits(struct qwen_constrained *c, int32_t id,
+    struct qwen_err *err);
+int qwen_constrained_apply(struct qwen_constrained *c, struct qwen_cands *l,
     struct qwen_err *err);
 
 #endif

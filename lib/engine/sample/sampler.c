@@ -28,10 +28,10 @@ qwen_sampler_new(struct qwen_sampler **out, struct qwen_err *err)
 	for (i = 0; i < n; i++)
 		s->v[i] = qwen_sample_initial(qwen_sample_opt(i));
 	s->features = qwen_cpu_detect();
-	qwen_chain_slots(s->slot);
-	for (i = 0, n = N_OWN; i < N_METHODS; i++) {
-		s->slot[i].v = s->v + n;
-		n += s->slot[i].m->n_opts;
+	qwen_chain_methods(s->method);
+	for (i = 0, n = QWEN_N_CHAIN_OPTS; i < QWEN_N_METHODS; i++) {
+		s->method[i].v = s->v + n;
+		n += s->method[i].m->n_opts;
 	}
 	*out = s;
 	return 0;
@@ -43,19 +43,19 @@ end_timeline(struct qwen_sampler *s)
 {
 	size_t i;
 
-	for (i = 0; i < N_METHODS; i++) {
-		struct qwen_slot *slot = &s->slot[i];
+	for (i = 0; i < QWEN_N_METHODS; i++) {
+		struct qwen_chain_method *method = &s->method[i];
 
-		if (slot->memory != NULL && slot->m->end != NULL)
-			slot->m->end(slot->memory);
-		free(slot->memory);
-		slot->memory = NULL;
+		if (method->memory != NULL && method->m->end != NULL)
+			method->m->end(method->memory);
+		free(method->memory);
+		method->memory = NULL;
 	}
 	qwen_cands_fini(&s->list);
-	qwen_bound_free(s->bound);
-	s->bound = NULL;
+	qwen_constrained_free(s->reply);
+	s->reply = NULL;
 	s->n_run = 0;
-	s->world.n_vocab = 0;
+	s->context.n_vocab = 0;
 	s->generated = 0;
 }
 
@@ -72,7 +72,7 @@ qwen_sampler_free(struct qwen_sampler *s)
 			qwen_sample_free_list(&s->v[i].list);
 	}
 	free(s->masked);
-	free(s->world.eog);
+	free(s->context.eog);
 	free(s->v);
 	free(s->set);
 	free(s);
@@ -84,16 +84,16 @@ qwen_sampler_needs_pieces(const struct qwen_sampler *s)
 	size_t i;
 	int needs = s->constraint.ops != NULL;
 
-	for (i = 0; i < N_METHODS; i++)
-		needs |= s->slot[i].m->needs_pieces &&
-		    qwen_slot_active(&s->slot[i]);
+	for (i = 0; i < QWEN_N_METHODS; i++)
+		needs |= s->method[i].m->needs_pieces &&
+		    qwen_chain_method_active(&s->method[i]);
 	return needs;
 }
 
 void
 qwen_sampler_pieces(struct qwen_sampler *s, const struct qwen_pieces *p)
 {
-	s->world.pieces = p;
+	s->context.pieces = p;
 }
 
 int
@@ -139,16 +139,16 @@ void
 qwen_sampler_bias(struct qwen_sampler *s, const int32_t *ids, const float *x,
     size_t n)
 {
-	s->world.biased = ids;
-	s->world.bias = x;
-	s->world.n_biased = n;
+	s->context.biased = ids;
+	s->context.bias = x;
+	s->context.n_biased = n;
 }
 
 int
 qwen_sampler_eog(struct qwen_sampler *s, const int32_t *ids, size_t n,
     struct qwen_err *err)
 {
-	return copy_ids(&s->world.eog, &s->world.n_eog, ids, n, err);
+	return copy_ids(&s->context.eog, &s->context.n_eog, ids, n, err);
 }
 
 int
@@ -161,12 +161,12 @@ qwen_sampler_copy(struct qwen_sampler **out, const struct qwen_sampler *from,
 	if (qwen_sampler_new(&s, err) < 0)
 		return -1;
 	s->features = from->features;
-	s->world.pieces = from->world.pieces;
+	s->context.pieces = from->context.pieces;
 	s->constraint = from->constraint;
-	qwen_sampler_bias(s, from->world.biased, from->world.bias,
-	    from->world.n_biased);
+	qwen_sampler_bias(s, from->context.biased, from->context.bias,
+	    from->context.n_biased);
 	if (qwen_sample_copy_options(s, from, err) < 0 ||
-	    qwen_sampler_eog(s, from->world.eog, from->world.n_eog,
+	    qwen_sampler_eog(s, from->context.eog, from->context.n_eog,
 	    err) < 0 ||
 	    qwen_sampler_mask(s, from->masked, from->n_masked, err) < 0) {
 		qwen_sampler_free(s);
@@ -197,40 +197,40 @@ qwen_sampler_cpu(struct qwen_sampler *s, const char *level,
 static int
 begin_methods(struct qwen_sampler *s, struct qwen_err *err)
 {
-	const struct qwen_pieces *p = s->world.pieces;
+	const struct qwen_pieces *p = s->context.pieces;
 	size_t i;
 
 	for (i = 0; i < s->n_run; i++) {
-		struct qwen_slot *slot = s->run[i];
+		struct qwen_chain_method *method = s->run[i];
 
-		if (slot->m->needs_pieces && p == NULL)
+		if (method->m->needs_pieces && p == NULL)
 			return qwen_fail(err, QWEN_EUNSUP,
-			    "%s needs the texts of tokens", slot->m->name);
-		if (slot->m->needs_pieces && p->n != s->world.n_vocab)
+			    "%s needs the texts of tokens", method->m->name);
+		if (method->m->needs_pieces && p->n != s->context.n_vocab)
 			return qwen_fail(err, QWEN_ERANGE, "texts of %zu "
 			    "tokens for a vocabulary of %zu", p->n,
-			    s->world.n_vocab);
-		if (slot->m->memory > 0 &&
-		    (slot->memory = qwen_alloc(1, slot->m->memory)) == NULL)
+			    s->context.n_vocab);
+		if (method->m->memory > 0 &&
+		    (method->memory = qwen_alloc(1, method->m->memory)) == NULL)
 			return qwen_oom(err);
-		if (slot->m->begin != NULL && slot->m->begin(slot->v,
-		    slot->memory, &s->world, err) < 0)
+		if (method->m->begin != NULL && method->m->begin(method->v,
+		    method->memory, &s->context, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 static int
-begin_bound(struct qwen_sampler *s, struct qwen_err *err)
+begin_reply(struct qwen_sampler *s, struct qwen_err *err)
 {
 	if (s->constraint.ops == NULL)
 		return 0;
-	if (s->world.pieces == NULL ||
-	    s->world.pieces->n != s->world.n_vocab)
+	if (s->context.pieces == NULL ||
+	    s->context.pieces->n != s->context.n_vocab)
 		return qwen_fail(err, QWEN_EUNSUP,
 		    "a grammar needs the texts of tokens");
-	return qwen_bound_new(&s->bound, &s->constraint, s->world.pieces,
-	    err);
+	return qwen_constrained_new(&s->reply, &s->constraint,
+	    s->context.pieces, err);
 }
 
 int
@@ -241,10 +241,10 @@ qwen_sampler_begin(struct qwen_sampler *s, size_t n_vocab,
 	if (n_vocab == 0 || n_vocab > INT32_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "invalid vocabulary size "
 		    "%zu", n_vocab);
-	s->world.n_vocab = n_vocab;
+	s->context.n_vocab = n_vocab;
 	if (qwen_chain_arrange(s, err) < 0 ||
 	    (s->lent == NULL && qwen_cands_init(&s->list, n_vocab, err) < 0) ||
-	    begin_methods(s, err) < 0 || begin_bound(s, err) < 0) {
+	    begin_methods(s, err) < 0 || begin_reply(s, err) < 0) {
 		end_timeline(s);
 		return -1;
 	}
@@ -266,24 +266,24 @@ qwen_sampler_accept(struct qwen_sampler *s, const int32_t *tokens, size_t n,
 	size_t i, k;
 
 	for (k = 0; k < n; k++) {
-		if (tokens[k] < 0 || (size_t)tokens[k] >= s->world.n_vocab)
+		if (tokens[k] < 0 || (size_t)tokens[k] >= s->context.n_vocab)
 			return qwen_fail(err, QWEN_ERANGE,
 			    "token %ld is outside the vocabulary of %zu",
-			    (long)tokens[k], s->world.n_vocab);
+			    (long)tokens[k], s->context.n_vocab);
 	}
 	for (i = 0; i < s->n_run; i++) {
-		struct qwen_slot *slot = s->run[i];
+		struct qwen_chain_method *method = s->run[i];
 
-		if (slot->m->accept == NULL)
+		if (method->m->accept == NULL)
 			continue;
 		for (k = 0; k < n; k++) {
-			if (slot->m->accept(slot->v, slot->memory, tokens[k],
-			    generated) < 0)
+			if (method->m->accept(method->v, method->memory,
+			    tokens[k], generated) < 0)
 				return qwen_oom(err);
 		}
 	}
-	for (k = 0; k < n && s->bound != NULL; k++) {
-		if (qwen_bound_accept(s->bound, tokens[k],
+	for (k = 0; k < n && s->reply != NULL; k++) {
+		if (qwen_constrained_accept(s->reply, tokens[k],
 		    generated, err) < 0)
 			return -1;
 	}
@@ -299,23 +299,23 @@ qwen_sampler_stopped(const struct qwen_sampler *s)
 	size_t i;
 
 	for (i = 0; i < s->n_run; i++) {
-		const struct qwen_slot *slot = s->run[i];
+		const struct qwen_chain_method *method = s->run[i];
 
-		if (slot->m->stops != NULL &&
-		    (now = slot->m->stops(slot->memory)) != 0 && stops == 0)
+		if (method->m->stops != NULL &&
+		    (now = method->m->stops(method->memory)) != 0 && stops == 0)
 			stops = now;
-		if (slot->m->holds != NULL)
-			holds |= slot->m->holds(slot->v, slot->memory);
+		if (method->m->holds != NULL)
+			holds |= method->m->holds(method->v, method->memory);
 	}
 	if (!s->generated)
 		return 0;
-	if (s->bound != NULL && qwen_bound_is_over(s->bound))
+	if (s->reply != NULL && qwen_constrained_is_over(s->reply))
 		return QWEN_STOPPED_TEXT;
 	return holds ? 0 : stops;
 }
 
 /* Returns the only method with something to save, or NULL. */
-static const struct qwen_slot *
+static const struct qwen_chain_method *
 with_memory(const struct qwen_sampler *s)
 {
 	size_t i;
@@ -330,32 +330,32 @@ with_memory(const struct qwen_sampler *s)
 void
 qwen_sampler_save(const struct qwen_sampler *s, char buf[QWEN_SAMPLER_MEMORY])
 {
-	const struct qwen_slot *slot = with_memory(s);
+	const struct qwen_chain_method *method = with_memory(s);
 
 	buf[0] = '\0';
-	if (slot != NULL)
-		snprintf(buf, QWEN_SAMPLER_MEMORY, "%s=%.17g", slot->m->name,
-		    slot->m->save(slot->memory));
+	if (method != NULL)
+		snprintf(buf, QWEN_SAMPLER_MEMORY, "%s=%.17g", method->m->name,
+		    method->m->save(method->memory));
 }
 
 int
 qwen_sampler_restore(struct qwen_sampler *s, const char *text,
     struct qwen_err *err)
 {
-	const struct qwen_slot *slot = with_memory(s);
+	const struct qwen_chain_method *method = with_memory(s);
 	size_t n = strcspn(text, "=");
 	char *tail;
 	double d;
 
 	/* ignore what another method saved */
-	if (text[0] == '\0' || slot == NULL || strlen(slot->m->name) != n ||
-	    memcmp(slot->m->name, text, n) != 0)
+	if (text[0] == '\0' || method == NULL || strlen(method->m->name) != n ||
+	    memcmp(method->m->name, text, n) != 0)
 		return 0;
 	d = text[n] != '\0' ? strtod(text + n + 1, &tail) : 0;
 	if (text[n] == '\0' || *tail != '\0' || !(d >= -1e6 && d <= 1e6))
 		return qwen_fail(err, QWEN_EFORMAT,
 		    "\"%.60s\" is not a saved sampler state", text);
-	slot->m->restore(slot->memory, d);
+	method->m->restore(method->memory, d);
 	return 0;
 }
 
@@ -387,8 +387,8 @@ forced(const struct qwen_sampler *s)
 	size_t i;
 
 	for (i = 0; i < s->n_run && id < 0; i++) {
-		if (s->run[i]->m->force != NULL)
-			id = s->run[i]->m->force(s->run[i]->v,
+		if (s->run[i]->m->forced_token != NULL)
+			id = s->run[i]->m->forced_token(s->run[i]->v,
 			    s->run[i]->memory);
 	}
 	return id;
@@ -402,15 +402,15 @@ best_of_row(const struct qwen_sampler *s, const float *logits, size_t n)
 	int finite;
 	int32_t id;
 
-	if (n == 0 || n > s->world.n_vocab)
+	if (n == 0 || n > s->context.n_vocab)
 		return -1;
 	id = (int32_t)qwen_sample_best(s->sift, logits, n, &finite);
 	if (!finite || (s->n_masked > 0 && bsearch(&id, s->masked,
 	    s->n_masked, sizeof id, qwen_sample_compare_ids) != NULL))
 		return -1;
 	/* the slower path reports the error */
-	if (s->bound != NULL &&
-	    qwen_bound_fits(s->bound, id, &err) <= 0)
+	if (s->reply != NULL &&
+	    qwen_constrained_fits(s->reply, id, &err) <= 0)
 		return -1;
 	return id;
 }
@@ -427,7 +427,7 @@ qwen_sampler_sample(struct qwen_sampler *s, const float *logits,
     struct qwen_err *err)
 {
 	struct qwen_cands *l = s->lent != NULL ? s->lent : &s->list;
-	uint64_t seed = s->v[SEED].u;
+	uint64_t seed = s->v[QWEN_OPT_SEED].u;
 	size_t i;
 
 	if ((*out = forced(s)) >= 0)
@@ -438,14 +438,14 @@ qwen_sampler_sample(struct qwen_sampler *s, const float *logits,
 	    (*out = best_of_row(s, logits, n)) >= 0)
 		return 0;
 	l->sift = s->sift;
-	if (qwen_cands_fill(l, logits, ids, n, s->world.n_vocab, err) < 0)
+	if (qwen_cands_fill(l, logits, ids, n, s->context.n_vocab, err) < 0)
 		return -1;
 	if (s->n_masked > 0)
 		qwen_cands_drop(l, s->masked, s->n_masked);
-	if (s->bound != NULL &&
-	    qwen_bound_apply(s->bound, l, err) < 0)
+	if (s->reply != NULL &&
+	    qwen_constrained_apply(s->reply, l, err) < 0)
 		return -1;
-	l->chance = qwen_sample_uniform(~seed, pos);
+	l->uniform = qwen_sample_uniform(~seed, pos);
 	for (i = 0; i < s->n_run && l->n > 0; i++) {
 		if (s->run[i]->m->apply != NULL)
 			s->run[i]->m->apply(s->run[i]->v, s->run[i]->memory, l);

@@ -17,22 +17,23 @@ enum {
 #define SAMPLER(name) COUNT_##name,
 #include "samplers.inc"
 #undef SAMPLER
-	N_METHODS
+	QWEN_N_METHODS
 };
 
 /* The chain's own options come first. */
-enum { SEED, CHAIN, N_OWN };
+enum { QWEN_OPT_SEED, QWEN_OPT_CHAIN, QWEN_N_CHAIN_OPTS };
 
 /* A method and the values of its options. */
-struct qwen_slot {
+struct qwen_chain_method {
 	const struct qwen_sampler_method *m;
 	union qwen_sample_value	*v;		/* part of the sampler's v */
 	void			*memory;
 };
 
 struct qwen_sampler {
-	struct qwen_slot	 slot[N_METHODS];	/* ordered by rank */
-	struct qwen_slot	*run[N_METHODS];	/* methods in use, in
+	struct qwen_chain_method method[QWEN_N_METHODS];	/* ordered by
+								   rank */
+	struct qwen_chain_method *run[QWEN_N_METHODS];	/* methods in use, in
 							   order */
 	size_t			 n_run;
 	int			 greedy;	/* the methods always choose the
@@ -46,23 +47,26 @@ struct qwen_sampler {
 						   candidates, */
 	struct qwen_cands	*lent;		/* or one lent by
 						   qwen_sampler_lend */
-	struct qwen_sample_world world;
+	struct qwen_sample_context context;
 	int32_t			*masked;	/* forbidden tokens,
 						   ascending */
 	size_t			 n_masked;
 	struct qwen_constraint	 constraint;	/* on the reply */
-	struct qwen_bound	*bound;		/* the current reply, or NULL */
+	struct qwen_constrained	*reply;		/* the current reply, or NULL */
 	int			 generated;	/* the last token was
 						   generated */
 	unsigned		 features;	/* CPU features that may be
 						   used */
 };
 
-/* Fills slot with the N_METHODS methods in order of rank, without memory. */
-void qwen_chain_slots(struct qwen_slot *slot);
+/*
+ * Fills method with the QWEN_N_METHODS methods in order of rank, without
+ * memory.
+ */
+void qwen_chain_methods(struct qwen_chain_method *method);
 
 /* Returns 1 if the method's options turn it on. */
-int qwen_slot_active(const struct qwen_slot *slot);
+int qwen_chain_method_active(const struct qwen_chain_method *method);
 
 /* Returns the default of an option. */
 union qwen_sample_value qwen_sample_initial(const struct qwen_sample_opt *o);
@@ -85,11 +89,11 @@ int qwen_sample_copy_options(struct qwen_sampler *to,
 int qwen_chain_has(struct qwen_sampler *s, size_t i);
 
 /*
- * Parses "top-k,temp" into at most N_METHODS slots; returns their number, or
- * -1.
+ * Parses "top-k,temp" into at most QWEN_N_METHODS methods; returns their
+ * number, or -1.
  */
-int qwen_chain_read(const char *text, struct qwen_slot *slot,
-    struct qwen_slot **out, struct qwen_err *err);
+int qwen_chain_read(const char *text, struct qwen_chain_method *method,
+    struct qwen_chain_method **out, struct qwen_err *err);
 
 /* Fills s->run with the methods in use, in order. */
 int qwen_chain_arrange(struct qwen_sampler *s, struct qwen_err *err);

@@ -100,7 +100,7 @@ find_breakers(struct memory *m, const struct qwen_sample_list *list,
 
 static int
 begin(const union qwen_sample_value *v, void *memory,
-    const struct qwen_sample_world *w, struct qwen_err *err)
+    const struct qwen_sample_context *w, struct qwen_err *err)
 {
 	struct memory *m = memory;
 
@@ -132,7 +132,7 @@ accept(const union qwen_sample_value *v, void *memory, int32_t token,
  * A breaker matches nothing.
  */
 static void
-measure(struct memory *m, const int32_t *t, size_t n)
+match_lengths(struct memory *m, const int32_t *t, size_t n)
 {
 	size_t i, left = 0, right = 0, k;
 
@@ -175,7 +175,7 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 	if (n == 0)
 		return;
 	t = m->seen.token + from;
-	measure(m, t, n);
+	match_lengths(m, t, n);
 	for (i = 1; i < n; i++) {
 		int32_t next = t[n - i];	/* the token after the match */
 

@@ -29,7 +29,7 @@ struct memory {
 	size_t		 n;
 	int32_t		*ban;		/* forbidden tokens, ascending */
 	size_t		 n_ban;
-	const struct qwen_sample_world *w;
+	const struct qwen_sample_context *w;
 };
 
 /* Parses "15=-2.5"; sets *ban instead of b->x for -inf. */
@@ -80,7 +80,7 @@ end(void *memory)
 }
 
 static int
-check_one(int32_t id, float x, const struct qwen_sample_world *w,
+check_one(int32_t id, float x, const struct qwen_sample_context *w,
     struct qwen_err *err)
 {
 	if (id < 0 || (size_t)id >= w->n_vocab)
@@ -92,7 +92,7 @@ check_one(int32_t id, float x, const struct qwen_sample_world *w,
 
 static int
 begin(const union qwen_sample_value *v, void *memory,
-    const struct qwen_sample_world *w, struct qwen_err *err)
+    const struct qwen_sample_context *w, struct qwen_err *err)
 {
 	struct memory *m = memory;
 	size_t i;

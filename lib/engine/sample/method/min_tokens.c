@@ -18,12 +18,12 @@ static const struct qwen_sample_opt opts[] = {
 
 struct memory {
 	uint64_t	 n;		/* tokens generated after the prompt */
-	const struct qwen_sample_world *w;
+	const struct qwen_sample_context *w;
 };
 
 static int
 begin(const union qwen_sample_value *v, void *memory,
-    const struct qwen_sample_world *w, struct qwen_err *err)
+    const struct qwen_sample_context *w, struct qwen_err *err)
 {
 	(void)v;
 	(void)err;
@@ -52,7 +52,7 @@ holds(const union qwen_sample_value *v, const void *memory)
 static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {
-	const struct qwen_sample_world *w = ((struct memory *)memory)->w;
+	const struct qwen_sample_context *w = ((struct memory *)memory)->w;
 	size_t i, n = 0;
 
 	if (!holds(v, memory))

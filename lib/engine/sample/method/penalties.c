@@ -67,7 +67,7 @@ end(void *memory)
 
 static int
 begin(const union qwen_sample_value *v, void *memory,
-    const struct qwen_sample_world *w, struct qwen_err *err)
+    const struct qwen_sample_context *w, struct qwen_err *err)
 {
 	struct memory *m = memory;
 

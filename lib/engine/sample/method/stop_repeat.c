@@ -30,7 +30,7 @@ struct memory {
 
 static int
 begin(const union qwen_sample_value *v, void *memory,
-    const struct qwen_sample_world *w, struct qwen_err *err)
+    const struct qwen_sample_context *w, struct qwen_err *err)
 {
 	(void)v;
 	(void)w;

@@ -22,7 +22,7 @@ static const struct qwen_sample_opt opts[] = {
 struct memory {
 	const struct qwen_pieces *pieces;
 	int32_t		 line, gap;	/* tokens "\n" and "\n\n", or -1 */
-	int		 inside;	/* a block is open */
+	int		 in_thinking;	/* a block is open */
 	int		 on_line;	/* the text so far ends with a new
 					   line */
 	int		 closed;	/* the sampler closed the block: gap
@@ -46,7 +46,7 @@ find_piece(const struct qwen_pieces *p, const char *text)
 
 static int
 begin(const union qwen_sample_value *v, void *memory,
-    const struct qwen_sample_world *w, struct qwen_err *err)
+    const struct qwen_sample_context *w, struct qwen_err *err)
 {
 	struct memory *m = memory;
 
@@ -61,13 +61,13 @@ begin(const union qwen_sample_value *v, void *memory,
 }
 
 static int32_t
-force(const union qwen_sample_value *v, const void *memory)
+forced_token(const union qwen_sample_value *v, const void *memory)
 {
 	const struct memory *m = memory;
 
 	if (m->closed)
 		return m->gap;
-	if (!m->inside || m->spent < (uint64_t)v[0].i)
+	if (!m->in_thinking || m->spent < (uint64_t)v[0].i)
 		return -1;
 	return m->on_line || m->line < 0 ? m->pieces->unthink : m->line;
 }
@@ -78,17 +78,17 @@ accept(const union qwen_sample_value *v, void *memory, int32_t token,
 {
 	struct memory *m = memory;
 	struct qwen_str s = qwen_piece(m->pieces, token);
-	int ours = generated && token == force(v, memory);
+	int ours = generated && token == forced_token(v, memory);
 
 	m->closed = ours && token == m->pieces->unthink && m->gap >= 0;
 	if (!generated)
 		m->spent = 0;
-	else if (m->inside)
+	else if (m->in_thinking)
 		m->spent++;
 	if (token == m->pieces->think)
-		m->inside = 1;
+		m->in_thinking = 1;
 	else if (token == m->pieces->unthink)
-		m->inside = 0;
+		m->in_thinking = 0;
 	if (s.len > 0)
 		m->on_line = s.s[s.len - 1] == '\n';
 	return 0;
@@ -98,5 +98,5 @@ const struct qwen_sampler_method qwen_sampler_think = {
 	.name = "think-max", .rank = QWEN_RANK_THINK, .keeps_best = 1,
 	.memory = sizeof(struct memory), .needs_pieces = 1,
 	.n_opts = 1, .opts = opts,
-	.begin = begin, .accept = accept, .force = force,
+	.begin = begin, .accept = accept, .forced_token = forced_token,
 };

@@ -37,7 +37,7 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 	double limit;
 
 	(void)memory;
-	if (l->chance >= v[CHANCE].d)
+	if (l->uniform >= v[CHANCE].d)
 		return;
 	limit = v[THRESHOLD].d * qwen_cands_weigh(l);
 	likely = l->sift->at_least(l->bits, l->weight, l->n,
@@ -54,7 +54,7 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 	}
 	qwen_cands_flip(l);
 	l->bits[last / 64] |= (uint64_t)1 << last % 64;
-	qwen_cands_squeeze(l);
+	qwen_cands_keep_bits(l);
 }
 
 const struct qwen_sampler_method qwen_sampler_xtc = {

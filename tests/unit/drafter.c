@@ -115,7 +115,7 @@ run(const struct qwen_draft_opts *o, int mtp, size_t n)
 	w.clock = w.passes = 0;
 	w.n_chains = 0;
 	for (w.at = n; w.at < w.n; w.at += 1 + i) {
-		pass.room = w.n - w.at - 1;
+		pass.max_drafts = w.n - w.at - 1;
 		if (qwen_drafter_follow(d, w.text, w.at, w.text[w.at],
 		    &err) < 0 || qwen_drafter_guess(d, NULL, &pass, &err) < 0)
 			break;

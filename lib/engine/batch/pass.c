@@ -124,7 +124,7 @@ propose_drafts(struct qwen_work *w, struct qwen_err *err)
 			return -1;
 		/* tokens that may follow the one that is read */
 		left = t->job.max - (t->n - t->n_prompt);
-		pass.room = left < QWEN_GUESS_MAX ? left : QWEN_GUESS_MAX;
+		pass.max_drafts = left < QWEN_GUESS_MAX ? left : QWEN_GUESS_MAX;
 		if (qwen_drafter_propose(t->drafter, t->s, t->text[t->n - 1],
 		    &pass, &p->guess, &p->n_guess, err) < 0)
 			return -1;

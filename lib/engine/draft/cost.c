@@ -53,7 +53,7 @@ enum { FIRST_PLAIN = 2, PLAIN_EVERY = 128 };
 /* ----------------------------------------------------- fitting the factors */
 
 static double
-guess(size_t rows)
+assumed_cost(size_t rows)
 {
 	return 1 + ROW_GUESS * (double)(rows - 1);
 }
@@ -94,7 +94,7 @@ ascend(const struct qwen_cost *c, struct step *step)
 }
 
 static void
-fit(struct qwen_cost *c)
+fit_factors(struct qwen_cost *c)
 {
 	struct step step[QWEN_COST_ROWS];
 	size_t n = ascend(c, step), i, k;
@@ -122,7 +122,7 @@ fit(struct qwen_cost *c)
 
 /* Returns the relative error of a measurement, clamped. */
 static double
-off(double ratio, double n)
+relative_error(double ratio, double n)
 {
 	double most = n < SURE ? 1 / n : 0.3;
 
@@ -130,7 +130,7 @@ off(double ratio, double n)
 }
 
 static void
-fade(struct qwen_cost *c, size_t but)
+fade_others(struct qwen_cost *c, size_t but)
 {
 	size_t k;
 
@@ -141,13 +141,13 @@ fade(struct qwen_cost *c, size_t but)
 			continue;
 		if (m->n > 1)
 			m->n--;
-		else if (m->v > guess(k))
-			m->v += FADE * (guess(k) - m->v);
+		else if (m->v > assumed_cost(k))
+			m->v += FADE * (assumed_cost(k) - m->v);
 	}
 }
 
 static void
-plain(struct qwen_cost *c, double seconds)
+add_plain_pass(struct qwen_cost *c, double seconds)
 {
 	struct qwen_cost_mean *m = &c->rows[1];
 
@@ -155,13 +155,14 @@ plain(struct qwen_cost *c, double seconds)
 	if (m->n < SURE)
 		c->scale = m->n == 0 ? seconds : fmin(c->scale, seconds);
 	else
-		c->scale *= 1 + MOVE_PLAIN * off(seconds / c->scale, m->n);
+		c->scale *= 1 + MOVE_PLAIN * relative_error(seconds / c->scale,
+		    m->n);
 	m->n += m->n < MOST;
-	c->plain = c->n_passes;
+	c->last_plain = c->n_passes;
 }
 
 static void
-several(struct qwen_cost *c, size_t rows, double seconds)
+add_larger_pass(struct qwen_cost *c, size_t rows, double seconds)
 {
 	struct qwen_cost_mean *m = &c->rows[rows];
 	double r;
@@ -173,7 +174,7 @@ several(struct qwen_cost *c, size_t rows, double seconds)
 		    r), 1 };
 		return;
 	}
-	r = off(seconds / c->scale / m->v, m->n);
+	r = relative_error(seconds / c->scale / m->v, m->n);
 	if (m->n >= SURE)
 		c->scale *= 1 + MOVE * r;
 	m->v *= 1 + r / (m->n + 1);
@@ -186,20 +187,20 @@ qwen_cost_pass(struct qwen_cost *c, size_t rows, double seconds)
 	if (rows == 0 || rows > QWEN_COST_ROWS || !(seconds > 0))
 		return;
 	if (c->n_passes++ == 0) {
-		c->scale = seconds / guess(rows);
-		fit(c);
+		c->scale = seconds / assumed_cost(rows);
+		fit_factors(c);
 	}
 	if (rows == 1)
-		plain(c, seconds);
+		add_plain_pass(c, seconds);
 	else
-		several(c, rows, seconds);
+		add_larger_pass(c, rows, seconds);
 	if (c->n_passes % FADE_EVERY == 0)
-		fade(c, rows);
-	fit(c);
+		fade_others(c, rows);
+	fit_factors(c);
 	/*
 	 * larger excess comes from other programs, except while little is known
 	 */
-	c->last = fmin(fmax(seconds / c->scale / c->fit[rows], 0.5),
+	c->last_ratio = fmin(fmax(seconds / c->scale / c->fit[rows], 0.5),
 	    rows > 1 && c->rows[rows].n <= SURE ? 4 : 1.5);
 }
 
@@ -207,7 +208,7 @@ int
 qwen_cost_is_due(const struct qwen_cost *c)
 {
 	return c->rows[1].n < FIRST_PLAIN ||
-	    c->n_passes - c->plain >= PLAIN_EVERY;
+	    c->n_passes - c->last_plain >= PLAIN_EVERY;
 }
 
 void
@@ -221,7 +222,7 @@ qwen_cost_draft(struct qwen_cost *c, size_t n, double seconds)
 	if (m->n == 0)
 		m->v = fmin(seconds, FIRST_DRAFT * DRAFT_GUESS);
 	else
-		m->v *= 1 + off(seconds / m->v, m->n) / (m->n + 1);
+		m->v *= 1 + relative_error(seconds / m->v, m->n) / (m->n + 1);
 	m->n += m->n < MOST;
 }
 
@@ -230,7 +231,7 @@ qwen_cost_of(const struct qwen_cost *c, size_t rows)
 {
 	if (rows > QWEN_COST_ROWS)
 		rows = QWEN_COST_ROWS;
-	return c->n_passes == 0 ? guess(rows) : c->fit[rows];
+	return c->n_passes == 0 ? assumed_cost(rows) : c->fit[rows];
 }
 
 double

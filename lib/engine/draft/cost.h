@@ -26,12 +26,12 @@ struct qwen_cost {
 							   one row */
 	struct qwen_cost_mean draft;	/* relative time of making one draft */
 	double		 fit[QWEN_COST_ROWS + 1];
-	double		 last;		/* last pass: measured by expected time,
+	double		 last_ratio;	/* last pass: measured by expected time,
 					   from 0.5 to 1.5 (to 4 while little is
 					   known) */
 	size_t		 known;		/* most rows of a measured pass */
-	uint64_t	 n_passes, plain;	/* plain: number of the last
-						   pass of one row */
+	uint64_t	 n_passes;
+	uint64_t	 last_plain;	/* number of the last pass of one row */
 };
 
 /* Records the time of a pass with `rows' rows, or of making n drafts. */

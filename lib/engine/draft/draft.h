@@ -18,15 +18,15 @@
 
 /* The pass that drafts are made for. */
 struct qwen_draft_pass {
-	size_t	 room;		/* maximum number of drafts */
+	size_t	 max_drafts;
 	size_t	 rows;		/* rows without drafts */
 	double	 tokens;	/* expected tokens without drafts */
 };
 
 /*
  * Proposes drafts for the next pass of the session: *n of them in *guess, valid
- * until the next call.  Returns the same drafts again, except for room, if
- * nothing was read since.
+ * until the next call.  If nothing was read since, returns the same drafts
+ * again, at most max_drafts.
  */
 int qwen_drafter_propose(struct qwen_drafter *d, struct qwen_session *s,
     int32_t next, const struct qwen_draft_pass *pass, const int32_t **guess,
@@ -87,7 +87,7 @@ struct qwen_drafter {
 	int32_t			 id[QWEN_DRAFT_MAX];
 	int			 mtp;
 	struct qwen_draft_pass	 pass;		/* rows 0: no pass yet */
-	double			 before;	/* relative time that making
+	double			 drafting_time;	/* relative time that making
 						   drafts took */
 	/*
 	 * Time that may be lost, in tokens: a little at first; it grows with

@@ -53,7 +53,7 @@ note_odds(struct qwen_drafter *d, size_t which, int right)
 
 /* Compares a prediction with the token at position at. */
 static void
-compare(struct qwen_drafter *d, struct qwen_prediction *p, size_t at,
+compare_draft(struct qwen_drafter *d, struct qwen_prediction *p, size_t at,
     int32_t token)
 {
 	int right;
@@ -70,12 +70,12 @@ compare(struct qwen_drafter *d, struct qwen_prediction *p, size_t at,
 }
 
 static int
-see(struct qwen_drafter *d, int32_t token, struct qwen_err *err)
+add_token(struct qwen_drafter *d, int32_t token, struct qwen_err *err)
 {
 	size_t at = d->seen.n;
 
-	compare(d, &d->looked_up, at, token);
-	compare(d, &d->chain, at, token);
+	compare_draft(d, &d->looked_up, at, token);
+	compare_draft(d, &d->chain, at, token);
 	if (d->right < d->n && at == d->at + d->right &&
 	    d->id[d->right] == token) {
 		d->right++;
@@ -94,7 +94,7 @@ see(struct qwen_drafter *d, int32_t token, struct qwen_err *err)
 
 /* Forgets everything after the first n tokens. */
 static void
-cut(struct qwen_drafter *d, size_t n)
+cut_text(struct qwen_drafter *d, size_t n)
 {
 	qwen_lookup_cut(&d->seen, n);
 	d->length = 0;
@@ -119,10 +119,10 @@ qwen_drafter_follow(struct qwen_drafter *d, const int32_t *tokens, size_t n,
 	if (i < l->n) {
 		for (i = 0; i < l->n && i < n && l->token[i] == tokens[i]; i++)
 			;
-		cut(d, i);
+		cut_text(d, i);
 	}
 	for (i = l->n; i <= n; i++) {
-		if (see(d, i < n ? tokens[i] : next, err) < 0)
+		if (add_token(d, i < n ? tokens[i] : next, err) < 0)
 			return -1;
 	}
 	return 0;

@@ -102,7 +102,8 @@ int
 qwen_drafter_eval(struct qwen_drafter *d, struct qwen_session *s, int32_t id,
     size_t room, struct qwen_err *err)
 {
-	struct qwen_draft_pass pass = { .room = room, .rows = 1, .tokens = 1 };
+	struct qwen_draft_pass pass = { .max_drafts = room, .rows = 1,
+	    .tokens = 1 };
 	struct qwen_eval how = { .logits = QWEN_LOGITS_LAST };
 	double start;
 

@@ -27,7 +27,7 @@ enum {
  * without drafts.
  */
 static double
-price(const struct qwen_drafter *d, const struct qwen_draft_pass *pass,
+cost_in_tokens(const struct qwen_drafter *d, const struct qwen_draft_pass *pass,
     double time)
 {
 	return time * pass->tokens / qwen_cost_of(&d->all->cost, pass->rows);
@@ -35,21 +35,21 @@ price(const struct qwen_drafter *d, const struct qwen_draft_pass *pass,
 
 /* Ends the last pass, whose time is now known: updates the credit. */
 static void
-settle(struct qwen_drafter *d)
+end_pass(struct qwen_drafter *d)
 {
 	const struct qwen_cost *c = &d->all->cost;
-	double time = d->before;
+	double time = d->drafting_time;
 
 	if (d->n > 0)
-		time += qwen_cost_of(c, d->pass.rows + d->n) * c->last -
+		time += qwen_cost_of(c, d->pass.rows + d->n) * c->last_ratio -
 		    qwen_cost_of(c, d->pass.rows);
 	if (d->pass.rows > 0)
 		d->credit += (double)d->right + SHARE * (1 + (double)d->right) -
-		    price(d, &d->pass, time);
+		    cost_in_tokens(d, &d->pass, time);
 	if (d->credit > MOST_CREDIT)
 		d->credit = MOST_CREDIT;
 	d->n = d->right = 0;
-	d->before = 0;
+	d->drafting_time = 0;
 }
 
 /* ----------------------------------------------------------------- lookup */
@@ -81,7 +81,7 @@ find_earlier(struct qwen_drafter *d)
  * text it continues with the copied ones.
  */
 static void
-look_up(struct qwen_drafter *d, size_t max, struct qwen_prediction *p)
+draft_by_lookup(struct qwen_drafter *d, size_t max, struct qwen_prediction *p)
 {
 	size_t i, k;
 
@@ -105,7 +105,7 @@ look_up(struct qwen_drafter *d, size_t max, struct qwen_prediction *p)
 
 /* Makes n drafts with the MTP block, as a prediction. */
 static int
-chain(struct qwen_drafter *d, struct qwen_session *s, size_t n,
+draft_by_mtp(struct qwen_drafter *d, struct qwen_session *s, size_t n,
     struct qwen_err *err)
 {
 	struct qwen_prediction *p = &d->chain;
@@ -135,7 +135,8 @@ chain(struct qwen_drafter *d, struct qwen_session *s, size_t n,
  * < n.
  */
 static void
-chances(const struct qwen_drafter *d, const size_t *which, size_t n, double *p)
+right_probabilities(const struct qwen_drafter *d, const size_t *which, size_t n,
+    double *p)
 {
 	double all = 1;
 	size_t i;
@@ -147,7 +148,7 @@ chances(const struct qwen_drafter *d, const size_t *which, size_t n, double *p)
 }
 
 static void
-give(struct qwen_drafter *d, const struct qwen_prediction *p, size_t n,
+use_drafts(struct qwen_drafter *d, const struct qwen_prediction *p, size_t n,
     int mtp)
 {
 	size_t i;
@@ -160,31 +161,31 @@ give(struct qwen_drafter *d, const struct qwen_prediction *p, size_t n,
 
 /* Makes as many drafts as the options request, from any source. */
 static int
-guess_forced(struct qwen_drafter *d, struct qwen_session *s, size_t room,
+guess_forced(struct qwen_drafter *d, struct qwen_session *s, size_t max_drafts,
     struct qwen_err *err)
 {
-	size_t n = d->all->o.n < room ? d->all->o.n : room;
+	size_t n = d->all->o.n < max_drafts ? d->all->o.n : max_drafts;
 	int mtp = d->all->chain != NULL && d->all->o.mode != QWEN_DRAFT_LOOKUP;
 	struct qwen_prediction p = { 0 };
 
 	if (n == 0)
 		return 0;
 	if (d->all->o.mode != QWEN_DRAFT_MTP)
-		look_up(d, n, &p);
+		draft_by_lookup(d, n, &p);
 	if (p.n == 0 || (mtp && d->length < LONG)) {
 		if (!mtp)
 			return 0;
-		if (chain(d, s, n, err) < 0)
+		if (draft_by_mtp(d, s, n, err) < 0)
 			return -1;
-		give(d, &d->chain, d->chain.n, 1);
+		use_drafts(d, &d->chain, d->chain.n, 1);
 		return 0;
 	}
-	give(d, &p, p.n, 0);
+	use_drafts(d, &p, p.n, 0);
 	return 0;
 }
 
 /* One source of drafts, and its expected gain. */
-struct way {
+struct source {
 	struct qwen_cost_choice	 c;
 	double			 p[QWEN_DRAFT_MAX];
 	size_t			 n;
@@ -192,12 +193,12 @@ struct way {
 };
 
 static void
-weigh(const struct qwen_drafter *d, const struct qwen_draft_pass *pass,
-    const size_t *which, size_t n, double draft, double lost, struct way *w)
+rate_source(const struct qwen_drafter *d, const struct qwen_draft_pass *pass,
+    const size_t *which, size_t n, double draft, double lost, struct source *w)
 {
 	double unit = qwen_cost_of(&d->all->cost, pass->rows) / pass->tokens;
 
-	chances(d, which, n, w->p);
+	right_probabilities(d, which, n, w->p);
 	w->c = (struct qwen_cost_choice){ .rows = pass->rows,
 	    .tokens = pass->tokens, .p = w->p, .n = n, .draft = draft,
 	    .risk = d->credit * unit - lost };
@@ -208,18 +209,20 @@ weigh(const struct qwen_drafter *d, const struct qwen_draft_pass *pass,
  * Makes drafts with the MTP block and takes those that pay; probe: takes none.
  */
 static int
-use_chain(struct qwen_drafter *d, struct qwen_session *s,
+draft_and_choose(struct qwen_drafter *d, struct qwen_session *s,
     const struct qwen_draft_pass *pass, size_t n, int probe,
     struct qwen_err *err)
 {
-	struct way w;
+	struct source w;
 
-	if (chain(d, s, n, err) < 0)
+	if (draft_by_mtp(d, s, n, err) < 0)
 		return -1;
-	d->before = (double)d->chain.n * qwen_cost_of_draft(&d->all->cost);
+	d->drafting_time =
+	    (double)d->chain.n * qwen_cost_of_draft(&d->all->cost);
 	if (!probe) {
-		weigh(d, pass, d->chain.sure, d->chain.n, 0, d->before, &w);
-		give(d, &d->chain, w.n, 1);
+		rate_source(d, pass, d->chain.sure, d->chain.n, 0,
+		    d->drafting_time, &w);
+		use_drafts(d, &d->chain, w.n, 1);
 	}
 	return 0;
 }
@@ -227,62 +230,64 @@ use_chain(struct qwen_drafter *d, struct qwen_session *s,
 static int
 probe_is_due(const struct qwen_drafter *d, const struct qwen_draft_pass *pass)
 {
-	return d->seen.n >= d->probed + PROBE_EVERY && pass->room >= PROBE &&
-	    d->credit > price(d, pass, 2 * PROBE *
+	return d->seen.n >= d->probed + PROBE_EVERY &&
+	    pass->max_drafts >= PROBE &&
+	    d->credit > cost_in_tokens(d, pass, 2 * PROBE *
 	    qwen_cost_of_draft(&d->all->cost));
 }
 
 static int
 guess_best(struct qwen_drafter *d, struct qwen_session *s,
-    const struct qwen_draft_pass *pass, size_t room, struct qwen_err *err)
+    const struct qwen_draft_pass *pass, size_t max_drafts, struct qwen_err *err)
 {
 	const struct qwen_drafts *all = d->all;
 	int mtp = all->chain != NULL && all->o.mode != QWEN_DRAFT_LOOKUP;
 	size_t depth[QWEN_DRAFT_MAX], i;
 	struct qwen_prediction p = { 0 };
-	struct way looked_up, made;
+	struct source looked_up, made;
 
 	if (all->o.mode != QWEN_DRAFT_MTP)
-		look_up(d, room, &p);
+		draft_by_lookup(d, max_drafts, &p);
 	/* compare lookups with the text even if no pass verifies them */
 	if (d->looked_up.right == d->looked_up.n)
 		d->looked_up = p;
 	if (pass->rows == 1 && qwen_cost_is_due(&all->cost))
 		return 0;
-	weigh(d, pass, p.which, p.n, 0, 0, &looked_up);
-	for (i = 0; i < room; i++)
+	rate_source(d, pass, p.which, p.n, 0, 0, &looked_up);
+	for (i = 0; i < max_drafts; i++)
 		depth[i] = qwen_odds_depth(i);
-	weigh(d, pass, depth, mtp ? room : 0,
+	rate_source(d, pass, depth, mtp ? max_drafts : 0,
 	    qwen_cost_of_draft(&all->cost), 0, &made);
 	if (made.n > 0 && made.rate > looked_up.rate)
-		return use_chain(d, s, pass, made.n, 0, err);
+		return draft_and_choose(d, s, pass, made.n, 0, err);
 	if (looked_up.n > 0) {
-		give(d, &p, looked_up.n, 0);
+		use_drafts(d, &p, looked_up.n, 0);
 		return 0;
 	}
 	return mtp && probe_is_due(d, pass) ?
-	    use_chain(d, s, pass, PROBE, 1, err) : 0;
+	    draft_and_choose(d, s, pass, PROBE, 1, err) : 0;
 }
 
 int
 qwen_drafter_guess(struct qwen_drafter *d, struct qwen_session *s,
     const struct qwen_draft_pass *pass, struct qwen_err *err)
 {
-	size_t room = pass->room < QWEN_DRAFT_MAX ? pass->room :
-	    QWEN_DRAFT_MAX;
+	size_t max_drafts = pass->max_drafts < QWEN_DRAFT_MAX ?
+	    pass->max_drafts : QWEN_DRAFT_MAX;
 	int rc;
 
 	/* called again after the pass found no room */
 	if (d->at == d->seen.n) {
-		d->n = d->n < room ? d->n : room;
+		d->n = d->n < max_drafts ? d->n : max_drafts;
 		return 0;
 	}
-	settle(d);
+	end_pass(d);
 	d->at = d->seen.n;
 	d->pass = *pass;
 	d->all->stats.n_passes++;
 	rc = d->all->o.mode == QWEN_DRAFT_NONE ? 0 : d->all->o.n > 0 ?
-	    guess_forced(d, s, room, err) : guess_best(d, s, pass, room, err);
+	    guess_forced(d, s, max_drafts, err) :
+	    guess_best(d, s, pass, max_drafts, err);
 	*(d->mtp ? &d->all->stats.mtp : &d->all->stats.looked_up) += d->n;
 	return rc;
 }

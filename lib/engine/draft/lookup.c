@@ -29,17 +29,17 @@ hash(const struct qwen_lookup *l, const int32_t *p, size_t k)
 
 /* Adds the runs that end at place (counted from 1) to the lists. */
 static void
-enlist(struct qwen_lookup *l, size_t place)
+add_place(struct qwen_lookup *l, size_t place)
 {
-	uint32_t *last;
+	uint32_t *latest;
 	size_t o;
 
 	for (o = 0; o < QWEN_LOOKUP_ORDERS; o++) {
 		if (place < order[o])
 			continue;
-		last = &l->last[o][hash(l, l->token + place, order[o])];
-		l->before[o][place - 1] = *last;
-		*last = (uint32_t)place;
+		latest = &l->latest[o][hash(l, l->token + place, order[o])];
+		l->previous[o][place - 1] = *latest;
+		*latest = (uint32_t)place;
 	}
 }
 
@@ -61,12 +61,12 @@ rehash(struct qwen_lookup *l)
 		return -1;
 	}
 	for (o = 0; o < QWEN_LOOKUP_ORDERS; o++) {
-		free(l->last[o]);
-		l->last[o] = new[o];
+		free(l->latest[o]);
+		l->latest[o] = new[o];
 	}
 	l->bits = bits;
 	for (i = 1; i <= l->n; i++)
-		enlist(l, i);
+		add_place(l, i);
 	return 0;
 }
 
@@ -80,16 +80,16 @@ qwen_lookup_add(struct qwen_lookup *l, int32_t token, struct qwen_err *err)
 	    qwen_grow(&l->token, &l->cap, l->n + 1, sizeof *l->token) < 0)
 		return qwen_oom(err);
 	for (o = 0; o < QWEN_LOOKUP_ORDERS; o++) {
-		if (qwen_grow(&l->before[o], &l->cap_before[o], l->n + 1,
-		    sizeof *l->before[o]) < 0)
+		if (qwen_grow(&l->previous[o], &l->cap_previous[o], l->n + 1,
+		    sizeof *l->previous[o]) < 0)
 			return qwen_oom(err);
-		l->before[o][l->n] = 0;
+		l->previous[o][l->n] = 0;
 	}
 	if ((l->bits == 0 || (l->n >> l->bits > 0 && l->bits < LAST_BITS)) &&
 	    rehash(l) < 0)
 		return qwen_oom(err);
 	l->token[l->n++] = token;
-	enlist(l, l->n);
+	add_place(l, l->n);
 	return 0;
 }
 
@@ -102,8 +102,8 @@ qwen_lookup_cut(struct qwen_lookup *l, size_t n)
 	for (; l->n > n; l->n--) {
 		for (o = 0; o < QWEN_LOOKUP_ORDERS; o++) {
 			if (l->n >= order[o])
-				l->last[o][hash(l, l->token + l->n, order[o])] =
-				    l->before[o][l->n - 1];
+				l->latest[o][hash(l, l->token + l->n,
+				    order[o])] = l->previous[o][l->n - 1];
 		}
 	}
 }
@@ -112,7 +112,8 @@ qwen_lookup_cut(struct qwen_lookup *l, size_t n)
  * Returns how many tokens before place match the last of the n tokens at end.
  */
 static size_t
-alike(const struct qwen_lookup *l, size_t place, const int32_t *end, size_t n)
+common_length(const struct qwen_lookup *l, size_t place, const int32_t *end,
+    size_t n)
 {
 	size_t most = n < place ? n : place, i;
 
@@ -133,12 +134,12 @@ qwen_lookup_find(const struct qwen_lookup *l, const int32_t *end, size_t n,
 	for (o = 0; o < QWEN_LOOKUP_ORDERS && *len == 0 && l->bits > 0; o++) {
 		if (n < order[o])
 			continue;
-		at = l->last[o][hash(l, end + n, order[o])];
+		at = l->latest[o][hash(l, end + n, order[o])];
 		for (left = PLACES; at > 0 && left > 0; left--,
-		    at = l->before[o][at - 1]) {
+		    at = l->previous[o][at - 1]) {
 			if (end == l->token && at == n)
 				continue;
-			k = alike(l, at, end, n);
+			k = common_length(l, at, end, n);
 			if (k >= order[o] && k > *len) {
 				*len = k;
 				found = at;
@@ -154,8 +155,8 @@ qwen_lookup_fini(struct qwen_lookup *l)
 	size_t o;
 
 	for (o = 0; o < QWEN_LOOKUP_ORDERS; o++) {
-		free(l->last[o]);
-		free(l->before[o]);
+		free(l->latest[o]);
+		free(l->previous[o]);
 	}
 	free(l->token);
 	*l = (struct qwen_lookup){ 0 };

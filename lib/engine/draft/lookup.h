@@ -22,13 +22,13 @@ struct qwen_lookup {
 	int32_t		*token;
 	size_t		 n, cap;
 	/* places are counted from 1; 0: none */
-	uint32_t	*last[QWEN_LOOKUP_ORDERS];	/* by hash: latest
+	uint32_t	*latest[QWEN_LOOKUP_ORDERS];	/* by hash: latest
 							   place */
 	unsigned	 bits;				/* bits of a hash */
-	uint32_t	*before[QWEN_LOOKUP_ORDERS];	/* by place: previous
+	uint32_t	*previous[QWEN_LOOKUP_ORDERS];	/* by place: previous
 							   place with the same
 							   hash */
-	size_t		 cap_before[QWEN_LOOKUP_ORDERS];
+	size_t		 cap_previous[QWEN_LOOKUP_ORDERS];
 };
 
 /* Appends a token; on QWEN_ENOMEM the text is unchanged. */

@@ -26,7 +26,7 @@ QWEN_GRID(qwen_grid_iq3_s, 512, 4);
 
 /* Expands seven signs to a mask of eight with an even number of ones. */
 static inline unsigned
-signs8(unsigned t)
+qwen_expand_signs(unsigned t)
 {
 	unsigned p = t ^ t >> 4;
 
@@ -36,7 +36,7 @@ signs8(unsigned t)
 
 /* Unpacks n weights of an entry with signs. */
 static inline void
-grid_weights(int8_t *w, const uint8_t *entry, int n, unsigned signs)
+qwen_grid_weights(int8_t *w, const uint8_t *entry, int n, unsigned signs)
 {
 	int j;
 
@@ -46,7 +46,7 @@ grid_weights(int8_t *w, const uint8_t *entry, int n, unsigned signs)
 
 /* Unpacks eight weights of IQ1: the entry shifted by one eighth, up or down. */
 static inline void
-grid1_weights(int8_t *w, unsigned k, unsigned down)
+qwen_grid1_weights(int8_t *w, unsigned k, unsigned down)
 {
 	int j;
 
@@ -56,22 +56,22 @@ grid1_weights(int8_t *w, unsigned k, unsigned down)
 
 /* Returns 2 c + 1. */
 static inline int16_t
-odd_scale(unsigned c)
+qwen_odd_scale(unsigned c)
 {
 	return (int16_t)(2 * c + 1);
 }
 
 /* Return d / 8 and d / 4. */
 static inline float
-load_f16_8th(const unsigned char *p)
+qwen_load_f16_8th(const unsigned char *p)
 {
-	return load_f16(p) * 0x1p-3f;
+	return qwen_load_f16(p) * 0x1p-3f;
 }
 
 static inline float
-load_f16_4th(const unsigned char *p)
+qwen_load_f16_4th(const unsigned char *p)
 {
-	return load_f16(p) * 0x1p-2f;
+	return qwen_load_f16(p) * 0x1p-2f;
 }
 
 #endif

@@ -25,12 +25,13 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 	int i;
 
 	for (i = 0; i < 16; i++)
-		u->scale[i] = odd_scale(qwen_le16(block + SCALES + i / 4 * 2)
+		u->scale[i] = qwen_odd_scale(qwen_le16(block + SCALES +
+		    i / 4 * 2)
 		    >> 3 * (i % 4) & 7);
 	for (i = 0; i < 32; i++) {
 		unsigned n = block[32 + i / 2] >> 4 * (i & 1) & 15;
 
-		grid1_weights(w + 8 * i, block[i] | (n & 7) << 8, n >> 3);
+		qwen_grid1_weights(w + 8 * i, block[i] | (n & 7) << 8, n >> 3);
 	}
 }
 

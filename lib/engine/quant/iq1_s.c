@@ -14,9 +14,9 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 		unsigned h = qwen_le16(block + 34 + 2 * g);
 
 		u->scale[2 * g] = u->scale[2 * g + 1] =
-		    odd_scale(h >> 12 & 7);
+		    qwen_odd_scale(h >> 12 & 7);
 		for (l = 0; l < 4; l++)
-			grid1_weights(w + 32 * g + 8 * l,
+			qwen_grid1_weights(w + 32 * g + 8 * l,
 			    block[2 + 4 * g + l] | (h >> 3 * l & 7) << 8,
 			    h >> 15);
 	}
@@ -25,5 +25,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 const struct qwen_quant qwen_quant_iq1_s = {
 	.type = QT_IQ1_S, .block_len = 256, .block_bytes = 50,
 	.kind = QWEN_QUANT_SUPER,
-	.d_at = 0, .number = load_f16_8th, .unpack = unpack,
+	.d_at = 0, .number = qwen_load_f16_8th, .unpack = unpack,
 };

@@ -8,11 +8,12 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 	int i;
 
 	for (i = 0; i < 16; i++)
-		u->scale[i] = odd_scale(block[74 + i / 2] >> 4 * (i & 1) & 15);
+		u->scale[i] = qwen_odd_scale(block[74 +
+		    i / 2] >> 4 * (i & 1) & 15);
 	for (i = 0; i < 32; i++) {
 		unsigned high = block[66 + i / 4] >> 2 * (i % 4) & 3;
 
-		grid_weights(w + 8 * i,
+		qwen_grid_weights(w + 8 * i,
 		    qwen_grid_iq2_s[block[2 + i] | high << 8], 8,
 		    block[34 + i]);
 	}
@@ -21,5 +22,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 const struct qwen_quant qwen_quant_iq2_s = {
 	.type = QT_IQ2_S, .block_len = 256, .block_bytes = 82,
 	.kind = QWEN_QUANT_SUPER,
-	.d_at = 0, .number = load_f16_8th, .unpack = unpack,
+	.d_at = 0, .number = qwen_load_f16_8th, .unpack = unpack,
 };

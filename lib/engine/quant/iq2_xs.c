@@ -8,17 +8,18 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 	int i;
 
 	for (i = 0; i < 16; i++)
-		u->scale[i] = odd_scale(block[66 + i / 2] >> 4 * (i & 1) & 15);
+		u->scale[i] = qwen_odd_scale(block[66 +
+		    i / 2] >> 4 * (i & 1) & 15);
 	for (i = 0; i < 32; i++) {
 		unsigned q = qwen_le16(block + 2 + 2 * i);
 
-		grid_weights(w + 8 * i, qwen_grid_iq2_xs[q & 511], 8,
-		    signs8(q >> 9));
+		qwen_grid_weights(w + 8 * i, qwen_grid_iq2_xs[q & 511], 8,
+		    qwen_expand_signs(q >> 9));
 	}
 }
 
 const struct qwen_quant qwen_quant_iq2_xs = {
 	.type = QT_IQ2_XS, .block_len = 256, .block_bytes = 74,
 	.kind = QWEN_QUANT_SUPER,
-	.d_at = 0, .number = load_f16_8th, .unpack = unpack,
+	.d_at = 0, .number = qwen_load_f16_8th, .unpack = unpack,
 };

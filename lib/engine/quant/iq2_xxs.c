@@ -11,16 +11,16 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 		const unsigned char *k = block + 2 + 8 * g;
 		uint32_t a = qwen_le32(k + 4);
 
-		u->scale[2 * g] = u->scale[2 * g + 1] = odd_scale(a >> 28);
+		u->scale[2 * g] = u->scale[2 * g + 1] = qwen_odd_scale(a >> 28);
 		for (l = 0; l < 4; l++)
-			grid_weights(w + 32 * g + 8 * l,
+			qwen_grid_weights(w + 32 * g + 8 * l,
 			    qwen_grid_iq2_xxs[k[l]], 8,
-			    signs8(a >> 7 * l & 127));
+			    qwen_expand_signs(a >> 7 * l & 127));
 	}
 }
 
 const struct qwen_quant qwen_quant_iq2_xxs = {
 	.type = QT_IQ2_XXS, .block_len = 256, .block_bytes = 66,
 	.kind = QWEN_QUANT_SUPER,
-	.d_at = 0, .number = load_f16_8th, .unpack = unpack,
+	.d_at = 0, .number = qwen_load_f16_8th, .unpack = unpack,
 };

@@ -8,12 +8,12 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 	int i;
 
 	for (i = 0; i < 16; i++)
-		u->scale[i] = odd_scale(block[106 + i / 4] >>
+		u->scale[i] = qwen_odd_scale(block[106 + i / 4] >>
 		    4 * (i / 2 & 1) & 15);
 	for (i = 0; i < 64; i++) {
 		unsigned high = block[66 + i / 8] >> i % 8 & 1;
 
-		grid_weights(w + 4 * i,
+		qwen_grid_weights(w + 4 * i,
 		    qwen_grid_iq3_s[block[2 + i] | high << 8], 4,
 		    block[74 + i / 2] >> 4 * (i & 1));
 	}
@@ -22,5 +22,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 const struct qwen_quant qwen_quant_iq3_s = {
 	.type = QT_IQ3_S, .block_len = 256, .block_bytes = 110,
 	.kind = QWEN_QUANT_SUPER,
-	.d_at = 0, .number = load_f16, .unpack = unpack,
+	.d_at = 0, .number = qwen_load_f16, .unpack = unpack,
 };

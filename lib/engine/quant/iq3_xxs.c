@@ -10,16 +10,17 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 	for (g = 0; g < 8; g++) {
 		uint32_t a = qwen_le32(block + 66 + 4 * g);
 
-		u->scale[2 * g] = u->scale[2 * g + 1] = odd_scale(a >> 28);
+		u->scale[2 * g] = u->scale[2 * g + 1] = qwen_odd_scale(a >> 28);
 		for (i = 8 * g; i < 8 * g + 8; i++)
-			grid_weights(w + 4 * i,
+			qwen_grid_weights(w + 4 * i,
 			    qwen_grid_iq3_xxs[block[2 + i]], 4,
-			    signs8(a >> 7 * (i % 8 / 2) & 127) >> 4 * (i & 1));
+			    qwen_expand_signs(a >> 7 * (i % 8 / 2) & 127) >>
+			    4 * (i & 1));
 	}
 }
 
 const struct qwen_quant qwen_quant_iq3_xxs = {
 	.type = QT_IQ3_XXS, .block_len = 256, .block_bytes = 98,
 	.kind = QWEN_QUANT_SUPER,
-	.d_at = 0, .number = load_f16_4th, .unpack = unpack,
+	.d_at = 0, .number = qwen_load_f16_4th, .unpack = unpack,
 };

@@ -10,11 +10,11 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 
 	(void)u;
 	for (i = 0; i < 32; i++)
-		w[i] = iq4_values[nibble32(block + 2, i)];
+		w[i] = qwen_iq4_values[qwen_nibble_of_32(block + 2, i)];
 }
 
 const struct qwen_quant qwen_quant_iq4_nl = {
 	.type = QT_IQ4_NL, .block_len = 32, .block_bytes = 18,
 	.kind = QWEN_QUANT_BLOCK, .span = 32,
-	.d_at = 0, .number = load_f16, .unpack = unpack,
+	.d_at = 0, .number = qwen_load_f16, .unpack = unpack,
 };

@@ -16,12 +16,13 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 		    (int16_t)((low | high << 4) - 32);
 		for (i = 0; i < 32; i++)
 			w[32 * j + i] =
-			    iq4_values[nibble32(block + 8 + 16 * j, i)];
+			    qwen_iq4_values[qwen_nibble_of_32(block + 8 +
+			    16 * j, i)];
 	}
 }
 
 const struct qwen_quant qwen_quant_iq4_xs = {
 	.type = QT_IQ4_XS, .block_len = 256, .block_bytes = 136,
 	.kind = QWEN_QUANT_SUPER,
-	.d_at = 0, .number = load_f16, .unpack = unpack,
+	.d_at = 0, .number = qwen_load_f16, .unpack = unpack,
 };

@@ -13,21 +13,21 @@
 #include "engine/quant/quant.h"
 
 static inline float
-load_f16(const unsigned char *p)
+qwen_load_f16(const unsigned char *p)
 {
 	return qwen_f16_f32(qwen_le16(p));
 }
 
 /* Returns nibble i of 32 in the order of Q4_0: the low nibbles come first. */
 static inline int
-nibble32(const unsigned char *qs, int i)
+qwen_nibble_of_32(const unsigned char *qs, int i)
 {
 	return i < 16 ? qs[i] & 15 : qs[i - 16] >> 4;
 }
 
 /* Sets all scales to 1, for 256 weights whose only scale is d. */
 static inline void
-one_scale(struct qwen_unpacked *u)
+qwen_scales_to_one(struct qwen_unpacked *u)
 {
 	int i;
 
@@ -40,7 +40,7 @@ one_scale(struct qwen_unpacked *u)
  * weights.
  */
 static inline void
-scales_k4(const unsigned char *s, int16_t *scale, int16_t *min)
+qwen_unpack_k4_scales(const unsigned char *s, int16_t *scale, int16_t *min)
 {
 	int j, sc, mn;
 
@@ -58,12 +58,12 @@ scales_k4(const unsigned char *s, int16_t *scale, int16_t *min)
 }
 
 /* The 16 values of E2M1, times two, for MXFP4 and NVFP4. */
-static const int8_t fp4_values[16] = {
+static const int8_t qwen_fp4_values[16] = {
 	0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12
 };
 
 /* The 16 values of IQ4_NL and IQ4_XS. */
-static const int8_t iq4_values[16] = {
+static const int8_t qwen_iq4_values[16] = {
 	-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
 };
 

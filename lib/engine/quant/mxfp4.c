@@ -26,7 +26,7 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 
 	(void)u;
 	for (i = 0; i < 32; i++)
-		w[i] = fp4_values[nibble32(block + 1, i)];
+		w[i] = qwen_fp4_values[qwen_nibble_of_32(block + 1, i)];
 }
 
 const struct qwen_quant qwen_quant_mxfp4 = {

@@ -27,7 +27,7 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 	for (i = 0; i < 64; i++) {
 		int n = block[4 + i / 16 * 8 + i % 8];
 
-		w[i] = fp4_values[i % 16 < 8 ? n & 15 : n >> 4];
+		w[i] = qwen_fp4_values[i % 16 < 8 ? n & 15 : n >> 4];
 	}
 }
 

@@ -8,7 +8,7 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 {
 	int i;
 
-	scales_k4(block + 4, u->scale, u->min);
+	qwen_unpack_k4_scales(block + 4, u->scale, u->min);
 	for (i = 0; i < 256; i++) {
 		int j = i / 32, byte = block[16 + 32 * (j / 2) + i % 32];
 
@@ -19,5 +19,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 const struct qwen_quant qwen_quant_q4_k = {
 	.type = QT_Q4_K, .block_len = 256, .block_bytes = 144,
 	.kind = QWEN_QUANT_SUPER, .has_min = 1,
-	.d_at = 0, .number = load_f16, .unpack = unpack,
+	.d_at = 0, .number = qwen_load_f16, .unpack = unpack,
 };

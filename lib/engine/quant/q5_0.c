@@ -11,12 +11,12 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 
 	(void)u;
 	for (i = 0; i < 32; i++)
-		w[i] = (int8_t)((nibble32(block + 6, i) |
+		w[i] = (int8_t)((qwen_nibble_of_32(block + 6, i) |
 		    (int)(h >> i & 1) << 4) - 16);
 }
 
 const struct qwen_quant qwen_quant_q5_0 = {
 	.type = QT_Q5_0, .block_len = 32, .block_bytes = 22,
 	.kind = QWEN_QUANT_BLOCK, .span = 32,
-	.d_at = 0, .number = load_f16, .unpack = unpack,
+	.d_at = 0, .number = qwen_load_f16, .unpack = unpack,
 };

@@ -11,12 +11,12 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 
 	(void)u;
 	for (i = 0; i < 32; i++)
-		w[i] = (int8_t)(nibble32(block + 8, i) |
+		w[i] = (int8_t)(qwen_nibble_of_32(block + 8, i) |
 		    (int)(h >> i & 1) << 4);
 }
 
 const struct qwen_quant qwen_quant_q5_1 = {
 	.type = QT_Q5_1, .block_len = 32, .block_bytes = 24,
 	.kind = QWEN_QUANT_BLOCK, .span = 32, .has_min = 1,
-	.d_at = 0, .number = load_f16, .unpack = unpack,
+	.d_at = 0, .number = qwen_load_f16, .unpack = unpack,
 };

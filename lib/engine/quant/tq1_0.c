@@ -19,7 +19,7 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 {
 	int i, v;
 
-	one_scale(u);
+	qwen_scales_to_one(u);
 	for (i = 0; i < 256; i++) {
 		if (i < 160)
 			v = digit(block[i % 32], i / 32);
@@ -34,5 +34,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 const struct qwen_quant qwen_quant_tq1_0 = {
 	.type = QT_TQ1_0, .block_len = 256, .block_bytes = 54,
 	.kind = QWEN_QUANT_SUPER,
-	.d_at = 52, .number = load_f16, .unpack = unpack,
+	.d_at = 52, .number = qwen_load_f16, .unpack = unpack,
 };

@@ -8,7 +8,7 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 {
 	int i;
 
-	one_scale(u);
+	qwen_scales_to_one(u);
 	for (i = 0; i < 256; i++)
 		w[i] = (int8_t)((block[i / 128 * 32 + i % 32] >>
 		    2 * (i / 32 % 4) & 3) - 1);
@@ -17,5 +17,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 const struct qwen_quant qwen_quant_tq2_0 = {
 	.type = QT_TQ2_0, .block_len = 256, .block_bytes = 66,
 	.kind = QWEN_QUANT_SUPER,
-	.d_at = 64, .number = load_f16, .unpack = unpack,
+	.d_at = 64, .number = qwen_load_f16, .unpack = unpack,
 };

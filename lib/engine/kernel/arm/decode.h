@@ -160,7 +160,7 @@ AI void
 decode_iq4_xs(const unsigned char *p, struct group *u)
 {
 	const int16x8_t down = { 0, -2, -4, -6, -8, -10, -12, -14 };
-	const int8x16_t table = vld1q_s8(iq4_values);
+	const int8x16_t table = vld1q_s8(qwen_iq4_values);
 	uint16x8_t s = vmovl_u8(vget_low_u8(nibbles_of(load4(p + 4))));
 	uint16x8_t hi = vshlq_u16(vdupq_n_u16(qwen_le16(p + 2)), down);
 	uint8x16_t v[2];
@@ -324,7 +324,7 @@ AI void
 decode_nvfp4(const unsigned char *p, int8x16_t *w)
 {
 	const uint8x16_t m4 = set8(15);
-	const int8x16_t table = vld1q_s8(fp4_values);
+	const int8x16_t table = vld1q_s8(qwen_fp4_values);
 	uint8x8_t a = vld1_u8(p), b = vld1_u8(p + 8);
 
 	w[0] = vqtbl1q_s8(table, vcombine_u8(a, vshr_n_u8(a, 4)) & m4);
@@ -371,10 +371,10 @@ decode_32(uint32_t type, const unsigned char *p, size_t j, int8x16_t *w)
 		fives(p + 4, vld1q_u8(p + 8), 0, w);
 		break;
 	case QT_IQ4_NL:
-		look_up(vld1q_u8(p + 2), iq4_values, w);
+		look_up(vld1q_u8(p + 2), qwen_iq4_values, w);
 		break;
 	case QT_MXFP4:
-		look_up(vld1q_u8(p + 1), fp4_values, w);
+		look_up(vld1q_u8(p + 1), qwen_fp4_values, w);
 		break;
 	case QT_NVFP4:
 		decode_nvfp4(p + 4 + j % 2 * 16, w);

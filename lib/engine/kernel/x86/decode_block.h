@@ -77,7 +77,7 @@ block_weights(uint32_t type, const unsigned char *p, int k)
 		return nibbles(p + 8, next) |
 		    keep_where(fifth_bits(p + 4, next), set8(16));
 	case QT_IQ4_NL:
-		return look_up(nibbles(p + 2, next), iq4_values);
+		return look_up(nibbles(p + 2, next), qwen_iq4_values);
 	case QT_MXFP4:
 		return look_up(nibbles(p + 1, next), fp4);
 	case QT_NVFP4:

@@ -108,7 +108,7 @@ decode_iq4_xs(const unsigned char *p, struct group *u)
 	UNROLL
 	for (k = 0; k < GROUP_REGS; k++)
 		u->w[k] = look_up(nibbles(p + 8 + WIDE / 2 * k, 16),
-		    iq4_values);
+		    qwen_iq4_values);
 }
 
 /* ---- ternary */

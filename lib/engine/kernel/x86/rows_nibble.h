@@ -121,8 +121,8 @@ pair_weights(uint32_t type, const unsigned char *p, size_t next, __m256i *u)
 		u[0] = look_up2(u[0], fp4);
 		u[1] = look_up2(u[1], fp4);
 	} else if (type == QT_IQ4_NL || type == QT_IQ4_XS) {
-		u[0] = look_up2(u[0], iq4_values);
-		u[1] = look_up2(u[1], iq4_values);
+		u[0] = look_up2(u[0], qwen_iq4_values);
+		u[1] = look_up2(u[1], qwen_iq4_values);
 #ifdef __AVX512VNNI__
 		u[0] ^= _mm256_set1_epi8((char)128);
 		u[1] ^= _mm256_set1_epi8((char)128);

@@ -426,7 +426,7 @@ unpack_nibbles(uint32_t type, const unsigned char *const *p, size_t at,
 	UNROLL
 	for (i = 0; i < 8; i++) {
 		if (type == QT_IQ4_NL || type == QT_IQ4_XS)
-			v[i] = look_up(v[i], iq4_values);
+			v[i] = look_up(v[i], qwen_iq4_values);
 		else if (type == QT_MXFP4)
 			v[i] = look_up(v[i], fp4);
 		else if (five)

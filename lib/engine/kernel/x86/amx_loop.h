@@ -13,7 +13,7 @@
 #define TILE_TOKENS 16
 
 /* The tokens, slice and rows that a call works on. */
-struct panel_place {
+struct amx_tile_place {
 	size_t	t, n_tok;	/* tokens t .. t + n_tok - 1 */
 	size_t	tiles, rows;	/* tiles of tokens, and rows of a tile */
 	size_t	g, ng;		/* groups g .. g + ng - 1 of the slice */
@@ -22,7 +22,7 @@ struct panel_place {
 
 /* Returns the tokens of a tile. */
 KERNEL_INLINE size_t
-tokens_of(const struct panel_place *at, size_t tile)
+tokens_of(const struct amx_tile_place *at, size_t tile)
 {
 	size_t first = tile * at->rows;
 
@@ -33,7 +33,8 @@ tokens_of(const struct panel_place *at, size_t tile)
  * Moves to the next tokens, up to `tiles' tiles; returns 0 if there are none.
  */
 KERNEL_INLINE int
-next_tokens(const struct qwen_matmul *m, struct panel_place *at, size_t tiles)
+next_tokens(const struct qwen_matmul *m, struct amx_tile_place *at,
+    size_t tiles)
 {
 	at->t += at->n_tok;
 	at->n_tok = m->n_tok - at->t < tiles * TILE_TOKENS ?
@@ -52,7 +53,8 @@ next_tokens(const struct qwen_matmul *m, struct panel_place *at, size_t tiles)
  * none.
  */
 KERNEL_INLINE int
-next_slice(const struct qwen_matmul *m, struct panel_place *at, size_t groups)
+next_slice(const struct qwen_matmul *m, struct amx_tile_place *at,
+    size_t groups)
 {
 	size_t left;
 
@@ -67,7 +69,7 @@ next_slice(const struct qwen_matmul *m, struct panel_place *at, size_t groups)
  * `groups' groups, in `steps' steps.
  */
 KERNEL_INLINE struct ahead
-look_ahead(const struct qwen_matmul *m, struct panel_place at, size_t groups,
+look_ahead(const struct qwen_matmul *m, struct amx_tile_place at, size_t groups,
     size_t steps)
 {
 	struct ahead a = { .n_row = 32, .row_bytes = m->row_bytes };

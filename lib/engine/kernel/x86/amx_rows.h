@@ -21,7 +21,7 @@ struct panel_rows {
 };
 
 /* The place of a panel: its first row and its group. */
-struct panel_place {
+struct amx_panel_place {
 	size_t	r, g;
 };
 
@@ -30,7 +30,7 @@ struct panel_place {
  * the slices.  Returns 0 after the last.
  */
 KERNEL_INLINE int
-next_panel(const struct panel_rows *part, struct panel_place *at)
+next_panel(const struct panel_rows *part, struct amx_panel_place *at)
 {
 	size_t from = at->g - at->g % part->slice;
 
@@ -45,7 +45,7 @@ next_panel(const struct panel_rows *part, struct panel_place *at)
 }
 
 KERNEL_INLINE const unsigned char *
-rows_at(uint32_t type, const struct panel_rows *part, struct panel_place at)
+rows_at(uint32_t type, const struct panel_rows *part, struct amx_panel_place at)
 {
 	return part->m->w + at.r * part->m->row_bytes + at.g * bytes_of(type);
 }
@@ -54,8 +54,8 @@ rows_at(uint32_t type, const struct panel_rows *part, struct panel_place at)
  * Sets up u to unpack the panel after this place while this one is multiplied.
  */
 KERNEL_INLINE void
-plan_unpack(uint32_t type, const struct panel_rows *part, struct panel_place at,
-    struct unpacking *u, struct panel *to)
+plan_unpack(uint32_t type, const struct panel_rows *part,
+    struct amx_panel_place at, struct unpacking *u, struct panel *to)
 {
 	u->p = to;
 	u->r = 0;
@@ -81,7 +81,7 @@ product_part(uint32_t type, const struct panel_rows *part)
 	float acc[MAX_PANELS][MAX_TILES][2][TILE][TILE]
 	    __attribute__((aligned(64)));
 	struct work k;
-	struct panel_place at = { part->r0, 0 };
+	struct amx_panel_place at = { part->r0, 0 };
 	struct unpacking u = { .p = p, .w = rows_at(type, part, at),
 	    .row_bytes = m->row_bytes, .end = PANEL, .per_step = PANEL,
 	    .direct = is_direct(type, m) };

@@ -32,8 +32,8 @@ struct tokens {
 } __attribute__((aligned(64)));
 
 /* Makes a panel of what the place says. */
-typedef void fill_fn(const struct qwen_matmul *m, const struct panel_place *at,
-    struct panel_bf16 *p);
+typedef void fill_fn(const struct qwen_matmul *m,
+    const struct amx_tile_place *at, struct panel_bf16 *p);
 
 KERNEL_INLINE void
 store_pairs(void *to, size_t k, int half, __m512i a, __m512i b)
@@ -47,7 +47,7 @@ store_pairs(void *to, size_t k, int half, __m512i a, __m512i b)
 /* Rows of the last tile that no token has are read, but never used. */
 static void
 gather(const struct qwen_matmul *m, struct tokens *to,
-    const struct panel_place *at)
+    const struct amx_tile_place *at)
 {
 	size_t i, bytes = at->ng * QWEN_GROUP * sizeof(uint16_t);
 
@@ -65,7 +65,7 @@ gather(const struct qwen_matmul *m, struct tokens *to,
 /* The sums of a tile of tokens as they are in y, from y or back to it. */
 static void
 move_sums(const struct qwen_matmul *m, struct tokens *x,
-    const struct panel_place *at, size_t tile, int back)
+    const struct amx_tile_place *at, size_t tile, int back)
 {
 	size_t t, h;
 
@@ -87,8 +87,7 @@ move_sums(const struct qwen_matmul *m, struct tokens *x,
  */
 static void
 panel_tile(const struct panel_bf16 *p, struct tokens *x,
-    const struct panel_place *at,
-    size_t tile, struct ahead *ahead)
+    const struct amx_tile_place *at, size_t tile, struct ahead *ahead)
 {
 	const size_t stride = sizeof x->x[0][0];
 	size_t i;
@@ -115,7 +114,7 @@ panel_tile(const struct panel_bf16 *p, struct tokens *x,
 /* One slice of K for all rows. */
 static void
 slice(const struct qwen_matmul *m, fill_fn *fill, struct panel_bf16 *p,
-    struct tokens *x, struct panel_place *at)
+    struct tokens *x, struct amx_tile_place *at)
 {
 	struct ahead ahead;
 	size_t i;
@@ -152,7 +151,7 @@ gemm_bf16(const struct qwen_matmul *m, fill_fn *fill)
 {
 	struct panel_bf16 p;
 	struct tokens x;
-	struct panel_place at = { 0 };
+	struct amx_tile_place at = { 0 };
 
 	memset(x.sum, 0, sizeof x.sum);
 	while (next_tokens(m, &at, TILES)) {
@@ -165,7 +164,7 @@ gemm_bf16(const struct qwen_matmul *m, fill_fn *fill)
 
 KERNEL_INLINE void
 fill_format(uint32_t type, const struct qwen_matmul *m,
-    const struct panel_place *at, struct panel_bf16 *to)
+    const struct amx_tile_place *at, struct panel_bf16 *to)
 {
 	const size_t bytes = group_bytes(m);
 	const unsigned char *row[LANES];
@@ -187,8 +186,8 @@ fill_format(uint32_t type, const struct qwen_matmul *m,
 /* A format: its panels, and the product. */
 #define FORMAT(name, type, ...)						\
 static void								\
-fill_##name(const struct qwen_matmul *m, const struct panel_place *at,	\
-    struct panel_bf16 *to)						\
+fill_##name(const struct qwen_matmul *m,				\
+    const struct amx_tile_place *at, struct panel_bf16 *to)		\
 {									\
 	fill_format(type, m, at, to);					\
 }									\

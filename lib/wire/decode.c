@@ -609,7 +609,7 @@ qwen_header_match(const struct qwen_header *h, const struct qwen_header *self,
 		return differ_model(h, self, err);
 	if (h->numerics != self->numerics)
 		return qwen_fail(err, QWEN_EMISMATCH, "made by numerics "
-		    "version %lu, this run uses %lu",
+		    "version %lu, this run uses %lu; see --numerics",
 		    (unsigned long)h->numerics, (unsigned long)self->numerics);
 	if (h->k != self->k || h->v != self->v)
 		return qwen_fail(err, QWEN_EMISMATCH, "made with %s keys and "

@@ -59,7 +59,7 @@ refused 1 "in place" qdecode --numerics 4 -n 6 --save-every 60 -s run1.cbor \
 cmp -s run1.cbor kept.cbor
 ok $? "what is there stays"
 qdecode --numerics 4 -n 6 --save-every 60 -o run1.cbor -f text <ids >got 2>err
-is "$?$(wc -l <err | tr -d ' ')$(grep -c 'numerics version 1, this run uses 4; starting anew' err)" \
+is "$?$(wc -l <err | tr -d ' ')$(grep -c 'numerics version 1, this run uses 4; see --numerics; starting anew' err)" \
     011 "elsewhere: begun anew, and said so"
 cmp -s got run4 && cmp -s run1.cbor run4.cbor
 ok $? "as if nothing had been there"

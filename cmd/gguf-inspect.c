@@ -167,7 +167,8 @@ check(const struct qwen_gguf *g, const char *path)
 static int
 diff(const char *path_a, const char *path_b)
 {
-	struct qwen_gguf *a = tool_gguf(path_a), *b = tool_gguf(path_b);
+	struct qwen_gguf *a = tool_gguf_open(path_a), *b =
+	    tool_gguf_open(path_b);
 	int differ = inspect_diff(a, b), status;
 
 	qwen_gguf_close(a);
@@ -221,7 +222,7 @@ main(int argc, char *argv[])
 		inspect_plan(path, &opt.plan, opt.mode & JSON);
 		return cli_finish();
 	}
-	g = tool_gguf(path);
+	g = tool_gguf_open(path);
 	if (opt.mode == JSON)
 		inspect_json(g);
 	else if (opt.mode == CHECK)

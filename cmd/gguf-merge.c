@@ -51,7 +51,7 @@ write_model(struct qwen_quantize *p, int fd, const char *out)
 static void
 merge(const char *in, struct opts *o)
 {
-	struct qwen_gguf *g = tool_gguf(in);
+	struct qwen_gguf *g = tool_gguf_open(in);
 	struct qwen_imatrix *m = NULL;
 	struct cli_output *file;
 	struct qwen_quantize *p;

@@ -93,7 +93,7 @@ check_apart(const struct model_file *p)
 static void
 list_parts(struct model_files *l, const char *model)
 {
-	struct qwen_gguf *g = tool_gguf(model);
+	struct qwen_gguf *g = tool_gguf_open(model);
 	const char *name;
 	struct stat st;
 	size_t i;

@@ -120,7 +120,7 @@ synth(size_t shape, struct opts *o)
 {
 	const char *vocab = o->vocab ? o->vocab : tool_model_path_stream(NULL);
 	struct cli_output *file;
-	struct qwen_gguf *g = tool_gguf(vocab);
+	struct qwen_gguf *g = tool_gguf_open(vocab);
 	struct qwen_synth *s;
 
 	o->synth.vocab = g;
@@ -155,7 +155,7 @@ synth_lora(const struct opts *o)
 	if (i == 3)
 		cli_usage("--recipe: an adapter can be F32, F16 or BF16");
 	l.type = plain[i].type;
-	g = tool_gguf(o->lora);
+	g = tool_gguf_open(o->lora);
 	file = cli_output_open(o->out);
 	cli_must(cli_output_name(file), qwen_synth_write_lora(g, &l,
 	    cli_output_fd(file), &cli_err));

@@ -207,7 +207,7 @@ check_options(void)
 	if (resumes() && opt.output == NULL)
 		cli_usage("%s needs -o, the file with the results", opt.resume ?
 		    "--resume" : opt.retry ? "--retry-failed" : "--retry-cut");
-	tool_store_choose(&run.batch.work.at);
+	tool_store_from_env(&run.batch.work.at);
 	tool_draft_check(&run.batch.work.draft);
 	if (opt.input == NULL)
 		cli_need_stdin();
@@ -234,8 +234,8 @@ open_model(struct qbatch_tool *r)
 	struct qbatch_run *b = &r->batch;
 	struct qwen_service *s = &b->with.service;
 
-	tool_work_model(&b->work);
-	tool_header(&r->header, QWEN_STREAM_LOGITS, b->work.model);
+	tool_work_open_model(&b->work);
+	tool_header_init(&r->header, QWEN_STREAM_LOGITS, b->work.model);
 	s->tok = b->work.tok;
 	s->spell = b->work.spell;
 	s->unknown = &r->unknown;

@@ -189,9 +189,9 @@ open_all(struct qchat *c)
 	tool_report_model(c->model);
 	open_session(c);
 	g = qwen_model_gguf(c->model);
-	tool_header(&c->header, QWEN_STREAM_LOGITS, c->model);
+	tool_header_init(&c->header, QWEN_STREAM_LOGITS, c->model);
 	open_template(c);
-	c->tok = tool_tok(g, QWEN_TOK_ENCODE | QWEN_TOK_DECODE);
+	c->tok = tool_tok_open(g, QWEN_TOK_ENCODE | QWEN_TOK_DECODE);
 	tool_draft_open(&c->draft, c->model);
 	cli_must(NULL, qwen_drafter_new(&c->drafter, c->draft.drafts,
 	    &cli_err));
@@ -294,7 +294,7 @@ main(int argc, char *argv[])
 	tool_sampling_check(c->options);
 	tool_report_seed(c->options);
 	tool_draft_check(&c->draft);
-	tool_store_choose(&qchat_opt.store);
+	tool_store_from_env(&qchat_opt.store);
 	choose_colours();
 	open_all(c);
 	qchat_reset(c, qchat_opt.system);

@@ -175,7 +175,7 @@ append_token(struct decoding *r, int32_t id)
 		cli_must(NULL, qwen_drafter_new(&r->drafter, r->draft.drafts,
 		    &cli_err));
 	}
-	tool_drafted(r->drafter, r->in.session, id, room < QWEN_GUESS_MAX ?
+	tool_drafter_eval(r->drafter, r->in.session, id, room < QWEN_GUESS_MAX ?
 	    (size_t)room : QWEN_GUESS_MAX);
 	cli_must(NULL, qwen_state_extra_generated(&r->in.extra, pos, 1,
 	    &cli_err));
@@ -238,7 +238,7 @@ generate(struct decoding *r)
 	for (done = is_over(r); !done; ) {
 		if (opt.every >= 0)
 			tool_saves_now(&r->saves, &r->in);
-		id = tool_choose(r->sampler, r->in.session);
+		id = tool_sample_token(r->sampler, r->in.session);
 		qwen_sampler_save(r->sampler, r->in.extra.memory);
 		cli_must("stdout", qwen_write_tokens(r->w, &id, 1, &cli_err));
 		r->n++;
@@ -356,7 +356,7 @@ decode_run(struct decoding *r, int begun)
 	r->in.saved = opt.output != NULL;
 	if (r->in.n > 0)
 		tool_reuse(&r->in, &r->reuse);
-	tool_fits(r->model, &(struct tool_need){ .n_tokens = n,
+	tool_memory_check(r->model, &(struct tool_need){ .n_tokens = n,
 	    .draft = &r->draft });
 	tool_prefill(&r->in, NULL);
 	/* generated tokens are not added to the store */
@@ -503,7 +503,7 @@ main(int argc, char *argv[])
 	cli_begin(&tool, argc, argv);
 	check_options(r);
 	if (!opt.logits)
-		tool_store_choose(&r->reuse.store);
+		tool_store_from_env(&r->reuse.store);
 	tool_grammar_open(&r->grammar, r->sampler);
 	if (!cli_given(&opt.format))
 		cli_no_binary_tty();
@@ -519,7 +519,7 @@ main(int argc, char *argv[])
 		cli_usage("--shift: the context leaves no room besides %lld of "
 		    "its %zu tokens", (long long)opt.shift,
 		    qwen_model_n_ctx(r->model));
-	tool_header(&r->header, QWEN_STREAM_LOGITS, r->model);
+	tool_header_init(&r->header, QWEN_STREAM_LOGITS, r->model);
 	tool_draft_open(&r->draft, r->model);
 	cli_must(NULL, qwen_drafter_new(&r->drafter, r->draft.drafts,
 	    &cli_err));

@@ -22,9 +22,9 @@ static struct {
 
 /* A text, from reading it to writing its vector. */
 struct text {
-	struct tool_item	 item;
+	struct tool_input	 item;
 	struct qwen_vector_request q;
-	struct tool_pooled	 pooled;
+	struct tool_text_sum	 pooled;
 };
 
 static struct run {
@@ -106,7 +106,7 @@ parse(int argc, char *argv[], const char **file)
 		cli_usage("--instruct applies to texts: not with --tokens");
 	if (run.unknown.strict && !opt.requests)
 		cli_usage("--strict needs --requests");
-	tool_store_choose(&run.work.at);
+	tool_store_from_env(&run.work.at);
 	if (opt.format == FORMAT_F32 && opt.output == NULL && !tool_force)
 		cli_no_binary_tty();
 	if (*file == NULL)
@@ -144,7 +144,7 @@ open_model(void)
 	const struct qwen_gguf *g;
 	const char *path;
 
-	tool_work_model(&run.work);
+	tool_work_open_model(&run.work);
 	g = run.work.gguf;
 	path = qwen_gguf_path(g, 0);
 	cli_must(path, qwen_embedding_read(&from_file, g, &cli_err));
@@ -173,7 +173,7 @@ new_text(uint64_t number)
 {
 	struct text *x = cli_check_alloc(calloc(1, sizeof *x));
 
-	x->item = (struct tool_item){ .queue = &run.queue, .no = &x->q.refusal,
+	x->item = (struct tool_input){ .queue = &run.queue, .no = &x->q.refusal,
 	    .line = number, .bytes = sizeof *x };
 	/* not before the first text, so that errors in the input come alone */
 	if (run.note != NULL)
@@ -185,16 +185,17 @@ new_text(uint64_t number)
 
 /* Start to evaluate the text's tokens. */
 static void
-begin_text(struct text *x, struct tool_item **out)
+begin_text(struct text *x, struct tool_input **out)
 {
 	run.n_cut += (uint64_t)x->q.is_cut;
 	if (x->q.refusal.err.code == 0)
-		tool_pool(&x->pooled, &x->item, &run.how.how, &x->q.text);
+		tool_text_sum_add_job(&x->pooled, &x->item, &run.how.how,
+		    &x->q.text);
 	*out = &x->item;
 }
 
 static int
-next_line(void *arg, struct tool_item **out)
+next_line(void *arg, struct tool_input **out)
 {
 	struct tool_line line;
 	struct text *x;
@@ -220,7 +221,7 @@ next_line(void *arg, struct tool_item **out)
  * the stream, or up to the next header.
  */
 static void
-make_text(struct tool_item **out)
+make_text(struct tool_input **out)
 {
 	struct text *x = new_text(run.n_texts + 1);
 	struct qwen_ids ids = run.ids;
@@ -234,7 +235,7 @@ make_text(struct tool_item **out)
 }
 
 static int
-next_stream(void *arg, struct tool_item **out)
+next_stream(void *arg, struct tool_input **out)
 {
 	struct qwen_record rec;
 	int got;
@@ -274,7 +275,7 @@ open_stream(void)
 	struct qwen_reader_opts o = { .kinds = QWEN_STREAM_TOKENS, .lines = 1 };
 	struct qwen_header self;
 
-	tool_header(&self, QWEN_STREAM_TOKENS, run.work.model);
+	tool_header_init(&self, QWEN_STREAM_TOKENS, run.work.model);
 	o.self = &self;
 	cli_must(run.lines.name, qwen_reader_open(&run.reader, run.lines.fd,
 	    &o, &cli_err));
@@ -284,7 +285,7 @@ open_stream(void)
 
 /* Make the vector at once, to free the hidden states. */
 static void
-end_text(void *arg, struct tool_pooled *p)
+end_text(void *arg, struct tool_text_sum *p)
 {
 	size_t n = qwen_model_n_embd(run.work.model);
 
@@ -324,7 +325,7 @@ add_result(struct qwen_text *t, const struct text *x)
  * missing line would assign later vectors to the wrong texts.
  */
 static void
-put_vector(void *arg, struct tool_item *item)
+put_vector(void *arg, struct tool_input *item)
 {
 	struct text *x = (struct text *)(void *)item;
 	struct qwen_text t = { 0 };
@@ -371,7 +372,7 @@ embed_all(void)
 	run.queue.end = end_text;
 	run.queue.put = put_vector;
 	cli_progress_start("texts", count_texts());
-	tool_run_in_order(&run.queue);
+	tool_queue_run(&run.queue);
 	cli_progress_end();
 	tool_report_unknown(&run.unknown);
 	if (opt.requests)

@@ -41,10 +41,10 @@ static const struct cli_tool tool = {
 static void
 open_model(struct qengine *e)
 {
-	tool_work_model(&e->work);
-	tool_header(&e->header, QWEN_STREAM_LOGITS, e->work.model);
+	tool_work_open_model(&e->work);
+	tool_header_init(&e->header, QWEN_STREAM_LOGITS, e->work.model);
 	if (e->work.mem == 0)
-		e->work.mem = tool_memory_spare(e->work.model, 4);
+		e->work.mem = tool_memory_share(e->work.model, 4);
 	tool_draft_open(&e->work.draft, e->work.model);
 	tool_work_open(&e->work);
 	e->grammars.gguf = e->work.gguf;
@@ -75,7 +75,7 @@ main(int argc, char *argv[])
 	struct qengine *e = &engine;
 
 	cli_begin(&tool, argc, argv);
-	tool_store_choose(&e->work.at);
+	tool_store_from_env(&e->work.at);
 	tool_draft_check(&e->work.draft);
 	if (e->socket == NULL)
 		cli_need_stdin();

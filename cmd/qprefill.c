@@ -205,7 +205,7 @@ check_options(struct tool_intake *in)
 	if (opt.draft.mode == QWEN_DRAFT_LOOKUP)
 		opt.draft.mode = QWEN_DRAFT_NONE;	/* an alias of options
 							   set it */
-	tool_store_choose(&opt.reuse.store);
+	tool_store_from_env(&opt.reuse.store);
 	in->whole = opt.reuse.states.n > 0;
 	if (in->whole && in->state != NULL)
 		cli_usage("-s %s: not with --reuse, which takes the tokens on "
@@ -460,7 +460,8 @@ main(int argc, char *argv[])
 	    opt.trace.stages == NULL)
 		tool_reuse(in, &opt.reuse);
 	place_checkpoints(in);
-	tool_fits(m, &(struct tool_need){ .batch = opt.batch, .keep = &opt.keep,
+	tool_memory_check(m, &(struct tool_need){ .batch = opt.batch, .keep =
+	    &opt.keep,
 	    .n_tokens = qwen_session_n_tokens(in->session) + in->n });
 	run(in, m);
 	tool_report_stats(m);

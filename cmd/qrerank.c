@@ -24,9 +24,9 @@ static struct {
  * A document, or the documents of a request, from reading to writing the score.
  */
 struct rank {
-	struct tool_item	 item;
+	struct tool_input	 item;
 	struct qwen_rank_request q;
-	struct tool_pooled	*pooled;	/* one per document */
+	struct tool_text_sum	*pooled;	/* one per document */
 	char			*text;		/* of the document, with
 						   --top */
 	size_t			 n_text;
@@ -115,7 +115,7 @@ parse(int argc, char *argv[], const char **file)
 		cli_usage("--requests prints JSON lines: not with -f text");
 	if (run.unknown.strict && !opt.requests)
 		cli_usage("--strict needs --requests");
-	tool_store_choose(&run.work.at);
+	tool_store_from_env(&run.work.at);
 	if (*file == NULL)
 		cli_need_stdin();
 }
@@ -129,7 +129,7 @@ open_model(void)
 	const struct qwen_model *m;
 	const char *path;
 
-	tool_work_model(&run.work);
+	tool_work_open_model(&run.work);
 	m = run.work.model;
 	path = qwen_gguf_path(run.work.gguf, 0);
 	cli_must(path, qwen_embedding_read(&from_file, run.work.gguf,
@@ -152,7 +152,7 @@ open_model(void)
 }
 
 static void
-end_text(void *arg, struct tool_pooled *p)
+end_text(void *arg, struct tool_text_sum *p)
 {
 	const struct qwen_model *m = run.work.model;
 	size_t i, n = qwen_model_n_embd(m);
@@ -185,7 +185,7 @@ keep_text(struct rank *x, const struct tool_line *line)
 }
 
 static int
-next_line(void *arg, struct tool_item **out)
+next_line(void *arg, struct tool_input **out)
 {
 	static const struct qwen_embedding last = {
 	    .pooling = QWEN_POOLING_LAST };
@@ -208,7 +208,7 @@ next_line(void *arg, struct tool_item **out)
 		cli_note("%s: %s", qwen_gguf_path(run.work.gguf, 0), run.note);
 	run.note = NULL;
 	x = cli_check_alloc(calloc(1, sizeof *x));
-	x->item = (struct tool_item){ .queue = &run.queue, .no = &x->q.refusal,
+	x->item = (struct tool_input){ .queue = &run.queue, .no = &x->q.refusal,
 	    .line = run.lines.line, .bytes = sizeof *x };
 	if (opt.top > 0)
 		keep_text(x, &line);
@@ -218,7 +218,8 @@ next_line(void *arg, struct tool_item **out)
 	run.n_cut += x->q.n_cut;
 	x->pooled = cli_check_alloc(calloc(x->q.n + 1, sizeof *x->pooled));
 	for (i = 0; i < x->q.n && x->q.refusal.err.code == 0; i++)
-		tool_pool(&x->pooled[i], &x->item, &last, &x->q.prompt[i]);
+		tool_text_sum_add_job(&x->pooled[i], &x->item, &last,
+		    &x->q.prompt[i]);
 	qwen_rank_request_free_prompts(&x->q);
 	*out = &x->item;
 	return 1;
@@ -296,7 +297,7 @@ write_text(struct qwen_text *t)
 }
 
 static void
-put_score(void *arg, struct tool_item *item)
+put_score(void *arg, struct tool_input *item)
 {
 	struct rank *x = (struct rank *)(void *)item;
 	struct qwen_text t = { 0 };
@@ -365,7 +366,7 @@ rank_all(void)
 	run.queue.put = put_score;
 	cli_progress_start(opt.requests ? "requests" : "documents",
 	    count_documents());
-	tool_run_in_order(&run.queue);
+	tool_queue_run(&run.queue);
 	cli_progress_end();
 	write_best();
 	tool_report_unknown(&run.unknown);

@@ -103,7 +103,7 @@ open_model(const struct sampling *r)
 {
 	const char *path = tool_model_path_stream(opt.model);
 	char a[33], b[33];
-	struct qwen_gguf *g = tool_gguf(path);
+	struct qwen_gguf *g = tool_gguf_open(path);
 	struct qwen_fp fp;
 
 	cli_must(path, qwen_vocab_fingerprint(g, &fp, &cli_err));
@@ -144,7 +144,7 @@ open_decoder(struct sampling *r)
 		return;
 	}
 	r->gguf = g;
-	r->tok = tool_tok(g, QWEN_TOK_DECODE);
+	r->tok = tool_tok_open(g, QWEN_TOK_DECODE);
 	cli_must(opt.model, qwen_tok_decoder_new(&r->spell, r->tok,
 	    QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, &cli_err));
 }

@@ -117,7 +117,7 @@ check_options(struct qscore_run *r)
 		    opt.stride, opt.context);
 	if (run.base.path != NULL)
 		check_base(r);
-	tool_store_choose(&r->work.at);
+	tool_store_from_env(&r->work.at);
 	for (i = 0; i < opt.n_files; i++)
 		stdin_used |= strcmp(opt.files[i], "-") == 0;
 	if (run.base.path != NULL && strcmp(run.base.path, "-") == 0) {
@@ -180,7 +180,7 @@ open_model(struct qscore_run *s)
 {
 	const struct qwen_model *m;
 
-	tool_work_model(&s->work);
+	tool_work_open_model(&s->work);
 	m = s->work.model;
 	s->how.tok = s->work.tok;
 	s->how.n_vocab = qwen_model_n_vocab(m);
@@ -221,7 +221,7 @@ read_tokens(const struct scoring *r, int fd, struct qwen_ids *t,
 	size_t cap = 0;
 	int got;
 
-	tool_header(&self, QWEN_STREAM_TOKENS, r->score.work.model);
+	tool_header_init(&self, QWEN_STREAM_TOKENS, r->score.work.model);
 	o.self = &self;
 	if (qwen_reader_open(&in, fd, &o, err) < 0)
 		return -1;

@@ -198,8 +198,8 @@ set_engine(struct qserve *s)
 	check_readable(engine_work.draft.text);
 	s->quantizes = tool_quantize != NULL;
 	tool_quantize = NULL;	/* only the engine quantises */
-	tool_store_choose(&s->store);
-	s->program = tool_beside("qengine");
+	tool_store_from_env(&s->store);
+	s->program = tool_sibling_path("qengine");
 	push(l, cli_format("--model=%s", s->model_path));
 	for (i = 0; i < tool_lora.n; i++)
 		push(l, cli_format("--lora=%s=%.17g", tool_lora.v[i].path,
@@ -241,7 +241,7 @@ static void
 open_model(struct qserve *s)
 {
 	struct qwen_service *v = &s->with.service;
-	struct qwen_gguf *g = tool_gguf(s->model_path);
+	struct qwen_gguf *g = tool_gguf_open(s->model_path);
 	struct qwen_tok *tok;
 	struct stat st;
 

@@ -265,7 +265,7 @@ struct qbatch_report {
 	struct tool_times goals;	/* of --goodput */
 	int		 wanted;	/* 0: times are not recorded */
 	double		 start, end;
-	struct tool_sample time[TOOL_N_TIMES];
+	struct tool_timings time[TOOL_N_TIMES];
 	size_t		 n;
 	uint64_t	 n_done;		/* answered items; n counts
 						   those with times */

@@ -34,7 +34,7 @@ qbatch_report_add(struct qbatch_report *r, const struct qbatch_item *item)
 	t.ms[TOOL_TPOT] = most < 2 ? -1 :
 	    (item->last - item->first) * 1e3 / (double)(most - 1);
 	for (i = 0; i < TOOL_N_TIMES; i++)
-		tool_sample_add(&r->time[i], t.ms[i]);
+		tool_timings_add(&r->time[i], t.ms[i]);
 	r->n++;
 	r->n_good += (uint64_t)tool_goals_met(&r->goals, &t);
 }
@@ -85,9 +85,9 @@ as_text(struct qwen_text *t, struct qbatch_report *r,
 	int i;
 
 	totals(t, r, st, "%-26s %.10g\n");
-	tool_sample_head(t);
+	tool_timings_head(t);
 	for (i = 0; i < TOOL_N_TIMES; i++)
-		tool_sample_text(t, time_names[i], &r->time[i]);
+		tool_timings_text(t, time_names[i], &r->time[i]);
 }
 
 static void
@@ -99,7 +99,7 @@ as_json(struct qwen_text *t, struct qbatch_report *r,
 	qwen_text_str(t, "{");
 	totals(t, r, st, "\"%s\":%.10g,");
 	for (i = 0; i < TOOL_N_TIMES; i++) {
-		tool_sample_json(t, time_names[i], &r->time[i]);
+		tool_timings_json(t, time_names[i], &r->time[i]);
 		qwen_text_str(t, i < TOOL_E2E ? "," : "}\n");
 	}
 }
@@ -171,5 +171,5 @@ qbatch_report_fini(struct qbatch_report *r)
 	int i;
 
 	for (i = 0; i < TOOL_N_TIMES; i++)
-		tool_sample_fini(&r->time[i]);
+		tool_timings_fini(&r->time[i]);
 }

@@ -142,7 +142,7 @@ decode(struct trial *t, struct method *w, struct qwen_session *s,
 		else if (w->accept != NULL)
 			eval_drawn(t, w, s, i);
 		else
-			tool_drafted(d, s, t->ids[i], n - 1 - i);
+			tool_drafter_eval(d, s, t->ids[i], n - 1 - i);
 		if (qbench_opt.accept.n == 0)
 			t->ids[i + 1] = choose(t, s);
 	}

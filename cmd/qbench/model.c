@@ -90,7 +90,7 @@ qbench_warm_file(void)
 	double start = cli_now();
 	struct qwen_gguf *g;
 
-	g = tool_gguf(qbench_model_path);
+	g = tool_gguf_open(qbench_model_path);
 	qbench_read_pages(g);
 	qbench_load_s = cli_now() - start;
 	qwen_gguf_close(g);

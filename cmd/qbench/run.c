@@ -385,7 +385,7 @@ qbench_check_memory(void)
 	struct qwen_model *m = tool_model_open_draft(qbench_model_path, 1,
 	    qbench_opt.numerics, &qbench_opt.draft.block);
 
-	tool_fits(m, &(struct tool_need){ .n_tokens = longest_text(),
+	tool_memory_check(m, &(struct tool_need){ .n_tokens = longest_text(),
 	    .n_sequences = qbench_longest(&qbench_opt.sequences),
 	    .batch = qbench_longest(&qbench_opt.batch),
 	    .in_memory = qbench_opt.synthetic != NULL });

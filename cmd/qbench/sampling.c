@@ -98,7 +98,7 @@ constrained_open(struct constrained *c, const char *path)
 {
 	struct qwen_tok *tok;
 
-	c->gguf = tool_gguf(path);
+	c->gguf = tool_gguf_open(path);
 	cli_must(path, qwen_pieces_open(&c->pieces, c->gguf, &cli_err));
 	cli_must(path, qwen_trie_new(&c->trie, c->pieces, &cli_err));
 	cli_must(path, qwen_grammar_open_schema(&c->grammar, schema,

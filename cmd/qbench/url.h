@@ -72,7 +72,7 @@ struct qbench_stream {
 							   not reported */
 	char		 kind[24];	/* error as one word; "": none */
 	char		 why[200];
-	struct tool_sample gaps;	/* ms between chunks */
+	struct tool_timings gaps;	/* ms between chunks */
 };
 
 void qbench_stream_feed(struct qbench_stream *s, const char *p, size_t n,
@@ -124,7 +124,7 @@ struct qbench_url_result {
 	int64_t		 prompt, cached, generated;	/* tokens; -1:
 							   unknown */
 	double		 seconds, late;		/* late: largest delay in ms */
-	struct tool_sample time[TOOL_N_TIMES], gaps;
+	struct tool_timings time[TOOL_N_TIMES], gaps;
 	struct qbench_url_error *error;
 	size_t		 n_errors, cap_errors;
 	int		 interrupted;

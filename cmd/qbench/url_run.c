@@ -127,9 +127,9 @@ note_answer(struct load_run *l, const struct qbench_request *c)
 	t.ms[TOOL_TPOT] = n < 2 || s->n_chunks < 2 ? -1 :
 	    (s->last - s->first) * 1e3 / (double)(n - 1);
 	for (i = 0; i < TOOL_N_TIMES; i++)
-		tool_sample_add(&r->time[i], t.ms[i]);
+		tool_timings_add(&r->time[i], t.ms[i]);
 	for (i = 0; i < s->gaps.n; i++)
-		tool_sample_add(&r->gaps, s->gaps.v[i]);
+		tool_timings_add(&r->gaps, s->gaps.v[i]);
 	r->n_good += (uint64_t)tool_goals_met(&l->t->opts->goals, &t);
 	cli_progress_also(l->n_tokens += n, "tok");
 }
@@ -198,7 +198,7 @@ send_due(struct load_run *l)
 		l->r->late = late > l->r->late ? late : l->r->late;
 		ask(l->t, set, set->rate > 0 ? l->due : now);
 		if (set->rate > 0)
-			l->due += tool_gap(&l->rng, set->rate,
+			l->due += tool_request_gap(&l->rng, set->rate,
 			    l->t->opts->burstiness);
 		l->n_started++;
 		if (++l->n_running > l->r->most)
@@ -265,8 +265,8 @@ measure(struct target *t, const struct qbench_url_setting *set)
 		cli_note("requests were sent up to %.0f ms late: this machine "
 		    "is busy", r.late);
 	for (i = 0; i < TOOL_N_TIMES; i++)
-		tool_sample_fini(&r.time[i]);
-	tool_sample_fini(&r.gaps);
+		tool_timings_fini(&r.time[i]);
+	tool_timings_fini(&r.gaps);
 	free(r.error);
 }
 

@@ -45,7 +45,7 @@ totals_of(const struct qbench_url_result *r, struct total t[N_TOTALS])
 /* Write the samples ttft, tpot, itl and e2e. */
 static void
 each_sample(struct qwen_text *t, struct qbench_url_result *r,
-    void (*put)(struct qwen_text *, const char *, struct tool_sample *),
+    void (*put)(struct qwen_text *, const char *, struct tool_timings *),
     const char *between)
 {
 	int i;
@@ -105,8 +105,8 @@ as_text(struct qwen_text *t, struct qbench_url_result *r)
 			qwen_text_fmt(t, "%-26s %.10g\n", all[i].name,
 			    all[i].v);
 	}
-	tool_sample_head(t);
-	each_sample(t, r, tool_sample_text, "");
+	tool_timings_head(t);
+	each_sample(t, r, tool_timings_text, "");
 	for (i = 0; i < r->n_errors; i++)
 		qwen_text_fmt(t, "%-8s %10llu  %s%s%s\n", "error",
 		    (unsigned long long)r->error[i].n, r->error[i].kind,
@@ -171,7 +171,7 @@ as_json(struct qwen_text *t, struct qbench_url_result *r)
 		else
 			qwen_text_fmt(t, "%.10g,", all[i].v);
 	}
-	each_sample(t, r, tool_sample_json, ",");
+	each_sample(t, r, tool_timings_json, ",");
 	qwen_text_str(t, ",\"errors\":[");
 	for (i = 0; i < r->n_errors; i++) {
 		qwen_text_fmt(t, "%s{\"kind\":\"%s\",\"n\":%llu,", i > 0 ?
@@ -205,7 +205,7 @@ csv_line(struct qbench_url_result *r)
 	totals_of(r, all);
 	for (i = 0; i < N_TOTALS; i++)
 		printf(all[i].v < 0 ? "," : ",%.10g", all[i].v);
-	each_sample(&t, r, tool_sample_csv, "");
+	each_sample(&t, r, tool_timings_csv, "");
 	if (t.failed)
 		die("out of memory");
 	printf("%s\n", t.s);
@@ -224,7 +224,7 @@ csv_head(void)
 	printf("url,model,api,clients,rate,burstiness,prompt,prefix,count");
 	for (i = 0; i < N_TOTALS; i++)
 		printf(",%s", all[i].name);
-	each_sample(&t, NULL, tool_sample_csv, "");
+	each_sample(&t, NULL, tool_timings_csv, "");
 	if (t.failed)
 		die("out of memory");
 	printf("%s\n", t.s);

@@ -104,7 +104,7 @@ take_json(struct qbench_stream *s, const char *p, size_t n, double now)
 	if (s->n_chunks++ == 0)
 		s->first = now;
 	else
-		tool_sample_add(&s->gaps, (now - s->last) * 1e3);
+		tool_timings_add(&s->gaps, (now - s->last) * 1e3);
 	s->last = now;
 }
 
@@ -193,5 +193,5 @@ qbench_stream_fini(struct qbench_stream *s)
 {
 	qwen_text_fini(&s->line);
 	qwen_text_fini(&s->other);
-	tool_sample_fini(&s->gaps);
+	tool_timings_fini(&s->gaps);
 }

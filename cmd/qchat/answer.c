@@ -156,7 +156,7 @@ generate(struct qchat *c, struct qwen_reply *r)
 		    n >= qchat_opt.n ? CUT_BY_COUNT : ENDED;
 		if (end != ENDED)
 			break;
-		id = tool_choose(c->sampler, c->session);
+		id = tool_sample_token(c->sampler, c->session);
 		if (tool_is_ending(&c->header, id) ||
 		    take_token(c, r, d, id, &cut)) {
 			if (qwen_sampler_stopped(c->sampler) ==
@@ -168,7 +168,7 @@ generate(struct qchat *c, struct qwen_reply *r)
 			end = CUT_BY_CONTEXT;
 			break;
 		}
-		tool_drafted(c->drafter, c->session, id, room(n));
+		tool_drafter_eval(c->drafter, c->session, id, room(n));
 		if (c->in_thought && qchat_opt.hide_thinking)
 			cli_progress((uint64_t)n + 1);
 	}

@@ -84,7 +84,7 @@ save(struct qchat *c, const char *path)
 	free(json);
 	/* a chat that loads the file then finds the state */
 	if (qwen_session_n_tokens(c->session) > 0)
-		tool_store_put(c->store, c->session);
+		tool_store_save(c->store, c->session);
 	return 1;
 }
 

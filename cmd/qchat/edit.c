@@ -503,7 +503,8 @@ set_own_locale(void)
 
 #ifdef QPIPE_STATIC
 	if (getenv("LOCPATH") == NULL) {
-		setenv("LOCPATH", tool_beside("../share/qpipe/locale"), 1);
+		setenv("LOCPATH", tool_sibling_path("../share/qpipe/locale"),
+		    1);
 		done = is_utf8("C.UTF-8");
 		unsetenv("LOCPATH");
 	}

@@ -94,7 +94,7 @@ read_ids(struct qchat *c, const int32_t *ids, size_t n, struct reading *r)
 		    rate > PART_MAX / 2 ? PART_MAX : (size_t)(2 * rate);
 		if (r->is_long && qwen_session_n_tokens(c->session) %
 		    TOOL_STORE_STEP == 0)
-			tool_store_put(c->store, c->session);
+			tool_store_save(c->store, c->session);
 	}
 	return 0;
 }
@@ -112,7 +112,7 @@ ask_store(struct qchat *c, const int32_t *ids, size_t n, size_t *at)
 
 	if (c->store == NULL || n < *at + GAIN)
 		return;
-	s = tool_store_get(c->store, c->model, ids, n, *at);
+	s = tool_store_restore(c->store, c->model, ids, n, *at);
 	if (s == NULL)
 		return;
 	*at = qwen_session_n_tokens(s);
@@ -158,7 +158,7 @@ qchat_read(struct qchat *c, const int32_t *ids, size_t n, size_t turn)
 			    &cli_err));
 		/* after Ctrl-C too, with the tokens read so far */
 		if (new > 0 && (i == 0 || (i == 1 && r.is_long)))
-			tool_store_put(c->store, c->session);
+			tool_store_save(c->store, c->session);
 	}
 	cli_progress_end();
 	return rc;

@@ -264,7 +264,7 @@ qengine_client_read(struct qengine_client *c)
 
 	/* a pipe only once, since the second read could block */
 	while (all < READ_MAX && !c->eof) {
-		if ((p = qwen_inbox_room(&c->inbox, &room)) == NULL) {
+		if ((p = qwen_inbox_reserve(&c->inbox, &room)) == NULL) {
 			refuse_input(c, "out of memory");
 			return;
 		}
@@ -279,7 +279,7 @@ qengine_client_read(struct qengine_client *c)
 			c->eof = 1;
 		if (n <= 0)
 			return;
-		qwen_inbox_came(&c->inbox, (size_t)n);
+		qwen_inbox_added(&c->inbox, (size_t)n);
 		all += (size_t)n;
 		if (c->is_pipe)
 			return;

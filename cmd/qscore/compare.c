@@ -36,8 +36,8 @@ open_model(struct qscore_base *b, const struct qscore_run *r)
 	tool_lora.n = 0;
 	b->model = tool_model_open(b->path, r->work.n_threads,
 	    r->work.numerics);
-	tool_header(&own, QWEN_STREAM_TOKENS, r->work.model);
-	tool_header(&other, QWEN_STREAM_TOKENS, b->model);
+	tool_header_init(&own, QWEN_STREAM_TOKENS, r->work.model);
+	tool_header_init(&other, QWEN_STREAM_TOKENS, b->model);
 	if (own.n_vocab != other.n_vocab ||
 	    memcmp(&own.vocab, &other.vocab, sizeof own.vocab) != 0)
 		die("%s: its vocabulary is not that of %s: their probabilities "
@@ -54,7 +54,7 @@ check_header(const struct qscore_base *b, const struct qscore_run *r,
 
 	if (rec->header == NULL)
 		die("%s: not a stream of logits or state", b->name);
-	tool_header(&own, QWEN_STREAM_TOKENS, r->work.model);
+	tool_header_init(&own, QWEN_STREAM_TOKENS, r->work.model);
 	if (rec->header->n_vocab != own.n_vocab ||
 	    memcmp(&own.vocab, &rec->header->vocab, sizeof own.vocab) != 0)
 		die("%s: its vocabulary is not the model's",
@@ -74,7 +74,7 @@ open_state(struct qscore_base *b, const struct qscore_run *r,
 	const struct qwen_header *h = rec->header;
 	struct qwen_header own;
 
-	tool_header(&own, QWEN_STREAM_STATE, r->work.model);
+	tool_header_init(&own, QWEN_STREAM_STATE, r->work.model);
 	if (memcmp(&own.base, &none, sizeof none) != 0 &&
 	    memcmp(&own.base, &h->model, sizeof none) == 0)
 		tool_lora.n = 0;
@@ -384,11 +384,11 @@ open_sessions(struct qscore_base *b, const struct qscore_run *r)
 {
 	struct tool_need need = { .n_tokens = r->context, .batch = b->batch };
 
-	tool_fits(r->work.model, &need);
+	tool_memory_check(r->work.model, &need);
 	cli_must(NULL, qwen_session_new(&b->own, r->work.model, &cli_err));
 	if (b->model == NULL)
 		return;
-	tool_fits(b->model, &need);
+	tool_memory_check(b->model, &need);
 	if (b->n_past == 0) {
 		cli_must(NULL, qwen_session_new(&b->base, b->model, &cli_err));
 		return;

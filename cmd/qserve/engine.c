@@ -458,7 +458,7 @@ qserve_engine_read(struct qserve_engine *e)
 	ssize_t n;
 
 	while (e->from != -1 && all < READ_MAX) {
-		if ((p = qwen_inbox_room(&e->inbox, &room)) == NULL) {
+		if ((p = qwen_inbox_reserve(&e->inbox, &room)) == NULL) {
 			drop_engine(e, "out of memory");
 			return;
 		}
@@ -471,7 +471,7 @@ qserve_engine_read(struct qserve_engine *e)
 			drop_engine(e, NULL);
 			return;
 		}
-		qwen_inbox_came(&e->inbox, (size_t)n);
+		qwen_inbox_added(&e->inbox, (size_t)n);
 		all += (size_t)n;
 		/* the pipe is probably empty; if not, poll(2) returns */
 		if (!handle_events(e) || (size_t)n < room)

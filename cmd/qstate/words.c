@@ -21,8 +21,8 @@ static struct {
 void
 qstate_words_open(const char *model)
 {
-	words.gguf = tool_gguf(tool_model_path(model));
-	words.tok = tool_tok(words.gguf, QWEN_TOK_DECODE);
+	words.gguf = tool_gguf_open(tool_model_path(model));
+	words.tok = tool_tok_open(words.gguf, QWEN_TOK_DECODE);
 	cli_must(qwen_gguf_path(words.gguf, 0), qwen_header_init(&words.header,
 	    QWEN_STREAM_TOKENS, words.gguf, &cli_err));
 }

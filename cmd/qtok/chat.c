@@ -27,7 +27,7 @@ qtok_template(const struct qtok_opts *o)
 	if (o->template != NULL)
 		t = tool_template(o->template);
 	else {
-		g = tool_gguf(tool_model_path(o->model));
+		g = tool_gguf_open(tool_model_path(o->model));
 		cli_must(qwen_gguf_path(g, 0), qwen_template_open_gguf(&t, g,
 		    &cli_err));
 		qwen_gguf_close(g);
@@ -241,7 +241,7 @@ static void
 encode_prompt(const struct qtok_opts *o, const struct qwen_gguf *g,
     const struct qwen_prompt *p)
 {
-	struct qwen_tok *t = tool_tok(g, QWEN_TOK_ENCODE);
+	struct qwen_tok *t = tool_tok_open(g, QWEN_TOK_ENCODE);
 	struct qtok_encoding c = { .o = o, .n_bytes = qwen_prompt_text(p).len };
 	double begin = cli_now();
 
@@ -265,7 +265,7 @@ open_model(const struct qtok_opts *o)
 	if (o->form == QTOK_PROMPT && o->template != NULL && o->model == NULL &&
 	    tool_bos() == QWEN_BOS_FILE)
 		return NULL;
-	return tool_gguf(tool_model_path(o->model));
+	return tool_gguf_open(tool_model_path(o->model));
 }
 
 void

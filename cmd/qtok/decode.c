@@ -90,7 +90,7 @@ decode_input(const struct qtok_input *in, void *arg)
 	c->name = in->name;
 	cli_must(in->name, qwen_reader_open(&r, in->fd, &ro, &cli_err));
 	while (cli_must(in->name, qwen_reader_next(r, &rec, &cli_err)) > 0) {
-		tool_demo_said(rec.kind == QWEN_REC_HEADER);
+		tool_demo_note(rec.kind == QWEN_REC_HEADER);
 		if (rec.kind == QWEN_REC_TOKENS)
 			put_tokens(c, in, &rec);
 		else if (rec.kind == QWEN_REC_END)
@@ -109,8 +109,8 @@ decode_input(const struct qtok_input *in, void *arg)
 void
 qtok_decode(const struct qtok_opts *o, char *paths[])
 {
-	struct qwen_gguf *g = tool_gguf(tool_model_path_stream(o->model));
-	struct qwen_tok *t = tool_tok(g, QWEN_TOK_DECODE);
+	struct qwen_gguf *g = tool_gguf_open(tool_model_path_stream(o->model));
+	struct qwen_tok *t = tool_tok_open(g, QWEN_TOK_DECODE);
 	struct decoding c = { .o = o, .last = '\n' };
 	double begin = cli_now();
 

@@ -172,8 +172,8 @@ qtok_stream(const struct qtok_opts *o, const struct qwen_gguf *g)
 void
 qtok_encode(const struct qtok_opts *o, char *paths[])
 {
-	struct qwen_gguf *g = tool_gguf(tool_model_path(o->model));
-	struct qwen_tok *t = tool_tok(g, QWEN_TOK_ENCODE);
+	struct qwen_gguf *g = tool_gguf_open(tool_model_path(o->model));
+	struct qwen_tok *t = tool_tok_open(g, QWEN_TOK_ENCODE);
 	struct qtok_encoding c = { .o = o, .bos = qwen_tok_bos(t) };
 	double begin = cli_now();
 

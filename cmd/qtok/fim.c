@@ -37,8 +37,8 @@ void
 qtok_fim(const struct qtok_opts *o, char *paths[])
 {
 	double begin = cli_now();
-	struct qwen_gguf *g = tool_gguf(tool_model_path(o->model));
-	struct qwen_tok *t = tool_tok(g, QWEN_TOK_ENCODE);
+	struct qwen_gguf *g = tool_gguf_open(tool_model_path(o->model));
+	struct qwen_tok *t = tool_tok_open(g, QWEN_TOK_ENCODE);
 	struct qwen_fim_text x = { .prefix = read_file(paths[0]),
 	    .suffix = read_file(paths[1]) };
 	struct qwen_fim_file *file;

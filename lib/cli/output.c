@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * output.c - output files that appear complete or not at all, see base/draft.h.
+ * output.c - output files that appear complete or not at all, see base/tmpfile.h.
  * The temporary file of DIR/NAME is DIR/.NAME.qpipe-tmp, with NAME shortened if
  * the result would be too long.
  */
@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/draft.h"
+#include "base/tmpfile.h"
 #include "base/err.h"
 #include "cli/cli.h"
 #include "cli/internal.h"
@@ -27,7 +27,7 @@ enum { MAX_LINKS = 40, PATIENCE_S = 3, N_DOOMED = 4 };
 struct cli_output {
 	char	*name;		/* as the user gave it */
 	mode_t	 mode;		/* of an existing target, or 0 */
-	struct qwen_draft d;	/* d.temp is NULL: written in place */
+	struct qwen_tmpfile d;	/* d.temp is NULL: written in place */
 };
 
 /* ---------------------------------------------------------------- signals */
@@ -192,18 +192,18 @@ is_twice(const struct cli_output *o)
 static int
 make_temp(struct cli_output *o, struct qwen_err *err)
 {
-	int rc = qwen_draft_open(&o->d, o->mode != 0 ? 0600 : 0666, err);
+	int rc = qwen_tmpfile_open(&o->d, o->mode != 0 ? 0600 : 0666, err);
 
 	if (rc != 1)
 		return rc;
 	if (is_twice(o))
 		rc = qwen_fail(err, QWEN_EIO, "two outputs name this file");
-	else if (qwen_draft_in_use(AT_FDCWD, o->d.name))
+	else if (qwen_tmpfile_in_use(AT_FDCWD, o->d.name))
 		rc = 0;
 	else if (o->mode != 0 && fchmod(o->d.fd, o->mode & 07777) == -1)
 		rc = by_errno(err);
 	if (rc != 1)
-		qwen_draft_drop(&o->d);
+		qwen_tmpfile_drop(&o->d);
 	return rc;
 }
 
@@ -228,7 +228,7 @@ cli_lock(int fd, const char *name)
 	double until = 0;
 	int got;
 
-	while ((got = qwen_draft_lock(fd)) != 1) {
+	while ((got = qwen_tmpfile_lock(fd)) != 1) {
 		if (got == -1)
 			die("%s: lock: %s", name, strerror(errno));
 		if (!patience(&until))
@@ -343,7 +343,7 @@ commit_temp(struct cli_output *o)
 	if (rc == -1)	/* fsync takes long; signals need not wait */
 		return -1;
 	busy = 1;
-	rc = qwen_draft_commit(&o->d);
+	rc = qwen_tmpfile_commit(&o->d);
 	why = errno;
 	let_go(o->d.temp, rc != 0);
 	errno = why;
@@ -409,7 +409,7 @@ cli_output_cancel(struct cli_output *o)
 {
 	if (o->d.temp != NULL) {
 		hold();
-		qwen_draft_drop(&o->d);
+		qwen_tmpfile_drop(&o->d);
 		let_go(o->d.temp, 0);
 	} else if (o->d.fd != -1)
 		close(o->d.fd);

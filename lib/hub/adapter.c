@@ -35,7 +35,7 @@ enum { N_ENDINGS = sizeof ending / sizeof ending[0], MLX = N_ENDINGS - 1 };
 
 /* Multiplies by times all B tensors from tensor i on. */
 static void
-multiply(struct qwen_hub_gguf *g, size_t i, float times)
+scale_b_tensors(struct qwen_hub_gguf *g, size_t i, float times)
 {
 	for (; times != 1 && i < g->n; i++) {
 		if (g->t[i].name[strlen(g->t[i].name) - 1] != 'b')
@@ -50,7 +50,7 @@ multiply(struct qwen_hub_gguf *g, size_t i, float times)
  * source.
  */
 static void
-set_half(const struct qwen_hub_gguf *g, struct hub_tensor *t,
+set_matrix_shape(const struct qwen_hub_gguf *g, struct hub_tensor *t,
     const struct hub_source *s, int transposed)
 {
 	t->order = transposed ? HUB_TRANSPOSED : HUB_AS_IS;
@@ -65,7 +65,7 @@ set_half(const struct qwen_hub_gguf *g, struct hub_tensor *t,
  * pair[2 * i] is A and pair[2 * i + 1] is B of pair i.
  */
 static struct hub_tensor *
-half(struct qwen_hub_gguf *g, const struct hub_name *name,
+plan_pair_matrix(struct qwen_hub_gguf *g, const struct hub_name *name,
     const struct qwen_st_tensor *const *pair, size_t n, int which,
     struct qwen_err *err)
 {
@@ -100,7 +100,7 @@ half(struct qwen_hub_gguf *g, const struct hub_name *name,
 		}
 	}
 	s = &g->source[t->from];
-	set_half(g, t, s, mlx);
+	set_matrix_shape(g, t, s, mlx);
 	return t;
 }
 
@@ -109,7 +109,7 @@ half(struct qwen_hub_gguf *g, const struct hub_name *name,
  * rows of B.
  */
 static int
-halves_of_qkvz(struct qwen_hub_gguf *g, const struct hub_name *name,
+plan_qkvz_pair(struct qwen_hub_gguf *g, const struct hub_name *name,
     const struct qwen_st_tensor *const *pair, struct qwen_err *err)
 {
 	uint64_t keys = 2 * g->heads.n_key * g->heads.key_dim;
@@ -122,8 +122,8 @@ halves_of_qkvz(struct qwen_hub_gguf *g, const struct hub_name *name,
 	for (z = 0; z < 2; z++) {
 		snprintf(one.to, sizeof one.to, "blk.%d.%s.weight",
 		    name->layer, z ? "attn_gate" : "attn_qkv");
-		if (half(g, &one, pair, 1, 0, err) == NULL ||
-		    (t = half(g, &one, pair, 1, 1, err)) == NULL)
+		if (plan_pair_matrix(g, &one, pair, 1, 0, err) == NULL ||
+		    (t = plan_pair_matrix(g, &one, pair, 1, 1, err)) == NULL)
 			return -1;
 		s = &g->source[t->from];
 		if (s->rows != keys + 2 * values)
@@ -137,7 +137,7 @@ halves_of_qkvz(struct qwen_hub_gguf *g, const struct hub_name *name,
 
 /* Adds the two tensors for n pairs: 1, or one per expert. */
 static int
-make_pair(struct qwen_hub_gguf *g, const struct hub_name *name,
+plan_pair_tensors(struct qwen_hub_gguf *g, const struct hub_name *name,
     const struct qwen_st_tensor *const *pair, size_t n, struct qwen_err *err)
 {
 	struct hub_tensor *t;
@@ -151,7 +151,7 @@ make_pair(struct qwen_hub_gguf *g, const struct hub_name *name,
 		    "supported", pair[0]->name);
 	switch (name->how) {
 	case HUB_QKVZ:
-		return halves_of_qkvz(g, name, pair, err);
+		return plan_qkvz_pair(g, name, pair, err);
 	case HUB_PLAIN:
 	case HUB_ROUTER:
 	case HUB_EXPERT:
@@ -165,14 +165,14 @@ make_pair(struct qwen_hub_gguf *g, const struct hub_name *name,
 		    "for a matrix that GGUF changes or omits are not supported",
 		    pair[0]->name);
 	}
-	if ((t = half(g, name, pair, n, 0, err)) == NULL)
+	if ((t = plan_pair_matrix(g, name, pair, n, 0, err)) == NULL)
 		return -1;
 	s = &g->source[t->from];
 	if (columns && qwen_hub_tile(g, t, s, name->how, err) < 0)
 		return -1;
 	if (strcmp(name->to, "token_embd.weight") == 0)
-		set_half(g, t, s, !g->hub->adapter_mlx);
-	if ((t = half(g, name, pair, n, 1, err)) == NULL)
+		set_matrix_shape(g, t, s, !g->hub->adapter_mlx);
+	if ((t = plan_pair_matrix(g, name, pair, n, 1, err)) == NULL)
 		return -1;
 	return columns ? 0 : qwen_hub_tile(g, t, &g->source[t->from], name->how,
 	    err);
@@ -224,7 +224,7 @@ struct experts {
  * inputs.
  */
 static int
-know_experts(const struct adapter_plan *p, int inner,
+identify_expert_pair(const struct adapter_plan *p, int inner,
     const struct qwen_st_tensor *const *pair, struct experts *out)
 {
 	yyjson_val *root = yyjson_doc_get_root(p->g->hub->adapter);
@@ -258,7 +258,7 @@ know_experts(const struct adapter_plan *p, int inner,
 
 /* Adds A (which = 0) or B (which = 1) of all experts: one plane per expert. */
 static int
-half_of_experts(struct qwen_hub_gguf *g, const char *to, int which,
+plan_expert_matrix(struct qwen_hub_gguf *g, const char *to, int which,
     const struct experts *e, uint64_t row0,
     const struct qwen_st_tensor *const *pair, struct qwen_err *err)
 {
@@ -310,7 +310,7 @@ plan_experts(struct adapter_plan *p, uint32_t layer, int inner,
 	float times;
 	int i;
 
-	if (know_experts(p, inner, pair, &e) < 0)
+	if (identify_expert_pair(p, inner, pair, &e) < 0)
 		return -1;
 	snprintf(to, sizeof to, "layers.%u.mlp.experts.%s", layer, e.down ?
 	    "down_proj" : "gate_up_proj");
@@ -320,11 +320,11 @@ plan_experts(struct adapter_plan *p, uint32_t layer, int inner,
 		snprintf(to, sizeof to, "blk.%u.ffn_%s_exps.weight", layer,
 		    what[i]);
 		row0 = i == 1 ? e.out / 2 : 0;
-		if (half_of_experts(p->g, to, 0, &e, 0, pair, p->err) < 0 ||
-		    half_of_experts(p->g, to, 1, &e, row0, pair, p->err) < 0)
+		if (plan_expert_matrix(p->g, to, 0, &e, 0, pair, p->err) < 0 ||
+		    plan_expert_matrix(p->g, to, 1, &e, row0, pair, p->err) < 0)
 			return -1;
 	}
-	multiply(p->g, first, times);
+	scale_b_tensors(p->g, first, times);
 	return 0;
 }
 
@@ -412,7 +412,7 @@ gather(struct adapter_plan *p, const struct hub_name *name, float times,
  * pair.
  */
 static int
-are_experts(char *name, int *inner)
+is_expert_pair_name(char *name, int *inner)
 {
 	static const char *const end[] = { ".mlp.experts.weight",
 	    ".mlp.experts.base_layer.weight" };
@@ -459,7 +459,7 @@ plan_pair(struct adapter_plan *p, const struct qwen_st_tensor *w)
 
 	if (rc <= 0)
 		return rc;
-	if (p->g->n_expert > 0 && are_experts(name, &inner)) {
+	if (p->g->n_expert > 0 && is_expert_pair_name(name, &inner)) {
 		if (qwen_hub_name(p->g->hub, name, p->g->n_layer, &of,
 		    p->err) < 0)
 			return -1;
@@ -477,8 +477,8 @@ plan_pair(struct adapter_plan *p, const struct qwen_st_tensor *w)
 		return -1;
 	if (of.how == HUB_EXPERT && p->g->n_expert > 0)
 		return gather(p, &of, times, pair);
-	rc = make_pair(p->g, &of, pair, 1, p->err);
-	multiply(p->g, first, times);
+	rc = plan_pair_tensors(p->g, &of, pair, 1, p->err);
+	scale_b_tensors(p->g, first, times);
 	return rc;
 }
 
@@ -506,10 +506,10 @@ plan_stack(struct adapter_plan *p, uint32_t layer)
 		snprintf(name.to, sizeof name.to, "blk.%u.ffn_%s_exps.weight",
 		    layer, what[i]);
 		first = p->g->n;
-		if (make_pair(p->g, &name, s->w + 2 * i * n, n,
+		if (plan_pair_tensors(p->g, &name, s->w + 2 * i * n, n,
 		    p->err) < 0)
 			return -1;
-		multiply(p->g, first, s->times[i]);
+		scale_b_tensors(p->g, first, s->times[i]);
 	}
 	return 0;
 }

@@ -75,7 +75,7 @@ qwen_hub_gguf_bytes(const struct qwen_hub_gguf *g)
 
 /* ---------------------------------------------------------------- writing */
 
-struct pass {
+struct conversion {
 	struct qwen_hub_gguf *g;
 	int		 fd;
 	unsigned char	*to;		/* in memory; NULL: fd */
@@ -92,7 +92,7 @@ struct pass {
 };
 
 static int
-put_data(struct pass *p, const void *data, size_t n)
+put_data(struct conversion *p, const void *data, size_t n)
 {
 	if (p->to != NULL) {
 		memcpy(p->to, data, n);
@@ -119,7 +119,7 @@ least(uint64_t a, uint64_t b)
  * change; 0 if the rows must be converted.
  */
 static uint64_t
-run_of(const struct hub_tensor *t, const struct hub_source *s)
+copy_run_rows(const struct hub_tensor *t, const struct hub_source *s)
 {
 	static const uint32_t same[ST_N_TYPES] = { [ST_F32] = GGML_F32 + 1,
 	    [ST_F16] = GGML_F16 + 1, [ST_BF16] = GGML_BF16 + 1 };
@@ -133,7 +133,7 @@ run_of(const struct hub_tensor *t, const struct hub_source *s)
 
 /* Copies plane k of a source, `run' rows at a time. */
 static int
-copy_plane(struct pass *p, const struct hub_tensor *t,
+copy_plane(struct conversion *p, const struct hub_tensor *t,
     const struct hub_source *s, uint64_t k, uint64_t run)
 {
 	size_t size = s->columns * qwen_st_type_bytes(s->w->type), bytes, n;
@@ -159,7 +159,7 @@ copy_plane(struct pass *p, const struct hub_tensor *t,
  * output of at least one row, and for two rows of f32.
  */
 static int
-get_threads(struct pass *p)
+get_threads(struct conversion *p)
 {
 	int n = p->g->opts.threads;
 	size_t row = 0, i;
@@ -186,7 +186,7 @@ get_threads(struct pass *p)
 }
 
 static void
-end_threads(struct pass *p)
+end_threads(struct conversion *p)
 {
 	qwen_pool_free(p->pool);
 	free(p->buf);
@@ -196,7 +196,7 @@ end_threads(struct pass *p)
 
 /* Conversion of n rows of a plane, step rows per thread. */
 struct row_task {
-	struct pass	*p;
+	struct conversion	*p;
 	const struct hub_tensor *t;
 	const struct hub_source *s;
 	uint64_t	 plane, first, n, step;
@@ -240,7 +240,7 @@ check_rows(const struct row_task *m, size_t pieces)
 
 /* Converts plane k of a source to another format or order. */
 static int
-write_plane(struct pass *p, const struct hub_tensor *t,
+write_plane(struct conversion *p, const struct hub_tensor *t,
     const struct hub_source *s, uint64_t k)
 {
 	struct row_task m = { .p = p, .t = t, .s = s, .plane = k };
@@ -270,7 +270,7 @@ write_plane(struct pass *p, const struct hub_tensor *t,
 }
 
 static int
-write_scales(struct pass *p, const struct hub_tensor *t)
+write_scales(struct conversion *p, const struct hub_tensor *t)
 {
 	const struct qwen_st_tensor *w;
 	unsigned char b[4];
@@ -290,7 +290,7 @@ write_scales(struct pass *p, const struct hub_tensor *t)
 }
 
 static int
-write_tensor(struct pass *p, const struct hub_tensor *t)
+write_tensor(struct conversion *p, const struct hub_tensor *t)
 {
 	const struct hub_source *s = &p->g->source[t->from];
 	uint64_t k, run;
@@ -300,7 +300,7 @@ write_tensor(struct pass *p, const struct hub_tensor *t)
 	if (t->kind == HUB_SCALES)
 		return write_scales(p, t);
 	for (i = 0; i < t->n_from && rc == 0; i++, s++) {
-		run = run_of(t, s);
+		run = copy_run_rows(t, s);
 		for (k = 0; k < s->planes && rc == 0; k++)
 			rc = run != 0 ? copy_plane(p, t, s, k, run) :
 			    write_plane(p, t, s, k);
@@ -313,7 +313,8 @@ int
 qwen_hub_gguf_write(struct qwen_hub_gguf *g, int fd,
     const struct qwen_hub_progress *progress, struct qwen_err *err)
 {
-	struct pass p = { .g = g, .fd = fd, .progress = progress, .err = err };
+	struct conversion p = { .g = g, .fd = fd, .progress = progress, .err =
+	    err };
 	size_t i;
 	int rc = qwen_gguf_write_head(g->w, fd, err);
 
@@ -339,7 +340,7 @@ static int
 is_in_place(const struct hub_tensor *t, const struct hub_source *s)
 {
 	return t->order == HUB_AS_IS && t->row0 == 0 && s->planes == 1 &&
-	    s->rows == t->ne[1] && run_of(t, s) == s->rows &&
+	    s->rows == t->ne[1] && copy_run_rows(t, s) == s->rows &&
 	    (uintptr_t)s->w->data % qwen_st_type_bytes(s->w->type) == 0 &&
 	    (t->n_from == 1 || s->w->bytes >= PART_MIN);
 }
@@ -361,7 +362,7 @@ all_in_place(const struct qwen_hub_gguf *g, const struct hub_tensor *t)
  * to them takes the memory meant for their data.
  */
 static int
-place_parts(struct pass *p, struct qwen_gguf *out, size_t i)
+place_parts(struct conversion *p, struct qwen_gguf *out, size_t i)
 {
 	const struct hub_tensor *t = &p->g->t[i];
 	const void **part;
@@ -378,7 +379,7 @@ place_parts(struct pass *p, struct qwen_gguf *out, size_t i)
 }
 
 static int
-make(struct pass *p, struct qwen_gguf *out, size_t i)
+make(struct conversion *p, struct qwen_gguf *out, size_t i)
 {
 	size_t n = (size_t)out->dir.v[i].t.bytes;
 
@@ -397,7 +398,7 @@ make(struct pass *p, struct qwen_gguf *out, size_t i)
  * Norms, biases, routers and rows of "yes" and "no" are made in memory.
  */
 static int
-place_tensor(struct pass *p, struct qwen_gguf *out, size_t i)
+place_tensor(struct conversion *p, struct qwen_gguf *out, size_t i)
 {
 	const struct hub_tensor *t = &p->g->t[i];
 
@@ -419,7 +420,7 @@ int
 qwen_hub_gguf_place(struct qwen_hub_gguf *g, struct qwen_gguf **out,
     uint64_t most, uint64_t *made, struct qwen_err *err)
 {
-	struct pass p = { .g = g, .most = most, .err = err };
+	struct conversion p = { .g = g, .most = most, .err = err };
 	struct qwen_text head = { 0 };
 	size_t i;
 	int rc = qwen_gguf_make_head(g->w, &head, err);

@@ -16,7 +16,7 @@
 #include "hub/make.h"
 
 /* Experts of a layer met so far: [3][n_expert], for down, gate and up. */
-struct group {
+struct expert_group {
 	const struct qwen_st_tensor **w;
 	uint32_t	 n[3];
 	int		 done[3];
@@ -24,7 +24,7 @@ struct group {
 
 struct plan {
 	struct qwen_hub_gguf *g;
-	struct group	*group;		/* one per layer */
+	struct expert_group	*group;		/* one per layer */
 	unsigned char	*seen;		/* [layers] its attn_norm was met */
 	int		 embd, norm, rank;	/* the model's tensors of these
 						   roles were met */
@@ -59,7 +59,7 @@ gather(struct plan *p, const struct qwen_st_tensor *w,
     const struct hub_name *name)
 {
 	uint32_t n = p->g->n_expert;
-	struct group *e = &p->group[name->layer];
+	struct expert_group *e = &p->group[name->layer];
 	const struct qwen_st_tensor **at;
 	struct hub_name all = *name;
 	static const char *const what[] = { "down", "gate", "up" };

@@ -27,7 +27,7 @@ struct vocab {
 };
 
 static int
-bad(const struct vocab *v, const char *what)
+fail_tokenizer(const struct vocab *v, const char *what)
 {
 	return qwen_fail(v->err, QWEN_EFORMAT, "%s/tokenizer.json: %s",
 	    v->h->path, what);
@@ -68,9 +68,9 @@ read_tokens(struct vocab *v)
 
 	yyjson_obj_foreach(map, i, n, key, t) {
 		if (qwen_hub_u64(t, &id) < 0)
-			return bad(v, "a token id is not a number");
+			return fail_tokenizer(v, "a token id is not a number");
 		if (id < v->n && v->token[id].s != NULL)
-			return bad(v, "two tokens have the same id");
+			return fail_tokenizer(v, "two tokens have the same id");
 		if (put_token(v, id, key, NORMAL) < 0)
 			return -1;
 	}
@@ -78,7 +78,8 @@ read_tokens(struct vocab *v)
 		text = yyjson_obj_get(t, "content");
 		if (!yyjson_is_str(text) ||
 		    qwen_hub_u64(yyjson_obj_get(t, "id"), &id) < 0)
-			return bad(v, "an added token has no content or no id");
+			return fail_tokenizer(v,
+			    "an added token has no content or no id");
 		if (put_token(v, id, text, yyjson_is_true(
 		    yyjson_obj_get(t, "special")) || looks_special(
 		    yyjson_get_str(text), yyjson_get_len(text)) ? CONTROL :
@@ -90,7 +91,7 @@ read_tokens(struct vocab *v)
 
 /* Names unused ids "[PADn]"; room keeps these names. */
 static void
-fill_up(struct vocab *v, char *room)
+name_unused_ids(struct vocab *v, char *room)
 {
 	size_t i;
 
@@ -115,7 +116,7 @@ put_tokens(struct vocab *v)
 	if (room == NULL || v->token == NULL || v->type == NULL)
 		qwen_oom(v->err);
 	else if ((rc = read_tokens(v)) == 0) {
-		fill_up(v, room);
+		name_unused_ids(v, room);
 		qwen_gguf_put_strs(v->w, "tokenizer.ggml.tokens", v->token,
 		    v->n);
 		qwen_gguf_put_i32s(v->w, "tokenizer.ggml.token_type", v->type,
@@ -165,7 +166,7 @@ put_merges(struct vocab *v)
 			qwen_text_str(&t, " ");
 			add_half(&t, yyjson_arr_get(m, 1));
 		} else
-			rc = bad(v, "a merge is not a pair");
+			rc = fail_tokenizer(v, "a merge is not a pair");
 		s[i].len = t.n - from;
 	}
 	if (rc == 0 && t.failed)

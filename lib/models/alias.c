@@ -64,7 +64,7 @@ fini(struct qwen_alias *a)
 
 /* Reads the words after "=": the model and its options. */
 static int
-take_model(struct qwen_alias *a, const char *s, const char *end,
+parse_model(struct qwen_alias *a, const char *s, const char *end,
     struct qwen_err *err)
 {
 	size_t cap = 0;
@@ -91,7 +91,7 @@ take_model(struct qwen_alias *a, const char *s, const char *end,
  * Reads a line: returns 1 if it has an alias, 0 if it is empty, -1 on errors.
  */
 static int
-take_line(struct qwen_alias *a, const char *s, const char *end,
+parse_line(struct qwen_alias *a, const char *s, const char *end,
     struct qwen_err *err)
 {
 	memset(a, 0, sizeof *a);
@@ -103,7 +103,7 @@ take_line(struct qwen_alias *a, const char *s, const char *end,
 	if (s == end || *s != '=' || a->name[0] == '\0')
 		return qwen_fail(err, QWEN_EFORMAT,
 		    "not \"name = model [options]\"");
-	return take_model(a, s + 1, end, err) < 0 ? -1 : 1;
+	return parse_model(a, s + 1, end, err) < 0 ? -1 : 1;
 }
 
 const struct qwen_alias *
@@ -152,7 +152,7 @@ qwen_aliases_parse(struct qwen_aliases *out, const char *text, size_t n,
 		    qwen_fail(e, QWEN_EFORMAT, "the file contains a NUL byte") :
 		    1;
 		if (got == 1)
-			got = take_line(&a, text, line_end, e);
+			got = parse_line(&a, text, line_end, e);
 		else
 			memset(&a, 0, sizeof a);
 		a.line = line;

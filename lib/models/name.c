@@ -49,7 +49,7 @@ is_word(const char *s)
 }
 
 static int
-bad(struct qwen_err *err, const char *why)
+fail_name(struct qwen_err *err, const char *why)
 {
 	return qwen_fail(err, QWEN_EFORMAT, "not a model name: %s", why);
 }
@@ -79,25 +79,27 @@ keep(char **to, const char *s, struct qwen_err *err)
 
 /* Parses ORG/REPO[:QUANT | /PATH][@REV]; changes s. */
 static int
-take_repo(struct qwen_name *n, char *s, struct qwen_err *err)
+parse_repo(struct qwen_name *n, char *s, struct qwen_err *err)
 {
 	char *rev = cut_last(s, '@'), *repo = strchr(s, '/'), *path, *quant;
 
 	if (repo == NULL)
-		return bad(err, "repositories are OWNER/REPOSITORY");
+		return fail_name(err, "repositories are OWNER/REPOSITORY");
 	*repo++ = '\0';
 	if ((path = strchr(repo, '/')) != NULL)
 		*path++ = '\0';
 	quant = path == NULL ? cut_last(repo, ':') : NULL;
 	if (!is_word(s) || !is_word(repo))
-		return bad(err, "owner and repository may have letters, "
+		return fail_name(err, "owner and repository may have letters, "
 		    "digits, '.', '_' and '-'");
 	if (quant != NULL && !is_word(quant))
-		return bad(err, "a format must follow ':', such as Q4_K_M");
+		return fail_name(err,
+		    "a format must follow ':', such as Q4_K_M");
 	if (path != NULL && !qwen_repo_path_is_safe(path))
-		return bad(err, "invalid path in the repository");
+		return fail_name(err, "invalid path in the repository");
 	if (rev != NULL && !qwen_repo_path_is_safe(rev))
-		return bad(err, "a branch, tag or commit must follow '@'");
+		return fail_name(err,
+		    "a branch, tag or commit must follow '@'");
 	return keep(&n->org, s, err) < 0 || keep(&n->repo, repo, err) < 0 ||
 	    keep(&n->quant, quant, err) < 0 || keep(&n->path, path, err) < 0 ||
 	    keep(&n->rev, rev, err) < 0 ? -1 : 0;
@@ -105,7 +107,7 @@ take_repo(struct qwen_name *n, char *s, struct qwen_err *err)
 
 /* Parses [[HOST/]NAMESPACE/]NAME[:TAG]; changes s. */
 static int
-take_ollama(struct qwen_name *n, char *s, struct qwen_err *err)
+parse_ollama(struct qwen_name *n, char *s, struct qwen_err *err)
 {
 	char *slash = strrchr(s, '/'), *tag, *repo = s, *org, *host, *p;
 
@@ -123,7 +125,7 @@ take_ollama(struct qwen_name *n, char *s, struct qwen_err *err)
 	}
 	if (!is_word(repo) || (org != NULL && !is_word(org)) ||
 	    (tag != NULL && !is_word(tag)))
-		return bad(err, "an Ollama name is NAME[:TAG], such as "
+		return fail_name(err, "an Ollama name is NAME[:TAG], such as "
 		    "qwen3:8b");
 	/* "host:port" */
 	if (host != NULL) {
@@ -131,7 +133,7 @@ take_ollama(struct qwen_name *n, char *s, struct qwen_err *err)
 			*p = '\0';
 		if (!is_word(host) || (p != NULL && (p[1] == '\0' ||
 		    p[1 + strspn(p + 1, "0123456789")] != '\0')))
-			return bad(err, "invalid host before the name");
+			return fail_name(err, "invalid host before the name");
 		if (p != NULL)
 			*p = ':';
 	}
@@ -165,7 +167,7 @@ decode(char *s)
  * REPO/PATH@REV.
  */
 static int
-take_page(struct qwen_name *n, char *s, struct qwen_err *err)
+parse_page(struct qwen_name *n, char *s, struct qwen_err *err)
 {
 	char *rest, *rev = NULL, *path = NULL;
 	size_t i;
@@ -173,7 +175,7 @@ take_page(struct qwen_name *n, char *s, struct qwen_err *err)
 	s[strcspn(s, "?#")] = '\0';
 	decode(s);
 	if (n->kind == QWEN_NAME_OLLAMA)
-		return take_ollama(n, s, err);
+		return parse_ollama(n, s, err);
 	rest = strchr(s, '/');
 	rest = rest != NULL ? strchr(rest + 1, '/') : NULL;
 	if (rest != NULL)
@@ -186,11 +188,11 @@ take_page(struct qwen_name *n, char *s, struct qwen_err *err)
 			*path++ = '\0';
 		break;
 	}
-	if (take_repo(n, s, err) < 0)
+	if (parse_repo(n, s, err) < 0)
 		return -1;
 	if ((rev != NULL && !qwen_repo_path_is_safe(rev)) || (path != NULL &&
 	    path[0] != '\0' && !qwen_repo_path_is_safe(path)))
-		return bad(err, "invalid path in the URL");
+		return fail_name(err, "invalid path in the URL");
 	if (path != NULL && !qwen_repo_is_model(path))
 		path = NULL;		/* a folder, or a page about the
 					   model */
@@ -199,7 +201,7 @@ take_page(struct qwen_name *n, char *s, struct qwen_err *err)
 }
 
 static int
-take_name(struct qwen_name *n, char *s, struct qwen_err *err)
+parse_name(struct qwen_name *n, char *s, struct qwen_err *err)
 {
 	size_t i, len;
 	char *at = s;
@@ -210,7 +212,7 @@ take_name(struct qwen_name *n, char *s, struct qwen_err *err)
 			continue;
 		n->kind = prefixes[i].kind;
 		return n->kind == QWEN_NAME_OLLAMA ?
-		    take_ollama(n, s + len, err) : take_repo(n, s + len, err);
+		    parse_ollama(n, s + len, err) : parse_repo(n, s + len, err);
 	}
 	if (strncasecmp(at, "https://", 8) == 0)
 		at += 8;
@@ -220,20 +222,20 @@ take_name(struct qwen_name *n, char *s, struct qwen_err *err)
 		len = strlen(sites[i].host);
 		if (strncasecmp(at, sites[i].host, len) == 0) {
 			n->kind = sites[i].kind;
-			return take_page(n, at + len, err);
+			return parse_page(n, at + len, err);
 		}
 	}
 	if (strchr(s, '/') != NULL) {
 		n->kind = QWEN_NAME_REPO;
-		return take_repo(n, s, err);
+		return parse_repo(n, s, err);
 	}
 	if (strchr(s, ':') != NULL) {
 		n->kind = QWEN_NAME_OLLAMA;
-		return take_ollama(n, s, err);
+		return parse_ollama(n, s, err);
 	}
 	n->kind = QWEN_NAME_STEM;
 	if (!qwen_repo_path_is_safe(s))
-		return bad(err, "not a valid file name either");
+		return fail_name(err, "not a valid file name either");
 	return keep(&n->repo, s, err);
 }
 
@@ -245,14 +247,14 @@ qwen_name_parse(struct qwen_name *n, const char *text, struct qwen_err *err)
 
 	memset(n, 0, sizeof *n);
 	if (text[0] == '\0' || strlen(text) > TEXT_MAX)
-		return bad(err, text[0] == '\0' ? "it is empty" :
+		return fail_name(err, text[0] == '\0' ? "it is empty" :
 		    "it is too long");
 	if (keep(&n->text, text, err) < 0)
 		return -1;
 	if ((copy = strdup(text)) == NULL)
 		rc = qwen_oom(err);
 	else
-		rc = take_name(n, copy, err);
+		rc = parse_name(n, copy, err);
 	free(copy);
 	if (rc < 0)
 		qwen_name_fini(n);

@@ -180,7 +180,7 @@ common(const char *const *path, size_t n)
  * file name.
  */
 static int
-fit(const char *path, const char *quant, size_t same)
+match_score(const char *path, const char *quant, size_t same)
 {
 	const char *s = path, *name = base_name(path);
 	size_t n = strlen(quant);
@@ -210,7 +210,7 @@ qwen_repo_match(const char *const *path, size_t n, const char *quant,
 	for (i = 0; i < n; i++) {
 		if (!qwen_repo_is_model(path[i]))
 			continue;
-		now = quant != NULL ? fit(path[i], quant, same) : 1;
+		now = quant != NULL ? match_score(path[i], quant, same) : 1;
 		if (now > best) {
 			best = now;
 			n_pick = 0;

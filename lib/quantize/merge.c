@@ -20,7 +20,7 @@ struct quantize_merge {
 };
 
 /* The change by one adapter of a whole tensor: scale * by * over. */
-struct change {
+struct lora_change {
 	size_t	 rank;
 	float	 scale;
 	float	*by;		/* [matrix][row][rank] */
@@ -31,7 +31,7 @@ struct quantize_changes {
 	size_t		 n_in, n_out, n;
 	const float	*scale;		/* F32 factors of W's product, one per
 					   matrix; or NULL */
-	struct change	 v[];
+	struct lora_change	 v[];
 };
 
 /*
@@ -232,7 +232,7 @@ qwen_merge_load(struct quantize_changes **out, const struct quantize_merge *m,
 	struct quantize_changes *c;
 	const struct qwen_gguf_tensor *scale;
 	struct qwen_adapter_pair p;
-	struct change *one;
+	struct lora_change *one;
 	size_t i;
 	int flip = qwen_adapter_by_rows(name);
 
@@ -299,7 +299,7 @@ add_change(const struct quantize_changes *c, float *x, uint64_t row, uint64_t e,
 	for (j = 0; j < n; j++)
 		v[j] = 0;
 	for (i = 0; i < c->n; i++) {
-		const struct change *one = &c->v[i];
+		const struct lora_change *one = &c->v[i];
 
 		for (j = 0; j < n; j++)
 			sum[j] = 0;

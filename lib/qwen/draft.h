@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 /* Where drafts come from. */
-enum qwen_draft_mode {
+enum qwen_tmpfile_mode {
 	QWEN_DRAFT_NONE,
 	QWEN_DRAFT_LOOKUP,	/* text that followed an earlier occurrence of
 				   the last tokens, in this or a given text */
@@ -25,7 +25,7 @@ enum qwen_draft_mode {
 };
 
 struct qwen_draft_opts {
-	enum qwen_draft_mode mode;
+	enum qwen_tmpfile_mode mode;
 	/*
 	 * Drafts per pass, at most QWEN_GUESS_MAX; 0: as many as are worth it,
 	 * by the times of passes measured on this machine.

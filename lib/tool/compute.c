@@ -65,7 +65,7 @@ tool_report_reading(uint64_t n, double seconds, const char *more)
 
 /* Estimates the time of the whole prompt once, and notes it if it is long. */
 static void
-foretell(struct prompt_slice *p, size_t done)
+note_expected_time(struct prompt_slice *p, size_t done)
 {
 	char size[96];
 	double all;
@@ -84,7 +84,7 @@ progress(void *arg, size_t done, size_t total)
 	struct prompt_slice *p = arg;
 
 	(void)total;
-	foretell(p, p->done + done);
+	note_expected_time(p, p->done + done);
 	cli_progress(p->done + done);
 }
 
@@ -116,7 +116,7 @@ tool_eval(struct qwen_session *s, const int32_t *ids, size_t n,
 }
 
 void
-tool_drafted(struct qwen_drafter *d, struct qwen_session *s, int32_t id,
+tool_drafter_eval(struct qwen_drafter *d, struct qwen_session *s, int32_t id,
     size_t room)
 {
 	check(s, qwen_drafter_eval(d, s, id, room, &cli_err));
@@ -173,7 +173,7 @@ read_part(struct prompt_slice *p)
 static void
 store(const struct tool_intake *in)
 {
-	tool_store_put(in->store, in->session);
+	tool_store_save(in->store, in->session);
 }
 
 void

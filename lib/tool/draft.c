@@ -36,7 +36,7 @@ tool_draft_parse(const struct cli_opt *o, const char *arg)
 		cli_usage("--draft: '%s' is not auto, mtp, lookup or none, "
 		    "with :N for N drafts as in lookup:8, nor a file name "
 		    "(x.gguf or ./x)", arg);
-	d->mode = (enum qwen_draft_mode)i;
+	d->mode = (enum qwen_tmpfile_mode)i;
 	d->n = 0;
 	if (arg[n] == ':' && d->mode == QWEN_DRAFT_NONE)
 		cli_usage("--draft: none takes no number");
@@ -46,7 +46,7 @@ tool_draft_parse(const struct cli_opt *o, const char *arg)
 }
 
 size_t
-tool_draft_most(const struct tool_draft *d)
+tool_draft_max(const struct tool_draft *d)
 {
 	return d->mode == QWEN_DRAFT_NONE ? 0 :
 	    d->n > 0 ? d->n : QWEN_GUESS_MAX;
@@ -74,7 +74,7 @@ read_stream(int fd, const char *name, const char *head, size_t n_head,
 	size_t cap = 0;
 
 	*n = 0;
-	tool_header(&self, QWEN_STREAM_TOKENS, m);
+	tool_header_init(&self, QWEN_STREAM_TOKENS, m);
 	ro.self = &self;
 	cli_must(name, qwen_reader_open(&r, fd, &ro, &cli_err));
 	while (cli_must(name, qwen_reader_next(r, &rec, &cli_err)) > 0) {

@@ -61,7 +61,7 @@ exe_folder(char *buf, size_t size, int up)
 }
 
 const char *
-tool_beside(const char *name)
+tool_sibling_path(const char *name)
 {
 	static char path[PATH_MAX + 64];
 	size_t len;
@@ -96,7 +96,7 @@ find_demo(void)
 static int demo_unasked;
 
 void
-tool_demo_said(int said)
+tool_demo_note(int said)
 {
 	if (demo_unasked && !said)
 		cli_note("no model named (-m or QWEN_MODEL): using the demo "
@@ -111,7 +111,7 @@ tool_model_path(const char *opt)
 	const char *path = tool_model_path_stream(opt);
 
 	if (opt == NULL)
-		tool_demo_said(0);
+		tool_demo_note(0);
 	return path;
 }
 
@@ -181,13 +181,13 @@ open_hub(const char *path, int threads)
 }
 
 struct qwen_gguf *
-tool_gguf(const char *path)
+tool_gguf_open(const char *path)
 {
-	return tool_gguf_on(path, 0);
+	return tool_gguf_open_threads(path, 0);
 }
 
 struct qwen_gguf *
-tool_gguf_on(const char *path, int threads)
+tool_gguf_open_threads(const char *path, int threads)
 {
 	struct qwen_gguf *g = NULL;
 

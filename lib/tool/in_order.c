@@ -18,7 +18,7 @@ enum { AHEAD_BYTES = 64 << 20 };
 static void
 on_hidden(void *arg, size_t at, const float *x)
 {
-	struct tool_pooled *p = arg;
+	struct tool_text_sum *p = arg;
 	size_t n = qwen_model_n_embd(p->item->queue->work->model);
 
 	(void)at;
@@ -31,7 +31,7 @@ on_hidden(void *arg, size_t at, const float *x)
 static void
 on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
 {
-	struct tool_pooled *p = arg;
+	struct tool_text_sum *p = arg;
 
 	struct tool_queue *o = p->item->queue;
 
@@ -48,14 +48,14 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
 }
 
 void
-tool_pool(struct tool_pooled *p, struct tool_item *x,
+tool_text_sum_add_job(struct tool_text_sum *p, struct tool_input *x,
     const struct qwen_embedding *how, const struct qwen_ids *text)
 {
 	struct qwen_job job = { .tokens = text->id, .n = text->n,
 	    .hidden = on_hidden, .end = on_end, .arg = p };
 	struct qwen_err err;
 
-	*p = (struct tool_pooled){ .item = x };
+	*p = (struct tool_text_sum){ .item = x };
 	job.from = qwen_embedding_from(how, &job.n);
 	p->n_tokens = job.n;
 	if (qwen_work_add(x->queue->work->work, &job, &err) == 0) {
@@ -72,7 +72,7 @@ tool_pool(struct tool_pooled *p, struct tool_item *x,
 static void
 write_ready(struct tool_queue *o)
 {
-	struct tool_item *x;
+	struct tool_input *x;
 
 	while ((x = o->head) != NULL && x->left == 0) {
 		if ((o->head = x->next) == NULL)
@@ -96,7 +96,7 @@ wants_more(const struct tool_queue *o)
 static void
 feed(struct tool_queue *o)
 {
-	struct tool_item *x;
+	struct tool_input *x;
 
 	while (wants_more(o)) {
 		x = NULL;
@@ -115,7 +115,7 @@ feed(struct tool_queue *o)
 }
 
 void
-tool_run_in_order(struct tool_queue *o)
+tool_queue_run(struct tool_queue *o)
 {
 	int more;
 

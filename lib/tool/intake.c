@@ -121,11 +121,11 @@ read_stdin(struct tool_intake *in, struct qwen_model *m)
 	struct qwen_record rec;
 	int ended = 0;
 
-	tool_header(&self, QWEN_STREAM_STATE, m);
+	tool_header_init(&self, QWEN_STREAM_STATE, m);
 	o.self = &self;
 	cli_must("stdin", qwen_reader_open(&r, 0, &o, &cli_err));
 	while (cli_must("stdin", qwen_reader_next(r, &rec, &cli_err)) > 0) {
-		tool_demo_said(rec.kind == QWEN_REC_HEADER);
+		tool_demo_note(rec.kind == QWEN_REC_HEADER);
 		take_record(in, m, r, &rec, &ended);
 	}
 	qwen_reader_close(r);
@@ -140,7 +140,7 @@ tool_intake_stdin(struct tool_intake *in, struct qwen_model *m)
 		cli_need_stdin();
 	if (kind != CLI_STDIN_NONE)
 		read_stdin(in, m);
-	tool_demo_said(0);
+	tool_demo_note(0);
 	if (in->state != NULL && kind == CLI_STDIN_PIPE && in->n == 0 &&
 	    !in->ready)
 		die("stdin ended without a token or a ready record: "

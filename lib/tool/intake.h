@@ -78,10 +78,10 @@ struct tool_store {
 /* The value of max for "none" or 0: no limit. */
 #define TOOL_STORE_UNLIMITED UINT64_MAX
 /* Parses the size of --store-max into a uint64_t; usage error if invalid. */
-void tool_store_max(const struct cli_opt *o, const char *arg);
+void tool_store_max_parse(const struct cli_opt *o, const char *arg);
 
 /* Takes $QWEN_STORE if there was no --store; call after reading all options. */
-void tool_store_choose(struct tool_store *o);
+void tool_store_from_env(struct tool_store *o);
 
 /*
  * Opens the store.  Returns NULL if none is named or if it cannot be used,
@@ -109,13 +109,13 @@ void tool_reuse(struct tool_intake *in, struct tool_reuse *u);
  * session.  Returns NULL if the store has no prefix of more than `have' tokens.
  * Errors of the store are noted; dies if out of memory.
  */
-struct qwen_session *tool_store_get(struct qwen_store *st,
+struct qwen_session *tool_store_restore(struct qwen_store *st,
     struct qwen_model *m, const int32_t *ids, size_t n, size_t have);
 
 /* Saves the session to the store; st may be NULL. */
-void tool_store_put(struct qwen_store *st, const struct qwen_session *s);
+void tool_store_save(struct qwen_store *st, const struct qwen_session *s);
 
-/* tokens between two calls of tool_store_put, roughly */
+/* tokens between two calls of tool_store_save, roughly */
 enum { TOOL_STORE_STEP = 1024 };
 
 /*

@@ -46,7 +46,7 @@ left_in_limit(int which, const char *used)
 }
 
 uint64_t
-tool_memory_spare(const struct qwen_model *m, unsigned eighths)
+tool_memory_share(const struct qwen_model *m, unsigned eighths)
 {
 	uint64_t left = tool_memory_free(), part, one, first;
 	struct qwen_plan p;
@@ -79,7 +79,7 @@ report_plan(const struct qwen_plan *p, uint64_t left)
 }
 
 void
-tool_fits(const struct qwen_model *m, const struct tool_need *need)
+tool_memory_check(const struct qwen_model *m, const struct tool_need *need)
 {
 	uint64_t free_bytes = tool_memory_free(), own = free_bytes, all;
 	struct qwen_plan p;
@@ -88,7 +88,7 @@ tool_fits(const struct qwen_model *m, const struct tool_need *need)
 	own = least(own, left_in_limit(RLIMIT_DATA, "VmData:"));
 	own = least(own, left_in_limit(RLIMIT_AS, "VmSize:"));
 	qwen_plan_make(&p, m, need->n_tokens, need->n_sequences, need->batch,
-	    need->draft != NULL ? tool_draft_most(need->draft) : 0, need->keep);
+	    need->draft != NULL ? tool_draft_max(need->draft) : 0, need->keep);
 	if (need->cache > 0 && p.own != UINT64_MAX)
 		p.own -= less(p.kv + p.state, need->cache);
 	all = need->in_memory || tool_quantize != NULL ? 0 : p.weights;
@@ -120,13 +120,13 @@ tool_cache_open(struct qwen_model *m, uint64_t *mem, struct tool_need need)
 		    "give at least %llu", (unsigned long long)*mem,
 		    (unsigned long long)first);
 	if (*mem == 0)
-		*mem = tool_memory_spare(m, 7);
+		*mem = tool_memory_share(m, 7);
 	else if (*mem > tool_memory_free())
 		cli_note("--mem: %.1f GiB, but only %.1f are free",
 		    (double)*mem / 0x1p30,
 		    (double)tool_memory_free() / 0x1p30);
 	need.cache = *mem;
-	tool_fits(m, &need);
+	tool_memory_check(m, &need);
 	cli_must(NULL, qwen_cache_new(&c, m, *mem, &cli_err));
 	return c;
 }

@@ -203,7 +203,7 @@ static const char *const alias_options[] = { "context", "draft", "effort",
  * Returns 1 for an option with an argument, 2 for one without, 0 for neither.
  */
 static int
-alias_may_have(const char *name, size_t n)
+alias_option_kind(const char *name, size_t n)
 {
 	size_t i;
 
@@ -228,7 +228,7 @@ set_default(const struct qwen_alias *a, size_t *i, const char *from)
 	const char *name = word + (word[0] == '-') +
 	    (strncmp(word, "--", 2) == 0);
 	size_t n = strcspn(name, "=");
-	int known = alias_may_have(name, n);
+	int known = alias_option_kind(name, n);
 
 	if (name == word || n == 0 || (!known && tool_is_sampling != NULL))
 		die("%s: an alias cannot set the option '%s'; see "
@@ -271,7 +271,7 @@ set_defaults(const struct qwen_alias *a)
 }
 
 void
-tool_model_ready(const struct cli_opt *o)
+tool_alias_apply(const struct cli_opt *o)
 {
 	const char *given = *(const char **)o->to;
 	const struct qwen_alias *a = alias_of(given != NULL ? given :
@@ -344,7 +344,7 @@ ambiguous(const char *given, const struct qwen_founds *f)
 }
 
 static void __attribute__((noreturn))
-not_here(const char *given, const struct qwen_name *name,
+fail_not_found(const char *given, const struct qwen_name *name,
     const struct qwen_founds *f)
 {
 	struct qwen_name any = *name;
@@ -394,7 +394,7 @@ tool_model_find(const char *given)
 		return given;
 	}
 	if (f.n == 0)
-		not_here(given, &name, &f);
+		fail_not_found(given, &name, &f);
 	if (f.n > 1)
 		ambiguous(given, &f);
 	n_parts = qwen_repo_n_parts(f.v[0].path);

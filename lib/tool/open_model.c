@@ -147,14 +147,15 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 		cli_protect_input(d->file, "the draft model that is in use");
 	mo.cpu = tool_cpu();
 	mo.tuning = tool_tuning();
-	cli_must(path, qwen_model_open_gguf(&m, tool_gguf_on(path, n_threads),
+	cli_must(path, qwen_model_open_gguf(&m, tool_gguf_open_threads(path,
+	    n_threads),
 	    &mo, &cli_err));
 	tell_rope(m);
 	return m;
 }
 
 void
-tool_header(struct qwen_header *h, enum qwen_stream_kind kind,
+tool_header_init(struct qwen_header *h, enum qwen_stream_kind kind,
     const struct qwen_model *m)
 {
 	cli_must(qwen_gguf_path(qwen_model_gguf(m), 0), qwen_model_header(h,
@@ -169,6 +170,6 @@ tool_write_header(struct qwen_writer *w, enum qwen_stream_kind kind,
 {
 	struct qwen_header h;
 
-	tool_header(&h, kind, m);
+	tool_header_init(&h, kind, m);
 	cli_must("stdout", qwen_write_header(w, &h, &cli_err));
 }

@@ -42,7 +42,7 @@ gamma_of(uint64_t *rng, double shape)
 }
 
 double
-tool_gap(uint64_t *rng, double rate, double burstiness)
+tool_request_gap(uint64_t *rng, double rate, double burstiness)
 {
 	/* gaps of a Poisson process */
 	if (burstiness == 1)
@@ -134,7 +134,7 @@ stat_name(size_t i, char buf[32])
 }
 
 void
-tool_sample_add(struct tool_sample *s, double ms)
+tool_timings_add(struct tool_timings *s, double ms)
 {
 	if (ms < 0)
 		return;
@@ -143,10 +143,10 @@ tool_sample_add(struct tool_sample *s, double ms)
 }
 
 void
-tool_sample_fini(struct tool_sample *s)
+tool_timings_fini(struct tool_timings *s)
 {
 	free(s->v);
-	*s = (struct tool_sample){ 0 };
+	*s = (struct tool_timings){ 0 };
 }
 
 static int
@@ -171,7 +171,7 @@ percentile(const double *v, size_t n, double percent)
 
 /* Computes the statistics; all are 0 for an empty sample. */
 static void
-summarise(struct tool_sample *s, double out[MAX_STATS])
+summarise(struct tool_timings *s, double out[MAX_STATS])
 {
 	double sum = 0;
 	size_t i;
@@ -189,7 +189,7 @@ summarise(struct tool_sample *s, double out[MAX_STATS])
 }
 
 void
-tool_sample_head(struct qwen_text *t)
+tool_timings_head(struct qwen_text *t)
 {
 	char buf[32];
 	size_t i;
@@ -201,7 +201,7 @@ tool_sample_head(struct qwen_text *t)
 }
 
 void
-tool_sample_text(struct qwen_text *t, const char *name, struct tool_sample *s)
+tool_timings_text(struct qwen_text *t, const char *name, struct tool_timings *s)
 {
 	double v[MAX_STATS];
 	size_t i;
@@ -214,7 +214,7 @@ tool_sample_text(struct qwen_text *t, const char *name, struct tool_sample *s)
 }
 
 void
-tool_sample_json(struct qwen_text *t, const char *name, struct tool_sample *s)
+tool_timings_json(struct qwen_text *t, const char *name, struct tool_timings *s)
 {
 	double v[MAX_STATS];
 	char buf[32];
@@ -228,7 +228,7 @@ tool_sample_json(struct qwen_text *t, const char *name, struct tool_sample *s)
 }
 
 void
-tool_sample_csv(struct qwen_text *t, const char *name, struct tool_sample *s)
+tool_timings_csv(struct qwen_text *t, const char *name, struct tool_timings *s)
 {
 	double v[MAX_STATS];
 	char buf[32];

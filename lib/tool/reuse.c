@@ -58,7 +58,7 @@ open_state(const char *path, const struct qwen_model *m)
 
 	cli_must(path, qwen_state_open(&f, path, &cli_err));
 	info = qwen_state_info(f);
-	tool_header(&self, QWEN_STREAM_STATE, m);
+	tool_header_init(&self, QWEN_STREAM_STATE, m);
 	cli_must(path, qwen_header_match(&info->header, &self, &cli_err));
 	if (info->from > 0)
 		die("%s: only a part of a state, from token %llu on; name a "
@@ -137,7 +137,8 @@ use_store(struct tool_intake *in, const struct tool_reuse *u,
 	struct qwen_model *m = qwen_session_model(in->session);
 	size_t have = qwen_session_n_tokens(in->session);
 	double start = cli_now();
-	struct qwen_session *s = tool_store_get(in->store, m, t->tokens, t->n,
+	struct qwen_session *s = tool_store_restore(in->store, m, t->tokens,
+	    t->n,
 	    have);
 
 	if (s != NULL)

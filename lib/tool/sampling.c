@@ -227,7 +227,7 @@ tool_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g)
 }
 
 int32_t
-tool_choose(struct qwen_sampler *s, const struct qwen_session *from)
+tool_sample_token(struct qwen_sampler *s, const struct qwen_session *from)
 {
 	int32_t id;
 

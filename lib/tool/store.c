@@ -9,7 +9,7 @@
 #include "tool/tool.h"
 
 void
-tool_store_max(const struct cli_opt *o, const char *arg)
+tool_store_max_parse(const struct cli_opt *o, const char *arg)
 {
 	uint64_t *max = o->to;
 
@@ -20,7 +20,7 @@ tool_store_max(const struct cli_opt *o, const char *arg)
 }
 
 void
-tool_store_choose(struct tool_store *o)
+tool_store_from_env(struct tool_store *o)
 {
 	const char *env = getenv("QWEN_STORE");
 
@@ -59,14 +59,15 @@ tool_store_open(struct tool_store *o)
 }
 
 struct qwen_session *
-tool_store_get(struct qwen_store *st, struct qwen_model *m, const int32_t *ids,
+tool_store_restore(struct qwen_store *st, struct qwen_model *m,
+    const int32_t *ids,
     size_t n, size_t have)
 {
 	struct qwen_session *s = NULL;
 	struct qwen_header self;
 	size_t found = n;
 
-	tool_header(&self, QWEN_STREAM_STATE, m);
+	tool_header_init(&self, QWEN_STREAM_STATE, m);
 	/* find reads only file names: cheap, and restoring may gain nothing */
 	if (have > 0)
 		cli_must("store", qwen_store_find(st, &self, ids, n, &found,
@@ -81,7 +82,7 @@ tool_store_get(struct qwen_store *st, struct qwen_model *m, const int32_t *ids,
 }
 
 void
-tool_store_put(struct qwen_store *st, const struct qwen_session *s)
+tool_store_save(struct qwen_store *st, const struct qwen_session *s)
 {
 	if (st != NULL)
 		cli_must("store", qwen_store_insert(st, s, &cli_err));

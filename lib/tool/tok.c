@@ -16,7 +16,7 @@ tool_bos(void)
 int tool_nfc;
 
 struct qwen_tok *
-tool_tok(const struct qwen_gguf *g, unsigned what)
+tool_tok_open(const struct qwen_gguf *g, unsigned what)
 {
 	const char *path = qwen_gguf_path(g, 0), *pre;
 	struct qwen_tok *t;

@@ -23,7 +23,7 @@
 	"model: a GGUF file, Hugging Face folder, or name")
 #define TOOL_OPT_MODEL_ROW(p, h) \
 	{ CLI_ROW(TEXT, 'm', "model", "model", CLI_P(const char *, p), h), \
-	  .completes = "file gguf", .ready = tool_model_ready }
+	  .completes = "file gguf", .ready = tool_alias_apply }
 
 #define TOOL_OPT_NUMERICS(p) \
 	CLI_CALL(0, "numerics", "version", CLI_P(unsigned, p), \
@@ -86,7 +86,7 @@
 	    "prefix store: folder that keeps prompts already read"), \
 	  .completes = "folder", .min = 1 }
 #define TOOL_OPT_STORE_MAX(p) \
-	CLI_CALL(0, "store-max", "size", CLI_P(uint64_t, p), tool_store_max, \
+	CLI_CALL(0, "store-max", "size", CLI_P(uint64_t, p), tool_store_max_parse, \
 	    "words none 20G", \
 	    "limit of the store's size")
 #define TOOL_OPT_STORE(s) TOOL_OPT_STORE_DIR(&(s)->dir), \
@@ -133,7 +133,7 @@
 #define TOOL_OPT_MASK_UNUSED(p) \
 	CLI_FLAG(0, "mask-unused", p, "never choose an id that stands for no " \
 	    "token")
-/* Applies to the tokenizers that tool_tok() opens. */
+/* Applies to the tokenizers that tool_tok_open() opens. */
 #define TOOL_OPT_NFC \
 	CLI_FLAG(0, "nfc", &tool_nfc, \
 	    "normalise text to NFC before tokenizing it")
@@ -172,12 +172,12 @@ const char *tool_model_path(const char *opt);
 /*
  * The same for a tool that reads a stream.  If the user named no model,
  * tool_model_path() notes that the demo model is used; tool_model_path_stream()
- * leaves this note to tool_demo_said().  Call that with said = 1 if the stream
+ * leaves this note to tool_demo_note().  Call that with said = 1 if the stream
  * has a header: then the tool upstream has printed the note, and it is not
  * repeated.
  */
 const char *tool_model_path_stream(const char *opt);
-void tool_demo_said(int said);
+void tool_demo_note(int said);
 
 /*
  * Resolves the argument of -m or an operand: an existing path, else an alias,
@@ -202,7 +202,7 @@ typedef int tool_is_sampling_fn(const char *name, size_t n);
 extern tool_is_sampling_fn *tool_is_sampling;
 
 /* If the argument of -m is an alias, sets the options of the alias. */
-void tool_model_ready(const struct cli_opt *o);
+void tool_alias_apply(const struct cli_opt *o);
 
 /* Returns this user's model folders, from the environment. */
 struct qwen_model_folders;
@@ -227,7 +227,7 @@ const struct qwen_aliases *tool_aliases(const char **file);
  * Returns the path of a program in this executable's folder, or its name if it
  * is not there.
  */
-const char *tool_beside(const char *name);
+const char *tool_sibling_path(const char *name);
 
 /*
  * The function that --quantize sets, or NULL.  It converts the matrices of a
@@ -241,14 +241,14 @@ extern tool_quantize_fn *tool_quantize;
 void tool_quantize_parse(const struct cli_opt *o, const char *arg);
 
 /* Open a GGUF file or a Hugging Face folder, apply tool_quantize.  They die. */
-struct qwen_gguf *tool_gguf(const char *path);
-struct qwen_gguf *tool_gguf_on(const char *path, int threads);
+struct qwen_gguf *tool_gguf_open(const char *path);
+struct qwen_gguf *tool_gguf_open_threads(const char *path, int threads);
 
 /*
  * Opens the tokenizer with the options --bos and --nfc applied.  Prints a note
  * if the file names no pre-tokenizer.  Dies.
  */
-struct qwen_tok *tool_tok(const struct qwen_gguf *g, unsigned what);
+struct qwen_tok *tool_tok_open(const struct qwen_gguf *g, unsigned what);
 extern int tool_nfc;	/* --nfc */
 
 /* Returns the choice of --bos and --no-bos; a usage error if both are given. */
@@ -308,7 +308,7 @@ void tool_lora_parse(const struct cli_opt *o, const char *arg);
 /* Returns the bytes of available memory; UINT64_MAX if unknown. */
 uint64_t tool_memory_free(void);
 
-/* The resources that a command needs, for tool_fits. */
+/* The resources that a command needs, for tool_memory_check. */
 struct tool_need {
 	size_t		 n_tokens;	/* of each sequence */
 	size_t		 n_sequences;	/* 0: one */
@@ -327,11 +327,12 @@ struct tool_need {
  * Dies if the available memory, as far as it is known, does not suffice.  Call
  * it before anything is allocated.  --force skips the check.
  */
-void tool_fits(const struct qwen_model *m, const struct tool_need *need);
+void tool_memory_check(const struct qwen_model *m,
+    const struct tool_need *need);
 
 /*
  * Creates a cache of *mem bytes; if *mem is 0, sets it to seven eighths of the
- * available memory by tool_memory_spare.  Checks *mem with tool_fits.  Dies if
+ * available memory by tool_memory_share.  Checks *mem with tool_memory_check.  Dies if
  * *mem is too little for one sequence; notes if it is more than is available.
  */
 struct qwen_cache *tool_cache_open(struct qwen_model *m, uint64_t *mem,
@@ -342,13 +343,13 @@ struct qwen_cache *tool_cache_open(struct qwen_model *m, uint64_t *mem,
  * of one sequence that fills the context, if that is more and at most seven
  * eighths. 0 if unknown.
  */
-uint64_t tool_memory_spare(const struct qwen_model *m, unsigned eighths);
+uint64_t tool_memory_share(const struct qwen_model *m, unsigned eighths);
 
 /* Returns freed memory to the system, for servers that have become idle. */
 void tool_memory_return(void);
 
 /* Fills in the header of a stream of this kind for model m.  Dies. */
-void tool_header(struct qwen_header *h, enum qwen_stream_kind kind,
+void tool_header_init(struct qwen_header *h, enum qwen_stream_kind kind,
     const struct qwen_model *m);
 
 /*
@@ -411,7 +412,7 @@ int tool_socket_accept(int listener);
 
 /* --draft and --draft-text; all zero: auto. */
 struct tool_draft {
-	enum qwen_draft_mode	 mode;
+	enum qwen_tmpfile_mode	 mode;
 	size_t			 n;
 	const char		*text;
 	const char		*file;		/* has the MTP block; or NULL */
@@ -425,7 +426,7 @@ void tool_draft_parse(const struct cli_opt *o, const char *arg);
 void tool_draft_check(const struct tool_draft *d);
 
 /* Returns the largest number of drafts per pass. */
-size_t tool_draft_most(const struct tool_draft *d);
+size_t tool_draft_max(const struct tool_draft *d);
 
 /*
  * tool_draft_open creates d->drafts; tool_report_draft prints, with -v, how
@@ -435,7 +436,8 @@ void tool_draft_open(struct tool_draft *d, struct qwen_model *m);
 void tool_report_draft(const struct tool_draft *d);
 
 /* qwen_drafter_eval; dies on errors. */
-void tool_drafted(struct qwen_drafter *d, struct qwen_session *s, int32_t id,
+void tool_drafter_eval(struct qwen_drafter *d, struct qwen_session *s,
+    int32_t id,
     size_t room);
 
 /* ----------------------------------------------------- many texts at a time */
@@ -458,7 +460,7 @@ struct tool_work {
 	size_t			 n_keep;	/* as in struct
 						   qwen_work_opts */
 	unsigned		 pause_ms;	/* in ms; pause_s there */
-	/* set by tool_work_model and tool_work_open: */
+	/* set by tool_work_open_model and tool_work_open: */
 	struct qwen_model	*model;
 	const struct qwen_gguf	*gguf;		/* of the model */
 	struct qwen_tok		*tok;
@@ -477,10 +479,10 @@ struct tool_work {
 enum { TOOL_SEQUENCES = 32 };
 
 /*
- * tool_work_model opens the model and its tokenizer; then tool_work_open opens
+ * tool_work_open_model opens the model and its tokenizer; then tool_work_open opens
  * the rest.  They die.
  */
-void tool_work_model(struct tool_work *w);
+void tool_work_open_model(struct tool_work *w);
 void tool_work_open(struct tool_work *w);
 void tool_work_close(struct tool_work *w);
 
@@ -530,8 +532,8 @@ struct qwen_ids;
  * One input whose result is one unit of output; it may consist of several
  * texts.  Tools put it first in a struct of their own.
  */
-struct tool_item {
-	struct tool_item	*next;
+struct tool_input {
+	struct tool_input	*next;
 	struct tool_queue	*queue;
 	struct qwen_refusal	*no;
 	uint64_t		 line;
@@ -541,8 +543,8 @@ struct tool_item {
 };
 
 /* The hidden states of one text: their sum, then what end() makes of it. */
-struct tool_pooled {
-	struct tool_item	*item;
+struct tool_text_sum {
+	struct tool_input	*item;
 	double			*sum;		/* NULL after end() */
 	size_t			 n, n_tokens;
 	void			*result;	/* owned by the tool */
@@ -556,30 +558,30 @@ struct tool_queue {
 	 * Reads the next input and adds its jobs.  Returns 1, or 0 at the end
 	 * of the input. *x stays NULL if the input gave no item.
 	 */
-	int	(*next)(void *arg, struct tool_item **x);
+	int	(*next)(void *arg, struct tool_input **x);
 	/* Returns 1 if next() would not wait for input. */
 	int	(*waiting)(void *arg);
 	/* All hidden states of a text are in p->sum: compute its result. */
-	void	(*end)(void *arg, struct tool_pooled *p);
+	void	(*end)(void *arg, struct tool_text_sum *p);
 	/* All jobs of x have ended: write its result, and free x. */
-	void	(*put)(void *arg, struct tool_item *x);
+	void	(*put)(void *arg, struct tool_input *x);
 	void	*arg;
 	/* results so far: */
 	uint64_t		 n_done, n_tokens;
 	/* used by in_order.c only: */
-	struct tool_item	*head, *tail;
+	struct tool_input	*head, *tail;
 	size_t			 n, bytes;
 	int			 read;
 };
 
 /* Processes the input to its end.  Dies. */
-void tool_run_in_order(struct tool_queue *o);
+void tool_queue_run(struct tool_queue *o);
 
 /*
  * Adds a job for one text of item x; call it in next().  The job sums the
  * hidden states of the text that the pooling needs in *p.  Copies the ids.
  */
-void tool_pool(struct tool_pooled *p, struct tool_item *x,
+void tool_text_sum_add_job(struct tool_text_sum *p, struct tool_input *x,
     const struct qwen_embedding *how, const struct qwen_ids *text);
 
 /* -v: prints how many results there are and how fast; what names them. */
@@ -593,7 +595,7 @@ void tool_report_results(const struct tool_queue *o, const char *what,
  * average: gamma distributed. burstiness is the shape: 1 for a Poisson process,
  * less for bursts, more for even gaps.  *rng advances.
  */
-double tool_gap(uint64_t *rng, double rate, double burstiness);
+double tool_request_gap(uint64_t *rng, double rate, double burstiness);
 
 /* Times of a request in ms: to the first token, per later token, and total. */
 enum { TOOL_TTFT, TOOL_TPOT, TOOL_E2E, TOOL_N_TIMES };
@@ -612,7 +614,7 @@ void tool_goals_parse(const struct cli_opt *o, const char *s);
 int tool_goals_met(const struct tool_times *goals, const struct tool_times *t);
 
 /* Measured times; all zero at first. */
-struct tool_sample {
+struct tool_timings {
 	double	*v;
 	size_t	 n, cap;
 };
@@ -627,8 +629,8 @@ extern struct tool_percents {
 void tool_percents_parse(const struct cli_opt *o, const char *s);
 
 /* Adds a value unless it is negative. */
-void tool_sample_add(struct tool_sample *s, double ms);
-void tool_sample_fini(struct tool_sample *s);
+void tool_timings_add(struct tool_timings *s, double ms);
+void tool_timings_fini(struct tool_timings *s);
 
 /*
  * Write the mean, the percentiles and the maximum of a sample, and sort it.
@@ -636,13 +638,13 @@ void tool_sample_fini(struct tool_sample *s);
  * "name":{"n":9,...}; csv writes the values with a comma before each, or the
  * names of these columns if s is NULL.
  */
-void tool_sample_head(struct qwen_text *t);
-void tool_sample_text(struct qwen_text *t, const char *name,
-    struct tool_sample *s);
-void tool_sample_json(struct qwen_text *t, const char *name,
-    struct tool_sample *s);
-void tool_sample_csv(struct qwen_text *t, const char *name,
-    struct tool_sample *s);
+void tool_timings_head(struct qwen_text *t);
+void tool_timings_text(struct qwen_text *t, const char *name,
+    struct tool_timings *s);
+void tool_timings_json(struct qwen_text *t, const char *name,
+    struct tool_timings *s);
+void tool_timings_csv(struct qwen_text *t, const char *name,
+    struct tool_timings *s);
 
 /* --------------------------------------------------------------- sampling */
 
@@ -719,7 +721,8 @@ int tool_stop_feed(struct qwen_stop_finder *cut, struct qwen_str *s, int look);
 struct qwen_str tool_stop_end(struct qwen_stop_finder *cut);
 
 /* Chooses the next token after the session and accepts it.  Dies. */
-int32_t tool_choose(struct qwen_sampler *s, const struct qwen_session *from);
+int32_t tool_sample_token(struct qwen_sampler *s,
+    const struct qwen_session *from);
 
 /* Returns 1 if id is one of the end-of-generation tokens of the header. */
 int tool_is_ending(const struct qwen_header *h, int32_t id);

@@ -25,13 +25,13 @@ report_memory(const struct qwen_cache *c, size_t n_sequences)
 }
 
 void
-tool_work_model(struct tool_work *w)
+tool_work_open_model(struct tool_work *w)
 {
 	w->model = tool_model_open_draft(w->path, w->n_threads, w->numerics,
 	    &w->draft);
 	tool_report_model(w->model);
 	w->gguf = qwen_model_gguf(w->model);
-	w->tok = tool_tok(w->gguf, QWEN_TOK_ENCODE | QWEN_TOK_DECODE);
+	w->tok = tool_tok_open(w->gguf, QWEN_TOK_ENCODE | QWEN_TOK_DECODE);
 	cli_must(qwen_gguf_path(w->gguf, 0), qwen_tok_decoder_new(&w->spell,
 	    w->tok, QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, &cli_err));
 }

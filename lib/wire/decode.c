@@ -96,7 +96,7 @@ qwen_record_limit(const struct qwen_header *h)
 }
 
 static int
-text_is(const struct qwen_item *it, const char *s)
+text_is(const struct qwen_cbor_item *it, const char *s)
 {
 	return it->n == strlen(s) && memcmp(it->s, s, it->n) == 0;
 }
@@ -104,14 +104,14 @@ text_is(const struct qwen_item *it, const char *s)
 int
 qwen_record_is_header(const unsigned char *p, size_t n)
 {
-	struct qwen_item it;
+	struct qwen_cbor_item it;
 	size_t at, want;
 
-	if (qwen_item_decode(p, n, &it, &want) != 1 ||
+	if (qwen_cbor_item_decode(p, n, &it, &want) != 1 ||
 	    it.type != QWEN_ITEM_MAP || it.n == 0)
 		return 0;
 	at = it.bytes;
-	return qwen_item_decode(p + at, n - at, &it, &want) == 1 &&
+	return qwen_cbor_item_decode(p + at, n - at, &it, &want) == 1 &&
 	    it.type == QWEN_ITEM_TEXT && text_is(&it, keys[K_QWEN].name);
 }
 
@@ -133,7 +133,8 @@ need(const struct qwen_fields *f, enum key k, struct qwen_err *err)
 }
 
 static int
-get_ids(const struct qwen_item *it, const struct qwen_header *h, int32_t *out,
+get_ids(const struct qwen_cbor_item *it, const struct qwen_header *h,
+    int32_t *out,
     struct qwen_err *err)
 {
 	uint32_t id;
@@ -151,7 +152,7 @@ get_ids(const struct qwen_item *it, const struct qwen_header *h, int32_t *out,
 }
 
 static int
-get_row(const struct qwen_item *it, float *out, struct qwen_err *err)
+get_row(const struct qwen_cbor_item *it, float *out, struct qwen_err *err)
 {
 	size_t i, n = it->n / 4;
 
@@ -173,7 +174,7 @@ get_fp(const struct qwen_fields *f, enum key k, struct qwen_fp *out)
 static int
 get_kind(const struct qwen_fields *f, struct qwen_header *h, struct qwen_err *err)
 {
-	const struct qwen_item *it = &f->v[K_KIND];
+	const struct qwen_cbor_item *it = &f->v[K_KIND];
 	size_t i;
 
 	for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -191,7 +192,7 @@ static int
 get_kv(const struct qwen_fields *f, enum key k, enum qwen_kv *out,
     struct qwen_err *err)
 {
-	const struct qwen_item *it = &f->v[k];
+	const struct qwen_cbor_item *it = &f->v[k];
 
 	*out = QWEN_KV_F16;
 	if (!has(f, k) || qwen_kv_parse(out, it->s, (size_t)it->n) == 0)
@@ -205,7 +206,7 @@ static int
 get_rope(const struct qwen_fields *f, struct qwen_rope *out,
     struct qwen_err *err)
 {
-	const struct qwen_item *it = &f->v[K_ROPE];
+	const struct qwen_cbor_item *it = &f->v[K_ROPE];
 	char text[QWEN_ROPE_TEXT];
 
 	*out = (struct qwen_rope){ .kind = QWEN_ROPE_FILE };
@@ -274,7 +275,7 @@ take_header(const struct qwen_fields *f, struct qwen_header *out,
 
 /* Reads the n ids of a record. */
 static int
-take_ids(struct qwen_record *rec, const struct qwen_item *it,
+take_ids(struct qwen_record *rec, const struct qwen_cbor_item *it,
     struct qwen_numbers *nb, struct qwen_err *err)
 {
 	rec->n = (size_t)it->n / 4;
@@ -306,7 +307,7 @@ static int
 take_best(struct qwen_record *rec, const struct qwen_fields *f,
     struct qwen_numbers *nb, struct qwen_err *err)
 {
-	const struct qwen_item *it = &f->v[K_IDS];
+	const struct qwen_cbor_item *it = &f->v[K_IDS];
 
 	if (need(f, K_LOGSUMEXP, err) < 0)
 		return -1;
@@ -324,7 +325,7 @@ static int
 take_logits(struct qwen_record *rec, const struct qwen_fields *f,
     struct qwen_numbers *nb, struct qwen_err *err)
 {
-	const struct qwen_item *it = &f->v[K_LOGITS];
+	const struct qwen_cbor_item *it = &f->v[K_LOGITS];
 
 	if (need(f, K_POSITION, err) < 0)
 		return -1;
@@ -350,7 +351,7 @@ static int
 take_ready(struct qwen_record *rec, const struct qwen_fields *f,
     struct qwen_numbers *nb, struct qwen_err *err)
 {
-	const struct qwen_item *it = &f->v[K_READY];
+	const struct qwen_cbor_item *it = &f->v[K_READY];
 
 	if (need(f, K_N_TOKENS, err) < 0 || need(f, K_FINGERPRINT, err) < 0)
 		return -1;
@@ -370,7 +371,7 @@ static int
 take_mark(struct qwen_record *rec, const struct qwen_fields *f,
     struct qwen_numbers *nb, struct qwen_err *err)
 {
-	const struct qwen_item *it = &f->v[K_MARK];
+	const struct qwen_cbor_item *it = &f->v[K_MARK];
 
 	if (qwen_mark_check((const char *)it->s, it->n, err) < 0)
 		return -1;
@@ -382,7 +383,7 @@ take_mark(struct qwen_record *rec, const struct qwen_fields *f,
 
 /* Reads a stage name; printable, since users see it. */
 static int
-take_stage(const struct qwen_item *it, struct qwen_numbers *nb,
+take_stage(const struct qwen_cbor_item *it, struct qwen_numbers *nb,
     struct qwen_err *err)
 {
 	size_t i;
@@ -399,7 +400,7 @@ take_stage(const struct qwen_item *it, struct qwen_numbers *nb,
 
 /* Reads expert numbers, which are not ids: any that are not negative. */
 static int
-take_choices(const struct qwen_item *it, size_t n, struct qwen_numbers *nb,
+take_choices(const struct qwen_cbor_item *it, size_t n, struct qwen_numbers *nb,
     struct qwen_err *err)
 {
 	size_t i;
@@ -420,7 +421,7 @@ take_trace(struct qwen_record *rec, const struct qwen_fields *f,
     struct qwen_numbers *nb, struct qwen_err *err)
 {
 	int row = has(f, K_ROW);
-	const struct qwen_item *it = &f->v[row ? K_ROW : K_CHOICES];
+	const struct qwen_cbor_item *it = &f->v[row ? K_ROW : K_CHOICES];
 	struct qwen_trace_value *v = &rec->trace;
 	size_t i;
 

@@ -28,15 +28,15 @@ enum {
 struct qwen_inbox {
 	unsigned char	*buf;
 	size_t		 start, end, cap;
-	struct qwen_span span;		/* of the record at start */
+	struct qwen_cbor_span span;		/* of the record at start */
 };
 
 /*
  * Returns where to read the next bytes to, and their largest number *n; NULL if
- * out of memory. qwen_inbox_came adds the n bytes that were read.
+ * out of memory. qwen_inbox_added adds the n bytes that were read.
  */
-unsigned char *qwen_inbox_room(struct qwen_inbox *in, size_t *n);
-void qwen_inbox_came(struct qwen_inbox *in, size_t n);
+unsigned char *qwen_inbox_reserve(struct qwen_inbox *in, size_t *n);
+void qwen_inbox_added(struct qwen_inbox *in, size_t n);
 
 /*
  * Gets the next CBOR record, of at most limit bytes, valid until the next call.

@@ -90,7 +90,7 @@ has(const struct qwen_fields *f, enum key k)
 }
 
 static int
-take_id(const struct qwen_item *it, char out[QWEN_ENGINE_ID + 1],
+take_id(const struct qwen_cbor_item *it, char out[QWEN_ENGINE_ID + 1],
     struct qwen_err *err)
 {
 	if (it->n < 1 || it->n > QWEN_ENGINE_ID ||
@@ -108,7 +108,7 @@ static int
 take_ids(const struct qwen_fields *f, enum key k, uint32_t limit,
     int32_t **out, size_t *n, struct qwen_err *err)
 {
-	const struct qwen_item *it = &f->v[k];
+	const struct qwen_cbor_item *it = &f->v[k];
 	uint32_t id;
 	size_t i;
 
@@ -132,7 +132,7 @@ static int
 take_text(const struct qwen_fields *f, enum key k, char **out, size_t *n,
     struct qwen_err *err)
 {
-	const struct qwen_item *it = &f->v[k];
+	const struct qwen_cbor_item *it = &f->v[k];
 
 	if (!has(f, k))
 		return 0;
@@ -151,7 +151,7 @@ static int
 take_bias(struct qwen_engine_request *m, const struct qwen_fields *f,
     uint32_t n_vocab, struct qwen_err *err)
 {
-	const struct qwen_item *it = &f->v[K_BIAS];
+	const struct qwen_cbor_item *it = &f->v[K_BIAS];
 	size_t i;
 
 	if (has(f, K_BIAS) != has(f, K_BIAS_IDS))
@@ -180,7 +180,7 @@ static int
 take_keep(struct qwen_engine_request *m, const struct qwen_fields *f,
     struct qwen_err *err)
 {
-	const struct qwen_item *it = &f->v[K_KEEP];
+	const struct qwen_cbor_item *it = &f->v[K_KEEP];
 	size_t i, n = has(f, K_KEEP) ? (size_t)it->n / 4 : 0;
 
 	if (n > QWEN_ENGINE_KEEP)
@@ -218,7 +218,7 @@ static int
 take_hello(struct qwen_engine_request *m, const struct qwen_fields *f,
     struct qwen_err *err)
 {
-	const struct qwen_item *kind = &f->v[K_KIND];
+	const struct qwen_cbor_item *kind = &f->v[K_KIND];
 	struct qwen_hello *h = &m->hello;
 
 	if (f->v[K_QWEN].n != QWEN_STREAM_VERSION)

@@ -126,7 +126,7 @@ static int
 take_text(const struct qwen_fields *f, enum key k, char *out, size_t size,
     struct qwen_err *err)
 {
-	const struct qwen_item *it = &f->v[k];
+	const struct qwen_cbor_item *it = &f->v[k];
 
 	out[0] = '\0';
 	if (!has(f, k))
@@ -168,7 +168,7 @@ static int
 take_hello(struct qwen_hello *h, const struct qwen_fields *f,
     struct qwen_err *err)
 {
-	const struct qwen_item *kind = &f->v[K_KIND], *eog = &f->v[K_EOG];
+	const struct qwen_cbor_item *kind = &f->v[K_KIND], *eog = &f->v[K_EOG];
 	char rope[QWEN_ROPE_TEXT];
 	size_t i;
 
@@ -211,7 +211,7 @@ static int
 take_top(struct qwen_event *e, const struct qwen_fields *f,
     struct qwen_err *err)
 {
-	const struct qwen_item *ids = &f->v[K_TOP_IDS],
+	const struct qwen_cbor_item *ids = &f->v[K_TOP_IDS],
 	    *p = &f->v[K_TOP_LOGPROBS];
 	uint64_t bits;
 	size_t i;
@@ -250,7 +250,7 @@ static int
 take_row(struct qwen_event *e, const struct qwen_fields *f,
     struct qwen_err *err)
 {
-	const struct qwen_item *it = &f->v[K_HIDDEN];
+	const struct qwen_cbor_item *it = &f->v[K_HIDDEN];
 	size_t i;
 
 	e->n_row = (size_t)it->n / 4;

@@ -9,7 +9,7 @@
 enum { LEAST_ROOM = 1 << 12, KEPT_ROOM = 1 << 18 };
 
 unsigned char *
-qwen_inbox_room(struct qwen_inbox *in, size_t *n)
+qwen_inbox_reserve(struct qwen_inbox *in, size_t *n)
 {
 	/* free the memory of a long record */
 	if (in->start == in->end && in->cap > KEPT_ROOM)
@@ -26,7 +26,7 @@ qwen_inbox_room(struct qwen_inbox *in, size_t *n)
 }
 
 void
-qwen_inbox_came(struct qwen_inbox *in, size_t n)
+qwen_inbox_added(struct qwen_inbox *in, size_t n)
 {
 	in->end += n;
 }
@@ -49,7 +49,7 @@ qwen_inbox_next(struct qwen_inbox *in, size_t limit, const unsigned char **p,
 	if (have == 0)
 		return 0;
 	*p = in->buf + in->start;
-	got = qwen_span_step(&in->span, *p, have, limit, &want, &why);
+	got = qwen_cbor_span_step(&in->span, *p, have, limit, &want, &why);
 	if (got < 0)
 		return qwen_fail(err, QWEN_EFORMAT, "%s", why);
 	if ((got > 0 ? in->span.off : want) > limit)
@@ -58,7 +58,7 @@ qwen_inbox_next(struct qwen_inbox *in, size_t limit, const unsigned char **p,
 		return 0;
 	*n = in->span.off;
 	in->start += *n;
-	in->span = (struct qwen_span){ 0 };
+	in->span = (struct qwen_cbor_span){ 0 };
 	return 1;
 }
 

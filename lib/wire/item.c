@@ -18,7 +18,7 @@
 static void \
 on_##name(void *arg, value v) \
 { \
-	*(struct qwen_item *)arg = (struct qwen_item){ \
+	*(struct qwen_cbor_item *)arg = (struct qwen_cbor_item){ \
 	    .type = QWEN_ITEM_##item, .member = v }; \
 }
 
@@ -41,7 +41,7 @@ ON(bool, bool, BOOL, n)
 static void \
 on_##name(void *arg, cbor_data s, size_t n) \
 { \
-	*(struct qwen_item *)arg = (struct qwen_item){ \
+	*(struct qwen_cbor_item *)arg = (struct qwen_cbor_item){ \
 	    .type = QWEN_ITEM_##item, .n = n, .s = s }; \
 }
 
@@ -52,7 +52,7 @@ ON_STRING(text, TEXT)
 static void \
 on_##name(void *arg) \
 { \
-	*(struct qwen_item *)arg = (struct qwen_item){ \
+	*(struct qwen_cbor_item *)arg = (struct qwen_cbor_item){ \
 	    .type = QWEN_ITEM_##item }; \
 }
 
@@ -74,7 +74,8 @@ static const struct cbor_callbacks callbacks = {
 };
 
 int
-qwen_item_decode(const unsigned char *p, size_t len, struct qwen_item *it,
+qwen_cbor_item_decode(const unsigned char *p, size_t len,
+    struct qwen_cbor_item *it,
     size_t *want)
 {
 	struct cbor_decoder_result r;
@@ -98,7 +99,7 @@ qwen_item_decode(const unsigned char *p, size_t len, struct qwen_item *it,
  * if the outermost item is complete.
  */
 static int
-complete(struct qwen_span *sp)
+complete(struct qwen_cbor_span *sp)
 {
 	while (sp->depth > 0) {
 		if (--sp->left[sp->depth - 1] > 0)
@@ -109,15 +110,17 @@ complete(struct qwen_span *sp)
 }
 
 int
-qwen_span_step(struct qwen_span *sp, const unsigned char *p, size_t len,
+qwen_cbor_span_step(struct qwen_cbor_span *sp, const unsigned char *p,
+    size_t len,
     size_t limit, size_t *want, const char **why)
 {
-	struct qwen_item it;
+	struct qwen_cbor_item it;
 	uint64_t n;
 	int r;
 
 	for (;;) {
-		r = qwen_item_decode(p + sp->off, len - sp->off, &it, want);
+		r = qwen_cbor_item_decode(p + sp->off, len - sp->off, &it,
+		    want);
 		if (r == 0) {
 			*want = *want > SIZE_MAX - sp->off ? SIZE_MAX :
 			    *want + sp->off;
@@ -149,7 +152,7 @@ qwen_span_step(struct qwen_span *sp, const unsigned char *p, size_t len,
 
 static const struct {
 	const char		*what;
-	enum qwen_item_type	 type;
+	enum qwen_cbor_item_type	 type;
 	uint64_t		 tag;
 } shapes[] = {
 	[QWEN_SHAPE_UINT] = { "a whole number", QWEN_ITEM_UINT, 0 },
@@ -170,7 +173,7 @@ static const struct {
 
 /* Does the value, after a tag that may be 0, have this shape? */
 static int
-fits(enum qwen_shape shape, uint64_t tag, const struct qwen_item *it)
+fits(enum qwen_shape shape, uint64_t tag, const struct qwen_cbor_item *it)
 {
 	if (shape == QWEN_SHAPE_PATH && it->type == QWEN_ITEM_TEXT)
 		return tag == 0;
@@ -181,16 +184,16 @@ fits(enum qwen_shape shape, uint64_t tag, const struct qwen_item *it)
 
 /* Decodes the value of a key from the n bytes at p and checks its type. */
 static int
-take_value(struct qwen_item *it, const struct qwen_key *key,
+take_value(struct qwen_cbor_item *it, const struct qwen_key *key,
     const unsigned char *p, size_t n, struct qwen_err *err)
 {
 	uint64_t tag = 0;
 	size_t want;
-	int r = qwen_item_decode(p, n, it, &want);
+	int r = qwen_cbor_item_decode(p, n, it, &want);
 
 	if (r == 1 && it->type == QWEN_ITEM_TAG && (tag = it->n) != 0) {
 		p += it->bytes;
-		r = qwen_item_decode(p, n - it->bytes, it, &want);
+		r = qwen_cbor_item_decode(p, n - it->bytes, it, &want);
 	}
 	if (r != 1 || !fits(key->shape, tag, it))
 		return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is not %s",
@@ -205,17 +208,17 @@ static int
 take_pair(struct qwen_fields *f, const struct qwen_key *keys, size_t n_keys,
     const unsigned char **p, size_t *n, struct qwen_err *err)
 {
-	struct qwen_span sp = { 0 };
-	struct qwen_item key;
+	struct qwen_cbor_span sp = { 0 };
+	struct qwen_cbor_item key;
 	const char *why;
 	size_t k, want;
 
-	if (qwen_item_decode(*p, *n, &key, &want) != 1 ||
+	if (qwen_cbor_item_decode(*p, *n, &key, &want) != 1 ||
 	    key.type != QWEN_ITEM_TEXT)
 		return qwen_fail(err, QWEN_EFORMAT, "a key that is not text");
 	*p += key.bytes;
 	*n -= key.bytes;
-	if (qwen_span_step(&sp, *p, *n, *n, &want, &why) != 1)
+	if (qwen_cbor_span_step(&sp, *p, *n, *n, &want, &why) != 1)
 		return qwen_fail(err, QWEN_EFORMAT, "a key without a value");
 	for (k = 0; k < n_keys; k++) {
 		if (key.n == strlen(keys[k].name) &&
@@ -243,12 +246,12 @@ int
 qwen_fields_decode(struct qwen_fields *f, const struct qwen_key *keys,
     size_t n_keys, const unsigned char **p, size_t *n, struct qwen_err *err)
 {
-	struct qwen_item map;
+	struct qwen_cbor_item map;
 	size_t want;
 	uint64_t i;
 
 	memset(f, 0, sizeof *f);
-	if (qwen_item_decode(*p, *n, &map, &want) != 1 ||
+	if (qwen_cbor_item_decode(*p, *n, &map, &want) != 1 ||
 	    map.type != QWEN_ITEM_MAP)
 		return qwen_fail(err, QWEN_EFORMAT, "not a map of fields");
 	*p += map.bytes;

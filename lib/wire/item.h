@@ -8,7 +8,7 @@
 
 #include "qwen/base.h"
 
-enum qwen_item_type {
+enum qwen_cbor_item_type {
 	QWEN_ITEM_UINT,		/* n */
 	QWEN_ITEM_NEGINT,	/* -1 - n */
 	QWEN_ITEM_BYTES,	/* n bytes at s */
@@ -22,8 +22,8 @@ enum qwen_item_type {
 	QWEN_ITEM_OPEN,		/* indefinite length, or its end */
 };
 
-struct qwen_item {
-	enum qwen_item_type	 type;
+struct qwen_cbor_item {
+	enum qwen_cbor_item_type	 type;
 	uint64_t		 n;
 	double			 f;
 	const unsigned char	*s;	/* in the given bytes */
@@ -36,7 +36,8 @@ struct qwen_item {
  * *want the length that it needs (SIZE_MAX on overflow); -1 if it is not CBOR.
  * For containers and tags, decodes only the head.
  */
-int qwen_item_decode(const unsigned char *p, size_t len, struct qwen_item *it,
+int qwen_cbor_item_decode(const unsigned char *p, size_t len,
+    struct qwen_cbor_item *it,
     size_t *want);
 
 /*
@@ -45,7 +46,7 @@ int qwen_item_decode(const unsigned char *p, size_t len, struct qwen_item *it,
  */
 enum { QWEN_SPAN_DEPTH = 8 };
 
-struct qwen_span {
+struct qwen_cbor_span {
 	size_t		 off;			/* bytes known to belong to the
 						   item */
 	unsigned	 depth;
@@ -58,7 +59,8 @@ struct qwen_span {
  * *want bytes; -1 if it is not CBOR, has indefinite length, is nested too deep,
  * or announces more items than fit into limit bytes; *why says which.
  */
-int qwen_span_step(struct qwen_span *sp, const unsigned char *p, size_t len,
+int qwen_cbor_span_step(struct qwen_cbor_span *sp, const unsigned char *p,
+    size_t len,
     size_t limit, size_t *want, const char **why);
 
 /* Type of a key's value. */
@@ -89,7 +91,7 @@ _Static_assert(QWEN_KEYS_MAX <= 64, "there has a bit for each key");
 struct qwen_fields {
 	uint64_t		 there;		/* the last unknown key, or
 						   "" */
-	struct qwen_item	 v[QWEN_KEYS_MAX];
+	struct qwen_cbor_item	 v[QWEN_KEYS_MAX];
 	char			 unknown[QWEN_KEY_SHOWN];  /* one of the unknown
 							      keys */
 };

@@ -147,13 +147,13 @@ static int
 complete(struct qwen_reader *r, size_t *n, struct qwen_err *err)
 {
 	size_t have, want, limit = qwen_record_limit(&r->header);
-	struct qwen_span sp = { 0 };
+	struct qwen_cbor_span sp = { 0 };
 	const char *why;
 	int got;
 
 	for (;;) {
 		have = r->end - r->start;
-		got = qwen_span_step(&sp, r->buf + r->start, have, limit,
+		got = qwen_cbor_span_step(&sp, r->buf + r->start, have, limit,
 		    &want, &why);
 		if (got < 0)
 			return qwen_fail(err, QWEN_EFORMAT, "%s", why);

@@ -114,11 +114,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t n, room;
 
 	while (size > 0) {
-		if ((to = qwen_inbox_room(&in, &room)) == NULL)
+		if ((to = qwen_inbox_reserve(&in, &room)) == NULL)
 			abort();
 		n = size < room ? size : room;
 		memcpy(to, data, n);
-		qwen_inbox_came(&in, n);
+		qwen_inbox_added(&in, n);
 		data += n;
 		size -= n;
 		while (qwen_inbox_next(&in, 1 << 16, &p, &n, NULL) > 0) {

@@ -103,10 +103,10 @@ test_orders(size_t piece)
 		qwen_engine_request_encode(&orders[i], &t, 0);
 	while (at < t.n) {
 		n = t.n - at < piece ? t.n - at : piece;
-		to = qwen_inbox_room(&in, &room);
+		to = qwen_inbox_reserve(&in, &room);
 		n = n < room ? n : room;
 		memcpy(to, t.s + at, n);
-		qwen_inbox_came(&in, n);
+		qwen_inbox_added(&in, n);
 		at += n;
 		while ((rc = qwen_inbox_next(&in, QWEN_ENGINE_MAX, &p, &n,
 		    &err)) > 0 && got < N_ORDERS) {
@@ -134,8 +134,8 @@ test_lines(void)
 	int rc;
 
 	for (i = 0; i < sizeof text - 1; i++) {
-		*qwen_inbox_room(&in, &room) = (unsigned char)text[i];
-		qwen_inbox_came(&in, 1);
+		*qwen_inbox_reserve(&in, &room) = (unsigned char)text[i];
+		qwen_inbox_added(&in, 1);
 		while ((rc = qwen_inbox_line(&in, 8, &p, &n, &err)) > 0)
 			bad += got >= 3 || n != want[got++];
 		bad += rc < 0;
@@ -143,8 +143,8 @@ test_lines(void)
 	ok(got == 3 && bad == 0 && in.end - in.start == 4,
 	    "lines, and what is left");
 	for (i = 0; i < 6 && rc == 0; i++) {
-		*qwen_inbox_room(&in, &room) = 'x';
-		qwen_inbox_came(&in, 1);
+		*qwen_inbox_reserve(&in, &room) = 'x';
+		qwen_inbox_added(&in, 1);
 		rc = qwen_inbox_line(&in, 8, &p, &n, &err);
 	}
 	ok(rc < 0 && i == 5, "one that is too long: %s", err.msg);

@@ -16,7 +16,7 @@ gaps(double burstiness)
 	int i;
 
 	for (i = 0; i < N; i++) {
-		double x = tool_gap(&rng, 5, burstiness);
+		double x = tool_request_gap(&rng, 5, burstiness);
 
 		sum += x;
 		squares += x * x;
@@ -32,17 +32,17 @@ gaps(double burstiness)
 static void
 figures(void)
 {
-	struct tool_sample s = { 0 };
+	struct tool_timings s = { 0 };
 	struct qwen_text t = { 0 };
 	int i;
 
-	tool_sample_json(&t, "a", &s);
+	tool_timings_json(&t, "a", &s);
 	for (i = 200; i > 0; i--)
-		tool_sample_add(&s, i);
-	tool_sample_add(&s, -1);
-	tool_sample_json(&t, "b", &s);
-	tool_sample_csv(&t, "c", NULL);
-	tool_sample_csv(&t, "d", &s);
+		tool_timings_add(&s, i);
+	tool_timings_add(&s, -1);
+	tool_timings_json(&t, "b", &s);
+	tool_timings_csv(&t, "c", NULL);
+	tool_timings_csv(&t, "d", &s);
 	ok(t.s != NULL && strcmp(t.s, "\"a\":{\"n\":0,\"mean\":0,\"p50\":0,"
 	    "\"p90\":0,\"p95\":0,\"p99\":0,\"max\":0}"
 	    "\"b\":{\"n\":200,\"mean\":100.5,\"p50\":100,\"p90\":180,"
@@ -50,7 +50,7 @@ figures(void)
 	    ",c_mean,c_p50,c_p90,c_p95,c_p99,c_max"
 	    ",100.5,100,180,190,198,200") == 0, "figures of samples");
 	qwen_text_fini(&t);
-	tool_sample_fini(&s);
+	tool_timings_fini(&s);
 }
 
 static void

@@ -22,7 +22,7 @@
 #include <cpuid.h>
 #endif
 
-#include "base/draft.h"
+#include "base/tmpfile.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -275,7 +275,7 @@ void
 qwen_tune_save(const char *path, const struct qwen_text *t)
 {
 	struct qwen_text temp = { 0 }, name = { 0 };
-	struct qwen_draft d = { .dir = AT_FDCWD, .fd = -1 };
+	struct qwen_tmpfile d = { .dir = AT_FDCWD, .fd = -1 };
 	struct qwen_err err;
 
 	qwen_text_fmt(&temp, "%s.new", path);
@@ -284,10 +284,10 @@ qwen_tune_save(const char *path, const struct qwen_text *t)
 		make_folders(name.s, 1);
 		d.temp = temp.s;
 		d.name = name.s;
-		if (qwen_draft_open(&d, 0600, &err) == 1) {
+		if (qwen_tmpfile_open(&d, 0600, &err) == 1) {
 			if (write(d.fd, t->s, t->n) != (ssize_t)t->n ||
-			    qwen_draft_commit(&d) < 0)
-				qwen_draft_drop(&d);
+			    qwen_tmpfile_commit(&d) < 0)
+				qwen_tmpfile_drop(&d);
 			else
 				close(d.fd);
 		}

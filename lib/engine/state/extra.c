@@ -81,7 +81,7 @@ qwen_state_extra_run(struct qwen_state_extra *x, const struct qwen_run *run,
 
 /* Copies the text of a field, of less than max bytes. */
 static int
-copy_text(char **out, const struct qwen_item *it, size_t max,
+copy_text(char **out, const struct qwen_cbor_item *it, size_t max,
     struct qwen_err *err)
 {
 	if (it->n >= max || memchr(it->s, 0, (size_t)it->n) != NULL)
@@ -156,8 +156,8 @@ static int
 read_sampler(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
-	const struct qwen_item *tail = &rec->f.v[SAMPLER_PENDING];
-	const struct qwen_item *memory = &rec->f.v[SAMPLER_MEMORY];
+	const struct qwen_cbor_item *tail = &rec->f.v[SAMPLER_PENDING];
+	const struct qwen_cbor_item *memory = &rec->f.v[SAMPLER_MEMORY];
 
 	(void)raw;
 	if (v->x.sampler != NULL)
@@ -216,7 +216,7 @@ static int
 read_run(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
-	const struct qwen_item *f = rec->f.v, *base = &f[RUN_BASE];
+	const struct qwen_cbor_item *f = rec->f.v, *base = &f[RUN_BASE];
 	struct qwen_run *run = &v->x.run;
 
 	(void)raw;

@@ -118,7 +118,7 @@ read_header(struct opening *o, struct qwen_err *err)
 	struct qwen_header h = { 0 };
 	struct qwen_numbers nb = { 0 };
 	struct qwen_record rec;
-	struct qwen_span sp = { 0 };
+	struct qwen_cbor_span sp = { 0 };
 	enum qwen_what what;
 	const char *why;
 	size_t want, n = o->size < QWEN_HEADER_MAX ? (size_t)o->size :
@@ -134,7 +134,7 @@ read_header(struct opening *o, struct qwen_err *err)
 		return qwen_fail(err, QWEN_EMISMATCH, "this is %s, not a state%s",
 		    qwen_what_name(what), what == QWEN_IS_GGUF ?
 		    ": give a model with -m" : "");
-	if (qwen_span_step(&sp, o->buf, n, n, &want, &why) != 1)
+	if (qwen_cbor_span_step(&sp, o->buf, n, n, &want, &why) != 1)
 		return qwen_fail(err, QWEN_EFORMAT, "not the header of a "
 		    "stream");
 	if (qwen_record_decode(&rec, o->buf, sp.off, &h, &nb, err) < 0)
@@ -201,7 +201,7 @@ read_piece(struct opening *o, uint64_t at, struct qwen_state_entry *e,
 {
 	uint64_t left = o->size - QWEN_END_BYTES - at;
 	size_t have = left < QWEN_STATE_MAX ? (size_t)left : QWEN_STATE_MAX;
-	struct qwen_span sp = { 0 };
+	struct qwen_cbor_span sp = { 0 };
 	struct qwen_state_rec rec;
 	const unsigned char *raw;
 	const char *why;
@@ -209,7 +209,7 @@ read_piece(struct opening *o, uint64_t at, struct qwen_state_entry *e,
 
 	if (read_at(o->f->fd, o->buf, have, at, err) < 0)
 		return -1;
-	if (qwen_span_step(&sp, o->buf, have, have, &want, &why) != 1)
+	if (qwen_cbor_span_step(&sp, o->buf, have, have, &want, &why) != 1)
 		return qwen_fail(err, QWEN_EFORMAT, "index at byte %llu: not a "
 		    "block of state", (unsigned long long)at);
 	if (qwen_state_rec_parse(&rec, QWEN_INDEX_ANY, at, NULL, 0, o->buf,
@@ -311,13 +311,13 @@ find_last_save(struct opening *o, struct qwen_err *err)
 	uint64_t at, last = 0, from = o->f->n_head;
 	size_t n = 0, want;
 	struct qwen_state_rec rec;
-	struct qwen_span sp;
+	struct qwen_cbor_span sp;
 	const char *why;
 	int got;
 
 	for (at = from; at < o->size; at += sp.off) {
-		sp = (struct qwen_span){ 0 };
-		got = at == from + n ? 0 : qwen_span_step(&sp, o->buf +
+		sp = (struct qwen_cbor_span){ 0 };
+		got = at == from + n ? 0 : qwen_cbor_span_step(&sp, o->buf +
 		    (at - from), n - (size_t)(at - from), QWEN_STATE_MAX, &want,
 		    &why);
 		if (got == 0) {		/* read more of the file, from at */
@@ -326,8 +326,9 @@ find_last_save(struct opening *o, struct qwen_err *err)
 			from = at;
 			if (read_at(o->f->fd, o->buf, n, at, err) < 0)
 				return -1;
-			sp = (struct qwen_span){ 0 };
-			got = qwen_span_step(&sp, o->buf, n, n, &want, &why);
+			sp = (struct qwen_cbor_span){ 0 };
+			got = qwen_cbor_span_step(&sp, o->buf, n, n, &want,
+			    &why);
 		}
 		if (got != 1)
 			break;

@@ -121,7 +121,7 @@ take_shape(struct qwen_state_bytes *b, const struct qwen_state_layout *lay,
 {
 	const uint64_t blocks = qwen_state_kv_count(lay) + 1;
 
-	struct qwen_item array, name, it;
+	struct qwen_cbor_item array, name, it;
 	size_t i, n;
 
 	if (qwen_state_item(b, QWEN_ITEM_ARRAY, &array) < 0 ||
@@ -150,7 +150,7 @@ static int
 take_shapes(struct qwen_state_layout *l, const struct qwen_state_rec *rec,
     struct qwen_err *err)
 {
-	const struct qwen_item *array = &rec->f.v[QWEN_F_LAYERS];
+	const struct qwen_cbor_item *array = &rec->f.v[QWEN_F_LAYERS];
 	struct qwen_state_bytes b = { array->s,
 	    (size_t)(rec->data - array->s) };
 	size_t i;
@@ -182,7 +182,7 @@ take_part(struct qwen_state_layout *l, const struct qwen_state_rec *rec,
     struct qwen_err *err)
 {
 	const unsigned both = 1u << QWEN_F_FROM | 1u << QWEN_F_PREFIX;
-	const struct qwen_item *prefix = &rec->f.v[QWEN_F_PREFIX];
+	const struct qwen_cbor_item *prefix = &rec->f.v[QWEN_F_PREFIX];
 
 	if ((rec->f.there & both) == 0)
 		return 0;
@@ -203,7 +203,7 @@ int
 qwen_state_layout_info(struct qwen_state_layout *l,
     const struct qwen_state_rec *rec, struct qwen_err *err)
 {
-	const struct qwen_item *f = rec->f.v;
+	const struct qwen_cbor_item *f = rec->f.v;
 
 	if (f[QWEN_F_FORMAT].n != l->format)
 		return qwen_fail(err, QWEN_EUNSUP,
@@ -267,7 +267,7 @@ int
 qwen_state_layout_mtp(struct qwen_state_layout *l,
     const struct qwen_state_rec *rec, struct qwen_err *err)
 {
-	const struct qwen_item *f = rec->f.v;
+	const struct qwen_cbor_item *f = rec->f.v;
 	struct qwen_state_mtp *p = &l->mtp;
 	const uint64_t most = 1 << 24;
 	struct qwen_state_layer layer = { .kv = 1,

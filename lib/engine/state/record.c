@@ -278,12 +278,13 @@ qwen_state_rec_fail(const struct qwen_state_rec *rec, struct qwen_err *err)
 }
 
 int
-qwen_state_item(struct qwen_state_bytes *b, enum qwen_item_type type,
-    struct qwen_item *it)
+qwen_state_item(struct qwen_state_bytes *b, enum qwen_cbor_item_type type,
+    struct qwen_cbor_item *it)
 {
 	size_t want;
 
-	if (qwen_item_decode(b->p, b->n, it, &want) != 1 || it->type != type)
+	if (qwen_cbor_item_decode(b->p, b->n, it, &want) != 1 ||
+	    it->type != type)
 		return -1;
 	b->p += it->bytes;
 	b->n -= it->bytes;
@@ -296,7 +297,7 @@ read_parts(struct qwen_state_rec *rec, struct qwen_state_bytes b,
     struct qwen_err *err)
 {
 	struct qwen_key key[QWEN_KEYS_MAX];
-	struct qwen_item it;
+	struct qwen_cbor_item it;
 
 	if (qwen_state_item(&b, QWEN_ITEM_ARRAY, &it) < 0 || it.n != 5)
 		return qwen_fail(err, QWEN_EFORMAT, "a block must be an array "
@@ -336,7 +337,7 @@ has(const struct qwen_state_rec *rec, enum qwen_field f)
 static int
 read_piece_fields(struct qwen_state_rec *rec, struct qwen_err *err)
 {
-	const struct qwen_item *f = rec->f.v;
+	const struct qwen_cbor_item *f = rec->f.v;
 	struct qwen_state_entry *e = &rec->e;
 
 	if (has(rec, QWEN_F_LAYER))

@@ -504,7 +504,7 @@ static int
 read_end(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
-	const struct qwen_item *f = rec->f.v;
+	const struct qwen_cbor_item *f = rec->f.v;
 
 	(void)raw;
 	if (v->f == NULL && f[QWEN_F_STEPS].n != 0)

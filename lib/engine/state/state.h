@@ -146,8 +146,8 @@ struct qwen_state_bytes {
 	size_t			 n;
 };
 
-int qwen_state_item(struct qwen_state_bytes *b, enum qwen_item_type type,
-    struct qwen_item *it);
+int qwen_state_item(struct qwen_state_bytes *b, enum qwen_cbor_item_type type,
+    struct qwen_cbor_item *it);
 
 /* Counts and hashes of the records so far, for reading and writing. */
 struct qwen_state_counts {

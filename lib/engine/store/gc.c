@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/draft.h"
+#include "base/tmpfile.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/store/store.h"
@@ -248,7 +248,7 @@ static time_t
 folder_time(const struct qwen_store_scan *sc)
 {
 	char temp[QWEN_STORE_TEMP_NAME];
-	struct qwen_draft d;
+	struct qwen_tmpfile d;
 	struct stat st;
 	time_t now = time(NULL);
 
@@ -256,7 +256,7 @@ folder_time(const struct qwen_store_scan *sc)
 		return now;
 	if (fstat(d.fd, &st) == 0)
 		now = st.st_mtime;
-	qwen_draft_drop(&d);
+	qwen_tmpfile_drop(&d);
 	return now;
 }
 
@@ -273,9 +273,9 @@ remove_temps(const struct qwen_store_scan *sc, time_t now,
 		if (fstatat(sc->fd, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
 			continue;
 		/* without file locks the age decides */
-		if (!qwen_draft_sweep(sc->fd, name) &&
+		if (!qwen_tmpfile_sweep(sc->fd, name) &&
 		    (st.st_mtime >= now - LITTER_S ||
-		    qwen_draft_in_use(sc->fd, name) ||
+		    qwen_tmpfile_in_use(sc->fd, name) ||
 		    unlinkat(sc->fd, name, 0) == -1))
 			continue;
 		w->others++;

@@ -3,7 +3,7 @@
  * insert.c - stores a session: the missing runs up to each checkpoint and up to
  * the end, and the checkpoints themselves.
  *
- * A file is first written as a draft (base/draft.h) under a unique name.  Under
+ * A file is first written as a draft (base/tmpfile.h) under a unique name.  Under
  * its final name it is complete, and every process that writes it writes the
  * same content.  Then the folder is read again, until nothing is missing;
  * sweep.c explains why this keeps the tree whole.
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/draft.h"
+#include "base/tmpfile.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/model/session.h"
@@ -118,7 +118,7 @@ static int
 write_file(struct insert *v, const struct qwen_store_name *n)
 {
 	char temp[QWEN_STORE_TEMP_NAME], name[QWEN_STORE_NAME];
-	struct qwen_draft d;
+	struct qwen_tmpfile d;
 	struct stat st;
 	int r = -1;
 
@@ -136,7 +136,7 @@ write_file(struct insert *v, const struct qwen_store_name *n)
 	v->bytes += (uint64_t)st.st_size;
 	if (v->st->max > 0 && v->bytes > v->st->max)
 		goto out;
-	if (qwen_draft_commit(&d) == 0) {
+	if (qwen_tmpfile_commit(&d) == 0) {
 		v->written++;
 		v->st->written += (uint64_t)st.st_size;
 		close(d.fd);
@@ -144,7 +144,7 @@ write_file(struct insert *v, const struct qwen_store_name *n)
 	}
 	r = qwen_fail_errno(v->err, "%s", name);
 out:
-	qwen_draft_drop(&d);
+	qwen_tmpfile_drop(&d);
 	return r;
 }
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/draft.h"
+#include "base/tmpfile.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/store/store.h"
@@ -62,7 +62,7 @@ qwen_store_unlink(const struct qwen_store_scan *sc, size_t file)
 }
 
 int
-qwen_store_draft(struct qwen_draft *d, const struct qwen_store_scan *sc,
+qwen_store_draft(struct qwen_tmpfile *d, const struct qwen_store_scan *sc,
     char temp[QWEN_STORE_TEMP_NAME], mode_t mode, struct qwen_err *err)
 {
 	char unique[QWEN_STORE_UNIQUE];
@@ -73,9 +73,9 @@ qwen_store_draft(struct qwen_draft *d, const struct qwen_store_scan *sc,
 		qwen_store_unique(unique);
 		snprintf(temp, QWEN_STORE_TEMP_NAME, QWEN_STORE_TEMP "%s",
 		    unique);
-		*d = (struct qwen_draft){ .dir = sc->fd, .temp = temp,
+		*d = (struct qwen_tmpfile){ .dir = sc->fd, .temp = temp,
 		    .of_file = 1 };
-		r = qwen_draft_open(d, mode, err);
+		r = qwen_tmpfile_open(d, mode, err);
 	}
 	if (r == 1)
 		return 0;

@@ -183,8 +183,8 @@ int qwen_store_unlink(const struct qwen_store_scan *sc, size_t file);
  * it.
  */
 #define QWEN_STORE_TEMP_NAME (sizeof QWEN_STORE_TEMP + QWEN_STORE_UNIQUE)
-struct qwen_draft;
-int qwen_store_draft(struct qwen_draft *d, const struct qwen_store_scan *sc,
+struct qwen_tmpfile;
+int qwen_store_draft(struct qwen_tmpfile *d, const struct qwen_store_scan *sc,
     char temp[QWEN_STORE_TEMP_NAME], mode_t mode, struct qwen_err *err);
 
 /* ------------------------------------------------------------------ tree.c */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * draft.c - temporary files that become complete files by renaming.
+ * tmpfile.c - temporary files that become complete files by renaming.
  *
  * The draft is always a new file: an existing file of its name may belong to
  * another user or have other links.  A record lock says that the draft is in
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/draft.h"
+#include "base/tmpfile.h"
 #include "base/err.h"
 
 /* Does the open file still have this name in the folder? */
@@ -34,7 +34,7 @@ has_name(int dir, const char *name, int fd)
 }
 
 static int
-is_named(const struct qwen_draft *d, int fd)
+is_named(const struct qwen_tmpfile *d, int fd)
 {
 	return has_name(d->dir, d->temp, fd);
 }
@@ -70,13 +70,13 @@ lock_draft(int fd, int of_file)
 }
 
 int
-qwen_draft_lock(int fd)
+qwen_tmpfile_lock(int fd)
 {
 	return lock_draft(fd, 0);
 }
 
 int
-qwen_draft_in_use(int dir, const char *name)
+qwen_tmpfile_in_use(int dir, const char *name)
 {
 	struct flock l = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
 	int fd, r;
@@ -90,7 +90,7 @@ qwen_draft_in_use(int dir, const char *name)
 }
 
 int
-qwen_draft_sweep(int dir, const char *name)
+qwen_tmpfile_sweep(int dir, const char *name)
 {
 	struct stat st;
 	int fd, gone;
@@ -110,7 +110,7 @@ qwen_draft_sweep(int dir, const char *name)
  * Removes an existing file of the draft's name, unless a process is writing it.
  */
 static int
-remove_left(const struct qwen_draft *d, struct qwen_err *err)
+remove_left(const struct qwen_tmpfile *d, struct qwen_err *err)
 {
 	const char *why = NULL, *slash = strrchr(d->temp, '/');
 	struct stat st;
@@ -123,7 +123,7 @@ remove_left(const struct qwen_draft *d, struct qwen_err *err)
 		    strerror(errno);
 	else if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode))
 		why = "not a regular file";
-	else if ((got = qwen_draft_lock(fd)) == -1 ||
+	else if ((got = qwen_tmpfile_lock(fd)) == -1 ||
 	    (got && is_named(d, fd) && unlinkat(d->dir, d->temp, 0) == -1))
 		why = strerror(errno);
 	if (fd != -1)
@@ -134,7 +134,7 @@ remove_left(const struct qwen_draft *d, struct qwen_err *err)
 }
 
 int
-qwen_draft_open(struct qwen_draft *d, mode_t mode, struct qwen_err *err)
+qwen_tmpfile_open(struct qwen_tmpfile *d, mode_t mode, struct qwen_err *err)
 {
 	const int how = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
 	int got;
@@ -149,7 +149,7 @@ qwen_draft_open(struct qwen_draft *d, mode_t mode, struct qwen_err *err)
 		return errno == EEXIST ? 0 : qwen_fail_errno(err, "%s", "");
 	if ((got = lock_draft(d->fd, d->of_file)) == -1) {
 		qwen_fail_errno(err, "lock");
-		qwen_draft_drop(d);
+		qwen_tmpfile_drop(d);
 	} else if (!got || !is_named(d, d->fd)) {
 		close(d->fd);
 		got = 0;
@@ -158,7 +158,7 @@ qwen_draft_open(struct qwen_draft *d, mode_t mode, struct qwen_err *err)
 }
 
 int
-qwen_draft_commit(const struct qwen_draft *d)
+qwen_tmpfile_commit(const struct qwen_tmpfile *d)
 {
 	if (fsync(d->fd) == -1)
 		return -1;
@@ -170,7 +170,7 @@ qwen_draft_commit(const struct qwen_draft *d)
 }
 
 void
-qwen_draft_drop(struct qwen_draft *d)
+qwen_tmpfile_drop(struct qwen_tmpfile *d)
 {
 	if (is_named(d, d->fd))
 		unlinkat(d->dir, d->temp, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* draft.c - files that are complete or absent: obstacles to a draft. */
+/* tmpfile.c - files that are complete or absent: obstacles to a draft. */
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -11,10 +11,10 @@
 
 #include "../tap.h"
 #include "../tree.h"
-#include "base/draft.h"
+#include "base/tmpfile.h"
 
 static char temp[] = ".x.tmp", name[] = "x";
-static struct qwen_draft d = { .temp = temp, .name = name };
+static struct qwen_tmpfile d = { .temp = temp, .name = name };
 static struct qwen_err err;
 
 /* A file of this content. */
@@ -60,15 +60,15 @@ elsewhere(int (*f)(void))
 static int
 is_in_use(void)
 {
-	return qwen_draft_in_use(d.dir, temp);
+	return qwen_tmpfile_in_use(d.dir, temp);
 }
 
 static int
 open_another(void)
 {
-	struct qwen_draft other = d;
+	struct qwen_tmpfile other = d;
 
-	return qwen_draft_open(&other, 0600, &err);
+	return qwen_tmpfile_open(&other, 0600, &err);
 }
 
 static void
@@ -79,19 +79,19 @@ test_life(void)
 	put(name, "old");
 	put(temp, "left by one that was killed");
 	ok(elsewhere(is_in_use) == 0, "what is left is not in use");
-	ok(qwen_draft_open(&d, 0600, &err) == 1 && fstat(d.fd, &st) == 0 &&
+	ok(qwen_tmpfile_open(&d, 0600, &err) == 1 && fstat(d.fd, &st) == 0 &&
 	    st.st_size == 0 && (st.st_mode & 07777) == 0600,
 	    "it gives way to a new file");
 	ok(elsewhere(is_in_use) == 1 && elsewhere(open_another) == 0,
 	    "that is in use, and no one else's");
 	ok(write(d.fd, "new", 3) == 3 && has(name, "old"),
 	    "while it is written, there is what there was");
-	ok(qwen_draft_commit(&d) == 0 && has(name, "new") && has(temp, NULL),
+	ok(qwen_tmpfile_commit(&d) == 0 && has(name, "new") && has(temp, NULL),
 	    "then it is in its place");
 	close(d.fd);
-	if (qwen_draft_open(&d, 0600, &err) != 1)
+	if (qwen_tmpfile_open(&d, 0600, &err) != 1)
 		abort();
-	qwen_draft_drop(&d);
+	qwen_tmpfile_drop(&d);
 	ok(d.fd == -1 && has(temp, NULL) && has(name, "new"),
 	    "one that is dropped leaves nothing");
 }
@@ -100,14 +100,14 @@ test_life(void)
 static void
 test_taken(void)
 {
-	if (qwen_draft_open(&d, 0600, &err) != 1)
+	if (qwen_tmpfile_open(&d, 0600, &err) != 1)
 		abort();
 	unlinkat(d.dir, temp, 0);
 	put(temp, "another's");
 	errno = 0;
-	ok(qwen_draft_commit(&d) == -1 && errno == ENOENT && has(name, "new"),
+	ok(qwen_tmpfile_commit(&d) == -1 && errno == ENOENT && has(name, "new"),
 	    "a draft that is gone is not committed");
-	qwen_draft_drop(&d);
+	qwen_tmpfile_drop(&d);
 	ok(has(temp, "another's"), "nor is another's file dropped");
 	unlinkat(d.dir, temp, 0);
 }
@@ -118,18 +118,18 @@ test_in_the_way(void)
 	put("victim", "precious");
 	if (symlinkat("victim", d.dir, temp) == -1)
 		abort();
-	ok(qwen_draft_open(&d, 0600, &err) == -1 && has("victim", "precious"),
+	ok(qwen_tmpfile_open(&d, 0600, &err) == -1 && has("victim", "precious"),
 	    "a link: %s", err.msg);
 	unlinkat(d.dir, temp, 0);
 	if (mkdirat(d.dir, temp, 0700) == -1)
 		abort();
-	ok(qwen_draft_open(&d, 0600, &err) == -1, "a folder: %s", err.msg);
+	ok(qwen_tmpfile_open(&d, 0600, &err) == -1, "a folder: %s", err.msg);
 	unlinkat(d.dir, temp, AT_REMOVEDIR);
 	if (linkat(d.dir, "victim", d.dir, temp, 0) == -1)
 		abort();
-	ok(qwen_draft_open(&d, 0600, &err) == 1 && write(d.fd, "x", 1) == 1 &&
+	ok(qwen_tmpfile_open(&d, 0600, &err) == 1 && write(d.fd, "x", 1) == 1 &&
 	    has("victim", "precious"), "another name of a file is taken off it");
-	qwen_draft_drop(&d);
+	qwen_tmpfile_drop(&d);
 }
 
 int

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * draft.h - files that are complete or absent: written as a temporary file (the
+ * tmpfile.h - files that are complete or absent: written as a temporary file (the
  * draft) in the same folder, synced to disk, and renamed.
  */
-#ifndef QWEN_BASE_DRAFT_H
-#define QWEN_BASE_DRAFT_H
+#ifndef QWEN_TMPFILE_H
+#define QWEN_TMPFILE_H
 
 #include <sys/types.h>
 
 #include "qwen/base.h"
 
-struct qwen_draft {
+struct qwen_tmpfile {
 	int	 dir;		/* an open folder, or AT_FDCWD */
 	char	*temp;		/* name of the draft in the folder */
 	char	*name;		/* name of the complete file */
@@ -26,30 +26,31 @@ struct qwen_draft {
  * process left.  Returns 1; 0 if another process is using the draft; -1 and
  * *err.
  */
-int qwen_draft_open(struct qwen_draft *d, mode_t mode, struct qwen_err *err);
+int qwen_tmpfile_open(struct qwen_tmpfile *d, mode_t mode,
+    struct qwen_err *err);
 
 /*
  * Syncs the draft to disk and renames it into place.  The file stays open and
  * locked.  Returns 0; -1 and errno if the old file, or none, is still there.
  */
-int qwen_draft_commit(const struct qwen_draft *d);
+int qwen_tmpfile_commit(const struct qwen_tmpfile *d);
 
 /* Removes and closes the draft. */
-void qwen_draft_drop(struct qwen_draft *d);
+void qwen_tmpfile_drop(struct qwen_tmpfile *d);
 
 /*
  * Locks a file open for writing: returns 1, 0 if another process has locked it,
  * -1 and errno.
  */
-int qwen_draft_lock(int fd);
+int qwen_tmpfile_lock(int fd);
 
 /*
  * Removes a draft that no process has locked, however old.  Returns 1 if it was
  * removed; 0 if it is locked, locks are unavailable, or it is not writable.
  */
-int qwen_draft_sweep(int dir, const char *name);
+int qwen_tmpfile_sweep(int dir, const char *name);
 
 /* Returns 1 if another process has locked the file. */
-int qwen_draft_in_use(int dir, const char *name);
+int qwen_tmpfile_in_use(int dir, const char *name);
 
 #endif

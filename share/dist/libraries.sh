@@ -12,7 +12,6 @@ set -eu
 LC_ALL=C; export LC_ALL
 unset CDPATH MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES CPPFLAGS LDFLAGS LIBS
 umask 022
-top=$(cd "$(dirname "$0")/../.." && pwd)
 folder=$1 machine=$2 CC=$3 AR=$4
 export CC AR
 
@@ -101,8 +100,8 @@ unpack() {
 # its locale C.UTF-8, which qchat needs and not all distributions have.
 for p in libc-bin libc6-dev $packages; do
 	case $p in
-	libc*-*) unpack $p "$work/libc" ;;
-	*) unpack $p "$work/deb" ;;
+	libc*-*) unpack "$p" "$work/libc" ;;
+	*) unpack "$p" "$work/deb" ;;
 	esac
 	[ $p != libc-bin ] || continue
 	dpkg-deb -f "${p}"_*_$arch.deb Package Version Source >"$work/about"

@@ -135,7 +135,7 @@ MODELLED := $(notdir $(AMX_KERN:.c=))
 ifneq ($(shell $(CC) -mamx-int8 -mamx-bf16 -E -xc /dev/null >/dev/null 2>&1 && echo y),y)
 KERN := $(filter-out $(AMX_KERN),$(KERN))
 endif
-QUANT := $(filter-out %/quant.c %/codebook.c,$(sort $(wildcard lib/engine/quant/*.c)))
+QUANT := $(filter-out %/quant.c %/codebook.c %/math.c,$(sort $(wildcard lib/engine/quant/*.c)))
 SAMP := $(sort $(wildcard lib/engine/sample/method/*.c))
 
 # The floors: what all share and the engine are libqwen; text is libqwentext.

@@ -18,12 +18,13 @@ gguf base
 wire base gguf
 engine/quant base gguf
 engine/kernel base engine/quant
-engine/model base gguf wire engine/quant engine/kernel
-engine/sample base gguf wire engine/kernel
+engine/net base gguf engine/quant
+engine/model base gguf wire engine/quant engine/kernel engine/net
+engine/sample base gguf wire engine/quant engine/kernel
 engine/state base wire engine/model engine/sample
 engine/store base wire engine/model engine/state
 engine/draft base engine/model
-engine/batch base wire engine/kernel engine/model engine/sample engine/draft engine/store
+engine/batch base wire engine/quant engine/kernel engine/model engine/sample engine/draft engine/store
 text/yyjson
 text/token base gguf
 text/json base text/yyjson
@@ -35,7 +36,7 @@ text/request base text/token text/embed text/chat text/grammar text/schema text/
 synth base gguf
 hub base gguf text/json text/yyjson
 models base text/json text/yyjson
-quantize base gguf engine/quant engine/kernel engine/model
+quantize base gguf engine/quant engine/kernel engine/net engine/model
 cli base
 EOT
 # folder, name, and whether it is defined (T) or called (U)

@@ -45,7 +45,7 @@ repair(struct bytes *out, const uint8_t *data, size_t size)
 	const char *why;
 	size_t want, head, at = 0;
 
-	if (qwen_header_init(&h, QWEN_STREAM_STATE, model->gguf, NULL) < 0)
+	if (qwen_header_init(&h, QWEN_STREAM_STATE, model->net.gguf, NULL) < 0)
 		abort();
 	head = qwen_header_encode(&h, buf);
 	bytes_add(out, buf, head);

@@ -100,7 +100,7 @@ use_tiles(struct qwen_model *m)
 
 			if (q == NULL || !variant_is_gemm(k) ||
 			    variant_is_bf16(k) != (qwen_operand_of(q, 32,
-			    m->numerics) == QWEN_AS_BF16) ||
+			    m->net.numerics) == QWEN_AS_BF16) ||
 			    !qwen_kernel_fits(k, q) || (k->type != type &&
 			    m->kernels.gemm[type].by[0] != NULL))
 				continue;

@@ -123,7 +123,7 @@ check_model(const struct golden_model *g, const struct golden_case *c,
 		return;
 	if (!ok(r == 0, "%s opens", g->name))
 		return;
-	if (numerics == 3 && !base->operands[QWEN_AS_BF16]) {
+	if (numerics == 3 && !base->net.operands[QWEN_AS_BF16]) {
 		qwen_model_close(base);	/* as version 1 */
 		return;
 	}

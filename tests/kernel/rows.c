@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "engine/kernel/kernel.h"
-#include "engine/kernel/math.h"
+#include "engine/quant/math.h"
 #include "engine/model/timeline.h"
 #include "../tap.h"
 #include "random.h"

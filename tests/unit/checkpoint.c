@@ -317,7 +317,7 @@ test_default(struct qwen_model *m)
 	/* 6.3 + 0.2 MB of state, 2 KiB a token */
 	ok(qwen_model_checkpoint_every(f) == 4096, "a large one: %llu",
 	    (unsigned long long)qwen_model_checkpoint_every(f));
-	f->hp.recurrent[0] = 0;
+	f->net.hp.recurrent[0] = 0;
 	ok(qwen_model_checkpoint_every(f) == 0, "attention alone: 0");
 	fake_model_free(f);
 }

@@ -264,8 +264,8 @@ test_in_band(void)
 	int32_t ids[] = { 1, 2 };
 	int fd = fd_of("", 0), good;
 
-	qwen_header_init(&h, QWEN_STREAM_TOKENS, m->gguf, &err);
-	qwen_header_init(&self, QWEN_STREAM_STATE, m->gguf, &err);
+	qwen_header_init(&h, QWEN_STREAM_TOKENS, m->net.gguf, &err);
+	qwen_header_init(&self, QWEN_STREAM_STATE, m->net.gguf, &err);
 	qwen_writer_open(&w, fd, NULL, &err);
 	qwen_write_header(w, &h, &err);
 	qwen_write_tokens(w, ids, 2, &err);
@@ -490,7 +490,7 @@ put(const char *kind, long layer, long at, const void *p, size_t bytes)
 static void
 put_rows(const struct qwen_session *s, size_t layer)
 {
-	const struct qwen_hparams *h = &s->model->hp;
+	const struct qwen_hparams *h = &s->model->net.hp;
 	size_t d = h->n_embd_head, pos, head, i, lane;
 	FILE *k = create("kv", (long)layer, -1, ".k");
 	FILE *v = create("kv", (long)layer, -1, ".v");
@@ -528,7 +528,7 @@ put_end(const struct qwen_session *s)
 		    sizeof *l->conv);
 	}
 	if (s->have_logits)
-		put("logits", -1, at, s->logits, s->model->hp.n_vocab *
+		put("logits", -1, at, s->logits, s->model->net.hp.n_vocab *
 		    sizeof *s->logits);
 }
 

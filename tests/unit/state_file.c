@@ -34,8 +34,8 @@ session_with(struct qwen_model *m)
 			fill_floats(k.recurrent, s->recurrent_bytes / 4, &x);
 		}
 		if (k.c.logits) {
-			k.logits = qwen_alloc(m->hp.n_vocab, sizeof(float));
-			fill_floats(k.logits, m->hp.n_vocab, &x);
+			k.logits = qwen_alloc(m->net.hp.n_vocab, sizeof(float));
+			fill_floats(k.logits, m->net.hp.n_vocab, &x);
 		}
 		qwen_session_add_kept(s, &k, &err);
 	}
@@ -428,8 +428,8 @@ test_bits(struct qwen_model *m, int no_compress, size_t n_max)
 
 	k.recurrent = qwen_map_zero(s->recurrent_bytes);
 	fill_floats(k.recurrent, s->recurrent_bytes / 4, &x);
-	k.logits = qwen_alloc(m->hp.n_vocab, sizeof(float));
-	fill_floats(k.logits, m->hp.n_vocab, &x);
+	k.logits = qwen_alloc(m->net.hp.n_vocab, sizeof(float));
+	fill_floats(k.logits, m->net.hp.n_vocab, &x);
 	qwen_session_add_kept(s, &k, &err);
 	save_opts(&b, s, &o);
 	qwen_session_rewind(s, n_max, 0, &at17, &err);
@@ -550,7 +550,7 @@ main(void)
 	    .conv_kernel = 4 };
 	struct qwen_model *big = fake_model(&wide, "a", "x");
 
-	kv->hp.recurrent[0] = 0;
+	kv->net.hp.recurrent[0] = 0;
 	test_cuts(m, "hybrid", 0);
 	test_cuts(m, "hybrid, mapped", 1);
 	test_cuts(kv, "attention alone", 0);

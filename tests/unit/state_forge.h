@@ -199,7 +199,7 @@ good_plan(struct plan *p, const struct qwen_session *s)
 	p->format = qwen_state_format(&(struct qwen_header){ .n_vocab = 1 });
 	p->n_tokens = TOKENS;
 	p->kv_block = QWEN_KV_BLOCK;
-	if (qwen_header_init(&p->h, QWEN_STREAM_STATE, s->model->gguf,
+	if (qwen_header_init(&p->h, QWEN_STREAM_STATE, s->model->net.gguf,
 	    &err) < 0)
 		abort();
 	add_item(p, "info", -1, -1, 0, 0)->codec = NULL;
@@ -222,7 +222,7 @@ good_plan(struct plan *p, const struct qwen_session *s)
 		add_object(p, "conv", (int64_t)i, TOKENS, l->n_conv * 4);
 	}
 	p->logits = p->n;
-	add_object(p, "logits", -1, TOKENS, s->model->hp.n_vocab * 4);
+	add_object(p, "logits", -1, TOKENS, s->model->net.hp.n_vocab * 4);
 }
 
 /* ----------------------------------------------------------------- writing */
@@ -230,7 +230,7 @@ good_plan(struct plan *p, const struct qwen_session *s)
 static inline void
 forge_shape(struct qwen_state_builder *put, const struct plan *p, size_t layer)
 {
-	const struct qwen_hparams *h = &p->s->model->hp;
+	const struct qwen_hparams *h = &p->s->model->net.hp;
 
 	if (p->s->layer[layer].kv_block_bytes != 0) {
 		qwen_state_put_array(put, 3);
@@ -537,7 +537,7 @@ set_first(struct plan *p, size_t i, const void *v)
 CASE(format_2) { p->format = 2; }
 CASE(format_huge) { p->format = UINT64_MAX; }
 CASE(kv_block_32) { p->kv_block = 32; }
-CASE(tokens_past_context) { p->n_tokens = p->s->model->hp.n_ctx + 1; }
+CASE(tokens_past_context) { p->n_tokens = p->s->model->net.hp.n_ctx + 1; }
 CASE(tokens_huge) { p->n_tokens = (uint64_t)1 << 63; }
 CASE(tokens_wrap) { p->n_tokens = UINT64_MAX / 4 + 2; }
 CASE(layer_more) { p->more_layers = 1; }
@@ -547,7 +547,7 @@ CASE(info_twice) { twice(p, 0); }
 CASE(info_data) { p->item[0].n_data = 5; }
 CASE(token_outside)
 {
-	int32_t id = (int32_t)p->s->model->hp.n_vocab;
+	int32_t id = (int32_t)p->s->model->net.hp.n_vocab;
 
 	set_first(p, p->tokens, &id);
 }

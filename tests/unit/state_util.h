@@ -54,7 +54,7 @@ fake_model(const struct shape *sh, const char *name, const char *token)
 	qwen_gguf_put_str(w, "tokenizer.ggml.pre", "qwen35");
 	qwen_gguf_put_strs(w, "tokenizer.ggml.tokens", text, sh->n_vocab);
 	if (qwen_gguf_write_head(w, fd, &err) < 0 ||
-	    qwen_gguf_open(&m->gguf, path, &err) < 0) {
+	    qwen_gguf_open(&m->net.gguf, path, &err) < 0) {
 		printf("# %s\n", err.msg);
 		abort();
 	}
@@ -62,15 +62,15 @@ fake_model(const struct shape *sh, const char *name, const char *token)
 	free(text);
 	close(fd);
 	unlink(path);
-	m->numerics = QWEN_NUMERICS;
-	m->hp = (struct qwen_hparams){ .n_layer = sh->n_layer,
+	m->net.numerics = QWEN_NUMERICS;
+	m->net.hp = (struct qwen_hparams){ .n_layer = sh->n_layer,
 	    .n_ctx = sh->n_ctx, .n_vocab = sh->n_vocab,
 	    .n_head_kv = sh->n_head_kv, .n_embd_head = sh->n_embd_head,
 	    .n_head_k = sh->n_head_k, .n_head_v = sh->n_head_v,
 	    .dk = sh->dk, .dv = sh->dv, .conv_kernel = sh->conv_kernel };
-	m->hp.recurrent = qwen_alloc(sh->n_layer, 1);
+	m->net.hp.recurrent = qwen_alloc(sh->n_layer, 1);
 	for (i = 0; i < sh->n_layer; i++)
-		m->hp.recurrent[i] = i % 2 == 0;
+		m->net.hp.recurrent[i] = i % 2 == 0;
 	if (qwen_pool_new(&m->pool, 2, &err) < 0)
 		abort();
 	return m;
@@ -79,9 +79,9 @@ fake_model(const struct shape *sh, const char *name, const char *token)
 static inline void
 fake_model_free(struct qwen_model *m)
 {
-	qwen_gguf_close(m->gguf);
+	qwen_gguf_close(m->net.gguf);
 	qwen_pool_free(m->pool);
-	free(m->hp.recurrent);
+	free(m->net.hp.recurrent);
 	free(m);
 }
 
@@ -98,7 +98,7 @@ next_random(uint64_t *x)
 static inline void
 fill_cache(struct qwen_session *s, size_t layer, uint64_t *x)
 {
-	const struct qwen_hparams *h = &s->model->hp;
+	const struct qwen_hparams *h = &s->model->net.hp;
 	size_t b, i, half = h->n_head_kv * h->n_embd_head * QWEN_KV_BLOCK;
 
 	for (b = 0; b < s->layer[layer].n_block; b++) {
@@ -136,7 +136,7 @@ fake_session(struct qwen_model *m, size_t n, uint64_t seed)
 		abort();
 	s->n_tokens = n;
 	for (i = 0; i < n; i++)
-		s->tokens[i] = (int32_t)(next_random(&x) % m->hp.n_vocab);
+		s->tokens[i] = (int32_t)(next_random(&x) % m->net.hp.n_vocab);
 	for (i = 0; i < s->n_layer; i++) {
 		if (s->layer[i].kv_block_bytes != 0)
 			fill_cache(s, i, &x);
@@ -147,7 +147,7 @@ fake_session(struct qwen_model *m, size_t n, uint64_t seed)
 	}
 	s->have_logits = n > 0;
 	if (n > 0)
-		fill_floats(s->logits, m->hp.n_vocab, &x);
+		fill_floats(s->logits, m->net.hp.n_vocab, &x);
 	return s;
 }
 
@@ -165,7 +165,7 @@ same_session(const struct qwen_session *a, const struct qwen_session *b)
 	    a->n_tokens * sizeof *a->tokens) != 0))
 		return 0;
 	if (a->have_logits && memcmp(a->logits, b->logits,
-	    a->model->hp.n_vocab * sizeof *a->logits) != 0)
+	    a->model->net.hp.n_vocab * sizeof *a->logits) != 0)
 		return 0;
 	for (i = 0; i < a->n_layer; i++) {
 		const struct qwen_layer_state *p = &a->layer[i];

@@ -115,7 +115,7 @@ test_recurrent(void)
 	inserted(st, m, base, 1500, 0);
 	ok(count_files(st, NULL, NULL) == n + 8 &&
 	    restored(st, m, base, 1500) == 1500, "a second turn");
-	qwen_header_init(&h, QWEN_STREAM_STATE, m->gguf, &err);
+	qwen_header_init(&h, QWEN_STREAM_STATE, m->net.gguf, &err);
 	ok(qwen_store_find(st, &h, base, 1200, &len, &err) == 0 && len == 1000,
 	    "find says %zu", len);
 	ok(restored(st, m, base, 0) == 0 && inserted(st, m, base, 0, 0) == 0,
@@ -555,7 +555,7 @@ test_remove(void)
 	ok(qwen_store_remove(st, "g", NULL, &err) < 0 &&
 	    err.code == QWEN_ERANGE, "%s", err.msg);
 	ok(qwen_store_remove(st, "", NULL, &err) < 0, "%s", err.msg);
-	qwen_header_init(&h, QWEN_STREAM_STATE, m2->gguf, &err);
+	qwen_header_init(&h, QWEN_STREAM_STATE, m2->net.gguf, &err);
 	ok(qwen_store_remove(st, qwen_fp_hex(&h.model, hex), &r, &err) == 0 &&
 	    r.files == 6 && restored(st, m2, base, 900) == 0 &&
 	    restored(st, m, base, 900) == 900, "a model");

@@ -161,7 +161,7 @@ test_time(int any_cut)
 
 	tokens_of(t, 40000, 9);
 	inserted(st, m, t, 30000, 3000);
-	qwen_header_init(&h, QWEN_STREAM_STATE, m->gguf, &err);
+	qwen_header_init(&h, QWEN_STREAM_STATE, m->net.gguf, &err);
 	qwen_store_dir_format(&h, name);
 	snprintf(folder, sizeof folder, "%s/v1/%s", dir, name);
 	qwen_store_hash(t, &zero, 1, &root);

@@ -30,8 +30,8 @@ store_model(const char *name, int any_cut)
 	struct qwen_model *m = fake_model(&store_shape, name, "x");
 	size_t i;
 
-	for (i = 0; any_cut && i < m->hp.n_layer; i++)
-		m->hp.recurrent[i] = 0;
+	for (i = 0; any_cut && i < m->net.hp.n_layer; i++)
+		m->net.hp.recurrent[i] = 0;
 	return m;
 }
 
@@ -55,7 +55,7 @@ fill_recurrent(const struct qwen_session *s, void *recurrent, uint64_t seed)
 static inline void
 fill_position(struct qwen_session *s, size_t pos, uint64_t seed)
 {
-	size_t i, k, d = s->model->hp.n_head_kv * s->model->hp.n_embd_head;
+	size_t i, k, d = s->model->net.hp.n_head_kv * s->model->net.hp.n_embd_head;
 	size_t lane = pos % QWEN_KV_BLOCK;
 	uint16_t *b;
 
@@ -89,8 +89,8 @@ keep_here(struct qwen_session *s, size_t at, uint64_t seed)
 		k.recurrent = qwen_map_zero(s->recurrent_bytes);
 		fill_recurrent(s, k.recurrent, seed);
 	}
-	k.logits = qwen_alloc(s->model->hp.n_vocab, sizeof *k.logits);
-	fill_floats(k.logits, s->model->hp.n_vocab, &seed);
+	k.logits = qwen_alloc(s->model->net.hp.n_vocab, sizeof *k.logits);
+	fill_floats(k.logits, s->model->net.hp.n_vocab, &seed);
 	if (qwen_session_add_kept(s, &k, &e) < 0)
 		abort();
 }
@@ -121,7 +121,7 @@ session_of(struct qwen_model *m, const int32_t *tokens, size_t n, size_t every)
 	if (s->recurrent_bytes > 0)
 		fill_recurrent(s, s->recurrent, x);
 	s->have_logits = n > 0;
-	fill_floats(s->logits, m->hp.n_vocab, &x);
+	fill_floats(s->logits, m->net.hp.n_vocab, &x);
 	return s;
 }
 

@@ -106,15 +106,6 @@ qwen_sift_choose(unsigned features)
 	    SIZE_MAX)->run.sift;
 }
 
-enum qwen_operand
-qwen_operand_of(const struct qwen_quant *q, size_t n_in, unsigned numerics)
-{
-	if (q->kind != QWEN_QUANT_FLOAT)
-		return numerics == 4 ? QWEN_AS_TWO_Q8 : QWEN_AS_Q8;
-	return numerics == 3 && q->type != QT_F32 && n_in % 32 == 0 ?
-	    QWEN_AS_BF16 : QWEN_AS_F32;
-}
-
 static void
 choose_gemms(struct qwen_kernels *k, enum qwen_op op,
     const struct qwen_quant *q, unsigned features)

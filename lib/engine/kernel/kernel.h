@@ -17,8 +17,8 @@
 
 #include "base/cpu.h"
 #include "base/half.h"
-#include "engine/kernel/kv.h"
-#include "engine/quant/quant.h"
+#include "engine/quant/kv.h"
+#include "engine/quant/operand.h"
 
 #define QWEN_NUMERICS_MAX 4
 
@@ -37,22 +37,6 @@ struct qwen_q8 {
 } __attribute__((aligned(64)));
 
 #define QWEN_Q8_GROUPS(n) (((n) + QWEN_GROUP - 1) / QWEN_GROUP)
-
-/*
- * The form of a row of activations in a product.  TWO_Q8 (two 8-bit terms) is
- * two rows, whose products are added.
- */
-enum qwen_operand {
-	QWEN_AS_F32, QWEN_AS_Q8, QWEN_AS_BF16, QWEN_AS_TWO_Q8, QWEN_OPERANDS
-};
-
-/*
- * Returns the form for a weight format in a numerics version.  Version 3 uses
- * bf16 for rows of F16 and BF16 whose length is a multiple of 32, and f32 for
- * others.
- */
-enum qwen_operand qwen_operand_of(const struct qwen_quant *q, size_t n_in,
-    unsigned numerics);
 
 /*
  * In bf16 an activation below QWEN_BF16_LEAST counts as zero, and so does a
@@ -199,11 +183,8 @@ struct qwen_attn {
 /*
  * Adds the product with a matrix B of few columns to rows r .. r + n_rows - 1:
  * y[t][i] = fma(low[t][k], B[r + i][k], y[t][i]) for k ascending.  B is stored
- * transposed, so that its rows are in lanes: in blocks of QWEN_LOW_ROWS rows,
- * the last padded; in a block, the numbers of column 0, then column 1, and so
- * on.
+ * transposed (quant/operand.h).
  */
-#define QWEN_LOW_ROWS 64
 struct qwen_low {
 	const float	*b;
 	size_t		 rank;		/* columns of B */
@@ -214,20 +195,6 @@ struct qwen_low {
 	size_t		 y_at;		/* index of row r in y[t] */
 	size_t		 n_tok;
 };
-
-/* Return the size of B, in numbers, and the index of row r's first number. */
-static inline size_t
-qwen_low_size(size_t rank, size_t n_rows)
-{
-	return (n_rows + QWEN_LOW_ROWS - 1) / QWEN_LOW_ROWS * QWEN_LOW_ROWS *
-	    rank;
-}
-
-static inline size_t
-qwen_low_at(size_t rank, size_t r)
-{
-	return r / QWEN_LOW_ROWS * QWEN_LOW_ROWS * rank + r % QWEN_LOW_ROWS;
-}
 
 /* Small functions over rows of f32; n need not be a multiple of the lanes. */
 struct qwen_vec {

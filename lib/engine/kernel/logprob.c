@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/kernel/math.h"
+#include "engine/quant/math.h"
 #include "engine/kernel/logprob.h"
 
 enum { BLOCK = 128, LANES = 8 };	/* fixed trip counts: vectorised */

@@ -16,7 +16,7 @@
 
 #include "base/half.h"
 #include "engine/kernel/kernel.h"
-#include "engine/kernel/math.h"
+#include "engine/quant/math.h"
 
 #define VEC_INLINE static inline __attribute__((always_inline, unused))
 

@@ -36,7 +36,7 @@ qwen_ahead_free(struct qwen_ahead *a)
 static size_t
 row_width(const struct qwen_model *m)
 {
-	return (m->hp.n_vocab + 15) / 16 * 16;
+	return (m->net.hp.n_vocab + 15) / 16 * 16;
 }
 
 uint64_t
@@ -44,9 +44,9 @@ qwen_ahead_bytes(const struct qwen_model *m)
 {
 	size_t i, n = row_width(m);
 
-	for (i = 0; i < m->hp.n_layer; i++) {
-		if (m->layer[i].delta.conv != NULL)
-			n += qwen_deltanet_journal_width(&m->hp);
+	for (i = 0; i < m->net.hp.n_layer; i++) {
+		if (m->net.layer[i].delta.conv != NULL)
+			n += qwen_deltanet_journal_width(&m->net.hp);
 	}
 	return n * sizeof(float);
 }
@@ -80,7 +80,7 @@ size_t
 qwen_ahead_reserve(struct qwen_session *s, size_t end, const int32_t *guess,
     size_t n)
 {
-	const struct qwen_hparams *h = &s->model->hp;
+	const struct qwen_hparams *h = &s->model->net.hp;
 	size_t i, blocks;
 
 	n = n < QWEN_GUESS_MAX ? n : QWEN_GUESS_MAX;
@@ -145,7 +145,7 @@ qwen_ahead_begin(struct qwen_session *s, const int32_t *guess, size_t n,
 static void
 clear(const struct qwen_session *s, size_t from, size_t to)
 {
-	struct qwen_kv_shape shape = qwen_kv_shape_of(&s->model->hp);
+	struct qwen_kv_shape shape = qwen_kv_shape_of(&s->model->net.hp);
 	size_t i, b, first, last;
 
 	for (b = from / QWEN_KV_BLOCK; b * QWEN_KV_BLOCK < to; b++) {

@@ -16,35 +16,6 @@
 
 #define MIN_GROUP 8		/* queries that go through a chunk at once */
 
-void
-qwen_attention_load(struct qwen_loader *ld, struct qwen_layer *l)
-{
-	const struct qwen_hparams *h = &ld->m->hp;
-	struct qwen_attention *a = &l->attn;
-	size_t d = h->n_embd_head, kv = h->n_head_kv * d, n = h->n_embd;
-	size_t o = h->n_head * d, q = ld->m->arch->hybrid ? 2 * o : o;
-
-	a->gated = ld->m->arch->hybrid;
-	ld->purpose = QWEN_FOR_ATTN_PROJECTIONS;
-	if (qwen_has_tensor(ld, "attn_qkv.weight")) {
-		qwen_load_weight(ld, &a->q, "attn_qkv.weight", n, q + 2 * kv,
-		    0);
-		a->k = qwen_weight_rows(&a->q, q, kv);
-		a->v = qwen_weight_rows(&a->q, q + kv, kv);
-		a->q.n_out = q;
-	} else {
-		qwen_load_weight(ld, &a->q, "attn_q.weight", n, q, 0);
-		qwen_load_weight(ld, &a->k, "attn_k.weight", n, kv, 0);
-		qwen_load_weight(ld, &a->v, "attn_v.weight", n, kv, 0);
-	}
-	qwen_load_weight(ld, &a->output, "attn_output.weight", o, n, 0);
-	if (!ld->m->arch->no_qk_norm) {
-		qwen_load_vector(ld, &a->q_norm, "attn_q_norm.weight", d);
-		qwen_load_vector(ld, &a->k_norm, "attn_k_norm.weight", d);
-	}
-	l->mixer = qwen_attention_forward;
-}
-
 /* Where things are in a row of projections: q (and gate), k, v. */
 struct row {
 	size_t	 q_step;	/* from one head's query to the next */
@@ -566,7 +537,7 @@ qwen_attention_partials(const struct qwen_model *m, size_t n_share, size_t end)
 
 	n_share *= QWEN_GUESS_MAX + 1;
 	n = n_share < PARTIAL_CHUNKS / one ? n_share * one : PARTIAL_CHUNKS;
-	return m->hp.n_head * (n > one ? n : one);
+	return m->net.hp.n_head * (n > one ? n : one);
 }
 
 static void

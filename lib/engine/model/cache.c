@@ -56,7 +56,7 @@ find_sizes(struct qwen_cache *c, const struct qwen_model *m)
 	for (i = 0; i < qwen_model_n_state(m); i++) {
 		struct qwen_layer_state l = { 0 };
 
-		qwen_layer_state_init(&l, &m->hp, i);
+		qwen_layer_state_init(&l, &m->net.hp, i);
 		if (qwen_add(c->block_bytes, l.kv_block_bytes,
 		    &c->block_bytes) < 0 ||
 		    qwen_add(n, padded(l.n_s), &n) < 0 ||

@@ -46,7 +46,7 @@ qwen_session_drop_kept(struct qwen_session *s)
 static uint64_t
 checkpoint_bytes(const struct qwen_session *s, int logits)
 {
-	uint64_t n = logits ? s->model->hp.n_vocab : 0;
+	uint64_t n = logits ? s->model->net.hp.n_vocab : 0;
 	size_t i;
 
 	for (i = 0; i < s->n_layer; i++)
@@ -95,7 +95,7 @@ static int
 copy_end(const struct qwen_session *s, struct qwen_kept *k,
     struct qwen_err *err)
 {
-	size_t n_vocab = s->model->hp.n_vocab, n_embd = s->model->hp.n_embd;
+	size_t n_vocab = s->model->net.hp.n_vocab, n_embd = s->model->net.hp.n_embd;
 	const float *h = qwen_hidden_at(s, s->n_tokens - 1);
 
 	qwen_ahead_catch_up(s);
@@ -156,10 +156,10 @@ qwen_model_checkpoint_every(const struct qwen_model *m)
 	uint64_t state = 0, token = 0, every = EVERY_MIN;
 	size_t i;
 
-	for (i = 0; i < m->hp.n_layer; i++) {
+	for (i = 0; i < m->net.hp.n_layer; i++) {
 		struct qwen_layer_state l = { 0 };
 
-		qwen_layer_state_init(&l, &m->hp, i);
+		qwen_layer_state_init(&l, &m->net.hp, i);
 		token += l.kv_block_bytes / QWEN_KV_BLOCK;
 		state += (l.n_s + l.n_conv) * sizeof(float);
 	}
@@ -357,7 +357,7 @@ read_source(struct qwen_session *s, const struct qwen_kept *k,
 	int any = 0, rc;
 
 	if (s->mtp.hidden != NULL && (hidden = qwen_alloc(
-	    s->model->hp.n_embd, sizeof *hidden)) == NULL)
+	    s->model->net.hp.n_embd, sizeof *hidden)) == NULL)
 		return qwen_oom(err);
 	rc = k->src->read(k->src, s, k->c.at, s->recurrent, k->c.logits ?
 	    s->logits : NULL, hidden, &any, err);
@@ -381,7 +381,7 @@ take_state(struct qwen_session *s, const struct qwen_kept *k,
 			    k->recurrent);
 		if (k->logits != NULL)
 			memcpy(s->logits, k->logits,
-			    s->model->hp.n_vocab * sizeof *s->logits);
+			    s->model->net.hp.n_vocab * sizeof *s->logits);
 	}
 	s->have_logits = k->c.logits;
 	if (k->hidden != NULL)

@@ -9,31 +9,8 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "gguf/gguf.h"
-#include "engine/kernel/math.h"
+#include "engine/quant/math.h"
 #include "engine/model/lora.h"
-
-enum { CLASSES_MAX = 1024 };
-
-void
-qwen_classifier_load(struct qwen_loader *ld)
-{
-	struct qwen_model *m = ld->m;
-	const struct qwen_gguf_tensor *t = qwen_gguf_find_tensor(m->gguf,
-	    "cls.output.weight");
-
-	ld->layer = -1;
-	if (t == NULL)
-		return;
-	/* one with a layer before it is not of Qwen's models */
-	if (ld->rc == 0 && (qwen_has_tensor(ld, "cls.weight") ||
-	    t->ne[1] > CLASSES_MAX)) {
-		ld->rc = qwen_fail(ld->err, QWEN_EUNSUP, "this kind of "
-		    "cls.output.weight is not supported");
-		return;
-	}
-	qwen_load_weight(ld, &m->cls, "cls.output.weight", m->hp.n_embd,
-	    (size_t)t->ne[1], 0);
-}
 
 /*
  * Row r of w times x, with what belongs to the product: low is of adapters.  v
@@ -87,28 +64,28 @@ qwen_model_logits(const struct qwen_model *m, const float *hidden,
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		if (ids[i] < 0 || (size_t)ids[i] >= m->hp.n_vocab)
+		if (ids[i] < 0 || (size_t)ids[i] >= m->net.hp.n_vocab)
 			return qwen_fail(err, QWEN_ERANGE,
 			    "token %ld is outside the vocabulary of %zu",
-			    (long)ids[i], m->hp.n_vocab);
+			    (long)ids[i], m->net.hp.n_vocab);
 	}
-	return rows_times(&m->output, ids, n, hidden, out, err);
+	return rows_times(&m->net.output, ids, n, hidden, out, err);
 }
 
 size_t
 qwen_model_n_classes(const struct qwen_model *m)
 {
-	return m->cls.n_out;
+	return m->net.cls.n_out;
 }
 
 int
 qwen_model_classify(const struct qwen_model *m, const float *hidden,
     float *out, struct qwen_err *err)
 {
-	if (m->cls.n_out == 0)
+	if (m->net.cls.n_out == 0)
 		return qwen_fail(err, QWEN_EUNSUP, "the model has no "
 		    "cls.output.weight");
-	return rows_times(&m->cls, NULL, m->cls.n_out, hidden, out, err);
+	return rows_times(&m->net.cls, NULL, m->net.cls.n_out, hidden, out, err);
 }
 
 /* qwen_exp() is for numbers that are not too large. */

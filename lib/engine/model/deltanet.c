@@ -11,165 +11,14 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "engine/kernel/math.h"
+#include "engine/quant/math.h"
 #include "engine/model/forward.h"
 #include "engine/model/trace.h"
-
-/*
- * Room for n floats in what is taken at once for all layers: it is touched page
- * by page here, and large enough for pages to be huge.
- */
-static float *
-take_taps(struct qwen_loader *ld, const struct qwen_layer *l, size_t n)
-{
-	const struct qwen_hparams *h = &ld->m->hp;
-	size_t layers = 0, i;
-	float *p;
-
-	n = (n + 15) / 16 * 16;		/* aligned as the first */
-	for (i = l->index; ld->taps == NULL && i < h->n_layer; i++)
-		layers += h->recurrent[i];
-	if (ld->taps == NULL &&
-	    (ld->taps = qwen_load_large(ld, layers * n, sizeof *p)) == NULL)
-		return NULL;
-	p = ld->taps;
-	ld->taps += n;
-	return p;
-}
-
-#define MAX_TAPS 16		/* the widest there is, see hparams.c */
-
-/* Taps as [tap][channel], so that channels are the lanes. */
-static void
-load_conv(struct qwen_loader *ld, struct qwen_layer *l, size_t nc)
-{
-	size_t kc = ld->m->hp.conv_kernel, c, j;
-	struct qwen_weight w = { 0 };
-	float *taps, buf[MAX_TAPS];
-	const float *row;
-
-	qwen_load_weight(ld, &w, "ssm_conv1d.weight", kc, nc, 0);
-	if (w.data == NULL ||
-	    (taps = take_taps(ld, l, kc * nc)) == NULL)
-		return;
-	assert(kc <= sizeof buf / sizeof *buf);
-	for (c = 0; c < nc; c++) {
-		row = (const float *)(const void *)(w.data + c * w.row_bytes);
-		if (w.quant->type != QT_F32) {
-			qwen_quant_values(w.quant, w.data + c * w.row_bytes,
-			    kc, buf);
-			row = buf;
-		}
-		for (j = 0; j < kc; j++)
-			taps[j * nc + c] = row[j];
-	}
-	l->delta.conv = taps;
-}
-
-/* Where things are in a row of projections; q and k before v. */
-struct row {
-	size_t	v, z, alpha, beta;
-};
-
-static struct row
-row_of(const struct qwen_hparams *h)
-{
-	struct row r;
-
-	r.v = 2 * h->n_head_k * h->dk;
-	r.z = r.v + h->n_head_v * h->dv;
-	r.alpha = r.z + h->n_head_v * h->dv;
-	r.beta = r.alpha + h->n_head_v;
-	return r;
-}
-
-/* Rows of a matrix that are one piece; n_embd wide. */
-static void
-load_piece(struct qwen_loader *ld, struct qwen_deltanet *d, const char *name,
-    size_t at, size_t n)
-{
-	struct qwen_piece *p = &d->in[d->n_in++];
-
-	p->at = at;
-	qwen_load_weight(ld, &p->w, name, ld->m->hp.n_embd, n, 0);
-}
-
-/* q, k, v and z of one key head after the other: files of late 2025. */
-static void
-load_by_key(struct qwen_loader *ld, struct qwen_deltanet *d, struct row row)
-{
-	const struct qwen_hparams *h = &ld->m->hp;
-	size_t v = h->n_head_v / h->n_head_k * h->dv, from = 0, k, i;
-	size_t n[4] = { h->dk, h->dk, v, v };
-	size_t at[4] = { 0, row.v / 2, row.v, row.z };
-	struct qwen_weight all = { .data = NULL };
-
-	qwen_load_weight(ld, &all, "ssm_in.weight", h->n_embd, row.alpha, 0);
-	for (k = 0; k < h->n_head_k; k++) {
-		for (i = 0; i < 4; i++) {
-			struct qwen_piece *p = &d->in[d->n_in++];
-
-			p->w = qwen_weight_rows(&all, from, n[i]);
-			p->at = at[i] + k * n[i];
-			from += n[i];
-		}
-	}
-}
-
-#define PIECES 4		/* qkv, gate, alpha, beta */
-#define MAX_KEY_HEADS 64	/* where projections are in pieces of one */
-#define MAX_PIECES (4 * MAX_KEY_HEADS + 2)
-
-void
-qwen_deltanet_load(struct qwen_loader *ld, struct qwen_layer *l)
-{
-	const struct qwen_hparams *h = &ld->m->hp;
-	struct qwen_deltanet *d = &l->delta;
-	struct row row = row_of(h);
-	size_t vd = h->n_head_v * h->dv, n = h->n_embd, nc = row.z;
-	int pieces = qwen_has_tensor(ld, "ssm_in.weight");
-
-	if (pieces && h->n_head_k > MAX_KEY_HEADS)
-		ld->rc = qwen_fail(ld->err, QWEN_EUNSUP, "ssm_in.weight for "
-		    "%zu key heads; at most %d are supported", h->n_head_k,
-		    MAX_KEY_HEADS);
-	if (ld->rc < 0 || (d->in = qwen_load_memory(ld, pieces ? MAX_PIECES :
-	    PIECES, sizeof *d->in)) == NULL)
-		return;
-	ld->purpose = QWEN_FOR_DELTA_PROJECTIONS;
-	if (pieces) {
-		load_by_key(ld, d, row);
-	} else {
-		load_piece(ld, d, "attn_qkv.weight", 0, nc);
-		load_piece(ld, d, "attn_gate.weight", row.z, vd);
-	}
-	d->by_key = qwen_has_tensor(ld, "ssm_ba.weight");
-	if ((pieces || d->by_key) && !h->grouped &&
-	    h->n_head_v != h->n_head_k && ld->rc == 0)
-		ld->rc = qwen_fail(ld->err, QWEN_EUNSUP, "blk.%ld.%s: not "
-		    "supported where value heads are tiled over key heads",
-		    ld->layer, pieces ? "ssm_in.weight" : "ssm_ba.weight");
-	if (d->by_key) {
-		load_piece(ld, d, "ssm_ba.weight", row.alpha, 2 * h->n_head_v);
-	} else {
-		load_piece(ld, d, "ssm_alpha.weight", row.alpha, h->n_head_v);
-		load_piece(ld, d, "ssm_beta.weight", row.beta, h->n_head_v);
-	}
-	qwen_load_weight(ld, &d->out, "ssm_out.weight", vd, n, 0);
-	qwen_load_vector(ld, &d->a, "ssm_a", h->n_head_v);
-	/* Ollama's converter names it without ".bias" */
-	qwen_load_vector(ld, &d->dt, !qwen_has_tensor(ld, "ssm_dt.bias") &&
-	    qwen_has_tensor(ld, "ssm_dt") ? "ssm_dt" : "ssm_dt.bias",
-	    h->n_head_v);
-	qwen_load_vector(ld, &d->norm, "ssm_norm.weight", h->dv);
-	load_conv(ld, l, nc);
-	l->mixer = qwen_deltanet_forward;
-}
 
 struct pass {
 	struct qwen_batch	*b;
 	const struct qwen_layer	*l;
-	struct row		 row;
+	struct qwen_delta_row	 row;
 	size_t			 nc;	/* channels of the convolution */
 	size_t			 per_share;	/* items of one timeline */
 };
@@ -177,7 +26,7 @@ struct pass {
 /* Where alpha (later the decay) and beta of a value head are in a row. */
 static void
 find_gates(const struct qwen_hparams *h, const struct qwen_layer *l,
-    const struct row *row, size_t head, size_t *alpha, size_t *beta)
+    const struct qwen_delta_row *row, size_t head, size_t *alpha, size_t *beta)
 {
 	size_t rep = h->n_head_v / h->n_head_k;
 
@@ -209,7 +58,7 @@ struct journal {
 static struct journal
 journal_of(const struct qwen_hparams *h)
 {
-	struct row row = row_of(h);
+	struct qwen_delta_row row = qwen_delta_row_of(h);
 	struct journal j;
 
 	j.k = row.z;
@@ -230,8 +79,8 @@ static void
 shift(const struct qwen_session *s, size_t layer, float *hist, size_t c0,
     size_t c1, size_t from, size_t n)
 {
-	size_t taps = s->model->hp.conv_kernel, i, j;
-	size_t nc = row_of(&s->model->hp).z;
+	size_t taps = s->model->net.hp.conv_kernel, i, j;
+	size_t nc = qwen_delta_row_of(&s->model->net.hp).z;
 
 	for (i = 0; i + 1 < taps; i++) {
 		j = i + n;
@@ -269,7 +118,7 @@ conv_guesses(const struct pass *p, const struct qwen_share *share, float *x,
     float *hist, size_t c0, size_t c1)
 {
 	size_t i, taps = p->b->hp->conv_kernel, n = c1 - c0;
-	float old[MAX_TAPS][CHANNELS];
+	float old[QWEN_TAPS_MAX][CHANNELS];
 
 	for (i = 0; i + 1 < taps; i++)
 		memcpy(old[i], hist + i * p->nc + c0, n * sizeof *hist);
@@ -370,7 +219,7 @@ columns(const struct pass *p, size_t item)
 static size_t
 key_head(const struct qwen_model *m, size_t head)
 {
-	const struct qwen_hparams *h = &m->hp;
+	const struct qwen_hparams *h = &m->net.hp;
 
 	return h->grouped ? head / (h->n_head_v / h->n_head_k) :
 	    head % h->n_head_k;
@@ -384,9 +233,9 @@ static struct qwen_delta *
 journal_rows(const struct qwen_session *s, const struct qwen_layer *l,
     size_t from, size_t n, size_t head, size_t c0, struct qwen_delta piece[2])
 {
-	const struct qwen_hparams *h = &s->model->hp;
+	const struct qwen_hparams *h = &s->model->net.hp;
 	const struct journal j = journal_of(h);
-	const struct row row = row_of(h);
+	const struct qwen_delta_row row = qwen_delta_row_of(h);
 	size_t k = j.k + key_head(s->model, head) * h->dk, alpha, beta, m, i;
 	struct qwen_delta *last = NULL;
 	size_t stride;
@@ -557,8 +406,8 @@ qwen_deltanet_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	const struct qwen_hparams *h = b->hp;
 	const struct qwen_deltanet *d = &l->delta;
 	struct qwen_scratch *s = b->b;
-	struct pass p = { .b = b, .l = l, .row = row_of(h) };
-	struct qwen_linear lin[MAX_PIECES];
+	struct pass p = { .b = b, .l = l, .row = qwen_delta_row_of(h) };
+	struct qwen_linear lin[QWEN_DELTA_PIECES_MAX];
 	struct qwen_linear out = { &d->out, s->out, s->out_width, NULL };
 	size_t i;
 
@@ -612,9 +461,9 @@ do_replay(void *arg, size_t item, int thread)
 {
 	const struct replay *r = arg;
 	const struct qwen_session *s = r->s;
-	const struct qwen_hparams *h = &s->model->hp;
+	const struct qwen_hparams *h = &s->model->net.hp;
 	size_t per_head = (h->dv + COLUMNS - 1) / COLUMNS;
-	const struct qwen_layer *l = &s->model->layer[item / r->per_layer];
+	const struct qwen_layer *l = &s->model->net.layer[item / r->per_layer];
 	const struct qwen_layer_state *state = &s->layer[l->index];
 	size_t i = item % r->per_layer, head = i / per_head;
 	size_t c0 = i % per_head * COLUMNS;
@@ -626,7 +475,7 @@ do_replay(void *arg, size_t item, int thread)
 		return;
 	if (i == r->per_layer - 1) {
 		shift(s, l->index, r->recurrent + (state->conv -
-		    (float *)s->recurrent), 0, row_of(h).z, r->from, r->n);
+		    (float *)s->recurrent), 0, qwen_delta_row_of(h).z, r->from, r->n);
 		return;
 	}
 	d = journal_rows(s, l, r->from, r->n, head, c0, piece);
@@ -641,7 +490,7 @@ void
 qwen_deltanet_replay(const struct qwen_session *s, void *recurrent,
     size_t from, size_t n)
 {
-	const struct qwen_hparams *h = &s->model->hp;
+	const struct qwen_hparams *h = &s->model->net.hp;
 	struct replay r = { s, recurrent, from, n, h->n_head_v *
 	    ((h->dv + COLUMNS - 1) / COLUMNS) + 1 };
 

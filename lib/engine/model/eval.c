@@ -18,7 +18,7 @@
 static struct qwen_batch
 batch_of(const struct qwen_session *s, struct qwen_share *share)
 {
-	return (struct qwen_batch){ .m = s->model, .hp = &s->model->hp,
+	return (struct qwen_batch){ .m = s->model, .hp = &s->model->net.hp,
 	    .vec = s->model->kernels.vec->run.vec, .b = s->cache->scratch,
 	    .share = share };
 }
@@ -27,7 +27,7 @@ size_t
 qwen_batch_size(const struct qwen_model *m, size_t asked, size_t n,
     const struct qwen_checkpoints *keep)
 {
-	size_t batch = asked > 0 ? asked : m->hp.n_expert > 0 ?
+	size_t batch = asked > 0 ? asked : m->net.hp.n_expert > 0 ?
 	    DEFAULT_BATCH_MOE : DEFAULT_BATCH;
 
 	if (keep != NULL && keep->every > 0 && keep->every < batch)
@@ -39,7 +39,7 @@ static int
 check_tokens(const struct qwen_session *s, const int32_t *tokens, size_t n,
     struct qwen_err *err)
 {
-	size_t i, n_vocab = s->model->hp.n_vocab;
+	size_t i, n_vocab = s->model->net.hp.n_vocab;
 
 	for (i = 0; i < n; i++) {
 		if (tokens[i] < 0 || (size_t)tokens[i] >= n_vocab)
@@ -232,10 +232,10 @@ check_parts(struct qwen_part *part, size_t n_part, struct qwen_err *err)
 			return qwen_fail(err, QWEN_ERANGE, "no tokens");
 		if (check_tokens(s, part[i].tokens, part[i].n, err) < 0)
 			return -1;
-		if (part[i].n > s->model->hp.n_ctx - s->n_tokens)
+		if (part[i].n > s->model->net.hp.n_ctx - s->n_tokens)
 			return qwen_fail(err, QWEN_ERANGE, "%zu tokens after "
 			    "%zu exceed the model's context of %zu", part[i].n,
-			    s->n_tokens, s->model->hp.n_ctx);
+			    s->n_tokens, s->model->net.hp.n_ctx);
 	}
 	return 0;
 }

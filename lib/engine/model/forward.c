@@ -79,7 +79,7 @@ add_norm(struct qwen_batch *b, void *arg, size_t t)
 static void
 embed(struct qwen_batch *b, void *arg, size_t t)
 {
-	const struct qwen_weight *w = &b->m->token_embd;
+	const struct qwen_weight *w = &b->m->net.token_embd;
 	const struct qwen_share *p = qwen_share_of(b, t);
 	size_t i = t - p->first;
 	size_t id = (size_t)(i < p->n_sure ? p->tokens[i] :
@@ -198,7 +198,10 @@ qwen_batch_layer(struct qwen_batch *b, const struct qwen_layer *l,
 	if (b->trace && add != NULL)
 		qwen_trace_rows(b, QWEN_TRACE_RESIDUAL, l->index - 1, s->x,
 		    b->hp->n_embd);
-	l->mixer(b, l);
+	if (l->mixer == QWEN_DELTANET)
+		qwen_deltanet_forward(b, l);
+	else
+		qwen_attention_forward(b, l);
 	if (b->trace)
 		qwen_trace_rows(b, QWEN_TRACE_MIXER, l->index, s->out,
 		    s->out_width);
@@ -207,13 +210,16 @@ qwen_batch_layer(struct qwen_batch *b, const struct qwen_layer *l,
 		gather(b, s->out, s->out_width * sizeof *s->out);
 		drop_rest(b);
 	}
-	if (b->n == 0 || l->ffn == NULL)
+	if (b->n == 0 || l->ffn == QWEN_NO_FFN)
 		return;
 	qwen_batch_norm(b, s->out, l->ffn_norm, 2 * l->index + 1);
 	if (b->trace)
 		qwen_trace_rows(b, QWEN_TRACE_MIXER_RESIDUAL, l->index, s->x,
 		    b->hp->n_embd);
-	l->ffn(b, l);
+	if (l->ffn == QWEN_MOE)
+		qwen_moe_forward(b, l);
+	else
+		qwen_mlp_forward(b, l);
 	if (b->trace)
 		qwen_trace_rows(b, QWEN_TRACE_FFN, l->index, s->out,
 		    s->out_width);
@@ -244,8 +250,8 @@ run_layers(struct qwen_batch *b)
 {
 	struct qwen_scratch *s = b->b;
 	size_t i, n_layer = b->hp->n_layer, n_embd = b->hp->n_embd;
-	const struct qwen_linear head = { &b->m->output, NULL, 0, NULL };
-	int late = b->m->mtp.on || b->m->inputs != NULL || b->trace;
+	const struct qwen_linear head = { &b->m->net.output, NULL, 0, NULL };
+	int late = b->m->net.mtp.on || b->m->inputs != NULL || b->trace;
 
 	qwen_each_token(b, QWEN_STAGE_EMBED, embed, NULL, n_embd);
 	if (b->trace)
@@ -254,22 +260,22 @@ run_layers(struct qwen_batch *b)
 	for (i = 0; i < n_layer && any_good(b); i++) {
 		if (i + 1 == n_layer && !late)
 			choose_wanted(b);
-		qwen_batch_layer(b, &b->m->layer[i], i > 0 ? s->out : NULL);
+		qwen_batch_layer(b, &b->m->net.layer[i], i > 0 ? s->out : NULL);
 		if (b->layer != NULL && i + 1 < n_layer)
 			b->layer(b->arg, i, n_layer);
 	}
 	if (i < n_layer)
 		return;
-	qwen_batch_norm(b, s->out, b->m->output_norm, 2 * n_layer);
+	qwen_batch_norm(b, s->out, b->m->net.output_norm, 2 * n_layer);
 	if (!late)
 		return;
 	if (b->trace) {
 		qwen_trace_rows(b, QWEN_TRACE_RESIDUAL, n_layer - 1, s->x,
 		    n_embd);
 		qwen_trace_rows(b, QWEN_TRACE_NORM, 0, s->xn, n_embd);
-		qwen_trace_logits(b, &b->m->output, QWEN_TRACE_LOGITS, 0);
+		qwen_trace_logits(b, &b->m->net.output, QWEN_TRACE_LOGITS, 0);
 	}
-	if (b->m->mtp.on)
+	if (b->m->net.mtp.on)
 		qwen_mtp_take(b);
 	if (b->m->inputs != NULL)
 		qwen_inputs_linear(b, &head, 1, s->xn, n_embd, NULL, b->n);
@@ -322,7 +328,7 @@ static void
 run_head(struct qwen_batch *b, size_t t, size_t n)
 {
 	size_t n_embd = b->hp->n_embd;
-	struct qwen_linear lin = { &b->m->output, NULL, 0, b->b->yrow };
+	struct qwen_linear lin = { &b->m->net.output, NULL, 0, b->b->yrow };
 	struct check c = { b, t, (b->hp->n_vocab + CHECK_PART - 1) /
 	    CHECK_PART };
 
@@ -443,7 +449,7 @@ qwen_batch_run(struct qwen_batch *b)
 	}
 	qwen_batch_number(b);
 	b->trace = qwen_trace_begin(b);
-	if (b->m->mtp.on)
+	if (b->m->net.mtp.on)
 		qwen_mtp_begin(b);
 	run_layers(b);
 	if (any_good(b))
@@ -457,7 +463,7 @@ qwen_batch_run(struct qwen_batch *b)
 			p->failed = 1;
 		}
 	}
-	if (b->m->mtp.on)
+	if (b->m->net.mtp.on)
 		qwen_mtp_fill(b);
 	for (i = 0; i < b->n_share; i++) {
 		struct qwen_share *p = &b->share[i];

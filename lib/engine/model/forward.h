@@ -314,19 +314,20 @@ qwen_terms(const struct qwen_weight *w)
 static inline size_t
 qwen_token_chunk(const struct qwen_model *m)
 {
-	return m->operands[QWEN_AS_TWO_Q8] ? QWEN_TOKEN_CHUNK / 2 :
+	return m->net.operands[QWEN_AS_TWO_Q8] ? QWEN_TOKEN_CHUNK / 2 :
 	    QWEN_TOKEN_CHUNK;
 }
 
 /* Returns the packing of the kernel that will compute m, or NULL. */
 static inline const struct qwen_packing *
-qwen_packing_of(const struct qwen_weight *w, const struct qwen_matmul *m)
+qwen_packing_of(const struct qwen_model *model, const struct qwen_weight *w,
+    const struct qwen_matmul *m)
 {
 	struct qwen_matmul rows = *m;
 	const struct qwen_kernel *k;
 
 	rows.n_tok *= qwen_terms(w);
-	k = qwen_gemm_for(w->matmul, w->gemm, &rows);
+	k = qwen_gemm_for(qwen_matmul_of(model, w), qwen_gemms_of(model, w), &rows);
 	return k != NULL ? k->packing : NULL;
 }
 
@@ -383,13 +384,13 @@ qwen_make_operands(const struct qwen_batch *b, unsigned char *to, size_t width,
 	const size_t groups = QWEN_Q8_GROUPS(width);
 
 	to += t * groups * m->x_bytes;
-	if (m->operands[QWEN_AS_Q8])
+	if (m->net.operands[QWEN_AS_Q8])
 		b->vec->quantize((void *)(to + groups * m->x_at[QWEN_AS_Q8]),
 		    x, n);
-	if (m->operands[QWEN_AS_BF16])
+	if (m->net.operands[QWEN_AS_BF16])
 		b->vec->to_bf16((void *)(to + groups * m->x_at[QWEN_AS_BF16]),
 		    x, n);
-	if (m->operands[QWEN_AS_TWO_Q8])
+	if (m->net.operands[QWEN_AS_TWO_Q8])
 		b->vec->quantize_twice((void *)(to + groups *
 		    m->x_at[QWEN_AS_TWO_Q8]), x, n);
 }

@@ -15,12 +15,12 @@ add_adapters(struct qwen_header *h, const struct qwen_model *m,
 	size_t i, n_matrices, rank;
 	double scale;
 
-	if (qwen_loras_n(m) == 0)
+	if (qwen_loras_n(&m->net) == 0)
 		return 0;
-	if (qwen_loras_fingerprints(m, qwen_adapter_fingerprint, &fp, err) < 0)
+	if (qwen_loras_fingerprints(&m->net, qwen_adapter_fingerprint, &fp, err) < 0)
 		return -1;
-	for (i = 0; i < qwen_loras_n(m); i++) {
-		qwen_loras_get(m, i, &scale, &n_matrices, &rank);
+	for (i = 0; i < qwen_loras_n(&m->net); i++) {
+		qwen_loras_get(&m->net, i, &scale, &n_matrices, &rank);
 		qwen_header_add_adapter(h, &fp[i], scale);
 	}
 	return 0;
@@ -30,12 +30,12 @@ int
 qwen_model_header(struct qwen_header *h, const struct qwen_model *m,
     enum qwen_stream_kind kind, struct qwen_err *err)
 {
-	if (qwen_header_init(h, kind, m->gguf, err) < 0)
+	if (qwen_header_init(h, kind, m->net.gguf, err) < 0)
 		return -1;
-	h->numerics = m->numerics;
-	h->k = m->hp.k;
-	h->v = m->hp.v;
-	h->rope = m->hp.rope;
+	h->numerics = m->net.numerics;
+	h->k = m->net.hp.k;
+	h->v = m->net.hp.v;
+	h->rope = m->net.hp.rope;
 	return add_adapters(h, m, err);
 }
 
@@ -45,8 +45,8 @@ qwen_model_mtp_fp(const struct qwen_model *m, struct qwen_fp *out,
 {
 	struct qwen_header h;
 
-	if (qwen_header_init(&h, QWEN_STREAM_STATE, m->mtp.side != NULL ?
-	    m->mtp.side : m->gguf, err) < 0)
+	if (qwen_header_init(&h, QWEN_STREAM_STATE, m->net.mtp.side != NULL ?
+	    m->net.mtp.side : m->net.gguf, err) < 0)
 		return -1;
 	*out = h.model;
 	return 0;

@@ -58,8 +58,8 @@ qwen_model_measure_inputs(struct qwen_model *m, struct qwen_err *err)
 
 	if (s == NULL)
 		return qwen_oom(err);
-	if (add_tensors(s, m->gguf, 0, err) < 0 || (m->mtp.side != NULL &&
-	    add_tensors(s, m->mtp.side, 1, err) < 0)) {
+	if (add_tensors(s, m->net.gguf, 0, err) < 0 || (m->net.mtp.side != NULL &&
+	    add_tensors(s, m->net.mtp.side, 1, err) < 0)) {
 		qwen_inputs_free(s);
 		return -1;
 	}

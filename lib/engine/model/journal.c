@@ -37,7 +37,7 @@ static struct qwen_journal *
 make(const struct qwen_session *s, size_t n)
 {
 	struct qwen_journal *j = qwen_alloc(1, sizeof *j);
-	size_t width = qwen_deltanet_journal_width(&s->model->hp), rows;
+	size_t width = qwen_deltanet_journal_width(&s->model->net.hp), rows;
 
 	if (j == NULL)
 		return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* kv.c - blocks of the KV cache, as kernel/kv.h lays them out. */
+/* kv.c - blocks of the KV cache, as quant/kv.h lays them out. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * kv_convert.c - keys and values of one kind as those of a coarser one, in
- * blocks as kernel/kv.h lays them out, by plain C, and what gets lost by it.
+ * blocks as quant/kv.h lays them out, by plain C, and what gets lost by it.
  */
 #include <string.h>
 

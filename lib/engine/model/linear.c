@@ -69,7 +69,7 @@ static void
 pack_own(struct qwen_batch *b, const struct qwen_weight *w,
     struct qwen_matmul *m, int thread)
 {
-	const struct qwen_packing *k = qwen_packing_of(w, m);
+	const struct qwen_packing *k = qwen_packing_of(b->m, w, m);
 	struct qwen_profile *p = &b->m->profile;
 	struct qwen_scratch *s = b->b;
 	uint64_t begin = qwen_profile_begin(p);
@@ -110,7 +110,7 @@ multiply_both(struct qwen_batch *b, const struct qwen_weight *w,
 		y[2 * t] = m->y[t] + m->r0;
 		y[2 * t + 1] = second + t * n;
 	}
-	gemm = qwen_multiply(w->matmul, w->gemm, &both);
+	gemm = qwen_multiply(qwen_matmul_of(b->m, w), qwen_gemms_of(b->m, w), &both);
 	for (t = 0; t < m->n_tok; t++)
 		b->vec->axpy(m->y[t] + m->r0, 1.0f, second + t * n, n);
 	return gemm;
@@ -127,7 +127,7 @@ qwen_batch_multiply(struct qwen_batch *b, const struct qwen_weight *w,
 	pack_own(b, w, m, thread);
 	begin = qwen_profile_begin(p);
 	gemm = qwen_terms(w) == 2 ? multiply_both(b, w, m, thread) :
-	    qwen_multiply(w->matmul, w->gemm, m);
+	    qwen_multiply(qwen_matmul_of(b->m, w), qwen_gemms_of(b->m, w), m);
 	if (w->scale != NULL || w->bias != NULL)
 		scale_and_shift(w, m);
 	qwen_profile_end_for(p, thread, (enum qwen_stage)((gemm ?
@@ -182,7 +182,7 @@ static void
 use_packed(const struct job *j, const struct qwen_weight *w, size_t t,
     struct qwen_matmul *mm)
 {
-	const struct qwen_packing *k = qwen_packing_of(w, mm);
+	const struct qwen_packing *k = qwen_packing_of(j->b->m, w, mm);
 
 	mm->packing = k != NULL ? j->packing[k->kind] : NULL;
 	if (mm->packing != NULL)
@@ -298,7 +298,7 @@ pack_all(struct job *j)
 		    .n_tok = j->n < most ? j->n : most,
 		    .r1 = w->n_out < j->chunk ? w->n_out : j->chunk };
 
-		k = qwen_packing_of(w, &m);
+		k = qwen_packing_of(j->b->m, w, &m);
 		if (k == NULL || j->packing[k->kind] != NULL)
 			continue;
 		j->quantised = w;
@@ -326,10 +326,10 @@ qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin,
 	for (i = 0; i < n_lin; i++)
 		items += chunks_of(lin[i].w, j.chunk);
 	/* a head's are all rows, not those it is for: see run_layers() */
-	if (b->m->inputs != NULL && lin[0].w != &b->m->output &&
-	    lin[0].w != &b->m->mtp.head)
+	if (b->m->inputs != NULL && lin[0].w != &b->m->net.output &&
+	    lin[0].w != &b->m->net.mtp.head)
 		qwen_inputs_linear(b, lin, n_lin, x, stride, at, n);
-	if (b->m->loras != NULL)
+	if (b->m->net.loras != NULL)
 		qwen_lora_lows(b, lin, n_lin, x, stride, at, n);
 	pack_all(&j);
 	qwen_pool_run(b->m->pool, do_rows, &j, items);

@@ -21,7 +21,7 @@ multiply(struct qwen_batch *b, const struct qwen_lora *l, size_t e, size_t k0,
 	    .r1 = k1 };
 	size_t t, k;
 
-	qwen_multiply(l->a.matmul, NULL, &mm);
+	qwen_multiply(qwen_matmul_of(b->m, &l->a), NULL, &mm);
 	for (t = 0; t < n; t++) {
 		for (k = k0; k < k1; k++)
 			y[t][k] *= l->scale;

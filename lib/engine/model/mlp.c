@@ -3,21 +3,6 @@
 #include "engine/model/forward.h"
 #include "engine/model/trace.h"
 
-void
-qwen_mlp_load(struct qwen_loader *ld, struct qwen_layer *l)
-{
-	const struct qwen_hparams *h = &ld->m->hp;
-
-	ld->purpose = QWEN_FOR_MLP;
-	qwen_load_weight(ld, &l->mlp.gate, "ffn_gate.weight", h->n_embd,
-	    h->n_ff, 0);
-	qwen_load_weight(ld, &l->mlp.up, "ffn_up.weight", h->n_embd, h->n_ff,
-	    0);
-	qwen_load_weight(ld, &l->mlp.down, "ffn_down.weight", h->n_ff,
-	    h->n_embd, 0);
-	l->ffn = qwen_mlp_forward;
-}
-
 static void
 activate(struct qwen_batch *b, void *arg, size_t t)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * model.h - hyperparameters, weights and blocks of a model, inside the library.
- *
- * An architecture is a row in arch.c.  It lists the blocks of a layer:
- * attention or deltanet, then mlp or moe.
+ * model.h - a model: what its file is, and the kernels and threads that compute
+ * with it.
  */
 #ifndef QWEN_MODEL_MODEL_H
 #define QWEN_MODEL_MODEL_H
@@ -15,168 +13,13 @@
 #include "engine/kernel/kernel.h"
 #include "engine/model/profile.h"
 #include "engine/model/timeline.h"
+#include "engine/net/net.h"
 #include "qwen.h"
 
-#define QWEN_HEAD_MAX 4096		/* maximum values in an attention
-					   head */
-
-/*
- * Hyperparameters, named as in GGUF metadata; 0 if the architecture has none.
- */
-struct qwen_hparams {
-	size_t	 n_block;		/* block_count, MTP blocks included */
-	size_t	 n_layer;		/* layers of the trunk */
-	size_t	 n_ctx, n_vocab, n_embd;
-	size_t	 n_ff;
-	float	 eps;			/* attention.layer_norm_rms_epsilon */
-	/* attention */
-	size_t	 n_head, n_head_kv, n_embd_head;
-	enum qwen_kv k, v;	/* types in the KV cache */
-	float	 attn_scale;
-	size_t	 n_rot;
-	struct qwen_rope rope;	/* kind FILE: as in the file */
-	struct qwen_rope rope_file;	/* setting of the file */
-	double	*rope_freq;		/* [n_rot / 2] radians per position */
-	double	 rope_mscale;		/* factor of cos and sin (YaRN) */
-	/* experts */
-	size_t	 n_expert, n_expert_used, n_ff_exp, n_ff_shexp;
-	float	 expert_scale;		/* expert_weights_scale, or 1 */
-	/* DeltaNet */
-	size_t	 conv_kernel, dk, dv, n_head_k, n_head_v;
-	int	grouped;		/* value head h uses key head h / (n_head_v
-					   / n_head_k), else h % n_head_k */
-	unsigned char *recurrent;	/* [n_layer] 1: DeltaNet, 0: attention */
-};
-
-/* A matrix, or a stack of one matrix per expert, in the mapped file. */
-struct qwen_weight {
-	const unsigned char	*data;	/* NULL: the model has no such weight */
-	const float		*scale;	/* factor of the product, one per
-					   matrix; or NULL */
-	const float		*bias;	/* [n_out] added to the product; or
-					   NULL */
-	const struct qwen_quant	*quant;
-	enum qwen_operand	 operand;	/* form of the activations */
-	enum qwen_purpose	 purpose;	/* for the profile */
-	const struct qwen_kernel *matmul;
-	const struct qwen_gemms	*gemm;
-	size_t			 n_in, n_out;
-	size_t			 row_bytes;
-	size_t			 expert_bytes;	/* bytes from one expert to the
-						   next, or 0 */
-	const void *const	*part;		/* [n_expert] addresses of the
-						   experts, or NULL */
-	const struct qwen_lora_set *lora;	/* additions of adapters
-						   (lora.h), or NULL */
-	size_t			 lora_at;	/* row of the tensor that is
-						   this weight's first row */
-};
-
-struct qwen_attention {
-	struct qwen_weight	 q, k, v, output;
-	const float		*q_norm, *k_norm;	/* NULL: no norm */
-	int			 gated;	/* each head of q has a query and a
-					   gate */
-};
-
-/*
- * Some rows of a projection, and the offset of their results in a row of
- * results.
- */
-struct qwen_piece {
-	struct qwen_weight	 w;
-	size_t			 at;
-};
-
-struct qwen_deltanet {
-	struct qwen_piece	*in;	/* projections to q, k, v, z, alpha,
-					   beta */
-	size_t			 n_in;
-	int			 by_key;	/* alpha and beta are grouped by
-						   key head */
-	struct qwen_weight	 out;
-	const float		*conv;	/* [conv_kernel][channels] */
-	const float		*a, *dt, *norm;
-};
-
-struct qwen_mlp {
-	struct qwen_weight	 gate, up, down;
-};
-
-struct qwen_moe {
-	struct qwen_weight	 router;
-	struct qwen_mlp		 routed;	/* stacks of matrices */
-	struct qwen_weight	 shared_router;	/* one row; may be missing */
-	struct qwen_mlp		 shared;
-};
-
-struct qwen_batch;
-struct qwen_layer;
-
-/* A block reads b->xn and b->xq and writes its result to b->out. */
-typedef void qwen_block_fn(struct qwen_batch *b, const struct qwen_layer *l);
-
-struct qwen_layer {
-	size_t			 index;
-	const float		*mixer_norm, *ffn_norm;
-	qwen_block_fn		*mixer, *ffn;
-	struct qwen_attention	 attn;
-	struct qwen_deltanet	 delta;
-	struct qwen_mlp		 mlp;
-	struct qwen_moe		 moe;
-};
-
-/*
- * The MTP block, which predicts one more token from the trunk's hidden state
- * and the token after it: mtp.c.
- */
-struct qwen_mtp {
-	int			 on;
-	unsigned		 parts;	/* qwen_mtp_parts() */
-	struct qwen_layer	 layer;	/* index: n_layer of the trunk; ffn is
-					   NULL if the block has none */
-	struct qwen_weight	 embd, proj, head;
-	size_t			 n_first;	/* drafts are chosen among the
-						   first n_first and the last
-						   rows of head */
-	const float		*embd_norm, *hidden_norm, *norm;
-	struct qwen_gguf	*side;	/* the file of the block, if it is not
-					   the model's */
-};
-
-/* What distinguishes the architectures. */
-struct qwen_arch {
-	const char	*name;		/* general.architecture */
-	const char	*ffn_norm;	/* name of the FFN norm's tensor */
-	int		 hybrid;	/* DeltaNet in most layers, attention is
-					   gated */
-	int		 grouped;	/* hparams.grouped if the file has no
-					   key for it */
-	int		 no_qk_norm;	/* q and k have no norms */
-	int		 sections;	/* RoPE in sections */
-	int		 moe;		/* experts instead of one MLP */
-	int		 shared;	/* plus a shared expert */
-	int		 share_of_all;	/* weights of experts: softmax over all
-					   experts, not only the chosen ones */
-};
-
 struct qwen_model {
-	struct qwen_gguf	*gguf;
-	const struct qwen_arch	*arch;
-	struct qwen_hparams	 hp;
-	struct qwen_weight	 token_embd, output;
-	const float		*output_norm;
-	struct qwen_weight	 cls;		/* classifier; may be missing */
-	struct qwen_layer	*layer;
-	struct qwen_mtp		 mtp;
+	struct qwen_net		 net;
 	struct qwen_kernels	 kernels;
-	unsigned char		 used[QT_N];	/* 1: a weight has this
-						   format */
-	unsigned char		 operands[QWEN_OPERANDS];	/* 1: a weight
-								   takes this
-								   form */
 	unsigned		 features;
-	unsigned		 numerics;	/* numerics version */
 	/*
 	 * bytes of a group of 256 activations in all quantized forms; offset of
 	 * each form's part in a group's share
@@ -186,110 +29,21 @@ struct qwen_model {
 	struct qwen_profile	 profile;
 	struct qwen_input_sums	*inputs;	/* NULL: inputs are not
 						   measured */
-	struct qwen_loras	*loras;		/* adapters, or NULL */
-	/*
-	 * memory owned besides the mapping: widened or transposed small tensors
-	 */
-	void			**owned;
-	size_t			 n_owned, cap_owned;
 };
 
-/* ---- architectures (arch.c) */
-const struct qwen_arch *qwen_arch_find(struct qwen_str name);
-/*
- * Returns the architecture of a file; NULL with the error set if it is missing
- * or unknown.
- */
-const struct qwen_arch *qwen_arch_of(const struct qwen_gguf *g,
-    struct qwen_err *err);
-/* Writes the names: "qwen3, qwen3moe, ..." */
-void qwen_arch_names(char *buf, size_t size);
+/* Return the kernels that multiply by a weight. */
+static inline const struct qwen_kernel *
+qwen_matmul_of(const struct qwen_model *m, const struct qwen_weight *w)
+{
+	return w->operand == QWEN_AS_F32 ? m->kernels.matmul_f32[w->quant->type] :
+	    m->kernels.matmul[w->quant->type];
+}
 
-/*
- * ---- hyperparameters (hparams.c). draft: the file may contain only an MTP
- * block.
- */
-int qwen_hparams_read(struct qwen_hparams *h, const struct qwen_arch *a,
-    const struct qwen_gguf *g, int draft, struct qwen_err *err);
-void qwen_hparams_free(struct qwen_hparams *h);
-
-/* ---- weights (load.c): shapes are checked; messages name the tensor */
-
-/*
- * Loads tensors blk.<layer>.<name>. After an error rc is -1 and nothing more is
- * loaded, except if wrong is set: then all errors are reported.
- */
-struct qwen_loader {
-	struct qwen_model	*m;
-	const struct qwen_gguf	*g;		/* the file */
-	long			 layer;		/* negative: plain names,
-						   without blk.<layer>. */
-	struct qwen_err		*err;
-	int			 rc;
-	/*
-	 * reports an error in err; t is a tensor of an unsupported type, or
-	 * NULL
-	 */
-	void			(*wrong)(struct qwen_loader *ld,
-				    const struct qwen_gguf_tensor *t);
-	void			*arg;
-	float			*taps;		/* memory for the next
-						   convolutions */
-	enum qwen_purpose	 purpose;	/* purpose of the next
-						   weights */
-};
-
-/* Loads all tensors that the architecture needs. */
-int qwen_load_weights(struct qwen_loader *ld);
-
-/* Loads cls.output, if present (classify.c). */
-void qwen_classifier_load(struct qwen_loader *ld);
-
-/*
- * Binds w to n_expert matrices of n_out rows of n_in; n_expert 0: to one plain
- * matrix.  Also binds <name>.scale and, for a plain matrix, <name>.bias, if
- * present.  On errors *w is unchanged.
- */
-void qwen_load_weight(struct qwen_loader *ld, struct qwen_weight *w,
-    const char *name, size_t n_in, size_t n_out, size_t n_expert);
-/* Returns n rows of the weight, from row `from' on. */
-struct qwen_weight qwen_weight_rows(const struct qwen_weight *w, size_t from,
-    size_t n);
-/* Binds a vector of f32: in the mapping, or converted to owned memory. */
-void qwen_load_vector(struct qwen_loader *ld, const float **v,
-    const char *name, size_t n);
-/* Returns 1 if the file has the tensor. */
-int qwen_has_tensor(const struct qwen_loader *ld, const char *name);
-/*
- * Returns zeroed memory that lives as long as the model; on errors NULL, and rc
- * is -1.
- */
-void *qwen_load_memory(struct qwen_loader *ld, size_t n, size_t size);
-/* The same for large memory with any content (qwen_alloc_large). */
-void *qwen_load_large(struct qwen_loader *ld, size_t n, size_t size);
-
-/* ---- blocks: each loads its weights and sets its forward function in l */
-void qwen_attention_load(struct qwen_loader *ld, struct qwen_layer *l);
-void qwen_deltanet_load(struct qwen_loader *ld, struct qwen_layer *l);
-void qwen_mlp_load(struct qwen_loader *ld, struct qwen_layer *l);
-void qwen_moe_load(struct qwen_loader *ld, struct qwen_layer *l);
-
-/* The parts of an MTP block in a file, as bits; 0: no block (mtp_load.c). */
-enum {
-	QWEN_MTP_BLOCK = 1,
-	QWEN_MTP_FFN = 2,	/* a feed-forward part; some blocks have none */
-	QWEN_MTP_EMBD = 4,	/* its own embedding */
-};
-
-unsigned qwen_mtp_parts(const struct qwen_gguf *g, size_t block);
-
-/*
- * Loads the MTP block from the model's file or the one in opts (may be NULL),
- * and turns it on. -1 if it cannot be used.  A file without a block is an error
- * only if opts names it (mtp_load.c).
- */
-int qwen_mtp_load(struct qwen_model *m, const struct qwen_model_opts *opts,
-    struct qwen_err *err);
+static inline const struct qwen_gemms *
+qwen_gemms_of(const struct qwen_model *m, const struct qwen_weight *w)
+{
+	return w->operand == QWEN_AS_F32 ? NULL : &m->kernels.gemm[w->quant->type];
+}
 
 /*
  * Returns the number of layers with state in a session: the trunk's and the MTP
@@ -298,9 +52,12 @@ int qwen_mtp_load(struct qwen_model *m, const struct qwen_model_opts *opts,
 static inline size_t
 qwen_model_n_state(const struct qwen_model *m)
 {
-	return m->hp.n_layer + (m->mtp.on != 0);
+	return m->net.hp.n_layer + (m->net.mtp.on != 0);
 }
 
+/* A block reads b->xn and b->xq and writes its result to b->out. */
+struct qwen_batch;
+typedef void qwen_block_fn(struct qwen_batch *b, const struct qwen_layer *l);
 qwen_block_fn qwen_attention_forward;
 qwen_block_fn qwen_deltanet_forward;
 qwen_block_fn qwen_mlp_forward;

@@ -10,61 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/kernel/math.h"
+#include "engine/quant/math.h"
 #include "engine/model/forward.h"
 #include "engine/model/inputs.h"
 #include "engine/model/lora.h"
 #include "engine/model/trace.h"
-
-static void
-load_experts(struct qwen_loader *ld, struct qwen_moe *e)
-{
-	const struct qwen_hparams *h = &ld->m->hp;
-	size_t n = h->n_embd, ff = h->n_ff_exp;
-
-	ld->purpose = QWEN_FOR_ROUTED_EXPERTS;
-	qwen_load_weight(ld, &e->routed.down, "ffn_down_exps.weight", ff, n,
-	    h->n_expert);
-	if (!qwen_has_tensor(ld, "ffn_gate_up_exps.weight")) {
-		qwen_load_weight(ld, &e->routed.gate, "ffn_gate_exps.weight", n, ff,
-		    h->n_expert);
-		qwen_load_weight(ld, &e->routed.up, "ffn_up_exps.weight", n, ff,
-		    h->n_expert);
-		return;
-	}
-	/* one stack: gate rows first, then up rows */
-	qwen_load_weight(ld, &e->routed.gate, "ffn_gate_up_exps.weight", n,
-	    2 * ff, h->n_expert);
-	if (e->routed.gate.data == NULL)
-		return;
-	e->routed.up = qwen_weight_rows(&e->routed.gate, ff, ff);
-	e->routed.gate.n_out = ff;
-}
-
-void
-qwen_moe_load(struct qwen_loader *ld, struct qwen_layer *l)
-{
-	const struct qwen_hparams *h = &ld->m->hp;
-	struct qwen_moe *e = &l->moe;
-	size_t n = h->n_embd, ff = h->n_ff_shexp;
-
-	l->ffn = qwen_moe_forward;
-	ld->purpose = QWEN_FOR_ROUTER;
-	qwen_load_weight(ld, &e->router, "ffn_gate_inp.weight", n, h->n_expert,
-	    0);
-	load_experts(ld, e);
-	if (!ld->m->arch->shared)
-		return;
-	ld->purpose = QWEN_FOR_ROUTER;
-	qwen_load_weight(ld, &e->shared_router, "ffn_gate_inp_shexp.weight", n,
-	    1, 0);
-	ld->purpose = QWEN_FOR_SHARED_EXPERT;
-	qwen_load_weight(ld, &e->shared.gate, "ffn_gate_shexp.weight", n, ff,
-	    0);
-	qwen_load_weight(ld, &e->shared.up, "ffn_up_shexp.weight", n, ff, 0);
-	qwen_load_weight(ld, &e->shared.down, "ffn_down_shexp.weight", ff, n,
-	    0);
-}
 
 struct work {
 	const struct qwen_moe	*moe;
@@ -125,7 +75,7 @@ route(struct qwen_batch *b, void *arg, size_t t)
 	float *w = b->b->weight + t * work->used;
 	size_t e;
 
-	select_experts(h, b->m->arch->share_of_all, logits, expert, w);
+	select_experts(h, b->m->net.arch->share_of_all, logits, expert, w);
 	/* one that is NaN or -inf may not be among the chosen: show it */
 	for (e = 0; e < h->n_expert; e++) {
 		if (!isfinite(logits[e]))
@@ -389,7 +339,7 @@ find_packed(const struct work *w, const struct qwen_weight *down, size_t e,
 	    at * terms / QWEN_PACK_TOKENS;
 
 	/* room for tiles of any kind, and of the widest expert */
-	mm->packing = qwen_packing_of(down, &m);
+	mm->packing = qwen_packing_of(w->b->m, down, &m);
 	if (mm->packing != NULL)
 		mm->packed = s->packed + tile * (s->ff_width / QWEN_GROUP) *
 		    w->b->m->kernels.pack_bytes;
@@ -619,7 +569,7 @@ qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	w.n_routed = w.n_active - (size_t)shared;
 	if (b->m->inputs != NULL)
 		measure_in(&w);
-	if (b->m->loras != NULL)
+	if (b->m->net.loras != NULL)
 		qwen_pool_run(b->m->pool, do_low_in, &w, 2 * w.n_active);
 	qwen_pool_run(b->m->pool, do_gate_up, &w, w.n_chunk_shared +
 	    w.n_routed * w.n_chunk);
@@ -635,7 +585,7 @@ qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 		    l->index, s->gate);
 	if (b->m->inputs != NULL)
 		measure_down(&w);
-	if (b->m->loras != NULL)
+	if (b->m->net.loras != NULL)
 		qwen_pool_run(b->m->pool, do_low_down, &w, w.n_active);
 	if (b->m->kernels.pack_bytes > 0)
 		qwen_pool_run(b->m->pool, do_pack, &w, w.n_active);

@@ -25,7 +25,7 @@
 
 #include "base/err.h"
 #include "engine/kernel/logprob.h"
-#include "engine/kernel/math.h"
+#include "engine/quant/math.h"
 #include "engine/model/forward.h"
 #include "engine/model/inputs.h"
 #include "engine/model/lora.h"
@@ -43,13 +43,13 @@ static float *
 hidden_row(const struct qwen_session *s, size_t pos)
 {
 	return s->mtp.hidden + pos % QWEN_HIDDEN_ROWS *
-	    s->model->hp.n_embd;
+	    s->model->net.hp.n_embd;
 }
 
 size_t
 qwen_hidden_bytes(const struct qwen_model *m)
 {
-	return m->mtp.on ? QWEN_HIDDEN_ROWS * m->hp.n_embd * sizeof(float) :
+	return m->net.mtp.on ? QWEN_HIDDEN_ROWS * m->net.hp.n_embd * sizeof(float) :
 	    0;
 }
 
@@ -77,7 +77,7 @@ note_hidden(struct qwen_mtp_state *p, size_t pos, size_t n)
 static void
 keep_hidden(struct qwen_session *s, size_t pos, const float *x, size_t n)
 {
-	size_t i, row = s->model->hp.n_embd;
+	size_t i, row = s->model->net.hp.n_embd;
 
 	for (i = n > QWEN_HIDDEN_ROWS ? n - QWEN_HIDDEN_ROWS : 0; i < n; i++)
 		memcpy(hidden_row(s, pos + i), x + i * row, row * sizeof *x);
@@ -134,7 +134,7 @@ qwen_mtp_whole(const struct qwen_session *s)
 	if (p->hidden == NULL || p->from > 0 || (n > 0 &&
 	    (!can_catch_up(p, n) || qwen_hidden_at(s, n - 1) == NULL)))
 		return 0;
-	return s->model->mtp.parts;
+	return s->model->net.mtp.parts;
 }
 
 void
@@ -160,7 +160,7 @@ qwen_mtp_copy(struct qwen_session *to, const struct qwen_session *from)
 	to->mtp = from->mtp;
 	to->mtp.hidden = own;
 	memcpy(own, from->mtp.hidden, QWEN_HIDDEN_ROWS *
-	    from->model->hp.n_embd * sizeof *own);
+	    from->model->net.hp.n_embd * sizeof *own);
 }
 
 /* ------------------------------------------------------------------ the rows */
@@ -191,7 +191,7 @@ static void
 join(struct qwen_batch *b, void *arg, size_t t)
 {
 	const struct source *src = arg;
-	const struct qwen_mtp *w = &b->m->mtp;
+	const struct qwen_mtp *w = &b->m->net.mtp;
 	const struct qwen_share *share = b->share;
 	size_t n = b->hp->n_embd, row = src->at + t;
 	size_t id = (size_t)share->tokens[t];
@@ -218,7 +218,7 @@ batch_of(struct qwen_session *s, struct qwen_share *share)
 	*share = (struct qwen_share){ .s = s, .logits = QWEN_LOGITS_LAST,
 	    .stop = 1 };
 	atomic_store(&share->bad, SIZE_MAX);
-	return (struct qwen_batch){ .m = s->model, .hp = &s->model->hp,
+	return (struct qwen_batch){ .m = s->model, .hp = &s->model->net.hp,
 	    .vec = s->model->kernels.vec->run.vec, .b = s->cache->scratch,
 	    .share = share, .n_share = 1 };
 }
@@ -245,7 +245,7 @@ join_rows(struct qwen_batch *b, const struct source *src)
 static void
 trace_joined(const struct qwen_batch *b, const float *x)
 {
-	size_t layer = b->m->mtp.layer.index, n = b->hp->n_embd;
+	size_t layer = b->m->net.mtp.layer.index, n = b->hp->n_embd;
 
 	qwen_trace_rows(b, QWEN_TRACE_ENORM, layer, x, b->b->o_width);
 	qwen_trace_rows(b, QWEN_TRACE_HNORM, layer, x + n, b->b->o_width);
@@ -259,7 +259,7 @@ trace_joined(const struct qwen_batch *b, const float *x)
 static void
 run_rows(struct qwen_batch *b, size_t at, size_t want)
 {
-	const struct qwen_mtp *w = &b->m->mtp;
+	const struct qwen_mtp *w = &b->m->net.mtp;
 	struct qwen_share *p = b->share;
 	struct qwen_scratch *s = b->b;
 	struct qwen_linear lin = { &w->proj, s->x, b->hp->n_embd, NULL };
@@ -286,18 +286,18 @@ run_rows(struct qwen_batch *b, size_t at, size_t want)
 static void
 look_at_end(struct qwen_batch *b)
 {
-	const struct qwen_mtp *w = &b->m->mtp;
+	const struct qwen_mtp *w = &b->m->net.mtp;
 	const struct qwen_linear head = { &w->head, NULL, 0, NULL };
 	size_t n = b->hp->n_embd, layer = w->layer.index;
 
 	if (b->trace) {
-		qwen_trace_rows(b, w->layer.ffn != NULL ? QWEN_TRACE_RESIDUAL :
+		qwen_trace_rows(b, w->layer.ffn != QWEN_NO_FFN ? QWEN_TRACE_RESIDUAL :
 		    QWEN_TRACE_MIXER_RESIDUAL, layer, b->b->x, n);
 		qwen_trace_rows(b, QWEN_TRACE_HEAD_NORM, layer, b->b->xn, n);
 		qwen_trace_logits(b, &w->head, QWEN_TRACE_HEAD, layer);
 	}
 	/* one that the trunk shares is measured by what that makes of it */
-	if (b->m->inputs != NULL && w->head.data != b->m->output.data)
+	if (b->m->inputs != NULL && w->head.data != b->m->net.output.data)
 		qwen_inputs_linear(b, &head, 1, b->b->xn, n, NULL, b->n);
 }
 
@@ -457,7 +457,7 @@ qwen_mtp_fill(struct qwen_batch *b)
 size_t
 qwen_draft_rows(const struct qwen_model *m)
 {
-	size_t first = m->mtp.n_first, rest = m->hp.n_vocab - first;
+	size_t first = m->net.mtp.n_first, rest = m->net.hp.n_vocab - first;
 
 	return first + (rest < LAST_ROWS ? rest : LAST_ROWS);
 }
@@ -466,8 +466,8 @@ qwen_draft_rows(const struct qwen_model *m)
 static void
 run_head(struct qwen_batch *b)
 {
-	const struct qwen_weight *head = &b->m->mtp.head;
-	size_t first = b->m->mtp.n_first, n_embd = b->hp->n_embd;
+	const struct qwen_weight *head = &b->m->net.mtp.head;
+	size_t first = b->m->net.mtp.n_first, n_embd = b->hp->n_embd;
 	size_t last = qwen_draft_rows(b->m) - first;
 	struct qwen_weight part[2] = { qwen_weight_rows(head, 0, first),
 	    qwen_weight_rows(head, b->hp->n_vocab - last, last) };
@@ -494,7 +494,7 @@ choose(const struct qwen_batch *b, int32_t *id, float *prob)
 	    !isfinite((double)y[best] - sum))
 		return -1;
 	*prob = (float)qwen_exp((double)y[best] - sum);
-	if (best >= b->m->mtp.n_first)
+	if (best >= b->m->net.mtp.n_first)
 		best += b->hp->n_vocab - n;
 	*id = (int32_t)best;
 	return 0;
@@ -534,7 +534,7 @@ int
 qwen_session_draft(struct qwen_session *s, int32_t next, size_t n,
     int32_t *id, float *prob, size_t *n_out, struct qwen_err *err)
 {
-	const struct qwen_hparams *h = &s->model->hp;
+	const struct qwen_hparams *h = &s->model->net.hp;
 	size_t end = s->n_tokens, room = h->n_ctx - end;
 	struct qwen_scratch *sc = s->cache->scratch;
 	struct qwen_err e;

@@ -133,18 +133,18 @@ count_ffn(struct qwen_plan *p, const struct qwen_hparams *h,
 static void
 count_mtp(struct qwen_plan *p, const struct qwen_model *m)
 {
-	const struct qwen_mtp *t = &m->mtp;
+	const struct qwen_mtp *t = &m->net.mtp;
 	struct qwen_plan all = { .n_tokens = 0 };
 	size_t i;
 
 	if (!t->on)
 		return;
-	count_mixer(&all, &m->hp, &t->layer);
-	count_ffn(&all, &m->hp, &t->layer);
+	count_mixer(&all, &m->net.hp, &t->layer);
+	count_ffn(&all, &m->net.hp, &t->layer);
 	count(&all, QWEN_PLAN_FFN, &t->proj, 1, 1);
-	if (t->embd.data != m->token_embd.data)
+	if (t->embd.data != m->net.token_embd.data)
 		count(&all, QWEN_PLAN_EMBEDDING, &t->embd, 1, 1);
-	if (t->head.data != m->output.data)
+	if (t->head.data != m->net.output.data)
 		count(&all, QWEN_PLAN_OUTPUT, &t->head, 1, 1);
 	for (i = 0; i < QWEN_PLAN_N; i++)
 		p->weights = add(p->weights, all.part[i].bytes);
@@ -158,21 +158,21 @@ count_ends(struct qwen_plan *p, const struct qwen_model *m)
 	uint64_t extra = 0;
 	size_t i;
 
-	s->params = (uint64_t)m->token_embd.n_in * m->token_embd.n_out;
-	s->bytes = (uint64_t)m->token_embd.row_bytes * m->token_embd.n_out;
-	s->active = m->token_embd.n_in;
-	s->read = m->token_embd.row_bytes;
-	for (i = 0; m->token_embd.lora != NULL && i < m->token_embd.lora->n;
+	s->params = (uint64_t)m->net.token_embd.n_in * m->net.token_embd.n_out;
+	s->bytes = (uint64_t)m->net.token_embd.row_bytes * m->net.token_embd.n_out;
+	s->active = m->net.token_embd.n_in;
+	s->read = m->net.token_embd.row_bytes;
+	for (i = 0; m->net.token_embd.lora != NULL && i < m->net.token_embd.lora->n;
 	    i++) {	/* a row of A, all of B */
-		const struct qwen_lora *l = &m->token_embd.lora->v[i];
+		const struct qwen_lora *l = &m->net.token_embd.lora->v[i];
 
-		extra += l->a.row_bytes * m->token_embd.n_out;
+		extra += l->a.row_bytes * m->net.token_embd.n_out;
 		s->read += l->a.row_bytes + l->rank * l->n_out * sizeof(float);
 		s->macs += l->rank * l->n_out;
 		p->float_macs += l->rank * l->n_out;
 	}
-	count(p, QWEN_PLAN_OUTPUT, &m->output, 1, 1);
-	if (m->output.data == m->token_embd.data)
+	count(p, QWEN_PLAN_OUTPUT, &m->net.output, 1, 1);
+	if (m->net.output.data == m->net.token_embd.data)
 		s->params = s->bytes = 0;
 	s->bytes += extra;
 }
@@ -207,18 +207,18 @@ count_memory(struct qwen_plan *p, const struct qwen_model *m,
 	p->state = mul(empty, p->n_sequences);
 	p->kv = one == UINT64_MAX ? one : mul(one - empty, p->n_sequences);
 	p->checkpoints = mul(mul(qwen_checkpoints_most(keep, n), add(empty,
-	    mul(m->hp.n_vocab, sizeof(float)))), p->n_sequences);
+	    mul(m->net.hp.n_vocab, sizeof(float)))), p->n_sequences);
 	p->scratch = qwen_scratch_bytes(m, p->batch,
 	    qwen_attention_partials(m, p->n_sequences, n > 0 ? n : 1), 0);
 	p->guesses = mul(mul(qwen_ahead_bytes(m), p->n_guess), p->n_sequences);
-	p->other = mul(add(add(mul(m->hp.n_vocab, sizeof(float)),
+	p->other = mul(add(add(mul(m->net.hp.n_vocab, sizeof(float)),
 	    mul(n, sizeof(int32_t))), qwen_hidden_bytes(m)), p->n_sequences);
-	for (i = 0; i < m->hp.n_layer; i++) {
-		if (m->layer[i].delta.conv != NULL)
-			p->other = add(p->other, 2 * m->hp.conv_kernel *
-			    channels(&m->hp) * sizeof(float));
+	for (i = 0; i < m->net.hp.n_layer; i++) {
+		if (m->net.layer[i].delta.conv != NULL)
+			p->other = add(p->other, 2 * m->net.hp.conv_kernel *
+			    channels(&m->net.hp) * sizeof(float));
 	}
-	p->other = add(p->other, qwen_loras_bytes(m));
+	p->other = add(p->other, qwen_loras_bytes(&m->net));
 	p->own = add(add(add(p->kv, p->state), p->checkpoints),
 	    add(add(p->scratch, p->guesses), p->other));
 }
@@ -234,9 +234,9 @@ qwen_plan_make(struct qwen_plan *out, const struct qwen_model *m,
 	size_t i, all = mul(n_tokens, p.n_sequences);
 
 	p.batch = qwen_batch_size(m, batch, all > 0 ? all : 1, keep);
-	for (i = 0; i < m->hp.n_layer; i++) {
-		count_mixer(&p, &m->hp, &m->layer[i]);
-		count_ffn(&p, &m->hp, &m->layer[i]);
+	for (i = 0; i < m->net.hp.n_layer; i++) {
+		count_mixer(&p, &m->net.hp, &m->net.layer[i]);
+		count_ffn(&p, &m->net.hp, &m->net.layer[i]);
 	}
 	count_ends(&p, m);
 	add_up(&p);

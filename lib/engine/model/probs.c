@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "engine/kernel/math.h"
+#include "engine/quant/math.h"
 #include "engine/model/forward.h"
 #include "engine/model/trace.h"
 

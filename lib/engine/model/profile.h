@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "engine/quant/quant.h"
+#include "engine/net/purpose.h"
 
 enum qwen_stage {
 	QWEN_STAGE_EMBED,
@@ -29,29 +30,6 @@ enum qwen_stage {
 	QWEN_STAGE_MATMUL,	/* + type of the weights */
 	QWEN_STAGE_GEMM = QWEN_STAGE_MATMUL + QT_N,
 	QWEN_STAGE_N = QWEN_STAGE_GEMM + QT_N
-};
-
-/* The part of the model that a stage works for; each weight has one. */
-enum qwen_purpose {
-	QWEN_FOR_EMBEDDING,
-	QWEN_FOR_NORM,
-	QWEN_FOR_ATTN_PROJECTIONS,
-	QWEN_FOR_ATTN_PREPARE,
-	QWEN_FOR_KV_APPEND,
-	QWEN_FOR_ATTENTION,
-	QWEN_FOR_DELTA_PROJECTIONS,
-	QWEN_FOR_DELTA_CONV,
-	QWEN_FOR_DELTA_PREPARE,
-	QWEN_FOR_DELTA_RULE,
-	QWEN_FOR_DELTA_FINISH,
-	QWEN_FOR_ROUTER,
-	QWEN_FOR_ROUTED_EXPERTS,
-	QWEN_FOR_SHARED_EXPERT,
-	QWEN_FOR_MLP,
-	QWEN_FOR_HEAD,
-	QWEN_FOR_MTP_PROJECTION,
-	QWEN_FOR_ADAPTERS,
-	QWEN_FOR_N
 };
 
 struct qwen_stat {

@@ -5,7 +5,7 @@
  * In double with our own range reduction: f32 would be 0.016 rad off at
  * position 262,144, and libm's sine is not the same everywhere.
  */
-#include "engine/kernel/math.h"
+#include "engine/quant/math.h"
 #include "engine/model/forward.h"
 
 void

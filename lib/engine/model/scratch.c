@@ -30,7 +30,7 @@ apart(size_t width)
 static size_t
 in_width(const struct qwen_model *m)
 {
-	const struct qwen_hparams *h = &m->hp;
+	const struct qwen_hparams *h = &m->net.hp;
 	size_t attn = (2 * h->n_head + 2 * h->n_head_kv) * h->n_embd_head;
 	size_t delta = 2 * h->n_head_k * h->dk + 2 * h->n_head_v * h->dv +
 	    2 * h->n_head_v;
@@ -74,11 +74,11 @@ static void
 take_packed(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
     size_t nt)
 {
-	const struct qwen_hparams *h = &m->hp;
+	const struct qwen_hparams *h = &m->net.hp;
 	size_t bytes = m->kernels.pack_bytes, tile = QWEN_PACK_TOKENS;
 	size_t groups = max_size(h->n_embd, max_size(s->o_width,
 	    s->ff_width)) / QWEN_GROUP;
-	size_t terms = m->operands[QWEN_AS_TWO_Q8] ? 2 : 1;
+	size_t terms = m->net.operands[QWEN_AS_TWO_Q8] ? 2 : 1;
 	size_t tiles = (terms * n + tile - 1) / tile;
 	size_t own = (QWEN_TOKEN_CHUNK + tile - 1) / tile;
 
@@ -102,7 +102,7 @@ enum { LOW_SETS = 4 };
 static void
 take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n, int all)
 {
-	const struct qwen_hparams *h = &m->hp;
+	const struct qwen_hparams *h = &m->net.hp;
 	size_t nt = (size_t)qwen_pool_threads(m->pool);
 	size_t tile = max_size(QWEN_TOKEN_CHUNK * QWEN_ROW_CHUNK,
 	    QWEN_ATTN_WORK(h->n_embd_head));
@@ -128,7 +128,7 @@ take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n, int all)
 	take(s, &s->up, k * s->ff_width, sizeof *s->up);
 	take(s, &s->hq, k * QWEN_Q8_GROUPS(s->ff_width), m->x_bytes);
 	take(s, &s->tile, nt * tile, sizeof *s->tile);
-	if (m->operands[QWEN_AS_TWO_Q8])
+	if (m->net.operands[QWEN_AS_TWO_Q8])
 		take(s, &s->second, nt * QWEN_TOKEN_CHUNK / 2,
 		    QWEN_ROW_CHUNK_MANY * sizeof *s->second);
 	take_packed(s, m, n, nt);
@@ -137,9 +137,9 @@ take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n, int all)
 	take(s, &s->yrow, n, sizeof *s->yrow);
 	take(s, &s->xp, nt * k, sizeof *s->xp);
 	take(s, &s->yp, nt * k, sizeof *s->yp);
-	if (m->mtp.on)
+	if (m->net.mtp.on)
 		take(s, &s->draft, qwen_draft_rows(m), sizeof *s->draft);
-	s->low_width = qwen_loras_width(m);
+	s->low_width = qwen_loras_width(&m->net);
 	if (s->low_width > 0)
 		take(s, &s->low, max_size(n * LOW_SETS, 2 * k), s->low_width *
 		    sizeof *s->low);
@@ -156,7 +156,7 @@ fit_part(struct qwen_scratch *s, const struct qwen_model *m, size_t n_partial,
 	free(s->part);
 	s->part = NULL;
 	s->cap_partial = 0;
-	s->part = qwen_alloc_large(n_partial * (m->hp.n_embd_head + 2),
+	s->part = qwen_alloc_large(n_partial * (m->net.hp.n_embd_head + 2),
 	    sizeof *s->part);
 	if (s->part == NULL)
 		return qwen_oom(err);
@@ -167,12 +167,12 @@ fit_part(struct qwen_scratch *s, const struct qwen_model *m, size_t n_partial,
 static void
 set_widths(struct qwen_scratch *s, const struct qwen_model *m)
 {
-	const struct qwen_hparams *h = &m->hp;
+	const struct qwen_hparams *h = &m->net.hp;
 
 	s->in_width = in_width(m);
 	s->o_width = max_size(h->n_head * h->n_embd_head,
 	    h->n_head_v * h->dv);
-	if (m->mtp.on)	/* what goes into proj */
+	if (m->net.mtp.on)	/* what goes into proj */
 		s->o_width = max_size(s->o_width, 2 * h->n_embd);
 	s->ff_width = apart(max_size(h->n_ff, max_size(h->n_ff_exp,
 	    h->n_ff_shexp)));
@@ -189,7 +189,7 @@ qwen_scratch_bytes(const struct qwen_model *m, size_t n, size_t n_partial,
 	take_all(&s, m, n, all);
 	/* what fit_part() takes at first */
 	take(&s, &s.part, (n_partial + n_partial / 2) *
-	    (m->hp.n_embd_head + 2), sizeof *s.part);
+	    (m->net.hp.n_embd_head + 2), sizeof *s.part);
 	return s.failed ? UINT64_MAX : s.bytes;
 }
 

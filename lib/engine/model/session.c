@@ -47,16 +47,16 @@ qwen_session_new_in(struct qwen_session **out, struct qwen_cache *c,
 	c->n_state++;
 	s->n_layer = qwen_model_n_state(m);
 	s->layer = qwen_alloc(s->n_layer, sizeof *s->layer);
-	s->logits = qwen_alloc(m->hp.n_vocab, sizeof *s->logits);
+	s->logits = qwen_alloc(m->net.hp.n_vocab, sizeof *s->logits);
 	s->own_logits = s->logits;
 	if (s->layer == NULL || s->logits == NULL)
 		goto nomem;
 	for (i = 0; i < s->n_layer; i++)
-		qwen_layer_state_init(&s->layer[i], &m->hp, i);
+		qwen_layer_state_init(&s->layer[i], &m->net.hp, i);
 	if (map_recurrent(s) < 0)
 		goto nomem;
-	if (m->mtp.on && (s->mtp.hidden = qwen_alloc_large(
-	    QWEN_HIDDEN_ROWS * m->hp.n_embd, sizeof *s->mtp.hidden)) == NULL)
+	if (m->net.mtp.on && (s->mtp.hidden = qwen_alloc_large(
+	    QWEN_HIDDEN_ROWS * m->net.hp.n_embd, sizeof *s->mtp.hidden)) == NULL)
 		goto nomem;
 	*out = s;
 	return 0;
@@ -166,7 +166,7 @@ qwen_session_logits(const struct qwen_session *s)
 static size_t
 block_bytes(const struct qwen_session *s)
 {
-	struct qwen_kv_shape shape = qwen_kv_shape_of(&s->model->hp);
+	struct qwen_kv_shape shape = qwen_kv_shape_of(&s->model->net.hp);
 
 	return qwen_kv_block_bytes(&shape);
 }
@@ -187,7 +187,7 @@ void
 qwen_session_shape(const struct qwen_session *s, size_t layer,
     struct qwen_state_layer *out)
 {
-	const struct qwen_hparams *h = &s->model->hp;
+	const struct qwen_hparams *h = &s->model->net.hp;
 
 	if (s->layer[layer].kv_block_bytes != 0)
 		*out = (struct qwen_state_layer){ .kv = 1,
@@ -362,10 +362,10 @@ qwen_session_reserve(struct qwen_session *s, size_t n, struct qwen_err *err)
 {
 	size_t b, need;
 
-	if (n > s->model->hp.n_ctx)
+	if (n > s->model->net.hp.n_ctx)
 		return qwen_fail(err, QWEN_ERANGE,
 		    "%zu tokens exceed the model's context of %zu", n,
-		    s->model->hp.n_ctx);
+		    s->model->net.hp.n_ctx);
 	if (n < s->n_tokens)
 		return 0;
 	need = qwen_session_slots(s, n - s->n_tokens);
@@ -400,7 +400,7 @@ qwen_session_clear(struct qwen_session *s)
 int
 qwen_session_cut_cache(struct qwen_session *s, size_t n, struct qwen_err *err)
 {
-	struct qwen_kv_shape shape = qwen_kv_shape_of(&s->model->hp);
+	struct qwen_kv_shape shape = qwen_kv_shape_of(&s->model->net.hp);
 	size_t i, used = n % QWEN_KV_BLOCK, blocks = blocks_for(n);
 
 	if (used > 0 && s->n_slot >= blocks) {
@@ -552,7 +552,7 @@ copy_rest(struct qwen_session *to, const struct qwen_session *from)
 	}
 	if (from->have_logits)
 		memcpy(to->logits, from->logits,
-		    from->model->hp.n_vocab * sizeof *to->logits);
+		    from->model->net.hp.n_vocab * sizeof *to->logits);
 	qwen_mtp_copy(to, from);
 	to->n_tokens = from->n_tokens;
 	to->have_logits = from->have_logits;

@@ -6,7 +6,7 @@
  * which only this folder includes, defines struct qwen_session.
  *
  * The KV cache of an attention layer is a list of blocks of QWEN_KV_BLOCK
- * positions: block b holds positions 16b .. 16b+15 (layout: kernel/kv.h).
+ * positions: block b holds positions 16b .. 16b+15 (layout: quant/kv.h).
  * Positions not yet written are zero.  The recurrent state of a DeltaNet layer
  * is S, f32 [n_head_v][dk][dv] (row d of S is multiplied by k[d]), and the last
  * conv_kernel - 1 rows of the convolution's input, f32 [row][channel], oldest
@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/kernel/kv.h"
+#include "engine/quant/kv.h"
 #include "qwen.h"
 
 struct qwen_pool;

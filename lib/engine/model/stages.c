@@ -394,6 +394,6 @@ qwen_session_stages(const struct qwen_session *s,
 {
 	struct plain p = { each, arg };
 
-	qwen_stages(s->model->arch, &s->model->hp, qwen_mtp_whole(s),
+	qwen_stages(s->model->net.arch, &s->model->net.hp, qwen_mtp_whole(s),
 	    without_number, &p);
 }

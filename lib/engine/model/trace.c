@@ -109,13 +109,13 @@ choose_all(struct qwen_tracing *tr, const struct qwen_session *s,
 	const struct qwen_model *m = s->model;
 	struct choice c = { &tr->t, tr, NULL };
 	unsigned parts = qwen_mtp_whole(s);
-	const char *but = parts != 0 || m->hp.n_block == m->hp.n_layer ? "" :
+	const char *but = parts != 0 || m->net.hp.n_block == m->net.hp.n_layer ? "" :
 	    " without its MTP block";
 	int rc = 0;
 	size_t i;
 
 	c.used = calloc(tr->t.n_patterns + 1, 1);
-	if (c.used == NULL || qwen_stages(m->arch, &m->hp, parts, choose,
+	if (c.used == NULL || qwen_stages(m->net.arch, &m->net.hp, parts, choose,
 	    &c) < 0)
 		rc = qwen_oom(err);
 	for (i = 0; i < tr->t.n_patterns && rc == 0; i++) {
@@ -154,7 +154,7 @@ qwen_session_trace_sized(size_t size, struct qwen_session *s,
 		if ((tr = calloc(1, sizeof *tr)) == NULL)
 			return qwen_oom(err);
 		tr->t = *t;
-		tr->number = calloc(qwen_stage_count(&m->hp),
+		tr->number = calloc(qwen_stage_count(&m->net.hp),
 		    sizeof *tr->number);
 		if (tr->number == NULL)
 			qwen_oom(err);

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/quant/quant.h"
+#include "engine/quant/operand.h"
 
 #define QUANT(q) extern const struct qwen_quant q;
 #include "quants.inc"
@@ -156,4 +156,13 @@ qwen_quant_find_nonfinite(uint32_t type, const void *src, size_t n)
 			return (int64_t)i;
 	}
 	return -1;
+}
+
+enum qwen_operand
+qwen_operand_of(const struct qwen_quant *q, size_t n_in, unsigned numerics)
+{
+	if (q->kind != QWEN_QUANT_FLOAT)
+		return numerics == 4 ? QWEN_AS_TWO_Q8 : QWEN_AS_Q8;
+	return numerics == 3 && q->type != QT_F32 && n_in % 32 == 0 ?
+	    QWEN_AS_BF16 : QWEN_AS_F32;
 }

@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/pieces.h"
-#include "engine/kernel/math.h"
+#include "engine/quant/math.h"
 #include "engine/sample/sample.h"
 #include "engine/sample/seen.h"
 

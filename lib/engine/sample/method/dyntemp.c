@@ -6,7 +6,7 @@
  * "Dynamic Temperature" by entropy: Kalomaze, llama.cpp, pull request 4972
  * (2024): T = A + (B - A) * (H / ln n)^E with the entropy H of n tokens.
  */
-#include "engine/kernel/math.h"
+#include "engine/quant/math.h"
 #include "engine/sample/sample.h"
 
 enum { LOW, HIGH, EXPONENT };

@@ -5,7 +5,7 @@
  * Nguyen et al., "Turning Up the Heat: Min-p Sampling for Creative and Coherent
  * LLM Outputs", arXiv:2407.01082, section 3.
  */
-#include "engine/kernel/math.h"
+#include "engine/quant/math.h"
 #include "engine/sample/sample.h"
 
 static const struct qwen_sample_opt opts[] = {

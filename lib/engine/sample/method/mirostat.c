@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/kernel/math.h"
+#include "engine/quant/math.h"
 #include "engine/sample/sample.h"
 
 enum { TAU, ETA };

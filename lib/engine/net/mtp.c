@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * mtp_load.c - the weights of the block that predicts, from the model's file or
- * from one that has little else.
+ * mtp.c - the weights of the MTP block, from the model's file or from a draft file.
  */
 #include <string.h>
 
 #include "base/err.h"
 #include "gguf/gguf.h"
-#include "engine/model/model.h"
-
-int
-qwen_model_has_mtp(const struct qwen_model *m)
-{
-	return m->mtp.on;
-}
+#include "engine/net/net.h"
 
 unsigned
 qwen_mtp_parts(const struct qwen_gguf *g, size_t block)
@@ -45,7 +38,7 @@ load_ffn(struct qwen_loader *ld, struct qwen_layer *l)
 		qwen_mlp_load(ld, l);
 }
 
-/* A matrix of the block, else of the ends of its file, else the model's. */
+/* Loads the block's own matrix, else the one of its file, else keeps the model's. */
 static void
 load_end(struct qwen_loader *ld, struct qwen_weight *w, const char *name,
     const char *end)
@@ -81,11 +74,11 @@ load_norm(struct qwen_loader *ld, const float **v)
 	ld->layer = layer;
 }
 
-/* Block number block of the loader's file. */
+/* Loads the MTP block with this number from the loader's file. */
 static int
 load(struct qwen_loader *ld, size_t block)
 {
-	struct qwen_model *m = ld->m;
+	struct qwen_net *m = ld->m;
 	struct qwen_mtp *p = &m->mtp;
 	size_t n = m->hp.n_embd;
 
@@ -110,30 +103,9 @@ load(struct qwen_loader *ld, size_t block)
 	return ld->rc;
 }
 
-/*
- * Rows of the head that a draft is chosen from.  Ids of a vocabulary made by
- * merging pairs ascend as these get rarer: of Qwen's 152 thousand the first 32
- * (64) thousand are 95 (98) of 100 tokens of Python and C, 95 (97) of English
- * and 82 (95) of German.  All of them would be most of a draft's cost; so many
- * are taken as are a twentieth of what a token of the model costs to read, 74
- * thousand for the 35B shape in Q6_K.
- */
-static size_t
-first_rows(const struct qwen_model *m)
-{
-	enum { LEAST = 16384, SHARE = 20 };
-	size_t n = m->hp.n_vocab, rows;
-	struct qwen_plan p;
-
-	qwen_plan_make(&p, m, 0, 1, 1, 0, NULL);
-	rows = (size_t)(p.sum.read / SHARE / m->mtp.head.row_bytes);
-	rows = rows > LEAST ? rows : LEAST;
-	return rows < n ? rows : n;
-}
-
 /* -------------------------------------------------------------- a side file */
 
-/* What both files must agree in, for the block to be one of the model. */
+/* Checks that the draft file fits the model. */
 static int
 compare(const struct qwen_hparams *a, const struct qwen_hparams *b,
     struct qwen_err *err)
@@ -164,7 +136,7 @@ compare(const struct qwen_hparams *a, const struct qwen_hparams *b,
 }
 
 static int
-check_arch(const struct qwen_model *m, const struct qwen_gguf *g,
+check_arch(const struct qwen_net *m, const struct qwen_gguf *g,
     struct qwen_err *err)
 {
 	struct qwen_str name = { "", 0 };
@@ -179,7 +151,7 @@ check_arch(const struct qwen_model *m, const struct qwen_gguf *g,
 }
 
 static int
-load_side(struct qwen_model *m, const struct qwen_gguf *g,
+load_side(struct qwen_net *m, const struct qwen_gguf *g,
     struct qwen_err *err)
 {
 	struct qwen_loader ld = { .m = m, .g = g, .err = err };
@@ -201,7 +173,7 @@ load_side(struct qwen_model *m, const struct qwen_gguf *g,
 }
 
 int
-qwen_mtp_load(struct qwen_model *m, const struct qwen_model_opts *opts,
+qwen_mtp_load(struct qwen_net *m, const struct qwen_model_opts *opts,
     struct qwen_err *err)
 {
 	struct qwen_loader ld = { .m = m, .g = m->gguf, .err = err };
@@ -221,7 +193,6 @@ qwen_mtp_load(struct qwen_model *m, const struct qwen_model_opts *opts,
 		if (load(&ld, m->hp.n_layer) < 0)
 			return -1;
 	}
-	m->mtp.n_first = first_rows(m);
 	m->mtp.on = 1;
 	return 0;
 }

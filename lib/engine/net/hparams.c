@@ -2,8 +2,8 @@
 /*
  * hparams.c - hyperparameters from metadata.
  *
- * Every number is bounded here, so that no later product overflows and no
- * kernel meets a shape that it does not do.
+ * All numbers are checked against limits here, so that no later product overflows
+ * and no kernel gets a shape that it does not support.
  */
 #include <float.h>
 #include <math.h>
@@ -12,27 +12,28 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/kernel/math.h"
-#include "engine/model/model.h"
+#include "engine/quant/math.h"
+#include "engine/net/net.h"
+#include "engine/quant/kv.h"
 
-#define MAX_DIM ((uint64_t)1 << 24)	/* of any one dimension */
+#define MAX_DIM ((uint64_t)1 << 24)	/* limit of each dimension */
 
 /*
- * Of the recurrent state of a layer, which the file's size does not bound; the
- * largest published model has 2^20.
+ * Limit of the numbers in a layer's recurrent state, since the file's size does not
+ * bound them.  The largest published model has 2^20.
  */
 #define MAX_STATE ((size_t)1 << 24)
 
 struct key { char s[128]; };
 
-/* Keys of an architecture; once one is wrong, no more are looked at. */
+/* Reads keys of an architecture; after an error rc is -1 and nothing more is read. */
 struct keys {
 	const struct qwen_gguf	*g;
 	struct qwen_err		*err;
 	int			 rc;
 };
 
-/* "<architecture>.<name>" */
+/* Returns "<architecture>.<name>". */
 static struct key
 arch_key(const struct keys *k, const char *name)
 {
@@ -52,9 +53,9 @@ missing(struct keys *k, const char *name)
 	    arch_key(k, name).s);
 }
 
-#define NEEDED UINT64_MAX	/* a default: there is none */
+#define NEEDED UINT64_MAX	/* as a default: the key must be present */
 
-/* Number i of a key, or the default if it is absent. */
+/* Reads number i of a key, or takes the default if the key is absent. */
 static int
 get_size(struct keys *k, const char *name, size_t i, uint64_t lo, uint64_t hi,
     uint64_t def, size_t *out)
@@ -85,7 +86,7 @@ need_size(struct keys *k, const char *name, uint64_t lo, uint64_t hi,
 	return get_size(k, name, 0, lo, hi, NEEDED, out);
 }
 
-/* NAN as default: there is none. */
+/* The same for a real number; the default NAN means that the key must be present. */
 static int
 get_real(struct keys *k, const char *name, double def, double *out)
 {
@@ -115,7 +116,7 @@ get_bool(struct keys *k, const char *name, int *v)
 	return k->rc;
 }
 
-/* A key that may hold one value, or one for each block. */
+/* Reads a key that has one value, or one for each block. */
 static int
 per_block(struct keys *k, const char *name, size_t block, size_t *i)
 {
@@ -134,8 +135,8 @@ per_block(struct keys *k, const char *name, size_t block, size_t *i)
 }
 
 /*
- * A side file has the block for prediction of several tokens alone, and the
- * ends of the model that it drafts for, whose keys it has.
+ * A draft file has only the MTP block, and perhaps the embedding and the head.  Its
+ * keys are those of the model that it drafts for.
  */
 static int
 refuse_draft(struct keys *k, size_t n_block)
@@ -206,7 +207,7 @@ read_common(struct keys *k, struct qwen_hparams *h, int draft)
 	return 0;
 }
 
-/* The value of a per-block key in attention layers, which must agree. */
+/* Reads a per-block key, whose values in the attention layers must be equal. */
 static int
 same_in_attention(struct keys *k, const struct qwen_hparams *h,
     const char *name, uint64_t def, size_t *out)
@@ -227,12 +228,12 @@ same_in_attention(struct keys *k, const struct qwen_hparams *h,
 		*out = v;
 		first = 0;
 	}
-	if (first)	/* no attention layer at all */
+	if (first)	/* no attention layer */
 		*out = def != NEEDED ? (size_t)def : 1;
 	return 0;
 }
 
-/* Some models that make vectors look at later tokens too: not here. */
+/* Refuses models without a causal mask, such as some embedding models. */
 static int
 check_causal(struct keys *k)
 {
@@ -265,7 +266,7 @@ read_attention(struct keys *k, struct qwen_hparams *h)
 	    get_size(k, "attention.value_length", 0, 1, QWEN_HEAD_MAX,
 	    h->n_embd_head, &value_length) < 0)
 		return -1;
-	/* a size that no key gives has not been bounded yet */
+	/* a size without a key was not checked yet */
 	if (value_length != h->n_embd_head || h->n_embd_head == 0 ||
 	    h->n_embd_head % 16 != 0 || h->n_embd_head > QWEN_HEAD_MAX)
 		return qwen_fail(k->err, QWEN_EUNSUP, "head sizes %zu and "
@@ -284,7 +285,7 @@ read_attention(struct keys *k, struct qwen_hparams *h)
 	return 0;
 }
 
-/* Sections must cover all pairs: then text is ordinary RoPE. */
+/* Checks that the sections cover all pairs, so that text has ordinary RoPE. */
 static int
 check_sections(struct keys *k, const struct qwen_hparams *h)
 {
@@ -340,7 +341,7 @@ is(struct qwen_str s, const char *text)
 	return s.len == strlen(text) && memcmp(s.s, text, s.len) == 0;
 }
 
-/* How the file would have YaRN's ramp, and its factor of cos and sin. */
+/* Reads the file's YaRN ramp and its factor of cos and sin. */
 static int
 read_ramp(struct keys *k, struct scaling *s)
 {
@@ -370,7 +371,7 @@ read_scaling(struct keys *k, const struct qwen_hparams *h, struct scaling *s)
 {
 	struct key key = arch_key(k, "rope.scaling.type");
 	struct qwen_str type = { NULL, 0 };
-	double old;	/* of files from before there were types */
+	double old;	/* a key of older files without a type */
 
 	if (get_real(k, "rope.scale_linear", 1, &old) < 0 ||
 	    qwen_gguf_get_str(k->g, key.s, &type, k->err) < 0 ||
@@ -397,8 +398,8 @@ read_scaling(struct keys *k, const struct qwen_hparams *h, struct scaling *s)
 }
 
 /*
- * What was asked for in place of what the file says.  The factor is an f32, as
- * it would be in a file.
+ * Replaces the file's scaling by the one that was requested.  The factor is rounded
+ * to f32, as in a file.
  */
 static int
 override(struct keys *k, struct qwen_hparams *h, struct scaling *s)
@@ -406,7 +407,7 @@ override(struct keys *k, struct qwen_hparams *h, struct scaling *s)
 	struct scaling own = *s;
 	double n;
 
-	/* of 1, either kind leaves positions as they are */
+	/* with factor 1, both kinds leave positions unchanged */
 	s->kind = h->rope.factor == 1000 && h->rope.n_orig == 0 ?
 	    QWEN_ROPE_NONE : h->rope.kind;
 	h->rope.kind = s->kind;
@@ -496,14 +497,14 @@ read_moe(struct keys *k, struct qwen_hparams *h, const struct qwen_arch *a)
 
 	need_size(k, "expert_count", 1, 65536, &h->n_expert);
 	need_size(k, "expert_used_count", 1, h->n_expert, &h->n_expert_used);
-	/* 0: not said; 1: softmax */
+	/* 0: no key; 1: softmax */
 	if (get_size(k, "expert_gating_func", 0, 0, UINT32_MAX, 1, &gate) < 0)
 		return -1;
 	if (gate > 1)
 		return qwen_fail(k->err, QWEN_EUNSUP, "%s is %zu; only 1 "
 		    "(softmax) is supported",
 		    arch_key(k, "expert_gating_func").s, gate);
-	/* a key of Ollama's */
+	/* Ollama's key */
 	if (get_bool(k, "norm_top_k_prob", &norm) < 0)
 		return -1;
 	if (norm == a->share_of_all)
@@ -528,7 +529,7 @@ read_moe(struct keys *k, struct qwen_hparams *h, const struct qwen_arch *a)
 	return 0;
 }
 
-/* Does head_count_kv say which layers have no attention, by a 0 for each? */
+/* Returns whether head_count_kv is 0 for layers without attention. */
 static int
 marks_recurrent(const struct keys *k, const struct qwen_hparams *h)
 {
@@ -548,8 +549,8 @@ marks_recurrent(const struct keys *k, const struct qwen_hparams *h)
 }
 
 /*
- * Which trunk layers are DeltaNet: attention.recurrent_layers says so, else
- * full_attention_interval, else zeros in attention.head_count_kv, else all but
+ * Sets which trunk layers are DeltaNet: by attention.recurrent_layers, else
+ * full_attention_interval, else zeros in attention.head_count_kv, else all except
  * every fourth layer.
  */
 static int
@@ -582,8 +583,9 @@ plan_recurrent(struct keys *k, struct qwen_hparams *h)
 }
 
 /*
- * Converters tile the value heads of Qwen3.5 over the key heads; those of
- * Qwen3-Next stay in groups.  Ollama's files say which, by v_head_reordered.
+ * Sets the order of value heads: converters tile those of Qwen3.5 over the key heads
+ * and keep those of Qwen3-Next in groups.  Ollama's files have the key
+ * v_head_reordered.
  */
 static int
 read_deltanet(struct keys *k, struct qwen_hparams *h, int grouped)
@@ -591,7 +593,7 @@ read_deltanet(struct keys *k, struct qwen_hparams *h, int grouped)
 	int tiled = !grouped;
 	size_t inner;
 
-	need_size(k, "ssm.conv_kernel", 1, 16, &h->conv_kernel);
+	need_size(k, "ssm.conv_kernel", 1, QWEN_TAPS_MAX, &h->conv_kernel);
 	need_size(k, "ssm.state_size", 16, 256, &h->dk);
 	need_size(k, "ssm.group_count", 1, 4096, &h->n_head_k);
 	need_size(k, "ssm.time_step_rank", 1, 4096, &h->n_head_v);

@@ -6,8 +6,8 @@
  * operations that IEEE 754 rounds in one way.  The vector forms in vec.h follow
  * qwen_expf step by step.
  */
-#ifndef QWEN_KERNEL_MATH_H
-#define QWEN_KERNEL_MATH_H
+#ifndef QWEN_QUANT_MATH_H
+#define QWEN_QUANT_MATH_H
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 /* math.c - the double-precision functions: series on reduced arguments. */
 #include <string.h>
 
-#include "engine/kernel/math.h"
+#include "engine/quant/math.h"
 
 /* ln 2 and pi/2 in parts; the upper ones have zeros at their ends. */
 #define LN2_HI		0x1.62e42fee00000p-1

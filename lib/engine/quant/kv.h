@@ -14,8 +14,8 @@
  * dimensions, the upper four bits the second half.  Both numbers of a byte
  * belong to the same position.
  */
-#ifndef QWEN_KERNEL_KV_H
-#define QWEN_KERNEL_KV_H
+#ifndef QWEN_QUANT_KV_H
+#define QWEN_QUANT_KV_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* lora_load.c - what the files of adapters have for each weight, as it is used. */
+/* lora.c - loads adapters: for each weight, its additions in the form of products. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -8,19 +8,20 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "gguf/adapter.h"
-#include "engine/model/lora.h"
+#include "engine/net/lora.h"
 
 struct qwen_loras {
 	struct qwen_adapter_file *v;
 	size_t			 n;
-	uint64_t		 bytes;		/* of our own memory */
-	pthread_mutex_t		 lock;		/* of these: */
-	struct qwen_fp		*fp;		/* [n]; or NULL, not yet */
+	struct qwen_pool	*pool;		/* copies matrices */
+	uint64_t		 bytes;		/* of copied matrices */
+	pthread_mutex_t		 lock;		/* protects fp */
+	struct qwen_fp		*fp;		/* [n]; NULL until computed */
 };
 
 int
-qwen_loras_open(struct qwen_model *m, const struct qwen_model_opts *opts,
-    struct qwen_err *err)
+qwen_loras_open(struct qwen_net *m, const struct qwen_model_opts *opts,
+    struct qwen_pool *pool, struct qwen_err *err)
 {
 	struct qwen_loras *l;
 	size_t i;
@@ -37,6 +38,7 @@ qwen_loras_open(struct qwen_model *m, const struct qwen_model_opts *opts,
 		return qwen_oom(err);
 	}
 	m->loras = l;
+	l->pool = pool;
 	l->n = opts->n_adapters;
 	for (i = 0; i < l->n; i++) {
 		if (qwen_adapter_open(&l->v[i], &opts->adapters[i], m->gguf,
@@ -62,13 +64,13 @@ qwen_loras_close(struct qwen_loras *l)
 }
 
 size_t
-qwen_loras_n(const struct qwen_model *m)
+qwen_loras_n(const struct qwen_net *m)
 {
 	return m->loras != NULL ? m->loras->n : 0;
 }
 
 const struct qwen_gguf *
-qwen_loras_get(const struct qwen_model *m, size_t i, double *scale,
+qwen_loras_get(const struct qwen_net *m, size_t i, double *scale,
     size_t *n_matrices, size_t *rank)
 {
 	const struct qwen_adapter_file *a = &m->loras->v[i];
@@ -80,13 +82,13 @@ qwen_loras_get(const struct qwen_model *m, size_t i, double *scale,
 }
 
 uint64_t
-qwen_loras_bytes(const struct qwen_model *m)
+qwen_loras_bytes(const struct qwen_net *m)
 {
 	return m->loras != NULL ? m->loras->bytes : 0;
 }
 
 size_t
-qwen_loras_width(const struct qwen_model *m)
+qwen_loras_width(const struct qwen_net *m)
 {
 	size_t i, n = 0;
 
@@ -96,7 +98,7 @@ qwen_loras_width(const struct qwen_model *m)
 }
 
 int
-qwen_loras_fingerprints(const struct qwen_model *m,
+qwen_loras_fingerprints(const struct qwen_net *m,
     int (*make)(const struct qwen_gguf *, struct qwen_fp *, struct qwen_err *),
     const struct qwen_fp **out, struct qwen_err *err)
 {
@@ -123,7 +125,7 @@ qwen_loras_fingerprints(const struct qwen_model *m,
 
 /* ----------------------------------------------------------------- matrices */
 
-/* Rows of a tensor, checked and, of B, turned; some rows of a matrix an item. */
+/* A task copies ROWS rows of a matrix, checks them, and transposes those of B. */
 enum { ROWS = 64 };
 
 struct copy {
@@ -131,9 +133,9 @@ struct copy {
 	size_t				 n_in, n_row;	/* of a matrix */
 	const struct qwen_quant		*quant;
 	size_t				 row_bytes;
-	float				*to;		/* NULL: only look */
-	int				 turned;	/* as B is kept */
-	size_t				 size;		/* of a matrix, there */
+	float				*to;		/* NULL: only check */
+	int				 turned;	/* transposed, as B is stored */
+	size_t				 size;		/* numbers of a copied matrix */
 	float				*row;		/* [threads][n_in] */
 	atomic_int			 bad;
 };
@@ -162,12 +164,12 @@ do_copy(void *arg, size_t item, int thread)
 	}
 }
 
-/* A copy as f32 if wanted, turned or not; or NULL, and rc is -1. */
+/* Checks a tensor; returns an f32 copy if wanted.  NULL and rc -1 on errors. */
 static const float *
 copy_rows(struct qwen_loader *ld, const struct qwen_gguf_tensor *t, int wanted,
     int turned)
 {
-	struct qwen_pool *pool = ld->m->pool;
+	struct qwen_pool *pool = ld->m->loras->pool;
 	struct copy c = { .t = t, .n_in = (size_t)t->ne[0],
 	    .n_row = (size_t)t->ne[1], .quant = qwen_quant_find(t->type),
 	    .row_bytes = qwen_quant_row_bytes(t->type, t->ne[0]) };
@@ -193,7 +195,7 @@ copy_rows(struct qwen_loader *ld, const struct qwen_gguf_tensor *t, int wanted,
 	return c.to;
 }
 
-/* A as a weight: where it lies, or widened, if kernels cannot take it there. */
+/* Binds A to the mapping, or to an f32 copy if the kernels need one. */
 static void
 load_a(struct qwen_loader *ld, struct qwen_weight *w,
     const struct qwen_gguf_tensor *t)
@@ -211,7 +213,7 @@ load_a(struct qwen_loader *ld, struct qwen_weight *w,
 	} else
 		copy_rows(ld, t, 0, 0);
 	w->quant = qwen_quant_find(type);
-	w->matmul = ld->m->kernels.matmul_f32[type];
+	w->operand = QWEN_AS_F32;
 	w->n_in = (size_t)t->ne[0];
 	w->n_out = (size_t)t->ne[1];
 	w->row_bytes = qwen_quant_row_bytes(type, t->ne[0]);
@@ -233,7 +235,7 @@ load_one(struct qwen_loader *ld, struct qwen_lora *l,
 		l->b = copy_rows(ld, p->b, 1, 1);
 }
 
-/* Those whose numbers can be computed with. */
+/* Checks that the types of A and B are supported. */
 static int
 check_types(const struct qwen_adapter_pair *p, struct qwen_err *err)
 {
@@ -284,7 +286,7 @@ qwen_lora_load(struct qwen_loader *ld, struct qwen_weight *w,
 }
 
 int
-qwen_loras_check(const struct qwen_model *m, struct qwen_err *err)
+qwen_loras_check(const struct qwen_net *m, struct qwen_err *err)
 {
 	size_t i;
 

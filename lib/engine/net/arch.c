@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
-/* arch.c - the architectures. */
+/* arch.c - the table of architectures. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "engine/model/model.h"
+#include "engine/net/net.h"
 
 static const struct qwen_arch archs[] = {
 	/* Qwen2.5 too */
@@ -20,7 +20,7 @@ static const struct qwen_arch archs[] = {
 	{ .name = "qwen3moe", .ffn_norm = "ffn_norm.weight", .moe = 1 },
 	{ .name = "qwen3next", .ffn_norm = "post_attention_norm.weight",
 	  .hybrid = 1, .grouped = 1, .moe = 1, .shared = 1 },
-	/* of those that see, what reads and writes text */
+	/* the text part of vision models */
 	{ .name = "qwen3vl", .ffn_norm = "ffn_norm.weight", .sections = 1 },
 	{ .name = "qwen3vlmoe", .ffn_norm = "ffn_norm.weight", .sections = 1,
 	  .moe = 1 },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * check.c - what opening a file does not look at: every scale of every
- * tensor, and whether the vocabulary agrees with itself.
+ * check.c - checks that opening a file leaves out: every scale of every tensor, and
+ * the consistency of the vocabulary.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -58,7 +58,7 @@ check_bools(struct run *r, const struct qwen_gguf_kv *kv)
 	}
 }
 
-/* The array under key, or NULL; reports one of another element type. */
+/* Returns the array of key, or NULL; reports another element type. */
 static const struct qwen_gguf_kv *
 find_array(struct run *r, const char *key, enum qwen_gguf_type elem)
 {
@@ -114,7 +114,7 @@ check_types(struct run *r, const struct qwen_gguf_kv *types)
 	}
 }
 
-/* "left right"; the left half is not empty, so look from the second byte. */
+/* A merge is "left right". The left half is not empty, so search from byte 1. */
 static void
 check_merges(struct run *r, const struct qwen_gguf_kv *merges)
 {
@@ -187,7 +187,7 @@ check_vocab(struct run *r)
 
 /* ---- tensors */
 
-/* One message a tensor is enough to know that it is bad. */
+/* Reports only the first bad block of a tensor. */
 static void
 check_tensor(struct run *r, const struct qwen_gguf_tensor *t)
 {

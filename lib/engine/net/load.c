@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
-/* load.c - tensors by name into weights: shapes and types are checked here. */
+/* load.c - binds weights to tensors by name; checks shapes and types. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/mem.h"
 #include "gguf/adapter.h"
-#include "engine/model/lora.h"
+#include "engine/net/lora.h"
 
 struct name { char s[96]; };
 
@@ -33,7 +33,7 @@ static void *
 own(struct qwen_loader *ld, void *(*alloc)(size_t, size_t), size_t n,
     size_t size)
 {
-	struct qwen_model *m = ld->m;
+	struct qwen_net *m = ld->m;
 	void *p = NULL;
 
 	if (qwen_grow(&m->owned, &m->cap_owned, m->n_owned + 1,
@@ -57,8 +57,8 @@ qwen_load_large(struct qwen_loader *ld, size_t n, size_t size)
 }
 
 /*
- * The tensor with this shape (trailing ones do not count), of a type that can
- * be computed with; or NULL.
+ * Returns the tensor if it has this shape (trailing ones do not count) and a
+ * supported type; else NULL, and rc is -1.
  */
 static const struct qwen_gguf_tensor *
 look(struct qwen_loader *ld, const char *name, size_t n0, size_t n1, size_t n2)
@@ -98,7 +98,7 @@ look(struct qwen_loader *ld, const char *name, size_t n0, size_t n1, size_t n2)
 	return ld->rc == 0 ? t : NULL;
 }
 
-/* The same, as long as nothing was wrong, or each that is wrong is told. */
+/* The same; NULL after an error. With ld->wrong set, reports each error. */
 static const struct qwen_gguf_tensor *
 find(struct qwen_loader *ld, const char *name, size_t n0, size_t n1, size_t n2)
 {
@@ -115,7 +115,7 @@ find(struct qwen_loader *ld, const char *name, size_t n0, size_t n1, size_t n2)
 	return NULL;
 }
 
-/* "<name>.<suffix>" beside "<name>.weight". */
+/* Returns "<name>.<suffix>" for "<name>.weight". */
 static struct name
 beside(const char *name, const char *suffix)
 {
@@ -153,12 +153,6 @@ qwen_load_weight(struct qwen_loader *ld, struct qwen_weight *w,
 	w->purpose = ld->purpose;
 	w->operand = qwen_operand_of(w->quant, n_in, ld->m->numerics);
 	ld->m->operands[w->operand] = 1;
-	w->matmul = ld->m->kernels.matmul[t->type];
-	w->gemm = &ld->m->kernels.gemm[t->type];
-	if (w->operand == QWEN_AS_F32) {
-		w->matmul = ld->m->kernels.matmul_f32[t->type];
-		w->gemm = NULL;
-	}
 	w->n_in = n_in;
 	w->n_out = n_out;
 	w->row_bytes = qwen_quant_row_bytes(t->type, n_in);
@@ -175,7 +169,7 @@ qwen_weight_rows(const struct qwen_weight *w, size_t from, size_t n)
 {
 	struct qwen_weight part = *w;
 
-	if (w->data == NULL)	/* it was not loaded */
+	if (w->data == NULL)	/* not loaded */
 		return part;
 	part.data += from * w->row_bytes;
 	part.n_out = n;

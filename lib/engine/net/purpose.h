@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: ISC */
+/* purpose.h - which part of the model a weight or a stage works for. */
+#ifndef QWEN_NET_PURPOSE_H
+#define QWEN_NET_PURPOSE_H
+
+/* The part of the model that a stage works for; each weight has one. */
+enum qwen_purpose {
+	QWEN_FOR_EMBEDDING,
+	QWEN_FOR_NORM,
+	QWEN_FOR_ATTN_PROJECTIONS,
+	QWEN_FOR_ATTN_PREPARE,
+	QWEN_FOR_KV_APPEND,
+	QWEN_FOR_ATTENTION,
+	QWEN_FOR_DELTA_PROJECTIONS,
+	QWEN_FOR_DELTA_CONV,
+	QWEN_FOR_DELTA_PREPARE,
+	QWEN_FOR_DELTA_RULE,
+	QWEN_FOR_DELTA_FINISH,
+	QWEN_FOR_ROUTER,
+	QWEN_FOR_ROUTED_EXPERTS,
+	QWEN_FOR_SHARED_EXPERT,
+	QWEN_FOR_MLP,
+	QWEN_FOR_HEAD,
+	QWEN_FOR_MTP_PROJECTION,
+	QWEN_FOR_ADAPTERS,
+	QWEN_FOR_N
+};
+
+#endif

@@ -15,7 +15,7 @@ same_kv(const struct qwen_gguf_kv *a, const struct qwen_gguf_kv *b)
 }
 
 /*
- * Return the pair of a key that does not end in a NUL; NULL if there is none.
+ * Return the pair of a key that does not end in a NUL; NULL if no pair has it.
  */
 static const struct qwen_gguf_kv *
 find_kv(const struct qwen_gguf *g, const struct qwen_str *key)

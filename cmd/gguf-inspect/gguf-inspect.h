@@ -54,7 +54,7 @@ extern const char *const inspect_group_name[];
 
 /*
  * inspect_first_mtp returns the number of the first block of the MTP part,
- * UINT64_MAX if there is none.  inspect_group returns the group
+ * UINT64_MAX without an MTP part.  inspect_group returns the group
  * (INSPECT_EMBEDDING and so on) of a tensor; mtp is that number.
  */
 uint64_t inspect_first_mtp(const struct qwen_gguf *g);

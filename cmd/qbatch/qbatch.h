@@ -25,7 +25,7 @@ struct qbatch_map {
 };
 
 /*
- * qbatch_map_put returns the entry of key; if there is none, it adds one with
+ * qbatch_map_put returns the entry of key; a key without an entry gets one with
  * value and sets *made to 1, else to 0.  qbatch_map_find returns the entry or
  * NULL.
  */

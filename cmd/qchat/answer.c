@@ -285,7 +285,7 @@ warn_too_long(const struct qchat *c, size_t n)
 }
 
 /*
- * Generate the answer to the last message: 0, or -1 if there is none, after a
+ * Generate the answer to the last message: 0, or -1 without an answer, after a
  * warning unless Ctrl-C ended it.
  */
 static int

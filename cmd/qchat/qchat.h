@@ -89,7 +89,7 @@ void qchat_stops(struct qchat *c);
 
 /* ----------------------------------------------------------------- the rest */
 
-/* Add a message of the user and print the answer: 0, or -1 if there is none. */
+/* Add a message of the user and print the answer: 0, or -1 without an answer. */
 int qchat_turn(struct qchat *c, const char *text, size_t n);
 
 /* The same for a message that is already the last one. */
@@ -150,7 +150,7 @@ void qchat_forget_documents(struct qchat *c, size_t k);
 
 /*
  * qchat_drop_document drops the last waiting document, with a note: 1, or 0 if
- * there is none.  qchat_drop_documents drops all waiting ones,
+ * none waits.  qchat_drop_documents drops all waiting ones,
  * qchat_free_documents all.
  */
 int qchat_drop_document(struct qchat *c);

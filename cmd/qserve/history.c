@@ -482,7 +482,7 @@ encode_to(struct encoding *x, size_t to)
 	return x->at < to ? encode_part(x, to) : 0;
 }
 
-/* Encode a known answer that begins at from: 1, 0 if there is none, or -1. */
+/* Encode a known answer that begins at from: 1, 0 if none begins there, or -1. */
 static int
 encode_answer(struct qserve_history *h, struct encoding *x,
     struct hashing *hashes, size_t from)

@@ -72,7 +72,7 @@ void qtok_close(const struct qtok_input *in);
 size_t qtok_read(const struct qtok_input *in, char *buf, size_t size);
 
 /*
- * Call f for each operand, or for stdin if there is none.  First checks that
+ * Call f for each operand, or for stdin without operands.  First checks that
  * all can be read: a stream that ends early could pass for complete.
  */
 void qtok_each(char *paths[], void (*f)(const struct qtok_input *, void *),

@@ -236,7 +236,7 @@ weigh(struct fit *f, struct qwen_err *err)
 
 /*
  * Returns the tensor, and in *to the format, that reduces the damage most per
- * byte and needs at most `left' more bytes; NULL if there is none.
+ * byte and needs at most `left' more bytes; NULL if no tensor does.
  */
 static struct choice *
 best_step(struct fit *f, uint64_t left, int *to)

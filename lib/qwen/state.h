@@ -337,7 +337,7 @@ int qwen_state_convert_sized(size_t size, struct qwen_state_file *f,
  * all) in a chain of files: one state, or parts in order.  The first part
  * begins at 0; each next part begins where the previous one ends and has its
  * tokens as prefix.  The session ends at the end of a file or at a checkpoint
- * (without recurrent state: anywhere), or at 0 if there is none.  Blocks that
+ * (without recurrent state: anywhere), or at 0 without a checkpoint.  Blocks that
  * are not needed are not read.  want_logits as in qwen_session_rewind.
  * Checkpoints before the end stay in the files until they are needed.  The KV
  * cache of the aligned form is used in place through a private mapping.  *x

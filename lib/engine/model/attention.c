@@ -113,8 +113,8 @@ is_finite(const uint8_t *p, size_t width)
 }
 
 /*
- * A guess whose values are not finite is none.  The tokens before it multiply
- * them by zero, so they must not stay.
+ * Clears the values of a draft token in a head that has a NaN or infinity, and notes
+ * the row: the tokens before it multiply the values by zero, which would give NaN.
  */
 static void
 check_guess(const struct qwen_batch *b, const struct qwen_layer_state *kv,
@@ -188,8 +188,8 @@ append(const struct qwen_batch *b, const struct pass *p, float *x,
 }
 
 /*
- * Queries in place, keys and values to the cache.  There is no way to write a
- * whole number that is none: what is not finite is noted here.
+ * Prepares the queries in place and stores keys and values in the cache.  Integers
+ * cannot represent NaN or infinity, so rows with them are noted here.
  */
 static void
 prepare(struct qwen_batch *b, void *arg, size_t t)

@@ -393,7 +393,7 @@ pair(struct schema *s, const struct member *m)
 	    qwen_schema_child(s, &m->all));
 }
 
-/* Adds the condition that a name is none of the named fields. */
+/* Adds the condition that a name differs from all named fields. */
 static void
 exclude_names(struct schema *s, struct object *o, struct schema_together *t)
 {

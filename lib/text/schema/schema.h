@@ -298,7 +298,7 @@ int qwen_schema_has_format(struct schema *s, yyjson_val *kind,
 /* Returns 1 if the string v may be valid; formats: as they are generated. */
 int qwen_schema_takes(struct schema *s, const struct schema_all *all,
     yyjson_val *v, int formats);
-/* Adds the condition that a string is none of the values that a part lists. */
+/* Adds the condition that a string differs from all values that a part lists. */
 void qwen_schema_none_of(struct schema *s, yyjson_val *list,
     struct schema_together *t);
 /* Nodes for parts of long raw texts. */

@@ -12,19 +12,19 @@ cd "$dir" || exit 1
 # Show a command, then run it.
 show() {
 	printf '\n$ %s\n' "$*"
-	sh -c "$*" || { echo "demo: that did not work" >&2; exit 1; }
+	sh -c "$*" || { echo "demo: this command failed: $*" >&2; exit 1; }
 }
 
 echo "Text to tokens, tokens to a state, the state to new tokens, and to text:"
 show 'echo hi | qtok | qprefill -o state.cbor | qdecode -s state.cbor | qtok -d'
-printf '\n\n%s\n' "Always the likeliest token. The state is still there: go on from it by chance,"
+printf '\n\n%s\n' "That was always the likeliest token. The state is kept, so continue from it with sampling,"
 show 'qdecode -s state.cbor -n 80 --temp 1 --seed 1 </dev/null | qtok -d'
-printf '\n\n%s\n' "or after a text of yours:"
+printf '\n\n%s\n' "or after a text of your own:"
 show 'printf "Then David" | qtok | qdecode -s state.cbor -n 40 --temp 0.7 --seed 3 | qtok -d'
-printf '\n\n%s\n' "What flows between the programs can be looked at. Tokens, and the best after 'hi':"
+printf '\n\n%s\n' "The data between the programs can be read. Tokens, and the best ones after 'hi':"
 show 'echo "In the beginning" | qtok -f text | xargs'
 show 'qdecode --logits -s state.cbor </dev/null | qsample --top 3'
-printf '\n%s\n' "A block of the model guesses further tokens. They change nothing, but come together:"
+printf '\n%s\n' "Speculative decoding: the model's MTP block drafts tokens. The text stays the same; each pass gives more tokens:"
 show 'echo "In the beginning" | qtok | qdecode -v --draft mtp:4 -n 60 2>&1 >/dev/null | grep drafts'
-printf '\n%s\n' "The model is demo/demo.gguf; any other Qwen model in a GGUF file goes with -m.
-The tools are in $BIN/; their manual begins with: man man/qwen.7"
+printf '\n%s\n' "The model is demo/demo.gguf. Use -m for any other Qwen model, a GGUF file or a name.
+The tools are in $BIN/. To read their manual: man man/qwen.7"

@@ -127,7 +127,7 @@ MAP = sed 's/^/_/' $@.public $@.private
 endif
 
 # What is collected by name, so that a new file is all that a new one needs.
-KERN := $(sort $(wildcard lib/engine/kernel/generic/*_*.c lib/engine/kernel/$(ISA_DIR)/*_*.c))
+KERN := $(sort $(wildcard lib/engine/cpu/kernel/generic/*_*.c lib/engine/cpu/kernel/$(ISA_DIR)/*_*.c))
 # AMX needs a compiler that knows it; on a software model of its tiles, the
 # tests run the same files everywhere on x86.
 AMX_KERN := $(filter %_amx.c,$(KERN))
@@ -135,13 +135,15 @@ MODELLED := $(notdir $(AMX_KERN:.c=))
 ifneq ($(shell $(CC) -mamx-int8 -mamx-bf16 -E -xc /dev/null >/dev/null 2>&1 && echo y),y)
 KERN := $(filter-out $(AMX_KERN),$(KERN))
 endif
-QUANT := $(filter-out %/quant.c %/codebook.c %/math.c,$(sort $(wildcard lib/engine/quant/*.c)))
+QUANT := $(filter-out %/quant.c %/codebook.c %/math.c \
+	%/logprob.c,$(sort $(wildcard lib/engine/quant/*.c)))
 SAMP := $(sort $(wildcard lib/engine/sample/method/*.c))
 
 # The floors: what all share and the engine are libqwen; text is libqwentext.
 # CORE=y is what needs no other library.
 GROUND_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/wire/*.c))
-ENGINE_SRC := $(sort $(wildcard lib/engine/*/*.c) $(KERN) $(SAMP))
+ENGINE_SRC := $(sort $(wildcard lib/engine/*/*.c lib/engine/cpu/kernel/*.c) \
+	$(KERN) $(SAMP))
 TEXT_SRC := $(sort $(wildcard lib/text/*/*.c))
 SYNTH_SRC := $(sort $(wildcard lib/synth/*.c))
 HUB_SRC := $(sort $(wildcard lib/hub/*.c))
@@ -277,7 +279,8 @@ $(B)/%_i8mm.o: ISA = -march=armv8.2-a+dotprod+i8mm
 # Where nearly all is inlined, -g would take a third of the compiler's time to
 # tell of variables: lines are enough.
 LINES = $(if $(filter -g,$(CFLAGS)),-g1)
-$(B)/lib/engine/kernel/%.o $(B)/lib/engine/state/codec.o \
+$(B)/lib/engine/cpu/kernel/%.o \
+	$(B)/lib/engine/quant/logprob.o $(B)/lib/engine/state/codec.o \
 	$(B)/lib/quantize/generic/%.o $(B)/lib/quantize/x86/%.o: OPT = -O3 $(LINES)
 $(MODELLED:%=$(B)/tests/kernel/amx/%.o): OPT = $(LINES)
 
@@ -290,7 +293,7 @@ $(B)/%.o: %.c | $(if $(STATIC),$(LIBRARIES)/complete)
 	$(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -MMD -MP -c -o $@ $<
 
 $(MODELLED:%=$(B)/tests/kernel/amx/%.o): $(B)/tests/kernel/amx/%.o: \
-		lib/engine/kernel/x86/%.c
+		lib/engine/cpu/kernel/x86/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -MMD -MP -c -o $@ $<
 
@@ -333,7 +336,7 @@ $(B)/page.inc: cmd/qserve/page/page.html
 	@{ od -An -v -tu1 $< | sed 's/[0-9][0-9]*/&,/g'; echo 0; } >$@.new
 	@mv $@.new $@
 $(B)/cmd/qserve/page.o: $(B)/page.inc
-$(B)/lib/engine/kernel/dispatch.o: $(B)/kernels.inc
+$(B)/lib/engine/cpu/kernel/dispatch.o: $(B)/kernels.inc
 $(patsubst %.c,$(B)/%.o,$(filter tests/kernel/%,$(TEST_SRC))) \
 		$(B)/tests/golden/bits.o: $(B)/modelled.inc
 $(B)/tests/unit/fuzz_seeds.o: $(B)/fuzzers.inc

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
-#include "engine/kernel/kernel.h"
+#include "engine/cpu/kernel/kernel.h"
 
 static const char *const levels[] = {
 	"scalar",

@@ -17,14 +17,15 @@ base
 gguf base
 wire base gguf
 engine/quant base gguf
-engine/kernel base engine/quant
+engine/cpu/kernel base engine/quant
 engine/net base gguf engine/quant
-engine/model base gguf wire engine/quant engine/kernel engine/net
-engine/sample base gguf wire engine/quant engine/kernel
+engine/cpu base engine/quant engine/cpu/kernel
+engine/model base gguf wire engine/quant engine/cpu/kernel engine/cpu engine/net
+engine/sample base gguf wire engine/quant engine/cpu/kernel
 engine/state base wire engine/model engine/sample
 engine/store base wire engine/model engine/state
 engine/draft base engine/model
-engine/batch base wire engine/quant engine/kernel engine/model engine/sample engine/draft engine/store
+engine/batch base wire engine/quant engine/cpu/kernel engine/model engine/sample engine/draft engine/store
 text/yyjson
 text/token base gguf
 text/json base text/yyjson
@@ -36,7 +37,7 @@ text/request base text/token text/embed text/chat text/grammar text/schema text/
 synth base gguf
 hub base gguf text/json text/yyjson
 models base text/json text/yyjson
-quantize base gguf engine/quant engine/kernel engine/net engine/model
+quantize base gguf engine/quant engine/cpu/kernel engine/net engine/model
 cli base
 EOT
 # folder, name, and whether it is defined (T) or called (U)
@@ -44,6 +45,7 @@ EOT
 	case $f in
 	lib/tool/*) continue ;;
 	lib/quantize/*) d=quantize/ ;;
+	lib/engine/cpu/kernel/*) d=engine/cpu/kernel/ ;;
 	lib/engine/*|lib/text/*) d=${f#lib/}; d=${d%"${d#*/*/}"} ;;
 	*) d=${f#lib/}; d=${d%/*}/ ;;
 	esac

@@ -18,7 +18,7 @@
 
 #if defined(__x86_64__)
 #include "base/half.h"
-#include "engine/kernel/x86/amx.h"
+#include "engine/cpu/kernel/x86/amx.h"
 
 /* Sums of up to 16 x 16 over 64: rows of a, columns of sums, bytes of a. */
 static void

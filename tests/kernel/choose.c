@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "../tap.h"
-#include "engine/kernel/kernel.h"
+#include "engine/cpu/kernel/kernel.h"
 
 #define ALL (QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI | QWEN_CPU_AVX512VBMI | \
 	QWEN_CPU_AVX512BF16 | QWEN_CPU_AMX)

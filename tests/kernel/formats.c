@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "../tap.h"
-#include "engine/kernel/formats.h"
+#include "engine/cpu/kernel/formats.h"
 #include "random.h"
 
 static int

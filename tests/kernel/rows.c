@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/kernel/kernel.h"
+#include "engine/cpu/kernel/kernel.h"
 #include "engine/quant/math.h"
 #include "engine/model/timeline.h"
 #include "../tap.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/kernel/kernel.h"
+#include "engine/cpu/kernel/kernel.h"
 #include "../tap.h"
 #include "random.h"
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "../tap.h"
-#include "engine/kernel/tune.h"
+#include "engine/cpu/tune.h"
 #include "variants.h"
 
 static const char path[] = "tune-test.tmp/a/kernels";

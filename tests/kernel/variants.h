@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/kernel/kernel.h"
+#include "engine/cpu/kernel/kernel.h"
 #include "amx/amx_trap.h"
 
 #if defined(__x86_64__)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/kernel/logprob.h"
+#include "engine/quant/logprob.h"
 #include "qwen.h"
 #include "qwentext.h"
 #include "../tap.h"

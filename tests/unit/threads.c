@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
-#include "engine/kernel/tune.h"
+#include "engine/cpu/tune.h"
 #include "../tap.h"
 
 static char dir[] = "/tmp/threads.XXXXXX";

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/pool.h"
 #include "engine/batch/batch.h"
-#include "engine/kernel/logprob.h"
+#include "engine/quant/logprob.h"
 #include "engine/model/session.h"
 
 /*

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/pool.h"
 #include "engine/batch/batch.h"
-#include "engine/kernel/logprob.h"
+#include "engine/quant/logprob.h"
 #include "engine/model/session.h"
 
 struct scored_row {

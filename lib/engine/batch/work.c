@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/sized.h"
 #include "engine/batch/batch.h"
-#include "engine/kernel/logprob.h"
+#include "engine/quant/logprob.h"
 #include "engine/model/session.h"
 
 enum { DEFAULT_SEQUENCES = 32, MAX_SEQUENCES = 4096, DEFAULT_PASS = 512,

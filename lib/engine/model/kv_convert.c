@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "engine/kernel/kernel.h"
+#include "engine/cpu/kernel/kernel.h"
 #include "engine/model/model.h"
 #include "engine/model/timeline.h"
 

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/sized.h"
 #include "gguf/gguf.h"
-#include "engine/kernel/tune.h"
+#include "engine/cpu/tune.h"
 #include "engine/model/inputs.h"
 #include "engine/model/lora.h"
 

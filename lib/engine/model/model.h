@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/pool.h"
-#include "engine/kernel/kernel.h"
+#include "engine/cpu/kernel/kernel.h"
 #include "engine/model/profile.h"
 #include "engine/model/timeline.h"
 #include "engine/net/net.h"

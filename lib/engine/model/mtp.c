@@ -24,7 +24,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "engine/kernel/logprob.h"
+#include "engine/quant/logprob.h"
 #include "engine/quant/math.h"
 #include "engine/model/forward.h"
 #include "engine/model/inputs.h"

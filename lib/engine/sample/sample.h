@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/kernel/kernel.h"
+#include "engine/cpu/kernel/kernel.h"
 #include "qwen.h"
 
 /* A candidate near the cut-off: its score as a sortable key, and its weight. */

@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/kernel/logprob.h"
+#include "engine/quant/logprob.h"
 #include "engine/sample/sample.h"
 
 struct best {

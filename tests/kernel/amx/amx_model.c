@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/half.h"
-#include "engine/kernel/kernel.h"
-#include "engine/kernel/x86/amx.h"
+#include "engine/cpu/kernel/kernel.h"
+#include "engine/cpu/kernel/x86/amx.h"
 
 #define N_TILES 8
 #define ROWS 16

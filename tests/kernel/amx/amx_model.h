@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * amx_model.h - eight tiles of 16 rows of 64 bytes, in software.
- * lib/engine/kernel/x86/amx.h calls these functions when compiled with
+ * lib/engine/cpu/kernel/x86/amx.h calls these functions when compiled with
  * QWEN_AMX_MODEL.
  *
  * Where the hardware raises #GP or #UD, the process prints a line that says

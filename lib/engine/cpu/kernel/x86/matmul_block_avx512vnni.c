@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: ISC */
+/* matmul_block_avx512vnni.c - y = Wx, x in 8 bits, AVX-512 VNNI: small blocks. */
+#include "engine/cpu/kernel/x86/rows512.h"
+
+#define ROW_SUMS sums_any
+#define ROW_FORMATS QWEN_BLOCK_FORMATS
+#include "engine/cpu/kernel/x86/row_tile.h"
+
+const struct qwen_kernel qwen_matmul_block_avx512vnni_kernels[] = {
+	ROW_KERNELS(QWEN_AVX512VNNI)
+	{ 0 }
+};

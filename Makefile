@@ -136,13 +136,14 @@ ifneq ($(shell $(CC) -mamx-int8 -mamx-bf16 -E -xc /dev/null >/dev/null 2>&1 && e
 KERN := $(filter-out $(AMX_KERN),$(KERN))
 endif
 QUANT := $(filter-out %/quant.c %/codebook.c %/math.c \
-	%/logprob.c,$(sort $(wildcard lib/engine/quant/*.c)))
+	%/logprob.c %/kv.c,$(sort $(wildcard lib/engine/quant/*.c)))
 SAMP := $(sort $(wildcard lib/engine/sample/method/*.c))
 
 # The floors: what all share and the engine are libqwen; text is libqwentext.
 # CORE=y is what needs no other library.
 GROUND_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/wire/*.c))
-ENGINE_SRC := $(sort $(wildcard lib/engine/*/*.c lib/engine/cpu/kernel/*.c) \
+ENGINE_SRC := $(sort $(wildcard lib/engine/*.c lib/engine/*/*.c \
+	lib/engine/cpu/kernel/*.c) \
 	$(KERN) $(SAMP))
 TEXT_SRC := $(sort $(wildcard lib/text/*/*.c))
 SYNTH_SRC := $(sort $(wildcard lib/synth/*.c))

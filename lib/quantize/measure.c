@@ -11,7 +11,7 @@
 #include "base/cursor.h"
 #include "base/err.h"
 #include "base/half.h"
-#include "engine/model/inputs.h"
+#include "engine/watch/inputs.h"
 #include "gguf/write.h"
 #include "quantize/quantize.h"
 

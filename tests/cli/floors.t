@@ -19,13 +19,16 @@ wire base gguf
 engine/quant base gguf
 engine/cpu/kernel base engine/quant
 engine/net base gguf engine/quant
-engine/cpu base engine/quant engine/cpu/kernel
-engine/model base gguf wire engine/quant engine/cpu/kernel engine/cpu engine/net
+engine base engine/net
+engine/cpu base gguf engine/quant engine/cpu/kernel engine/net engine
+engine/watch base gguf engine/quant engine/net
+engine/timeline base engine/quant engine/net engine engine/watch
+engine/pass base gguf wire engine/quant engine/net engine engine/cpu engine/watch engine/timeline
 engine/sample base gguf wire engine/quant engine/cpu/kernel
-engine/state base wire engine/model engine/sample
-engine/store base wire engine/model engine/state
-engine/draft base engine/model
-engine/batch base wire engine/quant engine/cpu/kernel engine/model engine/sample engine/draft engine/store
+engine/state base wire engine/quant engine/cpu engine/timeline engine/pass engine/sample
+engine/store base wire engine/timeline engine/pass engine/state
+engine/draft base engine/timeline engine/pass
+engine/batch base wire engine/quant engine/cpu/kernel engine/timeline engine/pass engine/sample engine/draft engine/store
 text/yyjson
 text/token base gguf
 text/json base text/yyjson
@@ -37,7 +40,7 @@ text/request base text/token text/embed text/chat text/grammar text/schema text/
 synth base gguf
 hub base gguf text/json text/yyjson
 models base text/json text/yyjson
-quantize base gguf engine/quant engine/cpu/kernel engine/net engine/model
+quantize base gguf engine/quant engine/cpu/kernel engine/net engine/watch engine/timeline engine/pass
 cli base
 EOT
 # folder, name, and whether it is defined (T) or called (U)
@@ -46,7 +49,7 @@ EOT
 	lib/tool/*) continue ;;
 	lib/quantize/*) d=quantize/ ;;
 	lib/engine/cpu/kernel/*) d=engine/cpu/kernel/ ;;
-	lib/engine/*|lib/text/*) d=${f#lib/}; d=${d%"${d#*/*/}"} ;;
+	lib/engine/*/*|lib/text/*) d=${f#lib/}; d=${d%"${d#*/*/}"} ;;
 	*) d=${f#lib/}; d=${d%/*}/ ;;
 	esac
 	[ -e "$B/$f.o" ] && nm -P -g "$B/$f.o" |

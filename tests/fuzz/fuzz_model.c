@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "gguf/gguf.h"
-#include "engine/model/model.h"
+#include "engine/model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -16,8 +16,9 @@
 #include <unistd.h>
 
 #include "golden.h"
-#include "engine/model/model.h"
-#include "engine/model/timeline.h"
+#include "engine/cpu/cpu.h"
+#include "engine/model.h"
+#include "engine/timeline/timeline.h"
 #include "qwen.h"
 #include "qwentext.h"
 #include "../kernel/variants.h"
@@ -76,8 +77,8 @@ hash_state(uint64_t *h, const struct qwen_session *s)
 {
 	size_t i, j;
 
-	for (i = 0; i < s->n_layer; i++) {
-		const struct qwen_layer_state *l = &s->layer[i];
+	for (i = 0; i < s->mem.n_layer; i++) {
+		const struct qwen_layer_state *l = &s->mem.layer[i];
 
 		for (j = 0; j < l->n_block; j++)
 			hash(h, l->block[j], l->kv_block_bytes);
@@ -90,6 +91,7 @@ hash_state(uint64_t *h, const struct qwen_session *s)
 static void
 use_tiles(struct qwen_model *m)
 {
+	struct qwen_cpu *cpu = (struct qwen_cpu *)(void *)m->place.on[0];
 	size_t bytes[QWEN_PACK_KINDS] = { 0 }, i, c;
 	const struct qwen_kernel *k;
 	uint32_t type;
@@ -102,16 +104,16 @@ use_tiles(struct qwen_model *m)
 			    variant_is_bf16(k) != (qwen_operand_of(q, 32,
 			    m->net.numerics) == QWEN_AS_BF16) ||
 			    !qwen_kernel_fits(k, q) || (k->type != type &&
-			    m->kernels.gemm[type].by[0] != NULL))
+			    cpu->kernels.gemm[type].by[0] != NULL))
 				continue;
 			for (c = 0; c < QWEN_TOKEN_CLASSES; c++)
-				m->kernels.gemm[type].by[c] = k;
+				cpu->kernels.gemm[type].by[c] = k;
 		}
 		if (k->packing != NULL)
 			bytes[k->packing->kind] = k->packing->bytes;
 	}
 	for (i = 0; i < QWEN_PACK_KINDS; i++)
-		m->kernels.pack_bytes += bytes[i];
+		cpu->kernels.pack_bytes += bytes[i];
 }
 
 static int

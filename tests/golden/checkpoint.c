@@ -33,8 +33,8 @@ same_all(const struct qwen_session *a, const struct qwen_session *b)
 {
 	size_t i;
 
-	for (i = 0; i < a->n_layer; i++) {
-		if (a->layer[i].n_block != b->layer[i].n_block)
+	for (i = 0; i < a->mem.n_layer; i++) {
+		if (a->mem.layer[i].n_block != b->mem.layer[i].n_block)
 			return 0;
 	}
 	return same_session(a, b);
@@ -53,7 +53,7 @@ best_cut(const struct qwen_session *s, const struct qwen_checkpoint *c,
 	}
 	if (end < n || (end == n && (end_logits || !want)))
 		best = end;
-	if (s->recurrent_bytes == 0 && best < n)
+	if (s->mem.recurrent_bytes == 0 && best < n)
 		best = want ? n - 1 : n;
 	return at == best;
 }

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/model/forward.h"
+#include "engine/timeline/timeline.h"
 #include "golden.h"
 #include "qwen.h"
 #include "../kernel/random.h"
@@ -103,7 +103,7 @@ draft_rows(struct qwen_model *m, const int32_t *ids, size_t n, size_t step,
 		read_to(s, ids, t, step);
 		if (draft(s, ids[t], 1, &id, &prob) != 1)
 			die("draft", "none came");
-		memcpy(out + (t - 1) * n_vocab, s->cache->scratch->draft,
+		memcpy(out + (t - 1) * n_vocab, s->cache->pass.draft,
 		    n_vocab * sizeof *out);
 	}
 	qwen_session_free(s);

@@ -136,9 +136,9 @@ as_plain(const struct text *t, const struct qwen_session *s)
 	    QWEN_LOGITS_NONE);
 	int good = same_saved(s, p);
 
-	good = good && (s->recurrent_bytes == 0 ||
+	good = good && (s->mem.recurrent_bytes == 0 ||
 	    memcmp(qwen_session_view(s).recurrent,
-	    qwen_session_view(p).recurrent, s->recurrent_bytes) == 0);
+	    qwen_session_view(p).recurrent, s->mem.recurrent_bytes) == 0);
 	qwen_session_free(p);
 	return good;
 }

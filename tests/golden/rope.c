@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/model/forward.h"
+#include "engine/cpu/cpu.h"
+#include "engine/model.h"
 #include "qwen.h"
 #include "../ref/tiny.h"
 #include "../tap.h"

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "golden.h"
-#include "engine/model/model.h"
-#include "engine/model/timeline.h"
+#include "engine/model.h"
+#include "engine/timeline/timeline.h"
 #include "qwen.h"
 #include "qwentext.h"
 #include "../levels.h"
@@ -59,9 +59,9 @@ same_state(const struct qwen_session *a, const struct qwen_session *b)
 {
 	size_t i, j;
 
-	for (i = 0; i < a->n_layer; i++) {
-		const struct qwen_layer_state *p = &a->layer[i];
-		const struct qwen_layer_state *q = &b->layer[i];
+	for (i = 0; i < a->mem.n_layer; i++) {
+		const struct qwen_layer_state *p = &a->mem.layer[i];
+		const struct qwen_layer_state *q = &b->mem.layer[i];
 
 		if (p->n_block != q->n_block)
 			return 0;

@@ -87,10 +87,10 @@ as_alone(struct qwen_model *m, struct line *l)
 	else
 		qwen_ahead_hide(l->s);
 	qwen_ahead_catch_up(l->s);
-	qwen_session_trim(l->s, s->n_slot);
+	qwen_session_trim(l->s, s->mem.n_slot);
 	good = same_session(s, l->s) && l->n_bad == 0;
-	for (i = 0; i < s->n_layer; i++)
-		good &= s->layer[i].n_block == l->s->layer[i].n_block;
+	for (i = 0; i < s->mem.n_layer; i++)
+		good &= s->mem.layer[i].n_block == l->s->mem.layer[i].n_block;
 	qwen_session_free(s);
 	l->check = 0;
 	return good;
@@ -432,13 +432,13 @@ damage(struct qwen_session *s)
 {
 	size_t i;
 
-	for (i = 0; i < s->n_layer; i++) {
-		if (s->layer[i].n_s > 0) {
-			s->layer[i].s[0] = NAN;
+	for (i = 0; i < s->mem.n_layer; i++) {
+		if (s->mem.layer[i].n_s > 0) {
+			s->mem.layer[i].s[0] = NAN;
 			return;
 		}
 	}
-	s->layer[0].block[0][0] = 0x7e00;
+	s->mem.layer[0].block[0][0] = 0x7e00;
 }
 
 static void

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/model/inputs.h"
+#include "engine/watch/inputs.h"
 #include "trace_util.h"
 #include "../tap.h"
 

@@ -9,7 +9,7 @@
 
 #include "engine/cpu/kernel/kernel.h"
 #include "engine/quant/math.h"
-#include "engine/model/timeline.h"
+#include "engine/timeline/timeline.h"
 #include "../tap.h"
 #include "random.h"
 #include "variants.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/model/model.h"
+#include "engine/timeline/timeline.h"
 #include "../ref/tiny.h"
 #include "../tap.h"
 

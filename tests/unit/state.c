@@ -497,7 +497,7 @@ put_rows(const struct qwen_session *s, size_t layer)
 	const uint16_t *b;
 
 	for (pos = 0; pos < s->n_tokens; pos++) {
-		b = s->layer[layer].block[pos / QWEN_KV_BLOCK];
+		b = s->mem.layer[layer].block[pos / QWEN_KV_BLOCK];
 		lane = pos % QWEN_KV_BLOCK;
 		for (head = 0; head < h->n_head_kv; head++) {
 			for (i = 0; i < d; i++)
@@ -518,8 +518,8 @@ put_end(const struct qwen_session *s)
 	long at = (long)s->n_tokens;
 	size_t i;
 
-	for (i = 0; i < s->n_layer; i++) {
-		const struct qwen_layer_state *l = &s->layer[i];
+	for (i = 0; i < s->mem.n_layer; i++) {
+		const struct qwen_layer_state *l = &s->mem.layer[i];
 
 		if (l->kv_block_bytes != 0)
 			continue;
@@ -582,8 +582,8 @@ dump(char *argv[])
 	}
 	put("tokens", -1, -1, s->tokens, s->n_tokens * sizeof *s->tokens);
 	put_about(s, &x);
-	for (i = 0; i < s->n_layer; i++) {
-		if (s->layer[i].kv_block_bytes != 0)
+	for (i = 0; i < s->mem.n_layer; i++) {
+		if (s->mem.layer[i].kv_block_bytes != 0)
 			put_rows(s, i);
 	}
 	put_end(s);

@@ -41,8 +41,8 @@ make_model(void)
 {
 	struct qwen_model *m = fake_model(&shape, "a", "x");
 
-	qwen_pool_free(m->pool);
-	if (qwen_pool_new(&m->pool, THREADS, NULL) < 0)
+	qwen_pool_free(m->place.pool);
+	if (qwen_pool_new(&m->place.pool, THREADS, NULL) < 0)
 		abort();
 	return m;
 }
@@ -57,11 +57,11 @@ make_session(struct qwen_model *m)
 	for (i = 0; i < N_AT; i++) {
 		struct qwen_kept k = { .c = { .at = at[i], .logits = 1 } };
 
-		k.recurrent = qwen_map_zero(s->recurrent_bytes);
+		k.recurrent = qwen_map_zero(s->mem.recurrent_bytes);
 		k.logits = qwen_alloc(shape.n_vocab, sizeof(float));
 		if (k.recurrent == NULL || k.logits == NULL)
 			abort();
-		fill_floats(k.recurrent, s->recurrent_bytes / 4, &x);
+		fill_floats(k.recurrent, s->mem.recurrent_bytes / 4, &x);
 		fill_floats(k.logits, shape.n_vocab, &x);
 		qwen_session_add_kept(s, &k, NULL);
 	}
@@ -114,12 +114,12 @@ save(struct report *r, int plain, size_t n_max)
 static uint64_t
 size_of(const struct qwen_session *s)
 {
-	uint64_t n = s->recurrent_bytes + s->n_tokens * sizeof *s->tokens +
+	uint64_t n = s->mem.recurrent_bytes + s->n_tokens * sizeof *s->tokens +
 	    shape.n_vocab * sizeof(float);
 	size_t i;
 
-	for (i = 0; i < s->n_layer; i++)
-		n += s->layer[i].n_block * s->layer[i].kv_block_bytes;
+	for (i = 0; i < s->mem.n_layer; i++)
+		n += s->mem.layer[i].n_block * s->mem.layer[i].kv_block_bytes;
 	return n;
 }
 
@@ -168,7 +168,7 @@ load(struct report *r, int plain, size_t n_max)
 	pclose(cat);
 	if (!r->done)
 		return;
-	r->state = size_of(s) + N_AT * (s->recurrent_bytes +
+	r->state = size_of(s) + N_AT * (s->mem.recurrent_bytes +
 	    shape.n_vocab * sizeof(float));
 	r->same = same_session(s, make_session(m));
 }

@@ -27,11 +27,11 @@ session_with(struct qwen_model *m)
 	for (i = 0; i < N_AT; i++) {
 		struct qwen_kept k = { .c = { .at = at[i],
 		    .named = i % 2 != 0,
-		    .logits = i != 2 || s->recurrent_bytes == 0 } };
+		    .logits = i != 2 || s->mem.recurrent_bytes == 0 } };
 
-		if (s->recurrent_bytes > 0) {
-			k.recurrent = qwen_map_zero(s->recurrent_bytes);
-			fill_floats(k.recurrent, s->recurrent_bytes / 4, &x);
+		if (s->mem.recurrent_bytes > 0) {
+			k.recurrent = qwen_map_zero(s->mem.recurrent_bytes);
+			fill_floats(k.recurrent, s->mem.recurrent_bytes / 4, &x);
 		}
 		if (k.c.logits) {
 			k.logits = qwen_alloc(m->net.hp.n_vocab, sizeof(float));
@@ -286,7 +286,7 @@ test_apart(struct qwen_model *m)
 		save_opts(&b, s, &o);
 		f[n_f++] = open_bytes(b.p, b.n);
 		bad += f[n_f - 1] == NULL ||
-		    (s->recurrent_bytes > 0 &&
+		    (s->mem.recurrent_bytes > 0 &&
 		    qwen_state_info(f[n_f - 1])->recurrent);
 		o.from = o.to;
 		o.no_recurrent = 0;
@@ -301,7 +301,7 @@ test_apart(struct qwen_model *m)
 	ok(bad == 0, "restored from both");
 	kv_only = f[0];
 	t = restore(m, &kv_only, 1, SIZE_MAX, 0);
-	ok(t != NULL && t->n_tokens == (s->recurrent_bytes > 0 ? 0 : at[0]),
+	ok(t != NULL && t->n_tokens == (s->mem.recurrent_bytes > 0 ? 0 : at[0]),
 	    "KV alone does not lead far: %zu", t != NULL ? t->n_tokens : 999);
 	qwen_session_free(t);
 	for (i = 0; i < n_f; i++)
@@ -383,15 +383,15 @@ test_mapped(struct qwen_model *m)
 	qwen_state_open(&f, path, &err);
 	t = restore(m, &f, 1, SIZE_MAX, 0);
 	u = restore(m, &f, 1, SIZE_MAX, 0);
-	for (i = 0; i < t->n_layer; i++) {
-		for (j = 0; j < t->layer[i].n_block; j++) {
-			const char *p = (const char *)t->layer[i].block[j];
+	for (i = 0; i < t->mem.n_layer; i++) {
+		for (j = 0; j < t->mem.layer[i].n_block; j++) {
+			const char *p = (const char *)t->mem.layer[i].block[j];
 			const char *map = t->mapping[0].p;
 
 			all++;
 			in_place += p >= map && p < map + t->mapping[0].bytes;
-			memset(t->layer[i].block[j], 0x55,
-			    t->layer[i].kv_block_bytes);
+			memset(t->mem.layer[i].block[j], 0x55,
+			    t->mem.layer[i].kv_block_bytes);
 		}
 	}
 	ok(all > 0 && in_place == all, "%zu of %zu blocks in place", in_place,
@@ -402,7 +402,7 @@ test_mapped(struct qwen_model *m)
 	qwen_state_close(f);
 	qwen_session_clear(t);
 	ok(qwen_session_reserve(t, 100, &err) == 0 &&
-	    t->layer[1].block[0][0] == 0, "cleared: memory of its own");
+	    t->mem.layer[1].block[0][0] == 0, "cleared: memory of its own");
 	qwen_session_free(s);
 	qwen_session_free(t);
 	qwen_session_free(u);
@@ -426,8 +426,8 @@ test_bits(struct qwen_model *m, int no_compress, size_t n_max)
 	size_t i, refused = 0, wrong = 0, at17;
 	uint64_t x = 5;
 
-	k.recurrent = qwen_map_zero(s->recurrent_bytes);
-	fill_floats(k.recurrent, s->recurrent_bytes / 4, &x);
+	k.recurrent = qwen_map_zero(s->mem.recurrent_bytes);
+	fill_floats(k.recurrent, s->mem.recurrent_bytes / 4, &x);
 	k.logits = qwen_alloc(m->net.hp.n_vocab, sizeof(float));
 	fill_floats(k.logits, m->net.hp.n_vocab, &x);
 	qwen_session_add_kept(s, &k, &err);

@@ -27,8 +27,8 @@ session_with(struct qwen_model *m)
 		struct qwen_kept k = { .c = { .at = at[i],
 		    .named = i % 2 != 0, .logits = 1 } };
 
-		k.recurrent = qwen_map_zero(s->recurrent_bytes);
-		fill_floats(k.recurrent, s->recurrent_bytes / 4, &x);
+		k.recurrent = qwen_map_zero(s->mem.recurrent_bytes);
+		fill_floats(k.recurrent, s->mem.recurrent_bytes / 4, &x);
 		k.logits = qwen_alloc(m->net.hp.n_vocab, sizeof(float));
 		fill_floats(k.logits, m->net.hp.n_vocab, &x);
 		if (qwen_session_add_kept(s, &k, &err) < 0)

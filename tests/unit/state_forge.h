@@ -205,15 +205,15 @@ good_plan(struct plan *p, const struct qwen_session *s)
 	add_item(p, "info", -1, -1, 0, 0)->codec = NULL;
 	p->tokens = p->n;
 	add_object(p, "tokens", -1, -1, TOKENS * 4);
-	for (i = 0; i < s->n_layer; i++) {
-		l = &s->layer[i];
+	for (i = 0; i < s->mem.n_layer; i++) {
+		l = &s->mem.layer[i];
 		if (l->kv_block_bytes == 0)
 			continue;
 		p->kv = p->n;
 		add_object(p, "kv", (int64_t)i, -1, 2 * l->kv_block_bytes);
 	}
-	for (i = 0; i < s->n_layer; i++) {
-		l = &s->layer[i];
+	for (i = 0; i < s->mem.n_layer; i++) {
+		l = &s->mem.layer[i];
 		if (l->kv_block_bytes != 0)
 			continue;
 		p->delta = p->n;
@@ -232,7 +232,7 @@ forge_shape(struct qwen_state_builder *put, const struct plan *p, size_t layer)
 {
 	const struct qwen_hparams *h = &p->s->model->net.hp;
 
-	if (p->s->layer[layer].kv_block_bytes != 0) {
+	if (p->s->mem.layer[layer].kv_block_bytes != 0) {
 		qwen_state_put_array(put, 3);
 		qwen_state_put_string(put, "kv");
 		qwen_state_put_number(put, p->shape_kv != 0 ? p->shape_kv :
@@ -254,7 +254,7 @@ forge_shape(struct qwen_state_builder *put, const struct plan *p, size_t layer)
 static inline void
 forge_info(struct qwen_state_builder *put, const struct plan *p)
 {
-	size_t i, n = p->s->n_layer;
+	size_t i, n = p->s->mem.n_layer;
 
 	qwen_state_put_uint(put, "format", p->format);
 	qwen_state_put_text(put, "writer", "forge");
@@ -568,7 +568,7 @@ CASE(token_cut)
 	p->item[p->tokens].len -= 2;
 	p->item[p->tokens].n_data -= 2;
 }
-CASE(layer_outside) { p->item[p->kv].layer = (int64_t)p->s->n_layer; }
+CASE(layer_outside) { p->item[p->kv].layer = (int64_t)p->s->mem.n_layer; }
 CASE(layer_huge) { p->item[p->kv].layer = INT64_MAX; }
 CASE(kv_of_delta) { p->item[p->kv].layer = p->item[p->delta].layer; }
 CASE(delta_of_kv) { p->item[p->delta].layer = p->item[p->kv].layer; }
@@ -677,7 +677,7 @@ CASE(kv_tail)
 	/* position 17, which is after the last token, in the second block */
 	static unsigned char v[QWEN_PIECE_MAX];
 	struct item *it = &p->item[p->kv];
-	size_t block = p->s->layer[it->layer].kv_block_bytes;
+	size_t block = p->s->mem.layer[it->layer].kv_block_bytes;
 
 	memset(v, 0, sizeof v);
 	if (2 * block > sizeof v)

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 
 #include "base/mem.h"
-#include "engine/model/model.h"
+#include "engine/timeline/timeline.h"
 #include "engine/state/state.h"
 #include "wire/record.h"
 #include "wire_util.h"
@@ -71,7 +71,7 @@ fake_model(const struct shape *sh, const char *name, const char *token)
 	m->net.hp.recurrent = qwen_alloc(sh->n_layer, 1);
 	for (i = 0; i < sh->n_layer; i++)
 		m->net.hp.recurrent[i] = i % 2 == 0;
-	if (qwen_pool_new(&m->pool, 2, &err) < 0)
+	if (qwen_pool_new(&m->place.pool, 2, &err) < 0)
 		abort();
 	return m;
 }
@@ -80,7 +80,7 @@ static inline void
 fake_model_free(struct qwen_model *m)
 {
 	qwen_gguf_close(m->net.gguf);
-	qwen_pool_free(m->pool);
+	qwen_pool_free(m->place.pool);
 	free(m->net.hp.recurrent);
 	free(m);
 }
@@ -101,14 +101,14 @@ fill_cache(struct qwen_session *s, size_t layer, uint64_t *x)
 	const struct qwen_hparams *h = &s->model->net.hp;
 	size_t b, i, half = h->n_head_kv * h->n_embd_head * QWEN_KV_BLOCK;
 
-	for (b = 0; b < s->layer[layer].n_block; b++) {
+	for (b = 0; b < s->mem.layer[layer].n_block; b++) {
 		for (i = 0; i < 2 * half; i++) {
 			size_t lane = i < half ? i % QWEN_KV_BLOCK :
 			    (i - half) / h->n_embd_head % QWEN_KV_BLOCK;
 			uint16_t v = (uint16_t)(0x3800 + next_random(x) % 999);
 
 			if (b * QWEN_KV_BLOCK + lane < s->n_tokens)
-				s->layer[layer].block[b][i] = v;
+				s->mem.layer[layer].block[b][i] = v;
 		}
 	}
 }
@@ -137,12 +137,12 @@ fake_session(struct qwen_model *m, size_t n, uint64_t seed)
 	s->n_tokens = n;
 	for (i = 0; i < n; i++)
 		s->tokens[i] = (int32_t)(next_random(&x) % m->net.hp.n_vocab);
-	for (i = 0; i < s->n_layer; i++) {
-		if (s->layer[i].kv_block_bytes != 0)
+	for (i = 0; i < s->mem.n_layer; i++) {
+		if (s->mem.layer[i].kv_block_bytes != 0)
 			fill_cache(s, i, &x);
 		else {
-			fill_floats(s->layer[i].s, s->layer[i].n_s, &x);
-			fill_floats(s->layer[i].conv, s->layer[i].n_conv, &x);
+			fill_floats(s->mem.layer[i].s, s->mem.layer[i].n_s, &x);
+			fill_floats(s->mem.layer[i].conv, s->mem.layer[i].n_conv, &x);
 		}
 	}
 	s->have_logits = n > 0;
@@ -159,7 +159,7 @@ same_session(const struct qwen_session *a, const struct qwen_session *b)
 {
 	size_t i, j, n = (a->n_tokens + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK;
 
-	if (a->n_tokens != b->n_tokens || a->n_layer != b->n_layer ||
+	if (a->n_tokens != b->n_tokens || a->mem.n_layer != b->mem.n_layer ||
 	    a->have_logits != b->have_logits ||
 	    (a->n_tokens > 0 && memcmp(a->tokens, b->tokens,
 	    a->n_tokens * sizeof *a->tokens) != 0))
@@ -167,9 +167,9 @@ same_session(const struct qwen_session *a, const struct qwen_session *b)
 	if (a->have_logits && memcmp(a->logits, b->logits,
 	    a->model->net.hp.n_vocab * sizeof *a->logits) != 0)
 		return 0;
-	for (i = 0; i < a->n_layer; i++) {
-		const struct qwen_layer_state *p = &a->layer[i];
-		const struct qwen_layer_state *q = &b->layer[i];
+	for (i = 0; i < a->mem.n_layer; i++) {
+		const struct qwen_layer_state *p = &a->mem.layer[i];
+		const struct qwen_layer_state *q = &b->mem.layer[i];
 
 		if (p->kv_block_bytes == 0) {
 			if (memcmp(p->s, q->s, p->n_s * sizeof *p->s) != 0 ||

@@ -38,11 +38,11 @@ store_model(const char *name, int any_cut)
 static inline void
 fill_recurrent(const struct qwen_session *s, void *recurrent, uint64_t seed)
 {
-	float *p = recurrent, *base = s->recurrent;
+	float *p = recurrent, *base = s->mem.recurrent;
 	size_t i;
 
-	for (i = 0; i < s->n_layer; i++) {
-		const struct qwen_layer_state *l = &s->layer[i];
+	for (i = 0; i < s->mem.n_layer; i++) {
+		const struct qwen_layer_state *l = &s->mem.layer[i];
 
 		if (l->n_s == 0)
 			continue;
@@ -59,10 +59,10 @@ fill_position(struct qwen_session *s, size_t pos, uint64_t seed)
 	size_t lane = pos % QWEN_KV_BLOCK;
 	uint16_t *b;
 
-	for (i = 0; i < s->n_layer; i++) {
-		if (s->layer[i].kv_block_bytes == 0)
+	for (i = 0; i < s->mem.n_layer; i++) {
+		if (s->mem.layer[i].kv_block_bytes == 0)
 			continue;
-		b = s->layer[i].block[pos / QWEN_KV_BLOCK];
+		b = s->mem.layer[i].block[pos / QWEN_KV_BLOCK];
 		for (k = 0; k < d; k++) {
 			b[k * QWEN_KV_BLOCK + lane] =
 			    (uint16_t)(0x3800 + next_random(&seed) % 999);
@@ -85,8 +85,8 @@ keep_here(struct qwen_session *s, size_t at, uint64_t seed)
 	struct qwen_kept k = { .c = { .at = at, .named = 1, .logits = 1 } };
 	struct qwen_err e;
 
-	if (s->recurrent_bytes > 0) {
-		k.recurrent = qwen_map_zero(s->recurrent_bytes);
+	if (s->mem.recurrent_bytes > 0) {
+		k.recurrent = qwen_map_zero(s->mem.recurrent_bytes);
 		fill_recurrent(s, k.recurrent, seed);
 	}
 	k.logits = qwen_alloc(s->model->net.hp.n_vocab, sizeof *k.logits);
@@ -118,8 +118,8 @@ session_of(struct qwen_model *m, const int32_t *tokens, size_t n, size_t every)
 		if (every > 0 && (i + 1) % every == 0 && i + 1 < n)
 			keep_here(s, i + 1, x);
 	}
-	if (s->recurrent_bytes > 0)
-		fill_recurrent(s, s->recurrent, x);
+	if (s->mem.recurrent_bytes > 0)
+		fill_recurrent(s, s->mem.recurrent, x);
 	s->have_logits = n > 0;
 	fill_floats(s->logits, m->net.hp.n_vocab, &x);
 	return s;

@@ -9,7 +9,7 @@
 #include "base/pool.h"
 #include "engine/batch/batch.h"
 #include "engine/quant/logprob.h"
-#include "engine/model/session.h"
+#include "engine/timeline/session.h"
 
 /*
  * Gives the thread's candidates list to the sampler, and, the first time,

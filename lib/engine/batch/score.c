@@ -8,7 +8,7 @@
 #include "base/pool.h"
 #include "engine/batch/batch.h"
 #include "engine/quant/logprob.h"
-#include "engine/model/session.h"
+#include "engine/timeline/session.h"
 
 struct scored_row {
 	struct qwen_work	*w;

@@ -8,7 +8,7 @@
 #include "base/sized.h"
 #include "engine/batch/batch.h"
 #include "engine/quant/logprob.h"
-#include "engine/model/session.h"
+#include "engine/timeline/session.h"
 
 enum { DEFAULT_SEQUENCES = 32, MAX_SEQUENCES = 4096, DEFAULT_PASS = 512,
     LEAST_PREFIXES = 8, MAX_PREFIXES = 1 << 16 };

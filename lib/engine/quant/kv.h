@@ -72,4 +72,29 @@ qwen_kv_v_at(const struct qwen_kv_shape *s, size_t head)
 	    head * qwen_kv_head_bytes(s->v, s->d);
 }
 
+/* Zeroes positions from .. to - 1 of a block. */
+void qwen_kv_clear(const struct qwen_kv_shape *s, uint16_t *block, size_t from,
+    size_t to);
+
+/*
+ * Writes a head's key, or value, of position `at' (0 .. 15), as round_kv
+ * returned it.
+ */
+void qwen_kv_put_k(const struct qwen_kv_shape *s, uint16_t *block, size_t head,
+    size_t at, const int8_t *q, const uint16_t *scale);
+void qwen_kv_put_v(const struct qwen_kv_shape *s, uint16_t *block, size_t head,
+    size_t at, const int8_t *q, const uint16_t *scale);
+
+/*
+ * For a KV block of 16 positions: qwen_kv_lane returns the position (0 .. 15)
+ * of byte `at'.  The others take the n bytes at p, which begin at byte `at' of
+ * the block: clear_lanes zeroes positions from `used' on; finite returns the
+ * offset of the first scale or float that is NaN or infinite, or n.
+ */
+size_t qwen_kv_lane(const struct qwen_kv_shape *s, size_t at);
+void qwen_kv_clear_lanes(const struct qwen_kv_shape *s, void *p, size_t at,
+    size_t n, size_t used);
+size_t qwen_kv_finite(const struct qwen_kv_shape *s, const void *p, size_t at,
+    size_t n);
+
 #endif

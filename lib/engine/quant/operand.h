@@ -8,6 +8,8 @@
 
 #include "engine/quant/quant.h"
 
+#define QWEN_NUMERICS_MAX 4	/* the highest numerics version */
+
 /*
  * The form of a row of activations in a product.  TWO_Q8 (two 8-bit terms) is
  * two rows, whose products are added.

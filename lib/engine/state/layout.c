@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/model/session.h"
+#include "engine/timeline/session.h"
 #include "engine/state/section.h"
 
 #define BYTES_MAX ((uint64_t)1 << 48)	/* maximum bytes of an object */

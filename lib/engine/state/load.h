@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "engine/model/session.h"
+#include "engine/timeline/session.h"
 #include "engine/state/section.h"
 
 /*

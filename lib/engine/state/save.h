@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include "engine/cpu/kv_convert.h"
 #include "engine/state/load.h"
 
 enum {

@@ -16,7 +16,7 @@
 #include "base/tmpfile.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/model/session.h"
+#include "engine/timeline/session.h"
 #include "engine/store/store.h"
 
 enum {

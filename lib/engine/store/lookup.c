@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/model/session.h"
+#include "engine/timeline/session.h"
 #include "engine/store/store.h"
 
 enum {

@@ -20,8 +20,6 @@
 #include "engine/quant/kv.h"
 #include "engine/quant/operand.h"
 
-#define QWEN_NUMERICS_MAX 4
-
 /*
  * 256 activations in 8 bits: x[i] ~ d * a[i/32] * q[i].  A row of n values is
  * (n + 255) / 256 of these; missing values in the last are zero.

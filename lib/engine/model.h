@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: ISC */
+/* model.h - an open model: what its file is, and the devices it is on. */
+#ifndef QWEN_MODEL_H
+#define QWEN_MODEL_H
+
+#include "engine/device.h"
+#include "engine/engine.h"
+
+struct qwen_model {
+	struct qwen_net			 net;
+	struct qwen_engine		*engine;
+	struct qwen_placement		 place;
+	struct qwen_input_sums		*inputs;	/* watch/inputs.h; NULL:
+							   inputs are not
+							   measured */
+};
+
+#endif

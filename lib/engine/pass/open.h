@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: ISC */
+/* open.h - the steps of opening a model. */
+#ifndef QWEN_PASS_OPEN_H
+#define QWEN_PASS_OPEN_H
+
+#include "engine/model.h"
+
+/* Sets what the options say of a model: numerics, keys and values, RoPE. */
+int qwen_net_options(struct qwen_net *net, const struct qwen_model_opts *opts,
+    struct qwen_err *err);
+
+/* Frees what was loaded, but no files. */
+void qwen_net_fini(struct qwen_net *net);
+
+/* An engine as the options describe it (engine.c). */
+int qwen_engine_new(struct qwen_engine **out,
+    const struct qwen_model_opts *opts, struct qwen_err *err);
+void qwen_engine_free(struct qwen_engine *e);
+
+/* Gives each layer of a loaded model its home (place.c). */
+int qwen_place(struct qwen_model *m, struct qwen_err *err);
+void qwen_unplace(struct qwen_model *m);
+
+#endif

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pass.c - a pass over the devices:
+ *
+ *	x = embedding; x through runs of layers, each on the device that is its home;
+ *	logits = head(output norm(x))
+ */
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/pass/pass.h"
+
+/* ------------------------------------------------------------------- memory */
+
+/* Makes room for all members of the host's memory that grow with n. */
+static int
+fit_rows(struct qwen_pass_memory *m, const struct qwen_hparams *h, size_t n)
+{
+	size_t cap[5] = { m->cap, m->cap, m->cap, m->cap, m->cap };
+
+	if (n <= m->cap)
+		return 0;
+	free(m->x);
+	m->x = NULL;
+	m->cap = 0;
+	if (qwen_grow(&m->row, &cap[0], n, sizeof *m->row) < 0 ||
+	    qwen_grow(&m->owner, &cap[1], n, sizeof *m->owner) < 0 ||
+	    qwen_grow(&m->at, &cap[2], n, sizeof *m->at) < 0 ||
+	    qwen_grow(&m->y, &cap[3], n, sizeof *m->y) < 0 ||
+	    (m->x = qwen_alloc_large(n * h->n_embd, sizeof *m->x)) == NULL)
+		return -1;
+	m->cap = n;
+	return 0;
+}
+
+static int
+fit_shares(struct qwen_pass_memory *m, size_t n)
+{
+	size_t cap[3] = { m->cap_share, m->cap_share, m->cap_share };
+
+	if (n <= m->cap_share)
+		return 0;
+	m->cap_share = 0;
+	if (qwen_grow(&m->share, &cap[0], n, sizeof *m->share) < 0 ||
+	    qwen_grow(&m->part, &cap[1], n, sizeof *m->part) < 0 ||
+	    qwen_grow(&m->progress, &cap[2], n, sizeof *m->progress) < 0)
+		return -1;
+	m->cap_share = n;
+	return 0;
+}
+
+int
+qwen_pass_fit(struct qwen_cache *c, size_t n, size_t n_share, size_t end,
+    int all, struct qwen_err *err)
+{
+	const struct qwen_placement *place = &c->model->place;
+	const struct qwen_net *net = &c->model->net;
+	struct qwen_pass_memory *m = &c->pass;
+	size_t i, first, rows;
+
+	for (i = 0; i < place->n; i++) {
+		const struct qwen_device *dev = place->on[i]->dev;
+
+		if ((c->work[i] == NULL && dev->work_new(&c->work[i],
+		    place->on[i], err) < 0) ||
+		    dev->fit(c->work[i], n, n_share, end, err) < 0)
+			return -1;
+	}
+	rows = net->mtp.on ? qwen_draft_rows(net, &first) : 0;
+	if (fit_rows(m, &net->hp, n) < 0 || fit_shares(m, n_share) < 0 ||
+	    (rows > 0 && m->draft == NULL && (m->draft =
+	    qwen_alloc_large(rows, sizeof *m->draft)) == NULL) ||
+	    (all && m->logits == NULL && (m->logits = qwen_alloc_large(
+	    QWEN_HEAD_ROWS * net->hp.n_vocab, sizeof *m->logits)) == NULL))
+		return qwen_fail(err, QWEN_ENOMEM,
+		    "out of memory for a batch of %zu tokens", n);
+	return 0;
+}
+
+uint64_t
+qwen_pass_bytes(const struct qwen_model *m, size_t n, size_t n_share,
+    size_t end)
+{
+	const struct qwen_pass_memory *host = NULL;
+	uint64_t sum = n * (sizeof *host->row + sizeof *host->owner +
+	    sizeof *host->at + sizeof *host->y), bytes;
+	size_t i, first;
+
+	if (m->net.mtp.on)
+		sum += (qwen_draft_rows(&m->net, &first) +
+		    n * m->net.hp.n_embd) * sizeof(float);
+	for (i = 0; i < m->place.n; i++) {
+		bytes = m->place.on[i]->dev->bytes(m->place.on[i], n, n_share,
+		    end);
+		sum = bytes > UINT64_MAX - sum ? UINT64_MAX : sum + bytes;
+	}
+	return sum;
+}
+
+/* ------------------------------------------------------------------- layers */
+
+/* A pass, and for whom it is. */
+struct run {
+	struct qwen_cache	*c;
+	const struct qwen_net	*net;
+	struct qwen_pass	 p;
+	struct qwen_pass_part	*part;		/* that of each share */
+	struct qwen_watch	 watch;
+	const unsigned char	*home;		/* of each layer; NULL: the CPU */
+	struct qwen_work	*work;		/* the device that has the stream */
+	const struct qwen_device *dev;
+};
+
+/* Moves the residual stream to the home of a layer. */
+static void
+go_home(struct run *r, size_t layer)
+{
+	struct qwen_work *work = r->c->work[r->home != NULL ?
+	    r->home[layer] : 0];
+
+	if (work == r->work)
+		return;
+	if (r->work != NULL)
+		r->dev->get(r->work, &r->p, r->c->pass.x);
+	r->dev = work->r->dev;
+	if (r->work != NULL)
+		r->dev->put(work, &r->p, r->c->pass.x);
+	r->work = work;
+}
+
+/* Returns how many layers from i on have the same home. */
+static size_t
+run_of(const struct run *r, size_t i)
+{
+	size_t n = 1, n_layer = r->net->hp.n_layer;
+
+	while (i + n < n_layer && (r->home == NULL ||
+	    r->home[i + n] == r->home[i]))
+		n++;
+	return n;
+}
+
+/*
+ * Takes all rows through all layers and the norm after them.  Returns 0 if no
+ * numbers are left that are finite.
+ */
+static int
+run_layers(struct run *r)
+{
+	size_t i, n, n_layer = r->net->hp.n_layer;
+	int hidden = r->net->mtp.on;
+
+	go_home(r, 0);
+	r->dev->embed(r->work, &r->p);
+	for (i = 0; i < n_layer && qwen_any_good(&r->p); i += n) {
+		n = run_of(r, i);
+		go_home(r, i);
+		r->dev->run(r->work, &r->p, i, n);
+	}
+	if (!qwen_any_good(&r->p))
+		return 0;
+	for (i = 0; i < r->p.n_share && !hidden; i++)
+		hidden = r->part[i].hidden;
+	r->dev->norm(r->work, &r->p, QWEN_HEAD_OUTPUT, hidden ?
+	    r->c->pass.x : NULL);
+	return 1;
+}
+
+/* ------------------------------------------------------------------- logits */
+
+struct check {
+	struct run	*r;
+	const uint32_t	*at;
+	float		**y;
+	size_t		 per_row;	/* items */
+};
+
+/* Numbers that one thread looks at. */
+#define CHECK_PART 16384
+
+/* Is one of them an infinity or NaN?  Without branches, for vectors. */
+static int
+any_bad(const float *x, size_t n)
+{
+	unsigned bad = 0;
+	uint32_t bits;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		memcpy(&bits, x + i, sizeof bits);
+		bad |= (bits & 0x7f800000u) == 0x7f800000u;
+	}
+	return bad != 0;
+}
+
+static void
+do_check(void *arg, size_t item, int thread)
+{
+	const struct check *c = arg;
+	const struct qwen_hparams *h = &c->r->net->hp;
+	size_t i = item / c->per_row, at = item % c->per_row * CHECK_PART;
+	size_t n = h->n_vocab - at;
+
+	(void)thread;
+	if (any_bad(c->y[i] + at, n < CHECK_PART ? n : CHECK_PART))
+		qwen_note_bad(&c->r->p, c->at[i], 2 * h->n_layer + 1);
+}
+
+/* Computes the logits of rows at[i] to y[i], and looks at them. */
+static void
+run_head(struct run *r, const uint32_t *at, size_t n, float **y)
+{
+	struct check c = { r, at, y, (r->net->hp.n_vocab + CHECK_PART - 1) /
+	    CHECK_PART };
+
+	r->dev->head(r->work, &r->p, QWEN_HEAD_OUTPUT, at, n, y);
+	qwen_pool_run(r->c->model->place.pool, do_check, &c, n * c.per_row);
+}
+
+/* Gives the logits of row t, at y, to who wants them. */
+static void
+tell(struct run *r, size_t t, const float *y)
+{
+	struct qwen_share *s = &r->p.share[r->p.owner[t]];
+	struct qwen_pass_part *p = &r->part[r->p.owner[t]];
+	size_t i = t - s->first;
+
+	if (p->failed || atomic_load(&s->bad) != SIZE_MAX || i >= s->n_sure)
+		return;
+	if (p->row != NULL && p->row(p->arg, s->pos + i, y, &p->err)) {
+		p->failed = 1;
+		return;
+	}
+	if (i + 1 < s->n_sure)
+		return;
+	if (y != p->s->logits)
+		memcpy(p->s->logits, y, r->net->hp.n_vocab * sizeof *y);
+	p->s->have_logits = 1;
+}
+
+/* The same of a hidden state, which is there already. */
+static void
+tell_hidden(struct run *r, size_t t)
+{
+	struct qwen_share *s = &r->p.share[r->p.owner[t]];
+	struct qwen_pass_part *p = &r->part[r->p.owner[t]];
+	size_t n = r->net->hp.n_embd;
+	const float *x = r->c->pass.x + t * n;
+
+	if (p->failed)
+		return;
+	if (any_bad(x, n))
+		qwen_note_bad(&r->p, t, 2 * r->net->hp.n_layer + 2);
+	if (atomic_load(&s->bad) == SIZE_MAX)
+		p->failed = p->row != NULL && p->row(p->arg, s->pos + t -
+		    s->first, x, &p->err);
+}
+
+/* Returns where the logits of row t go; NULL: there is no room in this round. */
+static float *
+place_of(struct run *r, size_t t, size_t *room)
+{
+	const struct qwen_share *s = &r->p.share[r->p.owner[t]];
+	const struct qwen_pass_part *p = &r->part[r->p.owner[t]];
+	size_t i = t - s->first;
+
+	assert(p->logits != QWEN_LOGITS_NONE);
+	if (i >= s->n_sure)
+		return p->s->ahead->row[i - s->n_sure];
+	if (p->logits == QWEN_LOGITS_LAST)
+		return p->s->logits;
+	return *room < QWEN_HEAD_ROWS ? r->c->pass.logits +
+	    (*room)++ * r->net->hp.n_vocab : NULL;
+}
+
+/*
+ * Logits of all wanted rows, many at a time: those of a last token and of drafts
+ * to their session, others to where there is room for a few.
+ */
+static void
+run_heads(struct run *r)
+{
+	uint32_t *at = r->c->pass.at;
+	float **y = r->c->pass.y;
+	size_t i, k, m, room, n = qwen_pass_wanted(&r->p, at);
+
+	for (i = 0; i < n; i += m) {
+		m = 1;
+		if (r->part[r->p.owner[at[i]]].hidden) {
+			tell_hidden(r, at[i]);
+			continue;
+		}
+		room = 0;
+		for (m = 0; i + m < n; m++) {
+			if (r->part[r->p.owner[at[i + m]]].hidden ||
+			    (y[m] = place_of(r, at[i + m], &room)) == NULL)
+				break;
+		}
+		run_head(r, at + i, m, y);
+		for (k = 0; k < m; k++)
+			tell(r, at[i + k], y[k]);
+	}
+}
+
+/* ------------------------------------------------------------------- passes */
+
+/* Returns the first row whose logits are wanted; the rest of them follows. */
+static size_t
+first_wanted(const struct qwen_pass_part *p, const struct qwen_share *s)
+{
+	if (p->logits == QWEN_LOGITS_ALL)
+		return 0;
+	return p->logits == QWEN_LOGITS_LAST && p->stop ? s->n_sure - 1 : s->n;
+}
+
+static void
+begin_part(struct qwen_pass_part *p, struct qwen_share *s)
+{
+	int rc;
+
+	*s = (struct qwen_share){ .mem = &p->s->mem, .pos = p->s->n_tokens,
+	    .n = p->n_tokens + p->n_guess, .n_sure = p->n_tokens,
+	    .tracing = p->s->tracing };
+	atomic_store(&s->bad, SIZE_MAX);
+	atomic_store(&s->good, p->n_guess);
+	/* there is room for them, and nobody else writes there */
+	assert(p->n_tokens > 0 && s->pos + p->n_tokens <= p->s->cap_tokens);
+	s->want = first_wanted(p, s);
+	p->failed = 0;
+	p->n_mtp = 0;
+	p->s->have_logits = 0;
+	qwen_journal_plan(p->s, s);
+	if (s->tracing == NULL)
+		return;
+	rc = qwen_trace_begin(s->tracing, s->pos, s->n_sure, &p->err);
+	if (rc == 0 || (rc > 0 && (!qwen_trace_block(s->tracing) ||
+	    qwen_mtp_whole(p->s))))
+		return;
+	if (rc > 0)
+		qwen_fail(&p->err, QWEN_EMISMATCH, "the MTP block cannot be "
+		    "traced: the session lacks the inputs of its next rows");
+	p->failed = 1;
+	s->tracing = NULL;
+}
+
+/*
+ * Brings what the sessions have to the devices of their layers; -1 without memory.
+ * Remote devices show nothing: a pass that somebody watches is the CPU's.
+ */
+static int
+bring_memory(struct run *r)
+{
+	struct qwen_err err;
+	size_t i;
+
+	for (i = 0; i < r->p.n_share; i++) {
+		struct qwen_session *s = r->part[i].s;
+
+		if (r->p.see != NULL && r->c->model->place.n > 1) {
+			qwen_memory_return(s);
+			qwen_blocks_changed(s);
+		} else if (qwen_memory_send(s, &err) < 0)
+			return -1;
+	}
+	r->c->pass.cpu_only = r->p.see != NULL;
+	r->home = r->p.see != NULL ? NULL : r->c->model->place.home;
+	return 0;
+}
+
+/* Fills in the rows, and who watches them; -1 without memory. */
+static int
+begin(struct run *r)
+{
+	size_t i, t;
+
+	for (i = 0; i < r->p.n_share; i++) {
+		begin_part(&r->part[i], &r->p.share[i]);
+		r->watch.trace |= r->p.share[i].tracing != NULL;
+	}
+	if (r->watch.trace || r->watch.inputs != NULL)
+		r->p.see = qwen_watch_see;
+	r->p.last = r->net->mtp.on || r->p.see != NULL ? SIZE_MAX :
+	    r->net->hp.n_layer - 1;
+	if (bring_memory(r) < 0)
+		return -1;
+	if (r->net->mtp.on)
+		qwen_mtp_begin(r->part, r->p.n_share);
+	qwen_pass_number(&r->p);
+	for (t = 0; t < r->p.n; t++) {
+		const struct qwen_share *s = &r->p.share[r->p.owner[t]];
+		const struct qwen_pass_part *p = &r->part[r->p.owner[t]];
+		uint32_t pos = (uint32_t)(s->pos + t - s->first);
+
+		i = t - s->first;
+		r->p.row[t] = (struct qwen_input){ .id = i < s->n_sure ?
+		    p->tokens[i] : p->guess[i - s->n_sure], .slot = pos,
+		    .pos = { pos, pos, pos } };
+	}
+	return 0;
+}
+
+static int
+fail_bad(size_t place, size_t n_layer, struct qwen_err *err)
+{
+	if (place == QWEN_PLACE_EMBEDDING)
+		return qwen_fail(err, QWEN_ENUMERIC,
+		    "the embedding has a value that is NaN or infinite");
+	if (place > 2 * n_layer + 1)
+		return qwen_fail(err, QWEN_ENUMERIC,
+		    "the hidden state after output_norm has a value that is "
+		    "NaN or infinite");
+	if (place > 2 * n_layer)
+		return qwen_fail(err, QWEN_ENUMERIC,
+		    "a logit is NaN or infinite (output.weight)");
+	return qwen_fail(err, QWEN_ENUMERIC,
+	    "layer %zu: the hidden state after its %s has a value that is NaN "
+	    "or infinite",
+	    (place - 1) / 2, place % 2 == 1 ? "mixer" : "feed-forward block");
+}
+
+/* Advances the end of the session, unless the part has failed. */
+static void
+end_part(struct qwen_pass_part *p, const struct qwen_share *share)
+{
+	struct qwen_session *s = p->s;
+
+	if (qwen_trace_end(share->tracing, p->tokens, p->failed, &p->err) < 0)
+		p->failed = 1;
+	if (p->failed) {
+		s->have_logits = 0;
+		return;
+	}
+	memcpy(s->tokens + s->n_tokens, p->tokens,
+	    p->n_tokens * sizeof *p->tokens);
+	s->n_tokens += p->n_tokens;
+	if (p->n_mtp > 0)
+		s->mtp.filled = s->n_tokens;
+	qwen_ahead_begin(s, p->guess, atomic_load(&share->good), p->n_guess);
+}
+
+static void
+run_all(struct run *r)
+{
+	const struct qwen_hparams *h = &r->net->hp;
+	struct qwen_pass_memory *m = &r->c->pass;
+	size_t n;
+
+	if (!run_layers(r))
+		return;
+	if (r->watch.trace) {
+		n = qwen_trace_logits(&r->p, h, QWEN_TRACE_LOGITS, 0, m->at,
+		    m->y);
+		r->dev->head(r->work, &r->p, QWEN_HEAD_OUTPUT, m->at, n, m->y);
+	}
+	run_heads(r);
+}
+
+void
+qwen_pass_run(struct qwen_cache *c, struct qwen_pass_part *part, size_t n_part,
+    void (*layer)(void *arg, size_t i), void *arg)
+{
+	const struct qwen_net *net = &c->model->net;
+	struct run r = { .c = c, .net = net, .part = part,
+	    .watch = { .net = net, .pool = c->model->place.pool,
+	    .inputs = c->model->inputs } };
+	size_t i, bad;
+
+	r.p = (struct qwen_pass){ .row = c->pass.row, .owner = c->pass.owner,
+	    .share = c->pass.share, .n_share = n_part, .watch = &r.watch,
+	    .layer = layer, .arg = arg };
+	if (begin(&r) < 0) {
+		for (i = 0; i < n_part; i++) {
+			qwen_oom(&part[i].err);
+			part[i].failed = 1;
+		}
+	} else
+		run_all(&r);
+	for (i = 0; i < n_part; i++) {
+		bad = atomic_load(&r.p.share[i].bad);
+		if (bad == SIZE_MAX)
+			continue;
+		fail_bad(bad, net->hp.n_layer, &part[i].err);
+		part[i].failed = 1;
+	}
+	if (net->mtp.on)
+		qwen_mtp_fill(&r.p, part);
+	for (i = 0; i < n_part; i++)
+		end_part(&part[i], &r.p.share[i]);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pass.h - one pass: tokens of several sessions through all layers, on the devices
+ * where these are at home.
+ */
+#ifndef QWEN_PASS_PASS_H
+#define QWEN_PASS_PASS_H
+
+#include "engine/timeline/timeline.h"
+#include "engine/watch/watch.h"
+
+/* Maximum rows of logits computed together if no session has memory for them. */
+#define QWEN_HEAD_ROWS 64
+
+/* The progress of a part of qwen_eval_parts. */
+struct qwen_progress {
+	size_t	 done;
+	size_t	 known;		/* tokens of done that were drafted and verified
+				   before */
+	size_t	 n_guess;	/* drafts of this part for which there is
+				   room */
+	size_t	 at;		/* its place in the current pass */
+	int	 in;
+};
+
+/* What a pass reads of one session; struct qwen_share has its rows. */
+struct qwen_pass_part {
+	struct qwen_session	*s;
+	const int32_t		*tokens;	/* tokens to append */
+	size_t			 n_tokens;
+	const int32_t		*guess;		/* draft tokens after them */
+	size_t			 n_guess;
+	/* which logits to compute (the last row, or all), or hidden states */
+	enum qwen_logits	 logits;
+	int			 hidden;
+	int			 stop;		/* the last row is needed */
+	int	(*row)(void *arg, size_t pos, const float *logits,
+		    struct qwen_err *err);	/* receives the rows; may be
+						   NULL */
+	void			*arg;
+	int			 failed;	/* err is set */
+	struct qwen_err		 err;
+	/*
+	 * The MTP block: whether its rows are made whole, or for keys and values
+	 * alone; how many of them this pass makes.
+	 */
+	int			 whole;
+	size_t			 n_mtp;
+};
+
+/*
+ * Makes room for passes of n rows of n_share sessions of at most end tokens; all:
+ * somebody wants logits of all of them.
+ */
+int qwen_pass_fit(struct qwen_cache *c, size_t n, size_t n_share, size_t end,
+    int all, struct qwen_err *err);
+
+/* Returns the bytes of such memory; UINT64_MAX on overflow. */
+uint64_t qwen_pass_bytes(const struct qwen_model *m, size_t n, size_t n_share,
+    size_t end);
+
+/*
+ * Runs one pass over all tokens of the parts; there must be room for them.  A part
+ * that does not fail advances the end of its session.  layer is called after each
+ * layer; or NULL.
+ */
+void qwen_pass_run(struct qwen_cache *c, struct qwen_pass_part *part,
+    size_t n_part, void (*layer)(void *arg, size_t i), void *arg);
+
+/*
+ * Returns the tokens per pass for n tokens, if the caller requested `asked' (0:
+ * the default).  A pass ends at each checkpoint of keep (may be NULL).
+ */
+size_t qwen_batch_size(const struct qwen_model *m, size_t asked, size_t n,
+    const struct qwen_checkpoints *keep);
+
+/*
+ * The MTP block in a trunk's pass (mtp.c): before it, and at its end, when the
+ * hidden states of all its rows are in the cache's pass.x.
+ */
+void qwen_mtp_begin(struct qwen_pass_part *part, size_t n_part);
+void qwen_mtp_fill(const struct qwen_pass *p, struct qwen_pass_part *part);
+
+#endif

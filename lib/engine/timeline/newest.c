@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * newest.c - where the memory of a session is newest: on the host, or on the
+ * remote devices where its layers are at home.  Full blocks never change, so that
+ * they are moved once.
+ */
+#include "base/err.h"
+#include "engine/timeline/timeline.h"
+
+static struct qwen_memory *
+memory_of(const struct qwen_session *s)
+{
+	return (struct qwen_memory *)(uintptr_t)&s->mem;
+}
+
+/* Is layer i of a kind, with its home in remote device r? */
+static int
+is_there(const struct qwen_session *s, size_t i, size_t r)
+{
+	return s->model->place.home[i] == r + 1 &&
+	    s->mem.layer[i].kv_block_bytes != 0;
+}
+
+void
+qwen_block_fetch(const struct qwen_session *s, size_t b)
+{
+	struct qwen_kv_slot *slot = s->mem.slot[b];
+	const struct qwen_resident *on;
+	size_t i, r;
+
+	for (r = 0; slot->stale >> r != 0; r++) {
+		on = s->model->place.on[1 + r];
+		for (i = 0; i < s->mem.n_layer && (slot->stale >> r & 1); i++) {
+			if (is_there(s, i, r))
+				on->dev->slot_get(s->model->place.on[1 + r],
+				    slot->own[r], i, s->mem.layer[i].block[b]);
+		}
+	}
+	slot->stale = 0;
+}
+
+void
+qwen_state_fetch(const struct qwen_session *s)
+{
+	struct qwen_memory *m = memory_of(s);
+	size_t r;
+
+	for (r = 0; m->stale >> r != 0; r++) {
+		if ((m->stale >> r & 1) != 0)
+			s->model->place.on[1 + r]->dev->state_get(
+			    s->model->place.on[1 + r], m);
+	}
+	m->stale = 0;
+}
+
+void
+qwen_blocks_changed(const struct qwen_session *s)
+{
+	size_t b;
+
+	for (b = 0; b < s->mem.n_slot; b++)
+		s->mem.slot[b]->there = s->mem.slot[b]->stale = 0;
+}
+
+void
+qwen_state_changed(const struct qwen_session *s)
+{
+	memory_of(s)->there = memory_of(s)->stale = 0;
+}
+
+void
+qwen_block_clear(const struct qwen_session *s, size_t b, size_t from,
+    size_t to)
+{
+	struct qwen_kv_shape shape = qwen_kv_shape_of(&s->model->net.hp);
+	struct qwen_kv_slot *slot = s->mem.slot[b];
+	size_t i, r;
+
+	for (i = 0; i < s->mem.n_layer; i++) {
+		if (s->mem.layer[i].kv_block_bytes != 0)
+			qwen_kv_clear(&shape, s->mem.layer[i].block[b], from,
+			    to);
+	}
+	for (r = 0; slot->there >> r != 0; r++) {
+		if ((slot->there >> r & 1) != 0)
+			s->model->place.on[1 + r]->dev->slot_clear(
+			    s->model->place.on[1 + r], slot->own[r], from, to);
+	}
+}
+
+/* Brings block b to remote device r. */
+static int
+send_block(const struct qwen_session *s, size_t b, size_t r)
+{
+	struct qwen_resident *on = s->model->place.on[1 + r];
+	struct qwen_kv_slot *slot = s->mem.slot[b];
+	size_t i;
+
+	if ((slot->there >> r & 1) != 0)
+		return 0;
+	if (slot->own[r] == NULL && on->dev->slot_new(on, &slot->own[r]) < 0)
+		return -1;
+	for (i = 0; i < s->mem.n_layer; i++) {
+		if (is_there(s, i, r))
+			on->dev->slot_put(on, slot->own[r], i,
+			    s->mem.layer[i].block[b]);
+	}
+	slot->there |= (unsigned char)(1u << r);
+	return 0;
+}
+
+static int
+send_state(struct qwen_session *s, size_t r)
+{
+	struct qwen_resident *on = s->model->place.on[1 + r];
+	struct qwen_memory *m = &s->mem;
+
+	if (m->recurrent_bytes == 0 || (m->there >> r & 1) != 0)
+		return 0;
+	if (m->own[r] == NULL && on->dev->state_new(on, m, &m->own[r]) < 0)
+		return -1;
+	on->dev->state_put(on, m);
+	m->there |= (unsigned char)(1u << r);
+	return 0;
+}
+
+int
+qwen_memory_send(struct qwen_session *s, struct qwen_err *err)
+{
+	size_t b, r, first = qwen_session_first_written(s);
+
+	for (r = 0; r + 1 < s->model->place.n; r++) {
+		if (send_state(s, r) < 0)
+			return qwen_oom(err);
+		for (b = 0; b < s->mem.n_slot; b++) {
+			if (send_block(s, b, r) < 0)
+				return qwen_oom(err);
+			if (b >= first)
+				s->mem.slot[b]->stale |= (unsigned char)(1u <<
+				    r);
+		}
+		if (s->mem.recurrent_bytes > 0)
+			s->mem.stale |= (unsigned char)(1u << r);
+	}
+	return 0;
+}
+
+void
+qwen_memory_return(struct qwen_session *s)
+{
+	size_t b;
+
+	for (b = 0; b < s->mem.n_slot; b++)
+		qwen_block_fetch(s, b);
+	qwen_state_fetch(s);
+	qwen_state_changed(s);
+	qwen_memory_drop(s);
+}
+
+void
+qwen_memory_drop(struct qwen_session *s)
+{
+	struct qwen_resident *const *on = s->model->place.on;
+	size_t r;
+
+	for (r = 0; r + 1 < s->model->place.n; r++) {
+		if (s->mem.own[r] != NULL)
+			on[1 + r]->dev->state_free(on[1 + r], s->mem.own[r]);
+		s->mem.own[r] = NULL;
+	}
+}

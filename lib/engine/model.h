@@ -10,6 +10,7 @@ struct qwen_model {
 	struct qwen_net			 net;
 	struct qwen_engine		*engine;
 	struct qwen_placement		 place;
+	struct qwen_cache		*caches;	/* all that are open */
 	struct qwen_input_sums		*inputs;	/* watch/inputs.h; NULL:
 							   inputs are not
 							   measured */

@@ -56,6 +56,13 @@ struct qwen_model_opts {
 	 */
 	const struct qwen_adapter *adapters;
 	size_t		 n_adapters;
+	/*
+	 * Devices that compute some layers in place of the CPU: NAME, or
+	 * NAME:FIRST-LAST, several with commas; NULL: none.  "plain" is straight
+	 * C on one thread, for tests.  Results have the same bits on every device.
+	 * QWEN_ERANGE if the text names no device or layer.
+	 */
+	const char	*device;
 };
 
 /*

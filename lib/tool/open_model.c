@@ -30,6 +30,15 @@ tool_cpu(void)
 	return level;
 }
 
+/* Returns what QWEN_DEVICE says; NULL: nothing. */
+static const char *
+find_device(void)
+{
+	const char *s = getenv("QWEN_DEVICE");
+
+	return s != NULL && s[0] != '\0' ? s : NULL;
+}
+
 const char *
 tool_tuning(void)
 {
@@ -147,6 +156,7 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 		cli_protect_input(d->file, "the draft model that is in use");
 	mo.cpu = tool_cpu();
 	mo.tuning = tool_tuning();
+	mo.device = find_device();
 	cli_must(path, qwen_model_open_gguf(&m, tool_gguf_open_threads(path,
 	    n_threads),
 	    &mo, &cli_err));

@@ -18,6 +18,8 @@
 #include "golden.h"
 #include "engine/cpu/cpu.h"
 #include "engine/model.h"
+#include "engine/pass/open.h"
+#include "engine/plain/plain.h"
 #include "engine/timeline/timeline.h"
 #include "qwen.h"
 #include "qwentext.h"
@@ -116,15 +118,49 @@ use_tiles(struct qwen_model *m)
 		cpu->kernels.pack_bytes += bytes[i];
 }
 
+/*
+ * Homes of layers on another device, besides the levels of the CPU; "moving" is a
+ * new home for each pass.  The memory of the device ends the process if anybody
+ * else touches it.
+ */
+static const char *const devices[] = { "plain", "plain:1", "moving" };
+#define N_DEVICES (sizeof devices / sizeof devices[0])
+
+static int
+go_to(struct qwen_model *m, const char *device)
+{
+	size_t i;
+
+	if (qwen_place(m, device, NULL) < 0)
+		return -1;
+	for (i = 1; i < m->place.n; i++)
+		qwen_plain_guard(m->place.on[i], 1);
+	return 0;
+}
+
+static int
+is_device(const char *level)
+{
+	size_t i;
+
+	for (i = 0; i < N_DEVICES; i++) {
+		if (strcmp(devices[i], level) == 0)
+			return 1;
+	}
+	return 0;
+}
+
 static int
 evaluate(const struct golden_model *g, const struct golden_case *c,
     const struct kind *kv, const char *level, unsigned numerics,
     struct hashes *out)
 {
+	static const char *const moves[] = { "plain", NULL, "plain:1" };
 	int tiles = strcmp(level, "tiles") == 0;
+	int moving = strcmp(level, "moving") == 0, device = is_device(level);
 	struct qwen_model_opts opts = { .n_threads = 2, .cpu = tiles ?
-	    "avx512" : level, .numerics = numerics, .k = kv->k,
-	    .v = kv->v };
+	    "avx512" : device ? NULL : level, .numerics = numerics,
+	    .k = kv->k, .v = kv->v };
 	struct row row = { g->n_vocab, &out->logits };
 	struct qwen_eval how = { .logits = QWEN_LOGITS_ALL, .row = take,
 	    .arg = &row };
@@ -138,13 +174,19 @@ evaluate(const struct golden_model *g, const struct golden_case *c,
 		return -1;
 	if (tiles)
 		use_tiles(m);
-	rc = qwen_session_new(&s, m, NULL);
+	rc = device && !moving ? go_to(m, level) : 0;
+	rc = rc == 0 ? qwen_session_new(&s, m, NULL) : rc;
 	for (i = 0; rc == 0 && i < c->n_tokens; i += n) {
 		n = i == 0 ? first : 1;
-		rc = qwen_session_eval(s, c->tokens + i, n, &how, NULL);
+		if (moving)
+			rc = go_to(m, moves[i % 3]);
+		rc = rc == 0 ? qwen_session_eval(s, c->tokens + i, n, &how,
+		    NULL) : rc;
 	}
-	if (rc == 0)
+	if (rc == 0) {
+		qwen_memory_return(s);
 		hash_state(&out->state, s);
+	}
 	qwen_session_free(s);
 	qwen_model_close(m);
 	return rc;
@@ -238,6 +280,10 @@ check(const struct golden_model *g, const struct golden_case *c,
 		    !wanted(levels[l], list) || !level_differs(l, numerics))
 			continue;
 		check_level(g, c, kv, numerics, levels[l], &want);
+	}
+	for (l = 0; l < N_DEVICES; l++) {
+		if (wanted(devices[l], list))
+			check_level(g, c, kv, numerics, devices[l], &want);
 	}
 	/* products have nothing to do with how keys and values are kept */
 	if ((qwen_cpu_detect() & QWEN_CPU_AVX512VNNI) != 0 &&

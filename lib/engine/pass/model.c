@@ -129,7 +129,7 @@ qwen_model_open_gguf_sized(size_t size, struct qwen_model **out,
 	}
 	m->net.gguf = g;
 	if (QWEN_SIZED(opts, own, size, err) < 0 || load(m, opts, err) < 0 ||
-	    qwen_place(m, err) < 0) {
+	    qwen_place(m, opts != NULL ? opts->device : NULL, err) < 0) {
 		qwen_model_close(m);
 		return -1;
 	}

@@ -17,8 +17,12 @@ int qwen_engine_new(struct qwen_engine **out,
     const struct qwen_model_opts *opts, struct qwen_err *err);
 void qwen_engine_free(struct qwen_engine *e);
 
-/* Gives each layer of a loaded model its home (place.c). */
-int qwen_place(struct qwen_model *m, struct qwen_err *err);
+/*
+ * Gives each layer of a loaded model its home, as qwen_model_opts.device says, also
+ * in place of others: what sessions have on devices comes to the host first.  On
+ * errors the CPU is the home of all layers (place.c).
+ */
+int qwen_place(struct qwen_model *m, const char *device, struct qwen_err *err);
 void qwen_unplace(struct qwen_model *m);
 
 #endif

@@ -87,6 +87,8 @@ qwen_cache_new(struct qwen_cache **out, struct qwen_model *m, uint64_t limit,
 	if (c == NULL)
 		return qwen_oom(err);
 	c->model = m;
+	c->next = m->caches;
+	m->caches = c;
 	c->limit = limit;
 	c->refs = 1;
 	if (find_sizes(c, &m->net) < 0) {
@@ -97,20 +99,28 @@ qwen_cache_new(struct qwen_cache **out, struct qwen_model *m, uint64_t limit,
 	return 0;
 }
 
-/* Frees what devices have of the slots. */
-static void
-free_own(const struct qwen_cache *c, struct qwen_slab *slab)
+void
+qwen_cache_leave(struct qwen_cache *c)
 {
 	struct qwen_resident *const *on = c->model->place.on;
+	struct qwen_slab *slab;
 	size_t i, r;
 
-	for (r = 0; r + 1 < c->model->place.n; r++) {
-		for (i = 0; i < slab->n; i++) {
-			if (slab->slot[i].own[r] != NULL)
-				on[1 + r]->dev->slot_free(on[1 + r],
-				    slab->slot[i].own[r]);
-			slab->slot[i].own[r] = NULL;
+	for (r = 1; r < c->model->place.n; r++) {
+		for (slab = c->slab; slab != NULL; slab = slab->next) {
+			for (i = 0; i < slab->n; i++) {
+				struct qwen_kv_slot *slot = &slab->slot[i];
+
+				if (slot->own[r - 1] != NULL)
+					on[r]->dev->slot_free(on[r],
+					    slot->own[r - 1]);
+				slot->own[r - 1] = NULL;
+				slot->there = slot->stale = 0;
+			}
 		}
+		if (c->work[r] != NULL)
+			on[r]->dev->work_free(c->work[r]);
+		c->work[r] = NULL;
 	}
 }
 
@@ -133,7 +143,7 @@ void
 qwen_cache_free(struct qwen_cache *c)
 {
 	struct qwen_slab *next;
-	size_t i;
+	struct qwen_cache **p;
 
 	if (c == NULL)
 		return;
@@ -141,16 +151,17 @@ qwen_cache_free(struct qwen_cache *c)
 	if (--c->refs > 0)
 		return;
 	assert(c->n_block == 0 && c->n_state == 0);
+	qwen_cache_leave(c);
+	for (p = &c->model->caches; *p != c;)
+		p = &(*p)->next;
+	*p = c->next;
 	for (; c->slab != NULL; c->slab = next) {
 		next = c->slab->next;
-		free_own(c, c->slab);
 		qwen_unmap(c->slab->data, c->slab->bytes);
 		free(c->slab);
 	}
-	for (i = 0; i <= QWEN_REMOTE_MAX; i++) {
-		if (c->work[i] != NULL)
-			c->work[i]->r->dev->work_free(c->work[i]);
-	}
+	if (c->work[0] != NULL)
+		c->work[0]->r->dev->work_free(c->work[0]);
 	free_pass(&c->pass);
 	free(c);
 }

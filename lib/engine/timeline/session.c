@@ -45,6 +45,8 @@ qwen_session_new_in(struct qwen_session **out, struct qwen_cache *c,
 	s->cache = c;
 	c->refs++;
 	c->n_state++;
+	s->next = c->sessions;
+	c->sessions = s;
 	s->mem.n_layer = qwen_n_state(&m->net);
 	s->mem.layer = qwen_alloc(s->mem.n_layer, sizeof *s->mem.layer);
 	s->logits = qwen_alloc(m->net.hp.n_vocab, sizeof *s->logits);
@@ -98,10 +100,14 @@ drop_mappings(struct qwen_session *s)
 void
 qwen_session_free(struct qwen_session *s)
 {
+	struct qwen_session **p;
 	size_t i;
 
 	if (s == NULL)
 		return;
+	for (p = &s->cache->sessions; *p != s;)
+		p = &(*p)->next;
+	*p = s->next;
 	qwen_memory_drop(s);
 	qwen_session_trim(s, 0);
 	for (i = 0; s->mem.layer != NULL && i < s->mem.n_layer; i++)

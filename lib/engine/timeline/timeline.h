@@ -50,6 +50,8 @@ struct qwen_pass_memory {
 
 struct qwen_cache {
 	struct qwen_model	*model;
+	struct qwen_cache	*next;		/* of the model's */
+	struct qwen_session	*sessions;
 	uint64_t		 limit;		/* bytes; 0: none */
 	size_t			 block_bytes;	/* bytes of a slot */
 	size_t			 state_bytes;
@@ -108,6 +110,7 @@ struct qwen_mtp_state {
 struct qwen_session {
 	struct qwen_model	*model;
 	struct qwen_cache	*cache;
+	struct qwen_session	*next;		/* of the cache's */
 	int32_t			*tokens;
 	size_t			 n_tokens;
 	size_t			 cap_tokens;
@@ -166,6 +169,9 @@ int qwen_cache_prepare(struct qwen_cache *c, size_t n, struct qwen_err *err);
 /* Takes a free slot, all zero, with one reference. */
 struct qwen_kv_slot *qwen_cache_take(struct qwen_cache *c);
 void qwen_cache_drop(struct qwen_cache *c, struct qwen_kv_slot *s);
+
+/* Frees what remote devices have of the cache, which is newest on the host. */
+void qwen_cache_leave(struct qwen_cache *c);
 
 /* ---- sessions */
 

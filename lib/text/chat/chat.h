@@ -348,6 +348,15 @@ void qwen_chat_put(struct chat_exec *r, struct chat_buf *b,
     const struct chat_text *t);
 void qwen_chat_put_data(struct chat_exec *r, struct chat_buf *b, const char *s,
     size_t n);
+/* A C string, as data; a part of t; n bytes with the origin of byte i of t. */
+void qwen_chat_put_str(struct chat_exec *r, struct chat_buf *b, const char *s);
+void qwen_chat_put_slice(struct chat_exec *r, struct chat_buf *b,
+    const struct chat_text *t, size_t begin, size_t end);
+void qwen_chat_put_like(struct chat_exec *r, struct chat_buf *b,
+    const struct chat_text *t, size_t i, const char *s, size_t n);
+void qwen_chat_put_times(struct chat_exec *r, struct chat_buf *b,
+    const struct chat_text *t, int64_t times);
+void qwen_chat_put_spaces(struct chat_exec *r, struct chat_buf *b, int64_t n);
 void qwen_chat_buf_fini(struct chat_buf *b);
 /* Returns the text in memory of the run and empties b. */
 struct chat_value qwen_chat_buf_value(struct chat_exec *r, struct chat_buf *b);
@@ -398,6 +407,20 @@ chat_list(struct chat_list l)
 	return v;
 }
 
+/* Is a value missing, or none? */
+static inline int
+chat_missing(const struct chat_value *v)
+{
+	return v == NULL || v->type == CHAT_NONE;
+}
+
+/* Is it an integer of 64 bits, or a boolean? */
+static inline int
+chat_is_whole(const struct chat_value *v)
+{
+	return v->type == CHAT_INT || v->type == CHAT_BOOL;
+}
+
 /* A C string as data. */
 static inline struct chat_text
 chat_literal(const char *s)
@@ -446,6 +469,12 @@ struct chat_list qwen_chat_new_list(struct chat_exec *r, size_t n);
 /* Returns a list of the keys, or of the values, of a dictionary. */
 struct chat_list qwen_chat_members(struct chat_exec *r,
     const struct chat_dict *d, int values);
+/* Returns a list of the keys and values of a dictionary, as tuples. */
+struct chat_value qwen_chat_pairs(struct chat_exec *r,
+    const struct chat_dict *d);
+/* Returns a tuple of copies of n values. */
+struct chat_value qwen_chat_tuple(struct chat_exec *r,
+    const struct chat_value *v, size_t n);
 /* Returns the items that a for loop iterates over. */
 struct chat_list qwen_chat_iterate(struct chat_exec *r,
     const struct chat_value *v);
@@ -457,9 +486,7 @@ struct chat_list qwen_chat_iterate_if(struct chat_exec *r,
 int qwen_chat_contains(struct chat_exec *r, const struct chat_value *in,
     const struct chat_value *v);
 
-/* obj.name and obj[key]. */
-struct chat_value qwen_chat_attr(struct chat_exec *r,
-    const struct chat_value *obj, const char *name);
+/* obj[key] */
 struct chat_value qwen_chat_item(struct chat_exec *r,
     const struct chat_value *obj, const struct chat_value *key);
 /* obj[begin:end:step], NULL for missing parts; and obj[::-1]. */
@@ -492,7 +519,7 @@ struct chat_builtin {
 	int		 variant;
 };
 
-/* NULL-terminated lists of tables. */
+/* builtin.c: NULL-terminated lists of tables. */
 extern const struct chat_builtin *const qwen_chat_filters[];
 extern const struct chat_builtin *const qwen_chat_tests[];
 extern const struct chat_builtin *const qwen_chat_functions[];
@@ -502,15 +529,20 @@ extern const struct chat_builtin *const
     qwen_chat_methods[CHAT_N_TYPE][CHAT_TABLES_MAX];
 
 /* Returns the row of that name, or NULL. */
-const struct chat_builtin *qwen_chat_row_in(const struct chat_builtin *const *tables,
-    const struct chat_text *name);
+const struct chat_builtin *qwen_chat_row_in(
+    const struct chat_builtin *const *tables, const struct chat_text *name);
 
-/* Tables of words.c, list.c, format.c, date.c and method.c. */
+/* The tables of the other files. */
 extern const struct chat_builtin qwen_chat_word_methods[],
     qwen_chat_word_filters[], qwen_chat_word_tests[],
     qwen_chat_list_filters[], qwen_chat_format_methods[],
     qwen_chat_format_filters[], qwen_chat_date_functions[],
-    qwen_chat_object_functions[];
+    qwen_chat_object_functions[], qwen_chat_plain_filters[],
+    qwen_chat_text_filters[], qwen_chat_plain_tests[],
+    qwen_chat_plain_functions[], qwen_chat_text_methods[],
+    qwen_chat_dict_methods[], qwen_chat_list_methods[],
+    qwen_chat_tuple_methods[], qwen_chat_loop_methods[],
+    qwen_chat_cycler_methods[];
 struct chat_value qwen_chat_call_builtin(struct chat_exec *r,
     const struct chat_builtin *row, const struct chat_value *x,
     const struct chat_args *a);
@@ -522,6 +554,14 @@ chat_refuse(const struct chat_builtin_call *c, const char *what)
 	qwen_chat_fail(c->r, "%s", what);
 	return *c->x;
 }
+
+/* args.c: argument i or key as a boolean, or an integer; usual if missing. */
+int qwen_chat_flag(const struct chat_builtin_call *c, size_t i,
+    const char *key, int usual);
+int64_t qwen_chat_whole(const struct chat_builtin_call *c, size_t i,
+    const char *key, int64_t usual);
+/* Returns x as a text: itself, or as printed. */
+struct chat_text qwen_chat_as_text(const struct chat_builtin_call *c);
 
 /* JSON format. */
 struct chat_dumps {
@@ -546,17 +586,20 @@ void qwen_chat_json(struct chat_exec *r, struct chat_buf *b,
 struct chat_value qwen_chat_path(struct chat_exec *r,
     const struct chat_value *v, const struct chat_value *path,
     const struct chat_value *usual);
-/* format.c: t % values; words.c: escapes for HTML, the result is markup. */
+/* list.c: joins the items, or an attribute of each; NULL: nothing between. */
+struct chat_value qwen_chat_join_items(struct chat_exec *r,
+    const struct chat_value *items, const struct chat_text *between,
+    const struct chat_value *attr);
+/*
+ * format.c: t % values; words.c: escapes for HTML, the result is markup;
+ * converts to lower case.
+ */
 struct chat_value qwen_chat_percent(struct chat_exec *r,
     const struct chat_text *t, const struct chat_value *values);
 struct chat_value qwen_chat_escape(struct chat_exec *r,
     const struct chat_text *t);
-/* method.c: splits a text into lines; ends: keep the line ends. */
-struct chat_list qwen_chat_lines(struct chat_exec *r,
-    const struct chat_text *t, int ends);
-/* filter.c: converts a string like float(); returns 0 if it is not a number. */
-int qwen_chat_read_float(struct chat_exec *r, const struct chat_value *v,
-    double *f);
+struct chat_value qwen_chat_lower(struct chat_exec *r,
+    const struct chat_text *t);
 
 /* ----------------------------------------------------------- text functions */
 
@@ -567,6 +610,9 @@ int qwen_chat_read_float(struct chat_exec *r, const struct chat_value *v,
 size_t qwen_chat_char(const char *s, size_t i, size_t n, uint32_t *c);
 int qwen_chat_space(uint32_t c);	/* white space for strip() */
 size_t qwen_chat_chars(struct chat_exec *r, const char *s, size_t n);
+/* Returns the byte offset of character i, or the length. */
+size_t qwen_chat_offset(struct chat_exec *r, const struct chat_text *t,
+    size_t i);
 /*
  * Parses n digits after an optional minus; 0 if they are not digits or exceed
  * 64 bits.
@@ -582,6 +628,9 @@ struct chat_text qwen_chat_strip(struct chat_exec *r, const struct chat_text *t,
 /* Returns the first position of x in t from i on, or t->n + 1; counts steps. */
 size_t qwen_chat_search(struct chat_exec *r, const struct chat_text *t,
     const struct chat_text *x, size_t i);
+/* Returns the last position of x that ends at end or before, or t->n + 1. */
+size_t qwen_chat_search_back(struct chat_exec *r, const struct chat_text *t,
+    const struct chat_text *x, size_t end);
 struct chat_value qwen_chat_join(struct chat_exec *r, const struct chat_text *a,
     const struct chat_text *b);
 

@@ -58,11 +58,73 @@ dict(struct chat_exec *r, const struct chat_node *n)
 }
 
 static struct chat_value
+loop_attr(const struct chat_loop *l, const char *name)
+{
+	const int64_t n = (int64_t)l->items.n, i = (int64_t)l->i;
+	const struct {
+		const char		*name;
+		struct chat_value	 v;
+	} attrs[] = {
+		{ "index0", chat_int(i) }, { "index", chat_int(i + 1) },
+		{ "revindex0", chat_int(n - i - 1) },
+		{ "revindex", chat_int(n - i) }, { "length", chat_int(n) },
+		{ "first", chat_bool(i == 0) },
+		{ "last", chat_bool(i + 1 == n) },
+		{ "depth", chat_int((int64_t)l->depth + 1) },
+		{ "depth0", chat_int(l->depth) },
+	};
+	size_t k;
+
+	for (k = 0; k < sizeof attrs / sizeof *attrs; k++) {
+		if (strcmp(name, attrs[k].name) == 0)
+			return attrs[k].v;
+	}
+	if (strcmp(name, "previtem") == 0 && i > 0)
+		return l->items.v[i - 1];
+	if (strcmp(name, "nextitem") == 0 && i + 1 < n)
+		return l->items.v[i + 1];
+	return chat_undefined(name, strlen(name));
+}
+
+/* obj.name */
+static struct chat_value
+attribute_of(struct chat_exec *r, const struct chat_value *obj,
+    const char *name)
+{
+	struct chat_value key = chat_text(chat_literal(name)), *self;
+	const struct chat_builtin *method;
+
+	if (obj->type == CHAT_UNDEFINED)
+		qwen_chat_fail(r, "'%.*s' is undefined and has no '%s'",
+		    (int)(obj->u.s.n < 60 ? obj->u.s.n : 60),
+		    obj->u.s.s, name);
+	method = qwen_chat_row_in(qwen_chat_methods[obj->type], &key.u.s);
+	if (method != NULL) {
+		self = qwen_chat_new(r, 1, sizeof *self);
+		if (self != NULL)
+			*self = *obj;
+		return (struct chat_value){ .type = CHAT_METHOD,
+		    .u.m = { method, self } };
+	}
+	if (obj->type == CHAT_DICT || obj->type == CHAT_NAMESPACE)
+		return qwen_chat_item(r, obj, &key);
+	if (obj->type == CHAT_LOOP)
+		return loop_attr(obj->u.loop, name);
+	if (obj->type == CHAT_CYCLER && strcmp(name, "current") == 0)
+		return obj->u.loop->items.v[obj->u.loop->i];
+	/* the tuples of groupby have these attributes */
+	if (obj->type == CHAT_TUPLE && obj->u.l.n == 2 &&
+	    (strcmp(name, "grouper") == 0 || strcmp(name, "list") == 0))
+		return obj->u.l.v[name[0] == 'l'];
+	return chat_undefined(name, strlen(name));
+}
+
+static struct chat_value
 attribute(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value obj = qwen_chat_eval(r, n->a);
 
-	return qwen_chat_attr(r, &obj, n->name);
+	return attribute_of(r, &obj, n->name);
 }
 
 static struct chat_value
@@ -118,20 +180,6 @@ arguments(struct chat_exec *r, const struct chat_node *list_of)
 	return a;
 }
 
-const struct chat_value *
-qwen_chat_arg(const struct chat_args *a, size_t i, const char *key)
-{
-	size_t plain = a->n - a->n_key, k;
-
-	if (i < plain)
-		return &a->v[i];
-	for (k = 0; k < a->n_key; k++) {
-		if (strcmp(a->key[k], key) == 0)
-			return &a->v[plain + k];
-	}
-	return NULL;
-}
-
 /* A joiner returns "" when first called, then its separator. */
 static struct chat_value
 join_again(struct chat_loop *l)
@@ -177,30 +225,6 @@ row(struct chat_exec *r, const struct chat_node *n)
 	struct chat_args args = arguments(r, n->list);
 
 	return r->failed ? x : qwen_chat_call_builtin(r, n->row, &x, &args);
-}
-
-const struct chat_builtin *
-qwen_chat_row_in(const struct chat_builtin *const *tables,
-    const struct chat_text *name)
-{
-	const struct chat_builtin *row;
-
-	for (; *tables != NULL; tables++) {
-		for (row = *tables; row->name != NULL; row++) {
-			if (qwen_chat_same_text(name, row->name))
-				return row;
-		}
-	}
-	return NULL;
-}
-
-struct chat_value
-qwen_chat_call_builtin(struct chat_exec *r, const struct chat_builtin *row_of,
-    const struct chat_value *x, const struct chat_args *a)
-{
-	struct chat_builtin_call use = { r, x, &x->u.s, a, row_of->variant };
-
-	return row_of->run(&use);
 }
 
 /* --------------------------------------------------------------- operators */

@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: ISC */
 /* filter.c - the filters of the template language: x|name(a). */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "text/chat/chat.h"
 
-enum { REJECT, SELECT, ATTR };	/* ATTR is a flag */
-
 /* Converts x to a string. */
 static struct chat_value
 f_string(const struct chat_builtin_call *c)
 {
-	struct chat_buf b = { 0 };
-
-	if (c->x->type == CHAT_TEXT)
-		return *c->x;
-	qwen_chat_print(c->r, &b, c->x);
-	return qwen_chat_buf_value(c->r, &b);
+	return c->x->type == CHAT_TEXT ? *c->x :
+	    chat_text(qwen_chat_as_text(c));
 }
 
 /* Fails with this message and the type of v. */
@@ -73,8 +68,6 @@ f_tojson(const struct chat_builtin_call *c)
 	static const char *const known[] = { "ensure_ascii", "indent",
 	    "separators", "sort_keys" };
 	const struct chat_value *indent = qwen_chat_arg(c->a, 1, "indent");
-	const struct chat_value *ascii = qwen_chat_arg(c->a, 0, known[0]);
-	const struct chat_value *sort = qwen_chat_arg(c->a, 3, known[3]);
 	struct chat_dumps how = { .indent = -1 };
 	struct chat_buf b = { 0 };
 	size_t i, k;
@@ -93,28 +86,12 @@ f_tojson(const struct chat_builtin_call *c)
 		return cannot(c, "tojson with an indent that is", indent);
 	if (how.indent > 16)
 		qwen_chat_fail(c->r, "tojson: indent exceeds 16");
-	how.ascii = ascii != NULL && qwen_chat_true(ascii);
-	how.sorted = sort != NULL && qwen_chat_true(sort);
+	how.ascii = qwen_chat_flag(c, 0, known[0], 0);
+	how.sorted = qwen_chat_flag(c, 3, known[3], 0);
 	separators(c, &how);
 	if (!c->r->failed)
 		qwen_chat_json(c->r, &b, c->x, &how);
 	return qwen_chat_buf_value(c->r, &b);
-}
-
-static struct chat_value
-pairs(struct chat_exec *r, const struct chat_dict *d)
-{
-	struct chat_list l = qwen_chat_new_list(r, d->n);
-	struct chat_value *two = qwen_chat_new(r, l.n, 2 * sizeof *two);
-	size_t i;
-
-	for (i = 0; i < l.n && two != NULL; i++, two += 2) {
-		two[0] = d->p[i].key;
-		two[1] = d->p[i].v;
-		l.v[i].type = CHAT_TUPLE;
-		l.v[i].u.l = (struct chat_list){ two, 2 };
-	}
-	return chat_list(l);
 }
 
 static struct chat_value
@@ -124,17 +101,17 @@ f_items(const struct chat_builtin_call *c)
 
 	if (c->x->type != CHAT_DICT && c->x->type != CHAT_UNDEFINED)
 		return cannot(c, "items of", c->x);
-	return pairs(c->r, c->x->type == CHAT_DICT ? c->x->u.d : &empty);
+	return qwen_chat_pairs(c->r, c->x->type == CHAT_DICT ? c->x->u.d :
+	    &empty);
 }
 
 static struct chat_value
 f_default(const struct chat_builtin_call *c)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, 0, "default_value");
-	const struct chat_value *falsy = qwen_chat_arg(c->a, 1, "boolean");
 
-	if (c->x->type != CHAT_UNDEFINED && !(falsy != NULL &&
-	    qwen_chat_true(falsy) && !qwen_chat_true(c->x)))
+	if (c->x->type != CHAT_UNDEFINED && (qwen_chat_true(c->x) ||
+	    !qwen_chat_flag(c, 1, "boolean", 0)))
 		return *c->x;
 	return v != NULL ? *v : chat_text(chat_literal(""));
 }
@@ -165,43 +142,9 @@ f_reverse(const struct chat_builtin_call *c)
 	return qwen_chat_reverse(c->r, &v);
 }
 
-static struct chat_value
-f_join(const struct chat_builtin_call *c)
-{
-	const struct chat_value *d = qwen_chat_arg(c->a, 0, "d");
-	const struct chat_value *attr = qwen_chat_arg(c->a, 1, "attribute");
-	struct chat_buf b = { 0 };
-	struct chat_value v;
-	struct chat_list l;
-	size_t i;
-
-	if (d != NULL && d->type != CHAT_TEXT)
-		return cannot(c, "join by", d);
-	l = qwen_chat_iterate(c->r, c->x);
-	for (i = 0; i < l.n && !c->r->failed; i++) {
-		if (i > 0 && d != NULL)
-			qwen_chat_put(c->r, &b, &d->u.s);
-		qwen_chat_step(c->r, 1);
-		v = attr == NULL || attr->type == CHAT_NONE ? l.v[i] :
-		    qwen_chat_path(c->r, &l.v[i], attr, NULL);
-		qwen_chat_print(c->r, &b, &v);
-	}
-	return qwen_chat_buf_value(c->r, &b);
-}
-
-static struct chat_value
-f_replace(const struct chat_builtin_call *c)
-{
-	struct chat_value v = f_string(c);
-	struct chat_text method = chat_literal("replace");
-
-	return qwen_chat_call_builtin(c->r, qwen_chat_row_in(
-	    qwen_chat_methods[CHAT_TEXT], &method), &v, c->a);
-}
-
-int
-qwen_chat_read_float(struct chat_exec *r, const struct chat_value *v,
-    double *f)
+/* Converts a string like float(); returns 0 if it is not a number. */
+static int
+read_float(struct chat_exec *r, const struct chat_value *v, double *f)
 {
 	char s[400], *end;
 	struct chat_text t;
@@ -245,7 +188,7 @@ f_int(const struct chat_builtin_call *c)
 	qwen_chat_step(c->r, t.n / 8);
 	if (qwen_chat_digits(t.s, t.n, &i))
 		return chat_int(i);
-	return qwen_chat_read_float(c->r, x, &f) && fabs(f) < 9e18 ?
+	return read_float(c->r, x, &f) && fabs(f) < 9e18 ?
 	    chat_int((int64_t)f) : none;
 }
 
@@ -261,62 +204,68 @@ f_abs(const struct chat_builtin_call *c)
 	return v;
 }
 
-/*
- * Selects the items for which, or for whose attribute, a test holds or fails.
- */
 static struct chat_value
-f_select(const struct chat_builtin_call *c)
+f_float(const struct chat_builtin_call *c)
 {
-	const struct chat_args *a = c->a;
-	struct chat_args more = { 0 };
-	struct chat_value v;
-	struct chat_list l, chosen = { NULL, 0 };
-	size_t attr = (c->variant & ATTR) != 0, i;
-	const struct chat_builtin *test = NULL;
+	const struct chat_value *usual = qwen_chat_arg(c->a, 0, "default");
+	struct chat_value v = { .type = CHAT_FLOAT };
+	double f;
 
-	if (a->n_key > 0 || (attr && a->n < 1))
-		qwen_chat_fail(c->r, "select or reject with bad arguments");
-	else if (a->n > attr) {
-		v = a->v[attr];
-		if (v.type == CHAT_TEXT)
-			test = qwen_chat_row_in(qwen_chat_tests, &v.u.s);
-		if (test == NULL)
-			qwen_chat_fail(c->r, "select or reject with an unknown "
-			    "test");
-		more.v = a->v + attr + 1;
-		more.n = a->n - attr - 1;
+	if (qwen_chat_number(c->x, &f) || read_float(c->r, c->x, &f)) {
+		v.u.f = f;
+		return v;
 	}
-	l = qwen_chat_iterate_if(c->r, c->x);
-	chosen.v = qwen_chat_new(c->r, l.n, sizeof v);
-	for (i = 0; i < l.n && !c->r->failed; i++) {
-		v = l.v[i];
-		if (attr)
-			v = qwen_chat_path(c->r, &l.v[i], &a->v[0], NULL);
-		if (test != NULL)
-			v = qwen_chat_call_builtin(c->r, test, &v, &more);
-		qwen_chat_step(c->r, 1);
-		if (qwen_chat_true(&v) == (c->variant & SELECT))
-			chosen.v[chosen.n++] = l.v[i];
-	}
-	return chat_list(chosen);
+	return usual != NULL ? *usual : v;
 }
 
-static const struct chat_builtin usual[] = {
+static struct chat_value
+f_round(const struct chat_builtin_call *c)
+{
+	const struct chat_value *how = qwen_chat_arg(c->a, 1, "method");
+	const struct chat_value *digits = qwen_chat_arg(c->a, 0, "precision");
+	int64_t n = digits != NULL && digits->type == CHAT_INT ?
+	    digits->u.i : 0;
+	struct chat_value v = *c->x;
+	char s[400];
+	double f, scale;
+
+	if (!qwen_chat_number(&v, &f) || n < -300 || n > 300)
+		return chat_refuse(c, "round of what is no number, or to too "
+		    "many digits");
+	if (how == NULL || (how->type == CHAT_TEXT &&
+	    qwen_chat_same_text(&how->u.s, "common"))) {
+		if (v.type != CHAT_FLOAT && n >= 0)
+			return v.type == CHAT_BOOL ? chat_int(v.u.i) : v;
+		v.type = CHAT_FLOAT;
+		if (n >= 0) {
+			snprintf(s, sizeof s, "%.*f", (int)n, f);
+			v.u.f = n > 20 ? f : strtod(s, NULL);
+		} else {
+			scale = pow(10, (double)-n);
+			v.u.f = nearbyint(f / scale) * scale;
+		}
+		return v;
+	}
+	if (how->type != CHAT_TEXT ||
+	    (!qwen_chat_same_text(&how->u.s, "ceil") &&
+	    !qwen_chat_same_text(&how->u.s, "floor")))
+		return chat_refuse(c, "round by other than common, ceil, "
+		    "floor");
+	scale = pow(10, (double)n);
+	v.type = CHAT_FLOAT;
+	v.u.f = (how->u.s.s[0] == 'c' ? ceil(f * scale) : floor(f * scale)) /
+	    scale;
+	return v;
+}
+
+const struct chat_builtin qwen_chat_plain_filters[] = {
 	{ "abs", f_abs, 0 }, { "count", f_length, 0 },
 	{ "d", f_default, 0 }, { "default", f_default, 0 },
-	{ "first", f_first, 0 }, { "int", f_int, 0 },
-	{ "items", f_items, 0 }, { "join", f_join, 0 },
+	{ "first", f_first, 0 }, { "float", f_float, 0 },
+	{ "int", f_int, 0 }, { "items", f_items, 0 },
 	{ "last", f_first, 1 }, { "length", f_length, 0 },
-	{ "list", f_list, 0 }, { "reject", f_select, REJECT },
-	{ "rejectattr", f_select, REJECT | ATTR },
-	{ "replace", f_replace, 0 }, { "reverse", f_reverse, 0 },
-	{ "select", f_select, SELECT },
-	{ "selectattr", f_select, SELECT | ATTR },
-	{ "string", f_string, 0 }, { "tojson", f_tojson, 0 },
-	{ "trim", f_trim, 0 }, { NULL, NULL, 0 }
-};
-
-const struct chat_builtin *const qwen_chat_filters[] = {
-	usual, qwen_chat_word_filters, qwen_chat_list_filters,
-	qwen_chat_format_filters, NULL
+	{ "list", f_list, 0 }, { "reverse", f_reverse, 0 },
+	{ "round", f_round, 0 }, { "string", f_string, 0 },
+	{ "tojson", f_tojson, 0 }, { "trim", f_trim, 0 },
+	{ NULL, NULL, 0 }
 };

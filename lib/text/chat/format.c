@@ -36,14 +36,6 @@ is_among(char c, const char *set)
 
 /* ------------------------------------------------------------------- values */
 
-static void
-put_times(struct chat_exec *r, struct chat_buf *b, const struct chat_text *t,
-    int64_t n)
-{
-	for (; n > 0 && qwen_chat_step(r, 1) == 0; n--)
-		qwen_chat_put(r, b, t);
-}
-
 /* Writes a text padded to the width; "=" puts the padding after the sign. */
 static void
 put_padded(struct chat_exec *r, struct chat_buf *b, const struct spec *s,
@@ -57,9 +49,9 @@ put_padded(struct chat_exec *r, struct chat_buf *b, const struct spec *s,
 
 	left = align == '<' ? 0 : align == '^' ? more / 2 : more;
 	qwen_chat_put(r, b, &head);
-	put_times(r, b, &s->fill, left);
+	qwen_chat_put_times(r, b, &s->fill, left);
 	qwen_chat_put(r, b, &tail);
-	put_times(r, b, &s->fill, more - left);
+	qwen_chat_put_times(r, b, &s->fill, more - left);
 }
 
 /*
@@ -171,16 +163,9 @@ put_text(struct chat_exec *r, struct chat_buf *b, const struct spec *s,
     const struct chat_text *t, char usual)
 {
 	struct chat_text part = *t;
-	int64_t i = s->precision;
-	size_t at = 0;
-	uint32_t u;
 
-	if (i >= 0) {
-		qwen_chat_step(r, t->n / 4);
-		while (i-- > 0 && at < t->n)
-			at += qwen_chat_char(t->s, at, t->n, &u);
-		part.n = at;
-	}
+	if (s->precision >= 0)
+		part.n = qwen_chat_offset(r, t, (size_t)s->precision);
 	put_padded(r, b, s, &part, 0, usual);
 }
 
@@ -321,7 +306,6 @@ qwen_chat_percent(struct chat_exec *r, const struct chat_text *t,
 	const char *p = t->s, *end = t->s + t->n, *from = p;
 	const struct chat_value *v;
 	struct chat_buf b = { 0 };
-	struct chat_text part;
 	struct spec f;
 
 	if (values->type == CHAT_TUPLE) {
@@ -332,9 +316,8 @@ qwen_chat_percent(struct chat_exec *r, const struct chat_text *t,
 	while (!r->failed) {
 		from = p;
 		p = memchr(p, '%', (size_t)(end - p));
-		part = chat_slice(t, (size_t)(from - t->s),
+		qwen_chat_put_slice(r, &b, t, (size_t)(from - t->s),
 		    (size_t)((p != NULL ? p : end) - t->s));
-		qwen_chat_put(r, &b, &part);
 		if (p == NULL || qwen_chat_step(r, 4) < 0)
 			break;
 		f = plain;
@@ -529,16 +512,14 @@ m_format(const struct chat_builtin_call *c)
 	const struct chat_text *t = c->t;
 	const char *p = t->s, *end = t->s + t->n, *from;
 	struct chat_buf b = { 0 };
-	struct chat_text part;
 	size_t next = 0;
 
 	while (!c->r->failed && p < end) {
 		for (from = p; p < end && *p != '{' && *p != '}'; p++)
 			;
-		part = chat_slice(t, (size_t)(from - t->s),
+		qwen_chat_put_slice(c->r, &b, t, (size_t)(from - t->s),
 		    (size_t)(p - t->s));
-		qwen_chat_put(c->r, &b, &part);
-		qwen_chat_step(c->r, 4 + part.n / 8);
+		qwen_chat_step(c->r, 4 + (uint64_t)(p - from) / 8);
 		if (p >= end)
 			break;
 		if (p + 1 < end && p[1] == *p) {

@@ -1,19 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /* list.c - filters that select from, sort and regroup lists. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "text/chat/chat.h"
-
-static int
-flag(const struct chat_builtin_call *c, size_t i, const char *key, int usual)
-{
-	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
-
-	return v != NULL ? qwen_chat_true(v) : usual;
-}
 
 /* -------------------------------------------------------------- attributes */
 
@@ -63,19 +52,22 @@ qwen_chat_path(struct chat_exec *r, const struct chat_value *v,
 	return out;
 }
 
+/* Returns the attribute, or the item itself if attr is missing. */
+static struct chat_value
+attribute(struct chat_exec *r, const struct chat_value *item,
+    const struct chat_value *attr)
+{
+	return chat_missing(attr) ? *item : qwen_chat_path(r, item, attr, NULL);
+}
+
 /* ------------------------------------------------------------------ sorting */
 
 /* Converts strings to lower case for comparison, unless case matters. */
 static struct chat_value
 fold(const struct chat_builtin_call *c, const struct chat_value *v, int by_case)
 {
-	struct chat_text lower = chat_literal("lower");
-	struct chat_args none = { 0 };
-
-	if (by_case || v->type != CHAT_TEXT)
-		return *v;
-	return qwen_chat_call_builtin(c->r, qwen_chat_row_in(
-	    qwen_chat_methods[CHAT_TEXT], &lower), v, &none);
+	return by_case || v->type != CHAT_TEXT ? *v :
+	    qwen_chat_lower(c->r, &v->u.s);
 }
 
 /* Returns the sort key of a value: an attribute, several ("a,b"), or itself. */
@@ -85,10 +77,9 @@ key_of(const struct chat_builtin_call *c, const struct chat_value *v,
 {
 	struct chat_text comma = chat_literal(","), part;
 	struct chat_value all[8], path, one;
-	struct chat_list l;
 	size_t at, end, n = 0;
 
-	if (attr == NULL || attr->type == CHAT_NONE)
+	if (chat_missing(attr))
 		return fold(c, v, by_case);
 	if (attr->type != CHAT_TEXT ||
 	    qwen_chat_search(c->r, &attr->u.s, &comma, 0) > attr->u.s.n) {
@@ -104,10 +95,7 @@ key_of(const struct chat_builtin_call *c, const struct chat_value *v,
 		one = qwen_chat_path(c->r, v, &path, usual);
 		all[n++] = fold(c, &one, by_case);
 	}
-	l = qwen_chat_new_list(c->r, n);
-	if (l.n > 0)
-		memcpy(l.v, all, l.n * sizeof *all);
-	return (struct chat_value){ .type = CHAT_TUPLE, .u.l = l };
+	return qwen_chat_tuple(c->r, all, n);
 }
 
 /* A value and its sort key. */
@@ -170,7 +158,8 @@ f_sort(const struct chat_builtin_call *c)
 	struct chat_list l = qwen_chat_iterate(c->r, c->x);
 
 	return chat_list(sorted(c, &l, qwen_chat_arg(c->a, 2, "attribute"),
-	    NULL, flag(c, 1, "case_sensitive", 0), flag(c, 0, "reverse", 0)));
+	    NULL, qwen_chat_flag(c, 1, "case_sensitive", 0),
+	    qwen_chat_flag(c, 0, "reverse", 0)));
 }
 
 static struct chat_value
@@ -178,8 +167,6 @@ f_dictsort(const struct chat_builtin_call *c)
 {
 	const struct chat_value *by = qwen_chat_arg(c->a, 1, "by");
 	struct chat_value which = chat_int(0), pairs;
-	struct chat_text items = chat_literal("items");
-	struct chat_args none = { 0 };
 
 	if (c->x->type != CHAT_DICT)
 		return chat_refuse(c, "dictsort of what is no object");
@@ -189,10 +176,10 @@ f_dictsort(const struct chat_builtin_call *c)
 	else if (by != NULL && (by->type != CHAT_TEXT ||
 	    !qwen_chat_same_text(&by->u.s, "key")))
 		return chat_refuse(c, "dictsort by neither \"key\" nor \"value\"");
-	pairs = qwen_chat_call_builtin(c->r, qwen_chat_row_in(qwen_chat_filters,
-	    &items), c->x, &none);
+	pairs = qwen_chat_pairs(c->r, c->x->u.d);
 	return chat_list(sorted(c, &pairs.u.l, &which, NULL,
-	    flag(c, 0, "case_sensitive", 0), flag(c, 2, "reverse", 0)));
+	    qwen_chat_flag(c, 0, "case_sensitive", 0),
+	    qwen_chat_flag(c, 2, "reverse", 0)));
 }
 
 enum { LEAST, MOST };
@@ -201,7 +188,7 @@ static struct chat_value
 f_extreme(const struct chat_builtin_call *c)
 {
 	const struct chat_value *attr = qwen_chat_arg(c->a, 1, "attribute");
-	int by_case = flag(c, 0, "case_sensitive", 0);
+	int by_case = qwen_chat_flag(c, 0, "case_sensitive", 0);
 	struct chat_list l = qwen_chat_iterate(c->r, c->x);
 	struct chat_value best, key;
 	size_t i, at = 0;
@@ -226,7 +213,7 @@ static struct chat_value
 f_unique(const struct chat_builtin_call *c)
 {
 	const struct chat_value *attr = qwen_chat_arg(c->a, 1, "attribute");
-	int by_case = flag(c, 0, "case_sensitive", 0);
+	int by_case = qwen_chat_flag(c, 0, "case_sensitive", 0);
 	struct chat_list l = qwen_chat_iterate(c->r, c->x);
 	struct chat_list keys = qwen_chat_new_list(c->r, l.n);
 	struct chat_list out = qwen_chat_new_list(c->r, l.n);
@@ -251,13 +238,10 @@ static struct chat_value
 group(const struct chat_builtin_call *c, const struct chat_value *by,
     const struct chat_list *l, size_t from, size_t n)
 {
-	struct chat_list two = qwen_chat_new_list(c->r, 2);
+	struct chat_value two[] = { *by,
+	    chat_list((struct chat_list){ l->v + from, n }) };
 
-	if (two.n == 2) {
-		two.v[0] = *by;
-		two.v[1] = chat_list((struct chat_list){ l->v + from, n });
-	}
-	return (struct chat_value){ .type = CHAT_TUPLE, .u.l = two };
+	return qwen_chat_tuple(c->r, two, 2);
 }
 
 static struct chat_value
@@ -265,7 +249,7 @@ f_groupby(const struct chat_builtin_call *c)
 {
 	const struct chat_value *attr = qwen_chat_arg(c->a, 0, "attribute");
 	const struct chat_value *usual = qwen_chat_arg(c->a, 1, "default");
-	int by_case = flag(c, 2, "case_sensitive", 0);
+	int by_case = qwen_chat_flag(c, 2, "case_sensitive", 0);
 	struct chat_list l = qwen_chat_iterate(c->r, c->x), out;
 	struct chat_value first = { 0 }, by, key = { 0 }, last = { 0 };
 	size_t i, from = 0;
@@ -301,7 +285,7 @@ row_of(const struct chat_builtin_call *c, const struct chat_list *l,
 	struct chat_list out;
 	size_t i;
 
-	if (fill == NULL || fill->type == CHAT_NONE || n >= width)
+	if (chat_missing(fill) || n >= width)
 		width = n;
 	out = qwen_chat_new_list(c->r, width);
 	for (i = 0; i < out.n; i++)
@@ -361,108 +345,51 @@ f_sum(const struct chat_builtin_call *c)
 	size_t i;
 
 	for (i = 0; i < l.n && !c->r->failed; i++) {
-		v = attr == NULL || attr->type == CHAT_NONE ? l.v[i] :
-		    qwen_chat_path(c->r, &l.v[i], attr, NULL);
+		v = attribute(c->r, &l.v[i], attr);
 		qwen_chat_step(c->r, 2);
 		sum = qwen_chat_binary(c->r, CHAT_ADD, &sum, &v);
 	}
 	return sum;
 }
 
-/* map('filter', args) or map(attribute=...). */
-static struct chat_value
-f_map(const struct chat_builtin_call *c)
+struct chat_value
+qwen_chat_join_items(struct chat_exec *r, const struct chat_value *items,
+    const struct chat_text *between, const struct chat_value *attr)
 {
-	const struct chat_args *a = c->a;
-	const struct chat_value *attr = qwen_chat_arg(a, SIZE_MAX,
-	    "attribute");
-	const struct chat_value *usual = qwen_chat_arg(a, SIZE_MAX, "default");
-	struct chat_args more = { a->v, a->n, a->key, a->n_key };
-	struct chat_list l = qwen_chat_iterate_if(c->r, c->x), out;
-	const struct chat_builtin *row = NULL;
+	struct chat_list l = qwen_chat_iterate(r, items);
+	struct chat_buf b = { 0 };
+	struct chat_value v;
 	size_t i;
 
-	if (attr == NULL) {
-		if (a->n > a->n_key && a->v[0].type == CHAT_TEXT)
-			row = qwen_chat_row_in(qwen_chat_filters,
-			    &a->v[0].u.s);
-		if (row == NULL)
-			return chat_refuse(c, "map by no known filter, and no "
-			    "attribute");
-		more.v++;
-		more.n--;
-	} else if (a->n > 1U + (usual != NULL))
-		return chat_refuse(c, "map of an attribute with other arguments");
-	out = qwen_chat_new_list(c->r, l.n);
-	for (i = 0; i < out.n && qwen_chat_step(c->r, 8) == 0; i++)
-		out.v[i] = row != NULL ?
-		    qwen_chat_call_builtin(c->r, row, &l.v[i], &more) :
-		    qwen_chat_path(c->r, &l.v[i], attr, usual);
-	return chat_list(out);
-}
-
-/* ------------------------------------------------------------------ numbers */
-
-static struct chat_value
-f_float(const struct chat_builtin_call *c)
-{
-	const struct chat_value *usual = qwen_chat_arg(c->a, 0, "default");
-	struct chat_value v = { .type = CHAT_FLOAT };
-	double f;
-
-	if (qwen_chat_number(c->x, &f) || qwen_chat_read_float(c->r, c->x,
-	    &f)) {
-		v.u.f = f;
-		return v;
+	for (i = 0; i < l.n && !r->failed; i++) {
+		if (i > 0 && between != NULL)
+			qwen_chat_put(r, &b, between);
+		qwen_chat_step(r, 1);
+		v = attribute(r, &l.v[i], attr);
+		qwen_chat_print(r, &b, &v);
 	}
-	return usual != NULL ? *usual : v;
+	return qwen_chat_buf_value(r, &b);
 }
 
 static struct chat_value
-f_round(const struct chat_builtin_call *c)
+f_join(const struct chat_builtin_call *c)
 {
-	const struct chat_value *how = qwen_chat_arg(c->a, 1, "method");
-	const struct chat_value *digits = qwen_chat_arg(c->a, 0, "precision");
-	int64_t n = digits != NULL && digits->type == CHAT_INT ?
-	    digits->u.i : 0;
-	struct chat_value v = *c->x;
-	char s[400];
-	double f, scale;
+	const struct chat_value *d = qwen_chat_arg(c->a, 0, "d");
 
-	if (!qwen_chat_number(&v, &f) || n < -300 || n > 300)
-		return chat_refuse(c, "round of what is no number, or to too many "
-		    "digits");
-	if (how == NULL || (how->type == CHAT_TEXT &&
-	    qwen_chat_same_text(&how->u.s, "common"))) {
-		if (v.type != CHAT_FLOAT && n >= 0)
-			return v.type == CHAT_BOOL ? chat_int(v.u.i) : v;
-		v.type = CHAT_FLOAT;
-		if (n >= 0) {
-			snprintf(s, sizeof s, "%.*f", (int)n, f);
-			v.u.f = n > 20 ? f : strtod(s, NULL);
-		} else {
-			scale = pow(10, (double)-n);
-			v.u.f = nearbyint(f / scale) * scale;
-		}
-		return v;
+	if (d != NULL && d->type != CHAT_TEXT) {
+		qwen_chat_fail(c->r, "join by %s", qwen_chat_type_name(d));
+		return *d;
 	}
-	if (how->type != CHAT_TEXT ||
-	    (!qwen_chat_same_text(&how->u.s, "ceil") &&
-	    !qwen_chat_same_text(&how->u.s, "floor")))
-		return chat_refuse(c, "round by other than common, ceil, floor");
-	scale = pow(10, (double)n);
-	v.type = CHAT_FLOAT;
-	v.u.f = (how->u.s.s[0] == 'c' ? ceil(f * scale) : floor(f * scale)) /
-	    scale;
-	return v;
+	return qwen_chat_join_items(c->r, c->x, d != NULL ? &d->u.s : NULL,
+	    qwen_chat_arg(c->a, 1, "attribute"));
 }
 
 const struct chat_builtin qwen_chat_list_filters[] = {
 	{ "batch", f_batch, 0 },
-	{ "dictsort", f_dictsort, 0 }, { "float", f_float, 0 },
-	{ "groupby", f_groupby, 0 }, { "map", f_map, 0 },
+	{ "dictsort", f_dictsort, 0 }, { "groupby", f_groupby, 0 },
+	{ "join", f_join, 0 },
 	{ "max", f_extreme, MOST }, { "min", f_extreme, LEAST },
-	{ "round", f_round, 0 }, { "slice", f_slice, 0 },
+	{ "slice", f_slice, 0 },
 	{ "sort", f_sort, 0 }, { "sum", f_sum, 0 },
 	{ "unique", f_unique, 0 }, { NULL, NULL, 0 }
 };

@@ -98,12 +98,12 @@ struct slices {
 
 /* Adds the text from begin to end as a slice. */
 static void
-add_slice(const struct chat_builtin_call *c, struct slices *p, size_t begin,
-    size_t end)
+add_slice(struct chat_exec *r, struct slices *p, const struct chat_text *t,
+    size_t begin, size_t end)
 {
-	if (qwen_chat_step(c->r, 1) == 0 && qwen_chat_more(c->r, &p->l.v,
-	    p->l.n, &p->cap, sizeof *p->l.v) == 0)
-		p->l.v[p->l.n++] = chat_text(chat_slice(c->t, begin, end));
+	if (qwen_chat_step(r, 1) == 0 && qwen_chat_more(r, &p->l.v, p->l.n,
+	    &p->cap, sizeof *p->l.v) == 0)
+		p->l.v[p->l.n++] = chat_text(chat_slice(t, begin, end));
 }
 
 /*
@@ -133,7 +133,7 @@ split_space(const struct chat_builtin_call *c, int64_t max, struct slices *p)
 	for (; begin < c->t->n && !c->r->failed;
 	    begin = next_space(c->t, end, 0)) {
 		end = max-- == 0 ? c->t->n : next_space(c->t, begin, 1);
-		add_slice(c, p, begin, end);
+		add_slice(c->r, p, c->t, begin, end);
 	}
 	qwen_chat_step(c->r, 1 + c->t->n / 4);
 }
@@ -155,29 +155,12 @@ m_split(const struct chat_builtin_call *c)
 			at = qwen_chat_search(c->r, c->t, sep, begin);
 			if (at > c->t->n)
 				break;
-			add_slice(c, &p, begin, at);
+			add_slice(c->r, &p, c->t, begin, at);
 			begin = at + sep->n;
 		}
-		add_slice(c, &p, begin, c->t->n);
+		add_slice(c->r, &p, c->t, begin, c->t->n);
 	}
 	return chat_list(p.l);
-}
-
-/* Returns the last position of x before end, or t->n + 1. */
-static size_t
-search_back(const struct chat_builtin_call *c, const struct chat_text *x,
-    size_t end)
-{
-	size_t i = end < x->n ? 0 : end - x->n + 1, from = i;
-
-	while (i-- > 0) {
-		if (c->t->s[i] == x->s[0] &&
-		    qwen_chat_step(c->r, 1 + x->n / 64) == 0 &&
-		    memcmp(c->t->s + i, x->s, x->n) == 0)
-			break;
-	}
-	qwen_chat_step(c->r, (from - i - 1) / 8);
-	return i == SIZE_MAX ? c->t->n + 1 : i;
 }
 
 static struct chat_value
@@ -192,13 +175,13 @@ m_rsplit(const struct chat_builtin_call *c)
 	if (sep == NULL || sep->n == 0)
 		qwen_chat_fail(c->r, "split() with an empty separator");
 	for (; max != 0 && !c->r->failed; max--) {
-		at = search_back(c, sep, end);
+		at = qwen_chat_search_back(c->r, c->t, sep, end);
 		if (at > c->t->n)
 			break;
-		add_slice(c, &p, at + sep->n, end);
+		add_slice(c->r, &p, c->t, at + sep->n, end);
 		end = at;
 	}
-	add_slice(c, &p, 0, end);
+	add_slice(c->r, &p, c->t, 0, end);
 	l = chat_list(p.l);
 	return qwen_chat_reverse(c->r, &l);
 }
@@ -216,35 +199,62 @@ line_end(const struct chat_text *t, size_t i)
 	    (k > 1 && (u == 0x85 || u == 0x2028 || u == 0x2029)) ? k : 0;
 }
 
-struct chat_list
-qwen_chat_lines(struct chat_exec *r, const struct chat_text *t, int ends)
+/*
+ * Splits a text into lines; ends 1: keeps the line ends; -1: the last line may
+ * be empty.
+ */
+static struct chat_list
+lines(const struct chat_builtin_call *c, const struct chat_text *t, int ends)
 {
-	const struct chat_builtin_call c = { .r = r, .t = t };
 	struct slices p = { { NULL, 0 }, 0 };
 	size_t i, begin = 0, k;
 
-	for (i = 0; i < t->n && !r->failed; i += k) {
+	for (i = 0; i < t->n && !c->r->failed; i += k) {
 		if ((k = line_end(t, i)) == 0) {
 			k = 1;
 			continue;
 		}
-		add_slice(&c, &p, begin, ends > 0 ? i + k : i);
+		add_slice(c->r, &p, t, begin, ends > 0 ? i + k : i);
 		begin = i + k;
 	}
-	/* indent adds a line feed first, so it always has a last line */
 	if (begin < t->n || ends < 0)
-		add_slice(&c, &p, begin, t->n);
-	qwen_chat_step(r, t->n / 4);
+		add_slice(c->r, &p, t, begin, t->n);
+	qwen_chat_step(c->r, t->n / 4);
 	return p.l;
 }
 
 static struct chat_value
 m_splitlines(const struct chat_builtin_call *c)
 {
-	const struct chat_value *ends = qwen_chat_arg(c->a, 0, "keepends");
+	return chat_list(lines(c, c->t, qwen_chat_flag(c, 0, "keepends", 0)));
+}
 
-	return chat_list(qwen_chat_lines(c->r, c->t, ends != NULL &&
-	    qwen_chat_true(ends)));
+/* Indents lines after the first by spaces, or by the string width. */
+static struct chat_value
+f_indent(const struct chat_builtin_call *c)
+{
+	const struct chat_value *by = qwen_chat_arg(c->a, 0, "width");
+	int first = qwen_chat_flag(c, 1, "first", 0);
+	int blank = qwen_chat_flag(c, 2, "blank", 0);
+	struct chat_text t = qwen_chat_as_text(c), part;
+	struct chat_buf b = { 0 };
+	struct chat_list l = lines(c, &t, -1);
+	size_t i;
+
+	/* the filter adds a line feed, so there is always a last line */
+	for (i = 0; i < l.n && !c->r->failed; i++) {
+		part = l.v[i].u.s;
+		qwen_chat_put_data(c->r, &b, "\n", i > 0);
+		if (i == 0 ? first : blank || part.n > 0) {
+			if (by != NULL && by->type == CHAT_TEXT)
+				qwen_chat_put(c->r, &b, &by->u.s);
+			else
+				qwen_chat_put_spaces(c->r, &b,
+				    qwen_chat_whole(c, 0, "width", 4));
+		}
+		qwen_chat_put(c->r, &b, &part);
+	}
+	return qwen_chat_buf_value(c->r, &b);
 }
 
 /* ----------------------------------------------------------- other strings */
@@ -255,23 +265,21 @@ m_replace(const struct chat_builtin_call *c)
 	const struct chat_text *old = text_arg(c, 0, "old");
 	const struct chat_text *new = text_arg(c, 1, "new");
 	int64_t max = count_arg(c, 2, "count");
-	struct chat_text part;
+	struct chat_text t = qwen_chat_as_text(c);
 	struct chat_buf b = { 0 };
 	size_t begin = 0, at;
 
 	if (old == NULL || new == NULL || old->n == 0)
 		qwen_chat_fail(c->r, "replace() of an empty string");
 	for (; max != 0 && !c->r->failed; max--) {
-		at = qwen_chat_search(c->r, c->t, old, begin);
-		if (at > c->t->n)
+		at = qwen_chat_search(c->r, &t, old, begin);
+		if (at > t.n)
 			break;
-		part = chat_slice(c->t, begin, at);
-		qwen_chat_put(c->r, &b, &part);
+		qwen_chat_put_slice(c->r, &b, &t, begin, at);
 		qwen_chat_put(c->r, &b, new);
 		begin = at + old->n;
 	}
-	part = chat_slice(c->t, begin, c->t->n);
-	qwen_chat_put(c->r, &b, &part);
+	qwen_chat_put_slice(c->r, &b, &t, begin, t.n);
 	return qwen_chat_buf_value(c->r, &b);
 }
 
@@ -306,25 +314,12 @@ m_isdigit(const struct chat_builtin_call *c)
 }
 
 static struct chat_value
-by_filter(const struct chat_builtin_call *c, const char *name,
-    const struct chat_value *x, const struct chat_args *a)
-{
-	struct chat_text t = chat_literal(name);
-
-	return qwen_chat_call_builtin(c->r, qwen_chat_row_in(qwen_chat_filters,
-	    &t), x, a);
-}
-
-static struct chat_value
 m_join(const struct chat_builtin_call *c)
 {
-	struct chat_value by = chat_text(*c->t);
-	struct chat_args a = { .v = &by, .n = 1 };
-
 	if (c->a->n == 1 && c->a->n_key == 0)
-		return by_filter(c, "join", &c->a->v[0], &a);
+		return qwen_chat_join_items(c->r, &c->a->v[0], c->t, NULL);
 	qwen_chat_fail(c->r, "join() needs a list");
-	return by;
+	return *c->x;
 }
 
 /* ----------------------------------------------------------------- objects */
@@ -332,9 +327,7 @@ m_join(const struct chat_builtin_call *c)
 static struct chat_value
 m_items(const struct chat_builtin_call *c)
 {
-	struct chat_args none = { 0 };
-
-	return by_filter(c, "items", c->x, &none);
+	return qwen_chat_pairs(c->r, c->x->u.d);
 }
 
 static struct chat_value
@@ -474,7 +467,7 @@ m_refused(const struct chat_builtin_call *c)
 #define REFUSED(name) { name, m_refused, 0 }
 #define END_OF_TABLE { NULL, NULL, 0 }
 
-static const struct chat_builtin of_text[] = {
+const struct chat_builtin qwen_chat_text_methods[] = {
 	{ "strip", m_strip, BEGIN | END }, { "lstrip", m_strip, BEGIN },
 	{ "rstrip", m_strip, END }, { "split", m_split, 0 },
 	{ "rsplit", m_rsplit, 0 }, { "splitlines", m_splitlines, 0 },
@@ -488,7 +481,7 @@ static const struct chat_builtin of_text[] = {
 	END_OF_TABLE
 };
 
-static const struct chat_builtin of_dict[] = {
+const struct chat_builtin qwen_chat_dict_methods[] = {
 	{ "items", m_items, 0 }, { "keys", m_members, KEYS },
 	{ "values", m_members, VALUES }, { "get", m_get, 0 },
 	{ "copy", m_copy, 0 }, REFUSED("pop"), REFUSED("update"),
@@ -496,33 +489,28 @@ static const struct chat_builtin of_dict[] = {
 	REFUSED("setdefault"), END_OF_TABLE
 };
 
-static const struct chat_builtin of_list[] = {
+const struct chat_builtin qwen_chat_list_methods[] = {
 	{ "index", m_list_index, 0 }, { "count", m_list_count, 0 },
 	{ "copy", m_copy, 0 }, REFUSED("append"), REFUSED("pop"),
 	REFUSED("extend"), REFUSED("insert"), REFUSED("remove"),
 	REFUSED("reverse"), REFUSED("sort"), REFUSED("clear"), END_OF_TABLE
 };
 
-static const struct chat_builtin of_tuple[] = {
+const struct chat_builtin qwen_chat_tuple_methods[] = {
 	{ "index", m_list_index, 0 }, { "count", m_list_count, 0 },
 	END_OF_TABLE
 };
 
-static const struct chat_builtin of_loop[] = {
+const struct chat_builtin qwen_chat_loop_methods[] = {
 	{ "cycle", m_cycle, 0 }, { "changed", m_changed, 0 }, END_OF_TABLE
 };
 
-static const struct chat_builtin of_cycler[] = {
+const struct chat_builtin qwen_chat_cycler_methods[] = {
 	{ "next", m_next, 0 }, { "reset", m_reset, 0 }, END_OF_TABLE
 };
 
-const struct chat_builtin *const
-qwen_chat_methods[CHAT_N_TYPE][CHAT_TABLES_MAX] = {
-	[CHAT_TEXT] = { of_text, qwen_chat_word_methods,
-	    qwen_chat_format_methods, NULL },
-	[CHAT_DICT] = { of_dict }, [CHAT_LIST] = { of_list },
-	[CHAT_TUPLE] = { of_tuple }, [CHAT_LOOP] = { of_loop },
-	[CHAT_CYCLER] = { of_cycler },
+const struct chat_builtin qwen_chat_text_filters[] = {
+	{ "indent", f_indent, 0 }, { "replace", m_replace, 0 }, END_OF_TABLE
 };
 
 const struct chat_builtin qwen_chat_object_functions[] = {

@@ -148,10 +148,8 @@ repeat(struct chat_exec *r, const struct chat_text *t, int64_t times)
 {
 	struct chat_buf b = { 0 };
 
-	if (t->n == 0)
-		times = 0;
-	for (; times > 0 && qwen_chat_step(r, 1) == 0; times--)
-		qwen_chat_put(r, &b, t);
+	if (t->n > 0)
+		qwen_chat_put_times(r, &b, t, times);
 	return qwen_chat_buf_value(r, &b);
 }
 

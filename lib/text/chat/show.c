@@ -65,33 +65,13 @@ put_double(char s[64], double f)
 	    digits + e + 1);
 }
 
-static void
-put_data(struct chat_exec *r, struct chat_buf *b, const char *s)
-{
-	qwen_chat_put_data(r, b, s, strlen(s));
-}
-
-static void
-put_slice(struct chat_exec *r, struct chat_buf *b, const struct chat_text *t,
-    size_t begin, size_t end)
-{
-	struct chat_text part = chat_slice(t, begin, end);
-
-	qwen_chat_put(r, b, &part);
-}
-
 /* Writes an escape of the character at i, with the same origin. */
 static void
 put_escape(struct chat_exec *r, struct chat_buf *b, const struct chat_text *t,
     size_t i, const char *s)
 {
-	struct chat_text e = { s, strlen(s), NULL };
-
 	qwen_chat_step(r, 8);
-	if (t->origin == qwen_chat_all_own || (t->origin != NULL &&
-	    t->origin[i]))
-		e.origin = qwen_chat_all_own;
-	qwen_chat_put(r, b, &e);
+	qwen_chat_put_like(r, b, t, i, s, strlen(s));
 }
 
 static void
@@ -108,7 +88,7 @@ put_number(struct chat_exec *r, struct chat_buf *b, const struct chat_value *v)
 		put_double(s, v->u.f);
 	else
 		snprintf(s, sizeof s, "%" PRId64, v->u.i);
-	put_data(r, b, s);
+	qwen_chat_put_str(r, b, s);
 }
 
 /*
@@ -200,7 +180,7 @@ quoted(struct chat_exec *r, struct chat_buf *b, const struct chat_text *t,
 	if (json || (t->n > 0 && memchr(t->s, '\'', t->n) != NULL &&
 	    memchr(t->s, '"', t->n) == NULL))
 		quote[0] = '"';
-	put_data(r, b, quote);
+	qwen_chat_put_str(r, b, quote);
 	qwen_chat_step(r, t->n / 4);
 	for (i = 0; i < t->n && !r->failed; i += k) {
 		k = qwen_chat_char(t->s, i, t->n, &c);
@@ -208,30 +188,27 @@ quoted(struct chat_exec *r, struct chat_buf *b, const struct chat_text *t,
 		    repr_escape(c, quote[0], buf);
 		if (e == NULL)
 			continue;
-		put_slice(r, b, t, begin, i);
+		qwen_chat_put_slice(r, b, t, begin, i);
 		put_escape(r, b, t, i, e);
 		begin = i + k;
 	}
-	put_slice(r, b, t, begin, t->n);
-	put_data(r, b, quote);
+	qwen_chat_put_slice(r, b, t, begin, t->n);
+	qwen_chat_put_str(r, b, quote);
 }
 
 /* ------------------------------------------------------------------- values */
 
+static void write_at(struct chat_exec *r, struct chat_buf *b,
+    const struct chat_value *v, struct form f, unsigned depth);
+
 static void
 new_line(struct chat_exec *r, struct chat_buf *b, int indent, unsigned depth)
 {
-	size_t n;
-
 	if (indent < 0)
 		return;
-	put_data(r, b, "\n");
-	for (n = (size_t)indent * depth; n > 0; n -= n < 16 ? n : 16)
-		qwen_chat_put_data(r, b, "                ", n < 16 ? n : 16);
+	qwen_chat_put_str(r, b, "\n");
+	qwen_chat_put_spaces(r, b, (int64_t)indent * depth);
 }
-
-static void write_at(struct chat_exec *r, struct chat_buf *b,
-    const struct chat_value *v, struct form f, unsigned depth);
 
 static void
 write_key(struct chat_exec *r, struct chat_buf *b, const struct chat_value *v,
@@ -240,9 +217,9 @@ write_key(struct chat_exec *r, struct chat_buf *b, const struct chat_value *v,
 	const char *quote = f.how == JSON && v->type != CHAT_TEXT ? "\"" : "";
 
 	f.json.indent = -1;
-	put_data(r, b, quote);
+	qwen_chat_put_str(r, b, quote);
 	write_at(r, b, v, f, depth);
-	put_data(r, b, quote);
+	qwen_chat_put_str(r, b, quote);
 }
 
 static int
@@ -289,26 +266,27 @@ write_members(struct chat_exec *r, struct chat_buf *b,
 
 	if (d != NULL && f.how == JSON && f.json.sorted)
 		d = sort_keys(r, d, &sorted);
-	put_data(r, b, d != NULL ? "{" : tuple ? "(" : "[");
+	qwen_chat_put_str(r, b, d != NULL ? "{" : tuple ? "(" : "[");
 	for (i = 0; i < n && !r->failed; i++) {
 		if (i > 0 && f.json.comma.s != NULL)
 			qwen_chat_put(r, b, &f.json.comma);
 		else if (i > 0)
-			put_data(r, b, f.json.indent < 0 ? ", " : ",");
+			qwen_chat_put_str(r, b, f.json.indent < 0 ? ", " : ",");
 		new_line(r, b, f.json.indent, depth + 1);
 		if (d != NULL) {
 			write_key(r, b, &d->p[i].key, f, depth + 1);
 			if (f.json.colon.s != NULL)
 				qwen_chat_put(r, b, &f.json.colon);
 			else
-				put_data(r, b, ": ");
+				qwen_chat_put_str(r, b, ": ");
 		}
 		write_at(r, b, d != NULL ? &d->p[i].v : &v->u.l.v[i], f,
 		    depth + 1);
 	}
 	if (n > 0)
 		new_line(r, b, f.json.indent, depth);
-	put_data(r, b, d != NULL ? "}" : !tuple ? "]" : n == 1 ? ",)" : ")");
+	qwen_chat_put_str(r, b, d != NULL ? "}" : !tuple ? "]" :
+	    n == 1 ? ",)" : ")");
 }
 
 static void
@@ -320,14 +298,14 @@ write_at(struct chat_exec *r, struct chat_buf *b, const struct chat_value *v,
 	if (!go_on(r, depth))
 		return;
 	switch (v->type) {
-	case CHAT_NONE: put_data(r, b, json ? "null" : "None"); break;
+	case CHAT_NONE: qwen_chat_put_str(r, b, json ? "null" : "None"); break;
 	case CHAT_BOOL:
-		put_data(r, b, json ? v->u.i ? "true" : "false" :
+		qwen_chat_put_str(r, b, json ? v->u.i ? "true" : "false" :
 		    v->u.i ? "True" : "False");
 		break;
 	case CHAT_INT: case CHAT_BIG: case CHAT_FLOAT:
 		if (json && v->type == CHAT_FLOAT && !isfinite(v->u.f))
-			put_data(r, b, isnan(v->u.f) ? "NaN" :
+			qwen_chat_put_str(r, b, isnan(v->u.f) ? "NaN" :
 			    v->u.f < 0 ? "-Infinity" : "Infinity");
 		else
 			put_number(r, b, v);
@@ -345,7 +323,8 @@ write_at(struct chat_exec *r, struct chat_buf *b, const struct chat_value *v,
 		break;
 	case CHAT_UNDEFINED:
 		if (!json) {
-			put_data(r, b, f.how == REPR ? "Undefined" : "");
+			qwen_chat_put_str(r, b, f.how == REPR ? "Undefined" :
+			    "");
 			break;
 		}
 		/* FALLTHROUGH */

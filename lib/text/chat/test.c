@@ -80,15 +80,7 @@ t_same(const struct chat_builtin_call *c)
 	    x->u.d == y->u.d : qwen_chat_equal(c->r, x, y));
 }
 
-/* Returns whether a filter (variant 1) or a test has that name. */
-static struct chat_value
-t_known(const struct chat_builtin_call *c)
-{
-	return chat_bool(c->x->type == CHAT_TEXT && qwen_chat_row_in(
-	    c->variant ? qwen_chat_filters : qwen_chat_tests, c->t) != NULL);
-}
-
-static const struct chat_builtin usual[] = {
+const struct chat_builtin qwen_chat_plain_tests[] = {
 	{ "!=", t_compare, CHAT_NE }, { "<", t_compare, CHAT_LT },
 	{ "<=", t_compare, CHAT_LE }, { "==", t_compare, CHAT_EQ },
 	{ ">", t_compare, CHAT_GT }, { ">=", t_compare, CHAT_GE },
@@ -99,7 +91,7 @@ static const struct chat_builtin usual[] = {
 	{ "defined", t_type, ~OF(CHAT_UNDEFINED) },
 	{ "divisibleby", t_divisible, 0 }, { "eq", t_compare, CHAT_EQ },
 	{ "equalto", t_compare, CHAT_EQ }, { "even", t_parity, 0 },
-	{ "false", t_is, 0 }, { "filter", t_known, 1 }, { "float", t_type, OF(CHAT_FLOAT) },
+	{ "false", t_is, 0 }, { "float", t_type, OF(CHAT_FLOAT) },
 	{ "ge", t_compare, CHAT_GE }, { "greaterthan", t_compare, CHAT_GT },
 	{ "gt", t_compare, CHAT_GT }, { "in", t_compare, CHAT_IN },
 	{ "integer", t_type, INTEGER },
@@ -109,14 +101,10 @@ static const struct chat_builtin usual[] = {
 	{ "ne", t_compare, CHAT_NE }, { "none", t_type, OF(CHAT_NONE) },
 	{ "number", t_type, INTEGER | OF(CHAT_FLOAT) | OF(CHAT_BOOL) },
 	{ "odd", t_parity, 1 }, { "sequence", t_type, SEQUENCE },
-	{ "sameas", t_same, 0 }, { "test", t_known, 0 },
-	{ "string", t_type, OF(CHAT_TEXT) }, { "true", t_is, 1 },
+	{ "sameas", t_same, 0 }, { "string", t_type, OF(CHAT_TEXT) },
+	{ "true", t_is, 1 },
 	{ "undefined", t_type, OF(CHAT_UNDEFINED) },
 	{ NULL, NULL, 0 }
-};
-
-const struct chat_builtin *const qwen_chat_tests[] = {
-	usual, qwen_chat_word_tests, NULL
 };
 
 /* --------------------------------------------------------------- functions */
@@ -204,13 +192,9 @@ range(const struct chat_builtin_call *c)
 	return chat_list(l);
 }
 
-static const struct chat_builtin functions[] = {
+const struct chat_builtin qwen_chat_plain_functions[] = {
 	{ "dict", new_dict, CHAT_DICT },
 	{ "namespace", new_dict, CHAT_NAMESPACE },
 	{ "raise_exception", raise, 0 }, { "range", range, 0 },
 	{ NULL, NULL, 0 }
-};
-
-const struct chat_builtin *const qwen_chat_functions[] = {
-	functions, qwen_chat_date_functions, qwen_chat_object_functions, NULL
 };

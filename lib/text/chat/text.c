@@ -43,6 +43,19 @@ qwen_chat_chars(struct chat_exec *r, const char *s, size_t n)
 	return k;
 }
 
+size_t
+qwen_chat_offset(struct chat_exec *r, const struct chat_text *t, size_t i)
+{
+	size_t at = 0;
+	uint32_t c;
+
+	if (qwen_chat_step(r, (i < t->n ? i : t->n) / 4) < 0)
+		return 0;
+	while (i-- > 0 && at < t->n)
+		at += qwen_chat_char(t->s, at, t->n, &c);
+	return at;
+}
+
 int
 qwen_chat_digits(const char *s, size_t n, int64_t *i)
 {
@@ -158,6 +171,24 @@ qwen_chat_search(struct chat_exec *r, const struct chat_text *t,
 	return qwen_chat_step(r, work + (i - begin) / 64) < 0 ? nowhere : at;
 }
 
+size_t
+qwen_chat_search_back(struct chat_exec *r, const struct chat_text *t,
+    const struct chat_text *x, size_t end)
+{
+	size_t i = end < x->n ? 0 : end - x->n + 1, from = i;
+
+	if (x->n == 0)
+		return end;
+	while (i-- > 0) {
+		if (t->s[i] == x->s[0] &&
+		    qwen_chat_step(r, 1 + x->n / 64) == 0 &&
+		    memcmp(t->s + i, x->s, x->n) == 0)
+			break;
+	}
+	qwen_chat_step(r, (from - i - 1) / 8);
+	return i == SIZE_MAX ? t->n + 1 : i;
+}
+
 /* -------------------------------------------------------- text that grows */
 
 static int
@@ -201,6 +232,51 @@ qwen_chat_put_data(struct chat_exec *r, struct chat_buf *b, const char *s,
 	struct chat_text t = { s, n, NULL };
 
 	qwen_chat_put(r, b, &t);
+}
+
+void
+qwen_chat_put_str(struct chat_exec *r, struct chat_buf *b, const char *s)
+{
+	qwen_chat_put_data(r, b, s, strlen(s));
+}
+
+void
+qwen_chat_put_slice(struct chat_exec *r, struct chat_buf *b,
+    const struct chat_text *t, size_t begin, size_t end)
+{
+	struct chat_text part = chat_slice(t, begin, end);
+
+	qwen_chat_put(r, b, &part);
+}
+
+void
+qwen_chat_put_like(struct chat_exec *r, struct chat_buf *b,
+    const struct chat_text *t, size_t i, const char *s, size_t n)
+{
+	struct chat_text like = { s, n, chat_is_own(t, i) ?
+	    qwen_chat_all_own : NULL };
+
+	qwen_chat_put(r, b, &like);
+}
+
+void
+qwen_chat_put_times(struct chat_exec *r, struct chat_buf *b,
+    const struct chat_text *t, int64_t times)
+{
+	for (; times > 0 && qwen_chat_step(r, 1) == 0; times--)
+		qwen_chat_put(r, b, t);
+}
+
+void
+qwen_chat_put_spaces(struct chat_exec *r, struct chat_buf *b, int64_t n)
+{
+	static const char spaces[] = "                ";
+	int64_t k;
+
+	for (; n > 0 && !r->failed; n -= k) {
+		k = n < 16 ? n : 16;
+		qwen_chat_put_data(r, b, spaces, (size_t)k);
+	}
 }
 
 void

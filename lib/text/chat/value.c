@@ -244,6 +244,32 @@ qwen_chat_members(struct chat_exec *r, const struct chat_dict *d, int values)
 	return l;
 }
 
+struct chat_value
+qwen_chat_pairs(struct chat_exec *r, const struct chat_dict *d)
+{
+	struct chat_list l = qwen_chat_new_list(r, d->n);
+	struct chat_value *two = qwen_chat_new(r, l.n, 2 * sizeof *two);
+	size_t i;
+
+	for (i = 0; i < l.n && two != NULL; i++, two += 2) {
+		two[0] = d->p[i].key;
+		two[1] = d->p[i].v;
+		l.v[i].type = CHAT_TUPLE;
+		l.v[i].u.l = (struct chat_list){ two, 2 };
+	}
+	return chat_list(l);
+}
+
+struct chat_value
+qwen_chat_tuple(struct chat_exec *r, const struct chat_value *v, size_t n)
+{
+	struct chat_list l = qwen_chat_new_list(r, n);
+
+	if (l.n > 0)
+		memcpy(l.v, v, n * sizeof *v);
+	return (struct chat_value){ .type = CHAT_TUPLE, .u.l = l };
+}
+
 struct chat_list
 qwen_chat_iterate(struct chat_exec *r, const struct chat_value *v)
 {
@@ -298,35 +324,7 @@ qwen_chat_contains(struct chat_exec *r, const struct chat_value *in,
 	return yes;
 }
 
-/* ----------------------------------------------------- attributes and items */
-
-static struct chat_value
-loop_attr(const struct chat_loop *l, const char *name)
-{
-	const int64_t n = (int64_t)l->items.n, i = (int64_t)l->i;
-	const struct {
-		const char		*name;
-		struct chat_value	 v;
-	} attrs[] = {
-		{ "index0", chat_int(i) }, { "index", chat_int(i + 1) },
-		{ "revindex0", chat_int(n - i - 1) },
-		{ "revindex", chat_int(n - i) }, { "length", chat_int(n) },
-		{ "first", chat_bool(i == 0) }, { "last", chat_bool(i + 1 == n) },
-		{ "depth", chat_int((int64_t)l->depth + 1) },
-		{ "depth0", chat_int(l->depth) },
-	};
-	size_t k;
-
-	for (k = 0; k < sizeof attrs / sizeof *attrs; k++) {
-		if (strcmp(name, attrs[k].name) == 0)
-			return attrs[k].v;
-	}
-	if (strcmp(name, "previtem") == 0 && i > 0)
-		return l->items.v[i - 1];
-	if (strcmp(name, "nextitem") == 0 && i + 1 < n)
-		return l->items.v[i + 1];
-	return chat_undefined(name, strlen(name));
-}
+/* ------------------------------------------------------------------- items */
 
 static struct chat_value
 by_key(struct chat_exec *r, const struct chat_dict *d,
@@ -340,38 +338,6 @@ by_key(struct chat_exec *r, const struct chat_dict *d,
 	    chat_undefined(key->u.s.s, key->u.s.n) : chat_undefined("a key", 5);
 }
 
-struct chat_value
-qwen_chat_attr(struct chat_exec *r, const struct chat_value *obj,
-    const char *name)
-{
-	struct chat_value key = chat_text(chat_literal(name)), *self;
-	const struct chat_builtin *method;
-
-	if (obj->type == CHAT_UNDEFINED)
-		qwen_chat_fail(r, "'%.*s' is undefined and has no '%s'",
-		    (int)(obj->u.s.n < 60 ? obj->u.s.n : 60),
-		    obj->u.s.s, name);
-	method = qwen_chat_row_in(qwen_chat_methods[obj->type], &key.u.s);
-	if (method != NULL) {
-		self = qwen_chat_new(r, 1, sizeof *self);
-		if (self != NULL)
-			*self = *obj;
-		return (struct chat_value){ .type = CHAT_METHOD,
-		    .u.m = { method, self } };
-	}
-	if (obj->type == CHAT_DICT || obj->type == CHAT_NAMESPACE)
-		return by_key(r, obj->u.d, &key);
-	if (obj->type == CHAT_LOOP)
-		return loop_attr(obj->u.loop, name);
-	if (obj->type == CHAT_CYCLER && strcmp(name, "current") == 0)
-		return obj->u.loop->items.v[obj->u.loop->i];
-	/* the tuples of groupby have these attributes */
-	if (obj->type == CHAT_TUPLE && obj->u.l.n == 2 &&
-	    (strcmp(name, "grouper") == 0 || strcmp(name, "list") == 0))
-		return obj->u.l.v[name[0] == 'l'];
-	return chat_undefined(name, strlen(name));
-}
-
 /* Returns index i, counted from the end if negative; n if out of range. */
 static size_t
 position(int64_t i, size_t n)
@@ -379,21 +345,6 @@ position(int64_t i, size_t n)
 	if (i < 0)
 		i += (int64_t)n;
 	return i < 0 || (uint64_t)i >= n ? n : (size_t)i;
-}
-
-/* Returns the byte offset of character i. */
-static size_t
-offset(struct chat_exec *r, const struct chat_text *t, size_t i)
-{
-	size_t at = 0;
-	uint32_t c;
-
-	if (qwen_chat_step(r, i / 4) < 0)
-		return 0;
-
-	while (i-- > 0 && at < t->n)
-		at += qwen_chat_char(t->s, at, t->n, &c);
-	return at;
 }
 
 static struct chat_value
@@ -404,7 +355,7 @@ text_item(struct chat_exec *r, const struct chat_text *t, int64_t i)
 
 	if (at == n)
 		return chat_undefined("a character", 11);
-	at = offset(r, t, at);
+	at = qwen_chat_offset(r, t, at);
 	return chat_text(chat_slice(t, at, at +
 	    qwen_chat_char(t->s, at, t->n, &c)));
 }
@@ -514,8 +465,11 @@ subtext(struct chat_exec *r, const struct chat_text *t, const struct range *s)
 	size_t begin, i;
 
 	if (s->step == 1) {
-		begin = s->n == 0 ? 0 : offset(r, t, (size_t)s->begin);
-		i = s->n == 0 ? 0 : offset(r, t, (size_t)s->begin + s->n);
+		begin = i = 0;
+		if (s->n > 0) {
+			begin = qwen_chat_offset(r, t, (size_t)s->begin);
+			i = qwen_chat_offset(r, t, (size_t)s->begin + s->n);
+		}
 		return chat_text(chat_slice(t, begin, i > begin ? i : begin));
 	}
 	l = characters(r, t);

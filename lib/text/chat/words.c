@@ -9,30 +9,6 @@
 #include "text/chat/chat.h"
 #include "text/token/unicode.h"
 
-static const char spaces[] = "                ";
-
-/* Returns argument i as an integer; usual if it is missing. */
-static int64_t
-whole(const struct chat_builtin_call *c, size_t i, const char *key,
-    int64_t usual)
-{
-	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
-
-	if (v == NULL)
-		return usual;
-	if (v->type != CHAT_INT && v->type != CHAT_BOOL)
-		chat_refuse(c, "an argument that is no integer");
-	return v->type == CHAT_INT || v->type == CHAT_BOOL ? v->u.i : usual;
-}
-
-static int
-flag(const struct chat_builtin_call *c, size_t i, const char *key, int usual)
-{
-	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
-
-	return v != NULL ? qwen_chat_true(v) : usual;
-}
-
 /* Returns argument i as a text; fails if it has another type. */
 static struct chat_text
 text(const struct chat_builtin_call *c, size_t i, const char *key,
@@ -45,18 +21,6 @@ text(const struct chat_builtin_call *c, size_t i, const char *key,
 	if (v->type != CHAT_TEXT)
 		chat_refuse(c, "an argument that is no string");
 	return v->type == CHAT_TEXT ? v->u.s : chat_literal(usual);
-}
-
-/* Returns x as a string, for filters. */
-static struct chat_text
-soft(const struct chat_builtin_call *c)
-{
-	struct chat_buf b = { 0 };
-
-	if (c->x->type == CHAT_TEXT)
-		return c->x->u.s;
-	qwen_chat_print(c->r, &b, c->x);
-	return qwen_chat_buf_value(c->r, &b).u.s;
 }
 
 /* ------------------------------------------------------------------- cases */
@@ -81,7 +45,7 @@ is_ignored(uint32_t c)
  * Returns 1 if the capital sigma at i (2 bytes) is the last letter of a word.
  */
 static int
-is_final(const struct chat_builtin_call *c, const struct chat_text *t, size_t i)
+is_final(struct chat_exec *r, const struct chat_text *t, size_t i)
 {
 	size_t k = i, at;
 	uint32_t u = 0;
@@ -92,14 +56,14 @@ is_final(const struct chat_builtin_call *c, const struct chat_text *t, size_t i)
 			;
 		qwen_chat_char(t->s, at, k, &u);
 		k = at;
-		if (qwen_chat_step(c->r, 1) < 0 || !is_ignored(u))
+		if (qwen_chat_step(r, 1) < 0 || !is_ignored(u))
 			break;
 	}
 	if (i == 0 || qwen_case_kind(u) == QWEN_KIND_NONE)
 		return 0;
 	for (u = 0, k = i + 2; k < t->n; ) {
 		k += qwen_chat_char(t->s, k, t->n, &u);
-		if (qwen_chat_step(c->r, 1) < 0 || !is_ignored(u))
+		if (qwen_chat_step(r, 1) < 0 || !is_ignored(u))
 			break;
 	}
 	return qwen_case_kind(u) == QWEN_KIND_NONE || is_ignored(u);
@@ -128,18 +92,17 @@ case_of(int how, uint32_t u, size_t i, int cased, int begins)
 
 /* Converts the case of a text; each character keeps its origin. */
 static struct chat_value
-recase(const struct chat_builtin_call *c, const struct chat_text *t, int how)
+recase(struct chat_exec *r, const struct chat_text *t, int how)
 {
 	struct chat_buf b = { 0 };
 	char out[QWEN_CASE_MAX];
-	struct chat_text part;
 	size_t i, k, n, done = 0;
 	int cased = 0, begins = 1;
 	enum qwen_case to;
 	uint32_t u;
 
-	qwen_chat_step(c->r, t->n);
-	for (i = 0; i < t->n && !c->r->failed; i += k) {
+	qwen_chat_step(r, t->n);
+	for (i = 0; i < t->n && !r->failed; i += k) {
 		k = qwen_chat_char(t->s, i, t->n, &u);
 		to = case_of(how, u, i, cased, begins);
 		cased = qwen_case_kind(u) != QWEN_KIND_NONE;
@@ -148,34 +111,30 @@ recase(const struct chat_builtin_call *c, const struct chat_text *t, int how)
 		if (k == 1 && u >= 0x80)
 			continue;	/* invalid byte */
 		n = qwen_case_write(u, to, out);
-		if (u == 0x3a3 && to == QWEN_CASE_LOWER && is_final(c, t, i))
+		if (u == 0x3a3 && to == QWEN_CASE_LOWER && is_final(r, t, i))
 			memcpy(out, "\317\202", n = 2);
 		if (n == k && memcmp(out, t->s + i, k) == 0)
 			continue;
-		part = chat_slice(t, done, i);
-		qwen_chat_put(c->r, &b, &part);
-		part = (struct chat_text){ out, n, chat_is_own(t, i) ?
-		    qwen_chat_all_own : NULL };
-		qwen_chat_put(c->r, &b, &part);
+		qwen_chat_put_slice(r, &b, t, done, i);
+		qwen_chat_put_like(r, &b, t, i, out, n);
 		done = i + k;
 	}
-	part = chat_slice(t, done, t->n);
-	qwen_chat_put(c->r, &b, &part);
-	return qwen_chat_buf_value(c->r, &b);
+	qwen_chat_put_slice(r, &b, t, done, t->n);
+	return qwen_chat_buf_value(r, &b);
 }
 
-static struct chat_value
-m_case(const struct chat_builtin_call *c)
+struct chat_value
+qwen_chat_lower(struct chat_exec *r, const struct chat_text *t)
 {
-	return recase(c, c->t, c->variant);
+	return recase(r, t, QWEN_CASE_LOWER);
 }
 
 static struct chat_value
 f_case(const struct chat_builtin_call *c)
 {
-	struct chat_text t = soft(c);
+	struct chat_text t = qwen_chat_as_text(c);
 
-	return recase(c, &t, c->variant);
+	return recase(c->r, &t, c->variant);
 }
 
 /* ------------------------------------------------------ kinds of characters */
@@ -216,15 +175,16 @@ m_is(const struct chat_builtin_call *c)
  * least one.
  */
 static struct chat_value
-is_case(const struct chat_builtin_call *c, const struct chat_text *t)
+is_case(const struct chat_builtin_call *c)
 {
+	struct chat_text t = qwen_chat_as_text(c);
 	enum qwen_case_kind k;
 	size_t i = 0, n = 0;
 	uint32_t u;
 
-	qwen_chat_step(c->r, t->n);
-	while (i < t->n) {
-		i += qwen_chat_char(t->s, i, t->n, &u);
+	qwen_chat_step(c->r, t.n);
+	while (i < t.n) {
+		i += qwen_chat_char(t.s, i, t.n, &u);
 		k = qwen_case_kind(u);
 		if (k != QWEN_KIND_NONE && (int)k != c->variant)
 			return chat_bool(0);
@@ -234,23 +194,9 @@ is_case(const struct chat_builtin_call *c, const struct chat_text *t)
 }
 
 static struct chat_value
-m_is_case(const struct chat_builtin_call *c)
-{
-	return is_case(c, c->t);
-}
-
-static struct chat_value
-t_is_case(const struct chat_builtin_call *c)
-{
-	struct chat_text t = soft(c);
-
-	return is_case(c, &t);
-}
-
-static struct chat_value
 f_wordcount(const struct chat_builtin_call *c)
 {
-	struct chat_text t = soft(c);
+	struct chat_text t = qwen_chat_as_text(c);
 	int64_t n = 0;
 	int inside = 0, word;
 	size_t i = 0;
@@ -267,26 +213,6 @@ f_wordcount(const struct chat_builtin_call *c)
 
 /* ------------------------------------------------------------------ padding */
 
-static void
-put_times(const struct chat_builtin_call *c, struct chat_buf *b,
-    const struct chat_text *t, int64_t times)
-{
-	for (; times > 0 && qwen_chat_step(c->r, 1) == 0; times--)
-		qwen_chat_put(c->r, b, t);
-}
-
-static void
-put_spaces(const struct chat_builtin_call *c, struct chat_buf *b, int64_t n)
-{
-	int64_t k;
-
-	for (; n > 0 && !c->r->failed; n -= k) {
-		k = n < (int64_t)sizeof spaces - 1 ? n :
-		    (int64_t)sizeof spaces - 1;
-		qwen_chat_put_data(c->r, b, spaces, (size_t)k);
-	}
-}
-
 enum { LEFT, RIGHT, CENTER };	/* alignment of the text */
 
 static struct chat_value
@@ -301,9 +227,9 @@ pad(const struct chat_builtin_call *c, const struct chat_text *t, int64_t width,
 	more = width - n;
 	left = c->variant == LEFT ? 0 : c->variant == RIGHT ? more :
 	    more / 2 + (more & width & 1);
-	put_times(c, &b, fill, left);
+	qwen_chat_put_times(c->r, &b, fill, left);
 	qwen_chat_put(c->r, &b, t);
-	put_times(c, &b, fill, more - left);
+	qwen_chat_put_times(c->r, &b, fill, more - left);
 	return qwen_chat_buf_value(c->r, &b);
 }
 
@@ -311,7 +237,7 @@ static struct chat_value
 m_pad(const struct chat_builtin_call *c)
 {
 	struct chat_text fill = text(c, 1, "fillchar", " ");
-	int64_t width = whole(c, 0, "width", -1);
+	int64_t width = qwen_chat_whole(c, 0, "width", -1);
 
 	if (c->a->n < 1 || qwen_chat_chars(c->r, fill.s, fill.n) != 1)
 		return chat_refuse(c, "a width that is missing, or a filler that "
@@ -322,9 +248,9 @@ m_pad(const struct chat_builtin_call *c)
 static struct chat_value
 f_center(const struct chat_builtin_call *c)
 {
-	struct chat_text t = soft(c), fill = chat_literal(" ");
+	struct chat_text t = qwen_chat_as_text(c), fill = chat_literal(" ");
 
-	return pad(c, &t, whole(c, 0, "width", 80), &fill);
+	return pad(c, &t, qwen_chat_whole(c, 0, "width", 80), &fill);
 }
 
 /* Pads with zeros after the sign. */
@@ -332,38 +258,24 @@ static struct chat_value
 m_zfill(const struct chat_builtin_call *c)
 {
 	int64_t n = (int64_t)qwen_chat_chars(c->r, c->t->s, c->t->n);
-	int64_t width = whole(c, 0, "width", -1);
+	int64_t width = qwen_chat_whole(c, 0, "width", -1);
 	size_t sign = c->t->n > 0 && (c->t->s[0] == '-' || c->t->s[0] == '+');
-	struct chat_text zero = chat_literal("0"), part;
+	struct chat_text zero = chat_literal("0");
 	struct chat_buf b = { 0 };
 
-	part = chat_slice(c->t, 0, sign);
-	qwen_chat_put(c->r, &b, &part);
-	put_times(c, &b, &zero, width - n);
-	part = chat_slice(c->t, sign, c->t->n);
-	qwen_chat_put(c->r, &b, &part);
+	qwen_chat_put_slice(c->r, &b, c->t, 0, sign);
+	qwen_chat_put_times(c->r, &b, &zero, width - n);
+	qwen_chat_put_slice(c->r, &b, c->t, sign, c->t->n);
 	return qwen_chat_buf_value(c->r, &b);
-}
-
-/* Returns the byte offset of character i, or the length. */
-static size_t
-offset(const struct chat_builtin_call *c, const struct chat_text *t, int64_t i)
-{
-	size_t at = 0;
-	uint32_t u;
-
-	qwen_chat_step(c->r, t->n / 4);
-	while (i-- > 0 && at < t->n)
-		at += qwen_chat_char(t->s, at, t->n, &u);
-	return at;
 }
 
 static struct chat_value
 f_truncate(const struct chat_builtin_call *c)
 {
-	int64_t length = whole(c, 0, "length", 255);
-	struct chat_text end = text(c, 2, "end", "..."), t = soft(c);
-	int64_t leeway = whole(c, 3, "leeway", 5);
+	int64_t length = qwen_chat_whole(c, 0, "length", 255);
+	struct chat_text end = text(c, 2, "end", "...");
+	struct chat_text t = qwen_chat_as_text(c);
+	int64_t leeway = qwen_chat_whole(c, 3, "leeway", 5);
 	int64_t n_end = (int64_t)qwen_chat_chars(c->r, end.s, end.n);
 	int64_t n = (int64_t)qwen_chat_chars(c->r, t.s, t.n);
 	size_t at;
@@ -373,8 +285,9 @@ f_truncate(const struct chat_builtin_call *c)
 		    "leeway below 0");
 	if (n <= length || n - length <= leeway)
 		return chat_text(t);
-	t = chat_slice(&t, 0, offset(c, &t, length - n_end));
-	if (!flag(c, 1, "killwords", 0)) {
+	t = chat_slice(&t, 0, qwen_chat_offset(c->r, &t,
+	    (size_t)(length - n_end)));
+	if (!qwen_chat_flag(c, 1, "killwords", 0)) {
 		for (at = t.n; at > 0 && t.s[at - 1] != ' '; at--)
 			;
 		t.n = at > 0 ? at - 1 : t.n;
@@ -382,81 +295,29 @@ f_truncate(const struct chat_builtin_call *c)
 	return qwen_chat_join(c->r, &t, &end);
 }
 
-/* Indents lines after the first by spaces, or by the string width. */
-static struct chat_value
-f_indent(const struct chat_builtin_call *c)
-{
-	const struct chat_value *by = qwen_chat_arg(c->a, 0, "width");
-	int first = flag(c, 1, "first", 0), blank = flag(c, 2, "blank", 0);
-	struct chat_text t = soft(c), part;
-	struct chat_buf b = { 0 };
-	struct chat_list lines = qwen_chat_lines(c->r, &t, -1);
-	size_t i;
-
-	/* the filter adds a line feed, so there is always a last line */
-	for (i = 0; i < lines.n && !c->r->failed; i++) {
-		part = lines.v[i].u.s;
-		qwen_chat_put_data(c->r, &b, "\n", i > 0);
-		if (i == 0 ? first : blank || part.n > 0) {
-			if (by != NULL && by->type == CHAT_TEXT)
-				qwen_chat_put(c->r, &b, &by->u.s);
-			else
-				put_spaces(c, &b, whole(c, 0, "width", 4));
-		}
-		qwen_chat_put(c->r, &b, &part);
-	}
-	return qwen_chat_buf_value(c->r, &b);
-}
-
 /* ---------------------------------------------------------------- partition */
-
-static struct chat_value
-three(const struct chat_builtin_call *c, struct chat_text a, struct chat_text b,
-    struct chat_text d)
-{
-	struct chat_list l = qwen_chat_new_list(c->r, 3);
-	struct chat_value out = { .type = CHAT_TUPLE, .u.l = l };
-
-	if (l.n == 3) {
-		l.v[0] = chat_text(a);
-		l.v[1] = chat_text(b);
-		l.v[2] = chat_text(d);
-	}
-	return out;
-}
-
-/* Returns the last position of x in t, or t->n + 1. */
-static size_t
-search_last(const struct chat_builtin_call *c, const struct chat_text *t,
-    const struct chat_text *x)
-{
-	size_t i = t->n + 1, at = 0;
-
-	while (!c->r->failed &&
-	    (at = qwen_chat_search(c->r, t, x, at)) <= t->n) {
-		i = at++;
-		if (qwen_chat_step(c->r, 1) < 0 || at > t->n)
-			break;
-	}
-	return i;
-}
 
 static struct chat_value
 m_partition(const struct chat_builtin_call *c)
 {
-	struct chat_text sep = text(c, 0, "sep", ""), none = chat_literal("");
+	struct chat_text sep = text(c, 0, "sep", "");
+	struct chat_value none = chat_text(chat_literal(""));
+	struct chat_value v[3] = { none, none, none };
 	const struct chat_text *t = c->t;
 	size_t at;
 
 	if (sep.n == 0 || c->a->n != 1)
 		return chat_refuse(c, "a partition at nothing");
 	at = c->variant == LEFT ? qwen_chat_search(c->r, t, &sep, 0) :
-	    search_last(c, t, &sep);
+	    qwen_chat_search_back(c->r, t, &sep, t->n);
 	if (at > t->n)
-		return c->variant == LEFT ? three(c, *t, none, none) :
-		    three(c, none, none, *t);
-	return three(c, chat_slice(t, 0, at), chat_slice(t, at, at + sep.n),
-	    chat_slice(t, at + sep.n, t->n));
+		v[c->variant == LEFT ? 0 : 2] = chat_text(*t);
+	else {
+		v[0] = chat_text(chat_slice(t, 0, at));
+		v[1] = chat_text(chat_slice(t, at, at + sep.n));
+		v[2] = chat_text(chat_slice(t, at + sep.n, t->n));
+	}
+	return qwen_chat_tuple(c->r, v, 3);
 }
 
 enum { FIND_LAST = 1, MUST = 2 };	/* for rfind(); for index(), which
@@ -470,7 +331,8 @@ m_find(const struct chat_builtin_call *c)
 
 	if (c->a->n != 1 || c->r->failed)
 		return chat_refuse(c, "a search for other than one string");
-	at = (c->variant & FIND_LAST) != 0 ? search_last(c, c->t, &x) :
+	at = (c->variant & FIND_LAST) != 0 ?
+	    qwen_chat_search_back(c->r, c->t, &x, c->t->n) :
 	    qwen_chat_search(c->r, c->t, &x, 0);
 	if (at > c->t->n && (c->variant & MUST) != 0)
 		return chat_refuse(c, "index() of what is not there");
@@ -487,7 +349,6 @@ qwen_chat_escape(struct chat_exec *r, const struct chat_text *t)
 	static const char *const entity[] = { "&amp;", "&lt;", "&gt;",
 	    "&#39;", "&#34;" };
 	struct chat_buf b = { 0 };
-	struct chat_text part;
 	struct chat_value v;
 	size_t i, done = 0;
 	const char *p;
@@ -497,15 +358,12 @@ qwen_chat_escape(struct chat_exec *r, const struct chat_text *t)
 		p = t->s[i] != '\0' ? strchr(chars, t->s[i]) : NULL;
 		if (p == NULL)
 			continue;
-		part = chat_slice(t, done, i);
-		qwen_chat_put(r, &b, &part);
-		part = chat_literal(entity[p - chars]);
-		part.origin = chat_is_own(t, i) ? qwen_chat_all_own : NULL;
-		qwen_chat_put(r, &b, &part);
+		qwen_chat_put_slice(r, &b, t, done, i);
+		qwen_chat_put_like(r, &b, t, i, entity[p - chars],
+		    strlen(entity[p - chars]));
 		done = i + 1;
 	}
-	part = chat_slice(t, done, t->n);
-	qwen_chat_put(r, &b, &part);
+	qwen_chat_put_slice(r, &b, t, done, t->n);
 	v = qwen_chat_buf_value(r, &b);
 	v.markup = 1;
 	return v;
@@ -516,7 +374,7 @@ enum { ESCAPE, FORCE };
 static struct chat_value
 f_escape(const struct chat_builtin_call *c)
 {
-	struct chat_text t = soft(c);
+	struct chat_text t = qwen_chat_as_text(c);
 
 	if (c->x->type == CHAT_TEXT && c->x->markup && c->variant == ESCAPE)
 		return *c->x;
@@ -526,7 +384,7 @@ f_escape(const struct chat_builtin_call *c)
 static struct chat_value
 f_safe(const struct chat_builtin_call *c)
 {
-	struct chat_value v = chat_text(soft(c));
+	struct chat_value v = chat_text(qwen_chat_as_text(c));
 
 	v.markup = 1;
 	return v;
@@ -541,14 +399,14 @@ t_escaped(const struct chat_builtin_call *c)
 /* ------------------------------------------------------------------- tables */
 
 const struct chat_builtin qwen_chat_word_methods[] = {
-	{ "upper", m_case, QWEN_CASE_UPPER },
-	{ "lower", m_case, QWEN_CASE_LOWER },
-	{ "title", m_case, QWEN_CASE_TITLE },
-	{ "capitalize", m_case, CAPITALIZE }, { "swapcase", m_case, SWAP },
+	{ "upper", f_case, QWEN_CASE_UPPER },
+	{ "lower", f_case, QWEN_CASE_LOWER },
+	{ "title", f_case, QWEN_CASE_TITLE },
+	{ "capitalize", f_case, CAPITALIZE }, { "swapcase", f_case, SWAP },
 	{ "isalpha", m_is, ALPHA }, { "isnumeric", m_is, NUMERIC },
 	{ "isalnum", m_is, ALPHA | NUMERIC }, { "isspace", m_is, SPACE },
-	{ "isascii", m_is, ASCII }, { "islower", m_is_case, QWEN_KIND_LOWER },
-	{ "isupper", m_is_case, QWEN_KIND_UPPER },
+	{ "isascii", m_is, ASCII }, { "islower", is_case, QWEN_KIND_LOWER },
+	{ "isupper", is_case, QWEN_KIND_UPPER },
 	{ "center", m_pad, CENTER }, { "ljust", m_pad, LEFT },
 	{ "rjust", m_pad, RIGHT }, { "zfill", m_zfill, 0 },
 	{ "partition", m_partition, LEFT },
@@ -560,7 +418,7 @@ const struct chat_builtin qwen_chat_word_methods[] = {
 const struct chat_builtin qwen_chat_word_filters[] = {
 	{ "capitalize", f_case, CAPITALIZE }, { "center", f_center, CENTER },
 	{ "e", f_escape, ESCAPE }, { "escape", f_escape, ESCAPE },
-	{ "forceescape", f_escape, FORCE }, { "indent", f_indent, 0 },
+	{ "forceescape", f_escape, FORCE },
 	{ "lower", f_case, QWEN_CASE_LOWER }, { "safe", f_safe, 0 },
 	{ "title", f_case, HEADING }, { "truncate", f_truncate, 0 },
 	{ "upper", f_case, QWEN_CASE_UPPER },
@@ -569,6 +427,6 @@ const struct chat_builtin qwen_chat_word_filters[] = {
 
 const struct chat_builtin qwen_chat_word_tests[] = {
 	{ "escaped", t_escaped, 0 },
-	{ "lower", t_is_case, QWEN_KIND_LOWER },
-	{ "upper", t_is_case, QWEN_KIND_UPPER }, { NULL, NULL, 0 }
+	{ "lower", is_case, QWEN_KIND_LOWER },
+	{ "upper", is_case, QWEN_KIND_UPPER }, { NULL, NULL, 0 }
 };

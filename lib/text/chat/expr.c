@@ -316,12 +316,13 @@ known_row(struct chat_parser *p, const struct chat_builtin *const *table,
 	return row;
 }
 
-/* a|name(list) */
+/* a|name(list), after the "|" */
 static struct chat_node *
 filter(struct chat_parser *p, struct chat_node *a)
 {
-	struct chat_node *n = node_of_token(p, CHAT_K_FILTER, a);
+	struct chat_node *n = qwen_chat_node(p, CHAT_K_FILTER);
 
+	n->a = a;
 	n->row = known_row(p, qwen_chat_filters, "filter");
 	if (qwen_chat_is(p, "("))
 		arguments(p, &n->list);
@@ -370,17 +371,10 @@ qwen_chat_block_filters(struct chat_parser *p)
 	struct chat_node *n = qwen_chat_node(p, CHAT_K_NAME);
 
 	n->name = CHAT_BLOCK_NAME;
-	if (p->l.type == CHAT_T_NAME) {
-		/* no "|" before the first one */
-		struct chat_node *first = qwen_chat_node(p, CHAT_K_FILTER);
-
-		first->a = n;
-		first->row = known_row(p, qwen_chat_filters, "filter");
-		if (qwen_chat_is(p, "("))
-			arguments(p, &first->list);
-		n = first;
-	}
-	while (qwen_chat_is(p, "|"))
+	/* no "|" before the first one */
+	if (p->l.type == CHAT_T_NAME)
+		n = filter(p, n);
+	while (qwen_chat_pass(p, "|"))
 		n = filter(p, n);
 	return n;
 }
@@ -389,7 +383,7 @@ static struct chat_node *
 filters(struct chat_parser *p, struct chat_node *n)
 {
 	for (;;) {
-		if (qwen_chat_is(p, "|"))
+		if (qwen_chat_pass(p, "|"))
 			n = filter(p, n);
 		else if (qwen_chat_is(p, "is"))
 			n = test(p, n);

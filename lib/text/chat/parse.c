@@ -155,7 +155,6 @@ last_part(struct chat_parser *p, struct chat_node **other, const char *name)
 static void
 for_block(struct chat_parser *p, struct chat_node *n)
 {
-	n->kind = CHAT_K_FOR;
 	n->a = qwen_chat_target(p);
 	qwen_chat_expect(p, "in");
 	n->b = qwen_chat_plain_expr(p);
@@ -175,7 +174,6 @@ static void
 if_block(struct chat_parser *p, struct chat_node *n)
 {
 	for (;;) {
-		n->kind = CHAT_K_IF;
 		n->a = qwen_chat_exprs(p);
 		part(p, &n->list);
 		if (!qwen_chat_is(p, "elif"))
@@ -190,7 +188,6 @@ if_block(struct chat_parser *p, struct chat_node *n)
 static void
 set_block(struct chat_parser *p, struct chat_node *n)
 {
-	n->kind = CHAT_K_SET;
 	n->a = qwen_chat_target(p);
 	if (qwen_chat_pass(p, "=")) {
 		n->b = qwen_chat_exprs(p);
@@ -241,7 +238,6 @@ macro_block(struct chat_parser *p, struct chat_node *n)
 {
 	int outside = p->names_caller;
 
-	n->kind = CHAT_K_MACRO;
 	n->name = qwen_chat_expect_name(p);
 	parameters(p, &n->a);
 	p->names_caller = 0;
@@ -254,7 +250,6 @@ macro_block(struct chat_parser *p, struct chat_node *n)
 static void
 call_block(struct chat_parser *p, struct chat_node *n)
 {
-	n->kind = CHAT_K_CALL_BLOCK;
 	n->name = "caller";
 	if (qwen_chat_is(p, "("))
 		parameters(p, &n->a);
@@ -270,7 +265,6 @@ with_block(struct chat_parser *p, struct chat_node *n)
 {
 	struct chat_node **end = &n->a, *arg;
 
-	n->kind = CHAT_K_WITH;
 	while (!p->failed && p->l.type != CHAT_T_BLOCK_END) {
 		if (n->a != NULL)
 			qwen_chat_expect(p, ",");
@@ -289,7 +283,6 @@ with_block(struct chat_parser *p, struct chat_node *n)
 static void
 filter_block(struct chat_parser *p, struct chat_node *n)
 {
-	n->kind = CHAT_K_FILTER_BLOCK;
 	n->b = qwen_chat_block_filters(p);
 	part(p, &n->list);
 	last_part(p, NULL, "endfilter");
@@ -298,37 +291,23 @@ filter_block(struct chat_parser *p, struct chat_node *n)
 static void
 do_statement(struct chat_parser *p, struct chat_node *n)
 {
-	n->kind = CHAT_K_DO;
 	n->a = qwen_chat_exprs(p);
 	tag_ends(p, CHAT_T_BLOCK_END);
 }
 
 static void
-loop_control(struct chat_parser *p, struct chat_node *n, enum chat_kind kind)
+loop_control(struct chat_parser *p, struct chat_node *n)
 {
-	n->kind = kind;
+	(void)n;
 	if (p->loops == 0)
 		qwen_chat_parse_fail(p, "only allowed in a loop");
 	tag_ends(p, CHAT_T_BLOCK_END);
-}
-
-static void
-break_statement(struct chat_parser *p, struct chat_node *n)
-{
-	loop_control(p, n, CHAT_K_BREAK);
-}
-
-static void
-continue_statement(struct chat_parser *p, struct chat_node *n)
-{
-	loop_control(p, n, CHAT_K_CONTINUE);
 }
 
 /* Text to train a model on: an IF without a condition. */
 static void
 generation_block(struct chat_parser *p, struct chat_node *n)
 {
-	n->kind = CHAT_K_IF;
 	part(p, &n->list);
 	last_part(p, NULL, "endgeneration");
 }
@@ -341,19 +320,24 @@ block(struct chat_parser *p, const char *word, struct chat_node *n)
 		const char	*word;
 		void		(*parse)(struct chat_parser *,
 				    struct chat_node *);
+		enum chat_kind	 kind;
 	} statement[] = {
-		{ "for", for_block }, { "if", if_block },
-		{ "set", set_block }, { "macro", macro_block },
-		{ "call", call_block }, { "with", with_block },
-		{ "filter", filter_block }, { "do", do_statement },
-		{ "break", break_statement },
-		{ "continue", continue_statement },
-		{ "generation", generation_block },
+		{ "for", for_block, CHAT_K_FOR }, { "if", if_block, CHAT_K_IF },
+		{ "set", set_block, CHAT_K_SET },
+		{ "macro", macro_block, CHAT_K_MACRO },
+		{ "call", call_block, CHAT_K_CALL_BLOCK },
+		{ "with", with_block, CHAT_K_WITH },
+		{ "filter", filter_block, CHAT_K_FILTER_BLOCK },
+		{ "do", do_statement, CHAT_K_DO },
+		{ "break", loop_control, CHAT_K_BREAK },
+		{ "continue", loop_control, CHAT_K_CONTINUE },
+		{ "generation", generation_block, CHAT_K_IF },
 	};
 	size_t i;
 
 	for (i = 0; i < sizeof statement / sizeof *statement; i++) {
 		if (strcmp(word, statement[i].word) == 0) {
+			n->kind = statement[i].kind;
 			statement[i].parse(p, n);
 			return;
 		}
@@ -376,7 +360,6 @@ output(struct chat_parser *p, struct chat_node *n)
 {
 	struct chat_text t = { p->l.s, p->l.n, qwen_chat_all_own };
 
-	n->kind = CHAT_K_OUTPUT;
 	if (p->l.type == CHAT_T_DATA) {
 		n->a = qwen_chat_node(p, CHAT_K_CONST);
 		n->a->value = chat_text(t);

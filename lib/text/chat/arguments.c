@@ -176,21 +176,14 @@ last_counts(struct chat_exec *r, struct chat_value *v)
 		*v = d;
 }
 
-static struct chat_value
-empty(struct chat_exec *r)
-{
-	return qwen_chat_new_dict(r, CHAT_DICT);
-}
-
 /* {"input": v} */
 static struct chat_value
 wrap(struct chat_exec *r, const struct chat_value *v)
 {
 	struct chat_value d = qwen_chat_new_dict(r, CHAT_DICT);
-	struct chat_value key = chat_text(chat_literal(no_object));
 
 	if (!r->failed)
-		qwen_chat_dict_put(r, d.u.d, &key, v);
+		qwen_chat_put_key(r, d.u.d, no_object, v);
 	return d;
 }
 
@@ -265,8 +258,8 @@ from_text(struct qwen_chat_request *q, struct chat_exec *r,
 	if (r->failed)
 		return;
 	q->repaired |= !whole || got.type != CHAT_DICT;
-	*v = got.type == CHAT_DICT ? got : got.type == CHAT_NONE ? empty(r) :
-	    wrap(r, &got);
+	*v = got.type == CHAT_DICT ? got : got.type == CHAT_NONE ?
+	    qwen_chat_new_dict(r, CHAT_DICT) : wrap(r, &got);
 }
 
 void
@@ -278,7 +271,7 @@ qwen_chat_arguments(struct qwen_chat_request *q, struct chat_exec *r,
 	if (v->type == CHAT_TEXT)
 		text = qwen_chat_strip(r, &v->u.s, NULL, 3);
 	if (v->type == CHAT_NONE || (v->type == CHAT_TEXT && text.n == 0))
-		*v = empty(r);
+		*v = qwen_chat_new_dict(r, CHAT_DICT);
 	else if (v->type == CHAT_TEXT && parse)
 		from_text(q, r, v, &text);
 }

@@ -296,11 +296,12 @@ const char *qwen_chat_other_effort(const struct qwen_template *t, int level,
 int qwen_chat_exec(struct chat_exec *r, const struct qwen_template *t);
 
 /*
- * Errors: the template cannot handle its input; a limit; out of memory.  All
- * return -1.
+ * Errors: the template cannot handle its input; the request is wrong; a limit;
+ * out of memory.  All return -1.
  */
 int qwen_chat_fail(struct chat_exec *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+int qwen_chat_refuse(struct chat_exec *r, const char *what);
 int qwen_chat_limit(struct chat_exec *r, const char *what);
 int qwen_chat_oom(struct chat_exec *r);
 
@@ -445,6 +446,15 @@ int qwen_chat_true(const struct chat_value *v);
 int qwen_chat_equal(struct chat_exec *r, const struct chat_value *a,
     const struct chat_value *b);
 int qwen_chat_same_text(const struct chat_text *a, const char *b);
+
+/* Is the value, which may be NULL, this text? */
+static inline int
+chat_is_text(const struct chat_value *v, const char *s)
+{
+	return v != NULL && v->type == CHAT_TEXT &&
+	    qwen_chat_same_text(&v->u.s, s);
+}
+
 /*
  * Compares by bytes, for UTF-8 the order of code points: negative, 0 or
  * positive.
@@ -460,6 +470,11 @@ const struct chat_value *qwen_chat_find(struct chat_exec *r,
 struct chat_value qwen_chat_new_dict(struct chat_exec *r, enum chat_type type);
 void qwen_chat_dict_put(struct chat_exec *r, struct chat_dict *d,
     const struct chat_value *key, const struct chat_value *v);
+/* The same with a C string as the key. */
+struct chat_value *qwen_chat_key(struct chat_exec *r,
+    const struct chat_dict *d, const char *key);
+void qwen_chat_put_key(struct chat_exec *r, struct chat_dict *d,
+    const char *key, const struct chat_value *v);
 size_t qwen_chat_length(struct chat_exec *r, const struct chat_value *v);
 /*
  * Returns a list of n uninitialised values and counts n steps; an empty list

@@ -17,27 +17,16 @@ static const char *const roles[N_ROLES] = {
 	"system", "user", "assistant", "tool"
 };
 
-static struct chat_value *
-field(struct chat_exec *r, const struct chat_value *message, const char *key)
-{
-	struct chat_value k = chat_text(chat_literal(key));
-
-	return (struct chat_value *)(uintptr_t)qwen_chat_find(r,
-	    message->u.d, &k);
-}
-
 /* Returns N_ROLES for any other role. */
 static enum role
 role_of(struct chat_exec *r, const struct chat_value *message)
 {
-	struct chat_value *v = field(r, message, "role");
+	struct chat_value *v = qwen_chat_key(r, message->u.d, "role");
 	unsigned i = 0;
 
-	if (v == NULL || v->type != CHAT_TEXT)
-		return N_ROLES;
-	if (qwen_chat_same_text(&v->u.s, "developer"))
+	if (chat_is_text(v, "developer"))
 		return SYSTEM;
-	while (i < N_ROLES && !qwen_chat_same_text(&v->u.s, roles[i]))
+	while (i < N_ROLES && !chat_is_text(v, roles[i]))
 		i++;
 	return (enum role)i;
 }
@@ -111,7 +100,7 @@ qwen_chat_contents(struct chat_exec *r, const struct qwen_template *t,
 
 	for (i = 0; i < messages->u.l.n && !r->failed; i++) {
 		m = &messages->u.l.v[i];
-		content = field(r, m, "content");
+		content = qwen_chat_key(r, m->u.d, "content");
 		if (content == NULL || (content->type != CHAT_LIST &&
 		    content->type != CHAT_NONE))
 			continue;

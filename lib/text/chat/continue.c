@@ -6,45 +6,17 @@
  */
 #include <string.h>
 
-#include "base/err.h"
 #include "text/chat/request.h"
 
 /* If its last space is missing, the template trims texts. */
 static const char mark[] = "qwen-continues-here ";
+#define NAME "continue_final_message: "
 static const char think[] = "<think>", end_think[] = "</think>";
-
-static struct chat_value *
-field(struct chat_exec *r, const struct chat_value *message, const char *key)
-{
-	struct chat_value k = chat_text(chat_literal(key));
-
-	return (struct chat_value *)(uintptr_t)qwen_chat_find(r, message->u.d,
-	    &k);
-}
-
-static void
-set(struct chat_exec *r, struct chat_value *message, const char *key,
-    const struct chat_value *v)
-{
-	struct chat_value k = chat_text(chat_literal(key));
-
-	qwen_chat_dict_put(r, message->u.d, &k, v);
-}
 
 static int
 is_bool(const struct chat_value *v)
 {
 	return v == NULL || v->type == CHAT_BOOL || v->type == CHAT_NONE;
-}
-
-static int
-fail(struct chat_exec *r, const char *what)
-{
-	if (!r->failed)
-		qwen_fail(r->err, QWEN_EFORMAT, "continue_final_message: %s",
-		    what);
-	r->failed = 1;
-	return -1;
 }
 
 /* Returns the text with the mark appended. */
@@ -54,7 +26,7 @@ marked(struct chat_exec *r, const struct chat_text *text)
 	struct chat_buf b = { 0 };
 
 	qwen_chat_put(r, &b, text);
-	qwen_chat_put_data(r, &b, mark, sizeof mark - 1);
+	qwen_chat_put_str(r, &b, mark);
 	return qwen_chat_buf_value(r, &b);
 }
 
@@ -64,16 +36,14 @@ marked(struct chat_exec *r, const struct chat_text *text)
 static int
 is_open(struct chat_exec *r, struct chat_value *m, struct chat_text *text)
 {
-	struct chat_value *role = field(r, m, "role"), *v;
-	struct chat_value *calls = field(r, m, "tool_calls");
+	struct chat_value *v, *calls = qwen_chat_key(r, m->u.d, "tool_calls");
 
 	*text = chat_literal("");
-	if (role == NULL || role->type != CHAT_TEXT ||
-	    !qwen_chat_same_text(&role->u.s, "assistant") ||
+	if (!chat_is_text(qwen_chat_key(r, m->u.d, "role"), "assistant") ||
 	    (calls != NULL && calls->type == CHAT_LIST && calls->u.l.n > 0))
 		return 0;
-	v = field(r, m, "content");
-	if (v == NULL || v->type == CHAT_NONE)
+	v = qwen_chat_key(r, m->u.d, "content");
+	if (chat_missing(v))
 		return 1;
 	if (v->type == CHAT_LIST)
 		qwen_chat_join_parts(r, v, "");
@@ -104,7 +74,8 @@ static void
 put_mark(struct qwen_chat_request *q, struct chat_exec *r,
     const struct qwen_template *t, struct chat_value *m, struct chat_text text)
 {
-	struct chat_value *thought = field(r, m, "reasoning_content"), v;
+	struct chat_value *thought =
+	    qwen_chat_key(r, m->u.d, "reasoning_content"), v;
 	struct chat_value empty = chat_text(chat_literal(""));
 	size_t begin = open_thought(r, &text);
 	int has_thought = thought != NULL && thought->type == CHAT_TEXT &&
@@ -118,12 +89,12 @@ put_mark(struct qwen_chat_request *q, struct chat_exec *r,
 		text = begin > 0 ? chat_slice(&text, begin, text.n) :
 		    thought->u.s;
 		v = marked(r, &text);
-		set(r, m, "reasoning_content", &v);
-		set(r, m, "content", &empty);
+		qwen_chat_put_key(r, m->u.d, "reasoning_content", &v);
+		qwen_chat_put_key(r, m->u.d, "content", &empty);
 		return;
 	}
 	v = marked(r, &text);
-	set(r, m, "content", &v);
+	qwen_chat_put_key(r, m->u.d, "content", &v);
 }
 
 int
@@ -137,19 +108,19 @@ qwen_chat_continue(struct qwen_chat_request *q, struct chat_exec *r,
 	struct chat_text text;
 
 	if (!is_bool(q->continue_final))
-		return fail(r, "is not true or false");
+		return qwen_chat_refuse(r, NAME "is not true or false");
 	if (asked && q->add_prompt != NULL && qwen_chat_true(q->add_prompt))
-		return fail(r, "cannot be true together with "
-		    "add_generation_prompt");
+		return qwen_chat_refuse(r, NAME "cannot be true together "
+		    "with add_generation_prompt");
 	if (!asked && (q->continue_final != NULL || q->add_prompt != NULL))
 		return 0;
 	open = is_open(r, m, &text);
 	if (asked && !open)
-		return fail(r, "the last message is not a text message of the "
-		    "assistant");
+		return qwen_chat_refuse(r, NAME "the last message is not a "
+		    "text message of the assistant");
 	if (!open || r->failed)
 		return r->failed ? -1 : 0;
-	thought = field(r, m, "reasoning_content");
+	thought = qwen_chat_key(r, m->u.d, "reasoning_content");
 	if (!asked && qwen_chat_strip(r, &text, NULL, 3).n == 0 &&
 	    (thought == NULL || thought->type != CHAT_TEXT ||
 	    thought->u.s.n == 0)) {
@@ -177,8 +148,8 @@ qwen_chat_cut(const struct qwen_chat_request *q, struct chat_exec *r)
 	    b->origin[at - n] != 0))
 		at--;
 	if (at < n)
-		return fail(r, "the template changes the text of the last "
-		    "message");
+		return qwen_chat_refuse(r, NAME "the template changes the text "
+		    "of the last message");
 	trimmed = at == b->n || b->s[at] != ' ' || b->origin[at] != 0;
 	for (at -= n; trimmed && at > 0 && b->origin[at - 1] == 0 &&
 	    strchr(" \t\r\n", b->s[at - 1]) != NULL; at--)

@@ -44,7 +44,7 @@ static void
 assign(struct chat_exec *r, const struct chat_node *to,
     const struct chat_value *v)
 {
-	struct chat_value key, ns;
+	struct chat_value ns;
 
 	r->line = to->line;
 	if (to->kind == CHAT_K_NAME) {
@@ -56,9 +56,8 @@ assign(struct chat_exec *r, const struct chat_node *to,
 		return;
 	}
 	ns = qwen_chat_eval(r, to->a);
-	key = chat_text(chat_literal(to->name));
 	if (ns.type == CHAT_NAMESPACE)
-		qwen_chat_dict_put(r, ns.u.d, &key, v);
+		qwen_chat_put_key(r, ns.u.d, to->name, v);
 	else
 		qwen_chat_fail(r, "'%.60s' is set in %s; only a namespace "
 		    "allows that", to->name, qwen_chat_type_name(&ns));

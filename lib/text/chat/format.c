@@ -544,7 +544,7 @@ static struct chat_value
 f_format(const struct chat_builtin_call *c)
 {
 	struct chat_value values = { .type = CHAT_TUPLE,
-	    .u.l = { c->a->v, c->a->n } }, key;
+	    .u.l = { c->a->v, c->a->n } };
 	struct chat_text t = written(c->r, c->x, 0);
 	size_t i;
 
@@ -554,10 +554,8 @@ f_format(const struct chat_builtin_call *c)
 	}
 	if (c->a->n_key > 0)
 		values = qwen_chat_new_dict(c->r, CHAT_DICT);
-	for (i = 0; i < c->a->n_key && !c->r->failed; i++) {
-		key = chat_text(chat_literal(c->a->key[i]));
-		qwen_chat_dict_put(c->r, values.u.d, &key, &c->a->v[i]);
-	}
+	for (i = 0; i < c->a->n_key && !c->r->failed; i++)
+		qwen_chat_put_key(c->r, values.u.d, c->a->key[i], &c->a->v[i]);
 	return c->r->failed ? *c->x : qwen_chat_percent(c->r, &t, &values);
 }
 

@@ -12,15 +12,6 @@
 #include "text/chat/request.h"
 #include "text/json/json.h"
 
-static int
-fail(struct chat_exec *r, const char *what)
-{
-	if (!r->failed)
-		qwen_fail(r->err, QWEN_EFORMAT, "%s", what);
-	r->failed = 1;
-	return -1;
-}
-
 /* ---------------------------------------------------------- JSON to values */
 
 /* Converts a number; with a fraction or exponent it becomes a double. */
@@ -90,7 +81,7 @@ qwen_chat_convert(struct chat_exec *r, yyjson_val *json, unsigned depth)
 	struct chat_value none = { .type = CHAT_NONE };
 
 	if (depth > CHAT_VALUE_DEPTH - 20) {
-		fail(r, "the request has values nested too deeply");
+		qwen_chat_refuse(r, "the request has values nested too deeply");
 		return none;
 	}
 	switch (yyjson_get_type(json)) {
@@ -118,30 +109,6 @@ qwen_chat_read(yyjson_doc **out, const char *json, size_t n, const char *what,
 
 /* --------------------------------------------------------------- adaptation */
 
-static struct chat_value *
-get(struct chat_exec *r, const struct chat_dict *d, const char *key)
-{
-	struct chat_value k = chat_text(chat_literal(key));
-
-	return (struct chat_value *)(uintptr_t)qwen_chat_find(r, d, &k);
-}
-
-static void
-put_key(struct chat_exec *r, struct chat_dict *d, const char *key,
-    const struct chat_value *v)
-{
-	struct chat_value k = chat_text(chat_literal(key));
-
-	qwen_chat_dict_put(r, d, &k, v);
-}
-
-/* Returns 1 if a field is absent or null. */
-static int
-missing(const struct chat_value *v)
-{
-	return v == NULL || v->type == CHAT_NONE;
-}
-
 /* Copies a thought from its other names. */
 static void
 name_reasoning(struct chat_exec *r, struct chat_dict *m)
@@ -150,12 +117,12 @@ name_reasoning(struct chat_exec *r, struct chat_dict *m)
 	struct chat_value *v;
 	size_t i;
 
-	if (!missing(get(r, m, "reasoning_content")))
+	if (!chat_missing(qwen_chat_key(r, m, "reasoning_content")))
 		return;
 	for (i = 0; i < 2; i++) {
-		v = get(r, m, other[i]);
+		v = qwen_chat_key(r, m, other[i]);
 		if (v != NULL && v->type == CHAT_TEXT) {
-			put_key(r, m, "reasoning_content", v);
+			qwen_chat_put_key(r, m, "reasoning_content", v);
 			return;
 		}
 	}
@@ -183,7 +150,7 @@ read(struct qwen_chat_request *q, struct chat_exec *r,
 	}
 	root = yyjson_doc_get_root(q->doc[q->n_doc++]);
 	if (!yyjson_is_obj(root))
-		fail(r, no_object);
+		qwen_chat_refuse(r, no_object);
 	return r->failed ? NULL : root;
 }
 
@@ -191,8 +158,8 @@ read(struct qwen_chat_request *q, struct chat_exec *r,
 static void
 rename_call(struct chat_exec *r, struct chat_dict *m)
 {
-	struct chat_value *f = get(r, m, "function_call");
-	struct chat_value *calls = get(r, m, "tool_calls"), v;
+	struct chat_value *f = qwen_chat_key(r, m, "function_call");
+	struct chat_value *calls = qwen_chat_key(r, m, "tool_calls"), v;
 	struct chat_value type = chat_text(chat_literal("function"));
 	struct chat_list l;
 
@@ -203,11 +170,11 @@ rename_call(struct chat_exec *r, struct chat_dict *m)
 	l = qwen_chat_new_list(r, 1);
 	if (r->failed)
 		return;
-	put_key(r, v.u.d, "type", &type);
-	put_key(r, v.u.d, "function", f);
+	qwen_chat_put_key(r, v.u.d, "type", &type);
+	qwen_chat_put_key(r, v.u.d, "function", f);
 	l.v[0] = v;
 	v = chat_list(l);
-	put_key(r, m, "tool_calls", &v);
+	qwen_chat_put_key(r, m, "tool_calls", &v);
 }
 
 /* Returns the arguments of a call, added if absent; NULL after a failure. */
@@ -215,13 +182,13 @@ static struct chat_value *
 arguments_of(struct chat_exec *r, struct chat_dict *call)
 {
 	struct chat_value none = { .type = CHAT_NONE };
-	struct chat_value *f = get(r, call, "function");
+	struct chat_value *f = qwen_chat_key(r, call, "function");
 
 	if (f != NULL && f->type == CHAT_DICT)
 		call = f->u.d;
-	if (get(r, call, "arguments") == NULL)
-		put_key(r, call, "arguments", &none);
-	return get(r, call, "arguments");
+	if (qwen_chat_key(r, call, "arguments") == NULL)
+		qwen_chat_put_key(r, call, "arguments", &none);
+	return qwen_chat_key(r, call, "arguments");
 }
 
 /*
@@ -232,7 +199,7 @@ static void
 calls(struct qwen_chat_request *q, struct chat_exec *r, struct chat_dict *m,
     int parse)
 {
-	struct chat_value *v = get(r, m, "tool_calls"), *arguments;
+	struct chat_value *v = qwen_chat_key(r, m, "tool_calls"), *arguments;
 	size_t i;
 
 	for (i = 0; v != NULL && v->type == CHAT_LIST && i < v->u.l.n; i++) {
@@ -253,24 +220,24 @@ calls(struct qwen_chat_request *q, struct chat_exec *r, struct chat_dict *m,
 static void
 name_refusal(struct chat_exec *r, struct chat_dict *m)
 {
-	struct chat_value *content = get(r, m, "content"), *v;
+	struct chat_value *content = qwen_chat_key(r, m, "content"), *v;
 	struct chat_value text = chat_text(chat_literal("text"));
 	size_t i;
 
-	if (missing(content)) {
-		v = get(r, m, "refusal");
+	if (chat_missing(content)) {
+		v = qwen_chat_key(r, m, "refusal");
 		if (v != NULL && v->type == CHAT_TEXT)
-			put_key(r, m, "content", v);
+			qwen_chat_put_key(r, m, "content", v);
 		return;
 	}
 	for (i = 0; content->type == CHAT_LIST && i < content->u.l.n; i++) {
 		m = content->u.l.v[i].type == CHAT_DICT ?
 		    content->u.l.v[i].u.d : NULL;
-		v = m != NULL && missing(get(r, m, "text")) ?
-		    get(r, m, "refusal") : NULL;
+		v = m != NULL && chat_missing(qwen_chat_key(r, m, "text")) ?
+		    qwen_chat_key(r, m, "refusal") : NULL;
 		if (v != NULL && v->type == CHAT_TEXT) {
-			put_key(r, m, "text", v);
-			put_key(r, m, "type", &text);
+			qwen_chat_put_key(r, m, "text", v);
+			qwen_chat_put_key(r, m, "type", &text);
 		}
 	}
 }
@@ -279,12 +246,10 @@ name_refusal(struct chat_exec *r, struct chat_dict *m)
 static void
 rename_role(struct chat_exec *r, struct chat_dict *m)
 {
-	struct chat_value *role = get(r, m, "role");
-	struct chat_value tool = chat_text(chat_literal("tool"));
+	struct chat_value *role = qwen_chat_key(r, m, "role");
 
-	if (role != NULL && role->type == CHAT_TEXT &&
-	    qwen_chat_same_text(&role->u.s, "function"))
-		*role = tool;
+	if (chat_is_text(role, "function"))
+		*role = chat_text(chat_literal("tool"));
 }
 
 static void
@@ -295,7 +260,7 @@ messages(struct qwen_chat_request *q, struct chat_exec *r,
 
 	for (i = 0; i < l->n && !r->failed; i++) {
 		if (l->v[i].type != CHAT_DICT) {
-			fail(r, "a message is not an object");
+			qwen_chat_refuse(r, "a message is not an object");
 			return;
 		}
 		name_reasoning(r, l->v[i].u.d);
@@ -317,11 +282,11 @@ qwen_chat_join_parts(struct chat_exec *r, struct chat_value *content,
 
 	for (i = 0; i < l->n; i++) {
 		v = l->v[i].type != CHAT_DICT ? NULL :
-		    get(r, l->v[i].u.d, "text");
+		    qwen_chat_key(r, l->v[i].u.d, "text");
 		if (v == NULL || v->type != CHAT_TEXT)
 			break;
 		if (i > 0)
-			qwen_chat_put_data(r, &b, between, strlen(between));
+			qwen_chat_put_str(r, &b, between);
 		qwen_chat_put(r, &b, &v->u.s);
 	}
 	united = qwen_chat_buf_value(r, &b);
@@ -338,9 +303,9 @@ qwen_chat_adapt_contents(struct chat_exec *r, struct chat_value *list)
 	for (i = 0; i < list->u.l.n; i++) {
 		struct chat_dict *m = list->u.l.v[i].u.d;
 
-		v = get(r, m, "content");
-		if (missing(v))
-			put_key(r, m, "content", &empty);
+		v = qwen_chat_key(r, m, "content");
+		if (chat_missing(v))
+			qwen_chat_put_key(r, m, "content", &empty);
 		else if (v->type == CHAT_LIST)
 			qwen_chat_join_parts(r, v, "\n");
 		calls(NULL, r, m, 0);
@@ -352,7 +317,7 @@ qwen_chat_adapt_contents(struct chat_exec *r, struct chat_value *list)
 static void
 role_of(struct chat_exec *r, const struct chat_dict *m, char role[64])
 {
-	struct chat_value *v = get(r, m, "role");
+	struct chat_value *v = qwen_chat_key(r, m, "role");
 	size_t n = 0;
 
 	if (v != NULL && v->type == CHAT_TEXT) {
@@ -385,7 +350,7 @@ qwen_chat_check_ignored(struct chat_exec *r, const struct chat_value *messages,
 		return 0;
 	for (i = 0; i < l->n && !r->failed; i++) {
 		role_of(r, l->v[i].u.d, role);
-		v = get(r, l->v[i].u.d, "content");
+		v = qwen_chat_key(r, l->v[i].u.d, "content");
 		if (v == NULL || v->type != CHAT_TEXT || is_usual(role))
 			continue;
 		qwen_chat_step(r, n_source / 8);
@@ -431,27 +396,27 @@ options(struct chat_exec *r, const struct chat_dict *d)
 static const struct chat_value *
 option(struct chat_exec *r, const struct chat_dict *d, const char *key)
 {
-	struct chat_value *more = get(r, d, "chat_template_kwargs");
-	struct chat_value *v = get(r, d, key);
+	struct chat_value *more = qwen_chat_key(r, d, "chat_template_kwargs");
+	struct chat_value *v = qwen_chat_key(r, d, key);
 
-	if (missing(v) && more != NULL && more->type == CHAT_DICT)
-		v = get(r, more->u.d, key);
-	return missing(v) ? NULL : v;
+	if (chat_missing(v) && more != NULL && more->type == CHAT_DICT)
+		v = qwen_chat_key(r, more->u.d, key);
+	return chat_missing(v) ? NULL : v;
 }
 
 static void
 check_messages(struct chat_exec *r, const struct chat_dict *d,
     struct chat_value **list)
 {
-	struct chat_value *tools = get(r, d, "tools");
+	struct chat_value *tools = qwen_chat_key(r, d, "tools");
 
-	*list = get(r, d, "messages");
+	*list = qwen_chat_key(r, d, "messages");
 	if (*list == NULL || (*list)->type != CHAT_LIST)
-		fail(r, "the request has no list of messages");
+		qwen_chat_refuse(r, "the request has no list of messages");
 	else if ((*list)->u.l.n == 0)
-		fail(r, "the request has no messages");
-	else if (!missing(tools) && tools->type != CHAT_LIST)
-		fail(r, "tools is not a list");
+		qwen_chat_refuse(r, "the request has no messages");
+	else if (!chat_missing(tools) && tools->type != CHAT_LIST)
+		qwen_chat_refuse(r, "tools is not a list");
 }
 
 int
@@ -477,7 +442,7 @@ qwen_chat_open_request(struct qwen_chat_request *q, struct chat_exec *r,
 	qwen_chat_set(r, "tools", &none);
 	qwen_chat_set(r, "documents", &none);
 	qwen_chat_set(r, "add_generation_prompt", &yes);
-	more = get(r, v.u.d, "chat_template_kwargs");
+	more = qwen_chat_key(r, v.u.d, "chat_template_kwargs");
 	if (more != NULL && more->type == CHAT_DICT)
 		options(r, more->u.d);
 	options(r, v.u.d);

@@ -26,6 +26,15 @@ qwen_chat_fail(struct chat_exec *r, const char *fmt, ...)
 }
 
 int
+qwen_chat_refuse(struct chat_exec *r, const char *what)
+{
+	if (!r->failed)
+		qwen_fail(r->err, QWEN_EFORMAT, "%s", what);
+	r->failed = 1;
+	return -1;
+}
+
+int
 qwen_chat_limit(struct chat_exec *r, const char *what)
 {
 	if (!r->failed)

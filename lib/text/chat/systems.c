@@ -16,8 +16,6 @@
 
 enum { LEAD_MAX = 8 };	/* longer starts are folded without a test */
 
-static const char begin_reminder[] = "<system-reminder>\n";
-static const char end_reminder[] = "\n</system-reminder>";
 static const char blank_line[] = "\n\n";
 
 struct system_placer {
@@ -35,24 +33,11 @@ struct system_placer {
 
 /* -------------------------------------------------------------- messages */
 
-static struct chat_value *
-field(struct system_placer *o, const struct chat_value *message,
-    const char *key)
-{
-	struct chat_value k = chat_text(chat_literal(key));
-
-	return (struct chat_value *)(uintptr_t)qwen_chat_find(o->r,
-	    message->u.d, &k);
-}
-
 static int
 has_role(struct system_placer *o, const struct chat_value *message,
     const char *role)
 {
-	const struct chat_value *v = field(o, message, "role");
-
-	return v != NULL && v->type == CHAT_TEXT &&
-	    qwen_chat_same_text(&v->u.s, role);
+	return chat_is_text(qwen_chat_key(o->r, message->u.d, "role"), role);
 }
 
 static int
@@ -67,7 +52,6 @@ static struct chat_value
 with(struct system_placer *o, const struct chat_value *message, const char *key,
     const struct chat_value *v)
 {
-	struct chat_value k = chat_text(chat_literal(key));
 	struct chat_value copy = qwen_chat_new_dict(o->r, CHAT_DICT);
 	size_t i;
 
@@ -75,7 +59,7 @@ with(struct system_placer *o, const struct chat_value *message, const char *key,
 		qwen_chat_dict_put(o->r, copy.u.d, &message->u.d->p[i].key,
 		    &message->u.d->p[i].v);
 	if (!o->r->failed)
-		qwen_chat_dict_put(o->r, copy.u.d, &k, v);
+		qwen_chat_put_key(o->r, copy.u.d, key, v);
 	return copy;
 }
 
@@ -84,11 +68,12 @@ static int
 get_content(struct system_placer *o, const struct chat_value *message,
     struct chat_text *text)
 {
-	const struct chat_value *v = field(o, message, "content");
+	const struct chat_value *v =
+	    qwen_chat_key(o->r, message->u.d, "content");
 	struct chat_value all;
 
 	*text = chat_literal("");
-	if (v == NULL || v->type == CHAT_NONE)
+	if (chat_missing(v))
 		return 1;
 	all = *v;
 	if (all.type == CHAT_LIST)
@@ -104,13 +89,14 @@ static struct chat_value
 new_message(struct system_placer *o, const char *role,
     const struct chat_value *content)
 {
-	struct chat_value none = qwen_chat_new_dict(o->r, CHAT_DICT);
+	struct chat_value m = qwen_chat_new_dict(o->r, CHAT_DICT);
 	struct chat_value name = chat_text(chat_literal(role));
 
-	if (o->r->failed)
-		return none;
-	none = with(o, &none, "role", &name);
-	return o->r->failed ? none : with(o, &none, "content", content);
+	if (!o->r->failed) {
+		qwen_chat_put_key(o->r, m.u.d, "role", &name);
+		qwen_chat_put_key(o->r, m.u.d, "content", content);
+	}
+	return m;
 }
 
 static void
@@ -191,7 +177,7 @@ join(struct system_placer *o, struct chat_buf *b, const struct chat_text *text)
 	if (qwen_chat_strip(o->r, text, NULL, 3).n == 0)
 		return;
 	if (b->n > 0)
-		qwen_chat_put_data(o->r, b, blank_line, 2);
+		qwen_chat_put_str(o->r, b, blank_line);
 	qwen_chat_put(o->r, b, text);
 }
 
@@ -237,12 +223,10 @@ remind(struct system_placer *o, const struct chat_text *system)
 	if (text.n == 0)
 		return;
 	if (o->reminders.n > 0)
-		qwen_chat_put_data(o->r, &o->reminders, blank_line, 2);
-	qwen_chat_put_data(o->r, &o->reminders, begin_reminder,
-	    sizeof begin_reminder - 1);
+		qwen_chat_put_str(o->r, &o->reminders, blank_line);
+	qwen_chat_put_str(o->r, &o->reminders, "<system-reminder>\n");
 	qwen_chat_put(o->r, &o->reminders, &text);
-	qwen_chat_put_data(o->r, &o->reminders, end_reminder,
-	    sizeof end_reminder - 1);
+	qwen_chat_put_str(o->r, &o->reminders, "\n</system-reminder>");
 }
 
 /* Adds the reminders as a part before or after the other parts of a content. */
@@ -256,9 +240,8 @@ add_part(struct system_placer *o, const struct chat_list *parts,
 
 	if (o->r->failed)
 		return chat_undefined("", 0);
-	part = with(o, &part, "type", &type);
-	if (!o->r->failed)
-		part = with(o, &part, "text", text);
+	qwen_chat_put_key(o->r, part.u.d, "type", &type);
+	qwen_chat_put_key(o->r, part.u.d, "text", text);
 	if (parts->n > 0)
 		memcpy(l.v + !after, parts->v, parts->n * sizeof *l.v);
 	l.v[after ? parts->n : 0] = part;
@@ -270,7 +253,8 @@ static struct chat_value
 add_reminders(struct system_placer *o, const struct chat_value *message,
     int after)
 {
-	const struct chat_value *old = field(o, message, "content");
+	const struct chat_value *old =
+	    qwen_chat_key(o->r, message->u.d, "content");
 	struct chat_text text = { o->reminders.s, o->reminders.n, NULL };
 	int is_list = old != NULL && old->type == CHAT_LIST;
 	int is_text = old != NULL && old->type == CHAT_TEXT &&
@@ -281,10 +265,10 @@ add_reminders(struct system_placer *o, const struct chat_value *message,
 	if (is_text && after)
 		qwen_chat_put(o->r, &b, &old->u.s);
 	if (after && (is_text || is_list))
-		qwen_chat_put_data(o->r, &b, blank_line, 2);
+		qwen_chat_put_str(o->r, &b, blank_line);
 	qwen_chat_put(o->r, &b, &text);
 	if (!after && (is_text || is_list))
-		qwen_chat_put_data(o->r, &b, blank_line, 2);
+		qwen_chat_put_str(o->r, &b, blank_line);
 	if (is_text && !after)
 		qwen_chat_put(o->r, &b, &old->u.s);
 	qwen_chat_buf_fini(&o->reminders);
@@ -363,9 +347,8 @@ rename_developers(struct system_placer *o)
 	if (qwen_template_names(o->t, "developer"))
 		return;
 	for (i = 0; i < o->in.n && !o->r->failed; i++) {
-		role = field(o, &o->in.v[i], "role");
-		if (role != NULL && role->type == CHAT_TEXT &&
-		    qwen_chat_same_text(&role->u.s, "developer"))
+		role = qwen_chat_key(o->r, o->in.v[i].u.d, "role");
+		if (chat_is_text(role, "developer"))
 			*role = system;
 	}
 }

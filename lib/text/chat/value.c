@@ -188,6 +188,23 @@ qwen_chat_dict_put(struct chat_exec *r, struct chat_dict *d,
 	}
 }
 
+struct chat_value *
+qwen_chat_key(struct chat_exec *r, const struct chat_dict *d, const char *key)
+{
+	struct chat_value k = chat_text(chat_literal(key));
+
+	return (struct chat_value *)(uintptr_t)qwen_chat_find(r, d, &k);
+}
+
+void
+qwen_chat_put_key(struct chat_exec *r, struct chat_dict *d, const char *key,
+    const struct chat_value *v)
+{
+	struct chat_value k = chat_text(chat_literal(key));
+
+	qwen_chat_dict_put(r, d, &k, v);
+}
+
 /* ------------------------------------------------------------- collections */
 
 size_t

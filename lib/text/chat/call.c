@@ -22,16 +22,6 @@ qwen_chat_call_reset(struct chat_call *c)
 	memset(c, 0, sizeof *c);
 }
 
-int
-qwen_chat_begins(const char *s, size_t n, const char *x)
-{
-	size_t len = strlen(x);
-
-	if (memcmp(s, x, n < len ? n : len) != 0)
-		return 0;
-	return n < len ? -1 : 1;
-}
-
 static int
 bad(struct chat_call *c)
 {
@@ -43,17 +33,13 @@ bad(struct chat_call *c)
 static void
 skip(struct qwen_reply *r)
 {
-	struct chat_call *c = &r->call;
-
-	while (c->at < r->text.len && strchr(" \t\r\n", r->text.s[c->at]) !=
-	    NULL && r->text.s[c->at] != '\0')
-		c->at++;
+	r->call.at = chat_skip_blanks(r->text.s, r->text.len, r->call.at);
 }
 
 static int
 at_tag(const struct qwen_reply *r, const char *tag)
 {
-	return qwen_chat_begins(r->text.s + r->call.at,
+	return chat_begins(r->text.s + r->call.at,
 	    r->text.len - r->call.at, tag);
 }
 
@@ -233,8 +219,8 @@ begin_value(struct qwen_reply *r)
 
 	/* white space after the tag is not part of the value */
 	while (!r->opts.strict && i < r->text.len && i - c->at <
-	    CHAT_SPACE_MAX && strchr(" \t\r", r->text.s[i]) != NULL &&
-	    r->text.s[i] != '\0')
+	    CHAT_SPACE_MAX && chat_is_blank(r->text.s[i]) &&
+	    r->text.s[i] != '\n')
 		i++;
 	if (i == r->text.len)
 		return 0;
@@ -347,28 +333,6 @@ value(struct qwen_reply *r, int final)
 
 /* ----------------------------------------------------------------- the call */
 
-int
-qwen_chat_report_call(struct qwen_reply *r, const char *name,
-    yyjson_mut_val *args)
-{
-	yyjson_mut_val *v = yyjson_mut_arr_add_obj(r->doc, r->calls);
-	char *json_text;
-	size_t n;
-	int rc;
-
-	json_text = yyjson_mut_val_write(args, 0, &n);
-	if (v == NULL || json_text == NULL ||
-	    !yyjson_mut_obj_add_strcpy(r->doc, v, "name", name) ||
-	    !yyjson_mut_obj_add_val(r->doc, v, "arguments",
-	    yyjson_mut_val_mut_copy(r->doc, args))) {
-		free(json_text);
-		return qwen_oom(r->err);
-	}
-	rc = qwen_chat_report(r, QWEN_REPLY_CALL, json_text, n, name);
-	free(json_text);
-	return rc;
-}
-
 /*
  * Returns 1 if another call follows in the same tag or after a function, 0 if
  * not, -1 if not known.
@@ -384,8 +348,8 @@ is_another(struct qwen_reply *r)
 		return 0;
 	if (c->name != NULL)
 		return at_function(r);
-	for (at += at_char(r, ','); at < r->text.len && at < end && at > c->at &&
-	    (s[at] == ' ' || s[at] == '\n' || s[at] == '\r' || s[at] == '\t'); )
+	for (at += at_char(r, ','); at < r->text.len && at < end &&
+	    at > c->at && chat_is_blank(s[at]); )
 		at++;
 	if (at == r->text.len)
 		return -1;
@@ -486,12 +450,8 @@ cut_tags(struct qwen_reply *r, struct qwen_text *args)
 static size_t
 skip_sign(const struct qwen_reply *r, size_t at, char sign)
 {
-	const char *s = r->text.s;
-	size_t n = r->text.len;
-
-	while (at < n && s[at] != '\0' && strchr(" \t\r\n", s[at]) != NULL)
-		at++;
-	return at + (at < n && s[at] == sign);
+	at = chat_skip_blanks(r->text.s, r->text.len, at);
+	return at + (at < r->text.len && r->text.s[at] == sign);
 }
 
 /*
@@ -505,16 +465,16 @@ is_nameless(const struct qwen_reply *r)
 	size_t at = sizeof open_tag - 1, n = r->text.len;
 	int is;
 
-	if (qwen_chat_begins(s, n, open_tag) != 1 || n < at)
+	if (chat_begins(s, n, open_tag) != 1 || n < at)
 		return 0;
 	at = skip_sign(r, at, ' ');
-	is = qwen_chat_begins(s + at, n - at, function_tag);
+	is = chat_begins(s + at, n - at, function_tag);
 	if (is != 0)
 		return is < 0 || memchr(s + at, '>', n - at) == NULL;
 	if (s[at] != '{')
 		return 0;
 	at = skip_sign(r, skip_sign(r, at, '{'), '{');
-	is = qwen_chat_begins(s + at, n - at, "\"name\"");
+	is = chat_begins(s + at, n - at, "\"name\"");
 	if (is <= 0)
 		return is < 0;
 	at = skip_sign(r, skip_sign(r, at + 6, ':'), '"');
@@ -546,11 +506,11 @@ give_cut(struct qwen_reply *r)
 	if (rc > 0 && !yyjson_mut_arr_add_strncpy(r->doc, r->unparsed,
 	    r->text.s, r->text.len))
 		rc = qwen_oom(r->err);
-	if (named && rc > 0 && r->opts.event != NULL) {
+	if (named && rc > 0) {
 		e.text = (struct qwen_str){ args.n > 0 ? args.s : "", args.n };
 		e.name.s = name != NULL ? name : c->name;
 		e.name.len = strlen(e.name.s);
-		rc = r->opts.event(r->opts.arg, &e, r->err) < 0 ? -1 : 1;
+		rc = qwen_chat_report_event(r, &e) < 0 ? -1 : 1;
 	}
 	c->at = r->text.len;
 	free(name);

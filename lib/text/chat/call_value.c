@@ -34,12 +34,6 @@ static const struct {
 
 enum { N_TAGS = sizeof tags / sizeof *tags };
 
-static int
-is_space(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 /*
  * Returns 1 if s begins with the name of a DECLARED parameter, 0 if not, -1 if
  * not known.
@@ -93,7 +87,7 @@ tail(const struct qwen_reply *r, size_t at, int final, unsigned what)
 	size_t i, end = at + CHAT_SPACE_MAX;
 	int is, unknown = 0;
 
-	for (; at < r->text.len && is_space(r->text.s[at]); at++) {
+	for (; at < r->text.len && chat_is_blank(r->text.s[at]); at++) {
 		if (at == end)
 			return 0;
 	}
@@ -102,7 +96,7 @@ tail(const struct qwen_reply *r, size_t at, int final, unsigned what)
 	for (i = 0; i < N_TAGS; i++) {
 		if ((tags[i].what & what) == 0)
 			continue;
-		is = qwen_chat_begins(r->text.s + at, r->text.len - at,
+		is = chat_begins(r->text.s + at, r->text.len - at,
 		    tags[i].tag);
 		if (is > 0)
 			is = found(r, tags[i].what, at + strlen(tags[i].tag),
@@ -153,7 +147,7 @@ exact_end(struct qwen_reply *r, size_t p, int final, size_t *end)
 {
 	struct chat_call *c = &r->call;
 	size_t after = p + sizeof end_parameter - 1;
-	int is = qwen_chat_begins(r->text.s + p, r->text.len - p,
+	int is = chat_begins(r->text.s + p, r->text.len - p,
 	    end_parameter);
 
 	if (is <= 0)
@@ -184,17 +178,17 @@ is_inner(const struct qwen_reply *r, size_t at, int final)
 
 	for (i = k = 0; ; i++) {
 		for (stop = at + CHAT_SPACE_MAX; at < r->text.len && at < stop &&
-		    is_space(r->text.s[at]); )
+		    chat_is_blank(r->text.s[at]); )
 			at++;
 		if (i == 2)
 			break;
-		is = qwen_chat_begins(r->text.s + at, r->text.len - at, end[i]);
+		is = chat_begins(r->text.s + at, r->text.len - at, end[i]);
 		if (is < 0 && !final)
 			return -1;
 		k += is > 0;
 		at += is > 0 ? strlen(end[i]) : 0;
 	}
-	is = qwen_chat_begins(r->text.s + at, r->text.len - at, end_parameter);
+	is = chat_begins(r->text.s + at, r->text.len - at, end_parameter);
 	return is < 0 && final ? 0 : is != 0 && k > 0 ? is : 0;
 }
 
@@ -230,7 +224,7 @@ ends_parameter(struct qwen_reply *r, size_t after, int line, int final)
 static int
 is_first(const struct qwen_reply *r, size_t p)
 {
-	while (p > r->call.begin && is_space(r->text.s[p - 1]))
+	while (p > r->call.begin && chat_is_blank(r->text.s[p - 1]))
 		p--;
 	return p == r->call.begin;
 }
@@ -252,7 +246,7 @@ ends(struct qwen_reply *r, size_t p, size_t i, int line, int final)
 		return ends_parameter(r, after, line, final);
 	case PARAMETER | DECLARED:
 		/* the tag of this parameter again */
-		if (is_first(r, p) && qwen_chat_begins(r->text.s + after,
+		if (is_first(r, p) && chat_begins(r->text.s + after,
 		    r->text.len - after, c->param) == 1 && r->text.len -
 		    after > strlen(c->param) &&
 		    r->text.s[after + strlen(c->param)] == '>')
@@ -300,7 +294,7 @@ is_half_ended(const struct qwen_reply *r, size_t end)
 	const char *s = r->text.s;
 	size_t i = end, n, len = strlen(c->param);
 
-	while (i > c->begin && is_space(s[i - 1]))
+	while (i > c->begin && chat_is_blank(s[i - 1]))
 		i--;
 	end = i;
 	while (i > c->begin && s[i - 1] != '<' && s[i - 1] != '\n' &&
@@ -333,8 +327,7 @@ is_damaged_tag(const struct qwen_reply *r, size_t at, size_t end)
 	const char *s = r->text.s;
 	size_t i, n;
 
-	while (at < end && is_space(s[at]))
-		at++;
+	at = chat_skip_blanks(s, end, at);
 	if (at == end || s[at] != '<')
 		return 0;
 	for (i = 0; i < N_TAGS; i++) {
@@ -393,7 +386,7 @@ loose_end(struct qwen_reply *r, size_t p, int final, size_t *end)
 	int is = 0, line;
 
 	for (i = 0; i < N_TAGS && is == 0; i++)
-		is = qwen_chat_begins(r->text.s + p, r->text.len - p,
+		is = chat_begins(r->text.s + p, r->text.len - p,
 		    tags[i].tag);
 	if (is <= 0)
 		return is;

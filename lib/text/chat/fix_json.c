@@ -2,8 +2,10 @@
 /*
  * fix_json.c - converts JSON as models write it, and truncated JSON, to JSON.
  */
+#include <inttypes.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "text/chat/reply.h"
 #include "text/chat/tools.h"
 
@@ -21,12 +23,6 @@ struct json_fixer {
 };
 
 static int
-is_space(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
-static int
 is_letter(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -34,37 +30,17 @@ is_letter(char c)
 
 /* ------------------------------------------------------------------ strings */
 
-/* Returns the value of n hexadecimal digits at p, or -1. */
-static long
-hex(const char *p, size_t n)
-{
-	static const char digits[] = "0123456789abcdef";
-	const char *d;
-	long v = 0;
-
-	while (n-- > 0) {
-		char c = *p++;
-
-		c = c >= 'A' && c <= 'F' ? (char)(c - 'A' + 'a') : c;
-		if (c == '\0' || (d = strchr(digits, c)) == NULL)
-			return -1;
-		v = v * 16 + (d - digits);
-	}
-	return v;
-}
-
 /* Writes a code point as a JSON escape; -1 if it is not valid. */
 static int
-put_code(struct json_fixer *l, long c)
+put_code(struct json_fixer *l, uint32_t c)
 {
-	if (c < 0 || c > 0x10ffff)
+	if (c > 0x10ffff)
 		return -1;
 	if (c < 0x10000)
-		qwen_text_fmt(l->out, "\\u%04lx", (unsigned long)c);
+		qwen_text_fmt(l->out, "\\u%04" PRIx32, c);
 	else
-		qwen_text_fmt(l->out, "\\u%04lx\\u%04lx",
-		    (unsigned long)(0xd800 + ((c - 0x10000) >> 10)),
-		    (unsigned long)(0xdc00 + (c & 0x3ff)));
+		qwen_text_fmt(l->out, "\\u%04" PRIx32 "\\u%04" PRIx32,
+		    0xd800 + ((c - 0x10000) >> 10), 0xdc00 + (c & 0x3ff));
 	return 0;
 }
 
@@ -72,15 +48,15 @@ put_code(struct json_fixer *l, long c)
 static int
 digits(struct json_fixer *l, size_t n)
 {
-	long c;
+	const char *s = l->s + l->at + 2;
+	uint32_t c;
 
 	if (l->n - l->at < n + 2) {	/* truncated: drop it */
 		l->at = l->n;
 		return 0;
 	}
-	c = hex(l->s + l->at + 2, n);
 	l->at += n + 2;
-	return put_code(l, c);
+	return qwen_hex_read(s, n, &c) < 0 ? -1 : put_code(l, c);
 }
 
 /* Converts an escape; -1 if it is not valid. */
@@ -88,7 +64,7 @@ static int
 escape(struct json_fixer *l)
 {
 	static const char same[] = "\"\\/bfnrt", python[] = "av0";
-	static const int code[] = { 7, 11, 0 };
+	static const uint32_t code[] = { 7, 11, 0 };
 	const char *p;
 	char c;
 
@@ -162,7 +138,7 @@ static void
 put_char(struct json_fixer *l, char c)
 {
 	qwen_text_add(l->out, &c, 1);
-	if (!is_space(c))
+	if (!chat_is_blank(c))
 		l->last = c;
 }
 
@@ -196,10 +172,8 @@ close_bracket(struct json_fixer *l, char c)
 static void
 comma(struct json_fixer *l)
 {
-	size_t i = ++l->at;
+	size_t i = chat_skip_blanks(l->s, l->n, ++l->at);
 
-	while (i < l->n && is_space(l->s[i]))
-		i++;
 	if (i < l->n && (l->s[i] == '}' || l->s[i] == ']') &&
 	    strchr("{[,", l->last) == NULL)
 		return;

@@ -19,13 +19,6 @@ static const char open_tag[] = "<tool_call>", function[] = "<function=";
 
 enum { COMPACT = 1 << 12 };	/* parsed bytes kept in the buffer */
 
-static int
-append(struct qwen_reply *r, struct qwen_text *b, const char *s, size_t n)
-{
-	qwen_text_add(b, s, n);
-	return b->failed ? qwen_oom(r->err) : 0;
-}
-
 /* Appends text of the reply to the buffer. */
 static int
 extend(struct qwen_reply *r, const char *s, size_t n)
@@ -38,112 +31,11 @@ extend(struct qwen_reply *r, const char *s, size_t n)
 		r->buf.n = r->text.len;
 		head = 0;
 	}
-	if (append(r, &r->buf, s, n) < 0)
-		return -1;
+	qwen_text_add(&r->buf, s, n);
+	if (r->buf.failed)
+		return qwen_oom(r->err);
 	r->text.s = r->buf.s + head;
 	r->text.len = r->buf.n - head;
-	return 0;
-}
-
-void
-qwen_reply_drop(struct qwen_reply *r, size_t n)
-{
-	r->text.s += n;
-	r->text.len -= n;
-	r->from += n;
-}
-
-/* ------------------------------------------------------------------- output */
-
-static int
-report(struct qwen_reply *r, const struct qwen_reply_event *e)
-{
-	return r->opts.event == NULL ? 0 : r->opts.event(r->opts.arg, e,
-	    r->err);
-}
-
-int
-qwen_chat_report(struct qwen_reply *r, enum qwen_reply_kind kind,
-    const char *s, size_t n, const char *name)
-{
-	struct qwen_reply_event e = { .kind = kind, .text = { s, n },
-	    .at = r->from };
-
-	if (name != NULL) {
-		e.name.s = name;
-		e.name.len = strlen(name);
-	}
-	return report(r, &e);
-}
-
-/* Holds back n bytes from offset at of the reply, which may be the end. */
-static int
-hold(struct qwen_reply *r, struct chat_stream *t, const char *s, size_t n,
-    size_t at)
-{
-	struct chat_part *p;
-
-	if (n == 0)
-		return 0;
-	p = t->n_part > 0 ? &t->part[t->n_part - 1] : NULL;
-	if (p != NULL && p->at + p->n == at)
-		p->n += n;
-	else {
-		if (qwen_grow(&t->part, &t->cap_part, t->n_part + 1,
-		    sizeof *p) < 0)
-			return qwen_oom(r->err);
-		t->part[t->n_part++] = (struct chat_part){ at, n };
-	}
-	return append(r, &t->space, s, n);
-}
-
-int
-qwen_reply_flush(struct qwen_reply *r, struct chat_stream *t)
-{
-	struct qwen_reply_event e = { .kind = t->kind };
-	size_t i, from = t->all.n;
-
-	if (append(r, &t->all, t->space.s, t->space.n) < 0)
-		return -1;
-	for (i = 0; i < t->n_part; i++) {
-		e.text = (struct qwen_str){ t->all.s + from, t->part[i].n };
-		e.at = t->part[i].at;
-		from += t->part[i].n;
-		if (report(r, &e) < 0)
-			return -1;
-	}
-	t->space.n = t->n_part = 0;
-	return 0;
-}
-
-/*
- * Passes n bytes to a stream, without white space at its beginning and possible
- * end.
- */
-static int
-stream(struct qwen_reply *r, struct chat_stream *t, const char *s, size_t n)
-{
-	struct chat_text all = { s, n, NULL }, text;
-
-	if (!t->begun)
-		all = qwen_chat_strip(NULL, &all, NULL, 1);
-	text = qwen_chat_strip(NULL, &all, NULL, 2);
-	if (text.n > 0) {
-		t->begun = 1;
-		if (hold(r, t, text.s, text.n, r->from +
-		    (size_t)(text.s - s)) < 0 || qwen_reply_flush(r, t) < 0)
-			return -1;
-	}
-	return hold(r, t, text.s + text.n, all.n - text.n, r->from +
-	    (size_t)(text.s - s) + text.n);
-}
-
-int
-qwen_reply_pass(struct qwen_reply *r, struct chat_stream *t, size_t n)
-{
-	if (n > 0 && stream(r, t, r->text.s, n) < 0)
-		return -1;
-	qwen_reply_drop(r, n);
 	return 0;
 }
 
@@ -181,12 +73,12 @@ call_begins(const struct qwen_reply *r, const char *s, size_t n)
 
 	if (!r->has_tools)
 		return 0;
-	is = qwen_chat_begins(s, n, open_tag);
+	is = chat_begins(s, n, open_tag);
 	if (is != 0 || !r->xml || r->opts.strict ||
 	    r->state != CHAT_REPLY_CONTENT || r->ticks > 0 || r->fence)
 		return is;
 	/* models sometimes forget the tag around it */
-	is = qwen_chat_begins(s, n, function);
+	is = chat_begins(s, n, function);
 	if (is == 1)
 		is = qwen_chat_tool_begins(r, s + len, n - len);
 	if (is <= 0 || r->indent)
@@ -204,7 +96,7 @@ ends_state(const struct qwen_reply *r, const char *s, size_t n)
 
 	if (r->state == CHAT_REPLY_CONTENT)
 		return call_begins(r, s, n);
-	is = qwen_chat_begins(s, n, end_think);
+	is = chat_begins(s, n, end_think);
 	return is == 0 && r->xml && !r->opts.strict ? call_begins(r, s, n) :
 	    is;
 }
@@ -254,7 +146,7 @@ start(struct qwen_reply *r, int final)
 	qwen_reply_drop(r, t.n - qwen_chat_strip(NULL, &t, NULL, 1).n);
 	if (r->text.len == 0)
 		return 0;
-	is = r->thinks ? qwen_chat_begins(r->text.s, r->text.len, think) : 0;
+	is = r->thinks ? chat_begins(r->text.s, r->text.len, think) : 0;
 	if (is < 0 && !final)
 		return 0;
 	r->state = is == 1 ? CHAT_REPLY_THOUGHT : CHAT_REPLY_UNTAGGED;
@@ -269,7 +161,7 @@ start(struct qwen_reply *r, int final)
 static int
 end_thought(struct qwen_reply *r)
 {
-	if (qwen_chat_begins(r->text.s, r->text.len, end_think) == 1) {
+	if (chat_begins(r->text.s, r->text.len, end_think) == 1) {
 		qwen_reply_drop(r, sizeof end_think - 1);
 		r->state = CHAT_REPLY_UNTAGGED;
 	} else
@@ -467,14 +359,6 @@ qwen_reply_cut(struct qwen_reply *r, struct qwen_err *err)
 	return finish(r, err);
 }
 
-static void
-fini(struct chat_stream *t)
-{
-	qwen_text_fini(&t->all);
-	qwen_text_fini(&t->space);
-	free(t->part);
-}
-
 void
 qwen_reply_free(struct qwen_reply *r)
 {
@@ -485,8 +369,8 @@ qwen_reply_free(struct qwen_reply *r)
 	qwen_chat_call_reset(&r->call);
 	qwen_text_fini(&r->buf);
 	qwen_text_fini(&r->untagged.items);
-	fini(&r->reasoning);
-	fini(&r->content);
+	qwen_reply_free_stream(&r->reasoning);
+	qwen_reply_free_stream(&r->content);
 	free(r);
 }
 

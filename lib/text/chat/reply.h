@@ -128,7 +128,41 @@ struct qwen_reply {
 	yyjson_mut_val		*calls, *unparsed;
 };
 
-/* Drops the first n bytes of the text. */
+/*
+ * Compares the n bytes at s with x. 1: s begins with x; 0: not; -1: n is too
+ * small to tell.
+ */
+static inline int
+chat_begins(const char *s, size_t n, const char *x)
+{
+	size_t len = strlen(x);
+
+	if (memcmp(s, x, n < len ? n : len) != 0)
+		return 0;
+	return n < len ? -1 : 1;
+}
+
+/* White space of JSON. */
+static inline int
+chat_is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* Returns the offset of the first byte of s from at on that is not blank. */
+static inline size_t
+chat_skip_blanks(const char *s, size_t n, size_t at)
+{
+	while (at < n && chat_is_blank(s[at]))
+		at++;
+	return at;
+}
+
+/*
+ * ---- stream.c
+ *
+ * Drops the first n bytes of the text.
+ */
 void qwen_reply_drop(struct qwen_reply *r, size_t n);
 
 /* Passes the first n bytes of the text to a stream. */
@@ -137,7 +171,11 @@ int qwen_reply_pass(struct qwen_reply *r, struct chat_stream *t, size_t n);
 /* Gives out the white space that a stream held back. */
 int qwen_reply_flush(struct qwen_reply *r, struct chat_stream *t);
 
-/* Report a text at the beginning of r->text, or a call. */
+void qwen_reply_free_stream(struct chat_stream *t);
+
+/* Report an event; a text at the beginning of r->text; a call. */
+int qwen_chat_report_event(struct qwen_reply *r,
+    const struct qwen_reply_event *e);
 int qwen_chat_report(struct qwen_reply *r, enum qwen_reply_kind kind,
     const char *s, size_t n, const char *name);
 int qwen_chat_report_call(struct qwen_reply *r, const char *name,
@@ -151,12 +189,6 @@ int qwen_chat_report_call(struct qwen_reply *r, const char *name,
  */
 int qwen_chat_call(struct qwen_reply *r, int final);
 void qwen_chat_call_reset(struct chat_call *c);
-
-/*
- * Compares the n bytes at s with x. 1: s begins with x; 0: not; -1: n is too
- * small to tell.
- */
-int qwen_chat_begins(const char *s, size_t n, const char *x);
 
 /*
  * ---- call_value.c

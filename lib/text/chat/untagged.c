@@ -12,21 +12,6 @@ enum { INFO_MAX = 20 };		/* bytes of the word after ``` */
 
 static const char end_tag[] = "</tool_call>", open_tag[] = "<tool_call>";
 
-static int
-is_space(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
-/* Skips white space from offset at. */
-static size_t
-skip(const struct qwen_reply *r, size_t at)
-{
-	while (at < r->text.len && is_space(r->text.s[at]))
-		at++;
-	return at;
-}
-
 /* ------------------------------------------------------------------ answers */
 
 /* It is not a call: treat it as content. */
@@ -130,7 +115,7 @@ fence(struct qwen_reply *r, int final)
 		i++;
 	if (i == n)
 		return final ? -1 : 0;
-	if (!is_space(s[i]) && s[i] != '{' && s[i] != '[')
+	if (!chat_is_blank(s[i]) && s[i] != '{' && s[i] != '[')
 		return -1;
 	b->fence = 1;
 	b->at = i;
@@ -149,7 +134,7 @@ between(struct qwen_reply *r, int final, int *text)
 	size_t n;
 	int is;
 
-	b->at = skip(r, b->at);
+	b->at = chat_skip_blanks(s, r->text.len, b->at);
 	n = r->text.len - b->at;
 	if (n == 0)
 		return 0;
@@ -175,14 +160,14 @@ between(struct qwen_reply *r, int final, int *text)
 		b->at++;
 		return 1;
 	}
-	is = qwen_chat_begins(s, n, "```");
+	is = chat_begins(s, n, "```");
 	if (is == 1) {
 		is = fence(r, final);
 		*text = is < 0;
 		return is > 0;
 	}
 	if (is == 0 && b->items.n > 0) {
-		is = qwen_chat_begins(s, n, end_tag);
+		is = chat_begins(s, n, end_tag);
 		b->at += is == 1 ? sizeof end_tag - 1 : 0;
 	}
 	*text = is == 0 || (is < 0 && final);
@@ -256,10 +241,10 @@ find_call_end(struct qwen_reply *r)
 	    r->text.len - r->thought_at)) != NULL) {
 		r->thought_at = (size_t)(s - r->text.s);
 		n = r->text.len - r->thought_at;
-		is = qwen_chat_begins(s, n, "</think>");
+		is = chat_begins(s, n, "</think>");
 		if (is == 1)
 			return -1;
-		if (is == 0 && (is = qwen_chat_begins(s, n, end_tag)) == 1) {
+		if (is == 0 && (is = chat_begins(s, n, end_tag)) == 1) {
 			r->thought_at += sizeof end_tag - 1;
 			return 1;
 		}
@@ -289,10 +274,11 @@ qwen_chat_thought_call(struct qwen_reply *r, int final)
 				break;
 			r->in_thought_call = 0;
 		}
-		r->thought_at = skip(r, r->thought_at);
+		r->thought_at = chat_skip_blanks(r->text.s, r->text.len,
+		    r->thought_at);
 		if (r->thought_at == r->text.len)
 			break;
-		is = qwen_chat_begins(r->text.s + r->thought_at,
+		is = chat_begins(r->text.s + r->thought_at,
 		    r->text.len - r->thought_at, open_tag);
 		if (is == 0 || (is < 0 && final))
 			return pass_thought(r);

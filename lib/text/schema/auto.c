@@ -10,47 +10,6 @@
 #include "base/mem.h"
 #include "text/schema/auto.h"
 
-enum { DEAD = -2, FULL = -1 };
-
-/* ------------------------------------------------------------------ states */
-
-static uint32_t
-hash(const uint32_t *v, size_t n)
-{
-	uint32_t h = 2166136261u;
-
-	for (; n > 0; n--)
-		h = (h ^ *v++) * 16777619u;
-	return h ^ h >> 15;
-}
-
-int
-qwen_auto_intern(struct auto_states *t, const uint32_t *v, size_t n)
-{
-	uint32_t at = hash(v, n) % AUTO_SLOTS;
-	struct auto_state *s;
-
-	for (; t->slot[at] != 0; at = (at + 1) % AUTO_SLOTS) {
-		s = &t->state[t->slot[at] - 1];
-		if (s->n == n && memcmp(t->word + s->from, v,
-		    n * sizeof *v) == 0)
-			return (int)t->slot[at] - 1;
-	}
-	if (t->n == SCHEMA_STATES || t->n_word + n > AUTO_WORDS)
-		return FULL;
-	if (qwen_grow(&t->word, &t->cap_word, t->n_word + n,
-	    sizeof *t->word) < 0 || qwen_grow(&t->state, &t->cap, t->n + 1,
-	    sizeof *t->state) < 0)
-		return FULL;
-	if (n > 0)
-		memcpy(t->word + t->n_word, v, n * sizeof *v);
-	t->state[t->n] = (struct auto_state){ (uint32_t)t->n_word,
-	    (uint32_t)n };
-	t->n_word += n;
-	t->slot[at] = (uint32_t)++t->n;
-	return (int)t->n - 1;
-}
-
 static void
 free_states(struct auto_states *t)
 {

@@ -82,13 +82,16 @@ auto_spend(struct automaton *a, size_t n)
 	return a->work <= AUTO_WORK && !a->s->failed;
 }
 
-/* Returns the number of a state; -1 if there are too many. */
+/* Besides the numbers of states: no text continues so; too many states. */
+enum { DEAD = -2, FULL = -1 };
+
+/* Returns the number of a state, or FULL. */
 int qwen_auto_intern(struct auto_states *t, const uint32_t *v, size_t n);
 
 /* graph.c: builds the graphs and the classes; -1 if they are too large */
 int qwen_auto_read(struct automaton *a);
 void qwen_auto_free_classes(struct automaton *a);
-/* Returns the state after a class; -2 if no text continues so; -1: too many. */
+/* Returns the state after a class, DEAD or FULL. */
 int qwen_auto_step(struct automaton *a, int part, int from, uint32_t k);
 int qwen_auto_accepts(struct automaton *a, int part, int state);
 

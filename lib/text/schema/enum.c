@@ -7,59 +7,6 @@
 #include "text/schema/rules.h"
 #include "text/schema/schema.h"
 
-/*
- * Equality of JSON Schema: 1 equals 1.0, and the order of fields does not
- * matter.
- */
-int
-qwen_schema_same(struct schema *s, yyjson_val *a, yyjson_val *b)
-{
-	struct decimal x, y;
-	yyjson_val *key, *v, *w;
-	size_t i, max;
-
-	if (yyjson_get_type(a) != yyjson_get_type(b))
-		return 0;
-	if (yyjson_is_raw(a) && qwen_decimal_read(&x, a) == 0 &&
-	    qwen_decimal_read(&y, b) == 0)
-		return qwen_decimal_compare(&x, &y) == 0;
-	if (yyjson_is_arr(a)) {
-		if (yyjson_arr_size(a) != yyjson_arr_size(b))
-			return 0;
-		w = yyjson_arr_get_first(b);
-		yyjson_arr_foreach(a, i, max, v) {
-			if (!qwen_schema_step(s) || !qwen_schema_same(s, v, w))
-				return 0;
-			w = unsafe_yyjson_get_next(w);
-		}
-		return 1;
-	}
-	if (!yyjson_is_obj(a))
-		return yyjson_equals(a, b);
-	if (yyjson_obj_size(a) != yyjson_obj_size(b))
-		return 0;
-	yyjson_obj_foreach(a, i, max, key, v) {
-		w = qwen_schema_find(s, b, yyjson_get_str(key),
-		    yyjson_get_len(key));
-		if (w == NULL || !qwen_schema_same(s, v, w))
-			return 0;
-	}
-	return 1;
-}
-
-size_t
-qwen_schema_values(yyjson_val *part, yyjson_val **first)
-{
-	yyjson_val *v;
-
-	if ((*first = yyjson_obj_get(part, "const")) != NULL)
-		return 1;
-	if (!yyjson_is_arr(v = yyjson_obj_get(part, "enum")))
-		return 0;
-	*first = yyjson_arr_get_first(v);
-	return yyjson_arr_size(v);
-}
-
 static int
 is_listed(struct schema *s, yyjson_val *v, yyjson_val *list)
 {

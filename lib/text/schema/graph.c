@@ -9,6 +9,45 @@
 enum { BEFORE_ALL, BEFORE_WORD, BEFORE_OTHER };	/* the character before a
 						   position */
 
+/* ------------------------------------------------------------------ states */
+
+static uint32_t
+hash(const uint32_t *v, size_t n)
+{
+	uint32_t h = 2166136261u;
+
+	for (; n > 0; n--)
+		h = (h ^ *v++) * 16777619u;
+	return h ^ h >> 15;
+}
+
+int
+qwen_auto_intern(struct auto_states *t, const uint32_t *v, size_t n)
+{
+	uint32_t at = hash(v, n) % AUTO_SLOTS;
+	struct auto_state *s;
+
+	for (; t->slot[at] != 0; at = (at + 1) % AUTO_SLOTS) {
+		s = &t->state[t->slot[at] - 1];
+		if (s->n == n && memcmp(t->word + s->from, v,
+		    n * sizeof *v) == 0)
+			return (int)t->slot[at] - 1;
+	}
+	if (t->n == SCHEMA_STATES || t->n_word + n > AUTO_WORDS)
+		return FULL;
+	if (qwen_grow(&t->word, &t->cap_word, t->n_word + n,
+	    sizeof *t->word) < 0 || qwen_grow(&t->state, &t->cap, t->n + 1,
+	    sizeof *t->state) < 0)
+		return FULL;
+	if (n > 0)
+		memcpy(t->word + t->n_word, v, n * sizeof *v);
+	t->state[t->n] = (struct auto_state){ (uint32_t)t->n_word,
+	    (uint32_t)n };
+	t->n_word += n;
+	t->slot[at] = (uint32_t)++t->n;
+	return (int)t->n - 1;
+}
+
 /* ------------------------------------------------------- sets of characters */
 
 /* Returns the number of a set of s->range; -1 if there are too many. */
@@ -355,7 +394,7 @@ find_step(struct automaton *a, struct auto_part *p, int from, uint32_t k)
 			v[m++] = (uint32_t)i;
 	}
 	if (m == 1)
-		return -2;
+		return DEAD;
 	v[0] = before;
 	return qwen_auto_intern(&p->states, v, m);
 }
@@ -374,11 +413,11 @@ qwen_auto_step(struct automaton *a, int part, int from, uint32_t k)
 		    sizeof *p->next);
 	if (p->next[at] == 0) {
 		to = find_step(a, p, from, k);
-		if (to == -1 || a->s->failed)
-			return -1;
-		p->next[at] = to == -2 ? -1 : to + 1;
+		if (to == FULL || a->s->failed)
+			return FULL;
+		p->next[at] = to == DEAD ? -1 : to + 1;
 	}
-	return p->next[at] == -1 ? -2 : p->next[at] - 1;
+	return p->next[at] == -1 ? DEAD : p->next[at] - 1;
 }
 
 int

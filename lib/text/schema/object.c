@@ -42,78 +42,6 @@ struct object {
 
 /* ------------------------------------------------------------------- fields */
 
-static yyjson_val *
-property(struct schema *s, const struct schema_all *all, int i,
-    const char *key, size_t n)
-{
-	return qwen_schema_find(s, qwen_schema_get(all, i, "properties"), key,
-	    n);
-}
-
-/*
- * Does part i, or a part that it refers to, describe the field?  Then its
- * unevaluatedProperties does not apply.
- */
-static int
-says(struct schema *s, const struct schema_all *all, int i, const char *key,
-    size_t n)
-{
-	int k, up;
-
-	for (k = i; k < all->n; k++) {
-		for (up = k; up > i; up = all->part[up].parent)
-			;
-		if (up == i && (property(s, all, k, key, n) != NULL ||
-		    qwen_schema_get(all, k, "additionalProperties") != NULL ||
-		    qwen_schema_get(all, k, "patternProperties") != NULL))
-			return 1;
-	}
-	return 0;
-}
-
-/*
- * Adds the schemas of part i's patterns that match the name; returns their
- * number.
- */
-static int
-add_matching(struct schema *s, const struct schema_all *all, int i,
-    const char *key, size_t n, struct schema_all *out)
-{
-	yyjson_val *list = qwen_schema_get(all, i, "patternProperties");
-	yyjson_val *re, *v;
-	size_t k, max;
-	int found = 0;
-
-	yyjson_obj_foreach(list, k, max, re, v) {
-		if (s->failed || !qwen_schema_matches(s, re, key, n))
-			continue;
-		qwen_schema_gather(s, out, v, -1);
-		found++;
-	}
-	return found;
-}
-
-/* Collects the schemas of a field's value. */
-void
-qwen_schema_member(struct schema *s, const struct schema_all *all,
-    const char *key, size_t n, struct schema_all *out)
-{
-	int i;
-
-	*out = (struct schema_all){ .n = 0 };
-	for (i = 0; i < all->n; i++) {
-		yyjson_val *v = property(s, all, i, key, n);
-		int matched = add_matching(s, all, i, key, n, out);
-
-		if (v == NULL && !matched)
-			v = qwen_schema_get(all, i, "additionalProperties");
-		if (v == NULL && !says(s, all, i, key, n))
-			v = qwen_schema_get(all, i, "unevaluatedProperties");
-		if (v != NULL)
-			qwen_schema_gather(s, out, v, -1);
-	}
-}
-
 /* Returns the member of a field, and creates it if it is new; or NULL. */
 static struct member *
 member(struct schema *s, struct object *o, yyjson_val *key)
@@ -461,6 +389,27 @@ by_patterns(struct schema *s, struct object *o)
 	return out;
 }
 
+/* The name of a field, by the schemas that hold for it. */
+static uint32_t
+name(struct schema *s, const struct schema_all *all)
+{
+	struct schema_all only_text = *all;
+	uint32_t out;
+
+	if (all->never)
+		return SNODE_NEVER;
+	if (qwen_schema_types(s, all, 1) & ~TYPE_STRING &&
+	    all->n > 0 && qwen_schema_types(s, all, 1) != TYPE_ANY)
+		qwen_schema_fail(s, all->part[0].v, "propertyNames must "
+		    "describe strings");
+	if (qwen_schema_has(all, "anyOf") || qwen_schema_has(all, "oneOf"))
+		qwen_schema_fail(s, all->part[0].v, "alternatives in "
+		    "propertyNames are not supported");
+	if (!qwen_schema_listed(s, &only_text, &out))
+		out = qwen_schema_string(s, &only_text);
+	return out;
+}
+
 static uint32_t
 other_pair(struct schema *s, struct object *o)
 {
@@ -469,7 +418,7 @@ other_pair(struct schema *s, struct object *o)
 	if (o->n_patterns > 0)
 		return by_patterns(s, o);
 	if (o->has_keys)
-		key = qwen_schema_name(s, &o->keys);
+		key = name(s, &o->keys);
 	else if (o->n_names == 0)
 		key = qwen_snode_text(s, "string");
 	else

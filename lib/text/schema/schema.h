@@ -243,7 +243,7 @@ void qwen_schema_condition(struct schema_together *t,
  */
 uint32_t qwen_schema_together(struct schema *s, struct schema_together *t);
 
-/* gather.c */
+/* keyword.c */
 /*
  * Returns the types of values that a keyword constrains; 0 if it is about all
  * types or about none.
@@ -253,15 +253,13 @@ int qwen_schema_speaks_of(const char *keyword);
 int qwen_schema_cannot(const char *keyword);
 /* Returns 1 if a keyword is only an annotation. */
 int qwen_schema_is_note(const char *keyword);
+/* Fails if the schema has an unknown keyword. */
+void qwen_schema_check(struct schema *s, yyjson_val *v);
 /* Returns the schema that $ref refers to; NULL on failure. */
 yyjson_val *qwen_schema_refer(struct schema *s, yyjson_val *ref);
-void qwen_schema_gather(struct schema *s, struct schema_all *all,
-    yyjson_val *v, int parent);
 yyjson_val *qwen_schema_get(const struct schema_all *all, int part,
     const char *keyword);
 int qwen_schema_has(const struct schema_all *all, const char *keyword);
-/* Returns a whole number >= 0; -1 on failure. */
-int64_t qwen_schema_count(struct schema *s, yyjson_val *where, yyjson_val *v);
 /*
  * Returns the tightest bound (largest min..., smallest max...); none if there
  * is no bound.
@@ -269,15 +267,30 @@ int64_t qwen_schema_count(struct schema *s, yyjson_val *where, yyjson_val *v);
 int64_t qwen_schema_bound(struct schema *s, const struct schema_all *all,
     const char *keyword, int64_t none);
 
+/* gather.c: adds the schemas of a value; sets out to those of a field. */
+void qwen_schema_gather(struct schema *s, struct schema_all *all,
+    yyjson_val *v, int parent);
+void qwen_schema_member(struct schema *s, const struct schema_all *all,
+    const char *key, size_t n, struct schema_all *out);
+
+/* type.c: the types that may be valid; as_made: those that are generated. */
+int qwen_schema_types(struct schema *s, const struct schema_all *all,
+    int as_made);
+int qwen_schema_type_of(yyjson_val *v);
+/* May the value be anything? */
+int qwen_schema_is_any(struct schema *s, const struct schema_all *all);
+/* Returns a part with alternatives to choose from, or -1. */
+int qwen_schema_find_open(const struct schema_all *all, const char **which);
+int qwen_schema_same(struct schema *s, yyjson_val *a, yyjson_val *b);
+/* The values that a part lists: an array, or a single value. */
+size_t qwen_schema_values(yyjson_val *part, yyjson_val **first);
+
 /* value.c */
 uint32_t qwen_schema_value(struct schema *s, const struct schema_all *all);
 /* Returns the types that a raw value may have besides string. */
 unsigned qwen_schema_raw_types(struct schema *s, const struct schema_all *all);
 /* qwen_schema_value for a part of a value: a rule, unless it is small. */
 uint32_t qwen_schema_child(struct schema *s, const struct schema_all *all);
-int qwen_schema_types(struct schema *s, const struct schema_all *all,
-    int as_made);
-int qwen_schema_type_of(yyjson_val *v);
 
 /* disjoint.c: returns 1 if no value made by a is valid by b. */
 int qwen_schema_disjoint(struct schema *s, const struct schema_all *a,
@@ -285,8 +298,6 @@ int qwen_schema_disjoint(struct schema *s, const struct schema_all *a,
 
 /* object.c, array.c, string.c, number.c */
 uint32_t qwen_schema_object(struct schema *s, const struct schema_all *all);
-void qwen_schema_member(struct schema *s, const struct schema_all *all,
-    const char *key, size_t n, struct schema_all *out);
 uint32_t qwen_schema_array(struct schema *s, const struct schema_all *all);
 uint32_t qwen_schema_string(struct schema *s, const struct schema_all *all);
 /* A text as a tree of characters; and whether a pattern matches a text. */
@@ -304,7 +315,6 @@ void qwen_schema_none_of(struct schema *s, yyjson_val *list,
 /* Nodes for parts of long raw texts. */
 void qwen_schema_raw_rules(struct schema *s, uint32_t *chunks,
     uint32_t *tail);
-uint32_t qwen_schema_name(struct schema *s, const struct schema_all *all);
 uint32_t qwen_schema_number(struct schema *s, const struct schema_all *all,
     int types);
 /* Returns 1 if a format is missing or unknown: it constrains nothing. */
@@ -319,9 +329,6 @@ uint32_t qwen_schema_quoted(struct schema *s, const char *text, size_t n,
 /* enum.c: returns 1 if the schema lists values, with their node; else 0. */
 int qwen_schema_listed(struct schema *s, const struct schema_all *all,
     uint32_t *out);
-int qwen_schema_same(struct schema *s, yyjson_val *a, yyjson_val *b);
-/* The values that a part lists: an array, or a single value. */
-size_t qwen_schema_values(yyjson_val *part, yyjson_val **first);
 
 /* pattern.c: adds a pattern's conditions on a string to t, in the group. */
 void qwen_schema_pattern(struct schema *s, yyjson_val *where,
@@ -333,7 +340,7 @@ int qwen_schema_limit(struct schema *s, uint32_t tree, uint32_t min,
 /* sugar.c: expands keywords of v that are short for others; NULL: none */
 yyjson_val *qwen_schema_sugar(struct schema *s, yyjson_val *v);
 
-/* ------------------------------------------------------------- numbers */
+/* --------------------------------------------------- decimal.c: numbers */
 
 /* A decimal number without exponent and without zeros at its ends. */
 struct decimal {
@@ -343,7 +350,11 @@ struct decimal {
 	char	digit[2 * 40];
 };
 
+/* Read a JSON number; -1 if it is none or has too many digits. */
 int qwen_decimal_read(struct decimal *d, yyjson_val *v);
+int qwen_decimal_read_text(struct decimal *d, const char *t);
 int qwen_decimal_compare(const struct decimal *a, const struct decimal *b);
+/* Returns a whole number >= 0; -1 on failure. */
+int64_t qwen_schema_count(struct schema *s, yyjson_val *where, yyjson_val *v);
 
 #endif

@@ -508,23 +508,3 @@ qwen_schema_string(struct schema *s, const struct schema_all *all)
 	return s->raw ? out : qwen_snode_around(s, QUOTE, out, QUOTE);
 }
 
-/* The name of a field, by the schemas that hold for it. */
-uint32_t
-qwen_schema_name(struct schema *s, const struct schema_all *all)
-{
-	struct schema_all only_text = *all;
-	uint32_t out;
-
-	if (all->never)
-		return SNODE_NEVER;
-	if (qwen_schema_types(s, all, 1) & ~TYPE_STRING &&
-	    all->n > 0 && qwen_schema_types(s, all, 1) != TYPE_ANY)
-		qwen_schema_fail(s, all->part[0].v, "propertyNames must "
-		    "describe strings");
-	if (qwen_schema_has(all, "anyOf") || qwen_schema_has(all, "oneOf"))
-		qwen_schema_fail(s, all->part[0].v, "alternatives in "
-		    "propertyNames are not supported");
-	if (!qwen_schema_listed(s, &only_text, &out))
-		out = qwen_schema_string(s, &only_text);
-	return out;
-}

@@ -2,166 +2,9 @@
 /* value.c - the grammar of a value, by the schemas that hold for it. */
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/mem.h"
 #include "text/schema/schema.h"
-
-/* -------------------------------------------------------------------- types */
-
-static int
-type_named(struct schema *s, yyjson_val *v)
-{
-	static const struct { const char *name; int types; } type[] = {
-		{ "null", TYPE_NULL }, { "boolean", TYPE_BOOLEAN },
-		{ "integer", TYPE_INTEGER }, { "number", TYPE_NUMBER },
-		{ "string", TYPE_STRING }, { "array", TYPE_ARRAY },
-		{ "object", TYPE_OBJECT },
-	};
-	const char *name = yyjson_get_str(v);
-	size_t i;
-
-	for (i = 0; name != NULL && i < sizeof type / sizeof type[0]; i++) {
-		/* Google's function declarations write types in capitals */
-		if (strcasecmp(name, type[i].name) == 0)
-			return type[i].types;
-	}
-	qwen_schema_fail(s, v, "%.40s is not a type",
-	    name != NULL ? name : "this");
-	return 0;
-}
-
-static int
-types_of_keyword(struct schema *s, yyjson_val *v)
-{
-	yyjson_val *one;
-	size_t i, max;
-	int types = 0;
-
-	if (!yyjson_is_arr(v))
-		return type_named(s, v);
-	yyjson_arr_foreach(v, i, max, one)
-		types |= type_named(s, one);
-	return types;
-}
-
-/* Returns the type of a value; 1.0 is an integer. */
-int
-qwen_schema_type_of(yyjson_val *v)
-{
-	struct decimal d;
-
-	switch (yyjson_get_type(v)) {
-	case YYJSON_TYPE_NULL:
-		return TYPE_NULL;
-	case YYJSON_TYPE_BOOL:
-		return TYPE_BOOLEAN;
-	case YYJSON_TYPE_STR:
-		return TYPE_STRING;
-	case YYJSON_TYPE_ARR:
-		return TYPE_ARRAY;
-	case YYJSON_TYPE_OBJ:
-		return TYPE_OBJECT;
-	}
-	if (qwen_decimal_read(&d, v) < 0)
-		return TYPE_NUMBER;
-	return d.n_frac == 0 ? TYPE_INTEGER : TYPE_REAL;
-}
-
-/* Returns the types of the values that a part lists; all if it lists none. */
-static int
-types_listed(yyjson_val *part)
-{
-	yyjson_val *v;
-	size_t n = qwen_schema_values(part, &v);
-	int types = n == 0 ? TYPE_ANY : 0;
-
-	for (; n > 0; n--, v = unsafe_yyjson_get_next(v))
-		types |= qwen_schema_type_of(v);
-	return types;
-}
-
-static int
-is_number_format(yyjson_val *v)
-{
-	return yyjson_equals_str(v, "int32") || yyjson_equals_str(v, "int64") ||
-	    yyjson_equals_str(v, "float") || yyjson_equals_str(v, "double");
-}
-
-/*
- * Returns the types that the keywords are about, for schemas without type; 0 if
- * none is about a type.
- */
-static int
-types_meant(const struct schema_all *all)
-{
-	yyjson_val *key, *v;
-	int i, types = 0;
-	size_t k, max;
-
-	for (i = 0; i < all->n; i++) {
-		yyjson_obj_foreach(all->part[i].v, k, max, key, v) {
-			if (yyjson_equals_str(key, "format"))
-				types |= is_number_format(v) ? TYPE_NUMBER :
-				    TYPE_STRING;
-			else if (!qwen_schema_cannot(yyjson_get_str(key)))
-				types |= qwen_schema_speaks_of(
-				    yyjson_get_str(key));
-		}
-	}
-	return types;
-}
-
-/* Returns a part with alternatives to choose from, or -1. */
-static int
-find_open(const struct schema_all *all, const char **which)
-{
-	int i;
-
-	for (i = 0; i < all->n; i++) {
-		*which = "anyOf";
-		if (!all->part[i].any &&
-		    qwen_schema_get(all, i, *which) != NULL)
-			return i;
-		*which = "oneOf";
-		if (!all->part[i].one &&
-		    qwen_schema_get(all, i, *which) != NULL)
-			return i;
-	}
-	return -1;
-}
-
-/* nullable of OpenAPI: the value may also be null. */
-static int
-nullable(const struct schema_all *all, int i)
-{
-	return yyjson_is_true(qwen_schema_get(all, i, "nullable")) ?
-	    TYPE_NULL : 0;
-}
-
-/* Returns the types that may be valid; as_made: those that are generated. */
-int
-qwen_schema_types(struct schema *s, const struct schema_all *all, int as_made)
-{
-	int i, types = TYPE_ANY, meant, said = 0;
-	const char *which;
-
-	for (i = 0; i < all->n; i++) {
-		yyjson_val *v = qwen_schema_get(all, i, "type"), *list;
-
-		if (v != NULL)
-			types &= types_of_keyword(s, v) | nullable(all, i);
-		types &= types_listed(all->part[i].v);
-		said |= v != NULL || qwen_schema_values(all->part[i].v,
-		    &list) > 0;
-	}
-	if (as_made)
-		types &= ~(int)all->out;
-	if (!as_made || said || find_open(all, &which) >= 0)
-		return types;
-	meant = types_meant(all);
-	return meant != 0 ? meant : types;
-}
 
 /* ---------------------------------------------------------- alternatives */
 
@@ -328,14 +171,6 @@ add_others(struct schema *s, const struct schema_all *all, uint32_t out,
 		add_plain(s, all, out, "null");
 }
 
-/* May the value be anything? */
-static int
-is_any(struct schema *s, const struct schema_all *all)
-{
-	return qwen_schema_types(s, all, 1) == TYPE_ANY && all->out == 0 &&
-	    types_meant(all) == 0 && !qwen_schema_has(all, "not");
-}
-
 uint32_t
 qwen_schema_value(struct schema *s, const struct schema_all *all)
 {
@@ -345,13 +180,13 @@ qwen_schema_value(struct schema *s, const struct schema_all *all)
 
 	if (!qwen_schema_step(s) || all->never)
 		return SNODE_NEVER;
-	if ((i = find_open(all, &which)) >= 0)
+	if ((i = qwen_schema_find_open(all, &which)) >= 0)
 		return choose(s, all, i, which);
 	types = qwen_schema_types(s, all, 1);
 	refuse(s, all, types);
 	if (qwen_schema_listed(s, all, &out))
 		return out;
-	if (is_any(s, all))
+	if (qwen_schema_is_any(s, all))
 		return qwen_snode_text(s, raw ? "text" : "value");
 	out = qwen_snode(s, SNODE_ALT);
 	s->raw = 0;
@@ -370,13 +205,14 @@ qwen_schema_raw_types(struct schema *s, const struct schema_all *all)
 	const char *which;
 	unsigned types = 0;
 	size_t k, max;
-	int i = find_open(all, &which);
+	int i = qwen_schema_find_open(all, &which);
 
 	if (!qwen_schema_step(s) || all->never)
 		return 0;
 	if (i < 0)
-		return is_any(s, all) ? 0 : (unsigned)qwen_schema_types(s, all,
-		    1) & ~(unsigned)TYPE_STRING;
+		return qwen_schema_is_any(s, all) ? 0 :
+		    (unsigned)qwen_schema_types(s, all, 1) &
+		    ~(unsigned)TYPE_STRING;
 	yyjson_arr_foreach(qwen_schema_get(all, i, which), k, max, v) {
 		one = *all;
 		one.part[i].any |= which[0] == 'a';
@@ -433,12 +269,12 @@ qwen_schema_child(struct schema *s, const struct schema_all *all)
 
 	if (s->failed || all->never)
 		return SNODE_NEVER;
-	if (find_open(all, &which) >= 0)
+	if (qwen_schema_find_open(all, &which) >= 0)
 		return rule_of(s, all);
 	for (i = 0; i < all->n; i++)
 		many |= qwen_schema_values(all->part[i].v, &v) > 4;
 	types = qwen_schema_types(s, all, 1);
-	if (is_any(s, all))
+	if (qwen_schema_is_any(s, all))
 		return qwen_schema_value(s, all);
 	return many || (types & (TYPE_ARRAY | TYPE_OBJECT)) ?
 	    rule_of(s, all) : qwen_schema_value(s, all);

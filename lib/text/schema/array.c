@@ -93,9 +93,9 @@ some(struct schema *s, const struct schema_all *all, size_t n, uint32_t min,
 		return SNODE_EMPTY;
 	if (n > 0)
 		return qwen_snode_repeat(s, qwen_snode_pair(s, SNODE_SEQ,
-		    qwen_snode_text(s, "%s", qwen_schema_comma(s)), item(s, all, n)), min, max);
+		    qwen_snode_comma(s), item(s, all, n)), min, max);
 	rest = qwen_snode_repeat(s, qwen_snode_pair(s, SNODE_SEQ,
-	    qwen_snode_text(s, "%s", qwen_schema_comma(s)), item(s, all, 0)),
+	    qwen_snode_comma(s), item(s, all, 0)),
 	    min > 0 ? min - 1 : 0, max == UINT32_MAX ? max : max - 1);
 	out = qwen_snode_pair(s, SNODE_SEQ, item(s, all, 0), rest);
 	return min > 0 ? out : qwen_snode_pair(s, SNODE_ALT, SNODE_EMPTY, out);
@@ -150,8 +150,7 @@ one_more(struct unique *u, int i, int is_first, uint32_t after)
 	uint32_t out = qwen_snode(u->s, SNODE_SEQ);
 
 	if (!is_first)
-		qwen_snode_add(u->s, out, qwen_snode_text(u->s, "%s",
-		    qwen_schema_comma(u->s)));
+		qwen_snode_add(u->s, out, qwen_snode_comma(u->s));
 	qwen_snode_add(u->s, out, copy(u->s, u->value[i]));
 	qwen_snode_add(u->s, out, after);
 	return out;
@@ -300,7 +299,7 @@ qwen_schema_array(struct schema *s, const struct schema_all *all)
 		uint32_t one = qwen_snode(s, SNODE_SEQ);
 
 		if (i > 0)
-			qwen_snode_add(s, one, qwen_snode_text(s, "%s", qwen_schema_comma(s)));
+			qwen_snode_add(s, one, qwen_snode_comma(s));
 		qwen_snode_add(s, one, item(s, all, i));
 		qwen_snode_add(s, one, body);
 		body = (int64_t)i >= min ? qwen_snode_pair(s, SNODE_ALT,

@@ -191,7 +191,7 @@ add_value(struct schema *s, uint32_t out, yyjson_val *v)
 		qwen_snode_add(s, out, raw_literal(s, v));
 		return;
 	}
-	if (s->how != NULL && s->how->spaced && yyjson_is_ctn(v)) {
+	if (s->how.spaced && yyjson_is_ctn(v)) {
 		write_spaced(&t, v);
 		text = t.s;
 		n = t.n;

@@ -66,15 +66,15 @@ qwen_schema_note(struct schema *s, yyjson_val *where, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof what, fmt, ap);
 	va_end(ap);
-	if (s->how == NULL || s->how->strict)
+	if (s->how.strict)
 		return qwen_schema_fail(s, where, "%s", what);
-	if (s->failed || s->how->note[0] != '\0')
+	if (s->failed || s->how.note[0] != '\0')
 		return !s->failed;
 	if (where != NULL && find_path(s->root, where, path, sizeof path))
-		snprintf(s->how->note, sizeof s->how->note, "#%s: %s", path,
+		snprintf(s->how.note, sizeof s->how.note, "#%s: %s", path,
 		    what);
 	else
-		snprintf(s->how->note, sizeof s->how->note, "%s", what);
+		snprintf(s->how.note, sizeof s->how.note, "%s", what);
 	return 1;
 }
 

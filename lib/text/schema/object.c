@@ -316,8 +316,7 @@ static uint32_t
 pair(struct schema *s, const struct member *m)
 {
 	return qwen_snode_pair(s, SNODE_SEQ,
-	    qwen_schema_quoted(s, m->name, m->n,
-	    qwen_schema_comma(s)[2] == ' ' ? ": " : ":"),
+	    qwen_schema_quoted(s, m->name, m->n, s->how.spaced ? ": " : ":"),
 	    qwen_schema_child(s, &m->all));
 }
 
@@ -367,8 +366,7 @@ add_by_pattern(struct schema *s, struct object *o, yyjson_val *at,
 
 	qwen_snode_add(s, one, qwen_snode_around(s, QUOTE,
 	    name_of_pattern(s, o, at), QUOTE));
-	qwen_snode_add(s, one, qwen_snode_text(s, "%s",
-	    qwen_schema_colon(s)));
+	qwen_snode_add(s, one, qwen_snode_colon(s));
 	qwen_snode_add(s, one, qwen_schema_child(s, all));
 	qwen_snode_add(s, out, one);
 }
@@ -425,8 +423,7 @@ other_pair(struct schema *s, struct object *o)
 		key = qwen_snode_around(s, QUOTE, other_name(s, o), QUOTE);
 	out = qwen_snode(s, SNODE_SEQ);
 	qwen_snode_add(s, out, key);
-	qwen_snode_add(s, out, qwen_snode_text(s, "%s",
-	    qwen_schema_colon(s)));
+	qwen_snode_add(s, out, qwen_snode_colon(s));
 	qwen_snode_add(s, out, qwen_schema_child(s, &o->others));
 	return out;
 }
@@ -438,7 +435,7 @@ more_others(struct schema *s, struct object *o, uint32_t gone)
 	if (!o->open || o->most <= gone)
 		return SNODE_EMPTY;
 	return qwen_snode_repeat(s, qwen_snode_pair(s, SNODE_SEQ,
-	    qwen_snode_text(s, "%s", qwen_schema_comma(s)), other_pair(s, o)), 0,
+	    qwen_snode_comma(s), other_pair(s, o)), 0,
 	    o->most == UINT32_MAX ? o->most : o->most - gone);
 }
 
@@ -450,7 +447,7 @@ tail(struct schema *s, struct object *o, size_t i)
 
 	for (; i < o->n && !s->failed; i++) {
 		uint32_t one = qwen_snode_pair(s, SNODE_SEQ,
-		    qwen_snode_text(s, "%s", qwen_schema_comma(s)), pair(s, &o->m[i]));
+		    qwen_snode_comma(s), pair(s, &o->m[i]));
 
 		qwen_snode_add(s, out, o->m[i].required ? one :
 		    qwen_snode_repeat(s, one, 0, 1));
@@ -492,7 +489,7 @@ members(struct schema *s, struct object *o)
 			break;
 		/* after i - 1: field i, if present, and the fields after it */
 		after = qwen_snode_pair(s, SNODE_SEQ,
-		    qwen_snode_text(s, "%s", qwen_schema_comma(s)), pair(s, &o->m[i]));
+		    qwen_snode_comma(s), pair(s, &o->m[i]));
 		if (!o->m[i].required)
 			after = qwen_snode_repeat(s, after, 0, 1);
 		after = qwen_snode_pair(s, SNODE_SEQ, after,

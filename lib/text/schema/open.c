@@ -48,6 +48,15 @@ read_json(struct schema *s, const char *text, size_t n)
 
 /* -------------------------------------------------------------------- rules */
 
+/* Creates the two shared nodes and the first rule. */
+static void
+begin(struct schema *s)
+{
+	qwen_snode(s, SNODE_ALT);
+	qwen_snode(s, SNODE_SEQ);
+	qwen_schema_add_rule(s, SNODE_NEVER);
+}
+
 /* Makes the rules one by one; making a rule may add others. */
 static void
 make_rules(struct schema *s, yyjson_val *v)
@@ -56,12 +65,10 @@ make_rules(struct schema *s, yyjson_val *v)
 	uint32_t node;
 	size_t i;
 
-	qwen_snode(s, SNODE_ALT);
-	qwen_snode(s, SNODE_SEQ);
 	qwen_schema_gather(s, &all, v, -1);
 	if (s->failed)
 		return;
-	qwen_schema_add_rule(s, SNODE_NEVER);
+	begin(s);
 	if (s->raw)
 		s->raw_types = qwen_schema_raw_types(s, &all);
 	node = qwen_schema_value(s, &all);
@@ -97,8 +104,8 @@ qwen_schema_rules(struct qwen_text *out, const char *name, const char *prefix,
     const char *text, size_t n, const char *property,
     struct qwen_schema_how *how, struct qwen_err *err)
 {
-	struct schema s = { .err = err, .name = prefix, .how = how,
-		.raw = how != NULL && how->raw };
+	struct schema s = { .err = err, .name = prefix, .how = *how,
+		.raw = how->raw };
 	yyjson_val *v;
 	char *rules = NULL;
 	size_t len;
@@ -111,6 +118,7 @@ qwen_schema_rules(struct qwen_text *out, const char *name, const char *prefix,
 		if (rules == NULL && !s.failed)
 			qwen_oom(err);
 	}
+	memcpy(how->note, s.how.note, sizeof how->note);
 	clear(&s);
 	if (rules == NULL)
 		return -1;
@@ -129,9 +137,8 @@ qwen_schema_add_raw(struct qwen_text *out)
 	char *rules = NULL;
 	size_t n;
 
-	qwen_snode(&s, SNODE_ALT);
-	qwen_snode(&s, SNODE_SEQ);
-	qwen_schema_add_rule(&s, SNODE_EMPTY);
+	begin(&s);
+	s.rule[0].node = SNODE_EMPTY;
 	qwen_schema_raw_rules(&s, &chunks, &tail);
 	chunks = qwen_schema_add_rule(&s, chunks);
 	tail = qwen_schema_add_rule(&s, tail);
@@ -180,9 +187,7 @@ qwen_schema_regex(char **out, size_t *n_out, const char *re, size_t n,
 	*out = NULL;
 	if (anchor(&whole, re, n) < 0)
 		qwen_schema_oom(&s);
-	qwen_snode(&s, SNODE_ALT);
-	qwen_snode(&s, SNODE_SEQ);
-	qwen_schema_add_rule(&s, SNODE_NEVER);
+	begin(&s);
 	if (!s.failed)
 		qwen_schema_pattern(&s, NULL, whole.s, whole.n, 0, &t);
 	node = t.n == 1 && !t.hard ? t.c[0].tree :
@@ -208,7 +213,7 @@ qwen_schema_gbnf(char **out, size_t *n_out, const char *text, size_t n,
 	int rc = qwen_schema_rules(&t, "root", "", text, n, NULL, how, err);
 
 	*out = NULL;
-	qwen_schema_add_shared(&t, how != NULL && how->spaced);
+	qwen_schema_add_shared(&t, how->spaced);
 	if (rc == 0 && t.failed)
 		rc = qwen_oom(err);
 	if (rc < 0) {
@@ -224,7 +229,9 @@ int
 qwen_schema_grammar(char **out, size_t *n_out, const char *text, size_t n,
     struct qwen_err *err)
 {
-	return qwen_schema_gbnf(out, n_out, text, n, NULL, err);
+	struct qwen_schema_how how = { .strict = 1 };
+
+	return qwen_schema_gbnf(out, n_out, text, n, &how, err);
 }
 
 int

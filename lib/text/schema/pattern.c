@@ -77,7 +77,6 @@ add_property(struct parser *p, struct schema_set *set, int turned)
 	size_t left = p->n - p->i;
 	int upper = left > 0 && t[0] == 'P';
 	struct schema_set own;
-	size_t i;
 
 	if (left < 3 || (t[0] != 'p' && t[0] != 'P') || t[1] != '{' ||
 	    (end = memchr(t, '}', left)) == NULL)
@@ -90,8 +89,7 @@ add_property(struct parser *p, struct schema_set *set, int turned)
 	}
 	if (upper)
 		qwen_set_turn(p->s, &own);
-	for (i = 0; i < own.n; i++)
-		qwen_set_add(p->s, set, own.r[i].lo, own.r[i].hi);
+	qwen_set_unite(p->s, set, &own);
 	p->i += (size_t)(end - t) + 1;
 	return 1;
 }
@@ -125,8 +123,7 @@ add_class(struct parser *p, char c, struct schema_set *set, int turned)
 	}
 	if (upper)
 		qwen_set_turn(p->s, &own);
-	for (i = 0; i < own.n; i++)
-		qwen_set_add(p->s, set, own.r[i].lo, own.r[i].hi);
+	qwen_set_unite(p->s, set, &own);
 	return 1;
 }
 
@@ -595,8 +592,6 @@ nothing(struct schema *s, uint32_t at)
 	s->node[at].first = s->node[at].last = 0;
 }
 
-static int limit(struct schema *s, uint32_t at, uint64_t min, uint64_t max);
-
 /* Limits the one part of the sequence whose length varies. */
 static int
 limit_sequence(struct schema *s, uint32_t at, uint64_t min, uint64_t max)
@@ -617,7 +612,7 @@ limit_sequence(struct schema *s, uint32_t at, uint64_t min, uint64_t max)
 		nothing(s, at);
 		return 1;
 	}
-	return limit(s, loose, min > fixed ? min - fixed : 0,
+	return qwen_schema_limit(s, loose, min > fixed ? min - fixed : 0,
 	    max == UINT32_MAX ? max : max - fixed);
 }
 
@@ -639,9 +634,8 @@ limit_repeat(struct schema *s, uint32_t at, uint64_t min, uint64_t max)
 	return 1;
 }
 
-/* Limits the tree to texts of min to max characters; 0 if not possible. */
-static int
-limit(struct schema *s, uint32_t at, uint64_t min, uint64_t max)
+int
+qwen_schema_limit(struct schema *s, uint32_t at, uint64_t min, uint64_t max)
 {
 	uint64_t lo, hi;
 	uint32_t i;
@@ -660,17 +654,11 @@ limit(struct schema *s, uint32_t at, uint64_t min, uint64_t max)
 		return limit_repeat(s, at, min, max);
 	case SNODE_ALT:
 		for (i = s->node[at].first; i != 0; i = s->node[i].next) {
-			if (!limit(s, i, min, max))
+			if (!qwen_schema_limit(s, i, min, max))
 				return 0;
 		}
 		return 1;
 	default:
 		return 0;
 	}
-}
-
-int
-qwen_schema_limit(struct schema *s, uint32_t tree, uint32_t min, uint32_t max)
-{
-	return limit(s, tree, min, max);
 }

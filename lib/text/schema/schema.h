@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "qwentext.h"
+#include "text/schema/rules.h"
 #include <yyjson.h>
 
 enum {
@@ -123,7 +124,7 @@ struct schema {
 	size_t			 n_range, cap_range;
 	struct schema_sugar	*sugar;
 	size_t			 n_sugar, cap_sugar;
-	struct qwen_schema_how	*how;
+	struct qwen_schema_how	 how;
 	int			 raw;	/* strings have no quotes and escapes */
 	unsigned		 raw_types;	/* other types that the value
 						   may have */
@@ -148,8 +149,8 @@ int qwen_schema_fail(struct schema *s, yyjson_val *where, const char *fmt, ...)
 int qwen_schema_oom(struct schema *s);
 
 /*
- * Reports that a keyword is not enforced: a failure if how is NULL or strict,
- * else a note.  Returns 0 after a failure.
+ * Reports that a keyword is not enforced: a failure if how is strict, else a
+ * note.  Returns 0 after a failure.
  */
 int qwen_schema_note(struct schema *s, yyjson_val *where, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -177,6 +178,9 @@ uint32_t qwen_snode_repeat(struct schema *s, uint32_t a, uint32_t min,
     uint32_t max);
 uint32_t qwen_snode_rule(struct schema *s, uint32_t rule);
 void qwen_snode_add(struct schema *s, uint32_t parent, uint32_t part);
+/* What stands between two items, and after a field's name. */
+uint32_t qwen_snode_comma(struct schema *s);
+uint32_t qwen_snode_colon(struct schema *s);
 /* A sequence: grammar text, a node, grammar text. */
 uint32_t qwen_snode_around(struct schema *s, const char *before,
     uint32_t inside, const char *after);
@@ -205,6 +209,8 @@ void qwen_set_add(struct schema *s, struct schema_set *set, uint32_t lo,
  */
 int qwen_set_property(struct schema *s, struct schema_set *set,
     const char *name, size_t n, int turned);
+void qwen_set_unite(struct schema *s, struct schema_set *set,
+    const struct schema_set *other);
 void qwen_set_turn(struct schema *s, struct schema_set *set);
 uint32_t qwen_snode_set(struct schema *s, const struct schema_set *set);
 /* Notes for the automaton that node `at' is one character of the set. */
@@ -309,19 +315,11 @@ int qwen_schema_has_format(struct schema *s, yyjson_val *kind,
 /* Returns 1 if the string v may be valid; formats: as they are generated. */
 int qwen_schema_takes(struct schema *s, const struct schema_all *all,
     yyjson_val *v, int formats);
-/* Adds the condition that a string differs from all values that a part lists. */
-void qwen_schema_none_of(struct schema *s, yyjson_val *list,
-    struct schema_together *t);
 /* Nodes for parts of long raw texts. */
 void qwen_schema_raw_rules(struct schema *s, uint32_t *chunks,
     uint32_t *tail);
 uint32_t qwen_schema_number(struct schema *s, const struct schema_all *all,
     int types);
-/* Returns 1 if a format is missing or unknown: it constrains nothing. */
-int qwen_schema_vague(yyjson_val *v);
-/* Grammar text between two items, and after a field's name. */
-const char *qwen_schema_comma(const struct schema *s);
-const char *qwen_schema_colon(const struct schema *s);
 /* A quoted JSON string, followed by other text. */
 uint32_t qwen_schema_quoted(struct schema *s, const char *text, size_t n,
     const char *after);
@@ -334,8 +332,8 @@ int qwen_schema_listed(struct schema *s, const struct schema_all *all,
 void qwen_schema_pattern(struct schema *s, yyjson_val *where,
     const char *re, size_t n, int group, struct schema_together *t);
 /* Limits the tree to texts of min to max characters; 0 if not possible. */
-int qwen_schema_limit(struct schema *s, uint32_t tree, uint32_t min,
-    uint32_t max);
+int qwen_schema_limit(struct schema *s, uint32_t tree, uint64_t min,
+    uint64_t max);
 
 /* sugar.c: expands keywords of v that are short for others; NULL: none */
 yyjson_val *qwen_schema_sugar(struct schema *s, yyjson_val *v);

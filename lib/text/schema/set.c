@@ -37,6 +37,16 @@ qwen_set_add(struct schema *s, struct schema_set *set, uint32_t lo, uint32_t hi)
 	set->r[i].hi = hi;
 }
 
+void
+qwen_set_unite(struct schema *s, struct schema_set *set,
+    const struct schema_set *other)
+{
+	size_t i;
+
+	for (i = 0; i < other->n; i++)
+		qwen_set_add(s, set, other->r[i].lo, other->r[i].hi);
+}
+
 /* Replaces the set by its complement. */
 void
 qwen_set_turn(struct schema *s, struct schema_set *set)
@@ -100,24 +110,30 @@ qwen_snode_keep(struct schema *s, uint32_t at, const struct schema_set *set)
 	s->n_range += set->n;
 }
 
+static void
+put_ranges(struct schema *s, uint32_t at, const struct schema_set *set)
+{
+	size_t i;
+
+	qwen_snode_more(s, at, "[");
+	for (i = 0; i < set->n; i++)
+		qwen_snode_more(s, at, "\\U%08lx-\\U%08lx",
+		    (unsigned long)set->r[i].lo, (unsigned long)set->r[i].hi);
+	qwen_snode_more(s, at, "]");
+}
+
 /* A node for one of the characters in a raw text. */
 static uint32_t
 raw_set(struct schema *s, const struct schema_set *set)
 {
 	struct schema_set plain = *set;
-	uint32_t at = qwen_snode_text(s, "[");
-	size_t i;
+	uint32_t at = qwen_snode_text(s, "%s", "");
 
 	take_out(s, &plain, 0, '\t' - 1);
 	take_out(s, &plain, '\n' + 1, 0x1f);
 	take_out(s, &plain, 0xd800, 0xdfff);
-	for (i = 0; i < plain.n; i++)
-		qwen_snode_more(s, at, "\\U%08lx-\\U%08lx",
-		    (unsigned long)plain.r[i].lo, (unsigned long)plain.r[i].hi);
-	qwen_snode_more(s, at, "]");
-	if (plain.n == 0)
-		return SNODE_NEVER;
-	return s->failed ? SNODE_NEVER : at;
+	put_ranges(s, at, &plain);
+	return s->failed || plain.n == 0 ? SNODE_NEVER : at;
 }
 
 /*
@@ -135,18 +151,12 @@ qwen_snode_set(struct schema *s, const struct schema_set *set)
 	if (s->raw)
 		return raw_set(s, set);
 	at = qwen_snode_text(s, "(");
-
 	take_out(s, &plain, 0, 0x1f);
 	take_out(s, &plain, '"', '"');
 	take_out(s, &plain, '\\', '\\');
 	take_out(s, &plain, 0xd800, 0xdfff);
 	if (plain.n > 0)
-		qwen_snode_more(s, at, "[");
-	for (i = 0; i < plain.n; i++)
-		qwen_snode_more(s, at, "\\U%08lx-\\U%08lx",
-		    (unsigned long)plain.r[i].lo, (unsigned long)plain.r[i].hi);
-	if (plain.n > 0)
-		qwen_snode_more(s, at, "]");
+		put_ranges(s, at, &plain);
 	for (i = 0; i < sizeof escapes / sizeof escapes[0]; i++) {
 		if (!has(set, escapes[i].c))
 			continue;
@@ -158,7 +168,5 @@ qwen_snode_set(struct schema *s, const struct schema_set *set)
 	if (some > 0)
 		qwen_snode_more(s, at, "]");
 	qwen_snode_more(s, at, ")");
-	if (s->failed || (plain.n == 0 && some == 0))
-		return SNODE_NEVER;
-	return s->failed ? SNODE_NEVER : at;
+	return s->failed || (plain.n == 0 && some == 0) ? SNODE_NEVER : at;
 }

@@ -55,6 +55,17 @@ static const struct {
 
 #define N_FORMATS (sizeof format / sizeof format[0])
 
+/* Returns the index of a format; N_FORMATS if it is missing or unknown. */
+static size_t
+format_of(yyjson_val *v)
+{
+	size_t i = 0;
+
+	while (i < N_FORMATS && !yyjson_equals_str(v, format[i].name))
+		i++;
+	return i;
+}
+
 uint32_t
 qwen_schema_quoted(struct schema *s, const char *text, size_t n,
     const char *after)
@@ -190,18 +201,6 @@ exclude_others(struct schema *s, struct schema_together *t)
 
 /* --------------------------------------------------------------- conditions */
 
-int
-qwen_schema_vague(yyjson_val *v)
-{
-	size_t i;
-
-	for (i = 0; i < N_FORMATS; i++) {
-		if (yyjson_equals_str(v, format[i].name))
-			return 0;
-	}
-	return 1;
-}
-
 /* A text as a tree for an automaton; it cannot be printed. */
 uint32_t
 qwen_schema_letters(struct schema *s, const char *t, size_t len)
@@ -246,14 +245,11 @@ qwen_schema_has_format(struct schema *s, yyjson_val *kind, const char *text,
     size_t n)
 {
 	struct schema_together t = { .only_asked = 1 };
-	size_t i;
+	size_t i = format_of(kind);
 
-	for (i = 0; i < N_FORMATS; i++) {
-		if (yyjson_equals_str(kind, format[i].name))
-			own(s, &t, 0, format[i].pattern);
-	}
-	if (t.n == 0)
+	if (i == N_FORMATS)
 		return 1;
+	own(s, &t, 0, format[i].pattern);
 	qwen_schema_condition(&t, (struct schema_condition){
 	    .tree = qwen_schema_letters(s, text, n) });
 	return qwen_schema_together(s, &t) != SNODE_NEVER;
@@ -276,14 +272,6 @@ any_of(struct schema *s, yyjson_val *part)
 	return out;
 }
 
-void
-qwen_schema_none_of(struct schema *s, yyjson_val *list,
-    struct schema_together *t)
-{
-	qwen_schema_condition(t, (struct schema_condition){
-	    .group = t->n_groups + 1, .tree = any_of(s, list) });
-}
-
 /* Adds the conditions of not: a pattern or a list; sugar.c leaves no other. */
 static void
 exclude(struct schema *s, const struct schema_all *all,
@@ -299,7 +287,9 @@ exclude(struct schema *s, const struct schema_all *all,
 			qwen_schema_pattern(s, re, yyjson_get_str(re),
 			    yyjson_get_len(re), t->n_groups + 1, t);
 		else if (qwen_schema_values(not, &v) > 0)
-			qwen_schema_none_of(s, not, t);
+			qwen_schema_condition(t, (struct schema_condition){
+			    .group = t->n_groups + 1,
+			    .tree = any_of(s, not) });
 	}
 }
 
@@ -333,11 +323,9 @@ patterns(struct schema *s, const struct schema_all *all, int formats,
 		v = qwen_schema_get(all, i, "format");
 		if (v != NULL && !yyjson_is_str(v))
 			qwen_schema_fail(s, v, "not a string");
-		for (k = 0; k < N_FORMATS && formats && !is_before(all, i,
-		    "format", v); k++) {
-			if (yyjson_equals_str(v, format[k].name))
-				own(s, t, 0, format[k].pattern);
-		}
+		k = format_of(v);
+		if (k < N_FORMATS && formats && !is_before(all, i, "format", v))
+			own(s, t, 0, format[k].pattern);
 	}
 }
 
@@ -367,7 +355,7 @@ is_bounded(const struct schema_all *all, uint32_t min, uint32_t max)
 	    qwen_schema_has(all, "pattern") || qwen_schema_has(all, "not");
 
 	for (i = 0; i < all->n; i++)
-		is |= !qwen_schema_vague(qwen_schema_get(all, i, "format"));
+		is |= format_of(qwen_schema_get(all, i, "format")) < N_FORMATS;
 	return is;
 }
 
@@ -452,10 +440,7 @@ by_format(struct schema *s, const struct schema_all *all)
 			return SNODE_NEVER;
 		found = v != NULL ? v : found;
 	}
-	for (k = 0; k < N_FORMATS; k++) {
-		if (yyjson_equals_str(found, format[k].name))
-			break;
-	}
+	k = format_of(found);
 	if (s->raw || k == N_FORMATS || qwen_schema_has(all, "pattern") ||
 	    qwen_schema_has(all, "not") || qwen_schema_has(all, "minLength") ||
 	    qwen_schema_has(all, "maxLength"))

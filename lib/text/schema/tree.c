@@ -354,17 +354,16 @@ qwen_schema_add_shared(struct qwen_text *out, int spaced)
 	qwen_text_str(out, shared);
 }
 
-/* Return grammar text. */
-const char *
-qwen_schema_comma(const struct schema *s)
+uint32_t
+qwen_snode_comma(struct schema *s)
 {
-	return s->how != NULL && s->how->spaced ? "\", \"" : "\",\"";
+	return qwen_snode_text(s, s->how.spaced ? "\", \"" : "\",\"");
 }
 
-const char *
-qwen_schema_colon(const struct schema *s)
+uint32_t
+qwen_snode_colon(struct schema *s)
 {
-	return s->how != NULL && s->how->spaced ? "\": \"" : "\":\"";
+	return qwen_snode_text(s, s->how.spaced ? "\": \"" : "\":\"");
 }
 
 char *

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* casing.c - upper, lower and title case of a character. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -28,21 +29,19 @@ find_range(uint32_t c)
 	return NULL;
 }
 
+static int
+compare(const void *c, const void *odd)
+{
+	const uint32_t *x = c, y = ((const struct qwen_case_odd *)odd)->c;
+
+	return (*x > y) - (*x < y);
+}
+
 static const struct qwen_case_odd *
 find_odd(uint32_t c)
 {
-	size_t low = 0, high = qwen_case_n_odds, mid;
-
-	while (low < high) {
-		mid = (low + high) / 2;
-		if (qwen_case_odds[mid].c == c)
-			return &qwen_case_odds[mid];
-		if (qwen_case_odds[mid].c < c)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return NULL;
+	return bsearch(&c, qwen_case_odds, qwen_case_n_odds,
+	    sizeof *qwen_case_odds, compare);
 }
 
 enum qwen_case_kind

@@ -179,6 +179,16 @@ struct chat_node {
 	struct chat_value	 value;
 };
 
+static inline size_t
+chat_count(const struct chat_node *list)
+{
+	size_t n = 0;
+
+	for (; list != NULL; list = list->next)
+		n++;
+	return n;
+}
+
 struct chat_macro {
 	const struct chat_node	*node;
 	struct chat_scope	*scope;	/* where it was defined */
@@ -413,6 +423,12 @@ static inline int
 chat_missing(const struct chat_value *v)
 {
 	return v == NULL || v->type == CHAT_NONE;
+}
+
+static inline int
+chat_is_list(const struct chat_value *v)
+{
+	return v->type == CHAT_LIST || v->type == CHAT_TUPLE;
 }
 
 /* Is it an integer of 64 bits, or a boolean? */

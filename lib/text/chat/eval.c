@@ -33,11 +33,8 @@ list(struct chat_exec *r, const struct chat_node *n)
 	struct chat_value out = {
 	    .type = n->kind == CHAT_K_LIST ? CHAT_LIST : CHAT_TUPLE };
 	const struct chat_node *m;
-	size_t count = 0;
 
-	for (m = n->list; m != NULL; m = m->next)
-		count++;
-	out.u.l.v = qwen_chat_new(r, count, sizeof *out.u.l.v);
+	out.u.l.v = qwen_chat_new(r, chat_count(n->list), sizeof *out.u.l.v);
 	for (m = n->list; m != NULL && out.u.l.v != NULL; m = m->next)
 		out.u.l.v[out.u.l.n++] = qwen_chat_eval(r, m);
 	return out;
@@ -161,10 +158,8 @@ arguments(struct chat_exec *r, const struct chat_node *list_of)
 {
 	struct chat_args a = { 0 };
 	const struct chat_node *m;
-	size_t n = 0;
+	size_t n = chat_count(list_of);
 
-	for (m = list_of; m != NULL; m = m->next)
-		n++;
 	if (n == 0)
 		return a;
 	a.v = qwen_chat_new(r, n, sizeof *a.v);

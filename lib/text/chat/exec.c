@@ -191,17 +191,13 @@ check_arguments(struct chat_exec *r, const struct chat_macro *m,
     const struct chat_node *args)
 {
 	const struct chat_node *arg, *p;
-	size_t n = 0, n_args = 0, n_plain = 0;
+	size_t n = chat_count(m->node->a), n_plain = 0;
 
 	if (m->node->a == NULL && args != NULL)
 		qwen_chat_fail(r, "macro '%.60s' takes no more arguments",
 		    m->node->name);
-	for (p = m->node->a; p != NULL; p = p->next)
-		n++;
-	for (arg = args; arg != NULL; arg = arg->next)
-		n_args++;
 	/* each name is searched among all parameters, here and in bind() */
-	if (qwen_chat_step(r, n * n_args / 4) < 0)
+	if (qwen_chat_step(r, n * chat_count(args) / 4) < 0)
 		return;
 	for (arg = args; arg != NULL; arg = arg->next) {
 		for (p = m->node->a; arg->name != NULL && p != NULL &&

@@ -49,10 +49,10 @@ separators(const struct chat_builtin_call *c, struct chat_dumps *how)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, 2, "separators");
 
-	if (v == NULL || v->type == CHAT_NONE)
+	if (chat_missing(v))
 		return;
-	if ((v->type != CHAT_TUPLE && v->type != CHAT_LIST) ||
-	    v->u.l.n != 2 || v->u.l.v[0].type != CHAT_TEXT ||
+	if (!chat_is_list(v) || v->u.l.n != 2 ||
+	    v->u.l.v[0].type != CHAT_TEXT ||
 	    v->u.l.v[1].type != CHAT_TEXT) {
 		cannot(c, "tojson with separators that are", v);
 		return;
@@ -174,7 +174,7 @@ f_int(const struct chat_builtin_call *c)
 	int64_t i;
 	double f;
 
-	if (x->type == CHAT_INT || x->type == CHAT_BOOL)
+	if (chat_is_whole(x))
 		return chat_int(x->u.i);
 	if (x->type == CHAT_BIG)
 		return *x;

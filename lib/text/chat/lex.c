@@ -198,13 +198,6 @@ next_outside(struct chat_lexer *l, struct qwen_err *err)
 
 /* ------------------------------------------------------------- inside a tag */
 
-static int
-is_word(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	    (c >= '0' && c <= '9') || c == '_';
-}
-
 /* Returns 1 at the end of the tag, and advances past it. */
 static int
 tag_end(struct chat_lexer *l)
@@ -243,26 +236,34 @@ string(struct chat_lexer *l, struct qwen_err *err)
 	return 0;
 }
 
+static const char *
+skip_digits(const struct chat_lexer *l, const char *p)
+{
+	while (p < l->end && *p >= '0' && *p <= '9')
+		p++;
+	return p;
+}
+
 /* An integer, or a number with a fraction or an exponent. */
 static void
 number(struct chat_lexer *l)
 {
-	const char *p = l->p;
+	const char *p = l->p, *more;
 
 	l->type = CHAT_T_INT;
 	while (p < l->end && ((*p >= '0' && *p <= '9') || *p == '_'))
 		p++;
-	if (p + 1 < l->end && *p == '.' && p[1] >= '0' && p[1] <= '9') {
+	if (p < l->end && *p == '.' &&
+	    (more = skip_digits(l, p + 1)) > p + 1) {
 		l->type = CHAT_T_FLOAT;
-		for (p++; p < l->end && *p >= '0' && *p <= '9'; p++)
-			;
+		p = more;
 	}
-	if (p + 1 < l->end && (*p == 'e' || *p == 'E') &&
-	    ((p[1] >= '0' && p[1] <= '9') || (p + 2 < l->end &&
-	    (p[1] == '+' || p[1] == '-') && p[2] >= '0' && p[2] <= '9'))) {
-		l->type = CHAT_T_FLOAT;
-		for (p += 2; p < l->end && *p >= '0' && *p <= '9'; p++)
-			;
+	if (p + 1 < l->end && (*p == 'e' || *p == 'E')) {
+		more = p + 1 + (p[1] == '+' || p[1] == '-');
+		if (skip_digits(l, more) > more) {
+			l->type = CHAT_T_FLOAT;
+			p = skip_digits(l, more);
+		}
 	}
 	l->s = l->p;
 	l->n = (size_t)(p - l->p);
@@ -327,9 +328,9 @@ qwen_chat_next(struct chat_lexer *l, struct qwen_err *err)
 		number(l);
 		return 0;
 	}
-	if (!is_word(*l->p))
+	if (!chat_is_word(*l->p))
 		return sign(l, err);
-	for (p = l->p; p < l->end && is_word(*p); p++)
+	for (p = l->p; p < l->end && chat_is_word(*p); p++)
 		;
 	l->type = CHAT_T_NAME;
 	l->s = l->p;

@@ -35,6 +35,14 @@ struct chat_lexer {
 
 void qwen_chat_lex(struct chat_lexer *l, const char *source, size_t n);
 
+/* Is c a letter, a digit or _, of which names consist? */
+static inline int
+chat_is_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	    (c >= '0' && c <= '9') || c == '_';
+}
+
 /* Advances to the next token. */
 int qwen_chat_next(struct chat_lexer *l, struct qwen_err *err);
 

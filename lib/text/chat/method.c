@@ -13,7 +13,7 @@ text_arg(const struct chat_builtin_call *c, size_t i, const char *key)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
 
-	if (v == NULL || v->type == CHAT_NONE)
+	if (chat_missing(v))
 		return NULL;
 	if (v->type != CHAT_TEXT) {
 		qwen_chat_fail(c->r, "expected a string, got %s",

@@ -171,8 +171,7 @@ struct chat_value
 qwen_chat_binary(struct chat_exec *r, enum chat_op op,
     const struct chat_value *a, const struct chat_value *b)
 {
-	int whole_a = a->type == CHAT_INT || a->type == CHAT_BOOL;
-	int whole_b = b->type == CHAT_INT || b->type == CHAT_BOOL;
+	int whole_a = chat_is_whole(a), whole_b = chat_is_whole(b);
 	struct chat_value out = { .type = CHAT_FLOAT };
 	double x, y;
 
@@ -184,18 +183,15 @@ qwen_chat_binary(struct chat_exec *r, enum chat_op op,
 	if (op == CHAT_CONCAT || (op == CHAT_ADD && a->type == CHAT_TEXT &&
 	    b->type == CHAT_TEXT))
 		return write_both(r, a, b);
-	if (op == CHAT_ADD && a->type == b->type &&
-	    (a->type == CHAT_LIST || a->type == CHAT_TUPLE))
+	if (op == CHAT_ADD && a->type == b->type && chat_is_list(a))
 		return join_lists(r, a, b);
 	if (op == CHAT_MUL && a->type == CHAT_TEXT && whole_b)
 		return repeat(r, &a->u.s, b->u.i);
 	if (op == CHAT_MUL && b->type == CHAT_TEXT && whole_a)
 		return repeat(r, &b->u.s, a->u.i);
-	if (op == CHAT_MUL && whole_b &&
-	    (a->type == CHAT_LIST || a->type == CHAT_TUPLE))
+	if (op == CHAT_MUL && whole_b && chat_is_list(a))
 		return repeat_list(r, a, b->u.i);
-	if (op == CHAT_MUL && whole_a &&
-	    (b->type == CHAT_LIST || b->type == CHAT_TUPLE))
+	if (op == CHAT_MUL && whole_a && chat_is_list(b))
 		return repeat_list(r, b, a->u.i);
 	if (whole_a && whole_b && op != CHAT_DIV && op != CHAT_POW)
 		return integers(r, op, a->u.i, b->u.i);
@@ -241,8 +237,7 @@ qwen_chat_compare(struct chat_exec *r, enum chat_op op,
 		c = qwen_chat_compare_text(&a->u.s, &b->u.s);
 	} else if (qwen_chat_number(a, &x) && qwen_chat_number(b, &y))
 		c = (x > y) - (x < y);
-	else if (a->type == b->type &&
-	    (a->type == CHAT_LIST || a->type == CHAT_TUPLE)) {
+	else if (a->type == b->type && chat_is_list(a)) {
 		if (++r->depth > CHAT_RUN_DEPTH)
 			qwen_chat_limit(r, "depth");
 		else

@@ -336,8 +336,8 @@ qwen_reply_feed(struct qwen_reply *r, const void *text_in, size_t n,
 	return put_text(r, text_in, n) < 0 ? -1 : run(r, 0);
 }
 
-static int
-finish(struct qwen_reply *r, struct qwen_err *err)
+int
+qwen_reply_finish(struct qwen_reply *r, struct qwen_err *err)
 {
 	r->err = err;
 	if (r->n_tail > 0 && extend(r, no_character, 3) < 0)
@@ -347,16 +347,10 @@ finish(struct qwen_reply *r, struct qwen_err *err)
 }
 
 int
-qwen_reply_finish(struct qwen_reply *r, struct qwen_err *err)
-{
-	return finish(r, err);
-}
-
-int
 qwen_reply_cut(struct qwen_reply *r, struct qwen_err *err)
 {
 	r->cut = 1;
-	return finish(r, err);
+	return qwen_reply_finish(r, err);
 }
 
 void

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "text/chat/chat.h"
+#include "text/chat/lex.h"
 #include "text/chat/request.h"
 
 enum {
@@ -92,26 +93,21 @@ qwen_template_open_text(struct qwen_template **out, const char *source,
 	if (n > CHAT_TEMPLATE_MAX)
 		return qwen_fail(err, QWEN_EUNSUP, "chat template of %zu "
 		    "bytes; at most %d are read", n, CHAT_TEMPLATE_MAX);
-	if ((t = calloc(1, sizeof *t)) == NULL)
-		return qwen_oom(err);
-	t->mem.max = PARSE_MEMORY;
-	t->source = malloc(n + 1);
-	if (t->source == NULL)
-		qwen_oom(err);
-	else {
-		if (n > 0)
-			memcpy(t->source, source, n);
-		n = normalise(t->source, n);
-		t->source[n] = '\0';
-	}
-	if (t->source == NULL || qwen_chat_parse(t, t->source, n, err) < 0) {
+	if ((t = calloc(1, sizeof *t)) == NULL ||
+	    (t->source = malloc(n + 1)) == NULL) {
 		qwen_template_close(t);
-		return -1;
+		return qwen_oom(err);
 	}
+	t->mem.max = PARSE_MEMORY;
+	if (n > 0)
+		memcpy(t->source, source, n);
+	n = normalise(t->source, n);
+	t->source[n] = '\0';
 	t->xml = strstr(t->source, "<function=") != NULL;
 	t->json = !t->xml && strstr(t->source, "<tool_call>") != NULL;
 	t->thinks = strstr(t->source, "<think>") != NULL;
-	if (parses_arguments(t, err) < 0) {
+	if (qwen_chat_parse(t, t->source, n, err) < 0 ||
+	    parses_arguments(t, err) < 0) {
 		qwen_template_close(t);
 		return -1;
 	}
@@ -195,13 +191,6 @@ qwen_template_calls(const struct qwen_template *t)
 	return t->xml ? QWEN_CALLS_TAGS : t->json ? QWEN_CALLS_JSON : 0;
 }
 
-static int
-is_of_word(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	    (c >= '0' && c <= '9') || c == '_';
-}
-
 int
 qwen_template_names(const struct qwen_template *t, const char *word)
 {
@@ -209,8 +198,8 @@ qwen_template_names(const struct qwen_template *t, const char *word)
 	size_t n = strlen(word);
 
 	while (n > 0 && (s = strstr(s, word)) != NULL) {
-		if ((s == t->source || !is_of_word(s[-1])) &&
-		    !is_of_word(s[n]))
+		if ((s == t->source || !chat_is_word(s[-1])) &&
+		    !chat_is_word(s[n]))
 			return 1;
 		s++;
 	}

@@ -381,7 +381,7 @@ struct chat_value
 qwen_chat_item(struct chat_exec *r, const struct chat_value *obj,
     const struct chat_value *key)
 {
-	int whole = key->type == CHAT_INT || key->type == CHAT_BOOL;
+	int whole = chat_is_whole(key);
 	size_t i;
 
 	switch (obj->type) {
@@ -417,9 +417,9 @@ struct range {
 static int64_t
 whole(struct chat_exec *r, const struct chat_value *v, int64_t none)
 {
-	if (v == NULL || v->type == CHAT_NONE)
+	if (chat_missing(v))
 		return none;
-	if (v->type == CHAT_INT || v->type == CHAT_BOOL)
+	if (chat_is_whole(v))
 		return v->u.i;
 	qwen_chat_fail(r, "a slice index cannot be %s", qwen_chat_type_name(v));
 	return none;
@@ -504,8 +504,7 @@ qwen_chat_subset(struct chat_exec *r, const struct chat_value *obj,
 	struct chat_value v = *obj;
 	struct range s;
 
-	if (obj->type != CHAT_TEXT && obj->type != CHAT_LIST &&
-	    obj->type != CHAT_TUPLE) {
+	if (obj->type != CHAT_TEXT && !chat_is_list(obj)) {
 		qwen_chat_fail(r, "%s cannot be sliced",
 		    qwen_chat_type_name(obj));
 		return v;

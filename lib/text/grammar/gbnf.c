@@ -8,56 +8,12 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "base/utf8.h"
-#include "text/grammar/grammar.h"
-
-enum ast_kind {
-	AST_EMPTY, AST_TEXT, AST_RANGES, AST_CAT, AST_ALT, AST_REPEAT, AST_RULE
-};
-
-/* characters lo .. hi */
-struct range {
-	uint32_t	lo, hi;
-};
-
-/* A part of a rule.  Parts are indices; 0 is AST_EMPTY. */
-struct ast {
-	enum ast_kind	kind;
-	uint32_t	a, b;		/* parts; TEXT: offset, length; RANGES:
-					   first, number */
-	uint32_t	min, max;	/* REPEAT; max UINT32_MAX: no limit */
-};
-
-/* One of the texts of a list of alternatives. */
-struct word {
-	const unsigned char *s;
-	size_t		 n;
-};
-
-enum { NAME_SLOTS = 2 * QWEN_GRAMMAR_RULES };
-
-struct parser {
-	struct qwen_grammar *g;
-	const char	*s;
-	size_t		 n, i;
-	struct ast	*ast;
-	size_t		 n_ast, cap_ast;
-	struct range	*range;
-	size_t		 n_range, cap_range;
-	struct qwen_text text;		/* of all literals */
-	struct word	*word;
-	size_t		 n_word, cap_word;
-	uint16_t	 slot[NAME_SLOTS];	/* hash table of rule names:
-						   index + 1 */
-	int		 depth;
-	int		 failed;	/* err is set, parsing has stopped */
-	struct qwen_err	*err;
-};
+#include "text/grammar/gbnf.h"
 
 /* Sets the error with the line, unless one is set.  Returns 0, no part. */
 static uint32_t
-fail(struct parser *p, const char *what)
+fail(struct gbnf_parser *p, const char *what)
 {
 	size_t i, line = 1;
 
@@ -70,9 +26,9 @@ fail(struct parser *p, const char *what)
 	return 0;
 }
 
-/* Makes room for one more element; returns 0 on failure, now or earlier. */
-static int
-more(struct parser *p, void *array, size_t *cap, size_t n, size_t size)
+int
+qwen_gbnf_more(struct gbnf_parser *p, void *array, size_t *cap, size_t n,
+    size_t size)
 {
 	if (!p->failed && qwen_grow(array, cap, n + 1, size) < 0)
 		p->failed = qwen_oom(p->err) < 0;
@@ -83,39 +39,40 @@ more(struct parser *p, void *array, size_t *cap, size_t n, size_t size)
 
 /* Adds a part. */
 static uint32_t
-make(struct parser *p, enum ast_kind kind, uint32_t a, uint32_t b)
+make(struct gbnf_parser *p, enum gbnf_kind kind, uint32_t a, uint32_t b)
 {
 	if (p->n_ast >= QWEN_GRAMMAR_NODES)
 		fail(p, "the grammar is too large");
-	if (!more(p, &p->ast, &p->cap_ast, p->n_ast, sizeof *p->ast))
+	if (!qwen_gbnf_more(p, &p->ast, &p->cap_ast, p->n_ast, sizeof *p->ast))
 		return 0;
-	p->ast[p->n_ast] = (struct ast){ .kind = kind, .a = a, .b = b };
+	p->ast[p->n_ast] = (struct gbnf_part){ .kind = kind, .a = a, .b = b };
 	return (uint32_t)p->n_ast++;
 }
 
 /* Returns the sequence of two parts; 0 is the empty part. */
 static uint32_t
-cat(struct parser *p, uint32_t all, uint32_t one)
+cat(struct gbnf_parser *p, uint32_t all, uint32_t one)
 {
-	return all == 0 ? one : make(p, AST_CAT, all, one);
+	return all == 0 ? one : make(p, GBNF_CAT, all, one);
 }
 
 static void
-add_range(struct parser *p, uint32_t lo, uint32_t hi)
+add_range(struct gbnf_parser *p, uint32_t lo, uint32_t hi)
 {
-	if (more(p, &p->range, &p->cap_range, p->n_range, sizeof *p->range))
-		p->range[p->n_range++] = (struct range){ lo, hi };
+	if (qwen_gbnf_more(p, &p->range, &p->cap_range, p->n_range,
+	    sizeof *p->range))
+		p->range[p->n_range++] = (struct gbnf_range){ lo, hi };
 }
 
 /* Is the next character c? pass() also skips it. */
 static int
-next_is(const struct parser *p, char c)
+next_is(const struct gbnf_parser *p, char c)
 {
 	return !p->failed && p->i < p->n && p->s[p->i] == c;
 }
 
 static int
-pass(struct parser *p, char c)
+pass(struct gbnf_parser *p, char c)
 {
 	int here = next_is(p, c);
 
@@ -125,7 +82,7 @@ pass(struct parser *p, char c)
 
 /* Skips white space and comments; lines: skips line feeds, too. */
 static void
-space(struct parser *p, int lines)
+space(struct gbnf_parser *p, int lines)
 {
 	while (p->i < p->n) {
 		char c = p->s[p->i];
@@ -150,7 +107,7 @@ is_name(char c)
 
 /* Returns the rule of this name, and creates it if it is new. */
 static uint32_t
-find_rule(struct parser *p, const char *name, size_t len)
+find_rule(struct gbnf_parser *p, const char *name, size_t len)
 {
 	struct qwen_grammar *g = p->g;
 	uint32_t h = 0;
@@ -160,7 +117,7 @@ find_rule(struct parser *p, const char *name, size_t len)
 	for (i = 0; i < len; i++)
 		h = 31 * h + (unsigned char)name[i];
 	for (h = h * 0x9e3779b1u >> 19; p->slot[h] != 0;
-	    h = (h + 1) % NAME_SLOTS) {
+	    h = (h + 1) % GBNF_SLOTS) {
 		i = p->slot[h] - 1u;
 		if (g->rule[i].len == len &&
 		    memcmp(g->rule[i].name, name, len) == 0)
@@ -168,7 +125,8 @@ find_rule(struct parser *p, const char *name, size_t len)
 	}
 	if (g->n_rules >= QWEN_GRAMMAR_RULES)
 		fail(p, "too many rules");
-	if (!more(p, &g->rule, &g->cap_rules, g->n_rules, sizeof *g->rule))
+	if (!qwen_gbnf_more(p, &g->rule, &g->cap_rules, g->n_rules,
+	    sizeof *g->rule))
 		return 0;
 	if ((copy = qwen_alloc(len + 1, 1)) == NULL) {
 		p->failed = qwen_oom(p->err) < 0;
@@ -182,7 +140,7 @@ find_rule(struct parser *p, const char *name, size_t len)
 
 /* Returns the length of the name here, 0 if there is none. */
 static size_t
-name_here(const struct parser *p)
+name_here(const struct gbnf_parser *p)
 {
 	size_t n = 0;
 
@@ -192,7 +150,7 @@ name_here(const struct parser *p)
 }
 
 static uint32_t
-escape(struct parser *p)
+escape(struct gbnf_parser *p)
 {
 	static const char from[] = "nrt\\\"[]-^/'", to[] = "\n\r\t\\\"[]-^/'";
 	const char *at;
@@ -217,7 +175,7 @@ escape(struct parser *p)
 
 /* Reads a UTF-8 character or an escape. */
 static uint32_t
-character(struct parser *p)
+character(struct gbnf_parser *p)
 {
 	const unsigned char *s = (const unsigned char *)p->s + p->i;
 	uint32_t c = 0;
@@ -239,7 +197,7 @@ character(struct parser *p)
 }
 
 static uint32_t
-literal(struct parser *p)
+literal(struct gbnf_parser *p)
 {
 	size_t from = p->text.n;
 	char s[4];
@@ -248,14 +206,14 @@ literal(struct parser *p)
 		qwen_text_add(&p->text, s, qwen_utf8_write(character(p), s));
 	if (p->text.failed && !p->failed)
 		p->failed = qwen_oom(p->err) < 0;
-	return p->text.n == from || p->failed ? 0 : make(p, AST_TEXT,
+	return p->text.n == from || p->failed ? 0 : make(p, GBNF_TEXT,
 	    (uint32_t)from, (uint32_t)(p->text.n - from));
 }
 
 static int
 compare_range(const void *a, const void *b)
 {
-	const struct range *x = a, *y = b;
+	const struct gbnf_range *x = a, *y = b;
 
 	return (x->lo > y->lo) - (x->lo < y->lo);
 }
@@ -265,11 +223,11 @@ compare_range(const void *a, const void *b)
  * characters outside of them.
  */
 static void
-settle(struct parser *p, size_t first, int outside)
+settle(struct gbnf_parser *p, size_t first, int outside)
 {
 	size_t n = p->n_range - first, i, m = 0;
-	struct range *r = n > 0 ? p->range + first : NULL;
-	uint32_t from = 0, lo, hi;
+	struct gbnf_range *r = n > 0 ? p->range + first : NULL;
+	uint32_t from = 0, next;
 
 	if (n > 0)
 		qsort(r, n, sizeof *r, compare_range);
@@ -285,18 +243,18 @@ settle(struct parser *p, size_t first, int outside)
 		return;
 	p->n_range = first;
 	for (i = 0; i < m; i++) {
-		lo = r[i].lo;
-		hi = r[i].hi;
-		if (lo > from)
-			p->range[p->n_range++] = (struct range){ from, lo - 1 };
-		from = hi + 1;
+		next = r[i].hi + 1;
+		if (r[i].lo > from)
+			p->range[p->n_range++] = (struct gbnf_range){ from,
+			    r[i].lo - 1 };
+		from = next;
 	}
 	if (from <= 0x10ffff)
 		add_range(p, from, 0x10ffff);
 }
 
 static uint32_t
-class(struct parser *p)
+class(struct gbnf_parser *p)
 {
 	size_t first = p->n_range;
 	uint32_t lo, hi;
@@ -318,14 +276,14 @@ class(struct parser *p)
 	settle(p, first, outside);
 	if (p->n_range == first)
 		fail(p, "empty character class");
-	return make(p, AST_RANGES, (uint32_t)first,
+	return make(p, GBNF_RANGES, (uint32_t)first,
 	    (uint32_t)(p->n_range - first));
 }
 
-static uint32_t alternatives(struct parser *p);
+static uint32_t alternatives(struct gbnf_parser *p);
 
 static uint32_t
-group(struct parser *p)
+group(struct gbnf_parser *p)
 {
 	uint32_t a;
 
@@ -338,7 +296,7 @@ group(struct parser *p)
 }
 
 static uint32_t
-number(struct parser *p)
+number(struct gbnf_parser *p)
 {
 	size_t from = p->i;
 	uint32_t n = 0;
@@ -353,7 +311,7 @@ number(struct parser *p)
 
 /* Reads {m}, {m,} or {m,n} after the brace. */
 static void
-bounds(struct parser *p, uint32_t *min, uint32_t *max)
+bounds(struct gbnf_parser *p, uint32_t *min, uint32_t *max)
 {
 	space(p, 0);
 	*max = *min = number(p);
@@ -372,7 +330,7 @@ bounds(struct parser *p, uint32_t *min, uint32_t *max)
 
 /* Reads the *, +, ? or { after a part, if there is one. */
 static uint32_t
-repeat(struct parser *p, uint32_t a)
+repeat(struct gbnf_parser *p, uint32_t a)
 {
 	uint32_t min = 0, max = UINT32_MAX, r;
 
@@ -386,7 +344,7 @@ repeat(struct parser *p, uint32_t a)
 		return a;
 	if (p->i < p->n && strchr("*+?{", p->s[p->i]) != NULL)
 		fail(p, "repeated repetition needs brackets");
-	if ((r = make(p, AST_REPEAT, a, 0)) != 0) {
+	if ((r = make(p, GBNF_REPEAT, a, 0)) != 0) {
 		p->ast[r].min = min;
 		p->ast[r].max = max;
 	}
@@ -394,7 +352,7 @@ repeat(struct parser *p, uint32_t a)
 }
 
 static uint32_t
-item(struct parser *p)
+item(struct gbnf_parser *p)
 {
 	uint32_t a;
 	size_t n;
@@ -409,19 +367,19 @@ item(struct parser *p)
 	case '.':
 		p->i++;
 		add_range(p, 0, 0x10ffff);
-		return make(p, AST_RANGES, (uint32_t)p->n_range - 1, 1);
+		return make(p, GBNF_RANGES, (uint32_t)p->n_range - 1, 1);
 	}
 	if ((n = name_here(p)) == 0)
 		return fail(p, "expected a string, a character class, a group "
 		    "or a rule name");
 	a = find_rule(p, p->s + p->i, n);
 	p->i += n;
-	return make(p, AST_RULE, a, 0);
+	return make(p, GBNF_RULE, a, 0);
 }
 
 /* Returns the offset after "name ::=" if a rule begins here; else 0. */
 static size_t
-rule_here(struct parser *p)
+rule_here(struct gbnf_parser *p)
 {
 	size_t n = name_here(p), at = p->i, end;
 
@@ -434,7 +392,7 @@ rule_here(struct parser *p)
 }
 
 static uint32_t
-sequence(struct parser *p)
+sequence(struct gbnf_parser *p)
 {
 	uint32_t all = 0;
 
@@ -449,247 +407,19 @@ sequence(struct parser *p)
 }
 
 static uint32_t
-alternatives(struct parser *p)
+alternatives(struct gbnf_parser *p)
 {
 	uint32_t a = sequence(p);
 
 	while (pass(p, '|'))
-		a = make(p, AST_ALT, a, sequence(p));
+		a = make(p, GBNF_ALT, a, sequence(p));
 	return a;
 }
 
-/* --------------------------------------------------------------- the graph */
-
-/* Creates a node; returns 0, an END, on failure. */
-static uint32_t
-new_node(struct parser *p, enum qwen_gnode_kind kind, uint32_t next,
-    uint32_t also)
-{
-	struct qwen_grammar *g = p->g;
-
-	/* repetitions may expand to at most QWEN_GRAMMAR_NODES */
-	if (g->n_nodes >= QWEN_GRAMMAR_NODES + 2 * p->n && !p->failed)
-		p->failed = qwen_fail(p->err, QWEN_ERANGE, "the grammar "
-		    "exceeds %d nodes after expanding its repetitions",
-		    QWEN_GRAMMAR_NODES) < 0;
-	if (!more(p, &g->node, &g->cap_nodes, g->n_nodes, sizeof *g->node))
-		return 0;
-	g->node[g->n_nodes] = (struct qwen_gnode){
-		.kind = (unsigned char)kind, .next = next, .also = also };
-	return (uint32_t)g->n_nodes++;
-}
-
-/*
- * Creates nodes for the characters lo .. hi, whose UTF-8 has equal length.
- * Splits the range if the first bytes differ and the bytes after them have
- * limits.
- */
-static uint32_t
-put_span(struct parser *p, uint32_t lo, uint32_t hi, uint32_t next)
-{
-	char a[4], b[4];
-	int n = (int)qwen_utf8_write(lo, a), k, j;
-
-	for (k = 1; k < n; k++) {
-		/* the bits after byte k */
-		uint32_t low = (1u << (6 * (n - k))) - 1;
-
-		if ((lo & ~low) == (hi & ~low))
-			continue;
-		if ((lo & low) != 0)
-			return new_node(p, QWEN_GNODE_SPLIT,
-			    put_span(p, lo, lo | low, next),
-			    put_span(p, (lo | low) + 1, hi, next));
-		if ((hi & low) != low)
-			return new_node(p, QWEN_GNODE_SPLIT,
-			    put_span(p, lo, (hi & ~low) - 1, next),
-			    put_span(p, hi & ~low, hi, next));
-	}
-	qwen_utf8_write(hi, b);
-	for (j = n - 1; j >= 0 && !p->failed; j--) {
-		next = new_node(p, QWEN_GNODE_BYTE, next, 0);
-		p->g->node[next].lo = (unsigned char)a[j];
-		p->g->node[next].hi = (unsigned char)b[j];
-	}
-	return next;
-}
-
-/* Creates nodes for a range, split by UTF-8 length and without surrogates. */
-static uint32_t
-put_range(struct parser *p, struct range r, uint32_t next)
-{
-	static const struct range part[] = {
-		{ 0, 0x7f }, { 0x80, 0x7ff }, { 0x800, 0xd7ff },
-		{ 0xe000, 0xffff }, { 0x10000, 0x10ffff },
-	};
-	uint32_t all = 0, one;
-	size_t i;
-
-	for (i = 0; i < 5; i++) {
-		uint32_t lo = r.lo > part[i].lo ? r.lo : part[i].lo;
-		uint32_t hi = r.hi < part[i].hi ? r.hi : part[i].hi;
-
-		if (lo > hi)
-			continue;
-		one = put_span(p, lo, hi, next);
-		all = all == 0 ? one : new_node(p, QWEN_GNODE_SPLIT, all, one);
-	}
-	return all;
-}
-
-static uint32_t
-put_text(struct parser *p, const unsigned char *s, size_t n, uint32_t next)
-{
-	while (n-- > 0 && !p->failed) {
-		next = new_node(p, QWEN_GNODE_BYTE, next, 0);
-		p->g->node[next].lo = p->g->node[next].hi = s[n];
-	}
-	return next;
-}
-
-static int
-compare_word(const void *a, const void *b)
-{
-	const struct word *x = a, *y = b;
-	int c = memcmp(x->s, y->s, x->n < y->n ? x->n : y->n);
-
-	return c != 0 ? c : (x->n > y->n) - (x->n < y->n);
-}
-
-/* Returns byte i of the text; -1 at its end. */
-static int
-byte_at(const struct word *w, size_t i)
-{
-	return i < w->n ? w->s[i] : -1;
-}
-
-/*
- * Creates nodes for a choice of n sorted texts that agree before byte from.
- * Common prefixes share nodes, so that a text is at few places of a long list.
- */
-static uint32_t
-put_words(struct parser *p, const struct word *w, size_t n, size_t from,
-    uint32_t next)
-{
-	size_t same = from, i, k;
-	uint32_t all = 0, one;
-
-	while (same < w->n && byte_at(&w[n - 1], same) == w->s[same])
-		same++;
-	for (i = 0; i < n && !p->failed; i = k) {
-		int byte = byte_at(&w[i], same);
-
-		for (k = i + 1; k < n && byte_at(&w[k], same) == byte; k++)
-			;
-		one = byte < 0 ? next : put_words(p, w + i, k - i, same, next);
-		all = i == 0 ? one : new_node(p, QWEN_GNODE_SPLIT, one, all);
-	}
-	return put_text(p, w->s + from, same - from, all);
-}
-
-static uint32_t put_ast(struct parser *p, uint32_t ast, uint32_t next);
-
-/*
- * Creates nodes for alternatives; literals share their prefixes.  AST_ALT nests
- * to the left, so this is a loop.
- */
-static uint32_t
-put_alternatives(struct parser *p, uint32_t ast, uint32_t next)
-{
-	uint32_t at, part, all = 0, one;
-
-	p->n_word = 0;
-	for (at = ast; ; at = p->ast[at].a) {
-		int last = p->ast[at].kind != AST_ALT;
-		const struct ast *a = &p->ast[last ? at : p->ast[at].b];
-
-		if (a->kind == AST_TEXT && more(p, &p->word, &p->cap_word,
-		    p->n_word, sizeof *p->word))
-			p->word[p->n_word++] = (struct word){
-			    (unsigned char *)p->text.s + a->a, a->b };
-		if (last)
-			break;
-	}
-	if (p->n_word > 0) {
-		qsort(p->word, p->n_word, sizeof *p->word, compare_word);
-		all = put_words(p, p->word, p->n_word, 0, next);
-	}
-	for (at = ast; !p->failed; at = p->ast[at].a) {
-		part = p->ast[at].kind == AST_ALT ? p->ast[at].b : at;
-		if (p->ast[part].kind != AST_TEXT) {
-			one = put_ast(p, part, next);
-			all = all == 0 ? one : new_node(p, QWEN_GNODE_SPLIT,
-			    one, all);
-		}
-		if (part == at)
-			break;
-	}
-	return all;
-}
-
-/* Creates nodes for min to max repetitions. */
-static uint32_t
-put_repeat(struct parser *p, struct ast a, uint32_t next)
-{
-	uint32_t at = next, body, k;
-
-	if (a.max == UINT32_MAX) {
-		at = new_node(p, QWEN_GNODE_SPLIT, next, next);
-		body = put_ast(p, a.a, at);
-		if (!p->failed)
-			p->g->node[at].also = body;
-	} else {
-		for (k = a.min; k < a.max && !p->failed; k++)
-			at = new_node(p, QWEN_GNODE_SPLIT, put_ast(p, a.a, at),
-			    next);
-	}
-	/* repeating nothing is the same as one time */
-	for (k = 0, body = UINT32_MAX; k < a.min && body != at && !p->failed;
-	    k++) {
-		body = at;
-		at = put_ast(p, a.a, at);
-	}
-	return at;
-}
-
-/* Creates nodes that match the part and continue at next; returns the first. */
-static uint32_t
-put_ast(struct parser *p, uint32_t ast, uint32_t next)
-{
-	struct ast a = p->ast[ast];
-	uint32_t i, all = 0, one;
-
-	if (p->failed)
-		return 0;
-	switch (a.kind) {
-	case AST_EMPTY:
-		break;
-	case AST_TEXT:
-		return put_text(p, (unsigned char *)p->text.s + a.a, a.b, next);
-	case AST_RANGES:
-		for (i = 0; i < a.b && !p->failed; i++) {
-			one = put_range(p, p->range[a.a + i], next);
-			all = i == 0 ? one : new_node(p, QWEN_GNODE_SPLIT, all,
-			    one);
-		}
-		return all;
-	case AST_CAT:
-		/* AST_CAT nests to the left: loop from the end */
-		for (; a.kind == AST_CAT; ast = a.a, a = p->ast[ast])
-			next = put_ast(p, a.b, next);
-		return put_ast(p, ast, next);
-	case AST_ALT:
-		return put_alternatives(p, ast, next);
-	case AST_REPEAT:
-		return put_repeat(p, a, next);
-	case AST_RULE:
-		return new_node(p, QWEN_GNODE_CALL, next, a.a);
-	}
-	return next;
-}
+/* ------------------------------------------------------------------- rules */
 
 static void
-rule(struct parser *p)
+rule(struct gbnf_parser *p)
 {
 	uint32_t name, ast;
 	size_t n = name_here(p), body = rule_here(p);
@@ -710,18 +440,18 @@ rule(struct parser *p)
 		fail(p, "unmatched closing bracket");
 	if (p->failed)
 		return;
-	p->g->rule[name].start = put_ast(p, ast,
-	    new_node(p, QWEN_GNODE_END, 0, name));
+	p->g->rule[name].start = qwen_gbnf_put(p, ast,
+	    qwen_gbnf_node(p, QWEN_GNODE_END, 0, name));
 	p->g->rule[name].defined = 1;
 }
 
 static int
-parse(struct parser *p)
+parse(struct gbnf_parser *p)
 {
 	size_t i;
 
-	make(p, AST_EMPTY, 0, 0);
-	new_node(p, QWEN_GNODE_END, 0, 0);
+	make(p, GBNF_EMPTY, 0, 0);
+	qwen_gbnf_node(p, QWEN_GNODE_END, 0, 0);
 	for (space(p, 1); p->i < p->n && !p->failed; space(p, 1))
 		rule(p);
 	if (p->failed)
@@ -745,7 +475,7 @@ qwen_grammar_open(struct qwen_grammar **out, const char *text, size_t n,
     struct qwen_err *err)
 {
 	struct qwen_grammar *g = qwen_alloc(1, sizeof *g);
-	struct parser p = { .g = g, .s = text, .n = n, .err = err };
+	struct gbnf_parser p = { .g = g, .s = text, .n = n, .err = err };
 	int rc = -1;
 
 	*out = NULL;

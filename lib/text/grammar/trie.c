@@ -96,37 +96,18 @@ build(struct qwen_trie *t, const struct entry *e, size_t n, uint32_t *open)
 		t->node[open[--depth]].end = (uint32_t)t->n;
 }
 
-/* Returns the length of the UTF-8 character at s; 0 if it is invalid. */
-static size_t
-character(const unsigned char *s, size_t n)
-{
-	size_t len = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 :
-	    *s >= 0xe0 && *s < 0xf0 ? 3 : *s >= 0xf0 && *s < 0xf5 ? 4 : 0;
-	size_t k;
-
-	if (len == 0 || len > n)
-		return 0;
-	for (k = 1; k < len; k++) {
-		if ((s[k] & 0xc0) != 0x80)
-			return 0;
-	}
-	/* too long an encoding, a surrogate, or above U+10FFFF */
-	if ((*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f) ||
-	    (*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] > 0x8f))
-		return 0;
-	return len;
-}
-
 /* Returns the characters of a plain text; else QWEN_NOT_PLAIN. */
 static unsigned char
 count_plain(const unsigned char *s, size_t n)
 {
-	size_t i, len, chars = 0;
+	size_t i, chars = 0;
+	uint32_t c;
+	int len;
 
-	for (i = 0; i < n; i += len, chars++) {
+	for (i = 0; i < n; i += (size_t)len, chars++) {
+		len = qwen_utf8_read(s + i, n - i, &c);
 		if (s[i] < 0x20 || s[i] == '"' || s[i] == '\\' ||
-		    chars == QWEN_PLAIN_MAX ||
-		    (len = character(s + i, n - i)) == 0)
+		    chars == QWEN_PLAIN_MAX || len <= 0)
 			return QWEN_NOT_PLAIN;
 	}
 	return (unsigned char)chars;

@@ -87,36 +87,6 @@ put_ascii(struct qwen_nfc *f, const unsigned char *s, size_t n)
 	return uninorm_filter_write(f->filter, s[n - 1]);
 }
 
-/* Returns the length of a character that begins with byte c; 0 if none does. */
-static size_t
-length_of(unsigned char c)
-{
-	return c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 :
-	    c < 0xf5 ? 4 : 0;
-}
-
-/*
- * Decodes a character of several bytes at s: returns its length; 0 if it is
- * invalid; n + 1 if the n bytes may be the beginning of one.
- */
-static size_t
-decode(const unsigned char *s, size_t n, ucs4_t *c)
-{
-	static const ucs4_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t len = length_of(s[0]), i;
-
-	*c = s[0] & (0x7fu >> len);
-	for (i = 1; i < len && i < n; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-		*c = *c << 6 | (s[i] & 0x3f);
-	}
-	if (len > n)
-		return n + 1;
-	return *c < least[len] || *c > 0x10ffff ||
-	    (*c >= 0xd800 && *c <= 0xdfff) ? 0 : len;
-}
-
 /*
  * Adds one character or invalid byte: returns its length; 0 if it is
  * incomplete; -1 if out of memory.
@@ -124,22 +94,21 @@ decode(const unsigned char *s, size_t n, ucs4_t *c)
 static int
 put_one(struct qwen_nfc *f, const unsigned char *s, size_t n)
 {
-	size_t len;
-	ucs4_t c;
+	uint32_t c;
+	int len = qwen_utf8_read(s, n, &c);
 
-	if (s[0] < 0x80)
-		return put_ascii(f, s, 1) < 0 ? -1 : 1;
-	len = decode(s, n, &c);
+	if (len < 0)
+		return 0;
+	if (len == 0 && flush(f) < 0)
+		return -1;
 	if (len == 0) {
-		if (flush(f) < 0)
-			return -1;
 		qwen_text_add(f->out, s, 1);
 		return 1;
 	}
-	if (len > n)
-		return 0;
+	if (len == 1)
+		return put_ascii(f, s, 1) < 0 ? -1 : 1;
 	f->waits = 1;
-	return uninorm_filter_write(f->filter, c) < 0 ? -1 : (int)len;
+	return uninorm_filter_write(f->filter, c) < 0 ? -1 : len;
 }
 
 /* Completes the character that is kept in part with bytes of the text. */

@@ -21,7 +21,7 @@ read_file(const char *path, size_t *n)
 	return p;
 }
 
-static int
+static void
 data(struct qchat *c, const char *path)
 {
 	size_t n;
@@ -35,10 +35,9 @@ data(struct qchat *c, const char *path)
 	} else if ((p = read_file(path, &n)) != NULL &&
 	    qchat_add_document(c, path, p, n) == 0)
 		cli_protect_input(path, "a document of this conversation");
-	return 1;
 }
 
-static int
+static void
 load(struct qchat *c, const char *path)
 {
 	struct qwen_messages *m;
@@ -46,7 +45,7 @@ load(struct qchat *c, const char *path)
 	char *p = read_file(path, &n);
 
 	if (p == NULL)
-		return 1;
+		return;
 	if (qwen_messages_read_with(&m, qchat_opt.placeholder, p, n,
 	    &cli_err) < 0) {
 		if (cli_err.code == QWEN_ENOMEM)
@@ -63,10 +62,9 @@ load(struct qchat *c, const char *path)
 		qchat_free_documents(c);
 	}
 	free(p);
-	return 1;
 }
 
-static int
+static void
 save(struct qchat *c, const char *path)
 {
 	struct qwen_text t = { 0 };
@@ -85,62 +83,42 @@ save(struct qchat *c, const char *path)
 	/* a chat that loads the file then finds the state */
 	if (qwen_session_n_tokens(c->session) > 0)
 		tool_store_save(c->store, c->session);
-	return 1;
 }
 
-static int
+static void
 think(struct qchat *c, const char *arg)
 {
 	if (strcmp(arg, "on") != 0 && strcmp(arg, "off") != 0) {
 		warn("/think: on or off?");
-		return 1;
+		return;
 	}
 	qchat_opt.think = strcmp(arg, "off") == 0;
 	qchat_think(c);
 	if (!qchat_model_thinks(c))
 		cli_note("this model does not think: /think has no effect");
-	return 1;
 }
 
-static int
-quit(struct qchat *c, const char *arg)
-{
-	(void)c;
-	(void)arg;
-	return 0;
-}
-
-static int
+static void
 begin_anew(struct qchat *c, const char *arg)
 {
 	(void)arg;
 	qchat_reset(c, qwen_messages_system(c->messages));
-	return 1;
 }
 
-static int
+static void
 set_system(struct qchat *c, const char *arg)
 {
 	qchat_reset(c, *arg != '\0' ? arg : NULL);
-	return 1;
 }
 
-static int
-set(struct qchat *c, const char *arg)
-{
-	qchat_set(c, arg);
-	return 1;
-}
-
-static int
+static void
 show(struct qchat *c, const char *arg)
 {
 	(void)arg;
 	qchat_show(c);
-	return 1;
 }
 
-static int
+static void
 count(struct qchat *c, const char *arg)
 {
 	size_t n = 0, said = qchat_say_documents(c);
@@ -156,7 +134,6 @@ count(struct qchat *c, const char *arg)
 		    "the documents for your next message");
 	if (said > 0)
 		qwen_messages_drop_last(c->messages);
-	return 1;
 }
 
 /*
@@ -177,20 +154,19 @@ back_to_user(struct qchat *c)
 	return 0;
 }
 
-static int
+static void
 undo(struct qchat *c, const char *arg)
 {
 	(void)arg;
 	if (qchat_drop_document(c) || !back_to_user(c))
-		return 1;
+		return;
 	qchat_take_back(c);
 	if (qchat_n_waiting(c) > 0)
 		cli_note("its document is kept for your next message; /undo "
 		    "again drops it");
-	return 1;
 }
 
-static int
+static void
 retry(struct qchat *c, const char *arg)
 {
 	(void)arg;
@@ -199,23 +175,23 @@ retry(struct qchat *c, const char *arg)
 		c->n_document_tokens = 0;
 		qchat_reply(c);
 	}
-	return 1;
 }
 
-static int help(struct qchat *c, const char *arg);
+static void help(struct qchat *c, const char *arg);
 
 static const struct command {
 	const char	*name, *arg, *help;
-	int		(*run)(struct qchat *c, const char *arg);
+	void		(*run)(struct qchat *c, const char *arg);	/* NULL:
+							   leave the chat */
 	int		 needs;		/* the argument is required */
 } commands[] = {
-	{ "/bye", NULL, "leave the chat, as Ctrl-D does", quit, 0 },
+	{ "/bye", NULL, "leave the chat, as Ctrl-D does", NULL, 0 },
 	{ "/data", "FILE", "put a document before your next message; no file: drop them",
 	  data, 0 },
-	{ "/exit", NULL, "leave", quit, 0 },
+	{ "/exit", NULL, "leave", NULL, 0 },
 	{ "/help", NULL, "this", help, 0 },
 	{ "/load", "FILE", "continue a saved conversation", load, 1 },
-	{ "/quit", NULL, "leave", quit, 0 },
+	{ "/quit", NULL, "leave", NULL, 0 },
 	{ "/reset", NULL, "start a new conversation; the system message stays",
 	    begin_anew, 0 },
 	{ "/retry", NULL, "get another answer to your last message", retry, 0 },
@@ -224,7 +200,7 @@ static const struct command {
 	  1 },
 	{ "/set", "NAME VALUE", "set a sampling option, or n; without VALUE "
 	    "reset it",
-	  set, 0 },
+	  qchat_set, 0 },
 	{ "/show", NULL, "show the model and the settings", show, 0 },
 	{ "/system", "TEXT", "start a new conversation with this system "
 	    "message",
@@ -238,7 +214,7 @@ static const struct command {
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
-static int
+static void
 help(struct qchat *c, const char *arg)
 {
 	size_t i;
@@ -251,7 +227,6 @@ help(struct qchat *c, const char *arg)
 		    commands[i].help);
 	fputs("Lines between lines of \"\"\", and lines that end in \\, are "
 	    "one message.\n", stderr);
-	return 1;
 }
 
 static const char *
@@ -358,9 +333,12 @@ qchat_command(struct qchat *c, char *line)
 	for (i = 0; i < N_COMMANDS; i++) {
 		if (strcmp(line, commands[i].name) != 0)
 			continue;
+		if (commands[i].run == NULL)
+			return 0;
 		if (*arg != '\0' || !commands[i].needs)
-			return commands[i].run(c, arg);
-		warn("%s: no file given", line);
+			commands[i].run(c, arg);
+		else
+			warn("%s: no file given", line);
 		return 1;
 	}
 	warn_unknown(line);

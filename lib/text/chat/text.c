@@ -73,55 +73,30 @@ qwen_chat_digits(const char *s, size_t n, int64_t *i)
 	    !__builtin_sub_overflow((int64_t)0, *i, i));
 }
 
-/* A bit set for characters up to U+00FF; others are searched in all. */
-struct charset {
-	const struct chat_text	*all;	/* NULL: white space */
-	uint64_t		 low[4];
-};
-
-static struct charset
-charset(struct chat_exec *r, const struct chat_text *t)
-{
-	struct charset set = { .all = t };
-	uint32_t c;
-	size_t i = 0;
-
-	if (t == NULL || qwen_chat_step(r, 1 + t->n / 4) < 0)
-		return set;
-	while (i < t->n) {
-		i += qwen_chat_char(t->s, i, t->n, &c);
-		if (c < 256)
-			set.low[c / 64] |= UINT64_C(1) << c % 64;
-	}
-	return set;
-}
-
+/* Is a character one of set?  NULL: white space. */
 static int
-among(struct chat_exec *r, uint32_t c, const struct charset *set)
+among(struct chat_exec *r, uint32_t c, const struct chat_text *set)
 {
-	uint32_t d = 0;
+	uint32_t d = c + 1;
 	size_t i = 0;
 
-	if (set->all == NULL)
+	if (set == NULL)
 		return qwen_chat_space(c);
-	if (c < 256)
-		return set->low[c / 64] >> c % 64 & 1;
-	while (i < set->all->n && d != c)
-		i += qwen_chat_char(set->all->s, i, set->all->n, &d);
-	return qwen_chat_step(r, i / 2) == 0 && d == c;
+	while (i < set->n && d != c)
+		i += qwen_chat_char(set->s, i, set->n, &d);
+	return qwen_chat_step(r, 1 + i / 2) == 0 && d == c;
 }
 
 struct chat_text
 qwen_chat_strip(struct chat_exec *r, const struct chat_text *t,
-    const struct chat_text *chars, int ends)
+    const struct chat_text *set, int ends)
 {
-	const struct charset set = charset(r, chars);
 	size_t begin = 0, end = t->n, at, k;
 	uint32_t c;
 
 	while ((ends & 1) != 0 && begin < end) {
 		k = qwen_chat_char(t->s, begin, end, &c);
-		if (!among(r, c, &set))
+		if (!among(r, c, set))
 			break;
 		begin += k;
 	}
@@ -130,7 +105,7 @@ qwen_chat_strip(struct chat_exec *r, const struct chat_text *t,
 		    ((unsigned char)t->s[at] & 0xc0) == 0x80; at--)
 			;
 		qwen_chat_char(t->s, at, end, &c);
-		if (!among(r, c, &set))
+		if (!among(r, c, set))
 			break;
 		end = at;
 	}

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "text/json/json.h"
 
 /* Up to this many keys are compared in pairs. */
@@ -92,18 +93,12 @@ say_where(const char *json, const yyjson_read_err *e, struct qwen_err *err)
 
 /* Returns 1 if s, n bytes, begins with \u and a number from low to high. */
 static int
-is_unit(const char *s, size_t n, unsigned long low, unsigned long high)
+is_unit(const char *s, size_t n, uint32_t low, uint32_t high)
 {
-	char digits[5] = "";
-	unsigned long u;
+	uint32_t u;
 
-	if (n < 6 || s[0] != '\\' || s[1] != 'u')
-		return 0;
-	memcpy(digits, s + 2, 4);
-	if (strspn(digits, "0123456789abcdefABCDEF") != 4)
-		return 0;
-	u = strtoul(digits, NULL, 16);
-	return u >= low && u <= high;
+	return n >= 6 && s[0] == '\\' && s[1] == 'u' &&
+	    qwen_hex_read(s + 2, 4, &u) == 0 && u >= low && u <= high;
 }
 
 /*

@@ -91,11 +91,10 @@ static int
 is_excluded(struct schema *s, yyjson_val *not, yyjson_val *v)
 {
 	yyjson_val *re = yyjson_obj_get(not, "pattern"), *one;
-	size_t n = qwen_schema_values(not, &one);
+	size_t n;
 
-	for (; n > 0 && qwen_schema_step(s); n--,
-	    one = unsafe_yyjson_get_next(one)) {
-		if (qwen_schema_same(s, v, one))
+	SCHEMA_EACH_VALUE(not, n, one) {
+		if (qwen_schema_step(s) && qwen_schema_same(s, v, one))
 			return 1;
 	}
 	return re != NULL && yyjson_is_str(v) && qwen_schema_matches(s, re,

@@ -515,15 +515,14 @@ exclude(struct schema *s, const struct schema_all *all,
 {
 	char re[120];
 	struct decimal d;
-	yyjson_val *not, *v;
+	yyjson_val *v;
 	size_t n;
 	int i;
 
 	for (i = 0; i < all->n; i++) {
-		not = qwen_schema_get(all, i, "not");
-		for (n = qwen_schema_values(not, &v); n > 0 && !s->failed;
-		    n--, v = unsafe_yyjson_get_next(v)) {
-			if (!yyjson_is_raw(v) || qwen_decimal_read(&d, v) < 0)
+		SCHEMA_EACH_VALUE(qwen_schema_get(all, i, "not"), n, v) {
+			if (s->failed || !yyjson_is_raw(v) ||
+			    qwen_decimal_read(&d, v) < 0)
 				continue;
 			/* 0 equals -0 */
 			snprintf(re, sizeof re, "^%s%s%.*s%s%.*s%s$",
@@ -531,8 +530,7 @@ exclude(struct schema *s, const struct schema_all *all,
 			    "", d.n_int == 0 ? "0" : "", d.n_int, d.digit,
 			    d.n_frac > 0 ? "\\." : "", d.n_frac, d.digit +
 			    d.n_int, d.n_frac > 0 ? "0*" : "(?:\\.0+)?");
-			qwen_schema_pattern(s, NULL, re, strlen(re),
-			    t->n_groups + 1, t);
+			qwen_schema_own_pattern(s, re, t->n_groups + 1, t);
 		}
 	}
 }
@@ -551,7 +549,7 @@ together(struct schema *s, const struct schema_all *all, struct multiple m,
 		static const char few[] =
 		    "^-?(?:0|[1-9]\\d{0,8})\\.\\d{1,6}$";
 
-		qwen_schema_pattern(s, NULL, few, sizeof few - 1, 0, t);
+		qwen_schema_own_pattern(s, few, 0, t);
 	} else if (tree != 0)
 		qwen_schema_condition(t, (struct schema_condition){
 		    .tree = tree });
@@ -559,15 +557,15 @@ together(struct schema *s, const struct schema_all *all, struct multiple m,
 		snprintf(re, sizeof re, m.left == 0 ? "^(?:0|-?[1-9]\\d{0,15})$" :
 		    "^-?(?:0|[1-9]\\d{0,15})(?:\\.\\d{1,%d})?$", m.left < 0 ?
 		    15 : m.left);
-		qwen_schema_pattern(s, NULL, re, strlen(re), 0, t);
+		qwen_schema_own_pattern(s, re, 0, t);
 	}
 	if (m.n > 1 && m.left > 0) {
 		/* digits form a whole number only with all decimals */
 		snprintf(re, sizeof re, "\\.\\d{%d}$", m.left);
-		qwen_schema_pattern(s, NULL, re, strlen(re), 0, t);
+		qwen_schema_own_pattern(s, re, 0, t);
 	}
 	if (all->out & TYPE_INTEGER)
-		qwen_schema_pattern(s, NULL, part, sizeof part - 1, 0, t);
+		qwen_schema_own_pattern(s, part, 0, t);
 	if (m.n > 1)
 		qwen_schema_condition(t, (struct schema_condition){
 		    .multiple = m.n });

@@ -345,8 +345,7 @@ name_of_pattern(struct schema *s, struct object *o, yyjson_val *at)
 	for (i = 0; i < o->n_patterns && !s->failed; i++) {
 		yyjson_val *re = o->pattern[i].key;
 
-		qwen_schema_pattern(s, re, yyjson_get_str(re),
-		    yyjson_get_len(re), re == at ? 0 : t.n_groups + 1, &t);
+		qwen_schema_pattern(s, re, re == at ? 0 : t.n_groups + 1, &t);
 	}
 	if (o->n_names > 0)
 		exclude_names(s, o, &t);

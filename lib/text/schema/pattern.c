@@ -539,7 +539,7 @@ has_branches(const struct parser *p)
 }
 
 void
-qwen_schema_pattern(struct schema *s, yyjson_val *where, const char *re,
+qwen_schema_any_pattern(struct schema *s, yyjson_val *where, const char *re,
     size_t n, int group, struct schema_together *t)
 {
 	struct parser p = { .s = s, .where = where, .re = re, .n = n,
@@ -555,6 +555,21 @@ qwen_schema_pattern(struct schema *s, yyjson_val *where, const char *re,
 	if (!s->failed)
 		qwen_schema_condition(t, (struct schema_condition){
 		    .group = group, .tree = out });
+}
+
+void
+qwen_schema_pattern(struct schema *s, yyjson_val *re, int group,
+    struct schema_together *t)
+{
+	qwen_schema_any_pattern(s, re, yyjson_get_str(re), yyjson_get_len(re),
+	    group, t);
+}
+
+void
+qwen_schema_own_pattern(struct schema *s, const char *re, int group,
+    struct schema_together *t)
+{
+	qwen_schema_any_pattern(s, NULL, re, strlen(re), group, t);
 }
 
 /* ------------------------------------------------------------------ lengths */

@@ -290,6 +290,10 @@ int qwen_schema_find_open(const struct schema_all *all, const char **which);
 int qwen_schema_same(struct schema *s, yyjson_val *a, yyjson_val *b);
 /* The values that a part lists: an array, or a single value. */
 size_t qwen_schema_values(yyjson_val *part, yyjson_val **first);
+/* Visits these values: n is a size_t. */
+#define SCHEMA_EACH_VALUE(part, n, v) \
+	for (n = qwen_schema_values(part, &v); n > 0; \
+	    n--, v = unsafe_yyjson_get_next(v))
 
 /* value.c */
 uint32_t qwen_schema_value(struct schema *s, const struct schema_all *all);
@@ -328,8 +332,15 @@ uint32_t qwen_schema_quoted(struct schema *s, const char *text, size_t n,
 int qwen_schema_listed(struct schema *s, const struct schema_all *all,
     uint32_t *out);
 
-/* pattern.c: adds a pattern's conditions on a string to t, in the group. */
-void qwen_schema_pattern(struct schema *s, yyjson_val *where,
+/*
+ * pattern.c: adds a pattern's conditions on a string to t, in the group: a
+ * pattern of the schema, one of our own, or n bytes.
+ */
+void qwen_schema_pattern(struct schema *s, yyjson_val *re, int group,
+    struct schema_together *t);
+void qwen_schema_own_pattern(struct schema *s, const char *re, int group,
+    struct schema_together *t);
+void qwen_schema_any_pattern(struct schema *s, yyjson_val *where,
     const char *re, size_t n, int group, struct schema_together *t);
 /* Limits the tree to texts of min to max characters; 0 if not possible. */
 int qwen_schema_limit(struct schema *s, uint32_t tree, uint64_t min,

@@ -105,13 +105,6 @@ enum { CHUNK = 32, CHUNK_MOST = 36, EXACT = 64, EXACT_MOST = 250 };
 #define TAG "</parameter>"
 #define TAG_PART "</par"	/* with a limit: fewer states */
 
-/* Adds one of our own patterns as a condition of the group. */
-static void
-own(struct schema *s, struct schema_together *t, int group, const char *re)
-{
-	qwen_schema_pattern(s, NULL, re, strlen(re), group, t);
-}
-
 static void
 bounds(struct schema_together *t, uint32_t min, uint32_t max)
 {
@@ -125,7 +118,7 @@ short_raw(struct schema *s, uint32_t min, uint32_t max)
 {
 	struct schema_together t = { .n = 0 };
 
-	own(s, &t, 1, TAG_PART);
+	qwen_schema_own_pattern(s, TAG_PART, 1, &t);
 	bounds(&t, min, max);
 	return qwen_schema_together(s, &t);
 }
@@ -135,8 +128,8 @@ chunk(struct schema *s)
 {
 	struct schema_together t = { .ends_first = 1 };
 
-	own(s, &t, 1, TAG_PART);
-	own(s, &t, 2, "<(?:/(?:p(?:a)?)?)?$");
+	qwen_schema_own_pattern(s, TAG_PART, 1, &t);
+	qwen_schema_own_pattern(s, "<(?:/(?:p(?:a)?)?)?$", 2, &t);
 	bounds(&t, CHUNK, CHUNK_MOST);
 	return qwen_schema_together(s, &t);
 }
@@ -191,12 +184,13 @@ exclude_others(struct schema *s, struct schema_together *t)
 	int group = t->n_groups + 1;
 
 	if (types & TYPE_NUMBER)
-		own(s, t, group++, "^\\s*-?(?:0|[1-9]\\d*)(?:\\.\\d+)?"
-		    "(?:[eE][-+]?\\d+)?\\s*$");
+		qwen_schema_own_pattern(s, "^\\s*-?(?:0|[1-9]\\d*)(?:\\.\\d+)?"
+		    "(?:[eE][-+]?\\d+)?\\s*$", group++, t);
 	if (types & TYPE_BOOLEAN)
-		own(s, t, group++, "^\\s*(?:[Tt]rue|[Ff]alse)\\s*$");
+		qwen_schema_own_pattern(s, "^\\s*(?:[Tt]rue|[Ff]alse)\\s*$",
+		    group++, t);
 	if (types & (TYPE_ARRAY | TYPE_OBJECT))
-		own(s, t, group++, "^\\s*[\\[{]");
+		qwen_schema_own_pattern(s, "^\\s*[\\[{]", group++, t);
 }
 
 /* --------------------------------------------------------------- conditions */
@@ -229,8 +223,7 @@ qwen_schema_matches(struct schema *s, yyjson_val *re, const char *text,
 	struct schema_together t = { .only_asked = 1 };
 	uint32_t out;
 
-	qwen_schema_pattern(s, re, yyjson_get_str(re), yyjson_get_len(re), 0,
-	    &t);
+	qwen_schema_pattern(s, re, 0, &t);
 	qwen_schema_condition(&t, (struct schema_condition){
 	    .tree = qwen_schema_letters(s, text, n) });
 	out = qwen_schema_together(s, &t);
@@ -249,7 +242,7 @@ qwen_schema_has_format(struct schema *s, yyjson_val *kind, const char *text,
 
 	if (i == N_FORMATS)
 		return 1;
-	own(s, &t, 0, format[i].pattern);
+	qwen_schema_own_pattern(s, format[i].pattern, 0, &t);
 	qwen_schema_condition(&t, (struct schema_condition){
 	    .tree = qwen_schema_letters(s, text, n) });
 	return qwen_schema_together(s, &t) != SNODE_NEVER;
@@ -261,11 +254,10 @@ any_of(struct schema *s, yyjson_val *part)
 {
 	uint32_t out = qwen_snode(s, SNODE_ALT);
 	yyjson_val *v;
-	size_t n = qwen_schema_values(part, &v);
+	size_t n;
 
-	for (; n > 0 && qwen_schema_step(s); n--,
-	    v = unsafe_yyjson_get_next(v)) {
-		if (yyjson_is_str(v))
+	SCHEMA_EACH_VALUE(part, n, v) {
+		if (qwen_schema_step(s) && yyjson_is_str(v))
 			qwen_snode_add(s, out, qwen_schema_letters(s,
 			    yyjson_get_str(v), yyjson_get_len(v)));
 	}
@@ -284,8 +276,7 @@ exclude(struct schema *s, const struct schema_all *all,
 		if ((not = qwen_schema_get(all, i, "not")) == NULL)
 			continue;
 		if ((re = yyjson_obj_get(not, "pattern")) != NULL)
-			qwen_schema_pattern(s, re, yyjson_get_str(re),
-			    yyjson_get_len(re), t->n_groups + 1, t);
+			qwen_schema_pattern(s, re, t->n_groups + 1, t);
 		else if (qwen_schema_values(not, &v) > 0)
 			qwen_schema_condition(t, (struct schema_condition){
 			    .group = t->n_groups + 1,
@@ -318,14 +309,13 @@ patterns(struct schema *s, const struct schema_all *all, int formats,
 		    !yyjson_is_str(v))
 			qwen_schema_fail(s, v, "not a string");
 		else if (v != NULL && !is_before(all, i, "pattern", v))
-			qwen_schema_pattern(s, v, yyjson_get_str(v),
-			    yyjson_get_len(v), 0, t);
+			qwen_schema_pattern(s, v, 0, t);
 		v = qwen_schema_get(all, i, "format");
 		if (v != NULL && !yyjson_is_str(v))
 			qwen_schema_fail(s, v, "not a string");
 		k = format_of(v);
 		if (k < N_FORMATS && formats && !is_before(all, i, "format", v))
-			own(s, t, 0, format[k].pattern);
+			qwen_schema_own_pattern(s, format[k].pattern, 0, t);
 	}
 }
 
@@ -417,7 +407,7 @@ inside(struct schema *s, const struct schema_all *all, int formats,
 	exclude(s, all, &t);
 	if (s->raw) {
 		exclude_others(s, &t);
-		own(s, &t, t.n_groups + 1, TAG);
+		qwen_schema_own_pattern(s, TAG, t.n_groups + 1, &t);
 	}
 	bounds(&t, min, max);
 	out = qwen_schema_together(s, &t);

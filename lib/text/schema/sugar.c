@@ -65,7 +65,7 @@ is_type(yyjson_val *v, const char *name)
 
 /* Writes the schema of all other types; an integer counts as a number. */
 static void
-other_types(struct schema *s, struct qwen_text *t, yyjson_val *type)
+other_types(struct qwen_text *t, yyjson_val *type)
 {
 	static const char *const name[] = { "null", "boolean", "number",
 	    "string", "array", "object" };
@@ -85,7 +85,6 @@ other_types(struct schema *s, struct qwen_text *t, yyjson_val *type)
 			    name[i]);
 	}
 	qwen_text_str(t, "]}");
-	(void)s;
 }
 
 /* Writes a schema: one of the listed fields is missing. */
@@ -186,9 +185,9 @@ static int
 is_plain_list(yyjson_val *part)
 {
 	yyjson_val *v;
-	size_t n = qwen_schema_values(part, &v);
+	size_t n;
 
-	for (; n > 0; n--, v = unsafe_yyjson_get_next(v)) {
+	SCHEMA_EACH_VALUE(part, n, v) {
 		if (yyjson_is_ctn(v))
 			return 0;
 	}
@@ -204,7 +203,7 @@ opposite_of(struct schema *s, struct qwen_text *t, yyjson_val *in,
 	if (strcmp(name, "not") == 0)
 		put_json(s, t, v);
 	else if (strcmp(name, "type") == 0)
-		other_types(s, t, v);
+		other_types(t, v);
 	else if (strcmp(name, "required") == 0)
 		one_missing(s, t, v);
 	else if (strcmp(name, "properties") == 0)

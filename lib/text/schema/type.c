@@ -125,12 +125,12 @@ static int
 types_listed(yyjson_val *part)
 {
 	yyjson_val *v;
-	size_t n = qwen_schema_values(part, &v);
-	int types = n == 0 ? TYPE_ANY : 0;
+	size_t n;
+	int types = 0;
 
-	for (; n > 0; n--, v = unsafe_yyjson_get_next(v))
+	SCHEMA_EACH_VALUE(part, n, v)
 		types |= qwen_schema_type_of(v);
-	return types;
+	return qwen_schema_values(part, &v) == 0 ? TYPE_ANY : types;
 }
 
 static int

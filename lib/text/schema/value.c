@@ -132,8 +132,7 @@ is_out(const struct schema_all *all, const char *text)
 	int i;
 
 	for (i = 0; i < all->n; i++) {
-		n = qwen_schema_values(qwen_schema_get(all, i, "not"), &v);
-		for (; n > 0; n--, v = unsafe_yyjson_get_next(v)) {
+		SCHEMA_EACH_VALUE(qwen_schema_get(all, i, "not"), n, v) {
 			if (text[0] == 'n' ? yyjson_is_null(v) :
 			    yyjson_is_bool(v) && yyjson_get_bool(v) ==
 			    (text[0] == 't'))

@@ -6,23 +6,6 @@
 
 #include "qtok.h"
 
-struct qtok_input
-qtok_open(const char *path)
-{
-	struct qtok_input in;
-
-	if ((in.fd = cli_open(path, &in.name)) < 0)
-		die("%s: %s", path, strerror(errno));
-	return in;
-}
-
-void
-qtok_close(const struct qtok_input *in)
-{
-	if (in->fd != STDIN_FILENO)
-		close(in->fd);
-}
-
 size_t
 qtok_read(const struct qtok_input *in, char *buf, size_t size)
 {
@@ -54,8 +37,10 @@ qtok_each(char *paths[], void (*f)(const struct qtok_input *, void *),
 			die("%s: %s", paths[i], strerror(errno));
 	}
 	for (i = 0; paths[i] != NULL; i++) {
-		in = qtok_open(paths[i]);
+		if ((in.fd = cli_open(paths[i], &in.name)) < 0)
+			die("%s: %s", paths[i], strerror(errno));
 		f(&in, arg);
-		qtok_close(&in);
+		if (in.fd != STDIN_FILENO)
+			close(in.fd);
 	}
 }

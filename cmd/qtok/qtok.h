@@ -62,10 +62,6 @@ struct qtok_input {
 	int		 fd;
 };
 
-/* Open an operand, or stdin for "-"; dies on errors. */
-struct qtok_input qtok_open(const char *path);
-void qtok_close(const struct qtok_input *in);
-
 /*
  * Read up to size bytes.  Returns their number, 0 at the end; dies on errors.
  */

@@ -512,14 +512,6 @@ set_own_locale(void)
 	return done;
 }
 
-/* Makes wide characters Unicode, with any locale that has UTF-8. */
-static void
-set_locale(void)
-{
-	if (!set_own_locale() && !is_utf8("") && !is_utf8("C.UTF-8"))
-		is_utf8("en_US.UTF-8");
-}
-
 static void
 bind(const char *keys, const char *function)
 {
@@ -582,7 +574,9 @@ qchat_edit_begin(void)
 	edit.out = isatty(STDERR_FILENO) ? stderr : fopen("/dev/tty", "w");
 	if (edit.out == NULL)
 		return 0;
-	set_locale();
+	/* wide characters are Unicode in any locale that has UTF-8 */
+	if (!set_own_locale() && !is_utf8("") && !is_utf8("C.UTF-8"))
+		is_utf8("en_US.UTF-8");
 	edit.el = cli_check_alloc(el_init("qchat", stdin, edit.out, edit.out));
 	edit.history = cli_check_alloc(history_init());
 	edit.pastes = term != NULL && strcmp(term, "dumb") != 0;

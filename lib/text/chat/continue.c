@@ -13,12 +13,6 @@ static const char mark[] = "qwen-continues-here ";
 #define NAME "continue_final_message: "
 static const char think[] = "<think>", end_think[] = "</think>";
 
-static int
-is_bool(const struct chat_value *v)
-{
-	return v == NULL || v->type == CHAT_BOOL || v->type == CHAT_NONE;
-}
-
 /* Returns the text with the mark appended. */
 static struct chat_value
 marked(struct chat_exec *r, const struct chat_text *text)
@@ -107,7 +101,8 @@ qwen_chat_continue(struct qwen_chat_request *q, struct chat_exec *r,
 	    qwen_chat_true(q->continue_final), open;
 	struct chat_text text;
 
-	if (!is_bool(q->continue_final))
+	if (!chat_missing(q->continue_final) &&
+	    q->continue_final->type != CHAT_BOOL)
 		return qwen_chat_refuse(r, NAME "is not true or false");
 	if (asked && q->add_prompt != NULL && qwen_chat_true(q->add_prompt))
 		return qwen_chat_refuse(r, NAME "cannot be true together "

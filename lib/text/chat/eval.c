@@ -175,13 +175,6 @@ arguments(struct chat_exec *r, const struct chat_node *list_of)
 	return a;
 }
 
-/* A joiner returns "" when first called, then its separator. */
-static struct chat_value
-join_again(struct chat_loop *l)
-{
-	return l->i++ == 0 ? chat_text(chat_literal("")) : l->items.v[0];
-}
-
 static struct chat_value
 call(struct chat_exec *r, const struct chat_node *n)
 {
@@ -190,8 +183,10 @@ call(struct chat_exec *r, const struct chat_node *n)
 
 	if (f.type == CHAT_MACRO)
 		return qwen_chat_call_macro(r, f.u.macro, n->list, NULL);
+	/* a joiner returns "" when first called, then its separator */
 	if (f.type == CHAT_JOINER && n->list == NULL)
-		return join_again(f.u.loop);
+		return f.u.loop->i++ == 0 ? chat_text(chat_literal("")) :
+		    f.u.loop->items.v[0];
 	if (f.type == CHAT_LOOP && f.u.loop->node != NULL &&
 	    n->list != NULL && n->list->next == NULL) {
 		struct chat_value items = qwen_chat_eval(r, n->list->a);

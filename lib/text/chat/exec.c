@@ -133,14 +133,6 @@ loop_over(struct chat_exec *r, const struct chat_node *n,
 	return rc;
 }
 
-static int
-for_loop(struct chat_exec *r, const struct chat_node *n)
-{
-	struct chat_value v = qwen_chat_eval(r, n->b);
-
-	return loop_over(r, n, &v, 0);
-}
-
 /* ------------------------------------------------------------------ macros */
 
 /* Captures the output of statements as a value; returns how they ended. */
@@ -269,14 +261,6 @@ new_macro(struct chat_exec *r, const struct chat_node *n)
 	return v;
 }
 
-static void
-define(struct chat_exec *r, const struct chat_node *n)
-{
-	struct chat_value v = new_macro(r, n);
-
-	qwen_chat_set(r, n->name, &v);
-}
-
 /* {% call %}: passes its content to the macro as the macro caller. */
 static void
 call_block(struct chat_exec *r, const struct chat_node *n)
@@ -385,12 +369,19 @@ set(struct chat_exec *r, const struct chat_node *n)
 static int
 statement(struct chat_exec *r, const struct chat_node *n)
 {
+	struct chat_value v;
+
 	switch (n->kind) {
 	case CHAT_K_OUTPUT: output(r, n); return 0;
-	case CHAT_K_FOR: return for_loop(r, n);
+	case CHAT_K_FOR:
+		v = qwen_chat_eval(r, n->b);
+		return loop_over(r, n, &v, 0);
 	case CHAT_K_IF: return if_else(r, n);
 	case CHAT_K_SET: case CHAT_K_SET_BLOCK: return set(r, n);
-	case CHAT_K_MACRO: define(r, n); return 0;
+	case CHAT_K_MACRO:
+		v = new_macro(r, n);
+		qwen_chat_set(r, n->name, &v);
+		return 0;
 	case CHAT_K_CALL_BLOCK: call_block(r, n); return 0;
 	case CHAT_K_FILTER_BLOCK: return filter_block(r, n);
 	case CHAT_K_WITH: return with(r, n);

@@ -242,20 +242,11 @@ name_refusal(struct chat_exec *r, struct chat_dict *m)
 	}
 }
 
-/* Renames the role function to tool. */
-static void
-rename_role(struct chat_exec *r, struct chat_dict *m)
-{
-	struct chat_value *role = qwen_chat_key(r, m, "role");
-
-	if (chat_is_text(role, "function"))
-		*role = chat_text(chat_literal("tool"));
-}
-
 static void
 messages(struct qwen_chat_request *q, struct chat_exec *r,
     const struct chat_list *l, int parse)
 {
+	struct chat_value *role;
 	size_t i;
 
 	for (i = 0; i < l->n && !r->failed; i++) {
@@ -267,7 +258,9 @@ messages(struct qwen_chat_request *q, struct chat_exec *r,
 		rename_call(r, l->v[i].u.d);
 		calls(q, r, l->v[i].u.d, parse);
 		name_refusal(r, l->v[i].u.d);
-		rename_role(r, l->v[i].u.d);
+		role = qwen_chat_key(r, l->v[i].u.d, "role");
+		if (chat_is_text(role, "function"))
+			*role = chat_text(chat_literal("tool"));
 	}
 }
 

@@ -65,15 +65,6 @@ put_double(char s[64], double f)
 	    digits + e + 1);
 }
 
-/* Writes an escape of the character at i, with the same origin. */
-static void
-put_escape(struct chat_exec *r, struct chat_buf *b, const struct chat_text *t,
-    size_t i, const char *s)
-{
-	qwen_chat_step(r, 8);
-	qwen_chat_put_like(r, b, t, i, s, strlen(s));
-}
-
 static void
 put_number(struct chat_exec *r, struct chat_buf *b, const struct chat_value *v)
 {
@@ -89,18 +80,6 @@ put_number(struct chat_exec *r, struct chat_buf *b, const struct chat_value *v)
 	else
 		snprintf(s, sizeof s, "%" PRId64, v->u.i);
 	qwen_chat_put_str(r, b, s);
-}
-
-/*
- * Counts a step; returns 0 after a failure or if the value is nested too
- * deeply.
- */
-static int
-go_on(struct chat_exec *r, unsigned depth)
-{
-	if (depth > CHAT_VALUE_DEPTH)
-		qwen_chat_limit(r, "depth of a value");
-	return qwen_chat_step(r, 1) == 0;
 }
 
 /* How to write values: as print(), repr() or JSON. */
@@ -189,7 +168,8 @@ quoted(struct chat_exec *r, struct chat_buf *b, const struct chat_text *t,
 		if (e == NULL)
 			continue;
 		qwen_chat_put_slice(r, b, t, begin, i);
-		put_escape(r, b, t, i, e);
+		qwen_chat_step(r, 8);
+		qwen_chat_put_like(r, b, t, i, e, strlen(e));
 		begin = i + k;
 	}
 	qwen_chat_put_slice(r, b, t, begin, t->n);
@@ -295,7 +275,9 @@ write_at(struct chat_exec *r, struct chat_buf *b, const struct chat_value *v,
 {
 	int json = f.how == JSON;
 
-	if (!go_on(r, depth))
+	if (depth > CHAT_VALUE_DEPTH)
+		qwen_chat_limit(r, "depth of a value");
+	if (qwen_chat_step(r, 1) < 0)
 		return;
 	switch (v->type) {
 	case CHAT_NONE: qwen_chat_put_str(r, b, json ? "null" : "None"); break;

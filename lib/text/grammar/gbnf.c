@@ -49,13 +49,6 @@ make(struct gbnf_parser *p, enum gbnf_kind kind, uint32_t a, uint32_t b)
 	return (uint32_t)p->n_ast++;
 }
 
-/* Returns the sequence of two parts; 0 is the empty part. */
-static uint32_t
-cat(struct gbnf_parser *p, uint32_t all, uint32_t one)
-{
-	return all == 0 ? one : make(p, GBNF_CAT, all, one);
-}
-
 static void
 add_range(struct gbnf_parser *p, uint32_t lo, uint32_t hi)
 {
@@ -394,7 +387,7 @@ rule_here(struct gbnf_parser *p)
 static uint32_t
 sequence(struct gbnf_parser *p)
 {
-	uint32_t all = 0;
+	uint32_t all = 0, one;
 
 	for (;;) {
 		/* a line may end within a rule, even outside of brackets */
@@ -402,7 +395,8 @@ sequence(struct gbnf_parser *p)
 		if (p->failed || p->i >= p->n || p->s[p->i] == '|' ||
 		    p->s[p->i] == ')' || rule_here(p))
 			return all;
-		all = cat(p, all, repeat(p, item(p)));
+		one = repeat(p, item(p));
+		all = all == 0 ? one : make(p, GBNF_CAT, all, one);
 	}
 }
 

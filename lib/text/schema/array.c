@@ -240,18 +240,6 @@ find_values(struct unique *u, const struct schema_all *here)
 	return !s->failed;
 }
 
-static int
-is_unique(const struct schema_all *all)
-{
-	int i;
-
-	for (i = 0; i < all->n; i++) {
-		if (yyjson_is_true(qwen_schema_get(all, i, "uniqueItems")))
-			return 1;
-	}
-	return 0;
-}
-
 /*
  * Arrays of unique items; NEVER if items may be other values than those of a
  * list.
@@ -262,8 +250,12 @@ unique(struct schema *s, const struct schema_all *all, int64_t n, int64_t min,
 {
 	struct unique u = { .s = s, .min = min, .max = max };
 	struct schema_all here = { .n = 0 };
+	int i = 0;
 
-	if (!is_unique(all) || max <= 1)
+	while (i < all->n &&
+	    !yyjson_is_true(qwen_schema_get(all, i, "uniqueItems")))
+		i++;
+	if (i == all->n || max <= 1)
 		return SNODE_NEVER;
 	gather_item(s, all, 0, &here);
 	if (n == 0 && find_values(&u, &here) && (u.n <= ANY_ORDER ||

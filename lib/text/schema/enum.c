@@ -22,24 +22,17 @@ is_listed(struct schema *s, yyjson_val *v, yyjson_val *list)
 	return 0;
 }
 
-static size_t
-length(yyjson_val *v)
-{
-	const char *t = yyjson_get_str(v);
-	size_t i, n = 0;
-
-	for (i = 0; i < yyjson_get_len(v); i++)
-		n += (t[i] & 0xc0) != 0x80;
-	return n;
-}
-
 static int
 fits_length(struct schema *s, yyjson_val *part, yyjson_val *v)
 {
 	yyjson_val *min = yyjson_obj_get(part, "minLength");
 	yyjson_val *max = yyjson_obj_get(part, "maxLength");
-	int64_t n = (int64_t)length(v);
+	const char *t = yyjson_get_str(v);
+	int64_t n = 0;
+	size_t i;
 
+	for (i = 0; i < yyjson_get_len(v); i++)
+		n += (t[i] & 0xc0) != 0x80;
 	return (min == NULL || n >= qwen_schema_count(s, min, min)) &&
 	    (max == NULL || n <= qwen_schema_count(s, max, max));
 }

@@ -466,16 +466,6 @@ look(struct parser *p, size_t skip, int turned, int behind)
 		    .group = turned ? p->t->n_groups + 1 : 0, .tree = in });
 }
 
-/* Takes all lookaheads at the beginning of a pattern. */
-static void
-look_ahead(struct parser *p)
-{
-	int turned;
-
-	while (!p->s->failed && looks(p, "(?=", "(?!", &turned))
-		look(p, 3, turned, 0);
-}
-
 /* Takes a lookbehind at the end of a pattern; returns 1 if there is one. */
 static int
 looks_behind(struct parser *p)
@@ -503,11 +493,14 @@ static uint32_t
 anchored(struct parser *p)
 {
 	uint32_t out = qwen_snode(p->s, SNODE_SEQ);
+	int turned;
 
 	if (!pass(p, '^'))
 		qwen_snode_add(p->s, out, any(p));
-	else
-		look_ahead(p);
+	else {
+		while (!p->s->failed && looks(p, "(?=", "(?!", &turned))
+			look(p, 3, turned, 0);
+	}
 	qwen_snode_add(p->s, out, sequence(p));
 	if (!pass(p, '$'))
 		qwen_snode_add(p->s, out, any(p));

@@ -290,14 +290,6 @@ print_repeat(struct schema *s, const struct snode *d)
 		put_fmt(s, "){%u,%u}", d->min, d->max);
 }
 
-/* Copies from s->text to its end: makes room first, since s->text may move. */
-static void
-print_text(struct schema *s, const struct snode *d)
-{
-	if (grow(s, &s->text, &s->cap_text, s->n_text + d->len, 1))
-		append(s, s->text + d->text, d->len);
-}
-
 static void
 print(struct schema *s, uint32_t at)
 {
@@ -305,7 +297,9 @@ print(struct schema *s, uint32_t at)
 
 	switch (d.kind) {
 	case SNODE_TEXT:
-		print_text(s, &d);
+		/* makes room first, since s->text may move */
+		if (grow(s, &s->text, &s->cap_text, s->n_text + d.len, 1))
+			append(s, s->text + d.text, d.len);
 		break;
 	case SNODE_RULE:
 		put_fmt(s, "%sv%u", s->name, d.rule);

@@ -176,9 +176,8 @@ last_counts(struct chat_exec *r, struct chat_value *v)
 		*v = d;
 }
 
-/* {"input": v} */
-static struct chat_value
-wrap(struct chat_exec *r, const struct chat_value *v)
+struct chat_value
+qwen_chat_wrap(struct chat_exec *r, const struct chat_value *v)
 {
 	struct chat_value d = qwen_chat_new_dict(r, CHAT_DICT);
 
@@ -259,7 +258,7 @@ from_text(struct qwen_chat_request *q, struct chat_exec *r,
 		return;
 	q->repaired |= !whole || got.type != CHAT_DICT;
 	*v = got.type == CHAT_DICT ? got : got.type == CHAT_NONE ?
-	    qwen_chat_new_dict(r, CHAT_DICT) : wrap(r, &got);
+	    qwen_chat_new_dict(r, CHAT_DICT) : qwen_chat_wrap(r, &got);
 }
 
 void
@@ -274,11 +273,4 @@ qwen_chat_arguments(struct qwen_chat_request *q, struct chat_exec *r,
 		*v = qwen_chat_new_dict(r, CHAT_DICT);
 	else if (v->type == CHAT_TEXT && parse)
 		from_text(q, r, v, &text);
-}
-
-void
-qwen_chat_wrap(struct chat_exec *r, struct chat_value *v)
-{
-	if (v->type != CHAT_DICT && v->type != CHAT_TEXT)
-		*v = wrap(r, v);
 }

@@ -514,8 +514,6 @@ struct chat_list qwen_chat_iterate(struct chat_exec *r,
  */
 struct chat_list qwen_chat_iterate_if(struct chat_exec *r,
     const struct chat_value *v);
-int qwen_chat_contains(struct chat_exec *r, const struct chat_value *in,
-    const struct chat_value *v);
 
 /* obj[key] */
 struct chat_value qwen_chat_item(struct chat_exec *r,

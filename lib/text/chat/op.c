@@ -221,6 +221,35 @@ order_lists(struct chat_exec *r, const struct chat_list *a,
 	return (a->n > b->n) - (a->n < b->n);
 }
 
+static int
+contains(struct chat_exec *r, const struct chat_value *in,
+    const struct chat_value *v)
+{
+	int yes = 0;
+	size_t i;
+
+	switch (in->type) {
+	case CHAT_UNDEFINED: break;
+	case CHAT_TEXT:
+		if (v->type == CHAT_TEXT)
+			return qwen_chat_search(r, &in->u.s, &v->u.s, 0) <=
+			    in->u.s.n;
+		qwen_chat_fail(r, "%s cannot be searched for in a string",
+		    qwen_chat_type_name(v));
+		break;
+	case CHAT_LIST: case CHAT_TUPLE:
+		for (i = 0; !yes && i < in->u.l.n && !r->failed; i++)
+			yes = qwen_chat_equal(r, &in->u.l.v[i], v);
+		break;
+	case CHAT_DICT:
+		return qwen_chat_find(r, in->u.d, v) != NULL;
+	default:
+		qwen_chat_fail(r, "%s cannot be searched",
+		    qwen_chat_type_name(in));
+	}
+	return yes;
+}
+
 int
 qwen_chat_compare(struct chat_exec *r, enum chat_op op,
     const struct chat_value *a, const struct chat_value *b)
@@ -229,7 +258,7 @@ qwen_chat_compare(struct chat_exec *r, enum chat_op op,
 	int c = 0;
 
 	if (op == CHAT_IN || op == CHAT_NOT_IN)
-		return qwen_chat_contains(r, b, a) == (op == CHAT_IN);
+		return contains(r, b, a) == (op == CHAT_IN);
 	if (op == CHAT_EQ || op == CHAT_NE)
 		return qwen_chat_equal(r, a, b) == (op == CHAT_EQ);
 	if (a->type == CHAT_TEXT && b->type == CHAT_TEXT) {

@@ -208,8 +208,9 @@ calls(struct qwen_chat_request *q, struct chat_exec *r, struct chat_dict *m,
 		arguments = arguments_of(r, v->u.l.v[i].u.d);
 		if (arguments != NULL && q != NULL)
 			qwen_chat_arguments(q, r, arguments, parse);
-		else if (arguments != NULL)
-			qwen_chat_wrap(r, arguments);
+		else if (arguments != NULL && arguments->type != CHAT_DICT &&
+		    arguments->type != CHAT_TEXT)
+			*arguments = qwen_chat_wrap(r, arguments);
 	}
 }
 

@@ -70,12 +70,13 @@ int qwen_chat_contents(struct chat_exec *r, const struct qwen_template *t,
 /*
  * arguments.c: makes the arguments of a call an object; nothing becomes {}.
  * With parse set, strings are parsed: of truncated JSON the readable part is
- * used, and anything but an object becomes the value of "input". qwen_chat_wrap
- * does that for other types.
+ * used, and anything but an object becomes the value of "input", as
+ * qwen_chat_wrap returns it.
  */
 void qwen_chat_arguments(struct qwen_chat_request *q, struct chat_exec *r,
     struct chat_value *v, int parse);
-void qwen_chat_wrap(struct chat_exec *r, struct chat_value *v);
+struct chat_value qwen_chat_wrap(struct chat_exec *r,
+    const struct chat_value *v);
 
 /*
  * systems.c: moves system messages to where the template accepts them, as

@@ -312,35 +312,6 @@ qwen_chat_iterate_if(struct chat_exec *r, const struct chat_value *v)
 	return qwen_chat_true(v) ? qwen_chat_iterate(r, v) : none;
 }
 
-int
-qwen_chat_contains(struct chat_exec *r, const struct chat_value *in,
-    const struct chat_value *v)
-{
-	int yes = 0;
-	size_t i;
-
-	switch (in->type) {
-	case CHAT_UNDEFINED: break;
-	case CHAT_TEXT:
-		if (v->type == CHAT_TEXT)
-			return qwen_chat_search(r, &in->u.s, &v->u.s, 0) <=
-			    in->u.s.n;
-		qwen_chat_fail(r, "%s cannot be searched for in a string",
-		    qwen_chat_type_name(v));
-		break;
-	case CHAT_LIST: case CHAT_TUPLE:
-		for (i = 0; !yes && i < in->u.l.n && !r->failed; i++)
-			yes = qwen_chat_equal(r, &in->u.l.v[i], v);
-		break;
-	case CHAT_DICT:
-		return qwen_chat_find(r, in->u.d, v) != NULL;
-	default:
-		qwen_chat_fail(r, "%s cannot be searched",
-		    qwen_chat_type_name(in));
-	}
-	return yes;
-}
-
 /* ------------------------------------------------------------------- items */
 
 static struct chat_value

@@ -254,7 +254,8 @@ fini(struct automaton *a)
 	free(a->next);
 	free(a->may_end);
 	free(a->useful);
-	qwen_auto_free_classes(a);
+	free(a->from);
+	free(a->class);
 	free(a);
 }
 

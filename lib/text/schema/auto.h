@@ -90,7 +90,6 @@ int qwen_auto_intern(struct auto_states *t, const uint32_t *v, size_t n);
 
 /* graph.c: builds the graphs and the classes; -1 if they are too large */
 int qwen_auto_read(struct automaton *a);
-void qwen_auto_free_classes(struct automaton *a);
 /* Returns the state after a class, DEAD or FULL. */
 int qwen_auto_step(struct automaton *a, int part, int from, uint32_t k);
 int qwen_auto_accepts(struct automaton *a, int part, int state);

@@ -159,13 +159,6 @@ find_classes(struct automaton *a)
 	return a->s->failed ? -1 : 0;
 }
 
-void
-qwen_auto_free_classes(struct automaton *a)
-{
-	free(a->from);
-	free(a->class);
-}
-
 /* --------------------------------------------------------------- the graph */
 
 /* Adds a node; -1 if there are too many.  The first one is MATCH. */

@@ -122,9 +122,9 @@ whole(struct schema *s, uint64_t lo, uint64_t hi)
  * Fractions have at most MORE digits more than their bound, enough for a double
  * to differ from it; if left >= 0, at most left digits in all.
  *
- * fraction_from() makes the fractions of at least f, or with beyond those above
- * f. f has no zeros at its end. may_end: it may be empty, since digits come
- * before it.
+ * fraction_from() makes the fractions of at least a bound, or above it if it is
+ * excluded.  A bound has no zeros at its end. may_end: it may be empty, since
+ * digits come before it.
  */
 enum { MORE = 6 };
 
@@ -142,82 +142,81 @@ less(int left)
 	return left < 0 ? left : left - 1;
 }
 
-static uint32_t
-fraction_from(struct schema *s, const char *f, int n, int beyond, int may_end,
-    int left)
-{
-	uint32_t most = (uint32_t)(left < 0 ? MORE : left);
-
-	if (n == 0 && beyond)
-		return left == 0 ? SNODE_NEVER : qwen_snode_pair(s, SNODE_SEQ,
-		    some_digits(s, '0', '9', 0, most - 1),
-		    between_two(s, '1', '9'));
-	if (n == 0)
-		return left == 0 && !may_end ? SNODE_NEVER :
-		    some_digits(s, '0', '9', (uint32_t)!may_end, most);
-	if (left == 0)
-		return SNODE_NEVER;
-	return qwen_snode_pair(s, SNODE_ALT, digits(s, f[0] + 1, '9',
-	    rest(left)), first_then(s, f[0], fraction_from(s, f + 1, n - 1,
-	    beyond, 1, less(left))));
-}
-
-static uint32_t
-fraction_to(struct schema *s, const char *f, int n, int beyond, int may_end,
-    int left)
-{
-	uint32_t out;
-
-	if (n == 0)
-		return beyond || (left == 0 && !may_end) ? SNODE_NEVER :
-		    some_digits(s, '0', '0', (uint32_t)!may_end,
-		    (uint32_t)(left < 0 ? MORE : left));
-	if (left == 0)
-		return may_end ? SNODE_EMPTY : SNODE_NEVER;
-	out = qwen_snode_pair(s, SNODE_ALT, digits(s, '0', f[0] - 1,
-	    rest(left)), first_then(s, f[0], fraction_to(s, f + 1, n - 1,
-	    beyond, 1, less(left))));
-	if (may_end)
-		qwen_snode_add(s, out, SNODE_EMPTY);
-	return out;
-}
-
 /* A bound: its fraction, and whether the bound itself is excluded. */
 struct bound {
 	const char	*f;
 	int		 n, out;
 };
 
+/* The bound without its first digit. */
+static struct bound
+after(struct bound b)
+{
+	b.f += b.n > 0;
+	b.n -= b.n > 0;
+	return b;
+}
+
+static uint32_t
+fraction_from(struct schema *s, struct bound a, int may_end, int left)
+{
+	uint32_t most = (uint32_t)(left < 0 ? MORE : left);
+
+	if (a.n == 0 && a.out)
+		return left == 0 ? SNODE_NEVER : qwen_snode_pair(s, SNODE_SEQ,
+		    some_digits(s, '0', '9', 0, most - 1),
+		    between_two(s, '1', '9'));
+	if (a.n == 0)
+		return left == 0 && !may_end ? SNODE_NEVER :
+		    some_digits(s, '0', '9', (uint32_t)!may_end, most);
+	if (left == 0)
+		return SNODE_NEVER;
+	return qwen_snode_pair(s, SNODE_ALT, digits(s, a.f[0] + 1, '9',
+	    rest(left)), first_then(s, a.f[0], fraction_from(s, after(a), 1,
+	    less(left))));
+}
+
+static uint32_t
+fraction_to(struct schema *s, struct bound b, int may_end, int left)
+{
+	uint32_t out;
+
+	if (b.n == 0)
+		return b.out || (left == 0 && !may_end) ? SNODE_NEVER :
+		    some_digits(s, '0', '0', (uint32_t)!may_end,
+		    (uint32_t)(left < 0 ? MORE : left));
+	if (left == 0)
+		return may_end ? SNODE_EMPTY : SNODE_NEVER;
+	out = qwen_snode_pair(s, SNODE_ALT, digits(s, '0', b.f[0] - 1,
+	    rest(left)), first_then(s, b.f[0], fraction_to(s, after(b), 1,
+	    less(left))));
+	if (may_end)
+		qwen_snode_add(s, out, SNODE_EMPTY);
+	return out;
+}
+
 static uint32_t
 fraction_between(struct schema *s, struct bound a, struct bound b,
     int may_end, int left)
 {
-	char x = a.n > 0 ? a.f[0] : '0', y;
-	struct bound a1 = a, b1 = b;
+	char x = a.n > 0 ? a.f[0] : '0';
 	uint32_t out;
 
 	if (b.n == 0)
-		return a.out || b.out ? SNODE_NEVER : fraction_to(s, "", 0, 0,
-		    may_end, left);
+		return a.out || b.out ? SNODE_NEVER :
+		    fraction_to(s, b, may_end, left);
 	if (a.n == 0 && !a.out)
-		return fraction_to(s, b.f, b.n, b.out, may_end, left);
+		return fraction_to(s, b, may_end, left);
 	if (left == 0)
 		return SNODE_NEVER;
-	if (a.n > 0) {
-		a1.f++;
-		a1.n--;
-	}
-	b1.f++;
-	b1.n--;
-	y = b.f[0];
-	if (x == y)
-		return first_then(s, x, fraction_between(s, a1, b1, 1,
-		    less(left)));
+	if (x == b.f[0])
+		return first_then(s, x, fraction_between(s, after(a), after(b),
+		    1, less(left)));
 	out = qwen_snode_pair(s, SNODE_ALT, first_then(s, x,
-	    fraction_from(s, a1.f, a1.n, a.out, 1, less(left))),
-	    digits(s, x + 1, y - 1, rest(left)));
-	qwen_snode_add(s, out, first_then(s, y,
-	    fraction_to(s, b1.f, b1.n, b.out, 1, less(left))));
+	    fraction_from(s, after(a), 1, less(left))),
+	    digits(s, x + 1, b.f[0] - 1, rest(left)));
+	qwen_snode_add(s, out, first_then(s, b.f[0],
+	    fraction_to(s, after(b), 1, less(left))));
 	return out;
 }
 
@@ -408,12 +407,11 @@ reals(struct schema *s, const struct side *e, int left)
 		return SNODE_NEVER;
 	if (lo == hi) {
 		qwen_snode_add(s, out, with(s, lo, fraction_between(s, a, b, 0,
-		    left),
-		    nought_a && nought_b));
+		    left), nought_a && nought_b));
 		return out;
 	}
 	qwen_snode_add(s, out, with(s, lo,
-	    fraction_from(s, a.f, a.n, a.out, 0, left), nought_a));
+	    fraction_from(s, a, 0, left), nought_a));
 	if (hi - lo > 1)
 		qwen_snode_add(s, out, qwen_snode_pair(s, SNODE_SEQ,
 		    whole(s, lo + 1, hi == UINT64_MAX ? hi : hi - 1),
@@ -421,7 +419,7 @@ reals(struct schema *s, const struct side *e, int left)
 		    MORE : left)), 1)));
 	if (hi != UINT64_MAX)
 		qwen_snode_add(s, out, with(s, hi,
-		    fraction_to(s, b.f, b.n, b.out, 0, left), nought_b));
+		    fraction_to(s, b, 0, left), nought_b));
 	return out;
 }
 

@@ -367,10 +367,11 @@ qchat_edit_unmark(char *line)
 
 /*
  * Return the number of words that complete the line; set *from to where they
- * begin in the line, and common to their common prefix.
+ * begin in the line, and common to their common prefix.  List them on out,
+ * unless it is NULL.
  */
 static size_t
-match(const char *s, size_t n, size_t *from, char common[64])
+match(const char *s, size_t n, size_t *from, char common[64], FILE *out)
 {
 	const char *word;
 	size_t i, k, found = 0;
@@ -378,6 +379,8 @@ match(const char *s, size_t n, size_t *from, char common[64])
 	for (i = 0; (word = qchat_word(s, n, i, from)) != NULL; i++) {
 		if (strncmp(word, s + *from, n - *from) != 0)
 			continue;
+		if (out != NULL)
+			fprintf(out, "%s%s", found == 0 ? "\n" : "  ", word);
 		if (found++ == 0)
 			snprintf(common, 64, "%s", word);
 		for (k = 0; common[k] != '\0' && common[k] == word[k]; k++)
@@ -385,21 +388,6 @@ match(const char *s, size_t n, size_t *from, char common[64])
 		common[k] = '\0';
 	}
 	return found;
-}
-
-static void
-list_matches(const char *s, size_t n)
-{
-	const char *word, *before = "\n";
-	size_t i, from;
-
-	for (i = 0; (word = qchat_word(s, n, i, &from)) != NULL; i++) {
-		if (strncmp(word, s + from, n - from) != 0)
-			continue;
-		fprintf(edit.out, "%s%s", before, word);
-		before = "  ";
-	}
-	putc('\n', edit.out);
 }
 
 static unsigned char
@@ -416,11 +404,12 @@ complete(EditLine *el, int ch)
 	}
 	if (qchat_wants_file(s, n))
 		return _el_fn_complete(el, ch);
-	found = match(s, n, &from, common);
+	found = match(s, n, &from, common, NULL);
 	if (found == 0)
 		return CC_ERROR;
 	if (strlen(common) == n - from && found > 1) {
-		list_matches(s, n);
+		match(s, n, &from, common, edit.out);
+		putc('\n', edit.out);
 		return CC_REDISPLAY;
 	}
 	el_insertstr(el, common + (n - from));

@@ -106,6 +106,13 @@ push(struct system_placer *o, const struct chat_value *message)
 		o->out.v[o->out.n++] = *message;
 }
 
+static void
+push_all(struct system_placer *o, size_t from, size_t to)
+{
+	for (; from < to; from++)
+		push(o, &o->in.v[from]);
+}
+
 /* ------------------------------------------------ what the template accepts */
 
 /*
@@ -191,7 +198,7 @@ fold_lead(struct system_placer *o, int all)
 	struct chat_buf b = { 0 };
 	struct chat_value v;
 	struct chat_text text;
-	const char *role = "system";
+	const char *role = o->n_lead > 0 ? "developer" : "system";
 	size_t i, n = all ? o->in.n : o->n_lead;
 
 	for (i = 0; i < n; i++) {
@@ -199,8 +206,6 @@ fold_lead(struct system_placer *o, int all)
 		    &text))
 			join(o, &b, &text);
 	}
-	if (o->n_lead > 0 && !has_role(o, &o->in.v[0], "system"))
-		role = "developer";
 	for (i = 0; i < o->n_lead; i++) {
 		if (has_role(o, &o->in.v[i], "system"))
 			role = "system";
@@ -256,23 +261,18 @@ add_reminders(struct system_placer *o, const struct chat_value *message,
 	const struct chat_value *old =
 	    qwen_chat_key(o->r, message->u.d, "content");
 	struct chat_text text = { o->reminders.s, o->reminders.n, NULL };
+	struct chat_text had = chat_literal("");
 	int is_list = old != NULL && old->type == CHAT_LIST;
-	int is_text = old != NULL && old->type == CHAT_TEXT &&
-	    old->u.s.n > 0;
 	struct chat_buf b = { 0 };
 	struct chat_value v;
 
-	if (is_text && after)
-		qwen_chat_put(o->r, &b, &old->u.s);
-	if (after && (is_text || is_list))
+	if (old != NULL && old->type == CHAT_TEXT)
+		had = old->u.s;
+	qwen_chat_put(o->r, &b, after ? &had : &text);
+	if (had.n > 0 || is_list)
 		qwen_chat_put_str(o->r, &b, blank_line);
-	qwen_chat_put(o->r, &b, &text);
-	if (!after && (is_text || is_list))
-		qwen_chat_put_str(o->r, &b, blank_line);
-	if (is_text && !after)
-		qwen_chat_put(o->r, &b, &old->u.s);
+	qwen_chat_put(o->r, &b, after ? &text : &had);
 	qwen_chat_buf_fini(&o->reminders);
-	o->reminders = (struct chat_buf){ 0 };
 	v = qwen_chat_buf_value(o->r, &b);
 	if (is_list && !o->r->failed)
 		v = add_part(o, &old->u.l, &v, after);
@@ -369,8 +369,6 @@ count(struct system_placer *o)
 static void
 fold(struct system_placer *o, int lead, int late, int first)
 {
-	size_t i;
-
 	/* two more: for reminders at the end, and a first message */
 	o->out = qwen_chat_new_list(o->r, 2 * o->in.n + 2);
 	o->out.n = 0;
@@ -378,16 +376,12 @@ fold(struct system_placer *o, int lead, int late, int first)
 		return;
 	if (lead || (late && first))
 		fold_lead(o, late && first);
-	else {
-		for (i = 0; i < o->n_lead; i++)
-			push(o, &o->in.v[i]);
-	}
+	else
+		push_all(o, 0, o->n_lead);
 	if (late)
 		fold_late(o, first);
-	else {
-		for (i = o->n_lead; i < o->in.n; i++)
-			push(o, &o->in.v[i]);
-	}
+	else
+		push_all(o, o->n_lead, o->in.n);
 }
 
 int
@@ -427,11 +421,9 @@ qwen_chat_add_user(struct chat_exec *r, struct chat_value *messages)
 	struct chat_value content = chat_text(chat_literal("?")), user;
 
 	o.out = qwen_chat_new_list(r, o.in.n + 1);
-	if (r->failed)
-		return -1;
-	memcpy(o.out.v, o.in.v, o.in.n * sizeof *o.in.v);
+	o.out.n = 0;
+	push_all(&o, 0, o.in.n);
 	user = new_message(&o, "user", &content);
-	o.out.n = o.in.n;
 	push(&o, &user);
 	messages->u.l = o.out;
 	return r->failed ? -1 : 0;

@@ -120,17 +120,14 @@ static int
 read_text(struct qwen_reply *r, yyjson_val *args, yyjson_doc **out)
 {
 	struct qwen_text t = { 0 };
-	struct qwen_err e;
 	int rc = 0;
 
 	*out = NULL;
 	if (qwen_chat_fix_json(&t, yyjson_get_str(args), yyjson_get_len(args),
-	    0) == 0 && !t.failed && t.n > 0) {
-		if (qwen_chat_read(out, t.s, t.n, "arguments", &e) == 0)
-			rc = yyjson_is_obj(yyjson_doc_get_root(*out));
-		else
-			rc = e.code == QWEN_ENOMEM ? qwen_oom(r->err) : 0;
-	}
+	    0) == 0 && !t.failed && t.n > 0)
+		rc = qwen_chat_try_json(out, t.s, t.n, r->err);
+	if (rc > 0)
+		rc = yyjson_is_obj(yyjson_doc_get_root(*out));
 	rc = t.failed ? qwen_oom(r->err) : rc;
 	qwen_text_fini(&t);
 	return rc;
@@ -212,13 +209,11 @@ static int
 read(struct qwen_reply *r, const char *s, size_t n, unsigned how,
     yyjson_mut_doc *d)
 {
-	struct qwen_err e;
 	yyjson_doc *doc;
-	int rc;
+	int rc = qwen_chat_try_json(&doc, s, n, r->err);
 
-	if (qwen_chat_read(&doc, s, n, "call", &e) < 0)
-		return e.code == QWEN_ENOMEM ? qwen_oom(r->err) : 0;
-	rc = add_all(r, yyjson_doc_get_root(doc), how, d);
+	if (rc > 0)
+		rc = add_all(r, yyjson_doc_get_root(doc), how, d);
 	yyjson_doc_free(doc);
 	return rc;
 }
@@ -308,19 +303,18 @@ name_of(struct qwen_reply *r, const struct qwen_text *made, char **name)
 	struct qwen_text closed = { 0 };
 	yyjson_doc *doc = NULL;
 	yyjson_val *v;
-	struct qwen_err e;
-	int rc = 0;
+	int rc;
 
 	qwen_chat_close_json(&closed, made->s, made->n);
-	if (closed.failed || (qwen_chat_read(&doc, closed.s, closed.n, "call",
-	    &e) < 0 && e.code == QWEN_ENOMEM))
-		rc = qwen_oom(r->err);
+	rc = closed.failed ? qwen_oom(r->err) :
+	    qwen_chat_try_json(&doc, closed.s, closed.n, r->err);
 	v = yyjson_obj_get(yyjson_doc_get_root(doc), "name");
-	if (rc == 0 && yyjson_is_str(v) && qwen_chat_tool(r, yyjson_get_str(v),
+	if (rc > 0 && yyjson_is_str(v) && qwen_chat_tool(r, yyjson_get_str(v),
 	    yyjson_get_len(v)) != NULL) {
 		*name = strdup(yyjson_get_str(v));
 		rc = *name != NULL ? 1 : qwen_oom(r->err);
-	}
+	} else if (rc > 0)
+		rc = 0;
 	yyjson_doc_free(doc);
 	qwen_text_fini(&closed);
 	return rc;

@@ -107,6 +107,17 @@ qwen_chat_read(yyjson_doc **out, const char *json, size_t n, const char *what,
 	    qwen_fail(err, e.code, "%s: %s", what, e.msg);
 }
 
+int
+qwen_chat_try_json(yyjson_doc **out, const char *json, size_t n,
+    struct qwen_err *err)
+{
+	struct qwen_err e;
+
+	if ((*out = qwen_json_open(json, n, &e)) != NULL)
+		return 1;
+	return e.code == QWEN_ENOMEM ? qwen_oom(err) : 0;
+}
+
 /* --------------------------------------------------------------- adaptation */
 
 /* Copies a thought from its other names. */

@@ -107,5 +107,8 @@ int qwen_chat_probe(const struct qwen_template *t, const char *json, size_t n,
 /* Parses JSON with numbers as strings; what names it in the message. */
 int qwen_chat_read(yyjson_doc **out, const char *json, size_t n,
     const char *what, struct qwen_err *err);
+/* The same for what may not be JSON.  Returns 1; 0 if it is not; -1. */
+int qwen_chat_try_json(yyjson_doc **out, const char *json, size_t n,
+    struct qwen_err *err);
 
 #endif

@@ -239,13 +239,12 @@ static int
 json(yyjson_mut_doc *doc, unsigned set, const struct chat_text *t,
     yyjson_mut_val **v)
 {
-	struct qwen_err e;
 	yyjson_doc *d;
-	int rc = 0;
+	int rc = qwen_chat_try_json(&d, t->s, t->n, NULL);
 
-	if (qwen_chat_read(&d, t->s, t->n, "argument", &e) < 0)
-		return e.code == QWEN_ENOMEM ? -1 : 0;
-	if ((types_of(yyjson_doc_get_root(d)) & set) != 0) {
+	if (rc > 0)
+		rc = (types_of(yyjson_doc_get_root(d)) & set) != 0;
+	if (rc > 0) {
 		*v = yyjson_val_mut_copy(doc, yyjson_doc_get_root(d));
 		rc = *v != NULL ? 1 : -1;
 	}

@@ -92,10 +92,9 @@ some(struct schema *s, const struct schema_all *all, size_t n, uint32_t min,
 	if (max == 0)
 		return SNODE_EMPTY;
 	if (n > 0)
-		return qwen_snode_repeat(s, qwen_snode_pair(s, SNODE_SEQ,
-		    qwen_snode_comma(s), item(s, all, n)), min, max);
-	rest = qwen_snode_repeat(s, qwen_snode_pair(s, SNODE_SEQ,
-	    qwen_snode_comma(s), item(s, all, 0)),
+		return qwen_snode_repeat(s,
+		    qwen_snode_after_comma(s, item(s, all, n)), min, max);
+	rest = qwen_snode_repeat(s, qwen_snode_after_comma(s, item(s, all, 0)),
 	    min > 0 ? min - 1 : 0, max == UINT32_MAX ? max : max - 1);
 	out = qwen_snode_pair(s, SNODE_SEQ, item(s, all, 0), rest);
 	return min > 0 ? out : qwen_snode_pair(s, SNODE_ALT, SNODE_EMPTY, out);
@@ -147,13 +146,10 @@ copy(struct schema *s, uint32_t text)
 static uint32_t
 one_more(struct unique *u, int i, int is_first, uint32_t after)
 {
-	uint32_t out = qwen_snode(u->s, SNODE_SEQ);
+	uint32_t one = copy(u->s, u->value[i]);
 
-	if (!is_first)
-		qwen_snode_add(u->s, out, qwen_snode_comma(u->s));
-	qwen_snode_add(u->s, out, copy(u->s, u->value[i]));
-	qwen_snode_add(u->s, out, after);
-	return out;
+	return qwen_snode_pair(u->s, SNODE_SEQ, is_first ? one :
+	    qwen_snode_after_comma(u->s, one), after);
 }
 
 /* Values in any order: one rule per set of values already used. */
@@ -288,12 +284,10 @@ qwen_schema_array(struct schema *s, const struct schema_all *all)
 	body = some(s, all, (size_t)n, (uint32_t)(min > n ? min - n : 0),
 	    max == INT64_MAX ? UINT32_MAX : (uint32_t)(max - n));
 	for (i = (size_t)n; i-- > 0; ) {
-		uint32_t one = qwen_snode(s, SNODE_SEQ);
+		uint32_t one = item(s, all, i);
 
-		if (i > 0)
-			qwen_snode_add(s, one, qwen_snode_comma(s));
-		qwen_snode_add(s, one, item(s, all, i));
-		qwen_snode_add(s, one, body);
+		one = qwen_snode_pair(s, SNODE_SEQ, i == 0 ? one :
+		    qwen_snode_after_comma(s, one), body);
 		body = (int64_t)i >= min ? qwen_snode_pair(s, SNODE_ALT,
 		    SNODE_EMPTY, one) : one;
 	}

@@ -361,13 +361,11 @@ static void
 add_by_pattern(struct schema *s, struct object *o, yyjson_val *at,
     const struct schema_all *all, uint32_t out)
 {
-	uint32_t one = qwen_snode(s, SNODE_SEQ);
+	uint32_t name = qwen_snode_around(s, QUOTE, name_of_pattern(s, o, at),
+	    QUOTE);
 
-	qwen_snode_add(s, one, qwen_snode_around(s, QUOTE,
-	    name_of_pattern(s, o, at), QUOTE));
-	qwen_snode_add(s, one, qwen_snode_colon(s));
-	qwen_snode_add(s, one, qwen_schema_child(s, all));
-	qwen_snode_add(s, out, one);
+	qwen_snode_add(s, out, qwen_snode_field(s, name,
+	    qwen_schema_child(s, all)));
 }
 
 static uint32_t
@@ -410,7 +408,7 @@ name(struct schema *s, const struct schema_all *all)
 static uint32_t
 other_pair(struct schema *s, struct object *o)
 {
-	uint32_t key, out;
+	uint32_t key;
 
 	if (o->n_patterns > 0)
 		return by_patterns(s, o);
@@ -420,11 +418,7 @@ other_pair(struct schema *s, struct object *o)
 		key = qwen_snode_text(s, "string");
 	else
 		key = qwen_snode_around(s, QUOTE, other_name(s, o), QUOTE);
-	out = qwen_snode(s, SNODE_SEQ);
-	qwen_snode_add(s, out, key);
-	qwen_snode_add(s, out, qwen_snode_colon(s));
-	qwen_snode_add(s, out, qwen_schema_child(s, &o->others));
-	return out;
+	return qwen_snode_field(s, key, qwen_schema_child(s, &o->others));
 }
 
 /* Others, each after a comma, at most `most'. */
@@ -433,8 +427,8 @@ more_others(struct schema *s, struct object *o, uint32_t gone)
 {
 	if (!o->open || o->most <= gone)
 		return SNODE_EMPTY;
-	return qwen_snode_repeat(s, qwen_snode_pair(s, SNODE_SEQ,
-	    qwen_snode_comma(s), other_pair(s, o)), 0,
+	return qwen_snode_repeat(s,
+	    qwen_snode_after_comma(s, other_pair(s, o)), 0,
 	    o->most == UINT32_MAX ? o->most : o->most - gone);
 }
 
@@ -445,8 +439,7 @@ tail(struct schema *s, struct object *o, size_t i)
 	uint32_t out = qwen_snode(s, SNODE_SEQ);
 
 	for (; i < o->n && !s->failed; i++) {
-		uint32_t one = qwen_snode_pair(s, SNODE_SEQ,
-		    qwen_snode_comma(s), pair(s, &o->m[i]));
+		uint32_t one = qwen_snode_after_comma(s, pair(s, &o->m[i]));
 
 		qwen_snode_add(s, out, o->m[i].required ? one :
 		    qwen_snode_repeat(s, one, 0, 1));
@@ -487,8 +480,7 @@ members(struct schema *s, struct object *o)
 		if (i == 0)
 			break;
 		/* after i - 1: field i, if present, and the fields after it */
-		after = qwen_snode_pair(s, SNODE_SEQ,
-		    qwen_snode_comma(s), pair(s, &o->m[i]));
+		after = qwen_snode_after_comma(s, pair(s, &o->m[i]));
 		if (!o->m[i].required)
 			after = qwen_snode_repeat(s, after, 0, 1);
 		after = qwen_snode_pair(s, SNODE_SEQ, after,

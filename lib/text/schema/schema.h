@@ -178,9 +178,9 @@ uint32_t qwen_snode_repeat(struct schema *s, uint32_t a, uint32_t min,
     uint32_t max);
 uint32_t qwen_snode_rule(struct schema *s, uint32_t rule);
 void qwen_snode_add(struct schema *s, uint32_t parent, uint32_t part);
-/* What stands between two items, and after a field's name. */
-uint32_t qwen_snode_comma(struct schema *s);
-uint32_t qwen_snode_colon(struct schema *s);
+/* A comma and an item; a name, a colon and a value. */
+uint32_t qwen_snode_after_comma(struct schema *s, uint32_t at);
+uint32_t qwen_snode_field(struct schema *s, uint32_t name, uint32_t value);
 /* A sequence: grammar text, a node, grammar text. */
 uint32_t qwen_snode_around(struct schema *s, const char *before,
     uint32_t inside, const char *after);

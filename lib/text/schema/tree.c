@@ -349,15 +349,20 @@ qwen_schema_add_shared(struct qwen_text *out, int spaced)
 }
 
 uint32_t
-qwen_snode_comma(struct schema *s)
+qwen_snode_after_comma(struct schema *s, uint32_t at)
 {
-	return qwen_snode_text(s, s->how.spaced ? "\", \"" : "\",\"");
+	return qwen_snode_pair(s, SNODE_SEQ, qwen_snode_text(s,
+	    s->how.spaced ? "\", \"" : "\",\""), at);
 }
 
 uint32_t
-qwen_snode_colon(struct schema *s)
+qwen_snode_field(struct schema *s, uint32_t name, uint32_t value)
 {
-	return qwen_snode_text(s, s->how.spaced ? "\": \"" : "\":\"");
+	uint32_t at = qwen_snode_pair(s, SNODE_SEQ, name, qwen_snode_text(s,
+	    s->how.spaced ? "\": \"" : "\":\""));
+
+	qwen_snode_add(s, at, value);
+	return at;
 }
 
 char *

@@ -32,7 +32,7 @@ starve(const struct qwen_template *t, const char *json, size_t n, size_t k)
 	struct qwen_err err = { 0 };
 	struct chat_exec r = {
 		.mem = { .max = SIZE_MAX }, .steps_max = CHAT_STEPS,
-		.out = &out, .scope = &scope, .err = &err,
+		.out = &out, .scope = &scope, .err = &err, .t = t,
 	};
 	int rc;
 
@@ -43,7 +43,7 @@ starve(const struct qwen_template *t, const char *json, size_t n, size_t k)
 	r.mem.max = r.mem.total + (1 << 15) - 1;
 	rc = qwen_chat_open_request(&q, &r, json, n, t->parsed_arguments);
 	if (rc == 0)
-		rc = qwen_chat_exec(&r, t);
+		rc = qwen_chat_exec(&r);
 	if (rc < 0 && (err.code == 0 || err.msg[0] == '\0'))
 		ok(0, "an error without a word: %.60s", t->source);
 	*(rc < 0 ? &starved : &fed) += 1;

@@ -198,12 +198,12 @@ run_once(const struct qwen_template *t, int x, int y, uint64_t steps_max,
 	struct chat_exec r = {
 		.mem = { .max = CHAT_MEMORY + CHAT_MEMORY_BYTE * size },
 		.steps_max = steps_max, .out = &out, .scope = &scope,
-		.err = &err,
+		.err = &err, .t = t,
 	};
 	double begin = now();
 
 	alarm(60);
-	qwen_chat_exec(&r, t);
+	qwen_chat_exec(&r);
 	alarm(0);
 	*steps = r.steps;
 	qwen_chat_buf_fini(&out);

@@ -268,8 +268,7 @@ struct chat_exec {
 	int			 raised;	/* failed by raise_exception */
 	int			 no_raise;	/* raise_exception does
 						   nothing */
-	int			 (*now)(void *arg, struct tm *out);
-	void			*now_arg;
+	const struct qwen_template *t;
 	struct chat_buf		*out;
 	struct chat_scope	*scope;
 	struct qwen_err		*err;
@@ -286,7 +285,7 @@ struct chat_buf {
  * tokens.c: sets the variables bos_token and so on; puts BOS in front of a
  * prompt.
  */
-void qwen_chat_set_tokens(struct chat_exec *r, const struct qwen_template *t);
+void qwen_chat_set_tokens(struct chat_exec *r);
 int qwen_chat_begin(const struct qwen_template *t, struct chat_buf *b,
     struct qwen_err *err);
 
@@ -297,13 +296,12 @@ int qwen_chat_begin(const struct qwen_template *t, struct chat_buf *b,
  * "": none; NULL: the request's own. qwen_chat_other_effort returns the i-th
  * name to try if the template raises an error, or NULL.
  */
-int qwen_chat_take_effort(struct chat_exec *r, const struct qwen_template *t,
-    const char *other);
+int qwen_chat_take_effort(struct chat_exec *r, const char *other);
 const char *qwen_chat_other_effort(const struct qwen_template *t, int level,
     size_t i);
 
-/* Runs t->body; its output goes to r->out. */
-int qwen_chat_exec(struct chat_exec *r, const struct qwen_template *t);
+/* Runs r->t->body; its output goes to r->out. */
+int qwen_chat_exec(struct chat_exec *r);
 
 /*
  * Errors: the template cannot handle its input; the request is wrong; a limit;

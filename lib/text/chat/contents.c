@@ -69,15 +69,15 @@ try(const struct qwen_template *t, enum role listed, struct chat_buf *out,
  * template does not accept this chat at all.
  */
 static int
-takes_list(struct chat_exec *r, const struct qwen_template *t, enum role role)
+takes_list(struct chat_exec *r, enum role role)
 {
 	struct chat_buf b[2] = { { 0 }, { 0 } };
 	struct qwen_err err = { 0 };
 	int texts, list = -1, same;
 
-	texts = try(t, N_ROLES, &b[0], &err);
+	texts = try(r->t, N_ROLES, &b[0], &err);
 	if (texts == 0)
-		list = try(t, role, &b[1], &err);
+		list = try(r->t, role, &b[1], &err);
 	same = list == 0 && b[0].n == b[1].n &&
 	    memcmp(b[0].s, b[1].s, b[0].n) == 0;
 	if ((texts < 0 || list < 0) && err.code == QWEN_ENOMEM)
@@ -88,8 +88,7 @@ takes_list(struct chat_exec *r, const struct qwen_template *t, enum role role)
 }
 
 int
-qwen_chat_contents(struct chat_exec *r, const struct qwen_template *t,
-    struct chat_value *messages)
+qwen_chat_contents(struct chat_exec *r, struct chat_value *messages)
 {
 	enum { UNKNOWN, LIST, TEXT } takes[N_ROLES + 1] = {
 		[N_ROLES] = LIST
@@ -112,7 +111,7 @@ qwen_chat_contents(struct chat_exec *r, const struct qwen_template *t,
 			continue;
 		}
 		if (takes[role] == UNKNOWN)
-			takes[role] = takes_list(r, t, role) ? LIST : TEXT;
+			takes[role] = takes_list(r, role) ? LIST : TEXT;
 		if (takes[role] == TEXT)
 			qwen_chat_join_parts(r, content, "\n");
 	}

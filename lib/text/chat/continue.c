@@ -66,7 +66,7 @@ open_thought(struct chat_exec *r, const struct chat_text *text)
 /* Puts the mark where the reply continues: in the text, or in the thought. */
 static void
 put_mark(struct qwen_chat_request *q, struct chat_exec *r,
-    const struct qwen_template *t, struct chat_value *m, struct chat_text text)
+    struct chat_value *m, struct chat_text text)
 {
 	struct chat_value *thought =
 	    qwen_chat_key(r, m->u.d, "reasoning_content"), v;
@@ -74,7 +74,8 @@ put_mark(struct qwen_chat_request *q, struct chat_exec *r,
 	size_t begin = open_thought(r, &text);
 	int has_thought = thought != NULL && thought->type == CHAT_TEXT &&
 	    thought->u.s.n > 0;
-	int knows = t->thinks && qwen_template_names(t, "reasoning_content");
+	int knows = r->t->thinks &&
+	    qwen_template_names(r->t, "reasoning_content");
 
 	q->thinking = QWEN_THINKING_CLOSED;
 	if (knows && ((begin > 0 && !has_thought) ||
@@ -92,8 +93,7 @@ put_mark(struct qwen_chat_request *q, struct chat_exec *r,
 }
 
 int
-qwen_chat_continue(struct qwen_chat_request *q, struct chat_exec *r,
-    const struct qwen_template *t)
+qwen_chat_continue(struct qwen_chat_request *q, struct chat_exec *r)
 {
 	struct chat_list *l = &q->messages->u.l;
 	struct chat_value *m = &l->v[l->n - 1], no = chat_bool(0), *thought;
@@ -125,7 +125,7 @@ qwen_chat_continue(struct qwen_chat_request *q, struct chat_exec *r,
 	}
 	qwen_chat_set(r, "add_generation_prompt", &no);
 	q->continues = 1;
-	put_mark(q, r, t, m, text);
+	put_mark(q, r, m, text);
 	return r->failed ? -1 : 0;
 }
 

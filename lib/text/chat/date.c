@@ -29,7 +29,7 @@ now(const struct chat_builtin_call *c)
 		qwen_chat_fail(c->r, "strftime_now needs one short string");
 		return none;
 	}
-	if (c->r->now == NULL || c->r->now(c->r->now_arg, &tm) < 0) {
+	if (c->r->t->now == NULL || c->r->t->now(c->r->t->now_arg, &tm) < 0) {
 		qwen_chat_fail(c->r, "strftime_now is not available: no clock "
 		    "was set");
 		return none;

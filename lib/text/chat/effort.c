@@ -60,15 +60,14 @@ qwen_template_set_effort(struct qwen_template *t, const char *effort,
 }
 
 int
-qwen_chat_take_effort(struct chat_exec *r, const struct qwen_template *t,
-    const char *other)
+qwen_chat_take_effort(struct chat_exec *r, const char *other)
 {
 	const struct chat_value *v = qwen_chat_get(r, variable);
 	struct chat_value name, no = chat_bool(0);
 	int level = -1;
 
-	if (v == NULL && t->effort != NULL) {
-		name = chat_text(chat_literal(t->effort));
+	if (v == NULL && r->t->effort != NULL) {
+		name = chat_text(chat_literal(r->t->effort));
 		qwen_chat_set(r, variable, &name);
 		v = qwen_chat_get(r, variable);
 	}

@@ -408,10 +408,10 @@ exec(struct chat_exec *r, const struct chat_node *list)
 }
 
 int
-qwen_chat_exec(struct chat_exec *r, const struct qwen_template *t)
+qwen_chat_exec(struct chat_exec *r)
 {
 	r->scope = new_scope(r, r->scope);
 	if (r->scope != NULL)
-		exec(r, t->body);
+		exec(r, r->t->body);
 	return r->failed ? -1 : 0;
 }

@@ -64,8 +64,7 @@ void qwen_chat_join_parts(struct chat_exec *r, struct chat_value *content,
  * not accept a list; null becomes an empty text, except in messages of the
  * assistant.
  */
-int qwen_chat_contents(struct chat_exec *r, const struct qwen_template *t,
-    struct chat_value *messages);
+int qwen_chat_contents(struct chat_exec *r, struct chat_value *messages);
 
 /*
  * arguments.c: makes the arguments of a call an object; nothing becomes {}.
@@ -80,11 +79,11 @@ struct chat_value qwen_chat_wrap(struct chat_exec *r,
 
 /*
  * systems.c: moves system messages to where the template accepts them, as
- * t->systems says. force 1: as if the template accepted them only at the start;
- * 2: and never adds a user message. *folds: force may help.
+ * r->t->systems says. force 1: as if the template accepted them only at the
+ * start; 2: and never adds a user message. *folds: force may help.
  */
-int qwen_chat_place_systems(struct chat_exec *r, const struct qwen_template *t,
-    struct chat_value *messages, int force, int *folds);
+int qwen_chat_place_systems(struct chat_exec *r, struct chat_value *messages,
+    int force, int *folds);
 
 /* systems.c: adds a user message at the end. */
 int qwen_chat_add_user(struct chat_exec *r, struct chat_value *messages);
@@ -93,8 +92,7 @@ int qwen_chat_add_user(struct chat_exec *r, struct chat_value *messages);
  * continue.c: marks the end of the last message if the reply continues it;
  * after the run, truncates the prompt there.
  */
-int qwen_chat_continue(struct qwen_chat_request *q, struct chat_exec *r,
-    const struct qwen_template *t);
+int qwen_chat_continue(struct qwen_chat_request *q, struct chat_exec *r);
 int qwen_chat_cut(const struct qwen_chat_request *q, struct chat_exec *r);
 
 /*

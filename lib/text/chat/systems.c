@@ -20,7 +20,6 @@ static const char blank_line[] = "\n\n";
 
 struct system_placer {
 	struct chat_exec		*r;
-	const struct qwen_template *t;
 	struct chat_list	 in, out;
 	size_t			 n_lead;	/* system messages at the
 						   start */
@@ -137,7 +136,7 @@ takes(struct system_placer *o, const char *roles)
 		    roles[i] == 's' ? "system" : roles[i] == 'd' ?
 		    "developer" : roles[i] == 'u' ? "user" : "assistant", i);
 	qwen_text_str(&json, "]}");
-	ok = json.failed ? qwen_oom(&err) : qwen_chat_probe(o->t, json.s,
+	ok = json.failed ? qwen_oom(&err) : qwen_chat_probe(o->r->t, json.s,
 	    json.n, &b, &err);
 	qwen_text_fini(&json);
 	if (ok < 0 && err.code == QWEN_ENOMEM)
@@ -344,7 +343,7 @@ rename_developers(struct system_placer *o)
 	struct chat_value system = chat_text(chat_literal("system")), *role;
 	size_t i;
 
-	if (qwen_template_names(o->t, "developer"))
+	if (qwen_template_names(o->r->t, "developer"))
 		return;
 	for (i = 0; i < o->in.n && !o->r->failed; i++) {
 		role = qwen_chat_key(o->r, o->in.v[i].u.d, "role");
@@ -385,15 +384,15 @@ fold(struct system_placer *o, int lead, int late, int first)
 }
 
 int
-qwen_chat_place_systems(struct chat_exec *r, const struct qwen_template *t,
-    struct chat_value *messages, int force, int *folds)
+qwen_chat_place_systems(struct chat_exec *r, struct chat_value *messages,
+    int force, int *folds)
 {
-	struct system_placer o = { .r = r, .t = t, .in = messages->u.l,
+	struct system_placer o = { .r = r, .in = messages->u.l,
 	    .alternate = force > 1 };
-	int first = t->systems == QWEN_SYSTEMS_FIRST, lead, late;
+	int first = r->t->systems == QWEN_SYSTEMS_FIRST, lead, late;
 
 	*folds = 0;
-	if (t->systems == QWEN_SYSTEMS_TEMPLATE)
+	if (r->t->systems == QWEN_SYSTEMS_TEMPLATE)
 		return 0;
 	rename_developers(&o);
 	count(&o);

@@ -226,15 +226,14 @@ struct attempt {
 
 /* Changes the messages as this attempt needs them. */
 static int
-prepare(const struct qwen_template *t, struct qwen_chat_request *q,
-    struct chat_exec *r, struct attempt *w)
+prepare(struct qwen_chat_request *q, struct chat_exec *r, struct attempt *w)
 {
 	if (w->as_is)
 		return 0;
-	if (qwen_chat_contents(r, t, q->messages) < 0 ||
-	    qwen_chat_place_systems(r, t, q->messages, w->fold_systems,
+	if (qwen_chat_contents(r, q->messages) < 0 ||
+	    qwen_chat_place_systems(r, q->messages, w->fold_systems,
 	    &w->folds) < 0 || (w->add_user ? qwen_chat_add_user(r,
-	    q->messages) : qwen_chat_continue(q, r, t)) < 0)
+	    q->messages) : qwen_chat_continue(q, r)) < 0)
 		return -1;
 	qwen_chat_set(r, "messages", q->messages);
 	if (w->adapt)
@@ -252,22 +251,21 @@ render(const struct qwen_template *t, const char *json, size_t n,
 		.mem = { .max = CHAT_MEMORY + CHAT_MEMORY_BYTE * n },
 		.steps_max = CHAT_STEPS + CHAT_STEPS_BYTE * (uint64_t)n,
 		.out = out, .scope = &scope, .err = err,
-		.no_raise = w->no_raise,
-		.now = t->now, .now_arg = t->now_arg,
+		.no_raise = w->no_raise, .t = t,
 	};
 	int rc;
 
 	if (!w->as_is)
-		qwen_chat_set_tokens(&r, t);
+		qwen_chat_set_tokens(&r);
 	rc = qwen_chat_open_request(&q, &r, json, n, w->as_is ? 0 :
 	    t->parsed_arguments);
 	if (rc == 0 && !w->as_is)
-		w->level = qwen_chat_take_effort(&r, t, w->effort);
+		w->level = qwen_chat_take_effort(&r, w->effort);
 	if (rc == 0)
-		rc = prepare(t, &q, &r, w);
+		rc = prepare(&q, &r, w);
 	r.eval_error = 0;
 	if (rc == 0)
-		rc = qwen_chat_exec(&r, t);
+		rc = qwen_chat_exec(&r);
 	w->eval_error = rc < 0 && r.eval_error;
 	w->raised = rc < 0 && r.raised;
 	if (rc == 0 && !w->as_is)

@@ -93,13 +93,13 @@ qwen_template_set_tokens(struct qwen_template *t, const struct qwen_gguf *g,
 }
 
 void
-qwen_chat_set_tokens(struct chat_exec *r, const struct qwen_template *t)
+qwen_chat_set_tokens(struct chat_exec *r)
 {
 	size_t i;
 
 	for (i = 0; i < CHAT_N_NAMED; i++) {
-		if (t->named[i].type == CHAT_TEXT)
-			qwen_chat_set(r, row[i].name, &t->named[i]);
+		if (r->t->named[i].type == CHAT_TEXT)
+			qwen_chat_set(r, row[i].name, &r->t->named[i]);
 	}
 }
 

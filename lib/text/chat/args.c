@@ -19,12 +19,11 @@ qwen_chat_arg(const struct chat_args *a, size_t i, const char *key)
 }
 
 int
-qwen_chat_flag(const struct chat_builtin_call *c, size_t i, const char *key,
-    int usual)
+qwen_chat_flag(const struct chat_builtin_call *c, size_t i, const char *key)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
 
-	return v != NULL ? qwen_chat_true(v) : usual;
+	return v != NULL && qwen_chat_true(v);
 }
 
 int64_t

@@ -582,9 +582,9 @@ chat_refuse(const struct chat_builtin_call *c, const char *what)
 	return *c->x;
 }
 
-/* args.c: argument i or key as a boolean, or an integer; usual if missing. */
+/* args.c: is argument i or key true?  As an integer; usual if missing. */
 int qwen_chat_flag(const struct chat_builtin_call *c, size_t i,
-    const char *key, int usual);
+    const char *key);
 int64_t qwen_chat_whole(const struct chat_builtin_call *c, size_t i,
     const char *key, int64_t usual);
 /* Returns x as a text: itself, or as printed. */

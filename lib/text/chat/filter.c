@@ -86,8 +86,8 @@ f_tojson(const struct chat_builtin_call *c)
 		return cannot(c, "tojson with an indent that is", indent);
 	if (how.indent > 16)
 		qwen_chat_fail(c->r, "tojson: indent exceeds 16");
-	how.ascii = qwen_chat_flag(c, 0, known[0], 0);
-	how.sorted = qwen_chat_flag(c, 3, known[3], 0);
+	how.ascii = qwen_chat_flag(c, 0, known[0]);
+	how.sorted = qwen_chat_flag(c, 3, known[3]);
 	separators(c, &how);
 	if (!c->r->failed)
 		qwen_chat_json(c->r, &b, c->x, &how);
@@ -111,7 +111,7 @@ f_default(const struct chat_builtin_call *c)
 	const struct chat_value *v = qwen_chat_arg(c->a, 0, "default_value");
 
 	if (c->x->type != CHAT_UNDEFINED && (qwen_chat_true(c->x) ||
-	    !qwen_chat_flag(c, 1, "boolean", 0)))
+	    !qwen_chat_flag(c, 1, "boolean")))
 		return *c->x;
 	return v != NULL ? *v : chat_text(chat_literal(""));
 }

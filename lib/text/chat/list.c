@@ -158,8 +158,8 @@ f_sort(const struct chat_builtin_call *c)
 	struct chat_list l = qwen_chat_iterate(c->r, c->x);
 
 	return chat_list(sorted(c, &l, qwen_chat_arg(c->a, 2, "attribute"),
-	    NULL, qwen_chat_flag(c, 1, "case_sensitive", 0),
-	    qwen_chat_flag(c, 0, "reverse", 0)));
+	    NULL, qwen_chat_flag(c, 1, "case_sensitive"),
+	    qwen_chat_flag(c, 0, "reverse")));
 }
 
 static struct chat_value
@@ -178,8 +178,8 @@ f_dictsort(const struct chat_builtin_call *c)
 		return chat_refuse(c, "dictsort by neither \"key\" nor \"value\"");
 	pairs = qwen_chat_pairs(c->r, c->x->u.d);
 	return chat_list(sorted(c, &pairs.u.l, &which, NULL,
-	    qwen_chat_flag(c, 0, "case_sensitive", 0),
-	    qwen_chat_flag(c, 2, "reverse", 0)));
+	    qwen_chat_flag(c, 0, "case_sensitive"),
+	    qwen_chat_flag(c, 2, "reverse")));
 }
 
 enum { LEAST, MOST };
@@ -188,7 +188,7 @@ static struct chat_value
 f_extreme(const struct chat_builtin_call *c)
 {
 	const struct chat_value *attr = qwen_chat_arg(c->a, 1, "attribute");
-	int by_case = qwen_chat_flag(c, 0, "case_sensitive", 0);
+	int by_case = qwen_chat_flag(c, 0, "case_sensitive");
 	struct chat_list l = qwen_chat_iterate(c->r, c->x);
 	struct chat_value best, key;
 	size_t i, at = 0;
@@ -213,7 +213,7 @@ static struct chat_value
 f_unique(const struct chat_builtin_call *c)
 {
 	const struct chat_value *attr = qwen_chat_arg(c->a, 1, "attribute");
-	int by_case = qwen_chat_flag(c, 0, "case_sensitive", 0);
+	int by_case = qwen_chat_flag(c, 0, "case_sensitive");
 	struct chat_list l = qwen_chat_iterate(c->r, c->x);
 	struct chat_list keys = qwen_chat_new_list(c->r, l.n);
 	struct chat_list out = qwen_chat_new_list(c->r, l.n);
@@ -249,7 +249,7 @@ f_groupby(const struct chat_builtin_call *c)
 {
 	const struct chat_value *attr = qwen_chat_arg(c->a, 0, "attribute");
 	const struct chat_value *usual = qwen_chat_arg(c->a, 1, "default");
-	int by_case = qwen_chat_flag(c, 2, "case_sensitive", 0);
+	int by_case = qwen_chat_flag(c, 2, "case_sensitive");
 	struct chat_list l = qwen_chat_iterate(c->r, c->x), out;
 	struct chat_value first = { 0 }, by, key = { 0 }, last = { 0 };
 	size_t i, from = 0;

@@ -226,7 +226,7 @@ lines(const struct chat_builtin_call *c, const struct chat_text *t, int ends)
 static struct chat_value
 m_splitlines(const struct chat_builtin_call *c)
 {
-	return chat_list(lines(c, c->t, qwen_chat_flag(c, 0, "keepends", 0)));
+	return chat_list(lines(c, c->t, qwen_chat_flag(c, 0, "keepends")));
 }
 
 /* Indents lines after the first by spaces, or by the string width. */
@@ -234,8 +234,8 @@ static struct chat_value
 f_indent(const struct chat_builtin_call *c)
 {
 	const struct chat_value *by = qwen_chat_arg(c->a, 0, "width");
-	int first = qwen_chat_flag(c, 1, "first", 0);
-	int blank = qwen_chat_flag(c, 2, "blank", 0);
+	int first = qwen_chat_flag(c, 1, "first");
+	int blank = qwen_chat_flag(c, 2, "blank");
 	struct chat_text t = qwen_chat_as_text(c), part;
 	struct chat_buf b = { 0 };
 	struct chat_list l = lines(c, &t, -1);

@@ -287,7 +287,7 @@ f_truncate(const struct chat_builtin_call *c)
 		return chat_text(t);
 	t = chat_slice(&t, 0, qwen_chat_offset(c->r, &t,
 	    (size_t)(length - n_end)));
-	if (!qwen_chat_flag(c, 1, "killwords", 0)) {
+	if (!qwen_chat_flag(c, 1, "killwords")) {
 		for (at = t.n; at > 0 && t.s[at - 1] != ' '; at--)
 			;
 		t.n = at > 0 ? at - 1 : t.n;

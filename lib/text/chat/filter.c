@@ -232,8 +232,7 @@ f_round(const struct chat_builtin_call *c)
 	if (!qwen_chat_number(&v, &f) || n < -300 || n > 300)
 		return chat_refuse(c, "round of what is no number, or to too "
 		    "many digits");
-	if (how == NULL || (how->type == CHAT_TEXT &&
-	    qwen_chat_same_text(&how->u.s, "common"))) {
+	if (how == NULL || chat_is_text(how, "common")) {
 		if (v.type != CHAT_FLOAT && n >= 0)
 			return v.type == CHAT_BOOL ? chat_int(v.u.i) : v;
 		v.type = CHAT_FLOAT;
@@ -246,9 +245,7 @@ f_round(const struct chat_builtin_call *c)
 		}
 		return v;
 	}
-	if (how->type != CHAT_TEXT ||
-	    (!qwen_chat_same_text(&how->u.s, "ceil") &&
-	    !qwen_chat_same_text(&how->u.s, "floor")))
+	if (!chat_is_text(how, "ceil") && !chat_is_text(how, "floor"))
 		return chat_refuse(c, "round by other than common, ceil, "
 		    "floor");
 	scale = pow(10, (double)n);

@@ -170,11 +170,9 @@ f_dictsort(const struct chat_builtin_call *c)
 
 	if (c->x->type != CHAT_DICT)
 		return chat_refuse(c, "dictsort of what is no object");
-	if (by != NULL && by->type == CHAT_TEXT &&
-	    qwen_chat_same_text(&by->u.s, "value"))
+	if (chat_is_text(by, "value"))
 		which = chat_int(1);
-	else if (by != NULL && (by->type != CHAT_TEXT ||
-	    !qwen_chat_same_text(&by->u.s, "key")))
+	else if (by != NULL && !chat_is_text(by, "key"))
 		return chat_refuse(c, "dictsort by neither \"key\" nor \"value\"");
 	pairs = qwen_chat_pairs(c->r, c->x->u.d);
 	return chat_list(sorted(c, &pairs.u.l, &which, NULL,

@@ -120,7 +120,6 @@ raise(const struct chat_builtin_call *c)
 		return chat_text(chat_literal(""));
 	c->r->failed = c->r->raised = 1;
 	c->r->eval_error = 0;
-	c->r->raised = 1;
 	qwen_fail(c->r->err, QWEN_EFORMAT, "the chat template refuses: %.*s",
 	    n > 0 ? n : 10, n > 0 ? v->u.s.s : "no reason.");
 	return chat_undefined("", 0);

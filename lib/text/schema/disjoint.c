@@ -91,7 +91,7 @@ is_missing(struct schema *s, const struct schema_all *a,
 {
 	yyjson_val *key, *list;
 	size_t k, max;
-	int i, named = 0, found;
+	int i, named = 0;
 
 	for (i = 0; i < a->n; i++) {
 		if (qwen_schema_get(a, i, "additionalProperties") != NULL ||
@@ -105,8 +105,7 @@ is_missing(struct schema *s, const struct schema_all *a,
 		yyjson_arr_foreach(list, k, max, key) {
 			if (!qwen_schema_step(s))
 				return 0;
-			found = is_named(s, a, key);
-			if (!found)
+			if (!is_named(s, a, key))
 				return 1;
 		}
 	}

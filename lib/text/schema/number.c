@@ -471,12 +471,9 @@ find_multiple(struct schema *s, const struct schema_all *all, int types)
 			one_multiple(s, v, &m);
 	}
 	/* each integer is a multiple of 0.1 */
-	if (types == TYPE_INTEGER && m.left > 0) {
-		if (m.n > 1)
-			qwen_schema_fail(s, all->part[0].v, "a multipleOf that "
-			    "is not an integer is not supported for integers");
-		m.left = 0;
-	}
+	if (types == TYPE_INTEGER && m.left > 0 && m.n > 1)
+		qwen_schema_fail(s, all->part[0].v, "a multipleOf that is not "
+		    "an integer is not supported for integers");
 	if (types == TYPE_INTEGER)
 		m.left = 0;
 	return m;

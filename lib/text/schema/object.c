@@ -388,7 +388,6 @@ by_patterns(struct schema *s, struct object *o)
 static uint32_t
 name(struct schema *s, const struct schema_all *all)
 {
-	struct schema_all only_text = *all;
 	uint32_t out;
 
 	if (all->never)
@@ -400,8 +399,8 @@ name(struct schema *s, const struct schema_all *all)
 	if (qwen_schema_has(all, "anyOf") || qwen_schema_has(all, "oneOf"))
 		qwen_schema_fail(s, all->part[0].v, "alternatives in "
 		    "propertyNames are not supported");
-	if (!qwen_schema_listed(s, &only_text, &out))
-		out = qwen_schema_string(s, &only_text);
+	if (!qwen_schema_listed(s, all, &out))
+		out = qwen_schema_string(s, all);
 	return out;
 }
 

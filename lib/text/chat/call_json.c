@@ -8,9 +8,25 @@
 #include "text/chat/request.h"
 #include "text/chat/tools.h"
 
-static const char *const argument_keys[] = {
-	"arguments", "parameters", "input",
-};
+int
+qwen_chat_call_key(const char *s, size_t n)
+{
+	static const struct {
+		const char	*name;
+		int		 what;
+	} keys[] = {
+		{ "arguments", 2 }, { "parameters", 2 }, { "input", 2 },
+		{ "name", 1 }, { "type", 1 }, { "id", 1 }, { "function", 1 },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof keys / sizeof *keys; i++) {
+		if (strlen(keys[i].name) == n &&
+		    memcmp(keys[i].name, s, n) == 0)
+			return keys[i].what;
+	}
+	return 0;
+}
 
 /*
  * Rejects bytes that are not allowed outside of strings. strict: as in JSON,
@@ -56,18 +72,6 @@ is_exact(yyjson_val *v)
 	    yyjson_is_obj(yyjson_obj_get(v, "arguments"));
 }
 
-static int
-is_argument_key(yyjson_val *key)
-{
-	size_t i;
-
-	for (i = 0; i < 3; i++) {
-		if (yyjson_equals_str(key, argument_keys[i]))
-			return 1;
-	}
-	return 0;
-}
-
 /*
  * Finds name and arguments, NULL if absent; returns 0 if there are other
  * fields.
@@ -82,7 +86,8 @@ find_name_args(yyjson_val *v, yyjson_val **name, yyjson_val **args)
 	yyjson_obj_foreach(v, i, n, key, x) {
 		if (yyjson_equals_str(key, "name"))
 			*name = x;
-		else if (is_argument_key(key)) {
+		else if (qwen_chat_call_key(yyjson_get_str(key),
+		    yyjson_get_len(key)) == 2) {
 			if (*args != NULL)
 				return 0;
 			*args = x;
@@ -268,7 +273,7 @@ static int
 find_arguments(const char *s, size_t n, size_t *from, size_t *to)
 {
 	struct chat_json j = { 0 };
-	size_t i, k, key = 0, end = 0;
+	size_t i, key = 0, end = 0;
 	int is_it = 0;
 
 	for (i = 0; i < n; i++) {
@@ -282,10 +287,8 @@ find_arguments(const char *s, size_t n, size_t *from, size_t *to)
 			key = i + 1;
 		else if (was && !j.in_string)
 			end = i;
-		for (k = 0; !j.in_string && s[i] == ':' && j.depth == 1 &&
-		    k < 3; k++)
-			is_it |= strlen(argument_keys[k]) == end - key &&
-			    memcmp(argument_keys[k], s + key, end - key) == 0;
+		if (!j.in_string && s[i] == ':' && j.depth == 1)
+			is_it |= qwen_chat_call_key(s + key, end - key) == 2;
 	}
 	for (*from = i; i < n && j.depth > 1; ) {
 		if (++i < n && qwen_chat_json_byte(&j, (unsigned char)s[i],

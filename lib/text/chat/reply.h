@@ -216,6 +216,9 @@ size_t qwen_chat_half_end(const char *s, size_t n, int lines);
  */
 int qwen_chat_json_byte(struct chat_json *j, unsigned char b, int strict);
 
+/* Returns 2 for a key of the arguments; 1 for another key of a call; else 0. */
+int qwen_chat_call_key(const char *s, size_t n);
+
 /* Requirements for calls in JSON; at least one of the first two. */
 enum {
 	CHAT_EXACT = 1,		/* a name, and arguments that are an object */

@@ -23,23 +23,6 @@ release(struct qwen_reply *r)
 	return 1;
 }
 
-/* Returns 1 for a possible first key of a call. */
-static int
-is_key(const char *s, size_t n)
-{
-	static const char *const keys[] = {
-		"name", "arguments", "parameters", "input", "type", "id",
-		"function",
-	};
-	size_t i;
-
-	for (i = 0; i < sizeof keys / sizeof *keys; i++) {
-		if (strlen(keys[i]) == n && memcmp(keys[i], s, n) == 0)
-			return 1;
-	}
-	return 0;
-}
-
 /*
  * A string of the object has ended: returns 1 if the object may still be a
  * call.  So other JSON is held back only at its beginning.
@@ -51,7 +34,7 @@ may_be(struct qwen_reply *r, const char *s, size_t n)
 
 	if (++b->n_strings == 1) {
 		b->named = n == 4 && memcmp(s, "name", 4) == 0;
-		return is_key(s, n);
+		return qwen_chat_call_key(s, n) != 0;
 	}
 	return b->n_strings > 2 || !b->named ||
 	    qwen_chat_tool(r, s, n) != NULL;

@@ -26,15 +26,6 @@ fail(struct gbnf_parser *p, const char *what)
 	return 0;
 }
 
-int
-qwen_gbnf_more(struct gbnf_parser *p, void *array, size_t *cap, size_t n,
-    size_t size)
-{
-	if (!p->failed && qwen_grow(array, cap, n + 1, size) < 0)
-		p->failed = qwen_oom(p->err) < 0;
-	return !p->failed;
-}
-
 /* ----------------------------------------------------------------- reading */
 
 /* Adds a part. */

@@ -7,6 +7,15 @@
 #include "base/utf8.h"
 #include "text/grammar/gbnf.h"
 
+int
+qwen_gbnf_more(struct gbnf_parser *p, void *array, size_t *cap, size_t n,
+    size_t size)
+{
+	if (!p->failed && qwen_grow(array, cap, n + 1, size) < 0)
+		p->failed = qwen_oom(p->err) < 0;
+	return !p->failed;
+}
+
 uint32_t
 qwen_gbnf_node(struct gbnf_parser *p, enum qwen_gnode_kind kind, uint32_t next,
     uint32_t also)

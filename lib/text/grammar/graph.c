@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/mem.h"
 #include "base/utf8.h"
 #include "text/grammar/gbnf.h"
 

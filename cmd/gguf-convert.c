@@ -12,7 +12,7 @@
 
 #include "cli/cli.h"
 #include "hub/hub.h"
-#include "tool/tool.h"
+#include "tool/model_out.h"
 
 static struct opts {
 	const char		*out, *base;
@@ -46,22 +46,6 @@ static const struct cli_tool tool = {
 };
 
 static void
-write_model(struct qwen_hub_gguf *g, int fd, const char *out)
-{
-	int started = 0;
-	const struct qwen_hub_progress p = { cli_progress_bytes, &started };
-	double start = cli_now();
-
-	cli_must(out, qwen_hub_gguf_write(g, fd, &p, &cli_err));
-	cli_progress_end();
-	if (cli_verbose)
-		cli_note("%s, %.2f MiB in %.1f s",
-		    cli_count(qwen_hub_gguf_n_tensors(g), "tensor"),
-		    (double)qwen_hub_gguf_bytes(g) / (1 << 20),
-		    cli_now() - start);
-}
-
-static void
 refuse(void *arg, const char *why)
 {
 	die("%s: no tool can use the file: %s", (const char *)arg, why);
@@ -83,8 +67,8 @@ check(struct qwen_hub_gguf *g, char *folder)
 	char path[32];
 
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	if (fd != -1 && qwen_hub_gguf_outline(g, fd, &err) == 0 &&
-	    access(path, R_OK) == 0) {
+	if (fd != -1 && qwen_gguf_write_outline(qwen_hub_gguf_writer(g), fd,
+	    &err) == 0 &&	 access(path, R_OK) == 0) {
 		cli_must(folder, qwen_gguf_open(&outline, path, &cli_err));
 		cli_must(folder, qwen_model_check(outline, &c, &cli_err));
 		qwen_gguf_close(outline);
@@ -100,12 +84,11 @@ check(struct qwen_hub_gguf *g, char *folder)
 static void
 convert(char *folder, const struct opts *o)
 {
-	struct cli_output *file;
+	struct tool_model_out out;
 	struct qwen_hub_gguf *g;
 	struct qwen_hub *h;
 	int adapter = o->base != NULL || qwen_hub_is_adapter(folder);
-	const char *s;
-	size_t i;
+	int fd;
 
 	if (adapter)
 		cli_must(NULL, qwen_hub_open_adapter(&h, folder, o->base,
@@ -116,13 +99,12 @@ convert(char *folder, const struct opts *o)
 	if (o->base != NULL)
 		tool_protect_folder(o->base);
 	cli_must(NULL, qwen_hub_gguf_new(&g, h, &o->hub, &cli_err));
-	for (i = 0; (s = qwen_hub_gguf_note(g, i)) != NULL; i++)
-		cli_note("%s: %s", folder, s);
+	tool_model_out_notes(qwen_hub_gguf_writer(g), folder);
 	if (!adapter && !o->hub.mtp_only)
 		check(g, folder);
-	file = cli_output_open(o->out);
-	write_model(g, cli_output_fd(file), cli_output_name(file));
-	cli_output_commit(file);
+	fd = tool_model_out_open(&out, o->out, qwen_hub_gguf_writer(g));
+	cli_must(out.name, qwen_hub_gguf_write(g, fd, &cli_err));
+	tool_model_out_end(&out, NULL);
 	qwen_hub_gguf_free(g);
 	qwen_hub_close(h);
 }
@@ -136,8 +118,7 @@ main(int argc, char *argv[])
 		cli_usage("no folder given");
 	if (opt.hub.no_mtp && opt.hub.mtp_only)
 		cli_usage("--no-mtp and --mtp-only exclude each other");
-	if (opt.out == NULL && isatty(STDOUT_FILENO))
-		die("not writing a model to a terminal; give -o file");
+	tool_model_out_check(opt.out);
 	convert(argv[1], &opt);
 	return cli_finish();
 }

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /* gguf-merge.c - write a model file with adapters merged into its weights. */
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "quantize/quantize.h"
-#include "tool/tool.h"
+#include "tool/model_out.h"
 
 static struct opts {
-	const char	*model, *out, *imatrix;
+	const char	*model, *out;
 	struct qwen_quantize_opts q;
 } opt;
 
@@ -19,7 +15,7 @@ static const struct cli_opt options[] = {
 	    "write to this file instead of stdout"),
 	CLI_FILE(0, "type", "name", &opt.q.recipe, "types",
 	    "format, or mix of formats, of all weights, as in Q4_K_M"),
-	CLI_FILE(0, "imatrix", "file", &opt.imatrix, "file",
+	CLI_FILE(0, "imatrix", "file", &opt.q.imatrix_name, "file",
 	    "importance matrix, as qprefill --imatrix writes it"),
 	CLI_OPT_THREADS(&opt.q.threads),
 	CLI_END,
@@ -32,48 +28,13 @@ static const struct cli_tool tool = {
 };
 
 static void
-write_model(struct qwen_quantize *p, int fd, const char *out)
-{
-	int started = 0;
-	const struct qwen_quantize_progress progress = { cli_progress_bytes,
-	    &started };
-	double start = cli_now();
-
-	cli_must(out, qwen_quantize_write(p, fd, &progress, &cli_err));
-	cli_progress_end();
-	if (cli_verbose)
-		cli_note("%s, %.2f MiB in %.1f s",
-		    cli_count(qwen_quantize_n_tensors(p), "tensor"),
-		    (double)qwen_quantize_bytes(p) / (1 << 20),
-		    cli_now() - start);
-}
-
-static void
 merge(const char *in, struct opts *o)
 {
 	struct qwen_gguf *g = tool_gguf_open(in);
-	struct qwen_imatrix *m = NULL;
-	struct cli_output *file;
-	struct qwen_quantize *p;
-	const char *s;
-	size_t i;
 
-	if (o->imatrix != NULL)
-		cli_must(o->imatrix,
-		    qwen_imatrix_open(&m, o->imatrix, &cli_err));
-	o->q.imatrix = m;
-	o->q.imatrix_name = o->imatrix;
 	o->q.adapters = tool_lora.v;
 	o->q.n_adapters = tool_lora.n;
-	o->q.cpu = getenv("QWEN_CPU");
-	cli_must(in, qwen_quantize_new(&p, g, &o->q, &cli_err));
-	for (i = 0; (s = qwen_quantize_note(p, i)) != NULL; i++)
-		cli_note("%s: %s", in, s);
-	file = cli_output_open(o->out);
-	write_model(p, cli_output_fd(file), cli_output_name(file));
-	cli_output_commit(file);
-	qwen_quantize_free(p);
-	qwen_imatrix_close(m);
+	tool_model_out_quantize(g, in, o->out, &o->q);
 	qwen_gguf_close(g);
 }
 
@@ -89,8 +50,7 @@ main(int argc, char *argv[])
 	    &cli_err) < 0)
 		cli_usage("--type: %s; gguf-quantize --list-types shows the "
 		    "known ones", cli_err.msg);
-	if (opt.out == NULL && isatty(STDOUT_FILENO))
-		die("not writing a model to a terminal; give -o file");
+	tool_model_out_check(opt.out);
 	merge(tool_model_path(opt.model), &opt);
 	return cli_finish();
 }

@@ -9,11 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "quantize/quantize.h"
-#include "tool/tool.h"
+#include "tool/model_out.h"
 
 static struct opts {
-	const char	*out, *types, *imatrix, *calibration;
+	const char	*out, *types, *calibration;
 	int		 list;
 	struct qwen_quantize_opts q;
 } opt;
@@ -30,7 +29,7 @@ static const struct cli_opt options[] = {
 	CLI_FILE(0, "types", "file", &opt.types, "file",
 	    "file with formats for single tensors: lines of pattern and "
 	    "format"),
-	CLI_FILE(0, "imatrix", "file", &opt.imatrix, "file",
+	CLI_FILE(0, "imatrix", "file", &opt.q.imatrix_name, "file",
 	    "importance matrix, as qprefill --imatrix writes it"),
 	CLI_FILE(0, "calibration", "file", &opt.calibration, "file",
 	    "with --size: measure the loss on these tokens (from qtok)"),
@@ -109,60 +108,23 @@ tell_measured(void *arg, uint64_t done, uint64_t total)
 }
 
 static void
-write_model(struct qwen_quantize *p, int fd, const char *out)
-{
-	int started = 0;
-	const struct qwen_quantize_progress progress = { cli_progress_bytes,
-	    &started };
-	double start = cli_now();
-
-	cli_must(out, qwen_quantize_write(p, fd, &progress, &cli_err));
-	cli_progress_end();
-	if (cli_verbose)
-		cli_note("%s, %.2f MiB in %.1f s",
-		    cli_count(qwen_quantize_n_tensors(p), "tensor"),
-		    (double)qwen_quantize_bytes(p) / (1 << 20),
-		    cli_now() - start);
-}
-
-static void
 quantize(const char *in, struct opts *o)
 {
 	struct qwen_gguf *g = tool_gguf_open(in);
-	struct qwen_imatrix *m = NULL;
-	struct cli_output *file;
-	struct qwen_quantize *p;
 	int measuring = 0;
-	const struct qwen_quantize_progress tell = { tell_measured,
-	    &measuring };
 	char *types = NULL;
 	int32_t *ids = NULL;
-	const char *s;
-	size_t n, i;
+	size_t n;
 
 	if (o->types != NULL)
 		o->q.types = types = cli_read_file(o->types, 1 << 20, &n);
-	if (o->imatrix != NULL)
-		cli_must(o->imatrix,
-		    qwen_imatrix_open(&m, o->imatrix, &cli_err));
 	if (o->calibration != NULL)
 		o->q.calibration = ids = read_text(o->calibration, g,
 		    &o->q.n_calibration);
-	o->q.measuring = &tell;
-	o->q.imatrix = m;
-	o->q.imatrix_name = o->imatrix;
-	o->q.cpu = getenv("QWEN_CPU");
-	if (qwen_quantize_new(&p, g, &o->q, &cli_err) < 0)
-		cli_die_err(in, &cli_err);
-	cli_progress_end();
+	o->q.measuring = tell_measured;
+	o->q.measuring_arg = &measuring;
+	tool_model_out_quantize(g, in, o->out, &o->q);
 	free(ids);
-	for (i = 0; (s = qwen_quantize_note(p, i)) != NULL; i++)
-		cli_note("%s: %s", in, s);
-	file = cli_output_open(o->out);
-	write_model(p, cli_output_fd(file), cli_output_name(file));
-	cli_output_commit(file);
-	qwen_quantize_free(p);
-	qwen_imatrix_close(m);
 	free(types);
 	qwen_gguf_close(g);
 }
@@ -187,8 +149,7 @@ main(int argc, char *argv[])
 	if (opt.q.size == 0 && qwen_quantize_find(&recipe, opt.q.recipe, &cli_err) < 0)
 		cli_usage("--type: %s; --list-types shows the known ones",
 		    cli_err.msg);
-	if (opt.out == NULL && isatty(STDOUT_FILENO))
-		die("not writing a model to a terminal; give -o file");
+	tool_model_out_check(opt.out);
 	quantize(tool_model_find(argv[1]), &opt);
 	return cli_finish();
 }

@@ -6,9 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
-#include "tool/tool.h"
+#include "tool/model_out.h"
 #include "synth/synth.h"
 
 static struct opts {
@@ -100,28 +99,13 @@ find_shape(const char *name, const struct opts *o)
 }
 
 static void
-write_model(struct qwen_synth *s, int fd, const char *out)
-{
-	int started = 0;
-	const struct qwen_synth_progress p = { cli_progress_bytes, &started };
-	double start = cli_now();
-
-	cli_must(out, qwen_synth_write(s, fd, &p, &cli_err));
-	cli_progress_end();
-	if (cli_verbose)
-		cli_note("%s: %s, %.2f MiB in %.1f s", qwen_synth_name(s),
-		    cli_count(qwen_synth_n_tensors(s), "tensor"),
-		    (double)qwen_synth_bytes(s) / (1 << 20),
-		    cli_now() - start);
-}
-
-static void
 synth(size_t shape, struct opts *o)
 {
 	const char *vocab = o->vocab ? o->vocab : tool_model_path_stream(NULL);
-	struct cli_output *file;
+	struct tool_model_out out;
 	struct qwen_gguf *g = tool_gguf_open(vocab);
 	struct qwen_synth *s;
+	int fd;
 
 	o->synth.vocab = g;
 	if (qwen_synth_new(&s, shape, &o->synth, &cli_err) < 0) {
@@ -130,9 +114,9 @@ synth(size_t shape, struct opts *o)
 			    cli_err.msg);
 		cli_die_err(NULL, &cli_err);
 	}
-	file = cli_output_open(o->out);
-	write_model(s, cli_output_fd(file), cli_output_name(file));
-	cli_output_commit(file);
+	fd = tool_model_out_open(&out, o->out, qwen_synth_writer(s));
+	cli_must(out.name, qwen_synth_write(s, fd, &cli_err));
+	tool_model_out_end(&out, qwen_synth_name(s));
 	qwen_synth_free(s);
 	qwen_gguf_close(g);
 }
@@ -183,8 +167,7 @@ main(int argc, char *argv[])
 		cli_usage("--sparse needs -o: a pipe cannot have holes");
 	if (opt.lora == NULL)
 		shape = find_shape(argv[1], &opt);
-	if (opt.out == NULL && isatty(STDOUT_FILENO))
-		die("not writing a model to a terminal; give -o file");
+	tool_model_out_check(opt.out);
 	if (opt.lora != NULL)
 		synth_lora(&opt);
 	else

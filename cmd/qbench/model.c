@@ -43,8 +43,6 @@ qbench_make_synthetic(void)
 {
 	static char path[64], name[64];
 	int started = 0, fd, rc;
-	const struct qwen_synth_progress progress = { cli_progress_bytes,
-	    &started };
 	struct qwen_synth *s;
 	struct qwen_err err;
 	size_t shape;
@@ -57,7 +55,9 @@ qbench_make_synthetic(void)
 		    "--list-recipes shows those known" : "--synthetic: %s",
 		    err.msg);
 	fd = open_temporary();
-	rc = qwen_synth_write(s, fd, &progress, &cli_err);
+	qwen_gguf_writer_progress(qwen_synth_writer(s), cli_progress_bytes,
+	    &started);
+	rc = qwen_synth_write(s, fd, &cli_err);
 	cli_progress_end();
 	cli_must("temporary file", rc);
 	snprintf(name, sizeof name, "%s", qwen_synth_name(s));

@@ -8,6 +8,8 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,6 +39,10 @@ struct qwen_gguf_writer {
 	uint64_t	 head_bytes;
 	size_t		 now;		/* tensor whose data comes next */
 	uint64_t	 done;		/* bytes of its data written */
+	uint64_t	 written;	/* bytes of all data */
+	struct qwen_text note;		/* each ends in a NUL */
+	qwen_gguf_progress *progress;	/* or NULL */
+	void		*progress_arg;
 };
 
 int
@@ -55,6 +61,7 @@ qwen_gguf_writer_free(struct qwen_gguf_writer *w)
 	if (w == NULL)
 		return;
 	qwen_text_fini(&w->kv);
+	qwen_text_fini(&w->note);
 	free(w->item);
 	free(w);
 }
@@ -335,7 +342,7 @@ qwen_gguf_make_head(struct qwen_gguf_writer *w, struct qwen_text *out,
 		n = left < sizeof zero ? left : sizeof zero;
 		qwen_text_add(out, zero, n);
 	}
-	if (w->bad.code == 0 && (w->kv.failed || out->failed))
+	if (w->bad.code == 0 && (w->kv.failed || w->note.failed || out->failed))
 		qwen_oom(&w->bad);
 	if (w->bad.code != 0) {
 		if (err != NULL)
@@ -396,6 +403,7 @@ qwen_gguf_write_data(struct qwen_gguf_writer *w, int fd, const void *data,
 		p += k;
 		n -= k;
 		w->done += k;
+		w->written += k;
 		if (w->done == w->item[w->now].bytes) {
 			if (pad(w, fd, w->done, err) < 0)
 				return -1;
@@ -403,6 +411,9 @@ qwen_gguf_write_data(struct qwen_gguf_writer *w, int fd, const void *data,
 			w->done = 0;
 		}
 	}
+	if (w->progress != NULL)
+		w->progress(w->progress_arg, w->written,
+		    qwen_gguf_writer_bytes(w));
 	return 0;
 }
 
@@ -425,4 +436,40 @@ uint64_t
 qwen_gguf_writer_bytes(const struct qwen_gguf_writer *w)
 {
 	return w->head_bytes > 0 ? w->head_bytes + w->data_bytes : 0;
+}
+
+size_t
+qwen_gguf_writer_n_tensors(const struct qwen_gguf_writer *w)
+{
+	return w->n_items;
+}
+
+void
+qwen_gguf_writer_progress(struct qwen_gguf_writer *w, qwen_gguf_progress *fn,
+    void *arg)
+{
+	w->progress = fn;
+	w->progress_arg = arg;
+}
+
+void
+qwen_gguf_note(struct qwen_gguf_writer *w, const char *fmt, ...)
+{
+	char line[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	qwen_text_add(&w->note, line, strlen(line) + 1);
+}
+
+const char *
+qwen_gguf_writer_note(const struct qwen_gguf_writer *w, size_t i)
+{
+	const char *s = w->note.s, *end = s + w->note.n;
+
+	for (; s < end && i > 0; i--)
+		s += strlen(s) + 1;
+	return s < end ? s : NULL;
 }

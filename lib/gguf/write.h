@@ -9,10 +9,10 @@
  * Writes a GGUF file, version 3: put keys and tensors in any order; write the
  * head; write the data of all tensors in the order of the puts (in pieces of
  * any size; the writer adds padding); then write_end checks that everything was
- * written.  Errors of put functions are kept and reported by write_head, or by
- * write_end if they come later: QWEN_ERANGE for data that does not fit or comes
- * out of order.  Numbers are stored little-endian; tensor data must be so
- * already.
+ * written.  Errors of put functions and of qwen_gguf_note are kept and reported
+ * by write_head, or by write_end if they come later: QWEN_ERANGE for data that
+ * does not fit or comes out of order.  Numbers are stored little-endian; tensor
+ * data must be so already.
  */
 struct qwen_gguf_writer;
 
@@ -33,6 +33,25 @@ void qwen_gguf_put_kv(struct qwen_gguf_writer *w,
     const struct qwen_gguf_kv *kv);	/* copies a record of another file */
 void qwen_gguf_put_tensor(struct qwen_gguf_writer *w, const char *name,
     uint32_t type, unsigned n_dims, const uint64_t *ne);
+
+/*
+ * Notes for the user about the file: qwen_gguf_note adds one, and
+ * qwen_gguf_writer_note returns note i; NULL after the last.
+ */
+void qwen_gguf_note(struct qwen_gguf_writer *w, const char *fmt,
+    ...) __attribute__((format(printf, 2, 3)));
+const char *qwen_gguf_writer_note(const struct qwen_gguf_writer *w, size_t i);
+
+/* Returns the number of tensors put so far. */
+size_t qwen_gguf_writer_n_tensors(const struct qwen_gguf_writer *w);
+
+/*
+ * Makes write_data call fn with the bytes of data written so far, and those of
+ * the whole file.
+ */
+typedef void qwen_gguf_progress(void *arg, uint64_t done, uint64_t total);
+void qwen_gguf_writer_progress(struct qwen_gguf_writer *w,
+    qwen_gguf_progress *fn, void *arg);
 
 /*
  * Writes only the head, up to the start of the data, to an empty text.  Nothing

@@ -542,8 +542,8 @@ plan_adapter(struct qwen_hub_gguf *g, struct qwen_err *err)
 		    "%s: the adapter has no pair of matrices",
 		    g->hub->adapter_path);
 	if (rc == 0 && p.n_ignored > 0)
-		rc = qwen_hub_note(g, err, "%zu of its matrices are for images "
-		    "or audio, which are not computed here: they are left out, "
+		qwen_gguf_note(g->w, "%zu of its matrices are for images or "
+		    "audio, which are not computed here: they are left out, "
 		    "and change no text", p.n_ignored);
 	return rc;
 }

@@ -128,15 +128,13 @@ qwen_hub_check(struct qwen_hub_gguf *g, struct qwen_err *err)
 	if (check_dense(g, err) < 0 || check_biases(g, err) < 0)
 		return -1;
 	if (yyjson_is_bool(topk) && h->arch->flags & HUB_MOE &&
-	    yyjson_get_bool(topk) != divides && qwen_hub_note(g, err,
-	    "config.json says norm_topk_prob %s, which GGUF cannot express: "
-	    "weights of experts of %s are %s", divides ? "false" : "true",
-	    h->arch->name, divides ? "divided by their sum" :
-	    "not divided by their sum") < 0)
-		return -1;
+	    yyjson_get_bool(topk) != divides)
+		qwen_gguf_note(g->w, "config.json says norm_topk_prob %s, "
+		    "which GGUF cannot express: weights of experts of %s are "
+		    "%sdivided by their sum", divides ? "false" : "true",
+		    h->arch->name, divides ? "" : "not ");
 	if (yyjson_get_bool(qwen_hub_get(h, "use_sliding_window")))
-		return qwen_hub_note(g, err, "config.json has a sliding "
-		    "window, which GGUF cannot express: each token sees all "
-		    "before it");
+		qwen_gguf_note(g->w, "config.json has a sliding window, which "
+		    "GGUF cannot express: each token sees all before it");
 	return 0;
 }

@@ -26,8 +26,7 @@ qwen_hub_gguf_new(struct qwen_hub_gguf **out, const struct qwen_hub *h,
 		return qwen_oom(err);
 	g->hub = h;
 	g->opts = *opts;
-	if (qwen_hub_plan(g, err) < 0 ||
-	    qwen_gguf_writer_new(&g->w, err) < 0 ||
+	if (qwen_gguf_writer_new(&g->w, err) < 0 || qwen_hub_plan(g, err) < 0 ||
 	    qwen_hub_put_keys(g, err) < 0) {
 		qwen_hub_gguf_free(g);
 		return -1;
@@ -42,35 +41,18 @@ qwen_hub_gguf_new(struct qwen_hub_gguf **out, const struct qwen_hub *h,
 void
 qwen_hub_gguf_free(struct qwen_hub_gguf *g)
 {
-	size_t i;
-
 	if (g == NULL)
 		return;
-	for (i = 0; i < g->n_notes; i++)
-		qwen_text_fini(&g->note[i]);
 	qwen_gguf_writer_free(g->w);
-	free(g->note);
 	free(g->t);
 	free(g->source);
 	free(g);
 }
 
-const char *
-qwen_hub_gguf_note(const struct qwen_hub_gguf *g, size_t i)
+struct qwen_gguf_writer *
+qwen_hub_gguf_writer(const struct qwen_hub_gguf *g)
 {
-	return i < g->n_notes ? g->note[i].s : NULL;
-}
-
-size_t
-qwen_hub_gguf_n_tensors(const struct qwen_hub_gguf *g)
-{
-	return g->n;
-}
-
-uint64_t
-qwen_hub_gguf_bytes(const struct qwen_hub_gguf *g)
-{
-	return qwen_gguf_writer_bytes(g->w);
+	return g->w;
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -85,9 +67,8 @@ struct conversion {
 	float		*x;		/* [threads][n_x] */
 	uint64_t	*made;		/* [threads] rows made of each piece */
 	size_t		 n_buf, n_x;
-	uint64_t	 done, most;	/* done: bytes written or made; most:
-					   limit of bytes made in memory */
-	const struct qwen_hub_progress *progress;
+	uint64_t	 done, most;	/* bytes made in memory, and their
+					   limit */
 	struct qwen_err	*err;
 };
 
@@ -99,13 +80,7 @@ put_data(struct conversion *p, const void *data, size_t n)
 		p->to += n;
 		return 0;
 	}
-	if (qwen_gguf_write_data(p->g->w, p->fd, data, n, p->err) < 0)
-		return -1;
-	p->done += n;
-	if (p->progress != NULL)
-		p->progress->fn(p->progress->arg, p->done,
-		    qwen_gguf_writer_bytes(p->g->w));
-	return 0;
+	return qwen_gguf_write_data(p->g->w, p->fd, data, n, p->err);
 }
 
 static uint64_t
@@ -310,11 +285,9 @@ write_tensor(struct conversion *p, const struct hub_tensor *t)
 }
 
 int
-qwen_hub_gguf_write(struct qwen_hub_gguf *g, int fd,
-    const struct qwen_hub_progress *progress, struct qwen_err *err)
+qwen_hub_gguf_write(struct qwen_hub_gguf *g, int fd, struct qwen_err *err)
 {
-	struct conversion p = { .g = g, .fd = fd, .progress = progress, .err =
-	    err };
+	struct conversion p = { .g = g, .fd = fd, .err = err };
 	size_t i;
 	int rc = qwen_gguf_write_head(g->w, fd, err);
 
@@ -322,12 +295,6 @@ qwen_hub_gguf_write(struct qwen_hub_gguf *g, int fd,
 		rc = write_tensor(&p, &g->t[i]);
 	end_threads(&p);
 	return rc < 0 ? -1 : qwen_gguf_write_end(g->w, err);
-}
-
-int
-qwen_hub_gguf_outline(struct qwen_hub_gguf *g, int fd, struct qwen_err *err)
-{
-	return qwen_gguf_write_outline(g->w, fd, err);
 }
 
 /* ---------------------------------------------------------------- in memory */

@@ -63,32 +63,16 @@ int qwen_hub_gguf_new(struct qwen_hub_gguf **out, const struct qwen_hub *h,
 void qwen_hub_gguf_free(struct qwen_hub_gguf *g);
 
 /*
- * Returns note i for the user (oddities that are not errors); NULL after the
- * last.
+ * Returns the writer of the file (gguf/write.h): it has notes for the user, and
+ * can write an outline, to check whether the file is usable before writing it.
  */
-const char *qwen_hub_gguf_note(const struct qwen_hub_gguf *g, size_t i);
-
-size_t qwen_hub_gguf_n_tensors(const struct qwen_hub_gguf *g);
-uint64_t qwen_hub_gguf_bytes(const struct qwen_hub_gguf *g);	/* after writing */
+struct qwen_gguf_writer *qwen_hub_gguf_writer(const struct qwen_hub_gguf *g);
 
 /*
- * Writes only the head, and a hole in place of the weights, to an empty file:
- * to check whether the file is usable before writing it.
+ * Writes the file, once, from beginning to end.  Memory: a few rows of weights
+ * per thread.
  */
-int qwen_hub_gguf_outline(struct qwen_hub_gguf *g, int fd,
-    struct qwen_err *err);
-
-struct qwen_hub_progress {
-	void	(*fn)(void *arg, uint64_t done, uint64_t total);	/* bytes */
-	void	 *arg;
-};
-
-/*
- * Writes the file, once, from beginning to end; progress may be NULL.  Memory:
- * a few rows of weights per thread.
- */
-int qwen_hub_gguf_write(struct qwen_hub_gguf *g, int fd,
-    const struct qwen_hub_progress *progress, struct qwen_err *err);
+int qwen_hub_gguf_write(struct qwen_hub_gguf *g, int fd, struct qwen_err *err);
 
 /*
  * Opens the folder as the GGUF file that it would be converted to, without

@@ -6,7 +6,6 @@
  * one is met.
  */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,25 +31,6 @@ struct plan {
 	size_t		 n_other;	/* tensors for images or audio */
 	struct qwen_err	*err;
 };
-
-int
-qwen_hub_note(struct qwen_hub_gguf *g, struct qwen_err *err, const char *fmt,
-    ...)
-{
-	char line[240];
-	struct qwen_text *t;
-	va_list ap;
-
-	if (qwen_grow(&g->note, &g->cap_notes, g->n_notes + 1, sizeof *t) < 0)
-		return qwen_oom(err);
-	t = &g->note[g->n_notes++];
-	memset(t, 0, sizeof *t);
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof line, fmt, ap);
-	va_end(ap);
-	qwen_text_str(t, line);
-	return t->failed ? qwen_oom(err) : 0;
-}
 
 /* ---------------------------------------------------------------- experts */
 
@@ -165,9 +145,10 @@ note_untied(const struct plan *p, const struct qwen_st_tensor *head)
 		if (t->type == head->type && t->bytes == head->bytes &&
 		    memcmp(t->data, head->data, t->bytes) == 0)
 			return 0;
-		return qwen_hub_note(p->g, p->err, "config.json ties the "
-		    "output to the embeddings, but %.60s differs from them: "
-		    "the output is %.60s", head->name, head->name);
+		qwen_gguf_note(p->g->w, "config.json ties the output to the "
+		    "embeddings, but %.60s differs from them: the output is "
+		    "%.60s", head->name, head->name);
+		return 0;
 	}
 	return 0;
 }
@@ -308,10 +289,9 @@ count_mtp(struct qwen_hub_gguf *g, struct qwen_err *err)
 		    g->hub->path);
 	if (qwen_hub_get_u32(g->hub, "mtp_num_hidden_layers", &said, err) < 0)
 		return -1;
-	if (said > 0 && n == 0 && !g->opts.no_mtp &&
-	    qwen_hub_note(g, err, "config.json names an MTP block, but the "
-	    "files have none: converted without it") < 0)
-		return -1;
+	if (said > 0 && n == 0 && !g->opts.no_mtp)
+		qwen_gguf_note(g->w, "config.json names an MTP block, but the "
+		    "files have none: converted without it");
 	g->n_mtp = g->opts.no_mtp ? 0 : n;
 	return 0;
 }
@@ -517,8 +497,8 @@ qwen_hub_plan(struct qwen_hub_gguf *g, struct qwen_err *err)
 	if (rc == 0)
 		rc = check_twice(g, err) < 0 ? -1 : check_whole(&p);
 	if (rc == 0 && p.n_other > 0 && !g->opts.mtp_only)
-		rc = qwen_hub_note(g, err, "%zu tensors for images or audio "
-		    "are left out: the file is for text only", p.n_other);
+		qwen_gguf_note(g->w, "%zu tensors for images or audio are left "
+		    "out: the file is for text only", p.n_other);
 	for (l = 0; p.group != NULL && l < n; l++)
 		free(p.group[l].w);
 	free(p.group);

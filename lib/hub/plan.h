@@ -100,8 +100,6 @@ struct qwen_hub_gguf {
 	size_t			 n, cap;
 	struct hub_source	*source;
 	size_t			 n_sources, cap_sources;
-	struct qwen_text	*note;
-	size_t			 n_notes, cap_notes;
 	struct qwen_gguf_writer	*w;
 	float			 e4m3[256], e5m2[256];	/* values of the 256
 							   bytes */
@@ -153,10 +151,6 @@ void qwen_hub_affine_row(const struct hub_source *s, uint64_t p, uint64_t r,
 int qwen_hub_affine_is_q4_1(const struct hub_source *s);
 void qwen_hub_affine_q4_1(const struct hub_source *s, uint64_t p, uint64_t r,
     unsigned char *dst);
-
-/* Adds a note for the user. */
-int qwen_hub_note(struct qwen_hub_gguf *g, struct qwen_err *err,
-    const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /*
  * Write the metadata, in the order of llama.cpp's converter; the vocabulary

@@ -14,7 +14,6 @@ enum { NORMAL = 1, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5 };
 enum { PAD_LEN = 32 };		/* bytes of "[PAD4194303]" or less */
 
 struct vocab {
-	struct qwen_hub_gguf	*g;
 	const struct qwen_hub	*h;
 	struct qwen_gguf_writer	*w;
 	yyjson_doc		*doc, *config;	/* tokenizer.json and
@@ -204,8 +203,8 @@ pattern(yyjson_val *pre)
  * llama.cpp's converter chooses by how known vocabularies tokenize a sample
  * text, with the same result for the vocabularies that it knows.
  */
-static int
-put_pre(struct vocab *v)
+static void
+put_pre(const struct vocab *v)
 {
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
 #define SPACES "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
@@ -217,18 +216,15 @@ put_pre(struct vocab *v)
 	    " ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES;
 	const char *s = pattern(yyjson_obj_get(v->root, "pre_tokenizer"));
 	const char *name = v->h->arch->flags & HUB_TILED ? "qwen35" : "qwen2";
-	int rc = 0;
 
 	if (s != NULL && strcmp(s, qwen2) == 0)
 		name = "qwen2";
 	else if (s != NULL && strcmp(s, qwen35) == 0)
 		name = "qwen35";
 	else
-		rc = qwen_hub_note(v->g, v->err, "tokenizer.json splits text "
-		    "in an unknown way; %s will be used for this file",
-		    name);
+		qwen_gguf_note(v->w, "tokenizer.json splits text in an unknown "
+		    "way; %s will be used for this file", name);
 	qwen_gguf_put_str(v->w, "tokenizer.ggml.pre", name);
-	return rc;
 }
 
 /* ---------------------------------------------------------- special tokens */
@@ -466,19 +462,21 @@ qwen_hub_token_id(const struct qwen_hub *h, const char *token, uint64_t *id,
 int
 qwen_hub_put_vocab(struct qwen_hub_gguf *g, struct qwen_err *err)
 {
-	struct vocab v = { .g = g, .h = g->hub, .w = g->w, .err = err };
+	struct vocab v = { .h = g->hub, .w = g->w, .err = err };
 	int rc = qwen_hub_json(v.h, "tokenizer.json", &v.doc, err);
 
-	if (rc == 0)
-		return qwen_hub_note(g, err, "no tokenizer.json: the file gets "
-		    "no vocabulary, and no tool will read text with it");
+	if (rc == 0) {
+		qwen_gguf_note(g->w, "no tokenizer.json: the file gets no "
+		    "vocabulary, and no tool will read text with it");
+		return 0;
+	}
 	v.root = yyjson_doc_get_root(v.doc);
 	if (rc > 0)
 		rc = qwen_hub_json(v.h, "tokenizer_config.json", &v.config,
 		    err) < 0 ? -1 : count(&v);
 	if (rc == 0) {
 		qwen_gguf_put_str(v.w, "tokenizer.ggml.model", "gpt2");
-		rc = put_pre(&v);
+		put_pre(&v);
 	}
 	if (rc == 0 && (rc = put_tokens(&v)) == 0 &&
 	    (rc = put_merges(&v)) == 0) {

@@ -32,8 +32,7 @@ enum {
 struct group {
 	char		 kind[KIND_BYTES];
 	unsigned	 band;
-	size_t		 first, n;	/* range of struct calibration's
-					   trials */
+	size_t		 n;		/* number of trials */
 	double		 weight;
 };
 
@@ -125,7 +124,6 @@ static int
 read_text(struct calibration *c, struct qwen_session *s, struct qwen_err *err)
 {
 	const struct qwen_quantize_opts *o = &c->p->opts;
-	const struct qwen_quantize_progress *tell = o->measuring;
 	struct qwen_eval how = { .logits = QWEN_LOGITS_ALL, .row = take_row,
 	    .arg = c };
 	size_t most = qwen_model_n_ctx(qwen_session_model(s)), n, at;
@@ -139,8 +137,8 @@ read_text(struct calibration *c, struct qwen_session *s, struct qwen_err *err)
 		    err) < 0)
 			return -1;
 		c->done += n;
-		if (tell != NULL)
-			tell->fn(tell->arg, c->done, c->total);
+		if (o->measuring != NULL)
+			o->measuring(o->measuring_arg, c->done, c->total);
 	}
 	return 0;
 }

@@ -182,13 +182,12 @@ qwen_quantize_new(struct qwen_quantize **out, const struct qwen_gguf *in,
 	p->in = in;
 	p->opts = *opts;
 	p->cpu = qwen_cpu_detect();
-	if (use_cpu(p, err) < 0 || use_recipe(p, err) < 0 ||
-	    check_kind(in, err) < 0 ||
-	    qwen_pool_new(&p->pool, opts->threads > 0 ? opts->threads :
-	    qwen_cpu_count(), err) < 0 || (opts->n_adapters > 0 &&
-	    qwen_merge_open(&p->merge, in, opts->adapters, opts->n_adapters,
-	    err) < 0) || qwen_quantize_plan(p, err) < 0 ||
-	    qwen_gguf_writer_new(&p->w, err) < 0 || put_head(p, err) < 0) {
+	if (use_cpu(p, err) < 0 || use_recipe(p, err) < 0 || check_kind(in,
+	    err) < 0 || qwen_pool_new(&p->pool, opts->threads > 0 ?
+	    opts->threads : qwen_cpu_count(), err) < 0 || (opts->n_adapters >
+	    0 && qwen_merge_open(&p->merge, in, opts->adapters,
+	    opts->n_adapters, err) < 0) || qwen_gguf_writer_new(&p->w, err) <
+	    0 || qwen_quantize_plan(p, err) < 0 || put_head(p, err) < 0) {
 		qwen_quantize_free(p);
 		return -1;
 	}
@@ -199,45 +198,26 @@ qwen_quantize_new(struct qwen_quantize **out, const struct qwen_gguf *in,
 void
 qwen_quantize_free(struct qwen_quantize *p)
 {
-	size_t i;
-
 	if (p == NULL)
 		return;
-	for (i = 0; i < p->n_notes; i++)
-		qwen_text_fini(&p->note[i]);
 	qwen_pool_free(p->pool);
 	qwen_merge_close(p->merge);
 	qwen_gguf_writer_free(p->w);
-	free(p->note);
 	free(p->item);
 	free(p);
 }
 
-const char *
-qwen_quantize_note(const struct qwen_quantize *p, size_t i)
+struct qwen_gguf_writer *
+qwen_quantize_writer(const struct qwen_quantize *p)
 {
-	return i < p->n_notes ? p->note[i].s : NULL;
-}
-
-size_t
-qwen_quantize_n_tensors(const struct qwen_quantize *p)
-{
-	return p->n;
-}
-
-uint64_t
-qwen_quantize_bytes(const struct qwen_quantize *p)
-{
-	return qwen_gguf_writer_bytes(p->w);
+	return p->w;
 }
 
 /* ------------------------------------------------------------------ writing */
 
 struct output {
-	struct qwen_quantize	*p;
+	struct qwen_gguf_writer	*w;
 	int			 fd;
-	const struct qwen_quantize_progress *progress;
-	uint64_t		 done;
 };
 
 static int
@@ -245,20 +225,13 @@ write_tensor_data(void *arg, const void *data, size_t n, struct qwen_err *err)
 {
 	struct output *o = arg;
 
-	if (qwen_gguf_write_data(o->p->w, o->fd, data, n, err) < 0)
-		return -1;
-	o->done += n;
-	if (o->progress != NULL)
-		o->progress->fn(o->progress->arg, o->done,
-		    qwen_gguf_writer_bytes(o->p->w));
-	return 0;
+	return qwen_gguf_write_data(o->w, o->fd, data, n, err);
 }
 
 int
-qwen_quantize_write(struct qwen_quantize *p, int fd,
-    const struct qwen_quantize_progress *progress, struct qwen_err *err)
+qwen_quantize_write(struct qwen_quantize *p, int fd, struct qwen_err *err)
 {
-	struct output o = { .p = p, .fd = fd, .progress = progress };
+	struct output o = { p->w, fd };
 	struct quantize_pass *s = qwen_quantize_pass_new(p, write_tensor_data,
 	    &o, err);
 	size_t i;

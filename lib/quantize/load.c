@@ -123,7 +123,7 @@ qwen_quantize_load(struct qwen_gguf **out, struct qwen_gguf *in,
 		rc = qwen_gguf_make_head(p->w, &head, err);
 	if (rc == 0)
 		rc = qwen_gguf_open_head(out, qwen_gguf_path(in, 0), head.s,
-		    head.n, qwen_quantize_bytes(p), err);
+		    head.n, qwen_gguf_writer_bytes(p->w), err);
 	if (rc == 0)
 		rc = add_up(p, *out, most, made, err);
 	if (rc == 0)

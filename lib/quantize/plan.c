@@ -4,7 +4,6 @@
  * length.
  */
 #include <fnmatch.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,25 +17,6 @@
 #include "quantize/plan.h"
 
 enum { NAME_BYTES = 64, FORMAT_BYTES = 16 };
-
-int
-qwen_quantize_add_note(struct qwen_quantize *p, struct qwen_err *err,
-    const char *fmt, ...)
-{
-	struct qwen_text *t;
-	char line[256];
-	va_list ap;
-
-	if (qwen_grow(&p->note, &p->cap_notes, p->n_notes + 1, sizeof *t) < 0)
-		return qwen_oom(err);
-	t = &p->note[p->n_notes++];
-	memset(t, 0, sizeof *t);
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof line, fmt, ap);
-	va_end(ap);
-	qwen_text_str(t, line);
-	return t->failed ? qwen_oom(err) : 0;
-}
 
 /* ------------------------------------------------------- roles of tensors */
 
@@ -263,14 +243,14 @@ is_few(uint32_t type)
 }
 
 /* Notes precision that was already lost, and missing importance values. */
-static int
-add_notes(struct qwen_quantize *p, struct qwen_err *err)
+static void
+add_notes(const struct qwen_quantize *p)
 {
 	size_t i, again = 0, plain = 0, changed = 0, few = 0;
 	uint32_t from = 0;
 
 	if (qwen_quantize_keeps(p))
-		return 0;
+		return;
 	for (i = 0; i < p->n; i++) {
 		const struct quantize_item *it = &p->item[i];
 
@@ -286,22 +266,18 @@ add_notes(struct qwen_quantize *p, struct qwen_err *err)
 		    strcmp(it->t->name, "token_embd.weight") != 0 &&
 		    strcmp(it->t->name, "output.weight") != 0;
 	}
-	if (again > 0 && qwen_quantize_add_note(p, err, "%zu of %zu tensors "
-	    "are already quantised (%s); the precision they lost cannot be "
-	    "restored", again, p->n,
-	    qwen_ggml_name(from)) < 0)
-		return -1;
-	if (changed == 0 && qwen_quantize_add_note(p, err,
-	    "all tensors have these formats already") < 0)
-		return -1;
-	if (p->opts.imatrix == NULL && few > 0 && qwen_quantize_add_note(p, err,
-	    "formats of this few bits need an importance matrix: see "
-	    "--imatrix") < 0)
-		return -1;
+	if (again > 0)
+		qwen_gguf_note(p->w, "%zu of %zu tensors are already quantised "
+		    "(%s); the precision they lost cannot be restored", again,
+		    p->n, qwen_ggml_name(from));
+	if (changed == 0)
+		qwen_gguf_note(p->w, "all tensors have these formats already");
+	if (p->opts.imatrix == NULL && few > 0)
+		qwen_gguf_note(p->w, "formats of this few bits need an "
+		    "importance matrix: see --imatrix");
 	if (p->opts.imatrix != NULL && plain > 0)
-		return qwen_quantize_add_note(p, err, "the importance matrix has"
-		    " nothing for %zu of %zu tensors", plain, p->n);
-	return 0;
+		qwen_gguf_note(p->w, "the importance matrix has nothing for "
+		    "%zu of %zu tensors", plain, p->n);
 }
 
 /*
@@ -349,7 +325,8 @@ plan_items(struct qwen_quantize *p, struct patterns *by, struct qwen_err *err)
 	}
 	if (p->opts.size > 0 && qwen_quantize_fit(p, err) < 0)
 		return -1;
-	return add_notes(p, err);
+	add_notes(p);
+	return 0;
 }
 
 /*
@@ -414,12 +391,11 @@ merge_items(struct qwen_quantize *p, struct qwen_err *err)
 	}
 	if (again == 0 || !qwen_quantize_keeps(p))
 		return 0;
-	if (qwen_quantize_add_note(p, err, "the changes of %zu of %zu tensors "
-	    "are rounded to their formats (%s)", again, p->n, from) < 0)
-		return -1;
+	qwen_gguf_note(p->w, "the changes of %zu of %zu tensors are rounded to "
+	    "their formats (%s)", again, p->n, from);
 	if (p->opts.imatrix != NULL && plain > 0)
-		return qwen_quantize_add_note(p, err, "the importance matrix has"
-		    " nothing for %zu of them", plain);
+		qwen_gguf_note(p->w, "the importance matrix has nothing for "
+		    "%zu of them", plain);
 	return 0;
 }
 

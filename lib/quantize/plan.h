@@ -27,8 +27,6 @@ struct qwen_quantize {
 	struct qwen_pool	*pool;
 	struct quantize_item	*item;
 	size_t			 n;
-	struct qwen_text	*note;
-	size_t			 n_notes, cap_notes;
 	struct qwen_gguf_writer	*w;
 	struct quantize_merge	*merge;		/* of adapters, or NULL */
 	struct qwen_gguf_tensor	 head;		/* the tied output head */
@@ -62,9 +60,5 @@ struct quantize_pass *qwen_quantize_pass_new(struct qwen_quantize *p,
 int qwen_quantize_tensor(struct quantize_pass *s,
     const struct quantize_item *it, uint32_t type, struct qwen_err *err);
 void qwen_quantize_pass_free(struct quantize_pass *s);
-
-/* Adds a note for the user. */
-int qwen_quantize_add_note(struct qwen_quantize *p, struct qwen_err *err,
-    const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -3,8 +3,7 @@
 #ifndef QWEN_QUANTIZE_QUANTIZE_H
 #define QWEN_QUANTIZE_QUANTIZE_H
 
-#include "qwen/base.h"
-#include "qwen/gguf.h"
+#include "gguf/write.h"
 
 /* Returns 1 if numbers can be encoded in a format, plain formats included. */
 int qwen_encode_known(uint32_t type);
@@ -43,11 +42,6 @@ int qwen_imatrix_write(const struct qwen_model *m, size_t n_tokens,
 
 /* ------------------------------------------------------------- files */
 
-struct qwen_quantize_progress {
-	void	(*fn)(void *arg, uint64_t done, uint64_t total);
-	void	 *arg;
-};
-
 struct qwen_quantize_opts {
 	/*
 	 * "Q4_K_M", ignoring case; not with size.  NULL, and no size: keep all
@@ -65,12 +59,13 @@ struct qwen_quantize_opts {
 	/*
 	 * With size: the ids of a text with which to measure the model's
 	 * sensitivity to errors in each of its parts; `measuring' (or NULL)
-	 * reports progress in tokens.  None: use the sensitivities of the demo
+	 * reports progress in tokens, with measuring_arg.  None: use the sensitivities of the demo
 	 * model.
 	 */
 	const int32_t	*calibration;
 	size_t		 n_calibration;
-	const struct qwen_quantize_progress *measuring;
+	qwen_gguf_progress *measuring;
+	void		*measuring_arg;
 	const char	*cpu;		/* a level of qwen_cpu_level, or NULL */
 	int		 threads;	/* 0: one per processor */
 	/*
@@ -89,11 +84,8 @@ int qwen_quantize_new(struct qwen_quantize **out, const struct qwen_gguf *in,
     const struct qwen_quantize_opts *opts, struct qwen_err *err);
 void qwen_quantize_free(struct qwen_quantize *p);
 
-/* Returns note i for the user; NULL after the last. */
-const char *qwen_quantize_note(const struct qwen_quantize *p, size_t i);
-
-size_t qwen_quantize_n_tensors(const struct qwen_quantize *p);
-uint64_t qwen_quantize_bytes(const struct qwen_quantize *p);	/* after writing */
+/* Returns the writer of the file (gguf/write.h), which has notes for the user. */
+struct qwen_gguf_writer *qwen_quantize_writer(const struct qwen_quantize *p);
 
 /* Returns the name of recipe i; NULL after the last. */
 const char *qwen_quantize_recipe(size_t i);
@@ -102,11 +94,10 @@ const char *qwen_quantize_recipe(size_t i);
 int qwen_quantize_find(size_t *recipe, const char *name, struct qwen_err *err);
 
 /*
- * Writes the file, once, from beginning to end; progress, in bytes, may be
- * NULL.  Memory: some rows per thread, however large the tensors are.
+ * Writes the file, once, from beginning to end.  Memory: some rows per thread,
+ * however large the tensors are.
  */
-int qwen_quantize_write(struct qwen_quantize *p, int fd,
-    const struct qwen_quantize_progress *progress, struct qwen_err *err);
+int qwen_quantize_write(struct qwen_quantize *p, int fd, struct qwen_err *err);
 
 /*
  * Opens in as the file that quantising would write, bit for bit, without

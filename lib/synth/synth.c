@@ -82,8 +82,7 @@ blocks_of(const struct qwen_synth_tensor *t)
 
 static int
 write_tensor(struct qwen_synth *p, int fd, const struct qwen_synth_tensor *t,
-    unsigned char *buf, uint64_t *done,
-    const struct qwen_synth_progress *progress, struct qwen_err *err)
+    unsigned char *buf, struct qwen_err *err)
 {
 	size_t size = qwen_ggml_block_bytes(t->type);
 	size_t len = qwen_ggml_block_len(t->type);
@@ -96,27 +95,21 @@ write_tensor(struct qwen_synth *p, int fd, const struct qwen_synth_tensor *t,
 		    qwen_gguf_write_data(p->w, fd, buf, (size_t)n * size,
 		    err) < 0)
 			return -1;
-		*done += n * size;
-		if (progress != NULL)
-			progress->fn(progress->arg, *done,
-			    qwen_gguf_writer_bytes(p->w));
 	}
 	return 0;
 }
 
 static int
-write_data(struct qwen_synth *p, int fd,
-    const struct qwen_synth_progress *progress, struct qwen_err *err)
+write_data(struct qwen_synth *p, int fd, struct qwen_err *err)
 {
 	unsigned char *buf = malloc(CHUNK_BYTES);
-	uint64_t done = 0;
 	size_t i;
 	int rc = 0;
 
 	if (buf == NULL)
 		return qwen_oom(err);
 	for (i = 0; i < p->n && rc == 0; i++)
-		rc = write_tensor(p, fd, &p->t[i], buf, &done, progress, err);
+		rc = write_tensor(p, fd, &p->t[i], buf, err);
 	free(buf);
 	return rc < 0 ? -1 : qwen_gguf_write_end(p->w, err);
 }
@@ -239,30 +232,23 @@ qwen_synth_free(struct qwen_synth *p)
 	free(p);
 }
 
-size_t
-qwen_synth_n_tensors(const struct qwen_synth *p)
-{
-	return p->n;
-}
-
 const char *
 qwen_synth_name(const struct qwen_synth *p)
 {
 	return p->name;
 }
 
-uint64_t
-qwen_synth_bytes(const struct qwen_synth *p)
+struct qwen_gguf_writer *
+qwen_synth_writer(const struct qwen_synth *p)
 {
-	return qwen_gguf_writer_bytes(p->w);
+	return p->w;
 }
 
 int
-qwen_synth_write(struct qwen_synth *p, int fd,
-    const struct qwen_synth_progress *progress, struct qwen_err *err)
+qwen_synth_write(struct qwen_synth *p, int fd, struct qwen_err *err)
 {
 	if (p->sparse)
 		return qwen_gguf_write_outline(p->w, fd, err);
 	return qwen_gguf_write_head(p->w, fd, err) < 0 ? -1 :
-	    write_data(p, fd, progress, err);
+	    write_data(p, fd, err);
 }

@@ -3,7 +3,7 @@
 #ifndef QWEN_SYNTH_H
 #define QWEN_SYNTH_H
 
-#include "qwen/gguf.h"
+#include "gguf/write.h"
 
 /*
  * Generates random weights: n elements (whole blocks) of mean 0 and standard
@@ -57,18 +57,13 @@ struct qwen_synth;
 int qwen_synth_new(struct qwen_synth **out, size_t shape,
     const struct qwen_synth_opts *opts, struct qwen_err *err);
 void qwen_synth_free(struct qwen_synth *p);
-size_t qwen_synth_n_tensors(const struct qwen_synth *p);
 const char *qwen_synth_name(const struct qwen_synth *p);	/* with its recipe */
 
-struct qwen_synth_progress {
-	void	(*fn)(void *arg, uint64_t done, uint64_t total);	/* bytes */
-	void	 *arg;
-};
+/* Returns the writer of the file. */
+struct qwen_gguf_writer *qwen_synth_writer(const struct qwen_synth *p);
 
-/* Writes the file, once; progress may be NULL. */
-int qwen_synth_write(struct qwen_synth *p, int fd,
-    const struct qwen_synth_progress *progress, struct qwen_err *err);
-uint64_t qwen_synth_bytes(const struct qwen_synth *p);	/* after writing */
+/* Writes the file, once. */
+int qwen_synth_write(struct qwen_synth *p, int fd, struct qwen_err *err);
 
 /*
  * A LoRA adapter with random changes to all matrices of a model, of about a

@@ -48,7 +48,7 @@ write_model(const struct model *m, const char *path, struct qwen_err *err)
 	    qwen_synth_new(&s, shape, &o, err) < 0)
 		return -1;
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	rc = fd < 0 ? -1 : qwen_synth_write(s, fd, NULL, err);
+	rc = fd < 0 ? -1 : qwen_synth_write(s, fd, err);
 	qwen_synth_free(s);
 	return rc < 0 || close(fd) != 0 ? -1 : 0;
 }

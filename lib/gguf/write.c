@@ -15,6 +15,7 @@
 
 #include "base/cursor.h"
 #include "base/err.h"
+#include "base/half.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "gguf/gguf.h"
@@ -114,23 +115,32 @@ add_key(struct qwen_gguf_writer *w, const char *key, size_t len,
 	w->n_kv++;
 }
 
+static void
+put_32(struct qwen_gguf_writer *w, const char *key, enum qwen_gguf_type type,
+    uint32_t v)
+{
+	add_key(w, key, strlen(key), type);
+	add_u32(&w->kv, v);
+}
+
 void
 qwen_gguf_put_u32(struct qwen_gguf_writer *w, const char *key, uint32_t v)
 {
-	add_key(w, key, strlen(key), QWEN_GGUF_UINT32);
-	add_u32(&w->kv, v);
+	put_32(w, key, QWEN_GGUF_UINT32, v);
 	if (strcmp(key, "general.alignment") == 0)
 		w->alignment = v;
 }
 
 void
+qwen_gguf_put_i32(struct qwen_gguf_writer *w, const char *key, int32_t v)
+{
+	put_32(w, key, QWEN_GGUF_INT32, (uint32_t)v);
+}
+
+void
 qwen_gguf_put_f32(struct qwen_gguf_writer *w, const char *key, float v)
 {
-	uint32_t u;
-
-	memcpy(&u, &v, sizeof u);
-	add_key(w, key, strlen(key), QWEN_GGUF_FLOAT32);
-	add_u32(&w->kv, u);
+	put_32(w, key, QWEN_GGUF_FLOAT32, qwen_f32_bits(v));
 }
 
 void

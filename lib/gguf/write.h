@@ -21,6 +21,7 @@ void qwen_gguf_writer_free(struct qwen_gguf_writer *w);
 
 void qwen_gguf_put_u32(struct qwen_gguf_writer *w, const char *key,
     uint32_t v);
+void qwen_gguf_put_i32(struct qwen_gguf_writer *w, const char *key, int32_t v);
 void qwen_gguf_put_f32(struct qwen_gguf_writer *w, const char *key, float v);
 void qwen_gguf_put_bool(struct qwen_gguf_writer *w, const char *key, int v);
 void qwen_gguf_put_str(struct qwen_gguf_writer *w, const char *key,

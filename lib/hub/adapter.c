@@ -66,8 +66,7 @@ set_matrix_shape(const struct qwen_hub_gguf *g, struct hub_tensor *t,
  */
 static struct hub_tensor *
 plan_pair_matrix(struct qwen_hub_gguf *g, const struct hub_name *name,
-    const struct qwen_st_tensor *const *pair, size_t n, int which,
-    struct qwen_err *err)
+    const struct qwen_st_tensor *const *pair, size_t n, int which)
 {
 	struct hub_tensor *t;
 	struct hub_source *s;
@@ -77,25 +76,25 @@ plan_pair_matrix(struct qwen_hub_gguf *g, const struct hub_name *name,
 
 	snprintf(full, sizeof full, "%s.lora_%c", name->to, "ab"[which]);
 	if (strlen(full) >= sizeof t->name) {
-		qwen_fail(err, QWEN_EUNSUP, "%s: name too long for GGUF", full);
+		qwen_fail(g->hub->err, QWEN_EUNSUP, "%s: name too long for "
+		    "GGUF", full);
 		return NULL;
 	}
-	if ((t = qwen_hub_new_tensor(g, full, err)) == NULL)
+	if ((t = qwen_hub_new_tensor(g, full)) == NULL)
 		return NULL;
 	t->from = g->n_sources;
 	t->n_from = n;
 	for (i = 0; i < n; i++) {
-		if (qwen_hub_add_sources(g, name, pair + 2 * i + which, 1,
-		    err) < 0)
+		if (qwen_hub_add_sources(g, name, pair + 2 * i + which, 1) < 0)
 			return NULL;
 		s = &g->source[t->from];
 		if (pair[2 * i]->n_dims != 2 || pair[2 * i + 1]->n_dims != 2 ||
 		    pair[2 * i]->shape[mlx] != pair[2 * i + 1]->shape[!mlx] ||
 		    s[i].rows != s->rows || s[i].columns != s->columns) {
-			qwen_fail(err, QWEN_EFORMAT, "tensors %.90s and %.90s "
-			    "do not fit: different ranks, or another shape "
-			    "than the other pairs", pair[2 * i]->name, pair[2 *
-			    i + 1]->name);
+			qwen_fail(g->hub->err, QWEN_EFORMAT, "tensors %.90s "
+			    "and %.90s do not fit: different ranks, or another "
+			    "shape than the other pairs", pair[2 * i]->name,
+			    pair[2 * i + 1]->name);
 			return NULL;
 		}
 	}
@@ -110,7 +109,7 @@ plan_pair_matrix(struct qwen_hub_gguf *g, const struct hub_name *name,
  */
 static int
 plan_qkvz_pair(struct qwen_hub_gguf *g, const struct hub_name *name,
-    const struct qwen_st_tensor *const *pair, struct qwen_err *err)
+    const struct qwen_st_tensor *const *pair)
 {
 	uint64_t keys = 2 * g->heads.n_key * g->heads.key_dim;
 	uint64_t values = g->heads.n_value * g->heads.value_dim;
@@ -122,13 +121,13 @@ plan_qkvz_pair(struct qwen_hub_gguf *g, const struct hub_name *name,
 	for (z = 0; z < 2; z++) {
 		snprintf(one.to, sizeof one.to, "blk.%d.%s.weight",
 		    name->layer, z ? "attn_gate" : "attn_qkv");
-		if (plan_pair_matrix(g, &one, pair, 1, 0, err) == NULL ||
-		    (t = plan_pair_matrix(g, &one, pair, 1, 1, err)) == NULL)
+		if (plan_pair_matrix(g, &one, pair, 1, 0) == NULL ||
+		    (t = plan_pair_matrix(g, &one, pair, 1, 1)) == NULL)
 			return -1;
 		s = &g->source[t->from];
 		if (s->rows != keys + 2 * values)
-			return qwen_hub_bad_shape(s, "rows of q, k, v and z",
-			    err);
+			return qwen_hub_bad_shape(g, s, "rows of q, k, v and "
+			    "z");
 		t->order = z ? HUB_SPLIT_Z : HUB_SPLIT_QKV;
 		qwen_hub_shape(t, s, z ? values : keys + values, s->columns);
 	}
@@ -138,7 +137,7 @@ plan_qkvz_pair(struct qwen_hub_gguf *g, const struct hub_name *name,
 /* Adds the two tensors for n pairs: 1, or one per expert. */
 static int
 plan_pair_tensors(struct qwen_hub_gguf *g, const struct hub_name *name,
-    const struct qwen_st_tensor *const *pair, size_t n, struct qwen_err *err)
+    const struct qwen_st_tensor *const *pair, size_t n)
 {
 	struct hub_tensor *t;
 	const struct hub_source *s;
@@ -146,12 +145,11 @@ plan_pair_tensors(struct qwen_hub_gguf *g, const struct hub_name *name,
 
 	if (g->hub->adapter_mlx && name->how != HUB_PLAIN &&
 	    name->how != HUB_ROUTER)
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: MLX "
-		    "adapters for matrices that GGUF reorders are not "
-		    "supported", pair[0]->name);
+		return qwen_hub_bad_tensor(g->hub, pair[0], "MLX adapters for "
+		    "matrices that GGUF reorders are not supported");
 	switch (name->how) {
 	case HUB_QKVZ:
-		return plan_qkvz_pair(g, name, pair, err);
+		return plan_qkvz_pair(g, name, pair);
 	case HUB_PLAIN:
 	case HUB_ROUTER:
 	case HUB_EXPERT:
@@ -161,21 +159,20 @@ plan_pair_tensors(struct qwen_hub_gguf *g, const struct hub_name *name,
 	case HUB_VALUE_COLUMNS:
 		break;
 	default:
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: adapters "
-		    "for a matrix that GGUF changes or omits are not supported",
-		    pair[0]->name);
+		return qwen_hub_bad_tensor(g->hub, pair[0], "adapters for a "
+		    "matrix that GGUF changes or omits are not supported");
 	}
-	if ((t = plan_pair_matrix(g, name, pair, n, 0, err)) == NULL)
+	if ((t = plan_pair_matrix(g, name, pair, n, 0)) == NULL)
 		return -1;
 	s = &g->source[t->from];
-	if (columns && qwen_hub_tile(g, t, s, name->how, err) < 0)
+	if (columns && qwen_hub_tile(g, t, s, name->how) < 0)
 		return -1;
 	if (strcmp(name->to, "token_embd.weight") == 0)
 		set_matrix_shape(g, t, s, !g->hub->adapter_mlx);
-	if ((t = plan_pair_matrix(g, name, pair, n, 1, err)) == NULL)
+	if ((t = plan_pair_matrix(g, name, pair, n, 1)) == NULL)
 		return -1;
-	return columns ? 0 : qwen_hub_tile(g, t, &g->source[t->from], name->how,
-	    err);
+	return columns ? 0 :
+	    qwen_hub_tile(g, t, &g->source[t->from], name->how);
 }
 
 /* ----------------------------------------------------- experts in one tensor */
@@ -187,7 +184,7 @@ plan_pair_tensors(struct qwen_hub_gguf *g, const struct hub_name *name,
 static int
 is_since(yyjson_val *root, int minor)
 {
-	const char *s = yyjson_get_str(yyjson_obj_get(root, "peft_version"));
+	const char *s = qwen_hub_str(root, "peft_version");
 	int a = 0, b = 0;
 
 	return s != NULL && sscanf(s, "%d.%d", &a, &b) == 2 &&
@@ -227,15 +224,14 @@ static int
 identify_expert_pair(const struct adapter_plan *p, int inner,
     const struct qwen_st_tensor *const *pair, struct experts *out)
 {
-	yyjson_val *root = yyjson_doc_get_root(p->g->hub->adapter);
+	yyjson_val *root = yyjson_doc_get_root(p->h->adapter);
 	int down = has_target(root, "down_proj") && !inner;
 	int swapped = !is_since(root, 20), i;
 	uint64_t rows = pair[0]->shape[0];
 	uint32_t n_embd, n_ff, n = p->g->n_expert;
 
-	if (qwen_hub_need_u32(p->g->hub, "hidden_size", &n_embd, p->err) < 0 ||
-	    qwen_hub_need_u32(p->g->hub, "moe_intermediate_size", &n_ff,
-	    p->err) < 0)
+	if (qwen_hub_need_u32(p->h, "hidden_size", &n_embd) < 0 ||
+	    qwen_hub_need_u32(p->h, "moe_intermediate_size", &n_ff) < 0)
 		return -1;
 	for (i = 0; i < 4 && pair[0]->n_dims == 2 && pair[1]->n_dims == 2;
 	    i++) {
@@ -251,8 +247,8 @@ identify_expert_pair(const struct adapter_plan *p, int inner,
 			return 0;
 		}
 	}
-	return qwen_fail(p->err, QWEN_EFORMAT, "tensors %.90s and %.90s do not "
-	    "fit gate_up_proj or down_proj of %u experts (config.json)",
+	return qwen_fail(p->h->err, QWEN_EFORMAT, "tensors %.90s and %.90s do "
+	    "not fit gate_up_proj or down_proj of %u experts (config.json)",
 	    pair[0]->name, pair[1]->name, n);
 }
 
@@ -260,7 +256,7 @@ identify_expert_pair(const struct adapter_plan *p, int inner,
 static int
 plan_expert_matrix(struct qwen_hub_gguf *g, const char *to, int which,
     const struct experts *e, uint64_t row0,
-    const struct qwen_st_tensor *const *pair, struct qwen_err *err)
+    const struct qwen_st_tensor *const *pair)
 {
 	const struct hub_name name = { .how = HUB_PLAIN };
 	uint64_t rows = !which ? e->rank : e->down ? e->out : e->out / 2;
@@ -270,16 +266,16 @@ plan_expert_matrix(struct qwen_hub_gguf *g, const char *to, int which,
 	int from_b = which ^ e->swapped;
 
 	snprintf(full, sizeof full, "%s.lora_%c", to, "ab"[which]);
-	if ((t = qwen_hub_new_tensor(g, full, err)) == NULL)
+	if ((t = qwen_hub_new_tensor(g, full)) == NULL)
 		return -1;
 	t->from = g->n_sources;
 	t->n_from = 1;
-	if (qwen_hub_add_sources(g, &name, pair + from_b, 1, err) < 0)
+	if (qwen_hub_add_sources(g, &name, pair + from_b, 1) < 0)
 		return -1;
 	s = &g->source[t->from];
 	if (s->scale != NULL)
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: adapters "
-		    "with quantisation scales are not supported", s->w->name);
+		return qwen_hub_bad_tensor(g->hub, s->w, "adapters with "
+		    "quantisation scales are not supported");
 	s->planes = g->n_expert;
 	if (from_b)
 		s->columns = e->rank;
@@ -320,8 +316,8 @@ plan_experts(struct adapter_plan *p, uint32_t layer, int inner,
 		snprintf(to, sizeof to, "blk.%u.ffn_%s_exps.weight", layer,
 		    what[i]);
 		row0 = i == 1 ? e.out / 2 : 0;
-		if (plan_expert_matrix(p->g, to, 0, &e, 0, pair, p->err) < 0 ||
-		    plan_expert_matrix(p->g, to, 1, &e, row0, pair, p->err) < 0)
+		if (plan_expert_matrix(p->g, to, 0, &e, 0, pair) < 0 ||
+		    plan_expert_matrix(p->g, to, 1, &e, row0, pair) < 0)
 			return -1;
 	}
 	scale_b_tensors(p->g, first, times);
@@ -346,7 +342,7 @@ pair_of(const struct adapter_plan *p, const struct qwen_st_tensor *w, char *name
 
 	for (i = 0; i < 2 * N_ENDINGS; i++) {
 		m = strlen(ending[i / 2][i % 2]);
-		if ((i / 2 == MLX) != p->g->hub->adapter_mlx)
+		if ((i / 2 == MLX) != p->h->adapter_mlx)
 			continue;
 		if (n <= skip + m || strcmp(w->name + n - m,
 		    ending[i / 2][i % 2]) != 0)
@@ -354,10 +350,10 @@ pair_of(const struct adapter_plan *p, const struct qwen_st_tensor *w, char *name
 		k = i / 2;
 		snprintf(other, sizeof other, "%.*s%s", (int)(n - m), w->name,
 		    ending[k][1 - i % 2]);
-		*b = qwen_hub_find(p->g->hub, other);
+		*b = qwen_hub_find(p->h, other);
 		if (*b == NULL)
-			return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s: "
-			    "%.100s is missing", w->name, other);
+			return qwen_hub_bad_tensor(p->h, w, "%.100s is missing",
+			    other);
 		snprintf(name, ST_NAME_MAX + 20, "%.*s.weight",
 		    (int)(n - m - skip), w->name + skip);
 		return i % 2 == 0;
@@ -365,9 +361,8 @@ pair_of(const struct adapter_plan *p, const struct qwen_st_tensor *w, char *name
 	/* the model's own embeddings, which peft may save too */
 	if (strstr(w->name, ".base_layer.") != NULL)
 		return 0;
-	return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s: not one of a "
-	    "pair (lora_A, lora_B); fully trained weights in adapters are not "
-	    "supported", w->name);
+	return qwen_hub_bad_tensor(p->h, w, "not one of a pair (lora_A, "
+	    "lora_B); fully trained weights in adapters are not supported");
 }
 
 /* Records the pair of one expert; plan_stack() adds the tensors. */
@@ -380,25 +375,22 @@ gather(struct adapter_plan *p, const struct hub_name *name, float times,
 	struct adapter_stack *s;
 
 	if (name->is_mtp)
-		return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s: adapters "
-		    "for experts of the MTP block are not supported",
-		    pair[0]->name);
+		return qwen_hub_bad_tensor(p->h, pair[0], "adapters for "
+		    "experts of the MTP block are not supported");
 	s = &p->stack[name->layer];
 	if (name->expert >= n)
-		return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s: expert "
-		    "number out of range, config.json has %u experts",
-		    pair[0]->name, n);
+		return qwen_hub_bad_tensor(p->h, pair[0], "expert number out "
+		    "of range, config.json has %u experts", n);
 	if (s->w == NULL &&
 	    (s->w = calloc((size_t)n * 6, sizeof *s->w)) == NULL)
-		return qwen_oom(p->err);
+		return qwen_oom(p->h->err);
 	at = s->w + 2 * ((size_t)name->which * n + name->expert);
 	if (at[0] != NULL)
-		return qwen_fail(p->err, QWEN_EFORMAT, "tensors %.90s and "
+		return qwen_fail(p->h->err, QWEN_EFORMAT, "tensors %.90s and "
 		    "%.90s map to the same expert", at[0]->name, pair[0]->name);
 	if (s->n[name->which] > 0 && s->times[name->which] != times)
-		return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s: a "
-		    "separate alpha for one expert is not supported",
-		    pair[0]->name);
+		return qwen_hub_bad_tensor(p->h, pair[0], "a separate alpha "
+		    "for one expert is not supported");
 	at[0] = pair[0];
 	at[1] = pair[1];
 	s->times[name->which] = times;
@@ -437,12 +429,12 @@ is_expert_pair_name(char *name, int *inner)
 static int
 check_rank(const struct adapter_plan *p, const struct qwen_st_tensor *w)
 {
-	int mlx = p->g->hub->adapter_mlx;
+	int mlx = p->h->adapter_mlx;
 	uint64_t rank = w->n_dims == 2 ? w->shape[mlx] : 0;
 
 	if (p->rank == 0 || rank == p->rank)
 		return 0;
-	return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s has rank %"
+	return qwen_fail(p->h->err, QWEN_EFORMAT, "tensor %.100s has rank %"
 	    PRIu64 ", but %s %" PRIu64 "", w->name, rank, mlx ?
 	    "lora_parameters has rank" : "use_rslora is set with r", p->rank);
 }
@@ -460,12 +452,11 @@ plan_pair(struct adapter_plan *p, const struct qwen_st_tensor *w)
 	if (rc <= 0)
 		return rc;
 	if (p->g->n_expert > 0 && is_expert_pair_name(name, &inner)) {
-		if (qwen_hub_name(p->g->hub, name, p->g->n_layer, &of,
-		    p->err) < 0)
+		if (qwen_hub_name(p->h, name, p->g->n_layer, &of) < 0)
 			return -1;
 		return plan_experts(p, (uint32_t)of.layer, inner, pair);
 	}
-	if (qwen_hub_name(p->g->hub, name, p->g->n_layer, &of, p->err) < 0)
+	if (qwen_hub_name(p->h, name, p->g->n_layer, &of) < 0)
 		return -1;
 	if (of.how == HUB_IGNORED) {
 		p->n_ignored++;
@@ -477,7 +468,7 @@ plan_pair(struct adapter_plan *p, const struct qwen_st_tensor *w)
 		return -1;
 	if (of.how == HUB_EXPERT && p->g->n_expert > 0)
 		return gather(p, &of, times, pair);
-	rc = plan_pair_tensors(p->g, &of, pair, 1, p->err);
+	rc = plan_pair_tensors(p->g, &of, pair, 1);
 	scale_b_tensors(p->g, first, times);
 	return rc;
 }
@@ -499,15 +490,14 @@ plan_stack(struct adapter_plan *p, uint32_t layer)
 		if (s->n[i] == 0)
 			continue;
 		if (s->n[i] < n)
-			return qwen_fail(p->err, QWEN_EFORMAT, "layer %u: "
+			return qwen_fail(p->h->err, QWEN_EFORMAT, "layer %u: "
 			    "%s_proj of only %u of %u experts: adapters must "
 			    "cover all experts or none", layer, what[i],
 			    s->n[i], n);
 		snprintf(name.to, sizeof name.to, "blk.%u.ffn_%s_exps.weight",
 		    layer, what[i]);
 		first = p->g->n;
-		if (plan_pair_tensors(p->g, &name, s->w + 2 * i * n, n,
-		    p->err) < 0)
+		if (plan_pair_tensors(p->g, &name, s->w + 2 * i * n, n) < 0)
 			return -1;
 		scale_b_tensors(p->g, first, s->times[i]);
 	}
@@ -516,9 +506,9 @@ plan_stack(struct adapter_plan *p, uint32_t layer)
 
 /* Plans an adapter, after the model's config was read. */
 static int
-plan_adapter(struct qwen_hub_gguf *g, struct qwen_err *err)
+plan_adapter(struct qwen_hub_gguf *g)
 {
-	struct adapter_plan p = { .g = g, .err = err };
+	struct adapter_plan p = { .g = g, .h = g->hub };
 	const struct qwen_st *st = &g->hub->st;
 	uint32_t l;
 	size_t i;
@@ -527,7 +517,7 @@ plan_adapter(struct qwen_hub_gguf *g, struct qwen_err *err)
 	rc = qwen_hub_adapter_config(&p);
 	if (rc == 0 &&
 	    (p.stack = calloc(g->n_layer, sizeof *p.stack)) == NULL)
-		rc = qwen_oom(err);
+		rc = qwen_oom(g->hub->err);
 	for (i = 0; i < st->n && rc == 0; i++)
 		rc = plan_pair(&p, &st->v[i]);
 	for (l = 0; l < g->n_layer && rc == 0; l++)
@@ -537,8 +527,8 @@ plan_adapter(struct qwen_hub_gguf *g, struct qwen_err *err)
 	free(p.stack);
 	qwen_hub_adapter_config_fini(&p);
 	if (rc == 0 && g->n == 0)
-		rc = qwen_fail(err, QWEN_EFORMAT, p.n_ignored > 0 ? "%s: the "
-		    "adapter has only matrices for images or audio" :
+		rc = qwen_fail(g->hub->err, QWEN_EFORMAT, p.n_ignored > 0 ?
+		    "%s: the adapter has only matrices for images or audio" :
 		    "%s: the adapter has no pair of matrices",
 		    g->hub->adapter_path);
 	if (rc == 0 && p.n_ignored > 0)
@@ -553,34 +543,33 @@ plan_adapter(struct qwen_hub_gguf *g, struct qwen_err *err)
 int
 qwen_hub_is_adapter(const char *folder)
 {
-	struct qwen_hub h = { .path = (char *)(uintptr_t)folder };
-	yyjson_doc *doc;
-	struct qwen_err err;
-	int is = qwen_hub_json(&h, "config.json", &doc, &err) == 0;
+	struct qwen_err err = { 0 };
+	struct qwen_hub h = { .path = (char *)(uintptr_t)folder, .err = &err };
+	yyjson_doc *config, *adapter;
+	int is = qwen_hub_json(&h, "config.json", &config) == 0 &&
+	    qwen_hub_json(&h, ADAPTER_CONFIG, &adapter) != 0;
 
-	yyjson_doc_free(doc);
-	if (is) {
-		is = qwen_hub_json(&h, ADAPTER_CONFIG, &doc, &err) != 0;
-		yyjson_doc_free(doc);
-	}
+	yyjson_doc_free(config);
+	if (is)
+		yyjson_doc_free(adapter);
 	return is;
 }
 
 /* Reads config and weights of an adapter from its own folder. */
 static int
-read_adapter(struct qwen_hub *a, struct qwen_err *err)
+read_adapter(struct qwen_hub *a)
 {
 	static const char peft[] = "adapter_model.safetensors";
 	static const char mlx[] = "adapters.safetensors";
-	int rc = qwen_hub_json(a, ADAPTER_CONFIG, &a->adapter, err);
+	int rc = qwen_hub_json(a, ADAPTER_CONFIG, &a->adapter);
 
 	if (rc == 0)
-		rc = qwen_fail(err, QWEN_EFORMAT, "%s: no " ADAPTER_CONFIG ": "
-		    "give the folder of an adapter in peft's format", a->path);
+		rc = qwen_hub_fail(a, NULL, "no " ADAPTER_CONFIG ": give the "
+		    "folder of an adapter in peft's format");
 	if (rc < 0)
 		return -1;
 	a->adapter_mlx = !qwen_hub_has(a, peft) && qwen_hub_has(a, mlx);
-	return qwen_hub_add_weights(a, a->adapter_mlx ? mlx : peft, err);
+	return qwen_hub_add_weights(a, a->adapter_mlx ? mlx : peft);
 }
 
 /*
@@ -588,19 +577,18 @@ read_adapter(struct qwen_hub *a, struct qwen_err *err)
  * adapter names.
  */
 static int
-open_base(struct qwen_hub **out, const struct qwen_hub *a, const char *base,
-    struct qwen_err *err)
+open_base(struct qwen_hub **out, const struct qwen_hub *a, const char *base)
 {
 	if (base == NULL)
 		base = yyjson_get_str(yyjson_obj_get(yyjson_doc_get_root(
 		    a->adapter), a->adapter_mlx ? "model" :
 		    "base_model_name_or_path"));
 	if (base == NULL)
-		return qwen_fail(err, QWEN_EFORMAT, "%s: the adapter does not "
-		    "name its model: give the model's folder, with its "
-		    "config.json, by --base", a->path);
-	if (qwen_hub_open_config(out, base, err) < 0)
-		return qwen_fail_in(err, "%s: its base model (see --base)",
+		return qwen_hub_fail(a, NULL, "the adapter does not name its "
+		    "model: give the model's folder, with its config.json, by "
+		    "--base");
+	if (qwen_hub_open_config(out, base, a->err) < 0)
+		return qwen_fail_in(a->err, "%s: its base model (see --base)",
 		    a->path);
 	return 0;
 }
@@ -609,14 +597,10 @@ int
 qwen_hub_open_adapter(struct qwen_hub **out, const char *folder,
     const char *base, struct qwen_err *err)
 {
-	struct qwen_hub *a = calloc(1, sizeof *a), *h = NULL;
+	struct qwen_hub *a = qwen_hub_alloc(folder, err), *h = NULL;
 
 	*out = NULL;
-	if (a == NULL || (a->path = strdup(folder)) == NULL) {
-		qwen_hub_close(a);
-		return qwen_oom(err);
-	}
-	if (read_adapter(a, err) < 0 || open_base(&h, a, base, err) < 0) {
+	if (a == NULL || read_adapter(a) < 0 || open_base(&h, a, base) < 0) {
 		qwen_hub_close(a);
 		return -1;
 	}

@@ -23,6 +23,7 @@ struct adapter_alpha {
 
 struct adapter_plan {
 	struct qwen_hub_gguf *g;
+	struct qwen_hub	*h;		/* g->hub */
 	struct adapter_stack *stack;		/* one per layer */
 	uint64_t	 rank;		/* rank required of all pairs, or 0 */
 	size_t		 n_ignored;	/* pairs for images or audio */
@@ -30,7 +31,6 @@ struct adapter_plan {
 	size_t		 n_alpha;
 	size_t		 odd_alpha;	/* position of the first unsupported
 					   pattern */
-	struct qwen_err	*err;
 };
 
 /* Reads adapter_config.json into p; -1 if it requests more than LoRA. */

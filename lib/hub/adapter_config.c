@@ -21,8 +21,8 @@ is_set(yyjson_val *v)
 static int
 bad_config(const struct adapter_plan *p, const char *what)
 {
-	return qwen_fail(p->err, QWEN_EUNSUP, "%s/adapter_config.json: %s",
-	    p->g->hub->adapter_path, what);
+	return qwen_fail(p->h->err, QWEN_EUNSUP, "%s/adapter_config.json: %s",
+	    p->h->adapter_path, what);
 }
 
 /*
@@ -53,7 +53,7 @@ check_kind(const struct adapter_plan *p, yyjson_val *root)
 	    "use_bdlora", "fan_in_fan_out", "lora_bias", "bias",
 	    "layer_replication", "modules_to_save", "trainable_token_indices",
 	    "alora_invocation_tokens", "arrow_config", "kasa_config" };
-	const char *type = yyjson_get_str(yyjson_obj_get(root, "peft_type"));
+	const char *type = qwen_hub_str(root, "peft_type");
 	char line[100];
 	size_t i;
 
@@ -188,7 +188,7 @@ read_patterns(struct adapter_plan *p, yyjson_val *map)
 	if (size == 0)
 		return 0;
 	if ((p->alpha = calloc(size, sizeof *p->alpha)) == NULL)
-		return qwen_oom(p->err);
+		return qwen_oom(p->h->err);
 	yyjson_obj_foreach(map, i, count, key, v) {
 		if (!end_of_names(yyjson_get_str(key), end, sizeof end)) {
 			if (p->odd_alpha == SIZE_MAX)
@@ -197,7 +197,7 @@ read_patterns(struct adapter_plan *p, yyjson_val *map)
 		}
 		a = &p->alpha[p->n_alpha];
 		if ((a->end = strdup(end)) == NULL)
-			return qwen_oom(p->err);
+			return qwen_oom(p->h->err);
 		p->n_alpha++;
 		a->at = i;
 		a->value = v;
@@ -247,7 +247,7 @@ first_end(const struct adapter_plan *p, const char *name,
 int
 qwen_hub_alpha_of(const struct adapter_plan *p, const char *name, float *times)
 {
-	yyjson_val *root = yyjson_doc_get_root(p->g->hub->adapter);
+	yyjson_val *root = yyjson_doc_get_root(p->h->adapter);
 	const struct adapter_alpha *a = first_end(p, name, NULL);
 	size_t n = strlen(name), m = strlen(".weight");
 	char module[ST_NAME_MAX + 20];
@@ -279,9 +279,9 @@ qwen_hub_alpha_of(const struct adapter_plan *p, const char *name, float *times)
 int
 qwen_hub_adapter_config(struct adapter_plan *p)
 {
-	yyjson_val *root = yyjson_doc_get_root(p->g->hub->adapter);
+	yyjson_val *root = yyjson_doc_get_root(p->h->adapter);
 
-	if (p->g->hub->adapter_mlx ? read_mlx(p, root) < 0 :
+	if (p->h->adapter_mlx ? read_mlx(p, root) < 0 :
 	    check_kind(p, root) < 0 || read_alpha(p, root) < 0)
 		return -1;
 	return read_patterns(p, yyjson_obj_get(root, "alpha_pattern"));

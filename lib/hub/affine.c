@@ -47,8 +47,7 @@ qwen_hub_is_affine(const struct qwen_hub *h, const struct qwen_st_tensor *w)
  * of all matrices.
  */
 static int
-read_config(const struct qwen_hub *h, struct hub_source *s,
-    struct qwen_err *err)
+read_config(const struct qwen_hub *h, struct hub_source *s)
 {
 	yyjson_val *all = qwen_hub_mlx(h), *own;
 	size_t n = strlen(s->w->name);
@@ -60,14 +59,12 @@ read_config(const struct qwen_hub *h, struct hub_source *s,
 	if (qwen_hub_u64(yyjson_obj_get(own, "bits"), &bits) < 0 ||
 	    qwen_hub_u64(yyjson_obj_get(own, "group_size"), &s->group) < 0 ||
 	    s->group == 0 || s->group > 1 << 20)
-		return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: "
-		    "config.json has no bits and group_size for it",
-		    s->w->name);
+		return qwen_hub_bad_tensor(h, s->w, "config.json has no bits "
+		    "and group_size for it");
 	if (bits != 2 && bits != 4 && bits != 8)
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: quantised "
-		    "by MLX with %" PRIu64 " bits; 2, 4 and 8 are supported: "
-		    "use the original model, or a GGUF file of it", s->w->name,
-		    bits);
+		return qwen_hub_bad_tensor(h, s->w, "quantised by MLX with %"
+		    PRIu64 " bits; 2, 4 and 8 are supported: use the original "
+		    "model, or a GGUF file of it", bits);
 	s->bits = (unsigned)bits;
 	return 0;
 }
@@ -86,21 +83,20 @@ fits(const struct hub_source *s, const struct qwen_st_tensor *t)
 }
 
 int
-qwen_hub_affine(const struct qwen_hub_gguf *g, struct hub_source *s,
-    struct qwen_err *err)
+qwen_hub_affine(const struct qwen_hub_gguf *g, struct hub_source *s)
 {
-	if (read_config(g->hub, s, err) < 0)
+	if (read_config(g->hub, s) < 0)
 		return -1;
 	s->scale = qwen_hub_after(g->hub, s->w, ".scales");
 	s->bias = qwen_hub_after(g->hub, s->w, ".biases");
 	if (s->columns > UINT64_MAX / 32)
-		return qwen_oom(err);
+		return qwen_oom(g->hub->err);
 	s->columns = s->columns * 32 / s->bits;
 	if (s->columns % s->group != 0 || !fits(s, s->scale) ||
 	    !fits(s, s->bias) || s->scale->type != s->bias->type)
-		return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: its scales "
-		    "and biases do not match %u bits and groups of %" PRIu64 " "
-		    "(config.json)", s->w->name, s->bits, s->group);
+		return qwen_hub_bad_tensor(g->hub, s->w, "its scales and "
+		    "biases do not match %u bits and groups of %" PRIu64
+		    " (config.json)", s->bits, s->group);
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "hub/arch.h"
+#include "hub/json.h"
 
 static const struct qwen_hub_arch archs[] = {
 	{ "qwen2", " Qwen2ForCausalLM Qwen2Model ", " qwen2 ", 0 },
@@ -60,7 +61,7 @@ qwen_hub_class(const struct qwen_hub *h)
 }
 
 int
-qwen_hub_find_arch(struct qwen_hub *h, struct qwen_err *err)
+qwen_hub_find_arch(struct qwen_hub *h)
 {
 	yyjson_val *root = yyjson_doc_get_root(h->config);
 	const char *name = first_class(h->text), *type;
@@ -68,9 +69,9 @@ qwen_hub_find_arch(struct qwen_hub *h, struct qwen_err *err)
 
 	if (name == NULL)
 		name = first_class(root);
-	type = yyjson_get_str(yyjson_obj_get(h->text, "model_type"));
+	type = qwen_hub_str(h->text, "model_type");
 	if (type == NULL)
-		type = yyjson_get_str(yyjson_obj_get(root, "model_type"));
+		type = qwen_hub_str(root, "model_type");
 	for (i = 0; i < sizeof archs / sizeof archs[0]; i++) {
 		if (name != NULL && *name != '\0' ? has(archs[i].classes, name) :
 		    type != NULL && *type != '\0' && has(archs[i].types, type)) {
@@ -78,10 +79,9 @@ qwen_hub_find_arch(struct qwen_hub *h, struct qwen_err *err)
 			return 0;
 		}
 	}
-	return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: %s%.60s: unknown "
-	    "architecture; supported: qwen2 to qwen3.5, dense and MoE",
-	    h->path, name != NULL ? "" : "model_type ",
-	    name != NULL ? name : type != NULL ? type : "none");
+	return qwen_hub_bad(h, "%s%.60s: unknown architecture; supported: "
+	    "qwen2 to qwen3.5, dense and MoE", name != NULL ? "" :
+	    "model_type ", name != NULL ? name : type != NULL ? type : "none");
 }
 
 /* ------------------------------------------------------------------ names */
@@ -294,7 +294,7 @@ is_other_half(const char *s)
 
 int
 qwen_hub_name(const struct qwen_hub *h, const char *from, uint32_t n_layer,
-    struct hub_name *out, struct qwen_err *err)
+    struct hub_name *out)
 {
 	const char *s = skip(from, "thinker."), *at;
 	const struct name_row *r;
@@ -321,6 +321,6 @@ qwen_hub_name(const struct qwen_hub *h, const char *from, uint32_t n_layer,
 		snprintf(out->to, sizeof out->to, "%s", r->to);
 		return 0;
 	}
-	return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s does not belong to a "
-	    "%s model of %u layers", from, h->arch->name, n_layer);
+	return qwen_fail(h->err, QWEN_EUNSUP, "tensor %.100s does not belong "
+	    "to a %s model of %u layers", from, h->arch->name, n_layer);
 }

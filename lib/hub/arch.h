@@ -60,13 +60,13 @@ struct hub_name {
 const char *qwen_hub_class(const struct qwen_hub *h);
 
 /* Sets h->arch from config.json. */
-int qwen_hub_find_arch(struct qwen_hub *h, struct qwen_err *err);
+int qwen_hub_find_arch(struct qwen_hub *h);
 
 /*
  * Recognises the tensor called from (a weight or bias, not a scale) in a model
  * of n_layer layers before the MTP layers; -1 if the name is unknown.
  */
 int qwen_hub_name(const struct qwen_hub *h, const char *from, uint32_t n_layer,
-    struct hub_name *out, struct qwen_err *err);
+    struct hub_name *out);
 
 #endif

@@ -19,7 +19,7 @@ is_arch(const struct qwen_hub_gguf *g, const char *name)
 
 /* Checks that all layers of a model with experts have experts. */
 static int
-check_dense(const struct qwen_hub_gguf *g, struct qwen_err *err)
+check_dense(const struct qwen_hub_gguf *g)
 {
 	const struct qwen_hub *h = g->hub;
 	yyjson_val *list = qwen_hub_get(h, "mlp_only_layers"), *v;
@@ -29,24 +29,21 @@ check_dense(const struct qwen_hub_gguf *g, struct qwen_err *err)
 
 	if (!(h->arch->flags & HUB_MOE))
 		return 0;
-	if (qwen_hub_get_u32(h, "decoder_sparse_step", &step, err) < 0)
+	if (qwen_hub_get_u32(h, "decoder_sparse_step", &step) < 0)
 		return -1;
 	if (step != 1)
-		return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: "
-		    "decoder_sparse_step is %u, but all layers of %s must have "
-		    "experts", h->path, step, h->arch->name);
+		return qwen_hub_bad(h, "decoder_sparse_step is %u, but all "
+		    "layers of %s must have experts", step, h->arch->name);
 	if (list != NULL && !yyjson_is_null(list) && !yyjson_is_arr(list))
-		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: "
-		    "mlp_only_layers is not a list", h->path);
+		return qwen_hub_bad(h, "mlp_only_layers is not a list");
 	yyjson_arr_foreach(list, i, n, v) {
 		if (qwen_hub_u64(v, &layer) < 0)
-			return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: "
-			    "mlp_only_layers has an invalid layer", h->path);
+			return qwen_hub_bad(h, "mlp_only_layers has an invalid "
+			    "layer");
 		if (layer < g->n_layer)
-			return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: "
-			    "mlp_only_layers has layer %" PRIu64 ", but all "
-			    "layers of %s must have experts", h->path, layer,
-			    h->arch->name);
+			return qwen_hub_bad(h, "mlp_only_layers has layer %"
+			    PRIu64 ", but all layers of %s must have experts",
+			    layer, h->arch->name);
 	}
 	return 0;
 }
@@ -74,7 +71,7 @@ count(const struct qwen_hub_gguf *g, const char *tail)
  * not.
  */
 static int
-check_biases(const struct qwen_hub_gguf *g, struct qwen_err *err)
+check_biases(const struct qwen_hub_gguf *g)
 {
 	static const char *const what[][2] = {
 		{ "attn_q.weight", "attn_q.bias" },
@@ -91,27 +88,27 @@ check_biases(const struct qwen_hub_gguf *g, struct qwen_err *err)
 
 	if (v != NULL && !yyjson_is_null(v)) {
 		if (!yyjson_is_bool(v))
-			return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %s "
-			    "is neither true nor false", g->hub->path, key);
+			return qwen_hub_bad(g->hub, "%s is neither true nor "
+			    "false", key);
 		has = yyjson_get_bool(v);
 	}
 	for (i = is_arch(g, "qwen2") ? 3 : 0; i < 4; i++) {
 		all = count(g, what[i][0]);
 		n = count(g, what[i][1]);
 		if (i == 3 && old && n > 0)
-			return qwen_fail(err, QWEN_EUNSUP, "%s: the files have "
-			    "%s, which %s does not support", g->hub->path,
-			    what[i][1], g->hub->arch->name);
+			return qwen_hub_fail(g->hub, NULL, "the files have %s, "
+			    "which %s does not support", what[i][1],
+			    g->hub->arch->name);
 		if ((i < 3 || !old) && n != (has ? all : 0))
-			return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: %s "
-			    "is %s, but %u of %u layers have %s", g->hub->path,
-			    key, has ? "true" : "false", n, all, what[i][1]);
+			return qwen_hub_bad(g->hub, "%s is %s, but %u of %u "
+			    "layers have %s", key, has ? "true" : "false", n,
+			    all, what[i][1]);
 	}
 	return 0;
 }
 
 int
-qwen_hub_check(struct qwen_hub_gguf *g, struct qwen_err *err)
+qwen_hub_check(struct qwen_hub_gguf *g)
 {
 	const struct qwen_hub *h = g->hub;
 	yyjson_val *act = qwen_hub_get(h, "hidden_act");
@@ -119,13 +116,11 @@ qwen_hub_check(struct qwen_hub_gguf *g, struct qwen_err *err)
 	int divides = !is_arch(g, "qwen2moe");
 
 	if (act != NULL && !yyjson_is_null(act) && !yyjson_is_str(act))
-		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: "
-		    "hidden_act is not a string", h->path);
+		return qwen_hub_bad(h, "hidden_act is not a string");
 	if (yyjson_is_str(act) && strcmp(yyjson_get_str(act), "silu") != 0)
-		return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: hidden_act "
-		    "is %s; %s needs silu", h->path, yyjson_get_str(act),
-		    h->arch->name);
-	if (check_dense(g, err) < 0 || check_biases(g, err) < 0)
+		return qwen_hub_bad(h, "hidden_act is %s; %s needs silu",
+		    yyjson_get_str(act), h->arch->name);
+	if (check_dense(g) < 0 || check_biases(g) < 0)
 		return -1;
 	if (yyjson_is_bool(topk) && h->arch->flags & HUB_MOE &&
 	    yyjson_get_bool(topk) != divides)

@@ -15,7 +15,7 @@
 enum { CHUNK_BYTES = 1 << 20 };
 
 int
-qwen_hub_gguf_new(struct qwen_hub_gguf **out, const struct qwen_hub *h,
+qwen_hub_gguf_new(struct qwen_hub_gguf **out, struct qwen_hub *h,
     const struct qwen_hub_opts *opts, struct qwen_err *err)
 {
 	struct qwen_hub_gguf *g = calloc(1, sizeof *g);
@@ -25,9 +25,11 @@ qwen_hub_gguf_new(struct qwen_hub_gguf **out, const struct qwen_hub *h,
 	if (g == NULL)
 		return qwen_oom(err);
 	g->hub = h;
+	h->err = err;
+	err->code = 0;
 	g->opts = *opts;
-	if (qwen_gguf_writer_new(&g->w, err) < 0 || qwen_hub_plan(g, err) < 0 ||
-	    qwen_hub_put_keys(g, err) < 0) {
+	if (qwen_gguf_writer_new(&g->w, err) < 0 || qwen_hub_plan(g) < 0 ||
+	    qwen_hub_put_keys(g) < 0) {
 		qwen_hub_gguf_free(g);
 		return -1;
 	}
@@ -69,7 +71,6 @@ struct conversion {
 	size_t		 n_buf, n_x;
 	uint64_t	 done, most;	/* bytes made in memory, and their
 					   limit */
-	struct qwen_err	*err;
 };
 
 static int
@@ -80,7 +81,7 @@ put_data(struct conversion *p, const void *data, size_t n)
 		p->to += n;
 		return 0;
 	}
-	return qwen_gguf_write_data(p->g->w, p->fd, data, n, p->err);
+	return qwen_gguf_write_data(p->g->w, p->fd, data, n, p->g->hub->err);
 }
 
 static uint64_t
@@ -148,16 +149,15 @@ get_threads(struct conversion *p)
 		if (p->g->source[i].rows > row)
 			row = (size_t)p->g->source[i].rows;
 	}
-	if (qwen_mul(row, 2, &p->n_x) < 0 ||
-	    qwen_mul(row, sizeof *p->x, &p->n_buf) < 0 ||
-	    qwen_pool_new(&p->pool, n, p->err) < 0)
-		return qwen_oom(p->err);
+	if (qwen_mul(row, 2, &p->n_x) < 0 || qwen_mul(row, sizeof *p->x,
+	    &p->n_buf) < 0 || qwen_pool_new(&p->pool, n, p->g->hub->err) < 0)
+		return qwen_oom(p->g->hub->err);
 	p->n_buf = p->n_buf > CHUNK_BYTES ? p->n_buf : CHUNK_BYTES;
 	p->buf = qwen_alloc((size_t)n, p->n_buf);
 	p->x = qwen_alloc((size_t)n * p->n_x, sizeof *p->x);
 	p->made = qwen_alloc((size_t)n, sizeof *p->made);
 	return p->buf == NULL || p->x == NULL || p->made == NULL ?
-	    qwen_oom(p->err) : 0;
+	    qwen_oom(p->g->hub->err) : 0;
 }
 
 static void
@@ -204,9 +204,9 @@ check_rows(const struct row_task *m, size_t pieces)
 
 	for (i = 0; i < pieces; i++) {
 		if (m->p->made[i] < rows_of(m, i))
-			return qwen_fail(m->p->err, QWEN_ERANGE, "tensor "
-			    "%.100s: row %" PRIu64 " of %s has a value that is "
-			    "NaN, infinite, or too large for %s", m->s->w->name,
+			return qwen_hub_bad_tensor(m->p->g->hub, m->s->w, "row "
+			    "%" PRIu64 " of %s has a value that is NaN, "
+			    "infinite, or too large for %s",
 			    m->first + i * m->step + m->p->made[i], m->t->name,
 			    qwen_ggml_name(m->t->type));
 	}
@@ -287,10 +287,12 @@ write_tensor(struct conversion *p, const struct hub_tensor *t)
 int
 qwen_hub_gguf_write(struct qwen_hub_gguf *g, int fd, struct qwen_err *err)
 {
-	struct conversion p = { .g = g, .fd = fd, .err = err };
+	struct conversion p = { .g = g, .fd = fd };
 	size_t i;
 	int rc = qwen_gguf_write_head(g->w, fd, err);
 
+	g->hub->err = err;
+	err->code = 0;
 	for (i = 0; i < g->n && rc == 0; i++)
 		rc = write_tensor(&p, &g->t[i]);
 	end_threads(&p);
@@ -335,7 +337,7 @@ place_parts(struct conversion *p, struct qwen_gguf *out, size_t i)
 	const void **part;
 	size_t k;
 
-	part = qwen_gguf_room(out, i, t->n_from * sizeof *part, p->err);
+	part = qwen_gguf_room(out, i, t->n_from * sizeof *part, p->g->hub->err);
 	if (part == NULL)
 		return -1;
 	for (k = 0; k < t->n_from; k++)
@@ -351,10 +353,10 @@ make(struct conversion *p, struct qwen_gguf *out, size_t i)
 	size_t n = (size_t)out->dir.v[i].t.bytes;
 
 	if (n > p->most - p->done)
-		return qwen_fail(p->err, QWEN_ENOMEM, "out of memory: the "
-		    "weights need more than the %.1f GiB available",
+		return qwen_fail(p->g->hub->err, QWEN_ENOMEM, "out of memory: "
+		    "the weights need more than the %.1f GiB available",
 		    (double)p->most / 0x1p30);
-	if ((p->to = qwen_gguf_room(out, i, n, p->err)) == NULL)
+	if ((p->to = qwen_gguf_room(out, i, n, p->g->hub->err)) == NULL)
 		return -1;
 	p->done += n;
 	return write_tensor(p, &p->g->t[i]);
@@ -378,24 +380,24 @@ place_tensor(struct conversion *p, struct qwen_gguf *out, size_t i)
 	if (t->n_dims == 1 || p->g->opts.type != QWEN_HUB_AUTO ||
 	    t->order == HUB_PICKED || strstr(t->name, ".ffn_gate_inp") != NULL)
 		return make(p, out, i);
-	return qwen_fail(p->err, QWEN_EUNSUP, "%s must be converted first: run "
-	    "\"gguf-convert %s\" to make a GGUF file", t->name,
+	return qwen_fail(p->g->hub->err, QWEN_EUNSUP, "%s must be converted "
+	    "first: run \"gguf-convert %s\" to make a GGUF file", t->name,
 	    p->g->hub->path);
 }
 
 int
 qwen_hub_gguf_place(struct qwen_hub_gguf *g, struct qwen_gguf **out,
-    uint64_t most, uint64_t *made, struct qwen_err *err)
+    uint64_t most, uint64_t *made)
 {
-	struct conversion p = { .g = g, .most = most, .err = err };
+	struct conversion p = { .g = g, .most = most };
 	struct qwen_text head = { 0 };
 	size_t i;
-	int rc = qwen_gguf_make_head(g->w, &head, err);
+	int rc = qwen_gguf_make_head(g->w, &head, g->hub->err);
 
 	*out = NULL;
 	if (rc == 0)
 		rc = qwen_gguf_open_head(out, g->hub->path, head.s, head.n,
-		    qwen_gguf_writer_bytes(g->w), err);
+		    qwen_gguf_writer_bytes(g->w), g->hub->err);
 	qwen_text_fini(&head);
 	for (i = 0; i < g->n && rc == 0; i++)
 		rc = place_tensor(&p, *out, i);

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,43 @@
 enum { FILE_MAX = 1 << 28, FILES_MAX = 100000, KEYS_MAX = 4096 };
 
 #define INDEX "model.safetensors.index.json"
+
+/* ---------------------------------------------------------------- errors */
+
+static int __attribute__((format(printf, 2, 0)))
+fail(const struct qwen_hub *h, const char *fmt, va_list ap)
+{
+	char text[sizeof h->err->msg];
+
+	vsnprintf(text, sizeof text, fmt, ap);
+	return qwen_fail(h->err, QWEN_EUNSUP, "%s", text);
+}
+
+int
+qwen_hub_fail(const struct qwen_hub *h, const char *file, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (h->err->code != 0)
+		return -1;
+	va_start(ap, fmt);
+	fail(h, fmt, ap);
+	va_end(ap);
+	return qwen_fail_in(h->err, "%s%s%s", h->path, file != NULL ? "/" : "",
+	    file != NULL ? file : "");
+}
+
+int
+qwen_hub_bad_tensor(const struct qwen_hub *h, const struct qwen_st_tensor *w,
+    const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fail(h, fmt, ap);
+	va_end(ap);
+	return qwen_fail_in(h->err, "tensor %.100s", w->name);
+}
 
 /* ----------------------------------------------------------- small files */
 
@@ -45,27 +83,27 @@ qwen_hub_has(const struct qwen_hub *h, const char *name)
 }
 
 static int
-read_fd(int fd, char **out, size_t *n, struct qwen_err *err)
+read_fd(const struct qwen_hub *h, int fd, char **out, size_t *n)
 {
 	struct stat st;
 	size_t at = 0;
 	ssize_t k;
 
 	if (fstat(fd, &st) == -1)
-		return qwen_fail_errno(err, "%s", "cannot stat");
+		return qwen_fail_errno(h->err, "%s", "cannot stat");
 	if (!S_ISREG(st.st_mode))
-		return qwen_fail(err, QWEN_EIO, "not a regular file");
+		return qwen_fail(h->err, QWEN_EIO, "not a regular file");
 	if (st.st_size > FILE_MAX)
-		return qwen_fail(err, QWEN_EUNSUP, "too large: %jd bytes",
+		return qwen_fail(h->err, QWEN_EUNSUP, "too large: %jd bytes",
 		    (intmax_t)st.st_size);
 	if ((*out = malloc((size_t)st.st_size + 1)) == NULL)
-		return qwen_oom(err);
+		return qwen_oom(h->err);
 	while (at < (size_t)st.st_size) {
 		k = read(fd, *out + at, (size_t)st.st_size - at);
 		if (k == -1 && errno == EINTR)
 			continue;
 		if (k == -1)
-			return qwen_fail_errno(err, "%s", "cannot read");
+			return qwen_fail_errno(h->err, "%s", "cannot read");
 		if (k == 0)
 			break;		/* the file became shorter */
 		at += (size_t)k;
@@ -76,26 +114,27 @@ read_fd(int fd, char **out, size_t *n, struct qwen_err *err)
 }
 
 int
-qwen_hub_text(const struct qwen_hub *h, const char *name, char **out,
-    size_t *n, struct qwen_err *err)
+qwen_hub_text(const struct qwen_hub *h, const char *name, char **out, size_t *n)
 {
-	char *path = join(h->path, name);
+	char *path;
 	int fd, rc = 1;
 
 	*out = NULL;
-	if (path == NULL)
-		return qwen_oom(err);
+	if (h->err->code != 0)
+		return -1;
+	if ((path = join(h->path, name)) == NULL)
+		return qwen_oom(h->err);
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd == -1 && errno == ENOTDIR) {
-		rc = qwen_fail(err, QWEN_EFORMAT, "%s: not a folder: give the "
-		    "folder with config.json and the weights", h->path);
+		rc = qwen_hub_fail(h, NULL, "not a folder: give the folder "
+		    "with config.json and the weights");
 	} else if (fd == -1) {
 		rc = errno == ENOENT ? 0 :
-		    qwen_fail_errno(err, "%s: cannot open", path);
-	} else if (read_fd(fd, out, n, err) < 0) {
+		    qwen_fail_errno(h->err, "%s: cannot open", path);
+	} else if (read_fd(h, fd, out, n) < 0) {
 		free(*out);
 		*out = NULL;
-		rc = qwen_fail_in(err, "%s", path);
+		rc = qwen_fail_in(h->err, "%s", path);
 	}
 	if (fd != -1)
 		close(fd);
@@ -104,25 +143,24 @@ qwen_hub_text(const struct qwen_hub *h, const char *name, char **out,
 }
 
 int
-qwen_hub_json(const struct qwen_hub *h, const char *name, yyjson_doc **out,
-    struct qwen_err *err)
+qwen_hub_json(const struct qwen_hub *h, const char *name, yyjson_doc **out)
 {
 	char *s;
 	size_t n;
-	int rc = qwen_hub_text(h, name, &s, &n, err);
+	int rc = qwen_hub_text(h, name, &s, &n);
 
 	*out = NULL;
 	if (rc <= 0)
 		return rc;
-	*out = qwen_json_open(s, n, err);
+	*out = qwen_json_open(s, n, h->err);
 	free(s);
 	if (*out == NULL)
-		return qwen_fail_in(err, "%s/%s", h->path, name);
+		return qwen_fail_in(h->err, "%s/%s", h->path, name);
 	if (!yyjson_is_ctn(yyjson_doc_get_root(*out))) {
 		yyjson_doc_free(*out);
 		*out = NULL;
-		return qwen_fail(err, QWEN_EFORMAT, "%s/%s: not a JSON object "
-		    "or array", h->path, name);
+		return qwen_fail(h->err, QWEN_EFORMAT, "%s/%s: not a JSON "
+		    "object or array", h->path, name);
 	}
 	return 1;
 }
@@ -140,8 +178,7 @@ qwen_hub_get(const struct qwen_hub *h, const char *key)
 }
 
 int
-qwen_hub_get_u32(const struct qwen_hub *h, const char *key, uint32_t *out,
-    struct qwen_err *err)
+qwen_hub_get_u32(const struct qwen_hub *h, const char *key, uint32_t *out)
 {
 	yyjson_val *v = qwen_hub_get(h, key);
 	uint64_t n;
@@ -149,35 +186,32 @@ qwen_hub_get_u32(const struct qwen_hub *h, const char *key, uint32_t *out,
 	if (v == NULL)
 		return 0;
 	if (qwen_hub_u64(v, &n) < 0 || n > UINT32_MAX)
-		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %s is not "
-		    "a whole number below 2^32", h->path, key);
+		return qwen_hub_bad(h, "%s is not a whole number below 2^32",
+		    key);
 	*out = (uint32_t)n;
 	return 1;
 }
 
 int
-qwen_hub_get_f64(const struct qwen_hub *h, const char *key, double *out,
-    struct qwen_err *err)
+qwen_hub_get_f64(const struct qwen_hub *h, const char *key, double *out)
 {
 	yyjson_val *v = qwen_hub_get(h, key);
 
 	if (v == NULL)
 		return 0;
 	if (qwen_hub_f64(v, out) < 0)
-		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %s is not "
-		    "a number in the range of f32", h->path, key);
+		return qwen_hub_bad(h, "%s is not a number in the range of f32",
+		    key);
 	return 1;
 }
 
 int
-qwen_hub_need_u32(const struct qwen_hub *h, const char *key, uint32_t *out,
-    struct qwen_err *err)
+qwen_hub_need_u32(const struct qwen_hub *h, const char *key, uint32_t *out)
 {
-	int rc = qwen_hub_get_u32(h, key, out, err);
+	int rc = qwen_hub_get_u32(h, key, out);
 
 	if (rc == 0 || (rc == 1 && *out == 0))
-		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %s is "
-		    "missing", h->path, key);
+		return qwen_hub_bad(h, "%s is missing", key);
 	return rc < 0 ? -1 : 0;
 }
 
@@ -185,7 +219,7 @@ qwen_hub_need_u32(const struct qwen_hub *h, const char *key, uint32_t *out,
  * Limits the size of the objects in which each tensor looks up keys linearly.
  */
 static int
-check_size(const struct qwen_hub *h, struct qwen_err *err)
+check_size(const struct qwen_hub *h)
 {
 	yyjson_val *const looked_at[] = { yyjson_doc_get_root(h->config),
 	    h->text, qwen_hub_get(h, "quantization"),
@@ -194,28 +228,27 @@ check_size(const struct qwen_hub *h, struct qwen_err *err)
 
 	for (i = 0; i < sizeof looked_at / sizeof looked_at[0]; i++) {
 		if (yyjson_obj_size(looked_at[i]) > KEYS_MAX)
-			return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: "
-			    "an object with more than %d keys", h->path,
-			    KEYS_MAX);
+			return qwen_hub_bad(h, "an object with more than %d "
+			    "keys", KEYS_MAX);
 	}
 	return 0;
 }
 
 static int
-open_config(struct qwen_hub *h, struct qwen_err *err)
+open_config(struct qwen_hub *h)
 {
 	yyjson_val *root, *text;
-	int rc = qwen_hub_json(h, "config.json", &h->config, err);
+	int rc = qwen_hub_json(h, "config.json", &h->config);
 
 	if (rc < 0)
 		return -1;
 	if (rc == 0)
-		return qwen_fail(err, QWEN_EFORMAT, "%s: no config.json: give "
-		    "a model folder in Hugging Face format", h->path);
+		return qwen_hub_fail(h, NULL, "no config.json: give a model "
+		    "folder in Hugging Face format");
 	root = yyjson_doc_get_root(h->config);
 	text = yyjson_obj_get(root, "text_config");
 	h->text = yyjson_is_obj(text) ? text : root;
-	return check_size(h, err) < 0 ? -1 : qwen_hub_find_arch(h, err);
+	return check_size(h) < 0 ? -1 : qwen_hub_find_arch(h);
 }
 
 /* ------------------------------------------------------------ the weights */
@@ -241,13 +274,13 @@ compare(const void *a, const void *b)
 }
 
 static int
-add_name(struct names *l, const char *name, struct qwen_err *err)
+add_name(const struct qwen_hub *h, struct names *l, const char *name)
 {
 	if (l->n == FILES_MAX)
-		return qwen_fail(err, QWEN_EFORMAT, "too many files");
+		return qwen_fail(h->err, QWEN_EFORMAT, "too many files");
 	if (qwen_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v) < 0 ||
 	    (l->v[l->n] = strdup(name)) == NULL)
-		return qwen_oom(err);
+		return qwen_oom(h->err);
 	l->n++;
 	return 0;
 }
@@ -271,21 +304,21 @@ sort_names(struct names *l)
 
 /* Lists the files that the index names. */
 static int
-names_of_index(struct names *l, yyjson_val *map, struct qwen_err *err)
+names_of_index(const struct qwen_hub *h, struct names *l, yyjson_val *map)
 {
 	yyjson_val *key, *v;
 	const char *s, *last = "";
 	size_t i, n;
 
 	if (!yyjson_is_obj(map))
-		return qwen_fail(err, QWEN_EFORMAT, "weight_map is missing");
+		return qwen_fail(h->err, QWEN_EFORMAT, "weight_map is missing");
 	yyjson_obj_foreach(map, i, n, key, v) {
 		s = yyjson_get_str(v);
 		if (s == NULL || *s == '\0' || *s == '.' ||
 		    strchr(s, '/') != NULL || strlen(s) != yyjson_get_len(v))
-			return qwen_fail(err, QWEN_EFORMAT, "tensor %.60s has "
-			    "no file in this folder", yyjson_get_str(key));
-		if (strcmp(s, last) != 0 && add_name(l, s, err) < 0)
+			return qwen_fail(h->err, QWEN_EFORMAT, "tensor %.60s "
+			    "has no file in this folder", yyjson_get_str(key));
+		if (strcmp(s, last) != 0 && add_name(h, l, s) < 0)
 			return -1;
 		last = s;
 	}
@@ -297,34 +330,34 @@ names_of_index(struct names *l, yyjson_val *map, struct qwen_err *err)
  * all parts are there if the names count them.
  */
 static int
-names_of_folder(struct names *l, const char *path, struct qwen_err *err)
+names_of_folder(const struct qwen_hub *h, struct names *l)
 {
-	DIR *d = opendir(path);
+	DIR *d = opendir(h->path);
 	struct dirent *e;
 	unsigned parts = 0, of;
 	const char *tail;
 	int rc = 0;
 
 	if (d == NULL)
-		return qwen_fail_errno(err, "%s", path);
+		return qwen_fail_errno(h->err, "%s", h->path);
 	while (rc == 0 && (errno = 0, e = readdir(d)) != NULL) {
 		tail = strrchr(e->d_name, '.');
 		if (strncmp(e->d_name, "model", 5) == 0 && tail != NULL &&
 		    strcmp(tail, ".safetensors") == 0) {
 			if (sscanf(e->d_name, "model-%*5u-of-%5u.", &of) == 1)
 				parts = of;
-			rc = add_name(l, e->d_name, err);
+			rc = add_name(h, l, e->d_name);
 		}
 	}
 	if (rc == 0 && errno != 0)
-		rc = qwen_fail_errno(err, "%s", path);
+		rc = qwen_fail_errno(h->err, "%s", h->path);
 	closedir(d);
 	if (rc == 0 && l->n == 0)
-		rc = qwen_fail(err, QWEN_EFORMAT, "%s: no weights: there is no "
-		    "file model*.safetensors", path);
+		rc = qwen_hub_fail(h, NULL, "no weights: there is no file "
+		    "model*.safetensors");
 	if (rc == 0 && parts != 0 && l->n != parts)
-		rc = qwen_fail(err, QWEN_EFORMAT, "%s: only %zu of %u files "
-		    "with weights: get the missing ones", path, l->n, parts);
+		rc = qwen_hub_fail(h, NULL, "only %zu of %u files with "
+		    "weights: get the missing ones", l->n, parts);
 	return rc;
 }
 
@@ -339,8 +372,7 @@ compare_tensors(const void *a, const void *b)
 /* Marks the tensors of `by' that the index names; -1 if it names any other. */
 static int
 mark_indexed(const struct qwen_hub *h, yyjson_val *map,
-    const struct qwen_st_tensor **by, size_t n, unsigned char *indexed,
-    struct qwen_err *err)
+    const struct qwen_st_tensor **by, size_t n, unsigned char *indexed)
 {
 	struct qwen_st_tensor w = { .name = NULL };
 	const struct qwen_st_tensor *want = &w, **at;
@@ -351,9 +383,9 @@ mark_indexed(const struct qwen_hub *h, yyjson_val *map,
 		w.name = yyjson_get_str(key);
 		at = bsearch(&want, by, n, sizeof *by, compare_tensors);
 		if (at == NULL)
-			return qwen_fail(err, QWEN_EFORMAT, "%s/%.80s: tensor "
-			    "%.60s is missing, but listed in " INDEX ": get "
-			    "the file again", h->path, yyjson_get_str(v),
+			return qwen_fail(h->err, QWEN_EFORMAT, "%s/%.80s: "
+			    "tensor %.60s is missing, but listed in " INDEX ": "
+			    "get the file again", h->path, yyjson_get_str(v),
 			    w.name);
 		indexed[at - by] = 1;
 	}
@@ -363,18 +395,18 @@ mark_indexed(const struct qwen_hub *h, yyjson_val *map,
 /* Checks that the index names exactly the n tensors of the files. */
 static int
 check_index(const struct qwen_hub *h, yyjson_val *map,
-    const struct qwen_st_tensor **by, size_t n, struct qwen_err *err)
+    const struct qwen_st_tensor **by, size_t n)
 {
 	unsigned char *indexed = calloc(n, 1);
 	size_t i;
 	int rc;
 
 	if (indexed == NULL)
-		return qwen_oom(err);
-	rc = mark_indexed(h, map, by, n, indexed, err);
+		return qwen_oom(h->err);
+	rc = mark_indexed(h, map, by, n, indexed);
 	for (i = 0; i < n && rc == 0; i++) {
 		if (!indexed[i])
-			rc = qwen_fail(err, QWEN_EFORMAT, "%s/" INDEX ": "
+			rc = qwen_fail(h->err, QWEN_EFORMAT, "%s/" INDEX ": "
 			    "tensor %.60s is in the files, but not listed",
 			    h->path, by[i]->name);
 	}
@@ -387,25 +419,24 @@ check_index(const struct qwen_hub *h, yyjson_val *map,
  * an index, the same as in it.
  */
 static int
-index_tensors(struct qwen_hub *h, yyjson_val *map, struct qwen_err *err)
+index_tensors(struct qwen_hub *h, yyjson_val *map)
 {
 	const struct qwen_st_tensor **by;
 	size_t i, n = h->st.n;
 
 	if (n == 0)
-		return qwen_fail(err, QWEN_EFORMAT, "%s: the files have no "
-		    "weights", h->path);
+		return qwen_hub_fail(h, NULL, "the files have no weights");
 	if ((by = h->by_name = calloc(n, sizeof *by)) == NULL)
-		return qwen_oom(err);
+		return qwen_oom(h->err);
 	for (i = 0; i < n; i++)
 		by[i] = &h->st.v[i];
 	qsort(by, n, sizeof *by, compare_tensors);
 	for (i = 1; i < n; i++) {
 		if (strcmp(by[i - 1]->name, by[i]->name) == 0)
-			return qwen_fail(err, QWEN_EFORMAT, "%s: tensor %.60s "
-			    "is in two files", h->path, by[i]->name);
+			return qwen_hub_fail(h, NULL, "tensor %.60s is in two "
+			    "files", by[i]->name);
 	}
-	return map == NULL ? 0 : check_index(h, map, by, n, err);
+	return map == NULL ? 0 : check_index(h, map, by, n);
 }
 
 const struct qwen_st_tensor *
@@ -420,7 +451,7 @@ qwen_hub_find(const struct qwen_hub *h, const char *name)
 }
 
 static int
-add_files(struct qwen_hub *h, const struct names *l, struct qwen_err *err)
+add_files(struct qwen_hub *h, const struct names *l)
 {
 	char *path;
 	size_t i;
@@ -428,34 +459,34 @@ add_files(struct qwen_hub *h, const struct names *l, struct qwen_err *err)
 
 	for (i = 0; i < l->n && rc == 0; i++) {
 		if ((path = join(h->path, l->v[i])) == NULL)
-			return qwen_oom(err);
-		if ((rc = qwen_st_add(&h->st, path, err)) < 0)
-			qwen_fail_in(err, "%s", path);
+			return qwen_oom(h->err);
+		if ((rc = qwen_st_add(&h->st, path, h->err)) < 0)
+			qwen_fail_in(h->err, "%s", path);
 		free(path);
 	}
 	return rc;
 }
 
 static int
-open_weights(struct qwen_hub *h, struct qwen_err *err)
+open_weights(struct qwen_hub *h)
 {
 	struct names l = { 0 };
 	yyjson_doc *index = NULL;
 	yyjson_val *map = NULL;
-	int rc = qwen_hub_json(h, INDEX, &index, err);
+	int rc = qwen_hub_json(h, INDEX, &index);
 
 	if (rc == 1) {
 		map = yyjson_obj_get(yyjson_doc_get_root(index), "weight_map");
-		if ((rc = names_of_index(&l, map, err)) < 0)
-			qwen_fail_in(err, "%s/" INDEX, h->path);
+		if ((rc = names_of_index(h, &l, map)) < 0)
+			qwen_fail_in(h->err, "%s/" INDEX, h->path);
 	} else if (rc == 0)
-		rc = names_of_folder(&l, h->path, err);
+		rc = names_of_folder(h, &l);
 	if (rc == 0) {
 		sort_names(&l);
-		rc = add_files(h, &l, err);
+		rc = add_files(h, &l);
 	}
 	if (rc == 0)
-		rc = index_tensors(h, map, err);
+		rc = index_tensors(h, map);
 	names_fini(&l);
 	yyjson_doc_free(index);
 	return rc;
@@ -463,26 +494,34 @@ open_weights(struct qwen_hub *h, struct qwen_err *err)
 
 /* --------------------------------------------------------------- interface */
 
-int
-qwen_hub_open_config(struct qwen_hub **out, const char *folder,
-    struct qwen_err *err)
+struct qwen_hub *
+qwen_hub_alloc(const char *folder, struct qwen_err *err)
 {
 	struct qwen_hub *h = calloc(1, sizeof *h);
 	size_t n = strlen(folder);
 
-	*out = NULL;
 	if (h == NULL || (h->path = strdup(folder)) == NULL) {
 		free(h);
-		return qwen_oom(err);
+		qwen_oom(err);
+		return NULL;
 	}
 	while (n > 1 && h->path[n - 1] == '/')
 		h->path[--n] = '\0';
-	if (open_config(h, err) < 0) {
-		qwen_hub_close(h);
-		return -1;
+	h->err = err;
+	err->code = 0;
+	return h;
+}
+
+int
+qwen_hub_open_config(struct qwen_hub **out, const char *folder,
+    struct qwen_err *err)
+{
+	*out = qwen_hub_alloc(folder, err);
+	if (*out != NULL && open_config(*out) < 0) {
+		qwen_hub_close(*out);
+		*out = NULL;
 	}
-	*out = h;
-	return 0;
+	return *out != NULL ? 0 : -1;
 }
 
 int
@@ -490,8 +529,7 @@ qwen_hub_open(struct qwen_hub **out, const char *folder, struct qwen_err *err)
 {
 	if (qwen_hub_open_config(out, folder, err) < 0)
 		return -1;
-	if (open_weights(*out, err) < 0 ||
-	    qwen_hub_check_quantised(*out, err) < 0) {
+	if (open_weights(*out) < 0 || qwen_hub_check_quantised(*out) < 0) {
 		qwen_hub_close(*out);
 		*out = NULL;
 		return -1;
@@ -500,13 +538,12 @@ qwen_hub_open(struct qwen_hub **out, const char *folder, struct qwen_err *err)
 }
 
 int
-qwen_hub_add_weights(struct qwen_hub *h, const char *file,
-    struct qwen_err *err)
+qwen_hub_add_weights(struct qwen_hub *h, const char *file)
 {
 	char *name = (char *)(uintptr_t)file;
 	const struct names l = { &name, 1, 1 };
 
-	return add_files(h, &l, err) < 0 ? -1 : index_tensors(h, NULL, err);
+	return add_files(h, &l) < 0 ? -1 : index_tensors(h, NULL);
 }
 
 void

@@ -58,7 +58,7 @@ struct qwen_hub_opts {
 struct qwen_hub_gguf;
 
 /* Plans the GGUF file of a folder. h must outlive it. */
-int qwen_hub_gguf_new(struct qwen_hub_gguf **out, const struct qwen_hub *h,
+int qwen_hub_gguf_new(struct qwen_hub_gguf **out, struct qwen_hub *h,
     const struct qwen_hub_opts *opts, struct qwen_err *err);
 void qwen_hub_gguf_free(struct qwen_hub_gguf *g);
 

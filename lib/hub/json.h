@@ -4,6 +4,7 @@
 #define QWEN_HUB_JSON_H
 
 #include <stdint.h>
+#include <string.h>
 #include <yyjson.h>
 
 /*
@@ -12,5 +13,21 @@
  */
 int qwen_hub_u64(yyjson_val *v, uint64_t *out);
 int qwen_hub_f64(yyjson_val *v, double *out);
+
+/* Returns a JSON field that is a string, or NULL. */
+static inline const char *
+qwen_hub_str(yyjson_val *object, const char *key)
+{
+	return yyjson_get_str(yyjson_obj_get(object, key));
+}
+
+/* Returns 1 if s ends in `end', and has something before it. */
+static inline int
+qwen_hub_ends(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n > m && strcmp(s + n - m, end) == 0;
+}
 
 #endif

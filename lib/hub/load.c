@@ -19,11 +19,11 @@ release(void *arg)
  * Face folders, or if they will be converted.
  */
 static int
-check_arch(const struct qwen_hub *h, int type, struct qwen_err *err)
+check_arch(const struct qwen_hub *h, int type)
 {
 	if (type != QWEN_HUB_AUTO || (h->arch->flags & HUB_LINEAR) == 0)
 		return 0;
-	return qwen_fail(err, QWEN_EUNSUP, "weights of %s must be reordered "
+	return qwen_fail(h->err, QWEN_EUNSUP, "weights of %s must be reordered "
 	    "first: run \"gguf-convert %s\" to make a GGUF file", h->arch->name,
 	    h->path);
 }
@@ -41,11 +41,11 @@ qwen_hub_load(struct qwen_gguf **out, const char *folder, int type,
 	*made = 0;
 	if (qwen_hub_open(&h, folder, err) < 0)
 		return -1;
-	rc = check_arch(h, type, err);
+	rc = check_arch(h, type);
 	if (rc == 0)
 		rc = qwen_hub_gguf_new(&g, h, &o, err);
 	if (rc == 0)
-		rc = qwen_hub_gguf_place(g, out, most, made, err);
+		rc = qwen_hub_gguf_place(g, out, most, made);
 	qwen_hub_gguf_free(g);
 	if (rc < 0) {
 		qwen_hub_close(h);

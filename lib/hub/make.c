@@ -12,15 +12,8 @@
 #include "base/cursor.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "hub/json.h"
 #include "hub/make.h"
-
-static int
-ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-
-	return n >= m && strcmp(s + n - m, end) == 0;
-}
 
 /* Returns the number format: decided by the tensor's name and shape. */
 static uint32_t
@@ -31,10 +24,10 @@ type_for(const struct qwen_hub_gguf *g, const struct hub_tensor *t)
 	    ".ssm_conv1d.weight" };
 	size_t i;
 
-	if (t->n_dims < 2 || !ends_with(t->name, ".weight"))
+	if (t->n_dims < 2 || !qwen_hub_ends(t->name, ".weight"))
 		return GGML_F32;
 	for (i = 0; i < sizeof f32 / sizeof f32[0]; i++) {
-		if (ends_with(t->name, f32[i]))
+		if (qwen_hub_ends(t->name, f32[i]))
 			return GGML_F32;
 	}
 	return t->ne[0] % qwen_ggml_block_len(g->type) == 0 ? g->type :
@@ -42,13 +35,12 @@ type_for(const struct qwen_hub_gguf *g, const struct hub_tensor *t)
 }
 
 struct hub_tensor *
-qwen_hub_new_tensor(struct qwen_hub_gguf *g, const char *name,
-    struct qwen_err *err)
+qwen_hub_new_tensor(struct qwen_hub_gguf *g, const char *name)
 {
 	struct hub_tensor *t;
 
 	if (qwen_grow(&g->t, &g->cap, g->n + 1, sizeof *t) < 0) {
-		qwen_oom(err);
+		qwen_oom(g->hub->err);
 		return NULL;
 	}
 	t = &g->t[g->n++];
@@ -59,13 +51,13 @@ qwen_hub_new_tensor(struct qwen_hub_gguf *g, const char *name,
 }
 
 static struct hub_source *
-new_source(struct qwen_hub_gguf *g, struct qwen_err *err)
+new_source(struct qwen_hub_gguf *g)
 {
 	struct hub_source *s;
 
 	if (qwen_grow(&g->source, &g->cap_sources, g->n_sources + 1,
 	    sizeof *s) < 0) {
-		qwen_oom(err);
+		qwen_oom(g->hub->err);
 		return NULL;
 	}
 	s = &g->source[g->n_sources++];
@@ -74,27 +66,27 @@ new_source(struct qwen_hub_gguf *g, struct qwen_err *err)
 }
 
 int
-qwen_hub_bad_shape(const struct hub_source *s, const char *want,
-    struct qwen_err *err)
+qwen_hub_bad_shape(const struct qwen_hub_gguf *g, const struct hub_source *s,
+    const char *want)
 {
-	return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: %" PRIu64 " x %"
-	    PRIu64 " x %" PRIu64 ", which does not fit %s (config.json)",
-	    s->w->name, s->planes, s->rows, s->columns, want);
+	return qwen_hub_bad_tensor(g->hub, s->w, "%" PRIu64 " x %" PRIu64 " x %"
+	    PRIu64 ", which does not fit %s (config.json)", s->planes, s->rows,
+	    s->columns, want);
 }
 
 /* ----------------------------------------------------------------- scales */
 
 /* Returns the single number of a tensor; 1 if it has none. */
 static int
-one_number(const struct qwen_st_tensor *t, int inverse, float *x,
-    struct qwen_err *err)
+one_number(const struct qwen_hub_gguf *g, const struct qwen_st_tensor *t,
+    int inverse, float *x)
 {
 	*x = 1;
 	if (t == NULL)
 		return 0;
 	if (t->n != 1 || t->type != ST_F32)
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: not a "
-		    "single F32 number", t->name);
+		return qwen_hub_bad_tensor(g->hub, t, "not a single F32 "
+		    "number");
 	*x = qwen_bits_f32(qwen_le32(t->data));
 	if (inverse)
 		*x = 1.0f / *x;
@@ -107,8 +99,7 @@ one_number(const struct qwen_st_tensor *t, int inverse, float *x,
  */
 static int
 add_scales(struct qwen_hub_gguf *g, const struct hub_tensor *of,
-    const struct qwen_st_tensor *const *w, size_t n, int input,
-    struct qwen_err *err)
+    const struct qwen_st_tensor *const *w, size_t n, int input)
 {
 	char name[64];
 	size_t m = strlen(of->name) - strlen("weight"), i;
@@ -119,7 +110,7 @@ add_scales(struct qwen_hub_gguf *g, const struct hub_tensor *of,
 
 	snprintf(name, sizeof name, "%.*s%s", (int)m, of->name,
 	    input ? "input_scale" : "scale");
-	if ((t = qwen_hub_new_tensor(g, name, err)) == NULL)
+	if ((t = qwen_hub_new_tensor(g, name)) == NULL)
 		return -1;
 	t->kind = HUB_SCALES;
 	t->type = GGML_F32;
@@ -128,7 +119,7 @@ add_scales(struct qwen_hub_gguf *g, const struct hub_tensor *of,
 	t->from = g->n_sources;
 	t->n_from = n;
 	for (i = 0; i < n; i++) {
-		if ((s = new_source(g, err)) == NULL)
+		if ((s = new_source(g)) == NULL)
 			return -1;
 		s->w = qwen_hub_after(g->hub, w[i], input ? ".input_scale" :
 		    "_scale_2");
@@ -137,7 +128,7 @@ add_scales(struct qwen_hub_gguf *g, const struct hub_tensor *of,
 			    ".input_global_scale" : "_global_scale");
 			t->inverse |= s->w != NULL;
 		}
-		if (one_number(s->w, t->inverse, &x, err) < 0)
+		if (one_number(g, s->w, t->inverse, &x) < 0)
 			return -1;
 		all_one &= fabsf(x - 1) <= (n == 1 ? 1e-6f : 1.1e-5f);
 	}
@@ -170,7 +161,7 @@ qwen_hub_shape(struct hub_tensor *t, const struct hub_source *s, uint64_t rows,
 static int
 tile(const struct qwen_hub_gguf *g, struct hub_tensor *t,
     const struct hub_source *s, enum hub_order order, uint64_t from,
-    uint64_t size, struct qwen_err *err)
+    uint64_t size)
 {
 	uint64_t n = order == HUB_TILED_ROWS ? s->rows : s->columns;
 	uint64_t want = from + g->heads.n_value * size;
@@ -179,16 +170,15 @@ tile(const struct qwen_hub_gguf *g, struct hub_tensor *t,
 	if (s->planes != 1 || n != want) {
 		snprintf(text, sizeof text, "%" PRIu64 " %s", want,
 		    order == HUB_TILED_ROWS ? "rows" : "columns");
-		return qwen_hub_bad_shape(s, text, err);
+		return qwen_hub_bad_shape(g, s, text);
 	}
 	if (!(g->hub->arch->flags & HUB_TILED) ||
 	    g->heads.n_key == g->heads.n_value)
 		return 0;
 	if (t->kind == HUB_FP4 && order == HUB_TILED_COLUMNS &&
 	    size % (qwen_hub_fp4(g->hub, s->w) == GGML_NVFP4 ? 16 : 32) != 0)
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: heads of %"
-		    PRIu64 " values are not a multiple of the block length",
-		    s->w->name, size);
+		return qwen_hub_bad_tensor(g->hub, s->w, "heads of %" PRIu64 " "
+		    "values are not a multiple of the block length", size);
 	t->order = order;
 	t->head_from = from;
 	t->head_rows = size;
@@ -197,7 +187,7 @@ tile(const struct qwen_hub_gguf *g, struct hub_tensor *t,
 
 int
 qwen_hub_tile(const struct qwen_hub_gguf *g, struct hub_tensor *t,
-    const struct hub_source *s, enum hub_how how, struct qwen_err *err)
+    const struct hub_source *s, enum hub_how how)
 {
 	uint64_t keys = 2 * g->heads.n_key * g->heads.key_dim;
 	uint64_t dim = g->heads.value_dim;
@@ -206,14 +196,14 @@ qwen_hub_tile(const struct qwen_hub_gguf *g, struct hub_tensor *t,
 	case HUB_DECAY:
 	case HUB_HEADS:
 		return tile(g, t, s, s->w->n_dims == 1 ? HUB_TILED_COLUMNS :
-		    HUB_TILED_ROWS, 0, 1, err);
+		    HUB_TILED_ROWS, 0, 1);
 	case HUB_VALUE_ROWS:
-		return tile(g, t, s, HUB_TILED_ROWS, 0, dim, err);
+		return tile(g, t, s, HUB_TILED_ROWS, 0, dim);
 	case HUB_QKV_ROWS:
 	case HUB_CONV:
-		return tile(g, t, s, HUB_TILED_ROWS, keys, dim, err);
+		return tile(g, t, s, HUB_TILED_ROWS, keys, dim);
 	case HUB_VALUE_COLUMNS:
-		return tile(g, t, s, HUB_TILED_COLUMNS, 0, dim, err);
+		return tile(g, t, s, HUB_TILED_COLUMNS, 0, dim);
 	default:
 		return 0;
 	}
@@ -225,10 +215,9 @@ qwen_hub_tile(const struct qwen_hub_gguf *g, struct hub_tensor *t,
  * g->t[g->n - 1].
  */
 static struct hub_tensor *
-split(struct qwen_hub_gguf *g, const char *from, const char *to,
-    struct qwen_err *err)
+split(struct qwen_hub_gguf *g, const char *from, const char *to)
 {
-	struct hub_tensor *t = qwen_hub_new_tensor(g, "", err), *first;
+	struct hub_tensor *t = qwen_hub_new_tensor(g, ""), *first;
 	char *at;
 
 	if (t == NULL)
@@ -241,18 +230,17 @@ split(struct qwen_hub_gguf *g, const char *from, const char *to,
 }
 
 static int
-split_qkvz(struct qwen_hub_gguf *g, const struct hub_source *s,
-    struct qwen_err *err)
+split_qkvz(struct qwen_hub_gguf *g, const struct hub_source *s)
 {
 	uint64_t keys = 2 * g->heads.n_key * g->heads.key_dim;
 	uint64_t values = g->heads.n_value * g->heads.value_dim;
 	struct hub_tensor *t = &g->t[g->n - 1];
 
 	if (s->planes != 1 || s->rows != keys + 2 * values)
-		return qwen_hub_bad_shape(s, "rows of q, k, v and z", err);
+		return qwen_hub_bad_shape(g, s, "rows of q, k, v and z");
 	t->order = HUB_SPLIT_QKV;
 	qwen_hub_shape(t, s, keys + values, s->columns);
-	if ((t = split(g, "attn_qkv", "attn_gate.weight", err)) == NULL)
+	if ((t = split(g, "attn_qkv", "attn_gate.weight")) == NULL)
 		return -1;
 	t->order = HUB_SPLIT_Z;
 	qwen_hub_shape(t, s, values, s->columns);
@@ -264,29 +252,27 @@ split_qkvz(struct qwen_hub_gguf *g, const struct hub_source *s,
  * each.
  */
 static int
-experts(struct qwen_hub_gguf *g, const struct hub_source *s, int gate_up,
-    struct qwen_err *err)
+experts(struct qwen_hub_gguf *g, const struct hub_source *s, int gate_up)
 {
 	struct hub_tensor *t = &g->t[g->n - 1];
 	uint64_t rows = s->rows, columns = s->columns, in;
 	uint32_t n_embd;
 	int i, turn = g->turned;
 
-	if (qwen_hub_need_u32(g->hub, "hidden_size", &n_embd, err) < 0)
+	if (qwen_hub_need_u32(g->hub, "hidden_size", &n_embd) < 0)
 		return -1;
 	if (t->kind == HUB_FP4 || (turn && s->scale != NULL))
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: one set of "
-		    "scales for all experts is not supported", s->w->name);
+		return qwen_hub_bad_tensor(g->hub, s->w, "one set of scales "
+		    "for all experts is not supported");
 	in = turn ? rows : columns;
 	rows = turn ? columns : rows;
 	if (s->planes != g->n_expert || (gate_up ? in != n_embd ||
 	    rows % 2 != 0 : rows != n_embd))
-		return qwen_hub_bad_shape(s, "the experts", err);
+		return qwen_hub_bad_shape(g, s, "the experts");
 	t->order = turn ? HUB_TRANSPOSED : HUB_AS_IS;
 	qwen_hub_shape(t, s, gate_up ? rows / 2 : rows, in);
 	for (i = 0; i < gate_up; i++) {
-		if ((t = split(g, "ffn_gate", "ffn_up_exps.weight",
-		    err)) == NULL)
+		if ((t = split(g, "ffn_gate", "ffn_up_exps.weight")) == NULL)
 			return -1;
 		t->row0 = rows / 2;
 	}
@@ -296,15 +282,15 @@ experts(struct qwen_hub_gguf *g, const struct hub_source *s, int gate_up,
 /* Checks the shape of a tensor of all experts for one matrix (MLX). */
 static int
 stacked(struct qwen_hub_gguf *g, const struct hub_tensor *t,
-    const struct hub_source *s, struct qwen_err *err)
+    const struct hub_source *s)
 {
 	uint32_t n_embd;
 
-	if (qwen_hub_need_u32(g->hub, "hidden_size", &n_embd, err) < 0)
+	if (qwen_hub_need_u32(g->hub, "hidden_size", &n_embd) < 0)
 		return -1;
 	if (s->planes != g->n_expert || n_embd != (strstr(t->name,
 	    "ffn_down") != NULL ? s->rows : s->columns))
-		return qwen_hub_bad_shape(s, "the experts", err);
+		return qwen_hub_bad_shape(g, s, "the experts");
 	return 0;
 }
 
@@ -312,14 +298,14 @@ stacked(struct qwen_hub_gguf *g, const struct hub_tensor *t,
 
 int
 qwen_hub_add_sources(struct qwen_hub_gguf *g, const struct hub_name *name,
-    const struct qwen_st_tensor *const *w, size_t n, struct qwen_err *err)
+    const struct qwen_st_tensor *const *w, size_t n)
 {
 	struct hub_source *s, *first;
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		if ((s = new_source(g, err)) == NULL ||
-		    qwen_hub_source(g, w[i], s, err) < 0)
+		if ((s = new_source(g)) == NULL ||
+		    qwen_hub_source(g, w[i], s) < 0)
 			return -1;
 		if (name->how == HUB_CONV && g->mlx && s->columns == 1) {
 			s->columns = s->rows;
@@ -335,17 +321,15 @@ qwen_hub_add_sources(struct qwen_hub_gguf *g, const struct hub_name *name,
 		    s->bits != first->bits ||
 		    qwen_hub_fp4(g->hub, s->w) !=
 		    qwen_hub_fp4(g->hub, first->w)))
-			return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: "
-			    "shape or type differs from %.100s", s->w->name,
-			    first->w->name);
+			return qwen_hub_bad_tensor(g->hub, s->w, "shape or "
+			    "type differs from %.100s", first->w->name);
 	}
 	return 0;
 }
 
 /* Sets shape, order and conversion of the numbers. */
 static int
-arrange(struct qwen_hub_gguf *g, const struct hub_name *name,
-    struct qwen_err *err)
+arrange(struct qwen_hub_gguf *g, const struct hub_name *name)
 {
 	struct hub_tensor *t = &g->t[g->n - 1];
 	const struct hub_source *s = &g->source[t->from];
@@ -360,14 +344,14 @@ arrange(struct qwen_hub_gguf *g, const struct hub_name *name,
 	if (name->how == HUB_CONV)
 		t->n_dims = 2;
 	if (name->how == HUB_QKVZ)
-		return split_qkvz(g, s, err);
+		return split_qkvz(g, s);
 	if (gate_up || name->how == HUB_DOWN_EXPERTS)
-		return experts(g, s, gate_up, err);
+		return experts(g, s, gate_up);
 	if (name->how == HUB_STACKED_EXPERTS)
-		return stacked(g, t, s, err);
+		return stacked(g, t, s);
 	if (s->planes != 1)
-		return qwen_hub_bad_shape(s, "a matrix", err);
-	return qwen_hub_tile(g, t, s, name->how, err);
+		return qwen_hub_bad_shape(g, s, "a matrix");
+	return qwen_hub_tile(g, t, s, name->how);
 }
 
 /*
@@ -375,17 +359,15 @@ arrange(struct qwen_hub_gguf *g, const struct hub_name *name,
  * weight exactly.
  */
 static int
-choose_affine(struct qwen_hub_gguf *g, struct hub_tensor *t,
-    struct qwen_err *err)
+choose_affine(struct qwen_hub_gguf *g, struct hub_tensor *t)
 {
 	const struct hub_source *s = &g->source[t->from];
 	size_t i;
 
 	if (t->order == HUB_MIXED || t->order == HUB_MIXED_TRANSPOSED ||
 	    t->order == HUB_TRANSPOSED)
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: quantised "
-		    "by MLX, but %s is its transpose: not supported",
-		    s->w->name, t->name);
+		return qwen_hub_bad_tensor(g->hub, s->w, "quantised by MLX, "
+		    "but %s is its transpose: not supported", t->name);
 	if (g->opts.type != QWEN_HUB_AUTO || t->type == GGML_F32 ||
 	    t->ne[0] % 32 != 0 || (t->order == HUB_TILED_COLUMNS &&
 	    t->head_rows % 32 != 0))
@@ -402,10 +384,10 @@ choose_affine(struct qwen_hub_gguf *g, struct hub_tensor *t,
 
 int
 qwen_hub_make(struct qwen_hub_gguf *g, const struct hub_name *name,
-    const struct qwen_st_tensor *const *w, size_t n, struct qwen_err *err)
+    const struct qwen_st_tensor *const *w, size_t n)
 {
 	size_t first = g->n, i, last;
-	struct hub_tensor *t = qwen_hub_new_tensor(g, name->to, err);
+	struct hub_tensor *t = qwen_hub_new_tensor(g, name->to);
 	uint32_t fp4 = qwen_hub_fp4(g->hub, w[0]);
 
 	if (t == NULL)
@@ -413,8 +395,7 @@ qwen_hub_make(struct qwen_hub_gguf *g, const struct hub_name *name,
 	t->from = g->n_sources;
 	t->n_from = n;
 	t->kind = fp4 != 0 ? HUB_FP4 : HUB_NUMBERS;
-	if (qwen_hub_add_sources(g, name, w, n, err) < 0 ||
-	    arrange(g, name, err) < 0)
+	if (qwen_hub_add_sources(g, name, w, n) < 0 || arrange(g, name) < 0)
 		return -1;
 	last = g->n;
 	for (i = first; i < last; i++) {
@@ -422,16 +403,15 @@ qwen_hub_make(struct qwen_hub_gguf *g, const struct hub_name *name,
 		if (name->how == HUB_EXPERT)
 			t->n_dims = 3;
 		t->type = fp4 != 0 ? fp4 : type_for(g, t);
-		if (g->source[t->from].bits != 0 &&
-		    choose_affine(g, t, err) < 0)
+		if (g->source[t->from].bits != 0 && choose_affine(g, t) < 0)
 			return -1;
 	}
 	g->fp4 = fp4 != 0 ? (int)fp4 : g->fp4;
 	for (i = first; fp4 == GGML_NVFP4 && i < last; i++) {
 		struct hub_tensor of = g->t[i];
 
-		if (add_scales(g, &of, w, n, 0, err) < 0 ||
-		    add_scales(g, &of, w, n, 1, err) < 0)
+		if (add_scales(g, &of, w, n, 0) < 0 ||
+		    add_scales(g, &of, w, n, 1) < 0)
 			return -1;
 	}
 	return 0;
@@ -439,20 +419,20 @@ qwen_hub_make(struct qwen_hub_gguf *g, const struct hub_name *name,
 
 int
 qwen_hub_make_classifier(struct qwen_hub_gguf *g,
-    const struct qwen_st_tensor *w, struct qwen_err *err)
+    const struct qwen_st_tensor *w)
 {
 	struct hub_name name = { .to = "cls.output.weight", .layer = -1 };
 	struct hub_tensor *t;
 
 	if (qwen_hub_fp4(g->hub, w) != 0)
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: rows cannot "
-		    "be taken from 4-bit codes", w->name);
-	if (qwen_hub_make(g, &name, &w, 1, err) < 0)
+		return qwen_hub_bad_tensor(g->hub, w, "rows cannot be taken "
+		    "from 4-bit codes");
+	if (qwen_hub_make(g, &name, &w, 1) < 0)
 		return -1;
 	t = &g->t[g->n - 1];
 	if (t->n_dims != 2 || g->word[0] >= t->ne[1] || g->word[1] >= t->ne[1])
-		return qwen_hub_bad_shape(&g->source[t->from],
-		    "rows of yes and no", err);
+		return qwen_hub_bad_shape(g, &g->source[t->from], "rows of yes "
+		    "and no");
 	t->order = HUB_PICKED;
 	t->ne[1] = 2;
 	return 0;

@@ -11,14 +11,14 @@
  * experts): one or two tensors, and separate scales if needed.
  */
 int qwen_hub_make(struct qwen_hub_gguf *g, const struct hub_name *name,
-    const struct qwen_st_tensor *const *w, size_t n, struct qwen_err *err);
+    const struct qwen_st_tensor *const *w, size_t n);
 
 /*
  * Adds the rows of "yes" and "no" of an output or embedding matrix as a
  * classifier.
  */
 int qwen_hub_make_classifier(struct qwen_hub_gguf *g,
-    const struct qwen_st_tensor *w, struct qwen_err *err);
+    const struct qwen_st_tensor *w);
 
 /* ---- shared with adapters */
 
@@ -27,9 +27,9 @@ int qwen_hub_make_classifier(struct qwen_hub_gguf *g,
  * name.
  */
 struct hub_tensor *qwen_hub_new_tensor(struct qwen_hub_gguf *g,
-    const char *name, struct qwen_err *err);
+    const char *name);
 int qwen_hub_add_sources(struct qwen_hub_gguf *g, const struct hub_name *name,
-    const struct qwen_st_tensor *const *w, size_t n, struct qwen_err *err);
+    const struct qwen_st_tensor *const *w, size_t n);
 
 /* Sets the tensor's shape: rows x columns for each plane of its sources. */
 void qwen_hub_shape(struct hub_tensor *t, const struct hub_source *s,
@@ -37,9 +37,9 @@ void qwen_hub_shape(struct hub_tensor *t, const struct hub_source *s,
 
 /* Reorders the value heads, if `how' requires it. */
 int qwen_hub_tile(const struct qwen_hub_gguf *g, struct hub_tensor *t,
-    const struct hub_source *s, enum hub_how how, struct qwen_err *err);
+    const struct hub_source *s, enum hub_how how);
 
-int qwen_hub_bad_shape(const struct hub_source *s, const char *want,
-    struct qwen_err *err);
+int qwen_hub_bad_shape(const struct qwen_hub_gguf *g,
+    const struct hub_source *s, const char *want);
 
 #endif

@@ -23,13 +23,13 @@ struct expert_group {
 
 struct plan {
 	struct qwen_hub_gguf *g;
+	const struct qwen_hub *h;	/* g->hub */
 	struct expert_group	*group;		/* one per layer */
 	unsigned char	*seen;		/* [layers] its attn_norm was met */
 	int		 embd, norm, rank;	/* the model's tensors of these
 						   roles were met */
 	int		 codes;		/* this pass takes 4-bit codes */
 	size_t		 n_other;	/* tensors for images or audio */
-	struct qwen_err	*err;
 };
 
 /* ---------------------------------------------------------------- experts */
@@ -46,15 +46,14 @@ gather(struct plan *p, const struct qwen_st_tensor *w,
 	int i;
 
 	if (name->expert >= n)
-		return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s: expert "
-		    "number out of range, config.json has %u experts", w->name,
-		    n);
+		return qwen_hub_bad_tensor(p->h, w, "expert number out of "
+		    "range, config.json has %u experts", n);
 	if (e->w == NULL &&
 	    (e->w = calloc((size_t)n * 3, sizeof *e->w)) == NULL)
-		return qwen_oom(p->err);
+		return qwen_oom(p->h->err);
 	at = &e->w[(size_t)name->which * n + name->expert];
 	if (*at != NULL)
-		return qwen_fail(p->err, QWEN_EFORMAT, "tensors %.90s and "
+		return qwen_fail(p->h->err, QWEN_EFORMAT, "tensors %.90s and "
 		    "%.90s map to the same expert", (*at)->name, w->name);
 	*at = w;
 	e->n[name->which]++;
@@ -69,8 +68,7 @@ gather(struct plan *p, const struct qwen_st_tensor *w,
 		e->done[i] = 1;
 		snprintf(all.to, sizeof all.to, "blk.%d.ffn_%s_exps.weight",
 		    name->layer, what[i]);
-		if (qwen_hub_make(p->g, &all, e->w + (size_t)i * n, n,
-		    p->err) < 0)
+		if (qwen_hub_make(p->g, &all, e->w + (size_t)i * n, n) < 0)
 			return -1;
 	}
 	return 0;
@@ -86,9 +84,9 @@ check_experts(const struct plan *p)
 	for (l = 0; l < n; l++) {
 		for (i = 0; i < 3; i++) {
 			if (p->group[l].w != NULL && !p->group[l].done[i])
-				return qwen_fail(p->err, QWEN_EFORMAT, "layer "
-				    "%u: the files have %s of only %u of %u "
-				    "experts", l, what[i], p->group[l].n[i],
+				return qwen_fail(p->h->err, QWEN_EFORMAT,
+				    "layer %u: the files have %s of only %u of "
+				    "%u experts", l, what[i], p->group[l].n[i],
 				    p->g->n_expert);
 		}
 	}
@@ -109,7 +107,7 @@ is_wanted(const struct qwen_hub_gguf *g, const struct hub_name *name)
 /* Recognises a tensor by its name without "_packed". */
 static int
 name_of(const struct qwen_hub_gguf *g, const struct qwen_st_tensor *w,
-    struct hub_name *name, struct qwen_err *err)
+    struct hub_name *name)
 {
 	char s[ST_NAME_MAX + 1];
 	size_t n = strlen(w->name), m = strlen("_packed");
@@ -117,7 +115,7 @@ name_of(const struct qwen_hub_gguf *g, const struct qwen_st_tensor *w,
 	if (n > m && strcmp(w->name + n - m, "_packed") == 0)
 		n -= m;
 	snprintf(s, sizeof s, "%.*s", (int)n, w->name);
-	return qwen_hub_name(g->hub, s, g->n_layer, name, err);
+	return qwen_hub_name(g->hub, s, g->n_layer, name);
 }
 
 /*
@@ -127,7 +125,7 @@ name_of(const struct qwen_hub_gguf *g, const struct qwen_st_tensor *w,
 static int
 note_untied(const struct plan *p, const struct qwen_st_tensor *head)
 {
-	const struct qwen_hub *h = p->g->hub;
+	const struct qwen_hub *h = p->h;
 	const struct qwen_st_tensor *t;
 	struct hub_name name;
 	size_t i;
@@ -138,7 +136,7 @@ note_untied(const struct plan *p, const struct qwen_st_tensor *head)
 		t = &h->st.v[i];
 		if (qwen_hub_is_scale(t->name))
 			continue;
-		if (name_of(p->g, t, &name, p->err) < 0)
+		if (name_of(p->g, t, &name) < 0)
 			return -1;
 		if (strcmp(name.to, "token_embd.weight") != 0)
 			continue;
@@ -168,22 +166,22 @@ plan_whole(struct plan *p, const struct hub_name *name,
 
 	if (strcmp(name->to, "cls.output.weight") == 0) {
 		if (g->rank != HUB_RANK_SCORE)
-			return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s "
-			    "belongs to a reranker, which this %s model is not",
-			    w->name, g->hub->arch->name);
+			return qwen_fail(p->h->err, QWEN_EUNSUP, "tensor "
+			    "%.100s belongs to a reranker, which this %s model "
+			    "is not", w->name, g->hub->arch->name);
 		p->rank = 1;
 	}
 	p->embd |= embd;
 	p->norm |= strcmp(name->to, "output_norm.weight") == 0;
 	if (g->rank == HUB_RANK_WORDS && (g->tied ? embd : head)) {
 		p->rank = 1;
-		if (qwen_hub_make_classifier(g, w, p->err) < 0)
+		if (qwen_hub_make_classifier(g, w) < 0)
 			return -1;
 	}
 	if (head && g->rank == HUB_NO_RANK && note_untied(p, w) < 0)
 		return -1;
 	return head && g->rank != HUB_NO_RANK ? 0 :
-	    qwen_hub_make(g, name, &w, 1, p->err);
+	    qwen_hub_make(g, name, &w, 1);
 }
 
 static int
@@ -191,10 +189,10 @@ plan_tensor(struct plan *p, const struct qwen_st_tensor *w)
 {
 	struct hub_name name;
 
-	if ((qwen_hub_fp4(p->g->hub, w) != 0) != p->codes ||
+	if ((qwen_hub_fp4(p->h, w) != 0) != p->codes ||
 	    qwen_hub_is_scale(w->name))
 		return 0;
-	if (name_of(p->g, w, &name, p->err) < 0)
+	if (name_of(p->g, w, &name) < 0)
 		return -1;
 	p->n_other += name.how == HUB_IGNORED && name.layer < 0;
 	if (!is_wanted(p->g, &name))
@@ -204,7 +202,7 @@ plan_tensor(struct plan *p, const struct qwen_st_tensor *w)
 	if (strstr(name.to, ".attn_norm.weight") != NULL)
 		p->seen[name.layer] = 1;
 	return name.how == HUB_EXPERT ? gather(p, w, &name) :
-	    qwen_hub_make(p->g, &name, &w, 1, p->err);
+	    qwen_hub_make(p->g, &name, &w, 1);
 }
 
 static int
@@ -215,21 +213,22 @@ compare(const void *a, const void *b)
 
 /* Checks that no two tensors get the same GGUF name. */
 static int
-check_twice(const struct qwen_hub_gguf *g, struct qwen_err *err)
+check_twice(const struct qwen_hub_gguf *g)
 {
 	const char **name = calloc(g->n + 1, sizeof *name);
 	size_t i;
 	int rc = 0;
 
 	if (name == NULL)
-		return qwen_oom(err);
+		return qwen_oom(g->hub->err);
 	for (i = 0; i < g->n; i++)
 		name[i] = g->t[i].name;
 	qsort(name, g->n, sizeof *name, compare);
 	for (i = 1; i < g->n && rc == 0; i++) {
 		if (strcmp(name[i - 1], name[i]) == 0)
-			rc = qwen_fail(err, QWEN_EFORMAT, "%s: two tensors "
-			    "become %s in GGUF", g->hub->adapter_path != NULL ?
+			rc = qwen_fail(g->hub->err, QWEN_EFORMAT, "%s: two "
+			    "tensors become %s in GGUF",
+			    g->hub->adapter_path != NULL ?
 			    g->hub->adapter_path : g->hub->path, name[i]);
 	}
 	free(name);
@@ -244,20 +243,17 @@ check_whole(const struct plan *p)
 	uint32_t l;
 
 	if (!p->embd || !p->norm)
-		return qwen_fail(p->err, QWEN_EFORMAT, "%s: the files have no "
-		    "tensor %s", g->hub->path, p->embd ? "norm.weight" :
-		    "embed_tokens.weight");
+		return qwen_hub_fail(p->h, NULL, "the files have no tensor %s",
+		    p->embd ? "norm.weight" : "embed_tokens.weight");
 	if (g->rank != HUB_NO_RANK && !p->rank)
-		return qwen_fail(p->err, QWEN_EFORMAT, "%s: a reranker, but "
-		    "the files have no tensor %s", g->hub->path,
-		    g->rank == HUB_RANK_SCORE ? "score.weight" :
-		    "lm_head.weight");
+		return qwen_hub_fail(p->h, NULL, "a reranker, but the files "
+		    "have no tensor %s", g->rank == HUB_RANK_SCORE ?
+		    "score.weight" : "lm_head.weight");
 	for (l = g->opts.mtp_only ? g->n_layer : 0;
 	    l < g->n_layer + g->n_mtp; l++) {
 		if (!p->seen[l])
-			return qwen_fail(p->err, QWEN_EFORMAT, "%s: layer %u "
-			    "of %u is not in the files", g->hub->path, l,
-			    g->n_layer + g->n_mtp);
+			return qwen_hub_fail(p->h, NULL, "layer %u of %u is "
+			    "not in the files", l, g->n_layer + g->n_mtp);
 	}
 	return check_experts(p);
 }
@@ -266,7 +262,7 @@ check_whole(const struct plan *p)
 
 /* Counts the MTP layers in the files; their number becomes g->n_mtp. */
 static int
-count_mtp(struct qwen_hub_gguf *g, struct qwen_err *err)
+count_mtp(struct qwen_hub_gguf *g)
 {
 	const struct qwen_st *st = &g->hub->st;
 	struct hub_name name;
@@ -276,18 +272,18 @@ count_mtp(struct qwen_hub_gguf *g, struct qwen_err *err)
 	for (i = 0; i < st->n; i++) {
 		if (qwen_hub_is_scale(st->v[i].name))
 			continue;
-		if (name_of(g, &st->v[i], &name, err) < 0)
+		if (name_of(g, &st->v[i], &name) < 0)
 			return -1;
 		if (name.is_mtp && (uint32_t)name.layer - g->n_layer + 1 > n)
 			n = (uint32_t)name.layer - g->n_layer + 1;
 	}
 	if (n > g->n_layer)
-		return qwen_fail(err, QWEN_EFORMAT, "%u MTP blocks after %u "
-		    "layers", n, g->n_layer);
+		return qwen_fail(g->hub->err, QWEN_EFORMAT, "%u MTP blocks "
+		    "after %u layers", n, g->n_layer);
 	if (g->opts.mtp_only && n == 0)
-		return qwen_fail(err, QWEN_ERANGE, "%s has no MTP block",
-		    g->hub->path);
-	if (qwen_hub_get_u32(g->hub, "mtp_num_hidden_layers", &said, err) < 0)
+		return qwen_fail(g->hub->err, QWEN_ERANGE, "%s has no MTP "
+		    "block", g->hub->path);
+	if (qwen_hub_get_u32(g->hub, "mtp_num_hidden_layers", &said) < 0)
 		return -1;
 	if (said > 0 && n == 0 && !g->opts.no_mtp)
 		qwen_gguf_note(g->w, "config.json names an MTP block, but the "
@@ -379,7 +375,7 @@ is_of_mlx(const struct qwen_hub *h)
 }
 
 static int
-read_heads(struct qwen_hub_gguf *g, struct qwen_err *err)
+read_heads(struct qwen_hub_gguf *g)
 {
 	static const char *const key[] = { "linear_num_key_heads",
 	    "linear_num_value_heads", "linear_key_head_dim",
@@ -390,22 +386,20 @@ read_heads(struct qwen_hub_gguf *g, struct qwen_err *err)
 	size_t i;
 
 	for (i = 0; i < 4; i++) {
-		if (qwen_hub_need_u32(g->hub, key[i], &n, err) < 0)
+		if (qwen_hub_need_u32(g->hub, key[i], &n) < 0)
 			return -1;
 		if (n > 1 << 20)
-			return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: "
-			    "%s is %u", g->hub->path, key[i], n);
+			return qwen_hub_bad(g->hub, "%s is %u", key[i], n);
 		*to[i] = n;
 	}
 	if (g->heads.n_value % g->heads.n_key != 0)
-		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %" PRIu64
-		    " value heads share %" PRIu64 " key heads", g->hub->path,
-		    g->heads.n_value, g->heads.n_key);
+		return qwen_hub_bad(g->hub, "%" PRIu64 " value heads share %"
+		    PRIu64 " key heads", g->heads.n_value, g->heads.n_key);
 	return 0;
 }
 
 static int
-read_config(struct qwen_hub_gguf *g, struct qwen_err *err)
+read_config(struct qwen_hub_gguf *g)
 {
 	const struct qwen_hub *h = g->hub;
 	uint32_t n_embd;
@@ -413,35 +407,33 @@ read_config(struct qwen_hub_gguf *g, struct qwen_err *err)
 	    [QWEN_HUB_F16] = GGML_F16, [QWEN_HUB_BF16] = GGML_BF16,
 	    [QWEN_HUB_Q8_0] = GGML_Q8_0 };
 
-	if (qwen_hub_need_u32(h, "num_hidden_layers", &g->n_layer, err) < 0)
+	if (qwen_hub_need_u32(h, "num_hidden_layers", &g->n_layer) < 0)
 		return -1;
 	if (g->n_layer > 10000)
-		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %u layers",
-		    h->path, g->n_layer);
-	if (h->arch->flags & HUB_MOE && qwen_hub_need_u32(h,
-	    qwen_hub_get(h, "num_local_experts") != NULL ?
-	    "num_local_experts" : "num_experts", &g->n_expert, err) < 0)
+		return qwen_hub_bad(h, "%u layers", g->n_layer);
+	if (h->arch->flags & HUB_MOE &&
+	    qwen_hub_need_u32(h, qwen_hub_get(h, "num_local_experts") != NULL ?
+	    "num_local_experts" : "num_experts", &g->n_expert) < 0)
 		return -1;
 	if (g->n_expert > 1 << 16)
-		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %u experts",
-		    h->path, g->n_expert);
-	if (h->arch->flags & HUB_LINEAR && read_heads(g, err) < 0)
+		return qwen_hub_bad(h, "%u experts", g->n_expert);
+	if (h->arch->flags & HUB_LINEAR && read_heads(g) < 0)
 		return -1;
-	if (qwen_hub_need_u32(h, "hidden_size", &n_embd, err) < 0)
+	if (qwen_hub_need_u32(h, "hidden_size", &n_embd) < 0)
 		return -1;
 	g->type = g->opts.type == QWEN_HUB_AUTO ? type_of_folder(h) :
 	    type[g->opts.type];
 	if (h->adapter != NULL)
 		return 0;
-	if (qwen_hub_find_rank(g, err) < 0)
+	if (qwen_hub_find_rank(g) < 0)
 		return -1;
 	g->turned = are_turned(h, n_embd);
 	g->mlx = is_of_mlx(h);
-	if (count_mtp(g, err) < 0)
+	if (count_mtp(g) < 0)
 		return -1;
-	return g->mlx && g->n_mtp > 0 ? qwen_fail(err, QWEN_EUNSUP, "%s: MLX "
-	    "weights with an MTP block are not supported: use --no-mtp to "
-	    "leave the block out", h->path) : 0;
+	return g->mlx && g->n_mtp > 0 ?
+	    qwen_hub_fail(h, NULL, "MLX weights with an MTP block are not "
+	    "supported: use --no-mtp to leave the block out") : 0;
 }
 
 /* Fills the table of the 256 F8 values: sign, exponent, `man' mantissa bits. */
@@ -468,9 +460,9 @@ f8_table(float *x, int man, int bias, int e5m2)
 }
 
 int
-qwen_hub_plan(struct qwen_hub_gguf *g, struct qwen_err *err)
+qwen_hub_plan(struct qwen_hub_gguf *g)
 {
-	struct plan p = { .g = g, .err = err };
+	struct plan p = { .g = g, .h = g->hub };
 	const struct qwen_st *st = &g->hub->st;
 	uint32_t l;
 	size_t i, n;
@@ -478,16 +470,15 @@ qwen_hub_plan(struct qwen_hub_gguf *g, struct qwen_err *err)
 
 	f8_table(g->e4m3, 3, 7, 0);
 	f8_table(g->e5m2, 2, 15, 1);
-	if (read_config(g, err) < 0)
+	if (read_config(g) < 0)
 		return -1;
 	if (g->hub->adapter != NULL)
-		return g->hub->plan(g, err) < 0 ? -1 :
-		    check_twice(g, err);
+		return g->hub->plan(g) < 0 ? -1 : check_twice(g);
 	n = g->n_layer + g->n_mtp;
 	p.group = calloc(n, sizeof *p.group);
 	p.seen = calloc(n, 1);
 	if (p.group == NULL || p.seen == NULL)
-		qwen_oom(err);
+		qwen_oom(g->hub->err);
 	else
 		rc = 0;
 	for (p.codes = 1; p.codes >= 0 && rc == 0; p.codes--) {
@@ -495,7 +486,7 @@ qwen_hub_plan(struct qwen_hub_gguf *g, struct qwen_err *err)
 			rc = plan_tensor(&p, &st->v[i]);
 	}
 	if (rc == 0)
-		rc = check_twice(g, err) < 0 ? -1 : check_whole(&p);
+		rc = check_twice(g) < 0 ? -1 : check_whole(&p);
 	if (rc == 0 && p.n_other > 0 && !g->opts.mtp_only)
 		qwen_gguf_note(g->w, "%zu tensors for images or audio are left "
 		    "out: the file is for text only", p.n_other);

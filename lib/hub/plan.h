@@ -76,7 +76,7 @@ struct hub_heads {
 };
 
 struct qwen_hub_gguf {
-	const struct qwen_hub	*hub;
+	struct qwen_hub		*hub;
 	struct qwen_hub_opts	 opts;
 	uint32_t		 type;		/* of matrices */
 	uint32_t		 n_layer, n_mtp;	/* n_mtp: 0 if left
@@ -106,15 +106,14 @@ struct qwen_hub_gguf {
 };
 
 /* Determines the tensors of the file. */
-int qwen_hub_plan(struct qwen_hub_gguf *g, struct qwen_err *err);
+int qwen_hub_plan(struct qwen_hub_gguf *g);
 
 /*
  * Sets all of *s for the weights w: how they are scaled.  Returns 0; -1 if
  * scales are missing or have the wrong shape.
  */
 int qwen_hub_source(const struct qwen_hub_gguf *g,
-    const struct qwen_st_tensor *w, struct hub_source *s,
-    struct qwen_err *err);
+    const struct qwen_st_tensor *w, struct hub_source *s);
 
 /*
  * Returns the tensor whose name is that of w, less "_packed", with ending
@@ -138,8 +137,7 @@ int qwen_hub_is_affine(const struct qwen_hub *h,
     const struct qwen_st_tensor *w);
 
 /* Completes *s, whose w and shape are set; -1 with *err. */
-int qwen_hub_affine(const struct qwen_hub_gguf *g, struct hub_source *s,
-    struct qwen_err *err);
+int qwen_hub_affine(const struct qwen_hub_gguf *g, struct hub_source *s);
 
 /*
  * qwen_hub_affine_row dequantises row r of plane p; qwen_hub_affine_is_q4_1
@@ -156,26 +154,26 @@ void qwen_hub_affine_q4_1(const struct hub_source *s, uint64_t p, uint64_t r,
  * Write the metadata, in the order of llama.cpp's converter; the vocabulary
  * comes last.
  */
-int qwen_hub_put_keys(struct qwen_hub_gguf *g, struct qwen_err *err);
-int qwen_hub_put_vocab(struct qwen_hub_gguf *g, struct qwen_err *err);
+int qwen_hub_put_keys(struct qwen_hub_gguf *g);
+int qwen_hub_put_vocab(struct qwen_hub_gguf *g);
 
 /* Refuses or notes settings of config.json that have no key in GGUF. */
-int qwen_hub_check(struct qwen_hub_gguf *g, struct qwen_err *err);
+int qwen_hub_check(struct qwen_hub_gguf *g);
 
 /*
  * Looks up an id of the vocabulary: 1, 0 if the folder does not have the token,
  * -1.
  */
 int qwen_hub_token_id(const struct qwen_hub *h, const char *token,
-    uint64_t *id, struct qwen_err *err);
+    uint64_t *id);
 
 /*
  * Determines whether the model is a reranker: sets g->rank and related members.
  */
-int qwen_hub_find_rank(struct qwen_hub_gguf *g, struct qwen_err *err);
+int qwen_hub_find_rank(struct qwen_hub_gguf *g);
 
 /* Writes the metadata of a reranker. */
-int qwen_hub_put_rank(struct qwen_hub_gguf *g, struct qwen_err *err);
+int qwen_hub_put_rank(struct qwen_hub_gguf *g);
 
 /* Returns the row of plane 0 of the source that becomes row r. */
 uint64_t qwen_hub_row(const struct qwen_hub_gguf *g,
@@ -198,6 +196,6 @@ uint64_t qwen_hub_rows(const struct qwen_hub_gguf *g, const struct hub_tensor *t
  * outlive it.
  */
 int qwen_hub_gguf_place(struct qwen_hub_gguf *g, struct qwen_gguf **out,
-    uint64_t most, uint64_t *made, struct qwen_err *err);
+    uint64_t most, uint64_t *made);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "hub/json.h"
 #include "hub/plan.h"
 
 /* Supported methods, each between two spaces. */
@@ -21,7 +22,7 @@ static void
 method_of(const struct qwen_hub *h, char *out, size_t size)
 {
 	yyjson_val *q = qwen_hub_get(h, "quantization_config");
-	const char *s = yyjson_get_str(yyjson_obj_get(q, "quant_method"));
+	const char *s = qwen_hub_str(q, "quant_method");
 
 	if (s == NULL && (q != NULL || qwen_hub_get(h, "quantization") !=
 	    NULL))
@@ -47,12 +48,11 @@ static const char *
 variant_of(const struct qwen_hub *h)
 {
 	yyjson_val *q = qwen_hub_get(h, "quantization_config");
-	const char *s = yyjson_get_str(yyjson_obj_get(q, "format"));
+	const char *s = qwen_hub_str(q, "format");
 
 	if (s == NULL && qwen_hub_mlx(h) != NULL)
-		return yyjson_get_str(yyjson_obj_get(qwen_hub_mlx(h), "mode"));
-	return s != NULL ? s :
-	    yyjson_get_str(yyjson_obj_get(q, "quant_algo"));
+		return qwen_hub_str(qwen_hub_mlx(h), "mode");
+	return s != NULL ? s : qwen_hub_str(q, "quant_algo");
 }
 
 static int
@@ -113,7 +113,7 @@ find_ending(const struct qwen_hub *h, const char *ending)
  * method.
  */
 static int
-check_names(const struct qwen_hub *h, struct qwen_err *err)
+check_names(const struct qwen_hub *h)
 {
 	static const struct { const char *ending, *method; } of[] = {
 		{ ".g_idx", "gptq" }, { ".qweight", "awq" },
@@ -124,22 +124,21 @@ check_names(const struct qwen_hub *h, struct qwen_err *err)
 
 	for (i = 0; i < sizeof of / sizeof of[0]; i++) {
 		if ((t = find_ending(h, of[i].ending)) != NULL)
-			return qwen_fail(err, QWEN_EUNSUP, "%s: weights "
-			    "quantised with %s (tensor %.100s) are not "
-			    "supported: use the original model, or a GGUF file "
-			    "of it", h->path, of[i].method, t->name);
+			return qwen_hub_fail(h, NULL, "weights quantised with "
+			    "%s (tensor %.100s) are not supported: use the "
+			    "original model, or a GGUF file of it",
+			    of[i].method, t->name);
 	}
 	if ((t = find_ending(h, ".scales")) == NULL ||
 	    find_ending(h, ".biases") == NULL)
 		return 0;
-	return qwen_fail(err, QWEN_EUNSUP, "%s: weights quantised with MLX "
-	    "(tensor %.100s), but config.json has no quantization with bits "
-	    "and group_size: get config.json from the same place", h->path,
-	    t->name);
+	return qwen_hub_fail(h, NULL, "weights quantised with MLX (tensor "
+	    "%.100s), but config.json has no quantization with bits and "
+	    "group_size: get config.json from the same place", t->name);
 }
 
 int
-qwen_hub_check_quantised(const struct qwen_hub *h, struct qwen_err *err)
+qwen_hub_check_quantised(const struct qwen_hub *h)
 {
 	char method[64];
 	const char *variant = variant_of(h);
@@ -148,20 +147,19 @@ qwen_hub_check_quantised(const struct qwen_hub *h, struct qwen_err *err)
 
 	method_of(h, method, sizeof method);
 	if (*method == '\0')
-		return check_names(h, err);
+		return check_names(h);
 	ok = is_read(method, variant);
 	if (ok && has_transforms(h))
-		return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: "
-		    "transform_config in quantization_config is not supported: "
-		    "use the original model, or a GGUF file of it", h->path);
+		return qwen_hub_bad(h, "transform_config in "
+		    "quantization_config is not supported: use the original "
+		    "model, or a GGUF file of it");
 	for (i = 0; i < h->st.n; i++) {
 		if (ok ? !is_packed(h, &h->st.v[i]) : is_float(&h->st.v[i]))
 			continue;
-		return qwen_fail(err, QWEN_EUNSUP, "%s: weights quantised with "
+		return qwen_hub_fail(h, NULL, "weights quantised with "
 		    "%s%s%.40s%s (config.json) are not supported: use the "
-		    "original model, or a GGUF file of it", h->path,
-		    method, variant != NULL ? " (" : "",
-		    variant != NULL ? variant : "",
+		    "original model, or a GGUF file of it", method,
+		    variant != NULL ? " (" : "", variant != NULL ? variant : "",
 		    variant != NULL ? ")" : "");
 	}
 	return 0;

@@ -36,7 +36,7 @@ says(const char *s, const char *word)
  * Qwen3-Reranker.
  */
 static int
-is_reranker(const struct qwen_hub *h, struct qwen_err *err)
+is_reranker(const struct qwen_hub *h)
 {
 	char *real = realpath(h->path, NULL), *card = NULL;
 	const char *base = real != NULL ? strrchr(real, '/') + 1 : NULL;
@@ -45,7 +45,7 @@ is_reranker(const struct qwen_hub *h, struct qwen_err *err)
 	size_t n;
 
 	free(real);
-	if (rc == 0 && (rc = qwen_hub_text(h, "README.md", &card, &n, err)) > 0)
+	if (rc == 0 && (rc = qwen_hub_text(h, "README.md", &card, &n)) > 0)
 		rc = says(card, "# qwen3-reranker") ||
 		    says(card, "# qwen3-vl-reranker");
 	free(card);
@@ -53,26 +53,24 @@ is_reranker(const struct qwen_hub *h, struct qwen_err *err)
 }
 
 static int
-find_words(struct qwen_hub_gguf *g, struct qwen_err *err)
+find_words(struct qwen_hub_gguf *g)
 {
 	static const char *const word[] = { "yes", "no" };
 	int i, rc;
 
 	g->tied = yyjson_is_true(qwen_hub_get(g->hub, "tie_word_embeddings"));
 	for (i = 0; i < 2; i++) {
-		if ((rc = qwen_hub_token_id(g->hub, word[i], &g->word[i],
-		    err)) < 0)
+		if ((rc = qwen_hub_token_id(g->hub, word[i], &g->word[i])) < 0)
 			return -1;
 		if (rc == 0)
-			return qwen_fail(err, QWEN_EFORMAT, "%s: a reranker, "
-			    "but tokenizer.json has no token \"%s\"",
-			    g->hub->path, word[i]);
+			return qwen_hub_fail(g->hub, NULL, "a reranker, but "
+			    "tokenizer.json has no token \"%s\"", word[i]);
 	}
 	return 0;
 }
 
 int
-qwen_hub_find_rank(struct qwen_hub_gguf *g, struct qwen_err *err)
+qwen_hub_find_rank(struct qwen_hub_gguf *g)
 {
 	int rc;
 
@@ -83,10 +81,10 @@ qwen_hub_find_rank(struct qwen_hub_gguf *g, struct qwen_err *err)
 		g->rank = HUB_RANK_SCORE;
 		return 0;
 	}
-	if ((rc = is_reranker(g->hub, err)) <= 0)
+	if ((rc = is_reranker(g->hub)) <= 0)
 		return rc;
 	g->rank = HUB_RANK_WORDS;
-	return find_words(g, err);
+	return find_words(g);
 }
 
 /*
@@ -131,7 +129,7 @@ usual_labels(const struct qwen_hub_gguf *g, struct qwen_str *label)
 }
 
 int
-qwen_hub_put_rank(struct qwen_hub_gguf *g, struct qwen_err *err)
+qwen_hub_put_rank(struct qwen_hub_gguf *g)
 {
 	static const struct qwen_str words[] = { { "yes", 3 }, { "no", 2 } };
 	static const struct qwen_str name = { "rerank", 6 };
@@ -140,7 +138,7 @@ qwen_hub_put_rank(struct qwen_hub_gguf *g, struct qwen_err *err)
 	size_t n = 2;
 
 	if (label == NULL)
-		return qwen_oom(err);
+		return qwen_oom(g->hub->err);
 	memcpy(label, words, sizeof words);
 	if (g->rank == HUB_RANK_SCORE)
 		n = read_labels(g->hub, label);

@@ -20,14 +20,6 @@ static const char *const beside[] = {
 	".scales", ".biases",	/* MLX */
 };
 
-static int
-ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-
-	return n > m && strcmp(s + n - m, end) == 0;
-}
-
 int
 qwen_hub_is_scale(const char *name)
 {
@@ -36,11 +28,11 @@ qwen_hub_is_scale(const char *name)
 	for (i = 0; i < sizeof endings / sizeof endings[0]; i++) {
 		/* "_packed" are weights */
 		if (strcmp(endings[i], "_packed") != 0 &&
-		    ends_with(name, endings[i]))
+		    qwen_hub_ends(name, endings[i]))
 			return 1;
 	}
 	for (i = 0; i < sizeof beside / sizeof beside[0]; i++) {
-		if (ends_with(name, beside[i]))
+		if (qwen_hub_ends(name, beside[i]))
 			return 1;
 	}
 	return 0;
@@ -57,7 +49,7 @@ qwen_hub_after(const struct qwen_hub *h, const struct qwen_st_tensor *w,
 		return NULL;
 	if (*ending == '.')
 		n = (size_t)(strrchr(w->name, '.') - w->name);
-	else if (ends_with(w->name, "_packed"))
+	else if (qwen_hub_ends(w->name, "_packed"))
 		n -= strlen("_packed");
 	snprintf(name, sizeof name, "%.*s%s", (int)n, w->name, ending);
 	return qwen_hub_find(h, name);
@@ -99,11 +91,10 @@ as_planes(const struct qwen_st_tensor *t, uint64_t *planes, uint64_t *rows,
 }
 
 static int
-wrong(const struct qwen_st_tensor *w, const struct qwen_st_tensor *s,
-    struct qwen_err *err)
+wrong(const struct qwen_hub_gguf *g, const struct hub_source *s)
 {
-	return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: its scales %.100s "
-	    "have another shape", w->name, s->name);
+	return qwen_hub_bad_tensor(g->hub, s->w, "its scales %.100s have "
+	    "another shape", s->scale->name);
 }
 
 /* Reads weight_block_size of the config; zeros if there is none. */
@@ -140,16 +131,14 @@ pieces(uint64_t n, uint64_t of)
  * blocks of the configured size.
  */
 static int
-scale_blocks(const struct qwen_hub_gguf *g, struct hub_source *s,
-    struct qwen_err *err)
+scale_blocks(const struct qwen_hub_gguf *g, struct hub_source *s)
 {
 	uint64_t planes, rows, columns;
 	const struct qwen_st_tensor *sc = s->scale;
 
 	if (sc->type != ST_F32 && sc->type != ST_BF16 && sc->type != ST_F16)
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: scales of "
-		    "type %s are not supported", s->w->name,
-		    qwen_st_type_name(sc->type));
+		return qwen_hub_bad_tensor(g->hub, s->w, "scales of type %s "
+		    "are not supported", qwen_st_type_name(sc->type));
 	if (sc->n == 1) {
 		s->block_rows = s->rows;
 		s->block_columns = s->columns;
@@ -160,25 +149,24 @@ scale_blocks(const struct qwen_hub_gguf *g, struct hub_source *s,
 		planes = columns = 1;
 		rows = sc->n;
 	} else if (!as_planes(sc, &planes, &rows, &columns))
-		return wrong(s->w, sc, err);
+		return wrong(g, s);
 	configured_block(g->hub, &s->block_rows, &s->block_columns);
 	if (columns == 1 && rows == s->rows) {
 		s->block_rows = 1;
 		s->block_columns = s->columns;
 	}
 	if (s->block_rows == 0 || s->block_columns == 0)
-		return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: scales per "
-		    "block, but config.json has no weight_block_size",
-		    s->w->name);
+		return qwen_hub_bad_tensor(g->hub, s->w, "scales per block, "
+		    "but config.json has no weight_block_size");
 	s->scale_columns = columns;
 	if (planes != s->planes || rows != pieces(s->rows, s->block_rows) ||
 	    columns != pieces(s->columns, s->block_columns))
-		return wrong(s->w, sc, err);
+		return wrong(g, s);
 	return 0;
 }
 
 static int
-scale_codes(struct hub_source *s, uint32_t type, struct qwen_err *err)
+scale_codes(const struct qwen_hub_gguf *g, struct hub_source *s, uint32_t type)
 {
 	uint64_t planes, rows, columns, len = type == GGML_MXFP4 ? 32 : 16;
 
@@ -186,40 +174,38 @@ scale_codes(struct hub_source *s, uint32_t type, struct qwen_err *err)
 	if (!as_planes(s->scale, &planes, &rows, &columns) ||
 	    planes != s->planes || rows != s->rows ||
 	    s->columns % len != 0 || columns != s->columns / len)
-		return wrong(s->w, s->scale, err);
+		return wrong(g, s);
 	if (s->columns % qwen_ggml_block_len(type) != 0)
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: rows of %"
-		    PRIu64 " numbers are not a multiple of the block length of "
-		    "%s", s->w->name, s->columns, qwen_ggml_name(type));
+		return qwen_hub_bad_tensor(g->hub, s->w, "rows of %" PRIu64 " "
+		    "numbers are not a multiple of the block length of %s",
+		    s->columns, qwen_ggml_name(type));
 	return 0;
 }
 
 int
 qwen_hub_source(const struct qwen_hub_gguf *g, const struct qwen_st_tensor *w,
-    struct hub_source *s, struct qwen_err *err)
+    struct hub_source *s)
 {
 	uint32_t fp4 = qwen_hub_fp4(g->hub, w);
 
 	memset(s, 0, sizeof *s);
 	s->w = w;
 	if (!as_planes(w, &s->planes, &s->rows, &s->columns))
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: unsupported "
-		    "shape of %u dimensions and %" PRIu64 " elements", w->name,
-		    w->n_dims, w->n);
+		return qwen_hub_bad_tensor(g->hub, w, "unsupported shape of %u "
+		    "dimensions and %" PRIu64 " elements", w->n_dims, w->n);
 	if (w->type == ST_F64 || w->type == ST_F32 || w->type == ST_F16 ||
 	    w->type == ST_BF16)
 		return 0;
 	if (qwen_hub_is_affine(g->hub, w))
-		return qwen_hub_affine(g, s, err);
+		return qwen_hub_affine(g, s);
 	s->scale = scale_of(g->hub, w);
 	if (fp4 != 0)
-		return scale_codes(s, fp4, err);
+		return scale_codes(g, s, fp4);
 	if (w->type != ST_F8_E4M3 && w->type != ST_F8_E5M2 && w->type != ST_I8)
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: weights of "
-		    "type %s with unknown packing", w->name,
-		    qwen_st_type_name(w->type));
+		return qwen_hub_bad_tensor(g->hub, w, "weights of type %s with "
+		    "unknown packing", qwen_st_type_name(w->type));
 	if (s->scale == NULL && w->type == ST_I8)
-		return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: integer "
-		    "weights without scales", w->name);
-	return s->scale == NULL ? 0 : scale_blocks(g, s, err);
+		return qwen_hub_bad_tensor(g->hub, w, "integer weights without "
+		    "scales");
+	return s->scale == NULL ? 0 : scale_blocks(g, s);
 }

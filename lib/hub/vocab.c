@@ -22,14 +22,12 @@ struct vocab {
 	struct qwen_str		*token;
 	int32_t			*type;
 	size_t			 n;
-	struct qwen_err		*err;
 };
 
 static int
 fail_tokenizer(const struct vocab *v, const char *what)
 {
-	return qwen_fail(v->err, QWEN_EFORMAT, "%s/tokenizer.json: %s",
-	    v->h->path, what);
+	return qwen_hub_fail(v->h, "tokenizer.json", "%s", what);
 }
 
 /* ----------------------------------------------------------------- tokens */
@@ -40,9 +38,9 @@ put_token(struct vocab *v, uint64_t id, yyjson_val *text, int type)
 	const char *s = yyjson_get_str(text);
 
 	if (id >= v->n)
-		return qwen_fail(v->err, QWEN_EFORMAT, "%s/tokenizer.json: id %"
-		    PRIu64 " of %.40s, but config.json has %zu ids", v->h->path,
-		    id, s != NULL ? s : "a token", v->n);
+		return qwen_hub_fail(v->h, "tokenizer.json", "id %" PRIu64 " "
+		    "of %.40s, but config.json has %zu ids", id, s != NULL ? s :
+		    "a token", v->n);
 	v->token[id].s = s;
 	v->token[id].len = yyjson_get_len(text);
 	v->type[id] = type;
@@ -113,7 +111,7 @@ put_tokens(struct vocab *v)
 	v->token = calloc(v->n, sizeof *v->token);
 	v->type = calloc(v->n, sizeof *v->type);
 	if (room == NULL || v->token == NULL || v->type == NULL)
-		qwen_oom(v->err);
+		qwen_oom(v->h->err);
 	else if ((rc = read_tokens(v)) == 0) {
 		name_unused_ids(v, room);
 		qwen_gguf_put_strs(v->w, "tokenizer.ggml.tokens", v->token,
@@ -149,7 +147,7 @@ put_merges(struct vocab *v)
 	struct qwen_str *s = calloc(n > 0 ? n : 1, sizeof *s);
 	struct qwen_text t = { 0 };
 	const char *at;
-	int rc = s != NULL ? 0 : qwen_oom(v->err);
+	int rc = s != NULL ? 0 : qwen_oom(v->h->err);
 
 	yyjson_arr_foreach(list, i, max, m) {
 		size_t from = t.n;
@@ -169,7 +167,7 @@ put_merges(struct vocab *v)
 		s[i].len = t.n - from;
 	}
 	if (rc == 0 && t.failed)
-		rc = qwen_oom(v->err);
+		rc = qwen_oom(v->h->err);
 	for (i = 0, at = t.s; rc == 0 && i < n; at += s[i++].len)
 		s[i].s = at;
 	if (rc == 0 && n > 0)
@@ -186,14 +184,12 @@ static const char *
 pattern(yyjson_val *pre)
 {
 	yyjson_val *list = yyjson_obj_get(pre, "pretokenizers"), *p;
-	const char *s = yyjson_get_str(yyjson_obj_get(
-	    yyjson_obj_get(pre, "pattern"), "Regex"));
+	const char *s = qwen_hub_str(yyjson_obj_get(pre, "pattern"), "Regex");
 	size_t i, n;
 
 	yyjson_arr_foreach(list, i, n, p) {
 		if (s == NULL)
-			s = yyjson_get_str(yyjson_obj_get(
-			    yyjson_obj_get(p, "pattern"), "Regex"));
+			s = qwen_hub_str(yyjson_obj_get(p, "pattern"), "Regex");
 	}
 	return s;
 }
@@ -255,7 +251,7 @@ content(yyjson_val *v)
 {
 	const char *s = yyjson_get_str(v);
 
-	return s != NULL ? s : yyjson_get_str(yyjson_obj_get(v, "content"));
+	return s != NULL ? s : qwen_hub_str(v, "content");
 }
 
 /* Reads which tokens are put before and after a text. */
@@ -268,10 +264,10 @@ read_template(yyjson_val *p, struct specials *s)
 
 	if (n < 2)
 		return;
-	first = yyjson_get_str(yyjson_obj_get(yyjson_obj_get(
-	    yyjson_arr_get_first(single), "SpecialToken"), "id"));
-	last = yyjson_get_str(yyjson_obj_get(yyjson_obj_get(
-	    yyjson_arr_get_last(single), "SpecialToken"), "id"));
+	first = qwen_hub_str(yyjson_obj_get(yyjson_arr_get_first(single),
+	    "SpecialToken"), "id");
+	last = qwen_hub_str(yyjson_obj_get(yyjson_arr_get_last(single),
+	    "SpecialToken"), "id");
 	if (first != NULL) {
 		if (s->text[BOS] == NULL)
 			s->text[BOS] = first;
@@ -288,7 +284,7 @@ read_template(yyjson_val *p, struct specials *s)
 static void
 read_processor(yyjson_val *p, struct specials *s)
 {
-	const char *type = yyjson_get_str(yyjson_obj_get(p, "type"));
+	const char *type = qwen_hub_str(p, "type");
 	int i;
 
 	if (type == NULL)
@@ -353,7 +349,7 @@ put_specials(const struct vocab *v)
 	read_specials(v, &s);
 	for (i = 0; i < N_SPECIAL; i++) {
 		yyjson_arr_foreach(added, k, n, t) {
-			text = yyjson_get_str(yyjson_obj_get(t, "content"));
+			text = qwen_hub_str(t, "content");
 			if (s.text[i] != NULL && text != NULL &&
 			    strcmp(text, s.text[i]) == 0 && qwen_hub_u64(
 			    yyjson_obj_get(t, "id"), &id) == 0)
@@ -388,9 +384,9 @@ template_of(yyjson_val *t)
 	size_t i, n;
 
 	yyjson_arr_foreach(t, i, n, x) {
-		name = yyjson_get_str(yyjson_obj_get(x, "name"));
+		name = qwen_hub_str(x, "name");
 		if (name != NULL && strcmp(name, "default") == 0)
-			return yyjson_get_str(yyjson_obj_get(x, "template"));
+			return qwen_hub_str(x, "template");
 	}
 	return yyjson_get_str(t);
 }
@@ -406,11 +402,11 @@ put_template(const struct vocab *v)
 	int rc = 0;
 
 	if (s == NULL) {
-		if ((rc = qwen_hub_text(v->h, "chat_template.jinja", &text, &n,
-		    v->err)) == 1)
+		if ((rc = qwen_hub_text(v->h, "chat_template.jinja", &text,
+		    &n)) == 1)
 			s = text;
-		else if (rc == 0 && (rc = qwen_hub_json(v->h,
-		    "chat_template.json", &doc, v->err)) == 1)
+		else if (rc == 0 &&
+		    (rc = qwen_hub_json(v->h, "chat_template.json", &doc)) == 1)
 			s = template_of(yyjson_obj_get(
 			    yyjson_doc_get_root(doc), "chat_template"));
 	}
@@ -427,29 +423,26 @@ static int
 count(struct vocab *v)
 {
 	yyjson_val *model = yyjson_obj_get(v->root, "model");
-	const char *type = yyjson_get_str(yyjson_obj_get(model, "type"));
+	const char *type = qwen_hub_str(model, "type");
 	uint32_t n = 0;
 
 	if (!yyjson_is_obj(yyjson_obj_get(model, "vocab")) ||
 	    (type != NULL && strcmp(type, "BPE") != 0))
-		return qwen_fail(v->err, QWEN_EUNSUP, "%s/tokenizer.json: not "
-		    "a BPE vocabulary; use --no-vocab to leave it out",
-		    v->h->path);
-	if (qwen_hub_need_u32(v->h, "vocab_size", &n, v->err) < 0)
+		return qwen_hub_fail(v->h, "tokenizer.json", "not a BPE "
+		    "vocabulary; use --no-vocab to leave it out");
+	if (qwen_hub_need_u32(v->h, "vocab_size", &n) < 0)
 		return -1;
 	if (n > QWEN_VOCAB_MAX)
-		return qwen_fail(v->err, QWEN_EFORMAT, "%s/config.json: a "
-		    "vocabulary of %u", v->h->path, n);
+		return qwen_hub_bad(v->h, "a vocabulary of %u", n);
 	v->n = n;
 	return 0;
 }
 
 int
-qwen_hub_token_id(const struct qwen_hub *h, const char *token, uint64_t *id,
-    struct qwen_err *err)
+qwen_hub_token_id(const struct qwen_hub *h, const char *token, uint64_t *id)
 {
 	yyjson_doc *doc;
-	int rc = qwen_hub_json(h, "tokenizer.json", &doc, err);
+	int rc = qwen_hub_json(h, "tokenizer.json", &doc);
 
 	if (rc <= 0)
 		return rc;
@@ -460,10 +453,10 @@ qwen_hub_token_id(const struct qwen_hub *h, const char *token, uint64_t *id,
 }
 
 int
-qwen_hub_put_vocab(struct qwen_hub_gguf *g, struct qwen_err *err)
+qwen_hub_put_vocab(struct qwen_hub_gguf *g)
 {
-	struct vocab v = { .h = g->hub, .w = g->w, .err = err };
-	int rc = qwen_hub_json(v.h, "tokenizer.json", &v.doc, err);
+	struct vocab v = { .h = g->hub, .w = g->w };
+	int rc = qwen_hub_json(v.h, "tokenizer.json", &v.doc);
 
 	if (rc == 0) {
 		qwen_gguf_note(g->w, "no tokenizer.json: the file gets no "
@@ -472,8 +465,8 @@ qwen_hub_put_vocab(struct qwen_hub_gguf *g, struct qwen_err *err)
 	}
 	v.root = yyjson_doc_get_root(v.doc);
 	if (rc > 0)
-		rc = qwen_hub_json(v.h, "tokenizer_config.json", &v.config,
-		    err) < 0 ? -1 : count(&v);
+		rc = qwen_hub_json(v.h, "tokenizer_config.json", &v.config) <
+		    0 ? -1 : count(&v);
 	if (rc == 0) {
 		qwen_gguf_put_str(v.w, "tokenizer.ggml.model", "gpt2");
 		put_pre(&v);

@@ -69,11 +69,10 @@ fetch(const struct fetch_repo *r, const struct fetch_model *m)
 	int rc = 0;
 
 	if (fetch_opt.mmproj && (projector = fetch_projector(r, m)) == NULL)
-		return qwen_fail(&cli_err, QWEN_EUNSUP, "the repository has no "
-		    "projector (mmproj)");
+		return fetch_fail("the repository has no projector (mmproj)");
 	if (m->bytes == 0)
-		return qwen_fail(&cli_err, QWEN_EFORMAT, "%.120s is empty, so "
-		    "not a model", r->v[m->file[0]].path);
+		return fetch_fail("%.120s is empty, so not a model",
+		    r->v[m->file[0]].path);
 	v = cli_check_alloc(calloc(m->n + r->n + 1, sizeof *v));
 	for (i = 0; i < m->n; i++)
 		v[n++] = &r->v[m->file[i]];

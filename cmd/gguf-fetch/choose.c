@@ -29,8 +29,7 @@ make_model(struct fetch_model *m, const struct fetch_repo *r, size_t first)
 
 	memset(m, 0, sizeof *m);
 	if (n > r->n)
-		return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing lacks parts "
-		    "of %.120s", path);
+		return fetch_fail("the listing lacks parts of %.120s", path);
 	m->file = cli_check_alloc(malloc(n * sizeof *m->file));
 	for (i = 0; i < n; i++) {
 		part = cli_check_alloc(qwen_repo_part(path, i, n));
@@ -38,8 +37,8 @@ make_model(struct fetch_model *m, const struct fetch_repo *r, size_t first)
 		free(part);
 		if (m->file[i] == r->n) {
 			free(m->file);
-			return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing "
-			    "lacks part %u of %.120s", i + 1, path);
+			return fetch_fail("the listing lacks part %u of %.120s",
+			    i + 1, path);
 		}
 		m->bytes += r->v[m->file[i]].bytes;
 	}
@@ -55,41 +54,19 @@ by_bytes(const void *a, const void *b)
 	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* The files that are meant: how many. */
-static size_t
-pick(size_t *out, const struct fetch_repo *r)
-{
-	const char *path = r->name->path, **paths;
-	size_t i, n = 0, len;
-
-	if (path != NULL && (i = find_file(r, path)) < r->n) {
-		out[0] = i;
-		return 1;
-	}
-	paths = cli_check_alloc(malloc((r->n + 1) * sizeof *paths));
-	for (i = 0; i < r->n; i++)
-		paths[i] = r->v[i].path;
-	n = qwen_repo_match(paths, r->n, r->name->quant, out);
-	free(paths);
-	if (path == NULL)
-		return n;
-	/* a folder of the repository, as some have for each format */
-	for (i = 0, len = n, n = 0; i < len; i++) {
-		if (qwen_repo_is_under(r->v[out[i]].path, path))
-			out[n++] = out[i];
-	}
-	return n;
-}
-
 int
 fetch_match(struct fetch_models *m, const struct fetch_repo *r)
 {
 	const char *what = r->name->path != NULL ? r->name->path :
 	    r->name->quant;
 	size_t *at = cli_check_alloc(malloc((r->n + 1) * sizeof *at)), n, i;
+	const char **path = cli_check_alloc(calloc(r->n + 1, sizeof *path));
 	int rc = 0;
 
-	n = pick(at, r);
+	for (i = 0; i < r->n; i++)
+		path[i] = r->v[i].path;
+	n = qwen_repo_pick(path, r->n, r->name, at);
+	free(path);
 	m->n = 0;
 	m->v = cli_check_alloc(calloc(n + 1, sizeof *m->v));
 	for (i = 0; i < n && rc == 0; i++) {
@@ -103,11 +80,11 @@ fetch_match(struct fetch_models *m, const struct fetch_repo *r)
 	if (m->n > 0)
 		return 0;
 	if (what == NULL)
-		return qwen_fail(&cli_err, QWEN_EUNSUP, "the repository has no "
-		    "GGUF file: look for a repository of the same name with "
-		    "\"GGUF\" in it, or convert it with gguf-convert");
-	return qwen_fail(&cli_err, QWEN_EUNSUP, "the repository has no %.80s: "
-	    "gguf-fetch --list shows what it has", what);
+		return fetch_fail("the repository has no GGUF file: look for a "
+		    "repository of the same name with \"GGUF\" in it, or "
+		    "convert it with gguf-convert");
+	return fetch_fail("the repository has no %.80s: gguf-fetch --list "
+	    "shows what it has", what);
 }
 
 void
@@ -137,14 +114,13 @@ largest(const struct fetch_repo *r, const struct fetch_models *m)
 			best = &m->v[i];
 	}
 	if (best == NULL && f.room == UINT64_MAX && m->n > 1)
-		qwen_fail(&cli_err, QWEN_EUNSUP, "the memory of this machine "
-		    "is unknown: choose a format, as in %s:Q4_K_M",
-		    r->name->text);
+		fetch_fail("the memory of this machine is unknown: choose a "
+		    "format, as in %s:Q4_K_M", r->name->text);
 	else if (best == NULL && !fetch_opt.force && f.room != UINT64_MAX)
-		qwen_fail(&cli_err, QWEN_EFULL, "the smallest, %.80s, takes %s "
-		    "of memory, but %s are free; --force fetches it anyway",
-		    r->v[m->v[0].file[0]].path, fetch_size(m->v[0].bytes +
-		    f.own), fetch_size(f.room));
+		fetch_fail("the smallest, %.80s, takes %s of memory, but %s "
+		    "are free; --force fetches it anyway",
+		    r->v[m->v[0].file[0]].path,
+		    fetch_size(m->v[0].bytes + f.own), fetch_size(f.room));
 	else if (best == NULL)
 		best = &m->v[0];
 	else if (m->n > 1)

@@ -29,8 +29,7 @@ begin_head(void *arg, const struct http_reply *r)
 
 	h->text.n = 0;
 	return r->status == 206 && (!r->ranged || r->from != 0) ?
-	    qwen_fail(&cli_err, QWEN_EFORMAT, "the server sent another part "
-	    "than requested") : 0;
+	    fetch_fail("the server sent another part than requested") : 0;
 }
 
 static int
@@ -67,8 +66,8 @@ read_head(struct head *h, const struct fetch_repo *r,
 		if (end == HTTP_DONE)
 			end = fetch_status(r, &reply);
 		if (end == HTTP_DONE && h->text.n < want) {
-			qwen_fail(&cli_err, QWEN_EIO, "the beginning of %.120s "
-			    "is incomplete", f->path);
+			fetch_fail("the beginning of %.120s is incomplete",
+			    f->path);
 			end = HTTP_AGAIN;
 		}
 	} while (end == HTTP_AGAIN && fetch_wait(&tries, &reply) == 0);
@@ -83,10 +82,9 @@ write_outline(const char *path, const struct head *h, uint64_t bytes)
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc;
 
 	if (fd == -1)
-		return qwen_fail_errno(&cli_err, "%s", path);
+		return fetch_errno(path);
 	rc = cli_write(fd, &h->text) == h->text.n &&
-	    ftruncate(fd, (off_t)bytes) == 0 ? 0 :
-	    qwen_fail_errno(&cli_err, "%s", path);
+	    ftruncate(fd, (off_t)bytes) == 0 ? 0 : fetch_errno(path);
 	close(fd);
 	return rc;
 }

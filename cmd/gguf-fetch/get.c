@@ -73,8 +73,7 @@ flush(struct transfer *t)
 		if (put == -1 && errno == EINTR)
 			continue;
 		if (put == -1)
-			return qwen_fail_errno(&cli_err, "%s",
-			    t->place->partial);
+			return fetch_errno(t->place->partial);
 		at += (size_t)put;
 	}
 	t->at += t->fill;
@@ -95,7 +94,7 @@ start_over(struct transfer *t)
 	t->fill = 0;
 	t->resumed = 0;
 	if (ftruncate(t->fd, 0) == -1)
-		return qwen_fail_errno(&cli_err, "%s", t->place->partial);
+		return fetch_errno(t->place->partial);
 	return 0;
 }
 
@@ -114,22 +113,22 @@ begin_transfer(void *arg, const struct http_reply *r)
 	const struct fetch_file *f = t->file;
 
 	if (is_other(f, r))
-		return qwen_fail(&cli_err, QWEN_EMISMATCH, "%.120s changed "
-		    "since it was listed: try again", f->path);
+		return fetch_fail("%.120s changed since it was listed: try "
+		    "again", f->path);
 	if (r->status == 206 && (!r->ranged || r->from != t->at ||
 	    (r->total > 0 && r->total != f->bytes))) {
 		if (t->at == 0)
-			return qwen_fail(&cli_err, QWEN_EFORMAT, "the server "
-			    "sent another part than requested");
+			return fetch_fail("the server sent another part than "
+			    "requested");
 		t->again = start_over(t) == 0;
 		return -1;
 	}
 	if (r->status == 200 && t->at > 0 && start_over(t) < 0)
 		return -1;
 	if (r->length_known && r->length > f->bytes - t->at)
-		return qwen_fail(&cli_err, QWEN_EMISMATCH, "the server has %"
-		    PRIu64 " bytes of %.120s, but listed %" PRIu64,
-		    t->at + r->length, f->path, f->bytes);
+		return fetch_fail("the server has %" PRIu64 " bytes of %.120s, "
+		    "but listed %" PRIu64, t->at + r->length, f->path,
+		    f->bytes);
 	return 0;
 }
 
@@ -140,9 +139,9 @@ data(void *arg, const char *p, size_t n)
 	size_t room, part;
 
 	if (n > t->file->bytes - t->at - t->fill)
-		return qwen_fail(&cli_err, QWEN_EMISMATCH, "the server sends "
-		    "more than the %" PRIu64 " bytes that it listed for %.120s",
-		    t->file->bytes, t->file->path);
+		return fetch_fail("the server sends more than the %" PRIu64 " "
+		    "bytes that it listed for %.120s", t->file->bytes,
+		    t->file->path);
 	for (; n > 0; p += part, n -= part) {
 		room = PIECE - (size_t)(t->at % PIECE) - t->fill;
 		part = n < room ? n : room;
@@ -173,27 +172,24 @@ ask(struct transfer *t, const struct fetch_repo *r, struct http_reply *reply)
 		return HTTP_FAILED;
 	cli_err = why;
 	if (end == HTTP_STOPPED && t->again) {
-		qwen_fail(&cli_err, QWEN_EIO, "the server sent another part "
-		    "than requested");
+		fetch_fail("the server sent another part than requested");
 		return HTTP_AGAIN;
 	}
 	if (end != HTTP_DONE)
 		return end;
 	if (reply->status == 416 && reply->total != t->file->bytes &&
 	    reply->total > 0) {
-		qwen_fail(&cli_err, QWEN_EMISMATCH, "the server has %"
-		    PRIu64 " bytes of %.120s, but listed %" PRIu64,
-		    reply->total,
-		    t->file->path, t->file->bytes);
+		fetch_fail("the server has %" PRIu64 " bytes of %.120s, but "
+		    "listed %" PRIu64, reply->total, t->file->path,
+		    t->file->bytes);
 		return HTTP_FAILED;
 	}
 	if (reply->status == 416 && t->at > 0)
 		return start_over(t) < 0 ? HTTP_FAILED : HTTP_AGAIN;
 	end = fetch_status(r, reply);
 	if (end == HTTP_DONE && t->at < t->file->bytes) {
-		qwen_fail(&cli_err, QWEN_EIO, "%.120s ended after %"
-		    PRIu64 " of %" PRIu64 " bytes", t->file->path, t->at,
-		    t->file->bytes);
+		fetch_fail("%.120s ended after %" PRIu64 " of %" PRIu64 " "
+		    "bytes", t->file->path, t->at, t->file->bytes);
 		end = HTTP_AGAIN;
 	}
 	return end;
@@ -252,7 +248,7 @@ open_locked(const char *path, const char *what)
 	for (;;) {
 		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
 		if (fd == -1)
-			return qwen_fail_errno(&cli_err, "%s", path);
+			return fetch_errno(path);
 		if (lock(fd, 0) < 0) {
 			cli_note("another process is fetching %s: waiting for "
 			    "it",
@@ -283,14 +279,13 @@ open_partial(struct transfer *t)
 	t->fd = p->lock == NULL ? open_locked(p->partial, t->file->path) :
 	    open(p->partial, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
 	if (t->fd == -1)
-		return p->lock == NULL ? -1 :
-		    qwen_fail_errno(&cli_err, "%s", p->partial);
+		return p->lock == NULL ? -1 : fetch_errno(p->partial);
 	if (fstat(t->fd, &st) == -1)
-		return qwen_fail_errno(&cli_err, "%s", p->partial);
+		return fetch_errno(p->partial);
 	t->hash = fetch_hash_new(t->file->hash, t->file->bytes);
 	if (!S_ISREG(st.st_mode))
-		return qwen_fail(&cli_err, QWEN_EIO, "%s is in the way: it is "
-		    "not a regular file", p->partial);
+		return fetch_fail("%s is in the way: it is not a regular file",
+		    p->partial);
 	if (st.st_size == 0 || (uint64_t)st.st_size > t->file->bytes)
 		return start_over(t);
 	end_progress();
@@ -321,7 +316,7 @@ make_link(const struct fetch_paths *p, uint64_t bytes)
 	else	/* no links here: the file itself */
 		rc = rename(p->blob, p->path);
 	if (rc == -1)
-		qwen_fail_errno(&cli_err, "%s", p->path);
+		fetch_errno(p->path);
 	unlink(temp);
 	free(temp);
 	return rc;
@@ -343,13 +338,12 @@ finish(struct transfer *t, int *again)
 	}
 	if (!right) {
 		unlink(t->place->partial);
-		return qwen_fail(&cli_err, QWEN_EMISMATCH, "%.100s: removed, "
-		    "since its hash is not the listed one: try again",
-		    t->file->path);
+		return fetch_fail("%.100s: removed, since its hash is not the "
+		    "listed one: try again", t->file->path);
 	}
 	if (fsync(t->fd) == -1 || rename(t->place->partial,
 	    t->place->blob) == -1)
-		return qwen_fail_errno(&cli_err, "%s", t->place->blob);
+		return fetch_errno(t->place->blob);
 	return make_link(t->place, t->file->bytes);
 }
 
@@ -417,10 +411,9 @@ has_room(const char *path, uint64_t bytes)
 		room = (uint64_t)fs.f_bavail * fs.f_frsize;
 		/* file systems need some for themselves */
 		if (room < bytes || room - bytes < bytes / 20)
-			rc = qwen_fail(&cli_err, QWEN_EIO, "%.100s has %s "
-			    "free, but %s are needed: make room, or name "
-			    "another folder with --to",
-			    folder, fetch_size(room),
+			rc = fetch_fail("%.100s has %s free, but %s are "
+			    "needed: make room, or name another folder with "
+			    "--to", folder, fetch_size(room),
 			    fetch_size(bytes + bytes / 20));
 	}
 	free(folder);

@@ -20,6 +20,10 @@ enum {
 	FETCH_TOLD = -1,		/* cli_err.code: the message was printed */
 };
 
+/* Set cli_err, and return -1; fetch_errno: for a path, by errno. */
+#define fetch_fail(...) qwen_fail(&cli_err, QWEN_EIO, __VA_ARGS__)
+#define fetch_errno(path) qwen_fail_errno(&cli_err, "%s", path)
+
 /* The options of the command line. */
 struct fetch_opts {
 	const char	*to;		/* a folder, or NULL: the caches */

@@ -76,38 +76,6 @@ fetch_hash_free(struct fetch_hash *h)
 	free(h);
 }
 
-#else	/* no libcrypto: fetch_hash_new() dies */
-
-struct fetch_hash *
-fetch_hash_new(const char *hash, uint64_t bytes)
-{
-	(void)hash;
-	(void)bytes;
-	die("built without libcurl");
-}
-
-void
-fetch_hash_add(struct fetch_hash *h, const void *p, size_t n)
-{
-	(void)h;
-	(void)p;
-	(void)n;
-}
-
-int
-fetch_hash_is(struct fetch_hash *h, const char *hash, char out[FETCH_HASH])
-{
-	(void)h;
-	(void)hash;
-	out[0] = '\0';
-	return 0;
-}
-
-void
-fetch_hash_free(struct fetch_hash *h)
-{
-	(void)h;
-}
 #endif
 
 int
@@ -126,9 +94,8 @@ fetch_hash_file(struct fetch_hash *h, int fd, const char *path, uint64_t n)
 				continue;
 			free(buf);
 			cli_progress_end();
-			return got == 0 ? qwen_fail(&cli_err, QWEN_EIO,
-			    "%s: the file became shorter", path) :
-			    qwen_fail_errno(&cli_err, "%s", path);
+			return got == 0 ? fetch_fail("%s: the file became "
+			    "shorter", path) : fetch_errno(path);
 		}
 		fetch_hash_add(h, buf, (size_t)got);
 		at += (uint64_t)got;

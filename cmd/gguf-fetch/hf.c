@@ -89,8 +89,8 @@ pin(struct fetch_repo *r)
 	int rc = -1;
 
 	if (doc != NULL && (sha == NULL || !fetch_is_hex(sha, 40)))
-		qwen_fail(&cli_err, QWEN_EFORMAT, "the server does not say "
-		    "which commit %s is", r->rev);
+		fetch_fail("the server does not say which commit %s is",
+		    r->rev);
 	else if (doc != NULL) {
 		r->commit = cli_check_alloc(strdup(sha));
 		rc = 0;
@@ -110,14 +110,13 @@ take_page(struct fetch_repo *r, yyjson_val *list)
 	size_t i, n;
 
 	if (!yyjson_is_arr(list))
-		return qwen_fail(&cli_err, QWEN_EFORMAT, "the server's listing "
-		    "is not a list");
+		return fetch_fail("the server's listing is not a list");
 	yyjson_arr_foreach(list, i, n, e) {
 		path = fetch_member(e, "path");
 		/* a NUL in it, or no text */
 		if (path == NULL && yyjson_is_obj(e))
-			return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing "
-			    "has a file without a name");
+			return fetch_fail("the listing has a file without a "
+			    "name");
 		if (!is_gguf(path) || strcmp(fetch_member(e, "type") != NULL ?
 		    fetch_member(e, "type") : "", "file") != 0)
 			continue;
@@ -125,8 +124,8 @@ take_page(struct fetch_repo *r, yyjson_val *list)
 		lfs = yyjson_is_obj(lfs) ? lfs : e;
 		if (!fetch_number(lfs, "size", &bytes) &&
 		    !fetch_number(e, "size", &bytes))
-			return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing "
-			    "does not say how large %.120s is", path);
+			return fetch_fail("the listing does not say how large "
+			    "%.120s is", path);
 		if (fetch_add(r, path, bytes, fetch_member(lfs, "oid")) < 0)
 			return -1;
 	}
@@ -161,9 +160,8 @@ list(struct fetch_repo *r)
 		if (url == NULL || !fetch_same_host(url, r->endpoint) ||
 		    pages > FETCH_FILES_MAX / 100) {
 			free(url);
-			return qwen_fail(&cli_err, QWEN_EFORMAT, "the next "
-			    "page of the listing has a wrong address: "
-			    "%.120s", reply.next);
+			return fetch_fail("the next page of the listing has a "
+			    "wrong address: %.120s", reply.next);
 		}
 	}
 	return 0;

@@ -354,8 +354,8 @@ judge(struct hop *h, CURLcode rc, const char *url, const char *why)
 	int again = 1;
 
 	if (h->reply->packed && h->bad_head) {
-		qwen_fail(&cli_err, QWEN_EFORMAT, "the server compressed the "
-		    "file, although asked not to");
+		fetch_fail("the server compressed the file, although asked not "
+		    "to");
 		return HTTP_FAILED;
 	}
 	if (h->bad_head || (rc == CURLE_WRITE_ERROR &&
@@ -386,10 +386,10 @@ judge(struct hop *h, CURLcode rc, const char *url, const char *why)
 	}
 	host = host_of(url);
 	if (rc == CURLE_OPERATION_TIMEDOUT && h->reply->status != 0)
-		qwen_fail(&cli_err, QWEN_EIO, "%s: no data for %d seconds",
-		    host, fetch_opt.stall_s);
+		fetch_fail("%s: no data for %d seconds", host,
+		    fetch_opt.stall_s);
 	else
-		qwen_fail(&cli_err, QWEN_EIO, "%.60s: %.110s%s", host, why, hint);
+		fetch_fail("%.60s: %.110s%s", host, why, hint);
 	free(host);
 	if (rc == CURLE_OUT_OF_MEMORY)
 		cli_must(NULL, qwen_oom(&cli_err));
@@ -431,8 +431,8 @@ fetch_http(const struct http_ask *a, struct http_reply *r)
 	memset(r, 0, sizeof *r);
 	for (; h.n_redirects <= HOPS; h.n_redirects++) {
 		if ((host = host_of(url)) == NULL) {
-			qwen_fail(&cli_err, QWEN_EIO, "the server redirects to "
-			    "%s, which is not https", url);
+			fetch_fail("the server redirects to %s, which is not "
+			    "https", url);
 			break;
 		}
 		free(host);
@@ -444,9 +444,8 @@ fetch_http(const struct http_ask *a, struct http_reply *r)
 		next = NULL;
 		curl_easy_getinfo(easy, CURLINFO_REDIRECT_URL, &next);
 		if (next == NULL) {
-			qwen_fail(&cli_err, QWEN_EIO, "the server redirects "
-			    "with status %ld, but does not say "
-			    "where", r->status);
+			fetch_fail("the server redirects with status %ld, but "
+			    "does not say where", r->status);
 			break;
 		}
 		next = cli_check_alloc(strdup(next));
@@ -454,8 +453,7 @@ fetch_http(const struct http_ask *a, struct http_reply *r)
 		url = next;
 	}
 	if (h.n_redirects > HOPS)
-		qwen_fail(&cli_err, QWEN_EIO, "the server redirects more than "
-		    "%d times", HOPS);
+		fetch_fail("the server redirects more than %d times", HOPS);
 	free(url);
 	return end;
 }
@@ -470,31 +468,27 @@ fetch_status(const struct fetch_repo *repo, const struct http_reply *r)
 		return HTTP_DONE;
 	if (s == 408 || s == 429 || s >= 500 || (s == 403 && r->away)) {
 		/* a signed address lives for minutes; the next one is new */
-		qwen_fail(&cli_err, QWEN_EIO, "the server answers with status "
-		    "%ld%s", s,
-		    s == 429 ? ", too many requests" : "");
+		fetch_fail("the server answers with status %ld%s", s, s == 429 ?
+		    ", too many requests" : "");
 		return HTTP_AGAIN;
 	}
 	if (strcmp(r->code, "GatedRepo") == 0)
-		qwen_fail(&cli_err, QWEN_EIO, "its owner requires you to "
-		    "accept terms: do that at %s/%s/%s, then set HF_TOKEN to a "
-		    "token of your account", repo->endpoint, n->org, n->repo);
+		fetch_fail("its owner requires you to accept terms: do that at "
+		    "%s/%s/%s, then set HF_TOKEN to a token of your account",
+		    repo->endpoint, n->org, n->repo);
 	else if (strcmp(r->code, "RevisionNotFound") == 0)
-		qwen_fail(&cli_err, QWEN_EIO, "it has no branch, tag or commit "
-		    "%s", repo->rev);
+		fetch_fail("it has no branch, tag or commit %s", repo->rev);
 	else if (strcmp(r->code, "EntryNotFound") == 0)
-		qwen_fail(&cli_err, QWEN_EIO, "the file no longer exists: try "
-		    "again");
+		fetch_fail("the file no longer exists: try again");
 	else if (s == 401 || s == 403 || s == 404)
-		qwen_fail(&cli_err, QWEN_EIO, "%s has no such model, or %s%s",
-		    repo->endpoint, repo->token != NULL ? "does not show it to "
-		    "the owner of this token" : "it is private: check the name",
+		fetch_fail("%s has no such model, or %s%s", repo->endpoint,
+		    repo->token != NULL ? "does not show it to the owner of "
+		    "this token" : "it is private: check the name",
 		    repo->token != NULL || repo->hub == &fetch_ollama ? "" :
-		    repo->hub == &fetch_hf ? ", or set HF_TOKEN" :
-		    ", or set MODELSCOPE_API_TOKEN");
+		    repo->hub == &fetch_hf ? ", or set HF_TOKEN" : ", or set "
+		    "MODELSCOPE_API_TOKEN");
 	else
-		qwen_fail(&cli_err, QWEN_EIO, "the server answers with status "
-		    "%ld", s);
+		fetch_fail("the server answers with status %ld", s);
 	return HTTP_FAILED;
 }
 
@@ -536,8 +530,8 @@ add_text(void *arg, const char *p, size_t n)
 	struct qwen_text *t = arg;
 
 	if (n > FETCH_BODY_MAX - t->n)
-		return qwen_fail(&cli_err, QWEN_EFORMAT, "the answer is longer "
-		    "than %d MiB", FETCH_BODY_MAX >> 20);
+		return fetch_fail("the answer is longer than %d MiB",
+		    FETCH_BODY_MAX >> 20);
 	qwen_text_add(t, p, n);
 	return t->failed ? qwen_oom(&cli_err) : 0;
 }
@@ -566,54 +560,4 @@ fetch_text(struct qwen_text *out, const struct http_ask *a,
 	return end == HTTP_DONE ? 0 : -1;
 }
 
-#else	/* no libcurl */
-
-void
-fetch_url_add(struct qwen_text *t, const char *s, int slashes)
-{
-	(void)slashes;
-	qwen_text_str(t, s);
-}
-
-int
-fetch_same_host(const char *a, const char *b)
-{
-	(void)a;
-	(void)b;
-	return 0;
-}
-
-enum http_end
-fetch_http(const struct http_ask *a, struct http_reply *r)
-{
-	(void)a;
-	(void)r;
-	die("built without libcurl");
-}
-
-enum http_end
-fetch_status(const struct fetch_repo *repo, const struct http_reply *r)
-{
-	(void)repo;
-	(void)r;
-	return HTTP_FAILED;
-}
-
-int
-fetch_wait(int *tries, const struct http_reply *r)
-{
-	(void)tries;
-	(void)r;
-	return -1;
-}
-
-int
-fetch_text(struct qwen_text *out, const struct http_ask *a,
-    struct http_reply *r)
-{
-	(void)out;
-	(void)a;
-	(void)r;
-	die("built without libcurl");
-}
 #endif

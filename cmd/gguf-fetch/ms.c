@@ -63,8 +63,8 @@ ask(const struct fetch_repo *r, const char *root, int deep, yyjson_val **files)
 	*files = yyjson_obj_get(yyjson_obj_get(top, "Data"), "Files");
 	if (yyjson_is_true(ok) && yyjson_is_arr(*files))
 		return doc;
-	qwen_fail(&cli_err, QWEN_EIO, "%s has no such model, or it is private: "
-	    "check the name, or set MODELSCOPE_API_TOKEN", r->endpoint);
+	fetch_fail("%s has no such model, or it is private: check the name, or "
+	    "set MODELSCOPE_API_TOKEN", r->endpoint);
 	yyjson_doc_free(doc);
 	return NULL;
 }
@@ -85,8 +85,7 @@ take_file(struct fetch_repo *r, yyjson_val *e)
 	uint64_t bytes;
 
 	if (path == NULL)
-		return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing has a file "
-		    "without a name");
+		return fetch_fail("the listing has a file without a name");
 	if (n < 6 || strcasecmp(path + n - 5, ".gguf") != 0)
 		return 0;
 	for (i = 0; i < r->n; i++) {
@@ -94,8 +93,8 @@ take_file(struct fetch_repo *r, yyjson_val *e)
 			return 0;
 	}
 	if (!fetch_number(e, "Size", &bytes))
-		return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing does not "
-		    "say how large %.120s is", path);
+		return fetch_fail("the listing does not say how large %.120s "
+		    "is", path);
 	return fetch_add(r, path, bytes, fetch_member(e, "Sha256"));
 }
 
@@ -110,8 +109,8 @@ walk(struct fetch_repo *r, const char *root, int depth, int *listings)
 
 	for (deep = 1; deep >= 0 && rc == 0; deep--) {
 		if (++*listings > LISTINGS_MAX || depth > DEEPEST)
-			return qwen_fail(&cli_err, QWEN_EFORMAT, "the repository "
-			    "has too many folders");
+			return fetch_fail("the repository has too many "
+			    "folders");
 		if ((doc = ask(r, root, deep, &files)) == NULL)
 			return -1;
 		yyjson_arr_foreach(files, i, n, e) {

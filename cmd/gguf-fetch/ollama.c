@@ -41,15 +41,15 @@ take_layer(struct fetch_repo *r, yyjson_val *layer)
 	if (digest == NULL || strncmp(digest, "sha256:", 7) != 0 ||
 	    !fetch_is_hex(digest + 7, 64) ||
 	    !fetch_number(layer, "size", &bytes))
-		return qwen_fail(&cli_err, QWEN_EFORMAT, "the manifest has a layer "
-		    "without a SHA-256 or a size");
+		return fetch_fail("the manifest has a layer without a SHA-256 "
+		    "or a size");
 	if (kind != NULL && strncmp(kind, type, sizeof type - 1) == 0)
 		kind += sizeof type - 1;
 	else
 		kind = "config";
 	if (strcmp(kind, "tensor") == 0)
-		return qwen_fail(&cli_err, QWEN_EUNSUP, "the registry has this "
-		    "model in another format than GGUF");
+		return fetch_fail("the registry has this model in another "
+		    "format than GGUF");
 	if (strcmp(kind, "model") == 0)
 		path = cli_format("%s-%s.gguf", r->name->repo, r->rev);
 	else if (strcmp(kind, "projector") == 0)
@@ -77,8 +77,8 @@ list(struct fetch_repo *r)
 	    (doc = qwen_json_open(t.s, t.n, &cli_err)) != NULL) {
 		top = yyjson_doc_get_root(doc);
 		layers = yyjson_obj_get(top, "layers");
-		rc = yyjson_is_arr(layers) ? 0 : qwen_fail(&cli_err,
-		    QWEN_EFORMAT, "the registry's answer is not a manifest");
+		rc = yyjson_is_arr(layers) ? 0 :
+		    fetch_fail("the registry's answer is not a manifest");
 		yyjson_arr_foreach(layers, i, n, e)
 			rc = rc < 0 ? rc : take_layer(r, e);
 		if (rc == 0 && yyjson_is_obj(yyjson_obj_get(top, "config")))

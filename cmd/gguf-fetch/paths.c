@@ -75,8 +75,8 @@ fetch_there(const struct fetch_paths *p, const struct fetch_file *f)
 	close(fd);
 	if (there != 0 || p->by_hash || p->moves)
 		return there;
-	return qwen_fail(&cli_err, QWEN_EMISMATCH, "%s exists and is another "
-	    "file: move it away, or name another folder", p->path);
+	return fetch_fail("%s exists and is another file: move it away, or "
+	    "name another folder", p->path);
 }
 
 int
@@ -89,8 +89,7 @@ fetch_make_folders(const char *path)
 		*at = '\0';
 		if (mkdir(s, 0777) == -1 && errno != EEXIST) {
 			/* the last one says more than its parents */
-			rc = access(s, F_OK) == 0 ? 0 :
-			    qwen_fail_errno(&cli_err, "%s", s);
+			rc = access(s, F_OK) == 0 ? 0 : fetch_errno(s);
 		}
 		*at = '/';
 	}

@@ -14,11 +14,11 @@ fetch_add(struct fetch_repo *r, const char *path, uint64_t bytes,
 	size_t i;
 
 	if (!qwen_repo_path_is_safe(path))
-		return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing has a "
-		    "file outside of its folder: %.120s", path);
+		return fetch_fail("the listing has a file outside of its "
+		    "folder: %.120s", path);
 	if (r->n == FETCH_FILES_MAX)
-		return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing has more "
-		    "than %d files", FETCH_FILES_MAX);
+		return fetch_fail("the listing has more than %d files",
+		    FETCH_FILES_MAX);
 	cli_grow(&r->v, &r->cap, r->n + 1, sizeof *r->v);
 	f = &r->v[r->n];
 	memset(f, 0, sizeof *f);
@@ -26,8 +26,7 @@ fetch_add(struct fetch_repo *r, const char *path, uint64_t bytes,
 		f->hash[i] = (char)tolower((unsigned char)hash[i]);
 	if (hash == NULL || hash[i] != '\0' || (!fetch_is_hex(f->hash, 64) &&
 	    !fetch_is_hex(f->hash, 40)))
-		return qwen_fail(&cli_err, QWEN_EFORMAT, "the listing has no hash "
-		    "of %.120s", path);
+		return fetch_fail("the listing has no hash of %.120s", path);
 	f->path = cli_check_alloc(strdup(path));
 	f->bytes = bytes;
 	r->n++;

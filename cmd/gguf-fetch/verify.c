@@ -22,7 +22,7 @@ check(const char *path, uint64_t bytes, const char *hash)
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = -1;
 
 	if (fd == -1 || fstat(fd, &st) == -1)
-		qwen_fail_errno(&cli_err, "%s", path);
+		fetch_errno(path);
 	else if (bytes != UINT64_MAX && (uint64_t)st.st_size != bytes) {
 		warn("%s: wrong size: it has %s, not %s; remove it and fetch "
 		    "it again", path, cli_count((uint64_t)st.st_size, "byte"),
@@ -96,8 +96,7 @@ fetch_verify(const struct fetch_repo *r, const struct fetch_models *m)
 			return -1;
 		any |= rc;
 	}
-	return any ? 0 : qwen_fail(&cli_err, QWEN_EIO, "no file of this model "
-	    "is on this machine");
+	return any ? 0 : fetch_fail("no file of this model is on this machine");
 }
 
 /*
@@ -132,10 +131,9 @@ verify_found(const char *path)
 		if (hash[0] != '\0')
 			rc = check(part, UINT64_MAX, hash);
 		else
-			rc = qwen_fail(&cli_err, QWEN_EUNSUP, "%s: its right "
-			    "hash is not stored here%s", part,
-			    fetch_opt.offline ? "; without --offline it is "
-			    "looked up" : "");
+			rc = fetch_fail("%s: its right hash is not stored "
+			    "here%s", part, fetch_opt.offline ? "; without "
+			    "--offline it is looked up" : "");
 		good &= rc != 0;
 		free(part);
 	}
@@ -156,10 +154,8 @@ is_whole(const char *path)
 		n_there += access(part, R_OK) == 0;
 		free(part);
 	}
-	return n_there == n ? 0 : qwen_fail(&cli_err, QWEN_EIO, "only %u of "
-	    "its %u parts are there; without --offline the rest is "
-	    "fetched", n_there,
-	    n);
+	return n_there == n ? 0 : fetch_fail("only %u of its %u parts are "
+	    "there; without --offline the rest is fetched", n_there, n);
 }
 
 int
@@ -172,14 +168,13 @@ fetch_offline(const struct qwen_name *name, int verify)
 	if (qwen_models_find(&f, tool_model_folders(), name, &cli_err) < 0)
 		return -1;
 	if (f.n == 0 && f.forbidden != NULL)
-		rc = qwen_fail(&cli_err, QWEN_EIO, "this user may not read %s, "
-		    "where the model may be",
-		    f.forbidden);
+		rc = fetch_fail("this user may not read %s, where the model "
+		    "may be", f.forbidden);
 	else if (f.n == 0)
-		rc = qwen_fail(&cli_err, QWEN_EIO, "this model is not on this "
-		    "machine%s", fetch_opt.offline ? ", and --offline, or "
-		    "HF_HUB_OFFLINE, forbids fetching it" : "; give "
-		    "OWNER/REPOSITORY to fetch one");
+		rc = fetch_fail("this model is not on this machine%s",
+		    fetch_opt.offline ? ", and --offline, or HF_HUB_OFFLINE, "
+		    "forbids fetching it" : "; give OWNER/REPOSITORY to fetch "
+		    "one");
 	else if (verify) {
 		for (i = 0; i < f.n && rc == 0; i++) {
 			rc = is_whole(f.v[i].path);

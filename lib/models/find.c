@@ -6,44 +6,39 @@
 #include "base/err.h"
 #include "models/source.h"
 
-enum { N_PLACES = 6 };
-
-struct source_row {
-	const struct qwen_model_source	*place;
-	const char *const	*folder;	/* [QWEN_MODEL_FOLDERS_MAX] */
-};
-
-static void
-list(struct source_row row[N_PLACES], const struct qwen_model_folders *p)
+/*
+ * Calls find(), or all() if name is NULL, of each source for each of its
+ * folders; with a name, until one has found it.
+ */
+static int
+search(struct qwen_founds *out, const struct qwen_model_folders *p,
+    const struct qwen_name *name, struct qwen_err *err)
 {
-	const struct source_row rows[N_PLACES] = {
+	const struct {
+		const struct qwen_model_source	*source;
+		const char *const	*folder;	/* [..._FOLDERS_MAX] */
+	} rows[] = {
 		{ &qwen_source_own, p->own },
 		{ &qwen_source_hf, p->hf },
 		{ &qwen_source_ms, p->ms },
 		{ &qwen_source_ollama, p->ollama },
 		{ &qwen_source_lmstudio, p->lmstudio },
 		{ &qwen_source_llama, p->llama },
-	};
+	}, *r;
+	int k, rc = 0;
 
-	memcpy(row, rows, sizeof rows);
-}
-
-static int
-find_name(struct qwen_founds *out, const struct qwen_model_folders *places,
-    const struct qwen_name *name, struct qwen_err *err)
-{
-	struct source_row row[N_PLACES];
-	int i, k;
-
-	list(row, places);
-	for (i = 0; i < N_PLACES; i++) {
-		for (k = 0; k < QWEN_MODEL_FOLDERS_MAX && out->n == 0; k++) {
-			if (row[i].folder[k] != NULL && row[i].place->find(out,
-			    row[i].folder[k], name, err) < 0)
-				return -1;
+	for (r = rows; r < rows + sizeof rows / sizeof *rows; r++) {
+		out->place = r->source->label;
+		for (k = 0; k < QWEN_MODEL_FOLDERS_MAX && rc == 0; k++) {
+			if (r->folder[k] == NULL ||
+			    (name != NULL && out->n > 0))
+				continue;
+			rc = name == NULL ?
+			    r->source->all(out, r->folder[k], err) :
+			    r->source->find(out, r->folder[k], name, err);
 		}
 	}
-	return 0;
+	return rc;
 }
 
 /* If several paths lead to the same file (links), keeps only the first. */
@@ -78,10 +73,10 @@ qwen_models_find(struct qwen_founds *out,
 	int rc;
 
 	memset(out, 0, sizeof *out);
-	rc = find_name(out, places, name, err);
+	rc = search(out, places, name, err);
 	/* for Ollama, "qwen3" is "qwen3:latest" */
 	if (rc == 0 && out->n == 0 && name->kind == QWEN_NAME_STEM)
-		rc = find_name(out, places, &ollama, err);
+		rc = search(out, places, &ollama, err);
 	if (rc < 0)
 		qwen_founds_fini(out);
 	else
@@ -115,18 +110,10 @@ qwen_models_all(struct qwen_founds *out,
     const struct qwen_model_folders *places,
     struct qwen_err *err)
 {
-	struct source_row row[N_PLACES];
-	int i, k, rc = 0;
+	int rc;
 
 	memset(out, 0, sizeof *out);
-	list(row, places);
-	for (i = 0; i < N_PLACES; i++) {
-		for (k = 0; k < QWEN_MODEL_FOLDERS_MAX && rc == 0; k++) {
-			if (row[i].folder[k] != NULL)
-				rc = row[i].place->all(out, row[i].folder[k],
-				    err);
-		}
-	}
+	rc = search(out, places, NULL, err);
 	if (rc == 0)
 		rc = name_apart(out, err);
 	if (rc < 0)

@@ -14,9 +14,6 @@
 /* levels: PUBLISHER, REPO, a folder per format, and the file */
 enum { DEPTH = 4 };
 
-static const char own_label[] = "own folder", lmstudio_label[] = "LM Studio",
-    llama_label[] = "llama.cpp";
-
 /* Returns the length of a file's name without ".gguf" and part number. */
 static size_t
 stem_len(const char *name)
@@ -51,19 +48,15 @@ has_stem(const char *path, const char *stem)
  * has no owner.
  */
 static int
-find_folder(struct qwen_founds *out, const char *label, const char *folder,
+find_folder(struct qwen_founds *out, const char *folder,
     const struct qwen_name *name, struct qwen_err *err)
 {
-	char *at = NULL, *path = NULL, *prefix;
+	char *at = NULL, *path = NULL;
 	int rc;
 
 	/* plain folders do not record revisions */
 	if (name->rev != NULL)
 		return 0;
-	prefix = name->org != NULL ? qwen_models_text("%s/%s", name->org,
-	    name->repo) : strdup(name->repo);
-	if (prefix == NULL)
-		return qwen_oom(err);
 	rc = qwen_models_entry(&path, folder, name->org != NULL ? name->org :
 	    name->repo, err);
 	if (path != NULL && name->org != NULL) {
@@ -72,27 +65,10 @@ find_folder(struct qwen_founds *out, const char *label, const char *folder,
 		free(at);
 	}
 	if (path != NULL && qwen_models_is_folder(path))
-		rc = qwen_founds_add_repo(out, label, path, prefix, name, err);
+		return qwen_founds_add_repo(out, path, name->org != NULL ?
+		    qwen_models_text("%s/%s", name->org, name->repo) :
+		    strdup(name->repo), name, err);
 	free(path);
-	free(prefix);
-	return rc;
-}
-
-static int
-find_stem(struct qwen_founds *out, const char *folder, const char *stem,
-    struct qwen_err *err)
-{
-	struct qwen_names l;
-	size_t i;
-	int rc = qwen_names_read(&l, out, folder, DEPTH, 0, err);
-
-	for (i = 0; rc == 0 && i < l.n; i++) {
-		if (has_stem(l.v[i], stem))
-			rc = qwen_founds_add(out, own_label, qwen_models_text(
-			    "%s/%s", folder, l.v[i]), qwen_models_text("%s/%s",
-			    folder, l.v[i]), err);
-	}
-	qwen_names_fini(&l);
 	return rc;
 }
 
@@ -100,24 +76,30 @@ static int
 find_own(struct qwen_founds *out, const char *folder,
     const struct qwen_name *name, struct qwen_err *err)
 {
-	size_t before = out->n;
+	size_t before = out->n, i;
+	struct qwen_names l = { 0 };
+	int rc = 0;
 
-	if (name->kind == QWEN_NAME_REPO)
-		return find_folder(out, own_label, folder, name, err);
 	if (name->kind != QWEN_NAME_STEM)
-		return 0;
-	if (find_stem(out, folder, name->repo, err) < 0)
+		return name->kind != QWEN_NAME_REPO ? 0 :
+		    find_folder(out, folder, name, err);
+	if (qwen_names_read(&l, out, folder, DEPTH, 0, err) < 0)
 		return -1;
-	return out->n > before ? 0 : find_folder(out, own_label, folder, name,
-	    err);
+	for (i = 0; rc == 0 && i < l.n; i++) {
+		if (has_stem(l.v[i], name->repo))
+			rc = qwen_founds_add_file(out, folder, l.v[i], err);
+	}
+	qwen_names_fini(&l);
+	return rc < 0 || out->n > before ? rc :
+	    find_folder(out, folder, name, err);
 }
 
 static int
 find_lmstudio(struct qwen_founds *out, const char *folder,
     const struct qwen_name *name, struct qwen_err *err)
 {
-	return name->kind == QWEN_NAME_REPO ? find_folder(out, lmstudio_label,
-	    folder, name, err) : 0;
+	return name->kind != QWEN_NAME_REPO ? 0 :
+	    find_folder(out, folder, name, err);
 }
 
 /* Returns the stem of file i; its path if another file has the same stem. */
@@ -136,26 +118,10 @@ stem_name(const struct qwen_names *l, size_t i, const char *folder)
 	return qwen_models_text("%s/%s", folder, l->v[i]);
 }
 
-/* Adds a safetensors folder, given the path of its config.json. */
-static int
-add_folder(struct qwen_founds *out, const char *folder, const char *config,
-    struct qwen_err *err)
-{
-	static const struct qwen_name none;
-	size_t n = strlen(config) - strlen("/config.json");
-	char *name = qwen_models_text("%.*s", (int)n, config);
-	char *path = qwen_models_text("%s/%.*s", folder, (int)n, config);
-	int rc = name != NULL && path != NULL ? qwen_founds_add_repo(out,
-	    own_label, path, name, &none, err) : qwen_oom(err);
-
-	free(name);
-	free(path);
-	return rc;
-}
-
 static int
 all_own(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 {
+	static const struct qwen_name none;
 	struct qwen_names l;
 	size_t i, n;
 	int rc = qwen_names_read(&l, out, folder, DEPTH, 0, err);
@@ -163,34 +129,31 @@ all_own(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 	for (i = 0; rc == 0 && i < l.n; i++) {
 		n = strlen(l.v[i]);
 		if (qwen_repo_is_model(l.v[i]))
-			rc = qwen_founds_add(out, own_label, qwen_models_text(
-			    "%s/%s", folder, l.v[i]), stem_name(&l, i, folder),
-			    err);
-		else if (n > 12 && strcmp(l.v[i] + n - 12, "/config.json") == 0)
-			rc = add_folder(out, folder, l.v[i], err);
+			rc = qwen_founds_add(out, qwen_models_text("%s/%s",
+			    folder, l.v[i]), stem_name(&l, i, folder), err);
+		else if (n > 12 && strcmp(l.v[i] + n - 12,
+		    "/config.json") == 0)	/* of a safetensors folder */
+			rc = qwen_founds_add_repo(out,
+			    qwen_models_text("%s/%.*s", folder, (int)n - 12,
+			    l.v[i]), qwen_models_text("%.*s", (int)n - 12,
+			    l.v[i]), &none, err);
 	}
 	qwen_names_fini(&l);
 	return rc;
 }
 
 static int
+add_lmstudio(struct qwen_founds *out, const char *folder, char *entry,
+    struct qwen_err *err)
+{
+	return strchr(entry, '/') == NULL ? 0 : qwen_founds_add_repo(out,
+	    qwen_models_text("%s/%s", folder, entry), strdup(entry), NULL, err);
+}
+
+static int
 all_lmstudio(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 {
-	struct qwen_names l;
-	char *path;
-	size_t i;
-	int rc = qwen_names_read(&l, out, folder, 2, 1, err);
-
-	for (i = 0; rc == 0 && i < l.n; i++) {
-		if (strchr(l.v[i], '/') == NULL)
-			continue;
-		path = qwen_models_text("%s/%s", folder, l.v[i]);
-		rc = path != NULL ? qwen_founds_add_repo(out, lmstudio_label,
-		    path, l.v[i], NULL, err) : qwen_oom(err);
-		free(path);
-	}
-	qwen_names_fini(&l);
-	return rc;
+	return qwen_founds_each(out, strdup(folder), 2, 1, add_lmstudio, err);
 }
 
 /* Drops the names that do not begin with prefix, "ORG_REPO_". */
@@ -232,9 +195,7 @@ find_llama(struct qwen_founds *out, const char *folder,
 	n = l.n > 0 ? qwen_repo_match((const char *const *)l.v, l.n,
 	    name->quant, pick) : 0;
 	for (i = 0; rc == 0 && i < n; i++)
-		rc = qwen_founds_add(out, llama_label, qwen_models_text("%s/%s",
-		    folder, l.v[pick[i]]), qwen_models_text("%s/%s", folder,
-		    l.v[pick[i]]), err);
+		rc = qwen_founds_add_file(out, folder, l.v[pick[i]], err);
 	free(prefix);
 	free(pick);
 	qwen_names_fini(&l);
@@ -242,26 +203,22 @@ find_llama(struct qwen_founds *out, const char *folder,
 }
 
 static int
-all_llama(struct qwen_founds *out, const char *folder, struct qwen_err *err)
+add_llama(struct qwen_founds *out, const char *folder, char *entry,
+    struct qwen_err *err)
 {
-	struct qwen_names l;
-	size_t i;
-	int rc = qwen_names_read(&l, out, folder, 1, 0, err);
-
-	for (i = 0; rc == 0 && i < l.n; i++) {
-		if (qwen_repo_is_model(l.v[i]))
-			rc = qwen_founds_add(out, llama_label,
-			    qwen_models_text("%s/%s", folder, l.v[i]),
-			    qwen_models_text("%s/%s", folder, l.v[i]), err);
-	}
-	qwen_names_fini(&l);
-	return rc;
+	return qwen_repo_is_model(entry) ?
+	    qwen_founds_add_file(out, folder, entry, err) : 0;
 }
 
-const struct qwen_model_source qwen_source_own = { own_label, find_own,
+static int
+all_llama(struct qwen_founds *out, const char *folder, struct qwen_err *err)
+{
+	return qwen_founds_each(out, strdup(folder), 1, 0, add_llama, err);
+}
+
+const struct qwen_model_source qwen_source_own = { "own folder", find_own,
     all_own };
-const struct qwen_model_source qwen_source_lmstudio = { lmstudio_label,
-    find_lmstudio,
-    all_lmstudio };
-const struct qwen_model_source qwen_source_llama = { llama_label, find_llama,
+const struct qwen_model_source qwen_source_lmstudio = { "LM Studio",
+    find_lmstudio, all_lmstudio };
+const struct qwen_model_source qwen_source_llama = { "llama.cpp", find_llama,
     all_llama };

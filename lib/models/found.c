@@ -149,6 +149,22 @@ qwen_names_read(struct qwen_names *l, struct qwen_founds *out,
 }
 
 int
+qwen_founds_each(struct qwen_founds *out, char *folder, int depth, int folders,
+    qwen_founds_fn *fn, struct qwen_err *err)
+{
+	struct qwen_names l = { 0 };
+	size_t i;
+	int rc = folder == NULL ? qwen_oom(err) :
+	    qwen_names_read(&l, out, folder, depth, folders, err);
+
+	for (i = 0; rc == 0 && i < l.n; i++)
+		rc = fn(out, folder, l.v[i], err);
+	qwen_names_fini(&l);
+	free(folder);
+	return rc;
+}
+
+int
 qwen_models_entry(char **out, const char *folder, const char *name,
     struct qwen_err *err)
 {
@@ -225,10 +241,11 @@ measure(struct qwen_found *f, struct qwen_err *err)
 }
 
 int
-qwen_founds_add(struct qwen_founds *out, const char *place, char *path,
-    char *name, struct qwen_err *err)
+qwen_founds_add(struct qwen_founds *out, char *path, char *name,
+    struct qwen_err *err)
 {
-	struct qwen_found f = { .path = path, .name = name, .place = place };
+	struct qwen_found f = { .path = path, .name = name,
+	    .place = out->place };
 	struct stat st = { 0 };
 
 	if (path == NULL || name == NULL) {
@@ -256,6 +273,14 @@ fail:
 	free(path);
 	free(name);
 	return -1;
+}
+
+int
+qwen_founds_add_file(struct qwen_founds *out, const char *folder,
+    const char *file, struct qwen_err *err)
+{
+	return qwen_founds_add(out, qwen_models_text("%s/%s", folder, file),
+	    qwen_models_text("%s/%s", folder, file), err);
 }
 
 /* Returns 1 if the list has config.json and a safetensors file. */
@@ -300,61 +325,32 @@ name_of(const struct qwen_names *l, size_t i, const char *prefix, size_t *room)
 	return qwen_models_text("%s/%s", prefix, path);
 }
 
-/* Selects the files that match the name; writes their indices to pick. */
-static size_t
-choose(const struct qwen_names *l, const struct qwen_name *name, size_t *pick)
-{
-	const char *path = name != NULL ? name->path : NULL;
-	size_t i, n = 0, len;
-
-	for (i = 0; path != NULL && i < l->n; i++) {
-		if (strcmp(l->v[i], path) == 0) {
-			pick[0] = i;
-			return 1;
-		}
-	}
-	len = qwen_repo_match((const char *const *)l->v, l->n, name != NULL ?
-	    name->quant : NULL, pick);
-	if (path == NULL)
-		return len;
-	/* path may be a folder: some repositories have one per format */
-	for (i = 0; i < len; i++) {
-		if (qwen_repo_is_under(l->v[pick[i]], path))
-			pick[n++] = pick[i];
-	}
-	return n;
-}
-
 int
-qwen_founds_add_repo(struct qwen_founds *out, const char *place,
-    const char *folder, const char *prefix, const struct qwen_name *name,
-    struct qwen_err *err)
+qwen_founds_add_repo(struct qwen_founds *out, char *folder, char *prefix,
+    const struct qwen_name *name, struct qwen_err *err)
 {
-	struct qwen_names l;
-	size_t *pick = NULL, *room, n, i;
-	int rc = 0;
+	struct qwen_names l = { 0 };
+	size_t *pick = NULL, n = 0, i;
+	int rc = -1;
 
-	if (qwen_names_read(&l, out, folder, 4, 0, err) < 0)
-		return -1;
-	if (l.n == 0)
-		return 0;
-	pick = calloc(2 * l.n, sizeof *pick);
-	if (pick == NULL) {
+	if (folder == NULL || prefix == NULL)
+		qwen_oom(err);
+	else
+		rc = qwen_names_read(&l, out, folder, 4, 0, err);
+	if (l.n > 0 && (pick = calloc(2 * l.n, sizeof *pick)) == NULL)
 		rc = qwen_oom(err);
-		goto out;
-	}
-	room = pick + l.n;
-	n = choose(&l, name, pick);
+	else if (l.n > 0)
+		n = qwen_repo_pick((const char *const *)l.v, l.n, name, pick);
 	for (i = 0; i < n && rc == 0; i++)
-		rc = qwen_founds_add(out, place, qwen_models_text("%s/%s",
-		    folder, l.v[pick[i]]), name_of(&l, pick[i], prefix, room),
-		    err);
+		rc = qwen_founds_add(out,
+		    qwen_models_text("%s/%s", folder, l.v[pick[i]]),
+		    name_of(&l, pick[i], prefix, pick + l.n), err);
 	if (rc == 0 && (name == NULL || (name->quant == NULL &&
 	    name->path == NULL)) && has_safetensors(&l))
-		rc = qwen_founds_add(out, place, strdup(folder),
-		    strdup(prefix), err);
-out:
+		rc = qwen_founds_add(out, strdup(folder), strdup(prefix), err);
 	free(pick);
 	qwen_names_fini(&l);
+	free(folder);
+	free(prefix);
 	return rc;
 }

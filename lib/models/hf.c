@@ -14,8 +14,6 @@
 #include "base/err.h"
 #include "models/source.h"
 
-static const char label[] = "Hugging Face";
-
 /* Reads the commit of a branch or tag; "" if unknown. */
 static void
 read_ref(char commit[64], const char *repo, const char *rev)
@@ -89,104 +87,84 @@ all_whole(const struct qwen_founds *f, size_t from)
 
 /*
  * Searches the newest snapshot that has the model with all parts; if there is
- * none, the newest that has some of its parts.
+ * none, the newest that has some of its parts.  Takes ownership of repo and
+ * prefix.
  */
 static int
-find_in(struct qwen_founds *out, const char *repo, const char *prefix,
+find_in(struct qwen_founds *out, char *repo, char *prefix,
     const struct qwen_name *name, struct qwen_err *err)
 {
-	const char *rev = name != NULL ? name->rev : NULL;
-	char *folder = qwen_models_text("%s/snapshots", repo), *path;
+	const char *rev = name != NULL ? name->rev : NULL, *at;
+	char *folder = repo != NULL && prefix != NULL ?
+	    qwen_models_text("%s/snapshots", repo) : NULL;
 	struct qwen_names l = { 0 };
 	struct snapshot *s = NULL;
 	char commit[64];
 	size_t i, before = out->n;
-	int rc = -1, any;
+	int rc = -1;
 
-	read_ref(commit, repo, rev != NULL ? rev : "main");
 	if (folder == NULL)
 		qwen_oom(err);
-	else if (qwen_names_read(&l, out, folder, 1, 1, err) == 0 &&
-	    list_snapshots(&s, &l, folder, commit, err) == 0)
-		rc = 0;
+	else {
+		read_ref(commit, repo, rev != NULL ? rev : "main");
+		if (qwen_names_read(&l, out, folder, 1, 1, err) == 0)
+			rc = list_snapshots(&s, &l, folder, commit, err);
+	}
 	for (i = 0; rc == 0 && i < 2 * l.n && out->n == before; i++) {
-		any = i >= l.n;
-		if (rev != NULL && strcmp(s[i % l.n].commit, commit) != 0 &&
-		    strcmp(s[i % l.n].commit, rev) != 0)
+		at = s[i % l.n].commit;
+		if (rev != NULL && strcmp(at, commit) != 0 &&
+		    strcmp(at, rev) != 0)
 			continue;
-		path = qwen_models_text("%s/%s", folder, s[i % l.n].commit);
-		rc = path != NULL ? qwen_founds_add_repo(out, label, path,
-		    prefix, name, err) : qwen_oom(err);
-		free(path);
-		if (!any && !all_whole(out, before))
+		rc = qwen_founds_add_repo(out, qwen_models_text("%s/%s", folder,
+		    at), strdup(prefix), name, err);
+		if (i < l.n && !all_whole(out, before))
 			qwen_founds_cut(out, before);
 	}
 	free(s);
 	free(folder);
+	free(repo);
+	free(prefix);
 	qwen_names_fini(&l);
 	return rc;
 }
 
 static int
 find_in_hf(struct qwen_founds *out, const char *folder,
-    const struct qwen_name *name,
-    struct qwen_err *err)
+    const struct qwen_name *name, struct qwen_err *err)
 {
-	char *entry, *repo = NULL, *prefix;
+	char *entry, *repo = NULL;
 	int rc;
 
 	if (name->kind != QWEN_NAME_HF && name->kind != QWEN_NAME_REPO)
 		return 0;
 	entry = qwen_models_text("models--%s--%s", name->org, name->repo);
-	prefix = qwen_models_text("%s/%s", name->org, name->repo);
-	if (entry == NULL || prefix == NULL)
-		rc = qwen_oom(err);
-	else
-		rc = qwen_models_entry(&repo, folder, entry, err);
-	if (rc == 0 && repo != NULL)
-		rc = find_in(out, repo, prefix, name, err);
+	rc = entry == NULL ? qwen_oom(err) :
+	    qwen_models_entry(&repo, folder, entry, err);
 	free(entry);
-	free(repo);
-	free(prefix);
-	return rc;
+	return repo == NULL ? rc : find_in(out, repo,
+	    qwen_models_text("%s/%s", name->org, name->repo), name, err);
 }
 
-/* Returns "ORG/REPO" for "models--ORG--REPO"; NULL for other names. */
-static char *
-name_of(const char *entry, int *no_memory)
+/* Adds the models of a folder models--ORG--REPO. */
+static int
+add_entry(struct qwen_founds *out, const char *folder, char *entry,
+    struct qwen_err *err)
 {
 	const char *org = entry + strlen("models--"), *repo;
-	char *s;
 
 	if (strncmp(entry, "models--", 8) != 0 ||
 	    (repo = strstr(org, "--")) == NULL)
-		return NULL;
-	s = qwen_models_text("%.*s/%s", (int)(repo - org), org, repo + 2);
-	*no_memory = s == NULL;
-	return s;
+		return 0;
+	return find_in(out, qwen_models_text("%s/%s", folder, entry),
+	    qwen_models_text("%.*s/%s", (int)(repo - org), org, repo + 2), NULL,
+	    err);
 }
 
 static int
 all(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 {
-	struct qwen_names l;
-	char *prefix, *repo;
-	int rc, no_memory = 0;
-	size_t i;
-
-	rc = qwen_names_read(&l, out, folder, 1, 1, err);
-	for (i = 0; rc == 0 && i < l.n; i++) {
-		prefix = name_of(l.v[i], &no_memory);
-		repo = qwen_models_text("%s/%s", folder, l.v[i]);
-		if (no_memory || repo == NULL)
-			rc = qwen_oom(err);
-		else if (prefix != NULL)
-			rc = find_in(out, repo, prefix, NULL, err);
-		free(prefix);
-		free(repo);
-	}
-	qwen_names_fini(&l);
-	return rc;
+	return qwen_founds_each(out, strdup(folder), 1, 1, add_entry, err);
 }
 
-const struct qwen_model_source qwen_source_hf = { label, find_in_hf, all };
+const struct qwen_model_source qwen_source_hf = { "Hugging Face", find_in_hf,
+    all };

@@ -78,9 +78,6 @@ char *qwen_repo_part(const char *first, unsigned i, unsigned n);
  */
 int qwen_repo_path_is_safe(const char *path);
 
-/* Returns 1 if the path is below the folder (both relative to the same one). */
-int qwen_repo_is_under(const char *path, const char *folder);
-
 /*
  * Selects the paths that match quant (NULL: every model): writes their indices
  * to pick, which has room for n.  Returns their number: 1 if the choice is
@@ -90,6 +87,13 @@ int qwen_repo_is_under(const char *path, const char *folder);
  */
 size_t qwen_repo_match(const char *const *path, size_t n, const char *quant,
     size_t *pick);
+
+/*
+ * The same for a name, or NULL: if it has a path, selects this file, or the
+ * files in the folder of this path that match.
+ */
+size_t qwen_repo_pick(const char *const *path, size_t n,
+    const struct qwen_name *name, size_t *pick);
 
 /* --------------------------------------------------------- models on this machine */
 
@@ -125,6 +129,7 @@ struct qwen_founds {
 	size_t			 n, cap;
 	/* a folder or file without read permission; or NULL */
 	char			*forbidden;
+	const char		*place;		/* of the models added next */
 };
 
 /*

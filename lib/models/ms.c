@@ -10,8 +10,6 @@
 #include "base/err.h"
 #include "models/source.h"
 
-static const char label[] = "ModelScope";
-
 /*
  * Possible folders of OWNER/NAME, newest first; and entries that are not
  * owners.
@@ -55,13 +53,14 @@ unescape(char *s)
 
 /*
  * Searches the newest layout: the snapshot of the revision, or without one the
- * first that has the file.
+ * first that has the file.  Takes ownership of repo and prefix.
  */
 static int
-find_in(struct qwen_founds *out, const char *repo, const char *prefix,
+find_in(struct qwen_founds *out, char *repo, char *prefix,
     const struct qwen_name *name, struct qwen_err *err)
 {
-	char *folder = qwen_models_text("%s/snapshots", repo), *path;
+	char *folder = repo != NULL && prefix != NULL ?
+	    qwen_models_text("%s/snapshots", repo) : NULL;
 	struct qwen_names l = { 0 };
 	size_t i, before = out->n;
 	int rc;
@@ -69,63 +68,42 @@ find_in(struct qwen_founds *out, const char *repo, const char *prefix,
 	rc = folder == NULL ? qwen_oom(err) :
 	    qwen_names_read(&l, out, folder, 1, 1, err);
 	for (i = 0; rc == 0 && i < l.n && out->n == before; i++) {
-		if (name != NULL && name->rev != NULL &&
-		    strcmp(name->rev, l.v[i]) != 0)
-			continue;
-		path = qwen_models_text("%s/%s", folder, l.v[i]);
-		rc = path != NULL ? qwen_founds_add_repo(out, label, path,
-		    prefix, name, err) : qwen_oom(err);
-		free(path);
+		if (name == NULL || name->rev == NULL ||
+		    strcmp(name->rev, l.v[i]) == 0)
+			rc = qwen_founds_add_repo(out, qwen_models_text("%s/%s",
+			    folder, l.v[i]), strdup(prefix), name, err);
 	}
 	free(folder);
-	qwen_names_fini(&l);
-	return rc;
-}
-
-/* Searches the layouts of older clients. */
-static int
-find_old(struct qwen_founds *out, const char *folder, const char *prefix,
-    const struct qwen_name *name, struct qwen_err *err)
-{
-	char *repo = escaped(name->repo), *path;
-	size_t i, before = out->n;
-	int rc = repo == NULL ? qwen_oom(err) : 0;
-
-	for (i = 0; rc == 0 && out->n == before &&
-	    i < sizeof bases / sizeof bases[0]; i++) {
-		path = qwen_models_text("%s/%s%s/%s", folder, bases[i],
-		    name->org, repo);
-		rc = path != NULL ? qwen_founds_add_repo(out, label, path,
-		    prefix, name, err) : qwen_oom(err);
-		free(path);
-	}
 	free(repo);
+	free(prefix);
+	qwen_names_fini(&l);
 	return rc;
 }
 
 static int
 find_in_ms(struct qwen_founds *out, const char *folder,
-    const struct qwen_name *name,
-    struct qwen_err *err)
+    const struct qwen_name *name, struct qwen_err *err)
 {
-	size_t before = out->n;
-	char *repo, *prefix;
+	size_t before = out->n, i;
+	char *repo;
 	int rc;
 
 	if (name->kind != QWEN_NAME_MS && name->kind != QWEN_NAME_REPO)
 		return 0;
-	repo = qwen_models_text("%s/models/%s--%s", folder, name->org,
-	    name->repo);
-	prefix = qwen_models_text("ms:%s/%s", name->org, name->repo);
-	if (repo == NULL || prefix == NULL)
-		rc = qwen_oom(err);
-	else
-		rc = find_in(out, repo, prefix, name, err);
+	rc = find_in(out,
+	    qwen_models_text("%s/models/%s--%s", folder, name->org, name->repo),
+	    qwen_models_text("ms:%s/%s", name->org, name->repo), name, err);
 	/* folders of older clients do not name the revision */
-	if (rc == 0 && out->n == before && name->rev == NULL)
-		rc = find_old(out, folder, prefix, name, err);
+	if (rc < 0 || out->n > before || name->rev != NULL)
+		return rc;
+	if ((repo = escaped(name->repo)) == NULL)
+		return qwen_oom(err);
+	for (i = 0; rc == 0 && out->n == before &&
+	    i < sizeof bases / sizeof bases[0]; i++)
+		rc = qwen_founds_add_repo(out, qwen_models_text("%s/%s%s/%s",
+		    folder, bases[i], name->org, repo), qwen_models_text(
+		    "ms:%s/%s", name->org, name->repo), name, err);
 	free(repo);
-	free(prefix);
 	return rc;
 }
 
@@ -141,68 +119,45 @@ is_owner(const char *s)
 	return s[n] == '/' && strncmp(s, "._", 2) != 0;
 }
 
-/* Adds all models of OWNER/NAME folders under base. */
+/* Adds the models of a folder OWNER/NAME. */
 static int
-all_old(struct qwen_founds *out, const char *base, struct qwen_err *err)
+add_old(struct qwen_founds *out, const char *base, char *entry,
+    struct qwen_err *err)
 {
-	struct qwen_names l;
-	char *path, *prefix;
-	size_t i;
-	int rc = qwen_names_read(&l, out, base, 2, 1, err);
+	char *path;
 
-	for (i = 0; rc == 0 && i < l.n; i++) {
-		if (!is_owner(l.v[i]) || strstr(l.v[i], "--") != NULL)
-			continue;
-		path = qwen_models_text("%s/%s", base, l.v[i]);
-		unescape(l.v[i]);
-		prefix = qwen_models_text("ms:%s", l.v[i]);
-		rc = path != NULL && prefix != NULL ? qwen_founds_add_repo(out,
-		    label, path, prefix, NULL, err) : qwen_oom(err);
-		free(path);
-		free(prefix);
-	}
-	qwen_names_fini(&l);
-	return rc;
+	if (!is_owner(entry) || strstr(entry, "--") != NULL)
+		return 0;
+	path = qwen_models_text("%s/%s", base, entry);
+	unescape(entry);
+	return qwen_founds_add_repo(out, path, qwen_models_text("ms:%s", entry),
+	    NULL, err);
 }
 
-/* Adds all models of OWNER--NAME folders under base. */
+/* Adds the models of a folder OWNER--NAME. */
 static int
-all_new(struct qwen_founds *out, const char *base, struct qwen_err *err)
+add_new(struct qwen_founds *out, const char *base, char *entry,
+    struct qwen_err *err)
 {
-	struct qwen_names l;
-	char *path, *prefix, *cut;
-	size_t i;
-	int rc = qwen_names_read(&l, out, base, 1, 1, err);
+	const char *cut = strstr(entry, "--");
 
-	for (i = 0; rc == 0 && i < l.n; i++) {
-		if ((cut = strstr(l.v[i], "--")) == NULL)
-			continue;
-		path = qwen_models_text("%s/%s", base, l.v[i]);
-		prefix = qwen_models_text("ms:%.*s/%s", (int)(cut - l.v[i]),
-		    l.v[i], cut + 2);
-		rc = path != NULL && prefix != NULL ? find_in(out, path, prefix,
-		    NULL, err) : qwen_oom(err);
-		free(path);
-		free(prefix);
-	}
-	qwen_names_fini(&l);
-	return rc;
+	return cut == NULL ? 0 : find_in(out, qwen_models_text("%s/%s", base,
+	    entry), qwen_models_text("ms:%.*s/%s", (int)(cut - entry), entry,
+	    cut + 2), NULL, err);
 }
 
 static int
 all(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 {
-	char *base = qwen_models_text("%s/models", folder);
 	size_t i;
-	int rc = base != NULL ? all_new(out, base, err) : qwen_oom(err);
+	int rc = qwen_founds_each(out, qwen_models_text("%s/models", folder), 1,
+	    1, add_new, err);
 
-	free(base);
-	for (i = 0; rc == 0 && i < sizeof bases / sizeof bases[0]; i++) {
-		base = qwen_models_text("%s/%s", folder, bases[i]);
-		rc = base != NULL ? all_old(out, base, err) : qwen_oom(err);
-		free(base);
-	}
+	for (i = 0; rc == 0 && i < sizeof bases / sizeof bases[0]; i++)
+		rc = qwen_founds_each(out, qwen_models_text("%s/%s", folder,
+		    bases[i]), 2, 1, add_old, err);
 	return rc;
 }
 
-const struct qwen_model_source qwen_source_ms = { label, find_in_ms, all };
+const struct qwen_model_source qwen_source_ms = { "ModelScope", find_in_ms,
+    all };

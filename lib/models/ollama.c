@@ -19,8 +19,6 @@
 
 enum { MANIFEST_MAX = 1 << 20 };
 
-static const char label[] = "Ollama";
-
 /* Returns the manifest, for free(); NULL if it is missing or too large. */
 static char *
 read_manifest(struct qwen_founds *out, const char *path, size_t *n)
@@ -99,8 +97,8 @@ add_manifest(struct qwen_founds *out, const char *folder, const char *manifest,
 		doc = qwen_json_open(s, n, NULL);
 	digest = model_digest(yyjson_doc_get_root(doc), &tensors);
 	if (digest != NULL)
-		rc = qwen_founds_add(out, label, qwen_models_text(
-		    "%s/blobs/sha256-%s", folder, digest + 7), name, err);
+		rc = qwen_founds_add(out, qwen_models_text("%s/blobs/sha256-%s",
+		    folder, digest + 7), name, err);
 	else {
 		if (tensors && strict)
 			rc = qwen_fail(err, QWEN_EUNSUP, "Ollama stores %s as "
@@ -165,26 +163,26 @@ name_of(const char *path)
 }
 
 static int
-all(struct qwen_founds *out, const char *folder, struct qwen_err *err)
+add_entry(struct qwen_founds *out, const char *manifests, char *entry,
+    struct qwen_err *err)
 {
-	char *manifests = qwen_models_text("%s/manifests", folder), *path;
-	struct qwen_names l = { 0 };
-	size_t i;
-	int rc;
+	char *path = qwen_models_text("%s/%s", manifests, entry);
+	char *folder = qwen_models_text("%.*s",
+	    (int)(strlen(manifests) - strlen("/manifests")), manifests);
+	int rc = path != NULL && folder != NULL ? add_manifest(out, folder,
+	    path, name_of(entry), 0, err) : qwen_oom(err);
 
-	rc = manifests == NULL ? qwen_oom(err) :
-	    qwen_names_read(&l, out, manifests, 4, 0, err);
-	for (i = 0; rc == 0 && i < l.n; i++) {
-		path = qwen_models_text("%s/%s", manifests, l.v[i]);
-		rc = path != NULL ? add_manifest(out, folder, path,
-		    name_of(l.v[i]), 0,
-		    err) : qwen_oom(err);
-		free(path);
-	}
-	free(manifests);
-	qwen_names_fini(&l);
+	free(folder);
+	free(path);
 	return rc;
 }
 
-const struct qwen_model_source qwen_source_ollama = { label, find_in_ollama,
+static int
+all(struct qwen_founds *out, const char *folder, struct qwen_err *err)
+{
+	return qwen_founds_each(out, qwen_models_text("%s/manifests", folder),
+	    4, 0, add_entry, err);
+}
+
+const struct qwen_model_source qwen_source_ollama = { "Ollama", find_in_ollama,
     all };

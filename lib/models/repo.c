@@ -138,8 +138,9 @@ qwen_repo_path_is_safe(const char *path)
 	}
 }
 
-int
-qwen_repo_is_under(const char *path, const char *folder)
+/* Returns 1 if the path is below the folder (both relative to the same one). */
+static int
+is_under(const char *path, const char *folder)
 {
 	size_t n = strlen(folder);
 
@@ -217,6 +218,30 @@ qwen_repo_match(const char *const *path, size_t n, const char *quant,
 		}
 		if (now == best)
 			pick[n_pick++] = i;
+	}
+	return n_pick;
+}
+
+size_t
+qwen_repo_pick(const char *const *path, size_t n, const struct qwen_name *name,
+    size_t *pick)
+{
+	const char *want = name != NULL ? name->path : NULL;
+	size_t i, n_pick = 0, len;
+
+	for (i = 0; want != NULL && i < n; i++) {
+		if (strcmp(path[i], want) == 0) {
+			pick[0] = i;
+			return 1;
+		}
+	}
+	len = qwen_repo_match(path, n, name != NULL ? name->quant : NULL, pick);
+	if (want == NULL)
+		return len;
+	/* a folder: some repositories have one per format */
+	for (i = 0; i < len; i++) {
+		if (is_under(path[pick[i]], want))
+			pick[n_pick++] = pick[i];
 	}
 	return n_pick;
 }

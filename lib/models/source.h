@@ -17,8 +17,7 @@ struct qwen_model_source {
 };
 
 extern const struct qwen_model_source qwen_source_own, qwen_source_hf,
-    qwen_source_ms,
-    qwen_source_ollama, qwen_source_lmstudio, qwen_source_llama;
+    qwen_source_ms, qwen_source_ollama, qwen_source_lmstudio, qwen_source_llama;
 
 /* ------------------------------------------------------------ results */
 
@@ -54,12 +53,26 @@ int qwen_models_entry(char **out, const char *folder, const char *name,
     struct qwen_err *err);
 
 /*
+ * Calls fn for each entry that qwen_names_read() lists, until it returns -1;
+ * fn may change the entry.  Takes ownership of folder, which may be NULL after a
+ * failed allocation.
+ */
+typedef int qwen_founds_fn(struct qwen_founds *out, const char *folder,
+    char *entry, struct qwen_err *err);
+int qwen_founds_each(struct qwen_founds *out, char *folder, int depth,
+    int folders, qwen_founds_fn *fn, struct qwen_err *err);
+
+/*
  * Adds a model: a file with all its parts, or a safetensors folder.  Takes
  * ownership of path and name (which may be NULL after failed allocations), even
  * on failure.  A missing file is not added: returns 0.
  */
-int qwen_founds_add(struct qwen_founds *out, const char *place, char *path,
-    char *name, struct qwen_err *err);
+int qwen_founds_add(struct qwen_founds *out, char *path, char *name,
+    struct qwen_err *err);
+
+/* The same for a file of a folder, named by its path. */
+int qwen_founds_add_file(struct qwen_founds *out, const char *folder,
+    const char *file, struct qwen_err *err);
 
 /* Drops all except the first n. */
 void qwen_founds_cut(struct qwen_founds *f, size_t n);
@@ -68,10 +81,10 @@ void qwen_founds_cut(struct qwen_founds *f, size_t n);
  * Adds the files of a repository's folder that match a name: its path or its
  * format; without both, all models, and the folder itself if it has config.json
  * and safetensors. prefix is the repository's name, such as "hf:ORG/REPO", from
- * which each file gets its own name.
+ * which each file gets its own name.  Takes ownership of folder and prefix,
+ * like qwen_founds_add().
  */
-int qwen_founds_add_repo(struct qwen_founds *out, const char *place,
-    const char *folder, const char *prefix, const struct qwen_name *name,
-    struct qwen_err *err);
+int qwen_founds_add_repo(struct qwen_founds *out, char *folder, char *prefix,
+    const struct qwen_name *name, struct qwen_err *err);
 
 #endif

@@ -87,7 +87,7 @@ fetch(const struct fetch_repo *r, const struct fetch_model *m)
 			fetch_dry(r, v[i]);
 	} else {
 		rc = fetch_get(r, v, n);
-		if (rc == 0 && fetch_opt.to == NULL)
+		if (rc == 0 && fetch_opt.to == NULL && r->hub->done != NULL)
 			rc = r->hub->done(r);
 		for (i = 0; i < n && rc == 0; i++) {
 			if (i != 0 && v[i] != projector)

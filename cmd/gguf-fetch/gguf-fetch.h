@@ -50,8 +50,9 @@ struct fetch_repo {
 	const struct fetch_hub *hub;
 	char		*endpoint;	/* "https://huggingface.co" */
 	char		*token;		/* for the endpoint's host alone; or NULL */
-	char		*root;		/* of the cache */
-	char		*rev, *commit;
+	const char	*root;		/* of the cache */
+	const char	*rev;
+	char		*commit;
 	struct fetch_file *v;
 	size_t		 n, cap;
 	char		*manifest;	/* of Ollama */
@@ -71,8 +72,9 @@ struct fetch_paths {
 
 /* The requests to one kind of server, and the layout of its cache. */
 struct fetch_hub {
-	const char *label;
-	/* set endpoint, token and root; dies if a variable is invalid */
+	const char	*rev;		/* if the name has none */
+	const char	*(*cache)(void);	/* root of the cache, or NULL */
+	/* set endpoint and token; dies if a variable is invalid */
 	void	(*init)(struct fetch_repo *r);
 	/* all GGUF files: 0, or -1 and cli_err */
 	int	(*list)(struct fetch_repo *r);
@@ -80,7 +82,7 @@ struct fetch_hub {
 	char	*(*url)(const struct fetch_repo *r, const struct fetch_file *f);
 	void	(*place)(struct fetch_paths *p, const struct fetch_repo *r,
 		    const struct fetch_file *f);
-	/* The file, and all of the model, is there: 0, or -1 and cli_err. */
+	/* record a complete model: 0, or -1 and cli_err; or NULL */
 	int	(*done)(const struct fetch_repo *r);
 };
 
@@ -89,6 +91,9 @@ extern const struct fetch_hub fetch_hf, fetch_ms, fetch_ollama;
 /* Add a file to the listing: 0, or -1 and cli_err if it is not to be trusted. */
 int fetch_add(struct fetch_repo *r, const char *path, uint64_t bytes,
     const char *hash);
+
+/* Whether a path (or NULL) is that of a GGUF file. */
+int fetch_is_gguf(const char *path);
 
 /* Open a repository by name and list its files: 0, or -1 and cli_err. */
 int fetch_open(struct fetch_repo *r, const struct qwen_name *name);
@@ -187,6 +192,13 @@ int fetch_write(const char *path, char *text, size_t n);
 /* --------------------------------------------------------------------- hashes */
 
 struct fetch_hash;
+
+/*
+ * Hash an open file of this size: 1 if it has this hash; 0 if not, with its own
+ * in sum; -1 and cli_err.
+ */
+int fetch_hash_check(int fd, const char *path, uint64_t bytes,
+    const char *hash, char sum[FETCH_HASH]);
 
 /* Begin to hash a file of this size; the length of hash says SHA-256 or git SHA-1. */
 struct fetch_hash *fetch_hash_new(const char *hash, uint64_t bytes);

@@ -107,6 +107,18 @@ fetch_hash_file(struct fetch_hash *h, int fd, const char *path, uint64_t n)
 	return 0;
 }
 
+int
+fetch_hash_check(int fd, const char *path, uint64_t bytes, const char *hash,
+    char sum[FETCH_HASH])
+{
+	struct fetch_hash *h = fetch_hash_new(hash, bytes);
+
+	if (fetch_hash_file(h, fd, path, bytes) == 0)
+		return fetch_hash_is(h, hash, sum);
+	fetch_hash_free(h);
+	return -1;
+}
+
 void
 fetch_sha256(const void *p, size_t n, char out[FETCH_HASH])
 {

@@ -2,7 +2,6 @@
 /* hf.c - Hugging Face: its listings, and the cache that its library has. */
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "json.h"
 
@@ -10,39 +9,28 @@ static char tag[] = "Signature: 8a477f597d28d172789f06886806bc55\n"
     "# This folder is a cache of huggingface_hub.\n"
     "# For what this file is see https://bford.info/cachedir/\n";
 
-static int
-is_gguf(const char *path)
-{
-	size_t n = path != NULL ? strlen(path) : 0;
-
-	return n > 5 && strcasecmp(path + n - 5, ".gguf") == 0;
-}
-
 /* Of the environment, else of the file that the hub's library keeps it in. */
 static char *
 token(void)
 {
-	const char *s = fetch_env("HF_TOKEN"), *what = "HF_TOKEN";
+	static const char *const variable[] = { "HF_TOKEN",
+	    "HUGGING_FACE_HUB_TOKEN" };
+	static const char *const file[][2] = { { "HF_TOKEN_PATH", "" },
+	    { "HF_HOME", "/token" }, { "XDG_CACHE_HOME", "/huggingface/token" },
+	    { "HOME", "/.cache/huggingface/token" } };
+	const char *s;
 	char *path, *text, *t;
-	size_t n;
+	size_t n, i;
 
-	if (s == NULL) {
-		what = "HUGGING_FACE_HUB_TOKEN";
-		s = fetch_env(what);
+	for (i = 0; i < 2; i++) {
+		if ((s = fetch_env(variable[i])) != NULL)
+			return fetch_token(s, variable[i]);
 	}
-	if (s != NULL)
-		return fetch_token(s, what);
-	if ((s = fetch_env("HF_TOKEN_PATH")) != NULL)
-		path = cli_format("%s", s);
-	else if ((s = fetch_env("HF_HOME")) != NULL)
-		path = cli_format("%s/token", s);
-	else if ((s = fetch_env("XDG_CACHE_HOME")) != NULL)
-		path = cli_format("%s/huggingface/token", s);
-	else if (fetch_env("HOME") != NULL)
-		path = cli_format("%s/.cache/huggingface/token",
-		    fetch_env("HOME"));
-	else
+	for (i = 0; i < 4 && (s = fetch_env(file[i][0])) == NULL;)
+		i++;
+	if (s == NULL)
 		return NULL;
+	path = cli_format("%s%s", s, file[i][1]);
 	text = cli_try_file(path, 4096, &n);
 	t = fetch_token(text, path);
 	free(text);
@@ -53,13 +41,8 @@ token(void)
 static void
 init(struct fetch_repo *r)
 {
-	const char *root = tool_hub_cache();
-
 	r->endpoint = fetch_endpoint("HF_ENDPOINT", "https://huggingface.co");
 	r->token = token();
-	r->root = root != NULL ? cli_check_alloc(strdup(root)) : NULL;
-	r->rev = cli_check_alloc(strdup(r->name->rev != NULL ? r->name->rev :
-	    "main"));
 }
 
 /* ENDPOINT/api/models/ORG/REPO/what/REV */
@@ -117,8 +100,8 @@ take_page(struct fetch_repo *r, yyjson_val *list)
 		if (path == NULL && yyjson_is_obj(e))
 			return fetch_fail("the listing has a file without a "
 			    "name");
-		if (!is_gguf(path) || strcmp(fetch_member(e, "type") != NULL ?
-		    fetch_member(e, "type") : "", "file") != 0)
+		if (!fetch_is_gguf(path) ||
+		    !yyjson_equals_str(yyjson_obj_get(e, "type"), "file"))
 			continue;
 		lfs = yyjson_obj_get(e, "lfs");
 		lfs = yyjson_is_obj(lfs) ? lfs : e;
@@ -225,5 +208,5 @@ done(const struct fetch_repo *r)
 	return 0;
 }
 
-const struct fetch_hub fetch_hf = { "Hugging Face", init, list, url_of,
+const struct fetch_hub fetch_hf = { "main", tool_hub_cache, init, list, url_of,
     place_in_hf, done };

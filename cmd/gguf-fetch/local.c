@@ -10,7 +10,8 @@
 /* A row of the table; unknown texts are "". */
 struct model_row {
 	const struct qwen_found *found;
-	char	*arch, *format;
+	char	*arch;		/* or NULL */
+	const char *format;
 	int	 template;
 	char	*wrong;		/* error of opening the file, or NULL */
 };
@@ -44,23 +45,19 @@ look(struct model_row *row)
 	struct qwen_str arch = { "", 0 };
 	struct qwen_gguf *g;
 
-	if (row->found->folder) {
-		row->format = cli_check_alloc(strdup("safetensors"));
-		row->arch = cli_check_alloc(strdup(""));
+	row->format = row->found->folder ? "safetensors" : "";
+	if (row->found->folder)
 		return;
-	}
 	if (qwen_gguf_open(&g, row->found->path, &cli_err) < 0) {
 		if (cli_err.code == QWEN_ENOMEM)
 			cli_die_err(NULL, &cli_err);
 		row->wrong = cli_check_alloc(strdup(cli_err.msg));
-		row->arch = cli_check_alloc(strdup(""));
-		row->format = cli_check_alloc(strdup(""));
 		return;
 	}
 	if (qwen_gguf_get_str(g, "general.architecture", &arch, &cli_err) < 0)
 		arch.len = 0;
 	row->arch = cli_check_alloc(strndup(arch.s, arch.len));
-	row->format = cli_check_alloc(strdup(format_of(g)));
+	row->format = format_of(g);
 	row->template = qwen_gguf_find(g, "tokenizer.chat_template") != NULL;
 	qwen_gguf_close(g);
 }
@@ -68,10 +65,12 @@ look(struct model_row *row)
 static void
 put_cell(const char *s, size_t width)
 {
-	size_t n = strlen(s);
+	size_t n;
 
-	cli_show(n > 0 ? s : "-", n > 0 ? n : 1);
-	printf("%*s", (int)(width > n ? width - (n > 0 ? n : 1) : 0) + 2, "");
+	s = s != NULL && *s != '\0' ? s : "-";
+	n = strlen(s);
+	cli_show(s, n);
+	printf("%*s", (int)(width > n ? width - n : 0) + 2, "");
 }
 
 static void
@@ -82,7 +81,7 @@ put_table(const struct model_row *v, size_t n)
 	for (i = 0; i < n; i++) {
 		len = strlen(v[i].found->name);
 		name = len > name ? len : name;
-		len = strlen(v[i].arch);
+		len = v[i].arch != NULL ? strlen(v[i].arch) : 0;
 		arch = len > arch ? len : arch;
 	}
 	put_cell("name", name);
@@ -217,7 +216,6 @@ fetch_local(int json)
 		    "not listed", all.forbidden);
 	for (i = 0; i < all.n; i++) {
 		free(v[i].arch);
-		free(v[i].format);
 		free(v[i].wrong);
 	}
 	free(v);

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "json.h"
 
@@ -13,16 +12,11 @@ enum { CUT_AT = 3000, DEEPEST = 16, LISTINGS_MAX = 1000 };
 static void
 init(struct fetch_repo *r)
 {
-	const char *root = tool_modelscope_cache();
-
 	r->endpoint = fetch_endpoint("MODELSCOPE_ENDPOINT",
 	    strstr(r->name->text, "modelscope.ai/") != NULL ?
 	    "https://www.modelscope.ai" : "https://modelscope.cn");
 	r->token = fetch_token(fetch_env("MODELSCOPE_API_TOKEN"),
 	    "MODELSCOPE_API_TOKEN");
-	r->root = root != NULL ? cli_check_alloc(strdup(root)) : NULL;
-	r->rev = cli_check_alloc(strdup(r->name->rev != NULL ? r->name->rev :
-	    "master"));
 }
 
 /* ENDPOINT/api/v1/models/ORG/REPO/repo what Revision=REV, a query to add to. */
@@ -72,21 +66,19 @@ ask(const struct fetch_repo *r, const char *root, int deep, yyjson_val **files)
 static int
 is_kind(yyjson_val *e, const char *kind)
 {
-	const char *s = fetch_member(e, "Type");
-
-	return s != NULL && strcmp(s, kind) == 0;
+	return yyjson_equals_str(yyjson_obj_get(e, "Type"), kind);
 }
 
 static int
 take_file(struct fetch_repo *r, yyjson_val *e)
 {
 	const char *path = fetch_member(e, "Path");
-	size_t n = path != NULL ? strlen(path) : 0, i;
 	uint64_t bytes;
+	size_t i;
 
 	if (path == NULL)
 		return fetch_fail("the listing has a file without a name");
-	if (n < 6 || strcasecmp(path + n - 5, ".gguf") != 0)
+	if (!fetch_is_gguf(path))
 		return 0;
 	for (i = 0; i < r->n; i++) {
 		if (strcmp(r->v[i].path, path) == 0)
@@ -216,12 +208,5 @@ place_in_ms(struct fetch_paths *p, const struct fetch_repo *r,
 	qwen_text_fini(&key);
 }
 
-static int
-done(const struct fetch_repo *r)
-{
-	(void)r;
-	return 0;
-}
-
-const struct fetch_hub fetch_ms = { "ModelScope", init, list, url_of,
-    place_in_ms, done };
+const struct fetch_hub fetch_ms = { "master", tool_modelscope_cache, init, list,
+    url_of, place_in_ms, NULL };

@@ -18,11 +18,7 @@ static const char accept[] =
 static void
 init(struct fetch_repo *r)
 {
-	const char *root = tool_ollama_models();
-
 	r->endpoint = cli_format("https://%s", r->name->host);
-	r->root = root != NULL ? cli_check_alloc(strdup(root)) : NULL;
-	r->rev = cli_check_alloc(strdup(r->name->rev));
 }
 
 /*
@@ -126,6 +122,5 @@ done(const struct fetch_repo *r)
 	return rc;
 }
 
-const struct fetch_hub fetch_ollama = { "Ollama", init, list, url_of,
-    place_in_ollama,
-    done };
+const struct fetch_hub fetch_ollama = { NULL, tool_ollama_models, init, list,
+    url_of, place_in_ollama, done };

@@ -44,23 +44,11 @@ fetch_paths_fini(struct fetch_paths *p)
 	memset(p, 0, sizeof *p);
 }
 
-/* Whether an open file has the right hash: 1, 0, or -1 and cli_err. */
-static int
-is_right(int fd, const char *path, const struct fetch_file *f)
-{
-	struct fetch_hash *h = fetch_hash_new(f->hash, f->bytes);
-	char sum[FETCH_HASH];
-
-	if (fetch_hash_file(h, fd, path, f->bytes) == 0)
-		return fetch_hash_is(h, f->hash, sum);
-	fetch_hash_free(h);
-	return -1;
-}
-
 int
 fetch_there(const struct fetch_paths *p, const struct fetch_file *f)
 {
 	int fd = open(p->blob, O_RDONLY | O_CLOEXEC | O_NONBLOCK), there;
+	char sum[FETCH_HASH];
 	struct stat st;
 
 	/* without symbolic links the file itself is at path */
@@ -71,7 +59,7 @@ fetch_there(const struct fetch_paths *p, const struct fetch_file *f)
 	there = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
 	    (uint64_t)st.st_size == f->bytes;
 	if (there && !p->by_hash)
-		there = is_right(fd, p->blob, f);
+		there = fetch_hash_check(fd, p->blob, f->bytes, f->hash, sum);
 	close(fd);
 	if (there != 0 || p->by_hash || p->moves)
 		return there;

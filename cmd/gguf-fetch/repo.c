@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "gguf-fetch.h"
 
@@ -40,6 +41,8 @@ fetch_open(struct fetch_repo *r, const struct qwen_name *name)
 	r->name = name;
 	r->hub = name->kind == QWEN_NAME_OLLAMA ? &fetch_ollama :
 	    name->kind == QWEN_NAME_MS ? &fetch_ms : &fetch_hf;
+	r->rev = name->rev != NULL ? name->rev : r->hub->rev;
+	r->root = r->hub->cache();
 	r->hub->init(r);
 	if (r->root == NULL && fetch_opt.to == NULL)
 		die("HOME is not set: name a folder with --to");
@@ -56,9 +59,15 @@ fetch_close(struct fetch_repo *r)
 	free(r->v);
 	free(r->endpoint);
 	free(r->token);
-	free(r->root);
-	free(r->rev);
 	free(r->commit);
 	free(r->manifest);
 	memset(r, 0, sizeof *r);
+}
+
+int
+fetch_is_gguf(const char *path)
+{
+	size_t n = path != NULL ? strlen(path) : 0;
+
+	return n > 5 && strcasecmp(path + n - 5, ".gguf") == 0;
 }

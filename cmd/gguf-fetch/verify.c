@@ -16,7 +16,6 @@
 static int
 check(const char *path, uint64_t bytes, const char *hash)
 {
-	struct fetch_hash *h;
 	char sum[FETCH_HASH];
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = -1;
@@ -29,12 +28,8 @@ check(const char *path, uint64_t bytes, const char *hash)
 		    cli_count(bytes, "byte"));
 		rc = 0;
 	} else {
-		h = fetch_hash_new(hash, (uint64_t)st.st_size);
-		rc = fetch_hash_file(h, fd, path, (uint64_t)st.st_size);
-		if (rc < 0)
-			fetch_hash_free(h);
-		else
-			rc = fetch_hash_is(h, hash, sum);
+		rc = fetch_hash_check(fd, path, (uint64_t)st.st_size, hash,
+		    sum);
 		if (rc == 0)
 			warn("%s: wrong hash: %s instead of %s; remove it and "
 			    "fetch it again", path, sum, hash);
@@ -144,18 +139,12 @@ verify_found(const char *path)
 
 /* Whether all parts are there: 0, or -1 and cli_err. */
 static int
-is_whole(const char *path)
+is_whole(const struct qwen_found *f)
 {
-	unsigned n = qwen_repo_n_parts(path), i, n_there = 0;
-	char *part;
+	unsigned n = qwen_repo_n_parts(f->path);
 
-	for (i = 0; i < n; i++) {
-		part = cli_check_alloc(qwen_repo_part(path, i, n));
-		n_there += access(part, R_OK) == 0;
-		free(part);
-	}
-	return n_there == n ? 0 : fetch_fail("only %u of its %u parts are "
-	    "there; without --offline the rest is fetched", n_there, n);
+	return f->missing == 0 ? 0 : fetch_fail("only %u of its %u parts are "
+	    "there; without --offline the rest is fetched", n - f->missing, n);
 }
 
 int
@@ -177,12 +166,12 @@ fetch_offline(const struct qwen_name *name, int verify)
 		    "one");
 	else if (verify) {
 		for (i = 0; i < f.n && rc == 0; i++) {
-			rc = is_whole(f.v[i].path);
+			rc = is_whole(&f.v[i]);
 			if (rc == 0)
 				rc = verify_found(f.v[i].path);
 		}
 	} else if (f.n == 1) {
-		if ((rc = is_whole(f.v[0].path)) == 0)
+		if ((rc = is_whole(f.v)) == 0)
 			puts(f.v[0].path);
 	} else {
 		warn("%s: %zu models match; give the full name of one:",

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "gguf/adapter.h"
+#include "gguf/gguf.h"
 
 #define SUFFIX_A ".lora_a"
 #define SUFFIX_B ".lora_b"
@@ -91,27 +92,19 @@ check_arch(const struct qwen_gguf *g, const struct qwen_gguf *model,
 	    "is \"%s\", not \"%s\"", mine, other);
 }
 
-/* Writes the full key, "qwen35.ssm.group_count" for "ssm.group_count". */
-static void
-key_of(char out[128], const char *arch, const char *key)
-{
-	snprintf(out, 128, "%s.%s", arch, key);
-}
-
 /*
  * Sets *tiled if value heads are tiled over key heads: by ssm.v_head_reordered,
  * as in Ollama's files, else by the order that converters use for the
  * architecture.
  */
 static int
-read_order(const struct qwen_gguf *g, const char *arch, int *tiled,
-    struct qwen_err *err)
+read_order(const struct qwen_gguf *g, int *tiled, struct qwen_err *err)
 {
-	char key[128];
+	struct qwen_gguf_key key = qwen_gguf_arch_key(g,
+	    "ssm.v_head_reordered");
 
-	*tiled = strcmp(arch, "qwen3next") != 0;
-	key_of(key, arch, "ssm.v_head_reordered");
-	return qwen_gguf_get_bool(g, key, 0, tiled, err);
+	*tiled = strncmp(key.s, "qwen3next.", 10) != 0;
+	return qwen_gguf_get_bool(g, key.s, 0, tiled, err);
 }
 
 /* Records whether model and adapter order the value heads differently. */
@@ -119,19 +112,14 @@ static int
 compare_orders(struct qwen_adapter_file *f, const struct qwen_gguf *model,
     struct qwen_err *err)
 {
-	char arch[64], key[128];
 	uint64_t n_key = 0, n_value = 0;
 	int mine, its;
 
-	if (get_text(model, "general.architecture", arch, err) < 0)
-		return -1;
-	key_of(key, arch, "ssm.group_count");
-	if (qwen_gguf_get_u64(model, key, 0, &n_key, err) < 0)
-		return -1;
-	key_of(key, arch, "ssm.time_step_rank");
-	if (qwen_gguf_get_u64(model, key, 0, &n_value, err) < 0 ||
-	    read_order(f->g, arch, &mine, err) < 0 ||
-	    read_order(model, arch, &its, err) < 0)
+	if (qwen_gguf_get_u64(model, qwen_gguf_arch_key(model,
+	    "ssm.group_count").s, 0, &n_key, err) < 0 ||
+	    qwen_gguf_get_u64(model, qwen_gguf_arch_key(model,
+	    "ssm.time_step_rank").s, 0, &n_value, err) < 0 || read_order(f->g,
+	    &mine, err) < 0 || read_order(model, &its, err) < 0)
 		return -1;
 	f->other_order = mine != its && n_key != n_value;
 	return 0;

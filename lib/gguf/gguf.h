@@ -116,6 +116,11 @@ const struct qwen_gguf_kv *qwen_gguf_keys_find(
 int qwen_gguf_keys_u64(const struct qwen_gguf_keys *keys, const char *key,
     size_t i, uint64_t *out, struct qwen_err *err);
 
+/* Returns a key that begins with the file's architecture: ARCH.name. */
+struct qwen_gguf_key { char s[128]; };
+struct qwen_gguf_key qwen_gguf_arch_key(const struct qwen_gguf *g,
+    const char *name);
+
 /*
  * Says that most of the files will be read, not in order: asks the system to
  * load missing parts in huge pages, 2 MiB per page fault, if the file system

@@ -2,14 +2,13 @@
 /* open.c - map a GGUF file, or all parts of a split one, and index it. */
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/what.h"
 #include "gguf/gguf.h"
@@ -45,71 +44,31 @@ advice(enum qwen_what what)
 	}
 }
 
-/* Refuses other types of files, and names the type. */
-static int
-check_what(int fd, off_t size, struct qwen_err *err)
-{
-	unsigned char head[512];
-	ssize_t n = pread(fd, head, sizeof head, 0);
-	enum qwen_what what;
-
-	if (n < 0)
-		return qwen_fail_errno(err, "%s", "cannot read");
-	what = qwen_what(head, (size_t)n);
-	if (what != QWEN_IS_GGUF && what != QWEN_IS_OTHER)
-		return qwen_fail(err, QWEN_EFORMAT, "not a GGUF file but %s%s "
-		    "(%jd bytes)", qwen_what_name(what), advice(what),
-		    (intmax_t)size);
-	if (size < GGUF_HEADER_BYTES)
-		return qwen_fail(err, QWEN_EFORMAT, "not a GGUF file: %jd "
-		    "bytes, but the header alone takes %d", (intmax_t)size,
-		    GGUF_HEADER_BYTES);
-	return 0;
-}
-
-/*
- * MAP_SHARED, so that all processes use the one copy in the page cache.
- * O_NONBLOCK keeps the open from waiting for the writer of a FIFO.
- */
+/* Maps the file; refuses other types of files, and names the type. */
 static int
 map_file(struct qwen_gguf_shard *s, struct qwen_err *err)
 {
+	enum qwen_what what;
 	struct stat st;
-	void *p;
-	int fd, rc = -1;
+	const void *p;
 
-	fd = open(s->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		return qwen_fail_errno(err, "%s", "cannot open");
-	if (fstat(fd, &st) < 0) {
-		qwen_fail_errno(err, "%s", "cannot stat");
-		goto out;
-	}
-	if (!S_ISREG(st.st_mode)) {
-		qwen_fail(err, QWEN_EIO, S_ISDIR(st.st_mode) ? "a folder, not "
-		    "a file: give the GGUF file in it" :
-		    "not a regular file");
-		goto out;
-	}
-	if (check_what(fd, st.st_size, err) < 0)
-		goto out;
-	if ((uintmax_t)st.st_size > SIZE_MAX) {
-		qwen_fail(err, QWEN_EUNSUP, "too large for this machine's"
-		    " addresses: %jd bytes", (intmax_t)st.st_size);
-		goto out;
-	}
-	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED) {
-		qwen_fail_errno(err, "%s", "cannot map");
-		goto out;
-	}
+	if (stat(s->path, &st) == 0 && S_ISDIR(st.st_mode))
+		return qwen_fail(err, QWEN_EIO, "a folder, not a file: give "
+		    "the GGUF file in it");
+	if (qwen_map_file(&p, &s->bytes, s->path, err) < 0)
+		return -1;
 	s->map = p;
-	s->bytes = (size_t)st.st_size;
 	s->mapped = 1;
-	rc = 0;
-out:
-	close(fd);
-	return rc;
+	what = qwen_what(p, s->bytes < 512 ? s->bytes : 512);
+	if (what != QWEN_IS_GGUF && what != QWEN_IS_OTHER)
+		return qwen_fail(err, QWEN_EFORMAT, "not a GGUF file but %s%s "
+		    "(%zu bytes)", qwen_what_name(what), advice(what),
+		    s->bytes);
+	if (s->bytes < GGUF_HEADER_BYTES)
+		return qwen_fail(err, QWEN_EFORMAT, "not a GGUF file: %zu "
+		    "bytes, but the header alone takes %d", s->bytes,
+		    GGUF_HEADER_BYTES);
+	return 0;
 }
 
 static int
@@ -420,8 +379,7 @@ close_shards(struct qwen_gguf *g)
 
 	for (i = 0; i < g->n_shards; i++) {
 		if (g->shard[i].mapped)
-			munmap((void *)(uintptr_t)g->shard[i].map,
-			    g->shard[i].bytes);
+			qwen_unmap_file(g->shard[i].map, g->shard[i].bytes);
 		free(g->shard[i].path);
 	}
 	free(g->shard);

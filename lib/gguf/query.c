@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* query.c - look up metadata and tensors of an open GGUF file. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +62,18 @@ const struct qwen_gguf_kv *
 qwen_gguf_find(const struct qwen_gguf *g, const char *key)
 {
 	return qwen_gguf_keys_find(&g->keys, key);
+}
+
+struct qwen_gguf_key
+qwen_gguf_arch_key(const struct qwen_gguf *g, const char *name)
+{
+	struct qwen_gguf_key key;
+	struct qwen_str arch = { "", 0 };
+
+	qwen_gguf_get_str(g, "general.architecture", &arch, NULL);
+	snprintf(key.s, sizeof key.s, "%.*s.%s",
+	    (int)(arch.len < 60 ? arch.len : 60), arch.s, name);
+	return key;
 }
 
 /* Loads element i of a numeric record as raw bits. */

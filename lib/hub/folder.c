@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* folder.c - opens the folder of a model: config.json and the weight files. */
-#include <sys/stat.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "hub/arch.h"
@@ -82,85 +81,71 @@ qwen_hub_has(const struct qwen_hub *h, const char *name)
 	return has;
 }
 
+/* Maps a file of the folder, for qwen_unmap_file(); returns as qwen_hub_text. */
 static int
-read_fd(const struct qwen_hub *h, int fd, char **out, size_t *n)
-{
-	struct stat st;
-	size_t at = 0;
-	ssize_t k;
-
-	if (fstat(fd, &st) == -1)
-		return qwen_fail_errno(h->err, "%s", "cannot stat");
-	if (!S_ISREG(st.st_mode))
-		return qwen_fail(h->err, QWEN_EIO, "not a regular file");
-	if (st.st_size > FILE_MAX)
-		return qwen_fail(h->err, QWEN_EUNSUP, "too large: %jd bytes",
-		    (intmax_t)st.st_size);
-	if ((*out = malloc((size_t)st.st_size + 1)) == NULL)
-		return qwen_oom(h->err);
-	while (at < (size_t)st.st_size) {
-		k = read(fd, *out + at, (size_t)st.st_size - at);
-		if (k == -1 && errno == EINTR)
-			continue;
-		if (k == -1)
-			return qwen_fail_errno(h->err, "%s", "cannot read");
-		if (k == 0)
-			break;		/* the file became shorter */
-		at += (size_t)k;
-	}
-	(*out)[at] = '\0';
-	*n = at;
-	return 0;
-}
-
-int
-qwen_hub_text(const struct qwen_hub *h, const char *name, char **out, size_t *n)
+map_text(const struct qwen_hub *h, const char *name, const void **out,
+    size_t *n)
 {
 	char *path;
-	int fd, rc = 1;
+	int rc;
 
-	*out = NULL;
 	if (h->err->code != 0)
 		return -1;
 	if ((path = join(h->path, name)) == NULL)
 		return qwen_oom(h->err);
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd == -1 && errno == ENOTDIR) {
-		rc = qwen_hub_fail(h, NULL, "not a folder: give the folder "
-		    "with config.json and the weights");
-	} else if (fd == -1) {
-		rc = errno == ENOENT ? 0 :
-		    qwen_fail_errno(h->err, "%s: cannot open", path);
-	} else if (read_fd(h, fd, out, n) < 0) {
-		free(*out);
-		*out = NULL;
-		rc = qwen_fail_in(h->err, "%s", path);
+	errno = 0;
+	rc = qwen_map_file(out, n, path, h->err) < 0 ? -1 : 1;
+	if (rc < 0 && errno == ENOENT) {
+		h->err->code = 0;
+		rc = 0;
+	} else if (rc < 0 && errno == ENOTDIR) {
+		h->err->code = 0;
+		qwen_hub_fail(h, NULL, "not a folder: give the folder with "
+		    "config.json and the weights");
+	} else if (rc < 0) {
+		qwen_fail_in(h->err, "%s", path);
+	} else if (*n > FILE_MAX) {
+		rc = qwen_hub_fail(h, name, "too large: %zu bytes", *n);
+		qwen_unmap_file(*out, *n);
 	}
-	if (fd != -1)
-		close(fd);
 	free(path);
+	return rc;
+}
+
+int
+qwen_hub_text(const struct qwen_hub *h, const char *name, char **out)
+{
+	const void *map;
+	size_t n;
+	int rc = map_text(h, name, &map, &n);
+
+	*out = NULL;
+	if (rc <= 0)
+		return rc;
+	if ((*out = strndup(map != NULL ? map : "", n)) == NULL)
+		rc = qwen_oom(h->err);
+	qwen_unmap_file(map, n);
 	return rc;
 }
 
 int
 qwen_hub_json(const struct qwen_hub *h, const char *name, yyjson_doc **out)
 {
-	char *s;
+	const void *map;
 	size_t n;
-	int rc = qwen_hub_text(h, name, &s, &n);
+	int rc = map_text(h, name, &map, &n);
 
 	*out = NULL;
 	if (rc <= 0)
 		return rc;
-	*out = qwen_json_open(s, n, h->err);
-	free(s);
+	*out = qwen_json_open(map != NULL ? map : "", n, h->err);
+	qwen_unmap_file(map, n);
 	if (*out == NULL)
 		return qwen_fail_in(h->err, "%s/%s", h->path, name);
 	if (!yyjson_is_ctn(yyjson_doc_get_root(*out))) {
 		yyjson_doc_free(*out);
 		*out = NULL;
-		return qwen_fail(h->err, QWEN_EFORMAT, "%s/%s: not a JSON "
-		    "object or array", h->path, name);
+		return qwen_hub_fail(h, name, "not a JSON object or array");
 	}
 	return 1;
 }

@@ -65,8 +65,7 @@ int qwen_hub_json(const struct qwen_hub *h, const char *name, yyjson_doc **out);
 int qwen_hub_has(const struct qwen_hub *h, const char *name);
 
 /* Reads a text file of the folder, for free(); returns as above. */
-int qwen_hub_text(const struct qwen_hub *h, const char *name, char **out,
-    size_t *n);
+int qwen_hub_text(const struct qwen_hub *h, const char *name, char **out);
 
 /*
  * Returns a value of the config: from text_config, else from the top level;

@@ -42,10 +42,9 @@ is_reranker(const struct qwen_hub *h)
 	const char *base = real != NULL ? strrchr(real, '/') + 1 : NULL;
 	int rc = says(base, "qwen3-reranker") ||
 	    says(base, "qwen3-vl-reranker");
-	size_t n;
 
 	free(real);
-	if (rc == 0 && (rc = qwen_hub_text(h, "README.md", &card, &n)) > 0)
+	if (rc == 0 && (rc = qwen_hub_text(h, "README.md", &card)) > 0)
 		rc = says(card, "# qwen3-reranker") ||
 		    says(card, "# qwen3-vl-reranker");
 	free(card);

@@ -398,12 +398,11 @@ put_template(const struct vocab *v)
 	const char *s = template_of(yyjson_obj_get(
 	    yyjson_doc_get_root(v->config), "chat_template"));
 	char *text = NULL;
-	size_t n;
 	int rc = 0;
 
 	if (s == NULL) {
-		if ((rc = qwen_hub_text(v->h, "chat_template.jinja", &text,
-		    &n)) == 1)
+		if ((rc = qwen_hub_text(v->h, "chat_template.jinja", &text)) ==
+		    1)
 			s = text;
 		else if (rc == 0 &&
 		    (rc = qwen_hub_json(v->h, "chat_template.json", &doc)) == 1)

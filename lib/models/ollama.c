@@ -4,46 +4,35 @@
  * that lists layers by digest; the model's layer is the GGUF file
  * blobs/sha256-HEX.
  */
-#include <sys/stat.h>
-
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <yyjson.h>
 
 #include "base/err.h"
+#include "base/map.h"
 #include "models/source.h"
 #include "text/json/json.h"
 
 enum { MANIFEST_MAX = 1 << 20 };
 
-/* Returns the manifest, for free(); NULL if it is missing or too large. */
-static char *
-read_manifest(struct qwen_founds *out, const char *path, size_t *n)
+/* Returns the manifest as JSON; NULL if it is missing, too large or damaged. */
+static yyjson_doc *
+read_manifest(struct qwen_founds *out, const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	struct stat st;
-	char *s = NULL;
-	ssize_t got = -1;
+	yyjson_doc *doc = NULL;
+	const void *p;
+	size_t n;
 
-	if (fd < 0) {
+	if (qwen_map_file(&p, &n, path, NULL) < 0) {
 		if (errno == EACCES && out->forbidden == NULL)
 			out->forbidden = strdup(path);
 		return NULL;
 	}
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
-	    st.st_size <= MANIFEST_MAX &&
-	    (s = malloc((size_t)st.st_size)) != NULL)
-		got = read(fd, s, (size_t)st.st_size);
-	close(fd);
-	if (got <= 0) {
-		free(s);
-		return NULL;
-	}
-	*n = (size_t)got;
-	return s;
+	if (n > 0 && n <= MANIFEST_MAX)
+		doc = qwen_json_open(p, n, NULL);
+	qwen_unmap_file(p, n);
+	return doc;
 }
 
 static int
@@ -85,16 +74,13 @@ static int
 add_manifest(struct qwen_founds *out, const char *folder, const char *manifest,
     char *name, int strict, struct qwen_err *err)
 {
-	yyjson_doc *doc = NULL;
+	yyjson_doc *doc;
 	const char *digest;
 	int tensors, rc = 0;
-	size_t n = 0;
-	char *s;
 
 	if (name == NULL)
 		return qwen_oom(err);
-	if ((s = read_manifest(out, manifest, &n)) != NULL)
-		doc = qwen_json_open(s, n, NULL);
+	doc = read_manifest(out, manifest);
 	digest = model_digest(yyjson_doc_get_root(doc), &tensors);
 	if (digest != NULL)
 		rc = qwen_founds_add(out, qwen_models_text("%s/blobs/sha256-%s",
@@ -107,7 +93,6 @@ add_manifest(struct qwen_founds *out, const char *folder, const char *manifest,
 		free(name);
 	}
 	yyjson_doc_free(doc);
-	free(s);
 	return rc;
 }
 

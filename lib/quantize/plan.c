@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/quant/quant.h"
+#include "gguf/gguf.h"
 #include "gguf/recipe.h"
 #include "quantize/imatrix.h"
 #include "quantize/plan.h"
@@ -75,16 +76,10 @@ may_change(const struct qwen_gguf_tensor *t)
 static uint32_t
 key_of(const struct qwen_gguf *g, const char *key)
 {
-	struct qwen_str arch = { NULL, 0 };
-	struct qwen_err err;
 	uint64_t v = 0;
-	char full[128];
 
-	if (qwen_gguf_get_str(g, "general.architecture", &arch, &err) != 1)
-		return 0;
-	snprintf(full, sizeof full, "%.*s.%s", (int)(arch.len < 64 ?
-	    arch.len : 64), arch.s, key);
-	if (qwen_gguf_get_u64(g, full, 0, &v, &err) != 1 || v > UINT32_MAX)
+	if (qwen_gguf_get_u64(g, qwen_gguf_arch_key(g, key).s, 0, &v, NULL) !=
+	    1 || v > UINT32_MAX)
 		return 0;
 	return (uint32_t)v;
 }

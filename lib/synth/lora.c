@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "gguf/gguf.h"
 #include "gguf/write.h"
 #include "synth/synth.h"
 
@@ -59,31 +60,16 @@ pair_of(const struct qwen_gguf_tensor *t, uint64_t rank)
 	return p;
 }
 
-/*
- * Returns the key for the order of value heads, which the adapter must share;
- * or NULL.
- */
-static const struct qwen_gguf_kv *
-find_order(const struct qwen_gguf *model)
-{
-	struct qwen_str arch = { "", 0 };
-	char key[128];
-
-	if (qwen_gguf_get_str(model, "general.architecture", &arch, NULL) < 0 ||
-	    arch.len > 64)
-		return NULL;
-	snprintf(key, sizeof key, "%.*s.ssm.v_head_reordered", (int)arch.len,
-	    arch.s);
-	return qwen_gguf_find(model, key);
-}
-
 static void
 put_head(struct qwen_gguf_writer *w, const struct qwen_gguf *model,
     const struct qwen_synth_lora *o)
 {
 	const struct qwen_gguf_tensor *t;
 	const struct qwen_gguf_kv *arch = qwen_gguf_find(model,
-	    "general.architecture"), *order = find_order(model);
+	    "general.architecture");
+	/* the order of value heads, which the adapter must share */
+	const struct qwen_gguf_kv *order = qwen_gguf_find(model,
+	    qwen_gguf_arch_key(model, "ssm.v_head_reordered").s);
 	struct pair p;
 	size_t i;
 	int k;

@@ -98,7 +98,7 @@ round_scale(const struct tile *t, struct code c, float usual, struct wide *s,
 			    half_near(x.v[l] / usual, 0);
 			now.v[l] = qwen_f16_f32(h);
 		}
-		measure(t, 32, c, &now, &m);
+		measure(t, 32, c, &now, NULL, &m);
 		for (l = 0; l < WIDE; l++) {
 			if (!(m.err.v[l] < best.v[l]))
 				continue;
@@ -153,7 +153,7 @@ round_scale2(const struct tile *t, struct code c, struct wide *s,
     struct wide *min, uint16_t *half, uint16_t *half_min)
 {
 	struct wide ts, tm, best = everywhere(INFINITY), s0 = *s, m0 = *min;
-	struct sums2 m = { .r = everywhere(0.0f), .w = everywhere(0.0f) };
+	struct sums m = { .r = everywhere(0.0f), .w = everywhere(0.0f) };
 	int i, l;
 
 	tm = m0;
@@ -164,7 +164,7 @@ round_scale2(const struct tile *t, struct code c, struct wide *s,
 			tm.v[l] = qwen_f16_f32(half_near(i % 2 == 0 ? m0.v[l] :
 			    tm.v[l] + m.r.v[l] * inverse(m.w.v[l]), 0));
 		}
-		measure2(t, 32, c, &ts, &tm, &m);
+		measure(t, 32, c, &ts, &tm, &m);
 		for (l = 0; l < WIDE; l++) {
 			if (!(m.err.v[l] < best.v[l]))
 				continue;
@@ -229,24 +229,22 @@ find_power(const struct tile *t, struct code c, struct wide *s, int *byte)
 {
 	struct wide x, now, best = everywhere(INFINITY);
 	struct sums m;
-	int i, l, b, e;
+	int i, l, b[WIDE];
 
 	extremes(t, 32, &x);
 	for (i = 0; i < 4; i++) {
 		for (l = 0; l < WIDE; l++) {
-			e = (int)(qwen_f32_bits(x.v[l]) >> 23 & 255) - 127;
-			b = e + 127 - 3 + i;
-			now.v[l] = power(b < 0 ? 0 : b > 252 ? 252 : b);
+			b[l] = (int)(qwen_f32_bits(x.v[l]) >> 23 & 255) - 3 + i;
+			b[l] = b[l] < 0 ? 0 : b[l] > 252 ? 252 : b[l];
+			now.v[l] = power(b[l]);
 		}
-		measure(t, 32, c, &now, &m);
+		measure(t, 32, c, &now, NULL, &m);
 		for (l = 0; l < WIDE; l++) {
 			if (!(m.err.v[l] < best.v[l]))
 				continue;
-			e = (int)(qwen_f32_bits(x.v[l]) >> 23 & 255) - 127;
-			b = e + 127 - 3 + i;
 			best.v[l] = m.err.v[l];
 			s->v[l] = now.v[l];
-			byte[l] = b < 0 ? 0 : b > 252 ? 252 : b;
+			byte[l] = b[l];
 		}
 	}
 }

@@ -182,20 +182,6 @@ run(struct calibration *c, struct qwen_gguf *g, struct qwen_err *err)
 	return rc;
 }
 
-static int
-run_base(struct calibration *c, struct qwen_err *err)
-{
-	struct qwen_gguf *g;
-	int rc;
-
-	if (qwen_gguf_again(&g, c->p->in, err) < 0)
-		return -1;
-	c->base = 1;
-	rc = run(c, g, err);
-	c->base = 0;
-	return rc;
-}
-
 /* --------------------------------------------------------- changed tensors */
 
 struct buffer {
@@ -328,6 +314,7 @@ fill_in(struct calibration *c)
 static int
 measure_all(struct calibration *c, struct qwen_err *err)
 {
+	struct qwen_gguf *g;
 	size_t i;
 	unsigned layer, n_layer = 0;
 
@@ -340,8 +327,10 @@ measure_all(struct calibration *c, struct qwen_err *err)
 			return -1;
 	}
 	c->total = (uint64_t)c->p->opts.n_calibration * (c->n_groups + 1);
-	if (run_base(c, err) < 0)
+	c->base = 1;
+	if (qwen_gguf_again(&g, c->p->in, err) < 0 || run(c, g, err) < 0)
 		return -1;
+	c->base = 0;
 	for (i = 0; i < c->n_groups; i++) {
 		if (measure(c, i, err) < 0)
 			return -1;

@@ -65,62 +65,32 @@ coded(lanes v, struct code c)
 }
 
 /*
- * For each block with scale s and error r = x - s q, the weighted sums of r r
- * (err), r q and q q.  For the same codes, the best scale is s + rq / qq, and
- * reduces the error by rq rq / qq.
+ * For each block with scale s, minimum m and error r = x - (s q + m), the
+ * weighted sums of r r (err), r q, r, q q, q and 1 (w).  Without a minimum (m is
+ * NULL) only err, rq and qq are set: for the same codes, the best scale is then
+ * s + rq / qq, and reduces the error by rq rq / qq.
  */
 struct sums {
-	struct wide	 err, rq, qq;
-};
-
-INLINE void
-measure(const struct tile *t, int n, struct code c, const struct wide *s,
-    struct sums *out)
-{
-	lanes scale, inv, err, rq, qq, x, q, r, wr;
-	int g, k;
-
-	for (g = 0; g < WIDE; g += LANES) {
-		scale = at(s->v + g);
-		inv = inverses(scale);
-		err = rq = qq = all(0.0f);
-		for (k = 0; k < n; k++) {
-			x = at(t->x[k] + g);
-			q = coded(x * inv, c);
-			r = x - scale * q;
-			wr = at(t->w[k] + g) * r;
-			err += wr * r;
-			rq += wr * q;
-			qq += at(t->w[k] + g) * q * q;
-		}
-		put(out->err.v + g, err);
-		put(out->rq.v + g, rq);
-		put(out->qq.v + g, qq);
-	}
-}
-
-/* The same with a minimum m: r = x - (s q + m), q from 0 to c.hi. */
-struct sums2 {
 	struct wide	 err, rq, r, qq, q, w;
 };
 
 INLINE void
-measure2(const struct tile *t, int n, struct code c, const struct wide *s,
-    const struct wide *m, struct sums2 *out)
+measure(const struct tile *t, int n, struct code c, const struct wide *s,
+    const struct wide *m, struct sums *out)
 {
 	lanes scale, min, inv, err, rq, sr, qq, sq, sw, x, q, r, w;
 	int g, k;
 
 	for (g = 0; g < WIDE; g += LANES) {
 		scale = at(s->v + g);
-		min = at(m->v + g);
+		min = m != NULL ? at(m->v + g) : all(0.0f);
 		inv = inverses(scale);
 		err = rq = sr = qq = sq = sw = all(0.0f);
 		for (k = 0; k < n; k++) {
 			x = at(t->x[k] + g);
 			w = at(t->w[k] + g);
-			q = coded((x - min) * inv, c);
-			r = x - (scale * q + min);
+			q = coded((m != NULL ? (lanes)(x - min) : x) * inv, c);
+			r = x - (m != NULL ? scale * q + min : scale * q);
 			sw += w;
 			sr += w * r;
 			sq += w * q;
@@ -130,8 +100,10 @@ measure2(const struct tile *t, int n, struct code c, const struct wide *s,
 		}
 		put(out->err.v + g, err);
 		put(out->rq.v + g, rq);
-		put(out->r.v + g, sr);
 		put(out->qq.v + g, qq);
+		if (m == NULL)
+			continue;
+		put(out->r.v + g, sr);
 		put(out->q.v + g, sq);
 		put(out->w.v + g, sw);
 	}
@@ -205,7 +177,7 @@ find_scale(const struct tile *t, int n, struct code c, const float *try,
 	for (i = 0; i < n_try + rounds; i++) {
 		for (l = 0; l < WIDE; l++)
 			now.v[l] = i < n_try ? x.v[l] * (1.0f / try[i]) : s->v[l];
-		measure(t, n, c, &now, &m);
+		measure(t, n, c, &now, NULL, &m);
 		for (l = 0; l < WIDE; l++) {
 			step = m.qq.v[l] > 0.0f ? m.rq.v[l] / m.qq.v[l] : 0.0f;
 			e = m.err.v[l] - step * m.rq.v[l];
@@ -224,7 +196,7 @@ find_scale(const struct tile *t, int n, struct code c, const float *try,
  * that remains.  below: the minimum must be at most 0.
  */
 INLINE float
-better2(const struct sums2 *m, int l, int below, float *scale, float *min)
+better2(const struct sums *m, int l, int below, float *scale, float *min)
 {
 	float det = m->qq.v[l] * m->w.v[l] - m->q.v[l] * m->q.v[l];
 	float s = 0.0f, b = 0.0f, e = m->err.v[l];
@@ -255,7 +227,7 @@ find_scale2(const struct tile *t, int n, struct code c, int below, float cut,
     int cuts, int rounds, struct wide *s, struct wide *min)
 {
 	struct wide lo, hi, ts, tm, best = everywhere(INFINITY);
-	struct sums2 m;
+	struct sums m;
 	float e, d;
 	int i, k, l;
 
@@ -278,7 +250,7 @@ find_scale2(const struct tile *t, int n, struct code c, int below, float cut,
 				tm.v[l] = min->v[l];
 			}
 		}
-		measure2(t, n, c, &ts, &tm, &m);
+		measure(t, n, c, &ts, &tm, &m);
 		for (l = 0; l < WIDE; l++) {
 			e = better2(&m, l, below, &ts.v[l], &tm.v[l]);
 			if (e < best.v[l]) {

@@ -86,7 +86,7 @@ choose(const struct tile *t, const struct layout *f, const struct wide *want,
 			    f->lo, f->hi);
 			s.v[l] = c->d[l / per] * now.v[l];
 		}
-		measure(t, f->sub, f->code, &s, &one);
+		measure(t, f->sub, f->code, &s, NULL, &one);
 		for (l = 0; l < WIDE; l++) {
 			if (!(one.err.v[l] < m->err.v[l]))
 				continue;
@@ -187,11 +187,11 @@ share_scale(const struct tile *t, const struct layout *f, const float *where,
  */
 INLINE void
 choose2(const struct tile *t, const struct layout *f, const struct wide *want,
-    const struct wide *want_min, struct scales *c, struct sums2 *m)
+    const struct wide *want_min, struct scales *c, struct sums *m)
 {
 	int per = 256 / f->sub, i, l;
 	struct wide sc, mn, s, min = *want_min;
-	struct sums2 one = { .r = everywhere(0.0f), .w = everywhere(0.0f) };
+	struct sums one = { .r = everywhere(0.0f), .w = everywhere(0.0f) };
 	float at_min;
 
 	m->err = everywhere(INFINITY);
@@ -208,7 +208,7 @@ choose2(const struct tile *t, const struct layout *f, const struct wide *want,
 			s.v[l] = c->d[l / per] * sc.v[l];
 			min.v[l] = -(c->dmin[l / per] * mn.v[l]);
 		}
-		measure2(t, f->sub, f->code, &s, &min, &one);
+		measure(t, f->sub, f->code, &s, &min, &one);
 		for (l = 0; l < WIDE; l++) {
 			if (!(one.err.v[l] < m->err.v[l]))
 				continue;
@@ -228,7 +228,7 @@ choose2(const struct tile *t, const struct layout *f, const struct wide *want,
 
 INLINE void
 keep2(struct scales *best, float best_err[2], struct wide *want,
-    struct wide *want_min, const struct scales *c, const struct sums2 *m,
+    struct wide *want_min, const struct scales *c, const struct sums *m,
     int per)
 {
 	float err[2];
@@ -253,7 +253,7 @@ keep2(struct scales *best, float best_err[2], struct wide *want,
 
 /* Sets both common scales to the best for the chosen codes and sub-blocks. */
 INLINE void
-refit2(struct scales *c, const struct sums2 *m, int per)
+refit2(struct scales *c, const struct sums *m, int per)
 {
 	float det, ss[2], mm[2], sm[2], rs[2], rm[2];
 	struct wide v[5];
@@ -297,7 +297,7 @@ share_scale2(const struct tile *t, const struct layout *f, int n_where,
 	float top[2] = { 0, 0 }, top_min[2] = { 0, 0 };
 	float err[2] = { INFINITY, INFINITY };
 	struct scales c = nothing();
-	struct sums2 m;
+	struct sums m;
 
 	*best = c;
 	for (l = 0; l < WIDE; l++) {

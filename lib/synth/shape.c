@@ -8,59 +8,105 @@
 #include "base/mem.h"
 #include "synth/shape.h"
 
-/* Names, and sizes that several shapes share. */
-#define MODEL(title_, size_, recipe_)					\
-	.info.name = title_ "-" recipe_, .info.recipe = recipe_,	\
-	.title = title_, .size = size_
-#define HYBRID_SIZES .context = 262144, .head_dim = 256,	\
+/* Sizes of DeltaNet that all hybrid shapes share. */
+#define DELTANET_SIZES \
 	.interval = 4, .rope_dim = 64, .conv = 4, .state = 128, .groups = 16
-#define BASE(arch_, vocab)						\
-	.info.arch = arch_, .info.n_vocab = vocab, .pre = "qwen2",	\
-	.head_dim = 128, .rope_base = 1e6f
-#define QWEN3_DENSE BASE("qwen3", 151936), .kv_heads = 8, .context = 40960
-#define QWEN3_MOE BASE("qwen3moe", 151936), .kv_heads = 4,		\
-	.context = 40960, .info.n_expert = 128, .used = 8
-#define QWEN3_TEXTS BASE("qwen3", 151669), .kv_heads = 8,		\
-	.info.n_layer = 28, .tied = 1, .embd = 1024, .heads = 16, .ff = 3072
 
 static const struct qwen_synth_shape shapes[] = {
-	{ MODEL("Qwen3.6-35B-A3B", "35B-A3B", "UD-Q4_K_M"),
-	    .info.arch = "qwen35moe", .info.n_layer = 40, .info.n_mtp = 1,
-	    .info.n_expert = 256, .info.n_vocab = 248320, .pre = "qwen35",
-	    .embd = 2048, .heads = 16, .kv_heads = 2, .used = 8,
-	    .ff_exp = 512, .ff_shexp = 512, .rope_base = 1e7f, HYBRID_SIZES,
-	    .rank = 32 },
-	{ MODEL("Qwen3.8-27B", "27B", "UD-Q2_K_XL"), .info.arch = "qwen35",
-	    .info.n_layer = 64, .info.n_mtp = 1, .info.n_vocab = 248320,
-	    .pre = "qwen35", .embd = 5120, .heads = 24, .kv_heads = 4,
-	    .ff = 17408, .rope_base = 1e7f, HYBRID_SIZES, .rank = 48 },
-	{ MODEL("Qwen3-Coder-Next", "80B-A3B", "Q4_K_M"),
-	    .info.arch = "qwen3next", .info.n_layer = 48,
-	    .info.n_expert = 512, .info.n_vocab = 151936, .pre = "qwen2",
-	    .next = 1, .embd = 2048, .heads = 16, .kv_heads = 2,
-	    .ff = 5120, .used = 10, .ff_exp = 512, .ff_shexp = 512,
-	    .rope_base = 5e6f, HYBRID_SIZES, .rank = 32 },
-	{ MODEL("Qwen3-235B-A22B", "235B-A22B", "Q4_K_M"), QWEN3_MOE,
-	    .info.n_layer = 94, .embd = 4096, .heads = 64, .ff = 12288,
-	    .ff_exp = 1536 },
-	{ MODEL("Qwen3-30B-A3B", "30B-A3B", "Q4_K_M"), QWEN3_MOE,
-	    .info.n_layer = 48, .embd = 2048, .heads = 32, .ff = 6144,
-	    .ff_exp = 768 },
-	{ MODEL("Qwen2.5-Coder-7B", "7B", "Q4_K_M"), BASE("qwen2", 152064),
-	    .info.n_layer = 28, .qwen2 = 1, .embd = 3584, .heads = 28,
-	    .kv_heads = 4, .ff = 18944, .context = 32768 },
-	{ MODEL("Qwen3-Embedding-0.6B", "0.6B", "Q8_0"), QWEN3_TEXTS,
-	    .pooling = POOL_LAST, .context = 32768 },
-	{ MODEL("Qwen3-Reranker-0.6B", "0.6B", "Q8_0"), QWEN3_TEXTS,
-	    .pooling = POOL_RANK, .context = 40960 },
-	{ MODEL("Qwen3-0.6B", "0.6B", "Q4_K_M"), QWEN3_DENSE,
-	    .info.n_layer = 28, .tied = 1, .embd = 1024, .heads = 16, .ff = 3072 },
-	{ MODEL("Qwen3-1.7B", "1.7B", "Q4_K_M"), QWEN3_DENSE,
-	    .info.n_layer = 28, .tied = 1, .embd = 2048, .heads = 16, .ff = 6144 },
-	{ MODEL("Qwen3-4B", "4B", "Q4_K_M"), QWEN3_DENSE, .info.n_layer = 36,
-	    .tied = 1, .embd = 2560, .heads = 32, .ff = 9728 },
-	{ MODEL("Qwen3-8B", "8B", "Q4_K_M"), QWEN3_DENSE, .info.n_layer = 36,
-	    .embd = 4096, .heads = 32, .ff = 12288 },
+	{
+		.info = { .name = "Qwen3.6-35B-A3B-UD-Q4_K_M",
+		    .recipe = "UD-Q4_K_M", .arch = "qwen35moe", .n_layer = 40,
+		    .n_mtp = 1, .n_expert = 256, .n_vocab = 248320 },
+		.title = "Qwen3.6-35B-A3B", .size = "35B-A3B",
+		.pre = "qwen35", .embd = 2048, .heads = 16, .kv_heads = 2,
+		.head_dim = 256, .used = 8, .ff_exp = 512, .ff_shexp = 512,
+		.context = 262144, .rope_base = 1e7f, DELTANET_SIZES,
+		.rank = 32,
+	}, {
+		.info = { .name = "Qwen3.8-27B-UD-Q2_K_XL",
+		    .recipe = "UD-Q2_K_XL", .arch = "qwen35", .n_layer = 64,
+		    .n_mtp = 1, .n_vocab = 248320 },
+		.title = "Qwen3.8-27B", .size = "27B", .pre = "qwen35",
+		.embd = 5120, .heads = 24, .kv_heads = 4, .head_dim = 256,
+		.ff = 17408, .context = 262144, .rope_base = 1e7f,
+		DELTANET_SIZES, .rank = 48,
+	}, {
+		.info = { .name = "Qwen3-Coder-Next-Q4_K_M",
+		    .recipe = "Q4_K_M", .arch = "qwen3next", .n_layer = 48,
+		    .n_expert = 512, .n_vocab = 151936 },
+		.title = "Qwen3-Coder-Next", .size = "80B-A3B",
+		.pre = "qwen2", .next = 1, .embd = 2048, .heads = 16,
+		.kv_heads = 2, .head_dim = 256, .ff = 5120, .used = 10,
+		.ff_exp = 512, .ff_shexp = 512, .context = 262144,
+		.rope_base = 5e6f, DELTANET_SIZES, .rank = 32,
+	}, {
+		.info = { .name = "Qwen3-235B-A22B-Q4_K_M",
+		    .recipe = "Q4_K_M", .arch = "qwen3moe", .n_layer = 94,
+		    .n_expert = 128, .n_vocab = 151936 },
+		.title = "Qwen3-235B-A22B", .size = "235B-A22B",
+		.pre = "qwen2", .embd = 4096, .heads = 64, .kv_heads = 4,
+		.head_dim = 128, .ff = 12288, .used = 8, .ff_exp = 1536,
+		.context = 40960, .rope_base = 1e6f,
+	}, {
+		.info = { .name = "Qwen3-30B-A3B-Q4_K_M",
+		    .recipe = "Q4_K_M", .arch = "qwen3moe", .n_layer = 48,
+		    .n_expert = 128, .n_vocab = 151936 },
+		.title = "Qwen3-30B-A3B", .size = "30B-A3B", .pre = "qwen2",
+		.embd = 2048, .heads = 32, .kv_heads = 4, .head_dim = 128,
+		.ff = 6144, .used = 8, .ff_exp = 768, .context = 40960,
+		.rope_base = 1e6f,
+	}, {
+		.info = { .name = "Qwen2.5-Coder-7B-Q4_K_M",
+		    .recipe = "Q4_K_M", .arch = "qwen2", .n_layer = 28,
+		    .n_vocab = 152064 },
+		.title = "Qwen2.5-Coder-7B", .size = "7B", .pre = "qwen2",
+		.qwen2 = 1, .embd = 3584, .heads = 28, .kv_heads = 4,
+		.head_dim = 128, .ff = 18944, .context = 32768,
+		.rope_base = 1e6f,
+	}, {
+		.info = { .name = "Qwen3-Embedding-0.6B-Q8_0",
+		    .recipe = "Q8_0", .arch = "qwen3", .n_layer = 28,
+		    .n_vocab = 151669 },
+		.title = "Qwen3-Embedding-0.6B", .size = "0.6B",
+		.pre = "qwen2", .tied = 1, .pooling = POOL_LAST,
+		.embd = 1024, .heads = 16, .kv_heads = 8, .head_dim = 128,
+		.ff = 3072, .context = 32768, .rope_base = 1e6f,
+	}, {
+		.info = { .name = "Qwen3-Reranker-0.6B-Q8_0",
+		    .recipe = "Q8_0", .arch = "qwen3", .n_layer = 28,
+		    .n_vocab = 151669 },
+		.title = "Qwen3-Reranker-0.6B", .size = "0.6B",
+		.pre = "qwen2", .tied = 1, .pooling = POOL_RANK,
+		.embd = 1024, .heads = 16, .kv_heads = 8, .head_dim = 128,
+		.ff = 3072, .context = 40960, .rope_base = 1e6f,
+	}, {
+		.info = { .name = "Qwen3-0.6B-Q4_K_M", .recipe = "Q4_K_M",
+		    .arch = "qwen3", .n_layer = 28, .n_vocab = 151936 },
+		.title = "Qwen3-0.6B", .size = "0.6B", .pre = "qwen2",
+		.tied = 1, .embd = 1024, .heads = 16, .kv_heads = 8,
+		.head_dim = 128, .ff = 3072, .context = 40960,
+		.rope_base = 1e6f,
+	}, {
+		.info = { .name = "Qwen3-1.7B-Q4_K_M", .recipe = "Q4_K_M",
+		    .arch = "qwen3", .n_layer = 28, .n_vocab = 151936 },
+		.title = "Qwen3-1.7B", .size = "1.7B", .pre = "qwen2",
+		.tied = 1, .embd = 2048, .heads = 16, .kv_heads = 8,
+		.head_dim = 128, .ff = 6144, .context = 40960,
+		.rope_base = 1e6f,
+	}, {
+		.info = { .name = "Qwen3-4B-Q4_K_M", .recipe = "Q4_K_M",
+		    .arch = "qwen3", .n_layer = 36, .n_vocab = 151936 },
+		.title = "Qwen3-4B", .size = "4B", .pre = "qwen2",
+		.tied = 1, .embd = 2560, .heads = 32, .kv_heads = 8,
+		.head_dim = 128, .ff = 9728, .context = 40960,
+		.rope_base = 1e6f,
+	}, {
+		.info = { .name = "Qwen3-8B-Q4_K_M", .recipe = "Q4_K_M",
+		    .arch = "qwen3", .n_layer = 36, .n_vocab = 151936 },
+		.title = "Qwen3-8B", .size = "8B", .pre = "qwen2",
+		.embd = 4096, .heads = 32, .kv_heads = 8, .head_dim = 128,
+		.ff = 12288, .context = 40960, .rope_base = 1e6f,
+	},
 };
 
 const struct qwen_synth_shape *

@@ -295,29 +295,28 @@ plan_expert_matrix(struct qwen_hub_gguf *g, const char *to, int which,
  * Adds the tensors of a pair for all experts of a layer: down, or gate and up.
  */
 static int
-plan_experts(struct adapter_plan *p, uint32_t layer, int inner,
+plan_experts(struct adapter_plan *p, const struct hub_name *of, int inner,
     const struct qwen_st_tensor *const *pair)
 {
-	static const char *const what[] = { "gate", "up", "down" };
 	size_t first = p->g->n;
+	struct hub_name name = *of;
 	struct experts e;
-	char to[48];
+	char module[48];
 	uint64_t row0;
 	float times;
 	int i;
 
 	if (identify_expert_pair(p, inner, pair, &e) < 0)
 		return -1;
-	snprintf(to, sizeof to, "layers.%u.mlp.experts.%s", layer, e.down ?
-	    "down_proj" : "gate_up_proj");
-	if (qwen_hub_alpha_of(p, to, &times) < 0)
+	snprintf(module, sizeof module, "layers.%d.mlp.experts.%s", of->layer,
+	    e.down ? "down_proj" : "gate_up_proj");
+	if (qwen_hub_alpha_of(p, module, &times) < 0)
 		return -1;
-	for (i = e.down ? 2 : 0; i < (e.down ? 3 : 2); i++) {
-		snprintf(to, sizeof to, "blk.%u.ffn_%s_exps.weight", layer,
-		    what[i]);
-		row0 = i == 1 ? e.out / 2 : 0;
-		if (plan_expert_matrix(p->g, to, 0, &e, 0, pair) < 0 ||
-		    plan_expert_matrix(p->g, to, 1, &e, row0, pair) < 0)
+	for (i = !e.down; i < (e.down ? 1 : 3); i++) {	/* down; gate, up */
+		qwen_hub_name_experts(&name, i);
+		row0 = i == 2 ? e.out / 2 : 0;
+		if (plan_expert_matrix(p->g, name.to, 0, &e, 0, pair) < 0 ||
+		    plan_expert_matrix(p->g, name.to, 1, &e, row0, pair) < 0)
 			return -1;
 	}
 	scale_b_tensors(p->g, first, times);
@@ -370,32 +369,17 @@ static int
 gather(struct adapter_plan *p, const struct hub_name *name, float times,
     const struct qwen_st_tensor *const *pair)
 {
-	uint32_t n = p->g->n_expert;
-	const struct qwen_st_tensor **at;
 	struct adapter_stack *s;
 
 	if (name->is_mtp)
 		return qwen_hub_bad_tensor(p->h, pair[0], "adapters for "
 		    "experts of the MTP block are not supported");
 	s = &p->stack[name->layer];
-	if (name->expert >= n)
-		return qwen_hub_bad_tensor(p->h, pair[0], "expert number out "
-		    "of range, config.json has %u experts", n);
-	if (s->w == NULL &&
-	    (s->w = calloc((size_t)n * 6, sizeof *s->w)) == NULL)
-		return qwen_oom(p->h->err);
-	at = s->w + 2 * ((size_t)name->which * n + name->expert);
-	if (at[0] != NULL)
-		return qwen_fail(p->h->err, QWEN_EFORMAT, "tensors %.90s and "
-		    "%.90s map to the same expert", at[0]->name, pair[0]->name);
-	if (s->n[name->which] > 0 && s->times[name->which] != times)
+	if (s->e.n[name->which] > 0 && s->times[name->which] != times)
 		return qwen_hub_bad_tensor(p->h, pair[0], "a separate alpha "
 		    "for one expert is not supported");
-	at[0] = pair[0];
-	at[1] = pair[1];
 	s->times[name->which] = times;
-	s->n[name->which]++;
-	return 0;
+	return qwen_hub_gather(p->g, &s->e, name, pair, 2);
 }
 
 /*
@@ -408,18 +392,13 @@ is_expert_pair_name(char *name, int *inner)
 {
 	static const char *const end[] = { ".mlp.experts.weight",
 	    ".mlp.experts.base_layer.weight" };
-	size_t n = strlen(name), m;
-	int i;
 
-	for (i = 0; i < 2; i++) {
-		m = strlen(end[i]);
-		if (n <= m || strcmp(name + n - m, end[i]) != 0)
-			continue;
-		*inner = i;
-		strcpy(name + n - m, ".mlp.experts.down_proj");
-		return 1;
-	}
-	return 0;
+	*inner = qwen_hub_ends(name, end[1]);
+	if (!*inner && !qwen_hub_ends(name, end[0]))
+		return 0;
+	strcpy(name + strlen(name) - strlen(end[*inner]),
+	    ".mlp.experts.down_proj");
+	return 1;
 }
 
 /*
@@ -446,25 +425,21 @@ plan_pair(struct adapter_plan *p, const struct qwen_st_tensor *w)
 	const struct qwen_st_tensor *pair[2] = { w, NULL };
 	size_t first = p->g->n;
 	struct hub_name of;
-	int rc = pair_of(p, w, name, &pair[1]), inner;
+	int rc = pair_of(p, w, name, &pair[1]), inner, all;
 	float times;
 
 	if (rc <= 0)
 		return rc;
-	if (p->g->n_expert > 0 && is_expert_pair_name(name, &inner)) {
-		if (qwen_hub_name(p->h, name, p->g->n_layer, &of) < 0)
-			return -1;
-		return plan_experts(p, (uint32_t)of.layer, inner, pair);
-	}
+	all = p->g->n_expert > 0 && is_expert_pair_name(name, &inner);
 	if (qwen_hub_name(p->h, name, p->g->n_layer, &of) < 0)
 		return -1;
+	if (all)
+		return plan_experts(p, &of, inner, pair);
 	if (of.how == HUB_IGNORED) {
 		p->n_ignored++;
 		return 0;
 	}
-	if (check_rank(p, w) < 0)
-		return -1;
-	if (qwen_hub_alpha_of(p, name, &times) < 0)
+	if (check_rank(p, w) < 0 || qwen_hub_alpha_of(p, name, &times) < 0)
 		return -1;
 	if (of.how == HUB_EXPERT && p->g->n_expert > 0)
 		return gather(p, &of, times, pair);
@@ -480,24 +455,24 @@ plan_pair(struct adapter_plan *p, const struct qwen_st_tensor *w)
 static int
 plan_stack(struct adapter_plan *p, uint32_t layer)
 {
-	static const char *const what[] = { "down", "gate", "up" };
 	struct adapter_stack *s = &p->stack[layer];
 	struct hub_name name = { .how = HUB_EXPERT, .layer = (int)layer };
 	uint32_t n = p->g->n_expert;
-	size_t i, first;
+	size_t first;
+	int i;
 
 	for (i = 0; i < 3; i++) {
-		if (s->n[i] == 0)
+		if (s->e.n[i] == 0)
 			continue;
-		if (s->n[i] < n)
+		if (s->e.n[i] < n)
 			return qwen_fail(p->h->err, QWEN_EFORMAT, "layer %u: "
 			    "%s_proj of only %u of %u experts: adapters must "
-			    "cover all experts or none", layer, what[i],
-			    s->n[i], n);
-		snprintf(name.to, sizeof name.to, "blk.%u.ffn_%s_exps.weight",
-		    layer, what[i]);
+			    "cover all experts or none", layer,
+			    qwen_hub_expert[i], s->e.n[i], n);
+		qwen_hub_name_experts(&name, i);
 		first = p->g->n;
-		if (plan_pair_tensors(p->g, &name, s->w + 2 * i * n, n) < 0)
+		if (plan_pair_tensors(p->g, &name, s->e.w + 2 * (size_t)i * n,
+		    n) < 0)
 			return -1;
 		scale_b_tensors(p->g, first, s->times[i]);
 	}
@@ -523,7 +498,7 @@ plan_adapter(struct qwen_hub_gguf *g)
 	for (l = 0; l < g->n_layer && rc == 0; l++)
 		rc = plan_stack(&p, l);
 	for (l = 0; p.stack != NULL && l < g->n_layer; l++)
-		free(p.stack[l].w);
+		free(p.stack[l].e.w);
 	free(p.stack);
 	qwen_hub_adapter_config_fini(&p);
 	if (rc == 0 && g->n == 0)

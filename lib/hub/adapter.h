@@ -3,12 +3,11 @@
 #ifndef QWEN_HUB_ADAPTER_H
 #define QWEN_HUB_ADAPTER_H
 
-#include "hub/plan.h"
+#include "hub/make.h"
 
-/* The pairs of a layer's experts, [3][n_expert][2]: down, gate, up. */
+/* The pairs of a layer's experts. */
 struct adapter_stack {
-	const struct qwen_st_tensor **w;
-	uint32_t	 n[3];
+	struct hub_experts e;
 	float		 times[3];	/* their alpha, as by
 					   qwen_hub_alpha_of() */
 };

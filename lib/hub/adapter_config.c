@@ -18,12 +18,9 @@ is_set(yyjson_val *v)
 	    !yyjson_equals_str(v, "") && !yyjson_equals_str(v, "none");
 }
 
-static int
-bad_config(const struct adapter_plan *p, const char *what)
-{
-	return qwen_fail(p->h->err, QWEN_EUNSUP, "%s/adapter_config.json: %s",
-	    p->h->adapter_path, what);
-}
+#define bad_config(p, ...) (qwen_fail((p)->h->err, QWEN_EUNSUP, __VA_ARGS__), \
+	qwen_fail_in((p)->h->err, "%s/adapter_config.json", \
+	(p)->h->adapter_path))
 
 /*
  * Returns 1 if training began by changing the model's weights (pissa, olora,
@@ -54,23 +51,18 @@ check_kind(const struct adapter_plan *p, yyjson_val *root)
 	    "layer_replication", "modules_to_save", "trainable_token_indices",
 	    "alora_invocation_tokens", "arrow_config", "kasa_config" };
 	const char *type = qwen_hub_str(root, "peft_type");
-	char line[100];
 	size_t i;
 
-	if (type == NULL || strcmp(type, "LORA") != 0) {
-		snprintf(line, sizeof line, "peft_type is %.40s, not LORA",
+	if (type == NULL || strcmp(type, "LORA") != 0)
+		return bad_config(p, "peft_type is %.40s, not LORA",
 		    type != NULL ? type : "not there");
-		return bad_config(p, line);
-	}
 	if (init_changes_model(root))
 		return bad_config(p, "init_lora_weights changed the model's "
 		    "own weights, which are not in the folder");
 	for (i = 0; i < sizeof other / sizeof other[0]; i++) {
-		if (!is_set(yyjson_obj_get(root, other[i])))
-			continue;
-		snprintf(line, sizeof line, "%s is set, which is not "
-		    "known here", other[i]);
-		return bad_config(p, line);
+		if (is_set(yyjson_obj_get(root, other[i])))
+			return bad_config(p, "%s is set, which is not known "
+			    "here", other[i]);
 	}
 	return 0;
 }
@@ -111,14 +103,11 @@ read_mlx(struct adapter_plan *p, yyjson_val *root)
 {
 	yyjson_val *type = yyjson_obj_get(root, "fine_tune_type");
 	yyjson_val *par = yyjson_obj_get(root, "lora_parameters");
-	char line[100];
 	double scale;
 
-	if (type != NULL && !yyjson_equals_str(type, "lora")) {
-		snprintf(line, sizeof line, "fine_tune_type is %.40s, not lora",
+	if (type != NULL && !yyjson_equals_str(type, "lora"))
+		return bad_config(p, "fine_tune_type is %.40s, not lora",
 		    yyjson_is_str(type) ? yyjson_get_str(type) : "no word");
-		return bad_config(p, line);
-	}
 	if (!yyjson_is_obj(par))
 		return bad_config(p, "lora_parameters is missing, which an MLX "
 		    "adapter needs (adapters.safetensors)");
@@ -249,15 +238,13 @@ qwen_hub_alpha_of(const struct adapter_plan *p, const char *name, float *times)
 {
 	yyjson_val *root = yyjson_doc_get_root(p->h->adapter);
 	const struct adapter_alpha *a = first_end(p, name, NULL);
-	size_t n = strlen(name), m = strlen(".weight");
 	char module[ST_NAME_MAX + 20];
 	double all, alpha;
 
 	*times = 1;
-	if (n > m && n - m < sizeof module &&
-	    strcmp(name + n - m, ".weight") == 0) {
-		memcpy(module, name, n - m);
-		module[n - m] = '\0';
+	if (qwen_hub_ends(name, ".weight")) {
+		snprintf(module, sizeof module, "%.*s",
+		    (int)(strlen(name) - strlen(".weight")), name);
 		a = first_end(p, module, a);
 	}
 	if (p->odd_alpha < (a != NULL ? a->at : SIZE_MAX))

@@ -208,11 +208,19 @@ number(const char **s)
 	return n;
 }
 
+const char *const qwen_hub_expert[3] = { "down", "gate", "up" };
+
+void
+qwen_hub_name_experts(struct hub_name *name, int which)
+{
+	snprintf(name->to, sizeof name->to, "blk.%d.ffn_%s_exps.weight",
+	    name->layer, qwen_hub_expert[which]);
+}
+
 /* Recognises names such as "experts.7.up_proj.weight". */
 static int
 of_expert(const char *s, struct hub_name *out)
 {
-	static const char *const name[] = { "down", "gate", "up" };
 	const char *at = skip(s, "mlp.experts.");
 	char want[24];
 	long n;
@@ -221,13 +229,13 @@ of_expert(const char *s, struct hub_name *out)
 	if (at == s || (n = number(&at)) < 0)
 		return 0;
 	for (i = 0; i < 3; i++) {
-		snprintf(want, sizeof want, "%s_proj.weight", name[i]);
+		snprintf(want, sizeof want, "%s_proj.weight",
+		    qwen_hub_expert[i]);
 		if (strcmp(at, want) == 0) {
 			out->how = HUB_EXPERT;
 			out->expert = (uint32_t)n;
 			out->which = i;
-			snprintf(out->to, sizeof out->to,
-			    "blk.%d.ffn_%s_exps.weight", out->layer, name[i]);
+			qwen_hub_name_experts(out, i);
 			return 1;
 		}
 	}

@@ -56,6 +56,12 @@ struct hub_name {
 					   up */
 };
 
+/* Names of the matrices of experts, "down", "gate" and "up". */
+extern const char *const qwen_hub_expert[3];
+
+/* Sets name->to to the stack of all experts of its layer, for this matrix. */
+void qwen_hub_name_experts(struct hub_name *name, int which);
+
 /* Returns the class that config.json names, or NULL. */
 const char *qwen_hub_class(const struct qwen_hub *h);
 

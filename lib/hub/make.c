@@ -294,6 +294,28 @@ stacked(struct qwen_hub_gguf *g, const struct hub_tensor *t,
 	return 0;
 }
 
+int
+qwen_hub_gather(const struct qwen_hub_gguf *g, struct hub_experts *e,
+    const struct hub_name *name, const struct qwen_st_tensor *const *w,
+    size_t each)
+{
+	size_t n = g->n_expert;
+	const struct qwen_st_tensor **at;
+
+	if (name->expert >= n)
+		return qwen_hub_bad_tensor(g->hub, w[0], "expert number out of "
+		    "range, config.json has %zu experts", n);
+	if (e->w == NULL && (e->w = calloc(n * 3 * each, sizeof *e->w)) == NULL)
+		return qwen_oom(g->hub->err);
+	at = e->w + each * ((size_t)name->which * n + name->expert);
+	if (at[0] != NULL)
+		return qwen_fail(g->hub->err, QWEN_EFORMAT, "tensors %.90s and "
+		    "%.90s map to the same expert", at[0]->name, w[0]->name);
+	memcpy(at, w, each * sizeof *at);
+	e->n[name->which]++;
+	return 0;
+}
+
 /* ------------------------------------------------------------- one tensor */
 
 int

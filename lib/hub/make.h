@@ -22,6 +22,17 @@ int qwen_hub_make_classifier(struct qwen_hub_gguf *g,
 
 /* ---- shared with adapters */
 
+/* Tensors of a layer's experts: [3][n_expert][each] for down, gate and up. */
+struct hub_experts {
+	const struct qwen_st_tensor **w;
+	uint32_t	 n[3];		/* experts met so far */
+};
+
+/* Adds the `each' tensors of the expert called name. */
+int qwen_hub_gather(const struct qwen_hub_gguf *g, struct hub_experts *e,
+    const struct hub_name *name, const struct qwen_st_tensor *const *w,
+    size_t each);
+
 /*
  * Adds one tensor to the file, and sources for it; checks the length of the
  * name.

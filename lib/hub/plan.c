@@ -12,12 +12,12 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "hub/json.h"
 #include "hub/make.h"
 
-/* Experts of a layer met so far: [3][n_expert], for down, gate and up. */
+/* Experts of a layer met so far. */
 struct expert_group {
-	const struct qwen_st_tensor **w;
-	uint32_t	 n[3];
+	struct hub_experts e;
 	int		 done[3];
 };
 
@@ -39,36 +39,23 @@ gather(struct plan *p, const struct qwen_st_tensor *w,
     const struct hub_name *name)
 {
 	uint32_t n = p->g->n_expert;
-	struct expert_group *e = &p->group[name->layer];
-	const struct qwen_st_tensor **at;
+	struct expert_group *x = &p->group[name->layer];
 	struct hub_name all = *name;
-	static const char *const what[] = { "down", "gate", "up" };
 	int i;
 
-	if (name->expert >= n)
-		return qwen_hub_bad_tensor(p->h, w, "expert number out of "
-		    "range, config.json has %u experts", n);
-	if (e->w == NULL &&
-	    (e->w = calloc((size_t)n * 3, sizeof *e->w)) == NULL)
-		return qwen_oom(p->h->err);
-	at = &e->w[(size_t)name->which * n + name->expert];
-	if (*at != NULL)
-		return qwen_fail(p->h->err, QWEN_EFORMAT, "tensors %.90s and "
-		    "%.90s map to the same expert", (*at)->name, w->name);
-	*at = w;
-	e->n[name->which]++;
+	if (qwen_hub_gather(p->g, &x->e, name, &w, 1) < 0)
+		return -1;
 	for (i = 0; i < 3; i++) {
 		/*
 		 * codes: stack a matrix as soon as it is complete; others:
 		 * stack all three together
 		 */
-		if (e->done[i] || (p->codes ? i != name->which || e->n[i] < n :
-		    e->n[0] < n || e->n[1] < n || e->n[2] < n))
+		if (x->done[i] || (p->codes ? i != name->which || x->e.n[i] <
+		    n : x->e.n[0] < n || x->e.n[1] < n || x->e.n[2] < n))
 			continue;
-		e->done[i] = 1;
-		snprintf(all.to, sizeof all.to, "blk.%d.ffn_%s_exps.weight",
-		    name->layer, what[i]);
-		if (qwen_hub_make(p->g, &all, e->w + (size_t)i * n, n) < 0)
+		x->done[i] = 1;
+		qwen_hub_name_experts(&all, i);
+		if (qwen_hub_make(p->g, &all, x->e.w + (size_t)i * n, n) < 0)
 			return -1;
 	}
 	return 0;
@@ -77,17 +64,16 @@ gather(struct plan *p, const struct qwen_st_tensor *w,
 static int
 check_experts(const struct plan *p)
 {
-	static const char *const what[] = { "down_proj", "gate_proj", "up_proj" };
 	uint32_t l, n = p->g->n_layer + p->g->n_mtp;
 	int i;
 
 	for (l = 0; l < n; l++) {
 		for (i = 0; i < 3; i++) {
-			if (p->group[l].w != NULL && !p->group[l].done[i])
+			if (p->group[l].e.w != NULL && !p->group[l].done[i])
 				return qwen_fail(p->h->err, QWEN_EFORMAT,
-				    "layer %u: the files have %s of only %u of "
-				    "%u experts", l, what[i], p->group[l].n[i],
-				    p->g->n_expert);
+				    "layer %u: the files have %s_proj of only "
+				    "%u of %u experts", l, qwen_hub_expert[i],
+				    p->group[l].e.n[i], p->g->n_expert);
 		}
 	}
 	return 0;
@@ -110,10 +96,10 @@ name_of(const struct qwen_hub_gguf *g, const struct qwen_st_tensor *w,
     struct hub_name *name)
 {
 	char s[ST_NAME_MAX + 1];
-	size_t n = strlen(w->name), m = strlen("_packed");
+	size_t n = strlen(w->name);
 
-	if (n > m && strcmp(w->name + n - m, "_packed") == 0)
-		n -= m;
+	if (qwen_hub_ends(w->name, "_packed"))
+		n -= strlen("_packed");
 	snprintf(s, sizeof s, "%.*s", (int)n, w->name);
 	return qwen_hub_name(g->hub, s, g->n_layer, name);
 }
@@ -491,7 +477,7 @@ qwen_hub_plan(struct qwen_hub_gguf *g)
 		qwen_gguf_note(g->w, "%zu tensors for images or audio are left "
 		    "out: the file is for text only", p.n_other);
 	for (l = 0; p.group != NULL && l < n; l++)
-		free(p.group[l].w);
+		free(p.group[l].e.w);
 	free(p.group);
 	free(p.seen);
 	return rc;

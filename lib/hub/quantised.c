@@ -55,13 +55,6 @@ variant_of(const struct qwen_hub *h)
 	return s != NULL ? s : qwen_hub_str(q, "quant_algo");
 }
 
-static int
-is_float(const struct qwen_st_tensor *t)
-{
-	return t->type == ST_F64 || t->type == ST_F32 || t->type == ST_F16 ||
-	    t->type == ST_BF16;
-}
-
 /* Returns 1 if the method is supported; of MLX only the mode "affine" is. */
 static int
 is_read(const char *method, const char *variant)
@@ -77,9 +70,9 @@ is_read(const char *method, const char *variant)
 static int
 is_packed(const struct qwen_hub *h, const struct qwen_st_tensor *t)
 {
-	return !is_float(t) && !qwen_hub_is_affine(h, t) && t->type != ST_F8_E4M3 &&
-	    t->type != ST_F8_E5M2 && t->type != ST_F8_E8M0 &&
-	    t->type != ST_I8 && t->type != ST_U8 &&
+	return !qwen_st_is_float(t->type) && !qwen_hub_is_affine(h, t) &&
+	    t->type != ST_F8_E4M3 && t->type != ST_F8_E5M2 &&
+	    t->type != ST_F8_E8M0 && t->type != ST_I8 && t->type != ST_U8 &&
 	    !qwen_hub_is_scale(t->name);
 }
 
@@ -98,11 +91,10 @@ has_transforms(const struct qwen_hub *h)
 static const struct qwen_st_tensor *
 find_ending(const struct qwen_hub *h, const char *ending)
 {
-	size_t i, n, m = strlen(ending);
+	size_t i;
 
 	for (i = 0; i < h->st.n; i++) {
-		n = strlen(h->st.v[i].name);
-		if (n > m && strcmp(h->st.v[i].name + n - m, ending) == 0)
+		if (qwen_hub_ends(h->st.v[i].name, ending))
 			return &h->st.v[i];
 	}
 	return NULL;
@@ -154,7 +146,8 @@ qwen_hub_check_quantised(const struct qwen_hub *h)
 		    "quantization_config is not supported: use the original "
 		    "model, or a GGUF file of it");
 	for (i = 0; i < h->st.n; i++) {
-		if (ok ? !is_packed(h, &h->st.v[i]) : is_float(&h->st.v[i]))
+		if (ok ? !is_packed(h, &h->st.v[i]) :
+		    qwen_st_is_float(h->st.v[i].type))
 			continue;
 		return qwen_hub_fail(h, NULL, "weights quantised with "
 		    "%s%s%.40s%s (config.json) are not supported: use the "

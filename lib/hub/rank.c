@@ -4,6 +4,7 @@
  * recognised by the name of the folder or its README.md, like in llama.cpp's
  * converter; and models whose config names a sequence classifier.
  */
+#define _GNU_SOURCE	/* strcasestr */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,20 +16,11 @@
 
 enum { LABELS_MAX = 1024 };
 
-/* Returns 1 if s contains the word (lower case), ignoring case. */
+/* Returns 1 if s, which may be NULL, contains the word, ignoring case. */
 static int
 says(const char *s, const char *word)
 {
-	size_t n = strlen(word), i;
-
-	for (; s != NULL && *s != '\0'; s++) {
-		for (i = 0; i < n && (s[i] >= 'A' && s[i] <= 'Z' ?
-		    s[i] - 'A' + 'a' : s[i]) == word[i]; i++)
-			;
-		if (i == n)
-			return 1;
-	}
-	return 0;
+	return s != NULL && strcasestr(s, word) != NULL;
 }
 
 /*

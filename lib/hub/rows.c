@@ -104,32 +104,22 @@ store_q8_0(const float *x, size_t n, unsigned char *dst)
 static int
 store(uint32_t type, const float *x, size_t n, unsigned char *dst)
 {
+	int half = type == GGML_F16;
 	uint16_t h;
 	size_t i;
 
-	switch (type) {
-	case GGML_F32:
-		for (i = 0; i < n; i++)
-			qwen_put_le32(dst + 4 * i, qwen_f32_bits(x[i]));
-		break;
-	case GGML_F16:
-		for (i = 0; i < n; i++) {
-			h = qwen_f32_f16(x[i]);
-			if (!isfinite(qwen_f16_f32(h)) && isfinite(x[i]))
-				return -1;
-			qwen_put_le16(dst + 2 * i, h);
-		}
-		break;
-	case GGML_BF16:
-		for (i = 0; i < n; i++) {
-			h = qwen_f32_bf16(x[i]);
-			if (!isfinite(qwen_bf16_f32(h)) && isfinite(x[i]))
-				return -1;
-			qwen_put_le16(dst + 2 * i, h);
-		}
-		break;
-	default:
+	if (type == GGML_Q8_0)
 		return store_q8_0(x, n, dst);
+	for (i = 0; i < n; i++) {
+		if (type == GGML_F32) {
+			qwen_put_le32(dst + 4 * i, qwen_f32_bits(x[i]));
+			continue;
+		}
+		h = half ? qwen_f32_f16(x[i]) : qwen_f32_bf16(x[i]);
+		if (!isfinite(half ? qwen_f16_f32(h) : qwen_bf16_f32(h)) &&
+		    isfinite(x[i]))
+			return -1;
+		qwen_put_le16(dst + 2 * i, h);
 	}
 	return 0;
 }

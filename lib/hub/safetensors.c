@@ -4,11 +4,9 @@
  * text; the text, with type, shape and offsets of each tensor; then the data
  * (https://github.com/huggingface/safetensors, "Format").
  */
-#include <sys/mman.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cursor.h"
 #include "base/err.h"
@@ -300,14 +298,6 @@ qwen_st_fini(struct qwen_st *st)
 void
 qwen_st_done(const struct qwen_st_tensor *t)
 {
-	long page = sysconf(_SC_PAGESIZE);
-	uintptr_t mask, from, to;
-
-	if (page <= 0 || !t->mapped)
-		return;
-	mask = (uintptr_t)page - 1;
-	from = ((uintptr_t)t->data + mask) & ~mask;
-	to = ((uintptr_t)t->data + t->bytes) & ~mask;
-	if (from < to)
-		madvise((void *)from, to - from, MADV_DONTNEED);
+	if (t->mapped)
+		qwen_give_back((void *)(uintptr_t)t->data, t->bytes);
 }

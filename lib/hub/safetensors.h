@@ -41,6 +41,13 @@ struct qwen_st {
 const char *qwen_st_type_name(enum qwen_st_type type);
 size_t qwen_st_type_bytes(enum qwen_st_type type);
 
+/* Returns 1 for F64, F32, F16 and BF16. */
+static inline int
+qwen_st_is_float(enum qwen_st_type type)
+{
+	return type <= ST_BF16;
+}
+
 /*
  * Adds the tensors of a file to *st, which is initially zero.  Maps the file,
  * and checks its header against its length: names, types, shapes, and that the

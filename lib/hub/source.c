@@ -193,8 +193,7 @@ qwen_hub_source(const struct qwen_hub_gguf *g, const struct qwen_st_tensor *w,
 	if (!as_planes(w, &s->planes, &s->rows, &s->columns))
 		return qwen_hub_bad_tensor(g->hub, w, "unsupported shape of %u "
 		    "dimensions and %" PRIu64 " elements", w->n_dims, w->n);
-	if (w->type == ST_F64 || w->type == ST_F32 || w->type == ST_F16 ||
-	    w->type == ST_BF16)
+	if (qwen_st_is_float(w->type))
 		return 0;
 	if (qwen_hub_is_affine(g->hub, w))
 		return qwen_hub_affine(g, s);

@@ -254,6 +254,13 @@ content(yyjson_val *v)
 	return s != NULL ? s : qwen_hub_str(v, "content");
 }
 
+/* Returns the special token of a template's part, or NULL. */
+static const char *
+special_of(yyjson_val *part)
+{
+	return qwen_hub_str(yyjson_obj_get(part, "SpecialToken"), "id");
+}
+
 /* Reads which tokens are put before and after a text. */
 static void
 read_template(yyjson_val *p, struct specials *s)
@@ -264,10 +271,8 @@ read_template(yyjson_val *p, struct specials *s)
 
 	if (n < 2)
 		return;
-	first = qwen_hub_str(yyjson_obj_get(yyjson_arr_get_first(single),
-	    "SpecialToken"), "id");
-	last = qwen_hub_str(yyjson_obj_get(yyjson_arr_get_last(single),
-	    "SpecialToken"), "id");
+	first = special_of(yyjson_arr_get_first(single));
+	last = special_of(yyjson_arr_get_last(single));
 	if (first != NULL) {
 		if (s->text[BOS] == NULL)
 			s->text[BOS] = first;

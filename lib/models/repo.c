@@ -3,6 +3,7 @@
  * repo.c - which files of a repository are models, and which of them a format
  * selects.
  */
+#define _GNU_SOURCE	/* strcasestr */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,21 +29,6 @@ ends_with(const char *s, const char *end)
 	size_t n = strlen(s), m = strlen(end);
 
 	return n > m && strcasecmp(s + n - m, end) == 0;
-}
-
-/* Returns the first occurrence of word in s, ignoring case; or NULL. */
-static const char *
-find_word(const char *s, const char *word)
-{
-	int first = tolower((unsigned char)*word);
-	size_t n = strlen(word);
-
-	for (; *s != '\0'; s++) {
-		if (tolower((unsigned char)*s) == first &&
-		    strncasecmp(s, word, n) == 0)
-			return s;
-	}
-	return NULL;
 }
 
 /*
@@ -72,7 +58,7 @@ int
 qwen_repo_is_projector(const char *path)
 {
 	return ends_with(path, ".gguf") &&
-	    find_word(base_name(path), "mmproj") != NULL;
+	    strcasestr(base_name(path), "mmproj") != NULL;
 }
 
 int
@@ -88,8 +74,8 @@ qwen_repo_is_model(const char *path)
 	unsigned no, count;
 	size_t i;
 
-	if (!ends_with(name, ".gguf") || find_word(name, "mmproj") != NULL ||
-	    find_word(name, "imatrix") != NULL)
+	if (!ends_with(name, ".gguf") || strcasestr(name, "mmproj") != NULL ||
+	    strcasestr(name, "imatrix") != NULL)
 		return 0;
 	for (i = 0; i < sizeof drafts / sizeof drafts[0]; i++) {
 		if (strncasecmp(name, drafts[i], strlen(drafts[i])) == 0)
@@ -190,7 +176,7 @@ match_score(const char *path, const char *quant, size_t same)
 	if (strncasecmp(name, quant, n) == 0 &&
 	    (strcasecmp(name + n, ".gguf") == 0 || name[n] == '\0'))
 		return 4;
-	for (; (s = find_word(s, quant)) != NULL; s++) {
+	for (; (s = strcasestr(s, quant)) != NULL; s++) {
 		if (s[n] == '\0' || strchr(".-/", s[n]) == NULL)
 			continue;
 		now = s == path || strchr("-._/", s[-1]) != NULL ? 2 : 1;

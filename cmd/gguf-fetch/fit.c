@@ -17,74 +17,30 @@
 
 enum { HEAD_MIN = 2 << 20, HEAD_MAX = 64 << 20, BUSY_DIVISOR = 5 };
 
-struct head {
-	struct qwen_text text;
-	uint64_t	 want;
-};
-
-static int
-begin_head(void *arg, const struct http_reply *r)
-{
-	struct head *h = arg;
-
-	h->text.n = 0;
-	return r->status == 206 && (!r->ranged || r->from != 0) ?
-	    fetch_fail("the server sent another part than requested") : 0;
-}
-
-static int
-data(void *arg, const char *p, size_t n)
-{
-	struct head *h = arg;
-	uint64_t room = h->want - h->text.n;
-
-	qwen_text_add(&h->text, p, n < room ? n : (size_t)room);
-	if (h->text.failed)
-		return qwen_oom(&cli_err);
-	/* the server may ignore the range and send the whole file */
-	cli_err.code = 0;
-	return n > room ? -1 : 0;
-}
-
 /* The first bytes of a file: 0, or -1 and cli_err. */
 static int
-read_head(struct head *h, const struct fetch_repo *r,
+read_head(struct qwen_text *h, const struct fetch_repo *r,
     const struct fetch_file *f, uint64_t want)
 {
 	char *url = r->hub->url(r, f);
 	const struct http_ask a = { .url = url, .repo = r, .to = want,
-	    .begin = begin_head, .data = data, .arg = h };
-	struct http_reply reply;
-	enum http_end end;
-	int tries = 0;
+	    .file = f->path };
+	int rc = fetch_text(h, &a, NULL);
 
-	h->want = want;
-	do {
-		end = fetch_http(&a, &reply);
-		if (end == HTTP_STOPPED && cli_err.code == 0)
-			end = HTTP_DONE;
-		if (end == HTTP_DONE)
-			end = fetch_status(r, &reply);
-		if (end == HTTP_DONE && h->text.n < want) {
-			fetch_fail("the beginning of %.120s is incomplete",
-			    f->path);
-			end = HTTP_AGAIN;
-		}
-	} while (end == HTTP_AGAIN && fetch_wait(&tries, &reply) == 0);
 	free(url);
-	return end == HTTP_DONE ? 0 : -1;
+	return rc;
 }
 
 /* Write the head of a GGUF file, with a hole in place of its weights. */
 static int
-write_outline(const char *path, const struct head *h, uint64_t bytes)
+write_outline(const char *path, const struct qwen_text *h, uint64_t bytes)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc;
 
 	if (fd == -1)
 		return fetch_errno(path);
-	rc = cli_write(fd, &h->text) == h->text.n &&
-	    ftruncate(fd, (off_t)bytes) == 0 ? 0 : fetch_errno(path);
+	rc = cli_write(fd, h) == h->n && ftruncate(fd, (off_t)bytes) == 0 ? 0 :
+	    fetch_errno(path);
 	close(fd);
 	return rc;
 }
@@ -121,7 +77,7 @@ open_outline(struct qwen_gguf **g, const struct fetch_repo *r,
     const struct fetch_model *m, uint64_t want)
 {
 	char *folder = NULL, *path;
-	struct head h = { 0 };
+	struct qwen_text h = { 0 };
 	const struct fetch_file *f;
 	int rc = 0;
 	size_t i;
@@ -139,7 +95,7 @@ open_outline(struct qwen_gguf **g, const struct fetch_repo *r,
 		free(path);
 	}
 	if (folder == NULL) {
-		qwen_text_fini(&h.text);
+		qwen_text_fini(&h);
 		return -1;
 	}
 	path = outline(folder, &r->v[m->file[0]]);
@@ -153,7 +109,7 @@ open_outline(struct qwen_gguf **g, const struct fetch_repo *r,
 	}
 	rmdir(folder);
 	free(folder);
-	qwen_text_fini(&h.text);
+	qwen_text_fini(&h);
 	for (i = 0; rc == 1 && i < m->n; i++) {
 		/* zeros of the hole may look like a head */
 		if (qwen_gguf_data_offset(*g, (unsigned)i) > want &&

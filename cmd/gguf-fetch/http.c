@@ -514,47 +514,64 @@ fetch_wait(int *tries, const struct http_reply *r)
 
 /* ------------------------------------------------------------ replies as text */
 
-static int
-begin_text(void *arg, const struct http_reply *r)
-{
-	struct qwen_text *t = arg;
+struct body {
+	struct qwen_text *text;
+	uint64_t	 to;		/* bytes wanted; 0: all */
+};
 
-	(void)r;
-	t->n = 0;
-	return 0;
+static int
+begin_body(void *arg, const struct http_reply *r)
+{
+	struct body *b = arg;
+
+	b->text->n = 0;
+	return b->to > 0 && r->status == 206 && (!r->ranged || r->from != 0) ?
+	    fetch_fail("the server sent another part than requested") : 0;
 }
 
 static int
-add_text(void *arg, const char *p, size_t n)
+add_body(void *arg, const char *p, size_t n)
 {
-	struct qwen_text *t = arg;
+	struct body *b = arg;
+	uint64_t room = (b->to > 0 ? b->to : FETCH_BODY_MAX) - b->text->n;
 
-	if (n > FETCH_BODY_MAX - t->n)
+	if (n > room && b->to == 0)
 		return fetch_fail("the answer is longer than %d MiB",
 		    FETCH_BODY_MAX >> 20);
-	qwen_text_add(t, p, n);
-	return t->failed ? qwen_oom(&cli_err) : 0;
+	qwen_text_add(b->text, p, n < room ? n : (size_t)room);
+	if (b->text->failed)
+		return qwen_oom(&cli_err);
+	/* the server may ignore the range and send the whole file */
+	cli_err.code = 0;
+	return n > room ? -1 : 0;
 }
 
 int
 fetch_text(struct qwen_text *out, const struct http_ask *a,
     struct http_reply *r)
 {
+	struct body body = { out, a->to };
 	struct http_ask ask = *a;
 	struct http_reply own;
 	enum http_end end;
 	int tries = 0;
 
 	r = r != NULL ? r : &own;
-	ask.begin = begin_text;
-	ask.data = add_text;
-	ask.arg = out;
+	ask.begin = begin_body;
+	ask.data = add_body;
+	ask.arg = &body;
 	do {
 		end = fetch_http(&ask, r);
+		if (end == HTTP_STOPPED && cli_err.code == 0)
+			end = HTTP_DONE;
 		if (end == HTTP_DONE)
 			end = fetch_status(a->repo, r);
-	} while (end == HTTP_AGAIN &&
-	    fetch_wait(&tries, r) == 0);
+		if (end == HTTP_DONE && out->n < a->to) {
+			fetch_fail("the beginning of %.120s is incomplete",
+			    a->file);
+			end = HTTP_AGAIN;
+		}
+	} while (end == HTTP_AGAIN && fetch_wait(&tries, r) == 0);
 	if (end == HTTP_DONE && out->s == NULL)
 		qwen_text_add(out, "", 0);
 	return end == HTTP_DONE ? 0 : -1;

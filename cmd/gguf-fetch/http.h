@@ -23,6 +23,7 @@ struct http_ask {
 	const struct fetch_repo *repo;	/* its token goes to its host alone */
 	const char	*accept;	/* or NULL */
 	uint64_t	 from, to;	/* a range; to 0: all that follows */
+	const char	*file;		/* its path for messages, if to > 0 */
 	/*
 	 * Of a reply that is 200 or 206: its headers, then its bytes.  Each returns 0,
 	 * or -1 to end it.
@@ -51,7 +52,10 @@ enum http_end fetch_status(const struct fetch_repo *repo,
  */
 int fetch_wait(int *tries, const struct http_reply *r);
 
-/* Fetch a whole body, with retries: 0, or -1 and cli_err.  r may be NULL. */
+/*
+ * Fetch a whole body, or its first a->to bytes, with retries: 0, or -1 and
+ * cli_err.  r may be NULL.
+ */
 int fetch_text(struct qwen_text *out, const struct http_ask *a,
     struct http_reply *r);
 

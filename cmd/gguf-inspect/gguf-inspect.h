@@ -19,7 +19,9 @@ void inspect_put_name(const char *s);
 
 /* A scalar, or an element of an array of numbers. */
 struct inspect_num {
-	enum { INSPECT_UNSIGNED, INSPECT_SIGNED, INSPECT_REAL } kind;
+	enum {
+		INSPECT_UNSIGNED, INSPECT_SIGNED, INSPECT_REAL, INSPECT_LOGICAL
+	} kind;
 	uint64_t	u;
 	int64_t		i;
 	double		d;

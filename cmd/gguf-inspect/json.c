@@ -49,9 +49,7 @@ json_num(const struct qwen_gguf_kv *kv, uint64_t i)
 	struct inspect_num x = inspect_load_num(kv, i);
 	char buf[40];
 
-	if (kv->elem == QWEN_GGUF_BOOL) {
-		fputs(x.u ? "true" : "false", stdout);
-	} else if (x.kind == INSPECT_REAL && !isfinite(x.d)) {
+	if (x.kind == INSPECT_REAL && !isfinite(x.d)) {
 		fputs("null", stdout);
 	} else if (x.kind == INSPECT_REAL) {
 		inspect_format_real(buf, sizeof buf, x.d, 0);

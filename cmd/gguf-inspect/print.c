@@ -75,6 +75,9 @@ inspect_load_num(const struct qwen_gguf_kv *kv, uint64_t i)
 	float f;
 
 	switch (kv->elem) {
+	case QWEN_GGUF_BOOL:
+		x.kind = INSPECT_LOGICAL;
+		break;
 	case QWEN_GGUF_INT8:
 	case QWEN_GGUF_INT16:
 	case QWEN_GGUF_INT32:
@@ -118,7 +121,9 @@ inspect_put_num(const struct inspect_num *x)
 {
 	char buf[40];
 
-	if (x->kind == INSPECT_UNSIGNED) {
+	if (x->kind == INSPECT_LOGICAL) {
+		fputs(x->u ? "true" : "false", stdout);
+	} else if (x->kind == INSPECT_UNSIGNED) {
 		printf("%" PRIu64, x->u);
 	} else if (x->kind == INSPECT_SIGNED) {
 		printf("%" PRId64, x->i);

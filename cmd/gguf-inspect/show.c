@@ -23,10 +23,7 @@ put_elem(const struct qwen_gguf_kv *kv, uint64_t i)
 {
 	struct inspect_num x = inspect_load_num(kv, i);
 
-	if (kv->elem == QWEN_GGUF_BOOL)
-		fputs(x.u ? "true" : "false", stdout);
-	else
-		inspect_put_num(&x);
+	inspect_put_num(&x);
 }
 
 static void

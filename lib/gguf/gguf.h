@@ -61,12 +61,13 @@ struct qwen_gguf {
 };
 
 /*
- * Opens a file that exists only as its head (padded to the start of the data),
- * of bytes bytes in all: the data has addresses but no memory.  Then set t.data
+ * Opens the file that w would write, without writing it: the head is in memory,
+ * the data has addresses but no memory.  Then set t.data
  * and t.part of each tensor, or request memory with qwen_gguf_room.
  */
+struct qwen_gguf_writer;
 int qwen_gguf_open_head(struct qwen_gguf **out, const char *path,
-    const void *head, size_t n_head, uint64_t bytes, struct qwen_err *err);
+    struct qwen_gguf_writer *w, struct qwen_err *err);
 
 /*
  * Opens the same file again, with its own directory: other data can replace a

@@ -10,8 +10,10 @@
 #include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "base/what.h"
 #include "gguf/gguf.h"
+#include "gguf/write.h"
 
 /* "-00001-of-00003.gguf" */
 #define SUFFIX_LEN 20
@@ -280,13 +282,18 @@ make_room(void *at, size_t n, struct qwen_err *err)
 }
 
 int
-qwen_gguf_open_head(struct qwen_gguf **out, const char *path, const void *head,
-    size_t n_head, uint64_t bytes, struct qwen_err *err)
+qwen_gguf_open_head(struct qwen_gguf **out, const char *path,
+    struct qwen_gguf_writer *w, struct qwen_err *err)
 {
 	struct qwen_gguf *g = calloc(1, sizeof *g);
+	struct qwen_text head = { 0 };
+	uint64_t bytes;
 	void *p = MAP_FAILED;
 
 	*out = NULL;
+	if (qwen_gguf_make_head(w, &head, err) < 0)
+		goto fail;
+	bytes = qwen_gguf_writer_bytes(w);
 	if (g == NULL || add_shard(g, path) < 0 || bytes > SIZE_MAX ||
 	    (p = mmap(NULL, (size_t)bytes, PROT_NONE, MAP_PRIVATE |
 	    MAP_ANONYMOUS, -1, 0)) == MAP_FAILED) {
@@ -299,15 +306,17 @@ qwen_gguf_open_head(struct qwen_gguf **out, const char *path, const void *head,
 #ifdef MADV_NOHUGEPAGE
 	(void)madvise(p, (size_t)bytes, MADV_NOHUGEPAGE);
 #endif
-	if (make_room(p, n_head, err) < 0)
+	if (make_room(p, head.n, err) < 0)
 		goto fail;
-	memcpy(p, head, n_head);
+	memcpy(p, head.s, head.n);
 	if (qwen_gguf_parse(&g->shard[0], 0, &g->keys, &g->dir, err) < 0 ||
 	    qwen_gguf_index(&g->dir, err) < 0)
 		goto fail;
 	*out = g;
+	qwen_text_fini(&head);
 	return 0;
 fail:
+	qwen_text_fini(&head);
 	qwen_gguf_close(g);
 	return -1;
 }

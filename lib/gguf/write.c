@@ -19,7 +19,10 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "gguf/gguf.h"
+#include "gguf/vocab.h"
 #include "gguf/write.h"
+
+enum { PAD_BYTES = 32 };	/* of "[PAD4194303]" or any other number */
 
 struct item {
 	char		name[GGUF_NAME_MAX + 1];
@@ -77,6 +80,15 @@ is_open(struct qwen_gguf_writer *w)
 		qwen_fail(&w->bad, QWEN_ERANGE,
 		    "key or tensor added after the header was written");
 	return w->bad.code == 0;
+}
+
+/* Returns 0; -1 with the first error of a put. */
+static int
+report(const struct qwen_gguf_writer *w, struct qwen_err *err)
+{
+	if (w->bad.code != 0 && err != NULL)
+		*err = w->bad;
+	return w->bad.code != 0 ? -1 : 0;
 }
 
 static void
@@ -188,6 +200,28 @@ qwen_gguf_put_strs(struct qwen_gguf_writer *w, const char *key,
 	add_array(w, key, QWEN_GGUF_STRING, n);
 	for (i = 0; i < n; i++)
 		add_str(&w->kv, v[i].s, v[i].len);
+}
+
+void
+qwen_gguf_put_tokens(struct qwen_gguf_writer *w, struct qwen_str *token,
+    int32_t *type, size_t n)
+{
+	char *room = calloc(n, PAD_BYTES), *at = room;
+	size_t i;
+
+	for (i = 0; room != NULL && i < n; i++) {
+		if (token[i].s != NULL)
+			continue;
+		token[i].s = at;
+		token[i].len = (size_t)snprintf(at, PAD_BYTES, "[PAD%zu]", i);
+		type[i] = QWEN_TOKEN_UNUSED;
+		at += PAD_BYTES;
+	}
+	if (room == NULL)
+		qwen_oom(&w->bad);
+	qwen_gguf_put_strs(w, "tokenizer.ggml.tokens", token, n);
+	qwen_gguf_put_i32s(w, "tokenizer.ggml.token_type", type, n);
+	free(room);
 }
 
 void
@@ -354,13 +388,8 @@ qwen_gguf_make_head(struct qwen_gguf_writer *w, struct qwen_text *out,
 	}
 	if (w->bad.code == 0 && (w->kv.failed || w->note.failed || out->failed))
 		qwen_oom(&w->bad);
-	if (w->bad.code != 0) {
-		if (err != NULL)
-			*err = w->bad;
-		return -1;
-	}
 	w->head_bytes = out->n;
-	return 0;
+	return report(w, err);
 }
 
 int
@@ -430,11 +459,8 @@ qwen_gguf_write_data(struct qwen_gguf_writer *w, int fd, const void *data,
 int
 qwen_gguf_write_end(const struct qwen_gguf_writer *w, struct qwen_err *err)
 {
-	if (w->bad.code != 0) {
-		if (err != NULL)
-			*err = w->bad;
+	if (report(w, err) < 0)
 		return -1;
-	}
 	if (!w->begun || w->now != w->n_items)
 		return qwen_fail(err, QWEN_ERANGE, "data of tensor %s is "
 		    "missing",

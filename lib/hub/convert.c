@@ -390,15 +390,9 @@ qwen_hub_gguf_place(struct qwen_hub_gguf *g, struct qwen_gguf **out,
     uint64_t most, uint64_t *made)
 {
 	struct conversion p = { .g = g, .most = most };
-	struct qwen_text head = { 0 };
 	size_t i;
-	int rc = qwen_gguf_make_head(g->w, &head, g->hub->err);
+	int rc = qwen_gguf_open_head(out, g->hub->path, g->w, g->hub->err);
 
-	*out = NULL;
-	if (rc == 0)
-		rc = qwen_gguf_open_head(out, g->hub->path, head.s, head.n,
-		    qwen_gguf_writer_bytes(g->w), g->hub->err);
-	qwen_text_fini(&head);
 	for (i = 0; i < g->n && rc == 0; i++)
 		rc = place_tensor(&p, *out, i);
 	end_threads(&p);

@@ -10,8 +10,7 @@
 #include "hub/json.h"
 #include "hub/plan.h"
 
-enum { NORMAL = 1, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5 };
-enum { PAD_LEN = 32 };		/* bytes of "[PAD4194303]" or less */
+enum { NORMAL = 1, CONTROL = 3, USER_DEFINED = 4 };
 
 struct vocab {
 	const struct qwen_hub	*h;
@@ -86,41 +85,17 @@ read_tokens(struct vocab *v)
 	return 0;
 }
 
-/* Names unused ids "[PADn]"; room keeps these names. */
-static void
-name_unused_ids(struct vocab *v, char *room)
-{
-	size_t i;
-
-	for (i = 0; i < v->n; i++, room += PAD_LEN) {
-		if (v->token[i].s != NULL)
-			continue;
-		snprintf(room, PAD_LEN, "[PAD%zu]", i);
-		v->token[i].s = room;
-		v->token[i].len = strlen(room);
-		v->type[i] = UNUSED;
-	}
-}
-
 static int
 put_tokens(struct vocab *v)
 {
-	char *room = calloc(v->n, PAD_LEN);
-	int rc = -1;
-
 	v->token = calloc(v->n, sizeof *v->token);
 	v->type = calloc(v->n, sizeof *v->type);
-	if (room == NULL || v->token == NULL || v->type == NULL)
-		qwen_oom(v->h->err);
-	else if ((rc = read_tokens(v)) == 0) {
-		name_unused_ids(v, room);
-		qwen_gguf_put_strs(v->w, "tokenizer.ggml.tokens", v->token,
-		    v->n);
-		qwen_gguf_put_i32s(v->w, "tokenizer.ggml.token_type", v->type,
-		    v->n);
-	}
-	free(room);
-	return rc;
+	if (v->token == NULL || v->type == NULL)
+		return qwen_oom(v->h->err);
+	if (read_tokens(v) < 0)
+		return -1;
+	qwen_gguf_put_tokens(v->w, v->token, v->type, v->n);
+	return 0;
 }
 
 /* Appends half of a merge; a space within it becomes U+0120. */

@@ -23,19 +23,11 @@ stem_len(const char *name)
 	return qwen_repo_n_parts(name) > 1 ? n - strlen("-00001-of-00002") : n;
 }
 
-static const char *
-base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash != NULL ? slash + 1 : path;
-}
-
 /* Returns 1 if the path is a model whose file name has this stem. */
 static int
 has_stem(const char *path, const char *stem)
 {
-	const char *name = base_name(path);
+	const char *name = qwen_models_base(path);
 	size_t n = strlen(stem);
 
 	/* compare names first: most differ, and this is the cheapest check */
@@ -106,7 +98,7 @@ find_lmstudio(struct qwen_founds *out, const char *folder,
 static char *
 stem_name(const struct qwen_names *l, size_t i, const char *folder)
 {
-	const char *name = base_name(l->v[i]);
+	const char *name = qwen_models_base(l->v[i]);
 	size_t k, same = 0;
 	char *stem = qwen_models_text("%.*s", (int)stem_len(name), name);
 

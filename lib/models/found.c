@@ -306,10 +306,9 @@ has_safetensors(const struct qwen_names *l)
 static char *
 name_of(const struct qwen_names *l, size_t i, const char *prefix, size_t *room)
 {
-	const char *path = l->v[i], *name = strrchr(path, '/'), *end, *s;
+	const char *path = l->v[i], *name = qwen_models_base(path), *end, *s;
 	char quant[64];
 
-	name = name != NULL ? name + 1 : path;
 	end = name + strlen(name) - strlen(".gguf");
 	if (qwen_repo_n_parts(path) > 1)
 		end -= strlen("-00001-of-00002");

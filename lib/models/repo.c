@@ -10,18 +10,10 @@
 #include <string.h>
 #include <strings.h>
 
-#include "models/models.h"
+#include "models/source.h"
 
 /* length of "-00001-of-00003.gguf" */
 enum { SPLIT_LEN = 20 };
-
-static const char *
-base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash != NULL ? slash + 1 : path;
-}
 
 static int
 ends_with(const char *s, const char *end)
@@ -58,7 +50,7 @@ int
 qwen_repo_is_projector(const char *path)
 {
 	return ends_with(path, ".gguf") &&
-	    strcasestr(base_name(path), "mmproj") != NULL;
+	    strcasestr(qwen_models_base(path), "mmproj") != NULL;
 }
 
 int
@@ -70,7 +62,7 @@ qwen_repo_is_model(const char *path)
 	 */
 	static const char *const drafts[] = { "mtp-", "eagle3-", "dflash-",
 	    "dspark-" };
-	const char *name = base_name(path);
+	const char *name = qwen_models_base(path);
 	unsigned no, count;
 	size_t i;
 
@@ -146,7 +138,7 @@ common(const char *const *path, size_t n)
 	for (i = 0; i < n; i++) {
 		if (!qwen_repo_is_model(path[i]))
 			continue;
-		name = base_name(path[i]);
+		name = qwen_models_base(path[i]);
 		if (first == NULL) {
 			first = name;
 			same = strlen(name);
@@ -169,7 +161,7 @@ common(const char *const *path, size_t n)
 static int
 match_score(const char *path, const char *quant, size_t same)
 {
-	const char *s = path, *name = base_name(path);
+	const char *s = path, *name = qwen_models_base(path);
 	size_t n = strlen(quant);
 	int best = 0, now;
 

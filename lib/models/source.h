@@ -3,6 +3,8 @@
 #ifndef QWEN_MODELS_SOURCE_H
 #define QWEN_MODELS_SOURCE_H
 
+#include <string.h>
+
 #include "models/models.h"
 
 /* One program's model folders. */
@@ -37,6 +39,15 @@ void qwen_names_fini(struct qwen_names *l);
  */
 int qwen_names_read(struct qwen_names *l, struct qwen_founds *out,
     const char *folder, int depth, int folders, struct qwen_err *err);
+
+/* Returns the part of a path after the last slash. */
+static inline const char *
+qwen_models_base(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? slash + 1 : path;
+}
 
 /* Formats a string, for free(); NULL without memory. */
 char *qwen_models_text(const char *fmt, ...)

@@ -110,7 +110,6 @@ qwen_quantize_load(struct qwen_gguf **out, struct qwen_gguf *in,
     const struct qwen_quantize_opts *opts, uint64_t most, uint64_t *made,
     struct qwen_err *err)
 {
-	struct qwen_text head = { 0 };
 	struct qwen_quantize *p;
 	int rc;
 
@@ -120,15 +119,11 @@ qwen_quantize_load(struct qwen_gguf **out, struct qwen_gguf *in,
 		return -1;
 	rc = check_plain(p, err);
 	if (rc == 0)
-		rc = qwen_gguf_make_head(p->w, &head, err);
-	if (rc == 0)
-		rc = qwen_gguf_open_head(out, qwen_gguf_path(in, 0), head.s,
-		    head.n, qwen_gguf_writer_bytes(p->w), err);
+		rc = qwen_gguf_open_head(out, qwen_gguf_path(in, 0), p->w, err);
 	if (rc == 0)
 		rc = add_up(p, *out, most, made, err);
 	if (rc == 0)
 		rc = make_tensors(p, *out, err);
-	qwen_text_fini(&head);
 	qwen_quantize_free(p);
 	if (rc < 0) {
 		qwen_gguf_close(*out);

@@ -104,7 +104,7 @@ trial_type(const struct choice *c)
 
 /* Rows spread over a tensor, and the weights of their columns. */
 struct sample {
-	float		*x, *y, *w;	/* [rows][n_row], [n_row] for each */
+	float		*x, *w, *y;	/* [rows][n_row] each; x owns all */
 	unsigned char	*bytes;
 	size_t		 n_row, rows;
 };
@@ -123,14 +123,13 @@ get_sample(struct fit *f, const struct quantize_item *it, struct sample *s,
 	s->rows = s->rows < all ? s->rows : (size_t)all;
 	if (qwen_mul(s->n_row, s->rows, &size) < 0)
 		return qwen_oom(err);
-	s->x = qwen_alloc(size, sizeof *s->x);
-	s->y = qwen_alloc(size, sizeof *s->y);
-	s->w = qwen_alloc(size, sizeof *s->w);
-	s->bytes = qwen_alloc(size, 4);
+	s->x = qwen_alloc(size, 3 * sizeof *s->x + 4);
+	s->w = s->x + size;
+	s->y = s->w + size;
+	s->bytes = (unsigned char *)(s->y + size);
 	w = it->weighted ? qwen_alloc((size_t)(t->ne[2] * t->ne[3]) * s->n_row,
 	    sizeof *w) : NULL;
-	if (s->x == NULL || s->y == NULL || s->w == NULL || s->bytes == NULL ||
-	    (it->weighted && w == NULL)) {
+	if (s->x == NULL || (it->weighted && w == NULL)) {
 		free(w);
 		return qwen_oom(err);
 	}
@@ -181,7 +180,7 @@ look(void *arg, size_t i, int thread)
 {
 	struct fit *f = arg;
 	struct choice *c = &f->v[i];
-	struct sample s = { NULL, NULL, NULL, NULL, 0, 0 };
+	struct sample s = { NULL };
 	struct qwen_err *err = &f->bad[i];
 	int k, rc;
 
@@ -192,9 +191,6 @@ look(void *arg, size_t i, int thread)
 	if (rc == 0 && f->p->opts.n_calibration > 0)
 		rc = measure(f, &s, trial_type(c), &c->trial, err);
 	free(s.x);
-	free(s.y);
-	free(s.w);
-	free(s.bytes);
 }
 
 /*

@@ -128,12 +128,9 @@ qwen_synth_put_keys(struct qwen_gguf_writer *w,
 struct vocab {
 	struct qwen_str	*token;
 	int32_t		*type;
-	char		*pad;		/* text of the padding */
-	size_t		 n, n_file;
+	size_t		 n;
 	size_t		 end;		/* a token that can end a text */
 };
-
-enum { PAD_BYTES = 16 };
 
 static int
 is_text(const struct qwen_str *s, const char *text)
@@ -154,30 +151,6 @@ load_tokens(struct vocab *v, const struct qwen_vocab *from)
 		if (is_text(&v->token[i], "<|im_end|>"))
 			v->end = i;
 	}
-}
-
-/* Fills unused entries with the texts that converters give them. */
-static void
-pad_tokens(struct vocab *v)
-{
-	size_t i;
-	int n;
-
-	for (i = v->n_file; i < v->n; i++) {
-		v->token[i].s = v->pad + (i - v->n_file) * PAD_BYTES;
-		n = snprintf(v->pad + (i - v->n_file) * PAD_BYTES, PAD_BYTES,
-		    "[PAD%u]", (unsigned)i);
-		v->token[i].len = (size_t)n;
-		v->type[i] = QWEN_TOKEN_UNUSED;
-	}
-}
-
-static void
-free_vocab(struct vocab *v)
-{
-	free(v->token);
-	free(v->type);
-	free(v->pad);
 }
 
 /* Copies all other tokenizer keys unchanged. */
@@ -203,24 +176,12 @@ copy_keys(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s,
 	}
 }
 
-static int
-alloc_vocab(struct vocab *v, struct qwen_err *err)
-{
-	v->token = calloc(v->n, sizeof *v->token);
-	v->type = calloc(v->n, sizeof *v->type);
-	v->pad = calloc(v->n - v->n_file + 1, PAD_BYTES);
-	if (v->token == NULL || v->type == NULL || v->pad == NULL)
-		return qwen_oom(err);
-	return 0;
-}
-
 static void
 put_tokens(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s,
     const struct vocab *v, const struct qwen_gguf *g)
 {
 	qwen_gguf_put_str(w, "tokenizer.ggml.pre", s->pre);
-	qwen_gguf_put_strs(w, "tokenizer.ggml.tokens", v->token, v->n);
-	qwen_gguf_put_i32s(w, "tokenizer.ggml.token_type", v->type, v->n);
+	qwen_gguf_put_tokens(w, v->token, v->type, v->n);
 	copy_keys(w, s, g);
 	if (s->pooling == POOL_LAST)	/* the last token, which is pooled, is
 					   always the same */
@@ -243,23 +204,24 @@ qwen_synth_put_vocab(struct qwen_gguf_writer *w,
 
 	if (qwen_vocab_init(&from, g, err) < 0)
 		return qwen_fail_in(err, "%s", qwen_gguf_path(g, 0));
-	v.n_file = from.n;
+	v.token = calloc(v.n, sizeof *v.token);
+	v.type = calloc(v.n, sizeof *v.type);
 	if (kv == NULL || kv->type != QWEN_GGUF_ARRAY ||
 	    kv->elem != QWEN_GGUF_STRING || kv->n == 0)
 		qwen_fail(err, QWEN_EFORMAT, "%s: no vocabulary: %s is "
 		    "missing or not strings", qwen_gguf_path(g, 0), merges);
-	else if (v.n_file > v.n)
+	else if (from.n > v.n)
 		qwen_fail(err, QWEN_ERANGE, "%s has %zu tokens, but the model "
-		    "has room for only %zu", qwen_gguf_path(g, 0), v.n_file,
-		    v.n);
-	else
-		rc = alloc_vocab(&v, err);
-	if (rc == 0) {
+		    "has room for only %zu", qwen_gguf_path(g, 0), from.n, v.n);
+	else if (v.token == NULL || v.type == NULL)
+		qwen_oom(err);
+	else {
 		load_tokens(&v, &from);
-		pad_tokens(&v);
 		put_tokens(w, s, &v, g);
+		rc = 0;
 	}
-	free_vocab(&v);
+	free(v.token);
+	free(v.type);
 	qwen_vocab_fini(&from);
 	return rc;
 }

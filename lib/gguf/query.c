@@ -10,7 +10,7 @@
 #include "base/half.h"
 #include "gguf/gguf.h"
 
-enum kind { UNSIGNED = 1, SIGNED, REAL, LOGICAL };
+enum kind { UNSIGNED = 1, SIGNED = 2, REAL = 4, LOGICAL = 8 };
 
 static const struct {
 	const char	*name;
@@ -90,24 +90,19 @@ load(const struct qwen_gguf_kv *kv, size_t i)
 }
 
 /*
- * Loads element i of a record as an integer; *neg is 1 if *u is a negative
- * int64_t.  Returns 0 if the type is neither an integer nor BOOL.
+ * Loads element i of a record of integers or BOOL; *neg is 1 if the result is a
+ * negative int64_t.
  */
-static int
-load_int(const struct qwen_gguf_kv *kv, size_t i, uint64_t *u, int *neg)
+static uint64_t
+load_int(const struct qwen_gguf_kv *kv, size_t i, int *neg)
 {
 	unsigned unused = 64 - 8 * (unsigned)types[kv->elem].bytes;
-	enum kind kind = types[kv->elem].kind;
+	uint64_t u = load(kv, i);
 
-	if (kind == 0 || kind == REAL)
-		return 0;
-	*u = load(kv, i);
-	*neg = kind == SIGNED && *u << unused >> 63 != 0;
+	*neg = types[kv->elem].kind == SIGNED && u << unused >> 63 != 0;
 	if (*neg && unused > 0)
-		*u |= UINT64_MAX << (64 - unused);
-	if (kind == LOGICAL)
-		*u = *u != 0;
-	return 1;
+		u |= UINT64_MAX << (64 - unused);
+	return types[kv->elem].kind == LOGICAL ? u != 0 : u;
 }
 
 /* "UINT32", or "ARRAY of UINT32". */
@@ -122,12 +117,13 @@ wrong_type(const struct qwen_gguf_kv *kv, const char *key, const char *want,
 }
 
 /*
- * Finds the record if it has an element i; returns 1, 0 or -1 as the typed
- * reads do.
+ * Finds the record if it has an element i of one of these kinds, called want;
+ * returns 1, 0 or -1 as the typed reads do.
  */
 static int
 element(const struct qwen_gguf_keys *keys, const char *key, size_t i,
-    const struct qwen_gguf_kv **out, struct qwen_err *err)
+    unsigned kinds, const char *want, const struct qwen_gguf_kv **out,
+    struct qwen_err *err)
 {
 	const struct qwen_gguf_kv *kv = qwen_gguf_keys_find(keys, key);
 
@@ -137,6 +133,8 @@ element(const struct qwen_gguf_keys *keys, const char *key, size_t i,
 		return qwen_fail(err, QWEN_ERANGE, "key %s at %" PRIu64 ": no "
 		    "element %zu, there are %" PRIu64 "", key, kv->offset, i,
 		    kv->n);
+	if ((types[kv->elem].kind & kinds) == 0)
+		return wrong_type(kv, key, want, err);
 	*out = kv;
 	return 1;
 }
@@ -147,12 +145,12 @@ qwen_gguf_keys_u64(const struct qwen_gguf_keys *keys, const char *key,
 {
 	const struct qwen_gguf_kv *kv = NULL;
 	uint64_t u;
-	int neg, r = element(keys, key, i, &kv, err);
+	int neg, r = element(keys, key, i, UNSIGNED | SIGNED, "an integer", &kv,
+	    err);
 
 	if (r <= 0)
 		return r;
-	if (kv->elem == QWEN_GGUF_BOOL || !load_int(kv, i, &u, &neg))
-		return wrong_type(kv, key, "an integer", err);
+	u = load_int(kv, i, &neg);
 	if (neg)
 		return qwen_fail(err, QWEN_ERANGE, "key %s at %" PRIu64
 		    ": %" PRId64 " is negative", key, kv->offset, (int64_t)u);
@@ -173,21 +171,18 @@ qwen_gguf_get_f64(const struct qwen_gguf *g, const char *key, size_t i,
 {
 	const struct qwen_gguf_kv *kv = NULL;
 	uint64_t u;
-	int neg, r = element(&g->keys, key, i, &kv, err);
+	int neg, r = element(&g->keys, key, i, UNSIGNED | SIGNED | REAL, "a "
+	    "number", &kv, err);
 
 	if (r <= 0)
 		return r;
-	if (types[kv->elem].kind == REAL) {
-		u = load(kv, i);
-		if (kv->elem == QWEN_GGUF_FLOAT32)
-			*out = (double)qwen_bits_f32((uint32_t)u);
-		else
-			memcpy(out, &u, sizeof *out);
-		return 1;
-	}
-	if (kv->elem == QWEN_GGUF_BOOL || !load_int(kv, i, &u, &neg))
-		return wrong_type(kv, key, "a number", err);
-	*out = neg ? (double)(int64_t)u : (double)u;
+	u = load_int(kv, i, &neg);
+	if (kv->elem == QWEN_GGUF_FLOAT32)
+		*out = (double)qwen_bits_f32((uint32_t)u);
+	else if (kv->elem == QWEN_GGUF_FLOAT64)
+		memcpy(out, &u, sizeof *out);
+	else
+		*out = neg ? (double)(int64_t)u : (double)u;
 	return 1;
 }
 
@@ -197,14 +192,13 @@ qwen_gguf_get_bool(const struct qwen_gguf *g, const char *key, size_t i,
 {
 	const struct qwen_gguf_kv *kv = NULL;
 	uint64_t u;
-	int neg, r = element(&g->keys, key, i, &kv, err);
+	/* some programs write flags as integers */
+	int neg, r = element(&g->keys, key, i, UNSIGNED | SIGNED | LOGICAL, "a "
+	    "BOOL", &kv, err);
 
 	if (r <= 0)
 		return r;
-	/* some programs write flags as integers */
-	if (!load_int(kv, i, &u, &neg))
-		return wrong_type(kv, key, "a BOOL", err);
-	if (u > 1)
+	if ((u = load_int(kv, i, &neg)) > 1)
 		return qwen_fail(err, QWEN_ERANGE, "key %s at %" PRIu64
 		    ": neither 0 nor 1", key, kv->offset);
 	*out = (int)u;

@@ -63,48 +63,67 @@ sum_blocks(const struct wide *v, int per, float sum[2])
 		sum[l / per] += v->v[l];
 }
 
-/* -------------------------------------------------------- without minimum */
-
 /*
  * Chooses sub-block scales for the common scale c->d: the best of three
- * integers around want / d.  *m gets errors and sums of the chosen ones.
+ * integers around want / d.  With want_min (or NULL) each sub-block also has a
+ * minimum of 0 to -f->hi times c->dmin.  *m gets errors and sums of the chosen
+ * ones.
  */
 INLINE void
 choose(const struct tile *t, const struct layout *f, const struct wide *want,
-    struct scales *c, struct sums *m)
+    const struct wide *want_min, struct scales *c, struct sums *m)
 {
-	int per = 256 / f->sub, i, l;
-	struct wide now, s;
-	struct sums one;
+	int per = 256 / f->sub, i, l, both = want_min != NULL;
+	struct wide sc, mn, s, min = both ? *want_min : everywhere(0.0f);
+	struct sums one = { .r = everywhere(0.0f), .w = everywhere(0.0f) };
+	float at_min;
 
 	m->err = everywhere(INFINITY);
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < (both ? 6 : 3); i++) {
 		for (l = 0; l < WIDE; l++) {
-			now.v[l] = nearest1(clamp1(want->v[l] *
+			sc.v[l] = nearest1(clamp1(want->v[l] *
 			    inverse(c->d[l / per]), f->lo, f->hi));
-			now.v[l] = clamp1(now.v[l] + (float)((i + 1) % 3 - 1),
-			    f->lo, f->hi);
-			s.v[l] = c->d[l / per] * now.v[l];
+			sc.v[l] = clamp1(sc.v[l] + (float)(((both ? i / 2 : i) +
+			    1) % 3 - 1), f->lo, f->hi);
+			s.v[l] = c->d[l / per] * sc.v[l];
+			if (!both)
+				continue;
+			at_min = i % 2 == 0 ? want_min->v[l] :
+			    min.v[l] + one.r.v[l] * inverse(one.w.v[l]);
+			mn.v[l] = nearest1(clamp1(-at_min *
+			    inverse(c->dmin[l / per]), 0, f->hi));
+			min.v[l] = -(c->dmin[l / per] * mn.v[l]);
 		}
-		measure(t, f->sub, f->code, &s, NULL, &one);
+		measure(t, f->sub, f->code, &s, both ? &min : NULL, &one);
 		for (l = 0; l < WIDE; l++) {
 			if (!(one.err.v[l] < m->err.v[l]))
 				continue;
 			m->err.v[l] = one.err.v[l];
 			m->rq.v[l] = one.rq.v[l];
 			m->qq.v[l] = one.qq.v[l];
-			c->scale.v[l] = now.v[l];
+			c->scale.v[l] = sc.v[l];
 			c->s.v[l] = s.v[l];
+			if (!both)
+				continue;
+			m->r.v[l] = one.r.v[l];
+			m->q.v[l] = one.q.v[l];
+			m->w.v[l] = one.w.v[l];
+			c->min.v[l] = mn.v[l];
+			c->m.v[l] = min.v[l];
 		}
 	}
 }
 
-/* Copies those blocks from c to best that have less error. */
+/*
+ * Copies those blocks from c to best that have less error, and sets want and
+ * want_min (or NULL) to what is best for their codes.
+ */
 INLINE void
 keep(struct scales *best, float best_err[2], struct wide *want,
-    const struct scales *c, const struct sums *m, int per)
+    struct wide *want_min, const struct scales *c, const struct sums *m,
+    int per)
 {
-	float err[2], step;
+	float err[2];
 	int b, l;
 
 	sum_blocks(&m->err, per, err);
@@ -113,15 +132,22 @@ keep(struct scales *best, float best_err[2], struct wide *want,
 			continue;
 		best_err[b] = err[b];
 		best->d[b] = c->d[b];
+		best->dmin[b] = c->dmin[b];
 		for (l = b * per; l < (b + 1) * per; l++) {
-			step = m->qq.v[l] > 0.0f ? m->rq.v[l] / m->qq.v[l] :
-			    0.0f;
 			best->scale.v[l] = c->scale.v[l];
-			best->s.v[l] = c->s.v[l];
-			want->v[l] = c->s.v[l] + step;
+			best->min.v[l] = c->min.v[l];
+			best->s.v[l] = want->v[l] = c->s.v[l];
+			best->m.v[l] = c->m.v[l];
+			if (want_min != NULL) {
+				want_min->v[l] = c->m.v[l];
+				better2(m, l, 1, &want->v[l], &want_min->v[l]);
+			} else if (m->qq.v[l] > 0.0f)
+				want->v[l] += m->rq.v[l] / m->qq.v[l];
 		}
 	}
 }
+
+/* -------------------------------------------------------- without minimum */
 
 /*
  * Sets the common scale to the best for the chosen codes and sub-block scales.
@@ -169,87 +195,18 @@ share_scale(const struct tile *t, const struct layout *f, const float *where,
 		if (i == n_where) {	/* continue from the best */
 			c = *best;
 			want = next;
-			choose(t, f, &want, &c, &m);
+			choose(t, f, &want, NULL, &c, &m);
 		}
 		if (i >= n_where) {
 			refit(&c, &m, per);
 			want = next;
 		}
-		choose(t, f, &want, &c, &m);
-		keep(best, err, &next, &c, &m, per);
+		choose(t, f, &want, NULL, &c, &m);
+		keep(best, err, &next, NULL, &c, &m, per);
 	}
 }
 
 /* --------------------------------------------------------- with a minimum */
-
-/*
- * Like choose(), with a minimum of 0 to -f->hi times dmin for each sub-block.
- */
-INLINE void
-choose2(const struct tile *t, const struct layout *f, const struct wide *want,
-    const struct wide *want_min, struct scales *c, struct sums *m)
-{
-	int per = 256 / f->sub, i, l;
-	struct wide sc, mn, s, min = *want_min;
-	struct sums one = { .r = everywhere(0.0f), .w = everywhere(0.0f) };
-	float at_min;
-
-	m->err = everywhere(INFINITY);
-	for (i = 0; i < 6; i++) {
-		for (l = 0; l < WIDE; l++) {
-			sc.v[l] = nearest1(clamp1(want->v[l] *
-			    inverse(c->d[l / per]), 0, f->hi));
-			sc.v[l] = clamp1(sc.v[l] + (float)((i / 2 + 1) % 3 - 1),
-			    0, f->hi);
-			at_min = i % 2 == 0 ? want_min->v[l] :
-			    min.v[l] + one.r.v[l] * inverse(one.w.v[l]);
-			mn.v[l] = nearest1(clamp1(-at_min *
-			    inverse(c->dmin[l / per]), 0, f->hi));
-			s.v[l] = c->d[l / per] * sc.v[l];
-			min.v[l] = -(c->dmin[l / per] * mn.v[l]);
-		}
-		measure(t, f->sub, f->code, &s, &min, &one);
-		for (l = 0; l < WIDE; l++) {
-			if (!(one.err.v[l] < m->err.v[l]))
-				continue;
-			m->err.v[l] = one.err.v[l];
-			m->rq.v[l] = one.rq.v[l];
-			m->r.v[l] = one.r.v[l];
-			m->qq.v[l] = one.qq.v[l];
-			m->q.v[l] = one.q.v[l];
-			m->w.v[l] = one.w.v[l];
-			c->scale.v[l] = sc.v[l];
-			c->min.v[l] = mn.v[l];
-			c->s.v[l] = s.v[l];
-			c->m.v[l] = min.v[l];
-		}
-	}
-}
-
-INLINE void
-keep2(struct scales *best, float best_err[2], struct wide *want,
-    struct wide *want_min, const struct scales *c, const struct sums *m,
-    int per)
-{
-	float err[2];
-	int b, l;
-
-	sum_blocks(&m->err, per, err);
-	for (b = 0; b < WIDE / per; b++) {
-		if (!(err[b] < best_err[b]))
-			continue;
-		best_err[b] = err[b];
-		best->d[b] = c->d[b];
-		best->dmin[b] = c->dmin[b];
-		for (l = b * per; l < (b + 1) * per; l++) {
-			best->scale.v[l] = c->scale.v[l];
-			best->min.v[l] = c->min.v[l];
-			best->s.v[l] = want->v[l] = c->s.v[l];
-			best->m.v[l] = want_min->v[l] = c->m.v[l];
-			better2(m, l, 1, &want->v[l], &want_min->v[l]);
-		}
-	}
-}
 
 /* Sets both common scales to the best for the chosen codes and sub-blocks. */
 INLINE void
@@ -317,15 +274,15 @@ share_scale2(const struct tile *t, const struct layout *f, int n_where,
 			c = *best;
 			want = next;
 			want_min = next_min;
-			choose2(t, f, &want, &want_min, &c, &m);
+			choose(t, f, &want, &want_min, &c, &m);
 		}
 		if (i >= n_where * n_where) {
 			refit2(&c, &m, per);
 			want = next;
 			want_min = next_min;
 		}
-		choose2(t, f, &want, &want_min, &c, &m);
-		keep2(best, err, &next, &next_min, &c, &m, per);
+		choose(t, f, &want, &want_min, &c, &m);
+		keep(best, err, &next, &next_min, &c, &m, per);
 	}
 }
 

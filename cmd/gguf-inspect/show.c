@@ -122,11 +122,11 @@ struct sum {
 };
 
 static void
-add_tensor(struct sum *s, const struct qwen_gguf_tensor *t)
+add(struct sum *s, const struct sum *more)
 {
-	s->tensors++;
-	s->bytes += t->bytes;
-	s->elements += inspect_elements(t);
+	s->tensors += more->tensors;
+	s->bytes += more->bytes;
+	s->elements += more->elements;
 }
 
 static void
@@ -162,12 +162,9 @@ put_groups(const struct sum group[INSPECT_N_GROUPS], const struct sum *all)
 
 	for (i = 0; i < INSPECT_N_GROUPS; i++) {
 		put_share("group ", inspect_group_name[i], &group[i], all);
-		if (i != INSPECT_ROUTER && i != INSPECT_EXPERTS &&
-		    i != INSPECT_SHARED)
-			continue;
-		moe.tensors += group[i].tensors;
-		moe.bytes += group[i].bytes;
-		moe.elements += group[i].elements;
+		if (i == INSPECT_ROUTER || i == INSPECT_EXPERTS ||
+		    i == INSPECT_SHARED)
+			add(&moe, &group[i]);
 	}
 	put_share("moe   ", "all", &moe, all);
 }
@@ -182,11 +179,13 @@ put_totals(const struct qwen_gguf *g)
 	size_t i;
 
 	for (i = 0; (t = qwen_gguf_tensor(g, i)) != NULL; i++) {
+		const struct sum one = { 1, t->bytes, inspect_elements(t) };
+
 		if (t->type < 64)	/* always, for types that can be
 					   opened */
-			add_tensor(&type[t->type], t);
-		add_tensor(&group[inspect_group(g, t->name, mtp)], t);
-		add_tensor(&all, t);
+			add(&type[t->type], &one);
+		add(&group[inspect_group(g, t->name, mtp)], &one);
+		add(&all, &one);
 	}
 	for (i = 0; i < 64; i++)
 		put_sum("type  ", qwen_ggml_name((uint32_t)i), &type[i],

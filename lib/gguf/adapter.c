@@ -218,9 +218,12 @@ qwen_adapter_by_rows(const char *tensor)
 	    (n > sizeof own && strcmp(tensor + n - (sizeof own - 1), own) == 0);
 }
 
-/* The taps of a convolution have only the shape of a matrix. */
-int
-qwen_adapter_never(const char *tensor)
+/*
+ * Returns 1 if the tensor is not used as a matrix, so that LoRA cannot change
+ * it: the taps of a convolution have only the shape of one.
+ */
+static int
+is_no_matrix(const char *tensor)
 {
 	return strstr(tensor, "ssm_conv1d") != NULL ||
 	    strstr(tensor, "norm.") != NULL;
@@ -287,7 +290,7 @@ qwen_adapter_find(struct qwen_adapter_file *f, const char *tensor,
 
 	snprintf(name, sizeof name, "%s%s", tensor, SUFFIX_A);
 	a = qwen_gguf_find_tensor(f->g, name);
-	if (a == NULL || qwen_adapter_never(tensor))
+	if (a == NULL || is_no_matrix(tensor))
 		return 0;
 	for (i = 0; qwen_gguf_tensor(f->g, i) != a; i++)
 		;
@@ -321,7 +324,7 @@ check_unused(const struct qwen_adapter_file *f, const struct qwen_gguf *model,
 		return qwen_fail(err, QWEN_EMISMATCH, "for another model: this "
 		    "model has no tensor %s", name);
 	if (sscanf(name, "blk.%u.", &block) == 1 && block >= n_layer &&
-	    !qwen_adapter_never(name))
+	    !is_no_matrix(name))
 		return check_shape(a, other(f->g, a->name), name, t->ne, err);
 	return qwen_fail(err, QWEN_EUNSUP, "tensor %s: the model's tensor is "
 	    "not a matrix that LoRA can change", a->name);

@@ -58,12 +58,6 @@ int qwen_adapter_check(const struct qwen_adapter_file *f,
  */
 int qwen_adapter_by_rows(const char *tensor);
 
-/*
- * Returns 1 if the tensor is not used as a matrix, so that LoRA cannot change
- * it.
- */
-int qwen_adapter_never(const char *tensor);
-
 /* Formats a shape as "256x512x6", with at least n dimensions. */
 struct qwen_shape_text { char s[96]; };
 struct qwen_shape_text qwen_shape_text(const uint64_t ne[4], int n);

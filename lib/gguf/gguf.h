@@ -44,7 +44,6 @@ struct qwen_gguf_shard {
 	unsigned		 version;
 	uint64_t		 alignment;
 	uint64_t		 data_offset;
-	size_t			 n_tensors;
 };
 
 struct qwen_gguf {

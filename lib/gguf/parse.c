@@ -616,7 +616,6 @@ qwen_gguf_parse(struct qwen_gguf_shard *s, unsigned no,
 		if (read_tensor(&p, dir, no) < 0)
 			return -1;
 	}
-	s->n_tensors = (size_t)n_tensors;
 	/*
 	 * cannot wrap: the directory ends within the file and alignment is
 	 * small

@@ -354,49 +354,45 @@ compare_tensors(const void *a, const void *b)
 	return strcmp((*x)->name, (*y)->name);
 }
 
-/* Marks the tensors of `by' that the index names; -1 if it names any other. */
-static int
-mark_indexed(const struct qwen_hub *h, yyjson_val *map,
-    const struct qwen_st_tensor **by, size_t n, unsigned char *indexed)
+const struct qwen_st_tensor *
+qwen_hub_find(const struct qwen_hub *h, const char *name)
 {
-	struct qwen_st_tensor w = { .name = NULL };
+	struct qwen_st_tensor w = { .name = name };
 	const struct qwen_st_tensor *want = &w, **at;
+
+	at = bsearch(&want, h->by_name, h->st.n, sizeof *h->by_name,
+	    compare_tensors);
+	return at != NULL ? *at : NULL;
+}
+
+/* Checks that the index names exactly the tensors of the files. */
+static int
+check_index(const struct qwen_hub *h, yyjson_val *map)
+{
+	unsigned char *indexed = calloc(h->st.n, 1);
+	const struct qwen_st_tensor *t;
 	yyjson_val *key, *v;
 	size_t i, max;
 
-	yyjson_obj_foreach(map, i, max, key, v) {
-		w.name = yyjson_get_str(key);
-		at = bsearch(&want, by, n, sizeof *by, compare_tensors);
-		if (at == NULL)
-			return qwen_fail(h->err, QWEN_EFORMAT, "%s/%.80s: "
-			    "tensor %.60s is missing, but listed in " INDEX ": "
-			    "get the file again", h->path, yyjson_get_str(v),
-			    w.name);
-		indexed[at - by] = 1;
-	}
-	return 0;
-}
-
-/* Checks that the index names exactly the n tensors of the files. */
-static int
-check_index(const struct qwen_hub *h, yyjson_val *map,
-    const struct qwen_st_tensor **by, size_t n)
-{
-	unsigned char *indexed = calloc(n, 1);
-	size_t i;
-	int rc;
-
 	if (indexed == NULL)
 		return qwen_oom(h->err);
-	rc = mark_indexed(h, map, by, n, indexed);
-	for (i = 0; i < n && rc == 0; i++) {
-		if (!indexed[i])
-			rc = qwen_fail(h->err, QWEN_EFORMAT, "%s/" INDEX ": "
-			    "tensor %.60s is in the files, but not listed",
-			    h->path, by[i]->name);
+	yyjson_obj_foreach(map, i, max, key, v) {
+		t = qwen_hub_find(h, yyjson_get_str(key));
+		if (t != NULL)
+			indexed[t - h->st.v] = 1;
+		else if (h->err->code == 0)
+			qwen_fail(h->err, QWEN_EFORMAT, "%s/%.80s: tensor "
+			    "%.60s is missing, but listed in " INDEX ": get "
+			    "the file again", h->path, yyjson_get_str(v),
+			    yyjson_get_str(key));
+	}
+	for (i = 0; i < h->st.n; i++) {
+		if (!indexed[h->by_name[i] - h->st.v])
+			qwen_hub_fail(h, INDEX, "tensor %.60s is in the files, "
+			    "but not listed", h->by_name[i]->name);
 	}
 	free(indexed);
-	return rc;
+	return h->err->code != 0 ? -1 : 0;
 }
 
 /*
@@ -421,18 +417,7 @@ index_tensors(struct qwen_hub *h, yyjson_val *map)
 			return qwen_hub_fail(h, NULL, "tensor %.60s is in two "
 			    "files", by[i]->name);
 	}
-	return map == NULL ? 0 : check_index(h, map, by, n);
-}
-
-const struct qwen_st_tensor *
-qwen_hub_find(const struct qwen_hub *h, const char *name)
-{
-	struct qwen_st_tensor w = { .name = name };
-	const struct qwen_st_tensor *want = &w, **at;
-
-	at = bsearch(&want, h->by_name, h->st.n, sizeof *h->by_name,
-	    compare_tensors);
-	return at != NULL ? *at : NULL;
+	return map == NULL ? 0 : check_index(h, map);
 }
 
 static int

@@ -101,6 +101,10 @@ static int
 add_scales(struct qwen_hub_gguf *g, const struct hub_tensor *of,
     const struct qwen_st_tensor *const *w, size_t n, int input)
 {
+	/* in GGUF, and in the folder: factors, or divisors */
+	static const char *const names[2][3] = {
+		{ "scale", "_scale_2", "_global_scale" },
+		{ "input_scale", ".input_scale", ".input_global_scale" } };
 	char name[64];
 	size_t m = strlen(of->name) - strlen("weight"), i;
 	struct hub_tensor *t;
@@ -109,7 +113,7 @@ add_scales(struct qwen_hub_gguf *g, const struct hub_tensor *of,
 	float x;
 
 	snprintf(name, sizeof name, "%.*s%s", (int)m, of->name,
-	    input ? "input_scale" : "scale");
+	    names[input][0]);
 	if ((t = qwen_hub_new_tensor(g, name)) == NULL)
 		return -1;
 	t->kind = HUB_SCALES;
@@ -121,11 +125,9 @@ add_scales(struct qwen_hub_gguf *g, const struct hub_tensor *of,
 	for (i = 0; i < n; i++) {
 		if ((s = new_source(g)) == NULL)
 			return -1;
-		s->w = qwen_hub_after(g->hub, w[i], input ? ".input_scale" :
-		    "_scale_2");
+		s->w = qwen_hub_after(g->hub, w[i], names[input][1]);
 		if (s->w == NULL) {
-			s->w = qwen_hub_after(g->hub, w[i], input ?
-			    ".input_global_scale" : "_global_scale");
+			s->w = qwen_hub_after(g->hub, w[i], names[input][2]);
 			t->inverse |= s->w != NULL;
 		}
 		if (one_number(g, s->w, t->inverse, &x) < 0)

@@ -47,16 +47,6 @@ put_tensors(struct qwen_gguf_writer *w, const struct qwen_inputs *const *e,
 	}
 }
 
-static int
-write_number(struct qwen_gguf_writer *w, int fd, double v,
-    struct qwen_err *err)
-{
-	unsigned char b[4];
-
-	qwen_put_le32(b, qwen_f32_bits((float)v));
-	return qwen_gguf_write_data(w, fd, b, sizeof b, err);
-}
-
 /* Writes the sums of all matrices of an entry, then their counts. */
 static int
 write_sums(struct qwen_gguf_writer *w, int fd, const struct qwen_inputs *e,
@@ -74,9 +64,11 @@ write_sums(struct qwen_gguf_writer *w, int fd, const struct qwen_inputs *e,
 			    e->sum[k * e->n_in + i]));
 		rc = qwen_gguf_write_data(w, fd, row, 4 * e->n_in, err);
 	}
+	for (k = 0; k < e->n_matrix && rc == 0; k++) {
+		qwen_put_le32(row, qwen_f32_bits((float)e->count[k]));
+		rc = qwen_gguf_write_data(w, fd, row, 4, err);
+	}
 	free(row);
-	for (k = 0; k < e->n_matrix && rc == 0; k++)
-		rc = write_number(w, fd, (double)e->count[k], err);
 	return rc;
 }
 

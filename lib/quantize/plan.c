@@ -97,22 +97,18 @@ struct patterns {
 	size_t		 n, cap;
 };
 
-static int
-find_type(const char *name, uint32_t *type, struct qwen_err *err)
+/* Returns the format of this name, if weights can be encoded in it; or QT_N. */
+static uint32_t
+find_type(const char *name)
 {
 	uint32_t i;
 
 	for (i = 0; i < QT_N; i++) {
-		if (qwen_ggml_name(i) == NULL ||
-		    strcasecmp(qwen_ggml_name(i), name) != 0)
-			continue;
-		if (!qwen_encode_known(i))
+		if (qwen_ggml_name(i) != NULL && qwen_encode_known(i) &&
+		    strcasecmp(qwen_ggml_name(i), name) == 0)
 			break;
-		*type = i;
-		return 0;
 	}
-	return qwen_fail(err, QWEN_EUNSUP, i < QT_N ? "weights cannot be "
-	    "quantised to %s" : "unknown format %s", name);
+	return i;
 }
 
 static int
@@ -124,8 +120,8 @@ read_line(struct patterns *p, const char *s, size_t n, int line,
 	int k;
 
 	if (n >= sizeof text)
-		return qwen_fail(err, QWEN_EFORMAT, "line %d of the types: "
-		    "pattern or format too long", line);
+		return qwen_fail(err, QWEN_EFORMAT, "pattern or format too "
+		    "long");
 	memcpy(text, s, n);
 	text[n] = '\0';
 	text[strcspn(text, "#\r")] = '\0';
@@ -138,12 +134,11 @@ read_line(struct patterns *p, const char *s, size_t n, int line,
 	one->line = line;
 	k = sscanf(text, "%64s %16s %c", one->name, type, &more);
 	if (k != 2)
-		return qwen_fail(err, QWEN_EFORMAT, "line %d of the types: "
-		    "expected a pattern and a format", line);
-	if (find_type(type, &one->type, err) < 0)
-		return qwen_fail(err, QWEN_EUNSUP, "line %d of the types: "
-		    "unknown or unsupported format %s", line, type);
-	return 0;
+		return qwen_fail(err, QWEN_EFORMAT, "expected a pattern and a "
+		    "format");
+	one->type = find_type(type);
+	return one->type != QT_N ? 0 : qwen_fail(err, QWEN_EUNSUP, "unknown or "
+	    "unsupported format %s", type);
 }
 
 static int
@@ -155,7 +150,7 @@ read_patterns(struct patterns *p, const char *text, struct qwen_err *err)
 	for (; text != NULL && *text != '\0'; line++) {
 		n = strcspn(text, "\n");
 		if (read_line(p, text, n, line, err) < 0)
-			return -1;
+			return qwen_fail_in(err, "line %d of the types", line);
 		text += n + (text[n] == '\n');
 	}
 	return 0;

@@ -45,6 +45,26 @@ scale_b_tensors(struct qwen_hub_gguf *g, size_t i, float times)
 	}
 }
 
+/* Adds the tensor of A (which = 0) or B (which = 1) of n matrices. */
+static struct hub_tensor *
+new_matrix(struct qwen_hub_gguf *g, const char *to, int which, size_t n)
+{
+	struct hub_tensor *t;
+	char full[80];
+
+	snprintf(full, sizeof full, "%s.lora_%c", to, "ab"[which]);
+	if (strlen(full) >= sizeof t->name) {
+		qwen_fail(g->hub->err, QWEN_EUNSUP, "%s: name too long for "
+		    "GGUF", full);
+		return NULL;
+	}
+	if ((t = qwen_hub_new_tensor(g, full)) != NULL) {
+		t->from = g->n_sources;
+		t->n_from = n;
+	}
+	return t;
+}
+
 /*
  * Sets shape and type of a matrix; transposed: its rows are columns of the
  * source.
@@ -70,20 +90,11 @@ plan_pair_matrix(struct qwen_hub_gguf *g, const struct hub_name *name,
 {
 	struct hub_tensor *t;
 	struct hub_source *s;
-	char full[sizeof name->to + 8];
 	int mlx = g->hub->adapter_mlx;	/* its matrices are transposed */
 	size_t i;
 
-	snprintf(full, sizeof full, "%s.lora_%c", name->to, "ab"[which]);
-	if (strlen(full) >= sizeof t->name) {
-		qwen_fail(g->hub->err, QWEN_EUNSUP, "%s: name too long for "
-		    "GGUF", full);
+	if ((t = new_matrix(g, name->to, which, n)) == NULL)
 		return NULL;
-	}
-	if ((t = qwen_hub_new_tensor(g, full)) == NULL)
-		return NULL;
-	t->from = g->n_sources;
-	t->n_from = n;
 	for (i = 0; i < n; i++) {
 		if (qwen_hub_add_sources(g, name, pair + 2 * i + which, 1) < 0)
 			return NULL;
@@ -260,16 +271,12 @@ plan_expert_matrix(struct qwen_hub_gguf *g, const char *to, int which,
 {
 	const struct hub_name name = { .how = HUB_PLAIN };
 	uint64_t rows = !which ? e->rank : e->down ? e->out : e->out / 2;
-	char full[80];
-	struct hub_tensor *t;
+	struct hub_tensor *t = new_matrix(g, to, which, 1);
 	struct hub_source *s;
 	int from_b = which ^ e->swapped;
 
-	snprintf(full, sizeof full, "%s.lora_%c", to, "ab"[which]);
-	if ((t = qwen_hub_new_tensor(g, full)) == NULL)
+	if (t == NULL)
 		return -1;
-	t->from = g->n_sources;
-	t->n_from = 1;
 	if (qwen_hub_add_sources(g, &name, pair + from_b, 1) < 0)
 		return -1;
 	s = &g->source[t->from];

@@ -304,23 +304,18 @@ qwen_hub_gguf_write(struct qwen_hub_gguf *g, int fd, struct qwen_err *err)
 /* Bytes of a tensor, or part, that go into a model's fingerprint. */
 enum { PART_MIN = 64 };
 
-/* Returns 1 if a source can be used in the folder's file without any change. */
-static int
-is_in_place(const struct hub_tensor *t, const struct hub_source *s)
-{
-	return t->order == HUB_AS_IS && t->row0 == 0 && s->planes == 1 &&
-	    s->rows == t->ne[1] && copy_run_rows(t, s) == s->rows &&
-	    (uintptr_t)s->w->data % qwen_st_type_bytes(s->w->type) == 0 &&
-	    (t->n_from == 1 || s->w->bytes >= PART_MIN);
-}
-
+/* Returns 1 if all sources can be used in the folder's files as they are. */
 static int
 all_in_place(const struct qwen_hub_gguf *g, const struct hub_tensor *t)
 {
+	const struct hub_source *s = &g->source[t->from];
 	size_t i;
 
-	for (i = 0; i < t->n_from; i++) {
-		if (!is_in_place(t, &g->source[t->from + i]))
+	for (i = 0; i < t->n_from; i++, s++) {
+		if (t->order != HUB_AS_IS || t->row0 != 0 || s->planes != 1 ||
+		    s->rows != t->ne[1] || copy_run_rows(t, s) != s->rows ||
+		    (uintptr_t)s->w->data % qwen_st_type_bytes(s->w->type) !=
+		    0 || (t->n_from > 1 && s->w->bytes < PART_MIN))
 			return 0;
 	}
 	return 1;

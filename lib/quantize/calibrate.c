@@ -184,22 +184,6 @@ run(struct calibration *c, struct qwen_gguf *g, struct qwen_err *err)
 
 /* --------------------------------------------------------- changed tensors */
 
-struct buffer {
-	unsigned char	*data;
-	size_t		 n, size;
-};
-
-static int
-keep(void *arg, const void *data, size_t n, struct qwen_err *err)
-{
-	struct buffer *b = arg;
-
-	(void)err;
-	memcpy(b->data + b->n, data, n);
-	b->n += n;
-	return 0;
-}
-
 /*
  * Replaces a tensor in g by itself in the trial's format; *data is its new
  * memory.
@@ -210,20 +194,21 @@ change(struct calibration *c, struct qwen_gguf *g,
 {
 	size_t i = (size_t)(t->it - c->p->item);
 	struct qwen_gguf_tensor *to = &g->dir.v[i].t;
-	struct buffer b = { NULL, 0, (size_t)t->bytes };
-	struct quantize_pass *pass = qwen_quantize_pass_new(c->p, keep, &b,
-	    err);
+	struct quantize_room room = { qwen_alloc((size_t)t->bytes, 1),
+	    (size_t)t->bytes };
+	struct quantize_pass *pass = qwen_quantize_pass_new(c->p,
+	    qwen_quantize_to_room, &room, err);
 	int rc = -1;
 
-	*data = b.data = pass != NULL ? qwen_alloc(b.size, 1) : NULL;
-	if (pass != NULL && b.data == NULL)
+	*data = room.at;
+	if (*data == NULL)
 		(void)qwen_oom(err);
 	else if (pass != NULL)
 		rc = qwen_quantize_tensor(pass, t->it, t->type, err);
 	qwen_quantize_pass_free(pass);
 	to->type = t->type;
 	to->bytes = t->bytes;
-	to->data = b.data;
+	to->data = *data;
 	to->part = NULL;
 	return rc;
 }

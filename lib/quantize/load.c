@@ -8,26 +8,6 @@
 #include "gguf/gguf.h"
 #include "quantize/plan.h"
 
-/* Memory for the tensor that is being made. */
-struct room {
-	unsigned char	*at;
-	size_t		 left;
-};
-
-static int
-copy_tensor_data(void *arg, const void *data, size_t n, struct qwen_err *err)
-{
-	struct room *r = arg;
-
-	if (n > r->left)
-		return qwen_fail(err, QWEN_EFORMAT, "the tensors have more "
-		    "bytes than planned");
-	memcpy(r->at, data, n);
-	r->at += n;
-	r->left -= n;
-	return 0;
-}
-
 /*
  * Allows only F32, F16 and BF16 to be converted: smaller formats have lost
  * precision.
@@ -75,9 +55,9 @@ static int
 make_tensors(struct qwen_quantize *p, struct qwen_gguf *out,
     struct qwen_err *err)
 {
-	struct room room = { NULL, 0 };
-	struct quantize_pass *s = qwen_quantize_pass_new(p, copy_tensor_data,
-	    &room, err);
+	struct quantize_room room = { NULL, 0 };
+	struct quantize_pass *s = qwen_quantize_pass_new(p,
+	    qwen_quantize_to_room, &room, err);
 	size_t i;
 	int rc = s == NULL ? -1 : 0;
 

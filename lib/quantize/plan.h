@@ -61,4 +61,11 @@ int qwen_quantize_tensor(struct quantize_pass *s,
     const struct quantize_item *it, uint32_t type, struct qwen_err *err);
 void qwen_quantize_pass_free(struct quantize_pass *s);
 
+/* A quantize_put that copies the bytes to memory, for arg a quantize_room. */
+struct quantize_room {
+	unsigned char	*at;
+	size_t		 left;
+};
+quantize_put qwen_quantize_to_room;
+
 #endif

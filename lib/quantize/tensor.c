@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -71,6 +72,21 @@ qwen_quantize_pass_free(struct quantize_pass *s)
 	free(s->w);
 	qwen_merge_free(s->changes);
 	free(s);
+}
+
+int
+qwen_quantize_to_room(void *arg, const void *data, size_t n,
+    struct qwen_err *err)
+{
+	struct quantize_room *r = arg;
+
+	if (n > r->left)
+		return qwen_fail(err, QWEN_EFORMAT, "the tensors have more "
+		    "bytes than planned");
+	memcpy(r->at, data, n);
+	r->at += n;
+	r->left -= n;
+	return 0;
 }
 
 /* Frees the memory of mapped data: the file is read only once. */

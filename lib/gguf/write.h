@@ -31,7 +31,7 @@ void qwen_gguf_put_i32s(struct qwen_gguf_writer *w, const char *key,
 void qwen_gguf_put_strs(struct qwen_gguf_writer *w, const char *key,
     const struct qwen_str *v, size_t n);
 void qwen_gguf_put_tokens(struct qwen_gguf_writer *w, struct qwen_str *token,
-    int32_t *type, size_t n);	/* texts that are NULL become "[PADn]", unused */
+    int32_t *type, size_t n);	/* NULL becomes "[PADn]", an unused token */
 void qwen_gguf_put_kv(struct qwen_gguf_writer *w,
     const struct qwen_gguf_kv *kv);	/* copies a record of another file */
 void qwen_gguf_put_tensor(struct qwen_gguf_writer *w, const char *name,

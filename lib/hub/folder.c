@@ -81,7 +81,7 @@ qwen_hub_has(const struct qwen_hub *h, const char *name)
 	return has;
 }
 
-/* Maps a file of the folder, for qwen_unmap_file(); returns as qwen_hub_text. */
+/* Maps a file of the folder, for qwen_unmap_file(); returns as below. */
 static int
 map_text(const struct qwen_hub *h, const char *name, const void **out,
     size_t *n)

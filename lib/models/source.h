@@ -65,8 +65,8 @@ int qwen_models_entry(char **out, const char *folder, const char *name,
 
 /*
  * Calls fn for each entry that qwen_names_read() lists, until it returns -1;
- * fn may change the entry.  Takes ownership of folder, which may be NULL after a
- * failed allocation.
+ * fn may change the entry.  Takes ownership of folder, which may be NULL after
+ * a failed allocation.
  */
 typedef int qwen_founds_fn(struct qwen_founds *out, const char *folder,
     char *entry, struct qwen_err *err);

@@ -66,9 +66,9 @@ coded(lanes v, struct code c)
 
 /*
  * For each block with scale s, minimum m and error r = x - (s q + m), the
- * weighted sums of r r (err), r q, r, q q, q and 1 (w).  Without a minimum (m is
- * NULL) only err, rq and qq are set: for the same codes, the best scale is then
- * s + rq / qq, and reduces the error by rq rq / qq.
+ * weighted sums of r r (err), r q, r, q q, q and 1 (w).  Without a minimum, if
+ * m is NULL, only err, rq and qq are set: for the same codes, the best scale is
+ * then s + rq / qq, and reduces the error by rq rq / qq.
  */
 struct sums {
 	struct wide	 err, rq, r, qq, q, w;

@@ -104,14 +104,14 @@ encode_super(const struct layout *f, const float *try, int n_try,
 		k = n - i < at_once ? n - i : at_once;
 		gather(&t, f->sub, x, w, n_row, i * 256, k * per);
 		find_scale(&t, f->sub, f->code, try, n_try, 2, &s);
-		share_scale(&t, f, where, n_where, &s, &c);
+		share_scale(&t, f, where, n_where, 0, &s, NULL, &c);
 		pack(f, &t, &c, 0, fn, bytes, k, out + i * bytes);
 	}
 }
 
 /*
  * The same for formats with minimums; cut and cuts: see find_scale2(); n_where
- * and apart: see share_scale2().
+ * and apart: see share_scale().
  */
 INLINE void
 encode_super2(const struct layout *f, float cut, int cuts, int n_where,
@@ -126,7 +126,7 @@ encode_super2(const struct layout *f, float cut, int cuts, int n_where,
 		k = n - i < at_once ? n - i : at_once;
 		gather(&t, f->sub, x, w, n_row, i * 256, k * per);
 		find_scale2(&t, f->sub, f->code, 1, cut, cuts, 2, &s, &min);
-		share_scale2(&t, f, n_where, apart, &s, &min, &c);
+		share_scale(&t, f, NULL, n_where, apart, &s, &min, &c);
 		pack(f, &t, &c, 1, fn, bytes, k, out + i * bytes);
 	}
 }

@@ -59,8 +59,8 @@ struct qwen_quantize_opts {
 	/*
 	 * With size: the ids of a text with which to measure the model's
 	 * sensitivity to errors in each of its parts; `measuring' (or NULL)
-	 * reports progress in tokens, with measuring_arg.  None: use the sensitivities of the demo
-	 * model.
+	 * reports progress in tokens, with measuring_arg.  None: use the
+	 * sensitivities of the demo model.
 	 */
 	const int32_t	*calibration;
 	size_t		 n_calibration;
@@ -84,7 +84,7 @@ int qwen_quantize_new(struct qwen_quantize **out, const struct qwen_gguf *in,
     const struct qwen_quantize_opts *opts, struct qwen_err *err);
 void qwen_quantize_free(struct qwen_quantize *p);
 
-/* Returns the writer of the file (gguf/write.h), which has notes for the user. */
+/* Returns the writer of the file (gguf/write.h): it has notes for the user. */
 struct qwen_gguf_writer *qwen_quantize_writer(const struct qwen_quantize *p);
 
 /* Returns the name of recipe i; NULL after the last. */

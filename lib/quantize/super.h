@@ -147,8 +147,6 @@ keep(struct scales *best, float best_err[2], struct wide *want,
 	}
 }
 
-/* -------------------------------------------------------- without minimum */
-
 /*
  * Sets the common scale to the best for the chosen codes and sub-block scales.
  */
@@ -169,44 +167,6 @@ refit(struct scales *c, const struct sums *m, int per)
 		c->d[i] = f16_of(c->d[i] + (sb[i] > 0.0f ? sa[i] / sb[i] :
 		    0.0f));
 }
-
-/*
- * Chooses a common scale and sub-block scales, from the best scales s of the
- * sub-blocks alone.  Tries the common scales that make the largest sub-block
- * scale each of where[n_where], then improves the best three times.
- */
-INLINE void
-share_scale(const struct tile *t, const struct layout *f, const float *where,
-    int n_where, const struct wide *s, struct scales *best)
-{
-	int per = 256 / f->sub, i, l;
-	struct wide want = *s, next = *s;
-	float top[2] = { 0, 0 }, err[2] = { INFINITY, INFINITY };
-	struct scales c = nothing();
-	struct sums m;
-
-	*best = c;
-	for (l = 0; l < WIDE; l++)
-		top[l / per] = fabsf(s->v[l]) > fabsf(top[l / per]) ? s->v[l] :
-		    top[l / per];
-	for (i = 0; i < n_where + 3; i++) {
-		for (l = 0; i < n_where && l < 2; l++)
-			c.d[l] = f16_of(top[l] / where[i]);
-		if (i == n_where) {	/* continue from the best */
-			c = *best;
-			want = next;
-			choose(t, f, &want, NULL, &c, &m);
-		}
-		if (i >= n_where) {
-			refit(&c, &m, per);
-			want = next;
-		}
-		choose(t, f, &want, NULL, &c, &m);
-		keep(best, err, &next, NULL, &c, &m, per);
-	}
-}
-
-/* --------------------------------------------------------- with a minimum */
 
 /* Sets both common scales to the best for the chosen codes and sub-blocks. */
 INLINE void
@@ -241,48 +201,57 @@ refit2(struct scales *c, const struct sums *m, int per)
 }
 
 /*
- * Like share_scale(): tries both common scales at n_where places, `apart'
- * apart, below f->hi + 0.5.
+ * Chooses common scales and sub-block scales, from the best scales s and
+ * minimums (or NULL) of the sub-blocks alone.  Tries the common scales that
+ * make the largest sub-block scale each of where[n_where].  With minimums,
+ * tries both common scales at n_where places, `apart' apart, below f->hi + 0.5.
+ * Then improves the best three times.
  */
 INLINE void
-share_scale2(const struct tile *t, const struct layout *f, int n_where,
-    float apart, const struct wide *s, const struct wide *min,
+share_scale(const struct tile *t, const struct layout *f, const float *where,
+    int n_where, float apart, const struct wide *s, const struct wide *min,
     struct scales *best)
 {
-	int per = 256 / f->sub, i, l;
-	struct wide want = *s, want_min = *min, next = *s, next_min = *min;
+	int per = 256 / f->sub, i, l, both = min != NULL;
+	int tries = both ? n_where * n_where : n_where;
+	struct wide want = *s, next = *s, next_min, want_min;
 	float top[2] = { 0, 0 }, top_min[2] = { 0, 0 };
 	float err[2] = { INFINITY, INFINITY };
 	struct scales c = nothing();
 	struct sums m;
 
 	*best = c;
+	want_min = next_min = both ? *min : everywhere(0.0f);
 	for (l = 0; l < WIDE; l++) {
-		if (s->v[l] > top[l / per])
+		if (both ? s->v[l] > top[l / per] :
+		    fabsf(s->v[l]) > fabsf(top[l / per]))
 			top[l / per] = s->v[l];
-		if (-min->v[l] > top_min[l / per])
-			top_min[l / per] = -min->v[l];
+		if (-want_min.v[l] > top_min[l / per])
+			top_min[l / per] = -want_min.v[l];
 	}
-	for (i = 0; i < n_where * n_where + 3; i++) {
-		for (l = 0; i < n_where * n_where && l < 2; l++) {
-			c.d[l] = f16_of(top[l] /
-			    (f->hi + .5f - apart * (float)(i % n_where)));
-			c.dmin[l] = f16_of(top_min[l] /
-			    (f->hi + .5f - apart * (float)(i / n_where)));
+	for (i = 0; i < tries + 3; i++) {
+		for (l = 0; i < tries && l < 2; l++) {
+			c.d[l] = f16_of(top[l] / (both ? f->hi + .5f - apart *
+			    (float)(i % n_where) : where[i]));
+			c.dmin[l] = f16_of(top_min[l] / (both ? f->hi + .5f -
+			    apart * (float)(i / n_where) : 1.0f));
 		}
-		if (i == n_where * n_where) {
+		if (i == tries) {	/* continue from the best */
 			c = *best;
 			want = next;
 			want_min = next_min;
-			choose(t, f, &want, &want_min, &c, &m);
+			choose(t, f, &want, both ? &want_min : NULL, &c, &m);
 		}
-		if (i >= n_where * n_where) {
-			refit2(&c, &m, per);
+		if (i >= tries) {
+			if (both)
+				refit2(&c, &m, per);
+			else
+				refit(&c, &m, per);
 			want = next;
 			want_min = next_min;
 		}
-		choose(t, f, &want, &want_min, &c, &m);
-		keep(best, err, &next, &next_min, &c, &m, per);
+		choose(t, f, &want, both ? &want_min : NULL, &c, &m);
+		keep(best, err, &next, both ? &next_min : NULL, &c, &m, per);
 	}
 }
 

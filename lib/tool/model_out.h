@@ -35,8 +35,8 @@ int tool_model_out_open(struct tool_model_out *o, const char *path,
 void tool_model_out_end(struct tool_model_out *o, const char *title);
 
 /*
- * Writes g, the file `in', quantised as q says, to a file (NULL: stdout).  Reads
- * the importance matrix q->imatrix_name, unless that is NULL.
+ * Writes g, the file `in', quantised as q says, to a file (NULL: stdout).
+ * Reads the importance matrix q->imatrix_name, unless that is NULL.
  */
 void tool_model_out_quantize(const struct qwen_gguf *g, const char *in,
     const char *path, struct qwen_quantize_opts *q);

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "tool/tool.h"
 
 static struct {
@@ -129,46 +130,29 @@ free_parts(struct model_files *l)
 
 /* ---------------------------------------------------------- memory and room */
 
-/* Return the sum of the lines that begin with key, in bytes; -1 if unknown. */
-static int64_t
-proc_bytes(const char *file, const char *key)
-{
-	FILE *f = fopen(file, "r");
-	int64_t sum = -1;
-	char line[256];
-
-	if (f == NULL)
-		return -1;
-	while (fgets(line, sizeof line, f) != NULL)
-		if (strncmp(line, key, strlen(key)) == 0)
-			sum = (sum < 0 ? 0 : sum) +
-			    strtoll(line + strlen(key), NULL, 10) * 1024;
-	fclose(f);
-	return sum;
-}
-
 /* Return the bytes of files mapped in huge pages by this process, or -1. */
 static int64_t
 huge_mapped(void)
 {
-	int64_t file = proc_bytes("/proc/self/smaps_rollup",
-	    "FilePmdMapped:");
-	int64_t shmem = proc_bytes("/proc/self/smaps_rollup",
-	    "ShmemPmdMapped:");
+	static const char maps[] = "/proc/self/smaps_rollup";
+	uint64_t file = qwen_number_in("", maps, "FilePmdMapped:", UINT64_MAX);
+	uint64_t shmem = qwen_number_in("", maps, "ShmemPmdMapped:",
+	    UINT64_MAX);
 
-	return file < 0 || shmem < 0 ? -1 : file + shmem;
+	return file == UINT64_MAX || shmem == UINT64_MAX ? -1 :
+	    (int64_t)(file + shmem) * 1024;
 }
 
 static void
 check_memory(uint64_t bytes)
 {
-	int64_t have = proc_bytes("/proc/meminfo", "MemAvailable:");
+	uint64_t have = qwen_number_in("/proc", "/meminfo", "MemAvailable:",
+	    UINT64_MAX);
 
-	if (have >= 0 && bytes + spare > (uint64_t)have)
+	if (have != UINT64_MAX && bytes + spare > have * 1024)
 		die("the model has %.1f GiB, but only %.1f GiB of memory are "
 		    "available: end other programs, unpin other models, or do "
-		    "not pin it", gib(bytes),
-		    gib((uint64_t)have));
+		    "not pin it", gib(bytes), gib(have * 1024));
 }
 
 /*
@@ -217,20 +201,14 @@ touch(int fd, const char *path, size_t bytes)
 	return before < 0 || after < 0 ? -1 : after - before;
 }
 
-/* Return how many bytes of a file can lie in huge pages. */
-static size_t
-huge_bytes(size_t bytes)
-{
-	return bytes - bytes % huge_page;
-}
-
 /*
  * Return 1 if at least 99 % of a file is in huge pages, or if that is unknown.
  */
 static int
 is_huge(int64_t got, size_t bytes)
 {
-	return got < 0 || (uint64_t)got >= huge_bytes(bytes) / 100 * 99;
+	return got < 0 || (uint64_t)got >=
+	    (bytes - bytes % huge_page) / 100 * 99;
 }
 
 static void

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "base/utf8.h"
 #include "gguf-inspect.h"
 
@@ -71,8 +72,6 @@ inspect_load_num(const struct qwen_gguf_kv *kv, uint64_t i)
 	size_t size = qwen_gguf_type_bytes(kv->elem);
 	uint64_t v = load_le(kv->data + i * size, size);
 	struct inspect_num x = { .kind = INSPECT_UNSIGNED, .u = v };
-	uint32_t v32 = (uint32_t)v;
-	float f;
 
 	switch (kv->elem) {
 	case QWEN_GGUF_BOOL:
@@ -90,8 +89,7 @@ inspect_load_num(const struct qwen_gguf_kv *kv, uint64_t i)
 	case QWEN_GGUF_FLOAT32:
 		x.kind = INSPECT_REAL;
 		x.single = 1;
-		memcpy(&f, &v32, sizeof f);
-		x.d = (double)f;
+		x.d = (double)qwen_bits_f32((uint32_t)v);
 		break;
 	case QWEN_GGUF_FLOAT64:
 		x.kind = INSPECT_REAL;

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/err.h"
+#include "base/utf8.h"
 #include "models/models.h"
 
 enum { TEXT_MAX = 1024 };
@@ -147,14 +148,12 @@ parse_ollama(struct qwen_name *n, char *s, struct qwen_err *err)
 static void
 decode(char *s)
 {
-	char *to = s, digits[3] = "";
+	char *to = s;
+	uint32_t c;
 
 	for (; *s != '\0'; s++) {
-		if (*s == '%' && isxdigit((unsigned char)s[1]) &&
-		    isxdigit((unsigned char)s[2]) &&
-		    strncmp(s + 1, "00", 2) != 0) {
-			memcpy(digits, s + 1, 2);
-			*to++ = (char)strtol(digits, NULL, 16);
+		if (*s == '%' && qwen_hex_read(s + 1, 2, &c) == 0 && c != 0) {
+			*to++ = (char)c;
 			s += 2;
 		} else
 			*to++ = *s;

@@ -11,6 +11,7 @@
 
 #include "base/cursor.h"
 #include "base/err.h"
+#include "base/half.h"
 #include "synth/shape.h"
 #include "gguf/write.h"
 
@@ -43,18 +44,14 @@ static int
 fill(const struct qwen_synth_tensor *t, unsigned char *buf, size_t n,
     uint64_t *rng, struct qwen_err *err)
 {
-	uint32_t bits;
 	size_t i;
-	float f;
 
 	if (t->content == WEIGHT)
 		return qwen_gguf_random(t->type, buf, n, t->type == NVFP4 ?
 		    1.0 : 1.0 / sqrt(t->inputs), rng, err);
-	for (i = 0; i < n; i++) {
-		f = (float)special(t->content, t->inputs, rng);
-		memcpy(&bits, &f, sizeof bits);
-		qwen_put_le32(buf + 4 * i, bits);
-	}
+	for (i = 0; i < n; i++)
+		qwen_put_le32(buf + 4 * i, qwen_f32_bits((float)
+		    special(t->content, t->inputs, rng)));
 	return 0;
 }
 

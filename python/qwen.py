@@ -24,7 +24,6 @@ import json
 import os
 import tempfile
 import time
-import weakref
 
 import numpy as np
 
@@ -324,7 +323,7 @@ class Model:
 
     def __init__(self, path, n_threads=0, numerics=0, kv=None, rope=None, adapters=(),
                  draft=False):
-        self._made = weakref.WeakSet()  # sessions
+        self._made = set()  # addresses of its sessions
         self._template = None
         k, v = kv if isinstance(kv, tuple) else (kv, kv)
         opts = _ModelOpts(n_threads=n_threads, numerics=numerics, k=_KV[k], v=_KV[v],
@@ -351,9 +350,9 @@ class Model:
 
     def close(self):
         """Free the model and its sessions; deleting the object does the same."""
-        for s in list(self._made):
-            s.close()
         mine = self.__dict__
+        while self._made:
+            _q.session_free(self._made.pop())
         _q.template_close(mine.pop("_template", None))
         _q.tok_close(mine.pop("_tok", None))
         mine.pop("_gguf", None)
@@ -478,10 +477,14 @@ class Session:
     def __init__(self, model, s):
         self.model = model
         self._s = s
-        model._made.add(self)
+        model._made.add(s.value)
 
     def close(self):
-        _q.session_free(self.__dict__.pop("_s", None))
+        s = self.__dict__.pop("_s", None)
+        # the model may be gone before it, and has freed it then
+        if s is not None and s.value in self.model._made:
+            self.model._made.remove(s.value)
+            _q.session_free(s)
 
     __del__ = close
 

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "qserve.h"
+#include "text/json/json.h"
 
 /* The Ollama version with this API, for programs that request it. */
 #define OLLAMA_VERSION "0.12.11"
@@ -31,7 +32,7 @@ put_time(struct qwen_text *t, const char *key, time_t at)
 
 	if (gmtime_r(&at, &tm) != NULL &&
 	    strftime(buf, sizeof buf, "%Y-%m-%dT%H:%M:%SZ", &tm) > 0)
-		qwen_text_fmt(t, ",\"%s\":\"%s\"", key, buf);
+		qwen_json_put(t, ",'%s':'%s'", key, buf);
 }
 
 /* ------------------------------------------------------------------- names */
@@ -82,17 +83,16 @@ put_model(struct qserve_call *c, const char *name)
 {
 	const struct qserve *s = c->server;
 
-	qwen_text_str(&c->out, "{\"id\":");
+	qwen_json_put(&c->out, "{'id':");
 	put_str(&c->out, name);
-	qwen_text_fmt(&c->out, ",\"object\":\"model\",\"created\":%llu,"
-	    "\"owned_by\":\"qpipe\"", (unsigned long long)s->started);
-	qwen_text_str(&c->out, ",\"type\":\"model\",\"lifecycle\":\"active\","
-	    "\"display_name\":");
+	qwen_json_put(&c->out, ",'object':'model','created':%llu,'owned_by':"
+	    "'qpipe','type':'model','lifecycle':'active','display_name':",
+	    (unsigned long long)s->started);
 	put_str(&c->out, name);
 	put_time(&c->out, "created_at", (time_t)s->started);
 	if (qserve_n_ctx(s) > 0)
-		qwen_text_fmt(&c->out, ",\"max_model_len\":%llu",
-		    (unsigned long long)qserve_n_ctx(s));
+		qwen_json_put(&c->out, ",'max_model_len':%llu", (unsigned long
+		    long)qserve_n_ctx(s));
 	qwen_text_str(&c->out, "}");
 }
 
@@ -102,12 +102,12 @@ qserve_models(struct qserve_call *c)
 	const char *name;
 	size_t i;
 
-	qwen_text_str(&c->out, "{\"object\":\"list\",\"data\":[");
+	qwen_json_put(&c->out, "{'object':'list','data':[");
 	for (i = 0; (name = name_of(c->server, i)) != NULL; i++) {
 		qwen_text_str(&c->out, i > 0 ? "," : "");
 		put_model(c, name);
 	}
-	qwen_text_str(&c->out, "],\"has_more\":false}");
+	qwen_json_put(&c->out, "],'has_more':false}");
 	qserve_done(c, 200);
 }
 
@@ -165,9 +165,9 @@ put_parameters(struct qwen_text *t, uint64_t n)
 		qwen_text_fmt(t, fmod(x, 1e6) == 0 ? "\"%.0fM\"" : "\"%.2fM\"",
 		    x / 1e6);
 	else if (n >= 1000)
-		qwen_text_fmt(t, "\"%.0fK\"", x / 1e3);
+		qwen_json_put(t, "'%.0fK'", x / 1e3);
 	else
-		qwen_text_fmt(t, "\"%.0f\"", x);
+		qwen_json_put(t, "'%.0f'", x);
 }
 
 /*
@@ -322,8 +322,8 @@ put_model_info(struct qwen_text *t, const struct qserve *s, int all)
 	char *key;
 	size_t i;
 
-	qwen_text_fmt(t, ",\"model_info\":{\"%s\":%llu", count,
-	    (unsigned long long)n_parameters(s));
+	qwen_json_put(t, ",'model_info':{'%s':%llu", count, (unsigned long
+	    long)n_parameters(s));
 	for (i = 0; (kv = qwen_gguf_kv(s->gguf, i)) != NULL; i++) {
 		if ((key = strndup(kv->key.s, kv->key.len)) == NULL) {
 			t->failed = 1;
@@ -335,9 +335,7 @@ put_model_info(struct qwen_text *t, const struct qserve *s, int all)
 		 */
 		if (strcmp(key, count) != 0 && kv->elem != QWEN_GGUF_ARRAY &&
 		    strcmp(key, "tokenizer.chat_template") != 0) {
-			qwen_text_str(t, ",");
-			qwen_text_json(t, kv->key.s, kv->key.len);
-			qwen_text_str(t, ":");
+			qwen_json_put(t, ",%pS:", &kv->key);
 			put_value(t, s, kv, key, all);
 		}
 		free(key);
@@ -350,14 +348,14 @@ put_model_info(struct qwen_text *t, const struct qserve *s, int all)
 static void
 put_details(struct qwen_text *t, const struct qserve *s)
 {
-	qwen_text_str(t, ",\"details\":{\"parent_model\":\"\",\"format\":"
-	    "\"gguf\",\"family\":");
+	qwen_json_put(t, ",'details':{'parent_model':'','format':'gguf',"
+	    "'family':");
 	put_meta(t, s, "general.architecture");
-	qwen_text_str(t, ",\"families\":[");
+	qwen_json_put(t, ",'families':[");
 	put_meta(t, s, "general.architecture");
-	qwen_text_str(t, "],\"parameter_size\":");
+	qwen_json_put(t, "],'parameter_size':");
 	put_parameters(t, n_parameters(s));
-	qwen_text_str(t, ",\"quantization_level\":");
+	qwen_json_put(t, ",'quantization_level':");
 	put_str(t, quantization(s));
 	qwen_text_str(t, "}");
 }
@@ -368,18 +366,15 @@ put_listed(struct qwen_text *t, const struct qserve *s, const char *name)
 {
 	struct qwen_text full = { 0 };
 
-	qwen_text_str(&full, name);
-	qwen_text_str(&full, strchr(name, ':') != NULL ? "" : ":latest");
+	qwen_json_put(&full, "%s%s", name, strchr(name, ':') != NULL ? "" :
+	    ":latest");
 	t->failed |= full.failed;
-	qwen_text_str(t, "{\"name\":");
-	qwen_text_json(t, full.s, full.n);
-	qwen_text_str(t, ",\"model\":");
-	qwen_text_json(t, full.s, full.n);
+	qwen_json_put(t, "{'name':%pT,'model':%pT", &full, &full);
 	qwen_text_fini(&full);
-	qwen_text_fmt(t, ",\"size\":%llu,\"digest\":\"",
-	    (unsigned long long)file_bytes(s));
+	qwen_json_put(t, ",'size':%llu,'digest':'", (unsigned long
+	    long)file_bytes(s));
 	put_fp(t, &s->header.model);
-	qwen_text_str(t, "\"");
+	qwen_json_put(t, "'");
 	put_details(t, s);
 }
 
@@ -397,7 +392,7 @@ qserve_ollama_tags(struct qserve_call *c)
 	const char *name;
 	size_t i;
 
-	qwen_text_str(t, "{\"models\":[");
+	qwen_json_put(t, "{'models':[");
 	for (i = 0; (name = name_of(c->server, i)) != NULL; i++) {
 		qwen_text_str(t, i > 0 ? "," : "");
 		put_listed(t, c->server, name);
@@ -415,12 +410,12 @@ qserve_ollama_ps(struct qserve_call *c)
 	const struct qserve *s = c->server;
 	struct qwen_text *t = &c->out;
 
-	qwen_text_str(t, "{\"models\":[");
+	qwen_json_put(t, "{'models':[");
 	if (qserve_n_ctx(s) > 0) {
 		put_listed(t, s, name_of(s, 0));
-		qwen_text_fmt(t, ",\"expires_at\":\"2318-01-01T00:00:00Z\","
-		    "\"size_vram\":0,\"context_length\":%llu}",
-		    (unsigned long long)qserve_n_ctx(s));
+		qwen_json_put(t, ",'expires_at':'2318-01-01T00:00:00Z',"
+		    "'size_vram':0,'context_length':%llu}", (unsigned long
+		    long)qserve_n_ctx(s));
 	}
 	qwen_text_str(t, "]}");
 	qserve_done(c, 200);
@@ -431,16 +426,16 @@ put_capabilities(struct qwen_text *t, const struct qserve *s)
 {
 	const struct qwen_template *chat = s->with.service.template;
 
-	qwen_text_str(t, ",\"capabilities\":[\"completion\"");
+	qwen_json_put(t, ",'capabilities':['completion'");
 	if (chat != NULL && qwen_template_calls(chat) != 0)
-		qwen_text_str(t, ",\"tools\"");
+		qwen_json_put(t, ",'tools'");
 	if (chat != NULL && qwen_request_can_think(chat))
-		qwen_text_str(t, ",\"thinking\"");
+		qwen_json_put(t, ",'thinking'");
 	if (qwen_tok_fim(s->with.service.tok, QWEN_FIM_PREFIX) >= 0)
-		qwen_text_str(t, ",\"insert\"");
+		qwen_json_put(t, ",'insert'");
 	if (s->embedding.how.pooling != QWEN_POOLING_NONE &&
 	    s->embedding.how.pooling != QWEN_POOLING_RANK)
-		qwen_text_str(t, ",\"embedding\"");
+		qwen_json_put(t, ",'embedding'");
 	qwen_text_str(t, "]");
 }
 
@@ -457,10 +452,9 @@ qserve_ollama_show(struct qserve_call *c)
 		    "%s", refusal.err.msg);
 		return;
 	}
-	qwen_text_str(t, "{\"modelfile\":\"\",\"parameters\":\"\","
-	    "\"license\":");
+	qwen_json_put(t, "{'modelfile':'','parameters':'','license':");
 	put_meta(t, s, "general.license");
-	qwen_text_str(t, ",\"template\":");
+	qwen_json_put(t, ",'template':");
 	put_template(t, s, "\"\"");
 	put_details(t, s);
 	put_model_info(t, s, all);
@@ -485,7 +479,7 @@ qserve_ollama_pull(struct qserve_call *c)
 		    "pull models: it serves only '%.200s', under any name",
 		    c->server->with.service.model);
 	else {
-		qwen_text_str(&c->out, "{\"status\":\"success\"}\n");
+		qwen_json_put(&c->out, "{'status':'success'}\n");
 		qserve_done(c, 200);
 	}
 	free(name);
@@ -511,24 +505,23 @@ qserve_props(struct qserve_call *c)
 
 	for (e = s->engines; e != NULL; e = e->next)
 		n += e->ready ? (size_t)e->hello.n_sequences : 0;
-	qwen_text_fmt(t, "{\"default_generation_settings\":{\"n_ctx\":%llu,"
-	    "\"params\":{\"n_predict\":%lld}},\"total_slots\":%zu,"
-	    "\"model_alias\":", (unsigned long long)qserve_n_ctx(s),
-	    s->with.service.max < INT64_MAX ?
-	    (long long)s->with.service.max : -1, n);
+	qwen_json_put(t, "{'default_generation_settings':{'n_ctx':%llu,"
+	    "'params':{'n_predict':%lld}},'total_slots':%zu,'model_alias':",
+	    (unsigned long long)qserve_n_ctx(s), s->with.service.max < INT64_MAX
+	    ? (long long)s->with.service.max : -1, n);
 	put_str(t, name_of(s, 0));
 	/* only the name of the file: clients need not know its folder */
 	slash = strrchr(s->model_path, '/');
-	qwen_text_str(t, ",\"model_path\":");
+	qwen_json_put(t, ",'model_path':");
 	put_str(t, slash != NULL ? slash + 1 : s->model_path);
-	qwen_text_str(t, ",\"modalities\":{\"vision\":false,\"audio\":false},"
-	    "\"chat_template\":");
+	qwen_json_put(t, ",'modalities':{'vision':false,'audio':false},"
+	    "'chat_template':");
 	put_template(t, s, "\"\"");
-	qwen_text_str(t, ",\"bos_token\":");
+	qwen_json_put(t, ",'bos_token':");
 	put_token(t, s, "tokenizer.ggml.bos_token_id");
-	qwen_text_str(t, ",\"eos_token\":");
+	qwen_json_put(t, ",'eos_token':");
 	put_token(t, s, "tokenizer.ggml.eos_token_id");
-	qwen_text_fmt(t, ",\"build_info\":\"qpipe %s\",\"is_sleeping\":false}",
+	qwen_json_put(t, ",'build_info':'qpipe %s','is_sleeping':false}",
 	    QWEN_VERSION);
 	qserve_done(c, 200);
 }
@@ -543,11 +536,10 @@ qserve_slots(struct qserve_call *c)
 	qwen_text_str(&c->out, "[");
 	for (e = c->server->engines; e != NULL; e = e->next) {
 		for (i = 0; e->ready && i < e->hello.n_sequences; i++, n++)
-			qwen_text_fmt(&c->out, "%s{\"id\":%zu,\"n_ctx\":%llu,"
-			    "\"speculative\":false,\"is_processing\":%s}",
-			    n > 0 ? "," : "", n,
-			    (unsigned long long)e->hello.n_ctx,
-			    i < e->n_jobs ? "true" : "false");
+			qwen_json_put(&c->out, "%s{'id':%zu,'n_ctx':%llu,"
+			    "'speculative':false,'is_processing':%s}", n > 0 ?
+			    "," : "", n, (unsigned long long)e->hello.n_ctx, i <
+			    e->n_jobs ? "true" : "false");
 	}
 	qwen_text_str(&c->out, "]");
 	qserve_done(c, 200);
@@ -566,8 +558,7 @@ qserve_tokenizer_info(struct qserve_call *c)
 
 	qwen_gguf_get_bool(s->gguf, "tokenizer.ggml.add_bos_token", 0, &bos,
 	    &err);
-	qwen_text_str(t, "{\"tokenizer_class\":\"Qwen2Tokenizer\","
-	    "\"bos_token\":");
+	qwen_json_put(t, "{'tokenizer_class':'Qwen2Tokenizer','bos_token':");
 	/*
 	 * clients put this token in front of texts, so name it only if the
 	 * model wants BOS there
@@ -576,15 +567,15 @@ qserve_tokenizer_info(struct qserve_call *c)
 		put_token(t, s, "tokenizer.ggml.bos_token_id");
 	else
 		qwen_text_str(t, "null");
-	qwen_text_fmt(t, ",\"add_bos_token\":%s,\"eos_token\":", bos ? "true" :
+	qwen_json_put(t, ",'add_bos_token':%s,'eos_token':", bos ? "true" :
 	    "false");
 	put_token(t, s, "tokenizer.ggml.eos_token_id");
-	qwen_text_str(t, ",\"pad_token\":");
+	qwen_json_put(t, ",'pad_token':");
 	put_token(t, s, "tokenizer.ggml.padding_token_id");
 	if (qserve_n_ctx(s) > 0)
-		qwen_text_fmt(t, ",\"model_max_length\":%llu",
-		    (unsigned long long)qserve_n_ctx(s));
-	qwen_text_str(t, ",\"chat_template\":");
+		qwen_json_put(t, ",'model_max_length':%llu", (unsigned long
+		    long)qserve_n_ctx(s));
+	qwen_json_put(t, ",'chat_template':");
 	put_template(t, s, "null");
 	qwen_text_str(t, "}");
 	qserve_done(c, 200);

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "qserve.h"
+#include "text/json/json.h"
 
 enum { BYTES_MAX = 64 << 20 };	/* of all kept responses; the oldest are
 				   dropped */
@@ -135,8 +136,8 @@ qserve_response_delete(struct qserve_call *c)
 
 	if (r == NULL)
 		return;
-	qwen_text_fmt(&c->out, "{\"id\":\"resp_%llu\",\"object\":"
-	    "\"response\",\"deleted\":true}", (unsigned long long)r->number);
+	qwen_json_put(&c->out, "{'id':'resp_%llu','object':'response',"
+	    "'deleted':true}", (unsigned long long)r->number);
 	drop(c->server, before);
 	qserve_done(c, 200);
 }

@@ -4,6 +4,7 @@
 
 #include "page.h"
 #include "qserve.h"
+#include "text/json/json.h"
 
 static void
 health(struct qserve_call *c)
@@ -22,10 +23,10 @@ health(struct qserve_call *c)
 	}
 	status = c->server->draining ? "ending" : n_ready == 0 ? "starting" :
 	    n_stuck == n_ready ? "stuck" : "ok";
-	qwen_text_fmt(&c->out, "{\"status\":\"%s\"", status);
+	qwen_json_put(&c->out, "{'status':'%s'", status);
 	if (n_stuck > 0)
-		qwen_text_fmt(&c->out, ",\"engines\":%zu,\"stuck\":%zu",
-		    n_ready, n_stuck);
+		qwen_json_put(&c->out, ",'engines':%zu,'stuck':%zu", n_ready,
+		    n_stuck);
 	qwen_text_str(&c->out, "}");
 	qserve_done(c, strcmp(status, "ok") == 0 ? 200 : 503);
 }

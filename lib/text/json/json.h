@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: ISC */
-/* json.h - parses JSON from outside with the same rules everywhere. */
+/*
+ * json.h - parses JSON from outside with the same rules everywhere; writes JSON.
+ */
 #ifndef QWEN_TEXT_JSON_JSON_H
 #define QWEN_TEXT_JSON_JSON_H
 
+#include "base/text.h"
 #include "qwentext.h"
 #include <yyjson.h>
 
@@ -30,5 +33,26 @@ yyjson_doc *qwen_json_open_any(const char *json, size_t n,
  * "#/$defs/x"; without $ref, the schema.
  */
 yyjson_val *qwen_json_resolve_top(yyjson_val *schema);
+
+/* Appends a value as JSON; NULL is null. */
+void qwen_json_value(struct qwen_text *t, yyjson_val *v);
+
+/*
+ * Appends JSON by a format that looks like it: ' stands for the quotes, and
+ *
+ *	'%s'	is a JSON string, with escapes; or null for NULL
+ *	%s	is text as it is; "" for nothing
+ *	%p	is a JSON value (yyjson_val *); or null for NULL
+ *	%pS	is a JSON string (const struct qwen_str *)
+ *	%pT	is a JSON string (const struct qwen_text *); if memory ran out
+ *		for it, t fails too
+ *
+ * %d, %u, %f and %g are as in printf(3), without width; so the compiler checks
+ * the arguments.  A comma at the start of the format is left out at the start of
+ * t and after [ or {: all elements of a list, and all fields of an object, are
+ * written the same way.
+ */
+void qwen_json_put(struct qwen_text *t, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

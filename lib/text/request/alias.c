@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "text/json/json.h"
 #include "text/request/parser.h"
 #include "text/request/form.h"
 
@@ -56,7 +55,7 @@ open_cut(struct qwen_str s, struct qwen_err *err)
 	    i < s.len; i++) {
 		t.n = 0;
 		qwen_text_add(&t, s.s, s.len - i);
-		qwen_text_str(&t, "\"}");
+		qwen_json_put(&t, "'}");
 		if (t.failed)
 			qwen_oom(err);
 		else

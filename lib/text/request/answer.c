@@ -28,9 +28,7 @@ chat_token(struct qwen_text *t, struct qwen_str s, double logprob)
 {
 	size_t i;
 
-	qwen_text_str(t, "\"token\":");
-	qwen_text_json(t, s.s, s.len);
-	qwen_text_fmt(t, ",\"logprob\":%.8g,\"bytes\":[", logprob);
+	qwen_json_put(t, "'token':%pS,'logprob':%.8g,'bytes':[", &s, logprob);
 	for (i = 0; i < s.len; i++)
 		qwen_text_fmt(t, "%s%u", i > 0 ? "," : "",
 		    (unsigned)(unsigned char)s.s[i]);
@@ -43,9 +41,8 @@ plain_token(struct qwen_answer *a, const struct qwen_likely *c)
 {
 	struct qwen_str s = spell(a, c->id);
 
-	qwen_text_fmt(&a->logprobs, "\"id\":%ld,\"token\":", (long)c->id);
-	qwen_text_json(&a->logprobs, s.s, s.len);
-	qwen_text_fmt(&a->logprobs, ",\"logprob\":%.8g", c->logprob);
+	qwen_json_put(&a->logprobs, "'id':%ld,'token':%pS,'logprob':%.8g",
+	    (long)c->id, &s, c->logprob);
 }
 
 /*
@@ -56,7 +53,7 @@ static void
 bare_token(struct qwen_answer *a, const struct qwen_likely *c)
 {
 	if (a->request->form == QWEN_FORM_LLAMA)
-		qwen_text_fmt(&a->logprobs, "\"id\":%ld,", (long)c->id);
+		qwen_json_put(&a->logprobs, "'id':%ld,", (long)c->id);
 	chat_token(&a->logprobs, spell(a, c->id), c->logprob);
 }
 
@@ -91,8 +88,7 @@ side_by_side(struct qwen_answer *a, const struct qwen_likely *c,
 	struct qwen_str s = spell(a, c->id);
 	size_t i;
 
-	qwen_text_str(&a->lp_tokens, comma);
-	qwen_text_json(&a->lp_tokens, s.s, s.len);
+	qwen_json_put(&a->lp_tokens, "%s%pS", comma, &s);
 	qwen_text_fmt(&a->lp_offset, "%s%zu", comma, a->n_chars);
 	if (isnan(c->logprob)) {
 		qwen_text_fmt(&a->logprobs, "%snull", comma);
@@ -103,9 +99,8 @@ side_by_side(struct qwen_answer *a, const struct qwen_likely *c,
 	qwen_text_fmt(&a->lp_top, "%s{", comma);
 	for (i = 0; i < n_top; i++) {
 		s = spell(a, top[i].id);
-		qwen_text_str(&a->lp_top, i > 0 ? "," : "");
-		qwen_text_json(&a->lp_top, s.s, s.len);
-		qwen_text_fmt(&a->lp_top, ":%.8g", top[i].logprob);
+		qwen_json_put(&a->lp_top, "%s%pS:%.8g", i > 0 ? "," : "", &s,
+		    top[i].logprob);
 	}
 	qwen_text_str(&a->lp_top, "}");
 }
@@ -193,7 +188,7 @@ emit_first(struct qwen_answer *a)
 	}
 	qwen_text_str(t, t->n > 0 ? ",{" : "{");
 	chat_token(t, s, p->likely.logprob);
-	qwen_text_str(t, ",\"top_logprobs\":[");
+	qwen_json_put(t, ",'top_logprobs':[");
 	if (p->n_top > 0)
 		qwen_text_add(t, a->lp_top.s + p->top, p->n_top);
 	qwen_text_str(t, "]}");

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "text/chat/tools.h"
-#include "text/json/json.h"
 #include "text/request/form.h"
 
 /* The API signs thoughts, and some clients send back only signed ones. */
@@ -16,17 +15,17 @@ add_usage(struct qwen_text *t, const struct qwen_request *q)
 	size_t cached = q->has_cached ? q->n_cached : 0;
 
 	cached = cached < q->n_prompt_tokens ? cached : q->n_prompt_tokens;
-	qwen_text_fmt(t, "\"usage\":{\"input_tokens\":%zu,"
-	    "\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":%zu,"
-	    "\"output_tokens\":%zu}", q->n_prompt_tokens - cached, cached,
+	qwen_json_put(t, "'usage':{'input_tokens':%zu,"
+	    "'cache_creation_input_tokens':0,'cache_read_input_tokens':%zu,"
+	    "'output_tokens':%zu}", q->n_prompt_tokens - cached, cached,
 	    qwen_answers_tokens(q));
 }
 
 static void
 add_id(struct qwen_text *t, const struct qwen_request *q)
 {
-	qwen_text_fmt(t, "{\"id\":\"msg_%llu\",\"type\":\"message\","
-	    "\"role\":\"assistant\",\"model\":", (unsigned long long)q->number);
+	qwen_json_put(t, "{'id':'msg_%llu','type':'message','role':'assistant',"
+	    "'model':", (unsigned long long)q->number);
 	qwen_form_model(t, q);
 }
 
@@ -36,9 +35,9 @@ add_stop(struct qwen_text *t, const struct qwen_answer *a)
 {
 	const struct qwen_str *s = a->stopped;
 
-	qwen_text_fmt(t, "\"stop_reason\":\"%s\",\"stop_sequence\":",
-	    s != NULL ? "stop_sequence" : strcmp(a->finish, "length") == 0 ?
-	    "max_tokens" : a->n_calls > 0 ? "tool_use" : "end_turn");
+	qwen_json_put(t, "'stop_reason':'%s','stop_sequence':", s != NULL ?
+	    "stop_sequence" : strcmp(a->finish, "length") == 0 ? "max_tokens" :
+	    a->n_calls > 0 ? "tool_use" : "end_turn");
 	if (s != NULL)
 		qwen_text_json(t, s->s, s->len);
 	else
@@ -54,20 +53,18 @@ add_block(struct qwen_text *t, const struct qwen_answer *a,
 	size_t n = whole ? s.len : 0;
 
 	if (b->kind == QWEN_BLOCK_TEXT) {
-		qwen_text_str(t, "{\"type\":\"text\",\"text\":");
+		qwen_json_put(t, "{'type':'text','text':");
 		qwen_text_json(t, s.s, n);
 	} else if (b->kind == QWEN_BLOCK_REASONING) {
-		qwen_text_str(t, "{\"type\":\"thinking\",\"thinking\":");
+		qwen_json_put(t, "{'type':'thinking','thinking':");
 		qwen_text_json(t, s.s, n);
-		qwen_text_fmt(t, ",\"signature\":\"%s\"",
-		    whole ? SIGNATURE : "");
+		qwen_json_put(t, ",'signature':'%s'", whole ? SIGNATURE : "");
 	} else {
 		/* a result has the same ids whenever it is written */
-		qwen_text_fmt(t, "{\"type\":\"tool_use\",\"id\":"
-		    "\"toolu_%llu_%zu\",\"name\":",
-		    (unsigned long long)a->request->number, i);
+		qwen_json_put(t, "{'type':'tool_use','id':'toolu_%llu_%zu',"
+		    "'name':", (unsigned long long)a->request->number, i);
 		qwen_text_json(t, s.s, b->n_name);
-		qwen_text_str(t, ",\"input\":");
+		qwen_json_put(t, ",'input':");
 		if (whole)
 			qwen_block_object(t, a, b);
 		else
@@ -83,7 +80,7 @@ qwen_anthropic_body(const struct qwen_request *q, struct qwen_text *t)
 	size_t i;
 
 	add_id(t, q);
-	qwen_text_str(t, ",\"content\":[");
+	qwen_json_put(t, ",'content':[");
 	for (i = 0; i < a->n_blocks; i++) {
 		qwen_text_str(t, i > 0 ? "," : "");
 		add_block(t, a, &a->block[i], i, 1);
@@ -116,9 +113,8 @@ qwen_anthropic_error(struct qwen_text *t, int status, const char *code,
 		if (row[i].status == status)
 			type = row[i].type;
 	}
-	qwen_text_fmt(t, "{\"type\":\"error\",\"error\":{\"type\":\"%s\","
-	    "\"message\":", type);
-	qwen_text_json(t, message, strlen(message));
+	qwen_json_put(t, "{'type':'error','error':{'type':'%s','message':'%s'",
+	    type, message);
 	if (code != NULL && strcmp(code, QWEN_NO_THREADS) == 0)
 		qwen_text_str(t, ",\"details\":{\"error_code\":\""
 		    QWEN_NO_THREADS "\"}");
@@ -133,7 +129,7 @@ qwen_anthropic_error(struct qwen_text *t, int status, const char *code,
 static void
 begin_event(struct qwen_text *t, const char *name)
 {
-	qwen_text_fmt(t, "event: %s\ndata: {\"type\":\"%s\"", name, name);
+	qwen_json_put(t, "event: %s\ndata: {'type':'%s'", name, name);
 }
 
 static void
@@ -146,10 +142,10 @@ static void
 on_begin(struct qwen_answer_stream *s, struct qwen_text *t)
 {
 	begin_event(t, "message_start");
-	qwen_text_str(t, ",\"message\":");
+	qwen_json_put(t, ",'message':");
 	add_id(t, s->q);
-	qwen_text_str(t, ",\"content\":[],\"stop_reason\":null,"
-	    "\"stop_sequence\":null,");
+	qwen_json_put(t, ",'content':[],'stop_reason':null,'stop_sequence':"
+	    "null,");
 	add_usage(t, s->q);
 	qwen_text_str(t, "}");
 	end_event(t);
@@ -161,7 +157,7 @@ on_open(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
 {
 	(void)s;
 	begin_event(t, "content_block_start");
-	qwen_text_fmt(t, ",\"index\":%zu,\"content_block\":", p->sent->block);
+	qwen_json_put(t, ",'index':%zu,'content_block':", p->sent->block);
 	add_block(t, p->a, p->block, p->sent->block, 0);
 	end_event(t);
 }
@@ -171,10 +167,8 @@ add_delta(struct qwen_text *t, size_t i, const char *type, const char *key,
     struct qwen_str s)
 {
 	begin_event(t, "content_block_delta");
-	qwen_text_fmt(t, ",\"index\":%zu,\"delta\":{\"type\":\"%s\",\"%s\":", i,
-	    type, key);
-	qwen_text_json(t, s.s, s.len);
-	qwen_text_str(t, "}");
+	qwen_json_put(t, ",'index':%zu,'delta':{'type':'%s','%s':%pS}", i, type,
+	    key, &s);
 	end_event(t);
 }
 
@@ -206,7 +200,7 @@ on_close(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
 		add_delta(t, p->sent->block, "signature_delta", "signature",
 		    sign);
 	begin_event(t, "content_block_stop");
-	qwen_text_fmt(t, ",\"index\":%zu", p->sent->block);
+	qwen_json_put(t, ",'index':%zu", p->sent->block);
 	end_event(t);
 }
 
@@ -215,7 +209,7 @@ on_finish(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
     struct qwen_text *t)
 {
 	begin_event(t, "message_delta");
-	qwen_text_str(t, ",\"delta\":{");
+	qwen_json_put(t, ",'delta':{");
 	add_stop(t, p->a);
 	qwen_text_str(t, "},");
 	add_usage(t, s->q);

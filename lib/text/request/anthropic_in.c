@@ -135,8 +135,7 @@ leave_out(struct rewriter *rw, yyjson_val *block)
 static void
 begin_message(struct rewriter *rw, const char *role)
 {
-	qwen_text_fmt(&rw->t, "%s{\"role\":\"%s\"", rw->n++ > 0 ? "," : "",
-	    role);
+	qwen_json_put(&rw->t, "%s{'role':'%s'", rw->n++ > 0 ? "," : "", role);
 }
 
 /* Adds a text block as a part of the content. */
@@ -151,10 +150,8 @@ add_part(struct rewriter *rw, yyjson_val *block, size_t i)
 		return bad_block(rw, block);
 	if (text == NULL)
 		return bad_message(rw, "a block has no text", NULL);
-	qwen_text_str(&rw->t, i > 0 ? ",{\"type\":\"text\",\"text\":" :
-	    "{\"type\":\"text\",\"text\":");
-	qwen_parse_write_value(&rw->t, text);
-	qwen_text_str(&rw->t, "}");
+	qwen_json_put(&rw->t, "%s%p}", i > 0 ? ",{\"type\":\"text\",\"text\":" :
+	    "{\"type\":\"text\",\"text\":", text);
 	return 0;
 }
 
@@ -165,12 +162,12 @@ add_content(struct rewriter *rw, yyjson_val *content)
 	yyjson_val *v;
 	size_t i, n;
 
-	qwen_text_str(&rw->t, ",\"content\":");
+	qwen_json_put(&rw->t, ",'content':");
 	if (content == NULL || yyjson_is_str(content)) {
 		if (content == NULL)
-			qwen_text_str(&rw->t, "\"\"");
+			qwen_json_put(&rw->t, "''");
 		else
-			qwen_parse_write_value(&rw->t, content);
+			qwen_json_value(&rw->t, content);
 		return 0;
 	}
 	if (!yyjson_is_arr(content))
@@ -206,8 +203,7 @@ add_result(struct rewriter *rw, yyjson_val *block)
 		return bad_message(rw, "a tool_result has no tool_use_id",
 		    NULL);
 	begin_message(rw, "tool");
-	qwen_text_str(&rw->t, ",\"tool_call_id\":");
-	qwen_parse_write_value(&rw->t, id);
+	qwen_json_put(&rw->t, ",'tool_call_id':%p", id);
 	if (add_content(rw, qwen_parse_get(block, "content")) < 0)
 		return -1;
 	qwen_text_str(&rw->t, "}");
@@ -230,7 +226,7 @@ add_blocks_of_user(struct rewriter *rw, yyjson_val *content)
 		if (!qwen_parse_has_type(v, "tool_result")) {
 			if (n_parts == 0) {
 				begin_message(rw, "user");
-				qwen_text_str(&rw->t, ",\"content\":[");
+				qwen_json_put(&rw->t, ",'content':[");
 			}
 			if (add_part(rw, v, n_parts++) < 0)
 				return -1;
@@ -287,8 +283,7 @@ add_texts(struct rewriter *rw, yyjson_val *content, const char *type,
 			    yyjson_get_len(text));
 	}
 	if (always || all.n > 0) {
-		qwen_text_fmt(&rw->t, ",\"%s\":", as);
-		qwen_text_json(&rw->t, all.s, all.n);
+		qwen_json_put(&rw->t, ",'%s':%pT", as, &all);
 	}
 	rw->t.failed |= all.failed;
 	qwen_text_fini(&all);
@@ -309,15 +304,12 @@ add_call(struct rewriter *rw, yyjson_val *block, size_t i)
 		    "object nor a string of JSON", NULL);
 	qwen_text_str(&rw->t, i > 0 ? ",{" : ",\"tool_calls\":[{");
 	if (id != NULL) {
-		qwen_text_str(&rw->t, "\"id\":");
-		qwen_parse_write_value(&rw->t, id);
-		qwen_text_str(&rw->t, ",");
+		qwen_json_put(&rw->t, "'id':%p,", id);
 	}
-	qwen_text_str(&rw->t, "\"type\":\"function\",\"function\":{\"name\":");
-	qwen_parse_write_value(&rw->t, name);
-	qwen_text_str(&rw->t, ",\"arguments\":");
+	qwen_json_put(&rw->t, "'type':'function','function':{'name':%p,"
+	    "'arguments':", name);
 	if (input != NULL)
-		qwen_parse_write_value(&rw->t, input);
+		qwen_json_value(&rw->t, input);
 	else
 		qwen_text_str(&rw->t, "{}");
 	qwen_text_str(&rw->t, "}}");
@@ -428,7 +420,7 @@ add_messages(struct rewriter *rw)
 	if (!yyjson_is_arr(messages))
 		return qwen_refuse_field(rw->refusal, "messages", "is not a "
 		    "list");
-	qwen_text_str(&rw->t, ",\"messages\":[");
+	qwen_json_put(&rw->t, ",'messages':[");
 	if (system != NULL && add_system(rw, system) < 0)
 		return -1;
 	yyjson_arr_foreach(messages, i, n, m) {
@@ -460,7 +452,7 @@ add_thinking(struct rewriter *rw)
 		    "not enabled, adaptive or disabled");
 	if (yyjson_obj_get(rw->r->body, ours) == NULL &&
 	    yyjson_obj_get(more, ours) == NULL)
-		qwen_text_fmt(&rw->t, ",\"%s\":%s", ours, v == NULL ||
+		qwen_json_put(&rw->t, ",'%s':%s", ours, v == NULL ||
 		    qwen_parse_has_type(v, "disabled") ? "false" : "true");
 	v = qwen_parse_get(qwen_parse_get(rw->r->body, "output_config"),
 	    "effort");
@@ -469,8 +461,7 @@ add_thinking(struct rewriter *rw)
 	if (!yyjson_is_str(v))
 		return qwen_refuse_field(rw->refusal, "output_config", "the "
 		    "effort is not a string");
-	qwen_text_str(&rw->t, ",\"reasoning_effort\":");
-	qwen_parse_write_value(&rw->t, v);
+	qwen_json_put(&rw->t, ",'reasoning_effort':%p", v);
 	return 0;
 }
 
@@ -511,7 +502,7 @@ add_management(struct rewriter *rw)
 		all = yyjson_equals_str(yyjson_obj_get(edit, "keep"), "all");
 	}
 	if (all && yyjson_obj_get(rw->r->body, ours) == NULL)
-		qwen_text_fmt(&rw->t, ",\"%s\":true", ours);
+		qwen_json_put(&rw->t, ",'%s':true", ours);
 	return 0;
 }
 
@@ -530,10 +521,8 @@ add_format(struct rewriter *rw)
 	if (!qwen_parse_has_type(v, "json_schema") || schema == NULL)
 		return qwen_refuse_field(rw->refusal, "output_config", "the "
 		    "format is not of type json_schema, with a schema");
-	qwen_text_str(&rw->t, ",\"response_format\":{\"type\":\"json_schema\","
-	    "\"json_schema\":{\"schema\":");
-	qwen_parse_write_value(&rw->t, schema);
-	qwen_text_str(&rw->t, "}}");
+	qwen_json_put(&rw->t, ",'response_format':{'type':'json_schema',"
+	    "'json_schema':{'schema':%p}}", schema);
 	return 0;
 }
 
@@ -549,11 +538,10 @@ add_others(struct rewriter *rw)
 			continue;
 		qwen_parse_write_key(&rw->t, 1, yyjson_get_str(key),
 		    yyjson_get_len(key));
-		qwen_parse_write_value(&rw->t, v);
+		qwen_json_value(&rw->t, v);
 	}
 	if (stop != NULL) {
-		qwen_text_str(&rw->t, ",\"stop\":");
-		qwen_parse_write_value(&rw->t, stop);
+		qwen_json_put(&rw->t, ",'stop':%p", stop);
 	}
 }
 
@@ -565,7 +553,7 @@ qwen_parse_anthropic(struct qwen_parser *r)
 	if (qwen_parse_check_fields(r, &known_fields) < 0)
 		return -1;
 	/* a first field, so that each other field begins with a comma */
-	qwen_text_str(&rw.t, "{\"add_generation_prompt\":null");
+	qwen_json_put(&rw.t, "{'add_generation_prompt':null");
 	add_others(&rw);
 	if (check_thread(&rw) < 0 || add_messages(&rw) < 0 ||
 	    qwen_parse_anthropic_tools(r, &rw.t) < 0 || add_thinking(&rw) < 0 ||

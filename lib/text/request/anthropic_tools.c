@@ -97,7 +97,7 @@ add_field(struct qwen_text *t, const char *key, yyjson_val *v)
 	if (v == NULL)
 		return;
 	qwen_parse_write_key(t, 1, key, strlen(key));
-	qwen_parse_write_value(t, v);
+	qwen_json_value(t, v);
 }
 
 /*
@@ -126,11 +126,10 @@ add_tool(struct qwen_parser *r, struct qwen_text *t, yyjson_val *tool, size_t i,
 	if (schema != NULL && !yyjson_is_obj(schema))
 		return qwen_refuse_field(r->refusal, "tools", "tool %zu: the "
 		    "input_schema is not an object", i + 1);
-	qwen_text_str(t, (*n)++ > 0 ? "," : "");
-	qwen_text_str(t, "{\"type\":\"function\",\"function\":{\"name\":");
-	qwen_parse_write_value(t, name);
+	qwen_json_put(t, "%s{'type':'function','function':{'name':%p", (*n)++ >
+	    0 ? "," : "", name);
 	if (own >= 0)
-		qwen_text_fmt(t, ",\"description\":\"%s\",\"parameters\":%s",
+		qwen_json_put(t, ",'description':'%s','parameters':%s",
 		    defined[own].about, defined[own].schema);
 	else {
 		add_field(t, "description", qwen_parse_get(tool,
@@ -169,7 +168,7 @@ add_tools(struct qwen_parser *r, struct qwen_text *t)
 		return 0;
 	if (!yyjson_is_arr(tools))
 		return qwen_refuse_field(r->refusal, "tools", "is not a list");
-	qwen_text_str(t, ",\"tools\":[");
+	qwen_json_put(t, ",'tools':[");
 	yyjson_arr_foreach(tools, i, n, v) {
 		if (add_tool(r, t, v, i, &k) < 0)
 			return -1;
@@ -191,20 +190,18 @@ add_choice(struct qwen_parser *r, struct qwen_text *t)
 		    "disable_parallel_tool_use is not true or false");
 	if (qwen_parse_has_type(v, "tool") && qwen_parse_get_text(v, "name") !=
 	    NULL) {
-		qwen_text_str(t, ",\"tool_choice\":{\"type\":\"function\","
-		    "\"function\":{\"name\":");
-		qwen_parse_write_value(t, qwen_parse_get_text(v, "name"));
-		qwen_text_str(t, "}}");
+		qwen_json_put(t, ",'tool_choice':{'type':'function','function':"
+		    "{'name':%p}}", qwen_parse_get_text(v, "name"));
 	} else if (qwen_parse_has_type(v, "auto") || qwen_parse_has_type(v,
 	    "any") || qwen_parse_has_type(v, "none"))
-		qwen_text_fmt(t, ",\"tool_choice\":\"%s\"",
-		    qwen_parse_has_type(v, "any") ? "required" :
-		    qwen_parse_has_type(v, "auto") ? "auto" : "none");
+		qwen_json_put(t, ",'tool_choice':'%s'", qwen_parse_has_type(v,
+		    "any") ? "required" : qwen_parse_has_type(v, "auto") ?
+		    "auto" : "none");
 	else
 		return qwen_refuse_field(r->refusal, "tool_choice", "the type "
 		    "is not auto, any, none, or tool with a name");
 	if (yyjson_is_true(one))
-		qwen_text_str(t, ",\"parallel_tool_calls\":false");
+		qwen_json_put(t, ",'parallel_tool_calls':false");
 	return 0;
 }
 

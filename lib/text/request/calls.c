@@ -9,7 +9,6 @@
 
 #include "base/err.h"
 #include "text/chat/tools.h"
-#include "text/json/json.h"
 #include "text/request/parser.h"
 #include "text/schema/rules.h"
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "text/json/json.h"
 #include "text/request/parser.h"
 
 static int

@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "text/chat/tools.h"
-#include "text/json/json.h"
 #include "text/request/form.h"
 
 struct qwen_str

@@ -6,6 +6,7 @@
 #ifndef QWEN_TEXT_REQUEST_FORM_H
 #define QWEN_TEXT_REQUEST_FORM_H
 
+#include "text/json/json.h"
 #include "text/request/request.h"
 
 /* Returns 1 if answers of this form are replies of a chat. */

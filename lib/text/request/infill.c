@@ -365,7 +365,7 @@ qwen_infill_pick(struct qwen_text *t, const char *fields, const struct qwen_text
 			continue;
 		qwen_parse_write_key(t, k++, yyjson_get_str(v),
 		    yyjson_get_len(v));
-		qwen_parse_write_value(t, found);
+		qwen_json_value(t, found);
 	}
 	qwen_text_str(t, k > 0 ? "}" : "{}");
 	yyjson_doc_free(doc);

@@ -79,7 +79,7 @@ read_cut(struct qwen_refusal *refusal, yyjson_val *root, size_t n_ctx,
 static void
 add_model(struct qwen_text *t, const char *asked, const char *model)
 {
-	qwen_text_str(t, "\"model\":");
+	qwen_json_put(t, "'model':");
 	if (asked != NULL)
 		qwen_text_str(t, asked);
 	else
@@ -89,8 +89,8 @@ add_model(struct qwen_text *t, const char *asked, const char *model)
 static void
 add_usage(struct qwen_text *t, size_t n)
 {
-	qwen_text_fmt(t, ",\"usage\":{\"prompt_tokens\":%zu,"
-	    "\"total_tokens\":%zu}}", n, n);
+	qwen_json_put(t, ",'usage':{'prompt_tokens':%zu,'total_tokens':%zu}}",
+	    n, n);
 }
 
 static void
@@ -241,7 +241,7 @@ add_base64(struct qwen_text *t, const float *v, size_t n)
 	char out[4];
 	size_t i, k;
 
-	qwen_text_str(t, "\"");
+	qwen_json_put(t, "'");
 	for (i = 0; i < 4 * n; i++) {
 		if (i % 4 == 0)
 			memcpy(&bits, &v[i / 4], sizeof bits);
@@ -255,7 +255,7 @@ add_base64(struct qwen_text *t, const float *v, size_t n)
 		qwen_text_add(t, out, 4);
 		part = 0;
 	}
-	qwen_text_str(t, "\"");
+	qwen_json_put(t, "'");
 }
 
 void
@@ -268,10 +268,10 @@ qwen_embeddings_body(const struct qwen_embeddings_request *q, const char *model,
 		add_refusal(t, &q->refusal);
 		return;
 	}
-	qwen_text_str(t, "{\"object\":\"list\",\"data\":[");
+	qwen_json_put(t, "{'object':'list','data':[");
 	for (i = 0; i < q->n; i++, vectors += n_embd) {
-		qwen_text_fmt(t, "%s{\"object\":\"embedding\",\"index\":%zu,"
-		    "\"embedding\":", i > 0 ? "," : "", i);
+		qwen_json_put(t, "%s{'object':'embedding','index':%zu,"
+		    "'embedding':", i > 0 ? "," : "", i);
 		if (q->base64)
 			add_base64(t, vectors, n_embd);
 		for (k = 0; k < n_embd && !q->base64; k++)
@@ -281,8 +281,8 @@ qwen_embeddings_body(const struct qwen_embeddings_request *q, const char *model,
 	}
 	qwen_text_str(t, "],");
 	if (q->untrained)
-		qwen_text_str(t, "\"warning\":\"this model was not trained "
-		    "for embeddings: its vectors say little\",");
+		qwen_json_put(t, "'warning':'this model was not trained for "
+		    "embeddings: its vectors say little',");
 	add_model(t, q->model, model);
 	add_usage(t, q->n_tokens);
 }
@@ -427,16 +427,16 @@ qwen_rerank_body(const struct qwen_rerank_request *q, uint64_t number,
 	for (i = 0; i < q->rank.n; i++)
 		s[i] = (struct scored){ i, scores[i] };
 	qsort(s, q->rank.n, sizeof *s, by_score);
-	qwen_text_fmt(t, "{\"id\":\"rerank-%llu\",\"object\":\"list\",",
-	    (unsigned long long)number);
+	qwen_json_put(t, "{'id':'rerank-%llu','object':'list',", (unsigned long
+	    long)number);
 	add_model(t, q->model, model);
-	qwen_text_str(t, ",\"results\":[");
+	qwen_json_put(t, ",'results':[");
 	for (i = 0; i < q->n_top; i++) {
-		qwen_text_fmt(t, "%s{\"index\":%zu,\"relevance_score\":%.9g",
-		    i > 0 ? "," : "", s[i].i,
-		    s[i].score == s[i].score ? s[i].score : 0);
+		qwen_json_put(t, "%s{'index':%zu,'relevance_score':%.9g", i > 0
+		    ? "," : "", s[i].i, s[i].score == s[i].score ? s[i].score :
+		    0);
 		if (q->document != NULL)
-			qwen_text_fmt(t, ",\"document\":{\"text\":%s}",
+			qwen_json_put(t, ",'document':{'text':%s}",
 			    q->document[s[i].i]);
 		qwen_text_str(t, "}");
 	}

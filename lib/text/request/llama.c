@@ -19,9 +19,9 @@ per(double a, double b)
 static void
 add_times(struct qwen_text *t, const char *kind, size_t n, double s)
 {
-	qwen_text_fmt(t, "\"%s_n\":%zu,\"%s_ms\":%.3f,\"%s_per_token_ms\":%.3f,"
-	    "\"%s_per_second\":%.3f", kind, n, kind, s * 1e3, kind,
-	    per(s * 1e3, (double)n), kind, per((double)n, s));
+	qwen_json_put(t, "'%s_n':%zu,'%s_ms':%.3f,'%s_per_token_ms':%.3f,"
+	    "'%s_per_second':%.3f", kind, n, kind, s * 1e3, kind, per(s * 1e3,
+	    (double)n), kind, per((double)n, s));
 }
 
 void
@@ -30,7 +30,7 @@ qwen_llama_timings(struct qwen_text *t, const struct qwen_request *q)
 	size_t cached = q->n_cached < q->n_prompt_tokens ? q->n_cached :
 	    q->n_prompt_tokens;
 
-	qwen_text_fmt(t, ",\"timings\":{\"cache_n\":%zu,", cached);
+	qwen_json_put(t, ",'timings':{'cache_n':%zu,", cached);
 	add_times(t, "prompt", q->n_prompt_tokens - cached, q->times.prompt);
 	qwen_text_str(t, ",");
 	add_times(t, "predicted", qwen_answers_tokens(q), q->times.answer);
@@ -40,8 +40,8 @@ qwen_llama_timings(struct qwen_text *t, const struct qwen_request *q)
 void
 qwen_llama_progress(struct qwen_text *t, const struct qwen_progress *p)
 {
-	qwen_text_fmt(t, ",\"prompt_progress\":{\"total\":%zu,\"cache\":%zu,"
-	    "\"processed\":%zu,\"time_ms\":%.0f}", p->total, p->cached, p->read,
+	qwen_json_put(t, ",'prompt_progress':{'total':%zu,'cache':%zu,"
+	    "'processed':%zu,'time_ms':%.0f}", p->total, p->cached, p->read,
 	    p->seconds * 1e3);
 }
 
@@ -59,7 +59,7 @@ add_tokens(struct qwen_text *t, const struct qwen_answer *a, size_t from)
 {
 	size_t i;
 
-	qwen_text_str(t, ",\"tokens\":[");
+	qwen_json_put(t, ",'tokens':[");
 	for (i = from; a->id != NULL && i < a->n; i++)
 		qwen_text_fmt(t, "%s%ld", i > from ? "," : "",
 		    (long)a->id[i]);
@@ -71,7 +71,7 @@ add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t *sent)
 {
 	if (!a->request->logprobs)
 		return;
-	qwen_text_str(t, ",\"completion_probabilities\":[");
+	qwen_json_put(t, ",'completion_probabilities':[");
 	qwen_form_list(t, &a->logprobs, sent);
 	qwen_text_str(t, "]");
 }
@@ -82,26 +82,24 @@ add_settings(struct qwen_text *t, const struct qwen_request *q)
 {
 	size_t i, n;
 
-	qwen_text_fmt(t, ",\"generation_settings\":{\"n_predict\":%lld,"
-	    "\"n_probs\":%zu,\"stream\":%s", q->max < INT64_MAX ?
-	    (long long)q->max : -1, q->logprobs ? q->n_top : 0,
-	    q->stream ? "true" : "false");
+	qwen_json_put(t, ",'generation_settings':{'n_predict':%lld,'n_probs':"
+	    "%zu,'stream':%s", q->max < INT64_MAX ? (long long)q->max : -1,
+	    q->logprobs ? q->n_top : 0, q->stream ? "true" : "false");
 	for (i = 0; i < q->n_settings; i++) {
 		/* temperature 0 also sets greedy, which is no field */
 		if (strcmp(q->setting[i].option, "greedy") == 0)
 			continue;
 		n = strlen(q->setting[i].value);
-		qwen_text_fmt(t, ",\"%s\":", q->setting[i].key);
+		qwen_json_put(t, ",'%s':", q->setting[i].key);
 		if (n > 0 && strspn(q->setting[i].value, "0123456789+-.eE") ==
 		    n)
 			qwen_text_str(t, q->setting[i].value);
 		else
 			qwen_text_json(t, q->setting[i].value, n);
 	}
-	qwen_text_str(t, ",\"stop\":[");
+	qwen_json_put(t, ",'stop':[");
 	for (i = 0; i < q->n_stop; i++) {
-		qwen_text_str(t, i > 0 ? "," : "");
-		qwen_text_json(t, q->stop[i].s, q->stop[i].len);
+		qwen_json_put(t, "%s%pS", i > 0 ? "," : "", &q->stop[i]);
 	}
 	qwen_text_str(t, "]}");
 }
@@ -120,7 +118,7 @@ add_prompt(struct qwen_text *t, const struct qwen_answer *a)
 		    a->prompt->id[i], &piece, NULL);
 		qwen_text_add(&all, piece.s, piece.len);
 	}
-	qwen_text_str(t, ",\"prompt\":");
+	qwen_json_put(t, ",'prompt':");
 	qwen_text_json(t, all.n > 0 ? all.s : "", all.n);
 	t->failed |= all.failed;
 	qwen_text_fini(&all);
@@ -133,21 +131,21 @@ add_end(struct qwen_text *t, const struct qwen_answer *a)
 	const struct qwen_request *q = a->request;
 	int limit = strcmp(a->finish, "length") == 0;
 
-	qwen_text_str(t, ",\"id_slot\":0,\"stop\":true,\"model\":");
+	qwen_json_put(t, ",'id_slot':0,'stop':true,'model':");
 	qwen_form_model(t, q);
-	qwen_text_fmt(t, ",\"tokens_predicted\":%zu,\"tokens_evaluated\":%zu",
-	    a->n, a->prompt->n);
+	qwen_json_put(t, ",'tokens_predicted':%zu,'tokens_evaluated':%zu", a->n,
+	    a->prompt->n);
 	add_settings(t, q);
 	add_prompt(t, a);
-	qwen_text_fmt(t, ",\"has_new_line\":%s,\"truncated\":false,"
-	    "\"stop_type\":\"%s\",\"stopping_word\":", a->text.n > 0 &&
-	    memchr(a->text.s, '\n', a->text.n) != NULL ? "true" : "false",
-	    a->stopped != NULL ? "word" : limit ? "limit" : "eos");
+	qwen_json_put(t, ",'has_new_line':%s,'truncated':false,'stop_type':"
+	    "'%s','stopping_word':", a->text.n > 0 && memchr(a->text.s, '\n',
+	    a->text.n) != NULL ? "true" : "false", a->stopped != NULL ? "word" :
+	    limit ? "limit" : "eos");
 	qwen_text_json(t, a->stopped != NULL ? a->stopped->s : "",
 	    a->stopped != NULL ? a->stopped->len : 0);
-	qwen_text_fmt(t, ",\"tokens_cached\":%zu", q->n_cached);
+	qwen_json_put(t, ",'tokens_cached':%zu", q->n_cached);
 	if (q->seed_drawn)
-		qwen_text_fmt(t, ",\"seed\":%llu", (unsigned long long)q->seed);
+		qwen_json_put(t, ",'seed':%llu", (unsigned long long)q->seed);
 	if (q->times.known)
 		qwen_llama_timings(t, q);
 	qwen_text_str(t, "}");
@@ -158,7 +156,7 @@ add_answer(struct qwen_text *t, const struct qwen_answer *a)
 {
 	size_t sent = 0;
 
-	qwen_text_fmt(t, "{\"index\":%zu,\"content\":", number_of(a));
+	qwen_json_put(t, "{'index':%zu,'content':", number_of(a));
 	qwen_text_json(t, a->text.n > 0 ? a->text.s : "", a->text.n);
 	add_tokens(t, a, a->request->keep_ids ? 0 : a->n);
 	add_logprobs(t, a, &sent);
@@ -205,9 +203,8 @@ static void
 begin_event(struct qwen_text *t, struct qwen_answer_cursor *p,
     struct qwen_str s)
 {
-	qwen_text_fmt(t, "data: {\"index\":%zu,\"content\":",
-	    number_of(p->a));
-	qwen_text_json(t, s.s, s.len);
+	qwen_json_put(t, "data: {'index':%zu,'content':%pS", number_of(p->a),
+	    &s);
 	add_tokens(t, p->a, p->sent->n_ids);
 	p->sent->n_ids = p->a->n;
 	add_logprobs(t, p->a, &p->sent->lp[0]);
@@ -219,9 +216,8 @@ on_more(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
 {
 	(void)s;
 	begin_event(t, p, qwen_block_text(p->a, p->block, p->sent->at));
-	qwen_text_fmt(t, ",\"stop\":false,\"id_slot\":0,"
-	    "\"tokens_predicted\":%zu,\"tokens_evaluated\":%zu}\n\n", p->a->n,
-	    p->a->prompt->n);
+	qwen_json_put(t, ",'stop':false,'id_slot':0,'tokens_predicted':%zu,"
+	    "'tokens_evaluated':%zu}\n\n", p->a->n, p->a->prompt->n);
 }
 
 static void
@@ -239,9 +235,9 @@ on_progress(struct qwen_answer_stream *s, const struct qwen_progress *p,
     struct qwen_text *t)
 {
 	(void)s;
-	qwen_text_fmt(t, "data: {\"index\":0,\"content\":\"\",\"tokens\":[],"
-	    "\"stop\":false,\"id_slot\":0,\"tokens_predicted\":0,"
-	    "\"tokens_evaluated\":%zu", p->total);
+	qwen_json_put(t, "data: {'index':0,'content':'','tokens':[],'stop':"
+	    "false,'id_slot':0,'tokens_predicted':0,'tokens_evaluated':%zu",
+	    p->total);
 	qwen_llama_progress(t, p);
 	qwen_text_str(t, "}\n\n");
 }

@@ -81,8 +81,8 @@ add_mixed(struct rewriter *rw, yyjson_val *list)
 	qwen_text_str(&rw->t, "[");
 	yyjson_arr_foreach(list, i, n, v) {
 		if (!yyjson_is_str(v)) {
-			qwen_text_str(&rw->t, n_all++ > 0 ? "," : "");
-			qwen_parse_write_value(&rw->t, v);
+			qwen_json_put(&rw->t, "%s%p", n_all++ > 0 ? "," : "",
+			    v);
 			continue;
 		}
 		if (qwen_parse_encode(rw->refusal, "prompt", s->tok, s->encode,
@@ -120,7 +120,7 @@ add_one(struct rewriter *rw, yyjson_val *v)
 	if (!yyjson_is_obj(v)) {
 		if (yyjson_is_arr(v) && count_texts(v) > 0)
 			return add_mixed(rw, v);
-		qwen_parse_write_value(&rw->t, v);
+		qwen_json_value(&rw->t, v);
 		return 0;
 	}
 	if (text == NULL)
@@ -129,7 +129,7 @@ add_one(struct rewriter *rw, yyjson_val *v)
 	if (yyjson_arr_size(yyjson_obj_get(v, "multimodal_data")) > 0)
 		return qwen_refuse_field(rw->refusal, "prompt",
 		    "multimodal_data is not supported (text only)");
-	qwen_parse_write_value(&rw->t, text);
+	qwen_json_value(&rw->t, text);
 	return 0;
 }
 
@@ -156,7 +156,7 @@ add_prompt(struct rewriter *rw)
 	if (prompt == NULL)
 		return qwen_refuse_invalid(rw->refusal, "prompt", "prompt is "
 		    "missing");
-	qwen_text_str(&rw->t, ",\"prompt\":");
+	qwen_json_put(&rw->t, ",'prompt':");
 	if (!is_many(prompt))
 		return add_one(rw, prompt);
 	qwen_text_str(&rw->t, "[");
@@ -185,7 +185,7 @@ add_limit(struct rewriter *rw)
 	if (strcmp(buf, "0") == 0)
 		rw->r->only_reads = 1;
 	else if (buf[0] != '-')
-		qwen_text_fmt(&rw->t, ",\"max_tokens\":%s", buf);
+		qwen_json_put(&rw->t, ",'max_tokens':%s", buf);
 	return 0;
 }
 
@@ -219,13 +219,13 @@ add_pair(struct rewriter *rw, yyjson_val *pair, size_t *n_all)
 
 		if (qwen_parse_number(rw->refusal, "logit_bias", what, id) < 0)
 			return -1;
-		qwen_text_fmt(&rw->t, "%s\"%s\":%s", (*n_all)++ > 0 ? "," : "",
+		qwen_json_put(&rw->t, "%s'%s':%s", (*n_all)++ > 0 ? "," : "",
 		    id, buf);
 		return 0;
 	}
 	for (i = 0; rc == 0 && i < ids.n; i++)
-		qwen_text_fmt(&rw->t, "%s\"%ld\":%s", (*n_all)++ > 0 ? "," :
-		    "", (long)ids.id[i], buf);
+		qwen_json_put(&rw->t, "%s'%ld':%s", (*n_all)++ > 0 ? "," : "",
+		    (long)ids.id[i], buf);
 	free(ids.id);
 	return rc;
 }
@@ -238,9 +238,9 @@ add_bias(struct rewriter *rw)
 
 	if (v == NULL)
 		return 0;
-	qwen_text_str(&rw->t, ",\"logit_bias\":");
+	qwen_json_put(&rw->t, ",'logit_bias':");
 	if (!yyjson_is_arr(v)) {
-		qwen_parse_write_value(&rw->t, v);
+		qwen_json_value(&rw->t, v);
 		return 0;
 	}
 	qwen_text_str(&rw->t, "{");
@@ -268,12 +268,12 @@ add_others(struct rewriter *rw)
 			continue;
 		qwen_parse_write_key(&rw->t, 1, yyjson_get_str(key),
 		    yyjson_get_len(key));
-		qwen_parse_write_value(&rw->t, v);
+		qwen_json_value(&rw->t, v);
 	}
 	if ((rc = number(rw, "n_probs", buf)) > 0 && strcmp(buf, "0") != 0)
-		qwen_text_fmt(&rw->t, ",\"logprobs\":%s", buf);
+		qwen_json_put(&rw->t, ",'logprobs':%s", buf);
 	if (rc >= 0 && (rc = number(rw, "n_cmpl", buf)) > 0)
-		qwen_text_fmt(&rw->t, ",\"n\":%s", buf);
+		qwen_json_put(&rw->t, ",'n':%s", buf);
 	return rc;
 }
 
@@ -291,7 +291,7 @@ qwen_parse_llama(struct qwen_parser *r)
 		    "true or false");
 	r->q->keep_ids = streams || yyjson_is_true(tokens);
 	/* a first field, so that each other field begins with a comma */
-	qwen_text_str(&rw.t, "{\"add_generation_prompt\":true");
+	qwen_json_put(&rw.t, "{'add_generation_prompt':true");
 	if (add_prompt(&rw) < 0 || add_limit(&rw) < 0 || add_bias(&rw) < 0 ||
 	    add_others(&rw) < 0) {
 		qwen_text_fini(&rw.t);

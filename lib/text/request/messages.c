@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "text/json/json.h"
 #include "text/request/parser.h"
 
 struct qwen_messages {

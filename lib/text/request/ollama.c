@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "text/json/json.h"
 #include "text/request/form.h"
 
 /*
@@ -32,7 +31,7 @@ add_time(struct qwen_text *t, uint64_t s)
 static void
 add_head(struct qwen_text *t, const struct qwen_request *q, uint64_t created)
 {
-	qwen_text_str(t, "{\"model\":");
+	qwen_json_put(t, "{'model':");
 	qwen_form_model(t, q);
 	add_time(t, created);
 }
@@ -64,11 +63,10 @@ add_call(struct qwen_text *t, const struct qwen_answer *a,
 {
 	struct qwen_str s = qwen_block_text(a, b, 0);
 
-	qwen_text_fmt(t, "{\"id\":\"call_%llu_%zu\",\"function\":{"
-	    "\"index\":%zu,\"name\":", (unsigned long long)a->request->number,
-	    i, i);
+	qwen_json_put(t, "{'id':'call_%llu_%zu','function':{'index':%zu,"
+	    "'name':", (unsigned long long)a->request->number, i, i);
 	qwen_text_json(t, s.s, b->n_name);
-	qwen_text_str(t, ",\"arguments\":");
+	qwen_json_put(t, ",'arguments':");
 	qwen_text_add(t, s.s + b->n_name, s.len - b->n_name);
 	qwen_text_str(t, "}}");
 }
@@ -87,8 +85,7 @@ begin_says(struct qwen_text *t, const struct qwen_request *q,
 	    "\"content\":" : ",\"response\":");
 	qwen_text_json(t, said.s != NULL ? said.s : "", said.len);
 	if (thought.len > 0) {
-		qwen_text_str(t, ",\"thinking\":");
-		qwen_text_json(t, thought.s, thought.len);
+		qwen_json_put(t, ",'thinking':%pS", &thought);
 	}
 }
 
@@ -103,7 +100,7 @@ add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t *sent)
 {
 	if (!a->request->logprobs || *sent == a->logprobs.n)
 		return;
-	qwen_text_str(t, ",\"logprobs\":[");
+	qwen_json_put(t, ",'logprobs':[");
 	qwen_form_list(t, &a->logprobs, sent);
 	qwen_text_str(t, "]");
 }
@@ -120,7 +117,7 @@ add_context(struct qwen_text *t, const struct qwen_answer *a)
 {
 	size_t i, n = a->prompt->n;
 
-	qwen_text_str(t, ",\"context\":[");
+	qwen_json_put(t, ",'context':[");
 	for (i = 0; i < n + a->n; i++)
 		qwen_text_fmt(t, "%s%ld", i > 0 ? "," : "", (long)(i < n ?
 		    a->prompt->id[i] : a->id[i - n]));
@@ -133,7 +130,7 @@ add_end(struct qwen_text *t, const struct qwen_request *q)
 {
 	const struct qwen_answer *a = q->n_answers > 0 ? q->answer : NULL;
 
-	qwen_text_fmt(t, ",\"done\":true,\"done_reason\":\"%s\"", a == NULL ?
+	qwen_json_put(t, ",'done':true,'done_reason':'%s'", a == NULL ?
 	    q->done_reason : a->finish);
 	if (a == NULL) {
 		qwen_text_str(t, "}");
@@ -141,11 +138,10 @@ add_end(struct qwen_text *t, const struct qwen_request *q)
 	}
 	if (q->keep_ids)
 		add_context(t, a);
-	qwen_text_fmt(t, ",\"total_duration\":%llu,\"load_duration\":0,"
-	    "\"prompt_eval_count\":%zu,\"prompt_eval_duration\":%llu,"
-	    "\"eval_count\":%zu,\"eval_duration\":%llu}", ns(q->times.total),
-	    q->n_prompt_tokens, ns(q->times.prompt), a->n,
-	    ns(q->times.answer));
+	qwen_json_put(t, ",'total_duration':%llu,'load_duration':0,"
+	    "'prompt_eval_count':%zu,'prompt_eval_duration':%llu,'eval_count':"
+	    "%zu,'eval_duration':%llu}", ns(q->times.total), q->n_prompt_tokens,
+	    ns(q->times.prompt), a->n, ns(q->times.answer));
 }
 
 void
@@ -178,9 +174,7 @@ qwen_ollama_body(const struct qwen_request *q, uint64_t created,
 void
 qwen_ollama_error(struct qwen_text *t, const char *message)
 {
-	qwen_text_str(t, "{\"error\":");
-	qwen_text_json(t, message, strlen(message));
-	qwen_text_str(t, "}");
+	qwen_json_put(t, "{'error':'%s'}", message);
 }
 
 static void
@@ -206,23 +200,23 @@ qwen_ollama_embed_body(const struct qwen_embeddings_request *q,
 		return;
 	}
 	if (old) {
-		qwen_text_str(t, "{\"embedding\":");
+		qwen_json_put(t, "{'embedding':");
 		add_vector(t, vectors, q->n > 0 ? n_embd : 0);
 		qwen_text_str(t, "}");
 		return;
 	}
-	qwen_text_str(t, "{\"model\":");
+	qwen_json_put(t, "{'model':");
 	if (q->model != NULL)
 		qwen_text_str(t, q->model);
 	else
 		qwen_text_json(t, model, strlen(model));
-	qwen_text_str(t, ",\"embeddings\":[");
+	qwen_json_put(t, ",'embeddings':[");
 	for (i = 0; i < q->n; i++) {
 		qwen_text_str(t, i > 0 ? "," : "");
 		add_vector(t, vectors + i * n_embd, n_embd);
 	}
-	qwen_text_fmt(t, "],\"total_duration\":%llu,\"load_duration\":0,"
-	    "\"prompt_eval_count\":%zu}", ns(seconds), q->n_tokens);
+	qwen_json_put(t, "],'total_duration':%llu,'load_duration':0,"
+	    "'prompt_eval_count':%zu}", ns(seconds), q->n_tokens);
 }
 
 /* ------------------------------------------------------------------- events */
@@ -241,13 +235,13 @@ on_more(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
 	begin_says(t, s->q, kind == QWEN_BLOCK_TEXT ? more : none,
 	    kind == QWEN_BLOCK_REASONING ? more : none);
 	if (kind == QWEN_BLOCK_CALL) {
-		qwen_text_str(t, ",\"tool_calls\":[");
+		qwen_json_put(t, ",'tool_calls':[");
 		add_call(t, p->a, p->block, p->sent->n_calls++);
 		qwen_text_str(t, "]");
 	}
 	end_says(t, s->q);
 	add_logprobs(t, p->a, &p->sent->lp[0]);
-	qwen_text_str(t, ",\"done\":false}\n");
+	qwen_json_put(t, ",'done':false}\n");
 }
 
 /* Begins a line with an empty content. */
@@ -286,7 +280,7 @@ static void
 on_idle(struct qwen_answer_stream *s, struct qwen_text *t)
 {
 	begin_nothing(s, t);
-	qwen_text_str(t, ",\"done\":false}\n");
+	qwen_json_put(t, ",'done':false}\n");
 }
 
 const struct qwen_form_events qwen_ollama_events = {

@@ -118,15 +118,15 @@ add_parts(struct rewriter *rw, yyjson_val *text, size_t n_images)
 {
 	size_t i;
 
-	qwen_text_str(&rw->t, "[{\"type\":\"text\",\"text\":");
+	qwen_json_put(&rw->t, "[{'type':'text','text':");
 	if (text != NULL)
-		qwen_parse_write_value(&rw->t, text);
+		qwen_json_value(&rw->t, text);
 	else
-		qwen_text_str(&rw->t, "\"\"");
+		qwen_json_put(&rw->t, "''");
 	qwen_text_str(&rw->t, "}");
 	for (i = 0; i < n_images; i++)
-		qwen_text_str(&rw->t, ",{\"type\":\"image_url\","
-		    "\"image_url\":{\"url\":\"data:,\"}}");
+		qwen_json_put(&rw->t, ",{'type':'image_url','image_url':{'url':"
+		    "'data:,'}}");
 	qwen_text_str(&rw->t, "]");
 }
 
@@ -148,7 +148,7 @@ add_message(struct rewriter *rw, yyjson_val *m)
 		return -1;
 	if (yyjson_arr_size(images) == 0 ||
 	    (content != NULL && !yyjson_is_str(content))) {
-		qwen_parse_write_value(&rw->t, m);
+		qwen_json_value(&rw->t, m);
 		return 0;
 	}
 	yyjson_obj_foreach(m, i, n, key, v) {
@@ -157,7 +157,7 @@ add_message(struct rewriter *rw, yyjson_val *m)
 			continue;
 		qwen_parse_write_key(&rw->t, k++, yyjson_get_str(key),
 		    yyjson_get_len(key));
-		qwen_parse_write_value(&rw->t, v);
+		qwen_json_value(&rw->t, v);
 	}
 	qwen_parse_write_key(&rw->t, k, "content", strlen("content"));
 	add_parts(rw, content, yyjson_arr_size(images));
@@ -180,7 +180,7 @@ add_chat(struct rewriter *rw)
 		rw->r->q->done_reason = "load";
 		return 0;
 	}
-	qwen_text_str(&rw->t, ",\"messages\":[");
+	qwen_json_put(&rw->t, ",'messages':[");
 	yyjson_arr_foreach(messages, i, n, m) {
 		qwen_text_str(&rw->t, i > 0 ? "," : "");
 		if (add_message(rw, m) < 0)
@@ -188,8 +188,7 @@ add_chat(struct rewriter *rw)
 	}
 	qwen_text_str(&rw->t, "]");
 	if (tools != NULL) {
-		qwen_text_str(&rw->t, ",\"tools\":");
-		qwen_parse_write_value(&rw->t, tools);
+		qwen_json_put(&rw->t, ",'tools':%p", tools);
 	}
 	return 0;
 }
@@ -240,11 +239,9 @@ add_raw(struct rewriter *rw, yyjson_val *prompt, yyjson_val *suffix)
 		return qwen_refuse_field(rw->refusal, "images", "a raw prompt "
 		    "cannot have images");
 	rw->r->q->form = QWEN_FORM_OLLAMA_RAW;
-	qwen_text_str(&rw->t, ",\"prompt\":");
-	qwen_parse_write_value(&rw->t, prompt);
+	qwen_json_put(&rw->t, ",'prompt':%p", prompt);
 	if (suffix != NULL) {
-		qwen_text_str(&rw->t, ",\"suffix\":");
-		qwen_parse_write_value(&rw->t, suffix);
+		qwen_json_put(&rw->t, ",'suffix':%p", suffix);
 	}
 	return 0;
 }
@@ -272,17 +269,16 @@ add_prompt(struct rewriter *rw)
 	if (read_context(rw) < 0)
 		return -1;
 	rw->r->q->keep_ids = 1;
-	qwen_text_str(&rw->t, ",\"messages\":[");
+	qwen_json_put(&rw->t, ",'messages':[");
 	if (yyjson_get_len(system) > 0) {
-		qwen_text_str(&rw->t, "{\"role\":\"system\",\"content\":");
-		qwen_parse_write_value(&rw->t, system);
-		qwen_text_str(&rw->t, "},");
+		qwen_json_put(&rw->t, "{'role':'system','content':%p},",
+		    system);
 	}
-	qwen_text_str(&rw->t, "{\"role\":\"user\",\"content\":");
+	qwen_json_put(&rw->t, "{'role':'user','content':");
 	if (yyjson_arr_size(images) > 0)
 		add_parts(rw, prompt, yyjson_arr_size(images));
 	else
-		qwen_parse_write_value(&rw->t, prompt);
+		qwen_json_value(&rw->t, prompt);
 	qwen_text_str(&rw->t, "}]");
 	return 0;
 }
@@ -298,17 +294,15 @@ add_format(struct rewriter *rw)
 	if (v == NULL || (yyjson_is_str(v) && yyjson_get_len(v) == 0))
 		return 0;
 	if (yyjson_equals_str(v, "json")) {
-		qwen_text_str(&rw->t, ",\"response_format\":"
-		    "{\"type\":\"json_object\"}");
+		qwen_json_put(&rw->t, ",'response_format':{'type':"
+		    "'json_object'}");
 		return 0;
 	}
 	if (!yyjson_is_obj(v))
 		return qwen_refuse_field(rw->refusal, "format", "is not "
 		    "\"json\" or a JSON schema");
-	qwen_text_str(&rw->t, ",\"response_format\":{\"type\":\"json_schema\","
-	    "\"json_schema\":{\"schema\":");
-	qwen_parse_write_value(&rw->t, v);
-	qwen_text_str(&rw->t, "}}");
+	qwen_json_put(&rw->t, ",'response_format':{'type':'json_schema',"
+	    "'json_schema':{'schema':%p}}", v);
 	return 0;
 }
 
@@ -331,11 +325,9 @@ add_thinking(struct rewriter *rw)
 		return qwen_refuse_invalid(rw->refusal, "think", "\"%s\" does "
 		    "not support thinking", rw->r->s->model);
 	if (on && yyjson_is_str(v)) {
-		qwen_text_str(&rw->t, ",\"reasoning_effort\":");
-		qwen_parse_write_value(&rw->t, v);
+		qwen_json_put(&rw->t, ",'reasoning_effort':%p", v);
 	}
-	qwen_text_fmt(&rw->t, ",\"enable_thinking\":%s", on ? "true" :
-	    "false");
+	qwen_json_put(&rw->t, ",'enable_thinking':%s", on ? "true" : "false");
 	return 0;
 }
 
@@ -351,7 +343,7 @@ add_limit(struct rewriter *rw)
 	if (qwen_parse_number(rw->refusal, "num_predict", v, buf) < 0)
 		return -1;
 	if (strtod(buf, NULL) > 0)
-		qwen_text_fmt(&rw->t, ",\"max_tokens\":%s", buf);
+		qwen_json_put(&rw->t, ",'max_tokens':%s", buf);
 	return 0;
 }
 
@@ -374,7 +366,7 @@ add_options(struct rewriter *rw)
 		    !yyjson_equals_str(key, "stop"))
 			continue;
 		add_key(rw, key);
-		qwen_parse_write_value(&rw->t, v);
+		qwen_json_value(&rw->t, v);
 	}
 	return add_limit(rw);
 }
@@ -395,13 +387,12 @@ add_others(struct rewriter *rw)
 		    qwen_parse_get(rw->body, "think") != NULL))
 			continue;
 		add_key(rw, key);
-		qwen_parse_write_value(&rw->t, v);
+		qwen_json_value(&rw->t, v);
 	}
 	for (i = 0; i < sizeof same / sizeof same[0]; i++) {
 		if ((v = qwen_parse_get(rw->body, same[i])) == NULL)
 			continue;
-		qwen_text_fmt(&rw->t, ",\"%s\":", same[i]);
-		qwen_parse_write_value(&rw->t, v);
+		qwen_json_put(&rw->t, ",'%s':%p", same[i], v);
 	}
 }
 
@@ -413,9 +404,9 @@ add_stream(struct rewriter *rw)
 
 	if (rw->r->q->done_reason != NULL)
 		return;
-	qwen_text_str(&rw->t, ",\"stream\":");
+	qwen_json_put(&rw->t, ",'stream':");
 	if (v != NULL)
-		qwen_parse_write_value(&rw->t, v);
+		qwen_json_value(&rw->t, v);
 	else
 		qwen_text_str(&rw->t, "true");
 }
@@ -440,7 +431,7 @@ qwen_parse_ollama(struct qwen_parser *r)
 	if (qwen_parse_check_fields(r, &known_fields) < 0)
 		return -1;
 	/* a first field, so that each other field begins with a comma */
-	qwen_text_str(&rw.t, "{\"add_generation_prompt\":true");
+	qwen_json_put(&rw.t, "{'add_generation_prompt':true");
 	if ((chat ? add_chat : add_prompt)(&rw) < 0 || add_options(&rw) < 0 ||
 	    add_format(&rw) < 0 || add_thinking(&rw) < 0) {
 		qwen_text_fini(&rw.t);
@@ -509,13 +500,11 @@ write_embed(struct qwen_refusal *refusal, yyjson_val *root, const char *key,
 	if (yyjson_is_arr(v) ? yyjson_arr_size(v) == 0 :
 	    yyjson_get_len(v) == 0)
 		return 0;
-	qwen_text_str(t, "{\"input\":");
-	qwen_parse_write_value(t, v);
+	qwen_json_put(t, "{'input':%p", v);
 	for (i = 0; i < sizeof same / sizeof same[0]; i++) {
 		if ((v = qwen_parse_get(root, same[i])) == NULL)
 			continue;
-		qwen_text_fmt(t, ",\"%s\":", same[i]);
-		qwen_parse_write_value(t, v);
+		qwen_json_put(t, ",'%s':%p", same[i], v);
 	}
 	qwen_text_str(t, "}");
 	return 1;

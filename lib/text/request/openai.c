@@ -14,15 +14,15 @@ qwen_openai_usage(struct qwen_text *t, const struct qwen_request *q)
 {
 	size_t i, thought = 0, n = qwen_answers_tokens(q);
 
-	qwen_text_fmt(t, "\"usage\":{\"prompt_tokens\":%zu,"
-	    "\"completion_tokens\":%zu,\"total_tokens\":%zu",
-	    q->n_prompt_tokens, n, q->n_prompt_tokens + n);
+	qwen_json_put(t, "'usage':{'prompt_tokens':%zu,'completion_tokens':%zu,"
+	    "'total_tokens':%zu", q->n_prompt_tokens, n, q->n_prompt_tokens +
+	    n);
 	for (i = 0; i < q->n_answers; i++)
 		thought += q->answer[i].n_thought;
 	if (q->has_cached)
-		qwen_text_fmt(t, ",\"prompt_tokens_details\":{"
-		    "\"cached_tokens\":%zu},\"completion_tokens_details\":{"
-		    "\"reasoning_tokens\":%zu}", q->n_cached, thought);
+		qwen_json_put(t, ",'prompt_tokens_details':{'cached_tokens':"
+		    "%zu},'completion_tokens_details':{'reasoning_tokens':%zu}",
+		    q->n_cached, thought);
 	qwen_text_str(t, "}");
 }
 
@@ -30,8 +30,7 @@ void
 qwen_openai_seed(struct qwen_text *t, const struct qwen_request *q)
 {
 	if (q->seed_drawn)
-		qwen_text_fmt(t, "\"seed\":%llu,",
-		    (unsigned long long)q->seed);
+		qwen_json_put(t, "'seed':%llu,", (unsigned long long)q->seed);
 }
 
 /* Appends the rest of a list after byte *sent. */
@@ -75,10 +74,10 @@ add_call(struct qwen_text *t, const struct qwen_answer *a,
 	int custom = qwen_block_alias(a, b) != NULL;
 
 	/* a result has the same ids whenever it is written */
-	qwen_text_fmt(t, "\"id\":\"call_%llu_%zu_%zu\",\"type\":\"%s\","
-	    "\"%s\":{\"name\":", (unsigned long long)a->request->number,
-	    (size_t)(a - a->request->answer), i, custom ? "custom" :
-	    "function", custom ? "custom" : "function");
+	qwen_json_put(t, "'id':'call_%llu_%zu_%zu','type':'%s','%s':{'name':",
+	    (unsigned long long)a->request->number, (size_t)(a -
+	    a->request->answer), i, custom ? "custom" : "function", custom ?
+	    "custom" : "function");
 	qwen_text_json(t, s.s, b->n_name);
 	qwen_text_str(t, custom ? ",\"input\":" : ",\"arguments\":");
 	if (custom)
@@ -95,7 +94,7 @@ add_calls(struct qwen_text *t, const struct qwen_answer *a)
 
 	if (a->n_calls == 0)
 		return;
-	qwen_text_str(t, ",\"tool_calls\":[");
+	qwen_json_put(t, ",'tool_calls':[");
 	for (i = 0; i < a->n_blocks; i++) {
 		if (a->block[i].kind != QWEN_BLOCK_CALL)
 			continue;
@@ -108,14 +107,14 @@ add_calls(struct qwen_text *t, const struct qwen_answer *a)
 static void
 add_finish(struct qwen_text *t, const struct qwen_answer *a)
 {
-	qwen_text_fmt(t, ",\"finish_reason\":\"%s\"", a->n_calls > 0 &&
+	qwen_json_put(t, ",'finish_reason':'%s'", a->n_calls > 0 &&
 	    strcmp(a->finish, "stop") == 0 ? "tool_calls" : a->finish);
 	/*
 	 * clients know few reasons, so vLLM's word for this one is a second
 	 * field
 	 */
 	if (a->repeats)
-		qwen_text_str(t, ",\"stop_reason\":\"repetition_detected\"");
+		qwen_json_put(t, ",'stop_reason':'repetition_detected'");
 }
 
 /* "text": ..., "finish_reason": ... */
@@ -126,12 +125,10 @@ qwen_openai_answer(struct qwen_text *t, const struct qwen_answer *a)
 	int chat = q->form == QWEN_FORM_CHAT;
 	size_t sent[4] = { 0 };
 
-	qwen_text_str(t, chat ? "\"message\":{\"role\":\"assistant\","
-	    "\"content\":" : "\"text\":");
-	qwen_text_json(t, a->text.s, a->text.n);
+	qwen_json_put(t, "%s%pT", chat ? "\"message\":{\"role\":\"assistant\","
+	    "\"content\":" : "\"text\":", &a->text);
 	if (a->reasoning.n > 0) {
-		qwen_text_str(t, ",\"reasoning_content\":");
-		qwen_text_json(t, a->reasoning.s, a->reasoning.n);
+		qwen_json_put(t, ",'reasoning_content':%pT", &a->reasoning);
 	}
 	add_calls(t, a);
 	if (chat)
@@ -139,7 +136,7 @@ qwen_openai_answer(struct qwen_text *t, const struct qwen_answer *a)
 	if (q->logprobs)
 		add_logprobs(t, a, sent);
 	else if (q->form != QWEN_FORM_PLAIN)
-		qwen_text_str(t, ",\"logprobs\":null");
+		qwen_json_put(t, ",'logprobs':null");
 	add_finish(t, a);
 }
 
@@ -148,9 +145,9 @@ qwen_openai_choices(struct qwen_text *t, const struct qwen_request *q)
 {
 	size_t i;
 
-	qwen_text_str(t, "\"choices\":[");
+	qwen_json_put(t, "'choices':[");
 	for (i = 0; i < q->n_answers; i++) {
-		qwen_text_fmt(t, "%s{\"index\":%zu,", i > 0 ? "," : "", i);
+		qwen_json_put(t, "%s{'index':%zu,", i > 0 ? "," : "", i);
 		qwen_openai_answer(t, &q->answer[i]);
 		qwen_text_str(t, "}");
 	}
@@ -164,11 +161,10 @@ add_head(struct qwen_text *t, const struct qwen_request *q, uint64_t created,
 {
 	int chat = q->form == QWEN_FORM_CHAT;
 
-	qwen_text_fmt(t, "{\"id\":\"%s-%llu\",\"object\":\"%s%s\",\"created\":"
-	    "%llu,\"model\":", chat ? "chatcmpl" : "cmpl",
-	    (unsigned long long)q->number,
-	    chat ? "chat.completion" : "text_completion",
-	    chat && is_part ? ".chunk" : "", (unsigned long long)created);
+	qwen_json_put(t, "{'id':'%s-%llu','object':'%s%s','created':%llu,"
+	    "'model':", chat ? "chatcmpl" : "cmpl", (unsigned long
+	    long)q->number, chat ? "chat.completion" : "text_completion", chat
+	    && is_part ? ".chunk" : "", (unsigned long long)created);
 	qwen_form_model(t, q);
 	qwen_text_str(t, ",");
 }
@@ -202,13 +198,12 @@ void
 qwen_openai_error(struct qwen_text *t, int status, const char *code,
     const char *param, const char *message)
 {
-	qwen_text_str(t, "\"error\":{\"message\":");
+	qwen_json_put(t, "'error':{'message':");
 	add_word(t, message);
-	qwen_text_fmt(t, ",\"type\":\"%s\",\"param\":", status >= 500 ?
-	    "server_error" : status == 429 ? "rate_limit_error" :
-	    "invalid_request_error");
+	qwen_json_put(t, ",'type':'%s','param':", status >= 500 ? "server_error"
+	    : status == 429 ? "rate_limit_error" : "invalid_request_error");
 	add_word(t, param);
-	qwen_text_str(t, ",\"code\":");
+	qwen_json_put(t, ",'code':");
 	add_word(t, code);
 	qwen_text_str(t, "}");
 }
@@ -221,7 +216,7 @@ begin_choice(struct qwen_text *t, const struct qwen_answer_stream *s, size_t i)
 {
 	qwen_text_str(t, "data: ");
 	add_head(t, s->q, s->created, 1);
-	qwen_text_fmt(t, "\"choices\":[{\"index\":%zu,", i);
+	qwen_json_put(t, "'choices':[{'index':%zu,", i);
 }
 
 /*
@@ -239,17 +234,17 @@ end_choice(struct qwen_text *t, const struct qwen_answer_stream *s,
 	if (p != NULL && s->q->logprobs && (ends || p->sent->lp[0] < n))
 		add_logprobs(t, p->a, p->sent->lp);
 	else
-		qwen_text_str(t, ",\"logprobs\":null");
+		qwen_json_put(t, ",'logprobs':null");
 	if (ends)
 		add_finish(t, p->a);
 	else
-		qwen_text_str(t, ",\"finish_reason\":null");
+		qwen_json_put(t, ",'finish_reason':null");
 	qwen_text_str(t, "}]");
 	if (ends && s->q->seed_drawn)
-		qwen_text_fmt(t, ",\"seed\":%llu",
-		    (unsigned long long)s->q->seed);
+		qwen_json_put(t, ",'seed':%llu", (unsigned long
+		    long)s->q->seed);
 	if (s->q->include_usage)
-		qwen_text_str(t, ",\"usage\":null");
+		qwen_json_put(t, ",'usage':null");
 	else if (ends && s->q->times.known && s->n_ended == s->q->n_answers)
 		qwen_llama_timings(t, s->q);
 	qwen_text_str(t, "}\n\n");
@@ -268,8 +263,7 @@ on_begin(struct qwen_answer_stream *s, struct qwen_text *t)
 
 	for (i = 0; s->q->form == QWEN_FORM_CHAT && i < s->q->n_answers; i++) {
 		begin_choice(t, s, i);
-		qwen_text_str(t, "\"delta\":{\"role\":\"assistant\","
-		    "\"content\":\"\"}");
+		qwen_json_put(t, "'delta':{'role':'assistant','content':''}");
 		end_choice(t, s, NULL, 0);
 	}
 }
@@ -284,17 +278,15 @@ on_more(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
 
 	begin_choice(t, s, number_of(p));
 	if (p->block->kind == QWEN_BLOCK_CALL) {
-		qwen_text_fmt(t, "\"delta\":{\"tool_calls\":[{\"index\":%zu,",
-		    i);
+		qwen_json_put(t, "'delta':{'tool_calls':[{'index':%zu,", i);
 		add_call(t, p->a, p->block, i);
 		qwen_text_str(t, "]}");
 		p->sent->n_calls++;
 	} else {
-		qwen_text_str(t, !chat ? "\"text\":" : p->block->kind ==
-		    QWEN_BLOCK_REASONING ? "\"delta\":{\"reasoning_content\":" :
-		    "\"delta\":{\"content\":");
-		qwen_text_json(t, more.s, more.len);
-		qwen_text_str(t, chat ? "}" : "");
+		qwen_json_put(t, "%s%pS%s", !chat ? "\"text\":" : p->block->kind
+		    == QWEN_BLOCK_REASONING ?
+		    "\"delta\":{\"reasoning_content\":" :
+		    "\"delta\":{\"content\":", &more, chat ? "}" : "");
 	}
 	end_choice(t, s, p, 0);
 }
@@ -321,7 +313,7 @@ on_end(struct qwen_answer_stream *s, struct qwen_text *t)
 	} else if (q->include_usage) {
 		qwen_text_str(t, "data: ");
 		add_head(t, q, s->created, 1);
-		qwen_text_str(t, "\"choices\":[],");
+		qwen_json_put(t, "'choices':[],");
 		qwen_openai_seed(t, q);
 		qwen_openai_usage(t, q);
 		if (q->times.known)
@@ -337,11 +329,10 @@ on_progress(struct qwen_answer_stream *s, const struct qwen_progress *p,
     struct qwen_text *t)
 {
 	begin_choice(t, s, 0);
-	qwen_text_str(t, s->q->form == QWEN_FORM_CHAT ? "\"delta\":{}" :
-	    "\"text\":\"\"");
-	qwen_text_str(t, ",\"logprobs\":null,\"finish_reason\":null}]");
+	qwen_json_put(t, "%s,'logprobs':null,'finish_reason':null}]", s->q->form
+	    == QWEN_FORM_CHAT ? "\"delta\":{}" : "\"text\":\"\"");
 	if (s->q->include_usage)
-		qwen_text_str(t, ",\"usage\":null");
+		qwen_json_put(t, ",'usage':null");
 	qwen_llama_progress(t, p);
 	qwen_text_str(t, "}\n\n");
 }

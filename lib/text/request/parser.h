@@ -5,8 +5,8 @@
 #ifndef QWEN_TEXT_REQUEST_PARSER_H
 #define QWEN_TEXT_REQUEST_PARSER_H
 
+#include "text/json/json.h"
 #include "text/request/request.h"
-#include <yyjson.h>
 
 enum { QWEN_NUMBER_SIZE = 64 };
 

@@ -114,9 +114,7 @@ write_placeholder(struct walk *w, yyjson_val *part, const char *what)
 		qwen_text_fmt(&text, "[%s: %s]", what, yyjson_get_str(name));
 	else if (text.n == 0)
 		qwen_text_fmt(&text, "[%s: not shown to the model]", what);
-	qwen_text_str(w->t, "{\"type\":\"text\",\"text\":");
-	qwen_text_json(w->t, text.s, text.n);
-	qwen_text_str(w->t, "}");
+	qwen_json_put(w->t, "{'type':'text','text':%pT}", &text);
 	w->t->failed |= text.failed;
 	qwen_text_fini(&text);
 	w->n++;
@@ -140,7 +138,7 @@ write_parts(struct walk *w, yyjson_val *list, int in_result)
 		else if (!in_result && qwen_parse_has_type(v, "tool_result"))
 			write_message(w, v, 1);
 		else
-			qwen_parse_write_value(w->t, v);
+			qwen_json_value(w->t, v);
 	}
 	qwen_text_str(w->t, "]");
 }
@@ -156,7 +154,7 @@ write_message(struct walk *w, yyjson_val *message, int is_part)
 	size_t i, n;
 
 	if (!yyjson_is_obj(message) || yyjson_obj_size(message) == 0) {
-		qwen_parse_write_value(w->t, message);
+		qwen_json_value(w->t, message);
 		return;
 	}
 	yyjson_obj_foreach(message, i, n, key, v) {
@@ -166,7 +164,7 @@ write_message(struct walk *w, yyjson_val *message, int is_part)
 		    yyjson_equals_str(key, "output")))
 			write_parts(w, v, is_part);
 		else
-			qwen_parse_write_value(w->t, v);
+			qwen_json_value(w->t, v);
 	}
 	qwen_text_str(w->t, "}");
 }
@@ -202,7 +200,7 @@ qwen_parse_replace_parts(struct qwen_text *t, yyjson_val *body,
 		else if (yyjson_is_arr(v) && yyjson_equals_str(key, "system"))
 			write_parts(&w, v, 0);
 		else
-			qwen_parse_write_value(t, v);
+			qwen_json_value(t, v);
 	}
 	qwen_text_str(t, i > 0 ? "}" : "{}");
 	return w.n;

@@ -43,8 +43,8 @@ static void
 add_id(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b)
 {
-	qwen_text_fmt(t, "\"%s_%llu_%zu\"", kinds[kind_of(a, b)].id,
-	    (unsigned long long)a->request->number, (size_t)(b - a->block));
+	qwen_json_put(t, "'%s_%llu_%zu'", kinds[kind_of(a, b)].id, (unsigned
+	    long long)a->request->number, (size_t)(b - a->block));
 }
 
 /* Adds the bytes from .. to of the list of log-probabilities. */
@@ -52,7 +52,7 @@ static void
 add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t from,
     size_t to)
 {
-	qwen_text_str(t, ",\"logprobs\":[");
+	qwen_json_put(t, ",'logprobs':[");
 	if (from < to) {
 		from += a->logprobs.s[from] == ',';
 		qwen_text_add(t, a->logprobs.s + from, to - from);
@@ -67,11 +67,11 @@ add_part(struct qwen_text *t, const struct qwen_answer *a,
 {
 	struct qwen_str s = qwen_block_text(a, b, 0);
 
-	qwen_text_fmt(t, "{\"type\":\"%s\",\"text\":", b->kind ==
-	    QWEN_BLOCK_TEXT ? "output_text" : "reasoning_text");
+	qwen_json_put(t, "{'type':'%s','text':", b->kind == QWEN_BLOCK_TEXT ?
+	    "output_text" : "reasoning_text");
 	qwen_text_json(t, s.s, whole ? s.len : 0);
 	if (b->kind == QWEN_BLOCK_TEXT) {
-		qwen_text_str(t, ",\"annotations\":[]");
+		qwen_json_put(t, ",'annotations':[]");
 		add_logprobs(t, a, b->lp_from, whole ? b->lp_to : b->lp_from);
 	}
 	qwen_text_str(t, "}");
@@ -84,7 +84,7 @@ add_name(struct qwen_text *t, const struct qwen_answer *a,
 {
 	const struct qwen_tool_alias *as = qwen_block_alias(a, b);
 
-	qwen_text_str(t, ",\"name\":");
+	qwen_json_put(t, ",'name':");
 	if (as != NULL)
 		qwen_text_json(t, as->name, strlen(as->name));
 	else
@@ -113,15 +113,14 @@ add_call(struct qwen_text *t, const struct qwen_answer *a,
 	const struct qwen_tool_alias *as = qwen_block_alias(a, b);
 	enum kind kind = kind_of(a, b);
 
-	qwen_text_fmt(t, ",\"call_id\":\"call_%llu_%zu\"",
-	    (unsigned long long)a->request->number, (size_t)(b - a->block));
+	qwen_json_put(t, ",'call_id':'call_%llu_%zu'", (unsigned long
+	    long)a->request->number, (size_t)(b - a->block));
 	if (kind == SEARCH)
-		qwen_text_str(t, ",\"execution\":\"client\"");
+		qwen_json_put(t, ",'execution':'client'");
 	else
 		add_name(t, a, b);
 	if (as != NULL && as->space != NULL) {
-		qwen_text_str(t, ",\"namespace\":");
-		qwen_text_json(t, as->space, strlen(as->space));
+		qwen_json_put(t, ",'namespace':'%s'", as->space);
 	}
 	qwen_text_str(t, kind == CUSTOM ? ",\"input\":" : ",\"arguments\":");
 	if (whole)
@@ -139,11 +138,11 @@ add_item(struct qwen_text *t, const struct qwen_answer *a,
 	    b == a->block + a->n_blocks - 1 && a->finish != NULL &&
 	    strcmp(a->finish, "length") == 0;
 
-	qwen_text_str(t, "{\"id\":");
+	qwen_json_put(t, "{'id':");
 	add_id(t, a, b);
-	qwen_text_fmt(t, ",\"type\":\"%s\",\"status\":\"%s\"",
-	    kinds[kind_of(a, b)].type, !whole ? "in_progress" : cut ?
-	    "incomplete" : "completed");
+	qwen_json_put(t, ",'type':'%s','status':'%s'", kinds[kind_of(a,
+	    b)].type, !whole ? "in_progress" : cut ? "incomplete" :
+	    "completed");
 	if (b->kind == QWEN_BLOCK_CALL)
 		add_call(t, a, b, whole);
 	else {
@@ -175,11 +174,10 @@ add_usage(struct qwen_text *t, const struct qwen_request *q)
 {
 	size_t n = qwen_answers_tokens(q);
 
-	qwen_text_fmt(t, "{\"input_tokens\":%zu,\"input_tokens_details\":{"
-	    "\"cached_tokens\":%zu,\"cache_write_tokens\":0},"
-	    "\"output_tokens\":%zu,\"output_tokens_details\":{"
-	    "\"reasoning_tokens\":%zu},\"total_tokens\":%zu}",
-	    q->n_prompt_tokens, q->n_cached, n, q->answer->n_thought,
+	qwen_json_put(t, "{'input_tokens':%zu,'input_tokens_details':{"
+	    "'cached_tokens':%zu,'cache_write_tokens':0},'output_tokens':%zu,"
+	    "'output_tokens_details':{'reasoning_tokens':%zu},'total_tokens':"
+	    "%zu}", q->n_prompt_tokens, q->n_cached, n, q->answer->n_thought,
 	    q->n_prompt_tokens + n);
 }
 
@@ -198,15 +196,12 @@ static void
 add_end(struct qwen_text *t, const struct qwen_request *q, const char *status)
 {
 	if (strcmp(status, "failed") == 0) {
-		qwen_text_fmt(t, "\"error\":{\"code\":\"%s\",\"message\":",
-		    error_code(&q->refusal));
-		qwen_text_json(t, q->refusal.err.msg,
-		    strlen(q->refusal.err.msg));
-		qwen_text_str(t, "},");
+		qwen_json_put(t, "'error':{'code':'%s','message':'%s'},",
+		    error_code(&q->refusal), q->refusal.err.msg);
 	} else
-		qwen_text_str(t, "\"error\":null,");
-	qwen_text_fmt(t, "\"incomplete_details\":%s", strcmp(status,
-	    "incomplete") == 0 ? "{\"reason\":\"max_output_tokens\"}" : "null");
+		qwen_json_put(t, "'error':null,");
+	qwen_json_put(t, "'incomplete_details':%s", strcmp(status, "incomplete")
+	    == 0 ? "{\"reason\":\"max_output_tokens\"}" : "null");
 }
 
 /* Adds the response; whole: with its items and usage. */
@@ -214,23 +209,22 @@ static void
 add_response(struct qwen_text *t, const struct qwen_request *q,
     uint64_t created, const char *status, int whole)
 {
-	qwen_text_fmt(t, "{\"id\":\"resp_%llu\",\"object\":\"response\","
-	    "\"created_at\":%llu,\"status\":\"%s\",\"background\":false,",
-	    (unsigned long long)q->number, (unsigned long long)created, status);
+	qwen_json_put(t, "{'id':'resp_%llu','object':'response','created_at':"
+	    "%llu,'status':'%s','background':false,", (unsigned long
+	    long)q->number, (unsigned long long)created, status);
 	add_end(t, q, status);
-	qwen_text_str(t, ",\"model\":");
+	qwen_json_put(t, ",'model':");
 	qwen_form_model(t, q);
-	qwen_text_str(t, ",\"output\":[");
+	qwen_json_put(t, ",'output':[");
 	whole = whole && q->n_answers > 0;
 	if (whole)
 		add_items(t, q->answer, 0);
-	qwen_text_str(t, "],\"usage\":");
+	qwen_json_put(t, "],'usage':");
 	if (whole)
 		add_usage(t, q);
 	else
 		qwen_text_str(t, "null");
-	qwen_text_str(t, q->echoed != NULL ? q->echoed : "");
-	qwen_text_str(t, "}");
+	qwen_json_put(t, "%s}", q->echoed != NULL ? q->echoed : "");
 }
 
 static const char *
@@ -258,8 +252,8 @@ qwen_responses_body(const struct qwen_request *q, uint64_t created,
 static void
 begin_event(struct qwen_text *t, struct qwen_answer_stream *s, const char *name)
 {
-	qwen_text_fmt(t, "event: response.%s\ndata: {\"type\":\"response.%s\","
-	    "\"sequence_number\":%zu", name, name, s->n_events++);
+	qwen_json_put(t, "event: response.%s\ndata: {'type':'response.%s',"
+	    "'sequence_number':%zu", name, name, s->n_events++);
 }
 
 static void
@@ -273,7 +267,7 @@ add_event(struct qwen_text *t, struct qwen_answer_stream *s, const char *name,
     const char *status, int whole)
 {
 	begin_event(t, s, name);
-	qwen_text_str(t, ",\"response\":");
+	qwen_json_put(t, ",'response':");
 	add_response(t, s->q, s->created, status, whole);
 	end_event(t);
 }
@@ -291,11 +285,11 @@ begin_item(struct qwen_text *t, struct qwen_answer_stream *s,
     const struct qwen_answer_cursor *p, const char *name)
 {
 	begin_event(t, s, name);
-	qwen_text_fmt(t, ",\"output_index\":%zu,\"item_id\":",
-	    (size_t)(p->block - p->a->block));
+	qwen_json_put(t, ",'output_index':%zu,'item_id':", (size_t)(p->block -
+	    p->a->block));
 	add_id(t, p->a, p->block);
 	if (p->block->kind != QWEN_BLOCK_CALL)
-		qwen_text_str(t, ",\"content_index\":0");
+		qwen_json_put(t, ",'content_index':0");
 }
 
 static void
@@ -303,8 +297,8 @@ add_item_event(struct qwen_text *t, struct qwen_answer_stream *s,
     const struct qwen_answer_cursor *p, int whole)
 {
 	begin_event(t, s, whole ? "output_item.done" : "output_item.added");
-	qwen_text_fmt(t, ",\"output_index\":%zu,\"item\":",
-	    (size_t)(p->block - p->a->block));
+	qwen_json_put(t, ",'output_index':%zu,'item':", (size_t)(p->block -
+	    p->a->block));
 	add_item(t, p->a, p->block, whole);
 	end_event(t);
 }
@@ -314,7 +308,7 @@ add_part_event(struct qwen_text *t, struct qwen_answer_stream *s,
     const struct qwen_answer_cursor *p, int whole)
 {
 	begin_item(t, s, p, whole ? "content_part.done" : "content_part.added");
-	qwen_text_str(t, ",\"part\":");
+	qwen_json_put(t, ",'part':");
 	add_part(t, p->a, p->block, whole);
 	end_event(t);
 }
@@ -339,7 +333,7 @@ on_more(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
 	if (name == NULL)
 		return;
 	begin_item(t, s, p, name);
-	qwen_text_str(t, ",\"delta\":");
+	qwen_json_put(t, ",'delta':");
 	if (p->block->kind == QWEN_BLOCK_CALL)
 		add_arguments(t, p->a, p->block);
 	else
@@ -402,8 +396,7 @@ const struct qwen_form_events qwen_responses_events = {
 void
 qwen_response_items(const struct qwen_request *q, struct qwen_text *t)
 {
-	qwen_text_str(t, "[");
-	qwen_text_str(t, q->items != NULL ? q->items : "");
+	qwen_json_put(t, "[%s", q->items != NULL ? q->items : "");
 	add_items(t, q->answer, q->items != NULL && q->items[0] != '\0');
 	qwen_text_str(t, "]");
 }
@@ -424,19 +417,17 @@ qwen_compact_body(const struct qwen_request *q, uint64_t created,
 	struct qwen_text text = { 0 };
 	unsigned long long number = q->number;
 
-	qwen_text_fmt(t, "{\"id\":\"resp_%llu\",\"object\":"
-	    "\"response.compaction\",\"created_at\":%llu,\"output\":[",
-	    number, (unsigned long long)created);
+	qwen_json_put(t, "{'id':'resp_%llu','object':'response.compaction',"
+	    "'created_at':%llu,'output':[", number, (unsigned long
+	    long)created);
 	if (q->echoed != NULL && q->echoed[0] != '\0') {
-		qwen_text_str(t, q->echoed);
-		qwen_text_str(t, ",");
+		qwen_json_put(t, "%s,", q->echoed);
 	}
-	qwen_text_fmt(t, "{\"id\":\"cmp_%llu\",\"type\":\"compaction\","
-	    "\"encrypted_content\":", number);
+	qwen_json_put(t, "{'id':'cmp_%llu','type':'compaction',"
+	    "'encrypted_content':", number);
 	qwen_text_str(&text, before);
 	qwen_text_add(&text, a->text.s, a->text.n);
-	qwen_text_json(t, text.s, text.n);
-	qwen_text_str(t, "}],\"usage\":");
+	qwen_json_put(t, "%pT}],'usage':", &text);
 	add_usage(t, q);
 	qwen_text_str(t, "}");
 	t->failed |= text.failed;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "text/json/json.h"
 #include "text/request/parser.h"
 
 static const struct qwen_field rows[] = {
@@ -75,7 +74,7 @@ add_as(struct qwen_text *t, yyjson_val *object, const char *key,
 	if (v == NULL)
 		return;
 	qwen_parse_write_key(t, 1, as, strlen(as));
-	qwen_parse_write_value(t, v);
+	qwen_json_value(t, v);
 }
 
 static int
@@ -97,10 +96,8 @@ add_format(struct qwen_parser *r, struct qwen_text *t)
 	if (schema == NULL)
 		return qwen_refuse_field(r->refusal, "text", "the format has "
 		    "no schema");
-	qwen_text_str(t, ",\"response_format\":{\"type\":\"json_schema\","
-	    "\"json_schema\":{\"schema\":");
-	qwen_parse_write_value(t, schema);
-	qwen_text_str(t, "}}");
+	qwen_json_put(t, ",'response_format':{'type':'json_schema',"
+	    "'json_schema':{'schema':%p}}", schema);
 	return 0;
 }
 
@@ -118,7 +115,7 @@ add_others(struct qwen_parser *r, struct qwen_text *t)
 			continue;
 		qwen_parse_write_key(t, 1, yyjson_get_str(key),
 		    yyjson_get_len(key));
-		qwen_parse_write_value(t, v);
+		qwen_json_value(t, v);
 	}
 	yyjson_arr_foreach(qwen_parse_get(body, "include"), i, n, v)
 		logprobs |= yyjson_equals_str(v, "message.output_text.logprobs");
@@ -153,11 +150,11 @@ say(struct qwen_parser *r)
 		v = qwen_parse_get(r->body, row[i].name);
 		qwen_parse_write_key(&t, 1, row[i].name, strlen(row[i].name));
 		if (v != NULL)
-			qwen_parse_write_value(&t, v);
+			qwen_json_value(&t, v);
 		else
 			qwen_text_str(&t, row[i].usual);
 	}
-	qwen_text_fmt(&t, ",\"store\":%s", r->q->items != NULL ? "true" :
+	qwen_json_put(&t, ",'store':%s", r->q->items != NULL ? "true" :
 	    "false");
 	if (t.failed) {
 		qwen_text_fini(&t);
@@ -205,7 +202,7 @@ add_compact(struct qwen_parser *r, struct qwen_text *t)
 
 	if (qwen_parse_get(r->body, "enable_thinking") == NULL &&
 	    qwen_parse_get(more, "enable_thinking") == NULL)
-		qwen_text_str(t, ",\"enable_thinking\":false");
+		qwen_json_put(t, ",'enable_thinking':false");
 }
 
 int
@@ -217,7 +214,7 @@ qwen_parse_responses(struct qwen_parser *r)
 	if (qwen_parse_check_fields(r, &known_fields) < 0)
 		return -1;
 	/* a first field, so that each other field begins with a comma */
-	qwen_text_str(&t, "{\"add_generation_prompt\":true");
+	qwen_json_put(&t, "{'add_generation_prompt':true");
 	add_others(r, &t);
 	rc = qwen_parse_items(r, &t, &more) < 0 ||
 	    add_tools(r, &more, &t) < 0 ? -1 : 0;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "text/json/json.h"
 #include "text/request/parser.h"
 
 /* The messages while they are built from items. */
@@ -54,8 +53,7 @@ bad_type(struct rewriter *rw, const char *kind, yyjson_val *v)
 static void
 begin_message(struct rewriter *rw, const char *role)
 {
-	qwen_text_fmt(rw->t, "%s{\"role\":\"%s\"", rw->n++ > 0 ? "," : "",
-	    role);
+	qwen_json_put(rw->t, "%s{'role':'%s'", rw->n++ > 0 ? "," : "", role);
 	rw->n_said += strcmp(role, "system") != 0 &&
 	    strcmp(role, "developer") != 0;
 }
@@ -64,7 +62,7 @@ begin_message(struct rewriter *rw, const char *role)
 static void
 add_text(struct qwen_text *t, const char *key, const struct qwen_text *text)
 {
-	qwen_text_fmt(t, ",\"%s\":", key);
+	qwen_json_put(t, ",'%s':", key);
 	qwen_text_json(t, text->n > 0 ? text->s : "", text->n);
 }
 
@@ -87,7 +85,7 @@ flush(struct rewriter *rw)
 	if (rw->thought.n > 0)
 		add_text(rw->t, "reasoning_content", &rw->thought);
 	if (rw->n_calls > 0) {
-		qwen_text_str(rw->t, ",\"tool_calls\":[");
+		qwen_json_put(rw->t, ",'tool_calls':[");
 		qwen_text_add(rw->t, rw->calls.s, rw->calls.n);
 		qwen_text_str(rw->t, "]");
 	}
@@ -147,9 +145,9 @@ add_content(struct rewriter *rw, yyjson_val *content)
 	yyjson_val *v, *text;
 	size_t i, n;
 
-	qwen_text_str(rw->t, ",\"content\":");
+	qwen_json_put(rw->t, ",'content':");
 	if (yyjson_is_str(content)) {
-		qwen_parse_write_value(rw->t, content);
+		qwen_json_value(rw->t, content);
 		return 0;
 	}
 	if (!yyjson_is_arr(content))
@@ -159,10 +157,8 @@ add_content(struct rewriter *rw, yyjson_val *content)
 	yyjson_arr_foreach(content, i, n, v) {
 		if ((text = part_text(rw, v)) == NULL)
 			return -1;
-		qwen_text_str(rw->t, i > 0 ? "," : "");
-		qwen_text_str(rw->t, "{\"type\":\"text\",\"text\":");
-		qwen_parse_write_value(rw->t, text);
-		qwen_text_str(rw->t, "}");
+		qwen_json_put(rw->t, "%s{'type':'text','text':%p}", i > 0 ? ","
+		    : "", text);
 	}
 	qwen_text_str(rw->t, "]");
 	return 0;
@@ -198,12 +194,11 @@ add_user_item(struct rewriter *rw, yyjson_val *content)
 {
 	struct qwen_text *t = &rw->users;
 
-	qwen_text_fmt(t, "%s{\"type\":\"message\",\"role\":\"user\","
-	    "\"status\":\"completed\",\"content\":", t->n > 0 ? "," : "");
+	qwen_json_put(t, "%s{'type':'message','role':'user','status':"
+	    "'completed','content':", t->n > 0 ? "," : "");
 	if (yyjson_is_str(content))
-		qwen_text_str(t, "[{\"type\":\"input_text\",\"text\":");
-	qwen_parse_write_value(t, content);
-	qwen_text_str(t, yyjson_is_str(content) ? "}]}" : "}");
+		qwen_json_put(t, "[{'type':'input_text','text':");
+	qwen_json_put(t, "%p%s", content, yyjson_is_str(content) ? "}]}" : "}");
 }
 
 static int
@@ -255,12 +250,10 @@ begin_call(struct rewriter *rw, yyjson_val *id, yyjson_val *space,
 	struct qwen_text *t = &rw->calls, called = { 0 };
 
 	rw->turn = 1;
-	qwen_text_str(t, rw->n_calls++ > 0 ? ",{\"id\":" : "{\"id\":");
-	qwen_parse_write_value(t, id);
-	qwen_text_str(t, ",\"type\":\"function\",\"function\":{\"name\":");
+	qwen_json_put(t, "%s%p,'type':'function','function':{'name':",
+	    rw->n_calls++ > 0 ? ",{\"id\":" : "{\"id\":", id);
 	qwen_parse_join_name(&called, space, name);
-	qwen_text_json(t, called.s, called.n);
-	qwen_text_str(t, ",\"arguments\":");
+	qwen_json_put(t, "%pT,'arguments':", &called);
 	t->failed |= called.failed;
 	qwen_text_fini(&called);
 }
@@ -286,7 +279,7 @@ read_call(struct rewriter *rw, yyjson_val *v)
 	begin_call(rw, id, qwen_parse_get_text(v, "namespace"), name);
 	qwen_text_str(&rw->calls, custom ? "{\"input\":" : "");
 	if (arguments != NULL)
-		qwen_parse_write_value(&rw->calls, arguments);
+		qwen_json_value(&rw->calls, arguments);
 	else
 		qwen_text_str(&rw->calls, custom ? "\"\"" : "{}");
 	qwen_text_str(&rw->calls, custom ? "}}}" : "}}");
@@ -299,8 +292,7 @@ begin_output(struct rewriter *rw, yyjson_val *id)
 {
 	flush(rw);
 	begin_message(rw, "tool");
-	qwen_text_str(rw->t, ",\"tool_call_id\":");
-	qwen_parse_write_value(rw->t, id);
+	qwen_json_put(rw->t, ",'tool_call_id':%p", id);
 }
 
 static int
@@ -314,7 +306,7 @@ read_output(struct rewriter *rw, yyjson_val *v)
 		    "call_id" : "a custom_tool_call_output has no call_id");
 	begin_output(rw, id);
 	if (qwen_parse_get(v, "output") == NULL)
-		qwen_text_str(rw->t, ",\"content\":\"\"");
+		qwen_json_put(rw->t, ",'content':''");
 	else if (add_content(rw, qwen_parse_get(v, "output")) < 0)
 		return -1;
 	qwen_text_str(rw->t, "}");
@@ -348,13 +340,9 @@ read_local_call(struct rewriter *rw, yyjson_val *v, size_t which)
 		return bad_item(rw, "a call needs call_id and an object that "
 		    "describes the call");
 	rw->turn = 1;
-	qwen_text_str(&rw->calls, rw->n_calls++ > 0 ? ",{\"id\":" :
-	    "{\"id\":");
-	qwen_parse_write_value(&rw->calls, id);
-	qwen_text_fmt(&rw->calls, ",\"type\":\"function\",\"function\":{"
-	    "\"name\":\"%s\",\"arguments\":", local[which].name);
-	qwen_parse_write_value(&rw->calls, object);
-	qwen_text_str(&rw->calls, "}}");
+	qwen_json_put(&rw->calls, "%s%p,'type':'function','function':{'name':"
+	    "'%s','arguments':%p}}", rw->n_calls++ > 0 ? ",{\"id\":" :
+	    "{\"id\":", id, local[which].name, object);
 	return 0;
 }
 
@@ -366,8 +354,7 @@ add_more(struct rewriter *rw, yyjson_val *tools)
 	size_t i, n;
 
 	yyjson_arr_foreach(tools, i, n, v) {
-		qwen_text_str(rw->more, rw->more->n > 0 ? "," : "[");
-		qwen_parse_write_value(rw->more, v);
+		qwen_json_put(rw->more, "%s%p", rw->more->n > 0 ? "," : "[", v);
 	}
 }
 
@@ -389,12 +376,12 @@ read_local_output(struct rewriter *rw, yyjson_val *v)
 	if (output == NULL)
 		output = qwen_parse_get(v, "status");
 	begin_output(rw, id);
-	qwen_text_str(rw->t, ",\"content\":");
+	qwen_json_put(rw->t, ",'content':");
 	if (yyjson_is_str(output))
-		qwen_parse_write_value(rw->t, output);
+		qwen_json_value(rw->t, output);
 	else {
 		if (output != NULL)
-			qwen_parse_write_value(&json, output);
+			qwen_json_value(&json, output);
 		qwen_text_json(rw->t, json.s, json.n);
 	}
 	qwen_text_str(rw->t, "}");
@@ -465,7 +452,7 @@ read_compaction(struct rewriter *rw, yyjson_val *v)
 		    yyjson_obj_get(v, "type"));
 	flush(rw);
 	begin_message(rw, "user");
-	qwen_text_str(rw->t, ",\"content\":");
+	qwen_json_put(rw->t, ",'content':");
 	qwen_text_json(rw->t, s + n, yyjson_get_len(text) - n);
 	qwen_text_str(rw->t, "}");
 	return 0;
@@ -599,8 +586,7 @@ add_last(struct rewriter *rw)
 	if (!compact && rw->n_said > 0)
 		return;
 	begin_message(rw, "user");
-	qwen_text_fmt(rw->t, ",\"content\":\"%s\"}", compact ? summarize :
-	    "");
+	qwen_json_put(rw->t, ",'content':'%s'}", compact ? summarize : "");
 }
 
 static int
@@ -620,7 +606,7 @@ add_messages(struct rewriter *rw)
 		return qwen_refuse_field(rw->refusal, "instructions", "is not "
 		    "a string");
 	qwen_text_add(&rw->lead, yyjson_get_str(about), yyjson_get_len(about));
-	qwen_text_str(rw->t, ",\"messages\":[");
+	qwen_json_put(rw->t, ",'messages':[");
 	if (add_items(rw, input) < 0)
 		return -1;
 	flush(rw);

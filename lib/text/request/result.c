@@ -32,8 +32,7 @@ static const char *const cut_names[] = { [QWEN_CUT_LENGTH] = "length",
 static void
 add_field(struct qwen_text *t, const char *before, const char *value)
 {
-	qwen_text_str(t, before);
-	qwen_text_json(t, value, strlen(value));
+	qwen_json_put(t, "%s'%s'", before, value);
 }
 
 /* Adds ,"run":{...} at the end, after the fields that clients read. */
@@ -59,9 +58,9 @@ static void
 plain(struct qwen_text *t, const struct qwen_request *q,
     const struct qwen_result_run *run)
 {
-	qwen_text_fmt(t, "{\"line\":%llu,", (unsigned long long)q->number);
+	qwen_json_put(t, "{'line':%llu,", (unsigned long long)q->number);
 	if (q->id != NULL)
-		qwen_text_fmt(t, "\"id\":%s,", q->id);
+		qwen_json_put(t, "'id':%s,", q->id);
 	if (q->refusal.err.code != 0) {
 		qwen_openai_error(t, qwen_refusal_status(&q->refusal),
 		    q->refusal.code, q->refusal.param, q->refusal.err.msg);
@@ -86,14 +85,14 @@ enveloped(struct qwen_text *t, const struct qwen_request *q,
 
 	qwen_text_fmt(t, "{\"id\":\"" BATCH_ID "%llu\",\"custom_id\":%s,",
 	    number, q->id != NULL ? q->id : "null");
-	qwen_text_fmt(t, "\"response\":{\"status_code\":%d,\"request_id\":"
-	    "\"req_%llu\",", qwen_refusal_status(&q->refusal), number);
+	qwen_json_put(t, "'response':{'status_code':%d,'request_id':"
+	    "'req_%llu',", qwen_refusal_status(&q->refusal), number);
 	/* the bodies of these forms have no field for the seed */
 	if (q->form == QWEN_FORM_RESPONSES || q->form == QWEN_FORM_MESSAGES)
 		qwen_openai_seed(t, q);
-	qwen_text_str(t, "\"body\":");
+	qwen_json_put(t, "'body':");
 	qwen_request_body(q, 0, t);
-	qwen_text_str(t, "},\"error\":null");
+	qwen_json_put(t, "},'error':null");
 	add_run(t, q, run);
 	qwen_text_str(t, "}\n");
 }

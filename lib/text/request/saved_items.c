@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "text/json/json.h"
 #include "text/request/parser.h"
 
 enum { STEPS_MAX = 8 << 20 };	/* work per request: items visited */
@@ -57,14 +56,11 @@ qwen_parse_save_items(struct qwen_parser *r, const struct qwen_text *before,
 		k++;
 	}
 	if (yyjson_is_str(input)) {
-		qwen_text_str(&t, k > 0 ? "," : "");
-		qwen_text_str(&t, "{\"role\":\"user\",\"content\":");
-		qwen_parse_write_value(&t, input);
-		qwen_text_str(&t, "}");
+		qwen_json_put(&t, "%s{'role':'user','content':%p}", k > 0 ? ","
+		    : "", input);
 	}
 	yyjson_arr_foreach(input, i, n, v) {
-		qwen_text_str(&t, k++ > 0 ? "," : "");
-		qwen_parse_write_value(&t, v);
+		qwen_json_put(&t, "%s%p", k++ > 0 ? "," : "", v);
 	}
 	if (t.s == NULL)
 		qwen_text_add(&t, "", 0);

@@ -39,9 +39,7 @@ write_lines(const struct qwen_service *s, struct qwen_text *t,
 	int any = keep_lines(s, v, &kept);
 
 	if (any) {
-		qwen_text_str(t, before);
-		qwen_text_json(t, kept.s, kept.n);
-		qwen_text_str(t, after);
+		qwen_json_put(t, "%s%pT%s", before, &kept, after);
 	}
 	t->failed |= kept.failed;
 	qwen_text_fini(&kept);
@@ -58,7 +56,7 @@ write_content(const struct qwen_service *s, struct qwen_text *t,
 
 	if (yyjson_is_str(content)) {
 		if (!write_lines(s, t, "", content, ""))
-			qwen_text_str(t, "\"\"");
+			qwen_json_put(t, "''");
 		return;
 	}
 	qwen_text_str(t, "[");
@@ -81,7 +79,7 @@ qwen_parse_write_message(const struct qwen_service *s, struct qwen_text *t,
 	size_t i, n;
 
 	if (!cut) {
-		qwen_parse_write_value(t, m);
+		qwen_json_value(t, m);
 		return;
 	}
 	yyjson_obj_foreach(m, i, n, key, v) {
@@ -90,7 +88,7 @@ qwen_parse_write_message(const struct qwen_service *s, struct qwen_text *t,
 		if (yyjson_equals_str(key, "content") && !yyjson_is_null(v))
 			write_content(s, t, v);
 		else
-			qwen_parse_write_value(t, v);
+			qwen_json_value(t, v);
 	}
 	qwen_text_str(t, "}");
 }

@@ -71,7 +71,7 @@ add_tokens(const struct qwen_service *s, const struct qwen_ids *ids,
 {
 	size_t i;
 
-	qwen_text_str(t, "{\"tokens\":[");
+	qwen_json_put(t, "{'tokens':[");
 	for (i = 0; i < ids->n; i++) {
 		qwen_text_fmt(t, pieces ? "%s{\"id\":%ld,\"piece\":" : "%s%ld",
 		    i > 0 ? "," : "", (long)ids->id[i]);
@@ -80,7 +80,7 @@ add_tokens(const struct qwen_service *s, const struct qwen_ids *ids,
 		add_piece(t, spell(s, ids->id[i]));
 		qwen_text_str(t, "}");
 	}
-	qwen_text_fmt(t, "],\"count\":%zu", ids->n);
+	qwen_json_put(t, "],'count':%zu", ids->n);
 }
 
 static void
@@ -90,11 +90,10 @@ add_strings(const struct qwen_service *s, const struct qwen_ids *ids,
 	struct qwen_str piece;
 	size_t i;
 
-	qwen_text_str(t, ",\"token_strs\":[");
+	qwen_json_put(t, ",'token_strs':[");
 	for (i = 0; i < ids->n; i++) {
 		piece = spell(s, ids->id[i]);
-		qwen_text_str(t, i > 0 ? "," : "");
-		qwen_text_json(t, piece.s, piece.len);
+		qwen_json_put(t, "%s%pS", i > 0 ? "," : "", &piece);
 	}
 	qwen_text_str(t, "]");
 }
@@ -145,7 +144,7 @@ tokenize(struct qwen_refusal *refusal, const struct qwen_service *s,
 		chat = chat != NULL ? chat : &ids;
 		add_tokens(s, chat, pieces, t);
 		if (n_ctx > 0)
-			qwen_text_fmt(t, ",\"max_model_len\":%zu", n_ctx);
+			qwen_json_put(t, ",'max_model_len':%zu", n_ctx);
 		if (strings)
 			add_strings(s, chat, t);
 		qwen_text_str(t, "}");
@@ -196,7 +195,7 @@ read_chat(const struct qwen_service *s, yyjson_val *root,
 			continue;
 		qwen_parse_write_key(&t, k++, yyjson_get_str(key),
 		    yyjson_get_len(key));
-		qwen_parse_write_value(&t, v);
+		qwen_json_value(&t, v);
 	}
 	qwen_text_str(&t, "}");
 	rc = t.failed ? qwen_oom(err) : qwen_request_parse(q, s,
@@ -258,11 +257,7 @@ detokenize(struct qwen_refusal *refusal, const struct qwen_service *s,
 	free(ids.id);
 	if (rc == 0) {
 		/* the names of llama.cpp and of vLLM */
-		qwen_text_str(t, "{\"content\":");
-		qwen_text_json(t, text.s, text.n);
-		qwen_text_str(t, ",\"prompt\":");
-		qwen_text_json(t, text.s, text.n);
-		qwen_text_str(t, "}");
+		qwen_json_put(t, "{'content':%pT,'prompt':%pT}", &text, &text);
 	}
 	t->failed |= text.failed;
 	qwen_text_fini(&text);
@@ -298,7 +293,7 @@ qwen_tokens_prompt(const struct qwen_service *s, const char *json, size_t n,
 		qwen_text_fini(&text);
 		return -1;
 	}
-	qwen_text_str(t, "{\"prompt\":");
+	qwen_json_put(t, "{'prompt':");
 	qwen_text_json(t, text.n > 0 ? text.s : "", text.n);
 	qwen_text_str(t, "}");
 	t->failed |= text.failed;

@@ -12,7 +12,6 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "text/chat/tools.h"
-#include "text/json/json.h"
 #include "text/request/parser.h"
 
 enum {
@@ -229,7 +228,7 @@ add_field(struct qwen_text *t, yyjson_val *object, const char *key)
 	if (v == NULL)
 		return;
 	qwen_parse_write_key(t, 1, key, strlen(key));
-	qwen_parse_write_value(t, v);
+	qwen_json_value(t, v);
 }
 
 /* Adds the description of a custom tool and the grammar of its input. */
@@ -244,7 +243,7 @@ add_custom_about(struct qwen_text *t, yyjson_val *about)
 		qwen_text_add(&all, yyjson_get_str(text), yyjson_get_len(text));
 		qwen_text_str(&all, "\n\n");
 	}
-	qwen_text_str(&all, "The parameter \"input\" is the raw input of the "
+	qwen_json_put(&all, "The parameter 'input' is the raw input of the "
 	    "tool, with nothing around it.");
 	own = own != NULL ? own : format;
 	if ((text = qwen_parse_get_text(own, "definition")) != NULL) {
@@ -253,8 +252,7 @@ add_custom_about(struct qwen_text *t, yyjson_val *about)
 		    "expression:\n" : " It follows this Lark grammar:\n");
 		qwen_text_add(&all, yyjson_get_str(text), yyjson_get_len(text));
 	}
-	qwen_text_str(t, ",\"description\":");
-	qwen_text_json(t, all.s, all.n);
+	qwen_json_put(t, ",'description':%pT", &all);
 	t->failed |= all.failed;
 	qwen_text_fini(&all);
 }
@@ -263,16 +261,15 @@ static void
 write_entry(const struct list *l, const struct entry *e, struct qwen_text *t)
 {
 	if (l->chat && e->kind == QWEN_TOOL_FUNCTION) {
-		qwen_parse_write_value(t, e->tool);
+		qwen_json_value(t, e->tool);
 		return;
 	}
-	qwen_text_str(t, "{\"type\":\"function\",\"function\":{\"name\":");
-	qwen_text_json(t, e->called, strlen(e->called));
+	qwen_json_put(t, "{'type':'function','function':{'name':'%s'",
+	    e->called);
 	if (e->kind == QWEN_TOOL_CUSTOM) {
 		add_custom_about(t, e->about);
-		qwen_text_str(t, ",\"parameters\":{\"type\":\"object\","
-		    "\"properties\":{\"input\":{\"type\":\"string\"}},"
-		    "\"required\":[\"input\"]}");
+		qwen_json_put(t, ",'parameters':{'type':'object','properties':{"
+		    "'input':{'type':'string'}},'required':['input']}");
 	} else {
 		add_field(t, e->about, "description");
 		add_field(t, e->about, "parameters");
@@ -331,9 +328,7 @@ write_named(const struct list *l, yyjson_val *name, struct qwen_text *t)
 {
 	const char *s = called(l, name);
 
-	qwen_text_str(t, "{\"type\":\"function\",\"function\":{\"name\":");
-	qwen_text_json(t, s, strlen(s));
-	qwen_text_str(t, "}}");
+	qwen_json_put(t, "{'type':'function','function':{'name':'%s'}}", s);
 }
 
 static int
@@ -357,12 +352,12 @@ write_allowed(const struct list *l, yyjson_val *choice, struct qwen_text *t)
 	if (yyjson_arr_size(list) > CHOSEN_MAX)
 		return qwen_refuse_field(l->r->refusal, "tool_choice",
 		    "allowed_tools has more than %d tools", CHOSEN_MAX);
-	qwen_text_str(t, "{\"type\":\"allowed_tools\",\"mode\":");
+	qwen_json_put(t, "{'type':'allowed_tools','mode':");
 	if (mode != NULL)
-		qwen_parse_write_value(t, mode);
+		qwen_json_value(t, mode);
 	else
 		qwen_text_str(t, "null");
-	qwen_text_str(t, ",\"tools\":[");
+	qwen_json_put(t, ",'tools':[");
 	yyjson_arr_foreach(list, i, n, v) {
 		if (!is_named(v))
 			continue;
@@ -389,7 +384,7 @@ write_choice(const struct list *l, yyjson_val *choice, struct qwen_text *t)
 		return qwen_refuse_field(l->r->refusal, "tool_choice", "tools "
 		    "of type %.40s are not available here",
 		    yyjson_get_str(type));
-	qwen_parse_write_value(t, choice);
+	qwen_json_value(t, choice);
 	return 0;
 }
 
@@ -406,11 +401,11 @@ qwen_parse_flatten_tools(struct qwen_parser *r, yyjson_val *more,
 	    check_names(&l) < 0 ? -1 : 0;
 
 	if (rc == 0 && (tools != NULL || l.n > 0)) {
-		qwen_text_str(t, ",\"tools\":");
+		qwen_json_put(t, ",'tools':");
 		rc = write_list(&l, t);
 	}
 	if (rc == 0 && choice != NULL) {
-		qwen_text_str(t, ",\"tool_choice\":");
+		qwen_json_put(t, ",'tool_choice':");
 		rc = write_choice(&l, choice, t);
 	}
 	free_list(&l);
@@ -464,7 +459,7 @@ write_calls(struct qwen_parser *r, yyjson_val *calls, struct qwen_text *t)
 	yyjson_arr_foreach(calls, i, n, v) {
 		qwen_text_str(t, i > 0 ? "," : "");
 		if (!qwen_parse_has_type(v, "custom")) {
-			qwen_parse_write_value(t, v);
+			qwen_json_value(t, v);
 			continue;
 		}
 		custom = qwen_parse_get(v, "custom");
@@ -472,14 +467,12 @@ write_calls(struct qwen_parser *r, yyjson_val *calls, struct qwen_text *t)
 		    qwen_parse_get_text(custom, "input") == NULL)
 			return qwen_refuse_invalid(r->refusal, "messages",
 			    "messages: a custom call has no name or no input");
-		qwen_text_str(t, "{\"type\":\"function\"");
+		qwen_json_put(t, "{'type':'function'");
 		if ((id = qwen_parse_get(v, "id")) != NULL)
 			add_field(t, v, "id");
-		qwen_text_str(t, ",\"function\":{\"name\":");
-		qwen_parse_write_value(t, qwen_parse_get_text(custom, "name"));
-		qwen_text_str(t, ",\"arguments\":{\"input\":");
-		qwen_parse_write_value(t, qwen_parse_get_text(custom, "input"));
-		qwen_text_str(t, "}}}");
+		qwen_json_put(t, ",'function':{'name':%p,'arguments':{'input':"
+		    "%p}}}", qwen_parse_get_text(custom, "name"),
+		    qwen_parse_get_text(custom, "input"));
 	}
 	qwen_text_str(t, "]");
 	return 0;
@@ -492,14 +485,14 @@ write_message(struct qwen_parser *r, yyjson_val *m, struct qwen_text *t)
 	size_t i, n;
 
 	if (!has_custom(qwen_parse_get(m, "tool_calls"))) {
-		qwen_parse_write_value(t, m);
+		qwen_json_value(t, m);
 		return 0;
 	}
 	yyjson_obj_foreach(m, i, n, key, v) {
 		qwen_parse_write_key(t, i, yyjson_get_str(key),
 		    yyjson_get_len(key));
 		if (!yyjson_equals_str(key, "tool_calls"))
-			qwen_parse_write_value(t, v);
+			qwen_json_value(t, v);
 		else if (write_calls(r, v, t) < 0)
 			return -1;
 	}
@@ -519,7 +512,7 @@ write_member(struct list *l, yyjson_val *key, yyjson_val *v,
 	if (yyjson_equals_str(key, "tool_choice") && yyjson_is_obj(v))
 		return write_choice(l, v, t);
 	if (!yyjson_equals_str(key, "messages") || !yyjson_is_arr(v)) {
-		qwen_parse_write_value(t, v);
+		qwen_json_value(t, v);
 		return 0;
 	}
 	qwen_text_str(t, "[");

@@ -6,7 +6,6 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "text/chat/tools.h"
-#include "text/json/json.h"
 #include "text/request/parser.h"
 
 enum { ALLOWED_MAX = 1024 };	/* each is compared with all tools */
@@ -74,8 +73,7 @@ keep_named(struct qwen_parser *r, yyjson_val *names)
 	yyjson_arr_foreach(r->tools, i, n, tool) {
 		if (!is_among(names, tool))
 			continue;
-		qwen_text_str(&t, t.n > 1 ? "," : "");
-		qwen_parse_write_value(&t, tool);
+		qwen_json_put(&t, "%s%p", t.n > 1 ? "," : "", tool);
 	}
 	qwen_text_str(&t, "]");
 	if (!t.failed)

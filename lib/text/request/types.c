@@ -165,13 +165,13 @@ write_property(struct qwen_text *t, yyjson_val *schema, yyjson_val *root,
 	const char *before = "{\"type\":[";
 
 	if (set == 0 || !is_hidden(schema, steps)) {
-		qwen_parse_write_value(t, schema);
+		qwen_json_value(t, schema);
 		return;
 	}
 	for (i = 0; i < sizeof names / sizeof names[0]; i++) {
 		if (!(set >> i & 1))
 			continue;
-		qwen_text_fmt(t, "%s\"%s\"", before, names[i]);
+		qwen_json_put(t, "%s'%s'", before, names[i]);
 		before = ",";
 	}
 	qwen_text_str(t, "]}");
@@ -189,7 +189,7 @@ write_parameters(struct qwen_text *t, yyjson_val *root, int *steps)
 		    yyjson_get_len(key));
 		if (!yyjson_equals_str(key, "properties") ||
 		    !yyjson_is_obj(v)) {
-			qwen_parse_write_value(t, v);
+			qwen_json_value(t, v);
 			continue;
 		}
 		qwen_text_str(t, yyjson_obj_size(v) == 0 ? "{" : "");
@@ -220,7 +220,7 @@ write_tool(struct qwen_text *t, yyjson_val *tool, int *steps)
 		    yyjson_is_obj(v))
 			write_parameters(t, v, steps);
 		else
-			qwen_parse_write_value(t, v);
+			qwen_json_value(t, v);
 	}
 	qwen_text_str(t, "}");
 }

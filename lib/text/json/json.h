@@ -43,14 +43,14 @@ void qwen_json_value(struct qwen_text *t, yyjson_val *v);
  *	'%s'	is a JSON string, with escapes; or null for NULL
  *	%s	is text as it is; "" for nothing
  *	%p	is a JSON value (yyjson_val *); or null for NULL
- *	%pS	is a JSON string (const struct qwen_str *)
+ *	%pS	is a JSON string (const struct qwen_str *); or null for NULL
  *	%pT	is a JSON string (const struct qwen_text *); if memory ran out
  *		for it, t fails too
  *
  * %d, %u, %f and %g are as in printf(3), without width; so the compiler checks
  * the arguments.  A comma at the start of the format is left out at the start of
- * t and after [ or {: all elements of a list, and all fields of an object, are
- * written the same way.
+ * t and after [, { or : - so the first element of a list, or the only value of a
+ * field, is written like the others.
  */
 void qwen_json_put(struct qwen_text *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

@@ -2,6 +2,7 @@
 /* write.c - writes JSON by formats that show its shape. */
 #include <assert.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +34,9 @@ put_pointer(struct qwen_text *t, char letter, void *p)
 	const struct qwen_str *s = p;
 	const struct qwen_text *text = p;
 
-	if (letter == 'S')
+	if (p == NULL)
+		qwen_text_str(t, "null");
+	else if (letter == 'S')
 		qwen_text_json(t, s->s, s->len);
 	else if (letter == 'T') {
 		qwen_text_json(t, text->s, text->n);
@@ -47,10 +50,12 @@ static void
 put_number(struct qwen_text *t, const char *spec, va_list *ap)
 {
 	int is_signed = strchr(spec, 'd') != NULL;
+	char buf[400];		/* room for DBL_MAX as %f */
 	long long v;
 
 	if (strpbrk(spec, "du") == NULL) {
-		qwen_text_fmt(t, spec, va_arg(*ap, double));
+		qwen_text_add(t, buf, (size_t)snprintf(buf, sizeof buf, spec,
+		    va_arg(*ap, double)));
 		return;
 	}
 	if (strstr(spec, "ll") != NULL)
@@ -62,7 +67,8 @@ put_number(struct qwen_text *t, const char *spec, va_list *ap)
 	else
 		v = is_signed ? va_arg(*ap, int) : (long long)va_arg(*ap,
 		    unsigned);
-	qwen_text_fmt(t, is_signed ? "%lld" : "%llu", v);
+	qwen_text_add(t, buf, (size_t)snprintf(buf, sizeof buf, is_signed ?
+	    "%lld" : "%llu", v));
 }
 
 /* Appends the argument of the conversion at f.  Returns what follows it. */
@@ -100,8 +106,8 @@ qwen_json_put(struct qwen_text *t, const char *fmt, ...)
 	va_list ap;
 	size_t n;
 
-	if (fmt[0] == ',' && (t->n == 0 || t->s[t->n - 1] == '[' ||
-	    t->s[t->n - 1] == '{'))
+	if (fmt[0] == ',' && (t->n == 0 || memchr("[{:", t->s[t->n - 1], 3) !=
+	    NULL))
 		fmt++;
 	va_start(ap, fmt);
 	while (*fmt != '\0') {

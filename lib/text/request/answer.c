@@ -12,16 +12,6 @@
 
 /* ------------------------------------------------------------ probabilities */
 
-/* Returns the bytes of a token. */
-static struct qwen_str
-spell(const struct qwen_answer *a, int32_t id)
-{
-	struct qwen_str s = { "", 0 };
-
-	qwen_tok_decoder_put(a->request->service->spell, id, &s, NULL);
-	return s;
-}
-
 /* "token": "...", "logprob": ..., "bytes": [...] */
 static void
 chat_token(struct qwen_text *t, struct qwen_str s, double logprob)
@@ -30,31 +20,28 @@ chat_token(struct qwen_text *t, struct qwen_str s, double logprob)
 
 	qwen_json_put(t, "'token':%pS,'logprob':%.8g,'bytes':[", &s, logprob);
 	for (i = 0; i < s.len; i++)
-		qwen_text_fmt(t, "%s%u", i > 0 ? "," : "",
-		    (unsigned)(unsigned char)s.s[i]);
+		qwen_json_put(t, ",%u", (unsigned)(unsigned char)s.s[i]);
 	qwen_text_str(t, "]");
-}
-
-/* "id": ..., "token": "...", "logprob": ... */
-static void
-plain_token(struct qwen_answer *a, const struct qwen_likely *c)
-{
-	struct qwen_str s = spell(a, c->id);
-
-	qwen_json_put(&a->logprobs, "'id':%ld,'token':%pS,'logprob':%.8g",
-	    (long)c->id, &s, c->logprob);
 }
 
 /*
  * The element of a list in OpenAI's chat form, for answers that are not chats;
- * /completion of llama.cpp adds the id.
+ * /completion of llama.cpp adds the id.  The plain form has no bytes.
  */
 static void
-bare_token(struct qwen_answer *a, const struct qwen_likely *c)
+add_token(struct qwen_answer *a, const struct qwen_likely *c)
 {
-	if (a->request->form == QWEN_FORM_LLAMA)
+	struct qwen_str s = qwen_form_spell(a->request->service, c->id);
+	enum qwen_form form = a->request->form;
+
+	qwen_json_put(&a->logprobs, ",{");
+	if (form == QWEN_FORM_PLAIN || form == QWEN_FORM_LLAMA)
 		qwen_json_put(&a->logprobs, "'id':%ld,", (long)c->id);
-	chat_token(&a->logprobs, spell(a, c->id), c->logprob);
+	if (form == QWEN_FORM_PLAIN)
+		qwen_json_put(&a->logprobs, "'token':%pS,'logprob':%.8g", &s,
+		    c->logprob);
+	else
+		chat_token(&a->logprobs, s, c->logprob);
 }
 
 /* Adds an element with a nested list of the most likely tokens. */
@@ -62,21 +49,16 @@ static void
 nested(struct qwen_answer *a, const struct qwen_likely *c,
     const struct qwen_likely *top, size_t n_top)
 {
-	int plain = a->request->form == QWEN_FORM_PLAIN;
-	void (*add)(struct qwen_answer *, const struct qwen_likely *) =
-	    plain ? plain_token : bare_token;
-	struct qwen_text *t = &a->logprobs;
 	size_t i;
 
-	qwen_text_str(t, t->n > 0 ? ",{" : "{");
-	add(a, c);
-	qwen_text_str(t, plain ? ",\"top\":[" : ",\"top_logprobs\":[");
+	add_token(a, c);
+	qwen_json_put(&a->logprobs, a->request->form == QWEN_FORM_PLAIN ?
+	    ",'top':[" : ",'top_logprobs':[");
 	for (i = 0; i < n_top; i++) {
-		qwen_text_str(t, i > 0 ? ",{" : "{");
-		add(a, &top[i]);
-		qwen_text_str(t, "}");
+		add_token(a, &top[i]);
+		qwen_text_str(&a->logprobs, "}");
 	}
-	qwen_text_str(t, "]}");
+	qwen_text_str(&a->logprobs, "]}");
 }
 
 /* Adds to the four parallel lists of a completion. */
@@ -84,23 +66,22 @@ static void
 side_by_side(struct qwen_answer *a, const struct qwen_likely *c,
     const struct qwen_likely *top, size_t n_top)
 {
-	const char *comma = a->lp_tokens.n > 0 ? "," : "";
-	struct qwen_str s = spell(a, c->id);
+	const struct qwen_service *service = a->request->service;
+	struct qwen_str s = qwen_form_spell(service, c->id);
 	size_t i;
 
-	qwen_json_put(&a->lp_tokens, "%s%pS", comma, &s);
-	qwen_text_fmt(&a->lp_offset, "%s%zu", comma, a->n_chars);
+	qwen_json_put(&a->lp_tokens, ",%pS", &s);
+	qwen_json_put(&a->lp_offset, ",%zu", a->n_chars);
 	if (isnan(c->logprob)) {
-		qwen_text_fmt(&a->logprobs, "%snull", comma);
-		qwen_text_fmt(&a->lp_top, "%snull", comma);
+		qwen_json_put(&a->logprobs, ",null");
+		qwen_json_put(&a->lp_top, ",null");
 		return;
 	}
-	qwen_text_fmt(&a->logprobs, "%s%.8g", comma, c->logprob);
-	qwen_text_fmt(&a->lp_top, "%s{", comma);
+	qwen_json_put(&a->logprobs, ",%.8g", c->logprob);
+	qwen_json_put(&a->lp_top, ",{");
 	for (i = 0; i < n_top; i++) {
-		s = spell(a, top[i].id);
-		qwen_json_put(&a->lp_top, "%s%pS:%.8g", i > 0 ? "," : "", &s,
-		    top[i].logprob);
+		s = qwen_form_spell(service, top[i].id);
+		qwen_json_put(&a->lp_top, ",%pS:%.8g", &s, top[i].logprob);
 	}
 	qwen_text_str(&a->lp_top, "}");
 }
@@ -139,7 +120,8 @@ add_pending(struct qwen_answer *a, const struct qwen_likely *c,
 	*p = (struct qwen_pending_token){ .likely = *c, .top = t->n };
 	for (i = 0; i < n_top; i++) {
 		qwen_text_str(t, i > 0 ? ",{" : "{");
-		chat_token(t, spell(a, top[i].id), top[i].logprob);
+		chat_token(t, qwen_form_spell(a->request->service, top[i].id),
+		    top[i].logprob);
 		qwen_text_str(t, "}");
 	}
 	p->n_top = t->n - p->top;
@@ -159,7 +141,8 @@ place_text(struct qwen_answer *a, struct qwen_str piece)
 	if (i == a->first_pending || a->pending[i - 1].to > 0)
 		return;
 	if (piece.len == 0) {
-		s = spell(a, a->pending[i - 1].likely.id);
+		s = qwen_form_spell(a->request->service,
+		    a->pending[i - 1].likely.id);
 		if (s.len == 0 || (unsigned char)s.s[0] < 0x80)
 			a->n_pending--;
 		return;
@@ -179,14 +162,14 @@ static void
 emit_first(struct qwen_answer *a)
 {
 	struct qwen_pending_token *p = &a->pending[a->first_pending++];
-	struct qwen_str s = spell(a, p->likely.id);
+	struct qwen_str s = qwen_form_spell(a->request->service, p->likely.id);
 	struct qwen_text *t = &a->logprobs;
 
 	if (a->request->form == QWEN_FORM_CHAT && s.len == p->to - p->from) {
 		s.s += p->kept - p->from;
 		s.len = p->kept_to - p->kept;
 	}
-	qwen_text_str(t, t->n > 0 ? ",{" : "{");
+	qwen_json_put(t, ",{");
 	chat_token(t, s, p->likely.logprob);
 	qwen_json_put(t, ",'top_logprobs':[");
 	if (p->n_top > 0)

@@ -15,7 +15,7 @@ add_usage(struct qwen_text *t, const struct qwen_request *q)
 	size_t cached = q->has_cached ? q->n_cached : 0;
 
 	cached = cached < q->n_prompt_tokens ? cached : q->n_prompt_tokens;
-	qwen_json_put(t, "'usage':{'input_tokens':%zu,"
+	qwen_json_put(t, ",'usage':{'input_tokens':%zu,"
 	    "'cache_creation_input_tokens':0,'cache_read_input_tokens':%zu,"
 	    "'output_tokens':%zu}", q->n_prompt_tokens - cached, cached,
 	    qwen_answers_tokens(q));
@@ -24,47 +24,40 @@ add_usage(struct qwen_text *t, const struct qwen_request *q)
 static void
 add_id(struct qwen_text *t, const struct qwen_request *q)
 {
-	qwen_json_put(t, "{'id':'msg_%llu','type':'message','role':'assistant',"
-	    "'model':", (unsigned long long)q->number);
-	qwen_form_model(t, q);
+	qwen_json_put(t, "{'id':'msg_%llu','type':'message','role':"
+	    "'assistant'", q->number);
+	qwen_form_model(t, q->model, q->service->model);
 }
 
 /* "stop_reason": ..., "stop_sequence": ... */
 static void
 add_stop(struct qwen_text *t, const struct qwen_answer *a)
 {
-	const struct qwen_str *s = a->stopped;
-
-	qwen_json_put(t, "'stop_reason':'%s','stop_sequence':", s != NULL ?
-	    "stop_sequence" : strcmp(a->finish, "length") == 0 ? "max_tokens" :
-	    a->n_calls > 0 ? "tool_use" : "end_turn");
-	if (s != NULL)
-		qwen_text_json(t, s->s, s->len);
-	else
-		qwen_text_str(t, "null");
+	qwen_json_put(t, ",'stop_reason':'%s','stop_sequence':%pS",
+	    a->stopped != NULL ? "stop_sequence" : strcmp(a->finish,
+	    "length") == 0 ? "max_tokens" : a->n_calls > 0 ? "tool_use" :
+	    "end_turn", a->stopped);
 }
 
 /* Adds a block, complete or (at its beginning) empty. */
 static void
 add_block(struct qwen_text *t, const struct qwen_answer *a,
-    const struct qwen_block *b, size_t i, int whole)
+    const struct qwen_block *b, int whole)
 {
 	struct qwen_str s = qwen_block_text(a, b, 0);
-	size_t n = whole ? s.len : 0;
+	struct qwen_str name = { s.s, b->n_name };
 
-	if (b->kind == QWEN_BLOCK_TEXT) {
-		qwen_json_put(t, "{'type':'text','text':");
-		qwen_text_json(t, s.s, n);
-	} else if (b->kind == QWEN_BLOCK_REASONING) {
-		qwen_json_put(t, "{'type':'thinking','thinking':");
-		qwen_text_json(t, s.s, n);
-		qwen_json_put(t, ",'signature':'%s'", whole ? SIGNATURE : "");
-	} else {
+	s.len = whole ? s.len : 0;
+	if (b->kind == QWEN_BLOCK_TEXT)
+		qwen_json_put(t, ",{'type':'text','text':%pS", &s);
+	else if (b->kind == QWEN_BLOCK_REASONING)
+		qwen_json_put(t, ",{'type':'thinking','thinking':%pS,"
+		    "'signature':'%s'", &s, whole ? SIGNATURE : "");
+	else {
 		/* a result has the same ids whenever it is written */
-		qwen_json_put(t, "{'type':'tool_use','id':'toolu_%llu_%zu',"
-		    "'name':", (unsigned long long)a->request->number, i);
-		qwen_text_json(t, s.s, b->n_name);
-		qwen_json_put(t, ",'input':");
+		qwen_json_put(t, ",{'type':'tool_use','id':'toolu_%llu_%zu',"
+		    "'name':%pS,'input':", a->request->number,
+		    (size_t)(b - a->block), &name);
 		if (whole)
 			qwen_block_object(t, a, b);
 		else
@@ -74,20 +67,19 @@ add_block(struct qwen_text *t, const struct qwen_answer *a,
 }
 
 void
-qwen_anthropic_body(const struct qwen_request *q, struct qwen_text *t)
+qwen_anthropic_body(const struct qwen_request *q, uint64_t created,
+    struct qwen_text *t)
 {
 	const struct qwen_answer *a = q->answer;
 	size_t i;
 
+	(void)created;
 	add_id(t, q);
 	qwen_json_put(t, ",'content':[");
-	for (i = 0; i < a->n_blocks; i++) {
-		qwen_text_str(t, i > 0 ? "," : "");
-		add_block(t, a, &a->block[i], i, 1);
-	}
-	qwen_text_str(t, "],");
+	for (i = 0; i < a->n_blocks; i++)
+		add_block(t, a, &a->block[i], 1);
+	qwen_text_str(t, "]");
 	add_stop(t, a);
-	qwen_text_str(t, ",");
 	add_usage(t, q);
 	qwen_text_str(t, "}");
 }
@@ -116,8 +108,7 @@ qwen_anthropic_error(struct qwen_text *t, int status, const char *code,
 	qwen_json_put(t, "{'type':'error','error':{'type':'%s','message':'%s'",
 	    type, message);
 	if (code != NULL && strcmp(code, QWEN_NO_THREADS) == 0)
-		qwen_text_str(t, ",\"details\":{\"error_code\":\""
-		    QWEN_NO_THREADS "\"}");
+		qwen_json_put(t, ",'details':{'error_code':'%s'}", code);
 	qwen_text_str(t, "}}");
 }
 
@@ -144,8 +135,8 @@ on_begin(struct qwen_answer_stream *s, struct qwen_text *t)
 	begin_event(t, "message_start");
 	qwen_json_put(t, ",'message':");
 	add_id(t, s->q);
-	qwen_json_put(t, ",'content':[],'stop_reason':null,'stop_sequence':"
-	    "null,");
+	qwen_json_put(t, ",'content':[],'stop_reason':null,"
+	    "'stop_sequence':null");
 	add_usage(t, s->q);
 	qwen_text_str(t, "}");
 	end_event(t);
@@ -158,7 +149,7 @@ on_open(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
 	(void)s;
 	begin_event(t, "content_block_start");
 	qwen_json_put(t, ",'index':%zu,'content_block':", p->sent->block);
-	add_block(t, p->a, p->block, p->sent->block, 0);
+	add_block(t, p->a, p->block, 0);
 	end_event(t);
 }
 
@@ -211,7 +202,7 @@ on_finish(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
 	begin_event(t, "message_delta");
 	qwen_json_put(t, ",'delta':{");
 	add_stop(t, p->a);
-	qwen_text_str(t, "},");
+	qwen_text_str(t, "}");
 	add_usage(t, s->q);
 	end_event(t);
 }
@@ -219,14 +210,12 @@ on_finish(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
 static void
 on_end(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	if (s->q->refusal.err.code == 0) {
-		begin_event(t, "message_stop");
-		end_event(t);
+	if (s->q->refusal.err.code != 0) {
+		qwen_form_error_event(s, "event: error\n", t);
 		return;
 	}
-	qwen_text_str(t, "event: error\ndata: ");
-	qwen_request_body(s->q, s->created, t);
-	qwen_text_str(t, "\n\n");
+	begin_event(t, "message_stop");
+	end_event(t);
 }
 
 const struct qwen_form_events qwen_anthropic_events = {

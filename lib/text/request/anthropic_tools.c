@@ -91,34 +91,21 @@ is_anthropic(yyjson_val *type)
 	    '_' && strspn(s + n - 8, "0123456789") == 8);
 }
 
-static void
-add_field(struct qwen_text *t, const char *key, yyjson_val *v)
-{
-	if (v == NULL)
-		return;
-	qwen_parse_write_key(t, 1, key, strlen(key));
-	qwen_json_value(t, v);
-}
-
-/*
- * Adds tool i of the list as function *n, and increments *n; or leaves it out.
- */
+/* Adds tool i of the list as a function, or leaves it out. */
 static int
-add_tool(struct qwen_parser *r, struct qwen_text *t, yyjson_val *tool, size_t i,
-    size_t *n)
+add_tool(struct qwen_parser *r, yyjson_val *tool, size_t i)
 {
-	yyjson_val *type = qwen_parse_get(tool, "type");
+	yyjson_val *type = qwen_parse_has_type(tool, "custom") ? NULL :
+	    qwen_parse_get(tool, "type");
 	yyjson_val *name = qwen_parse_get_text(tool, "name");
 	yyjson_val *schema = qwen_parse_get(tool, "input_schema");
-	int own = type == NULL || qwen_parse_has_type(tool, "custom") ? -1 :
-	    find_defined(type);
+	int own = find_defined(type);
 
-	if (type != NULL && !qwen_parse_has_type(tool, "custom") &&
-	    !is_anthropic(type))
+	if (type != NULL && !is_anthropic(type))
 		return qwen_refuse_field(r->refusal, "tools", "tool %zu: "
 		    "unknown type %.40s", i + 1, yyjson_is_str(type) ?
 		    yyjson_get_str(type) : "?");
-	if (type != NULL && !qwen_parse_has_type(tool, "custom") && own < 0)
+	if (type != NULL && own < 0)
 		return qwen_parse_skip_type(r, "tools", "tools", type);
 	if (name == NULL || yyjson_get_len(name) == 0)
 		return qwen_refuse_field(r->refusal, "tools", "tool %zu has no "
@@ -126,17 +113,16 @@ add_tool(struct qwen_parser *r, struct qwen_text *t, yyjson_val *tool, size_t i,
 	if (schema != NULL && !yyjson_is_obj(schema))
 		return qwen_refuse_field(r->refusal, "tools", "tool %zu: the "
 		    "input_schema is not an object", i + 1);
-	qwen_json_put(t, "%s{'type':'function','function':{'name':%p", (*n)++ >
-	    0 ? "," : "", name);
+	qwen_json_put(&r->out, ",{'type':'function','function':{'name':%p",
+	    name);
 	if (own >= 0)
-		qwen_json_put(t, ",'description':'%s','parameters':%s",
+		qwen_json_put(&r->out, ",'description':'%s','parameters':%s",
 		    defined[own].about, defined[own].schema);
 	else {
-		add_field(t, "description", qwen_parse_get(tool,
-		    "description"));
-		add_field(t, "parameters", schema);
+		qwen_parse_copy(&r->out, tool, "description", "description");
+		qwen_parse_copy(&r->out, tool, "input_schema", "parameters");
 	}
-	qwen_text_str(t, "}}");
+	qwen_text_str(&r->out, "}}");
 	return 0;
 }
 
@@ -159,55 +145,55 @@ leave_servers(struct qwen_parser *r)
 }
 
 static int
-add_tools(struct qwen_parser *r, struct qwen_text *t)
+add_tools(struct qwen_parser *r)
 {
 	yyjson_val *tools = qwen_parse_get(r->body, "tools"), *v;
-	size_t i, n, k = 0;
+	size_t i, n;
 
 	if (tools == NULL)
 		return 0;
 	if (!yyjson_is_arr(tools))
 		return qwen_refuse_field(r->refusal, "tools", "is not a list");
-	qwen_json_put(t, ",'tools':[");
+	qwen_json_put(&r->out, ",'tools':[");
 	yyjson_arr_foreach(tools, i, n, v) {
-		if (add_tool(r, t, v, i, &k) < 0)
+		if (add_tool(r, v, i) < 0)
 			return -1;
 	}
-	qwen_text_str(t, "]");
+	qwen_text_str(&r->out, "]");
 	return 0;
 }
 
 static int
-add_choice(struct qwen_parser *r, struct qwen_text *t)
+add_choice(struct qwen_parser *r)
 {
 	yyjson_val *v = qwen_parse_get(r->body, "tool_choice");
 	yyjson_val *one = qwen_parse_get(v, "disable_parallel_tool_use");
+	yyjson_val *name = qwen_parse_get_text(v, "name");
 
 	if (v == NULL)
 		return 0;
 	if (one != NULL && !yyjson_is_bool(one))
 		return qwen_refuse_field(r->refusal, "tool_choice",
 		    "disable_parallel_tool_use is not true or false");
-	if (qwen_parse_has_type(v, "tool") && qwen_parse_get_text(v, "name") !=
-	    NULL) {
-		qwen_json_put(t, ",'tool_choice':{'type':'function','function':"
-		    "{'name':%p}}", qwen_parse_get_text(v, "name"));
-	} else if (qwen_parse_has_type(v, "auto") || qwen_parse_has_type(v,
-	    "any") || qwen_parse_has_type(v, "none"))
-		qwen_json_put(t, ",'tool_choice':'%s'", qwen_parse_has_type(v,
-		    "any") ? "required" : qwen_parse_has_type(v, "auto") ?
-		    "auto" : "none");
+	if (qwen_parse_has_type(v, "tool") && name != NULL)
+		qwen_json_put(&r->out, ",'tool_choice':{'type':'function',"
+		    "'function':{'name':%p}}", name);
+	else if (qwen_parse_has_type(v, "any"))
+		qwen_json_put(&r->out, ",'tool_choice':'required'");
+	else if (qwen_parse_has_type(v, "auto") ||
+	    qwen_parse_has_type(v, "none"))
+		qwen_parse_copy(&r->out, v, "type", "tool_choice");
 	else
 		return qwen_refuse_field(r->refusal, "tool_choice", "the type "
 		    "is not auto, any, none, or tool with a name");
 	if (yyjson_is_true(one))
-		qwen_json_put(t, ",'parallel_tool_calls':false");
+		qwen_json_put(&r->out, ",'parallel_tool_calls':false");
 	return 0;
 }
 
 int
-qwen_parse_anthropic_tools(struct qwen_parser *r, struct qwen_text *t)
+qwen_parse_anthropic_tools(struct qwen_parser *r)
 {
-	return leave_servers(r) < 0 || add_tools(r, t) < 0 ||
-	    add_choice(r, t) < 0 ? -1 : 0;
+	return leave_servers(r) < 0 || add_tools(r) < 0 || add_choice(r) < 0 ?
+	    -1 : 0;
 }

@@ -50,23 +50,28 @@ qwen_refuse_field(struct qwen_refusal *refusal, const char *param,
 }
 
 void
-qwen_refusal_rename(struct qwen_refusal *refusal, const char *const names[][2],
-    size_t n)
+qwen_refusal_rename(struct qwen_refusal *refusal, const char *const *names)
 {
-	size_t i, len = refusal->param != NULL ? strlen(refusal->param) : 0;
+	size_t len = refusal->param != NULL ? strlen(refusal->param) : 0;
 	char rest[sizeof refusal->err.msg];
 
-	for (i = 0; i < n && len > 0; i++) {
-		if (strcmp(refusal->param, names[i][0]) != 0)
+	for (; names != NULL && names[0] != NULL && len > 0; names += 2) {
+		if (strcmp(refusal->param, names[0]) != 0)
 			continue;
-		refusal->param = names[i][1];
-		if (strncmp(refusal->err.msg, names[i][0], len) != 0)
+		refusal->param = names[1];
+		if (strncmp(refusal->err.msg, names[0], len) != 0)
 			return;
 		memcpy(rest, refusal->err.msg + len, sizeof rest - len);
 		snprintf(refusal->err.msg, sizeof refusal->err.msg, "%s%s",
 		    refusal->param, rest);
 		return;
 	}
+}
+
+int
+qwen_refusal_oom(const struct qwen_refusal *refusal, struct qwen_err *err)
+{
+	return refusal->err.code == QWEN_ENOMEM ? qwen_oom(err) : 0;
 }
 
 int
@@ -151,12 +156,7 @@ qwen_parse_to_json(struct qwen_refusal *refusal, yyjson_val *v, char **out,
 {
 	struct qwen_text t = { 0 };
 
-	if (!yyjson_is_str(v)) {
-		*out = yyjson_val_write(v, 0, n);
-		return *out != NULL ? 0 : qwen_oom(&refusal->err);
-	}
-	/* always the same escapes, whatever the request has */
-	qwen_text_json(&t, yyjson_get_str(v), yyjson_get_len(v));
+	qwen_json_value(&t, v);
 	if (t.failed) {
 		qwen_text_fini(&t);
 		return qwen_oom(&refusal->err);
@@ -167,43 +167,106 @@ qwen_parse_to_json(struct qwen_refusal *refusal, yyjson_val *v, char **out,
 	return 0;
 }
 
-void
-qwen_parse_write_value(struct qwen_text *t, yyjson_val *v)
+struct qwen_str
+qwen_parse_str(yyjson_val *v)
 {
-	char *json;
-	size_t n;
+	const char *s = yyjson_get_str(v);
 
-	if (yyjson_is_str(v)) {
-		qwen_text_json(t, yyjson_get_str(v), yyjson_get_len(v));
-		return;
-	}
-	if ((json = yyjson_val_write(v, 0, &n)) == NULL) {
-		t->failed = 1;
-		return;
-	}
-	qwen_text_add(t, json, n);
-	free(json);
-}
-
-void
-qwen_parse_write_key(struct qwen_text *t, size_t i, const char *key, size_t n)
-{
-	qwen_text_str(t, i > 0 ? "," : "{");
-	qwen_text_json(t, key, n);
-	qwen_text_str(t, ":");
+	return (struct qwen_str){ s, s != NULL ? yyjson_get_len(v) : 0 };
 }
 
 int
-qwen_parse_replace_body(struct qwen_parser *r, struct qwen_text *t)
+qwen_parse_string(struct qwen_refusal *refusal, yyjson_val *object,
+    const char *key, struct qwen_str *out)
+{
+	yyjson_val *v = qwen_parse_get(object, key);
+
+	if (v != NULL && !yyjson_is_str(v))
+		return qwen_refuse_field(refusal, key, "is not a string");
+	if (v != NULL)
+		*out = qwen_parse_str(v);
+	return v != NULL;
+}
+
+int
+qwen_parse_truth(struct qwen_refusal *refusal, yyjson_val *object,
+    const char *key, int usual)
+{
+	yyjson_val *v = qwen_parse_get(object, key);
+
+	if (v != NULL && !yyjson_is_bool(v))
+		return qwen_refuse_field(refusal, key, "is not true or false");
+	return v != NULL ? yyjson_is_true(v) : usual;
+}
+
+int
+qwen_parse_number_of(struct qwen_refusal *refusal, yyjson_val *object,
+    const char *key, char out[QWEN_NUMBER_SIZE])
+{
+	yyjson_val *v = qwen_parse_get(object, key);
+
+	if (v == NULL)
+		return 0;
+	return qwen_parse_number(refusal, key, v, out) < 0 ? -1 : 1;
+}
+
+int
+qwen_parse_whole(struct qwen_refusal *refusal, yyjson_val *object,
+    const char *key, int64_t min, int64_t max, int64_t *out)
+{
+	char buf[QWEN_NUMBER_SIZE];
+	int got = qwen_parse_number_of(refusal, object, key, buf);
+	uint64_t n;
+
+	if (got <= 0)
+		return got;
+	if (qwen_parse_digits(buf, strlen(buf), &n) == 0 && (int64_t)n >= min &&
+	    (int64_t)n <= max) {
+		*out = (int64_t)n;
+		return 1;
+	}
+	return max == INT64_MAX ? qwen_refuse_field(refusal, key, "%s is not a "
+	    "whole number of at least %lld", buf, (long long)min) :
+	    qwen_refuse_field(refusal, key, "%s is not a whole number from "
+	    "%lld to %lld", buf, (long long)min, (long long)max);
+}
+
+void
+qwen_parse_copy(struct qwen_text *t, yyjson_val *object, const char *key,
+    const char *as)
+{
+	yyjson_val *v = qwen_parse_get(object, key);
+
+	if (v != NULL)
+		qwen_json_put(t, ",'%s':%p", as, v);
+}
+
+int
+qwen_parse_keep_text(struct qwen_parser *r, struct qwen_text *t, char **to)
+{
+	qwen_text_str(t, "");
+	if (t->failed) {
+		qwen_text_fini(t);
+		return qwen_oom(&r->refusal->err);
+	}
+	*to = t->s;
+	r->q->n_bytes += t->n;
+	*t = (struct qwen_text){ 0 };
+	return 0;
+}
+
+int
+qwen_parse_replace_body(struct qwen_parser *r)
 {
 	yyjson_doc_free(r->doc);
 	r->doc = NULL;
 	r->body = NULL;
-	if (t->failed)
+	if (r->out.failed)
 		qwen_oom(&r->refusal->err);
 	else
-		r->doc = qwen_parse_open(r->refusal, t->s, t->n, &r->body);
-	qwen_text_fini(t);
+		r->doc = qwen_parse_open(r->refusal, r->out.s, r->out.n,
+		    &r->body);
+	qwen_text_fini(&r->out);
 	return r->body != NULL ? 0 : -1;
 }
 
@@ -295,12 +358,18 @@ qwen_parse_ids(struct qwen_refusal *refusal, const char *key, yyjson_val *v,
 		return qwen_oom(&refusal->err);
 	yyjson_arr_foreach(v, i, n, one) {
 		if (qwen_parse_number(refusal, key, one, buf) < 0)
-			return -1;
+			break;
 		if (qwen_parse_digits(buf, strlen(buf), &id) < 0 ||
-		    id >= n_vocab)
-			return qwen_refuse_field(refusal, key, "%s is not a "
-			    "token of this model", buf);
+		    id >= n_vocab) {
+			qwen_refuse_field(refusal, key, "%s is not a token of "
+			    "this model", buf);
+			break;
+		}
 		out->id[out->n++] = (int32_t)id;
 	}
-	return 0;
+	if (i == n)
+		return 0;
+	free(out->id);
+	*out = (struct qwen_ids){ 0 };
+	return -1;
 }

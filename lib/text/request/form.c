@@ -51,14 +51,50 @@ qwen_answers_tokens(const struct qwen_request *q)
 }
 
 void
-qwen_form_model(struct qwen_text *t, const struct qwen_request *q)
+qwen_form_model(struct qwen_text *t, const char *asked, const char *model)
 {
-	const char *model = q->service->model;
+	qwen_json_put(t, asked != NULL ? ",'model':%s" : ",'model':'%s'",
+	    asked != NULL ? asked : model);
+}
 
-	if (q->model != NULL)
-		qwen_text_str(t, q->model);
-	else
-		qwen_text_json(t, model, strlen(model));
+struct qwen_str
+qwen_form_spell(const struct qwen_service *s, int32_t id)
+{
+	struct qwen_str piece = { "", 0 };
+
+	qwen_tok_decoder_put(s->spell, id, &piece, NULL);
+	return piece;
+}
+
+size_t
+qwen_answer_number(const struct qwen_answer *a)
+{
+	return (size_t)(a - a->request->answer);
+}
+
+void
+qwen_form_error_event(struct qwen_answer_stream *s, const char *before,
+    struct qwen_text *t)
+{
+	qwen_text_fmt(t, "%sdata: ", before);
+	qwen_request_body(s->q, s->created, t);
+	qwen_text_str(t, "\n\n");
+}
+
+void
+qwen_form_ids(struct qwen_text *t, const int32_t *ids, size_t n)
+{
+	for (; n > 0; n--)
+		qwen_json_put(t, ",%ld", (long)*ids++);
+}
+
+void
+qwen_form_vector(struct qwen_text *t, const float *v, size_t n)
+{
+	qwen_json_put(t, ",[");
+	for (; n > 0; n--)
+		qwen_json_put(t, ",%.9g", (double)*v++);
+	qwen_text_str(t, "]");
 }
 
 void
@@ -101,21 +137,39 @@ qwen_refusal_status(const struct qwen_refusal *refusal)
 	return 400;
 }
 
+/* How each form writes answers. */
+static const struct {
+	void	(*body)(const struct qwen_request *q, uint64_t created,
+		    struct qwen_text *t);
+	const struct qwen_form_events *events;
+} forms[] = {
+	[QWEN_FORM_PLAIN] = { qwen_openai_body, &qwen_openai_events },
+	[QWEN_FORM_COMPLETION] = { qwen_openai_body, &qwen_openai_events },
+	[QWEN_FORM_CHAT] = { qwen_openai_body, &qwen_openai_events },
+	[QWEN_FORM_RESPONSES] = { qwen_responses_body,
+	    &qwen_responses_events },
+	[QWEN_FORM_MESSAGES] = { qwen_anthropic_body, &qwen_anthropic_events },
+	[QWEN_FORM_OLLAMA_CHAT] = { qwen_ollama_body, &qwen_ollama_events },
+	[QWEN_FORM_OLLAMA_GENERATE] = { qwen_ollama_body, &qwen_ollama_events },
+	[QWEN_FORM_OLLAMA_RAW] = { qwen_ollama_body, &qwen_ollama_events },
+	[QWEN_FORM_LLAMA] = { qwen_llama_body, &qwen_llama_events },
+	[QWEN_FORM_COMPACT] = { qwen_compact_body, &qwen_openai_events },
+	[QWEN_FORM_INFILL] = { qwen_llama_body, &qwen_llama_events },
+};
+
 void
 qwen_error_body(enum qwen_form form, int status, const char *code,
     const char *param, const char *message, struct qwen_text *t)
 {
-	if (form == QWEN_FORM_MESSAGES) {
+	if (form == QWEN_FORM_MESSAGES)
 		qwen_anthropic_error(t, status, code, message);
-		return;
-	}
-	if (qwen_form_is_ollama(form)) {
+	else if (qwen_form_is_ollama(form))
 		qwen_ollama_error(t, message);
-		return;
+	else {
+		qwen_text_str(t, "{");
+		qwen_openai_error(t, status, code, param, message);
+		qwen_text_str(t, "}");
 	}
-	qwen_text_str(t, "{");
-	qwen_openai_error(t, status, code, param, message);
-	qwen_text_str(t, "}");
 }
 
 void
@@ -125,19 +179,8 @@ qwen_request_body(const struct qwen_request *q, uint64_t created,
 	if (q->refusal.err.code != 0)
 		qwen_error_body(q->form, qwen_refusal_status(&q->refusal),
 		    q->refusal.code, q->refusal.param, q->refusal.err.msg, t);
-	else if (q->form == QWEN_FORM_MESSAGES)
-		qwen_anthropic_body(q, t);
-	else if (q->form == QWEN_FORM_RESPONSES)
-		qwen_responses_body(q, created, t);
-	else if (qwen_form_is_ollama(q->form))
-		qwen_ollama_body(q, created, t);
-	else if (q->form == QWEN_FORM_COMPACT)
-		qwen_compact_body(q, created, t);
-	else if (q->form == QWEN_FORM_LLAMA ||
-	    q->form == QWEN_FORM_INFILL)
-		qwen_llama_body(q, t);
 	else
-		qwen_openai_body(q, created, t);
+		forms[q->form].body(q, created, t);
 }
 
 /* ------------------------------------------------------------------- events */
@@ -152,12 +195,7 @@ qwen_answer_stream_new(struct qwen_answer_stream **out,
 		return qwen_oom(err);
 	s->q = q;
 	s->created = created;
-	s->events = q->form == QWEN_FORM_MESSAGES ? &qwen_anthropic_events :
-	    q->form == QWEN_FORM_RESPONSES ? &qwen_responses_events :
-	    qwen_form_is_ollama(q->form) ? &qwen_ollama_events :
-	    q->form == QWEN_FORM_LLAMA ? &qwen_llama_events :
-	    q->form == QWEN_FORM_INFILL ? &qwen_llama_events :
-	    &qwen_openai_events;
+	s->events = forms[q->form].events;
 	s->sent = calloc(q->n_answers + 1, sizeof *s->sent);
 	if (s->sent != NULL)
 		return 0;

@@ -80,6 +80,19 @@ extern const struct qwen_form_events qwen_openai_events,
     qwen_responses_events, qwen_anthropic_events, qwen_ollama_events,
     qwen_llama_events;
 
+/* Returns the bytes of a token; they live until the next call. */
+struct qwen_str qwen_form_spell(const struct qwen_service *s, int32_t id);
+
+/* Returns the index of an answer in its request. */
+size_t qwen_answer_number(const struct qwen_answer *a);
+
+/*
+ * Appends the refusal of a stream as server-sent event; before: its lines before
+ * the data.
+ */
+void qwen_form_error_event(struct qwen_answer_stream *s, const char *before,
+    struct qwen_text *t);
+
 /* Returns the bytes of a block from offset at on. */
 struct qwen_str qwen_block_text(const struct qwen_answer *a,
     const struct qwen_block *b, size_t at);
@@ -91,11 +104,18 @@ struct qwen_str qwen_block_text(const struct qwen_answer *a,
 void qwen_block_object(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b);
 
+/* Append token ids to a list; a vector as a list of numbers. */
+void qwen_form_ids(struct qwen_text *t, const int32_t *ids, size_t n);
+void qwen_form_vector(struct qwen_text *t, const float *v, size_t n);
+
 /* Returns the number of tokens of all answers together. */
 size_t qwen_answers_tokens(const struct qwen_request *q);
 
-/* Appends the model name as JSON: the request's, else the service's. */
-void qwen_form_model(struct qwen_text *t, const struct qwen_request *q);
+/*
+ * Appends the field "model": the name that was asked for, JSON, or, if that is
+ * NULL, the name of the model.
+ */
+void qwen_form_model(struct qwen_text *t, const char *asked, const char *model);
 
 /*
  * alias.c: qwen_block_alias returns the client's description of the tool that a
@@ -115,7 +135,8 @@ void qwen_compact_body(const struct qwen_request *q, uint64_t created,
     struct qwen_text *t);
 
 /* ---- anthropic.c */
-void qwen_anthropic_body(const struct qwen_request *q, struct qwen_text *t);
+void qwen_anthropic_body(const struct qwen_request *q, uint64_t created,
+    struct qwen_text *t);
 void qwen_anthropic_error(struct qwen_text *t, int status, const char *code,
     const char *message);
 
@@ -125,7 +146,8 @@ void qwen_ollama_body(const struct qwen_request *q, uint64_t created,
 void qwen_ollama_error(struct qwen_text *t, const char *message);
 
 /* ---- llama.c: bodies of /completion, and fields for answers of other forms */
-void qwen_llama_body(const struct qwen_request *q, struct qwen_text *t);
+void qwen_llama_body(const struct qwen_request *q, uint64_t created,
+    struct qwen_text *t);
 void qwen_llama_timings(struct qwen_text *t, const struct qwen_request *q);
 void qwen_llama_progress(struct qwen_text *t, const struct qwen_progress *p);
 
@@ -156,7 +178,7 @@ void qwen_openai_error(struct qwen_text *t, int status, const char *code,
 void qwen_openai_answer(struct qwen_text *t, const struct qwen_answer *a);
 void qwen_openai_choices(struct qwen_text *t, const struct qwen_request *q);
 void qwen_openai_usage(struct qwen_text *t, const struct qwen_request *q);
-/* Appends the seed and a comma if the seed was drawn for this request. */
+/* Appends the seed if it was drawn for this request. */
 void qwen_openai_seed(struct qwen_text *t, const struct qwen_request *q);
 void qwen_openai_body(const struct qwen_request *q, uint64_t created,
     struct qwen_text *t);

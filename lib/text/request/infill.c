@@ -18,48 +18,22 @@ enum {
 	BYTES_MAX = 16,		/* average bytes per token, upper bound */
 };
 
-static const struct qwen_field rows[] = {
-	{ "cache_prompt", QWEN_FIELD_IGNORED, NULL },
-	{ "id_slot", QWEN_FIELD_IGNORED, NULL },
-	{ "input_extra", QWEN_FIELD_USED, NULL },
-	{ "input_prefix", QWEN_FIELD_USED, NULL },
-	{ "input_suffix", QWEN_FIELD_USED, NULL },
-	{ "lora", QWEN_FIELD_REFUSED, NULL },
-	{ "max_tokens", QWEN_FIELD_USED, NULL },
-	{ "n", QWEN_FIELD_USED, NULL },
-	{ "n_cache_reuse", QWEN_FIELD_IGNORED, NULL },
-	{ "n_cmpl", QWEN_FIELD_USED, NULL },
-	{ "n_discard", QWEN_FIELD_IGNORED, NULL },
-	{ "n_indent", QWEN_FIELD_USED, NULL },
-	{ "n_keep", QWEN_FIELD_IGNORED, NULL },
-	{ "n_predict", QWEN_FIELD_USED, NULL },
-	{ "n_probs", QWEN_FIELD_REFUSED, "0" },
-	{ "post_sampling_probs", QWEN_FIELD_REFUSED, NULL },
-	{ "prompt", QWEN_FIELD_USED, NULL },
-	{ "response_fields", QWEN_FIELD_USED, NULL },
-	{ "return_tokens", QWEN_FIELD_REFUSED, NULL },
-	{ "stop", QWEN_FIELD_USED, NULL },
-	{ "t_max_predict_ms", QWEN_FIELD_USED, NULL },
-	{ "t_max_prompt_ms", QWEN_FIELD_IGNORED, NULL },
-	{ "timings_per_token", QWEN_FIELD_IGNORED, NULL },
-};
-static const struct qwen_fields known_fields = {
-	rows, sizeof rows / sizeof rows[0]
-};
+static const struct qwen_fields known_fields = { {
+	[QWEN_FIELD_USED] = QWEN_WORDS("input_extra", "input_prefix", "input_suffix",
+	    "max_tokens", "n", "n_cmpl", "n_indent", "n_predict", "prompt",
+	    "response_fields", "stop", "t_max_predict_ms"),
+	[QWEN_FIELD_IGNORED] = QWEN_WORDS("cache_prompt", "id_slot", "n_cache_reuse",
+	    "n_discard", "n_keep", "t_max_prompt_ms", "timings_per_token"),
+	[QWEN_FIELD_REFUSED] = QWEN_WORDS("lora", "post_sampling_probs",
+	    "return_tokens"),
+	[QWEN_FIELD_ABOVE] = QWEN_WORDS("n_probs", "0"),
+} };
 
 /* ----------------------------------------------------------------- requests */
 
-/* The vocabulary has no FIM tokens, or out of memory. */
-static int
-failed(struct qwen_parser *r, const char *key, const struct qwen_err *err)
-{
-	return err->code == QWEN_ENOMEM ? qwen_oom(&r->refusal->err) :
-	    qwen_refuse_field(r->refusal, key, "%s", err->msg);
-}
-
 /* FIM tokens end the answer, in addition to the request's own tokens. */
-static int
-add_endings(struct qwen_parser *r)
+int
+qwen_parse_infill_ends(struct qwen_parser *r)
 {
 	struct qwen_request *q = r->q;
 	int32_t *more = realloc(q->stop_id, (q->n_stop_ids + QWEN_FIM_N) *
@@ -79,20 +53,19 @@ add_endings(struct qwen_parser *r)
 int
 qwen_parse_suffix(struct qwen_parser *r)
 {
-	yyjson_val *v = qwen_parse_get(r->body, "suffix");
+	struct qwen_str s = { "", 0 };
 
 	/* clients that fill no gap send an empty suffix */
-	if (v == NULL || (yyjson_is_str(v) && yyjson_get_len(v) == 0))
+	if (qwen_parse_string(r->refusal, r->body, "suffix", &s) < 0)
+		return -1;
+	if (s.len == 0)
 		return 0;
-	if (!yyjson_is_str(v))
-		return qwen_refuse_field(r->refusal, "suffix", "is not a "
-		    "string");
 	if (r->q->echo)
 		return qwen_refuse_invalid(r->refusal, "suffix", "suffix and "
 		    "echo cannot be combined");
-	r->suffix = v;
-	return qwen_parse_check_length(r, "suffix", (struct qwen_str){
-	    yyjson_get_str(v), yyjson_get_len(v) }) < 0 ? -1 : add_endings(r);
+	r->suffix = s;
+	return qwen_parse_check_length(r, "suffix", s) < 0 ? -1 :
+	    qwen_parse_infill_ends(r);
 }
 
 int
@@ -103,30 +76,22 @@ qwen_parse_encode_fim(struct qwen_parser *r, struct qwen_str prefix,
 		.prefix = prefix,
 		.ids = ids != NULL ? ids->id : NULL,
 		.n_ids = ids != NULL ? ids->n : 0,
-		.suffix = { yyjson_get_str(r->suffix),
-		    yyjson_get_len(r->suffix) },
+		.suffix = r->suffix,
 	};
 	struct qwen_err err;
 
 	return qwen_tok_encode_fim(r->s->tok, &x, &out->id, &out->n,
-	    &err) == 0 ? 0 : failed(r, "suffix", &err);
+	    &err) == 0 ? 0 : qwen_refuse_error(r->refusal, "suffix", &err);
 }
 
-/* Reads a string; "" if it is absent and not needed. */
+/* Reads a string that must be there; refuses one that is certainly too long. */
 static int
-read_text(struct qwen_parser *r, const char *key, int needed,
-    struct qwen_str *out)
+read_text(struct qwen_parser *r, const char *key, struct qwen_str *out)
 {
-	yyjson_val *v = qwen_parse_get(r->body, key);
+	int got = qwen_parse_string(r->refusal, r->body, key, out);
 
-	*out = (struct qwen_str){ "", 0 };
-	if (v == NULL)
-		return needed ? qwen_refuse_invalid(r->refusal, key, "%s is "
-		    "missing", key) : 0;
-	if (!yyjson_is_str(v))
-		return qwen_refuse_field(r->refusal, key, "is not a string");
-	*out = (struct qwen_str){ yyjson_get_str(v), yyjson_get_len(v) };
-	return 0;
+	return got == 0 ? qwen_refuse_invalid(r->refusal, key, "%s is missing",
+	    key) : got < 0 ? -1 : qwen_parse_check_length(r, key, *out);
 }
 
 /* Reads one of [{"filename": ..., "text": ...}]; the name is optional. */
@@ -203,7 +168,8 @@ encode(struct qwen_parser *r, struct qwen_fim_text *x, struct qwen_ids *out)
 	for (;; x->file++, x->n_files--) {
 		if (qwen_tok_encode_fim(r->s->tok, x, &out->id, &out->n,
 		    &err) < 0)
-			return failed(r, "input_prefix", &err);
+			return qwen_refuse_error(r->refusal,
+			    "input_prefix", &err);
 		if (room == 0 || out->n <= room || x->n_files == 0)
 			return 0;
 		free(out->id);
@@ -218,15 +184,13 @@ int
 qwen_parse_infill_prompt(struct qwen_parser *r)
 {
 	struct qwen_request *q = r->q;
-	struct qwen_fim_text x = { 0 };
+	struct qwen_fim_text x = { .line = { "", 0 } };
 	struct qwen_fim_file *file = NULL;
 	int rc = -1;
 
-	if (read_text(r, "input_prefix", 1, &x.prefix) == 0 &&
-	    read_text(r, "input_suffix", 1, &x.suffix) == 0 &&
-	    read_text(r, "prompt", 0, &x.line) == 0 &&
-	    qwen_parse_check_length(r, "input_prefix", x.prefix) == 0 &&
-	    qwen_parse_check_length(r, "input_suffix", x.suffix) == 0 &&
+	if (read_text(r, "input_prefix", &x.prefix) == 0 &&
+	    read_text(r, "input_suffix", &x.suffix) == 0 &&
+	    qwen_parse_string(r->refusal, r->body, "prompt", &x.line) >= 0 &&
 	    qwen_parse_check_length(r, "prompt", x.line) == 0 &&
 	    read_files(r, &file, &x.n_files) == 0) {
 		x.file = file;
@@ -237,24 +201,16 @@ qwen_parse_infill_prompt(struct qwen_parser *r)
 	return rc;
 }
 
-/* Reads a whole number of at least 0; 0 if it is absent. */
+/* Reads a whole number; 0, which is no limit, if it is absent or negative. */
 static int
-read_count(struct qwen_parser *r, const char *key, uint64_t max, uint64_t *out)
+read_count(struct qwen_parser *r, const char *key, int64_t max, int64_t *out)
 {
-	yyjson_val *v = qwen_parse_get(r->body, key);
 	char buf[QWEN_NUMBER_SIZE];
 
 	*out = 0;
-	if (v == NULL)
-		return 0;
-	if (qwen_parse_number(r->refusal, key, v, buf) < 0)
-		return -1;
-	/* negative: no limit */
-	if (buf[0] == '-')
-		return 0;
-	return qwen_parse_digits(buf, strlen(buf), out) == 0 && *out <= max ?
-	    0 : qwen_refuse_field(r->refusal, key, "%s is not a whole number "
-	    "up to %llu", buf, (unsigned long long)max);
+	return qwen_parse_number_of(r->refusal, r->body, key, buf) > 0 &&
+	    buf[0] == '-' ? 0 : qwen_parse_whole(r->refusal, r->body, key, 0,
+	    max, out);
 }
 
 static int
@@ -282,7 +238,7 @@ read_response_fields(struct qwen_parser *r)
 int
 qwen_parse_infill(struct qwen_parser *r)
 {
-	uint64_t indent, ms;
+	int64_t indent, ms;
 
 	if (qwen_parse_check_fields(r, &known_fields) < 0 ||
 	    read_count(r, "n_indent", INDENT_MAX, &indent) < 0 ||
@@ -290,14 +246,8 @@ qwen_parse_infill(struct qwen_parser *r)
 	    read_response_fields(r) < 0)
 		return -1;
 	r->q->n_indent = (size_t)indent;
-	r->q->line_ms = ms;
+	r->q->line_ms = (uint64_t)ms;
 	return 0;
-}
-
-int
-qwen_parse_infill_ends(struct qwen_parser *r)
-{
-	return add_endings(r);
 }
 
 /* ------------------------------------------------------------------ answers */
@@ -356,18 +306,16 @@ qwen_infill_pick(struct qwen_text *t, const char *fields, const struct qwen_text
 	yyjson_doc *doc = yyjson_read(body->s, body->n,
 	    YYJSON_READ_NUMBER_AS_RAW);
 	yyjson_val *v, *found;
-	size_t i, n, k = 0;
+	size_t i, n;
 
 	t->failed |= list == NULL || doc == NULL;
+	qwen_text_str(t, "{");
 	yyjson_arr_foreach(yyjson_doc_get_root(list), i, n, v) {
 		found = find_path(yyjson_doc_get_root(doc), yyjson_get_str(v));
-		if (found == NULL)
-			continue;
-		qwen_parse_write_key(t, k++, yyjson_get_str(v),
-		    yyjson_get_len(v));
-		qwen_json_value(t, found);
+		if (found != NULL)
+			qwen_json_put(t, ",%p:%p", v, found);
 	}
-	qwen_text_str(t, k > 0 ? "}" : "{}");
+	qwen_text_str(t, "}");
 	yyjson_doc_free(doc);
 	yyjson_doc_free(list);
 }

@@ -16,156 +16,85 @@
 
 enum { FIELDS_MAX = 1000 };
 
-#define USED QWEN_FIELD_USED
-#define IGNORED QWEN_FIELD_IGNORED
-#define REFUSED QWEN_FIELD_REFUSED
-#define ALIAS QWEN_FIELD_ALIAS
-#define COPIED QWEN_FIELD_COPIED
-
 /*
  * Fields of requests.  COPIED fields have the same name and meaning in all
  * chats.  So have the fields of sampling options (struct qwen_sample_opt),
  * which are not listed here.
  */
+static const struct qwen_fields openai_fields = { {
+	[QWEN_FIELD_USED] = QWEN_WORDS("add_generation_prompt", "best_of",
+	    "continue_final_message", "documents", "echo", "id", "logprobs",
+	    "max_completion_tokens", "max_new_tokens", "max_tokens", "messages",
+	    "modalities", "n", "n_predict", "num_predict",
+	    "parallel_tool_calls", "prompt", "reasoning_effort",
+	    "response_format", "return_progress", "stop", "stream_options",
+	    "suffix", "tool_choice", "tools", "top_logprobs"),
+	[QWEN_FIELD_COPIED] = QWEN_WORDS("chat_template_kwargs",
+	    "dry_sequence_breakers", "dynatemp_range", "ebnf",
+	    "enable_thinking", "grammar", "guided_choice", "guided_grammar",
+	    "guided_json", "guided_regex", "ignore_eos",
+	    "include_stop_str_in_output", "json_schema", "logit_bias",
+	    "mirostat", "mirostat_eta", "mirostat_tau", "model", "regex",
+	    "samplers", "stop_token_ids", "stream", "structured_outputs"),
+	[QWEN_FIELD_IGNORED] = QWEN_WORDS("cache_prompt", "id_slot", "metadata",
+	    "prediction", "prompt_cache_key", "prompt_cache_retention",
+	    "safety_identifier", "service_tier", "store", "timings_per_token",
+	    "user", "verbosity"),
+	[QWEN_FIELD_REFUSED] = QWEN_WORDS("allowed_token_ids", "audio",
+	    "bad_words", "chat_template", "function_call", "functions",
+	    "logits_processors", "prompt_logprobs", "structural_tag",
+	    "truncate_prompt_tokens", "use_beam_search", "web_search_options"),
+	[QWEN_FIELD_ABOVE] = QWEN_WORDS("min_keep", "1"),
+	[QWEN_FIELD_ALIAS] = QWEN_WORDS("input", "messages", "max_length",
+	    "max_tokens", "max_output_tokens", "max_tokens", "stop_sequences",
+	    "stop"),
+} };
 
-static const struct qwen_field chat_fields[] = {
-	{ "add_generation_prompt", USED, NULL },
-	{ "allowed_token_ids", REFUSED, NULL },
-	{ "audio", REFUSED, NULL },
-	{ "bad_words", REFUSED, NULL },
-	{ "best_of", USED, NULL },
-	{ "cache_prompt", IGNORED, NULL },
-	{ "chat_template", REFUSED, NULL },
-	{ "chat_template_kwargs", COPIED, NULL },
-	{ "continue_final_message", USED, NULL },
-	{ "documents", USED, NULL },
-	{ "dry_sequence_breakers", COPIED, NULL },
-	{ "dynatemp_range", COPIED, NULL },
-	{ "ebnf", COPIED, NULL },
-	{ "echo", USED, NULL },
-	{ "enable_thinking", COPIED, NULL },
-	{ "function_call", REFUSED, NULL },
-	{ "functions", REFUSED, NULL },
-	{ "grammar", COPIED, NULL },
-	{ "guided_choice", COPIED, NULL },
-	{ "guided_grammar", COPIED, NULL },
-	{ "guided_json", COPIED, NULL },
-	{ "guided_regex", COPIED, NULL },
-	{ "id", USED, NULL },
-	{ "id_slot", IGNORED, NULL },
-	{ "ignore_eos", COPIED, NULL },
-	{ "include_stop_str_in_output", COPIED, NULL },
-	{ "input", ALIAS, "messages" },
-	{ "json_schema", COPIED, NULL },
-	{ "logit_bias", COPIED, NULL },
-	{ "logits_processors", REFUSED, NULL },
-	{ "logprobs", USED, NULL },
-	{ "max_completion_tokens", USED, NULL },
-	{ "max_length", ALIAS, "max_tokens" },
-	{ "max_new_tokens", USED, NULL },
-	{ "max_output_tokens", ALIAS, "max_tokens" },
-	{ "max_tokens", USED, NULL },
-	{ "messages", USED, NULL },
-	{ "metadata", IGNORED, NULL },
-	{ "min_keep", REFUSED, "1" },
-	{ "mirostat", COPIED, NULL },
-	{ "mirostat_eta", COPIED, NULL },
-	{ "mirostat_tau", COPIED, NULL },
-	{ "modalities", USED, NULL },
-	{ "model", COPIED, NULL },
-	{ "n", USED, NULL },
-	{ "n_predict", USED, NULL },
-	{ "num_predict", USED, NULL },
-	{ "parallel_tool_calls", USED, NULL },
-	{ "prediction", IGNORED, NULL },
-	{ "prompt", USED, NULL },
-	{ "prompt_cache_key", IGNORED, NULL },
-	{ "prompt_cache_retention", IGNORED, NULL },
-	{ "prompt_logprobs", REFUSED, NULL },
-	{ "reasoning_effort", USED, NULL },
-	{ "regex", COPIED, NULL },
-	{ "response_format", USED, NULL },
-	{ "return_progress", USED, NULL },
-	{ "safety_identifier", IGNORED, NULL },
-	{ "samplers", COPIED, NULL },
-	{ "service_tier", IGNORED, NULL },
-	{ "stop", USED, NULL },
-	{ "stop_sequences", ALIAS, "stop" },
-	{ "stop_token_ids", COPIED, NULL },
-	{ "store", IGNORED, NULL },
-	{ "stream", COPIED, NULL },
-	{ "stream_options", USED, NULL },
-	{ "structural_tag", REFUSED, NULL },
-	{ "structured_outputs", COPIED, NULL },
-	{ "suffix", USED, NULL },
-	{ "timings_per_token", IGNORED, NULL },
-	{ "tool_choice", USED, NULL },
-	{ "tools", USED, NULL },
-	{ "top_logprobs", USED, NULL },
-	{ "truncate_prompt_tokens", REFUSED, NULL },
-	{ "use_beam_search", REFUSED, NULL },
-	{ "user", IGNORED, NULL },
-	{ "verbosity", IGNORED, NULL },
-	{ "web_search_options", REFUSED, NULL },
-}, envelope[] = {
-	{ "body", USED, NULL },
-	{ "custom_id", USED, NULL },
-	{ "method", USED, NULL },
-	{ "url", USED, NULL },
-}, score[] = {
-	{ "context", USED, NULL },
-	{ "continuation", USED, NULL },
-	{ "id", USED, NULL },
-	{ "text", USED, NULL },
-	{ "tokens", USED, NULL },
-}, vector[] = {
-	{ "id", USED, NULL },
-	{ "input", ALIAS, "text" },
-	{ "instruct", USED, NULL },
-	{ "text", USED, NULL },
-	{ "tokens", USED, NULL },
-}, ranking[] = {
-	{ "document", USED, NULL },
-	{ "documents", USED, NULL },
-	{ "id", USED, NULL },
-	{ "query", USED, NULL },
-}, embeddings[] = {
-	{ "dimensions", USED, NULL },
-	{ "encoding_format", USED, NULL },
-	{ "input", USED, NULL },
-	{ "instruct", USED, NULL },
-	{ "model", USED, NULL },
-	{ "text", ALIAS, "input" },
-	{ "truncate", USED, NULL },
-	{ "truncate_prompt_tokens", USED, NULL },
-	{ "user", IGNORED, NULL },
-}, ollama_embed[] = {
-	{ "dimensions", USED, NULL },
-	{ "input", USED, NULL },
-	{ "keep_alive", IGNORED, NULL },
-	{ "model", USED, NULL },
-	{ "options", IGNORED, NULL },
-	{ "prompt", USED, NULL },
-	{ "truncate", USED, NULL },
-}, rerank[] = {
-	{ "documents", USED, NULL },
-	{ "max_chunks_per_doc", REFUSED, NULL },
-	{ "max_tokens_per_doc", REFUSED, NULL },
-	{ "model", USED, NULL },
-	{ "query", USED, NULL },
-	{ "return_documents", USED, NULL },
-	{ "texts", ALIAS, "documents" },
-	{ "top_n", USED, NULL },
-	{ "truncate", USED, NULL },
-	{ "truncate_prompt_tokens", USED, NULL },
-	{ "user", IGNORED, NULL },
+static const struct qwen_fields envelope_fields = { {
+	[QWEN_FIELD_USED] = QWEN_WORDS("body", "custom_id", "method", "url"),
+} };
+
+/* Fields of lines and bodies that are no chats or completions. */
+static const struct qwen_fields body_fields[] = {
+	[QWEN_BODY_SCORE] = { {
+		[QWEN_FIELD_USED] = QWEN_WORDS("context", "continuation", "id",
+		    "text", "tokens"),
+	} },
+	[QWEN_BODY_VECTOR] = { {
+		[QWEN_FIELD_USED] = QWEN_WORDS("id", "instruct", "text",
+		    "tokens"),
+		[QWEN_FIELD_ALIAS] = QWEN_WORDS("input", "text"),
+	} },
+	[QWEN_BODY_RANK] = { {
+		[QWEN_FIELD_USED] = QWEN_WORDS("document", "documents", "id",
+		    "query"),
+	} },
+	[QWEN_BODY_EMBEDDINGS] = { {
+		[QWEN_FIELD_USED] = QWEN_WORDS("dimensions", "encoding_format",
+		    "input", "instruct", "model", "truncate",
+		    "truncate_prompt_tokens"),
+		[QWEN_FIELD_IGNORED] = QWEN_WORDS("user"),
+		[QWEN_FIELD_ALIAS] = QWEN_WORDS("text", "input"),
+	} },
+	[QWEN_BODY_RERANK] = { {
+		[QWEN_FIELD_USED] = QWEN_WORDS("documents", "model", "query",
+		    "return_documents", "top_n", "truncate",
+		    "truncate_prompt_tokens"),
+		[QWEN_FIELD_IGNORED] = QWEN_WORDS("user"),
+		[QWEN_FIELD_REFUSED] = QWEN_WORDS("max_chunks_per_doc",
+		    "max_tokens_per_doc"),
+		[QWEN_FIELD_ALIAS] = QWEN_WORDS("texts", "documents"),
+	} },
+	[QWEN_BODY_OLLAMA_EMBED] = { {
+		[QWEN_FIELD_USED] = QWEN_WORDS("dimensions", "input", "model",
+		    "prompt", "truncate"),
+		[QWEN_FIELD_IGNORED] = QWEN_WORDS("keep_alive", "options"),
+	} },
 };
-
-#define TABLE(rows) { rows, sizeof rows / sizeof rows[0] }
 
 /* A check of the fields of an object. */
 struct field_check {
-	struct qwen_fields	 table;
+	const struct qwen_fields *table;
 	const struct qwen_fields *chats;	/* fields of all chats, or
 						   NULL */
 	const struct qwen_service *s;	/* gives more known fields, of sampling
@@ -175,30 +104,40 @@ struct field_check {
 	struct qwen_refusal	*refusal;
 };
 
-static int
-by_name(const void *key, const void *row)
+/*
+ * Returns the use of a field; *row is its name in the table, followed by the
+ * second word of the row.
+ */
+static enum qwen_field_use
+find_field(const struct qwen_fields *t, yyjson_val *key,
+    const char *const **row)
 {
-	return strcmp(key, ((const struct qwen_field *)row)->name);
+	enum qwen_field_use use;
+
+	for (use = 0; use < QWEN_FIELD_USES; use++) {
+		*row = t->words[use];
+		while (*row != NULL && **row != NULL) {
+			if (yyjson_equals_str(key, **row))
+				return use;
+			*row += use == QWEN_FIELD_ABOVE ||
+			    use == QWEN_FIELD_ALIAS ? 2 : 1;
+		}
+	}
+	return QWEN_FIELD_UNKNOWN;
 }
 
-/* Returns the row of a name, or NULL. */
-static const struct qwen_field *
-find_field(const struct qwen_fields *t, yyjson_val *key)
+/* The same; unless the table has it, among the fields of all chats. */
+static enum qwen_field_use
+find_anywhere(const struct field_check *l, yyjson_val *key,
+    const char *const **row)
 {
-	const char *name = yyjson_get_str(key);
+	enum qwen_field_use use = find_field(l->table, key, row);
 
-	return strlen(name) != yyjson_get_len(key) ? NULL :
-	    bsearch(name, t->row, t->n, sizeof *t->row, by_name);
-}
-
-/* The same among the fields that chats of every form have. */
-static const struct qwen_field *
-find_common(const struct qwen_fields *t, yyjson_val *key)
-{
-	const struct qwen_field *m = find_field(t, key);
-
-	return m != NULL && (m->use == COPIED || m->use == REFUSED) ? m :
-	    NULL;
+	if (use != QWEN_FIELD_UNKNOWN || l->chats == NULL)
+		return use;
+	use = find_field(l->chats, key, row);
+	return use == QWEN_FIELD_COPIED || use == QWEN_FIELD_REFUSED ||
+	    use == QWEN_FIELD_ABOVE ? use : QWEN_FIELD_UNKNOWN;
 }
 
 /* Returns field k of sampling option i, or NULL; *more: option i exists. */
@@ -230,46 +169,50 @@ is_sampling(const struct qwen_service *s, yyjson_val *key)
 	return 0;
 }
 
-/* Returns the name that is more similar to name; *least is its distance. */
+/*
+ * Returns the name that is more similar to name, of two such ones the first by
+ * strcmp(); *least is its distance.
+ */
 static const char *
 nearer(const char *best, const char *other, const char *name, int *least)
 {
 	int d = qwen_near(name, strlen(name), other);
 
 	/* a short name is near to every other name */
-	if (d >= *least || d >= (int)strlen(other))
+	if (d > *least || d >= (int)strlen(other) || (d == *least &&
+	    (best == NULL || strcmp(best, other) < 0)))
 		return best;
 	*least = d;
 	return other;
 }
 
-/* Returns the most similar known name, or NULL; passed: only COPIED fields. */
+/* Returns the most similar name of a use, or best. */
 static const char *
-nearest_in(const struct qwen_fields *t, const char *name, int passed,
-    int *least)
+nearest_in(const struct qwen_fields *t, enum qwen_field_use use,
+    const char *best, const char *name, int *least)
 {
-	const char *best = NULL;
-	size_t i;
+	const char *const *w;
 
-	for (i = 0; t != NULL && i < t->n; i++) {
-		if (t->row[i].use == REFUSED || t->row[i].use == ALIAS ||
-		    (passed && t->row[i].use != COPIED))
-			continue;
-		best = nearer(best, t->row[i].name, name, least);
-	}
+	for (w = t->words[use]; w != NULL && *w != NULL; w++)
+		best = nearer(best, *w, name, least);
 	return best;
 }
 
+/* Returns the most similar name of a field that requests may have, or NULL. */
 static const char *
 nearest(const struct field_check *l, const char *name)
 {
 	int least = qwen_near_enough(strlen(name));
-	const char *own = nearest_in(&l->table, name, 0, &least);
-	const char *common = nearest_in(l->chats, name, 1, &least);
-	const char *best = common != NULL ? common : own, *field;
+	enum qwen_field_use use;
+	const char *best = NULL, *field;
 	size_t i, k;
 	int more = 1;
 
+	for (use = QWEN_FIELD_USED; use <= QWEN_FIELD_IGNORED; use++)
+		best = nearest_in(l->table, use, best, name, &least);
+	if (l->chats != NULL)
+		best = nearest_in(l->chats, QWEN_FIELD_COPIED, best, name,
+		    &least);
 	for (i = 0; more; i++) {
 		for (k = 0; (field = sampling_field(l->s, i, k, &more)) != NULL;
 		    k++)
@@ -305,12 +248,12 @@ is_unknown(const struct field_check *l, const char *name, const char *near)
 	return 0;
 }
 
-/* Returns 1 if a value of an unsupported field asks for nothing. */
+/* Returns 1 if a value of a field that is not supported asks for nothing. */
 static int
-is_nothing(const struct qwen_field *m, yyjson_val *v)
+is_nothing(enum qwen_field_use use, const char *const *row, yyjson_val *v)
 {
-	return (m->hint != NULL && yyjson_is_raw(v) &&
-	    strtod(yyjson_get_raw(v), NULL) <= strtod(m->hint, NULL)) ||
+	return (use == QWEN_FIELD_ABOVE && yyjson_is_raw(v) &&
+	    strtod(yyjson_get_raw(v), NULL) <= strtod(row[1], NULL)) ||
 	    yyjson_is_null(v) || yyjson_is_false(v) ||
 	    (yyjson_is_ctn(v) && unsafe_yyjson_get_len(v) == 0) ||
 	    (yyjson_is_str(v) && yyjson_get_len(v) == 0);
@@ -324,43 +267,42 @@ template_has(const struct qwen_service *s, const char *name)
 }
 
 static int
+check_field(const struct field_check *l, yyjson_val *key, yyjson_val *v)
+{
+	const char *name = yyjson_get_str(key);
+	const char *const *row;
+	enum qwen_field_use use = find_anywhere(l, key, &row);
+
+	if (use == QWEN_FIELD_ALIAS || (use == QWEN_FIELD_UNKNOWN &&
+	    !is_sampling(l->s, key)))
+		return template_has(l->s, name) ? 0 : is_unknown(l, name, use ==
+		    QWEN_FIELD_ALIAS ? row[1] : nearest(l, name));
+	return (use == QWEN_FIELD_REFUSED || use == QWEN_FIELD_ABOVE) &&
+	    !is_nothing(use, row, v) ? qwen_refuse_invalid(l->refusal, *row,
+	    "%s is not supported", name) : 0;
+}
+
+static int
 check(const struct field_check *l, yyjson_val *object)
 {
-	const struct qwen_field *m;
 	yyjson_val *key, *v;
-	const char *name;
 	size_t i, n;
 
 	if (yyjson_obj_size(object) > FIELDS_MAX)
 		return qwen_refuse_invalid(l->refusal, NULL, "more than %d "
 		    "fields", FIELDS_MAX);
 	yyjson_obj_foreach(object, i, n, key, v) {
-		name = yyjson_get_str(key);
-		if ((m = find_field(&l->table, key)) == NULL &&
-		    l->chats != NULL)
-			m = find_common(l->chats, key);
-		if (m == NULL && is_sampling(l->s, key))
-			continue;
-		if (m == NULL || m->use == ALIAS) {
-			if (!template_has(l->s, name) && is_unknown(l, name,
-			    m != NULL ? m->hint : nearest(l, name)) < 0)
-				return -1;
-			continue;
-		}
-		if (m->use == REFUSED && !is_nothing(m, v))
-			return qwen_refuse_invalid(l->refusal, m->name, "%s is "
-			    "not supported", name);
+		if (check_field(l, key, v) < 0)
+			return -1;
 	}
 	return 0;
 }
-
-static const struct qwen_fields openai_fields = TABLE(chat_fields);
 
 int
 qwen_parse_check_object(struct qwen_parser *r, const struct qwen_fields *table,
     yyjson_val *object)
 {
-	const struct field_check l = { table != NULL ? *table : openai_fields,
+	const struct field_check l = { table != NULL ? table : &openai_fields,
 	    table != NULL ? &openai_fields : NULL, r->s, r->s->unknown,
 	    r->refusal };
 
@@ -377,18 +319,31 @@ int
 qwen_parse_is_copied(const struct qwen_parser *r,
     const struct qwen_fields *table, yyjson_val *key)
 {
-	const struct qwen_field *m = find_field(table, key);
+	const char *const *row;
+	enum qwen_field_use use = find_field(table, key, &row);
 
-	if (m == NULL)
-		m = find_field(&openai_fields, key);
-	return m != NULL ? m->use == COPIED : is_sampling(r->s, key) ||
-	    template_has(r->s, yyjson_get_str(key));
+	if (use == QWEN_FIELD_UNKNOWN)
+		use = find_field(&openai_fields, key, &row);
+	return use == QWEN_FIELD_UNKNOWN ? is_sampling(r->s, key) ||
+	    template_has(r->s, yyjson_get_str(key)) : use == QWEN_FIELD_COPIED;
+}
+
+void
+qwen_parse_copy_known(struct qwen_parser *r, const struct qwen_fields *table)
+{
+	yyjson_val *key, *v;
+	size_t i, n;
+
+	yyjson_obj_foreach(r->body, i, n, key, v) {
+		if (qwen_parse_is_copied(r, table, key))
+			qwen_json_put(&r->out, ",%p:%p", key, v);
+	}
 }
 
 int
 qwen_parse_check_envelope(struct qwen_parser *r, yyjson_val *root)
 {
-	const struct field_check l = { TABLE(envelope), NULL, NULL,
+	const struct field_check l = { &envelope_fields, NULL, NULL,
 	    r->s->unknown, r->refusal };
 
 	return check(&l, root);
@@ -421,15 +376,8 @@ int
 qwen_parse_check_body(struct qwen_refusal *refusal, enum qwen_body_kind kind,
     struct qwen_unknown *u, yyjson_val *root)
 {
-	static const struct qwen_fields tables[] = {
-		[QWEN_BODY_SCORE] = TABLE(score),
-		[QWEN_BODY_VECTOR] = TABLE(vector),
-		[QWEN_BODY_RANK] = TABLE(ranking),
-		[QWEN_BODY_EMBEDDINGS] = TABLE(embeddings),
-		[QWEN_BODY_RERANK] = TABLE(rerank),
-		[QWEN_BODY_OLLAMA_EMBED] = TABLE(ollama_embed),
-	};
-	const struct field_check l = { tables[kind], NULL, NULL, u, refusal };
+	const struct field_check l = { &body_fields[kind], NULL, NULL, u,
+	    refusal };
 
 	return check(&l, root);
 }

@@ -9,12 +9,6 @@
 #include "text/request/form.h"
 
 static int
-report_oom(const struct qwen_refusal *refusal, struct qwen_err *err)
-{
-	return refusal->err.code == QWEN_ENOMEM ? qwen_oom(err) : 0;
-}
-
-static int
 read_model(struct qwen_refusal *refusal, yyjson_val *root, char **out)
 {
 	yyjson_val *model = qwen_parse_get(root, "model");
@@ -31,19 +25,12 @@ static int
 read_size(struct qwen_refusal *refusal, yyjson_val *root, const char *key,
     size_t *out)
 {
-	yyjson_val *v = qwen_parse_get(root, key);
-	char buf[QWEN_NUMBER_SIZE];
-	uint64_t n;
+	int64_t n;
+	int got = qwen_parse_whole(refusal, root, key, 1, INT64_MAX, &n);
 
-	if (v == NULL)
-		return 0;
-	if (qwen_parse_number(refusal, key, v, buf) < 0)
-		return -1;
-	if (qwen_parse_digits(buf, strlen(buf), &n) < 0 || n == 0)
-		return qwen_refuse_field(refusal, key, "%s is not a whole "
-		    "number of at least 1", buf);
-	*out = (size_t)n;
-	return 0;
+	if (got > 0)
+		*out = (size_t)n;
+	return got;
 }
 
 /*
@@ -55,9 +42,10 @@ static int
 read_cut(struct qwen_refusal *refusal, yyjson_val *root, size_t n_ctx,
     size_t *cut)
 {
-	yyjson_val *n = qwen_parse_get(root, "truncate_prompt_tokens");
+	static const char key[] = "truncate_prompt_tokens";
 	yyjson_val *v = qwen_parse_get(root, "truncate");
 	char buf[QWEN_NUMBER_SIZE];
+	int got;
 
 	if (yyjson_is_true(v) || yyjson_equals_str(v, "END"))
 		*cut = n_ctx;
@@ -65,25 +53,11 @@ read_cut(struct qwen_refusal *refusal, yyjson_val *root, size_t n_ctx,
 	    !yyjson_equals_str(v, "NONE"))
 		return qwen_refuse_field(refusal, "truncate", "is not true, "
 		    "false, \"END\" or \"NONE\"");
-	if (n == NULL)
-		return 0;
-	if (qwen_parse_number(refusal, "truncate_prompt_tokens", n, buf) < 0)
-		return -1;
-	if (strcmp(buf, "-1") == 0) {
-		*cut = n_ctx;
-		return 0;
-	}
-	return read_size(refusal, root, "truncate_prompt_tokens", cut);
-}
-
-static void
-add_model(struct qwen_text *t, const char *asked, const char *model)
-{
-	qwen_json_put(t, "'model':");
-	if (asked != NULL)
-		qwen_text_str(t, asked);
-	else
-		qwen_text_json(t, model, strlen(model));
+	got = qwen_parse_number_of(refusal, root, key, buf);
+	if (got <= 0 || strcmp(buf, "-1") != 0)
+		return got < 0 ? -1 : read_size(refusal, root, key, cut);
+	*cut = n_ctx;
+	return 0;
 }
 
 static void
@@ -127,10 +101,8 @@ add_text(struct qwen_embeddings_request *q, const struct qwen_vectors *s,
 		return qwen_refuse_field(&q->refusal, "input", "is not a "
 		    "string, a list of token ids, or a list of these");
 	else if (qwen_parse_ids(&q->refusal, "input", v, s->n_vocab, &ids) < 0)
-	    {
-		free(ids.id);
 		return -1;
-	} else
+	else
 		rc = qwen_vector_request_ids(&one, s, &ids, &err);
 	if (rc < 0)
 		qwen_oom(&q->refusal.err);
@@ -216,7 +188,7 @@ qwen_embeddings_parse(struct qwen_embeddings_request *q,
 	if (root != NULL)
 		read_embeddings(q, s, root);
 	yyjson_doc_free(doc);
-	return report_oom(&q->refusal, err);
+	return qwen_refusal_oom(&q->refusal, err);
 }
 
 void
@@ -262,7 +234,7 @@ void
 qwen_embeddings_body(const struct qwen_embeddings_request *q, const char *model,
     const float *vectors, size_t n_embd, struct qwen_text *t)
 {
-	size_t i, k;
+	size_t i;
 
 	if (q->refusal.err.code != 0) {
 		add_refusal(t, &q->refusal);
@@ -270,20 +242,19 @@ qwen_embeddings_body(const struct qwen_embeddings_request *q, const char *model,
 	}
 	qwen_json_put(t, "{'object':'list','data':[");
 	for (i = 0; i < q->n; i++, vectors += n_embd) {
-		qwen_json_put(t, "%s{'object':'embedding','index':%zu,"
-		    "'embedding':", i > 0 ? "," : "", i);
+		qwen_json_put(t, ",{'object':'embedding','index':%zu,"
+		    "'embedding':", i);
 		if (q->base64)
 			add_base64(t, vectors, n_embd);
-		for (k = 0; k < n_embd && !q->base64; k++)
-			qwen_text_fmt(t, "%s%.9g", k > 0 ? "," : "[",
-			    (double)vectors[k]);
-		qwen_text_str(t, q->base64 ? "}" : "]}");
+		else
+			qwen_form_vector(t, vectors, n_embd);
+		qwen_text_str(t, "}");
 	}
-	qwen_text_str(t, "],");
+	qwen_text_str(t, "]");
 	if (q->untrained)
-		qwen_json_put(t, "'warning':'this model was not trained for "
-		    "embeddings: its vectors say little',");
-	add_model(t, q->model, model);
+		qwen_json_put(t, ",'warning':'this model was not trained for "
+		    "embeddings: its vectors say little'");
+	qwen_form_model(t, q->model, model);
 	add_usage(t, q->n_tokens);
 }
 
@@ -341,25 +312,21 @@ read_rerank(struct qwen_rerank_request *q, const struct qwen_ranking *s,
     yyjson_val *root)
 {
 	struct qwen_refusal *refusal = &q->rank.refusal;
-	yyjson_val *query = qwen_parse_get(root, "query");
-	yyjson_val *back = qwen_parse_get(root, "return_documents");
+	struct qwen_str query = { NULL, 0 };
 	struct qwen_ranking how = *s;
+	int back;
 
 	if (qwen_parse_check_body(refusal, QWEN_BODY_RERANK, s->unknown, root) <
 	    0 || read_model(refusal, root, &q->model) < 0 || read_size(refusal,
 	    root, "top_n", &q->n_top) < 0 || read_cut(refusal, root, s->n_ctx,
 	    &how.cut) < 0)
 		return -1;
-	if (back != NULL && !yyjson_is_bool(back))
-		return qwen_refuse_field(refusal, "return_documents", "is not "
-		    "true or false");
-	if (!yyjson_is_str(query))
-		return query == NULL ? qwen_refuse_invalid(refusal, "query",
-		    "query is missing") : qwen_refuse_field(refusal, "query",
-		    "is not a string");
-	return read_documents(q, &how, (struct qwen_str){ yyjson_get_str(query),
-	    yyjson_get_len(query) }, qwen_parse_get(root, "documents"),
-	    yyjson_is_true(back));
+	back = qwen_parse_truth(refusal, root, "return_documents", 0);
+	if (back < 0 || qwen_parse_string(refusal, root, "query", &query) < 0)
+		return -1;
+	return query.s == NULL ? qwen_refuse_invalid(refusal, "query", "query "
+	    "is missing") : read_documents(q, &how, query, qwen_parse_get(root,
+	    "documents"), back);
 }
 
 int
@@ -373,7 +340,7 @@ qwen_rerank_parse(struct qwen_rerank_request *q, const struct qwen_ranking *s,
 	if (root != NULL)
 		read_rerank(q, s, root);
 	yyjson_doc_free(doc);
-	return report_oom(&q->rank.refusal, err);
+	return qwen_refusal_oom(&q->rank.refusal, err);
 }
 
 void
@@ -427,14 +394,13 @@ qwen_rerank_body(const struct qwen_rerank_request *q, uint64_t number,
 	for (i = 0; i < q->rank.n; i++)
 		s[i] = (struct scored){ i, scores[i] };
 	qsort(s, q->rank.n, sizeof *s, by_score);
-	qwen_json_put(t, "{'id':'rerank-%llu','object':'list',", (unsigned long
-	    long)number);
-	add_model(t, q->model, model);
+	qwen_json_put(t, "{'id':'rerank-%llu','object':'list'",
+	    (unsigned long long)number);
+	qwen_form_model(t, q->model, model);
 	qwen_json_put(t, ",'results':[");
 	for (i = 0; i < q->n_top; i++) {
-		qwen_json_put(t, "%s{'index':%zu,'relevance_score':%.9g", i > 0
-		    ? "," : "", s[i].i, s[i].score == s[i].score ? s[i].score :
-		    0);
+		qwen_json_put(t, ",{'index':%zu,'relevance_score':%.9g", s[i].i,
+		    s[i].score == s[i].score ? s[i].score : 0);
 		if (q->document != NULL)
 			qwen_json_put(t, ",'document':{'text':%s}",
 			    q->document[s[i].i]);

@@ -19,7 +19,7 @@ per(double a, double b)
 static void
 add_times(struct qwen_text *t, const char *kind, size_t n, double s)
 {
-	qwen_json_put(t, "'%s_n':%zu,'%s_ms':%.3f,'%s_per_token_ms':%.3f,"
+	qwen_json_put(t, ",'%s_n':%zu,'%s_ms':%.3f,'%s_per_token_ms':%.3f,"
 	    "'%s_per_second':%.3f", kind, n, kind, s * 1e3, kind, per(s * 1e3,
 	    (double)n), kind, per((double)n, s));
 }
@@ -30,9 +30,8 @@ qwen_llama_timings(struct qwen_text *t, const struct qwen_request *q)
 	size_t cached = q->n_cached < q->n_prompt_tokens ? q->n_cached :
 	    q->n_prompt_tokens;
 
-	qwen_json_put(t, ",'timings':{'cache_n':%zu,", cached);
+	qwen_json_put(t, ",'timings':{'cache_n':%zu", cached);
 	add_times(t, "prompt", q->n_prompt_tokens - cached, q->times.prompt);
-	qwen_text_str(t, ",");
 	add_times(t, "predicted", qwen_answers_tokens(q), q->times.answer);
 	qwen_text_str(t, "}");
 }
@@ -47,22 +46,13 @@ qwen_llama_progress(struct qwen_text *t, const struct qwen_progress *p)
 
 /* -------------------------------------------------------------- /completion */
 
-static size_t
-number_of(const struct qwen_answer *a)
-{
-	return (size_t)(a - a->request->answer);
-}
-
 /* Adds the generated token ids from index from on. */
 static void
 add_tokens(struct qwen_text *t, const struct qwen_answer *a, size_t from)
 {
-	size_t i;
-
 	qwen_json_put(t, ",'tokens':[");
-	for (i = from; a->id != NULL && i < a->n; i++)
-		qwen_text_fmt(t, "%s%ld", i > from ? "," : "",
-		    (long)a->id[i]);
+	if (a->id != NULL)
+		qwen_form_ids(t, a->id + from, a->n - from);
 	qwen_text_str(t, "]");
 }
 
@@ -80,7 +70,9 @@ add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t *sent)
 static void
 add_settings(struct qwen_text *t, const struct qwen_request *q)
 {
-	size_t i, n;
+	const char *value;
+	int is_number;
+	size_t i;
 
 	qwen_json_put(t, ",'generation_settings':{'n_predict':%lld,'n_probs':"
 	    "%zu,'stream':%s", q->max < INT64_MAX ? (long long)q->max : -1,
@@ -89,18 +81,15 @@ add_settings(struct qwen_text *t, const struct qwen_request *q)
 		/* temperature 0 also sets greedy, which is no field */
 		if (strcmp(q->setting[i].option, "greedy") == 0)
 			continue;
-		n = strlen(q->setting[i].value);
-		qwen_json_put(t, ",'%s':", q->setting[i].key);
-		if (n > 0 && strspn(q->setting[i].value, "0123456789+-.eE") ==
-		    n)
-			qwen_text_str(t, q->setting[i].value);
-		else
-			qwen_text_json(t, q->setting[i].value, n);
+		value = q->setting[i].value;
+		is_number = value[0] != '\0' &&
+		    value[strspn(value, "0123456789+-.eE")] == '\0';
+		qwen_json_put(t, is_number ? ",'%s':%s" : ",'%s':'%s'",
+		    q->setting[i].key, value);
 	}
 	qwen_json_put(t, ",'stop':[");
-	for (i = 0; i < q->n_stop; i++) {
-		qwen_json_put(t, "%s%pS", i > 0 ? "," : "", &q->stop[i]);
-	}
+	for (i = 0; i < q->n_stop; i++)
+		qwen_json_put(t, ",%pS", &q->stop[i]);
 	qwen_text_str(t, "]}");
 }
 
@@ -113,14 +102,10 @@ add_prompt(struct qwen_text *t, const struct qwen_answer *a)
 	size_t i;
 
 	for (i = 0; i < a->prompt->n; i++) {
-		piece = (struct qwen_str){ "", 0 };
-		qwen_tok_decoder_put(a->request->service->spell,
-		    a->prompt->id[i], &piece, NULL);
+		piece = qwen_form_spell(a->request->service, a->prompt->id[i]);
 		qwen_text_add(&all, piece.s, piece.len);
 	}
-	qwen_json_put(t, ",'prompt':");
-	qwen_text_json(t, all.n > 0 ? all.s : "", all.n);
-	t->failed |= all.failed;
+	qwen_json_put(t, ",'prompt':%pT", &all);
 	qwen_text_fini(&all);
 }
 
@@ -129,23 +114,21 @@ static void
 add_end(struct qwen_text *t, const struct qwen_answer *a)
 {
 	const struct qwen_request *q = a->request;
+	static const struct qwen_str none = { "", 0 };
 	int limit = strcmp(a->finish, "length") == 0;
 
-	qwen_json_put(t, ",'id_slot':0,'stop':true,'model':");
-	qwen_form_model(t, q);
+	qwen_json_put(t, ",'id_slot':0,'stop':true");
+	qwen_form_model(t, q->model, q->service->model);
 	qwen_json_put(t, ",'tokens_predicted':%zu,'tokens_evaluated':%zu", a->n,
 	    a->prompt->n);
 	add_settings(t, q);
 	add_prompt(t, a);
 	qwen_json_put(t, ",'has_new_line':%s,'truncated':false,'stop_type':"
-	    "'%s','stopping_word':", a->text.n > 0 && memchr(a->text.s, '\n',
-	    a->text.n) != NULL ? "true" : "false", a->stopped != NULL ? "word" :
-	    limit ? "limit" : "eos");
-	qwen_text_json(t, a->stopped != NULL ? a->stopped->s : "",
-	    a->stopped != NULL ? a->stopped->len : 0);
-	qwen_json_put(t, ",'tokens_cached':%zu", q->n_cached);
-	if (q->seed_drawn)
-		qwen_json_put(t, ",'seed':%llu", (unsigned long long)q->seed);
+	    "'%s','stopping_word':%pS,'tokens_cached':%zu", a->text.n > 0 &&
+	    memchr(a->text.s, '\n', a->text.n) != NULL ? "true" : "false",
+	    a->stopped != NULL ? "word" : limit ? "limit" : "eos",
+	    a->stopped != NULL ? a->stopped : &none, q->n_cached);
+	qwen_openai_seed(t, q);
 	if (q->times.known)
 		qwen_llama_timings(t, q);
 	qwen_text_str(t, "}");
@@ -156,8 +139,8 @@ add_answer(struct qwen_text *t, const struct qwen_answer *a)
 {
 	size_t sent = 0;
 
-	qwen_json_put(t, "{'index':%zu,'content':", number_of(a));
-	qwen_text_json(t, a->text.n > 0 ? a->text.s : "", a->text.n);
+	qwen_json_put(t, "{'index':%zu,'content':%pT", qwen_answer_number(a),
+	    &a->text);
 	add_tokens(t, a, a->request->keep_ids ? 0 : a->n);
 	add_logprobs(t, a, &sent);
 	add_end(t, a);
@@ -182,16 +165,19 @@ add_wanted(struct qwen_text *t, const struct qwen_answer *a)
 
 /* A single answer, or a list of answers. */
 void
-qwen_llama_body(const struct qwen_request *q, struct qwen_text *t)
+qwen_llama_body(const struct qwen_request *q, uint64_t created,
+    struct qwen_text *t)
 {
 	size_t i;
 
+	(void)created;
 	if (q->n_answers == 1) {
 		add_wanted(t, &q->answer[0]);
 		return;
 	}
+	qwen_text_str(t, "[");
 	for (i = 0; i < q->n_answers; i++) {
-		qwen_text_str(t, i > 0 ? "," : "[");
+		qwen_json_put(t, ",");
 		add_wanted(t, &q->answer[i]);
 	}
 	qwen_text_str(t, "]");
@@ -203,8 +189,8 @@ static void
 begin_event(struct qwen_text *t, struct qwen_answer_cursor *p,
     struct qwen_str s)
 {
-	qwen_json_put(t, "data: {'index':%zu,'content':%pS", number_of(p->a),
-	    &s);
+	qwen_json_put(t, "data: {'index':%zu,'content':%pS",
+	    qwen_answer_number(p->a), &s);
 	add_tokens(t, p->a, p->sent->n_ids);
 	p->sent->n_ids = p->a->n;
 	add_logprobs(t, p->a, &p->sent->lp[0]);
@@ -246,11 +232,8 @@ on_progress(struct qwen_answer_stream *s, const struct qwen_progress *p,
 static void
 on_end(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	if (s->q->refusal.err.code == 0)
-		return;
-	qwen_text_str(t, "data: ");
-	qwen_request_body(s->q, s->created, t);
-	qwen_text_str(t, "\n\n");
+	if (s->q->refusal.err.code != 0)
+		qwen_form_error_event(s, "", t);
 }
 
 const struct qwen_form_events qwen_llama_events = {

@@ -9,92 +9,57 @@
 #include "base/err.h"
 #include "text/request/parser.h"
 
-static const struct qwen_field rows[] = {
-	{ "cache_prompt", QWEN_FIELD_IGNORED, NULL },
-	{ "id_slot", QWEN_FIELD_IGNORED, NULL },
-	{ "logit_bias", QWEN_FIELD_USED, NULL },
-	{ "lora", QWEN_FIELD_REFUSED, NULL },
-	{ "max_tokens", QWEN_FIELD_USED, NULL },
-	{ "messages", QWEN_FIELD_ALIAS, "prompt" },
-	{ "min_keep", QWEN_FIELD_REFUSED, "0" },
-	{ "n_cache_reuse", QWEN_FIELD_IGNORED, NULL },
-	{ "n_cmpl", QWEN_FIELD_USED, NULL },
-	{ "n_discard", QWEN_FIELD_IGNORED, NULL },
-	{ "n_indent", QWEN_FIELD_REFUSED, "0" },
-	{ "n_keep", QWEN_FIELD_IGNORED, NULL },
-	{ "n_predict", QWEN_FIELD_USED, NULL },
-	{ "n_probs", QWEN_FIELD_USED, NULL },
-	{ "post_sampling_probs", QWEN_FIELD_REFUSED, NULL },
-	{ "prompt", QWEN_FIELD_USED, NULL },
-	{ "response_fields", QWEN_FIELD_IGNORED, NULL },
-	{ "return_progress", QWEN_FIELD_USED, NULL },
-	{ "return_tokens", QWEN_FIELD_USED, NULL },
-	{ "sse_ping_interval", QWEN_FIELD_IGNORED, NULL },
-	{ "stop", QWEN_FIELD_USED, NULL },
-	{ "t_max_predict_ms", QWEN_FIELD_IGNORED, NULL },
-	{ "timings_per_token", QWEN_FIELD_IGNORED, NULL },
-};
-static const struct qwen_fields known_fields = {
-	rows, sizeof rows / sizeof rows[0]
+static const struct qwen_fields known_fields = { {
+	[QWEN_FIELD_USED] = QWEN_WORDS("logit_bias", "max_tokens", "n_cmpl",
+	    "n_predict", "n_probs", "prompt", "return_tokens"),
+	[QWEN_FIELD_COPIED] = QWEN_WORDS("return_progress", "stop"),
+	[QWEN_FIELD_IGNORED] = QWEN_WORDS("cache_prompt", "id_slot", "n_cache_reuse",
+	    "n_discard", "n_keep", "response_fields", "sse_ping_interval",
+	    "t_max_predict_ms", "timings_per_token"),
+	[QWEN_FIELD_REFUSED] = QWEN_WORDS("lora", "post_sampling_probs"),
+	[QWEN_FIELD_ABOVE] = QWEN_WORDS("min_keep", "0", "n_indent", "0"),
+	[QWEN_FIELD_ALIAS] = QWEN_WORDS("messages", "prompt"),
+} };
+
+const char *const qwen_llama_names[] = {
+	"max_tokens", "n_predict", "logprobs", "n_probs", "n", "n_cmpl", NULL
 };
 
-/* Fields with another name in this API: ours, theirs. */
-static const char *const names[][2] = {
-	{ "max_tokens", "n_predict" }, { "logprobs", "n_probs" },
-	{ "n", "n_cmpl" },
-};
-
-void
-qwen_refusal_rename_llama(struct qwen_refusal *refusal)
-{
-	qwen_refusal_rename(refusal, names, sizeof names / sizeof names[0]);
-}
-
-struct rewriter {
-	struct qwen_parser		*r;
-	struct qwen_refusal	*refusal;
-	struct qwen_text	 t;	/* the completion */
-};
-
-/* Reads a number into buf.  Returns 1; 0 if it is absent; -1. */
+/* Appends the token ids of a string, in quotes, each with the text after. */
 static int
-number(struct rewriter *rw, const char *key, char buf[QWEN_NUMBER_SIZE])
+add_ids(struct qwen_parser *r, const char *key, yyjson_val *text,
+    const char *quote, const char *after)
 {
-	yyjson_val *v = qwen_parse_get(rw->r->body, key);
+	struct qwen_ids ids = { 0 };
+	size_t i;
 
-	if (v == NULL)
-		return 0;
-	return qwen_parse_number(rw->refusal, key, v, buf) < 0 ? -1 : 1;
+	if (qwen_parse_encode(r->refusal, key, r->s->tok, r->s->encode,
+	    yyjson_get_str(text), yyjson_get_len(text), &ids) < 0)
+		return -1;
+	for (i = 0; i < ids.n; i++)
+		qwen_json_put(&r->out, ",%s%ld%s%s", quote, (long)ids.id[i],
+		    quote, after);
+	free(ids.id);
+	return 0;
 }
 
 /* ------------------------------------------------------------------ prompts */
 
 /* Adds a list of token ids and strings as token ids. */
 static int
-add_mixed(struct rewriter *rw, yyjson_val *list)
+add_mixed(struct qwen_parser *r, yyjson_val *list)
 {
-	const struct qwen_service *s = rw->r->s;
-	struct qwen_ids ids = { 0 };
-	size_t i, n, k, n_all = 0;
 	yyjson_val *v;
+	size_t i, n;
 
-	qwen_text_str(&rw->t, "[");
+	qwen_json_put(&r->out, ",[");
 	yyjson_arr_foreach(list, i, n, v) {
-		if (!yyjson_is_str(v)) {
-			qwen_json_put(&rw->t, "%s%p", n_all++ > 0 ? "," : "",
-			    v);
-			continue;
-		}
-		if (qwen_parse_encode(rw->refusal, "prompt", s->tok, s->encode,
-		    yyjson_get_str(v), yyjson_get_len(v), &ids) < 0)
+		if (!yyjson_is_str(v))
+			qwen_json_put(&r->out, ",%p", v);
+		else if (add_ids(r, "prompt", v, "", "") < 0)
 			return -1;
-		for (k = 0; k < ids.n; k++)
-			qwen_text_fmt(&rw->t, "%s%ld", n_all++ > 0 ? "," : "",
-			    (long)ids.id[k]);
-		free(ids.id);
-		ids = (struct qwen_ids){ 0 };
 	}
-	qwen_text_str(&rw->t, "]");
+	qwen_text_str(&r->out, "]");
 	return 0;
 }
 
@@ -113,23 +78,19 @@ count_texts(yyjson_val *list)
  * Adds one prompt: a string, token ids, a mixture, or an object with a string.
  */
 static int
-add_one(struct rewriter *rw, yyjson_val *v)
+add_one(struct qwen_parser *r, yyjson_val *v)
 {
 	yyjson_val *text = qwen_parse_get_text(v, "prompt_string");
 
-	if (!yyjson_is_obj(v)) {
-		if (yyjson_is_arr(v) && count_texts(v) > 0)
-			return add_mixed(rw, v);
-		qwen_json_value(&rw->t, v);
-		return 0;
-	}
-	if (text == NULL)
-		return qwen_refuse_field(rw->refusal, "prompt", "an object has "
+	if (yyjson_is_arr(v) && count_texts(v) > 0)
+		return add_mixed(r, v);
+	if (yyjson_is_obj(v) && text == NULL)
+		return qwen_refuse_field(r->refusal, "prompt", "an object has "
 		    "no prompt_string");
 	if (yyjson_arr_size(yyjson_obj_get(v, "multimodal_data")) > 0)
-		return qwen_refuse_field(rw->refusal, "prompt",
+		return qwen_refuse_field(r->refusal, "prompt",
 		    "multimodal_data is not supported (text only)");
-	qwen_json_value(&rw->t, text);
+	qwen_json_put(&r->out, ",%p", text != NULL ? text : v);
 	return 0;
 }
 
@@ -147,25 +108,25 @@ is_many(yyjson_val *list)
 	return n > 0 && count_texts(list) == n;
 }
 
+/* Adds the prompt, or a list of prompts. */
 static int
-add_prompt(struct rewriter *rw)
+add_prompt(struct qwen_parser *r)
 {
-	yyjson_val *prompt = qwen_parse_get(rw->r->body, "prompt"), *v;
+	yyjson_val *prompt = qwen_parse_get(r->body, "prompt"), *v;
 	size_t i, n;
 
 	if (prompt == NULL)
-		return qwen_refuse_invalid(rw->refusal, "prompt", "prompt is "
+		return qwen_refuse_invalid(r->refusal, "prompt", "prompt is "
 		    "missing");
-	qwen_json_put(&rw->t, ",'prompt':");
+	qwen_json_put(&r->out, ",'prompt':");
 	if (!is_many(prompt))
-		return add_one(rw, prompt);
-	qwen_text_str(&rw->t, "[");
+		return add_one(r, prompt);
+	qwen_text_str(&r->out, "[");
 	yyjson_arr_foreach(prompt, i, n, v) {
-		qwen_text_str(&rw->t, i > 0 ? "," : "");
-		if (add_one(rw, v) < 0)
+		if (add_one(r, v) < 0)
 			return -1;
 	}
-	qwen_text_str(&rw->t, "]");
+	qwen_text_str(&r->out, "]");
 	return 0;
 }
 
@@ -173,130 +134,99 @@ add_prompt(struct rewriter *rw)
 
 /* Reads the limit of tokens; negative: no limit; 0: only read the prompt. */
 static int
-add_limit(struct rewriter *rw)
+add_limit(struct qwen_parser *r)
 {
 	char buf[QWEN_NUMBER_SIZE];
-	int rc = number(rw, "n_predict", buf);
+	int rc = qwen_parse_number_of(r->refusal, r->body, "n_predict", buf);
 
 	if (rc == 0)
-		rc = number(rw, "max_tokens", buf);
+		rc = qwen_parse_number_of(r->refusal, r->body, "max_tokens",
+		    buf);
 	if (rc <= 0)
 		return rc;
 	if (strcmp(buf, "0") == 0)
-		rw->r->only_reads = 1;
+		r->only_reads = 1;
 	else if (buf[0] != '-')
-		qwen_json_put(&rw->t, ",'max_tokens':%s", buf);
+		qwen_json_put(&r->out, ",'max_tokens':%s", buf);
 	return 0;
 }
 
 /*
- * Adds a pair of a token id, or string, and its bias; false: never choose it.
+ * Adds pair i of a token id, or string, and its bias; false: never choose it.
  */
 static int
-add_pair(struct rewriter *rw, yyjson_val *pair, size_t *n_all)
+add_pair(struct qwen_parser *r, yyjson_val *pair, size_t i)
 {
 	yyjson_val *what = yyjson_arr_get(pair, 0);
 	yyjson_val *bias = yyjson_arr_get(pair, 1);
-	const struct qwen_service *s = rw->r->s;
-	struct qwen_ids ids = { 0 };
-	char buf[QWEN_NUMBER_SIZE];
-	size_t i;
-	int rc;
+	char id[QWEN_NUMBER_SIZE], after[QWEN_NUMBER_SIZE + 1] = ":-1e30";
 
 	if (yyjson_arr_size(pair) != 2)
-		return qwen_refuse_field(rw->refusal, "logit_bias", "entry %zu "
-		    "is not a pair", *n_all);
-	if (yyjson_is_false(bias))
-		snprintf(buf, sizeof buf, "-1e30");
-	else if (qwen_parse_number(rw->refusal, "logit_bias", bias, buf) < 0)
+		return qwen_refuse_field(r->refusal, "logit_bias", "entry %zu "
+		    "is not a pair", i);
+	if (!yyjson_is_false(bias) && qwen_parse_number(r->refusal,
+	    "logit_bias", bias, after + 1) < 0)
 		return -1;
 	if (yyjson_is_str(what))
-		rc = qwen_parse_encode(rw->refusal, "logit_bias", s->tok,
-		    s->encode, yyjson_get_str(what), yyjson_get_len(what),
-		    &ids);
-	else {
-		char id[QWEN_NUMBER_SIZE];
-
-		if (qwen_parse_number(rw->refusal, "logit_bias", what, id) < 0)
-			return -1;
-		qwen_json_put(&rw->t, "%s'%s':%s", (*n_all)++ > 0 ? "," : "",
-		    id, buf);
-		return 0;
-	}
-	for (i = 0; rc == 0 && i < ids.n; i++)
-		qwen_json_put(&rw->t, "%s'%ld':%s", (*n_all)++ > 0 ? "," : "",
-		    (long)ids.id[i], buf);
-	free(ids.id);
-	return rc;
+		return add_ids(r, "logit_bias", what, "\"", after);
+	if (qwen_parse_number(r->refusal, "logit_bias", what, id) < 0)
+		return -1;
+	qwen_json_put(&r->out, ",'%s'%s", id, after);
+	return 0;
 }
 
 static int
-add_bias(struct rewriter *rw)
+add_bias(struct qwen_parser *r)
 {
-	yyjson_val *v = qwen_parse_get(rw->r->body, "logit_bias"), *pair;
-	size_t i, n, n_all = 0;
+	yyjson_val *v = qwen_parse_get(r->body, "logit_bias"), *pair;
+	size_t i, n;
 
-	if (v == NULL)
-		return 0;
-	qwen_json_put(&rw->t, ",'logit_bias':");
 	if (!yyjson_is_arr(v)) {
-		qwen_json_value(&rw->t, v);
+		qwen_parse_copy(&r->out, r->body, "logit_bias", "logit_bias");
 		return 0;
 	}
-	qwen_text_str(&rw->t, "{");
+	qwen_json_put(&r->out, ",'logit_bias':{");
 	yyjson_arr_foreach(v, i, n, pair) {
-		if (add_pair(rw, pair, &n_all) < 0)
+		if (add_pair(r, pair, i) < 0)
 			return -1;
 	}
-	qwen_text_str(&rw->t, "}");
+	qwen_text_str(&r->out, "}");
 	return 0;
 }
 
 /* Adds fields that get another name, and fields copied unchanged. */
 static int
-add_others(struct rewriter *rw)
+add_others(struct qwen_parser *r)
 {
-	yyjson_val *key, *v, *body = rw->r->body;
 	char buf[QWEN_NUMBER_SIZE];
-	size_t i, n;
 	int rc;
 
-	yyjson_obj_foreach(body, i, n, key, v) {
-		if (!qwen_parse_is_copied(rw->r, &known_fields, key) &&
-		    !yyjson_equals_str(key, "stop") &&
-		    !yyjson_equals_str(key, "return_progress"))
-			continue;
-		qwen_parse_write_key(&rw->t, 1, yyjson_get_str(key),
-		    yyjson_get_len(key));
-		qwen_json_value(&rw->t, v);
-	}
-	if ((rc = number(rw, "n_probs", buf)) > 0 && strcmp(buf, "0") != 0)
-		qwen_json_put(&rw->t, ",'logprobs':%s", buf);
-	if (rc >= 0 && (rc = number(rw, "n_cmpl", buf)) > 0)
-		qwen_json_put(&rw->t, ",'n':%s", buf);
+	qwen_parse_copy_known(r, &known_fields);
+	rc = qwen_parse_number_of(r->refusal, r->body, "n_probs", buf);
+	if (rc > 0 && strcmp(buf, "0") != 0)
+		qwen_json_put(&r->out, ",'logprobs':%s", buf);
+	if (rc >= 0)
+		rc = qwen_parse_number_of(r->refusal, r->body, "n_cmpl", buf);
+	if (rc > 0)
+		qwen_json_put(&r->out, ",'n':%s", buf);
 	return rc;
 }
 
 int
 qwen_parse_llama(struct qwen_parser *r)
 {
-	struct rewriter rw = { .r = r, .refusal = r->refusal };
-	yyjson_val *tokens = qwen_parse_get(r->body, "return_tokens");
-	int streams = yyjson_is_true(qwen_parse_get(r->body, "stream"));
+	int streams = yyjson_is_true(qwen_parse_get(r->body, "stream")), tokens;
 
 	if (qwen_parse_check_fields(r, &known_fields) < 0)
 		return -1;
-	if (tokens != NULL && !yyjson_is_bool(tokens))
-		return qwen_refuse_field(r->refusal, "return_tokens", "is not "
-		    "true or false");
-	r->q->keep_ids = streams || yyjson_is_true(tokens);
-	/* a first field, so that each other field begins with a comma */
-	qwen_json_put(&rw.t, "{'add_generation_prompt':true");
-	if (add_prompt(&rw) < 0 || add_limit(&rw) < 0 || add_bias(&rw) < 0 ||
-	    add_others(&rw) < 0) {
-		qwen_text_fini(&rw.t);
+	tokens = qwen_parse_truth(r->refusal, r->body, "return_tokens", 0);
+	if (tokens < 0)
 		return -1;
-	}
-	qwen_text_str(&rw.t, "}");
-	return qwen_parse_replace_body(r, &rw.t);
+	r->q->keep_ids = streams || tokens;
+	qwen_json_put(&r->out, "{'add_generation_prompt':true");
+	if (add_prompt(r) < 0 || add_limit(r) < 0 || add_bias(r) < 0 ||
+	    add_others(r) < 0)
+		return -1;
+	qwen_text_str(&r->out, "}");
+	return qwen_parse_replace_body(r);
 }

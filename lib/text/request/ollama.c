@@ -31,8 +31,8 @@ add_time(struct qwen_text *t, uint64_t s)
 static void
 add_head(struct qwen_text *t, const struct qwen_request *q, uint64_t created)
 {
-	qwen_json_put(t, "{'model':");
-	qwen_form_model(t, q);
+	qwen_text_str(t, "{");
+	qwen_form_model(t, q->model, q->service->model);
 	add_time(t, created);
 }
 
@@ -61,13 +61,12 @@ static void
 add_call(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b, size_t i)
 {
-	struct qwen_str s = qwen_block_text(a, b, 0);
+	struct qwen_str s = qwen_block_text(a, b, b->n_name);
+	struct qwen_str name = { qwen_block_text(a, b, 0).s, b->n_name };
 
-	qwen_json_put(t, "{'id':'call_%llu_%zu','function':{'index':%zu,"
-	    "'name':", (unsigned long long)a->request->number, i, i);
-	qwen_text_json(t, s.s, b->n_name);
-	qwen_json_put(t, ",'arguments':");
-	qwen_text_add(t, s.s + b->n_name, s.len - b->n_name);
+	qwen_json_put(t, ",{'id':'call_%llu_%zu','function':{'index':%zu,"
+	    "'name':%pS,'arguments':", a->request->number, i, i, &name);
+	qwen_text_add(t, s.s, s.len);
 	qwen_text_str(t, "}}");
 }
 
@@ -79,14 +78,11 @@ static void
 begin_says(struct qwen_text *t, const struct qwen_request *q,
     struct qwen_str said, struct qwen_str thought)
 {
-	int chat = q->form == QWEN_FORM_OLLAMA_CHAT;
-
-	qwen_text_str(t, chat ? ",\"message\":{\"role\":\"assistant\","
-	    "\"content\":" : ",\"response\":");
-	qwen_text_json(t, said.s != NULL ? said.s : "", said.len);
-	if (thought.len > 0) {
+	qwen_json_put(t, q->form == QWEN_FORM_OLLAMA_CHAT ?
+	    ",'message':{'role':'assistant','content':%pS" : ",'response':%pS",
+	    &said);
+	if (thought.len > 0)
 		qwen_json_put(t, ",'thinking':%pS", &thought);
-	}
 }
 
 static void
@@ -111,19 +107,6 @@ ns(double s)
 	return s > 0 ? (unsigned long long)(s * 1e9) : 0;
 }
 
-/* Adds the tokens of prompt and answer, for a request that continues them. */
-static void
-add_context(struct qwen_text *t, const struct qwen_answer *a)
-{
-	size_t i, n = a->prompt->n;
-
-	qwen_json_put(t, ",'context':[");
-	for (i = 0; i < n + a->n; i++)
-		qwen_text_fmt(t, "%s%ld", i > 0 ? "," : "", (long)(i < n ?
-		    a->prompt->id[i] : a->id[i - n]));
-	qwen_text_str(t, "]");
-}
-
 /* Adds the last fields of a body or stream. */
 static void
 add_end(struct qwen_text *t, const struct qwen_request *q)
@@ -132,16 +115,20 @@ add_end(struct qwen_text *t, const struct qwen_request *q)
 
 	qwen_json_put(t, ",'done':true,'done_reason':'%s'", a == NULL ?
 	    q->done_reason : a->finish);
-	if (a == NULL) {
-		qwen_text_str(t, "}");
-		return;
+	if (a != NULL && q->keep_ids) {
+		/* for a request that continues this one */
+		qwen_json_put(t, ",'context':[");
+		qwen_form_ids(t, a->prompt->id, a->prompt->n);
+		qwen_form_ids(t, a->id, a->n);
+		qwen_text_str(t, "]");
 	}
-	if (q->keep_ids)
-		add_context(t, a);
-	qwen_json_put(t, ",'total_duration':%llu,'load_duration':0,"
-	    "'prompt_eval_count':%zu,'prompt_eval_duration':%llu,'eval_count':"
-	    "%zu,'eval_duration':%llu}", ns(q->times.total), q->n_prompt_tokens,
-	    ns(q->times.prompt), a->n, ns(q->times.answer));
+	if (a != NULL)
+		qwen_json_put(t, ",'total_duration':%llu,'load_duration':0,"
+		    "'prompt_eval_count':%zu,'prompt_eval_duration':%llu,"
+		    "'eval_count':%zu,'eval_duration':%llu",
+		    ns(q->times.total), q->n_prompt_tokens,
+		    ns(q->times.prompt), a->n, ns(q->times.answer));
+	qwen_text_str(t, "}");
 }
 
 void
@@ -161,7 +148,8 @@ qwen_ollama_body(const struct qwen_request *q, uint64_t created,
 	for (i = 0; a != NULL && i < a->n_blocks; i++) {
 		if (!is_call(a, &a->block[i]))
 			continue;
-		qwen_text_str(t, n > 0 ? "," : ",\"tool_calls\":[");
+		if (n == 0)
+			qwen_json_put(t, ",'tool_calls':[");
 		add_call(t, a, &a->block[i], n++);
 	}
 	qwen_text_str(t, n > 0 ? "]" : "");
@@ -177,17 +165,6 @@ qwen_ollama_error(struct qwen_text *t, const char *message)
 	qwen_json_put(t, "{'error':'%s'}", message);
 }
 
-static void
-add_vector(struct qwen_text *t, const float *v, size_t n)
-{
-	size_t i;
-
-	qwen_text_str(t, "[");
-	for (i = 0; i < n; i++)
-		qwen_text_fmt(t, "%s%.9g", i > 0 ? "," : "", (double)v[i]);
-	qwen_text_str(t, "]");
-}
-
 void
 qwen_ollama_embed_body(const struct qwen_embeddings_request *q,
     const char *model, const float *vectors, size_t n_embd, int old,
@@ -201,66 +178,61 @@ qwen_ollama_embed_body(const struct qwen_embeddings_request *q,
 	}
 	if (old) {
 		qwen_json_put(t, "{'embedding':");
-		add_vector(t, vectors, q->n > 0 ? n_embd : 0);
+		qwen_form_vector(t, vectors, q->n > 0 ? n_embd : 0);
 		qwen_text_str(t, "}");
 		return;
 	}
-	qwen_json_put(t, "{'model':");
-	if (q->model != NULL)
-		qwen_text_str(t, q->model);
-	else
-		qwen_text_json(t, model, strlen(model));
+	qwen_text_str(t, "{");
+	qwen_form_model(t, q->model, model);
 	qwen_json_put(t, ",'embeddings':[");
-	for (i = 0; i < q->n; i++) {
-		qwen_text_str(t, i > 0 ? "," : "");
-		add_vector(t, vectors + i * n_embd, n_embd);
-	}
+	for (i = 0; i < q->n; i++)
+		qwen_form_vector(t, vectors + i * n_embd, n_embd);
 	qwen_json_put(t, "],'total_duration':%llu,'load_duration':0,"
 	    "'prompt_eval_count':%zu}", ns(seconds), q->n_tokens);
 }
 
 /* ------------------------------------------------------------------- events */
 
+/* Begins a line with what is new in a block; without a block, with nothing. */
+static void
+add_line(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
+    struct qwen_text *t)
+{
+	struct qwen_str said = { "", 0 }, thought = { "", 0 };
+	const struct qwen_block *b = p != NULL ? p->block : NULL;
+
+	if (b != NULL && b->kind != QWEN_BLOCK_CALL)
+		*(b->kind == QWEN_BLOCK_TEXT ? &said : &thought) =
+		    qwen_block_text(p->a, b, p->sent->at);
+	add_head(t, s->q, s->created);
+	begin_says(t, s->q, said, thought);
+	if (b != NULL && b->kind == QWEN_BLOCK_CALL) {
+		qwen_json_put(t, ",'tool_calls':[");
+		add_call(t, p->a, b, p->sent->n_calls++);
+		qwen_text_str(t, "]");
+	}
+	end_says(t, s->q);
+	if (p != NULL)
+		add_logprobs(t, p->a, &p->sent->lp[0]);
+}
+
 static void
 on_more(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
     struct qwen_text *t)
 {
-	struct qwen_str more = qwen_block_text(p->a, p->block, p->sent->at);
-	static const struct qwen_str none = { "", 0 };
-	enum qwen_block_kind kind = p->block->kind;
-
-	if (kind == QWEN_BLOCK_CALL && !is_call(p->a, p->block))
+	if (p->block->kind == QWEN_BLOCK_CALL && !is_call(p->a, p->block))
 		return;
-	add_head(t, s->q, s->created);
-	begin_says(t, s->q, kind == QWEN_BLOCK_TEXT ? more : none,
-	    kind == QWEN_BLOCK_REASONING ? more : none);
-	if (kind == QWEN_BLOCK_CALL) {
-		qwen_json_put(t, ",'tool_calls':[");
-		add_call(t, p->a, p->block, p->sent->n_calls++);
-		qwen_text_str(t, "]");
-	}
-	end_says(t, s->q);
-	add_logprobs(t, p->a, &p->sent->lp[0]);
+	add_line(s, p, t);
 	qwen_json_put(t, ",'done':false}\n");
-}
-
-/* Begins a line with an empty content. */
-static void
-begin_nothing(struct qwen_answer_stream *s, struct qwen_text *t)
-{
-	static const struct qwen_str none = { "", 0 };
-
-	add_head(t, s->q, s->created);
-	begin_says(t, s->q, none, none);
-	end_says(t, s->q);
 }
 
 static void
 on_finish(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
     struct qwen_text *t)
 {
-	begin_nothing(s, t);
-	add_logprobs(t, p->a, &p->sent->lp[0]);
+	struct qwen_answer_cursor end = { p->a, p->sent, NULL };
+
+	add_line(s, &end, t);
 	add_end(t, s->q);
 	qwen_text_str(t, "\n");
 }
@@ -279,7 +251,7 @@ on_end(struct qwen_answer_stream *s, struct qwen_text *t)
 static void
 on_idle(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	begin_nothing(s, t);
+	add_line(s, NULL, t);
 	qwen_json_put(t, ",'done':false}\n");
 }
 

@@ -14,9 +14,9 @@ qwen_openai_usage(struct qwen_text *t, const struct qwen_request *q)
 {
 	size_t i, thought = 0, n = qwen_answers_tokens(q);
 
-	qwen_json_put(t, "'usage':{'prompt_tokens':%zu,'completion_tokens':%zu,"
-	    "'total_tokens':%zu", q->n_prompt_tokens, n, q->n_prompt_tokens +
-	    n);
+	qwen_json_put(t, ",'usage':{'prompt_tokens':%zu,'completion_tokens':"
+	    "%zu,'total_tokens':%zu", q->n_prompt_tokens, n,
+	    q->n_prompt_tokens + n);
 	for (i = 0; i < q->n_answers; i++)
 		thought += q->answer[i].n_thought;
 	if (q->has_cached)
@@ -30,60 +30,63 @@ void
 qwen_openai_seed(struct qwen_text *t, const struct qwen_request *q)
 {
 	if (q->seed_drawn)
-		qwen_json_put(t, "'seed':%llu,", (unsigned long long)q->seed);
+		qwen_json_put(t, ",'seed':%llu", q->seed);
 }
 
-/* Appends the rest of a list after byte *sent. */
+/* Appends a list after its key: what follows byte *sent. */
 static void
-add_list(struct qwen_text *t, const char *before, const struct qwen_text *list,
+add_list(struct qwen_text *t, const char *key, const struct qwen_text *list,
     size_t *sent)
 {
-	qwen_text_str(t, before);
+	qwen_json_put(t, ",'%s':[", key);
 	qwen_form_list(t, list, sent);
+	qwen_text_str(t, "]");
 }
 
 /* Appends the log-probabilities not sent so far. */
 static void
 add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t sent[4])
 {
-	const struct qwen_request *q = a->request;
+	enum qwen_form form = a->request->form;
 
-	if (q->form == QWEN_FORM_PLAIN) {
-		add_list(t, ",\"logprobs\":[", &a->logprobs, &sent[0]);
-		qwen_text_str(t, "]");
-	} else if (q->form == QWEN_FORM_CHAT) {
-		add_list(t, ",\"logprobs\":{\"content\":[", &a->logprobs,
-		    &sent[0]);
-		qwen_text_str(t, "]}");
-	} else {
-		add_list(t, ",\"logprobs\":{\"tokens\":[", &a->lp_tokens,
-		    &sent[0]);
-		add_list(t, "],\"token_logprobs\":[", &a->logprobs, &sent[1]);
-		add_list(t, "],\"top_logprobs\":[", &a->lp_top, &sent[2]);
-		add_list(t, "],\"text_offset\":[", &a->lp_offset, &sent[3]);
-		qwen_text_str(t, "]}");
+	if (form == QWEN_FORM_PLAIN) {
+		add_list(t, "logprobs", &a->logprobs, &sent[0]);
+		return;
 	}
+	qwen_json_put(t, ",'logprobs':{");
+	if (form == QWEN_FORM_CHAT)
+		add_list(t, "content", &a->logprobs, &sent[0]);
+	else {
+		add_list(t, "tokens", &a->lp_tokens, &sent[0]);
+		add_list(t, "token_logprobs", &a->logprobs, &sent[1]);
+		add_list(t, "top_logprobs", &a->lp_top, &sent[2]);
+		add_list(t, "text_offset", &a->lp_offset, &sent[3]);
+	}
+	qwen_text_str(t, "}");
 }
 
-/* Adds a call; in this API its arguments are a string of JSON. */
+/*
+ * Adds call i; its fields after the index, which only a stream has.  In this
+ * API its arguments are a string of JSON.
+ */
 static void
 add_call(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b, size_t i)
 {
-	struct qwen_str s = qwen_block_text(a, b, 0);
+	struct qwen_str arguments = qwen_block_text(a, b, b->n_name);
+	struct qwen_str name = { qwen_block_text(a, b, 0).s, b->n_name };
 	int custom = qwen_block_alias(a, b) != NULL;
+	const char *type = custom ? "custom" : "function";
 
 	/* a result has the same ids whenever it is written */
-	qwen_json_put(t, "'id':'call_%llu_%zu_%zu','type':'%s','%s':{'name':",
-	    (unsigned long long)a->request->number, (size_t)(a -
-	    a->request->answer), i, custom ? "custom" : "function", custom ?
-	    "custom" : "function");
-	qwen_text_json(t, s.s, b->n_name);
-	qwen_text_str(t, custom ? ",\"input\":" : ",\"arguments\":");
-	if (custom)
+	qwen_json_put(t, ",'id':'call_%llu_%zu_%zu','type':'%s','%s':{'name':"
+	    "%pS", a->request->number, (size_t)(a - a->request->answer), i,
+	    type, type, &name);
+	if (custom) {
+		qwen_json_put(t, ",'input':");
 		qwen_block_input(t, a, b);
-	else
-		qwen_text_json(t, s.s + b->n_name, s.len - b->n_name);
+	} else
+		qwen_json_put(t, ",'arguments':%pS", &arguments);
 	qwen_text_str(t, "}}");
 }
 
@@ -98,7 +101,7 @@ add_calls(struct qwen_text *t, const struct qwen_answer *a)
 	for (i = 0; i < a->n_blocks; i++) {
 		if (a->block[i].kind != QWEN_BLOCK_CALL)
 			continue;
-		qwen_text_str(t, n > 0 ? ",{" : "{");
+		qwen_json_put(t, ",{");
 		add_call(t, a, &a->block[i], n++);
 	}
 	qwen_text_str(t, "]");
@@ -125,14 +128,12 @@ qwen_openai_answer(struct qwen_text *t, const struct qwen_answer *a)
 	int chat = q->form == QWEN_FORM_CHAT;
 	size_t sent[4] = { 0 };
 
-	qwen_json_put(t, "%s%pT", chat ? "\"message\":{\"role\":\"assistant\","
-	    "\"content\":" : "\"text\":", &a->text);
-	if (a->reasoning.n > 0) {
+	qwen_json_put(t, chat ? ",'message':{'role':'assistant','content':%pT" :
+	    ",'text':%pT", &a->text);
+	if (a->reasoning.n > 0)
 		qwen_json_put(t, ",'reasoning_content':%pT", &a->reasoning);
-	}
 	add_calls(t, a);
-	if (chat)
-		qwen_text_str(t, "}");
+	qwen_text_str(t, chat ? "}" : "");
 	if (q->logprobs)
 		add_logprobs(t, a, sent);
 	else if (q->form != QWEN_FORM_PLAIN)
@@ -145,28 +146,38 @@ qwen_openai_choices(struct qwen_text *t, const struct qwen_request *q)
 {
 	size_t i;
 
-	qwen_json_put(t, "'choices':[");
+	qwen_json_put(t, ",'choices':[");
 	for (i = 0; i < q->n_answers; i++) {
-		qwen_json_put(t, "%s{'index':%zu,", i > 0 ? "," : "", i);
+		qwen_json_put(t, ",{'index':%zu", i);
 		qwen_openai_answer(t, &q->answer[i]);
 		qwen_text_str(t, "}");
 	}
-	qwen_text_str(t, "],");
+	qwen_text_str(t, "]");
 }
 
-/* {"id": ..., "model": ..., of a body or a chunk */
+/* {"id": ..., "model": ... of a body or a chunk */
 static void
 add_head(struct qwen_text *t, const struct qwen_request *q, uint64_t created,
     int is_part)
 {
 	int chat = q->form == QWEN_FORM_CHAT;
 
-	qwen_json_put(t, "{'id':'%s-%llu','object':'%s%s','created':%llu,"
-	    "'model':", chat ? "chatcmpl" : "cmpl", (unsigned long
-	    long)q->number, chat ? "chat.completion" : "text_completion", chat
-	    && is_part ? ".chunk" : "", (unsigned long long)created);
-	qwen_form_model(t, q);
-	qwen_text_str(t, ",");
+	qwen_json_put(t, "{'id':'%s-%llu','object':'%s%s','created':%llu",
+	    chat ? "chatcmpl" : "cmpl", q->number,
+	    chat ? "chat.completion" : "text_completion",
+	    chat && is_part ? ".chunk" : "", (unsigned long long)created);
+	qwen_form_model(t, q->model, q->service->model);
+}
+
+/* Adds the fields after the choices, and ends a body or the last chunk. */
+static void
+add_end(struct qwen_text *t, const struct qwen_request *q)
+{
+	qwen_openai_seed(t, q);
+	qwen_openai_usage(t, q);
+	if (q->times.known)
+		qwen_llama_timings(t, q);
+	qwen_text_str(t, "}");
 }
 
 void
@@ -175,48 +186,30 @@ qwen_openai_body(const struct qwen_request *q, uint64_t created,
 {
 	add_head(t, q, created, 0);
 	qwen_openai_choices(t, q);
-	qwen_openai_seed(t, q);
-	qwen_openai_usage(t, q);
-	if (q->times.known)
-		qwen_llama_timings(t, q);
-	qwen_text_str(t, "}");
+	add_end(t, q);
 }
 
 /* ------------------------------------------------------------------- errors */
-
-/* Adds a string, or null. */
-static void
-add_word(struct qwen_text *t, const char *s)
-{
-	if (s != NULL)
-		qwen_text_json(t, s, strlen(s));
-	else
-		qwen_text_str(t, "null");
-}
 
 void
 qwen_openai_error(struct qwen_text *t, int status, const char *code,
     const char *param, const char *message)
 {
-	qwen_json_put(t, "'error':{'message':");
-	add_word(t, message);
-	qwen_json_put(t, ",'type':'%s','param':", status >= 500 ? "server_error"
-	    : status == 429 ? "rate_limit_error" : "invalid_request_error");
-	add_word(t, param);
-	qwen_json_put(t, ",'code':");
-	add_word(t, code);
-	qwen_text_str(t, "}");
+	qwen_json_put(t, ",'error':{'message':'%s','type':'%s','param':'%s',"
+	    "'code':'%s'}", message, status >= 500 ? "server_error" :
+	    status == 429 ? "rate_limit_error" : "invalid_request_error",
+	    param, code);
 }
 
 /* ------------------------------------------------------------------- events */
 
-/* data: {"id": ..., "choices": [{"index": ..., */
+/* data: {"id": ..., "choices": [{"index": ... */
 static void
 begin_choice(struct qwen_text *t, const struct qwen_answer_stream *s, size_t i)
 {
 	qwen_text_str(t, "data: ");
 	add_head(t, s->q, s->created, 1);
-	qwen_json_put(t, "'choices':[{'index':%zu,", i);
+	qwen_json_put(t, ",'choices':[{'index':%zu", i);
 }
 
 /*
@@ -240,20 +233,25 @@ end_choice(struct qwen_text *t, const struct qwen_answer_stream *s,
 	else
 		qwen_json_put(t, ",'finish_reason':null");
 	qwen_text_str(t, "}]");
-	if (ends && s->q->seed_drawn)
-		qwen_json_put(t, ",'seed':%llu", (unsigned long
-		    long)s->q->seed);
+	if (ends)
+		qwen_openai_seed(t, s->q);
 	if (s->q->include_usage)
 		qwen_json_put(t, ",'usage':null");
 	else if (ends && s->q->times.known && s->n_ended == s->q->n_answers)
 		qwen_llama_timings(t, s->q);
+}
+
+static void
+end_event(struct qwen_text *t)
+{
 	qwen_text_str(t, "}\n\n");
 }
 
-static size_t
-number_of(const struct qwen_answer_cursor *p)
+static void
+add_nothing(struct qwen_text *t, const struct qwen_answer_stream *s)
 {
-	return (size_t)(p->a - p->a->request->answer);
+	qwen_json_put(t, s->q->form == QWEN_FORM_CHAT ? ",'delta':{}" :
+	    ",'text':''");
 }
 
 static void
@@ -263,8 +261,9 @@ on_begin(struct qwen_answer_stream *s, struct qwen_text *t)
 
 	for (i = 0; s->q->form == QWEN_FORM_CHAT && i < s->q->n_answers; i++) {
 		begin_choice(t, s, i);
-		qwen_json_put(t, "'delta':{'role':'assistant','content':''}");
+		qwen_json_put(t, ",'delta':{'role':'assistant','content':''}");
 		end_choice(t, s, NULL, 0);
+		end_event(t);
 	}
 }
 
@@ -273,32 +272,30 @@ on_more(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
     struct qwen_text *t)
 {
 	struct qwen_str more = qwen_block_text(p->a, p->block, p->sent->at);
-	int chat = s->q->form == QWEN_FORM_CHAT;
-	size_t i = p->sent->n_calls;
 
-	begin_choice(t, s, number_of(p));
+	begin_choice(t, s, qwen_answer_number(p->a));
 	if (p->block->kind == QWEN_BLOCK_CALL) {
-		qwen_json_put(t, "'delta':{'tool_calls':[{'index':%zu,", i);
-		add_call(t, p->a, p->block, i);
+		qwen_json_put(t, ",'delta':{'tool_calls':[{'index':%zu",
+		    p->sent->n_calls);
+		add_call(t, p->a, p->block, p->sent->n_calls++);
 		qwen_text_str(t, "]}");
-		p->sent->n_calls++;
-	} else {
-		qwen_json_put(t, "%s%pS%s", !chat ? "\"text\":" : p->block->kind
-		    == QWEN_BLOCK_REASONING ?
-		    "\"delta\":{\"reasoning_content\":" :
-		    "\"delta\":{\"content\":", &more, chat ? "}" : "");
-	}
+	} else
+		qwen_json_put(t, s->q->form != QWEN_FORM_CHAT ? ",'text':%pS" :
+		    p->block->kind == QWEN_BLOCK_REASONING ?
+		    ",'delta':{'reasoning_content':%pS}" :
+		    ",'delta':{'content':%pS}", &more);
 	end_choice(t, s, p, 0);
+	end_event(t);
 }
 
 static void
 on_finish(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
     struct qwen_text *t)
 {
-	begin_choice(t, s, number_of(p));
-	qwen_text_str(t, s->q->form == QWEN_FORM_CHAT ? "\"delta\":{}" :
-	    "\"text\":\"\"");
+	begin_choice(t, s, qwen_answer_number(p->a));
+	add_nothing(t, s);
 	end_choice(t, s, p, 1);
+	end_event(t);
 }
 
 static void
@@ -306,19 +303,14 @@ on_end(struct qwen_answer_stream *s, struct qwen_text *t)
 {
 	const struct qwen_request *q = s->q;
 
-	if (q->refusal.err.code != 0) {
-		qwen_text_str(t, "data: ");
-		qwen_request_body(q, s->created, t);
-		qwen_text_str(t, "\n\n");
-	} else if (q->include_usage) {
+	if (q->refusal.err.code != 0)
+		qwen_form_error_event(s, "", t);
+	else if (q->include_usage) {
 		qwen_text_str(t, "data: ");
 		add_head(t, q, s->created, 1);
-		qwen_json_put(t, "'choices':[],");
-		qwen_openai_seed(t, q);
-		qwen_openai_usage(t, q);
-		if (q->times.known)
-			qwen_llama_timings(t, q);
-		qwen_text_str(t, "}\n\n");
+		qwen_json_put(t, ",'choices':[]");
+		add_end(t, q);
+		qwen_text_str(t, "\n\n");
 	}
 	qwen_text_str(t, "data: [DONE]\n\n");
 }
@@ -329,12 +321,10 @@ on_progress(struct qwen_answer_stream *s, const struct qwen_progress *p,
     struct qwen_text *t)
 {
 	begin_choice(t, s, 0);
-	qwen_json_put(t, "%s,'logprobs':null,'finish_reason':null}]", s->q->form
-	    == QWEN_FORM_CHAT ? "\"delta\":{}" : "\"text\":\"\"");
-	if (s->q->include_usage)
-		qwen_json_put(t, ",'usage':null");
+	add_nothing(t, s);
+	end_choice(t, s, NULL, 0);
 	qwen_llama_progress(t, p);
-	qwen_text_str(t, "}\n\n");
+	end_event(t);
 }
 
 const struct qwen_form_events qwen_openai_events = {

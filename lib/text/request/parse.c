@@ -69,14 +69,30 @@ read_envelope(struct qwen_parser *r, yyjson_val *root)
 static int
 replace_parts(struct qwen_parser *r)
 {
-	struct qwen_text t = { 0 };
-
-	if (qwen_parse_replace_parts(&t, r->body, r->s->placeholder) > 0 ||
-	    t.failed)
-		return qwen_parse_replace_body(r, &t);
-	qwen_text_fini(&t);
+	if (qwen_parse_replace_parts(&r->out, r->body, r->s->placeholder) > 0 ||
+	    r->out.failed)
+		return qwen_parse_replace_body(r);
+	qwen_text_fini(&r->out);
 	return 0;
 }
+
+/*
+ * What rewrites bodies of a form as those of OpenAI's chats, and the names of
+ * their fields; NULL: the form is one of OpenAI's.
+ */
+static const struct {
+	int			(*read)(struct qwen_parser *r);
+	const char *const	*names;
+} forms[] = {
+	[QWEN_FORM_RESPONSES] = { qwen_parse_responses, qwen_responses_names },
+	[QWEN_FORM_COMPACT] = { qwen_parse_responses, qwen_responses_names },
+	[QWEN_FORM_MESSAGES] = { qwen_parse_anthropic, qwen_anthropic_names },
+	[QWEN_FORM_OLLAMA_CHAT] = { qwen_parse_ollama, qwen_ollama_names },
+	[QWEN_FORM_OLLAMA_GENERATE] = { qwen_parse_ollama, qwen_ollama_names },
+	[QWEN_FORM_OLLAMA_RAW] = { qwen_parse_ollama, qwen_ollama_names },
+	[QWEN_FORM_LLAMA] = { qwen_parse_llama, qwen_llama_names },
+	[QWEN_FORM_INFILL] = { qwen_parse_infill, NULL },
+};
 
 /* Parses the body in the request's form. */
 static int
@@ -91,12 +107,7 @@ read_body(struct qwen_parser *r)
 	if (r->s->placeholder != NULL && form != QWEN_FORM_COMPLETION &&
 	    replace_parts(r) < 0)
 		return -1;
-	rc = form == QWEN_FORM_MESSAGES ? qwen_parse_anthropic(r) :
-	    form == QWEN_FORM_RESPONSES || form == QWEN_FORM_COMPACT ?
-	    qwen_parse_responses(r) :
-	    qwen_form_is_ollama(form) ? qwen_parse_ollama(r) :
-	    form == QWEN_FORM_LLAMA ? qwen_parse_llama(r) :
-	    form == QWEN_FORM_INFILL ? qwen_parse_infill(r) :
+	rc = forms[form].read != NULL ? forms[form].read(r) :
 	    qwen_parse_check_fields(r, NULL);
 	if (rc == 0 && (form == QWEN_FORM_PLAIN || form == QWEN_FORM_CHAT))
 		rc = qwen_parse_custom_tools(r);
@@ -107,14 +118,7 @@ read_body(struct qwen_parser *r)
 		rc = qwen_parse_prompt(r);
 	if (r->only_reads)
 		r->q->max = 0;
-	if (form == QWEN_FORM_MESSAGES)
-		qwen_refusal_rename_anthropic(r->refusal);
-	else if (form == QWEN_FORM_RESPONSES || form == QWEN_FORM_COMPACT)
-		qwen_refusal_rename_responses(r->refusal);
-	else if (qwen_form_is_ollama(form))
-		qwen_refusal_rename_ollama(r->refusal);
-	else if (form == QWEN_FORM_LLAMA)
-		qwen_refusal_rename_llama(r->refusal);
+	qwen_refusal_rename(r->refusal, forms[form].names);
 	return rc;
 }
 
@@ -140,6 +144,7 @@ parse(struct qwen_request **out, const struct qwen_service *s,
 		q->form = QWEN_FORM_COMPLETION;
 	yyjson_doc_free(r.doc);
 	yyjson_doc_free(r.allowed);
+	qwen_text_fini(&r.out);
 	free(r.before.id);
 	if (q->refusal.err.code != QWEN_ENOMEM)
 		return 0;

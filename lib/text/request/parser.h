@@ -20,12 +20,11 @@ int qwen_refuse_field(struct qwen_refusal *refusal, const char *key,
 	qwen_refuse(refusal, "invalid_request", __VA_ARGS__)
 
 /*
- * If the refusal is for the field names[i][0], renames the field to
- * names[i][1], in the message too: the name that the client's API has for our
- * field.
+ * Replaces our name of the refused field by the one that the client's API has
+ * for it, in the message too. names has our name, theirs, ... up to NULL.
  */
 void qwen_refusal_rename(struct qwen_refusal *refusal,
-    const char *const names[][2], size_t n);
+    const char *const *names);
 
 /* ---- common.c: for all kinds of requests; -1: refused, or out of memory */
 
@@ -61,20 +60,41 @@ yyjson_val *qwen_parse_get(yyjson_val *object, const char *key);
 yyjson_val *qwen_parse_get_text(yyjson_val *object, const char *key);
 int qwen_parse_has_type(yyjson_val *object, const char *type);
 
+/* The bytes of a string; s is NULL for other values and for NULL. */
+struct qwen_str qwen_parse_str(yyjson_val *v);
+
+/*
+ * Read a field; -1: refused. qwen_parse_string sets *out to a string.
+ * qwen_parse_truth returns 1 for true and 0 for false.  qwen_parse_number_of
+ * writes a number as qwen_parse_number does, and returns 1.  qwen_parse_whole
+ * reads a whole number from min to max, and returns 1.  If the field is absent
+ * or null, they return 0 (qwen_parse_truth: usual), and *out is unchanged.
+ */
+int qwen_parse_string(struct qwen_refusal *refusal, yyjson_val *object,
+    const char *key, struct qwen_str *out);
+int qwen_parse_truth(struct qwen_refusal *refusal, yyjson_val *object,
+    const char *key, int usual);
+int qwen_parse_number_of(struct qwen_refusal *refusal, yyjson_val *object,
+    const char *key, char out[QWEN_NUMBER_SIZE]);
+int qwen_parse_whole(struct qwen_refusal *refusal, yyjson_val *object,
+    const char *key, int64_t min, int64_t max, int64_t *out);
+
 /* Writes a value as JSON to *out; the caller frees it. */
 int qwen_parse_to_json(struct qwen_refusal *refusal, yyjson_val *v, char **out,
     size_t *n);
 
-/*
- * Append to t: a value as JSON; or the key of field i and a colon, after "{"
- * for field 0, else after a comma.
- */
-void qwen_parse_write_value(struct qwen_text *t, yyjson_val *v);
-void qwen_parse_write_key(struct qwen_text *t, size_t i, const char *key,
-    size_t n);
+/* Appends a field of an object to t under the name as, unless it is absent. */
+void qwen_parse_copy(struct qwen_text *t, yyjson_val *object, const char *key,
+    const char *as);
 
-/* Replaces the document of r by t, a JSON object, and parses it; frees t. */
-int qwen_parse_replace_body(struct qwen_parser *r, struct qwen_text *t);
+/* Moves the text t to *to, a field of the request; or frees it: no memory. */
+int qwen_parse_keep_text(struct qwen_parser *r, struct qwen_text *t, char **to);
+
+/* Returns -1 if memory ran out for the request, else 0. */
+int qwen_refusal_oom(const struct qwen_refusal *refusal, struct qwen_err *err);
+
+/* Parses r->out, a JSON object, as the new document of r; empties r->out. */
+int qwen_parse_replace_body(struct qwen_parser *r);
 
 /*
  * Copies the id of a request to *out as JSON.  An id is a string or, if numbers
@@ -127,6 +147,10 @@ struct qwen_parser {
 	struct qwen_refusal	*refusal;	/* of q */
 	yyjson_doc		*doc;
 	yyjson_val		*body;	/* in doc */
+	struct qwen_text	 out;	/* a new body, while it is written */
+	const struct qwen_parts	*parts;	/* of the API, for content.c */
+	size_t			 at;	/* number of the message that is read,
+					   from 1 */
 	yyjson_val		*tools;	/* that the model may call, in body or
 					   allowed; NULL: none */
 	yyjson_doc		*allowed;	/* document of tools, if
@@ -134,8 +158,8 @@ struct qwen_parser {
 						   some; or NULL */
 	const char		*grammar_field;	/* name of the field that
 						   set the grammar, or NULL */
-	yyjson_val		*suffix;	/* JSON text after the gap to
-						   fill, or NULL */
+	struct qwen_str		 suffix;	/* text after the gap to fill,
+						   in doc; s NULL: no gap */
 	struct qwen_text	*text;	/* where to write the text of a chat's
 					   prompt, or NULL */
 	struct qwen_ids		 before;	/* tokens in front of the
@@ -150,7 +174,7 @@ int qwen_parse_request(struct qwen_request **out, const struct qwen_service *s,
     enum qwen_form form, const char *json, size_t n, struct qwen_text *text,
     struct qwen_err *err);
 
-/* system.c: write a message for the template */
+/* system.c: append a message for the template to a list */
 void qwen_parse_write_message(const struct qwen_service *s, struct qwen_text *t,
     yyjson_val *m);
 
@@ -179,33 +203,31 @@ int qwen_parse_add_document(struct qwen_rank_request *q,
 /* How a request may use a field. */
 enum qwen_field_use {
 	QWEN_FIELD_USED,	/* used by the request parser */
+	QWEN_FIELD_COPIED,	/* used; copied unchanged into a chat of
+				   OpenAI's form */
 	QWEN_FIELD_IGNORED,	/* known; no answer depends on it */
 	QWEN_FIELD_REFUSED,	/* not supported, unless its value asks for
 				   nothing */
-	QWEN_FIELD_ALIAS,	/* the name that another API has for the field
-				   in ours */
-	QWEN_FIELD_COPIED,	/* used; copied unchanged into a chat of
-				   OpenAI's form */
+	QWEN_FIELD_ABOVE,	/* refused, except for numbers up to the next
+				   word */
+	QWEN_FIELD_ALIAS,	/* the name that another API has for our field,
+				   the next word */
+	QWEN_FIELD_USES,
+	QWEN_FIELD_UNKNOWN = QWEN_FIELD_USES
 };
 
-struct qwen_field {
-	const char		*name;
-	enum qwen_field_use	 use;
-	const char		*hint;	/* of ALIAS: our name; of REFUSED: a
-					   number (or NULL); values up to it ask
-					   for nothing */
-};
-
+/* The fields that may occur, by their use: words up to NULL, or NULL: none. */
 struct qwen_fields {
-	const struct qwen_field *row;	/* sorted by strcmp() */
-	size_t			 n;
+	const char *const *words[QWEN_FIELD_USES];
 };
+#define QWEN_WORDS(...) (const char *const[]){ __VA_ARGS__, NULL }
 
 /*
  * known_fields.c: look for unknown and unsupported fields in the body (table
  * NULL: a body of OpenAI's form); in an object inside the body; in the envelope
  * of a batch line. qwen_parse_is_copied returns 1 if a field is copied
- * unchanged into a body of OpenAI's form.
+ * unchanged into a body of OpenAI's form; qwen_parse_copy_known appends all
+ * such fields of the body to r->out.
  */
 int qwen_parse_check_fields(struct qwen_parser *r,
     const struct qwen_fields *table);
@@ -213,6 +235,8 @@ int qwen_parse_check_object(struct qwen_parser *r,
     const struct qwen_fields *table, yyjson_val *object);
 int qwen_parse_is_copied(const struct qwen_parser *r,
     const struct qwen_fields *table, yyjson_val *key);
+void qwen_parse_copy_known(struct qwen_parser *r,
+    const struct qwen_fields *table);
 int qwen_parse_check_envelope(struct qwen_parser *r, yyjson_val *root);
 
 /*
@@ -241,26 +265,79 @@ int qwen_parse_check_body(struct qwen_refusal *refusal,
 /*
  * anthropic_in.c, responses_in.c, ollama_in.c, llama_in.c: check the fields of
  * the body and rewrite the body in the form of OpenAI's chats (or completions);
- * it becomes the document of r.  The rename functions put the request's own
- * field names into the refusal.
+ * it becomes the document of r.
  */
 int qwen_parse_anthropic(struct qwen_parser *r);
-/* anthropic_tools.c: append the fields "tools" and "tool_choice" to t */
-int qwen_parse_anthropic_tools(struct qwen_parser *r, struct qwen_text *t);
-void qwen_refusal_rename_anthropic(struct qwen_refusal *refusal);
 int qwen_parse_responses(struct qwen_parser *r);
-/*
- * responses_items.c: appends the field "messages" to t, made from instructions,
- * input and the previous response.  Appends tools found in the input to more, a
- * JSON list without its closing bracket.
- */
-int qwen_parse_items(struct qwen_parser *r, struct qwen_text *t,
-    struct qwen_text *more);
-void qwen_refusal_rename_responses(struct qwen_refusal *refusal);
 int qwen_parse_ollama(struct qwen_parser *r);
-void qwen_refusal_rename_ollama(struct qwen_refusal *refusal);
 int qwen_parse_llama(struct qwen_parser *r);
-void qwen_refusal_rename_llama(struct qwen_refusal *refusal);
+/* Names of their fields, for qwen_refusal_rename. */
+extern const char *const qwen_anthropic_names[], *const qwen_responses_names[],
+    *const qwen_ollama_names[], *const qwen_llama_names[];
+
+/* anthropic_tools.c: appends the fields "tools" and "tool_choice" to r->out */
+int qwen_parse_anthropic_tools(struct qwen_parser *r);
+/*
+ * responses_items.c: appends the field "messages" to r->out, made from
+ * instructions, input and the previous response.  Appends tools found in the
+ * input to more, a JSON list without its closing bracket.
+ */
+int qwen_parse_items(struct qwen_parser *r, struct qwen_text *more);
+
+/*
+ * content.c: messages of APIs that have parts of content with types of their
+ * own; all is appended to r->out.
+ */
+struct qwen_parts {
+	const char		*item, *part;	/* the words for a message and
+						   a part */
+	const char		*param, *param0; /* the fields that have the
+						   messages; and message 0, */
+	const char		*item0;		/* and the word for it */
+	const char		*only;		/* "(text only)", for parts;
+						   for messages; or "" */
+	const char *const	*texts;		/* type of a part with a text,
+						   field of the text, ... NULL */
+	const char *const	*hosted;	/* types of tools that only the
+						   API's own servers have, or
+						   that only they can read */
+	const char		*hosted_end;	/* end of more such types */
+};
+
+/* Refuse message r->at for a reason; or for its part (or what) of a type. */
+int qwen_refuse_item(struct qwen_parser *r, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+int qwen_refuse_type(struct qwen_parser *r, const char *what, yyjson_val *part);
+
+/* Returns the text of a part, or NULL after a refusal. */
+yyjson_val *qwen_parse_part_text(struct qwen_parser *r, yyjson_val *part);
+
+/* Appends a part with text to a list. */
+int qwen_parse_add_part(struct qwen_parser *r, yyjson_val *part);
+
+/* Append a message, from the content: a string or a list of parts. */
+int qwen_parse_add_message(struct qwen_parser *r, const char *role,
+    yyjson_val *content);
+
+/* Appends the result of a tool; content NULL: an empty one. */
+int qwen_parse_add_result(struct qwen_parser *r, yyjson_val *id,
+    yyjson_val *content);
+
+/*
+ * Appends a call to t, up to its arguments; the caller appends these and "}}".
+ * id may be NULL.
+ */
+void qwen_parse_begin_call(struct qwen_text *t, yyjson_val *id,
+    struct qwen_str name);
+
+/*
+ * Returns 1 for the type of a hosted tool: the conversation can be understood
+ * without it.
+ */
+int qwen_parse_is_hosted(const struct qwen_parser *r, yyjson_val *part);
+
+/* The field "response_format" for a schema. */
+void qwen_parse_add_schema(struct qwen_parser *r, yyjson_val *schema);
 
 /* settings.c: add a sampling option; read those that are not just a number */
 int qwen_parse_add_setting(struct qwen_parser *r, const char *key,
@@ -289,14 +366,13 @@ int qwen_parse_save_items(struct qwen_parser *r, const struct qwen_text *before,
 
 /*
  * tool_list.c: tools as functions. qwen_parse_flatten_tools appends the fields
- * "tools" and "tool_choice" of a request to /v1/responses to t; more is the
- * list of tools from its input, or NULL. qwen_parse_custom_tools rewrites the
+ * "tools" and "tool_choice" of a request to /v1/responses to r->out; more is
+ * the list of tools from its input, or NULL. qwen_parse_custom_tools rewrites the
  * body of a chat that has tools or calls other than functions.
  * qwen_parse_join_name appends the name by which the model knows the tool of a
  * namespace (or NULL).
  */
-int qwen_parse_flatten_tools(struct qwen_parser *r, yyjson_val *more,
-    struct qwen_text *t);
+int qwen_parse_flatten_tools(struct qwen_parser *r, yyjson_val *more);
 int qwen_parse_custom_tools(struct qwen_parser *r);
 void qwen_parse_join_name(struct qwen_text *t, yyjson_val *space,
     yyjson_val *name);

@@ -114,8 +114,7 @@ write_placeholder(struct walk *w, yyjson_val *part, const char *what)
 		qwen_text_fmt(&text, "[%s: %s]", what, yyjson_get_str(name));
 	else if (text.n == 0)
 		qwen_text_fmt(&text, "[%s: not shown to the model]", what);
-	qwen_json_put(w->t, "{'type':'text','text':%pT}", &text);
-	w->t->failed |= text.failed;
+	qwen_json_put(w->t, ",{'type':'text','text':%pT}", &text);
 	qwen_text_fini(&text);
 	w->n++;
 }
@@ -132,13 +131,12 @@ write_parts(struct walk *w, yyjson_val *list, int in_result)
 
 	qwen_text_str(w->t, "[");
 	yyjson_arr_foreach(list, i, n, v) {
-		qwen_text_str(w->t, i > 0 ? "," : "");
 		if ((what = kind_of(v)) != NULL)
 			write_placeholder(w, v, what);
 		else if (!in_result && qwen_parse_has_type(v, "tool_result"))
 			write_message(w, v, 1);
 		else
-			qwen_json_value(w->t, v);
+			qwen_json_put(w->t, ",%p", v);
 	}
 	qwen_text_str(w->t, "]");
 }
@@ -153,13 +151,13 @@ write_message(struct walk *w, yyjson_val *message, int is_part)
 	yyjson_val *key, *v;
 	size_t i, n;
 
-	if (!yyjson_is_obj(message) || yyjson_obj_size(message) == 0) {
-		qwen_json_value(w->t, message);
+	if (!yyjson_is_obj(message)) {
+		qwen_json_put(w->t, ",%p", message);
 		return;
 	}
+	qwen_json_put(w->t, ",{");
 	yyjson_obj_foreach(message, i, n, key, v) {
-		qwen_parse_write_key(w->t, i, yyjson_get_str(key),
-		    yyjson_get_len(key));
+		qwen_json_put(w->t, ",%p:", key);
 		if (yyjson_is_arr(v) && (yyjson_equals_str(key, "content") ||
 		    yyjson_equals_str(key, "output")))
 			write_parts(w, v, is_part);
@@ -169,39 +167,28 @@ write_message(struct walk *w, yyjson_val *message, int is_part)
 	qwen_text_str(w->t, "}");
 }
 
-static void
-write_messages(struct walk *w, yyjson_val *list)
-{
-	yyjson_val *v;
-	size_t i, n;
-
-	qwen_text_str(w->t, "[");
-	yyjson_arr_foreach(list, i, n, v) {
-		qwen_text_str(w->t, i > 0 ? "," : "");
-		write_message(w, v, 0);
-	}
-	qwen_text_str(w->t, "]");
-}
-
 size_t
 qwen_parse_replace_parts(struct qwen_text *t, yyjson_val *body,
     const char *placeholder)
 {
 	struct walk w = { .t = t, .placeholder = placeholder };
-	yyjson_val *key, *v;
-	size_t i, n;
+	yyjson_val *key, *v, *m;
+	size_t i, n, k, max;
 
+	qwen_text_str(t, "{");
 	yyjson_obj_foreach(body, i, n, key, v) {
-		qwen_parse_write_key(t, i, yyjson_get_str(key),
-		    yyjson_get_len(key));
-		if (yyjson_is_arr(v) && (yyjson_equals_str(key, "messages") ||
-		    yyjson_equals_str(key, "input")))
-			write_messages(&w, v);
-		else if (yyjson_is_arr(v) && yyjson_equals_str(key, "system"))
+		qwen_json_put(t, ",%p:", key);
+		if (yyjson_is_arr(v) && yyjson_equals_str(key, "system"))
 			write_parts(&w, v, 0);
-		else
+		else if (yyjson_is_arr(v) && (yyjson_equals_str(key,
+		    "messages") || yyjson_equals_str(key, "input"))) {
+			qwen_text_str(t, "[");
+			yyjson_arr_foreach(v, k, max, m)
+				write_message(&w, m, 0);
+			qwen_text_str(t, "]");
+		} else
 			qwen_json_value(t, v);
 	}
-	qwen_text_str(t, i > 0 ? "}" : "{}");
+	qwen_text_str(t, "}");
 	return w.n;
 }

@@ -106,7 +106,7 @@ encode_text(struct qwen_parser *r, struct qwen_str s, struct qwen_ids *p)
 		r->q->control_id = qwen_tok_named(r->s->tok, s.s, s.len);
 		r->q->has_control = r->q->control_id >= 0;
 	}
-	if (r->suffix != NULL)
+	if (r->suffix.s != NULL)
 		return qwen_parse_encode_fim(r, s, NULL, p);
 	return qwen_parse_encode(r->refusal, "prompt", r->s->tok, r->s->encode,
 	    s.s, s.len, p) < 0 ? -1 : qwen_tok_begin(r->s->tok, &p->id, &p->n,
@@ -120,7 +120,7 @@ take_ids(struct qwen_parser *r, yyjson_val *v, struct qwen_ids *p)
 	struct qwen_ids ids = { 0 };
 	int rc;
 
-	if (r->suffix == NULL)
+	if (r->suffix.s == NULL)
 		return qwen_parse_ids(r->refusal, "prompt", v, r->s->n_vocab,
 		    p);
 	rc = qwen_parse_ids(r->refusal, "prompt", v, r->s->n_vocab, &ids);
@@ -222,43 +222,27 @@ check_shape(struct qwen_parser *r)
 	    qwen_refuse_invalid(r->refusal, member, "%s", err.msg);
 }
 
-static void
-add_key(struct qwen_text *t, size_t i, yyjson_val *key)
-{
-	qwen_parse_write_key(t, i, yyjson_get_str(key), yyjson_get_len(key));
-}
-
-static void
-add_messages(const struct qwen_parser *r, struct qwen_text *t,
-    yyjson_val *messages)
-{
-	yyjson_val *m;
-	size_t i, n;
-
-	qwen_text_str(t, "[");
-	yyjson_arr_foreach(messages, i, n, m) {
-		qwen_text_str(t, i > 0 ? "," : "");
-		qwen_parse_write_message(r->s, t, m);
-	}
-	qwen_text_str(t, "]");
-}
-
 /* Writes the request for the template, without tools that may not be called. */
 static int
 write_body(struct qwen_parser *r, struct qwen_text *t)
 {
-	yyjson_val *key, *v;
-	size_t i, n, k = 0;
+	yyjson_val *key, *v, *used, *m;
+	size_t i, n, k, max;
 
+	qwen_text_str(t, "{");
 	yyjson_obj_foreach(r->body, i, n, key, v) {
-		if (r->tools == NULL && yyjson_equals_str(key, "tools"))
+		used = yyjson_equals_str(key, "tools") ? r->tools : v;
+		if (used == NULL)
 			continue;
-		add_key(t, k++, key);
-		if (yyjson_equals_str(key, "messages"))
-			add_messages(r, t, v);
-		else
-			qwen_parse_write_value(t, yyjson_equals_str(key,
-			    "tools") ? r->tools : v);
+		qwen_json_put(t, ",%p:", key);
+		if (!yyjson_equals_str(key, "messages")) {
+			qwen_json_value(t, used);
+			continue;
+		}
+		qwen_text_str(t, "[");
+		yyjson_arr_foreach(v, k, max, m)
+			qwen_parse_write_message(r->s, t, m);
+		qwen_text_str(t, "]");
 	}
 	qwen_text_str(t, "}");
 	return t->failed ? qwen_oom(&r->refusal->err) : 0;

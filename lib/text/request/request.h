@@ -276,7 +276,7 @@ struct qwen_request {
 	enum qwen_form		 form;
 	int			 is_object;	/* the text is a JSON object; if
 						   not, form is a guess */
-	uint64_t		 number;	/* for the ids of its answers */
+	unsigned long long	 number;	/* for the ids of its answers */
 	char			*id;	/* JSON of custom_id or id, or NULL */
 	char			*model;	/* JSON of the wanted model, or NULL */
 	struct qwen_ids		*prompt;
@@ -293,7 +293,7 @@ struct qwen_request {
 	size_t			 n_bias;
 	enum qwen_seed		 seed_from;
 	int			 seed_drawn;	/* the caller drew the seed; */
-	uint64_t		 seed;		/* the answer shows it */
+	unsigned long long	 seed;		/* the answer shows it */
 	double			 temp_range;	/* width above and below the
 						   temperature; 0: none */
 	int32_t			*stop_id;	/* additional tokens that end an

@@ -38,13 +38,13 @@ kind_of(const struct qwen_answer *a, const struct qwen_block *b)
 	    as->kind == QWEN_TOOL_CUSTOM ? CUSTOM : SEARCH;
 }
 
-/* "rs_7_0"; a result has the same ids whenever it is written. */
+/* Adds an id such as "rs_7_0"; a result always has the same ids. */
 static void
-add_id(struct qwen_text *t, const struct qwen_answer *a,
+add_id(struct qwen_text *t, const char *key, const struct qwen_answer *a,
     const struct qwen_block *b)
 {
-	qwen_json_put(t, "'%s_%llu_%zu'", kinds[kind_of(a, b)].id, (unsigned
-	    long long)a->request->number, (size_t)(b - a->block));
+	qwen_json_put(t, ",'%s':'%s_%llu_%zu'", key, kinds[kind_of(a, b)].id,
+	    a->request->number, (size_t)(b - a->block));
 }
 
 /* Adds the bytes from .. to of the list of log-probabilities. */
@@ -67,9 +67,9 @@ add_part(struct qwen_text *t, const struct qwen_answer *a,
 {
 	struct qwen_str s = qwen_block_text(a, b, 0);
 
-	qwen_json_put(t, "{'type':'%s','text':", b->kind == QWEN_BLOCK_TEXT ?
-	    "output_text" : "reasoning_text");
-	qwen_text_json(t, s.s, whole ? s.len : 0);
+	s.len = whole ? s.len : 0;
+	qwen_json_put(t, ",{'type':'%s','text':%pS", b->kind ==
+	    QWEN_BLOCK_TEXT ? "output_text" : "reasoning_text", &s);
 	if (b->kind == QWEN_BLOCK_TEXT) {
 		qwen_json_put(t, ",'annotations':[]");
 		add_logprobs(t, a, b->lp_from, whole ? b->lp_to : b->lp_from);
@@ -83,24 +83,28 @@ add_name(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b)
 {
 	const struct qwen_tool_alias *as = qwen_block_alias(a, b);
+	struct qwen_str called = { qwen_block_text(a, b, 0).s, b->n_name };
 
-	qwen_json_put(t, ",'name':");
 	if (as != NULL)
-		qwen_text_json(t, as->name, strlen(as->name));
+		qwen_json_put(t, ",'name':'%s'", as->name);
 	else
-		qwen_text_json(t, qwen_block_text(a, b, 0).s, b->n_name);
+		qwen_json_put(t, ",'name':%pS", &called);
 }
 
-/* Adds the arguments: a string; of a search, an object. */
+/* Adds the arguments: a string; of a search, an object; whole: not empty. */
 static void
 add_arguments(struct qwen_text *t, const struct qwen_answer *a,
-    const struct qwen_block *b)
+    const struct qwen_block *b, int whole)
 {
 	struct qwen_str s = qwen_block_text(a, b, b->n_name);
+	enum kind kind = kind_of(a, b);
 
-	if (kind_of(a, b) == CUSTOM)
+	qwen_json_put(t, kind == CUSTOM ? ",'input':" : ",'arguments':");
+	if (!whole)
+		qwen_json_put(t, kind == SEARCH ? "{}" : "''");
+	else if (kind == CUSTOM)
 		qwen_block_input(t, a, b);
-	else if (kind_of(a, b) == SEARCH)
+	else if (kind == SEARCH)
 		qwen_block_object(t, a, b);
 	else
 		qwen_text_json(t, s.s, s.len);
@@ -111,22 +115,16 @@ add_call(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b, int whole)
 {
 	const struct qwen_tool_alias *as = qwen_block_alias(a, b);
-	enum kind kind = kind_of(a, b);
 
-	qwen_json_put(t, ",'call_id':'call_%llu_%zu'", (unsigned long
-	    long)a->request->number, (size_t)(b - a->block));
-	if (kind == SEARCH)
+	qwen_json_put(t, ",'call_id':'call_%llu_%zu'", a->request->number,
+	    (size_t)(b - a->block));
+	if (kind_of(a, b) == SEARCH)
 		qwen_json_put(t, ",'execution':'client'");
 	else
 		add_name(t, a, b);
-	if (as != NULL && as->space != NULL) {
+	if (as != NULL && as->space != NULL)
 		qwen_json_put(t, ",'namespace':'%s'", as->space);
-	}
-	qwen_text_str(t, kind == CUSTOM ? ",\"input\":" : ",\"arguments\":");
-	if (whole)
-		add_arguments(t, a, b);
-	else
-		qwen_text_str(t, kind == SEARCH ? "{}" : "\"\"");
+	add_arguments(t, a, b, whole);
 }
 
 /* Adds an item, complete or as it begins. */
@@ -138,17 +136,17 @@ add_item(struct qwen_text *t, const struct qwen_answer *a,
 	    b == a->block + a->n_blocks - 1 && a->finish != NULL &&
 	    strcmp(a->finish, "length") == 0;
 
-	qwen_json_put(t, "{'id':");
-	add_id(t, a, b);
-	qwen_json_put(t, ",'type':'%s','status':'%s'", kinds[kind_of(a,
-	    b)].type, !whole ? "in_progress" : cut ? "incomplete" :
-	    "completed");
+	qwen_json_put(t, ",{");
+	add_id(t, "id", a, b);
+	qwen_json_put(t, ",'type':'%s','status':'%s'",
+	    kinds[kind_of(a, b)].type, !whole ? "in_progress" : cut ?
+	    "incomplete" : "completed");
 	if (b->kind == QWEN_BLOCK_CALL)
 		add_call(t, a, b, whole);
 	else {
-		qwen_text_str(t, b->kind == QWEN_BLOCK_TEXT ?
-		    ",\"role\":\"assistant\",\"content\":[" :
-		    ",\"summary\":[],\"content\":[");
+		qwen_json_put(t, b->kind == QWEN_BLOCK_TEXT ?
+		    ",'role':'assistant','content':[" :
+		    ",'summary':[],'content':[");
 		if (whole)
 			add_part(t, a, b, 1);
 		qwen_text_str(t, "]");
@@ -157,14 +155,12 @@ add_item(struct qwen_text *t, const struct qwen_answer *a,
 }
 
 static void
-add_items(struct qwen_text *t, const struct qwen_answer *a, int comma)
+add_items(struct qwen_text *t, const struct qwen_answer *a)
 {
 	size_t i;
 
-	for (i = 0; i < a->n_blocks; i++) {
-		qwen_text_str(t, comma || i > 0 ? "," : "");
+	for (i = 0; i < a->n_blocks; i++)
 		add_item(t, a, &a->block[i], 1);
-	}
 }
 
 /* ---------------------------------------------------------------- responses */
@@ -174,8 +170,8 @@ add_usage(struct qwen_text *t, const struct qwen_request *q)
 {
 	size_t n = qwen_answers_tokens(q);
 
-	qwen_json_put(t, "{'input_tokens':%zu,'input_tokens_details':{"
-	    "'cached_tokens':%zu,'cache_write_tokens':0},'output_tokens':%zu,"
+	qwen_json_put(t, ",'usage':{'input_tokens':%zu,'input_tokens_details':"
+	    "{'cached_tokens':%zu,'cache_write_tokens':0},'output_tokens':%zu,"
 	    "'output_tokens_details':{'reasoning_tokens':%zu},'total_tokens':"
 	    "%zu}", q->n_prompt_tokens, q->n_cached, n, q->answer->n_thought,
 	    q->n_prompt_tokens + n);
@@ -191,40 +187,35 @@ error_code(const struct qwen_refusal *refusal)
 	    status < 500 ? "invalid_prompt" : "server_error";
 }
 
-/* Adds "error" and "incomplete_details". */
-static void
-add_end(struct qwen_text *t, const struct qwen_request *q, const char *status)
-{
-	if (strcmp(status, "failed") == 0) {
-		qwen_json_put(t, "'error':{'code':'%s','message':'%s'},",
-		    error_code(&q->refusal), q->refusal.err.msg);
-	} else
-		qwen_json_put(t, "'error':null,");
-	qwen_json_put(t, "'incomplete_details':%s", strcmp(status, "incomplete")
-	    == 0 ? "{\"reason\":\"max_output_tokens\"}" : "null");
-}
-
 /* Adds the response; whole: with its items and usage. */
 static void
 add_response(struct qwen_text *t, const struct qwen_request *q,
     uint64_t created, const char *status, int whole)
 {
 	qwen_json_put(t, "{'id':'resp_%llu','object':'response','created_at':"
-	    "%llu,'status':'%s','background':false,", (unsigned long
-	    long)q->number, (unsigned long long)created, status);
-	add_end(t, q, status);
-	qwen_json_put(t, ",'model':");
-	qwen_form_model(t, q);
+	    "%llu,'status':'%s','background':false", q->number,
+	    (unsigned long long)created, status);
+	if (strcmp(status, "failed") == 0)
+		qwen_json_put(t, ",'error':{'code':'%s','message':'%s'}",
+		    error_code(&q->refusal), q->refusal.err.msg);
+	else
+		qwen_json_put(t, ",'error':null");
+	qwen_json_put(t, strcmp(status, "incomplete") == 0 ?
+	    ",'incomplete_details':{'reason':'max_output_tokens'}" :
+	    ",'incomplete_details':null");
+	qwen_form_model(t, q->model, q->service->model);
 	qwen_json_put(t, ",'output':[");
 	whole = whole && q->n_answers > 0;
 	if (whole)
-		add_items(t, q->answer, 0);
-	qwen_json_put(t, "],'usage':");
+		add_items(t, q->answer);
+	qwen_text_str(t, "]");
 	if (whole)
 		add_usage(t, q);
 	else
-		qwen_text_str(t, "null");
-	qwen_json_put(t, "%s}", q->echoed != NULL ? q->echoed : "");
+		qwen_json_put(t, ",'usage':null");
+	if (q->echoed != NULL)
+		qwen_json_put(t, ",%s", q->echoed);
+	qwen_text_str(t, "}");
 }
 
 static const char *
@@ -285,9 +276,8 @@ begin_item(struct qwen_text *t, struct qwen_answer_stream *s,
     const struct qwen_answer_cursor *p, const char *name)
 {
 	begin_event(t, s, name);
-	qwen_json_put(t, ",'output_index':%zu,'item_id':", (size_t)(p->block -
-	    p->a->block));
-	add_id(t, p->a, p->block);
+	qwen_json_put(t, ",'output_index':%zu", p->sent->block);
+	add_id(t, "item_id", p->a, p->block);
 	if (p->block->kind != QWEN_BLOCK_CALL)
 		qwen_json_put(t, ",'content_index':0");
 }
@@ -297,8 +287,7 @@ add_item_event(struct qwen_text *t, struct qwen_answer_stream *s,
     const struct qwen_answer_cursor *p, int whole)
 {
 	begin_event(t, s, whole ? "output_item.done" : "output_item.added");
-	qwen_json_put(t, ",'output_index':%zu,'item':", (size_t)(p->block -
-	    p->a->block));
+	qwen_json_put(t, ",'output_index':%zu,'item':", p->sent->block);
 	add_item(t, p->a, p->block, whole);
 	end_event(t);
 }
@@ -333,11 +322,13 @@ on_more(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
 	if (name == NULL)
 		return;
 	begin_item(t, s, p, name);
-	qwen_json_put(t, ",'delta':");
 	if (p->block->kind == QWEN_BLOCK_CALL)
-		add_arguments(t, p->a, p->block);
-	else
-		qwen_text_json(t, more.s, more.len);
+		more = qwen_block_text(p->a, p->block, p->block->n_name);
+	if (kind_of(p->a, p->block) == CUSTOM) {
+		qwen_json_put(t, ",'delta':");
+		qwen_block_input(t, p->a, p->block);
+	} else
+		qwen_json_put(t, ",'delta':%pS", &more);
 	if (p->block->kind == QWEN_BLOCK_TEXT)
 		add_logprobs(t, p->a, p->sent->lp[0], p->block->lp_to);
 	p->sent->lp[0] = p->block->lp_to;
@@ -350,18 +341,15 @@ add_done(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
     struct qwen_text *t)
 {
 	const struct qwen_block *b = p->block;
-	enum kind kind = kind_of(p->a, b);
 	struct qwen_str all = qwen_block_text(p->a, b, 0);
 
-	begin_item(t, s, p, kinds[kind].done);
-	if (kind == FUNCTION)
+	begin_item(t, s, p, kinds[kind_of(p->a, b)].done);
+	if (kind_of(p->a, b) == FUNCTION)
 		add_name(t, p->a, b);
-	qwen_text_str(t, kind == FUNCTION ? ",\"arguments\":" :
-	    kind == CUSTOM ? ",\"input\":" : ",\"text\":");
 	if (b->kind == QWEN_BLOCK_CALL)
-		add_arguments(t, p->a, b);
+		add_arguments(t, p->a, b, 1);
 	else
-		qwen_text_json(t, all.s, all.len);
+		qwen_json_put(t, ",'text':%pS", &all);
 	if (b->kind == QWEN_BLOCK_TEXT)
 		add_logprobs(t, p->a, b->lp_from, b->lp_to);
 	end_event(t);
@@ -397,7 +385,7 @@ void
 qwen_response_items(const struct qwen_request *q, struct qwen_text *t)
 {
 	qwen_json_put(t, "[%s", q->items != NULL ? q->items : "");
-	add_items(t, q->answer, q->items != NULL && q->items[0] != '\0');
+	add_items(t, q->answer);
 	qwen_text_str(t, "]");
 }
 
@@ -413,23 +401,16 @@ qwen_compact_body(const struct qwen_request *q, uint64_t created,
 {
 	static const char before[] = QWEN_COMPACTION
 	    "Summary of the conversation so far:\n\n";
-	const struct qwen_answer *a = q->answer;
 	struct qwen_text text = { 0 };
-	unsigned long long number = q->number;
 
-	qwen_json_put(t, "{'id':'resp_%llu','object':'response.compaction',"
-	    "'created_at':%llu,'output':[", number, (unsigned long
-	    long)created);
-	if (q->echoed != NULL && q->echoed[0] != '\0') {
-		qwen_json_put(t, "%s,", q->echoed);
-	}
-	qwen_json_put(t, "{'id':'cmp_%llu','type':'compaction',"
-	    "'encrypted_content':", number);
 	qwen_text_str(&text, before);
-	qwen_text_add(&text, a->text.s, a->text.n);
-	qwen_json_put(t, "%pT}],'usage':", &text);
+	qwen_text_add(&text, q->answer->text.s, q->answer->text.n);
+	qwen_json_put(t, "{'id':'resp_%llu','object':'response.compaction',"
+	    "'created_at':%llu,'output':[%s", q->number,
+	    (unsigned long long)created, q->echoed != NULL ? q->echoed : "");
+	qwen_json_put(t, ",{'id':'cmp_%llu','type':'compaction',"
+	    "'encrypted_content':%pT}]", q->number, &text);
 	add_usage(t, q);
 	qwen_text_str(t, "}");
-	t->failed |= text.failed;
 	qwen_text_fini(&text);
 }

@@ -29,12 +29,6 @@ qwen_request_cut(const struct qwen_request *q)
 static const char *const cut_names[] = { [QWEN_CUT_LENGTH] = "length",
     [QWEN_CUT_SCHEMA] = "schema" };
 
-static void
-add_field(struct qwen_text *t, const char *before, const char *value)
-{
-	qwen_json_put(t, "%s'%s'", before, value);
-}
-
 /* Adds ,"run":{...} at the end, after the fields that clients read. */
 static void
 add_run(struct qwen_text *t, const struct qwen_request *q,
@@ -44,57 +38,47 @@ add_run(struct qwen_text *t, const struct qwen_request *q,
 
 	if (run == NULL)
 		return;
-	add_field(t, ",\"run\":{\"model\":", run->model);
-	add_field(t, ",\"hash\":", run->hash);
-	add_field(t, ",\"options\":", run->options);
+	qwen_json_put(t, ",'run':{'model':'%s','hash':'%s','options':'%s'",
+	    run->model, run->hash, run->options);
 	if (run->request != NULL)
-		add_field(t, ",\"request\":", run->request);
+		qwen_json_put(t, ",'request':'%s'", run->request);
 	if (cut != QWEN_CUT_NONE)
-		add_field(t, ",\"cut\":", cut_names[cut]);
+		qwen_json_put(t, ",'cut':'%s'", cut_names[cut]);
 	qwen_text_str(t, "}");
 }
 
 static void
-plain(struct qwen_text *t, const struct qwen_request *q,
-    const struct qwen_result_run *run)
+add_plain(struct qwen_text *t, const struct qwen_request *q)
 {
-	qwen_json_put(t, "{'line':%llu,", (unsigned long long)q->number);
+	qwen_json_put(t, "{'line':%llu", q->number);
 	if (q->id != NULL)
-		qwen_json_put(t, "'id':%s,", q->id);
+		qwen_json_put(t, ",'id':%s", q->id);
 	if (q->refusal.err.code != 0) {
 		qwen_openai_error(t, qwen_refusal_status(&q->refusal),
 		    q->refusal.code, q->refusal.param, q->refusal.err.msg);
-	} else {
-		if (q->n_answers == 1) {
-			qwen_openai_answer(t, &q->answer[0]);
-			qwen_text_str(t, ",");
-		} else
-			qwen_openai_choices(t, q);
-		qwen_openai_seed(t, q);
-		qwen_openai_usage(t, q);
+		return;
 	}
-	add_run(t, q, run);
-	qwen_text_str(t, "}\n");
+	if (q->n_answers == 1)
+		qwen_openai_answer(t, &q->answer[0]);
+	else
+		qwen_openai_choices(t, q);
+	qwen_openai_seed(t, q);
+	qwen_openai_usage(t, q);
 }
 
 static void
-enveloped(struct qwen_text *t, const struct qwen_request *q,
-    const struct qwen_result_run *run)
+add_envelope(struct qwen_text *t, const struct qwen_request *q)
 {
-	unsigned long long number = q->number;
-
-	qwen_text_fmt(t, "{\"id\":\"" BATCH_ID "%llu\",\"custom_id\":%s,",
-	    number, q->id != NULL ? q->id : "null");
-	qwen_json_put(t, "'response':{'status_code':%d,'request_id':"
-	    "'req_%llu',", qwen_refusal_status(&q->refusal), number);
+	qwen_json_put(t, "{'id':'%s%llu','custom_id':%s,'response':"
+	    "{'status_code':%d,'request_id':'req_%llu'", BATCH_ID, q->number,
+	    q->id != NULL ? q->id : "null", qwen_refusal_status(&q->refusal),
+	    q->number);
 	/* the bodies of these forms have no field for the seed */
 	if (q->form == QWEN_FORM_RESPONSES || q->form == QWEN_FORM_MESSAGES)
 		qwen_openai_seed(t, q);
-	qwen_json_put(t, "'body':");
+	qwen_json_put(t, ",'body':");
 	qwen_request_body(q, 0, t);
 	qwen_json_put(t, "},'error':null");
-	add_run(t, q, run);
-	qwen_text_str(t, "}\n");
 }
 
 void
@@ -102,9 +86,11 @@ qwen_request_result(const struct qwen_request *q,
     const struct qwen_result_run *run, struct qwen_text *t)
 {
 	if (q->form == QWEN_FORM_PLAIN)
-		plain(t, q, run);
+		add_plain(t, q);
 	else
-		enveloped(t, q, run);
+		add_envelope(t, q);
+	add_run(t, q, run);
+	qwen_text_str(t, "}\n");
 }
 
 /* Reads the number of a line, from 1, without leading zeros. */

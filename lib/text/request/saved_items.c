@@ -48,29 +48,16 @@ qwen_parse_save_items(struct qwen_parser *r, const struct qwen_text *before,
 {
 	struct qwen_text t = { 0 };
 	yyjson_val *v;
-	size_t i, n, k = 0;
+	size_t i, n;
 
 	/* without the brackets */
-	if (before->n > 2) {
+	if (before->n > 2)
 		qwen_text_add(&t, before->s + 1, before->n - 2);
-		k++;
-	}
-	if (yyjson_is_str(input)) {
-		qwen_json_put(&t, "%s{'role':'user','content':%p}", k > 0 ? ","
-		    : "", input);
-	}
-	yyjson_arr_foreach(input, i, n, v) {
-		qwen_json_put(&t, "%s%p", k++ > 0 ? "," : "", v);
-	}
-	if (t.s == NULL)
-		qwen_text_add(&t, "", 0);
-	if (t.failed) {
-		qwen_text_fini(&t);
-		return qwen_oom(&r->refusal->err);
-	}
-	r->q->items = t.s;
-	r->q->n_bytes += t.n;
-	return 0;
+	if (yyjson_is_str(input))
+		qwen_json_put(&t, ",{'role':'user','content':%p}", input);
+	yyjson_arr_foreach(input, i, n, v)
+		qwen_json_put(&t, ",%p", v);
+	return qwen_parse_keep_text(r, &t, &r->q->items);
 }
 
 /*

@@ -149,11 +149,8 @@ read_whole(struct score_parser *a, const char *key)
 	struct qwen_score_request *q = a->q;
 	struct qwen_ids ids = { 0 };
 
-	if (read_part(a, key, &ids) < 0) {
-		free(ids.id);
-		return -1;
-	}
-	if (qwen_score_request_text(q, a->s, &ids, &q->refusal.err) < 0)
+	if (read_part(a, key, &ids) < 0 ||
+	    qwen_score_request_text(q, a->s, &ids, &q->refusal.err) < 0)
 		return -1;
 	return q->text.n > 1 ? 0 : qwen_refuse_field(a->refusal, key, "has %zu "
 	    "tokens: nothing to score", q->text.n);
@@ -188,7 +185,7 @@ qwen_score_request_parse(struct qwen_score_request *q,
 	if (a.root != NULL)
 		read_line(&a);
 	yyjson_doc_free(doc);
-	return q->refusal.err.code == QWEN_ENOMEM ? qwen_oom(err) : 0;
+	return qwen_refusal_oom(&q->refusal, err);
 }
 
 void

@@ -28,19 +28,19 @@ keep_lines(const struct qwen_service *s, yyjson_val *v, struct qwen_text *out)
 }
 
 /*
- * Writes a system text between before and after.  Returns 0, and writes
+ * Writes a system text, as a part if is_part is set.  Returns 0, and writes
  * nothing, if no line remains.
  */
 static int
 write_lines(const struct qwen_service *s, struct qwen_text *t,
-    const char *before, yyjson_val *v, const char *after)
+    yyjson_val *v, int is_part)
 {
 	struct qwen_text kept = { 0 };
 	int any = keep_lines(s, v, &kept);
 
-	if (any) {
-		qwen_json_put(t, "%s%pT%s", before, &kept, after);
-	}
+	if (any)
+		qwen_json_put(t, is_part ? ",{'type':'text','text':%pT}" :
+		    "%pT", &kept);
 	t->failed |= kept.failed;
 	qwen_text_fini(&kept);
 	return any;
@@ -52,19 +52,16 @@ write_content(const struct qwen_service *s, struct qwen_text *t,
     yyjson_val *content)
 {
 	yyjson_val *part;
-	size_t i, n, k = 0;
+	size_t i, n;
 
 	if (yyjson_is_str(content)) {
-		if (!write_lines(s, t, "", content, ""))
+		if (!write_lines(s, t, content, 0))
 			qwen_json_put(t, "''");
 		return;
 	}
 	qwen_text_str(t, "[");
 	yyjson_arr_foreach(content, i, n, part)
-		k += (size_t)write_lines(s, t, k > 0 ?
-		    ",{\"type\":\"text\",\"text\":" :
-		    "{\"type\":\"text\",\"text\":",
-		    yyjson_obj_get(part, "text"), "}");
+		write_lines(s, t, yyjson_obj_get(part, "text"), 1);
 	qwen_text_str(t, "]");
 }
 
@@ -73,18 +70,16 @@ qwen_parse_write_message(const struct qwen_service *s, struct qwen_text *t,
     yyjson_val *m)
 {
 	yyjson_val *role = yyjson_obj_get(m, "role"), *key, *v;
-	int cut = s->pass_over != NULL &&
-	    (yyjson_equals_str(role, "developer") ||
-	    yyjson_equals_str(role, "system"));
 	size_t i, n;
 
-	if (!cut) {
-		qwen_json_value(t, m);
+	if (s->pass_over == NULL || (!yyjson_equals_str(role, "developer") &&
+	    !yyjson_equals_str(role, "system"))) {
+		qwen_json_put(t, ",%p", m);
 		return;
 	}
+	qwen_json_put(t, ",{");
 	yyjson_obj_foreach(m, i, n, key, v) {
-		qwen_parse_write_key(t, i, yyjson_get_str(key),
-		    yyjson_get_len(key));
+		qwen_json_put(t, ",%p:", key);
 		if (yyjson_equals_str(key, "content") && !yyjson_is_null(v))
 			write_content(s, t, v);
 		else

@@ -26,28 +26,7 @@ finish(enum qwen_form form, const struct qwen_refusal *refusal, int *status,
 	return t->failed ? qwen_oom(err) : 0;
 }
 
-/* Reads a field that is true or false; usual if it is absent. */
-static int
-truth(struct qwen_refusal *refusal, yyjson_val *root, const char *key,
-    int usual, int *out)
-{
-	yyjson_val *v = qwen_parse_get(root, key);
-
-	*out = v != NULL ? yyjson_is_true(v) : usual;
-	return v == NULL || yyjson_is_bool(v) ? 0 : qwen_refuse_field(refusal,
-	    key, "is not true or false");
-}
-
 /* -------------------------------------------------------------- text to ids */
-
-static struct qwen_str
-spell(const struct qwen_service *s, int32_t id)
-{
-	struct qwen_str piece = { "", 0 };
-
-	qwen_tok_decoder_put(s->spell, id, &piece, NULL);
-	return piece;
-}
 
 /* Adds a string, or a list of bytes if it is not UTF-8. */
 static void
@@ -59,9 +38,9 @@ add_piece(struct qwen_text *t, struct qwen_str s)
 		qwen_text_json(t, s.s, s.len);
 		return;
 	}
+	qwen_text_str(t, "[");
 	for (i = 0; i < s.len; i++)
-		qwen_text_fmt(t, "%s%u", i > 0 ? "," : "[",
-		    (unsigned)(unsigned char)s.s[i]);
+		qwen_json_put(t, ",%u", (unsigned)(unsigned char)s.s[i]);
 	qwen_text_str(t, "]");
 }
 
@@ -73,11 +52,11 @@ add_tokens(const struct qwen_service *s, const struct qwen_ids *ids,
 
 	qwen_json_put(t, "{'tokens':[");
 	for (i = 0; i < ids->n; i++) {
-		qwen_text_fmt(t, pieces ? "%s{\"id\":%ld,\"piece\":" : "%s%ld",
-		    i > 0 ? "," : "", (long)ids->id[i]);
+		qwen_json_put(t, pieces ? ",{'id':%ld,'piece':" : ",%ld",
+		    (long)ids->id[i]);
 		if (!pieces)
 			continue;
-		add_piece(t, spell(s, ids->id[i]));
+		add_piece(t, qwen_form_spell(s, ids->id[i]));
 		qwen_text_str(t, "}");
 	}
 	qwen_json_put(t, "],'count':%zu", ids->n);
@@ -92,8 +71,8 @@ add_strings(const struct qwen_service *s, const struct qwen_ids *ids,
 
 	qwen_json_put(t, ",'token_strs':[");
 	for (i = 0; i < ids->n; i++) {
-		piece = spell(s, ids->id[i]);
-		qwen_json_put(t, "%s%pS", i > 0 ? "," : "", &piece);
+		piece = qwen_form_spell(s, ids->id[i]);
+		qwen_json_put(t, ",%pS", &piece);
 	}
 	qwen_text_str(t, "]");
 }
@@ -106,23 +85,20 @@ static int
 read_text(struct qwen_refusal *refusal, const struct qwen_service *s,
     yyjson_val *root, struct qwen_ids *ids)
 {
-	yyjson_val *a = qwen_parse_get(root, "content");
-	yyjson_val *b = qwen_parse_get(root, "prompt");
-	yyjson_val *v = a != NULL ? a : b;
-	const char *key = a != NULL ? "content" : "prompt";
-	int special, begin, content = a != NULL;
+	int content = qwen_parse_get(root, "content") != NULL;
+	const char *key = content ? "content" : "prompt";
+	struct qwen_str text = { NULL, 0 };
+	int special, begin;
 
-	if ((a == NULL) == (b == NULL))
+	if (content == (qwen_parse_get(root, "prompt") != NULL))
 		return qwen_refuse_invalid(refusal, NULL, "give one of: "
 		    "content, prompt, messages");
-	if (!yyjson_is_str(v))
-		return qwen_refuse_field(refusal, key, "is not a string");
-	if (truth(refusal, root, "parse_special", 1, &special) < 0 ||
-	    truth(refusal, root, content ? "add_special" : "add_special_tokens",
-	    !content, &begin) < 0)
-		return -1;
-	if (qwen_parse_encode(refusal, key, s->tok, special ? QWEN_TOK_SPECIAL :
-	    0, yyjson_get_str(v), yyjson_get_len(v), ids) < 0)
+	if (qwen_parse_string(refusal, root, key, &text) < 0 ||
+	    (special = qwen_parse_truth(refusal, root, "parse_special", 1)) <
+	    0 || (begin = qwen_parse_truth(refusal, root, content ?
+	    "add_special" : "add_special_tokens", !content)) < 0 ||
+	    qwen_parse_encode(refusal, key, s->tok, special ? QWEN_TOK_SPECIAL :
+	    0, text.s, text.len, ids) < 0)
 		return -1;
 	return begin ? qwen_tok_begin(s->tok, &ids->id, &ids->n,
 	    &refusal->err) : 0;
@@ -133,11 +109,12 @@ tokenize(struct qwen_refusal *refusal, const struct qwen_service *s,
     size_t n_ctx, yyjson_val *root, const struct qwen_ids *chat,
     struct qwen_text *t)
 {
+	int pieces = qwen_parse_truth(refusal, root, "with_pieces", 0);
+	int strings = qwen_parse_truth(refusal, root, "return_token_strs", 0);
 	struct qwen_ids ids = { 0 };
-	int pieces, strings, rc;
+	int rc;
 
-	if (truth(refusal, root, "with_pieces", 0, &pieces) < 0 ||
-	    truth(refusal, root, "return_token_strs", 0, &strings) < 0)
+	if (pieces < 0 || strings < 0)
 		return -1;
 	rc = chat != NULL ? 0 : read_text(refusal, s, root, &ids);
 	if (rc == 0) {
@@ -153,31 +130,22 @@ tokenize(struct qwen_refusal *refusal, const struct qwen_service *s,
 	return rc;
 }
 
-/* Fields of these requests that a chat does not have. */
-static const struct qwen_field rows[] = {
-	{ "add_special", QWEN_FIELD_USED, NULL },
-	{ "add_special_tokens", QWEN_FIELD_USED, NULL },
-	{ "content", QWEN_FIELD_USED, NULL },
-	{ "model", QWEN_FIELD_IGNORED, NULL },
-	{ "parse_special", QWEN_FIELD_USED, NULL },
-	{ "prompt", QWEN_FIELD_USED, NULL },
-	{ "return_token_strs", QWEN_FIELD_USED, NULL },
-	{ "tokens", QWEN_FIELD_USED, NULL },
-	{ "with_pieces", QWEN_FIELD_USED, NULL },
-};
+/* Fields of these requests; a chat has none of those that are used. */
+static const struct qwen_fields known_fields = { {
+	[QWEN_FIELD_USED] = QWEN_WORDS("add_special", "add_special_tokens",
+	    "content", "parse_special", "prompt", "return_token_strs",
+	    "tokens", "with_pieces"),
+	[QWEN_FIELD_IGNORED] = QWEN_WORDS("model"),
+} };
 
-/* Returns 1 for such a field. */
 static int
 is_ours(yyjson_val *key)
 {
-	size_t i;
+	const char *const *w = known_fields.words[QWEN_FIELD_USED];
 
-	for (i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-		if (strcmp(rows[i].name, "model") != 0 &&
-		    yyjson_equals_str(key, rows[i].name))
-			return 1;
-	}
-	return 0;
+	while (*w != NULL && !yyjson_equals_str(key, *w))
+		w++;
+	return *w != NULL;
 }
 
 /* Parses the request as a chat, without these fields. */
@@ -187,15 +155,13 @@ read_chat(const struct qwen_service *s, yyjson_val *root,
 {
 	struct qwen_text t = { 0 };
 	yyjson_val *key, *v;
-	size_t i, n, k = 0;
+	size_t i, n;
 	int rc;
 
+	qwen_text_str(&t, "{");
 	yyjson_obj_foreach(root, i, n, key, v) {
-		if (is_ours(key))
-			continue;
-		qwen_parse_write_key(&t, k++, yyjson_get_str(key),
-		    yyjson_get_len(key));
-		qwen_json_value(&t, v);
+		if (!is_ours(key))
+			qwen_json_put(&t, ",%p:%p", key, v);
 	}
 	qwen_text_str(&t, "}");
 	rc = t.failed ? qwen_oom(err) : qwen_request_parse(q, s,
@@ -209,9 +175,6 @@ qwen_tokens_tokenize(const struct qwen_service *s, size_t n_ctx,
     const char *json, size_t n, int *status, struct qwen_text *t,
     struct qwen_err *err)
 {
-	static const struct qwen_fields known = {
-		rows, sizeof rows / sizeof rows[0]
-	};
 	struct qwen_refusal refusal = { .code = NULL };
 	struct qwen_request *q = NULL;
 	struct qwen_parser r = { .s = s, .refusal = &refusal };
@@ -222,7 +185,7 @@ qwen_tokens_tokenize(const struct qwen_service *s, size_t n_ctx,
 		if ((rc = read_chat(s, r.body, &q, err)) == 0)
 			refusal = q->refusal;
 	} else if (r.body != NULL)
-		qwen_parse_check_fields(&r, &known);
+		qwen_parse_check_fields(&r, &known_fields);
 	if (rc == 0 && refusal.err.code == 0)
 		tokenize(&refusal, s, n_ctx, r.body, q != NULL ? &q->prompt[0] :
 		    NULL, t);
@@ -251,7 +214,7 @@ detokenize(struct qwen_refusal *refusal, const struct qwen_service *s,
 		    "is not a list");
 	rc = qwen_parse_ids(refusal, "tokens", v, s->n_vocab, &ids);
 	for (i = 0; rc == 0 && i < ids.n; i++) {
-		piece = spell(s, ids.id[i]);
+		piece = qwen_form_spell(s, ids.id[i]);
 		qwen_text_add(&text, piece.s, piece.len);
 	}
 	free(ids.id);

@@ -220,17 +220,6 @@ note_alias(struct qwen_parser *r, const struct entry *e)
 
 /* ------------------------------------------------------------------ writing */
 
-static void
-add_field(struct qwen_text *t, yyjson_val *object, const char *key)
-{
-	yyjson_val *v = qwen_parse_get(object, key);
-
-	if (v == NULL)
-		return;
-	qwen_parse_write_key(t, 1, key, strlen(key));
-	qwen_json_value(t, v);
-}
-
 /* Adds the description of a custom tool and the grammar of its input. */
 static void
 add_custom_about(struct qwen_text *t, yyjson_val *about)
@@ -261,33 +250,33 @@ static void
 write_entry(const struct list *l, const struct entry *e, struct qwen_text *t)
 {
 	if (l->chat && e->kind == QWEN_TOOL_FUNCTION) {
-		qwen_json_value(t, e->tool);
+		qwen_json_put(t, ",%p", e->tool);
 		return;
 	}
-	qwen_json_put(t, "{'type':'function','function':{'name':'%s'",
+	qwen_json_put(t, ",{'type':'function','function':{'name':'%s'",
 	    e->called);
 	if (e->kind == QWEN_TOOL_CUSTOM) {
 		add_custom_about(t, e->about);
-		qwen_json_put(t, ",'parameters':{'type':'object','properties':{"
-		    "'input':{'type':'string'}},'required':['input']}");
+		qwen_json_put(t, ",'parameters':{'type':'object','properties':"
+		    "{'input':{'type':'string'}},'required':['input']}");
 	} else {
-		add_field(t, e->about, "description");
-		add_field(t, e->about, "parameters");
+		qwen_parse_copy(t, e->about, "description", "description");
+		qwen_parse_copy(t, e->about, "parameters", "parameters");
 	}
 	qwen_text_str(t, "}}");
 }
 
 /* Writes the list as functions and notes their aliases. */
 static int
-write_list(struct list *l, struct qwen_text *t)
+write_list(struct list *l)
 {
-	size_t i, k = 0;
+	struct qwen_text *t = &l->r->out;
+	size_t i;
 
 	qwen_text_str(t, "[");
 	for (i = 0; i < l->n; i++) {
 		if (l->v[i].tool == NULL)
 			continue;
-		qwen_text_str(t, k++ > 0 ? "," : "");
 		write_entry(l, &l->v[i], t);
 		if (note_alias(l->r, &l->v[i]) < 0)
 			return -1;
@@ -324,11 +313,10 @@ name_of(yyjson_val *v)
 }
 
 static void
-write_named(const struct list *l, yyjson_val *name, struct qwen_text *t)
+write_named(const struct list *l, yyjson_val *name)
 {
-	const char *s = called(l, name);
-
-	qwen_json_put(t, "{'type':'function','function':{'name':'%s'}}", s);
+	qwen_json_put(&l->r->out, ",{'type':'function','function':{'name':"
+	    "'%s'}}", called(l, name));
 }
 
 static int
@@ -340,29 +328,24 @@ is_named(yyjson_val *v)
 
 /* Writes the tools that may be called, without those left out. */
 static int
-write_allowed(const struct list *l, yyjson_val *choice, struct qwen_text *t)
+write_allowed(const struct list *l, yyjson_val *choice)
 {
 	yyjson_val *in = yyjson_obj_get(choice, "allowed_tools"), *list, *v;
-	yyjson_val *mode;
+	struct qwen_text *t = &l->r->out;
 	size_t i, n, k = 0;
 
 	in = in != NULL ? in : choice;
 	list = yyjson_obj_get(in, "tools");
-	mode = yyjson_obj_get(in, "mode");
 	if (yyjson_arr_size(list) > CHOSEN_MAX)
 		return qwen_refuse_field(l->r->refusal, "tool_choice",
 		    "allowed_tools has more than %d tools", CHOSEN_MAX);
-	qwen_json_put(t, "{'type':'allowed_tools','mode':");
-	if (mode != NULL)
-		qwen_json_value(t, mode);
-	else
-		qwen_text_str(t, "null");
-	qwen_json_put(t, ",'tools':[");
+	qwen_json_put(t, "{'type':'allowed_tools','mode':%p,'tools':[",
+	    yyjson_obj_get(in, "mode"));
 	yyjson_arr_foreach(list, i, n, v) {
 		if (!is_named(v))
 			continue;
-		qwen_text_str(t, k++ > 0 ? "," : "");
-		write_named(l, name_of(v), t);
+		write_named(l, name_of(v));
+		k++;
 	}
 	qwen_text_str(t, "]}");
 	return n == 0 || k > 0 ? 0 : qwen_refuse_field(l->r->refusal,
@@ -370,27 +353,26 @@ write_allowed(const struct list *l, yyjson_val *choice, struct qwen_text *t)
 }
 
 static int
-write_choice(const struct list *l, yyjson_val *choice, struct qwen_text *t)
+write_choice(const struct list *l, yyjson_val *choice)
 {
 	yyjson_val *type = yyjson_obj_get(choice, "type");
 
-	if (is_named(choice)) {
-		write_named(l, name_of(choice), t);
-		return 0;
-	}
 	if (qwen_parse_has_type(choice, "allowed_tools"))
-		return write_allowed(l, choice, t);
-	if (yyjson_is_str(type) && !qwen_parse_has_type(choice, "function"))
+		return write_allowed(l, choice);
+	if (is_named(choice))
+		write_named(l, name_of(choice));
+	else if (yyjson_is_str(type) && !qwen_parse_has_type(choice,
+	    "function"))
 		return qwen_refuse_field(l->r->refusal, "tool_choice", "tools "
 		    "of type %.40s are not available here",
 		    yyjson_get_str(type));
-	qwen_json_value(t, choice);
+	else
+		qwen_json_value(&l->r->out, choice);
 	return 0;
 }
 
 int
-qwen_parse_flatten_tools(struct qwen_parser *r, yyjson_val *more,
-    struct qwen_text *t)
+qwen_parse_flatten_tools(struct qwen_parser *r, yyjson_val *more)
 {
 	yyjson_val *tools = qwen_parse_get(r->body, "tools");
 	/* a summary calls no tools */
@@ -401,12 +383,12 @@ qwen_parse_flatten_tools(struct qwen_parser *r, yyjson_val *more,
 	    check_names(&l) < 0 ? -1 : 0;
 
 	if (rc == 0 && (tools != NULL || l.n > 0)) {
-		qwen_json_put(t, ",'tools':");
-		rc = write_list(&l, t);
+		qwen_json_put(&r->out, ",'tools':");
+		rc = write_list(&l);
 	}
 	if (rc == 0 && choice != NULL) {
-		qwen_json_put(t, ",'tool_choice':");
-		rc = write_choice(&l, choice, t);
+		qwen_json_put(&r->out, ",'tool_choice':");
+		rc = write_choice(&l, choice);
 	}
 	free_list(&l);
 	return rc;
@@ -450,75 +432,72 @@ is_other(yyjson_val *body)
 }
 
 static int
-write_calls(struct qwen_parser *r, yyjson_val *calls, struct qwen_text *t)
+write_calls(struct qwen_parser *r, yyjson_val *calls)
 {
-	yyjson_val *v, *custom, *id;
+	yyjson_val *v, *custom, *input;
+	struct qwen_str name;
 	size_t i, n;
 
-	qwen_text_str(t, "[");
+	qwen_text_str(&r->out, "[");
 	yyjson_arr_foreach(calls, i, n, v) {
-		qwen_text_str(t, i > 0 ? "," : "");
 		if (!qwen_parse_has_type(v, "custom")) {
-			qwen_json_value(t, v);
+			qwen_json_put(&r->out, ",%p", v);
 			continue;
 		}
 		custom = qwen_parse_get(v, "custom");
-		if (qwen_parse_get_text(custom, "name") == NULL ||
-		    qwen_parse_get_text(custom, "input") == NULL)
+		name = qwen_parse_str(qwen_parse_get(custom, "name"));
+		input = qwen_parse_get_text(custom, "input");
+		if (name.s == NULL || input == NULL)
 			return qwen_refuse_invalid(r->refusal, "messages",
 			    "messages: a custom call has no name or no input");
-		qwen_json_put(t, "{'type':'function'");
-		if ((id = qwen_parse_get(v, "id")) != NULL)
-			add_field(t, v, "id");
-		qwen_json_put(t, ",'function':{'name':%p,'arguments':{'input':"
-		    "%p}}}", qwen_parse_get_text(custom, "name"),
-		    qwen_parse_get_text(custom, "input"));
+		qwen_parse_begin_call(&r->out, qwen_parse_get(v, "id"), name);
+		qwen_json_put(&r->out, "{'input':%p}}}", input);
 	}
-	qwen_text_str(t, "]");
+	qwen_text_str(&r->out, "]");
 	return 0;
 }
 
 static int
-write_message(struct qwen_parser *r, yyjson_val *m, struct qwen_text *t)
+write_message(struct qwen_parser *r, yyjson_val *m)
 {
 	yyjson_val *key, *v;
 	size_t i, n;
 
 	if (!has_custom(qwen_parse_get(m, "tool_calls"))) {
-		qwen_json_value(t, m);
+		qwen_json_put(&r->out, ",%p", m);
 		return 0;
 	}
+	qwen_json_put(&r->out, ",{");
 	yyjson_obj_foreach(m, i, n, key, v) {
-		qwen_parse_write_key(t, i, yyjson_get_str(key),
-		    yyjson_get_len(key));
+		qwen_json_put(&r->out, ",%p:", key);
 		if (!yyjson_equals_str(key, "tool_calls"))
-			qwen_json_value(t, v);
-		else if (write_calls(r, v, t) < 0)
+			qwen_json_value(&r->out, v);
+		else if (write_calls(r, v) < 0)
 			return -1;
 	}
-	qwen_text_str(t, "}");
+	qwen_text_str(&r->out, "}");
 	return 0;
 }
 
 static int
-write_member(struct list *l, yyjson_val *key, yyjson_val *v,
-    struct qwen_text *t)
+write_field(struct list *l, yyjson_val *key, yyjson_val *v)
 {
+	struct qwen_text *t = &l->r->out;
 	yyjson_val *m;
 	size_t i, n;
 
+	qwen_json_put(t, ",%p:", key);
 	if (yyjson_equals_str(key, "tools") && yyjson_is_arr(v))
-		return write_list(l, t);
+		return write_list(l);
 	if (yyjson_equals_str(key, "tool_choice") && yyjson_is_obj(v))
-		return write_choice(l, v, t);
+		return write_choice(l, v);
 	if (!yyjson_equals_str(key, "messages") || !yyjson_is_arr(v)) {
 		qwen_json_value(t, v);
 		return 0;
 	}
 	qwen_text_str(t, "[");
 	yyjson_arr_foreach(v, i, n, m) {
-		qwen_text_str(t, i > 0 ? "," : "");
-		if (write_message(l->r, m, t) < 0)
+		if (write_message(l->r, m) < 0)
 			return -1;
 	}
 	qwen_text_str(t, "]");
@@ -529,7 +508,6 @@ int
 qwen_parse_custom_tools(struct qwen_parser *r)
 {
 	struct list l = { .r = r, .chat = 1 };
-	struct qwen_text t = { 0 };
 	yyjson_val *key, *v;
 	size_t i, n;
 	int rc;
@@ -538,16 +516,12 @@ qwen_parse_custom_tools(struct qwen_parser *r)
 		return 0;
 	rc = gather(&l, qwen_parse_get(r->body, "tools"), NULL) < 0 ||
 	    check_names(&l) < 0 ? -1 : 0;
+	qwen_text_str(&r->out, "{");
 	yyjson_obj_foreach(r->body, i, n, key, v) {
-		qwen_parse_write_key(&t, i, yyjson_get_str(key),
-		    yyjson_get_len(key));
 		if (rc == 0)
-			rc = write_member(&l, key, v, &t);
+			rc = write_field(&l, key, v);
 	}
-	qwen_text_str(&t, "}");
+	qwen_text_str(&r->out, "}");
 	free_list(&l);
-	if (rc == 0)
-		return qwen_parse_replace_body(r, &t);
-	qwen_text_fini(&t);
-	return -1;
+	return rc < 0 ? -1 : qwen_parse_replace_body(r);
 }

@@ -71,9 +71,8 @@ keep_named(struct qwen_parser *r, yyjson_val *names)
 
 	qwen_text_str(&t, "[");
 	yyjson_arr_foreach(r->tools, i, n, tool) {
-		if (!is_among(names, tool))
-			continue;
-		qwen_json_put(&t, "%s%p", t.n > 1 ? "," : "", tool);
+		if (is_among(names, tool))
+			qwen_json_put(&t, ",%p", tool);
 	}
 	qwen_text_str(&t, "]");
 	if (!t.failed)

@@ -162,17 +162,15 @@ write_property(struct qwen_text *t, yyjson_val *schema, yyjson_val *root,
     int *steps)
 {
 	unsigned set = types_of(schema, root, steps), i;
-	const char *before = "{\"type\":[";
 
 	if (set == 0 || !is_hidden(schema, steps)) {
 		qwen_json_value(t, schema);
 		return;
 	}
+	qwen_json_put(t, "{'type':[");
 	for (i = 0; i < sizeof names / sizeof names[0]; i++) {
-		if (!(set >> i & 1))
-			continue;
-		qwen_json_put(t, "%s'%s'", before, names[i]);
-		before = ",";
+		if (set >> i & 1)
+			qwen_json_put(t, ",'%s'", names[i]);
 	}
 	qwen_text_str(t, "]}");
 }
@@ -183,19 +181,17 @@ write_parameters(struct qwen_text *t, yyjson_val *root, int *steps)
 	yyjson_val *key, *v, *name, *schema;
 	size_t i, n, k, max;
 
-	qwen_text_str(t, yyjson_obj_size(root) == 0 ? "{" : "");
+	qwen_text_str(t, "{");
 	yyjson_obj_foreach(root, i, n, key, v) {
-		qwen_parse_write_key(t, i, yyjson_get_str(key),
-		    yyjson_get_len(key));
+		qwen_json_put(t, ",%p:", key);
 		if (!yyjson_equals_str(key, "properties") ||
 		    !yyjson_is_obj(v)) {
 			qwen_json_value(t, v);
 			continue;
 		}
-		qwen_text_str(t, yyjson_obj_size(v) == 0 ? "{" : "");
+		qwen_text_str(t, "{");
 		yyjson_obj_foreach(v, k, max, name, schema) {
-			qwen_parse_write_key(t, k, yyjson_get_str(name),
-			    yyjson_get_len(name));
+			qwen_json_put(t, ",%p:", name);
 			write_property(t, schema, root, steps);
 		}
 		qwen_text_str(t, "}");
@@ -210,10 +206,9 @@ write_tool(struct qwen_text *t, yyjson_val *tool, int *steps)
 	yyjson_val *key, *v;
 	size_t i, n;
 
-	qwen_text_str(t, yyjson_obj_size(tool) == 0 ? "{" : "");
+	qwen_json_put(t, ",{");
 	yyjson_obj_foreach(tool, i, n, key, v) {
-		qwen_parse_write_key(t, i, yyjson_get_str(key),
-		    yyjson_get_len(key));
+		qwen_json_put(t, ",%p:", key);
 		if (yyjson_equals_str(key, "function") && yyjson_is_obj(v))
 			write_tool(t, v, steps);
 		else if (yyjson_equals_str(key, "parameters") &&
@@ -234,16 +229,9 @@ qwen_parse_save_tools(struct qwen_parser *r)
 	size_t i, n;
 
 	qwen_text_str(&t, "[");
-	yyjson_arr_foreach(r->tools, i, n, tool) {
-		qwen_text_str(&t, i > 0 ? "," : "");
+	yyjson_arr_foreach(r->tools, i, n, tool)
 		write_tool(&t, tool, &steps);
-	}
 	qwen_text_str(&t, "]");
-	if (t.failed) {
-		qwen_text_fini(&t);
-		return qwen_oom(&r->refusal->err);
-	}
-	r->q->tools = t.s;
 	r->q->n_tools = t.n;
-	return 0;
+	return qwen_parse_keep_text(r, &t, &r->q->tools);
 }

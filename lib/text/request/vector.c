@@ -14,13 +14,15 @@ static int
 refuse_error(struct qwen_refusal *refusal, const struct qwen_err *err)
 {
 	return err->code == QWEN_ENOMEM ? qwen_oom(&refusal->err) :
-	    qwen_refuse(refusal, "invalid_request", NULL, "%s", err->msg);
+	    qwen_refuse_invalid(refusal, NULL, "%s", err->msg);
 }
 
-static int
-report_oom(const struct qwen_refusal *refusal, struct qwen_err *err)
+/* Refuses a line of more than n bytes, which was dropped. */
+static void
+refuse_long(struct qwen_refusal *refusal, size_t n)
 {
-	return refusal->err.code == QWEN_ENOMEM ? qwen_oom(err) : 0;
+	qwen_refuse(refusal, "line_too_long", NULL,
+	    "the line has more than %zu bytes", n);
 }
 
 /* ------------------------------------------------------------------ vectors */
@@ -77,11 +79,10 @@ qwen_vector_request_text(struct qwen_vector_request *q,
     struct qwen_err *err)
 {
 	if (text == NULL)
-		qwen_refuse(&q->refusal, "line_too_long", NULL,
-		    "the line has more than %zu bytes", n);
+		refuse_long(&q->refusal, n);
 	else
 		encode(q, s, s->instruct, text, n);
-	return report_oom(&q->refusal, err);
+	return qwen_refusal_oom(&q->refusal, err);
 }
 
 int
@@ -93,22 +94,7 @@ qwen_vector_request_ids(struct qwen_vector_request *q,
 	if (qwen_embedding_enclose(&s->how, &q->text.id, &q->text.n, err) < 0)
 		return -1;
 	finish(q, s);
-	return report_oom(&q->refusal, err);
-}
-
-/* Reads a string; *s is unchanged if it is absent. */
-static int
-get_text(struct qwen_refusal *refusal, yyjson_val *root, const char *key,
-    struct qwen_str *s)
-{
-	yyjson_val *v = qwen_parse_get(root, key);
-
-	if (v == NULL)
-		return 0;
-	if (!yyjson_is_str(v))
-		return qwen_refuse_field(refusal, key, "is not a string");
-	*s = (struct qwen_str){ yyjson_get_str(v), yyjson_get_len(v) };
-	return 0;
+	return qwen_refusal_oom(&q->refusal, err);
 }
 
 static int
@@ -121,8 +107,9 @@ read_vector(struct qwen_vector_request *q, const struct qwen_vectors *s,
 
 	if (qwen_parse_id(&q->refusal, root, "id", 1, &q->id) < 0 ||
 	    qwen_parse_check_body(&q->refusal, QWEN_BODY_VECTOR, s->unknown,
-	    root) < 0 || get_text(&q->refusal, root, "text", &text) < 0 ||
-	    get_text(&q->refusal, root, "instruct", &instruct) < 0)
+	    root) < 0 || qwen_parse_string(&q->refusal, root, "text", &text) <
+	    0 || qwen_parse_string(&q->refusal, root, "instruct", &instruct) <
+	    0)
 		return -1;
 	if ((text.s != NULL) == (tokens != NULL))
 		return qwen_refuse_invalid(&q->refusal, NULL, "give one of: "
@@ -138,12 +125,9 @@ read_vector(struct qwen_vector_request *q, const struct qwen_vectors *s,
 	if (!yyjson_is_arr(tokens))
 		return qwen_refuse_field(&q->refusal, "tokens", "is not a list "
 		    "of token ids");
-	if (qwen_parse_ids(&q->refusal, "tokens", tokens, s->n_vocab, &ids) < 0)
-	    {
-		free(ids.id);
-		return -1;
-	}
-	return qwen_vector_request_ids(q, s, &ids, &q->refusal.err);
+	return qwen_parse_ids(&q->refusal, "tokens", tokens, s->n_vocab,
+	    &ids) < 0 ? -1 : qwen_vector_request_ids(q, s, &ids,
+	    &q->refusal.err);
 }
 
 int
@@ -157,7 +141,7 @@ qwen_vector_request_parse(struct qwen_vector_request *q,
 	if (root != NULL)
 		read_vector(q, s, root);
 	yyjson_doc_free(doc);
-	return report_oom(&q->refusal, err);
+	return qwen_refusal_oom(&q->refusal, err);
 }
 
 void
@@ -202,12 +186,11 @@ qwen_rank_request_text(struct qwen_rank_request *q,
     struct qwen_err *err)
 {
 	if (text == NULL)
-		qwen_refuse(&q->refusal, "line_too_long", NULL,
-		    "the line has more than %zu bytes", n);
+		refuse_long(&q->refusal, n);
 	else if (make_room(q, 1) == 0)
 		qwen_parse_add_document(q, s, s->query, (struct qwen_str){ text,
 		    n });
-	return report_oom(&q->refusal, err);
+	return qwen_refusal_oom(&q->refusal, err);
 }
 
 static int
@@ -220,8 +203,8 @@ read_rank(struct qwen_rank_request *q, const struct qwen_ranking *s,
 
 	if (qwen_parse_id(&q->refusal, root, "id", 1, &q->id) < 0 ||
 	    qwen_parse_check_body(&q->refusal, QWEN_BODY_RANK, s->unknown, root)
-	    < 0 || get_text(&q->refusal, root, "query", &query) < 0 ||
-	    get_text(&q->refusal, root, "document", &one) < 0)
+	    < 0 || qwen_parse_string(&q->refusal, root, "query", &query) < 0 ||
+	    qwen_parse_string(&q->refusal, root, "document", &one) < 0)
 		return -1;
 	if (query.s == NULL)
 		return qwen_refuse_invalid(&q->refusal, "query", "query is "
@@ -265,7 +248,7 @@ qwen_rank_request_parse(struct qwen_rank_request *q,
 	if (root != NULL)
 		read_rank(q, s, root);
 	yyjson_doc_free(doc);
-	return report_oom(&q->refusal, err);
+	return qwen_refusal_oom(&q->refusal, err);
 }
 
 void

@@ -32,7 +32,7 @@ qwen_refuse_type(struct qwen_parser *r, const char *what, yyjson_val *part)
 
 	return yyjson_is_str(type) ? qwen_refuse_item(r, "%ss of type %.40s "
 	    "are not supported%s%s", what, yyjson_get_str(type), r->parts->only,
-	    qwen_parse_part_hint(part)) : qwen_refuse_item(r, "a %s has no "
+	    qwen_parse_part_hint(part)) : qwen_refuse_item(r, "the %s has no "
 	    "type", what);
 }
 

@@ -64,19 +64,6 @@ find_name(const struct qserve *s, const char *asked)
 	return NULL;
 }
 
-uint64_t
-qserve_n_ctx(const struct qserve *s)
-{
-	const struct qserve_engine *e;
-	uint64_t n = 0;
-
-	for (e = s->engines; e != NULL; e = e->next) {
-		if (e->ready && (n == 0 || e->hello.n_ctx < n))
-			n = e->hello.n_ctx;
-	}
-	return n;
-}
-
 /* Add an entry with the fields of OpenAI, then those of Anthropic. */
 static void
 put_model(struct qserve_call *c, const char *name)

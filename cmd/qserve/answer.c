@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/mem.h"
-#include "qserve.h"
+#include "answer.h"
 
 enum { IDLE_S = 15 };	/* seconds of silence in a stream before a keep-alive
 			   event */
@@ -27,8 +27,9 @@ enum { IDLE_S = 15 };	/* seconds of silence in a stream before a keep-alive
 static int
 describe(struct qserve_call *c, size_t i, char **out)
 {
-	struct qwen_sampler *s = tool_service_nth(c->sampler, i % c->q->n);
-	struct qwen_text *t = &c->sampling;
+	struct qserve_answering *x = c->state;
+	struct qwen_sampler *s = tool_service_nth(x->sampler, i % x->q->n);
+	struct qwen_text *t = &x->sampling;
 	size_t n;
 
 	*out = NULL;
@@ -45,21 +46,22 @@ describe(struct qserve_call *c, size_t i, char **out)
 static int
 make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 {
-	struct qwen_request *q = c->q;
+	struct qserve_answering *x = c->state;
+	struct qwen_request *q = x->q;
 	const struct qwen_ids *p = q->answer[i].prompt;
 
 	o->kind = QWEN_ENGINE_GENERATE;
 	o->tokens = p->id;
 	o->n = p->n;
-	memcpy(o->keep, c->prompt_info.keep, sizeof c->prompt_info.keep);
-	o->n_keep = c->prompt_info.n_keep;
+	memcpy(o->keep, x->reader.prompt.keep, sizeof x->reader.prompt.keep);
+	o->n_keep = x->reader.prompt.n_keep;
 	o->progress = q->tells_progress && i == 0;
 	/* an engine must generate one token; it is discarded */
 	o->max = q->max > 0 ? q->max : 1;
 	o->logprobs = q->logprobs;
 	o->n_top = q->n_top;
-	o->grammar = c->grammar;
-	o->n_grammar = c->n_grammar;
+	o->grammar = x->grammar;
+	o->n_grammar = x->n_grammar;
 	o->bias_ids = q->bias_id;
 	o->bias = q->bias;
 	o->n_bias = q->n_bias;
@@ -74,8 +76,10 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 static void
 put_body(struct qserve_call *c)
 {
-	qwen_request_body(c->q, c->created, &c->out);
-	qserve_done(c, qwen_refusal_status(&c->q->refusal));
+	struct qserve_answering *x = c->state;
+
+	qwen_request_body(x->q, x->created, &c->out);
+	qserve_done(c, qwen_refusal_status(&x->q->refusal));
 }
 
 /* Send the events in out. */
@@ -93,10 +97,11 @@ put_events(struct qserve_call *c)
 static void
 put_steps(struct qserve_call *c)
 {
+	struct qserve_answering *x = c->state;
 	size_t i;
 
-	for (i = 0; i < c->q->n_answers; i++)
-		qwen_answer_stream_step(c->sse, &c->q->answer[i], &c->out);
+	for (i = 0; i < x->q->n_answers; i++)
+		qwen_answer_stream_step(x->sse, &x->q->answer[i], &c->out);
 	c->has_news = 0;
 }
 
@@ -121,11 +126,12 @@ qserve_answer_flush(struct qserve_call *c, double now)
 static void
 note_times(struct qserve_call *c)
 {
+	struct qserve_answering *x = c->state;
 	double now = cli_now();
 	double began = c->began_at > 0 ? c->began_at : c->since;
 	double first = c->first_at > 0 ? c->first_at : now;
 
-	c->q->times = (struct qwen_timings){ 1, now - c->since, first - began,
+	x->q->times = (struct qwen_timings){ 1, now - c->since, first - began,
 	    now - first };
 }
 
@@ -133,15 +139,17 @@ note_times(struct qserve_call *c)
 static void
 end_response(struct qserve_call *c)
 {
+	struct qserve_answering *x = c->state;
+
 	note_times(c);
-	qserve_response_keep(c);
+	qserve_response_keep(c->server, x->q, x->created);
 	if (!c->is_stream) {
 		put_body(c);
 		return;
 	}
 	qserve_jobs_cancel(c);
 	put_steps(c);
-	qwen_answer_stream_end(c->sse, &c->out);
+	qwen_answer_stream_end(x->sse, &c->out);
 	c->ended = 1;
 	put_events(c);
 }
@@ -149,9 +157,11 @@ end_response(struct qserve_call *c)
 void
 qserve_answer_keep_alive(struct qserve_call *c, double now)
 {
+	struct qserve_answering *x = c->state;
+
 	if (!c->is_stream || c->ended || now < c->sent_at + IDLE_S)
 		return;
-	qwen_answer_stream_idle(c->sse, &c->out);
+	qwen_answer_stream_idle(x->sse, &c->out);
 	put_events(c);
 }
 
@@ -159,7 +169,9 @@ void
 qserve_answer_fail(struct qserve_call *c, const char *code,
     const char *message)
 {
-	qwen_refuse(&c->q->refusal, code, NULL, "%s", message);
+	struct qserve_answering *x = c->state;
+
+	qwen_refuse(&x->q->refusal, code, NULL, "%s", message);
 	end_response(c);
 }
 
@@ -174,18 +186,19 @@ fail_err(struct qserve_call *c, const struct qwen_err *err)
 static int
 begin_stream(struct qserve_call *c)
 {
-	struct qwen_request *q = c->q;
+	struct qserve_answering *x = c->state;
+	struct qwen_request *q = x->q;
 	struct qwen_err err;
 
 	if (!q->stream || c->is_stream)
 		return 0;
-	if (qwen_answer_stream_new(&c->sse, q, c->created, &err) < 0) {
+	if (qwen_answer_stream_new(&x->sse, q, x->created, &err) < 0) {
 		fail_err(c, &err);
 		return -1;
 	}
 	c->is_stream = 1;
 	c->status = 200;
-	qwen_answer_stream_begin(c->sse, &c->out);
+	qwen_answer_stream_begin(x->sse, &c->out);
 	/* the prompt, which precedes the first token */
 	if (q->echo)
 		put_steps(c);
@@ -200,12 +213,13 @@ begin_stream(struct qserve_call *c)
 static void
 send_progress(struct qserve_call *c, size_t n_read)
 {
-	struct qwen_progress p = { c->q->answer[0].prompt->n, c->q->n_cached,
+	struct qserve_answering *x = c->state;
+	struct qwen_progress p = { x->q->answer[0].prompt->n, x->q->n_cached,
 	    n_read, cli_now() - c->began_at };
 
-	if (!c->q->tells_progress || !c->is_stream || c->client_left)
+	if (!x->q->tells_progress || !c->is_stream || c->client_left)
 		return;
-	qwen_answer_stream_progress(c->sse, &p, &c->out);
+	qwen_answer_stream_progress(x->sse, &p, &c->out);
 	put_events(c);
 }
 
@@ -217,7 +231,8 @@ send_progress(struct qserve_call *c, size_t n_read)
 static void
 put_refusal(struct qserve_call *c)
 {
-	struct qwen_request *q = c->q;
+	struct qserve_answering *x = c->state;
+	struct qwen_request *q = x->q;
 
 	if (q->form != QWEN_FORM_RESPONSES || !q->stream ||
 	    q->n_answers == 0 || strcmp(q->refusal.code, QWEN_TOO_LONG) != 0)
@@ -229,10 +244,13 @@ put_refusal(struct qserve_call *c)
 static void
 begin_answer(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
+	struct qserve_answering *x = c->state;
+
 	/* all answers to a prompt share it */
-	if (i % c->q->n == 0) {
-		c->q->n_cached += (size_t)ev->n_cached;
-		c->n_prompt += c->q->answer[i].prompt->n;
+	if (i % x->q->n == 0) {
+		x->q->n_cached += (size_t)ev->n_cached;
+		c->use.n_cached += ev->n_cached;
+		c->use.n_prompt += x->q->answer[i].prompt->n;
 	}
 	if (c->began_at <= 0)
 		c->began_at = cli_now();
@@ -254,9 +272,10 @@ send_token(struct qserve_call *c, int now)
 static void
 end_answer(struct qserve_call *c, size_t i, const char *finish)
 {
+	struct qserve_answering *x = c->state;
 	struct qwen_err err;
 
-	if (qwen_answer_end(&c->q->answer[i], finish, &err) < 0) {
+	if (qwen_answer_end(&x->q->answer[i], finish, &err) < 0) {
 		fail_err(c, &err);
 		return;
 	}
@@ -269,23 +288,25 @@ end_answer(struct qserve_call *c, size_t i, const char *finish)
 static void
 free_ids(struct qserve_call *c)
 {
+	struct qserve_answering *x = c->state;
 	size_t i;
 
-	for (i = 0; c->ids != NULL && i < c->q->n_answers; i++)
-		free(c->ids[i].id);
-	free(c->ids);
-	c->ids = NULL;
+	for (i = 0; x->ids != NULL && i < x->q->n_answers; i++)
+		free(x->ids[i].id);
+	free(x->ids);
+	x->ids = NULL;
 }
 
 /* Record the id for the history; without memory, records nothing more. */
 static void
 note_id(struct qserve_call *c, size_t i, int32_t id)
 {
+	struct qserve_answering *x = c->state;
 	struct qserve_ids *all;
 
-	if (c->ids == NULL)
+	if (x->ids == NULL)
 		return;
-	all = &c->ids[i];
+	all = &x->ids[i];
 	if (qwen_grow(&all->id, &all->cap, all->n + 1, sizeof *all->id) < 0)
 		free_ids(c);
 	else
@@ -296,12 +317,13 @@ note_id(struct qserve_call *c, size_t i, int32_t id)
 static void
 add_to_history(struct qserve_call *c, size_t i, int is_ended)
 {
+	struct qserve_answering *x = c->state;
 	struct qserve_ids *all;
 
-	if (c->ids == NULL)
+	if (x->ids == NULL)
 		return;
-	all = &c->ids[i];
-	qserve_history_add(c->server->history, &c->prompt_info, all->id,
+	all = &x->ids[i];
+	qserve_history_add(c->server->history, &x->reader.prompt, all->id,
 	    all->n - (size_t)(is_ended && all->n > 0));
 }
 
@@ -309,16 +331,18 @@ add_to_history(struct qserve_call *c, size_t i, int is_ended)
 static int
 is_late(const struct qserve_call *c, size_t i)
 {
-	const struct qwen_text *t = &c->q->answer[i].text;
+	struct qserve_answering *x = c->state;
+	const struct qwen_text *t = &x->q->answer[i].text;
 
-	return c->q->line_ms > 0 && t->n > 0 &&
-	    (cli_now() - c->first_at) * 1e3 > (double)c->q->line_ms &&
+	return x->q->line_ms > 0 && t->n > 0 &&
+	    (cli_now() - c->first_at) * 1e3 > (double)x->q->line_ms &&
 	    memchr(t->s, '\n', t->n) != NULL;
 }
 
 static void
 add_token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
+	struct qserve_answering *x = c->state;
 	struct qwen_likely token = { ev->token, ev->logprob };
 	struct qwen_likely top[QWEN_LOGPROBS_MAX];
 	struct qwen_err err;
@@ -327,19 +351,20 @@ add_token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 
 	if (is_first)
 		c->first_at = cli_now();
-	if (c->q->max == 0)
+	if (x->q->max == 0)
 		return;
 	note_id(c, i, ev->token);
+	c->use.n_chosen++;
 	for (k = 0; k < ev->n_top && k < QWEN_LOGPROBS_MAX; k++)
 		top[k] = (struct qwen_likely){ ev->top_ids[k],
 		    ev->top_logprobs[k] };
-	rc = qwen_answer_put(&c->q->answer[i], &token, top, k, &err);
+	rc = qwen_answer_put(&x->q->answer[i], &token, top, k, &err);
 	if (rc < 0) {
 		fail_err(c, &err);
 	} else if (rc > 0 || is_late(c, i)) {
 		qserve_job_cancel(c->jobs[i]);
 		/* stopped after the only allowed call: ids and text agree */
-		if (c->q->one_call && c->q->answer[i].n_calls > 0)
+		if (x->q->one_call && x->q->answer[i].n_calls > 0)
 			add_to_history(c, i, 0);
 		end_answer(c, i, rc > 0 ? "stop" : "length");
 	} else
@@ -372,7 +397,9 @@ void
 qserve_answer_ended(struct qserve_call *c, size_t i,
     const struct qwen_event *ev)
 {
-	if (c->q->max == 0 && (strcmp(ev->why, "ending") == 0 ||
+	struct qserve_answering *x = c->state;
+
+	if (x->q->max == 0 && (strcmp(ev->why, "ending") == 0 ||
 	    strcmp(ev->why, "length") == 0)) {
 		end_answer(c, i, "length");
 	} else if (strcmp(ev->why, "ending") == 0) {
@@ -380,7 +407,7 @@ qserve_answer_ended(struct qserve_call *c, size_t i,
 		end_answer(c, i, "stop");
 	} else if (strcmp(ev->why, "repeats") == 0) {
 		add_to_history(c, i, 0);
-		c->q->answer[i].repeats = 1;
+		x->q->answer[i].repeats = 1;
 		end_answer(c, i, "length");
 	} else if (strcmp(ev->why, "length") == 0) {
 		add_to_history(c, i, 0);
@@ -412,20 +439,26 @@ static int
 encode(void *arg, const struct qwen_prompt *p, struct qwen_ids *out,
     struct qwen_err *err)
 {
-	struct qserve_call *c = arg;
+	struct qserve_reader *r = arg;
 
-	free(c->prompt_info.turn);
-	return qserve_history_encode(c->server->history, c->service.tok, p,
-	    &c->prompt_info, out, err);
+	free(r->prompt.turn);
+	return qserve_history_encode(r->history, r->service.tok, p, &r->prompt,
+	    out, err);
 }
 
-const struct qwen_service *
-qserve_service(struct qserve_call *c)
+void
+qserve_reader_init(struct qserve_reader *r, const struct qserve *s)
 {
-	c->service = c->server->with.service;
-	c->service.encode_prompt = encode;
-	c->service.encode_arg = c;
-	return &c->service;
+	*r = (struct qserve_reader){ .service = s->with.service,
+	    .history = s->history };
+	r->service.encode_prompt = encode;
+	r->service.encode_arg = r;
+}
+
+void
+qserve_reader_fini(struct qserve_reader *r)
+{
+	free(r->prompt.turn);
 }
 
 void
@@ -439,52 +472,18 @@ qserve_answer_open(struct qserve *s)
 }
 
 void
-qserve_answer(struct qserve_call *c)
-{
-	struct qserve *s = c->server;
-	struct qwen_err err;
-
-	if (qwen_request_parse(&c->q, qserve_service(c), c->form, c->body.s,
-	    c->body.n, &err) < 0) {
-		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
-		return;
-	}
-	tool_report_notes(&s->unknown);
-	c->q->arg = c;
-	c->q->number = c->number;
-	c->q->has_cached = 1;	/* 0 tokens, if no engine is needed */
-	c->created = (uint64_t)time(NULL);
-	if (c->q->refusal.err.code != 0 || (s->with.service.n_ctx > 0 &&
-	    qwen_request_fits(c->q, s->with.service.n_ctx) < 0) ||
-	    tool_service_sampler(&s->with, c->q, &c->sampler) < 0) {
-		put_refusal(c);
-		return;
-	}
-	if (qwen_request_grammar(c->q, &c->grammar, &c->n_grammar, &err) < 0) {
-		qserve_answer_fail(c, err.code == QWEN_ENOMEM ?
-		    "out_of_memory" : "invalid_request", err.msg);
-		return;
-	}
-	if (c->prompt_info.turn != NULL && s->history != NULL)
-		c->ids = calloc(c->q->n_answers, sizeof *c->ids);
-	if (c->q->echo)
-		qserve_echo(c);
-	else
-		qserve_answer_generate(c);
-}
-
-void
 qserve_answer_generate(struct qserve_call *c)
 {
+	struct qserve_answering *x = c->state;
 	struct qwen_err err;
 	size_t i;
 
-	if (c->q->n_answers > 0 && (c->q->max > 0 || !c->q->echo)) {
-		qserve_jobs_new(c, c->q->n_answers, &handler);
+	if (x->q->n_answers > 0 && (x->q->max > 0 || !x->q->echo)) {
+		qserve_jobs_new(c, x->q->n_answers, &handler);
 		return;
 	}
-	for (i = 0; i < c->q->n_answers; i++) {
-		if (qwen_answer_end(&c->q->answer[i], "length", &err) < 0) {
+	for (i = 0; i < x->q->n_answers; i++) {
+		if (qwen_answer_end(&x->q->answer[i], "length", &err) < 0) {
 			fail_err(c, &err);
 			return;
 		}
@@ -493,22 +492,61 @@ qserve_answer_generate(struct qserve_call *c)
 		end_response(c);
 }
 
-void
-qserve_answer_fini(struct qserve_call *c)
+static void
+begin(struct qserve_call *c)
 {
-	qserve_vectors_fini(c);
-	qserve_rank_fini(c);
-	free_ids(c);
-	free(c->prompt_info.turn);
-	qwen_answer_stream_free(c->sse);
-	qwen_request_free(c->q);
-	qwen_sampler_free(c->sampler);
-	qwen_text_fini(&c->sampling);
-	free(c->grammar);
-	memset(&c->prompt_info, 0, sizeof c->prompt_info);
-	c->sse = NULL;
-	c->q = NULL;
-	c->sampler = NULL;
-	c->grammar = NULL;
-	c->n_grammar = 0;
+	struct qserve_answering *x = c->state;
+	struct qserve *s = c->server;
+	struct qwen_err err;
+	int refused;
+
+	qserve_reader_init(&x->reader, s);
+	if (qwen_request_parse(&x->q, &x->reader.service, c->form, c->body.s,
+	    c->body.n, &err) < 0) {
+		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
+		return;
+	}
+	tool_report_notes(&s->unknown);
+	x->q->arg = c;
+	x->q->number = c->number;
+	x->q->has_cached = 1;	/* 0 tokens, if no engine is needed */
+	x->created = (uint64_t)time(NULL);
+	c->use.n_answers = x->q->n_answers;
+	refused = x->q->refusal.err.code != 0 || (s->with.service.n_ctx > 0 &&
+	    qwen_request_fits(x->q, s->with.service.n_ctx) < 0) ||
+	    tool_service_sampler(&s->with, x->q, &x->sampler) < 0;
+	if (x->q->seed_drawn)
+		snprintf(c->seed, sizeof c->seed, "%llu", x->q->seed);
+	if (refused) {
+		put_refusal(c);
+		return;
+	}
+	if (qwen_request_grammar(x->q, &x->grammar, &x->n_grammar, &err) < 0) {
+		qserve_answer_fail(c, err.code == QWEN_ENOMEM ?
+		    "out_of_memory" : "invalid_request", err.msg);
+		return;
+	}
+	if (x->reader.prompt.turn != NULL && s->history != NULL)
+		x->ids = calloc(x->q->n_answers, sizeof *x->ids);
+	if (x->q->echo)
+		qserve_echo(c);
+	else
+		qserve_answer_generate(c);
 }
+
+static void
+end(struct qserve_call *c)
+{
+	struct qserve_answering *x = c->state;
+
+	free_ids(c);
+	qserve_reader_fini(&x->reader);
+	qwen_answer_stream_free(x->sse);
+	qwen_request_free(x->q);
+	qwen_sampler_free(x->sampler);
+	qwen_text_fini(&x->sampling);
+	free(x->grammar);
+}
+
+const struct qserve_kind qserve_answers = { begin,
+    sizeof(struct qserve_answering), end };

@@ -56,16 +56,50 @@ qserve_call_new(struct qserve *s, struct qserve_conn *conn, const char *method,
 	return c;
 }
 
+const char *
+qserve_header(const struct qserve_call *c, const char *name)
+{
+	return MHD_lookup_connection_value(c->conn->mhd, MHD_HEADER_KIND,
+	    name);
+}
+
+void
+qserve_body_free(struct qserve_call *c)
+{
+	c->server->n_body_bytes -= c->body.n;
+	qwen_text_fini(&c->body);
+}
+
+void
+qserve_call_begin(struct qserve_call *c)
+{
+	const struct qserve_kind *k = c->route->kind;
+
+	if (k->size > 0 && (c->state = calloc(1, k->size)) == NULL)
+		qserve_error(c, 500, "out_of_memory", "out of memory");
+	else
+		k->begin(c);
+}
+
+static void
+free_state(struct qserve_call *c)
+{
+	if (c->state != NULL && c->route->kind->end != NULL)
+		c->route->kind->end(c);
+	free(c->state);
+	c->state = NULL;
+	free(c->choice);
+	c->choice = NULL;
+}
+
 void
 qserve_call_free(struct qserve_call *c)
 {
 	struct qserve *s = c->server;
 
 	qserve_jobs_cancel(c);
-	qserve_metrics_count(c);
-	qserve_answer_fini(c);
-	free(c->n_cached);
-	free(c->stats);
+	qserve_count(c);
+	free_state(c);
 	*(c->prev != NULL ? &c->prev->next : &s->calls) = c->next;
 	if (c->next != NULL)
 		c->next->prev = c->prev;
@@ -81,14 +115,10 @@ qserve_call_free(struct qserve_call *c)
 }
 
 void
-qserve_call_rewind(struct qserve_call *c)
+qserve_call_restart(struct qserve_call *c)
 {
 	assert(!c->queued && !c->client_left && c->n_left == 0);
-	qserve_answer_fini(c);
-	free(c->n_cached);
-	free(c->stats);
-	c->n_cached = NULL;
-	c->stats = NULL;
+	free_state(c);
 	qwen_text_fini(&c->out);
 	c->at = 0;
 	c->status = 0;
@@ -96,8 +126,10 @@ qserve_call_rewind(struct qserve_call *c)
 	c->retry_s = 0;
 	c->is_stream = c->ended = c->has_news = 0;
 	c->sent_at = c->began_at = c->first_at = 0;
-	c->n_prompt = 0;
+	c->use = (struct qserve_use){ 0 };
+	c->seed[0] = '\0';
 	c->preferred = NULL;
+	qserve_call_begin(c);
 }
 
 void

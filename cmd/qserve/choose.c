@@ -22,6 +22,13 @@ enum { JOB_TOKENS = 256 };	/* a running job counts as this many tokens to
 #define WAIT_TOKEN_S 1e-4
 #define WAIT_MAX_S 2.0
 
+/* What the engines have answered so far. */
+struct qserve_choice {
+	const struct qserve_handler *handler;	/* of the call's own jobs */
+	size_t			 n_jobs;
+	uint64_t		 n_cached[];	/* cached tokens per engine */
+};
+
 /* Ask how many tokens of the call's first job are cached. */
 static int
 make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
@@ -29,7 +36,7 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 	struct qwen_engine_request first = { 0 };
 
 	(void)i;
-	if (c->chosen_for->make_request(c, 0, &first) < 0)
+	if (c->choice->handler->make_request(c, 0, &first) < 0)
 		return -1;
 	o->kind = QWEN_ENGINE_CACHED;
 	o->tokens = first.tokens;
@@ -46,11 +53,11 @@ best_engine(const struct qserve_call *c)
 	size_t i;
 
 	for (i = 0; i < c->server->n_engines; i++)
-		most = c->n_cached[i] > most && c->n_cached[i] != UNKNOWN ?
-		    c->n_cached[i] : most;
+		most = c->choice->n_cached[i] > most && c->choice->n_cached[i] != UNKNOWN ?
+		    c->choice->n_cached[i] : most;
 	for (i = 0, e = c->server->engines; e != NULL; e = e->next, i++) {
-		cost = most - c->n_cached[i] + (uint64_t)e->n_jobs * JOB_TOKENS;
-		if (e->ready && c->n_cached[i] != UNKNOWN && (found == NULL ||
+		cost = most - c->choice->n_cached[i] + (uint64_t)e->n_jobs * JOB_TOKENS;
+		if (e->ready && c->choice->n_cached[i] != UNKNOWN && (found == NULL ||
 		    cost < least)) {
 			found = e;
 			least = cost;
@@ -62,25 +69,24 @@ best_engine(const struct qserve_call *c)
 static void
 on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
-	const struct qserve_handler *handler = c->chosen_for;
-	size_t n = c->n_chosen_for;
+	struct qserve_choice *x = c->choice;
 
 	if (ev->kind == QWEN_EVENT_CACHED)
-		c->n_cached[i] = ev->n_cached > ev->n_stored ? ev->n_cached :
+		x->n_cached[i] = ev->n_cached > ev->n_stored ? ev->n_cached :
 		    ev->n_stored;
 	if (c->n_left > 0)
 		return;
 	c->preferred = best_engine(c);
-	free(c->n_cached);
-	c->n_cached = NULL;
+	c->choice = NULL;
 	qserve_jobs_cancel(c);
-	qserve_jobs_make(c, n, handler);
+	qserve_jobs_make(c, x->n_jobs, x->handler);
+	free(x);
 }
 
 static void
 fail(struct qserve_call *c, const char *code, const char *message)
 {
-	c->chosen_for->fail(c, code, message);
+	c->choice->handler->fail(c, code, message);
 }
 
 static const struct qserve_handler questions = { make_request, on_event, fail };
@@ -98,15 +104,16 @@ qserve_choose_engine(struct qserve_call *c, size_t n,
 		n_ready += (size_t)e->ready;
 	if (n_ready < 2)
 		return 0;
-	free(c->n_cached);
-	c->n_cached = calloc(c->server->n_engines, sizeof *c->n_cached);
-	if (c->n_cached == NULL || handler->make_request(c, 0, &first) < 0)
+	free(c->choice);
+	c->choice = malloc(sizeof *c->choice + c->server->n_engines *
+	    sizeof c->choice->n_cached[0]);
+	if (c->choice == NULL || handler->make_request(c, 0, &first) < 0)
 		return 0;
 	wait = WAIT_S + WAIT_TOKEN_S * (double)first.n;
-	c->chosen_for = handler;
-	c->n_chosen_for = n;
+	c->choice->handler = handler;
+	c->choice->n_jobs = n;
 	for (i = 0; i < c->server->n_engines; i++)
-		c->n_cached[i] = UNKNOWN;
+		c->choice->n_cached[i] = UNKNOWN;
 	return qserve_ask_all(c, &questions, wait < WAIT_MAX_S ? wait :
 	    WAIT_MAX_S) > 0;
 }

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "qserve.h"
+#include "answer.h"
 
 /* Add a token of a prompt to the front of all answers to it. */
 static int
@@ -14,7 +14,8 @@ put_prompt_token(struct qserve_call *c, size_t prompt,
     const struct qwen_likely *token,
     const struct qwen_likely *top, size_t n_top)
 {
-	struct qwen_request *q = c->q;
+	struct qserve_answering *x = c->state;
+	struct qwen_request *q = x->q;
 	struct qwen_err err;
 	size_t i;
 
@@ -32,7 +33,8 @@ put_prompt_token(struct qserve_call *c, size_t prompt,
 static int
 make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 {
-	const struct qwen_ids *p = &c->q->prompt[i];
+	struct qserve_answering *x = c->state;
+	const struct qwen_ids *p = &x->q->prompt[i];
 
 	/* a single token has no score; the engine only confirms it */
 	o->kind = p->n > 1 ? QWEN_ENGINE_SCORE : QWEN_ENGINE_HIDDEN;
@@ -40,14 +42,15 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 	o->n = p->n;
 	o->from = p->n > 1;
 	o->logprobs = p->n > 1;
-	o->n_top = p->n > 1 ? c->q->n_top : 0;
+	o->n_top = p->n > 1 ? x->q->n_top : 0;
 	return 0;
 }
 
 static void
 score(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
-	struct qwen_likely token = { c->q->prompt[i].id[ev->at], ev->logprob };
+	struct qserve_answering *x = c->state;
+	struct qwen_likely token = { x->q->prompt[i].id[ev->at], ev->logprob };
 	struct qwen_likely top[QWEN_LOGPROBS_MAX];
 	size_t k;
 
@@ -60,13 +63,14 @@ score(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 static void
 on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
-	struct qwen_likely first = { c->q->prompt[i].id[0], NAN };
+	struct qserve_answering *x = c->state;
+	struct qwen_likely first = { x->q->prompt[i].id[0], NAN };
 
 	if (ev->kind == QWEN_EVENT_STARTED) {
 		put_prompt_token(c, i, &first, NULL, 0);
 	} else if (ev->kind == QWEN_EVENT_SCORE) {
 		/* ignore positions outside of the prompt */
-		if (ev->at < c->q->prompt[i].n)
+		if (ev->at < x->q->prompt[i].n)
 			score(c, i, ev);
 	} else if (ev->kind == QWEN_EVENT_END &&
 	    strcmp(ev->why, "done") != 0) {
@@ -83,7 +87,8 @@ static const struct qserve_handler handler = { make_request, on_event,
 void
 qserve_echo(struct qserve_call *c)
 {
-	struct qwen_request *q = c->q;
+	struct qserve_answering *x = c->state;
+	struct qwen_request *q = x->q;
 	struct qwen_likely token = { 0, NAN };
 	size_t i, k;
 

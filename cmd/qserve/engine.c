@@ -246,6 +246,19 @@ qserve_engines_open(struct qserve *s)
 	}
 }
 
+uint64_t
+qserve_n_ctx(const struct qserve *s)
+{
+	const struct qserve_engine *e;
+	uint64_t n = 0;
+
+	for (e = s->engines; e != NULL; e = e->next) {
+		if (e->ready && (n == 0 || e->hello.n_ctx < n))
+			n = e->hello.n_ctx;
+	}
+	return n;
+}
+
 int
 qserve_engine_is_starting(const struct qserve_engine *e)
 {

@@ -33,13 +33,6 @@ enum {
 
 /* ---------------------------------------------------------------- requests */
 
-const char *
-qserve_header(const struct qserve_call *c, const char *name)
-{
-	return MHD_lookup_connection_value(c->conn->mhd, MHD_HEADER_KIND,
-	    name);
-}
-
 static void
 refuse_large(struct qserve_call *c)
 {
@@ -135,13 +128,6 @@ check_headers(struct qserve_call *c, const char *version)
 	else if (length != NULL && strtoull(length, NULL, 10) >
 	    c->server->max_body)
 		refuse_large(c);
-}
-
-void
-qserve_body_free(struct qserve_call *c)
-{
-	c->server->n_body_bytes -= c->body.n;
-	qwen_text_fini(&c->body);
 }
 
 static void
@@ -257,11 +243,8 @@ add_headers(struct qserve_call *c, struct MHD_Response *r)
 		MHD_add_response_header(r, "Content-Security-Policy",
 		    c->policy.s);
 	}
-	if (c->q != NULL && c->q->seed_drawn) {
-		snprintf(buf, sizeof buf, "%llu",
-		    (unsigned long long)c->q->seed);
-		MHD_add_response_header(r, "X-Seed", buf);
-	}
+	if (c->seed[0] != '\0')
+		MHD_add_response_header(r, "X-Seed", c->seed);
 	if (c->retry_s > 0) {
 		snprintf(buf, sizeof buf, "%u", c->retry_s);
 		MHD_add_response_header(r, "Retry-After", buf);
@@ -338,7 +321,7 @@ on_request(void *arg, struct MHD_Connection *mhd, const char *url,
 			qserve_error(c, 400, "invalid_json", "the request has "
 			    "no body: send a JSON object");
 		if (c->status == 0)
-			c->route->handle(c);
+			qserve_call_begin(c);
 		tool_report_notes(&c->server->unknown);
 	}
 	if (c->status != 0)

@@ -496,8 +496,7 @@ restart_call(struct qserve_call *c)
 		return;
 	}
 	c->restarted = 1;
-	qserve_call_rewind(c);
-	c->route->handle(c);
+	qserve_call_restart(c);
 }
 
 /* Give the call an end event in place of an answer. */

@@ -7,45 +7,16 @@
 
 enum { PATIENCE_S = 2 };	/* seconds to wait for engines */
 
-/* ----------------------------------------------------------------- counting */
+/* The statistics of an engine. */
+struct engine_stat {
+	int		there;
+	uint64_t	v[QWEN_N_STATS];
+};
 
-static const double bounds[QSERVE_BOUNDS] = { 0.005, 0.01, 0.025, 0.05, 0.1,
-    0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120 };
-
-static void
-add_time(struct qserve_times *t, double s)
-{
-	size_t i;
-
-	for (i = 0; i < QSERVE_BOUNDS; i++)
-		t->at_most[i] += s <= bounds[i];
-	t->n++;
-	t->sum += s;
-}
-
-void
-qserve_metrics_count(struct qserve_call *c)
-{
-	struct qserve_totals *all = &c->server->totals;
-	double now = cli_now();
-	size_t i, n = 0;
-
-	all->status[c->status < 600 ? c->status : 0]++;
-	/* only jobs that an engine has begun */
-	all->prompt += c->n_prompt;
-	if (c->q == NULL)
-		return;
-	for (i = 0; i < c->q->n_answers; i++)
-		n += c->q->answer[i].n;
-	all->cached += c->q->n_cached;
-	all->chosen += n;
-	if (c->first_at <= 0)
-		return;
-	add_time(&all->ttft, c->first_at - c->since);
-	add_time(&all->e2e, now - c->since);
-	if (c->q->n_answers == 1 && n > 1)
-		add_time(&all->tpot, (now - c->first_at) / (double)(n - 1));
-}
+/* The state of a call. */
+struct metrics {
+	struct engine_stat	*stat;		/* per engine; or NULL */
+};
 
 /* ------------------------------------------------------------------- output */
 
@@ -74,7 +45,7 @@ put_times(struct qwen_text *t, const char *name, const struct qserve_times *v,
 	put_head(t, name, "histogram", help);
 	for (i = 0; i < QSERVE_BOUNDS; i++)
 		qwen_text_fmt(t, "qserve_%s_bucket{le=\"%g\"} %llu\n", name,
-		    bounds[i], (unsigned long long)v->at_most[i]);
+		    qserve_bounds[i], (unsigned long long)v->at_most[i]);
 	qwen_text_fmt(t, "qserve_%s_bucket{le=\"+Inf\"} %llu\nqserve_%s_sum "
 	    "%.6f\nqserve_%s_count %llu\n", name, (unsigned long long)v->n,
 	    name, v->sum, name, (unsigned long long)v->n);
@@ -108,6 +79,7 @@ static const struct {
 static void
 add_engines(struct qserve_call *c)
 {
+	const struct engine_stat *stat = ((struct metrics *)c->state)->stat;
 	struct qwen_text *t = &c->out;
 	const struct qserve_engine *e;
 	char name[64];
@@ -127,14 +99,14 @@ add_engines(struct qserve_call *c)
 	for (e = c->server->engines, i = 0; e != NULL; e = e->next, i++)
 		qwen_text_fmt(t, "qserve_engine_starts_total{engine=\"%zu\"} "
 		    "%llu\n", i, (unsigned long long)e->n_started);
-	for (k = 0; c->stats != NULL && k < QWEN_N_STATS; k++) {
+	for (k = 0; stat != NULL && k < QWEN_N_STATS; k++) {
 		snprintf(name, sizeof name, "engine_%s", stats[k].name);
 		put_head(t, name, stats[k].type, stats[k].help);
 		for (i = 0; i < n; i++) {
-			if (c->stats[i].there)
+			if (stat[i].there)
 				qwen_text_fmt(t, "qserve_%s{engine=\"%zu\"} "
-				    "%llu\n", name, i, (unsigned long long)
-				    c->stats[i].v[k]);
+				    "%llu\n", name, i,
+				    (unsigned long long)stat[i].v[k]);
 		}
 	}
 }
@@ -173,8 +145,6 @@ put_metrics(struct qserve_call *c)
 	put_times(t, "request_duration_seconds", &all->e2e,
 	    "Seconds from a request to the end of its answer.");
 	add_engines(c);
-	free(c->stats);
-	c->stats = NULL;
 	c->type = "text/plain; version=0.0.4; charset=utf-8";
 	qserve_done(c, 200);
 }
@@ -193,12 +163,13 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 static void
 on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
+	struct engine_stat *stat = ((struct metrics *)c->state)->stat;
 	size_t k;
 
 	if (ev->kind == QWEN_EVENT_STATS) {
-		c->stats[i].there = 1;
+		stat[i].there = 1;
 		for (k = 0; k < QWEN_N_STATS; k++)
-			c->stats[i].v[k] = ev->stat[k];
+			stat[i].v[k] = ev->stat[k];
 	}
 	if (c->n_left == 0)
 		put_metrics(c);
@@ -214,11 +185,21 @@ fail(struct qserve_call *c, const char *code, const char *message)
 
 static const struct qserve_handler numbers = { make_request, on_event, fail };
 
-void
-qserve_metrics(struct qserve_call *c)
+static void
+begin(struct qserve_call *c)
 {
-	free(c->stats);
-	c->stats = calloc(c->server->n_engines, sizeof *c->stats);
-	if (c->stats == NULL || qserve_ask_all(c, &numbers, PATIENCE_S) == 0)
+	struct metrics *x = c->state;
+
+	x->stat = calloc(c->server->n_engines, sizeof *x->stat);
+	if (x->stat == NULL || qserve_ask_all(c, &numbers, PATIENCE_S) == 0)
 		put_metrics(c);
 }
+
+static void
+end(struct qserve_call *c)
+{
+	free(((struct metrics *)c->state)->stat);
+}
+
+const struct qserve_kind qserve_metrics = { begin, sizeof(struct metrics),
+    end };

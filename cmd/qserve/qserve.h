@@ -117,11 +117,28 @@ struct qserve_conn {
 	double			 since;		/* idle since, by cli_now() */
 };
 
+/* A kind of call: what answers it. */
+struct qserve_kind {
+	/* begins the answer; call->state is there, and zero */
+	void	(*begin)(struct qserve_call *c);
+	size_t	 size;		/* bytes of the state; 0: none */
+	/* frees what the state has; NULL if there is nothing */
+	void	(*end)(struct qserve_call *c);
+};
+
 struct qserve_route {
 	const char	*method, *path;
 	enum qwen_form	 form;		/* of error messages */
 	int		 open;		/* needs no API key */
-	void		(*handle)(struct qserve_call *c);
+	const struct qserve_kind *kind;
+};
+
+/* What a call has used, for the metrics. */
+struct qserve_use {
+	uint64_t	n_prompt;	/* prompt tokens of jobs that began */
+	uint64_t	n_cached;	/* of them, tokens that were not read */
+	uint64_t	n_chosen;	/* generated tokens */
+	size_t		n_answers;
 };
 
 struct qserve_call {
@@ -159,6 +176,10 @@ struct qserve_call {
 	size_t			 at;		/* from this byte on */
 	int			 is_stream;	/* out is a stream of events */
 	int			 ended;		/* all events are in out */
+	double			 sent_at;	/* time of the last event
+						   sent */
+	int			 has_news;	/* tokens came since then */
+	char			 seed[24];	/* drawn for it, or "" */
 	/* progress of the call */
 	int			 received;	/* its request is complete */
 	int			 suspended;	/* its connection is suspended
@@ -172,46 +193,20 @@ struct qserve_call {
 	struct qserve_job	**jobs;		/* NULL elements: ended */
 	size_t			 n_jobs, n_left;
 	int			 restarted;
-	const struct qserve_handler *chosen_for; /* what to run once
-						   qserve_choose_engine() has
-						   its answers, */
-	size_t			 n_chosen_for;	/* and its number of jobs */
+	struct qserve_choice	*choice;	/* of an engine, while they
+						   answer, or NULL */
+	struct qserve_engine	*preferred;	/* best engine, or NULL */
 	double			 asks_until;	/* waits for answers of engines
 						   until this time; 0: does not
 						   wait */
-	uint64_t		*n_cached;	/* cached tokens per engine */
-	struct qserve_engine	*preferred;	/* best engine, or NULL */
 	double			 deadline;	/* on the clock of cli_now(); 0:
 						   none */
 	double			 began_at;	/* when the first engine
 						   began */
 	double			 first_at;	/* time of the first token; 0:
 						   none yet */
-	uint64_t		 n_prompt;	/* prompt tokens of jobs that
-						   began */
-	struct qserve_stat	*stats;		/* per engine, for metrics */
-	/* answer.c */
-	struct qwen_service	 service;	/* the server's, with this
-						   call's prompt encoder */
-	struct qwen_request	*q;
-	struct qwen_answer_stream *sse;
-	double			 sent_at;	/* time of the last event
-						   sent */
-	int			 has_news;	/* tokens came since then */
-	struct qwen_sampler	*sampler;
-	char			*grammar;	/* GBNF, or NULL */
-	size_t			 n_grammar;
-	struct qwen_text	 sampling;	/* settings in the last
-						   request */
-	struct qserve_prompt	 prompt_info;	/* of a chat's prompt */
-	struct qserve_ids	{
-		int32_t	*id;
-		size_t	 n, cap;
-	}			*ids;		/* ids of each answer to a
-						   chat */
-	uint64_t		 created;
-	struct qserve_vectors	*vectors;	/* for embeddings, or NULL */
-	struct qserve_ranking	*ranking;	/* for reranking, or NULL */
+	struct qserve_use	 use;
+	void			*state;		/* of its kind; or NULL */
 };
 
 /* ---------------------------------------------------------------- metrics */
@@ -229,11 +224,6 @@ struct qserve_totals {
 	uint64_t	left;			/* calls whose client left */
 	uint64_t	prompt, cached, chosen;	/* tokens */
 	struct qserve_times ttft, tpot, e2e;
-};
-
-struct qserve_stat {
-	int		there;
-	uint64_t	v[QWEN_N_STATS];
 };
 
 /* ------------------------------------------------------------------ server */
@@ -347,12 +337,6 @@ void qserve_notify_systemd(const char *state);
 
 /* ----------------------------------------------------------------- http.c */
 
-/* Returns the value of a request header, or NULL. */
-const char *qserve_header(const struct qserve_call *c, const char *name);
-
-/* Free the request body. */
-void qserve_body_free(struct qserve_call *c);
-
 void qserve_http_open(struct qserve *s);	/* dies on errors */
 void qserve_http_close(struct qserve *s);
 
@@ -371,11 +355,20 @@ struct qserve_call *qserve_call_new(struct qserve *s, struct qserve_conn *conn,
     const char *method, const char *target);
 void qserve_call_free(struct qserve_call *c);
 
+/* Returns the value of a request header, or NULL. */
+const char *qserve_header(const struct qserve_call *c, const char *name);
+
+/* Free the request body. */
+void qserve_body_free(struct qserve_call *c);
+
+/* Begin to answer the call, whose request is complete. */
+void qserve_call_begin(struct qserve_call *c);
+
 /*
- * Reset the call to the state before its handler was called, and drop its
- * response.  The response must not be queued, and the call must have no jobs.
+ * Answer the call anew: drop its response, which must not be queued.  The call
+ * must have no jobs.
  */
-void qserve_call_rewind(struct qserve_call *c);
+void qserve_call_restart(struct qserve_call *c);
 
 /* Resume the call's connection: the status, or more of out, is available. */
 void qserve_call_resume(struct qserve_call *c);
@@ -402,9 +395,6 @@ void qserve_error(struct qserve_call *c, int status, const char *code,
 
 /* ---------------------------------------------------------------- about.c */
 
-/* Returns the context length in tokens; 0 if no engine has reported it yet. */
-uint64_t qserve_n_ctx(const struct qserve *s);
-
 /* Answers that describe the model, for OpenAI, Ollama, llama.cpp and vLLM. */
 void qserve_models(struct qserve_call *c);
 void qserve_model(struct qserve_call *c);
@@ -430,6 +420,9 @@ const struct qserve_route *qserve_route(const char *method, const char *path,
 /* --------------------------------------------------------------- engine.c */
 
 void qserve_engines_open(struct qserve *s);
+
+/* Returns the context length in tokens; 0 if no engine has reported it yet. */
+uint64_t qserve_n_ctx(const struct qserve *s);
 
 /*
  * Start the engines whose start time has come; report those that are not ready.
@@ -532,35 +525,31 @@ int qserve_choose_engine(struct qserve_call *c, size_t n,
 
 /* -------------------------------------------------------------- metrics.c */
 
-/* Count a call that has ended. */
-void qserve_metrics_count(struct qserve_call *c);
+extern const struct qserve_kind qserve_metrics;	/* GET /metrics */
 
-void qserve_metrics(struct qserve_call *c);	/* GET /metrics */
+/* ---------------------------------------------------------------- count.c */
+
+/* The bounds of histograms, in seconds. */
+extern const double qserve_bounds[QSERVE_BOUNDS];
+
+/* Count a call that has ended. */
+void qserve_count(struct qserve_call *c);
 
 /* --------------------------------------------------------------- answer.c */
 
-/*
- * Returns the service that parses this call's request; it lives as long as the
- * call.  Its prompt encoder sets c->prompt_info.
- */
-const struct qwen_service *qserve_service(struct qserve_call *c);
+/* The service that parses one call's request, and what it finds in a chat. */
+struct qserve_reader {
+	struct qwen_service	 service;	/* the server's, with an
+						   encoder of prompts */
+	struct qserve_history	*history;
+	struct qserve_prompt	 prompt;	/* of a chat */
+};
 
-/* Completions and chats. */
-void qserve_answer(struct qserve_call *c);
+void qserve_reader_init(struct qserve_reader *r, const struct qserve *s);
+void qserve_reader_fini(struct qserve_reader *r);
+
+extern const struct qserve_kind qserve_answers;	/* completions and chats */
 void qserve_answer_open(struct qserve *s);
-void qserve_answer_fini(struct qserve_call *c);
-
-/* Generate the answers; the last step of qserve_answer(). */
-void qserve_answer_generate(struct qserve_call *c);
-
-/*
- * qserve_answer_fail ends the call with an error and cancels its jobs.
- * qserve_answer_ended handles the end event of job i.
- */
-void qserve_answer_fail(struct qserve_call *c, const char *code,
-    const char *message);
-void qserve_answer_ended(struct qserve_call *c, size_t i,
-    const struct qwen_event *ev);
 
 /*
  * Return the error code, and the message, for a job that ended without a
@@ -579,13 +568,6 @@ void qserve_answer_flush(struct qserve_call *c, double now);
 /* Send a keep-alive event in a stream that has been silent. */
 void qserve_answer_keep_alive(struct qserve_call *c, double now);
 
-/* ----------------------------------------------------------------- echo.c */
-
-/*
- * Put the prompts in front of the answers, then call qserve_answer_generate().
- */
-void qserve_echo(struct qserve_call *c);
-
 /* --------------------------------------------------------------- tokens.c */
 
 void qserve_tokenize(struct qserve_call *c);
@@ -599,17 +581,14 @@ void qserve_count_tokens(struct qserve_call *c);
 int qserve_is_named(const struct qserve *s, const char *word);
 
 void qserve_vectors_open(struct qserve *s);
-void qserve_vectors(struct qserve_call *c);
-void qserve_ollama_embed(struct qserve_call *c);
-void qserve_ollama_embeddings(struct qserve_call *c);
-void qserve_vectors_fini(struct qserve_call *c);
+extern const struct qserve_kind qserve_vectors, qserve_ollama_embed,
+    qserve_ollama_embeddings;
 
 /* ----------------------------------------------------------------- rank.c */
 
 void qserve_rank_open(struct qserve *s);
 void qserve_rank_close(struct qserve *s);
-void qserve_rank(struct qserve_call *c);
-void qserve_rank_fini(struct qserve_call *c);
+extern const struct qserve_kind qserve_ranks;
 
 /* --------------------------------------------------------------- recall.c */
 
@@ -617,7 +596,8 @@ void qserve_recall_open(struct qserve *s);
 void qserve_recall_close(struct qserve *s);
 
 /* Keep a complete response, since later requests may refer to it by its id. */
-void qserve_response_keep(struct qserve_call *c);
+void qserve_response_keep(struct qserve *s, const struct qwen_request *q,
+    uint64_t created);
 
 /* Answer GET and DELETE of a kept response. */
 void qserve_response_get(struct qserve_call *c);

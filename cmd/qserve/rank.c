@@ -5,8 +5,8 @@
 
 #include "qserve.h"
 
-/* A rerank request and its results. */
-struct qserve_ranking {
+/* The state of a call: the request and its results. */
+struct ranking {
 	struct qwen_rerank_request q;
 	double			*score;		/* per document */
 };
@@ -28,7 +28,7 @@ struct qserve_ranker {
 static void
 put_body(struct qserve_call *c)
 {
-	struct qserve_ranking *r = c->ranking;
+	struct ranking *r = c->state;
 	struct qwen_err err;
 
 	if (qwen_rerank_body(&r->q, c->number, c->server->with.service.model,
@@ -41,7 +41,9 @@ put_body(struct qserve_call *c)
 static void
 fail(struct qserve_call *c, const char *code, const char *message)
 {
-	qwen_refuse(&c->ranking->q.rank.refusal, code, NULL, "%s", message);
+	struct ranking *r = c->state;
+
+	qwen_refuse(&r->q.rank.refusal, code, NULL, "%s", message);
 	put_body(c);
 }
 
@@ -49,7 +51,8 @@ static int
 make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 {
 	struct qserve_ranker *k = c->server->ranker;
-	const struct qwen_ids *p = &c->ranking->q.rank.prompt[i];
+	struct ranking *r = c->state;
+	const struct qwen_ids *p = &r->q.rank.prompt[i];
 
 	o->kind = QWEN_ENGINE_HIDDEN;
 	o->tokens = p->id;
@@ -65,11 +68,12 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
 	const struct qserve_ranker *k = c->server->ranker;
 	size_t n = k->n_classes > 0 ? k->n_classes : 2;
+	struct ranking *r = c->state;
 
 	if (ev->kind == QWEN_EVENT_STARTED)
-		c->n_prompt += c->ranking->q.rank.prompt[i].n;
+		c->use.n_prompt += r->q.rank.prompt[i].n;
 	else if (ev->kind == QWEN_EVENT_HIDDEN && ev->n_row == n)
-		c->ranking->score[i] = qwen_softmax_share(ev->row, n, k->yes);
+		r->score[i] = qwen_softmax_share(ev->row, n, k->yes);
 	else if (ev->kind == QWEN_EVENT_HIDDEN)
 		fail(c, "failed", "the engine's logits do not fit");
 	else if (ev->kind == QWEN_EVENT_END && strcmp(ev->why, "done") != 0)
@@ -80,11 +84,11 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 
 static const struct qserve_handler handler = { make_request, on_event, fail };
 
-void
-qserve_rank(struct qserve_call *c)
+static void
+begin(struct qserve_call *c)
 {
 	struct qserve_ranker *k = c->server->ranker;
-	struct qserve_ranking *r;
+	struct ranking *r = c->state;
 	struct qwen_err err;
 
 	if (k->err.code != 0) {
@@ -93,8 +97,7 @@ qserve_rank(struct qserve_call *c)
 		return;
 	}
 	k->with.n_ctx = (size_t)qserve_n_ctx(c->server);
-	c->ranking = r = calloc(1, sizeof *r);
-	if (r == NULL || qwen_rerank_parse(&r->q, &k->with, c->body.s,
+	if (qwen_rerank_parse(&r->q, &k->with, c->body.s,
 	    c->body.n, &err) < 0) {
 		qserve_error(c, 500, "out_of_memory", "out of memory");
 		return;
@@ -114,16 +117,16 @@ qserve_rank(struct qserve_call *c)
 		qserve_jobs_new(c, r->q.rank.n, &handler);
 }
 
-void
-qserve_rank_fini(struct qserve_call *c)
+static void
+end(struct qserve_call *c)
 {
-	if (c->ranking == NULL)
-		return;
-	qwen_rerank_fini(&c->ranking->q);
-	free(c->ranking->score);
-	free(c->ranking);
-	c->ranking = NULL;
+	struct ranking *r = c->state;
+
+	qwen_rerank_fini(&r->q);
+	free(r->score);
 }
+
+const struct qserve_kind qserve_ranks = { begin, sizeof(struct ranking), end };
 
 /* ---------------------------------------------------------------- the model */
 

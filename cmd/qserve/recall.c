@@ -40,23 +40,23 @@ drop(struct qserve *s, struct qserve_response *after)
 }
 
 void
-qserve_response_keep(struct qserve_call *c)
+qserve_response_keep(struct qserve *s, const struct qwen_request *q,
+    uint64_t created)
 {
-	struct qserve *s = c->server;
 	struct qwen_text t = { 0 };
 	struct qserve_response *r;
 	size_t n_items;
 
-	if (c->form != QWEN_FORM_RESPONSES || c->q->items == NULL ||
-	    c->q->refusal.err.code != 0)
+	if (q->form != QWEN_FORM_RESPONSES || q->items == NULL ||
+	    q->refusal.err.code != 0)
 		return;
-	qwen_response_items(c->q, &t);
+	qwen_response_items(q, &t);
 	n_items = t.n;
-	qwen_request_body(c->q, c->created, &t);
+	qwen_request_body(q, created, &t);
 	if (!t.failed && t.n <= BYTES_MAX / 4 &&
 	    (r = malloc(sizeof *r + t.n)) != NULL) {
 		r->younger = NULL;
-		r->number = c->q->number;
+		r->number = q->number;
 		r->n_items = n_items;
 		r->n = t.n;
 		memcpy(r->json, t.s, t.n);

@@ -26,11 +26,28 @@ is_too_large(struct qserve_call *c)
 	return 1;
 }
 
+/* What a request about tokens asks for; all arguments as in request.h. */
+enum question { TOKENIZE, DETOKENIZE, TEMPLATE, COUNT };
+
 static void
-answer(struct qserve_call *c, int rc, int status, const struct qwen_err *err)
+answer(struct qserve_call *c, enum question what)
 {
+	struct qserve_reader r;
+	const struct qwen_service *s = &r.service;
+	size_t n_ctx = (size_t)qserve_n_ctx(c->server), n = c->body.n;
+	const char *json = c->body.s;
+	struct qwen_err err;
+	int status, rc;
+
+	qserve_reader_init(&r, c->server);
+	rc = what == TOKENIZE ? qwen_tokens_tokenize(s, n_ctx, json, n, &status,
+	    &c->out, &err) : what == DETOKENIZE ? qwen_tokens_detokenize(s,
+	    json, n, &status, &c->out, &err) : what == TEMPLATE ?
+	    qwen_tokens_prompt(s, json, n, &status, &c->out, &err) :
+	    qwen_tokens_count(s, c->form, json, n, &status, &c->out, &err);
+	qserve_reader_fini(&r);
 	if (rc < 0)
-		qserve_error(c, 500, "out_of_memory", "%s", err->msg);
+		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
 	else
 		qserve_done(c, status);
 }
@@ -38,46 +55,25 @@ answer(struct qserve_call *c, int rc, int status, const struct qwen_err *err)
 void
 qserve_tokenize(struct qserve_call *c)
 {
-	struct qwen_err err;
-	int status, rc;
-
-	if (is_too_large(c))
-		return;
-	rc = qwen_tokens_tokenize(qserve_service(c),
-	    (size_t)qserve_n_ctx(c->server), c->body.s, c->body.n, &status,
-	    &c->out, &err);
-	answer(c, rc, status, &err);
+	if (!is_too_large(c))
+		answer(c, TOKENIZE);
 }
 
 void
 qserve_detokenize(struct qserve_call *c)
 {
-	struct qwen_err err;
-	int status, rc;
-
-	if (is_too_large(c))
-		return;
-	rc = qwen_tokens_detokenize(qserve_service(c),
-	    c->body.s, c->body.n, &status, &c->out, &err);
-	answer(c, rc, status, &err);
+	if (!is_too_large(c))
+		answer(c, DETOKENIZE);
 }
 
 void
 qserve_apply_template(struct qserve_call *c)
 {
-	struct qwen_err err;
-	int status, rc = qwen_tokens_prompt(qserve_service(c),
-	    c->body.s, c->body.n, &status, &c->out, &err);
-
-	answer(c, rc, status, &err);
+	answer(c, TEMPLATE);
 }
 
 void
 qserve_count_tokens(struct qserve_call *c)
 {
-	struct qwen_err err;
-	int status, rc = qwen_tokens_count(qserve_service(c), c->form,
-	    c->body.s, c->body.n, &status, &c->out, &err);
-
-	answer(c, rc, status, &err);
+	answer(c, COUNT);
 }

@@ -7,8 +7,8 @@
 #include "base/mem.h"
 #include "qserve.h"
 
-/* An embeddings request and its results. */
-struct qserve_vectors {
+/* The state of a call: the request and its results. */
+struct vectors {
 	struct qwen_embeddings_request q;
 	const char		*ollama;	/* field with the text in
 						   Ollama's APIs, or NULL */
@@ -22,7 +22,7 @@ struct qserve_vectors {
 static void
 put_body(struct qserve_call *c)
 {
-	struct qserve_vectors *v = c->vectors;
+	struct vectors *v = c->state;
 	const char *model = c->server->with.service.model;
 
 	if (v->ollama != NULL)
@@ -38,14 +38,16 @@ put_body(struct qserve_call *c)
 static void
 fail(struct qserve_call *c, const char *code, const char *message)
 {
-	qwen_refuse(&c->vectors->q.refusal, code, NULL, "%s", message);
+	struct vectors *v = c->state;
+
+	qwen_refuse(&v->q.refusal, code, NULL, "%s", message);
 	put_body(c);
 }
 
 static int
 make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 {
-	struct qserve_vectors *v = c->vectors;
+	struct vectors *v = c->state;
 
 	o->kind = QWEN_ENGINE_HIDDEN;
 	o->tokens = v->q.text[i].id;
@@ -56,7 +58,7 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 
 /* Allocate for the texts: n numbers per state, known from the first one. */
 static int
-make_room(struct qserve_vectors *v, size_t n)
+make_room(struct vectors *v, size_t n)
 {
 	size_t all;
 
@@ -73,7 +75,7 @@ make_room(struct qserve_vectors *v, size_t n)
 static void
 add_state(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
-	struct qserve_vectors *v = c->vectors;
+	struct vectors *v = c->state;
 
 	if (ev->n_row == 0 || (v->sum != NULL && v->n_embd != ev->n_row)) {
 		fail(c, "failed", "the engine's states do not fit");
@@ -91,7 +93,7 @@ add_state(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 static void
 finish(struct qserve_call *c)
 {
-	struct qserve_vectors *v = c->vectors;
+	struct vectors *v = c->state;
 	size_t i;
 
 	if (v->q.dimensions > v->n_embd) {
@@ -112,13 +114,15 @@ finish(struct qserve_call *c)
 static void
 on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
+	struct vectors *v = c->state;
+
 	if (ev->kind == QWEN_EVENT_STARTED)
-		c->n_prompt += c->vectors->q.text[i].n;
+		c->use.n_prompt += v->q.text[i].n;
 	else if (ev->kind == QWEN_EVENT_HIDDEN)
 		add_state(c, i, ev);
 	else if (ev->kind != QWEN_EVENT_END)
 		return;
-	else if (strcmp(ev->why, "done") != 0 || c->vectors->sum == NULL)
+	else if (strcmp(ev->why, "done") != 0 || v->sum == NULL)
 		fail(c, qserve_error_code(ev), qserve_error_message(ev));
 	else if (c->n_left == 0)
 		finish(c);
@@ -143,7 +147,7 @@ warn_untrained(const struct qserve *s)
 
 /* Parse the body: with Ollama's field, or for /v1/embeddings. */
 static int
-parse(struct qserve_call *c, struct qserve_vectors *v, struct qwen_err *err)
+parse(struct qserve_call *c, struct vectors *v, struct qwen_err *err)
 {
 	const struct qwen_vectors *how = &c->server->embedding;
 
@@ -157,14 +161,12 @@ static void
 answer(struct qserve_call *c, const char *ollama)
 {
 	struct qserve *s = c->server;
-	struct qserve_vectors *v;
+	struct vectors *v = c->state;
 	struct qwen_err err;
 
 	s->embedding.n_ctx = (size_t)qserve_n_ctx(s);
-	c->vectors = v = calloc(1, sizeof *v);
-	if (v != NULL)
-		v->ollama = ollama;
-	if (v == NULL || parse(c, v, &err) < 0) {
+	v->ollama = ollama;
+	if (parse(c, v, &err) < 0) {
 		qserve_error(c, 500, "out_of_memory", "out of memory");
 		return;
 	}
@@ -199,24 +201,6 @@ qserve_is_named(const struct qserve *s, const char *word)
 }
 
 void
-qserve_vectors(struct qserve_call *c)
-{
-	answer(c, NULL);
-}
-
-void
-qserve_ollama_embed(struct qserve_call *c)
-{
-	answer(c, "input");
-}
-
-void
-qserve_ollama_embeddings(struct qserve_call *c)
-{
-	answer(c, "prompt");
-}
-
-void
 qserve_vectors_open(struct qserve *s)
 {
 	struct qwen_vectors *v = &s->embedding;
@@ -231,17 +215,40 @@ qserve_vectors_open(struct qserve *s)
 	v->unknown = &s->unknown;
 }
 
-void
-qserve_vectors_fini(struct qserve_call *c)
-{
-	struct qserve_vectors *v = c->vectors;
+/* -------------------------------------------------------------------- kinds */
 
-	if (v == NULL)
-		return;
+static void
+begin_openai(struct qserve_call *c)
+{
+	answer(c, NULL);
+}
+
+static void
+begin_embed(struct qserve_call *c)
+{
+	answer(c, "input");
+}
+
+static void
+begin_embeddings(struct qserve_call *c)
+{
+	answer(c, "prompt");
+}
+
+static void
+end(struct qserve_call *c)
+{
+	struct vectors *v = c->state;
+
 	qwen_embeddings_fini(&v->q);
 	free(v->sum);
 	free(v->n_states);
 	free(v->vector);
-	free(v);
-	c->vectors = NULL;
 }
+
+const struct qserve_kind qserve_vectors = { begin_openai,
+    sizeof(struct vectors), end };
+const struct qserve_kind qserve_ollama_embed = { begin_embed,
+    sizeof(struct vectors), end };
+const struct qserve_kind qserve_ollama_embeddings = { begin_embeddings,
+    sizeof(struct vectors), end };

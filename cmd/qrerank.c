@@ -5,19 +5,16 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "text/request/request.h"
-#include "tool/tool.h"
+#include "tool/texts.h"
 
 static struct {
-	const char	*output;		/* NULL: stdout */
 	const char	*instruct;
 	size_t		 top;			/* 0: all, in the order of the
 						   input */
-	int		 requests, truncate, json;
+	int		 json;
 } opt;
 
 /*
@@ -40,51 +37,46 @@ struct best {
 	size_t		 n;
 };
 
+static void write_best(void);
+
 static struct run {
-	struct tool_work	 work;
-	struct tool_queue	 queue;
+	struct tool_texts	 in;
 	struct qwen_ranking	 how;
 	struct qwen_reranker	*reranker;
 	size_t			 n_classes, yes;	/* n_classes 0: compare
 							   the logits of word */
 	int32_t			 word[2];
 	float			*hidden, *value;
-	struct tool_lines	 lines;
 	struct best		*best;
 	size_t			 n_best, cap_best;
-	uint64_t		 n_cut;
-	struct qwen_unknown	 unknown;
-	const char		*note;		/* note on the model, to print
-						   with the first document; or
-						   NULL */
-	struct cli_output	*out;
-} run = { .work.n_sequences = TOOL_SEQUENCES };
+} run = { .in = { .work.n_sequences = TOOL_SEQUENCES, .text = "document",
+    .hint = "text; --force reads it as text", .finish = write_best } };
 
 /* --------------------------------------------------------- the command line */
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("input:"),
-	TOOL_OPT_MODEL(&run.work.path),
+	TOOL_OPT_MODEL(&run.in.work.path),
 	CLI_TEXT(0, "instruct", "task", &opt.instruct,
 	    "instruction that says what is relevant, instead of the model's"),
-	CLI_FLAG(0, "requests", &opt.requests,
+	CLI_FLAG(0, "requests", &run.in.requests,
 	    "input is JSON requests, each with its query; so are the results"),
-	TOOL_OPT_STRICT(&run.unknown.strict),
+	TOOL_OPT_STRICT(&run.in.unknown.strict),
 	CLI_OPT_SPECIAL(&run.how.encode),
 	TOOL_OPT_NFC,
-	CLI_FLAG(0, "truncate", &opt.truncate,
+	CLI_FLAG(0, "truncate", &run.in.truncate,
 	    "cut documents that are too long for the context"),
 	TOOL_OPT_FORCE_TEXT,
 
 	CLI_GROUP("output:"),
-	TOOL_OPT_OUTPUT(&opt.output),
+	TOOL_OPT_OUTPUT(&run.in.output),
 	CLI_OPT_FORMAT(&opt.json, "text json",
 	    "format of the output; text prints only scores"),
 	CLI_INT(0, "top", "n", &opt.top, 1, 1 << 24,
 	    "print only the N best, best first, with their documents"),
 
 	CLI_GROUP("how it runs:"),
-	TOOL_OPT_WORK(&run.work),
+	TOOL_OPT_WORK(&run.in.work),
 	CLI_END,
 };
 
@@ -96,28 +88,22 @@ static const struct cli_tool tool = {
 };
 
 static void
-parse(int argc, char *argv[], const char **file)
+parse(int argc, char *argv[])
 {
-	int n = cli_begin(&tool, argc, argv), first = opt.requests ? 1 : 2;
+	int n = cli_begin(&tool, argc, argv), first = run.in.requests ? 1 : 2;
 
 	if (n < first - 1)
 		cli_usage("no query given");
 	if (n > first)
 		cli_usage("unexpected argument: %s", argv[first + 1]);
-	if (!opt.requests)
+	if (!run.in.requests)
 		run.how.query = (struct qwen_str){ argv[1], strlen(argv[1]) };
-	*file = n == first && strcmp(argv[first], "-") != 0 ? argv[first] :
-	    NULL;
-	if (opt.requests && opt.top > 0)
+	if (run.in.requests && opt.top > 0)
 		cli_usage("--top applies to lines of documents: not with "
 		    "--requests");
-	if (opt.requests && cli_given(&opt.json) && !opt.json)
+	if (run.in.requests && cli_given(&opt.json) && !opt.json)
 		cli_usage("--requests prints JSON lines: not with -f text");
-	if (run.unknown.strict && !opt.requests)
-		cli_usage("--strict needs --requests");
-	tool_store_from_env(&run.work.at);
-	if (*file == NULL)
-		cli_need_stdin();
+	tool_texts_check(&run.in, n == first ? argv[first] : NULL);
 }
 
 /* ---------------------------------------------------------------- the model */
@@ -129,22 +115,22 @@ open_model(void)
 	const struct qwen_model *m;
 	const char *path;
 
-	tool_work_open_model(&run.work);
-	m = run.work.model;
-	path = qwen_gguf_path(run.work.gguf, 0);
-	cli_must(path, qwen_embedding_read(&from_file, run.work.gguf,
+	tool_texts_open_model(&run.in);
+	m = run.in.work.model;
+	path = qwen_gguf_path(run.in.work.gguf, 0);
+	cli_must(path, qwen_embedding_read(&from_file, run.in.work.gguf,
 	    &cli_err));
-	cli_must(path, qwen_reranker_open(&run.reranker, run.work.gguf,
+	cli_must(path, qwen_reranker_open(&run.reranker, run.in.work.gguf,
 	    opt.instruct, &cli_err));
 	run.n_classes = qwen_model_n_classes(m);
 	cli_must(path, qwen_reranker_yes(run.reranker, run.n_classes, &run.yes,
 	    run.word, &cli_err));
 	if (from_file.pooling != QWEN_POOLING_RANK && run.n_classes == 0)
-		run.note = "this model is no reranker; asking it for yes or no";
-	run.how.tok = run.work.tok;
+		run.in.note = "this model is no reranker; asking it for yes or no";
+	run.how.tok = run.in.work.tok;
 	run.how.how = run.reranker;
-	run.how.unknown = &run.unknown;
-	run.how.cut = opt.truncate ? qwen_model_n_ctx(m) : 0;
+	run.how.unknown = &run.in.unknown;
+	run.how.cut = run.in.cut;
 	run.hidden = cli_check_alloc(calloc(qwen_model_n_embd(m),
 	    sizeof *run.hidden));
 	run.value = cli_check_alloc(calloc(run.n_classes + 2,
@@ -154,7 +140,7 @@ open_model(void)
 static void
 end_text(void *arg, struct tool_text_sum *p)
 {
-	const struct qwen_model *m = run.work.model;
+	const struct qwen_model *m = run.in.work.model;
 	size_t i, n = qwen_model_n_embd(m);
 
 	(void)arg;
@@ -191,31 +177,21 @@ next_line(void *arg, struct tool_input **out)
 	    .pooling = QWEN_POOLING_LAST };
 	struct tool_line line;
 	struct rank *x;
+	int got = tool_texts_next(&run.in, &line);
 	size_t i;
 
 	(void)arg;
-	if (!tool_lines_next(&run.lines, &line))
-		return 0;
-	if (!tool_force)
-		tool_lines_check(&run.lines, &line, "text; --force reads it as "
-		    "text");
-	if (opt.requests && tool_line_is_blank(&line))
-		return 1;
-	/*
-	 * not before the first document, so that errors in the input come alone
-	 */
-	if (run.note != NULL)
-		cli_note("%s: %s", qwen_gguf_path(run.work.gguf, 0), run.note);
-	run.note = NULL;
+	if (got <= 0)
+		return got < 0;
 	x = cli_check_alloc(calloc(1, sizeof *x));
-	x->item = (struct tool_input){ .queue = &run.queue, .no = &x->q.refusal,
-	    .line = run.lines.line, .bytes = sizeof *x };
+	tool_texts_begin(&run.in, &x->item, &x->q.refusal, run.in.lines.line,
+	    sizeof *x);
 	if (opt.top > 0)
 		keep_text(x, &line);
-	cli_must(NULL, (opt.requests ? qwen_rank_request_parse :
+	cli_must(NULL, (run.in.requests ? qwen_rank_request_parse :
 	    qwen_rank_request_text)(&x->q, &run.how, line.s, line.n,
 	    &cli_err));
-	run.n_cut += x->q.n_cut;
+	run.in.n_cut += x->q.n_cut;
 	x->pooled = cli_check_alloc(calloc(x->q.n + 1, sizeof *x->pooled));
 	for (i = 0; i < x->q.n && x->q.refusal.err.code == 0; i++)
 		tool_text_sum_add_job(&x->pooled[i], &x->item, &last,
@@ -223,13 +199,6 @@ next_line(void *arg, struct tool_input **out)
 	qwen_rank_request_free_prompts(&x->q);
 	*out = &x->item;
 	return 1;
-}
-
-static int
-waiting(void *arg)
-{
-	(void)arg;
-	return tool_lines_waiting(&run.lines);
 }
 
 /* ------------------------------------------------------------------- scores */
@@ -290,23 +259,14 @@ note_best(struct rank *x)
 }
 
 static void
-write_text(struct qwen_text *t)
-{
-	cli_write_all(cli_output_fd(run.out), cli_output_name(run.out), t);
-	qwen_text_fini(t);
-}
-
-static void
 put_score(void *arg, struct tool_input *item)
 {
 	struct rank *x = (struct rank *)(void *)item;
 	struct qwen_text t = { 0 };
 
 	(void)arg;
-	if (!opt.requests && x->q.refusal.err.code != 0)
-		die("%s: line %llu: %s", run.lines.name,
-		    (unsigned long long)item->line, x->q.refusal.err.msg);
-	if (opt.requests)
+	tool_texts_check_refusal(&run.in, item);
+	if (run.in.requests)
 		add_request(&t, x);
 	else if (opt.top > 0)
 		note_best(x);
@@ -314,8 +274,7 @@ put_score(void *arg, struct tool_input *item)
 		add_object(&t, item->line, x->pooled[0].score, NULL, 0);
 	else
 		qwen_text_fmt(&t, "%.9g\n", x->pooled[0].score);
-	if (t.n > 0 || t.failed)
-		write_text(&t);
+	tool_texts_write(&run.in, &t);
 	free(x->pooled);
 	qwen_rank_request_fini(&x->q);
 	free(x->text);
@@ -340,63 +299,22 @@ write_best(void)
 		}
 		free(b->text);
 	}
-	if (t.n > 0 || t.failed)
-		write_text(&t);
+	tool_texts_write(&run.in, &t);
 	free(run.best);
-}
-
-/* Return the number of documents, for the progress line; 0 if unknown. */
-static uint64_t
-count_documents(void)
-{
-	if (cli_quiet || !isatty(STDERR_FILENO))
-		return 0;
-	return tool_lines_count(run.lines.fd);
-}
-
-static void
-rank_all(void)
-{
-	double start = cli_now();
-
-	run.queue.work = &run.work;
-	run.queue.next = next_line;
-	run.queue.waiting = waiting;
-	run.queue.end = end_text;
-	run.queue.put = put_score;
-	cli_progress_start(opt.requests ? "requests" : "documents",
-	    count_documents());
-	tool_queue_run(&run.queue);
-	cli_progress_end();
-	write_best();
-	tool_report_unknown(&run.unknown);
-	if (opt.requests)
-		tool_warn_failed(&run.work, 0, run.queue.n_done);
-	if (run.n_cut > 0)
-		cli_note("%s cut to the context of %zu tokens",
-		    cli_count(run.n_cut, "document"), run.how.cut);
-	tool_report_results(&run.queue, opt.requests ? "request" : "document",
-	    start);
 }
 
 int
 main(int argc, char *argv[])
 {
-	const char *file;
 	int status;
 
-	parse(argc, argv, &file);
-	tool_lines_open(&run.lines, file);
-	open_model();
-	tool_work_open(&run.work);
-	run.out = cli_output_open(opt.output);
-	rank_all();
-	cli_output_commit(run.out);
-	status = cli_finish();
-	tool_lines_fini(&run.lines);
+	parse(argc, argv);
+	run.in.queue.next = next_line;
+	run.in.queue.end = end_text;
+	run.in.queue.put = put_score;
+	status = tool_texts_run(&run.in, open_model);
 	qwen_reranker_close(run.reranker);
 	free(run.hidden);
 	free(run.value);
-	tool_work_close(&run.work);
 	return status;
 }

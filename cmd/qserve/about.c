@@ -17,12 +17,6 @@
 
 enum { LISTED_MAX = 64 };	/* longest array that is shown */
 
-static void
-put_str(struct qwen_text *t, const char *s)
-{
-	qwen_text_json(t, s, strlen(s));
-}
-
 /* Add a time as a field after others. */
 static void
 put_time(struct qwen_text *t, const char *key, time_t at)
@@ -69,17 +63,14 @@ static void
 put_model(struct qserve_call *c, const char *name)
 {
 	const struct qserve *s = c->server;
+	unsigned long long n_ctx = qserve_n_ctx(s);
 
-	qwen_json_put(&c->out, "{'id':");
-	put_str(&c->out, name);
-	qwen_json_put(&c->out, ",'object':'model','created':%llu,'owned_by':"
-	    "'qpipe','type':'model','lifecycle':'active','display_name':",
-	    (unsigned long long)s->started);
-	put_str(&c->out, name);
+	qwen_json_put(&c->out, ",{'id':'%s','object':'model','created':%llu,"
+	    "'owned_by':'qpipe','type':'model','lifecycle':'active',"
+	    "'display_name':'%s'", name, (unsigned long long)s->started, name);
 	put_time(&c->out, "created_at", (time_t)s->started);
-	if (qserve_n_ctx(s) > 0)
-		qwen_json_put(&c->out, ",'max_model_len':%llu", (unsigned long
-		    long)qserve_n_ctx(s));
+	if (n_ctx > 0)
+		qwen_json_put(&c->out, ",'max_model_len':%llu", n_ctx);
 	qwen_text_str(&c->out, "}");
 }
 
@@ -90,10 +81,8 @@ qserve_models(struct qserve_call *c)
 	size_t i;
 
 	qwen_json_put(&c->out, "{'object':'list','data':[");
-	for (i = 0; (name = name_of(c->server, i)) != NULL; i++) {
-		qwen_text_str(&c->out, i > 0 ? "," : "");
+	for (i = 0; (name = name_of(c->server, i)) != NULL; i++)
 		put_model(c, name);
-	}
 	qwen_json_put(&c->out, "],'has_more':false}");
 	qserve_done(c, 200);
 }
@@ -198,31 +187,30 @@ put_meta(struct qwen_text *t, const struct qserve *s, const char *key)
 	qwen_text_json(t, v.s, v.len);
 }
 
-/* Add the chat template in use, or the text none. */
-static void
-put_template(struct qwen_text *t, const struct qserve *s, const char *none)
+/* Return the chat template in use, or none. */
+static const char *
+template_of(const struct qserve *s, const char *none)
 {
-	if (s->with.service.template != NULL)
-		put_str(t, qwen_template_source(s->with.service.template));
-	else
-		qwen_text_str(t, none);
+	const struct qwen_template *t = s->with.service.template;
+
+	return t != NULL ? qwen_template_source(t) : none;
 }
 
-/* Add the text of the token whose id is the value of a key, or null. */
+/* Add a field with the text of the token whose id a key has, or null. */
 static void
-put_token(struct qwen_text *t, const struct qserve *s, const char *key)
+put_token(struct qwen_text *t, const char *field, const struct qserve *s,
+    const char *key)
 {
 	struct qwen_str piece = { "", 0 };
 	struct qwen_err err;
 	uint64_t id;
+	int got = qwen_gguf_get_u64(s->gguf, key, 0, &id, &err) > 0 &&
+	    id < s->with.service.n_vocab;
 
-	if (qwen_gguf_get_u64(s->gguf, key, 0, &id, &err) <= 0 ||
-	    id >= s->with.service.n_vocab) {
-		qwen_text_str(t, "null");
-		return;
-	}
-	qwen_tok_decoder_put(s->with.service.spell, (int32_t)id, &piece, NULL);
-	qwen_text_json(t, piece.s, piece.len);
+	if (got)
+		qwen_tok_decoder_put(s->with.service.spell, (int32_t)id,
+		    &piece, NULL);
+	qwen_json_put(t, ",'%s':%pS", field, got ? &piece : NULL);
 }
 
 static void
@@ -290,7 +278,7 @@ put_value(struct qwen_text *t, const struct qserve *s,
 	}
 	qwen_text_str(t, many ? "[" : "");
 	for (i = 0; i < kv->n; i++) {
-		qwen_text_str(t, i > 0 ? "," : "");
+		qwen_json_put(t, many ? "," : "");
 		if (kv->elem != QWEN_GGUF_STRING)
 			put_number(t, s, kv, key, i);
 		else if (qwen_gguf_next_str(kv, &at, &v))
@@ -342,24 +330,20 @@ put_details(struct qwen_text *t, const struct qserve *s)
 	put_meta(t, s, "general.architecture");
 	qwen_json_put(t, "],'parameter_size':");
 	put_parameters(t, n_parameters(s));
-	qwen_json_put(t, ",'quantization_level':");
-	put_str(t, quantization(s));
-	qwen_text_str(t, "}");
+	qwen_json_put(t, ",'quantization_level':'%s'}", quantization(s));
 }
 
 /* Add an entry of a list, {"name": ..., with a tag after the name. */
 static void
 put_listed(struct qwen_text *t, const struct qserve *s, const char *name)
 {
+	const char *tag = strchr(name, ':') != NULL ? "" : ":latest";
 	struct qwen_text full = { 0 };
 
-	qwen_json_put(&full, "%s%s", name, strchr(name, ':') != NULL ? "" :
-	    ":latest");
-	t->failed |= full.failed;
-	qwen_json_put(t, "{'name':%pT,'model':%pT", &full, &full);
+	qwen_text_fmt(&full, "%s%s", name, tag);
+	qwen_json_put(t, ",{'name':%pT,'model':%pT,'size':%llu,'digest':'",
+	    &full, &full, (unsigned long long)file_bytes(s));
 	qwen_text_fini(&full);
-	qwen_json_put(t, ",'size':%llu,'digest':'", (unsigned long
-	    long)file_bytes(s));
 	put_fp(t, &s->header.model);
 	qwen_json_put(t, "'");
 	put_details(t, s);
@@ -381,7 +365,6 @@ qserve_ollama_tags(struct qserve_call *c)
 
 	qwen_json_put(t, "{'models':[");
 	for (i = 0; (name = name_of(c->server, i)) != NULL; i++) {
-		qwen_text_str(t, i > 0 ? "," : "");
 		put_listed(t, c->server, name);
 		put_time(t, "modified_at", c->server->modified);
 		qwen_text_str(t, "}");
@@ -441,8 +424,7 @@ qserve_ollama_show(struct qserve_call *c)
 	}
 	qwen_json_put(t, "{'modelfile':'','parameters':'','license':");
 	put_meta(t, s, "general.license");
-	qwen_json_put(t, ",'template':");
-	put_template(t, s, "\"\"");
+	qwen_json_put(t, ",'template':'%s'", template_of(s, ""));
 	put_details(t, s);
 	put_model_info(t, s, all);
 	put_capabilities(t, s);
@@ -492,22 +474,17 @@ qserve_props(struct qserve_call *c)
 
 	for (e = s->engines; e != NULL; e = e->next)
 		n += e->ready ? (size_t)e->hello.n_sequences : 0;
-	qwen_json_put(t, "{'default_generation_settings':{'n_ctx':%llu,"
-	    "'params':{'n_predict':%lld}},'total_slots':%zu,'model_alias':",
-	    (unsigned long long)qserve_n_ctx(s), s->with.service.max < INT64_MAX
-	    ? (long long)s->with.service.max : -1, n);
-	put_str(t, name_of(s, 0));
 	/* only the name of the file: clients need not know its folder */
 	slash = strrchr(s->model_path, '/');
-	qwen_json_put(t, ",'model_path':");
-	put_str(t, slash != NULL ? slash + 1 : s->model_path);
-	qwen_json_put(t, ",'modalities':{'vision':false,'audio':false},"
-	    "'chat_template':");
-	put_template(t, s, "\"\"");
-	qwen_json_put(t, ",'bos_token':");
-	put_token(t, s, "tokenizer.ggml.bos_token_id");
-	qwen_json_put(t, ",'eos_token':");
-	put_token(t, s, "tokenizer.ggml.eos_token_id");
+	qwen_json_put(t, "{'default_generation_settings':{'n_ctx':%llu,"
+	    "'params':{'n_predict':%lld}},'total_slots':%zu,'model_alias':"
+	    "'%s','model_path':'%s','modalities':{'vision':false,'audio':"
+	    "false},'chat_template':'%s'", (unsigned long long)qserve_n_ctx(s),
+	    s->with.service.max < INT64_MAX ?
+	    (long long)s->with.service.max : -1, n, name_of(s, 0),
+	    slash != NULL ? slash + 1 : s->model_path, template_of(s, ""));
+	put_token(t, "bos_token", s, "tokenizer.ggml.bos_token_id");
+	put_token(t, "eos_token", s, "tokenizer.ggml.eos_token_id");
 	qwen_json_put(t, ",'build_info':'qpipe %s','is_sleeping':false}",
 	    QWEN_VERSION);
 	qserve_done(c, 200);
@@ -523,10 +500,10 @@ qserve_slots(struct qserve_call *c)
 	qwen_text_str(&c->out, "[");
 	for (e = c->server->engines; e != NULL; e = e->next) {
 		for (i = 0; e->ready && i < e->hello.n_sequences; i++, n++)
-			qwen_json_put(&c->out, "%s{'id':%zu,'n_ctx':%llu,"
-			    "'speculative':false,'is_processing':%s}", n > 0 ?
-			    "," : "", n, (unsigned long long)e->hello.n_ctx, i <
-			    e->n_jobs ? "true" : "false");
+			qwen_json_put(&c->out, ",{'id':%zu,'n_ctx':%llu,"
+			    "'speculative':false,'is_processing':%s}", n,
+			    (unsigned long long)e->hello.n_ctx,
+			    i < e->n_jobs ? "true" : "false");
 	}
 	qwen_text_str(&c->out, "]");
 	qserve_done(c, 200);
@@ -540,30 +517,26 @@ qserve_tokenizer_info(struct qserve_call *c)
 {
 	const struct qserve *s = c->server;
 	struct qwen_text *t = &c->out;
+	unsigned long long n_ctx = qserve_n_ctx(s);
 	struct qwen_err err;
 	int bos = 0;
 
 	qwen_gguf_get_bool(s->gguf, "tokenizer.ggml.add_bos_token", 0, &bos,
 	    &err);
-	qwen_json_put(t, "{'tokenizer_class':'Qwen2Tokenizer','bos_token':");
+	qwen_json_put(t, "{'tokenizer_class':'Qwen2Tokenizer'");
 	/*
 	 * clients put this token in front of texts, so name it only if the
 	 * model wants BOS there
 	 */
 	if (bos)
-		put_token(t, s, "tokenizer.ggml.bos_token_id");
+		put_token(t, "bos_token", s, "tokenizer.ggml.bos_token_id");
 	else
-		qwen_text_str(t, "null");
-	qwen_json_put(t, ",'add_bos_token':%s,'eos_token':", bos ? "true" :
-	    "false");
-	put_token(t, s, "tokenizer.ggml.eos_token_id");
-	qwen_json_put(t, ",'pad_token':");
-	put_token(t, s, "tokenizer.ggml.padding_token_id");
-	if (qserve_n_ctx(s) > 0)
-		qwen_json_put(t, ",'model_max_length':%llu", (unsigned long
-		    long)qserve_n_ctx(s));
-	qwen_json_put(t, ",'chat_template':");
-	put_template(t, s, "null");
-	qwen_text_str(t, "}");
+		qwen_json_put(t, ",'bos_token':null");
+	qwen_json_put(t, ",'add_bos_token':%s", bos ? "true" : "false");
+	put_token(t, "eos_token", s, "tokenizer.ggml.eos_token_id");
+	put_token(t, "pad_token", s, "tokenizer.ggml.padding_token_id");
+	if (n_ctx > 0)
+		qwen_json_put(t, ",'model_max_length':%llu", n_ctx);
+	qwen_json_put(t, ",'chat_template':'%s'}", template_of(s, NULL));
 	qserve_done(c, 200);
 }

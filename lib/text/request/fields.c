@@ -11,30 +11,6 @@
 #include "qwen/sample.h"
 #include "text/request/parser.h"
 
-/* Reads a whole number from min to max.  Returns 1; 0 if it is absent; -1. */
-static int
-whole(struct qwen_parser *r, const char *key, int64_t min, int64_t max,
-    int64_t *out)
-{
-	yyjson_val *v = qwen_parse_get(r->body, key);
-	char buf[QWEN_NUMBER_SIZE];
-	uint64_t n;
-
-	if (v == NULL)
-		return 0;
-	if (qwen_parse_number(r->refusal, key, v, buf) < 0)
-		return -1;
-	if (qwen_parse_digits(buf, strlen(buf), &n) == 0 && (int64_t)n >= min &&
-	    (int64_t)n <= max) {
-		*out = (int64_t)n;
-		return 1;
-	}
-	return max == INT64_MAX ? qwen_refuse_field(r->refusal, key, "%s is "
-	    "not a whole number of at least %lld", buf, (long long)min) :
-	    qwen_refuse_field(r->refusal, key, "%s is not a whole number from "
-	    "%lld to %lld", buf, (long long)min, (long long)max);
-}
-
 /* ---------------------------------------------------------------- sampling */
 
 /* Adds a pair of token and bias.  Each token may occur once. */
@@ -234,8 +210,8 @@ read_logprobs(struct qwen_parser *r)
 	int64_t n = 0;
 
 	r->q->logprobs = is_number || yyjson_is_true(v);
-	got = whole(r, is_number ? "logprobs" : "top_logprobs", 0,
-	    QWEN_LOGPROBS_MAX, &n);
+	got = qwen_parse_whole(r->refusal, r->body, is_number ? "logprobs" :
+	    "top_logprobs", 0, QWEN_LOGPROBS_MAX, &n);
 	if (n > 0 && !r->q->logprobs)
 		return qwen_refuse_invalid(r->refusal, "top_logprobs",
 		    "top_logprobs needs logprobs: true");
@@ -243,23 +219,11 @@ read_logprobs(struct qwen_parser *r)
 	return got < 0 ? -1 : 0;
 }
 
-/* Reads a field that is true or false.  Returns 1 if it is true, 0, or -1. */
-static int
-truth(struct qwen_parser *r, yyjson_val *object, const char *key)
-{
-	yyjson_val *v = qwen_parse_get(object, key);
-
-	if (v != NULL && !yyjson_is_bool(v))
-		return qwen_refuse_field(r->refusal, key, "is not true or "
-		    "false");
-	return yyjson_is_true(v);
-}
-
 static int
 read_stream(struct qwen_parser *r)
 {
 	yyjson_val *options = qwen_parse_get(r->body, "stream_options");
-	int stream = truth(r, r->body, "stream"), usage;
+	int stream = qwen_parse_truth(r->refusal, r->body, "stream", 0), usage;
 
 	if (stream < 0)
 		return -1;
@@ -269,13 +233,14 @@ read_stream(struct qwen_parser *r)
 	r->q->stream = stream && r->q->form != QWEN_FORM_COMPACT;
 	if (!stream)
 		return 0;
-	r->q->tells_progress = truth(r, r->body, "return_progress");
+	r->q->tells_progress = qwen_parse_truth(r->refusal, r->body,
+	    "return_progress", 0);
 	if (r->q->tells_progress < 0)
 		return -1;
 	if (options != NULL && !yyjson_is_obj(options))
 		return qwen_refuse_field(r->refusal, "stream_options", "is not "
 		    "an object");
-	usage = truth(r, options, "include_usage");
+	usage = qwen_parse_truth(r->refusal, options, "include_usage", 0);
 	r->q->include_usage = usage > 0;
 	return usage < 0 ? -1 : 0;
 }
@@ -290,7 +255,8 @@ read_fixed_fields(struct qwen_parser *r)
 
 	if (read_stream(r) < 0)
 		return -1;
-	if (whole(r, "best_of", 1, QWEN_CHOICES_MAX, &best) < 0)
+	if (qwen_parse_whole(r->refusal, r->body, "best_of", 1,
+	    QWEN_CHOICES_MAX, &best) < 0)
 		return -1;
 	if (best > 1 && (size_t)best != r->q->n)
 		return qwen_refuse_invalid(r->refusal, "best_of", "best_of is "
@@ -308,7 +274,7 @@ static int
 read_eos(struct qwen_parser *r)
 {
 	char buf[QWEN_NUMBER_SIZE];
-	int on = truth(r, r->body, "ignore_eos");
+	int on = qwen_parse_truth(r->refusal, r->body, "ignore_eos", 0);
 
 	if (on <= 0)
 		return on;
@@ -343,7 +309,8 @@ read_max_named(struct qwen_parser *r, const char *key, int64_t min,
 	if (qwen_parse_number(r->refusal, key, v, buf) < 0)
 		return -1;
 	if (strcmp(buf, "-1") != 0 && strcmp(buf, "-2") != 0)
-		return whole(r, key, min, INT64_MAX, max);
+		return qwen_parse_whole(r->refusal, r->body, key, min,
+		    INT64_MAX, max);
 	*max = INT64_MAX;
 	return 1;
 }
@@ -359,7 +326,7 @@ read_max(struct qwen_parser *r)
 	static const char *const names[] = { "max_completion_tokens",
 	    "max_tokens", "n_predict", "num_predict", "max_new_tokens" };
 	int64_t max = (int64_t)(r->s->max < INT64_MAX ? r->s->max : INT64_MAX);
-	int echo = truth(r, r->body, "echo"), got = 0;
+	int echo = qwen_parse_truth(r->refusal, r->body, "echo", 0), got = 0;
 	/* clients of llama.cpp let it read prompts that they will need later */
 	int min = !echo && r->q->form != QWEN_FORM_INFILL;
 	size_t i;
@@ -390,13 +357,13 @@ qwen_parse_fields(struct qwen_parser *r)
 	if (model != NULL && qwen_parse_to_json(r->refusal, model, &q->model,
 	    NULL) < 0)
 		return -1;
-	if (whole(r, "n", 1, QWEN_CHOICES_MAX, &n) < 0 ||
-	    (q->form == QWEN_FORM_INFILL &&
-	    whole(r, "n_cmpl", 1, QWEN_CHOICES_MAX, &n) < 0))
+	if (qwen_parse_whole(r->refusal, r->body, "n", 1, QWEN_CHOICES_MAX,
+	    &n) < 0 || (q->form == QWEN_FORM_INFILL && qwen_parse_whole(
+	    r->refusal, r->body, "n_cmpl", 1, QWEN_CHOICES_MAX, &n) < 0))
 		return -1;
 	q->n = (size_t)n;
-	if ((q->keeps_stop = truth(r, r->body,
-	    "include_stop_str_in_output")) < 0)
+	if ((q->keeps_stop = qwen_parse_truth(r->refusal, r->body,
+	    "include_stop_str_in_output", 0)) < 0)
 		return -1;
 	return read_max(r) < 0 || read_sampling(r) < 0 || read_stop(r) < 0 ||
 	    read_logprobs(r) < 0 || read_fixed_fields(r) < 0 || read_eos(r) <

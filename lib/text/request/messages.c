@@ -70,13 +70,6 @@ replace_parts(yyjson_doc *doc, const char *placeholder, struct qwen_err *err)
 }
 
 int
-qwen_messages_read(struct qwen_messages **out, const char *json, size_t n,
-    struct qwen_err *err)
-{
-	return qwen_messages_read_with(out, NULL, json, n, err);
-}
-
-int
 qwen_messages_read_with(struct qwen_messages **out, const char *placeholder,
     const char *json, size_t n, struct qwen_err *err)
 {

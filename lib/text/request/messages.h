@@ -10,12 +10,9 @@ struct qwen_messages;
 
 /*
  * Create a request without messages; or parse one from a JSON object.  Messages
- * may contain text only.
+ * may contain text only; placeholder is that of struct qwen_service, or NULL.
  */
 int qwen_messages_new(struct qwen_messages **out, struct qwen_err *err);
-int qwen_messages_read(struct qwen_messages **out, const char *json, size_t n,
-    struct qwen_err *err);
-/* The same; placeholder is that of struct qwen_service, or NULL. */
 int qwen_messages_read_with(struct qwen_messages **out,
     const char *placeholder, const char *json, size_t n,
     struct qwen_err *err);

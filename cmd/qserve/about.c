@@ -297,8 +297,8 @@ put_model_info(struct qwen_text *t, const struct qserve *s, int all)
 	char *key;
 	size_t i;
 
-	qwen_json_put(t, ",'model_info':{'%s':%llu", count, (unsigned long
-	    long)n_parameters(s));
+	qwen_json_put(t, ",'model_info':{'%s':%llu", count,
+	    (unsigned long long)n_parameters(s));
 	for (i = 0; (kv = qwen_gguf_kv(s->gguf, i)) != NULL; i++) {
 		if ((key = strndup(kv->key.s, kv->key.len)) == NULL) {
 			t->failed = 1;
@@ -384,8 +384,8 @@ qserve_ollama_ps(struct qserve_call *c)
 	if (qserve_n_ctx(s) > 0) {
 		put_listed(t, s, name_of(s, 0));
 		qwen_json_put(t, ",'expires_at':'2318-01-01T00:00:00Z',"
-		    "'size_vram':0,'context_length':%llu}", (unsigned long
-		    long)qserve_n_ctx(s));
+		    "'size_vram':0,'context_length':%llu}",
+		    (unsigned long long)qserve_n_ctx(s));
 	}
 	qwen_text_str(t, "]}");
 	qserve_done(c, 200);

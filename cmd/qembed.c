@@ -219,8 +219,8 @@ open_stream(void)
 
 	tool_header_init(&self, QWEN_STREAM_TOKENS, run.in.work.model);
 	o.self = &self;
-	cli_must(run.in.lines.name, qwen_reader_open(&run.reader, run.in.lines.fd,
-	    &o, &cli_err));
+	cli_must(run.in.lines.name, qwen_reader_open(&run.reader,
+	    run.in.lines.fd, &o, &cli_err));
 }
 
 static int

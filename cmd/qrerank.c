@@ -126,7 +126,8 @@ open_model(void)
 	cli_must(path, qwen_reranker_yes(run.reranker, run.n_classes, &run.yes,
 	    run.word, &cli_err));
 	if (from_file.pooling != QWEN_POOLING_RANK && run.n_classes == 0)
-		run.in.note = "this model is no reranker; asking it for yes or no";
+		run.in.note = "this model is no reranker; asking it for yes "
+		    "or no";
 	run.how.tok = run.in.work.tok;
 	run.how.how = run.reranker;
 	run.how.unknown = &run.in.unknown;

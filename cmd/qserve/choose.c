@@ -48,17 +48,17 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 static struct qserve_engine *
 best_engine(const struct qserve_call *c)
 {
+	const uint64_t *n = c->choice->n_cached;
 	struct qserve_engine *e, *found = NULL;
 	uint64_t most = 0, cost, least = 0;
 	size_t i;
 
 	for (i = 0; i < c->server->n_engines; i++)
-		most = c->choice->n_cached[i] > most && c->choice->n_cached[i] != UNKNOWN ?
-		    c->choice->n_cached[i] : most;
+		most = n[i] > most && n[i] != UNKNOWN ? n[i] : most;
 	for (i = 0, e = c->server->engines; e != NULL; e = e->next, i++) {
-		cost = most - c->choice->n_cached[i] + (uint64_t)e->n_jobs * JOB_TOKENS;
-		if (e->ready && c->choice->n_cached[i] != UNKNOWN && (found == NULL ||
-		    cost < least)) {
+		cost = most - n[i] + (uint64_t)e->n_jobs * JOB_TOKENS;
+		if (e->ready && n[i] != UNKNOWN && (found == NULL || cost <
+		    least)) {
 			found = e;
 			least = cost;
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * texts.h - tools that read texts, one per line, or requests, and write a result
- * for each that hidden states give: qembed and qrerank.
+ * texts.h - tools that read texts or requests, one per line, and write for each
+ * a result made of hidden states: qembed and qrerank.
  */
 #ifndef TOOL_TEXTS_H
 #define TOOL_TEXTS_H
@@ -69,8 +69,8 @@ void tool_texts_check_refusal(const struct tool_texts *x,
 void tool_texts_write(const struct tool_texts *x, struct qwen_text *t);
 
 /*
- * Opens input, model (by open_model) and output, processes all texts, and closes
- * these again.  Returns the exit status.
+ * Opens input, model (by open_model) and output, processes all texts, and
+ * closes the three.  Returns the exit status.
  */
 int tool_texts_run(struct tool_texts *x, void (*open_model)(void));
 

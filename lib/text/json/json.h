@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * json.h - parses JSON from outside with the same rules everywhere; writes JSON.
+ * json.h - parses JSON from outside with the same rules everywhere, and writes
+ * JSON.
  */
 #ifndef QWEN_TEXT_JSON_JSON_H
 #define QWEN_TEXT_JSON_JSON_H
@@ -48,9 +49,9 @@ void qwen_json_value(struct qwen_text *t, yyjson_val *v);
  *		for it, t fails too
  *
  * %d, %u, %f and %g are as in printf(3), without width; so the compiler checks
- * the arguments.  A comma at the start of the format is left out at the start of
- * t and after [, { or : - so the first element of a list, or the only value of a
- * field, is written like the others.
+ * the arguments.  A comma at the start of the format is left out at the start
+ * of t and after [, { or :.  So the first element of a list and the only value
+ * of a field are written like all others.
  */
 void qwen_json_put(struct qwen_text *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

@@ -87,8 +87,8 @@ struct qwen_str qwen_form_spell(const struct qwen_service *s, int32_t id);
 size_t qwen_answer_number(const struct qwen_answer *a);
 
 /*
- * Appends the refusal of a stream as server-sent event; before: its lines before
- * the data.
+ * Appends the refusal of a stream as a server-sent event; before has the lines
+ * in front of its data.
  */
 void qwen_form_error_event(struct qwen_answer_stream *s, const char *before,
     struct qwen_text *t);

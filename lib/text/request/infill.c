@@ -19,11 +19,13 @@ enum {
 };
 
 static const struct qwen_fields known_fields = { {
-	[QWEN_FIELD_USED] = QWEN_WORDS("input_extra", "input_prefix", "input_suffix",
-	    "max_tokens", "n", "n_cmpl", "n_indent", "n_predict", "prompt",
-	    "response_fields", "stop", "t_max_predict_ms"),
-	[QWEN_FIELD_IGNORED] = QWEN_WORDS("cache_prompt", "id_slot", "n_cache_reuse",
-	    "n_discard", "n_keep", "t_max_prompt_ms", "timings_per_token"),
+	[QWEN_FIELD_USED] = QWEN_WORDS("input_extra", "input_prefix",
+	    "input_suffix", "max_tokens", "n", "n_cmpl", "n_indent",
+	    "n_predict", "prompt", "response_fields", "stop",
+	    "t_max_predict_ms"),
+	[QWEN_FIELD_IGNORED] = QWEN_WORDS("cache_prompt", "id_slot",
+	    "n_cache_reuse", "n_discard", "n_keep", "t_max_prompt_ms",
+	    "timings_per_token"),
 	[QWEN_FIELD_REFUSED] = QWEN_WORDS("lora", "post_sampling_probs",
 	    "return_tokens"),
 	[QWEN_FIELD_ABOVE] = QWEN_WORDS("n_probs", "0"),

@@ -11,9 +11,9 @@
 #include "text/request/form.h"
 
 static const struct qwen_fields known_fields = { {
-	[QWEN_FIELD_USED] = QWEN_WORDS("context", "format", "images", "keep_alive",
-	    "messages", "options", "prompt", "raw", "stream", "suffix",
-	    "system", "think", "tools"),
+	[QWEN_FIELD_USED] = QWEN_WORDS("context", "format", "images",
+	    "keep_alive", "messages", "options", "prompt", "raw", "stream",
+	    "suffix", "system", "think", "tools"),
 	[QWEN_FIELD_COPIED] = QWEN_WORDS("logprobs", "top_logprobs"),
 	[QWEN_FIELD_IGNORED] = QWEN_WORDS("shift", "truncate"),
 	[QWEN_FIELD_REFUSED] = QWEN_WORDS("template"),
@@ -22,10 +22,11 @@ static const struct qwen_fields known_fields = { {
 } }, options = { {
 	[QWEN_FIELD_USED] = QWEN_WORDS("num_predict"),
 	[QWEN_FIELD_COPIED] = QWEN_WORDS("stop"),
-	[QWEN_FIELD_IGNORED] = QWEN_WORDS("embedding_only", "f16_kv", "logits_all",
-	    "low_vram", "main_gpu", "model", "num_batch", "num_ctx", "num_gpu",
-	    "num_keep", "num_thread", "numa", "penalize_newline", "stream",
-	    "tfs_z", "use_mlock", "use_mmap", "vocab_only"),
+	[QWEN_FIELD_IGNORED] = QWEN_WORDS("embedding_only", "f16_kv",
+	    "logits_all", "low_vram", "main_gpu", "model", "num_batch",
+	    "num_ctx", "num_gpu", "num_keep", "num_thread", "numa",
+	    "penalize_newline", "stream", "tfs_z", "use_mlock", "use_mmap",
+	    "vocab_only"),
 	[QWEN_FIELD_ALIAS] = QWEN_WORDS("max_tokens", "num_predict"),
 } };
 

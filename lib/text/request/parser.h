@@ -280,7 +280,7 @@ int qwen_parse_anthropic_tools(struct qwen_parser *r);
 /*
  * responses_items.c: appends the field "messages" to r->out, made from
  * instructions, input and the previous response.  Appends tools found in the
- * input to more, a JSON list without its closing bracket.
+ * input to more, a JSON list without brackets.
  */
 int qwen_parse_items(struct qwen_parser *r, struct qwen_text *more);
 
@@ -297,7 +297,8 @@ struct qwen_parts {
 	const char		*only;		/* "(text only)", for parts;
 						   for messages; or "" */
 	const char *const	*texts;		/* type of a part with a text,
-						   field of the text, ... NULL */
+						   the field with the text, and
+						   so on up to NULL */
 	const char *const	*hosted;	/* types of tools that only the
 						   API's own servers have, or
 						   that only they can read */
@@ -367,8 +368,8 @@ int qwen_parse_save_items(struct qwen_parser *r, const struct qwen_text *before,
 /*
  * tool_list.c: tools as functions. qwen_parse_flatten_tools appends the fields
  * "tools" and "tool_choice" of a request to /v1/responses to r->out; more is
- * the list of tools from its input, or NULL. qwen_parse_custom_tools rewrites the
- * body of a chat that has tools or calls other than functions.
+ * the list of tools from its input, or NULL.  qwen_parse_custom_tools rewrites
+ * the body of a chat that has tools or calls other than functions.
  * qwen_parse_join_name appends the name by which the model knows the tool of a
  * namespace (or NULL).
  */

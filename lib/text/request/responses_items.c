@@ -18,7 +18,8 @@ struct rewriter {
 							   turn */
 	int			 turn;	/* there is such a turn */
 	struct qwen_text	 users;	/* user messages, as items */
-	struct qwen_text	*more;	/* tools: a JSON list without brackets */
+	struct qwen_text	*more;	/* tools: a JSON list without
+					   brackets */
 	struct qwen_saved_items	 kept;
 	int			 is_said;	/* a message not of the system
 						   is written */
@@ -123,8 +124,8 @@ add_user_item(struct rewriter *rw, yyjson_val *content)
 
 	qwen_json_put(&rw->users, ",{'type':'message','role':'user',"
 	    "'status':'completed','content':");
-	qwen_json_put(&rw->users, is_text ? "[{'type':'input_text','text':%p}]}" :
-	    "%p}", content);
+	qwen_json_put(&rw->users, is_text ?
+	    "[{'type':'input_text','text':%p}]}" : "%p}", content);
 }
 
 static int

@@ -133,8 +133,8 @@ tokenize(struct qwen_refusal *refusal, const struct qwen_service *s,
 /* Fields of these requests; a chat has none of those that are used. */
 static const struct qwen_fields known_fields = { {
 	[QWEN_FIELD_USED] = QWEN_WORDS("add_special", "add_special_tokens",
-	    "content", "parse_special", "prompt", "return_token_strs",
-	    "tokens", "with_pieces"),
+	    "content", "parse_special", "prompt", "return_token_strs", "tokens",
+	    "with_pieces"),
 	[QWEN_FIELD_IGNORED] = QWEN_WORDS("model"),
 } };
 

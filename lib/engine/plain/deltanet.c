@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * deltanet.c - gated DeltaNet (Yang et al. 2024): short convolution, l2-normed q
- * and k, the gated delta rule and a gated norm, row by row.
+ * deltanet.c - gated DeltaNet (Yang et al. 2024): short convolution, l2-normed
+ * q and k, the gated delta rule and a gated norm, row by row.
  */
 #include <string.h>
 
@@ -37,35 +37,26 @@ find_gates(const struct net *n, size_t head, size_t *alpha, size_t *beta)
 	}
 }
 
-/* Moves the inputs before the convolution on by one. */
+/*
+ * Moves the inputs before the convolution on by x, and sets y, which may be x,
+ * to its result unless it is NULL.
+ */
 static void
-push_input(const struct net *n, float *conv, const float *x)
-{
-	size_t taps = n->h->conv_kernel, nc = n->row.z;
-
-	if (taps < 2)
-		return;
-	memmove(conv, conv + nc, (taps - 2) * nc * sizeof *conv);
-	memcpy(conv + (taps - 2) * nc, x, nc * sizeof *conv);
-}
-
-/* Convolves x in place, and moves the inputs before it on. */
-static void
-convolve(const struct net *n, float *conv, float *x)
+convolve(const struct net *n, float *conv, const float *x, float *y)
 {
 	size_t taps = n->h->conv_kernel, nc = n->row.z, c, j;
 	float sum, in;
 
 	for (c = 0; c < nc; c++) {
 		sum = 0.0f;
-		for (j = 0; j < taps; j++)
-			sum = fmaf(n->l->conv[j * nc + c], j + 1 < taps ?
-			    conv[j * nc + c] : x[c], sum);
-		in = x[c];
-		for (j = 0; j + 1 < taps; j++)
-			conv[j * nc + c] = j + 2 < taps ?
-			    conv[(j + 1) * nc + c] : in;
-		x[c] = qwen_plain_silu(sum);
+		for (j = 0; j < taps; j++) {
+			in = j + 1 < taps ? conv[j * nc + c] : x[c];
+			sum = fmaf(n->l->conv[j * nc + c], in, sum);
+			if (j > 0)
+				conv[(j - 1) * nc + c] = in;
+		}
+		if (y != NULL)
+			y[c] = qwen_plain_silu(sum);
 	}
 }
 
@@ -164,15 +155,17 @@ norm_output(const struct net *n, const float *z, float *o)
 
 /* Applies n tokens of the journal from a position on to a state. */
 static void
-replay(const struct net *net, const struct qwen_plain_state *st, size_t layer,
-    float *s, float *conv, size_t from, size_t n)
+replay(const struct net *net, const struct qwen_resident *r,
+    const struct qwen_memory *m, size_t layer, float *s, float *conv,
+    size_t from, size_t n)
 {
 	const float *p, *k;
 
 	for (; n > 0; n--, from++) {
-		p = qwen_journal_row(&st->journal, layer, from);
+		p = qwen_plain_own(r, m, qwen_journal_row(m->journal, layer,
+		    from));
 		k = p + net->note.k;
-		push_input(net, conv, p);
+		convolve(net, conv, p, NULL);
 		update(net, s, k, k, p + net->note.v, p + net->note.gates,
 		    NULL);
 	}
@@ -182,55 +175,50 @@ void
 qwen_plain_replay(struct qwen_resident *r, struct qwen_memory *m, int base,
     size_t from, size_t n)
 {
-	struct qwen_plain *d = qwen_plain_of(r);
+	const float *s, *conv;
+	struct net net;
 	size_t i;
 
-	qwen_plain_enter(d);
+	qwen_plain_enter(r);
 	for (i = 0; i < r->net->hp.n_layer; i++) {
-		const struct qwen_layer *l = &r->net->layer[i];
-		struct net net = net_of(r->net, l);
-		struct qwen_plain_state st;
-
-		if (!qwen_plain_has(r, i) || l->mixer != QWEN_DELTANET)
+		if (!qwen_plain_has(r, i) ||
+		    r->net->layer[i].mixer != QWEN_DELTANET)
 			continue;
-		st = qwen_plain_state_of(d, m, i);
-		if (base)
-			replay(&net, &st, i, st.base_s, st.base_conv, from, n);
-		else
-			replay(&net, &st, i, st.s, st.conv, from, n);
+		net = net_of(r->net, &r->net->layer[i]);
+		s = m->layer[i].s;
+		conv = m->layer[i].conv;
+		if (base) {
+			s = qwen_plain_in_base(m, s);
+			conv = qwen_plain_in_base(m, conv);
+		}
+		replay(&net, r, m, i, qwen_plain_own(r, m, s),
+		    qwen_plain_own(r, m, conv), from, n);
 	}
-	qwen_plain_leave(d);
+	qwen_plain_leave(r);
 }
 
 /* ---- a pass */
 
-/* Copies a layer's state. */
+/*
+ * Takes a row of projections to o, and notes what the state takes of it, unless
+ * note is NULL.
+ */
 static void
-copy_state(const struct qwen_layer_state *l, float *s, float *conv,
-    const struct qwen_plain_state *from)
+step(const struct net *n, float *s, float *conv, float *note, float *x,
+    float *o)
 {
-	memcpy(s, from->s, l->n_s * sizeof *s);
-	memcpy(conv, from->conv, l->n_conv * sizeof *conv);
-}
-
-/* Takes a row of projections to o, and notes in the journal what it added. */
-static void
-step(const struct net *n, const struct qwen_plain_state *st, float *note,
-    float *x, float *o)
-{
-	float *k = x + n->h->n_head_k * n->h->dk;
-
 	if (note != NULL)
 		memcpy(note, x, n->row.z * sizeof *note);
-	convolve(n, st->conv, x);
+	convolve(n, conv, x, x);
 	prepare(n, x);
 	if (note != NULL) {
-		memcpy(note + n->note.k, k, (n->note.gates - n->note.k) *
-		    sizeof *note);
+		memcpy(note + n->note.k, x + n->h->n_head_k * n->h->dk,
+		    (n->note.gates - n->note.k) * sizeof *note);
 		memcpy(note + n->note.gates, x + n->row.alpha,
 		    2 * n->h->n_head_v * sizeof *note);
 	}
-	update(n, st->s, x, k, x + n->row.v, x + n->row.alpha, o);
+	update(n, s, x, x + n->h->n_head_k * n->h->dk, x + n->row.v,
+	    x + n->row.alpha, o);
 	norm_output(n, x + n->row.z, o);
 }
 
@@ -239,38 +227,45 @@ static void
 run_share(struct qwen_plain_work *w, const struct net *n,
     const struct qwen_share *p, size_t layer)
 {
-	const struct qwen_layer_state *l = &p->mem->layer[layer];
-	struct qwen_plain_state st = qwen_plain_state_of(w->d, p->mem, layer);
+	const struct qwen_memory *m = p->mem;
+	const struct qwen_layer_state *l = &m->layer[layer];
+	const struct qwen_resident *r = w->w.r;
+	float *s = qwen_plain_own(r, m, l->s), *note;
+	float *conv = qwen_plain_own(r, m, l->conv);
 	size_t i, t;
 
-	replay(n, &st, layer, st.s, st.conv, p->pos - p->owed, p->owed);
+	replay(n, r, m, layer, s, conv, p->pos - p->owed, p->owed);
 	for (i = 0; i < p->n; i++) {
 		if (i == p->n_sure) {
-			copy_state(l, w->state, w->state + l->n_s, &st);
-			st.s = w->state;
-			st.conv = w->state + l->n_s;
+			s = memcpy(w->state, s, l->n_s * sizeof *s);
+			conv = memcpy(s + l->n_s, conv, l->n_conv *
+			    sizeof *conv);
 		}
 		t = p->first + i;
-		step(n, &st, i < p->noted ? NULL :
-		    qwen_journal_row(&st.journal, layer, p->pos + i),
-		    w->in + t * w->in_width, w->o + t * w->o_width);
-		if (i + 1 == p->base)
-			copy_state(l, st.base_s, st.base_conv, &st);
+		note = i < p->noted ? NULL : qwen_plain_own(r, m,
+		    qwen_journal_row(m->journal, layer, p->pos + i));
+		step(n, s, conv, note, w->in + t * w->width, w->o +
+		    t * w->width);
+		if (i + 1 != p->base)
+			continue;
+		memcpy(qwen_plain_own(r, m, qwen_plain_in_base(m, l->s)), s,
+		    l->n_s * sizeof *s);
+		memcpy(qwen_plain_own(r, m, qwen_plain_in_base(m, l->conv)),
+		    conv, l->n_conv * sizeof *conv);
 	}
 }
 
 void
-qwen_plain_deltanet(struct qwen_plain_work *w, const struct qwen_pass *p,
-    const struct qwen_layer *l)
+qwen_plain_deltanet(struct qwen_plain_work *w, const struct qwen_layer *l)
 {
+	const struct qwen_pass *p = w->p;
 	struct net n = net_of(w->net, l);
 	size_t i;
 
 	for (i = 0; i < l->delta.n_in; i++)
-		qwen_plain_multiply(w, &l->delta.in[i].w, w->xn, n.h->n_embd,
-		    w->in + l->delta.in[i].at, w->in_width, p->n);
+		qwen_plain_multiply(w, &l->delta.in[i].w, w->xn, w->in +
+		    l->delta.in[i].at, p->n);
 	for (i = 0; i < p->n_share; i++)
 		run_share(w, &n, &p->share[i], l->index);
-	qwen_plain_multiply(w, &l->delta.out, w->o, w->o_width, w->out,
-	    n.h->n_embd, p->n);
+	qwen_plain_multiply(w, &l->delta.out, w->o, w->out, p->n);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * device.c - the plain device: its memory for a pass, and rows through the layers.
+ * device.c - the plain device: its memory for a pass, and rows through layers.
  *
  *	x += mixer(norm(x)); x += ffn(norm(x))
  */
@@ -32,30 +32,10 @@ plain_open(struct qwen_resident **out, struct qwen_engine *e,
 static void
 plain_close(struct qwen_resident *r)
 {
-	free(qwen_plain_of(r));
+	free(r);
 }
 
 /* -------------------------------------------------------- memory of a pass */
-
-/* Memory that is shared out, or only counted if at is NULL. */
-struct room {
-	unsigned char	*at;
-	size_t		 bytes;
-	int		 failed;	/* the count overflowed */
-};
-
-/* Sets the pointer at pp to room for n numbers of so many bytes. */
-static void
-take(struct room *m, void *pp, size_t n, size_t size)
-{
-	unsigned char *p = m->at != NULL ? m->at + m->bytes : NULL;
-	size_t bytes;
-
-	memcpy(pp, &p, sizeof p);
-	if (qwen_mul(n, size, &bytes) < 0 || qwen_add(bytes, 63, &bytes) < 0 ||
-	    qwen_add(m->bytes, bytes / 64 * 64, &m->bytes) < 0)
-		m->failed = 1;
-}
 
 static size_t
 max_size(size_t a, size_t b)
@@ -63,49 +43,16 @@ max_size(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-static void
-set_widths(struct qwen_plain_work *w)
+/* Returns the numbers of the widest row that any array has. */
+static size_t
+widest(const struct qwen_hparams *h)
 {
-	const struct qwen_hparams *h = &w->net->hp;
-	size_t delta = qwen_delta_row_of(h).beta + h->n_head_v;
+	size_t n = max_size(2 * h->n_embd, h->n_expert + 1);
 
-	/* a query and a gate; the MTP block's inputs */
-	w->in_width = max_size(2 * h->n_embd, max_size(delta,
-	    (2 * h->n_head + 2 * h->n_head_kv) * h->n_embd_head));
-	w->o_width = max_size(h->n_head * h->n_embd_head,
-	    h->n_head_v * h->dv);
-	w->ff_width = max_size(h->n_ff, max_size(h->n_ff_exp, h->n_ff_shexp));
-	w->widest = max_size(2 * h->n_embd, max_size(w->o_width, w->ff_width));
-}
-
-/* Places all arrays for n rows. */
-static void
-take_all(struct room *m, struct qwen_plain_work *w, size_t n)
-{
-	const struct qwen_hparams *h = &w->net->hp;
-	size_t groups = (w->widest + QWEN_GROUP - 1) / QWEN_GROUP;
-	size_t state = h->n_head_v * h->dk * h->dv + h->conv_kernel *
-	    qwen_delta_row_of(h).z, f = sizeof(float);
-
-	take(m, &w->x, n, h->n_embd * f);
-	take(m, &w->xn, n, h->n_embd * f);
-	take(m, &w->out, n, h->n_embd * f);
-	take(m, &w->in, n, w->in_width * f);
-	take(m, &w->o, n, w->o_width * f);
-	take(m, &w->gate, n, w->ff_width * f);
-	take(m, &w->up, n, w->ff_width * f);
-	take(m, &w->y, n, h->n_embd * f);
-	take(m, &w->router, n, (h->n_expert + 1) * f);
-	take(m, &w->share, n, (h->n_expert + 1) * f);
-	take(m, &w->chosen, n, h->n_expert + 1);
-	take(m, &w->from, n, sizeof *w->from);
-	take(m, &w->to, n, sizeof *w->to);
-	take(m, &w->group, n, 2 * groups * sizeof *w->group);
-	take(m, &w->rounded, n, w->widest * f);
-	take(m, &w->acc, n, 2 * f);
-	take(m, &w->low, n, qwen_loras_width(w->net) * f);
-	take(m, &w->row, w->widest, f);
-	take(m, &w->state, state, f);
+	n = max_size(n, (2 * h->n_head + 2 * h->n_head_kv) * h->n_embd_head);
+	n = max_size(n, qwen_delta_row_of(h).beta + h->n_head_v);
+	return max_size(n, max_size(h->n_ff, max_size(h->n_ff_exp,
+	    h->n_ff_shexp)));
 }
 
 static int
@@ -118,9 +65,8 @@ plain_work_new(struct qwen_work **out, struct qwen_resident *r,
 	if (w == NULL)
 		return qwen_oom(err);
 	w->w.r = r;
-	w->d = qwen_plain_of(r);
 	w->net = r->net;
-	set_widths(w);
+	w->width = widest(&r->net->hp);
 	*out = &w->w;
 	return 0;
 }
@@ -135,22 +81,50 @@ static void
 plain_work_free(struct qwen_work *work)
 {
 	if (work != NULL)
-		qwen_plain_unmap(work_of(work)->d, work_of(work)->memory);
+		qwen_plain_unmap(work->r, work_of(work)->memory);
 	free(work);
 }
+
+enum { ARRAYS = 11 };		/* of rows of numbers */
 
 static uint64_t
 plain_bytes(const struct qwen_resident *r, size_t n, size_t n_share,
     size_t end)
 {
-	struct qwen_plain_work w = { .net = r->net };
-	struct room count = { 0 };
+	const struct qwen_hparams *h = &r->net->hp;
+	size_t width = widest(h), groups = qwen_plain_groups(width), all;
+	size_t row = 2 * sizeof(float *) + (ARRAYS * width +
+	    qwen_loras_width(r->net)) * sizeof(float) +
+	    2 * groups * sizeof(struct qwen_plain_group);
+	size_t once = groups * sizeof(struct qwen_unpacked) + (width +
+	    h->n_head_v * h->dk * h->dv + h->conv_kernel *
+	    qwen_delta_row_of(h).z) * sizeof(float);
 
 	(void)n_share;
 	(void)end;
-	set_widths(&w);
-	take_all(&count, &w, n);
-	return count.failed ? UINT64_MAX : count.bytes;
+	return qwen_mul(n, row, &all) < 0 || qwen_add(all, once, &all) < 0 ?
+	    UINT64_MAX : all;
+}
+
+/* Shares out the memory for n rows. */
+static void
+place_arrays(struct qwen_plain_work *w, size_t n)
+{
+	float **array[ARRAYS] = { &w->x, &w->xn, &w->out, &w->in, &w->o,
+	    &w->gate, &w->up, &w->y, &w->router, &w->share, &w->rounded };
+	size_t i, groups = qwen_plain_groups(w->width);
+	float *p;
+
+	w->from = w->memory;
+	w->to = (float **)(w->from + n);
+	w->group = (void *)(w->to + n);
+	w->unpacked = (void *)(w->group + 2 * groups * n);
+	p = (void *)(w->unpacked + groups);
+	for (i = 0; i < ARRAYS; i++, p += n * w->width)
+		*array[i] = p;
+	w->low = p;
+	w->row = w->low + n * qwen_loras_width(w->net);
+	w->state = w->row + w->width;
 }
 
 static int
@@ -159,21 +133,18 @@ plain_fit(struct qwen_work *work, size_t n, size_t n_share, size_t end,
 {
 	struct qwen_plain_work *w = work_of(work);
 	uint64_t bytes = plain_bytes(work->r, n, n_share, end);
-	struct room room = { 0 };
 
 	if (n <= w->cap)
 		return 0;
-	qwen_plain_unmap(w->d, w->memory);
-	w->memory = NULL;
+	qwen_plain_unmap(work->r, w->memory);
 	w->cap = 0;
-	if (bytes > SIZE_MAX || (w->memory = qwen_plain_map(w->d,
-	    (size_t)bytes)) == NULL)
+	w->memory = bytes <= SIZE_MAX ? qwen_plain_map(work->r, (size_t)bytes) :
+	    NULL;
+	if (w->memory == NULL)
 		return qwen_fail(err, QWEN_ENOMEM,
 		    "out of memory for a batch of %zu tokens", n);
-	room.at = w->memory;
-	take_all(&room, w, n);
+	place_arrays(w, n);
 	w->cap = n;
-	qwen_plain_leave(w->d);
 	return 0;
 }
 
@@ -185,7 +156,8 @@ enter(struct qwen_work *work, const struct qwen_pass *p)
 	struct qwen_plain_work *w = work_of(work);
 
 	assert(p->n <= w->cap);
-	qwen_plain_enter(w->d);
+	w->p = p;
+	qwen_plain_enter(work->r);
 	return w;
 }
 
@@ -193,17 +165,17 @@ static void
 plain_embed(struct qwen_work *work, const struct qwen_pass *p)
 {
 	struct qwen_plain_work *w = enter(work, p);
-	size_t t, n = w->net->hp.n_embd;
 	float *x = w->x;
+	size_t t;
 
-	for (t = 0; t < p->n; t++, x += n) {
+	for (t = 0; t < p->n; t++, x += w->width) {
 		if (p->row[t].vec != NULL)
-			memcpy(x, p->row[t].vec, n * sizeof *x);
+			memcpy(x, p->row[t].vec, w->net->hp.n_embd * sizeof *x);
 		else
 			qwen_plain_embedding(w, &w->net->token_embd,
 			    (size_t)p->row[t].id, x);
 	}
-	qwen_plain_leave(w->d);
+	qwen_plain_leave(work->r);
 }
 
 /* x = proj [norm(embedding); norm(hidden state)] */
@@ -216,7 +188,7 @@ plain_join(struct qwen_work *work, const struct qwen_pass *p)
 	size_t t, n = h->n_embd;
 	float *x = w->in;
 
-	for (t = 0; t < p->n; t++, x += w->in_width) {
+	for (t = 0; t < p->n; t++, x += w->width) {
 		qwen_plain_embedding(w, &m->embd, (size_t)p->row[t].id, x);
 		qwen_plain_rms_norm(x, x, m->embd_norm, n, h->eps);
 		memset(x + n, 0, n * sizeof *x);
@@ -224,17 +196,29 @@ plain_join(struct qwen_work *work, const struct qwen_pass *p)
 			qwen_plain_rms_norm(x + n, p->row[t].vec,
 			    m->hidden_norm, n, h->eps);
 	}
-	qwen_plain_multiply(w, &m->proj, w->in, w->in_width, w->x, n, p->n);
-	qwen_plain_leave(w->d);
+	qwen_plain_multiply(w, &m->proj, w->in, w->x, p->n);
+	qwen_plain_leave(work->r);
 }
 
 static void
 plain_put(struct qwen_work *work, const struct qwen_pass *p, const float *x)
 {
 	struct qwen_plain_work *w = enter(work, p);
+	size_t t, n = w->net->hp.n_embd;
 
-	memcpy(w->x, x, p->n * w->net->hp.n_embd * sizeof *x);
-	qwen_plain_leave(w->d);
+	for (t = 0; t < p->n; t++)
+		memcpy(w->x + t * w->width, x + t * n, n * sizeof *x);
+	qwen_plain_leave(work->r);
+}
+
+/* Copies the rows of an array to x, which has them one after the other. */
+static void
+copy_rows(const struct qwen_plain_work *w, const float *from, float *x)
+{
+	size_t t, n = w->net->hp.n_embd;
+
+	for (t = 0; t < w->p->n; t++)
+		memcpy(x + t * n, from + t * w->width, n * sizeof *x);
 }
 
 static void
@@ -242,27 +226,27 @@ plain_get(struct qwen_work *work, const struct qwen_pass *p, float *x)
 {
 	struct qwen_plain_work *w = enter(work, p);
 
-	memcpy(x, w->x, p->n * w->net->hp.n_embd * sizeof *x);
-	qwen_plain_leave(w->d);
+	copy_rows(w, w->x, x);
+	qwen_plain_leave(work->r);
 }
 
 /*
- * xn = norm(x), with the numbers of x checked.  From the last mixer on, those of
- * rows that nobody wants do not matter.
+ * xn = norm(x), with the numbers of x checked.  From the last mixer on, those
+ * of rows that nobody wants do not matter.
  */
 static void
-norm_rows(struct qwen_plain_work *w, const struct qwen_pass *p,
-    const float *weights, size_t place)
+norm_rows(struct qwen_plain_work *w, const float *weights, size_t place)
 {
+	const struct qwen_pass *p = w->p;
 	const struct qwen_hparams *h = &w->net->hp;
 	const struct qwen_share *s;
-	size_t t, n = h->n_embd;
 	float sum;
+	size_t t;
 
 	for (t = 0; t < p->n; t++) {
 		s = &p->share[p->owner[t]];
-		sum = qwen_plain_rms_norm(w->xn + t * n, w->x + t * n, weights,
-		    n, h->eps);
+		sum = qwen_plain_rms_norm(w->xn + t * w->width, w->x +
+		    t * w->width, weights, h->n_embd, h->eps);
 		if (!isfinite(sum) && (t - s->first >= s->want ||
 		    place < QWEN_PLACE_MIXER(h->n_layer - 1)))
 			qwen_note_bad(p, t, place);
@@ -271,24 +255,26 @@ norm_rows(struct qwen_plain_work *w, const struct qwen_pass *p,
 
 /* x += out */
 static void
-add_out(struct qwen_plain_work *w, const struct qwen_pass *p)
+add_out(struct qwen_plain_work *w)
 {
-	size_t i;
+	size_t t, i;
 
-	for (i = 0; i < p->n * w->net->hp.n_embd; i++)
-		w->x[i] += w->out[i];
+	for (t = 0; t < w->p->n; t++) {
+		for (i = 0; i < w->net->hp.n_embd; i++)
+			w->x[t * w->width + i] += w->out[t * w->width + i];
+	}
 }
 
 /* Drops the rows that are not wanted. */
 static void
 drop_rows(struct qwen_plain_work *w, struct qwen_pass *p)
 {
-	size_t t, n = 0, n_embd = w->net->hp.n_embd;
+	size_t t, n = 0;
 
 	for (t = 0; t < p->n; t++) {
 		if (qwen_plain_is_wanted(p, p->last, t))
-			memmove(w->x + n++ * n_embd, w->x + t * n_embd,
-			    n_embd * sizeof *w->x);
+			memmove(w->x + n++ * w->width, w->x + t * w->width,
+			    w->width * sizeof *w->x);
 	}
 	qwen_pass_drop(p);
 }
@@ -297,22 +283,22 @@ static void
 run_layer(struct qwen_plain_work *w, struct qwen_pass *p,
     const struct qwen_layer *l)
 {
-	norm_rows(w, p, l->mixer_norm, QWEN_PLACE_FFN(l->index) - 2);
+	norm_rows(w, l->mixer_norm, QWEN_PLACE_FFN(l->index) - 2);
 	if (l->mixer == QWEN_DELTANET)
-		qwen_plain_deltanet(w, p, l);
+		qwen_plain_deltanet(w, l);
 	else
-		qwen_plain_attention(w, p, l);
-	add_out(w, p);
+		qwen_plain_attention(w, l);
+	add_out(w);
 	if (l->index == p->last)
 		drop_rows(w, p);
 	if (l->ffn == QWEN_NO_FFN)
 		return;
-	norm_rows(w, p, l->ffn_norm, QWEN_PLACE_MIXER(l->index));
+	norm_rows(w, l->ffn_norm, QWEN_PLACE_MIXER(l->index));
 	if (l->ffn == QWEN_MOE)
-		qwen_plain_moe(w, p, l);
+		qwen_plain_moe(w, l);
 	else
-		qwen_plain_mlp(w, p, l);
-	add_out(w, p);
+		qwen_plain_mlp(w, l);
+	add_out(w);
 }
 
 static void
@@ -328,7 +314,7 @@ plain_run(struct qwen_work *work, struct qwen_pass *p, size_t first, size_t n)
 		if (p->layer != NULL)
 			p->layer(p->arg, i);
 	}
-	qwen_plain_leave(w->d);
+	qwen_plain_leave(work->r);
 }
 
 static void
@@ -337,16 +323,14 @@ plain_norm(struct qwen_work *work, const struct qwen_pass *p,
 {
 	struct qwen_plain_work *w = enter(work, p);
 	const struct qwen_net *net = w->net;
+	int output = head == QWEN_HEAD_OUTPUT;
 
-	if (head == QWEN_HEAD_OUTPUT)
-		norm_rows(w, p, net->output_norm,
-		    QWEN_PLACE_FFN(net->hp.n_layer - 1));
-	else
-		norm_rows(w, p, net->mtp.norm,
-		    QWEN_PLACE_FFN(net->mtp.layer.index));
+	norm_rows(w, output ? net->output_norm : net->mtp.norm,
+	    QWEN_PLACE_FFN(output ? net->hp.n_layer - 1 :
+	    net->mtp.layer.index));
 	if (hidden != NULL)
-		memcpy(hidden, w->xn, p->n * net->hp.n_embd * sizeof *hidden);
-	qwen_plain_leave(w->d);
+		copy_rows(w, w->xn, hidden);
+	qwen_plain_leave(work->r);
 }
 
 /* Multiplies rows at[i] of xn by n_out rows of the head from r on, to y[i]. */
@@ -358,7 +342,7 @@ multiply_head(struct qwen_plain_work *w, const struct qwen_weight *m, size_t r,
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		w->from[i] = w->xn + (at != NULL ? at[i] : i) * m->n_in;
+		w->from[i] = w->xn + (at != NULL ? at[i] : i) * w->width;
 		w->to[i] = y[i] + y_at;
 	}
 	qwen_plain_product(w, &part, 0, n);
@@ -378,7 +362,7 @@ plain_head(struct qwen_work *work, const struct qwen_pass *p,
 		last = qwen_draft_rows(net, &first) - first;
 	multiply_head(w, m, 0, first, at, n, y, 0);
 	multiply_head(w, m, m->n_out - last, last, at, n, y, first);
-	qwen_plain_leave(w->d);
+	qwen_plain_leave(work->r);
 }
 
 const struct qwen_device qwen_plain_device = {
@@ -390,9 +374,9 @@ const struct qwen_device qwen_plain_device = {
 	.put = plain_put, .get = plain_get,
 	.run = plain_run, .norm = plain_norm, .head = plain_head,
 	.replay = qwen_plain_replay,
-	.slot_new = qwen_plain_slot_new, .slot_free = qwen_plain_own_free,
+	.slot_new = qwen_plain_slot_new, .slot_free = qwen_plain_unmap,
 	.slot_put = qwen_plain_slot_put, .slot_get = qwen_plain_slot_get,
 	.slot_clear = qwen_plain_slot_clear,
-	.state_new = qwen_plain_state_new, .state_free = qwen_plain_own_free,
+	.state_new = qwen_plain_state_new, .state_free = qwen_plain_unmap,
 	.state_put = qwen_plain_state_put, .state_get = qwen_plain_state_get,
 };

@@ -3,8 +3,8 @@
  * memory.c - the device's memory: mappings, blocks of keys and values, and
  * recurrent states.
  *
- * A slot has a block for each layer, and a state what the host's has; the pages of
- * layers that are not at home here are never touched.
+ * A slot has a block for each layer, and a state what the host's has; the pages
+ * of layers that are not at home here are never touched.
  */
 #include <sys/mman.h>
 
@@ -13,41 +13,44 @@
 #include "base/mem.h"
 #include "engine/plain/plain.h"
 
-static void
-protect(const struct qwen_plain *d, int prot)
+static struct qwen_plain *
+plain_of(const struct qwen_resident *r)
 {
-	const struct qwen_plain_buffer *b;
+	return (struct qwen_plain *)(uintptr_t)r;
+}
 
-	for (b = d->buffer; b != NULL; b = b->next)
+/* Sets the protection of all memory, if it is guarded. */
+static void
+protect(struct qwen_resident *r, int prot)
+{
+	const struct qwen_plain_buffer *b = plain_of(r)->buffer;
+
+	for (; plain_of(r)->guarded && b != NULL; b = b->next)
 		(void)mprotect(b->p, b->bytes, prot);
 }
 
 void
-qwen_plain_enter(struct qwen_plain *d)
+qwen_plain_enter(struct qwen_resident *r)
 {
-	if (d->guarded)
-		protect(d, PROT_READ | PROT_WRITE);
+	protect(r, PROT_READ | PROT_WRITE);
 }
 
 void
-qwen_plain_leave(struct qwen_plain *d)
+qwen_plain_leave(struct qwen_resident *r)
 {
-	if (d->guarded)
-		protect(d, PROT_NONE);
+	protect(r, PROT_NONE);
 }
 
 void
 qwen_plain_guard(struct qwen_resident *r, int on)
 {
-	struct qwen_plain *d = qwen_plain_of(r);
-
-	qwen_plain_enter(d);
-	d->guarded = on;
-	qwen_plain_leave(d);
+	qwen_plain_enter(r);
+	plain_of(r)->guarded = on;
+	qwen_plain_leave(r);
 }
 
 void *
-qwen_plain_map(struct qwen_plain *d, size_t bytes)
+qwen_plain_map(struct qwen_resident *r, size_t bytes)
 {
 	struct qwen_plain_buffer *b = qwen_alloc(1, sizeof *b);
 
@@ -57,48 +60,32 @@ qwen_plain_map(struct qwen_plain *d, size_t bytes)
 		return NULL;
 	}
 	b->bytes = bytes;
-	b->next = d->buffer;
-	d->buffer = b;
+	b->next = plain_of(r)->buffer;
+	plain_of(r)->buffer = b;
+	qwen_plain_leave(r);
 	return b->p;
 }
 
 void
-qwen_plain_unmap(struct qwen_plain *d, void *p)
+qwen_plain_unmap(struct qwen_resident *r, void *p)
 {
-	struct qwen_plain_buffer **at = &d->buffer, *b;
+	struct qwen_plain_buffer **at = &plain_of(r)->buffer, *b;
 
-	if (p == NULL)
+	for (; (b = *at) != NULL; at = &b->next) {
+		if (b->p != p)
+			continue;
+		*at = b->next;
+		qwen_unmap(b->p, b->bytes);
+		free(b);
 		return;
-	while ((*at)->p != p)
-		at = &(*at)->next;
-	b = *at;
-	*at = b->next;
-	qwen_unmap(b->p, b->bytes);
-	free(b);
+	}
 }
 
 /* Returns the device's own of the memories that remote devices have. */
-static void *
-own_of(const struct qwen_plain *d, void *const *own)
+static char *
+own_of(const struct qwen_resident *r, void *const *own)
 {
-	return own[d->r.index - 1];
-}
-
-/* Sets *own to new memory; -1 without memory. */
-static int
-map_own(struct qwen_resident *r, size_t bytes, void **own)
-{
-	struct qwen_plain *d = qwen_plain_of(r);
-
-	*own = qwen_plain_map(d, bytes);
-	qwen_plain_leave(d);
-	return *own != NULL ? 0 : -1;
-}
-
-void
-qwen_plain_own_free(struct qwen_resident *r, void *own)
-{
-	qwen_plain_unmap(qwen_plain_of(r), own);
+	return own[r->index - 1];
 }
 
 /* -------------------------------------------------------------------- slots */
@@ -112,13 +99,13 @@ block_bytes(const struct qwen_resident *r)
 }
 
 uint8_t *
-qwen_plain_block(const struct qwen_plain *d, const struct qwen_share *s,
+qwen_plain_block(const struct qwen_resident *r, const struct qwen_share *s,
     size_t layer, size_t slot)
 {
 	const struct qwen_kv_slot *k = s->mem->slot[s->skip +
 	    slot / QWEN_KV_BLOCK];
 
-	return (uint8_t *)own_of(d, k->own) + layer * block_bytes(&d->r);
+	return (uint8_t *)own_of(r, k->own) + layer * block_bytes(r);
 }
 
 int
@@ -129,7 +116,8 @@ qwen_plain_slot_new(struct qwen_resident *r, void **own)
 	*own = NULL;
 	if (qwen_mul(r->net->hp.n_layer + 1, block_bytes(r), &bytes) < 0)
 		return -1;
-	return map_own(r, bytes, own);
+	*own = qwen_plain_map(r, bytes);
+	return *own != NULL ? 0 : -1;
 }
 
 void
@@ -138,9 +126,9 @@ qwen_plain_slot_put(struct qwen_resident *r, void *own, size_t layer,
 {
 	size_t n = block_bytes(r);
 
-	qwen_plain_enter(qwen_plain_of(r));
+	qwen_plain_enter(r);
 	memcpy((char *)own + layer * n, block, n);
-	qwen_plain_leave(qwen_plain_of(r));
+	qwen_plain_leave(r);
 }
 
 void
@@ -149,9 +137,9 @@ qwen_plain_slot_get(struct qwen_resident *r, const void *own, size_t layer,
 {
 	size_t n = block_bytes(r);
 
-	qwen_plain_enter(qwen_plain_of(r));
+	qwen_plain_enter(r);
 	memcpy(block, (const char *)own + layer * n, n);
-	qwen_plain_leave(qwen_plain_of(r));
+	qwen_plain_leave(r);
 }
 
 static int
@@ -168,13 +156,13 @@ qwen_plain_slot_clear(struct qwen_resident *r, void *own, size_t from,
 	struct qwen_kv_shape s = qwen_kv_shape_of(&r->net->hp);
 	size_t i;
 
-	qwen_plain_enter(qwen_plain_of(r));
+	qwen_plain_enter(r);
 	for (i = 0; i <= r->net->hp.n_layer; i++) {
 		if (qwen_plain_has(r, i) && is_attention(r->net, i))
 			qwen_kv_clear(&s, (uint16_t *)((char *)own +
 			    i * block_bytes(r)), from, to);
 	}
-	qwen_plain_leave(qwen_plain_of(r));
+	qwen_plain_leave(r);
 }
 
 /* ------------------------------------------------------------------- states */
@@ -191,75 +179,74 @@ qwen_plain_state_new(struct qwen_resident *r, const struct qwen_memory *m,
 	    qwen_add(bytes, m->recurrent_bytes, &bytes) < 0) ||
 	    qwen_add(bytes, m->journal->row_bytes, &bytes) < 0))
 		return -1;
-	return map_own(r, bytes, own);
+	*own = qwen_plain_map(r, bytes);
+	return *own != NULL ? 0 : -1;
 }
 
-struct qwen_plain_state
-qwen_plain_state_of(const struct qwen_plain *d, const struct qwen_memory *m,
-    size_t layer)
+/* Returns the bytes from `from' to p; huge if p is before it. */
+static size_t
+distance(const void *from, const void *p)
 {
-	const struct qwen_layer_state *l = &m->layer[layer];
-	float *own = own_of(d, m->own);
-	size_t n = m->recurrent_bytes / sizeof *own;
-	size_t s = (size_t)(l->s - (float *)m->recurrent);
-	size_t conv = (size_t)(l->conv - (float *)m->recurrent);
-	struct qwen_plain_state st = { .s = own + s, .conv = own + conv };
-
-	if (m->journal == NULL)
-		return st;
-	st.journal = *m->journal;
-	if (m->journal->base != NULL) {
-		own += n;
-		st.base_s = own + s;
-		st.base_conv = own + conv;
-	}
-	st.journal.base = NULL;
-	st.journal.row = own + n;
-	return st;
+	return (uintptr_t)p - (uintptr_t)from;
 }
 
-/* Copies numbers to the device, or from it. */
-static void
-copy(float *own, float *host, size_t n, int put)
+float *
+qwen_plain_own(const struct qwen_resident *r, const struct qwen_memory *m,
+    const float *p)
 {
-	memcpy(put ? own : host, put ? host : own, n * sizeof *own);
+	size_t n = m->recurrent_bytes, at = distance(m->recurrent, p);
+	const struct qwen_journal *j = m->journal;
+
+	if (j != NULL && at >= n && j->base != NULL &&
+	    distance(j->base, p) < n)
+		at = n + distance(j->base, p);
+	else if (j != NULL && at >= n)
+		at = (j->base != NULL ? 2 * n : n) + distance(j->row, p);
+	return (float *)(void *)(own_of(r, m->own) + at);
+}
+
+/* Copies n numbers at p in the host's memory to the device, or from it. */
+static void
+copy(const struct qwen_resident *r, const struct qwen_memory *m, const float *p,
+    size_t n, int put)
+{
+	float *own = qwen_plain_own(r, m, p);
+
+	if (put)
+		memcpy(own, p, n * sizeof *p);
+	else
+		memcpy((float *)(uintptr_t)p, own, n * sizeof *p);
 }
 
 static void
-copy_layer(const struct qwen_plain *d, const struct qwen_memory *m,
+copy_layer(const struct qwen_resident *r, const struct qwen_memory *m,
     size_t layer, int put)
 {
-	struct qwen_plain_state st = qwen_plain_state_of(d, m, layer);
 	const struct qwen_layer_state *l = &m->layer[layer];
 	const struct qwen_journal *j = m->journal;
-	size_t width = qwen_journal_row_of(&d->r.net->hp).width, i;
-	float *zero = m->recurrent, *base;
+	size_t width = qwen_journal_row_of(&r->net->hp).width, i;
 
-	copy(st.s, l->s, l->n_s, put);
-	copy(st.conv, l->conv, l->n_conv, put);
-	if (j == NULL)
-		return;
-	if ((base = j->base) != NULL) {
-		copy(st.base_s, base + (l->s - zero), l->n_s, put);
-		copy(st.base_conv, base + (l->conv - zero), l->n_conv, put);
+	copy(r, m, l->s, l->n_s, put);
+	copy(r, m, l->conv, l->n_conv, put);
+	if (j != NULL && j->base != NULL) {
+		copy(r, m, qwen_plain_in_base(m, l->s), l->n_s, put);
+		copy(r, m, qwen_plain_in_base(m, l->conv), l->n_conv, put);
 	}
-	for (i = 0; i < j->n_row; i++)
-		copy(qwen_journal_row(&st.journal, layer, i),
-		    qwen_journal_row(j, layer, i), width, put);
+	for (i = 0; j != NULL && i < j->n_row; i++)
+		copy(r, m, qwen_journal_row(j, layer, i), width, put);
 }
 
 static void
 copy_layers(struct qwen_resident *r, const struct qwen_memory *m, int put)
 {
-	struct qwen_plain *d = qwen_plain_of(r);
 	size_t i;
 
-	qwen_plain_enter(d);
+	qwen_plain_enter(r);
 	for (i = 0; i < r->net->hp.n_layer; i++) {
 		if (qwen_plain_has(r, i) && !is_attention(r->net, i))
-			copy_layer(d, m, i, put);
+			copy_layer(r, m, i, put);
 	}
-	qwen_plain_leave(d);
+	qwen_plain_leave(r);
 }
 
 void

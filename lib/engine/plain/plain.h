@@ -25,12 +25,6 @@ struct qwen_plain {
 	int				 guarded;
 };
 
-static inline struct qwen_plain *
-qwen_plain_of(const struct qwen_resident *r)
-{
-	return (struct qwen_plain *)(uintptr_t)r;
-}
-
 /* Returns 1 if the layer is at home in the device. */
 static inline int
 qwen_plain_has(const struct qwen_resident *r, size_t layer)
@@ -48,12 +42,12 @@ void qwen_plain_guard(struct qwen_resident *r, int on);
 /* ---- memory (memory.c) */
 
 /* Each function of the device begins and ends with these two. */
-void qwen_plain_enter(struct qwen_plain *d);
-void qwen_plain_leave(struct qwen_plain *d);
+void qwen_plain_enter(struct qwen_resident *r);
+void qwen_plain_leave(struct qwen_resident *r);
 
 /* Returns zeroed memory that the device owns; NULL without memory. */
-void *qwen_plain_map(struct qwen_plain *d, size_t bytes);
-void qwen_plain_unmap(struct qwen_plain *d, void *p);	/* p may be NULL */
+void *qwen_plain_map(struct qwen_resident *r, size_t bytes);
+void qwen_plain_unmap(struct qwen_resident *r, void *p); /* or NULL */
 
 /* The functions of struct qwen_device for slots and states. */
 int qwen_plain_slot_new(struct qwen_resident *r, void **own);
@@ -68,61 +62,69 @@ int qwen_plain_state_new(struct qwen_resident *r, const struct qwen_memory *m,
 void qwen_plain_state_put(struct qwen_resident *r,
     const struct qwen_memory *m);
 void qwen_plain_state_get(struct qwen_resident *r, struct qwen_memory *m);
-void qwen_plain_own_free(struct qwen_resident *r, void *own);
 
 /* Returns a session's block of a layer that has this slot. */
-uint8_t *qwen_plain_block(const struct qwen_plain *d,
+uint8_t *qwen_plain_block(const struct qwen_resident *r,
     const struct qwen_share *s, size_t layer, size_t slot);
 
-/* The device's copy of a session's recurrent state in a DeltaNet layer. */
-struct qwen_plain_state {
-	float			*s, *conv;
-	float			*base_s, *base_conv;	/* NULL: no base */
-	struct qwen_journal	 journal;	/* its row and base are the
-						   device's; row NULL: none */
-};
+/*
+ * Returns the device's copy of a number that the host has at p, in the
+ * recurrent state of m, its journal's rows or base.
+ */
+float *qwen_plain_own(const struct qwen_resident *r,
+    const struct qwen_memory *m, const float *p);
 
-struct qwen_plain_state qwen_plain_state_of(const struct qwen_plain *d,
-    const struct qwen_memory *m, size_t layer);
+/* Returns where the host's base has what is at p in its state. */
+static inline const float *
+qwen_plain_in_base(const struct qwen_memory *m, const float *p)
+{
+	return (const float *)m->journal->base +
+	    (p - (const float *)m->recurrent);
+}
 
 /* ---- the memory of a pass */
 
 /* 256 activations as integers: x[i] is about d * a[i / 32] * q[i]. */
 struct qwen_plain_group {
 	float	d;
-	int	a[QWEN_GROUP / 32];
+	int32_t	a[QWEN_GROUP / 32];
+	int32_t	sum[QWEN_GROUP / 16];	/* of a q, for 16 numbers each */
 	int8_t	q[QWEN_GROUP];
 };
 
+/* Returns the groups of a row of n numbers. */
+static inline size_t
+qwen_plain_groups(size_t n)
+{
+	return (n + QWEN_GROUP - 1) / QWEN_GROUP;
+}
+
+/* Rows of all arrays are `width' numbers apart, and as many as the pass has. */
 struct qwen_plain_work {
 	struct qwen_work	 w;
-	struct qwen_plain	*d;
 	const struct qwen_net	*net;
-	size_t			 cap;		/* rows of a pass */
-	size_t			 bytes;
+	const struct qwen_pass	*p;		/* that the device works on */
+	size_t			 cap;		/* rows at most */
+	size_t			 width;
 	void			*memory;	/* has all that follows */
-	/* one row per row of the pass */
-	float			*x, *xn, *out;	/* [n_embd] residual stream,
-						   normed; result of a block */
+	float			*x, *xn, *out;	/* residual stream, normed;
+						   result of a block */
 	float			*in, *o;	/* projections, and result, of a
 						   mixer */
 	float			*gate, *up, *y;	/* of an MLP */
-	float			*router;	/* [n_expert + 1] logits */
-	float			*share;		/* [n_expert + 1] weights of
-						   experts */
-	unsigned char		*chosen;	/* [n_expert + 1] */
-	size_t			 in_width, o_width, ff_width;
+	float			*router;	/* logits of experts */
+	float			*share;		/* their weights; -INFINITY: not
+						   chosen */
 	/* of a product: its rows, and their activations as it takes them */
 	const float		**from;
 	float			**to;
-	size_t			 widest;	/* numbers of a row */
-	struct qwen_plain_group	*group;		/* [2][groups] */
-	float			*rounded;	/* [widest] */
-	float			*acc;		/* [2] */
+	float			*rounded;
+	struct qwen_plain_group	*group;		/* two rows of groups each */
 	float			*low;		/* [ranks] */
-	/* not one per row */
-	float			*row;		/* [widest] of a matrix */
-	float			*state;		/* that of a layer, for drafts */
+	/* one row of a matrix: floats, or groups */
+	float			*row;
+	struct qwen_unpacked	*unpacked;
+	float			*state;		/* of a layer, for drafts */
 };
 
 /* ---- operations on vectors (vector.c) */
@@ -132,8 +134,8 @@ float qwen_plain_dot(const float *a, const float *b, size_t n);
 float qwen_plain_sum(const float *x, size_t n);
 
 /*
- * Sets y to the RMS norm of x, which may be y, with weights w.  Returns the sum of
- * squares: not finite if a number of x is not.
+ * Sets y to the RMS norm of x, which may be y, with weights w.  Returns the sum
+ * of squares: not finite if a number of x is not.
  */
 float qwen_plain_rms_norm(float *y, const float *x, const float *w, size_t n,
     float eps);
@@ -159,10 +161,9 @@ qwen_plain_silu(float x)
 void qwen_plain_product(struct qwen_plain_work *w,
     const struct qwen_weight *m, size_t e, size_t n);
 
-/* The same for n rows of x and y, x_width and y_width numbers apart. */
+/* The same for the first n rows of x and y. */
 void qwen_plain_multiply(struct qwen_plain_work *w,
-    const struct qwen_weight *m, const float *x, size_t x_width, float *y,
-    size_t y_width, size_t n);
+    const struct qwen_weight *m, const float *x, float *y, size_t n);
 
 /* Returns the bytes of row 0 of matrix e. */
 const unsigned char *qwen_plain_matrix(const struct qwen_weight *m, size_t e);
@@ -186,20 +187,21 @@ struct qwen_plain_vector {
 	float	scale[QWEN_HEAD_MAX / QWEN_KV_GROUP];
 };
 
-/*
- * Write a key, or value, of a head to a block, at 0 .. 15.  x is rotated if the
- * type has integers.  Return 0 if these cannot represent it.
- */
-int qwen_plain_put_k(const struct qwen_kv_shape *s, uint8_t *block,
-    size_t head, size_t at, float *x);
-int qwen_plain_put_v(const struct qwen_kv_shape *s, uint8_t *block,
-    size_t head, size_t at, float *x);
+/* A key, or (is_v) a value, of a head, at 0 .. 15 of a block. */
+struct qwen_plain_place {
+	const struct qwen_kv_shape	*s;
+	uint8_t				*block;
+	size_t				 head, at;
+	int				 is_v;
+};
 
-/* Read them. */
-void qwen_plain_get_k(const struct qwen_kv_shape *s, const uint8_t *block,
-    size_t head, size_t at, struct qwen_plain_vector *k);
-void qwen_plain_get_v(const struct qwen_kv_shape *s, const uint8_t *block,
-    size_t head, size_t at, struct qwen_plain_vector *v);
+/*
+ * put writes x, which is rotated if the type has integers; 0: these cannot
+ * represent it.  get reads it.
+ */
+int qwen_plain_put(const struct qwen_plain_place *p, float *x);
+void qwen_plain_get(const struct qwen_plain_place *p,
+    struct qwen_plain_vector *v);
 
 /* Returns 1 if somebody reads what the mixer of a layer makes of row t. */
 static inline int
@@ -213,16 +215,13 @@ qwen_plain_is_wanted(const struct qwen_pass *p, size_t layer, size_t t)
 /* ---- blocks: each reads w->xn and sets w->out, for all rows of the pass */
 
 typedef void qwen_plain_block_fn(struct qwen_plain_work *w,
-    const struct qwen_pass *p, const struct qwen_layer *l);
+    const struct qwen_layer *l);
 qwen_plain_block_fn qwen_plain_attention;
 qwen_plain_block_fn qwen_plain_deltanet;
 qwen_plain_block_fn qwen_plain_mlp;
 qwen_plain_block_fn qwen_plain_moe;
 
-/*
- * Takes the n rows in w->from through a gated MLP, matrices e of stacks, to
- * y, which has its results one after the other.
- */
+/* Takes the n rows in w->from through a gated MLP, matrices e, to y. */
 void qwen_plain_gated(struct qwen_plain_work *w, const struct qwen_mlp *l,
     size_t e, float *y, size_t n);
 

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * product.c - y = Wx: activations in the form that the weights take, then row by
- * row of W.
+ * product.c - y = Wx: activations in the form that the weights take, then row
+ * by row of W.
  */
-#include <string.h>
-
 #include "base/half.h"
 #include "engine/plain/plain.h"
 
+/* Returns the numbers of n that are in the group from i on. */
+static size_t
+in_group(size_t n, size_t i)
+{
+	return n - i < QWEN_GROUP ? n - i : QWEN_GROUP;
+}
+
 /* ---- activations as integers */
 
-/* Returns the largest magnitude of n numbers; NaN or infinity if there is one. */
+/* Returns the largest magnitude of n numbers; NaN if one is not finite. */
 static float
 largest(const float *x, size_t n)
 {
@@ -26,104 +31,85 @@ largest(const float *x, size_t n)
 }
 
 /*
- * Converts up to 256 numbers; the rest of the group is 0.  top is the largest a:
- * 7, or 1 where activations have two terms.
+ * Converts up to 256 numbers, and leaves in rest what is lost.  top is the
+ * largest a: 7, or 1 where activations have two terms.
  */
 static void
-make_group(struct qwen_plain_group *g, const float *x, size_t n, int top)
+make_group(struct qwen_plain_group *g, const float *x, size_t n, float top,
+    float *rest)
 {
-	float most = largest(x, n), scale, a, q;
-	size_t i, j;
-
-	*g = (struct qwen_plain_group){ .d = isfinite(most) ? 0.0f : NAN };
-	for (j = 0; j < QWEN_GROUP / 32; j++)
-		g->a[j] = 1;
-	if (!(most >= 0x1p-100f))
-		return;
-	g->d = most / (127.0f * (float)top);
-	for (i = 0; i < n; i++) {
-		j = i / 32;
-		if (i % 32 == 0) {
-			a = ceilf(largest(x + i, n - i < 32 ? n - i : 32) *
-			    ((float)top / most));
-			g->a[j] = a < 1.0f ? 1 : a > (float)top ? top : (int)a;
-		}
-		scale = 127.0f * (float)top / most / (float)g->a[j];
-		q = rintf(x[i] * scale);
-		g->q[i] = (int8_t)(q < -127.0f ? -127.0f : q > 127.0f ?
-		    127.0f : q);
-	}
-}
-
-/* Sets to[0 .. 255] to what a group leaves of n numbers. */
-static void
-subtract(const struct qwen_plain_group *g, const float *x, size_t n, float *to)
-{
+	float most = largest(x, n), a, q;
+	int zero = !(most >= 0x1p-100f);
 	size_t i;
 
-	for (i = 0; i < n; i++)
-		to[i] = fmaf(-g->d, (float)g->q[i], x[i]);
+	*g = (struct qwen_plain_group){ .d = isnan(most) ? NAN : zero ? 0.0f :
+	    most / (127.0f * top) };
+	for (i = 0; i < n; i++) {
+		int32_t *aj = &g->a[i / 32];
+
+		if (i % 32 == 0) {
+			a = ceilf(largest(x + i, n - i < 32 ? n - i : 32) *
+			    (top / most));
+			*aj = zero || a < 1.0f ? 1 : (int)fminf(a, top);
+		}
+		q = zero ? 0.0f : rintf(x[i] * (127.0f * top / most /
+		    (float)*aj));
+		g->q[i] = (int8_t)fmaxf(-127.0f, fminf(127.0f, q));
+		g->sum[i / 16] += *aj * g->q[i];
+		rest[i] = fmaf(-g->d, (float)g->q[i], x[i]);
+	}
 }
 
 /* Returns the groups of term k of row t. */
 static struct qwen_plain_group *
 groups_of(const struct qwen_plain_work *w, size_t t, size_t k)
 {
-	size_t n = (w->widest + QWEN_GROUP - 1) / QWEN_GROUP;
-
-	return w->group + (2 * t + k) * n;
+	return w->group + (2 * t + k) * qwen_plain_groups(w->width);
 }
 
-/* Converts n numbers of row t to one term, or two. */
+/* Converts n numbers of row t to a term, or two. */
 static void
 make_groups(struct qwen_plain_work *w, size_t t, const float *x, size_t n,
     int two)
 {
-	struct qwen_plain_group *first = groups_of(w, t, 0);
-	struct qwen_plain_group *second = groups_of(w, t, 1);
 	float rest[QWEN_GROUP];
-	size_t i, m;
+	size_t i, g, m;
 
-	for (i = 0; i < n; i += m, first++, second++) {
-		m = n - i < QWEN_GROUP ? n - i : QWEN_GROUP;
-		make_group(first, x + i, m, two ? 1 : 7);
-		if (!two)
-			continue;
-		subtract(first, x + i, m, rest);
-		make_group(second, rest, m, 1);
+	for (i = g = 0; i < n; i += m, g++) {
+		m = in_group(n, i);
+		make_group(groups_of(w, t, 0) + g, x + i, m, two ? 1.0f : 7.0f,
+		    rest);
+		if (two)
+			make_group(groups_of(w, t, 1) + g, rest, m, 1.0f, rest);
 	}
 }
 
 /* ---- products with integers */
 
-/* Sums of 16 weights times activations, and of these activations. */
-struct sums {
-	int32_t	wq[QWEN_GROUP / 16], q[QWEN_GROUP / 16];
-};
-
-static void
-add_up(struct sums *s, const int8_t *weight, const int8_t *q, size_t n)
+/* Returns the sum of 16 weights times activations, of sub-block b. */
+static int32_t
+dot16(const struct qwen_unpacked *u, const struct qwen_plain_group *g, size_t b)
 {
-	size_t i;
+	const int8_t *w = u->w + 16 * b, *q = g->q + 16 * b;
+	int32_t sum = 0;
+	int i;
 
-	memset(s, 0, sizeof *s);
-	for (i = 0; i < n; i++) {
-		s->wq[i / 16] += weight[i] * q[i];
-		s->q[i / 16] += q[i];
-	}
+	for (i = 0; i < 16; i++)
+		sum += w[i] * q[i];
+	return sum;
 }
 
 /* Adds a block whose integer scales share one d. */
 static float
 add_super(const struct qwen_unpacked *u, const struct qwen_plain_group *g,
-    const struct sums *s, int has_min, float acc)
+    int has_min, float acc)
 {
 	int32_t sum = 0, min = 0;
-	int b;
+	size_t b;
 
 	for (b = 0; b < QWEN_GROUP / 16; b++) {
-		sum += u->scale[b] * g->a[b / 2] * s->wq[b];
-		min += u->min[b] * g->a[b / 2] * s->q[b];
+		sum += u->scale[b] * g->a[b / 2] * dot16(u, g, b);
+		min += u->min[b] * g->sum[b];
 	}
 	acc = fmaf(u->d[0] * g->d, (float)sum, acc);
 	if (has_min)
@@ -134,7 +120,7 @@ add_super(const struct qwen_unpacked *u, const struct qwen_plain_group *g,
 /* Adds n weights of blocks that each have their d. */
 static float
 add_blocks(const struct qwen_unpacked *u, const struct qwen_plain_group *g,
-    const struct sums *s, size_t n, const struct qwen_quant *quant, float acc)
+    size_t n, const struct qwen_quant *quant, float acc)
 {
 	float part = 0.0f, part_min = 0.0f;
 	size_t k, b = 0;
@@ -143,8 +129,8 @@ add_blocks(const struct qwen_unpacked *u, const struct qwen_plain_group *g,
 		int32_t sum = 0, min = 0;
 
 		for (; b < (k + 1) * quant->span / 16; b++) {
-			sum += g->a[b / 2] * s->wq[b];
-			min += g->a[b / 2] * s->q[b];
+			sum += g->a[b / 2] * dot16(u, g, b);
+			min += g->sum[b];
 		}
 		part = fmaf(u->d[k], (float)sum, part);
 		part_min = fmaf(u->m[k], (float)min, part_min);
@@ -153,38 +139,25 @@ add_blocks(const struct qwen_unpacked *u, const struct qwen_plain_group *g,
 	return quant->has_min ? fmaf(g->d, part_min, acc) : acc;
 }
 
-/* Multiplies the groups of n rows by row r, whose bytes are given. */
-static void
-row_of_integers(struct qwen_plain_work *w, const struct qwen_weight *m,
-    const unsigned char *bytes, size_t r, size_t n)
+/* Returns the product of the row in w->unpacked with groups. */
+static float
+dot_integers(const struct qwen_plain_work *w, const struct qwen_weight *m,
+    const struct qwen_plain_group *g)
 {
-	const struct qwen_quant *quant = m->quant;
-	size_t terms = m->operand == QWEN_AS_TWO_Q8 ? 2 : 1, t, k, i, len;
-	const struct qwen_plain_group *g;
-	struct qwen_unpacked u;
-	struct sums s;
-	float *acc = w->acc;
+	const struct qwen_unpacked *u = w->unpacked;
+	float acc = 0.0f;
+	size_t i;
 
-	memset(acc, 0, 2 * n * sizeof *acc);
-	for (i = 0; i < m->n_in; i += len) {
-		len = m->n_in - i < QWEN_GROUP ? m->n_in - i : QWEN_GROUP;
-		qwen_quant_unpack(quant, bytes, len, &u);
-		bytes += len / quant->block_len * quant->block_bytes;
-		for (t = 0; t < n * terms; t++) {
-			g = groups_of(w, t / terms, t % terms) +
-			    i / QWEN_GROUP;
-			add_up(&s, u.w, g->q, len);
-			acc[t] = quant->kind == QWEN_QUANT_SUPER ?
-			    add_super(&u, g, &s, quant->has_min, acc[t]) :
-			    add_blocks(&u, g, &s, len, quant, acc[t]);
-		}
-	}
-	for (t = 0, k = 0; t < n; t++, k += terms)
-		w->to[t][r] = terms == 1 ? acc[k] : acc[k] + acc[k + 1];
+	for (i = 0; i < m->n_in; i += QWEN_GROUP, u++, g++)
+		acc = m->quant->kind == QWEN_QUANT_SUPER ?
+		    add_super(u, g, m->quant->has_min, acc) :
+		    add_blocks(u, g, in_group(m->n_in, i), m->quant, acc);
+	return acc;
 }
 
 /* ---- products with floats */
 
+/* Returns x rounded to bf16; magnitudes below least become 0. */
 static float
 round_bf16(float x, float least)
 {
@@ -209,23 +182,6 @@ dot_bf16(const float *a, const float *b, size_t n)
 	return acc;
 }
 
-static void
-row_of_floats(struct qwen_plain_work *w, const struct qwen_weight *m,
-    const unsigned char *bytes, size_t r, size_t n)
-{
-	int bf16 = m->operand == QWEN_AS_BF16;
-	float least = m->quant->type == QT_BF16 ? 0x1p-52f : 0.0f;
-	size_t i, t;
-
-	qwen_quant_values(m->quant, bytes, m->n_in, w->row);
-	for (i = 0; bf16 && i < m->n_in; i++)
-		w->row[i] = round_bf16(w->row[i], least);
-	for (t = 0; t < n; t++)
-		w->to[t][r] = bf16 ? dot_bf16(w->row, w->rounded +
-		    t * w->widest, m->n_in) :
-		    qwen_plain_dot(w->row, w->from[t], m->n_in);
-}
-
 /* ---- all products */
 
 const unsigned char *
@@ -238,15 +194,51 @@ qwen_plain_matrix(const struct qwen_weight *m, size_t e)
 static void
 convert(struct qwen_plain_work *w, const struct qwen_weight *m, size_t t)
 {
+	float *to = w->rounded + t * w->width;
 	const float *x = w->from[t];
 	size_t i;
 
-	if (m->operand == QWEN_AS_BF16) {
-		for (i = 0; i < m->n_in; i++)
-			w->rounded[t * w->widest + i] = round_bf16(x[i],
-			    0x1p-60f);
-	} else if (m->operand != QWEN_AS_F32)
+	if (m->quant->kind != QWEN_QUANT_FLOAT)
 		make_groups(w, t, x, m->n_in, m->operand == QWEN_AS_TWO_Q8);
+	for (i = 0; m->operand == QWEN_AS_BF16 && i < m->n_in; i++)
+		to[i] = round_bf16(x[i], 0x1p-60f);
+}
+
+/* Reads a row of weights to w->row or w->unpacked. */
+static void
+read_row(struct qwen_plain_work *w, const struct qwen_weight *m,
+    const unsigned char *bytes)
+{
+	const struct qwen_quant *q = m->quant;
+	size_t i, n;
+
+	if (q->kind == QWEN_QUANT_FLOAT)
+		qwen_quant_values(q, bytes, m->n_in, w->row);
+	for (i = 0; m->operand == QWEN_AS_BF16 && i < m->n_in; i++)
+		w->row[i] = round_bf16(w->row[i], q->type == QT_BF16 ?
+		    0x1p-52f : 0.0f);
+	for (i = 0; q->kind != QWEN_QUANT_FLOAT && i < m->n_in; i += n) {
+		n = in_group(m->n_in, i);
+		qwen_quant_unpack(q, bytes, n, &w->unpacked[i / QWEN_GROUP]);
+		bytes += n / q->block_len * q->block_bytes;
+	}
+}
+
+/* Returns the product of that row with row t. */
+static float
+dot(const struct qwen_plain_work *w, const struct qwen_weight *m, size_t t)
+{
+	switch (m->operand) {
+	case QWEN_AS_F32:
+		return qwen_plain_dot(w->row, w->from[t], m->n_in);
+	case QWEN_AS_BF16:
+		return dot_bf16(w->row, w->rounded + t * w->width, m->n_in);
+	case QWEN_AS_Q8:
+		return dot_integers(w, m, groups_of(w, t, 0));
+	default:
+		return dot_integers(w, m, groups_of(w, t, 0)) +
+		    dot_integers(w, m, groups_of(w, t, 1));
+	}
 }
 
 void
@@ -261,12 +253,9 @@ qwen_plain_product(struct qwen_plain_work *w, const struct qwen_weight *m,
 	for (t = 0; t < n; t++)
 		convert(w, m, t);
 	for (r = 0; r < m->n_out; r++, bytes += m->row_bytes) {
-		if (m->quant->kind == QWEN_QUANT_FLOAT)
-			row_of_floats(w, m, bytes, r, n);
-		else
-			row_of_integers(w, m, bytes, r, n);
+		read_row(w, m, bytes);
 		for (t = 0; t < n; t++) {
-			w->to[t][r] *= scale;
+			w->to[t][r] = dot(w, m, t) * scale;
 			if (m->bias != NULL)
 				w->to[t][r] += m->bias[r];
 		}
@@ -277,13 +266,13 @@ qwen_plain_product(struct qwen_plain_work *w, const struct qwen_weight *m,
 
 void
 qwen_plain_multiply(struct qwen_plain_work *w, const struct qwen_weight *m,
-    const float *x, size_t x_width, float *y, size_t y_width, size_t n)
+    const float *x, float *y, size_t n)
 {
 	size_t t;
 
 	for (t = 0; t < n; t++) {
-		w->from[t] = x + t * x_width;
-		w->to[t] = y + t * y_width;
+		w->from[t] = x + t * w->width;
+		w->to[t] = y + t * w->width;
 	}
 	qwen_plain_product(w, m, 0, n);
 }

@@ -5,7 +5,7 @@
  */
 #include <sys/stat.h>
 
-#include "engine/state/load.h"
+#include "engine/state/read.h"
 #include "state_util.h"
 #include "../tap.h"
 

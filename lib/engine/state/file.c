@@ -6,7 +6,6 @@
  */
 #include <sys/stat.h>
 
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,89 +13,10 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/what.h"
-#include "engine/state/load.h"
+#include "engine/state/read.h"
 #include "wire/record.h"
 
 enum { RECORD_MIN = 16 };	/* minimum bytes of a record */
-
-/* Reads n bytes at offset: 0, or -1 if the file ends before. */
-static int
-read_at(int fd, void *buf, size_t n, uint64_t offset, struct qwen_err *err)
-{
-	size_t done = 0;
-	ssize_t got;
-
-	while (done < n) {
-		got = pread(fd, (char *)buf + done, n - done,
-		    (off_t)(offset + done));
-		if (got == 0)
-			return qwen_fail(err, QWEN_EFORMAT,
-			    "the file ends at byte %llu",
-			    (unsigned long long)(offset + done));
-		if (got < 0 && errno != EINTR)
-			return qwen_fail_errno(err, "read");
-		done += got > 0 ? (size_t)got : 0;
-	}
-	return 0;
-}
-
-/* -------------------------------------------------------------- the records */
-
-/* Compares a record's entry with the index. */
-static int
-same_entry(const struct qwen_state_entry *a, const struct qwen_state_entry *b)
-{
-	return strcmp(a->name, b->name) == 0 && a->has_data == b->has_data &&
-	    a->codec == b->codec && a->layer == b->layer && a->at == b->at &&
-	    a->off == b->off && a->len == b->len &&
-	    memcmp(a->check, b->check, sizeof a->check) == 0;
-}
-
-int
-qwen_state_file_parse(const struct qwen_state_file *f, size_t i,
-    struct qwen_state_rec *rec, const unsigned char *p, struct qwen_err *err)
-{
-	const struct qwen_state_entry *e = &f->list.entry[i];
-
-	if (qwen_state_rec_parse(rec, f->steps && i > 0 ? QWEN_INDEX_ANY : i,
-	    e->offset, f->head, f->n_head, p, (size_t)e->bytes, err) < 0)
-		return -1;
-	rec->index = i;
-	if (same_entry(&rec->e, e))
-		return 0;
-	qwen_fail(err, QWEN_EFORMAT, "it differs from its entry in the index");
-	return qwen_state_rec_fail(rec, err);
-}
-
-int
-qwen_state_file_rec(const struct qwen_state_file *f, size_t i,
-    struct qwen_state_rec *rec, unsigned char *buf, struct qwen_err *err)
-{
-	const struct qwen_state_entry *e = &f->list.entry[i];
-
-	if (read_at(f->fd, buf, (size_t)e->bytes, e->offset, err) < 0)
-		return qwen_fail_in(err, "state block %zu", i);
-	return qwen_state_file_parse(f, i, rec, buf, err);
-}
-
-int
-qwen_state_file_data(const struct qwen_state_file *f,
-    const struct qwen_state_rec *rec, struct qwen_coder *c,
-    const unsigned char **raw, struct qwen_err *err)
-{
-	if (qwen_state_rec_want(rec, err) < 0 ||
-	    qwen_coder_decode(c, rec->e.codec, rec->data, rec->n_data,
-	    (size_t)rec->e.len, raw, err) < 0 ||
-	    qwen_state_layout_check(&f->content.lay, &rec->e, *raw, err) < 0)
-		return qwen_state_rec_fail(rec, err);
-	return 0;
-}
-
-int
-qwen_state_can_wait(const struct qwen_state_entry *e)
-{
-	return qwen_section(e->kind)->copy != NULL && e->has_data;
-}
 
 /* ---------------------------------------------------------------- the index */
 
@@ -109,6 +29,29 @@ struct opening {
 	unsigned char		*packed;	/* content of the index */
 	size_t			 n_packed, cap_packed;
 };
+
+/*
+ * Reads the next record of the file; of a record whose data can wait, only the
+ * entry.
+ */
+static int
+next_of_file(struct qwen_state_reader *v, struct qwen_state_rec *rec,
+    struct qwen_err *err)
+{
+	const struct qwen_state_list *l = &v->f->list;
+	size_t i = (size_t)v->counts.n;
+
+	if (i == l->n)
+		return qwen_fail(err, QWEN_EFORMAT, "the index is truncated");
+	if (qwen_state_waits(&l->entry[i])) {
+		memset(rec, 0, sizeof *rec);
+		rec->index = i;
+		rec->e = l->entry[i];
+	} else if (qwen_state_file_rec(v->f, i, rec, v->buf, err) < 0)
+		return -1;
+	qwen_state_counts_add(&v->counts, &rec->e);
+	return 0;
+}
 
 /* Reads the stream's header. */
 static int
@@ -126,7 +69,7 @@ read_header(struct opening *o, struct qwen_err *err)
 
 	if (n == 0)
 		return qwen_fail(err, QWEN_EFORMAT, "the file is empty");
-	if (read_at(f->fd, o->buf, n, 0, err) < 0)
+	if (qwen_state_read_at(f->fd, o->buf, n, 0, err) < 0)
 		return -1;
 	what = qwen_what(o->buf, n);
 	if (what != QWEN_IS_STREAM && (what != QWEN_IS_OTHER ||
@@ -148,11 +91,11 @@ read_header(struct opening *o, struct qwen_err *err)
 		return qwen_oom(err);
 	memcpy(f->head, o->buf, sp.off);
 	f->n_head = sp.off;
-	f->info.header = h;
-	f->content.f = f;
-	f->content.bytes = o->size;
-	f->content.buf = o->buf;
-	return qwen_state_reader_init(&f->content, NULL, &rec, err);
+	f->in.next = next_of_file;
+	f->in.f = f;
+	f->in.bytes = o->size;
+	f->in.buf = o->buf;
+	return qwen_state_reader_init(&f->in, NULL, &rec, err);
 }
 
 /*
@@ -180,7 +123,7 @@ read_end(struct opening *o, struct qwen_state_entry *e, struct qwen_err *err)
 
 	if (o->size < o->f->n_head + QWEN_END_BYTES)
 		return 0;
-	if (read_at(o->f->fd, o->buf, QWEN_END_BYTES, at, err) < 0)
+	if (qwen_state_read_at(o->f->fd, o->buf, QWEN_END_BYTES, at, err) < 0)
 		return -1;
 	if (!is_end(&rec, o->buf, at))
 		return 0;
@@ -207,7 +150,7 @@ read_piece(struct opening *o, uint64_t at, struct qwen_state_entry *e,
 	const char *why;
 	size_t want, n;
 
-	if (read_at(o->f->fd, o->buf, have, at, err) < 0)
+	if (qwen_state_read_at(o->f->fd, o->buf, have, at, err) < 0)
 		return -1;
 	if (qwen_cbor_span_step(&sp, o->buf, have, have, &want, &why) != 1)
 		return qwen_fail(err, QWEN_EFORMAT, "index at byte %llu: not a "
@@ -223,7 +166,7 @@ read_piece(struct opening *o, uint64_t at, struct qwen_state_entry *e,
 		return qwen_fail(err, QWEN_EFORMAT,
 		    "block %llu is not a piece of the index",
 		    (unsigned long long)rec.index);
-	if (qwen_coder_decode(o->f->content.coder, rec.e.codec, rec.data,
+	if (qwen_coder_decode(o->f->in.coder, rec.e.codec, rec.data,
 	    rec.n_data, (size_t)rec.e.len, &raw, err) < 0)
 		return qwen_state_rec_fail(&rec, err);
 	if (qwen_grow(&o->packed, &o->cap_packed, n, 1) < 0)
@@ -298,7 +241,7 @@ open_by_index(struct opening *o, struct qwen_err *err)
 		r = qwen_state_list_add(&o->f->list, &own.entry[i], err) < 0 ?
 		    -1 : 1;
 	free(own.entry);
-	return r > 0 && qwen_state_read_all(&o->f->content, err) < 0 ? -1 : r;
+	return r > 0 && qwen_state_read_all(&o->f->in, err) < 0 ? -1 : r;
 }
 
 /*
@@ -324,7 +267,7 @@ find_last_save(struct opening *o, struct qwen_err *err)
 			n = o->size - at < QWEN_STATE_MAX ?
 			    (size_t)(o->size - at) : QWEN_STATE_MAX;
 			from = at;
-			if (read_at(o->f->fd, o->buf, n, at, err) < 0)
+			if (qwen_state_read_at(o->f->fd, o->buf, n, at, err) < 0)
 				return -1;
 			sp = (struct qwen_cbor_span){ 0 };
 			got = qwen_cbor_span_step(&sp, o->buf, n, n, &want,
@@ -346,14 +289,13 @@ static int
 open_by_reading(struct opening *o, struct qwen_err *err)
 {
 	struct qwen_state_file *f = o->f;
-	struct qwen_header h;
 
 	free(f->list.entry);
 	memset(&f->list, 0, sizeof f->list);
-	qwen_state_reader_fini(&f->content);
-	f->content.list = &f->list;
-	f->content.bytes = o->size;
-	return qwen_state_read_through(&f->content, NULL, f->fd, &h, err);
+	qwen_state_reader_fini(&f->in);
+	f->in.list = &f->list;
+	f->in.bytes = o->size;
+	return qwen_state_read_through(&f->in, NULL, f->fd, err);
 }
 
 /* ------------------------------------------------------------------ opening */
@@ -383,28 +325,15 @@ is_mapped(const struct qwen_state_file *f)
 static void
 fill_info(struct qwen_state_file *f, uint64_t size)
 {
-	struct qwen_state_info *p = &f->info;
-	const struct qwen_state_layout *l = &f->content.lay;
+	struct qwen_state_info *p = &f->in.lay.info;
 	size_t i;
 
-	p->fp = f->content.total;
-	p->part = l->part;
-	p->converted = l->converted;
-	p->from = l->from;
-	p->prefix = l->prefix;
-	p->n_tokens = l->n_tokens;
-	p->tokens = f->content.tokens;
-	p->checkpoints = l->checkpoint;
-	p->n_checkpoints = l->n_checkpoint;
-	p->recurrent = l->recurrent;
-	p->named = l->end_named;
-	p->logits = l->end_logits;
+	p->fp = f->in.total;
+	p->tokens = f->in.tokens;
 	p->mapped = is_mapped(f);
 	p->stored = size;
 	p->n_blocks = f->list.n;
-	p->layers = l->layer;
-	p->n_layers = l->n_layer;
-	p->extra = &f->content.x;
+	p->extra = &f->in.x;
 	for (p->raw = 0, i = 0; i < f->list.n; i++)
 		p->raw += f->list.entry[i].len;
 }
@@ -414,20 +343,13 @@ release(struct qwen_source *src)
 {
 	struct qwen_state_file *f = (struct qwen_state_file *)(void *)src;
 
-	qwen_state_reader_fini(&f->content);
+	qwen_state_reader_fini(&f->in);
 	free(f->list.entry);
 	free(f->head);
 	free(f->buf);
 	if (f->fd >= 0)
 		close(f->fd);
 	free(f);
-}
-
-struct qwen_state_file *
-qwen_state_file_of(struct qwen_source *src)
-{
-	return src != NULL && src->release == release ?
-	    (struct qwen_state_file *)(void *)src : NULL;
 }
 
 static int
@@ -491,7 +413,7 @@ qwen_state_open_fd(struct qwen_state_file **out, int fd, struct qwen_err *err)
 		o.size = (uint64_t)st.st_size;
 		r = open_file(&o, err);
 	}
-	f->content.buf = NULL;
+	f->in.buf = NULL;
 	free(o.buf);
 	free(o.packed);
 	if (r < 0) {
@@ -525,7 +447,7 @@ qwen_state_close(struct qwen_state_file *f)
 const struct qwen_state_info *
 qwen_state_info(const struct qwen_state_file *f)
 {
-	return &f->info;
+	return &f->in.lay.info;
 }
 
 void
@@ -561,6 +483,6 @@ qwen_state_block_read(struct qwen_state_file *f, size_t i,
 		return -1;
 	*raw = f->buf;
 	*n = (size_t)e->len;
-	return e->len == 0 ? 0 : qwen_state_file_data(f, &rec, f->content.coder,
+	return e->len == 0 ? 0 : qwen_state_file_data(f, &rec, f->in.coder,
 	    raw, err);
 }

@@ -5,12 +5,14 @@
  * Sizes follow from the info record alone, so a state can be checked without
  * its model.  With a model, the shapes must be those of the model.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/state/state.h"
 #include "engine/timeline/session.h"
-#include "engine/state/section.h"
 
 #define BYTES_MAX ((uint64_t)1 << 48)	/* maximum bytes of an object */
 
@@ -30,14 +32,6 @@ qwen_state_kv_shape(const struct qwen_state_layer *l)
 	return (struct qwen_kv_shape){ .n_head = (size_t)l->n[0],
 	    .d = (size_t)l->n[1], .k = (enum qwen_kv)l->n[2],
 	    .v = (enum qwen_kv)l->n[3] };
-}
-
-unsigned
-qwen_state_width(enum qwen_kind kind, const struct qwen_state_layer *kv)
-{
-	return (kind == QWEN_K_KV || kind == QWEN_K_MTP_KV) &&
-	    kv->n[2] == QWEN_KV_F32 && kv->n[3] == QWEN_KV_F32 ?
-	    (unsigned)sizeof(float) : qwen_section(kind)->width;
 }
 
 uint64_t
@@ -60,16 +54,59 @@ qwen_state_format(const struct qwen_header *h)
 }
 
 uint64_t
-qwen_state_kv_first(const struct qwen_state_layout *l)
+qwen_state_blocks(const struct qwen_state_layout *l, enum qwen_kind kind,
+    uint64_t *first)
 {
-	return l->from / QWEN_KV_BLOCK;
+	uint64_t begin = l->info.from, end = l->info.n_tokens;
+
+	if (kind == QWEN_K_MTP_KV) {
+		begin -= begin > 0;
+		begin = begin > l->mtp.first ? begin : l->mtp.first;
+		end = l->mtp.there && end > 0 ? end - 1 : 0;
+	}
+	*first = begin / QWEN_KV_BLOCK;
+	return begin >= end ? 0 :
+	    (end + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK - *first;
 }
 
 uint64_t
-qwen_state_kv_count(const struct qwen_state_layout *l)
+qwen_state_bytes(const struct qwen_state_layout *l, enum qwen_kind kind,
+    int64_t layer)
 {
-	return l->from == l->n_tokens ? 0 : (l->n_tokens + QWEN_KV_BLOCK - 1) /
-	    QWEN_KV_BLOCK - qwen_state_kv_first(l);
+	const struct qwen_state_layer *p = qwen_state_layer_of(l, layer);
+	uint64_t first;
+
+	switch (kind) {
+	case QWEN_K_TOKENS:
+		return (l->info.n_tokens - l->info.from) * sizeof(int32_t);
+	case QWEN_K_KV:
+	case QWEN_K_MTP_KV:
+		return qwen_state_blocks(l, kind, &first) *
+		    qwen_state_kv_block(p);
+	case QWEN_K_DELTA:
+		return p->kv ? 0 : p->n[0] * p->n[1] * p->n[2] * sizeof(float);
+	case QWEN_K_CONV:
+		return p->kv ? 0 : p->n[3] * p->n[4] * sizeof(float);
+	case QWEN_K_LOGITS:
+		return l->info.header.n_vocab * sizeof(float);
+	case QWEN_K_HIDDEN:
+		return l->mtp.n_embd * sizeof(float);
+	case QWEN_K_GENERATED:	/* upper limit: a pair for each token */
+		return l->info.n_tokens * 16;
+	default:
+		return 0;
+	}
+}
+
+unsigned
+qwen_state_width(const struct qwen_state_layout *l, enum qwen_kind kind,
+    int64_t layer)
+{
+	const struct qwen_state_layer *p = qwen_state_layer_of(l, layer);
+
+	return qwen_kind_is_kv(kind) && p->n[2] == QWEN_KV_F32 &&
+	    p->n[3] == QWEN_KV_F32 ? (unsigned)sizeof(float) :
+	    qwen_kinds[kind].width;
 }
 
 void
@@ -104,10 +141,12 @@ is_small(const uint64_t v[4])
 static int
 take_kv(const struct qwen_state_layout *lay, struct qwen_state_layer *l)
 {
-	l->n[2] = lay->k;
-	l->n[3] = lay->v;
-	return l->n[0] != 0 && l->n[1] != 0 && ((qwen_kv_width(lay->k) > 0 &&
-	    qwen_kv_width(lay->v) > 0) || l->n[1] % QWEN_KV_GROUP == 0) ? 0 :
+	const struct qwen_header *h = &lay->info.header;
+
+	l->n[2] = h->k;
+	l->n[3] = h->v;
+	return l->n[0] != 0 && l->n[1] != 0 && ((qwen_kv_width(h->k) > 0 &&
+	    qwen_kv_width(h->v) > 0) || l->n[1] % QWEN_KV_GROUP == 0) ? 0 :
 	    -1;
 }
 
@@ -119,9 +158,8 @@ static int
 take_shape(struct qwen_state_bytes *b, const struct qwen_state_layout *lay,
     struct qwen_state_layer *l)
 {
-	const uint64_t blocks = qwen_state_kv_count(lay) + 1;
-
 	struct qwen_cbor_item array, name, it;
+	uint64_t first, blocks = qwen_state_blocks(lay, QWEN_K_KV, &first) + 1;
 	size_t i, n;
 
 	if (qwen_state_item(b, QWEN_ITEM_ARRAY, &array) < 0 ||
@@ -157,16 +195,16 @@ take_shapes(struct qwen_state_layout *l, const struct qwen_state_rec *rec,
 
 	/* a shape takes several bytes, so this bounds the allocation */
 	if (array->n > QWEN_STATE_MAX / 4)
-		return qwen_fail(err, QWEN_ERANGE, "%llu layers: invalid",
-		    (unsigned long long)array->n);
-	l->n_layer = (size_t)array->n;
-	l->n_done = l->n_layer > 0 ? l->n_layer : 1;
-	l->layer = qwen_alloc(l->n_layer, sizeof *l->layer);
-	l->done = qwen_alloc((QWEN_K_EXTRA + qwen_n_extra_sections) * l->n_done,
-	    sizeof *l->done);
+		return qwen_fail(err, QWEN_ERANGE, "%" PRIu64 " layers: "
+		    "invalid", array->n);
+	l->info.n_layers = (size_t)array->n;
+	l->n_done = l->info.n_layers > 0 ? l->info.n_layers : 1;
+	l->info.layers = l->layer = qwen_alloc(l->info.n_layers,
+	    sizeof *l->layer);
+	l->done = qwen_alloc(QWEN_N_KINDS * l->n_done, sizeof *l->done);
 	if (l->layer == NULL || l->done == NULL)
 		return qwen_oom(err);
-	for (i = 0; i < l->n_layer; i++) {
+	for (i = 0; i < l->info.n_layers; i++) {
 		if (take_shape(&b, l, &l->layer[i]) < 0)
 			return qwen_fail(err, QWEN_EFORMAT, "layer %zu has an "
 			    "invalid shape", i);
@@ -186,16 +224,16 @@ take_part(struct qwen_state_layout *l, const struct qwen_state_rec *rec,
 
 	if ((rec->f.there & both) == 0)
 		return 0;
-	if ((rec->f.there & both) != both || prefix->n != sizeof l->prefix.b)
+	if ((rec->f.there & both) != both ||
+	    prefix->n != sizeof l->info.prefix.b)
 		return qwen_fail(err, QWEN_EFORMAT,
 		    "a part must have \"from\" and \"prefix\"");
-	l->part = 1;
-	l->from = rec->f.v[QWEN_F_FROM].n;
-	memcpy(l->prefix.b, prefix->s, sizeof l->prefix.b);
-	if (l->from > l->n_tokens)
-		return qwen_fail(err, QWEN_ERANGE, "a part from %llu to %llu",
-		    (unsigned long long)l->from,
-		    (unsigned long long)l->n_tokens);
+	l->info.part = 1;
+	l->info.from = rec->f.v[QWEN_F_FROM].n;
+	memcpy(l->info.prefix.b, prefix->s, sizeof l->info.prefix.b);
+	if (l->info.from > l->info.n_tokens)
+		return qwen_fail(err, QWEN_ERANGE, "a part from %" PRIu64
+		    " to %" PRIu64, l->info.from, l->info.n_tokens);
 	return 0;
 }
 
@@ -204,41 +242,37 @@ qwen_state_layout_info(struct qwen_state_layout *l,
     const struct qwen_state_rec *rec, struct qwen_err *err)
 {
 	const struct qwen_cbor_item *f = rec->f.v;
+	unsigned format = qwen_state_format(&l->info.header);
 
-	if (f[QWEN_F_FORMAT].n != l->format)
-		return qwen_fail(err, QWEN_EUNSUP,
-		    "state format %llu; this program reads %u",
-		    (unsigned long long)f[QWEN_F_FORMAT].n, l->format);
+	if (f[QWEN_F_FORMAT].n != format)
+		return qwen_fail(err, QWEN_EUNSUP, "state format %" PRIu64
+		    "; this program reads %u", f[QWEN_F_FORMAT].n, format);
 	if (f[QWEN_F_KV_BLOCK].n != QWEN_KV_BLOCK)
-		return qwen_fail(err, QWEN_EUNSUP,
-		    "KV blocks of %llu positions; this program has %d",
-		    (unsigned long long)f[QWEN_F_KV_BLOCK].n, QWEN_KV_BLOCK);
-	l->n_tokens = f[QWEN_F_N_TOKENS].n;
-	if (l->n_tokens > INT32_MAX)
-		return qwen_fail(err, QWEN_ERANGE, "%llu tokens",
-		    (unsigned long long)l->n_tokens);
-	l->converted = (rec->f.there & 1u << QWEN_F_CONVERTED) != 0 &&
-	    f[QWEN_F_CONVERTED].n != 0;
-	if (take_part(l, rec, err) < 0 || take_shapes(l, rec, err) < 0)
-		return -1;
-	return 0;
+		return qwen_fail(err, QWEN_EUNSUP, "KV blocks of %" PRIu64
+		    " positions; this program has %d", f[QWEN_F_KV_BLOCK].n,
+		    QWEN_KV_BLOCK);
+	l->info.n_tokens = f[QWEN_F_N_TOKENS].n;
+	if (l->info.n_tokens > INT32_MAX)
+		return qwen_fail(err, QWEN_ERANGE, "%" PRIu64 " tokens",
+		    l->info.n_tokens);
+	l->info.converted = f[QWEN_F_CONVERTED].n != 0;
+	return take_part(l, rec, err) < 0 ? -1 : take_shapes(l, rec, err);
 }
 
 int
 qwen_state_layout_match(const struct qwen_state_layout *l,
     const struct qwen_session *s, struct qwen_err *err)
 {
-	size_t i, n_ctx = qwen_model_n_ctx(qwen_session_model(s));
-	size_t n_layer = qwen_model_n_layer(qwen_session_model(s));
+	const struct qwen_model *m = qwen_session_model(s);
+	size_t i, n_ctx = qwen_model_n_ctx(m), n_layer = qwen_model_n_layer(m);
 	struct qwen_state_layer want;
 
-	if (l->n_tokens > n_ctx)
-		return qwen_fail(err, QWEN_ERANGE,
-		    "%llu tokens exceed the model's context of %zu",
-		    (unsigned long long)l->n_tokens, n_ctx);
-	if (l->n_layer != n_layer)
-		return qwen_fail(err, QWEN_EMISMATCH,
-		    "%zu layers, but the model has %zu", l->n_layer, n_layer);
+	if (l->info.n_tokens > n_ctx)
+		return qwen_fail(err, QWEN_ERANGE, "%" PRIu64 " tokens exceed "
+		    "the model's context of %zu", l->info.n_tokens, n_ctx);
+	if (l->info.n_layers != n_layer)
+		return qwen_fail(err, QWEN_EMISMATCH, "%zu layers, but the "
+		    "model has %zu", l->info.n_layers, n_layer);
 	for (i = 0; i < n_layer; i++) {
 		qwen_session_shape(s, i, &want);
 		if (l->layer[i].kv != want.kv || memcmp(l->layer[i].n, want.n,
@@ -251,46 +285,31 @@ qwen_state_layout_match(const struct qwen_state_layout *l,
 
 /* ------------------------------------------------------------ the MTP block */
 
-uint64_t
-qwen_state_mtp_blocks(const struct qwen_state_mtp *p, uint64_t from,
-    uint64_t n, uint64_t *first)
-{
-	uint64_t begin = from > 0 ? from - 1 : 0, end = n > 0 ? n - 1 : 0;
-
-	begin = begin > p->first ? begin : p->first;
-	*first = begin / QWEN_KV_BLOCK;
-	return !p->there || begin >= end ? 0 :
-	    (end + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK - *first;
-}
-
 int
 qwen_state_layout_mtp(struct qwen_state_layout *l,
     const struct qwen_state_rec *rec, struct qwen_err *err)
 {
 	const struct qwen_cbor_item *f = rec->f.v;
 	struct qwen_state_mtp *p = &l->mtp;
-	const uint64_t most = 1 << 24;
+	const uint64_t most = 1 << 24, n = l->info.n_tokens;
 	struct qwen_state_layer layer = { .kv = 1,
 	    .n = { f[QWEN_F_HEADS].n, f[QWEN_F_SIZE].n } };
+	uint64_t first, blocks = qwen_state_blocks(l, QWEN_K_KV, &first) + 2;
 
 	if (p->there)
 		return qwen_fail(err, QWEN_EFORMAT, "a second block of this "
 		    "kind");
-	if (f[QWEN_F_HEADS].n == 0 || f[QWEN_F_HEADS].n > most ||
-	    f[QWEN_F_SIZE].n == 0 || f[QWEN_F_SIZE].n > most ||
+	if (layer.n[0] > most || layer.n[1] > most ||
 	    f[QWEN_F_EMBD].n == 0 || f[QWEN_F_EMBD].n > most ||
-	    !is_small((uint64_t[4]){ f[QWEN_F_HEADS].n, f[QWEN_F_SIZE].n,
-	    4 * QWEN_KV_BLOCK, qwen_state_kv_count(l) + 2 }) ||
-	    take_kv(l, &layer) < 0)
+	    !is_small((uint64_t[4]){ layer.n[0], layer.n[1],
+	    4 * QWEN_KV_BLOCK, blocks }) || take_kv(l, &layer) < 0)
 		return qwen_fail(err, QWEN_EFORMAT, "invalid shape");
-	if (f[QWEN_F_FIRST].n % QWEN_KV_BLOCK != 0 ||
-	    f[QWEN_F_FIRST].n >= l->n_tokens)
-		return qwen_fail(err, QWEN_ERANGE, "from slot %llu of %llu",
-		    (unsigned long long)f[QWEN_F_FIRST].n,
-		    (unsigned long long)l->n_tokens);
+	if (f[QWEN_F_FIRST].n % QWEN_KV_BLOCK != 0 || f[QWEN_F_FIRST].n >= n)
+		return qwen_fail(err, QWEN_ERANGE, "from slot %" PRIu64 " of %"
+		    PRIu64, f[QWEN_F_FIRST].n, n);
 	if (f[QWEN_F_MODEL].n != sizeof p->model.b)
-		return qwen_fail(err, QWEN_ERANGE, "a fingerprint of %llu "
-		    "bytes", (unsigned long long)f[QWEN_F_MODEL].n);
+		return qwen_fail(err, QWEN_ERANGE, "a fingerprint of %" PRIu64
+		    " bytes", f[QWEN_F_MODEL].n);
 	p->there = 1;
 	p->layer = layer;
 	p->n_embd = f[QWEN_F_EMBD].n;
@@ -326,67 +345,63 @@ qwen_state_mtp_fits(const struct qwen_state_mtp *a,
 
 /* --------------------------------------------------------------- the pieces */
 
-static int
-incomplete(const char *kind, size_t layer, uint64_t got, uint64_t want,
-    struct qwen_err *err)
+static uint64_t *
+done_of(const struct qwen_state_layout *l, enum qwen_kind kind, int64_t layer)
 {
-	return qwen_fail(err, QWEN_EFORMAT,
-	    "%s of layer %zu is incomplete: %llu of %llu bytes", kind, layer,
-	    (unsigned long long)got, (unsigned long long)want);
+	return &l->done[kind * l->n_done + (layer < 0 ? 0 : (size_t)layer)];
 }
 
-static uint64_t *
-done_of(const struct qwen_state_layout *l, enum qwen_kind kind, size_t layer)
+/* Returns -1 unless all bytes of the object were read. */
+static int
+check_complete(const struct qwen_state_layout *l, enum qwen_kind kind,
+    int64_t layer, struct qwen_err *err)
 {
-	return &l->done[kind * l->n_done + layer];
+	uint64_t got = *done_of(l, kind, layer);
+	uint64_t want = qwen_state_bytes(l, kind, layer);
+	char of[40] = "";
+
+	if (got == want)
+		return 0;
+	if (layer >= 0)
+		snprintf(of, sizeof of, " of layer %" PRId64, layer);
+	return qwen_fail(err, QWEN_EFORMAT, "%s%s is incomplete: %" PRIu64
+	    " of %" PRIu64 " bytes", qwen_kinds[kind].name, of, got, want);
 }
 
 /*
- * Checks that the recurrent state of all layers is complete; *none is 1 if
- * there is none at all.
+ * Returns -1 unless the recurrent state of all layers is complete.  *bytes is
+ * what was read of it.
  */
 static int
-check_recurrent(const struct qwen_state_layout *l, int *none,
+check_recurrent(const struct qwen_state_layout *l, uint64_t *bytes,
     struct qwen_err *err)
 {
-	size_t i, any = 0, layers = 0;
-	uint64_t want, got;
-	int k;
+	enum qwen_kind k;
+	int64_t i;
+	int r = 0;
 
-	for (i = 0; i < l->n_layer; i++) {
-		any += *done_of(l, QWEN_K_DELTA, i) > 0 ||
-		    *done_of(l, QWEN_K_CONV, i) > 0;
-		layers += !l->layer[i].kv;
-	}
-	*none = any == 0 && layers > 0;
-	for (i = 0; i < l->n_layer; i++) {
+	*bytes = 0;
+	for (i = 0; i < (int64_t)l->info.n_layers; i++) {
 		for (k = QWEN_K_DELTA; k <= QWEN_K_CONV; k++) {
-			want = qwen_section(k)->bytes(l, &l->layer[i]);
-			got = *done_of(l, (enum qwen_kind)k, i);
-			if (got != want)
-				return incomplete(qwen_section(k)->name, i,
-				    got, want, err);
+			*bytes += *done_of(l, k, i);
+			if (r == 0)
+				r = check_complete(l, k, i, err);
 		}
 	}
-	return 0;
+	return r;
 }
 
 static int
-add_checkpoint(struct qwen_state_layout *l, struct qwen_err *err)
+add_checkpoint(struct qwen_state_layout *l, uint64_t bytes, uint64_t logits,
+    struct qwen_err *err)
 {
-	struct qwen_checkpoint *c;
-	uint64_t logits = *done_of(l, QWEN_K_LOGITS, 0);
-	size_t i;
-
-	if (qwen_grow(&l->checkpoint, &l->cap_checkpoint, l->n_checkpoint + 1,
-	    sizeof *c) < 0)
+	if (qwen_grow(&l->checkpoint, &l->cap_checkpoint,
+	    l->info.n_checkpoints + 1, sizeof *l->checkpoint) < 0)
 		return qwen_oom(err);
-	c = &l->checkpoint[l->n_checkpoint++];
-	*c = (struct qwen_checkpoint){ .at = l->at, .named = l->named,
-	    .logits = logits > 0, .bytes = logits };
-	for (i = 0; i < l->n_layer; i++)
-		c->bytes += *done_of(l, QWEN_K_DELTA, i) +
-		    *done_of(l, QWEN_K_CONV, i);
+	l->info.checkpoints = l->checkpoint;
+	l->checkpoint[l->info.n_checkpoints++] = (struct qwen_checkpoint){
+	    .at = l->at, .named = l->named, .logits = logits > 0,
+	    .bytes = bytes + logits };
 	return 0;
 }
 
@@ -394,29 +409,27 @@ add_checkpoint(struct qwen_state_layout *l, struct qwen_err *err)
 static int
 close_position(struct qwen_state_layout *l, struct qwen_err *err)
 {
-	int none = 0, r = check_recurrent(l, &none, err);
-	uint64_t logits = *done_of(l, QWEN_K_LOGITS, 0);
-	uint64_t all = l->n_vocab * sizeof(float);
-	uint64_t hidden = *done_of(l, QWEN_K_HIDDEN, 0);
-	int end = l->at == l->n_tokens;
+	uint64_t bytes, logits = *done_of(l, QWEN_K_LOGITS, -1);
+	uint64_t all = qwen_state_bytes(l, QWEN_K_LOGITS, -1);
+	uint64_t hidden = *done_of(l, QWEN_K_HIDDEN, -1);
+	int r = check_recurrent(l, &bytes, err);
+	int end = l->at == l->info.n_tokens;
 
-	if (r < 0 && !(none && l->part && end && logits == 0))
-		return qwen_fail_in(err, "state after %llu tokens",
-		    (unsigned long long)l->at);
+	if (r < 0 && !(bytes == 0 && l->info.part && end && logits == 0))
+		return qwen_fail_in(err, "state after %" PRIu64 " tokens",
+		    l->at);
 	if (logits != 0 && logits != all)
-		return qwen_fail(err, QWEN_EFORMAT, "logits after %llu tokens "
-		    "are incomplete: %llu of %llu bytes",
-		    (unsigned long long)l->at, (unsigned long long)logits,
-		    (unsigned long long)all);
-	if (hidden != 0 && hidden != l->mtp.n_embd * sizeof(float))
-		return qwen_fail(err, QWEN_EFORMAT, "hidden state after %llu "
-		    "tokens: %llu bytes", (unsigned long long)l->at,
-		    (unsigned long long)hidden);
+		return qwen_fail(err, QWEN_EFORMAT, "logits after %" PRIu64
+		    " tokens are incomplete: %" PRIu64 " of %" PRIu64 " bytes",
+		    l->at, logits, all);
+	if (hidden != 0 && hidden != qwen_state_bytes(l, QWEN_K_HIDDEN, -1))
+		return qwen_fail(err, QWEN_EFORMAT, "hidden state after %"
+		    PRIu64 " tokens: %" PRIu64 " bytes", l->at, hidden);
 	if (!end)
-		return add_checkpoint(l, err);
-	l->recurrent = r == 0;
-	l->end_named = l->named;
-	l->end_logits = logits > 0;
+		return add_checkpoint(l, bytes, logits, err);
+	l->info.recurrent = r == 0;
+	l->info.named = l->named;
+	l->info.logits = logits > 0;
 	return 0;
 }
 
@@ -426,17 +439,16 @@ set_position(struct qwen_state_layout *l, uint64_t at, struct qwen_err *err)
 {
 	if (l->has_position && at == l->at)
 		return 0;
-	if (at > l->n_tokens || (at <= l->from && at != l->n_tokens))
-		return qwen_fail(err, QWEN_ERANGE, "after token %llu of %llu: "
-		    "out of range", (unsigned long long)at,
-		    (unsigned long long)l->n_tokens);
+	if (at > l->info.n_tokens ||
+	    (at <= l->info.from && at != l->info.n_tokens))
+		return qwen_fail(err, QWEN_ERANGE, "after token %" PRIu64
+		    " of %" PRIu64 ": out of range", at, l->info.n_tokens);
 	if (l->has_position && at < l->at)
-		return qwen_fail(err, QWEN_EFORMAT, "after token %llu, but "
-		    "token %llu came before", (unsigned long long)at,
-		    (unsigned long long)l->at);
+		return qwen_fail(err, QWEN_EFORMAT, "after token %" PRIu64
+		    ", but token %" PRIu64 " came before", at, l->at);
 	if (l->has_position && close_position(l, err) < 0)
 		return -1;
-	memset(done_of(l, QWEN_K_DELTA, 0), 0, (QWEN_K_HIDDEN + 1 -
+	memset(done_of(l, QWEN_K_DELTA, -1), 0, (QWEN_K_HIDDEN + 1 -
 	    QWEN_K_DELTA) * l->n_done * sizeof *l->done);
 	l->named = 0;
 	l->has_position = 1;
@@ -444,61 +456,48 @@ set_position(struct qwen_state_layout *l, uint64_t at, struct qwen_err *err)
 	return 0;
 }
 
-/*
- * Returns the layer of an entry, which must have this kind of data; NULL on
- * errors.
- */
-static const struct qwen_state_layer *
-find_layer(const struct qwen_state_layout *l, const struct qwen_state_entry *e,
+/* Returns -1 unless the layer of the entry has this kind of data. */
+static int
+check_layer(const struct qwen_state_layout *l, const struct qwen_state_entry *e,
     struct qwen_err *err)
 {
-	if (e->layer < 0 || (uint64_t)e->layer >= l->n_layer) {
-		qwen_fail(err, QWEN_ERANGE, "layer out of range: the model has "
-		    "%zu layers", l->n_layer);
-		return NULL;
-	}
-	if (l->layer[e->layer].kv != (e->kind == QWEN_K_KV)) {
-		qwen_fail(err, QWEN_EMISMATCH, "the model's layer has no %s",
-		    e->name);
-		return NULL;
-	}
-	return &l->layer[e->layer];
+	if (e->layer < 0 || (uint64_t)e->layer >= l->info.n_layers)
+		return qwen_fail(err, QWEN_ERANGE, "layer out of range: the "
+		    "model has %zu layers", l->info.n_layers);
+	if (l->layer[e->layer].kv != (e->kind == QWEN_K_KV))
+		return qwen_fail(err, QWEN_EMISMATCH, "the model's layer has "
+		    "no %s", e->name);
+	return 0;
 }
 
 int
 qwen_state_layout_add(struct qwen_state_layout *l,
     const struct qwen_state_entry *e, struct qwen_err *err)
 {
-	const struct qwen_section *k = qwen_section(e->kind);
-	const struct qwen_state_layer *p = NULL;
+	const uint32_t fields = qwen_kinds[e->kind].fields;
+	int layered = (fields & 1u << QWEN_F_LAYER) != 0;
+	int placed = (fields & 1u << QWEN_F_AT) != 0;
 	uint64_t *done, total, block;
-	int layered = (k->fields & 1u << QWEN_F_LAYER) != 0;
-	int placed = (k->fields & 1u << QWEN_F_AT) != 0;
 
-	if (layered && (p = find_layer(l, e, err)) == NULL)
+	if (layered && check_layer(l, e, err) < 0)
 		return -1;
-	if (!layered && e->layer != -1)
+	if ((!layered && e->layer != -1) || (!placed && e->at != -1))
 		return qwen_fail(err, QWEN_EFORMAT, "%s does not belong to a "
-		    "layer", e->name);
-	if (!placed && e->at != -1)
-		return qwen_fail(err, QWEN_EFORMAT, "%s does not belong to a "
-		    "position", e->name);
+		    "%s", e->name, !layered && e->layer != -1 ? "layer" :
+		    "position");
 	if (placed && set_position(l, (uint64_t)e->at, err) < 0)
 		return -1;
-	if (e->kind == QWEN_K_KV || e->kind == QWEN_K_MTP_KV) {
-		block = qwen_state_kv_block(p != NULL ? p : &l->mtp.layer);
-		if (block > 0 && block <= QWEN_PIECE_MAX &&
-		    e->len % block != 0)
-			return qwen_fail(err, QWEN_EFORMAT,
-			    "it does not end at a block of 16 positions");
-	}
-	done = done_of(l, e->kind, layered ? (size_t)e->layer : 0);
-	total = k->bytes(l, p);
+	block = qwen_kind_is_kv(e->kind) ?
+	    qwen_state_kv_block(qwen_state_layer_of(l, e->layer)) : 0;
+	if (block > 0 && block <= QWEN_PIECE_MAX && e->len % block != 0)
+		return qwen_fail(err, QWEN_EFORMAT, "it does not end at a "
+		    "block of 16 positions");
+	done = done_of(l, e->kind, e->layer);
+	total = qwen_state_bytes(l, e->kind, e->layer);
 	if (e->len == 0 || e->off != *done || e->len > total - *done)
-		return qwen_fail(err, QWEN_EFORMAT, "bytes %llu to %llu do not "
-		    "continue at %llu of %llu", (unsigned long long)e->off,
-		    (unsigned long long)(e->off + e->len),
-		    (unsigned long long)*done, (unsigned long long)total);
+		return qwen_fail(err, QWEN_EFORMAT, "bytes %" PRIu64 " to %"
+		    PRIu64 " do not continue at %" PRIu64 " of %" PRIu64,
+		    e->off, e->off + e->len, *done, total);
 	*done += e->len;
 	return 0;
 }
@@ -513,33 +512,25 @@ qwen_state_layout_mark(struct qwen_state_layout *l, uint64_t at, int named,
 	return 0;
 }
 
-/* ------------------------------------------------------------------ the end */
-
 int
 qwen_state_layout_end(struct qwen_state_layout *l, struct qwen_err *err)
 {
-	uint64_t got, want;
-	size_t i;
+	int64_t i;
 
-	if (*done_of(l, QWEN_K_TOKENS, 0) !=
-	    qwen_section(QWEN_K_TOKENS)->bytes(l, NULL))
+	if (*done_of(l, QWEN_K_TOKENS, -1) !=
+	    qwen_state_bytes(l, QWEN_K_TOKENS, -1))
 		return qwen_fail(err, QWEN_EFORMAT, "tokens are missing");
-	for (i = 0; i < l->n_layer; i++) {
-		got = *done_of(l, QWEN_K_KV, i);
-		want = qwen_section(QWEN_K_KV)->bytes(l, &l->layer[i]);
-		if (got != want)
-			return incomplete("kv", i, got, want, err);
+	for (i = 0; i < (int64_t)l->info.n_layers; i++) {
+		if (check_complete(l, QWEN_K_KV, i, err) < 0)
+			return -1;
 	}
-	got = *done_of(l, QWEN_K_MTP_KV, 0);
-	want = qwen_section(QWEN_K_MTP_KV)->bytes(l, NULL);
-	if (got != want)
-		return qwen_fail(err, QWEN_EFORMAT, "mtp-kv is incomplete: "
-		    "%llu of %llu bytes", (unsigned long long)got,
-		    (unsigned long long)want);
-	if (set_position(l, l->n_tokens, err) < 0)
+	if (check_complete(l, QWEN_K_MTP_KV, -1, err) < 0 ||
+	    set_position(l, l->info.n_tokens, err) < 0)
 		return -1;
 	return close_position(l, err);
 }
+
+/* ----------------------------------------------------------------- the data */
 
 /*
  * Checks that lanes after the last token are zero, as in a session that was
@@ -553,8 +544,9 @@ check_lanes(const struct qwen_state_layout *l, const struct qwen_state_entry *e,
 	const struct qwen_state_layer *p = &l->layer[e->layer];
 	struct qwen_kv_shape s = qwen_state_kv_shape(p);
 	uint64_t block = qwen_state_kv_block(p), i;
-	uint64_t used = l->n_tokens % QWEN_KV_BLOCK;
-	uint64_t last = (qwen_state_kv_count(l) - 1) * block;
+	uint64_t used = l->info.n_tokens % QWEN_KV_BLOCK;
+	uint64_t first, last = (qwen_state_blocks(l, QWEN_K_KV, &first) - 1) *
+	    block;
 	unsigned any = 0;
 
 	if (used == 0 || e->off + e->len <= last)
@@ -563,9 +555,8 @@ check_lanes(const struct qwen_state_layout *l, const struct qwen_state_entry *e,
 		any |= qwen_kv_lane(&s, (size_t)(i - last)) >= used ?
 		    raw[i - e->off] : 0;
 	}
-	return any == 0 ? 0 : qwen_fail(err, QWEN_EFORMAT,
-	    "kv of layer %lld: positions after the last token",
-	    (long long)e->layer);
+	return any == 0 ? 0 : qwen_fail(err, QWEN_EFORMAT, "kv of layer %"
+	    PRId64 ": positions after the last token", e->layer);
 }
 
 /*
@@ -585,26 +576,44 @@ finite_kv(const struct qwen_state_layout *l, const struct qwen_state_entry *e,
 	    qwen_kv_block_bytes(&s)), (size_t)e->len);
 }
 
-int
-qwen_state_layout_check(const struct qwen_state_layout *l,
+static int
+check_numbers(const struct qwen_state_layout *l,
     const struct qwen_state_entry *e, const unsigned char *raw,
     struct qwen_err *err)
 {
-	const struct qwen_section *k = qwen_section(e->kind);
-	unsigned width = qwen_state_width(e->kind, e->kind == QWEN_K_KV ?
-	    &l->layer[e->layer] : &l->mtp.layer);
+	unsigned width = qwen_state_width(l, e->kind, e->layer);
 	size_t i;
 
 	if (e->off % width != 0 || e->len % width != 0)
 		return qwen_fail(err, QWEN_EFORMAT, "incomplete number");
 	/* data unknown to the model, or only for drafts, may be anything */
-	if (k->copy == NULL || e->kind == QWEN_K_MTP_KV ||
+	if (!qwen_kinds[e->kind].waits || e->kind == QWEN_K_MTP_KV ||
 	    e->kind == QWEN_K_HIDDEN)
 		return 0;
 	i = e->kind == QWEN_K_KV ? finite_kv(l, e, raw) :
 	    qwen_coder_finite(raw, (size_t)e->len, width);
 	if (i < e->len)
-		return qwen_fail(err, QWEN_EFORMAT, "number %llu is NaN or "
-		    "infinite", (unsigned long long)(e->off + i) / width);
+		return qwen_fail(err, QWEN_EFORMAT, "number %" PRIu64 " is NaN "
+		    "or infinite", (e->off + i) / width);
 	return e->kind == QWEN_K_KV ? check_lanes(l, e, raw, err) : 0;
+}
+
+int
+qwen_state_rec_data(const struct qwen_state_layout *l,
+    const struct qwen_state_rec *rec, struct qwen_coder *c,
+    const unsigned char **raw, struct qwen_err *err)
+{
+	return qwen_state_rec_want(rec, err) < 0 ||
+	    qwen_coder_decode(c, rec->e.codec, rec->data, rec->n_data,
+	    (size_t)rec->e.len, raw, err) < 0 ? -1 :
+	    check_numbers(l, &rec->e, *raw, err);
+}
+
+void
+qwen_state_prefix(const int32_t *tokens, size_t n, struct qwen_fp *out)
+{
+	XXH128_canonical_t c;
+
+	XXH128_canonicalFromHash(&c, XXH3_128bits(tokens, n * sizeof *tokens));
+	memcpy(out->b, c.digest, sizeof out->b);
 }

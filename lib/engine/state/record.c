@@ -10,24 +10,24 @@
 #include <cbor.h>
 
 #include "base/err.h"
-#include "engine/state/section.h"
+#include "engine/state/state.h"
 #include "wire/record.h"
 
 static const struct qwen_key fields[QWEN_F_OWN] = {
-	[QWEN_F_LAYER] = QWEN_UINT("layer"),
-	[QWEN_F_AT] = QWEN_UINT("at"),
-	[QWEN_F_OFF] = QWEN_UINT("off"),
-	[QWEN_F_LEN] = QWEN_UINT("len"),
-	[QWEN_F_CODEC] = QWEN_TEXT("codec"),
-	[QWEN_F_PAD] = QWEN_BYTES("pad"),
-	[QWEN_F_SKIP] = QWEN_BOOL("skip"),
+	[QWEN_F_LAYER] = { "layer", QWEN_SHAPE_UINT },
+	[QWEN_F_AT] = { "at", QWEN_SHAPE_UINT },
+	[QWEN_F_OFF] = { "off", QWEN_SHAPE_UINT },
+	[QWEN_F_LEN] = { "len", QWEN_SHAPE_UINT },
+	[QWEN_F_CODEC] = { "codec", QWEN_SHAPE_TEXT },
+	[QWEN_F_PAD] = { "pad", QWEN_SHAPE_BYTES },
+	[QWEN_F_SKIP] = { "skip", QWEN_SHAPE_BOOL },
 };
 
 /* Fills key with the fields of a kind, by number, and returns their count. */
 static size_t
 fields_of(enum qwen_kind kind, struct qwen_key key[QWEN_KEYS_MAX])
 {
-	const struct qwen_key *own = qwen_section(kind)->own;
+	const struct qwen_key *own = qwen_kinds[kind].own;
 	size_t n;
 
 	memcpy(key, fields, sizeof fields);
@@ -423,7 +423,7 @@ qwen_state_rec_parse(struct qwen_state_rec *rec, uint64_t index,
 int
 qwen_state_rec_want(const struct qwen_state_rec *rec, struct qwen_err *err)
 {
-	const struct qwen_section *k = qwen_section(rec->e.kind);
+	const struct qwen_kind_row *k = &qwen_kinds[rec->e.kind];
 	const uint32_t any = 1u << QWEN_F_PAD | 1u << QWEN_F_SKIP;
 	struct qwen_key key[QWEN_KEYS_MAX];
 	size_t f, n = fields_of(rec->e.kind, key);

@@ -1,53 +1,36 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * restore.c - restores a session from a chain of state files.  Only the blocks
- * that are needed are read.  Each thread takes the next block, reads, checks
- * and decodes it, and copies it to its final place.
+ * that are needed are read, each by the thread that decodes it.
  */
 #include <sys/mman.h>
 
-#include <stdatomic.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/pool.h"
-#include "engine/state/load.h"
+#include "engine/state/read.h"
 
-/* Maximum number of threads; each has its own buffers. */
-enum { WORKERS_MAX = 16 };
-
-struct restore_task {
+/* A record whose data is wanted. */
+struct task {
 	const struct qwen_state_file *f;
 	size_t			 i;		/* number of the record */
 	const unsigned char	*map;		/* mapping of the file, or
 						   NULL */
-	uint64_t		 end;		/* kv: blocks from this block on
+	uint64_t		 end;		/* KV blocks from this block on
 						   are not wanted */
 };
 
 struct restore {
 	struct qwen_pool	*pool;
 	struct qwen_session	*s;		/* NULL: only check */
-	void			*recurrent;	/* layout as in s */
-	float			*logits;
-	float			*hidden;
+	struct qwen_kept	 to;		/* where the data of the
+						   position goes; NULL: not
+						   wanted */
 	int			 any_hidden;	/* there is a hidden state */
-	struct restore_task	*task;
-	size_t			 n, cap;
-	size_t			 n_worker;
-	_Atomic size_t		 next;
-	_Atomic size_t		 first_failed;	/* number of the first
-						   task that failed */
-	struct worker		*worker;
-};
-
-struct worker {
-	struct qwen_coder	*coder;
-	unsigned char		*buf;
-	size_t			 failed;	/* number of its task that
-						   failed, or SIZE_MAX */
-	struct qwen_err		 err;
+	struct task		*task;
+	size_t			 n, cap, next;
 };
 
 static int
@@ -56,122 +39,59 @@ add_task(struct restore *r, const struct qwen_state_file *f, size_t i,
 {
 	if (qwen_grow(&r->task, &r->cap, r->n + 1, sizeof *r->task) < 0)
 		return qwen_oom(err);
-	r->task[r->n++] = (struct restore_task){ f, i, map, end };
+	r->task[r->n++] = (struct task){ f, i, map, end };
 	return 0;
 }
 
-/* -------------------------------------------------------------------- tasks */
-
-static uint64_t
-mtp_blocks(const struct qwen_state_file *f, uint64_t *first)
-{
-	return qwen_state_mtp_blocks(&f->content.lay.mtp, f->content.lay.from,
-	    f->content.lay.n_tokens, first);
-}
-
+/* Takes the next task and finds the place of its data. */
 static int
-run_task(struct restore *r, struct worker *w, const struct restore_task *j)
-{
-	const struct qwen_state_entry *e = &j->f->list.entry[j->i];
-	struct qwen_state_target p = { .s = r->s, .recurrent = r->recurrent,
-	    .logits = r->logits, .hidden = r->hidden,
-	    .first = qwen_state_kv_first(&j->f->content.lay),
-	    .stop = j->end, .mapped = j->map != NULL };
-	struct qwen_state_rec rec;
-	const unsigned char *raw;
-	int rc;
-
-	if (e->kind == QWEN_K_MTP_KV)
-		mtp_blocks(j->f, &p.first);
-	rc = j->map != NULL ? qwen_state_file_parse(j->f, j->i, &rec,
-	    j->map + e->offset, &w->err) :
-	    qwen_state_file_rec(j->f, j->i, &rec, w->buf, &w->err);
-	if (rc < 0 || qwen_state_file_data(j->f, &rec, w->coder, &raw,
-	    &w->err) < 0)
-		return -1;
-	if (r->s != NULL)
-		qwen_section(e->kind)->copy(&p, e, raw);
-	return 0;
-}
-
-/*
- * Runs a worker: takes tasks until there are no more, or an earlier task has
- * failed.
- */
-static void
-work(void *arg, size_t item, int thread)
+next_task(void *arg, struct qwen_state_job *j)
 {
 	struct restore *r = arg;
-	struct worker *w = &r->worker[item];
-	size_t i, old;
+	const struct task *t = &r->task[r->next];
+	const struct qwen_state_layout *lay;
+	const struct qwen_state_entry *e;
 
-	(void)thread;
-	while ((i = atomic_fetch_add(&r->next, 1)) < r->n &&
-	    i < atomic_load(&r->first_failed)) {
-		if (run_task(r, w, &r->task[i]) == 0)
-			continue;
-		w->failed = i;
-		old = atomic_load(&r->first_failed);
-		while (i < old &&
-		    !atomic_compare_exchange_weak(&r->first_failed, &old, i))
-			;
-		return;
-	}
-}
-
-static void
-free_workers(struct restore *r)
-{
-	size_t i;
-
-	for (i = 0; r->worker != NULL && i < r->n_worker; i++) {
-		qwen_coder_free(r->worker[i].coder);
-		free(r->worker[i].buf);
-	}
-	free(r->worker);
+	if (r->next == r->n)
+		return 0;
+	lay = &t->f->in.lay;
+	e = &t->f->list.entry[t->i];
+	j->n = r->next++;
+	j->lay = lay;
+	j->arg = t;
+	j->place = (struct qwen_state_place){ .stop = t->end,
+	    .mapped = t->map != NULL };
+	if (r->s == NULL)
+		return 1;
+	if (qwen_kind_is_kv(e->kind)) {
+		j->place.layer = e->layer < 0 ? lay->info.n_layers :
+		    (size_t)e->layer;
+		qwen_state_blocks(lay, e->kind, &j->place.first);
+	} else
+		j->place.object = qwen_state_object(r->s, e, &r->to);
+	return 1;
 }
 
 static int
-run_tasks(struct restore *r, struct qwen_err *err)
+read_record(struct qwen_state_job *j)
 {
-	size_t i, n = (size_t)qwen_pool_threads(r->pool);
-	int rc = 0;
+	const struct task *t = j->arg;
 
-	n = n < r->n ? n : r->n;
-	r->n_worker = n < WORKERS_MAX ? n : WORKERS_MAX;
-	r->worker = qwen_alloc(r->n_worker, sizeof *r->worker);
-	for (i = 0; r->worker != NULL && i < r->n_worker; i++) {
-		r->worker[i].failed = SIZE_MAX;
-		r->worker[i].buf = malloc(QWEN_STATE_MAX);
-		if (r->worker[i].buf == NULL ||
-		    qwen_coder_new(&r->worker[i].coder, err) < 0)
-			break;
-	}
-	if (r->worker == NULL || i < r->n_worker) {
-		free_workers(r);
-		return qwen_oom(err);
-	}
-	atomic_store(&r->next, 0);
-	atomic_store(&r->first_failed, SIZE_MAX);
-	qwen_pool_run(r->pool, work, r, r->n_worker);
-	for (i = 0; i < r->n_worker; i++) {
-		if (r->worker[i].failed == SIZE_MAX ||
-		    r->worker[i].failed != atomic_load(&r->first_failed))
-			continue;
-		if (err != NULL)
-			*err = r->worker[i].err;
-		rc = -1;
-	}
-	free_workers(r);
-	return rc;
+	return t->map == NULL ?
+	    qwen_state_file_rec(t->f, t->i, &j->rec, j->buf, &j->err) :
+	    qwen_state_file_parse(t->f, t->i, &j->rec,
+	    t->map + t->f->list.entry[t->i].offset, &j->err);
 }
 
 /* Runs the tasks if rc, from adding them, is 0; frees them. */
 static int
 finish_tasks(struct restore *r, int rc, struct qwen_err *err)
 {
-	if (rc == 0)
-		rc = run_tasks(r, err);
+	const struct qwen_state_supply from = { .arg = r, .s = r->s,
+	    .n = r->n, .next = next_task, .fetch = read_record };
+
+	if (rc == 0 && r->n > 0)
+		rc = qwen_state_place_all(&from, r->pool, err);
 	free(r->task);
 	return rc;
 }
@@ -189,9 +109,9 @@ add_position(struct restore *r, const struct qwen_state_file *f, uint64_t at,
 	for (i = 0; i < f->list.n; i++) {
 		const struct qwen_state_entry *e = &f->list.entry[i];
 
-		if ((uint64_t)e->at != at || !qwen_state_can_wait(e) ||
-		    (e->kind == QWEN_K_LOGITS && r->logits == NULL) ||
-		    (e->kind == QWEN_K_HIDDEN && r->hidden == NULL))
+		if ((uint64_t)e->at != at || !qwen_state_waits(e) ||
+		    (e->kind == QWEN_K_LOGITS && r->to.logits == NULL) ||
+		    (e->kind == QWEN_K_HIDDEN && r->to.hidden == NULL))
 			continue;
 		r->any_hidden |= e->kind == QWEN_K_HIDDEN;
 		if (add_task(r, f, i, NULL, 0, err) < 0)
@@ -206,14 +126,14 @@ qwen_state_source_read(struct qwen_source *src, struct qwen_session *s,
     struct qwen_err *err)
 {
 	struct restore r = { .pool = qwen_model_pool(qwen_session_model(s)),
-	    .s = s, .recurrent = recurrent, .logits = logits };
+	    .s = s, .to = { .recurrent = recurrent, .logits = logits } };
 	struct qwen_state_file *f = qwen_state_file_of(src);
 	struct qwen_state_mtp own;
 	int rc = 0;
 
 	if (hidden != NULL && (rc = qwen_state_mtp_of(&own, s, err)) == 0 &&
-	    qwen_state_mtp_fits(&f->content.lay.mtp, &own))
-		r.hidden = hidden;
+	    qwen_state_mtp_fits(&f->in.lay.mtp, &own))
+		r.to.hidden = hidden;
 	if (rc == 0)
 		rc = add_position(&r, f, at, err);
 	*any = r.any_hidden;
@@ -229,7 +149,7 @@ qwen_state_check_blocks(const struct qwen_state_file *f,
 	int rc = 0;
 
 	for (i = 0; rc == 0 && i < f->list.n; i++) {
-		if (qwen_state_can_wait(&f->list.entry[i]))
+		if (qwen_state_waits(&f->list.entry[i]))
 			rc = add_task(&r, f, i, NULL, 0, err);
 	}
 	return finish_tasks(&r, rc, err);
@@ -263,15 +183,14 @@ check_chain(const struct chain *c, const struct qwen_session *s,
 	size_t i;
 
 	for (i = 0; i < c->n; i++) {
-		const struct qwen_state_info *p = &c->f[i]->info;
+		const struct qwen_state_info *p = &c->f[i]->in.lay.info;
 
-		if (qwen_state_layout_match(&c->f[i]->content.lay, s, err) < 0)
+		if (qwen_state_layout_match(&c->f[i]->in.lay, s, err) < 0)
 			return -1;
 		if (p->from != at)
 			return qwen_fail(err, QWEN_EMISMATCH, "part %zu begins "
-			    "at token %llu, but the part before it ends at "
-			    "%llu", i, (unsigned long long)p->from,
-			    (unsigned long long)at);
+			    "at token %" PRIu64 ", but the part before it "
+			    "ends at %" PRIu64, i, p->from, at);
 		at = p->n_tokens;
 		if (!p->part)
 			continue;
@@ -306,11 +225,11 @@ offer(struct chain *c, struct qwen_state_file *f, uint64_t at, int logits,
 static void
 find_end(struct chain *c, int recurrent, size_t n_max, int want_logits)
 {
-	uint64_t total = c->f[c->n - 1]->info.n_tokens, any;
+	uint64_t total = c->f[c->n - 1]->in.lay.info.n_tokens, any;
 	size_t i, j;
 
 	for (i = 0; i < c->n; i++) {
-		const struct qwen_state_info *p = &c->f[i]->info;
+		const struct qwen_state_info *p = &c->f[i]->in.lay.info;
 
 		for (j = 0; j < p->n_checkpoints; j++)
 			offer(c, c->f[i], p->checkpoints[j].at,
@@ -340,14 +259,14 @@ find_end(struct chain *c, int recurrent, size_t n_max, int want_logits)
 static int32_t *
 join_tokens(const struct chain *c, struct qwen_err *err)
 {
-	uint64_t n = c->f[c->n - 1]->info.n_tokens;
+	uint64_t n = c->f[c->n - 1]->in.lay.info.n_tokens;
 	int32_t *all = qwen_alloc((size_t)n, sizeof *all);
 	size_t i;
 
 	if (all == NULL)
 		qwen_oom(err);
 	for (i = 0; all != NULL && i < c->n; i++) {
-		const struct qwen_state_info *p = &c->f[i]->info;
+		const struct qwen_state_info *p = &c->f[i]->in.lay.info;
 
 		/* check_chain checks their order later */
 		if (p->from <= p->n_tokens && p->n_tokens <= n &&
@@ -365,56 +284,16 @@ join_tokens(const struct chain *c, struct qwen_err *err)
 static const unsigned char *
 map_file(struct qwen_session *s, const struct qwen_state_file *f)
 {
-	size_t n = (size_t)f->info.stored;
+	size_t n = (size_t)f->in.lay.info.stored;
 	void *p;
 
-	if (!f->info.mapped)
+	if (!f->in.lay.info.mapped)
 		return NULL;
 	p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE, f->fd, 0);
 	if (p == MAP_FAILED || qwen_session_add_mapping(s, p, n) == 0)
 		return p == MAP_FAILED ? NULL : p;
 	munmap(p, n);
 	return NULL;
-}
-
-/*
- * Adds tasks for the pieces of file i with positions before the end.  If the
- * next part begins within a block, the block is taken from the next part.
- */
-static int
-add_kv(struct restore *r, struct qwen_session *s, const struct chain *c,
-    size_t i, struct qwen_err *err)
-{
-	const struct qwen_state_file *f = c->f[i];
-	uint64_t first = qwen_state_kv_first(&f->content.lay), stop, next;
-	const unsigned char *map = NULL;
-	size_t j;
-
-	/*
-	 * a part that begins at the end may repeat the last block; use the
-	 * earlier part's
-	 */
-	if (f->info.from >= c->end)
-		return 0;
-	stop = (c->end + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK;
-	for (j = i + 1; j < c->n; j++) {
-		next = qwen_state_kv_first(&c->f[j]->content.lay);
-		if (qwen_state_kv_count(&c->f[j]->content.lay) > 0 &&
-		    c->f[j]->info.from < c->end && next < stop)
-			stop = next;
-	}
-	for (j = 0; j < f->list.n; j++) {
-		const struct qwen_state_entry *e = &f->list.entry[j];
-
-		if (e->kind != QWEN_K_KV || first + e->off /
-		    qwen_session_view(s).kv_bytes >= stop)
-			continue;
-		if (map == NULL)
-			map = map_file(s, f);
-		if (add_task(r, f, j, map, stop, err) < 0)
-			return -1;
-	}
-	return 0;
 }
 
 /*
@@ -428,13 +307,13 @@ find_mtp_slots(struct chain *c)
 
 	c->first = UINT64_MAX;
 	for (i = c->n; i-- > 0; ) {
-		const struct qwen_state_layout *l = &c->f[i]->content.lay;
+		const struct qwen_state_layout *l = &c->f[i]->in.lay;
 
-		if (l->from >= c->end)
+		if (l->info.from >= c->end)
 			continue;
 		if (!qwen_state_mtp_fits(&l->mtp, &c->mtp))
 			break;
-		slot = l->from > 0 ? l->from - 1 : 0;
+		slot = l->info.from > 0 ? l->info.from - 1 : 0;
 		begin = l->mtp.first > slot ? l->mtp.first : slot;
 		c->first = (begin + block - 1) / block * block;
 		if (l->mtp.first > slot)
@@ -444,31 +323,50 @@ find_mtp_slots(struct chain *c)
 		c->first = UINT64_MAX;
 }
 
-/* Adds tasks for the MTP pieces of file i. */
+/*
+ * Adds tasks for the pieces of file i with KV blocks of this kind before the
+ * end.  If the next part begins within a block, the block is taken from the
+ * next part.
+ */
 static int
-add_mtp_slots(struct restore *r, const struct chain *c, size_t i,
-    struct qwen_err *err)
+add_blocks(struct restore *r, const struct chain *c, size_t i,
+    enum qwen_kind kind, struct qwen_err *err)
 {
 	const struct qwen_state_file *f = c->f[i];
-	uint64_t size = qwen_state_kv_block(&c->mtp.layer), first, next;
-	uint64_t stop = (c->end - 1 + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK;
-	const struct qwen_state_entry *e;
+	int mtp = kind == QWEN_K_MTP_KV;
+	uint64_t stop = (c->end - (uint64_t)mtp + QWEN_KV_BLOCK - 1) /
+	    QWEN_KV_BLOCK;
+	uint64_t lowest = mtp ? c->first / QWEN_KV_BLOCK : 0;
+	uint64_t size, first, next;
+	const unsigned char *map = NULL;
 	size_t j;
 
-	if (c->first == UINT64_MAX || f->info.from >= c->end ||
-	    !qwen_state_mtp_fits(&f->content.lay.mtp, &c->mtp))
+	/*
+	 * a part that begins at the end may repeat the last block; use the
+	 * earlier part's
+	 */
+	if (f->in.lay.info.from >= c->end || (mtp && (c->first == UINT64_MAX ||
+	    !qwen_state_mtp_fits(&f->in.lay.mtp, &c->mtp))))
 		return 0;
 	for (j = i + 1; j < c->n; j++) {
-		if (mtp_blocks(c->f[j], &next) > 0 &&
-		    c->f[j]->info.from < c->end && next < stop)
+		if (qwen_state_blocks(&c->f[j]->in.lay, kind, &next) > 0 &&
+		    c->f[j]->in.lay.info.from < c->end && next < stop)
 			stop = next;
 	}
-	mtp_blocks(f, &first);
+	qwen_state_blocks(&f->in.lay, kind, &first);
 	for (j = 0; j < f->list.n; j++) {
-		e = &f->list.entry[j];
-		if (e->kind == QWEN_K_MTP_KV && first + e->off / size < stop &&
-		    first + (e->off + e->len) / size >= c->first /
-		    QWEN_KV_BLOCK && add_task(r, f, j, NULL, stop, err) < 0)
+		const struct qwen_state_entry *e = &f->list.entry[j];
+
+		if (e->kind != kind)
+			continue;
+		size = qwen_state_kv_block(qwen_state_layer_of(&f->in.lay,
+		    e->layer));
+		if (first + e->off / size >= stop ||
+		    first + (e->off + e->len) / size < lowest)
+			continue;
+		if (!mtp && map == NULL)
+			map = map_file(r->s, f);
+		if (add_task(r, f, j, map, stop, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -492,7 +390,7 @@ add_file_checkpoints(struct qwen_session *s, const struct chain *c,
 	size_t i, j;
 
 	for (i = 0; i < c->n; i++) {
-		const struct qwen_state_info *p = &c->f[i]->info;
+		const struct qwen_state_info *p = &c->f[i]->in.lay.info;
 
 		for (j = 0; j < p->n_checkpoints; j++) {
 			const struct qwen_checkpoint *q = &p->checkpoints[j];
@@ -517,8 +415,8 @@ add_all(struct restore *r, const struct chain *c, struct qwen_err *err)
 	size_t i;
 
 	for (i = 0; i < c->n; i++) {
-		if (add_kv(r, r->s, c, i, err) < 0 ||
-		    add_mtp_slots(r, c, i, err) < 0)
+		if (add_blocks(r, c, i, QWEN_K_KV, err) < 0 ||
+		    add_blocks(r, c, i, QWEN_K_MTP_KV, err) < 0)
 			return -1;
 	}
 	return c->at_end == NULL ? 0 : add_position(r, c->at_end, c->end, err);
@@ -529,19 +427,19 @@ static int
 fill(struct qwen_session *s, const struct chain *c, struct qwen_err *err)
 {
 	struct restore r = { .pool = qwen_model_pool(qwen_session_model(s)),
-	    .s = s, .recurrent = qwen_session_view(s).recurrent };
+	    .s = s, .to.recurrent = qwen_session_view(s).recurrent };
 	float *hidden = NULL;
 	int rc;
 
 	if (c->logits)
-		r.logits = qwen_session_view(s).row;
+		r.to.logits = qwen_session_view(s).row;
 	if (c->at_end != NULL &&
-	    qwen_state_mtp_fits(&c->at_end->content.lay.mtp,
+	    qwen_state_mtp_fits(&c->at_end->in.lay.mtp,
 	    &c->mtp)) {
 		hidden = qwen_alloc((size_t)c->mtp.n_embd, sizeof *hidden);
 		if (hidden == NULL)
 			return qwen_oom(err);
-		r.hidden = hidden;
+		r.to.hidden = hidden;
 	}
 	/* the tasks, not this call, touch the memory of the blocks */
 	rc = qwen_session_grow(s, (size_t)((c->end + QWEN_KV_BLOCK - 1) /
@@ -568,13 +466,13 @@ cut_extra(struct qwen_state_extra *out, const struct chain *c,
 	size_t i;
 
 	for (i = 0; i < c->n; i++) {
-		p = &c->f[i]->info;
+		p = &c->f[i]->in.lay.info;
 		if (p->n_tokens >= c->end)
 			break;
 	}
 	/* if two files end there, use the one with the state */
 	if (c->at_end != NULL)
-		p = &c->at_end->info;
+		p = &c->at_end->in.lay.info;
 	return qwen_state_extra_copy(out, p->extra, c->end,
 	    p->n_tokens == c->end, err);
 }
@@ -616,13 +514,13 @@ qwen_state_restore(struct qwen_session **out, struct qwen_state_extra *x,
 	if (x != NULL)
 		memset(x, 0, sizeof *x);
 	for (i = 0; i < n_chain; i++) {
-		if (qwen_state_match(&chain[i]->info.header, m, err) < 0)
+		if (qwen_state_match(&chain[i]->in.lay.info.header, m, err) < 0)
 			return -1;
 	}
 	if (qwen_session_new(&s, m, err) < 0)
 		return -1;
 	for (i = 0; i < n_chain; i++) {
-		if (chain[i]->content.lay.converted)
+		if (chain[i]->in.lay.info.converted)
 			qwen_session_set_converted(s);
 	}
 	if (n_chain == 0)

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * section.c - the sections of a session's state: how each kind of record is
- * read and written, and the table of all kinds. layout.c checks that a state is
- * complete; extra.c has the sections beside the session.
+ * section.c - the sections of a state: how each kind of record is read and
+ * written.  kind.c has the fields of the records; layout.c checks that a state
+ * is complete.
  *
  * The KV cache is written by positions: all layers of the first positions, then
  * all layers of the next.  So a reader allocates memory for positions only when
  * their bytes arrive.
  */
+#include <inttypes.h>
 #include <string.h>
 
+#include "base/cursor.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/state/save.h"
+#include "engine/state/section.h"
+#include "engine/state/write.h"
 
 enum {
 	GROUP_BLOCKS = 16,	/* KV blocks in a record: 256 positions */
@@ -31,7 +34,8 @@ enum {
 static int
 check_tokens(const struct qwen_state_reader *v, struct qwen_err *err)
 {
-	uint64_t n = v->lay.n_tokens - v->lay.from, most = 8 * v->bytes;
+	uint64_t n = v->lay.info.n_tokens - v->lay.info.from;
+	uint64_t most = 8 * v->bytes;
 
 	if (v->bytes == 0 || n <= TOKENS_ALWAYS || n <= most)
 		return 0;
@@ -46,11 +50,11 @@ read_info(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
 	(void)raw;
 	if (qwen_state_layout_info(&v->lay, rec, err) < 0)
 		return -1;
-	if (v->s != NULL && v->lay.part)
+	if (v->s != NULL && v->lay.info.part)
 		return qwen_fail(err, QWEN_EMISMATCH, "a part of a state "
 		    "(tokens from %llu) is not a whole state",
-		    (unsigned long long)v->lay.from);
-	if (v->s != NULL && v->lay.converted)
+		    (unsigned long long)v->lay.info.from);
+	if (v->s != NULL && v->lay.info.converted)
 		qwen_session_set_converted(v->s);
 	return v->s == NULL ? check_tokens(v, err) :
 	    qwen_state_layout_match(&v->lay, v->s, err);
@@ -63,45 +67,38 @@ write_info(struct qwen_save *v)
 	struct qwen_fp prefix;
 	size_t i, j, n;
 
-	if (v->n_layer > QWEN_PIECE_MAX / 64)	/* a shape takes at most 53
-						   bytes */
+	/* a shape takes at most 53 bytes */
+	if (v->lay.info.n_layers > QWEN_PIECE_MAX / 64)
 		return qwen_fail(v->err, QWEN_ERANGE, "%zu layers",
-		    v->n_layer);
+		    v->lay.info.n_layers);
 	if (qwen_save_begin(v, QWEN_K_INFO) < 0)
 		return -1;
-	qwen_state_put_uint(p, "format", v->format);
+	qwen_state_put_uint(p, "format",
+	    qwen_state_format(&v->lay.info.header));
 	qwen_state_put_text(p, "writer", "libqwen " QWEN_VERSION);
-	qwen_state_put_uint(p, "n_tokens", v->to);
+	qwen_state_put_uint(p, "n_tokens", v->lay.info.n_tokens);
 	qwen_state_put_uint(p, "kv_block", QWEN_KV_BLOCK);
-	if (v->part) {
-		qwen_state_prefix(v->tokens, (size_t)v->from, &prefix);
-		qwen_state_put_uint(p, "from", v->from);
+	if (v->lay.info.part) {
+		qwen_state_prefix(v->tokens, (size_t)v->lay.info.from, &prefix);
+		qwen_state_put_uint(p, "from", v->lay.info.from);
 		qwen_state_put_bytes(p, "prefix", prefix.b,
 		    sizeof prefix.b);
 	}
-	if (v->converted)
+	if (v->lay.info.converted)
 		qwen_state_put_bool(p, "converted", 1);
 	qwen_state_put_key(p, "layers");
-	qwen_state_put_array(p, v->n_layer);
-	for (i = 0; i < v->n_layer; i++) {
-		n = v->layer[i].kv ? 2 : 5;
+	qwen_state_put_array(p, v->lay.info.n_layers);
+	for (i = 0; i < v->lay.info.n_layers; i++) {
+		n = v->lay.info.layers[i].kv ? 2 : 5;
 		qwen_state_put_array(p, 1 + n);
-		qwen_state_put_string(p, v->layer[i].kv ? "kv" : "delta");
+		qwen_state_put_string(p, n == 2 ? "kv" : "delta");
 		for (j = 0; j < n; j++)
-			qwen_state_put_number(p, v->layer[i].n[j]);
+			qwen_state_put_number(p, v->lay.info.layers[i].n[j]);
 	}
 	return qwen_save_finish(v);
 }
 
 /* ------------------------------------------------------------------- tokens */
-
-static uint64_t
-tokens_bytes(const struct qwen_state_layout *l,
-    const struct qwen_state_layer *layer)
-{
-	(void)layer;
-	return (l->n_tokens - l->from) * sizeof(int32_t);
-}
 
 static int
 read_tokens(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
@@ -112,10 +109,10 @@ read_tokens(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
 
 	for (i = 0; i < n; i++) {
 		memcpy(&id, raw + 4 * i, sizeof id);
-		if (id < 0 || (uint64_t)id >= v->lay.n_vocab)
+		if (id < 0 || (uint64_t)id >= v->lay.info.header.n_vocab)
 			return qwen_fail(err, QWEN_ERANGE, "token %ld is "
 			    "outside the vocabulary of %llu", (long)id,
-			    (unsigned long long)v->lay.n_vocab);
+			    (unsigned long long)v->lay.info.header.n_vocab);
 	}
 	if (v->decode_all)
 		return 0;
@@ -131,66 +128,23 @@ write_tokens(struct qwen_save *v)
 {
 	return v->f != NULL ?
 	    qwen_save_copy_records(v, QWEN_K_TOKENS, QWEN_K_TOKENS) :
-	    qwen_save_add_object(v, QWEN_K_TOKENS, -1, -1, v->tokens + v->from,
-	    (size_t)(v->to - v->from) * sizeof *v->tokens);
+	    qwen_save_add_object(v, QWEN_K_TOKENS, -1, -1,
+	    v->tokens + v->lay.info.from,
+	    (size_t)qwen_state_bytes(&v->lay, QWEN_K_TOKENS, -1));
 }
 
-/* ----------------------------------------------------------------- KV cache */
+/* -------------------------------------- KV cache; records of the MTP block */
 
-static uint64_t
-kv_bytes(const struct qwen_state_layout *l,
-    const struct qwen_state_layer *layer)
-{
-	return qwen_state_kv_count(l) * qwen_state_kv_block(layer);
-}
-
-/* Copies a piece to its blocks, or points the blocks into the mapped file. */
-void
-qwen_state_copy_blocks(const struct qwen_state_target *p, size_t layer,
-    const struct qwen_state_entry *e, const unsigned char *raw)
-{
-	size_t i, part, at;
-	size_t size = qwen_session_view(p->s).kv_bytes;
-	uint64_t b = p->first + e->off / size;
-	int in_place = p->mapped && e->off % size == 0 && e->len % size == 0 &&
-	    (uintptr_t)raw % QWEN_ALIGN == 0;
-
-	at = (size_t)(e->off % size);
-	for (i = 0; i < e->len && b < p->stop; i += part, b++, at = 0) {
-		part = size - at < e->len - i ? size - at :
-		    (size_t)e->len - i;
-		if (in_place)
-			/* the mapping is private, so it may be written to */
-			*qwen_session_kv(p->s, layer, (size_t)b) =
-			    (void *)(uintptr_t)(raw + i);
-		else
-			memcpy((char *)*qwen_session_kv(p->s, layer,
-			    (size_t)b) + at, raw + i, part);
-	}
-}
-
-static void
-copy_kv(const struct qwen_state_target *p, const struct qwen_state_entry *e,
-    const unsigned char *raw)
-{
-	qwen_state_copy_blocks(p, (size_t)e->layer, e, raw);
-}
-
+/*
+ * Adds pieces for KV blocks first .. first + n - 1 of a layer.  Blocks before
+ * base are not saved.
+ */
 static int
-set_target_kv(struct qwen_state_reader *v, const struct qwen_state_entry *e,
-    struct qwen_state_target *p, struct qwen_err *err)
+add_blocks(struct qwen_save *v, int64_t layer, size_t base, size_t first,
+    size_t n)
 {
-	size_t size = qwen_session_view(v->s).kv_bytes;
-
-	p->stop = UINT64_MAX;
-	return qwen_state_grow(v, (size_t)((e->off + e->len + size - 1) /
-	    size), err) < 0 ? -1 : 1;
-}
-
-int
-qwen_save_add_blocks(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
-    size_t size, size_t base, size_t first, size_t n)
-{
+	size_t size = (size_t)qwen_state_kv_block(qwen_state_layer_of(&v->lay,
+	    layer));
 	size_t done, part, total = n * size;
 	struct qwen_save_piece *t;
 
@@ -198,7 +152,7 @@ qwen_save_add_blocks(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
 		part = total - done;
 		if (total > QWEN_PIECE_MAX)	/* n is 1 */
 			part = part < QWEN_PIECE_MAX ? part : QWEN_PIECE_MAX;
-		t = qwen_save_add_piece(v, kind, layer, -1,
+		t = qwen_save_add_piece(v, v->kind, layer, -1,
 		    (uint64_t)(first - base) * size + done, part);
 		if (t == NULL)
 			return -1;
@@ -211,147 +165,66 @@ qwen_save_add_blocks(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
 static int
 write_kv(struct qwen_save *v)
 {
-	size_t base = (size_t)(v->from / QWEN_KV_BLOCK);
-	size_t n = (size_t)((v->to + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK);
-	size_t i, first, step, group = GROUP_BLOCKS;
+	/* the layers, or only the MTP block, which is layer -1 */
+	int64_t i, from = v->kind == QWEN_K_KV ? 0 : -1;
+	int64_t stop = from < 0 ? 0 : (int64_t)v->lay.info.n_layers;
+	size_t first, step, end, base, group = GROUP_BLOCKS;
+	uint64_t at;
 
+	end = (size_t)qwen_state_blocks(&v->lay, v->kind, &at);
+	if (end == 0)
+		return 0;
 	if (v->f != NULL)
-		return qwen_save_copy_records(v, QWEN_K_KV, QWEN_K_KV);
-	if (v->from == v->to)
-		n = base;
-	for (i = 0; i < v->n_layer; i++) {
+		return qwen_save_copy_records(v, v->kind, v->kind);
+	base = (size_t)at;
+	end += base;
+	for (i = from; i < stop; i++) {
 		while (group > 1 && group * qwen_state_kv_block(
-		    &v->layer[i]) > QWEN_PIECE_MAX)
+		    qwen_state_layer_of(&v->lay, i)) > QWEN_PIECE_MAX)
 			group /= 2;
 	}
-	for (first = base; first < n; first += step) {
+	for (first = base; first < end; first += step) {
 		/* groups begin at the same positions in every part */
 		step = group - first % group;
-		step = n - first < step ? n - first : step;
-		for (i = 0; i < v->n_layer; i++) {
-			if (v->layer[i].kv && qwen_save_add_blocks(v, QWEN_K_KV,
-			    (int64_t)i, (size_t)qwen_state_kv_block(
-			    &v->layer[i]), base, first, step) < 0)
+		step = end - first < step ? end - first : step;
+		for (i = from; i < stop; i++) {
+			if (qwen_state_layer_of(&v->lay, i)->kv &&
+			    add_blocks(v, i, base, first, step) < 0)
 				return -1;
 		}
 	}
 	return 0;
 }
 
-/* ------------------ data of a position: DeltaNet, convolution, logits, mark */
-
-static uint64_t
-delta_bytes(const struct qwen_state_layout *l,
-    const struct qwen_state_layer *p)
-{
-	(void)l;
-	return p->kv ? 0 : p->n[0] * p->n[1] * p->n[2] * sizeof(float);
-}
-
-static uint64_t
-conv_bytes(const struct qwen_state_layout *l, const struct qwen_state_layer *p)
-{
-	(void)l;
-	return p->kv ? 0 : p->n[3] * p->n[4] * sizeof(float);
-}
-
-static uint64_t
-logits_bytes(const struct qwen_state_layout *l,
-    const struct qwen_state_layer *p)
-{
-	(void)p;
-	return l->n_vocab * sizeof(float);
-}
-
-/* Adds the current checkpoint, if there is one, to the session. */
 static int
-add_checkpoint(struct qwen_state_reader *v, struct qwen_err *err)
-{
-	return v->s == NULL || v->kept.c.at == 0 ? 0 :
-	    qwen_session_add_kept(v->s, &v->kept, err);
-}
-
-/*
- * Makes `at' the current position.  Its data goes to the session itself at the
- * end of the state, and to a checkpoint before.
- */
-static int
-set_position(struct qwen_state_reader *v, uint64_t at, struct qwen_err *err)
-{
-	size_t n;
-
-	if (v->s == NULL || v->kept.c.at == at)
-		return 0;
-	if (add_checkpoint(v, err) < 0)
-		return -1;
-	if (at == v->lay.n_tokens)
-		return 0;
-	v->kept.c.at = at;
-	if ((n = qwen_session_view(v->s).recurrent_bytes) == 0)
-		return 0;
-	v->kept.recurrent = qwen_map_zero(n);
-	return v->kept.recurrent != NULL ? 0 : qwen_oom(err);
-}
-
-static void
-copy_recurrent(const struct qwen_state_target *p,
-    const struct qwen_state_entry *e, const unsigned char *raw)
-{
-	memcpy((char *)p->recurrent + qwen_session_recurrent_at(p->s,
-	    (size_t)e->layer, e->kind == QWEN_K_CONV) + e->off, raw,
-	    (size_t)e->len);
-}
-
-static void
-copy_logits(const struct qwen_state_target *p, const struct qwen_state_entry *e,
-    const unsigned char *raw)
-{
-	memcpy((char *)p->logits + e->off, raw, (size_t)e->len);
-}
-
-/*
- * Returns the memory for the hidden state of the current position; NULL without
- * memory.
- */
-static float *
-hidden_memory(struct qwen_state_reader *v)
-{
-	float **p = v->kept.c.at != 0 ? &v->kept.hidden : &v->hidden;
-
-	if (*p == NULL)
-		*p = qwen_alloc((size_t)v->mtp.n_embd, sizeof **p);
-	return *p;
-}
-
-static int
-set_target_position(struct qwen_state_reader *v,
-    const struct qwen_state_entry *e, struct qwen_state_target *p,
+read_mtp(struct qwen_state_reader *v,
+    const struct qwen_state_rec *rec, const unsigned char *raw,
     struct qwen_err *err)
 {
-	if (set_position(v, (uint64_t)e->at, err) < 0)
-		return -1;
-	p->recurrent = qwen_session_view(v->s).recurrent;
-	p->logits = qwen_session_view(v->s).row;
-	if (e->kind == QWEN_K_HIDDEN) {
-		if (!qwen_state_mtp_fits(&v->lay.mtp, &v->mtp))
-			return 0;
-		p->hidden = hidden_memory(v);
-		if (p->hidden == NULL)
-			return qwen_oom(err);
-	}
-	if (v->kept.c.at != 0) {
-		if (e->kind == QWEN_K_LOGITS && v->kept.logits == NULL) {
-			v->kept.logits = qwen_alloc_large((size_t)
-			    v->lay.n_vocab, sizeof *v->kept.logits);
-			if (v->kept.logits == NULL)
-				return qwen_oom(err);
-			v->kept.c.logits = 1;
-		}
-		p->recurrent = v->kept.recurrent;
-		p->logits = v->kept.logits;
-	}
-	return 1;
+	(void)raw;
+	return qwen_state_layout_mtp(&v->lay, rec, err);
 }
+
+static int
+write_mtp(struct qwen_save *v)
+{
+	const struct qwen_state_mtp *p = &v->lay.mtp;
+
+	if (!p->there)
+		return 0;
+	if (qwen_save_begin(v, v->kind) < 0)
+		return -1;
+	qwen_state_put_uint(&v->builder, "heads", p->layer.n[0]);
+	qwen_state_put_uint(&v->builder, "size", p->layer.n[1]);
+	qwen_state_put_uint(&v->builder, "embd", p->n_embd);
+	qwen_state_put_uint(&v->builder, "first", p->first);
+	qwen_state_put_bytes(&v->builder, "model", p->model.b,
+	    sizeof p->model.b);
+	qwen_state_put_bool(&v->builder, "skip", 1);
+	return qwen_save_finish(v);
+}
+
+/* ------------------ data of a position: DeltaNet, convolution, logits, mark */
 
 static int
 read_mark(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
@@ -361,7 +234,8 @@ read_mark(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
 
 	(void)raw;
 	if (qwen_state_layout_mark(&v->lay, (uint64_t)rec->e.at, named,
-	    err) < 0 || set_position(v, (uint64_t)rec->e.at, err) < 0)
+	    err) < 0 ||
+	    qwen_state_set_position(v, (uint64_t)rec->e.at, err) < 0)
 		return -1;
 	if (v->kept.c.at != 0)
 		v->kept.c.named = named;
@@ -380,23 +254,26 @@ write_position(struct qwen_save *v, uint64_t at, const void *recurrent,
 	size_t i;
 	int k;
 
-	for (i = 0; i < v->n_layer; i++) {
-		for (k = QWEN_K_DELTA; !v->layer[i].kv && k <= QWEN_K_CONV;
-		    k++) {
+	for (i = 0; i < v->lay.info.n_layers; i++) {
+		if (v->lay.info.layers[i].kv)
+			continue;
+		for (k = QWEN_K_DELTA; k <= QWEN_K_CONV; k++) {
 			if (qwen_save_add_object(v, (enum qwen_kind)k,
 			    (int64_t)i, (int64_t)at, base +
 			    qwen_session_recurrent_at(v->s, i,
 			    k == QWEN_K_CONV), (size_t)
-			    qwen_section(k)->bytes(NULL, &v->layer[i])) < 0)
+			    qwen_state_bytes(&v->lay, (enum qwen_kind)k,
+			    (int64_t)i)) < 0)
 				return -1;
 		}
 	}
 	if (logits != NULL && qwen_save_add_object(v, QWEN_K_LOGITS, -1,
-	    (int64_t)at, logits, v->n_vocab * sizeof *logits) < 0)
+	    (int64_t)at, logits,
+	    (size_t)qwen_state_bytes(&v->lay, QWEN_K_LOGITS, -1)) < 0)
 		return -1;
-	return hidden == NULL || !v->mtp.there ? 0 : qwen_save_add_object(v,
+	return hidden == NULL || !v->lay.mtp.there ? 0 : qwen_save_add_object(v,
 	    QWEN_K_HIDDEN, -1, (int64_t)at, hidden,
-	    (size_t)v->mtp.n_embd * sizeof *hidden);
+	    (size_t)v->lay.mtp.n_embd * sizeof *hidden);
 }
 
 /* Writes a checkpoint, from memory or from its file. */
@@ -411,7 +288,7 @@ write_checkpoint(struct qwen_save *v, const struct qwen_kept *k)
 	if (f == NULL && write_position(v, k->c.at, k->recurrent, k->logits,
 	    k->hidden) < 0)
 		return -1;
-	stop = f != NULL && qwen_state_mtp_fits(&f->content.lay.mtp, &v->mtp) ?
+	stop = f != NULL && qwen_state_mtp_fits(&f->in.lay.mtp, &v->lay.mtp) ?
 	    QWEN_K_HIDDEN : QWEN_K_LOGITS;
 	for (i = 0; f != NULL && i < f->list.n; i++) {
 		e = &f->list.entry[i];
@@ -437,26 +314,29 @@ write_positions(struct qwen_save *v)
 	for (i = 0; !v->opts->no_checkpoints &&
 	    i < qwen_session_n_checkpoints(s); i++) {
 		k = qwen_session_kept(s, i);
-		if (k->c.at > v->from && k->c.at < v->to && write_checkpoint(v,
-		    k) < 0)
+		if (k->c.at > v->lay.info.from &&
+		    k->c.at < v->lay.info.n_tokens &&
+		    write_checkpoint(v, k) < 0)
 			return -1;
 	}
 	if (v->opts->no_recurrent)
 		return 0;
 	if (v->kept != NULL)
 		return write_checkpoint(v, v->kept);
-	if (v->to < v->n_tokens)	/* sessions can continue without a
-					   state */
+	/* sessions can continue without a state */
+	if (v->lay.info.n_tokens < v->n_tokens)
 		return 0;
-	if (write_position(v, v->to, qwen_session_view(s).recurrent,
-	    qwen_session_logits(s), v->to == 0 ? NULL :
-	    qwen_hidden_at(s, (size_t)v->to - 1)) < 0)
+	if (write_position(v, v->lay.info.n_tokens,
+	    qwen_session_view(s).recurrent,
+	    qwen_session_logits(s), v->lay.info.n_tokens == 0 ? NULL :
+	    qwen_hidden_at(s, (size_t)v->lay.info.n_tokens - 1)) < 0)
 		return -1;
-	return qwen_session_view(s).end_named && v->to > v->from ?
-	    qwen_save_mark(v, v->to) : 0;
+	return qwen_session_view(s).end_named &&
+	    v->lay.info.n_tokens > v->lay.info.from ?
+	    qwen_save_mark(v, v->lay.info.n_tokens) : 0;
 }
 
-/* --------------------------------------------------------- index and the end */
+/* -------------------------------------------------------- index and the end */
 
 static int
 read_index(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
@@ -525,7 +405,7 @@ read_end(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
 		    "instead", (unsigned long long)v->index.offset);
 	if (qwen_index_check_end(&v->index, err) < 0 ||
 	    qwen_state_layout_end(&v->lay, err) < 0 ||
-	    add_checkpoint(v, err) < 0)
+	    qwen_state_add_checkpoint(v, err) < 0)
 		return -1;
 	v->ended = 1;
 	return 0;
@@ -557,71 +437,178 @@ write_end(struct qwen_save *v)
 	return qwen_save_finish(v);
 }
 
+/* ------------------------------------------------- struct qwen_state_extra */
+
+/* Copies the text of a field, of less than max bytes. */
+static int
+copy_text(char **out, const struct qwen_cbor_item *it, size_t max,
+    struct qwen_err *err)
+{
+	if (it->n >= max || memchr(it->s, 0, (size_t)it->n) != NULL)
+		return qwen_fail(err, QWEN_ERANGE, "options of %llu bytes are "
+		    "too long or contain NUL", (unsigned long long)it->n);
+	*out = strndup((const char *)it->s, (size_t)it->n);
+	return *out != NULL ? 0 : qwen_oom(err);
+}
+
+/* Reads pairs of position and number, ascending and not adjacent. */
+static int
+read_generated(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	uint64_t pos, n, past = 0;
+	size_t i;
+
+	if (rec->e.len % 16 != 0)
+		return qwen_fail(err, QWEN_EFORMAT, "incomplete pair of "
+		    "numbers");
+	if (v->x.n_generated > 0)
+		past = v->x.generated[v->x.n_generated - 1].pos +
+		    v->x.generated[v->x.n_generated - 1].n + 1;
+	for (i = 0; i < rec->e.len; i += 16) {
+		pos = qwen_le64(raw + i);
+		n = qwen_le64(raw + i + 8);
+		if (pos < past || pos >= v->lay.info.n_tokens || n == 0 ||
+		    n > v->lay.info.n_tokens - pos)
+			return qwen_fail(err, QWEN_EFORMAT,
+			    "%llu tokens generated at %llu",
+			    (unsigned long long)n, (unsigned long long)pos);
+		if (qwen_state_extra_generated(&v->x, pos, n, err) < 0)
+			return -1;
+		past = pos + n + 1;
+	}
+	return 0;
+}
+
+static int
+write_generated(struct qwen_save *v)
+{
+	return qwen_save_add_object(v, v->kind, -1, -1, v->x.generated,
+	    v->x.n_generated * sizeof *v->x.generated);
+}
+
+static int
+read_sampler(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	const struct qwen_cbor_item *tail = &rec->f.v[QWEN_F_PENDING];
+	const struct qwen_cbor_item *memory = &rec->f.v[QWEN_F_MEMORY];
+
+	(void)raw;
+	if (v->x.sampler != NULL)
+		return qwen_fail(err, QWEN_EFORMAT, "a second block of this "
+		    "kind");
+	if (memory->n >= QWEN_SAMPLER_MEMORY || (memory->n > 0 &&
+	    memchr(memory->s, 0, (size_t)memory->n) != NULL))
+		return qwen_fail(err, QWEN_ERANGE, "sampler memory of %llu "
+		    "bytes is too long or contains NUL",
+		    (unsigned long long)memory->n);
+	if (tail->n > sizeof v->x.pending)
+		return qwen_fail(err, QWEN_ERANGE, "pending text of %llu bytes "
+		    "is too long", (unsigned long long)tail->n);
+	if (copy_text(&v->x.sampler, &rec->f.v[QWEN_F_OPTIONS],
+	    QWEN_SAMPLER_MAX, err) < 0)
+		return -1;
+	if (memory->n > 0)
+		memcpy(v->x.memory, memory->s, (size_t)memory->n);
+	memcpy(v->x.pending, tail->s, (size_t)tail->n);
+	v->x.n_pending = (size_t)tail->n;
+	return 0;
+}
+
+static int
+write_sampler(struct qwen_save *v)
+{
+	const struct qwen_state_extra *x = &v->x;
+	int memory = x->memory[0] != '\0';
+
+	if (x->sampler == NULL && x->n_pending == 0 && !memory)
+		return 0;
+	if (qwen_save_begin(v, v->kind) < 0)
+		return -1;
+	qwen_state_put_text(&v->builder, "options",
+	    x->sampler != NULL ? x->sampler : "");
+	qwen_state_put_bytes(&v->builder, "pending", x->pending,
+	    x->n_pending);
+	if (memory)
+		qwen_state_put_text(&v->builder, "memory", x->memory);
+	return qwen_save_finish(v);
+}
+
+/* Reads the run, whose tokens are the last of the state. */
+static int
+read_run(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	const struct qwen_cbor_item *f = rec->f.v, *base = &f[QWEN_F_RUN_BASE];
+	struct qwen_run *run = &v->x.run;
+
+	(void)raw;
+	if (run->options != NULL)
+		return qwen_fail(err, QWEN_EFORMAT, "a second block of this "
+		    "kind");
+	if (f[QWEN_F_RUN_START].n > v->lay.info.n_tokens ||
+	    f[QWEN_F_RUN_COUNT].n !=
+	    v->lay.info.n_tokens - f[QWEN_F_RUN_START].n ||
+	    f[QWEN_F_RUN_INPUT].n > f[QWEN_F_RUN_START].n)
+		return qwen_fail(err, QWEN_ERANGE,
+		    "the run does not fit the state: %llu tokens from %llu of "
+		    "%llu, %llu before it",
+		    (unsigned long long)f[QWEN_F_RUN_COUNT].n,
+		    (unsigned long long)f[QWEN_F_RUN_START].n,
+		    (unsigned long long)v->lay.info.n_tokens,
+		    (unsigned long long)f[QWEN_F_RUN_INPUT].n);
+	if (base->n != 0 && base->n != sizeof run->base.b)
+		return qwen_fail(err, QWEN_ERANGE, "a fingerprint of %llu "
+		    "bytes", (unsigned long long)base->n);
+	run->has_base = base->n != 0;
+	run->from = f[QWEN_F_RUN_START].n;
+	run->count = f[QWEN_F_RUN_COUNT].n;
+	run->input = f[QWEN_F_RUN_INPUT].n;
+	run->finished = f[QWEN_F_RUN_FINISHED].n != 0;
+	run->again = f[QWEN_F_RUN_AGAIN].n != 0;
+	memcpy(run->base.b, base->s, (size_t)base->n);
+	return copy_text(&run->options, &f[QWEN_F_RUN_OPTIONS],
+	    QWEN_OPTIONS_MAX, err);
+}
+
+/* Writes the run, unless tokens were added after it or it was cut. */
+static int
+write_run(struct qwen_save *v)
+{
+	const struct qwen_run *run = &v->x.run;
+	struct qwen_state_builder *p = &v->builder;
+
+	if (run->options == NULL || run->from > v->lay.info.n_tokens ||
+	    run->count != v->lay.info.n_tokens - run->from)
+		return 0;
+	if (qwen_save_begin(v, v->kind) < 0)
+		return -1;
+	qwen_state_put_uint(p, "start", run->from);
+	qwen_state_put_uint(p, "count", run->count);
+	qwen_state_put_uint(p, "input", run->input);
+	qwen_state_put_text(p, "options", run->options);
+	qwen_state_put_bool(p, "finished", run->finished);
+	qwen_state_put_bool(p, "again", run->again);
+	qwen_state_put_bytes(p, "base", run->base.b,
+	    run->has_base ? sizeof run->base.b : 0);
+	qwen_state_put_bool(p, "skip", 1);
+	return qwen_save_finish(v);
+}
+
 /* ---------------------------------------------------------------- the table */
 
-#define BIT(f) (1u << QWEN_F_##f)
-#define PIECE QWEN_PIECE_FIELDS
-
-static const struct qwen_section sections[QWEN_K_EXTRA] = {
-	[QWEN_K_NONE] = { .name = "" },
-	[QWEN_K_INFO] = { "info", 0, .own = { QWEN_UINT("format"),
-	    QWEN_TEXT("writer"), QWEN_UINT("n_tokens"), QWEN_UINT("kv_block"),
-	    QWEN_ARRAY("layers"), QWEN_UINT("from"), QWEN_BYTES("prefix"),
-	    QWEN_BOOL("converted") },
-	    .optional = BIT(FROM) | BIT(PREFIX) | BIT(CONVERTED),
-	    .read = read_info, .write = write_info },
-	[QWEN_K_TOKENS] = { "tokens", PIECE, .width = 4,
-	    .bytes = tokens_bytes, .read = read_tokens, .write = write_tokens },
-	[QWEN_K_KV] = { "kv", PIECE | BIT(LAYER), .width = 2,
-	    .bytes = kv_bytes, .copy = copy_kv, .set_target = set_target_kv,
-	    .write = write_kv },
-	[QWEN_K_MTP] = { "mtp", 0, .own = { QWEN_UINT("heads"),
-	    QWEN_UINT("size"), QWEN_UINT("embd"), QWEN_UINT("first"),
-	    QWEN_BYTES("model") },
-	    .read = qwen_state_mtp_read, .write = qwen_state_mtp_write },
-	[QWEN_K_MTP_KV] = { "mtp-kv", PIECE, .width = 2,
-	    .bytes = qwen_state_mtp_kv_bytes, .copy = qwen_state_mtp_copy_kv,
-	    .set_target = qwen_state_mtp_set_target,
-	    .write = qwen_state_mtp_write_kv, .skip = 1 },
-	[QWEN_K_DELTA] = { "delta", PIECE | BIT(LAYER) | BIT(AT), .width = 4,
-	    .bytes = delta_bytes, .copy = copy_recurrent,
-	    .set_target = set_target_position, .write = write_positions },
-	[QWEN_K_CONV] = { "conv", PIECE | BIT(LAYER) | BIT(AT), .width = 4,
-	    .bytes = conv_bytes, .copy = copy_recurrent,
-	    .set_target = set_target_position },
-	[QWEN_K_LOGITS] = { "logits", PIECE | BIT(AT), .width = 4,
-	    .bytes = logits_bytes, .copy = copy_logits,
-	    .set_target = set_target_position },
-	[QWEN_K_HIDDEN] = { "hidden", PIECE | BIT(AT), .width = 4,
-	    .bytes = qwen_state_mtp_hidden_bytes,
-	    .copy = qwen_state_mtp_copy_hidden,
-	    .set_target = set_target_position, .skip = 1 },
-	[QWEN_K_CHECKPOINT] = { "checkpoint", BIT(AT),
-	    .own = { QWEN_BOOL("named") }, .read = read_mark },
-	[QWEN_K_INDEX] = { "index", PIECE, .width = 1,
-	    .read = read_index, .write = write_index },
-	[QWEN_K_END] = { "end", 0, .own = { QWEN_UINT("records"),
-	    QWEN_UINT("bytes"), QWEN_UINT("raw"), QWEN_BYTES("total"),
-	    QWEN_UINT("index"), QWEN_BOOL("steps") },
-	    .optional = BIT(INDEX) | BIT(STEPS),
-	    .read = read_end, .write = write_end },
+const struct qwen_section qwen_sections[QWEN_N_KINDS] = {
+	[QWEN_K_INFO] = { read_info, write_info },
+	[QWEN_K_TOKENS] = { read_tokens, write_tokens },
+	[QWEN_K_KV] = { NULL, write_kv },
+	[QWEN_K_MTP] = { read_mtp, write_mtp },
+	[QWEN_K_MTP_KV] = { NULL, write_kv },
+	[QWEN_K_DELTA] = { NULL, write_positions },
+	[QWEN_K_CHECKPOINT] = { read_mark, NULL },
+	[QWEN_K_GENERATED] = { read_generated, write_generated },
+	[QWEN_K_SAMPLER] = { read_sampler, write_sampler },
+	[QWEN_K_RUN] = { read_run, write_run },
+	[QWEN_K_INDEX] = { read_index, write_index },
+	[QWEN_K_END] = { read_end, write_end },
 };
-
-const struct qwen_section *
-qwen_section(enum qwen_kind kind)
-{
-	return kind < QWEN_K_EXTRA ? &sections[kind] :
-	    &qwen_extra_sections[kind - QWEN_K_EXTRA];
-}
-
-enum qwen_kind
-qwen_kind_find(const char *name)
-{
-	enum qwen_kind k;
-
-	for (k = QWEN_K_INFO; k < QWEN_K_EXTRA + qwen_n_extra_sections; k++) {
-		if (strcmp(qwen_section(k)->name, name) == 0)
-			return k;
-	}
-	return QWEN_K_NONE;
-}

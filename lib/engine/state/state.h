@@ -83,18 +83,21 @@ size_t qwen_coder_finite(const unsigned char *p, size_t n, unsigned width);
 
 /* ---------------------------------------------------- record.c: the framing */
 
-/* Kinds of records; section.c has a table row for each. */
+/*
+ * Kinds of records, in the order in which a state has them; an unknown kind is
+ * QWEN_K_NONE.
+ */
 enum qwen_kind {
-	QWEN_K_NONE,		/* unknown to this version */
+	QWEN_K_NONE,
 	QWEN_K_INFO, QWEN_K_TOKENS, QWEN_K_KV, QWEN_K_MTP, QWEN_K_MTP_KV,
 	/* data of a position */
 	QWEN_K_DELTA, QWEN_K_CONV, QWEN_K_LOGITS, QWEN_K_HIDDEN,
 	QWEN_K_CHECKPOINT,
+	/* struct qwen_state_extra */
+	QWEN_K_GENERATED, QWEN_K_SAMPLER, QWEN_K_RUN,
 	QWEN_K_INDEX, QWEN_K_END,
-	QWEN_K_EXTRA		/* the first of the kinds in extra.c */
+	QWEN_N_KINDS
 };
-
-enum qwen_kind qwen_kind_find(const char *name);
 
 /* Fields of a record: first those of any kind, then those of one section. */
 enum qwen_field {
@@ -113,7 +116,35 @@ enum qwen_field {
 	/* end */
 	QWEN_F_RECORDS = QWEN_F_OWN, QWEN_F_BYTES, QWEN_F_RAW, QWEN_F_TOTAL,
 	QWEN_F_INDEX, QWEN_F_STEPS,
+	/* sampler */
+	QWEN_F_OPTIONS = QWEN_F_OWN, QWEN_F_PENDING, QWEN_F_MEMORY,
+	/* run */
+	QWEN_F_RUN_START = QWEN_F_OWN, QWEN_F_RUN_COUNT, QWEN_F_RUN_INPUT,
+	QWEN_F_RUN_OPTIONS, QWEN_F_RUN_FINISHED, QWEN_F_RUN_AGAIN,
+	QWEN_F_RUN_BASE,
 };
+
+enum { QWEN_OWN_MAX = 8 };
+
+/* What all records of a kind have in common (kind.c). */
+struct qwen_kind_row {
+	const char	*name;
+	uint32_t	 fields;	/* required fields before QWEN_F_OWN:
+					   bits 1 << field */
+	uint32_t	 optional;	/* own fields that may be missing */
+	struct qwen_key	 own[QWEN_OWN_MAX];	/* from QWEN_F_OWN on */
+	unsigned	 width;		/* bytes of a number of the data; 0: no
+					   data */
+	int		 skip;		/* readers that do not know this kind
+					   may ignore its records */
+	int		 waits;		/* opening a file by its index does not
+					   read the data */
+};
+
+extern const struct qwen_kind_row qwen_kinds[QWEN_N_KINDS];
+
+/* Returns the kind of this name, or QWEN_K_NONE. */
+enum qwen_kind qwen_kind_find(const char *name);
 
 /* The index entry of a record. */
 struct qwen_state_entry {
@@ -126,6 +157,13 @@ struct qwen_state_entry {
 	uint64_t	 offset, bytes;	/* place in the stream */
 	unsigned char	 check[QWEN_CHECK_BYTES];
 };
+
+/* Returns 1 if opening a file by its index does not read this record. */
+static inline int
+qwen_state_waits(const struct qwen_state_entry *e)
+{
+	return qwen_kinds[e->kind].waits && e->has_data;
+}
 
 struct qwen_state_rec {
 	uint64_t		 index;
@@ -285,7 +323,8 @@ int qwen_index_check_end(const struct qwen_index_check *f,
 
 /*
  * The MTP block's part of a state: its keys and values from a slot on.  The row
- * of position p is in slot p - 1.
+ * of position p is in slot p - 1.  No logit depends on it: readers that do not
+ * know its records, or whose model has another MTP block, ignore it.
  */
 struct qwen_state_mtp {
 	int			 there;
@@ -297,22 +336,17 @@ struct qwen_state_mtp {
 };
 
 /*
- * The objects of a state, from its info record, and how much of each was read.
- * The pieces of an object must come without gaps, and positions in ascending
- * order; at the end every object must be complete.  Streams and indexes are
- * checked alike.
+ * The objects of a state, and how much of each was read.  The pieces of an
+ * object must come without gaps, and positions in ascending order; at the end
+ * every object must be complete.  Streams and indexes are checked alike.
  */
 struct qwen_state_layout {
-	uint64_t		 n_vocab;
-	unsigned		 format;	/* from the header */
-	enum qwen_kv		 k, v;		/* from the header */
-	int			 converted;
-	int			 part;
-	uint64_t		 from, n_tokens;
-	struct qwen_fp		 prefix;
-	struct qwen_state_layer	*layer;
-	size_t			 n_layer;
+	struct qwen_state_info	 info;
 	struct qwen_state_mtp	 mtp;
+	/* only used for reading */
+	struct qwen_state_layer	*layer;		/* info.layers */
+	struct qwen_checkpoint	*checkpoint;	/* info.checkpoints */
+	size_t			 cap_checkpoint;
 	/*
 	 * bytes read of each kind's objects: one object per layer, or one in
 	 * all (for a kind of a position, of the current position)
@@ -322,10 +356,6 @@ struct qwen_state_layout {
 	int			 has_position;	/* `at' is set */
 	uint64_t		 at;	/* the current position */
 	int			 named;	/* it is named */
-	/* set at the end */
-	int			 recurrent, end_named, end_logits;
-	struct qwen_checkpoint	*checkpoint;
-	size_t			 n_checkpoint, cap_checkpoint;
 };
 
 void qwen_state_layout_fini(struct qwen_state_layout *l);
@@ -337,49 +367,59 @@ void qwen_state_layout_fini(struct qwen_state_layout *l);
 unsigned qwen_state_format(const struct qwen_header *h);
 
 /*
- * Reads the info record into a layout in which only n_vocab, format, k and v
- * are set.
+ * Each returns 0, or -1 if the record or piece is wrong or does not continue
+ * the state.  info: in *l, only the header is set.  add: a piece, which must
+ * continue its object.  mark: a position.  end: checks that all objects are
+ * complete, and sets what the info says about the end.
  */
 int qwen_state_layout_info(struct qwen_state_layout *l,
     const struct qwen_state_rec *rec, struct qwen_err *err);
-
-/* Adds a piece, which must continue its object. */
+int qwen_state_layout_mtp(struct qwen_state_layout *l,
+    const struct qwen_state_rec *rec, struct qwen_err *err);
 int qwen_state_layout_add(struct qwen_state_layout *l,
     const struct qwen_state_entry *e, struct qwen_err *err);
-
-/* Adds the mark of a position. */
 int qwen_state_layout_mark(struct qwen_state_layout *l, uint64_t at, int named,
     struct qwen_err *err);
-
-/* Checks that all objects are complete. */
 int qwen_state_layout_end(struct qwen_state_layout *l, struct qwen_err *err);
 
-/* Checks that the shapes are those of the session's model. */
+/* Returns 0 if the shapes are those of the session's model. */
 struct qwen_session;
 int qwen_state_layout_match(const struct qwen_state_layout *l,
     const struct qwen_session *s, struct qwen_err *err);
+
+/* Returns 1 if the data of this kind are KV blocks. */
+static inline int
+qwen_kind_is_kv(enum qwen_kind kind)
+{
+	return kind == QWEN_K_KV || kind == QWEN_K_MTP_KV;
+}
+
+/* Returns the shape of a layer; -1: of the MTP block. */
+static inline const struct qwen_state_layer *
+qwen_state_layer_of(const struct qwen_state_layout *l, int64_t layer)
+{
+	return layer < 0 ? &l->mtp.layer : &l->info.layers[layer];
+}
 
 /* Returns the bytes of a KV block (16 positions) of a layer. */
 uint64_t qwen_state_kv_block(const struct qwen_state_layer *l);
 struct qwen_kv_shape qwen_state_kv_shape(const struct qwen_state_layer *l);
 
 /*
- * Returns the bytes of one number in a piece; kv is the shape of its blocks,
- * for kv and mtp-kv.
+ * Returns the number of KV blocks in an object of this kind, and sets *first to
+ * the first one.  Those of the MTP block hold the rows of the state's tokens;
+ * the row of its first token may lie in the block before.
  */
-unsigned qwen_state_width(enum qwen_kind kind,
-    const struct qwen_state_layer *kv);
+uint64_t qwen_state_blocks(const struct qwen_state_layout *l,
+    enum qwen_kind kind, uint64_t *first);
 
-/*
- * KV blocks of positions from .. n_tokens - 1: the first block, and their
- * number.
- */
-uint64_t qwen_state_kv_first(const struct qwen_state_layout *l);
-uint64_t qwen_state_kv_count(const struct qwen_state_layout *l);
+/* Returns the bytes of the object of this kind, in this layer if it has one. */
+uint64_t qwen_state_bytes(const struct qwen_state_layout *l,
+    enum qwen_kind kind, int64_t layer);
 
-/* Reads the mtp record; a second one is an error. */
-int qwen_state_layout_mtp(struct qwen_state_layout *l,
-    const struct qwen_state_rec *rec, struct qwen_err *err);
+/* Returns the bytes of one number of that object. */
+unsigned qwen_state_width(const struct qwen_state_layout *l,
+    enum qwen_kind kind, int64_t layer);
 
 /*
  * qwen_state_mtp_of fills *out for a session, whose model may have no MTP
@@ -392,20 +432,13 @@ int qwen_state_mtp_fits(const struct qwen_state_mtp *of_state,
     const struct qwen_state_mtp *of_session);
 
 /*
- * Returns the number of MTP blocks, starting at *first, that a state of the
- * tokens from .. n - 1 stores.  They hold the rows of these tokens; the row of
- * token `from' may lie in the block before.
+ * Decodes the data of a record.  Checks its fields and its numbers: none is
+ * incomplete, NaN or infinite, and the KV cache is zero after the last token.
+ * *raw points into the coder or to the record's data.
  */
-uint64_t qwen_state_mtp_blocks(const struct qwen_state_mtp *p, uint64_t from,
-    uint64_t n, uint64_t *first);
-
-/*
- * Checks decoded numbers: no incomplete, NaN or infinite numbers, and zeros in
- * the KV cache after the last token.
- */
-int qwen_state_layout_check(const struct qwen_state_layout *l,
-    const struct qwen_state_entry *e, const unsigned char *raw,
-    struct qwen_err *err);
+int qwen_state_rec_data(const struct qwen_state_layout *l,
+    const struct qwen_state_rec *rec, struct qwen_coder *c,
+    const unsigned char **raw, struct qwen_err *err);
 
 /* ------------------------------------------------------------------ extra.c */
 

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/state/save.h"
+#include "engine/state/write.h"
 
 struct qwen_state_steps {
 	struct qwen_state_list	 list;		/* entries of the last save */
@@ -60,9 +60,9 @@ mtp_bytes(const struct qwen_save *v, uint64_t n)
 {
 	uint64_t first, end = n > 0 ? (n - 1) / QWEN_KV_BLOCK : 0;
 
-	qwen_state_mtp_blocks(&v->mtp, v->from, n, &first);
-	return v->steps->first != v->mtp.first || end <= first ? 0 :
-	    (end - first) * qwen_state_kv_block(&v->mtp.layer);
+	qwen_state_blocks(&v->lay, QWEN_K_MTP_KV, &first);
+	return v->steps->first != v->lay.mtp.first || end <= first ? 0 :
+	    (end - first) * qwen_state_kv_block(&v->lay.mtp.layer);
 }
 
 /* Returns 1 if the data of the piece has not changed since n tokens. */
@@ -75,7 +75,7 @@ is_unchanged(const struct qwen_save *v, const struct qwen_save_piece *t,
 		return t->off + t->n <= n * sizeof(int32_t);
 	case QWEN_K_KV:
 		return t->off + t->n <= n / QWEN_KV_BLOCK *
-		    qwen_state_kv_block(&v->layer[t->layer]);
+		    qwen_state_kv_block(&v->lay.info.layers[t->layer]);
 	case QWEN_K_MTP_KV:
 		return t->off + t->n <= mtp_bytes(v, n);
 	case QWEN_K_DELTA:
@@ -118,8 +118,8 @@ qwen_steps_done(struct qwen_save *v)
 	qwen_state_steps_forget(p);
 	p->list = v->list;
 	v->list = (struct qwen_state_list){ 0 };
-	p->n_tokens = v->to;
-	p->first = v->mtp.first;
+	p->n_tokens = v->lay.info.n_tokens;
+	p->first = v->lay.mtp.first;
 	p->bytes = v->counts.bytes;
 	for (i = 0; i < p->list.n; i++)
 		p->used += p->list.entry[i].bytes;

@@ -12,7 +12,7 @@
 #include "base/cpu.h"
 #include "base/err.h"
 #include "base/pool.h"
-#include "engine/state/load.h"
+#include "engine/state/read.h"
 
 /* Bytes that make another thread worthwhile. */
 enum { THREAD_BYTES = 1 << 20 };
@@ -57,8 +57,7 @@ static int
 read_all(int fd, uint64_t bytes, struct qwen_err *err)
 {
 	struct qwen_state_reader v = { .decode_all = 1, .bytes = bytes };
-	struct qwen_header h;
-	int r = qwen_state_read_through(&v, NULL, fd, &h, err);
+	int r = qwen_state_read_through(&v, NULL, fd, err);
 
 	qwen_state_reader_fini(&v);
 	return r;

@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/state/load.h"
+#include "engine/state/read.h"
 #include "engine/store/store.h"
 #include "wire/record.h"
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * save.h - writing states, from a session or from a file. section.c determines
- * the records; send.c encodes them on all threads and writes them.
+ * write.h - writing states, from a session or from a file. section.c determines
+ * the records; write.c encodes them on all threads and writes them.
  */
-#ifndef QWEN_STATE_SAVE_H
-#define QWEN_STATE_SAVE_H
+#ifndef QWEN_STATE_WRITE_H
+#define QWEN_STATE_WRITE_H
 
 #include <pthread.h>
 
 #include "engine/cpu/kv_convert.h"
-#include "engine/state/load.h"
+#include "engine/state/read.h"
 
 enum {
 	QWEN_SEND_WORKERS = 12,	/* threads that encode */
@@ -53,38 +53,24 @@ struct qwen_sender {
 	unsigned char		*raw;	/* QWEN_STATE_MAX bytes */
 	unsigned char		*kv;	/* QWEN_PIECE_MAX bytes, for
 					   conversion */
-	size_t			 failed;	/* number of the failed piece,
-						   or SIZE_MAX */
 	struct qwen_err		 err;
 };
 
-/* Conversion of the KV types of a file. */
-struct qwen_convert {
-	struct qwen_kv_convert	 c;	/* with the losses of all pieces written
-					   so far, added in order */
-	const struct qwen_state_layer *layer;	/* the file's layers */
-	struct qwen_state_layer	 mtp;
-};
-
 struct qwen_save {
-	/* the source: a session or a file, and its sizes */
+	/* the source: a session or a file, and its number of tokens */
 	const struct qwen_session *s;
 	struct qwen_state_file	*f;
 	const int32_t		*tokens;
 	uint64_t		 n_tokens;
-	size_t			 n_vocab, n_layer;
-	unsigned		 format;	/* from the header */
-	const struct qwen_state_layer *layer;
-	struct qwen_state_mtp	 mtp;
-	int			 converted;	/* keys or values were ever
-						   converted */
-	/* conversion of keys and values, or NULL */
-	struct qwen_convert	*convert;
-	/* the positions and data to save */
-	uint64_t		 from, to;
-	int			 part;
-	const struct qwen_kept	*kept;	/* the checkpoint at `to'; NULL: `to' is
-					   the end of s */
+	/* what is written, from lay.info.from to lay.info.n_tokens */
+	struct qwen_state_layout lay;
+	/*
+	 * conversion of the keys and values of f, or NULL; with the losses of
+	 * all pieces written so far, added in order
+	 */
+	struct qwen_kv_convert	*convert;
+	const struct qwen_kept	*kept;	/* the checkpoint at its end; NULL: the
+					   end of s */
 	const struct qwen_state_opts *opts;
 	struct qwen_state_steps	*steps;	/* of earlier saves, or NULL */
 	size_t			 at_step;	/* next entry to compare */
@@ -103,7 +89,7 @@ struct qwen_save {
 	/* pieces to encode and write */
 	struct qwen_save_piece	*piece;
 	size_t			 n_piece, cap_piece;
-	/* used by send.c */
+	/* used while pieces are written */
 	struct qwen_pool	*pool;
 	struct qwen_send_slot	 slot[QWEN_SEND_WORKERS +
 				    QWEN_SEND_AHEAD];
@@ -117,8 +103,8 @@ struct qwen_save {
 	size_t			 next;		/* next piece to encode */
 	size_t			 written;	/* number of pieces written */
 	int			 writing;	/* a thread is writing */
-	int			 stop;
-	int			 write_failed;
+	int			 stop;		/* a piece failed: */
+	size_t			 failed;	/* the earliest one */
 };
 
 /*
@@ -145,19 +131,7 @@ struct qwen_save_piece *qwen_save_add_piece(struct qwen_save *v,
 int qwen_save_add_object(struct qwen_save *v, enum qwen_kind kind,
     int64_t layer, int64_t at, const void *data, size_t n);
 
-/* Adds a piece for record i of v->f, whose KV blocks will be converted. */
-int qwen_convert_record(struct qwen_save *v, size_t i);
-/*
- * Converts the blocks of the piece from raw, its decoded record; loss gets the
- * errors.
- */
-int qwen_convert_blocks(const struct qwen_save *v,
-    const struct qwen_save_piece *t, const unsigned char *raw,
-    unsigned char *out, struct qwen_kv_loss loss[2], struct qwen_err *err);
-/* Adds the loss of a piece that was written. */
-void qwen_convert_done(struct qwen_save *v, const struct qwen_kv_loss loss[2]);
-
-/* Adds a piece for record i of a file, which has data, cut at v->to. */
+/* Adds a piece for record i of a file, which has data, cut at the end. */
 int qwen_save_add_record(struct qwen_save *v, struct qwen_state_file *f,
     size_t i);
 

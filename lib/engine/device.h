@@ -62,19 +62,14 @@ struct qwen_kv_slot {
 };
 
 /*
- * Contributions of tokens to the recurrent state: that of a position is in row
- * position % n_row, for each DeltaNet layer: see qwen_journal_row_of().
+ * Contributions of drafts to the recurrent state: that of a position is in row
+ * position % QWEN_GUESS_MAX, for each DeltaNet layer: see qwen_journal_row_of().
  */
 struct qwen_journal {
 	float	*row;
-	size_t	 n_row;
 	size_t	 by_row, by_layer;	/* floats from one row, or layer, to the
 					   next */
 	size_t	 row_bytes;
-	/* tokens that can be taken back, and the state before their rows */
-	size_t	 back;
-	void	*base;
-	size_t	 base_at;	/* tokens of that state; SIZE_MAX: no state */
 };
 
 /* Returns the shape of the attention layers. */
@@ -95,8 +90,7 @@ struct qwen_memory {
 	size_t			 cap_slot;	/* of all lists of blocks */
 	void			*recurrent;	/* s and conv of all layers */
 	size_t			 recurrent_bytes;
-	struct qwen_journal	*journal;	/* NULL: no drafts or tracking
-						   so far */
+	struct qwen_journal	*journal;	/* NULL: no drafts so far */
 	/* as in a slot, for recurrent states and journal */
 	void			*own[QWEN_REMOTE_MAX];
 	unsigned char		 there, stale;
@@ -106,7 +100,7 @@ struct qwen_memory {
 static inline float *
 qwen_journal_row(const struct qwen_journal *j, size_t layer, size_t pos)
 {
-	return j->row + pos % j->n_row * j->by_row + layer * j->by_layer;
+	return j->row + pos % QWEN_GUESS_MAX * j->by_row + layer * j->by_layer;
 }
 
 /*
@@ -149,10 +143,9 @@ struct qwen_share {
 	size_t			 want;
 	/*
 	 * The recurrent state lacks the last `owed' tokens before the pass, which
-	 * the journal has.  The journal records the rows from noted on.  If base is
-	 * not 0, the state after base rows becomes the journal's base.
+	 * the journal has.  Drafts of the pass go to the journal alone.
 	 */
-	size_t			 owed, base, noted;
+	size_t			 owed;
 	/* out: first place with a NaN or infinity (QWEN_PLACE_), or SIZE_MAX */
 	_Atomic size_t		 bad;
 	/* out: number of drafts before the first one with a NaN or infinity */
@@ -362,11 +355,11 @@ struct qwen_device {
 
 	/*
 	 * Recurrent states: replay applies the journal's rows of n tokens from
-	 * position `from' on, to the state or, if base is set, to the journal's
-	 * base.  The CPU does so for all layers whose home is not `there'.
+	 * position `from' on.  The CPU does so for all layers whose home is not
+	 * `there'.
 	 */
 	void	(*replay)(struct qwen_resident *r, struct qwen_memory *m,
-		    int base, size_t from, size_t n);
+		    size_t from, size_t n);
 
 	/*
 	 * Remote devices alone.  Blocks of a slot: put and get copy that of a layer,
@@ -381,7 +374,7 @@ struct qwen_device {
 	void	(*slot_clear)(struct qwen_resident *r, void *own, size_t from,
 		    size_t to);
 	/*
-	 * Recurrent states, with base and rows of the journal if m has one: put
+	 * Recurrent states, with the journal's rows if m has one: put
 	 * and get copy them from and to the memory of the host.
 	 */
 	int	(*state_new)(struct qwen_resident *r,

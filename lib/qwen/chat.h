@@ -23,11 +23,9 @@ struct qwen_template;
  * Open a template: a published one by its name (qwen3, qwen3.5, qwen3.6,
  * qwen3.6-ud (as in the files of one publisher), qwen3.8, qwen3-coder); the one
  * in a model file (tokenizer.chat_template); or a source text.
- * qwen_template_name returns the i-th published name, or NULL.
  */
 int qwen_template_open(struct qwen_template **out, const char *name,
     struct qwen_err *err);
-const char *qwen_template_name(size_t i);
 int qwen_template_open_gguf(struct qwen_template **out,
     const struct qwen_gguf *g, struct qwen_err *err);
 int qwen_template_open_text(struct qwen_template **out, const char *source,

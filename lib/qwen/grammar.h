@@ -34,15 +34,12 @@ void qwen_grammar_close(struct qwen_grammar *g);
 size_t qwen_grammar_size(const struct qwen_grammar *g);
 
 /*
- * Open the grammar of a JSON Schema, or write it as GBNF (the caller frees
- * *out).  Its texts are valid by the schema and contain no white space;
- * qsample(1) lists the restrictions.  An unsupported keyword is an error that
- * names it.
+ * Opens the grammar of a JSON Schema.  Its texts are valid by the schema and
+ * contain no white space; qsample(1) lists the restrictions.  An unsupported
+ * keyword is an error that names it.
  */
 int qwen_grammar_open_schema(struct qwen_grammar **out, const char *text,
     size_t n, struct qwen_err *err);
-int qwen_schema_grammar(char **out, size_t *n_out, const char *text, size_t n,
-    struct qwen_err *err);
 
 /* Builds a trie of the token texts of a vocabulary, which it copies. */
 int qwen_trie_new(struct qwen_trie **out, const struct qwen_pieces *p,

@@ -250,15 +250,6 @@ int qwen_write_top(struct qwen_writer *w, uint64_t pos, const float *logits,
     size_t n, size_t k, struct qwen_err *err);
 
 /*
- * Returns the log-probability of token id by a row of n finite logits: the
- * natural logarithm of its softmax, in double, the same bits on every machine.
- * *rank (may be NULL) is the number of better tokens, where equal ones with a
- * lower id count: 0 for the greedy choice.  NaN and rank n if id is not in the
- * row.
- */
-double qwen_logprob(const float *logits, size_t n, int32_t id, size_t *rank);
-
-/*
  * Compares two rows of n finite logits at the same position, of a model and of
  * the base model that it is compared with. id is the token that follows there;
  * it must be in the row.  All results are the same on every machine.
@@ -266,7 +257,8 @@ double qwen_logprob(const float *logits, size_t n, int32_t id, size_t *rank);
 struct qwen_row_pair {
 	double	 kl;		/* KL divergence of the model from the base in
 				   nats, over the row */
-	double	 logprob, base_logprob;	/* of the token, by qwen_logprob */
+	double	 logprob, base_logprob;	/* natural logarithm of the token's
+					   softmax */
 	int	 same_best;	/* both rows have the same best token */
 };
 

@@ -190,18 +190,6 @@ int qwen_session_rewind(struct qwen_session *s, size_t n, int want_logits,
     size_t *at, struct qwen_err *err);
 
 /*
- * From now on the last n tokens can be taken back (at most QWEN_TRACK_MAX):
- * qwen_session_rewind can cut there as if each had a checkpoint without logits,
- * and evaluates nothing.  This takes memory for a second recurrent state and
- * for the inputs of the last n + 32 tokens.  Forks and saved states do not
- * track. n = 0 ends it.  Models without recurrent state need no tracking and
- * ignore it.  QWEN_ERANGE, QWEN_ENOMEM: nothing has changed.
- */
-enum { QWEN_TRACK_MAX = 64 };
-
-int qwen_session_track(struct qwen_session *s, size_t n, struct qwen_err *err);
-
-/*
  * Memory that sessions share: the KV cache in blocks of 16 positions, the
  * recurrent states, and the scratch memory of a forward pass; so only one pass
  * at a time runs on the sessions of a cache.  Several sessions can share a

@@ -91,13 +91,6 @@ int qwen_header_match(const struct qwen_header *h,
 /* Writes the 32 hexadecimal digits of a fingerprint to out; returns out. */
 char *qwen_fp_hex(const struct qwen_fp *fp, char out[33]);
 
-/*
- * Hashes the hyperparameters, the tensor directory and the first 64 bytes of
- * each tensor: takes milliseconds for a 20 GiB file.
- */
-int qwen_model_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
-    struct qwen_err *err);
-
 enum qwen_record_kind {
 	QWEN_REC_HEADER = 1,
 	QWEN_REC_TOKENS,	/* ids, n */

@@ -206,16 +206,13 @@ void qwen_tok_decoder_finish(struct qwen_tok_decoder *d,
 void qwen_tok_decoder_free(struct qwen_tok_decoder *d);
 
 /*
- * The bytes of an incomplete character, at most QWEN_TOK_PENDING_MAX.
- * qwen_tok_decoder_pending returns their number.  qwen_tok_decoder_set_pending
- * puts them into an empty decoder; -1 if they do not begin a character.
+ * Copies the bytes of an incomplete character, and returns their number, at
+ * most QWEN_TOK_PENDING_MAX.
  */
 enum { QWEN_TOK_PENDING_MAX = 3 };
 
 size_t qwen_tok_decoder_pending(const struct qwen_tok_decoder *d,
     unsigned char bytes[QWEN_TOK_PENDING_MAX]);
-int qwen_tok_decoder_set_pending(struct qwen_tok_decoder *d,
-    const unsigned char *bytes, size_t n);
 
 /*
  * The bytes of each token (control tokens have none) and the tokens known by

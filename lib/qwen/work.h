@@ -83,8 +83,9 @@ enum { QWEN_JOB_TOP_MAX = 64, QWEN_JOB_KEEP_MAX = 64 };
 /* The likelihood of a given token after the tokens before it. */
 struct qwen_score {
 	size_t		 at;		/* its index in the job's tokens */
-	double		 logprob;	/* from qwen_logprob */
-	size_t		 rank;		/* from qwen_logprob */
+	double		 logprob;	/* natural logarithm of its softmax */
+	size_t		 rank;		/* number of better tokens, or equal
+					   ones with a lower id */
 	/* valid until the callback returns: */
 	const float	*logits;	/* the row */
 	const struct qwen_sample_top *top;	/* its best tokens, if

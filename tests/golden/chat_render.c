@@ -3,6 +3,7 @@
  * chat_render.c - prompts of the published templates (see chat/README): the
  * exact text, or the expected refusal.
  */
+#include "text/chat/chat.h"
 #include "../tap.h"
 #include "chat_util.h"
 

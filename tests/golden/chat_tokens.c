@@ -3,6 +3,7 @@
  * chat_tokens.c - every special token of a vocabulary as text in every field of
  * a request: only text written by the template becomes a control token.
  */
+#include "text/chat/chat.h"
 #include "../tap.h"
 #include "chat_util.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * guesses.c - drafts computed ahead and taken back: whatever was drafted, right
- * or wrong at any position, and wherever the session was rewound to, it has the
- * bits of one that read only its own tokens: in logits, saved states, forks and
- * cuts.
+ * guesses.c - drafts computed ahead: whatever was drafted, right or wrong at any
+ * position, a session has the bits of one that read only its own tokens: in
+ * logits, saved states, forks and cuts.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -369,88 +368,6 @@ any_schedule(const struct text *t, const char *what, size_t steps)
 	qwen_session_free(w.s[1]);
 }
 
-/* ------------------------------------------------------------- going back */
-
-struct back {
-	const struct text	*t;
-	struct qwen_session	*s;
-	size_t			 most;		/* tokens to be taken back */
-	size_t			 low;		/* so far it can go back */
-	size_t			 n, bad;
-};
-
-static void
-read_some(struct back *w)
-{
-	size_t n = qwen_session_n_tokens(w->s), left = LONGEST - n;
-	int32_t guess[QWEN_GUESS_MAX];
-	struct qwen_eval how = { .guess = guess,
-	    .batch = below(4) == 0 ? 1 + below(70) : 0 };
-	size_t more = below(4) > 0 ? 1 : 1 + below(left < 90 ? left : 90);
-
-	if (left == 0)
-		return;
-	if (more == 1 && below(2)) {
-		how.n_guess = below(9);
-		make_guesses(w->t, n + 1, how.n_guess, below(how.n_guess + 1),
-		    guess);
-	}
-	need(qwen_session_eval(w->s, w->t->ids + n, more, &how, &err));
-	w->bad += !logits_are(w->t, w->s);
-	n = qwen_session_n_tokens(w->s);
-	w->low = n > w->low + w->most ? n - w->most : w->low;
-}
-
-/* To a place where nothing is to be read again, or before all of these. */
-static void
-go_back(struct back *w)
-{
-	size_t n = qwen_session_n_tokens(w->s), to, at;
-	int logits = (int)below(2);
-
-	to = w->low + (size_t)logits + (n > w->low ? below(n - w->low) : 0);
-	if (to > n)
-		return;
-	if (below(20) == 0)
-		to = below(n + 1);
-	need(qwen_session_rewind(w->s, to, logits, &at, &err));
-	qwen_session_unkeep(w->s);	/* the plain ones have no checkpoints */
-	if (to >= w->low + (size_t)logits)
-		w->bad += at + (size_t)logits < to;
-	else
-		w->low = at;
-	w->bad += at > to || (at == to && logits && to > 0 &&
-	    qwen_session_logits(w->s) == NULL);
-	if (at > 0)
-		w->bad += !as_plain(w->t, w->s);
-	w->n++;
-}
-
-static void
-any_way_back(const struct text *t, const char *what, size_t most, size_t steps)
-{
-	struct back w = { .t = t, .most = most };
-	size_t i;
-
-	need(qwen_session_new(&w.s, t->m, &err));
-	if (below(2)) {
-		w.low = 1 + below(LONGEST / 2);
-		need(qwen_session_eval(w.s, t->ids, w.low, NULL, &err));
-	}
-	need(qwen_session_track(w.s, most, &err));
-	for (i = 0; i < steps; i++) {
-		read_some(&w);
-		if (below(3) == 0 || qwen_session_n_tokens(w.s) == LONGEST)
-			go_back(&w);
-	}
-	ok((w.n > 0 || steps < 60) && w.bad == 0, "%s: %zu times back, by up to %zu "
-	    "tokens: %zu differ", what, w.n, most, w.bad);
-	ok(qwen_session_track(w.s, 0, &err) == 0 &&
-	    qwen_session_track(w.s, QWEN_TRACK_MAX + 1, &err) == -1 &&
-	    err.code == QWEN_ERANGE, "no more");
-	qwen_session_free(w.s);
-}
-
 /* ---------------------------------------------------------------- the limits */
 
 /* They end where the context does, and none are computed in vain. */
@@ -578,8 +495,6 @@ check_level(const struct golden_model *g, const char *level, unsigned numerics,
 	if (all)
 		every_place(&t, what);
 	any_schedule(&t, what, steps);
-	any_way_back(&t, what, below(2) ? QWEN_TRACK_MAX : 1 + below(20),
-	    steps);
 	if (level == NULL && numerics == 1 && kv == QWEN_KV_F16)
 		limits(&t, g->name);
 	free_text(&t);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/quant/logprob.h"
 #include "qwen.h"
 #include "qwentext.h"
 #include "../ref/tiny.h"
@@ -515,6 +516,7 @@ static void
 score_alone(struct paper *p)
 {
 	struct qwen_session *s;
+	const float *logits;
 	size_t i;
 
 	if (qwen_session_new(&s, model, &err) < 0)
@@ -522,8 +524,9 @@ score_alone(struct paper *p)
 	for (i = 1; i < p->n; i++) {
 		if (qwen_session_eval(s, &p->text[i - 1], 1, NULL, &err) < 0)
 			exit(1);
-		p->want[i] = qwen_logprob(qwen_session_logits(s), N_VOCAB,
-		    p->text[i], &p->want_rank[i]);
+		logits = qwen_session_logits(s);
+		p->want[i] = (double)logits[p->text[i]] - qwen_logprob_sum(
+		    logits, N_VOCAB, p->text[i], &p->want_rank[i]);
 	}
 	qwen_session_free(s);
 }

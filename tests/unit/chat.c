@@ -9,6 +9,7 @@
 
 #include "../cases.h"
 #include "../tap.h"
+#include "text/chat/chat.h"
 #include "text/chat/request.h"
 #include "qwen.h"
 #include "qwentext.h"

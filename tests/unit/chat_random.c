@@ -6,6 +6,7 @@
  */
 #include <inttypes.h>
 
+#include "text/chat/chat.h"
 #include "../tap.h"
 #include "tok_util.h"
 #include <yyjson.h>

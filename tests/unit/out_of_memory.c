@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
+#include "text/schema/rules.h"
 #include "qwen.h"
 #include "qwentext.h"
 #include "synth/synth.h"
@@ -376,8 +377,8 @@ schemas(void)
 	char *text = NULL;
 	size_t n;
 
-	if (made(qwen_schema_grammar(&text, &n, schema, sizeof schema - 1,
-	    &err), &text) < 0)
+	if (made(qwen_schema_gbnf(&text, &n, schema, sizeof schema - 1,
+	    &(struct qwen_schema_how){ .strict = 1 }, &err), &text) < 0)
 		return -1;
 	note(text, n);
 	free(text);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "text/grammar/grammar.h"
+#include "text/schema/rules.h"
 #include "../cases.h"
 #include "../tap.h"
 
@@ -192,7 +193,8 @@ tool(int argc, char *argv[])
 	if (argc == 4 && strcmp(argv[1], "-g") == 0)
 		return generate(text, n, strtoull(argv[2], NULL, 10),
 		    atoi(argv[3]));
-	if (qwen_schema_grammar(&out, &n_out, text, n, &err) < 0) {
+	if (qwen_schema_gbnf(&out, &n_out, text, n,
+	    &(struct qwen_schema_how){ .strict = 1 }, &err) < 0) {
 		fprintf(stderr, "%s\n", err.msg);
 		return 1;
 	}

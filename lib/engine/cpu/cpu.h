@@ -231,7 +231,7 @@ void qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l);
 
 /* As struct qwen_device has it (delta_rule.c). */
 void qwen_deltanet_replay(struct qwen_resident *r, struct qwen_memory *m,
-    int base, size_t from, size_t n);
+    size_t from, size_t n);
 
 /* Computes cos and sin of the positions of the rows. */
 void qwen_rope_angles(struct qwen_batch *b);

@@ -45,25 +45,6 @@ shift(const struct qwen_hparams *h, const struct qwen_memory *m, size_t layer,
 	}
 }
 
-/* Copies the last inputs. */
-static void
-copy_inputs(const struct qwen_deltanet_pass *p, float *to, const float *from,
-    size_t c0, size_t c1)
-{
-	size_t i;
-
-	for (i = 0; i + 1 < p->b->hp->conv_kernel; i++)
-		memcpy(to + i * p->row.z + c0, from + i * p->row.z + c0,
-		    (c1 - c0) * sizeof *to);
-}
-
-/* Returns the place in the journal's base of what is at `at' in the state. */
-static float *
-in_base(const struct qwen_memory *m, const float *at)
-{
-	return (float *)m->journal->base + (at - (const float *)m->recurrent);
-}
-
 /* Rows of drafts leave the last inputs as they were. */
 static void
 conv_drafts(const struct qwen_deltanet_pass *p,
@@ -100,18 +81,12 @@ do_conv(void *arg, size_t item, int thread)
 	if (owed > 0)
 		shift(h, share->mem, layer, hist, c0, c1, share->pos - owed,
 		    owed);
-	for (i = share->noted; i < share->n; i++)
+	for (i = share->n_sure; i < share->n; i++)
 		memcpy(qwen_journal_row(share->mem->journal, layer,
 		    share->pos + i) + c0, x + i * width + c0,
 		    (c1 - c0) * sizeof *x);
-	if (share->base > 0) {
-		p->b->vec->conv(x, width, share->base, p->l->delta.conv, hist,
-		    h->conv_kernel, p->row.z, c0, c1);
-		copy_inputs(p, in_base(share->mem, hist), hist, c0, c1);
-	}
-	p->b->vec->conv(x + share->base * width, width, share->n_sure -
-	    share->base, p->l->delta.conv, hist, h->conv_kernel, p->row.z, c0,
-	    c1);
+	p->b->vec->conv(x, width, share->n_sure, p->l->delta.conv, hist,
+	    h->conv_kernel, p->row.z, c0, c1);
 	if (share->n > share->n_sure)
 		conv_drafts(p, share, x, hist, c0, c1);
 	/* rows in place; taps, and the history before and after */
@@ -166,7 +141,7 @@ journal_rows(const struct qwen_hparams *h, const struct qwen_memory *mem,
 		const float *p = qwen_journal_row(all, l->index, from);
 		size_t stride = all->by_row;
 
-		m = all->n_row - from % all->n_row;
+		m = QWEN_GUESS_MAX - from % QWEN_GUESS_MAX;
 		m = m < n ? m : n;
 		piece[i] = (struct qwen_delta){ .dk = h->dk, .dv = h->dv,
 		    .n_tok = m, .q = p + k, .k = p + k, .qk_stride = stride,
@@ -206,31 +181,6 @@ batch_rows(const struct qwen_deltanet_pass *p, const struct qwen_share *share, s
 	};
 }
 
-/* Takes the first n tokens by themselves, and makes their state the base. */
-static void
-make_base(const struct qwen_deltanet_pass *p, const struct qwen_share *share, size_t n,
-    struct qwen_delta *d)
-{
-	struct qwen_delta first = *d;
-	size_t i;
-
-	first.n_tok = n;
-	first.n_ahead = 0;
-	first.next = NULL;
-	p->b->cpu->kernels.delta->run.delta(&first);
-	for (i = 0; i < d->dk; i++)
-		memcpy(in_base(share->mem, d->s + i * d->dv), d->s + i * d->dv,
-		    d->c1 * sizeof *d->s);
-	d->before = NULL;
-	d->n_tok -= n;
-	d->q += n * d->qk_stride;
-	d->k += n * d->qk_stride;
-	d->v += n * d->v_stride;
-	d->g += n * d->gb_stride;
-	d->b += n * d->gb_stride;
-	d->o += n * d->o_stride;
-}
-
 /* Item: columns of a head of a share. */
 static void
 do_delta(void *arg, size_t item, int thread)
@@ -252,8 +202,6 @@ do_delta(void *arg, size_t item, int thread)
 	/* what they leave there is written over */
 	for (i = 0; d.before != NULL && i < 2; i++)
 		before[i].o = d.o;
-	if (share->base > 0)
-		make_base(p, share, share->base, &d);
 	p->b->cpu->kernels.delta->run.delta(&d);
 	/* S is read and written; four operations on each element a token */
 	qwen_profile_end(profile, thread, QWEN_STAGE_DELTA, begin,
@@ -271,7 +219,7 @@ qwen_delta_note(const struct qwen_deltanet_pass *p, size_t t)
 	size_t i = t - share->first;
 	float *to;
 
-	if (i < share->noted)
+	if (i < share->n_sure)
 		return;
 	to = qwen_journal_row(share->mem->journal, p->l->index, share->pos + i);
 	memcpy(to + j.k, in + h->n_head_k * h->dk,
@@ -303,7 +251,6 @@ qwen_delta_rule(struct qwen_deltanet_pass *p)
 struct replay {
 	const struct qwen_cpu		*c;
 	const struct qwen_memory	*mem;
-	float				*recurrent;	/* the state, or base */
 	size_t				 from, n;	/* of the journal */
 	size_t				 per_layer;	/* items */
 };
@@ -321,7 +268,6 @@ do_replay(void *arg, size_t item, int thread)
 	size_t home = r->c->r.home[l->index];
 	size_t i = item % r->per_layer, head = i / per_head;
 	size_t c0 = i % per_head * COLUMNS;
-	const float *zero = r->mem->recurrent;
 	struct qwen_delta piece[2], *d;
 	float o[COLUMNS];
 
@@ -330,25 +276,24 @@ do_replay(void *arg, size_t item, int thread)
 	    (home > 0 && (r->mem->there >> (home - 1) & 1) != 0))
 		return;
 	if (i == r->per_layer - 1) {
-		shift(h, r->mem, l->index, r->recurrent + (state->conv - zero),
-		    0, qwen_delta_row_of(h).z, r->from, r->n);
+		shift(h, r->mem, l->index, state->conv, 0,
+		    qwen_delta_row_of(h).z, r->from, r->n);
 		return;
 	}
 	d = journal_rows(h, r->mem, l, r->from, r->n, head, c0, piece);
 	piece[0].o = piece[1].o = o;
-	d->s = r->recurrent + (state->s - zero) + head * h->dk * h->dv + c0;
+	d->s = state->s + head * h->dk * h->dv + c0;
 	d->c1 = h->dv - c0 < COLUMNS ? h->dv - c0 : COLUMNS;
 	r->c->kernels.delta->run.delta(d);
 }
 
 void
-qwen_deltanet_replay(struct qwen_resident *res, struct qwen_memory *m, int base,
+qwen_deltanet_replay(struct qwen_resident *res, struct qwen_memory *m,
     size_t from, size_t n)
 {
 	const struct qwen_hparams *h = &res->net->hp;
 	struct replay r = { .c = (const struct qwen_cpu *)(const void *)res,
-	    .mem = m, .recurrent = base ? m->journal->base : m->recurrent,
-	    .from = from, .n = n, .per_layer = h->n_head_v *
+	    .mem = m, .from = from, .n = n, .per_layer = h->n_head_v *
 	    ((h->dv + COLUMNS - 1) / COLUMNS) + 1 };
 
 	if (n > 0)

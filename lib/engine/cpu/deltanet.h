@@ -19,8 +19,8 @@ void qwen_find_gates(const struct qwen_hparams *h, const struct qwen_layer *l,
 
 /*
  * The convolution, in place in mix.in, and the delta rule, from there to mix.o:
- * both update the states.  qwen_delta_note notes a row, after the rule, if the
- * journal is to have it.
+ * both update the states.  qwen_delta_note notes the row of a
+ * draft in the journal, after the rule.
  */
 void qwen_delta_conv(struct qwen_deltanet_pass *p);
 void qwen_delta_rule(struct qwen_deltanet_pass *p);

@@ -56,7 +56,7 @@ begin_rows(struct rows *r, struct qwen_session *s, size_t pos,
 	r->s = s;
 	r->share = (struct qwen_share){ .mem = &s->mem, .n = n, .n_sure = n,
 	    .pos = pos - 1 - s->mtp.from, .skip = s->mtp.from / QWEN_KV_BLOCK,
-	    .want = n - want, .noted = n };
+	    .want = n - want };
 	atomic_store(&r->share.bad, SIZE_MAX);
 	r->p = (struct qwen_pass){ .row = m->row, .owner = m->owner,
 	    .share = &r->share, .n_share = 1,

@@ -324,7 +324,7 @@ begin_part(struct qwen_pass_part *p, struct qwen_share *s)
 
 	*s = (struct qwen_share){ .mem = &p->s->mem, .pos = p->s->n_tokens,
 	    .n = p->n_tokens + p->n_guess, .n_sure = p->n_tokens,
-	    .tracing = p->s->tracing };
+	    .owed = qwen_ahead_owed(p->s), .tracing = p->s->tracing };
 	atomic_store(&s->bad, SIZE_MAX);
 	atomic_store(&s->good, p->n_guess);
 	/* there is room for them, and nobody else writes there */
@@ -333,7 +333,6 @@ begin_part(struct qwen_pass_part *p, struct qwen_share *s)
 	p->failed = 0;
 	p->n_mtp = 0;
 	p->s->have_logits = 0;
-	qwen_journal_plan(p->s, s);
 	if (s->tracing == NULL)
 		return;
 	rc = qwen_trace_begin(s->tracing, s->pos, s->n_sure, &p->err);

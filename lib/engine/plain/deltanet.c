@@ -172,10 +172,9 @@ replay(const struct net *net, const struct qwen_resident *r,
 }
 
 void
-qwen_plain_replay(struct qwen_resident *r, struct qwen_memory *m, int base,
-    size_t from, size_t n)
+qwen_plain_replay(struct qwen_resident *r, struct qwen_memory *m, size_t from,
+    size_t n)
 {
-	const float *s, *conv;
 	struct net net;
 	size_t i;
 
@@ -185,14 +184,8 @@ qwen_plain_replay(struct qwen_resident *r, struct qwen_memory *m, int base,
 		    r->net->layer[i].mixer != QWEN_DELTANET)
 			continue;
 		net = net_of(r->net, &r->net->layer[i]);
-		s = m->layer[i].s;
-		conv = m->layer[i].conv;
-		if (base) {
-			s = qwen_plain_in_base(m, s);
-			conv = qwen_plain_in_base(m, conv);
-		}
-		replay(&net, r, m, i, qwen_plain_own(r, m, s),
-		    qwen_plain_own(r, m, conv), from, n);
+		replay(&net, r, m, i, qwen_plain_own(r, m, m->layer[i].s),
+		    qwen_plain_own(r, m, m->layer[i].conv), from, n);
 	}
 	qwen_plain_leave(r);
 }
@@ -242,16 +235,10 @@ run_share(struct qwen_plain_work *w, const struct net *n,
 			    sizeof *conv);
 		}
 		t = p->first + i;
-		note = i < p->noted ? NULL : qwen_plain_own(r, m,
+		note = i < p->n_sure ? NULL : qwen_plain_own(r, m,
 		    qwen_journal_row(m->journal, layer, p->pos + i));
 		step(n, s, conv, note, w->in + t * w->width, w->o +
 		    t * w->width);
-		if (i + 1 != p->base)
-			continue;
-		memcpy(qwen_plain_own(r, m, qwen_plain_in_base(m, l->s)), s,
-		    l->n_s * sizeof *s);
-		memcpy(qwen_plain_own(r, m, qwen_plain_in_base(m, l->conv)),
-		    conv, l->n_conv * sizeof *conv);
 	}
 }
 

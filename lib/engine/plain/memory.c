@@ -167,7 +167,7 @@ qwen_plain_slot_clear(struct qwen_resident *r, void *own, size_t from,
 
 /* ------------------------------------------------------------------- states */
 
-/* The state, then the journal's base, if there is one, then its rows. */
+/* The state, then the journal's rows. */
 int
 qwen_plain_state_new(struct qwen_resident *r, const struct qwen_memory *m,
     void **own)
@@ -175,9 +175,8 @@ qwen_plain_state_new(struct qwen_resident *r, const struct qwen_memory *m,
 	size_t bytes = m->recurrent_bytes;
 
 	*own = NULL;
-	if (m->journal != NULL && ((m->journal->base != NULL &&
-	    qwen_add(bytes, m->recurrent_bytes, &bytes) < 0) ||
-	    qwen_add(bytes, m->journal->row_bytes, &bytes) < 0))
+	if (m->journal != NULL &&
+	    qwen_add(bytes, m->journal->row_bytes, &bytes) < 0)
 		return -1;
 	*own = qwen_plain_map(r, bytes);
 	return *own != NULL ? 0 : -1;
@@ -197,11 +196,8 @@ qwen_plain_own(const struct qwen_resident *r, const struct qwen_memory *m,
 	size_t n = m->recurrent_bytes, at = distance(m->recurrent, p);
 	const struct qwen_journal *j = m->journal;
 
-	if (j != NULL && at >= n && j->base != NULL &&
-	    distance(j->base, p) < n)
-		at = n + distance(j->base, p);
-	else if (j != NULL && at >= n)
-		at = (j->base != NULL ? 2 * n : n) + distance(j->row, p);
+	if (j != NULL && at >= n)
+		at = n + distance(j->row, p);
 	return (float *)(void *)(own_of(r, m->own) + at);
 }
 
@@ -228,11 +224,7 @@ copy_layer(const struct qwen_resident *r, const struct qwen_memory *m,
 
 	copy(r, m, l->s, l->n_s, put);
 	copy(r, m, l->conv, l->n_conv, put);
-	if (j != NULL && j->base != NULL) {
-		copy(r, m, qwen_plain_in_base(m, l->s), l->n_s, put);
-		copy(r, m, qwen_plain_in_base(m, l->conv), l->n_conv, put);
-	}
-	for (i = 0; j != NULL && i < j->n_row; i++)
+	for (i = 0; j != NULL && i < QWEN_GUESS_MAX; i++)
 		copy(r, m, qwen_journal_row(j, layer, i), width, put);
 }
 

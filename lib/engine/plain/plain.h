@@ -69,18 +69,10 @@ uint8_t *qwen_plain_block(const struct qwen_resident *r,
 
 /*
  * Returns the device's copy of a number that the host has at p, in the
- * recurrent state of m, its journal's rows or base.
+ * recurrent state of m, or its journal's rows.
  */
 float *qwen_plain_own(const struct qwen_resident *r,
     const struct qwen_memory *m, const float *p);
-
-/* Returns where the host's base has what is at p in its state. */
-static inline const float *
-qwen_plain_in_base(const struct qwen_memory *m, const float *p)
-{
-	return (const float *)m->journal->base +
-	    (p - (const float *)m->recurrent);
-}
 
 /* ---- the memory of a pass */
 
@@ -227,6 +219,6 @@ void qwen_plain_gated(struct qwen_plain_work *w, const struct qwen_mlp *l,
 
 /* The device's replay (deltanet.c). */
 void qwen_plain_replay(struct qwen_resident *r, struct qwen_memory *m,
-    int base, size_t from, size_t n);
+    size_t from, size_t n);
 
 #endif

@@ -216,25 +216,6 @@ qwen_logprob_sum(const float *logits, size_t n, int32_t id, size_t *above)
 	return max + qwen_log(sum);
 }
 
-double
-qwen_logprob(const float *logits, size_t n, int32_t id, size_t *rank)
-{
-	size_t above;
-	double sum;
-
-	if (id < 0 || (size_t)id >= n) {
-		if (rank != NULL)
-			*rank = n;
-		return NAN;
-	}
-	sum = qwen_logprob_sum(logits, n, rank != NULL ? id : -1,
-	    &above);
-
-	if (rank != NULL)
-		*rank = above;
-	return (double)logits[id] - sum;
-}
-
 /* ------------------------------------------------------------ the best ones */
 
 /* Whether any of BLOCK numbers is above the least that counts. */

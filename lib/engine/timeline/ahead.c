@@ -185,7 +185,7 @@ qwen_ahead_catch_up(const struct qwen_session *s)
 
 	if (owed == 0)
 		return;
-	qwen_journal_replay(s, 0, s->n_tokens - owed, owed);
+	qwen_journal_replay(s, s->n_tokens - owed, owed);
 	s->ahead->owed = 0;
 }
 
@@ -208,7 +208,6 @@ qwen_ahead_forget(struct qwen_session *s)
 	if (s->ahead != NULL)
 		s->ahead->n = s->ahead->at = s->ahead->owed =
 		    s->ahead->end = 0;
-	qwen_journal_forget(s);
 }
 
 int

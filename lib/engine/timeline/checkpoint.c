@@ -420,26 +420,6 @@ cut(struct qwen_session *s, uint64_t n, struct qwen_err *err)
 	return 0;
 }
 
-/* Cut to n, by the last tokens alone. */
-static int
-take_back(struct qwen_session *s, size_t n, struct qwen_err *err)
-{
-	size_t base_at = s->mem.journal->base_at;
-	struct qwen_kept k;
-
-	if (qwen_session_cut_cache(s, n, err) < 0)
-		return -1;
-	s->mem.journal->base_at = base_at;
-	qwen_kept_fini(&s->end, s->mem.recurrent_bytes);
-	s->keep_end = 0;
-	drop_behind(s, n, &k);
-	qwen_kept_fini(&k, s->mem.recurrent_bytes);
-	s->n_tokens = n;
-	s->have_logits = 0;
-	qwen_journal_go_back(s, n);
-	return 0;
-}
-
 int
 qwen_session_rewind(struct qwen_session *s, size_t n, int want_logits,
     size_t *at, struct qwen_err *err)
@@ -463,9 +443,5 @@ qwen_session_rewind(struct qwen_session *s, size_t n, int want_logits,
 	if (s->mem.recurrent_bytes == 0 && to < n)
 		to = last;
 	*at = to;
-	if (to < last && qwen_journal_reaches(s, last)) {
-		*at = last;
-		return take_back(s, last, err);
-	}
 	return cut(s, to, err);
 }

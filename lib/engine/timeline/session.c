@@ -118,7 +118,7 @@ qwen_session_free(struct qwen_session *s)
 	qwen_session_drop_kept(s);
 	free(s->kept);
 	qwen_ahead_free(s->ahead);
-	qwen_journal_free(s->mem.journal, s->mem.recurrent_bytes);
+	qwen_journal_free(s->mem.journal);
 	qwen_unmap(s->mem.recurrent, s->mem.recurrent_bytes);
 	s->cache->n_state--;
 	qwen_cache_free(s->cache);

@@ -292,32 +292,18 @@ uint64_t qwen_ahead_bytes(const struct qwen_net *net);
 /* Returns how many of the last tokens the recurrent state in memory lacks. */
 size_t qwen_ahead_owed(const struct qwen_session *s);
 
-/* ---- contributions of tokens to the recurrent state (journal.c) */
+/* ---- contributions of drafts to the recurrent state (journal.c) */
 
-void qwen_journal_free(struct qwen_journal *j, size_t recurrent_bytes);
+void qwen_journal_free(struct qwen_journal *j);
 
 /* Creates the journal if the model has a recurrent state; 0, or -1. */
 int qwen_journal_need(struct qwen_session *s);
 
-/* Plans what a pass records: sets owed, base and noted. */
-void qwen_journal_plan(struct qwen_session *s, struct qwen_share *p);
-
-/*
- * qwen_journal_reaches returns 1 if the recurrent state can go back to the
- * first n tokens; qwen_journal_go_back does so.
- */
-int qwen_journal_reaches(const struct qwen_session *s, size_t n);
-void qwen_journal_go_back(struct qwen_session *s, size_t n);
-
-/* Empties the journal, since the state was replaced. */
-void qwen_journal_forget(struct qwen_session *s);
-
 /*
  * Applies the recorded rows of n tokens from position `from' on to the recurrent
- * state or, if base is set, to the journal's base.
+ * state.
  */
-void qwen_journal_replay(const struct qwen_session *s, int base, size_t from,
-    size_t n);
+void qwen_journal_replay(const struct qwen_session *s, size_t from, size_t n);
 
 /* ---- the MTP block (hidden.c); without one these functions do nothing */
 

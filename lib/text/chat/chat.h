@@ -89,6 +89,9 @@ chat_is_own(const struct chat_text *t, size_t i)
 	    t->origin[i]);
 }
 
+/* Returns the name of the i-th published template, or NULL. */
+const char *qwen_template_name(size_t i);
+
 /* ------------------------------------------------------------------ values */
 
 enum chat_type {

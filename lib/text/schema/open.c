@@ -226,24 +226,16 @@ qwen_schema_gbnf(char **out, size_t *n_out, const char *text, size_t n,
 }
 
 int
-qwen_schema_grammar(char **out, size_t *n_out, const char *text, size_t n,
-    struct qwen_err *err)
-{
-	struct qwen_schema_how how = { .strict = 1 };
-
-	return qwen_schema_gbnf(out, n_out, text, n, &how, err);
-}
-
-int
 qwen_grammar_open_schema(struct qwen_grammar **out, const char *text, size_t n,
     struct qwen_err *err)
 {
+	struct qwen_schema_how how = { .strict = 1 };
 	char *gbnf;
 	size_t len;
 	int rc;
 
 	*out = NULL;
-	if (qwen_schema_grammar(&gbnf, &len, text, n, err) < 0)
+	if (qwen_schema_gbnf(&gbnf, &len, text, n, &how, err) < 0)
 		return -1;
 	rc = qwen_grammar_open(out, gbnf, len, err);
 	free(gbnf);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * schema.h - a JSON Schema, and the tree of the grammar that is made of it.
- * Other folders include only qwen/grammar.h (qwen_schema_grammar) and rules.h,
+ * Other folders include only qwen/grammar.h (qwen_grammar_open_schema) and rules.h,
  * for grammars of several schemas.
  *
  * The grammar matches only texts that are valid by the schema, but not all of

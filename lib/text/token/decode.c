@@ -182,18 +182,3 @@ qwen_tok_decoder_pending(const struct qwen_tok_decoder *d,
 	memcpy(bytes, d->raw, d->n);
 	return d->n;
 }
-
-int
-qwen_tok_decoder_set_pending(struct qwen_tok_decoder *d,
-    const unsigned char *bytes, size_t n)
-{
-	uint32_t c;
-
-	if (n > QWEN_TOK_PENDING_MAX ||
-	    (n > 0 && qwen_utf8_read(bytes, n, &c) != -(int)n))
-		return -1;
-	if (n > 0)
-		memcpy(d->raw, bytes, n);
-	d->n = n;
-	return 0;
-}

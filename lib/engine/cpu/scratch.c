@@ -125,6 +125,9 @@ take_ffn(struct qwen_scratch *s, const struct qwen_cpu *c, size_t n)
 /* Products that share an input: deltanet.c has that many; experts have two. */
 enum { LOW_SETS = 4 };
 
+/* Threads' row pointers are so many apart, so that they share no cache line. */
+enum { SLOTS_MIN = 64 };
+
 static void
 take_all(struct qwen_scratch *s, const struct qwen_cpu *c, size_t n,
     size_t n_share)
@@ -134,7 +137,7 @@ take_all(struct qwen_scratch *s, const struct qwen_cpu *c, size_t n,
 	size_t nt = (size_t)qwen_pool_threads(c->pool);
 	size_t tile = max_size(QWEN_TOKEN_CHUNK * QWEN_ROW_CHUNK,
 	    QWEN_ATTN_WORK(h->n_embd_head));
-	size_t k = n * (h->n_expert_used + 1);
+	size_t k = max_size(n * (h->n_expert_used + 1), SLOTS_MIN);
 
 	s->slots = k;
 	s->out_width = apart(h->n_embd);

@@ -24,6 +24,14 @@ rnd(void)
 	return (uint32_t)(rng >> 33);
 }
 
+/* Applies a method with these values of its options. */
+static void
+apply(const struct qwen_sampler_method *m, union qwen_sample_value *v,
+    struct qwen_cands *l)
+{
+	m->apply(&(struct qwen_chain_method){ .m = m, .v = v }, l);
+}
+
 static void
 fill(struct qwen_cands *l, const float *logits, size_t n)
 {
@@ -115,7 +123,7 @@ test_top_k(struct qwen_cands *l)
 		kind = trial % 5;
 		make_row(row, n, kind);
 		fill(l, row, n);
-		qwen_sampler_top_k.apply(&v, NULL, l);
+		apply(&qwen_sampler_top_k, &v, l);
 		bad += !has_best(l, row, n, k < n ? k : n);
 	}
 	ok(bad == 0, "top-k keeps the K best, ties by lowest id (%d bad)", bad);
@@ -160,7 +168,7 @@ test_top_p(struct qwen_cands *l)
 
 		make_row(row, n, trial % 5);
 		fill(l, row, n);
-		qwen_sampler_top_p.apply(&v, NULL, l);
+		apply(&qwen_sampler_top_p, &v, l);
 		want = count_top_p(row, n, v.d, &margin);
 		if (margin < 1e-5) {
 			close++;
@@ -187,7 +195,7 @@ test_min_p(struct qwen_cands *l)
 
 		make_row(row, n, trial % 5);
 		fill(l, row, n);
-		qwen_sampler_min_p.apply(&v, NULL, l);
+		apply(&qwen_sampler_min_p, &v, l);
 		for (i = 0; i < n; i++)
 			max = row[i] > max ? row[i] : max;
 		for (i = k = 0; i < n; i++) {
@@ -211,13 +219,13 @@ test_greedy(struct qwen_cands *l)
 	union qwen_sample_value v = { .i = 1 }, cold = { .d = 0 };
 
 	fill(l, row, 6);
-	qwen_sampler_greedy.apply(&v, NULL, l);
+	apply(&qwen_sampler_greedy, &v, l);
 	ok(l->n == 1 && l->id[0] == 1, "greedy: lowest id among equals");
 	fill(l, zeros, 2);
-	qwen_sampler_greedy.apply(&v, NULL, l);
+	apply(&qwen_sampler_greedy, &v, l);
 	ok(l->id[0] == 0, "greedy: both zeros are equal");
 	fill(l, row, 6);
-	qwen_sampler_temperature.apply(&cold, NULL, l);
+	apply(&qwen_sampler_temperature, &cold, l);
 	ok(l->n == 1 && l->id[0] == 1, "temperature 0 is greedy");
 }
 

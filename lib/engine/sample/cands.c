@@ -64,6 +64,14 @@ qwen_cands_fini(struct qwen_cands *l)
 	memset(l, 0, sizeof *l);
 }
 
+int
+qwen_sample_compare_ids(const void *a, const void *b)
+{
+	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
 /* ------------------------------------------------------ filling the list */
 
 static void

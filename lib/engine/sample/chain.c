@@ -6,7 +6,26 @@
 #include "base/err.h"
 #include "engine/sample/sampler.h"
 
+static int check_chain(const char *text, struct qwen_err *err);
+
+static const struct qwen_sample_opt chain_opts[QWEN_N_CHAIN_OPTS] = {
+	[QWEN_OPT_SEED] = { .name = "seed", .type = QWEN_SAMPLE_UINT,
+	  .arg = "N",
+	  .def = 0, .fields = { "seed" },
+	  .help = "seed of the random numbers" },
+	[QWEN_OPT_CHAIN] = { .name = "chain", .type = QWEN_SAMPLE_TEXT,
+	  .arg = "LIST",
+	  .help = "use these sampling methods in this order, as in "
+	      "top-k,temp" },
+};
+
+static const struct qwen_sampler_method own = {
+	.name = "sampler", .rank = QWEN_RANK_OWN, .keeps_best = 1,
+	.n_opts = QWEN_N_CHAIN_OPTS, .opts = chain_opts, .check = check_chain,
+};
+
 static const struct qwen_sampler_method *const table[QWEN_N_METHODS] = {
+	&own,
 #define SAMPLER(name) &name,
 #include "samplers.inc"
 #undef SAMPLER
@@ -36,10 +55,39 @@ qwen_chain_methods(struct qwen_chain_method *method)
 	qsort(method, QWEN_N_METHODS, sizeof *method, compare_rank);
 }
 
+size_t
+qwen_sample_n_opts(void)
+{
+	size_t n = 0, i;
+
+	for (i = 0; i < QWEN_N_METHODS; i++)
+		n += table[i]->n_opts;
+	return n;
+}
+
+const struct qwen_sample_opt *
+qwen_sample_opt(size_t i)
+{
+	struct qwen_chain_method method[QWEN_N_METHODS];
+
+	if (i >= qwen_sample_n_opts())
+		return NULL;
+	qwen_chain_methods(method);
+	return &qwen_chain_method_of(method, &i)->m->opts[i];
+}
+
+struct qwen_chain_method *
+qwen_chain_method_of(struct qwen_chain_method *method, size_t *i)
+{
+	for (; *i >= method->m->n_opts; method++)
+		*i -= method->m->n_opts;
+	return method;
+}
+
 int
 qwen_chain_method_active(const struct qwen_chain_method *method)
 {
-	return method->m->active != NULL ? method->m->active(method->v) :
+	return method->m->active != NULL ? method->m->active(method) :
 	    qwen_sample_differs(method->m->opts, method->v);
 }
 
@@ -65,8 +113,9 @@ find_movable(struct qwen_chain_method *method, const char *name, size_t n)
 	return NULL;
 }
 
-int
-qwen_chain_read(const char *text, struct qwen_chain_method *method,
+/* Parses "top-k,temp" into methods; returns their number, or -1. */
+static int
+read_chain(const char *text, struct qwen_chain_method *method,
     struct qwen_chain_method **out, struct qwen_err *err)
 {
 	size_t len, i, n = 0;
@@ -89,6 +138,15 @@ qwen_chain_read(const char *text, struct qwen_chain_method *method,
 		if (text[len] == '\0')
 			return (int)n;
 	}
+}
+
+static int
+check_chain(const char *text, struct qwen_err *err)
+{
+	struct qwen_chain_method method[QWEN_N_METHODS], *out[QWEN_N_METHODS];
+
+	qwen_chain_methods(method);
+	return read_chain(text, method, out, err) < 0 ? -1 : 0;
 }
 
 /* Returns an option of the method that differs from its default, or NULL. */
@@ -121,7 +179,7 @@ movable(const struct qwen_sampler *s, struct qwen_chain_method **out,
 	size_t i;
 
 	if (chain->n > 0) {
-		n = qwen_chain_read(chain->text[0], method, out, err);
+		n = read_chain(chain->text[0], method, out, err);
 		if (n < 0)
 			return -1;
 	}
@@ -143,21 +201,18 @@ movable(const struct qwen_sampler *s, struct qwen_chain_method **out,
 }
 
 int
-qwen_chain_has(struct qwen_sampler *s, size_t i)
+qwen_chain_has(struct qwen_sampler *s, const struct qwen_chain_method *method)
 {
 	const struct qwen_sample_list *chain = &s->v[QWEN_OPT_CHAIN].list;
-	struct qwen_chain_method *method = s->method, *out[QWEN_N_METHODS];
+	struct qwen_chain_method *out[QWEN_N_METHODS];
 	int n, k = 0;
 
-	if (i < QWEN_N_CHAIN_OPTS || chain->n == 0)
+	if (!is_movable(method->m) || chain->n == 0)
 		return 1;
-	for (i -= QWEN_N_CHAIN_OPTS; i >= method->m->n_opts; method++)
-		i -= method->m->n_opts;
-	n = is_movable(method->m) ? qwen_chain_read(chain->text[0], s->method,
-	    out, NULL) : 0;
+	n = read_chain(chain->text[0], s->method, out, NULL);
 	while (k < n && out[k] != method)
 		k++;
-	return k < n || !is_movable(method->m);
+	return k < n;
 }
 
 int

@@ -9,31 +9,6 @@
 #include "base/utf8.h"
 #include "engine/sample/sampler.h"
 
-/* Prints the shortest decimal that reads back as d. */
-static void
-print_real(double d, char *buf, size_t size)
-{
-	int digits;
-
-	for (digits = 1; digits <= 17; digits++) {
-		snprintf(buf, size, "%.*g", digits, d);
-		if (strtod(buf, NULL) == d)
-			break;
-	}
-}
-
-static void
-print_number(const struct qwen_sample_opt *o, const union qwen_sample_value *v,
-    char *buf, size_t size)
-{
-	if (o->type == QWEN_SAMPLE_REAL)
-		print_real(v->d, buf, size);
-	else if (o->type == QWEN_SAMPLE_UINT)
-		snprintf(buf, size, "%llu", (unsigned long long)v->u);
-	else
-		snprintf(buf, size, "%lld", (long long)v->i);
-}
-
 /* A text buffer that behaves like snprintf. */
 struct out {
 	char	*buf;
@@ -77,19 +52,19 @@ size_t
 qwen_sampler_describe(const struct qwen_sampler *s, char *buf, size_t size)
 {
 	struct out out = { buf, size, 0 };
-	size_t i, k, n = qwen_sample_n_opts();
+	size_t i, k;
 	char number[40];
 
 	if (size > 0)
 		buf[0] = '\0';
-	for (i = 0; i < n; i++) {
-		const struct qwen_sample_opt *o = qwen_sample_opt(i);
+	for (i = 0; i < s->n_opts; i++) {
+		const struct qwen_sample_opt *o = s->opt[i];
 
 		if (qwen_sample_is_text(o)) {
 			for (k = 0; k < s->v[i].list.n; k++)
 				put_word(&out, o->name, s->v[i].list.text[k]);
 		} else if (qwen_sample_differs(o, &s->v[i])) {
-			print_number(o, &s->v[i], number, sizeof number);
+			qwen_sample_print(o, &s->v[i], number, sizeof number);
 			put_word(&out, o->name, number);
 		}
 	}

@@ -160,7 +160,7 @@ float qwen_sample_float_up(double x);
 
 /* The texts of an option. */
 struct qwen_sample_list {
-	size_t	  n;
+	size_t	  n, cap;
 	char	**text;
 };
 
@@ -189,6 +189,7 @@ struct qwen_sample_context {
  * QWEN_RANK_FIXED forbid or force tokens and cannot be moved by --chain.
  */
 enum {
+	QWEN_RANK_OWN = 0,
 	QWEN_RANK_STOP = 10,
 	QWEN_RANK_STOP_REPEAT = 15,
 	QWEN_RANK_THINK = 20,
@@ -209,10 +210,17 @@ enum {
 	QWEN_RANK_MIROSTAT = 700,
 };
 
+/* A method in a sampler: what the functions of a method work on. */
+struct qwen_chain_method {
+	const struct qwen_sampler_method *m;
+	union qwen_sample_value	*v;	/* of its options, in their order */
+	void			*memory;	/* while a timeline is open */
+	const struct qwen_sample_context *w;	/* likewise */
+};
+
 /*
- * A sampling method. v holds the values of its options, in the order of opts.
- * `memory' is the number of bytes that the method has while a timeline is open,
- * initially zero; functions get them as memory.  Unused members are 0 or NULL.
+ * A sampling method. `memory' is the number of bytes that the method has while
+ * a timeline is open, initially zero.  Unused fields are 0 or NULL.
  */
 struct qwen_sampler_method {
 	const char	*name;
@@ -231,40 +239,35 @@ struct qwen_sampler_method {
 	 * Returns 0 if the values turn the method off.  NULL: off if the first
 	 * value is its default.
 	 */
-	int	(*active)(const union qwen_sample_value *v);
-	/* Checks the text of an option: 0, or -1 with *err. */
-	int	(*check)(size_t opt, const char *text, struct qwen_err *err);
-	void	(*apply)(const union qwen_sample_value *v, void *memory,
-		    struct qwen_cands *l);
+	int	(*active)(const struct qwen_chain_method *s);
+	/* Checks the text of its option that takes one: 0, or -1 with *err. */
+	int	(*check)(const char *text, struct qwen_err *err);
+	void	(*apply)(struct qwen_chain_method *s, struct qwen_cands *l);
 
-	/*
-	 * Begins a timeline; w stays valid until its end: 0, or -1 with *err.
-	 */
-	int	(*begin)(const union qwen_sample_value *v, void *memory,
-		    const struct qwen_sample_context *w, struct qwen_err *err);
+	/* Begins a timeline: 0, or -1 with *err. */
+	int	(*begin)(struct qwen_chain_method *s, struct qwen_err *err);
 	/*
 	 * Reports a token of the timeline, from the prompt or generated; -1
 	 * without memory.
 	 */
-	int	(*accept)(const union qwen_sample_value *v, void *memory,
-		    int32_t token, int generated);
+	int	(*accept)(struct qwen_chain_method *s, int32_t token,
+		    int generated);
 	/* Returns the token that must come next, or -1 if the logits decide. */
-	int32_t	(*forced_token)(const union qwen_sample_value *v,
-		    const void *memory);
+	int32_t	(*forced_token)(const struct qwen_chain_method *s);
 	/*
 	 * stops: nonzero if the last token ends the generation. holds: 1 if the
 	 * generation must not end yet.
 	 */
-	int	(*stops)(const void *memory);
-	int	(*holds)(const union qwen_sample_value *v, const void *memory);
+	int	(*stops)(const struct qwen_chain_method *s);
+	int	(*holds)(const struct qwen_chain_method *s);
 	/*
 	 * Saves and restores the part of memory that the tokens do not
 	 * determine.
 	 */
-	double	(*save)(const void *memory);
-	void	(*restore)(void *memory, double saved);
+	double	(*save)(const struct qwen_chain_method *s);
+	void	(*restore)(struct qwen_chain_method *s, double saved);
 	/* Frees what memory points to; called also after begin failed. */
-	void	(*end)(void *memory);
+	void	(*end)(struct qwen_chain_method *s);
 };
 
 /*

@@ -17,21 +17,26 @@ int
 qwen_sampler_new(struct qwen_sampler **out, struct qwen_err *err)
 {
 	struct qwen_sampler *s = calloc(1, sizeof *s);
-	size_t i, n = qwen_sample_n_opts();
+	size_t i, k, n = qwen_sample_n_opts();
+	struct qwen_chain_method *method;
 
 	*out = NULL;
 	if (s == NULL || (s->v = calloc(n, sizeof *s->v)) == NULL ||
-	    (s->set = calloc(n, 1)) == NULL) {
+	    (s->set = calloc(n, 1)) == NULL ||
+	    (s->opt = calloc(n, sizeof *s->opt)) == NULL) {
 		qwen_sampler_free(s);
 		return qwen_oom(err);
 	}
-	for (i = 0; i < n; i++)
-		s->v[i] = qwen_sample_initial(qwen_sample_opt(i));
 	s->features = qwen_cpu_detect();
 	qwen_chain_methods(s->method);
-	for (i = 0, n = QWEN_N_CHAIN_OPTS; i < QWEN_N_METHODS; i++) {
-		s->method[i].v = s->v + n;
-		n += s->method[i].m->n_opts;
+	for (i = 0; i < QWEN_N_METHODS; i++) {
+		method = &s->method[i];
+		method->v = s->v + s->n_opts;
+		method->w = &s->context;
+		for (k = 0; k < method->m->n_opts; k++) {
+			method->v[k] = qwen_sample_initial(&method->m->opts[k]);
+			s->opt[s->n_opts++] = &method->m->opts[k];
+		}
 	}
 	*out = s;
 	return 0;
@@ -47,7 +52,7 @@ end_timeline(struct qwen_sampler *s)
 		struct qwen_chain_method *method = &s->method[i];
 
 		if (method->memory != NULL && method->m->end != NULL)
-			method->m->end(method->memory);
+			method->m->end(method);
 		free(method->memory);
 		method->memory = NULL;
 	}
@@ -62,19 +67,20 @@ end_timeline(struct qwen_sampler *s)
 void
 qwen_sampler_free(struct qwen_sampler *s)
 {
-	size_t i, n = qwen_sample_n_opts();
+	size_t i;
 
 	if (s == NULL)
 		return;
 	end_timeline(s);
-	for (i = 0; i < n && s->v != NULL; i++) {
-		if (qwen_sample_is_text(qwen_sample_opt(i)))
+	for (i = 0; i < s->n_opts; i++) {
+		if (qwen_sample_is_text(s->opt[i]))
 			qwen_sample_free_list(&s->v[i].list);
 	}
 	free(s->masked);
 	free(s->context.eog);
 	free(s->v);
 	free(s->set);
+	free(s->opt);
 	free(s);
 }
 
@@ -94,14 +100,6 @@ void
 qwen_sampler_pieces(struct qwen_sampler *s, const struct qwen_pieces *p)
 {
 	s->context.pieces = p;
-}
-
-int
-qwen_sample_compare_ids(const void *a, const void *b)
-{
-	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-
-	return (x > y) - (x < y);
 }
 
 void
@@ -213,8 +211,8 @@ begin_methods(struct qwen_sampler *s, struct qwen_err *err)
 		if (method->m->memory > 0 &&
 		    (method->memory = qwen_alloc(1, method->m->memory)) == NULL)
 			return qwen_oom(err);
-		if (method->m->begin != NULL && method->m->begin(method->v,
-		    method->memory, &s->context, err) < 0)
+		if (method->m->begin != NULL && method->m->begin(method,
+		    err) < 0)
 			return -1;
 	}
 	return 0;
@@ -277,8 +275,7 @@ qwen_sampler_accept(struct qwen_sampler *s, const int32_t *tokens, size_t n,
 		if (method->m->accept == NULL)
 			continue;
 		for (k = 0; k < n; k++) {
-			if (method->m->accept(method->v, method->memory,
-			    tokens[k], generated) < 0)
+			if (method->m->accept(method, tokens[k], generated) < 0)
 				return qwen_oom(err);
 		}
 	}
@@ -302,10 +299,10 @@ qwen_sampler_stopped(const struct qwen_sampler *s)
 		const struct qwen_chain_method *method = s->run[i];
 
 		if (method->m->stops != NULL &&
-		    (now = method->m->stops(method->memory)) != 0 && stops == 0)
+		    (now = method->m->stops(method)) != 0 && stops == 0)
 			stops = now;
 		if (method->m->holds != NULL)
-			holds |= method->m->holds(method->v, method->memory);
+			holds |= method->m->holds(method);
 	}
 	if (!s->generated)
 		return 0;
@@ -315,7 +312,7 @@ qwen_sampler_stopped(const struct qwen_sampler *s)
 }
 
 /* Returns the only method with something to save, or NULL. */
-static const struct qwen_chain_method *
+static struct qwen_chain_method *
 with_memory(const struct qwen_sampler *s)
 {
 	size_t i;
@@ -335,14 +332,14 @@ qwen_sampler_save(const struct qwen_sampler *s, char buf[QWEN_SAMPLER_MEMORY])
 	buf[0] = '\0';
 	if (method != NULL)
 		snprintf(buf, QWEN_SAMPLER_MEMORY, "%s=%.17g", method->m->name,
-		    method->m->save(method->memory));
+		    method->m->save(method));
 }
 
 int
 qwen_sampler_restore(struct qwen_sampler *s, const char *text,
     struct qwen_err *err)
 {
-	const struct qwen_chain_method *method = with_memory(s);
+	struct qwen_chain_method *method = with_memory(s);
 	size_t n = strcspn(text, "=");
 	char *tail;
 	double d;
@@ -355,7 +352,7 @@ qwen_sampler_restore(struct qwen_sampler *s, const char *text,
 	if (text[n] == '\0' || *tail != '\0' || !(d >= -1e6 && d <= 1e6))
 		return qwen_fail(err, QWEN_EFORMAT,
 		    "\"%.60s\" is not a saved sampler state", text);
-	method->m->restore(method->memory, d);
+	method->m->restore(method, d);
 	return 0;
 }
 
@@ -388,8 +385,7 @@ forced(const struct qwen_sampler *s)
 
 	for (i = 0; i < s->n_run && id < 0; i++) {
 		if (s->run[i]->m->forced_token != NULL)
-			id = s->run[i]->m->forced_token(s->run[i]->v,
-			    s->run[i]->memory);
+			id = s->run[i]->m->forced_token(s->run[i]);
 	}
 	return id;
 }
@@ -448,7 +444,7 @@ qwen_sampler_sample(struct qwen_sampler *s, const float *logits,
 	l->uniform = qwen_sample_uniform(~seed, pos);
 	for (i = 0; i < s->n_run && l->n > 0; i++) {
 		if (s->run[i]->m->apply != NULL)
-			s->run[i]->m->apply(s->run[i]->v, s->run[i]->memory, l);
+			s->run[i]->m->apply(s->run[i], l);
 	}
 	if (l->n == 0)
 		return none_left(err);

@@ -13,22 +13,17 @@
 #include "samplers.inc"
 #undef SAMPLER
 
+/* The sampler's own options are those of a method that does nothing. */
 enum {
+	COUNT_OWN,
 #define SAMPLER(name) COUNT_##name,
 #include "samplers.inc"
 #undef SAMPLER
 	QWEN_N_METHODS
 };
 
-/* The chain's own options come first. */
+/* The own options come first. */
 enum { QWEN_OPT_SEED, QWEN_OPT_CHAIN, QWEN_N_CHAIN_OPTS };
-
-/* A method and the values of its options. */
-struct qwen_chain_method {
-	const struct qwen_sampler_method *m;
-	union qwen_sample_value	*v;		/* part of the sampler's v */
-	void			*memory;
-};
 
 struct qwen_sampler {
 	struct qwen_chain_method method[QWEN_N_METHODS];	/* ordered by
@@ -38,10 +33,12 @@ struct qwen_sampler {
 	size_t			 n_run;
 	int			 greedy;	/* the methods always choose the
 						   best token */
-	union qwen_sample_value	*v;		/* values of all options, the
-						   chain's own first */
+	union qwen_sample_value	*v;		/* values of all options, by
+						   method */
+	const struct qwen_sample_opt **opt;	/* what they are values of */
 	unsigned char		*set;		/* per option: set by the
 						   caller */
+	size_t			 n_opts;
 	const struct qwen_sift	*sift;
 	struct qwen_cands	 list;		/* its own list of
 						   candidates, */
@@ -68,14 +65,29 @@ void qwen_chain_methods(struct qwen_chain_method *method);
 /* Returns 1 if the method's options turn it on. */
 int qwen_chain_method_active(const struct qwen_chain_method *method);
 
-/* Returns the default of an option. */
+/*
+ * value.c. qwen_sample_is_text returns 1 if the option has a list of texts;
+ * qwen_sample_initial returns its default; qwen_sample_differs returns 1 if the
+ * value is not the default.
+ */
+int qwen_sample_is_text(const struct qwen_sample_opt *o);
 union qwen_sample_value qwen_sample_initial(const struct qwen_sample_opt *o);
-
-/* Returns 1 if the value is not the default. */
 int qwen_sample_differs(const struct qwen_sample_opt *o,
     const union qwen_sample_value *v);
 
-int qwen_sample_is_text(const struct qwen_sample_opt *o);
+/*
+ * For numbers: the value as a double; parsing, which fails with QWEN_ERANGE;
+ * and printing it so that parsing gives the same value.
+ */
+double qwen_sample_number(const struct qwen_sample_opt *o,
+    const union qwen_sample_value *v);
+int qwen_sample_parse(const struct qwen_sample_opt *o, const char *text,
+    union qwen_sample_value *v, struct qwen_err *err);
+void qwen_sample_print(const struct qwen_sample_opt *o,
+    const union qwen_sample_value *v, char *buf, size_t size);
+
+/* For texts: adds a copy of one (-1 without memory); frees all. */
+int qwen_sample_add_text(struct qwen_sample_list *l, const char *text);
 void qwen_sample_free_list(struct qwen_sample_list *l);
 
 /* Copies the values of the options; those of `to' must be the defaults. */
@@ -83,17 +95,15 @@ int qwen_sample_copy_options(struct qwen_sampler *to,
     const struct qwen_sampler *from, struct qwen_err *err);
 
 /*
- * Returns 1 if option i belongs to a method of the chain or to one that cannot
- * be moved, or is the chain's own.
+ * Returns the method of option i, which exists, and subtracts from *i the
+ * options of the methods before.
  */
-int qwen_chain_has(struct qwen_sampler *s, size_t i);
+struct qwen_chain_method * qwen_chain_method_of(
+    struct qwen_chain_method *method, size_t *i);
 
-/*
- * Parses "top-k,temp" into at most QWEN_N_METHODS methods; returns their
- * number, or -1.
- */
-int qwen_chain_read(const char *text, struct qwen_chain_method *method,
-    struct qwen_chain_method **out, struct qwen_err *err);
+/* Returns 1 if the method is part of the chain, or cannot be moved. */
+int qwen_chain_has(struct qwen_sampler *s,
+    const struct qwen_chain_method *method);
 
 /* Fills s->run with the methods in use, in order. */
 int qwen_chain_arrange(struct qwen_sampler *s, struct qwen_err *err);

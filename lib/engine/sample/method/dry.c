@@ -55,23 +55,22 @@ struct memory {
 };
 
 static int
-active(const union qwen_sample_value *v)
+active(const struct qwen_chain_method *s)
 {
-	return v[MULTIPLIER].d > 0 && v[LAST_N].i != 0;
+	return s->v[MULTIPLIER].d > 0 && s->v[LAST_N].i != 0;
 }
 
 static int
-check(size_t opt, const char *text, struct qwen_err *err)
+check(const char *text, struct qwen_err *err)
 {
-	(void)opt;
 	return text[0] != '\0' ? 0 : qwen_fail(err, QWEN_ERANGE,
 	    "a sequence breaker must not be empty");
 }
 
 static void
-end(void *memory)
+end(struct qwen_chain_method *s)
 {
-	struct memory *m = memory;
+	struct memory *m = s->memory;
 
 	free(m->seen.token);
 	free(m->z);
@@ -99,27 +98,25 @@ find_breakers(struct memory *m, const struct qwen_sample_list *list,
 }
 
 static int
-begin(const union qwen_sample_value *v, void *memory,
-    const struct qwen_sample_context *w, struct qwen_err *err)
+begin(struct qwen_chain_method *s, struct qwen_err *err)
 {
-	struct memory *m = memory;
+	struct memory *m = s->memory;
 
-	m->length = qwen_alloc(w->n_vocab, sizeof *m->length);
-	m->hit = qwen_alloc(w->n_vocab, sizeof *m->hit);
-	m->breaker = qwen_alloc(w->n_vocab, 1);
+	m->length = qwen_alloc(s->w->n_vocab, sizeof *m->length);
+	m->hit = qwen_alloc(s->w->n_vocab, sizeof *m->hit);
+	m->breaker = qwen_alloc(s->w->n_vocab, 1);
 	if (m->length == NULL || m->hit == NULL || m->breaker == NULL)
 		return qwen_oom(err);
-	find_breakers(m, &v[BREAKER].list, w->pieces);
+	find_breakers(m, &s->v[BREAKER].list, s->w->pieces);
 	return 0;
 }
 
 static int
-accept(const union qwen_sample_value *v, void *memory, int32_t token,
-    int generated)
+accept(struct qwen_chain_method *s, int32_t token, int generated)
 {
-	struct memory *m = memory;
+	struct memory *m = s->memory;
 
-	if (!generated && !v[PROMPT].i)
+	if (!generated && !s->v[PROMPT].i)
 		return 0;
 	if (m->seen.n == UINT32_MAX || qwen_seen_add(&m->seen, token) < 0)
 		return -1;
@@ -156,20 +153,20 @@ match_lengths(struct memory *m, const int32_t *t, size_t n)
 
 /* Returns X * B^more, limited to the range of float. */
 static double
-penalty(const union qwen_sample_value *v, uint32_t more)
+penalty(const struct qwen_chain_method *s, uint32_t more)
 {
-	double y = (double)more * qwen_log(v[BASE].d);
+	double y = (double)more * qwen_log(s->v[BASE].d);
 
-	return y > 80 ? FLT_MAX : v[MULTIPLIER].d * qwen_exp(y);
+	return y > 80 ? FLT_MAX : s->v[MULTIPLIER].d * qwen_exp(y);
 }
 
 static void
-apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
-	struct memory *m = memory;
-	size_t from = qwen_seen_from(&m->seen, v[LAST_N].i);
+	struct memory *m = s->memory;
+	size_t from = qwen_seen_from(&m->seen, s->v[LAST_N].i);
 	size_t n = m->seen.n - from, i, at, hits = 0;
-	uint32_t allowed = (uint32_t)v[ALLOWED].i;
+	uint32_t allowed = (uint32_t)s->v[ALLOWED].i;
 	const int32_t *t;
 
 	if (n == 0)
@@ -189,7 +186,7 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 	for (i = 0; i < hits; i++) {
 		if ((at = qwen_cands_find(l, m->hit[i])) < l->n)
 			qwen_cands_set(l, at, (double)l->logit[at] -
-			    penalty(v, m->length[m->hit[i]] - allowed));
+			    penalty(s, m->length[m->hit[i]] - allowed));
 		m->length[m->hit[i]] = 0;
 	}
 }

@@ -26,9 +26,9 @@ static const struct qwen_sample_opt opts[] = {
 };
 
 static int
-active(const union qwen_sample_value *v)
+active(const struct qwen_chain_method *s)
 {
-	return v[HIGH].d > 0;
+	return s->v[HIGH].d > 0;
 }
 
 /* Returns x^e for x in [0, 1]. */
@@ -44,15 +44,14 @@ power(double x, double e)
 }
 
 static void
-apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
-	double z = qwen_cands_weigh(l), share, temp;
+	double z = qwen_cands_weigh(l), low = s->v[LOW].d, share, temp;
 
-	(void)memory;
 	if (l->n < 2)
 		return;
 	share = (qwen_cands_mean(l, z) + qwen_log(z)) / qwen_log((double)l->n);
-	temp = v[LOW].d + (v[HIGH].d - v[LOW].d) * power(share, v[EXPONENT].d);
+	temp = low + (s->v[HIGH].d - low) * power(share, s->v[EXPONENT].d);
 	qwen_cands_temper(l, (float)temp);
 }
 

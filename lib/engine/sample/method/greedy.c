@@ -8,10 +8,9 @@ static const struct qwen_sample_opt opts[] = {
 };
 
 static void
-apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
-	(void)v;
-	(void)memory;
+	(void)s;
 	qwen_cands_only(l, qwen_cands_best(l));
 }
 

@@ -29,7 +29,6 @@ struct memory {
 	size_t		 n;
 	int32_t		*ban;		/* forbidden tokens, ascending */
 	size_t		 n_ban;
-	const struct qwen_sample_context *w;
 };
 
 /* Parses "15=-2.5"; sets *ban instead of b->x for -inf. */
@@ -60,20 +59,19 @@ parse(const char *text, struct bias *b, int *ban)
 }
 
 static int
-check(size_t opt, const char *text, struct qwen_err *err)
+check(const char *text, struct qwen_err *err)
 {
 	struct bias b;
 	int ban;
 
-	(void)opt;
 	return parse(text, &b, &ban) == 0 ? 0 : qwen_fail(err, QWEN_ERANGE,
 	    "\"%.40s\" is not ID=NUMBER or ID=-inf", text);
 }
 
 static void
-end(void *memory)
+end(struct qwen_chain_method *s)
 {
-	struct memory *m = memory;
+	struct memory *m = s->memory;
 
 	free(m->bias);
 	free(m->ban);
@@ -91,21 +89,21 @@ check_one(int32_t id, float x, const struct qwen_sample_context *w,
 }
 
 static int
-begin(const union qwen_sample_value *v, void *memory,
-    const struct qwen_sample_context *w, struct qwen_err *err)
+begin(struct qwen_chain_method *s, struct qwen_err *err)
 {
-	struct memory *m = memory;
+	const struct qwen_sample_context *w = s->w;
+	struct memory *m = s->memory;
 	size_t i;
 
-	m->bias = qwen_alloc(v[0].list.n, sizeof *m->bias);
-	m->ban = qwen_alloc(v[0].list.n, sizeof *m->ban);
+	m->bias = qwen_alloc(s->v[0].list.n, sizeof *m->bias);
+	m->ban = qwen_alloc(s->v[0].list.n, sizeof *m->ban);
 	if (m->bias == NULL || m->ban == NULL)
 		return qwen_oom(err);
-	for (i = 0; i < v[0].list.n; i++) {
+	for (i = 0; i < s->v[0].list.n; i++) {
 		struct bias b = { 0, 0 };
 		int ban;
 
-		parse(v[0].list.text[i], &b, &ban);
+		parse(s->v[0].list.text[i], &b, &ban);
 		if (check_one(b.id, b.x, w, err) < 0)
 			return -1;
 		if (ban)
@@ -115,7 +113,6 @@ begin(const union qwen_sample_value *v, void *memory,
 	}
 	qsort(m->ban, m->n_ban, sizeof *m->ban,
 	    qwen_sample_compare_ids);
-	m->w = w;
 	for (i = 0; i < w->n_biased; i++) {
 		if (check_one(w->biased[i], w->bias[i], w, err) < 0)
 			return -1;
@@ -133,16 +130,16 @@ add_bias(struct qwen_cands *l, int32_t id, float x)
 }
 
 static void
-apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
-	const struct memory *m = memory;
+	const struct qwen_sample_context *w = s->w;
+	const struct memory *m = s->memory;
 	size_t i;
 
-	(void)v;
 	for (i = 0; i < m->n; i++)
 		add_bias(l, m->bias[i].id, m->bias[i].x);
-	for (i = 0; i < m->w->n_biased; i++)
-		add_bias(l, m->w->biased[i], m->w->bias[i]);
+	for (i = 0; i < w->n_biased; i++)
+		add_bias(l, w->biased[i], w->bias[i]);
 	if (m->n_ban > 0)
 		qwen_cands_drop(l, m->ban, m->n_ban);
 }

@@ -16,20 +16,19 @@ static const struct qwen_sample_opt opts[] = {
 };
 
 static void
-apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
 	float max = qwen_cands_max(l);
 
-	(void)memory;
 	/*
 	 * first a rough cut by logits, which is cheaper than computing all
 	 * weights
 	 */
-	if (v[0].d > 1e-30)
-		qwen_cands_cut(l, l->logit, max + (float)qwen_log(v[0].d) -
+	if (s->v[0].d > 1e-30)
+		qwen_cands_cut(l, l->logit, max + (float)qwen_log(s->v[0].d) -
 		    0.01f);
 	qwen_cands_weigh(l);	/* the weight of the best token is 1 */
-	qwen_cands_cut(l, l->weight, qwen_sample_float_up(v[0].d));
+	qwen_cands_cut(l, l->weight, qwen_sample_float_up(s->v[0].d));
 }
 
 const struct qwen_sampler_method qwen_sampler_min_p = {

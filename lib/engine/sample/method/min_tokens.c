@@ -18,44 +18,31 @@ static const struct qwen_sample_opt opts[] = {
 
 struct memory {
 	uint64_t	 n;		/* tokens generated after the prompt */
-	const struct qwen_sample_context *w;
 };
 
 static int
-begin(const union qwen_sample_value *v, void *memory,
-    const struct qwen_sample_context *w, struct qwen_err *err)
+accept(struct qwen_chain_method *s, int32_t token, int generated)
 {
-	(void)v;
-	(void)err;
-	((struct memory *)memory)->w = w;
-	return 0;
-}
+	struct memory *m = s->memory;
 
-static int
-accept(const union qwen_sample_value *v, void *memory, int32_t token,
-    int generated)
-{
-	struct memory *m = memory;
-
-	(void)v;
 	(void)token;
 	m->n = generated ? m->n + 1 : 0;
 	return 0;
 }
 
 static int
-holds(const union qwen_sample_value *v, const void *memory)
+holds(const struct qwen_chain_method *s)
 {
-	return ((const struct memory *)memory)->n < (uint64_t)v[0].i;
+	return ((const struct memory *)s->memory)->n < (uint64_t)s->v[0].i;
 }
 
 static void
-apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
-	const struct qwen_sample_context *w = ((struct memory *)memory)->w;
+	const struct qwen_sample_context *w = s->w;
 	size_t i, n = 0;
 
-	if (!holds(v, memory))
+	if (!holds(s))
 		return;
 	for (i = 0; i < w->n_eog; i++)
 		n += qwen_cands_find(l, w->eog[i]) < l->n;
@@ -68,5 +55,5 @@ const struct qwen_sampler_method qwen_sampler_min_tokens = {
 	.name = "min-tokens", .rank = QWEN_RANK_MIN_TOKENS,
 	.memory = sizeof(struct memory),
 	.n_opts = 1, .opts = opts, .apply = apply,
-	.begin = begin, .accept = accept, .holds = holds,
+	.accept = accept, .holds = holds,
 };

@@ -40,35 +40,33 @@ struct memory {
 };
 
 static void
-end(void *memory)
+end(struct qwen_chain_method *s)
 {
-	struct memory *m = memory;
+	struct memory *m = s->memory;
 
 	free(m->id);
 	free(m->weight);
 }
 
 static int
-begin(const union qwen_sample_value *v, void *memory,
-    const struct qwen_sample_context *w, struct qwen_err *err)
+begin(struct qwen_chain_method *s, struct qwen_err *err)
 {
-	struct memory *m = memory;
+	struct memory *m = s->memory;
 
-	m->mu = 2 * v[TAU].d;
-	m->id = qwen_alloc(w->n_vocab, sizeof *m->id);
-	m->weight = qwen_alloc(w->n_vocab, sizeof *m->weight);
+	m->mu = 2 * s->v[TAU].d;
+	m->id = qwen_alloc(s->w->n_vocab, sizeof *m->id);
+	m->weight = qwen_alloc(s->w->n_vocab, sizeof *m->weight);
 	return m->id != NULL && m->weight != NULL ? 0 : qwen_oom(err);
 }
 
 static void
-apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
-	struct memory *m = memory;
+	struct memory *m = s->memory;
 	float max = qwen_cands_max(l);
 	/* surprise in bits: (max - logit + ln Z) / ln 2 */
 	double room = m->mu * LN2 - qwen_log(qwen_cands_weigh(l));
 
-	(void)v;
 	/* the best token always stays */
 	qwen_cands_cut(l, l->logit,
 	    room > 0 ? (float)((double)max - room) : max);
@@ -79,10 +77,9 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 }
 
 static int
-accept(const union qwen_sample_value *v, void *memory, int32_t token,
-    int generated)
+accept(struct qwen_chain_method *s, int32_t token, int generated)
 {
-	struct memory *m = memory;
+	struct memory *m = s->memory;
 	const int32_t *at;
 	double surprise;
 	float weight;
@@ -93,22 +90,22 @@ accept(const union qwen_sample_value *v, void *memory, int32_t token,
 	    qwen_sample_compare_ids);
 	if (at != NULL && (weight = m->weight[at - m->id]) > 0) {
 		surprise = qwen_log(m->total / (double)weight) / LN2;
-		m->mu -= v[ETA].d * (surprise - v[TAU].d);
+		m->mu -= s->v[ETA].d * (surprise - s->v[TAU].d);
 	}
 	m->n = 0;
 	return 0;
 }
 
 static double
-save(const void *memory)
+save(const struct qwen_chain_method *s)
 {
-	return ((const struct memory *)memory)->mu;
+	return ((const struct memory *)s->memory)->mu;
 }
 
 static void
-restore(void *memory, double saved)
+restore(struct qwen_chain_method *s, double saved)
 {
-	((struct memory *)memory)->mu = saved;
+	((struct memory *)s->memory)->mu = saved;
 }
 
 const struct qwen_sampler_method qwen_sampler_mirostat = {

@@ -50,46 +50,43 @@ struct memory {
 };
 
 static int
-active(const union qwen_sample_value *v)
+active(const struct qwen_chain_method *s)
 {
-	return (v[REPEAT].d != 1 || v[PRESENCE].d != 0 ||
-	    v[FREQUENCY].d != 0) && v[LAST_N].i != 0;
+	return (s->v[REPEAT].d != 1 || s->v[PRESENCE].d != 0 ||
+	    s->v[FREQUENCY].d != 0) && s->v[LAST_N].i != 0;
 }
 
 static void
-end(void *memory)
+end(struct qwen_chain_method *s)
 {
-	struct memory *m = memory;
+	struct memory *m = s->memory;
 
 	free(m->count);
 	free(m->seen.token);
 }
 
 static int
-begin(const union qwen_sample_value *v, void *memory,
-    const struct qwen_sample_context *w, struct qwen_err *err)
+begin(struct qwen_chain_method *s, struct qwen_err *err)
 {
-	struct memory *m = memory;
+	struct memory *m = s->memory;
 
-	(void)v;
-	m->count = qwen_alloc(w->n_vocab, sizeof *m->count);
+	m->count = qwen_alloc(s->w->n_vocab, sizeof *m->count);
 	return m->count != NULL ? 0 : qwen_oom(err);
 }
 
 static int
-accept(const union qwen_sample_value *v, void *memory, int32_t token,
-    int generated)
+accept(struct qwen_chain_method *s, int32_t token, int generated)
 {
-	struct memory *m = memory;
+	struct memory *m = s->memory;
 	size_t from;
 
-	if (!generated && !v[PROMPT].i)
+	if (!generated && !s->v[PROMPT].i)
 		return 0;
 	if (qwen_seen_add(&m->seen, token) < 0)
 		return -1;
 	m->count[token]++;
 	/* the token before the window has just left it */
-	if ((from = qwen_seen_from(&m->seen, v[LAST_N].i)) > 0)
+	if ((from = qwen_seen_from(&m->seen, s->v[LAST_N].i)) > 0)
 		m->count[m->seen.token[from - 1]]--;
 	return 0;
 }
@@ -99,10 +96,11 @@ accept(const union qwen_sample_value *v, void *memory, int32_t token,
  * penalties.
  */
 static float
-punish(const union qwen_sample_value *v, float x, uint32_t count)
+punish(const struct qwen_chain_method *s, float x, uint32_t count)
 {
-	float repeat = (float)v[REPEAT].d;
-	float presence = (float)v[PRESENCE].d, freq = (float)v[FREQUENCY].d;
+	float repeat = (float)s->v[REPEAT].d;
+	float presence = (float)s->v[PRESENCE].d;
+	float freq = (float)s->v[FREQUENCY].d;
 
 	x = x > 0 ? x / repeat : x * repeat;
 	return x - ((float)count * freq + presence);
@@ -112,10 +110,10 @@ punish(const union qwen_sample_value *v, float x, uint32_t count)
 
 /* Loops over the window, not over the candidates, which may be many more. */
 static void
-apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
-	struct memory *m = memory;
-	size_t from = qwen_seen_from(&m->seen, v[LAST_N].i), i, at;
+	struct memory *m = s->memory;
+	size_t from = qwen_seen_from(&m->seen, s->v[LAST_N].i), i, at;
 	const int32_t *token = m->seen.token;
 
 	for (i = from; i < m->seen.n; i++) {
@@ -125,7 +123,7 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 			continue;
 		if ((at = qwen_cands_find(l, token[i])) < l->n)
 			qwen_cands_set(l, at,
-			    (double)punish(v, l->logit[at], *count));
+			    (double)punish(s, l->logit[at], *count));
 		*count |= DONE;
 	}
 	for (i = from; i < m->seen.n; i++)

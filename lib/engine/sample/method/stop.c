@@ -21,7 +21,6 @@ static const struct qwen_sample_opt opts[] = {
 enum { TEXT_MAX = 4096 };
 
 struct memory {
-	const struct qwen_pieces *pieces;
 	char		*tail;		/* the last bytes, with room for one
 					   token */
 	size_t		 n, keep;	/* keep: maximum bytes kept between
@@ -30,35 +29,33 @@ struct memory {
 };
 
 static int
-check(size_t opt, const char *text, struct qwen_err *err)
+check(const char *text, struct qwen_err *err)
 {
 	size_t n = strlen(text);
 
-	(void)opt;
 	return n > 0 && n <= TEXT_MAX ? 0 : qwen_fail(err, QWEN_ERANGE,
 	    "a stop string of %zu bytes; must be 1 to %d", n, TEXT_MAX);
 }
 
 static void
-end(void *memory)
+end(struct qwen_chain_method *s)
 {
-	free(((struct memory *)memory)->tail);
+	free(((struct memory *)s->memory)->tail);
 }
 
 static int
-begin(const union qwen_sample_value *v, void *memory,
-    const struct qwen_sample_context *w, struct qwen_err *err)
+begin(struct qwen_chain_method *s, struct qwen_err *err)
 {
-	struct memory *m = memory;
+	const struct qwen_pieces *p = s->w->pieces;
+	struct memory *m = s->memory;
 	size_t i, n, longest = 0;
 
-	m->pieces = w->pieces;
-	for (i = 0; i < v[0].list.n; i++) {
-		n = strlen(v[0].list.text[i]) - 1;
+	for (i = 0; i < s->v[0].list.n; i++) {
+		n = strlen(s->v[0].list.text[i]) - 1;
 		m->keep = n > m->keep ? n : m->keep;
 	}
-	for (i = 0; i < w->pieces->n; i++) {
-		n = qwen_piece(w->pieces, (int32_t)i).len;
+	for (i = 0; i < p->n; i++) {
+		n = qwen_piece(p, (int32_t)i).len;
 		longest = n > longest ? n : longest;
 	}
 	m->tail = qwen_alloc(m->keep + longest, 1);
@@ -66,11 +63,10 @@ begin(const union qwen_sample_value *v, void *memory,
 }
 
 static int
-accept(const union qwen_sample_value *v, void *memory, int32_t token,
-    int generated)
+accept(struct qwen_chain_method *s, int32_t token, int generated)
 {
-	struct memory *m = memory;
-	struct qwen_str s = qwen_piece(m->pieces, token), tail;
+	struct memory *m = s->memory;
+	struct qwen_str text = qwen_piece(s->w->pieces, token), tail;
 	size_t i;
 
 	m->stopped = 0;
@@ -78,12 +74,12 @@ accept(const union qwen_sample_value *v, void *memory, int32_t token,
 		m->n = 0;
 		return 0;
 	}
-	if (s.len > 0)
-		memcpy(m->tail + m->n, s.s, s.len);
-	m->n += s.len;
+	if (text.len > 0)
+		memcpy(m->tail + m->n, text.s, text.len);
+	m->n += text.len;
 	tail = (struct qwen_str){ m->tail, m->n };
-	for (i = 0; i < v[0].list.n && !m->stopped; i++)
-		m->stopped = qwen_text_has(tail, v[0].list.text[i]);
+	for (i = 0; i < s->v[0].list.n && !m->stopped; i++)
+		m->stopped = qwen_text_has(tail, s->v[0].list.text[i]);
 	if (m->stopped)
 		m->n = 0;
 	if (m->n > m->keep) {
@@ -94,9 +90,9 @@ accept(const union qwen_sample_value *v, void *memory, int32_t token,
 }
 
 static int
-stops(const void *memory)
+stops(const struct qwen_chain_method *s)
 {
-	return ((const struct memory *)memory)->stopped;
+	return ((const struct memory *)s->memory)->stopped;
 }
 
 const struct qwen_sampler_method qwen_sampler_stop = {

@@ -29,22 +29,10 @@ struct memory {
 };
 
 static int
-begin(const union qwen_sample_value *v, void *memory,
-    const struct qwen_sample_context *w, struct qwen_err *err)
+accept(struct qwen_chain_method *s, int32_t token, int generated)
 {
-	(void)v;
-	(void)w;
-	(void)err;
-	((struct memory *)memory)->n = 0;
-	return 0;
-}
-
-static int
-accept(const union qwen_sample_value *v, void *memory, int32_t token,
-    int generated)
-{
-	struct memory *m = memory;
-	uint64_t p, copies = (uint64_t)v[0].i, want;
+	struct memory *m = s->memory;
+	uint64_t p, copies = (uint64_t)s->v[0].i, want;
 
 	m->stopped = 0;
 	if (!generated) {
@@ -66,14 +54,14 @@ accept(const union qwen_sample_value *v, void *memory, int32_t token,
 }
 
 static int
-stops(const void *memory)
+stops(const struct qwen_chain_method *s)
 {
-	return ((const struct memory *)memory)->stopped;
+	return ((const struct memory *)s->memory)->stopped;
 }
 
 const struct qwen_sampler_method qwen_sampler_stop_repeat = {
 	.name = "stop-repeat", .rank = QWEN_RANK_STOP_REPEAT, .keeps_best = 1,
 	.memory = sizeof(struct memory),
 	.n_opts = 1, .opts = opts,
-	.begin = begin, .accept = accept, .stops = stops,
+	.accept = accept, .stops = stops,
 };

@@ -13,16 +13,15 @@ static const struct qwen_sample_opt opts[] = {
 };
 
 static int
-active(const union qwen_sample_value *v)
+active(const struct qwen_chain_method *s)
 {
-	return v[0].d != 1;
+	return s->v[0].d != 1;
 }
 
 static void
-apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
-	(void)memory;
-	qwen_cands_temper(l, (float)v[0].d);
+	qwen_cands_temper(l, (float)s->v[0].d);
 }
 
 const struct qwen_sampler_method qwen_sampler_temperature = {

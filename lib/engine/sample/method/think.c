@@ -20,7 +20,6 @@ static const struct qwen_sample_opt opts[] = {
 };
 
 struct memory {
-	const struct qwen_pieces *pieces;
 	int32_t		 line, gap;	/* tokens "\n" and "\n\n", or -1 */
 	int		 in_thinking;	/* a block is open */
 	int		 on_line;	/* the text so far ends with a new
@@ -45,52 +44,50 @@ find_piece(const struct qwen_pieces *p, const char *text)
 }
 
 static int
-begin(const union qwen_sample_value *v, void *memory,
-    const struct qwen_sample_context *w, struct qwen_err *err)
+begin(struct qwen_chain_method *s, struct qwen_err *err)
 {
-	struct memory *m = memory;
+	const struct qwen_pieces *p = s->w->pieces;
+	struct memory *m = s->memory;
 
-	(void)v;
-	if (w->pieces->think < 0 || w->pieces->unthink < 0)
+	if (p->think < 0 || p->unthink < 0)
 		return qwen_fail(err, QWEN_EUNSUP, "think-max: the vocabulary "
 		    "has no tokens <think> and </think>");
-	m->pieces = w->pieces;
-	m->line = find_piece(w->pieces, "\n");
-	m->gap = find_piece(w->pieces, "\n\n");
+	m->line = find_piece(p, "\n");
+	m->gap = find_piece(p, "\n\n");
 	return 0;
 }
 
 static int32_t
-forced_token(const union qwen_sample_value *v, const void *memory)
+forced_token(const struct qwen_chain_method *s)
 {
-	const struct memory *m = memory;
+	const struct memory *m = s->memory;
 
 	if (m->closed)
 		return m->gap;
-	if (!m->in_thinking || m->spent < (uint64_t)v[0].i)
+	if (!m->in_thinking || m->spent < (uint64_t)s->v[0].i)
 		return -1;
-	return m->on_line || m->line < 0 ? m->pieces->unthink : m->line;
+	return m->on_line || m->line < 0 ? s->w->pieces->unthink : m->line;
 }
 
 static int
-accept(const union qwen_sample_value *v, void *memory, int32_t token,
-    int generated)
+accept(struct qwen_chain_method *s, int32_t token, int generated)
 {
-	struct memory *m = memory;
-	struct qwen_str s = qwen_piece(m->pieces, token);
-	int ours = generated && token == forced_token(v, memory);
+	const struct qwen_pieces *p = s->w->pieces;
+	struct qwen_str text = qwen_piece(p, token);
+	struct memory *m = s->memory;
+	int ours = generated && token == forced_token(s);
 
-	m->closed = ours && token == m->pieces->unthink && m->gap >= 0;
+	m->closed = ours && token == p->unthink && m->gap >= 0;
 	if (!generated)
 		m->spent = 0;
 	else if (m->in_thinking)
 		m->spent++;
-	if (token == m->pieces->think)
+	if (token == p->think)
 		m->in_thinking = 1;
-	else if (token == m->pieces->unthink)
+	else if (token == p->unthink)
 		m->in_thinking = 0;
-	if (s.len > 0)
-		m->on_line = s.s[s.len - 1] == '\n';
+	if (text.len > 0)
+		m->on_line = text.s[text.len - 1] == '\n';
 	return 0;
 }
 

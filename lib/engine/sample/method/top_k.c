@@ -15,11 +15,10 @@ static const struct qwen_sample_opt opts[] = {
 };
 
 static void
-apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
-	(void)memory;
-	if ((uint64_t)v[0].i < l->n)
-		qwen_cands_keep(l, l->logit, NULL, (double)v[0].i);
+	if ((uint64_t)s->v[0].i < l->n)
+		qwen_cands_keep(l, l->logit, NULL, (double)s->v[0].i);
 }
 
 const struct qwen_sampler_method qwen_sampler_top_k = {

@@ -30,13 +30,12 @@ variance(const struct qwen_cands *l, double max)
 }
 
 static void
-apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
 	float max = qwen_cands_max(l);
 	double limit = variance(l, (double)max);
 
-	(void)memory;
-	limit = limit > 0 ? (double)max - v[0].d * sqrt(limit) : (double)max;
+	limit = limit > 0 ? (double)max - s->v[0].d * sqrt(limit) : (double)max;
 	qwen_cands_cut(l, l->logit,
 	    limit > -FLT_MAX ? (float)limit : -FLT_MAX);
 }

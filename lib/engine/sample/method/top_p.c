@@ -15,12 +15,11 @@ static const struct qwen_sample_opt opts[] = {
 };
 
 static void
-apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
 	double total = qwen_cands_weigh(l);
 
-	(void)memory;
-	qwen_cands_keep(l, l->logit, l->weight, v[0].d * total);
+	qwen_cands_keep(l, l->logit, l->weight, s->v[0].d * total);
 }
 
 const struct qwen_sampler_method qwen_sampler_top_p = {

@@ -18,14 +18,13 @@ static const struct qwen_sample_opt opts[] = {
 };
 
 static void
-apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
 	double total = qwen_cands_weigh(l), mean = qwen_cands_mean(l, total);
 
-	(void)memory;
 	l->sift->nearness(l->score, l->logit, l->n, (double)qwen_cands_max(l),
 	    mean);
-	qwen_cands_keep(l, l->score, l->weight, v[0].d * total);
+	qwen_cands_keep(l, l->score, l->weight, s->v[0].d * total);
 }
 
 const struct qwen_sampler_method qwen_sampler_typical = {

@@ -23,23 +23,22 @@ static const struct qwen_sample_opt opts[] = {
 };
 
 static int
-active(const union qwen_sample_value *v)
+active(const struct qwen_chain_method *s)
 {
 	/* two tokens cannot both have more than a half */
-	return v[CHANCE].d > 0 && v[THRESHOLD].d <= 0.5;
+	return s->v[CHANCE].d > 0 && s->v[THRESHOLD].d <= 0.5;
 }
 
 static void
-apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
 	size_t i, at, last = l->n, likely;
 	uint64_t w;
 	double limit;
 
-	(void)memory;
-	if (l->uniform >= v[CHANCE].d)
+	if (l->uniform >= s->v[CHANCE].d)
 		return;
-	limit = v[THRESHOLD].d * qwen_cands_weigh(l);
+	limit = s->v[THRESHOLD].d * qwen_cands_weigh(l);
 	likely = l->sift->at_least(l->bits, l->weight, l->n,
 	    qwen_sample_float_up(limit));
 	if (likely < 2)

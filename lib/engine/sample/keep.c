@@ -237,21 +237,6 @@ end_of_bin(float max, uint32_t base, uint32_t bin)
 	return unkey(lo);
 }
 
-/* Returns the edge if all scores are equal. */
-static struct edge
-edge_of_one(size_t n, float score, const float *weight, double target)
-{
-	struct edge e = { .score = score, .equal = n, .ties = 1 };
-	double sum = 0;
-
-	for (; e.ties < n; e.ties++) {
-		if ((sum += weight != NULL ? (double)weight[e.ties - 1] : 1) >=
-		    target)
-			break;
-	}
-	return e;
-}
-
 /* Sets the bits of the candidates in one bin. */
 static void
 mark_bin(struct qwen_cands *l, const float *score, float max, uint32_t base,
@@ -281,8 +266,6 @@ find_edge_anywhere(struct qwen_cands *l, const float *score,
 	size_t n;
 
 	range = l->sift->range(score, l->n, &max);
-	if (range == 0)
-		return edge_of_one(l->n, max, weight, target);
 	base = first_bin(range);
 	l->sift->bins(l->bin, score, l->n, max, base);
 	bin = edge_bin(l, weight, target, &above);

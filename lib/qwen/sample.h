@@ -42,10 +42,10 @@ struct qwen_sample_opt {
 	double		 def;	/* default */
 	const char	*help;	/* one line, no full stop */
 	/*
-	 * The JSON fields of requests that set this option as a number,
-	 * NULL-terminated.  If a request has several, the last of this list
-	 * counts.  below_off: a negative number in a request means 0, which
-	 * turns the option off.
+	 * The JSON fields of requests that set this option, NULL-terminated: a
+	 * number, for a flag true or false, for a list strings.  If a request
+	 * has several, the last of this list counts.  below_off: a negative
+	 * number in a request means 0, which turns the option off.
 	 */
 	const char	*fields[3];
 	int		 below_off;

@@ -137,8 +137,7 @@ set_one(const struct qwen_request *q, size_t i, struct qwen_sampler *s,
 {
 	const char *option = q->setting[i].option;
 
-	if (strcmp(option, "dry-breaker") == 0 &&
-	    (i == 0 || strcmp(q->setting[i - 1].option, option) != 0))
+	if (i == 0 || strcmp(q->setting[i - 1].option, option) != 0)
 		qwen_sampler_reset(s, option);
 	return qwen_sampler_set(s, option, q->setting[i].value, err);
 }

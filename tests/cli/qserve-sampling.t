@@ -131,6 +131,9 @@ same "Mirostat" "$free,\"temperature\":1,\"mirostat\":2,\"mirostat_tau\":3,\"mir
 same "dynamic temperature" "$free,\"temperature\":1,\"dynatemp_range\":0.75,\"dynatemp_exponent\":2" \
     --dyntemp-min 0.25 --dyntemp-max 1.75 --dyntemp-exponent 2
 same "top-n-sigma" "$free,\"temperature\":2,\"top_n_sigma\":1" --temp 2 --top-n-sigma 1
+same "penalties on the prompt" "$free,\"temperature\":1,\"repeat_penalty\":2,\"penalty_prompt\":true" \
+    --temp 1 --repeat-penalty 2 --penalty-prompt
+same "the best token" "\"temperature\":2,\"greedy\":true" --greedy
 same "an order of samplers" '"temperature":1.5,"top_k":30,"top_p":0.6,"samplers":["temperature","top_p","top_k"]' \
     --temp 1.5 --top-k 30 --top-p 0.6 --chain temp,top-p,top-k
 same "the best token where infill is asked for" '"top_k":40,"top_p":0.99,"samplers":["top_k","top_p","infill"]' \

@@ -201,26 +201,94 @@ settings_are(const char *members, const char *want)
 	qwen_text_fini(&t);
 }
 
-/* Each field that an option of a method names is one of requests. */
+/* The request's settings, as those of a sampler: "temp=1 top-k=40". */
+static void
+describe_request(const char *fields, char buf[2048])
+{
+	struct qwen_text t = { 0 };
+	struct qwen_request *q;
+	struct qwen_sampler *s;
+	size_t i;
+
+	qwen_text_fmt(&t, "{\"prompt\":\"a\",%s}", fields);
+	q = parse(QWEN_FORM_COMPLETION, t.s);
+	if (qwen_sampler_new(&s, &err) < 0)
+		abort();
+	for (i = 0; i < q->n_settings; i++) {
+		if (qwen_sampler_set(s, q->setting[i].option,
+		    q->setting[i].value, &err) < 0)
+			break;
+	}
+	if (q->refusal.err.code != 0 || i < q->n_settings)
+		snprintf(buf, 2048, "%s", q->refusal.err.code != 0 ?
+		    q->refusal.err.msg : err.msg);
+	else
+		qwen_sampler_describe(s, buf, 2048);
+	qwen_sampler_free(s);
+	qwen_request_free(q);
+	qwen_text_fini(&t);
+}
+
+/* A value of an option, and how a request has it. */
+static const char *
+value_of(const struct qwen_sample_opt *o, const char **json)
+{
+	*json = o->type == QWEN_SAMPLE_FLAG ? "true" :
+	    o->type == QWEN_SAMPLE_LIST ? "[\"x\"]" :
+	    o->type == QWEN_SAMPLE_REAL && o->def == 1 ? "0.5" : "1";
+	return o->type == QWEN_SAMPLE_LIST ? "x" :
+	    o->type == QWEN_SAMPLE_FLAG ? "1" : *json;
+}
+
+/* Each field of an option does what the option does. */
 static void
 test_sampling_fields(void)
 {
 	struct qwen_unknown strict = { .strict = 1 };
 	const struct qwen_sample_opt *o;
-	size_t i, k, n = 0;
-	char members[64], want[64];
+	struct qwen_text rest = { 0 }, all = { 0 };
+	struct qwen_sampler *s, *each;
+	char fields[64], got[2048], want[2048];
+	const char *json, *value;
+	size_t i, k;
 
 	service.unknown = &strict;
+	if (qwen_sampler_new(&each, &err) < 0)
+		abort();
 	for (i = 0; (o = qwen_sample_opt(i)) != NULL; i++) {
-		for (k = 0; o->fields[k] != NULL; k++, n++) {
-			snprintf(members, sizeof members, "\"%s\":%s",
-			    o->fields[k], o->below_off ? "-1" : "1");
-			snprintf(want, sizeof want, "%s=%s", o->name,
-			    o->below_off ? "0" : "1");
-			settings_are(members, want);
+		if (o->fields[0] == NULL) {
+			qwen_text_fmt(&rest, " %s", o->name);
+			continue;
 		}
+		value = value_of(o, &json);
+		if (qwen_sampler_new(&s, &err) < 0 ||
+		    qwen_sampler_set(s, o->name, value, &err) < 0 ||
+		    qwen_sampler_set(each, o->name, value, &err) < 0)
+			abort();
+		qwen_sampler_describe(s, want, sizeof want);
+		qwen_sampler_free(s);
+		for (k = 0; o->fields[k] != NULL; k++) {
+			snprintf(fields, sizeof fields, "\"%s\":%s",
+			    o->fields[k], json);
+			describe_request(fields, got);
+			ok(want[0] != '\0' && strcmp(got, want) == 0,
+			    "%s: %s", fields, got);
+		}
+		qwen_text_fmt(&all, "%s%s", all.n > 0 ? "," : "", fields);
+		if (!o->below_off)
+			continue;
+		snprintf(fields, sizeof fields, "\"%s\":-1", o->fields[0]);
+		describe_request(fields, got);
+		ok(got[0] == '\0', "%s is off", fields);
 	}
-	ok(n >= 20, "%zu fields of sampling options", n);
+	describe_request(all.s, got);
+	qwen_sampler_describe(each, want, sizeof want);
+	ok(strcmp(got, want) == 0, "all fields: %s", got);
+	ok(strcmp(rest.s, " chain stop logit-bias mirostat") == 0,
+	    "options without such a field:%s", rest.s);
+	qwen_sampler_free(each);
+	qwen_text_fini(&rest);
+	qwen_text_fini(&all);
 	service.unknown = NULL;
 }
 
@@ -236,7 +304,7 @@ test_samplers(void)
 	settings_are("\"mirostat\":0,\"mirostat_tau\":4", "mirostat=0");
 	settings_are("\"mirostat\":2", "mirostat=5");
 	settings_are("\"mirostat\":2,\"mirostat_tau\":4.5,"
-	    "\"mirostat_eta\":0.2", "mirostat=4.5 mirostat-eta=0.2");
+	    "\"mirostat_eta\":0.2", "mirostat-eta=0.2 mirostat=4.5");
 	settings_are("\"dry_multiplier\":0.8,\"dry_base\":1.75,"
 	    "\"dry_allowed_length\":3,\"dry_penalty_last_n\":-1,"
 	    "\"dry_sequence_breakers\":[\"\\n\",\":\"]",

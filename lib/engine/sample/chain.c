@@ -149,13 +149,13 @@ check_chain(const char *text, struct qwen_err *err)
 	return read_chain(text, method, out, err) < 0 ? -1 : 0;
 }
 
-/* Returns an option of the method that differs from its default, or NULL. */
+/* Returns an option that has turned the method on, or NULL. */
 static const struct qwen_sample_opt *
 set_option(const struct qwen_chain_method *s)
 {
 	size_t i;
 
-	for (i = 0; i < s->m->n_opts; i++) {
+	for (i = 0; i < s->m->n_opts && qwen_chain_method_active(s); i++) {
 		if (qwen_sample_differs(&s->m->opts[i], &s->v[i]))
 			return &s->m->opts[i];
 	}

@@ -13,6 +13,11 @@
 
 /* ---------------------------------------------------------------- sampling */
 
+enum {
+	TEXTS_MAX = 128,	/* strings of one field */
+	TEXT_MAX = 256,		/* bytes of one */
+};
+
 /* Adds a pair of token and bias.  Each token may occur once. */
 static int
 add_bias(struct qwen_parser *r, yyjson_val *key, yyjson_val *v,
@@ -93,13 +98,17 @@ read_seed(char buf[QWEN_NUMBER_SIZE])
 	return n == -1;
 }
 
-/* Sets a sampler's option from the number of a field. */
+/* Sets an option from a number. */
 static int
 read_number(struct qwen_parser *r, const struct qwen_sample_opt *o,
-    const char *key, char buf[QWEN_NUMBER_SIZE])
+    const char *key, yyjson_val *v)
 {
-	int best = strcmp(key, "temperature") == 0 && strtod(buf, NULL) == 0;
+	char buf[QWEN_NUMBER_SIZE];
+	int best;
 
+	if (qwen_parse_number(r->refusal, key, v, buf) < 0)
+		return -1;
+	best = strcmp(key, "temperature") == 0 && strtod(buf, NULL) == 0;
 	if (o->below_off && strtod(buf, NULL) < 0)
 		snprintf(buf, QWEN_NUMBER_SIZE, "0");
 	if (strcmp(key, "seed") == 0) {
@@ -118,22 +127,55 @@ read_number(struct qwen_parser *r, const struct qwen_sample_opt *o,
 	return 0;
 }
 
-/* Reads a sampling option, under any of its field names. */
+/* Adds each string of a list as a value of an option. */
 static int
-read_option(struct qwen_parser *r, const struct qwen_sample_opt *o)
+read_texts(struct qwen_parser *r, const struct qwen_sample_opt *o,
+    const char *key, yyjson_val *list)
 {
-	char buf[QWEN_NUMBER_SIZE];
-	const char *const *key;
 	yyjson_val *v;
+	size_t i, n;
 
-	for (key = o->fields; *key != NULL; key++) {
-		if ((v = qwen_parse_get(r->body, *key)) == NULL)
-			continue;
-		if (qwen_parse_number(r->refusal, *key, v, buf) < 0 ||
-		    read_number(r, o, *key, buf) < 0)
+	if (!yyjson_is_arr(list) || yyjson_arr_size(list) == 0)
+		return qwen_refuse_field(r->refusal, key, "is not a non-empty "
+		    "list of strings");
+	if (yyjson_arr_size(list) > TEXTS_MAX)
+		return qwen_refuse_field(r->refusal, key, "more than %d "
+		    "strings", TEXTS_MAX);
+	yyjson_arr_foreach(list, i, n, v) {
+		if (!yyjson_is_str(v) || yyjson_get_len(v) == 0 ||
+		    yyjson_get_len(v) > TEXT_MAX ||
+		    strlen(yyjson_get_str(v)) != yyjson_get_len(v))
+			return qwen_refuse_field(r->refusal, key, "entry %zu "
+			    "is not a string of 1 to %d bytes without a NUL",
+			    i, TEXT_MAX);
+		if (qwen_parse_add_setting(r, key, o->name,
+		    yyjson_get_str(v)) < 0)
 			return -1;
 	}
 	return 0;
+}
+
+/* Reads a sampling option, under any of its field names, by its type. */
+static int
+read_option(struct qwen_parser *r, const struct qwen_sample_opt *o)
+{
+	const char *const *key;
+	yyjson_val *v;
+	int rc = 0;
+
+	for (key = o->fields; *key != NULL && rc == 0; key++) {
+		if ((v = qwen_parse_get(r->body, *key)) == NULL)
+			continue;
+		if (o->type == QWEN_SAMPLE_LIST)
+			rc = read_texts(r, o, *key, v);
+		else if (o->type != QWEN_SAMPLE_FLAG)
+			rc = read_number(r, o, *key, v);
+		else if ((rc = qwen_parse_truth(r->refusal, r->body, *key,
+		    0)) >= 0)
+			rc = qwen_parse_add_setting(r, *key, o->name,
+			    rc ? "1" : "0");
+	}
+	return rc;
 }
 
 static int

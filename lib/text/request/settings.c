@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * settings.c - sampling fields of llama.cpp and vLLM whose value is more than a
- * number for one option (fields.c reads the others).
+ * settings.c - sampling fields of llama.cpp and vLLM that are not the value of
+ * one option (fields.c reads those).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +10,7 @@
 #include "base/mem.h"
 #include "text/request/parser.h"
 
-enum {
-	BREAKERS_MAX = 128,	/* strings of dry_sequence_breakers */
-	BREAKER_MAX = 256,	/* bytes of one */
-	STOP_IDS_MAX = 128,
-};
+enum { STOP_IDS_MAX = 128 };
 
 int
 qwen_parse_add_setting(struct qwen_parser *r, const char *key,
@@ -58,12 +54,8 @@ read_mirostat(struct qwen_parser *r)
 	if (strcmp(which, "2") != 0)
 		return qwen_refuse_field(r->refusal, "mirostat", "%s is not "
 		    "supported; use 0, or 2 for Mirostat 2", which);
-	if (number(r, "mirostat_tau", value) < 0 ||
-	    qwen_parse_add_setting(r, "mirostat_tau", "mirostat", value) < 0)
-		return -1;
-	got = number(r, "mirostat_eta", value);
-	return got <= 0 ? got : qwen_parse_add_setting(r, "mirostat_eta",
-	    "mirostat-eta", value);
+	return number(r, "mirostat_tau", value) < 0 ? -1 :
+	    qwen_parse_add_setting(r, "mirostat_tau", "mirostat", value);
 }
 
 /* The temperature is known later. */
@@ -80,36 +72,6 @@ read_range(struct qwen_parser *r)
 		return qwen_refuse_field(r->refusal, "dynatemp_range", "%s is "
 		    "not a number from 0 to 500", buf);
 	r->q->temp_range = range;
-	return 0;
-}
-
-/* Adds each string as a value of the option. */
-static int
-read_breakers(struct qwen_parser *r)
-{
-	static const char key[] = "dry_sequence_breakers";
-	yyjson_val *list = qwen_parse_get(r->body, key), *v;
-	size_t i, n;
-
-	if (list == NULL)
-		return 0;
-	if (!yyjson_is_arr(list) || yyjson_arr_size(list) == 0)
-		return qwen_refuse_field(r->refusal, key, "is not a non-empty "
-		    "list of strings");
-	if (yyjson_arr_size(list) > BREAKERS_MAX)
-		return qwen_refuse_field(r->refusal, key, "more than %d "
-		    "strings", BREAKERS_MAX);
-	yyjson_arr_foreach(list, i, n, v) {
-		if (!yyjson_is_str(v) || yyjson_get_len(v) == 0 ||
-		    yyjson_get_len(v) > BREAKER_MAX ||
-		    strlen(yyjson_get_str(v)) != yyjson_get_len(v))
-			return qwen_refuse_field(r->refusal, key, "entry %zu "
-			    "is not a string of 1 to %d bytes without a NUL", i,
-			    BREAKER_MAX);
-		if (qwen_parse_add_setting(r, key, "dry-breaker",
-		    yyjson_get_str(v)) < 0)
-			return -1;
-	}
 	return 0;
 }
 
@@ -258,6 +220,5 @@ int
 qwen_parse_settings(struct qwen_parser *r)
 {
 	return read_mirostat(r) < 0 || read_range(r) < 0 ||
-	    read_breakers(r) < 0 || read_order(r) < 0 ||
-	    read_stop_ids(r) < 0 ? -1 : 0;
+	    read_order(r) < 0 || read_stop_ids(r) < 0 ? -1 : 0;
 }

@@ -39,9 +39,10 @@ static const struct qwen_sample_opt opts[] = {
 	  .fields = { "dry_penalty_last_n" },
 	  .help = "DRY looks at the last N tokens; -1: at all of them" },
 	[PROMPT] = { .name = "dry-prompt", .type = QWEN_SAMPLE_FLAG,
+	  .fields = { "dry_prompt" },
 	  .help = "DRY looks at the prompt, too" },
 	[BREAKER] = { .name = "dry-breaker", .type = QWEN_SAMPLE_LIST,
-	  .arg = "TEXT",
+	  .arg = "TEXT", .fields = { "dry_sequence_breakers" },
 	  .help = "a token that contains TEXT ends DRY sequences; repeatable" },
 };
 

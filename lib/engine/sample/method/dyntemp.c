@@ -14,9 +14,11 @@ enum { LOW, HIGH, EXPONENT };
 static const struct qwen_sample_opt opts[] = {
 	[LOW] = { .name = "dyntemp-min", .type = QWEN_SAMPLE_REAL,
 	  .arg = "A", .min = 0.001, .max = 1000, .def = 0.001,
+	  .fields = { "dyntemp_min" },
 	  .help = "temperature where the model is sure" },
 	[HIGH] = { .name = "dyntemp-max", .type = QWEN_SAMPLE_REAL,
 	  .arg = "B", .min = 0, .max = 1000, .def = 0,
+	  .fields = { "dyntemp_max" },
 	  .help = "temperature where the model is unsure; 0: always use "
 	      "--temp" },
 	[EXPONENT] = { .name = "dyntemp-exponent", .type = QWEN_SAMPLE_REAL,

@@ -4,6 +4,7 @@
 
 static const struct qwen_sample_opt opts[] = {
 	{ .name = "greedy", .type = QWEN_SAMPLE_FLAG,
+	  .fields = { "greedy" },
 	  .help = "always take the best token, whatever --temp says" },
 };
 

@@ -25,6 +25,7 @@ static const struct qwen_sample_opt opts[] = {
 	  .help = "target surprise in bits (Mirostat 2); 0: off" },
 	[ETA] = { .name = "mirostat-eta", .type = QWEN_SAMPLE_REAL,
 	  .arg = "ETA", .min = 0, .max = 1, .def = 0.1,
+	  .fields = { "mirostat_eta" },
 	  .help = "how fast Mirostat adapts" },
 };
 

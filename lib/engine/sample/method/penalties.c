@@ -40,6 +40,7 @@ static const struct qwen_sample_opt opts[] = {
 	  .fields = { "repeat_last_n" },
 	  .help = "penalties look at the last N tokens; -1: at all of them" },
 	[PROMPT] = { .name = "penalty-prompt", .type = QWEN_SAMPLE_FLAG,
+	  .fields = { "penalty_prompt" },
 	  .help = "penalties look at the prompt, too" },
 };
 

@@ -16,6 +16,7 @@ enum { PERIOD_MAX = 512, TOKENS_MIN = 64 };
 static const struct qwen_sample_opt opts[] = {
 	{ .name = "stop-repeat", .type = QWEN_SAMPLE_INT, .arg = "K",
 	  .min = 0, .max = 1000, .def = 0,
+	  .fields = { "stop_repeat" },
 	  .help = "end if the same tokens come K times in a row; 0: never" },
 };
 

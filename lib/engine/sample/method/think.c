@@ -16,6 +16,7 @@
 static const struct qwen_sample_opt opts[] = {
 	{ .name = "think-max", .type = QWEN_SAMPLE_INT, .arg = "N",
 	  .min = -1, .max = INT32_MAX, .def = -1,
+	  .fields = { "thinking_token_budget", "thinking_budget_tokens" },
 	  .help = "close a thinking block after N tokens; -1: never" },
 };
 

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "gguf/adapter.h"
+#include "gguf/arch.h"
 #include "gguf/gguf.h"
 
 #define SUFFIX_A ".lora_a"
@@ -102,8 +103,10 @@ read_order(const struct qwen_gguf *g, int *tiled, struct qwen_err *err)
 {
 	struct qwen_gguf_key key = qwen_gguf_arch_key(g,
 	    "ssm.v_head_reordered");
+	const struct qwen_arch *a = qwen_arch_find((struct qwen_str){ key.s,
+	    strcspn(key.s, ".") });
 
-	*tiled = strncmp(key.s, "qwen3next.", 10) != 0;
+	*tiled = a == NULL || !a->grouped;
 	return qwen_gguf_get_bool(g, key.s, 0, tiled, err);
 }
 

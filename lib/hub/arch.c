@@ -8,43 +8,33 @@
 #include "hub/arch.h"
 #include "hub/json.h"
 
-static const struct qwen_hub_arch archs[] = {
-	{ "qwen2", " Qwen2ForCausalLM Qwen2Model ", " qwen2 ", 0 },
-	{ "qwen2moe", " Qwen2MoeForCausalLM Qwen2MoeModel ", " qwen2_moe ",
-	    HUB_MOE },
-	{ "qwen3", " Qwen3ForCausalLM Qwen3Model "
-	    "Qwen3ForSequenceClassification ", " qwen3 ", HUB_RANK },
-	{ "qwen3moe", " Qwen3MoeForCausalLM Qwen3MoeModel ", " qwen3_moe ",
-	    HUB_MOE },
-	{ "qwen3next", " Qwen3NextForCausalLM Qwen3NextModel ", " qwen3_next ",
-	    HUB_MOE | HUB_LINEAR },
-	{ "qwen35", " Qwen3_5ForConditionalGeneration Qwen3_5ForCausalLM "
-	    "Qwen3_5TextModel Qwen3_5Model ", " qwen3_5 qwen3_5_text ",
-	    HUB_LINEAR | HUB_TILED },
-	{ "qwen35moe", " Qwen3_5MoeForConditionalGeneration "
-	    "Qwen3_5MoeForCausalLM Qwen3_5MoeTextModel Qwen3_5MoeModel ",
-	    " qwen3_5_moe qwen3_5_moe_text ", HUB_MOE | HUB_LINEAR | HUB_TILED },
-	{ "qwen3vl", " Qwen3VLForConditionalGeneration Qwen3VLModel "
-	    "Qwen3VLTextModel ", " qwen3_vl qwen3_vl_text ",
-	    HUB_VISION | HUB_RANK },
-	{ "qwen3vlmoe", " Qwen3VLMoeForConditionalGeneration Qwen3VLMoeModel "
-	    "Qwen3VLMoeTextModel ", " qwen3_vl_moe qwen3_vl_moe_text ",
-	    HUB_MOE | HUB_VISION },
-};
-
-/* Returns 1 if the list, words separated by spaces, contains the word. */
+/* Returns 1 for a class of the architecture, as in Qwen3ForCausalLM. */
 static int
-has(const char *list, const char *word)
+has_class(const struct qwen_arch *a, const char *name)
 {
-	size_t n = strlen(word);
+	static const char *const tail[] = { "ForCausalLM", "Model",
+	    "ForConditionalGeneration", "TextModel",
+	    "ForSequenceClassification" };
+	size_t n = strlen(a->hf_class), i, all = sizeof tail / sizeof *tail;
 
-	if (strchr(word, ' ') != NULL)
-		return 0;
-	for (; (list = strstr(list, word)) != NULL; list += n) {
-		if (list[-1] == ' ' && list[n] == ' ')
+	/* the last is a reranker */
+	if (!a->ranks || a->vision)
+		all--;
+	for (i = 0; i < all && strncmp(name, a->hf_class, n) == 0; i++) {
+		if (strcmp(name + n, tail[i]) == 0)
 			return 1;
 	}
 	return 0;
+}
+
+/* Returns 1 for its model_type, as qwen3_5 or qwen3_5_text. */
+static int
+has_type(const struct qwen_arch *a, const char *type)
+{
+	size_t n = strlen(a->hf_type);
+
+	return strncmp(type, a->hf_type, n) == 0 &&
+	    (type[n] == '\0' || strcmp(type + n, "_text") == 0);
 }
 
 static const char *
@@ -72,12 +62,10 @@ qwen_hub_find_arch(struct qwen_hub *h)
 	type = qwen_hub_str(h->text, "model_type");
 	if (type == NULL)
 		type = qwen_hub_str(root, "model_type");
-	for (i = 0; i < sizeof archs / sizeof archs[0]; i++) {
-		if (name != NULL && *name != '\0' ? has(archs[i].classes, name) :
-		    type != NULL && *type != '\0' && has(archs[i].types, type)) {
-			h->arch = &archs[i];
+	for (i = 0; (h->arch = qwen_arch_row(i)) != NULL; i++) {
+		if (name != NULL && *name != '\0' ? has_class(h->arch, name) :
+		    type != NULL && has_type(h->arch, type))
 			return 0;
-		}
 	}
 	return qwen_hub_bad(h, "%s%.60s: unknown architecture; supported: "
 	    "qwen2 to qwen3.5, dense and MoE", name != NULL ? "" :
@@ -252,9 +240,8 @@ of_block(const struct qwen_hub *h, const char *s, struct hub_name *out)
 		return 1;
 	if (strcmp(s, "post_attention_layernorm.weight") == 0) {
 		out->how = HUB_NORM;
-		snprintf(out->to, sizeof out->to, "blk.%d.%s.weight", out->layer,
-		    h->arch->flags & HUB_LINEAR ? "post_attention_norm" :
-		    "ffn_norm");
+		snprintf(out->to, sizeof out->to, "blk.%d.%s", out->layer,
+		    h->arch->ffn_norm);
 		return 1;
 	}
 	if (r == NULL)

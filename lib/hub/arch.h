@@ -8,26 +8,10 @@
 
 #include "hub/folder.h"
 
-enum {
-	HUB_MOE = 1,		/* experts */
-	HUB_LINEAR = 2,		/* linear attention; norms are stored minus 1 */
-	HUB_TILED = 4,		/* value heads are put into tiled order */
-	HUB_VISION = 8,		/* text half of a vision-language model */
-	HUB_RANK = 16,		/* some models are rerankers */
-};
-
-struct qwen_hub_arch {
-	const char	*name;		/* general.architecture */
-	const char	*classes;	/* class names in config.json, separated
-					   by spaces */
-	const char	*types;		/* model_type, likewise */
-	unsigned	 flags;
-};
-
 /* How to convert a tensor, besides renaming it. */
 enum hub_how {
 	HUB_PLAIN,
-	HUB_NORM,		/* a norm; add 1 if HUB_LINEAR */
+	HUB_NORM,		/* a norm; of a hybrid model, add 1 */
 	HUB_ROUTER,		/* always F32 */
 	HUB_CONV,		/* F32; value rows follow those of q and k */
 	HUB_DECAY,		/* -exp(), one element per value head */

@@ -11,12 +11,6 @@
 #include "hub/json.h"
 #include "hub/plan.h"
 
-static int
-is_arch(const struct qwen_hub_gguf *g, const char *name)
-{
-	return strcmp(g->hub->arch->name, name) == 0;
-}
-
 /* Checks that all layers of a model with experts have experts. */
 static int
 check_dense(const struct qwen_hub_gguf *g)
@@ -27,7 +21,7 @@ check_dense(const struct qwen_hub_gguf *g)
 	uint64_t layer;
 	size_t i, n;
 
-	if (!(h->arch->flags & HUB_MOE))
+	if (!h->arch->moe)
 		return 0;
 	if (qwen_hub_get_u32(h, "decoder_sparse_step", &step) < 0)
 		return -1;
@@ -79,10 +73,10 @@ check_biases(const struct qwen_hub_gguf *g)
 		{ "attn_v.weight", "attn_v.bias" },
 		{ "attn_output.weight", "attn_output.bias" },
 	};
-	const char *key = is_arch(g, "qwen2moe") ? "qkv_bias" :
-	    "attention_bias";
-	yyjson_val *v = is_arch(g, "qwen2") ? NULL : qwen_hub_get(g->hub, key);
-	int old = is_arch(g, "qwen2") || is_arch(g, "qwen2moe"), has = old;
+	int old = g->hub->arch->no_qk_norm, has = old;
+	int silent = old && !g->hub->arch->moe;
+	const char *key = old ? "qkv_bias" : "attention_bias";
+	yyjson_val *v = silent ? NULL : qwen_hub_get(g->hub, key);
 	uint32_t all, n;
 	size_t i;
 
@@ -92,7 +86,7 @@ check_biases(const struct qwen_hub_gguf *g)
 			    "false", key);
 		has = yyjson_get_bool(v);
 	}
-	for (i = is_arch(g, "qwen2") ? 3 : 0; i < 4; i++) {
+	for (i = silent ? 3 : 0; i < 4; i++) {
 		all = count(g, what[i][0]);
 		n = count(g, what[i][1]);
 		if (i == 3 && old && n > 0)
@@ -113,7 +107,7 @@ qwen_hub_check(struct qwen_hub_gguf *g)
 	const struct qwen_hub *h = g->hub;
 	yyjson_val *act = qwen_hub_get(h, "hidden_act");
 	yyjson_val *topk = qwen_hub_get(h, "norm_topk_prob");
-	int divides = !is_arch(g, "qwen2moe");
+	int divides = !h->arch->share_of_all;
 
 	if (act != NULL && !yyjson_is_null(act) && !yyjson_is_str(act))
 		return qwen_hub_bad(h, "hidden_act is not a string");
@@ -122,7 +116,7 @@ qwen_hub_check(struct qwen_hub_gguf *g)
 		    yyjson_get_str(act), h->arch->name);
 	if (check_dense(g) < 0 || check_biases(g) < 0)
 		return -1;
-	if (yyjson_is_bool(topk) && h->arch->flags & HUB_MOE &&
+	if (yyjson_is_bool(topk) && h->arch->moe &&
 	    yyjson_get_bool(topk) != divides)
 		qwen_gguf_note(g->w, "config.json says norm_topk_prob %s, "
 		    "which GGUF cannot express: weights of experts of %s are "

@@ -5,6 +5,7 @@
 
 #include <yyjson.h>
 
+#include "gguf/arch.h"
 #include "hub/hub.h"
 #include "hub/safetensors.h"
 
@@ -14,7 +15,7 @@ struct qwen_hub {
 	yyjson_doc		*config;
 	yyjson_val		*text;		/* text_config, or the whole
 						   config */
-	const struct qwen_hub_arch *arch;
+	const struct qwen_arch *arch;
 	struct qwen_st		 st;
 	const struct qwen_st_tensor **by_name;	/* all tensors, sorted by
 						   name */

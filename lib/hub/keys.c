@@ -610,21 +610,21 @@ static void
 put_special(const struct keys *k)
 {
 	static const int32_t sections[] = { 11, 11, 10, 0 };
-	unsigned flags = k->h->arch->flags;
+	const struct qwen_arch *a = k->h->arch;
 	yyjson_val *v;
 
-	if (flags & (HUB_MOE | HUB_LINEAR)) {
+	if (a->moe || a->hybrid) {
 		copy_u32(k, "moe_intermediate_size",
 		    "expert_feed_forward_length");
 		copy_u32(k, "shared_expert_intermediate_size",
 		    "expert_shared_feed_forward_length");
 	}
-	if (flags & HUB_LINEAR)
+	if (a->hybrid)
 		put_linear(k);
-	if (flags & HUB_TILED && rope_get(k, "mrope_section") == NULL)
+	if (a->hybrid && !a->grouped && rope_get(k, "mrope_section") == NULL)
 		qwen_gguf_put_i32s(k->w, key_of(k, "rope.dimension_sections").s,
 		    sections, 4);
-	if (flags & HUB_VISION) {
+	if (a->vision) {
 		v = yyjson_obj_get(qwen_hub_get(k->h, "vision_config"),
 		    "deepstack_visual_indexes");
 		put_u32(k, "n_deepstack_layers", (uint32_t)yyjson_arr_size(v));

@@ -21,7 +21,7 @@ release(void *arg)
 static int
 check_arch(const struct qwen_hub *h, int type)
 {
-	if (type != QWEN_HUB_AUTO || (h->arch->flags & HUB_LINEAR) == 0)
+	if (type != QWEN_HUB_AUTO || !h->arch->hybrid)
 		return 0;
 	return qwen_fail(h->err, QWEN_EUNSUP, "weights of %s must be reordered "
 	    "first: run \"gguf-convert %s\" to make a GGUF file", h->arch->name,

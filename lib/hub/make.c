@@ -174,7 +174,7 @@ tile(const struct qwen_hub_gguf *g, struct hub_tensor *t,
 		    order == HUB_TILED_ROWS ? "rows" : "columns");
 		return qwen_hub_bad_shape(g, s, text);
 	}
-	if (!(g->hub->arch->flags & HUB_TILED) ||
+	if (!g->hub->arch->hybrid || g->hub->arch->grouped ||
 	    g->heads.n_key == g->heads.n_value)
 		return 0;
 	if (t->kind == HUB_FP4 && order == HUB_TILED_COLUMNS &&
@@ -357,11 +357,10 @@ arrange(struct qwen_hub_gguf *g, const struct hub_name *name)
 {
 	struct hub_tensor *t = &g->t[g->n - 1];
 	const struct hub_source *s = &g->source[t->from];
-	unsigned flags = g->hub->arch->flags;
 	int gate_up = name->how == HUB_GATE_UP_EXPERTS;
 
 	qwen_hub_shape(t, s, s->rows, s->columns);
-	if (name->how == HUB_NORM && flags & HUB_LINEAR && !g->mlx)
+	if (name->how == HUB_NORM && g->hub->arch->hybrid && !g->mlx)
 		t->op = HUB_PLUS_ONE;
 	if (name->how == HUB_DECAY)
 		t->op = HUB_MINUS_EXP;

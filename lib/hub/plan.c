@@ -334,7 +334,7 @@ are_turned(const struct qwen_hub *h, uint32_t n_embd)
 {
 	uint64_t up[2], down[2];
 
-	if (!(h->arch->flags & HUB_VISION))
+	if (!h->arch->vision)
 		return 0;
 	first_shape(h, ".mlp.experts.gate_up_proj", up);
 	first_shape(h, ".mlp.experts.down_proj", down);
@@ -397,13 +397,13 @@ read_config(struct qwen_hub_gguf *g)
 		return -1;
 	if (g->n_layer > 10000)
 		return qwen_hub_bad(h, "%u layers", g->n_layer);
-	if (h->arch->flags & HUB_MOE &&
-	    qwen_hub_need_u32(h, qwen_hub_get(h, "num_local_experts") != NULL ?
+	if (h->arch->moe && qwen_hub_need_u32(h,
+	    qwen_hub_get(h, "num_local_experts") != NULL ?
 	    "num_local_experts" : "num_experts", &g->n_expert) < 0)
 		return -1;
 	if (g->n_expert > 1 << 16)
 		return qwen_hub_bad(h, "%u experts", g->n_expert);
-	if (h->arch->flags & HUB_LINEAR && read_heads(g) < 0)
+	if (h->arch->hybrid && read_heads(g) < 0)
 		return -1;
 	if (qwen_hub_need_u32(h, "hidden_size", &n_embd) < 0)
 		return -1;

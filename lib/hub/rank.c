@@ -66,7 +66,7 @@ qwen_hub_find_rank(struct qwen_hub_gguf *g)
 	int rc;
 
 	g->rank = HUB_NO_RANK;
-	if ((g->hub->arch->flags & HUB_RANK) == 0)
+	if (!g->hub->arch->ranks)
 		return 0;
 	if (says(qwen_hub_class(g->hub), "sequenceclassification")) {
 		g->rank = HUB_RANK_SCORE;

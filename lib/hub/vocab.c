@@ -186,7 +186,7 @@ put_pre(const struct vocab *v)
 	    "[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}|"
 	    " ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES;
 	const char *s = pattern(yyjson_obj_get(v->root, "pre_tokenizer"));
-	const char *name = v->h->arch->flags & HUB_TILED ? "qwen35" : "qwen2";
+	const char *name = v->h->arch->pre;
 
 	if (s != NULL && strcmp(s, qwen2) == 0)
 		name = "qwen2";

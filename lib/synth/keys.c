@@ -59,7 +59,7 @@ put_deltanet(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 	int32_t pairs = (int32_t)s->rope_dim / 2, third = (pairs + 1) / 3;
 	const int32_t sections[4] = { third, third, pairs - 2 * third, 0 };
 
-	if (!s->next)
+	if (s->arch->sections)
 		qwen_gguf_put_i32s(w, arch_key(s, "rope.dimension_sections").s,
 		    sections, 4);
 	put_u32(w, s, "rope.dimension_count", s->rope_dim);
@@ -81,7 +81,7 @@ put_hparams(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 		put_u32(w, s, "feed_forward_length", s->ff);
 	put_u32(w, s, "attention.head_count", s->heads);
 	put_u32(w, s, "attention.head_count_kv", s->kv_heads);
-	if (!s->qwen2) {
+	if (!s->arch->no_qk_norm) {
 		put_u32(w, s, "attention.key_length", s->head_dim);
 		put_u32(w, s, "attention.value_length", s->head_dim);
 	}
@@ -180,7 +180,7 @@ static void
 put_tokens(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s,
     const struct vocab *v, const struct qwen_gguf *g)
 {
-	qwen_gguf_put_str(w, "tokenizer.ggml.pre", s->pre);
+	qwen_gguf_put_str(w, "tokenizer.ggml.pre", s->arch->pre);
 	qwen_gguf_put_tokens(w, v->token, v->type, v->n);
 	copy_keys(w, s, g);
 	if (s->pooling == POOL_LAST)	/* the last token, which is pooled, is

@@ -12,101 +12,59 @@
 #define DELTANET_SIZES \
 	.interval = 4, .rope_dim = 64, .conv = 4, .state = 128, .groups = 16
 
+#define SHAPE(title_, size_, recipe_, arch_, layers, vocab) \
+	.info = { .name = title_ "-" recipe_, .recipe = recipe_, \
+	    .arch = arch_, .n_layer = layers, .n_vocab = vocab }, \
+	.title = title_, .size = size_
+
 static const struct qwen_synth_shape shapes[] = {
-	{
-		.info = { .name = "Qwen3.6-35B-A3B-UD-Q4_K_M",
-		    .recipe = "UD-Q4_K_M", .arch = "qwen35moe", .n_layer = 40,
-		    .n_mtp = 1, .n_expert = 256, .n_vocab = 248320 },
-		.title = "Qwen3.6-35B-A3B", .size = "35B-A3B",
-		.pre = "qwen35", .embd = 2048, .heads = 16, .kv_heads = 2,
-		.head_dim = 256, .used = 8, .ff_exp = 512, .ff_shexp = 512,
-		.context = 262144, .rope_base = 1e7f, DELTANET_SIZES,
-		.rank = 32,
-	}, {
-		.info = { .name = "Qwen3.8-27B-UD-Q2_K_XL",
-		    .recipe = "UD-Q2_K_XL", .arch = "qwen35", .n_layer = 64,
-		    .n_mtp = 1, .n_vocab = 248320 },
-		.title = "Qwen3.8-27B", .size = "27B", .pre = "qwen35",
-		.embd = 5120, .heads = 24, .kv_heads = 4, .head_dim = 256,
-		.ff = 17408, .context = 262144, .rope_base = 1e7f,
-		DELTANET_SIZES, .rank = 48,
-	}, {
-		.info = { .name = "Qwen3-Coder-Next-Q4_K_M",
-		    .recipe = "Q4_K_M", .arch = "qwen3next", .n_layer = 48,
-		    .n_expert = 512, .n_vocab = 151936 },
-		.title = "Qwen3-Coder-Next", .size = "80B-A3B",
-		.pre = "qwen2", .next = 1, .embd = 2048, .heads = 16,
-		.kv_heads = 2, .head_dim = 256, .ff = 5120, .used = 10,
-		.ff_exp = 512, .ff_shexp = 512, .context = 262144,
-		.rope_base = 5e6f, DELTANET_SIZES, .rank = 32,
-	}, {
-		.info = { .name = "Qwen3-235B-A22B-Q4_K_M",
-		    .recipe = "Q4_K_M", .arch = "qwen3moe", .n_layer = 94,
-		    .n_expert = 128, .n_vocab = 151936 },
-		.title = "Qwen3-235B-A22B", .size = "235B-A22B",
-		.pre = "qwen2", .embd = 4096, .heads = 64, .kv_heads = 4,
-		.head_dim = 128, .ff = 12288, .used = 8, .ff_exp = 1536,
-		.context = 40960, .rope_base = 1e6f,
-	}, {
-		.info = { .name = "Qwen3-30B-A3B-Q4_K_M",
-		    .recipe = "Q4_K_M", .arch = "qwen3moe", .n_layer = 48,
-		    .n_expert = 128, .n_vocab = 151936 },
-		.title = "Qwen3-30B-A3B", .size = "30B-A3B", .pre = "qwen2",
-		.embd = 2048, .heads = 32, .kv_heads = 4, .head_dim = 128,
-		.ff = 6144, .used = 8, .ff_exp = 768, .context = 40960,
-		.rope_base = 1e6f,
-	}, {
-		.info = { .name = "Qwen2.5-Coder-7B-Q4_K_M",
-		    .recipe = "Q4_K_M", .arch = "qwen2", .n_layer = 28,
-		    .n_vocab = 152064 },
-		.title = "Qwen2.5-Coder-7B", .size = "7B", .pre = "qwen2",
-		.qwen2 = 1, .embd = 3584, .heads = 28, .kv_heads = 4,
-		.head_dim = 128, .ff = 18944, .context = 32768,
-		.rope_base = 1e6f,
-	}, {
-		.info = { .name = "Qwen3-Embedding-0.6B-Q8_0",
-		    .recipe = "Q8_0", .arch = "qwen3", .n_layer = 28,
-		    .n_vocab = 151669 },
-		.title = "Qwen3-Embedding-0.6B", .size = "0.6B",
-		.pre = "qwen2", .tied = 1, .pooling = POOL_LAST,
-		.embd = 1024, .heads = 16, .kv_heads = 8, .head_dim = 128,
-		.ff = 3072, .context = 32768, .rope_base = 1e6f,
-	}, {
-		.info = { .name = "Qwen3-Reranker-0.6B-Q8_0",
-		    .recipe = "Q8_0", .arch = "qwen3", .n_layer = 28,
-		    .n_vocab = 151669 },
-		.title = "Qwen3-Reranker-0.6B", .size = "0.6B",
-		.pre = "qwen2", .tied = 1, .pooling = POOL_RANK,
-		.embd = 1024, .heads = 16, .kv_heads = 8, .head_dim = 128,
-		.ff = 3072, .context = 40960, .rope_base = 1e6f,
-	}, {
-		.info = { .name = "Qwen3-0.6B-Q4_K_M", .recipe = "Q4_K_M",
-		    .arch = "qwen3", .n_layer = 28, .n_vocab = 151936 },
-		.title = "Qwen3-0.6B", .size = "0.6B", .pre = "qwen2",
-		.tied = 1, .embd = 1024, .heads = 16, .kv_heads = 8,
-		.head_dim = 128, .ff = 3072, .context = 40960,
-		.rope_base = 1e6f,
-	}, {
-		.info = { .name = "Qwen3-1.7B-Q4_K_M", .recipe = "Q4_K_M",
-		    .arch = "qwen3", .n_layer = 28, .n_vocab = 151936 },
-		.title = "Qwen3-1.7B", .size = "1.7B", .pre = "qwen2",
-		.tied = 1, .embd = 2048, .heads = 16, .kv_heads = 8,
-		.head_dim = 128, .ff = 6144, .context = 40960,
-		.rope_base = 1e6f,
-	}, {
-		.info = { .name = "Qwen3-4B-Q4_K_M", .recipe = "Q4_K_M",
-		    .arch = "qwen3", .n_layer = 36, .n_vocab = 151936 },
-		.title = "Qwen3-4B", .size = "4B", .pre = "qwen2",
-		.tied = 1, .embd = 2560, .heads = 32, .kv_heads = 8,
-		.head_dim = 128, .ff = 9728, .context = 40960,
-		.rope_base = 1e6f,
-	}, {
-		.info = { .name = "Qwen3-8B-Q4_K_M", .recipe = "Q4_K_M",
-		    .arch = "qwen3", .n_layer = 36, .n_vocab = 151936 },
-		.title = "Qwen3-8B", .size = "8B", .pre = "qwen2",
-		.embd = 4096, .heads = 32, .kv_heads = 8, .head_dim = 128,
-		.ff = 12288, .context = 40960, .rope_base = 1e6f,
-	},
+	{ SHAPE("Qwen3.6-35B-A3B", "35B-A3B", "UD-Q4_K_M", "qwen35moe", 40,
+	    248320), .info.n_mtp = 1, .info.n_expert = 256, .embd = 2048,
+	    .heads = 16, .kv_heads = 2, .head_dim = 256, .used = 8,
+	    .ff_exp = 512, .ff_shexp = 512, .context = 262144, .rope_base = 1e7f,
+	    DELTANET_SIZES, .rank = 32 },
+	{ SHAPE("Qwen3.8-27B", "27B", "UD-Q2_K_XL", "qwen35", 64, 248320),
+	    .info.n_mtp = 1, .embd = 5120, .heads = 24, .kv_heads = 4,
+	    .head_dim = 256, .ff = 17408, .context = 262144,
+	    .rope_base = 1e7f, DELTANET_SIZES, .rank = 48 },
+	{ SHAPE("Qwen3-Coder-Next", "80B-A3B", "Q4_K_M", "qwen3next", 48,
+	    151936), .info.n_expert = 512, .embd = 2048, .heads = 16,
+	    .kv_heads = 2, .head_dim = 256, .ff = 5120, .used = 10,
+	    .ff_exp = 512, .ff_shexp = 512, .context = 262144, .rope_base = 5e6f,
+	    DELTANET_SIZES, .rank = 32 },
+	{ SHAPE("Qwen3-235B-A22B", "235B-A22B", "Q4_K_M", "qwen3moe", 94,
+	    151936), .info.n_expert = 128, .embd = 4096, .heads = 64,
+	    .kv_heads = 4, .head_dim = 128, .ff = 12288, .used = 8,
+	    .ff_exp = 1536, .context = 40960, .rope_base = 1e6f },
+	{ SHAPE("Qwen3-30B-A3B", "30B-A3B", "Q4_K_M", "qwen3moe", 48, 151936),
+	    .info.n_expert = 128, .embd = 2048, .heads = 32, .kv_heads = 4,
+	    .head_dim = 128, .ff = 6144, .used = 8, .ff_exp = 768,
+	    .context = 40960, .rope_base = 1e6f },
+	{ SHAPE("Qwen2.5-Coder-7B", "7B", "Q4_K_M", "qwen2", 28, 152064),
+	    .embd = 3584, .heads = 28, .kv_heads = 4, .head_dim = 128,
+	    .ff = 18944, .context = 32768, .rope_base = 1e6f },
+	{ SHAPE("Qwen3-Embedding-0.6B", "0.6B", "Q8_0", "qwen3", 28, 151669),
+	    .tied = 1, .pooling = POOL_LAST, .embd = 1024, .heads = 16,
+	    .kv_heads = 8, .head_dim = 128, .ff = 3072, .context = 32768,
+	    .rope_base = 1e6f },
+	{ SHAPE("Qwen3-Reranker-0.6B", "0.6B", "Q8_0", "qwen3", 28, 151669),
+	    .tied = 1, .pooling = POOL_RANK, .embd = 1024, .heads = 16,
+	    .kv_heads = 8, .head_dim = 128, .ff = 3072, .context = 40960,
+	    .rope_base = 1e6f },
+	{ SHAPE("Qwen3-0.6B", "0.6B", "Q4_K_M", "qwen3", 28, 151936),
+	    .tied = 1, .embd = 1024, .heads = 16, .kv_heads = 8,
+	    .head_dim = 128, .ff = 3072, .context = 40960,
+	    .rope_base = 1e6f },
+	{ SHAPE("Qwen3-1.7B", "1.7B", "Q4_K_M", "qwen3", 28, 151936),
+	    .tied = 1, .embd = 2048, .heads = 16, .kv_heads = 8,
+	    .head_dim = 128, .ff = 6144, .context = 40960,
+	    .rope_base = 1e6f },
+	{ SHAPE("Qwen3-4B", "4B", "Q4_K_M", "qwen3", 36, 151936), .tied = 1,
+	    .embd = 2560, .heads = 32, .kv_heads = 8, .head_dim = 128,
+	    .ff = 9728, .context = 40960, .rope_base = 1e6f },
+	{ SHAPE("Qwen3-8B", "8B", "Q4_K_M", "qwen3", 36, 151936),
+	    .embd = 4096, .heads = 32, .kv_heads = 8, .head_dim = 128,
+	    .ff = 12288, .context = 40960, .rope_base = 1e6f },
 };
 
 const struct qwen_synth_shape *
@@ -196,11 +154,11 @@ has_part(const struct qwen_synth_shape *s, uint32_t i, enum part part)
 	case PLAIN: return !s->interval;
 	case HYBRID: return s->interval != 0;
 	case ATTENTION: return !recurrent;
-	case BIASES: return !recurrent && s->qwen2;
-	case QK_NORMS: return !recurrent && !s->qwen2;
+	case BIASES: return !recurrent && s->arch->no_qk_norm;
+	case QK_NORMS: return !recurrent && !s->arch->no_qk_norm;
 	case DELTANET: return recurrent;
-	case BETA: return recurrent && !s->next;
-	case BA: return recurrent && s->next;
+	case BETA: return recurrent && !s->arch->grouped;
+	case BA: return recurrent && s->arch->grouped;
 	case DENSE: return !s->info.n_expert;
 	case MOE: return s->info.n_expert != 0;
 	case SHARED: return s->info.n_expert && s->ff_shexp;

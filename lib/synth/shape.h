@@ -3,6 +3,7 @@
 #ifndef QWEN_SYNTH_SHAPE_H
 #define QWEN_SYNTH_SHAPE_H
 
+#include "gguf/arch.h"
 #include "gguf/recipe.h"
 #include "synth/synth.h"
 
@@ -10,11 +11,10 @@ enum qwen_synth_pooling { POOL_NONE, POOL_LAST = 3, POOL_RANK = 4 };
 
 struct qwen_synth_shape {
 	struct qwen_synth_info info;	/* the public part */
-	const char	*title, *size, *pre;
-	size_t		 recipe;	/* number, found by info.recipe */
+	const char	*title, *size;
+	size_t		 recipe;	/* found by info.recipe */
+	const struct qwen_arch *arch;	/* found by info.arch */
 	int		 tied;		/* no output.weight */
-	int		 qwen2;		/* biases, no norms of q and k */
-	int		 next;		/* DeltaNet of qwen3next */
 	int		 mtp_only;	/* a draft file: no other layers */
 	enum qwen_synth_pooling pooling;
 	uint32_t	 embd, heads, kv_heads, head_dim, ff;

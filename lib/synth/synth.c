@@ -168,6 +168,8 @@ adjust(struct qwen_synth_shape *s, const struct qwen_synth_opts *o,
 		s->info.n_expert = o->n_expert;
 	if (s->used > s->info.n_expert)
 		s->used = s->info.n_expert;
+	s->arch = qwen_arch_find((struct qwen_str){ s->info.arch,
+	    strlen(s->info.arch) });
 	return qwen_recipe_find(&s->recipe, o->recipe != NULL ?
 	    o->recipe : s->info.recipe, err);
 }

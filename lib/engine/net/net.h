@@ -3,7 +3,7 @@
  * net.h - what a model file is: hyperparameters, weights and the blocks of its
  * layers.  Nothing here computes.
  *
- * An architecture is a row in arch.c.  It lists the blocks of a layer:
+ * An architecture is a row in gguf/arch.c.  It lists the blocks of a layer:
  * attention or deltanet, then mlp or moe.
  */
 #ifndef QWEN_NET_NET_H
@@ -15,6 +15,7 @@
 #include "base/pool.h"
 #include "engine/quant/operand.h"
 #include "engine/net/purpose.h"
+#include "gguf/arch.h"
 #include "qwen.h"
 
 #define QWEN_HEAD_MAX 4096		/* maximum values in an attention
@@ -166,22 +167,6 @@ struct qwen_mtp {
 					   the model's */
 };
 
-/* What distinguishes the architectures. */
-struct qwen_arch {
-	const char	*name;		/* general.architecture */
-	const char	*ffn_norm;	/* name of the FFN norm's tensor */
-	int		 hybrid;	/* DeltaNet in most layers, attention is
-					   gated */
-	int		 grouped;	/* hparams.grouped if the file has no
-					   key for it */
-	int		 no_qk_norm;	/* q and k have no norms */
-	int		 sections;	/* RoPE in sections */
-	int		 moe;		/* experts instead of one MLP */
-	int		 shared;	/* plus a shared expert */
-	int		 share_of_all;	/* weights of experts: softmax over all
-					   experts, not only the chosen ones */
-};
-
 /*
  * What a model file is: hyperparameters and weights, where they are mapped.  The
  * numerics version decides which forms of activations the weights take.
@@ -208,17 +193,6 @@ struct qwen_net {
 	void			**owned;
 	size_t			 n_owned, cap_owned;
 };
-
-/* ---- architectures (arch.c) */
-const struct qwen_arch *qwen_arch_find(struct qwen_str name);
-/*
- * Returns the architecture of a file; NULL with the error set if it is missing
- * or unknown.
- */
-const struct qwen_arch *qwen_arch_of(const struct qwen_gguf *g,
-    struct qwen_err *err);
-/* Writes the names: "qwen3, qwen3moe, ..." */
-void qwen_arch_names(char *buf, size_t size);
 
 /*
  * ---- hyperparameters (hparams.c). draft: the file may contain only an MTP

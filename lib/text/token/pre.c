@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "gguf/arch.h"
 #include "text/token/pre.h"
 
 /* Converters name each vocabulary; most of them are cut like qwen2. */
@@ -24,18 +25,14 @@ is(const char *name, const struct qwen_str *s)
 	return strlen(name) == s->len && memcmp(name, s->s, s->len) == 0;
 }
 
+/* Files of Qwen3.5 and later ones name theirs. */
 const struct qwen_pre *
 qwen_pre_guess(const struct qwen_str *arch)
 {
-	static const char *const qwen2[] = { "qwen2", "qwen2moe", "qwen3",
-	    "qwen3moe", "qwen3next", "qwen3vl", "qwen3vlmoe" };
-	size_t i;
+	const struct qwen_arch *a = qwen_arch_find(*arch);
 
-	for (i = 0; i < sizeof qwen2 / sizeof qwen2[0]; i++) {
-		if (is(qwen2[i], arch))
-			return &qwen_pre_qwen2;
-	}
-	return NULL;
+	return a != NULL && strcmp(a->pre, qwen_pre_qwen2.name) == 0 ?
+	    &qwen_pre_qwen2 : NULL;
 }
 
 int

@@ -1,32 +1,44 @@
 /* SPDX-License-Identifier: ISC */
-/* arch.c - the table of architectures. */
+/* arch.c - the architectures. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "engine/net/net.h"
+#include "gguf/arch.h"
+
+#define PLAIN .ffn_norm = "ffn_norm.weight", .pre = "qwen2"
+#define HYBRID .hybrid = 1, .ffn_norm = "post_attention_norm.weight"
+#define HF(class, type) .hf_class = class, .hf_type = type
 
 static const struct qwen_arch archs[] = {
 	/* Qwen2.5 too */
-	{ .name = "qwen2", .ffn_norm = "ffn_norm.weight", .no_qk_norm = 1 },
-	{ .name = "qwen2moe", .ffn_norm = "ffn_norm.weight", .no_qk_norm = 1,
-	  .moe = 1, .shared = 1, .share_of_all = 1 },
-	{ .name = "qwen3", .ffn_norm = "ffn_norm.weight" },
-	{ .name = "qwen35", .ffn_norm = "post_attention_norm.weight",
-	  .hybrid = 1, .sections = 1 },
+	{ .name = "qwen2", PLAIN, .no_qk_norm = 1, HF("Qwen2", "qwen2") },
+	{ .name = "qwen2moe", PLAIN, .no_qk_norm = 1,
+	  .moe = 1, .shared = 1, .share_of_all = 1,
+	  HF("Qwen2Moe", "qwen2_moe") },
+	{ .name = "qwen3", PLAIN, .ranks = 1, HF("Qwen3", "qwen3") },
+	{ .name = "qwen35", HYBRID, .pre = "qwen35", .sections = 1,
+	  HF("Qwen3_5", "qwen3_5") },
 	/* Qwen3.6 too */
-	{ .name = "qwen35moe", .ffn_norm = "post_attention_norm.weight",
-	  .hybrid = 1, .sections = 1, .moe = 1, .shared = 1 },
-	{ .name = "qwen3moe", .ffn_norm = "ffn_norm.weight", .moe = 1 },
-	{ .name = "qwen3next", .ffn_norm = "post_attention_norm.weight",
-	  .hybrid = 1, .grouped = 1, .moe = 1, .shared = 1 },
+	{ .name = "qwen35moe", HYBRID, .pre = "qwen35", .sections = 1,
+	  .moe = 1, .shared = 1, HF("Qwen3_5Moe", "qwen3_5_moe") },
+	{ .name = "qwen3moe", PLAIN, .moe = 1, HF("Qwen3Moe", "qwen3_moe") },
+	{ .name = "qwen3next", HYBRID, .pre = "qwen2", .grouped = 1,
+	  .moe = 1, .shared = 1, HF("Qwen3Next", "qwen3_next") },
 	/* the text part of vision models */
-	{ .name = "qwen3vl", .ffn_norm = "ffn_norm.weight", .sections = 1 },
-	{ .name = "qwen3vlmoe", .ffn_norm = "ffn_norm.weight", .sections = 1,
-	  .moe = 1 },
+	{ .name = "qwen3vl", PLAIN, .sections = 1, .vision = 1, .ranks = 1,
+	  HF("Qwen3VL", "qwen3_vl") },
+	{ .name = "qwen3vlmoe", PLAIN, .sections = 1, .vision = 1, .moe = 1,
+	  HF("Qwen3VLMoe", "qwen3_vl_moe") },
 };
 
 #define N_ARCHS (sizeof archs / sizeof archs[0])
+
+const struct qwen_arch *
+qwen_arch_row(size_t i)
+{
+	return i < N_ARCHS ? &archs[i] : NULL;
+}
 
 const struct qwen_arch *
 qwen_arch_find(struct qwen_str name)
@@ -41,13 +53,12 @@ qwen_arch_find(struct qwen_str name)
 	return NULL;
 }
 
-void
-qwen_arch_names(char *buf, size_t size)
+/* Writes "qwen2, qwen2moe, ..." to buf. */
+static void
+list_names(char *buf, size_t size)
 {
 	size_t i, n = 0;
 
-	if (size > 0)
-		buf[0] = '\0';
 	for (i = 0; i < N_ARCHS && n < size; i++)
 		n += (size_t)snprintf(buf + n, size - n, "%s%s",
 		    i > 0 ? ", " : "", archs[i].name);
@@ -81,7 +92,7 @@ qwen_arch_of(const struct qwen_gguf *g, struct qwen_err *err)
 	}
 	if ((a = qwen_arch_find(name)) != NULL)
 		return a;
-	qwen_arch_names(known, sizeof known);
+	list_names(known, sizeof known);
 	qwen_fail(err, QWEN_EUNSUP,
 	    "unknown architecture \"%.*s\"; supported: %s",
 	    name.len > 40 ? 40 : (int)name.len, name.s, known);

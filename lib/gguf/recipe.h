@@ -6,16 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gguf/type.h"
 #include "qwen/base.h"
-
-/* Format numbers of ggml. */
-enum {
-	F32 = 0, F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8,
-	Q2_K = 10, Q3_K = 11, Q4_K = 12, Q5_K = 13, Q6_K = 14,
-	IQ2_XXS = 16, IQ2_XS = 17, IQ3_XXS = 18, IQ1_S = 19, IQ4_NL = 20,
-	IQ3_S = 21, IQ2_S = 22, IQ4_XS = 23, IQ1_M = 29, BF16 = 30,
-	TQ1_0 = 34, TQ2_0 = 35, MXFP4 = 39, NVFP4 = 40, Q1_0 = 41, Q2_0 = 42
-};
 
 /* Role of a tensor, as far as recipes distinguish them. */
 enum qwen_role {
@@ -66,6 +58,12 @@ uint32_t qwen_recipe_rest(size_t recipe);
 
 uint32_t qwen_recipe_type(size_t recipe, const struct qwen_recipe_model *m,
     uint32_t block, enum qwen_role role);
-uint32_t qwen_recipe_file_type(size_t recipe);	/* general.file_type */
+
+/*
+ * qwen_recipe_file_type returns a recipe's number in general.file_type;
+ * qwen_recipe_of_file the name of the stock recipe with this number, or NULL.
+ */
+uint32_t qwen_recipe_file_type(size_t recipe);
+const char *qwen_recipe_of_file(uint64_t file_type);
 
 #endif

@@ -77,7 +77,7 @@ set_matrix_shape(const struct qwen_hub_gguf *g, struct hub_tensor *t,
 	qwen_hub_shape(t, s, transposed ? s->columns : s->rows, transposed ?
 	    s->rows : s->columns);
 	t->type = t->ne[0] % qwen_ggml_block_len(g->type) == 0 ? g->type :
-	    GGML_F16;
+	    QT_F16;
 }
 
 /*
@@ -294,7 +294,7 @@ plan_expert_matrix(struct qwen_hub_gguf *g, const char *to, int which,
 	qwen_hub_shape(t, s, rows, which ? e->rank : e->in);
 	t->n_dims = 3;
 	t->type = t->ne[0] % qwen_ggml_block_len(g->type) == 0 ? g->type :
-	    GGML_F16;
+	    QT_F16;
 	return 0;
 }
 

@@ -97,8 +97,8 @@ least(uint64_t a, uint64_t b)
 static uint64_t
 copy_run_rows(const struct hub_tensor *t, const struct hub_source *s)
 {
-	static const uint32_t same[ST_N_TYPES] = { [ST_F32] = GGML_F32 + 1,
-	    [ST_F16] = GGML_F16 + 1, [ST_BF16] = GGML_BF16 + 1 };
+	static const uint32_t same[ST_N_TYPES] = { [ST_F32] = QT_F32 + 1,
+	    [ST_F16] = QT_F16 + 1, [ST_BF16] = QT_BF16 + 1 };
 
 	if (t->kind != HUB_NUMBERS || t->op != HUB_KEEP || s->scale != NULL ||
 	    same[s->w->type] != t->type + 1)

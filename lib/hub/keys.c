@@ -415,13 +415,13 @@ put_size(const struct keys *k)
 static uint32_t
 file_type(const struct qwen_hub_gguf *g)
 {
-	if (g->type == GGML_Q8_0)
+	if (g->type == QT_Q8_0)
 		return 7;
 	if (g->fp4 != 0)
-		return g->fp4 == GGML_NVFP4 ? 39 : 38;
+		return g->fp4 == QT_NVFP4 ? 39 : 38;
 	if (g->q4_1)
 		return 3;
-	return g->type == GGML_F32 ? 0 : g->type == GGML_F16 ? 1 : 32;
+	return g->type == QT_F32 ? 0 : g->type == QT_F16 ? 1 : 32;
 }
 
 /* ------------------------------------------------------------- the model */

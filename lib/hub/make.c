@@ -25,13 +25,13 @@ type_for(const struct qwen_hub_gguf *g, const struct hub_tensor *t)
 	size_t i;
 
 	if (t->n_dims < 2 || !qwen_hub_ends(t->name, ".weight"))
-		return GGML_F32;
+		return QT_F32;
 	for (i = 0; i < sizeof f32 / sizeof f32[0]; i++) {
 		if (qwen_hub_ends(t->name, f32[i]))
-			return GGML_F32;
+			return QT_F32;
 	}
 	return t->ne[0] % qwen_ggml_block_len(g->type) == 0 ? g->type :
-	    GGML_F16;
+	    QT_F16;
 }
 
 struct hub_tensor *
@@ -117,7 +117,7 @@ add_scales(struct qwen_hub_gguf *g, const struct hub_tensor *of,
 	if ((t = qwen_hub_new_tensor(g, name)) == NULL)
 		return -1;
 	t->kind = HUB_SCALES;
-	t->type = GGML_F32;
+	t->type = QT_F32;
 	t->n_dims = 1;
 	t->ne[0] = n;
 	t->from = g->n_sources;
@@ -178,7 +178,7 @@ tile(const struct qwen_hub_gguf *g, struct hub_tensor *t,
 	    g->heads.n_key == g->heads.n_value)
 		return 0;
 	if (t->kind == HUB_FP4 && order == HUB_TILED_COLUMNS &&
-	    size % (qwen_hub_fp4(g->hub, s->w) == GGML_NVFP4 ? 16 : 32) != 0)
+	    size % (qwen_hub_fp4(g->hub, s->w) == QT_NVFP4 ? 16 : 32) != 0)
 		return qwen_hub_bad_tensor(g->hub, s->w, "heads of %" PRIu64 " "
 		    "values are not a multiple of the block length", size);
 	t->order = order;
@@ -391,7 +391,7 @@ choose_affine(struct qwen_hub_gguf *g, struct hub_tensor *t)
 	    t->order == HUB_TRANSPOSED)
 		return qwen_hub_bad_tensor(g->hub, s->w, "quantised by MLX, "
 		    "but %s is its transpose: not supported", t->name);
-	if (g->opts.type != QWEN_HUB_AUTO || t->type == GGML_F32 ||
+	if (g->opts.type != QWEN_HUB_AUTO || t->type == QT_F32 ||
 	    t->ne[0] % 32 != 0 || (t->order == HUB_TILED_COLUMNS &&
 	    t->head_rows % 32 != 0))
 		return 0;
@@ -400,7 +400,7 @@ choose_affine(struct qwen_hub_gguf *g, struct hub_tensor *t)
 			return 0;
 	}
 	t->kind = HUB_AFFINE;
-	t->type = GGML_Q4_1;
+	t->type = QT_Q4_1;
 	g->q4_1 = 1;
 	return 0;
 }
@@ -430,7 +430,7 @@ qwen_hub_make(struct qwen_hub_gguf *g, const struct hub_name *name,
 			return -1;
 	}
 	g->fp4 = fp4 != 0 ? (int)fp4 : g->fp4;
-	for (i = first; fp4 == GGML_NVFP4 && i < last; i++) {
+	for (i = first; fp4 == QT_NVFP4 && i < last; i++) {
 		struct hub_tensor of = g->t[i];
 
 		if (add_scales(g, &of, w, n, 0) < 0 ||

@@ -285,7 +285,7 @@ count_mtp(struct qwen_hub_gguf *g)
 static uint32_t
 type_of_folder(const struct qwen_hub *h)
 {
-	uint32_t type = GGML_F16;
+	uint32_t type = QT_F16;
 	const struct qwen_st_tensor *t;
 	size_t i;
 
@@ -296,9 +296,9 @@ type_of_folder(const struct qwen_hub *h)
 		if (qwen_hub_is_affine(h, t))
 			t = qwen_hub_after(h, t, ".scales");
 		if (t->type == ST_BF16 || t->type == ST_F16)
-			return t->type == ST_BF16 ? GGML_BF16 : GGML_F16;
+			return t->type == ST_BF16 ? QT_BF16 : QT_F16;
 		if (t->type == ST_F32 || t->type == ST_F64)
-			type = GGML_F32;
+			type = QT_F32;
 	}
 	return type;
 }
@@ -389,9 +389,9 @@ read_config(struct qwen_hub_gguf *g)
 {
 	const struct qwen_hub *h = g->hub;
 	uint32_t n_embd;
-	static const uint32_t type[] = { [QWEN_HUB_F32] = GGML_F32,
-	    [QWEN_HUB_F16] = GGML_F16, [QWEN_HUB_BF16] = GGML_BF16,
-	    [QWEN_HUB_Q8_0] = GGML_Q8_0 };
+	static const uint32_t type[] = { [QWEN_HUB_F32] = QT_F32,
+	    [QWEN_HUB_F16] = QT_F16, [QWEN_HUB_BF16] = QT_BF16,
+	    [QWEN_HUB_Q8_0] = QT_Q8_0 };
 
 	if (qwen_hub_need_u32(h, "num_hidden_layers", &g->n_layer) < 0)
 		return -1;

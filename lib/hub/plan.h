@@ -4,14 +4,9 @@
 #define QWEN_HUB_PLAN_H
 
 #include "base/text.h"
+#include "gguf/type.h"
 #include "gguf/write.h"
 #include "hub/arch.h"
-
-/* ggml's numbers of the written formats. */
-enum {
-	GGML_F32 = 0, GGML_F16 = 1, GGML_Q4_1 = 3, GGML_Q8_0 = 8, GGML_BF16 = 30,
-	GGML_MXFP4 = 39, GGML_NVFP4 = 40
-};
 
 /*
  * Weights in the folder: planes of rows; if they are quantised, also their

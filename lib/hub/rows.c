@@ -104,14 +104,14 @@ store_q8_0(const float *x, size_t n, unsigned char *dst)
 static int
 store(uint32_t type, const float *x, size_t n, unsigned char *dst)
 {
-	int half = type == GGML_F16;
+	int half = type == QT_F16;
 	uint16_t h;
 	size_t i;
 
-	if (type == GGML_Q8_0)
+	if (type == QT_Q8_0)
 		return store_q8_0(x, n, dst);
 	for (i = 0; i < n; i++) {
-		if (type == GGML_F32) {
+		if (type == QT_F32) {
 			qwen_put_le32(dst + 4 * i, qwen_f32_bits(x[i]));
 			continue;
 		}
@@ -303,7 +303,7 @@ fp4_row(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
     const struct hub_source *s, uint64_t p, uint64_t r, unsigned char *x,
     unsigned char *dst)
 {
-	size_t len = t->type == GGML_MXFP4 ? 32 : 16;
+	size_t len = t->type == QT_MXFP4 ? 32 : 16;
 	uint64_t at = p * s->rows + qwen_hub_row(g, t, r);
 	const unsigned char *w = s->w->data + at * (s->columns / 2);
 	const unsigned char *scale = s->scale->data + at * (s->columns / len);
@@ -327,8 +327,8 @@ affine_row(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
 	qwen_hub_affine_q4_1(s, p, qwen_hub_row(g, t, r), tiled ? x : dst);
 	if (tiled)
 		tile_columns(g, x, dst, t->head_rows /
-		    qwen_ggml_block_len(GGML_Q4_1) *
-		    qwen_ggml_block_bytes(GGML_Q4_1));
+		    qwen_ggml_block_len(QT_Q4_1) *
+		    qwen_ggml_block_bytes(QT_Q4_1));
 }
 
 uint64_t

@@ -70,8 +70,8 @@ qwen_hub_fp4(const struct qwen_hub *h, const struct qwen_st_tensor *w)
 
 	if (w->type != ST_U8 || (s = qwen_hub_after(h, w, "_scale")) == NULL)
 		return 0;
-	return s->type == ST_F8_E4M3 ? GGML_NVFP4 :
-	    s->type == ST_U8 || s->type == ST_F8_E8M0 ? GGML_MXFP4 : 0;
+	return s->type == ST_F8_E4M3 ? QT_NVFP4 :
+	    s->type == ST_U8 || s->type == ST_F8_E8M0 ? QT_MXFP4 : 0;
 }
 
 /* Sets the shape as planes of rows; returns 0 if that is not possible. */
@@ -168,7 +168,7 @@ scale_blocks(const struct qwen_hub_gguf *g, struct hub_source *s)
 static int
 scale_codes(const struct qwen_hub_gguf *g, struct hub_source *s, uint32_t type)
 {
-	uint64_t planes, rows, columns, len = type == GGML_MXFP4 ? 32 : 16;
+	uint64_t planes, rows, columns, len = type == QT_MXFP4 ? 32 : 16;
 
 	s->columns *= 2;
 	if (!as_planes(s->scale, &planes, &rows, &columns) ||

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/half.h"
 #include "gguf/gguf.h"
+#include "gguf/type.h"
 #include "synth/synth.h"
 
 /* SplitMix64; any state is a good seed. */
@@ -287,41 +288,49 @@ mend_nvfp4(unsigned char *p, double d, uint64_t *rng)
 }
 
 /*
- * Formats whose blocks may have any bits, apart from d and the parts that
- * mend() sets.  If codes lean to one side, d has a random sign, so that sums
- * stay small.
+ * How to fill blocks of a format: by its own function, or with random bits,
+ * apart from d and the parts that mend() sets.  If codes lean to one side, d
+ * has a random sign, so that sums stay small.
  */
 struct format {
-	const char	*name;
+	void		(*fill)(unsigned char *, size_t n, double sd,
+			    uint64_t *rng);
+	double		 rms;		/* of the numbers that d multiplies */
 	int		 d_at;		/* offset of the f16 d; -1: mend() sets
 					   it */
 	int		 leans;
-	double		 rms;		/* of the numbers that d multiplies */
 	void		(*mend)(unsigned char *, double d, uint64_t *rng);
 };
 
-static const struct format formats[] = {
-	{ "Q4_0", 0, 1, 4.637, NULL },
-	{ "Q4_1", 0, 0, 4.610, mend_q4_1 },
-	{ "Q5_0", 0, 1, 9.247, NULL },
-	{ "Q5_1", 0, 0, 9.233, mend_q5_1 },
-	{ "Q2_K", 80, 0, 13.110, mend_q2_k },
-	{ "Q3_K", 108, 1, 43.339, NULL },
-	{ "IQ4_NL", 0, 1, 67.439, NULL },
-	{ "IQ4_XS", 0, 1, 828.95, mend_iq4_xs },
-	{ "IQ3_S", 0, 0, 140.24, NULL },
-	{ "IQ3_XXS", 0, 0, 142.41, NULL },
-	{ "IQ2_S", 0, 0, 56.392, NULL },
-	{ "IQ2_XS", 0, 0, 55.900, NULL },
-	{ "IQ2_XXS", 0, 0, 53.362, NULL },
-	{ "IQ1_S", 0, 1, 7.1995, NULL },
-	{ "IQ1_M", -1, 1, 7.1995, mend_iq1_m },
-	{ "TQ1_0", 52, 0, 0.8165, mend_tq1_0 },
-	{ "TQ2_0", 64, 0, 0.8165, mend_tq2_0 },
-	{ "Q2_0", 0, 1, 1.2247, NULL },
-	{ "Q1_0", 0, 0, 1.0, NULL },
-	{ "MXFP4", -1, 0, 5.8523, mend_mxfp4 },
-	{ "NVFP4", -1, 0, 5.8523, mend_nvfp4 },
+static const struct format formats[QT_N] = {
+	[QT_F32] = { .fill = fill_f32 },
+	[QT_F16] = { .fill = fill_f16 },
+	[QT_BF16] = { .fill = fill_bf16 },
+	[QT_Q8_0] = { .fill = fill_q8_0 },
+	[QT_Q4_K] = { .fill = fill_q4_k },
+	[QT_Q5_K] = { .fill = fill_q5_k },
+	[QT_Q6_K] = { .fill = fill_q6_k },
+	[QT_Q4_0] = { NULL, 4.637, 0, 1, NULL },
+	[QT_Q4_1] = { NULL, 4.610, 0, 0, mend_q4_1 },
+	[QT_Q5_0] = { NULL, 9.247, 0, 1, NULL },
+	[QT_Q5_1] = { NULL, 9.233, 0, 0, mend_q5_1 },
+	[QT_Q2_K] = { NULL, 13.110, 80, 0, mend_q2_k },
+	[QT_Q3_K] = { NULL, 43.339, 108, 1, NULL },
+	[QT_IQ4_NL] = { NULL, 67.439, 0, 1, NULL },
+	[QT_IQ4_XS] = { NULL, 828.95, 0, 1, mend_iq4_xs },
+	[QT_IQ3_S] = { NULL, 140.24, 0, 0, NULL },
+	[QT_IQ3_XXS] = { NULL, 142.41, 0, 0, NULL },
+	[QT_IQ2_S] = { NULL, 56.392, 0, 0, NULL },
+	[QT_IQ2_XS] = { NULL, 55.900, 0, 0, NULL },
+	[QT_IQ2_XXS] = { NULL, 53.362, 0, 0, NULL },
+	[QT_IQ1_S] = { NULL, 7.1995, 0, 1, NULL },
+	[QT_IQ1_M] = { NULL, 7.1995, -1, 1, mend_iq1_m },
+	[QT_TQ1_0] = { NULL, 0.8165, 52, 0, mend_tq1_0 },
+	[QT_TQ2_0] = { NULL, 0.8165, 64, 0, mend_tq2_0 },
+	[QT_Q2_0] = { NULL, 1.2247, 0, 1, NULL },
+	[QT_Q1_0] = { NULL, 1.0, 0, 0, NULL },
+	[QT_MXFP4] = { NULL, 5.8523, -1, 0, mend_mxfp4 },
+	[QT_NVFP4] = { NULL, 5.8523, -1, 0, mend_nvfp4 },
 };
 
 static void
@@ -342,50 +351,23 @@ fill_blocks(const struct format *f, unsigned char *p, size_t n_block,
 	}
 }
 
-static const struct format *
-find_format(const char *name)
-{
-	size_t i;
-
-	for (i = 0; i < sizeof formats / sizeof formats[0]; i++) {
-		if (strcmp(name, formats[i].name) == 0)
-			return &formats[i];
-	}
-	return NULL;
-}
-
-/* ------------------------------------------------------------- all formats */
-
-static const struct {
-	const char	*name;
-	void		(*fill)(unsigned char *, size_t, double, uint64_t *);
-} fillers[] = {
-	{ "F32", fill_f32 }, { "F16", fill_f16 }, { "BF16", fill_bf16 },
-	{ "Q8_0", fill_q8_0 }, { "Q4_K", fill_q4_k }, { "Q5_K", fill_q5_k },
-	{ "Q6_K", fill_q6_k },
-};
-
 int
 qwen_gguf_random(uint32_t type, void *dst, size_t n, double sd, uint64_t *rng,
     struct qwen_err *err)
 {
 	const char *name = qwen_ggml_name(type);
-	size_t len = qwen_ggml_block_len(type), i;
-	const struct format *f;
+	size_t len = qwen_ggml_block_len(type);
 
 	if (name == NULL || n % len != 0)
 		return qwen_fail(err, QWEN_ERANGE, "%zu elements are not a "
 		    "multiple of the block length of type %u", n, type);
-	for (i = 0; i < sizeof fillers / sizeof fillers[0]; i++) {
-		if (strcmp(name, fillers[i].name) == 0) {
-			fillers[i].fill(dst, n, sd, rng);
-			return 0;
-		}
-	}
-	f = find_format(name);
-	if (f == NULL)
+	if (formats[type].fill != NULL)
+		formats[type].fill(dst, n, sd, rng);
+	else if (formats[type].rms > 0)
+		fill_blocks(&formats[type], dst, n / len,
+		    qwen_ggml_block_bytes(type), sd, rng);
+	else
 		return qwen_fail(err, QWEN_EUNSUP, "cannot make random weights "
 		    "of type %s", name);
-	fill_blocks(f, dst, n / len, qwen_ggml_block_bytes(type), sd, rng);
 	return 0;
 }

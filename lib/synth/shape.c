@@ -21,8 +21,8 @@ static const struct qwen_synth_shape shapes[] = {
 	{ SHAPE("Qwen3.6-35B-A3B", "35B-A3B", "UD-Q4_K_M", "qwen35moe", 40,
 	    248320), .info.n_mtp = 1, .info.n_expert = 256, .embd = 2048,
 	    .heads = 16, .kv_heads = 2, .head_dim = 256, .used = 8,
-	    .ff_exp = 512, .ff_shexp = 512, .context = 262144, .rope_base = 1e7f,
-	    DELTANET_SIZES, .rank = 32 },
+	    .ff_exp = 512, .ff_shexp = 512, .context = 262144,
+	    .rope_base = 1e7f, DELTANET_SIZES, .rank = 32 },
 	{ SHAPE("Qwen3.8-27B", "27B", "UD-Q2_K_XL", "qwen35", 64, 248320),
 	    .info.n_mtp = 1, .embd = 5120, .heads = 24, .kv_heads = 4,
 	    .head_dim = 256, .ff = 17408, .context = 262144,
@@ -30,8 +30,8 @@ static const struct qwen_synth_shape shapes[] = {
 	{ SHAPE("Qwen3-Coder-Next", "80B-A3B", "Q4_K_M", "qwen3next", 48,
 	    151936), .info.n_expert = 512, .embd = 2048, .heads = 16,
 	    .kv_heads = 2, .head_dim = 256, .ff = 5120, .used = 10,
-	    .ff_exp = 512, .ff_shexp = 512, .context = 262144, .rope_base = 5e6f,
-	    DELTANET_SIZES, .rank = 32 },
+	    .ff_exp = 512, .ff_shexp = 512, .context = 262144,
+	    .rope_base = 5e6f, DELTANET_SIZES, .rank = 32 },
 	{ SHAPE("Qwen3-235B-A22B", "235B-A22B", "Q4_K_M", "qwen3moe", 94,
 	    151936), .info.n_expert = 128, .embd = 4096, .heads = 64,
 	    .kv_heads = 4, .head_dim = 128, .ff = 12288, .used = 8,
@@ -195,12 +195,12 @@ add_scale(struct qwen_synth *p)
 	struct qwen_synth_tensor of;	/* a copy: the array moves */
 	uint64_t ne[3] = { 1 };
 
-	if (p->failed || p->t[p->n - 1].type != NVFP4)
+	if (p->failed || p->t[p->n - 1].type != QT_NVFP4)
 		return;
 	of = p->t[p->n - 1];
 	if (of.n_dims == 3)
 		ne[0] = of.ne[2];
-	add_tensor(p, SCALE, F32, ne, "%.*s.scale",
+	add_tensor(p, SCALE, QT_F32, ne, "%.*s.scale",
 	    (int)(strrchr(of.name, '.') - of.name), of.name);
 	if (!p->failed)
 		p->t[p->n - 1].inputs = of.inputs;
@@ -228,12 +228,12 @@ add_ends(struct qwen_synth *p, uint64_t embd, uint64_t vocab)
 	add_tensor(p, WEIGHT, qwen_synth_type(s, 0, s->tied ? HEAD_ROLE :
 	    EMBED_ROLE),
 	    matrix, "token_embd.weight");
-	add_tensor(p, NORM, F32, norm, "output_norm.weight");
+	add_tensor(p, NORM, QT_F32, norm, "output_norm.weight");
 	if (!s->tied)
 		add_tensor(p, WEIGHT, qwen_synth_type(s, 0, HEAD_ROLE), matrix,
 		    "output.weight");
 	if (s->pooling == POOL_RANK)
-		add_tensor(p, WEIGHT, F32, labels, "cls.output.weight");
+		add_tensor(p, WEIGHT, QT_F32, labels, "cls.output.weight");
 }
 
 void
@@ -265,7 +265,7 @@ qwen_synth_plan(struct qwen_synth *p)
 
 			if (!has_part(s, i, r->part))
 				continue;
-			add_tensor(p, r->content, r->role == FIXED ? F32 :
+			add_tensor(p, r->content, r->role == FIXED ? QT_F32 :
 			    qwen_synth_type(s, i, r->role), ne, "blk.%u.%s", i,
 			    r->name);
 			add_scale(p);

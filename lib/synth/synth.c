@@ -47,7 +47,7 @@ fill(const struct qwen_synth_tensor *t, unsigned char *buf, size_t n,
 	size_t i;
 
 	if (t->content == WEIGHT)
-		return qwen_gguf_random(t->type, buf, n, t->type == NVFP4 ?
+		return qwen_gguf_random(t->type, buf, n, t->type == QT_NVFP4 ?
 		    1.0 : 1.0 / sqrt(t->inputs), rng, err);
 	for (i = 0; i < n; i++)
 		qwen_put_le32(buf + 4 * i, qwen_f32_bits((float)

@@ -10,6 +10,5 @@ number(const unsigned char *p)
 }
 
 const struct qwen_quant qwen_quant_bf16 = {
-	.type = QT_BF16, .block_len = 1, .block_bytes = 2,
-	.kind = QWEN_QUANT_FLOAT, .number = number,
+	QWEN_QUANT_FLOATS(BF16), .number = number,
 };

@@ -10,6 +10,5 @@ number(const unsigned char *p)
 }
 
 const struct qwen_quant qwen_quant_f32 = {
-	.type = QT_F32, .block_len = 1, .block_bytes = 4,
-	.kind = QWEN_QUANT_FLOAT, .number = number,
+	QWEN_QUANT_FLOATS(F32), .number = number,
 };

@@ -36,7 +36,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_iq1_m = {
-	.type = QT_IQ1_M, .block_len = 256, .block_bytes = 56,
-	.kind = QWEN_QUANT_SUPER,
-	.d_at = SCALES, .number = number, .unpack = unpack,
+	QWEN_QUANT_INTEGERS(IQ1_M), .number = number, .unpack = unpack,
 };

@@ -23,7 +23,6 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_iq1_s = {
-	.type = QT_IQ1_S, .block_len = 256, .block_bytes = 50,
-	.kind = QWEN_QUANT_SUPER,
-	.d_at = 0, .number = qwen_load_f16_8th, .unpack = unpack,
+	QWEN_QUANT_INTEGERS(IQ1_S),
+	.number = qwen_load_f16_8th, .unpack = unpack,
 };

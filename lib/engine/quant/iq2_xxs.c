@@ -20,7 +20,6 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_iq2_xxs = {
-	.type = QT_IQ2_XXS, .block_len = 256, .block_bytes = 66,
-	.kind = QWEN_QUANT_SUPER,
-	.d_at = 0, .number = qwen_load_f16_8th, .unpack = unpack,
+	QWEN_QUANT_INTEGERS(IQ2_XXS),
+	.number = qwen_load_f16_8th, .unpack = unpack,
 };

@@ -20,7 +20,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_iq3_s = {
-	.type = QT_IQ3_S, .block_len = 256, .block_bytes = 110,
-	.kind = QWEN_QUANT_SUPER,
-	.d_at = 0, .number = qwen_load_f16, .unpack = unpack,
+	QWEN_QUANT_INTEGERS(IQ3_S), .number = qwen_load_f16, .unpack = unpack,
 };

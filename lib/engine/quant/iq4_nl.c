@@ -14,7 +14,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_iq4_nl = {
-	.type = QT_IQ4_NL, .block_len = 32, .block_bytes = 18,
-	.kind = QWEN_QUANT_BLOCK, .span = 32,
-	.d_at = 0, .number = qwen_load_f16, .unpack = unpack,
+	QWEN_QUANT_INTEGERS(IQ4_NL), .number = qwen_load_f16, .unpack = unpack,
 };

@@ -22,7 +22,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_iq4_xs = {
-	.type = QT_IQ4_XS, .block_len = 256, .block_bytes = 136,
-	.kind = QWEN_QUANT_SUPER,
-	.d_at = 0, .number = qwen_load_f16, .unpack = unpack,
+	QWEN_QUANT_INTEGERS(IQ4_XS), .number = qwen_load_f16, .unpack = unpack,
 };

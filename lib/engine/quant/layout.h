@@ -10,6 +10,7 @@
 
 #include "base/cursor.h"
 #include "base/half.h"
+#include "engine/quant/formats.h"
 #include "engine/quant/quant.h"
 
 static inline float

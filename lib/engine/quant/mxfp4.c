@@ -30,7 +30,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_mxfp4 = {
-	.type = QT_MXFP4, .block_len = 32, .block_bytes = 17,
-	.kind = QWEN_QUANT_BLOCK, .span = 32,
-	.d_at = 0, .number = number, .unpack = unpack,
+	QWEN_QUANT_INTEGERS(MXFP4), .number = number, .unpack = unpack,
 };

@@ -32,7 +32,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_nvfp4 = {
-	.type = QT_NVFP4, .block_len = 64, .block_bytes = 36,
-	.kind = QWEN_QUANT_BLOCK, .span = 16,
-	.d_at = 0, .number = number, .unpack = unpack,
+	QWEN_QUANT_INTEGERS(NVFP4), .number = number, .unpack = unpack,
 };

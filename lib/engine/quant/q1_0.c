@@ -14,7 +14,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_q1_0 = {
-	.type = QT_Q1_0, .block_len = 128, .block_bytes = 18,
-	.kind = QWEN_QUANT_BLOCK, .span = 128,
-	.d_at = 0, .number = qwen_load_f16, .unpack = unpack,
+	QWEN_QUANT_INTEGERS(Q1_0), .number = qwen_load_f16, .unpack = unpack,
 };

@@ -14,7 +14,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_q2_0 = {
-	.type = QT_Q2_0, .block_len = 64, .block_bytes = 18,
-	.kind = QWEN_QUANT_BLOCK, .span = 64,
-	.d_at = 0, .number = qwen_load_f16, .unpack = unpack,
+	QWEN_QUANT_INTEGERS(Q2_0), .number = qwen_load_f16, .unpack = unpack,
 };

@@ -20,7 +20,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_q2_k = {
-	.type = QT_Q2_K, .block_len = 256, .block_bytes = 84,
-	.kind = QWEN_QUANT_SUPER, .has_min = 1,
-	.d_at = 80, .number = qwen_load_f16, .unpack = unpack,
+	QWEN_QUANT_INTEGERS(Q2_K), .number = qwen_load_f16, .unpack = unpack,
 };

@@ -24,7 +24,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_q3_k = {
-	.type = QT_Q3_K, .block_len = 256, .block_bytes = 110,
-	.kind = QWEN_QUANT_SUPER,
-	.d_at = 108, .number = qwen_load_f16, .unpack = unpack,
+	QWEN_QUANT_INTEGERS(Q3_K), .number = qwen_load_f16, .unpack = unpack,
 };

@@ -14,7 +14,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_q4_1 = {
-	.type = QT_Q4_1, .block_len = 32, .block_bytes = 20,
-	.kind = QWEN_QUANT_BLOCK, .span = 32, .has_min = 1,
-	.d_at = 0, .number = qwen_load_f16, .unpack = unpack,
+	QWEN_QUANT_INTEGERS(Q4_1), .number = qwen_load_f16, .unpack = unpack,
 };

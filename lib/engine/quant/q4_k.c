@@ -17,7 +17,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_q4_k = {
-	.type = QT_Q4_K, .block_len = 256, .block_bytes = 144,
-	.kind = QWEN_QUANT_SUPER, .has_min = 1,
-	.d_at = 0, .number = qwen_load_f16, .unpack = unpack,
+	QWEN_QUANT_INTEGERS(Q4_K), .number = qwen_load_f16, .unpack = unpack,
 };

@@ -19,7 +19,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_q5_k = {
-	.type = QT_Q5_K, .block_len = 256, .block_bytes = 176,
-	.kind = QWEN_QUANT_SUPER, .has_min = 1,
-	.d_at = 0, .number = qwen_load_f16, .unpack = unpack,
+	QWEN_QUANT_INTEGERS(Q5_K), .number = qwen_load_f16, .unpack = unpack,
 };

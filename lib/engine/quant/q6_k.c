@@ -22,7 +22,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_q6_k = {
-	.type = QT_Q6_K, .block_len = 256, .block_bytes = 210,
-	.kind = QWEN_QUANT_SUPER,
-	.d_at = 208, .number = qwen_load_f16, .unpack = unpack,
+	QWEN_QUANT_INTEGERS(Q6_K), .number = qwen_load_f16, .unpack = unpack,
 };

@@ -32,7 +32,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_tq1_0 = {
-	.type = QT_TQ1_0, .block_len = 256, .block_bytes = 54,
-	.kind = QWEN_QUANT_SUPER,
-	.d_at = 52, .number = qwen_load_f16, .unpack = unpack,
+	QWEN_QUANT_INTEGERS(TQ1_0), .number = qwen_load_f16, .unpack = unpack,
 };

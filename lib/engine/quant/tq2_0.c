@@ -15,7 +15,5 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_tq2_0 = {
-	.type = QT_TQ2_0, .block_len = 256, .block_bytes = 66,
-	.kind = QWEN_QUANT_SUPER,
-	.d_at = 64, .number = qwen_load_f16, .unpack = unpack,
+	QWEN_QUANT_INTEGERS(TQ2_0), .number = qwen_load_f16, .unpack = unpack,
 };

@@ -2,13 +2,15 @@
 /*
  * formats.h - properties of the formats as constants, for kernels.  The type is
  * a constant wherever they are used, so each format gets its own code from one
- * source. tests/kernel/formats compares this table with lib/engine/quant.
+ * source.
  */
 #ifndef QWEN_KERNEL_FORMATS_H
 #define QWEN_KERNEL_FORMATS_H
 
 #include "engine/cpu/kernel/kernel.h"
+#include "engine/quant/formats.h"
 
+/* A row of quant/formats.h. */
 struct qwen_traits {
 	unsigned	len, bytes;	/* of a block: weights, bytes */
 	unsigned	d_at;		/* as in struct qwen_quant */
@@ -31,31 +33,10 @@ struct qwen_traits {
 };
 
 static const struct qwen_traits qwen_traits[QT_N] = {
-	[QT_Q2_K] = { 256, 84, 80, 1, 16, 0, 0, 0, 3, 1.0f },
-	[QT_Q3_K] = { 256, 110, 108, 0, 16, 0, 1, 4, 7, 1.0f },
-	[QT_Q4_K] = { 256, 144, 0, 1, 32, 0, 0, 0, 15, 1.0f },
-	[QT_Q5_K] = { 256, 176, 0, 1, 32, 0, 0, 0, 31, 1.0f },
-	[QT_Q6_K] = { 256, 210, 208, 0, 16, 0, 1, 32, 63, 1.0f },
-	[QT_TQ1_0] = { 256, 54, 52, 0, 32, 0, 0, 1, 2, 1.0f },
-	[QT_TQ2_0] = { 256, 66, 64, 0, 32, 0, 0, 1, 3, 1.0f },
-	[QT_IQ4_XS] = { 256, 136, 0, 0, 32, 0, 1, 128, 241, 1.0f },
-	[QT_IQ1_S] = { 256, 50, 0, 0, 32, 0, 0, 16, 25, 0x1p-3f },
-	[QT_IQ1_M] = { 256, 56, 48, 0, 16, 0, 0, 16, 25, 0x1p-3f },
-	[QT_IQ2_XXS] = { 256, 66, 0, 0, 32, 0, 0, 64, 107, 0x1p-3f },
-	[QT_IQ2_XS] = { 256, 74, 0, 0, 16, 0, 0, 64, 107, 0x1p-3f },
-	[QT_IQ2_S] = { 256, 82, 0, 0, 16, 0, 0, 64, 107, 0x1p-3f },
-	[QT_IQ3_XXS] = { 256, 98, 0, 0, 32, 0, 0, 64, 126, 0x1p-2f },
-	[QT_IQ3_S] = { 256, 110, 0, 0, 32, 0, 0, 16, 31, 1.0f },
-	[QT_Q4_0] = { 32, 18, 0, 0, 32, 1, 0, 8, 15, 1.0f },
-	[QT_Q4_1] = { 32, 20, 0, 1, 32, 1, 0, 0, 15, 1.0f },
-	[QT_Q5_0] = { 32, 22, 0, 0, 32, 1, 0, 16, 31, 1.0f },
-	[QT_Q5_1] = { 32, 24, 0, 1, 32, 1, 0, 0, 31, 1.0f },
-	[QT_Q8_0] = { 32, 34, 0, 0, 32, 1, 0, 128, 255, 1.0f },
-	[QT_IQ4_NL] = { 32, 18, 0, 0, 32, 1, 0, 128, 241, 1.0f },
-	[QT_MXFP4] = { 32, 17, 0, 0, 32, 1, 0, 16, 28, 1.0f },
-	[QT_NVFP4] = { 64, 36, 0, 0, 16, 1, 0, 16, 28, 1.0f },
-	[QT_Q2_0] = { 64, 18, 0, 0, 64, 1, 0, 1, 3, 1.0f },
-	[QT_Q1_0] = { 128, 18, 0, 0, 128, 1, 0, 1, 2, 1.0f },
+#define QWEN_LAYOUT(name, ...)						\
+	[QT_##name] = { QT_LEN_##name, QT_BYTES_##name, __VA_ARGS__ },
+	QWEN_LAYOUTS(QWEN_LAYOUT)
+#undef QWEN_LAYOUT
 };
 
 /* Lists like QWEN_FORMATS (kernel.h), for the other formats. */

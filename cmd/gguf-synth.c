@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "gguf/recipe.h"
 #include "tool/model_out.h"
 #include "synth/synth.h"
 
@@ -76,7 +77,7 @@ list_recipes(void)
 	const char *name;
 	size_t i;
 
-	for (i = 0; (name = qwen_synth_recipe(i)) != NULL; i++)
+	for (i = 0; (name = qwen_recipe_name(i)) != NULL; i++)
 		puts(name);
 }
 

@@ -121,12 +121,6 @@ qwen_synth_info(size_t shape)
 	return s != NULL ? &s->info : NULL;
 }
 
-const char *
-qwen_synth_recipe(size_t i)
-{
-	return qwen_recipe_name(i);
-}
-
 int
 qwen_synth_find(size_t *shape, const char *name, struct qwen_err *err)
 {

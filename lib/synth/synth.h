@@ -38,9 +38,6 @@ const struct qwen_synth_info *qwen_synth_info(size_t shape);
 /* Finds the shape whose name begins with this, ignoring case. */
 int qwen_synth_find(size_t *shape, const char *name, struct qwen_err *err);
 
-/* Returns recipe names 0, 1, ...; NULL after the last. */
-const char *qwen_synth_recipe(size_t i);
-
 struct qwen_synth_opts {
 	uint64_t	 seed;
 	const char	*recipe;	/* NULL: the shape's; ignoring case */

@@ -39,10 +39,11 @@ add_head(struct qwen_text *t, const struct qwen_request *q, uint64_t created)
 /*
  * Returns 1 for a call with complete arguments.  The API has arguments as an
  * object, which cannot show that a call was truncated, so such a call is left
- * out, as Ollama does.
+ * out, as Ollama does.  Without memory, t fails.
  */
 static int
-is_call(const struct qwen_answer *a, const struct qwen_block *b)
+is_call(struct qwen_text *t, const struct qwen_answer *a,
+    const struct qwen_block *b)
 {
 	struct qwen_str s = qwen_block_text(a, b, 0);
 	struct qwen_err err;
@@ -52,6 +53,8 @@ is_call(const struct qwen_answer *a, const struct qwen_block *b)
 	if (b->kind != QWEN_BLOCK_CALL || b->cut)
 		return 0;
 	doc = qwen_json_open(s.s + b->n_name, s.len - b->n_name, &err);
+	if (doc == NULL && err.code == QWEN_ENOMEM)
+		t->failed = 1;
 	rc = yyjson_is_obj(yyjson_doc_get_root(doc));
 	yyjson_doc_free(doc);
 	return rc;
@@ -146,7 +149,7 @@ qwen_ollama_body(const struct qwen_request *q, uint64_t created,
 	add_head(t, q, created);
 	begin_says(t, q, said, thought);
 	for (i = 0; a != NULL && i < a->n_blocks; i++) {
-		if (!is_call(a, &a->block[i]))
+		if (!is_call(t, a, &a->block[i]))
 			continue;
 		if (n == 0)
 			qwen_json_put(t, ",'tool_calls':[");
@@ -220,7 +223,7 @@ static void
 on_more(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
     struct qwen_text *t)
 {
-	if (p->block->kind == QWEN_BLOCK_CALL && !is_call(p->a, p->block))
+	if (p->block->kind == QWEN_BLOCK_CALL && !is_call(t, p->a, p->block))
 		return;
 	add_line(s, p, t);
 	qwen_json_put(t, ",'done':false}\n");

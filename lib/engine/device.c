@@ -4,7 +4,7 @@
 
 #include "engine/device.h"
 
-/* *least = min(*least, n) */
+/* Sets *least to the smaller of itself and n. */
 static void
 lower(_Atomic size_t *least, size_t n)
 {

@@ -9,7 +9,7 @@
  * What a session has of keys, values and recurrent states is in the layout of
  * state files (quant/kv.h, session.h), in the memory of the host or, for the
  * layers at home there, in the device's own; slots and sessions know which of
- * the two is newest, and are moved when somebody needs them (memory.c).
+ * the two is newest, and are moved when somebody needs them (newest.c).
  * The CPU works in the memory of the host.
  *
  * Every device gives the same bits, those of qwen-numerics(7).  So homes may
@@ -224,8 +224,10 @@ struct qwen_pass {
 	 * share's `want' (qwen_pass_drop); SIZE_MAX: all rows stay.
 	 */
 	size_t			 last;
-	/* called after each operation, also by several threads for different
-	   rows; NULL: nobody looks */
+	/*
+	 * the hook, called after each operation; several threads may call it for
+	 * different rows; NULL: the pass is not watched
+	 */
 	void	(*see)(const struct qwen_pass *p, const struct qwen_seen *what);
 	void			*watch;		/* for see() */
 	/* called after each layer; or NULL */
@@ -384,7 +386,7 @@ struct qwen_device {
 	void	(*state_get)(struct qwen_resident *r, struct qwen_memory *m);
 };
 
-/* Returns the devices, 0 .. n - 1; the CPU is the first. */
+/* The CPU, and the device of lib/engine/plain. */
 extern const struct qwen_device qwen_cpu_device, qwen_plain_device;
 
 #endif

@@ -131,7 +131,10 @@ work_of(const struct qwen_batch *b, int thread)
 	    QWEN_ATTN_WORK(b->hp->n_embd_head);
 }
 
-/* A group with all its chunks.  The last rows, which see the most, are first. */
+/*
+ * Computes a group with all its chunks. The last rows, which see the most, come
+ * first.
+ */
 static void
 do_group(const struct job *j, const struct qwen_attend *at, size_t item,
     int thread)
@@ -170,8 +173,8 @@ part_of(const struct job *j, const struct qwen_attend *at, size_t head_kv,
 }
 
 /*
- * A group and one chunk; the groups of a chunk follow one another.  With all
- * threads at work, this one comes back for the item n_threads later.
+ * Computes a group and one chunk; the groups of a chunk follow one another.
+ * With all threads at work, this thread's next item is n_threads later.
  */
 static void
 do_split(const struct job *j, const struct qwen_attend *at, size_t item,

@@ -114,7 +114,7 @@ prepare(struct qwen_batch *b, void *arg, size_t t)
 		qwen_note_bad(b->pass, t, QWEN_PLACE_MIXER(p->l->index));
 }
 
-/* Keys and values of all rows, queries of those that are wanted. */
+/* Projects keys and values of all rows, and queries of the wanted ones. */
 static void
 project(struct qwen_batch *b, const struct qwen_attention_pass *p)
 {

@@ -18,13 +18,13 @@ struct qwen_attention_pass {
 };
 
 /*
- * Appends the keys and values of row t to the cache.  Returns 0 if integers are to
- * stand for a NaN or infinity.
+ * Appends the keys and values of row t to the cache. Returns 0 if the cache has
+ * integers and a number is NaN or infinite.
  */
 int qwen_kv_append(const struct qwen_batch *b,
     const struct qwen_attention_pass *p, size_t t);
 
-/* From the queries, in mix.in, to results in mix.o, gates applied. */
+/* Computes mix.o, with the gates applied, from the queries in mix.in. */
 void qwen_attend(struct qwen_batch *b, const struct qwen_attention_pass *p);
 
 #endif

@@ -56,12 +56,6 @@ qwen_gemms_of(const struct qwen_cpu *c, const struct qwen_weight *w)
  * the cache.
  */
 #define QWEN_TOKEN_CHUNK 192
-/*
- * Maximum rows of logits computed together if the session has no memory for
- * them.
- */
-#define QWEN_HEAD_ROWS 64
-
 #define QWEN_SCRATCH_MAX 32
 
 /* How the rows of one session are shared out for attention. */
@@ -185,7 +179,7 @@ qwen_is_wanted(const struct qwen_batch *b, size_t t)
 	return t - p->first >= qwen_from(b, p);
 }
 
-/* Shows all rows of a stage to whoever looks on. */
+/* Tells the pass's hook, if there is one, of all rows of a stage. */
 static inline void
 qwen_see(const struct qwen_batch *b, enum qwen_trace_kind kind, size_t layer,
     const void *x, size_t stride)
@@ -195,7 +189,7 @@ qwen_see(const struct qwen_batch *b, enum qwen_trace_kind kind, size_t layer,
 		    .layer = layer, .x = x, .stride = stride, .n = b->n });
 }
 
-/* The same of rows that consist of pieces. */
+/* The same for rows that consist of pieces. */
 static inline void
 qwen_see_pieces(const struct qwen_batch *b, enum qwen_trace_kind kind,
     size_t layer, const void *x, size_t stride, size_t pieces, size_t width,
@@ -207,14 +201,12 @@ qwen_see_pieces(const struct qwen_batch *b, enum qwen_trace_kind kind,
 		    .pieces = pieces, .width = width, .step = step });
 }
 
-/* Shows what weights will be multiplied with: see struct qwen_seen. */
+/* Tells the hook what weights will be multiplied with: see struct qwen_seen. */
 void qwen_see_inputs(const struct qwen_batch *b,
     const struct qwen_weight *const *w, size_t n_w, const float *x,
     size_t stride, const uint32_t *at, size_t n);
 
-/*
- * Memory of passes: struct qwen_device has what these do.
- */
+/* The memory of passes: functions of struct qwen_device (device.h). */
 int qwen_scratch_new(struct qwen_work **out, struct qwen_resident *r,
     struct qwen_err *err);
 void qwen_scratch_free(struct qwen_work *w);
@@ -229,7 +221,7 @@ void qwen_deltanet_forward(struct qwen_batch *b, const struct qwen_layer *l);
 void qwen_mlp_forward(struct qwen_batch *b, const struct qwen_layer *l);
 void qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l);
 
-/* As struct qwen_device has it (delta_rule.c). */
+/* A function of struct qwen_device (device.h), in delta_rule.c. */
 void qwen_deltanet_replay(struct qwen_resident *r, struct qwen_memory *m,
     size_t from, size_t n);
 

@@ -98,7 +98,7 @@ do_conv(void *arg, size_t item, int thread)
 /* Columns of a head's state one thread takes at a time. */
 #define COLUMNS 64
 
-/* The columns of an item's state; NULL beyond the last. */
+/* Returns the columns of an item's state; NULL after the last item. */
 static float *
 columns(const struct qwen_deltanet_pass *p, size_t item)
 {

@@ -13,8 +13,8 @@
 #include "engine/quant/math.h"
 
 /*
- * q and k to unit length, q scaled; decay and beta of every head.  Exp and
- * sigmoid would make fair numbers of an infinity, so it is looked for here.
+ * Sets q and k to unit length, scales q, and computes decay and beta of every
+ * head. exp and sigmoid hide an infinity, so it becomes NaN here.
  */
 static void
 prepare(struct qwen_batch *b, void *arg, size_t t)
@@ -63,7 +63,7 @@ finish(struct qwen_batch *b, void *arg, size_t t)
 		    h->n_head_v * h->dv);
 }
 
-/* Shows how much of the state each value head keeps, and takes. */
+/* Tells the hook of each value head's decay and beta. */
 static void
 see_gates(const struct qwen_deltanet_pass *p)
 {

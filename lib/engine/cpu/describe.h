@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* describe.h - kernels in use, and counts: as struct qwen_device has them. */
+/* describe.h - kernels in use, and counts: functions of struct qwen_device. */
 #ifndef QWEN_CPU_DESCRIBE_H
 #define QWEN_CPU_DESCRIBE_H
 

@@ -19,7 +19,9 @@ cpu_of(const struct qwen_resident *r)
 	return (struct qwen_cpu *)(uintptr_t)r;
 }
 
-/* Where a group of activations has which form, of those that are taken. */
+/*
+ * Places the quantized forms that the weights take in a group of activations.
+ */
 static void
 place_operands(struct qwen_cpu *c)
 {
@@ -93,7 +95,7 @@ batch_of(struct qwen_work *w, const struct qwen_pass *p)
 	    .pass = p, .share = p->share, .n = p->n, .n_wanted = p->n };
 }
 
-/* The row of a token in an embedding, with what adapters add to it. */
+/* Reads the token's row of an embedding, with what adapters add to it. */
 static void
 read_embedding(const struct qwen_batch *b, const struct qwen_weight *w,
     size_t t, float *x)
@@ -130,7 +132,9 @@ cpu_embed(struct qwen_work *w, const struct qwen_pass *p)
 	qwen_see(&b, QWEN_TRACE_EMBED, 0, b.s->x, b.hp->n_embd);
 }
 
-/* The normed embedding, then the normed hidden state. */
+/*
+ * Makes the input of proj: the normed embedding, then the normed hidden state.
+ */
 static void
 join(struct qwen_batch *b, void *arg, size_t t)
 {
@@ -199,7 +203,7 @@ cpu_run(struct qwen_work *w, struct qwen_pass *p, size_t first, size_t n)
 	qwen_batch_layers(&b, p, first, n);
 }
 
-/* Shows the end of the layers, and what goes into the head. */
+/* Tells the hook of the layers' result, its norm, and the head's input. */
 static void
 see_end(const struct qwen_batch *b, enum qwen_head head)
 {

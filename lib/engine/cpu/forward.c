@@ -17,11 +17,11 @@
 struct norm {
 	const float	*w;
 	size_t		 place;	/* of the sum that is normed */
-	size_t		 last;	/* from this place on, rows that nobody wants do
-				   not matter */
+	size_t		 last;	/* from this place on, only wanted rows are
+				   checked */
 };
 
-/* x += out, if that is pending; xn = norm(x), also as operand. */
+/* Adds out to x, if that is pending, and norms x to xn and its operands. */
 static void
 add_norm(struct qwen_batch *b, void *arg, size_t t)
 {
@@ -53,7 +53,7 @@ qwen_batch_norm(struct qwen_batch *b, const float *w, size_t place)
 	b->s->pending = 0;
 }
 
-/* Moves the wanted rows, of so many bytes each, to the front. */
+/* Moves the wanted rows to the front; bytes is the size of a row. */
 static void
 gather(const struct qwen_batch *b, void *rows, size_t bytes)
 {
@@ -66,7 +66,7 @@ gather(const struct qwen_batch *b, void *rows, size_t bytes)
 	}
 }
 
-/* Goes on with the wanted rows as the whole batch. */
+/* Drops all rows but the wanted ones from the pass and its buffers. */
 static void
 drop_rest(struct qwen_batch *b, struct qwen_pass *p)
 {

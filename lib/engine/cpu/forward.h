@@ -5,7 +5,10 @@
 
 #include "engine/cpu/cpu.h"
 
-/* x += out, if that is pending; xn = norm(x) with weights w; see qwen_note_bad. */
+/*
+ * Adds out to x, if that is pending, and norms x to xn with weights w. place is
+ * that of x, as in qwen_note_bad.
+ */
 void qwen_batch_norm(struct qwen_batch *b, const float *w, size_t place);
 
 /* Takes the rows of p, which is b's, through layers first .. first + n - 1. */

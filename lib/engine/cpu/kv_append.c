@@ -74,7 +74,7 @@ store_v(const struct qwen_batch *b, const struct qwen_kv_shape *s,
 	return 1;
 }
 
-/* Of an f16 or f32 at p. */
+/* Returns 1 if the f16 or f32 at p is finite. */
 static int
 is_finite(const uint8_t *p, size_t width)
 {

@@ -5,7 +5,7 @@
 #include "engine/cpu/cpu.h"
 #include "engine/cpu/lora.h"
 
-/* What goes with a matrix beside its weights: a rounding each. */
+/* Applies a matrix's scale and bias; each rounds once. */
 static void
 scale_and_shift(const struct qwen_weight *w, const struct qwen_matmul *m)
 {
@@ -29,7 +29,7 @@ scale_and_shift(const struct qwen_weight *w, const struct qwen_matmul *m)
 	}
 }
 
-/* The rows that n tokens are multiplied as. */
+/* Lists the rows that n tokens are multiplied as: one each, or two. */
 static size_t
 rows_of(const struct qwen_weight *w, const void **rows, const void *const *x,
     size_t n)
@@ -63,7 +63,7 @@ qwen_batch_pack(const struct qwen_weight *w, const struct qwen_packing *k,
 	qwen_pack(k, p, rows, n, w->n_in);
 }
 
-/* Tokens as the kernel wants them, unless they are there. */
+/* Packs the tokens as the kernel takes them, unless they are packed already. */
 static void
 pack_own(struct qwen_batch *b, const struct qwen_weight *w,
     struct qwen_matmul *m, int thread)
@@ -84,7 +84,7 @@ pack_own(struct qwen_batch *b, const struct qwen_weight *w,
 	    qwen_batch_packed_bytes(w, k, m->n_tok), 0);
 }
 
-/* Each token as two rows, whose products are added: see qwen-numerics(7). */
+/* Multiplies each token as two rows and adds the products: qwen-numerics(7). */
 static int
 multiply_both(struct qwen_batch *b, const struct qwen_weight *w,
     const struct qwen_matmul *m, int thread)
@@ -151,7 +151,7 @@ struct job {
 	unsigned char			*packed[QWEN_PACK_KINDS];
 };
 
-/* Row t of those that are multiplied, as the weight takes it. */
+/* Returns input row t in the form that the weight takes. */
 static const void *
 input(const struct job *j, const struct qwen_weight *w, size_t t)
 {
@@ -167,7 +167,7 @@ chunks_of(const struct qwen_weight *w, size_t chunk)
 	return (w->n_out + chunk - 1) / chunk;
 }
 
-/* The rows of the item after this one of matrix l; NULL: it is the last. */
+/* Returns the rows of the item after this one; NULL if it is the last. */
 static const unsigned char *
 rows_after(const struct job *j, const struct qwen_linear *l, size_t item)
 {
@@ -176,7 +176,7 @@ rows_after(const struct job *j, const struct qwen_linear *l, size_t item)
 	return ++l < j->lin + j->n_lin ? l->w->data : NULL;
 }
 
-/* The tokens of mm, those from t on, if they are packed as it wants them. */
+/* Points mm to its packed tokens, from t on, if they are packed as it needs. */
 static void
 use_packed(const struct job *j, const struct qwen_weight *w, size_t t,
     struct qwen_matmul *mm)
@@ -189,7 +189,7 @@ use_packed(const struct job *j, const struct qwen_weight *w, size_t t,
 		    qwen_batch_packed_bytes(w, k, t);
 }
 
-/* Numbers of the sets of low before that of l, for a row of each. */
+/* Returns the numbers per row of the adapters' sets before that of l. */
 static size_t
 low_before(const struct job *j, const struct qwen_linear *l)
 {
@@ -203,7 +203,7 @@ low_before(const struct job *j, const struct qwen_linear *l)
 	return n;
 }
 
-/* What adapters add to the product mm of the rows from t on. */
+/* Describes what adapters add to the product mm of the rows from t on. */
 static struct qwen_lora_rows
 low_rows(const struct job *j, const struct qwen_linear *l, size_t t,
     const struct qwen_matmul *mm)
@@ -216,7 +216,7 @@ low_rows(const struct job *j, const struct qwen_linear *l, size_t t,
 	return p;
 }
 
-/* Item: a chunk of rows of one of the matrices, counted through the list. */
+/* Item: a chunk of rows of one matrix; items count through the list. */
 static void
 do_rows(void *arg, size_t item, int thread)
 {
@@ -258,7 +258,7 @@ do_rows(void *arg, size_t item, int thread)
 	}
 }
 
-/* Item: a tile of tokens, in each of the ways that are wanted. */
+/* Item: a tile of tokens, packed in each way that the list needs. */
 static void
 do_pack(void *arg, size_t item, int thread)
 {
@@ -283,7 +283,7 @@ do_pack(void *arg, size_t item, int thread)
 	    bytes, 0);
 }
 
-/* Pack all tokens in the ways that products of most of them will take. */
+/* Packs all tokens in the ways that the products need. */
 static void
 pack_all(struct job *j)
 {

@@ -24,7 +24,7 @@ struct work {
 	size_t			 n_routed;	/* but for the shared one */
 };
 
-/* The matrices of expert e. */
+/* Returns the matrices of expert e. */
 static const struct qwen_mlp *
 mlp_of(const struct work *w, size_t e)
 {
@@ -32,8 +32,8 @@ mlp_of(const struct work *w, size_t e)
 }
 
 /*
- * The k largest logits, ties to the lower index, and their softmax (the same as
- * renormalising the softmax over all), or their share of all.
+ * Selects the k largest logits (ties: the lower index). Their weights are the
+ * softmax over them, or their share of the softmax over all.
  */
 static void
 select_experts(const struct qwen_hparams *h, int share_of_all,
@@ -115,7 +115,7 @@ rows_at(const struct qwen_weight *w, size_t e, size_t r0)
 	return at + r0 * w->row_bytes;
 }
 
-/* Up to so many rows from r0 of one expert's matrix. */
+/* Multiplies by at most `rows' rows, from r0, of one expert's matrix. */
 static void
 multiply(struct qwen_batch *b, const struct qwen_weight *w, size_t e,
     size_t rows, struct qwen_matmul *mm, int thread)
@@ -139,7 +139,7 @@ input(const struct qwen_batch *b, const struct qwen_weight *w, size_t t)
 
 /* ---- what adapters add; slot i has its numbers in row i of low */
 
-/* Where those of up are, beside those of gate. */
+/* Returns where up's numbers are in a row of low, after gate's. */
 static size_t
 low_at(const struct qwen_mlp *mlp, const struct qwen_weight *w)
 {
@@ -147,7 +147,7 @@ low_at(const struct qwen_mlp *mlp, const struct qwen_weight *w)
 	    qwen_lora_width(&mlp->gate) : 0;
 }
 
-/* What A of w makes for the slots of an expert. */
+/* Multiplies the inputs of an expert's slots by the adapters' A. */
 static void
 low_of(const struct work *w, size_t e, const struct qwen_weight *of, int thread)
 {
@@ -194,7 +194,7 @@ do_low_down(void *arg, size_t nth, int thread)
 		low_of(w, e, &mlp_of(w, e)->down, thread);
 }
 
-/* Up to so many rows from r0 for slots from i on, and what adapters add. */
+/* The same for slots from i on, with what adapters add. */
 static void
 multiply_and_add(const struct work *w, size_t e, const struct qwen_weight *of,
     size_t rows, struct qwen_matmul *mm, size_t i, int thread)
@@ -214,8 +214,8 @@ multiply_and_add(const struct work *w, size_t e, const struct qwen_weight *of,
 }
 
 /*
- * Gate and up rows from r0 of expert e for its slots; next is what comes after
- * them.
+ * Computes rows of gate and up, from r0, of expert e for its slots. next is
+ * read after them.
  */
 static void
 gate_up(const struct work *w, size_t e, size_t r0, const unsigned char *next,
@@ -250,8 +250,8 @@ gate_up(const struct work *w, size_t e, size_t r0, const unsigned char *next,
 }
 
 /*
- * An item's expert and its first row of gate and up: chunks of the shared one,
- * which has most to do, come first.  0: there is no such item.
+ * Finds an item's expert and first row of gate and up; 0 if there is no such
+ * item. Chunks of the shared expert, which has the most slots, come first.
  */
 static int
 find_rows(const struct work *w, size_t item, size_t *e, size_t *r0)
@@ -321,8 +321,8 @@ do_activate(void *arg, size_t item, int thread)
 }
 
 /*
- * How the slots of an expert, the nth that has any, are packed for rows of its
- * down; and where those from the at-th on are.
+ * Finds how the slots of an expert, the nth that has any, are packed for its
+ * down matrix, and where the slots from the at-th on are.
  */
 static void
 find_packed(const struct work *w, const struct qwen_weight *down, size_t e,
@@ -374,8 +374,8 @@ do_pack(void *arg, size_t nth, int thread)
 }
 
 /*
- * Add weight * down(h) of the slots of expert e, the nth that has any, to the
- * output rows from r0; next is what comes after it.
+ * Adds weight * down(h) of the slots of expert e, the nth that has any, to the
+ * output rows from r0. next is read after them.
  */
 static void
 down_rows(const struct work *w, size_t e, size_t nth, size_t r0,
@@ -449,7 +449,7 @@ chunks(size_t rows, size_t chunk)
 	return (rows + chunk - 1) / chunk;
 }
 
-/* Shows what goes into one matrix of expert e: rows of the slots. */
+/* Tells the hook what goes into one matrix of expert e. */
 static void
 see_input(const struct work *w, const struct qwen_weight *of, size_t e,
     const float *x, size_t stride, const uint32_t *at)
@@ -481,7 +481,7 @@ see_inputs(const struct work *w)
 	}
 }
 
-/* The same of down, slot by slot. */
+/* The same for down, whose inputs are one row per slot. */
 static void
 see_down(const struct work *w)
 {
@@ -495,7 +495,7 @@ see_down(const struct work *w)
 	}
 }
 
-/* The experts of each row, the best first, and the shared one's gate. */
+/* Tells the hook of each row's experts, and of the shared one's weight. */
 static void
 see_choice(const struct work *w, size_t layer)
 {
@@ -510,7 +510,7 @@ see_choice(const struct work *w, size_t layer)
 		    w->used);
 }
 
-/* A row of x for each slot. */
+/* Tells the hook of x, which has one row per slot. */
 static void
 see_slots(const struct work *w, enum qwen_trace_kind kind, size_t layer,
     const float *x)

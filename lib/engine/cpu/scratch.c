@@ -16,9 +16,9 @@ max_size(size_t a, size_t b)
 }
 
 /*
- * A width of rows that lie apart in the caches: where they begin whole pages
- * apart, those of hundreds of tokens share few sets of them.  128 bytes more
- * are what a panel of a kernel writes of a row.
+ * Returns a row width that suits the caches. Rows that begin whole pages apart
+ * would share few cache sets; 128 bytes more, which a kernel's panel writes of
+ * a row, avoid that.
  */
 static size_t
 apart(size_t width)
@@ -27,7 +27,7 @@ apart(size_t width)
 	return width % 1024 == 0 ? width + 32 : width;
 }
 
-/* Width of the rows that hold a mixer's projections. */
+/* Returns the width of the rows that hold a mixer's projections. */
 static size_t
 in_width(const struct qwen_hparams *h)
 {
@@ -38,7 +38,7 @@ in_width(const struct qwen_hparams *h)
 	return apart(max_size(attn, delta));
 }
 
-/* Uninitialised memory: pages that are never used are never touched. */
+/* Takes uninitialised memory: pages that are never used are never touched. */
 static void
 take(struct qwen_scratch *s, void *pp, size_t n, size_t size)
 {
@@ -58,7 +58,9 @@ take(struct qwen_scratch *s, void *pp, size_t n, size_t size)
 	memcpy(pp, &p, sizeof p);
 }
 
-/* Packed rows: those of a matrix, of experts' slots, and of a thread's own. */
+/*
+ * Takes room for packed rows: of a matrix, of experts' slots, and of a thread.
+ */
 static void
 take_packed(struct qwen_scratch *s, const struct qwen_cpu *c, size_t n,
     size_t nt)
@@ -122,10 +124,15 @@ take_ffn(struct qwen_scratch *s, const struct qwen_cpu *c, size_t n)
 	take(s, &s->ffn.q, k * QWEN_Q8_GROUPS(s->ffn.width), c->x_bytes);
 }
 
-/* Products that share an input: deltanet.c has that many; experts have two. */
+/*
+ * Adapters' sets among products that share an input: at most four in
+ * deltanet.c.
+ */
 enum { LOW_SETS = 4 };
 
-/* Threads' row pointers are so many apart, so that they share no cache line. */
+/*
+ * The least row pointers of a thread: those of two threads share no cache line.
+ */
 enum { SLOTS_MIN = 64 };
 
 static void
@@ -161,7 +168,7 @@ take_all(struct qwen_scratch *s, const struct qwen_cpu *c, size_t n,
 		    s->low.width * sizeof *s->low.v);
 }
 
-/* Of all, what grows with a session. */
+/* Takes the part that grows with the length of a session. */
 static int
 fit_part(struct qwen_scratch *s, const struct qwen_hparams *h, size_t n_part,
     struct qwen_err *err)
@@ -176,7 +183,10 @@ fit_part(struct qwen_scratch *s, const struct qwen_hparams *h, size_t n_part,
 	return 0;
 }
 
-/* With some to spare: decoding does not come here often. */
+/*
+ * Returns the rows of part with some to spare, so that decoding seldom grows
+ * it.
+ */
 static size_t
 partials(const struct qwen_hparams *h, size_t n_share, size_t end)
 {

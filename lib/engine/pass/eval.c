@@ -8,8 +8,8 @@
 #include "engine/pass/pass.h"
 
 /*
- * Tokens computed together: the more, the more share an expert's weights.
- * Matrices that every token uses are busy with fewer.
+ * Tokens of one pass by default. Experts' weights are shared by more tokens in
+ * larger passes; the other matrices reach full speed with fewer.
  */
 #define DEFAULT_BATCH 512
 #define DEFAULT_BATCH_MOE 1024
@@ -42,8 +42,8 @@ check_tokens(const struct qwen_session *s, const int32_t *tokens, size_t n,
 }
 
 /*
- * Guesses that a pass may take on: there are logits for whoever reads them, and
- * nobody looks at what is computed of tokens.
+ * Returns how many of n drafts a pass may take: none without logits, for hidden
+ * states, or in a traced session.
  */
 static size_t
 n_guess_of(const struct qwen_session *s, enum qwen_logits logits, int hidden,
@@ -54,8 +54,8 @@ n_guess_of(const struct qwen_session *s, enum qwen_logits logits, int hidden,
 }
 
 /*
- * How many of the tokens had been guessed; if any are another matter, so are
- * all guesses after them.
+ * Returns how many of the tokens were drafted before. At the first difference,
+ * the drafts after it are dropped.
  */
 static size_t
 find_guessed(struct qwen_session *s, const int32_t *tokens, size_t n,
@@ -68,7 +68,9 @@ find_guessed(struct qwen_session *s, const int32_t *tokens, size_t n,
 	return known;
 }
 
-/* Go on over one that had been guessed; are its logits asked for? */
+/*
+ * Reads a token that was drafted before, and reports its logits if asked for.
+ */
 static int
 read_guessed(struct qwen_session *s, enum qwen_logits logits, int last,
     int (*row)(void *, size_t, const float *, struct qwen_err *), void *arg,
@@ -82,7 +84,7 @@ read_guessed(struct qwen_session *s, enum qwen_logits logits, int last,
 	return row(arg, s->n_tokens - 1, s->logits, err) ? -1 : 0;
 }
 
-/* The first ones of the n tokens had been guessed. */
+/* Reads the first tokens of n, which were drafted before. */
 static int
 read_known(struct qwen_session *s, size_t known, size_t n,
     const struct qwen_eval *how, struct qwen_err *err)
@@ -202,7 +204,10 @@ qwen_session_eval_sized(size_t size, struct qwen_session *s,
 
 /* ----------------------------------------------------- several timelines */
 
-/* Each session once, all of one cache; marks them until free_parts. */
+/*
+ * Checks that each session occurs once and all share one cache; marks them
+ * busy.
+ */
 static int
 check_parts(struct qwen_part *part, size_t n_part, struct qwen_err *err)
 {
@@ -262,7 +267,7 @@ sum_needs(const struct qwen_part *part, size_t n_part, struct needs *sum)
 	return 0;
 }
 
-/* Slots for all; guesses that are in the way of them are given up. */
+/* Makes slots free for all parts; drops drafts if they take the room. */
 static int
 prepare_slots(struct qwen_part *part, size_t n_part, struct needs *sum,
     struct qwen_err *err)
@@ -282,7 +287,7 @@ prepare_slots(struct qwen_part *part, size_t n_part, struct needs *sum,
 	return sum->slots > 0 ? qwen_cache_prepare(c, sum->slots, err) : 0;
 }
 
-/* Room for all tokens of all, before anything changes. */
+/* Makes room for all tokens of all parts before anything changes. */
 static int
 prepare_parts(struct qwen_part *part, size_t n_part, size_t *batch,
     struct qwen_err *err)
@@ -308,7 +313,7 @@ prepare_parts(struct qwen_part *part, size_t n_part, size_t *batch,
 	return 0;
 }
 
-/* How much had been guessed; for other guesses there may be room now. */
+/* Finds the drafted tokens of each part, and reserves room for new drafts. */
 static void
 begin_parts(struct qwen_progress *at, const struct qwen_part *part,
     size_t n_part)
@@ -328,7 +333,7 @@ begin_parts(struct qwen_progress *at, const struct qwen_part *part,
 	}
 }
 
-/* Tokens that had been guessed need no pass. */
+/* Reads the tokens that were drafted before, which need no pass. */
 static void
 read_parts(struct qwen_progress *at, struct qwen_part *part, size_t n_part)
 {
@@ -415,7 +420,7 @@ eval_parts(struct qwen_part *part, size_t n_part, struct qwen_err *err)
 	return rc;
 }
 
-/* Elements of another size are copied, and what is set in them goes back. */
+/* Elements of another size are copied; what the call sets is copied back. */
 int
 qwen_eval_parts_sized(size_t size, struct qwen_part *part, size_t n_part,
     struct qwen_err *err)

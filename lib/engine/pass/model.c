@@ -12,7 +12,7 @@
 #include "engine/pass/pass.h"
 #include "gguf/gguf.h"
 
-/* F32, if that is what makes keys and values of this file. */
+/* Returns f32 if all weights that make the file's keys and values are F32. */
 static enum qwen_kv
 own_kv(const struct qwen_gguf *g)
 {
@@ -59,12 +59,12 @@ qwen_net_options(struct qwen_net *net, const struct qwen_model_opts *opts,
 }
 
 /*
- * Rows of the head that a draft is chosen from.  Ids of a vocabulary made by
- * merging pairs ascend as these get rarer: of Qwen's 152 thousand the first 32
- * (64) thousand are 95 (98) of 100 tokens of Python and C, 95 (97) of English
- * and 82 (95) of German.  All of them would be most of a draft's cost; so many
- * are taken as are a twentieth of what a token of the model costs to read, 74
- * thousand for the 35B shape in Q6_K.
+ * Returns how many rows at the head's start a draft is chosen from. All rows
+ * would be most of a draft's cost. In a vocabulary made by merging pairs, later
+ * ids are rarer: of Qwen's 152 thousand ids, the first 32 (64) thousand cover
+ * 95 (98) percent of tokens in Python and C, 95 (97) in English and 82 (95) in
+ * German. The rows taken cost a twentieth of what the model reads per token: 74
+ * thousand rows for the 35B shape in Q6_K.
  */
 static size_t
 first_rows(const struct qwen_model *m)
@@ -79,7 +79,7 @@ first_rows(const struct qwen_model *m)
 	return rows < n ? rows : n;
 }
 
-/* Reads all of the file that computing needs. */
+/* Reads the hyperparameters, weights, adapters and MTP block. */
 static int
 load(struct qwen_model *m, const struct qwen_model_opts *opts,
     struct qwen_err *err)

@@ -29,7 +29,7 @@
 #include "engine/quant/logprob.h"
 #include "engine/quant/math.h"
 
-/* Rows made up for at once. */
+/* The most rows that one pass of the block computes after the trunk's pass. */
 #define ROWS 32
 
 /* Rows of the block, of one session. */
@@ -74,7 +74,9 @@ begin_rows(struct rows *r, struct qwen_session *s, size_t pos,
 	}
 }
 
-/* Takes the rows through the block; f of those that are wanted goes to f. */
+/*
+ * Takes the rows through the block; writes f of the wanted rows to f, or NULL.
+ */
 static void
 run_rows(struct rows *r, float *f)
 {
@@ -84,7 +86,9 @@ run_rows(struct rows *r, float *f)
 		r->dev->norm(r->work, &r->p, QWEN_HEAD_MTP, f);
 }
 
-/* Makes up for rows of positions before n, from what was kept. */
+/*
+ * Computes the missing rows of positions before n, from the kept hidden states.
+ */
 static void
 catch_up(struct qwen_session *s, size_t n)
 {
@@ -126,8 +130,8 @@ qwen_session_mtp_ready(struct qwen_session *s)
 /* -------------------------------------------------------- in a trunk's pass */
 
 /*
- * Are rows of the block made in the pass?  They are if somebody wants to know
- * them, or if the hidden states that the missing rows need would not all stay.
+ * Returns 1 if the pass computes rows of the block: they are watched, or the
+ * session could not keep all hidden states that the missing rows need.
  */
 static int
 is_made(const struct qwen_pass_part *p)
@@ -153,7 +157,7 @@ qwen_mtp_begin(struct qwen_pass_part *part, size_t n_part)
 	}
 }
 
-/* Shows the logits of rows that are traced. */
+/* Computes the block's logits of traced rows. */
 static void
 trace_logits(struct rows *r)
 {
@@ -166,7 +170,7 @@ trace_logits(struct rows *r)
 		r->dev->head(r->work, &r->p, QWEN_HEAD_MTP, m->at, n, m->y);
 }
 
-/* Makes the rows of a part, whose hidden states are those at x. */
+/* Computes the block's rows of a part, whose hidden states are at x. */
 static void
 fill(struct qwen_pass_part *p, const struct qwen_pass *trunk, const float *x)
 {

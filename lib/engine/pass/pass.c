@@ -103,7 +103,7 @@ qwen_pass_bytes(const struct qwen_model *m, size_t n, size_t n_share,
 
 /* ------------------------------------------------------------------- layers */
 
-/* A pass, and for whom it is. */
+/* A pass and its parts. */
 struct run {
 	struct qwen_cache	*c;
 	const struct qwen_net	*net;
@@ -145,8 +145,8 @@ run_of(const struct run *r, size_t i)
 }
 
 /*
- * Takes all rows through all layers and the norm after them.  Returns 0 if no
- * numbers are left that are finite.
+ * Takes all rows through all layers and the output norm. Returns 0 if every
+ * share has a NaN or infinity.
  */
 static int
 run_layers(struct run *r)
@@ -182,7 +182,10 @@ struct check {
 /* Numbers that one thread looks at. */
 #define CHECK_PART 16384
 
-/* Is one of them an infinity or NaN?  Without branches, for vectors. */
+/*
+ * Returns 1 if a number is NaN or infinite. It has no branches, so it is
+ * vectorised.
+ */
 static int
 any_bad(const float *x, size_t n)
 {
@@ -210,7 +213,9 @@ do_check(void *arg, size_t item, int thread)
 		qwen_note_bad(&c->r->p, c->at[i], 2 * h->n_layer + 1);
 }
 
-/* Computes the logits of rows at[i] to y[i], and looks at them. */
+/*
+ * Computes the logits of rows at[i] to y[i], and checks that they are finite.
+ */
 static void
 run_head(struct run *r, const uint32_t *at, size_t n, float **y)
 {
@@ -221,7 +226,7 @@ run_head(struct run *r, const uint32_t *at, size_t n, float **y)
 	qwen_pool_run(r->c->model->place.pool, do_check, &c, n * c.per_row);
 }
 
-/* Gives the logits of row t, at y, to who wants them. */
+/* Gives the logits of row t, at y, to the part's callback and session. */
 static void
 tell(struct run *r, size_t t, const float *y)
 {
@@ -242,7 +247,7 @@ tell(struct run *r, size_t t, const float *y)
 	p->s->have_logits = 1;
 }
 
-/* The same of a hidden state, which is there already. */
+/* Gives the hidden state of row t, which pass.x has, to the part's callback. */
 static void
 tell_hidden(struct run *r, size_t t)
 {
@@ -260,7 +265,10 @@ tell_hidden(struct run *r, size_t t)
 		    s->first, x, &p->err);
 }
 
-/* Returns where the logits of row t go; NULL: there is no room in this round. */
+/*
+ * Returns where the logits of row t go; NULL if this round has no room for
+ * them.
+ */
 static float *
 place_of(struct run *r, size_t t, size_t *room)
 {
@@ -278,8 +286,9 @@ place_of(struct run *r, size_t t, size_t *room)
 }
 
 /*
- * Logits of all wanted rows, many at a time: those of a last token and of drafts
- * to their session, others to where there is room for a few.
+ * Computes the logits of all wanted rows, many at a time. Those of a last token
+ * and of drafts go to their session's memory, others to a shared one of
+ * QWEN_HEAD_ROWS rows.
  */
 static void
 run_heads(struct run *r)
@@ -327,7 +336,7 @@ begin_part(struct qwen_pass_part *p, struct qwen_share *s)
 	    .owed = qwen_ahead_owed(p->s), .tracing = p->s->tracing };
 	atomic_store(&s->bad, SIZE_MAX);
 	atomic_store(&s->good, p->n_guess);
-	/* there is room for them, and nobody else writes there */
+	/* the caller has reserved the tokens' places */
 	assert(p->n_tokens > 0 && s->pos + p->n_tokens <= p->s->cap_tokens);
 	s->want = first_wanted(p, s);
 	p->failed = 0;
@@ -347,8 +356,9 @@ begin_part(struct qwen_pass_part *p, struct qwen_share *s)
 }
 
 /*
- * Brings what the sessions have to the devices of their layers; -1 without memory.
- * Remote devices show nothing: a pass that somebody watches is the CPU's.
+ * Brings what the sessions have to the devices of their layers; -1 without
+ * memory. Remote devices do not call the hook, so a pass with a hook runs on
+ * the CPU alone.
  */
 static int
 bring_memory(struct run *r)
@@ -370,7 +380,7 @@ bring_memory(struct run *r)
 	return 0;
 }
 
-/* Fills in the rows, and who watches them; -1 without memory. */
+/* Fills in the rows and the hook; -1 without memory. */
 static int
 begin(struct run *r)
 {

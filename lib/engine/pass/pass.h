@@ -49,8 +49,8 @@ struct qwen_pass_part {
 };
 
 /*
- * Makes room for passes of n rows of n_share sessions of at most end tokens; all:
- * somebody wants logits of all of them.
+ * Makes room for passes of n rows of n_share sessions of at most end tokens.
+ * all: some part asks for the logits of all its tokens.
  */
 int qwen_pass_fit(struct qwen_cache *c, size_t n, size_t n_share, size_t end,
     int all, struct qwen_err *err);

@@ -11,7 +11,10 @@
 
 static const struct qwen_device *const remotes[] = { &qwen_plain_device };
 
-/* Reads a layer's number at *s, and moves *s past it; -1: there is none. */
+/*
+ * Reads a layer's number at *s and sets *s to its end. Returns -1 if there is
+ * no number, or no such layer.
+ */
 static int
 read_layer(const char **s, size_t n_block, size_t *layer)
 {
@@ -38,7 +41,10 @@ read_range(const char *s, size_t n_block, size_t *first, size_t *last)
 	return (*s == '\0' || *s == ',') && *first <= *last ? 0 : -1;
 }
 
-/* Makes the device of one item, which ends at `end', the home of its layers. */
+/*
+ * Opens the device that the item from s to `end' names, as the home of its
+ * layers.
+ */
 static int
 add_device(struct qwen_model *m, const char *s, const char *end,
     struct qwen_err *err)
@@ -71,7 +77,7 @@ add_device(struct qwen_model *m, const char *s, const char *end,
 	return 0;
 }
 
-/* Brings all that sessions have on remote devices to the host, and forgets it. */
+/* Brings what sessions have on remote devices to the host, and closes these. */
 static void
 leave_remotes(struct qwen_model *m)
 {

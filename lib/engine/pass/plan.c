@@ -51,7 +51,7 @@ count_adapters(struct qwen_plan *p, struct qwen_plan_sum *s,
 	}
 }
 
-/* A matrix, or a stack of n of which a token uses some; files bound these. */
+/* Counts a matrix, or a stack of n of which a token uses `used'. */
 static void
 count(struct qwen_plan *p, enum qwen_plan_part part,
     const struct qwen_weight *w, uint64_t n, uint64_t used)
@@ -73,7 +73,7 @@ count(struct qwen_plan *p, enum qwen_plan_part part,
 	count_adapters(p, s, w, n, used);
 }
 
-/* Of the convolution. */
+/* Returns the channels of the convolution. */
 static uint64_t
 channels(const struct qwen_hparams *h)
 {

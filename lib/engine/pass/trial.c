@@ -31,7 +31,9 @@ note_type(struct trial *t, const struct qwen_gguf_tensor *x)
 		t->first[x->type % TYPES] = x->name;
 }
 
-/* Of what is missing or misshapen, the first ones. */
+/*
+ * Reports a wrong tensor: of those missing or misshapen, only the first ones.
+ */
 static void
 wrong(struct qwen_loader *ld, const struct qwen_gguf_tensor *x)
 {

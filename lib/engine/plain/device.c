@@ -231,8 +231,8 @@ plain_get(struct qwen_work *work, const struct qwen_pass *p, float *x)
 }
 
 /*
- * xn = norm(x), with the numbers of x checked.  From the last mixer on, those
- * of rows that nobody wants do not matter.
+ * Norms x to xn, and checks the numbers of x: from the last mixer on, only those
+ * of wanted rows.
  */
 static void
 norm_rows(struct qwen_plain_work *w, const float *weights, size_t place)

@@ -86,8 +86,8 @@ qwen_session_grow(struct qwen_session *s, size_t n, struct qwen_err *err)
 }
 
 /*
- * Nobody else sees what is written to the blocks at b from now on; a slot for
- * a copy is free if it is needed.  A mapping of a file is private.
+ * Makes the blocks at b the session's own; if it shares them, it gets a copy,
+ * for which a slot must be free. Mapped files are mapped private.
  */
 static void
 own_block(struct qwen_session *s, size_t b)

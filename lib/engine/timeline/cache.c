@@ -41,7 +41,7 @@ qwen_layer_state_init(struct qwen_layer_state *s, const struct qwen_hparams *h,
 	    (2 * h->n_head_k * h->dk + h->n_head_v * h->dv);
 }
 
-/* Bytes of a slot and of all recurrent states, padded. */
+/* Sets the bytes of a slot and of all recurrent states, padded. */
 static int
 find_sizes(struct qwen_cache *c, const struct qwen_net *net)
 {
@@ -174,7 +174,7 @@ qwen_cache_is_of(const struct qwen_cache *c, const struct qwen_model *m)
 
 /* ------------------------------------------------------------------- limits */
 
-/* What so many slots and states take; UINT64_MAX if that is too small. */
+/* Returns the bytes of the slots and states; UINT64_MAX on overflow. */
 static uint64_t
 bytes_of(const struct qwen_cache *c, uint64_t n_slot, uint64_t n_state)
 {
@@ -225,7 +225,7 @@ qwen_cache_check(const struct qwen_cache *c, size_t n_slot, size_t n_state,
 
 /* -------------------------------------------------------------------- slots */
 
-/* More slots, in steps so that this is seldom. */
+/* Adds at least n slots, more if few were added so far. */
 static int
 add_slab(struct qwen_cache *c, size_t n)
 {
@@ -286,7 +286,9 @@ qwen_cache_take(struct qwen_cache *c)
 	return s;
 }
 
-/* What was in use stays warm for the next one, but not all of it. */
+/*
+ * A freed slot keeps its pages for the next user, up to IDLE_MAX bytes in all.
+ */
 void
 qwen_cache_drop(struct qwen_cache *c, struct qwen_kv_slot *s)
 {

@@ -242,8 +242,8 @@ qwen_session_checkpoint(const struct qwen_session *s, size_t i,
 }
 
 /*
- * Is what lies between the next older one and the next newer one that stays too
- * little, at this distance from the end?
+ * Returns 1 if a checkpoint's two neighbours are too near for it to stay, at
+ * this distance from the end.
  */
 static int
 too_near(uint64_t from_end, uint64_t between, uint64_t every)
@@ -299,8 +299,8 @@ thin_positions(uint64_t *at, size_t *n, uint64_t every)
 }
 
 /*
- * A new one is there before an old one goes.  Those that stay are, from one to
- * the next but one, half as far again from the end: 2^64 tokens keep 220.
+ * A new checkpoint exists before an old one goes. From one to the next but one,
+ * the distance from the end grows by half: 2^64 tokens keep 220.
  */
 size_t
 qwen_checkpoints_most(const struct qwen_checkpoints *keep, uint64_t n_tokens)

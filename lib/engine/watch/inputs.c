@@ -23,8 +23,8 @@ by_data(const void *a, const void *b)
 }
 
 /*
- * All matrices, or those of blocks alone, of a side file, whose ends have the
- * names of the model's.  Their sums are made when they are used.
+ * Adds the matrices of a file, or those of its blocks alone: a side file's ends
+ * have the names of the model's. Memory for sums comes at first use.
  */
 static int
 add_tensors(struct qwen_input_sums *s, const struct qwen_gguf *g, int blocks,
@@ -97,7 +97,9 @@ qwen_model_inputs_failed(const struct qwen_model *m)
 	return m->inputs != NULL && m->inputs->failed;
 }
 
-/* The tensor that a weight is of, with room for its sums; or NULL. */
+/*
+ * Returns the tensor of a weight, with room for its sums; NULL if it has none.
+ */
 static struct qwen_inputs *
 find(struct qwen_input_sums *s, const struct qwen_weight *w)
 {

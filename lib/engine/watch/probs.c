@@ -9,7 +9,7 @@
 #include "engine/quant/math.h"
 #include "engine/watch/watch.h"
 
-/* A query with the 16 keys of a block, as attn.inc has it. */
+/* Multiplies a query with the 16 keys of a block, in the order of attn.inc. */
 static void
 float_scores(const struct qwen_kv_shape *s, const float *q,
     const uint16_t *keys, float *score)
@@ -28,7 +28,9 @@ float_scores(const struct qwen_kv_shape *s, const float *q,
 	}
 }
 
-/* Dimension i of the key of position j, in a tile of whole numbers: kv.h. */
+/*
+ * Returns dimension i of the key of position j, in a tile of integers (kv.h).
+ */
 static int
 number_at(enum qwen_kv k, const uint8_t *tile, size_t i, size_t j)
 {
@@ -40,7 +42,7 @@ number_at(enum qwen_kv k, const uint8_t *tile, size_t i, size_t j)
 	return (i < 16 ? byte & 15 : byte >> 4) - 8;
 }
 
-/* The same where keys are whole numbers, as attn_kv.inc has it. */
+/* The same for integer keys, in the order of attn_kv.inc. */
 static void
 rounded_scores(const struct qwen_kv_shape *s, const float *query,
     const uint16_t *keys, float *score)
@@ -64,7 +66,7 @@ rounded_scores(const struct qwen_kv_shape *s, const float *query,
 	}
 }
 
-/* Scores of n keys to their shares of the whole. */
+/* Turns the scores of n keys into their softmax. */
 static void
 softmax(float *p, size_t n)
 {

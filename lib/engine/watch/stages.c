@@ -137,7 +137,7 @@ qwen_stage_count(const struct qwen_hparams *h)
 	return qwen_stage_number(h, QWEN_TRACE_HEAD, h->n_layer, 0) + 1;
 }
 
-/* Is it the block that predicts? */
+/* Returns 1 for the MTP block. */
 static int
 predicts(const struct walk *w, size_t layer)
 {
@@ -237,7 +237,9 @@ add_from_layer(struct qwen_trace_stage *st, size_t layer, const char *name)
 	add_from(st, full);
 }
 
-/* The stage of a row in a layer, but for what a head adds to its name. */
+/*
+ * Describes the stage of a row in a layer, without the head's part of its name.
+ */
 static void
 fill(const struct walk *w, size_t layer, enum qwen_trace_kind kind,
     struct qwen_trace_stage *st)
@@ -317,7 +319,7 @@ walk_layer(struct walk *w, size_t layer)
 	return 0;
 }
 
-/* One that is of no layer. */
+/* Reports a stage that belongs to no layer. */
 static int
 tell_plain(const struct walk *w, enum qwen_trace_kind kind, const char *name,
     const char *what, size_t n, const char *from)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * trace.c - a session whose stages somebody looks at.  What a pass computes is
- * copied as it comes, stage by stage, and told at its end, position by
- * position: so it comes in the same order in any batch.
+ * trace.c - a traced session. The numbers of each stage are copied as they are
+ * computed, and reported at the end of the pass, position by position: so they
+ * come in the same order in any batch.
  */
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -12,10 +12,10 @@
 #include "base/mem.h"
 #include "engine/watch/trace.h"
 
-/* What a pass may keep, if one position does not take more. */
+/* Bytes of traced numbers in a pass; one position may take more. */
 enum { ROOM = 64 << 20 };
 
-/* A stage that is told of, and where its numbers are in those of a position. */
+/* A traced stage, and where its numbers are among those of a position. */
 struct chosen {
 	char	 name[QWEN_TRACE_NAME];
 	size_t	 n;		/* 0: as many as positions up to its own */
@@ -234,7 +234,10 @@ place(const struct qwen_tracing *tr, size_t i, const struct chosen *st)
 	return tr->v + tr->start[i] + st->at + st->ragged * (tr->pos + i + 1);
 }
 
-/* Returns what is traced of a stage in row t; NULL if nothing is; *i: its row. */
+/*
+ * Returns the traced stage in row t; NULL if it is not traced. Sets *i to the
+ * index of the row in the trace.
+ */
 static const struct chosen *
 find(const struct qwen_pass *p, const struct qwen_hparams *h, size_t t,
     enum qwen_trace_kind kind, size_t layer, size_t head, size_t *i)
@@ -260,7 +263,9 @@ qwen_trace_at(const struct qwen_pass *p, const struct qwen_hparams *h, size_t t,
 	return st != NULL ? place(p->share[p->owner[t]].tracing, i, st) : NULL;
 }
 
-/* A row of an expert: it goes to the place of the expert among the token's. */
+/*
+ * Records a row of an expert, at the expert's place among those of the token.
+ */
 static void
 see_expert(const struct qwen_pass *p, const struct qwen_hparams *h,
     const struct qwen_seen *s, size_t slot, const float *x)
@@ -316,7 +321,7 @@ qwen_trace_logits(const struct qwen_pass *p, const struct qwen_hparams *h,
 	return n;
 }
 
-/* Tells of all stages of one position. */
+/* Reports all stages of one position. */
 static int
 tell(const struct qwen_tracing *tr, const int32_t *tokens, size_t i,
     struct qwen_err *err)

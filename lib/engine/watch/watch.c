@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* watch.c - the hook of a pass, for all who look on. */
+/*
+ * watch.c - the hook of a pass: gives what it is told to traces and to
+ * importance.
+ */
 #include "engine/watch/watch.h"
 
 void

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * watch.h - those who look on while a pass computes: traces, and the importance of
- * inputs.  A device tells of each operation by one hook, qwen_watch_see.
+ * watch.h - what watches a pass: traces, and the importance of inputs. A device
+ * reports each operation to one hook, qwen_watch_see.
  */
 #ifndef QWEN_WATCH_WATCH_H
 #define QWEN_WATCH_WATCH_H

@@ -15,7 +15,7 @@ case $BIN in /*) ;; *) BIN=$PWD/$BIN ;; esac
 export B BIN
 TOP=$PWD; export TOP
 PATH=$BIN:$PATH; export PATH
-unset QWEN_STORE QWEN_CPU
+unset QWEN_STORE QWEN_CPU QWEN_DEVICE
 # without this, each tool would print a note that it uses the demo model
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 [ -z "$LEVEL" ] || export QWEN_CPU="$LEVEL"

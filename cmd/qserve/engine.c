@@ -298,6 +298,12 @@ stall_s(const struct qserve_engine *e)
 	    (e->computed ? 1 : FIRST_STALLS);
 }
 
+double
+qserve_engine_kill_at(const struct qserve_engine *e)
+{
+	return e->asked_at > 0 ? e->asked_at + stall_s(e) : 0;
+}
+
 int
 qserve_engine_is_stuck(const struct qserve_engine *e, double now)
 {

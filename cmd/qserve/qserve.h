@@ -442,8 +442,10 @@ enum { QSERVE_PASS_S = 2 };
 /*
  * qserve_engine_unanswered_s returns the seconds since the oldest unanswered
  * question; engines answer questions between passes.  qserve_engine_is_stuck
- * returns 1 if that is too long.
+ * returns 1 if that is too long; qserve_engine_kill_at returns the time at which
+ * the engine will be killed for it, or 0 if it owes no answer.
  */
+double qserve_engine_kill_at(const struct qserve_engine *e);
 double qserve_engine_unanswered_s(const struct qserve_engine *e, double now);
 int qserve_engine_is_stuck(const struct qserve_engine *e, double now);
 

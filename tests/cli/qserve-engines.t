@@ -188,6 +188,25 @@ within 40 "that took"
 end_server
 is "$gone" 0 "the end"
 
+# -- the same when no client is left: nothing else wakes the server
+serve --stall 4 --engine "$plain" --engine "$plain"
+until_stat engine_ready 2
+# both have computed: before that, an engine has more time
+curl -s -m 60 -d "{$long}" "$URL/v1/completions" >one &
+one=$!
+until_stat engine_running 1
+post /v1/completions '{"prompt":"And","max_tokens":2}' >/dev/null
+wait $one
+kill -STOP "$(engine_pid)"
+post /v1/completions '{"prompt":"And","max_tokens":1}' >/dev/null
+begin
+until grep -q 'no answer for' log || [ $(($(date +%s) - t)) -ge 40 ]; do
+	sleep 0.2
+done
+is "$(grep -c 'no answer for' log)" 1 "an idle server ends an engine that is silent"
+end_server
+is "$gone" 0 "and ends itself"
+
 serve --stall 4 --draft none -t 1
 : >stream
 curl -sN -m 60 -d "{$long,\"stream\":true}" "$URL/v1/completions" >stream &

@@ -100,7 +100,7 @@ angles(void)
 				break;
 			strcpy(last, id);
 		}
-		qwen_rope_at(&m->net.hp, pos, c, s);
+		qwen_rope_at(&m->net.hp, (uint32_t[]){ pos, pos, pos }, c, s);
 		off = fmax(fabs(c[j] - cosine), fabs(s[j] - sine));
 		worst = off > worst ? off : worst;
 		nearest += c[j] == (float)cosine && s[j] == (float)sine;

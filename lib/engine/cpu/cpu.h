@@ -227,9 +227,9 @@ void qwen_deltanet_replay(struct qwen_resident *r, struct qwen_memory *m,
 
 /* Computes cos and sin of the positions of the rows. */
 void qwen_rope_angles(struct qwen_batch *b);
-/* Computes cos and sin of one position, n_rot / 2 of each. */
-void qwen_rope_at(const struct qwen_hparams *h, size_t pos, float *cos,
-    float *sin);
+/* Computes cos and sin of a row's three positions, n_rot / 2 of each. */
+void qwen_rope_at(const struct qwen_hparams *h, const uint32_t pos[3],
+    float *cos, float *sin);
 
 /*
  * Returns the rows of part that attention can use for sessions of at most end

@@ -285,15 +285,16 @@ read_attention(struct keys *k, struct qwen_hparams *h)
 	return 0;
 }
 
-/* Checks that the sections cover all pairs, so that text has ordinary RoPE. */
+/* Reads the sections, which cover all pairs, so that text has ordinary RoPE. */
 static int
-check_sections(struct keys *k, const struct qwen_hparams *h)
+read_sections(struct keys *k, struct qwen_hparams *h)
 {
 	static const char key[] = "rope.dimension_sections";
-	size_t i, s, sum = 0;
+	size_t i, sum = 0;
 
-	for (i = 0; i < 3; i++, sum += s) {
-		if (get_size(k, key, i, 0, 4096, NEEDED, &s) < 0)
+	for (i = 0; i < 3; i++, sum += h->rope_section[i - 1]) {
+		if (get_size(k, key, i, 0, 4096, NEEDED,
+		    &h->rope_section[i]) < 0)
 			return -1;
 	}
 	if (sum != h->n_rot / 2)
@@ -476,7 +477,7 @@ read_rope(struct keys *k, struct qwen_hparams *h, int sections)
 		return qwen_fail(k->err, QWEN_ERANGE, "RoPE over %zu "
 		    "dimensions with base %g: must be even, and 1 to 1e15",
 		    h->n_rot, base);
-	if (sections && check_sections(k, h) < 0)
+	if (sections && read_sections(k, h) < 0)
 		return -1;
 	h->rope_freq = qwen_alloc(h->n_rot / 2, sizeof *h->rope_freq);
 	if (h->rope_freq == NULL)

@@ -38,6 +38,8 @@ struct qwen_hparams {
 	struct qwen_rope rope;	/* kind FILE: as in the file */
 	struct qwen_rope rope_file;	/* setting of the file */
 	double	*rope_freq;		/* [n_rot / 2] radians per position */
+	size_t	 rope_section[3];	/* pairs of each of the three positions;
+					   all 0: one position turns all */
 	double	 rope_mscale;		/* factor of cos and sin (YaRN) */
 	/* experts */
 	size_t	 n_expert, n_expert_used, n_ff_exp, n_ff_shexp;

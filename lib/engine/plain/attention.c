@@ -192,7 +192,7 @@ attend(const struct cache *c, const struct qwen_plain_vector *q, size_t n_key,
 
 static void
 norm_and_turn(const struct qwen_hparams *h, const float *norm, float *x,
-    uint32_t pos)
+    const uint32_t pos[3])
 {
 	if (norm != NULL)
 		qwen_plain_rms_norm(x, x, norm, h->n_embd_head, h->eps);
@@ -209,7 +209,7 @@ append_row(struct cache *c, const struct qwen_hparams *h, const float *norm,
 	int ok = 1;
 
 	for (c->head = 0; c->head < h->n_head_kv; c->head++, k += d) {
-		norm_and_turn(h, norm, k, in->pos[0]);
+		norm_and_turn(h, norm, k, in->pos);
 		p = place_of(c, in->slot, 0);
 		ok &= qwen_plain_put(&p, k);
 		p.is_v = 1;
@@ -230,7 +230,7 @@ attend_row(struct cache *c, const struct qwen_hparams *h,
 	int ok = 1;
 
 	for (i = 0; i < h->n_head; i++, x += step, gate += step, y += d) {
-		norm_and_turn(h, l->q_norm, x, in->pos[0]);
+		norm_and_turn(h, l->q_norm, x, in->pos);
 		for (j = 0; j < d; j++)
 			q.x[j] = x[j] * h->attn_scale;
 		if (qwen_kv_width(h->k) == 0)

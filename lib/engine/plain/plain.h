@@ -132,8 +132,9 @@ float qwen_plain_sum(const float *x, size_t n);
 float qwen_plain_rms_norm(float *y, const float *x, const float *w, size_t n,
     float eps);
 
-/* Rotates the pairs (x[i], x[i + half]) by the angles of a position. */
-void qwen_plain_rope(const struct qwen_hparams *h, float *x, uint32_t pos);
+/* Rotates the pairs (x[i], x[i + half]) by the angles of a row's positions. */
+void qwen_plain_rope(const struct qwen_hparams *h, float *x,
+    const uint32_t pos[3]);
 
 /* Multiplies x by Hadamard matrices. */
 void qwen_plain_hadamard(float *x, size_t n);

@@ -56,14 +56,21 @@ qwen_plain_rms_norm(float *y, const float *x, const float *w, size_t n,
 }
 
 void
-qwen_plain_rope(const struct qwen_hparams *h, float *x, uint32_t pos)
+qwen_plain_rope(const struct qwen_hparams *h, float *x, const uint32_t pos[3])
 {
+	const size_t *section = h->rope_section;
 	size_t half = h->n_rot / 2, i;
 	double sine, cosine;
 	float u, w, c, s;
 
 	for (i = 0; i < half; i++) {
-		qwen_sincos((double)pos * h->rope_freq[i], &sine, &cosine);
+		uint32_t p = pos[0];
+
+		if (i % 3 == 1 && i < 3 * section[1])
+			p = pos[1];
+		if (i % 3 == 2 && i < 3 * section[2])
+			p = pos[2];
+		qwen_sincos((double)p * h->rope_freq[i], &sine, &cosine);
 		c = (float)(cosine * h->rope_mscale);
 		s = (float)(sine * h->rope_mscale);
 		u = x[i];

@@ -75,7 +75,8 @@ class _Eval(C.Structure):
                 ("progress", C.c_void_p), ("arg", C.c_void_p),
                 ("keep", C.c_void_p), ("hidden", C.c_int),
                 ("guess", C.c_void_p), ("n_guess", C.c_size_t),
-                ("within", C.c_void_p)]
+                ("within", C.c_void_p), ("spans", C.c_void_p),
+                ("n_spans", C.c_size_t)]
 
 
 class _Range(C.Structure):

@@ -116,10 +116,11 @@ struct qwen_journal_row qwen_journal_row_of(const struct qwen_hparams *h);
 
 /*
  * One row of a pass.  The trunk takes the embedding of the token, or the vector
- * in its place; the MTP block takes both, and zeros for a NULL vector.
+ * in its place; the MTP block takes both, zeros for the embedding of a row of a
+ * span, and for a NULL vector.
  */
 struct qwen_input {
-	int32_t		 id;
+	int32_t		 id;	/* below 0: a row of a span */
 	const float	*vec;	/* [n_embd], or NULL */
 	size_t		 slot;	/* index of its keys and values; attention sees
 				   all up to it */

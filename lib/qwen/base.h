@@ -70,6 +70,41 @@ struct qwen_fp {
 };
 
 /*
+ * A span: rows of numbers instead of tokens, such as those of an image.
+ * hash stands for what the rows were computed from.  Each row has an id below
+ * 0, which follows from the hash and the row's number.  So the ids of a text
+ * identify it, whether or not it has spans, and lists of ids are compared,
+ * hashed and stored without looking at the spans.
+ */
+struct qwen_span {
+	uint64_t	 start;		/* position of its first row */
+	uint64_t	 n;		/* rows, at least QWEN_SPAN_MIN */
+	uint32_t	 height, width;	/* of the grid of rows, whose product is
+					   n; or 0, 0: the rows follow one
+					   another as tokens do */
+	struct qwen_fp	 hash;
+};
+
+/* An id has 31 bits: so many of them tell two hashes apart. */
+enum { QWEN_SPAN_MIN = 4 };
+
+/* A span and its rows. */
+struct qwen_span_rows {
+	struct qwen_span span;
+	const float	*rows;		/* [n][n_embd of the model]; or NULL */
+};
+
+/* Returns the id of row i of a span. */
+int32_t qwen_span_id(const struct qwen_span *s, uint64_t i);
+
+/*
+ * Returns how many ids the beginnings of two texts share.  Fewer than
+ * QWEN_SPAN_MIN rows of a span do not count if the texts differ in the next.
+ */
+size_t qwen_ids_common(const int32_t *a, size_t n_a, const int32_t *b,
+    size_t n_b);
+
+/*
  * Decodes the UTF-8 code point at p, where n > 0 bytes are available, into *c.
  * Returns its length, 1 to 4.  Returns 0 if the bytes are not UTF-8 (overlong,
  * surrogate, above U+10FFFF, stray byte).  Returns minus the number of bytes

@@ -35,6 +35,13 @@ size_t qwen_session_n_tokens(const struct qwen_session *s);
 const int32_t *qwen_session_tokens(const struct qwen_session *s);
 
 /*
+ * Returns the *n spans of the session, ascending; the last one may reach beyond
+ * its end.  They live as long as the tokens.
+ */
+const struct qwen_span *qwen_session_spans(const struct qwen_session *s,
+    size_t *n);
+
+/*
  * Returns the n_vocab logits after the last token, or NULL if they were not
  * computed (empty session, or QWEN_LOGITS_NONE).  They live until the next call
  * that changes the session.
@@ -92,12 +99,21 @@ struct qwen_eval {
 	 * that corresponds to its finished layers.  May be NULL.
 	 */
 	void	(*within)(void *arg, size_t done, size_t total);
+	/*
+	 * The spans that the tokens are part of, ascending; start is the
+	 * position in the session.  Their tokens have the ids of qwen_span_id.
+	 * A span may be read in several calls, each of which gets it, with its
+	 * rows if it reads some of them.
+	 */
+	const struct qwen_span_rows *spans;
+	size_t		 n_spans;
 };
 
 /*
  * Appends n tokens to the session; how may be NULL (logits of the last token).
- * QWEN_ERANGE for an id outside the vocabulary or more than n_ctx tokens; then
- * nothing has changed.  QWEN_ENUMERIC for a hidden state or logit that is NaN
+ * QWEN_ERANGE for an id outside the vocabulary or more than n_ctx tokens,
+ * QWEN_EMISMATCH for spans that are not those of the tokens; then nothing has
+ * changed.  QWEN_ENUMERIC for a hidden state or logit that is NaN
  * or infinite; the message names the layer.  After QWEN_ENUMERIC, or when a
  * callback stopped it, the session must only be freed.
  */
@@ -263,6 +279,9 @@ struct qwen_part {
 	 */
 	int			 failed;
 	struct qwen_err		 err;
+	/* as in struct qwen_eval */
+	const struct qwen_span_rows *spans;
+	size_t			 n_spans;
 };
 
 /*

@@ -269,6 +269,9 @@ struct qwen_state_info {
 	const struct qwen_state_layer *layers;
 	size_t		 n_layers;
 	const struct qwen_state_extra *extra;
+	const struct qwen_span	*spans;		/* that the tokens are part of,
+						   ascending */
+	size_t		 n_spans;
 };
 
 /* Returns the contents of the file; all pointers live as long as f. */

@@ -152,6 +152,12 @@ struct qwen_job {
 	void	(*end)(void *arg, enum qwen_job_end why,
 		    const struct qwen_err *err);
 	void	*arg;
+	/*
+	 * The spans that the tokens are part of, as in struct qwen_eval, with
+	 * all their rows; borrowed until the job ends.
+	 */
+	const struct qwen_span_rows *spans;
+	size_t		 n_spans;
 };
 
 int qwen_work_new_sized(size_t size, struct qwen_work **out,

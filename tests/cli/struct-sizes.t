@@ -26,6 +26,7 @@ qwen_rope		headers and options hold it
 qwen_row_pair		a function fills it for its caller
 qwen_run		struct qwen_state_extra holds it
 qwen_sample_top		elements of an array that a function fills
+qwen_span		elements of arrays, and of blocks of states
 qwen_state_block	a function fills it for its caller
 qwen_state_extra	both sides fill it, and own parts of it in turn
 qwen_state_layer	elements of an array that the library makes

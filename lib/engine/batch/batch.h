@@ -101,10 +101,6 @@ struct qwen_work {
 						   positions */
 };
 
-/* Returns the length of the common prefix of two texts. */
-size_t qwen_batch_job_common(const int32_t *a, size_t n_a, const int32_t *b,
-    size_t n_b);
-
 /* Returns the number of tokens that the job's session has read. */
 static inline size_t
 qwen_batch_job_done(const struct qwen_batch_job *t)

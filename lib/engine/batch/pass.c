@@ -51,6 +51,7 @@ add_part(struct qwen_work *w, struct qwen_batch_job *t, size_t n)
 		.row = qwen_batch_job_generates(t) ? NULL : qwen_batch_job_row,
 		    .arg = t,
 		.hidden = t->job.hidden != NULL,
+		.spans = t->job.spans, .n_spans = t->job.n_spans,
 	};
 }
 

@@ -14,17 +14,6 @@
 #include "base/mem.h"
 #include "engine/batch/batch.h"
 
-size_t
-qwen_batch_job_common(const int32_t *a, size_t n_a, const int32_t *b,
-    size_t n_b)
-{
-	size_t i, n = n_a < n_b ? n_a : n_b;
-
-	for (i = 0; i < n && a[i] == b[i]; i++)
-		;
-	return i;
-}
-
 /* Returns the length of the prefix if the text begins with it, else 0. */
 static size_t
 fits(const struct qwen_prefix *prefix, const int32_t *text, size_t limit,
@@ -73,7 +62,7 @@ static size_t
 n_useful(const struct qwen_batch_job *t, size_t n,
     const struct qwen_batch_job *other)
 {
-	return qwen_batch_job_common(t->text, n, other->text,
+	return qwen_ids_common(t->text, n, other->text,
 	    qwen_batch_job_limit(other));
 }
 
@@ -142,7 +131,7 @@ qwen_batch_job_promised(const struct qwen_work *w,
 
 		if (a->next_keep <= n || a->next_keep > qwen_batch_job_limit(t))
 			continue;
-		if (qwen_batch_job_common(a->text, a->next_keep, t->text,
+		if (qwen_ids_common(a->text, a->next_keep, t->text,
 		    t->n) == a->next_keep)
 			return 1;
 	}

@@ -123,7 +123,6 @@ check_job(const struct qwen_work *w, const struct qwen_job *job,
 {
 	uint64_t need = qwen_cache_need(w->o.model, job->n);
 	int generates = job->score == NULL && job->hidden == NULL;
-	size_t i;
 
 	if (job->n == 0)
 		return qwen_fail(err, QWEN_ERANGE, "the prompt has no tokens");
@@ -138,12 +137,9 @@ check_job(const struct qwen_work *w, const struct qwen_job *job,
 		    "a job has either score or hidden, not both");
 	if (generates && job->max == 0)
 		return qwen_fail(err, QWEN_ERANGE, "max must be at least 1");
-	for (i = 0; i < job->n; i++) {
-		if (job->tokens[i] < 0 || (size_t)job->tokens[i] >= w->n_vocab)
-			return qwen_fail(err, QWEN_ERANGE,
-			    "token %ld is outside the vocabulary of %zu",
-			    (long)job->tokens[i], w->n_vocab);
-	}
+	if (qwen_spans_check(w->o.model, 0, job->tokens, job->n, job->spans,
+	    job->n_spans, err) < 0)
+		return -1;
 	if (job->score != NULL && (job->from < 1 || job->from >= job->n))
 		return qwen_fail(err, QWEN_ERANGE,
 		    "scores from token %zu of %zu: out of range", job->from,

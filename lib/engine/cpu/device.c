@@ -145,12 +145,13 @@ join(struct qwen_batch *b, void *arg, size_t t)
 	float *x = s->mix.o + t * s->mix.o_width;
 
 	(void)arg;
-	read_embedding(b, &m->embd, t, x);
-	b->vec->rmsnorm(x, x, m->embd_norm, n, b->hp->eps);
+	memset(x, 0, 2 * n * sizeof *x);
+	if (b->pass->row[t].id >= 0) {
+		read_embedding(b, &m->embd, t, x);
+		b->vec->rmsnorm(x, x, m->embd_norm, n, b->hp->eps);
+	}
 	if (h != NULL)
 		b->vec->rmsnorm(x + n, h, m->hidden_norm, n, b->hp->eps);
-	else
-		memset(x + n, 0, n * sizeof *x);
 	if (qwen_wants_operand(&m->proj))
 		qwen_make_operands(b, s->mix.oq, s->mix.o_width, t, x, 2 * n);
 }

@@ -26,31 +26,16 @@ qwen_batch_size(const struct qwen_model *m, size_t asked, size_t n,
 	return batch < n ? batch : n;
 }
 
-static int
-check_tokens(const struct qwen_session *s, const int32_t *tokens, size_t n,
-    struct qwen_err *err)
-{
-	size_t i, n_vocab = s->model->net.hp.n_vocab;
-
-	for (i = 0; i < n; i++) {
-		if (tokens[i] < 0 || (size_t)tokens[i] >= n_vocab)
-			return qwen_fail(err, QWEN_ERANGE,
-			    "token %d (number %zu) is out of range: ids go "
-			    "from 0 to %zu", (int)tokens[i], i, n_vocab - 1);
-	}
-	return 0;
-}
-
 /*
- * Returns how many of n drafts a pass may take: none without logits, for hidden
- * states, or in a traced session.
+ * Returns how many of n drafts may follow position end: none without logits, for
+ * hidden states, in a traced session, or within a span.
  */
 static size_t
-n_guess_of(const struct qwen_session *s, enum qwen_logits logits, int hidden,
-    const int32_t *guess, size_t n)
+n_guess_of(const struct qwen_session *s, uint64_t end, enum qwen_logits logits,
+    int hidden, const int32_t *guess, size_t n)
 {
 	return guess != NULL && logits != QWEN_LOGITS_NONE && !hidden &&
-	    s->tracing == NULL ? n : 0;
+	    s->tracing == NULL && !qwen_spans_open(s, end) ? n : 0;
 }
 
 /*
@@ -131,7 +116,8 @@ read_rest(struct qwen_session *s, const int32_t *tokens, size_t done, size_t n,
     struct qwen_err *err)
 {
 	struct qwen_pass_part p = { .s = s, .logits = how->logits,
-	    .hidden = how->hidden, .arg = how->arg, .guess = how->guess };
+	    .hidden = how->hidden, .arg = how->arg, .guess = how->guess,
+	    .spans = how->spans, .n_spans = how->n_spans };
 	struct watched w = { .how = how, .n = n,
 	    .n_layer = s->model->net.hp.n_layer };
 	size_t m;
@@ -182,12 +168,12 @@ qwen_session_eval_sized(size_t size, struct qwen_session *s,
 	how = how != NULL ? how : &plain;
 	if (n == 0)
 		return 0;
-	n_guess = n_guess_of(s, how->logits, how->hidden, how->guess,
-	    how->n_guess);
 	batch = qwen_batch_size(m, how->batch, n, how->keep);
-	if (check_tokens(s, tokens, n, err) < 0 ||
+	if (qwen_spans_add(s, tokens, n, how->spans, how->n_spans, err) < 0 ||
 	    qwen_add(s->n_tokens, n, &end) < 0)
 		return -1;
+	n_guess = n_guess_of(s, end, how->logits, how->hidden, how->guess,
+	    how->n_guess);
 	known = find_guessed(s, tokens, n, how->hidden);
 	if (qwen_session_reserve(s, end, err) < 0 ||
 	    qwen_pass_fit(s->cache, batch + (n_guess > 0 ? QWEN_GUESS_MAX : 0),
@@ -226,7 +212,8 @@ check_parts(struct qwen_part *part, size_t n_part, struct qwen_err *err)
 		s->busy = 1;
 		if (part[i].n == 0)
 			return qwen_fail(err, QWEN_ERANGE, "no tokens");
-		if (check_tokens(s, part[i].tokens, part[i].n, err) < 0)
+		if (qwen_spans_add(s, part[i].tokens, part[i].n, part[i].spans,
+		    part[i].n_spans, err) < 0)
 			return -1;
 		if (part[i].n > s->model->net.hp.n_ctx - s->n_tokens)
 			return qwen_fail(err, QWEN_ERANGE, "%zu tokens after "
@@ -257,7 +244,7 @@ sum_needs(const struct qwen_part *part, size_t n_part, struct needs *sum)
 		end = p->s->n_tokens + p->n;
 		sum->longest = end > sum->longest ? end : sum->longest;
 		sum->all |= p->logits == QWEN_LOGITS_ALL && !p->hidden;
-		if (n_guess_of(p->s, p->logits, p->hidden, p->guess,
+		if (n_guess_of(p->s, end, p->logits, p->hidden, p->guess,
 		    p->n_guess) > 0)
 			sum->n_guess += QWEN_GUESS_MAX;
 		if (qwen_add(sum->n, p->n, &sum->n) < 0 || qwen_add(sum->slots,
@@ -328,8 +315,8 @@ begin_parts(struct qwen_progress *at, const struct qwen_part *part,
 		if (at[i].known < q->n)
 			at[i].n_guess = qwen_ahead_reserve(q->s,
 			    q->s->n_tokens + q->n, q->guess,
-			    n_guess_of(q->s, q->logits, q->hidden, q->guess,
-			    q->n_guess));
+			    n_guess_of(q->s, q->s->n_tokens + q->n, q->logits,
+			    q->hidden, q->guess, q->n_guess));
 	}
 }
 
@@ -374,7 +361,8 @@ fill_pass(struct qwen_pass_memory *mem, struct qwen_part *part, size_t n_part,
 		    .tokens = q->tokens + at[i].done, .n_tokens = n,
 		    .guess = q->guess, .n_guess = m,
 		    .logits = q->logits, .stop = at[i].done + n == q->n,
-		    .row = q->row, .arg = q->arg, .hidden = q->hidden };
+		    .row = q->row, .arg = q->arg, .hidden = q->hidden,
+		    .spans = q->spans, .n_spans = q->n_spans };
 		at[i].at = n_in++;
 		at[i].done += n;
 		room -= n + m;

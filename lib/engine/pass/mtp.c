@@ -66,11 +66,10 @@ begin_rows(struct rows *r, struct qwen_session *s, size_t pos,
 	assert(n <= m->cap);
 	qwen_pass_number(&r->p);
 	for (t = 0; t < n; t++) {
-		uint32_t at = (uint32_t)(pos + t - 1);
-
 		m->row[t] = (struct qwen_input){ .id = tokens[t],
-		    .vec = qwen_hidden_at(s, at), .slot = r->share.pos + t,
-		    .pos = { at, at, at } };
+		    .vec = qwen_hidden_at(s, pos + t - 1),
+		    .slot = r->share.pos + t };
+		qwen_spans_place(s, pos + t - 1, m->row[t].pos);
 	}
 }
 

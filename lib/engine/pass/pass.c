@@ -380,6 +380,25 @@ bring_memory(struct run *r)
 	return 0;
 }
 
+/* Returns row i of a part. */
+static struct qwen_input
+input_of(const struct qwen_pass_part *p, const struct qwen_share *s, size_t i)
+{
+	size_t n_embd = p->s->model->net.hp.n_embd, pos = s->pos + i, k;
+	struct qwen_input in = { .id = i < s->n_sure ? p->tokens[i] :
+	    p->guess[i - s->n_sure], .slot = pos };
+
+	qwen_spans_place(p->s, pos, in.pos);
+	for (k = 0; in.id < 0 && k < p->n_spans; k++) {
+		const struct qwen_span_rows *r = &p->spans[k];
+
+		if (pos >= r->span.start && pos - r->span.start < r->span.n)
+			in.vec = r->rows + (pos - r->span.start) * n_embd;
+	}
+	assert((in.id < 0) == (in.vec != NULL));
+	return in;
+}
+
 /* Fills in the rows and the hook; -1 without memory. */
 static int
 begin(struct run *r)
@@ -401,13 +420,9 @@ begin(struct run *r)
 	qwen_pass_number(&r->p);
 	for (t = 0; t < r->p.n; t++) {
 		const struct qwen_share *s = &r->p.share[r->p.owner[t]];
-		const struct qwen_pass_part *p = &r->part[r->p.owner[t]];
-		uint32_t pos = (uint32_t)(s->pos + t - s->first);
 
-		i = t - s->first;
-		r->p.row[t] = (struct qwen_input){ .id = i < s->n_sure ?
-		    p->tokens[i] : p->guess[i - s->n_sure], .slot = pos,
-		    .pos = { pos, pos, pos } };
+		r->p.row[t] = input_of(&r->part[r->p.owner[t]], s,
+		    t - s->first);
 	}
 	return 0;
 }

@@ -28,6 +28,8 @@ struct qwen_pass_part {
 	struct qwen_session	*s;
 	const int32_t		*tokens;	/* tokens to append */
 	size_t			 n_tokens;
+	const struct qwen_span_rows *spans;	/* that they are part of */
+	size_t			 n_spans;
 	const int32_t		*guess;		/* draft tokens after them */
 	size_t			 n_guess;
 	/* which logits to compute (the last row, or all), or hidden states */

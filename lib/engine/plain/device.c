@@ -189,9 +189,12 @@ plain_join(struct qwen_work *work, const struct qwen_pass *p)
 	float *x = w->in;
 
 	for (t = 0; t < p->n; t++, x += w->width) {
-		qwen_plain_embedding(w, &m->embd, (size_t)p->row[t].id, x);
-		qwen_plain_rms_norm(x, x, m->embd_norm, n, h->eps);
-		memset(x + n, 0, n * sizeof *x);
+		memset(x, 0, 2 * n * sizeof *x);
+		if (p->row[t].id >= 0) {
+			qwen_plain_embedding(w, &m->embd,
+			    (size_t)p->row[t].id, x);
+			qwen_plain_rms_norm(x, x, m->embd_norm, n, h->eps);
+		}
 		if (p->row[t].vec != NULL)
 			qwen_plain_rms_norm(x + n, p->row[t].vec,
 			    m->hidden_norm, n, h->eps);

@@ -264,7 +264,8 @@ qwen_sampler_accept(struct qwen_sampler *s, const int32_t *tokens, size_t n,
 	size_t i, k;
 
 	for (k = 0; k < n; k++) {
-		if (tokens[k] < 0 || (size_t)tokens[k] >= s->context.n_vocab)
+		if (tokens[k] < 0 ? generated :
+		    (size_t)tokens[k] >= s->context.n_vocab)
 			return qwen_fail(err, QWEN_ERANGE,
 			    "token %ld is outside the vocabulary of %zu",
 			    (long)tokens[k], s->context.n_vocab);
@@ -275,13 +276,14 @@ qwen_sampler_accept(struct qwen_sampler *s, const int32_t *tokens, size_t n,
 		if (method->m->accept == NULL)
 			continue;
 		for (k = 0; k < n; k++) {
-			if (method->m->accept(method, tokens[k], generated) < 0)
+			if (tokens[k] >= 0 && method->m->accept(method,
+			    tokens[k], generated) < 0)
 				return qwen_oom(err);
 		}
 	}
 	for (k = 0; k < n && s->reply != NULL; k++) {
-		if (qwen_constrained_accept(s->reply, tokens[k],
-		    generated, err) < 0)
+		if (tokens[k] >= 0 && qwen_constrained_accept(s->reply,
+		    tokens[k], generated, err) < 0)
 			return -1;
 	}
 	if (n > 0)

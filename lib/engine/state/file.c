@@ -61,7 +61,7 @@ read_header(struct opening *o, struct qwen_err *err)
 	struct qwen_header h = { 0 };
 	struct qwen_numbers nb = { 0 };
 	struct qwen_record rec;
-	struct qwen_cbor_span sp = { 0 };
+	struct qwen_cbor_scan sp = { 0 };
 	enum qwen_what what;
 	const char *why;
 	size_t want, n = o->size < QWEN_HEADER_MAX ? (size_t)o->size :
@@ -77,7 +77,7 @@ read_header(struct opening *o, struct qwen_err *err)
 		return qwen_fail(err, QWEN_EMISMATCH, "this is %s, not a state%s",
 		    qwen_what_name(what), what == QWEN_IS_GGUF ?
 		    ": give a model with -m" : "");
-	if (qwen_cbor_span_step(&sp, o->buf, n, n, &want, &why) != 1)
+	if (qwen_cbor_scan_step(&sp, o->buf, n, n, &want, &why) != 1)
 		return qwen_fail(err, QWEN_EFORMAT, "not the header of a "
 		    "stream");
 	if (qwen_record_decode(&rec, o->buf, sp.off, &h, &nb, err) < 0)
@@ -144,7 +144,7 @@ read_piece(struct opening *o, uint64_t at, struct qwen_state_entry *e,
 {
 	uint64_t left = o->size - QWEN_END_BYTES - at;
 	size_t have = left < QWEN_STATE_MAX ? (size_t)left : QWEN_STATE_MAX;
-	struct qwen_cbor_span sp = { 0 };
+	struct qwen_cbor_scan sp = { 0 };
 	struct qwen_state_rec rec;
 	const unsigned char *raw;
 	const char *why;
@@ -152,7 +152,7 @@ read_piece(struct opening *o, uint64_t at, struct qwen_state_entry *e,
 
 	if (qwen_state_read_at(o->f->fd, o->buf, have, at, err) < 0)
 		return -1;
-	if (qwen_cbor_span_step(&sp, o->buf, have, have, &want, &why) != 1)
+	if (qwen_cbor_scan_step(&sp, o->buf, have, have, &want, &why) != 1)
 		return qwen_fail(err, QWEN_EFORMAT, "index at byte %llu: not a "
 		    "block of state", (unsigned long long)at);
 	if (qwen_state_rec_parse(&rec, QWEN_INDEX_ANY, at, NULL, 0, o->buf,
@@ -254,13 +254,13 @@ find_last_save(struct opening *o, struct qwen_err *err)
 	uint64_t at, last = 0, from = o->f->n_head;
 	size_t n = 0, want;
 	struct qwen_state_rec rec;
-	struct qwen_cbor_span sp;
+	struct qwen_cbor_scan sp;
 	const char *why;
 	int got;
 
 	for (at = from; at < o->size; at += sp.off) {
-		sp = (struct qwen_cbor_span){ 0 };
-		got = at == from + n ? 0 : qwen_cbor_span_step(&sp, o->buf +
+		sp = (struct qwen_cbor_scan){ 0 };
+		got = at == from + n ? 0 : qwen_cbor_scan_step(&sp, o->buf +
 		    (at - from), n - (size_t)(at - from), QWEN_STATE_MAX, &want,
 		    &why);
 		if (got == 0) {		/* read more of the file, from at */
@@ -269,8 +269,8 @@ find_last_save(struct opening *o, struct qwen_err *err)
 			from = at;
 			if (qwen_state_read_at(o->f->fd, o->buf, n, at, err) < 0)
 				return -1;
-			sp = (struct qwen_cbor_span){ 0 };
-			got = qwen_cbor_span_step(&sp, o->buf, n, n, &want,
+			sp = (struct qwen_cbor_scan){ 0 };
+			got = qwen_cbor_scan_step(&sp, o->buf, n, n, &want,
 			    &why);
 		}
 		if (got != 1)
@@ -330,6 +330,8 @@ fill_info(struct qwen_state_file *f, uint64_t size)
 
 	p->fp = f->in.total;
 	p->tokens = f->in.tokens;
+	p->spans = f->in.span;
+	p->n_spans = f->in.n_span;
 	p->mapped = is_mapped(f);
 	p->stored = size;
 	p->n_blocks = f->list.n;

@@ -22,6 +22,7 @@ const struct qwen_kind_row qwen_kinds[QWEN_N_KINDS] = {
 	    UINT("n_tokens"), UINT("kv_block"), ARRAY("layers"), UINT("from"),
 	    BYTES("prefix"), BOOL("converted") },
 	    .optional = BIT(FROM) | BIT(PREFIX) | BIT(CONVERTED) },
+	[QWEN_K_SPANS] = { "spans", PIECE, .width = 1 },
 	[QWEN_K_TOKENS] = { "tokens", PIECE, .width = 4 },
 	[QWEN_K_KV] = { "kv", PIECE | BIT(LAYER), .width = 2, .waits = 1 },
 	[QWEN_K_MTP] = { "mtp", .own = { UINT("heads"), UINT("size"),

@@ -77,6 +77,9 @@ qwen_state_bytes(const struct qwen_state_layout *l, enum qwen_kind kind,
 	uint64_t first;
 
 	switch (kind) {
+	case QWEN_K_SPANS:	/* upper limit: one may begin before `from' */
+		return ((l->info.n_tokens - l->info.from) / QWEN_SPAN_MIN + 2) *
+		    sizeof(struct qwen_span);
 	case QWEN_K_TOKENS:
 		return (l->info.n_tokens - l->info.from) * sizeof(int32_t);
 	case QWEN_K_KV:

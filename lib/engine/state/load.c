@@ -31,6 +31,7 @@ hand_over(struct qwen_state_reader *v, struct qwen_session **out,
 {
 	const struct qwen_settled end = { .tokens = v->tokens,
 	    .n_tokens = (size_t)v->lay.info.n_tokens,
+	    .span = v->span, .n_span = v->n_span,
 	    .logits = v->lay.info.logits, .named = v->lay.info.named };
 
 	if (qwen_state_mtp_fits(&v->lay.mtp, &v->mtp))

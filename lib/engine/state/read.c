@@ -126,6 +126,7 @@ qwen_state_reader_fini(struct qwen_state_reader *v)
 		qwen_kept_fini(&v->kept,
 		    qwen_session_view(v->s).recurrent_bytes);
 	qwen_session_free(v->s);
+	free(v->span);
 	free(v->tokens);
 	free(v->end.hidden);
 	memset(v, 0, sizeof *v);

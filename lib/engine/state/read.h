@@ -38,6 +38,8 @@ struct qwen_state_reader {
 	struct qwen_coder	*coder;
 	struct qwen_state_extra	 x;
 	int			 ended;
+	struct qwen_span	*span;
+	size_t			 n_span, cap_span;
 	int32_t			*tokens;
 	size_t			 cap_tokens;
 	struct qwen_kept	 kept;	/* the current checkpoint */

@@ -278,6 +278,35 @@ join_tokens(const struct chain *c, struct qwen_err *err)
 }
 
 /*
+ * Sets the spans of the tokens before the chain's end: those of all files, each
+ * once.  The caller frees them.
+ */
+static int
+join_spans(const struct chain *c, struct qwen_settled *end,
+    struct qwen_span **out, struct qwen_err *err)
+{
+	size_t i, j, n = 0;
+	struct qwen_span *all;
+
+	for (i = 0; i < c->n; i++)
+		n += c->f[i]->in.n_span;
+	if ((*out = all = qwen_alloc(n + 1, sizeof *all)) == NULL)
+		return qwen_oom(err);
+	for (n = i = 0; i < c->n; i++) {
+		for (j = 0; j < c->f[i]->in.n_span; j++) {
+			const struct qwen_span *p = &c->f[i]->in.span[j];
+
+			if (p->start < c->end && (n == 0 ||
+			    p->start > all[n - 1].start))
+				all[n++] = *p;
+		}
+	}
+	end->span = all;
+	end->n_span = n;
+	return 0;
+}
+
+/*
  * Maps the file and gives the mapping to the session.  Returns NULL if the file
  * must be read instead.
  */
@@ -482,6 +511,8 @@ restore(struct qwen_session *s, struct chain *c, int32_t *tokens, size_t n_max,
     int want_logits, struct qwen_err *err)
 {
 	struct qwen_settled end = { .tokens = tokens };
+	struct qwen_span *span;
+	int rc;
 
 	if (check_chain(c, s, tokens, err) < 0)
 		return -1;
@@ -496,7 +527,11 @@ restore(struct qwen_session *s, struct chain *c, int32_t *tokens, size_t n_max,
 	end.logits = c->logits;
 	end.named = c->named;
 	end.src = c->at_end != NULL ? &c->at_end->src : NULL;
-	return qwen_session_settle(s, &end, err);
+	rc = join_spans(c, &end, &span, err);
+	if (rc == 0)
+		rc = qwen_session_settle(s, &end, err);
+	free(span);
+	return rc;
 }
 
 int

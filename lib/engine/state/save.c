@@ -142,7 +142,7 @@ qwen_state_save_sized(size_t size, const struct qwen_session *s,
     struct qwen_err *err)
 {
 	struct qwen_model *m = qwen_session_model(s);
-	size_t i, n_layer = qwen_model_n_layer(m);
+	size_t i, n_layer = qwen_model_n_layer(m), n_span = 0;
 	struct qwen_state_layer *layer;
 	struct qwen_state_opts own;
 	struct qwen_save *v;
@@ -162,6 +162,7 @@ qwen_state_save_sized(size_t size, const struct qwen_session *s,
 		    .opts = opts != NULL ? opts : &plain,
 		    .tokens = qwen_session_tokens(s),
 		    .n_tokens = qwen_session_n_tokens(s),
+		    .span = qwen_session_spans(s, &n_span), .n_span = n_span,
 		    .lay.info = { .layers = layer, .n_layers = n_layer,
 		    .converted = qwen_session_converted(s) },
 		    .pool = qwen_model_pool(m) };
@@ -283,6 +284,7 @@ qwen_state_convert_sized(size_t size, struct qwen_state_file *f,
 		*v = (struct qwen_save){ .f = f, .w = w, .err = err,
 		    .opts = opts != NULL ? opts : &plain,
 		    .tokens = info->tokens, .n_tokens = info->n_tokens,
+		    .span = info->spans, .n_span = info->n_spans,
 		    .lay.info = { .header = *h, .n_tokens = info->n_tokens,
 		    .converted = info->converted, .layers = layer,
 		    .n_layers = info->n_layers }, .lay.mtp = f->in.lay.mtp };

@@ -98,21 +98,105 @@ write_info(struct qwen_save *v)
 	return qwen_save_finish(v);
 }
 
+/* -------------------------------------------------------------------- spans */
+
+/* Checks a span, which follows the one before it and ends after `from'. */
+static int
+check_span(const struct qwen_state_reader *v, const struct qwen_span *p,
+    struct qwen_err *err)
+{
+	const struct qwen_state_info *info = &v->lay.info;
+	const struct qwen_span *last = v->span + v->n_span;
+	uint64_t past = v->n_span > 0 ? last[-1].start + last[-1].n : 0;
+
+	if (p->start >= past && p->start < info->n_tokens &&
+	    p->n >= QWEN_SPAN_MIN && p->n <= INT32_MAX &&
+	    p->start + p->n > info->from && (p->width == 0 ?
+	    p->height == 0 : (uint64_t)p->height * p->width == p->n))
+		return 0;
+	return qwen_fail(err, QWEN_EFORMAT, "span of %llu rows at position "
+	    "%llu: invalid", (unsigned long long)p->n,
+	    (unsigned long long)p->start);
+}
+
+static int
+read_spans(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	struct qwen_span p;
+
+	if (rec->e.len % sizeof p != 0)
+		return qwen_fail(err, QWEN_EFORMAT, "incomplete span");
+	for (size_t i = 0; i < rec->e.len; i += sizeof p) {
+		memcpy(&p, raw + i, sizeof p);
+		if (check_span(v, &p, err) < 0)
+			return -1;
+		if (qwen_grow(&v->span, &v->cap_span, v->n_span + 1,
+		    sizeof p) < 0)
+			return qwen_oom(err);
+		v->span[v->n_span++] = p;
+	}
+	return 0;
+}
+
+/* Writes the spans of the tokens that are written. */
+static int
+write_spans(struct qwen_save *v)
+{
+	const struct qwen_span *p = v->span;
+	const size_t most = QWEN_PIECE_MAX / sizeof *p;
+	struct qwen_save_piece *t;
+	size_t i, n = v->n_span, part;
+
+	while (n > 0 && p[n - 1].start >= v->lay.info.n_tokens)
+		n--;
+	for (; n > 0 && p->start + p->n <= v->lay.info.from; n--)
+		p++;
+	for (i = 0; i < n; i += part) {
+		part = n - i < most ? n - i : most;
+		t = qwen_save_add_piece(v, v->kind, -1, -1, i * sizeof *p,
+		    part * sizeof *p);
+		if (t == NULL)
+			return -1;
+		t->src = p + i;
+	}
+	return 0;
+}
+
 /* ------------------------------------------------------------------- tokens */
+
+/* Checks the id at a position; *k is a span at or before it. */
+static int
+check_id(const struct qwen_state_reader *v, int32_t id, uint64_t pos,
+    size_t *k, struct qwen_err *err)
+{
+	uint64_t n_vocab = v->lay.info.header.n_vocab;
+	const struct qwen_span *p;
+
+	while (*k < v->n_span && v->span[*k].start + v->span[*k].n <= pos)
+		++*k;
+	p = *k < v->n_span && v->span[*k].start <= pos ? &v->span[*k] : NULL;
+	if (p != NULL)
+		return id == qwen_span_id(p, pos - p->start) ? 0 :
+		    qwen_fail(err, QWEN_EFORMAT, "token %ld is not that of "
+		    "its span", (long)id);
+	return id >= 0 && (uint64_t)id < n_vocab ? 0 : qwen_fail(err,
+	    QWEN_ERANGE, "token %ld is outside the vocabulary of %llu",
+	    (long)id, (unsigned long long)n_vocab);
+}
 
 static int
 read_tokens(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
 	size_t i, n = (size_t)rec->e.len / 4, first = (size_t)rec->e.off / 4;
+	size_t k = 0;
 	int32_t id;
 
 	for (i = 0; i < n; i++) {
 		memcpy(&id, raw + 4 * i, sizeof id);
-		if (id < 0 || (uint64_t)id >= v->lay.info.header.n_vocab)
-			return qwen_fail(err, QWEN_ERANGE, "token %ld is "
-			    "outside the vocabulary of %llu", (long)id,
-			    (unsigned long long)v->lay.info.header.n_vocab);
+		if (check_id(v, id, v->lay.info.from + first + i, &k, err) < 0)
+			return -1;
 	}
 	if (v->decode_all)
 		return 0;
@@ -600,6 +684,7 @@ write_run(struct qwen_save *v)
 
 const struct qwen_section qwen_sections[QWEN_N_KINDS] = {
 	[QWEN_K_INFO] = { read_info, write_info },
+	[QWEN_K_SPANS] = { read_spans, write_spans },
 	[QWEN_K_TOKENS] = { read_tokens, write_tokens },
 	[QWEN_K_KV] = { NULL, write_kv },
 	[QWEN_K_MTP] = { read_mtp, write_mtp },

@@ -89,7 +89,7 @@ size_t qwen_coder_finite(const unsigned char *p, size_t n, unsigned width);
  */
 enum qwen_kind {
 	QWEN_K_NONE,
-	QWEN_K_INFO, QWEN_K_TOKENS, QWEN_K_KV, QWEN_K_MTP, QWEN_K_MTP_KV,
+	QWEN_K_INFO, QWEN_K_SPANS, QWEN_K_TOKENS, QWEN_K_KV, QWEN_K_MTP, QWEN_K_MTP_KV,
 	/* data of a position */
 	QWEN_K_DELTA, QWEN_K_CONV, QWEN_K_LOGITS, QWEN_K_HIDDEN,
 	QWEN_K_CHECKPOINT,

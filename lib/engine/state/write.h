@@ -62,6 +62,8 @@ struct qwen_save {
 	struct qwen_state_file	*f;
 	const int32_t		*tokens;
 	uint64_t		 n_tokens;
+	const struct qwen_span	*span;		/* of all tokens */
+	size_t			 n_span;
 	/* what is written, from lay.info.from to lay.info.n_tokens */
 	struct qwen_state_layout lay;
 	/*

@@ -58,9 +58,25 @@ next_on_grid(uint64_t at)
 	return (at / step + 1) * step;
 }
 
+/* Returns 1 if a span has begun so few rows before that its ids may be others'. */
+static int
+is_few_rows(const struct insert *v, uint64_t at)
+{
+	size_t i, n;
+	const struct qwen_span *p = qwen_session_spans(v->s, &n);
+
+	for (i = 0; i < n; i++) {
+		if (p[i].start < at && at - p[i].start < QWEN_SPAN_MIN)
+			return 1;
+	}
+	return 0;
+}
+
 static int
 add_cut(struct insert *v, uint64_t at, int checkpoint)
 {
+	if (is_few_rows(v, at))
+		return 0;
 	if (qwen_grow(&v->cut, &v->cap_cut, v->n_cut + 1, sizeof *v->cut) < 0)
 		return qwen_oom(v->err);
 	v->cut[v->n_cut++] = (struct qwen_store_cut){ at, checkpoint };

@@ -75,13 +75,9 @@ qwen_store_node_common(const struct qwen_state_file *f, const int32_t *tokens,
     size_t n)
 {
 	const struct qwen_state_info *info = qwen_state_info(f);
-	size_t i, k = (size_t)(info->n_tokens - info->from);
 
-	if (k > n)
-		k = n;
-	for (i = 0; i < k && tokens[i] == info->tokens[i]; i++)
-		;
-	return i;
+	return qwen_ids_common(info->tokens, (size_t)(info->n_tokens -
+	    info->from), tokens, n);
 }
 
 int

@@ -127,6 +127,7 @@ qwen_session_free(struct qwen_session *s)
 	free(s->mtp.hidden);
 	qwen_tracing_free(s->tracing);
 	free(s->tokens);
+	free(s->span);
 	free(s);
 }
 
@@ -230,7 +231,7 @@ qwen_session_clear(struct qwen_session *s)
 		memset(s->mem.recurrent, 0, s->mem.recurrent_bytes);
 	qwen_state_changed(s);
 	qwen_session_drop_kept(s);
-	s->n_tokens = 0;
+	s->n_tokens = s->n_span = 0;
 	s->have_logits = s->converted = 0;
 	qwen_mtp_cut(s, 0);
 }
@@ -239,6 +240,8 @@ int
 qwen_session_settle(struct qwen_session *s, const struct qwen_settled *end,
     struct qwen_err *err)
 {
+	if (qwen_spans_set(s, end->span, end->n_span) < 0)
+		return qwen_oom(err);
 	if (qwen_session_cut_cache(s, end->n_tokens, err) < 0)
 		return -1;
 	qwen_blocks_changed(s);
@@ -349,7 +352,12 @@ copy_blocks(struct qwen_session *to, const struct qwen_session *from,
 static int
 copy_rest(struct qwen_session *to, const struct qwen_session *from)
 {
-	if (qwen_session_grow_tokens(to, from->n_tokens) < 0)
+	const struct qwen_span *span;
+	size_t n_span;
+
+	span = qwen_session_spans(from, &n_span);
+	if (qwen_session_grow_tokens(to, from->n_tokens) < 0 ||
+	    qwen_spans_set(to, span, n_span) < 0)
 		return -1;
 	if (from->n_tokens > 0) {
 		memcpy(to->tokens, from->tokens,

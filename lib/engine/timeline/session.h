@@ -29,6 +29,14 @@ struct qwen_pool *qwen_model_pool(const struct qwen_model *m);
 /* Returns 1 if the cache belongs to the model. */
 int qwen_cache_is_of(const struct qwen_cache *c, const struct qwen_model *m);
 
+/*
+ * Checks n tokens from position pos on, and the spans that they are part of:
+ * see struct qwen_eval.
+ */
+int qwen_spans_check(const struct qwen_model *m, uint64_t pos,
+    const int32_t *tokens, size_t n, const struct qwen_span_rows *spans,
+    size_t n_spans, struct qwen_err *err);
+
 /* ---- the contents of a session */
 
 struct qwen_view {
@@ -159,6 +167,9 @@ int qwen_session_add_kept(struct qwen_session *s, struct qwen_kept *k,
 struct qwen_settled {
 	int32_t			*tokens;	/* malloc'd */
 	size_t			 n_tokens;
+	const struct qwen_span	*span;		/* copied; the last one may
+						   reach beyond n_tokens */
+	size_t			 n_span;
 	int			 logits;	/* logits are in row */
 	int			 named;		/* the end is a named
 						   checkpoint */

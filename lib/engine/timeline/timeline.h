@@ -114,6 +114,12 @@ struct qwen_session {
 	int32_t			*tokens;
 	size_t			 n_tokens;
 	size_t			 cap_tokens;
+	/*
+	 * ascending; those from n_tokens on are of tokens that were not read, and
+	 * do not count
+	 */
+	struct qwen_span	*span;
+	size_t			 n_span, cap_span;
 	struct qwen_memory	 mem;
 	float			*logits;	/* [n_vocab] */
 	float			*own_logits;	/* memory allocated for them */
@@ -245,6 +251,26 @@ int qwen_memory_send(struct qwen_session *s, struct qwen_err *err);
  */
 void qwen_memory_return(struct qwen_session *s);
 void qwen_memory_drop(struct qwen_session *s);
+
+/* ---- rows that are no tokens (spans.c) */
+
+/*
+ * Checks the n tokens that are to be read and their spans (qwen_spans_check), and
+ * adds the spans to the session's.
+ */
+int qwen_spans_add(struct qwen_session *s, const int32_t *tokens, size_t n,
+    const struct qwen_span_rows *spans, size_t n_spans, struct qwen_err *err);
+
+/* Returns 1 if a span reaches from before position pos beyond it. */
+int qwen_spans_open(const struct qwen_session *s, uint64_t pos);
+
+/* Sets RoPE's three positions of the row at position pos. */
+void qwen_spans_place(const struct qwen_session *s, uint64_t pos,
+    uint32_t out[3]);
+
+/* Replaces the spans of the session by n others; -1 without memory. */
+int qwen_spans_set(struct qwen_session *s, const struct qwen_span *span,
+    size_t n);
 
 /* ---- drafts (ahead.c) */
 

@@ -266,10 +266,27 @@ qengine_is_full(const struct qengine *e)
 	return qwen_work_n_waiting(e->work.work) >= e->max_waiting;
 }
 
+/* Gives each span its part of the request's rows. */
+static int
+share_rows(const struct qengine *e, struct qwen_engine_request *o,
+    struct qwen_err *err)
+{
+	size_t i, n_embd = qwen_model_n_embd(e->work.model), left = o->n_rows;
+
+	for (i = 0; i < o->n_spans; i++) {
+		if (o->spans[i].span.n > left / n_embd)
+			break;
+		o->spans[i].rows = o->rows + (o->n_rows - left);
+		left -= (size_t)o->spans[i].span.n * n_embd;
+	}
+	return i == o->n_spans && left == 0 ? 0 : qwen_fail(err, QWEN_ERANGE,
+	    "rows: %zu numbers are not those of the spans' rows", o->n_rows);
+}
+
 static int
 add_job(struct qengine *e, struct qengine_job *j, struct qwen_err *err)
 {
-	const struct qwen_engine_request *o = &j->request;
+	struct qwen_engine_request *o = &j->request;
 	struct qwen_job job = {
 		.tokens = o->tokens, .n = o->n, .from = (size_t)o->from,
 		.max = o->max < SIZE_MAX ? (size_t)o->max : SIZE_MAX,
@@ -282,13 +299,15 @@ add_job(struct qengine *e, struct qengine_job *j, struct qwen_err *err)
 		.hidden = o->kind == QWEN_ENGINE_HIDDEN ? on_hidden : NULL,
 		.read = o->progress ? on_read : NULL,
 		.end = on_end, .arg = j,
+		.spans = o->spans, .n_spans = o->n_spans,
 	};
 
 	if (o->logits != NULL && o->n_logits == 0 &&
 	    qwen_model_n_classes(e->work.model) == 0)
 		return qwen_fail(err, QWEN_EUNSUP, "logits: the model has no "
 		    "classes");
-	if (make_sampler(e, j, &job.sampler, err) < 0)
+	if (share_rows(e, o, err) < 0 ||
+	    make_sampler(e, j, &job.sampler, err) < 0)
 		return -1;
 	if (qwen_work_add(e->work.work, &job, err) == 0)
 		return 0;

@@ -102,6 +102,8 @@ enum qwen_record_kind {
 	QWEN_REC_MARK,		/* path: name; among tokens, a place to return
 				   to */
 	QWEN_REC_TRACE,		/* trace */
+	QWEN_REC_SPAN,		/* ids, n: of rows instead of tokens; see
+				   qwen_reader_span */
 };
 
 /* One value of a stage of the forward pass for one token: qwen/trace.h. */
@@ -158,6 +160,8 @@ struct qwen_reader_opts {
 	/* Bytes already read from fd, to detect its contents; copied. */
 	const void	*head;
 	size_t		 n_head;
+	/* Accept records of spans, which are an error otherwise. */
+	int		 spans;
 };
 
 struct qwen_reader;
@@ -177,6 +181,12 @@ void qwen_reader_close(struct qwen_reader *r);
  */
 int qwen_reader_next(struct qwen_reader *r, struct qwen_record *rec,
     struct qwen_err *err);
+
+/*
+ * Returns the span of the record that was just read, a QWEN_REC_SPAN; its start
+ * is 0.
+ */
+const struct qwen_span *qwen_reader_span(const struct qwen_reader *r);
 
 enum qwen_format {
 	QWEN_FORMAT_CBOR,
@@ -222,6 +232,13 @@ int qwen_write_header(struct qwen_writer *w, const struct qwen_header *h,
 int qwen_write_tokens(struct qwen_writer *w, const int32_t *ids, size_t n,
     struct qwen_err *err);
 int qwen_write_end(struct qwen_writer *w, struct qwen_err *err);
+
+/*
+ * Writes a span in the place of its ids, without its rows.  QWEN_EUNSUP in
+ * TEXT.
+ */
+int qwen_write_span(struct qwen_writer *w, const struct qwen_span *s,
+    struct qwen_err *err);
 
 int qwen_write_mark(struct qwen_writer *w, const char *name,
     struct qwen_err *err);

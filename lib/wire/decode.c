@@ -23,7 +23,7 @@ enum key {
 	K_KEYS, K_VALUES, K_BASE, K_ROPE,
 	K_TOKENS, K_END, K_POSITION, K_LOGITS, K_IDS, K_LOGSUMEXP,
 	K_READY, K_N_TOKENS, K_FINGERPRINT, K_MARK,
-	K_TRACE, K_TOKEN, K_ROW, K_CHOICES, N_KEYS
+	K_TRACE, K_TOKEN, K_ROW, K_CHOICES, K_SPAN, K_GRID, K_HASH, N_KEYS
 };
 
 static const struct qwen_key keys[N_KEYS] = {
@@ -52,6 +52,9 @@ static const struct qwen_key keys[N_KEYS] = {
 	[K_TOKEN] = { "token", QWEN_SHAPE_UINT },
 	[K_ROW] = { "row", QWEN_SHAPE_ROW },
 	[K_CHOICES] = { "choices", QWEN_SHAPE_IDS },
+	[K_SPAN] = { "span", QWEN_SHAPE_UINT },
+	[K_GRID] = { "grid", QWEN_SHAPE_IDS },
+	[K_HASH] = { "hash", QWEN_SHAPE_FP },
 };
 
 static const struct {
@@ -381,6 +384,37 @@ take_mark(struct qwen_record *rec, const struct qwen_fields *f,
 	return 0;
 }
 
+/* Reads a span, and makes its ids. */
+static int
+take_span(struct qwen_record *rec, const struct qwen_fields *f,
+    struct qwen_numbers *nb, struct qwen_err *err)
+{
+	const struct qwen_cbor_item *grid = &f->v[K_GRID];
+	struct qwen_span *p = &nb->span;
+	size_t i;
+
+	if (need(f, K_GRID, err) < 0 || need(f, K_HASH, err) < 0)
+		return -1;
+	*p = (struct qwen_span){ .n = f->v[K_SPAN].n };
+	get_fp(f, K_HASH, &p->hash);
+	if (grid->n == 8) {
+		p->height = qwen_le32(grid->s);
+		p->width = qwen_le32(grid->s + 4);
+	}
+	if (p->n < QWEN_SPAN_MIN || p->n > QWEN_TOKENS_RUN ||
+	    (grid->n != 0 && (uint64_t)p->height * p->width != p->n))
+		return qwen_fail(err, QWEN_ERANGE, "a span of %llu rows, with "
+		    "a grid of %lu times %lu", (unsigned long long)p->n,
+		    (unsigned long)p->height, (unsigned long)p->width);
+	rec->n = (size_t)p->n;
+	if (qwen_grow(&nb->ids, &nb->cap_ids, rec->n, sizeof *nb->ids) < 0)
+		return qwen_oom(err);
+	for (i = 0; i < rec->n; i++)
+		nb->ids[i] = qwen_span_id(p, i);
+	rec->ids = nb->ids;
+	return 0;
+}
+
 /* Reads a stage name; printable, since users see it. */
 static int
 take_stage(const struct qwen_cbor_item *it, struct qwen_numbers *nb,
@@ -468,6 +502,7 @@ static const struct {
 	{ K_READY, QWEN_REC_READY, QWEN_STREAM_TOKENS | QWEN_STREAM_LOGITS },
 	{ K_MARK, QWEN_REC_MARK, QWEN_STREAM_TOKENS },
 	{ K_TRACE, QWEN_REC_TRACE, QWEN_STREAM_TRACE },
+	{ K_SPAN, QWEN_REC_SPAN, QWEN_STREAM_TOKENS },
 };
 
 static int
@@ -535,6 +570,8 @@ qwen_record_decode(struct qwen_record *rec, const unsigned char *p, size_t n,
 		return take_mark(rec, &f, nb, err);
 	case QWEN_REC_TRACE:
 		return take_trace(rec, &f, nb, err);
+	case QWEN_REC_SPAN:
+		return take_span(rec, &f, nb, err);
 	case QWEN_REC_END:
 		if (text_is(&f.v[K_END], "document"))
 			return 0;

@@ -28,7 +28,7 @@ enum {
 struct qwen_inbox {
 	unsigned char	*buf;
 	size_t		 start, end, cap;
-	struct qwen_cbor_span span;		/* of the record at start */
+	struct qwen_cbor_scan span;		/* of the record at start */
 };
 
 /*
@@ -86,7 +86,8 @@ struct qwen_engine_request {
 	char		 id[QWEN_ENGINE_ID +
 	    1];	/* "" for QWEN_ENGINE_HELLO */
 	struct qwen_hello hello;
-	int32_t		*tokens;	/* ids are below n_vocab */
+	int32_t		*tokens;	/* ids are below n_vocab; those of spans
+					   are below 0 */
 	size_t		 n;
 	uint64_t	 max;		/* GENERATE: at least 1 */
 	uint64_t	 from;		/* SCORE, HIDDEN: 0 .. n - 1 */
@@ -113,6 +114,12 @@ struct qwen_engine_request {
 	int		 priority;
 	uint64_t	 deadline_ms;	/* ms after its arrival; 0: none */
 	int		 progress;	/* report the progress of reading */
+	struct qwen_span_rows *spans;	/* that the tokens are part of; their
+					   rows are NULL */
+	size_t		 n_spans;
+	float		*rows;		/* n_rows numbers: the rows of all
+					   spans, finite */
+	size_t		 n_rows;
 };
 
 /*

@@ -19,7 +19,7 @@ enum key {
 	K_QWEN, K_KIND, K_N_VOCAB, K_VOCABULARY, K_MODEL, K_ID, K_TOKENS,
 	K_MAX, K_SCORE, K_HIDDEN, K_LOGPROBS, K_SAMPLING, K_GRAMMAR, K_ENDING,
 	K_LOGITS, K_MASK, K_BIAS_IDS, K_BIAS, K_KEEP, K_PRIORITY, K_DEADLINE, K_CANCEL,
-	K_CACHED, K_STATS, K_PROGRESS, N_KEYS
+	K_CACHED, K_STATS, K_PROGRESS, K_SPANS, K_ROWS, N_KEYS
 };
 
 _Static_assert((int)N_KEYS <= 32, "there is a bit for each");
@@ -50,6 +50,8 @@ static const struct qwen_key keys[N_KEYS] = {
 	[K_CACHED] = { "cached", QWEN_SHAPE_IDS },
 	[K_STATS] = { "stats", QWEN_SHAPE_TEXT },
 	[K_PROGRESS] = { "progress", QWEN_SHAPE_UINT },
+	[K_SPANS] = { "spans", QWEN_SHAPE_IDS },
+	[K_ROWS] = { "rows", QWEN_SHAPE_ROW },
 };
 
 int
@@ -78,6 +80,8 @@ qwen_engine_request_fini(struct qwen_engine_request *m)
 	free(m->mask);
 	free(m->bias_ids);
 	free(m->bias);
+	free(m->spans);
+	free(m->rows);
 	memset(m, 0, sizeof *m);
 }
 
@@ -103,7 +107,10 @@ take_id(const struct qwen_cbor_item *it, char out[QWEN_ENGINE_ID + 1],
 	return 0;
 }
 
-/* Reads ids below limit; allocates the array even for no ids. */
+/*
+ * Reads ids below limit; tokens may also have those of spans, below 0.  Allocates
+ * the array even for no ids.
+ */
 static int
 take_ids(const struct qwen_fields *f, enum key k, uint32_t limit,
     int32_t **out, size_t *n, struct qwen_err *err)
@@ -119,7 +126,8 @@ take_ids(const struct qwen_fields *f, enum key k, uint32_t limit,
 		return qwen_oom(err);
 	for (i = 0; i < *n; i++) {
 		id = qwen_le32(it->s + 4 * i);
-		if (id >= limit)
+		if (id >= limit && !(id > INT32_MAX && (k == K_CACHED ||
+		    (k == K_TOKENS && has(f, K_SPANS)))))
 			return qwen_fail(err, QWEN_ERANGE, "%s: id %ld is "
 			    "outside the vocabulary of %lu", keys[k].name,
 			    (long)(int32_t)id, (unsigned long)limit);
@@ -147,33 +155,71 @@ take_text(const struct qwen_fields *f, enum key k, char **out, size_t *n,
 	return 0;
 }
 
+enum { SPAN_NUMBERS = 8 };	/* start, n, height, width, hash */
+
+static int
+take_spans(struct qwen_engine_request *m, const struct qwen_fields *f,
+    struct qwen_err *err)
+{
+	const struct qwen_cbor_item *it = &f->v[K_SPANS];
+	size_t i, n = (size_t)it->n / 4;
+	const unsigned char *p = it->s;
+
+	if (!has(f, K_SPANS))
+		return 0;
+	if (n % SPAN_NUMBERS != 0)
+		return qwen_fail(err, QWEN_EFORMAT, "spans: %zu numbers; a span "
+		    "has %d", n, SPAN_NUMBERS);
+	m->n_spans = n / SPAN_NUMBERS;
+	if ((m->spans = qwen_alloc(m->n_spans + 1, sizeof *m->spans)) == NULL)
+		return qwen_oom(err);
+	for (i = 0; i < m->n_spans; i++, p += 4 * SPAN_NUMBERS) {
+		struct qwen_span *s = &m->spans[i].span;
+
+		*s = (struct qwen_span){ .start = qwen_le32(p),
+		    .n = qwen_le32(p + 4), .height = qwen_le32(p + 8),
+		    .width = qwen_le32(p + 12) };
+		memcpy(s->hash.b, p + 16, sizeof s->hash.b);
+	}
+	return 0;
+}
+
+/* Reads a row of finite numbers. */
+static int
+take_row(const struct qwen_fields *f, enum key k, float **out, size_t *n,
+    struct qwen_err *err)
+{
+	const struct qwen_cbor_item *it = &f->v[k];
+	size_t i;
+
+	if (!has(f, k))
+		return 0;
+	*n = (size_t)it->n / 4;
+	if ((*out = qwen_alloc(*n + 1, sizeof **out)) == NULL)
+		return qwen_oom(err);
+	for (i = 0; i < *n; i++) {
+		(*out)[i] = qwen_bits_f32(qwen_le32(it->s + 4 * i));
+		if (!isfinite((*out)[i]))
+			return qwen_fail(err, QWEN_ENUMERIC,
+			    "%s %zu is not finite", keys[k].name, i);
+	}
+	return 0;
+}
+
 static int
 take_bias(struct qwen_engine_request *m, const struct qwen_fields *f,
     uint32_t n_vocab, struct qwen_err *err)
 {
-	const struct qwen_cbor_item *it = &f->v[K_BIAS];
-	size_t i;
-
 	if (has(f, K_BIAS) != has(f, K_BIAS_IDS))
 		return qwen_fail(err, QWEN_EFORMAT, "bias and bias_ids must be "
 		    "given together");
 	if (!has(f, K_BIAS))
 		return 0;
-	if (it->n != f->v[K_BIAS_IDS].n)
+	if (f->v[K_BIAS].n != f->v[K_BIAS_IDS].n)
 		return qwen_fail(err, QWEN_EFORMAT, "bias and bias_ids differ "
 		    "in length");
-	if (take_ids(f, K_BIAS_IDS, n_vocab, &m->bias_ids, &m->n_bias,
-	    err) < 0)
-		return -1;
-	if ((m->bias = qwen_alloc(m->n_bias + 1, sizeof *m->bias)) == NULL)
-		return qwen_oom(err);
-	for (i = 0; i < m->n_bias; i++) {
-		m->bias[i] = qwen_bits_f32(qwen_le32(it->s + 4 * i));
-		if (!isfinite(m->bias[i]))
-			return qwen_fail(err, QWEN_ENUMERIC,
-			    "bias %zu is not finite", i);
-	}
-	return 0;
+	return take_ids(f, K_BIAS_IDS, n_vocab, &m->bias_ids, &m->n_bias,
+	    err) < 0 ? -1 : take_row(f, K_BIAS, &m->bias, &m->n_bias, err);
 }
 
 static int
@@ -287,7 +333,10 @@ take_job(struct qwen_engine_request *m, const struct qwen_fields *f,
 	m->n_top = (size_t)top;
 	m->priority = (int)priority;
 	m->progress = (int)progress;
-	return take_bias(m, f, n_vocab, err) < 0 ? -1 : take_keep(m, f, err);
+	return take_bias(m, f, n_vocab, err) < 0 ||
+	    take_spans(m, f, err) < 0 ||
+	    take_row(f, K_ROWS, &m->rows, &m->n_rows, err) < 0 ? -1 :
+	    take_keep(m, f, err);
 }
 
 /*
@@ -305,7 +354,8 @@ static const struct {
 	{ K_TOKENS, QWEN_ENGINE_GENERATE, BIT(ID) | BIT(MAX) | BIT(SCORE) |
 	    BIT(HIDDEN) | BIT(LOGPROBS) | BIT(SAMPLING) | BIT(GRAMMAR) |
 	    BIT(ENDING) | BIT(LOGITS) | BIT(MASK) | BIT(BIAS_IDS) | BIT(BIAS) | BIT(KEEP) |
-	    BIT(PRIORITY) | BIT(DEADLINE) | BIT(PROGRESS) },
+	    BIT(PRIORITY) | BIT(DEADLINE) | BIT(PROGRESS) | BIT(SPANS) |
+	    BIT(ROWS) },
 	{ K_CANCEL, QWEN_ENGINE_CANCEL, 0 },
 	{ K_CACHED, QWEN_ENGINE_CACHED, BIT(ID) },
 	{ K_STATS, QWEN_ENGINE_STATS, 0 },
@@ -418,10 +468,38 @@ put_keep(struct qwen_put *p, const struct qwen_engine_request *m)
 }
 
 static void
+put_spans(struct qwen_put *p, const struct qwen_engine_request *m)
+{
+	int32_t *v = qwen_alloc(m->n_spans, SPAN_NUMBERS * sizeof *v);
+	size_t i, j;
+
+	for (i = 0; v != NULL && i < m->n_spans; i++) {
+		const struct qwen_span *s = &m->spans[i].span;
+		int32_t *to = v + SPAN_NUMBERS * i;
+
+		to[0] = (int32_t)s->start;
+		to[1] = (int32_t)s->n;
+		to[2] = (int32_t)s->height;
+		to[3] = (int32_t)s->width;
+		for (j = 0; j < 4; j++)
+			to[4 + j] = (int32_t)qwen_le32(s->hash.b + 4 * j);
+	}
+	p->t->failed |= v == NULL;
+	if (v != NULL)
+		qwen_put_ids(p, keys[K_SPANS].name, v,
+		    SPAN_NUMBERS * m->n_spans);
+	free(v);
+	if (m->n_rows > 0)
+		qwen_put_row(p, keys[K_ROWS].name, m->rows, m->n_rows);
+}
+
+static void
 put_job(struct qwen_put *p, const struct qwen_engine_request *m)
 {
 	put_str(p, K_ID, m->id);
 	qwen_put_ids(p, keys[K_TOKENS].name, m->tokens, m->n);
+	if (m->n_spans > 0)
+		put_spans(p, m);
 	if (m->kind == QWEN_ENGINE_GENERATE)
 		qwen_put_uint(p, keys[K_MAX].name, m->max);
 	else

@@ -49,7 +49,7 @@ qwen_inbox_next(struct qwen_inbox *in, size_t limit, const unsigned char **p,
 	if (have == 0)
 		return 0;
 	*p = in->buf + in->start;
-	got = qwen_cbor_span_step(&in->span, *p, have, limit, &want, &why);
+	got = qwen_cbor_scan_step(&in->span, *p, have, limit, &want, &why);
 	if (got < 0)
 		return qwen_fail(err, QWEN_EFORMAT, "%s", why);
 	if ((got > 0 ? in->span.off : want) > limit)
@@ -58,7 +58,7 @@ qwen_inbox_next(struct qwen_inbox *in, size_t limit, const unsigned char **p,
 		return 0;
 	*n = in->span.off;
 	in->start += *n;
-	in->span = (struct qwen_cbor_span){ 0 };
+	in->span = (struct qwen_cbor_scan){ 0 };
 	return 1;
 }
 

@@ -99,7 +99,7 @@ qwen_cbor_item_decode(const unsigned char *p, size_t len,
  * if the outermost item is complete.
  */
 static int
-complete(struct qwen_cbor_span *sp)
+complete(struct qwen_cbor_scan *sp)
 {
 	while (sp->depth > 0) {
 		if (--sp->left[sp->depth - 1] > 0)
@@ -110,7 +110,7 @@ complete(struct qwen_cbor_span *sp)
 }
 
 int
-qwen_cbor_span_step(struct qwen_cbor_span *sp, const unsigned char *p,
+qwen_cbor_scan_step(struct qwen_cbor_scan *sp, const unsigned char *p,
     size_t len,
     size_t limit, size_t *want, const char **why)
 {
@@ -142,7 +142,7 @@ qwen_cbor_span_step(struct qwen_cbor_span *sp, const unsigned char *p,
 		if (n > limit)
 			return -1;
 		*why = "items nested too deep";
-		if (sp->depth == QWEN_SPAN_DEPTH)
+		if (sp->depth == QWEN_CBOR_DEPTH)
 			return -1;
 		sp->left[sp->depth++] = it.type == QWEN_ITEM_MAP ? 2 * n : n;
 	}
@@ -208,7 +208,7 @@ static int
 take_pair(struct qwen_fields *f, const struct qwen_key *keys, size_t n_keys,
     const unsigned char **p, size_t *n, struct qwen_err *err)
 {
-	struct qwen_cbor_span sp = { 0 };
+	struct qwen_cbor_scan sp = { 0 };
 	struct qwen_cbor_item key;
 	const char *why;
 	size_t k, want;
@@ -218,7 +218,7 @@ take_pair(struct qwen_fields *f, const struct qwen_key *keys, size_t n_keys,
 		return qwen_fail(err, QWEN_EFORMAT, "a key that is not text");
 	*p += key.bytes;
 	*n -= key.bytes;
-	if (qwen_cbor_span_step(&sp, *p, *n, *n, &want, &why) != 1)
+	if (qwen_cbor_scan_step(&sp, *p, *n, *n, &want, &why) != 1)
 		return qwen_fail(err, QWEN_EFORMAT, "a key without a value");
 	for (k = 0; k < n_keys; k++) {
 		if (key.n == strlen(keys[k].name) &&

@@ -42,15 +42,15 @@ int qwen_cbor_item_decode(const unsigned char *p, size_t len,
 
 /*
  * Finds the end of an item and all that it contains while the bytes arrive.
- * Initially zero.  Only definite lengths, nested at most QWEN_SPAN_DEPTH deep.
+ * Initially zero.  Only definite lengths, nested at most QWEN_CBOR_DEPTH deep.
  */
-enum { QWEN_SPAN_DEPTH = 8 };
+enum { QWEN_CBOR_DEPTH = 8 };
 
-struct qwen_cbor_span {
+struct qwen_cbor_scan {
 	size_t		 off;			/* bytes known to belong to the
 						   item */
 	unsigned	 depth;
-	uint64_t	 left[QWEN_SPAN_DEPTH];	/* items still missing */
+	uint64_t	 left[QWEN_CBOR_DEPTH];	/* items still missing */
 };
 
 /*
@@ -59,7 +59,7 @@ struct qwen_cbor_span {
  * *want bytes; -1 if it is not CBOR, has indefinite length, is nested too deep,
  * or announces more items than fit into limit bytes; *why says which.
  */
-int qwen_cbor_span_step(struct qwen_cbor_span *sp, const unsigned char *p,
+int qwen_cbor_scan_step(struct qwen_cbor_scan *sp, const unsigned char *p,
     size_t len,
     size_t limit, size_t *want, const char **why);
 

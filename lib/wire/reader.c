@@ -147,13 +147,13 @@ static int
 complete(struct qwen_reader *r, size_t *n, struct qwen_err *err)
 {
 	size_t have, want, limit = qwen_record_limit(&r->header);
-	struct qwen_cbor_span sp = { 0 };
+	struct qwen_cbor_scan sp = { 0 };
 	const char *why;
 	int got;
 
 	for (;;) {
 		have = r->end - r->start;
-		got = qwen_cbor_span_step(&sp, r->buf + r->start, have, limit,
+		got = qwen_cbor_scan_step(&sp, r->buf + r->start, have, limit,
 		    &want, &why);
 		if (got < 0)
 			return qwen_fail(err, QWEN_EFORMAT, "%s", why);
@@ -223,6 +223,23 @@ widen(const struct qwen_reader *r)
 #endif
 }
 
+const struct qwen_span *
+qwen_reader_span(const struct qwen_reader *r)
+{
+	return &r->nb.span;
+}
+
+/* Checks that the caller takes the record: headers of a kind, and spans. */
+static int
+check_taken(const struct qwen_reader *r, const struct qwen_record *rec,
+    struct qwen_err *err)
+{
+	if (rec->kind == QWEN_REC_SPAN && !r->opts.spans)
+		return qwen_fail(err, QWEN_EUNSUP, "the rows of an image, which "
+		    "this program cannot read");
+	return rec->kind == QWEN_REC_HEADER ? check_header(r, err) : 0;
+}
+
 static int
 next_cbor(struct qwen_reader *r, struct qwen_record *rec, struct qwen_err *err)
 {
@@ -233,7 +250,7 @@ next_cbor(struct qwen_reader *r, struct qwen_record *rec, struct qwen_err *err)
 		return got;
 	if (complete(r, &n, err) < 0 || qwen_record_decode(rec,
 	    r->buf + r->start, n, &r->header, &r->nb, err) < 0 ||
-	    (rec->kind == QWEN_REC_HEADER && check_header(r, err) < 0))
+	    check_taken(r, rec, err) < 0)
 		/* name the record's number and offset */
 		return qwen_fail_in(err, "record %llu at byte %llu",
 		    (unsigned long long)r->n_records + 1,

@@ -23,7 +23,7 @@ enum {
 					   record */
 	QWEN_TOKENS_MAX = 1 << 20,	/* bytes of a record of tokens */
 	QWEN_TOKENS_RUN = 1 << 16,	/* most ids that a writer puts in one
-					   record */
+					   record, and most rows of a span */
 	QWEN_PATH_MAX = 4096,		/* bytes of a ready record's path, with
 					   NUL */
 	QWEN_TRACE_MAX = 64 << 20,	/* bytes of a trace record */
@@ -45,6 +45,7 @@ struct qwen_numbers {
 	float	*logits;
 	size_t	 cap_logits;
 	char	 path[QWEN_PATH_MAX];	/* or the name of a mark or stage */
+	struct qwen_span span;
 };
 
 /*

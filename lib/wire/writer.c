@@ -446,6 +446,25 @@ qwen_write_end(struct qwen_writer *w, struct qwen_err *err)
 }
 
 int
+qwen_write_span(struct qwen_writer *w, const struct qwen_span *s,
+    struct qwen_err *err)
+{
+	const int32_t grid[2] = { (int32_t)s->height, (int32_t)s->width };
+
+	if (begin_record(w, err) < 0)
+		return -1;
+	if (!has_keys(w))
+		return qwen_fail(err, QWEN_EUNSUP,
+		    "text cannot hold the rows of an image");
+	put_map(w, 3);
+	put_uint(w, "span", s->n);
+	put_ids(w, "grid", grid, s->width > 0 ? 2 : 0);
+	put_fp(w, "hash", &s->hash);
+	end_map(w);
+	return end_record(w);
+}
+
+int
 qwen_write_mark(struct qwen_writer *w, const char *name, struct qwen_err *err)
 {
 	if (begin_record(w, err) < 0 || qwen_mark_check(name, strlen(name),

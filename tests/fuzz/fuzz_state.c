@@ -40,7 +40,7 @@ static void
 repair(struct bytes *out, const uint8_t *data, size_t size)
 {
 	struct qwen_header h;
-	struct qwen_cbor_span sp;
+	struct qwen_cbor_scan sp;
 	unsigned char buf[QWEN_HEADER_MAX];
 	const char *why;
 	size_t want, head, at = 0;
@@ -52,7 +52,7 @@ repair(struct bytes *out, const uint8_t *data, size_t size)
 	/* the input may begin with a header of its own */
 	if (qwen_record_is_header(data, size)) {
 		memset(&sp, 0, sizeof sp);
-		if (qwen_cbor_span_step(&sp, data, size, size, &want,
+		if (qwen_cbor_scan_step(&sp, data, size, size, &want,
 		    &why) == 1)
 			at = sp.off;
 	}

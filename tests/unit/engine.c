@@ -49,7 +49,10 @@ same_order(const struct qwen_engine_request *a,
 	    a->n_keep == b->n_keep &&
 	    memcmp(a->keep, b->keep, a->n_keep * sizeof *a->keep) == 0 &&
 	    a->priority == b->priority && a->deadline_ms == b->deadline_ms &&
-	    a->progress == b->progress &&
+	    a->progress == b->progress && a->n_spans == b->n_spans &&
+	    same_bytes(a->spans, b->spans, a->n_spans * sizeof *a->spans) &&
+	    a->n_rows == b->n_rows && same_bytes(a->rows, b->rows,
+	    a->n_rows * sizeof *a->rows) &&
 	    a->hello.has_vocab == b->hello.has_vocab &&
 	    memcmp(&a->hello.vocab, &b->hello.vocab,
 	    sizeof a->hello.vocab) == 0;
@@ -58,6 +61,10 @@ same_order(const struct qwen_engine_request *a,
 static int32_t ids[] = { 5, 0, 99, 7 };
 static int32_t none[1];
 static float bias[] = { 1.5f, -100 };
+static int32_t rows_ids[] = { 5, -77, -3, INT32_MIN, -9, 6 };
+static float rows[] = { 1, -2, 0.5f, 3 };
+static struct qwen_span_rows spans[] = { { { .start = 1, .n = 4, .height = 2,
+    .width = 2, .hash = { { 9, 8, 7, [12] = 0xff } } }, NULL } };
 static char sampling[] = "temp=0.7 seed=12", grammar[] = "root ::= \"\xc3\xa4\"";
 
 static const struct qwen_engine_request orders[] = {
@@ -80,8 +87,10 @@ static const struct qwen_engine_request orders[] = {
 	    .from = 3, .logits = ids, .n_logits = 2 },
 	{ .kind = QWEN_ENGINE_HIDDEN, .id = "k", .tokens = ids, .n = 4,
 	    .from = 3, .logits = none },
+	{ .kind = QWEN_ENGINE_GENERATE, .id = "i", .tokens = rows_ids, .n = 6,
+	    .max = 1, .spans = spans, .n_spans = 1, .rows = rows, .n_rows = 4 },
 	{ .kind = QWEN_ENGINE_CANCEL, .id = "a" },
-	{ .kind = QWEN_ENGINE_CACHED, .id = "c", .tokens = ids, .n = 3 },
+	{ .kind = QWEN_ENGINE_CACHED, .id = "c", .tokens = rows_ids, .n = 3 },
 	{ .kind = QWEN_ENGINE_STATS, .id = "x" },
 };
 

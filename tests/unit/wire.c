@@ -101,6 +101,121 @@ test_facts(void)
 	bytes_free(&log);
 }
 
+/* Writes a header and a span; returns -1 if the span is refused. */
+static int
+write_span(struct bytes *out, const struct qwen_span *span,
+    enum qwen_format format, struct qwen_err *err)
+{
+	struct qwen_header h = { .kind = QWEN_STREAM_TOKENS, .n_vocab = 592 };
+	struct qwen_writer_opts o = { .format = format };
+	FILE *f = tmpfile();
+	struct qwen_writer *w;
+	int r;
+
+	if (f == NULL || qwen_writer_open(&w, fileno(f), &o, err) < 0 ||
+	    qwen_write_header(w, &h, err) < 0)
+		abort();
+	r = qwen_write_span(w, span, err);
+	qwen_writer_close(w, NULL);
+	out->n = 0;
+	bytes_of_fd(out, fileno(f));
+	fclose(f);
+	return r;
+}
+
+/* Reads a stream of one span; returns what the reader returned for it. */
+static int
+read_span(const struct bytes *s, struct qwen_span *out, size_t *wrong,
+    struct qwen_err *err)
+{
+	struct qwen_reader_opts o = { .spans = 1 };
+	int fd = fd_of(s->p, s->n), r;
+	struct qwen_reader *rd;
+	struct qwen_record rec;
+	size_t i;
+
+	if (qwen_reader_open(&rd, fd, &o, err) < 0 ||
+	    qwen_reader_next(rd, &rec, err) != 1)
+		abort();
+	*wrong = 1;
+	if ((r = qwen_reader_next(rd, &rec, err)) > 0 &&
+	    rec.kind == QWEN_REC_SPAN) {
+		*out = *qwen_reader_span(rd);
+		*wrong = rec.n != out->n;
+		for (i = 0; i < rec.n; i++)
+			*wrong += rec.ids[i] >= 0 ||
+			    rec.ids[i] != qwen_span_id(out, i);
+	}
+	qwen_reader_close(rd);
+	close(fd);
+	return r;
+}
+
+/* Rows instead of tokens: the record, and their ids. */
+static void
+test_spans(void)
+{
+	static const struct qwen_span good[] = {
+		{ .n = 12, .height = 3, .width = 4, .hash.b = { 1, 2, 255 } },
+		{ .n = 4, .hash.b = { [15] = 1 } }, { .n = 65536 } };
+	static const struct qwen_span bad[] = { { .n = 3 }, { .n = 65537 },
+		{ .n = 12, .height = 3, .width = 5 },
+		{ .n = 4, .height = 1u << 31, .width = 1u << 31 } };
+	struct bytes s = { 0 };
+	struct qwen_span p = { 0 };
+	struct qwen_err err;
+	size_t i, wrong, n = 0;
+
+	for (i = 0; i < 3; i++) {
+		n += write_span(&s, &good[i], QWEN_FORMAT_CBOR, &err) < 0 ||
+		    read_span(&s, &p, &wrong, &err) != 1 || wrong > 0 ||
+		    memcmp(&p, &good[i], sizeof p) != 0;
+	}
+	ok(n == 0, "spans that were written are read");
+	ok(read_bytes(s.p, s.n, NULL, NULL, &err) < 0 &&
+	    err.code == QWEN_EUNSUP, "not by who does not ask: %s", err.msg);
+	for (i = 0; i < 4; i++) {
+		if (write_span(&s, &bad[i], QWEN_FORMAT_CBOR, &err) < 0)
+			abort();
+		ok(read_span(&s, &p, &wrong, &err) < 0 &&
+		    err.code == QWEN_ERANGE, "refused: %s", err.msg);
+	}
+	ok(write_span(&s, &good[0], QWEN_FORMAT_TEXT, &err) < 0 &&
+	    err.code == QWEN_EUNSUP, "not in text: %s", err.msg);
+	ok(write_span(&s, &good[0], QWEN_FORMAT_JSON, &err) == 0 &&
+	    strstr((char *)s.p, "{\"span\":12,\"grid\":[3,4],\"hash\":"
+	    "\"0102ff00000000000000000000000000\"}") != NULL, "in JSON");
+	bytes_free(&s);
+}
+
+/* The ids of a span decide how much two texts share. */
+static void
+test_ids(void)
+{
+	struct qwen_span a = { .n = 9 }, b = { .n = 9, .hash.b = { [9] = 1 } };
+	int32_t x[12], y[12];
+	size_t i, equal = 0;
+
+	for (i = 0; i < 9; i++)
+		equal += qwen_span_id(&a, i) == qwen_span_id(&b, i);
+	ok(equal == 0 && qwen_span_id(&a, 0) == -605077780 &&
+	    qwen_span_id(&b, 8) == -1841508036,
+	    "the ids of two hashes: %ld, %ld", (long)qwen_span_id(&a, 0),
+	    (long)qwen_span_id(&b, 8));
+	for (i = 0; i < 12; i++)
+		x[i] = y[i] = i < 2 ? (int32_t)i : qwen_span_id(&a, i);
+	ok(qwen_ids_common(x, 12, y, 12) == 12 &&
+	    qwen_ids_common(x, 4, y, 12) == 4, "equal texts");
+	y[5] = -5;
+	ok(qwen_ids_common(x, 12, y, 12) == 2,
+	    "three rows in common are none: %zu", qwen_ids_common(x, 12, y, 12));
+	y[5] = x[5];
+	y[6] = -5;
+	ok(qwen_ids_common(x, 12, y, 12) == 6, "four are four");
+	y[5] = 5;
+	ok(qwen_ids_common(x, 12, y, 12) == 5, "three before a token are three");
+}
+
 /* Each prefix is the beginning of the stream, or an error; never a surprise. */
 static void
 test_truncated(void)
@@ -462,6 +577,8 @@ int
 main(void)
 {
 	test_facts();
+	test_spans();
+	test_ids();
 	test_chunks();
 	test_truncated();
 	test_flipped();

@@ -63,7 +63,8 @@ class _ModelOpts(C.Structure):
                 ("numerics", C.c_uint), ("k", C.c_int), ("v", C.c_int),
                 ("rope", _Rope), ("draft", C.c_int), ("draft_file", C.c_char_p),
                 ("tuning", C.c_char_p), ("adapters", C.POINTER(_Adapter)),
-                ("n_adapters", C.c_size_t), ("device", C.c_char_p)]
+                ("n_adapters", C.c_size_t), ("device", C.c_char_p),
+                ("share", C.c_void_p)]
 
 
 _ROW = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_size_t, C.POINTER(C.c_float),

@@ -63,6 +63,13 @@ struct qwen_model_opts {
 	 * QWEN_ERANGE if the text names no device or layer.
 	 */
 	const char	*device;
+	/*
+	 * Compute on the threads of this open model, with its instruction sets
+	 * and tuning, instead of n_threads, cpu and tuning.  Only one of the
+	 * models that share threads computes at a time; they may be closed in
+	 * any order.  NULL: threads of its own.
+	 */
+	const struct qwen_model *share;
 };
 
 /*

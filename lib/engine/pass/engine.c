@@ -51,10 +51,15 @@ int
 qwen_engine_new(struct qwen_engine **out, const struct qwen_model_opts *opts,
     struct qwen_err *err)
 {
-	struct qwen_engine *e = qwen_alloc(1, sizeof *e);
+	struct qwen_engine *e;
 
 	*out = NULL;
-	if (e == NULL)
+	if (opts != NULL && opts->share != NULL) {
+		*out = opts->share->engine;
+		(*out)->refs++;
+		return 0;
+	}
+	if ((e = qwen_alloc(1, sizeof *e)) == NULL)
 		return qwen_oom(err);
 	e->refs = 1;
 	if (set_up(e, opts, err) < 0) {

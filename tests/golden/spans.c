@@ -462,6 +462,7 @@ check_vision(void)
 	struct qwen_eval how = { .logits = QWEN_LOGITS_ALL, .row = on_row,
 	    .spans = spans, .n_spans = 2 };
 	struct rows r = { .n_vocab = 256 };
+	float *file[3];
 	struct qwen_session *s;
 	struct qwen_model *m;
 	FILE *f = fopen(VISION "text.gguf", "rb");
@@ -474,9 +475,12 @@ check_vision(void)
 	if (!ok(qwen_model_open(&m, VISION "text.gguf", &o, &err) == 0,
 	    "the text model of the vision fixtures"))
 		return;
-	spans[0].rows = floats("embd-0.f32", 6 * qwen_model_n_embd(m));
-	spans[1].rows = floats("embd-1.f32", 15 * qwen_model_n_embd(m));
-	r.want = floats("logits.f32", 36 * r.n_vocab);
+	file[0] = floats("embd-0.f32", 6 * qwen_model_n_embd(m));
+	file[1] = floats("embd-1.f32", 15 * qwen_model_n_embd(m));
+	file[2] = floats("logits.f32", 36 * r.n_vocab);
+	spans[0].rows = file[0];
+	spans[1].rows = file[1];
+	r.want = file[2];
 	put_ids(ids, spans, 2);
 	how.arg = &r;
 	if (qwen_session_new(&s, m, &err) < 0)
@@ -485,6 +489,9 @@ check_vision(void)
 		printf("# %s\n", err.msg);
 	ok(r.n == 36 && r.worst < 1e-4, "two images between text: logits of %zu rows are "
 	    "at most %.2g from PyTorch's", r.n, r.worst);
+	free(file[0]);
+	free(file[1]);
+	free(file[2]);
 	qwen_session_free(s);
 	qwen_model_close(m);
 }

@@ -706,6 +706,42 @@ CASE(generated_overlap)
 	p->scratch[16] = 4;
 	p->scratch[24] = 1;
 }
+/* Adds a span with a grid of 1 by 5, before the tokens. */
+static void
+add_span(struct plan *p, uint64_t start, uint64_t n)
+{
+	struct qwen_span span = { .start = start, .n = n, .height = 1,
+	    .width = 5 };
+	size_t at = p->item[1].kind != NULL &&
+	    strcmp(p->item[1].kind, "spans") == 0 ? sizeof span : 0;
+	struct item it;
+
+	memcpy(p->scratch + at, &span, sizeof span);
+	add_item(p, "spans", -1, -1, at, sizeof span)->data = p->scratch + at;
+	it = p->item[p->n - 1];
+	memmove(p->item + p->tokens + 1, p->item + p->tokens,
+	    (p->n - 1 - p->tokens) * sizeof it);
+	p->item[p->tokens++] = it;
+}
+
+CASE(span_late)
+{
+	add_item(p, "spans", -1, -1, 0, 40)->data = p->scratch;
+	p->scratch[0] = 3;
+	p->scratch[8] = 5;
+}
+/* The tokens are those of a text without spans. */
+CASE(span_of_tokens) { add_span(p, 3, 5); }
+CASE(span_short) { add_span(p, 3, 3); }
+CASE(span_grid) { add_span(p, 3, 6); }
+CASE(span_after_end) { add_span(p, TOKENS, 5); }
+CASE(span_wraps) { add_span(p, UINT64_MAX - 2, 5); }
+CASE(span_half) { add_item(p, "spans", -1, -1, 0, 20); }
+CASE(spans_overlap)
+{
+	add_span(p, 3, 5);
+	add_span(p, 7, 5);
+}
 CASE(sampler_twice)
 {
 	add_sampler(p, "temp=1", 6, 0);
@@ -1005,6 +1041,8 @@ static const struct forged {
 	C(delta_torn), C(shape_wraps),
 	C(logits_of_layer), C(kv_tail), C(generated_half), C(generated_none),
 	C(generated_past_end), C(generated_wraps), C(generated_overlap),
+	C(span_late), C(span_of_tokens), C(span_short), C(span_grid), C(span_after_end),
+	C(span_wraps), C(span_half), C(spans_overlap),
 	C(sampler_twice), C(sampler_nul), C(sampler_long), C(pending_long),
 	C(run_twice), C(run_short), C(run_long), C(run_start_huge),
 	C(run_count_wraps), C(run_input_long), C(run_options_nul),

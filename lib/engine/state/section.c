@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * section.c - the sections of a state: how each kind of record is read and
- * written.  kind.c has the fields of the records; layout.c checks that a state
- * is complete.
+ * written.  kind.c has their fields; layout.c checks that a state is complete.
  *
  * The KV cache is written by positions: all layers of the first positions, then
  * all layers of the next.  So a reader allocates memory for positions only when
@@ -114,9 +113,8 @@ check_span(const struct qwen_state_reader *v, const struct qwen_span *p,
 	    p->start + p->n > info->from && (p->width == 0 ?
 	    p->height == 0 : (uint64_t)p->height * p->width == p->n))
 		return 0;
-	return qwen_fail(err, QWEN_EFORMAT, "span of %llu rows at position "
-	    "%llu: invalid", (unsigned long long)p->n,
-	    (unsigned long long)p->start);
+	return qwen_fail(err, QWEN_EFORMAT, "span of %" PRIu64 " rows at "
+	    "position %" PRIu64 ": invalid", p->n, p->start);
 }
 
 static int
@@ -125,8 +123,10 @@ read_spans(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
 {
 	struct qwen_span p;
 
-	if (rec->e.len % sizeof p != 0)
-		return qwen_fail(err, QWEN_EFORMAT, "incomplete span");
+	if (rec->e.len % sizeof p != 0 ||
+	    v->lay.done[QWEN_K_TOKENS * v->lay.n_done] != 0)
+		return qwen_fail(err, QWEN_EFORMAT,
+		    "incomplete span, or spans after the tokens");
 	for (size_t i = 0; i < rec->e.len; i += sizeof p) {
 		memcpy(&p, raw + i, sizeof p);
 		if (check_span(v, &p, err) < 0)
@@ -189,8 +189,8 @@ static int
 read_tokens(struct qwen_state_reader *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
-	size_t i, n = (size_t)rec->e.len / 4, first = (size_t)rec->e.off / 4;
-	size_t k = 0;
+	size_t i, k = 0, n = (size_t)rec->e.len / 4;
+	uint64_t first = rec->e.off / 4;
 	int32_t id;
 
 	for (i = 0; i < n; i++) {

@@ -89,6 +89,8 @@ join_cuts(struct insert *v)
 {
 	size_t i, n = 0;
 
+	if (v->n_cut == 0)
+		return;
 	qsort(v->cut, v->n_cut, sizeof *v->cut, qwen_store_by_position);
 	for (i = 0; i < v->n_cut; i++) {
 		if (n > 0 && v->cut[n - 1].at == v->cut[i].at)

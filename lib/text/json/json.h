@@ -39,6 +39,12 @@ yyjson_val *qwen_json_resolve_top(yyjson_val *schema);
 void qwen_json_value(struct qwen_text *t, yyjson_val *v);
 
 /*
+ * Appends compact JSON with a space after each comma and colon, as templates
+ * write it.
+ */
+void qwen_json_spaced(struct qwen_text *t, struct qwen_str json);
+
+/*
  * Appends JSON by a format that looks like it: ' stands for the quotes, and
  *
  *	'%s'	is a JSON string, with escapes; or null for NULL

@@ -27,6 +27,26 @@ qwen_json_value(struct qwen_text *t, yyjson_val *v)
 	}
 }
 
+void
+qwen_json_spaced(struct qwen_text *t, struct qwen_str json)
+{
+	size_t i, from = 0;
+	int inside = 0;
+
+	for (i = 0; i < json.len; i++) {
+		if (inside && json.s[i] == '\\')
+			i++;
+		else if (json.s[i] == '"')
+			inside = !inside;
+		else if (!inside && (json.s[i] == ',' || json.s[i] == ':')) {
+			qwen_text_add(t, json.s + from, i + 1 - from);
+			qwen_text_str(t, " ");
+			from = i + 1;
+		}
+	}
+	qwen_text_add(t, json.s + from, json.len - from);
+}
+
 /* Appends what p points to: a string, a text or, for any letter, a value. */
 static void
 put_pointer(struct qwen_text *t, char letter, void *p)

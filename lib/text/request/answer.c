@@ -250,30 +250,6 @@ add_text(struct qwen_answer *a, enum qwen_block_kind kind, struct qwen_str s,
 	return 0;
 }
 
-/*
- * Appends JSON with a space after each comma and colon, as templates write it.
- * If the client sends it back, the model reads the tokens that it generated.
- */
-static void
-add_spaced(struct qwen_text *t, struct qwen_str json)
-{
-	size_t i, from = 0;
-	int inside = 0;
-
-	for (i = 0; i < json.len; i++) {
-		if (inside && json.s[i] == '\\')
-			i++;
-		else if (json.s[i] == '"')
-			inside = !inside;
-		else if (!inside && (json.s[i] == ',' || json.s[i] == ':')) {
-			qwen_text_add(t, json.s + from, i + 1 - from);
-			qwen_text_str(t, " ");
-			from = i + 1;
-		}
-	}
-	qwen_text_add(t, json.s + from, json.len - from);
-}
-
 static int
 add_call(struct qwen_answer *a, const struct qwen_reply_event *e,
     struct qwen_err *err)
@@ -287,7 +263,8 @@ add_call(struct qwen_answer *a, const struct qwen_reply_event *e,
 	if (add_text(a, QWEN_BLOCK_CALL, e->name, err) < 0)
 		return -1;
 	n = a->calls.n;
-	add_spaced(&a->calls, e->text);
+	/* if a client sends the call back, the model reads its own tokens */
+	qwen_json_spaced(&a->calls, e->text);
 	if (a->calls.failed)
 		return qwen_oom(err);
 	p = &a->block[a->n_blocks - 1];

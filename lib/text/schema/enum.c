@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "text/json/json.h"
 #include "text/schema/rules.h"
 #include "text/schema/schema.h"
 
@@ -129,38 +129,6 @@ fits(struct schema *s, yyjson_val *part, yyjson_val *v, int own)
 	return !(type & TYPE_NUMBER) || fits_bounds(s, part, v);
 }
 
-/* Writes a value as templates do, with a space after each comma and colon. */
-static void
-write_spaced(struct qwen_text *t, yyjson_val *v)
-{
-	yyjson_val *key, *w;
-	size_t i, max, n;
-	char *text;
-
-	if (yyjson_is_arr(v)) {
-		qwen_text_str(t, "[");
-		yyjson_arr_foreach(v, i, max, w) {
-			qwen_text_str(t, i > 0 ? ", " : "");
-			write_spaced(t, w);
-		}
-		qwen_text_str(t, "]");
-	} else if (yyjson_is_obj(v)) {
-		qwen_text_str(t, "{");
-		yyjson_obj_foreach(v, i, max, key, w) {
-			qwen_text_str(t, i > 0 ? ", " : "");
-			write_spaced(t, key);
-			qwen_text_str(t, ": ");
-			write_spaced(t, w);
-		}
-		qwen_text_str(t, "}");
-	} else {
-		text = yyjson_val_write(v, 0, &n);
-		t->failed |= text == NULL;
-		qwen_text_add(t, text != NULL ? text : "", text != NULL ? n : 0);
-		free(text);
-	}
-}
-
 /* A raw string, unless it contains the tag that ends it. */
 static uint32_t
 raw_literal(struct schema *s, yyjson_val *v)
@@ -183,21 +151,18 @@ add_value(struct schema *s, uint32_t out, yyjson_val *v)
 		qwen_snode_add(s, out, raw_literal(s, v));
 		return;
 	}
-	if (s->how.spaced && yyjson_is_ctn(v)) {
-		write_spaced(&t, v);
-		text = t.s;
-		n = t.n;
-		if (t.failed) {
-			qwen_text_fini(&t);
-			text = NULL;
-		}
-	} else
-		text = yyjson_val_write(v, 0, &n);
-	if (text == NULL)
+	if ((text = yyjson_val_write(v, 0, &n)) == NULL)
+		t.failed = 1;
+	else if (s->how.spaced)
+		qwen_json_spaced(&t, (struct qwen_str){ text, n });
+	else
+		qwen_text_add(&t, text, n);
+	if (t.failed)
 		qwen_schema_oom(s);
 	else
-		qwen_snode_add(s, out, qwen_snode_literal(s, text, n));
+		qwen_snode_add(s, out, qwen_snode_literal(s, t.s, t.n));
 	free(text);
+	qwen_text_fini(&t);
 }
 
 /* Returns the first list of values; *at is the part that has it. */

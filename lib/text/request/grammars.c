@@ -73,16 +73,9 @@ qwen_grammar_open_noted(struct qwen_grammar **out, const char *text, size_t n,
     struct qwen_unknown *u, struct qwen_err *err)
 {
 	struct qwen_schema_how how = { .strict = u != NULL && u->strict };
-	char *gbnf;
-	size_t len;
-	int rc;
 
-	if (qwen_schema_gbnf(&gbnf, &len, text, n, &how, err) < 0)
+	if (qwen_schema_open(out, text, n, &how, err) < 0)
 		return -1;
-	rc = qwen_grammar_open(out, gbnf, len, err);
-	free(gbnf);
-	if (rc < 0)
-		return qwen_fail_in(err, "the grammar of the schema");
 	if (how.note[0] != '\0')
 		qwen_unknown_note(u, "of a schema, not all is kept: %s",
 		    how.note);

@@ -95,7 +95,8 @@ clear(struct schema *s)
 		free(s->rule[i].all);
 	free(s->rule);
 	free(s->node);
-	free(s->text);
+	qwen_text_fini(&s->text);
+	qwen_text_fini(&s->out);
 	yyjson_doc_free(s->doc);
 }
 
@@ -106,25 +107,17 @@ qwen_schema_rules(struct qwen_text *out, const char *name, const char *prefix,
 {
 	struct schema s = { .err = err, .name = prefix, .how = *how,
 		.raw = how->raw };
-	yyjson_val *v;
-	char *rules = NULL;
-	size_t len;
+	int rc = read_json(&s, text, n);
 
-	if (read_json(&s, text, n) == 0) {
-		v = property == NULL ? s.root : yyjson_obj_get(yyjson_obj_get(
-		    qwen_json_resolve_top(s.root), "properties"), property);
-		make_rules(&s, v);
-		rules = qwen_schema_print(&s, name, &len);
-		if (rules == NULL && !s.failed)
-			qwen_oom(err);
+	if (rc == 0) {
+		make_rules(&s, property == NULL ? s.root : yyjson_obj_get(
+		    yyjson_obj_get(qwen_json_resolve_top(s.root),
+		    "properties"), property));
+		rc = qwen_schema_print(&s, name, out);
 	}
 	memcpy(how->note, s.how.note, sizeof how->note);
 	clear(&s);
-	if (rules == NULL)
-		return -1;
-	qwen_text_add(out, rules, len);
-	free(rules);
-	return out->failed ? qwen_oom(err) : 0;
+	return rc;
 }
 
 /* Adds the rules rawchunk and rawtail, for raw texts. */
@@ -134,22 +127,15 @@ qwen_schema_add_raw(struct qwen_text *out)
 	struct qwen_err err;
 	struct schema s = { .err = &err, .name = "raw", .raw = 1 };
 	uint32_t chunks, tail;
-	char *rules = NULL;
-	size_t n;
 
 	begin(&s);
 	s.rule[0].node = SNODE_EMPTY;
 	qwen_schema_raw_rules(&s, &chunks, &tail);
 	chunks = qwen_schema_add_rule(&s, chunks);
 	tail = qwen_schema_add_rule(&s, tail);
-	rules = qwen_schema_print(&s, "rawall", &n);
-	if (rules == NULL)
-		out->failed = 1;
-	else
-		qwen_text_add(out, rules, n);
+	out->failed |= qwen_schema_print(&s, "rawall", out) < 0;
 	qwen_text_fmt(out, "rawchunk ::= rawv%u\nrawtail ::= rawv%u\n",
 	    chunks, tail);
-	free(rules);
 	clear(&s);
 }
 
@@ -181,8 +167,9 @@ qwen_schema_regex(char **out, size_t *n_out, const char *re, size_t n,
 {
 	struct schema s = { .err = err, .name = "", .raw = 1 };
 	struct schema_together t = { .n = 0 };
-	struct qwen_text whole = { 0 };
+	struct qwen_text whole = { 0 }, rules = { 0 };
 	uint32_t node;
+	int rc;
 
 	*out = NULL;
 	if (anchor(&whole, re, n) < 0)
@@ -194,15 +181,16 @@ qwen_schema_regex(char **out, size_t *n_out, const char *re, size_t n,
 	    qwen_schema_together(&s, &t);
 	if (t.full)
 		qwen_schema_fail(&s, NULL, "the pattern is too complex");
-	if (!s.failed) {
+	if (!s.failed)
 		s.rule[0].node = node;
-		*out = qwen_schema_print(&s, "root", n_out);
-		if (*out == NULL && !s.failed)
-			qwen_oom(err);
+	rc = qwen_schema_print(&s, "root", &rules);
+	if (rc == 0) {
+		*out = rules.s;
+		*n_out = rules.n;
 	}
 	qwen_text_fini(&whole);
 	clear(&s);
-	return *out != NULL ? 0 : -1;
+	return rc;
 }
 
 int
@@ -226,18 +214,26 @@ qwen_schema_gbnf(char **out, size_t *n_out, const char *text, size_t n,
 }
 
 int
-qwen_grammar_open_schema(struct qwen_grammar **out, const char *text, size_t n,
-    struct qwen_err *err)
+qwen_schema_open(struct qwen_grammar **out, const char *text, size_t n,
+    struct qwen_schema_how *how, struct qwen_err *err)
 {
-	struct qwen_schema_how how = { .strict = 1 };
 	char *gbnf;
 	size_t len;
 	int rc;
 
 	*out = NULL;
-	if (qwen_schema_gbnf(&gbnf, &len, text, n, &how, err) < 0)
+	if (qwen_schema_gbnf(&gbnf, &len, text, n, how, err) < 0)
 		return -1;
 	rc = qwen_grammar_open(out, gbnf, len, err);
 	free(gbnf);
 	return rc < 0 ? qwen_fail_in(err, "the grammar of the schema") : 0;
+}
+
+int
+qwen_grammar_open_schema(struct qwen_grammar **out, const char *text, size_t n,
+    struct qwen_err *err)
+{
+	struct qwen_schema_how how = { .strict = 1 };
+
+	return qwen_schema_open(out, text, n, &how, err);
 }

@@ -4,6 +4,7 @@
 #define QWEN_SCHEMA_RULES_H
 
 #include "base/text.h"
+#include "qwen/grammar.h"
 
 /* How to write values, and what was not enforced. */
 struct qwen_schema_how {
@@ -26,6 +27,10 @@ int qwen_schema_rules(struct qwen_text *out, const char *name,
 
 /* Makes the grammar of a schema as a text; the caller frees *out. */
 int qwen_schema_gbnf(char **out, size_t *n_out, const char *text, size_t n,
+    struct qwen_schema_how *how, struct qwen_err *err);
+
+/* The same, ready for use. */
+int qwen_schema_open(struct qwen_grammar **out, const char *text, size_t n,
     struct qwen_schema_how *how, struct qwen_err *err);
 
 /* Makes the grammar of what a regular expression matches as a whole. */

@@ -116,8 +116,9 @@ struct schema {
 	size_t			 n_nodes, cap_nodes;
 	struct schema_rule	*rule;
 	size_t			 n_rules, cap_rules;
-	char			*text;
-	size_t			 n_text, cap_text;
+	struct qwen_text	 text;		/* of the nodes */
+	size_t			 n_text;	/* bytes of it that nodes have */
+	struct qwen_text	 out;		/* the printed grammar */
 	size_t			 work;
 	uint32_t		 format[SCHEMA_FORMATS]; /* rules, or 0 */
 	struct schema_range	*range;		/* all sets of characters */
@@ -168,11 +169,10 @@ yyjson_val *qwen_schema_find(struct schema *s, yyjson_val *object,
 
 /* tree.c */
 uint32_t qwen_snode(struct schema *s, enum snode_kind kind);
-uint32_t qwen_snode_text(struct schema *s, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-/* Appends to the text of node at, which must be the last node created. */
-void qwen_snode_more(struct schema *s, uint32_t at, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+/* A node for all that was appended to s->text since the last such node. */
+uint32_t qwen_snode_made(struct schema *s);
+#define qwen_snode_text(s, ...) \
+	(qwen_text_fmt(&(s)->text, __VA_ARGS__), qwen_snode_made(s))
 uint32_t qwen_snode_literal(struct schema *s, const char *text, size_t n);
 uint32_t qwen_snode_repeat(struct schema *s, uint32_t a, uint32_t min,
     uint32_t max);
@@ -188,11 +188,12 @@ uint32_t qwen_snode_pair(struct schema *s, enum snode_kind kind, uint32_t a,
     uint32_t b);
 /* Adds a rule for a node; returns its index. */
 uint32_t qwen_schema_add_rule(struct schema *s, uint32_t node);
-/*
- * Returns the rules as text, to be freed; the first is called NAME; NULL on
- * failure.
- */
-char *qwen_schema_print(struct schema *s, const char *name, size_t *n);
+/* Appends the rules to out, unless it fails (-1); the first is called NAME. */
+int qwen_schema_print(struct schema *s, const char *name,
+    struct qwen_text *out);
+/* Makes room for n elements; returns 0 on failure, now or earlier. */
+int qwen_schema_grow(struct schema *s, void *array, size_t *cap, size_t n,
+    size_t size);
 
 /* set.c: a set of characters; ranges are sorted, with gaps between them. */
 struct schema_set {

@@ -98,10 +98,8 @@ qwen_snode_keep(struct schema *s, uint32_t at, const struct schema_set *set)
 	if (s->n_range + set->n > SCHEMA_POOL)
 		qwen_schema_fail(s, NULL, "the character classes of all "
 		    "patterns exceed %d ranges", SCHEMA_POOL);
-	if (!s->failed && qwen_grow(&s->range, &s->cap_range, s->n_range +
-	    set->n, sizeof *s->range) < 0)
-		qwen_schema_oom(s);
-	if (s->failed)
+	if (!qwen_schema_grow(s, &s->range, &s->cap_range, s->n_range + set->n,
+	    sizeof *s->range))
 		return;
 	memcpy(s->range + s->n_range, set->r, set->n * sizeof *set->r);
 	s->node[at].chars = 1;
@@ -111,15 +109,15 @@ qwen_snode_keep(struct schema *s, uint32_t at, const struct schema_set *set)
 }
 
 static void
-put_ranges(struct schema *s, uint32_t at, const struct schema_set *set)
+put_ranges(struct schema *s, const struct schema_set *set)
 {
 	size_t i;
 
-	qwen_snode_more(s, at, "[");
+	qwen_text_str(&s->text, "[");
 	for (i = 0; i < set->n; i++)
-		qwen_snode_more(s, at, "\\U%08lx-\\U%08lx",
+		qwen_text_fmt(&s->text, "\\U%08lx-\\U%08lx",
 		    (unsigned long)set->r[i].lo, (unsigned long)set->r[i].hi);
-	qwen_snode_more(s, at, "]");
+	qwen_text_str(&s->text, "]");
 }
 
 /* A node for one of the characters in a raw text. */
@@ -127,13 +125,14 @@ static uint32_t
 raw_set(struct schema *s, const struct schema_set *set)
 {
 	struct schema_set plain = *set;
-	uint32_t at = qwen_snode_text(s, "%s", "");
 
 	take_out(s, &plain, 0, '\t' - 1);
 	take_out(s, &plain, '\n' + 1, 0x1f);
 	take_out(s, &plain, 0xd800, 0xdfff);
-	put_ranges(s, at, &plain);
-	return s->failed || plain.n == 0 ? SNODE_NEVER : at;
+	if (plain.n == 0)
+		return SNODE_NEVER;
+	put_ranges(s, &plain);
+	return qwen_snode_made(s);
 }
 
 /*
@@ -145,28 +144,26 @@ uint32_t
 qwen_snode_set(struct schema *s, const struct schema_set *set)
 {
 	struct schema_set plain = *set;
-	uint32_t at;
 	size_t i, some = 0;
 
 	if (s->raw)
 		return raw_set(s, set);
-	at = qwen_snode_text(s, "(");
+	qwen_text_str(&s->text, "(");
 	take_out(s, &plain, 0, 0x1f);
 	take_out(s, &plain, '"', '"');
 	take_out(s, &plain, '\\', '\\');
 	take_out(s, &plain, 0xd800, 0xdfff);
 	if (plain.n > 0)
-		put_ranges(s, at, &plain);
+		put_ranges(s, &plain);
 	for (i = 0; i < sizeof escapes / sizeof escapes[0]; i++) {
 		if (!has(set, escapes[i].c))
 			continue;
 		if (some++ == 0)
-			qwen_snode_more(s, at, "%s\"\\\\\" [",
+			qwen_text_fmt(&s->text, "%s\"\\\\\" [",
 			    plain.n > 0 ? " | " : "");
-		qwen_snode_more(s, at, "%s", escapes[i].as);
+		qwen_text_str(&s->text, escapes[i].as);
 	}
-	if (some > 0)
-		qwen_snode_more(s, at, "]");
-	qwen_snode_more(s, at, ")");
-	return s->failed || (plain.n == 0 && some == 0) ? SNODE_NEVER : at;
+	qwen_text_str(&s->text, some > 0 ? "])" : ")");
+	i = qwen_snode_made(s);
+	return plain.n == 0 && some == 0 ? SNODE_NEVER : (uint32_t)i;
 }

@@ -70,24 +70,23 @@ uint32_t
 qwen_schema_quoted(struct schema *s, const char *text, size_t n,
     const char *after)
 {
-	uint32_t at = qwen_snode_text(s, "\"\\\"");
 	char as[QWEN_JSON_CHAR];
 	size_t i, used, len;
 
+	qwen_text_str(&s->text, "\"\\\"");
 	for (i = 0; i < n; i++) {
 		unsigned char c = (unsigned char)text[i];
 
 		/* escape only what JSON requires, as models do */
 		if (c >= 0x20 && c != '"' && c != '\\') {
-			qwen_snode_more(s, at, "%c", c);
+			qwen_text_fmt(&s->text, "%c", c);
 			continue;
 		}
 		len = qwen_json_char(text + i, 1, &used, as);
-		qwen_snode_more(s, at, "\\\\%s%.*s", c < 0x20 ? "" : "\\",
+		qwen_text_fmt(&s->text, "\\\\%s%.*s", c < 0x20 ? "" : "\\",
 		    (int)len - 1, as + 1);
 	}
-	qwen_snode_more(s, at, "\\\"%s\"", after);
-	return at;
+	return qwen_snode_text(s, "\\\"%s\"", after);
 }
 
 #define QUOTE "\"\\\"\""

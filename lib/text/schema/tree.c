@@ -3,18 +3,14 @@
  * tree.c - the tree of a schema, and printing it as a grammar.  Leaves out
  * parts that match no text of finite length.
  */
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/mem.h"
 #include "text/schema/rules.h"
 #include "text/schema/schema.h"
 
 /* Makes room for n elements; returns 0 on failure, now or earlier. */
-static int
-grow(struct schema *s, void *array, size_t *cap, size_t n, size_t size)
+int
+qwen_schema_grow(struct schema *s, void *array, size_t *cap, size_t n,
+    size_t size)
 {
 	if (!s->failed && qwen_grow(array, cap, n, size) < 0)
 		qwen_schema_oom(s);
@@ -28,93 +24,53 @@ qwen_snode(struct schema *s, enum snode_kind kind)
 	if (s->n_nodes >= SCHEMA_NODES)
 		qwen_schema_fail(s, NULL, "the schema is too large after "
 		    "expanding its alternatives");
-	if (!grow(s, &s->node, &s->cap_nodes, s->n_nodes + 1, sizeof *s->node))
+	if (!qwen_schema_grow(s, &s->node, &s->cap_nodes, s->n_nodes + 1,
+	    sizeof *s->node))
 		return SNODE_NEVER;
 	s->node[s->n_nodes] = (struct snode){ .kind = kind };
 	return (uint32_t)s->n_nodes++;
 }
 
-/* Appends to s->text. */
-static void
-append(struct schema *s, const char *text, size_t n)
+/* Fails if the nodes' texts and the printed grammar are too long. */
+static int
+check_text(struct schema *s)
 {
-	/* the nodes' texts, and the printed grammar */
-	if (s->n_text + n > 2 * SCHEMA_GRAMMAR)
+	if (s->text.n + s->out.n > 2 * SCHEMA_GRAMMAR)
 		qwen_schema_fail(s, NULL, "the schema makes a grammar of more "
 		    "than %d bytes", SCHEMA_GRAMMAR);
-	if (!grow(s, &s->text, &s->cap_text, s->n_text + n, 1))
-		return;
-	memcpy(s->text + s->n_text, text, n);
-	s->n_text += n;
-}
-
-static uint32_t
-text_from(struct schema *s, size_t from)
-{
-	uint32_t at = qwen_snode(s, SNODE_TEXT);
-
-	if (s->failed)
-		return SNODE_NEVER;
-	s->node[at].text = (uint32_t)from;
-	s->node[at].len = (uint32_t)(s->n_text - from);
-	return at;
-}
-
-static void
-append_fmt(struct schema *s, const char *fmt, va_list ap)
-{
-	char buf[512];
-	int n = vsnprintf(buf, sizeof buf, fmt, ap);
-
-	if (n < 0 || (size_t)n >= sizeof buf)
-		qwen_schema_fail(s, NULL, "a part is too long");
-	else
-		append(s, buf, (size_t)n);
+	return s->text.failed || s->out.failed ? qwen_schema_oom(s) :
+	    !s->failed;
 }
 
 uint32_t
-qwen_snode_text(struct schema *s, const char *fmt, ...)
+qwen_snode_made(struct schema *s)
 {
-	size_t from = s->n_text;
-	va_list ap;
+	uint32_t at = check_text(s) ? qwen_snode(s, SNODE_TEXT) : SNODE_NEVER;
 
-	va_start(ap, fmt);
-	append_fmt(s, fmt, ap);
-	va_end(ap);
-	return text_from(s, from);
-}
-
-void
-qwen_snode_more(struct schema *s, uint32_t at, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	append_fmt(s, fmt, ap);
-	va_end(ap);
-	if (!s->failed)
-		s->node[at].len = (uint32_t)(s->n_text - s->node[at].text);
+	if (s->failed)
+		return SNODE_NEVER;
+	s->node[at].text = (uint32_t)s->n_text;
+	s->node[at].len = (uint32_t)(s->text.n - s->n_text);
+	s->n_text = s->text.n;
+	return at;
 }
 
 /* A quoted literal of the grammar. */
 uint32_t
 qwen_snode_literal(struct schema *s, const char *text, size_t n)
 {
-	size_t from = s->n_text, i;
-	char buf[8];
+	size_t i;
 
-	append(s, "\"", 1);
+	qwen_text_str(&s->text, "\"");
 	for (i = 0; i < n; i++) {
 		unsigned char c = (unsigned char)text[i];
 
-		if (c < 0x20 || c == '"' || c == '\\') {
-			snprintf(buf, sizeof buf, "\\x%02x", c);
-			append(s, buf, 4);
-		} else
-			append(s, text + i, 1);
+		if (c < 0x20 || c == '"' || c == '\\')
+			qwen_text_fmt(&s->text, "\\x%02x", c);
+		else
+			qwen_text_add(&s->text, text + i, 1);
 	}
-	append(s, "\"", 1);
-	return text_from(s, from);
+	return qwen_snode_text(s, "\"");
 }
 
 void
@@ -190,7 +146,8 @@ qwen_schema_add_rule(struct schema *s, uint32_t node)
 	if (s->n_rules >= SCHEMA_RULES)
 		qwen_schema_fail(s, NULL, "the schema is too large: more than "
 		    "%d rules", SCHEMA_RULES);
-	if (!grow(s, &s->rule, &s->cap_rules, s->n_rules + 1, sizeof *s->rule))
+	if (!qwen_schema_grow(s, &s->rule, &s->cap_rules, s->n_rules + 1,
+	    sizeof *s->rule))
 		return 0;
 	s->rule[s->n_rules] = (struct schema_rule){ .node = node, .made = 1 };
 	return (uint32_t)s->n_rules++;
@@ -247,19 +204,6 @@ find_fits(struct schema *s)
 
 /* ----------------------------------------------------------------- printing */
 
-static void put_fmt(struct schema *s, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void
-put_fmt(struct schema *s, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	append_fmt(s, fmt, ap);
-	va_end(ap);
-}
-
 static void print(struct schema *s, uint32_t at);
 
 static void
@@ -272,53 +216,53 @@ print_parts(struct schema *s, uint32_t first, int all, const char *between)
 		if (!all && !fits(s, i))
 			continue;
 		if (n++ > 0)
-			put_fmt(s, "%s", between);
+			qwen_text_str(&s->out, between);
 		print(s, i);
 	}
 	if (n == 0)
-		put_fmt(s, "\"\"");
+		qwen_text_str(&s->out, "\"\"");
 }
 
 static void
 print_repeat(struct schema *s, const struct snode *d)
 {
-	put_fmt(s, "(");
+	if (!fits(s, d->first)) {
+		qwen_text_str(&s->out, "\"\"");
+		return;
+	}
+	qwen_text_str(&s->out, "(");
 	print(s, d->first);
-	if (d->max == UINT32_MAX)
-		put_fmt(s, "){%u,}", d->min);
-	else
-		put_fmt(s, "){%u,%u}", d->min, d->max);
+	qwen_text_fmt(&s->out, "){%u,", d->min);
+	if (d->max != UINT32_MAX)
+		qwen_text_fmt(&s->out, "%u", d->max);
+	qwen_text_str(&s->out, "}");
 }
 
 static void
 print(struct schema *s, uint32_t at)
 {
-	struct snode d = s->node[at];
+	const struct snode *d = &s->node[at];
 
-	switch (d.kind) {
+	switch (d->kind) {
 	case SNODE_TEXT:
-		/* makes room first, since s->text may move */
-		if (grow(s, &s->text, &s->cap_text, s->n_text + d.len, 1))
-			append(s, s->text + d.text, d.len);
+		qwen_text_add(&s->out, s->text.s + d->text, d->len);
 		break;
 	case SNODE_RULE:
-		put_fmt(s, "%sv%u", s->name, d.rule);
+		qwen_text_fmt(&s->out, "%sv%u", s->name, d->rule);
 		break;
 	case SNODE_REPEAT:
-		if (fits(s, d.first))
-			print_repeat(s, &d);
-		else
-			put_fmt(s, "\"\"");
+		print_repeat(s, d);
 		break;
 	case SNODE_SEQ:
-		print_parts(s, d.first, 1, " ");
+		print_parts(s, d->first, 1, " ");
 		break;
 	case SNODE_ALT:
-		put_fmt(s, "(");
-		print_parts(s, d.first, 0, " | ");
-		put_fmt(s, ")");
+		qwen_text_str(&s->out, "(");
+		print_parts(s, d->first, 0, " | ");
+		qwen_text_str(&s->out, ")");
 		break;
 	}
+	check_text(s);
 }
 
 static const char compact[] =
@@ -365,33 +309,30 @@ qwen_snode_field(struct schema *s, uint32_t name, uint32_t value)
 	return at;
 }
 
-char *
-qwen_schema_print(struct schema *s, const char *name, size_t *n)
+int
+qwen_schema_print(struct schema *s, const char *name, struct qwen_text *out)
 {
-	size_t from = s->n_text, i;
-	char *out;
+	size_t i;
 
 	if (s->failed)
-		return NULL;
+		return -1;
 	find_fits(s);
 	if (!s->rule[0].fits)
 		qwen_schema_fail(s, NULL, "no text of finite length matches "
 		    "the schema");
-	put_fmt(s, "%s ::= %sv0\n", name, s->name);
+	qwen_text_fmt(&s->out, "%s ::= %sv0\n", name, s->name);
 	for (i = 0; i < s->n_rules && !s->failed; i++) {
 		if (!s->rule[i].fits)
 			continue;
-		put_fmt(s, "%sv%zu ::= ", s->name, i);
+		qwen_text_fmt(&s->out, "%sv%zu ::= ", s->name, i);
 		print(s, s->rule[i].node);
-		put_fmt(s, "\n");
+		qwen_text_str(&s->out, "\n");
 	}
-	*n = s->n_text - from;
-	if (*n > SCHEMA_GRAMMAR)
+	if (s->out.n > SCHEMA_GRAMMAR)
 		qwen_schema_fail(s, NULL, "the schema makes a grammar of more "
 		    "than %d bytes", SCHEMA_GRAMMAR);
-	if (s->failed || (out = malloc(*n + 1)) == NULL)
-		return NULL;
-	memcpy(out, s->text + from, *n);
-	out[*n] = '\0';
-	return out;
+	if (!check_text(s))
+		return -1;
+	qwen_text_add(out, s->out.s, s->out.n);
+	return out->failed ? qwen_schema_oom(s) - 1 : 0;
 }

@@ -96,8 +96,8 @@ some(struct schema *s, const struct schema_all *all, size_t n, uint32_t min,
 		    qwen_snode_after_comma(s, item(s, all, n)), min, max);
 	rest = qwen_snode_repeat(s, qwen_snode_after_comma(s, item(s, all, 0)),
 	    min > 0 ? min - 1 : 0, max == UINT32_MAX ? max : max - 1);
-	out = qwen_snode_pair(s, SNODE_SEQ, item(s, all, 0), rest);
-	return min > 0 ? out : qwen_snode_pair(s, SNODE_ALT, SNODE_EMPTY, out);
+	out = qwen_snode_then(s, item(s, all, 0), rest);
+	return min > 0 ? out : qwen_snode_or(s, SNODE_EMPTY, out);
 }
 
 /* Finds the bounds of the number of items, which a grammar limits. */
@@ -148,7 +148,7 @@ one_more(struct unique *u, int i, int is_first, uint32_t after)
 {
 	uint32_t one = copy(u->s, u->value[i]);
 
-	return qwen_snode_pair(u->s, SNODE_SEQ, is_first ? one :
+	return qwen_snode_then(u->s, is_first ? one :
 	    qwen_snode_after_comma(u->s, one), after);
 }
 
@@ -170,8 +170,7 @@ in_any_order(struct unique *u)
 		for (i = 0; i < u->n && n < u->max; i++) {
 			if (!(set >> i & 1))
 				qwen_snode_add(s, out, one_more(u, i, set == 0,
-				    qwen_snode_rule(s,
-				    u->rule[set | 1 << i])));
+				    qwen_snode_rule(s, u->rule[set | 1 << i])));
 		}
 		if (!s->failed)
 			s->rule[u->rule[set]].node = out;
@@ -286,9 +285,9 @@ qwen_schema_array(struct schema *s, const struct schema_all *all)
 	for (i = (size_t)n; i-- > 0; ) {
 		uint32_t one = item(s, all, i);
 
-		one = qwen_snode_pair(s, SNODE_SEQ, i == 0 ? one :
+		one = qwen_snode_then(s, i == 0 ? one :
 		    qwen_snode_after_comma(s, one), body);
-		body = (int64_t)i >= min ? qwen_snode_pair(s, SNODE_ALT,
+		body = (int64_t)i >= min ? qwen_snode_or(s,
 		    SNODE_EMPTY, one) : one;
 	}
 	return qwen_snode_around(s, "\"[\"", body, "\"]\"");

@@ -195,9 +195,8 @@ body(struct automaton *a, size_t i, const uint32_t *rule)
 		if (!auto_spend(a, p))
 			break;
 		if (p == k)
-			qwen_snode_add(s, out, qwen_snode_pair(s, SNODE_SEQ,
-			    characters(a, i, to),
-			    qwen_snode_rule(s, rule[to])));
+			qwen_snode_add(s, out, qwen_snode_then(s, characters(a,
+			    i, to), qwen_snode_rule(s, rule[to])));
 	}
 	return out;
 }
@@ -238,6 +237,13 @@ qwen_schema_condition(struct schema_together *t, struct schema_condition c)
 	if (c.group > t->n_groups)
 		t->n_groups = c.group;
 	t->c[t->n++] = c;
+}
+
+void
+qwen_schema_hold(struct schema_together *t, int group, uint32_t tree)
+{
+	qwen_schema_condition(t, (struct schema_condition){
+	    .group = group < 0 ? t->n_groups + 1 : group, .tree = tree });
 }
 
 static void

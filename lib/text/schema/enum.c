@@ -105,9 +105,8 @@ fits(struct schema *s, yyjson_val *part, yyjson_val *v, int own)
 	yyjson_obj_foreach(part, i, max, key, w) {
 		const char *name = yyjson_get_str(key);
 
-		if ((qwen_schema_speaks_of(name) & type) &&
-		    strstr(name, "Length") == NULL &&
-		    strstr(name, "imum") == NULL &&
+		if ((qwen_schema_speaks_of(name) & type) && strstr(name,
+		    "Length") == NULL && strstr(name, "imum") == NULL &&
 		    strcmp(name, "pattern") != 0)
 			return qwen_schema_fail(s, part, "%s next to const or "
 			    "enum is not supported", name);

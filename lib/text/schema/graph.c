@@ -35,9 +35,8 @@ qwen_auto_intern(struct auto_states *t, const uint32_t *v, size_t n)
 	}
 	if (t->n == SCHEMA_STATES || t->n_word + n > AUTO_WORDS)
 		return FULL;
-	if (qwen_grow(&t->word, &t->cap_word, t->n_word + n,
-	    sizeof *t->word) < 0 || qwen_grow(&t->state, &t->cap, t->n + 1,
-	    sizeof *t->state) < 0)
+	if (qwen_grow(&t->word, &t->cap_word, t->n_word + n, sizeof *t->word) <
+	    0 || qwen_grow(&t->state, &t->cap, t->n + 1, sizeof *t->state) < 0)
 		return FULL;
 	if (n > 0)
 		memcpy(t->word + t->n_word, v, n * sizeof *v);
@@ -402,8 +401,7 @@ qwen_auto_step(struct automaton *a, int part, int from, uint32_t k)
 	if (qwen_grow(&p->next, &p->cap_next, at + 1, sizeof *p->next) < 0)
 		return -1;
 	if (p->cap_next > had)
-		memset(p->next + had, 0, (p->cap_next - had) *
-		    sizeof *p->next);
+		memset(p->next + had, 0, (p->cap_next - had) * sizeof *p->next);
 	if (p->next[at] == 0) {
 		to = find_step(a, p, from, k);
 		if (to == FULL || a->s->failed)

@@ -195,18 +195,16 @@ qwen_schema_refer(struct schema *s, yyjson_val *ref)
 	yyjson_val *v = NULL;
 	char path[1024];
 
-	if (name == NULL || name[0] != '#' ||
-	    yyjson_get_len(ref) != strlen(name) ||
-	    strlen(name) > sizeof path - 1) {
+	if (name == NULL || name[0] != '#' || yyjson_get_len(ref) !=
+	    strlen(name) || strlen(name) > sizeof path - 1) {
 		qwen_schema_fail(s, ref, "only references within the schema, "
 		    "beginning with #, are supported");
 		return NULL;
 	}
 	memcpy(path, name + 1, strlen(name));
 	if (unescape(path))
-		v = path[0] == '\0' ? s->root : path[0] == '/' ?
-		    pointed(s, path) :
-		    anchored(s, s->root, path);
+		v = path[0] == '\0' ? s->root : path[0] == '/' ? pointed(s,
+		    path) : anchored(s, s->root, path);
 	if (v == NULL)
 		qwen_schema_fail(s, ref, "%.60s does not exist", name);
 	return v;

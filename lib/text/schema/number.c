@@ -38,7 +38,7 @@ digits(struct schema *s, int lo, int hi, int more)
 	one = between_two(s, (char)lo, (char)hi);
 	if (more == 0 || more == -1)
 		return one;
-	return qwen_snode_pair(s, SNODE_SEQ, one, more < 0 ?
+	return qwen_snode_then(s, one, more < 0 ?
 	    some_digits(s, '0', '9', 0, (uint32_t)~more) :
 	    some_digits(s, '0', '9', (uint32_t)more, (uint32_t)more));
 }
@@ -46,8 +46,7 @@ digits(struct schema *s, int lo, int hi, int more)
 static uint32_t
 first_then(struct schema *s, char first, uint32_t then)
 {
-	return qwen_snode_pair(s, SNODE_SEQ, between_two(s, first, first),
-	    then);
+	return qwen_snode_then(s, between_two(s, first, first), then);
 }
 
 /* Digits of numbers of n digits: a or more, b or less, or a to b. */
@@ -56,7 +55,7 @@ from_on(struct schema *s, const char *a, int n)
 {
 	if (n == 0)
 		return SNODE_EMPTY;
-	return qwen_snode_pair(s, SNODE_ALT, first_then(s, a[0],
+	return qwen_snode_or(s, first_then(s, a[0],
 	    from_on(s, a + 1, n - 1)), digits(s, a[0] + 1, '9', n - 1));
 }
 
@@ -65,7 +64,7 @@ up_to(struct schema *s, const char *b, int n)
 {
 	if (n == 0)
 		return SNODE_EMPTY;
-	return qwen_snode_pair(s, SNODE_ALT, first_then(s, b[0],
+	return qwen_snode_or(s, first_then(s, b[0],
 	    up_to(s, b + 1, n - 1)), digits(s, '0', b[0] - 1, n - 1));
 }
 
@@ -78,11 +77,9 @@ between(struct schema *s, const char *a, const char *b, int n)
 		return SNODE_EMPTY;
 	if (a[0] == b[0])
 		return first_then(s, a[0], between(s, a + 1, b + 1, n - 1));
-	out = qwen_snode_pair(s, SNODE_ALT,
-	    first_then(s, a[0], from_on(s, a + 1, n - 1)),
+	out = qwen_snode_or(s, first_then(s, a[0], from_on(s, a + 1, n - 1)),
 	    digits(s, a[0] + 1, b[0] - 1, n - 1));
-	qwen_snode_add(s, out, first_then(s, b[0],
-	    up_to(s, b + 1, n - 1)));
+	qwen_snode_add(s, out, first_then(s, b[0], up_to(s, b + 1, n - 1)));
 	return out;
 }
 
@@ -101,9 +98,8 @@ whole(struct schema *s, uint64_t lo, uint64_t hi)
 	n = (int)strlen(a);
 	most = hi == UINT64_MAX ? n : (int)strlen(b);
 	if (hi == UINT64_MAX && n < 16)
-		qwen_snode_add(s, out, qwen_snode_pair(s, SNODE_SEQ,
-		    between_two(s, '1', '9'), some_digits(s, '0', '9',
-		    (uint32_t)n, 15)));
+		qwen_snode_add(s, out, qwen_snode_then(s, between_two(s, '1',
+		    '9'), some_digits(s, '0', '9', (uint32_t)n, 15)));
 	for (; n <= most && !s->failed; n++) {
 		char to[24];
 
@@ -163,7 +159,7 @@ fraction_from(struct schema *s, struct bound a, int may_end, int left)
 	uint32_t most = (uint32_t)(left < 0 ? MORE : left);
 
 	if (a.n == 0 && a.out)
-		return left == 0 ? SNODE_NEVER : qwen_snode_pair(s, SNODE_SEQ,
+		return left == 0 ? SNODE_NEVER : qwen_snode_then(s,
 		    some_digits(s, '0', '9', 0, most - 1),
 		    between_two(s, '1', '9'));
 	if (a.n == 0)
@@ -171,9 +167,8 @@ fraction_from(struct schema *s, struct bound a, int may_end, int left)
 		    some_digits(s, '0', '9', (uint32_t)!may_end, most);
 	if (left == 0)
 		return SNODE_NEVER;
-	return qwen_snode_pair(s, SNODE_ALT, digits(s, a.f[0] + 1, '9',
-	    rest(left)), first_then(s, a.f[0], fraction_from(s, after(a), 1,
-	    less(left))));
+	return qwen_snode_or(s, digits(s, a.f[0] + 1, '9', rest(left)),
+	    first_then(s, a.f[0], fraction_from(s, after(a), 1, less(left))));
 }
 
 static uint32_t
@@ -187,9 +182,8 @@ fraction_to(struct schema *s, struct bound b, int may_end, int left)
 		    (uint32_t)(left < 0 ? MORE : left));
 	if (left == 0)
 		return may_end ? SNODE_EMPTY : SNODE_NEVER;
-	out = qwen_snode_pair(s, SNODE_ALT, digits(s, '0', b.f[0] - 1,
-	    rest(left)), first_then(s, b.f[0], fraction_to(s, after(b), 1,
-	    less(left))));
+	out = qwen_snode_or(s, digits(s, '0', b.f[0] - 1, rest(left)),
+	    first_then(s, b.f[0], fraction_to(s, after(b), 1, less(left))));
 	if (may_end)
 		qwen_snode_add(s, out, SNODE_EMPTY);
 	return out;
@@ -212,9 +206,8 @@ fraction_between(struct schema *s, struct bound a, struct bound b,
 	if (x == b.f[0])
 		return first_then(s, x, fraction_between(s, after(a), after(b),
 		    1, less(left)));
-	out = qwen_snode_pair(s, SNODE_ALT, first_then(s, x,
-	    fraction_from(s, after(a), 1, less(left))),
-	    digits(s, x + 1, b.f[0] - 1, rest(left)));
+	out = qwen_snode_or(s, first_then(s, x, fraction_from(s, after(a), 1,
+	    less(left))), digits(s, x + 1, b.f[0] - 1, rest(left)));
 	qwen_snode_add(s, out, first_then(s, b.f[0],
 	    fraction_to(s, after(b), 1, less(left))));
 	return out;
@@ -224,10 +217,9 @@ fraction_between(struct schema *s, struct bound a, struct bound b,
 static uint32_t
 pointed(struct schema *s, uint32_t fraction, int nought)
 {
-	uint32_t out = qwen_snode_pair(s, SNODE_SEQ,
-	    between_two(s, '.', '.'), fraction);
+	uint32_t out = qwen_snode_then(s, between_two(s, '.', '.'), fraction);
 
-	return nought ? qwen_snode_pair(s, SNODE_ALT, SNODE_EMPTY, out) : out;
+	return nought ? qwen_snode_or(s, SNODE_EMPTY, out) : out;
 }
 
 /* ------------------------------------------------------------------- bounds */
@@ -381,7 +373,7 @@ with(struct schema *s, uint64_t n, uint32_t fraction, int nought)
 	snprintf(text, sizeof text, "%" PRIu64, n);
 	for (i = 0; text[i] != '\0'; i++)
 		qwen_snode_add(s, at, between_two(s, text[i], text[i]));
-	return qwen_snode_pair(s, SNODE_SEQ, at, pointed(s, fraction, nought));
+	return qwen_snode_then(s, at, pointed(s, fraction, nought));
 }
 
 static struct bound
@@ -413,10 +405,9 @@ reals(struct schema *s, const struct side *e, int left)
 	qwen_snode_add(s, out, with(s, lo,
 	    fraction_from(s, a, 0, left), nought_a));
 	if (hi - lo > 1)
-		qwen_snode_add(s, out, qwen_snode_pair(s, SNODE_SEQ,
-		    whole(s, lo + 1, hi == UINT64_MAX ? hi : hi - 1),
-		    pointed(s, some_digits(s, '0', '9', 1, (uint32_t)(left < 0 ?
-		    MORE : left)), 1)));
+		qwen_snode_add(s, out, qwen_snode_then(s, whole(s, lo + 1, hi ==
+		    UINT64_MAX ? hi : hi - 1), pointed(s, some_digits(s, '0',
+		    '9', 1, (uint32_t)(left < 0 ? MORE : left)), 1)));
 	if (hi != UINT64_MAX)
 		qwen_snode_add(s, out, with(s, hi,
 		    fraction_to(s, b, 0, left), nought_b));
@@ -494,7 +485,7 @@ by_range(struct schema *s, const struct range *r, int left)
 		if (!find_side(r, minus, &e))
 			continue;
 		side = left == 0 ? integers(s, &e) : reals(s, &e, left);
-		qwen_snode_add(s, out, minus ? qwen_snode_pair(s, SNODE_SEQ,
+		qwen_snode_add(s, out, minus ? qwen_snode_then(s,
 		    between_two(s, '-', '-'), side) : side);
 	}
 	return out;
@@ -525,7 +516,7 @@ exclude(struct schema *s, const struct schema_all *all,
 			    "", d.n_int == 0 ? "0" : "", d.n_int, d.digit,
 			    d.n_frac > 0 ? "\\." : "", d.n_frac, d.digit +
 			    d.n_int, d.n_frac > 0 ? "0*" : "(?:\\.0+)?");
-			qwen_schema_own_pattern(s, re, t->n_groups + 1, t);
+			qwen_schema_own_pattern(s, re, -1, t);
 		}
 	}
 }
@@ -541,13 +532,11 @@ together(struct schema *s, const struct schema_all *all, struct multiple m,
 
 	if (tree == 0 && (all->out & TYPE_INTEGER)) {
 		/* few digits, so that no double rounds it to an integer */
-		static const char few[] =
-		    "^-?(?:0|[1-9]\\d{0,8})\\.\\d{1,6}$";
+		static const char few[] = "^-?(?:0|[1-9]\\d{0,8})\\.\\d{1,6}$";
 
 		qwen_schema_own_pattern(s, few, 0, t);
 	} else if (tree != 0)
-		qwen_schema_condition(t, (struct schema_condition){
-		    .tree = tree });
+		qwen_schema_hold(t, 0, tree);
 	else {
 		snprintf(re, sizeof re, m.left == 0 ? "^(?:0|-?[1-9]\\d{0,15})$" :
 		    "^-?(?:0|[1-9]\\d{0,15})(?:\\.\\d{1,%d})?$", m.left < 0 ?

@@ -139,9 +139,8 @@ find_others(struct schema *s, const struct schema_all *all, struct object *o)
 		named |= qwen_schema_get(all, i, "properties") != NULL;
 		if ((v = qwen_schema_get(all, i, "patternProperties")) != NULL)
 			find_patterns(s, o, all->part[i].v, v);
-		if ((v = qwen_schema_get(all, i,
-		    "additionalProperties")) != NULL ||
-		    (v = qwen_schema_get(all, i,
+		if ((v = qwen_schema_get(all, i, "additionalProperties")) !=
+		    NULL || (v = qwen_schema_get(all, i,
 		    "unevaluatedProperties")) != NULL) {
 			qwen_schema_gather(s, &o->others, v, -1);
 			o->has_others = 1;
@@ -241,7 +240,7 @@ astray(struct schema *s, struct member **m, size_t n, size_t at)
 		qwen_set_add(s, &set, c, c);
 	}
 	qwen_set_turn(s, &set);
-	return qwen_snode_pair(s, SNODE_SEQ, qwen_snode_set(s, &set),
+	return qwen_snode_then(s, qwen_snode_set(s, &set),
 	    qwen_snode_text(s, "plain*"));
 }
 
@@ -271,7 +270,7 @@ unlike(struct schema *s, struct member **m, size_t n, size_t at)
 		    m[i]->name + at, len) == 0; k++)
 			;
 		first = qwen_snode_literal(s, m[i]->name + at, len);
-		qwen_snode_add(s, out, qwen_snode_pair(s, SNODE_SEQ, first,
+		qwen_snode_add(s, out, qwen_snode_then(s, first,
 		    unlike(s, m + i, k - i, at + len)));
 	}
 	qwen_snode_add(s, out, astray(s, m, n, at));
@@ -315,9 +314,8 @@ other_name(struct schema *s, struct object *o)
 static uint32_t
 pair(struct schema *s, const struct member *m)
 {
-	return qwen_snode_pair(s, SNODE_SEQ,
-	    qwen_schema_quoted(s, m->name, m->n, s->how.spaced ? ": " : ":"),
-	    qwen_schema_child(s, &m->all));
+	return qwen_snode_then(s, qwen_schema_quoted(s, m->name, m->n,
+	    s->how.spaced ? ": " : ":"), qwen_schema_child(s, &m->all));
 }
 
 /* Adds the condition that a name differs from all named fields. */
@@ -330,8 +328,7 @@ exclude_names(struct schema *s, struct object *o, struct schema_together *t)
 	for (i = 0; i < o->n_names; i++)
 		qwen_snode_add(s, out, qwen_schema_letters(s, o->m[i].name,
 		    o->m[i].n));
-	qwen_schema_condition(t, (struct schema_condition){
-	    .group = t->n_groups + 1, .tree = out });
+	qwen_schema_hold(t, -1, out);
 }
 
 /* Names that match only the pattern `at' (NULL: no pattern). */
@@ -342,11 +339,9 @@ name_of_pattern(struct schema *s, struct object *o, yyjson_val *at)
 	uint32_t out;
 	size_t i;
 
-	for (i = 0; i < o->n_patterns && !s->failed; i++) {
-		yyjson_val *re = o->pattern[i].key;
-
-		qwen_schema_pattern(s, re, re == at ? 0 : t.n_groups + 1, &t);
-	}
+	for (i = 0; i < o->n_patterns && !s->failed; i++)
+		qwen_schema_pattern(s, o->pattern[i].key,
+		    o->pattern[i].key == at ? 0 : -1, &t);
 	if (o->n_names > 0)
 		exclude_names(s, o, &t);
 	out = t.n == 1 && !t.hard && at != NULL ? t.c[0].tree :
@@ -426,9 +421,8 @@ more_others(struct schema *s, struct object *o, uint32_t gone)
 {
 	if (!o->open || o->most <= gone)
 		return SNODE_EMPTY;
-	return qwen_snode_repeat(s,
-	    qwen_snode_after_comma(s, other_pair(s, o)), 0,
-	    o->most == UINT32_MAX ? o->most : o->most - gone);
+	return qwen_snode_repeat(s, qwen_snode_after_comma(s, other_pair(s, o)),
+	    0, o->most == UINT32_MAX ? o->most : o->most - gone);
 }
 
 /* Fields from i on, each after a comma, then others. */
@@ -465,7 +459,7 @@ members(struct schema *s, struct object *o)
 		if (o->least == 0)
 			qwen_snode_add(s, out, SNODE_EMPTY);
 		if (o->open && o->most > 0)
-			qwen_snode_add(s, out, qwen_snode_pair(s, SNODE_SEQ,
+			qwen_snode_add(s, out, qwen_snode_then(s,
 			    other_pair(s, o), more_others(s, o, 1)));
 		if (o->n == 0 || s->failed)
 			return out;
@@ -474,7 +468,7 @@ members(struct schema *s, struct object *o)
 	after = tail(s, o, first + 1);
 	for (i = first; !s->failed; i--) {
 		rule = qwen_schema_add_rule(s, after);
-		qwen_snode_add(s, out, qwen_snode_pair(s, SNODE_SEQ,
+		qwen_snode_add(s, out, qwen_snode_then(s,
 		    pair(s, &o->m[i]), qwen_snode_rule(s, rule)));
 		if (i == 0)
 			break;
@@ -482,8 +476,7 @@ members(struct schema *s, struct object *o)
 		after = qwen_snode_after_comma(s, pair(s, &o->m[i]));
 		if (!o->m[i].required)
 			after = qwen_snode_repeat(s, after, 0, 1);
-		after = qwen_snode_pair(s, SNODE_SEQ, after,
-		    qwen_snode_rule(s, rule));
+		after = qwen_snode_then(s, after, qwen_snode_rule(s, rule));
 	}
 	return out;
 }

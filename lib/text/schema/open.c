@@ -177,8 +177,7 @@ qwen_schema_regex(char **out, size_t *n_out, const char *re, size_t n,
 	begin(&s);
 	if (!s.failed)
 		qwen_schema_any_pattern(&s, NULL, whole.s, whole.n, 0, &t);
-	node = t.n == 1 && !t.hard ? t.c[0].tree :
-	    qwen_schema_together(&s, &t);
+	node = t.n == 1 && !t.hard ? t.c[0].tree : qwen_schema_together(&s, &t);
 	if (t.full)
 		qwen_schema_fail(&s, NULL, "the pattern is too complex");
 	if (!s.failed)

@@ -94,9 +94,9 @@ add_property(struct parser *p, struct schema_set *set, int turned)
 	return 1;
 }
 
-/* Adds \d and the like; returns 1 if c names such a class. */
+/* Adds \d and the like, after the backslash; returns 1 if it is there. */
 static int
-add_class(struct parser *p, char c, struct schema_set *set, int turned)
+add_class(struct parser *p, struct schema_set *set, int turned)
 {
 	static const struct { char c; uint32_t lo, hi; } range[] = {
 		{ 'w', 'A', 'Z' }, { 'w', 'a', 'z' }, { 'w', '_', '_' },
@@ -110,12 +110,14 @@ add_class(struct parser *p, char c, struct schema_set *set, int turned)
 		{ 'r', 0xfeff, 0xfeff },
 	};
 	struct schema_set own = { .n = 0 };
+	char c = p->i < p->n ? p->re[p->i] : '\0';
 	int upper = c == 'D' || c == 'W' || c == 'S';
 	char lower = upper ? (char)(c + ('a' - 'A')) : c;
 	size_t i;
 
 	if (lower != 'd' && lower != 'w' && lower != 's')
 		return 0;
+	p->i++;
 	for (i = 0; i < sizeof range / sizeof range[0]; i++) {
 		if (range[i].c == lower || (range[i].c == 'r' &&
 		    lower == 's' && upper != turned))
@@ -168,11 +170,7 @@ class_part(struct parser *p, struct schema_set *set, int turned, uint32_t *c)
 		return 1;
 	}
 	*c = 0;
-	if (p->i < p->n && add_class(p, p->re[p->i], set, turned)) {
-		p->i++;
-		return 0;
-	}
-	if (add_property(p, set, turned))
+	if (add_class(p, set, turned) || add_property(p, set, turned))
 		return 0;
 	*c = pass(p, 'b') ? '\b' : escape(p);
 	return 1;
@@ -219,18 +217,6 @@ class(struct parser *p)
 	p->i++;
 	if (turned)
 		qwen_set_turn(p->s, &set);
-	return one_of(p, &set);
-}
-
-static uint32_t
-dot(struct parser *p)
-{
-	struct schema_set set = { .n = 0 };
-
-	qwen_set_add(p->s, &set, '\n', '\n');
-	qwen_set_add(p->s, &set, '\r', '\r');
-	qwen_set_add(p->s, &set, 0x2028, 0x2029);
-	qwen_set_turn(p->s, &set);
 	return one_of(p, &set);
 }
 
@@ -296,38 +282,31 @@ static uint32_t
 atom(struct parser *p)
 {
 	struct schema_set set = { .n = 0 };
-	char c = p->re[p->i];
 
-	switch (c) {
-	case '(':
+	if (next_is(p, '('))
 		return group(p);
-	case '[':
+	if (next_is(p, '['))
 		return class(p);
-	case '.':
-		p->i++;
-		return dot(p);
-	case '^':
-		p->i++;
+	if (pass(p, '^'))
 		return node_at(p, AT_BEGIN);
-	case '$':
-		p->i++;
+	if (pass(p, '$'))
 		return node_at(p, AT_END);
-	case '*': case '+': case '?':
+	if (strchr("*+?", p->re[p->i]) != NULL && p->re[p->i] != '\0')
 		return fail(p, "nothing to repeat");
-	case '\\':
-		p->i++;
-		if (p->i < p->n && add_class(p, p->re[p->i], &set, 0)) {
-			p->i++;
-			return one_of(p, &set);
-		}
-		if (add_property(p, &set, 0))
-			return one_of(p, &set);
-		if (pass(p, 'b'))
-			return node_at(p, AT_WORD);
-		return pass(p, 'B') ? node_at(p, AT_NO_WORD) :
-		    one(p, escape(p));
+	if (pass(p, '.')) {
+		qwen_set_add(p->s, &set, '\n', '\n');
+		qwen_set_add(p->s, &set, '\r', '\r');
+		qwen_set_add(p->s, &set, 0x2028, 0x2029);
+		qwen_set_turn(p->s, &set);
+		return one_of(p, &set);
 	}
-	return one(p, character(p));
+	if (!pass(p, '\\'))
+		return one(p, character(p));
+	if (add_class(p, &set, 0) || add_property(p, &set, 0))
+		return one_of(p, &set);
+	if (pass(p, 'b'))
+		return node_at(p, AT_WORD);
+	return pass(p, 'B') ? node_at(p, AT_NO_WORD) : one(p, escape(p));
 }
 
 static int
@@ -440,7 +419,7 @@ looks(struct parser *p, const char *yes, const char *no, int *turned)
 static void
 look(struct parser *p, size_t skip, int turned, int behind)
 {
-	uint32_t in = qwen_snode(p->s, SNODE_SEQ), x;
+	uint32_t in;
 
 	if (p->branches || p->group != 0 || p->depth > 0) {
 		fail(p, "lookahead and lookbehind are supported only at the "
@@ -449,11 +428,8 @@ look(struct parser *p, size_t skip, int turned, int behind)
 	}
 	p->i += skip;
 	p->depth++;
-	if (behind)
-		qwen_snode_add(p->s, in, any(p));
-	qwen_snode_add(p->s, in, x = alternatives(p));
-	if (!behind)
-		qwen_snode_add(p->s, in, any(p));
+	in = behind ? any(p) : alternatives(p);
+	in = qwen_snode_then(p->s, in, behind ? alternatives(p) : any(p));
 	p->depth--;
 	p->t->hard = 1;
 	if (!pass(p, ')'))
@@ -462,8 +438,7 @@ look(struct parser *p, size_t skip, int turned, int behind)
 	    next_is(p, '{'))
 		fail(p, "lookahead or lookbehind cannot be repeated");
 	else
-		qwen_schema_condition(p->t, (struct schema_condition){
-		    .group = turned ? p->t->n_groups + 1 : 0, .tree = in });
+		qwen_schema_hold(p->t, turned ? -1 : 0, in);
 }
 
 /* Takes a lookbehind at the end of a pattern; returns 1 if there is one. */
@@ -546,8 +521,7 @@ qwen_schema_any_pattern(struct schema *s, yyjson_val *where, const char *re,
 	if (p.i < p.n && !s->failed)
 		fail(&p, "unmatched closing bracket");
 	if (!s->failed)
-		qwen_schema_condition(t, (struct schema_condition){
-		    .group = group, .tree = out });
+		qwen_schema_hold(t, group, out);
 }
 
 void

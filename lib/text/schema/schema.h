@@ -186,6 +186,8 @@ uint32_t qwen_snode_around(struct schema *s, const char *before,
     uint32_t inside, const char *after);
 uint32_t qwen_snode_pair(struct schema *s, enum snode_kind kind, uint32_t a,
     uint32_t b);
+uint32_t qwen_snode_then(struct schema *s, uint32_t a, uint32_t b);
+uint32_t qwen_snode_or(struct schema *s, uint32_t a, uint32_t b);
 /* Adds a rule for a node; returns its index. */
 uint32_t qwen_schema_add_rule(struct schema *s, uint32_t node);
 /* Appends the rules to out, unless it fails (-1); the first is called NAME. */
@@ -244,6 +246,8 @@ struct schema_together {
 
 void qwen_schema_condition(struct schema_together *t,
     struct schema_condition c);
+/* The same for a tree; group -1: a new group. */
+void qwen_schema_hold(struct schema_together *t, int group, uint32_t tree);
 /*
  * Returns the rule of the texts that meet the conditions; NEVER if there are
  * none.  With too many states, sets t->full, which is not a failure.
@@ -334,8 +338,8 @@ int qwen_schema_listed(struct schema *s, const struct schema_all *all,
     uint32_t *out);
 
 /*
- * pattern.c: adds a pattern's conditions on a string to t, in the group: a
- * pattern of the schema, one of our own, or n bytes.
+ * pattern.c: adds a pattern's conditions on a string to t, in the group (-1: a
+ * new group): a pattern of the schema, one of our own, or n bytes.
  */
 void qwen_schema_pattern(struct schema *s, yyjson_val *re, int group,
     struct schema_together *t);

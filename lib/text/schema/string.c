@@ -117,7 +117,7 @@ short_raw(struct schema *s, uint32_t min, uint32_t max)
 {
 	struct schema_together t = { .n = 0 };
 
-	qwen_schema_own_pattern(s, TAG_PART, 1, &t);
+	qwen_schema_own_pattern(s, TAG_PART, -1, &t);
 	bounds(&t, min, max);
 	return qwen_schema_together(s, &t);
 }
@@ -127,8 +127,8 @@ chunk(struct schema *s)
 {
 	struct schema_together t = { .ends_first = 1 };
 
-	qwen_schema_own_pattern(s, TAG_PART, 1, &t);
-	qwen_schema_own_pattern(s, "<(?:/(?:p(?:a)?)?)?$", 2, &t);
+	qwen_schema_own_pattern(s, TAG_PART, -1, &t);
+	qwen_schema_own_pattern(s, "<(?:/(?:p(?:a)?)?)?$", -1, &t);
 	bounds(&t, CHUNK, CHUNK_MOST);
 	return qwen_schema_together(s, &t);
 }
@@ -145,11 +145,11 @@ long_raw(struct schema *s, uint32_t min, uint32_t max)
 	}
 	if (most < least)
 		return SNODE_NEVER;
-	out = qwen_snode_pair(s, SNODE_SEQ, qwen_snode_repeat(s,
+	out = qwen_snode_then(s, qwen_snode_repeat(s,
 	    qwen_snode_text(s, "rawchunk"), least, max == UINT32_MAX ? least :
 	    most), qwen_snode_text(s, "%s", rest));
 	/* texts shorter than a chunk */
-	return least != 1 ? out : qwen_snode_pair(s, SNODE_ALT, out,
+	return least != 1 ? out : qwen_snode_or(s, out,
 	    short_raw(s, min, CHUNK - 1));
 }
 
@@ -180,16 +180,15 @@ static void
 exclude_others(struct schema *s, struct schema_together *t)
 {
 	unsigned types = s->raw_types;
-	int group = t->n_groups + 1;
 
 	if (types & TYPE_NUMBER)
 		qwen_schema_own_pattern(s, "^\\s*-?(?:0|[1-9]\\d*)(?:\\.\\d+)?"
-		    "(?:[eE][-+]?\\d+)?\\s*$", group++, t);
+		    "(?:[eE][-+]?\\d+)?\\s*$", -1, t);
 	if (types & TYPE_BOOLEAN)
 		qwen_schema_own_pattern(s, "^\\s*(?:[Tt]rue|[Ff]alse)\\s*$",
-		    group++, t);
+		    -1, t);
 	if (types & (TYPE_ARRAY | TYPE_OBJECT))
-		qwen_schema_own_pattern(s, "^\\s*[\\[{]", group++, t);
+		qwen_schema_own_pattern(s, "^\\s*[\\[{]", -1, t);
 }
 
 /* --------------------------------------------------------------- conditions */
@@ -214,21 +213,28 @@ qwen_schema_letters(struct schema *s, const char *t, size_t len)
 	return out;
 }
 
+/* Does a text meet the conditions? */
+static int
+meets(struct schema *s, struct schema_together *t, const char *text, size_t n)
+{
+	t->only_asked = 1;
+	qwen_schema_hold(t, 0, qwen_schema_letters(s, text, n));
+	return qwen_schema_together(s, t) != SNODE_NEVER;
+}
+
 /* Does a pattern (ECMAScript) match a text? */
 int
 qwen_schema_matches(struct schema *s, yyjson_val *re, const char *text,
     size_t n)
 {
-	struct schema_together t = { .only_asked = 1 };
-	uint32_t out;
+	struct schema_together t = { .n = 0 };
+	int yes;
 
 	qwen_schema_pattern(s, re, 0, &t);
-	qwen_schema_condition(&t, (struct schema_condition){
-	    .tree = qwen_schema_letters(s, text, n) });
-	out = qwen_schema_together(s, &t);
+	yes = meets(s, &t, text, n);
 	if (t.full)
 		qwen_schema_fail(s, re, "the pattern is too large");
-	return out != SNODE_NEVER;
+	return yes;
 }
 
 /* Does a string have the format? 1 if the format is unknown. */
@@ -236,15 +242,13 @@ int
 qwen_schema_has_format(struct schema *s, yyjson_val *kind, const char *text,
     size_t n)
 {
-	struct schema_together t = { .only_asked = 1 };
+	struct schema_together t = { .n = 0 };
 	size_t i = format_of(kind);
 
 	if (i == N_FORMATS)
 		return 1;
 	qwen_schema_own_pattern(s, format[i].pattern, 0, &t);
-	qwen_schema_condition(&t, (struct schema_condition){
-	    .tree = qwen_schema_letters(s, text, n) });
-	return qwen_schema_together(s, &t) != SNODE_NEVER;
+	return meets(s, &t, text, n);
 }
 
 /* One of the strings of a list. */
@@ -275,11 +279,9 @@ exclude(struct schema *s, const struct schema_all *all,
 		if ((not = qwen_schema_get(all, i, "not")) == NULL)
 			continue;
 		if ((re = yyjson_obj_get(not, "pattern")) != NULL)
-			qwen_schema_pattern(s, re, t->n_groups + 1, t);
+			qwen_schema_pattern(s, re, -1, t);
 		else if (qwen_schema_values(not, &v) > 0)
-			qwen_schema_condition(t, (struct schema_condition){
-			    .group = t->n_groups + 1,
-			    .tree = any_of(s, not) });
+			qwen_schema_hold(t, -1, any_of(s, not));
 	}
 }
 
@@ -322,7 +324,7 @@ int
 qwen_schema_takes(struct schema *s, const struct schema_all *all,
     yyjson_val *v, int formats)
 {
-	struct schema_together t = { .only_asked = 1 };
+	struct schema_together t = { .n = 0 };
 	int64_t min = qwen_schema_bound(s, all, "minLength", 0);
 	int64_t max = qwen_schema_bound(s, all, "maxLength", UINT32_MAX);
 
@@ -330,10 +332,7 @@ qwen_schema_takes(struct schema *s, const struct schema_all *all,
 	exclude(s, all, &t);
 	bounds(&t, (uint32_t)(min < UINT32_MAX ? min : UINT32_MAX - 1),
 	    (uint32_t)(max < UINT32_MAX ? max : UINT32_MAX));
-	qwen_schema_condition(&t, (struct schema_condition){
-	    .tree = qwen_schema_letters(s, yyjson_get_str(v),
-	    yyjson_get_len(v)) });
-	return qwen_schema_together(s, &t) != SNODE_NEVER || t.full;
+	return meets(s, &t, yyjson_get_str(v), yyjson_get_len(v)) || t.full;
 }
 
 /* Is anything required of the string except its type? */
@@ -382,6 +381,17 @@ as_tree(struct schema *s, const struct schema_all *all,
 	    SNODE_NEVER;
 }
 
+/* Adds all conditions, except those on the length. */
+static void
+conditions(struct schema *s, const struct schema_all *all, int formats,
+    struct schema_together *t)
+{
+	patterns(s, all, formats, t);
+	exclude(s, all, t);
+	if (s->raw)
+		exclude_others(s, t);
+}
+
 /* The text between the quotes, by all conditions. */
 static uint32_t
 inside(struct schema *s, const struct schema_all *all, int formats,
@@ -390,10 +400,7 @@ inside(struct schema *s, const struct schema_all *all, int formats,
 	struct schema_together t = { .n = 0 };
 	uint32_t out;
 
-	patterns(s, all, formats, &t);
-	exclude(s, all, &t);
-	if (s->raw)
-		exclude_others(s, &t);
+	conditions(s, all, formats, &t);
 	*full = 0;
 	if (t.n == 0)
 		return s->raw ? raw_length(s, min, max) : qwen_snode_repeat(s,
@@ -402,12 +409,9 @@ inside(struct schema *s, const struct schema_all *all, int formats,
 		return out;
 	/* make the trees again, since as_tree() may have changed them */
 	memset(&t, 0, sizeof t);
-	patterns(s, all, formats, &t);
-	exclude(s, all, &t);
-	if (s->raw) {
-		exclude_others(s, &t);
-		qwen_schema_own_pattern(s, TAG, t.n_groups + 1, &t);
-	}
+	conditions(s, all, formats, &t);
+	if (s->raw)
+		qwen_schema_own_pattern(s, TAG, -1, &t);
 	bounds(&t, min, max);
 	out = qwen_schema_together(s, &t);
 	*full = t.full && !s->failed;

@@ -351,9 +351,8 @@ has_any(yyjson_val *v)
 	yyjson_val *not = given(v, "not");
 
 	return given(v, "if") != NULL || (not != NULL && !is_left(v)) ||
-	    given(v, "dependencies") != NULL ||
-	    given(v, "dependentRequired") != NULL ||
-	    given(v, "dependentSchemas") != NULL;
+	    given(v, "dependencies") != NULL || given(v, "dependentRequired") !=
+	    NULL || given(v, "dependentSchemas") != NULL;
 }
 
 yyjson_val *

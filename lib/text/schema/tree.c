@@ -115,6 +115,18 @@ qwen_snode_pair(struct schema *s, enum snode_kind kind, uint32_t a, uint32_t b)
 }
 
 uint32_t
+qwen_snode_then(struct schema *s, uint32_t a, uint32_t b)
+{
+	return qwen_snode_pair(s, SNODE_SEQ, a, b);
+}
+
+uint32_t
+qwen_snode_or(struct schema *s, uint32_t a, uint32_t b)
+{
+	return qwen_snode_pair(s, SNODE_ALT, a, b);
+}
+
+uint32_t
 qwen_snode_repeat(struct schema *s, uint32_t a, uint32_t min, uint32_t max)
 {
 	uint32_t at;
@@ -295,7 +307,7 @@ qwen_schema_add_shared(struct qwen_text *out, int spaced)
 uint32_t
 qwen_snode_after_comma(struct schema *s, uint32_t at)
 {
-	return qwen_snode_pair(s, SNODE_SEQ, qwen_snode_text(s,
+	return qwen_snode_then(s, qwen_snode_text(s, "%s",
 	    s->how.spaced ? "\", \"" : "\",\""), at);
 }
 

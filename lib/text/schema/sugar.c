@@ -16,31 +16,17 @@
 
 enum { DEPTH = 24, TEXTS = 500, BYTES = 1 << 20 };
 
-static void
-put_json(struct schema *s, struct qwen_text *t, yyjson_val *v)
-{
-	size_t n = 0;
-	char *text = yyjson_val_write(v, 0, &n);
+/* Appends JSON by a format, as qwen_json_put does, and counts the work. */
+#define put(s, t, ...) \
+	(qwen_json_put(t, __VA_ARGS__), check_size(s, t))
 
-	if (text == NULL)
-		t->failed = 1;
-	else
-		qwen_text_add(t, text, n);
-	free(text);
-	s->work += n / 16;
+static void
+check_size(struct schema *s, const struct qwen_text *t)
+{
 	if (t->n > BYTES)
 		qwen_schema_fail(s, NULL, "if, not and similar keywords exceed "
 		    "%d bytes", BYTES);
 	qwen_schema_step(s);
-}
-
-/* Writes "properties":{"KEY": . */
-static void
-open_property(struct schema *s, struct qwen_text *t, yyjson_val *key)
-{
-	qwen_text_str(t, "\"properties\":{");
-	put_json(s, t, key);
-	qwen_text_str(t, ":");
 }
 
 /* ----------------------------------------------------------------- negation */
@@ -70,10 +56,10 @@ other_types(struct qwen_text *t, yyjson_val *type)
 	static const char *const name[] = { "null", "boolean", "number",
 	    "string", "array", "object" };
 	yyjson_val *v;
-	size_t i, k, max, n = 0;
+	size_t i, k, max;
 	int out;
 
-	qwen_text_str(t, "{\"type\":[");
+	qwen_json_put(t, ",{'type':[");
 	for (i = 0; i < sizeof name / sizeof name[0]; i++) {
 		out = is_type(type, name[i]) || (i == 2 &&
 		    is_type(type, "integer"));
@@ -81,8 +67,7 @@ other_types(struct qwen_text *t, yyjson_val *type)
 			out |= is_type(v, name[i]) || (i == 2 &&
 			    is_type(v, "integer"));
 		if (!out)
-			qwen_text_fmt(t, "%s\"%s\"", n++ > 0 ? "," : "",
-			    name[i]);
+			qwen_json_put(t, ",'%s'", name[i]);
 	}
 	qwen_text_str(t, "]}");
 }
@@ -94,13 +79,10 @@ one_missing(struct schema *s, struct qwen_text *t, yyjson_val *list)
 	yyjson_val *key;
 	size_t i, max;
 
-	qwen_text_str(t, "{\"type\":\"object\",\"anyOf\":[");
-	yyjson_arr_foreach(list, i, max, key) {
-		qwen_text_str(t, i > 0 ? ",{" : "{");
-		open_property(s, t, key);
-		qwen_text_str(t, "false}}");
-	}
-	qwen_text_str(t, yyjson_arr_size(list) > 0 ? "]}" : "false]}");
+	qwen_json_put(t, ",{'type':'object','anyOf':[");
+	yyjson_arr_foreach(list, i, max, key)
+		put(s, t, ",{'properties':{%p:false}}", key);
+	qwen_json_put(t, ",false]}");
 }
 
 /* Writes a schema: one of the fields is present and not valid. */
@@ -110,17 +92,13 @@ one_other(struct schema *s, struct qwen_text *t, yyjson_val *list, int depth)
 	yyjson_val *key, *v;
 	size_t i, max;
 
-	qwen_text_str(t, "{\"type\":\"object\",\"anyOf\":[");
+	qwen_json_put(t, ",{'type':'object','anyOf':[");
 	yyjson_obj_foreach(list, i, max, key, v) {
-		qwen_text_str(t, i > 0 ? ",{\"required\":[" :
-		    "{\"required\":[");
-		put_json(s, t, key);
-		qwen_text_str(t, "],");
-		open_property(s, t, key);
+		put(s, t, ",{'required':[%p],'properties':{%p:", key, key);
 		opposite(s, t, v, depth + 1);
 		qwen_text_str(t, "}}");
 	}
-	qwen_text_str(t, yyjson_obj_size(list) > 0 ? "]}" : "false]}");
+	qwen_json_put(t, ",false]}");
 }
 
 /* Writes the negated schemas of a list as a list of keyword `as'. */
@@ -131,11 +109,9 @@ opposites(struct schema *s, struct qwen_text *t, yyjson_val *list,
 	yyjson_val *v;
 	size_t i, max;
 
-	qwen_text_fmt(t, "{\"%s\":[", as);
-	yyjson_arr_foreach(list, i, max, v) {
-		qwen_text_str(t, i > 0 ? "," : "");
+	qwen_json_put(t, ",{'%s':[", as);
+	yyjson_arr_foreach(list, i, max, v)
 		opposite(s, t, v, depth + 1);
-	}
 	qwen_text_str(t, "]}");
 }
 
@@ -163,18 +139,16 @@ other_side(struct schema *s, struct qwen_text *t, const char *name,
 		if (b[i].add == 0) {
 			if (!yyjson_is_raw(v))
 				qwen_schema_fail(s, v, "not a number");
-			qwen_text_fmt(t, "{\"type\":\"%s\",\"%s\":", b[i].type,
-			    b[i].other);
-			put_json(s, t, v);
-			qwen_text_str(t, "}");
+			put(s, t, ",{'type':'%s','%s':%p}", b[i].type,
+			    b[i].other, v);
 			return 1;
 		}
 		n = qwen_schema_count(s, v, v) + b[i].add;
 		if (n < 0)
-			qwen_text_str(t, "false");
+			qwen_json_put(t, ",false");
 		else
-			qwen_text_fmt(t, "{\"type\":\"%s\",\"%s\":%lld}",
-			    b[i].type, b[i].other, (long long)n);
+			qwen_json_put(t, ",{'type':'%s','%s':%lld}", b[i].type,
+			    b[i].other, (long long)n);
 		return 1;
 	}
 	return 0;
@@ -201,7 +175,7 @@ opposite_of(struct schema *s, struct qwen_text *t, yyjson_val *in,
 	const char *name = yyjson_get_str(key);
 
 	if (strcmp(name, "not") == 0)
-		put_json(s, t, v);
+		put(s, t, ",%p", v);
 	else if (strcmp(name, "type") == 0)
 		other_types(t, v);
 	else if (strcmp(name, "required") == 0)
@@ -215,12 +189,10 @@ opposite_of(struct schema *s, struct qwen_text *t, yyjson_val *in,
 	else if (strcmp(name, "$ref") == 0)
 		opposite(s, t, qwen_schema_refer(s, v), depth + 1);
 	else if (((strcmp(name, "const") == 0 || strcmp(name, "enum") == 0) &&
-	    is_plain_list(in)) || strcmp(name, "pattern") == 0) {
-		qwen_text_fmt(t, "{%s\"not\":{\"%s\":", name[0] == 'p' ?
-		    "\"type\":\"string\"," : "", name);
-		put_json(s, t, v);
-		qwen_text_str(t, "}}");
-	} else if (!other_side(s, t, name, v))
+	    is_plain_list(in)) || strcmp(name, "pattern") == 0)
+		put(s, t, name[0] == 'p' ? ",{'type':'string','not':{'%s':%p}}" :
+		    ",{'not':{'%s':%p}}", name, v);
+	else if (!other_side(s, t, name, v))
 		qwen_schema_fail(s, in, "keyword \"%s\" is not supported "
 		    "within not or if", name);
 }
@@ -230,36 +202,27 @@ static void
 opposite(struct schema *s, struct qwen_text *t, yyjson_val *v, int depth)
 {
 	yyjson_val *key, *part;
-	size_t i, max, n = 0;
+	size_t i, max;
 
 	if (yyjson_is_bool(v)) {
-		qwen_text_str(t, yyjson_get_bool(v) ? "false" : "true");
+		qwen_json_put(t, yyjson_get_bool(v) ? ",false" : ",true");
 		return;
 	}
 	if (depth > DEPTH || !yyjson_is_obj(v))
 		qwen_schema_fail(s, v, depth > DEPTH ? "not and if are nested "
 		    "too deeply" : "not a schema: neither an object nor true "
 		    "or false");
-	qwen_text_str(t, "{\"anyOf\":[");
+	qwen_json_put(t, ",{'anyOf':[");
 	yyjson_obj_foreach(v, i, max, key, part) {
 		if (s->failed)
 			return;
-		if (qwen_schema_is_note(yyjson_get_str(key)))
-			continue;
-		qwen_text_str(t, n++ > 0 ? "," : "");
-		opposite_of(s, t, v, key, part, depth);
+		if (!qwen_schema_is_note(yyjson_get_str(key)))
+			opposite_of(s, t, v, key, part, depth);
 	}
-	qwen_text_str(t, n > 0 ? "]}" : "false]}");
+	qwen_json_put(t, ",false]}");
 }
 
 /* ---------------------------------------------------------------- expansion */
-
-/* Writes the comma before each element except the first. */
-static void
-next(struct qwen_text *t)
-{
-	qwen_text_str(t, t->n > 0 && t->s[t->n - 1] != '[' ? "," : "");
-}
 
 /* Writes for each field of the list: it is absent, or its condition holds. */
 static void
@@ -274,14 +237,9 @@ add_dependent(struct schema *s, struct qwen_text *t, yyjson_val *v,
 	yyjson_obj_foreach(list, i, max, key, what) {
 		if (s->failed)
 			return;
-		next(t);
-		qwen_text_str(t, "{\"anyOf\":[{");
-		open_property(s, t, key);
-		qwen_text_str(t, "false}},");
-		if (yyjson_is_arr(what))
-			qwen_text_str(t, "{\"required\":");
-		put_json(s, t, what);
-		qwen_text_str(t, yyjson_is_arr(what) ? "}]}" : "]}");
+		put(s, t, yyjson_is_arr(what) ?
+		    ",{'anyOf':[{'properties':{%p:false}},{'required':%p}]}" :
+		    ",{'anyOf':[{'properties':{%p:false}},%p]}", key, what);
 	}
 }
 
@@ -294,19 +252,13 @@ add_if(struct schema *s, struct qwen_text *t, yyjson_val *v)
 
 	if (when == NULL || (then == NULL && other == NULL))
 		return;
-	next(t);
-	qwen_text_str(t, "{\"anyOf\":[{\"allOf\":[");
-	put_json(s, t, when);
-	if (then != NULL) {
-		qwen_text_str(t, ",");
-		put_json(s, t, then);
-	}
-	qwen_text_str(t, "]},{\"allOf\":[");
+	put(s, t, ",{'anyOf':[{'allOf':[%p", when);
+	if (then != NULL)
+		put(s, t, ",%p", then);
+	qwen_json_put(t, "]},{'allOf':[");
 	opposite(s, t, when, 0);
-	if (other != NULL) {
-		qwen_text_str(t, ",");
-		put_json(s, t, other);
-	}
+	if (other != NULL)
+		put(s, t, ",%p", other);
 	qwen_text_str(t, "]}]}");
 }
 
@@ -332,17 +284,15 @@ write(struct schema *s, struct qwen_text *t, yyjson_val *v)
 {
 	yyjson_val *not = given(v, "not");
 
-	qwen_text_str(t, "{\"allOf\":[");
+	qwen_json_put(t, "{'allOf':[");
 	add_dependent(s, t, v, "dependencies");
 	add_dependent(s, t, v, "dependentRequired");
 	add_dependent(s, t, v, "dependentSchemas");
 	add_if(s, t, v);
-	if (not != NULL && !is_left(v)) {
-		next(t);
+	if (not != NULL && !is_left(v))
 		opposite(s, t, not, 0);
-	}
-	next(t);
-	qwen_text_str(t, "true]}");
+	qwen_json_put(t, ",true]}");
+	s->work += t->n / 16;
 }
 
 static int

@@ -224,10 +224,13 @@ pointed(struct schema *s, uint32_t fraction, int nought)
 
 /* ------------------------------------------------------------------- bounds */
 
+struct limit {
+	struct decimal	d;
+	int		is_set, out;		/* the bound is excluded */
+};
+
 struct range {
-	struct decimal	lo, hi;
-	int		has_lo, has_hi;
-	int		beyond_lo, beyond_hi;	/* the bounds are excluded */
+	struct limit	hi, lo;
 };
 
 /* Sets a bound if it is tighter than the present one; v is for the message. */
@@ -235,9 +238,8 @@ static void
 tighten(struct schema *s, yyjson_val *v, const char *text, int is_low,
     int beyond, struct range *r)
 {
-	struct decimal *to = is_low ? &r->lo : &r->hi, d;
-	int *has = is_low ? &r->has_lo : &r->has_hi;
-	int *out = is_low ? &r->beyond_lo : &r->beyond_hi;
+	struct limit *to = is_low ? &r->lo : &r->hi;
+	struct decimal d;
 	int c;
 
 	if (text == NULL || qwen_decimal_read_text(&d, text) < 0) {
@@ -245,12 +247,10 @@ tighten(struct schema *s, yyjson_val *v, const char *text, int is_low,
 		    "digits");
 		return;
 	}
-	c = *has ? qwen_decimal_compare(&d, to) : 0;
-	if (*has && (is_low ? c < 0 : c > 0))
+	c = to->is_set ? qwen_decimal_compare(&d, &to->d) : 0;
+	if (is_low ? c < 0 : c > 0)
 		return;
-	*out = beyond || (*has && c == 0 && *out);
-	*to = d;
-	*has = 1;
+	*to = (struct limit){ d, 1, beyond || (c == 0 && to->out) };
 }
 
 static void
@@ -308,51 +308,42 @@ whole_part(const struct decimal *d)
 
 	if (d->n_int > 19)
 		return UINT64_MAX;
-	for (i = 0; i < d->n_int; i++) {
-		if (__builtin_mul_overflow(n, 10, &n) ||
-		    __builtin_add_overflow(n, d->digit[i] - '0', &n))
-			return UINT64_MAX;
-	}
+	/* 19 digits fit */
+	for (i = 0; i < d->n_int; i++)
+		n = n * 10 + (uint64_t)(d->digit[i] - '0');
 	return n;
 }
 
-/* Numbers on one side of zero, by the bounds of their distance from zero. */
+/*
+ * Numbers on one side of zero, by the bounds of their distance from zero; not
+ * set: zero, no limit.
+ */
 struct side {
-	const struct decimal *near, *far;	/* NULL: zero; no limit */
-	int		near_out, far_out;	/* the bounds are excluded */
+	struct limit	near, far;
 };
 
 /* Finds the range on one side of zero; returns 0 if it is empty. */
 static int
 find_side(const struct range *r, int minus, struct side *e)
 {
-	const struct decimal *lo = r->has_lo ? &r->lo : NULL;
-	const struct decimal *hi = r->has_hi ? &r->hi : NULL;
-
-	*e = minus ? (struct side){ hi, lo, r->beyond_hi, r->beyond_lo } :
-	    (struct side){ lo, hi, r->beyond_lo, r->beyond_hi };
-	if (e->near == NULL || e->near->minus != minus) {
-		e->near = NULL;
-		e->near_out = minus;
-	}
-	return e->far == NULL || e->far->minus == minus;
+	*e = minus ? (struct side){ r->hi, r->lo } :
+	    (struct side){ r->lo, r->hi };
+	if (!e->near.is_set || e->near.d.minus != minus)
+		e->near = (struct limit){ .out = minus };
+	return !e->far.is_set || e->far.d.minus == minus;
 }
 
 static uint32_t
 integers(struct schema *s, const struct side *e)
 {
-	uint64_t lo = 0, hi = UINT64_MAX;
-	int above = e->near_out;
+	uint64_t lo = whole_part(&e->near.d), hi = UINT64_MAX;
+	int above = e->near.out || e->near.d.n_frac > 0;
 
-	if (e->near != NULL) {
-		lo = whole_part(e->near);
-		above |= e->near->n_frac > 0;
-	}
-	if (e->far != NULL)
-		hi = whole_part(e->far);
+	if (e->far.is_set)
+		hi = whole_part(&e->far.d);
 	if (lo == UINT64_MAX)
 		qwen_schema_fail(s, NULL, "an integer exceeds 2^64");
-	if (hi != UINT64_MAX && e->far->n_frac == 0 && e->far_out) {
+	if (hi != UINT64_MAX && e->far.d.n_frac == 0 && e->far.out) {
 		if (hi == 0)
 			return SNODE_NEVER;
 		hi--;
@@ -377,19 +368,17 @@ with(struct schema *s, uint64_t n, uint32_t fraction, int nought)
 }
 
 static struct bound
-bound_of(const struct decimal *d, int out)
+bound_of(const struct limit *l)
 {
-	return d == NULL ? (struct bound){ "", 0, out } :
-	    (struct bound){ d->digit + d->n_int, d->n_frac, out };
+	return (struct bound){ l->d.digit + l->d.n_int, l->d.n_frac, l->out };
 }
 
 static uint32_t
 reals(struct schema *s, const struct side *e, int left)
 {
-	struct bound a = bound_of(e->near, e->near_out);
-	struct bound b = bound_of(e->far, e->far_out);
-	uint64_t lo = e->near != NULL ? whole_part(e->near) : 0;
-	uint64_t hi = e->far != NULL ? whole_part(e->far) : UINT64_MAX;
+	struct bound a = bound_of(&e->near), b = bound_of(&e->far);
+	uint64_t lo = whole_part(&e->near.d);
+	uint64_t hi = e->far.is_set ? whole_part(&e->far.d) : UINT64_MAX;
 	int nought_a = a.n == 0 && !a.out, nought_b = b.n > 0 || !b.out;
 	uint32_t out = qwen_snode(s, SNODE_ALT);
 
@@ -478,8 +467,9 @@ by_range(struct schema *s, const struct range *r, int left)
 	struct side e;
 	int c, minus;
 
-	c = r->has_lo && r->has_hi ? qwen_decimal_compare(&r->lo, &r->hi) : -1;
-	if (c > 0 || (c == 0 && (r->beyond_lo || r->beyond_hi)))
+	c = r->lo.is_set && r->hi.is_set ? qwen_decimal_compare(&r->lo.d,
+	    &r->hi.d) : -1;
+	if (c > 0 || (c == 0 && (r->lo.out || r->hi.out)))
 		return out;
 	for (minus = 0; minus < 2; minus++) {
 		if (!find_side(r, minus, &e))
@@ -565,7 +555,7 @@ uint32_t
 qwen_schema_number(struct schema *s, const struct schema_all *all, int types)
 {
 	struct schema_together t = { .n = 0 }, u = { .n = 0 };
-	struct range r = { .has_lo = 0 };
+	struct range r = { .lo.out = 0 };
 	struct multiple m = find_multiple(s, all, types);
 	uint32_t tree = 0;
 
@@ -574,7 +564,7 @@ qwen_schema_number(struct schema *s, const struct schema_all *all, int types)
 	exclude(s, all, &u);
 	if (s->failed)
 		return SNODE_NEVER;
-	if (r.has_lo || r.has_hi)
+	if (r.lo.is_set || r.hi.is_set)
 		tree = by_range(s, &r, m.left);
 	if (m.n > 1 || (all->out & TYPE_INTEGER) || u.n > 0 ||
 	    (tree == 0 && m.left > 0))

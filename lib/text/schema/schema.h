@@ -71,12 +71,12 @@ enum { SNODE_NEVER = 0, SNODE_EMPTY = 1 };
 /* ------------------------------------------------------- schemas of a value */
 
 /*
- * One of the schemas that hold for a value; any, one: an alternative of its
- * anyOf, oneOf was chosen.
+ * One of the schemas that hold for a value; chosen: an alternative of its
+ * anyOf, of its oneOf was chosen.
  */
 struct schema_part {
 	yyjson_val	*v;
-	int		 any, one;
+	int		 chosen[2];
 	int		 parent;	/* the part that refers to it, or -1 */
 };
 

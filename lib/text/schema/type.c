@@ -101,23 +101,17 @@ types_of_keyword(struct schema *s, yyjson_val *v)
 int
 qwen_schema_type_of(yyjson_val *v)
 {
+	static const int types[] = {
+		[YYJSON_TYPE_NULL] = TYPE_NULL, [YYJSON_TYPE_BOOL] = TYPE_BOOLEAN,
+		[YYJSON_TYPE_STR] = TYPE_STRING, [YYJSON_TYPE_ARR] = TYPE_ARRAY,
+		[YYJSON_TYPE_OBJ] = TYPE_OBJECT,
+	};
 	struct decimal d;
 
-	switch (yyjson_get_type(v)) {
-	case YYJSON_TYPE_NULL:
-		return TYPE_NULL;
-	case YYJSON_TYPE_BOOL:
-		return TYPE_BOOLEAN;
-	case YYJSON_TYPE_STR:
-		return TYPE_STRING;
-	case YYJSON_TYPE_ARR:
-		return TYPE_ARRAY;
-	case YYJSON_TYPE_OBJ:
-		return TYPE_OBJECT;
-	}
-	if (qwen_decimal_read(&d, v) < 0)
-		return TYPE_NUMBER;
-	return d.n_frac == 0 ? TYPE_INTEGER : TYPE_REAL;
+	if (!yyjson_is_raw(v))
+		return types[yyjson_get_type(v)];
+	return qwen_decimal_read(&d, v) < 0 ? TYPE_NUMBER : d.n_frac == 0 ?
+	    TYPE_INTEGER : TYPE_REAL;
 }
 
 /* Returns the types of the values that a part lists; all if it lists none. */
@@ -170,15 +164,11 @@ qwen_schema_find_open(const struct schema_all *all, const char **which)
 {
 	int i;
 
-	for (i = 0; i < all->n; i++) {
-		*which = "anyOf";
-		if (!all->part[i].any &&
-		    qwen_schema_get(all, i, *which) != NULL)
-			return i;
-		*which = "oneOf";
-		if (!all->part[i].one &&
-		    qwen_schema_get(all, i, *which) != NULL)
-			return i;
+	for (i = 0; i < 2 * all->n; i++) {
+		*which = i % 2 == 0 ? "anyOf" : "oneOf";
+		if (!all->part[i / 2].chosen[i % 2] &&
+		    qwen_schema_get(all, i / 2, *which) != NULL)
+			return i / 2;
 	}
 	return -1;
 }

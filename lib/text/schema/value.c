@@ -71,6 +71,16 @@ keep_apart(struct schema *s, yyjson_val *list, struct schema_all *all,
 	return !s->failed;
 }
 
+/* Sets out to all parts together with v, an alternative of part i. */
+static void
+take(struct schema *s, const struct schema_all *all, int i, const char *which,
+    yyjson_val *v, struct schema_all *out)
+{
+	*out = *all;
+	out->part[i].chosen[which[0] == 'o'] = 1;
+	qwen_schema_gather(s, out, v, i);
+}
+
 /* One of the alternatives of part i, together with all other parts. */
 static uint32_t
 choose(struct schema *s, const struct schema_all *all, int i,
@@ -85,14 +95,8 @@ choose(struct schema *s, const struct schema_all *all, int i,
 		return qwen_schema_fail(s, list, "not a list of schemas");
 	if ((each = qwen_alloc(n, sizeof *each)) == NULL)
 		return qwen_schema_oom(s);
-	yyjson_arr_foreach(list, k, max, v) {
-		each[k] = *all;
-		if (which[0] == 'a')
-			each[k].part[i].any = 1;
-		else
-			each[k].part[i].one = 1;
-		qwen_schema_gather(s, &each[k], v, i);
-	}
+	yyjson_arr_foreach(list, k, max, v)
+		take(s, all, i, which, v, &each[k]);
 	if (which[0] == 'a' || keep_apart(s, list, each, n)) {
 		for (k = 0; k < n && !s->failed; k++)
 			qwen_snode_add(s, out, qwen_schema_value(s, &each[k]));
@@ -213,10 +217,7 @@ qwen_schema_raw_types(struct schema *s, const struct schema_all *all)
 		    (unsigned)qwen_schema_types(s, all, 1) &
 		    ~(unsigned)TYPE_STRING;
 	yyjson_arr_foreach(qwen_schema_get(all, i, which), k, max, v) {
-		one = *all;
-		one.part[i].any |= which[0] == 'a';
-		one.part[i].one |= which[0] == 'o';
-		qwen_schema_gather(s, &one, v, i);
+		take(s, all, i, which, v, &one);
 		types |= qwen_schema_raw_types(s, &one);
 	}
 	return types;

@@ -286,42 +286,59 @@ static const char *const arguments[] = {
 
 enum { N_ARGUMENTS = sizeof arguments / sizeof *arguments };
 
+/* Calls try_name for each name of all rows of a use. */
 static void
-rows(const struct chat_builtin *const *table, const char *fmt, const char *what)
+each_name(unsigned use, void (*try_name)(const char *name, const char *fmt),
+    const char *fmt)
 {
+	const struct chat_table *t;
 	const struct chat_builtin *row;
-	int i;
+	char names[200], *name, *rest;
 
-	for (; *table != NULL; table++) {
-		for (row = *table; row->name != NULL; row++) {
-			for (i = 0; i < N_ARGUMENTS; i++)
-				example(i > 0, fmt, row->name, arguments[i]);
+	for (t = qwen_chat_tables; t->rows != NULL; t++) {
+		for (row = t->rows; row->name != NULL; row++) {
+			if ((row->use & use) == 0)
+				continue;
+			snprintf(names, sizeof names, "%s", row->name);
+			for (name = strtok_r(names, " ", &rest); name != NULL;
+			    name = strtok_r(NULL, " ", &rest))
+				try_name(name, fmt);
 		}
 	}
+}
+
+static void
+try_row(const char *name, const char *fmt)
+{
+	int i;
+
+	for (i = 0; i < N_ARGUMENTS; i++)
+		example(i > 0, fmt, name, arguments[i]);
+}
+
+static void
+rows(unsigned use, const char *fmt, const char *what)
+{
+	each_name(use, try_row, fmt);
 	done(what);
 }
 
 /* Tests whose names are signs are there for select() alone. */
 static void
-all_tests(const struct chat_builtin *row)
+try_test(const char *name, const char *fmt)
 {
-	for (; row->name != NULL; row++) {
-		if (row->name[0] >= 'a') {
-			example(0, "{%% if x is %s %%}{%% endif %%}", row->name);
-			example(0, "{%% if x is %s(y) %%}{%% endif %%}",
-			    row->name);
-		}
-		example(1, "{%% set z = [x, y]|select('%s', y) %%}", row->name);
+	(void)fmt;
+	if (name[0] >= 'a') {
+		example(0, "{%% if x is %s %%}{%% endif %%}", name);
+		example(0, "{%% if x is %s(y) %%}{%% endif %%}", name);
 	}
+	example(1, "{%% set z = [x, y]|select('%s', y) %%}", name);
 }
 
 static void
 tests(void)
 {
-	size_t i;
-
-	for (i = 0; qwen_chat_tests[i] != NULL; i++)
-		all_tests(qwen_chat_tests[i]);
+	each_name(CHAT_AS_TEST, try_test, NULL);
 	done("tests");
 }
 
@@ -416,13 +433,13 @@ main(void)
 	}
 	sigaction(SIGALRM, &sa, NULL);
 	read_operands(&r, &q);
-	rows(qwen_chat_filters, "{%% set z = x|%s(%s) %%}", "filters");
+	rows(CHAT_AS_FILTER, "{%% set z = x|%s(%s) %%}", "filters");
 	for (i = 0; i < CHAT_N_TYPE; i++) {
-		if (qwen_chat_methods[i][0] != NULL)
-			rows(qwen_chat_methods[i],
-			    "{%% set z = x.%s(%s) %%}", "methods");
+		if (i == CHAT_TEXT || i == CHAT_DICT || i == CHAT_LIST ||
+		    i == CHAT_TUPLE || i == CHAT_LOOP || i == CHAT_CYCLER)
+			rows(CHAT_OF(i), "{%% set z = x.%s(%s) %%}", "methods");
 	}
-	rows(qwen_chat_functions, "{%% set z = %s(%s) %%}", "functions");
+	rows(CHAT_AS_FUNCTION, "{%% set z = %s(%s) %%}", "functions");
 	tests();
 	operators();
 	statements();

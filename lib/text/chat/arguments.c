@@ -167,11 +167,9 @@ last_counts(struct chat_exec *r, struct chat_value *v)
 	if (v->type != CHAT_DICT)
 		return;
 	d = qwen_chat_new_dict(r, CHAT_DICT);
-	for (i = 0; i < v->u.d->n && !r->failed; i++) {
+	for (i = 0; i < v->u.d->n && !r->failed; i++)
 		last_counts(r, &v->u.d->p[i].v);
-		qwen_chat_dict_put(r, d.u.d, &v->u.d->p[i].key,
-		    &v->u.d->p[i].v);
-	}
+	qwen_chat_put_all(r, d.u.d, v->u.d);
 	if (!r->failed)
 		*v = d;
 }
@@ -181,8 +179,7 @@ qwen_chat_wrap(struct chat_exec *r, const struct chat_value *v)
 {
 	struct chat_value d = qwen_chat_new_dict(r, CHAT_DICT);
 
-	if (!r->failed)
-		qwen_chat_put_key(r, d.u.d, no_object, v);
+	qwen_chat_put_key(r, d.u.d, no_object, *v);
 	return d;
 }
 

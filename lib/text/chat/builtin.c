@@ -1,19 +1,36 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * builtin.c - all filters, tests, functions and methods by name, and those that
- * find others by name.
+ * builtin.c - all filters, tests, functions and methods by name, how they read
+ * their arguments, and those that find others by name.
  */
+#include <string.h>
+
 #include "text/chat/chat.h"
 
-const struct chat_builtin *
-qwen_chat_row_in(const struct chat_builtin *const *tables,
-    const struct chat_text *name)
+/* Is a name one of the words of a row, with a space between them? */
+static int
+is_one(const struct chat_text *name, const char *words)
 {
+	for (; *words != '\0'; words += *words == ' ') {
+		if (strcspn(words, " ") == name->n &&
+		    memcmp(words, name->s, name->n) == 0)
+			return 1;
+		words += strcspn(words, " ");
+	}
+	return 0;
+}
+
+const struct chat_builtin *
+qwen_chat_row_in(unsigned use, const struct chat_text *name)
+{
+	const struct chat_table *t;
 	const struct chat_builtin *row;
 
-	for (; *tables != NULL; tables++) {
-		for (row = *tables; row->name != NULL; row++) {
-			if (qwen_chat_same_text(name, row->name))
+	for (t = qwen_chat_tables; t->rows != NULL; t++) {
+		if ((t->use & use) == 0)
+			continue;
+		for (row = t->rows; row->name != NULL; row++) {
+			if ((row->use & use) != 0 && is_one(name, row->name))
 				return row;
 		}
 	}
@@ -27,6 +44,55 @@ qwen_chat_call_builtin(struct chat_exec *r, const struct chat_builtin *row,
 	struct chat_builtin_call use = { r, x, &x->u.s, a, row->variant };
 
 	return row->run(&use);
+}
+
+/* --------------------------------------------------------------- arguments */
+
+const struct chat_value *
+qwen_chat_arg(const struct chat_args *a, size_t i, const char *key)
+{
+	size_t plain = a->n - a->n_key, k;
+
+	if (i < plain)
+		return &a->v[i];
+	for (k = 0; k < a->n_key; k++) {
+		if (strcmp(a->key[k], key) == 0)
+			return &a->v[plain + k];
+	}
+	return NULL;
+}
+
+int
+qwen_chat_flag(const struct chat_builtin_call *c, size_t i, const char *key)
+{
+	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
+
+	return v != NULL && qwen_chat_true(v);
+}
+
+int64_t
+qwen_chat_whole(const struct chat_builtin_call *c, size_t i, const char *key,
+    int64_t usual)
+{
+	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
+
+	if (v == NULL)
+		return usual;
+	if (chat_is_whole(v))
+		return v->u.i;
+	chat_refuse(c, "an argument that is no integer");
+	return usual;
+}
+
+struct chat_text
+qwen_chat_as_text(const struct chat_builtin_call *c)
+{
+	struct chat_buf b = { 0 };
+
+	if (c->x->type == CHAT_TEXT)
+		return c->x->u.s;
+	qwen_chat_print(c->r, &b, c->x);
+	return qwen_chat_buf_value(c->r, &b).u.s;
 }
 
 /* ---------------------------------------- by the name of a filter or a test */
@@ -47,8 +113,7 @@ f_map(const struct chat_builtin_call *c)
 
 	if (attr == NULL) {
 		if (a->n > a->n_key && a->v[0].type == CHAT_TEXT)
-			row = qwen_chat_row_in(qwen_chat_filters,
-			    &a->v[0].u.s);
+			row = qwen_chat_row_in(CHAT_AS_FILTER, &a->v[0].u.s);
 		if (row == NULL)
 			return chat_refuse(c, "map by no known filter, and no "
 			    "attribute");
@@ -83,7 +148,7 @@ f_select(const struct chat_builtin_call *c)
 	else if (a->n > attr) {
 		v = a->v[attr];
 		if (v.type == CHAT_TEXT)
-			test = qwen_chat_row_in(qwen_chat_tests, &v.u.s);
+			test = qwen_chat_row_in(CHAT_AS_TEST, &v.u.s);
 		if (test == NULL)
 			qwen_chat_fail(c->r, "select or reject with an unknown "
 			    "test");
@@ -110,44 +175,26 @@ static struct chat_value
 t_known(const struct chat_builtin_call *c)
 {
 	return chat_bool(c->x->type == CHAT_TEXT && qwen_chat_row_in(
-	    c->variant ? qwen_chat_filters : qwen_chat_tests, c->t) != NULL);
+	    c->variant ? CHAT_AS_FILTER : CHAT_AS_TEST, c->t) != NULL);
 }
 
-/* ------------------------------------------------------------------- tables */
-
-static const struct chat_builtin by_name_filters[] = {
-	{ "map", f_map, 0 }, { "reject", f_select, REJECT },
-	{ "rejectattr", f_select, REJECT | ATTR },
-	{ "select", f_select, SELECT },
-	{ "selectattr", f_select, SELECT | ATTR }, { NULL, NULL, 0 }
+static const struct chat_builtin by_name[] = {
+	FILTER("map", f_map, 0), FILTER("reject", f_select, REJECT),
+	FILTER("rejectattr", f_select, REJECT | ATTR),
+	FILTER("select", f_select, SELECT),
+	FILTER("selectattr", f_select, SELECT | ATTR),
+	TEST("filter", t_known, 1), TEST("test", t_known, 0),
+	{ NULL, NULL, 0, 0 }
 };
 
-static const struct chat_builtin by_name_tests[] = {
-	{ "filter", t_known, 1 }, { "test", t_known, 0 }, { NULL, NULL, 0 }
-};
-
-const struct chat_builtin *const qwen_chat_filters[] = {
-	qwen_chat_plain_filters, qwen_chat_word_filters,
-	qwen_chat_list_filters, qwen_chat_format_filters,
-	qwen_chat_text_filters, by_name_filters, NULL
-};
-
-const struct chat_builtin *const qwen_chat_tests[] = {
-	qwen_chat_plain_tests, qwen_chat_word_tests, by_name_tests, NULL
-};
-
-const struct chat_builtin *const qwen_chat_functions[] = {
-	qwen_chat_plain_functions, qwen_chat_date_functions,
-	qwen_chat_object_functions, NULL
-};
-
-const struct chat_builtin *const
-qwen_chat_methods[CHAT_N_TYPE][CHAT_TABLES_MAX] = {
-	[CHAT_TEXT] = { qwen_chat_text_methods, qwen_chat_word_methods,
-	    qwen_chat_format_methods, NULL },
-	[CHAT_DICT] = { qwen_chat_dict_methods },
-	[CHAT_LIST] = { qwen_chat_list_methods },
-	[CHAT_TUPLE] = { qwen_chat_tuple_methods },
-	[CHAT_LOOP] = { qwen_chat_loop_methods },
-	[CHAT_CYCLER] = { qwen_chat_cycler_methods },
+const struct chat_table qwen_chat_tables[] = {
+	{ qwen_chat_in_filters, CHAT_AS_FILTER },
+	{ qwen_chat_in_lists, CHAT_AS_FILTER },
+	{ qwen_chat_in_tests, CHAT_AS_TEST | CHAT_AS_FUNCTION },
+	{ by_name, CHAT_AS_FILTER | CHAT_AS_TEST },
+	{ qwen_chat_in_words, CHAT_AS_FILTER | CHAT_AS_TEST |
+	    CHAT_OF(CHAT_TEXT) },
+	{ qwen_chat_in_formats, CHAT_AS_FILTER | CHAT_OF(CHAT_TEXT) },
+	{ qwen_chat_in_methods, ~CHAT_AS_TEST },
+	{ NULL, 0 }
 };

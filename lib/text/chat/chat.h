@@ -99,8 +99,8 @@ enum chat_type {
 	CHAT_BIG,		/* integer of more than 64 bits, as digits */
 	CHAT_FLOAT, CHAT_TEXT, CHAT_LIST, CHAT_TUPLE, CHAT_DICT,
 	CHAT_NAMESPACE, CHAT_LOOP, CHAT_MACRO,
-	CHAT_FUNCTION,		/* a row of qwen_chat_functions */
-	CHAT_METHOD,		/* a row of qwen_chat_methods, with a value */
+	CHAT_FUNCTION,		/* u.m.row is called */
+	CHAT_METHOD,		/* the same, of u.m.self */
 	CHAT_CYCLER, CHAT_JOINER,	/* u.loop: items and position */
 	CHAT_N_TYPE
 };
@@ -342,7 +342,7 @@ struct chat_value qwen_chat_eval(struct chat_exec *r,
  */
 const struct chat_value *qwen_chat_get(struct chat_exec *r, const char *name);
 void qwen_chat_set(struct chat_exec *r, const char *name,
-    const struct chat_value *v);
+    struct chat_value v);
 
 /*
  * Call a macro: args are K_ARG nodes, positional and named; caller is the
@@ -449,6 +449,18 @@ chat_literal(const char *s)
 }
 
 static inline struct chat_value
+chat_cstr(const char *s)
+{
+	return chat_text(chat_literal(s));
+}
+
+static inline struct chat_value
+chat_none(void)
+{
+	return (struct chat_value){ .type = CHAT_NONE };
+}
+
+static inline struct chat_value
 chat_undefined(const char *name, size_t n)
 {
 	struct chat_value v = { .type = CHAT_UNDEFINED,
@@ -483,15 +495,21 @@ int qwen_chat_number(const struct chat_value *v, double *f);
 /* Returns the value of a key, or NULL. */
 const struct chat_value *qwen_chat_find(struct chat_exec *r,
     const struct chat_dict *d, const struct chat_value *key);
-/* Returns an empty dictionary or namespace; undefined after a failure. */
+/*
+ * Returns an empty dictionary or namespace; undefined after a failure, when the
+ * functions that put values do nothing.
+ */
 struct chat_value qwen_chat_new_dict(struct chat_exec *r, enum chat_type type);
+/* Puts all values of a dictionary, from, into another. */
+void qwen_chat_put_all(struct chat_exec *r, struct chat_dict *d,
+    const struct chat_dict *from);
 void qwen_chat_dict_put(struct chat_exec *r, struct chat_dict *d,
     const struct chat_value *key, const struct chat_value *v);
 /* The same with a C string as the key. */
 struct chat_value *qwen_chat_key(struct chat_exec *r,
     const struct chat_dict *d, const char *key);
 void qwen_chat_put_key(struct chat_exec *r, struct chat_dict *d,
-    const char *key, const struct chat_value *v);
+    const char *key, struct chat_value v);
 size_t qwen_chat_length(struct chat_exec *r, const struct chat_value *v);
 /*
  * Returns a list of n uninitialised values and counts n steps; an empty list
@@ -544,48 +562,50 @@ struct chat_builtin_call {
 };
 
 struct chat_builtin {
-	const char	*name;
+	const char	*name;		/* or names, with spaces between */
 	struct chat_value (*run)(const struct chat_builtin_call *);
 	int		 variant;
+	unsigned	 use;
 };
 
-/* builtin.c: NULL-terminated lists of tables. */
-extern const struct chat_builtin *const qwen_chat_filters[];
-extern const struct chat_builtin *const qwen_chat_tests[];
-extern const struct chat_builtin *const qwen_chat_functions[];
-/* Methods, by the type of x. */
-enum { CHAT_TABLES_MAX = 4 };
-extern const struct chat_builtin *const
-    qwen_chat_methods[CHAT_N_TYPE][CHAT_TABLES_MAX];
+/* The uses of rows, a set: a filter, ..., a method of the types of x. */
+#define CHAT_AS_FILTER (1u << 31)
+#define CHAT_AS_TEST (1u << 30)
+#define CHAT_AS_FUNCTION (1u << 29)
+#define CHAT_OF(type) (1u << (type))
 
-/* Returns the row of that name, or NULL. */
-const struct chat_builtin *qwen_chat_row_in(
-    const struct chat_builtin *const *tables, const struct chat_text *name);
+/* Rows of a table. */
+#define FILTER(name, run, variant) { name, run, variant, CHAT_AS_FILTER }
+#define TEST(name, run, variant) { name, run, variant, CHAT_AS_TEST }
+#define FUNCTION(name, run, variant) { name, run, variant, CHAT_AS_FUNCTION }
+#define METHOD(type, name, run, variant) \
+	{ name, run, variant, CHAT_OF(CHAT_##type) }
+
+/* builtin.c: returns the row of that name and use, or NULL. */
+const struct chat_builtin *qwen_chat_row_in(unsigned use,
+    const struct chat_text *name);
+
+/* All tables, with the uses that their rows have together. */
+struct chat_table {
+	const struct chat_builtin *rows;
+	unsigned	 use;
+};
+
+extern const struct chat_table qwen_chat_tables[];
 
 /* The tables of the other files. */
-extern const struct chat_builtin qwen_chat_word_methods[],
-    qwen_chat_word_filters[], qwen_chat_word_tests[],
-    qwen_chat_list_filters[], qwen_chat_format_methods[],
-    qwen_chat_format_filters[], qwen_chat_date_functions[],
-    qwen_chat_object_functions[], qwen_chat_plain_filters[],
-    qwen_chat_text_filters[], qwen_chat_plain_tests[],
-    qwen_chat_plain_functions[], qwen_chat_text_methods[],
-    qwen_chat_dict_methods[], qwen_chat_list_methods[],
-    qwen_chat_tuple_methods[], qwen_chat_loop_methods[],
-    qwen_chat_cycler_methods[];
+extern const struct chat_builtin qwen_chat_in_words[], qwen_chat_in_lists[],
+    qwen_chat_in_formats[], qwen_chat_in_filters[], qwen_chat_in_tests[],
+    qwen_chat_in_methods[];
 struct chat_value qwen_chat_call_builtin(struct chat_exec *r,
     const struct chat_builtin *row, const struct chat_value *x,
     const struct chat_args *a);
 
 /* Fails in a row with this message; returns x, which is then ignored. */
-static inline struct chat_value
-chat_refuse(const struct chat_builtin_call *c, const char *what)
-{
-	qwen_chat_fail(c->r, "%s", what);
-	return *c->x;
-}
+#define chat_refuse(c, ...) \
+	(qwen_chat_fail((c)->r, __VA_ARGS__), *(c)->x)
 
-/* args.c: is argument i or key true?  As an integer; usual if missing. */
+/* builtin.c: is argument i or key true?  As an integer; usual if missing. */
 int qwen_chat_flag(const struct chat_builtin_call *c, size_t i,
     const char *key);
 int64_t qwen_chat_whole(const struct chat_builtin_call *c, size_t i,

@@ -93,7 +93,7 @@ qwen_chat_contents(struct chat_exec *r, struct chat_value *messages)
 	enum { UNKNOWN, LIST, TEXT } takes[N_ROLES + 1] = {
 		[N_ROLES] = LIST
 	};
-	struct chat_value empty = chat_text(chat_literal("")), *m, *content;
+	struct chat_value *m, *content;
 	enum role role;
 	size_t i;
 
@@ -107,7 +107,7 @@ qwen_chat_contents(struct chat_exec *r, struct chat_value *messages)
 		if (content->type == CHAT_NONE) {
 			/* else templates write None */
 			if (role != ASSISTANT && role != N_ROLES)
-				*content = empty;
+				*content = chat_cstr("");
 			continue;
 		}
 		if (takes[role] == UNKNOWN)

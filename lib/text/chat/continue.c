@@ -69,8 +69,7 @@ put_mark(struct qwen_chat_request *q, struct chat_exec *r,
     struct chat_value *m, struct chat_text text)
 {
 	struct chat_value *thought =
-	    qwen_chat_key(r, m->u.d, "reasoning_content"), v;
-	struct chat_value empty = chat_text(chat_literal(""));
+	    qwen_chat_key(r, m->u.d, "reasoning_content");
 	size_t begin = open_thought(r, &text);
 	int has_thought = thought != NULL && thought->type == CHAT_TEXT &&
 	    thought->u.s.n > 0;
@@ -83,20 +82,18 @@ put_mark(struct qwen_chat_request *q, struct chat_exec *r,
 		q->thinking = QWEN_THINKING_OPEN;
 		text = begin > 0 ? chat_slice(&text, begin, text.n) :
 		    thought->u.s;
-		v = marked(r, &text);
-		qwen_chat_put_key(r, m->u.d, "reasoning_content", &v);
-		qwen_chat_put_key(r, m->u.d, "content", &empty);
-		return;
-	}
-	v = marked(r, &text);
-	qwen_chat_put_key(r, m->u.d, "content", &v);
+		qwen_chat_put_key(r, m->u.d, "reasoning_content",
+		    marked(r, &text));
+		qwen_chat_put_key(r, m->u.d, "content", chat_cstr(""));
+	} else
+		qwen_chat_put_key(r, m->u.d, "content", marked(r, &text));
 }
 
 int
 qwen_chat_continue(struct qwen_chat_request *q, struct chat_exec *r)
 {
 	struct chat_list *l = &q->messages->u.l;
-	struct chat_value *m = &l->v[l->n - 1], no = chat_bool(0), *thought;
+	struct chat_value *m = &l->v[l->n - 1], *thought;
 	int asked = q->continue_final != NULL &&
 	    qwen_chat_true(q->continue_final), open;
 	struct chat_text text;
@@ -123,7 +120,7 @@ qwen_chat_continue(struct qwen_chat_request *q, struct chat_exec *r)
 		l->n -= l->n > 1;
 		return r->failed ? -1 : 0;
 	}
-	qwen_chat_set(r, "add_generation_prompt", &no);
+	qwen_chat_set(r, "add_generation_prompt", chat_bool(0));
 	q->continues = 1;
 	put_mark(q, r, m, text);
 	return r->failed ? -1 : 0;

@@ -63,23 +63,19 @@ int
 qwen_chat_take_effort(struct chat_exec *r, const char *other)
 {
 	const struct chat_value *v = qwen_chat_get(r, variable);
-	struct chat_value name, no = chat_bool(0);
 	int level = -1;
 
 	if (v == NULL && r->t->effort != NULL) {
-		name = chat_text(chat_literal(r->t->effort));
-		qwen_chat_set(r, variable, &name);
+		qwen_chat_set(r, variable, chat_cstr(r->t->effort));
 		v = qwen_chat_get(r, variable);
 	}
 	if (v != NULL && v->type == CHAT_TEXT)
 		level = level_of(&v->u.s);
 	if (level == 0 && qwen_chat_get(r, "enable_thinking") == NULL)
-		qwen_chat_set(r, "enable_thinking", &no);
-	if (other != NULL) {
-		name = *other != '\0' ? chat_text(chat_literal(other)) :
-		    chat_undefined(variable, sizeof variable - 1);
-		qwen_chat_set(r, variable, &name);
-	}
+		qwen_chat_set(r, "enable_thinking", chat_bool(0));
+	if (other != NULL)
+		qwen_chat_set(r, variable, *other != '\0' ? chat_cstr(other) :
+		    chat_undefined(variable, sizeof variable - 1));
 	return level;
 }
 

@@ -20,7 +20,7 @@ variable(struct chat_exec *r, const struct chat_node *n)
 
 	if (v != NULL)
 		return *v;
-	f.u.m.row = qwen_chat_row_in(qwen_chat_functions, &name);
+	f.u.m.row = qwen_chat_row_in(CHAT_AS_FUNCTION, &name);
 	if (f.u.m.row != NULL)
 		return f;
 	return chat_undefined(n->name, strlen(n->name));
@@ -88,14 +88,13 @@ static struct chat_value
 attribute_of(struct chat_exec *r, const struct chat_value *obj,
     const char *name)
 {
-	struct chat_value key = chat_text(chat_literal(name)), *self;
+	struct chat_value key = chat_cstr(name), *self;
 	const struct chat_builtin *method;
 
 	if (obj->type == CHAT_UNDEFINED)
 		qwen_chat_fail(r, "'%.*s' is undefined and has no '%s'",
-		    (int)(obj->u.s.n < 60 ? obj->u.s.n : 60),
-		    obj->u.s.s, name);
-	method = qwen_chat_row_in(qwen_chat_methods[obj->type], &key.u.s);
+		    (int)(obj->u.s.n < 60 ? obj->u.s.n : 60), obj->u.s.s, name);
+	method = qwen_chat_row_in(CHAT_OF(obj->type), &key.u.s);
 	if (method != NULL) {
 		self = qwen_chat_new(r, 1, sizeof *self);
 		if (self != NULL)
@@ -185,8 +184,7 @@ call(struct chat_exec *r, const struct chat_node *n)
 		return qwen_chat_call_macro(r, f.u.macro, n->list, NULL);
 	/* a joiner returns "" when first called, then its separator */
 	if (f.type == CHAT_JOINER && n->list == NULL)
-		return f.u.loop->i++ == 0 ? chat_text(chat_literal("")) :
-		    f.u.loop->items.v[0];
+		return f.u.loop->i++ == 0 ? chat_cstr("") : f.u.loop->items.v[0];
 	if (f.type == CHAT_LOOP && f.u.loop->node != NULL &&
 	    n->list != NULL && n->list->next == NULL) {
 		struct chat_value items = qwen_chat_eval(r, n->list->a);

@@ -33,7 +33,7 @@ unpack(struct chat_exec *r, const struct chat_node *names,
 
 	for (m = names; m != NULL; m = m->next, i++) {
 		if (i < l.n)
-			qwen_chat_set(r, m->name, &l.v[i]);
+			qwen_chat_set(r, m->name, l.v[i]);
 	}
 	if (i != l.n)
 		qwen_chat_fail(r, "%zu names for %zu values", i, l.n);
@@ -48,7 +48,7 @@ assign(struct chat_exec *r, const struct chat_node *to,
 
 	r->line = to->line;
 	if (to->kind == CHAT_K_NAME) {
-		qwen_chat_set(r, to->name, v);
+		qwen_chat_set(r, to->name, *v);
 		return;
 	}
 	if (to->kind == CHAT_K_TUPLE) {
@@ -57,7 +57,7 @@ assign(struct chat_exec *r, const struct chat_node *to,
 	}
 	ns = qwen_chat_eval(r, to->a);
 	if (ns.type == CHAT_NAMESPACE)
-		qwen_chat_put_key(r, ns.u.d, to->name, v);
+		qwen_chat_put_key(r, ns.u.d, to->name, *v);
 	else
 		qwen_chat_fail(r, "'%.60s' is set in %s; only a namespace "
 		    "allows that", to->name, qwen_chat_type_name(&ns));
@@ -102,7 +102,7 @@ go_over(struct chat_exec *r, const struct chat_node *n,
 		r->scope->n = 0;
 		if (qwen_chat_step(r, 1) < 0)
 			break;
-		qwen_chat_set(r, "loop", &v);
+		qwen_chat_set(r, "loop", v);
 		assign(r, n->a, &l->v[loop->i]);
 		if (exec(r, n->list) == BREAK)
 			break;
@@ -220,7 +220,7 @@ bind(struct chat_exec *r, const struct chat_macro *m,
 		if (arg == NULL)
 			v = p->a != NULL ? qwen_chat_eval(r, p->a) :
 			    chat_undefined(p->name, strlen(p->name));
-		qwen_chat_set(r, p->name, &v);
+		qwen_chat_set(r, p->name, v);
 		r->scope = outer;
 	}
 }
@@ -241,7 +241,7 @@ qwen_chat_call_macro(struct chat_exec *r, const struct chat_macro *m,
 	bind(r, m, args, scope);
 	r->scope = scope;
 	if (caller != NULL)
-		qwen_chat_set(r, "caller", caller);
+		qwen_chat_set(r, "caller", *caller);
 	capture(r, m->node->list, &out);
 	r->scope = outer;
 	return out;
@@ -310,7 +310,7 @@ filtered(struct chat_exec *r, const struct chat_node *n, struct chat_value *out)
 		return rc;
 	r->scope = new_scope(r, outer);
 	if (r->scope != NULL) {
-		qwen_chat_set(r, CHAT_BLOCK_NAME, out);
+		qwen_chat_set(r, CHAT_BLOCK_NAME, *out);
 		*out = qwen_chat_eval(r, n->b);
 	}
 	r->scope = outer;
@@ -379,8 +379,7 @@ statement(struct chat_exec *r, const struct chat_node *n)
 	case CHAT_K_IF: return if_else(r, n);
 	case CHAT_K_SET: case CHAT_K_SET_BLOCK: return set(r, n);
 	case CHAT_K_MACRO:
-		v = new_macro(r, n);
-		qwen_chat_set(r, n->name, &v);
+		qwen_chat_set(r, n->name, new_macro(r, n));
 		return 0;
 	case CHAT_K_CALL_BLOCK: call_block(r, n); return 0;
 	case CHAT_K_FILTER_BLOCK: return filter_block(r, n);

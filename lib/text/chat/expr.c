@@ -299,16 +299,15 @@ postfix(struct chat_parser *p, struct chat_node *n)
 	}
 }
 
-/* Returns the row of the current name, which must be in the table. */
+/* Returns the row of the current name, which must be a known one. */
 static const struct chat_builtin *
-known_row(struct chat_parser *p, const struct chat_builtin *const *table,
-    const char *what)
+known_row(struct chat_parser *p, unsigned use, const char *what)
 {
 	const struct chat_text t = { p->l.s, p->l.n, NULL };
 	const struct chat_builtin *row = NULL;
 
 	if (p->l.type == CHAT_T_NAME)
-		row = qwen_chat_row_in(table, &t);
+		row = qwen_chat_row_in(use, &t);
 	if (row == NULL)
 		qwen_chat_parse_fail(p, "unknown %s '%.40s'", what,
 		    qwen_chat_word(p));
@@ -323,7 +322,7 @@ filter(struct chat_parser *p, struct chat_node *a)
 	struct chat_node *n = qwen_chat_node(p, CHAT_K_FILTER);
 
 	n->a = a;
-	n->row = known_row(p, qwen_chat_filters, "filter");
+	n->row = known_row(p, CHAT_AS_FILTER, "filter");
 	if (qwen_chat_is(p, "("))
 		arguments(p, &n->list);
 	return n;
@@ -355,7 +354,7 @@ test(struct chat_parser *p, struct chat_node *a)
 
 	if (qwen_chat_is(p, "not"))
 		out = node_of_token(p, CHAT_K_NOT, n);
-	n->row = known_row(p, qwen_chat_tests, "test");
+	n->row = known_row(p, CHAT_AS_TEST, "test");
 	if (qwen_chat_is(p, "("))
 		arguments(p, &n->list);
 	else if (bare_argument(p)) {

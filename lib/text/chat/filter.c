@@ -113,7 +113,7 @@ f_default(const struct chat_builtin_call *c)
 	if (c->x->type != CHAT_UNDEFINED && (qwen_chat_true(c->x) ||
 	    !qwen_chat_flag(c, 1, "boolean")))
 		return *c->x;
-	return v != NULL ? *v : chat_text(chat_literal(""));
+	return v != NULL ? *v : chat_cstr("");
 }
 
 static struct chat_value
@@ -255,14 +255,13 @@ f_round(const struct chat_builtin_call *c)
 	return v;
 }
 
-const struct chat_builtin qwen_chat_plain_filters[] = {
-	{ "abs", f_abs, 0 }, { "count", f_length, 0 },
-	{ "d", f_default, 0 }, { "default", f_default, 0 },
-	{ "first", f_first, 0 }, { "float", f_float, 0 },
-	{ "int", f_int, 0 }, { "items", f_items, 0 },
-	{ "last", f_first, 1 }, { "length", f_length, 0 },
-	{ "list", f_list, 0 }, { "reverse", f_reverse, 0 },
-	{ "round", f_round, 0 }, { "string", f_string, 0 },
-	{ "tojson", f_tojson, 0 }, { "trim", f_trim, 0 },
-	{ NULL, NULL, 0 }
+const struct chat_builtin qwen_chat_in_filters[] = {
+	FILTER("abs", f_abs, 0), FILTER("count length", f_length, 0),
+	FILTER("d default", f_default, 0), FILTER("first", f_first, 0),
+	FILTER("last", f_first, 1), FILTER("float", f_float, 0),
+	FILTER("int", f_int, 0), FILTER("items", f_items, 0),
+	FILTER("list", f_list, 0), FILTER("reverse", f_reverse, 0),
+	FILTER("round", f_round, 0), FILTER("string", f_string, 0),
+	FILTER("tojson", f_tojson, 0), FILTER("trim", f_trim, 0),
+	{ NULL, NULL, 0, 0 }
 };

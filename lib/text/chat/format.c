@@ -555,14 +555,11 @@ f_format(const struct chat_builtin_call *c)
 	if (c->a->n_key > 0)
 		values = qwen_chat_new_dict(c->r, CHAT_DICT);
 	for (i = 0; i < c->a->n_key && !c->r->failed; i++)
-		qwen_chat_put_key(c->r, values.u.d, c->a->key[i], &c->a->v[i]);
+		qwen_chat_put_key(c->r, values.u.d, c->a->key[i], c->a->v[i]);
 	return c->r->failed ? *c->x : qwen_chat_percent(c->r, &t, &values);
 }
 
-const struct chat_builtin qwen_chat_format_methods[] = {
-	{ "format", m_format, 0 }, { NULL, NULL, 0 }
-};
-
-const struct chat_builtin qwen_chat_format_filters[] = {
-	{ "format", f_format, 0 }, { NULL, NULL, 0 }
+const struct chat_builtin qwen_chat_in_formats[] = {
+	METHOD(TEXT, "format", m_format, 0), FILTER("format", f_format, 0),
+	{ NULL, NULL, 0, 0 }
 };

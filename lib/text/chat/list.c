@@ -374,20 +374,17 @@ f_join(const struct chat_builtin_call *c)
 {
 	const struct chat_value *d = qwen_chat_arg(c->a, 0, "d");
 
-	if (d != NULL && d->type != CHAT_TEXT) {
-		qwen_chat_fail(c->r, "join by %s", qwen_chat_type_name(d));
-		return *d;
-	}
+	if (d != NULL && d->type != CHAT_TEXT)
+		return chat_refuse(c, "join by %s", qwen_chat_type_name(d));
 	return qwen_chat_join_items(c->r, c->x, d != NULL ? &d->u.s : NULL,
 	    qwen_chat_arg(c->a, 1, "attribute"));
 }
 
-const struct chat_builtin qwen_chat_list_filters[] = {
-	{ "batch", f_batch, 0 },
-	{ "dictsort", f_dictsort, 0 }, { "groupby", f_groupby, 0 },
-	{ "join", f_join, 0 },
-	{ "max", f_extreme, MOST }, { "min", f_extreme, LEAST },
-	{ "slice", f_slice, 0 },
-	{ "sort", f_sort, 0 }, { "sum", f_sum, 0 },
-	{ "unique", f_unique, 0 }, { NULL, NULL, 0 }
+const struct chat_builtin qwen_chat_in_lists[] = {
+	FILTER("batch", f_batch, 0), FILTER("dictsort", f_dictsort, 0),
+	FILTER("groupby", f_groupby, 0), FILTER("join", f_join, 0),
+	FILTER("max", f_extreme, MOST), FILTER("min", f_extreme, LEAST),
+	FILTER("slice", f_slice, 0), FILTER("sort", f_sort, 0),
+	FILTER("sum", f_sum, 0), FILTER("unique", f_unique, 0),
+	{ NULL, NULL, 0, 0 }
 };

@@ -60,11 +60,9 @@ m_has_end(const struct chat_builtin_call *c)
 	size_t i;
 	int yes = 0;
 
-	if (c->a->n != 1 || v == NULL) {
-		qwen_chat_fail(c->r, "startswith() and endswith() need one "
+	if (c->a->n != 1 || v == NULL)
+		return chat_refuse(c, "startswith() and endswith() need one "
 		    "string");
-		return chat_bool(0);
-	}
 	if (v->type == CHAT_TUPLE)
 		l = v->u.l;
 	for (i = 0; i < l.n && !c->r->failed; i++) {
@@ -318,8 +316,7 @@ m_join(const struct chat_builtin_call *c)
 {
 	if (c->a->n == 1 && c->a->n_key == 0)
 		return qwen_chat_join_items(c->r, &c->a->v[0], c->t, NULL);
-	qwen_chat_fail(c->r, "join() needs a list");
-	return *c->x;
+	return chat_refuse(c, "join() needs a list");
 }
 
 /* ----------------------------------------------------------------- objects */
@@ -349,7 +346,7 @@ m_get(const struct chat_builtin_call *c)
 		v = qwen_chat_find(c->r, c->x->u.d, key);
 	if (v == NULL)
 		v = other;
-	return v != NULL ? *v : (struct chat_value){ .type = CHAT_NONE };
+	return v != NULL ? *v : chat_none();
 }
 
 static struct chat_value
@@ -369,8 +366,7 @@ m_list_index(const struct chat_builtin_call *c)
 		if (qwen_chat_equal(c->r, &c->x->u.l.v[i], &c->a->v[0]))
 			return chat_int((int64_t)i);
 	}
-	qwen_chat_fail(c->r, "index(): the value is not in the list");
-	return *c->x;
+	return chat_refuse(c, "index(): the value is not in the list");
 }
 
 static struct chat_value
@@ -390,10 +386,8 @@ m_list_count(const struct chat_builtin_call *c)
 static struct chat_value
 m_cycle(const struct chat_builtin_call *c)
 {
-	if (c->a->n == 0 || c->a->n_key > 0) {
-		qwen_chat_fail(c->r, "cycle() needs a value");
-		return *c->x;
-	}
+	if (c->a->n == 0 || c->a->n_key > 0)
+		return chat_refuse(c, "cycle() needs a value");
 	return c->a->v[c->x->u.loop->i % c->a->n];
 }
 
@@ -451,69 +445,48 @@ static struct chat_value
 m_reset(const struct chat_builtin_call *c)
 {
 	c->x->u.loop->i = 0;
-	return (struct chat_value){ .type = CHAT_NONE };
+	return chat_none();
 }
 
 /* Refuses methods that modify their object, or that no known template uses. */
 static struct chat_value
 m_refused(const struct chat_builtin_call *c)
 {
-	qwen_chat_fail(c->r, "this method is not available in templates");
-	return *c->x;
+	return chat_refuse(c, "this method is not available in templates");
 }
 
 /* ------------------------------------------------------------------- tables */
 
-#define REFUSED(name) { name, m_refused, 0 }
-#define END_OF_TABLE { NULL, NULL, 0 }
-
-const struct chat_builtin qwen_chat_text_methods[] = {
-	{ "strip", m_strip, BEGIN | END }, { "lstrip", m_strip, BEGIN },
-	{ "rstrip", m_strip, END }, { "split", m_split, 0 },
-	{ "rsplit", m_rsplit, 0 }, { "splitlines", m_splitlines, 0 },
-	{ "startswith", m_has_end, BEGIN }, { "endswith", m_has_end, END },
-	{ "removeprefix", m_remove_end, BEGIN },
-	{ "removesuffix", m_remove_end, END },
-	{ "replace", m_replace, 0 }, { "count", m_count, 0 },
-	{ "isdigit", m_isdigit, 0 }, { "isdecimal", m_isdigit, 0 },
-	{ "join", m_join, 0 }, REFUSED("encode"), REFUSED("format_map"),
-	REFUSED("casefold"), REFUSED("translate"), REFUSED("expandtabs"),
-	END_OF_TABLE
-};
-
-const struct chat_builtin qwen_chat_dict_methods[] = {
-	{ "items", m_items, 0 }, { "keys", m_members, KEYS },
-	{ "values", m_members, VALUES }, { "get", m_get, 0 },
-	{ "copy", m_copy, 0 }, REFUSED("pop"), REFUSED("update"),
-	REFUSED("clear"), REFUSED("popitem"), REFUSED("fromkeys"),
-	REFUSED("setdefault"), END_OF_TABLE
-};
-
-const struct chat_builtin qwen_chat_list_methods[] = {
-	{ "index", m_list_index, 0 }, { "count", m_list_count, 0 },
-	{ "copy", m_copy, 0 }, REFUSED("append"), REFUSED("pop"),
-	REFUSED("extend"), REFUSED("insert"), REFUSED("remove"),
-	REFUSED("reverse"), REFUSED("sort"), REFUSED("clear"), END_OF_TABLE
-};
-
-const struct chat_builtin qwen_chat_tuple_methods[] = {
-	{ "index", m_list_index, 0 }, { "count", m_list_count, 0 },
-	END_OF_TABLE
-};
-
-const struct chat_builtin qwen_chat_loop_methods[] = {
-	{ "cycle", m_cycle, 0 }, { "changed", m_changed, 0 }, END_OF_TABLE
-};
-
-const struct chat_builtin qwen_chat_cycler_methods[] = {
-	{ "next", m_next, 0 }, { "reset", m_reset, 0 }, END_OF_TABLE
-};
-
-const struct chat_builtin qwen_chat_text_filters[] = {
-	{ "indent", f_indent, 0 }, { "replace", m_replace, 0 }, END_OF_TABLE
-};
-
-const struct chat_builtin qwen_chat_object_functions[] = {
-	{ "cycler", new_cycler, CHAT_CYCLER },
-	{ "joiner", new_cycler, CHAT_JOINER }, END_OF_TABLE
+const struct chat_builtin qwen_chat_in_methods[] = {
+	METHOD(TEXT, "strip", m_strip, BEGIN | END),
+	METHOD(TEXT, "lstrip", m_strip, BEGIN),
+	METHOD(TEXT, "rstrip", m_strip, END), METHOD(TEXT, "split", m_split, 0),
+	METHOD(TEXT, "rsplit", m_rsplit, 0),
+	METHOD(TEXT, "splitlines", m_splitlines, 0),
+	METHOD(TEXT, "startswith", m_has_end, BEGIN),
+	METHOD(TEXT, "endswith", m_has_end, END),
+	METHOD(TEXT, "removeprefix", m_remove_end, BEGIN),
+	METHOD(TEXT, "removesuffix", m_remove_end, END),
+	METHOD(TEXT, "count", m_count, 0), METHOD(TEXT, "join", m_join, 0),
+	METHOD(TEXT, "isdigit isdecimal", m_isdigit, 0),
+	METHOD(TEXT, "encode format_map casefold translate expandtabs",
+	    m_refused, 0),
+	METHOD(DICT, "items", m_items, 0), METHOD(DICT, "keys", m_members, KEYS),
+	METHOD(DICT, "values", m_members, VALUES), METHOD(DICT, "get", m_get, 0),
+	METHOD(DICT, "copy", m_copy, 0), METHOD(LIST, "copy", m_copy, 0),
+	METHOD(DICT, "pop update clear popitem fromkeys setdefault", m_refused,
+	    0),
+	METHOD(LIST, "append pop extend insert remove reverse sort clear",
+	    m_refused, 0),
+	METHOD(LIST, "index", m_list_index, 0),
+	METHOD(TUPLE, "index", m_list_index, 0),
+	METHOD(LIST, "count", m_list_count, 0),
+	METHOD(TUPLE, "count", m_list_count, 0),
+	METHOD(LOOP, "cycle", m_cycle, 0), METHOD(LOOP, "changed", m_changed, 0),
+	METHOD(CYCLER, "next", m_next, 0), METHOD(CYCLER, "reset", m_reset, 0),
+	METHOD(TEXT, "replace", m_replace, 0), FILTER("replace", m_replace, 0),
+	FILTER("indent", f_indent, 0),
+	FUNCTION("cycler", new_cycler, CHAT_CYCLER),
+	FUNCTION("joiner", new_cycler, CHAT_JOINER),
+	{ NULL, NULL, 0, 0 }
 };

@@ -78,11 +78,9 @@ object(struct chat_exec *r, yyjson_val *json, unsigned depth)
 struct chat_value
 qwen_chat_convert(struct chat_exec *r, yyjson_val *json, unsigned depth)
 {
-	struct chat_value none = { .type = CHAT_NONE };
-
 	if (depth > CHAT_VALUE_DEPTH - 20) {
 		qwen_chat_refuse(r, "the request has values nested too deeply");
-		return none;
+		return chat_none();
 	}
 	switch (yyjson_get_type(json)) {
 	case YYJSON_TYPE_RAW:
@@ -91,7 +89,7 @@ qwen_chat_convert(struct chat_exec *r, yyjson_val *json, unsigned depth)
 	case YYJSON_TYPE_STR: return text(json);
 	case YYJSON_TYPE_ARR: return array(r, json, depth);
 	case YYJSON_TYPE_OBJ: return object(r, json, depth);
-	default: return none;
+	default: return chat_none();
 	}
 }
 
@@ -133,7 +131,7 @@ name_reasoning(struct chat_exec *r, struct chat_dict *m)
 	for (i = 0; i < 2; i++) {
 		v = qwen_chat_key(r, m, other[i]);
 		if (v != NULL && v->type == CHAT_TEXT) {
-			qwen_chat_put_key(r, m, "reasoning_content", v);
+			qwen_chat_put_key(r, m, "reasoning_content", *v);
 			return;
 		}
 	}
@@ -171,7 +169,6 @@ rename_call(struct chat_exec *r, struct chat_dict *m)
 {
 	struct chat_value *f = qwen_chat_key(r, m, "function_call");
 	struct chat_value *calls = qwen_chat_key(r, m, "tool_calls"), v;
-	struct chat_value type = chat_text(chat_literal("function"));
 	struct chat_list l;
 
 	if (f == NULL || f->type != CHAT_DICT || (calls != NULL &&
@@ -181,24 +178,22 @@ rename_call(struct chat_exec *r, struct chat_dict *m)
 	l = qwen_chat_new_list(r, 1);
 	if (r->failed)
 		return;
-	qwen_chat_put_key(r, v.u.d, "type", &type);
-	qwen_chat_put_key(r, v.u.d, "function", f);
+	qwen_chat_put_key(r, v.u.d, "type", chat_cstr("function"));
+	qwen_chat_put_key(r, v.u.d, "function", *f);
 	l.v[0] = v;
-	v = chat_list(l);
-	qwen_chat_put_key(r, m, "tool_calls", &v);
+	qwen_chat_put_key(r, m, "tool_calls", chat_list(l));
 }
 
 /* Returns the arguments of a call, added if absent; NULL after a failure. */
 static struct chat_value *
 arguments_of(struct chat_exec *r, struct chat_dict *call)
 {
-	struct chat_value none = { .type = CHAT_NONE };
 	struct chat_value *f = qwen_chat_key(r, call, "function");
 
 	if (f != NULL && f->type == CHAT_DICT)
 		call = f->u.d;
 	if (qwen_chat_key(r, call, "arguments") == NULL)
-		qwen_chat_put_key(r, call, "arguments", &none);
+		qwen_chat_put_key(r, call, "arguments", chat_none());
 	return qwen_chat_key(r, call, "arguments");
 }
 
@@ -233,13 +228,12 @@ static void
 name_refusal(struct chat_exec *r, struct chat_dict *m)
 {
 	struct chat_value *content = qwen_chat_key(r, m, "content"), *v;
-	struct chat_value text = chat_text(chat_literal("text"));
 	size_t i;
 
 	if (chat_missing(content)) {
 		v = qwen_chat_key(r, m, "refusal");
 		if (v != NULL && v->type == CHAT_TEXT)
-			qwen_chat_put_key(r, m, "content", v);
+			qwen_chat_put_key(r, m, "content", *v);
 		return;
 	}
 	for (i = 0; content->type == CHAT_LIST && i < content->u.l.n; i++) {
@@ -248,8 +242,8 @@ name_refusal(struct chat_exec *r, struct chat_dict *m)
 		v = m != NULL && chat_missing(qwen_chat_key(r, m, "text")) ?
 		    qwen_chat_key(r, m, "refusal") : NULL;
 		if (v != NULL && v->type == CHAT_TEXT) {
-			qwen_chat_put_key(r, m, "text", v);
-			qwen_chat_put_key(r, m, "type", &text);
+			qwen_chat_put_key(r, m, "text", *v);
+			qwen_chat_put_key(r, m, "type", chat_cstr("text"));
 		}
 	}
 }
@@ -272,7 +266,7 @@ messages(struct qwen_chat_request *q, struct chat_exec *r,
 		name_refusal(r, l->v[i].u.d);
 		role = qwen_chat_key(r, l->v[i].u.d, "role");
 		if (chat_is_text(role, "function"))
-			*role = chat_text(chat_literal("tool"));
+			*role = chat_cstr("tool");
 	}
 }
 
@@ -302,7 +296,7 @@ qwen_chat_join_parts(struct chat_exec *r, struct chat_value *content,
 int
 qwen_chat_adapt_contents(struct chat_exec *r, struct chat_value *list)
 {
-	struct chat_value *v, empty = chat_text(chat_literal(""));
+	struct chat_value *v;
 	size_t i;
 
 	for (i = 0; i < list->u.l.n; i++) {
@@ -310,7 +304,7 @@ qwen_chat_adapt_contents(struct chat_exec *r, struct chat_value *list)
 
 		v = qwen_chat_key(r, m, "content");
 		if (chat_missing(v))
-			qwen_chat_put_key(r, m, "content", &empty);
+			qwen_chat_put_key(r, m, "content", chat_cstr(""));
 		else if (v->type == CHAT_LIST)
 			qwen_chat_join_parts(r, v, "\n");
 		calls(NULL, r, m, 0);
@@ -390,7 +384,7 @@ options(struct chat_exec *r, const struct chat_dict *d)
 			return;
 		memcpy(name, key->s, key->n);
 		name[key->n] = '\0';
-		qwen_chat_set(r, name, &d->p[i].v);
+		qwen_chat_set(r, name, d->p[i].v);
 	}
 }
 
@@ -428,8 +422,7 @@ int
 qwen_chat_open_request(struct qwen_chat_request *q, struct chat_exec *r,
     const char *json, size_t n, int parse)
 {
-	struct chat_value v, *more, none = { .type = CHAT_NONE };
-	struct chat_value yes = chat_bool(1);
+	struct chat_value v, *more;
 	struct chat_text all = { json, n, NULL };
 	yyjson_val *root = read(q, r, &all, "request",
 	    "the request is not a JSON object");
@@ -444,9 +437,9 @@ qwen_chat_open_request(struct qwen_chat_request *q, struct chat_exec *r,
 		return -1;
 	messages(q, r, &q->messages->u.l, parse);
 	/* transformers always sets these */
-	qwen_chat_set(r, "tools", &none);
-	qwen_chat_set(r, "documents", &none);
-	qwen_chat_set(r, "add_generation_prompt", &yes);
+	qwen_chat_set(r, "tools", chat_none());
+	qwen_chat_set(r, "documents", chat_none());
+	qwen_chat_set(r, "add_generation_prompt", chat_bool(1));
 	more = qwen_chat_key(r, v.u.d, "chat_template_kwargs");
 	if (more != NULL && more->type == CHAT_DICT)
 		options(r, more->u.d);

@@ -119,8 +119,7 @@ qwen_chat_get(struct chat_exec *r, const char *name)
 }
 
 void
-qwen_chat_set(struct chat_exec *r, const char *name,
-    const struct chat_value *v)
+qwen_chat_set(struct chat_exec *r, const char *name, struct chat_value v)
 {
 	struct chat_scope *s = r->scope;
 	size_t i;
@@ -133,6 +132,6 @@ qwen_chat_set(struct chat_exec *r, const char *name,
 			return;
 		s->var[s->n++].name = name;
 	}
-	s->var[i].v = *v;
+	s->var[i].v = v;
 	qwen_chat_step(r, 1 + i / 8);
 }

@@ -52,13 +52,9 @@ with(struct system_placer *o, const struct chat_value *message, const char *key,
     const struct chat_value *v)
 {
 	struct chat_value copy = qwen_chat_new_dict(o->r, CHAT_DICT);
-	size_t i;
 
-	for (i = 0; !o->r->failed && i < message->u.d->n; i++)
-		qwen_chat_dict_put(o->r, copy.u.d, &message->u.d->p[i].key,
-		    &message->u.d->p[i].v);
-	if (!o->r->failed)
-		qwen_chat_put_key(o->r, copy.u.d, key, v);
+	qwen_chat_put_all(o->r, copy.u.d, message->u.d);
+	qwen_chat_put_key(o->r, copy.u.d, key, *v);
 	return copy;
 }
 
@@ -86,15 +82,12 @@ get_content(struct system_placer *o, const struct chat_value *message,
 /* Creates a message with a role and a content. */
 static struct chat_value
 new_message(struct system_placer *o, const char *role,
-    const struct chat_value *content)
+    struct chat_value content)
 {
 	struct chat_value m = qwen_chat_new_dict(o->r, CHAT_DICT);
-	struct chat_value name = chat_text(chat_literal(role));
 
-	if (!o->r->failed) {
-		qwen_chat_put_key(o->r, m.u.d, "role", &name);
-		qwen_chat_put_key(o->r, m.u.d, "content", content);
-	}
+	qwen_chat_put_key(o->r, m.u.d, "role", chat_cstr(role));
+	qwen_chat_put_key(o->r, m.u.d, "content", content);
 	return m;
 }
 
@@ -209,8 +202,7 @@ fold_lead(struct system_placer *o, int all)
 		if (has_role(o, &o->in.v[i], "system"))
 			role = "system";
 	}
-	v = qwen_chat_buf_value(o->r, &b);
-	v = new_message(o, role, &v);
+	v = new_message(o, role, qwen_chat_buf_value(o->r, &b));
 	push(o, &v);
 	for (i = 0; i < o->n_lead; i++) {
 		if (!get_content(o, &o->in.v[i], &text))
@@ -238,14 +230,13 @@ static struct chat_value
 add_part(struct system_placer *o, const struct chat_list *parts,
     const struct chat_value *text, int after)
 {
-	struct chat_value type = chat_text(chat_literal("text"));
 	struct chat_value part = qwen_chat_new_dict(o->r, CHAT_DICT);
 	struct chat_list l = qwen_chat_new_list(o->r, parts->n + 1);
 
 	if (o->r->failed)
 		return chat_undefined("", 0);
-	qwen_chat_put_key(o->r, part.u.d, "type", &type);
-	qwen_chat_put_key(o->r, part.u.d, "text", text);
+	qwen_chat_put_key(o->r, part.u.d, "type", chat_cstr("text"));
+	qwen_chat_put_key(o->r, part.u.d, "text", *text);
 	if (parts->n > 0)
 		memcpy(l.v + !after, parts->v, parts->n * sizeof *l.v);
 	l.v[after ? parts->n : 0] = part;
@@ -287,7 +278,7 @@ static void
 end_reminders(struct system_placer *o)
 {
 	struct chat_value *last = o->out.n > 0 ? &o->out.v[o->out.n - 1] :
-	    NULL, user, none = { .type = CHAT_NONE };
+	    NULL, user;
 
 	if (o->reminders.n == 0 || o->r->failed)
 		return;
@@ -298,7 +289,7 @@ end_reminders(struct system_placer *o)
 			*last = user;
 		return;
 	}
-	user = new_message(o, "user", &none);
+	user = new_message(o, "user", chat_none());
 	if (o->r->failed)
 		return;
 	user = add_reminders(o, &user, 0);
@@ -340,7 +331,7 @@ fold_late(struct system_placer *o, int dropped)
 static void
 rename_developers(struct system_placer *o)
 {
-	struct chat_value system = chat_text(chat_literal("system")), *role;
+	struct chat_value *role;
 	size_t i;
 
 	if (qwen_template_names(o->r->t, "developer"))
@@ -348,7 +339,7 @@ rename_developers(struct system_placer *o)
 	for (i = 0; i < o->in.n && !o->r->failed; i++) {
 		role = qwen_chat_key(o->r, o->in.v[i].u.d, "role");
 		if (chat_is_text(role, "developer"))
-			*role = system;
+			*role = chat_cstr("system");
 	}
 }
 
@@ -417,12 +408,12 @@ int
 qwen_chat_add_user(struct chat_exec *r, struct chat_value *messages)
 {
 	struct system_placer o = { .r = r, .in = messages->u.l };
-	struct chat_value content = chat_text(chat_literal("?")), user;
+	struct chat_value user;
 
 	o.out = qwen_chat_new_list(r, o.in.n + 1);
 	o.out.n = 0;
 	push_all(&o, 0, o.in.n);
-	user = new_message(&o, "user", &content);
+	user = new_message(&o, "user", chat_cstr("?"));
 	push(&o, &user);
 	messages->u.l = o.out;
 	return r->failed ? -1 : 0;

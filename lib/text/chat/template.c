@@ -235,7 +235,7 @@ prepare(struct qwen_chat_request *q, struct chat_exec *r, struct attempt *w)
 	    &w->folds) < 0 || (w->add_user ? qwen_chat_add_user(r,
 	    q->messages) : qwen_chat_continue(q, r)) < 0)
 		return -1;
-	qwen_chat_set(r, "messages", q->messages);
+	qwen_chat_set(r, "messages", *q->messages);
 	if (w->adapt)
 		return qwen_chat_adapt_contents(r, q->messages);
 	return r->failed ? -1 : 0;

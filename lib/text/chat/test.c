@@ -7,10 +7,9 @@
 
 /* ------------------------------------------------------------------- tests */
 
-#define OF(type) (1 << (type))
-#define SEQUENCE (OF(CHAT_TEXT) | OF(CHAT_LIST) | OF(CHAT_TUPLE) | \
-    OF(CHAT_DICT) | OF(CHAT_UNDEFINED))
-#define INTEGER (OF(CHAT_INT) | OF(CHAT_BIG))
+#define OF(type) (1 << CHAT_##type)
+#define SEQUENCE (OF(TEXT) | OF(LIST) | OF(TUPLE) | OF(DICT) | OF(UNDEFINED))
+#define INTEGER (OF(INT) | OF(BIG))
 
 /* variant: a set of types. */
 static struct chat_value
@@ -80,33 +79,6 @@ t_same(const struct chat_builtin_call *c)
 	    x->u.d == y->u.d : qwen_chat_equal(c->r, x, y));
 }
 
-const struct chat_builtin qwen_chat_plain_tests[] = {
-	{ "!=", t_compare, CHAT_NE }, { "<", t_compare, CHAT_LT },
-	{ "<=", t_compare, CHAT_LE }, { "==", t_compare, CHAT_EQ },
-	{ ">", t_compare, CHAT_GT }, { ">=", t_compare, CHAT_GE },
-	{ "boolean", t_type, OF(CHAT_BOOL) },
-	{ "callable", t_type,
-	    OF(CHAT_MACRO) | OF(CHAT_FUNCTION) | OF(CHAT_METHOD) |
-	    OF(CHAT_JOINER) },
-	{ "defined", t_type, ~OF(CHAT_UNDEFINED) },
-	{ "divisibleby", t_divisible, 0 }, { "eq", t_compare, CHAT_EQ },
-	{ "equalto", t_compare, CHAT_EQ }, { "even", t_parity, 0 },
-	{ "false", t_is, 0 }, { "float", t_type, OF(CHAT_FLOAT) },
-	{ "ge", t_compare, CHAT_GE }, { "greaterthan", t_compare, CHAT_GT },
-	{ "gt", t_compare, CHAT_GT }, { "in", t_compare, CHAT_IN },
-	{ "integer", t_type, INTEGER },
-	{ "iterable", t_type, SEQUENCE | OF(CHAT_LOOP) },
-	{ "le", t_compare, CHAT_LE }, { "lessthan", t_compare, CHAT_LT },
-	{ "lt", t_compare, CHAT_LT }, { "mapping", t_type, OF(CHAT_DICT) },
-	{ "ne", t_compare, CHAT_NE }, { "none", t_type, OF(CHAT_NONE) },
-	{ "number", t_type, INTEGER | OF(CHAT_FLOAT) | OF(CHAT_BOOL) },
-	{ "odd", t_parity, 1 }, { "sequence", t_type, SEQUENCE },
-	{ "sameas", t_same, 0 }, { "string", t_type, OF(CHAT_TEXT) },
-	{ "true", t_is, 1 },
-	{ "undefined", t_type, OF(CHAT_UNDEFINED) },
-	{ NULL, NULL, 0 }
-};
-
 /* --------------------------------------------------------------- functions */
 
 static struct chat_value
@@ -117,7 +89,7 @@ raise(const struct chat_builtin_call *c)
 	    (int)(v->u.s.n < 160 ? v->u.s.n : 160) : 0;
 
 	if (c->r->no_raise)
-		return chat_text(chat_literal(""));
+		return chat_cstr("");
 	c->r->failed = c->r->raised = 1;
 	c->r->eval_error = 0;
 	qwen_fail(c->r->err, QWEN_EFORMAT, "the chat template refuses: %.*s",
@@ -137,15 +109,13 @@ new_dict(const struct chat_builtin_call *c)
 	const struct chat_dict *d;
 
 	if (plain > 1 || (plain == 1 && c->a->v[0].type != CHAT_DICT))
-		qwen_chat_fail(c->r, "dict() and namespace() take one "
+		return chat_refuse(c, "dict() and namespace() take one "
 		    "dictionary and named values");
 	d = plain == 1 ? c->a->v[0].u.d : NULL;
-	for (i = 0; !c->r->failed && d != NULL && i < d->n; i++) {
-		qwen_chat_step(c->r, 1);
-		qwen_chat_dict_put(c->r, out.u.d, &d->p[i].key, &d->p[i].v);
-	}
+	if (d != NULL && qwen_chat_step(c->r, d->n) == 0)
+		qwen_chat_put_all(c->r, out.u.d, d);
 	for (i = 0; i < c->a->n_key && !c->r->failed; i++) {
-		key = chat_text(chat_literal(c->a->key[i]));
+		key = chat_cstr(c->a->key[i]);
 		key.u.s.origin = qwen_chat_all_own;
 		qwen_chat_dict_put(c->r, out.u.d, &key, &c->a->v[plain + i]);
 	}
@@ -191,9 +161,67 @@ range(const struct chat_builtin_call *c)
 	return chat_list(l);
 }
 
-const struct chat_builtin qwen_chat_plain_functions[] = {
-	{ "dict", new_dict, CHAT_DICT },
-	{ "namespace", new_dict, CHAT_NAMESPACE },
-	{ "raise_exception", raise, 0 }, { "range", range, 0 },
-	{ NULL, NULL, 0 }
+enum { TIME_MAX = 1000 };	/* bytes of a format, and of its result */
+
+void
+qwen_template_set_clock(struct qwen_template *t,
+    int (*now)(void *arg, struct tm *out), void *arg)
+{
+	t->now = now;
+	t->now_arg = arg;
+}
+
+/* strftime_now(): the time from the caller's clock, as text. */
+static struct chat_value
+now(const struct chat_builtin_call *c)
+{
+	const struct chat_value *v = qwen_chat_arg(c->a, 0, "format");
+	char form[TIME_MAX + 2], out[TIME_MAX + 2];
+	struct chat_buf b = { 0 };
+	struct tm tm = { 0 };
+	size_t n;
+
+	if (c->a->n != 1 || v == NULL || v->type != CHAT_TEXT ||
+	    v->u.s.n > TIME_MAX || memchr(v->u.s.s, '\0', v->u.s.n) != NULL)
+		return chat_refuse(c, "strftime_now needs one short string");
+	if (c->r->t->now == NULL || c->r->t->now(c->r->t->now_arg, &tm) < 0)
+		return chat_refuse(c, "strftime_now is not available: no clock "
+		    "was set");
+	/* strftime() returns 0 for an empty result too, so add a space */
+	memcpy(form, v->u.s.s, v->u.s.n);
+	form[v->u.s.n] = ' ';
+	form[v->u.s.n + 1] = '\0';
+	qwen_chat_step(c->r, 500 + v->u.s.n);
+	n = strftime(out, sizeof out, form, &tm);
+	if (n == 0)
+		return chat_refuse(c, "strftime_now: the result exceeds %d "
+		    "bytes", TIME_MAX);
+	qwen_chat_put_data(c->r, &b, out, n - 1);
+	return qwen_chat_buf_value(c->r, &b);
+}
+
+const struct chat_builtin qwen_chat_in_tests[] = {
+	TEST("== eq equalto", t_compare, CHAT_EQ),
+	TEST("!= ne", t_compare, CHAT_NE),
+	TEST("< lt lessthan", t_compare, CHAT_LT),
+	TEST("<= le", t_compare, CHAT_LE), TEST(">= ge", t_compare, CHAT_GE),
+	TEST("> gt greaterthan", t_compare, CHAT_GT),
+	TEST("in", t_compare, CHAT_IN), TEST("divisibleby", t_divisible, 0),
+	TEST("even", t_parity, 0), TEST("odd", t_parity, 1),
+	TEST("false", t_is, 0), TEST("true", t_is, 1), TEST("sameas", t_same, 0),
+	TEST("boolean", t_type, OF(BOOL)), TEST("float", t_type, OF(FLOAT)),
+	TEST("integer", t_type, INTEGER), TEST("mapping", t_type, OF(DICT)),
+	TEST("none", t_type, OF(NONE)), TEST("string", t_type, OF(TEXT)),
+	TEST("number", t_type, INTEGER | OF(FLOAT) | OF(BOOL)),
+	TEST("undefined", t_type, OF(UNDEFINED)),
+	TEST("defined", t_type, ~OF(UNDEFINED)),
+	TEST("sequence", t_type, SEQUENCE),
+	TEST("iterable", t_type, SEQUENCE | OF(LOOP)),
+	TEST("callable", t_type, OF(MACRO) | OF(FUNCTION) | OF(METHOD) |
+	    OF(JOINER)),
+	FUNCTION("dict", new_dict, CHAT_DICT),
+	FUNCTION("namespace", new_dict, CHAT_NAMESPACE),
+	FUNCTION("raise_exception", raise, 0), FUNCTION("range", range, 0),
+	FUNCTION("strftime_now", now, 0),
+	{ NULL, NULL, 0, 0 }
 };

@@ -99,7 +99,7 @@ qwen_chat_set_tokens(struct chat_exec *r)
 
 	for (i = 0; i < CHAT_N_NAMED; i++) {
 		if (r->t->named[i].type == CHAT_TEXT)
-			qwen_chat_set(r, row[i].name, &r->t->named[i]);
+			qwen_chat_set(r, row[i].name, r->t->named[i]);
 	}
 }
 

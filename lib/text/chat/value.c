@@ -173,6 +173,8 @@ qwen_chat_dict_put(struct chat_exec *r, struct chat_dict *d,
 {
 	const struct chat_value *old;
 
+	if (r->failed)
+		return;
 	if (key->type > CHAT_TEXT || key->type == CHAT_UNDEFINED) {
 		qwen_chat_fail(r, "%s cannot be a key",
 		    qwen_chat_type_name(key));
@@ -191,18 +193,28 @@ qwen_chat_dict_put(struct chat_exec *r, struct chat_dict *d,
 struct chat_value *
 qwen_chat_key(struct chat_exec *r, const struct chat_dict *d, const char *key)
 {
-	struct chat_value k = chat_text(chat_literal(key));
+	struct chat_value k = chat_cstr(key);
 
 	return (struct chat_value *)(uintptr_t)qwen_chat_find(r, d, &k);
 }
 
 void
 qwen_chat_put_key(struct chat_exec *r, struct chat_dict *d, const char *key,
-    const struct chat_value *v)
+    struct chat_value v)
 {
-	struct chat_value k = chat_text(chat_literal(key));
+	struct chat_value k = chat_cstr(key);
 
-	qwen_chat_dict_put(r, d, &k, v);
+	qwen_chat_dict_put(r, d, &k, &v);
+}
+
+void
+qwen_chat_put_all(struct chat_exec *r, struct chat_dict *d,
+    const struct chat_dict *from)
+{
+	size_t i;
+
+	for (i = 0; !r->failed && i < from->n; i++)
+		qwen_chat_dict_put(r, d, &from->p[i].key, &from->p[i].v);
 }
 
 /* ------------------------------------------------------------- collections */

@@ -301,7 +301,7 @@ static struct chat_value
 m_partition(const struct chat_builtin_call *c)
 {
 	struct chat_text sep = text(c, 0, "sep", "");
-	struct chat_value none = chat_text(chat_literal(""));
+	struct chat_value none = chat_cstr("");
 	struct chat_value v[3] = { none, none, none };
 	const struct chat_text *t = c->t;
 	size_t at;
@@ -398,35 +398,35 @@ t_escaped(const struct chat_builtin_call *c)
 
 /* ------------------------------------------------------------------- tables */
 
-const struct chat_builtin qwen_chat_word_methods[] = {
-	{ "upper", f_case, QWEN_CASE_UPPER },
-	{ "lower", f_case, QWEN_CASE_LOWER },
-	{ "title", f_case, QWEN_CASE_TITLE },
-	{ "capitalize", f_case, CAPITALIZE }, { "swapcase", f_case, SWAP },
-	{ "isalpha", m_is, ALPHA }, { "isnumeric", m_is, NUMERIC },
-	{ "isalnum", m_is, ALPHA | NUMERIC }, { "isspace", m_is, SPACE },
-	{ "isascii", m_is, ASCII }, { "islower", is_case, QWEN_KIND_LOWER },
-	{ "isupper", is_case, QWEN_KIND_UPPER },
-	{ "center", m_pad, CENTER }, { "ljust", m_pad, LEFT },
-	{ "rjust", m_pad, RIGHT }, { "zfill", m_zfill, 0 },
-	{ "partition", m_partition, LEFT },
-	{ "rpartition", m_partition, RIGHT }, { "find", m_find, 0 },
-	{ "rfind", m_find, FIND_LAST }, { "index", m_find, MUST },
-	{ "rindex", m_find, MUST | FIND_LAST }, { NULL, NULL, 0 }
-};
-
-const struct chat_builtin qwen_chat_word_filters[] = {
-	{ "capitalize", f_case, CAPITALIZE }, { "center", f_center, CENTER },
-	{ "e", f_escape, ESCAPE }, { "escape", f_escape, ESCAPE },
-	{ "forceescape", f_escape, FORCE },
-	{ "lower", f_case, QWEN_CASE_LOWER }, { "safe", f_safe, 0 },
-	{ "title", f_case, HEADING }, { "truncate", f_truncate, 0 },
-	{ "upper", f_case, QWEN_CASE_UPPER },
-	{ "wordcount", f_wordcount, 0 }, { NULL, NULL, 0 }
-};
-
-const struct chat_builtin qwen_chat_word_tests[] = {
-	{ "escaped", t_escaped, 0 },
-	{ "lower", is_case, QWEN_KIND_LOWER },
-	{ "upper", is_case, QWEN_KIND_UPPER }, { NULL, NULL, 0 }
+const struct chat_builtin qwen_chat_in_words[] = {
+	METHOD(TEXT, "upper", f_case, QWEN_CASE_UPPER),
+	FILTER("upper", f_case, QWEN_CASE_UPPER),
+	METHOD(TEXT, "lower", f_case, QWEN_CASE_LOWER),
+	FILTER("lower", f_case, QWEN_CASE_LOWER),
+	METHOD(TEXT, "title", f_case, QWEN_CASE_TITLE),
+	FILTER("title", f_case, HEADING),
+	METHOD(TEXT, "capitalize", f_case, CAPITALIZE),
+	FILTER("capitalize", f_case, CAPITALIZE),
+	METHOD(TEXT, "swapcase", f_case, SWAP),
+	METHOD(TEXT, "isalpha", m_is, ALPHA),
+	METHOD(TEXT, "isnumeric", m_is, NUMERIC),
+	METHOD(TEXT, "isalnum", m_is, ALPHA | NUMERIC),
+	METHOD(TEXT, "isspace", m_is, SPACE),
+	METHOD(TEXT, "isascii", m_is, ASCII),
+	METHOD(TEXT, "islower", is_case, QWEN_KIND_LOWER),
+	METHOD(TEXT, "isupper", is_case, QWEN_KIND_UPPER),
+	TEST("lower", is_case, QWEN_KIND_LOWER),
+	TEST("upper", is_case, QWEN_KIND_UPPER), TEST("escaped", t_escaped, 0),
+	METHOD(TEXT, "center", m_pad, CENTER), FILTER("center", f_center, CENTER),
+	METHOD(TEXT, "ljust", m_pad, LEFT), METHOD(TEXT, "rjust", m_pad, RIGHT),
+	METHOD(TEXT, "zfill", m_zfill, 0),
+	METHOD(TEXT, "partition", m_partition, LEFT),
+	METHOD(TEXT, "rpartition", m_partition, RIGHT),
+	METHOD(TEXT, "find", m_find, 0), METHOD(TEXT, "rfind", m_find, FIND_LAST),
+	METHOD(TEXT, "index", m_find, MUST),
+	METHOD(TEXT, "rindex", m_find, MUST | FIND_LAST),
+	FILTER("e escape", f_escape, ESCAPE),
+	FILTER("forceescape", f_escape, FORCE), FILTER("safe", f_safe, 0),
+	FILTER("truncate", f_truncate, 0), FILTER("wordcount", f_wordcount, 0),
+	{ NULL, NULL, 0, 0 }
 };

@@ -124,12 +124,6 @@ begin_event(struct qwen_text *t, const char *name)
 }
 
 static void
-end_event(struct qwen_text *t)
-{
-	qwen_text_str(t, "}\n\n");
-}
-
-static void
 on_begin(struct qwen_answer_stream *s, struct qwen_text *t)
 {
 	begin_event(t, "message_start");
@@ -139,18 +133,16 @@ on_begin(struct qwen_answer_stream *s, struct qwen_text *t)
 	    "'stop_sequence':null");
 	add_usage(t, s->q);
 	qwen_text_str(t, "}");
-	end_event(t);
+	qwen_text_str(t, "}\n\n");
 }
 
 static void
-on_open(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
-    struct qwen_text *t)
+on_open(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	(void)s;
 	begin_event(t, "content_block_start");
-	qwen_json_put(t, ",'index':%zu,'content_block':", p->sent->block);
-	add_block(t, p->a, p->block, 0);
-	end_event(t);
+	qwen_json_put(t, ",'index':%zu,'content_block':", s->sent->block);
+	add_block(t, s->a, s->block, 0);
+	qwen_text_str(t, "}\n\n");
 }
 
 static void
@@ -160,51 +152,46 @@ add_delta(struct qwen_text *t, size_t i, const char *type, const char *key,
 	begin_event(t, "content_block_delta");
 	qwen_json_put(t, ",'index':%zu,'delta':{'type':'%s','%s':%pS}", i, type,
 	    key, &s);
-	end_event(t);
+	qwen_text_str(t, "}\n\n");
 }
 
 static void
-on_more(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
-    struct qwen_text *t)
+on_more(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	struct qwen_str more = qwen_block_text(p->a, p->block, p->sent->at);
-	size_t i = p->sent->block;
+	struct qwen_str more = qwen_block_text(s->a, s->block, s->sent->at);
+	size_t i = s->sent->block;
 
-	(void)s;
-	if (p->block->kind == QWEN_BLOCK_TEXT)
+	if (s->block->kind == QWEN_BLOCK_TEXT)
 		add_delta(t, i, "text_delta", "text", more);
-	else if (p->block->kind == QWEN_BLOCK_REASONING)
+	else if (s->block->kind == QWEN_BLOCK_REASONING)
 		add_delta(t, i, "thinking_delta", "thinking", more);
 	else
 		add_delta(t, i, "input_json_delta", "partial_json",
-		    qwen_block_text(p->a, p->block, p->block->n_name));
+		    qwen_block_text(s->a, s->block, s->block->n_name));
 }
 
 static void
-on_close(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
-    struct qwen_text *t)
+on_close(struct qwen_answer_stream *s, struct qwen_text *t)
 {
 	static const struct qwen_str sign = { SIGNATURE, sizeof SIGNATURE - 1 };
 
-	(void)s;
-	if (p->block->kind == QWEN_BLOCK_REASONING)
-		add_delta(t, p->sent->block, "signature_delta", "signature",
+	if (s->block->kind == QWEN_BLOCK_REASONING)
+		add_delta(t, s->sent->block, "signature_delta", "signature",
 		    sign);
 	begin_event(t, "content_block_stop");
-	qwen_json_put(t, ",'index':%zu", p->sent->block);
-	end_event(t);
+	qwen_json_put(t, ",'index':%zu", s->sent->block);
+	qwen_text_str(t, "}\n\n");
 }
 
 static void
-on_finish(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
-    struct qwen_text *t)
+on_finish(struct qwen_answer_stream *s, struct qwen_text *t)
 {
 	begin_event(t, "message_delta");
 	qwen_json_put(t, ",'delta':{");
-	add_stop(t, p->a);
+	add_stop(t, s->a);
 	qwen_text_str(t, "}");
 	add_usage(t, s->q);
-	end_event(t);
+	qwen_text_str(t, "}\n\n");
 }
 
 static void
@@ -215,7 +202,7 @@ on_end(struct qwen_answer_stream *s, struct qwen_text *t)
 		return;
 	}
 	begin_event(t, "message_stop");
-	end_event(t);
+	qwen_text_str(t, "}\n\n");
 }
 
 const struct qwen_form_events qwen_anthropic_events = {

@@ -196,8 +196,8 @@ qwen_answer_stream_new(struct qwen_answer_stream **out,
 	s->q = q;
 	s->created = created;
 	s->events = forms[q->form].events;
-	s->sent = calloc(q->n_answers + 1, sizeof *s->sent);
-	if (s->sent != NULL)
+	s->all = calloc(q->n_answers + 1, sizeof *s->all);
+	if (s->all != NULL)
 		return 0;
 	free(s);
 	*out = NULL;
@@ -209,7 +209,7 @@ qwen_answer_stream_free(struct qwen_answer_stream *s)
 {
 	if (s == NULL)
 		return;
-	free(s->sent);
+	free(s->all);
 	free(s);
 }
 
@@ -222,22 +222,21 @@ qwen_answer_stream_begin(struct qwen_answer_stream *s, struct qwen_text *t)
 
 /* Sends the rest of a block.  Returns 1 if the block is complete. */
 static int
-tell_block(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
-    struct qwen_text *t)
+tell_block(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	struct qwen_sent *sent = p->sent;
+	struct qwen_sent *sent = s->sent;
 
 	if (!sent->is_open && s->events->open != NULL)
-		s->events->open(s, p, t);
+		s->events->open(s, t);
 	sent->is_open = 1;
-	if (sent->at < p->block->n)
-		s->events->more(s, p, t);
-	sent->at = p->block->n;
-	if (sent->block + 1 == p->a->n_blocks && p->a->finish == NULL &&
-	    p->block->kind != QWEN_BLOCK_CALL)
+	if (sent->at < s->block->n)
+		s->events->more(s, t);
+	sent->at = s->block->n;
+	if (sent->block + 1 == s->a->n_blocks && s->a->finish == NULL &&
+	    s->block->kind != QWEN_BLOCK_CALL)
 		return 0;
 	if (s->events->close != NULL)
-		s->events->close(s, p, t);
+		s->events->close(s, t);
 	sent->is_open = 0;
 	sent->at = 0;
 	sent->block++;
@@ -248,20 +247,23 @@ void
 qwen_answer_stream_step(struct qwen_answer_stream *s,
     const struct qwen_answer *a, struct qwen_text *t)
 {
-	struct qwen_sent *sent = &s->sent[a - s->q->answer];
-	struct qwen_answer_cursor p = { a, sent, NULL };
+	struct qwen_sent *sent = &s->all[a - s->q->answer];
 
+	s->a = a;
+	s->sent = sent;
 	while (sent->block < a->n_blocks) {
-		p.block = &a->block[sent->block];
-		if (!tell_block(s, &p, t))
+		s->block = &a->block[sent->block];
+		if (!tell_block(s, t))
 			break;
 	}
-	if (a->finish == NULL || sent->ended)
-		return;
-	sent->ended = 1;
-	s->n_ended++;
-	if (s->events->finish != NULL)
-		s->events->finish(s, &p, t);
+	s->block = NULL;
+	if (a->finish != NULL && !sent->ended) {
+		sent->ended = 1;
+		s->n_ended++;
+		if (s->events->finish != NULL)
+			s->events->finish(s, t);
+	}
+	s->a = NULL;
 }
 
 void

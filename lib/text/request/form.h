@@ -43,31 +43,24 @@ struct qwen_answer_stream {
 	const struct qwen_request *q;
 	uint64_t		 created;
 	const struct qwen_form_events *events;
-	struct qwen_sent	*sent;	/* one per answer */
+	struct qwen_sent	*all;	/* one per answer */
+	/* an answer while its events are written, else NULL; and its block */
+	const struct qwen_answer *a;
+	struct qwen_sent	*sent;	/* of a */
+	const struct qwen_block	*block;	/* NULL: at the end */
 	size_t			 n_events;	/* events sent, for APIs that
 						   number them */
 	size_t			 n_ended;	/* answers that have ended */
 };
 
-/* A position in an answer. */
-struct qwen_answer_cursor {
-	const struct qwen_answer *a;
-	struct qwen_sent	*sent;
-	const struct qwen_block	*block;
-};
-
 /* How an API writes events; NULL: the API has no such event. */
 struct qwen_form_events {
 	void (*begin)(struct qwen_answer_stream *s, struct qwen_text *t);
-	void (*open)(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
-	    struct qwen_text *t);
+	void (*open)(struct qwen_answer_stream *s, struct qwen_text *t);
 	/* the bytes of the block from sent->at on, at least one */
-	void (*more)(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
-	    struct qwen_text *t);
-	void (*close)(struct qwen_answer_stream *s,
-	    struct qwen_answer_cursor *p, struct qwen_text *t);
-	void (*finish)(struct qwen_answer_stream *s,
-	    struct qwen_answer_cursor *p, struct qwen_text *t);
+	void (*more)(struct qwen_answer_stream *s, struct qwen_text *t);
+	void (*close)(struct qwen_answer_stream *s, struct qwen_text *t);
+	void (*finish)(struct qwen_answer_stream *s, struct qwen_text *t);
 	void (*end)(struct qwen_answer_stream *s, struct qwen_text *t);
 	void (*progress)(struct qwen_answer_stream *s,
 	    const struct qwen_progress *p, struct qwen_text *t);

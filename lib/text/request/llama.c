@@ -186,33 +186,29 @@ qwen_llama_body(const struct qwen_request *q, uint64_t created,
 /* ------------------------------------------------------------------- events */
 
 static void
-begin_event(struct qwen_text *t, struct qwen_answer_cursor *p,
-    struct qwen_str s)
+begin_event(struct qwen_text *t, struct qwen_answer_stream *s,
+    struct qwen_str said)
 {
 	qwen_json_put(t, "data: {'index':%zu,'content':%pS",
-	    qwen_answer_number(p->a), &s);
-	add_tokens(t, p->a, p->sent->n_ids);
-	p->sent->n_ids = p->a->n;
-	add_logprobs(t, p->a, &p->sent->lp[0]);
+	    qwen_answer_number(s->a), &said);
+	add_tokens(t, s->a, s->sent->n_ids);
+	s->sent->n_ids = s->a->n;
+	add_logprobs(t, s->a, &s->sent->lp[0]);
 }
 
 static void
-on_more(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
-    struct qwen_text *t)
+on_more(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	(void)s;
-	begin_event(t, p, qwen_block_text(p->a, p->block, p->sent->at));
+	begin_event(t, s, qwen_block_text(s->a, s->block, s->sent->at));
 	qwen_json_put(t, ",'stop':false,'id_slot':0,'tokens_predicted':%zu,"
-	    "'tokens_evaluated':%zu}\n\n", p->a->n, p->a->prompt->n);
+	    "'tokens_evaluated':%zu}\n\n", s->a->n, s->a->prompt->n);
 }
 
 static void
-on_finish(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
-    struct qwen_text *t)
+on_finish(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	(void)s;
-	begin_event(t, p, (struct qwen_str){ "", 0 });
-	add_end(t, p->a);
+	begin_event(t, s, (struct qwen_str){ "", 0 });
+	add_end(t, s->a);
 	qwen_text_str(t, "\n\n");
 }
 

@@ -198,44 +198,39 @@ qwen_ollama_embed_body(const struct qwen_embeddings_request *q,
 
 /* Begins a line with what is new in a block; without a block, with nothing. */
 static void
-add_line(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
-    struct qwen_text *t)
+add_line(struct qwen_answer_stream *s, struct qwen_text *t)
 {
 	struct qwen_str said = { "", 0 }, thought = { "", 0 };
-	const struct qwen_block *b = p != NULL ? p->block : NULL;
+	const struct qwen_block *b = s->block;
 
 	if (b != NULL && b->kind != QWEN_BLOCK_CALL)
 		*(b->kind == QWEN_BLOCK_TEXT ? &said : &thought) =
-		    qwen_block_text(p->a, b, p->sent->at);
+		    qwen_block_text(s->a, b, s->sent->at);
 	add_head(t, s->q, s->created);
 	begin_says(t, s->q, said, thought);
 	if (b != NULL && b->kind == QWEN_BLOCK_CALL) {
 		qwen_json_put(t, ",'tool_calls':[");
-		add_call(t, p->a, b, p->sent->n_calls++);
+		add_call(t, s->a, b, s->sent->n_calls++);
 		qwen_text_str(t, "]");
 	}
 	end_says(t, s->q);
-	if (p != NULL)
-		add_logprobs(t, p->a, &p->sent->lp[0]);
+	if (s->a != NULL)
+		add_logprobs(t, s->a, &s->sent->lp[0]);
 }
 
 static void
-on_more(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
-    struct qwen_text *t)
+on_more(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	if (p->block->kind == QWEN_BLOCK_CALL && !is_call(t, p->a, p->block))
+	if (s->block->kind == QWEN_BLOCK_CALL && !is_call(t, s->a, s->block))
 		return;
-	add_line(s, p, t);
+	add_line(s, t);
 	qwen_json_put(t, ",'done':false}\n");
 }
 
 static void
-on_finish(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
-    struct qwen_text *t)
+on_finish(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	struct qwen_answer_cursor end = { p->a, p->sent, NULL };
-
-	add_line(s, &end, t);
+	add_line(s, t);
 	add_end(t, s->q);
 	qwen_text_str(t, "\n");
 }
@@ -254,7 +249,7 @@ on_end(struct qwen_answer_stream *s, struct qwen_text *t)
 static void
 on_idle(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	add_line(s, NULL, t);
+	add_line(s, t);
 	qwen_json_put(t, ",'done':false}\n");
 }
 

@@ -218,18 +218,17 @@ begin_choice(struct qwen_text *t, const struct qwen_answer_stream *s, size_t i)
  * with the usage follows.
  */
 static void
-end_choice(struct qwen_text *t, const struct qwen_answer_stream *s,
-    struct qwen_answer_cursor *p, int ends)
+end_choice(struct qwen_text *t, const struct qwen_answer_stream *s, int ends)
 {
-	size_t n = p == NULL ? 0 : s->q->form == QWEN_FORM_CHAT ?
-	    p->a->logprobs.n : p->a->lp_tokens.n;
+	size_t n = s->a == NULL ? 0 : s->q->form == QWEN_FORM_CHAT ?
+	    s->a->logprobs.n : s->a->lp_tokens.n;
 
-	if (p != NULL && s->q->logprobs && (ends || p->sent->lp[0] < n))
-		add_logprobs(t, p->a, p->sent->lp);
+	if (s->a != NULL && s->q->logprobs && (ends || s->sent->lp[0] < n))
+		add_logprobs(t, s->a, s->sent->lp);
 	else
 		qwen_json_put(t, ",'logprobs':null");
 	if (ends)
-		add_finish(t, p->a);
+		add_finish(t, s->a);
 	else
 		qwen_json_put(t, ",'finish_reason':null");
 	qwen_text_str(t, "}]");
@@ -239,12 +238,6 @@ end_choice(struct qwen_text *t, const struct qwen_answer_stream *s,
 		qwen_json_put(t, ",'usage':null");
 	else if (ends && s->q->times.known && s->n_ended == s->q->n_answers)
 		qwen_llama_timings(t, s->q);
-}
-
-static void
-end_event(struct qwen_text *t)
-{
-	qwen_text_str(t, "}\n\n");
 }
 
 static void
@@ -262,40 +255,38 @@ on_begin(struct qwen_answer_stream *s, struct qwen_text *t)
 	for (i = 0; s->q->form == QWEN_FORM_CHAT && i < s->q->n_answers; i++) {
 		begin_choice(t, s, i);
 		qwen_json_put(t, ",'delta':{'role':'assistant','content':''}");
-		end_choice(t, s, NULL, 0);
-		end_event(t);
+		end_choice(t, s, 0);
+		qwen_text_str(t, "}\n\n");
 	}
 }
 
 static void
-on_more(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
-    struct qwen_text *t)
+on_more(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	struct qwen_str more = qwen_block_text(p->a, p->block, p->sent->at);
+	struct qwen_str more = qwen_block_text(s->a, s->block, s->sent->at);
 
-	begin_choice(t, s, qwen_answer_number(p->a));
-	if (p->block->kind == QWEN_BLOCK_CALL) {
+	begin_choice(t, s, qwen_answer_number(s->a));
+	if (s->block->kind == QWEN_BLOCK_CALL) {
 		qwen_json_put(t, ",'delta':{'tool_calls':[{'index':%zu",
-		    p->sent->n_calls);
-		add_call(t, p->a, p->block, p->sent->n_calls++);
+		    s->sent->n_calls);
+		add_call(t, s->a, s->block, s->sent->n_calls++);
 		qwen_text_str(t, "]}");
 	} else
 		qwen_json_put(t, s->q->form != QWEN_FORM_CHAT ? ",'text':%pS" :
-		    p->block->kind == QWEN_BLOCK_REASONING ?
+		    s->block->kind == QWEN_BLOCK_REASONING ?
 		    ",'delta':{'reasoning_content':%pS}" :
 		    ",'delta':{'content':%pS}", &more);
-	end_choice(t, s, p, 0);
-	end_event(t);
+	end_choice(t, s, 0);
+	qwen_text_str(t, "}\n\n");
 }
 
 static void
-on_finish(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
-    struct qwen_text *t)
+on_finish(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	begin_choice(t, s, qwen_answer_number(p->a));
+	begin_choice(t, s, qwen_answer_number(s->a));
 	add_nothing(t, s);
-	end_choice(t, s, p, 1);
-	end_event(t);
+	end_choice(t, s, 1);
+	qwen_text_str(t, "}\n\n");
 }
 
 static void
@@ -322,9 +313,9 @@ on_progress(struct qwen_answer_stream *s, const struct qwen_progress *p,
 {
 	begin_choice(t, s, 0);
 	add_nothing(t, s);
-	end_choice(t, s, NULL, 0);
+	end_choice(t, s, 0);
 	qwen_llama_progress(t, p);
-	end_event(t);
+	qwen_text_str(t, "}\n\n");
 }
 
 const struct qwen_form_events qwen_openai_events = {

@@ -248,19 +248,13 @@ begin_event(struct qwen_text *t, struct qwen_answer_stream *s, const char *name)
 }
 
 static void
-end_event(struct qwen_text *t)
-{
-	qwen_text_str(t, "}\n\n");
-}
-
-static void
 add_event(struct qwen_text *t, struct qwen_answer_stream *s, const char *name,
     const char *status, int whole)
 {
 	begin_event(t, s, name);
 	qwen_json_put(t, ",'response':");
 	add_response(t, s->q, s->created, status, whole);
-	end_event(t);
+	qwen_text_str(t, "}\n\n");
 }
 
 static void
@@ -272,98 +266,91 @@ on_begin(struct qwen_answer_stream *s, struct qwen_text *t)
 
 /* Begins an event about an item; if it is not a call, about its only part. */
 static void
-begin_item(struct qwen_text *t, struct qwen_answer_stream *s,
-    const struct qwen_answer_cursor *p, const char *name)
+begin_item(struct qwen_text *t, struct qwen_answer_stream *s, const char *name)
 {
 	begin_event(t, s, name);
-	qwen_json_put(t, ",'output_index':%zu", p->sent->block);
-	add_id(t, "item_id", p->a, p->block);
-	if (p->block->kind != QWEN_BLOCK_CALL)
+	qwen_json_put(t, ",'output_index':%zu", s->sent->block);
+	add_id(t, "item_id", s->a, s->block);
+	if (s->block->kind != QWEN_BLOCK_CALL)
 		qwen_json_put(t, ",'content_index':0");
 }
 
 static void
-add_item_event(struct qwen_text *t, struct qwen_answer_stream *s,
-    const struct qwen_answer_cursor *p, int whole)
+add_item_event(struct qwen_text *t, struct qwen_answer_stream *s, int whole)
 {
 	begin_event(t, s, whole ? "output_item.done" : "output_item.added");
-	qwen_json_put(t, ",'output_index':%zu,'item':", p->sent->block);
-	add_item(t, p->a, p->block, whole);
-	end_event(t);
+	qwen_json_put(t, ",'output_index':%zu,'item':", s->sent->block);
+	add_item(t, s->a, s->block, whole);
+	qwen_text_str(t, "}\n\n");
 }
 
 static void
-add_part_event(struct qwen_text *t, struct qwen_answer_stream *s,
-    const struct qwen_answer_cursor *p, int whole)
+add_part_event(struct qwen_text *t, struct qwen_answer_stream *s, int whole)
 {
-	begin_item(t, s, p, whole ? "content_part.done" : "content_part.added");
+	begin_item(t, s, whole ? "content_part.done" : "content_part.added");
 	qwen_json_put(t, ",'part':");
-	add_part(t, p->a, p->block, whole);
-	end_event(t);
+	add_part(t, s->a, s->block, whole);
+	qwen_text_str(t, "}\n\n");
 }
 
 static void
-on_open(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
-    struct qwen_text *t)
+on_open(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	add_item_event(t, s, p, 0);
-	if (p->block->kind != QWEN_BLOCK_CALL)
-		add_part_event(t, s, p, 0);
-	p->sent->lp[0] = p->block->lp_from;
+	add_item_event(t, s, 0);
+	if (s->block->kind != QWEN_BLOCK_CALL)
+		add_part_event(t, s, 0);
+	s->sent->lp[0] = s->block->lp_from;
 }
 
 static void
-on_more(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
-    struct qwen_text *t)
+on_more(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	struct qwen_str more = qwen_block_text(p->a, p->block, p->sent->at);
-	const char *name = kinds[kind_of(p->a, p->block)].delta;
+	struct qwen_str more = qwen_block_text(s->a, s->block, s->sent->at);
+	const char *name = kinds[kind_of(s->a, s->block)].delta;
 
 	if (name == NULL)
 		return;
-	begin_item(t, s, p, name);
-	if (p->block->kind == QWEN_BLOCK_CALL)
-		more = qwen_block_text(p->a, p->block, p->block->n_name);
-	if (kind_of(p->a, p->block) == CUSTOM) {
+	begin_item(t, s, name);
+	if (s->block->kind == QWEN_BLOCK_CALL)
+		more = qwen_block_text(s->a, s->block, s->block->n_name);
+	if (kind_of(s->a, s->block) == CUSTOM) {
 		qwen_json_put(t, ",'delta':");
-		qwen_block_input(t, p->a, p->block);
+		qwen_block_input(t, s->a, s->block);
 	} else
 		qwen_json_put(t, ",'delta':%pS", &more);
-	if (p->block->kind == QWEN_BLOCK_TEXT)
-		add_logprobs(t, p->a, p->sent->lp[0], p->block->lp_to);
-	p->sent->lp[0] = p->block->lp_to;
-	end_event(t);
+	if (s->block->kind == QWEN_BLOCK_TEXT)
+		add_logprobs(t, s->a, s->sent->lp[0], s->block->lp_to);
+	s->sent->lp[0] = s->block->lp_to;
+	qwen_text_str(t, "}\n\n");
 }
 
 /* Adds the event with the complete text or arguments. */
 static void
-add_done(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
-    struct qwen_text *t)
+add_done(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	const struct qwen_block *b = p->block;
-	struct qwen_str all = qwen_block_text(p->a, b, 0);
+	const struct qwen_block *b = s->block;
+	struct qwen_str all = qwen_block_text(s->a, b, 0);
 
-	begin_item(t, s, p, kinds[kind_of(p->a, b)].done);
-	if (kind_of(p->a, b) == FUNCTION)
-		add_name(t, p->a, b);
+	begin_item(t, s, kinds[kind_of(s->a, b)].done);
+	if (kind_of(s->a, b) == FUNCTION)
+		add_name(t, s->a, b);
 	if (b->kind == QWEN_BLOCK_CALL)
-		add_arguments(t, p->a, b, 1);
+		add_arguments(t, s->a, b, 1);
 	else
 		qwen_json_put(t, ",'text':%pS", &all);
 	if (b->kind == QWEN_BLOCK_TEXT)
-		add_logprobs(t, p->a, b->lp_from, b->lp_to);
-	end_event(t);
+		add_logprobs(t, s->a, b->lp_from, b->lp_to);
+	qwen_text_str(t, "}\n\n");
 }
 
 static void
-on_close(struct qwen_answer_stream *s, struct qwen_answer_cursor *p,
-    struct qwen_text *t)
+on_close(struct qwen_answer_stream *s, struct qwen_text *t)
 {
-	if (kinds[kind_of(p->a, p->block)].done != NULL)
-		add_done(s, p, t);
-	if (p->block->kind != QWEN_BLOCK_CALL)
-		add_part_event(t, s, p, 1);
-	add_item_event(t, s, p, 1);
+	if (kinds[kind_of(s->a, s->block)].done != NULL)
+		add_done(s, t);
+	if (s->block->kind != QWEN_BLOCK_CALL)
+		add_part_event(t, s, 1);
+	add_item_event(t, s, 1);
 }
 
 static void

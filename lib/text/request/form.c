@@ -98,13 +98,15 @@ qwen_form_vector(struct qwen_text *t, const float *v, size_t n)
 }
 
 void
-qwen_form_list(struct qwen_text *t, const struct qwen_text *list,
-    size_t *sent)
+qwen_form_list(struct qwen_text *t, const char *key,
+    const struct qwen_text *list, size_t *sent)
 {
 	size_t from = *sent + (*sent > 0 && *sent < list->n);
 
+	qwen_json_put(t, ",'%s':[", key);
 	if (from < list->n)
 		qwen_text_add(t, list->s + from, list->n - from);
+	qwen_text_str(t, "]");
 	*sent = list->n;
 }
 

@@ -59,11 +59,9 @@ add_tokens(struct qwen_text *t, const struct qwen_answer *a, size_t from)
 static void
 add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t *sent)
 {
-	if (!a->request->logprobs)
-		return;
-	qwen_json_put(t, ",'completion_probabilities':[");
-	qwen_form_list(t, &a->logprobs, sent);
-	qwen_text_str(t, "]");
+	if (a->request->logprobs)
+		qwen_form_list(t, "completion_probabilities", &a->logprobs,
+		    sent);
 }
 
 /* Adds the request's settings under the names of their fields. */

@@ -97,11 +97,8 @@ end_says(struct qwen_text *t, const struct qwen_request *q)
 static void
 add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t *sent)
 {
-	if (!a->request->logprobs || *sent == a->logprobs.n)
-		return;
-	qwen_json_put(t, ",'logprobs':[");
-	qwen_form_list(t, &a->logprobs, sent);
-	qwen_text_str(t, "]");
+	if (a->request->logprobs && *sent < a->logprobs.n)
+		qwen_form_list(t, "logprobs", &a->logprobs, sent);
 }
 
 static unsigned long long

@@ -33,16 +33,6 @@ qwen_openai_seed(struct qwen_text *t, const struct qwen_request *q)
 		qwen_json_put(t, ",'seed':%llu", q->seed);
 }
 
-/* Appends a list after its key: what follows byte *sent. */
-static void
-add_list(struct qwen_text *t, const char *key, const struct qwen_text *list,
-    size_t *sent)
-{
-	qwen_json_put(t, ",'%s':[", key);
-	qwen_form_list(t, list, sent);
-	qwen_text_str(t, "]");
-}
-
 /* Appends the log-probabilities not sent so far. */
 static void
 add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t sent[4])
@@ -50,17 +40,17 @@ add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t sent[4])
 	enum qwen_form form = a->request->form;
 
 	if (form == QWEN_FORM_PLAIN) {
-		add_list(t, "logprobs", &a->logprobs, &sent[0]);
+		qwen_form_list(t, "logprobs", &a->logprobs, &sent[0]);
 		return;
 	}
 	qwen_json_put(t, ",'logprobs':{");
 	if (form == QWEN_FORM_CHAT)
-		add_list(t, "content", &a->logprobs, &sent[0]);
+		qwen_form_list(t, "content", &a->logprobs, &sent[0]);
 	else {
-		add_list(t, "tokens", &a->lp_tokens, &sent[0]);
-		add_list(t, "token_logprobs", &a->logprobs, &sent[1]);
-		add_list(t, "top_logprobs", &a->lp_top, &sent[2]);
-		add_list(t, "text_offset", &a->lp_offset, &sent[3]);
+		qwen_form_list(t, "tokens", &a->lp_tokens, &sent[0]);
+		qwen_form_list(t, "token_logprobs", &a->logprobs, &sent[1]);
+		qwen_form_list(t, "top_logprobs", &a->lp_top, &sent[2]);
+		qwen_form_list(t, "text_offset", &a->lp_offset, &sent[3]);
 	}
 	qwen_text_str(t, "}");
 }

@@ -232,9 +232,8 @@ check_last(struct qwen_parser *r, yyjson_val *m)
 		text = qwen_parse_get(yyjson_arr_get_last(text), "text");
 	s = qwen_parse_str(text);
 	if (s.len > 0 && memchr(" \t\r\n", s.s[s.len - 1], 4) != NULL)
-		return qwen_refuse_invalid(r->refusal, "messages", "messages: "
-		    "final assistant content cannot end with trailing "
-		    "whitespace");
+		return qwen_invalid(r, "messages", "messages: final assistant "
+		    "content cannot end with trailing whitespace");
 	return 0;
 }
 
@@ -246,11 +245,9 @@ add_messages(struct qwen_parser *r)
 	size_t i, n;
 
 	if (messages == NULL)
-		return qwen_refuse_invalid(r->refusal, "messages", "messages "
-		    "is missing");
+		return qwen_invalid(r, "messages", "messages is missing");
 	if (!yyjson_is_arr(messages))
-		return qwen_refuse_field(r->refusal, "messages", "is not a "
-		    "list");
+		return qwen_wrong(r, "messages", "is not a list");
 	qwen_json_put(&r->out, ",'messages':[");
 	if (system != NULL && qwen_parse_add_message(r, "system", system) < 0)
 		return -1;
@@ -279,8 +276,8 @@ add_thinking(struct qwen_parser *r)
 	if (v != NULL && !qwen_parse_has_type(v, "enabled") &&
 	    !qwen_parse_has_type(v, "adaptive") && !qwen_parse_has_type(v,
 	    "disabled"))
-		return qwen_refuse_field(r->refusal, "thinking", "the type is "
-		    "not enabled, adaptive or disabled");
+		return qwen_wrong(r, "thinking", "the type is not enabled, "
+		    "adaptive or disabled");
 	if (yyjson_obj_get(r->body, ours) == NULL &&
 	    yyjson_obj_get(more, ours) == NULL)
 		qwen_json_put(&r->out, ",'%s':%s", ours, v == NULL ||
@@ -288,8 +285,8 @@ add_thinking(struct qwen_parser *r)
 	config = qwen_parse_get(r->body, "output_config");
 	v = qwen_parse_get(config, "effort");
 	if (v != NULL && !yyjson_is_str(v))
-		return qwen_refuse_field(r->refusal, "output_config", "the "
-		    "effort is not a string");
+		return qwen_wrong(r, "output_config", "the effort is not a "
+		    "string");
 	qwen_parse_copy(&r->out, config, "effort", "reasoning_effort");
 	return 0;
 }
@@ -319,8 +316,8 @@ add_management(struct qwen_parser *r)
 	yyjson_arr_foreach(yyjson_obj_get(v, "edits"), i, n, edit) {
 		type = yyjson_obj_get(edit, "type");
 		if (!yyjson_is_str(type))
-			return qwen_refuse_field(r->refusal,
-			    "context_management", "an edit has no type");
+			return qwen_wrong(r, "context_management",
+			    "an edit has no type");
 		if (strncmp(yyjson_get_str(type), "clear_thinking_", 15) != 0) {
 			/* other edits only shorten long conversations */
 			if (qwen_parse_skip_type(r, "context_management",
@@ -348,8 +345,8 @@ add_format(struct qwen_parser *r)
 		return 0;
 	schema = yyjson_obj_get(v, "schema");
 	if (!qwen_parse_has_type(v, "json_schema") || schema == NULL)
-		return qwen_refuse_field(r->refusal, "output_config", "the "
-		    "format is not of type json_schema, with a schema");
+		return qwen_wrong(r, "output_config", "the format is not of "
+		    "type json_schema, with a schema");
 	qwen_parse_add_schema(r, schema);
 	return 0;
 }

@@ -102,17 +102,15 @@ add_tool(struct qwen_parser *r, yyjson_val *tool, size_t i)
 	int own = find_defined(type);
 
 	if (type != NULL && !is_anthropic(type))
-		return qwen_refuse_field(r->refusal, "tools", "tool %zu: "
-		    "unknown type %.40s", i + 1, yyjson_is_str(type) ?
-		    yyjson_get_str(type) : "?");
+		return qwen_wrong(r, "tools", "tool %zu: unknown type %.40s",
+		    i + 1, yyjson_is_str(type) ? yyjson_get_str(type) : "?");
 	if (type != NULL && own < 0)
 		return qwen_parse_skip_type(r, "tools", "tools", type);
 	if (name == NULL || yyjson_get_len(name) == 0)
-		return qwen_refuse_field(r->refusal, "tools", "tool %zu has no "
-		    "name", i + 1);
+		return qwen_wrong(r, "tools", "tool %zu has no name", i + 1);
 	if (schema != NULL && !yyjson_is_obj(schema))
-		return qwen_refuse_field(r->refusal, "tools", "tool %zu: the "
-		    "input_schema is not an object", i + 1);
+		return qwen_wrong(r, "tools", "tool %zu: the input_schema is "
+		    "not an object", i + 1);
 	qwen_json_put(&r->out, ",{'type':'function','function':{'name':%p",
 	    name);
 	if (own >= 0)
@@ -153,7 +151,7 @@ add_tools(struct qwen_parser *r)
 	if (tools == NULL)
 		return 0;
 	if (!yyjson_is_arr(tools))
-		return qwen_refuse_field(r->refusal, "tools", "is not a list");
+		return qwen_wrong(r, "tools", "is not a list");
 	qwen_json_put(&r->out, ",'tools':[");
 	yyjson_arr_foreach(tools, i, n, v) {
 		if (add_tool(r, v, i) < 0)
@@ -173,8 +171,8 @@ add_choice(struct qwen_parser *r)
 	if (v == NULL)
 		return 0;
 	if (one != NULL && !yyjson_is_bool(one))
-		return qwen_refuse_field(r->refusal, "tool_choice",
-		    "disable_parallel_tool_use is not true or false");
+		return qwen_wrong(r, "tool_choice", "disable_parallel_tool_use "
+		    "is not true or false");
 	if (qwen_parse_has_type(v, "tool") && name != NULL)
 		qwen_json_put(&r->out, ",'tool_choice':{'type':'function',"
 		    "'function':{'name':%p}}", name);
@@ -184,8 +182,8 @@ add_choice(struct qwen_parser *r)
 	    qwen_parse_has_type(v, "none"))
 		qwen_parse_copy(&r->out, v, "type", "tool_choice");
 	else
-		return qwen_refuse_field(r->refusal, "tool_choice", "the type "
-		    "is not auto, any, none, or tool with a name");
+		return qwen_wrong(r, "tool_choice", "the type is not auto, "
+		    "any, none, or tool with a name");
 	if (yyjson_is_true(one))
 		qwen_json_put(&r->out, ",'parallel_tool_calls':false");
 	return 0;

@@ -471,8 +471,8 @@ qwen_parse_restrict_calls(struct qwen_parser *r, yyjson_val *only,
 	int style = qwen_template_calls(r->s->template), rc;
 
 	if (style == 0)
-		return qwen_refuse_field(r->refusal, "tool_choice", "the "
-		    "model's chat template does not support tool calls");
+		return qwen_wrong(r, "tool_choice", "the model's chat template "
+		    "does not support tool calls");
 	rc = write_all(&c, only, style == QWEN_CALLS_TAGS, answer, n);
 	if (rc == 0 && c.t.failed)
 		rc = qwen_oom(&r->refusal->err);

@@ -38,7 +38,7 @@ set_regex(struct qwen_parser *r, const char *what, yyjson_val *v)
 	int rc;
 
 	if (!yyjson_is_str(v))
-		return qwen_refuse_field(r->refusal, what, "is not a string");
+		return qwen_wrong(r, what, "is not a string");
 	if (qwen_schema_regex(&text, &n, yyjson_get_str(v), yyjson_get_len(v),
 	    &err) < 0)
 		return qwen_refuse_error(r->refusal, what, &err);
@@ -58,14 +58,12 @@ set_choice(struct qwen_parser *r, const char *what, yyjson_val *v)
 	int rc;
 
 	if (yyjson_arr_size(v) == 0)
-		return qwen_refuse_field(r->refusal, what, "is not a list of "
-		    "strings");
+		return qwen_wrong(r, what, "is not a list of strings");
 	qwen_text_str(&t, "root ::= ");
 	yyjson_arr_foreach(v, i, n, one) {
 		if (!yyjson_is_str(one)) {
 			qwen_text_fini(&t);
-			return qwen_refuse_field(r->refusal, what, "is not a "
-			    "list of strings");
+			return qwen_wrong(r, what, "is not a list of strings");
 		}
 		s = yyjson_get_str(one);
 		qwen_text_str(&t, i > 0 ? " | \"" : "\"");
@@ -131,9 +129,8 @@ set_format(struct qwen_parser *r, const char *what, yyjson_val *v)
 	if (yyjson_equals_str(type, "text"))
 		return 0;
 	if (!any && !yyjson_equals_str(type, "json_schema"))
-		return qwen_refuse_field(r->refusal, what, "the type is not "
-		    "text, json_object, json_schema, regex (with a pattern) or "
-		    "grammar");
+		return qwen_wrong(r, what, "the type is not text, json_object, "
+		    "json_schema, regex (with a pattern) or grammar");
 	schema = any ? NULL : qwen_parse_get(yyjson_obj_get(v, "json_schema"),
 	    "schema");
 	if (schema == NULL)
@@ -141,15 +138,14 @@ set_format(struct qwen_parser *r, const char *what, yyjson_val *v)
 	if (schema != NULL)
 		return set_schema(r, what, schema);
 	return any ? qwen_parse_set_grammar(r, what, "{\"type\":\"object\"}",
-	    17, 1) : qwen_refuse_field(r->refusal, what, "json_schema has no "
-	    "schema");
+	    17, 1) : qwen_wrong(r, what, "json_schema has no schema");
 }
 
 static int
 set_gbnf(struct qwen_parser *r, const char *what, yyjson_val *v)
 {
 	if (!yyjson_is_str(v))
-		return qwen_refuse_field(r->refusal, what, "is not a string");
+		return qwen_wrong(r, what, "is not a string");
 	return qwen_parse_set_grammar(r, what, yyjson_get_str(v),
 	    yyjson_get_len(v), 0);
 }
@@ -158,8 +154,7 @@ static int
 set_json_object(struct qwen_parser *r, const char *what, yyjson_val *v)
 {
 	if (!yyjson_is_bool(v))
-		return qwen_refuse_field(r->refusal, what, "json_object is not "
-		    "true or false");
+		return qwen_wrong(r, what, "json_object is not true or false");
 	return yyjson_is_false(v) ? 0 : qwen_parse_set_grammar(r, what,
 	    "{\"type\":\"object\"}", 17, 1);
 }
@@ -185,11 +180,11 @@ set_one(struct qwen_parser *r, yyjson_val *in, const struct constraint_field *f,
 			continue;
 		name = what != NULL ? what : f->key;
 		if (r->grammar_field != NULL && what != NULL)
-			return qwen_refuse_field(r->refusal, what, "json, "
-			    "regex, choice and the like cannot be combined");
+			return qwen_wrong(r, what, "json, regex, choice and "
+			    "the like cannot be combined");
 		if (r->grammar_field != NULL)
-			return qwen_refuse_invalid(r->refusal, f->key, "%s and "
-			    "%s cannot be combined", f->key, r->grammar_field);
+			return qwen_invalid(r, f->key, "%s and %s cannot be "
+			    "combined", f->key, r->grammar_field);
 		if (f->set(r, name, v) < 0)
 			return -1;
 	}
@@ -207,10 +202,9 @@ set_structured(struct qwen_parser *r, const char *what, yyjson_val *v)
 	};
 
 	if (!yyjson_is_obj(v))
-		return qwen_refuse_field(r->refusal, what, "is not an object");
+		return qwen_wrong(r, what, "is not an object");
 	if (qwen_parse_get(v, "structural_tag") != NULL)
-		return qwen_refuse_field(r->refusal, what, "structural_tag is "
-		    "not supported");
+		return qwen_wrong(r, what, "structural_tag is not supported");
 	return set_one(r, v, fields, sizeof fields / sizeof fields[0], what);
 }
 

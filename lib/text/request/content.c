@@ -20,9 +20,8 @@ qwen_refuse_item(struct qwen_parser *r, const char *fmt, ...)
 	vsnprintf(what, sizeof what, fmt, ap);
 	va_end(ap);
 	snprintf(where, sizeof where, "%s %zu", p->item, r->at);
-	return r->at > 0 ? qwen_refuse_invalid(r->refusal, p->param, "%s: %s",
-	    where, what) : qwen_refuse_invalid(r->refusal, p->param0, "%s: %s",
-	    p->item0, what);
+	return r->at > 0 ? qwen_invalid(r, p->param, "%s: %s", where, what) :
+	    qwen_invalid(r, p->param0, "%s: %s", p->item0, what);
 }
 
 int

@@ -31,18 +31,17 @@ add_bias(struct qwen_parser *r, yyjson_val *key, yyjson_val *v,
 
 	if (qwen_parse_digits(id, yyjson_get_len(key), &k) < 0 ||
 	    k >= r->s->n_vocab)
-		return qwen_refuse_field(r->refusal, "logit_bias", "\"%.40s\" "
-		    "is not a token of this model", id);
+		return qwen_wrong(r, "logit_bias", "\"%.40s\" is not a token "
+		    "of this model", id);
 	if (seen[k / 8] & 1 << k % 8)
-		return qwen_refuse_field(r->refusal, "logit_bias", "token %llu "
-		    "is given twice", (unsigned long long)k);
+		return qwen_wrong(r, "logit_bias", "token %llu is given twice",
+		    (unsigned long long)k);
 	seen[k / 8] |= (unsigned char)(1 << k % 8);
 	if (qwen_parse_number(r->refusal, "logit_bias", v, buf) < 0)
 		return -1;
 	x = strtod(buf, NULL);
 	if (!(x >= -FLT_MAX && x <= FLT_MAX))
-		return qwen_refuse_field(r->refusal, "logit_bias", "%s is too "
-		    "large", buf);
+		return qwen_wrong(r, "logit_bias", "%s is too large", buf);
 	q->bias_id[q->n_bias] = (int32_t)k;
 	q->bias[q->n_bias++] = (float)x;
 	return 0;
@@ -60,11 +59,10 @@ read_bias(struct qwen_parser *r)
 	if (v == NULL)
 		return 0;
 	if (!yyjson_is_obj(v))
-		return qwen_refuse_field(r->refusal, "logit_bias", "is not an "
-		    "object");
+		return qwen_wrong(r, "logit_bias", "is not an object");
 	if (n > r->s->n_vocab)
-		return qwen_refuse_field(r->refusal, "logit_bias", "has %zu "
-		    "entries, but the model has %zu tokens", n, r->s->n_vocab);
+		return qwen_wrong(r, "logit_bias", "has %zu entries, but the "
+		    "model has %zu tokens", n, r->s->n_vocab);
 	seen = calloc(r->s->n_vocab / 8 + 1, 1);
 	r->q->bias_id = calloc(n + 1, sizeof *r->q->bias_id);
 	r->q->bias = calloc(n + 1, sizeof *r->q->bias);
@@ -136,18 +134,15 @@ read_texts(struct qwen_parser *r, const struct qwen_sample_opt *o,
 	size_t i, n;
 
 	if (!yyjson_is_arr(list) || yyjson_arr_size(list) == 0)
-		return qwen_refuse_field(r->refusal, key, "is not a non-empty "
-		    "list of strings");
+		return qwen_wrong(r, key, "is not a non-empty list of strings");
 	if (yyjson_arr_size(list) > TEXTS_MAX)
-		return qwen_refuse_field(r->refusal, key, "more than %d "
-		    "strings", TEXTS_MAX);
+		return qwen_wrong(r, key, "more than %d strings", TEXTS_MAX);
 	yyjson_arr_foreach(list, i, n, v) {
 		if (!yyjson_is_str(v) || yyjson_get_len(v) == 0 ||
 		    yyjson_get_len(v) > TEXT_MAX ||
 		    strlen(yyjson_get_str(v)) != yyjson_get_len(v))
-			return qwen_refuse_field(r->refusal, key, "entry %zu "
-			    "is not a string of 1 to %d bytes without a NUL",
-			    i, TEXT_MAX);
+			return qwen_wrong(r, key, "entry %zu is not a string "
+			    "of 1 to %d bytes without a NUL", i, TEXT_MAX);
 		if (qwen_parse_add_setting(r, key, o->name,
 		    yyjson_get_str(v)) < 0)
 			return -1;
@@ -214,8 +209,8 @@ static int
 read_one_stop(struct qwen_parser *r, yyjson_val *v)
 {
 	if (!yyjson_is_str(v))
-		return qwen_refuse_field(r->refusal, "stop", "is not a string "
-		    "or a list of them");
+		return qwen_wrong(r, "stop", "is not a string or a list of "
+		    "them");
 	return add_stop(r, yyjson_get_str(v), yyjson_get_len(v));
 }
 
@@ -226,8 +221,8 @@ read_stop(struct qwen_parser *r)
 	size_t i, n = yyjson_arr_size(v);
 
 	if (n > QWEN_STOPS_MAX)
-		return qwen_refuse_field(r->refusal, "stop", "more than %d "
-		    "strings", QWEN_STOPS_MAX);
+		return qwen_wrong(r, "stop", "more than %d strings",
+		    QWEN_STOPS_MAX);
 	n = v == NULL ? r->s->n_stop : yyjson_is_arr(v) ? n : 1;
 	if ((r->q->stop = calloc(n + 1, sizeof *r->q->stop)) == NULL)
 		return qwen_oom(&r->refusal->err);
@@ -255,8 +250,8 @@ read_logprobs(struct qwen_parser *r)
 	got = qwen_parse_whole(r->refusal, r->body, is_number ? "logprobs" :
 	    "top_logprobs", 0, QWEN_LOGPROBS_MAX, &n);
 	if (n > 0 && !r->q->logprobs)
-		return qwen_refuse_invalid(r->refusal, "top_logprobs",
-		    "top_logprobs needs logprobs: true");
+		return qwen_invalid(r, "top_logprobs", "top_logprobs needs "
+		    "logprobs: true");
 	r->q->n_top = (size_t)n;
 	return got < 0 ? -1 : 0;
 }
@@ -270,8 +265,7 @@ read_stream(struct qwen_parser *r)
 	if (stream < 0)
 		return -1;
 	if (stream && !r->s->streams)
-		return qwen_refuse_invalid(r->refusal, "stream", "stream is "
-		    "not supported");
+		return qwen_invalid(r, "stream", "stream is not supported");
 	r->q->stream = stream && r->q->form != QWEN_FORM_COMPACT;
 	if (!stream)
 		return 0;
@@ -280,8 +274,7 @@ read_stream(struct qwen_parser *r)
 	if (r->q->tells_progress < 0)
 		return -1;
 	if (options != NULL && !yyjson_is_obj(options))
-		return qwen_refuse_field(r->refusal, "stream_options", "is not "
-		    "an object");
+		return qwen_wrong(r, "stream_options", "is not an object");
 	usage = qwen_parse_truth(r->refusal, options, "include_usage", 0);
 	r->q->include_usage = usage > 0;
 	return usage < 0 ? -1 : 0;
@@ -301,12 +294,11 @@ read_fixed_fields(struct qwen_parser *r)
 	    QWEN_CHOICES_MAX, &best) < 0)
 		return -1;
 	if (best > 1 && (size_t)best != r->q->n)
-		return qwen_refuse_invalid(r->refusal, "best_of", "best_of is "
-		    "not supported");
+		return qwen_invalid(r, "best_of", "best_of is not supported");
 	yyjson_arr_foreach(list, i, n, one) {
 		if (!yyjson_equals_str(one, "text"))
-			return qwen_refuse_field(r->refusal, "modalities",
-			    "only text is supported");
+			return qwen_wrong(r, "modalities", "only text is "
+			    "supported");
 	}
 	return 0;
 }
@@ -331,7 +323,7 @@ read_effort(struct qwen_parser *r)
 {
 	yyjson_val *v = qwen_parse_get(r->body, "reasoning_effort");
 
-	return v == NULL || yyjson_is_str(v) ? 0 : qwen_refuse_field(r->refusal,
+	return v == NULL || yyjson_is_str(v) ? 0 : qwen_wrong(r,
 	    "reasoning_effort", "is not a string");
 }
 
@@ -376,8 +368,7 @@ read_max(struct qwen_parser *r)
 	if (echo < 0)
 		return -1;
 	if (echo && (!r->s->echoes || r->q->form != QWEN_FORM_COMPLETION))
-		return qwen_refuse_invalid(r->refusal, "echo", "echo is not "
-		    "supported");
+		return qwen_invalid(r, "echo", "echo is not supported");
 	r->q->echo = echo;
 	for (i = 0; i < sizeof names / sizeof *names && got == 0; i++)
 		got = read_max_named(r, names[i], min, &max);
@@ -394,8 +385,7 @@ qwen_parse_fields(struct qwen_parser *r)
 	int64_t n = 1;
 
 	if (model != NULL && !yyjson_is_str(model))
-		return qwen_refuse_field(r->refusal, "model", "is not a "
-		    "string");
+		return qwen_wrong(r, "model", "is not a string");
 	if (model != NULL && qwen_parse_to_json(r->refusal, model, &q->model,
 	    NULL) < 0)
 		return -1;

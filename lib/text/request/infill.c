@@ -63,8 +63,8 @@ qwen_parse_suffix(struct qwen_parser *r)
 	if (s.len == 0)
 		return 0;
 	if (r->q->echo)
-		return qwen_refuse_invalid(r->refusal, "suffix", "suffix and "
-		    "echo cannot be combined");
+		return qwen_invalid(r, "suffix", "suffix and echo cannot be "
+		    "combined");
 	r->suffix = s;
 	return qwen_parse_check_length(r, "suffix", s) < 0 ? -1 :
 	    qwen_parse_infill_ends(r);
@@ -92,8 +92,8 @@ read_text(struct qwen_parser *r, const char *key, struct qwen_str *out)
 {
 	int got = qwen_parse_string(r->refusal, r->body, key, out);
 
-	return got == 0 ? qwen_refuse_invalid(r->refusal, key, "%s is missing",
-	    key) : got < 0 ? -1 : qwen_parse_check_length(r, key, *out);
+	return got == 0 ? qwen_invalid(r, key, "%s is missing", key) : got < 0 ?
+	    -1 : qwen_parse_check_length(r, key, *out);
 }
 
 /* Reads one of [{"filename": ..., "text": ...}]; the name is optional. */
@@ -106,9 +106,9 @@ read_file(struct qwen_parser *r, size_t i, yyjson_val *v,
 
 	if (text == NULL || (name == NULL &&
 	    qwen_parse_get(v, "filename") != NULL))
-		return qwen_refuse_field(r->refusal, "input_extra", "entry %zu "
-		    "is not an object with a string \"text\" and optionally a "
-		    "string \"filename\"", i);
+		return qwen_wrong(r, "input_extra", "entry %zu is not an "
+		    "object with a string \"text\" and optionally a string "
+		    "\"filename\"", i);
 	f->text = (struct qwen_str){ yyjson_get_str(text),
 	    yyjson_get_len(text) };
 	f->name = name == NULL ? (struct qwen_str){ "tmp", 3 } :
@@ -123,11 +123,10 @@ read_files(struct qwen_parser *r, struct qwen_fim_file **out, size_t *n_out)
 	size_t i, n = yyjson_arr_size(list);
 
 	if (list != NULL && !yyjson_is_arr(list))
-		return qwen_refuse_field(r->refusal, "input_extra", "is not a "
-		    "list of objects");
+		return qwen_wrong(r, "input_extra", "is not a list of objects");
 	if (n > FILES_MAX)
-		return qwen_refuse_field(r->refusal, "input_extra", "more than "
-		    "%d files", FILES_MAX);
+		return qwen_wrong(r, "input_extra", "more than %d files",
+		    FILES_MAX);
 	if ((*out = calloc(n + 1, sizeof **out)) == NULL)
 		return qwen_oom(&r->refusal->err);
 	yyjson_arr_foreach(list, i, n, v) {
@@ -223,15 +222,12 @@ read_response_fields(struct qwen_parser *r)
 	size_t i, n = yyjson_arr_size(list);
 
 	if (n > FIELDS_MAX)
-		return qwen_refuse_field(r->refusal, key, "more than %d fields",
-		    FIELDS_MAX);
+		return qwen_wrong(r, key, "more than %d fields", FIELDS_MAX);
 	if (list != NULL && !yyjson_is_arr(list))
-		return qwen_refuse_field(r->refusal, key, "is not a list of "
-		    "strings");
+		return qwen_wrong(r, key, "is not a list of strings");
 	yyjson_arr_foreach(list, i, n, v) {
 		if (!yyjson_is_str(v))
-			return qwen_refuse_field(r->refusal, key, "is not a "
-			    "list of strings");
+			return qwen_wrong(r, key, "is not a list of strings");
 	}
 	return n == 0 ? 0 : qwen_parse_to_json(r->refusal, list, &r->q->fields,
 	    NULL);

@@ -354,8 +354,7 @@ qwen_parse_skip(struct qwen_parser *r, const char *key, const char *what)
 	struct qwen_unknown *u = r->s->unknown;
 
 	if (u != NULL && u->strict)
-		return qwen_refuse_invalid(r->refusal, key, "%s: not supported",
-		    what);
+		return qwen_invalid(r, key, "%s: not supported", what);
 	qwen_unknown_note(u, "left out of requests: %s", what);
 	return 0;
 }

@@ -85,11 +85,11 @@ add_one(struct qwen_parser *r, yyjson_val *v)
 	if (yyjson_is_arr(v) && count_texts(v) > 0)
 		return add_mixed(r, v);
 	if (yyjson_is_obj(v) && text == NULL)
-		return qwen_refuse_field(r->refusal, "prompt", "an object has "
-		    "no prompt_string");
+		return qwen_wrong(r, "prompt", "an object has no "
+		    "prompt_string");
 	if (yyjson_arr_size(yyjson_obj_get(v, "multimodal_data")) > 0)
-		return qwen_refuse_field(r->refusal, "prompt",
-		    "multimodal_data is not supported (text only)");
+		return qwen_wrong(r, "prompt", "multimodal_data is not "
+		    "supported (text only)");
 	qwen_json_put(&r->out, ",%p", text != NULL ? text : v);
 	return 0;
 }
@@ -116,8 +116,7 @@ add_prompt(struct qwen_parser *r)
 	size_t i, n;
 
 	if (prompt == NULL)
-		return qwen_refuse_invalid(r->refusal, "prompt", "prompt is "
-		    "missing");
+		return qwen_invalid(r, "prompt", "prompt is missing");
 	qwen_json_put(&r->out, ",'prompt':");
 	if (!is_many(prompt))
 		return add_one(r, prompt);
@@ -162,8 +161,8 @@ add_pair(struct qwen_parser *r, yyjson_val *pair, size_t i)
 	char id[QWEN_NUMBER_SIZE], after[QWEN_NUMBER_SIZE + 1] = ":-1e30";
 
 	if (yyjson_arr_size(pair) != 2)
-		return qwen_refuse_field(r->refusal, "logit_bias", "entry %zu "
-		    "is not a pair", i);
+		return qwen_wrong(r, "logit_bias", "entry %zu is not a pair",
+		    i);
 	if (!yyjson_is_false(bias) && qwen_parse_number(r->refusal,
 	    "logit_bias", bias, after + 1) < 0)
 		return -1;

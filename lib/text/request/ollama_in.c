@@ -57,8 +57,8 @@ add_parts(struct qwen_text *t, yyjson_val *text, size_t n_images)
 static int
 check_images(struct qwen_parser *r, yyjson_val *images)
 {
-	return images == NULL || yyjson_is_arr(images) ? 0 :
-	    qwen_refuse_field(r->refusal, "images", "is not a list");
+	return images == NULL || yyjson_is_arr(images) ? 0 : qwen_wrong(r,
+	    "images", "is not a list");
 }
 
 static int
@@ -94,8 +94,7 @@ add_chat(struct qwen_parser *r)
 	size_t i, n;
 
 	if (messages != NULL && !yyjson_is_arr(messages))
-		return qwen_refuse_field(r->refusal, "messages", "is not a "
-		    "list");
+		return qwen_wrong(r, "messages", "is not a list");
 	if (yyjson_arr_size(messages) == 0) {
 		r->q->done_reason = "load";
 		return 0;
@@ -123,8 +122,7 @@ read_context(struct qwen_parser *r)
 	if (v == NULL)
 		return 0;
 	if (!yyjson_is_arr(v))
-		return qwen_refuse_field(r->refusal, "context", "is not a list "
-		    "of token ids");
+		return qwen_wrong(r, "context", "is not a list of token ids");
 	if (qwen_parse_ids(r->refusal, "context", v, s->n_vocab, b) < 0)
 		return -1;
 	if (b->n > 0)
@@ -150,11 +148,11 @@ add_raw(struct qwen_parser *r)
 {
 	if (qwen_parse_get(r->body, "system") != NULL ||
 	    yyjson_arr_size(qwen_parse_get(r->body, "context")) > 0)
-		return qwen_refuse_invalid(r->refusal, "raw", "a request with "
-		    "raw or suffix cannot have system or context");
+		return qwen_invalid(r, "raw", "a request with raw or suffix "
+		    "cannot have system or context");
 	if (yyjson_arr_size(qwen_parse_get(r->body, "images")) > 0)
-		return qwen_refuse_field(r->refusal, "images", "a raw prompt "
-		    "cannot have images");
+		return qwen_wrong(r, "images", "a raw prompt cannot have "
+		    "images");
 	r->q->form = QWEN_FORM_OLLAMA_RAW;
 	qwen_parse_copy(&r->out, r->body, "prompt", "prompt");
 	qwen_parse_copy(&r->out, r->body, "suffix", "suffix");
@@ -214,8 +212,8 @@ add_format(struct qwen_parser *r)
 	else if (yyjson_is_obj(v))
 		qwen_parse_add_schema(r, v);
 	else
-		return qwen_refuse_field(r->refusal, "format", "is not "
-		    "\"json\" or a JSON schema");
+		return qwen_wrong(r, "format", "is not \"json\" or a JSON "
+		    "schema");
 	return 0;
 }
 
@@ -231,12 +229,12 @@ add_thinking(struct qwen_parser *r)
 	    r->q->form == QWEN_FORM_OLLAMA_RAW)
 		return 0;
 	if (!on && !none && !yyjson_is_bool(v))
-		return qwen_refuse_field(r->refusal, "think", "is not true, "
-		    "false, or a string such as \"high\"");
+		return qwen_wrong(r, "think", "is not true, false, or a string "
+		    "such as \"high\"");
 	if (on && r->s->template != NULL &&
 	    !qwen_request_can_think(r->s->template))
-		return qwen_refuse_invalid(r->refusal, "think", "\"%s\" does "
-		    "not support thinking", r->s->model);
+		return qwen_invalid(r, "think", "\"%s\" does not support "
+		    "thinking", r->s->model);
 	if (on && yyjson_is_str(v))
 		qwen_json_put(&r->out, ",'reasoning_effort':%p", v);
 	qwen_json_put(&r->out, ",'enable_thinking':%s", on ? "true" : "false");
@@ -255,8 +253,7 @@ add_options(struct qwen_parser *r, yyjson_val *from)
 	if (from == NULL)
 		return 0;
 	if (!yyjson_is_obj(from))
-		return qwen_refuse_field(r->refusal, "options", "is not an "
-		    "object");
+		return qwen_wrong(r, "options", "is not an object");
 	if (qwen_parse_check_object(r, &options, from) < 0)
 		return -1;
 	yyjson_obj_foreach(from, i, n, key, v) {

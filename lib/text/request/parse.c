@@ -34,13 +34,13 @@ read_form(struct qwen_parser *r, yyjson_val *root)
 	for (i = 0; i < n && !yyjson_equals_str(url, urls[i].path); i++)
 		;
 	if (url != NULL && i == n)
-		return qwen_refuse_field(r->refusal, "url", "only "
-		    "/v1/completions, /v1/chat/completions, /v1/responses and "
-		    "/v1/messages are served");
+		return qwen_wrong(r, "url", "only /v1/completions, "
+		    "/v1/chat/completions, /v1/responses and /v1/messages are "
+		    "served");
 	if (url != NULL)
 		r->q->form = urls[i].form;
 	if (method != NULL && !yyjson_equals_str(method, "POST"))
-		return qwen_refuse_field(r->refusal, "method", "must be POST");
+		return qwen_wrong(r, "method", "must be POST");
 	return 0;
 }
 
@@ -60,8 +60,7 @@ read_envelope(struct qwen_parser *r, yyjson_val *root)
 	if (!plain && r->s != NULL && qwen_parse_check_envelope(r, root) < 0)
 		return -1;
 	if (!plain && r->q->id == NULL)
-		return qwen_refuse_invalid(r->refusal, "custom_id", "custom_id "
-		    "is missing");
+		return qwen_invalid(r, "custom_id", "custom_id is missing");
 	return failed;
 }
 
@@ -102,8 +101,7 @@ read_body(struct qwen_parser *r)
 	int rc;
 
 	if (!yyjson_is_obj(r->body))
-		return qwen_refuse_field(r->refusal, "body", "is not an "
-		    "object");
+		return qwen_wrong(r, "body", "is not an object");
 	if (r->s->placeholder != NULL && form != QWEN_FORM_COMPLETION &&
 	    replace_parts(r) < 0)
 		return -1;

@@ -15,9 +15,11 @@ struct qwen_parser;
 /* Refuse a request with "KEY: what is wrong".  Returns -1. */
 int qwen_refuse_field(struct qwen_refusal *refusal, const char *key,
     const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+#define qwen_wrong(r, ...) qwen_refuse_field((r)->refusal, __VA_ARGS__)
 /* The same without the "KEY: " in front; key NULL: no field is to blame. */
 #define qwen_refuse_invalid(refusal, ...) \
 	qwen_refuse(refusal, "invalid_request", __VA_ARGS__)
+#define qwen_invalid(r, ...) qwen_refuse_invalid((r)->refusal, __VA_ARGS__)
 
 /*
  * Replaces our name of the refused field by the one that the client's API has

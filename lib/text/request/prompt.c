@@ -142,13 +142,12 @@ add_one(struct qwen_parser *r, yyjson_val *v)
 		    yyjson_get_len(v) }, p) < 0)
 			return -1;
 	} else if (!yyjson_is_arr(v))
-		return qwen_refuse_field(r->refusal, "prompt", "is not a "
-		    "string, a list of token ids, or a list of these");
+		return qwen_wrong(r, "prompt", "is not a string, a list of "
+		    "token ids, or a list of these");
 	else if (take_ids(r, v, p) < 0)
 		return -1;
 	r->q->n_prompt_tokens += p->n;
-	return p->n > 0 ? 0 : qwen_refuse_field(r->refusal, "prompt", "has no "
-	    "tokens");
+	return p->n > 0 ? 0 : qwen_wrong(r, "prompt", "has no tokens");
 }
 
 /*
@@ -197,8 +196,8 @@ read_prompt(struct qwen_parser *r, yyjson_val *v)
 	size_t i, n = many ? yyjson_arr_size(v) : 1;
 
 	if (n > QWEN_CHOICES_MAX / r->q->n)
-		return qwen_refuse_invalid(r->refusal, "n", "n: more than %d "
-		    "answers", QWEN_CHOICES_MAX);
+		return qwen_invalid(r, "n", "n: more than %d answers",
+		    QWEN_CHOICES_MAX);
 	if (make_room(r, n) < 0 || forbid_thinking(r) < 0)
 		return -1;
 	if (!many)
@@ -219,7 +218,7 @@ check_shape(struct qwen_parser *r)
 	struct qwen_err err;
 
 	return qwen_parse_check_shape(r->body, &member, &err) == 0 ? 0 :
-	    qwen_refuse_invalid(r->refusal, member, "%s", err.msg);
+	    qwen_invalid(r, member, "%s", err.msg);
 }
 
 /* Writes the request for the template, without tools that may not be called. */
@@ -265,7 +264,7 @@ render(struct qwen_parser *r, struct qwen_prompt **p)
 	if (rc == 0 && qwen_template_render(r->s->template, t.s, t.n, p,
 	    &err) < 0)
 		rc = err.code == QWEN_ENOMEM ? qwen_oom(&r->refusal->err) :
-		    qwen_refuse_invalid(r->refusal, "messages", "%s", err.msg);
+		    qwen_invalid(r, "messages", "%s", err.msg);
 	qwen_text_fini(&t);
 	return rc;
 }
@@ -313,12 +312,12 @@ read_messages(struct qwen_parser *r)
 	int rc;
 
 	if (r->s->template == NULL)
-		return qwen_refuse_field(r->refusal, "messages", "the model "
-		    "has no chat template (%s)", r->s->no_template);
+		return qwen_wrong(r, "messages", "the model has no chat "
+		    "template (%s)", r->s->no_template);
 	if (yyjson_doc_get_val_count(r->doc) > QWEN_VALUES_MAX +
 	    2 * r->q->n_bias)
-		return qwen_refuse_invalid(r->refusal, "messages", "the "
-		    "request has more than %d values", QWEN_VALUES_MAX);
+		return qwen_invalid(r, "messages", "the request has more than "
+		    "%d values", QWEN_VALUES_MAX);
 	if (check_shape(r) < 0 || qwen_parse_tools(r) < 0 ||
 	    /* a summary calls no tools */
 	    (r->tools != NULL && q->form != QWEN_FORM_COMPACT &&
@@ -346,8 +345,8 @@ read_messages(struct qwen_parser *r)
 		return qwen_refuse_error(r->refusal, "messages", &err);
 	if (!q->thinks && forbid_thinking(r) < 0)
 		return -1;
-	return ids->n > 0 ? 0 : qwen_refuse_invalid(r->refusal, "messages",
-	    "the prompt has no tokens");
+	return ids->n > 0 ? 0 : qwen_invalid(r, "messages", "the prompt has no "
+	    "tokens");
 }
 
 int
@@ -364,18 +363,16 @@ qwen_parse_prompt(struct qwen_parser *r)
 		    make_room(r, 1) < 0 ? -1 : qwen_parse_infill_prompt(r);
 	if (messages != NULL && qwen_parse_get_text(r->body, "suffix") !=
 	    NULL && yyjson_get_len(qwen_parse_get_text(r->body, "suffix")) > 0)
-		return qwen_refuse_invalid(r->refusal, "suffix", "suffix is "
-		    "allowed only with prompt, not with messages");
+		return qwen_invalid(r, "suffix", "suffix is allowed only with "
+		    "prompt, not with messages");
 	if (prompt != NULL && messages != NULL)
-		return qwen_refuse_invalid(r->refusal, "messages", "prompt and "
-		    "messages cannot be combined");
+		return qwen_invalid(r, "messages", "prompt and messages cannot "
+		    "be combined");
 	if (messages != NULL && r->q->form != QWEN_FORM_COMPLETION)
 		return read_messages(r);
 	if (prompt == NULL || chat)
-		return qwen_refuse_invalid(r->refusal, key, "%s is missing",
-		    key);
+		return qwen_invalid(r, key, "%s is missing", key);
 	if (yyjson_arr_size(tools) > 0)
-		return qwen_refuse_field(r->refusal, "tools", "is allowed only "
-		    "with messages");
+		return qwen_wrong(r, "tools", "is allowed only with messages");
 	return qwen_parse_suffix(r) < 0 ? -1 : read_prompt(r, prompt);
 }

@@ -40,13 +40,11 @@ add_format(struct qwen_parser *r)
 	yyjson_val *schema = yyjson_obj_get(format, "schema");
 
 	if (text != NULL && !yyjson_is_obj(text))
-		return qwen_refuse_field(r->refusal, "text", "is not an "
-		    "object");
+		return qwen_wrong(r, "text", "is not an object");
 	if (!qwen_parse_has_type(format, "json_schema"))
 		qwen_parse_copy(&r->out, text, "format", "response_format");
 	else if (schema == NULL)
-		return qwen_refuse_field(r->refusal, "text", "the format has "
-		    "no schema");
+		return qwen_wrong(r, "text", "the format has no schema");
 	else
 		qwen_parse_add_schema(r, schema);
 	return 0;

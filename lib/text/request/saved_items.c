@@ -22,12 +22,11 @@ qwen_parse_load_items(struct qwen_parser *r, yyjson_val *id,
 	int got;
 
 	if (s->recall == NULL)
-		return qwen_refuse_invalid(r->refusal, "previous_response_id",
+		return qwen_invalid(r, "previous_response_id",
 		    "previous_response_id is not supported");
 	if (!yyjson_is_str(id) || strlen(yyjson_get_str(id)) !=
 	    yyjson_get_len(id))
-		return qwen_refuse_field(r->refusal, "previous_response_id",
-		    "is not an id");
+		return qwen_wrong(r, "previous_response_id", "is not an id");
 	if ((r->q->previous = strdup(yyjson_get_str(id))) == NULL)
 		return qwen_oom(&r->refusal->err);
 	got = s->recall(s->recall_arg, yyjson_get_str(id), items, &err);
@@ -103,8 +102,8 @@ qwen_parse_find_item(struct qwen_parser *r, struct qwen_saved_items *k,
 	size_t i, n;
 
 	if (k->steps > STEPS_MAX) {
-		qwen_refuse_invalid(r->refusal, "input", "too many references "
-		    "to items: send the items themselves");
+		qwen_invalid(r, "input", "too many references to items: send "
+		    "the items themselves");
 		return NULL;
 	}
 	if (digits == NULL || open_kept(r, k, digits + 1) < 0)

@@ -52,8 +52,8 @@ read_mirostat(struct qwen_parser *r)
 	if (strcmp(which, "0") == 0)
 		return qwen_parse_add_setting(r, "mirostat", "mirostat", "0");
 	if (strcmp(which, "2") != 0)
-		return qwen_refuse_field(r->refusal, "mirostat", "%s is not "
-		    "supported; use 0, or 2 for Mirostat 2", which);
+		return qwen_wrong(r, "mirostat", "%s is not supported; use 0, "
+		    "or 2 for Mirostat 2", which);
 	return number(r, "mirostat_tau", value) < 0 ? -1 :
 	    qwen_parse_add_setting(r, "mirostat_tau", "mirostat", value);
 }
@@ -69,8 +69,8 @@ read_range(struct qwen_parser *r)
 	if (got < 0)
 		return -1;
 	if (!(range >= 0 && range <= 500))
-		return qwen_refuse_field(r->refusal, "dynatemp_range", "%s is "
-		    "not a number from 0 to 500", buf);
+		return qwen_wrong(r, "dynatemp_range", "%s is not a number "
+		    "from 0 to 500", buf);
 	r->q->temp_range = range;
 	return 0;
 }
@@ -125,9 +125,9 @@ add_method(struct qwen_parser *r, struct qwen_text *chain, const char *name,
 	size_t i = find_method(name, letter);
 
 	if (i == N_METHODS)
-		return qwen_refuse_field(r->refusal, "samplers", "unknown "
-		    "sampler \"%.40s\"; known are penalties, dry, top_n_sigma, "
-		    "top_k, typ_p, top_p, min_p, xtc, temperature and infill",
+		return qwen_wrong(r, "samplers", "unknown sampler \"%.40s\"; "
+		    "known are penalties, dry, top_n_sigma, top_k, typ_p, "
+		    "top_p, min_p, xtc, temperature and infill",
 		    letter != '\0' ? one : name);
 	if (methods[i].method == NULL)
 		*best = 1;
@@ -146,16 +146,15 @@ add_methods(struct qwen_parser *r, yyjson_val *v, struct qwen_text *chain,
 	size_t i, n;
 
 	if (yyjson_get_len(v) > 64)
-		return qwen_refuse_field(r->refusal, "samplers", "more than 64 "
-		    "samplers");
+		return qwen_wrong(r, "samplers", "more than 64 samplers");
 	for (; yyjson_is_str(v) && *s != '\0'; s++) {
 		if (add_method(r, chain, NULL, *s, best) < 0)
 			return -1;
 	}
 	yyjson_arr_foreach(v, i, n, one) {
 		if (!yyjson_is_str(one))
-			return qwen_refuse_field(r->refusal, "samplers",
-			    "entry %zu is not a string", i);
+			return qwen_wrong(r, "samplers", "entry %zu is not a "
+			    "string", i);
 		if (add_method(r, chain, yyjson_get_str(one), '\0', best) < 0)
 			return -1;
 	}
@@ -175,8 +174,7 @@ read_order(struct qwen_parser *r)
 	if (v == NULL)
 		return 0;
 	if (!yyjson_is_arr(v) && !yyjson_is_str(v))
-		return qwen_refuse_field(r->refusal, "samplers", "is not a "
-		    "list of names");
+		return qwen_wrong(r, "samplers", "is not a list of names");
 	rc = add_methods(r, v, &chain, &best);
 	if (rc == 0 && chain.failed)
 		rc = qwen_oom(&r->refusal->err);
@@ -201,11 +199,9 @@ read_stop_ids(struct qwen_parser *r)
 	if (v == NULL)
 		return 0;
 	if (yyjson_arr_size(v) > STOP_IDS_MAX)
-		return qwen_refuse_field(r->refusal, key, "more than %d tokens",
-		    STOP_IDS_MAX);
+		return qwen_wrong(r, key, "more than %d tokens", STOP_IDS_MAX);
 	if (!yyjson_is_arr(v))
-		return qwen_refuse_field(r->refusal, key, "is not a list of "
-		    "token ids");
+		return qwen_wrong(r, key, "is not a list of token ids");
 	if (yyjson_arr_size(v) > 0 &&
 	    qwen_parse_ids(r->refusal, key, v, r->s->n_vocab, &ids) < 0) {
 		free(ids.id);

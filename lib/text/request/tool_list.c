@@ -448,8 +448,8 @@ write_calls(struct qwen_parser *r, yyjson_val *calls)
 		name = qwen_parse_str(qwen_parse_get(custom, "name"));
 		input = qwen_parse_get_text(custom, "input");
 		if (name.s == NULL || input == NULL)
-			return qwen_refuse_invalid(r->refusal, "messages",
-			    "messages: a custom call has no name or no input");
+			return qwen_invalid(r, "messages", "messages: a custom "
+			    "call has no name or no input");
 		qwen_parse_begin_call(&r->out, qwen_parse_get(v, "id"), name);
 		qwen_json_put(&r->out, "{'input':%p}}}", input);
 	}

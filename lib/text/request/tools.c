@@ -33,15 +33,15 @@ read_named(struct qwen_parser *r, yyjson_val *v)
 	yyjson_val *name = yyjson_obj_get(qwen_chat_tool_function(v), "name");
 
 	if (yyjson_is_str(type) && !yyjson_equals_str(type, "function"))
-		return qwen_refuse_field(r->refusal, "tool_choice", "type "
-		    "%.40s is not supported", yyjson_get_str(type));
+		return qwen_wrong(r, "tool_choice", "type %.40s is not "
+		    "supported", yyjson_get_str(type));
 	if (!yyjson_is_str(name))
-		return qwen_refuse_field(r->refusal, "tool_choice", "is not "
-		    "none, auto, required or a function with a name");
+		return qwen_wrong(r, "tool_choice", "is not none, auto, "
+		    "required or a function with a name");
 	tool = find_tool(r, name);
 	if (tool == NULL)
-		return qwen_refuse_field(r->refusal, "tool_choice", "unknown "
-		    "tool %.60s", yyjson_get_str(name));
+		return qwen_wrong(r, "tool_choice", "unknown tool %.60s",
+		    yyjson_get_str(name));
 	return qwen_parse_restrict_calls(r, tool, NULL, 0);
 }
 
@@ -97,20 +97,20 @@ read_allowed(struct qwen_parser *r, yyjson_val *v, yyjson_val **mode)
 	*mode = yyjson_obj_get(in, "mode");
 	if (!yyjson_equals_str(*mode, "auto") &&
 	    !yyjson_equals_str(*mode, "required"))
-		return qwen_refuse_field(r->refusal, "tool_choice", "the mode "
-		    "of allowed_tools is not auto or required");
+		return qwen_wrong(r, "tool_choice", "the mode of allowed_tools "
+		    "is not auto or required");
 	if (yyjson_arr_size(names) == 0 ||
 	    yyjson_arr_size(names) > ALLOWED_MAX)
-		return qwen_refuse_field(r->refusal, "tool_choice",
-		    "allowed_tools has no list of 1 to %d tools", ALLOWED_MAX);
+		return qwen_wrong(r, "tool_choice", "allowed_tools has no list "
+		    "of 1 to %d tools", ALLOWED_MAX);
 	yyjson_arr_foreach(names, i, n, v) {
 		name = yyjson_obj_get(qwen_chat_tool_function(v), "name");
 		if (!yyjson_is_str(name))
-			return qwen_refuse_field(r->refusal, "tool_choice",
-			    "allowed tool %zu has no name", i + 1);
+			return qwen_wrong(r, "tool_choice", "allowed tool %zu "
+			    "has no name", i + 1);
 		if (find_tool(r, name) == NULL)
-			return qwen_refuse_field(r->refusal, "tool_choice",
-			    "unknown tool %.60s", yyjson_get_str(name));
+			return qwen_wrong(r, "tool_choice", "unknown tool "
+			    "%.60s", yyjson_get_str(name));
 	}
 	return keep_named(r, names);
 }
@@ -120,8 +120,8 @@ static int
 check_template(struct qwen_parser *r)
 {
 	return r->tools == NULL || qwen_template_names(r->s->template,
-	    "tools") ? 0 : qwen_refuse_field(r->refusal, "tools", "the model's "
-	    "chat template does not support tools");
+	    "tools") ? 0 : qwen_wrong(r, "tools", "the model's chat template "
+	    "does not support tools");
 }
 
 /* With tools and a schema, the answer is a call or follows the schema. */
@@ -162,13 +162,13 @@ read_choice(struct qwen_parser *r, yyjson_val *v)
 	    "response_format") == 0)
 		qwen_parse_drop_grammar(r);
 	if (r->grammar_field != NULL)
-		return qwen_refuse_invalid(r->refusal, "tool_choice",
-		    "tool_choice and %s cannot be combined", r->grammar_field);
+		return qwen_invalid(r, "tool_choice", "tool_choice and %s "
+		    "cannot be combined", r->grammar_field);
 	if (!yyjson_equals_str(v, "required"))
 		return read_named(r, v);
 	if (r->tools == NULL)
-		return qwen_refuse_field(r->refusal, "tool_choice",
-		    "is required, but there are no tools");
+		return qwen_wrong(r, "tool_choice", "is required, but there "
+		    "are no tools");
 	return qwen_parse_restrict_calls(r, NULL, NULL, 0);
 }
 
@@ -179,8 +179,8 @@ qwen_parse_tools(struct qwen_parser *r)
 	yyjson_val *many = qwen_parse_get(r->body, "parallel_tool_calls");
 
 	if (many != NULL && !yyjson_is_bool(many))
-		return qwen_refuse_field(r->refusal, "parallel_tool_calls",
-		    "is not true or false");
+		return qwen_wrong(r, "parallel_tool_calls", "is not true or "
+		    "false");
 	r->tools = yyjson_arr_size(tools) > 0 ? tools : NULL;
 	r->q->one_call = yyjson_is_false(many);
 	return read_choice(r, qwen_parse_get(r->body, "tool_choice"));

@@ -44,7 +44,8 @@ qwen_refuse_field(struct qwen_refusal *refusal, const char *param,
 	va_list ap;
 
 	va_start(ap, fmt);
-	refuse(refusal, "invalid_request", param, strlen(param) + 2, fmt, ap);
+	refuse(refusal, "invalid_request", param, param != NULL ?
+	    strlen(param) + 2 : 0, fmt, ap);
 	va_end(ap);
 	return -1;
 }
@@ -82,6 +83,13 @@ qwen_refuse_error(struct qwen_refusal *refusal, const char *key,
 	    qwen_refuse_field(refusal, key, "%s", err->msg);
 }
 
+int
+qwen_refuse_long(struct qwen_refusal *refusal, size_t n)
+{
+	return qwen_refuse(refusal, "line_too_long", NULL,
+	    "the line has more than %zu bytes", n);
+}
+
 static yyjson_doc *
 open_object(struct qwen_refusal *refusal, const char *json, size_t n,
     int *surrogates, yyjson_val **root)
@@ -91,8 +99,7 @@ open_object(struct qwen_refusal *refusal, const char *json, size_t n,
 
 	*root = NULL;
 	if (json == NULL) {
-		qwen_refuse(refusal, "line_too_long", NULL,
-		    "the line has more than %zu bytes", n);
+		qwen_refuse_long(refusal, n);
 		return NULL;
 	}
 	doc = surrogates != NULL ? qwen_json_open_mended(json, n, surrogates,
@@ -165,6 +172,18 @@ qwen_parse_to_json(struct qwen_refusal *refusal, yyjson_val *v, char **out,
 	if (n != NULL)
 		*n = t.n;
 	return 0;
+}
+
+int
+qwen_parse_model(struct qwen_refusal *refusal, yyjson_val *root, char **out)
+{
+	yyjson_val *model = qwen_parse_get(root, "model");
+
+	if (model == NULL)
+		return 0;
+	if (!yyjson_is_str(model))
+		return qwen_refuse_field(refusal, "model", "is not a string");
+	return qwen_parse_to_json(refusal, model, out, NULL);
 }
 
 struct qwen_str

@@ -380,16 +380,11 @@ read_max(struct qwen_parser *r)
 int
 qwen_parse_fields(struct qwen_parser *r)
 {
-	yyjson_val *model = qwen_parse_get(r->body, "model");
 	struct qwen_request *q = r->q;
 	int64_t n = 1;
 
-	if (model != NULL && !yyjson_is_str(model))
-		return qwen_wrong(r, "model", "is not a string");
-	if (model != NULL && qwen_parse_to_json(r->refusal, model, &q->model,
-	    NULL) < 0)
-		return -1;
-	if (qwen_parse_whole(r->refusal, r->body, "n", 1, QWEN_CHOICES_MAX,
+	if (qwen_parse_model(r->refusal, r->body, &q->model) < 0 ||
+	    qwen_parse_whole(r->refusal, r->body, "n", 1, QWEN_CHOICES_MAX,
 	    &n) < 0 || (q->form == QWEN_FORM_INFILL && qwen_parse_whole(
 	    r->refusal, r->body, "n_cmpl", 1, QWEN_CHOICES_MAX, &n) < 0))
 		return -1;

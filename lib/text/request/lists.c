@@ -8,18 +8,6 @@
 #include "text/request/parser.h"
 #include "text/request/form.h"
 
-static int
-read_model(struct qwen_refusal *refusal, yyjson_val *root, char **out)
-{
-	yyjson_val *model = qwen_parse_get(root, "model");
-
-	if (model == NULL)
-		return 0;
-	if (!yyjson_is_str(model))
-		return qwen_refuse_field(refusal, "model", "is not a string");
-	return qwen_parse_to_json(refusal, model, out, NULL);
-}
-
 /* Reads a whole number of at least 1; *out is unchanged if it is absent. */
 static int
 read_size(struct qwen_refusal *refusal, yyjson_val *root, const char *key,
@@ -157,7 +145,7 @@ read_embeddings(struct qwen_embeddings_request *q, const struct qwen_vectors *s,
 	struct qwen_vectors how = *s;
 
 	if (qwen_parse_check_body(&q->refusal, QWEN_BODY_EMBEDDINGS, s->unknown,
-	    root) < 0 || read_model(&q->refusal, root, &q->model) < 0 ||
+	    root) < 0 || qwen_parse_model(&q->refusal, root, &q->model) < 0 ||
 	    read_size(&q->refusal, root, "dimensions", &q->dimensions) < 0 ||
 	    read_cut(&q->refusal, root, s->n_ctx, &how.cut) < 0)
 		return -1;
@@ -261,25 +249,6 @@ qwen_embeddings_body(const struct qwen_embeddings_request *q, const char *model,
 /* ------------------------------------------------------------------ ranking */
 
 static int
-add_document(struct qwen_rerank_request *q, const struct qwen_ranking *s,
-    struct qwen_str query, yyjson_val *v)
-{
-	struct qwen_refusal *refusal = &q->rank.refusal;
-	size_t at = q->rank.n;
-
-	if (yyjson_is_obj(v))
-		v = yyjson_obj_get(v, "text");
-	if (!yyjson_is_str(v))
-		return qwen_refuse_field(refusal, "documents", "number %zu is "
-		    "not a string", at);
-	if (qwen_parse_add_document(&q->rank, s, query, (struct qwen_str){
-	    yyjson_get_str(v), yyjson_get_len(v) }) < 0)
-		return -1;
-	return q->document == NULL ? 0 :
-	    qwen_parse_to_json(refusal, v, &q->document[at], NULL);
-}
-
-static int
 read_documents(struct qwen_rerank_request *q, const struct qwen_ranking *s,
     struct qwen_str query, yyjson_val *list, int back)
 {
@@ -287,21 +256,16 @@ read_documents(struct qwen_rerank_request *q, const struct qwen_ranking *s,
 	size_t i, n = yyjson_arr_size(list);
 	yyjson_val *v;
 
-	if (!yyjson_is_arr(list))
-		return list == NULL ? qwen_refuse_invalid(refusal, "documents",
-		    "documents is missing") : qwen_refuse_field(refusal,
-		    "documents", "is not a list");
-	if (n > QWEN_DOCUMENTS_MAX)
-		return qwen_refuse_field(refusal, "documents", "%zu documents; "
-		    "at most %d are allowed", n, QWEN_DOCUMENTS_MAX);
-	q->rank.is_list = 1;
-	q->rank.prompt = calloc(n + 1, sizeof *q->rank.prompt);
-	q->document = back ? calloc(n + 1, sizeof *q->document) : NULL;
-	if (q->rank.prompt == NULL || (back && q->document == NULL))
-		return qwen_oom(&refusal->err);
+	if (qwen_parse_documents(&q->rank, s, query, list, 1) < 0)
+		return -1;
 	q->n_top = q->n_top == 0 || q->n_top > n ? n : q->n_top;
+	if (!back)
+		return 0;
+	if ((q->document = calloc(n + 1, sizeof *q->document)) == NULL)
+		return qwen_oom(&refusal->err);
 	yyjson_arr_foreach(list, i, n, v) {
-		if (add_document(q, s, query, v) < 0)
+		if (qwen_parse_to_json(refusal, yyjson_is_obj(v) ?
+		    yyjson_obj_get(v, "text") : v, &q->document[i], NULL) < 0)
 			return -1;
 	}
 	return 0;
@@ -317,7 +281,7 @@ read_rerank(struct qwen_rerank_request *q, const struct qwen_ranking *s,
 	int back;
 
 	if (qwen_parse_check_body(refusal, QWEN_BODY_RERANK, s->unknown, root) <
-	    0 || read_model(refusal, root, &q->model) < 0 || read_size(refusal,
+	    0 || qwen_parse_model(refusal, root, &q->model) < 0 || read_size(refusal,
 	    root, "top_n", &q->n_top) < 0 || read_cut(refusal, root, s->n_ctx,
 	    &how.cut) < 0)
 		return -1;

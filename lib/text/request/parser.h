@@ -30,9 +30,13 @@ void qwen_refusal_rename(struct qwen_refusal *refusal,
 
 /* ---- common.c: for all kinds of requests; -1: refused, or out of memory */
 
+/* Refuses a line of more than n bytes, which was dropped. */
+int qwen_refuse_long(struct qwen_refusal *refusal, size_t n);
+
 /*
- * Reports err for a part of the request.  Out of memory, here and by
- * qwen_oom(), is a failure of the service, not of the request.
+ * Reports err for a part of the request, or for all of it (key NULL).  Out of
+ * memory, here and by qwen_oom(), is a failure of the service, not of the
+ * request.
  */
 int qwen_refuse_error(struct qwen_refusal *refusal, const char *key,
     const struct qwen_err *err);
@@ -80,6 +84,10 @@ int qwen_parse_number_of(struct qwen_refusal *refusal, yyjson_val *object,
     const char *key, char out[QWEN_NUMBER_SIZE]);
 int qwen_parse_whole(struct qwen_refusal *refusal, yyjson_val *object,
     const char *key, int64_t min, int64_t max, int64_t *out);
+
+/* Copies the name of the model, if there is one, to *out as JSON. */
+int qwen_parse_model(struct qwen_refusal *refusal, yyjson_val *root,
+    char **out);
 
 /* Writes a value as JSON to *out; the caller frees it. */
 int qwen_parse_to_json(struct qwen_refusal *refusal, yyjson_val *v, char **out,
@@ -197,10 +205,10 @@ int qwen_parse_infill_prompt(struct qwen_parser *r);
 int qwen_parse_check_length(struct qwen_parser *r, const char *key,
     struct qwen_str s);
 
-/* vector.c: adds a document; q->prompt must have room for it */
-int qwen_parse_add_document(struct qwen_rank_request *q,
-    const struct qwen_ranking *s, struct qwen_str query,
-    struct qwen_str document);
+/* vector.c: adds a list of documents; objects: they may be in "text" */
+int qwen_parse_documents(struct qwen_rank_request *q,
+    const struct qwen_ranking *s, struct qwen_str query, yyjson_val *list,
+    int objects);
 
 /* How a request may use a field. */
 enum qwen_field_use {

@@ -9,22 +9,6 @@
 #include "base/err.h"
 #include "text/request/parser.h"
 
-/* Turns err into the refusal, except out of memory. */
-static int
-refuse_error(struct qwen_refusal *refusal, const struct qwen_err *err)
-{
-	return err->code == QWEN_ENOMEM ? qwen_oom(&refusal->err) :
-	    qwen_refuse_invalid(refusal, NULL, "%s", err->msg);
-}
-
-/* Refuses a line of more than n bytes, which was dropped. */
-static void
-refuse_long(struct qwen_refusal *refusal, size_t n)
-{
-	qwen_refuse(refusal, "line_too_long", NULL,
-	    "the line has more than %zu bytes", n);
-}
-
 /* ------------------------------------------------------------------ vectors */
 
 /* Checks and truncates the tokens, when all are there. */
@@ -52,7 +36,7 @@ has_room(struct qwen_vector_request *q, const struct qwen_vectors *s,
 
 	if (qwen_embedding_encode(&s->how, s->tok, instruct, "", 0, s->encode,
 	    &id, &n, &err) < 0)
-		return refuse_error(&q->refusal, &err);
+		return qwen_refuse_error(&q->refusal, NULL, &err);
 	free(id);
 	return n < s->cut ? 0 : qwen_refuse_invalid(&q->refusal, NULL, "the "
 	    "instruction alone takes %zu of %zu tokens: shorten it", n, s->cut);
@@ -66,7 +50,7 @@ encode(struct qwen_vector_request *q, const struct qwen_vectors *s,
 
 	if (qwen_embedding_encode(&s->how, s->tok, instruct, text, n,
 	    s->encode, &q->text.id, &q->text.n, &err) < 0)
-		return refuse_error(&q->refusal, &err);
+		return qwen_refuse_error(&q->refusal, NULL, &err);
 	if (instruct != NULL && s->cut > 0 && q->text.n > s->cut &&
 	    has_room(q, s, instruct) < 0)
 		return -1;
@@ -79,7 +63,7 @@ qwen_vector_request_text(struct qwen_vector_request *q,
     struct qwen_err *err)
 {
 	if (text == NULL)
-		refuse_long(&q->refusal, n);
+		qwen_refuse_long(&q->refusal, n);
 	else
 		encode(q, s, s->instruct, text, n);
 	return qwen_refusal_oom(&q->refusal, err);
@@ -155,10 +139,10 @@ qwen_vector_request_fini(struct qwen_vector_request *q)
 
 /* ------------------------------------------------------------------ ranking */
 
-int
-qwen_parse_add_document(struct qwen_rank_request *q,
-    const struct qwen_ranking *s, struct qwen_str query,
-    struct qwen_str document)
+/* Adds a document; q->prompt must have room for it. */
+static int
+add_document(struct qwen_rank_request *q, const struct qwen_ranking *s,
+    struct qwen_str query, struct qwen_str document)
 {
 	struct qwen_ids *p = &q->prompt[q->n];
 	struct qwen_err err;
@@ -166,7 +150,7 @@ qwen_parse_add_document(struct qwen_rank_request *q,
 
 	if (qwen_reranker_encode(s->how, s->tok, query, document, s->encode,
 	    s->cut, &p->id, &p->n, &all, &err) < 0)
-		return refuse_error(&q->refusal, &err);
+		return qwen_refuse_error(&q->refusal, NULL, &err);
 	q->n_cut += p->n < all;
 	q->n_tokens += p->n;
 	q->n++;
@@ -186,20 +170,49 @@ qwen_rank_request_text(struct qwen_rank_request *q,
     struct qwen_err *err)
 {
 	if (text == NULL)
-		refuse_long(&q->refusal, n);
+		qwen_refuse_long(&q->refusal, n);
 	else if (make_room(q, 1) == 0)
-		qwen_parse_add_document(q, s, s->query, (struct qwen_str){ text,
-		    n });
+		add_document(q, s, s->query, (struct qwen_str){ text, n });
 	return qwen_refusal_oom(&q->refusal, err);
+}
+
+int
+qwen_parse_documents(struct qwen_rank_request *q, const struct qwen_ranking *s,
+    struct qwen_str query, yyjson_val *list, int objects)
+{
+	size_t i, n = yyjson_arr_size(list);
+	yyjson_val *v;
+
+	if (list == NULL)
+		return qwen_refuse_invalid(&q->refusal, "documents",
+		    "documents is missing");
+	if (!yyjson_is_arr(list))
+		return qwen_refuse_field(&q->refusal, "documents", "is not a "
+		    "list");
+	if (n > QWEN_DOCUMENTS_MAX)
+		return qwen_refuse_field(&q->refusal, "documents", "%zu "
+		    "documents; at most %d are allowed", n, QWEN_DOCUMENTS_MAX);
+	q->is_list = 1;
+	if (make_room(q, n) < 0)
+		return -1;
+	yyjson_arr_foreach(list, i, n, v) {
+		if (objects && yyjson_is_obj(v))
+			v = yyjson_obj_get(v, "text");
+		if (!yyjson_is_str(v))
+			return qwen_refuse_field(&q->refusal, "documents",
+			    "number %zu is not a string", i);
+		if (add_document(q, s, query, qwen_parse_str(v)) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 static int
 read_rank(struct qwen_rank_request *q, const struct qwen_ranking *s,
     yyjson_val *root)
 {
-	struct qwen_str query = { NULL, 0 }, one = { NULL, 0 }, text;
-	yyjson_val *list = qwen_parse_get(root, "documents"), *v;
-	size_t i, max;
+	struct qwen_str query = { NULL, 0 }, one = { NULL, 0 };
+	yyjson_val *list = qwen_parse_get(root, "documents");
 
 	if (qwen_parse_id(&q->refusal, root, "id", 1, &q->id) < 0 ||
 	    qwen_parse_check_body(&q->refusal, QWEN_BODY_RANK, s->unknown, root)
@@ -212,29 +225,9 @@ read_rank(struct qwen_rank_request *q, const struct qwen_ranking *s,
 	if ((one.s != NULL) == (list != NULL))
 		return qwen_refuse_invalid(&q->refusal, NULL, "give one of: "
 		    "document, documents");
-	if (list == NULL)
-		return make_room(q, 1) < 0 ? -1 :
-		    qwen_parse_add_document(q, s, query, one);
-	if (!yyjson_is_arr(list))
-		return qwen_refuse_field(&q->refusal, "documents", "is not a "
-		    "list");
-	if (yyjson_arr_size(list) > QWEN_DOCUMENTS_MAX)
-		return qwen_refuse_field(&q->refusal, "documents", "%zu "
-		    "documents; at most %d are allowed", yyjson_arr_size(list),
-		    QWEN_DOCUMENTS_MAX);
-	q->is_list = 1;
-	if (make_room(q, yyjson_arr_size(list)) < 0)
-		return -1;
-	yyjson_arr_foreach(list, i, max, v) {
-		if (!yyjson_is_str(v))
-			return qwen_refuse_field(&q->refusal, "documents",
-			    "number %zu is not a string", i);
-		text = (struct qwen_str){ yyjson_get_str(v),
-		    yyjson_get_len(v) };
-		if (qwen_parse_add_document(q, s, query, text) < 0)
-			return -1;
-	}
-	return 0;
+	if (list != NULL)
+		return qwen_parse_documents(q, s, query, list, 0);
+	return make_room(q, 1) < 0 ? -1 : add_document(q, s, query, one);
 }
 
 int

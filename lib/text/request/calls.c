@@ -85,8 +85,8 @@ add_schema(struct calls_grammar *c, const char *name, const char *property,
 	if (rc < 0 && err.code == QWEN_ENOMEM)
 		return qwen_oom(&c->r->refusal->err);
 	if (rc < 0 && how.strict)
-		return qwen_refuse_invalid(c->r->refusal, "tools", "tools: "
-		    "%.60s%s%.60s: %s", tool, between, property, err.msg);
+		return qwen_invalid(c->r, "tools", "tools: %.60s%s%.60s: %s",
+		    tool, between, property, err.msg);
 	if (rc < 0)
 		qwen_unknown_note(u, "the schema of tool %.60s%s%.60s cannot "
 		    "be held, so it is called with anything: %s", tool,
@@ -177,8 +177,8 @@ add_tag(struct calls_grammar *c, const char *what, yyjson_val *name)
 
 	if (yyjson_get_len(name) > TAG_MAX || yyjson_get_len(name) == 0 ||
 	    strlen(s) != yyjson_get_len(name) || strpbrk(s, "<>\n") != NULL)
-		return qwen_refuse_invalid(c->r->refusal, "tools", "tools: "
-		    "this model cannot call the name %.60s", s);
+		return qwen_invalid(c->r, "tools", "tools: this model cannot "
+		    "call the name %.60s", s);
 	qwen_text_fmt(&tag, "<%s=%s>\n", what, s);
 	literal(&c->t, tag.s, tag.n);
 	c->t.failed |= tag.failed;
@@ -228,10 +228,9 @@ note_others(struct calls_grammar *c, yyjson_val *all)
 		    qwen_json_resolve_top(all) != all))
 			continue;
 		if (u != NULL && u->strict)
-			return qwen_refuse_invalid(c->r->refusal, "tools",
-			    "tools: %.60s: this model's call syntax does not "
-			    "support %.40s in the parameters", tool,
-			    yyjson_get_str(key));
+			return qwen_invalid(c->r, "tools", "tools: %.60s: this "
+			    "model's call syntax does not support %.40s in the "
+			    "parameters", tool, yyjson_get_str(key));
 		qwen_unknown_note(u, "of the schema of tool %.60s not all is "
 		    "held: %.40s", tool, yyjson_get_str(key));
 	}
@@ -268,9 +267,9 @@ note_missing(struct calls_grammar *c, yyjson_val *all)
 		    yyjson_get_str(key), yyjson_get_len(key)) != NULL)
 			continue;
 		if (u != NULL && u->strict)
-			return qwen_refuse_invalid(c->r->refusal, "tools",
-			    "tools: %.60s: %.40s is required but not one of "
-			    "the properties", tool, yyjson_get_str(key));
+			return qwen_invalid(c->r, "tools", "tools: %.60s: "
+			    "%.40s is required but not one of the properties",
+			    tool, yyjson_get_str(key));
 		qwen_unknown_note(u, "tool %.60s is called without %.40s, "
 		    "which is required, but is not one of the properties",
 		    tool, yyjson_get_str(key));
@@ -292,10 +291,9 @@ with_tags(struct calls_grammar *c)
 	size_t i, n;
 
 	if (yyjson_obj_size(list) > PARAMETERS_MAX)
-		return qwen_refuse_invalid(c->r->refusal, "tools", "tools: "
-		    "%.60s has more than %d parameters",
-		    yyjson_get_str(yyjson_obj_get(c->f, "name")),
-		    PARAMETERS_MAX);
+		return qwen_invalid(c->r, "tools", "tools: %.60s has more than "
+		    "%d parameters", yyjson_get_str(yyjson_obj_get(c->f,
+		    "name")), PARAMETERS_MAX);
 	qwen_text_fmt(&c->t, "%s ::=", c->rule);
 	if (add_tag(c, "function", yyjson_obj_get(c->f, "name")) < 0 ||
 	    note_others(c, whole) < 0 || (all != whole &&

@@ -230,9 +230,9 @@ is_unknown(const struct field_check *l, const char *name, const char *near)
 	if (u == NULL)
 		return 0;
 	if (u->strict)
-		return qwen_refuse_invalid(l->refusal, NULL, "unknown field "
-		    "%.40s%s%s%s", name, near != NULL ? " (did you mean " : "",
-		    near != NULL ? near : "", near != NULL ? "?)" : "");
+		return qwen_invalid(l, NULL, "unknown field %.40s%s%s%s", name,
+		    near != NULL ? " (did you mean " : "", near != NULL ? near :
+		    "", near != NULL ? "?)" : "");
 	for (i = 0; i < u->n; i++) {
 		if (strncmp(u->field[i].name, name,
 		    sizeof u->field[i].name - 1) == 0)
@@ -277,8 +277,8 @@ check_field(const struct field_check *l, yyjson_val *key, yyjson_val *v)
 		return template_has(l->s, name) ? 0 : is_unknown(l, name, use ==
 		    QWEN_FIELD_ALIAS ? row[1] : nearest(l, name));
 	return (use == QWEN_FIELD_REFUSED || use == QWEN_FIELD_ABOVE) &&
-	    !is_nothing(use, row, v) ? qwen_refuse_invalid(l->refusal, *row,
-	    "%s is not supported", name) : 0;
+	    !is_nothing(use, row, v) ? qwen_invalid(l, *row, "%s is not "
+	    "supported", name) : 0;
 }
 
 static int
@@ -288,8 +288,7 @@ check(const struct field_check *l, yyjson_val *object)
 	size_t i, n;
 
 	if (yyjson_obj_size(object) > FIELDS_MAX)
-		return qwen_refuse_invalid(l->refusal, NULL, "more than %d "
-		    "fields", FIELDS_MAX);
+		return qwen_invalid(l, NULL, "more than %d fields", FIELDS_MAX);
 	yyjson_obj_foreach(object, i, n, key, v) {
 		if (check_field(l, key, v) < 0)
 			return -1;

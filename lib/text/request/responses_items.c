@@ -469,22 +469,20 @@ add_last(struct rewriter *rw)
 static int
 add_messages(struct rewriter *rw)
 {
-	struct qwen_refusal *refusal = rw->r->refusal;
-	yyjson_val *about = qwen_parse_get(rw->r->body, "instructions");
+	struct qwen_str about = { NULL, 0 };
 	yyjson_val *input = qwen_parse_get(rw->r->body, "input");
 	struct qwen_text *out = &rw->r->out;
 
 	if (input == NULL && qwen_parse_get(rw->r->body,
 	    "previous_response_id") == NULL)
-		return qwen_refuse_invalid(refusal, "input", "input is "
-		    "missing");
+		return qwen_invalid(rw->r, "input", "input is missing");
 	if (input != NULL && !yyjson_is_str(input) && !yyjson_is_arr(input))
-		return qwen_refuse_field(refusal, "input", "is neither a "
-		    "string nor a list of items");
-	if (about != NULL && !yyjson_is_str(about))
-		return qwen_refuse_field(refusal, "instructions", "is not a "
-		    "string");
-	qwen_text_add(&rw->lead, yyjson_get_str(about), yyjson_get_len(about));
+		return qwen_wrong(rw->r, "input", "is neither a string nor a "
+		    "list of items");
+	if (qwen_parse_string(rw->r->refusal, rw->r->body, "instructions",
+	    &about) < 0)
+		return -1;
+	qwen_text_add(&rw->lead, about.s, about.len);
 	qwen_json_put(out, ",'messages':[");
 	if (add_items(rw, input) < 0)
 		return -1;

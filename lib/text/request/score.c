@@ -34,9 +34,8 @@ read_part(struct score_parser *a, const char *key, struct qwen_ids *out)
 		    out);
 	if (yyjson_is_arr(v))
 		return qwen_parse_ids(a->refusal, key, v, a->s->n_vocab, out);
-	return v == NULL ? qwen_refuse_invalid(a->refusal, key, "%s is missing",
-	    key) : qwen_refuse_field(a->refusal, key, "is neither a string nor "
-	    "a list of token ids");
+	return v == NULL ? qwen_invalid(a, key, "%s is missing", key) :
+	    qwen_wrong(a, key, "is neither a string nor a list of token ids");
 }
 
 /* Joins context and continuation; c, the context, may be empty. */
@@ -47,8 +46,8 @@ join(struct score_parser *a, const struct qwen_ids *c, const struct qwen_ids *k)
 	int front = c->n == 0 || (a->s->bos && c->id[0] != a->s->bos_id);
 
 	if (front && a->s->bos_id < 0)
-		return qwen_refuse_field(a->refusal, "context", "is empty, and "
-		    "the model has no BOS token");
+		return qwen_wrong(a, "context", "is empty, and the model has "
+		    "no BOS token");
 	q->text.n = (size_t)front + c->n + k->n;
 	q->text.id = calloc(q->text.n + 1, sizeof *q->text.id);
 	if (q->text.id == NULL)
@@ -61,8 +60,7 @@ join(struct score_parser *a, const struct qwen_ids *c, const struct qwen_ids *k)
 		memcpy(q->text.id + q->n_front + c->n, k->id,
 		    k->n * sizeof *k->id);
 	q->from = q->n_front + c->n;
-	return k->n > 0 ? 0 : qwen_refuse_field(a->refusal, "continuation",
-	    "has no tokens");
+	return k->n > 0 ? 0 : qwen_wrong(a, "continuation", "has no tokens");
 }
 
 /*
@@ -110,8 +108,8 @@ read_pair(struct score_parser *a)
 	int rc = -1;
 
 	if (yyjson_is_str(c) && yyjson_is_str(k))
-		return yyjson_get_len(k) > 0 ? split(a, c, k) :
-		    qwen_refuse_field(a->refusal, "continuation", "is empty");
+		return yyjson_get_len(k) > 0 ? split(a, c, k) : qwen_wrong(a,
+		    "continuation", "is empty");
 	if ((c == NULL || read_part(a, "context", &ci) == 0) &&
 	    read_part(a, "continuation", &ki) == 0)
 		rc = join(a, &ci, &ki);
@@ -152,8 +150,8 @@ read_whole(struct score_parser *a, const char *key)
 	if (read_part(a, key, &ids) < 0 ||
 	    qwen_score_request_text(q, a->s, &ids, &q->refusal.err) < 0)
 		return -1;
-	return q->text.n > 1 ? 0 : qwen_refuse_field(a->refusal, key, "has %zu "
-	    "tokens: nothing to score", q->text.n);
+	return q->text.n > 1 ? 0 : qwen_wrong(a, key, "has %zu tokens: nothing "
+	    "to score", q->text.n);
 }
 
 static int
@@ -169,8 +167,8 @@ read_line(struct score_parser *a)
 	    a->root) < 0)
 		return -1;
 	if (pair + text + ids != 1)
-		return qwen_refuse_invalid(a->refusal, NULL, "give one of: "
-		    "context and continuation, text, tokens");
+		return qwen_invalid(a, NULL, "give one of: context and "
+		    "continuation, text, tokens");
 	return pair ? read_pair(a) : read_whole(a, text ? "text" : "tokens");
 }
 

@@ -29,23 +29,12 @@ qwen_parse_add_setting(struct qwen_parser *r, const char *key,
 	return 0;
 }
 
-/* Reads a number into buf.  Returns 1; 0 if it is absent; -1. */
-static int
-number(struct qwen_parser *r, const char *key, char buf[QWEN_NUMBER_SIZE])
-{
-	yyjson_val *v = qwen_parse_get(r->body, key);
-
-	if (v == NULL)
-		return 0;
-	return qwen_parse_number(r->refusal, key, v, buf) < 0 ? -1 : 1;
-}
-
 /* 0: off; 2: Mirostat 2 with the surprise mirostat_tau. */
 static int
 read_mirostat(struct qwen_parser *r)
 {
 	char which[QWEN_NUMBER_SIZE], value[QWEN_NUMBER_SIZE] = "5";
-	int got = number(r, "mirostat", which);
+	int got = qwen_parse_number_of(r->refusal, r->body, "mirostat", which);
 
 	if (got <= 0)
 		return got;
@@ -54,8 +43,9 @@ read_mirostat(struct qwen_parser *r)
 	if (strcmp(which, "2") != 0)
 		return qwen_wrong(r, "mirostat", "%s is not supported; use 0, "
 		    "or 2 for Mirostat 2", which);
-	return number(r, "mirostat_tau", value) < 0 ? -1 :
-	    qwen_parse_add_setting(r, "mirostat_tau", "mirostat", value);
+	return qwen_parse_number_of(r->refusal, r->body, "mirostat_tau",
+	    value) < 0 ? -1 : qwen_parse_add_setting(r, "mirostat_tau",
+	    "mirostat", value);
 }
 
 /* The temperature is known later. */
@@ -63,7 +53,8 @@ static int
 read_range(struct qwen_parser *r)
 {
 	char buf[QWEN_NUMBER_SIZE];
-	int got = number(r, "dynatemp_range", buf);
+	int got = qwen_parse_number_of(r->refusal, r->body, "dynatemp_range",
+	    buf);
 	double range = got > 0 ? strtod(buf, NULL) : 0;
 
 	if (got < 0)
@@ -194,7 +185,7 @@ read_stop_ids(struct qwen_parser *r)
 {
 	static const char key[] = "stop_token_ids";
 	yyjson_val *v = qwen_parse_get(r->body, key);
-	struct qwen_ids ids = { 0 };
+	struct qwen_ids ids;
 
 	if (v == NULL)
 		return 0;
@@ -202,11 +193,8 @@ read_stop_ids(struct qwen_parser *r)
 		return qwen_wrong(r, key, "more than %d tokens", STOP_IDS_MAX);
 	if (!yyjson_is_arr(v))
 		return qwen_wrong(r, key, "is not a list of token ids");
-	if (yyjson_arr_size(v) > 0 &&
-	    qwen_parse_ids(r->refusal, key, v, r->s->n_vocab, &ids) < 0) {
-		free(ids.id);
+	if (qwen_parse_ids(r->refusal, key, v, r->s->n_vocab, &ids) < 0)
 		return -1;
-	}
 	r->q->stop_id = ids.id;
 	r->q->n_stop_ids = ids.n;
 	return 0;

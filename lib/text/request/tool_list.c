@@ -63,14 +63,12 @@ add_entry(struct list *l, yyjson_val *tool, yyjson_val *about,
 	struct entry *e;
 
 	if (l->n == TOOLS_MAX)
-		return qwen_refuse_field(l->r->refusal, "tools", "more than %d",
-		    TOOLS_MAX);
+		return qwen_wrong(l->r, "tools", "more than %d", TOOLS_MAX);
 	if (kind == QWEN_TOOL_SEARCH)
 		qwen_text_str(&called, "tool_search");
 	else if (name == NULL || yyjson_get_len(name) == 0 ||
 	    strlen(yyjson_get_str(name)) != yyjson_get_len(name))
-		return qwen_refuse_field(l->r->refusal, "tools", "tool %zu has "
-		    "no name", i + 1);
+		return qwen_wrong(l->r, "tools", "tool %zu has no name", i + 1);
 	else
 		qwen_parse_join_name(&called, space, name);
 	if (called.failed || qwen_grow(&l->v, &l->cap, l->n + 1,
@@ -98,8 +96,7 @@ add_tool(struct list *l, yyjson_val *tool, yyjson_val *space, size_t i)
 	yyjson_val *custom = qwen_parse_get(tool, "custom");
 
 	if (!l->chat && !yyjson_is_str(type))
-		return qwen_refuse_field(l->r->refusal, "tools", "tool %zu has "
-		    "no type", i + 1);
+		return qwen_wrong(l->r, "tools", "tool %zu has no type", i + 1);
 	if (qwen_parse_has_type(tool, "function") || (l->chat &&
 	    !yyjson_is_str(type)))
 		return add_entry(l, tool, l->chat ?
@@ -127,8 +124,7 @@ gather(struct list *l, yyjson_val *tools, yyjson_val *space)
 	size_t i, n;
 
 	if (tools != NULL && !yyjson_is_arr(tools))
-		return qwen_refuse_field(l->r->refusal, "tools", "is not a "
-		    "list");
+		return qwen_wrong(l->r, "tools", "is not a list");
 	yyjson_arr_foreach(tools, i, n, tool) {
 		if (add_tool(l, tool, space, i) < 0)
 			return -1;
@@ -177,8 +173,8 @@ check_names(struct list *l)
 			continue;
 		}
 		if (!is_same(first, e))
-			rc = qwen_refuse_field(l->r->refusal, "tools", "two "
-			    "tools would have the name %.60s", e->called);
+			rc = qwen_wrong(l->r, "tools", "two tools would have "
+			    "the name %.60s", e->called);
 		else if (!l->chat || e->kind != QWEN_TOOL_FUNCTION)
 			e->tool = NULL;
 	}
@@ -337,8 +333,8 @@ write_allowed(const struct list *l, yyjson_val *choice)
 	in = in != NULL ? in : choice;
 	list = yyjson_obj_get(in, "tools");
 	if (yyjson_arr_size(list) > CHOSEN_MAX)
-		return qwen_refuse_field(l->r->refusal, "tool_choice",
-		    "allowed_tools has more than %d tools", CHOSEN_MAX);
+		return qwen_wrong(l->r, "tool_choice", "allowed_tools has more "
+		    "than %d tools", CHOSEN_MAX);
 	qwen_json_put(t, "{'type':'allowed_tools','mode':%p,'tools':[",
 	    yyjson_obj_get(in, "mode"));
 	yyjson_arr_foreach(list, i, n, v) {
@@ -348,8 +344,8 @@ write_allowed(const struct list *l, yyjson_val *choice)
 		k++;
 	}
 	qwen_text_str(t, "]}");
-	return n == 0 || k > 0 ? 0 : qwen_refuse_field(l->r->refusal,
-	    "tool_choice", "none of the allowed tools is available here");
+	return n == 0 || k > 0 ? 0 : qwen_wrong(l->r, "tool_choice",
+	    "none of the allowed tools is available here");
 }
 
 static int
@@ -363,9 +359,8 @@ write_choice(const struct list *l, yyjson_val *choice)
 		write_named(l, name_of(choice));
 	else if (yyjson_is_str(type) && !qwen_parse_has_type(choice,
 	    "function"))
-		return qwen_refuse_field(l->r->refusal, "tool_choice", "tools "
-		    "of type %.40s are not available here",
-		    yyjson_get_str(type));
+		return qwen_wrong(l->r, "tool_choice", "tools of type %.40s "
+		    "are not available here", yyjson_get_str(type));
 	else
 		qwen_json_value(&l->r->out, choice);
 	return 0;

@@ -10,27 +10,43 @@
 
 enum { ALLOWED_MAX = 1024 };	/* each is compared with all tools */
 
-/* Returns the tool of that name, or NULL. */
 static yyjson_val *
-find_tool(const struct qwen_parser *r, yyjson_val *name)
+name_of(yyjson_val *tool)
+{
+	return yyjson_obj_get(qwen_chat_tool_function(tool), "name");
+}
+
+/* Returns the tool of that name in a list, or NULL. */
+static yyjson_val *
+find_tool(yyjson_val *list, yyjson_val *name)
 {
 	yyjson_val *tool;
 	size_t i, n;
 
-	yyjson_arr_foreach(r->tools, i, n, tool) {
-		if (yyjson_equals(yyjson_obj_get(qwen_chat_tool_function(tool),
-		    "name"), name))
+	yyjson_arr_foreach(list, i, n, tool) {
+		if (yyjson_equals(name_of(tool), name))
 			return tool;
 	}
 	return NULL;
+}
+
+/* Returns the tool of that name that the request has, or NULL: refused. */
+static yyjson_val *
+known_tool(struct qwen_parser *r, yyjson_val *name)
+{
+	yyjson_val *tool = find_tool(r->tools, name);
+
+	if (tool == NULL)
+		qwen_wrong(r, "tool_choice", "unknown tool %.60s",
+		    yyjson_get_str(name));
+	return tool;
 }
 
 /* {"type": "function", "function": {"name": "f"}} */
 static int
 read_named(struct qwen_parser *r, yyjson_val *v)
 {
-	yyjson_val *type = yyjson_obj_get(v, "type"), *tool;
-	yyjson_val *name = yyjson_obj_get(qwen_chat_tool_function(v), "name");
+	yyjson_val *type = yyjson_obj_get(v, "type"), *name = name_of(v), *tool;
 
 	if (yyjson_is_str(type) && !yyjson_equals_str(type, "function"))
 		return qwen_wrong(r, "tool_choice", "type %.40s is not "
@@ -38,26 +54,8 @@ read_named(struct qwen_parser *r, yyjson_val *v)
 	if (!yyjson_is_str(name))
 		return qwen_wrong(r, "tool_choice", "is not none, auto, "
 		    "required or a function with a name");
-	tool = find_tool(r, name);
-	if (tool == NULL)
-		return qwen_wrong(r, "tool_choice", "unknown tool %.60s",
-		    yyjson_get_str(name));
-	return qwen_parse_restrict_calls(r, tool, NULL, 0);
-}
-
-static int
-is_among(yyjson_val *names, yyjson_val *tool)
-{
-	yyjson_val *name = yyjson_obj_get(qwen_chat_tool_function(tool),
-	    "name"), *v;
-	size_t i, n;
-
-	yyjson_arr_foreach(names, i, n, v) {
-		if (yyjson_equals(yyjson_obj_get(qwen_chat_tool_function(v),
-		    "name"), name))
-			return 1;
-	}
-	return 0;
+	tool = known_tool(r, name);
+	return tool == NULL ? -1 : qwen_parse_restrict_calls(r, tool, NULL, 0);
 }
 
 /* Keeps only the named tools. */
@@ -71,7 +69,7 @@ keep_named(struct qwen_parser *r, yyjson_val *names)
 
 	qwen_text_str(&t, "[");
 	yyjson_arr_foreach(r->tools, i, n, tool) {
-		if (is_among(names, tool))
+		if (find_tool(names, name_of(tool)) != NULL)
 			qwen_json_put(&t, ",%p", tool);
 	}
 	qwen_text_str(&t, "]");
@@ -89,7 +87,7 @@ keep_named(struct qwen_parser *r, yyjson_val *names)
 static int
 read_allowed(struct qwen_parser *r, yyjson_val *v, yyjson_val **mode)
 {
-	yyjson_val *in = yyjson_obj_get(v, "allowed_tools"), *names, *name;
+	yyjson_val *in = yyjson_obj_get(v, "allowed_tools"), *names;
 	size_t i, n;
 
 	in = in != NULL ? in : v;
@@ -104,13 +102,11 @@ read_allowed(struct qwen_parser *r, yyjson_val *v, yyjson_val **mode)
 		return qwen_wrong(r, "tool_choice", "allowed_tools has no list "
 		    "of 1 to %d tools", ALLOWED_MAX);
 	yyjson_arr_foreach(names, i, n, v) {
-		name = yyjson_obj_get(qwen_chat_tool_function(v), "name");
-		if (!yyjson_is_str(name))
+		if (!yyjson_is_str(name_of(v)))
 			return qwen_wrong(r, "tool_choice", "allowed tool %zu "
 			    "has no name", i + 1);
-		if (find_tool(r, name) == NULL)
-			return qwen_wrong(r, "tool_choice", "unknown tool "
-			    "%.60s", yyjson_get_str(name));
+		if (known_tool(r, name_of(v)) == NULL)
+			return -1;
 	}
 	return keep_named(r, names);
 }
@@ -176,12 +172,12 @@ int
 qwen_parse_tools(struct qwen_parser *r)
 {
 	yyjson_val *tools = qwen_parse_get(r->body, "tools");
-	yyjson_val *many = qwen_parse_get(r->body, "parallel_tool_calls");
+	int many = qwen_parse_truth(r->refusal, r->body, "parallel_tool_calls",
+	    1);
 
-	if (many != NULL && !yyjson_is_bool(many))
-		return qwen_wrong(r, "parallel_tool_calls", "is not true or "
-		    "false");
+	if (many < 0)
+		return -1;
 	r->tools = yyjson_arr_size(tools) > 0 ? tools : NULL;
-	r->q->one_call = yyjson_is_false(many);
+	r->q->one_call = !many;
 	return read_choice(r, qwen_parse_get(r->body, "tool_choice"));
 }

@@ -18,6 +18,7 @@ struct calls_grammar {
 	struct qwen_parser	*r;
 	struct qwen_text t;		/* the grammar */
 	yyjson_val	*f;		/* function being added */
+	const char	*tool;		/* its name */
 	const char	*rule;		/* name of its rule */
 	struct qwen_text schema;	/* schema of its parameters, as JSON */
 	int		 steps;		/* work left for
@@ -66,7 +67,6 @@ add_schema(struct calls_grammar *c, const char *name, const char *property,
 	struct qwen_unknown *u = c->r->s->unknown;
 	struct qwen_schema_how how = { .spaced = 1, .raw = raw,
 		.strict = u != NULL && u->strict };
-	const char *tool = yyjson_get_str(yyjson_obj_get(c->f, "name"));
 	const char *between = property != NULL ? ", " : "";
 	struct qwen_err err;
 	int rc;
@@ -86,22 +86,21 @@ add_schema(struct calls_grammar *c, const char *name, const char *property,
 		return qwen_oom(&c->r->refusal->err);
 	if (rc < 0 && how.strict)
 		return qwen_invalid(c->r, "tools", "tools: %.60s%s%.60s: %s",
-		    tool, between, property, err.msg);
+		    c->tool, between, property, err.msg);
 	if (rc < 0)
 		qwen_unknown_note(u, "the schema of tool %.60s%s%.60s cannot "
-		    "be held, so it is called with anything: %s", tool,
+		    "be held, so it is called with anything: %s", c->tool,
 		    between, property, err.msg);
 	else if (how.note[0] != '\0')
 		qwen_unknown_note(u, "of the schema of tool %.60s%s%.60s not "
-		    "all is held: %s", tool, between, property, how.note);
+		    "all is held: %s", c->tool, between, property, how.note);
 	return rc == 0;
 }
 
 /* The same; if the schema is not supported, the rule is another rule's name. */
 static int
 add_value(struct calls_grammar *c, const char *name, const char *property,
-    int raw,
-    const char *other)
+    int raw, const char *other)
 {
 	int rc = add_schema(c, name, property, raw);
 
@@ -216,7 +215,6 @@ note_others(struct calls_grammar *c, yyjson_val *all)
 	    "externalDocs", "properties", "propertyOrdering", "required",
 	    "title", "type" };
 	struct qwen_unknown *u = c->r->s->unknown;
-	const char *tool = yyjson_get_str(yyjson_obj_get(c->f, "name"));
 	yyjson_val *key, *v;
 	size_t i, n;
 
@@ -230,9 +228,9 @@ note_others(struct calls_grammar *c, yyjson_val *all)
 		if (u != NULL && u->strict)
 			return qwen_invalid(c->r, "tools", "tools: %.60s: this "
 			    "model's call syntax does not support %.40s in the "
-			    "parameters", tool, yyjson_get_str(key));
+			    "parameters", c->tool, yyjson_get_str(key));
 		qwen_unknown_note(u, "of the schema of tool %.60s not all is "
-		    "held: %.40s", tool, yyjson_get_str(key));
+		    "held: %.40s", c->tool, yyjson_get_str(key));
 	}
 	return 0;
 }
@@ -259,7 +257,6 @@ note_missing(struct calls_grammar *c, yyjson_val *all)
 {
 	yyjson_val *list = yyjson_obj_get(all, "properties"), *key;
 	struct qwen_unknown *u = c->r->s->unknown;
-	const char *tool = yyjson_get_str(yyjson_obj_get(c->f, "name"));
 	size_t i, n;
 
 	yyjson_arr_foreach(yyjson_obj_get(all, "required"), i, n, key) {
@@ -269,10 +266,10 @@ note_missing(struct calls_grammar *c, yyjson_val *all)
 		if (u != NULL && u->strict)
 			return qwen_invalid(c->r, "tools", "tools: %.60s: "
 			    "%.40s is required but not one of the properties",
-			    tool, yyjson_get_str(key));
+			    c->tool, yyjson_get_str(key));
 		qwen_unknown_note(u, "tool %.60s is called without %.40s, "
 		    "which is required, but is not one of the properties",
-		    tool, yyjson_get_str(key));
+		    c->tool, yyjson_get_str(key));
 		break;
 	}
 	return 0;
@@ -292,8 +289,7 @@ with_tags(struct calls_grammar *c)
 
 	if (yyjson_obj_size(list) > PARAMETERS_MAX)
 		return qwen_invalid(c->r, "tools", "tools: %.60s has more than "
-		    "%d parameters", yyjson_get_str(yyjson_obj_get(c->f,
-		    "name")), PARAMETERS_MAX);
+		    "%d parameters", c->tool, PARAMETERS_MAX);
 	qwen_text_fmt(&c->t, "%s ::=", c->rule);
 	if (add_tag(c, "function", yyjson_obj_get(c->f, "name")) < 0 ||
 	    note_others(c, whole) < 0 || (all != whole &&
@@ -333,28 +329,18 @@ add_text(struct qwen_text *t)
 /* ------------------------------------------------------------ the grammar */
 
 /* Writes the schema of the parameters; its type is object if it has none. */
-static int
+static void
 write_schema(struct calls_grammar *c)
 {
-	yyjson_val *schema = yyjson_obj_get(c->f, "parameters");
-	int typed = yyjson_obj_get(schema, "type") != NULL;
-	char *json;
-	size_t n;
+	yyjson_val *schema = yyjson_obj_get(c->f, "parameters"), *key, *v;
+	size_t i, n;
 
 	c->schema.n = 0;
-	if (!typed)
-		qwen_text_str(&c->schema, "{\"type\":\"object\"");
-	if (yyjson_obj_size(schema) == 0) {
-		qwen_text_str(&c->schema, "}");
-		return 0;
-	}
-	if (qwen_parse_to_json(c->r->refusal, schema, &json, &n) < 0)
-		return -1;
-	if (!typed)
-		qwen_text_str(&c->schema, ",");
-	qwen_text_add(&c->schema, json + !typed, n - (size_t)!typed);
-	free(json);
-	return 0;
+	qwen_json_put(&c->schema, yyjson_obj_get(schema, "type") != NULL ? "{" :
+	    "{'type':'object'");
+	yyjson_obj_foreach(schema, i, n, key, v)
+		qwen_json_put(&c->schema, ",%p:%p", key, v);
+	qwen_text_str(&c->schema, "}");
 }
 
 static int
@@ -362,9 +348,9 @@ add_function(struct calls_grammar *c, yyjson_val *tool, const char *rule,
     int tags)
 {
 	c->f = qwen_chat_tool_function(tool);
+	c->tool = yyjson_get_str(yyjson_obj_get(c->f, "name"));
 	c->rule = rule;
-	if (write_schema(c) < 0)
-		return -1;
+	write_schema(c);
 	return tags ? with_tags(c) : as_json(c);
 }
 
@@ -389,8 +375,7 @@ add_all(struct calls_grammar *c, yyjson_val *only, int tags, int answers)
 	char rule[RULE];
 	size_t i, n;
 
-	qwen_text_fmt(&c->t, "root ::= %scall%s\n",
-	    answers ? "answer | " : "",
+	qwen_text_fmt(&c->t, "root ::= %scall%s\n", answers ? "answer | " : "",
 	    c->r->q->one_call ? "" : " (\"\\n\" call)*");
 	qwen_text_str(&c->t, "call ::=");
 	words(&c->t, "<tool_call>\n");
@@ -440,8 +425,7 @@ is_small(const struct calls_grammar *c, struct qwen_err *err)
  */
 static int
 write_all(struct calls_grammar *c, yyjson_val *only, int tags,
-    const char *answer,
-    size_t n)
+    const char *answer, size_t n)
 {
 	struct qwen_unknown *u = c->r->s->unknown;
 	struct qwen_err err;

@@ -158,8 +158,7 @@ qwen_parse_has_type(yyjson_val *object, const char *type)
 }
 
 int
-qwen_parse_to_json(struct qwen_refusal *refusal, yyjson_val *v, char **out,
-    size_t *n)
+qwen_parse_to_json(struct qwen_refusal *refusal, yyjson_val *v, char **out)
 {
 	struct qwen_text t = { 0 };
 
@@ -169,8 +168,6 @@ qwen_parse_to_json(struct qwen_refusal *refusal, yyjson_val *v, char **out,
 		return qwen_oom(&refusal->err);
 	}
 	*out = t.s;
-	if (n != NULL)
-		*n = t.n;
 	return 0;
 }
 
@@ -183,7 +180,7 @@ qwen_parse_model(struct qwen_refusal *refusal, yyjson_val *root, char **out)
 		return 0;
 	if (!yyjson_is_str(model))
 		return qwen_refuse_field(refusal, "model", "is not a string");
-	return qwen_parse_to_json(refusal, model, out, NULL);
+	return qwen_parse_to_json(refusal, model, out);
 }
 
 struct qwen_str
@@ -302,7 +299,7 @@ qwen_parse_id(struct qwen_refusal *refusal, yyjson_val *root, const char *key,
 		    numbers ? " or a number" : "");
 	if (yyjson_get_len(v) > 1024)
 		return qwen_refuse_field(refusal, key, "more than 1024 bytes");
-	return qwen_parse_to_json(refusal, v, out, NULL);
+	return qwen_parse_to_json(refusal, v, out);
 }
 
 static int

@@ -229,8 +229,7 @@ read_response_fields(struct qwen_parser *r)
 		if (!yyjson_is_str(v))
 			return qwen_wrong(r, key, "is not a list of strings");
 	}
-	return n == 0 ? 0 : qwen_parse_to_json(r->refusal, list, &r->q->fields,
-	    NULL);
+	return n == 0 ? 0 : qwen_parse_to_json(r->refusal, list, &r->q->fields);
 }
 
 int

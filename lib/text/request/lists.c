@@ -265,7 +265,7 @@ read_documents(struct qwen_rerank_request *q, const struct qwen_ranking *s,
 		return qwen_oom(&refusal->err);
 	yyjson_arr_foreach(list, i, n, v) {
 		if (qwen_parse_to_json(refusal, yyjson_is_obj(v) ?
-		    yyjson_obj_get(v, "text") : v, &q->document[i], NULL) < 0)
+		    yyjson_obj_get(v, "text") : v, &q->document[i]) < 0)
 			return -1;
 	}
 	return 0;

@@ -396,7 +396,7 @@ qwen_ollama_embed_parse(struct qwen_embeddings_request *q,
 	if (rc == 0)
 		rc = qwen_parse_get(root, "model") == NULL ? 0 :
 		    qwen_parse_to_json(&q->refusal, yyjson_obj_get(root,
-		    "model"), &q->model, NULL);
+		    "model"), &q->model);
 	else if (rc > 0 && !t.failed) {
 		how.cut = yyjson_is_false(yyjson_obj_get(root, "truncate")) ?
 		    0 : n_ctx;

@@ -90,8 +90,7 @@ int qwen_parse_model(struct qwen_refusal *refusal, yyjson_val *root,
     char **out);
 
 /* Writes a value as JSON to *out; the caller frees it. */
-int qwen_parse_to_json(struct qwen_refusal *refusal, yyjson_val *v, char **out,
-    size_t *n);
+int qwen_parse_to_json(struct qwen_refusal *refusal, yyjson_val *v, char **out);
 
 /* Appends a field of an object to t under the name as, unless it is absent. */
 void qwen_parse_copy(struct qwen_text *t, yyjson_val *object, const char *key,

@@ -188,7 +188,7 @@ read_result(struct qwen_refusal *refusal, yyjson_val *root,
 	v = yyjson_obj_get(root, yyjson_obj_get(root, "line") != NULL ?
 	    "id" : "custom_id");
 	if (yyjson_is_str(v) || yyjson_is_raw(v))
-		qwen_parse_to_json(refusal, v, &out->id, NULL);
+		qwen_parse_to_json(refusal, v, &out->id);
 	out->model = copy_text(refusal, run, "model");
 	out->hash = copy_text(refusal, run, "hash");
 	out->options = copy_text(refusal, run, "options");

@@ -184,7 +184,8 @@ call(struct chat_exec *r, const struct chat_node *n)
 		return qwen_chat_call_macro(r, f.u.macro, n->list, NULL);
 	/* a joiner returns "" when first called, then its separator */
 	if (f.type == CHAT_JOINER && n->list == NULL)
-		return f.u.loop->i++ == 0 ? chat_cstr("") : f.u.loop->items.v[0];
+		return f.u.loop->i++ == 0 ? chat_cstr("") :
+		    f.u.loop->items.v[0];
 	if (f.type == CHAT_LOOP && f.u.loop->node != NULL &&
 	    n->list != NULL && n->list->next == NULL) {
 		struct chat_value items = qwen_chat_eval(r, n->list->a);

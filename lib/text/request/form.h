@@ -145,8 +145,8 @@ void qwen_llama_timings(struct qwen_text *t, const struct qwen_request *q);
 void qwen_llama_progress(struct qwen_text *t, const struct qwen_progress *p);
 
 /*
- * Appends a field: the part of the list after byte *sent, then sets *sent to its
- * end.
+ * Appends a field: the part of the list after byte *sent, then sets *sent to
+ * its end.
  */
 void qwen_form_list(struct qwen_text *t, const char *key,
     const struct qwen_text *list, size_t *sent);

@@ -281,9 +281,9 @@ read_rerank(struct qwen_rerank_request *q, const struct qwen_ranking *s,
 	int back;
 
 	if (qwen_parse_check_body(refusal, QWEN_BODY_RERANK, s->unknown, root) <
-	    0 || qwen_parse_model(refusal, root, &q->model) < 0 || read_size(refusal,
-	    root, "top_n", &q->n_top) < 0 || read_cut(refusal, root, s->n_ctx,
-	    &how.cut) < 0)
+	    0 || qwen_parse_model(refusal, root, &q->model) < 0 ||
+	    read_size(refusal, root, "top_n", &q->n_top) < 0 ||
+	    read_cut(refusal, root, s->n_ctx, &how.cut) < 0)
 		return -1;
 	back = qwen_parse_truth(refusal, root, "return_documents", 0);
 	if (back < 0 || qwen_parse_string(refusal, root, "query", &query) < 0)

@@ -117,7 +117,7 @@ struct schema {
 	struct schema_rule	*rule;
 	size_t			 n_rules, cap_rules;
 	struct qwen_text	 text;		/* of the nodes */
-	size_t			 n_text;	/* bytes of it that nodes have */
+	size_t			 n_text;	/* bytes that nodes have */
 	struct qwen_text	 out;		/* the printed grammar */
 	size_t			 work;
 	uint32_t		 format[SCHEMA_FORMATS]; /* rules, or 0 */

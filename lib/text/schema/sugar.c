@@ -190,8 +190,8 @@ opposite_of(struct schema *s, struct qwen_text *t, yyjson_val *in,
 		opposite(s, t, qwen_schema_refer(s, v), depth + 1);
 	else if (((strcmp(name, "const") == 0 || strcmp(name, "enum") == 0) &&
 	    is_plain_list(in)) || strcmp(name, "pattern") == 0)
-		put(s, t, name[0] == 'p' ? ",{'type':'string','not':{'%s':%p}}" :
-		    ",{'not':{'%s':%p}}", name, v);
+		put(s, t, name[0] == 'p' ? ",{'type':'string','not':"
+		    "{'%s':%p}}" : ",{'not':{'%s':%p}}", name, v);
 	else if (!other_side(s, t, name, v))
 		qwen_schema_fail(s, in, "keyword \"%s\" is not supported "
 		    "within not or if", name);

@@ -183,10 +183,6 @@ int qwen_parse_request(struct qwen_request **out, const struct qwen_service *s,
     enum qwen_form form, const char *json, size_t n, struct qwen_text *text,
     struct qwen_err *err);
 
-/* system.c: append a message for the template to a list */
-void qwen_parse_write_message(const struct qwen_service *s, struct qwen_text *t,
-    yyjson_val *m);
-
 /*
  * infill.c. qwen_parse_suffix reads the field "suffix" of a completion, if
  * present. qwen_parse_encode_fim encodes a prompt with that suffix; the text
@@ -353,26 +349,6 @@ void qwen_parse_add_schema(struct qwen_parser *r, yyjson_val *schema);
 int qwen_parse_add_setting(struct qwen_parser *r, const char *key,
     const char *option, const char *value);
 int qwen_parse_settings(struct qwen_parser *r);
-
-/*
- * saved_items.c: items of earlier responses. qwen_parse_load_items appends
- * those of response id to items, a JSON list. qwen_parse_find_item returns one
- * item by its id; NULL if it is unknown, or after a refusal.  The item lives
- * until the next call, or until k->doc is freed. qwen_parse_save_items saves
- * the items before, then those of input, for later requests.
- */
-struct qwen_saved_items {
-	yyjson_doc	*doc;		/* items of a response, or NULL */
-	uint64_t	 number;	/* number of that response */
-	size_t		 steps;		/* work done so far, to limit it */
-};
-
-int qwen_parse_load_items(struct qwen_parser *r, yyjson_val *id,
-    struct qwen_text *items);
-yyjson_val *qwen_parse_find_item(struct qwen_parser *r,
-    struct qwen_saved_items *k, const char *id);
-int qwen_parse_save_items(struct qwen_parser *r, const struct qwen_text *before,
-    yyjson_val *input);
 
 /*
  * tool_list.c: tools as functions. qwen_parse_flatten_tools appends the fields

@@ -194,6 +194,7 @@ add_message(struct qwen_parser *r, yyjson_val *m)
 	yyjson_val *role = yyjson_obj_get(m, "role");
 	yyjson_val *content = qwen_parse_get(m, "content");
 
+	r->at = r->nth + 1;
 	if (!yyjson_is_obj(m))
 		return qwen_refuse_item(r, "is not an object");
 	if (content == NULL)
@@ -241,22 +242,16 @@ static int
 add_messages(struct qwen_parser *r)
 {
 	yyjson_val *system = qwen_parse_get(r->body, "system");
-	yyjson_val *messages = qwen_parse_get(r->body, "messages"), *m;
-	size_t i, n;
+	yyjson_val *messages = qwen_parse_get(r->body, "messages");
 
 	if (messages == NULL)
 		return qwen_invalid(r, "messages", "messages is missing");
 	if (!yyjson_is_arr(messages))
 		return qwen_wrong(r, "messages", "is not a list");
 	qwen_json_put(&r->out, ",'messages':[");
-	if (system != NULL && qwen_parse_add_message(r, "system", system) < 0)
+	if ((system != NULL && qwen_parse_add_message(r, "system", system) <
+	    0) || qwen_parse_each(r, "", messages, add_message, "]") < 0)
 		return -1;
-	yyjson_arr_foreach(messages, i, n, m) {
-		r->at = i + 1;
-		if (add_message(r, m) < 0)
-			return -1;
-	}
-	qwen_text_str(&r->out, "]");
 	return check_last(r, yyjson_arr_get_last(messages));
 }
 

@@ -91,26 +91,27 @@ is_anthropic(yyjson_val *type)
 	    '_' && strspn(s + n - 8, "0123456789") == 8);
 }
 
-/* Adds tool i of the list as a function, or leaves it out. */
+/* Adds a tool of the list as a function, or leaves it out. */
 static int
-add_tool(struct qwen_parser *r, yyjson_val *tool, size_t i)
+add_tool(struct qwen_parser *r, yyjson_val *tool)
 {
 	yyjson_val *type = qwen_parse_has_type(tool, "custom") ? NULL :
 	    qwen_parse_get(tool, "type");
 	yyjson_val *name = qwen_parse_get_text(tool, "name");
 	yyjson_val *schema = qwen_parse_get(tool, "input_schema");
+	size_t i = r->nth + 1;
 	int own = find_defined(type);
 
 	if (type != NULL && !is_anthropic(type))
 		return qwen_wrong(r, "tools", "tool %zu: unknown type %.40s",
-		    i + 1, yyjson_is_str(type) ? yyjson_get_str(type) : "?");
+		    i, yyjson_is_str(type) ? yyjson_get_str(type) : "?");
 	if (type != NULL && own < 0)
 		return qwen_parse_skip_type(r, "tools", "tools", type);
 	if (name == NULL || yyjson_get_len(name) == 0)
-		return qwen_wrong(r, "tools", "tool %zu has no name", i + 1);
+		return qwen_wrong(r, "tools", "tool %zu has no name", i);
 	if (schema != NULL && !yyjson_is_obj(schema))
 		return qwen_wrong(r, "tools", "tool %zu: the input_schema is "
-		    "not an object", i + 1);
+		    "not an object", i);
 	qwen_json_put(&r->out, ",{'type':'function','function':{'name':%p",
 	    name);
 	if (own >= 0)
@@ -145,20 +146,13 @@ leave_servers(struct qwen_parser *r)
 static int
 add_tools(struct qwen_parser *r)
 {
-	yyjson_val *tools = qwen_parse_get(r->body, "tools"), *v;
-	size_t i, n;
+	yyjson_val *tools = qwen_parse_get(r->body, "tools");
 
 	if (tools == NULL)
 		return 0;
 	if (!yyjson_is_arr(tools))
 		return qwen_wrong(r, "tools", "is not a list");
-	qwen_json_put(&r->out, ",'tools':[");
-	yyjson_arr_foreach(tools, i, n, v) {
-		if (add_tool(r, v, i) < 0)
-			return -1;
-	}
-	qwen_text_str(&r->out, "]");
-	return 0;
+	return qwen_parse_each(r, ",'tools':[", tools, add_tool, "]");
 }
 
 static int

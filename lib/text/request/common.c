@@ -258,6 +258,23 @@ qwen_parse_copy(struct qwen_text *t, yyjson_val *object, const char *key,
 }
 
 int
+qwen_parse_each(struct qwen_parser *r, const char *begin, yyjson_val *list,
+    int (*read)(struct qwen_parser *r, yyjson_val *v), const char *end)
+{
+	yyjson_val *v;
+	size_t i, n;
+
+	qwen_json_put(&r->out, begin);
+	yyjson_arr_foreach(list, i, n, v) {
+		r->nth = i;
+		if (read(r, v) < 0)
+			return -1;
+	}
+	qwen_text_str(&r->out, end);
+	return 0;
+}
+
+int
 qwen_parse_keep_text(struct qwen_parser *r, struct qwen_text *t, char **to)
 {
 	qwen_text_str(t, "");

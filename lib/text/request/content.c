@@ -66,9 +66,6 @@ qwen_parse_add_part(struct qwen_parser *r, yyjson_val *part)
 static int
 add_content(struct qwen_parser *r, yyjson_val *content)
 {
-	yyjson_val *v;
-	size_t i, n;
-
 	if (yyjson_is_str(content)) {
 		qwen_json_put(&r->out, ",'content':%p", content);
 		return 0;
@@ -76,13 +73,8 @@ add_content(struct qwen_parser *r, yyjson_val *content)
 	if (!yyjson_is_arr(content))
 		return qwen_refuse_item(r, "the content is neither a string "
 		    "nor a list of %ss", r->parts->part);
-	qwen_json_put(&r->out, ",'content':[");
-	yyjson_arr_foreach(content, i, n, v) {
-		if (qwen_parse_add_part(r, v) < 0)
-			return -1;
-	}
-	qwen_text_str(&r->out, "]");
-	return 0;
+	return qwen_parse_each(r, ",'content':[", content, qwen_parse_add_part,
+	    "]");
 }
 
 int

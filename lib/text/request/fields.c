@@ -217,7 +217,7 @@ read_one_stop(struct qwen_parser *r, yyjson_val *v)
 static int
 read_stop(struct qwen_parser *r)
 {
-	yyjson_val *v = qwen_parse_get(r->body, "stop"), *one;
+	yyjson_val *v = qwen_parse_get(r->body, "stop");
 	size_t i, n = yyjson_arr_size(v);
 
 	if (n > QWEN_STOPS_MAX)
@@ -230,13 +230,8 @@ read_stop(struct qwen_parser *r)
 		if (add_stop(r, r->s->stop[i].s, r->s->stop[i].len) < 0)
 			return -1;
 	}
-	if (v != NULL && !yyjson_is_arr(v))
-		return read_one_stop(r, v);
-	yyjson_arr_foreach(v, i, n, one) {
-		if (read_one_stop(r, one) < 0)
-			return -1;
-	}
-	return 0;
+	return v != NULL && !yyjson_is_arr(v) ? read_one_stop(r, v) :
+	    qwen_parse_each(r, "", v, read_one_stop, "");
 }
 
 static int

@@ -112,21 +112,13 @@ is_many(yyjson_val *list)
 static int
 add_prompt(struct qwen_parser *r)
 {
-	yyjson_val *prompt = qwen_parse_get(r->body, "prompt"), *v;
-	size_t i, n;
+	yyjson_val *prompt = qwen_parse_get(r->body, "prompt");
 
 	if (prompt == NULL)
 		return qwen_invalid(r, "prompt", "prompt is missing");
 	qwen_json_put(&r->out, ",'prompt':");
-	if (!is_many(prompt))
-		return add_one(r, prompt);
-	qwen_text_str(&r->out, "[");
-	yyjson_arr_foreach(prompt, i, n, v) {
-		if (add_one(r, v) < 0)
-			return -1;
-	}
-	qwen_text_str(&r->out, "]");
-	return 0;
+	return is_many(prompt) ? qwen_parse_each(r, "[", prompt, add_one, "]") :
+	    add_one(r, prompt);
 }
 
 /* ------------------------------------------------------------- other fields */
@@ -150,11 +142,9 @@ add_limit(struct qwen_parser *r)
 	return 0;
 }
 
-/*
- * Adds pair i of a token id, or string, and its bias; false: never choose it.
- */
+/* Adds a pair of a token id, or string, and its bias; false: never choose. */
 static int
-add_pair(struct qwen_parser *r, yyjson_val *pair, size_t i)
+add_pair(struct qwen_parser *r, yyjson_val *pair)
 {
 	yyjson_val *what = yyjson_arr_get(pair, 0);
 	yyjson_val *bias = yyjson_arr_get(pair, 1);
@@ -162,7 +152,7 @@ add_pair(struct qwen_parser *r, yyjson_val *pair, size_t i)
 
 	if (yyjson_arr_size(pair) != 2)
 		return qwen_wrong(r, "logit_bias", "entry %zu is not a pair",
-		    i);
+		    r->nth);
 	if (!yyjson_is_false(bias) && qwen_parse_number(r->refusal,
 	    "logit_bias", bias, after + 1) < 0)
 		return -1;
@@ -177,20 +167,13 @@ add_pair(struct qwen_parser *r, yyjson_val *pair, size_t i)
 static int
 add_bias(struct qwen_parser *r)
 {
-	yyjson_val *v = qwen_parse_get(r->body, "logit_bias"), *pair;
-	size_t i, n;
+	yyjson_val *v = qwen_parse_get(r->body, "logit_bias");
 
 	if (!yyjson_is_arr(v)) {
 		qwen_parse_copy(&r->out, r->body, "logit_bias", "logit_bias");
 		return 0;
 	}
-	qwen_json_put(&r->out, ",'logit_bias':{");
-	yyjson_arr_foreach(v, i, n, pair) {
-		if (add_pair(r, pair, i) < 0)
-			return -1;
-	}
-	qwen_text_str(&r->out, "}");
-	return 0;
+	return qwen_parse_each(r, ",'logit_bias':{", v, add_pair, "}");
 }
 
 /* Adds fields that get another name, and fields copied unchanged. */

@@ -90,8 +90,7 @@ add_message(struct qwen_parser *r, yyjson_val *m)
 static int
 add_chat(struct qwen_parser *r)
 {
-	yyjson_val *messages = qwen_parse_get(r->body, "messages"), *m;
-	size_t i, n;
+	yyjson_val *messages = qwen_parse_get(r->body, "messages");
 
 	if (messages != NULL && !yyjson_is_arr(messages))
 		return qwen_wrong(r, "messages", "is not a list");
@@ -99,12 +98,8 @@ add_chat(struct qwen_parser *r)
 		r->q->done_reason = "load";
 		return 0;
 	}
-	qwen_json_put(&r->out, ",'messages':[");
-	yyjson_arr_foreach(messages, i, n, m) {
-		if (add_message(r, m) < 0)
-			return -1;
-	}
-	qwen_text_str(&r->out, "]");
+	if (qwen_parse_each(r, ",'messages':[", messages, add_message, "]") < 0)
+		return -1;
 	qwen_parse_copy(&r->out, r->body, "tools", "tools");
 	return 0;
 }

@@ -160,6 +160,8 @@ struct qwen_parser {
 	const struct qwen_parts	*parts;	/* of the API, for content.c */
 	size_t			 at;	/* number of the message that is read,
 					   from 1 */
+	size_t			 nth;	/* index of the element that
+					   qwen_parse_each reads */
 	yyjson_val		*tools;	/* that the model may call, in body or
 					   allowed; NULL: none */
 	yyjson_doc		*allowed;	/* document of tools, if
@@ -177,6 +179,13 @@ struct qwen_parser {
 						   read and no token
 						   generated */
 };
+
+/*
+ * common.c: calls read for each element of a list, with begin before and end
+ * after what it appends to r->out. -1: as soon as one fails.
+ */
+int qwen_parse_each(struct qwen_parser *r, const char *begin, yyjson_val *list,
+    int (*read)(struct qwen_parser *r, yyjson_val *v), const char *end);
 
 /* parse.c: qwen_request_parse, which also writes a chat's prompt to text */
 int qwen_parse_request(struct qwen_request **out, const struct qwen_service *s,

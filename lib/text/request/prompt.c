@@ -191,22 +191,16 @@ forbid_thinking(struct qwen_parser *r)
 static int
 read_prompt(struct qwen_parser *r, yyjson_val *v)
 {
-	yyjson_val *first = yyjson_arr_get_first(v), *one;
+	yyjson_val *first = yyjson_arr_get_first(v);
 	int many = yyjson_is_str(first) || yyjson_is_arr(first);
-	size_t i, n = many ? yyjson_arr_size(v) : 1;
+	size_t n = many ? yyjson_arr_size(v) : 1;
 
 	if (n > QWEN_CHOICES_MAX / r->q->n)
 		return qwen_invalid(r, "n", "n: more than %d answers",
 		    QWEN_CHOICES_MAX);
 	if (make_room(r, n) < 0 || forbid_thinking(r) < 0)
 		return -1;
-	if (!many)
-		return add_one(r, v);
-	yyjson_arr_foreach(v, i, n, one) {
-		if (add_one(r, one) < 0)
-			return -1;
-	}
-	return 0;
+	return many ? qwen_parse_each(r, "", v, add_one, "") : add_one(r, v);
 }
 
 /* ---------------------------------------------------------------- messages */

@@ -478,24 +478,15 @@ static int
 write_field(struct list *l, yyjson_val *key, yyjson_val *v)
 {
 	struct qwen_text *t = &l->r->out;
-	yyjson_val *m;
-	size_t i, n;
 
 	qwen_json_put(t, ",%p:", key);
 	if (yyjson_equals_str(key, "tools") && yyjson_is_arr(v))
 		return write_list(l);
 	if (yyjson_equals_str(key, "tool_choice") && yyjson_is_obj(v))
 		return write_choice(l, v);
-	if (!yyjson_equals_str(key, "messages") || !yyjson_is_arr(v)) {
-		qwen_json_value(t, v);
-		return 0;
-	}
-	qwen_text_str(t, "[");
-	yyjson_arr_foreach(v, i, n, m) {
-		if (write_message(l->r, m) < 0)
-			return -1;
-	}
-	qwen_text_str(t, "]");
+	if (yyjson_equals_str(key, "messages") && yyjson_is_arr(v))
+		return qwen_parse_each(l->r, "[", v, write_message, "]");
+	qwen_json_value(t, v);
 	return 0;
 }
 

@@ -139,29 +139,26 @@ find_anywhere(const struct field_check *l, yyjson_val *key,
 	    use == QWEN_FIELD_ABOVE ? use : QWEN_FIELD_UNKNOWN;
 }
 
-/* Returns field k of sampling option i, or NULL; *more: option i exists. */
-static const char *
-sampling_field(const struct qwen_service *s, size_t i, size_t k, int *more)
+/* Returns the names of the fields of sampling option i, up to NULL, or NULL. */
+static const char *const *
+sampling_fields(const struct qwen_service *s, size_t i)
 {
 	const struct qwen_sample_opt *o = s != NULL && s->sample_opt != NULL ?
 	    s->sample_opt(i) : NULL;
 
-	*more = o != NULL;
-	return o != NULL ? o->fields[k] : NULL;
+	return o != NULL ? o->fields : NULL;
 }
 
 /* Returns 1 for a field of a sampling option. */
 static int
 is_sampling(const struct qwen_service *s, yyjson_val *key)
 {
-	const char *field;
-	size_t i, k;
-	int more = 1;
+	const char *const *field;
+	size_t i;
 
-	for (i = 0; more; i++) {
-		for (k = 0; (field = sampling_field(s, i, k, &more)) != NULL;
-		    k++) {
-			if (yyjson_equals_str(key, field))
+	for (i = 0; (field = sampling_fields(s, i)) != NULL; i++) {
+		for (; *field != NULL; field++) {
+			if (yyjson_equals_str(key, *field))
 				return 1;
 		}
 	}
@@ -203,19 +200,17 @@ nearest(const struct field_check *l, const char *name)
 {
 	int least = qwen_near_enough(strlen(name));
 	enum qwen_field_use use;
-	const char *best = NULL, *field;
-	size_t i, k;
-	int more = 1;
+	const char *best = NULL, *const *field;
+	size_t i;
 
 	for (use = QWEN_FIELD_USED; use <= QWEN_FIELD_IGNORED; use++)
 		best = nearest_in(l->table, use, best, name, &least);
 	if (l->chats != NULL)
 		best = nearest_in(l->chats, QWEN_FIELD_COPIED, best, name,
 		    &least);
-	for (i = 0; more; i++) {
-		for (k = 0; (field = sampling_field(l->s, i, k, &more)) != NULL;
-		    k++)
-			best = nearer(best, field, name, &least);
+	for (i = 0; (field = sampling_fields(l->s, i)) != NULL; i++) {
+		for (; *field != NULL; field++)
+			best = nearer(best, *field, name, &least);
 	}
 	return best;
 }

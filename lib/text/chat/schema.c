@@ -10,12 +10,6 @@
 #include "text/chat/tools.h"
 #include "text/json/json.h"
 
-/* JSON types, a set. */
-enum {
-	STRING = 1, INTEGER = 2, NUMBER = 4, BOOLEAN = 8, NONE = 16,
-	OBJECT = 32, ARRAY = 64,
-};
-
 yyjson_val *
 qwen_chat_tool_function(yyjson_val *tool)
 {
@@ -99,23 +93,18 @@ qwen_chat_tool_begins(const struct qwen_reply *r, const char *s, size_t n)
 
 /* ------------------------------------------------------------------- types */
 
-static unsigned
-type_named(const char *s)
-{
-	static const struct {
-		const char	*name;
-		unsigned	 type;
-	} known[] = {
-		{ "string", STRING }, { "integer", INTEGER },
-		{ "number", NUMBER }, { "boolean", BOOLEAN },
-		{ "null", NONE }, { "object", OBJECT }, { "array", ARRAY },
-	};
-	size_t i;
+const char *const qwen_json_types[QWEN_JSON_TYPES] = { "string", "integer",
+    "number", "boolean", "null", "object", "array" };
 
-	for (i = 0; s != NULL && i < sizeof known / sizeof *known; i++) {
+unsigned
+qwen_json_type_named(yyjson_val *name)
+{
+	unsigned i;
+
+	for (i = 0; yyjson_is_str(name) && i < QWEN_JSON_TYPES; i++) {
 		/* Google's declarations have types in capitals */
-		if (strcasecmp(s, known[i].name) == 0)
-			return known[i].type;
+		if (strcasecmp(yyjson_get_str(name), qwen_json_types[i]) == 0)
+			return 1u << i;
 	}
 	return 0;
 }
@@ -129,18 +118,18 @@ is_whole(const char *s)
 	return strpbrk(s, ".eE") == NULL || (isfinite(f) && f == floor(f));
 }
 
-/* Returns all types that a value has. */
-static unsigned
-types_of(yyjson_val *v)
+unsigned
+qwen_json_types_of(yyjson_val *v)
 {
 	switch (yyjson_get_type(v)) {
 	case YYJSON_TYPE_RAW:
-		return NUMBER | (is_whole(yyjson_get_raw(v)) ? INTEGER : 0);
-	case YYJSON_TYPE_BOOL: return BOOLEAN;
-	case YYJSON_TYPE_STR: return STRING;
-	case YYJSON_TYPE_ARR: return ARRAY;
-	case YYJSON_TYPE_OBJ: return OBJECT;
-	default: return NONE;
+		return QWEN_JSON_NUMBER |
+		    (is_whole(yyjson_get_raw(v)) ? QWEN_JSON_INTEGER : 0);
+	case YYJSON_TYPE_BOOL: return QWEN_JSON_BOOLEAN;
+	case YYJSON_TYPE_STR: return QWEN_JSON_STRING;
+	case YYJSON_TYPE_ARR: return QWEN_JSON_ARRAY;
+	case YYJSON_TYPE_OBJ: return QWEN_JSON_OBJECT;
+	default: return QWEN_JSON_NULL;
 	}
 }
 
@@ -178,9 +167,9 @@ allowed_by(struct schema_search *l, yyjson_val *schema, int depth)
 
 	schema = resolve(l, schema);
 	type = yyjson_obj_get(schema, "type");
-	set = type_named(yyjson_get_str(type));
+	set = qwen_json_type_named(type);
 	yyjson_arr_foreach(type, i, n, v)
-		set |= type_named(yyjson_get_str(v));
+		set |= qwen_json_type_named(v);
 	/* without a root, ignore allOf: grammars treat such a value as text */
 	for (k = 0; k < (l->root != NULL ? 3 : 2) && depth < 8; k++) {
 		/* of allOf, the first schema with a type counts */
@@ -193,9 +182,9 @@ allowed_by(struct schema_search *l, yyjson_val *schema, int depth)
 	}
 	if (set == 0) {
 		yyjson_arr_foreach(yyjson_obj_get(schema, "enum"), i, n, v)
-			set |= types_of(v);
+			set |= qwen_json_types_of(v);
 		if ((v = yyjson_obj_get(schema, "const")) != NULL)
-			set |= types_of(v);
+			set |= qwen_json_types_of(v);
 	}
 	return set;
 }
@@ -211,7 +200,7 @@ allowed(yyjson_val *tool, yyjson_val *schema)
 int
 qwen_chat_only_text(yyjson_val *tool, yyjson_val *schema)
 {
-	return (allowed(tool, schema) & ~(unsigned)STRING) == 0;
+	return (allowed(tool, schema) & ~(unsigned)QWEN_JSON_STRING) == 0;
 }
 
 /* ------------------------------------------------------------------ values */
@@ -224,11 +213,12 @@ static int
 python(yyjson_mut_doc *doc, unsigned set, const struct chat_text *t,
     yyjson_mut_val **v)
 {
-	if ((set & BOOLEAN) != 0 && qwen_chat_same_text(t, "True"))
+	if ((set & QWEN_JSON_BOOLEAN) != 0 && qwen_chat_same_text(t, "True"))
 		*v = yyjson_mut_true(doc);
-	else if ((set & BOOLEAN) != 0 && qwen_chat_same_text(t, "False"))
+	else if ((set & QWEN_JSON_BOOLEAN) != 0 &&
+	    qwen_chat_same_text(t, "False"))
 		*v = yyjson_mut_false(doc);
-	else if ((set & NONE) != 0 && qwen_chat_same_text(t, "None"))
+	else if ((set & QWEN_JSON_NULL) != 0 && qwen_chat_same_text(t, "None"))
 		*v = yyjson_mut_null(doc);
 	else
 		return 0;
@@ -243,7 +233,7 @@ json(yyjson_mut_doc *doc, unsigned set, const struct chat_text *t,
 	int rc = qwen_chat_try_json(&d, t->s, t->n, NULL);
 
 	if (rc > 0)
-		rc = (types_of(yyjson_doc_get_root(d)) & set) != 0;
+		rc = (qwen_json_types_of(yyjson_doc_get_root(d)) & set) != 0;
 	if (rc > 0) {
 		*v = yyjson_val_mut_copy(doc, yyjson_doc_get_root(d));
 		rc = *v != NULL ? 1 : -1;
@@ -263,7 +253,7 @@ literal(yyjson_mut_doc *doc, unsigned set, const struct chat_text *t,
 	struct chat_text m;
 	int rc = 0;
 
-	set &= OBJECT | ARRAY;
+	set &= QWEN_JSON_OBJECT | QWEN_JSON_ARRAY;
 	if (set == 0 || t->n == 0 || (t->s[0] != '[' && t->s[0] != '{'))
 		return 0;
 	if (qwen_chat_fix_json(&made, t->s, t->n, 1) == 0 && !made.failed) {
@@ -280,7 +270,7 @@ qwen_chat_argument(yyjson_mut_doc *doc, yyjson_val *tool,
     yyjson_val *schema, const char *s, size_t n, int strict)
 {
 	struct chat_text t = { s, n, NULL };
-	unsigned set = allowed(tool, schema) & ~(unsigned)STRING;
+	unsigned set = allowed(tool, schema) & ~(unsigned)QWEN_JSON_STRING;
 	yyjson_mut_val *v = NULL;
 	int rc = 0;
 

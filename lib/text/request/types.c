@@ -5,53 +5,18 @@
  * reference or in parts by a list of the types.
  */
 #include <string.h>
-#include <strings.h>
 
 #include "base/err.h"
 #include "text/chat/tools.h"
 #include "text/request/parser.h"
 
-
-static const char *const names[] = { "string", "integer", "number", "boolean",
-    "null", "object", "array" };
-
-enum {
-	STRING = 1, INTEGER = 2, NUMBER = 4, BOOLEAN = 8, NONE = 16,
-	OBJECT = 32, ARRAY = 64,
-};
-
-static unsigned
-type_named(yyjson_val *v)
-{
-	unsigned i;
-
-	for (i = 0; i < sizeof names / sizeof names[0]; i++) {
-		/* Google's declarations have types in capitals */
-		if (yyjson_is_str(v) && strcasecmp(yyjson_get_str(v),
-		    names[i]) == 0)
-			return 1u << i;
-	}
-	return 0;
-}
-
+/* Returns the type that a listed value stands for. */
 static unsigned
 type_of(yyjson_val *v)
 {
-	switch (yyjson_get_type(v)) {
-	case YYJSON_TYPE_NULL:
-		return NONE;
-	case YYJSON_TYPE_BOOL:
-		return BOOLEAN;
-	case YYJSON_TYPE_STR:
-		return STRING;
-	case YYJSON_TYPE_ARR:
-		return ARRAY;
-	case YYJSON_TYPE_OBJ:
-		return OBJECT;
-	default:
-		return strpbrk(yyjson_get_raw(v), ".eE") == NULL ? INTEGER :
-		    NUMBER;
-	}
+	return !yyjson_is_raw(v) ? qwen_json_types_of(v) : strpbrk(
+	    yyjson_get_raw(v), ".eE") == NULL ? QWEN_JSON_INTEGER :
+	    QWEN_JSON_NUMBER;
 }
 
 static yyjson_val *
@@ -76,14 +41,14 @@ static unsigned
 said(yyjson_val *schema)
 {
 	yyjson_val *type = yyjson_obj_get(schema, "type"), *v;
-	unsigned set = type_named(type);
+	unsigned set = qwen_json_type_named(type);
 	size_t i, n;
 
 	yyjson_arr_foreach(type, i, n, v)
-		set |= type_named(v);
+		set |= qwen_json_type_named(v);
 	if (set != 0)
 		return set | (yyjson_is_true(yyjson_obj_get(schema,
-		    "nullable")) ? NONE : 0u);
+		    "nullable")) ? QWEN_JSON_NULL : 0u);
 	if ((v = yyjson_obj_get(schema, "const")) != NULL)
 		return type_of(v);
 	yyjson_arr_foreach(yyjson_obj_get(schema, "enum"), i, n, v)
@@ -92,9 +57,9 @@ said(yyjson_val *schema)
 		return set;
 	if (yyjson_obj_get(schema, "properties") != NULL ||
 	    yyjson_obj_get(schema, "additionalProperties") != NULL)
-		return OBJECT;
-	return yyjson_obj_get(schema, "items") != NULL ||
-	    yyjson_obj_get(schema, "prefixItems") != NULL ? ARRAY : 0;
+		return QWEN_JSON_OBJECT;
+	return yyjson_obj_get(schema, "items") != NULL || yyjson_obj_get(schema,
+	    "prefixItems") != NULL ? QWEN_JSON_ARRAY : 0;
 }
 
 /* Returns all types that a schema allows; 0 if it does not restrict them. */
@@ -127,7 +92,7 @@ qwen_parse_may_be_string(yyjson_val *schema, yyjson_val *root, int *steps)
 {
 	unsigned set = types_of(schema, root, steps);
 
-	return set == 0 || (set & STRING) != 0;
+	return set == 0 || (set & QWEN_JSON_STRING) != 0;
 }
 
 /*
@@ -168,9 +133,9 @@ write_property(struct qwen_text *t, yyjson_val *schema, yyjson_val *root,
 		return;
 	}
 	qwen_json_put(t, "{'type':[");
-	for (i = 0; i < sizeof names / sizeof names[0]; i++) {
+	for (i = 0; i < QWEN_JSON_TYPES; i++) {
 		if (set >> i & 1)
-			qwen_json_put(t, ",'%s'", names[i]);
+			qwen_json_put(t, ",'%s'", qwen_json_types[i]);
 	}
 	qwen_text_str(t, "]}");
 }

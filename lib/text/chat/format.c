@@ -34,6 +34,16 @@ is_among(char c, const char *set)
 	return c != '\0' && strchr(set, c) != NULL;
 }
 
+/* Passes the sign c at *p, if it is there. */
+static int
+pass(const char **p, const char *end, char c)
+{
+	int is = *p < end && **p == c;
+
+	*p += is;
+	return is;
+}
+
 /* ------------------------------------------------------------------- values */
 
 /* Writes a text padded to the width; "=" puts the padding after the sign. */
@@ -212,8 +222,7 @@ number_at(struct source *s, const char **p, const char *end)
 	const struct chat_value *v;
 	int64_t n = -1;
 
-	if (*p < end && **p == '*') {
-		++*p;
+	if (pass(p, end, '*')) {
 		v = next_value(s);
 		return v->type == CHAT_INT && v->u.i >= 0 &&
 		    v->u.i <= WIDTH_MAX ? v->u.i :
@@ -260,8 +269,7 @@ percent_spec(struct source *s, struct spec *f, const struct chat_value **v,
 			f->sign = *p;
 	}
 	f->width = number_at(s, &p, end);
-	if (p < end && *p == '.') {
-		p++;
+	if (pass(&p, end, '.')) {
 		f->precision = number_at(s, &p, end);
 		if (f->precision < 0)
 			f->precision = 0;
@@ -358,25 +366,15 @@ read_spec(struct chat_exec *r, struct spec *f, const struct chat_text *t)
 		f->align = *p++;
 	if (p < end && is_among(*p, "+- "))
 		f->sign = *p++;
-	if (p < end && *p == '#') {
-		f->alt = 1;
-		p++;
-	}
-	if (p < end && *p == '0') {
-		p++;
-		if (f->align == 0) {
-			f->align = '=';
-			f->fill = chat_literal("0");
-		}
+	f->alt = pass(&p, end, '#');
+	if (pass(&p, end, '0') && f->align == 0) {
+		f->align = '=';
+		f->fill = chat_literal("0");
 	}
 	if (p < end && *p != '*')
 		f->width = number_at(&none, &p, end);
-	if (p < end && *p == ',') {
-		f->comma = 1;
-		p++;
-	}
-	if (p < end && *p == '.') {
-		p++;
+	f->comma = pass(&p, end, ',');
+	if (pass(&p, end, '.')) {
 		f->precision = p < end && *p != '*' ?
 		    number_at(&none, &p, end) : -1;
 		if (f->precision < 0)
@@ -548,10 +546,9 @@ f_format(const struct chat_builtin_call *c)
 	struct chat_text t = written(c->r, c->x, 0);
 	size_t i;
 
-	if (c->a->n_key > 0 && c->a->n_key < c->a->n) {
-		fail(c->r, "named and unnamed values cannot be mixed");
-		return *c->x;
-	}
+	if (c->a->n_key > 0 && c->a->n_key < c->a->n)
+		return chat_refuse(c, "format: named and unnamed values cannot "
+		    "be mixed");
 	if (c->a->n_key > 0)
 		values = qwen_chat_new_dict(c->r, CHAT_DICT);
 	for (i = 0; i < c->a->n_key && !c->r->failed; i++)

@@ -184,8 +184,6 @@ uint32_t qwen_snode_field(struct schema *s, uint32_t name, uint32_t value);
 /* A sequence: grammar text, a node, grammar text. */
 uint32_t qwen_snode_around(struct schema *s, const char *before,
     uint32_t inside, const char *after);
-uint32_t qwen_snode_pair(struct schema *s, enum snode_kind kind, uint32_t a,
-    uint32_t b);
 uint32_t qwen_snode_then(struct schema *s, uint32_t a, uint32_t b);
 uint32_t qwen_snode_or(struct schema *s, uint32_t a, uint32_t b);
 /* Adds a rule for a node; returns its index. */

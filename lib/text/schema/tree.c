@@ -104,8 +104,8 @@ qwen_snode_around(struct schema *s, const char *before, uint32_t inside,
 	return s->failed ? SNODE_NEVER : at;
 }
 
-uint32_t
-qwen_snode_pair(struct schema *s, enum snode_kind kind, uint32_t a, uint32_t b)
+static uint32_t
+pair(struct schema *s, enum snode_kind kind, uint32_t a, uint32_t b)
 {
 	uint32_t at = qwen_snode(s, kind);
 
@@ -117,13 +117,13 @@ qwen_snode_pair(struct schema *s, enum snode_kind kind, uint32_t a, uint32_t b)
 uint32_t
 qwen_snode_then(struct schema *s, uint32_t a, uint32_t b)
 {
-	return qwen_snode_pair(s, SNODE_SEQ, a, b);
+	return pair(s, SNODE_SEQ, a, b);
 }
 
 uint32_t
 qwen_snode_or(struct schema *s, uint32_t a, uint32_t b)
 {
-	return qwen_snode_pair(s, SNODE_ALT, a, b);
+	return pair(s, SNODE_ALT, a, b);
 }
 
 uint32_t
@@ -314,7 +314,7 @@ qwen_snode_after_comma(struct schema *s, uint32_t at)
 uint32_t
 qwen_snode_field(struct schema *s, uint32_t name, uint32_t value)
 {
-	uint32_t at = qwen_snode_pair(s, SNODE_SEQ, name, qwen_snode_text(s,
+	uint32_t at = qwen_snode_then(s, name, qwen_snode_text(s,
 	    s->how.spaced ? "\": \"" : "\":\""));
 
 	qwen_snode_add(s, at, value);

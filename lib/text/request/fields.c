@@ -165,8 +165,7 @@ read_option(struct qwen_parser *r, const struct qwen_sample_opt *o)
 			rc = read_texts(r, o, *key, v);
 		else if (o->type != QWEN_SAMPLE_FLAG)
 			rc = read_number(r, o, *key, v);
-		else if ((rc = qwen_parse_truth(r->refusal, r->body, *key,
-		    0)) >= 0)
+		else if ((rc = qwen_read_truth(r, *key, 0)) >= 0)
 			rc = qwen_parse_add_setting(r, *key, o->name,
 			    rc ? "1" : "0");
 	}
@@ -242,8 +241,8 @@ read_logprobs(struct qwen_parser *r)
 	int64_t n = 0;
 
 	r->q->logprobs = is_number || yyjson_is_true(v);
-	got = qwen_parse_whole(r->refusal, r->body, is_number ? "logprobs" :
-	    "top_logprobs", 0, QWEN_LOGPROBS_MAX, &n);
+	got = qwen_read_whole(r, is_number ? "logprobs" : "top_logprobs", 0,
+	    QWEN_LOGPROBS_MAX, &n);
 	if (n > 0 && !r->q->logprobs)
 		return qwen_invalid(r, "top_logprobs", "top_logprobs needs "
 		    "logprobs: true");
@@ -255,7 +254,7 @@ static int
 read_stream(struct qwen_parser *r)
 {
 	yyjson_val *options = qwen_parse_get(r->body, "stream_options");
-	int stream = qwen_parse_truth(r->refusal, r->body, "stream", 0), usage;
+	int stream = qwen_read_truth(r, "stream", 0), usage;
 
 	if (stream < 0)
 		return -1;
@@ -264,8 +263,7 @@ read_stream(struct qwen_parser *r)
 	r->q->stream = stream && r->q->form != QWEN_FORM_COMPACT;
 	if (!stream)
 		return 0;
-	r->q->tells_progress = qwen_parse_truth(r->refusal, r->body,
-	    "return_progress", 0);
+	r->q->tells_progress = qwen_read_truth(r, "return_progress", 0);
 	if (r->q->tells_progress < 0)
 		return -1;
 	if (options != NULL && !yyjson_is_obj(options))
@@ -285,8 +283,7 @@ read_fixed_fields(struct qwen_parser *r)
 
 	if (read_stream(r) < 0)
 		return -1;
-	if (qwen_parse_whole(r->refusal, r->body, "best_of", 1,
-	    QWEN_CHOICES_MAX, &best) < 0)
+	if (qwen_read_whole(r, "best_of", 1, QWEN_CHOICES_MAX, &best) < 0)
 		return -1;
 	if (best > 1 && (size_t)best != r->q->n)
 		return qwen_invalid(r, "best_of", "best_of is not supported");
@@ -303,7 +300,7 @@ static int
 read_eos(struct qwen_parser *r)
 {
 	char buf[QWEN_NUMBER_SIZE];
-	int on = qwen_parse_truth(r->refusal, r->body, "ignore_eos", 0);
+	int on = qwen_read_truth(r, "ignore_eos", 0);
 
 	if (on <= 0)
 		return on;
@@ -338,8 +335,7 @@ read_max_named(struct qwen_parser *r, const char *key, int64_t min,
 	if (qwen_parse_number(r->refusal, key, v, buf) < 0)
 		return -1;
 	if (strcmp(buf, "-1") != 0 && strcmp(buf, "-2") != 0)
-		return qwen_parse_whole(r->refusal, r->body, key, min,
-		    INT64_MAX, max);
+		return qwen_read_whole(r, key, min, INT64_MAX, max);
 	*max = INT64_MAX;
 	return 1;
 }
@@ -355,7 +351,7 @@ read_max(struct qwen_parser *r)
 	static const char *const names[] = { "max_completion_tokens",
 	    "max_tokens", "n_predict", "num_predict", "max_new_tokens" };
 	int64_t max = (int64_t)(r->s->max < INT64_MAX ? r->s->max : INT64_MAX);
-	int echo = qwen_parse_truth(r->refusal, r->body, "echo", 0), got = 0;
+	int echo = qwen_read_truth(r, "echo", 0), got = 0;
 	/* clients of llama.cpp let it read prompts that they will need later */
 	int min = !echo && r->q->form != QWEN_FORM_INFILL;
 	size_t i;
@@ -379,13 +375,13 @@ qwen_parse_fields(struct qwen_parser *r)
 	int64_t n = 1;
 
 	if (qwen_parse_model(r->refusal, r->body, &q->model) < 0 ||
-	    qwen_parse_whole(r->refusal, r->body, "n", 1, QWEN_CHOICES_MAX,
-	    &n) < 0 || (q->form == QWEN_FORM_INFILL && qwen_parse_whole(
-	    r->refusal, r->body, "n_cmpl", 1, QWEN_CHOICES_MAX, &n) < 0))
+	    qwen_read_whole(r, "n", 1, QWEN_CHOICES_MAX, &n) < 0 ||
+	    (q->form == QWEN_FORM_INFILL &&
+	    qwen_read_whole(r, "n_cmpl", 1, QWEN_CHOICES_MAX, &n) < 0))
 		return -1;
 	q->n = (size_t)n;
-	if ((q->keeps_stop = qwen_parse_truth(r->refusal, r->body,
-	    "include_stop_str_in_output", 0)) < 0)
+	q->keeps_stop = qwen_read_truth(r, "include_stop_str_in_output", 0);
+	if (q->keeps_stop < 0)
 		return -1;
 	return read_max(r) < 0 || read_sampling(r) < 0 || read_stop(r) < 0 ||
 	    read_logprobs(r) < 0 || read_fixed_fields(r) < 0 || read_eos(r) <

@@ -58,7 +58,7 @@ qwen_parse_suffix(struct qwen_parser *r)
 	struct qwen_str s = { "", 0 };
 
 	/* clients that fill no gap send an empty suffix */
-	if (qwen_parse_string(r->refusal, r->body, "suffix", &s) < 0)
+	if (qwen_read_string(r, "suffix", &s) < 0)
 		return -1;
 	if (s.len == 0)
 		return 0;
@@ -90,7 +90,7 @@ qwen_parse_encode_fim(struct qwen_parser *r, struct qwen_str prefix,
 static int
 read_text(struct qwen_parser *r, const char *key, struct qwen_str *out)
 {
-	int got = qwen_parse_string(r->refusal, r->body, key, out);
+	int got = qwen_read_string(r, key, out);
 
 	return got == 0 ? qwen_invalid(r, key, "%s is missing", key) : got < 0 ?
 	    -1 : qwen_parse_check_length(r, key, *out);
@@ -191,7 +191,7 @@ qwen_parse_infill_prompt(struct qwen_parser *r)
 
 	if (read_text(r, "input_prefix", &x.prefix) == 0 &&
 	    read_text(r, "input_suffix", &x.suffix) == 0 &&
-	    qwen_parse_string(r->refusal, r->body, "prompt", &x.line) >= 0 &&
+	    qwen_read_string(r, "prompt", &x.line) >= 0 &&
 	    qwen_parse_check_length(r, "prompt", x.line) == 0 &&
 	    read_files(r, &file, &x.n_files) == 0) {
 		x.file = file;
@@ -209,9 +209,8 @@ read_count(struct qwen_parser *r, const char *key, int64_t max, int64_t *out)
 	char buf[QWEN_NUMBER_SIZE];
 
 	*out = 0;
-	return qwen_parse_number_of(r->refusal, r->body, key, buf) > 0 &&
-	    buf[0] == '-' ? 0 : qwen_parse_whole(r->refusal, r->body, key, 0,
-	    max, out);
+	return qwen_read_number_of(r, key, buf) > 0 && buf[0] == '-' ? 0 :
+	    qwen_read_whole(r, key, 0, max, out);
 }
 
 static int

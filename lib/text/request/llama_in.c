@@ -128,11 +128,10 @@ static int
 add_limit(struct qwen_parser *r)
 {
 	char buf[QWEN_NUMBER_SIZE];
-	int rc = qwen_parse_number_of(r->refusal, r->body, "n_predict", buf);
+	int rc = qwen_read_number_of(r, "n_predict", buf);
 
 	if (rc == 0)
-		rc = qwen_parse_number_of(r->refusal, r->body, "max_tokens",
-		    buf);
+		rc = qwen_read_number_of(r, "max_tokens", buf);
 	if (rc <= 0)
 		return rc;
 	if (strcmp(buf, "0") == 0)
@@ -184,11 +183,11 @@ add_others(struct qwen_parser *r)
 	int rc;
 
 	qwen_parse_copy_known(r, &known_fields);
-	rc = qwen_parse_number_of(r->refusal, r->body, "n_probs", buf);
+	rc = qwen_read_number_of(r, "n_probs", buf);
 	if (rc > 0 && strcmp(buf, "0") != 0)
 		qwen_json_put(&r->out, ",'logprobs':%s", buf);
 	if (rc >= 0)
-		rc = qwen_parse_number_of(r->refusal, r->body, "n_cmpl", buf);
+		rc = qwen_read_number_of(r, "n_cmpl", buf);
 	if (rc > 0)
 		qwen_json_put(&r->out, ",'n':%s", buf);
 	return rc;
@@ -201,7 +200,7 @@ qwen_parse_llama(struct qwen_parser *r)
 
 	if (qwen_parse_check_fields(r, &known_fields) < 0)
 		return -1;
-	tokens = qwen_parse_truth(r->refusal, r->body, "return_tokens", 0);
+	tokens = qwen_read_truth(r, "return_tokens", 0);
 	if (tokens < 0)
 		return -1;
 	r->q->keep_ids = streams || tokens;

@@ -162,10 +162,10 @@ add_prompt(struct qwen_parser *r)
 	yyjson_val *images = qwen_parse_get(r->body, "images");
 	int raw;
 
-	if (qwen_parse_string(r->refusal, r->body, "prompt", &prompt) < 0 ||
-	    qwen_parse_string(r->refusal, r->body, "system", &system) < 0 ||
-	    qwen_parse_string(r->refusal, r->body, "suffix", &suffix) < 0 ||
-	    (raw = qwen_parse_truth(r->refusal, r->body, "raw", 0)) < 0 ||
+	if (qwen_read_string(r, "prompt", &prompt) < 0 ||
+	    qwen_read_string(r, "system", &system) < 0 ||
+	    qwen_read_string(r, "suffix", &suffix) < 0 ||
+	    (raw = qwen_read_truth(r, "raw", 0)) < 0 ||
 	    check_images(r, images) < 0)
 		return -1;
 	if (prompt.len == 0 && suffix.len == 0) {

@@ -85,6 +85,16 @@ int qwen_parse_number_of(struct qwen_refusal *refusal, yyjson_val *object,
 int qwen_parse_whole(struct qwen_refusal *refusal, yyjson_val *object,
     const char *key, int64_t min, int64_t max, int64_t *out);
 
+/* The same for a field of a parser's body. */
+#define qwen_read_string(r, ...) \
+	qwen_parse_string((r)->refusal, (r)->body, __VA_ARGS__)
+#define qwen_read_truth(r, ...) \
+	qwen_parse_truth((r)->refusal, (r)->body, __VA_ARGS__)
+#define qwen_read_number_of(r, ...) \
+	qwen_parse_number_of((r)->refusal, (r)->body, __VA_ARGS__)
+#define qwen_read_whole(r, ...) \
+	qwen_parse_whole((r)->refusal, (r)->body, __VA_ARGS__)
+
 /* Copies the name of the model, if there is one, to *out as JSON. */
 int qwen_parse_model(struct qwen_refusal *refusal, yyjson_val *root,
     char **out);

@@ -34,7 +34,7 @@ static int
 read_mirostat(struct qwen_parser *r)
 {
 	char which[QWEN_NUMBER_SIZE], value[QWEN_NUMBER_SIZE] = "5";
-	int got = qwen_parse_number_of(r->refusal, r->body, "mirostat", which);
+	int got = qwen_read_number_of(r, "mirostat", which);
 
 	if (got <= 0)
 		return got;
@@ -43,9 +43,8 @@ read_mirostat(struct qwen_parser *r)
 	if (strcmp(which, "2") != 0)
 		return qwen_wrong(r, "mirostat", "%s is not supported; use 0, "
 		    "or 2 for Mirostat 2", which);
-	return qwen_parse_number_of(r->refusal, r->body, "mirostat_tau",
-	    value) < 0 ? -1 : qwen_parse_add_setting(r, "mirostat_tau",
-	    "mirostat", value);
+	return qwen_read_number_of(r, "mirostat_tau", value) < 0 ? -1 :
+	    qwen_parse_add_setting(r, "mirostat_tau", "mirostat", value);
 }
 
 /* The temperature is known later. */
@@ -53,8 +52,7 @@ static int
 read_range(struct qwen_parser *r)
 {
 	char buf[QWEN_NUMBER_SIZE];
-	int got = qwen_parse_number_of(r->refusal, r->body, "dynatemp_range",
-	    buf);
+	int got = qwen_read_number_of(r, "dynatemp_range", buf);
 	double range = got > 0 ? strtod(buf, NULL) : 0;
 
 	if (got < 0)

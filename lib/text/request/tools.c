@@ -172,8 +172,7 @@ int
 qwen_parse_tools(struct qwen_parser *r)
 {
 	yyjson_val *tools = qwen_parse_get(r->body, "tools");
-	int many = qwen_parse_truth(r->refusal, r->body, "parallel_tool_calls",
-	    1);
+	int many = qwen_read_truth(r, "parallel_tool_calls", 1);
 
 	if (many < 0)
 		return -1;

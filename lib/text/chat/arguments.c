@@ -193,13 +193,8 @@ keep(struct qwen_chat_request *q, struct chat_exec *r, yyjson_doc *doc,
 {
 	struct chat_value v;
 
-	if (qwen_grow(&q->doc, &q->cap_doc, q->n_doc + 1,
-	    sizeof *q->doc) < 0) {
-		yyjson_doc_free(doc);
-		qwen_chat_oom(r);
+	if (qwen_chat_keep(q, r, doc) < 0)
 		return chat_undefined("", 0);
-	}
-	q->doc[q->n_doc++] = doc;
 	v = qwen_chat_convert(r, yyjson_doc_get_root(doc), 8);
 	if (!r->failed && !strict)
 		last_counts(r, &v);

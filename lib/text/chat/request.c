@@ -116,6 +116,19 @@ qwen_chat_try_json(yyjson_doc **out, const char *json, size_t n,
 	return e.code == QWEN_ENOMEM ? qwen_oom(err) : 0;
 }
 
+int
+qwen_chat_keep(struct qwen_chat_request *q, struct chat_exec *r,
+    yyjson_doc *doc)
+{
+	if (qwen_grow(&q->doc, &q->cap_doc, q->n_doc + 1,
+	    sizeof *q->doc) < 0) {
+		yyjson_doc_free(doc);
+		return qwen_chat_oom(r);
+	}
+	q->doc[q->n_doc++] = doc;
+	return 0;
+}
+
 /* --------------------------------------------------------------- adaptation */
 
 /* Copies a thought from its other names. */
@@ -135,32 +148,6 @@ name_reasoning(struct chat_exec *r, struct chat_dict *m)
 			return;
 		}
 	}
-}
-
-/*
- * Parses a JSON object that is kept until the request is closed; NULL after a
- * failure.
- */
-static yyjson_val *
-read(struct qwen_chat_request *q, struct chat_exec *r,
-    const struct chat_text *json, const char *what, const char *no_object)
-{
-	yyjson_val *root;
-
-	if (qwen_grow(&q->doc, &q->cap_doc, q->n_doc + 1,
-	    sizeof *q->doc) < 0) {
-		qwen_chat_oom(r);
-		return NULL;
-	}
-	if (r->failed || qwen_chat_read(&q->doc[q->n_doc], json->s, json->n,
-	    what, r->err) < 0) {
-		r->failed = 1;
-		return NULL;
-	}
-	root = yyjson_doc_get_root(q->doc[q->n_doc++]);
-	if (!yyjson_is_obj(root))
-		qwen_chat_refuse(r, no_object);
-	return r->failed ? NULL : root;
 }
 
 /* Turns function_call, OpenAI's older form, into tool_calls. */
@@ -423,13 +410,17 @@ qwen_chat_open_request(struct qwen_chat_request *q, struct chat_exec *r,
     const char *json, size_t n, int parse)
 {
 	struct chat_value v, *more;
-	struct chat_text all = { json, n, NULL };
-	yyjson_val *root = read(q, r, &all, "request",
-	    "the request is not a JSON object");
+	yyjson_doc *doc;
 
-	if (root == NULL)
+	if (r->failed || qwen_chat_read(&doc, json, n, "request", r->err) < 0) {
+		r->failed = 1;
 		return -1;
-	v = qwen_chat_convert(r, root, 0);
+	}
+	if (qwen_chat_keep(q, r, doc) < 0)
+		return -1;
+	if (!yyjson_is_obj(yyjson_doc_get_root(doc)))
+		return qwen_chat_refuse(r, "the request is not a JSON object");
+	v = qwen_chat_convert(r, yyjson_doc_get_root(doc), 0);
 	if (r->failed)
 		return -1;
 	check_messages(r, v.u.d, &q->messages);

@@ -102,6 +102,10 @@ int qwen_chat_cut(const struct qwen_chat_request *q, struct chat_exec *r);
 int qwen_chat_probe(const struct qwen_template *t, const char *json, size_t n,
     struct chat_buf *out, struct qwen_err *err);
 
+/* Keeps a document until the request is closed; -1: no memory, it is freed. */
+int qwen_chat_keep(struct qwen_chat_request *q, struct chat_exec *r,
+    yyjson_doc *doc);
+
 /* Parses JSON with numbers as strings; what names it in the message. */
 int qwen_chat_read(yyjson_doc **out, const char *json, size_t n,
     const char *what, struct qwen_err *err);

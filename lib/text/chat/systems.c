@@ -46,18 +46,6 @@ is_system(struct system_placer *o, const struct chat_value *message)
 	    has_role(o, message, "developer");
 }
 
-/* Returns a copy of a message with a field replaced. */
-static struct chat_value
-with(struct system_placer *o, const struct chat_value *message, const char *key,
-    const struct chat_value *v)
-{
-	struct chat_value copy = qwen_chat_new_dict(o->r, CHAT_DICT);
-
-	qwen_chat_put_all(o->r, copy.u.d, message->u.d);
-	qwen_chat_put_key(o->r, copy.u.d, key, *v);
-	return copy;
-}
-
 /* Gets the content as a text; returns 0 if it has other parts. */
 static int
 get_content(struct system_placer *o, const struct chat_value *message,
@@ -92,17 +80,17 @@ new_message(struct system_placer *o, const char *role,
 }
 
 static void
-push(struct system_placer *o, const struct chat_value *message)
+push(struct system_placer *o, struct chat_value message)
 {
 	if (!o->r->failed)
-		o->out.v[o->out.n++] = *message;
+		o->out.v[o->out.n++] = message;
 }
 
 static void
 push_all(struct system_placer *o, size_t from, size_t to)
 {
 	for (; from < to; from++)
-		push(o, &o->in.v[from]);
+		push(o, o->in.v[from]);
 }
 
 /* ------------------------------------------------ what the template accepts */
@@ -188,7 +176,6 @@ static void
 fold_lead(struct system_placer *o, int all)
 {
 	struct chat_buf b = { 0 };
-	struct chat_value v;
 	struct chat_text text;
 	const char *role = o->n_lead > 0 ? "developer" : "system";
 	size_t i, n = all ? o->in.n : o->n_lead;
@@ -202,11 +189,10 @@ fold_lead(struct system_placer *o, int all)
 		if (has_role(o, &o->in.v[i], "system"))
 			role = "system";
 	}
-	v = new_message(o, role, qwen_chat_buf_value(o->r, &b));
-	push(o, &v);
+	push(o, new_message(o, role, qwen_chat_buf_value(o->r, &b)));
 	for (i = 0; i < o->n_lead; i++) {
 		if (!get_content(o, &o->in.v[i], &text))
-			push(o, &o->in.v[i]);
+			push(o, o->in.v[i]);
 	}
 }
 
@@ -254,7 +240,7 @@ add_reminders(struct system_placer *o, const struct chat_value *message,
 	struct chat_text had = chat_literal("");
 	int is_list = old != NULL && old->type == CHAT_LIST;
 	struct chat_buf b = { 0 };
-	struct chat_value v;
+	struct chat_value v, copy = qwen_chat_new_dict(o->r, CHAT_DICT);
 
 	if (old != NULL && old->type == CHAT_TEXT)
 		had = old->u.s;
@@ -266,7 +252,9 @@ add_reminders(struct system_placer *o, const struct chat_value *message,
 	v = qwen_chat_buf_value(o->r, &b);
 	if (is_list && !o->r->failed)
 		v = add_part(o, &old->u.l, &v, after);
-	return o->r->failed ? v : with(o, message, "content", &v);
+	qwen_chat_put_all(o->r, copy.u.d, message->u.d);
+	qwen_chat_put_key(o->r, copy.u.d, "content", v);
+	return copy;
 }
 
 /*
@@ -292,8 +280,7 @@ end_reminders(struct system_placer *o)
 	user = new_message(o, "user", chat_none());
 	if (o->r->failed)
 		return;
-	user = add_reminders(o, &user, 0);
-	push(o, &user);
+	push(o, add_reminders(o, &user, 0));
 }
 
 /* Adds all messages after the start, without system messages. */
@@ -301,7 +288,6 @@ static void
 fold_late(struct system_placer *o, int dropped)
 {
 	const struct chat_value *m;
-	struct chat_value user;
 	struct chat_text text;
 	size_t i;
 
@@ -310,13 +296,12 @@ fold_late(struct system_placer *o, int dropped)
 		if (is_system(o, m) && get_content(o, m, &text)) {
 			if (!dropped)
 				remind(o, &text);
-		} else if (o->reminders.n > 0 && has_role(o, m, "user")) {
-			user = add_reminders(o, m, 0);
-			push(o, &user);
-		} else {
+		} else if (o->reminders.n > 0 && has_role(o, m, "user"))
+			push(o, add_reminders(o, m, 0));
+		else {
 			if (!has_role(o, m, "tool"))
 				end_reminders(o);
-			push(o, m);
+			push(o, *m);
 		}
 	}
 	end_reminders(o);
@@ -408,13 +393,11 @@ int
 qwen_chat_add_user(struct chat_exec *r, struct chat_value *messages)
 {
 	struct system_placer o = { .r = r, .in = messages->u.l };
-	struct chat_value user;
 
 	o.out = qwen_chat_new_list(r, o.in.n + 1);
 	o.out.n = 0;
 	push_all(&o, 0, o.in.n);
-	user = new_message(&o, "user", chat_cstr("?"));
-	push(&o, &user);
+	push(&o, new_message(&o, "user", chat_cstr("?")));
 	messages->u.l = o.out;
 	return r->failed ? -1 : 0;
 }

@@ -19,7 +19,6 @@ struct qwen_scoring {
 	int			 bos;	/* put it in front of every text that
 					   does not begin with it */
 	struct qwen_unknown	*unknown;	/* unknown fields, or NULL */
-	int			 strict_calls;	/* as in qwen_reply_opts */
 };
 
 /* Tokens to score: of a continuation after its context, or of a whole text. */
@@ -63,7 +62,6 @@ struct qwen_vectors {
 	int			 untrained;	/* the model was not trained for
 						   embeddings */
 	struct qwen_unknown	*unknown;	/* unknown fields, or NULL */
-	int			 strict_calls;	/* as in qwen_reply_opts */
 };
 
 /* A text to embed. */
@@ -102,7 +100,6 @@ struct qwen_ranking {
 	size_t			 n_ctx;	/* context length in tokens; 0:
 					   unknown */
 	struct qwen_unknown	*unknown;	/* unknown fields, or NULL */
-	int			 strict_calls;	/* as in qwen_reply_opts */
 };
 
 struct qwen_rank_request {

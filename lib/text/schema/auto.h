@@ -57,7 +57,7 @@ struct automaton {
 	struct { uint32_t at, n; } set[AUTO_SETS];
 	uint32_t	 n_sets;
 	uint32_t	*from;		/* first characters of the spans, */
-	size_t		 n_spans, cap_spans;
+	size_t		 n_spans;
 	uint16_t	*class;		/* and the classes of the spans */
 	uint32_t	 n_classes;
 	uint64_t	 has[AUTO_CLASSES][AUTO_SETS / 64];

@@ -31,7 +31,6 @@ enum {
 	SCHEMA_FORMATS = 32,
 	SCHEMA_WORK = 1 << 22,	/* steps of algorithms that may be quadratic */
 	SCHEMA_POOL = 1 << 20,	/* ranges of all sets of characters */
-	SCHEMA_EXCLUDED = 8,	/* schemas that a value must not match */
 	SCHEMA_CONDITIONS = 24,	/* of a string, from all keywords */
 	SCHEMA_STATES = 1500,	/* of the automaton of all conditions */
 };

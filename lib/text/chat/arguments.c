@@ -4,11 +4,9 @@
  * sent back.  A call may be truncated or not be JSON, but the conversation must
  * continue.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "base/mem.h"
 #include "base/text.h"
 #include "text/chat/request.h"
 #include "text/json/json.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/mem.h"
 #include "base/sized.h"
 #include "text/chat/reply.h"
 #include "text/chat/request.h"

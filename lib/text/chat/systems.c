@@ -7,7 +7,6 @@
  * begins with the earlier prompt.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"

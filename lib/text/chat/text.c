@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "base/mem.h"
 #include "text/chat/chat.h"
 #include "qwentext.h"

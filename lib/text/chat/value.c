@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* value.c - equality, contents and parts of values. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "text/chat/chat.h"

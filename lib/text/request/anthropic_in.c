@@ -2,10 +2,8 @@
 /*
  * anthropic_in.c - rewrites requests to /v1/messages as chats of OpenAI's form.
  */
-#include <stdio.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "text/request/parser.h"
 #include "text/request/form.h"
 

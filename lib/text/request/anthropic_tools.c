@@ -7,7 +7,6 @@
  */
 #include <string.h>
 
-#include "base/err.h"
 #include "text/request/parser.h"
 
 #define TEXT(key, about) \

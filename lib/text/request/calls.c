@@ -4,7 +4,6 @@
  * model's template, as qwen_reply parses it.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/mem.h"
 #include "qwen/sample.h"
 #include "text/request/parser.h"
 

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "base/near.h"
 #include "qwen/sample.h"
 #include "text/request/parser.h"

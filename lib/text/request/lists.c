@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/mem.h"
 #include "text/request/parser.h"
 #include "text/request/form.h"
 

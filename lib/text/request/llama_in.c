@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "text/request/parser.h"
 
 static const struct qwen_fields known_fields = { {

@@ -6,7 +6,6 @@
  */
 #include <string.h>
 
-#include "base/err.h"
 #include "text/request/parser.h"
 
 /* The types that a placeholder replaces, in all APIs, and a word for each. */

@@ -6,7 +6,6 @@
  */
 #include <string.h>
 
-#include "base/err.h"
 #include "text/chat/tools.h"
 #include "text/request/parser.h"
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "text/schema/rules.h"
 #include "text/schema/schema.h"
 
 /* Writes the JSON Pointer from v to want to buf; returns 1 if want is in v. */

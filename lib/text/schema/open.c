@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/mem.h"
 #include "text/json/json.h"
 #include "text/schema/rules.h"
 #include "text/schema/schema.h"

@@ -3,7 +3,6 @@
  * pattern.c - regular expressions of JSON Schema (ECMAScript), as far as they
  * decide which texts match.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/utf8.h"

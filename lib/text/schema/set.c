@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* set.c - sets of characters. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "text/schema/schema.h"
 
 enum { LAST = 0x10ffff };

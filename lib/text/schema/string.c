@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* string.c - strings by length, pattern and format. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/utf8.h"

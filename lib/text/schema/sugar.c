@@ -5,7 +5,6 @@
  * negated keywords.  Only two forms of not remain: lists of plain values, and
  * patterns.  The generators of values handle these.
  */
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

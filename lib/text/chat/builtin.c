@@ -67,7 +67,7 @@ qwen_chat_flag(const struct chat_builtin_call *c, size_t i, const char *key)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
 
-	return v != NULL && qwen_chat_true(v);
+	return v != NULL && qwen_chat_true(*v);
 }
 
 int64_t
@@ -91,7 +91,7 @@ qwen_chat_as_text(const struct chat_builtin_call *c)
 
 	if (c->x->type == CHAT_TEXT)
 		return c->x->u.s;
-	qwen_chat_print(c->r, &b, c->x);
+	qwen_chat_print(c->r, &b, *c->x);
 	return qwen_chat_buf_value(c->r, &b).u.s;
 }
 
@@ -164,7 +164,7 @@ f_select(const struct chat_builtin_call *c)
 		if (test != NULL)
 			v = qwen_chat_call_builtin(c->r, test, &v, &more);
 		qwen_chat_step(c->r, 1);
-		if (qwen_chat_true(&v) == (c->variant & SELECT))
+		if (qwen_chat_true(v) == (c->variant & SELECT))
 			chosen.v[chosen.n++] = l.v[i];
 	}
 	return chat_list(chosen);

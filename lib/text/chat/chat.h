@@ -471,7 +471,7 @@ chat_undefined(const char *name, size_t n)
 
 /* A phrase for messages: "a string", "undefined". */
 const char *qwen_chat_type_name(const struct chat_value *v);
-int qwen_chat_true(const struct chat_value *v);
+int qwen_chat_true(struct chat_value v);
 int qwen_chat_equal(struct chat_exec *r, const struct chat_value *a,
     const struct chat_value *b);
 int qwen_chat_same_text(const struct chat_text *a, const char *b);
@@ -623,7 +623,7 @@ struct chat_dumps {
 
 /* Print as {{ v }} does; as Python's repr(); as JSON. */
 void qwen_chat_print(struct chat_exec *r, struct chat_buf *b,
-    const struct chat_value *v);
+    struct chat_value v);
 void qwen_chat_repr(struct chat_exec *r, struct chat_buf *b,
     const struct chat_value *v);
 void qwen_chat_json(struct chat_exec *r, struct chat_buf *b,

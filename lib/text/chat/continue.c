@@ -95,13 +95,13 @@ qwen_chat_continue(struct qwen_chat_request *q, struct chat_exec *r)
 	struct chat_list *l = &q->messages->u.l;
 	struct chat_value *m = &l->v[l->n - 1], *thought;
 	int asked = q->continue_final != NULL &&
-	    qwen_chat_true(q->continue_final), open;
+	    qwen_chat_true(*q->continue_final), open;
 	struct chat_text text;
 
 	if (!chat_missing(q->continue_final) &&
 	    q->continue_final->type != CHAT_BOOL)
 		return qwen_chat_refuse(r, NAME "is not true or false");
-	if (asked && q->add_prompt != NULL && qwen_chat_true(q->add_prompt))
+	if (asked && q->add_prompt != NULL && qwen_chat_true(*q->add_prompt))
 		return qwen_chat_refuse(r, NAME "cannot be true together "
 		    "with add_generation_prompt");
 	if (!asked && (q->continue_final != NULL || q->add_prompt != NULL))

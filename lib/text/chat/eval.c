@@ -224,7 +224,7 @@ negate(struct chat_exec *r, const struct chat_node *n)
 	struct chat_value v = qwen_chat_eval(r, n->a), zero = chat_int(0);
 
 	if (n->kind == CHAT_K_NOT)
-		return chat_bool(!qwen_chat_true(&v));
+		return chat_bool(!qwen_chat_true(v));
 	if (v.type != CHAT_FLOAT)
 		return qwen_chat_binary(r, CHAT_SUB, &zero, &v);
 	v.u.f = -v.u.f;
@@ -237,7 +237,7 @@ logic(struct chat_exec *r, const struct chat_node *n)
 {
 	struct chat_value v = qwen_chat_eval(r, n->a);
 
-	return qwen_chat_true(&v) != (n->kind == CHAT_K_OR) ?
+	return qwen_chat_true(v) != (n->kind == CHAT_K_OR) ?
 	    qwen_chat_eval(r, n->b) : v;
 }
 
@@ -268,9 +268,7 @@ compare(struct chat_exec *r, const struct chat_node *n)
 static struct chat_value
 if_else(struct chat_exec *r, const struct chat_node *n)
 {
-	struct chat_value v = qwen_chat_eval(r, n->b);
-
-	if (qwen_chat_true(&v))
+	if (qwen_chat_true(qwen_chat_eval(r, n->b)))
 		return qwen_chat_eval(r, n->a);
 	return n->c != NULL ? qwen_chat_eval(r, n->c) :
 	    chat_undefined("what has no else", 16);

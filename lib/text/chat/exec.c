@@ -70,15 +70,13 @@ static void
 choose(struct chat_exec *r, const struct chat_node *n, struct chat_list *l)
 {
 	struct chat_list chosen = { NULL, 0 };
-	struct chat_value v;
 	size_t i;
 
 	chosen.v = qwen_chat_new(r, l->n, sizeof *chosen.v);
 	for (i = 0; i < l->n && !r->failed; i++) {
 		r->scope->n = 0;
 		assign(r, n->a, &l->v[i]);
-		v = qwen_chat_eval(r, n->c);
-		if (qwen_chat_true(&v))
+		if (qwen_chat_true(qwen_chat_eval(r, n->c)))
 			chosen.v[chosen.n++] = l->v[i];
 	}
 	*l = chosen;
@@ -265,7 +263,7 @@ new_macro(struct chat_exec *r, const struct chat_node *n)
 static void
 call_block(struct chat_exec *r, const struct chat_node *n)
 {
-	struct chat_value f = qwen_chat_eval(r, n->b->a), caller, v;
+	struct chat_value f = qwen_chat_eval(r, n->b->a), caller;
 
 	if (f.type != CHAT_MACRO)
 		qwen_chat_fail(r, "%s cannot be called with a block",
@@ -273,8 +271,8 @@ call_block(struct chat_exec *r, const struct chat_node *n)
 	caller = new_macro(r, n);
 	if (r->failed)
 		return;
-	v = qwen_chat_call_macro(r, f.u.macro, n->b->list, &caller);
-	qwen_chat_print(r, r->out, &v);
+	qwen_chat_print(r, r->out, qwen_chat_call_macro(r, f.u.macro,
+	    n->b->list, &caller));
 }
 
 /* -------------------------------------------------------------- statements */
@@ -286,17 +284,15 @@ output(struct chat_exec *r, const struct chat_node *n)
 
 	if (n->a->kind != CHAT_K_CONST || v.type != CHAT_TEXT)
 		v = qwen_chat_eval(r, n->a);
-	qwen_chat_print(r, r->out, &v);
+	qwen_chat_print(r, r->out, v);
 }
 
 static int
 if_else(struct chat_exec *r, const struct chat_node *n)
 {
-	struct chat_value v = chat_bool(1);
+	int yes = n->a == NULL || qwen_chat_true(qwen_chat_eval(r, n->a));
 
-	if (n->a != NULL)
-		v = qwen_chat_eval(r, n->a);
-	return exec(r, qwen_chat_true(&v) ? n->list : n->other);
+	return exec(r, yes ? n->list : n->other);
 }
 
 /* Captures the output of statements and applies the filters of the block. */
@@ -324,7 +320,7 @@ filter_block(struct chat_exec *r, const struct chat_node *n)
 	int rc = filtered(r, n, &v);
 
 	if (!r->failed)
-		qwen_chat_print(r, r->out, &v);
+		qwen_chat_print(r, r->out, v);
 	return rc;
 }
 

@@ -110,7 +110,7 @@ f_default(const struct chat_builtin_call *c)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, 0, "default_value");
 
-	if (c->x->type != CHAT_UNDEFINED && (qwen_chat_true(c->x) ||
+	if (c->x->type != CHAT_UNDEFINED && (qwen_chat_true(*c->x) ||
 	    !qwen_chat_flag(c, 1, "boolean")))
 		return *c->x;
 	return v != NULL ? *v : chat_cstr("");

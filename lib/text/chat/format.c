@@ -190,7 +190,7 @@ written(struct chat_exec *r, const struct chat_value *v, int repr)
 	if (repr)
 		qwen_chat_repr(r, &b, v);
 	else
-		qwen_chat_print(r, &b, v);
+		qwen_chat_print(r, &b, *v);
 	return qwen_chat_buf_value(r, &b).u.s;
 }
 

@@ -356,15 +356,13 @@ qwen_chat_join_items(struct chat_exec *r, const struct chat_value *items,
 {
 	struct chat_list l = qwen_chat_iterate(r, items);
 	struct chat_buf b = { 0 };
-	struct chat_value v;
 	size_t i;
 
 	for (i = 0; i < l.n && !r->failed; i++) {
 		if (i > 0 && between != NULL)
 			qwen_chat_put(r, &b, between);
 		qwen_chat_step(r, 1);
-		v = attribute(r, &l.v[i], attr);
-		qwen_chat_print(r, &b, &v);
+		qwen_chat_print(r, &b, attribute(r, &l.v[i], attr));
 	}
 	return qwen_chat_buf_value(r, &b);
 }

@@ -162,8 +162,8 @@ write_both(struct chat_exec *r, const struct chat_value *a,
 
 	if (a->type == CHAT_TEXT && b->type == CHAT_TEXT)
 		return qwen_chat_join(r, &a->u.s, &b->u.s);
-	qwen_chat_print(r, &buf, a);
-	qwen_chat_print(r, &buf, b);
+	qwen_chat_print(r, &buf, *a);
+	qwen_chat_print(r, &buf, *b);
 	return qwen_chat_buf_value(r, &buf);
 }
 

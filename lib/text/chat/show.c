@@ -324,10 +324,9 @@ qwen_chat_json(struct chat_exec *r, struct chat_buf *b,
 }
 
 void
-qwen_chat_print(struct chat_exec *r, struct chat_buf *b,
-    const struct chat_value *v)
+qwen_chat_print(struct chat_exec *r, struct chat_buf *b, struct chat_value v)
 {
-	write_at(r, b, v, (struct form){ PLAIN, { .indent = -1 } }, 0);
+	write_at(r, b, &v, (struct form){ PLAIN, { .indent = -1 } }, 0);
 }
 
 void

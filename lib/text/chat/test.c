@@ -48,21 +48,19 @@ static struct chat_value
 t_divisible(const struct chat_builtin_call *c)
 {
 	const struct chat_value *y = other(c);
-	struct chat_value rest = chat_int(1);
 
-	if (y != NULL)
-		rest = qwen_chat_binary(c->r, CHAT_MOD, c->x, y);
-	return chat_bool(!qwen_chat_true(&rest));
+	return chat_bool(y != NULL && !qwen_chat_true(qwen_chat_binary(c->r,
+	    CHAT_MOD, c->x, y)));
 }
 
 /* variant: the remainder of division by 2. */
 static struct chat_value
 t_parity(const struct chat_builtin_call *c)
 {
-	struct chat_value two = chat_int(2), rest;
+	struct chat_value two = chat_int(2);
 
-	rest = qwen_chat_binary(c->r, CHAT_MOD, c->x, &two);
-	return chat_bool(qwen_chat_true(&rest) == c->variant);
+	return chat_bool(qwen_chat_true(qwen_chat_binary(c->r, CHAT_MOD, c->x,
+	    &two)) == c->variant);
 }
 
 static struct chat_value

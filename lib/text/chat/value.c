@@ -18,15 +18,15 @@ qwen_chat_type_name(const struct chat_value *v)
 }
 
 int
-qwen_chat_true(const struct chat_value *v)
+qwen_chat_true(struct chat_value v)
 {
-	switch (v->type) {
+	switch (v.type) {
 	case CHAT_UNDEFINED: case CHAT_NONE: return 0;
-	case CHAT_BOOL: case CHAT_INT: return v->u.i != 0;
-	case CHAT_FLOAT: return v->u.f != 0;
-	case CHAT_TEXT: return v->u.s.n > 0;
-	case CHAT_LIST: case CHAT_TUPLE: return v->u.l.n > 0;
-	case CHAT_DICT: return v->u.d->n > 0;
+	case CHAT_BOOL: case CHAT_INT: return v.u.i != 0;
+	case CHAT_FLOAT: return v.u.f != 0;
+	case CHAT_TEXT: return v.u.s.n > 0;
+	case CHAT_LIST: case CHAT_TUPLE: return v.u.l.n > 0;
+	case CHAT_DICT: return v.u.d->n > 0;
 	default: return 1;
 	}
 }
@@ -320,7 +320,7 @@ qwen_chat_iterate_if(struct chat_exec *r, const struct chat_value *v)
 {
 	struct chat_list none = { NULL, 0 };
 
-	return qwen_chat_true(v) ? qwen_chat_iterate(r, v) : none;
+	return qwen_chat_true(*v) ? qwen_chat_iterate(r, v) : none;
 }
 
 /* ------------------------------------------------------------------- items */

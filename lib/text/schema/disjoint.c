@@ -91,16 +91,14 @@ is_missing(struct schema *s, const struct schema_all *a,
 {
 	yyjson_val *key, *list;
 	size_t k, max;
-	int i, named = 0;
+	int i;
 
-	for (i = 0; i < a->n; i++) {
-		if (qwen_schema_get(a, i, "additionalProperties") != NULL ||
-		    qwen_schema_get(a, i, "unevaluatedProperties") != NULL ||
-		    qwen_schema_get(a, i, "patternProperties") != NULL)
-			return 0;
-		named |= qwen_schema_get(a, i, "properties") != NULL;
-	}
-	for (i = 0; i < b->n && named; i++) {
+	if (qwen_schema_has(a, "additionalProperties") ||
+	    qwen_schema_has(a, "unevaluatedProperties") ||
+	    qwen_schema_has(a, "patternProperties") ||
+	    !qwen_schema_has(a, "properties"))
+		return 0;
+	for (i = 0; i < b->n; i++) {
 		list = qwen_schema_get(b, i, "required");
 		yyjson_arr_foreach(list, k, max, key) {
 			if (!qwen_schema_step(s))

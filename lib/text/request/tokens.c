@@ -82,48 +82,46 @@ add_strings(const struct qwen_service *s, const struct qwen_ids *ids,
  * set; or "prompt", as in vLLM, with BOS unless add_special_tokens is false.
  */
 static int
-read_text(struct qwen_refusal *refusal, const struct qwen_service *s,
-    yyjson_val *root, struct qwen_ids *ids)
+read_text(struct qwen_parser *r, struct qwen_ids *ids)
 {
-	int content = qwen_parse_get(root, "content") != NULL;
+	int content = qwen_parse_get(r->body, "content") != NULL;
 	const char *key = content ? "content" : "prompt";
 	struct qwen_str text = { NULL, 0 };
 	int special, begin;
 
-	if (content == (qwen_parse_get(root, "prompt") != NULL))
-		return qwen_refuse_invalid(refusal, NULL, "give one of: "
-		    "content, prompt, messages");
-	if (qwen_parse_string(refusal, root, key, &text) < 0 ||
-	    (special = qwen_parse_truth(refusal, root, "parse_special", 1)) <
-	    0 || (begin = qwen_parse_truth(refusal, root, content ?
-	    "add_special" : "add_special_tokens", !content)) < 0 ||
-	    qwen_parse_encode(refusal, key, s->tok, special ? QWEN_TOK_SPECIAL :
-	    0, text.s, text.len, ids) < 0)
+	if (content == (qwen_parse_get(r->body, "prompt") != NULL))
+		return qwen_invalid(r, NULL, "give one of: content, prompt, "
+		    "messages");
+	if (qwen_read_string(r, key, &text) < 0 ||
+	    (special = qwen_read_truth(r, "parse_special", 1)) < 0 ||
+	    (begin = qwen_read_truth(r, content ? "add_special" :
+	    "add_special_tokens", !content)) < 0 ||
+	    qwen_parse_encode(r->refusal, key, r->s->tok, special ?
+	    QWEN_TOK_SPECIAL : 0, text.s, text.len, ids) < 0)
 		return -1;
-	return begin ? qwen_tok_begin(s->tok, &ids->id, &ids->n,
-	    &refusal->err) : 0;
+	return begin ? qwen_tok_begin(r->s->tok, &ids->id, &ids->n,
+	    &r->refusal->err) : 0;
 }
 
 static int
-tokenize(struct qwen_refusal *refusal, const struct qwen_service *s,
-    size_t n_ctx, yyjson_val *root, const struct qwen_ids *chat,
+tokenize(struct qwen_parser *r, size_t n_ctx, const struct qwen_ids *chat,
     struct qwen_text *t)
 {
-	int pieces = qwen_parse_truth(refusal, root, "with_pieces", 0);
-	int strings = qwen_parse_truth(refusal, root, "return_token_strs", 0);
+	int pieces = qwen_read_truth(r, "with_pieces", 0);
+	int strings = qwen_read_truth(r, "return_token_strs", 0);
 	struct qwen_ids ids = { 0 };
 	int rc;
 
 	if (pieces < 0 || strings < 0)
 		return -1;
-	rc = chat != NULL ? 0 : read_text(refusal, s, root, &ids);
+	rc = chat != NULL ? 0 : read_text(r, &ids);
 	if (rc == 0) {
 		chat = chat != NULL ? chat : &ids;
-		add_tokens(s, chat, pieces, t);
+		add_tokens(r->s, chat, pieces, t);
 		if (n_ctx > 0)
 			qwen_json_put(t, ",'max_model_len':%zu", n_ctx);
 		if (strings)
-			add_strings(s, chat, t);
+			add_strings(r->s, chat, t);
 		qwen_text_str(t, "}");
 	}
 	free(ids.id);
@@ -187,8 +185,7 @@ qwen_tokens_tokenize(const struct qwen_service *s, size_t n_ctx,
 	} else if (r.body != NULL)
 		qwen_parse_check_fields(&r, &known_fields);
 	if (rc == 0 && refusal.err.code == 0)
-		tokenize(&refusal, s, n_ctx, r.body, q != NULL ? &q->prompt[0] :
-		    NULL, t);
+		tokenize(&r, n_ctx, q != NULL ? &q->prompt[0] : NULL, t);
 	if (rc == 0)
 		rc = finish(QWEN_FORM_PLAIN, &refusal, status, t, err);
 	qwen_request_free(q);

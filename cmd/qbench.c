@@ -128,8 +128,6 @@ static const struct cli_opt options[] = {
 	QBENCH_LIST(0, "sequences", "n", &qbench_opt.sequences, 1,
 	    QBENCH_MAX_SEQUENCES,
 	    "sequences at the same time; a list (default 1)"),
-	CLI_FLAG(0, "scattered", &qbench_opt.scattered,
-	    "keep KV caches in scattered blocks, as qbatch does"),
 	QBENCH_LIST(0, "batch", "n", &qbench_opt.batch, 0, 1 << 20,
 	    "tokens per pass; a list"),
 	QBENCH_LIST('t', "threads", "threads", &qbench_opt.threads, 0, 1024,
@@ -218,9 +216,9 @@ check_drafts(struct qbench_opts *o)
 	if (!o->has_drafts)
 		return;
 	if (cli_given(&o->prompt) || cli_given(&o->batch) ||
-	    cli_given(&o->sequences) || o->scattered)
+	    cli_given(&o->sequences))
 		cli_usage("--draft measures the decoding of one sequence: not "
-		    "with -p, --batch, --sequences and --scattered");
+		    "with -p, --batch and --sequences");
 	if (o->n == 0)
 		cli_usage("--draft -n 0: nothing to measure");
 	if (o->draft.block.file != NULL &&

@@ -307,7 +307,7 @@ handle_line(struct qbatch_run *r, const struct tool_line *line)
 	qbatch_check_id(r, item->request);
 	item->arrived = arrival(r);
 	if (r->arrivals > 0)
-		r->next_arrival += tool_request_gap(&r->seed, r->arrivals, 1);
+		r->next_arrival += tool_request_gap(&r->seed, r->arrivals);
 	add_item(r, item);
 }
 

@@ -51,7 +51,7 @@ struct qbench_opts {
 	size_t		 n;		/* the first of count */
 	size_t		 rounds;
 	unsigned	 numerics;	/* 0: the default version */
-	int		 json, csv, machine, sampling, scattered, has_drafts;
+	int		 json, csv, machine, sampling, has_drafts;
 	int		 tune;
 	int		 by_kernel;	/* second table by kernel; 0: by
 					   purpose */

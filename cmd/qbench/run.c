@@ -75,16 +75,13 @@ sequences_alloc(struct sequences *t, size_t n)
 /* Create the sequences and read depth tokens in each. */
 static void
 sequences_init(struct sequences *t, const struct qbench_phase *p,
-    struct qwen_model *m, int scattered)
+    struct qwen_model *m)
 {
 	struct qwen_eval how = { .logits = QWEN_LOGITS_NONE };
-	size_t i, blocks = (p->depth + p->n) / 16 + 1;
+	size_t i;
 
 	sequences_alloc(t, p->sequences);
 	cli_must(qbench_model_name, qwen_cache_new(&t->cache, m, 0, &cli_err));
-	if (scattered)
-		cli_must(qbench_model_name, qwen_cache_scatter(t->cache,
-		    4 * blocks * t->n, &cli_err));
 	for (i = 0; i < t->n; i++) {
 		cli_must(qbench_model_name, qwen_session_new_in(&t->s[i],
 		    t->cache, &cli_err));
@@ -103,7 +100,7 @@ sequences_begin(struct sequences *t, const struct qbench_phase *p,
 	size_t i;
 
 	if (p->depth == 0) {
-		sequences_init(t, p, m, qbench_opt.scattered);
+		sequences_init(t, p, m);
 		return;
 	}
 	sequences_alloc(t, past->n);
@@ -152,25 +149,6 @@ run_tokens(const struct qbench_phase *p, struct sequences *t, size_t n)
 		eval(t->s[0], qbench_ids + p->depth, n, &how);
 	for (i = 0; p->one_by_one && i < n; i++)
 		eval_sequences(p, t, p->depth + i);
-}
-
-/* Die unless the logits are those of sequences with contiguous blocks. */
-static void
-check_scattered(const struct qbench_phase *p, const struct sequences *scattered,
-    struct qwen_model *m, size_t n)
-{
-	size_t i, row = qwen_model_n_vocab(m) * sizeof(float);
-	struct sequences t;
-
-	sequences_init(&t, p, m, 0);
-	run_tokens(p, &t, n);
-	for (i = 0; i < t.n; i++) {
-		if (memcmp(qwen_session_logits(t.s[i]),
-		    qwen_session_logits(scattered->s[i]), row) != 0)
-			die("%s: with scattered blocks, sequence %zu has other "
-			    "logits", qbench_model_name, i + 1);
-	}
-	sequences_fini(&t);
 }
 
 void
@@ -249,18 +227,14 @@ static void
 counted_round(struct qbench_phase *p, struct qwen_model *m,
     const struct sequences *past)
 {
-	size_t n = p->n;
 	struct sequences t;
 
 	sequences_begin(&t, p, m, past);
-	if (qbench_opt.csv) {
-		n = n < QBENCH_WARM_TOKENS ? n : QBENCH_WARM_TOKENS;
-		run_tokens(p, &t, n);
-	} else {
+	if (qbench_opt.csv)
+		run_tokens(p, &t, p->n < QBENCH_WARM_TOKENS ? p->n :
+		    QBENCH_WARM_TOKENS);
+	else
 		count_kernels(p, m, &t);
-	}
-	if (qbench_opt.scattered)
-		check_scattered(p, &t, m, n);
 	sequences_fini(&t);
 }
 
@@ -306,7 +280,7 @@ measure(struct qbench_phase *p, struct qwen_model *m)
 	p->round = cli_check_alloc(calloc(qbench_opt.rounds, sizeof *p->round));
 	qbench_reset_peak();
 	if (p->depth > 0)
-		sequences_init(&past, p, m, qbench_opt.scattered);
+		sequences_init(&past, p, m);
 	counted_round(p, m, &past);
 	for (i = 0; i < qbench_opt.rounds; i++)
 		timed_round(p, m, &past, &p->round[i]);

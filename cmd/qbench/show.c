@@ -450,10 +450,10 @@ json_result(const struct qbench_result *r)
 	cli_json_string(qwen_model_arch(r->m));
 	printf(", \"n_layer\": %zu}, \"setting\": {\"threads\": %d, "
 	    "\"batch\": %zu, \"depth\": %zu, \"sequences\": %zu, "
-	    "\"scattered\": %s, \"numerics\": %u}}\n",
+	    "\"numerics\": %u}}\n",
 	    qwen_model_n_layer(r->m), r->machine.n_threads, r->batch,
-	    r->phase[1]->depth, r->phase[1]->sequences, qbench_opt.scattered ?
-	    "true" : "false", qwen_model_numerics(r->m));
+	    r->phase[1]->depth, r->phase[1]->sequences,
+	    qwen_model_numerics(r->m));
 }
 
 /* --------------------------------------------------------------------- CSV */

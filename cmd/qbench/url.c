@@ -7,22 +7,20 @@
 enum { MAX_CLIENTS = 65536 };
 
 struct qbench_url_opts qbench_url = {
-	.clients = { 1, { 1 } }, .burstiness = 1, .warmup = 1,
+	.clients = { 1, { 1 } }, .warmup = 1,
 };
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("server under load (-p and -n apply to each request):"),
 	CLI_TEXT(0, "url", "url", &qbench_url.url,
 	    "send requests to this server: http://127.0.0.1:8080 or unix:PATH"),
-	CLI_WORD(0, "api", "name", &qbench_url.api, "chat completions openai",
-	    "API to call; openai is the same as chat"),
+	CLI_WORD(0, "api", "name", &qbench_url.api, "chat completions",
+	    "API to call (default chat)"),
 	QBENCH_LIST(0, "clients", "n", &qbench_url.clients, 1, MAX_CLIENTS,
 	    "requests at the same time; with --rate the limit; a list (default "
 	    "1)"),
 	QBENCH_REALS("rate", "r", &qbench_url.rate, 1e-3, 1e6,
 	    "send R requests per second, at random times; a list"),
-	CLI_REAL(0, "burstiness", "shape", &qbench_url.burstiness, 1e-2, 1e3,
-	    "below 1: requests in bursts; above 1: evenly (default 1)"),
 	CLI_INT(0, "requests", "n", &qbench_url.requests, 1, INT64_MAX,
 	    "requests per setting (default 4 per client, or 32)"),
 	CLI_REAL(0, "seconds", "s", &qbench_url.seconds, 1e-3, 1e9,
@@ -33,21 +31,15 @@ static const struct cli_opt options[] = {
 	    "count a request as failed after this many seconds"),
 	CLI_INT(0, "prefix", "tokens", &qbench_url.prefix, 0, QBENCH_MAX_TOKENS,
 	    "tokens of -p that are the same in all prompts"),
-	CLI_REAL(0, "range-ratio", "x", &qbench_url.range_ratio, 0, 1,
-	    "vary -p and -n by this share: 0.5 for half to one and a half"),
 	CLI_U64(0, "seed", "number", &qbench_url.seed,
 	    "seed of prompts and times (default the clock)"),
 	CLI_FILE(0, "input", "file", &qbench_url.input, "file",
 	    "send the requests of this file (as for qbatch), over and over"),
 	CLI_TEXT(0, "body", "json", &qbench_url.body,
 	    "JSON fields to add to every request, as {\"temperature\":0}"),
-	CLI_TEXT(0, "served-model", "name", &qbench_url.model,
-	    "ask for this model instead of the first in the server's list"),
 	CLI_CALL(0, "goodput", "goals", &qbench_url.goals, tool_goals_parse,
 	    NULL, "count requests within these ms, as in "
 	    "ttft:500,tpot:50,e2e:5000"),
-	CLI_CALL(0, "percentiles", "list", &tool_percents, tool_percents_parse,
-	    NULL, "percentiles to print (default 50,90,95,99)"),
 	CLI_END,
 };
 
@@ -81,11 +73,8 @@ qbench_url_check(void)
 		return 0;
 	exclude(&o->input, "--input", &o->api, "--api");
 	exclude(&o->input, "--input", &o->prefix, "--prefix");
-	exclude(&o->input, "--input", &o->range_ratio, "--range-ratio");
 	exclude(&o->input, "--input", &qbench_opt.prompt, "-p");
 	exclude(&o->input, "--input", &qbench_opt.count, "-n");
-	if (cli_given(&o->burstiness) && !cli_given(&o->rate))
-		cli_usage("--burstiness needs --rate");
 	for (i = 0; i < qbench_opt.prompt.n; i++) {
 		if (qbench_opt.prompt.v[i] == 0)
 			cli_usage("-p 0: nothing to ask");

@@ -7,19 +7,17 @@
 
 /* ----------------------------------------------------------------- requests */
 
-enum qbench_url_api { QBENCH_CHAT, QBENCH_COMPLETIONS, QBENCH_OPENAI };
+enum qbench_url_api { QBENCH_CHAT, QBENCH_COMPLETIONS };
 
 struct qbench_url_opts {
 	const char	*url;		/* as given */
 	const char	*input;		/* file with requests, or NULL */
-	const char	*model;		/* name for the server, or NULL */
 	const char	*body;		/* JSON fields for all requests, or
 					   NULL */
 	enum qbench_url_api api;
 	struct qbench_list clients;
 	struct qbench_reals rate;	/* requests per second; n 0: only
 					   clients */
-	double		 burstiness, range_ratio;
 	double		 seconds, timeout;	/* 0: no limit */
 	uint64_t	 requests;	/* 0: the default number */
 	uint64_t	 warmup;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* url_body.c - the bodies of requests: random prompts, or lines of a file. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,16 +106,6 @@ add_words(struct qwen_text *t, size_t n, uint64_t rng)
 	}
 }
 
-/* Return a random number within --range-ratio of n, at least 1. */
-static size_t
-about(const struct qbench_url_opts *o, size_t n, uint64_t *rng)
-{
-	double u = 2 * qwen_gguf_random_uniform(rng) - 1;
-	double x = floor((double)n * (1 + o->range_ratio * u) + 0.5);
-
-	return x < 1 ? 1 : (size_t)x;
-}
-
 static yyjson_mut_val *
 messages(yyjson_mut_doc *doc, const struct qwen_text *t)
 {
@@ -136,13 +125,12 @@ make(const struct qbench_bodies *b, const struct qbench_url_setting *set,
 	uint64_t rng = o->seed ^ (number + 1) * 0xd1342543de82ef95u;
 	yyjson_mut_doc *doc = cli_check_alloc(yyjson_mut_doc_new(NULL));
 	yyjson_mut_val *root = cli_check_alloc(yyjson_mut_obj(doc));
-	size_t n = about(o, set->prompt, &rng);
-	size_t count = about(o, set->count, &rng);
+	size_t n = set->prompt, same = o->prefix < n ? o->prefix : n;
 	int chat = o->api != QBENCH_COMPLETIONS;
 	struct qwen_text t = { 0 };
 
-	add_words(&t, o->prefix < n ? o->prefix : n, o->seed);
-	add_words(&t, o->prefix < n ? n - o->prefix : 0, rng);
+	add_words(&t, same, o->seed);
+	add_words(&t, n - same, rng);
 	if (t.failed)
 		die("out of memory");
 	yyjson_mut_doc_set_root(doc, root);
@@ -151,7 +139,7 @@ make(const struct qbench_bodies *b, const struct qbench_url_setting *set,
 		    messages(doc, &t));
 	else
 		yyjson_mut_obj_add_strn(doc, root, "prompt", t.s, t.n);
-	yyjson_mut_obj_add_uint(doc, root, "max_tokens", count);
+	yyjson_mut_obj_add_uint(doc, root, "max_tokens", set->count);
 	finish(b, doc, root, out);
 	qwen_text_fini(&t);
 	return chat ? chat_path : completions_path;

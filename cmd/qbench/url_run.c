@@ -198,8 +198,7 @@ send_due(struct load_run *l)
 		l->r->late = late > l->r->late ? late : l->r->late;
 		ask(l->t, set, set->rate > 0 ? l->due : now);
 		if (set->rate > 0)
-			l->due += tool_request_gap(&l->rng, set->rate,
-			    l->t->opts->burstiness);
+			l->due += tool_request_gap(&l->rng, set->rate);
 		l->n_started++;
 		if (++l->n_running > l->r->most)
 			l->r->most = l->n_running;
@@ -369,8 +368,7 @@ open_target(struct target *t, const struct qbench_url_opts *o)
 	sigemptyset(&sa.sa_mask);
 	if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
 		sigaction(SIGINT, &sa, NULL);
-	t->model = o->model != NULL ? cli_format("%s", o->model) :
-	    first_model(t);
+	t->model = first_model(t);
 	t->bodies = qbench_bodies_open(o, t->model);
 }
 

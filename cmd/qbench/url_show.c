@@ -10,7 +10,7 @@
 
 enum { N_TOTALS = 13 };
 
-static const char *const apis[] = { "chat", "completions", "chat" };
+static const char *const apis[] = { "chat", "completions" };
 static const char *const time_names[] = { "ttft_ms", "tpot_ms", "e2e_ms" };
 
 /* A result that is one number; below 0: unknown. */
@@ -71,8 +71,7 @@ text_setting(struct qwen_text *t, const struct qbench_url_result *r)
 	    r->model : "which names no model");
 	qwen_text_str(t, "setting  ");
 	if (r->set.rate > 0)
-		qwen_text_fmt(t, "%g requests a second, burstiness %g",
-		    r->set.rate, o->burstiness);
+		qwen_text_fmt(t, "%g requests a second", r->set.rate);
 	if (r->set.rate > 0 && r->set.clients > 0)
 		qwen_text_fmt(t, ", at most %zu at once", r->set.clients);
 	else if (r->set.rate <= 0)
@@ -81,8 +80,8 @@ text_setting(struct qwen_text *t, const struct qbench_url_result *r)
 		qwen_text_fmt(t, "; requests of %s\n", o->input);
 	else
 		qwen_text_fmt(t, "; %s: prompts of %zu, %zu of them shared, "
-		    "count %zu, range %g, seed %llu\n", apis[o->api],
-		    r->set.prompt, o->prefix, r->set.count, o->range_ratio,
+		    "count %zu, seed %llu\n", apis[o->api], r->set.prompt,
+		    o->prefix, r->set.count,
 		    (unsigned long long)o->seed);
 	if (r->interrupted)
 		qwen_text_str(t, "         interrupted: of what was measured "
@@ -139,11 +138,10 @@ json_setting(struct qwen_text *t, const struct qbench_url_result *r)
 	json_str(t, "input", o->input);
 	if (o->input == NULL)
 		qwen_text_fmt(t, ",\"api\":\"%s\",\"prompt\":%zu,\"prefix\":%zu,"
-		    "\"count\":%zu,\"range_ratio\":%g", apis[o->api],
-		    r->set.prompt, o->prefix, r->set.count, o->range_ratio);
+		    "\"count\":%zu", apis[o->api], r->set.prompt, o->prefix,
+		    r->set.count);
 	if (r->set.rate > 0)
-		qwen_text_fmt(t, ",\"rate\":%g,\"burstiness\":%g",
-		    r->set.rate, o->burstiness);
+		qwen_text_fmt(t, ",\"rate\":%g", r->set.rate);
 	if (r->set.clients > 0)
 		qwen_text_fmt(t, ",\"clients\":%zu", r->set.clients);
 	qwen_text_fmt(t, ",\"seed\":%llu,\"goodput\":{",
@@ -199,9 +197,8 @@ csv_line(struct qbench_url_result *r)
 	qbench_csv_str(o->url);
 	putchar(',');
 	qbench_csv_str(r->model != NULL ? r->model : "");
-	printf(",%s,%zu,%g,%g,%zu,%zu,%zu", o->input != NULL ? "" :
-	    apis[o->api], r->set.clients, r->set.rate, o->burstiness,
-	    r->set.prompt, o->prefix, r->set.count);
+	printf(",%s,%zu,%g,%zu,%zu,%zu", o->input != NULL ? "" :
+	    apis[o->api], r->set.clients, r->set.rate, r->set.prompt, o->prefix, r->set.count);
 	totals_of(r, all);
 	for (i = 0; i < N_TOTALS; i++)
 		printf(all[i].v < 0 ? "," : ",%.10g", all[i].v);
@@ -221,7 +218,7 @@ csv_head(void)
 	size_t i;
 
 	totals_of(&none, all);
-	printf("url,model,api,clients,rate,burstiness,prompt,prefix,count");
+	printf("url,model,api,clients,rate,prompt,prefix,count");
 	for (i = 0; i < N_TOTALS; i++)
 		printf(",%s", all[i].name);
 	each_sample(&t, NULL, tool_timings_csv, "");

@@ -11,43 +11,10 @@
 
 /* ---------------------------------------------------------------- arrivals */
 
-/* Returns a standard normal number (Box-Muller method). */
-static double
-normal(uint64_t *rng)
-{
-	double r = sqrt(-2 * log1p(-qwen_gguf_random_uniform(rng)));
-
-	return r * cos(2 * 3.141592653589793 * qwen_gguf_random_uniform(rng));
-}
-
-/*
- * Returns a gamma-distributed number with mean 1: Marsaglia and Tsang's method,
- * which needs a shape of at least 1; below that, shape + 1 and a power of a
- * uniform number.
- */
-static double
-gamma_of(uint64_t *rng, double shape)
-{
-	double a = shape < 1 ? shape + 1 : shape, d = a - 1.0 / 3, x, v, u;
-
-	do {
-		x = normal(rng);
-		v = 1 + x / sqrt(9 * d);
-		v = v * v * v;
-		u = 1 - qwen_gguf_random_uniform(rng);
-	} while (v <= 0 || log(u) > x * x / 2 + d - d * v + d * log(v));
-	if (shape < 1)
-		v *= pow(1 - qwen_gguf_random_uniform(rng), 1 / shape);
-	return d * v / shape;
-}
-
 double
-tool_request_gap(uint64_t *rng, double rate, double burstiness)
+tool_request_gap(uint64_t *rng, double rate)
 {
-	/* gaps of a Poisson process */
-	if (burstiness == 1)
-		return -log1p(-qwen_gguf_random_uniform(rng)) / rate;
-	return gamma_of(rng, burstiness) / rate;
+	return -log1p(-qwen_gguf_random_uniform(rng)) / rate;
 }
 
 /* ------------------------------------------------------------------- goals */
@@ -92,46 +59,16 @@ tool_goals_met(const struct tool_times *goals, const struct tool_times *t)
 
 /* -------------------------------------------------------------- statistics */
 
-struct tool_percents tool_percents = { 4, { 50, 90, 95, 99 } };
+static const double percents[] = { 50, 90, 95, 99 };
 
-void
-tool_percents_parse(const struct cli_opt *o, const char *s)
-{
-	struct tool_percents *l = o->to;
-	char word[32];
-	size_t n;
+enum {
+	N_PERCENTS = sizeof percents / sizeof percents[0],
+	N_STATS = N_PERCENTS + 2,
+};
 
-	for (l->n = 0;; s += n + 1) {
-		n = strcspn(s, ",");
-		if (l->n == TOOL_PERCENTS_MAX)
-			cli_usage("%s: more than %d values", cli_opt_name(o),
-			    TOOL_PERCENTS_MAX);
-		snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ?
-		    n : sizeof word - 1), s);
-		l->v[l->n++] = cli_double(cli_opt_name(o), word, 0.001, 100);
-		if (s[n] == '\0')
-			return;
-	}
-}
-
-/* the mean, the percentiles, and the maximum */
-enum { MAX_STATS = TOOL_PERCENTS_MAX + 2 };
-
-static size_t
-n_stats(void)
-{
-	return tool_percents.n + 2;
-}
-
-/* Returns the name of statistic i, perhaps in buf. */
-static const char *
-stat_name(size_t i, char buf[32])
-{
-	if (i == 0 || i > tool_percents.n)
-		return i == 0 ? "mean" : "max";
-	snprintf(buf, 32, "p%.10g", tool_percents.v[i - 1]);
-	return buf;
-}
+static const char *const stat_names[N_STATS] = {
+	"mean", "p50", "p90", "p95", "p99", "max",
+};
 
 void
 tool_timings_add(struct tool_timings *s, double ms)
@@ -171,44 +108,43 @@ percentile(const double *v, size_t n, double percent)
 
 /* Computes the statistics; all are 0 for an empty sample. */
 static void
-summarise(struct tool_timings *s, double out[MAX_STATS])
+summarise(struct tool_timings *s, double out[N_STATS])
 {
 	double sum = 0;
 	size_t i;
 
 	for (i = 0; i < s->n; i++)
 		sum += s->v[i];
-	memset(out, 0, MAX_STATS * sizeof *out);
+	memset(out, 0, N_STATS * sizeof *out);
 	if (s->n == 0)
 		return;
 	qsort(s->v, s->n, sizeof *s->v, compare);
 	out[0] = sum / (double)s->n;
-	for (i = 0; i < tool_percents.n; i++)
-		out[i + 1] = percentile(s->v, s->n, tool_percents.v[i]);
-	out[tool_percents.n + 1] = s->v[s->n - 1];
+	for (i = 0; i < N_PERCENTS; i++)
+		out[i + 1] = percentile(s->v, s->n, percents[i]);
+	out[N_STATS - 1] = s->v[s->n - 1];
 }
 
 void
 tool_timings_head(struct qwen_text *t)
 {
-	char buf[32];
 	size_t i;
 
 	qwen_text_fmt(t, "%-8s", "");
-	for (i = 0; i < n_stats(); i++)
-		qwen_text_fmt(t, " %10s", stat_name(i, buf));
+	for (i = 0; i < N_STATS; i++)
+		qwen_text_fmt(t, " %10s", stat_names[i]);
 	qwen_text_str(t, "\n");
 }
 
 void
 tool_timings_text(struct qwen_text *t, const char *name, struct tool_timings *s)
 {
-	double v[MAX_STATS];
+	double v[N_STATS];
 	size_t i;
 
 	qwen_text_fmt(t, "%-8s", name);
 	summarise(s, v);
-	for (i = 0; i < n_stats() && s->n > 0; i++)
+	for (i = 0; i < N_STATS && s->n > 0; i++)
 		qwen_text_fmt(t, " %10.2f", v[i]);
 	qwen_text_str(t, "\n");
 }
@@ -216,29 +152,27 @@ tool_timings_text(struct qwen_text *t, const char *name, struct tool_timings *s)
 void
 tool_timings_json(struct qwen_text *t, const char *name, struct tool_timings *s)
 {
-	double v[MAX_STATS];
-	char buf[32];
+	double v[N_STATS];
 	size_t i;
 
 	summarise(s, v);
 	qwen_text_fmt(t, "\"%s\":{\"n\":%zu", name, s->n);
-	for (i = 0; i < n_stats(); i++)
-		qwen_text_fmt(t, ",\"%s\":%.6g", stat_name(i, buf), v[i]);
+	for (i = 0; i < N_STATS; i++)
+		qwen_text_fmt(t, ",\"%s\":%.6g", stat_names[i], v[i]);
 	qwen_text_str(t, "}");
 }
 
 void
 tool_timings_csv(struct qwen_text *t, const char *name, struct tool_timings *s)
 {
-	double v[MAX_STATS];
-	char buf[32];
+	double v[N_STATS];
 	size_t i;
 
 	if (s != NULL)
 		summarise(s, v);
-	for (i = 0; i < n_stats(); i++) {
+	for (i = 0; i < N_STATS; i++) {
 		if (s == NULL)
-			qwen_text_fmt(t, ",%s_%s", name, stat_name(i, buf));
+			qwen_text_fmt(t, ",%s_%s", name, stat_names[i]);
 		else if (s->n == 0)
 			qwen_text_str(t, ",");
 		else

@@ -591,11 +591,10 @@ void tool_report_results(const struct tool_queue *o, const char *what,
 /* --------------------------------------------------------- request timing */
 
 /*
- * Returns the seconds until the next request, for `rate' requests per second on
- * average: gamma distributed. burstiness is the shape: 1 for a Poisson process,
- * less for bursts, more for even gaps.  *rng advances.
+ * Returns the seconds until the next request of a Poisson process with `rate'
+ * requests per second on average.  *rng advances.
  */
-double tool_request_gap(uint64_t *rng, double rate, double burstiness);
+double tool_request_gap(uint64_t *rng, double rate);
 
 /* Times of a request in ms: to the first token, per later token, and total. */
 enum { TOOL_TTFT, TOOL_TPOT, TOOL_E2E, TOOL_N_TIMES };
@@ -619,21 +618,13 @@ struct tool_timings {
 	size_t	 n, cap;
 };
 
-/* The percentiles to print of each sample; 50, 90, 95 and 99 by default. */
-enum { TOOL_PERCENTS_MAX = 16 };
-extern struct tool_percents {
-	size_t	n;
-	double	v[TOOL_PERCENTS_MAX];
-} tool_percents;
-/* Parses "50,90,99.9" into a struct tool_percents; usage error if invalid. */
-void tool_percents_parse(const struct cli_opt *o, const char *s);
-
 /* Adds a value unless it is negative. */
 void tool_timings_add(struct tool_timings *s, double ms);
 void tool_timings_fini(struct tool_timings *s);
 
 /*
- * Write the mean, the percentiles and the maximum of a sample, and sort it.
+ * Write the mean, the percentiles 50, 90, 95 and 99, and the maximum of a
+ * sample, and sort it.
  * head writes the heading of a table and text one line of it; json writes
  * "name":{"n":9,...}; csv writes the values with a comma before each, or the
  * names of these columns if s is NULL.

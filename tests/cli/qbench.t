@@ -13,7 +13,7 @@ is "$? $(cat err) $(wc -l <one.json | tr -d ' ')" "0  1" "--json is one line"
 is "$(jq -r 'keys_unsorted | join(" ")' one.json)" \
     "prefill decode machine kernels purposes totals start memory faults rounds model setting" "its parts"
 is "$(jq -c '[.prefill.n, .decode.n, (.prefill.tok_s | keys), .setting]' one.json)" \
-    '[8,4,["max","median","min"],{"threads":1,"batch":0,"depth":0,"sequences":1,"scattered":false,"numerics":1}]' "counts and settings"
+    '[8,4,["max","median","min"],{"threads":1,"batch":0,"depth":0,"sequences":1,"numerics":1}]' "counts and settings"
 jq -e '[.prefill.tok_s, .decode.tok_s, .start.first_kernel_ms, .start.first_token_ms] |
     all(.min > 0 and .min <= .median and .median <= .max)' one.json >out
 ok $? "median between minimum and maximum"
@@ -148,9 +148,9 @@ is "$(cat out)" '[null,2,["decode"]]' "or null"
 qbench -p 0 -n 3 -r 1 -t 1,2 --depth 0,20 --sequences 1,3 --csv >out 2>err
 is "$? $(cat err) $(awk -F , 'NR > 1 && $11 > 0 { print $2, $5, $28 }' out | sort -u | wc -l | tr -d ' ')" \
     "0  8" "several timelines"
-qbench -p 0 -n 3 -r 1 -t 2 --depth 20 --sequences 4 --scattered --json >out 2>err
-is "$? $(cat err) $(jq -c '[.decode.n, .totals.decode.tokens, .setting.sequences, .setting.scattered]' out)" \
-    "0  [3,12,4,true]" "and their blocks scattered"
+qbench -p 0 -n 3 -r 1 -t 2 --depth 20 --sequences 4 --json >out 2>err
+is "$? $(cat err) $(jq -c '[.decode.n, .totals.decode.tokens, .setting.sequences]' out)" \
+    "0  [3,12,4]" "with the tokens of all of them"
 if command -v gnuplot >/dev/null 2>&1; then
 	gnuplot -e "csv='sweep.csv'; out='sweep.svg'" "$TOP/tests/bench/plot.gp" 2>err
 	is "$? $(cat err) $(grep -c '</svg>' sweep.svg)" "0  1" "a plot"
@@ -275,7 +275,7 @@ for args in "-p 0 -n 0" "-p 1,,2" "-p 4x" "-p ," "-r 0" "--sequences 0" "-t -1" 
     "--synthetic qwen9" "--synthetic qwen3-" "--synthetic qwen3-8b --experts 2" \
     "--accept 0.5" "--draft lookup:2 --accept 1.5" "--draft lookup:2 --accept 0.5," "--draft lookup --accept 0.5" \
     "--draft auto --accept 0.5" "--draft lookup:17" "--draft lookup:1,,2" "--draft" "--draft 3" "--draft none:1" "--draft x" \
-    "--draft lookup -p 4" "--draft lookup --sequences 2" "--draft lookup --scattered" "--draft lookup -n 0" \
+    "--draft lookup -p 4" "--draft lookup --sequences 2" "--draft lookup -n 0" \
     "--draft ./a.gguf" "--draft lookup --draft a.gguf" "--draft lookup --machine" \
     "-m a --synthetic qwen3-8b" "--machine --since 1" "--sampling --machine" "--sampling -m a --vocab-size 9" "--since 99999999999999999" "x"; do
 	# shellcheck disable=SC2086

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "text/json/json.h"
 #include "qbench.h"
 
 /*
@@ -142,21 +143,51 @@ qbench_measure_start(struct qbench_start *s, int n_threads)
 
 /* --------------------------------------------------------------- --machine */
 
-static void
-machine_line(const struct qwen_machine *m)
-{
-	const char *form = qbench_opt.csv ? "%d,%s,%.4g,%.4g,%.4g,%.4g,%s\n" :
-	    "%7d %-10s %10.2f %10.2f %11.2f %11.2f  %s\n";
+enum { MACHINE_CELLS = 7 };
 
+static void
+machine_cells(struct qbench_cell to[MACHINE_CELLS],
+    const struct qwen_machine *m)
+{
+	const struct qbench_cell all[MACHINE_CELLS] = {
+		QBENCH_REAL("threads", "threads", 7, 0, m->n_threads),
+		QBENCH_TEXT("variant", "variant", -10, m->variant),
+		QBENCH_REAL("read_gb_s", "read GB/s", 10, 2, m->read * 1e-9),
+		QBENCH_REAL("copy_gb_s", "copy GB/s", 10, 2, m->copy * 1e-9),
+		QBENCH_REAL("int8_gmac_s", "int8 GMAC/s", 11, 2,
+		    m->int8 * 1e-9),
+		QBENCH_REAL("f32_gmac_s", "f32 GMAC/s", 11, 2, m->f32 * 1e-9),
+		QBENCH_TEXT("int8_op", "int8 by", 0, m->int8_op),
+	};
+
+	memcpy(to, all, sizeof all);
+}
+
+void
+qbench_json_machine(struct qwen_text *t, const struct qwen_machine *m)
+{
+	struct qbench_cell cell[MACHINE_CELLS];
+
+	machine_cells(cell, m);
+	qwen_json_put(t, ",'machine':{'cpu':'%s'", qbench_cpu_name());
+	qbench_json_cells(t, cell, MACHINE_CELLS);
+	qwen_text_str(t, "}");
+}
+
+static void
+show_machine(const struct qwen_machine *m, int first)
+{
+	struct qbench_cell cell[MACHINE_CELLS];
+	struct qwen_text t = { 0 };
+
+	machine_cells(cell, m);
 	if (qbench_opt.json) {
-		printf("{");
-		qbench_json_machine(m);
-		printf("}\n");
-	} else {
-		printf(form, m->n_threads, m->variant, m->read * 1e-9,
-		    m->copy * 1e-9, m->int8 * 1e-9, m->f32 * 1e-9, m->int8_op);
-	}
-	fflush(stdout);
+		qwen_text_str(&t, "{");
+		qbench_json_machine(&t, m);
+		qwen_text_str(&t, "}\n");
+	} else
+		qbench_row(&t, cell, MACHINE_CELLS, first);
+	qbench_write(&t);
 }
 
 /*
@@ -171,16 +202,9 @@ qbench_show_machine(void)
 	n = (int)qbench_longest(&qbench_opt.threads);
 	if (n == 0)
 		n = (int)sysconf(_SC_NPROCESSORS_ONLN);
-	if (qbench_opt.csv)
-		printf("threads,variant,read_gb_s,copy_gb_s,int8_gmac_s,"
-		    "f32_gmac_s,int8_op\n");
-	else if (!qbench_opt.json)
-		printf("%7s %-10s %10s %10s %11s %11s  %s\n", "threads",
-		    "variant", "read GB/s", "copy GB/s", "int8 GMAC/s",
-		    "f32 GMAC/s", "int8 by");
 	for (i = 1; i <= n;
 	    i = i < 4 ? i + 1 : i < n && 2 * i > n ? n : 2 * i) {
 		qbench_measure_machine(&m, i, 0);
-		machine_line(&m);
+		show_machine(&m, i == 1);
 	}
 }

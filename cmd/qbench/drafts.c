@@ -6,11 +6,11 @@
  * this share of them is right: so the cost of passes can be measured with
  * random weights, which predict nothing.
  */
-#include <errno.h>
-#include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/json/json.h"
 #include "qbench.h"
 
 /* A method of drafting, with its results of all rounds. */
@@ -238,131 +238,76 @@ measure(struct trial *t)
 
 /* ------------------------------------------------------------------- output */
 
-/* The figures of a method. */
-struct line {
-	const char	*word;
-	double		 right, a_pass;
-	struct qbench_spread tok_s, times;
-};
-
-static struct line
-line_of(struct method *w)
+static void
+text_head(struct qwen_text *t, const struct trial *tr)
 {
-	struct line l = { .word = w->draft != NULL ? w->draft->word : "none",
-	    .tok_s = qbench_spread_of(w->tok_s, qbench_opt.rounds),
-	    .times = qbench_spread_of(w->times, qbench_opt.rounds) };
-
-	l.a_pass = (double)w->tokens / (double)w->passes;
-	if (w->guessed > 0)
-		l.right = (double)(w->tokens - w->passes) /
-		    (double)w->guessed;
-	return l;
+	qbench_text_model(t, tr->plain);
+	qwen_text_fmt(t, "\nsetting  decode of %zu at depth %zu, in turn; %s; "
+	    "numerics %u\n%s\n", qbench_opt.n, tr->depth,
+	    cli_count(qbench_opt.rounds, "round"),
+	    qwen_model_numerics(tr->plain), qbench_opt.accept.n == 0 ? "" :
+	    "guesses  made: simulated acceptance, not what a model reaches\n");
 }
 
 static void
-text_head(const struct trial *t)
+show_method(struct qwen_text *t, const struct trial *tr, struct method *w,
+    int first)
 {
-	printf("model    %s: %s, %s\n", qbench_model_name,
-	    qwen_model_arch(t->plain),
-	    cli_count(qwen_model_n_layer(t->plain), "layer"));
-	printf("cpu      %s, %s\n", qbench_cpu_name(), cli_count(
-	    (uint64_t)qwen_model_n_threads(t->plain), "thread"));
-	printf("setting  decode of %zu at depth %zu, in turn; %s; numerics "
-	    "%u\n", qbench_opt.n, t->depth, cli_count(qbench_opt.rounds,
-	    "round"), qwen_model_numerics(t->plain));
-	if (qbench_opt.accept.n > 0)
-		printf("guesses  made: simulated acceptance, not what a model "
-		    "reaches\n");
-	printf("\n%-10s %9s %6s %7s %9s %9s %9s %6s %6s %6s %6s\n", "draft",
-	    "simulated", "right", "a_pass", "tok/s", "min", "max", "times",
-	    "min", "max", "marked");
+	double right = (double)(w->tokens - w->passes);
+	double a_pass = (double)w->tokens / (double)w->passes;
+	int n_threads = qwen_model_n_threads(tr->plain);
+	const struct qbench_cell cell[] = {
+		/* of CSV only */
+		QBENCH_TEXT("model", NULL, 0, qbench_model_name),
+		QBENCH_VALUE("threads", n_threads),
+		QBENCH_VALUE("depth", (double)tr->depth),
+		QBENCH_VALUE("n", (double)qbench_opt.n),
+		QBENCH_TEXT("draft", "draft", -10, w->draft != NULL ?
+		    w->draft->word : "none"),
+		QBENCH_REAL("simulated_acceptance", "simulated", 9, 2,
+		    w->accept != NULL ? *w->accept : NAN),
+		QBENCH_VALUE("guessed", (double)w->guessed),
+		QBENCH_VALUE("right", right),
+		QBENCH_VALUE("passes", (double)w->passes),
+		QBENCH_REAL(NULL, "right", 6, 2, right / (double)w->guessed),
+		QBENCH_REAL(NULL, "a_pass", 7, 2, a_pass),
+		QBENCH_RANGE("tok_s", "tok/s", 9, 2,
+		    qbench_spread_of(w->tok_s, qbench_opt.rounds)),
+		QBENCH_RANGE("times", "times", 6, 2,
+		    qbench_spread_of(w->times, qbench_opt.rounds)),
+		QBENCH_REAL("marked", "marked", 6, 0, (double)w->n_marked),
+	};
+	const size_t n = sizeof cell / sizeof cell[0];
+
+	if (!qbench_opt.json) {
+		qbench_row(t, cell, n, first);
+		return;
+	}
+	qwen_text_str(t, "{");
+	qbench_json_cells(t, cell + 4, n - 4);
+	qbench_json_number(t, "tokens_a_pass", a_pass);
+	qbench_json_model(t, tr->plain);
+	qwen_json_put(t, ",'setting':{'threads':%d,'depth':%zu,'n':%zu,"
+	    "'rounds':%zu,'numerics':%u}}", n_threads, tr->depth, qbench_opt.n,
+	    qbench_opt.rounds, qwen_model_numerics(tr->plain));
+	qwen_text_str(t, "\n");
 }
 
 static void
-text_method(struct method *w)
+show(const struct trial *tr)
 {
-	struct line l = line_of(w);
-	char accept[32] = "-", right[32] = "-";
-
-	if (w->accept != NULL)
-		snprintf(accept, sizeof accept, "%.2f", *w->accept);
-	if (w->guessed > 0)
-		snprintf(right, sizeof right, "%.2f", l.right);
-	printf("%-10s %9s %6s %7.2f %9.2f %9.2f %9.2f %6.2f %6.2f %6.2f "
-	    "%6zu\n", l.word, accept, right, l.a_pass, l.tok_s.median,
-	    l.tok_s.min, l.tok_s.max, l.times.median, l.times.min, l.times.max,
-	    w->n_marked);
-}
-
-static void
-json_method(const struct trial *t, struct method *w)
-{
-	struct line l = line_of(w);
-
-	printf("{\"draft\": \"%s\", \"simulated_acceptance\": ", l.word);
-	printf(w->accept != NULL ? "%g" : "null",
-	    w->accept != NULL ? *w->accept : 0);
-	printf(", \"guessed\": %llu, \"right\": %llu, \"passes\": %llu, "
-	    "\"tokens_a_pass\": %.6g, ", (unsigned long long)w->guessed,
-	    (unsigned long long)(w->tokens - w->passes),
-	    (unsigned long long)w->passes, l.a_pass);
-	qbench_json_spread("tok_s", &l.tok_s);
-	printf(", ");
-	qbench_json_spread("times", &l.times);
-	printf(", \"marked\": %zu, \"model\": {\"name\": ", w->n_marked);
-	cli_json_string(qbench_model_name);
-	printf(", \"arch\": ");
-	cli_json_string(qwen_model_arch(t->plain));
-	printf(", \"n_layer\": %zu}, \"setting\": {\"threads\": %d, "
-	    "\"depth\": %zu, \"n\": %zu, \"rounds\": %zu, \"numerics\": "
-	    "%u}}\n", qwen_model_n_layer(t->plain),
-	    qwen_model_n_threads(t->plain), t->depth, qbench_opt.n,
-	    qbench_opt.rounds, qwen_model_numerics(t->plain));
-}
-
-static void
-csv_method(const struct trial *t, struct method *w)
-{
-	struct line l = line_of(w);
-
-	qbench_csv_str(qbench_model_name);
-	printf(",%d,%zu,%zu,%s,", qwen_model_n_threads(t->plain), t->depth,
-	    qbench_opt.n, l.word);
-	if (w->accept != NULL)
-		printf("%g", *w->accept);
-	printf(",%llu,%llu,%llu,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%zu\n",
-	    (unsigned long long)w->guessed,
-	    (unsigned long long)(w->tokens - w->passes),
-	    (unsigned long long)w->passes, l.tok_s.median, l.tok_s.min,
-	    l.tok_s.max, l.times.median, l.times.min, l.times.max,
-	    w->n_marked);
-}
-
-static void
-show(struct trial *t)
-{
+	struct qwen_text t = { 0 };
 	static int shown;
 	size_t i;
 
-	if (qbench_opt.csv && !shown)
-		printf("model,threads,depth,n,draft,simulated_acceptance,"
-		    "guessed,right,passes,tok_s_median,tok_s_min,tok_s_max,"
-		    "times_median,times_min,times_max,marked\n");
-	else if (!qbench_opt.csv && !qbench_opt.json) {
-		printf("%s", shown ? "\n" : "");
-		text_head(t);
-	}
-	for (i = 0; i < t->n_methods; i++) {
-		if (qbench_opt.json)
-			json_method(t, &t->method[i]);
-		else if (qbench_opt.csv)
-			csv_method(t, &t->method[i]);
-		else
-			text_method(&t->method[i]);
+	if (!qbench_opt.csv && !qbench_opt.json) {
+		qwen_text_str(&t, shown ? "\n" : "");
+		text_head(&t, tr);
 	}
 	shown = 1;
-	if (fflush(stdout) == EOF)
-		die("stdout: %s", strerror(errno));
+	for (i = 0; i < tr->n_methods; i++)
+		show_method(&t, tr, &tr->method[i], i == 0);
+	qbench_write(&t);
 }
 
 /* ------------------------------------------------------------- all depths */

@@ -99,6 +99,71 @@ int qbench_url_check(void);
 /* Measure all settings of --url; returns the exit status. */
 int qbench_run_url(void);
 
+/* ------------------------------------------------- results and their output */
+
+struct qbench_spread {
+	double	median, min, max;	/* below 0 or NAN: unknown */
+};
+
+/* Returns median, least and largest of n values; sorts v. */
+struct qbench_spread qbench_spread_of(double *v, size_t n);
+
+/* A value of a result, and where it is shown. */
+struct qbench_cell {
+	enum {
+		QBENCH_WORD, QBENCH_FLAG, QBENCH_NUMBER, QBENCH_SPREAD
+	}		 kind;
+	const char	*name;		/* JSON field and column of CSV; a
+					   spread has three, x_median, x_min
+					   and x_max.  NULL: neither */
+	const char	*head;		/* heading in the table; NULL: not in
+					   the table */
+	int		 width;		/* in the table; below 0: to the left */
+	int		 digits;	/* after the point in the table */
+	const char	*word;
+	struct qbench_spread v;		/* a number or a flag is the median */
+};
+
+#define QBENCH_CELL(k, n, h, w) .kind = QBENCH_##k, .name = (n), .head = (h), \
+	.width = (w)
+#define QBENCH_TEXT(n, h, w, s) { QBENCH_CELL(WORD, n, h, w), .word = (s) }
+#define QBENCH_YES(n, h, x) { QBENCH_CELL(FLAG, n, h, 0), .v.median = (x) }
+#define QBENCH_REAL(n, h, w, d, x) { QBENCH_CELL(NUMBER, n, h, w), \
+	.digits = (d), .v.median = (x) }
+#define QBENCH_RANGE(n, h, w, d, x) { QBENCH_CELL(SPREAD, n, h, w), \
+	.digits = (d), .v = (x) }
+#define QBENCH_VALUE(n, x) QBENCH_REAL(n, NULL, 0, 0, x)
+#define QBENCH_VALUES(n, x) QBENCH_RANGE(n, NULL, 0, 0, x)
+
+/*
+ * Append n cells to t: as a line of CSV, with the names before the first one of
+ * all; or as a row of a table, with the headings if it is the first one.
+ */
+void qbench_row(struct qwen_text *t, const struct qbench_cell *c, size_t n,
+    int first);
+
+/*
+ * Append fields to an object of JSON; unknown numbers are null.
+ * qbench_json_model appends "model":{...}, qbench_json_machine
+ * "machine":{...}.
+ */
+void qbench_json_cells(struct qwen_text *t, const struct qbench_cell *c,
+    size_t n);
+void qbench_json_number(struct qwen_text *t, const char *name, double v);
+void qbench_json_spread(struct qwen_text *t, const char *name,
+    struct qbench_spread s);
+void qbench_json_model(struct qwen_text *t, const struct qwen_model *m);
+void qbench_json_machine(struct qwen_text *t, const struct qwen_machine *m);
+
+/* Append the lines of model and processor, without the last line feed. */
+void qbench_text_model(struct qwen_text *t, const struct qwen_model *m);
+
+/* Write a text to stdout and empty it.  Dies on errors. */
+void qbench_write(struct qwen_text *t);
+
+/* Write a row, or an object of JSON. */
+void qbench_show_row(const struct qbench_cell *c, size_t n, int first);
+
 /* ------------------------------------------------- counters of the system */
 
 struct qbench_counts {
@@ -151,13 +216,6 @@ extern int32_t *qbench_ids;
 
 /* ---------------------------------------------------------- measurements */
 
-struct qbench_spread {
-	double	median, min, max;
-};
-
-/* Returns median, least and largest of n values; sorts v. */
-struct qbench_spread qbench_spread_of(double *v, size_t n);
-
 struct qbench_start {
 	struct qbench_spread	kernel, token;	/* ms */
 };
@@ -195,7 +253,8 @@ struct qbench_phase {
 	struct qbench_spread tok_s, minor, major, steal;
 	struct qbench_spread of_read, of_int8;	/* percent of the machine's
 						   speed */
-	size_t		 n_marked;
+	double		 n_marked;	/* NAN: not measured, like the
+						   spreads */
 	struct qbench_memory mem;
 	/* of one more round, longest time first */
 	struct qwen_kernel_stat *stat;	/* by kernel */
@@ -216,13 +275,6 @@ struct qbench_result {
 /* Set the bytes moved and the multiply-adds per token. */
 void qbench_work_of(const struct qbench_phase *p, double *bytes, double *macs);
 
-/* ---------------------------------------------------------------- output */
-
 void qbench_show(const struct qbench_result *r);
-void qbench_csv_str(const char *s);
-
-/* Print "name": {...}, or "machine": {...}. */
-void qbench_json_spread(const char *name, const struct qbench_spread *s);
-void qbench_json_machine(const struct qwen_machine *m);
 
 #endif

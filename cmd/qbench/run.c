@@ -1,42 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /* run.c - measure prefill and decode with all settings, in rounds. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "qbench.h"
-
-static int
-by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-struct qbench_spread
-qbench_spread_of(double *v, size_t n)
-{
-	struct qbench_spread s;
-
-	qsort(v, n, sizeof *v, by_value);
-	s.median = (v[(n - 1) / 2] + v[n / 2]) / 2;
-	s.min = v[0];
-	s.max = v[n - 1];
-	return s;
-}
-
-void
-qbench_work_of(const struct qbench_phase *p, double *bytes, double *macs)
-{
-	double n = (double)(p->n * p->sequences);
-	size_t i;
-
-	*bytes = *macs = 0;
-	for (i = 0; i < p->n_stat; i++) {
-		*bytes += (double)p->stat[i].bytes / n;
-		*macs += (double)p->stat[i].macs / n;
-	}
-}
 
 /* Sequences that are decoded together, each with its own tokens. */
 struct sequences {
@@ -252,7 +220,7 @@ summarise(struct qbench_phase *p)
 		v[3][i] = p->round[i].steal;
 		v[4][i] = 100 * bytes * v[0][i] / p->round[i].read;
 		v[5][i] = 100 * macs * v[0][i] / p->round[i].int8;
-		p->n_marked += (size_t)p->round[i].marked;
+		p->n_marked += p->round[i].marked;
 		if (p->round[i].major > 0)
 			cli_note("%s of %zu, round %zu: %ld pages came from "
 			    "the disk; the round is marked", p->name, p->n,
@@ -275,8 +243,12 @@ measure(struct qbench_phase *p, struct qwen_model *m)
 	size_t i;
 
 	p->mem.peak = p->mem.mapped = p->mem.private = -1;
-	if (p->n == 0)
+	if (p->n == 0) {
+		p->n_marked = NAN;
+		p->tok_s = p->minor = p->major = (struct qbench_spread){ NAN,
+		    NAN, NAN };
 		return;
+	}
 	p->round = cli_check_alloc(calloc(qbench_opt.rounds, sizeof *p->round));
 	qbench_reset_peak();
 	if (p->depth > 0)

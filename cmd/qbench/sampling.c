@@ -3,7 +3,6 @@
  * sampling.c - --sampling: measure the time to sample a token from a row of
  * logits, with and without a JSON schema.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,23 +161,18 @@ time_chain(const char *chain, const float *row, size_t n_vocab,
 }
 
 static void
-show_chain(const char *kind, const char *chain, const struct qbench_spread *s)
+show_chain(const char *kind, const char *chain, struct qbench_spread ms)
 {
-	const char *name = chain[0] != '\0' ? chain : "greedy";
+	static int n;
+	const struct qbench_cell cell[] = {
+		QBENCH_TEXT("rows", "rows", -5, kind),
+		QBENCH_TEXT("chain", "chain", -38, chain[0] != '\0' ? chain :
+		    "greedy"),
+		QBENCH_RANGE("ms", "median", 8, 3, ms),
+		QBENCH_TEXT(NULL, "", 0, "ms"),
+	};
 
-	if (qbench_opt.json) {
-		printf("{\"rows\": \"%s\", \"chain\": \"%s\", ", kind, name);
-		qbench_json_spread("ms", s);
-		printf("}\n");
-	} else if (qbench_opt.csv) {
-		printf("%s,", kind);
-		qbench_csv_str(name);
-		printf(",%.4g,%.4g,%.4g\n", s->median, s->min, s->max);
-	} else {
-		printf("%-5s %-38s %8.3f %8.3f %8.3f  ms\n", kind, name,
-		    s->median, s->min, s->max);
-	}
-	fflush(stdout);
+	qbench_show_row(cell, sizeof cell / sizeof cell[0], n++ == 0);
 }
 
 /* Measure with a schema: the tokens of the text, with one row of logits. */
@@ -190,12 +184,9 @@ show_constrained(const struct constrained *c, const float *row)
 	};
 	size_t i;
 
-	for (i = 0; i < sizeof with / sizeof with[0]; i++) {
-		struct qbench_spread s = time_chain(with[i], row, c->n_vocab,
-		    c);
-
-		show_chain("json", with[i], &s);
-	}
+	for (i = 0; i < sizeof with / sizeof with[0]; i++)
+		show_chain("json", with[i], time_chain(with[i], row,
+		    c->n_vocab, c));
 }
 
 void
@@ -208,20 +199,12 @@ qbench_show_sampling(void)
 
 	if (qbench_opt.model != NULL)
 		constrained_open(&c, qbench_opt.model);
-	if (qbench_opt.csv)
-		printf("rows,chain,median_ms,min_ms,max_ms\n");
-	else if (!qbench_opt.json)
-		printf("%-5s %-38s %8s %8s %8s\n", "rows", "chain", "median",
-		    "min", "max");
 	for (sure = 1; sure >= 0; sure--) {
 		float *row = make_rows(c.n_vocab, sure);
 
-		for (i = 0; i < sizeof chains / sizeof chains[0]; i++) {
-			struct qbench_spread s = time_chain(chains[i], row,
-			    c.n_vocab, NULL);
-
-			show_chain(sure ? "sure" : "flat", chains[i], &s);
-		}
+		for (i = 0; i < sizeof chains / sizeof chains[0]; i++)
+			show_chain(sure ? "sure" : "flat", chains[i],
+			    time_chain(chains[i], row, c.n_vocab, NULL));
 		if (!sure && c.gguf != NULL)
 			show_constrained(&c, row);
 		free(row);

@@ -61,12 +61,9 @@ tool_goals_met(const struct tool_times *goals, const struct tool_times *t)
 
 static const double percents[] = { 50, 90, 95, 99 };
 
-enum {
-	N_PERCENTS = sizeof percents / sizeof percents[0],
-	N_STATS = N_PERCENTS + 2,
-};
+enum { N_PERCENTS = sizeof percents / sizeof percents[0] };
 
-static const char *const stat_names[N_STATS] = {
+const char *const tool_stat_names[TOOL_N_STATS] = {
 	"mean", "p50", "p90", "p95", "p99", "max",
 };
 
@@ -106,23 +103,22 @@ percentile(const double *v, size_t n, double percent)
 	return v[rank < 1 ? 0 : rank > (double)n ? n - 1 : (size_t)rank - 1];
 }
 
-/* Computes the statistics; all are 0 for an empty sample. */
-static void
-summarise(struct tool_timings *s, double out[N_STATS])
+void
+tool_timings_stats(struct tool_timings *s, double out[TOOL_N_STATS])
 {
 	double sum = 0;
 	size_t i;
 
 	for (i = 0; i < s->n; i++)
 		sum += s->v[i];
-	memset(out, 0, N_STATS * sizeof *out);
+	memset(out, 0, TOOL_N_STATS * sizeof *out);
 	if (s->n == 0)
 		return;
 	qsort(s->v, s->n, sizeof *s->v, compare);
 	out[0] = sum / (double)s->n;
 	for (i = 0; i < N_PERCENTS; i++)
 		out[i + 1] = percentile(s->v, s->n, percents[i]);
-	out[N_STATS - 1] = s->v[s->n - 1];
+	out[TOOL_N_STATS - 1] = s->v[s->n - 1];
 }
 
 void
@@ -131,20 +127,20 @@ tool_timings_head(struct qwen_text *t)
 	size_t i;
 
 	qwen_text_fmt(t, "%-8s", "");
-	for (i = 0; i < N_STATS; i++)
-		qwen_text_fmt(t, " %10s", stat_names[i]);
+	for (i = 0; i < TOOL_N_STATS; i++)
+		qwen_text_fmt(t, " %10s", tool_stat_names[i]);
 	qwen_text_str(t, "\n");
 }
 
 void
 tool_timings_text(struct qwen_text *t, const char *name, struct tool_timings *s)
 {
-	double v[N_STATS];
+	double v[TOOL_N_STATS];
 	size_t i;
 
 	qwen_text_fmt(t, "%-8s", name);
-	summarise(s, v);
-	for (i = 0; i < N_STATS && s->n > 0; i++)
+	tool_timings_stats(s, v);
+	for (i = 0; i < TOOL_N_STATS && s->n > 0; i++)
 		qwen_text_fmt(t, " %10.2f", v[i]);
 	qwen_text_str(t, "\n");
 }
@@ -152,30 +148,12 @@ tool_timings_text(struct qwen_text *t, const char *name, struct tool_timings *s)
 void
 tool_timings_json(struct qwen_text *t, const char *name, struct tool_timings *s)
 {
-	double v[N_STATS];
+	double v[TOOL_N_STATS];
 	size_t i;
 
-	summarise(s, v);
+	tool_timings_stats(s, v);
 	qwen_text_fmt(t, "\"%s\":{\"n\":%zu", name, s->n);
-	for (i = 0; i < N_STATS; i++)
-		qwen_text_fmt(t, ",\"%s\":%.6g", stat_names[i], v[i]);
+	for (i = 0; i < TOOL_N_STATS; i++)
+		qwen_text_fmt(t, ",\"%s\":%.6g", tool_stat_names[i], v[i]);
 	qwen_text_str(t, "}");
-}
-
-void
-tool_timings_csv(struct qwen_text *t, const char *name, struct tool_timings *s)
-{
-	double v[N_STATS];
-	size_t i;
-
-	if (s != NULL)
-		summarise(s, v);
-	for (i = 0; i < N_STATS; i++) {
-		if (s == NULL)
-			qwen_text_fmt(t, ",%s_%s", name, stat_names[i]);
-		else if (s->n == 0)
-			qwen_text_str(t, ",");
-		else
-			qwen_text_fmt(t, ",%.6g", v[i]);
-	}
 }

@@ -623,18 +623,21 @@ void tool_timings_add(struct tool_timings *s, double ms);
 void tool_timings_fini(struct tool_timings *s);
 
 /*
- * Write the mean, the percentiles 50, 90, 95 and 99, and the maximum of a
- * sample, and sort it.
- * head writes the heading of a table and text one line of it; json writes
- * "name":{"n":9,...}; csv writes the values with a comma before each, or the
- * names of these columns if s is NULL.
+ * Computes the mean, the percentiles 50, 90, 95 and 99, and the maximum of a
+ * sample, and sorts it; all are 0 for an empty sample.
+ */
+enum { TOOL_N_STATS = 6 };
+extern const char *const tool_stat_names[TOOL_N_STATS];
+void tool_timings_stats(struct tool_timings *s, double out[TOOL_N_STATS]);
+
+/*
+ * Write these statistics: head writes the heading of a table and text one line
+ * of it; json writes "name":{"n":9,...}.
  */
 void tool_timings_head(struct qwen_text *t);
 void tool_timings_text(struct qwen_text *t, const char *name,
     struct tool_timings *s);
 void tool_timings_json(struct qwen_text *t, const char *name,
-    struct tool_timings *s);
-void tool_timings_csv(struct qwen_text *t, const char *name,
     struct tool_timings *s);
 
 /* --------------------------------------------------------------- sampling */

@@ -98,7 +98,7 @@ since_child(void *arg, int fd)
 }
 
 /* The new process: prints two times, in ns. */
-int
+void
 qbench_run_since(void)
 {
 	struct qwen_session *s;
@@ -118,7 +118,6 @@ qbench_run_since(void)
 	    token - qbench_opt.since);
 	qwen_session_free(s);
 	qwen_model_close(m);
-	return cli_finish();
 }
 
 void

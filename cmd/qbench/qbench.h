@@ -61,16 +61,10 @@ struct qbench_opts {
 extern struct qbench_opts qbench_opt;
 
 /*
- * Parse a list with commas: whole numbers from min to max, or real numbers from
- * low to high.
+ * Parse and check the command line, into qbench_opt and qbench_url; exit on
+ * usage errors.
  */
-void qbench_parse_list(const struct cli_opt *o, const char *s);
-void qbench_parse_reals(const struct cli_opt *o, const char *s);
-
-#define QBENCH_LIST(l, n, a, p, lo, hi, h) { CLI_ROW(CALL, l, n, a, p, h), \
-	.call = qbench_parse_list, .min = (lo), .max = (hi) }
-#define QBENCH_REALS(n, a, p, lo, hi, h) { CLI_ROW(CALL, 0, n, a, p, h), \
-	.call = qbench_parse_reals, .low = (lo), .high = (hi) }
+void qbench_options(int argc, char *argv[]);
 
 /* ------------------------------------------------------------- commands */
 
@@ -84,17 +78,10 @@ void qbench_show_machine(void);
 void qbench_show_sampling(void);
 void qbench_show_tuning(void);
 
-/* --since: print the time since then in ns, twice.  Returns the exit status. */
-int qbench_run_since(void);
+/* --since: print the time since then in ns, twice. */
+void qbench_run_since(void);
 
 /* -------------------------------------------------------- load on a server */
-
-/*
- * qbench_url_rows returns the options of --url.  qbench_url_check returns 1 if
- * --url is given, else 0; exits on usage errors.
- */
-const struct cli_opt *qbench_url_rows(void *to);
-int qbench_url_check(void);
 
 /* Measure all settings of --url; returns the exit status. */
 int qbench_run_url(void);
@@ -206,9 +193,6 @@ void qbench_read_pages(const struct qwen_gguf *g);
 /* Open the model and read every page; qbench_load_s is the seconds taken. */
 extern double qbench_load_s;
 void qbench_warm_file(void);
-
-/* Make at least need ids: those of --tokens, repeated, or random ones. */
-void qbench_make_tokens(size_t need, size_t n_vocab);
 
 /* Make the ids for the longest measurement. */
 void qbench_prepare_tokens(const struct qwen_model *m);

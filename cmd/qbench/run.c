@@ -316,41 +316,6 @@ measure_prefills(struct qbench_result *r, const struct qbench_phase *decode,
 		}
 }
 
-static size_t
-longest_text(void)
-{
-	size_t one = qbench_longest(&qbench_opt.depth) + qbench_opt.n;
-	size_t p = qbench_longest(&qbench_opt.prompt);
-
-	return one > p ? one : p;
-}
-
-void
-qbench_check_memory(void)
-{
-	struct qwen_model *m = tool_model_open_draft(qbench_model_path, 1,
-	    qbench_opt.numerics, &qbench_opt.draft.block);
-
-	tool_memory_check(m, &(struct tool_need){ .n_tokens = longest_text(),
-	    .n_sequences = qbench_longest(&qbench_opt.sequences),
-	    .batch = qbench_longest(&qbench_opt.batch),
-	    .in_memory = qbench_opt.synthetic != NULL });
-	qwen_model_close(m);
-}
-
-void
-qbench_prepare_tokens(const struct qwen_model *m)
-{
-	size_t one = qbench_longest(&qbench_opt.depth) + qbench_opt.n;
-	size_t p = qbench_longest(&qbench_opt.prompt), need = longest_text();
-
-	if (need > qwen_model_n_ctx(m))
-		die("%s: %zu tokens, and the context is %zu",
-		    qbench_model_name, need, qwen_model_n_ctx(m));
-	one *= qbench_longest(&qbench_opt.sequences);
-	qbench_make_tokens(one > p ? one : p, qwen_model_n_vocab(m));
-}
-
 void
 qbench_run(int n_threads)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* tokens.c - the tokens to read and decode: of a file, or random. */
+/* tokens.c - the tokens to read and decode, of a file or random; their memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -59,8 +59,9 @@ read_tokens(const char *path, size_t need)
 	close(fd);
 }
 
-void
-qbench_make_tokens(size_t need, size_t n_vocab)
+/* Make at least need ids: those of --tokens, repeated, or random ones. */
+static void
+make_tokens(size_t need, size_t n_vocab)
 {
 	uint64_t rng = 1;
 	size_t have;
@@ -74,4 +75,39 @@ qbench_make_tokens(size_t need, size_t n_vocab)
 	for (; n_ids < need; n_ids++)
 		qbench_ids[n_ids] = have > 0 ? qbench_ids[n_ids - have] :
 		    walk(n_ids, n_vocab, &rng);
+}
+
+static size_t
+longest_text(void)
+{
+	size_t one = qbench_longest(&qbench_opt.depth) + qbench_opt.n;
+	size_t p = qbench_longest(&qbench_opt.prompt);
+
+	return one > p ? one : p;
+}
+
+void
+qbench_check_memory(void)
+{
+	struct qwen_model *m = tool_model_open_draft(qbench_model_path, 1,
+	    qbench_opt.numerics, &qbench_opt.draft.block);
+
+	tool_memory_check(m, &(struct tool_need){ .n_tokens = longest_text(),
+	    .n_sequences = qbench_longest(&qbench_opt.sequences),
+	    .batch = qbench_longest(&qbench_opt.batch),
+	    .in_memory = qbench_opt.synthetic != NULL });
+	qwen_model_close(m);
+}
+
+void
+qbench_prepare_tokens(const struct qwen_model *m)
+{
+	size_t one = qbench_longest(&qbench_opt.depth) + qbench_opt.n;
+	size_t p = qbench_longest(&qbench_opt.prompt), need = longest_text();
+
+	if (need > qwen_model_n_ctx(m))
+		die("%s: %zu tokens, and the context is %zu",
+		    qbench_model_name, need, qwen_model_n_ctx(m));
+	one *= qbench_longest(&qbench_opt.sequences);
+	make_tokens(one > p ? one : p, qwen_model_n_vocab(m));
 }

@@ -7,8 +7,6 @@
 
 #include "qstate/qstate.h"
 
-struct qstate_opts qstate_opt;
-
 #define O qstate_opt
 
 static const struct cli_opt options[] = {

@@ -40,57 +40,22 @@ struct difference {
 
 /* ---------------------------------------------------------------- printing */
 
-static int n_differ;	/* lines so far; elements of the JSON array */
+static int n_differ;
 
-/* Begin a line of text, or a JSON object whose first field is "what". */
 static void
 begin_line(const char *what)
 {
-	if (qstate_opt.json)
-		printf("%c{\"what\":\"%s\"", n_differ > 0 ? ',' : '[', what);
-	else if (!cli_quiet)
-		printf("%s", what);
+	qstate_begin("what", what);
 	n_differ++;
 }
 
 static void
-end_line(void)
-{
-	if (qstate_opt.json)
-		putchar('}');
-	else if (!cli_quiet)
-		putchar('\n');
-}
-
-static void
-put_word(const char *key, const char *s)
-{
-	if (qstate_opt.json) {
-		printf(",\"%s\":", key);
-		cli_json_string(s);
-	} else if (!cli_quiet) {
-		putchar(' ');
-		cli_show(s, strlen(s));
-	}
-}
-
-static void
-put_number(const char *key, int64_t v)
-{
-	if (qstate_opt.json)
-		printf(",\"%s\":%" PRId64, key, v);
-	else if (!cli_quiet)
-		printf(" %" PRId64, v);
-}
-
-/* Print something that differs; a and b need no escaping. */
-static void
 differ(const char *what, const char *a, const char *b)
 {
 	begin_line(what);
-	put_word("a", a);
-	put_word("b", b);
-	end_line();
+	qstate_word("a", a);
+	qstate_word("b", b);
+	qstate_end();
 }
 
 static void
@@ -107,14 +72,13 @@ differ_number(const char *what, uint64_t a, uint64_t b)
 static void
 differ_only(const char *side, const char *kind, int64_t layer, uint64_t at)
 {
-	if (!qstate_opt.json && !cli_quiet)
-		printf("only %s ", side);
-	begin_line(kind);
-	put_number("layer", layer);
-	put_number("at", (int64_t)at);
-	if (qstate_opt.json)
-		put_word("only", side);
-	end_line();
+	qstate_begin(NULL, "only");
+	qstate_word("only", side);
+	qstate_word("what", kind);
+	qstate_int("layer", layer);
+	qstate_uint("at", at);
+	qstate_end();
+	n_differ++;
 }
 
 static void
@@ -128,7 +92,7 @@ put_bits(const char *key, int is_kv, uint32_t v)
 		snprintf(text, sizeof text, "0x%04x", (unsigned)v);
 	else
 		snprintf(text, sizeof text, "%.9g", (double)f);
-	put_word(key, text);
+	qstate_word(key, text);
 }
 
 static void
@@ -138,18 +102,18 @@ differ_part(const struct block_row *o, const struct difference *d)
 
 	begin_line(o->kind);
 	if (o->layer >= 0 || !qstate_opt.json)
-		put_number("layer", o->layer);
+		qstate_int("layer", o->layer);
 	if (kv) {
-		put_number("position", (int64_t)d->position);
-		put_word("of", d->v ? "v" : "k");
+		qstate_uint("position", d->position);
+		qstate_word("of", d->v ? "v" : "k");
 	} else {
-		put_number("at", o->at);
-		put_number("index", (int64_t)d->index);
+		qstate_int("at", o->at);
+		qstate_uint("index", d->index);
 	}
 	put_bits("a", kv, d->a);
 	put_bits("b", kv, d->b);
-	put_number("count", (int64_t)d->count);
-	end_line();
+	qstate_uint("count", d->count);
+	qstate_end();
 }
 
 /* Print the token of one side at position i, if the side is that long. */
@@ -157,11 +121,9 @@ static void
 put_token(const char *key, const struct qwen_state_info *s, uint64_t i)
 {
 	if (i < s->n_tokens)
-		put_number(key, s->tokens[i]);
-	else if (qstate_opt.json)
-		printf(",\"%s\":null", key);
-	else if (!cli_quiet)
-		printf(" -");
+		qstate_int(key, s->tokens[i]);
+	else
+		qstate_word(key, NULL);
 }
 
 /* ----------------------------------------------------------------- numbers */
@@ -427,10 +389,10 @@ diff_tokens(const struct qwen_state_info *a, const struct qwen_state_info *b)
 	if (i == a->n_tokens && i == b->n_tokens)
 		return i;
 	begin_line("token");
-	put_number("position", (int64_t)i);
+	qstate_uint("position", i);
 	put_token("a", a, i);
 	put_token("b", b, i);
-	end_line();
+	qstate_end();
 	return i;
 }
 
@@ -499,17 +461,6 @@ diff_checkpoints(const struct qwen_state_info *a,
 	}
 }
 
-static void
-put_value(const char *key, const struct qwen_state_value *v)
-{
-	if (qstate_opt.json)
-		printf(",\"%s\":", key);
-	else if (!cli_quiet)
-		putchar(' ');
-	if (qstate_opt.json || !cli_quiet)
-		qstate_json_value(v);
-}
-
 /*
  * Compare what the states record about the generation of the text; it has no
  * influence on later tokens.
@@ -527,10 +478,10 @@ diff_extra(const struct qwen_state_extra *a, const struct qwen_state_extra *b)
 			continue;
 		begin_line(x.group != NULL ? x.group : x.name);
 		if (x.group != NULL)
-			put_word("of", x.name);
-		put_value("a", &x);
-		put_value("b", &y);
-		end_line();
+			qstate_word("of", x.name);
+		qstate_json_value("a", &x);
+		qstate_json_value("b", &y);
+		qstate_end();
 	}
 }
 
@@ -587,11 +538,7 @@ qstate_diff(char *paths[])
 	diff_traces(paths);
 	for (i = 0; i < 2; i++)
 		qstate_open_whole(&s[i], paths[i]);
-	if (qstate_opt.json) {
-		qstate_json_text("{\"a\":", s[0].name);
-		qstate_json_text(",\"b\":", s[1].name);
-		printf(",\"differences\":");
-	}
+	qstate_diff_begin(s[0].name, s[1].name);
 	diff_headers(s[0].info, s[1].info);
 	if (!same_layers(s[0].info, s[1].info))
 		differ_number("layers", s[0].info->n_layers,
@@ -605,9 +552,8 @@ qstate_diff(char *paths[])
 		diff_checkpoints(s[1].info, s[0].info, "b", same);
 		diff_extra(s[0].info->extra, s[1].info->extra);
 	}
-	if (qstate_opt.json)
-		printf("%s],\"equal\":%s}\n", n_differ == 0 ? "[" : "",
-		    qstate_bool(n_differ == 0));
+	qstate_close_json(']');
+	qstate_diff_end(n_differ > 0);
 	qwen_state_close(s[0].f);
 	qwen_state_close(s[1].f);
 	if (n_differ > 0)

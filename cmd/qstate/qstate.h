@@ -95,31 +95,55 @@ int qstate_trace_diff(struct qstate_trace t[2]);
 
 /* --------------------------------------------------------------- printing */
 
-/* Print ,"key":"hex digits". */
-void qstate_json_fp(const char *key, const struct qwen_fp *fp);
+/*
+ * Fields, as text and as JSON.  Between qstate_begin and qstate_end they are
+ * words of a line of text, which begins with `word', or fields of an object,
+ * the first of which is `key', unless it is NULL.  Elsewhere a field of text is
+ * a line, "key value".  qstate_flag prints the key as text, if v is set.  A
+ * word NULL is "-", or null.  A key NULL is for elements of lists.
+ */
+void qstate_begin(const char *key, const char *word);
+void qstate_end(void);
+void qstate_word(const char *key, const char *s);
+void qstate_int(const char *key, int64_t v);
+void qstate_uint(const char *key, uint64_t v);
+void qstate_real(const char *key, double v);
+void qstate_flag(const char *key, int v);
+void qstate_fp(const char *key, const struct qwen_fp *fp);
 
 /*
- * Print KV cache types other than f16 and RoPE scaling other than the model's:
- * as JSON fields, as lines, or with in_line as words of a line.
+ * JSON only: begin and end a list or an object.  0 in place of the closing
+ * bracket ends an object that has a line of its own.
  */
-void qstate_print_formats(enum qwen_kv k, enum qwen_kv v,
-    const struct qwen_rope *rope, int in_line);
+void qstate_open_json(const char *key, char bracket);
+void qstate_close_json(char bracket);
+
+/* If set, no text is printed. */
+extern int qstate_silent;
 
 /*
- * qstate_bool returns "true" or "false".  qstate_json_text prints before, then
- * text as a JSON string.
+ * Print numerics, KV cache types other than f16, and RoPE scaling other than
+ * the model's.  qstate_header also prints the fingerprints.
  */
-const char *qstate_bool(int v);
-void qstate_json_text(const char *before, const char *text);
+void qstate_formats(uint32_t numerics, enum qwen_kv k, enum qwen_kv v,
+    const struct qwen_rope *rope);
+void qstate_header(const struct qwen_header *h);
+
+/*
+ * Begin the comparison of two files, and end it.  As text, the lines between
+ * are printed unless -q is given.
+ */
+void qstate_diff_begin(const char *a, const char *b);
+void qstate_diff_end(int differ);
 
 /*
  * qstate_rows returns the number of rows of a value, 1 unless it is a list.
- * qstate_value prints a value, or one row of a list; qstate_json_value prints
- * all of it as JSON.
+ * qstate_value prints a value, or one row of a list.  qstate_json_value prints
+ * a field with all of it as JSON, in text too.
  */
 size_t qstate_rows(const struct qwen_state_value *v);
 void qstate_value(const struct qwen_state_value *v, size_t row, int json);
-void qstate_json_value(const struct qwen_state_value *v);
+void qstate_json_value(const char *key, const struct qwen_state_value *v);
 
 /* -------------------------------------------------------------- the store */
 

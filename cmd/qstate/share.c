@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* share.c - open the operands of the command line, print JSON. */
+/* share.c - open the operands of the command line. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,22 +13,14 @@ void
 qstate_copy_bytes(int from, const char *name, int to, const char *to_name)
 {
 	static char buf[1 << 16];
-	ssize_t n, part, done;
+	struct qwen_text t = { .s = buf };
+	ssize_t n;
 
 	while ((n = read(from, buf, sizeof buf)) != 0) {
-		if (n == -1 && errno == EINTR)
-			continue;
-		if (n == -1)
+		if (n == -1 && errno != EINTR)
 			die("%s: %s", name, strerror(errno));
-		for (done = 0; done < n; done += part) {
-			part = write(to, buf + done, (size_t)(n - done));
-			if (part == -1 && errno == EINTR)
-				part = 0;
-			else if (part == -1 && errno == EPIPE)
-				exit(1);
-			else if (part == -1)
-				die("%s: %s", to_name, strerror(errno));
-		}
+		t.n = n > 0 ? (size_t)n : 0;
+		cli_write_all(to, to_name, &t);
 	}
 }
 
@@ -96,89 +88,4 @@ qstate_open_whole(struct qstate_state *s, const char *operand)
 	if (s->info->part)
 		die("%s: only a part of a state, from token %" PRIu64 " on",
 		    s->name, s->info->from);
-}
-
-/* ---------------------------------------------------------------- printing */
-
-const char *
-qstate_bool(int v)
-{
-	return v ? "true" : "false";
-}
-
-void
-qstate_json_fp(const char *key, const struct qwen_fp *fp)
-{
-	char hex[33];
-
-	printf(",\"%s\":\"%s\"", key, qwen_fp_hex(fp, hex));
-}
-
-void
-qstate_json_text(const char *before, const char *text)
-{
-	printf("%s", before);
-	cli_json_string(text);
-}
-
-size_t
-qstate_rows(const struct qwen_state_value *v)
-{
-	return v->type == QWEN_VALUE_LIST ? v->bytes / v->columns / v->width : 1;
-}
-
-/* Print a row of a list: "5 3"; in JSON [5,3], or 5 if it has one column. */
-static void
-print_row(const struct qwen_state_value *v, size_t row, int json)
-{
-	size_t i, n = v->columns, at = row * n;
-
-	printf("%s", json && n > 1 ? "[" : "");
-	for (i = 0; i < n; i++)
-		printf("%s%" PRIu64, i == 0 ? "" : json ? "," : " ",
-		    v->width == 4 ? ((const uint32_t *)v->data)[at + i] :
-		    ((const uint64_t *)v->data)[at + i]);
-	printf("%s", json && n > 1 ? "]" : "");
-}
-
-void
-qstate_value(const struct qwen_state_value *v, size_t row, int json)
-{
-	const char *quote = json ? "\"" : "";
-	size_t i;
-
-	if (v->type == QWEN_VALUE_NUMBER)
-		printf("%" PRIu64, *(const uint64_t *)v->data);
-	else if (v->type == QWEN_VALUE_FLAG && json)
-		printf("%s", qstate_bool(*(const int *)v->data));
-	else if (v->type == QWEN_VALUE_FLAG)
-		printf("%s%s", *(const int *)v->data ? "" : "un", v->name);
-	else if (v->type == QWEN_VALUE_LIST)
-		print_row(v, row, json);
-	else if (v->data == NULL)
-		printf("null");
-	else if (v->type == QWEN_VALUE_TEXT && json)
-		cli_json_string(v->data);
-	else if (v->type == QWEN_VALUE_TEXT)
-		cli_show(v->data, v->bytes);
-	else {
-		printf("%s", quote);
-		for (i = 0; i < v->bytes; i++)
-			printf("%02x", ((const unsigned char *)v->data)[i]);
-		printf("%s", quote);
-	}
-}
-
-void
-qstate_json_value(const struct qwen_state_value *v)
-{
-	int list = v->type == QWEN_VALUE_LIST;
-	size_t i;
-
-	printf("%s", list ? "[" : "");
-	for (i = 0; i < qstate_rows(v); i++) {
-		printf("%s", i > 0 ? "," : "");
-		qstate_value(v, i, 1);
-	}
-	printf("%s", list ? "]" : "");
 }

@@ -51,92 +51,30 @@ print_kind(const char *kind, size_t width)
 	printf("%*s", n < width ? (int)(width - n) : 0, "");
 }
 
-/* ------------------------------------------ fields, as text and as JSON */
-
-static void
-put_text(const char *key, const char *value)
-{
-	printf(qstate_opt.json ? ",\"%s\":" : "%s ", key);
-	if (qstate_opt.json) {
-		cli_json_string(value);
-		return;
-	}
-	cli_show(value, strlen(value));
-	putchar('\n');
-}
-
-static void
-put_number(const char *key, uint64_t v)
-{
-	printf(qstate_opt.json ? ",\"%s\":%" PRIu64 : "%s %" PRIu64 "\n", key,
-	    v);
-}
-
-static void
-put_fp(const char *key, const struct qwen_fp *v)
-{
-	char hex[33];
-
-	put_text(key, qwen_fp_hex(v, hex));
-}
-
-void
-qstate_print_formats(enum qwen_kv k, enum qwen_kv v,
-    const struct qwen_rope *rope, int in_line)
-{
-	int kv = k != QWEN_KV_F16 || v != QWEN_KV_F16;
-	char buf[QWEN_ROPE_TEXT];
-	const struct {
-		const char	*key, *value;
-	} fact[] = {
-		{ "keys", kv ? qwen_kv_name(k) : "" },
-		{ "values", kv ? qwen_kv_name(v) : "" },
-		{ "rope", qwen_rope_text(rope, buf) },
-	};
-	size_t i;
-
-	for (i = 0; i < sizeof fact / sizeof fact[0]; i++) {
-		if (*fact[i].value != '\0')
-			printf(qstate_opt.json ? ",\"%s\":\"%s\"" : in_line ?
-			    " %s %s" : "%s %s\n", fact[i].key, fact[i].value);
-	}
-}
-
-/* Begin a list: in JSON an array of this name. */
-static void
-put_list_begin(const char *name)
-{
-	if (qstate_opt.json)
-		printf(",\"%s\":[", name);
-}
-
-static void
-put_list_end(void)
-{
-	if (qstate_opt.json)
-		putchar(']');
-}
-
 static void
 show_layers(const struct qwen_state_info *s)
 {
 	const struct qwen_state_layer *l;
 	size_t i, j;
 
-	put_list_begin("layers");
+	qstate_open_json("layers", '[');
 	for (i = 0; i < s->n_layers; i++) {
 		l = &s->layers[i];
 		if (qstate_opt.json)
-			printf("%s[\"%s\"", i > 0 ? "," : "",
-			    l->kv ? "kv" : "delta");
-		else
-			printf("layer %zu %s", i, l->kv ? "kv" : "delta");
+			qstate_open_json(NULL, '[');
+		else {
+			qstate_begin(NULL, "layer");
+			qstate_uint(NULL, i);
+		}
+		qstate_word(NULL, l->kv ? "kv" : "delta");
 		for (j = 0; j < (l->kv ? 2 : 5); j++)
-			printf("%c%" PRIu64, qstate_opt.json ? ',' : ' ',
-			    l->n[j]);
-		putchar(qstate_opt.json ? ']' : '\n');
+			qstate_uint(NULL, l->n[j]);
+		if (qstate_opt.json)
+			qstate_close_json(']');
+		else
+			qstate_end();
 	}
-	put_list_end();
+	qstate_close_json(']');
 }
 
 static void
@@ -145,20 +83,17 @@ show_checkpoints(const struct qwen_state_info *s)
 	const struct qwen_checkpoint *c;
 	size_t i;
 
-	put_list_begin("checkpoints");
+	qstate_open_json("checkpoints", '[');
 	for (i = 0; i < s->n_checkpoints; i++) {
 		c = &s->checkpoints[i];
-		if (qstate_opt.json)
-			printf("%s{\"at\":%" PRIu64 ",\"bytes\":%" PRIu64
-			    ",\"logits\":%s,\"named\":%s}", i > 0 ? "," : "",
-			    c->at, c->bytes, qstate_bool(c->logits),
-			    qstate_bool(c->named));
-		else
-			printf("checkpoint %" PRIu64 " %" PRIu64 "%s%s\n",
-			    c->at, c->bytes, c->logits ? " logits" : "",
-			    c->named ? " named" : "");
+		qstate_begin(NULL, "checkpoint");
+		qstate_uint("at", c->at);
+		qstate_uint("bytes", c->bytes);
+		qstate_flag("logits", c->logits);
+		qstate_flag("named", c->named);
+		qstate_end();
 	}
-	put_list_end();
+	qstate_close_json(']');
 }
 
 /*
@@ -197,13 +132,11 @@ json_extra(const struct qwen_state_extra *x)
 		if (!v.there && (v.group != NULL || v.type == QWEN_VALUE_TEXT))
 			continue;
 		if (group == NULL && v.group != NULL)
-			printf(",\"%s\":{\"%s\":", v.group, v.name);
-		else
-			printf(",\"%s\":", v.name);
-		qstate_json_value(&v);
+			qstate_open_json(v.group, '{');
+		qstate_json_value(v.name, &v);
 		group = v.last ? NULL : v.group;
 		if (v.group != NULL && v.last)
-			putchar('}');
+			qstate_close_json('}');
 	}
 }
 
@@ -212,30 +145,29 @@ show_kinds(const struct qstate_state *s)
 {
 	struct sum sum[MAX_KINDS + 1];
 	size_t i, n = sum_kinds(s, sum);
-	double ratio;
 
-	if (!qstate_opt.json)
-		sum[n++] = (struct sum){ "all", s->info->n_blocks,
-		    s->info->raw, s->info->stored };
-	put_list_begin("kinds");
+	qstate_open_json("kinds", '[');
+	for (i = 0; i < n && qstate_opt.json; i++) {
+		qstate_begin("kind", sum[i].kind);
+		qstate_uint("blocks", sum[i].blocks);
+		qstate_uint("raw", sum[i].raw);
+		qstate_uint("stored", sum[i].stored);
+		qstate_end();
+	}
+	qstate_close_json(']');
+	if (qstate_opt.json)
+		return;
+	sum[n++] = (struct sum){ "all", s->info->n_blocks, s->info->raw,
+	    s->info->stored };
 	for (i = 0; i < n; i++) {
-		/* 0 for a kind that stores no bytes */
-		ratio = sum[i].stored > 0 ?
-		    (double)sum[i].raw / (double)sum[i].stored : 0;
-		if (qstate_opt.json) {
-			qstate_json_text(i > 0 ? ",{\"kind\":" : "{\"kind\":",
-			    sum[i].kind);
-			printf(",\"blocks\":%" PRIu64 ",\"raw\":%" PRIu64
-			    ",\"stored\":%" PRIu64 "}", sum[i].blocks,
-			    sum[i].raw, sum[i].stored);
-			continue;
-		}
 		printf("%s ", i + 1 < n ? "kind " : "total");
 		print_kind(sum[i].kind, 9);
+		/* 0 for a kind that stores no bytes */
 		printf(" %6" PRIu64 " %12" PRIu64 " %12" PRIu64 " %6.3f\n",
-		    sum[i].blocks, sum[i].raw, sum[i].stored, ratio);
+		    sum[i].blocks, sum[i].raw, sum[i].stored,
+		    sum[i].stored == 0 ? 0 :
+		    (double)sum[i].raw / (double)sum[i].stored);
 	}
-	put_list_end();
 }
 
 static void
@@ -244,29 +176,27 @@ show_blocks(const struct qstate_state *s)
 	struct qwen_state_block b;
 	size_t i;
 
-	put_list_begin("blocks");
+	qstate_open_json("blocks", '[');
 	for (i = 0; i < s->info->n_blocks; i++) {
 		cli_check_stdout();
 		qwen_state_block(s->f, i, &b);
-		if (!qstate_opt.json) {
-			printf("block %zu ", i);
-			print_kind(b.kind, 0);
-			printf(" %" PRId64 " %" PRId64 " %" PRIu64 " %" PRIu64
-			    " %" PRIu64 " %" PRIu64 " %s\n", b.layer, b.at,
-			    b.off, b.len, b.offset, b.bytes,
-			    b.codec[0] != '\0' ? b.codec : "-");
-			continue;
-		}
-		qstate_json_text(i > 0 ? ",{\"kind\":" : "{\"kind\":", b.kind);
-		if (b.layer >= 0)
-			printf(",\"layer\":%" PRId64, b.layer);
-		if (b.at >= 0)
-			printf(",\"at\":%" PRId64, b.at);
-		printf(",\"off\":%" PRIu64 ",\"len\":%" PRIu64 ",\"offset\":%"
-		    PRIu64 ",\"bytes\":%" PRIu64 ",\"codec\":\"%s\"}", b.off,
-		    b.len, b.offset, b.bytes, b.codec);
+		qstate_begin(NULL, "block");
+		if (!qstate_opt.json)
+			qstate_uint(NULL, i);
+		qstate_word("kind", b.kind);
+		if (!qstate_opt.json || b.layer >= 0)
+			qstate_int("layer", b.layer);
+		if (!qstate_opt.json || b.at >= 0)
+			qstate_int("at", b.at);
+		qstate_uint("off", b.off);
+		qstate_uint("len", b.len);
+		qstate_uint("offset", b.offset);
+		qstate_uint("bytes", b.bytes);
+		qstate_word("codec", qstate_opt.json || b.codec[0] != '\0' ?
+		    b.codec : NULL);
+		qstate_end();
 	}
-	put_list_end();
+	qstate_close_json(']');
 }
 
 static void
@@ -274,51 +204,44 @@ show_tokens(const struct qstate_state *s)
 {
 	uint64_t i;
 
-	put_list_begin("tokens");
+	qstate_open_json("tokens", '[');
 	for (i = 0; i < s->info->n_tokens - s->info->from; i++) {
-		printf(!qstate_opt.json ? "%" PRId32 "\n" : i > 0 ?
-		    ",%" PRId32 : "%" PRId32, s->info->tokens[i]);
+		if (qstate_opt.json)
+			qstate_int(NULL, s->info->tokens[i]);
+		else
+			printf("%" PRId32 "\n", s->info->tokens[i]);
 		cli_check_stdout();
 	}
-	put_list_end();
+	qstate_close_json(']');
 }
 
 static void
 show(const struct qstate_state *s)
 {
-	static const struct qwen_fp none;
 	const struct qwen_state_info *info = s->info;
 	int json = qstate_opt.json;
 
-	if (json)
-		qstate_json_text("{\"state\":", s->name);
-	else
-		put_text("state", s->name);
-	put_fp("fingerprint", &info->fp);
-	put_fp("model", &info->header.model);
-	if (memcmp(&info->header.base, &none, sizeof none) != 0)
-		put_fp("base", &info->header.base);
-	put_fp("vocabulary", &info->header.vocab);
-	put_number("numerics", info->header.numerics);
-	qstate_print_formats(info->header.k, info->header.v, &info->header.rope,
-	    0);
+	qstate_open_json(NULL, '{');
+	qstate_word("state", s->name);
+	qstate_fp("fingerprint", &info->fp);
+	qstate_header(&info->header);
 	if (info->converted && json)
-		printf(",\"converted\":true");
+		qstate_flag("converted", 1);
 	else if (info->converted)
-		put_text("converted", "from finer keys and values");
+		qstate_word("converted", "from finer keys and values");
 	if (json)
-		printf(",\"mapped\":%s", qstate_bool(info->mapped));
+		qstate_flag("mapped", info->mapped);
 	else
-		put_text("form", info->mapped ? "mapped" : "compressed");
+		qstate_word("form", info->mapped ? "mapped" : "compressed");
 	if (info->part)
-		put_number("part", info->from);
+		qstate_uint("part", info->from);
 	if (json || cli_verbose)
 		show_layers(info);
-	put_number(json ? "n_tokens" : "tokens", info->n_tokens);
+	qstate_uint(json ? "n_tokens" : "tokens", info->n_tokens);
 	if (json)
-		printf(",\"logits\":%s", qstate_bool(info->logits));
+		qstate_flag("logits", info->logits);
 	else
-		put_text("logits", info->logits ? "yes" : "no");
+		qstate_word("logits", info->logits ? "yes" : "no");
 	show_checkpoints(info);
 	(json ? json_extra : print_extra)(info->extra);
 	if (cli_verbose)
@@ -326,12 +249,12 @@ show(const struct qstate_state *s)
 	show_kinds(s);
 	if (!json)
 		return;
-	put_number("n_blocks", info->n_blocks);
-	put_number("raw", info->raw);
-	put_number("stored", info->stored);
+	qstate_uint("n_blocks", info->n_blocks);
+	qstate_uint("raw", info->raw);
+	qstate_uint("stored", info->stored);
 	if (qstate_opt.tokens)
 		show_tokens(s);
-	printf("}\n");
+	qstate_close_json(0);
 }
 
 void

@@ -102,24 +102,26 @@ static void
 ls_json(const struct qwen_store_entry *e)
 {
 	struct qwen_text words = { 0 };
-	char hex[33];
 
-	printf("{\"kind\":\"%s\",\"prefix\":\"%s\"", kind_name(e),
-	    qwen_fp_hex(&e->prefix, hex));
-	qstate_json_fp("model", &e->model);
-	qstate_json_fp("vocabulary", &e->vocab);
-	printf(",\"numerics\":%lu", (unsigned long)e->numerics);
-	qstate_print_formats(e->k, e->v, &e->rope, 1);
-	printf(",\"from\":%" PRIu64 ",\"end\":%" PRIu64 ",\"depth\":%zu,"
-	    "\"orphan\":%s,\"bytes\":%" PRIu64 ",\"used\":%" PRId64, e->from,
-	    e->end, e->depth, qstate_bool(e->orphan), e->bytes, e->used);
-	qstate_json_text(",\"path\":", e->path);
+	qstate_open_json(NULL, '{');
+	qstate_word("kind", kind_name(e));
+	qstate_fp("prefix", &e->prefix);
+	qstate_fp("model", &e->model);
+	qstate_fp("vocabulary", &e->vocab);
+	qstate_formats(e->numerics, e->k, e->v, &e->rope);
+	qstate_uint("from", e->from);
+	qstate_uint("end", e->end);
+	qstate_uint("depth", e->depth);
+	qstate_flag("orphan", e->orphan);
+	qstate_uint("bytes", e->bytes);
+	qstate_int("used", e->used);
+	qstate_word("path", e->path);
 	if (qstate_words(&words, qstate_opt.store, e)) {
 		qwen_text_add(&words, "", 1);
-		qstate_json_text(",\"text\":", words.s);
+		qstate_word("text", words.s);
 	}
 	qwen_text_fini(&words);
-	printf("}\n");
+	qstate_close_json(0);
 }
 
 void
@@ -128,7 +130,6 @@ qstate_ls(char *none[])
 	struct qwen_store *st;
 	struct qwen_store_list *l = list_store(&st);
 	const struct qwen_store_entry *e;
-	char hex[33];
 	size_t i;
 
 	(void)none;
@@ -137,11 +138,10 @@ qstate_ls(char *none[])
 	for (i = 0; i < qwen_store_list_n(l); i++) {
 		e = qwen_store_list_at(l, i);
 		if (!qstate_opt.json && begins_model(l, i)) {
-			printf("model %s numerics %lu",
-			    qwen_fp_hex(&e->model, hex),
-			    (unsigned long)e->numerics);
-			qstate_print_formats(e->k, e->v, &e->rope, 1);
-			putchar('\n');
+			qstate_begin(NULL, "model");
+			qstate_fp(NULL, &e->model);
+			qstate_formats(e->numerics, e->k, e->v, &e->rope);
+			qstate_end();
 		}
 		if (qstate_opt.json)
 			ls_json(e);
@@ -169,24 +169,22 @@ print_usage(const char *what, const struct qwen_store_entry *e,
 	if (e != NULL)
 		qwen_fp_hex(&e->model, hex);
 	if (qstate_opt.json) {
-		printf("{\"%s\":\"%s\"", what, hex);
-		if (e != NULL) {
-			printf(",\"numerics\":%lu",
-			    (unsigned long)e->numerics);
-			qstate_print_formats(e->k, e->v, &e->rope, 1);
-		}
-		printf(",\"files\":%" PRIu64 ",\"bytes\":%" PRIu64
-		    ",\"tokens\":%" PRIu64 "}\n", u->files, u->bytes,
-		    u->tokens);
+		qstate_open_json(NULL, '{');
+		qstate_word(what, hex);
+		if (e != NULL)
+			qstate_formats(e->numerics, e->k, e->v, &e->rope);
+		qstate_uint("files", u->files);
+		qstate_uint("bytes", u->bytes);
+		qstate_uint("tokens", u->tokens);
+		qstate_close_json(0);
 		return;
 	}
-	printf("%-5s %-32s %8" PRIu64 " %14" PRIu64 " %10" PRIu64, what, hex,
-	    u->files, u->bytes, u->tokens);
-	if (e != NULL) {
-		printf(" numerics %lu", (unsigned long)e->numerics);
-		qstate_print_formats(e->k, e->v, &e->rope, 1);
-	}
-	putchar('\n');
+	qstate_begin(NULL, what);
+	printf("%*s %-32s %8" PRIu64 " %14" PRIu64 " %10" PRIu64,
+	    5 - (int)strlen(what), "", hex, u->files, u->bytes, u->tokens);
+	if (e != NULL)
+		qstate_formats(e->numerics, e->k, e->v, &e->rope);
+	qstate_end();
 }
 
 void

@@ -127,67 +127,39 @@ add_value(struct stage *st, const struct qwen_trace_value *v)
 	}
 }
 
-/* Print a number; JSON gets null for infinity and NaN. */
 static void
-put_real(const char *key, double x)
+show_stage(const struct stage *st)
 {
-	if (!qstate_opt.json)
-		printf(" %.6g", x);
-	else if (isfinite(x))
-		printf(",\"%s\":%.6g", key, x);
-	else
-		printf(",\"%s\":null", key);
-}
-
-static void
-show_stage(const struct stage *st, int first)
-{
-	const char *type = st->choices ? "i32" : "f32";
-
-	if (qstate_opt.json)
-		printf("%s{\"stage\":\"%s\",\"type\":\"%s\",\"n\":%zu,"
-		    "\"positions\":%" PRIu64, first ? "" : ",", st->name, type,
-		    st->n, st->count);
-	else
-		printf("stage %s %s %zu %" PRIu64, st->name, type, st->n,
-		    st->count);
-	put_real("min", st->low);
-	put_real("max", st->high);
+	qstate_begin(NULL, "stage");
+	qstate_word("stage", st->name);
+	qstate_word("type", st->choices ? "i32" : "f32");
+	qstate_uint("n", st->n);
+	qstate_uint("positions", st->count);
+	qstate_real("min", st->low);
+	qstate_real("max", st->high);
 	if (!st->choices) {
-		put_real("mean", st->sum / st->numbers);
-		put_real("rms", sqrt(st->squares / st->numbers));
+		qstate_real("mean", st->sum / st->numbers);
+		qstate_real("rms", sqrt(st->squares / st->numbers));
 	}
-	printf(qstate_opt.json ? "}" : "\n");
+	qstate_end();
 }
 
 void
 qstate_trace_show(struct qstate_trace *t)
 {
 	struct stages s = { 0 };
-	char model[33], vocab[33];
 	size_t i;
 
 	while (next_value(t))
 		add_value(find_stage(&s, &t->rec.trace), &t->rec.trace);
-	qwen_fp_hex(&t->header.model, model);
-	qwen_fp_hex(&t->header.vocab, vocab);
-	if (qstate_opt.json) {
-		qstate_json_text("{\"trace\":", t->name);
-		printf(",\"model\":\"%s\",\"vocabulary\":\"%s\",\"numerics\":%"
-		    PRIu32, model, vocab, t->header.numerics);
-	} else {
-		printf("trace ");
-		cli_show(t->name, strlen(t->name));
-		printf("\nmodel %s\nvocabulary %s\nnumerics %" PRIu32 "\n",
-		    model, vocab, t->header.numerics);
-	}
-	qstate_print_formats(t->header.k, t->header.v, &t->header.rope, 0);
-	if (qstate_opt.json)
-		printf(",\"stages\":[");
+	qstate_open_json(NULL, '{');
+	qstate_word("trace", t->name);
+	qstate_header(&t->header);
+	qstate_open_json("stages", '[');
 	for (i = 0; i < s.n; i++)
-		show_stage(&s.v[i], i == 0);
-	if (qstate_opt.json)
-		puts("]}");
+		show_stage(&s.v[i]);
+	qstate_close_json(']');
+	qstate_close_json(0);
 	free(s.v);
 }
 
@@ -277,35 +249,23 @@ rows_differ(struct row_distance *d, const struct qwen_trace_value *a,
 static void
 put_distance(const struct row_distance *d)
 {
-	put_real("max", d->max);
-	put_real("rms", sqrt(d->diff2 / (double)d->n));
-	put_real("relative", relative(d));
-	put_real("cosine", cosine(d));
-	printf(qstate_opt.json ? "}" : "\n");
+	qstate_real("max", d->max);
+	qstate_real("rms", sqrt(d->diff2 / (double)d->n));
+	qstate_real("relative", relative(d));
+	qstate_real("cosine", cosine(d));
+	qstate_end();
 }
 
-/*
- * Return 1 if nothing is printed: -q without --json, since JSON output is
- * always complete.
- */
-static int
-silent(void)
-{
-	return cli_quiet && !qstate_opt.json;
-}
-
+/* Begin the line of a difference at a value. */
 static void
-put_first(const struct qwen_trace_value *v, const struct row_distance *d)
+put_value(const char *what, const char *side, const struct qwen_trace_value *v)
 {
-	if (silent())
-		return;
-	if (qstate_opt.json)
-		printf("{\"what\":\"first\",\"stage\":\"%s\",\"position\":%" PRIu64 ",\"token\":%"
-		    PRId32, v->stage, v->position, v->token);
-	else
-		printf("first %s %" PRIu64 " %" PRId32, v->stage, v->position,
-		    v->token);
-	put_distance(d);
+	qstate_begin("what", what);
+	if (side != NULL)
+		qstate_word("side", side);
+	qstate_word("stage", v->stage);
+	qstate_uint("position", v->position);
+	qstate_int("token", v->token);
 }
 
 /* Add the differences of one position to the totals of a stage. */
@@ -331,13 +291,10 @@ put_sums(const struct stages *s)
 
 	for (i = 0; i < s->n; i++) {
 		st = &s->v[i];
-		if (qstate_opt.json)
-			printf("%s{\"stage\":\"%s\",\"positions\":%" PRIu64
-			    ",\"parted\":%" PRIu64, i > 0 ? "," : "", st->name,
-			    st->count, st->n_differ);
-		else
-			printf("stage %s %" PRIu64 " %" PRIu64, st->name,
-			    st->count, st->n_differ);
+		qstate_begin(NULL, "stage");
+		qstate_word("stage", st->name);
+		qstate_uint("positions", st->count);
+		qstate_uint("parted", st->n_differ);
 		d = (struct row_distance){ st->max, st->diff2, st->a2, st->b2,
 		    st->ab, (size_t)st->numbers };
 		put_distance(&d);
@@ -346,25 +303,14 @@ put_sums(const struct stages *s)
 
 /*
  * Print a difference that is not one of numbers: where it is, and on which
- * side.  The traces cannot be compared from there on.  any: an element of the
- * JSON list was printed before.
+ * side.  The traces cannot be compared from there on.
  */
 static void
-put_other(const char *what, const struct qstate_trace *t, const char *side,
-    int any)
+put_other(const char *what, const struct qstate_trace *t, const char *side)
 {
-	const struct qwen_trace_value *v = &t->rec.trace;
-
-	if (silent())
-		return;
-	if (qstate_opt.json)
-		printf("%s{\"what\":\"%s\",\"side\":\"%s\",\"stage\":\"%s\","
-		    "\"position\":%" PRIu64 ",\"token\":%" PRId32
-		    ",\"n\":%zu}", any ? "," : "", what, side, v->stage, v->position, v->token,
-		    v->n);
-	else
-		printf("%s %s %s %" PRIu64 " %" PRId32 " %zu\n", what, side,
-		    v->stage, v->position, v->token, v->n);
+	put_value(what, side, &t->rec.trace);
+	qstate_uint("n", t->rec.trace.n);
+	qstate_end();
 }
 
 /*
@@ -372,8 +318,7 @@ put_other(const char *what, const struct qstate_trace *t, const char *side,
  * why.
  */
 static int
-same_value_next(const struct qstate_trace *a, const struct qstate_trace *b,
-    int any)
+same_value_next(const struct qstate_trace *a, const struct qstate_trace *b)
 {
 	const struct qwen_trace_value *x = &a->rec.trace, *y = &b->rec.trace;
 	int first;
@@ -383,11 +328,11 @@ same_value_next(const struct qstate_trace *a, const struct qstate_trace *b,
 		if (x->token == y->token && x->n == y->n &&
 		    (x->row != NULL) == (y->row != NULL))
 			return 1;
-		put_other(x->token != y->token ? "token" : "size", a, "a", any);
+		put_other(x->token != y->token ? "token" : "size", a, "a");
 		return 0;
 	}
 	first = !b->more || (a->more && x->position <= y->position);
-	put_other("only", first ? a : b, first ? "a" : "b", any);
+	put_other("only", first ? a : b, first ? "a" : "b");
 	return 0;
 }
 
@@ -403,11 +348,13 @@ compare(struct qstate_trace *a, struct qstate_trace *b, struct stages *s)
 		next_value(b);
 		if (!a->more && !b->more)
 			return any;
-		if (!same_value_next(a, b, any))
+		if (!same_value_next(a, b))
 			return 1;
 		differs = rows_differ(&d, &a->rec.trace, &b->rec.trace);
-		if (differs && !any)
-			put_first(&a->rec.trace, &d);
+		if (differs && !any) {
+			put_value("first", NULL, &a->rec.trace);
+			put_distance(&d);
+		}
 		any |= differs;
 		if (qstate_opt.all)
 			sum_up(find_stage(s, &a->rec.trace), &d, differs);
@@ -422,18 +369,14 @@ qstate_trace_diff(struct qstate_trace t[2])
 	struct stages s = { 0 };
 	int differ;
 
-	if (qstate_opt.json) {
-		qstate_json_text("{\"a\":", t[0].name);
-		qstate_json_text(",\"b\":", t[1].name);
-		printf(",\"differences\":[");
-	}
+	qstate_diff_begin(t[0].name, t[1].name);
 	differ = compare(&t[0], &t[1], &s);
-	if (qstate_opt.json)
-		printf("],\"stages\":[");
-	if (qstate_opt.all && !silent())
+	qstate_close_json(']');
+	qstate_open_json("stages", '[');
+	if (qstate_opt.all)
 		put_sums(&s);
-	if (qstate_opt.json)
-		printf("],\"equal\":%s}\n", qstate_bool(!differ));
+	qstate_close_json(']');
+	qstate_diff_end(differ);
 	free(s.v);
 	return differ;
 }

@@ -9,11 +9,12 @@ static void
 report(const char *name, const char *bad)
 {
 	if (qstate_opt.json) {
-		qstate_json_text("{\"state\":", name);
-		printf(",\"ok\":%s", qstate_bool(bad == NULL));
+		qstate_open_json(NULL, '{');
+		qstate_word("state", name);
+		qstate_flag("ok", bad == NULL);
 		if (bad != NULL)
-			qstate_json_text(",\"error\":", bad);
-		printf("}\n");
+			qstate_word("error", bad);
+		qstate_close_json(0);
 	} else if (bad == NULL && cli_verbose)
 		cli_note("%s: whole", name);
 	if (bad != NULL)

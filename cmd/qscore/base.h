@@ -68,7 +68,10 @@ void qscore_compare_all(struct qscore_base *b, struct qscore_run *r);
 /* Add a pair of rows to the statistics. */
 void qscore_add_pair(struct qscore_stats *j, const struct qwen_row_pair *p);
 
-/* Write all statistics to t, as JSON if json is set.  Sorts kl and diff. */
+/* Append ,"key":x to t; infinity becomes null, since JSON cannot express it. */
+void qscore_number(struct qwen_text *t, const char *key, double x);
+
+/* Append all statistics to t, as JSON if json is set.  Sorts kl and diff. */
 void qscore_write_stats(struct qscore_stats *j, int json, struct qwen_text *t);
 
 #endif

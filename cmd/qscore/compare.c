@@ -276,8 +276,8 @@ compare_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 	qscore_add_pair(&b->sum, &p);
 	if (c->r->per_token)
 		show(c, at, &p);
-	cli_progress_also(++c->r->n_scored, "tok");
-	cli_progress(c->r->n_done);
+	cli_progress_also(++c->r->queue.n_tokens, "tok");
+	cli_progress(c->r->queue.n_done);
 	return 0;
 }
 
@@ -407,19 +407,21 @@ void
 qscore_compare_all(struct qscore_base *b, struct qscore_run *r)
 {
 	struct qwen_text t = { 0 };
+	struct tool_input *item;
 	struct qscore_text *x;
 
 	open_sessions(b, r);
-	while (r->source.next(r->source.arg, &x)) {
-		if (x == NULL)
+	while (item = NULL, r->queue.next(r, &item)) {
+		if (item == NULL)
 			continue;
+		x = (struct qscore_text *)(void *)item;
 		if (x->q.refusal.err.code != 0)
 			warn("%s: %s", x->name, x->q.refusal.err.msg);
 		else
 			do_text(b, r, x);
 		qwen_score_request_fini(&x->q);
 		free(x);
-		cli_progress(++r->n_done);
+		cli_progress(++r->queue.n_done);
 	}
 	if (b->sum.n == 0)
 		return;

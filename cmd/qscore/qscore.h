@@ -16,9 +16,7 @@
 
 /* A text and its results. */
 struct qscore_text {
-	struct qscore_text	*next;
-	struct qscore_run	*run;
-	uint64_t		 line;	/* line number of a request */
+	struct tool_input	 item;
 	const char		*name;	/* name of a file; NULL for a request */
 	struct qwen_score_request q;
 	double			*logprob;	/* of the tokens from .. n -
@@ -27,8 +25,6 @@ struct qscore_text {
 	struct qwen_sample_top	*top;	/* n_top per token */
 	size_t			 at;	/* first token to score in the next
 					   window */
-	size_t			 left;	/* windows not finished yet */
-	size_t			 bytes;	/* memory used, approximately */
 };
 
 /* Sums over scored tokens. */
@@ -40,21 +36,8 @@ struct qscore_sums {
 	uint64_t bytes;		/* of the tokens' text */
 };
 
-/* A source of texts: files or requests. */
-struct qscore_source {
-	/*
-	 * Set *x to the next text: 1, or 0 at the end.  *x is NULL for an
-	 * unreadable file or a blank line.
-	 */
-	int	(*next)(void *arg, struct qscore_text **x);
-	/* Return 1 if next would not block. */
-	int	(*waiting)(void *arg);
-	void	*arg;
-};
-
 struct qscore_run {
-	/* set by the caller */
-	struct qscore_source	 source;
+	struct tool_queue	 queue;		/* n_tokens: scored */
 	struct tool_work	 work;
 	struct qwen_scoring	 how;
 	size_t			 context, stride;
@@ -63,12 +46,6 @@ struct qscore_run {
 	int			 json;	/* files as JSON; requests always are */
 	int			 table;	/* print a heading first */
 	struct cli_output	*out;
-	/* internal */
-	struct qscore_text	*head, *tail;	/* texts in progress, in
-						   order */
-	size_t			 n, bytes;	/* their number and memory */
-	int			 at_end;	/* the source has ended */
-	uint64_t		 n_done, n_scored;
 	struct qscore_sums	 total;
 };
 
@@ -88,7 +65,8 @@ void qscore_next_window(const struct qscore_run *r, struct qscore_text *x,
 /* Return the bytes of a token, valid until the next call. */
 struct qwen_str qscore_spell(const struct qscore_run *r, int32_t id);
 
-/* Score all texts of the source.  Dies on errors. */
+/* Begin to score a text, and score all texts of the queue.  Die on errors. */
+void qscore_begin(struct qscore_run *r, struct qscore_text *x);
 void qscore_all(struct qscore_run *r);
 
 /* Write t to the output and empty it. */

@@ -115,9 +115,8 @@ add_tokens(const struct qscore_run *r, const struct qscore_text *x,
 	qwen_text_str(t, "]");
 }
 
-/* Add ,"key":x; infinity becomes null, since JSON cannot express it. */
-static void
-add_number(const char *key, double x, struct qwen_text *t)
+void
+qscore_number(struct qwen_text *t, const char *key, double x)
 {
 	qwen_text_fmt(t, isfinite(x) ? ",\"%s\":%.12g" : ",\"%s\":null", key, x);
 }
@@ -131,13 +130,13 @@ add_figures(const struct qscore_sums *s, struct qwen_text *t)
 	qwen_text_fmt(t, "\"tokens_total\":%zu,\"tokens_scored\":%zu,"
 	    "\"bytes\":%llu", s->n_tokens, s->n,
 	    (unsigned long long)s->bytes);
-	add_number("logprob", s->logprob, t);
-	add_number("nats_per_token", mean, t);
-	add_number("perplexity", perplexity, t);
-	add_number("perplexity_error", perplexity * error_of_mean(s), t);
-	add_number("bits_per_byte", bits_per_byte(s), t);
-	add_number("greedy_share", s->n > 0 ?
-	    (double)s->greedy / (double)s->n : 0, t);
+	qscore_number(t, "logprob", s->logprob);
+	qscore_number(t, "nats_per_token", mean);
+	qscore_number(t, "perplexity", perplexity);
+	qscore_number(t, "perplexity_error", perplexity * error_of_mean(s));
+	qscore_number(t, "bits_per_byte", bits_per_byte(s));
+	qscore_number(t, "greedy_share", s->n > 0 ?
+	    (double)s->greedy / (double)s->n : 0);
 }
 
 /* Add the answer to a request. */
@@ -145,7 +144,7 @@ static void
 add_request(const struct qscore_run *r, const struct qscore_text *x,
     const struct qscore_sums *s, struct qwen_text *t)
 {
-	if (!tool_begin_result(t, x->line, x->q.id, &x->q.refusal))
+	if (!tool_begin_result(t, x->item.line, x->q.id, &x->q.refusal))
 		return;
 	/* tokens_context does not count a token put in front of the text */
 	qwen_text_fmt(t, ",\"logprob\":%.12g,\"is_greedy\":%s,"

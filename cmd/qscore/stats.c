@@ -151,82 +151,50 @@ same_best(const struct qscore_stats *j)
 	return f;
 }
 
-/* ----------------------------------------------------------------- as JSON */
+/* ----------------------------------------------------------------- printing */
 
-/* Infinity becomes null, since JSON cannot express it. */
+/*
+ * Append a figure, in text times scale, where 100 makes it a percentage.  NAN
+ * as its error: none.
+ */
 static void
-add_number(struct qwen_text *t, const char *key, double x)
+add_figure(struct qwen_text *t, int json, const char *name, const char *key,
+    double scale, struct figure f)
 {
-	qwen_text_fmt(t, isfinite(x) ? ",\"%s\":%.12g" : ",\"%s\":null", key, x);
+	char error[64];
+
+	if (!json) {
+		qwen_text_fmt(t, scale > 1 ? "%-28s %14.4f %%" :
+		    "%-28s %14.6f ", name, scale * f.x);
+		if (!isnan(f.error))
+			qwen_text_fmt(t, scale > 1 ? " +- %.4f" : " +- %.6f",
+			    scale * f.error);
+		qwen_text_str(t, "\n");
+		return;
+	}
+	qscore_number(t, key, f.x);
+	snprintf(error, sizeof error, "%s_error", key);
+	if (!isnan(f.error))
+		qscore_number(t, error, f.error);
 }
 
 static void
-add_with_error(struct qwen_text *t, const char *key, struct figure f)
-{
-	char name[64];
-
-	add_number(t, key, f.x);
-	snprintf(name, sizeof name, "%s_error", key);
-	add_number(t, name, f.error);
-}
-
-static void
-add_spread_json(struct qwen_text *t, const double *x, size_t n)
+add_quantiles(struct qwen_text *t, int json, const double *x, size_t n,
+    double scale)
 {
 	size_t i;
+	double v;
 
-	for (i = 0; i < N_QUANTILES; i++)
-		add_number(t, quantiles[i].key,
-		    quantile(x, n, quantiles[i].share));
-	qwen_text_str(t, "}");
-}
-
-static void
-write_json(const struct qscore_stats *j, struct qwen_text *t)
-{
-	struct pair p = perplexities(j);
-
-	qwen_text_fmt(t, "{\"tokens_scored\":%zu", j->n);
-	add_with_error(t, "perplexity", p.own);
-	add_with_error(t, "base_perplexity", p.base);
-	add_with_error(t, "perplexity_ratio", p.ratio);
-	add_with_error(t, "log_perplexity_ratio", p.log);
-	add_number(t, "correlation", p.correlation);
-	add_with_error(t, "same_top", same_best(j));
-	qwen_text_fmt(t, ",\"kl\":{\"n\":%zu", j->n);
-	add_with_error(t, "mean", mean_of(j->kl, j->n, 0));
-	add_spread_json(t, j->kl, j->n);
-	qwen_text_fmt(t, ",\"p_difference\":{\"n\":%zu", j->n);
-	add_with_error(t, "mean", mean_of(j->diff, j->n, 0));
-	add_with_error(t, "rms", root_mean_square(j->diff, j->n));
-	add_spread_json(t, j->diff, j->n);
-	qwen_text_str(t, "}\n");
-}
-
-/* ----------------------------------------------------------------- as text */
-
-static void
-add_line(struct qwen_text *t, const char *name, struct figure f)
-{
-	qwen_text_fmt(t, "%-28s %14.6f  +- %.6f\n", name, f.x, f.error);
-}
-
-static void
-add_percent(struct qwen_text *t, const char *name, struct figure f)
-{
-	qwen_text_fmt(t, "%-28s %14.4f %% +- %.4f\n", name, 100 * f.x,
-	    100 * f.error);
-}
-
-static void
-add_spread(struct qwen_text *t, const double *x, size_t n, double scale,
-    const char *unit)
-{
-	size_t i;
-
-	for (i = 0; i < N_QUANTILES; i++)
-		qwen_text_fmt(t, "  %-26s %14.6f%s\n", quantiles[i].name,
-		    scale * quantile(x, n, quantiles[i].share), unit);
+	for (i = 0; i < N_QUANTILES; i++) {
+		v = quantile(x, n, quantiles[i].share);
+		if (json)
+			qscore_number(t, quantiles[i].key, v);
+		else
+			qwen_text_fmt(t, "  %-26s %14.6f%s\n",
+			    quantiles[i].name, scale * v, scale > 1 ? " %" :
+			    "");
+	}
+	qwen_text_str(t, json ? "}" : "");
 }
 
 /* Draw a histogram of the divergences. */
@@ -258,34 +226,38 @@ add_plot(struct qwen_text *t, const double *kl, size_t n)
 	}
 }
 
-static void
-write_text(const struct qscore_stats *j, struct qwen_text *t)
-{
-	struct pair p = perplexities(j);
-
-	qwen_text_fmt(t, "%-28s %14zu\n", "tokens scored", j->n);
-	add_line(t, "perplexity", p.own);
-	add_line(t, "perplexity of the base", p.base);
-	add_line(t, "ratio", p.ratio);
-	add_line(t, "logarithm of the ratio", p.log);
-	qwen_text_fmt(t, "%-28s %14.4f %%\n", "correlation of logarithms",
-	    100 * p.correlation);
-	add_percent(t, "same best token", same_best(j));
-	add_line(t, "KL divergence, mean", mean_of(j->kl, j->n, 0));
-	add_spread(t, j->kl, j->n, 1, "");
-	add_percent(t, "p less the base's, mean", mean_of(j->diff, j->n, 0));
-	add_percent(t, "  root mean square", root_mean_square(j->diff, j->n));
-	add_spread(t, j->diff, j->n, 100, " %");
-	add_plot(t, j->kl, j->n);
-}
-
 void
 qscore_write_stats(struct qscore_stats *j, int json, struct qwen_text *t)
 {
+	struct pair p = perplexities(j);
+
 	qsort(j->kl, j->n, sizeof *j->kl, by_value);
 	qsort(j->diff, j->n, sizeof *j->diff, by_value);
+	qwen_text_fmt(t, json ? "{\"%s\":%zu" : "%-28s %14zu\n", json ?
+	    "tokens_scored" : "tokens scored", j->n);
+	add_figure(t, json, "perplexity", "perplexity", 1, p.own);
+	add_figure(t, json, "perplexity of the base", "base_perplexity", 1,
+	    p.base);
+	add_figure(t, json, "ratio", "perplexity_ratio", 1, p.ratio);
+	add_figure(t, json, "logarithm of the ratio", "log_perplexity_ratio",
+	    1, p.log);
+	add_figure(t, json, "correlation of logarithms", "correlation", 100,
+	    (struct figure){ p.correlation, NAN });
+	add_figure(t, json, "same best token", "same_top", 100, same_best(j));
 	if (json)
-		write_json(j, t);
+		qwen_text_fmt(t, ",\"kl\":{\"n\":%zu", j->n);
+	add_figure(t, json, "KL divergence, mean", "mean", 1,
+	    mean_of(j->kl, j->n, 0));
+	add_quantiles(t, json, j->kl, j->n, 1);
+	if (json)
+		qwen_text_fmt(t, ",\"p_difference\":{\"n\":%zu", j->n);
+	add_figure(t, json, "p less the base's, mean", "mean", 100,
+	    mean_of(j->diff, j->n, 0));
+	add_figure(t, json, "  root mean square", "rms", 100,
+	    root_mean_square(j->diff, j->n));
+	add_quantiles(t, json, j->diff, j->n, 100);
+	if (json)
+		qwen_text_str(t, "}\n");
 	else
-		write_text(j, t);
+		add_plot(t, j->kl, j->n);
 }

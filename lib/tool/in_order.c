@@ -74,7 +74,7 @@ write_ready(struct tool_queue *o)
 {
 	struct tool_input *x;
 
-	while ((x = o->head) != NULL && x->left == 0) {
+	while ((x = o->head) != NULL && x->left == 0 && !x->has_more) {
 		if ((o->head = x->next) == NULL)
 			o->tail = NULL;
 		o->n--;
@@ -88,6 +88,8 @@ write_ready(struct tool_queue *o)
 static int
 wants_more(const struct tool_queue *o)
 {
+	if (o->tail != NULL && o->tail->has_more)
+		return qwen_work_n_waiting(o->work->work) < o->work->n_ahead;
 	if (o->read || o->n >= o->work->n_ahead || o->bytes >= AHEAD_BYTES)
 		return 0;
 	return qwen_work_n_jobs(o->work->work) == 0 || o->waiting(o->arg);
@@ -100,7 +102,9 @@ feed(struct tool_queue *o)
 
 	while (wants_more(o)) {
 		x = NULL;
-		if (!o->next(o->arg, &x))
+		if (o->tail != NULL && o->tail->has_more)
+			o->more(o->arg, o->tail);
+		else if (!o->next(o->arg, &x))
 			o->read = 1;
 		if (x != NULL) {
 			*(o->tail != NULL ? &o->tail->next : &o->head) = x;

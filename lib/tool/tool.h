@@ -540,6 +540,7 @@ struct tool_input {
 	size_t			 left;		/* its jobs that have not
 						   ended */
 	size_t			 bytes;		/* of memory, roughly */
+	int			 has_more;	/* more() has jobs to add */
 };
 
 /* The hidden states of one text: their sum, then what end() makes of it. */
@@ -559,6 +560,11 @@ struct tool_queue {
 	 * of the input. *x stays NULL if the input gave no item.
 	 */
 	int	(*next)(void *arg, struct tool_input **x);
+	/*
+	 * Adds the next job of the last input, if that has more of them than
+	 * the scheduler takes at once; may be NULL.
+	 */
+	void	(*more)(void *arg, struct tool_input *x);
 	/* Returns 1 if next() would not wait for input. */
 	int	(*waiting)(void *arg);
 	/* All hidden states of a text are in p->sum: compute its result. */

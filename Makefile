@@ -165,7 +165,11 @@ endif
 CLI_SRC := $(sort $(wildcard lib/cli/*.c lib/tool/*.c))
 # A tool is cmd/NAME.c, with the files of cmd/NAME/ where there are any.
 CMD_SRC := $(sort $(wildcard cmd/*.c))
-PART_SRC := $(sort $(wildcard cmd/*/*.c))
+# Without libcurl, qbench asks no servers.
+CURL := $(STATIC)$(shell printf '\043include <curl/curl.h>' | $(CC) $(CPPFLAGS) \
+	-E - >/dev/null 2>&1 && echo y)
+PART_SRC := $(filter-out $(if $(CURL),,cmd/qbench/url_%.c),\
+	$(sort $(wildcard cmd/*/*.c)))
 REF_SRC := $(sort $(wildcard tests/ref/*.c))
 TEST_SRC := $(sort $(wildcard tests/unit/*.c tests/kernel/*.c tests/golden/*.c))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))

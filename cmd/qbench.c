@@ -29,8 +29,13 @@ int
 main(int argc, char *argv[])
 {
 	qbench_options(argc, argv);
+#if __has_include(<curl/curl.h>)
 	if (qbench_url.url != NULL)
 		return qbench_run_url();
+#else
+	if (qbench_url.url != NULL)
+		die("--url: built without libcurl");
+#endif
 	tool_cpu();	/* reports bad settings before any table */
 	if (cli_given(&qbench_opt.since))
 		qbench_run_since();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* tokens.c - the tokens to read and decode, of a file or random; their memory. */
+/* tokens.c - the tokens to read and decode: of a file, or random. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -37,22 +37,19 @@ struct qbench_url_setting {
 	size_t	prompt, count;	/* tokens; 0: as in the file */
 };
 
-/* The bodies of requests: generated, or from a file. */
-struct qbench_bodies;
-
-/* model: its name for the server, or NULL.  Dies on errors. */
-struct qbench_bodies *qbench_bodies_open(const struct qbench_url_opts *o,
-    const char *model);
-/* Returns the number of requests in the file; 0: generated, without a limit. */
-uint64_t qbench_bodies_count(const struct qbench_bodies *b);
 /*
- * Writes the body of a request, numbered from 0, to out; returns the path of
- * its URL, such as "/chat/completions".
+ * Read --body and the file of --input; return the number of its requests, or 0
+ * without a file.  Dies on errors.
  */
-const char *qbench_bodies_get(const struct qbench_bodies *b,
-    const struct qbench_url_setting *set, uint64_t number,
-    struct qwen_text *out);
-void qbench_bodies_close(struct qbench_bodies *b);
+size_t qbench_bodies_open(void);
+/*
+ * Append the body of a request, numbered from 0, to out: that of the file, or a
+ * generated one.  Returns the path of its URL, such as "/chat/completions".
+ * model is the server's name of its model, or NULL.
+ */
+const char *qbench_body(const struct qbench_url_setting *set,
+    const char *model, uint64_t number, struct qwen_text *out);
+void qbench_bodies_close(void);
 
 /* ------------------------------------------------------------------ replies */
 
@@ -82,6 +79,9 @@ void qbench_stream_message(struct qbench_stream *s);
 void qbench_stream_fail(struct qbench_stream *s, const char *kind, const char *why);
 void qbench_stream_fini(struct qbench_stream *s);
 
+/* Return "kind: why", or "kind"; valid until the next call. */
+const char *qbench_error_text(const char *kind, const char *why);
+
 /* -------------------------------------------------------------------- HTTP */
 
 /* A request in progress. */
@@ -93,18 +93,15 @@ struct qbench_request {
 	struct qbench_stream reply;
 	void		*easy;		/* private to url_http.c, to the end */
 	char		 error[256];
-	struct qbench_request	*next;
 };
 
-struct qbench_http;
-
 /* socket: path of a UNIX domain socket, or NULL.  Dies without libcurl. */
-struct qbench_http *qbench_http_open(const char *socket, double timeout);
-void qbench_http_start(struct qbench_http *h, struct qbench_request *c);
+void qbench_http_open(const char *socket);
+void qbench_http_start(struct qbench_request *c);
 /* Waits at most this many seconds.  Returns a finished request, or NULL. */
-struct qbench_request *qbench_http_wait(struct qbench_http *h, double seconds);
-/* Cancels and frees the requests in progress. */
-void qbench_http_close(struct qbench_http *h);
+struct qbench_request *qbench_http_wait(double seconds);
+/* No request may be in progress. */
+void qbench_http_close(void);
 void qbench_request_free(struct qbench_request *c);
 
 /* ------------------------------------------------------------------ results */
@@ -117,7 +114,7 @@ struct qbench_url_error {
 
 struct qbench_url_result {
 	struct qbench_url_setting set;
-	const char	*base, *model;
+	const char	*model;		/* or NULL */
 	uint64_t	 n_answered, n_failed, n_given_up, n_good, most;
 	int64_t		 prompt, cached, generated;	/* tokens; -1:
 							   unknown */

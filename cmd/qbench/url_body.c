@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "synth/synth.h"
 #include "text/json/json.h"
 #include "url.h"
 
@@ -47,51 +46,47 @@ enum { N_WORDS = sizeof words / sizeof words[0] };
 static const char chat_path[] = "/chat/completions";
 static const char completions_path[] = "/completions";
 
+/* A request of the file. */
 struct line {
 	const char	*path;
-	struct qwen_text body;
+	yyjson_mut_doc	*doc;		/* its body */
+	int		 is_complete;	/* with the fields of add_fields() */
 };
 
-struct qbench_bodies {
-	const struct qbench_url_opts *opts;
-	const char	*model;
-	yyjson_doc	*more;		/* fields of --body, or NULL */
-	struct line	*line;
-	size_t		 n, cap;
-};
+static struct line *lines;
+static size_t n_lines, cap_lines;
+static yyjson_doc *more;	/* fields of --body, or NULL */
 
 /* ------------------------------------------------------------------ bodies */
 
-/*
- * Add the fields that every request has, then those of --body, which take
- * precedence.  Write the body to out.
- */
+/* Set the fields that every request has, then those of --body. */
 static void
-finish(const struct qbench_bodies *b, yyjson_mut_doc *doc, yyjson_mut_val *root,
-    struct qwen_text *out)
+add_fields(yyjson_mut_doc *doc, const char *model)
 {
+	yyjson_mut_val *root = yyjson_mut_doc_get_root(doc);
 	yyjson_mut_val *usage = cli_check_alloc(yyjson_mut_obj(doc));
 	yyjson_val *k, *v;
-	size_t i, max, n;
-	char *s;
+	size_t i, max;
 
-	if (b->model != NULL)
+	if (model != NULL)
 		yyjson_mut_obj_put(root, yyjson_mut_str(doc, "model"),
-		    yyjson_mut_str(doc, b->model));
+		    yyjson_mut_str(doc, model));
 	yyjson_mut_obj_put(root, yyjson_mut_str(doc, "stream"),
 	    yyjson_mut_bool(doc, 1));
 	yyjson_mut_obj_add_bool(doc, usage, "include_usage", 1);
 	yyjson_mut_obj_put(root, yyjson_mut_str(doc, "stream_options"), usage);
-	yyjson_obj_foreach(yyjson_doc_get_root(b->more), i, max, k, v)
+	yyjson_obj_foreach(yyjson_doc_get_root(more), i, max, k, v)
 		yyjson_mut_obj_put(root, yyjson_val_mut_copy(doc, k),
 		    yyjson_val_mut_copy(doc, v));
-	s = cli_check_alloc(yyjson_mut_write(doc, 0, &n));
-	out->n = 0;
-	qwen_text_add(out, s, n);
-	free(s);
-	yyjson_mut_doc_free(doc);
-	if (out->failed)
-		die("out of memory");
+}
+
+static yyjson_mut_doc *
+new_body(void)
+{
+	yyjson_mut_doc *doc = cli_check_alloc(yyjson_mut_doc_new(NULL));
+
+	yyjson_mut_doc_set_root(doc, cli_check_alloc(yyjson_mut_obj(doc)));
+	return doc;
 }
 
 /* ------------------------------------------------------- generated requests */
@@ -106,43 +101,31 @@ add_words(struct qwen_text *t, size_t n, uint64_t rng)
 	}
 }
 
-static yyjson_mut_val *
-messages(yyjson_mut_doc *doc, const struct qwen_text *t)
+static yyjson_mut_doc *
+generate(const struct qbench_url_setting *set, uint64_t number)
 {
-	yyjson_mut_val *list = cli_check_alloc(yyjson_mut_arr(doc));
-	yyjson_mut_val *m = cli_check_alloc(yyjson_mut_arr_add_obj(doc, list));
-
-	yyjson_mut_obj_add_str(doc, m, "role", "user");
-	yyjson_mut_obj_add_strn(doc, m, "content", t->s, t->n);
-	return list;
-}
-
-static const char *
-make(const struct qbench_bodies *b, const struct qbench_url_setting *set,
-    uint64_t number, struct qwen_text *out)
-{
-	const struct qbench_url_opts *o = b->opts;
+	const struct qbench_url_opts *o = &qbench_url;
 	uint64_t rng = o->seed ^ (number + 1) * 0xd1342543de82ef95u;
-	yyjson_mut_doc *doc = cli_check_alloc(yyjson_mut_doc_new(NULL));
-	yyjson_mut_val *root = cli_check_alloc(yyjson_mut_obj(doc));
-	size_t n = set->prompt, same = o->prefix < n ? o->prefix : n;
-	int chat = o->api != QBENCH_COMPLETIONS;
+	size_t same = o->prefix < set->prompt ? o->prefix : set->prompt;
+	yyjson_mut_doc *doc = new_body();
+	yyjson_mut_val *root = yyjson_mut_doc_get_root(doc), *m;
 	struct qwen_text t = { 0 };
 
 	add_words(&t, same, o->seed);
-	add_words(&t, n - same, rng);
+	add_words(&t, set->prompt - same, rng);
 	if (t.failed)
 		die("out of memory");
-	yyjson_mut_doc_set_root(doc, root);
-	if (chat)
-		yyjson_mut_obj_add_val(doc, root, "messages",
-		    messages(doc, &t));
-	else
-		yyjson_mut_obj_add_strn(doc, root, "prompt", t.s, t.n);
+	if (o->api == QBENCH_CHAT) {
+		m = yyjson_mut_arr_add_obj(doc, yyjson_mut_obj_add_arr(doc,
+		    root, "messages"));
+		yyjson_mut_obj_add_str(doc, cli_check_alloc(m), "role",
+		    "user");
+		yyjson_mut_obj_add_strncpy(doc, m, "content", t.s, t.n);
+	} else
+		yyjson_mut_obj_add_strncpy(doc, root, "prompt", t.s, t.n);
 	yyjson_mut_obj_add_uint(doc, root, "max_tokens", set->count);
-	finish(b, doc, root, out);
 	qwen_text_fini(&t);
-	return chat ? chat_path : completions_path;
+	return doc;
 }
 
 /* ----------------------------------------------------- requests of a file */
@@ -160,14 +143,12 @@ ends_with(const char *s, const char *end)
  * dropped.
  */
 static void
-add_line(struct qbench_bodies *b, const struct tool_lines *in, yyjson_val *root)
+add_line(const struct tool_lines *in, yyjson_val *root)
 {
 	yyjson_val *body = yyjson_obj_get(root, "body"), *k, *v;
 	const char *url = yyjson_get_str(yyjson_obj_get(root, "url"));
-	yyjson_mut_doc *doc;
-	yyjson_mut_val *to;
 	int alone = body == NULL;
-	struct line *l;
+	struct line l = { 0 };
 	size_t i, max;
 
 	if (alone)
@@ -176,31 +157,28 @@ add_line(struct qbench_bodies *b, const struct tool_lines *in, yyjson_val *root)
 	    yyjson_obj_get(body, "prompt") == NULL))
 		die("%s: line %llu: neither messages nor a prompt", in->name,
 		    (unsigned long long)in->line);
-	cli_grow(&b->line, &b->cap, b->n + 1, sizeof *b->line);
-	l = &b->line[b->n++];
-	memset(l, 0, sizeof *l);
-	l->path = ends_with(url, chat_path);
-	if (l->path == NULL)
-		l->path = ends_with(url, completions_path);
-	if (l->path == NULL && url != NULL)
+	l.path = ends_with(url, chat_path);
+	if (l.path == NULL)
+		l.path = ends_with(url, completions_path);
+	if (l.path == NULL && url != NULL)
 		die("%s: line %llu: url: only /v1/chat/completions and "
 		    "/v1/completions are supported", in->name,
 		    (unsigned long long)in->line);
-	if (l->path == NULL)
-		l->path = yyjson_obj_get(body, "messages") != NULL ?
+	if (l.path == NULL)
+		l.path = yyjson_obj_get(body, "messages") != NULL ?
 		    chat_path : completions_path;
-	doc = cli_check_alloc(yyjson_mut_doc_new(NULL));
-	to = cli_check_alloc(yyjson_mut_obj(doc));
-	yyjson_mut_doc_set_root(doc, to);
+	l.doc = new_body();
 	yyjson_obj_foreach(body, i, max, k, v)
 		if (!alone || !yyjson_equals_str(k, "id"))
-			yyjson_mut_obj_add(to, yyjson_val_mut_copy(doc, k),
-			    yyjson_val_mut_copy(doc, v));
-	finish(b, doc, to, &l->body);
+			yyjson_mut_obj_add(yyjson_mut_doc_get_root(l.doc),
+			    yyjson_val_mut_copy(l.doc, k),
+			    yyjson_val_mut_copy(l.doc, v));
+	cli_grow(&lines, &cap_lines, n_lines + 1, sizeof *lines);
+	lines[n_lines++] = l;
 }
 
 static void
-read_lines(struct qbench_bodies *b, const char *path)
+read_lines(const char *path)
 {
 	struct tool_lines in = { 0 };
 	struct tool_line line;
@@ -218,68 +196,64 @@ read_lines(struct qbench_bodies *b, const char *path)
 			die("%s: line %llu: %s", in.name,
 			    (unsigned long long)in.line, line.s == NULL ?
 			    "too long" : err.msg);
-		add_line(b, &in, yyjson_doc_get_root(doc));
+		add_line(&in, yyjson_doc_get_root(doc));
 		yyjson_doc_free(doc);
 	}
-	if (b->n == 0)
+	if (n_lines == 0)
 		die("%s: the file has no request", in.name);
 	tool_lines_fini(&in);
 }
 
 /* -------------------------------------------------------------------- both */
 
-struct qbench_bodies *
-qbench_bodies_open(const struct qbench_url_opts *o, const char *model)
+size_t
+qbench_bodies_open(void)
 {
-	struct qbench_bodies *b = cli_check_alloc(calloc(1, sizeof *b));
+	const char *json = qbench_url.body;
 	struct qwen_err err;
 
-	b->opts = o;
-	b->model = model;
-	if (o->body != NULL) {
-		b->more = qwen_json_open(o->body, strlen(o->body), &err);
-		if (b->more == NULL)
+	if (json != NULL) {
+		more = qwen_json_open(json, strlen(json), &err);
+		if (more == NULL)
 			cli_usage("--body: %s", err.msg);
-		if (!yyjson_is_obj(yyjson_doc_get_root(b->more)))
+		if (!yyjson_is_obj(yyjson_doc_get_root(more)))
 			cli_usage("--body: not a JSON object, as in "
 			    "'{\"temperature\":0}'");
 	}
-	if (o->input != NULL)
-		read_lines(b, o->input);
-	return b;
-}
-
-uint64_t
-qbench_bodies_count(const struct qbench_bodies *b)
-{
-	return b->n;
+	if (qbench_url.input != NULL)
+		read_lines(qbench_url.input);
+	return n_lines;
 }
 
 const char *
-qbench_bodies_get(const struct qbench_bodies *b,
-    const struct qbench_url_setting *set, uint64_t number,
-    struct qwen_text *out)
+qbench_body(const struct qbench_url_setting *set, const char *model,
+    uint64_t number, struct qwen_text *out)
 {
-	const struct line *l;
+	struct line *l = n_lines > 0 ? &lines[number % n_lines] : NULL;
+	yyjson_mut_doc *doc = l != NULL ? l->doc : generate(set, number);
+	size_t n;
+	char *s;
 
-	if (b->n == 0)
-		return make(b, set, number, out);
-	l = &b->line[number % b->n];
-	out->n = 0;
-	qwen_text_add(out, l->body.s, l->body.n);
+	if (l == NULL || !l->is_complete)
+		add_fields(doc, model);
+	s = cli_check_alloc(yyjson_mut_write(doc, 0, &n));
+	qwen_text_add(out, s, n);
+	free(s);
 	if (out->failed)
 		die("out of memory");
-	return l->path;
+	if (l != NULL) {
+		l->is_complete = 1;
+		return l->path;
+	}
+	yyjson_mut_doc_free(doc);
+	return qbench_url.api == QBENCH_CHAT ? chat_path : completions_path;
 }
 
 void
-qbench_bodies_close(struct qbench_bodies *b)
+qbench_bodies_close(void)
 {
-	size_t i;
-
-	for (i = 0; i < b->n; i++)
-		qwen_text_fini(&b->line[i].body);
-	free(b->line);
-	yyjson_doc_free(b->more);
-	free(b);
+	while (n_lines > 0)
+		yyjson_mut_doc_free(lines[--n_lines].doc);
+	free(lines);
+	yyjson_doc_free(more);
 }

@@ -11,7 +11,6 @@
 
 #include "url.h"
 
-#if __has_include(<curl/curl.h>)
 #include <curl/curl.h>
 #ifndef QPIPE_STATIC
 #include <dlfcn.h>
@@ -67,26 +66,19 @@ load_libcurl(void)
 }
 #endif
 
-struct qbench_http {
-	CURLM		*multi;
-	struct curl_slist *headers;
-	struct qbench_request	*calls;		/* in progress */
-	const char	*socket;
-	double		 timeout;
-};
+static CURLM *multi;
+static struct curl_slist *headers;
+static const char *unix_socket;		/* or NULL */
 
 static void
-add_header(struct qbench_http *h, const char *s)
+add_header(const char *s)
 {
-	struct curl_slist *l = curl.slist_append(h->headers, s);
-
-	h->headers = cli_check_alloc(l);
+	headers = cli_check_alloc(curl.slist_append(headers, s));
 }
 
-struct qbench_http *
-qbench_http_open(const char *socket, double timeout)
+void
+qbench_http_open(const char *socket)
 {
-	struct qbench_http *h = cli_check_alloc(calloc(1, sizeof *h));
 	const char *key = getenv("QSERVE_API_KEY");
 	char *s;
 
@@ -94,21 +86,19 @@ qbench_http_open(const char *socket, double timeout)
 	tool_network_init();
 	if (curl.global_init(CURL_GLOBAL_DEFAULT) != 0)
 		die("cannot initialise libcurl");
-	h->multi = cli_check_alloc(curl.multi_init());
-	h->socket = socket;
-	h->timeout = timeout;
+	multi = cli_check_alloc(curl.multi_init());
+	unix_socket = socket;
 	/* keep all connections for later requests */
-	curl.multi_setopt(h->multi, CURLMOPT_MAXCONNECTS, 65536L);
-	add_header(h, "Content-Type: application/json");
-	add_header(h, "Expect:");
+	curl.multi_setopt(multi, CURLMOPT_MAXCONNECTS, 65536L);
+	add_header("Content-Type: application/json");
+	add_header("Expect:");
 	if (key != NULL && key[0] != '\0') {
 		s = cli_format("Authorization: Bearer %s", key);
 		if (s[strcspn(s, "\r\n")] != '\0')
 			die("QSERVE_API_KEY is not one line");
-		add_header(h, s);
+		add_header(s);
 		free(s);
 	}
-	return h;
 }
 
 static size_t
@@ -121,7 +111,7 @@ on_data(char *p, size_t size, size_t n, void *arg)
 }
 
 static void
-set_up(const struct qbench_http *h, struct qbench_request *c)
+set_up(struct qbench_request *c)
 {
 	const char *ca = tool_ca_file();
 	CURL *e = c->easy;
@@ -131,16 +121,16 @@ set_up(const struct qbench_http *h, struct qbench_request *c)
 	curl.easy_setopt(e, CURLOPT_URL, c->url);
 	curl.easy_setopt(e, CURLOPT_PRIVATE, c);
 	curl.easy_setopt(e, CURLOPT_ERRORBUFFER, c->error);
-	curl.easy_setopt(e, CURLOPT_HTTPHEADER, h->headers);
+	curl.easy_setopt(e, CURLOPT_HTTPHEADER, headers);
 	curl.easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl.easy_setopt(e, CURLOPT_PROXY, "");
 	curl.easy_setopt(e, CURLOPT_WRITEFUNCTION, on_data);
 	curl.easy_setopt(e, CURLOPT_WRITEDATA, c);
-	if (h->socket != NULL)
-		curl.easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, h->socket);
-	if (h->timeout > 0)
+	if (unix_socket != NULL)
+		curl.easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, unix_socket);
+	if (qbench_url.timeout > 0)
 		curl.easy_setopt(e, CURLOPT_TIMEOUT_MS,
-		    (long)(h->timeout * 1e3));
+		    (long)(qbench_url.timeout * 1e3));
 	if (c->body.n > 0) {
 		curl.easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE,
 		    (curl_off_t)c->body.n);
@@ -149,30 +139,15 @@ set_up(const struct qbench_http *h, struct qbench_request *c)
 }
 
 void
-qbench_http_start(struct qbench_http *h, struct qbench_request *c)
+qbench_http_start(struct qbench_request *c)
 {
 	CURLMcode rc;
 
 	c->easy = cli_check_alloc(curl.easy_init());
-	set_up(h, c);
-	c->next = h->calls;
-	h->calls = c;
-	rc = curl.multi_add_handle(h->multi, c->easy);
+	set_up(c);
+	rc = curl.multi_add_handle(multi, c->easy);
 	if (rc != CURLM_OK)
 		die("libcurl: %s", curl.multi_strerror(rc));
-}
-
-static void
-put_off(struct qbench_http *h, struct qbench_request *c)
-{
-	struct qbench_request **at = &h->calls;
-
-	while (*at != c)
-		at = &(*at)->next;
-	*at = c->next;
-	curl.multi_remove_handle(h->multi, c->easy);
-	curl.easy_cleanup(c->easy);
-	c->easy = NULL;
 }
 
 /* Set the reply's error, if there was one. */
@@ -206,7 +181,7 @@ judge(struct qbench_request *c, CURLcode rc)
 }
 
 struct qbench_request *
-qbench_http_wait(struct qbench_http *h, double seconds)
+qbench_http_wait(double seconds)
 {
 	struct qbench_request *c;
 	char *private;
@@ -214,8 +189,8 @@ qbench_http_wait(struct qbench_http *h, double seconds)
 	int n;
 
 	for (;;) {
-		curl.multi_perform(h->multi, &n);
-		while ((m = curl.multi_info_read(h->multi, &n)) != NULL) {
+		curl.multi_perform(multi, &n);
+		while ((m = curl.multi_info_read(multi, &n)) != NULL) {
 			if (m->msg != CURLMSG_DONE)
 				continue;
 			curl.easy_getinfo(m->easy_handle, CURLINFO_PRIVATE,
@@ -225,62 +200,24 @@ qbench_http_wait(struct qbench_http *h, double seconds)
 			    &c->status);
 			c->end = cli_now();
 			judge(c, m->data.result);
-			put_off(h, c);
+			curl.multi_remove_handle(multi, c->easy);
+			curl.easy_cleanup(c->easy);
 			return c;
 		}
 		if (seconds < 0)
 			return NULL;
 		/* a wait below 1 ms only polls */
-		curl.multi_poll(h->multi, NULL, 0, (int)(seconds * 1e3), NULL);
+		curl.multi_poll(multi, NULL, 0, (int)(seconds * 1e3), NULL);
 		seconds = -1;
 	}
 }
 
 void
-qbench_http_close(struct qbench_http *h)
+qbench_http_close(void)
 {
-	struct qbench_request *c;
-
-	while ((c = h->calls) != NULL) {
-		put_off(h, c);
-		qbench_request_free(c);
-	}
-	curl.multi_cleanup(h->multi);
-	curl.slist_free_all(h->headers);
-	free(h);
+	curl.multi_cleanup(multi);
+	curl.slist_free_all(headers);
 }
-
-#else	/* no libcurl on this system */
-
-struct qbench_http *
-qbench_http_open(const char *socket, double timeout)
-{
-	(void)socket;
-	(void)timeout;
-	die("--url: built without libcurl");
-}
-
-void
-qbench_http_start(struct qbench_http *h, struct qbench_request *c)
-{
-	(void)h;
-	(void)c;
-}
-
-struct qbench_request *
-qbench_http_wait(struct qbench_http *h, double seconds)
-{
-	(void)h;
-	(void)seconds;
-	return NULL;
-}
-
-void
-qbench_http_close(struct qbench_http *h)
-{
-	(void)h;
-}
-#endif
 
 void
 qbench_request_free(struct qbench_request *c)

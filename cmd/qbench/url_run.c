@@ -20,18 +20,15 @@ on_interrupt(int sig)
 }
 
 /* The server, and what all settings share. */
-struct target {
-	const struct qbench_url_opts *opts;
-	struct qbench_http	*http;
+static struct {
 	char		*base;		/* such as "http://host:8080/v1" */
 	char		*model;		/* or NULL */
-	struct qbench_bodies *bodies;
+	size_t		 n_bodies;	/* in the file of --input */
 	uint64_t	 number;	/* number of the next request */
-};
+} server;
 
 /* One setting while it runs. */
 struct load_run {
-	struct target	*t;
 	struct qbench_url_result *r;
 	uint64_t	 wanted;	/* requests; UINT64_MAX: limited by
 					   time */
@@ -44,37 +41,36 @@ struct load_run {
 
 /* ---------------------------------------------------------------- a request */
 
+/* Send a request of a setting, or with NULL, ask for the models. */
 static struct qbench_request *
-call_new(const struct target *t, const char *path)
+send_request(const struct qbench_url_setting *set, double due)
 {
 	struct qbench_request *c = cli_check_alloc(calloc(1, sizeof *c));
+	const char *path = set == NULL ? "/models" : qbench_body(set,
+	    server.model, server.number++, &c->body);
 
-	c->url = cli_format("%s%s", t->base, path);
-	c->due = cli_now();
-	return c;
-}
-
-static struct qbench_request *
-ask(struct target *t, const struct qbench_url_setting *set, double due)
-{
-	struct qbench_request *c = call_new(t, "");
-	const char *path = qbench_bodies_get(t->bodies, set, t->number++,
-	    &c->body);
-
-	free(c->url);
-	c->url = cli_format("%s%s", t->base, path);
+	c->url = cli_format("%s%s", server.base, path);
 	c->due = due;
-	qbench_http_start(t->http, c);
+	qbench_http_start(c);
 	return c;
 }
 
-/* Wait until the request has ended; dies on Ctrl-C. */
-static void
-wait_for(struct target *t, const struct qbench_request *c)
+/*
+ * Send a request and wait until it has ended.  Dies on Ctrl-C, and if the
+ * request fails, except with this status.
+ */
+static struct qbench_request *
+ask(const struct qbench_url_setting *set, long status)
 {
-	while (qbench_http_wait(t->http, 0.1) != c)
+	struct qbench_request *c = send_request(set, cli_now());
+
+	while (qbench_http_wait(0.1) != c)
 		if (interrupted)
 			raise(SIGINT);
+	if (c->reply.kind[0] != '\0' && c->status != status)
+		die("%s: %s", c->url, qbench_error_text(c->reply.kind,
+		    c->reply.why));
+	return c;
 }
 
 /* ------------------------------------------------------------------ results */
@@ -130,7 +126,7 @@ note_answer(struct load_run *l, const struct qbench_request *c)
 		tool_timings_add(&r->time[i], t.ms[i]);
 	for (i = 0; i < s->gaps.n; i++)
 		tool_timings_add(&r->gaps, s->gaps.v[i]);
-	r->n_good += (uint64_t)tool_goals_met(&l->t->opts->goals, &t);
+	r->n_good += (uint64_t)tool_goals_met(&qbench_url.goals, &t);
 	cli_progress_also(l->n_tokens += n, "tok");
 }
 
@@ -140,8 +136,8 @@ finish_request(struct load_run *l, struct qbench_request *c)
 	l->n_running--;
 	if (c->reply.kind[0] != '\0') {
 		if (cli_verbose)
-			cli_note("%s%s%s", c->reply.kind, c->reply.why[0] !=
-			    '\0' ? ": " : "", c->reply.why);
+			cli_note("%s", qbench_error_text(c->reply.kind,
+			    c->reply.why));
 		note_error(l->r, &c->reply);
 	} else
 		note_answer(l, c);
@@ -155,10 +151,9 @@ finish_request(struct load_run *l, struct qbench_request *c)
 static int
 continues(const struct load_run *l, double when)
 {
-	const struct qbench_url_opts *o = l->t->opts;
-
 	return !interrupted && l->n_started < l->wanted &&
-	    (o->seconds <= 0 || when - l->start < o->seconds);
+	    (qbench_url.seconds <= 0 ||
+	    when - l->start < qbench_url.seconds);
 }
 
 /*
@@ -196,7 +191,7 @@ send_due(struct load_run *l)
 		    0;
 		l->is_blocked = 0;
 		l->r->late = late > l->r->late ? late : l->r->late;
-		ask(l->t, set, set->rate > 0 ? l->due : now);
+		send_request(set, set->rate > 0 ? l->due : now);
 		if (set->rate > 0)
 			l->due += tool_request_gap(&l->rng, set->rate);
 		l->n_started++;
@@ -219,7 +214,7 @@ run(struct load_run *l)
 		if (l->n_running == 0 && !continues(l, l->r->set.rate > 0 ?
 		    l->due : cli_now()))
 			break;
-		c = qbench_http_wait(l->t->http, wait);
+		c = qbench_http_wait(wait);
 		if (c != NULL)
 			finish_request(l, c);
 		else if (interrupted)
@@ -231,22 +226,21 @@ run(struct load_run *l)
 }
 
 static uint64_t
-wanted(const struct target *t, const struct qbench_url_setting *set)
+wanted(const struct qbench_url_setting *set)
 {
-	uint64_t n = qbench_bodies_count(t->bodies);
+	const struct qbench_url_opts *o = &qbench_url;
 
-	return t->opts->requests > 0 ? t->opts->requests :
-	    t->opts->seconds > 0 ? UINT64_MAX : n > 0 ? n :
-	    set->rate > 0 ? 32 : 4 * set->clients;
+	return o->requests > 0 ? o->requests : o->seconds > 0 ? UINT64_MAX :
+	    server.n_bodies > 0 ? server.n_bodies : set->rate > 0 ? 32 :
+	    4 * set->clients;
 }
 
 static void
-measure(struct target *t, const struct qbench_url_setting *set)
+measure(const struct qbench_url_setting *set)
 {
-	struct qbench_url_result r = { .set = *set, .base = t->base,
-	    .model = t->model };
-	struct load_run l = { .t = t, .r = &r, .wanted = wanted(t, set),
-	    .rng = t->opts->seed };
+	struct qbench_url_result r = { .set = *set, .model = server.model };
+	struct load_run l = { .r = &r, .wanted = wanted(set),
+	    .rng = qbench_url.seed };
 	int i;
 
 	cli_progress_start("requests", l.wanted == UINT64_MAX ? 0 : l.wanted);
@@ -305,110 +299,90 @@ base_of(const char *url, const char **socket)
  * cannot be reached.
  */
 static char *
-first_model(struct target *t)
+first_model(void)
 {
-	struct qbench_request *c = call_new(t, "/models");
-	struct qbench_stream *s = &c->reply;
+	struct qbench_request *c = ask(NULL, 404);
+	const struct qwen_text *body = &c->reply.other;
 	struct qwen_err err;
-	const char *id = NULL;
-	char *name = NULL;
+	const char *id;
+	char *name;
 	yyjson_doc *doc;
 
-	qbench_http_start(t->http, c);
-	wait_for(t, c);
-	if (s->kind[0] != '\0' && c->status != 404)
-		die("%s: %s%s%s", c->url, s->kind, s->why[0] != '\0' ? ": " :
-		    "", s->why);
-	doc = s->other.n == 0 || c->status != 200 ? NULL :
-	    qwen_json_open(s->other.s, s->other.n, &err);
-	if (doc != NULL)
-		id = yyjson_get_str(yyjson_obj_get(yyjson_arr_get_first(
-		    yyjson_obj_get(yyjson_doc_get_root(doc), "data")), "id"));
-	if (id != NULL)
-		name = cli_format("%s", id);
+	doc = body->n == 0 || c->status != 200 ? NULL :
+	    qwen_json_open(body->s, body->n, &err);
+	id = yyjson_get_str(yyjson_obj_get(yyjson_arr_get_first(
+	    yyjson_obj_get(yyjson_doc_get_root(doc), "data")), "id"));
+	name = id == NULL ? NULL : cli_format("%s", id);
 	yyjson_doc_free(doc);
 	qbench_request_free(c);
 	return name;
 }
 
-/* Send requests that are not measured; die if one fails, since all would. */
 static void
-warm_up(struct target *t, const struct qbench_url_setting *set)
-{
-	struct qbench_request *c;
-	uint64_t i;
-
-	for (i = 0; i < t->opts->warmup; i++) {
-		c = ask(t, set, cli_now());
-		wait_for(t, c);
-		if (c->reply.kind[0] != '\0')
-			die("%s: %s%s%s", c->url, c->reply.kind,
-			    c->reply.why[0] != '\0' ? ": " : "",
-			    c->reply.why);
-		qbench_request_free(c);
-	}
-}
-
-static void
-open_target(struct target *t, const struct qbench_url_opts *o)
+open_server(void)
 {
 	struct sigaction sa = { .sa_handler = on_interrupt }, old;
 	struct rlimit files;
 	const char *socket;
 
-	t->opts = o;
-	t->base = base_of(o->url, &socket);
-	/* report bad files and --body before connecting */
-	qbench_bodies_close(qbench_bodies_open(o, NULL));
+	server.base = base_of(qbench_url.url, &socket);
+	server.n_bodies = qbench_bodies_open();
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
-	t->http = qbench_http_open(socket, o->timeout);
+	qbench_http_open(socket);
 	sigemptyset(&sa.sa_mask);
 	if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
 		sigaction(SIGINT, &sa, NULL);
-	t->model = first_model(t);
-	t->bodies = qbench_bodies_open(o, t->model);
+	server.model = first_model();
+}
+
+/* Return the i-th combination of the lists of options, n in all. */
+static struct qbench_url_setting
+setting(size_t i, size_t *n)
+{
+	static const struct qbench_list one = { 1, { 0 } };
+	const struct qbench_url_opts *o = &qbench_url;
+	const struct qbench_list *prompt = o->input == NULL ?
+	    &qbench_opt.prompt : &one;
+	const struct qbench_list *count = o->input == NULL ? &qbench_opt.count :
+	    &one;
+	/* each rate with each limit of clients */
+	int limited = o->rate.n == 0 || cli_given(&o->clients);
+	size_t limits = limited ? o->clients.n : 1;
+	size_t loads = limits * (o->rate.n > 0 ? o->rate.n : 1);
+
+	*n = prompt->n * count->n * loads;
+	return (struct qbench_url_setting){
+		.prompt = prompt->v[i / loads / count->n],
+		.count = count->v[i / loads % count->n],
+		.clients = limited ? o->clients.v[i % limits] : 0,
+		.rate = o->rate.n > 0 ? o->rate.v[i % loads / limits] : 0,
+	};
 }
 
 int
 qbench_run_url(void)
 {
-	const struct qbench_url_opts *o = &qbench_url;
-	const struct qbench_list one = { 1, { 0 } };
-	const struct qbench_list *prompt = o->input == NULL ?
-	    &qbench_opt.prompt : &one;
-	const struct qbench_list *count = o->input == NULL ? &qbench_opt.count :
-	    &one;
-	/* combine each rate with each limit of clients */
-	size_t rates = o->rate.n > 0 ? o->rate.n : 1;
-	size_t limits = o->rate.n == 0 || cli_given(&o->clients) ?
-	    o->clients.n : 1;
-	size_t i, j, k, n = rates * limits;
-	struct target t = { 0 };
+	struct qbench_url_setting set;
+	size_t i, n;
 	int status;
 
-	open_target(&t, o);
-	for (i = 0; i < prompt->n * count->n * n && !interrupted; i++) {
-		struct qbench_url_setting set;
-
-		j = i / n / count->n;
-		k = i / n % count->n;
-		set = (struct qbench_url_setting){ .prompt = prompt->v[j],
-		    .count = count->v[k], .clients = o->rate.n == 0 ||
-		    cli_given(&o->clients) ? o->clients.v[i % limits] : 0,
-		    .rate = o->rate.n > 0 ? o->rate.v[i % n / limits] : 0 };
-		if (i == 0)
-			warm_up(&t, &set);
-		measure(&t, &set);
+	open_server();
+	set = setting(0, &n);
+	for (i = 0; i < qbench_url.warmup; i++)
+		qbench_request_free(ask(&set, 0));
+	for (i = 0; i < n && !interrupted; i++) {
+		set = setting(i, &n);
+		measure(&set);
 	}
-	qbench_http_close(t.http);
-	qbench_bodies_close(t.bodies);
-	free(t.base);
-	free(t.model);
 	status = cli_finish();
 	if (interrupted)
-		raise(SIGINT);
+		raise(SIGINT);	/* some requests may be in progress */
+	qbench_http_close();
+	qbench_bodies_close();
+	free(server.base);
+	free(server.model);
 	return status;
 }

@@ -103,9 +103,9 @@ as_text(struct qwen_text *t, struct qbench_url_result *r)
 	for (i = 0; i < N_SAMPLES; i++)
 		tool_timings_text(t, sample_names[i], sample_of(r, i));
 	for (i = 0; i < r->n_errors; i++)
-		qwen_text_fmt(t, "%-8s %10llu  %s%s%s\n", "error",
-		    (unsigned long long)r->error[i].n, r->error[i].kind,
-		    r->error[i].why[0] != '\0' ? ": " : "", r->error[i].why);
+		qwen_text_fmt(t, "%-8s %10llu  %s\n", "error",
+		    (unsigned long long)r->error[i].n, qbench_error_text(
+		    r->error[i].kind, r->error[i].why));
 }
 
 static void

@@ -23,6 +23,16 @@ qbench_stream_fail(struct qbench_stream *s, const char *kind, const char *why)
 		snprintf(s->why, sizeof s->why, "%s", why);
 }
 
+const char *
+qbench_error_text(const char *kind, const char *why)
+{
+	static char text[256];
+
+	snprintf(text, sizeof text, "%s%s%s", kind, why[0] != '\0' ? ": " : "",
+	    why);
+	return text;
+}
+
 /* Return 1 for a string that is not empty. */
 static int
 has_text(yyjson_val *v)

@@ -10,10 +10,6 @@
 
 enum { DOCUMENT_MAX = 1 << 28 };	/* bytes */
 
-struct qchat_opts qchat_opt = { .n = INT64_MAX, .think = -1 };
-volatile sig_atomic_t qchat_interrupted;
-const char *qchat_dim = "", *qchat_plain = "";
-
 static struct qchat chat = { .draft = { .mode = QWEN_DRAFT_AUTO } };
 
 static const struct cli_opt options[] = {
@@ -99,37 +95,6 @@ on_interrupt(int sig)
 	raise(sig);
 }
 
-void
-qchat_say(struct qchat *c, const char *role, const char *text, size_t n,
-    int join)
-{
-	cli_must(NULL, qwen_messages_add_text(c->messages, role, text, n, join,
-	    &cli_err));
-}
-
-void
-qchat_think(struct qchat *c)
-{
-	const char *value = qchat_opt.think == 0 ? "true" : "false";
-
-	if (qchat_opt.think >= 0)
-		cli_must(NULL, qwen_messages_set(c->messages, "enable_thinking",
-		    value, strlen(value), &cli_err));
-}
-
-void
-qchat_reset(struct qchat *c, const char *system)
-{
-	struct qwen_messages *old = c->messages;
-
-	cli_must(NULL, qwen_messages_new(&c->messages, &cli_err));
-	qchat_think(c);
-	if (system != NULL)
-		qchat_say(c, "system", system, strlen(system), 0);
-	qwen_messages_free(old);
-	qchat_free_documents(c);
-}
-
 static void
 open_template(struct qchat *c)
 {
@@ -142,19 +107,6 @@ open_template(struct qchat *c)
 		    qwen_template_open_gguf(&c->template, g, &cli_err));
 	tool_template_set(c->template, g);
 	qwen_template_set_systems(c->template, qchat_opt.systems);
-}
-
-void
-qchat_stops(struct qchat *c)
-{
-	const char *text;
-	size_t i;
-
-	qwen_stop_finder_free(c->cut);
-	c->cut = NULL;
-	for (i = 0; (text = qwen_sampler_text(c->options, "stop", i)) != NULL;
-	    i++)
-		tool_stop_at(&c->cut, text);
 }
 
 /*

@@ -47,9 +47,7 @@ qchat_drop_document(struct qchat *c)
 void
 qchat_drop_documents(struct qchat *c)
 {
-	size_t i;
-
-	for (i = qchat_n_waiting(c); i > 0; i--)
+	while (qchat_n_waiting(c) > 0)
 		drop_last(c);
 }
 
@@ -139,20 +137,24 @@ say_with_documents(struct qchat *c, const char *text, size_t n)
 	qchat_say(c, "user", text, n, qchat_say_documents(c) > 0);
 }
 
+/*
+ * Return the ids of the prompt if a text were the next message, to be freed;
+ * NULL if the template refuses it, of which qchat_reply() warns.
+ */
 static int32_t *
-ids_of(struct qchat *c, size_t *n)
+ids_with(struct qchat *c, const char *text, size_t n, size_t *n_ids)
 {
 	struct qwen_prompt *p;
-	int32_t *ids;
+	int32_t *ids = NULL;
 
-	*n = 0;
-	if (qchat_render(c, &p) < 0) {
-		if (cli_err.code == QWEN_ENOMEM)
-			cli_die_err(NULL, &cli_err);
-		return NULL;	/* qchat_reply() warns of it */
-	}
-	ids = qchat_encode(c, p, n, NULL);
-	qwen_prompt_free(p);
+	*n_ids = 0;
+	say_with_documents(c, text, n);
+	if (qchat_render(c, &p) == 0) {
+		ids = qchat_encode(c, p, n_ids, NULL);
+		qwen_prompt_free(p);
+	} else if (cli_err.code == QWEN_ENOMEM)
+		cli_die_err(NULL, &cli_err);
+	qwen_messages_drop_last(c->messages);
 	return ids;
 }
 
@@ -163,16 +165,10 @@ ids_of(struct qchat *c, size_t *n)
 static size_t
 find_documents_end(struct qchat *c, const char *text, size_t n)
 {
-	const char *other = n > 0 && text[0] == 'a' ? "0" : "a";
-	int32_t *a, *b;
 	size_t n_a, n_b, i;
+	int32_t *a = ids_with(c, n > 0 && text[0] == 'a' ? "0" : "a", 1, &n_a);
+	int32_t *b = ids_with(c, text, n, &n_b);
 
-	say_with_documents(c, other, 1);
-	a = ids_of(c, &n_a);
-	qwen_messages_drop_last(c->messages);
-	say_with_documents(c, text, n);
-	b = ids_of(c, &n_b);
-	qwen_messages_drop_last(c->messages);
 	for (i = 0; i < n_a && i < n_b && a[i] == b[i]; i++)
 		;
 	free(a);
@@ -224,4 +220,17 @@ qchat_forget_documents(struct qchat *c, size_t k)
 		c->documents[n++] = *d;
 	}
 	c->n_documents = n;
+}
+
+void
+qchat_reset(struct qchat *c, const char *system)
+{
+	struct qwen_messages *old = c->messages;
+
+	cli_must(NULL, qwen_messages_new(&c->messages, &cli_err));
+	qchat_think(c);
+	if (system != NULL)
+		qchat_say(c, "system", system, strlen(system), 0);
+	qwen_messages_free(old);
+	qchat_free_documents(c);
 }

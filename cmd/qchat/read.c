@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* read.c - render the prompt, encode it, and read its new tokens. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+/* read.c - read the new tokens of a prompt. */
 #include "qchat.h"
 
 /* Tokens per part; Ctrl-C is checked between parts: first, least and most. */
@@ -162,55 +158,4 @@ qchat_read(struct qchat *c, const int32_t *ids, size_t n, size_t turn)
 	}
 	cli_progress_end();
 	return rc;
-}
-
-int
-qchat_render(struct qchat *c, struct qwen_prompt **p)
-{
-	char *json;
-	size_t n;
-	int rc;
-
-	cli_must(NULL, qwen_messages_json(c->messages, 0, &json, &n, &cli_err));
-	rc = qwen_template_render(c->template, json, n, p, &cli_err);
-	free(json);
-	return rc;
-}
-
-int32_t *
-qchat_encode(struct qchat *c, const struct qwen_prompt *p, size_t *n,
-    size_t *turn)
-{
-	size_t len = qwen_prompt_text(p).len, last = 0, next;
-	int32_t *ids, *head;
-
-	while ((next = qwen_prompt_turn(p, last + 1)) < len)
-		last = next;
-	if (turn != NULL) {
-		cli_must(NULL, qwen_prompt_encode(p, c->tok, 0, last, &head,
-		    turn, &cli_err));
-		free(head);
-	}
-	cli_must(NULL, qwen_prompt_encode(p, c->tok, 0, len, &ids, n,
-	    &cli_err));
-	return ids;
-}
-
-int
-qchat_prompt(struct qchat *c, size_t *n_tokens, int *thinks)
-{
-	struct qwen_prompt *p;
-	size_t n;
-
-	if (qchat_render(c, &p) < 0)
-		return -1;
-	if (n_tokens != NULL) {
-		free(qchat_encode(c, p, &n, NULL));
-		*n_tokens = n;
-	}
-	if (thinks != NULL)
-		*thinks = qwen_template_thinks(c->template,
-		    qwen_prompt_thinking(p));
-	qwen_prompt_free(p);
-	return 0;
 }

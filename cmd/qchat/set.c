@@ -113,6 +113,19 @@ qchat_show(struct qchat *c)
 		    c->documents[i].name, c->documents[i].n);
 }
 
+void
+qchat_stops(struct qchat *c)
+{
+	const char *text;
+	size_t i;
+
+	qwen_stop_finder_free(c->cut);
+	c->cut = NULL;
+	for (i = 0; (text = qwen_sampler_text(c->options, "stop", i)) != NULL;
+	    i++)
+		tool_stop_at(&c->cut, text);
+}
+
 static void
 set_count(const char *value)
 {

@@ -131,11 +131,11 @@ put_token(const char *key, const struct qwen_state_info *s, uint64_t i)
 static int
 by_object(const struct block_row *x, const struct block_row *y)
 {
-	int kind = strcmp(x->kind, y->kind);
+	/* layer -1, of logits, is the last one */
+	uint64_t i = (uint64_t)x->layer, k = (uint64_t)y->layer;
 
-	return kind != 0 ? kind : x->layer != y->layer ?
-	    (x->layer < y->layer ? -1 : 1) :
-	    (x->at > y->at) - (x->at < y->at);
+	return i != k ? (i < k ? -1 : 1) : x->at != y->at ?
+	    (x->at < y->at ? -1 : 1) : strcmp(x->kind, y->kind);
 }
 
 static int
@@ -148,23 +148,6 @@ by_row(const void *a, const void *b)
 	    (x->block < y->block);
 }
 
-/* Return the first row of an object, or NULL. */
-static const struct block_row *
-find_object(const struct table *t, const struct block_row *o)
-{
-	size_t from = 0, to = t->n, i;
-
-	while (from < to) {
-		i = from + (to - from) / 2;
-		if (by_object(&t->v[i], o) < 0)
-			from = i + 1;
-		else
-			to = i;
-	}
-	return from < t->n && by_object(&t->v[from], o) == 0 ? &t->v[from] :
-	    NULL;
-}
-
 struct cursor {
 	struct qstate_state	*s;
 	const struct block_row	*next, *end;	/* blocks to read */
@@ -172,16 +155,16 @@ struct cursor {
 	size_t			 left;
 };
 
-/* Return a cursor at the start of the object with this first block. */
+/* Return a cursor of the object that begins with this row; end: of the table. */
 static struct cursor
-cursor_of(struct qstate_state *s, const struct table *t,
-    const struct block_row *first)
+cursor_of(struct qstate_state *s, const struct block_row *first,
+    const struct block_row *end)
 {
-	const struct block_row *end = first;
+	const struct block_row *next = first;
 
-	while (end < t->v + t->n && by_object(end, first) == 0)
-		end++;
-	return (struct cursor){ .s = s, .next = first, .end = end };
+	while (next < end && by_object(next, first) == 0)
+		next++;
+	return (struct cursor){ .s = s, .next = first, .end = next };
 }
 
 static const unsigned char *
@@ -233,30 +216,6 @@ table_of(const struct qstate_state *s)
 	}
 	qsort(t.v, t.n, sizeof *t.v, by_row);
 	return t;
-}
-
-/*
- * Return the first blocks of all objects, in the order of the file; NULL ends
- * the list, which the caller frees.
- */
-static const struct block_row **
-objects(const struct qstate_state *s, const struct table *t)
-{
-	const struct block_row **o = cli_check_alloc(calloc(s->info->n_blocks +
-	    1,
-	    sizeof *o));
-	size_t i, n = 0;
-
-	for (i = 0; i < t->n; i++) {
-		if (i == 0 || by_object(&t->v[i - 1], &t->v[i]) != 0)
-			o[t->v[i].block] = &t->v[i];
-	}
-	for (i = 0; i < s->info->n_blocks; i++) {
-		if (o[i] != NULL)
-			o[n++] = o[i];
-	}
-	o[n] = NULL;
-	return o;
 }
 
 /* Return the bytes of one number; 1 for quantised or mixed keys and values. */
@@ -410,33 +369,34 @@ static void
 diff_objects(struct qstate_state *a, struct qstate_state *b, uint64_t same)
 {
 	struct table ta = table_of(a), tb = table_of(b);
-	const struct block_row **oa = objects(a, &ta), **ob = objects(b, &tb);
+	const struct block_row *x = ta.v, *y = tb.v, *x_end = x + ta.n;
+	const struct block_row *y_end = y + tb.n, *o;
 	int whole = same == a->info->n_tokens && same == b->info->n_tokens;
-	const struct block_row **o, *other;
+	int order, is_kv;
+	struct cursor cx, cy;
 	struct difference d;
 
-	for (o = oa; *o != NULL; o++) {
-		if ((*o)->at >= 0 && (uint64_t)(*o)->at > same)
-			continue;
-		if ((other = find_object(&tb, *o)) == NULL) {
-			if (whole && is_end(a, *o))
-				differ_only("a", (*o)->kind, (*o)->layer,
-				    a->info->n_tokens);
+	while (x < x_end || y < y_end) {
+		order = x == x_end ? 1 : y == y_end ? -1 : by_object(x, y);
+		o = order <= 0 ? x : y;
+		cx = cursor_of(a, x, x_end);
+		cy = cursor_of(b, y, y_end);
+		x = order <= 0 ? cx.end : x;
+		y = order >= 0 ? cy.end : y;
+		if (order != 0) {
+			if (whole && is_end(a, o))
+				differ_only(order < 0 ? "a" : "b", o->kind,
+				    o->layer, same);
 			continue;
 		}
-		compare(&d, strcmp((*o)->kind, "kv") != 0 ? NULL :
-		    &a->info->layers[(*o)->layer], cursor_of(a, &ta, *o),
-		    cursor_of(b, &tb, other), same);
+		if (o->at >= 0 && (uint64_t)o->at > same)
+			continue;
+		is_kv = strcmp(o->kind, "kv") == 0;
+		compare(&d, is_kv ? &a->info->layers[o->layer] : NULL, cx, cy,
+		    same);
 		if (d.count > 0)
-			differ_part(*o, &d);
+			differ_part(o, &d);
 	}
-	for (o = ob; whole && *o != NULL; o++) {
-		if (is_end(b, *o) && find_object(&ta, *o) == NULL)
-			differ_only("b", (*o)->kind, (*o)->layer,
-			    b->info->n_tokens);
-	}
-	free(oa);
-	free(ob);
 	free(ta.v);
 	free(tb.v);
 }

@@ -66,27 +66,15 @@ read_text(const char *path, const struct qwen_gguf *g, size_t *n)
 	struct qwen_header self;
 	struct qwen_reader_opts o = { .kinds = QWEN_STREAM_TOKENS,
 	    .self = &self };
-	struct qwen_reader *r;
-	struct qwen_record rec;
 	const char *name;
-	int32_t *ids = NULL;
-	size_t cap = 0;
+	int32_t *ids;
 	int fd = cli_open(path, &name);
 
 	if (fd == -1)
 		die("%s: %s", name, strerror(errno));
 	cli_must(qwen_gguf_path(g, 0), qwen_header_init(&self,
 	    QWEN_STREAM_TOKENS, g, &cli_err));
-	cli_must(name, qwen_reader_open(&r, fd, &o, &cli_err));
-	*n = 0;
-	while (cli_must(name, qwen_reader_next(r, &rec, &cli_err)) > 0) {
-		if (rec.kind != QWEN_REC_TOKENS || rec.n == 0)
-			continue;
-		cli_grow(&ids, &cap, *n + rec.n, sizeof *ids);
-		memcpy(ids + *n, rec.ids, rec.n * sizeof *ids);
-		*n += rec.n;
-	}
-	qwen_reader_close(r);
+	cli_must(name, tool_read_ids(fd, &o, SIZE_MAX, &ids, n, &cli_err));
 	if (fd > STDIN_FILENO)
 		close(fd);
 	if (*n == 0)

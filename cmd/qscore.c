@@ -207,26 +207,12 @@ open_model(struct qscore_run *s)
 static int
 read_tokens(int fd, struct qwen_ids *t, struct qwen_err *err)
 {
-	struct qwen_reader_opts o = { .kinds = QWEN_STREAM_TOKENS };
 	struct qwen_header self;
-	struct qwen_reader *in;
-	struct qwen_record rec;
-	size_t cap = 0;
-	int got;
+	struct qwen_reader_opts o = { .kinds = QWEN_STREAM_TOKENS,
+	    .self = &self };
 
 	tool_header_init(&self, QWEN_STREAM_TOKENS, run.work.model);
-	o.self = &self;
-	if (qwen_reader_open(&in, fd, &o, err) < 0)
-		return -1;
-	while ((got = qwen_reader_next(in, &rec, err)) > 0) {
-		if (rec.kind != QWEN_REC_TOKENS || rec.n == 0)
-			continue;
-		cli_grow(&t->id, &cap, t->n + rec.n, sizeof *t->id);
-		memcpy(t->id + t->n, rec.ids, rec.n * sizeof *t->id);
-		t->n += rec.n;
-	}
-	qwen_reader_close(in);
-	return got;
+	return tool_read_ids(fd, &o, SIZE_MAX, &t->id, &t->n, err);
 }
 
 static int

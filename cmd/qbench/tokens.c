@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /* tokens.c - the tokens to read and decode: of a file, or random. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "qbench.h"
 
-int32_t		*qbench_ids;
-static size_t	 n_ids, cap;
+int32_t *qbench_ids;
 
 /*
  * Return a random id for position i with two properties of text: low ids are
@@ -33,48 +31,37 @@ walk(size_t i, size_t n_vocab, uint64_t *rng)
 	return (int32_t)id;
 }
 
-/* Read ids from the file, at least need if it has that many. */
-static void
-read_tokens(const char *path, size_t need)
-{
-	struct qwen_reader_opts ro = { .kinds = QWEN_STREAM_TOKENS };
-	struct qwen_reader *r;
-	struct qwen_record rec;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (fd == -1)
-		die("%s: %s", path, strerror(errno));
-	cli_must(path, qwen_reader_open(&r, fd, &ro, &cli_err));
-	while (n_ids < need && cli_must(path, qwen_reader_next(r, &rec,
-	    &cli_err)) > 0) {
-		if (rec.kind != QWEN_REC_TOKENS || rec.n == 0)
-			continue;
-		cli_grow(&qbench_ids, &cap, n_ids + rec.n, sizeof *rec.ids);
-		memcpy(qbench_ids + n_ids, rec.ids, rec.n * sizeof *rec.ids);
-		n_ids += rec.n;
-	}
-	if (n_ids == 0)
-		die("%s: no token", path);
-	qwen_reader_close(r);
-	close(fd);
-}
-
-/* Make at least need ids: those of --tokens, repeated, or random ones. */
+/*
+ * Make at least need ids: those of --tokens, repeated, or random ones.  Every
+ * call needs as many.
+ */
 static void
 make_tokens(size_t need, size_t n_vocab)
 {
+	const struct qwen_reader_opts o = { .kinds = QWEN_STREAM_TOKENS };
+	const char *path = qbench_opt.tokens;
 	uint64_t rng = 1;
-	size_t have;
+	size_t have = 0, cap, i;
+	int fd;
 
-	if (n_ids >= need)
+	if (qbench_ids != NULL)
 		return;
-	if (qbench_opt.tokens != NULL)
-		read_tokens(qbench_opt.tokens, need);
-	have = n_ids;
+	if (path != NULL) {
+		fd = cli_open(path, &path);
+		if (fd == -1)
+			die("%s: %s", path, strerror(errno));
+		cli_must(path, tool_read_ids(fd, &o, need, &qbench_ids, &have,
+		    &cli_err));
+		if (have == 0)
+			die("%s: no token", path);
+		if (fd != STDIN_FILENO)
+			close(fd);
+	}
+	cap = have;
 	cli_grow(&qbench_ids, &cap, need, sizeof *qbench_ids);
-	for (; n_ids < need; n_ids++)
-		qbench_ids[n_ids] = have > 0 ? qbench_ids[n_ids - have] :
-		    walk(n_ids, n_vocab, &rng);
+	for (i = have; i < need; i++)
+		qbench_ids[i] = have > 0 ? qbench_ids[i - have] :
+		    walk(i, n_vocab, &rng);
 }
 
 static size_t

@@ -68,23 +68,11 @@ read_stream(int fd, const char *name, const char *head, size_t n_head,
 	struct qwen_reader_opts ro = { .kinds = QWEN_STREAM_TOKENS,
 	    .head = head, .n_head = n_head };
 	struct qwen_header self;
-	struct qwen_reader *r;
-	struct qwen_record rec;
-	int32_t *ids = NULL;
-	size_t cap = 0;
+	int32_t *ids;
 
-	*n = 0;
 	tool_header_init(&self, QWEN_STREAM_TOKENS, m);
 	ro.self = &self;
-	cli_must(name, qwen_reader_open(&r, fd, &ro, &cli_err));
-	while (cli_must(name, qwen_reader_next(r, &rec, &cli_err)) > 0) {
-		if (rec.kind != QWEN_REC_TOKENS || rec.n == 0)
-			continue;
-		cli_grow(&ids, &cap, *n + rec.n, sizeof *ids);
-		memcpy(ids + *n, rec.ids, rec.n * sizeof *ids);
-		*n += rec.n;
-	}
-	qwen_reader_close(r);
+	cli_must(name, tool_read_ids(fd, &ro, SIZE_MAX, &ids, n, &cli_err));
 	return ids;
 }
 

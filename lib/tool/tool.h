@@ -372,6 +372,14 @@ void tool_write_header(struct qwen_writer *w, enum qwen_stream_kind kind,
     const struct qwen_model *m);
 
 /*
+ * Reads the *n ids of a token stream, to be freed, also after an error; stops
+ * when it has at least `need'.  Returns -1 and *err on failure; dies if out of
+ * memory.
+ */
+int tool_read_ids(int fd, const struct qwen_reader_opts *o, size_t need,
+    int32_t **ids, size_t *n, struct qwen_err *err);
+
+/*
  * Returns what the n bytes at the beginning of an input are, such as "a GGUF
  * model file", or NULL if they may be text.  Text need not be UTF-8. nuls:
  * bytes of value 0 are allowed in text.

@@ -11,18 +11,10 @@
 
 static const char *const parts[] = { "median", "min", "max" };
 
-static int
-by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 struct qbench_spread
 qbench_spread_of(double *v, size_t n)
 {
-	qsort(v, n, sizeof *v, by_value);
+	qsort(v, n, sizeof *v, tool_by_value);
 	return (struct qbench_spread){ (v[(n - 1) / 2] + v[n / 2]) / 2, v[0],
 	    v[n - 1] };
 }

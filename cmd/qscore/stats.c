@@ -76,14 +76,6 @@ root_mean_square(const double *x, size_t n)
 	return f;
 }
 
-static int
-by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* Return the value below which this share of n sorted numbers lies. */
 static double
 quantile(const double *x, size_t n, double share)
@@ -231,8 +223,8 @@ qscore_write_stats(struct qscore_stats *j, int json, struct qwen_text *t)
 {
 	struct pair p = perplexities(j);
 
-	qsort(j->kl, j->n, sizeof *j->kl, by_value);
-	qsort(j->diff, j->n, sizeof *j->diff, by_value);
+	qsort(j->kl, j->n, sizeof *j->kl, tool_by_value);
+	qsort(j->diff, j->n, sizeof *j->diff, tool_by_value);
 	qwen_text_fmt(t, json ? "{\"%s\":%zu" : "%-28s %14zu\n", json ?
 	    "tokens_scored" : "tokens scored", j->n);
 	add_figure(t, json, "perplexity", "perplexity", 1, p.own);

@@ -8,9 +8,9 @@
 #include "qstate.h"
 
 struct qstate_opts qstate_opt;
-int qstate_silent;
 
 static int has_before;	/* JSON: in this object or list */
+static int is_silent;	/* print no text */
 static int in_line;	/* between qstate_begin and qstate_end */
 
 /*
@@ -20,7 +20,7 @@ static int in_line;	/* between qstate_begin and qstate_end */
 static int
 begin_value(const char *key)
 {
-	if (qstate_silent)
+	if (is_silent)
 		return 0;
 	if (qstate_opt.json && has_before)
 		putchar(',');
@@ -64,7 +64,7 @@ qstate_begin(const char *key, const char *word)
 	qstate_open_json(NULL, '{');
 	if (qstate_opt.json && key != NULL)
 		qstate_word(key, word);
-	else if (!qstate_opt.json && !qstate_silent)
+	else if (!qstate_opt.json && !is_silent)
 		printf("%s", word);
 	in_line = 1;
 }
@@ -73,7 +73,7 @@ void
 qstate_end(void)
 {
 	qstate_close_json('}');
-	if (!qstate_opt.json && !qstate_silent)
+	if (!qstate_opt.json && !is_silent)
 		putchar('\n');
 	in_line = 0;
 }
@@ -175,7 +175,7 @@ qstate_header(const struct qwen_header *h)
 void
 qstate_diff_begin(const char *a, const char *b)
 {
-	qstate_silent = cli_quiet && !qstate_opt.json;
+	is_silent = cli_quiet && !qstate_opt.json;
 	qstate_open_json(NULL, '{');
 	if (qstate_opt.json) {
 		qstate_word("a", a);

@@ -118,9 +118,6 @@ void qstate_fp(const char *key, const struct qwen_fp *fp);
 void qstate_open_json(const char *key, char bracket);
 void qstate_close_json(char bracket);
 
-/* If set, no text is printed. */
-extern int qstate_silent;
-
 /*
  * Print numerics, KV cache types other than f16, and RoPE scaling other than
  * the model's.  qstate_header also prints the fingerprints.

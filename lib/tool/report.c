@@ -83,8 +83,8 @@ tool_timings_fini(struct tool_timings *s)
 	*s = (struct tool_timings){ 0 };
 }
 
-static int
-compare(const void *a, const void *b)
+int
+tool_by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
@@ -114,7 +114,7 @@ tool_timings_stats(struct tool_timings *s, double out[TOOL_N_STATS])
 	memset(out, 0, TOOL_N_STATS * sizeof *out);
 	if (s->n == 0)
 		return;
-	qsort(s->v, s->n, sizeof *s->v, compare);
+	qsort(s->v, s->n, sizeof *s->v, tool_by_value);
 	out[0] = sum / (double)s->n;
 	for (i = 0; i < N_PERCENTS; i++)
 		out[i + 1] = percentile(s->v, s->n, percents[i]);

@@ -636,6 +636,9 @@ struct tool_timings {
 void tool_timings_add(struct tool_timings *s, double ms);
 void tool_timings_fini(struct tool_timings *s);
 
+/* Compares two doubles, for qsort(3). */
+int tool_by_value(const void *a, const void *b);
+
 /*
  * Computes the mean, the percentiles 50, 90, 95 and 99, and the maximum of a
  * sample, and sorts it; all are 0 for an empty sample.

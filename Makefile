@@ -165,10 +165,11 @@ endif
 CLI_SRC := $(sort $(wildcard lib/cli/*.c lib/tool/*.c))
 # A tool is cmd/NAME.c, with the files of cmd/NAME/ where there are any.
 CMD_SRC := $(sort $(wildcard cmd/*.c))
-# Without libcurl, qbench asks no servers.
-CURL := $(STATIC)$(shell printf '\043include <curl/curl.h>' | $(CC) $(CPPFLAGS) \
-	-E - >/dev/null 2>&1 && echo y)
-PART_SRC := $(filter-out $(if $(CURL),,cmd/qbench/url_%.c),\
+# Without libcurl, qbench asks no servers; without libedit, qchat edits no lines.
+HAS = $(STATIC)$(shell echo '\#include <$1>' | $(CC) $(CPPFLAGS) -E - \
+	>/dev/null 2>&1 && echo y)
+PART_SRC := $(filter-out $(if $(call HAS,curl/curl.h),,cmd/qbench/url_%.c) \
+	$(if $(call HAS,histedit.h),,cmd/qchat/edit.c),\
 	$(sort $(wildcard cmd/*/*.c)))
 REF_SRC := $(sort $(wildcard tests/ref/*.c))
 TEST_SRC := $(sort $(wildcard tests/unit/*.c tests/kernel/*.c tests/golden/*.c))
@@ -219,8 +220,7 @@ else
 $(BIN)/qbench: LIBS += -ldl
 
 # Lines are edited by a library of its own, if it is there.
-$(BIN)/qchat: LIBS += $(if $(shell echo '\#include <histedit.h>' | \
-	$(CC) -E - >/dev/null 2>&1 && echo y),-ledit)
+$(BIN)/qchat: LIBS += $(if $(call HAS,histedit.h),-ledit)
 # Without these two, gguf-fetch only looks at what is on this machine.
 $(BIN)/gguf-fetch: LIBS += $(if $(shell printf '\043include <curl/curl.h>\n'\
 	'\043include <openssl/evp.h>\n' | \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* edit.c - edit input lines on a terminal with libedit, if available. */
+/* edit.c - edit input lines on a terminal with libedit. */
 #define _XOPEN_SOURCE 700	/* wcwidth() */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,6 @@
 #include "base/utf8.h"
 #include "qchat.h"
 
-#if __has_include(<histedit.h>)
 #include <histedit.h>
 
 enum { HISTORY = 1000, MARK = 48 };
@@ -639,30 +638,3 @@ qchat_edit_end(void)
 	history_end(edit.history);
 	free(edit.pasted);
 }
-
-#else
-
-int
-qchat_edit_begin(void)
-{
-	return 0;
-}
-
-char *
-qchat_edit_line(const char *prompt)
-{
-	(void)prompt;
-	return NULL;
-}
-
-char *
-qchat_edit_unmark(char *line)
-{
-	return line;
-}
-
-void
-qchat_edit_end(void)
-{
-}
-#endif

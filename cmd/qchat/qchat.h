@@ -200,6 +200,14 @@ char *qchat_edit_unmark(char *line);
 
 void qchat_edit_end(void);
 
+/* Without libedit, the Makefile leaves edit.c out. */
+#if !__has_include(<histedit.h>)
+#define qchat_edit_begin() 0
+#define qchat_edit_line(prompt) NULL
+#define qchat_edit_unmark(line) (line)
+#define qchat_edit_end() ((void)0)
+#endif
+
 /*
  * Turn the terminal's echo on or off.  Call qchat_echo_begin() first.  Signal
  * handlers may call qchat_echo_on().

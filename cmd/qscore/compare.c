@@ -24,6 +24,21 @@ is_model(int fd)
 	    memcmp(magic, "GGUF", sizeof magic) == 0;
 }
 
+/* Die unless a header has the vocabulary of the model. */
+static void
+check_vocabulary(const struct qscore_base *b, const struct qscore_run *r,
+    const struct qwen_header *h)
+{
+	struct qwen_header own;
+
+	tool_header_init(&own, QWEN_STREAM_TOKENS, r->work.model);
+	if (h->n_vocab != own.n_vocab ||
+	    memcmp(&own.vocab, &h->vocab, sizeof own.vocab) != 0)
+		die("%s: its vocabulary is not that of %s: their probabilities "
+		    "cannot be compared", b->name,
+		    qwen_gguf_path(r->work.gguf, 0));
+}
+
 /*
  * Open the base model.  It gets no adapters: those of --lora are for the judged
  * model, which is open already.
@@ -31,34 +46,13 @@ is_model(int fd)
 static void
 open_model(struct qscore_base *b, const struct qscore_run *r)
 {
-	struct qwen_header own, other;
+	struct qwen_header other;
 
 	tool_lora.n = 0;
 	b->model = tool_model_open(b->path, r->work.n_threads,
 	    r->work.numerics);
-	tool_header_init(&own, QWEN_STREAM_TOKENS, r->work.model);
 	tool_header_init(&other, QWEN_STREAM_TOKENS, b->model);
-	if (own.n_vocab != other.n_vocab ||
-	    memcmp(&own.vocab, &other.vocab, sizeof own.vocab) != 0)
-		die("%s: its vocabulary is not that of %s: their probabilities "
-		    "cannot be compared", b->name,
-		    qwen_gguf_path(r->work.gguf, 0));
-}
-
-/* Die unless the stream has the vocabulary of the model. */
-static void
-check_header(const struct qscore_base *b, const struct qscore_run *r,
-    const struct qwen_record *rec)
-{
-	struct qwen_header own;
-
-	if (rec->header == NULL)
-		die("%s: not a stream of logits or state", b->name);
-	tool_header_init(&own, QWEN_STREAM_TOKENS, r->work.model);
-	if (rec->header->n_vocab != own.n_vocab ||
-	    memcmp(&own.vocab, &rec->header->vocab, sizeof own.vocab) != 0)
-		die("%s: its vocabulary is not the model's",
-		    b->name);
+	check_vocabulary(b, r, &other);
 }
 
 /*
@@ -111,7 +105,9 @@ open_stream(struct qscore_base *b, const struct qscore_run *r)
 	cli_must(b->name, qwen_reader_open(&b->rows, b->fd, &o, &cli_err));
 	if (cli_must(b->name, qwen_reader_next(b->rows, &rec, &cli_err)) == 0)
 		die("%s: the file is empty", b->name);
-	check_header(b, r, &rec);
+	if (rec.header == NULL)
+		die("%s: not a stream of logits or state", b->name);
+	check_vocabulary(b, r, rec.header);
 	if (rec.header->kind == QWEN_STREAM_STATE)
 		open_state(b, r, &rec);
 }
@@ -161,7 +157,7 @@ next_row(struct qscore_base *b, const struct qscore_run *r,
 	while ((got = cli_must(b->name, qwen_reader_next(b->rows, rec,
 	    &cli_err))) > 0) {
 		if (rec->kind == QWEN_REC_HEADER)
-			check_header(b, r, rec);
+			check_vocabulary(b, r, rec->header);
 		if (rec->kind == QWEN_REC_LOGITS)
 			break;
 	}
@@ -310,13 +306,25 @@ restart(const struct qscore_base *b, struct qwen_session *s)
 		    &at, &cli_err));
 }
 
+/* Compare the rows after the tokens at .. end - 1 of a window. */
+static void
+do_chunks(struct chunk *c, const int32_t *ids, size_t at, size_t end)
+{
+	size_t n, most = c->b->n_chunk;
+
+	for (; at < end; at += n) {
+		n = end - at < most ? end - at : most;
+		do_chunk(c, ids + at, n);
+	}
+	qwen_text_fini(&c->t);
+}
+
 /* Compare on a text after a state; its first token is scored too. */
 static void
 do_after(struct qscore_base *b, struct qscore_run *r,
     const struct qscore_text *x)
 {
 	struct chunk c = { .b = b, .r = r, .x = x, .first = b->n_past - 1 };
-	size_t at, end = x->q.text.n - 1, n;
 
 	restart(b, b->base);
 	restart(b, b->own);
@@ -324,11 +332,7 @@ do_after(struct qscore_base *b, struct qscore_run *r,
 	    b->n_vocab * sizeof *b->row);
 	compare_row(&c, c.first, qwen_session_logits(b->own), &cli_err);
 	qscore_write(r, &c.t);
-	for (at = 0; at < end; at += n) {
-		n = end - at < b->n_chunk ? end - at : b->n_chunk;
-		do_chunk(&c, x->q.text.id + at, n);
-	}
-	qwen_text_fini(&c.t);
+	do_chunks(&c, x->q.text.id, 0, x->q.text.n - 1);
 }
 
 static void
@@ -339,7 +343,7 @@ do_window(struct qscore_base *b, struct qscore_run *r,
 	struct qwen_eval none = { .logits = QWEN_LOGITS_NONE,
 	    .batch = b->batch };
 	const int32_t *ids = x->q.text.id + w->begin;
-	size_t at = w->first - 1 - w->begin, end = w->end - 1 - w->begin, n;
+	size_t at = w->first - 1 - w->begin;
 
 	restart(b, b->base);
 	restart(b, b->own);
@@ -348,11 +352,7 @@ do_window(struct qscore_base *b, struct qscore_run *r,
 		if (b->model != NULL)
 			tool_eval(b->base, ids, at, &none);
 	}
-	for (; at < end; at += n) {
-		n = end - at < b->n_chunk ? end - at : b->n_chunk;
-		do_chunk(&c, ids + at, n);
-	}
-	qwen_text_fini(&c.t);
+	do_chunks(&c, ids, at, w->end - 1 - w->begin);
 }
 
 static void

@@ -150,14 +150,4 @@ void qstate_json_value(const char *key, const struct qwen_state_value *v);
  */
 struct qwen_store *qstate_open_store(void);
 
-/*
- * qstate_words adds the first words of a run to out and returns 1.  Returns 0
- * if no model is open, or if the run has another vocabulary than the model of
- * qstate_words_open.
- */
-void qstate_words_open(const char *model);
-int qstate_words(struct qwen_text *out, const char *store,
-    const struct qwen_store_entry *e);
-void qstate_words_close(void);
-
 #endif

@@ -64,6 +64,88 @@ begins_model(const struct qwen_store_list *l, size_t i)
 	    e->v != before->v || !qwen_rope_same(&e->rope, &before->rope);
 }
 
+/* ------------------------------------------------ the first words of a run */
+
+enum { WORDS_TOKENS = 24, WORDS_BYTES = 48 };
+
+static struct {
+	struct qwen_gguf	*gguf;
+	struct qwen_tok		*tok;
+	struct qwen_header	 header;	/* for the vocabulary
+						   fingerprint */
+} words;
+
+static void
+words_open(const char *model)
+{
+	words.gguf = tool_gguf_open(tool_model_path(model));
+	words.tok = tool_tok_open(words.gguf, QWEN_TOK_DECODE);
+	cli_must(qwen_gguf_path(words.gguf, 0), qwen_header_init(&words.header,
+	    QWEN_STREAM_TOKENS, words.gguf, &cli_err));
+}
+
+static void
+words_close(void)
+{
+	qwen_tok_close(words.tok);
+	qwen_gguf_close(words.gguf);
+	memset(&words, 0, sizeof words);
+}
+
+/*
+ * Add the text of the tokens, at most about WORDS_BYTES; line feeds and tabs
+ * become blanks.
+ */
+static void
+spell(struct qwen_text *out, const int32_t *ids, size_t n)
+{
+	struct qwen_tok_decoder *d;
+	struct qwen_str s;
+	size_t i, k;
+
+	cli_must(NULL, qwen_tok_decoder_new(&d, words.tok,
+	    QWEN_TOK_SHOW_SPECIAL, &cli_err));
+	for (i = 0; i < n && out->n < WORDS_BYTES; i++) {
+		if (qwen_tok_decoder_put(d, ids[i], &s, NULL) < 0)
+			break;
+		qwen_text_add(out, s.s, s.len);
+	}
+	qwen_tok_decoder_free(d);
+	for (k = 0; k < out->n; k++) {
+		if (strchr("\n\r\t", out->s[k]) != NULL)
+			out->s[k] = ' ';
+	}
+}
+
+/*
+ * Add the first words of a run to out and return 1.  Return 0 if no model is
+ * open, or if the run has another vocabulary.
+ */
+static int
+add_words(struct qwen_text *out, const struct qwen_store_entry *e)
+{
+	struct qwen_state_file *f;
+	const struct qwen_state_info *info;
+	struct stat st;
+	size_t n;
+	char *path;
+
+	if (words.tok == NULL || e->kind != QWEN_STORE_KV ||
+	    memcmp(&e->vocab, &words.header.vocab, sizeof e->vocab) != 0)
+		return 0;
+	path = cli_format("%s/%s", qstate_opt.store, e->path);
+	/* in a shared store, another user may have put a link there */
+	if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+	    qwen_state_open(&f, path, NULL) == 0) {
+		info = qwen_state_info(f);
+		n = (size_t)(info->n_tokens - info->from);
+		spell(out, info->tokens, n < WORDS_TOKENS ? n : WORDS_TOKENS);
+		qwen_state_close(f);
+	}
+	free(path);
+	return out->n > 0 && !out->failed;
+}
+
 /* ---------------------------------------------------------------------- ls */
 
 static const char *
@@ -76,7 +158,7 @@ static void
 ls_text(const struct qwen_store_entry *e)
 {
 	time_t used = (time_t)e->used;
-	struct qwen_text words = { 0 };
+	struct qwen_text text = { 0 };
 	struct tm tm;
 	char when[32], hex[33];
 
@@ -90,18 +172,18 @@ ls_text(const struct qwen_store_entry *e)
 		putchar(' ');
 		cli_show(e->path, strlen(e->path));
 	}
-	if (qstate_words(&words, qstate_opt.store, e)) {
+	if (add_words(&text, e)) {
 		printf(" text ");
-		cli_show(words.s, words.n);
+		cli_show(text.s, text.n);
 	}
-	qwen_text_fini(&words);
+	qwen_text_fini(&text);
 	putchar('\n');
 }
 
 static void
 ls_json(const struct qwen_store_entry *e)
 {
-	struct qwen_text words = { 0 };
+	struct qwen_text text = { 0 };
 
 	qstate_open_json(NULL, '{');
 	qstate_word("kind", kind_name(e));
@@ -116,11 +198,11 @@ ls_json(const struct qwen_store_entry *e)
 	qstate_uint("bytes", e->bytes);
 	qstate_int("used", e->used);
 	qstate_word("path", e->path);
-	if (qstate_words(&words, qstate_opt.store, e)) {
-		qwen_text_add(&words, "", 1);
-		qstate_word("text", words.s);
+	if (add_words(&text, e)) {
+		qwen_text_add(&text, "", 1);
+		qstate_word("text", text.s);
 	}
-	qwen_text_fini(&words);
+	qwen_text_fini(&text);
 	qstate_close_json(0);
 }
 
@@ -134,7 +216,7 @@ qstate_ls(char *none[])
 
 	(void)none;
 	if (cli_given(&qstate_opt.model))
-		qstate_words_open(qstate_opt.model);
+		words_open(qstate_opt.model);
 	for (i = 0; i < qwen_store_list_n(l); i++) {
 		e = qwen_store_list_at(l, i);
 		if (!qstate_opt.json && begins_model(l, i)) {
@@ -148,7 +230,7 @@ qstate_ls(char *none[])
 		else
 			ls_text(e);
 	}
-	qstate_words_close();
+	words_close();
 	qwen_store_list_free(l);
 	qwen_store_close(st);
 }

@@ -61,6 +61,14 @@ next_value(struct qstate_trace *t)
 /* more than any model has; limits the linear search */
 enum { STAGES_MAX = 1 << 16 };
 
+/*
+ * How two rows of n numbers differ: largest difference, and the sums of squares
+ * of the difference, of a, of b, and of the products.
+ */
+struct row_distance {
+	double	 max, diff2, a2, b2, ab, n;
+};
+
 /* Totals of a stage; in a comparison, over both sides. */
 struct stage {
 	char	 name[QWEN_TRACE_NAME];
@@ -69,7 +77,7 @@ struct stage {
 	uint64_t count;		/* positions */
 	uint64_t n_differ;	/* positions that differ */
 	double	 numbers, sum, squares, low, high;
-	double	 max, diff2, a2, b2, ab;
+	struct row_distance d;
 };
 
 struct stages {
@@ -165,15 +173,6 @@ qstate_trace_show(struct qstate_trace *t)
 
 /* -------------------------------------------------------------------- diff */
 
-/*
- * How two rows of n numbers differ: largest difference, and the sums of squares
- * of the difference, of a, of b, and of the products.
- */
-struct row_distance {
-	double	 max, diff2, a2, b2, ab;
-	size_t	 n;
-};
-
 static void
 compare_rows(struct row_distance *d, const float *a, const float *b, size_t n)
 {
@@ -234,7 +233,7 @@ rows_differ(struct row_distance *d, const struct qwen_trace_value *a,
     const struct qwen_trace_value *b)
 {
 	memset(d, 0, sizeof *d);
-	d->n = a->n;
+	d->n = (double)a->n;
 	if (a->row != NULL)
 		compare_rows(d, a->row, b->row, a->n);
 	else
@@ -250,7 +249,7 @@ static void
 put_distance(const struct row_distance *d)
 {
 	qstate_real("max", d->max);
-	qstate_real("rms", sqrt(d->diff2 / (double)d->n));
+	qstate_real("rms", sqrt(d->diff2 / d->n));
 	qstate_real("relative", relative(d));
 	qstate_real("cosine", cosine(d));
 	qstate_end();
@@ -272,21 +271,22 @@ put_value(const char *what, const char *side, const struct qwen_trace_value *v)
 static void
 sum_up(struct stage *st, const struct row_distance *d, int differs)
 {
+	struct row_distance *sum = &st->d;
+
 	st->count++;
 	st->n_differ += (uint64_t)differs;
-	st->numbers += (double)d->n;
-	st->max = d->max > st->max || d->max != d->max ? d->max : st->max;
-	st->diff2 += d->diff2;
-	st->a2 += d->a2;
-	st->b2 += d->b2;
-	st->ab += d->ab;
+	sum->n += d->n;
+	sum->max = d->max > sum->max || d->max != d->max ? d->max : sum->max;
+	sum->diff2 += d->diff2;
+	sum->a2 += d->a2;
+	sum->b2 += d->b2;
+	sum->ab += d->ab;
 }
 
 static void
 put_sums(const struct stages *s)
 {
 	const struct stage *st;
-	struct row_distance d;
 	size_t i;
 
 	for (i = 0; i < s->n; i++) {
@@ -295,9 +295,7 @@ put_sums(const struct stages *s)
 		qstate_word("stage", st->name);
 		qstate_uint("positions", st->count);
 		qstate_uint("parted", st->n_differ);
-		d = (struct row_distance){ st->max, st->diff2, st->a2, st->b2,
-		    st->ab, (size_t)st->numbers };
-		put_distance(&d);
+		put_distance(&st->d);
 	}
 }
 

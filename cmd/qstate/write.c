@@ -33,20 +33,13 @@ qstate_cat(char *paths[])
 }
 
 static void
-note_loss(const struct qstate_state *s, const struct qwen_state_loss *loss)
+note_loss(const struct qstate_state *s, const char *what, enum qwen_kv from,
+    int to, double loss)
 {
-	const struct qwen_header *h = &s->info->header;
-
-	if ((int)h->k != tool_kv[0])
-		cli_note("%s: converting keys from %s to %s loses %.3g %% of "
-		    "their size",
-		    s->name, qwen_kv_name(h->k), qwen_kv_name((enum qwen_kv)
-		    tool_kv[0]), 100 * loss->keys);
-	if ((int)h->v != tool_kv[1])
-		cli_note("%s: converting values from %s to %s loses %.3g %% of "
-		    "their size",
-		    s->name, qwen_kv_name(h->v), qwen_kv_name((enum qwen_kv)
-		    tool_kv[1]), 100 * loss->values);
+	if ((int)from != to)
+		cli_note("%s: converting %s from %s to %s loses %.3g %% of "
+		    "their size", s->name, what, qwen_kv_name(from),
+		    qwen_kv_name((enum qwen_kv)to), 100 * loss);
 }
 
 /* Write the state with the options of the command line. */
@@ -67,7 +60,8 @@ write_copy(struct qstate_state *s)
 		    name : s->name, &err);
 	cli_must(name, qwen_writer_close(w, &cli_err));
 	cli_output_commit(out);
-	note_loss(s, &loss);
+	note_loss(s, "keys", s->info->header.k, tool_kv[0], loss.keys);
+	note_loss(s, "values", s->info->header.v, tool_kv[1], loss.values);
 }
 
 /* Set KV cache types that --kv does not give to those of the state. */

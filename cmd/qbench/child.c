@@ -110,7 +110,7 @@ qbench_run_since(void)
 	    qbench_opt.numerics);
 	cli_must(NULL, qwen_session_new(&s, m, &cli_err));
 	kernel = qbench_now_ns();
-	cli_must(NULL, qwen_session_eval(s, &id, 1, NULL, &cli_err));
+	tool_eval(s, &id, 1, NULL);
 	token = qbench_now_ns();
 	if (kernel < qbench_opt.since)
 		cli_usage("--since: this time is in the future");

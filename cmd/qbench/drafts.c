@@ -19,7 +19,7 @@ struct method {
 	const double		*accept;	/* NULL: real drafts */
 	struct qwen_model	*m;
 	struct qwen_drafts	*drafts;
-	uint64_t		 guessed, passes, tokens;
+	uint64_t		 guessed, passes;
 	size_t			 n_marked;
 	double			 tok_s[QBENCH_MAX_ROUNDS],
 	    times[QBENCH_MAX_ROUNDS];
@@ -121,8 +121,7 @@ eval_drawn(struct trial *t, struct method *w, struct qwen_session *s, size_t i)
 		w->passes++;
 		w->guessed += how.n_guess;
 	}
-	cli_must(qbench_model_name, qwen_session_eval(s, &t->ids[i], 1, &how,
-	    &cli_err));
+	tool_eval(s, &t->ids[i], 1, &how);
 }
 
 /*
@@ -137,8 +136,7 @@ decode(struct trial *t, struct method *w, struct qwen_session *s,
 
 	for (i = 0; i < n; i++) {
 		if (w->draft == NULL)
-			cli_must(qbench_model_name, qwen_session_eval(s,
-			    &t->ids[i], 1, NULL, &cli_err));
+			tool_eval(s, &t->ids[i], 1, NULL);
 		else if (w->accept != NULL)
 			eval_drawn(t, w, s, i);
 		else
@@ -169,15 +167,6 @@ compare(struct trial *t, const struct method *w, const struct qwen_session *s)
 		    qbench_model_name, w->draft->word);
 }
 
-/* Add the drafts of this round, from the statistics before and after it. */
-static void
-count_guesses(struct method *w, const struct qwen_draft_stats *a,
-    const struct qwen_draft_stats *b)
-{
-	w->passes += b->n_passes - a->n_passes;
-	w->guessed += b->mtp + b->looked_up - a->mtp - a->looked_up;
-}
-
 static void
 one_round(struct trial *t, struct method *w, struct qbench_round *r)
 {
@@ -189,8 +178,7 @@ one_round(struct trial *t, struct method *w, struct qbench_round *r)
 
 	cli_must(qbench_model_name, qwen_session_new(&s, w->m, &cli_err));
 	if (t->depth > 0)
-		cli_must(qbench_model_name, qwen_session_eval(s, qbench_ids,
-		    t->depth, &how, &cli_err));
+		tool_eval(s, qbench_ids, t->depth, &how);
 	if (w->drafts != NULL) {
 		cli_must(NULL, qwen_drafter_new(&d, w->drafts, &cli_err));
 		qwen_drafts_stats(w->drafts, &before);
@@ -199,12 +187,13 @@ one_round(struct trial *t, struct method *w, struct qbench_round *r)
 	decode(t, w, s, d);
 	qbench_read_counts(&b);
 	qbench_round_of(r, &a, &b, qbench_opt.n);
-	w->tokens += qbench_opt.n;
 	if (w->draft == NULL)
 		w->passes += qbench_opt.n;
 	if (w->drafts != NULL) {
 		qwen_drafts_stats(w->drafts, &after);
-		count_guesses(w, &before, &after);
+		w->passes += after.n_passes - before.n_passes;
+		w->guessed += after.mtp + after.looked_up - before.mtp -
+		    before.looked_up;
 	}
 	compare(t, w, s);
 	qwen_drafter_free(d);
@@ -219,20 +208,20 @@ static void
 measure(struct trial *t)
 {
 	struct qbench_round r;
-	size_t i, k;
+	struct method *w;
+	size_t i;
 
 	/* warms up; the drafters learn the times of passes */
-	for (k = 0; k < t->n_methods; k++)
-		one_round(t, &t->method[k], &r);
-	for (k = 0; k < t->n_methods; k++)
-		t->method[k].passes = t->method[k].guessed =
-		    t->method[k].tokens = 0;
+	for (w = t->method; w < t->method + t->n_methods; w++) {
+		one_round(t, w, &r);
+		w->passes = w->guessed = 0;
+	}
 	for (i = 0; i < qbench_opt.rounds; i++)
-		for (k = 0; k < t->n_methods; k++) {
-			one_round(t, &t->method[k], &r);
-			t->method[k].tok_s[i] = r.tok_s;
-			t->method[k].times[i] = r.tok_s / t->method[0].tok_s[i];
-			t->method[k].n_marked += (size_t)r.marked;
+		for (w = t->method; w < t->method + t->n_methods; w++) {
+			one_round(t, w, &r);
+			w->tok_s[i] = r.tok_s;
+			w->times[i] = r.tok_s / t->method[0].tok_s[i];
+			w->n_marked += (size_t)r.marked;
 		}
 }
 
@@ -253,8 +242,9 @@ static void
 show_method(struct qwen_text *t, const struct trial *tr, struct method *w,
     int first)
 {
-	double right = (double)(w->tokens - w->passes);
-	double a_pass = (double)w->tokens / (double)w->passes;
+	double tokens = (double)(qbench_opt.n * qbench_opt.rounds);
+	double right = tokens - (double)w->passes;
+	double a_pass = tokens / (double)w->passes;
 	int n_threads = qwen_model_n_threads(tr->plain);
 	const struct qbench_cell cell[] = {
 		/* of CSV only */

@@ -23,15 +23,6 @@ ids_of(const struct qbench_phase *p, size_t i)
 }
 
 static void
-eval(struct qwen_session *s, const int32_t *t, size_t n,
-    const struct qwen_eval *how)
-{
-	if (n > 0)
-		cli_must(qbench_model_name, qwen_session_eval(s, t, n, how,
-		    &cli_err));
-}
-
-static void
 sequences_alloc(struct sequences *t, size_t n)
 {
 	t->n = n;
@@ -53,7 +44,8 @@ sequences_init(struct sequences *t, const struct qbench_phase *p,
 	for (i = 0; i < t->n; i++) {
 		cli_must(qbench_model_name, qwen_session_new_in(&t->s[i],
 		    t->cache, &cli_err));
-		eval(t->s[i], ids_of(p, i), p->depth, &how);
+		if (p->depth > 0)
+			tool_eval(t->s[i], ids_of(p, i), p->depth, &how);
 	}
 }
 
@@ -114,7 +106,7 @@ run_tokens(const struct qbench_phase *p, struct sequences *t, size_t n)
 	size_t i;
 
 	if (!p->one_by_one)
-		eval(t->s[0], qbench_ids + p->depth, n, &how);
+		tool_eval(t->s[0], qbench_ids + p->depth, n, &how);
 	for (i = 0; p->one_by_one && i < n; i++)
 		eval_sequences(p, t, p->depth + i);
 }

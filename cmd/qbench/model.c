@@ -20,20 +20,14 @@ open_temporary(void)
 {
 	const char *dir = getenv("TMPDIR");
 	char path[4096];
-	int fd, n;
+	int fd;
 
 #ifdef MFD_CLOEXEC
 	if ((dir == NULL || dir[0] == '\0') &&
 	    (fd = memfd_create("qbench", 0)) != -1)
 		return fd;
 #endif
-	n = snprintf(path, sizeof path, "%s/qbench.XXXXXX",
-	    dir != NULL && dir[0] != '\0' ? dir : "/tmp");
-	if (n < 0 || (size_t)n >= sizeof path)
-		die("TMPDIR is too long");
-	fd = mkstemp(path);
-	if (fd == -1)
-		die("%s: %s", path, strerror(errno));
+	fd = cli_temporary("qbench", path, sizeof path);
 	unlink(path);
 	return fd;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* share.c - open the operands of the command line. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,17 +40,10 @@ qstate_file_done(void)
 static void
 spool(void)
 {
-	const char *dir = getenv("TMPDIR");
 	int fd;
 
 	cli_need_stdin();
-	if (dir == NULL || dir[0] == '\0')
-		dir = "/tmp";
-	if ((size_t)snprintf(spooled, sizeof spooled, "%s/qstate.XXXXXX",
-	    dir) >= sizeof spooled)
-		die("TMPDIR: its name is too long");
-	if ((fd = mkstemp(spooled)) == -1)
-		die("%s: %s", spooled, strerror(errno));
+	fd = cli_temporary("qstate", spooled, sizeof spooled);
 	if (atexit(qstate_file_done) != 0)
 		die("out of memory");
 	qstate_copy_bytes(STDIN_FILENO, "stdin", fd, spooled);

@@ -124,6 +124,12 @@ char *cli_read_fd(int fd, const char *name, size_t max, size_t *n);
  */
 char *cli_try_file(const char *path, size_t max, size_t *n);
 
+/*
+ * Creates a file in $TMPDIR, or in /tmp, whose name begins with name; writes its
+ * path to path, of size bytes.  Returns a descriptor; dies on errors.
+ */
+int cli_temporary(const char *name, char *path, size_t size);
+
 /* --------------------------------------------------------- stdin and stdout */
 
 enum cli_stdin {

@@ -100,3 +100,18 @@ cli_read_file(const char *path, size_t max, size_t *n)
 	cli_protect_input(path, INPUT);
 	return p;
 }
+
+int
+cli_temporary(const char *name, char *path, size_t size)
+{
+	const char *dir = getenv("TMPDIR");
+	int fd;
+
+	if (dir == NULL || dir[0] == '\0')
+		dir = "/tmp";
+	if ((size_t)snprintf(path, size, "%s/%s.XXXXXX", dir, name) >= size)
+		die("TMPDIR: its name is too long");
+	if ((fd = mkstemp(path)) == -1)
+		die("%s: %s", path, strerror(errno));
+	return fd;
+}

@@ -106,9 +106,6 @@ check_options(struct qscore_run *r)
 		cli_usage("--strict needs --requests");
 	if (opt.requests && cli_given(&r->json) && !r->json)
 		cli_usage("--requests prints JSON lines: not with -f text");
-	if (opt.context > 0 && opt.stride >= opt.context)
-		cli_usage("--stride: %zu is not below the context of %zu",
-		    opt.stride, opt.context);
 	if (base.path != NULL)
 		check_base(r);
 	tool_store_from_env(&r->work.at);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* diff.c - compare two states and show where they differ. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

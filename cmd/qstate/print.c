@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* print.c - print lines of text, or JSON. */
-#include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -93,29 +93,23 @@ qstate_word(const char *key, const char *s)
 }
 
 void
-qstate_int(const char *key, int64_t v)
+qstate_put(const char *key, const char *fmt, ...)
 {
-	if (!begin_value(key))
-		return;
-	printf("%" PRId64, v);
-	end_value();
-}
+	va_list ap;
 
-void
-qstate_uint(const char *key, uint64_t v)
-{
 	if (!begin_value(key))
 		return;
-	printf("%" PRIu64, v);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
 	end_value();
 }
 
 void
 qstate_real(const char *key, double v)
 {
-	if (begin_value(key))
-		/* JSON has no infinity and NaN */
-		printf(qstate_opt.json && !isfinite(v) ? "null" : "%.6g", v);
+	/* JSON has no infinity and NaN */
+	qstate_put(key, qstate_opt.json && !isfinite(v) ? "null" : "%.6g", v);
 }
 
 void

@@ -5,8 +5,8 @@
 #ifndef QSTATE_H
 #define QSTATE_H
 
+#include <inttypes.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "qwen.h"
 #include "qwentext.h"
@@ -100,13 +100,16 @@ int qstate_trace_diff(struct qstate_trace t[2]);
  * words of a line of text, which begins with `word', or fields of an object,
  * the first of which is `key', unless it is NULL.  Elsewhere a field of text is
  * a line, "key value".  qstate_flag prints the key as text, if v is set.  A
- * word NULL is "-", or null.  A key NULL is for elements of lists.
+ * word NULL is "-", or null.  A key NULL is for elements of lists.  fmt is as
+ * for printf(3).
  */
 void qstate_begin(const char *key, const char *word);
 void qstate_end(void);
 void qstate_word(const char *key, const char *s);
-void qstate_int(const char *key, int64_t v);
-void qstate_uint(const char *key, uint64_t v);
+void qstate_put(const char *key, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+#define qstate_int(key, v) qstate_put(key, "%" PRId64, (int64_t)(v))
+#define qstate_uint(key, v) qstate_put(key, "%" PRIu64, (uint64_t)(v))
 void qstate_real(const char *key, double v);
 void qstate_flag(const char *key, int v);
 void qstate_fp(const char *key, const struct qwen_fp *fp);

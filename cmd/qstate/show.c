@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* show.c - show the contents of a state, as text or as JSON. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

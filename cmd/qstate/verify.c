@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* verify.c - check the checksums of states, or of the files of the store. */
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "qstate.h"

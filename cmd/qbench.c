@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "qbench/url.h"
+#include "qbench/qbench.h"
 
 /* Measure a model with each number of threads. */
 static void
@@ -28,12 +28,10 @@ measure_model(void)
 int
 main(int argc, char *argv[])
 {
-	qbench_options(argc, argv);
+	if (qbench_options(argc, argv))
 #if __has_include(<curl/curl.h>)
-	if (qbench_url.url != NULL)
 		return qbench_run_url();
 #else
-	if (qbench_url.url != NULL)
 		die("--url: built without libcurl");
 #endif
 	tool_cpu();	/* reports bad settings before any table */

@@ -367,7 +367,7 @@ check_options(void)
 		    "--synthetic");
 }
 
-void
+int
 qbench_options(int argc, char *argv[])
 {
 	struct qbench_opts *o = &qbench_opt;
@@ -379,7 +379,7 @@ qbench_options(int argc, char *argv[])
 	check_rows(options, 0);
 	if (qbench_url.url != NULL) {
 		check_url(&qbench_url);
-		return;
+		return 1;
 	}
 	if (o->count.n > 1)
 		cli_usage("-n: a list needs --url");
@@ -387,4 +387,5 @@ qbench_options(int argc, char *argv[])
 	o->has_drafts = cli_given(&o->draft) > 0;
 	check_options();
 	check_drafts(o);
+	return 0;
 }

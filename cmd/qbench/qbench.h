@@ -61,10 +61,10 @@ struct qbench_opts {
 extern struct qbench_opts qbench_opt;
 
 /*
- * Parse and check the command line, into qbench_opt and qbench_url; exit on
- * usage errors.
+ * Parse and check the command line, into qbench_opt and qbench_url.  Returns 1
+ * with --url, else 0; exits on usage errors.
  */
-void qbench_options(int argc, char *argv[]);
+int qbench_options(int argc, char *argv[]);
 
 /* ------------------------------------------------------------- commands */
 

@@ -287,14 +287,11 @@ static void
 show(const struct trial *tr)
 {
 	struct qwen_text t = { 0 };
-	static int shown;
 	size_t i;
 
-	if (!qbench_opt.csv && !qbench_opt.json) {
-		qwen_text_str(&t, shown ? "\n" : "");
+	qbench_begin(&t);
+	if (!qbench_opt.csv && !qbench_opt.json)
 		text_head(&t, tr);
-	}
-	shown = 1;
 	for (i = 0; i < tr->n_methods; i++)
 		show_method(&t, tr, &tr->method[i], i == 0);
 	qbench_write(&t);

@@ -178,6 +178,16 @@ qbench_json_model(struct qwen_text *t, const struct qwen_model *m)
 }
 
 void
+qbench_begin(struct qwen_text *t)
+{
+	static int shown;
+
+	if (shown && !qbench_opt.csv && !qbench_opt.json)
+		qwen_text_str(t, "\n");
+	shown = 1;
+}
+
+void
 qbench_write(struct qwen_text *t)
 {
 	if (t->failed)

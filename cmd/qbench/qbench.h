@@ -145,6 +145,11 @@ void qbench_json_machine(struct qwen_text *t, const struct qwen_machine *m);
 /* Append the lines of model and processor, without the last line feed. */
 void qbench_text_model(struct qwen_text *t, const struct qwen_model *m);
 
+/*
+ * Begin a result: as text, append an empty line unless it is the first one.
+ */
+void qbench_begin(struct qwen_text *t);
+
 /* Write a text to stdout and empty it.  Dies on errors. */
 void qbench_write(struct qwen_text *t);
 

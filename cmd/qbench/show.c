@@ -431,11 +431,8 @@ void
 qbench_show(const struct qbench_result *r)
 {
 	struct qwen_text t = { 0 };
-	static int shown;
 
-	if (shown && !qbench_opt.csv && !qbench_opt.json)
-		qwen_text_str(&t, "\n");
-	shown = 1;
+	qbench_begin(&t);
 	(qbench_opt.csv ? csv_result : qbench_opt.json ? json_result :
 	    text_result)(&t, r);
 	qbench_write(&t);

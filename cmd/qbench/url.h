@@ -112,10 +112,12 @@ struct qbench_url_error {
 	uint64_t	 n;
 };
 
+/* The load of one setting. */
 struct qbench_url_result {
 	struct qbench_url_setting set;
 	const char	*model;		/* or NULL */
-	uint64_t	 n_answered, n_failed, n_given_up, n_good, most;
+	uint64_t	 n_running;	/* in progress; at the end, given up */
+	uint64_t	 n_answered, n_failed, n_good, most;
 	int64_t		 prompt, cached, generated;	/* tokens; -1:
 							   unknown */
 	double		 seconds, late;		/* late: largest delay in ms */
@@ -123,6 +125,14 @@ struct qbench_url_result {
 	struct qbench_url_error *error;
 	size_t		 n_errors, cap_errors;
 	int		 interrupted;
+	/* used by url_run.c only */
+	uint64_t	 wanted;	/* requests; UINT64_MAX: limited by
+					   time */
+	uint64_t	 n_started;
+	uint64_t	 rng;		/* of the arrival times */
+	double		 start, due;
+	int		 is_blocked;	/* a due request waits for a free
+					   client */
 };
 
 void qbench_url_show(struct qbench_url_result *r);

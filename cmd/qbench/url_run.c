@@ -27,18 +27,6 @@ static struct {
 	uint64_t	 number;	/* number of the next request */
 } server;
 
-/* One setting while it runs. */
-struct load_run {
-	struct qbench_url_result *r;
-	uint64_t	 wanted;	/* requests; UINT64_MAX: limited by
-					   time */
-	uint64_t	 n_started, n_running, n_tokens;
-	uint64_t	 rng;		/* of the arrival times */
-	double		 start, due;
-	int		 is_blocked;	/* a due request waits for a free
-					   client */
-};
-
 /* ---------------------------------------------------------------- a request */
 
 /* Send a request of a setting, or with NULL, ask for the models. */
@@ -104,10 +92,9 @@ add_reported(int64_t *sum, int64_t told)
 }
 
 static void
-note_answer(struct load_run *l, const struct qbench_request *c)
+note_answer(struct qbench_url_result *r, const struct qbench_request *c)
 {
 	const struct qbench_stream *s = &c->reply;
-	struct qbench_url_result *r = l->r;
 	uint64_t n = s->generated > 0 ? (uint64_t)s->generated - 1 :
 	    s->n_chunks;
 	double last = s->n_chunks > 0 ? s->last : c->end;
@@ -127,51 +114,51 @@ note_answer(struct load_run *l, const struct qbench_request *c)
 	for (i = 0; i < s->gaps.n; i++)
 		tool_timings_add(&r->gaps, s->gaps.v[i]);
 	r->n_good += (uint64_t)tool_goals_met(&qbench_url.goals, &t);
-	cli_progress_also(l->n_tokens += n, "tok");
+	cli_progress_also((uint64_t)r->generated, "tok");
 }
 
 static void
-finish_request(struct load_run *l, struct qbench_request *c)
+finish_request(struct qbench_url_result *r, struct qbench_request *c)
 {
-	l->n_running--;
+	r->n_running--;
 	if (c->reply.kind[0] != '\0') {
 		if (cli_verbose)
 			cli_note("%s", qbench_error_text(c->reply.kind,
 			    c->reply.why));
-		note_error(l->r, &c->reply);
+		note_error(r, &c->reply);
 	} else
-		note_answer(l, c);
+		note_answer(r, c);
 	qbench_request_free(c);
-	cli_progress(l->r->n_answered + l->r->n_failed);
+	cli_progress(r->n_answered + r->n_failed);
 }
 
 /* ---------------------------------------------------------------- a setting */
 
 /* Return 1 if another request is to be sent at this time. */
 static int
-continues(const struct load_run *l, double when)
+continues(const struct qbench_url_result *r, double when)
 {
-	return !interrupted && l->n_started < l->wanted &&
+	return !interrupted && r->n_started < r->wanted &&
 	    (qbench_url.seconds <= 0 ||
-	    when - l->start < qbench_url.seconds);
+	    when - r->start < qbench_url.seconds);
 }
 
 /*
- * Return 1 if a request is to be sent now; set l->held if one is due but no
- * client is free.
+ * Return 1 if a request is to be sent now; set r->is_blocked if one is due but
+ * no client is free.
  */
 static int
-is_due(struct load_run *l, double now)
+is_due(struct qbench_url_result *r, double now)
 {
-	const struct qbench_url_setting *set = &l->r->set;
-	int has_client = l->n_running < set->clients || (set->rate > 0 &&
+	const struct qbench_url_setting *set = &r->set;
+	int has_client = r->n_running < set->clients || (set->rate > 0 &&
 	    set->clients == 0);
 
 	if (set->rate <= 0)
-		return has_client && continues(l, now);
-	if (l->due > now || !continues(l, l->due))
+		return has_client && continues(r, now);
+	if (r->due > now || !continues(r, r->due))
 		return 0;
-	l->is_blocked |= !has_client;
+	r->is_blocked |= !has_client;
 	return has_client;
 }
 
@@ -180,49 +167,48 @@ is_due(struct load_run *l, double now)
  * most 0.1.
  */
 static double
-send_due(struct load_run *l)
+send_due(struct qbench_url_result *r)
 {
-	const struct qbench_url_setting *set = &l->r->set;
+	const struct qbench_url_setting *set = &r->set;
 	double now = cli_now(), late;
 
-	for (; is_due(l, now); now = cli_now()) {
+	for (; is_due(r, now); now = cli_now()) {
 		/* waiting for a free client is not a delay by this machine */
-		late = set->rate > 0 && !l->is_blocked ? (now - l->due) * 1e3 :
+		late = set->rate > 0 && !r->is_blocked ? (now - r->due) * 1e3 :
 		    0;
-		l->is_blocked = 0;
-		l->r->late = late > l->r->late ? late : l->r->late;
-		send_request(set, set->rate > 0 ? l->due : now);
+		r->is_blocked = 0;
+		r->late = late > r->late ? late : r->late;
+		send_request(set, set->rate > 0 ? r->due : now);
 		if (set->rate > 0)
-			l->due += tool_request_gap(&l->rng, set->rate);
-		l->n_started++;
-		if (++l->n_running > l->r->most)
-			l->r->most = l->n_running;
+			r->due += tool_request_gap(&r->rng, set->rate);
+		r->n_started++;
+		if (++r->n_running > r->most)
+			r->most = r->n_running;
 	}
-	return set->rate <= 0 || l->is_blocked || !continues(l, l->due) ? 0.1 :
-	    fmin(0.1, l->due - now);
+	return set->rate <= 0 || r->is_blocked || !continues(r, r->due) ? 0.1 :
+	    fmin(0.1, r->due - now);
 }
 
 static void
-run(struct load_run *l)
+run(struct qbench_url_result *r)
 {
 	struct qbench_request *c;
 	double wait;
 
-	l->start = l->due = cli_now();
+	r->start = r->due = cli_now();
 	for (;;) {
-		wait = send_due(l);
-		if (l->n_running == 0 && !continues(l, l->r->set.rate > 0 ?
-		    l->due : cli_now()))
+		wait = send_due(r);
+		if (r->n_running == 0 && !continues(r, r->set.rate > 0 ?
+		    r->due : cli_now()))
 			break;
 		c = qbench_http_wait(wait);
 		if (c != NULL)
-			finish_request(l, c);
+			finish_request(r, c);
 		else if (interrupted)
 			break;
 	}
-	l->r->seconds = cli_now() - l->start;
-	l->r->n_given_up = l->n_running;
-	l->r->interrupted = interrupted;
+	r->seconds = cli_now() - r->start;
+	r->interrupted = interrupted;
 }
 
 static uint64_t
@@ -238,13 +224,12 @@ wanted(const struct qbench_url_setting *set)
 static void
 measure(const struct qbench_url_setting *set)
 {
-	struct qbench_url_result r = { .set = *set, .model = server.model };
-	struct load_run l = { .r = &r, .wanted = wanted(set),
-	    .rng = qbench_url.seed };
+	struct qbench_url_result r = { .set = *set, .model = server.model,
+	    .wanted = wanted(set), .rng = qbench_url.seed };
 	int i;
 
-	cli_progress_start("requests", l.wanted == UINT64_MAX ? 0 : l.wanted);
-	run(&l);
+	cli_progress_start("requests", r.wanted == UINT64_MAX ? 0 : r.wanted);
+	run(&r);
 	cli_progress_end();
 	qbench_url_show(&r);
 	if (r.n_failed > 0 && r.n_answered == 0)

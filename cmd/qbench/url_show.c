@@ -42,7 +42,7 @@ set_cells(struct qbench_cell to[N_SETTING + N_TOTALS],
 
 		QBENCH_VALUE("answered", (double)r->n_answered),
 		QBENCH_VALUE("failed", (double)r->n_failed),
-		QBENCH_VALUE("given_up", (double)r->n_given_up),
+		QBENCH_VALUE("given_up", (double)r->n_running),
 		QBENCH_VALUE("seconds", s),
 		QBENCH_VALUE("most_at_once", (double)r->most),
 		QBENCH_VALUE("prompt_tokens", (double)r->prompt),
@@ -165,11 +165,8 @@ void
 qbench_url_show(struct qbench_url_result *r)
 {
 	struct qwen_text t = { 0 };
-	static int shown;
 
-	if (shown && !qbench_opt.csv && !qbench_opt.json)
-		qwen_text_str(&t, "\n");
-	shown = 1;
+	qbench_begin(&t);
 	(qbench_opt.csv ? as_csv : qbench_opt.json ? as_json : as_text)(&t, r);
 	qbench_write(&t);
 }

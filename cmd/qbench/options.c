@@ -22,30 +22,26 @@ struct qbench_url_opts qbench_url = {
 
 /*
  * Copy the next value of a list with commas to one and move *s past it; *s is
- * NULL after the last value.  Return 0 if there is no more value.
+ * NULL after the last value.  n values came before.  Return 0 if there is no
+ * more value.
  */
 static int
-next_value(const struct cli_opt *o, const char **s, char one[32])
+next_value(const struct cli_opt *o, size_t n, const char **s, char one[32])
 {
-	size_t n;
+	size_t len;
 
 	if (*s == NULL)
 		return 0;
-	n = strcspn(*s, ",");
-	if (n >= 32)
-		cli_usage("%s: '%s' is too long", cli_opt_name(o), *s);
-	memcpy(one, *s, n);
-	one[n] = '\0';
-	*s = (*s)[n] == ',' ? *s + n + 1 : NULL;
-	return 1;
-}
-
-static void
-has_room(const struct cli_opt *o, size_t n)
-{
 	if (n == QBENCH_MAX_LIST)
 		cli_usage("%s: more than %d values", cli_opt_name(o),
 		    QBENCH_MAX_LIST);
+	len = strcspn(*s, ",");
+	if (len >= 32)
+		cli_usage("%s: '%s' is too long", cli_opt_name(o), *s);
+	memcpy(one, *s, len);
+	one[len] = '\0';
+	*s = (*s)[len] == ',' ? *s + len + 1 : NULL;
+	return 1;
 }
 
 static void
@@ -54,11 +50,9 @@ parse_list(const struct cli_opt *o, const char *s)
 	struct qbench_list *l = o->to;
 	char one[32];
 
-	for (l->n = 0; next_value(o, &s, one);) {
-		has_room(o, l->n);
+	for (l->n = 0; next_value(o, l->n, &s, one);)
 		l->v[l->n++] = (size_t)cli_int(cli_opt_name(o), one, o->min,
 		    o->max);
-	}
 }
 
 static void
@@ -67,11 +61,9 @@ parse_reals(const struct cli_opt *o, const char *s)
 	struct qbench_reals *l = o->to;
 	char one[32];
 
-	for (l->n = 0; next_value(o, &s, one);) {
-		has_room(o, l->n);
+	for (l->n = 0; next_value(o, l->n, &s, one);)
 		l->v[l->n++] = cli_double(cli_opt_name(o), one, o->low,
 		    o->high);
-	}
 }
 
 /*
@@ -112,10 +104,8 @@ parse_drafts(const struct cli_opt *o, const char *s)
 		return;
 	}
 	l->block.mode = QWEN_DRAFT_NONE;
-	for (l->n = 0; next_value(o, &s, one);) {
-		has_room(o, l->n);
+	for (l->n = 0; next_value(o, l->n, &s, one);)
 		add_draft(l, one);
-	}
 }
 
 #define LIST(l, n, a, p, lo, hi, h) { CLI_ROW(CALL, l, n, a, p, h), \

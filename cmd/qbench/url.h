@@ -76,7 +76,9 @@ void qbench_stream_feed(struct qbench_stream *s, const char *p, size_t n,
 void qbench_stream_end(struct qbench_stream *s, double now);
 /* Copy the message of an error reply to s->why. */
 void qbench_stream_message(struct qbench_stream *s);
-void qbench_stream_fail(struct qbench_stream *s, const char *kind, const char *why);
+/* Set the error, unless there is one. */
+void qbench_stream_fail(struct qbench_stream *s, const char *kind,
+    const char *why);
 void qbench_stream_fini(struct qbench_stream *s);
 
 /* Return "kind: why", or "kind"; valid until the next call. */
@@ -112,6 +114,9 @@ struct qbench_url_error {
 	uint64_t	 n;
 };
 
+/* Times of requests; ITL is between pieces of an answer. */
+enum { QBENCH_TTFT, QBENCH_TPOT, QBENCH_ITL, QBENCH_E2E, QBENCH_N_SAMPLES };
+
 /* The load of one setting. */
 struct qbench_url_result {
 	struct qbench_url_setting set;
@@ -121,7 +126,7 @@ struct qbench_url_result {
 	int64_t		 prompt, cached, generated;	/* tokens; -1:
 							   unknown */
 	double		 seconds, late;		/* late: largest delay in ms */
-	struct tool_timings time[TOOL_N_TIMES], gaps;
+	struct tool_timings time[QBENCH_N_SAMPLES];	/* ms */
 	struct qbench_url_error *error;
 	size_t		 n_errors, cap_errors;
 	int		 interrupted;

@@ -109,10 +109,11 @@ note_answer(struct qbench_url_result *r, const struct qbench_request *c)
 	t.ms[TOOL_E2E] = (last - c->due) * 1e3;
 	t.ms[TOOL_TPOT] = n < 2 || s->n_chunks < 2 ? -1 :
 	    (s->last - s->first) * 1e3 / (double)(n - 1);
-	for (i = 0; i < TOOL_N_TIMES; i++)
-		tool_timings_add(&r->time[i], t.ms[i]);
+	tool_timings_add(&r->time[QBENCH_TTFT], t.ms[TOOL_TTFT]);
+	tool_timings_add(&r->time[QBENCH_TPOT], t.ms[TOOL_TPOT]);
+	tool_timings_add(&r->time[QBENCH_E2E], t.ms[TOOL_E2E]);
 	for (i = 0; i < s->gaps.n; i++)
-		tool_timings_add(&r->gaps, s->gaps.v[i]);
+		tool_timings_add(&r->time[QBENCH_ITL], s->gaps.v[i]);
 	r->n_good += (uint64_t)tool_goals_met(&qbench_url.goals, &t);
 	cli_progress_also((uint64_t)r->generated, "tok");
 }
@@ -242,9 +243,8 @@ measure(const struct qbench_url_setting *set)
 	if (r.late > 20)
 		cli_note("requests were sent up to %.0f ms late: this machine "
 		    "is busy", r.late);
-	for (i = 0; i < TOOL_N_TIMES; i++)
+	for (i = 0; i < QBENCH_N_SAMPLES; i++)
 		tool_timings_fini(&r.time[i]);
-	tool_timings_fini(&r.gaps);
 	free(r.error);
 }
 

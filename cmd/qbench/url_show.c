@@ -10,13 +10,13 @@
 #include "url.h"
 
 enum {
-	N_SETTING = 8, N_TOTALS = 13, N_SAMPLES = 4,
-	N_CELLS = N_SETTING + N_TOTALS + N_SAMPLES * TOOL_N_STATS
+	N_SETTING = 8, N_TOTALS = 13, N_TIMES = QBENCH_N_SAMPLES * TOOL_N_STATS
 };
 
 static const char *const apis[] = { "chat", "completions" };
-static const char *const sample_names[N_SAMPLES] = { "ttft_ms", "tpot_ms",
-    "itl_ms", "e2e_ms" };
+static const char *const sample_names[QBENCH_N_SAMPLES] = {
+	"ttft_ms", "tpot_ms", "itl_ms", "e2e_ms",
+};
 
 /*
  * Set the cells of the setting, then those of the totals.  What does not apply
@@ -59,16 +59,6 @@ set_cells(struct qbench_cell to[N_SETTING + N_TOTALS],
 	memcpy(to, all, sizeof all);
 }
 
-/* Return the sample of this number in sample_names. */
-static struct tool_timings *
-sample_of(struct qbench_url_result *r, size_t i)
-{
-	struct tool_timings *const all[N_SAMPLES] = { &r->time[TOOL_TTFT],
-	    &r->time[TOOL_TPOT], &r->gaps, &r->time[TOOL_E2E] };
-
-	return all[i];
-}
-
 static void
 as_text(struct qwen_text *t, struct qbench_url_result *r)
 {
@@ -100,8 +90,8 @@ as_text(struct qwen_text *t, struct qbench_url_result *r)
 		qwen_text_fmt(t, cell[i].v.median < 0 ? "%-26s -\n" :
 		    "%-26s %.10g\n", cell[i].name, cell[i].v.median);
 	tool_timings_head(t);
-	for (i = 0; i < N_SAMPLES; i++)
-		tool_timings_text(t, sample_names[i], sample_of(r, i));
+	for (i = 0; i < QBENCH_N_SAMPLES; i++)
+		tool_timings_text(t, sample_names[i], &r->time[i]);
 	for (i = 0; i < r->n_errors; i++)
 		qwen_text_fmt(t, "%-8s %10llu  %s\n", "error",
 		    (unsigned long long)r->error[i].n, qbench_error_text(
@@ -118,9 +108,9 @@ as_json(struct qwen_text *t, struct qbench_url_result *r)
 	set_cells(cell, r);
 	qwen_json_put(t, "{");
 	qbench_json_cells(t, cell + N_SETTING, N_TOTALS);
-	for (i = 0; i < N_SAMPLES; i++) {
+	for (i = 0; i < QBENCH_N_SAMPLES; i++) {
 		qwen_text_str(t, ",");
-		tool_timings_json(t, sample_names[i], sample_of(r, i));
+		tool_timings_json(t, sample_names[i], &r->time[i]);
 	}
 	qwen_json_put(t, ",'errors':[");
 	for (i = 0; i < r->n_errors; i++)
@@ -143,22 +133,23 @@ as_json(struct qwen_text *t, struct qbench_url_result *r)
 static void
 as_csv(struct qwen_text *t, struct qbench_url_result *r)
 {
-	char name[N_SAMPLES * TOOL_N_STATS][16];
-	struct qbench_cell cell[N_CELLS], *c = cell + N_SETTING + N_TOTALS;
+	char name[N_TIMES][16];
+	struct qbench_cell cell[N_SETTING + N_TOTALS + N_TIMES];
+	struct qbench_cell *c = cell + N_SETTING + N_TOTALS;
 	double v[TOOL_N_STATS];
 	size_t i, k, n = 0;
 
 	set_cells(cell, r);
-	for (i = 0; i < N_SAMPLES; i++) {
-		tool_timings_stats(sample_of(r, i), v);
+	for (i = 0; i < QBENCH_N_SAMPLES; i++) {
+		tool_timings_stats(&r->time[i], v);
 		for (k = 0; k < TOOL_N_STATS; k++, n++) {
 			snprintf(name[n], sizeof name[n], "%s_%s",
 			    sample_names[i], tool_stat_names[k]);
 			c[n] = (struct qbench_cell)QBENCH_VALUE(name[n],
-			    sample_of(r, i)->n > 0 ? v[k] : NAN);
+			    r->time[i].n > 0 ? v[k] : NAN);
 		}
 	}
-	qbench_row(t, cell, N_CELLS, 0);
+	qbench_row(t, cell, N_SETTING + N_TOTALS + N_TIMES, 0);
 }
 
 void

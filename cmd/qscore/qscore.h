@@ -81,7 +81,7 @@ void qscore_result(const struct qscore_run *r, const struct qscore_text *x,
 void qscore_line(const struct qscore_run *r, const char *name,
     const struct qscore_sums *s, struct qwen_text *t);
 
-/* ------------------------------------------------------ a base to compare with */
+/* --------------------------------------------------- a base to compare with */
 
 /* Statistics over all compared tokens.  kl and diff have n elements. */
 struct qscore_stats {

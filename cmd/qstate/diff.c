@@ -154,7 +154,7 @@ struct cursor {
 	size_t			 left;
 };
 
-/* Return a cursor of the object that begins with this row; end: of the table. */
+/* Return a cursor of the object at this row; end: the end of the table. */
 static struct cursor
 cursor_of(struct qstate_state *s, const struct block_row *first,
     const struct block_row *end)

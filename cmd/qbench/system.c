@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "qbench.h"
 
 uint64_t
@@ -60,38 +61,28 @@ qbench_read_counts(struct qbench_counts *c)
 
 /* Return a value of /proc/self/status in MiB, or -1. */
 static double
-status_mib(const char *text, const char *key)
+status_mib(const char *key)
 {
-	const char *p = strstr(text, key);
+	uint64_t kib = qwen_number_in("/proc/self/status", "", key,
+	    UINT64_MAX);
 
-	return p == NULL ? -1 : strtod(p + strlen(key), NULL) / 1024;
+	return kib == UINT64_MAX ? -1 : (double)kib / 1024;
 }
 
 void
 qbench_update_memory(struct qbench_memory *m)
 {
-	char text[8192];
-	FILE *f = fopen("/proc/self/status", "r");
-	struct qbench_memory now = { -1, -1, -1 };
+	double peak = status_mib("VmHWM:"), mapped = status_mib("RssFile:");
 	struct rusage u;
-	size_t n;
 
-	if (f != NULL) {
-		n = fread(text, 1, sizeof text - 1, f);
-		text[n] = '\0';
-		fclose(f);
-		now.peak = status_mib(text, "\nVmHWM:");
-		now.private = status_mib(text, "\nRssAnon:");
-		now.mapped = status_mib(text, "\nRssFile:");
-		if (now.mapped >= 0)	/* a model in a memfd counts as shmem */
-			now.mapped += fmax(status_mib(text, "\nRssShmem:"), 0);
-	}
 	getrusage(RUSAGE_SELF, &u);
-	if (now.peak < 0)
-		now.peak = (double)u.ru_maxrss / 1024;
-	m->peak = fmax(m->peak, now.peak);
-	m->mapped = fmax(m->mapped, now.mapped);
-	m->private = fmax(m->private, now.private);
+	if (peak < 0)
+		peak = (double)u.ru_maxrss / 1024;
+	if (mapped >= 0)	/* a model in a memfd counts as shmem */
+		mapped += fmax(status_mib("RssShmem:"), 0);
+	m->peak = fmax(m->peak, peak);
+	m->mapped = fmax(m->mapped, mapped);
+	m->private = fmax(m->private, status_mib("RssAnon:"));
 }
 
 void
@@ -111,20 +102,11 @@ qbench_cpu_name(void)
 {
 	static char name[128];
 	char line[256];
-	const char *p;
 	FILE *f = fopen("/proc/cpuinfo", "r");
 
-	if (f == NULL || name[0] != '\0')
-		goto out;
-	while (fgets(line, sizeof line, f) != NULL)
-		if (strncmp(line, "model name", 10) == 0 &&
-		    (p = strchr(line, ':')) != NULL) {
-			p += 1 + strspn(p + 1, " ");
-			snprintf(name, sizeof name, "%.*s",
-			    (int)strcspn(p, "\n"), p);
-			break;
-		}
-out:
+	while (f != NULL && name[0] == '\0' &&
+	    fgets(line, sizeof line, f) != NULL)
+		sscanf(line, "model name : %127[^\n]", name);
 	if (f != NULL)
 		fclose(f);
 	return name[0] != '\0' ? name : "unknown";

@@ -40,16 +40,6 @@ sum_kinds(const struct qstate_state *s, struct sum sum[MAX_KINDS])
 	return n;
 }
 
-/* Print a kind, padded to width; unknown kinds may have any bytes. */
-static void
-print_kind(const char *kind, size_t width)
-{
-	size_t n = strlen(kind);
-
-	cli_show(kind, n);
-	printf("%*s", n < width ? (int)(width - n) : 0, "");
-}
-
 static void
 show_layers(const struct qwen_state_info *s)
 {
@@ -144,6 +134,7 @@ show_kinds(const struct qstate_state *s)
 {
 	struct sum sum[MAX_KINDS + 1];
 	size_t i, n = sum_kinds(s, sum);
+	int pad;
 
 	qstate_open_json("kinds", '[');
 	for (i = 0; i < n && qstate_opt.json; i++) {
@@ -160,7 +151,10 @@ show_kinds(const struct qstate_state *s)
 	    s->info->stored };
 	for (i = 0; i < n; i++) {
 		printf("%s ", i + 1 < n ? "kind " : "total");
-		print_kind(sum[i].kind, 9);
+		/* unknown kinds may have any bytes */
+		cli_show(sum[i].kind, strlen(sum[i].kind));
+		pad = 9 - (int)strlen(sum[i].kind);
+		printf("%*s", pad > 0 ? pad : 0, "");
 		/* 0 for a kind that stores no bytes */
 		printf(" %6" PRIu64 " %12" PRIu64 " %12" PRIu64 " %6.3f\n",
 		    sum[i].blocks, sum[i].raw, sum[i].stored,

@@ -19,7 +19,7 @@ static struct {
 
 /* A text, from reading it to writing its vector. */
 struct text {
-	struct tool_input	 item;
+	struct tool_text	 item;
 	struct qwen_vector_request q;
 	struct tool_text_sum	 pooled;
 };
@@ -95,7 +95,6 @@ parse(int argc, char *argv[])
 		cli_usage("--instruct applies to texts: not with --tokens");
 	if (opt.format == FORMAT_F32 && run.in.output == NULL && !tool_force)
 		cli_no_binary_tty();
-	run.in.streams = opt.tokens;
 	tool_texts_check(&run.in, n > 0 ? argv[1] : NULL);
 }
 
@@ -165,40 +164,33 @@ new_text(uint64_t number)
 }
 
 /* Start to evaluate the text's tokens. */
-static void
-begin_text(struct text *x, struct tool_input **out)
+static struct tool_text *
+begin_text(struct text *x)
 {
 	run.in.n_cut += (uint64_t)x->q.is_cut;
 	if (x->q.refusal.err.code == 0)
 		tool_text_sum_add_job(&x->pooled, &x->item, &run.how.how,
 		    &x->q.text);
-	*out = &x->item;
+	return &x->item;
 }
 
-static int
-next_line(void *arg, struct tool_input **out)
+static struct tool_text *
+take_line(const struct tool_line *line)
 {
-	struct tool_line line;
-	struct text *x;
-	int got = tool_texts_next(&run.in, &line);
+	struct text *x = new_text(run.in.lines.line);
 
-	(void)arg;
-	if (got <= 0)
-		return got < 0;
-	x = new_text(run.in.lines.line);
 	cli_must(NULL, (run.in.requests ? qwen_vector_request_parse :
-	    qwen_vector_request_text)(&x->q, &run.how, line.s, line.n,
+	    qwen_vector_request_text)(&x->q, &run.how, line->s, line->n,
 	    &cli_err));
-	begin_text(x, out);
-	return 1;
+	return begin_text(x);
 }
 
 /*
  * Make a text of the ids read so far: those up to the end of a document or of
  * the stream, or up to the next header.
  */
-static void
-make_text(struct tool_input **out)
+static struct tool_text *
+make_text(void)
 {
 	struct text *x = new_text(run.n_texts + 1);
 	struct qwen_ids ids = run.ids;
@@ -208,7 +200,7 @@ make_text(struct tool_input **out)
 	run.has_text = 0;
 	cli_must(NULL, qwen_vector_request_ids(&x->q, &run.how, &ids,
 	    &cli_err));
-	begin_text(x, out);
+	return begin_text(x);
 }
 
 static void
@@ -223,17 +215,15 @@ open_stream(void)
 	    run.in.lines.fd, &o, &cli_err));
 }
 
-static int
-next_stream(void *arg, struct tool_input **out)
+static struct tool_text *
+take_document(void)
 {
 	struct qwen_record rec;
-	int got;
 
-	(void)arg;
 	if (run.reader == NULL)
 		open_stream();
-	while ((got = cli_must(run.in.lines.name, qwen_reader_next(run.reader,
-	    &rec, &cli_err))) > 0) {
+	while (cli_must(run.in.lines.name, qwen_reader_next(run.reader, &rec,
+	    &cli_err)) > 0) {
 		if (rec.kind == QWEN_REC_TOKENS && rec.n > 0) {
 			cli_grow(&run.ids.id, &run.cap_ids, run.ids.n + rec.n,
 			    sizeof *run.ids.id);
@@ -242,26 +232,20 @@ next_stream(void *arg, struct tool_input **out)
 			run.ids.n += rec.n;
 			run.has_text = 1;
 		} else if (rec.kind == QWEN_REC_END ||
-		    (rec.kind == QWEN_REC_HEADER && run.has_text)) {
-			make_text(out);
-			return 1;
-		}
+		    (rec.kind == QWEN_REC_HEADER && run.has_text))
+			return make_text();
 	}
-	if (!run.has_text)
-		return 0;
-	make_text(out);
-	return 1;
+	return run.has_text ? make_text() : NULL;
 }
 
 /* ------------------------------------------------------------------ vectors */
 
 /* Make the vector at once, to free the hidden states. */
 static void
-end_text(void *arg, struct tool_text_sum *p)
+end_text(struct tool_text_sum *p)
 {
 	size_t n = qwen_model_n_embd(run.in.work.model);
 
-	(void)arg;
 	p->result = cli_check_alloc(malloc(n * sizeof(float)));
 	qwen_embedding_finish(&run.how.how, p->sum, p->n, n, p->result,
 	    &run.n_numbers);
@@ -293,24 +277,20 @@ add_result(struct qwen_text *t, const struct text *x)
 }
 
 static void
-put_vector(void *arg, struct tool_input *item)
+put_vector(struct tool_text *item, struct qwen_text *t)
 {
 	struct text *x = (struct text *)(void *)item;
-	struct qwen_text t = { 0 };
 
-	(void)arg;
-	tool_texts_check_refusal(&run.in, item);
 	if (run.in.requests)
-		add_result(&t, x);
+		add_result(t, x);
 	else if (opt.format == FORMAT_JSON) {
-		qwen_text_str(&t, "[");
-		add_numbers(&t, x, ",");
-		qwen_text_str(&t, "]\n");
+		qwen_text_str(t, "[");
+		add_numbers(t, x, ",");
+		qwen_text_str(t, "]\n");
 	} else {
-		add_numbers(&t, x, " ");
-		qwen_text_str(&t, opt.format == FORMAT_TEXT ? "\n" : "");
+		add_numbers(t, x, " ");
+		qwen_text_str(t, opt.format == FORMAT_TEXT ? "\n" : "");
 	}
-	tool_texts_write(&run.in, &t);
 	free(x->pooled.result);
 	qwen_vector_request_fini(&x->q);
 	free(x);
@@ -322,9 +302,10 @@ main(int argc, char *argv[])
 	int status;
 
 	parse(argc, argv);
-	run.in.queue.next = opt.tokens ? next_stream : next_line;
-	run.in.queue.end = end_text;
-	run.in.queue.put = put_vector;
+	run.in.line = take_line;
+	run.in.stream = opt.tokens ? take_document : NULL;
+	run.in.end = end_text;
+	run.in.put = put_vector;
 	status = tool_texts_run(&run.in, open_model);
 	qwen_reader_close(run.reader);
 	free(run.ids.id);

@@ -21,7 +21,7 @@ static struct {
  * A document, or the documents of a request, from reading to writing the score.
  */
 struct rank {
-	struct tool_input	 item;
+	struct tool_text	 item;
 	struct qwen_rank_request q;
 	struct tool_text_sum	*pooled;	/* one per document */
 	char			*text;		/* of the document, with
@@ -37,8 +37,6 @@ struct best {
 	size_t		 n;
 };
 
-static void write_best(void);
-
 static struct run {
 	struct tool_texts	 in;
 	struct qwen_ranking	 how;
@@ -50,7 +48,7 @@ static struct run {
 	struct best		*best;
 	size_t			 n_best, cap_best;
 } run = { .in = { .work.n_sequences = TOOL_SEQUENCES, .text = "document",
-    .hint = "text; --force reads it as text", .finish = write_best } };
+    .hint = "text; --force reads it as text" } };
 
 /* --------------------------------------------------------- the command line */
 
@@ -139,12 +137,11 @@ open_model(void)
 }
 
 static void
-end_text(void *arg, struct tool_text_sum *p)
+end_text(struct tool_text_sum *p)
 {
 	const struct qwen_model *m = run.in.work.model;
 	size_t i, n = qwen_model_n_embd(m);
 
-	(void)arg;
 	/* pooling by the last token: the sum has one term */
 	for (i = 0; i < n; i++)
 		run.hidden[i] = (float)p->sum[i];
@@ -168,29 +165,23 @@ keep_text(struct rank *x, const struct tool_line *line)
 	x->text = cli_check_alloc(malloc(line->n + 1));
 	memcpy(x->text, line->s, line->n);
 	x->n_text = line->n;
-	x->item.bytes += line->n;
+	x->item.input.bytes += line->n;
 }
 
-static int
-next_line(void *arg, struct tool_input **out)
+static struct tool_text *
+take_line(const struct tool_line *line)
 {
 	static const struct qwen_embedding last = {
 	    .pooling = QWEN_POOLING_LAST };
-	struct tool_line line;
-	struct rank *x;
-	int got = tool_texts_next(&run.in, &line);
+	struct rank *x = cli_check_alloc(calloc(1, sizeof *x));
 	size_t i;
 
-	(void)arg;
-	if (got <= 0)
-		return got < 0;
-	x = cli_check_alloc(calloc(1, sizeof *x));
 	tool_texts_begin(&run.in, &x->item, &x->q.refusal, run.in.lines.line,
 	    sizeof *x);
 	if (opt.top > 0)
-		keep_text(x, &line);
+		keep_text(x, line);
 	cli_must(NULL, (run.in.requests ? qwen_rank_request_parse :
-	    qwen_rank_request_text)(&x->q, &run.how, line.s, line.n,
+	    qwen_rank_request_text)(&x->q, &run.how, line->s, line->n,
 	    &cli_err));
 	run.in.n_cut += x->q.n_cut;
 	x->pooled = cli_check_alloc(calloc(x->q.n + 1, sizeof *x->pooled));
@@ -198,8 +189,7 @@ next_line(void *arg, struct tool_input **out)
 		tool_text_sum_add_job(&x->pooled[i], &x->item, &last,
 		    &x->q.prompt[i]);
 	qwen_rank_request_free_prompts(&x->q);
-	*out = &x->item;
-	return 1;
+	return &x->item;
 }
 
 /* ------------------------------------------------------------------- scores */
@@ -260,22 +250,18 @@ note_best(struct rank *x)
 }
 
 static void
-put_score(void *arg, struct tool_input *item)
+put_score(struct tool_text *item, struct qwen_text *t)
 {
 	struct rank *x = (struct rank *)(void *)item;
-	struct qwen_text t = { 0 };
 
-	(void)arg;
-	tool_texts_check_refusal(&run.in, item);
 	if (run.in.requests)
-		add_request(&t, x);
+		add_request(t, x);
 	else if (opt.top > 0)
 		note_best(x);
 	else if (opt.json)
-		add_object(&t, item->line, x->pooled[0].score, NULL, 0);
+		add_object(t, item->line, x->pooled[0].score, NULL, 0);
 	else
-		qwen_text_fmt(&t, "%.9g\n", x->pooled[0].score);
-	tool_texts_write(&run.in, &t);
+		qwen_text_fmt(t, "%.9g\n", x->pooled[0].score);
 	free(x->pooled);
 	qwen_rank_request_fini(&x->q);
 	free(x->text);
@@ -283,24 +269,22 @@ put_score(void *arg, struct tool_input *item)
 }
 
 static void
-write_best(void)
+put_best(struct qwen_text *t)
 {
-	struct qwen_text t = { 0 };
 	size_t i;
 
 	for (i = 0; i < run.n_best; i++) {
 		const struct best *b = &run.best[i];
 
 		if (opt.json)
-			add_object(&t, b->line, b->score, b->text, b->n);
+			add_object(t, b->line, b->score, b->text, b->n);
 		else {
-			qwen_text_fmt(&t, "%.9g\t", b->score);
-			qwen_text_add(&t, b->text, b->n);
-			qwen_text_str(&t, "\n");
+			qwen_text_fmt(t, "%.9g\t", b->score);
+			qwen_text_add(t, b->text, b->n);
+			qwen_text_str(t, "\n");
 		}
 		free(b->text);
 	}
-	tool_texts_write(&run.in, &t);
 	free(run.best);
 }
 
@@ -310,9 +294,10 @@ main(int argc, char *argv[])
 	int status;
 
 	parse(argc, argv);
-	run.in.queue.next = next_line;
-	run.in.queue.end = end_text;
-	run.in.queue.put = put_score;
+	run.in.line = take_line;
+	run.in.end = end_text;
+	run.in.put = put_score;
+	run.in.finish = put_best;
 	status = tool_texts_run(&run.in, open_model);
 	qwen_reranker_close(run.reranker);
 	free(run.hidden);

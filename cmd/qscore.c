@@ -260,8 +260,7 @@ new_text(struct tool_input **out)
 {
 	struct qscore_text *x = cli_check_alloc(calloc(1, sizeof *x));
 
-	x->item.queue = &run.queue;
-	x->item.no = &x->q.refusal;
+	x->run = &run;
 	*out = &x->item;
 	return x;
 }
@@ -310,7 +309,7 @@ next_request(void *arg, struct tool_input **out)
 	if (tool_line_is_blank(&line))
 		return 1;
 	x = new_text(out);
-	x->item.line = lines.line;
+	x->line = lines.line;
 	cli_must(NULL, qwen_score_request_parse(&x->q, &run.how, line.s,
 	    line.n, &cli_err));
 	qscore_begin(&run, x);
@@ -353,7 +352,8 @@ report_run(double start)
 	double s = cli_now() - start;
 
 	if (base.path == NULL)
-		tool_report_results(&run.queue, "text", start);
+		tool_report_results(&run.work, run.queue.n_done, run.n_tokens,
+		    "text", start);
 	else if (cli_verbose) {
 		cli_note("%s in %.3f s, %s compared, %.1f tok/s",
 		    cli_count(run.queue.n_done, "text"), s,

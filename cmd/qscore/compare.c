@@ -272,7 +272,7 @@ compare_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 	qscore_add_pair(&b->sum, &p);
 	if (c->r->per_token)
 		show(c, at, &p);
-	cli_progress_also(++c->r->queue.n_tokens, "tok");
+	cli_progress_also(++c->r->n_tokens, "tok");
 	cli_progress(c->r->queue.n_done);
 	return 0;
 }

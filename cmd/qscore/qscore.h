@@ -17,6 +17,8 @@
 struct qscore_text {
 	struct tool_input	 item;
 	const char		*name;	/* name of a file; NULL for a request */
+	struct qscore_run	*run;
+	uint64_t		 line;
 	struct qwen_score_request q;
 	double			*logprob;	/* of the tokens from .. n -
 						   1 */
@@ -36,7 +38,8 @@ struct qscore_sums {
 };
 
 struct qscore_run {
-	struct tool_queue	 queue;		/* n_tokens: scored */
+	struct tool_queue	 queue;
+	uint64_t		 n_tokens;	/* scored */
 	struct tool_work	 work;
 	struct qwen_scoring	 how;
 	size_t			 context, stride;

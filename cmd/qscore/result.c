@@ -144,7 +144,7 @@ static void
 add_request(const struct qscore_run *r, const struct qscore_text *x,
     const struct qscore_sums *s, struct qwen_text *t)
 {
-	if (!tool_begin_result(t, x->item.line, x->q.id, &x->q.refusal))
+	if (!tool_begin_result(t, x->line, x->q.id, &x->q.refusal))
 		return;
 	/* tokens_context does not count a token put in front of the text */
 	qwen_text_fmt(t, ",\"logprob\":%.12g,\"is_greedy\":%s,"

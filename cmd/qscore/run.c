@@ -56,8 +56,7 @@ on_score(void *arg, const struct qwen_score *s)
 {
 	struct window *w = arg;
 	struct qscore_text *x = w->x;
-	struct tool_queue *o = x->item.queue;
-	const struct qscore_run *r = o->arg;
+	struct qscore_run *r = x->run;
 	size_t i = w->begin + s->at - x->q.from;
 
 	x->logprob[i] = s->logprob;
@@ -65,8 +64,8 @@ on_score(void *arg, const struct qwen_score *s)
 	if (s->n_top > 0)
 		memcpy(x->top + i * r->n_top, s->top,
 		    s->n_top * sizeof *x->top);
-	cli_progress_also(++o->n_tokens, "tok");
-	cli_progress(o->n_done);
+	cli_progress_also(++r->n_tokens, "tok");
+	cli_progress(r->queue.n_done);
 }
 
 static void

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /* texts.c - what qembed and qrerank share. */
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tool/texts.h"
+
+/* -------------------------------------------------------------------- model */
 
 void
 tool_texts_check(struct tool_texts *x, const char *file)
@@ -23,44 +26,95 @@ tool_texts_open_model(struct tool_texts *x)
 	x->cut = x->truncate ? qwen_model_n_ctx(x->work.model) : 0;
 }
 
-int
-tool_texts_next(struct tool_texts *x, struct tool_line *line)
+/* --------------------------------------------------------------------- jobs */
+
+static void
+on_hidden(void *arg, size_t at, const float *x)
 {
-	if (!tool_lines_next(&x->lines, line))
-		return 0;
-	if (!tool_force)
-		tool_lines_check(&x->lines, line, x->hint);
-	return x->requests && tool_line_is_blank(line) ? -1 : 1;
+	struct tool_text_sum *p = arg;
+	size_t n = qwen_model_n_embd(p->item->texts->work.model);
+
+	(void)at;
+	if (p->sum == NULL)
+		p->sum = cli_check_alloc(calloc(n, sizeof *p->sum));
+	qwen_embedding_add(p->sum, x, n);
+	p->n++;
+}
+
+static void
+on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
+{
+	struct tool_text_sum *p = arg;
+	struct tool_texts *x = p->item->texts;
+
+	if (why == QWEN_JOB_FAILED)
+		tool_refuse(p->item->no, "failed", err);
+	else
+		x->end(p);
+	free(p->sum);
+	p->sum = NULL;
+	x->n_tokens += p->n_tokens;
+	p->item->input.left--;
+	cli_progress_also(x->n_tokens, "tok");
+	cli_progress(x->queue.n_done);
 }
 
 void
-tool_texts_begin(struct tool_texts *x, struct tool_input *item,
+tool_text_sum_add_job(struct tool_text_sum *p, struct tool_text *item,
+    const struct qwen_embedding *how, const struct qwen_ids *text)
+{
+	const struct tool_work *w = &item->texts->work;
+	struct qwen_job job = { .tokens = text->id, .n = text->n,
+	    .hidden = on_hidden, .end = on_end, .arg = p };
+	struct qwen_err err;
+
+	*p = (struct tool_text_sum){ .item = item };
+	job.from = qwen_embedding_from(how, &job.n);
+	p->n_tokens = job.n;
+	if (qwen_work_add(w->work, &job, &err) == 0) {
+		item->input.left++;
+		item->input.bytes += job.n * sizeof *job.tokens +
+		    qwen_model_n_embd(w->model) * sizeof *p->sum;
+		return;
+	}
+	if (err.code == QWEN_ENOMEM)
+		cli_die_err(NULL, &err);
+	tool_refuse(item->no, "invalid_request", &err);
+}
+
+/* -------------------------------------------------------------------- texts */
+
+void
+tool_texts_begin(struct tool_texts *x, struct tool_text *item,
     struct qwen_refusal *no, uint64_t number, size_t size)
 {
-	*item = (struct tool_input){ .queue = &x->queue, .no = no,
-	    .line = number, .bytes = size };
+	*item = (struct tool_text){ .texts = x, .no = no, .line = number,
+	    .input.bytes = size };
 	/* not before the first text, so that errors in the input come alone */
 	if (x->note != NULL)
 		cli_note("%s: %s", qwen_gguf_path(x->work.gguf, 0), x->note);
 	x->note = NULL;
 }
 
-void
-tool_texts_check_refusal(const struct tool_texts *x,
-    const struct tool_input *item)
+static int
+next(void *arg, struct tool_input **out)
 {
-	if (!x->requests && item->no->err.code != 0)
-		die("%s: %s %llu: %s", x->lines.name, x->streams ? "text" :
-		    "line", (unsigned long long)item->line, item->no->err.msg);
-}
+	struct tool_texts *x = arg;
+	struct tool_text *item;
+	struct tool_line line;
 
-void
-tool_texts_write(const struct tool_texts *x, struct qwen_text *t)
-{
-	if (t->n > 0 || t->failed)
-		cli_write_all(cli_output_fd(x->out), cli_output_name(x->out),
-		    t);
-	qwen_text_fini(t);
+	if (x->stream != NULL) {
+		item = x->stream();
+		*out = item != NULL ? &item->input : NULL;
+		return item != NULL;
+	}
+	if (!tool_lines_next(&x->lines, &line))
+		return 0;
+	if (!tool_force)
+		tool_lines_check(&x->lines, &line, x->hint);
+	if (!x->requests || !tool_line_is_blank(&line))
+		*out = &x->line(&line)->input;
+	return 1;
 }
 
 static int
@@ -71,11 +125,65 @@ waiting(void *arg)
 	return tool_lines_waiting(&x->lines);
 }
 
+/* Writes t to the output and frees it. */
+static void
+write_text(const struct tool_texts *x, struct qwen_text *t)
+{
+	if (t->n > 0 || t->failed)
+		cli_write_all(cli_output_fd(x->out), cli_output_name(x->out),
+		    t);
+	qwen_text_fini(t);
+}
+
+/*
+ * Without --requests, dies if the text was refused: a missing line would assign
+ * later results to the wrong texts.
+ */
+static void
+put(void *arg, struct tool_input *input)
+{
+	struct tool_texts *x = arg;
+	struct tool_text *item = (struct tool_text *)(void *)input;
+	struct qwen_text t = { 0 };
+
+	if (!x->requests && item->no->err.code != 0)
+		die("%s: %s %llu: %s", x->lines.name, x->stream != NULL ?
+		    "text" : "line", (unsigned long long)item->line,
+		    item->no->err.msg);
+	tool_note_failed(&x->work, item->line, item->no);
+	x->put(item, &t);
+	write_text(x, &t);
+}
+
+/* ---------------------------------------------------------------------- run */
+
+void
+tool_report_results(const struct tool_work *w, uint64_t n, uint64_t n_tokens,
+    const char *what, double start)
+{
+	struct qwen_work_stats st;
+	double s = cli_now() - start;
+
+	if (!cli_verbose)
+		return;
+	qwen_work_stats(w->work, &st);
+	cli_note("%s in %.3f s, %.1f per second; %llu of them failed",
+	    cli_count(n, what), s, (double)n / s,
+	    (unsigned long long)w->n_failed);
+	cli_note("%s in them, %.1f tok/s; %llu read, %llu shared, %llu from "
+	    "the store; passes: %llu in %.3f s; %s a sequence was preempted",
+	    cli_count(n_tokens, "token"), (double)n_tokens / s,
+	    (unsigned long long)st.read, (unsigned long long)st.shared,
+	    (unsigned long long)st.stored, (unsigned long long)st.n_passes,
+	    st.pass_s, cli_count(st.preempted, "time"));
+	tool_report_stats(w->model);
+}
+
 /* Returns the number of texts, for the progress line; 0 if unknown. */
 static uint64_t
 count_texts(const struct tool_texts *x)
 {
-	return x->streams || cli_quiet || !isatty(STDERR_FILENO) ? 0 :
+	return x->stream != NULL || cli_quiet || !isatty(STDERR_FILENO) ? 0 :
 	    tool_lines_count(x->lines.fd);
 }
 
@@ -85,24 +193,25 @@ run(struct tool_texts *x)
 	const char *what = x->requests && strcmp(x->text, "text") != 0 ?
 	    "request" : x->text;
 	double start = cli_now();
+	struct qwen_text t = { 0 };
 	char plural[32];
 
 	snprintf(plural, sizeof plural, "%ss", what);
-	x->queue.work = &x->work;
-	x->queue.waiting = waiting;
-	x->queue.arg = x;
+	x->queue = (struct tool_queue){ .work = &x->work, .next = next,
+	    .waiting = waiting, .put = put, .arg = x };
 	cli_progress_start(plural, count_texts(x));
 	tool_queue_run(&x->queue);
 	cli_progress_end();
 	if (x->finish != NULL)
-		x->finish();
+		x->finish(&t);
+	write_text(x, &t);
 	tool_report_unknown(&x->unknown);
 	if (x->requests)
 		tool_warn_failed(&x->work, 0, x->queue.n_done);
 	if (x->n_cut > 0)
 		cli_note("%s cut to the context of %zu tokens",
 		    cli_count(x->n_cut, x->text), x->cut);
-	tool_report_results(&x->queue, what, start);
+	tool_report_results(&x->work, x->queue.n_done, x->n_tokens, what, start);
 }
 
 int

@@ -531,33 +531,18 @@ void tool_report_notes(struct qwen_unknown *u);
 int tool_begin_result(struct qwen_text *t, uint64_t line, const char *id,
     const struct qwen_refusal *refusal);
 
-/* --------------------------------------------- texts, and results in order */
-
-struct tool_queue;
-struct qwen_ids;
+/* ---------------------------------------------------------- results in order */
 
 /*
- * One input whose result is one unit of output; it may consist of several
- * texts.  Tools put it first in a struct of their own.
+ * One input whose result is one unit of output.  Tools put it first in a struct
+ * of their own.
  */
 struct tool_input {
 	struct tool_input	*next;
-	struct tool_queue	*queue;
-	struct qwen_refusal	*no;
-	uint64_t		 line;
 	size_t			 left;		/* its jobs that have not
 						   ended */
 	size_t			 bytes;		/* of memory, roughly */
 	int			 has_more;	/* more() has jobs to add */
-};
-
-/* The hidden states of one text: their sum, then what end() makes of it. */
-struct tool_text_sum {
-	struct tool_input	*item;
-	double			*sum;		/* NULL after end() */
-	size_t			 n, n_tokens;
-	void			*result;	/* owned by the tool */
-	double			 score;
 };
 
 struct tool_queue {
@@ -575,14 +560,13 @@ struct tool_queue {
 	void	(*more)(void *arg, struct tool_input *x);
 	/* Returns 1 if next() would not wait for input. */
 	int	(*waiting)(void *arg);
-	/* All hidden states of a text are in p->sum: compute its result. */
-	void	(*end)(void *arg, struct tool_text_sum *p);
 	/* All jobs of x have ended: write its result, and free x. */
 	void	(*put)(void *arg, struct tool_input *x);
 	void	*arg;
+	int	unordered;	/* put results in any order */
 	/* results so far: */
-	uint64_t		 n_done, n_tokens;
-	/* used by in_order.c only: */
+	uint64_t		 n_done;
+	/* used by queue.c; bytes: of all items, for tools that change theirs */
 	struct tool_input	*head, *tail;
 	size_t			 n, bytes;
 	int			 read;
@@ -592,15 +576,11 @@ struct tool_queue {
 void tool_queue_run(struct tool_queue *o);
 
 /*
- * Adds a job for one text of item x; call it in next().  The job sums the
- * hidden states of the text that the pooling needs in *p.  Copies the ids.
+ * -v: prints how many results there are, of n_tokens tokens, and how fast; what
+ * names them.
  */
-void tool_text_sum_add_job(struct tool_text_sum *p, struct tool_input *x,
-    const struct qwen_embedding *how, const struct qwen_ids *text);
-
-/* -v: prints how many results there are and how fast; what names them. */
-void tool_report_results(const struct tool_queue *o, const char *what,
-    double start);
+void tool_report_results(const struct tool_work *w, uint64_t n,
+    uint64_t n_tokens, const char *what, double start);
 
 /* --------------------------------------------------------- request timing */
 

@@ -16,24 +16,17 @@ static struct {
 	const char	*output;		/* NULL: stdout */
 	const char	*report, *report_json;
 	const char	*of;			/* with --merge: the input */
-	int		 ignore_eos, merge, status, plan, resume, retry, retry_cut;
+	int		 merge, status, plan, resume, retry, retry_cut;
 	char		**files;
 	int		 n_files;
 } opt;
 
 enum { LOG_S = 60 };	/* seconds between progress lines in a log */
 
-struct qbatch_tool {
-	struct qbatch_run	 batch;
-	struct qwen_header	 header;	/* has the ids of ending
-						   tokens */
-	struct qwen_unknown	 unknown;
-};
-
-static struct qbatch_tool run = {
-	.batch = { .work = { .n_sequences = TOOL_SEQUENCES,
-	    .draft = { .mode = QWEN_DRAFT_AUTO } }, .n_shards = 1,
-	    .with.service.max = SIZE_MAX },
+static struct qbatch_run run = {
+	.work = { .n_sequences = TOOL_SEQUENCES,
+	    .draft = { .mode = QWEN_DRAFT_AUTO } },
+	.n_shards = 1, .with.service.max = SIZE_MAX,
 };
 
 /* --------------------------------------------------------- the command line */
@@ -89,7 +82,7 @@ parse_shard(const struct cli_opt *o, const char *s)
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("requests and results:"),
-	TOOL_OPT_MODEL(&run.batch.work.path),
+	TOOL_OPT_MODEL(&run.work.path),
 	CLI_STD('o', "output", "results", &opt.output, "output",
 	    "write the results to this file instead of stdout"),
 	CLI_FLAG(0, "resume", &opt.resume,
@@ -98,11 +91,11 @@ static const struct cli_opt options[] = {
 	    "like --resume, and answer failed requests again"),
 	CLI_FLAG(0, "retry-cut", &opt.retry_cut,
 	    "like --resume, and answer again those cut by a token limit"),
-	CLI_FLAG(0, "mixed", &run.batch.mixed,
+	CLI_FLAG(0, "mixed", &run.mixed,
 	    "keep or merge results of other models, options and requests"),
-	CLI_FLAG(0, "unordered", &run.batch.unordered,
+	CLI_FLAG(0, "unordered", &run.queue.unordered,
 	    "write results as soon as they are ready, in any order"),
-	CLI_CALL(0, "shard", "part", &run.batch, parse_shard, "words slurm",
+	CLI_CALL(0, "shard", "part", &run, parse_shard, "words slurm",
 	    "answer only this part, as in 2/8, or that of the array task"),
 	TOOL_OPT_STRICT(&run.unknown.strict),
 	CLI_FLAG(0, "merge", &opt.merge,
@@ -115,37 +108,37 @@ static const struct cli_opt options[] = {
 	    "answer nothing: print tokens to read and write, and the time"),
 
 	CLI_GROUP("what is generated:"),
-	CLI_INT('n', "count", "count", &run.batch.with.service.max, 1, INT64_MAX,
+	CLI_INT('n', "count", "count", &run.with.service.max, 1, INT64_MAX,
 	    "at most COUNT tokens per answer, unless a request has its own "
 	    "limit"),
-	CLI_OPT_TEMPLATE(&run.batch.with.template),
+	CLI_OPT_TEMPLATE(&run.with.template),
 	TOOL_OPT_EFFORT,
-	TOOL_OPT_STRICT_CALLS(&run.batch.with.service.strict_calls),
-	TOOL_OPT_SYSTEMS(&run.batch.with.systems),
-	TOOL_OPT_PLACEHOLDER(&run.batch.with.service.placeholder),
-	CLI_OPT_SPECIAL(&run.batch.with.service.encode),
+	TOOL_OPT_STRICT_CALLS(&run.with.service.strict_calls),
+	TOOL_OPT_SYSTEMS(&run.with.systems),
+	TOOL_OPT_PLACEHOLDER(&run.with.service.placeholder),
+	CLI_OPT_SPECIAL(&run.with.service.encode),
 	TOOL_OPT_BOS,
 	TOOL_OPT_NFC,
-	TOOL_OPT_GRAMMAR(&run.batch.with.grammar),
-	TOOL_OPT_IGNORE_EOS(&opt.ignore_eos),
-	TOOL_OPT_MASK_UNUSED(&run.batch.with.mask_unused),
+	TOOL_OPT_GRAMMAR(&run.with.grammar),
+	TOOL_OPT_IGNORE_EOS(&run.with.ignore_eos),
+	TOOL_OPT_MASK_UNUSED(&run.with.mask_unused),
 
 	CLI_GROUP("how it runs:"),
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
-	TOOL_OPT_DRAFT(&run.batch.work.draft),
-	TOOL_OPT_WORK(&run.batch.work),
+	TOOL_OPT_DRAFT(&run.work.draft),
+	TOOL_OPT_WORK(&run.work),
 
 	CLI_GROUP("measuring:"),
 	CLI_FILE(0, "report", "file", &opt.report, "output",
 	    "write times and rates of the requests to this file, as text"),
 	CLI_FILE(0, "report-json", "file", &opt.report_json, "output",
 	    "write times and rates of the requests to this file, as JSON"),
-	CLI_CALL(0, "goodput", "goals", &run.batch.report.goals, tool_goals_parse,
+	CLI_CALL(0, "goodput", "goals", &run.report.goals, tool_goals_parse,
 	    NULL, "in reports, count requests within these ms, as in "
 	    "ttft:500,tpot:50,e2e:5000"),
-	CLI_REAL(0, "arrivals", "rate", &run.batch.arrivals, 1e-6, 1e9,
+	CLI_REAL(0, "arrivals", "rate", &run.arrivals, 1e-6, 1e9,
 	    "let requests arrive at random, this many per second on average"),
-	TOOL_OPT_SAMPLING(&run.batch.with.sampler),
+	TOOL_OPT_SAMPLING(&run.with.sampler),
 	CLI_END,
 };
 
@@ -207,44 +200,39 @@ check_options(void)
 	if (resumes() && opt.output == NULL)
 		cli_usage("%s needs -o, the file with the results", opt.resume ?
 		    "--resume" : opt.retry ? "--retry-failed" : "--retry-cut");
-	tool_store_from_env(&run.batch.work.at);
-	tool_draft_check(&run.batch.work.draft);
+	tool_store_from_env(&run.work.at);
+	tool_draft_check(&run.work.draft);
 	if (opt.input == NULL)
 		cli_need_stdin();
 }
 
 static void
-parse(int argc, char *argv[], struct qbatch_tool *r)
+parse(int argc, char *argv[], struct qbatch_run *b)
 {
 	opt.n_files = cli_begin(&tool, argc, argv);
 	opt.files = argv + 1;
-	tool_sampling_check(r->batch.with.sampler);
-	tool_report_seed(r->batch.with.sampler);
+	tool_sampling_check(b->with.sampler);
+	tool_report_seed(b->with.sampler);
 	check_options();
 	if (!opt.merge && !opt.status)
-		tool_grammar_open(&r->batch.with.grammar,
-		    r->batch.with.sampler);
+		tool_grammar_open(&b->with.grammar, b->with.sampler);
 }
 
 /* -------------------------------------------------------- before and after */
 
 static void
-open_model(struct qbatch_tool *r)
+open_model(struct qbatch_run *b)
 {
-	struct qbatch_run *b = &r->batch;
 	struct qwen_service *s = &b->with.service;
 
 	tool_work_open_model(&b->work);
-	tool_header_init(&r->header, QWEN_STREAM_LOGITS, b->work.model);
+	tool_header_init(&b->header, QWEN_STREAM_LOGITS, b->work.model);
 	s->tok = b->work.tok;
 	s->spell = b->work.spell;
-	s->unknown = &r->unknown;
-	b->with.ignore_eos = opt.ignore_eos;
-	tool_service_open(&b->with, b->work.gguf, &r->header);
+	s->unknown = &b->unknown;
+	tool_service_open(&b->with, b->work.gguf, &b->header);
 	b->with.service.n_ctx = qwen_model_n_ctx(b->work.model);
-	b->ending = r->header.eog;
-	b->n_ending = opt.ignore_eos ? 0 : r->header.n_eog;
-	qbatch_self_open(&b->self, &b->with, &r->header);
+	qbatch_self_open(&b->self, &b->with, &b->header);
 }
 
 /* Return the number of items to do, for the progress line; 0 if unknown. */
@@ -301,9 +289,8 @@ open_input(struct qbatch_run *b)
 }
 
 static void
-open_files(struct qbatch_tool *r)
+open_files(struct qbatch_run *b)
 {
-	struct qbatch_run *b = &r->batch;
 
 	open_input(b);
 	b->seed = qwen_sampler_seed(b->with.sampler);
@@ -314,15 +301,14 @@ open_files(struct qbatch_tool *r)
 
 /* -v: summarize the run on stderr. */
 static void
-report_run(const struct qbatch_tool *r, const struct qwen_work_stats *st)
+report_run(const struct qbatch_run *b, const struct qwen_work_stats *st)
 {
-	const struct qbatch_run *b = &r->batch;
 	double s = b->report.end - b->report.start;
 
 	if (!cli_verbose)
 		return;
 	cli_note("%s in %.3f s, %llu of them failed, %llu were done before",
-	    cli_count(b->n_done, "item"), s,
+	    cli_count(b->queue.n_done, "item"), s,
 	    (unsigned long long)b->work.n_failed, (unsigned long long)b->n_skipped);
 	cli_note("%s generated, %.1f tok/s; of prompts %llu read, "
 	    "%llu shared, %llu from the store", cli_count(st->chosen, "token"),
@@ -348,7 +334,8 @@ warn_unfinished(const struct qbatch_run *b, const struct qbatch_tally *before)
 {
 	uint64_t broken = b->report.n_broken + before->broken;
 
-	tool_warn_failed(&b->work, before->failed, b->n_done + b->n_skipped);
+	tool_warn_failed(&b->work, before->failed, b->queue.n_done +
+	    b->n_skipped);
 	if (b->work.n_failed == 0 && before->failed > 0)
 		cli_warn_part("%s failed in an earlier run; --retry-failed "
 		    "answers them again", cli_count(before->failed, "item"));
@@ -360,9 +347,8 @@ warn_unfinished(const struct qbatch_run *b, const struct qbatch_tally *before)
 static const double short_s = 2;
 
 static void
-finish(struct qbatch_tool *r)
+finish(struct qbatch_run *b)
 {
-	struct qbatch_run *b = &r->batch;
 	uint64_t unmet = b->out.done.n - b->n_skipped;
 	struct qbatch_tally before;
 	struct qwen_work_stats st;
@@ -375,9 +361,9 @@ finish(struct qbatch_tool *r)
 		qbatch_report_write(&b->report, &st, opt.report, 0);
 	if (opt.report_json != NULL)
 		qbatch_report_write(&b->report, &st, opt.report_json, 1);
-	report_run(r, &st);
-	tool_report_unknown(&r->unknown);
-	tool_report_notes(&r->unknown);
+	report_run(b, &st);
+	tool_report_unknown(&b->unknown);
+	tool_report_notes(&b->unknown);
 	if (b->out.regular || b->report.end - b->report.start > short_s)
 		qbatch_report_print(&b->report, &before);
 	warn_unfinished(b, &before);
@@ -392,11 +378,11 @@ finish(struct qbatch_tool *r)
 }
 
 static void
-free_all(struct qbatch_tool *r)
+free_all(struct qbatch_run *b)
 {
-	qbatch_fini(&r->batch);
-	tool_service_close(&r->batch.with);
-	tool_work_close(&r->batch.work);
+	qbatch_fini(b);
+	tool_service_close(&b->with);
+	tool_work_close(&b->work);
 	qbatch_command_free();
 }
 
@@ -406,12 +392,12 @@ plan(void)
 {
 	int status;
 
-	open_input(&run.batch);
+	open_input(&run);
 	if (resumes())
-		qbatch_results_peek(&run.batch.out, opt.output);
-	check_results(&run.batch);
+		qbatch_results_peek(&run.out, opt.output);
+	check_results(&run);
 	cli_progress_start("requests", 0);
-	qbatch_plan(&run.batch);
+	qbatch_plan(&run);
 	status = cli_finish();
 	free_all(&run);
 	return status;
@@ -421,13 +407,12 @@ plan(void)
 static int
 without_model(void)
 {
-	struct qbatch_merge_opts o = { opt.output, opt.of, run.batch.mixed };
-
 	if (opt.merge)
-		qbatch_merge(opt.files, opt.n_files, &o);
+		qbatch_merge(opt.files, opt.n_files, opt.output, opt.of,
+		    run.mixed);
 	else
 		qbatch_status(opt.files, opt.n_files);
-	qwen_sampler_free(run.batch.with.sampler);
+	qwen_sampler_free(run.with.sampler);
 	qbatch_command_free();
 	return cli_finish();
 }
@@ -445,17 +430,17 @@ main(int argc, char *argv[])
 	open_model(&run);
 	if (opt.plan)
 		return plan();
-	tool_draft_open(&run.batch.work.draft, run.batch.work.model);
-	tool_work_open(&run.batch.work);
+	tool_draft_open(&run.work.draft, run.work.model);
+	tool_work_open(&run.work);
 	open_files(&run);
-	if (run.batch.out.regular && !cli_quiet)
+	if (run.out.regular && !cli_quiet)
 		qbatch_interrupt_watch(name, resumes(),
-		    run.batch.work.path == NULL ? getenv("QWEN_MODEL") : NULL,
+		    run.work.path == NULL ? getenv("QWEN_MODEL") : NULL,
 		    opt.input == NULL);
-	run.batch.report.wanted = opt.report != NULL || opt.report_json != NULL;
-	cli_progress_start("items", count_items(&run.batch));
+	run.report.wanted = opt.report != NULL || opt.report_json != NULL;
+	cli_progress_start("items", count_items(&run));
 	cli_progress_log(LOG_S);
-	qbatch_answer_all(&run.batch);
+	qbatch_answer_all(&run);
 	finish(&run);
 	status = cli_finish();
 	free_all(&run);

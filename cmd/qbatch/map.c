@@ -5,46 +5,39 @@
 
 #include "qbatch.h"
 
+struct numbered {
+	uint64_t	key, number;
+};
+
 static int
 by_key(const void *a, const void *b)
 {
-	const struct qbatch_map_entry *x = a, *y = b;
+	const struct numbered *x = a, *y = b;
 
 	return (x->key > y->key) - (x->key < y->key);
 }
 
-struct qbatch_map_entry *
-qbatch_map_put(struct qbatch_map *s, uint64_t key, uint64_t value, int *made)
+uint64_t
+qbatch_map_put(void **map, uint64_t key, uint64_t number)
 {
-	struct qbatch_map_entry *e = cli_check_alloc(malloc(sizeof *e)), **at;
+	struct numbered *e = cli_check_alloc(malloc(sizeof *e)), **at;
 
-	*e = (struct qbatch_map_entry){ key, value };
-	at = cli_check_alloc(tsearch(e, &s->root, by_key));
-	*made = *at == e;
-	s->n += (size_t)*made;
-	if (!*made)
-		free(e);
-	return *at;
-}
-
-struct qbatch_map_entry *
-qbatch_map_find(const struct qbatch_map *s, uint64_t key)
-{
-	struct qbatch_map_entry like = { .key = key };
-	struct qbatch_map_entry **at = tfind(&like, &s->root, by_key);
-
-	return at != NULL ? *at : NULL;
+	*e = (struct numbered){ key, number };
+	at = cli_check_alloc(tsearch(e, map, by_key));
+	if (*at == e)
+		return 0;
+	free(e);
+	return (*at)->number;
 }
 
 void
-qbatch_map_fini(struct qbatch_map *s)
+qbatch_map_fini(void **map)
 {
-	struct qbatch_map_entry *e;
+	struct numbered *e;
 
-	while (s->root != NULL) {
-		e = *(struct qbatch_map_entry **)s->root;
-		tdelete(e, &s->root, by_key);
+	while (*map != NULL) {
+		e = *(struct numbered **)*map;
+		tdelete(e, map, by_key);
 		free(e);
 	}
-	s->n = 0;
 }

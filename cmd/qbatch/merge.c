@@ -200,16 +200,19 @@ find_gaps(const struct qbatch_index *ix, struct qbatch_survey *s)
 	s->n = next - 1;
 }
 
+#define WAY_ON "--mixed merges them anyway"
+
+/* Compare the results with the input. */
 static void
-survey_file(struct qbatch_survey *s, const struct qbatch_index *ix,
-    const char *input, const char *results, int mixed)
+survey_file(struct qbatch_survey *s, const struct merge *m, const char *input,
+    int mixed)
 {
 	struct tool_lines in = { 0 };
 
 	tool_lines_open(&in, input);
-	qbatch_survey(s, ix, &in);
-	qbatch_survey_check(s, results, in.name, mixed, "--mixed merges them "
-	    "anyway");
+	qbatch_survey(s, &m->ix, &in);
+	qbatch_survey_check(s, m->n_files == 1 ? m->name[0] : "the results",
+	    in.name, mixed, WAY_ON);
 }
 
 /* Warn of failed, cut and missing results; the exit status is then 3. */
@@ -233,23 +236,22 @@ warn_unfinished(const struct qbatch_index *ix, struct qbatch_survey *s, int of)
 }
 
 void
-qbatch_merge(char *const *files, int n, const struct qbatch_merge_opts *o)
+qbatch_merge(char *const *files, int n, const char *output, const char *input,
+    int mixed)
 {
 	struct qbatch_survey s = { 0 };
 	struct merge m;
 
 	open_all(&m, files, n, 0);
-	if (!o->mixed)
-		qbatch_index_check(&m.ix, NULL, "--mixed merges them "
-		    "anyway");
+	if (!mixed)
+		qbatch_index_check(&m.ix, NULL, WAY_ON);
 	drop_duplicates(&m);
-	if (o->input != NULL)
-		survey_file(&s, &m.ix, o->input, n == 1 ? files[0] :
-		    "the results", o->mixed);
+	if (input != NULL)
+		survey_file(&s, &m, input, mixed);
 	else
 		find_gaps(&m.ix, &s);
-	write_all(&m, o->output);
-	warn_unfinished(&m.ix, &s, o->input != NULL);
+	write_all(&m, output);
+	warn_unfinished(&m.ix, &s, input != NULL);
 	qbatch_survey_fini(&s);
 	close_all(&m);
 }
@@ -257,17 +259,13 @@ qbatch_merge(char *const *files, int n, const struct qbatch_merge_opts *o)
 void
 qbatch_status(char *const *files, int n)
 {
-	struct tool_lines in = { 0 };
 	struct qbatch_survey s = { 0 };
 	struct qbatch_tally t;
 	struct merge m;
 
 	open_all(&m, files, n - 1, 1);
 	drop_duplicates(&m);
-	tool_lines_open(&in, files[n - 1]);
-	qbatch_survey(&s, &m.ix, &in);
-	qbatch_survey_check(&s, n == 2 ? files[0] : "the results", in.name, 1,
-	    NULL);
+	survey_file(&s, &m, files[n - 1], 1);
 	qbatch_index_count(&m.ix, &t);
 	printf("requests %llu\ndone     %llu\nfailed   %llu\ncut      %llu\n"
 	    "left     %llu\n", (unsigned long long)s.n,

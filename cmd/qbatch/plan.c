@@ -26,7 +26,7 @@ struct plan {
 						   counted once */
 	uint64_t		 write;		/* tokens to generate, at
 						   most */
-	struct qbatch_map	 begun;		/* hashes of prefixes */
+	void			*begun;		/* map of hashes of prefixes */
 	struct qwen_ids		 sample;	/* the first READ prompt
 						   tokens */
 	double			 read_s, write_s;	/* seconds per token */
@@ -44,13 +44,12 @@ count_new(struct plan *p, const struct qwen_ids *ids)
 {
 	uint64_t part[2] = { 0, 0 };
 	size_t at, shared = 0;
-	int made, knows = 1;
+	int knows = 1;
 
 	for (at = 0; at + BLOCK <= ids->n; at += BLOCK) {
 		part[1] = XXH3_64bits(&ids->id[at], BLOCK * sizeof *ids->id);
 		part[0] = XXH3_64bits(part, sizeof part);
-		qbatch_map_put(&p->begun, part[0], 1, &made);
-		knows &= !made;
+		knows &= qbatch_map_put(&p->begun, part[0], 1) != 0;
 		if (knows)
 			shared = at + BLOCK;
 	}

@@ -12,28 +12,15 @@
 #include "qwen.h"
 #include "tool/service.h"
 
-/* ------------------------------------------------------- maps of hashes */
-
-/* An entry of a map from hashes to numbers. */
-struct qbatch_map_entry {
-	uint64_t	key, value;
-};
-
-struct qbatch_map {
-	void		*root;		/* of tsearch() */
-	size_t		 n;
-};
+/* ------------------------------------------------------------------ hashes */
 
 /*
- * qbatch_map_put returns the entry of key; a key without an entry gets one with
- * value and sets *made to 1, else to 0.  qbatch_map_find returns the entry or
- * NULL.
+ * A map from hashes to numbers, NULL at first, is a tree of tsearch(3).
+ * qbatch_map_put returns the number of key; a key without a number gets this
+ * one, and the result is 0.
  */
-struct qbatch_map_entry *qbatch_map_put(struct qbatch_map *s, uint64_t key,
-    uint64_t value, int *made);
-struct qbatch_map_entry *qbatch_map_find(const struct qbatch_map *s,
-    uint64_t key);
-void qbatch_map_fini(struct qbatch_map *s);
+uint64_t qbatch_map_put(void **map, uint64_t key, uint64_t number);
+void qbatch_map_fini(void **map);
 
 /* Returns the hash of a text; 0 for NULL. */
 uint64_t qbatch_hash_text(const char *s);
@@ -241,20 +228,14 @@ void qbatch_results_write(struct qbatch_results *r,
     const struct qwen_text *line);
 void qbatch_results_close(struct qbatch_results *r);
 
-struct qbatch_merge_opts {
-	const char	*output;	/* NULL: stdout */
-	const char	*input;		/* the input of the results; or NULL */
-	int		 mixed;		/* also merge results of different
-					   runs */
-};
-
 /*
- * Write all results of these files, sorted by line number.  If a line has a
- * failed result and another one, the failed one is left out.  Warns of lines
- * without a result.
+ * Write all results of these files, sorted by line number, to output (NULL:
+ * stdout).  If a line has a failed result and another one, the failed one is
+ * left out.  Warns of lines of input (which may be NULL) without a result.
+ * mixed: also merge results of different runs.
  */
-void qbatch_merge(char *const *files, int n,
-    const struct qbatch_merge_opts *o);
+void qbatch_merge(char *const *files, int n, const char *output,
+    const char *input, int mixed);
 
 /* Print the counts of --status; the last file is the input. */
 void qbatch_status(char *const *files, int n);
@@ -290,22 +271,14 @@ void qbatch_report_fini(struct qbatch_report *r);
 
 /* A line of the input, until its result is written. */
 struct qbatch_item {
-	struct qbatch_item	*prev, *next;
+	struct tool_input	 input;		/* left: unfinished answers */
 	struct qbatch_run	*run;
 	struct qwen_request	*request;	/* NULL once there is a
 						   result */
 	struct qwen_sampler	*sampler;	/* for its first answer */
-	size_t			 n_left;	/* unfinished answers */
-	size_t			 bytes;		/* memory used, approximately */
 	uint64_t		 hash;		/* qbatch_hash_line() */
 	struct qwen_text	 result;	/* line of output */
 	double			 arrived, first, last;
-};
-
-/* The items in progress, in the order of their lines. */
-struct qbatch_queue {
-	struct qbatch_item *head, *tail;
-	size_t		 n, bytes;
 };
 
 struct qbatch_run {
@@ -318,9 +291,9 @@ struct qbatch_run {
 	int			 mixed;		/* keep results of other
 						   requests */
 	struct qbatch_report	 report;
-	const int32_t		*ending;
-	size_t			 n_ending;
-	int			 unordered;
+	struct qwen_header	 header;	/* has the ids of ending
+						   tokens */
+	struct qwen_unknown	 unknown;
 	uint64_t		 shard, n_shards;	/* answer lines shard +
 							   1, shard + 1 +
 							   n_shards, ... */
@@ -331,12 +304,12 @@ struct qbatch_run {
 	enum qwen_line_kind	 kind;		/* of the first JSON object read
 						   so far */
 	/* internal */
-	struct qbatch_map	 ids;		/* from custom_id to line */
-	struct qbatch_queue	 queue;
+	void			*ids;		/* map from custom_id to line */
+	struct tool_queue	 queue;		/* unordered is set by the
+						   caller */
 	double			 next_arrival;	/* arrival time of the next
 						   item */
-	int			 at_end;	/* the input has ended */
-	uint64_t		 n_done, n_skipped, n_tokens;
+	uint64_t		 n_skipped, n_tokens;
 };
 
 /*

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * run.c - read lines, run jobs of the scheduler, write results.
- *
- * Only as many lines are read as keep the scheduler busy.  With results in
- * order, reading also stops n_ahead lines after the first unanswered one, so
- * memory does not grow with the input.
- */
+/* run.c - read lines, run jobs of the scheduler, write results. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,37 +8,17 @@
 
 #include "qbatch.h"
 
-enum { AHEAD_BYTES = 64 << 20 };
-
-/* ------------------------------------------------------- items in progress */
+/* ----------------------------------------------------------------- results */
 
 static void
-queue_add(struct qbatch_queue *f, struct qbatch_item *item)
+write_result(void *arg, struct tool_input *input)
 {
-	item->prev = f->tail;
-	*(f->tail != NULL ? &f->tail->next : &f->head) = item;
-	f->tail = item;
-	f->n++;
-	f->bytes += item->bytes;
-}
+	struct qbatch_item *item = (struct qbatch_item *)(void *)input;
+	struct qbatch_run *r = arg;
 
-static void
-queue_remove(struct qbatch_queue *f, struct qbatch_item *item)
-{
-	*(item->prev != NULL ? &item->prev->next : &f->head) = item->next;
-	*(item->next != NULL ? &item->next->prev : &f->tail) = item->prev;
-	f->n--;
-	f->bytes -= item->bytes;
-}
-
-static void
-write_result(struct qbatch_run *r, struct qbatch_item *item)
-{
 	qbatch_results_write(&r->out, &item->result);
-	queue_remove(&r->queue, item);
 	qwen_text_fini(&item->result);
 	free(item);
-	cli_progress(++r->n_done);
 }
 
 /* Make the item's result line, which records its run. */
@@ -62,29 +36,18 @@ make_result(const struct qbatch_run *r, struct qbatch_item *item)
 	qwen_request_result(item->request, &run, &item->result);
 }
 
-/*
- * Write the result of a finished item, or keep it until earlier ones are
- * written.
- */
+/* Replace the request of a finished item by its result. */
 static void
 finish_item(struct qbatch_run *r, struct qbatch_item *item)
 {
 	struct qwen_request *q = item->request;
-	size_t before = item->bytes;
 
 	tool_note_failed(&r->work, q->number, &q->refusal);
 	qbatch_report_add(&r->report, item);
 	make_result(r, item);
 	qwen_request_free(q);
 	item->request = NULL;
-	item->bytes = sizeof *item + item->result.n;
-	r->queue.bytes += item->bytes - before;
-	if (r->unordered) {
-		write_result(r, item);
-		return;
-	}
-	while (r->queue.head != NULL && r->queue.head->request == NULL)
-		write_result(r, r->queue.head);
+	item->input.bytes = sizeof *item + item->result.n;
 }
 
 /* -------------------------------------------------------------------- jobs */
@@ -115,7 +78,7 @@ on_token(void *arg, const struct qwen_choice *c)
 	if (item->first <= 0)
 		item->first = item->last;
 	cli_progress_also(++r->n_tokens, "tok");
-	cli_progress(r->n_done);
+	cli_progress(r->queue.n_done);
 	for (i = 0; i < c->n_top && i < QWEN_LOGPROBS_MAX; i++)
 		top[i] = (struct qwen_likely){ c->top[i].id,
 		    c->top[i].logprob };
@@ -128,6 +91,7 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *why_failed)
 {
 	struct qwen_answer *a = arg;
 	struct qbatch_item *item = a->request->arg;
+	size_t before = item->input.bytes;
 	struct qwen_err err;
 
 	if (why == QWEN_JOB_FAILED)
@@ -136,30 +100,35 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *why_failed)
 	if (qwen_answer_end(a, why == QWEN_JOB_LENGTH || a->repeats ?
 	    "length" : "stop", &err) < 0)
 		fail_request(a->request, "failed", &err);
-	if (--item->n_left == 0)
-		finish_item(item->run, item);
+	if (--item->input.left > 0)
+		return;
+	finish_item(item->run, item);
+	item->run->queue.bytes += item->input.bytes - before;
 }
 
-static int
+static void
 add_job(struct qbatch_run *r, struct qbatch_item *item, size_t i)
 {
+	size_t n_eog = r->with.ignore_eos ? 0 : r->header.n_eog;
 	struct qwen_request *q = item->request;
 	struct qwen_answer *a = &q->answer[i];
 	struct qwen_job job = {
 		.tokens = a->prompt->id, .n = a->prompt->n, .max = q->max,
 		.sampler = tool_service_nth(item->sampler, i % q->n),
-		.ending = q->end_id != NULL ? q->end_id : r->ending,
-		.n_ending = q->end_id != NULL ? q->n_end_ids : r->n_ending,
+		.ending = q->end_id != NULL ? q->end_id : r->header.eog,
+		.n_ending = q->end_id != NULL ? q->n_end_ids : n_eog,
 		.logprobs = q->logprobs,
 		.n_top = q->n_top, .token = on_token, .end = on_end,
 		.arg = a,
 	};
 	struct qwen_err err;
 
-	if (qwen_work_add(r->work.work, &job, &err) == 0)
-		return 0;
+	if (qwen_work_add(r->work.work, &job, &err) == 0) {
+		item->input.left++;
+		return;
+	}
 	qwen_sampler_free(job.sampler);
-	return fail_request(q, "invalid_request", &err);
+	fail_request(q, "invalid_request", &err);
 }
 
 /* Free what the jobs have copied. */
@@ -177,35 +146,14 @@ free_copied(struct qbatch_item *item)
 	item->sampler = NULL;
 }
 
-static void
-add_item(struct qbatch_run *r, struct qbatch_item *item)
-{
-	struct qwen_request *q = item->request;
-	size_t i;
-
-	queue_add(&r->queue, item);
-	for (i = 0; i < q->n_answers && q->refusal.err.code == 0; i++) {
-		if (add_job(r, item, i) == 0)
-			item->n_left++;
-	}
-	free_copied(item);
-	if (item->n_left == 0)
-		finish_item(r, item);
-}
-
 /* ----------------------------------------------------------------- reading */
 
 /* Remember the id.  Return 0, or the line that has it already. */
 static uint64_t
 note_id(struct qbatch_run *r, const char *id)
 {
-	struct qbatch_map_entry *e;
-	int made;
-
-	if (id == NULL)
-		return 0;
-	e = qbatch_map_put(&r->ids, qbatch_hash_text(id), r->in.line, &made);
-	return made ? 0 : e->value;
+	return id == NULL ? 0 : qbatch_map_put(&r->ids, qbatch_hash_text(id),
+	    r->in.line);
 }
 
 /*
@@ -284,7 +232,7 @@ make_item(struct qbatch_run *r, const struct tool_line *line)
 	    line->s, line->n, &cli_err));
 	item->run = r;
 	item->hash = qbatch_hash_line(line);
-	item->bytes = sizeof *item + line->n + item->request->n_bytes;
+	item->input.bytes = sizeof *item + line->n + item->request->n_bytes;
 	item->request->arg = item;
 	item->request->number = r->in.line;
 	if (item->request->refusal.err.code == 0 &&
@@ -293,70 +241,79 @@ make_item(struct qbatch_run *r, const struct tool_line *line)
 	return item;
 }
 
-static void
-handle_line(struct qbatch_run *r, const struct tool_line *line)
+/* Make an item of the line, and add its jobs. */
+static struct qbatch_item *
+add_item(struct qbatch_run *r, const struct tool_line *line)
 {
-	struct qbatch_item *item;
+	struct qbatch_item *item = make_item(r, line);
+	struct qwen_request *q = item->request;
+	size_t i;
 
-	if (tool_line_is_blank(line) || qbatch_is_skipped(r, line))
-		return;
-	item = make_item(r, line);
-	if (item->request->is_object)
-		note_kind(r, item->request->form == QWEN_FORM_PLAIN ?
-		    QWEN_LINE_PLAIN : QWEN_LINE_ENVELOPE);
-	qbatch_check_id(r, item->request);
+	if (q->is_object)
+		note_kind(r, q->form == QWEN_FORM_PLAIN ? QWEN_LINE_PLAIN :
+		    QWEN_LINE_ENVELOPE);
+	qbatch_check_id(r, q);
 	item->arrived = arrival(r);
 	if (r->arrivals > 0)
 		r->next_arrival += tool_request_gap(&r->seed, r->arrivals);
-	add_item(r, item);
+	for (i = 0; i < q->n_answers && q->refusal.err.code == 0; i++)
+		add_job(r, item, i);
+	free_copied(item);
+	if (item->input.left == 0)
+		finish_item(r, item);
+	return item;
 }
 
-/*
- * Return 1 if another line should be read now: there is room, and the line is
- * available or the scheduler has no other work.
- */
-static int
-wants_line(struct qbatch_run *r)
+/* Return the seconds until the next line may be read. */
+static double
+wait_s(const struct qbatch_run *r)
 {
-	double wait;
+	return r->arrivals > 0 ? r->next_arrival - cli_now() : 0;
+}
+
+static int
+waiting(void *arg)
+{
+	const struct qbatch_run *r = arg;
+
+	return wait_s(r) <= 0 && tool_lines_waiting(&r->in);
+}
+
+static int
+next(void *arg, struct tool_input **out)
+{
+	struct qbatch_run *r = arg;
+	double wait = wait_s(r);
+	struct tool_line line;
 	struct timespec t;
 
-	if (r->at_end || r->queue.bytes >= AHEAD_BYTES ||
-	    r->queue.n >= r->work.n_ahead)
-		return 0;
-	if (r->arrivals > 0 && (wait = r->next_arrival - cli_now()) > 0) {
-		if (qwen_work_n_jobs(r->work.work) > 0)
-			return 0;
+	if (wait > 0) {
 		t.tv_sec = (time_t)wait;
 		t.tv_nsec = (long)((wait - floor(wait)) * 1e9);
 		nanosleep(&t, NULL);
 	}
-	return qwen_work_n_jobs(r->work.work) == 0 || tool_lines_waiting(&r->in);
-}
-
-static void
-read_lines(struct qbatch_run *r)
-{
-	struct tool_line line;
-
-	while (wants_line(r)) {
-		if (tool_lines_next(&r->in, &line)) {
-			/* die early if the input is a binary file */
-			tool_lines_check(&r->in, &line, "requests");
-			handle_line(r, &line);
-		} else
-			r->at_end = 1;
-	}
+	if (!tool_lines_next(&r->in, &line))
+		return 0;
+	/* die early if the input is a binary file */
+	tool_lines_check(&r->in, &line, "requests");
+	if (!tool_line_is_blank(&line) && !qbatch_is_skipped(r, &line))
+		*out = &add_item(r, &line)->input;
+	return 1;
 }
 
 void
 qbatch_answer_all(struct qbatch_run *r)
 {
+	struct tool_queue *q = &r->queue;
+
 	note_kind(r, QWEN_LINE_BAD);
+	q->work = &r->work;
+	q->next = next;
+	q->waiting = waiting;
+	q->put = write_result;
+	q->arg = r;
 	r->report.start = r->next_arrival = cli_now();
-	do
-		read_lines(r);
-	while (tool_work_step(&r->work) || !r->at_end);
+	tool_queue_run(q);
 	r->report.end = cli_now();
 }
 

@@ -36,6 +36,7 @@ put_text(void *arg, struct tool_input *item)
 	struct qscore_run *r = arg;
 	struct qwen_text t = { 0 };
 
+	tool_note_failed(&r->work, x->line, &x->q.refusal);
 	qscore_result(r, x, &r->total, &t);
 	/* no heading if every text failed */
 	if (r->table && t.n > 0) {

@@ -396,19 +396,31 @@ put_capabilities(struct qwen_text *t, const struct qserve *s)
 	qwen_text_str(t, "]");
 }
 
+/*
+ * Read a request with the name of a model.  Return -1 after answering one that
+ * is refused.
+ */
+static int
+read_name(struct qserve_call *c, char **name, int *all)
+{
+	struct qwen_refusal refusal = { .code = NULL };
+	int rc = qwen_ollama_name(&refusal, c->body.s, c->body.n, name, all);
+
+	if (rc < 0)
+		qserve_error(c, qwen_refusal_status(&refusal), refusal.code,
+		    "%s", refusal.err.msg);
+	return rc;
+}
+
 void
 qserve_ollama_show(struct qserve_call *c)
 {
 	const struct qserve *s = c->server;
 	struct qwen_text *t = &c->out;
-	struct qwen_refusal refusal = { .code = NULL };
 	int all;
 
-	if (qwen_ollama_name(&refusal, c->body.s, c->body.n, NULL, &all) < 0) {
-		qserve_error(c, qwen_refusal_status(&refusal), refusal.code,
-		    "%s", refusal.err.msg);
+	if (read_name(c, NULL, &all) < 0)
 		return;
-	}
 	qwen_json_put(t, "{'modelfile':'','parameters':'','license':");
 	put_meta(t, s, "general.license");
 	qwen_json_put(t, ",'template':'%s'", template_of(s, ""));
@@ -424,13 +436,11 @@ qserve_ollama_show(struct qserve_call *c)
 void
 qserve_ollama_pull(struct qserve_call *c)
 {
-	struct qwen_refusal refusal = { .code = NULL };
 	char *name = NULL;
 
-	if (qwen_ollama_name(&refusal, c->body.s, c->body.n, &name, NULL) < 0)
-		qserve_error(c, qwen_refusal_status(&refusal), refusal.code,
-		    "%s", refusal.err.msg);
-	else if (find_name(c->server, name) == NULL)
+	if (read_name(c, &name, NULL) < 0)
+		return;
+	if (find_name(c->server, name) == NULL)
 		qserve_error(c, 404, "model_not_found", "this server cannot "
 		    "pull models: it serves only '%.200s', under any name",
 		    c->server->with.service.model);

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/mem.h"
-#include "answer.h"
+#include "qserve.h"
 
 enum { IDLE_S = 15 };	/* seconds of silence in a stream before a keep-alive
 			   event */
@@ -18,6 +18,24 @@ enum { IDLE_S = 15 };	/* seconds of silence in a stream before a keep-alive
  */
 #define GATHER_S 0.016
 
+/* The state of a call. */
+struct answering {
+	struct qserve_reader	 reader;
+	struct qwen_request	*q;
+	uint64_t		 created;
+	struct qwen_answer_stream *sse;
+	struct qwen_sampler	*sampler;
+	char			*grammar;	/* GBNF, or NULL */
+	size_t			 n_grammar;
+	struct qwen_text	 sampling;	/* settings in the last
+						   request */
+	struct ids	{
+		int32_t	*id;
+		size_t	 n, cap;
+	}			*ids;		/* ids of each answer to a chat,
+						   for the history; or NULL */
+};
+
 /* ----------------------------------------------------- requests to engines */
 
 /*
@@ -27,7 +45,7 @@ enum { IDLE_S = 15 };	/* seconds of silence in a stream before a keep-alive
 static int
 describe(struct qserve_call *c, size_t i, char **out)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 	struct qwen_sampler *s = tool_service_nth(x->sampler, i % x->q->n);
 	struct qwen_text *t = &x->sampling;
 	size_t n;
@@ -46,7 +64,7 @@ describe(struct qserve_call *c, size_t i, char **out)
 static int
 make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 	struct qwen_request *q = x->q;
 	const struct qwen_ids *p = q->answer[i].prompt;
 
@@ -76,7 +94,7 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 static void
 put_body(struct qserve_call *c)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 
 	qwen_request_body(x->q, x->created, &c->out);
 	qserve_done(c, qwen_refusal_status(&x->q->refusal));
@@ -97,7 +115,7 @@ put_events(struct qserve_call *c)
 static void
 put_steps(struct qserve_call *c)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 	size_t i;
 
 	for (i = 0; i < x->q->n_answers; i++)
@@ -126,7 +144,7 @@ qserve_answer_flush(struct qserve_call *c, double now)
 static void
 note_times(struct qserve_call *c)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 	double now = cli_now();
 	double began = c->began_at > 0 ? c->began_at : c->since;
 	double first = c->first_at > 0 ? c->first_at : now;
@@ -139,7 +157,7 @@ note_times(struct qserve_call *c)
 static void
 end_response(struct qserve_call *c)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 
 	note_times(c);
 	qserve_response_keep(c->server, x->q, x->created);
@@ -157,7 +175,7 @@ end_response(struct qserve_call *c)
 void
 qserve_answer_keep_alive(struct qserve_call *c, double now)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 
 	if (!c->is_stream || c->ended || now < c->sent_at + IDLE_S)
 		return;
@@ -165,11 +183,11 @@ qserve_answer_keep_alive(struct qserve_call *c, double now)
 	put_events(c);
 }
 
-void
-qserve_answer_fail(struct qserve_call *c, const char *code,
+static void
+fail(struct qserve_call *c, const char *code,
     const char *message)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 
 	qwen_refuse(&x->q->refusal, code, NULL, "%s", message);
 	end_response(c);
@@ -178,7 +196,7 @@ qserve_answer_fail(struct qserve_call *c, const char *code,
 static void
 fail_err(struct qserve_call *c, const struct qwen_err *err)
 {
-	qserve_answer_fail(c, err->code == QWEN_ENOMEM ? "out_of_memory" : "failed",
+	fail(c, err->code == QWEN_ENOMEM ? "out_of_memory" : "failed",
 	    err->msg);
 }
 
@@ -186,7 +204,7 @@ fail_err(struct qserve_call *c, const struct qwen_err *err)
 static int
 begin_stream(struct qserve_call *c)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 	struct qwen_request *q = x->q;
 	struct qwen_err err;
 
@@ -213,7 +231,7 @@ begin_stream(struct qserve_call *c)
 static void
 send_progress(struct qserve_call *c, size_t n_read)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 	struct qwen_progress p = { x->q->answer[0].prompt->n, x->q->n_cached,
 	    n_read, cli_now() - c->began_at };
 
@@ -231,7 +249,7 @@ send_progress(struct qserve_call *c, size_t n_read)
 static void
 put_refusal(struct qserve_call *c)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 	struct qwen_request *q = x->q;
 
 	if (q->form != QWEN_FORM_RESPONSES || !q->stream ||
@@ -244,7 +262,7 @@ put_refusal(struct qserve_call *c)
 static void
 begin_answer(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 
 	/* all answers to a prompt share it */
 	if (i % x->q->n == 0) {
@@ -272,7 +290,7 @@ send_token(struct qserve_call *c, int now)
 static void
 end_answer(struct qserve_call *c, size_t i, const char *finish)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 	struct qwen_err err;
 
 	if (qwen_answer_end(&x->q->answer[i], finish, &err) < 0) {
@@ -288,7 +306,7 @@ end_answer(struct qserve_call *c, size_t i, const char *finish)
 static void
 free_ids(struct qserve_call *c)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 	size_t i;
 
 	for (i = 0; x->ids != NULL && i < x->q->n_answers; i++)
@@ -301,8 +319,8 @@ free_ids(struct qserve_call *c)
 static void
 note_id(struct qserve_call *c, size_t i, int32_t id)
 {
-	struct qserve_answering *x = c->state;
-	struct qserve_ids *all;
+	struct answering *x = c->state;
+	struct ids *all;
 
 	if (x->ids == NULL)
 		return;
@@ -317,8 +335,8 @@ note_id(struct qserve_call *c, size_t i, int32_t id)
 static void
 add_to_history(struct qserve_call *c, size_t i, int is_ended)
 {
-	struct qserve_answering *x = c->state;
-	struct qserve_ids *all;
+	struct answering *x = c->state;
+	struct ids *all;
 
 	if (x->ids == NULL)
 		return;
@@ -331,7 +349,7 @@ add_to_history(struct qserve_call *c, size_t i, int is_ended)
 static int
 is_late(const struct qserve_call *c, size_t i)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 	const struct qwen_text *t = &x->q->answer[i].text;
 
 	return x->q->line_ms > 0 && t->n > 0 &&
@@ -339,14 +357,25 @@ is_late(const struct qserve_call *c, size_t i)
 	    memchr(t->s, '\n', t->n) != NULL;
 }
 
+/* Copy the most likely tokens of an event; return their number. */
+static size_t
+get_top(const struct qwen_event *ev, struct qwen_likely top[QWEN_LOGPROBS_MAX])
+{
+	size_t k;
+
+	for (k = 0; k < ev->n_top && k < QWEN_LOGPROBS_MAX; k++)
+		top[k] = (struct qwen_likely){ ev->top_ids[k],
+		    ev->top_logprobs[k] };
+	return k;
+}
+
 static void
 add_token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 	struct qwen_likely token = { ev->token, ev->logprob };
 	struct qwen_likely top[QWEN_LOGPROBS_MAX];
 	struct qwen_err err;
-	size_t k;
 	int rc, is_first = c->first_at <= 0;
 
 	if (is_first)
@@ -355,10 +384,8 @@ add_token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 		return;
 	note_id(c, i, ev->token);
 	c->use.n_chosen++;
-	for (k = 0; k < ev->n_top && k < QWEN_LOGPROBS_MAX; k++)
-		top[k] = (struct qwen_likely){ ev->top_ids[k],
-		    ev->top_logprobs[k] };
-	rc = qwen_answer_put(&x->q->answer[i], &token, top, k, &err);
+	rc = qwen_answer_put(&x->q->answer[i], &token, top, get_top(ev, top),
+	    &err);
 	if (rc < 0) {
 		fail_err(c, &err);
 	} else if (rc > 0 || is_late(c, i)) {
@@ -393,11 +420,11 @@ qserve_error_message(const struct qwen_event *ev)
 }
 
 /* Handle the end event of answer i. */
-void
-qserve_answer_ended(struct qserve_call *c, size_t i,
+static void
+end_by_event(struct qserve_call *c, size_t i,
     const struct qwen_event *ev)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 
 	if (x->q->max == 0 && (strcmp(ev->why, "ending") == 0 ||
 	    strcmp(ev->why, "length") == 0)) {
@@ -413,7 +440,7 @@ qserve_answer_ended(struct qserve_call *c, size_t i,
 		add_to_history(c, i, 0);
 		end_answer(c, i, "length");
 	} else
-		qserve_answer_fail(c, qserve_error_code(ev),
+		fail(c, qserve_error_code(ev),
 		    qserve_error_message(ev));
 }
 
@@ -427,12 +454,133 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	else if (ev->kind == QWEN_EVENT_TOKEN)
 		add_token(c, i, ev);
 	else if (ev->kind == QWEN_EVENT_END)
-		qserve_answer_ended(c, i, ev);
+		end_by_event(c, i, ev);
 }
 
 static const struct qserve_handler handler = { make_request, on_event,
-    qserve_answer_fail };
+    fail };
 
+static void
+generate(struct qserve_call *c)
+{
+	struct answering *x = c->state;
+	struct qwen_err err;
+	size_t i;
+
+	if (x->q->n_answers > 0 && (x->q->max > 0 || !x->q->echo)) {
+		qserve_jobs_new(c, x->q->n_answers, &handler);
+		return;
+	}
+	for (i = 0; i < x->q->n_answers; i++) {
+		if (qwen_answer_end(&x->q->answer[i], "length", &err) < 0) {
+			fail_err(c, &err);
+			return;
+		}
+	}
+	if (begin_stream(c) == 0)
+		end_response(c);
+}
+
+/* ------------------------------------------------------------------- echoes */
+
+/*
+ * Completions that begin with their prompts.  If log-probabilities are
+ * requested, the prompts are scored first; then the answers are generated.
+ */
+
+/* Add a token of a prompt to the front of all answers to it. */
+static int
+put_prompt_token(struct qserve_call *c, size_t prompt,
+    const struct qwen_likely *token,
+    const struct qwen_likely *top, size_t n_top)
+{
+	struct answering *x = c->state;
+	struct qwen_request *q = x->q;
+	struct qwen_err err;
+	size_t i;
+
+	for (i = prompt * q->n; i < (prompt + 1) * q->n; i++) {
+		if (qwen_answer_echo(&q->answer[i], token, top, n_top,
+		    &err) < 0) {
+			fail_err(c, &err);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int
+make_echo_request(struct qserve_call *c, size_t i,
+    struct qwen_engine_request *o)
+{
+	struct answering *x = c->state;
+	const struct qwen_ids *p = &x->q->prompt[i];
+
+	/* a single token has no score; the engine only confirms it */
+	o->kind = p->n > 1 ? QWEN_ENGINE_SCORE : QWEN_ENGINE_HIDDEN;
+	o->tokens = p->id;
+	o->n = p->n;
+	o->from = p->n > 1;
+	o->logprobs = p->n > 1;
+	o->n_top = p->n > 1 ? x->q->n_top : 0;
+	return 0;
+}
+
+static void
+score(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+{
+	struct answering *x = c->state;
+	struct qwen_likely token = { x->q->prompt[i].id[ev->at], ev->logprob };
+	struct qwen_likely top[QWEN_LOGPROBS_MAX];
+
+	put_prompt_token(c, i, &token, top, get_top(ev, top));
+}
+
+static void
+on_echo_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+{
+	struct answering *x = c->state;
+	struct qwen_likely first = { x->q->prompt[i].id[0], NAN };
+
+	if (ev->kind == QWEN_EVENT_STARTED) {
+		put_prompt_token(c, i, &first, NULL, 0);
+	} else if (ev->kind == QWEN_EVENT_SCORE) {
+		/* ignore positions outside of the prompt */
+		if (ev->at < x->q->prompt[i].n)
+			score(c, i, ev);
+	} else if (ev->kind == QWEN_EVENT_END &&
+	    strcmp(ev->why, "done") != 0) {
+		end_by_event(c, i, ev);
+	} else if (ev->kind == QWEN_EVENT_END && c->n_left == 0) {
+		qserve_jobs_cancel(c);
+		generate(c);
+	}
+}
+
+static const struct qserve_handler echo_handler = { make_echo_request,
+    on_echo_event, fail };
+
+static void
+echo(struct qserve_call *c)
+{
+	struct answering *x = c->state;
+	struct qwen_request *q = x->q;
+	struct qwen_likely token = { 0, NAN };
+	size_t i, k;
+
+	if (q->logprobs) {
+		qserve_jobs_new(c, q->n_prompts, &echo_handler);
+		return;
+	}
+	for (i = 0; i < q->n_prompts; i++) {
+		for (k = 0; k < q->prompt[i].n; k++) {
+			token.id = q->prompt[i].id[k];
+			if (put_prompt_token(c, i, &token, NULL, 0) < 0)
+				return;
+		}
+	}
+	generate(c);
+}
 /* ----------------------------------------------------------------- requests */
 
 static int
@@ -471,31 +619,10 @@ qserve_answer_open(struct qserve *s)
 		    v->spell, &s->header.vocab);
 }
 
-void
-qserve_answer_generate(struct qserve_call *c)
-{
-	struct qserve_answering *x = c->state;
-	struct qwen_err err;
-	size_t i;
-
-	if (x->q->n_answers > 0 && (x->q->max > 0 || !x->q->echo)) {
-		qserve_jobs_new(c, x->q->n_answers, &handler);
-		return;
-	}
-	for (i = 0; i < x->q->n_answers; i++) {
-		if (qwen_answer_end(&x->q->answer[i], "length", &err) < 0) {
-			fail_err(c, &err);
-			return;
-		}
-	}
-	if (begin_stream(c) == 0)
-		end_response(c);
-}
-
 static void
 begin(struct qserve_call *c)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 	struct qserve *s = c->server;
 	struct qwen_err err;
 	int refused;
@@ -522,22 +649,22 @@ begin(struct qserve_call *c)
 		return;
 	}
 	if (qwen_request_grammar(x->q, &x->grammar, &x->n_grammar, &err) < 0) {
-		qserve_answer_fail(c, err.code == QWEN_ENOMEM ?
+		fail(c, err.code == QWEN_ENOMEM ?
 		    "out_of_memory" : "invalid_request", err.msg);
 		return;
 	}
 	if (x->reader.prompt.turn != NULL && s->history != NULL)
 		x->ids = calloc(x->q->n_answers, sizeof *x->ids);
 	if (x->q->echo)
-		qserve_echo(c);
+		echo(c);
 	else
-		qserve_answer_generate(c);
+		generate(c);
 }
 
 static void
 end(struct qserve_call *c)
 {
-	struct qserve_answering *x = c->state;
+	struct answering *x = c->state;
 
 	free_ids(c);
 	qserve_reader_fini(&x->reader);
@@ -549,4 +676,4 @@ end(struct qserve_call *c)
 }
 
 const struct qserve_kind qserve_answers = { begin,
-    sizeof(struct qserve_answering), end };
+    sizeof(struct answering), end };

@@ -324,7 +324,7 @@ qserve_check_access(struct qserve_call *c)
 		return -1;
 	}
 	if (s->keys.n > 0 && !has_key(c) && (c->route == NULL ||
-	    !c->route->open)) {
+	    c->route->what != QSERVE_OPEN)) {
 		qserve_error(c, 401, "invalid_api_key", "the API key is "
 		    "missing or wrong");
 		return -1;

@@ -113,7 +113,8 @@ check_headers(struct qserve_call *c, const char *version)
 	}
 	if (qserve_check_access(c) < 0)
 		return;
-	if (c->server->draining && (c->route == NULL || !c->route->open))
+	if (c->server->draining && (c->route == NULL ||
+	    c->route->what != QSERVE_OPEN))
 		qserve_error(c, 503, "unavailable", "the server is shutting "
 		    "down");
 	else if (c->route == NULL && status == 405)

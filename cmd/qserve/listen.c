@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: ISC */
-/* listen.c - listening sockets: addresses and paths. */
+/*
+ * listen.c - listening sockets: addresses, paths, and sockets from systemd; and
+ * notifications to systemd.
+ */
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <netinet/in.h>
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "qserve.h"
 
-enum { BACKLOG = 512, PORTS_TRIED = 16 };
+enum { BACKLOG = 512, PORTS_TRIED = 16, FIRST_SYSTEMD_FD = 3 };
 
 static const char unix_prefix[] = "unix:";
 
@@ -206,6 +211,31 @@ listen_net(struct qserve *s, const char *where)
 	} while (rc < 0);
 }
 
+/* Add the sockets passed by systemd as listeners; return their number. */
+static size_t
+take_systemd_sockets(struct qserve *s)
+{
+	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
+	size_t i, count = 0;
+
+	if (pid != NULL && n != NULL && strtoll(pid, NULL, 10) == getpid())
+		count = (size_t)strtoul(n, NULL, 10);
+	if (count > QSERVE_LISTENERS)
+		die("LISTEN_FDS: more than %d sockets", QSERVE_LISTENERS);
+	for (i = 0; i < count; i++) {
+		s->listener[i] = FIRST_SYSTEMD_FD + (int)i;
+		if (fcntl(s->listener[i], F_SETFD, FD_CLOEXEC) == -1 ||
+		    fcntl(s->listener[i], F_SETFL, O_NONBLOCK) == -1)
+			die("LISTEN_FDS: %s", strerror(errno));
+	}
+	s->n_listeners = count;
+	/* engines must not use them */
+	unsetenv("LISTEN_PID");
+	unsetenv("LISTEN_FDS");
+	unsetenv("LISTEN_FDNAMES");
+	return count;
+}
+
 void
 qserve_listen(struct qserve *s)
 {
@@ -214,7 +244,7 @@ qserve_listen(struct qserve *s)
 	size_t i, n = s->listen.n > 0 ? s->listen.n : 1;
 	const char *path;
 
-	s->n_given = qserve_systemd_sockets(s);
+	s->n_given = take_systemd_sockets(s);
 	if (s->n_given > 0 && s->listen.n == 0)
 		return;
 	for (i = 0; i < n; i++) {
@@ -247,4 +277,25 @@ qserve_unlisten(struct qserve *s)
 			close(s->listener[i]);
 	}
 	s->n_listeners = 0;
+}
+
+void
+qserve_notify_systemd(const char *state)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	size_t n = path != NULL ? strlen(path) : 0;
+	int fd;
+
+	if (n == 0 || n >= sizeof sa.sun_path ||
+	    (fd = socket(AF_UNIX, SOCK_DGRAM, 0)) == -1)
+		return;
+	memcpy(sa.sun_path, path, n);
+	/* abstract socket address */
+	if (sa.sun_path[0] == '@')
+		sa.sun_path[0] = '\0';
+	/* best effort: an error does not matter */
+	(void)!sendto(fd, state, strlen(state), 0, (struct sockaddr *)&sa,
+	    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
+	close(fd);
 }

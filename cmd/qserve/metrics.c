@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* metrics.c - metrics of the server and its engines, in Prometheus format. */
+/*
+ * metrics.c - count calls that have ended; metrics of the server and its
+ * engines, in Prometheus format.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,16 +10,48 @@
 
 enum { PATIENCE_S = 2 };	/* seconds to wait for engines */
 
-/* The statistics of an engine. */
+/* The statistics of an engine; a call has an array of them, or NULL. */
 struct engine_stat {
 	int		there;
 	uint64_t	v[QWEN_N_STATS];
 };
 
-/* The state of a call. */
-struct metrics {
-	struct engine_stat	*stat;		/* per engine; or NULL */
-};
+/* ----------------------------------------------------------------- counting */
+
+static const double bounds[QSERVE_BOUNDS] = { 0.005, 0.01, 0.025, 0.05, 0.1,
+    0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120 };
+
+static void
+add_time(struct qserve_times *t, double s)
+{
+	size_t i;
+
+	for (i = 0; i < QSERVE_BOUNDS; i++)
+		t->at_most[i] += s <= bounds[i];
+	t->n++;
+	t->sum += s;
+}
+
+void
+qserve_count(struct qserve_call *c)
+{
+	struct qserve_totals *all = &c->server->totals;
+	const struct qserve_use *u = &c->use;
+	double now = cli_now();
+
+	all->status[c->status < 600 ? c->status : 0]++;
+	/* only jobs that an engine has begun */
+	all->prompt += u->n_prompt;
+	all->cached += u->n_cached;
+	all->chosen += u->n_chosen;
+	if (c->first_at <= 0)
+		return;
+	add_time(&all->ttft, c->first_at - c->since);
+	add_time(&all->e2e, now - c->since);
+	if (u->n_answers == 1 && u->n_chosen > 1)
+		add_time(&all->tpot, (now - c->first_at) /
+		    (double)(u->n_chosen - 1));
+}
 
 /* ------------------------------------------------------------------- output */
 
@@ -45,7 +80,7 @@ put_times(struct qwen_text *t, const char *name, const struct qserve_times *v,
 	put_head(t, name, "histogram", help);
 	for (i = 0; i < QSERVE_BOUNDS; i++)
 		qwen_text_fmt(t, "qserve_%s_bucket{le=\"%g\"} %llu\n", name,
-		    qserve_bounds[i], (unsigned long long)v->at_most[i]);
+		    bounds[i], (unsigned long long)v->at_most[i]);
 	qwen_text_fmt(t, "qserve_%s_bucket{le=\"+Inf\"} %llu\nqserve_%s_sum "
 	    "%.6f\nqserve_%s_count %llu\n", name, (unsigned long long)v->n,
 	    name, v->sum, name, (unsigned long long)v->n);
@@ -79,7 +114,7 @@ static const struct {
 static void
 add_engines(struct qserve_call *c)
 {
-	const struct engine_stat *stat = ((struct metrics *)c->state)->stat;
+	const struct engine_stat *stat = c->state;
 	struct qwen_text *t = &c->out;
 	const struct qserve_engine *e;
 	char name[64];
@@ -163,7 +198,7 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 static void
 on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
-	struct engine_stat *stat = ((struct metrics *)c->state)->stat;
+	struct engine_stat *stat = c->state;
 	size_t k;
 
 	if (ev->kind == QWEN_EVENT_STATS) {
@@ -188,18 +223,10 @@ static const struct qserve_handler numbers = { make_request, on_event, fail };
 static void
 begin(struct qserve_call *c)
 {
-	struct metrics *x = c->state;
-
-	x->stat = calloc(c->server->n_engines, sizeof *x->stat);
-	if (x->stat == NULL || qserve_ask_all(c, &numbers, PATIENCE_S) == 0)
+	/* how many engines there are is not known to the table of kinds */
+	c->state = calloc(c->server->n_engines, sizeof(struct engine_stat));
+	if (c->state == NULL || qserve_ask_all(c, &numbers, PATIENCE_S) == 0)
 		put_metrics(c);
 }
 
-static void
-end(struct qserve_call *c)
-{
-	free(((struct metrics *)c->state)->stat);
-}
-
-const struct qserve_kind qserve_metrics = { begin, sizeof(struct metrics),
-    end };
+const struct qserve_kind qserve_metrics = { begin, 0, NULL };

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /* page.c - the chat page, page/page.html, with a new nonce for each call. */
-#include <string.h>
 #include <sys/random.h>
 
-#include "base/err.h"
-#include "page.h"
+#include <errno.h>
+#include <string.h>
+
+#include "qserve.h"
 
 /* generated from the page, with a NUL at the end */
 static const unsigned char page[] = {
@@ -14,30 +15,38 @@ static const unsigned char page[] = {
 /* placeholder of the nonce */
 #define MARK "@NONCE@"
 
-int
-qserve_page(struct qwen_text *html, struct qwen_text *policy,
-    struct qwen_err *err)
+/*
+ * The header Content-Security-Policy allows only the page's own script and
+ * style, by the nonce, and requests to the page's origin.
+ */
+void
+qserve_page(struct qserve_call *c)
 {
 	unsigned char bytes[16];
 	char nonce[2 * sizeof bytes + 1];
 	const char *at = (const char *)page, *mark;
 	size_t i;
 
-	if (getentropy(bytes, sizeof bytes) < 0)
-		return qwen_fail_errno(err, "no random bytes");
+	if (getentropy(bytes, sizeof bytes) < 0) {
+		qserve_error(c, 500, "failed", "no random bytes: %s",
+		    strerror(errno));
+		return;
+	}
 	for (i = 0; i < sizeof bytes; i++) {
 		nonce[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
 		nonce[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
 	}
 	nonce[2 * i] = '\0';
 	for (; (mark = strstr(at, MARK)) != NULL; at = mark + strlen(MARK)) {
-		qwen_text_add(html, at, (size_t)(mark - at));
-		qwen_text_str(html, nonce);
+		qwen_text_add(&c->out, at, (size_t)(mark - at));
+		qwen_text_str(&c->out, nonce);
 	}
-	qwen_text_str(html, at);
-	qwen_text_fmt(policy, "default-src 'none'; script-src 'nonce-%s'; "
+	qwen_text_str(&c->out, at);
+	qwen_text_fmt(&c->policy, "default-src 'none'; script-src 'nonce-%s'; "
 	    "style-src 'nonce-%s'; img-src data:; connect-src 'self'; "
 	    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
 	    "require-trusted-types-for 'script'", nonce, nonce);
-	return html->failed || policy->failed ? qwen_oom(err) : 0;
+	c->out.failed |= c->policy.failed;
+	c->type = "text/html; charset=utf-8";
+	qserve_done(c, 200);
 }

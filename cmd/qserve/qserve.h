@@ -126,10 +126,17 @@ struct qserve_kind {
 	void	(*end)(struct qserve_call *c);
 };
 
+/* What is special about the calls of a route. */
+enum qserve_what {
+	QSERVE_OPEN = 1,		/* they need no API key */
+	QSERVE_TOKENIZE, QSERVE_DETOKENIZE, QSERVE_TEMPLATE, QSERVE_COUNT,
+	QSERVE_INPUT, QSERVE_PROMPT,	/* Ollama's field with the texts */
+};
+
 struct qserve_route {
 	const char	*method, *path;
 	enum qwen_form	 form;		/* of error messages */
-	int		 open;		/* needs no API key */
+	enum qserve_what what;		/* or 0 */
 	const struct qserve_kind *kind;
 };
 
@@ -327,11 +334,6 @@ void qserve_guard_open(struct qserve *s);
 /* Returns 0 if the call is allowed; else answers it and returns -1. */
 int qserve_check_access(struct qserve_call *c);
 
-/* -------------------------------------------------------------- systemd.c */
-
-/* Add the sockets passed by systemd as listeners; returns their number. */
-size_t qserve_systemd_sockets(struct qserve *s);
-
 /* Send a state such as "READY=1" to systemd, if it wants it. */
 void qserve_notify_systemd(const char *state);
 
@@ -407,6 +409,10 @@ void qserve_ollama_not_here(struct qserve_call *c);
 void qserve_props(struct qserve_call *c);
 void qserve_slots(struct qserve_call *c);
 void qserve_tokenizer_info(struct qserve_call *c);
+
+/* ----------------------------------------------------------------- page.c */
+
+void qserve_page(struct qserve_call *c);	/* the chat page */
 
 /* ---------------------------------------------------------------- route.c */
 
@@ -529,11 +535,6 @@ int qserve_choose_engine(struct qserve_call *c, size_t n,
 
 extern const struct qserve_kind qserve_metrics;	/* GET /metrics */
 
-/* ---------------------------------------------------------------- count.c */
-
-/* The bounds of histograms, in seconds. */
-extern const double qserve_bounds[QSERVE_BOUNDS];
-
 /* Count a call that has ended. */
 void qserve_count(struct qserve_call *c);
 
@@ -572,10 +573,8 @@ void qserve_answer_keep_alive(struct qserve_call *c, double now);
 
 /* --------------------------------------------------------------- tokens.c */
 
-void qserve_tokenize(struct qserve_call *c);
-void qserve_detokenize(struct qserve_call *c);
-void qserve_apply_template(struct qserve_call *c);
-void qserve_count_tokens(struct qserve_call *c);
+/* Answer a call about tokens, QSERVE_TOKENIZE to QSERVE_COUNT. */
+void qserve_tokens(struct qserve_call *c);
 
 /* -------------------------------------------------------------- vectors.c */
 
@@ -583,8 +582,7 @@ void qserve_count_tokens(struct qserve_call *c);
 int qserve_is_named(const struct qserve *s, const char *word);
 
 void qserve_vectors_open(struct qserve *s);
-extern const struct qserve_kind qserve_vectors, qserve_ollama_embed,
-    qserve_ollama_embeddings;
+extern const struct qserve_kind qserve_vectors;
 
 /* ----------------------------------------------------------------- rank.c */
 

@@ -2,7 +2,6 @@
 /* route.c - the handler of each method and path. */
 #include <string.h>
 
-#include "page.h"
 #include "qserve.h"
 #include "text/json/json.h"
 
@@ -31,19 +30,6 @@ health(struct qserve_call *c)
 	qserve_done(c, strcmp(status, "ok") == 0 ? 200 : 503);
 }
 
-static void
-page(struct qserve_call *c)
-{
-	struct qwen_err err;
-
-	if (qserve_page(&c->out, &c->policy, &err) < 0) {
-		qserve_error(c, 500, "failed", "%s", err.msg);
-		return;
-	}
-	c->type = "text/html; charset=utf-8";
-	qserve_done(c, 200);
-}
-
 #define CHAT QWEN_FORM_CHAT
 #define OLLAMA QWEN_FORM_OLLAMA_CHAT
 
@@ -52,10 +38,10 @@ page(struct qserve_call *c)
 
 /* A path that ends with a slash matches all paths that begin with it. */
 static const struct qserve_route routes[] = {
-	{ "GET", "/", CHAT, 1, DO(page) },
-	{ "GET", "/health", CHAT, 1, DO(health) },
-	{ "GET", "/v1/health", CHAT, 1, DO(health) },
-	{ "GET", "/healthz", CHAT, 1, DO(health) },
+	{ "GET", "/", CHAT, QSERVE_OPEN, DO(qserve_page) },
+	{ "GET", "/health", CHAT, QSERVE_OPEN, DO(health) },
+	{ "GET", "/v1/health", CHAT, QSERVE_OPEN, DO(health) },
+	{ "GET", "/healthz", CHAT, QSERVE_OPEN, DO(health) },
 	{ "GET", "/metrics", CHAT, 0, &qserve_metrics },
 	{ "GET", "/v1/models", CHAT, 0, DO(qserve_models) },
 	{ "GET", "/v1/models/", CHAT, 0, DO(qserve_model) },
@@ -65,24 +51,24 @@ static const struct qserve_route routes[] = {
 	{ "POST", "/v1/responses", QWEN_FORM_RESPONSES, 0, &qserve_answers },
 	{ "POST", "/v1/responses/compact", QWEN_FORM_COMPACT, 0,
 	    &qserve_answers },
-	{ "POST", "/v1/responses/input_tokens", QWEN_FORM_RESPONSES, 0,
-	    DO(qserve_count_tokens) },
+	{ "POST", "/v1/responses/input_tokens", QWEN_FORM_RESPONSES,
+	    QSERVE_COUNT, DO(qserve_tokens) },
 	{ "GET", "/v1/responses/", QWEN_FORM_RESPONSES, 0,
 	    DO(qserve_response_get) },
 	{ "DELETE", "/v1/responses/", QWEN_FORM_RESPONSES, 0,
 	    DO(qserve_response_delete) },
 	{ "POST", "/v1/messages", QWEN_FORM_MESSAGES, 0, &qserve_answers },
 	{ "POST", "/infill", QWEN_FORM_INFILL, 0, &qserve_answers },
-	{ "POST", "/v1/messages/count_tokens", QWEN_FORM_MESSAGES, 0,
-	    DO(qserve_count_tokens) },
+	{ "POST", "/v1/messages/count_tokens", QWEN_FORM_MESSAGES, QSERVE_COUNT,
+	    DO(qserve_tokens) },
 	{ "POST", "/v1/embeddings", CHAT, 0, &qserve_vectors },
 	{ "POST", "/v1/rerank", CHAT, 0, &qserve_ranks },
 	{ "POST", "/rerank", CHAT, 0, &qserve_ranks },
 	/* of vLLM and llama.cpp */
-	{ "POST", "/tokenize", CHAT, 0, DO(qserve_tokenize) },
-	{ "POST", "/detokenize", CHAT, 0, DO(qserve_detokenize) },
+	{ "POST", "/tokenize", CHAT, QSERVE_TOKENIZE, DO(qserve_tokens) },
+	{ "POST", "/detokenize", CHAT, QSERVE_DETOKENIZE, DO(qserve_tokens) },
 	{ "GET", "/tokenizer_info", CHAT, 0, DO(qserve_tokenizer_info) },
-	{ "POST", "/apply-template", CHAT, 0, DO(qserve_apply_template) },
+	{ "POST", "/apply-template", CHAT, QSERVE_TEMPLATE, DO(qserve_tokens) },
 	{ "GET", "/props", CHAT, 0, DO(qserve_props) },
 	{ "GET", "/slots", CHAT, 0, DO(qserve_slots) },
 	{ "POST", "/completion", QWEN_FORM_LLAMA, 0, &qserve_answers },
@@ -95,8 +81,8 @@ static const struct qserve_route routes[] = {
 	{ "POST", "/api/chat", OLLAMA, 0, &qserve_answers },
 	{ "POST", "/api/generate", QWEN_FORM_OLLAMA_GENERATE, 0,
 	    &qserve_answers },
-	{ "POST", "/api/embed", OLLAMA, 0, &qserve_ollama_embed },
-	{ "POST", "/api/embeddings", OLLAMA, 0, &qserve_ollama_embeddings },
+	{ "POST", "/api/embed", OLLAMA, QSERVE_INPUT, &qserve_vectors },
+	{ "POST", "/api/embeddings", OLLAMA, QSERVE_PROMPT, &qserve_vectors },
 	{ "POST", "/api/pull", OLLAMA, 0, DO(qserve_ollama_pull) },
 	{ "POST", "/api/push", OLLAMA, 0, DO(qserve_ollama_not_here) },
 	{ "POST", "/api/create", OLLAMA, 0, DO(qserve_ollama_not_here) },

@@ -26,12 +26,10 @@ is_too_large(struct qserve_call *c)
 	return 1;
 }
 
-/* What a request about tokens asks for; all arguments as in request.h. */
-enum question { TOKENIZE, DETOKENIZE, TEMPLATE, COUNT };
-
-static void
-answer(struct qserve_call *c, enum question what)
+void
+qserve_tokens(struct qserve_call *c)
 {
+	enum qserve_what what = c->route->what;
 	struct qserve_reader r;
 	const struct qwen_service *s = &r.service;
 	size_t n_ctx = (size_t)qserve_n_ctx(c->server), n = c->body.n;
@@ -39,41 +37,18 @@ answer(struct qserve_call *c, enum question what)
 	struct qwen_err err;
 	int status, rc;
 
+	if (what <= QSERVE_DETOKENIZE && is_too_large(c))
+		return;
 	qserve_reader_init(&r, c->server);
-	rc = what == TOKENIZE ? qwen_tokens_tokenize(s, n_ctx, json, n, &status,
-	    &c->out, &err) : what == DETOKENIZE ? qwen_tokens_detokenize(s,
-	    json, n, &status, &c->out, &err) : what == TEMPLATE ?
-	    qwen_tokens_prompt(s, json, n, &status, &c->out, &err) :
-	    qwen_tokens_count(s, c->form, json, n, &status, &c->out, &err);
+	rc = what == QSERVE_TOKENIZE ? qwen_tokens_tokenize(s, n_ctx, json, n,
+	    &status, &c->out, &err) : what == QSERVE_DETOKENIZE ?
+	    qwen_tokens_detokenize(s, json, n, &status, &c->out, &err) :
+	    what == QSERVE_TEMPLATE ? qwen_tokens_prompt(s, json, n, &status,
+	    &c->out, &err) : qwen_tokens_count(s, c->form, json, n, &status,
+	    &c->out, &err);
 	qserve_reader_fini(&r);
 	if (rc < 0)
 		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
 	else
 		qserve_done(c, status);
-}
-
-void
-qserve_tokenize(struct qserve_call *c)
-{
-	if (!is_too_large(c))
-		answer(c, TOKENIZE);
-}
-
-void
-qserve_detokenize(struct qserve_call *c)
-{
-	if (!is_too_large(c))
-		answer(c, DETOKENIZE);
-}
-
-void
-qserve_apply_template(struct qserve_call *c)
-{
-	answer(c, TEMPLATE);
-}
-
-void
-qserve_count_tokens(struct qserve_call *c)
-{
-	answer(c, COUNT);
 }

@@ -158,14 +158,15 @@ parse(struct qserve_call *c, struct vectors *v, struct qwen_err *err)
 }
 
 static void
-answer(struct qserve_call *c, const char *ollama)
+begin(struct qserve_call *c)
 {
 	struct qserve *s = c->server;
 	struct vectors *v = c->state;
 	struct qwen_err err;
 
 	s->embedding.n_ctx = (size_t)qserve_n_ctx(s);
-	v->ollama = ollama;
+	v->ollama = c->route->what == QSERVE_INPUT ? "input" :
+	    c->route->what == QSERVE_PROMPT ? "prompt" : NULL;
 	if (parse(c, v, &err) < 0) {
 		qserve_error(c, 500, "out_of_memory", "out of memory");
 		return;
@@ -180,6 +181,22 @@ answer(struct qserve_call *c, const char *ollama)
 	warn_untrained(s);
 	qserve_jobs_new(c, v->q.n, &handler);
 }
+
+static void
+end(struct qserve_call *c)
+{
+	struct vectors *v = c->state;
+
+	qwen_embeddings_fini(&v->q);
+	free(v->sum);
+	free(v->n_states);
+	free(v->vector);
+}
+
+const struct qserve_kind qserve_vectors = { begin, sizeof(struct vectors),
+    end };
+
+/* ---------------------------------------------------------------- the model */
 
 int
 qserve_is_named(const struct qserve *s, const char *word)
@@ -214,41 +231,3 @@ qserve_vectors_open(struct qserve *s)
 	v->encode = s->with.service.encode;
 	v->unknown = &s->unknown;
 }
-
-/* -------------------------------------------------------------------- kinds */
-
-static void
-begin_openai(struct qserve_call *c)
-{
-	answer(c, NULL);
-}
-
-static void
-begin_embed(struct qserve_call *c)
-{
-	answer(c, "input");
-}
-
-static void
-begin_embeddings(struct qserve_call *c)
-{
-	answer(c, "prompt");
-}
-
-static void
-end(struct qserve_call *c)
-{
-	struct vectors *v = c->state;
-
-	qwen_embeddings_fini(&v->q);
-	free(v->sum);
-	free(v->n_states);
-	free(v->vector);
-}
-
-const struct qserve_kind qserve_vectors = { begin_openai,
-    sizeof(struct vectors), end };
-const struct qserve_kind qserve_ollama_embed = { begin_embed,
-    sizeof(struct vectors), end };
-const struct qserve_kind qserve_ollama_embeddings = { begin_embeddings,
-    sizeof(struct vectors), end };

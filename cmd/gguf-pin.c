@@ -83,10 +83,7 @@ open_part(const char *path, struct stat *st)
 static void
 check_apart(const struct model_file *p)
 {
-	struct stat a, b;
-
-	if (stat(p->path, &a) == 0 && stat(p->copy, &b) == 0 &&
-	    a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+	if (cli_same_file(p->path, p->copy))
 		cli_usage("-o %s: the model itself is in this folder", opt.dir);
 }
 
@@ -268,17 +265,11 @@ copy_bytes(const struct model_file *p, int to, uint64_t done)
 	struct qwen_text t = { .s = cli_check_alloc(malloc(piece)) };
 	size_t at = 0;
 	struct stat st;
-	ssize_t k = 0;
 	int fd = open_part(p->path, &st);
 
-	for (; at < p->bytes; at += (size_t)k) {
-		k = read(fd, t.s, piece);
-		if (k == -1 && errno == EINTR)
-			k = 0;
-		else if (k <= 0)
-			die("%s: %s", p->path, k == 0 ?
-			    "the file became shorter" : strerror(errno));
-		t.n = (size_t)k;
+	for (; at < p->bytes; at += t.n) {
+		if ((t.n = cli_read(fd, p->path, t.s, piece)) == 0)
+			die("%s: the file became shorter", p->path);
 		cli_write_all(to, p->copy, &t);
 		cli_progress((done + at) >> 20);
 	}

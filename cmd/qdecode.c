@@ -81,10 +81,7 @@ static const struct cli_opt options[] = {
 	    "with --logits: only the N best of each row"),
 
 	CLI_GROUP("how it runs:"),
-	CLI_OPT_THREADS(&opt.n_threads),
-	TOOL_OPT_NUMERICS(&opt.numerics),
-	TOOL_OPT_QUANTIZE,
-	TOOL_OPT_KV,
+	TOOL_OPT_COMPUTE(&opt),
 	TOOL_OPT_LORA,
 	TOOL_OPT_ROPE,
 	TOOL_OPT_DRAFT(&run.draft),

@@ -52,17 +52,10 @@ static void
 parse_positions(const struct cli_opt *o, const char *s)
 {
 	char word[24];
-	size_t n;
 
-	for (;; s += n + 1) {
-		n = strcspn(s, ",");
-		snprintf(word, sizeof word, "%.*s", n < sizeof word ? (int)n :
-		    (int)sizeof word - 1, s);
+	while (cli_next_word(&s, word, sizeof word))
 		add_named((uint64_t)cli_int(cli_opt_name(o), word, 1,
 		    INT64_MAX));
-		if (s[n] == '\0')
-			return;
-	}
 }
 
 static const struct cli_opt options[] = {
@@ -99,10 +92,7 @@ static const struct cli_opt options[] = {
 	    "a checkpoint every N tokens; 0: none"),
 
 	CLI_GROUP("how it runs:"),
-	CLI_OPT_THREADS(&opt.n_threads),
-	TOOL_OPT_NUMERICS(&opt.numerics),
-	TOOL_OPT_QUANTIZE,
-	TOOL_OPT_KV,
+	TOOL_OPT_COMPUTE(&opt),
 	TOOL_OPT_LORA,
 	TOOL_OPT_ROPE,
 	TOOL_OPT_BATCH(&opt.batch),
@@ -181,15 +171,11 @@ check_trace(const struct tool_intake *in)
 static void
 check_saves(const struct tool_intake *in)
 {
-	struct stat a, b;
-
 	if (opt.every < 0)
 		return;
 	if (opt.output == NULL)
 		cli_usage("--save-every needs -o, the file to save to");
-	if (in->state != NULL && stat(in->state, &a) == 0 &&
-	    stat(opt.output, &b) == 0 && a.st_dev == b.st_dev &&
-	    a.st_ino == b.st_ino)
+	if (in->state != NULL && cli_same_file(in->state, opt.output))
 		cli_usage("--save-every needs another file for -o than for -s, "
 		    "to know after an interruption what was read");
 }

@@ -49,14 +49,10 @@ keep_pipe(int fd, const char *name)
 {
 	static char buf[1 << 16];
 	FILE *f = tmpfile();
-	ssize_t got;
+	size_t got;
 
-	while (f != NULL && (got = read(fd, buf, sizeof buf)) != 0) {
-		if (got == -1 && errno == EINTR)
-			continue;
-		if (got == -1)
-			die("%s: %s", name, strerror(errno));
-		if (fwrite(buf, 1, (size_t)got, f) < (size_t)got)
+	while (f != NULL && (got = cli_read(fd, name, buf, sizeof buf)) > 0) {
+		if (fwrite(buf, 1, got, f) < got)
 			break;
 	}
 	if (f == NULL || fflush(f) == EOF || ferror(f))

@@ -13,17 +13,6 @@
 
 #include "qdecode.h"
 
-/* Return 1 if -o is the file of -s. */
-static int
-is_in_place(const struct qdecode_run *run, const struct tool_intake *in)
-{
-	struct stat a, b;
-
-	return stat(run->output, &b) == 0 && in->state != NULL &&
-	    stat(in->state, &a) == 0 &&
-	    a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
 /*
  * Accept a newer state than the one announced by the ready record, if the run
  * began with the announced one and saved over it.
@@ -54,7 +43,8 @@ void
 qdecode_run_open(struct qdecode_run *run, struct tool_intake *in)
 {
 	tool_saves_check(run->output);
-	run->in_place = is_in_place(run, in);
+	run->in_place = in->state != NULL && cli_same_file(run->output,
+	    in->state);
 	run->announced = in->ready;
 	run->base = in->fp;
 	if (run->in_place && in->ready)

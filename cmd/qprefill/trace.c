@@ -24,27 +24,20 @@ qprefill_trace_at(const struct cli_opt *o, const char *s)
 	const char *what = cli_opt_name(o);
 	struct qwen_trace_range *r;
 	char word[48], *dash;
-	size_t n;
 
-	for (;; s += n + 1) {
-		n = strcspn(s, ",");
-		snprintf(word, sizeof word, "%.*s", n < sizeof word ? (int)n :
-		    (int)sizeof word - 1, s);
+	while (cli_next_word(&s, word, sizeof word)) {
 		cli_grow(&t->range, &t->cap_range, t->n_range + 1,
 		    sizeof *t->range);
 		r = &t->range[t->n_range++];
 		if ((dash = strchr(word, '-')) != NULL && dash > word)
-			*dash++ = '\0';
+			*dash = '\0';
 		else
-			dash = word;
+			dash = NULL;
 		r->first = position(what, word);
-		r->last = position(what, dash);
+		r->last = dash != NULL ? position(what, dash + 1) : r->first;
 		if (r->last < r->first)
-			cli_usage("%s %.*s: the range ends before it "
-			    "begins", what,
-			    (int)n, s);
-		if (s[n] == '\0')
-			return;
+			cli_usage("%s %s-%s: the range ends before it begins",
+			    what, word, dash + 1);
 	}
 }
 

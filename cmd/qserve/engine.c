@@ -71,9 +71,8 @@ hang_up(int *fd)
 static int
 make_pipe(int fd[2], int ours)
 {
-	return pipe(fd) == -1 || fcntl(fd[0], F_SETFD, FD_CLOEXEC) == -1 ||
-	    fcntl(fd[1], F_SETFD, FD_CLOEXEC) == -1 ||
-	    fcntl(fd[ours], F_SETFL, O_NONBLOCK) == -1 ? -1 : 0;
+	return pipe(fd) == -1 || tool_fd_prepare(fd[ours]) == -1 ||
+	    fcntl(fd[!ours], F_SETFD, FD_CLOEXEC) == -1 ? -1 : 0;
 }
 
 static int

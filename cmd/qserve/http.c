@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -483,8 +482,7 @@ qserve_http_accept(struct qserve *s, int listener)
 			s->no_accept_until = cli_now() + ACCEPT_PAUSE_S;
 		if (fd == -1)
 			return;
-		if (fcntl(fd, F_SETFD, FD_CLOEXEC) == -1 ||
-		    fcntl(fd, F_SETFL, O_NONBLOCK) == -1)
+		if (tool_fd_prepare(fd) == -1)
 			close(fd);
 		else	/* closes fd on failure */
 			MHD_add_connection(s->http, fd,

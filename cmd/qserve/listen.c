@@ -9,7 +9,6 @@
 #include <netinet/in.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -79,8 +78,7 @@ open_one(const struct addrinfo *a)
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
 	if ((a->ai_family != AF_INET6 || setsockopt(fd, IPPROTO_IPV6,
 	    IPV6_V6ONLY, &on, sizeof on) == 0) &&
-	    fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 &&
-	    fcntl(fd, F_SETFL, O_NONBLOCK) == 0 &&
+	    tool_fd_prepare(fd) == 0 &&
 	    bind(fd, a->ai_addr, a->ai_addrlen) == 0 &&
 	    listen(fd, BACKLOG) == 0)
 		return fd;
@@ -224,8 +222,7 @@ take_systemd_sockets(struct qserve *s)
 		die("LISTEN_FDS: more than %d sockets", QSERVE_LISTENERS);
 	for (i = 0; i < count; i++) {
 		s->listener[i] = FIRST_SYSTEMD_FD + (int)i;
-		if (fcntl(s->listener[i], F_SETFD, FD_CLOEXEC) == -1 ||
-		    fcntl(s->listener[i], F_SETFL, O_NONBLOCK) == -1)
+		if (tool_fd_prepare(s->listener[i]) == -1)
 			die("LISTEN_FDS: %s", strerror(errno));
 	}
 	s->n_listeners = count;

@@ -135,7 +135,8 @@ encode_input(const struct qtok_input *in, void *arg)
 	c->name = in->name;
 
 	/* flush before each read, which may wait */
-	for (; flush(c), (n = qtok_read(in, buf, sizeof buf)) > 0; done += n) {
+	for (; flush(c), (n = cli_read(in->fd, in->name, buf,
+	    sizeof buf)) > 0; done += n) {
 		other = done == 0 && !c->o->force ? tool_not_text(buf, n, 1) : NULL;
 		if (other != NULL)
 			die("%s: this is %s, not text; --force reads it as "

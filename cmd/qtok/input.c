@@ -1,23 +1,10 @@
 /* SPDX-License-Identifier: ISC */
-/* input.c - open and read the operands of qtok. */
+/* input.c - open the operands of qtok. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "qtok.h"
-
-size_t
-qtok_read(const struct qtok_input *in, char *buf, size_t size)
-{
-	ssize_t n;
-
-	do
-		n = read(in->fd, buf, size);
-	while (n == -1 && errno == EINTR);
-	if (n == -1)
-		die("%s: %s", in->name, strerror(errno));
-	return (size_t)n;
-}
 
 void
 qtok_each(char *paths[], void (*f)(const struct qtok_input *, void *),

@@ -67,7 +67,7 @@ parse_input(const struct qtok_input *in, void *arg)
 	const char *other;
 	size_t n, done = 0;
 
-	for (; (n = qtok_read(in, buf, sizeof buf)) > 0; done += n) {
+	for (; (n = cli_read(in->fd, in->name, buf, sizeof buf)) > 0; done += n) {
 		other = done == 0 ? tool_not_text(buf, n, 1) : NULL;
 		if (other != NULL)
 			die("%s: this is %s, not text; --parse reads the "

@@ -63,11 +63,6 @@ struct qtok_input {
 };
 
 /*
- * Read up to size bytes.  Returns their number, 0 at the end; dies on errors.
- */
-size_t qtok_read(const struct qtok_input *in, char *buf, size_t size);
-
-/*
  * Call f for each operand, or for stdin without operands.  First checks that
  * all can be read: a stream that ends early could pass for complete.
  */

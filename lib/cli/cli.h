@@ -100,6 +100,12 @@ double cli_double(const char *what, const char *s, double min, double max);
 /* Parses a number of bytes; K, M, G, T (or KiB ...) are powers of 1024. */
 uint64_t cli_bytes(const char *what, const char *s, uint64_t min);
 
+/*
+ * Copies the next word of a list with commas, as far as it has room, and moves
+ * *s past it.  Returns 1, or 0 after the last word, where *s is NULL.
+ */
+int cli_next_word(const char **s, char *word, size_t size);
+
 /* ------------------------------------------------------------------- files */
 
 /*
@@ -129,6 +135,12 @@ char *cli_try_file(const char *path, size_t max, size_t *n);
  * path to path, of size bytes.  Returns a descriptor; dies on errors.
  */
 int cli_temporary(const char *name, char *path, size_t size);
+
+/* Reads up to n bytes.  Returns their number, 0 at the end; dies on errors. */
+size_t cli_read(int fd, const char *name, void *buf, size_t n);
+
+/* Returns 1 if both paths name the same file, which exists. */
+int cli_same_file(const char *a, const char *b);
 
 /* --------------------------------------------------------- stdin and stdout */
 
@@ -209,6 +221,12 @@ void cli_output_cancel(struct cli_output *o);		/* the same, but
 							   unchanged */
 /* Removes all temporary files; for handlers of signals that end the tool. */
 void cli_output_abandon(void);
+
+/*
+ * Handles SIGINT and SIGTERM by this function from now on, each unless the tool
+ * was started with the signal ignored.  flags is as in struct sigaction.
+ */
+void cli_on_signals(void (*handler)(int sig), int flags);
 
 /*
  * Commits, and begins the next content of the same target, a regular file.

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* file.c - reading whole files into memory. */
+/* file.c - reading files. */
+#include <sys/stat.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -114,4 +116,26 @@ cli_temporary(const char *name, char *path, size_t size)
 	if ((fd = mkstemp(path)) == -1)
 		die("%s: %s", path, strerror(errno));
 	return fd;
+}
+
+size_t
+cli_read(int fd, const char *name, void *buf, size_t n)
+{
+	ssize_t got;
+
+	do
+		got = read(fd, buf, n);
+	while (got == -1 && errno == EINTR);
+	if (got == -1)
+		die("%s: %s", name, strerror(errno));
+	return (size_t)got;
+}
+
+int
+cli_same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return stat(a, &x) == 0 && stat(b, &y) == 0 &&
+	    x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }

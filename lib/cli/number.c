@@ -2,6 +2,7 @@
 /* number.c - parsing numbers of the command line. */
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,4 +88,17 @@ cli_double(const char *what, const char *s, double min, double max)
 	if (!(v >= min && v <= max))
 		cli_usage("%s: %s is not in %g..%g", what, s, min, max);
 	return v;
+}
+
+int
+cli_next_word(const char **s, char *word, size_t size)
+{
+	size_t n;
+
+	if (*s == NULL)
+		return 0;
+	n = strcspn(*s, ",");
+	snprintf(word, size, "%.*s", (int)(n < size ? n : size - 1), *s);
+	*s = (*s)[n] == ',' ? *s + n + 1 : NULL;
+	return 1;
 }

@@ -44,6 +44,21 @@ cli_start(const char *name)
 }
 
 void
+cli_on_signals(void (*handler)(int sig), int flags)
+{
+	static const int signals[] = { SIGINT, SIGTERM };
+	struct sigaction sa = { .sa_handler = handler, .sa_flags = flags }, old;
+	size_t i;
+
+	sigfillset(&sa.sa_mask);
+	for (i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+		if (sigaction(signals[i], NULL, &old) == 0 &&
+		    old.sa_handler != SIG_IGN)
+			sigaction(signals[i], &sa, NULL);
+	}
+}
+
+void
 cli_check_stdout(void)
 {
 	int error = errno;

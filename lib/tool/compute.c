@@ -170,12 +170,6 @@ read_part(struct prompt_slice *p)
 	p->done += n;
 }
 
-static void
-store(const struct tool_intake *in)
-{
-	tool_store_save(in->store, in->session);
-}
-
 void
 tool_progress_start(struct qwen_session *s, size_t n)
 {
@@ -202,7 +196,7 @@ tool_prefill(struct tool_intake *in, const struct qwen_eval *how)
 	if (how != NULL)
 		p.how = *how;
 	if (in->n == 0) {
-		store(in);
+		tool_store_save(in->store, in->session);
 		return;
 	}
 	if (in->store != NULL)
@@ -212,7 +206,7 @@ tool_prefill(struct tool_intake *in, const struct qwen_eval *how)
 	p.start = cli_now();
 	while (p.done < in->n) {
 		read_part(&p);
-		store(in);
+		tool_store_save(in->store, in->session);
 		if (in->saves != NULL && p.done < in->n)
 			tool_saves_now(in->saves, in);
 	}

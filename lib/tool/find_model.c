@@ -2,6 +2,7 @@
 /* find_model.c - the path of the model that a command uses, and opening it. */
 #include <sys/stat.h>
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,6 +131,39 @@ tool_model_path_stream(const char *opt)
 	}
 	die("no model: give -m FILE or set QWEN_MODEL; the demo model is not "
 	    "installed beside this program");
+}
+
+static int
+is_of_hub(const char *name)
+{
+	static const char *const ends[] = { ".safetensors", ".json", ".jinja",
+	    ".txt" };
+	size_t i, n = strlen(name), m;
+
+	for (i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+		m = strlen(ends[i]);
+		if (n > m && strcmp(name + n - m, ends[i]) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+void
+tool_protect_folder(const char *folder)
+{
+	DIR *d = opendir(folder);
+	struct dirent *e;
+	char *path;
+
+	while (d != NULL && (e = readdir(d)) != NULL) {
+		if (!is_of_hub(e->d_name))
+			continue;
+		path = cli_format("%s/%s", folder, e->d_name);
+		cli_protect_input(path, "a file of the model that is in use");
+		free(path);
+	}
+	if (d != NULL)
+		closedir(d);
 }
 
 static void

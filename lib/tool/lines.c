@@ -15,7 +15,7 @@ enum { STEP = 1 << 16 };
 static int
 fill(struct tool_lines *l)
 {
-	ssize_t got;
+	size_t got;
 
 	if (l->at > 0) {
 		memmove(l->buf, l->buf + l->at, l->n - l->at);
@@ -23,13 +23,9 @@ fill(struct tool_lines *l)
 		l->at = 0;
 	}
 	cli_grow(&l->buf, &l->cap, l->n + STEP, 1);
-	do
-		got = read(l->fd, l->buf + l->n, STEP);
-	while (got == -1 && errno == EINTR);
-	if (got == -1)
-		die("%s: %s", l->name, strerror(errno));
+	got = cli_read(l->fd, l->name, l->buf + l->n, STEP);
 	l->eof = got == 0;
-	l->n += (size_t)got;
+	l->n += got;
 	return got > 0;
 }
 

@@ -75,8 +75,10 @@ set_places(struct qwen_model_folders *p)
 	if (llama != NULL)
 		p->hf[i++] = llama;
 	p->hf[i] = tool_hub_cache();
-	p->ms[0] = tool_modelscope_cache();
-	p->ollama[0] = tool_ollama_models();
+	if ((p->ms[0] = value("MODELSCOPE_CACHE")) == NULL)
+		p->ms[0] = under_home(".cache/modelscope");
+	if ((p->ollama[0] = value("OLLAMA_MODELS")) == NULL)
+		p->ollama[0] = under_home(".ollama/models");
 	p->ollama[1] = "/usr/share/ollama/.ollama/models";
 	p->lmstudio[0] = under_home(".lmstudio/models");
 	p->lmstudio[1] = under_home(".cache/lm-studio/models");
@@ -113,21 +115,13 @@ tool_hub_cache(void)
 const char *
 tool_modelscope_cache(void)
 {
-	static const char *s;
-
-	if (s == NULL && (s = value("MODELSCOPE_CACHE")) == NULL)
-		s = under_home(".cache/modelscope");
-	return s;
+	return tool_model_folders()->ms[0];
 }
 
 const char *
 tool_ollama_models(void)
 {
-	static const char *s;
-
-	if (s == NULL && (s = value("OLLAMA_MODELS")) == NULL)
-		s = under_home(".ollama/models");
-	return s;
+	return tool_model_folders()->ollama[0];
 }
 
 /* ------------------------------------------------------------------ aliases */

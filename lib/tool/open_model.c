@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tool/tool.h"
 
@@ -105,6 +106,26 @@ tool_rope_parse(const struct cli_opt *o, const char *arg)
 		    "or yarn=F,orig=N, with F from 1 to %d in steps of 0.001 "
 		    "and N up to %d",
 		    arg, QWEN_ROPE_FACTOR_MAX, QWEN_ROPE_N_MAX);
+}
+
+struct tool_lora tool_lora;
+
+void
+tool_lora_parse(const struct cli_opt *o, const char *arg)
+{
+	struct tool_lora *l = o->to;
+	struct qwen_adapter a = { .path = arg, .scale = 1 };
+	const char *eq = strrchr(arg, '=');
+
+	if (eq != NULL && access(arg, F_OK) == -1) {
+		a.scale = cli_double("--lora", eq + 1, -1e6, 1e6);
+		a.path = cli_format("%.*s", (int)(eq - arg), arg);
+	}
+	if (a.path[0] == '\0')
+		cli_usage("--lora: no file in '%s'", arg);
+	cli_protect_input(a.path, "an adapter that is in use");
+	cli_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v);
+	l->v[l->n++] = a;
 }
 
 /* Notes a RoPE scaling set by --rope-scaling or by the file. */

@@ -24,24 +24,20 @@ tool_goals_parse(const struct cli_opt *o, const char *s)
 {
 	static const char *const names[] = { "ttft", "tpot", "e2e" };
 	struct tool_times *g = o->to;
+	const char *at = s;
 	char word[64];
 	size_t i, n;
 
-	for (;; s += n + 1) {
-		n = strcspn(s, ",");
-		for (i = 0; i < TOOL_N_TIMES; i++) {
-			if (strncmp(s, names[i], strlen(names[i])) == 0 &&
-			    s[strlen(names[i])] == ':')
-				break;
-		}
-		if (i == TOOL_N_TIMES || n >= sizeof word)
+	for (; cli_next_word(&s, word, sizeof word); at = s) {
+		n = strcspn(word, ":");
+		for (i = 0; i < TOOL_N_TIMES && (strlen(names[i]) != n ||
+		    memcmp(word, names[i], n) != 0); i++)
+			;
+		if (i == TOOL_N_TIMES || word[n] == '\0' ||
+		    strlen(word) == sizeof word - 1)
 			cli_usage("--goodput: '%s' is not like ttft:500,"
-			    "tpot:50,e2e:5000, in milliseconds", s);
-		snprintf(word, sizeof word, "%.*s", (int)n, s);
-		g->ms[i] = cli_double("--goodput", word + strlen(names[i]) + 1,
-		    0, 1e12);
-		if (s[n] == '\0')
-			return;
+			    "tpot:50,e2e:5000, in milliseconds", at);
+		g->ms[i] = cli_double("--goodput", word + n + 1, 0, 1e12);
 	}
 }
 

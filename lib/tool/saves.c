@@ -9,13 +9,10 @@
  */
 #include <sys/stat.h>
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "tool/tool.h"
 
 /* ------------------------------------------------------------------ signals */
@@ -38,17 +35,7 @@ on_signal(int sig)
 void
 tool_saves_on_signal(void)
 {
-	static const int signals[] = { SIGINT, SIGTERM };
-	struct sigaction sa = { .sa_handler = on_signal,
-	    .sa_flags = SA_RESTART }, old;
-	size_t i;
-
-	sigfillset(&sa.sa_mask);
-	for (i = 0; i < 2; i++) {
-		if (sigaction(signals[i], NULL, &old) == 0 &&
-		    old.sa_handler != SIG_IGN)
-			sigaction(signals[i], &sa, NULL);
-	}
+	cli_on_signals(on_signal, SA_RESTART);
 }
 
 /* ------------------------------------------------------------------- saving */
@@ -73,14 +60,6 @@ tool_saves_begin(struct tool_saves *p)
 	p->opts.steps = p->steps;
 }
 
-static int
-by_errno(struct qwen_err *err)
-{
-	err->code = QWEN_EIO;
-	snprintf(err->msg, sizeof err->msg, "%s", strerror(errno));
-	return -1;
-}
-
 /* Replaces the file by a new one. */
 static int
 save_whole(struct tool_saves *p, struct tool_intake *in, struct qwen_err *err)
@@ -90,7 +69,7 @@ save_whole(struct tool_saves *p, struct tool_intake *in, struct qwen_err *err)
 	qwen_state_steps_forget(p->steps);
 	r = tool_save_to(in, cli_output_fd(p->out), &p->opts, NULL, err);
 	if (r == 0 && cli_output_replace(p->out, &p->fd) < 0)
-		r = by_errno(err);
+		r = qwen_fail_errno(err, "%s", "");
 	if (r < 0) {
 		qwen_state_steps_forget(p->steps);
 		cli_output_rewind(p->out);
@@ -106,10 +85,10 @@ save_more(struct tool_saves *p, struct tool_intake *in, struct qwen_err *err)
 	int r = 0;
 
 	if (lseek(p->fd, end, SEEK_SET) == -1)
-		r = by_errno(err);
+		r = qwen_fail_errno(err, "%s", "");
 	else if ((r = tool_save_to(in, p->fd, &p->opts, NULL, err)) == 0 &&
 	    fsync(p->fd) == -1)
-		r = by_errno(err);
+		r = qwen_fail_errno(err, "%s", "");
 	if (r < 0 && ftruncate(p->fd, end) == 0 &&
 	    qwen_state_steps_bytes(p->steps) != (uint64_t)end)
 		qwen_state_steps_forget(p->steps);

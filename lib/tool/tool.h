@@ -386,7 +386,10 @@ int tool_read_ids(int fd, const struct qwen_reader_opts *o, size_t need,
  */
 const char *tool_not_text(const void *p, size_t n, int nuls);
 
-/* ----------------------------------------------------------------- signals */
+/* ----------------------------------------------------------------- servers */
+
+/* Makes a descriptor close on exec and nonblocking; -1 with errno set. */
+int tool_fd_prepare(int fd);
 
 /*
  * Returns a descriptor that becomes readable when SIGTERM or SIGINT arrives; a
@@ -399,8 +402,6 @@ int tool_wake_open(void);
  * are `what': "done" or "answered".
  */
 void tool_report_ending(size_t n, const char *what);
-
-/* ----------------------------------------------------------------- sockets */
 
 /*
  * Listens at a path that the users admitted by mode may open, and returns the

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * socket.c - listening on Unix domain sockets; their mode says who may connect.
- */
+/* server.c - descriptors and signals of tools that serve clients. */
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,13 +14,21 @@
 
 enum { BACKLOG = 64 };
 
+int
+tool_fd_prepare(int fd)
+{
+	return fcntl(fd, F_SETFD, FD_CLOEXEC) == -1 ||
+	    fcntl(fd, F_SETFL, O_NONBLOCK) == -1 ? -1 : 0;
+}
+
+/* ------------------------------------------------------------------ sockets */
+
 static int
 make(void)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
-	if (fd == -1 || fcntl(fd, F_SETFD, FD_CLOEXEC) == -1 ||
-	    fcntl(fd, F_SETFL, O_NONBLOCK) == -1)
+	if (fd == -1 || tool_fd_prepare(fd) == -1)
 		die("socket: %s", strerror(errno));
 	return fd;
 }
@@ -83,11 +90,55 @@ tool_socket_accept(int listener)
 {
 	int fd = accept(listener, NULL, NULL);
 
-	if (fd != -1 && (fcntl(fd, F_SETFD, FD_CLOEXEC) == -1 ||
-	    fcntl(fd, F_SETFL, O_NONBLOCK) == -1)) {
+	if (fd != -1 && tool_fd_prepare(fd) == -1) {
 		close(fd);
 		errno = ECONNABORTED;
 		return -1;
 	}
 	return fd;
+}
+
+/* ------------------------------------------------------------------ signals */
+
+static int wake_fd = -1;
+
+static void
+on_signal(int sig)
+{
+	int saved = errno;
+	ssize_t n;
+
+	/* the second signal ends the process */
+	signal(sig, SIG_DFL);
+	while ((n = write(wake_fd, "", 1)) == -1 && errno == EINTR)
+		;
+	if (n == -1)
+		raise(sig);
+	errno = saved;
+}
+
+void
+tool_report_ending(size_t n, const char *what)
+{
+	if (n == 0)
+		cli_note("ending: no request is in progress");
+	else if (n == 1)
+		cli_note("ending when the request in progress is %s", what);
+	else
+		cli_note("ending when the %zu requests in progress are %s", n,
+		    what);
+}
+
+int
+tool_wake_open(void)
+{
+	int fd[2];
+
+	if (pipe(fd) == -1 || tool_fd_prepare(fd[0]) == -1 ||
+	    fcntl(fd[1], F_SETFD, FD_CLOEXEC) == -1)
+		die("pipe: %s", strerror(errno));
+	wake_fd = fd[1];
+	cli_on_signals(on_signal, 0);
+	signal(SIGPIPE, SIG_IGN);
+	return fd[0];
 }

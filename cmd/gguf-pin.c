@@ -113,18 +113,6 @@ list_parts(struct model_files *l, const char *model)
 	qwen_gguf_close(g);
 }
 
-static void
-free_parts(struct model_files *l)
-{
-	size_t i;
-
-	for (i = 0; i < l->n; i++) {
-		free(l->v[i].path);
-		free(l->v[i].copy);
-	}
-	free(l->v);
-}
-
 /* ---------------------------------------------------------- memory and room */
 
 /* Return the bytes of files mapped in huge pages by this process, or -1. */
@@ -336,7 +324,7 @@ pin(const struct model_files *l)
 int
 main(int argc, char *argv[])
 {
-	struct model_files parts = { 0 };
+	static struct model_files parts;
 	size_t i;
 
 	cli_begin(&tool, argc, argv);
@@ -345,6 +333,5 @@ main(int argc, char *argv[])
 		unpin(&parts.v[i]);
 	if (!opt.unpin)
 		pin(&parts);
-	free_parts(&parts);
 	return cli_finish();
 }

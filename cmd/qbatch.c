@@ -377,30 +377,17 @@ finish(struct qbatch_run *b)
 		    b->out.name, cli_count(unmet, "result"));
 }
 
-static void
-free_all(struct qbatch_run *b)
-{
-	qbatch_fini(b);
-	tool_service_close(&b->with);
-	tool_work_close(&b->work);
-	qbatch_command_free();
-}
-
 /* Do --plan.  Return the exit status. */
 static int
 plan(void)
 {
-	int status;
-
 	open_input(&run);
 	if (resumes())
 		qbatch_results_peek(&run.out, opt.output);
 	check_results(&run);
 	cli_progress_start("requests", 0);
 	qbatch_plan(&run);
-	status = cli_finish();
-	free_all(&run);
-	return status;
+	return cli_finish();
 }
 
 /* Do --merge or --status.  Return the exit status. */
@@ -412,8 +399,6 @@ without_model(void)
 		    run.mixed);
 	else
 		qbatch_status(opt.files, opt.n_files);
-	qwen_sampler_free(run.with.sampler);
-	qbatch_command_free();
 	return cli_finish();
 }
 
@@ -443,6 +428,6 @@ main(int argc, char *argv[])
 	qbatch_answer_all(&run);
 	finish(&run);
 	status = cli_finish();
-	free_all(&run);
+	tool_work_close(&run.work);
 	return status;
 }

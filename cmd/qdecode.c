@@ -534,9 +534,6 @@ main(int argc, char *argv[])
 	qwen_drafter_free(r->drafter);
 	qwen_drafts_free(r->draft.drafts);
 	tool_intake_fini(&r->in);
-	qwen_sampler_free(r->sampler);
-	tool_grammar_close(&r->grammar);
-	qwen_pieces_close(r->pieces);
 	qwen_model_close(r->model);
 	return status;
 }

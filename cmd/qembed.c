@@ -299,15 +299,10 @@ put_vector(struct tool_text *item, struct qwen_text *t)
 int
 main(int argc, char *argv[])
 {
-	int status;
-
 	parse(argc, argv);
 	run.in.line = take_line;
 	run.in.stream = opt.tokens ? take_document : NULL;
 	run.in.end = end_text;
 	run.in.put = put_vector;
-	status = tool_texts_run(&run.in, open_model);
-	qwen_reader_close(run.reader);
-	free(run.ids.id);
-	return status;
+	return tool_texts_run(&run.in, open_model);
 }

@@ -90,7 +90,6 @@ main(int argc, char *argv[])
 	if (e->socket != NULL)
 		tool_socket_close(e->listener, e->socket);
 	report_run(e);
-	qwen_grammars_fini(&e->grammars);
 	tool_work_close(&e->work);
 	return cli_finish();
 }

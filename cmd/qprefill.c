@@ -457,8 +457,6 @@ main(int argc, char *argv[])
 	 */
 	status = cli_finish();
 	tool_intake_fini(in);
-	free(opt.named);
-	free(opt.reuse.states.v);
 	qwen_model_close(m);
 	return status;
 }

@@ -283,24 +283,16 @@ put_best(struct qwen_text *t)
 			qwen_text_add(t, b->text, b->n);
 			qwen_text_str(t, "\n");
 		}
-		free(b->text);
 	}
-	free(run.best);
 }
 
 int
 main(int argc, char *argv[])
 {
-	int status;
-
 	parse(argc, argv);
 	run.in.line = take_line;
 	run.in.end = end_text;
 	run.in.put = put_score;
 	run.in.finish = put_best;
-	status = tool_texts_run(&run.in, open_model);
-	qwen_reranker_close(run.reranker);
-	free(run.hidden);
-	free(run.value);
-	return status;
+	return tool_texts_run(&run.in, open_model);
 }

@@ -366,12 +366,5 @@ main(int argc, char *argv[])
 		    set[0] != '\0' ? set : "greedy");
 	}
 	cli_must("stdout", qwen_writer_close(r->w, &cli_err));
-	qwen_sampler_free(r->sampler);
-	tool_grammar_close(&r->grammar);
-	qwen_pieces_close(r->pieces);
-	free(r->best);
-	qwen_tok_decoder_free(r->spell);
-	qwen_tok_close(r->tok);
-	qwen_gguf_close(r->gguf);
 	return cli_finish();
 }

@@ -19,7 +19,7 @@ static struct qserve server = {
 	.socket_mode = 0600,
 };
 
-/* Append a string to a list that frees it at the end. */
+/* Append a string to a list, which owns it. */
 static void
 push(struct cli_list *l, char *s)
 {
@@ -271,32 +271,6 @@ open_model(struct qserve *s)
 	qserve_rank_open(s);
 }
 
-static void
-close_all(struct qserve *s)
-{
-	size_t i;
-
-	qserve_rank_close(s);
-	qserve_recall_close(s);
-	qserve_history_close(s->history);
-	qwen_tok_decoder_free(s->with.service.spell);
-	qwen_tok_close((struct qwen_tok *)(uintptr_t)s->with.service.tok);
-	tool_service_close(&s->with);
-	qwen_gguf_close((struct qwen_gguf *)(uintptr_t)s->gguf);
-	for (i = 0; i < s->engine_args.n; i++)
-		free((char *)(uintptr_t)s->engine_args.v[i]);
-	free(s->engine_args.v);
-	for (i = 0; i < s->keys.n; i++)
-		free((char *)(uintptr_t)s->keys.v[i]);
-	free(s->keys.v);
-	free(s->aliases.v);
-	free(s->hosts.v);
-	free(s->cors.v);
-	free(s->listen.v);
-	free(s->commands.v);
-	free(s->slot);
-}
-
 int
 main(int argc, char *argv[])
 {
@@ -319,6 +293,5 @@ main(int argc, char *argv[])
 	qserve_run(s);
 	qserve_http_close(s);
 	qserve_engines_close(s);
-	close_all(s);
 	return cli_finish();
 }

@@ -207,9 +207,5 @@ main(int argc, char *argv[])
 		qtok_decode(&opt, argv + 1);
 	else
 		qtok_encode(&opt, argv + 1);
-	while (opt.n_messages > 0)
-		free(opt.messages[--opt.n_messages].text);
-	free(opt.messages);
-	free(opt.stops.v);
 	return cli_finish();
 }

@@ -87,8 +87,8 @@ qbatch_origin_set(struct qbatch_origin *m, const char *model, const char *hash,
 	m->options = cli_format("%s", options);
 }
 
-void
-qbatch_origin_fini(struct qbatch_origin *m)
+static void
+free_origin(struct qbatch_origin *m)
 {
 	free(m->model);
 	free(m->hash);
@@ -130,7 +130,7 @@ origin_of(struct qbatch_index *ix, const struct qwen_result *r,
 	for (i = 0; i < ix->n_origins && !same_origin(&ix->origin[i], &m); i++)
 		;
 	if (i < ix->n_origins) {
-		qbatch_origin_fini(&m);
+		free_origin(&m);
 	} else {
 		cli_grow(&ix->origin, &ix->cap_origins, i + 1, sizeof m);
 		ix->origin[ix->n_origins++] = m;
@@ -347,16 +347,4 @@ qbatch_index_count(const struct qbatch_index *ix, struct qbatch_tally *out)
 		out->cut += ix->entry[i].cut != QWEN_CUT_NONE;
 		out->broken += ix->entry[i].cut == QWEN_CUT_SCHEMA;
 	}
-}
-
-void
-qbatch_index_fini(struct qbatch_index *ix)
-{
-	size_t i;
-
-	for (i = 0; i < ix->n_origins; i++)
-		qbatch_origin_fini(&ix->origin[i]);
-	free(ix->origin);
-	free(ix->entry);
-	*ix = (struct qbatch_index){ 0 };
 }

@@ -72,14 +72,3 @@ qbatch_interrupt_watch(const char *tool, int resumes, const char *model,
 	    old.sa_handler != SIG_IGN)
 		sigaction(SIGINT, &sa, NULL);
 }
-
-void
-qbatch_command_free(void)
-{
-	struct sigaction now;
-
-	if (sigaction(SIGINT, NULL, &now) == 0 &&
-	    now.sa_handler == on_interrupt)
-		signal(SIGINT, SIG_DFL);
-	qwen_text_fini(&resume_command);
-}

@@ -29,15 +29,3 @@ qbatch_map_put(void **map, uint64_t key, uint64_t number)
 	free(e);
 	return (*at)->number;
 }
-
-void
-qbatch_map_fini(void **map)
-{
-	struct numbered *e;
-
-	while (*map != NULL) {
-		e = *(struct numbered **)*map;
-		tdelete(e, map, by_key);
-		free(e);
-	}
-}

@@ -89,7 +89,7 @@ open_all(struct merge *m, char *const *files, int n, int may_be_torn)
 	uint64_t end;
 	int i;
 
-	*m = (struct merge){ .n_files = n };
+	m->n_files = n;
 	m->fd = cli_check_alloc(calloc((size_t)n, sizeof *m->fd));
 	m->name = cli_check_alloc(calloc((size_t)n, sizeof *m->name));
 	allow_files(n);
@@ -168,18 +168,6 @@ write_all(const struct merge *m, const char *path)
 	cli_output_commit(o);
 }
 
-static void
-close_all(struct merge *m)
-{
-	int i;
-
-	for (i = 0; i < m->n_files; i++)
-		close(m->fd[i]);
-	free(m->fd);
-	free(m->name);
-	qbatch_index_fini(&m->ix);
-}
-
 /* Without an input: lines without a result are the gaps between the numbers. */
 static void
 find_gaps(const struct qbatch_index *ix, struct qbatch_survey *s)
@@ -235,8 +223,8 @@ void
 qbatch_merge(char *const *files, int n, const char *output, const char *input,
     int mixed)
 {
+	static struct merge m;
 	struct qbatch_survey s = { 0 };
-	struct merge m;
 
 	open_all(&m, files, n, 0);
 	if (!mixed)
@@ -249,15 +237,14 @@ qbatch_merge(char *const *files, int n, const char *output, const char *input,
 	write_all(&m, output);
 	warn_unfinished(&m.ix, &s, input != NULL);
 	qbatch_survey_fini(&s);
-	close_all(&m);
 }
 
 void
 qbatch_status(char *const *files, int n)
 {
+	static struct merge m;
 	struct qbatch_survey s = { 0 };
 	struct qbatch_tally t;
-	struct merge m;
 
 	open_all(&m, files, n - 1, 1);
 	drop_duplicates(&m);
@@ -273,5 +260,4 @@ qbatch_status(char *const *files, int n)
 		    "they were", qbatch_ranges_text(&s.other));
 	warn_unfinished(&m.ix, &s, 1);
 	qbatch_survey_fini(&s);
-	close_all(&m);
 }

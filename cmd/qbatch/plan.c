@@ -211,7 +211,7 @@ print_plan(const struct plan *p)
 void
 qbatch_plan(struct qbatch_run *b)
 {
-	struct plan p = { 0 };
+	static struct plan p;
 
 	p.sample.id = cli_check_alloc(malloc(READ * sizeof *p.sample.id));
 	read_requests(&p, b);
@@ -224,6 +224,4 @@ qbatch_plan(struct qbatch_run *b)
 		measure_writing(&p, &b->work);
 	}
 	print_plan(&p);
-	free(p.sample.id);
-	qbatch_map_fini(&p.begun);
 }

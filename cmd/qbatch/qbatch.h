@@ -20,7 +20,6 @@
  * one, and the result is 0.
  */
 uint64_t qbatch_map_put(void **map, uint64_t key, uint64_t number);
-void qbatch_map_fini(void **map);
 
 /* Returns the hash of a text; 0 for NULL. */
 uint64_t qbatch_hash_text(const char *s);
@@ -57,7 +56,6 @@ struct qbatch_origin {
 
 void qbatch_origin_set(struct qbatch_origin *m, const char *model,
     const char *hash, const char *options);
-void qbatch_origin_fini(struct qbatch_origin *m);
 
 /*
  * Returns 1 if a run of x would also cut the answers that m cut: the same model
@@ -82,7 +80,6 @@ struct qbatch_self {
  */
 void qbatch_self_open(struct qbatch_self *self, const struct tool_service *w,
     const struct qwen_header *h);
-void qbatch_self_close(struct qbatch_self *self);
 
 /* ------------------------------------------------------ an index of results */
 
@@ -134,7 +131,6 @@ const struct qbatch_index_entry *qbatch_index_find(const struct qbatch_index *ix
     uint64_t number);
 void qbatch_index_count(const struct qbatch_index *ix,
     struct qbatch_tally *out);
-void qbatch_index_fini(struct qbatch_index *ix);
 
 /*
  * Die unless all answers come from one run, or from self if it is not NULL.
@@ -166,7 +162,6 @@ struct qbatch_ranges {
 void qbatch_ranges_add(struct qbatch_ranges *r, uint64_t from, uint64_t to);
 /* Call it once, at the end. */
 const char *qbatch_ranges_text(struct qbatch_ranges *r);
-void qbatch_ranges_fini(struct qbatch_ranges *r);
 
 struct qbatch_survey {
 	enum qwen_line_kind	 kind;		/* of the first JSON object */
@@ -265,7 +260,6 @@ void qbatch_report_write(struct qbatch_report *r,
 /* Print a summary of this run and the number of earlier results. */
 void qbatch_report_print(const struct qbatch_report *r,
     const struct qbatch_tally *before);
-void qbatch_report_fini(struct qbatch_report *r);
 
 /* ------------------------------------------------------------------- a run */
 
@@ -321,7 +315,6 @@ struct qbatch_run {
 void qbatch_command_keep(int argc, char *argv[]);
 void qbatch_interrupt_watch(const char *tool, int resumes,
     const char *model, int has_stdin);
-void qbatch_command_free(void);
 
 /*
  * Returns 1 if the line just read need not be answered: it belongs to another
@@ -341,6 +334,5 @@ void qbatch_plan(struct qbatch_run *r);
 
 /* Answer all lines of the input. */
 void qbatch_answer_all(struct qbatch_run *r);
-void qbatch_fini(struct qbatch_run *r);
 
 #endif

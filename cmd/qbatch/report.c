@@ -164,12 +164,3 @@ qbatch_report_print(const struct qbatch_report *r,
 		cli_note("%s", t.s);
 	qwen_text_fini(&t);
 }
-
-void
-qbatch_report_fini(struct qbatch_report *r)
-{
-	int i;
-
-	for (i = 0; i < TOOL_N_TIMES; i++)
-		tool_timings_fini(&r->time[i]);
-}

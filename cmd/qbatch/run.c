@@ -316,13 +316,3 @@ qbatch_answer_all(struct qbatch_run *r)
 	tool_queue_run(q);
 	r->report.end = cli_now();
 }
-
-void
-qbatch_fini(struct qbatch_run *r)
-{
-	tool_lines_fini(&r->in);
-	qbatch_map_fini(&r->ids);
-	qbatch_index_fini(&r->out.done);
-	qbatch_self_close(&r->self);
-	qbatch_report_fini(&r->report);
-}

@@ -213,11 +213,3 @@ qbatch_self_open(struct qbatch_self *self, const struct tool_service *w,
 	qbatch_origin_set(&self->origin, self->model, self->hash,
 	    self->limited);
 }
-
-void
-qbatch_self_close(struct qbatch_self *self)
-{
-	qbatch_origin_fini(&self->origin);
-	free(self->options);
-	free(self->limited);
-}

@@ -54,12 +54,6 @@ qbatch_ranges_text(struct qbatch_ranges *r)
 	return r->text.n == 0 ? "" : r->text.s;
 }
 
-void
-qbatch_ranges_fini(struct qbatch_ranges *r)
-{
-	qwen_text_fini(&r->text);
-}
-
 /* ------------------------------------------------------------------- hashes */
 
 uint64_t
@@ -186,6 +180,6 @@ qbatch_survey_check(struct qbatch_survey *s, const char *results,
 void
 qbatch_survey_fini(struct qbatch_survey *s)
 {
-	qbatch_ranges_fini(&s->lacking);
-	qbatch_ranges_fini(&s->other);
+	qwen_text_fini(&s->lacking.text);
+	qwen_text_fini(&s->other.text);
 }

@@ -222,7 +222,4 @@ qprefill_trace_end(struct qprefill_trace *t, struct qwen_session *s)
 	qwen_text_fini(&t->row);
 	if (t->out != NULL)
 		cli_output_commit(t->to);
-	free(t->text);
-	free(t->pattern);
-	free(t->range);
 }

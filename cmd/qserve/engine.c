@@ -528,18 +528,13 @@ qserve_engines_close(struct qserve *s)
 	/* engines save their sessions and exit */
 	for (e = s->engines; e != NULL; e = e->next)
 		hang_up(&e->to);
-	while ((e = s->engines) != NULL) {
-		s->engines = e->next;
-		if (e->pid != 0) {
-			ended = has_ended(e, LAST_STALLS * s->stall_s);
-			if (!ended)
-				warn("%s: did not end in time: "
-				    "killed", name_of(e));
-			if (reap_engine(e, !ended, how, sizeof how) < 0 &&
-			    ended)
-				warn("%s: ended with %s", name_of(e), how);
-		}
-		qserve_jobs_free(e);
-		free(e);
+	for (e = s->engines; e != NULL; e = e->next) {
+		if (e->pid == 0)
+			continue;
+		ended = has_ended(e, LAST_STALLS * s->stall_s);
+		if (!ended)
+			warn("%s: did not end in time: killed", name_of(e));
+		if (reap_engine(e, !ended, how, sizeof how) < 0 && ended)
+			warn("%s: ended with %s", name_of(e), how);
 	}
 }

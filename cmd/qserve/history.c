@@ -406,20 +406,6 @@ qserve_history_open(struct qserve_history **out, const char *store,
 		read_file(h);
 }
 
-void
-qserve_history_close(struct qserve_history *h)
-{
-	if (h == NULL)
-		return;
-	while (h->oldest != NULL)
-		drop_oldest(h);
-	if (h->fd != -1)
-		close(h->fd);
-	qwen_tok_decoder_free(h->plain);
-	free(h->path);
-	free(h);
-}
-
 /* ----------------------------------------------------------------- encoding */
 
 /* A prompt being encoded. */

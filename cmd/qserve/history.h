@@ -27,7 +27,6 @@ struct qserve_history;
 void qserve_history_open(struct qserve_history **out, const char *store,
     const struct qwen_tok *tok, struct qwen_tok_decoder *spell,
     const struct qwen_fp *vocab);
-void qserve_history_close(struct qserve_history *h);
 
 /* A chat's prompt, as qserve_history_encode() found it. */
 struct qserve_prompt {

@@ -556,14 +556,3 @@ qserve_jobs_lost(struct qserve_engine *e)
 			free_job(e->server, j);
 	}
 }
-
-void
-qserve_jobs_free(struct qserve_engine *e)
-{
-	struct qserve_job *j;
-
-	while ((j = e->jobs) != NULL) {
-		remove_job(e, j);
-		free_job(e->server, j);
-	}
-}

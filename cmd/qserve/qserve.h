@@ -519,9 +519,6 @@ void qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev);
 /* The engine has ended: its jobs go to other engines, or fail. */
 void qserve_jobs_lost(struct qserve_engine *e);
 
-/* At exit, after all calls: free the engine's unanswered jobs. */
-void qserve_jobs_free(struct qserve_engine *e);
-
 /* --------------------------------------------------------------- choose.c */
 
 /*
@@ -587,13 +584,11 @@ extern const struct qserve_kind qserve_vectors;
 /* ----------------------------------------------------------------- rank.c */
 
 void qserve_rank_open(struct qserve *s);
-void qserve_rank_close(struct qserve *s);
 extern const struct qserve_kind qserve_ranks;
 
 /* --------------------------------------------------------------- recall.c */
 
 void qserve_recall_open(struct qserve *s);
-void qserve_recall_close(struct qserve *s);
 
 /* Keep a complete response, since later requests may refer to it by its id. */
 void qserve_response_keep(struct qserve *s, const struct qwen_request *q,

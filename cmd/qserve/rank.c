@@ -155,10 +155,3 @@ qserve_rank_open(struct qserve *s)
 	k->with.encode = s->with.service.encode;
 	k->with.unknown = &s->unknown;
 }
-
-void
-qserve_rank_close(struct qserve *s)
-{
-	qwen_reranker_close(s->ranker->how);
-	free(s->ranker);
-}

@@ -191,14 +191,3 @@ qserve_recall_open(struct qserve *s)
 	s->with.service.recall_arg = s;
 	open_lines(s);
 }
-
-void
-qserve_recall_close(struct qserve *s)
-{
-	while (s->oldest != NULL)
-		drop(s, NULL);
-	while (s->lines->n > 0)
-		regfree(&s->lines->re[--s->lines->n]);
-	free(s->lines);
-	free(s->ignore.v);
-}

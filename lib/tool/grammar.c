@@ -55,10 +55,3 @@ tool_grammar_begin(struct tool_grammar *c, const struct qwen_pieces *p,
 	cli_must(NULL, qwen_trie_new(&c->trie, p, &cli_err));
 	qwen_sampler_constrain(s, qwen_grammar_constraint(c->grammar, c->trie));
 }
-
-void
-tool_grammar_close(struct tool_grammar *c)
-{
-	qwen_grammar_close(c->grammar);
-	qwen_trie_free(c->trie);
-}

@@ -105,18 +105,6 @@ tool_service_open(struct tool_service *t, const struct qwen_gguf *g,
 	open_sampler(t, h);
 }
 
-void
-tool_service_close(struct tool_service *t)
-{
-	qwen_template_close(t->chat);
-	qwen_grammars_fini(&t->grammars);
-	tool_grammar_close(&t->grammar);
-	qwen_pieces_close(t->pieces);
-	qwen_sampler_free(t->sampler);
-	qwen_sampler_free(t->base);
-	free(t->stop);
-}
-
 /* ---------------------------------------------------------------- a request */
 
 /* Refuses this request because of err; dies if out of memory. */

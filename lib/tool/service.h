@@ -40,9 +40,6 @@ struct tool_service {
 void tool_service_open(struct tool_service *t, const struct qwen_gguf *g,
     const struct qwen_header *h);
 
-/* Frees everything, including t->sampler. */
-void tool_service_close(struct tool_service *t);
-
 /*
  * Creates the sampler of a request: its settings on top of the common ones.
  * Returns 0, or -1 with the request's refusal.  Draws a seed if the request has

@@ -226,7 +226,6 @@ tool_texts_run(struct tool_texts *x, void (*open_model)(void))
 	run(x);
 	cli_output_commit(x->out);
 	status = cli_finish();
-	tool_lines_fini(&x->lines);
 	tool_work_close(&x->work);
 	return status;
 }

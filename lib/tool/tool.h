@@ -732,12 +732,11 @@ struct tool_grammar {
 /*
  * tool_grammar_open reads the file and constrains the sampler, which then needs
  * the texts of tokens; tool_grammar_begin prepares the grammar with these
- * texts.  Call tool_grammar_close after the sampler is freed.  They die.
+ * texts.  They die.
  */
 void tool_grammar_open(struct tool_grammar *c, struct qwen_sampler *s);
 void tool_grammar_begin(struct tool_grammar *c, const struct qwen_pieces *p,
     struct qwen_sampler *s);
-void tool_grammar_close(struct tool_grammar *c);
 
 /* --mask-unused: never chooses an id that stands for no token.  Dies. */
 void tool_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g);

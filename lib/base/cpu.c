@@ -59,14 +59,14 @@ has_f16c(void)
 	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
 }
 
-/* gcc 12 does not know this one: leaf 7, subleaf 1, EAX bit 4. */
+/* Does EAX of leaf 7, subleaf 1 have this bit?  gcc 12 lacks some names. */
 static int
-has_avxvnni(void)
+has_bit_7_1(int bit)
 {
 	unsigned a, b, c, d;
 
 	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && a >= 1 &&
-	    __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4) != 0;
+	    __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> bit & 1) != 0;
 }
 
 /* Two bf16 numbers of any sign and mantissa, of magnitude 2^-8 to 2^7. */
@@ -109,17 +109,13 @@ adds_in_order(void)
 	return 1;
 }
 
-/* Leaf 7, subleaf 1, EAX bit 5. */
 static int
 has_avx512bf16(void)
 {
 	static _Atomic int answer;	/* 1: no, 2: yes */
-	unsigned a, b, c, d;
 
 	if (answer == 0)
-		answer = 1 + (__get_cpuid_count(7, 0, &a, &b, &c, &d) &&
-		    a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) &&
-		    (a & 1u << 5) != 0 && adds_in_order());
+		answer = 1 + (has_bit_7_1(5) && adds_in_order());
 	return answer == 2;
 }
 
@@ -201,7 +197,7 @@ qwen_cpu_detect(void)
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
 	    has_f16c())
 		f |= QWEN_CPU_AVX2;
-	if (f != 0 && has_avxvnni())
+	if (f != 0 && has_bit_7_1(4))
 		f |= QWEN_CPU_AVXVNNI;
 	if (f != 0 && __builtin_cpu_supports("avx512f") &&
 	    __builtin_cpu_supports("avx512bw") &&

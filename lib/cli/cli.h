@@ -78,6 +78,9 @@ int cli_must(const char *what, int rc);
 void *cli_check_alloc(void *p);
 void cli_grow(void *array, size_t *cap, size_t n, size_t size);
 
+/* Returns an environment variable; NULL if it is unset or empty. */
+const char *cli_env(const char *name);
+
 /* Formats a string, to be freed with free(); dies if out of memory. */
 char *cli_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -86,6 +86,14 @@ cli_check_alloc(void *p)
 	return p;
 }
 
+const char *
+cli_env(const char *name)
+{
+	const char *s = getenv(name);
+
+	return s != NULL && s[0] != '\0' ? s : NULL;
+}
+
 char *
 cli_format(const char *fmt, ...)
 {

@@ -275,33 +275,24 @@ tool_save(struct tool_intake *in, int fd, const char *name,
 		    cli_now() - start);
 }
 
-/* Returns ", keys K, values V", or "" for the default KV cache format. */
-static const char *
-kv_text(const struct qwen_model *m, char buf[40])
-{
-	enum qwen_kv k = qwen_model_k(m), v = qwen_model_v(m);
-
-	buf[0] = '\0';
-	if (k != QWEN_KV_F16 || v != QWEN_KV_F16)
-		snprintf(buf, 40, ", keys %s, values %s", qwen_kv_name(k),
-		    qwen_kv_name(v));
-	return buf;
-}
-
 void
 tool_report_model(struct qwen_model *m)
 {
 	static char text[16384];
-	char *line, *next, kv[40];
+	enum qwen_kv k = qwen_model_k(m), v = qwen_model_v(m);
+	char *line, *next, kv[40] = "";
 
 	if (!cli_verbose)
 		return;
+	if (k != QWEN_KV_F16 || v != QWEN_KV_F16)
+		snprintf(kv, sizeof kv, ", keys %s, values %s",
+		    qwen_kv_name(k), qwen_kv_name(v));
 	cli_must(NULL, qwen_model_profile(m, 1, &cli_err));
 	cli_note("%s: %s, %s, %s, numerics %u%s",
 	    qwen_gguf_path(qwen_model_gguf(m), 0), qwen_model_arch(m),
 	    cli_count(qwen_model_n_layer(m), "layer"),
 	    cli_count((uint64_t)qwen_model_n_threads(m), "thread"),
-	    qwen_model_numerics(m), kv_text(m, kv));
+	    qwen_model_numerics(m), kv);
 	qwen_model_describe(m, text, sizeof text);
 	for (line = text; *line != '\0'; line = next) {
 		next = line + strcspn(line, "\n");

@@ -123,7 +123,7 @@ tool_model_path_stream(const char *opt)
 
 	if (opt != NULL)
 		return tool_model_find(opt);
-	if ((path = getenv("QWEN_MODEL")) != NULL && path[0] != '\0')
+	if ((path = cli_env("QWEN_MODEL")) != NULL)
 		return tool_model_find(path);
 	if ((path = find_demo()) != NULL) {
 		demo_unasked = 1;
@@ -164,16 +164,6 @@ tool_protect_folder(const char *folder)
 	}
 	if (d != NULL)
 		closedir(d);
-}
-
-static void
-spare_shards(const struct qwen_gguf *g)
-{
-	unsigned i;
-
-	for (i = 0; i < qwen_gguf_n_shards(g); i++)
-		cli_protect_input(qwen_gguf_path(g, i),
-		    "the model that is in use");
 }
 
 /*
@@ -224,6 +214,7 @@ struct qwen_gguf *
 tool_gguf_open_threads(const char *path, int threads)
 {
 	struct qwen_gguf *g = NULL;
+	unsigned i;
 
 	if (is_hub(path)) {
 		if (tool_quantize == NULL)
@@ -231,7 +222,8 @@ tool_gguf_open_threads(const char *path, int threads)
 		tool_protect_folder(path);
 	} else
 		cli_must(path, qwen_gguf_open(&g, path, &cli_err));
-	if (g != NULL)
-		spare_shards(g);
+	for (i = 0; g != NULL && i < qwen_gguf_n_shards(g); i++)
+		cli_protect_input(qwen_gguf_path(g, i),
+		    "the model that is in use");
 	return tool_quantize != NULL ? tool_quantize(g, path, threads) : g;
 }

@@ -91,6 +91,13 @@ struct qwen_model_folders;
 const struct qwen_model_folders *tool_model_folders(void);
 
 /*
+ * Returns $name/rest for a variable of the XDG specification, or
+ * $HOME/usual/rest if the variable is unset or not an absolute path; NULL
+ * without HOME.  To be freed.
+ */
+char *tool_xdg(const char *name, const char *usual, const char *rest);
+
+/*
  * Return the first folder of Hugging Face, ModelScope and Ollama models; NULL
  * if neither their variable nor HOME is set.
  */

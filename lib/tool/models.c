@@ -15,23 +15,10 @@ enum { ALIASES_MAX = 1 << 20 };
 
 /* ------------------------------------------------------------------ folders */
 
-/* Returns an environment variable; NULL if it is unset or empty. */
-static const char *
-value(const char *name)
+char *
+tool_xdg(const char *name, const char *usual, const char *rest)
 {
-	const char *s = getenv(name);
-
-	return s != NULL && s[0] != '\0' ? s : NULL;
-}
-
-/*
- * Returns $name/rest for an XDG variable, or $HOME/usual/rest if the variable
- * is unset or not an absolute path; NULL without HOME.  From malloc().
- */
-static char *
-xdg(const char *name, const char *usual, const char *rest)
-{
-	const char *base = value(name), *home = value("HOME");
+	const char *base = cli_env(name), *home = cli_env("HOME");
 
 	if (base != NULL && base[0] == '/')
 		return cli_format("%s/%s", base, rest);
@@ -41,7 +28,7 @@ xdg(const char *name, const char *usual, const char *rest)
 static char *
 under_home(const char *rest)
 {
-	return value("HOME") != NULL ? cli_format("%s/%s", value("HOME"),
+	return cli_env("HOME") != NULL ? cli_format("%s/%s", cli_env("HOME"),
 	    rest) : NULL;
 }
 
@@ -65,25 +52,25 @@ split(const char **to, const char *list)
 static void
 set_places(struct qwen_model_folders *p)
 {
-	const char *llama = value("LLAMA_CACHE");
+	const char *llama = cli_env("LLAMA_CACHE");
 	size_t i = 0;
 
-	if (value("QWEN_MODELS") != NULL)
-		split(p->own, value("QWEN_MODELS"));
+	if (cli_env("QWEN_MODELS") != NULL)
+		split(p->own, cli_env("QWEN_MODELS"));
 	else
-		p->own[0] = xdg("XDG_DATA_HOME", ".local/share", "qpipe/models");
+		p->own[0] = tool_xdg("XDG_DATA_HOME", ".local/share", "qpipe/models");
 	if (llama != NULL)
 		p->hf[i++] = llama;
 	p->hf[i] = tool_hub_cache();
-	if ((p->ms[0] = value("MODELSCOPE_CACHE")) == NULL)
+	if ((p->ms[0] = cli_env("MODELSCOPE_CACHE")) == NULL)
 		p->ms[0] = under_home(".cache/modelscope");
-	if ((p->ollama[0] = value("OLLAMA_MODELS")) == NULL)
+	if ((p->ollama[0] = cli_env("OLLAMA_MODELS")) == NULL)
 		p->ollama[0] = under_home(".ollama/models");
 	p->ollama[1] = "/usr/share/ollama/.ollama/models";
 	p->lmstudio[0] = under_home(".lmstudio/models");
 	p->lmstudio[1] = under_home(".cache/lm-studio/models");
 	p->llama[0] = llama != NULL ? llama :
-	    xdg("XDG_CACHE_HOME", ".cache", "llama.cpp");
+	    tool_xdg("XDG_CACHE_HOME", ".cache", "llama.cpp");
 }
 
 const struct qwen_model_folders *
@@ -102,13 +89,13 @@ tool_hub_cache(void)
 {
 	static const char *s;
 
-	if (s != NULL || (s = value("HF_HUB_CACHE")) != NULL ||
-	    (s = value("HUGGINGFACE_HUB_CACHE")) != NULL)
+	if (s != NULL || (s = cli_env("HF_HUB_CACHE")) != NULL ||
+	    (s = cli_env("HUGGINGFACE_HUB_CACHE")) != NULL)
 		return s;
-	if ((s = value("HF_HOME")) != NULL)
+	if ((s = cli_env("HF_HOME")) != NULL)
 		s = cli_format("%s/hub", s);
 	else
-		s = xdg("XDG_CACHE_HOME", ".cache", "huggingface/hub");
+		s = tool_xdg("XDG_CACHE_HOME", ".cache", "huggingface/hub");
 	return s;
 }
 
@@ -136,7 +123,7 @@ tool_aliases(const char **file)
 	size_t n;
 
 	if (!read_already++) {
-		path = xdg("XDG_CONFIG_HOME", ".config", "qpipe/models");
+		path = tool_xdg("XDG_CONFIG_HOME", ".config", "qpipe/models");
 		text = path != NULL ? cli_try_file(path, ALIASES_MAX, &n) : NULL;
 		if (text != NULL)
 			cli_must(path, qwen_aliases_parse(&aliases, text, n,
@@ -168,22 +155,17 @@ alias_of(const char *name)
 	    qwen_aliases_find(tool_aliases(NULL), name) : NULL;
 }
 
-/* Returns the model of an alias, with "~/" expanded. */
-static const char *
-model_of(const struct qwen_alias *a)
-{
-	char *path = strncmp(a->model, "~/", 2) == 0 ?
-	    under_home(a->model + 2) : NULL;
-
-	return path != NULL ? path : a->model;
-}
-
 const char *
 tool_alias(const char *name)
 {
 	const struct qwen_alias *a = alias_of(name);
+	const char *path = NULL;
 
-	return a != NULL ? model_of(a) : name;
+	if (a == NULL)
+		return name;
+	if (strncmp(a->model, "~/", 2) == 0)
+		path = under_home(a->model + 2);
+	return path != NULL ? path : a->model;
 }
 
 tool_is_sampling_fn *tool_is_sampling;
@@ -239,7 +221,7 @@ set_default(const struct qwen_alias *a, size_t *i, const char *from)
 		++*i;
 	if (arg == NULL && known == 1)
 		die("%s: %s needs an argument", from, word);
-	if (arg != NULL && strncmp(arg, "~/", 2) == 0 && value("HOME") != NULL)
+	if (arg != NULL && strncmp(arg, "~/", 2) == 0 && cli_env("HOME") != NULL)
 		arg = under_home(arg + 2);
 	if (known)
 		cli_default(from, name, n, arg);
@@ -269,7 +251,7 @@ tool_alias_apply(const struct cli_opt *o)
 {
 	const char *given = *(const char **)o->to;
 	const struct qwen_alias *a = alias_of(given != NULL ? given :
-	    value("QWEN_MODEL"));
+	    cli_env("QWEN_MODEL"));
 
 	if (a != NULL)
 		set_defaults(a);
@@ -314,26 +296,20 @@ is_path(const char *s)
 	    (n > 5 && strcmp(s + n - 5, ".gguf") == 0);
 }
 
-static void
-tell_size(const struct qwen_found *f)
-{
-	if (f->folder)
-		cli_message(1, "  %s (a folder, %s)", f->name, f->place);
-	else
-		cli_message(1, "  %s (%.2f GiB, %s)", f->name,
-		    (double)f->bytes / 0x1p30, f->place);
-}
-
 static void __attribute__((noreturn))
 ambiguous(const char *given, const struct qwen_founds *f)
 {
-	size_t i;
+	const struct qwen_found *v;
 
 	cli_message(1, "%s: %zu models match; give the full name of one:",
-	    given,
-	    f->n);
-	for (i = 0; i < f->n; i++)
-		tell_size(&f->v[i]);
+	    given, f->n);
+	for (v = f->v; v < f->v + f->n; v++) {
+		if (v->folder)
+			cli_message(1, "  %s (a folder, %s)", v->name, v->place);
+		else
+			cli_message(1, "  %s (%.2f GiB, %s)", v->name,
+			    (double)v->bytes / 0x1p30, v->place);
+	}
 	exit(1);
 }
 

@@ -35,10 +35,10 @@ tool_ca_file(void)
 		"/var/lib/ca-certificates/ca-bundle.pem",
 		"/etc/ssl/cert.pem",
 	};
-	const char *env = getenv("SSL_CERT_FILE");
+	const char *env = cli_env("SSL_CERT_FILE");
 	size_t i;
 
-	if (env != NULL && env[0] != '\0')
+	if (env != NULL)
 		return env;
 	for (i = 0; i < sizeof files / sizeof files[0]; i++) {
 		if (access(files[i], R_OK) == 0)

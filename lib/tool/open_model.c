@@ -11,9 +11,9 @@ const char *
 tool_cpu(void)
 {
 	static int noted;
-	const char *level = getenv("QWEN_CPU");
+	const char *level = cli_env("QWEN_CPU");
 
-	if (level == NULL || level[0] == '\0')
+	if (level == NULL)
 		return NULL;
 	switch (qwen_cpu_check(level)) {
 	case -1:
@@ -31,31 +31,14 @@ tool_cpu(void)
 	return level;
 }
 
-/* Returns what QWEN_DEVICE says; NULL: nothing. */
-static const char *
-find_device(void)
-{
-	const char *s = getenv("QWEN_DEVICE");
-
-	return s != NULL && s[0] != '\0' ? s : NULL;
-}
-
 const char *
 tool_tuning(void)
 {
-	static char path[4096];
-	const char *dir = getenv("XDG_CACHE_HOME"), *rest = "";
-	int n;
+	static char *path;
 
-	/* the XDG specification says to ignore relative paths */
-	if (dir == NULL || dir[0] != '/') {
-		dir = getenv("HOME");
-		rest = "/.cache";
-	}
-	if (dir == NULL || dir[0] != '/')
-		return NULL;
-	n = snprintf(path, sizeof path, "%s%s/qpipe/kernels", dir, rest);
-	return n > 0 && (size_t)n < sizeof path ? path : NULL;
+	if (path == NULL)
+		path = tool_xdg("XDG_CACHE_HOME", ".cache", "qpipe/kernels");
+	return path;
 }
 
 int tool_kv[2] = { QWEN_KV_OWN, QWEN_KV_OWN };
@@ -177,7 +160,7 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 		cli_protect_input(d->file, "the draft model that is in use");
 	mo.cpu = tool_cpu();
 	mo.tuning = tool_tuning();
-	mo.device = find_device();
+	mo.device = cli_env("QWEN_DEVICE");
 	cli_must(path, qwen_model_open_gguf(&m, tool_gguf_open_threads(path,
 	    n_threads),
 	    &mo, &cli_err));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* server.c - descriptors and signals of tools that serve clients. */
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -13,6 +14,18 @@
 #include "tool/tool.h"
 
 enum { BACKLOG = 64 };
+
+uint64_t
+tool_fd_limit(uint64_t need)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < need) {
+		r.rlim_cur = r.rlim_max < need ? r.rlim_max : (rlim_t)need;
+		setrlimit(RLIMIT_NOFILE, &r);
+	}
+	return getrlimit(RLIMIT_NOFILE, &r) == 0 ? r.rlim_cur : UINT64_MAX;
+}
 
 int
 tool_fd_prepare(int fd)

@@ -22,13 +22,10 @@ tool_store_max_parse(const struct cli_opt *o, const char *arg)
 void
 tool_store_from_env(struct tool_store *o)
 {
-	const char *env = getenv("QWEN_STORE");
-
 	if (o->none)
 		o->dir = NULL;
-	else if (o->dir == NULL && env != NULL && env[0] != '\0')
-		o->dir = env;
-	else if (o->dir == NULL && o->max > 0)
+	else if (o->dir == NULL && (o->dir = cli_env("QWEN_STORE")) == NULL &&
+	    o->max > 0)
 		cli_usage("--store-max needs --store");
 }
 

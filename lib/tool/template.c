@@ -59,14 +59,14 @@ read_date(const char *s, struct tm *tm)
 int
 tool_template_now(void *arg, struct tm *out)
 {
-	const char *epoch = getenv("SOURCE_DATE_EPOCH");
+	const char *epoch = cli_env("SOURCE_DATE_EPOCH");
 	time_t t = time(NULL);
 	char *end;
 
 	(void)arg;
 	if (tool_effort.date != NULL)
 		return read_date(tool_effort.date, out);
-	if (epoch == NULL || *epoch == '\0')
+	if (epoch == NULL)
 		return localtime_r(&t, out) != NULL ? 0 : -1;
 	t = (time_t)strtoll(epoch, &end, 10);
 	return *end == '\0' && gmtime_r(&t, out) != NULL ? 0 : -1;

@@ -47,6 +47,12 @@ const char *tool_not_text(const void *p, size_t n, int nuls);
 
 /* ----------------------------------------------------------------- servers */
 
+/*
+ * Raises the limit of open descriptors to what is needed, as far as allowed;
+ * returns the limit.
+ */
+uint64_t tool_fd_limit(uint64_t need);
+
 /* Makes a descriptor close on exec and nonblocking; -1 with errno set. */
 int tool_fd_prepare(int fd);
 

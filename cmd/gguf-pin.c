@@ -79,14 +79,6 @@ open_part(const char *path, struct stat *st)
 	return fd;
 }
 
-/* Exit with an error if the copy would overwrite its own original. */
-static void
-check_apart(const struct model_file *p)
-{
-	if (cli_same_file(p->path, p->copy))
-		cli_usage("-o %s: the model itself is in this folder", opt.dir);
-}
-
 /* Open the model and list all its files. */
 static void
 list_parts(struct model_files *l, const char *model)
@@ -107,7 +99,9 @@ list_parts(struct model_files *l, const char *model)
 			name = strrchr(l->v[i].path, '/');
 			l->v[i].copy = cli_format("%s/%s", opt.dir,
 			    name != NULL ? name + 1 : l->v[i].path);
-			check_apart(&l->v[i]);
+			if (cli_same_file(l->v[i].path, l->v[i].copy))
+				cli_usage("-o %s: the model itself is in this "
+				    "folder", opt.dir);
 		}
 	}
 	qwen_gguf_close(g);

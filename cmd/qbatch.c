@@ -288,17 +288,6 @@ open_input(struct qbatch_run *b)
 	b->is_pipe = !S_ISREG(st.st_mode);
 }
 
-static void
-open_files(struct qbatch_run *b)
-{
-
-	open_input(b);
-	b->seed = qwen_sampler_seed(b->with.sampler);
-	qbatch_results_open(&b->out, opt.output, resumes());
-	check_results(b);
-	qbatch_results_begin(&b->out);
-}
-
 /* -v: summarize the run on stderr. */
 static void
 report_run(const struct qbatch_run *b, const struct qwen_work_stats *st)
@@ -417,7 +406,11 @@ main(int argc, char *argv[])
 		return plan();
 	tool_draft_open(&run.work.draft, run.work.model);
 	tool_work_open(&run.work);
-	open_files(&run);
+	open_input(&run);
+	run.seed = qwen_sampler_seed(run.with.sampler);
+	qbatch_results_open(&run.out, opt.output, resumes());
+	check_results(&run);
+	qbatch_results_begin(&run.out);
 	if (run.out.regular && !cli_quiet)
 		qbatch_interrupt_watch(name, resumes(),
 		    run.work.path == NULL ? getenv("QWEN_MODEL") : NULL,

@@ -233,16 +233,6 @@ struct row_sink {
 	struct qwen_text	 text;
 };
 
-/* Write the head of an array of n rows to stdout. */
-static void
-begin_npy(struct row_sink *r, uint64_t n)
-{
-	r->array.n_rows = n;
-	r->array.width = r->n_vocab;
-	qprefill_npy_header(&r->text, &r->array);
-	cli_write_all(STDOUT_FILENO, "stdout", &r->text);
-}
-
 static int
 write_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 {
@@ -394,9 +384,12 @@ run(struct tool_intake *in, struct qwen_model *m)
 		in->saves = &saves;
 	}
 	in->saved = out != NULL || (!wanted && !traced);
-	if (wanted && opt.format == QPREFILL_NPY)
-		begin_npy(&r, n_rows(in));
-	else if (wanted) {
+	if (wanted && opt.format == QPREFILL_NPY) {
+		r.array.n_rows = n_rows(in);
+		r.array.width = r.n_vocab;
+		qprefill_npy_header(&r.text, &r.array);
+		cli_write_all(STDOUT_FILENO, "stdout", &r.text);
+	} else if (wanted) {
 		r.w = tool_writer(STDOUT_FILENO, stream_format());
 		tool_write_header(r.w, QWEN_STREAM_LOGITS, m);
 	}

@@ -95,18 +95,18 @@ free_origin(struct qbatch_origin *m)
 	free(m->options);
 }
 
+/* Return 1 if both have the same model and options; does not compare limits. */
 static int
 same_origin(const struct qbatch_origin *m, const struct qbatch_origin *x)
 {
-	return m->max == x->max && strcmp(m->hash, x->hash) == 0 &&
+	return strcmp(m->hash, x->hash) == 0 &&
 	    strcmp(m->options, x->options) == 0;
 }
 
 int
 qbatch_origin_cuts(const struct qbatch_origin *m, const struct qbatch_origin *x)
 {
-	return m->max >= x->max && strcmp(m->hash, x->hash) == 0 &&
-	    strcmp(m->options, x->options) == 0;
+	return m->max >= x->max && same_origin(m, x);
 }
 
 /*
@@ -127,7 +127,8 @@ origin_of(struct qbatch_index *ix, const struct qwen_result *r,
 		return 0;
 	}
 	qbatch_origin_set(&m, r->model, r->hash, r->options);
-	for (i = 0; i < ix->n_origins && !same_origin(&ix->origin[i], &m); i++)
+	for (i = 0; i < ix->n_origins && (ix->origin[i].max != m.max ||
+	    !same_origin(&ix->origin[i], &m)); i++)
 		;
 	if (i < ix->n_origins) {
 		free_origin(&m);
@@ -216,9 +217,7 @@ add_difference(struct qwen_text *t, const struct qbatch_origin *there,
 static int
 same_results(const struct qbatch_origin *m, const struct qbatch_origin *with)
 {
-	return strcmp(m->hash, with->hash) == 0 &&
-	    strcmp(m->options, with->options) == 0 &&
-	    (m->max == with->max || m->max == 0 ||
+	return same_origin(m, with) && (m->max == with->max || m->max == 0 ||
 	    (m->max < with->max && !m->cut));
 }
 

@@ -3,7 +3,6 @@
  * merge.c - merge the results of several runs by their line numbers, and count
  * them for --status.
  */
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <errno.h>
@@ -23,22 +22,6 @@ struct merge {
 };
 
 enum { OTHER_FILES = 32 };	/* other files that are open */
-
-/*
- * Raise the limit of open files: a job array may have more result files than
- * the default limit allows.
- */
-static void
-allow_files(int n)
-{
-	struct rlimit l;
-	rlim_t want = (rlim_t)n + OTHER_FILES;
-
-	if (getrlimit(RLIMIT_NOFILE, &l) == -1 || l.rlim_cur >= want)
-		return;
-	l.rlim_cur = want < l.rlim_max ? want : l.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &l);
-}
 
 /*
  * Copy a pipe to a temporary file without a name, since results are not read in
@@ -92,7 +75,8 @@ open_all(struct merge *m, char *const *files, int n, int may_be_torn)
 	m->n_files = n;
 	m->fd = cli_check_alloc(calloc((size_t)n, sizeof *m->fd));
 	m->name = cli_check_alloc(calloc((size_t)n, sizeof *m->name));
-	allow_files(n);
+	/* a job array may have more files of results than the limit allows */
+	tool_fd_limit((uint64_t)n + OTHER_FILES);
 	for (i = 0; i < n; i++) {
 		m->fd[i] = open_results(files[i], &m->name[i]);
 		if (qbatch_index_scan(&m->ix, m->fd[i], m->name[i], (unsigned)i,

@@ -104,17 +104,6 @@ qbatch_results_peek(struct qbatch_results *r, const char *path)
 	r->regular = S_ISREG(st.st_mode);
 }
 
-/*
- * Return 1 if the answer was cut at a limit at least as large as that of run.
- */
-static int
-was_retried(const struct qbatch_index *ix, const struct qbatch_index_entry *p,
-    const struct qbatch_origin *run)
-{
-	return p->origin > 0 &&
-	    qbatch_origin_cuts(&ix->origin[p->origin - 1], run);
-}
-
 void
 qbatch_results_read(struct qbatch_results *r, int retry_failed,
     const struct qbatch_origin *retry_cut)
@@ -128,8 +117,10 @@ qbatch_results_read(struct qbatch_results *r, int retry_failed,
 	r->torn = qbatch_index_scan(ix, r->fd, r->name, 0, &r->end);
 	for (i = 0; i < ix->n; i++) {
 		p = &ix->entry[i];
+		/* not again if it was cut at a limit as large as the new one */
 		if (p->failed ? !retry_failed : retry_cut == NULL || !p->cut ||
-		    was_retried(ix, p, retry_cut))
+		    (p->origin > 0 && qbatch_origin_cuts(
+		    &ix->origin[p->origin - 1], retry_cut)))
 			ix->entry[n++] = *p;
 	}
 	r->drops = n < ix->n;

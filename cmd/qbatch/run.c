@@ -167,21 +167,6 @@ note_kind(struct qbatch_run *r, enum qwen_line_kind kind)
 	r->with.service.plain_lines = r->kind != QWEN_LINE_ENVELOPE;
 }
 
-/*
- * Skip a line that has a result.  Lines of a pipe are compared here, since they
- * could not be read in advance.
- */
-static void
-check_done(struct qbatch_run *r, const struct qbatch_index_entry *done,
-    const struct tool_line *line)
-{
-	if (r->is_pipe && !r->mixed && !qbatch_index_answers(done, line))
-		die("%s: line %llu of the input changed since it was "
-		    "answered; --mixed keeps its result", r->out.name,
-		    (unsigned long long)r->in.line);
-	r->n_skipped++;
-}
-
 int
 qbatch_is_skipped(struct qbatch_run *r, const struct tool_line *line)
 {
@@ -196,8 +181,13 @@ qbatch_is_skipped(struct qbatch_run *r, const struct tool_line *line)
 	cli_must(NULL, qwen_request_line_id(line->s, line->n, &id, &kind,
 	    &cli_err));
 	note_kind(r, kind);
-	if (done != NULL)
-		check_done(r, done, line);
+	/* lines of a pipe could not be compared in advance */
+	if (done != NULL && r->is_pipe && !r->mixed &&
+	    !qbatch_index_answers(done, line))
+		die("%s: line %llu of the input changed since it was "
+		    "answered; --mixed keeps its result", r->out.name,
+		    (unsigned long long)r->in.line);
+	r->n_skipped += done != NULL;
 	if (kind == QWEN_LINE_ENVELOPE)
 		note_id(r, id);
 	free(id);
@@ -213,14 +203,6 @@ qbatch_check_id(struct qbatch_run *r, struct qwen_request *q)
 		qwen_refuse(&q->refusal, "duplicate_id", "custom_id",
 		    "custom_id: line %llu has the same",
 		    (unsigned long long)other);
-}
-
-static double
-arrival(struct qbatch_run *r)
-{
-	if (r->arrivals <= 0)
-		return r->is_pipe ? cli_now() : r->report.start;
-	return r->next_arrival;
 }
 
 static struct qbatch_item *
@@ -253,7 +235,8 @@ add_item(struct qbatch_run *r, const struct tool_line *line)
 		note_kind(r, q->form == QWEN_FORM_PLAIN ? QWEN_LINE_PLAIN :
 		    QWEN_LINE_ENVELOPE);
 	qbatch_check_id(r, q);
-	item->arrived = arrival(r);
+	item->arrived = r->arrivals > 0 ? r->next_arrival : r->is_pipe ?
+	    cli_now() : r->report.start;
 	if (r->arrivals > 0)
 		r->next_arrival += tool_request_gap(&r->seed, r->arrivals);
 	for (i = 0; i < q->n_answers && q->refusal.err.code == 0; i++)

@@ -503,24 +503,20 @@ qengine_handle_record(struct qengine_client *c, const unsigned char *p,
 	qwen_engine_request_fini(&o);
 }
 
-double
+void
 qengine_deadlines(struct qengine *e)
 {
 	struct qengine_client *c;
 	struct qengine_job *j, *next;
-	double now = cli_now(), first = 0;
+	double now = cli_now();
 
 	for (c = e->clients; c != NULL; c = c->next) {
 		for (j = c->jobs; j != NULL; j = next) {
 			next = j->next;
-			if (j->deadline <= 0)
+			if (j->deadline <= 0 || j->deadline > now)
 				continue;
-			if (j->deadline <= now) {
-				j->is_late = 1;
-				qwen_work_cancel(e->work.work, j);
-			} else if (first <= 0 || j->deadline < first)
-				first = j->deadline;
+			j->is_late = 1;
+			qwen_work_cancel(e->work.work, j);
 		}
 	}
-	return first;
 }

@@ -50,7 +50,7 @@ struct qengine_client {
 	double			 since;		/* cli_now() of the last
 						   progress */
 	struct qengine_job	*jobs;
-	int			 readable, writable;	/* results of poll(2) */
+	int			 readable;	/* by poll(2) */
 };
 
 struct qengine {
@@ -122,11 +122,8 @@ void qengine_handle_record(struct qengine_client *c, const unsigned char *p,
 void qengine_refuse(struct qengine_client *c, const char *id, size_t n,
     const char *code, const char *message);
 
-/*
- * Cancel jobs after their deadline.  Return the next deadline, or 0 if there is
- * none.
- */
-double qengine_deadlines(struct qengine *e);
+/* Cancel jobs after their deadline. */
+void qengine_deadlines(struct qengine *e);
 
 /* --------------------------------------------------------- json.c */
 

@@ -15,58 +15,50 @@
 
 enum { CLIENTS_MAX = 256, TICK_MS = 1000 };
 
+static int
+any_client(const struct qengine *e, int (*is)(const struct qengine_client *c))
+{
+	const struct qengine_client *c;
+
+	for (c = e->clients; c != NULL && !is(c); c = c->next)
+		;
+	return c != NULL;
+}
+
 /*
  * Return 1 if the pipe's reader is too slow: the computation waits for it,
  * since there is no other client.
  */
 static int
-reader_is_slow(const struct qengine *e)
+is_slow(const struct qengine_client *c)
 {
-	const struct qengine_client *c;
-
-	for (c = e->clients; c != NULL; c = c->next) {
-		if (c->is_pipe && qengine_unread(c) > e->max_unread)
-			return 1;
-	}
-	return 0;
+	return c->is_pipe && qengine_unread(c) > c->engine->max_unread;
 }
 
 static int
-has_unread(const struct qengine *e)
+has_unread(const struct qengine_client *c)
 {
-	const struct qengine_client *c;
-
-	for (c = e->clients; c != NULL; c = c->next) {
-		if (qengine_unread(c) > 0)
-			return 1;
-	}
-	return 0;
+	return qengine_unread(c) > 0;
 }
 
 /* Return 1 if requests that waited for room can be handled now. */
 static int
-has_room(const struct qengine *e)
+has_room(const struct qengine_client *c)
 {
-	const struct qengine_client *c;
-
-	for (c = e->clients; c != NULL; c = c->next) {
-		if (c->is_blocked && !qengine_client_waits(c))
-			return 1;
-	}
-	return 0;
+	return c->is_blocked && !qengine_client_waits(c);
 }
 
 /* Return the timeout of poll(2) in ms; -1: none. */
 static int
 poll_timeout(const struct qengine *e)
 {
-	if (has_room(e))
+	if (any_client(e, has_room))
 		return 0;
 	if (qwen_work_n_jobs(e->work.work) > 0)
-		return reader_is_slow(e) ? TICK_MS : 0;
+		return any_client(e, is_slow) ? TICK_MS : 0;
 	if (e->may_store)
 		return 0;
-	return has_unread(e) || e->has_garbage ? TICK_MS : -1;
+	return any_client(e, has_unread) || e->has_garbage ? TICK_MS : -1;
 }
 
 /* ------------------------------------------------------------------- poll */
@@ -125,7 +117,6 @@ set_ready(struct qengine *e, const struct polled *p)
 		r[1] = p->fd[i + 1].revents;
 		c->readable = (r[0] & (POLLIN | POLLHUP | POLLERR)) != 0 &&
 		    !c->eof;
-		c->writable = ((c->is_pipe ? r[1] : r[0]) & POLLOUT) != 0;
 		/*
 		 * a socket closed in both directions, or a pipe without reader
 		 */
@@ -238,7 +229,7 @@ compute(struct qengine *e)
 {
 	if (qwen_work_n_jobs(e->work.work) > 0) {
 		e->has_garbage = 1;
-		if (!reader_is_slow(e))
+		if (!any_client(e, is_slow))
 			tool_work_step(&e->work);
 	} else if (e->may_store)
 		e->may_store = cli_must(NULL, qwen_work_store(e->work.work,

@@ -464,13 +464,9 @@ void
 qserve_props(struct qserve_call *c)
 {
 	const struct qserve *s = c->server;
-	const struct qserve_engine *e;
 	struct qwen_text *t = &c->out;
 	const char *slash;
-	size_t n = 0;
 
-	for (e = s->engines; e != NULL; e = e->next)
-		n += e->ready ? (size_t)e->hello.n_sequences : 0;
 	/* only the name of the file: clients need not know its folder */
 	slash = strrchr(s->model_path, '/');
 	qwen_json_put(t, "{'default_generation_settings':{'n_ctx':%llu,"
@@ -478,7 +474,8 @@ qserve_props(struct qserve_call *c)
 	    "'%s','model_path':'%s','modalities':{'vision':false,'audio':"
 	    "false},'chat_template':'%s'", (unsigned long long)qserve_n_ctx(s),
 	    s->with.service.max < INT64_MAX ?
-	    (long long)s->with.service.max : -1, n, name_of(s, 0),
+	    (long long)s->with.service.max : -1, qserve_n_sequences(s),
+	    name_of(s, 0),
 	    slash != NULL ? slash + 1 : s->model_path, template_of(s, ""));
 	put_token(t, "bos_token", s, "tokenizer.ggml.bos_token_id");
 	put_token(t, "eos_token", s, "tokenizer.ggml.eos_token_id");

@@ -527,27 +527,21 @@ make_echo_request(struct qserve_call *c, size_t i,
 }
 
 static void
-score(struct qserve_call *c, size_t i, const struct qwen_event *ev)
-{
-	struct answering *x = c->state;
-	struct qwen_likely token = { x->q->prompt[i].id[ev->at], ev->logprob };
-	struct qwen_likely top[QWEN_LOGPROBS_MAX];
-
-	put_prompt_token(c, i, &token, top, get_top(ev, top));
-}
-
-static void
 on_echo_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
 	struct answering *x = c->state;
-	struct qwen_likely first = { x->q->prompt[i].id[0], NAN };
+	struct qwen_likely token = { x->q->prompt[i].id[0], NAN };
+	struct qwen_likely top[QWEN_LOGPROBS_MAX];
 
 	if (ev->kind == QWEN_EVENT_STARTED) {
-		put_prompt_token(c, i, &first, NULL, 0);
+		put_prompt_token(c, i, &token, NULL, 0);
 	} else if (ev->kind == QWEN_EVENT_SCORE) {
 		/* ignore positions outside of the prompt */
-		if (ev->at < x->q->prompt[i].n)
-			score(c, i, ev);
+		if (ev->at >= x->q->prompt[i].n)
+			return;
+		token.id = x->q->prompt[i].id[ev->at];
+		token.logprob = ev->logprob;
+		put_prompt_token(c, i, &token, top, get_top(ev, top));
 	} else if (ev->kind == QWEN_EVENT_END &&
 	    strcmp(ev->why, "done") != 0) {
 		end_by_event(c, i, ev);

@@ -77,15 +77,6 @@ is_origin(const char *s)
 	    at[3] != '\0' && at[3 + strcspn(at + 3, "/ ?#*")] == '\0');
 }
 
-static void
-check_origin(const char *s)
-{
-	if (strcmp(s, "*") != 0 && !is_origin(s))
-		cli_usage("--cors: '%s' is not an origin like "
-		    "https://example.org",
-		    s);
-}
-
 /* Return 1 for a host name as host_name() returns it. */
 static int
 is_name(const char *s)
@@ -117,11 +108,11 @@ check_name(const char *s)
 static char *
 credential(void)
 {
-	const char *folder = getenv("CREDENTIALS_DIRECTORY");
+	const char *folder = cli_env("CREDENTIALS_DIRECTORY");
 	struct stat st;
 	char *path;
 
-	if (folder == NULL || folder[0] == '\0')
+	if (folder == NULL)
 		return NULL;
 	path = cli_format("%s/qserve.api-keys", folder);
 	/* a file that cannot be read is an error of read_keys() */
@@ -137,8 +128,11 @@ qserve_guard_open(struct qserve *s)
 	const char *env = getenv("QSERVE_API_KEY");
 	size_t i, n;
 
-	for (i = 0; i < s->cors.n; i++)
-		check_origin(s->cors.v[i]);
+	for (i = 0; i < s->cors.n; i++) {
+		if (strcmp(s->cors.v[i], "*") != 0 && !is_origin(s->cors.v[i]))
+			cli_usage("--cors: '%s' is not an origin like "
+			    "https://example.org", s->cors.v[i]);
+	}
 	for (i = 0; i < s->hosts.n; i++)
 		check_name(s->hosts.v[i]);
 	if (env != NULL && (env = trim(env, &n))[0] != '\0')

@@ -4,7 +4,6 @@
  * waits.  Sockets are accepted here and passed to MHD; MHD calls back with
  * requests; connections without output are suspended.
  */
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <errno.h>
@@ -130,21 +129,11 @@ check_headers(struct qserve_call *c, const char *version)
 		refuse_large(c);
 }
 
-static void
-keep_body(struct qserve_call *c, const char *data, size_t n)
-{
-	size_t had = c->body.n;
-
-	qwen_text_add(&c->body, data, n);
-	c->server->n_body_bytes += c->body.n - had;
-	if (c->body.failed)
-		qserve_error(c, 500, "out_of_memory", "out of memory");
-}
-
 static enum MHD_Result
 receive_body(struct qserve_call *c, const char *data, size_t n)
 {
 	uint64_t max = c->server->max_body;
+	size_t had = c->body.n;
 
 	c->n_body += n;
 	if (c->n_body > max * SWALLOW)
@@ -157,8 +146,12 @@ receive_body(struct qserve_call *c, const char *data, size_t n)
 		qserve_error(c, 503, "overloaded", "the requests in progress "
 		    "exceed %llu bytes together",
 		    (unsigned long long)max * BODIES);
-	else
-		keep_body(c, data, n);
+	else {
+		qwen_text_add(&c->body, data, n);
+		c->server->n_body_bytes += c->body.n - had;
+		if (c->body.failed)
+			qserve_error(c, 500, "out_of_memory", "out of memory");
+	}
 	if (c->status != 0)
 		qserve_body_free(c);
 	return MHD_YES;
@@ -407,23 +400,18 @@ fit_descriptors(struct qserve *s)
 {
 	size_t n_engines = s->commands.n > 0 ? s->commands.n : 1;
 	uint64_t rest = OWN_FDS + ENGINE_FDS * n_engines, need = rest +
-	    s->max_connections;
-	struct rlimit r;
+	    s->max_connections, got = tool_fd_limit(need);
 
-	if (getrlimit(RLIMIT_NOFILE, &r) == -1 || r.rlim_cur >= need)
+	if (got >= need)
 		return;
-	r.rlim_cur = r.rlim_max < need ? r.rlim_max : (rlim_t)need;
-	setrlimit(RLIMIT_NOFILE, &r);
-	if (getrlimit(RLIMIT_NOFILE, &r) == -1 || r.rlim_cur >= need)
-		return;
-	if (r.rlim_cur <= rest)
+	if (got <= rest)
 		die("%llu file descriptors (ulimit -n) are too few: %llu are "
-		    "needed", (unsigned long long)r.rlim_cur,
+		    "needed", (unsigned long long)got,
 		    (unsigned long long)rest + 1);
-	s->max_connections = (unsigned)(r.rlim_cur - rest);
+	s->max_connections = (unsigned)(got - rest);
 	cli_note("at most %u clients at the same time: the limit of file "
 	    "descriptors is %llu (ulimit -n)", s->max_connections,
-	    (unsigned long long)r.rlim_cur);
+	    (unsigned long long)got);
 }
 
 /* libmicrohttpd calls this instead of abort(3) when a system call failed. */

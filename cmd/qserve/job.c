@@ -170,9 +170,8 @@ send_job(struct qserve_engine *e, struct qserve_job *j)
 
 /* ------------------------------------------------------------------ making */
 
-/* Return how many jobs the ready engines run at the same time. */
-static size_t
-n_running_max(const struct qserve *s)
+size_t
+qserve_n_sequences(const struct qserve *s)
 {
 	const struct qserve_engine *e;
 	size_t n = 0;
@@ -285,7 +284,7 @@ qserve_jobs_new(struct qserve_call *c, size_t n,
 	if (!can_be_sent(c, n, handler))
 		return -1;
 	/* a single call may exceed the queue */
-	if (s->n_jobs > 0 && s->n_jobs + n > n_running_max(s) +
+	if (s->n_jobs > 0 && s->n_jobs + n > qserve_n_sequences(s) +
 	    s->max_waiting) {
 		qserve_error(c, 429, "queue_full", "the server is busy: %zu "
 		    "requests are in progress", s->n_jobs);

@@ -170,21 +170,12 @@ drop_left_calls(struct qserve *s, const struct polled *p)
 	}
 }
 
-/* Send new tokens to streams. */
-static void
-flush_streams(struct qserve *s)
-{
-	double now = cli_now();
-	struct qserve_call *c;
-
-	for (c = s->calls; c != NULL; c = c->next)
-		qserve_answer_flush(c, now);
-}
-
 static void
 poll_once(struct qserve *s, struct polled *p)
 {
 	size_t i, n = s->n_listeners;
+	struct qserve_call *c;
+	double now;
 	int got;
 
 	fill_pollfds(s, p);
@@ -195,8 +186,10 @@ poll_once(struct qserve *s, struct polled *p)
 		die("poll: %s", strerror(errno));
 	drop_left_calls(s, p);
 	read_engines(s, p);
-	qserve_questions_end(s, cli_now());
-	flush_streams(s);
+	now = cli_now();
+	qserve_questions_end(s, now);
+	for (c = s->calls; c != NULL; c = c->next)
+		qserve_answer_flush(c, now);
 	if (p->fd[0].revents != 0)
 		handle_signal(s);
 	for (i = 0; i < n && s->n_listeners > 0; i++) {

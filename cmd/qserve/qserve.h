@@ -471,6 +471,9 @@ void qserve_engines_close(struct qserve *s);
 
 /* ------------------------------------------------------------------ job.c */
 
+/* Returns how many jobs the ready engines run at the same time. */
+size_t qserve_n_sequences(const struct qserve *s);
+
 /*
  * qserve_jobs_new makes n jobs for a call.  It answers the call with an error
  * and returns -1 if there are too many jobs (429), or if a request exceeds the

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "qwen.h"
-#include "qwentext.h"
 #include "qbatch/qbatch.h"
 
 static struct {

@@ -3,7 +3,6 @@
  * qdecode.c - read a state and tokens; write the tokens that follow, or logits.
  */
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

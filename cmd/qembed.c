@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "qwen.h"
-#include "qwentext.h"
 #include "tool/texts.h"
 
 enum { FORMAT_JSON, FORMAT_TEXT, FORMAT_F32 };

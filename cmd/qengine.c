@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* qengine.c - read requests of token ids, write events, for many at a time. */
-#include <string.h>
 #include <unistd.h>
 
 #include "qengine/qengine.h"

@@ -2,7 +2,6 @@
 /* qprefill.c - read tokens; write the model's state after them, and logits. */
 #include <sys/stat.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

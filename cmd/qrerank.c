@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "qwen.h"
-#include "qwentext.h"
 #include "tool/texts.h"
 
 static struct {

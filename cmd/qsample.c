@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* qsample.c - read rows of logits, write the token chosen for each row. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

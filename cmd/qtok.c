@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* qtok.c - convert text and chats to tokens and back; parse replies. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "qtok/qtok.h"

@@ -3,7 +3,6 @@
  * plan.c - qbatch --plan: count the tokens to read and to generate, and
  * estimate the time from the speed of a few passes.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>

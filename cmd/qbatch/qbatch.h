@@ -6,10 +6,6 @@
 #ifndef QBATCH_H
 #define QBATCH_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "qwen.h"
 #include "tool/service.h"
 
 /* ------------------------------------------------------------------ hashes */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* report.c - latency and throughput of the items, as used for servers. */
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "qbatch.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* run.c - read lines, run jobs of the scheduler, write results. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "qbatch.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/mem.h"
 #include "qengine.h"
 #include "text/json/json.h"
 #include "wire/put.h"

@@ -6,9 +6,6 @@
 #ifndef QENGINE_H
 #define QENGINE_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "tool/tool.h"
 #include "text/request/request.h"
 #include "wire/engine.h"

@@ -19,7 +19,6 @@
 
 #include "base/cursor.h"
 #include "base/err.h"
-#include "base/mem.h"
 #include "qprefill.h"
 
 /* Bytes of the local and the central header of a member, without its name. */

@@ -4,7 +4,6 @@
  * OpenAI, Anthropic, Ollama, llama.cpp and vLLM.
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* answer.c - completions and chats: parse a request, generate its answers. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

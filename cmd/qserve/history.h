@@ -9,10 +9,6 @@
 #ifndef QSERVE_HISTORY_H
 #define QSERVE_HISTORY_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "qwentext.h"
 #include "text/request/request.h"
 
 enum { QSERVE_KEEP_MAX = 3 };

@@ -3,7 +3,6 @@
  * job.c - jobs: which engine gets them, which job an event belongs to, and what
  * happens when a client or an engine is gone.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

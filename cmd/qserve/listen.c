@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

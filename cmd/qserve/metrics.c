@@ -3,7 +3,6 @@
  * metrics.c - count calls that have ended; metrics of the server and its
  * engines, in Prometheus format.
  */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "qserve.h"

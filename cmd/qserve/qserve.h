@@ -12,8 +12,6 @@
 
 #include <sys/types.h>
 
-#include <stddef.h>
-#include <stdint.h>
 #include <time.h>
 
 #include "history.h"

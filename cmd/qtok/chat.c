@@ -6,7 +6,6 @@
 #define _GNU_SOURCE	/* memmem */
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

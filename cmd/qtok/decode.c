@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* decode.c - convert tokens to text, or count them. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* encode.c - convert text to tokens. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* parse.c - parse the text of a reply to JSON. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

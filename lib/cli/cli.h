@@ -10,8 +10,6 @@
 #ifndef CLI_H
 #define CLI_H
 
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #include "base/text.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* help.c - --help, and --help=list for completion. */
 #include <ctype.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"

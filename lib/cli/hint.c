@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /* hint.c - which option an unknown option may mean. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/near.h"
-#include "cli/cli.h"
 #include "cli/internal.h"
 
 /*

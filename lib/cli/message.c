@@ -2,9 +2,7 @@
 /* message.c - lines on stderr: die, warn, note, usage. */
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/err.h"
 #include "base/mem.h"

@@ -2,7 +2,6 @@
 /* number.c - parsing numbers of the command line. */
 #include <ctype.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

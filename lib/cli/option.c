@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* option.c - parses the command line by the rows of the tool. */
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

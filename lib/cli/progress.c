@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* progress.c - the progress line on stderr. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

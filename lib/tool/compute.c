@@ -3,7 +3,6 @@
  * compute.c - prefill, saving states, and reports, for all commands that
  * compute.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "tool/tool.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/err.h"
 #include "tool/tool.h"
 
 enum { STEP = 1 << 16 };

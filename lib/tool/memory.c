@@ -8,8 +8,6 @@
  */
 #include <sys/resource.h>
 
-#include <stdio.h>
-
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif

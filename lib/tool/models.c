@@ -3,11 +3,9 @@
 #include <sys/stat.h>
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/option.h"
 #include "models/models.h"
 #include "tool/tool.h"
 

@@ -3,7 +3,6 @@
  * network.c - what a static tool does itself to reach other machines: a shared C
  * library or libcurl knows it of the system that it was made for.
  */
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "cli/cli.h"

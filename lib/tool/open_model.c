@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* open_model.c - the model a command computes with, and the CPU level. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

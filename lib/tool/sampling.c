@@ -6,11 +6,9 @@
 #include <sys/random.h>
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "tool/tool.h"
 
 /* --seed */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* service.c - template, stop strings and sampling of requests. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

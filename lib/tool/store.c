@@ -3,7 +3,6 @@
  * store.c - which prefix store a command uses, and its size limit.  A store is
  * a cache: its errors are only notes.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "tool/tool.h"

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /* template.c - opening and configuring the chat template. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "text/request/request.h"
 #include "tool/tool.h"
 
 void

@@ -360,8 +360,7 @@ finish(struct qbatch_run *b)
 	 */
 	if (b->is_pipe && b->n_shards == 1 && unmet > 0)
 		die("%s: %s without a line of the input: they are of another "
-		    "input",
-		    b->out.name, cli_count(unmet, "result"));
+		    "input", b->out.name, cli_count(unmet, "result"));
 }
 
 /* Do --plan.  Return the exit status. */
@@ -410,9 +409,8 @@ main(int argc, char *argv[])
 	check_results(&run);
 	qbatch_results_begin(&run.out);
 	if (run.out.regular && !cli_quiet)
-		qbatch_interrupt_watch(name, resumes(),
-		    run.work.path == NULL ? getenv("QWEN_MODEL") : NULL,
-		    opt.input == NULL);
+		qbatch_interrupt_watch(name, resumes(), run.work.path == NULL ?
+		    getenv("QWEN_MODEL") : NULL, opt.input == NULL);
 	run.report.wanted = opt.report != NULL || opt.report_json != NULL;
 	cli_progress_start("items", count_items(&run));
 	cli_progress_log(LOG_S);

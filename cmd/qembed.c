@@ -260,8 +260,7 @@ add_numbers(struct qwen_text *t, const struct text *x, const char *between)
 		return;
 	}
 	for (i = 0; i < n; i++)
-		qwen_text_fmt(t, "%s%.9g", i > 0 ? between : "",
-		    (double)v[i]);
+		qwen_text_fmt(t, "%s%.9g", i > 0 ? between : "", (double)v[i]);
 }
 
 static void

@@ -127,8 +127,7 @@ output_is_stdout(void)
 		return cli_given(&opt.output);
 	/* a terminal and /dev/null may get both */
 	return stat(opt.output, &a) == 0 && fstat(STDOUT_FILENO, &b) == 0 &&
-	    a.st_dev == b.st_dev && a.st_ino == b.st_ino &&
-	    !S_ISCHR(a.st_mode);
+	    a.st_dev == b.st_dev && a.st_ino == b.st_ino && !S_ISCHR(a.st_mode);
 }
 
 /* Check that only one output goes to stdout, in a form that it can have. */

@@ -178,14 +178,12 @@ check_state(const struct sampling *r, const struct qwen_header *h, size_t n,
 	char a[33], b[33];
 
 	if (memcmp(&h->model, &r->header.model, sizeof h->model) != 0)
-		die("%s: the state is of model %s, the logits are of "
-		    "%s", opt.state,
-		    qwen_fp_hex(&h->model, a),
+		die("%s: the state is of model %s, the logits are of %s",
+		    opt.state, qwen_fp_hex(&h->model, a),
 		    qwen_fp_hex(&r->header.model, b));
 	if (h->n_vocab != r->header.n_vocab)
 		die("%s: the state has a vocabulary of %lu tokens, the logits "
-		    "of %lu",
-		    opt.state, (unsigned long)h->n_vocab,
+		    "of %lu", opt.state, (unsigned long)h->n_vocab,
 		    (unsigned long)r->header.n_vocab);
 	if (row->pos + 1 != n)
 		die("%s: the state has %s, but the first row of logits follows "

@@ -251,8 +251,7 @@ open_model(struct qserve *s)
 	    &cli_err));
 	cli_must(s->model_path, qwen_tok_open(&tok, g, QWEN_TOK_ENCODE |
 	    QWEN_TOK_DECODE, &cli_err));
-	cli_must(s->model_path, qwen_tok_set_bos(tok, g, tool_bos(),
-	    &cli_err));
+	cli_must(s->model_path, qwen_tok_set_bos(tok, g, tool_bos(), &cli_err));
 	if (tool_nfc)
 		cli_must(NULL, qwen_tok_set_nfc(tok, 1, &cli_err));
 	cli_must(s->model_path, qwen_tok_decoder_new(&v->spell, tok,

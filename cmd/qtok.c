@@ -167,9 +167,8 @@ check(struct qtok_opts *o)
 		cli_usage("--special applies to text: with -d, use "
 		    "--show-special");
 	if (!o->decode && o->decode_flags != 0)
-		cli_usage("--%s needs -d",
-		    o->decode_flags & QWEN_TOK_BYTES ? "bytes" :
-		    "show-special");
+		cli_usage("--%s needs -d", o->decode_flags & QWEN_TOK_BYTES ?
+		    "bytes" : "show-special");
 	if (!o->decode && o->stops.n > 0)
 		cli_usage("--stop needs -d");
 	if (o->form != QTOK_PROMPT)

@@ -96,8 +96,7 @@ read_requests(struct plan *p, struct qbatch_run *b)
 
 	while (tool_lines_next(&b->in, &line)) {
 		tool_lines_check(&b->in, &line, "requests");
-		if (tool_line_is_blank(&line) ||
-		    qbatch_is_skipped(b, &line))
+		if (tool_line_is_blank(&line) || qbatch_is_skipped(b, &line))
 			continue;
 		cli_must(NULL, qwen_request_parse_line(&q, &b->with.service,
 		    line.s, line.n, &cli_err));

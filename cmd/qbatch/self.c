@@ -155,8 +155,7 @@ add_answers(struct qwen_text *t, const struct tool_service *w)
 
 	if (w->grammar.grammar != NULL)
 		add_option(t, w->grammar.schema != NULL ? "json-schema" :
-		    "grammar",
-		    qbatch_hex(w->grammar.hash, hex));
+		    "grammar", qbatch_hex(w->grammar.hash, hex));
 	if (w->service.strict_calls)
 		add_option(t, "strict-calls", NULL);
 	if (w->ignore_eos)

@@ -326,8 +326,7 @@ is_refused(struct qengine_client *c, const struct qwen_engine_request *o)
 		qengine_refuse(c, o->id, o->n, "draining",
 		    "the engine is shutting down");
 	else if (qengine_is_full(c->engine))
-		qengine_refuse(c, o->id, o->n, "busy",
-		    "the queue is full");
+		qengine_refuse(c, o->id, o->n, "busy", "the queue is full");
 	else
 		return 0;
 	return 1;

@@ -191,9 +191,8 @@ poll_once(struct qengine *e, struct polled *p)
 static int
 is_done(const struct qengine_client *c)
 {
-	return c->jobs == NULL && qengine_unread(c) == 0 &&
-	    (c->broken || c->engine->draining || (c->eof &&
-	    c->inbox.start == c->inbox.end));
+	return c->jobs == NULL && qengine_unread(c) == 0 && (c->broken ||
+	    c->engine->draining || (c->eof && c->inbox.start == c->inbox.end));
 }
 
 static int

@@ -81,8 +81,7 @@ write_text(const struct qprefill_npz *z, const struct qwen_text *t, uint64_t at)
 	if (t->failed)
 		cli_must(NULL, qwen_oom(&cli_err));
 	for (done = 0; done < t->n; done += (size_t)n) {
-		n = pwrite(z->fd, t->s + done, t->n - done,
-		    (off_t)(at + done));
+		n = pwrite(z->fd, t->s + done, t->n - done, (off_t)(at + done));
 		if (n == -1 && errno == EINTR)
 			n = 0;
 		if (n == -1)

@@ -197,8 +197,7 @@ qprefill_trace_begin(struct qprefill_trace *t, const struct tool_intake *in,
 	if (qwen_session_trace(in->session, &trace, &cli_err) < 0) {
 		if (cli_err.code == QWEN_ERANGE)
 			die("--trace: %s; gguf-inspect --graph lists all "
-			    "stages",
-			    cli_err.msg);
+			    "stages", cli_err.msg);
 		cli_die_err("--trace", &cli_err);
 	}
 	t->to = cli_output_open(t->out);

@@ -439,8 +439,7 @@ end_by_event(struct qserve_call *c, size_t i,
 		add_to_history(c, i, 0);
 		end_answer(c, i, "length");
 	} else
-		fail(c, qserve_error_code(ev),
-		    qserve_error_message(ev));
+		fail(c, qserve_error_code(ev), qserve_error_message(ev));
 }
 
 static void
@@ -541,8 +540,7 @@ on_echo_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 		token.id = x->q->prompt[i].id[ev->at];
 		token.logprob = ev->logprob;
 		put_prompt_token(c, i, &token, top, get_top(ev, top));
-	} else if (ev->kind == QWEN_EVENT_END &&
-	    strcmp(ev->why, "done") != 0) {
+	} else if (ev->kind == QWEN_EVENT_END && strcmp(ev->why, "done") != 0) {
 		end_by_event(c, i, ev);
 	} else if (ev->kind == QWEN_EVENT_END && c->n_left == 0) {
 		qserve_jobs_cancel(c);

@@ -59,8 +59,7 @@ qserve_call_new(struct qserve *s, struct qserve_conn *conn, const char *method,
 const char *
 qserve_header(const struct qserve_call *c, const char *name)
 {
-	return MHD_lookup_connection_value(c->conn->mhd, MHD_HEADER_KIND,
-	    name);
+	return MHD_lookup_connection_value(c->conn->mhd, MHD_HEADER_KIND, name);
 }
 
 void

@@ -95,8 +95,7 @@ check_name(const char *s)
 	if (inet_pton(AF_INET, s, addr) == 1 ||
 	    inet_pton(AF_INET6, s, addr) == 1)
 		cli_usage("--host: '%s' is an address, which is always "
-		    "allowed; to listen there use --listen HOST:PORT",
-		    s);
+		    "allowed; to listen there use --listen HOST:PORT", s);
 	if (strcmp(s, "*") != 0 && !is_name(s))
 		cli_usage("--host: '%s' is not a name like example.org", s);
 }

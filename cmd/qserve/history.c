@@ -215,8 +215,7 @@ find_text(struct qserve_history *h, const unsigned char key[16],
 	size_t to;
 
 	for (e = *bucket(h, key); e != NULL; e = e->next) {
-		if (memcmp(e->key, key, 16) != 0 ||
-		    e->n_bytes > s.len - from)
+		if (memcmp(e->key, key, 16) != 0 || e->n_bytes > s.len - from)
 			continue;
 		to = from + (size_t)e->n_bytes;
 		if (!is_end(p, to))
@@ -287,8 +286,7 @@ decode_entry(struct qserve_history *h, const unsigned char *p, size_t left)
 static void
 give_up(struct qserve_history *h, const char *why)
 {
-	cli_note("%s: %s; generated tokens are not kept there",
-	    h->path, why);
+	cli_note("%s: %s; generated tokens are not kept there", h->path, why);
 	if (h->fd != -1)
 		close(h->fd);
 	h->fd = -1;
@@ -345,8 +343,7 @@ read_file(struct qserve_history *h)
 	free(s);
 	if (damaged > 0)
 		cli_note("%s: damaged entries were dropped; the others are "
-		    "kept",
-		    h->path);
+		    "kept", h->path);
 	else if (end < n && ftruncate(h->fd, (off_t)end) == -1)
 		give_up(h, strerror(errno));
 	if ((n < FILE_MAX && damaged == 0) || h->fd == -1)
@@ -369,8 +366,7 @@ is_not_ours(int fd)
 	struct stat st;
 
 	if (fd == -1)
-		return errno == ELOOP ? "a symbolic link" :
-		    strerror(errno);
+		return errno == ELOOP ? "a symbolic link" : strerror(errno);
 	if (fstat(fd, &st) == -1)
 		return strerror(errno);
 	return !S_ISREG(st.st_mode) || st.st_size > CLI_FILE_MAX ?
@@ -424,8 +420,7 @@ struct encoding {
 static int
 push(struct encoding *x, const int32_t *ids, size_t n)
 {
-	if (qwen_grow(&x->out->id, &x->cap, x->out->n + n + 1,
-	    sizeof *ids) < 0)
+	if (qwen_grow(&x->out->id, &x->cap, x->out->n + n + 1, sizeof *ids) < 0)
 		return qwen_oom(x->err);
 	if (n > 0)
 		memcpy(x->out->id + x->out->n, ids, n * sizeof *ids);
@@ -479,8 +474,7 @@ encode_answer(struct qserve_history *h, struct encoding *x,
 	size_t n;
 	int rc = 0;
 
-	if (qwen_prompt_encode(x->p, x->tok, x->at, from, &ids, &n,
-	    x->err) < 0)
+	if (qwen_prompt_encode(x->p, x->tok, x->at, from, &ids, &n, x->err) < 0)
 		return -1;
 	hash(hashes, x->out, ids, n, key);
 	if ((e = find_text(h, key, x->p, from)) != NULL) {

@@ -57,8 +57,7 @@ find_job(const struct qserve_engine *e, const char *id)
 	unsigned long long i = strtoull(id, NULL, 10);
 	struct qserve_job *j = i < s->n_slots ? s->slot[i] : NULL;
 
-	return j != NULL && j->engine == e && strcmp(j->id, id) == 0 ? j :
-	    NULL;
+	return j != NULL && j->engine == e && strcmp(j->id, id) == 0 ? j : NULL;
 }
 
 /* ------------------------------------------------------------------- lists */
@@ -267,8 +266,7 @@ can_be_sent(struct qserve_call *c, size_t n,
 		if (n_bytes(&o) <= QWEN_ENGINE_MAX - REST_MAX)
 			continue;
 		qserve_error(c, 400, "invalid_request", "prompt and grammar "
-		    "are more than an engine takes, %d bytes",
-		    QWEN_ENGINE_MAX);
+		    "are more than an engine takes, %d bytes", QWEN_ENGINE_MAX);
 		return 0;
 	}
 	return 1;

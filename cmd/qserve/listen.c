@@ -59,8 +59,7 @@ static void
 add_listener(struct qserve *s, int fd, const char *path)
 {
 	if (s->n_listeners == QSERVE_LISTENERS)
-		cli_usage("--listen: more than %d addresses",
-		    QSERVE_LISTENERS);
+		cli_usage("--listen: more than %d addresses", QSERVE_LISTENERS);
 	s->listener_path[s->n_listeners] = path;
 	s->listener[s->n_listeners++] = fd;
 }

@@ -132,8 +132,7 @@ poll_timeout(const struct qserve *s)
 			ms = least(ms, wait_for(e->report_at, now));
 		/* also when no client is left to wait for the answer */
 		if (qserve_engine_kill_at(e) > 0)
-			ms = least(ms, wait_for(qserve_engine_kill_at(e),
-			    now));
+			ms = least(ms, wait_for(qserve_engine_kill_at(e), now));
 	}
 	for (c = s->calls; c != NULL; c = c->next) {
 		if (qserve_answer_flush_at(c) > 0)

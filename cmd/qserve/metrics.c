@@ -163,9 +163,8 @@ put_metrics(struct qserve_call *c)
 	    "Requests whose client left or was dropped.");
 	put_number(t, "connections", "gauge", s->n_conns, "Open connections.");
 	put_number(t, "requests", "gauge", s->n_calls, "Requests in progress.");
-	put_number(t, "jobs", "gauge", s->n_jobs,
-	    "Sequences that engines work on "
-	    "for requests.");
+	put_number(t, "jobs", "gauge", s->n_jobs, "Sequences that engines work "
+	    "on for requests.");
 	put_number(t, "prompt_tokens_total", "counter", all->prompt,
 	    "Prompt tokens sent to engines.");
 	put_number(t, "cached_tokens_total", "counter", all->cached,

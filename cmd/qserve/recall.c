@@ -168,8 +168,7 @@ static void
 open_lines(struct qserve *s)
 {
 	struct qserve_lines *l = s->lines = cli_check_alloc(calloc(1,
-	    sizeof *l +
-	    s->ignore.n * sizeof l->re[0]));
+	    sizeof *l + s->ignore.n * sizeof l->re[0]));
 	char why[256];
 	int rc;
 

@@ -19,8 +19,7 @@ qtok_each(char *paths[], void (*f)(const struct qtok_input *, void *),
 		paths = stdin_only;
 	}
 	for (i = 0; paths[i] != NULL; i++) {
-		if (strcmp(paths[i], "-") != 0 &&
-		    access(paths[i], R_OK) == -1)
+		if (strcmp(paths[i], "-") != 0 && access(paths[i], R_OK) == -1)
 			die("%s: %s", paths[i], strerror(errno));
 	}
 	for (i = 0; paths[i] != NULL; i++) {

@@ -14,8 +14,7 @@ thinking(const struct qtok_opts *o, const struct qwen_template *t)
 	char json[120];
 
 	snprintf(json, sizeof json, "{\"messages\": [{\"role\": \"user\", "
-	    "\"content\": \"\"}], \"enable_thinking\": %s}",
-	    qtok_think(o));
+	    "\"content\": \"\"}], \"enable_thinking\": %s}", qtok_think(o));
 	if (qwen_template_render(t, json, strlen(json), &p, &cli_err) == 0) {
 		how = qwen_prompt_thinking(p);
 		qwen_prompt_free(p);
@@ -93,8 +92,7 @@ qtok_parse(const struct qtok_opts *o, char *paths[])
 	if (o->thinking < 0)
 		ro.thinking = thinking(o, t);
 	if (o->tools != NULL)
-		tools = cli_read_file(o->tools, CLI_FILE_MAX,
-		    &ro.n_tools);
+		tools = cli_read_file(o->tools, CLI_FILE_MAX, &ro.n_tools);
 	ro.tools = tools;
 	cli_must(o->tools, qwen_reply_new(&r, t, &ro, &cli_err));
 	qtok_each(paths, parse_input, r);

@@ -129,8 +129,7 @@ to_place(struct prompt_slice *p, size_t left)
 
 	while (in->n_places > 0 && in->places[in->n_places - 1] <= p->done)
 		in->n_places--;
-	return in->n_places > 0 ? in->places[in->n_places - 1] - p->done :
-	    left;
+	return in->n_places > 0 ? in->places[in->n_places - 1] - p->done : left;
 }
 
 /* Returns the tokens to read before store and saves are visited again. */
@@ -236,8 +235,7 @@ note_pending(struct tool_intake *in)
 		return;
 	if (qwen_tok_decoder_new(&d, t, 0, NULL) == 0) {
 		for (i = n > LOOK_BACK ? n - LOOK_BACK : 0; i < n; i++) {
-			if (qwen_tok_decoder_put(d, tokens[i], &text,
-			    NULL) < 0)
+			if (qwen_tok_decoder_put(d, tokens[i], &text, NULL) < 0)
 				break;
 		}
 		in->extra.n_pending = qwen_tok_decoder_pending(d,

@@ -121,8 +121,7 @@ tool_cache_open(struct qwen_model *m, uint64_t *mem, struct tool_need need)
 		*mem = tool_memory_share(m, 7);
 	else if (*mem > tool_memory_free())
 		cli_note("--mem: %.1f GiB, but only %.1f are free",
-		    (double)*mem / 0x1p30,
-		    (double)tool_memory_free() / 0x1p30);
+		    (double)*mem / 0x1p30, (double)tool_memory_free() / 0x1p30);
 	need.cache = *mem;
 	tool_memory_check(m, &need);
 	cli_must(NULL, qwen_cache_new(&c, m, *mem, &cli_err));

@@ -161,8 +161,7 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 	mo.tuning = tool_tuning();
 	mo.device = cli_env("QWEN_DEVICE");
 	cli_must(path, qwen_model_open_gguf(&m, tool_gguf_open_threads(path,
-	    n_threads),
-	    &mo, &cli_err));
+	    n_threads), &mo, &cli_err));
 	tell_rope(m);
 	return m;
 }

@@ -209,6 +209,5 @@ tool_places(struct tool_intake *in)
 		free(b);
 	}
 	if (in->n_places > 0)
-		qsort(in->places, in->n_places, sizeof *in->places,
-		    descending);
+		qsort(in->places, in->n_places, sizeof *in->places, descending);
 }

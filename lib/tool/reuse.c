@@ -62,8 +62,7 @@ open_state(const char *path, const struct qwen_model *m)
 	cli_must(path, qwen_header_match(&info->header, &self, &cli_err));
 	if (info->from > 0)
 		die("%s: only a part of a state, from token %llu on; name a "
-		    "whole state", path,
-		    (unsigned long long)info->from);
+		    "whole state", path, (unsigned long long)info->from);
 	return f;
 }
 
@@ -105,8 +104,7 @@ use_states(struct tool_intake *in, const struct tool_reuse *u,
 		n = usable(t, qwen_state_info(f), &same);
 		if (cli_verbose)
 			cli_note("%s: %zu of %s agree, %zu can be used",
-			    u->states.v[i], same,
-			    cli_count(t->n, "token"), n);
+			    u->states.v[i], same, cli_count(t->n, "token"), n);
 		if (n > best_n) {
 			qwen_state_close(best);
 			best = f;
@@ -138,8 +136,7 @@ use_store(struct tool_intake *in, const struct tool_reuse *u,
 	size_t have = qwen_session_n_tokens(in->session);
 	double start = cli_now();
 	struct qwen_session *s = tool_store_restore(in->store, m, t->tokens,
-	    t->n,
-	    have);
+	    t->n, have);
 
 	if (s != NULL)
 		take_session(in, s, qwen_session_n_tokens(s));

@@ -47,8 +47,7 @@ void
 tool_report_seed(const struct qwen_sampler *s)
 {
 	if (seed == SEED_RANDOM)
-		cli_note("seed %llu",
-		    (unsigned long long)qwen_sampler_seed(s));
+		cli_note("seed %llu", (unsigned long long)qwen_sampler_seed(s));
 }
 
 static void
@@ -168,8 +167,7 @@ tool_sampling_advise(struct qwen_sampler *s, const struct qwen_gguf *g,
 		if (cli_err.code == QWEN_ENOMEM)
 			cli_die_err(NULL, &cli_err);
 		die("%s: its recommended settings: %s; --sampling none ignores "
-		    "them",
-		    qwen_gguf_path(g, 0), cli_err.msg);
+		    "them", qwen_gguf_path(g, 0), cli_err.msg);
 	}
 	return rc == 0 && a.settings[0] != '\0' ? a.source : NULL;
 }

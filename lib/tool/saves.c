@@ -47,8 +47,7 @@ tool_saves_check(const char *path)
 
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		die("%s: not a regular file, so that --save-every cannot "
-		    "replace it",
-		    path);
+		    "replace it", path);
 }
 
 void

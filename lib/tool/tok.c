@@ -25,8 +25,7 @@ tool_tok_open(const struct qwen_gguf *g, unsigned what)
 	cli_must(path, qwen_tok_set_bos(t, g, tool_bos(), &cli_err));
 	if ((pre = qwen_tok_guess(t)) != NULL)
 		cli_note("%s: has no tokenizer.ggml.pre: text is split as by "
-		    "%s",
-		    path, pre);
+		    "%s", path, pre);
 	if (tool_nfc && (what & QWEN_TOK_ENCODE) != 0)
 		cli_must(NULL, qwen_tok_set_nfc(t, 1, &cli_err));
 	return t;

@@ -105,9 +105,8 @@ tool_warn_failed(const struct tool_work *w, uint64_t before, uint64_t n)
 {
 	if (w->n_failed > 0)
 		cli_warn_part("%llu of %s failed; the first, line %llu: %s",
-		    (unsigned long long)(w->n_failed + before),
-		    cli_count(n, "item"),
-		    (unsigned long long)w->failed_line, w->failed.msg);
+		    (unsigned long long)(w->n_failed + before), cli_count(n,
+		    "item"), (unsigned long long)w->failed_line, w->failed.msg);
 }
 
 void
@@ -117,8 +116,7 @@ tool_report_unknown(const struct qwen_unknown *u)
 
 	qwen_unknown_list(u, &t);
 	if (u->n > 0 && !t.failed)
-		cli_note("unknown fields of requests were ignored: %s",
-		    t.s);
+		cli_note("unknown fields of requests were ignored: %s", t.s);
 	qwen_text_fini(&t);
 }
 

@@ -296,13 +296,13 @@ report_run(const struct qbatch_run *b, const struct qwen_work_stats *st)
 		return;
 	cli_note("%s in %.3f s, %llu of them failed, %llu were done before",
 	    cli_count(b->queue.n_done, "item"), s,
-	    (unsigned long long)b->work.n_failed, (unsigned long long)b->n_skipped);
+	    cli_llu(b->work.n_failed), cli_llu(b->n_skipped));
 	cli_note("%s generated, %.1f tok/s; of prompts %llu read, "
 	    "%llu shared, %llu from the store", cli_count(st->chosen, "token"),
-	    (double)st->chosen / s, (unsigned long long)st->read,
-	    (unsigned long long)st->shared, (unsigned long long)st->stored);
+	    (double)st->chosen / s, cli_llu(st->read),
+	    cli_llu(st->shared), cli_llu(st->stored));
 	cli_note("passes: %llu in %.3f s; at most %s and %.1f MiB; %.2f%% of "
-	    "the KV cache unused", (unsigned long long)st->n_passes,
+	    "the KV cache unused", cli_llu(st->n_passes),
 	    st->pass_s,
 	    cli_count(st->max_sequences, "sequence"),
 	    (double)st->max_bytes / 0x1p20, 100 * st->wasted);

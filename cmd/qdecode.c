@@ -278,7 +278,7 @@ describe(const struct decoding *r)
 	    opt.mask_unused ? "mask-unused " : "");
 	if (r->grammar.path != NULL)
 		n += (size_t)snprintf(text + n, sizeof text - n,
-		    "grammar=%016llx ", (unsigned long long)r->grammar.hash);
+		    "grammar=%016llx ", cli_llu(r->grammar.hash));
 	n += qwen_sampler_describe(r->sampler, text + n, sizeof text - n);
 	if (n >= sizeof text)
 		die("the options take more than %d bytes", OPTIONS_MAX);

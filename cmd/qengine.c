@@ -60,10 +60,9 @@ report_run(const struct qengine *e)
 	qwen_work_stats(e->work.work, &st);
 	cli_note("%s, %llu cancelled; %llu tokens generated, %llu of prompts "
 	    "read, %llu shared, %llu from the store; %llu clients dropped",
-	    cli_count(e->n_requests, "request"),
-	    (unsigned long long)st.cancelled, (unsigned long long)st.chosen,
-	    (unsigned long long)st.read, (unsigned long long)st.shared,
-	    (unsigned long long)st.stored, (unsigned long long)e->n_dropped);
+	    cli_count(e->n_requests, "request"), cli_llu(st.cancelled),
+	    cli_llu(st.chosen), cli_llu(st.read), cli_llu(st.shared),
+	    cli_llu(st.stored), cli_llu(e->n_dropped));
 	tool_report_draft(&e->work.draft);
 	tool_report_stats(e->work.model);
 }

@@ -281,8 +281,7 @@ place_checkpoints(struct tool_intake *in)
 	for (i = 0; i < opt.keep.n_at; i++) {
 		if (opt.named[i] > end)
 			cli_note("no checkpoint at %llu: there are only %llu "
-			    "tokens", (unsigned long long)opt.named[i],
-			    (unsigned long long)end);
+			    "tokens", cli_llu(opt.named[i]), cli_llu(end));
 		else if (n == 0 || opt.named[i] != opt.named[n - 1])
 			opt.named[n++] = opt.named[i];
 		if (opt.named[i] == begin)

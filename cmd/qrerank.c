@@ -196,8 +196,7 @@ static void
 add_object(struct qwen_text *t, uint64_t line, double s, const char *text,
     size_t n)
 {
-	qwen_text_fmt(t, "{\"line\":%llu,\"score\":%.9g",
-	    (unsigned long long)line, s);
+	qwen_text_fmt(t, "{\"line\":%llu,\"score\":%.9g", cli_llu(line), s);
 	if (text != NULL) {
 		qwen_text_str(t, ",\"document\":");
 		qwen_text_json(t, text, n);

@@ -188,7 +188,7 @@ check_state(const struct sampling *r, const struct qwen_header *h, size_t n,
 	if (row->pos + 1 != n)
 		die("%s: the state has %s, but the first row of logits follows "
 		    "token %llu", opt.state, cli_count(n, "token"),
-		    (unsigned long long)row->pos + 1);
+		    cli_llu(row->pos) + 1);
 }
 
 /*
@@ -248,9 +248,8 @@ add_lines(const struct sampling *r, struct qwen_text *t, int n, uint64_t pos)
 	const struct qwen_sample_top *b;
 
 	for (b = r->best; b < r->best + n; b++) {
-		qwen_text_fmt(t, "%llu\t%ld\t%.9g\t%.6f",
-		    (unsigned long long)pos, (long)b->id, (double)b->logit,
-		    b->logprob);
+		qwen_text_fmt(t, "%llu\t%ld\t%.9g\t%.6f", cli_llu(pos),
+		    (long)b->id, (double)b->logit, b->logprob);
 		if (r->spell != NULL) {
 			qwen_text_str(t, "\t");
 			add_spelling(r, t, b->id);
@@ -264,8 +263,7 @@ add_json(const struct sampling *r, struct qwen_text *t, int n, uint64_t pos)
 {
 	const struct qwen_sample_top *b;
 
-	qwen_text_fmt(t, "{\"position\":%llu,\"top\":[",
-	    (unsigned long long)pos);
+	qwen_text_fmt(t, "{\"position\":%llu,\"top\":[", cli_llu(pos));
 	for (b = r->best; b < r->best + n; b++) {
 		qwen_text_fmt(t, "%s{\"id\":%ld,\"logit\":%.9g,"
 		    "\"logprob\":%.6f", b > r->best ? "," : "", (long)b->id,

@@ -217,8 +217,7 @@ set_engine(struct qserve *s)
 	if (s->store.max == TOOL_STORE_UNLIMITED)
 		push(l, cli_format("--store-max=none"));
 	else if (s->store.max > 0)
-		push(l, cli_format("--store-max=%llu",
-		    (unsigned long long)s->store.max));
+		push(l, cli_format("--store-max=%llu", cli_llu(s->store.max)));
 	if (cli_quiet)
 		push(l, cli_format("-q"));
 }

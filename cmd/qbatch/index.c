@@ -61,8 +61,7 @@ check_tail(const struct tool_lines *l, const struct tool_line *line)
 		n--;
 	if (line->s == NULL || (n == 0 ? l->line == 1 :
 	    !begins_result(line->s, n)))
-		die("%s: line %llu is not a result", l->name,
-		    (unsigned long long)l->line);
+		die("%s: line %llu is not a result", l->name, cli_llu(l->line));
 }
 
 /* --------------------------------------------------------------------- runs */
@@ -172,7 +171,7 @@ add_options(struct qwen_text *t, const struct qbatch_origin *m,
 	if (m->max != other->max && m->max == UINT64_MAX)
 		qwen_text_str(t, "n=context");
 	else if (m->max != other->max && m->max > 0)
-		qwen_text_fmt(t, "n=%llu", (unsigned long long)m->max);
+		qwen_text_fmt(t, "n=%llu", cli_llu(m->max));
 	if (t->n > before && strcmp(m->options, other->options) != 0)
 		qwen_text_str(t, " ");
 	add_words(t, m->options, other->options);
@@ -243,11 +242,11 @@ qbatch_index_check(const struct qbatch_index *ix,
 		die("out of memory");
 	if (self != NULL)
 		die("%s: line %llu is of another run: %s; %s",
-		    ix->origin[i].file, (unsigned long long)ix->origin[i].line,
+		    ix->origin[i].file, cli_llu(ix->origin[i].line),
 		    t.s, way_on);
 	die("%s: line %llu is of another run than line %llu of %s: %s; %s",
-	    ix->origin[i].file, (unsigned long long)ix->origin[i].line,
-	    (unsigned long long)with->line, with->file, t.s, way_on);
+	    ix->origin[i].file, cli_llu(ix->origin[i].line),
+	    cli_llu(with->line), with->file, t.s, way_on);
 }
 
 /* ------------------------------------------------------------------ entries */
@@ -283,7 +282,7 @@ qbatch_index_scan(struct qbatch_index *ix, int fd, const char *name,
 			if (cli_err.code == QWEN_ENOMEM)
 				cli_die_err(NULL, &cli_err);
 			die("%s: line %llu is not a result", name,
-			    (unsigned long long)l.line);
+			    cli_llu(l.line));
 		}
 		p.offset = *end;
 		p.n = line.n;

@@ -112,8 +112,7 @@ check_duplicate(const struct merge *m, const struct qbatch_index_entry *p)
 	load(m, &p[1], &b);
 	if (a.n != b.n || memcmp(a.s, b.s, a.n) != 0)
 		die("%s and %s have different results for line %llu",
-		    m->name[p[0].file], m->name[p[1].file],
-		    (unsigned long long)p->number);
+		    m->name[p[0].file], m->name[p[1].file], cli_llu(p->number));
 	qwen_text_fini(&a);
 	qwen_text_fini(&b);
 }
@@ -190,13 +189,13 @@ warn_unfinished(const struct qbatch_index *ix, struct qbatch_survey *s, int of)
 
 	qbatch_index_count(ix, &t);
 	if (t.failed > 0)
-		cli_warn_part("%llu of %s failed", (unsigned long long)t.failed,
+		cli_warn_part("%llu of %s failed", cli_llu(t.failed),
 		    cli_count(t.n, "item"));
 	if (t.broken > 0)
 		cli_warn_part(QBATCH_BROKEN, cli_count(t.broken, "answer"));
 	if (s->lacking.n > 0)
 		cli_warn_part("%llu of %s %s no result: %s%s",
-		    (unsigned long long)s->lacking.n, cli_count(s->n, "line"),
+		    cli_llu(s->lacking.n), cli_count(s->n, "line"),
 		    s->lacking.n == 1 ? "has" : "have",
 		    qbatch_ranges_text(&s->lacking), of ? "" :
 		    " (--of input also finds those at the end)");
@@ -233,10 +232,9 @@ qbatch_status(char *const *files, int n)
 	drop_duplicates(&m);
 	survey_file(&s, &m, files[n - 1], 1);
 	qbatch_index_count(&m.ix, &t);
-	printf("requests %llu\ndone     %llu\nfailed   %llu\ncut      %llu\n"
-	    "left     %llu\n", (unsigned long long)s.n,
-	    (unsigned long long)(t.n - t.failed), (unsigned long long)t.failed,
-	    (unsigned long long)t.cut, (unsigned long long)s.lacking.n);
+	printf("requests %llu\ndone     %llu\nfailed   %llu\ncut      "
+	    "%llu\nleft     %llu\n", cli_llu(s.n), cli_llu(t.n - t.failed),
+	    cli_llu(t.failed), cli_llu(t.cut), cli_llu(s.lacking.n));
 	if (s.other.n > 0)
 		cli_warn_part("%s changed since %s answered: %s",
 		    cli_count(s.other.n, "line"), s.other.n == 1 ? "it was" :

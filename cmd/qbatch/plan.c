@@ -190,12 +190,11 @@ print_plan(const struct plan *p)
 {
 	double s = (double)p->read * p->read_s + (double)p->write * p->write_s;
 
-	printf("requests            %llu\n", (unsigned long long)p->n);
-	printf("failed              %llu\n", (unsigned long long)p->n_failed);
-	printf("answers             %llu\n", (unsigned long long)p->n_answers);
-	printf("prompt_tokens       %llu\n", (unsigned long long)p->prompt);
-	printf("tokens_to_read      %llu\n", (unsigned long long)p->read);
-	printf("tokens_to_write_max %llu\n", (unsigned long long)p->write);
+	printf("requests            %llu\nfailed              %llu\n"
+	    "answers             %llu\nprompt_tokens       %llu\n"
+	    "tokens_to_read      %llu\ntokens_to_write_max %llu\n",
+	    cli_llu(p->n), cli_llu(p->n_failed), cli_llu(p->n_answers),
+	    cli_llu(p->prompt), cli_llu(p->read), cli_llu(p->write));
 	if (p->n_answers == 0)
 		return;
 	printf("read_tok_s          %.1f\n", 1 / p->read_s);

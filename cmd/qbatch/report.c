@@ -149,15 +149,14 @@ qbatch_report_print(const struct qbatch_report *r,
 	struct qwen_text t = { 0 };
 
 	qwen_text_fmt(&t, "%llu done, %llu failed, %llu cut at the limit; %llu "
-	    "prompt and %llu answer tokens in ",
-	    (unsigned long long)r->n_done, (unsigned long long)r->n_failed,
-	    (unsigned long long)r->n_cut, (unsigned long long)r->prompt_tokens,
-	    (unsigned long long)r->generated);
+	    "prompt and %llu answer tokens in ", cli_llu(r->n_done),
+	    cli_llu(r->n_failed), cli_llu(r->n_cut), cli_llu(r->prompt_tokens),
+	    cli_llu(r->generated));
 	add_time(&t, s);
 	qwen_text_fmt(&t, ", %.1f tok/s", (double)r->generated / s);
 	if (before->n > 0)
 		qwen_text_fmt(&t, "; %llu were done before",
-		    (unsigned long long)before->n);
+		    cli_llu(before->n));
 	if (!t.failed)
 		cli_note("%s", t.s);
 	qwen_text_fini(&t);

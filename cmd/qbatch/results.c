@@ -133,8 +133,8 @@ qbatch_results_read(struct qbatch_results *r, int retry_failed,
 		p = &ix->entry[i];
 		if (p->number == p[-1].number)
 			die("%s: line %llu is a second result for line %llu of "
-			    "the input", r->name, (unsigned long long)p->line,
-			    (unsigned long long)p->number);
+			    "the input", r->name, cli_llu(p->line),
+			    cli_llu(p->number));
 	}
 	if (ix->n_unrecorded > 0)
 		cli_note("%s: %s by an older qbatch, which recorded no model, "

@@ -184,7 +184,7 @@ qbatch_is_skipped(struct qbatch_run *r, const struct tool_line *line)
 	    !qbatch_index_answers(done, line))
 		die("%s: line %llu of the input changed since it was "
 		    "answered; --mixed keeps its result", r->out.name,
-		    (unsigned long long)r->in.line);
+		    cli_llu(r->in.line));
 	r->n_skipped += done != NULL;
 	if (kind == QWEN_LINE_ENVELOPE)
 		note_id(r, id);
@@ -199,8 +199,7 @@ qbatch_check_id(struct qbatch_run *r, struct qwen_request *q)
 
 	if (q->form != QWEN_FORM_PLAIN && (other = note_id(r, q->id)) != 0)
 		qwen_refuse(&q->refusal, "duplicate_id", "custom_id",
-		    "custom_id: line %llu has the same",
-		    (unsigned long long)other);
+		    "custom_id: line %llu has the same", cli_llu(other));
 }
 
 static struct qbatch_item *

@@ -30,7 +30,7 @@ add_hash(struct qwen_text *t, const char *name, const void *p, size_t n)
 char *
 qbatch_hex(uint64_t hash, char out[QBATCH_HASH])
 {
-	snprintf(out, QBATCH_HASH, "%016llx", (unsigned long long)hash);
+	snprintf(out, QBATCH_HASH, "%016llx", cli_llu(hash));
 	return out;
 }
 

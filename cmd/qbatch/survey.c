@@ -22,10 +22,10 @@ put_range(struct qbatch_ranges *r)
 	if (r->to == 0 || r->n_shown++ >= RANGES_SHOWN)
 		return;
 	qwen_text_fmt(&r->text, "%s%llu", r->n_shown > 1 ? ", " : "",
-	    (unsigned long long)r->from);
+	    cli_llu(r->from));
 	if (r->to > r->from)
 		qwen_text_fmt(&r->text, "%s%llu", r->to == r->from + 1 ?
-		    ", " : "-", (unsigned long long)r->to);
+		    ", " : "-", cli_llu(r->to));
 }
 
 void
@@ -169,7 +169,7 @@ qbatch_survey_check(struct qbatch_survey *s, const char *results,
 	if (s->n_beyond > 0)
 		die("%s: %s without a line of %s, the first of line %llu: they "
 		    "are of another input", results, cli_count(s->n_beyond,
-		    "result"), input, (unsigned long long)s->beyond);
+		    "result"), input, cli_llu(s->beyond));
 	if (s->other.n > 0 && !mixed)
 		die("%s: %s of %s changed since %s answered: %s; %s", results,
 		    cli_count(s->other.n, "line"), input, s->other.n == 1 ?

@@ -86,7 +86,7 @@ die_unfinished(const struct qdecode_run *run, const struct tool_intake *in)
 		    "--new-run",
 		    run->output, cli_count(old->count, "token"),
 		    old->input == in->n ? "another " : "",
-		    (unsigned long long)old->input, in->n);
+		    cli_llu(old->input), in->n);
 	die("%s: holds an unfinished run of %s with the options '%s', now they "
 	    "are '%s': give the same options, or --new-run", run->output,
 	    cli_count(old->count, "token"), old->options, run->options);

@@ -17,7 +17,7 @@ qprefill_npy_header(struct qwen_text *t, const struct qprefill_array *a)
 	qwen_text_add(t, "\x93NUMPY\x01\x00..", 10);
 	qwen_text_fmt(t, "{'descr': '<%s', 'fortran_order': False, 'shape': "
 	    "(%llu, %zu), }", a->integers ? "i4" : "f4",
-	    (unsigned long long)a->n_rows, a->width);
+	    cli_llu(a->n_rows), a->width);
 	while ((t->n - begin) % 64 != 63 && !t->failed)
 		qwen_text_str(t, " ");
 	qwen_text_str(t, "\n");

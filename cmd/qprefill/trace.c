@@ -73,9 +73,9 @@ resolve_positions(struct qprefill_trace *t)
 			r->last = end - 1;
 		if (r->last >= end || r->first < begin)
 			die("--trace-at %llu: the tokens read are %llu to %llu",
-			    (unsigned long long)(r->last >= end ?
-			    r->last : r->first), (unsigned long long)begin,
-			    (unsigned long long)end - 1);
+			    cli_llu(r->last >= end ?
+			    r->last : r->first), cli_llu(begin),
+			    cli_llu(end) - 1);
 	}
 }
 

@@ -67,7 +67,7 @@ put_model(struct qserve_call *c, const char *name)
 
 	qwen_json_put(&c->out, ",{'id':'%s','object':'model','created':%llu,"
 	    "'owned_by':'qpipe','type':'model','lifecycle':'active',"
-	    "'display_name':'%s'", name, (unsigned long long)s->started, name);
+	    "'display_name':'%s'", name, cli_llu(s->started), name);
 	put_time(&c->out, "created_at", (time_t)s->started);
 	if (n_ctx > 0)
 		qwen_json_put(&c->out, ",'max_model_len':%llu", n_ctx);
@@ -238,7 +238,7 @@ put_number(struct qwen_text *t, const struct qserve *s,
 	} else if (kv->elem != QWEN_GGUF_FLOAT32 &&
 	    kv->elem != QWEN_GGUF_FLOAT64 &&
 	    qwen_gguf_get_u64(s->gguf, key, i, &u, &err) > 0) {
-		qwen_text_fmt(t, "%llu", (unsigned long long)u);
+		qwen_text_fmt(t, "%llu", cli_llu(u));
 	} else if (qwen_gguf_get_f64(s->gguf, key, i, &f, &err) > 0 &&
 	    isfinite(f)) {
 		put_real(t, f, kv->elem == QWEN_GGUF_FLOAT32);
@@ -284,7 +284,7 @@ put_model_info(struct qwen_text *t, const struct qserve *s, int all)
 	size_t i;
 
 	qwen_json_put(t, ",'model_info':{'%s':%llu", count,
-	    (unsigned long long)n_parameters(s));
+	    cli_llu(n_parameters(s)));
 	for (i = 0; (kv = qwen_gguf_kv(s->gguf, i)) != NULL; i++) {
 		if ((key = strndup(kv->key.s, kv->key.len)) == NULL) {
 			t->failed = 1;
@@ -328,7 +328,7 @@ put_listed(struct qwen_text *t, const struct qserve *s, const char *name)
 
 	qwen_text_fmt(&full, "%s%s", name, tag);
 	qwen_json_put(t, ",{'name':%pT,'model':%pT,'size':%llu,'digest':'",
-	    &full, &full, (unsigned long long)file_bytes(s));
+	    &full, &full, cli_llu(file_bytes(s)));
 	qwen_text_fini(&full);
 	put_fp(t, &s->header.model);
 	qwen_json_put(t, "'");
@@ -371,7 +371,7 @@ qserve_ollama_ps(struct qserve_call *c)
 		put_listed(t, s, name_of(s, 0));
 		qwen_json_put(t, ",'expires_at':'2318-01-01T00:00:00Z',"
 		    "'size_vram':0,'context_length':%llu}",
-		    (unsigned long long)qserve_n_ctx(s));
+		    cli_llu(qserve_n_ctx(s)));
 	}
 	qwen_text_str(t, "]}");
 	qserve_done(c, 200);
@@ -471,7 +471,7 @@ qserve_props(struct qserve_call *c)
 	qwen_json_put(t, "{'default_generation_settings':{'n_ctx':%llu,"
 	    "'params':{'n_predict':%lld}},'total_slots':%zu,'model_alias':"
 	    "'%s','model_path':'%s','modalities':{'vision':false,'audio':"
-	    "false},'chat_template':'%s'", (unsigned long long)qserve_n_ctx(s),
+	    "false},'chat_template':'%s'", cli_llu(qserve_n_ctx(s)),
 	    s->with.service.max < INT64_MAX ?
 	    (long long)s->with.service.max : -1, qserve_n_sequences(s),
 	    name_of(s, 0),
@@ -495,7 +495,7 @@ qserve_slots(struct qserve_call *c)
 		for (i = 0; e->ready && i < e->hello.n_sequences; i++, n++)
 			qwen_json_put(&c->out, ",{'id':%zu,'n_ctx':%llu,"
 			    "'speculative':false,'is_processing':%s}", n,
-			    (unsigned long long)e->hello.n_ctx,
+			    cli_llu(e->hello.n_ctx),
 			    i < e->n_jobs ? "true" : "false");
 	}
 	qwen_text_str(&c->out, "]");

@@ -34,7 +34,7 @@ static void
 refuse_large(struct qserve_call *c)
 {
 	qserve_error(c, 413, "request_too_large", "the request has more than "
-	    "%llu bytes", (unsigned long long)c->server->max_body);
+	    "%llu bytes", cli_llu(c->server->max_body));
 }
 
 /* Headers that determine where a request ends and its host. */
@@ -143,8 +143,7 @@ receive_body(struct qserve_call *c, const char *data, size_t n)
 		refuse_large(c);
 	else if (c->server->n_body_bytes + n > max * BODIES)
 		qserve_error(c, 503, "overloaded", "the requests in progress "
-		    "exceed %llu bytes together",
-		    (unsigned long long)max * BODIES);
+		    "exceed %llu bytes together", cli_llu(max) * BODIES);
 	else {
 		qwen_text_add(&c->body, data, n);
 		c->server->n_body_bytes += c->body.n - had;
@@ -405,12 +404,11 @@ fit_descriptors(struct qserve *s)
 		return;
 	if (got <= rest)
 		die("%llu file descriptors (ulimit -n) are too few: %llu are "
-		    "needed", (unsigned long long)got,
-		    (unsigned long long)rest + 1);
+		    "needed", cli_llu(got), cli_llu(rest) + 1);
 	s->max_connections = (unsigned)(got - rest);
 	cli_note("at most %u clients at the same time: the limit of file "
 	    "descriptors is %llu (ulimit -n)", s->max_connections,
-	    (unsigned long long)got);
+	    cli_llu(got));
 }
 
 /* libmicrohttpd calls this instead of abort(3) when a system call failed. */

@@ -37,8 +37,7 @@ new_job(struct qserve *s, int is_question)
 	s->slot[i] = j;
 	s->n_jobs += !j->is_question;
 	j->slot = i;
-	snprintf(j->id, sizeof j->id, "%zu.%llu", i,
-	    (unsigned long long)++s->n_made);
+	snprintf(j->id, sizeof j->id, "%zu.%llu", i, cli_llu(++s->n_made));
 	return j;
 }
 

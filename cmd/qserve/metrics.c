@@ -67,7 +67,7 @@ put_number(struct qwen_text *t, const char *name, const char *type, uint64_t v,
     const char *help)
 {
 	put_head(t, name, type, help);
-	qwen_text_fmt(t, "qserve_%s %llu\n", name, (unsigned long long)v);
+	qwen_text_fmt(t, "qserve_%s %llu\n", name, cli_llu(v));
 }
 
 static void
@@ -79,10 +79,10 @@ put_times(struct qwen_text *t, const char *name, const struct qserve_times *v,
 	put_head(t, name, "histogram", help);
 	for (i = 0; i < QSERVE_BOUNDS; i++)
 		qwen_text_fmt(t, "qserve_%s_bucket{le=\"%g\"} %llu\n", name,
-		    bounds[i], (unsigned long long)v->at_most[i]);
+		    bounds[i], cli_llu(v->at_most[i]));
 	qwen_text_fmt(t, "qserve_%s_bucket{le=\"+Inf\"} %llu\nqserve_%s_sum "
-	    "%.6f\nqserve_%s_count %llu\n", name, (unsigned long long)v->n,
-	    name, v->sum, name, (unsigned long long)v->n);
+	    "%.6f\nqserve_%s_count %llu\n", name, cli_llu(v->n),
+	    name, v->sum, name, cli_llu(v->n));
 }
 
 /* in the order of enum qwen_event_stat */
@@ -132,15 +132,14 @@ add_engines(struct qserve_call *c)
 	    "started.");
 	for (e = c->server->engines, i = 0; e != NULL; e = e->next, i++)
 		qwen_text_fmt(t, "qserve_engine_starts_total{engine=\"%zu\"} "
-		    "%llu\n", i, (unsigned long long)e->n_started);
+		    "%llu\n", i, cli_llu(e->n_started));
 	for (k = 0; stat != NULL && k < QWEN_N_STATS; k++) {
 		snprintf(name, sizeof name, "engine_%s", stats[k].name);
 		put_head(t, name, stats[k].type, stats[k].help);
 		for (i = 0; i < n; i++) {
 			if (stat[i].there)
 				qwen_text_fmt(t, "qserve_%s{engine=\"%zu\"} "
-				    "%llu\n", name, i,
-				    (unsigned long long)stat[i].v[k]);
+				    "%llu\n", name, i, cli_llu(stat[i].v[k]));
 		}
 	}
 }
@@ -157,7 +156,7 @@ put_metrics(struct qserve_call *c)
 	for (i = 0; i < 600; i++) {
 		if (all->status[i] > 0)
 			qwen_text_fmt(t, "qserve_requests_total{status=\"%zu\"} "
-			    "%llu\n", i, (unsigned long long)all->status[i]);
+			    "%llu\n", i, cli_llu(all->status[i]));
 	}
 	put_number(t, "clients_left_total", "counter", all->left,
 	    "Requests whose client left or was dropped.");

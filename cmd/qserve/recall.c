@@ -137,7 +137,7 @@ qserve_response_delete(struct qserve_call *c)
 	if (r == NULL)
 		return;
 	qwen_json_put(&c->out, "{'id':'resp_%llu','object':'response',"
-	    "'deleted':true}", (unsigned long long)r->number);
+	    "'deleted':true}", cli_llu(r->number));
 	drop(c->server, before);
 	qserve_done(c, 200);
 }

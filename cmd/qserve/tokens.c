@@ -22,7 +22,7 @@ is_too_large(struct qserve_call *c)
 		return 0;
 	qserve_error(c, 413, "request_too_large", "the request has more than "
 	    "%llu bytes, the limit of %s: send the text in parts, or use qtok",
-	    (unsigned long long)max, c->path);
+	    cli_llu(max), c->path);
 	return 1;
 }
 

@@ -82,6 +82,13 @@ const char *cli_env(const char *name);
 /* Formats a string, to be freed with free(); dies if out of memory. */
 char *cli_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Returns n as printf's %llu needs it. */
+static inline unsigned long long
+cli_llu(uint64_t n)
+{
+	return n;
+}
+
 /* Returns "1 token", "2 tokens"; valid until the eighth call after this one. */
 const char *cli_count(uint64_t n, const char *what);
 

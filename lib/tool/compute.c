@@ -59,7 +59,7 @@ tool_report_reading(uint64_t n, double seconds, const char *more)
 	uint64_t s = (uint64_t)(seconds + 0.5);
 
 	cli_note("reading %s takes about %llu:%02u%s", cli_count(n, "token"),
-	    (unsigned long long)(s / 60), (unsigned)(s % 60), more);
+	    cli_llu(s / 60), (unsigned)(s % 60), more);
 }
 
 /* Estimates the time of the whole prompt once, and notes it if it is long. */
@@ -317,7 +317,7 @@ tool_report_stats(const struct qwen_model *m)
 		const struct qwen_kernel_stat *s = &stat[i];
 
 		cli_note("%-14s %-10s %9llu %10.2f %5.1f%% %8.1f %8.1f",
-		    s->name, s->variant, (unsigned long long)s->calls, s->ms,
+		    s->name, s->variant, cli_llu(s->calls), s->ms,
 		    100 * s->ms / total, (double)s->bytes / s->ms * 1e-6,
 		    (double)s->macs / s->ms * 1e-6);
 	}

@@ -148,7 +148,7 @@ report_drafts(const char *what, uint64_t n, uint64_t right)
 {
 	if (n > 0)
 		cli_note("drafts: %s %s, %llu of them right (%.2f)",
-		    cli_count(n, "token"), what, (unsigned long long)right,
+		    cli_count(n, "token"), what, cli_llu(right),
 		    (double)right / (double)n);
 }
 

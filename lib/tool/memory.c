@@ -115,8 +115,7 @@ tool_cache_open(struct qwen_model *m, uint64_t *mem, struct tool_need need)
 
 	if (*mem > 0 && *mem < first)
 		cli_usage("--mem: %llu bytes are too few for one sequence: "
-		    "give at least %llu", (unsigned long long)*mem,
-		    (unsigned long long)first);
+		    "give at least %llu", cli_llu(*mem), cli_llu(first));
 	if (*mem == 0)
 		*mem = tool_memory_share(m, 7);
 	else if (*mem > tool_memory_free())

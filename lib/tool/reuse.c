@@ -62,7 +62,7 @@ open_state(const char *path, const struct qwen_model *m)
 	cli_must(path, qwen_header_match(&info->header, &self, &cli_err));
 	if (info->from > 0)
 		die("%s: only a part of a state, from token %llu on; name a "
-		    "whole state", path, (unsigned long long)info->from);
+		    "whole state", path, cli_llu(info->from));
 	return f;
 }
 

@@ -28,7 +28,7 @@ tool_seed_draw(char buf[TOOL_SEED_ROOM])
 
 	if (getentropy(&n, sizeof n) < 0)
 		die("no random seed: %s", strerror(errno));
-	snprintf(buf, TOOL_SEED_ROOM, "%llu", (unsigned long long)(n >> 12));
+	snprintf(buf, TOOL_SEED_ROOM, "%llu", cli_llu(n >> 12));
 }
 
 int
@@ -47,7 +47,7 @@ void
 tool_report_seed(const struct qwen_sampler *s)
 {
 	if (seed == SEED_RANDOM)
-		cli_note("seed %llu", (unsigned long long)qwen_sampler_seed(s));
+		cli_note("seed %llu", cli_llu(qwen_sampler_seed(s)));
 }
 
 static void

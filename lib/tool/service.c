@@ -256,7 +256,7 @@ tool_service_nth(const struct qwen_sampler *from, size_t i)
 	if (qwen_sampler_is_greedy(from))
 		return NULL;
 	snprintf(seed, sizeof seed, "%llu",
-	    (unsigned long long)(qwen_sampler_seed(from) + i));
+	    cli_llu(qwen_sampler_seed(from) + i));
 	cli_must(NULL, qwen_sampler_copy(&s, from, &cli_err));
 	cli_must(NULL, qwen_sampler_set(s, "seed", seed, &cli_err));
 	return s;

@@ -148,8 +148,7 @@ put(void *arg, struct tool_input *input)
 
 	if (!x->requests && item->no->err.code != 0)
 		die("%s: %s %llu: %s", x->lines.name, x->stream != NULL ?
-		    "text" : "line", (unsigned long long)item->line,
-		    item->no->err.msg);
+		    "text" : "line", cli_llu(item->line), item->no->err.msg);
 	tool_note_failed(&x->work, item->line, item->no);
 	x->put(item, &t);
 	write_text(x, &t);
@@ -168,14 +167,12 @@ tool_report_results(const struct tool_work *w, uint64_t n, uint64_t n_tokens,
 		return;
 	qwen_work_stats(w->work, &st);
 	cli_note("%s in %.3f s, %.1f per second; %llu of them failed",
-	    cli_count(n, what), s, (double)n / s,
-	    (unsigned long long)w->n_failed);
+	    cli_count(n, what), s, (double)n / s, cli_llu(w->n_failed));
 	cli_note("%s in them, %.1f tok/s; %llu read, %llu shared, %llu from "
 	    "the store; passes: %llu in %.3f s; %s a sequence was preempted",
 	    cli_count(n_tokens, "token"), (double)n_tokens / s,
-	    (unsigned long long)st.read, (unsigned long long)st.shared,
-	    (unsigned long long)st.stored, (unsigned long long)st.n_passes,
-	    st.pass_s, cli_count(st.preempted, "time"));
+	    cli_llu(st.read), cli_llu(st.shared), cli_llu(st.stored),
+	    cli_llu(st.n_passes), st.pass_s, cli_count(st.preempted, "time"));
 	tool_report_stats(w->model);
 }
 

@@ -105,8 +105,8 @@ tool_warn_failed(const struct tool_work *w, uint64_t before, uint64_t n)
 {
 	if (w->n_failed > 0)
 		cli_warn_part("%llu of %s failed; the first, line %llu: %s",
-		    (unsigned long long)(w->n_failed + before), cli_count(n,
-		    "item"), (unsigned long long)w->failed_line, w->failed.msg);
+		    cli_llu(w->n_failed + before), cli_count(n,
+		    "item"), cli_llu(w->failed_line), w->failed.msg);
 }
 
 void
@@ -131,7 +131,7 @@ int
 tool_begin_result(struct qwen_text *t, uint64_t line, const char *id,
     const struct qwen_refusal *refusal)
 {
-	qwen_text_fmt(t, "{\"line\":%llu", (unsigned long long)line);
+	qwen_text_fmt(t, "{\"line\":%llu", cli_llu(line));
 	if (id != NULL)
 		qwen_text_fmt(t, ",\"id\":%s", id);
 	if (refusal->err.code == 0)

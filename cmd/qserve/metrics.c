@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/*
- * metrics.c - count calls that have ended; metrics of the server and its
- * engines, in Prometheus format.
- */
+/* metrics.c - metrics of the server and its engines, in Prometheus format. */
 #include <stdlib.h>
 
 #include "qserve.h"
@@ -14,43 +11,6 @@ struct engine_stat {
 	int		there;
 	uint64_t	v[QWEN_N_STATS];
 };
-
-/* ----------------------------------------------------------------- counting */
-
-static const double bounds[QSERVE_BOUNDS] = { 0.005, 0.01, 0.025, 0.05, 0.1,
-    0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120 };
-
-static void
-add_time(struct qserve_times *t, double s)
-{
-	size_t i;
-
-	for (i = 0; i < QSERVE_BOUNDS; i++)
-		t->at_most[i] += s <= bounds[i];
-	t->n++;
-	t->sum += s;
-}
-
-void
-qserve_count(struct qserve_call *c)
-{
-	struct qserve_totals *all = &c->server->totals;
-	const struct qserve_use *u = &c->use;
-	double now = cli_now();
-
-	all->status[c->status < 600 ? c->status : 0]++;
-	/* only jobs that an engine has begun */
-	all->prompt += u->n_prompt;
-	all->cached += u->n_cached;
-	all->chosen += u->n_chosen;
-	if (c->first_at <= 0)
-		return;
-	add_time(&all->ttft, c->first_at - c->since);
-	add_time(&all->e2e, now - c->since);
-	if (u->n_answers == 1 && u->n_chosen > 1)
-		add_time(&all->tpot, (now - c->first_at) /
-		    (double)(u->n_chosen - 1));
-}
 
 /* ------------------------------------------------------------------- output */
 
@@ -79,7 +39,7 @@ put_times(struct qwen_text *t, const char *name, const struct qserve_times *v,
 	put_head(t, name, "histogram", help);
 	for (i = 0; i < QSERVE_BOUNDS; i++)
 		qwen_text_fmt(t, "qserve_%s_bucket{le=\"%g\"} %llu\n", name,
-		    bounds[i], cli_llu(v->at_most[i]));
+		    qserve_bounds[i], cli_llu(v->at_most[i]));
 	qwen_text_fmt(t, "qserve_%s_bucket{le=\"+Inf\"} %llu\nqserve_%s_sum "
 	    "%.6f\nqserve_%s_count %llu\n", name, cli_llu(v->n),
 	    name, v->sum, name, cli_llu(v->n));

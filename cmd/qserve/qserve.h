@@ -219,6 +219,8 @@ struct qserve_call {
 /* A histogram: how often something took at most each bound. */
 enum { QSERVE_BOUNDS = 14 };
 
+extern const double qserve_bounds[QSERVE_BOUNDS];	/* in seconds */
+
 struct qserve_times {
 	uint64_t	n, at_most[QSERVE_BOUNDS];
 	double		sum;
@@ -532,9 +534,6 @@ int qserve_choose_engine(struct qserve_call *c, size_t n,
 /* -------------------------------------------------------------- metrics.c */
 
 extern const struct qserve_kind qserve_metrics;	/* GET /metrics */
-
-/* Count a call that has ended. */
-void qserve_count(struct qserve_call *c);
 
 /* --------------------------------------------------------------- answer.c */
 

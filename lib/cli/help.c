@@ -130,12 +130,6 @@ list_row(const struct cli_opt *o)
 	printf("\t%s\n", o->help);
 }
 
-const char *
-cli_operands(const struct cli_tool *t)
-{
-	return t->max == 0 ? "-" : t->completes != NULL ? t->completes : "file";
-}
-
 void
 cli_help(int list)
 {

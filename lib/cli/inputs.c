@@ -120,26 +120,26 @@ is(const char *completes, const char *kind)
 	    (completes[n] == '\0' || completes[n] == ' ');
 }
 
-static void
-add_named(const char *completes, const char *path, const char *what,
+void
+cli_add_input(const char *completes, const char *path, const char *what,
     const struct cli_opt *row)
 {
 	struct stat st;
 
-	if ((is(completes, "file") || is(completes, "inout")) &&
+	if (path != NULL && (is(completes, "file") || is(completes, "inout")) &&
 	    strcmp(path, "-") != 0 && stat(path, &st) == 0)
 		add_input(&st, what, row, is(completes, "inout"));
 }
 
-static void
-check_output(const struct cli_opt *o, const char *path)
+void
+cli_check_output(const struct cli_opt *o, const char *path)
 {
 	const struct input *in;
 	struct stat st;
 
-	if (!is(o->completes, "output") || strcmp(path, "-") == 0 ||
-	    stat(path, &st) == -1 || (in = find_input(&st)) == NULL ||
-	    (in->inout && strcmp(o->name, "output") == 0))
+	if (path == NULL || !is(o->completes, "output") ||
+	    strcmp(path, "-") == 0 || stat(path, &st) == -1 ||
+	    (in = find_input(&st)) == NULL || (in->inout && strcmp(o->name, "output") == 0))
 		return;
 	cli_must(path, refuse(in, &cli_err));
 }
@@ -148,39 +148,18 @@ check_output(const struct cli_opt *o, const char *path)
  * A tool that reads its own output would never end, and ">" has already emptied
  * the file.
  */
-static void
-check_stdout(const struct cli_tool *t)
+void
+cli_check_stdio(int appends)
 {
 	const struct input *in;
 	struct stat st;
 
+	cli_protect_fd(STDIN_FILENO, STDIN_FILE);
 	if (fstat(STDOUT_FILENO, &st) == -1 || (in = find_input(&st)) == NULL)
 		return;
 	if (in->what == NULL)
 		die("stdout: this is what %s reads: write to another file",
 		    cli_opt_name(in->row));
-	if (!t->appends || strcmp(in->what, STDIN_FILE) != 0)
+	if (!appends || strcmp(in->what, STDIN_FILE) != 0)
 		die("stdout: this is %s: write to another file", in->what);
-}
-
-void
-cli_inputs(const struct cli_tool *t, char *operands[])
-{
-	const struct cli_opt *o;
-	const char *arg;
-	size_t i;
-
-	for (i = 0; (o = cli_opt_given(i, &arg)) != NULL; i++) {
-		if (arg != NULL)
-			add_named(o->completes, arg, NULL, o);
-	}
-	for (i = 0; t->max != 0 && operands[i] != NULL; i++)
-		add_named(cli_operands(t), operands[i],
-		    "an input of this run", NULL);
-	cli_protect_fd(STDIN_FILENO, STDIN_FILE);
-	check_stdout(t);
-	for (i = 0; (o = cli_opt_given(i, &arg)) != NULL; i++) {
-		if (arg != NULL)
-			check_output(o, arg);
-	}
 }

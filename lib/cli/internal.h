@@ -18,22 +18,26 @@ const struct cli_opt *cli_opt_row(size_t i);
 const struct cli_tool *cli_this_tool(void);
 
 /*
- * Returns the row of the i-th option on the command line, and its argument or
- * NULL; NULL after the last.
- */
-const struct cli_opt *cli_opt_given(size_t i, const char **arg);
-
-/*
  * Returns the kind of the operands: completes of struct cli_tool, or its
  * default.
  */
 const char *cli_operands(const struct cli_tool *t);
 
 /*
- * Protects the files that the command line names for reading; dies if it names
- * one of them as an output.  Operands end with NULL.
+ * Protects the file, which may be NULL, if this kind of argument is read. what
+ * is for the message; NULL: the row says it.
  */
-void cli_inputs(const struct cli_tool *t, char *operands[]);
+void cli_add_input(const char *completes, const char *path, const char *what,
+    const struct cli_opt *row);
+
+/* Dies if the option, with this argument or NULL, would replace an input. */
+void cli_check_output(const struct cli_opt *o, const char *path);
+
+/*
+ * Protects the file on stdin; dies if stdout is an input, except with appends
+ * that file.
+ */
+void cli_check_stdio(int appends);
 
 /* Returns -1 with *err set if an output to this file would replace an input. */
 struct stat;

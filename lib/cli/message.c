@@ -10,6 +10,9 @@
 #include "cli/cli.h"
 #include "cli/internal.h"
 
+const char *cli_name = "qpipe";
+int cli_status;
+const char *cli_default_from;
 int cli_verbose;
 int cli_quiet;
 struct qwen_err cli_err;
@@ -82,6 +85,18 @@ cli_check_alloc(void *p)
 	if (p == NULL)
 		cli_must(NULL, qwen_oom(&cli_err));
 	return p;
+}
+
+const char *
+cli_opt_name(const struct cli_opt *o)
+{
+	static char name[80];
+
+	if (o->letter != 0)
+		snprintf(name, sizeof name, "-%c", o->letter);
+	else
+		snprintf(name, sizeof name, "--%s", o->name);
+	return name;
 }
 
 const char *

@@ -87,15 +87,6 @@ cli_this_tool(void)
 	return spec.tool;
 }
 
-const struct cli_opt *
-cli_opt_given(size_t i, const char **arg)
-{
-	if (i >= spec.n_given)
-		return NULL;
-	*arg = spec.given[i].arg;
-	return spec.given[i].row;
-}
-
 int
 cli_given(const void *to)
 {
@@ -105,18 +96,6 @@ cli_given(const void *to)
 	for (i = 0; i < spec.n_given; i++)
 		n += spec.given[i].row->to == to;
 	return n;
-}
-
-const char *
-cli_opt_name(const struct cli_opt *o)
-{
-	static char name[80];
-
-	if (o->letter != 0)
-		snprintf(name, sizeof name, "-%c", o->letter);
-	else
-		snprintf(name, sizeof name, "--%s", o->name);
-	return name;
 }
 
 /* ------------------------------------------------------------------- values */
@@ -209,8 +188,6 @@ set(size_t i, const char *arg)
 	spec.given[spec.n_given++] = (struct given){ spec.row[i], arg };
 	cli_set(spec.row[i], arg);
 }
-
-const char *cli_default_from;
 
 void
 cli_default(const char *from, const char *name, size_t n, const char *arg)
@@ -348,6 +325,32 @@ take_letters(char *argv[], int i)
 	return i + 1;
 }
 
+const char *
+cli_operands(const struct cli_tool *t)
+{
+	return t->max == 0 ? "-" : t->completes != NULL ? t->completes : "file";
+}
+
+/*
+ * Protects the files that the command line names for reading; dies if it names
+ * one of them as an output.
+ */
+static void
+check_files(char *operands[])
+{
+	const struct given *g, *end = spec.given + spec.n_given;
+	size_t i;
+
+	for (g = spec.given; g < end; g++)
+		cli_add_input(g->row->completes, g->arg, NULL, g->row);
+	for (i = 0; spec.tool->max != 0 && operands[i] != NULL; i++)
+		cli_add_input(cli_operands(spec.tool), operands[i],
+		    "an input of this run", NULL);
+	cli_check_stdio(spec.tool->appends);
+	for (g = spec.given; g < end; g++)
+		cli_check_output(g->row, g->arg);
+}
+
 int
 cli_begin(const struct cli_tool *t, int argc, char *argv[])
 {
@@ -380,6 +383,6 @@ cli_begin(const struct cli_tool *t, int argc, char *argv[])
 		if (spec.row[k]->ready != NULL)
 			spec.row[k]->ready(spec.row[k]);
 	}
-	cli_inputs(t, argv + 1);
+	check_files(argv + 1);
 	return n;
 }

@@ -10,9 +10,6 @@
 #include "cli/cli.h"
 #include "cli/internal.h"
 
-const char *cli_name = "qpipe";
-int cli_status;
-
 /*
  * If a tool starts with stdin, stdout or stderr closed, opens /dev/null there,
  * so that no other file gets that number.  The mode is the wrong one, so that

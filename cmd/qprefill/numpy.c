@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * npz.c - write several arrays to one file, in the format of numpy.savez(): a
- * zip archive of uncompressed .npy files.
+ * numpy.c - write an array in the .npy format of NumPy, or several to one file,
+ * as numpy.savez() does: a zip archive of uncompressed .npy files.
  *
  * A trace is computed position by position, but the archive stores one array
  * after the other.  All sizes are known before the first row, so each row is
@@ -47,6 +47,53 @@ struct qprefill_npz {
 	uint32_t	 table[256];
 };
 
+/* ---------------------------------------------------------------- one array */
+
+/*
+ * Format version 1.0: a magic number, a length, and one line of text; padded to
+ * a multiple of 64 bytes.
+ */
+void
+qprefill_npy_header(struct qwen_text *t, const struct qprefill_array *a)
+{
+	size_t begin = t->n, len;
+
+	qwen_text_add(t, "\x93NUMPY\x01\x00..", 10);
+	qwen_text_fmt(t, "{'descr': '<%s', 'fortran_order': False, 'shape': "
+	    "(%llu, %zu), }", a->integers ? "i4" : "f4",
+	    cli_llu(a->n_rows), a->width);
+	while ((t->n - begin) % 64 != 63 && !t->failed)
+		qwen_text_str(t, " ");
+	qwen_text_str(t, "\n");
+	if (t->failed)
+		return;
+	len = t->n - begin - 10;
+	qwen_put_le16((unsigned char *)t->s + begin + 8, (uint16_t)len);
+}
+
+/* Shorter rows are padded with zeros. */
+void
+qprefill_npy_row(struct qwen_text *t, const struct qprefill_array *a,
+    const void *row, size_t n)
+{
+	unsigned char b[1024];
+	uint32_t bits;
+	size_t i, k = 0;
+
+	for (i = 0; i < a->width; i++) {
+		bits = 0;
+		if (i < n)
+			memcpy(&bits, (const char *)row + i * sizeof bits,
+			    sizeof bits);
+		qwen_put_le32(b + k, bits);
+		k += sizeof bits;
+		if (k == sizeof b || i == a->width - 1) {
+			qwen_text_add(t, b, k);
+			k = 0;
+		}
+	}
+}
+
 /* ------------------------------------------------------------------ writing */
 
 /* The table of CRC-32 (ISO 3309), which zip uses. */
@@ -89,49 +136,50 @@ write_text(const struct qprefill_npz *z, const struct qwen_text *t, uint64_t at)
 	}
 }
 
-/* Add a number of 2, 4 or 8 bytes, little-endian. */
+/*
+ * Add little-endian numbers: sizes has the bytes of each as a digit, 2, 4 or 8.
+ */
 static void
-number(struct qwen_text *t, int bytes, uint64_t v)
+numbers(struct qwen_text *t, const char *sizes, const uint64_t *v)
 {
 	unsigned char b[8];
 
-	qwen_put_le64(b, v);
-	qwen_text_add(t, b, (size_t)bytes);
+	for (; *sizes != '\0'; sizes++) {
+		qwen_put_le64(b, *v++);
+		qwen_text_add(t, b, (size_t)(*sizes - '0'));
+	}
 }
+
+#define NUMBERS(t, sizes, ...) \
+	numbers(t, sizes, (const uint64_t[]){ __VA_ARGS__ })
 
 /* ------------------------------------------------------------------ headers */
 
-/* Add the fields that both headers of a member have after the versions. */
+/*
+ * Add the fields that both headers of a member have after the versions: flags,
+ * method (stored), time, date, checksum, two sizes (see the extra field), and
+ * the lengths of the name and of the extra field.
+ */
 static void
-describe(struct qwen_text *t, const struct member *m, int n_extra)
+describe(struct qwen_text *t, const struct member *m, uint64_t n_extra)
 {
-	number(t, 2, 0);		/* flags */
-	number(t, 2, 0);		/* method: stored */
-	number(t, 2, 0);		/* time */
-	number(t, 2, FIRST_DAY);
-	number(t, 4, m->crc);
-	number(t, 4, UINT32_MAX);	/* sizes: see the extra field */
-	number(t, 4, UINT32_MAX);
-	number(t, 2, strlen(m->name) + strlen(".npy"));
-	number(t, 2, (uint64_t)n_extra);
+	NUMBERS(t, "222244422", 0, 0, 0, FIRST_DAY, m->crc, UINT32_MAX,
+	    UINT32_MAX, strlen(m->name) + strlen(".npy"), n_extra);
 }
 
 /* Add the name, and the zip64 extra field up to its sizes. */
 static void
-name_and_sizes(struct qwen_text *t, const struct member *m, int n_extra)
+name_and_sizes(struct qwen_text *t, const struct member *m, uint64_t n_extra)
 {
 	qwen_text_fmt(t, "%s.npy", m->name);
-	number(t, 2, 1);
-	number(t, 2, (uint64_t)n_extra - 4);
-	number(t, 8, m->n_bytes);
-	number(t, 8, m->n_bytes);
+	NUMBERS(t, "2288", 1, n_extra - 4, m->n_bytes, m->n_bytes);
 }
 
 static void
 local_header(struct qwen_text *t, const struct member *m)
 {
 	qwen_text_str(t, "PK\x03\x04");
-	number(t, 2, VERSION);
+	NUMBERS(t, "2", VERSION);
 	describe(t, m, 20);
 	name_and_sizes(t, m, 20);
 }
@@ -140,16 +188,12 @@ static void
 central_header(struct qwen_text *t, const struct member *m)
 {
 	qwen_text_str(t, "PK\x01\x02");
-	number(t, 2, VERSION);
-	number(t, 2, VERSION);
+	NUMBERS(t, "22", VERSION, VERSION);
 	describe(t, m, 28);
-	number(t, 2, 0);		/* comment */
-	number(t, 2, 0);		/* disk */
-	number(t, 2, 0);		/* attributes */
-	number(t, 4, 0);
-	number(t, 4, UINT32_MAX);	/* offset: see the extra field */
+	/* comment, disk, two attributes, offset: see the extra field */
+	NUMBERS(t, "22244", 0, 0, 0, 0, UINT32_MAX);
 	name_and_sizes(t, m, 28);
-	number(t, 8, m->at);
+	NUMBERS(t, "8", m->at);
 }
 
 /*
@@ -161,26 +205,16 @@ end_records(struct qwen_text *t, const struct qprefill_npz *z)
 	uint64_t bytes = t->n;
 
 	qwen_text_str(t, "PK\x06\x06");
-	number(t, 8, 44);		/* bytes of the rest of the record */
-	number(t, 2, VERSION);
-	number(t, 2, VERSION);
-	number(t, 4, 0);		/* disks */
-	number(t, 4, 0);
-	number(t, 8, z->n);
-	number(t, 8, z->n);
-	number(t, 8, bytes);
-	number(t, 8, z->end);
+	/* bytes of the rest of the record, versions, disks, members, headers */
+	NUMBERS(t, "822448888", 44, VERSION, VERSION, 0, 0, z->n, z->n, bytes,
+	    z->end);
 	qwen_text_str(t, "PK\x06\x07");
-	number(t, 4, 0);
-	number(t, 8, z->end + bytes);	/* offset of the record above */
-	number(t, 4, 1);
-	qwen_text_str(t, "PK\x05\x06");	/* refers to the zip64 records */
-	number(t, 4, 0);
-	number(t, 2, UINT16_MAX);
-	number(t, 2, UINT16_MAX);
-	number(t, 4, UINT32_MAX);
-	number(t, 4, UINT32_MAX);
-	number(t, 2, 0);
+	/* disk, offset of the record above, disks */
+	NUMBERS(t, "484", 0, z->end + bytes, 1);
+	/* refers to the zip64 records */
+	qwen_text_str(t, "PK\x05\x06");
+	NUMBERS(t, "422442", 0, UINT16_MAX, UINT16_MAX, UINT32_MAX, UINT32_MAX,
+	    0);
 }
 
 /* -------------------------------------------------------------- the archive */

@@ -106,17 +106,7 @@ static const struct cli_opt options[] = {
 	    "answer nothing: print tokens to read and write, and the time"),
 
 	CLI_GROUP("what is generated:"),
-	CLI_INT('n', "count", "count", &run.with.service.max, 1, INT64_MAX,
-	    "at most COUNT tokens per answer, unless a request has its own "
-	    "limit"),
-	CLI_OPT_TEMPLATE(&run.with.template),
-	TOOL_OPT_EFFORT,
-	TOOL_OPT_STRICT_CALLS(&run.with.service.strict_calls),
-	TOOL_OPT_SYSTEMS(&run.with.systems),
-	TOOL_OPT_PLACEHOLDER(&run.with.service.placeholder),
-	CLI_OPT_SPECIAL(&run.with.service.encode),
-	TOOL_OPT_BOS,
-	TOOL_OPT_NFC,
+	TOOL_OPT_SERVICE(&run.with),
 	TOOL_OPT_GRAMMAR(&run.with.grammar),
 	TOOL_OPT_IGNORE_EOS(&run.with.ignore_eos),
 	TOOL_OPT_MASK_UNUSED(&run.with.mask_unused),

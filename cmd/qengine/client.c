@@ -123,15 +123,8 @@ qengine_client_write(struct qengine_client *c)
 				c->gone_errno = errno;
 			return;
 		}
-		c->at += (size_t)n;
+		tool_sent(&c->unread, &c->at, (size_t)n);
 		c->since = cli_now();
-		/* move the rest to the front, to reuse the memory */
-		if (c->at >= c->unread.n / 2) {
-			memmove(c->unread.s, c->unread.s + c->at,
-			    qengine_unread(c));
-			c->unread.n -= c->at;
-			c->at = 0;
-		}
 	}
 }
 

@@ -63,50 +63,38 @@ poll_timeout(const struct qengine *e)
 
 /* ------------------------------------------------------------------- poll */
 
-struct polled {
-	struct pollfd	*fd;
-	size_t		 n, cap;
-};
-
-static void
-add_pollfd(struct polled *p, int fd, short events)
-{
-	cli_grow(&p->fd, &p->cap, p->n + 1, sizeof *p->fd);
-	p->fd[p->n++] = (struct pollfd){ .fd = fd, .events = events };
-}
-
 /*
  * Fill the list of descriptors; each client has two entries: input and output.
  */
 static void
-fill_pollfds(struct qengine *e, struct polled *p)
+fill_pollfds(struct qengine *e, struct tool_polled *p)
 {
 	struct qengine_client *c;
 	int in;
 
 	p->n = 0;
-	add_pollfd(p, e->wake, POLLIN);
-	add_pollfd(p, e->draining || e->out_of_fds ||
+	tool_poll_add(p, e->wake, POLLIN);
+	tool_poll_add(p, e->draining || e->out_of_fds ||
 	    e->n_clients >= CLIENTS_MAX ? -1 : e->listener, POLLIN);
 	for (c = e->clients; c != NULL; c = c->next) {
 		in = !c->eof && !qengine_client_waits(c);
 		if (c->is_pipe) {
-			add_pollfd(p, in ? c->in : -1, POLLIN);
+			tool_poll_add(p, in ? c->in : -1, POLLIN);
 			/*
 			 * events 0: poll(2) still reports that the reader left
 			 */
-			add_pollfd(p, c->out, qengine_unread(c) > 0 ? POLLOUT :
-			    0);
+			tool_poll_add(p, c->out, qengine_unread(c) > 0 ?
+			    POLLOUT : 0);
 		} else {
-			add_pollfd(p, c->in, (short)((in ? POLLIN : 0) |
+			tool_poll_add(p, c->in, (short)((in ? POLLIN : 0) |
 			    (qengine_unread(c) > 0 ? POLLOUT : 0)));
-			add_pollfd(p, -1, 0);
+			tool_poll_add(p, -1, 0);
 		}
 	}
 }
 
 static void
-set_ready(struct qengine *e, const struct polled *p)
+set_ready(struct qengine *e, const struct tool_polled *p)
 {
 	struct qengine_client *c;
 	short r[2];
@@ -157,17 +145,13 @@ accept_clients(struct qengine *e)
 }
 
 static void
-poll_once(struct qengine *e, struct polled *p)
+poll_once(struct qengine *e, struct tool_polled *p)
 {
 	struct qengine_client *c;
 	int got;
 
 	fill_pollfds(e, p);
-	do
-		got = poll(p->fd, (nfds_t)p->n, poll_timeout(e));
-	while (got == -1 && errno == EINTR);
-	if (got == -1)
-		die("poll: %s", strerror(errno));
+	got = tool_poll(p, poll_timeout(e));
 	if (got == 0 && e->has_garbage && !e->may_store &&
 	    qwen_work_n_jobs(e->work.work) == 0) {
 		tool_memory_return();
@@ -238,7 +222,7 @@ compute(struct qengine *e)
 void
 qengine_run(struct qengine *e)
 {
-	struct polled p = { 0 };
+	struct tool_polled p = { 0 };
 	struct qengine_client *c;
 
 	e->wake = tool_wake_open();

@@ -199,15 +199,6 @@ put_token(struct qwen_text *t, const char *field, const struct qserve *s,
 	qwen_json_put(t, ",'%s':%pS", field, got ? &piece : NULL);
 }
 
-static void
-put_fp(struct qwen_text *t, const struct qwen_fp *fp)
-{
-	size_t i;
-
-	for (i = 0; i < sizeof fp->b; i++)
-		qwen_text_fmt(t, "%02x", fp->b[i]);
-}
-
 /* Add a number with the fewest digits that read back as the same number. */
 static void
 put_real(struct qwen_text *t, double x, int is_float)
@@ -325,13 +316,13 @@ put_listed(struct qwen_text *t, const struct qserve *s, const char *name)
 {
 	const char *tag = strchr(name, ':') != NULL ? "" : ":latest";
 	struct qwen_text full = { 0 };
+	char hex[33];
 
 	qwen_text_fmt(&full, "%s%s", name, tag);
-	qwen_json_put(t, ",{'name':%pT,'model':%pT,'size':%llu,'digest':'",
-	    &full, &full, cli_llu(file_bytes(s)));
+	qwen_json_put(t, ",{'name':%pT,'model':%pT,'size':%llu,'digest':'%s'",
+	    &full, &full, cli_llu(file_bytes(s)), qwen_fp_hex(
+	    &s->header.model, hex));
 	qwen_text_fini(&full);
-	put_fp(t, &s->header.model);
-	qwen_json_put(t, "'");
 	put_details(t, s);
 }
 

@@ -357,12 +357,7 @@ qserve_engine_write(struct qserve_engine *e)
 		/* qserve_engine_read() notices that the engine has ended */
 		if (n == -1)
 			return;
-		e->at += (size_t)n;
-		if (e->at < e->unsent.n / 2)
-			continue;
-		memmove(e->unsent.s, e->unsent.s + e->at, e->unsent.n - e->at);
-		e->unsent.n -= e->at;
-		e->at = 0;
+		tool_sent(&e->unsent, &e->at, (size_t)n);
 	}
 }
 

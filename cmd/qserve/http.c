@@ -176,13 +176,7 @@ read_stream(void *arg, uint64_t pos, char *buf, size_t max)
 	}
 	n = n < max ? n : max;
 	memcpy(buf, c->out.s + c->at, n);
-	c->at += n;
-	/* move the rest to the front, to reuse the memory */
-	if (c->at >= c->out.n / 2) {
-		memmove(c->out.s, c->out.s + c->at, c->out.n - c->at);
-		c->out.n -= c->at;
-		c->at = 0;
-	}
+	tool_sent(&c->out, &c->at, n);
 	return (ssize_t)n;
 }
 

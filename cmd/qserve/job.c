@@ -18,9 +18,12 @@ enum {
 
 /* ------------------------------------------------------------------- slots */
 
-/* Create a job with a slot, by which events find it; NULL without memory. */
+/*
+ * Create job i of a call, or without a call, and without an engine.  It has a
+ * slot, by which events find it.  NULL without memory.
+ */
 static struct qserve_job *
-new_job(struct qserve *s, int is_question)
+new_job(struct qserve *s, struct qserve_call *c, size_t at, int is_question)
 {
 	struct qserve_job *j = calloc(1, sizeof *j);
 	size_t i;
@@ -38,6 +41,12 @@ new_job(struct qserve *s, int is_question)
 	s->n_jobs += !j->is_question;
 	j->slot = i;
 	snprintf(j->id, sizeof j->id, "%zu.%llu", i, cli_llu(++s->n_made));
+	if (c == NULL)
+		return j;
+	c->jobs[at] = j;
+	j->call = c;
+	j->i = at;
+	c->n_left++;
 	return j;
 }
 
@@ -188,21 +197,6 @@ make_room(struct qserve_call *c, size_t n, const struct qserve_handler *handler)
 	return c->jobs != NULL ? 0 : -1;
 }
 
-/* Create a job of the call, without an engine; NULL without memory. */
-static struct qserve_job *
-make(struct qserve_call *c, size_t i, int is_question)
-{
-	struct qserve_job *j = new_job(c->server, is_question);
-
-	if (j == NULL)
-		return NULL;
-	c->jobs[i] = j;
-	j->call = c;
-	j->i = i;
-	c->n_left++;
-	return j;
-}
-
 /* Cancel the call's jobs and report that memory is out. */
 static void
 fail_for_memory(struct qserve_call *c)
@@ -220,7 +214,7 @@ qserve_jobs_make(struct qserve_call *c, size_t n,
 	size_t i;
 
 	for (i = 0; rc == 0 && i < n; i++) {
-		if ((j = make(c, i, 0)) != NULL)
+		if ((j = new_job(c->server, c, i, 0)) != NULL)
 			queue_job(c->server, j);
 		else
 			rc = -1;
@@ -305,8 +299,8 @@ qserve_ask_all(struct qserve_call *c, const struct qserve_handler *handler,
 		return 0;
 	c->asks_until = cli_now() + timeout_s;
 	for (e = c->server->engines; e != NULL; e = e->next, i++) {
-		if (!e->ready || is_late(e) || (j = make(c, i, 1)) == NULL ||
-		    send_job(e, j) == 0)
+		if (!e->ready || is_late(e) || (j = new_job(c->server, c, i,
+		    1)) == NULL || send_job(e, j) == 0)
 			continue;
 		detach(j);
 		free_job(c->server, j);
@@ -322,7 +316,7 @@ qserve_engine_probe(struct qserve_engine *e)
 	struct qserve_job *j;
 
 	if (e->ready && e->asked_at <= 0 &&
-	    (j = new_job(e->server, 1)) != NULL && send_job(e, j) < 0)
+	    (j = new_job(e->server, NULL, 0, 1)) != NULL && send_job(e, j) < 0)
 		free_job(e->server, j);
 }
 

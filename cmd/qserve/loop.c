@@ -51,17 +51,10 @@ handle_signal(struct qserve *s)
 /* -------------------------------------------------------------------- poll */
 
 struct polled {
-	struct pollfd	*fd;
-	size_t		 n, cap;
-	size_t		 engines, calls;	/* index in fd of the first
-						   entry of each */
+	struct tool_polled all;
+	size_t		 engines, calls;	/* index of the first entry of
+						   each */
 };
-
-static void
-add_pollfd(struct polled *p, int fd, short events)
-{
-	p->fd[p->n++] = (struct pollfd){ .fd = fd, .events = events };
-}
 
 /* Return 1 if the call waits for engines; its client may leave meanwhile. */
 static int
@@ -83,20 +76,21 @@ fill_pollfds(const struct qserve *s, struct polled *p)
 	    s->no_accept_until > cli_now();
 	size_t i;
 
-	p->n = 0;
-	add_pollfd(p, s->wake, POLLIN);
-	add_pollfd(p, s->http_fd, POLLIN);
+	p->all.n = 0;
+	tool_poll_add(&p->all, s->wake, POLLIN);
+	tool_poll_add(&p->all, s->http_fd, POLLIN);
 	for (i = 0; i < s->n_listeners; i++)
-		add_pollfd(p, full ? -1 : s->listener[i], POLLIN);
-	p->engines = p->n;
+		tool_poll_add(&p->all, full ? -1 : s->listener[i], POLLIN);
+	p->engines = p->all.n;
 	for (e = s->engines; e != NULL; e = e->next) {
-		add_pollfd(p, e->from, POLLIN);
-		add_pollfd(p, e->at < e->unsent.n ? e->to : -1, POLLOUT);
+		tool_poll_add(&p->all, e->from, POLLIN);
+		tool_poll_add(&p->all, e->at < e->unsent.n ? e->to : -1,
+		    POLLOUT);
 	}
-	p->calls = p->n;
+	p->calls = p->all.n;
 	for (c = s->calls; c != NULL; c = c->next) {
 		if (is_awaited(c))
-			add_pollfd(p, c->conn->fd, POLLRDHUP);
+			tool_poll_add(&p->all, c->conn->fd, POLLRDHUP);
 	}
 }
 
@@ -151,7 +145,7 @@ read_engines(struct qserve *s, const struct polled *p)
 	size_t i = p->engines;
 
 	for (e = s->engines; e != NULL; e = e->next, i += 2) {
-		if (p->fd[i].revents != 0)
+		if (p->all.fd[i].revents != 0)
 			qserve_engine_read(e);
 	}
 }
@@ -164,7 +158,7 @@ drop_left_calls(struct qserve *s, const struct polled *p)
 	size_t i = p->calls;
 
 	for (c = s->calls; c != NULL; c = c->next) {
-		if (is_awaited(c) && p->fd[i++].revents != 0)
+		if (is_awaited(c) && p->all.fd[i++].revents != 0)
 			qserve_call_drop(c);
 	}
 }
@@ -175,24 +169,19 @@ poll_once(struct qserve *s, struct polled *p)
 	size_t i, n = s->n_listeners;
 	struct qserve_call *c;
 	double now;
-	int got;
 
 	fill_pollfds(s, p);
-	do
-		got = poll(p->fd, (nfds_t)p->n, poll_timeout(s));
-	while (got == -1 && errno == EINTR);
-	if (got == -1)
-		die("poll: %s", strerror(errno));
+	tool_poll(&p->all, poll_timeout(s));
 	drop_left_calls(s, p);
 	read_engines(s, p);
 	now = cli_now();
 	qserve_questions_end(s, now);
 	for (c = s->calls; c != NULL; c = c->next)
 		qserve_answer_flush(c, now);
-	if (p->fd[0].revents != 0)
+	if (p->all.fd[0].revents != 0)
 		handle_signal(s);
 	for (i = 0; i < n && s->n_listeners > 0; i++) {
-		if (p->fd[2 + i].revents != 0)
+		if (p->all.fd[2 + i].revents != 0)
 			qserve_http_accept(s, s->listener[i]);
 	}
 }
@@ -277,8 +266,8 @@ qserve_run(struct qserve *s)
 
 	s->wake = tool_wake_open();
 	/* enough for all descriptors, so that it cannot fail later */
-	cli_grow(&p.fd, &p.cap, 2 + s->n_listeners + 2 * s->n_engines +
-	    s->max_connections, sizeof *p.fd);
+	cli_grow(&p.all.fd, &p.all.cap, 2 + s->n_listeners + 2 * s->n_engines +
+	    s->max_connections, sizeof *p.all.fd);
 	while (!is_over(s, now = cli_now())) {
 		qserve_engines_start(s, now);
 		if (now >= checked_at + (s->draining ? 0.01 : 1)) {
@@ -293,5 +282,5 @@ qserve_run(struct qserve *s)
 		qserve_engines_watch(s, now);
 		qserve_http_run(s);
 	}
-	free(p.fd);
+	free(p.all.fd);
 }

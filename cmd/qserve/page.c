@@ -32,11 +32,8 @@ qserve_page(struct qserve_call *c)
 		    strerror(errno));
 		return;
 	}
-	for (i = 0; i < sizeof bytes; i++) {
-		nonce[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
-		nonce[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
-	}
-	nonce[2 * i] = '\0';
+	for (i = 0; i < sizeof bytes; i++)
+		snprintf(nonce + 2 * i, 3, "%02x", bytes[i]);
 	for (; (mark = strstr(at, MARK)) != NULL; at = mark + strlen(MARK)) {
 		qwen_text_add(&c->out, at, (size_t)(mark - at));
 		qwen_text_str(&c->out, nonce);

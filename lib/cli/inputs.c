@@ -139,7 +139,8 @@ cli_check_output(const struct cli_opt *o, const char *path)
 
 	if (path == NULL || !is(o->completes, "output") ||
 	    strcmp(path, "-") == 0 || stat(path, &st) == -1 ||
-	    (in = find_input(&st)) == NULL || (in->inout && strcmp(o->name, "output") == 0))
+	    (in = find_input(&st)) == NULL || (in->inout &&
+	    strcmp(o->name, "output") == 0))
 		return;
 	cli_must(path, refuse(in, &cli_err));
 }

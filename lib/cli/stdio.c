@@ -46,14 +46,11 @@ cli_no_binary_tty(void)
 void
 cli_json_string(const char *text)
 {
-	size_t i, used, n = strlen(text);
-	char out[QWEN_JSON_CHAR];
+	struct qwen_text t = { 0 };
 
-	putchar('"');
-	for (i = 0; i < n; i += used)
-		fwrite(out, 1, qwen_json_char(text + i, n - i, &used, out),
-		    stdout);
-	putchar('"');
+	qwen_text_json(&t, text, strlen(text));
+	fputs(cli_check_alloc(t.failed ? NULL : t.s), stdout);
+	qwen_text_fini(&t);
 }
 
 void

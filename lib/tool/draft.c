@@ -52,14 +52,6 @@ tool_draft_max(const struct tool_draft *d)
 	    d->n > 0 ? d->n : QWEN_GUESS_MAX;
 }
 
-/* Is the file a token stream or a list of decimal ids, rather than text? */
-static int
-is_tokens(const char *text, size_t n)
-{
-	return qwen_what(text, n) == QWEN_IS_STREAM ||
-	    (n > 0 && strspn(text, "0123456789 \t\r\n") == n);
-}
-
 /* Returns the ids of a token stream; head has the bytes of it already read. */
 static int32_t *
 read_stream(int fd, const char *name, const char *head, size_t n_head,
@@ -110,8 +102,12 @@ read_file(const char *path, struct qwen_model *m, size_t *n)
 		cli_need_stdin();
 	/* read once: a pipe cannot be read again */
 	text = cli_read_fd(fd, name, TEXT_MAX, &len);
-	ids = is_tokens(text, len) ? read_stream(fd, name, text, len, m, n) :
-	    read_text(name, text, len, qwen_model_gguf(m), n);
+	/* a stream, a list of decimal ids, or text */
+	if (qwen_what(text, len) == QWEN_IS_STREAM ||
+	    (len > 0 && strspn(text, "0123456789 \t\r\n") == len))
+		ids = read_stream(fd, name, text, len, m, n);
+	else
+		ids = read_text(name, text, len, qwen_model_gguf(m), n);
 	free(text);
 	if (fd != STDIN_FILENO)
 		close(fd);

@@ -43,6 +43,14 @@ left_in_limit(int which, const char *used)
 	    "", used, 0));
 }
 
+/* Returns at most left, less what limits of the process exclude. */
+static uint64_t
+left_in_process(uint64_t left)
+{
+	left = least(left, left_in_limit(RLIMIT_DATA, "VmData:"));
+	return least(left, left_in_limit(RLIMIT_AS, "VmSize:"));
+}
+
 uint64_t
 tool_memory_share(const struct qwen_model *m, unsigned eighths)
 {
@@ -55,8 +63,7 @@ tool_memory_share(const struct qwen_model *m, unsigned eighths)
 	qwen_plan_make(&p, m, PASS, 1, 0, 0, NULL);
 	/* converted weights are in memory already, so left excludes them */
 	left = less(left, tool_quantize != NULL ? 0 : p.weights);
-	left = least(left, left_in_limit(RLIMIT_DATA, "VmData:"));
-	left = less(least(left, left_in_limit(RLIMIT_AS, "VmSize:")), p.own);
+	left = less(left_in_process(left), p.own);
 	part = left / 8 * eighths;
 	one = least(qwen_cache_need(m, qwen_model_n_ctx(m)), left / 8 * 7);
 	first = qwen_cache_need(m, 1);
@@ -79,12 +86,11 @@ report_plan(const struct qwen_plan *p, uint64_t left)
 void
 tool_memory_check(const struct qwen_model *m, const struct tool_need *need)
 {
-	uint64_t free_bytes = tool_memory_free(), own = free_bytes, all;
+	uint64_t free_bytes = tool_memory_free(), all;
+	uint64_t own = left_in_process(free_bytes);
 	struct qwen_plan p;
 	double unit;
 
-	own = least(own, left_in_limit(RLIMIT_DATA, "VmData:"));
-	own = least(own, left_in_limit(RLIMIT_AS, "VmSize:"));
 	qwen_plan_make(&p, m, need->n_tokens, need->n_sequences, need->batch,
 	    need->draft != NULL ? tool_draft_max(need->draft) : 0, need->keep);
 	if (need->cache > 0 && p.own != UINT64_MAX)

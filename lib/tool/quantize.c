@@ -6,43 +6,25 @@
 #include "quantize/quantize.h"
 #include "tool/tool.h"
 
-static struct qwen_gguf *
-load_hub(const char *path, int threads, uint64_t *made)
-{
-	struct qwen_gguf *g;
-
-	cli_must(path, qwen_hub_load(&g, path, QWEN_HUB_Q8_0, threads,
-	    tool_memory_free(), made, &cli_err));
-	return g;
-}
-
 /* The result owns g. */
-static struct qwen_gguf *
-load_file(struct qwen_gguf *g, const char *path, int threads, uint64_t *made)
-{
-	const struct qwen_quantize_opts opts = { .recipe = "Q8_0",
-	    .cpu = tool_cpu(), .threads = threads };
-	struct qwen_gguf *out;
-
-	cli_must(path, qwen_quantize_load(&out, g, &opts, tool_memory_free(),
-	    made, &cli_err));
-	return out;
-}
-
 static struct qwen_gguf *
 load(struct qwen_gguf *g, const char *path, int threads)
 {
+	const struct qwen_quantize_opts opts = { .recipe = "Q8_0",
+	    .cpu = tool_cpu(), .threads = threads };
 	double start = cli_now();
+	struct qwen_gguf *out;
 	uint64_t made;
-	int hub = g == NULL;
 
-	g = hub ? load_hub(path, threads, &made) :
-	    load_file(g, path, threads, &made);
+	cli_must(path, g == NULL ? qwen_hub_load(&out, path, QWEN_HUB_Q8_0,
+	    threads, tool_memory_free(), &made, &cli_err) :
+	    qwen_quantize_load(&out, g, &opts, tool_memory_free(), &made,
+	    &cli_err));
 	cli_note("%s: weights converted in %.1f s, to %.1f MiB of memory; %s "
-	    "writes them to a file",
-	    path, cli_now() - start, (double)made / 0x1p20,
-	    hub ? "gguf-convert" : "gguf-quantize");
-	return g;
+	    "writes them to a file", path, cli_now() - start,
+	    (double)made / 0x1p20, g == NULL ? "gguf-convert" :
+	    "gguf-quantize");
+	return out;
 }
 
 void

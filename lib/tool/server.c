@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +26,37 @@ tool_fd_limit(uint64_t need)
 		setrlimit(RLIMIT_NOFILE, &r);
 	}
 	return getrlimit(RLIMIT_NOFILE, &r) == 0 ? r.rlim_cur : UINT64_MAX;
+}
+
+void
+tool_poll_add(struct tool_polled *p, int fd, short events)
+{
+	cli_grow(&p->fd, &p->cap, p->n + 1, sizeof *p->fd);
+	p->fd[p->n++] = (struct pollfd){ .fd = fd, .events = events };
+}
+
+int
+tool_poll(struct tool_polled *p, int ms)
+{
+	int got;
+
+	while ((got = poll(p->fd, (nfds_t)p->n, ms)) == -1 && errno == EINTR)
+		;
+	if (got == -1)
+		die("poll: %s", strerror(errno));
+	return got;
+}
+
+void
+tool_sent(struct qwen_text *t, size_t *at, size_t n)
+{
+	*at += n;
+	if (*at < t->n / 2)
+		return;
+	/* move the rest to the front, to reuse the memory */
+	memmove(t->s, t->s + *at, t->n - *at);
+	t->n -= *at;
+	*at = 0;
 }
 
 int

@@ -9,6 +9,17 @@
 #include "text/request/request.h"
 #include "tool/tool.h"
 
+/* The options of a struct tool_service. */
+#define TOOL_OPT_SERVICE(w) \
+	CLI_INT('n', "count", "count", &(w)->service.max, 1, INT64_MAX, \
+	    "at most COUNT tokens per answer, unless a request has its own " \
+	    "limit"), \
+	CLI_OPT_TEMPLATE(&(w)->template), TOOL_OPT_EFFORT, \
+	TOOL_OPT_STRICT_CALLS(&(w)->service.strict_calls), \
+	TOOL_OPT_SYSTEMS(&(w)->systems), \
+	TOOL_OPT_PLACEHOLDER(&(w)->service.placeholder), \
+	CLI_OPT_SPECIAL(&(w)->service.encode), TOOL_OPT_BOS, TOOL_OPT_NFC
+
 struct tool_service {
 	/* set by the caller */
 	const char		*template;	/* --template; NULL: model's */

@@ -53,6 +53,24 @@ const char *tool_not_text(const void *p, size_t n, int nuls);
  */
 uint64_t tool_fd_limit(uint64_t need);
 
+/* Descriptors for poll(2); all zero at first, to be filled anew each time. */
+struct pollfd;
+struct tool_polled {
+	struct pollfd	*fd;
+	size_t		 n, cap;
+};
+
+void tool_poll_add(struct tool_polled *p, int fd, short events);
+
+/* Returns the number of ready descriptors; ms as in poll(2).  Dies. */
+int tool_poll(struct tool_polled *p, int ms);
+
+/*
+ * Removes n bytes, which were sent, from a text: *at is where the bytes to send
+ * begin.
+ */
+void tool_sent(struct qwen_text *t, size_t *at, size_t n);
+
 /* Makes a descriptor close on exec and nonblocking; -1 with errno set. */
 int tool_fd_prepare(int fd);
 

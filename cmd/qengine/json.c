@@ -14,12 +14,6 @@
 
 enum { KEYS_MAX = 23 };
 
-static int
-fail_key(const char *key, const char *what, struct qwen_err *err)
-{
-	return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is not %s", key, what);
-}
-
 /* Parse a number written as digits only, at most max: 0, or -1. */
 static int
 get_whole(yyjson_val *v, uint64_t max, uint64_t *out)
@@ -100,38 +94,46 @@ put_array(struct qwen_put *p, const char *key, yyjson_val *v, int reals)
 	return rc;
 }
 
+/* Add a value of this shape: 0, or -1 if it has another. */
+static int
+put_value(struct qwen_put *p, const char *key, yyjson_val *v,
+    enum qwen_shape shape)
+{
+	uint64_t u;
+
+	if (shape == QWEN_SHAPE_FP)
+		return put_fp(p, key, v);
+	if (shape == QWEN_SHAPE_UINT) {
+		if (get_whole(v, UINT64_MAX, &u) < 0)
+			return -1;
+		qwen_put_uint(p, key, u);
+	} else if (shape == QWEN_SHAPE_TEXT) {
+		if (!yyjson_is_str(v))
+			return -1;
+		qwen_put_text(p, key, yyjson_get_str(v), yyjson_get_len(v));
+	} else
+		return put_array(p, key, v, shape != QWEN_SHAPE_IDS);
+	return 0;
+}
+
 static int
 put_pair(struct qwen_put *p, yyjson_val *k, yyjson_val *v,
     struct qwen_err *err)
 {
+	static const char *const names[] = {
+		[QWEN_SHAPE_UINT] = "a whole number", [QWEN_SHAPE_TEXT] = "text",
+		[QWEN_SHAPE_FP] = "32 hexadecimal digits",
+		[QWEN_SHAPE_IDS] = "an array of whole numbers",
+		[QWEN_SHAPE_ROW] = "an array of numbers",
+	};
 	const char *key = yyjson_get_str(k);
 	enum qwen_shape shape;
-	uint64_t u;
 
 	if (!qwen_engine_request_shape(key, yyjson_get_len(k), &shape))
 		return qwen_fail(err, QWEN_EUNSUP, "unknown key "
 		    "\"%.40s\"", key);
-	switch (shape) {
-	case QWEN_SHAPE_UINT:
-		if (get_whole(v, UINT64_MAX, &u) < 0)
-			return fail_key(key, "a whole number", err);
-		qwen_put_uint(p, key, u);
-		return 0;
-	case QWEN_SHAPE_TEXT:
-		if (!yyjson_is_str(v))
-			return fail_key(key, "text", err);
-		qwen_put_text(p, key, yyjson_get_str(v), yyjson_get_len(v));
-		return 0;
-	case QWEN_SHAPE_FP:
-		return put_fp(p, key, v) < 0 ? fail_key(key, "32 hexadecimal "
-		    "digits", err) : 0;
-	case QWEN_SHAPE_IDS:
-		return put_array(p, key, v, 0) < 0 ? fail_key(key,
-		    "an array of whole numbers", err) : 0;
-	default:
-		return put_array(p, key, v, 1) < 0 ? fail_key(key,
-		    "an array of numbers", err) : 0;
-	}
+	return put_value(p, key, v, shape) == 0 ? 0 : qwen_fail(err,
+	    QWEN_EFORMAT, "key \"%s\" is not %s", key, names[shape]);
 }
 
 static void

@@ -132,18 +132,19 @@ n_parameters(const struct qserve *s)
 static void
 put_parameters(struct qwen_text *t, uint64_t n)
 {
+	static const struct {
+		double		 size;
+		const char	*name;
+		int		 digits;
+	} unit[] = { { 1e9, "B", 1 }, { 1e6, "M", 2 }, { 1e3, "K", 0 },
+	    { 1, "", 0 } };
 	double x = (double)n;
+	size_t i;
 
-	if (n >= 1000000000)
-		qwen_text_fmt(t, fmod(x, 1e9) == 0 ? "\"%.0fB\"" : "\"%.1fB\"",
-		    x / 1e9);
-	else if (n >= 1000000)
-		qwen_text_fmt(t, fmod(x, 1e6) == 0 ? "\"%.0fM\"" : "\"%.2fM\"",
-		    x / 1e6);
-	else if (n >= 1000)
-		qwen_json_put(t, "'%.0fK'", x / 1e3);
-	else
-		qwen_json_put(t, "'%.0f'", x);
+	for (i = 0; i < 3 && x < unit[i].size; i++)
+		;
+	qwen_text_fmt(t, "\"%.*f%s\"", fmod(x, unit[i].size) == 0 ? 0 :
+	    unit[i].digits, x / unit[i].size, unit[i].name);
 }
 
 /*

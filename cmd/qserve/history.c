@@ -184,6 +184,14 @@ insert(struct qserve_history *h, struct entry *e)
 		drop_oldest(h);
 }
 
+static int
+begins(struct qwen_str s, size_t at, const char *with)
+{
+	size_t n = strlen(with);
+
+	return s.len - at >= n && memcmp(s.s + at, with, n) == 0;
+}
+
 /*
  * Return 1 if the template ends the turn here, perhaps after the end tag of a
  * call: after the only allowed call, generation stops before that tag.
@@ -193,13 +201,12 @@ is_end(const struct qwen_prompt *p, size_t at)
 {
 	static const char *const ends[] = { "<|im_end|>",
 	    "\n</tool_call><|im_end|>", "</tool_call><|im_end|>" };
-	struct qwen_str s = qwen_prompt_text(p);
-	size_t i, n;
+	size_t i;
 
 	for (i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-		n = strlen(ends[i]);
-		if (s.len - at >= n && memcmp(s.s + at, ends[i], n) == 0)
-			return memchr(qwen_prompt_own(p) + at, 0, n) == NULL;
+		if (begins(qwen_prompt_text(p), at, ends[i]))
+			return memchr(qwen_prompt_own(p) + at, 0,
+			    strlen(ends[i])) == NULL;
 	}
 	return 0;
 }
@@ -525,14 +532,6 @@ encode_turns(struct qserve_history *h, struct encoding *x)
 }
 
 /* -------------------------------------------------------- positions to keep */
-
-static int
-begins(struct qwen_str s, size_t at, const char *with)
-{
-	size_t n = strlen(with);
-
-	return s.len - at >= n && memcmp(s.s + at, with, n) == 0;
-}
 
 /* Return 1 if s is one token: then text before it always has the same ids. */
 static int

@@ -181,65 +181,54 @@ read_stream(void *arg, uint64_t pos, char *buf, size_t max)
 }
 
 /*
- * Add CORS headers: allow the page's origin, and in a preflight the headers
- * that the client wants to send.
+ * Add the headers.  Those of CORS allow the page's origin, and in a preflight
+ * the headers that the client wants to send.
  */
-static void
-add_cors(const struct qserve_call *c, struct MHD_Response *r)
-{
-	const char *headers = qserve_header(c,
-	    "Access-Control-Request-Headers");
-
-	MHD_add_response_header(r, "Access-Control-Allow-Origin", c->origin);
-	MHD_add_response_header(r, "Vary", "Origin");
-	if (!c->preflight) {
-		MHD_add_response_header(r, "Access-Control-Expose-Headers",
-		    "X-Seed");
-		return;
-	}
-	MHD_add_response_header(r, "Access-Control-Allow-Methods",
-	    "GET, POST, DELETE");
-	if (headers != NULL)
-		MHD_add_response_header(r, "Access-Control-Allow-Headers",
-		    headers);
-	/* browsers send this for servers on private networks */
-	if (qserve_header(c, "Access-Control-Request-Private-Network") != NULL)
-		MHD_add_response_header(r,
-		    "Access-Control-Allow-Private-Network", "true");
-	MHD_add_response_header(r, "Access-Control-Max-Age", "86400");
-}
-
 static void
 add_headers(struct qserve_call *c, struct MHD_Response *r)
 {
-	char buf[32];
+	const char *wanted = qserve_header(c, "Access-Control-Request-Headers");
+	/* browsers send this for servers on private networks */
+	const char *private = qserve_header(c,
+	    "Access-Control-Request-Private-Network");
+	int cors = c->origin != NULL, page = c->policy.n > 0;
+	char retry[32];
+	const struct {
+		int		 is;
+		const char	*name, *value;
+	} rows[] = {
+		{ 1, "Content-Type", c->is_stream ?
+		    qwen_form_stream_type(c->form) : c->type != NULL ?
+		    c->type : "application/json" },
+		{ 1, "X-Content-Type-Options", "nosniff" },
+		{ cors, "Access-Control-Allow-Origin", c->origin },
+		{ cors, "Vary", "Origin" },
+		{ cors && !c->preflight, "Access-Control-Expose-Headers",
+		    "X-Seed" },
+		{ c->preflight, "Access-Control-Allow-Methods",
+		    "GET, POST, DELETE" },
+		{ c->preflight && wanted != NULL,
+		    "Access-Control-Allow-Headers", wanted },
+		{ c->preflight && private != NULL,
+		    "Access-Control-Allow-Private-Network", "true" },
+		{ c->preflight, "Access-Control-Max-Age", "86400" },
+		{ c->is_stream, "Cache-Control", "no-cache" },
+		{ c->is_stream, "X-Accel-Buffering", "no" },
+		{ page, "Cache-Control", "no-store" },
+		{ page, "Content-Security-Policy", c->policy.s },
+		{ c->seed[0] != '\0', "X-Seed", c->seed },
+		{ c->retry_s > 0, "Retry-After", retry },
+		{ c->status == 405 && c->allow != NULL, "Allow", c->allow },
+		{ c->status == 401, "WWW-Authenticate", "Bearer" },
+		{ c->server->draining || c->hangs_up, "Connection", "close" },
+	};
+	size_t i;
 
-	MHD_add_response_header(r, "Content-Type", c->is_stream ?
-	    qwen_form_stream_type(c->form) : c->type != NULL ? c->type : "application/json");
-	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
-	if (c->origin != NULL)
-		add_cors(c, r);
-	if (c->is_stream) {
-		MHD_add_response_header(r, "Cache-Control", "no-cache");
-		MHD_add_response_header(r, "X-Accel-Buffering", "no");
+	snprintf(retry, sizeof retry, "%u", c->retry_s);
+	for (i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		if (rows[i].is)
+			MHD_add_response_header(r, rows[i].name, rows[i].value);
 	}
-	if (c->policy.n > 0) {
-		MHD_add_response_header(r, "Cache-Control", "no-store");
-		MHD_add_response_header(r, "Content-Security-Policy",
-		    c->policy.s);
-	}
-	if (c->seed[0] != '\0')
-		MHD_add_response_header(r, "X-Seed", c->seed);
-	if (c->retry_s > 0) {
-		snprintf(buf, sizeof buf, "%u", c->retry_s);
-		MHD_add_response_header(r, "Retry-After", buf);
-	}
-	if (c->status == 405 && c->allow != NULL)
-		MHD_add_response_header(r, "Allow", c->allow);
-	if (c->status == 401)
-		MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
-	if (c->server->draining || c->hangs_up)
-		MHD_add_response_header(r, "Connection", "close");
 }
 
 static enum MHD_Result

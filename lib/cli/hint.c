@@ -7,11 +7,9 @@
 
 /*
  * Option names of other programs, and this project's names for them in all
- * tools.  Hints for a single tool are in its struct cli_foreign.
+ * tools.  Hints for a single tool are in its own table.
  */
-static const struct {
-	const char *foreign, *ours;
-} names[] = {
+static const struct cli_foreign names[] = {
 	{ "chat-template", "template" }, { "concurrency", "max-sequences" },
 	{ "context-length", "context" }, { "ctx-size", "context" },
 	{ "json", "format" }, { "max-new-tokens", "count" },
@@ -20,20 +18,29 @@ static const struct {
 	{ "parallel", "max-sequences" }, { "reasoning", "think" },
 	{ "repetition-penalty", "repeat-penalty" }, { "schema", "json-schema" },
 	{ "system-prompt", "system" }, { "temperature", "temp" },
-	{ "top-logprobs", "top" },
+	{ "top-logprobs", "top" }, { NULL, NULL },
 };
+
+static const char *
+find(const struct cli_foreign *f, const char *name, size_t n)
+{
+	for (; f != NULL && f->name != NULL; f++) {
+		if (strlen(f->name) == n && memcmp(f->name, name, n) == 0)
+			return f->hint;
+	}
+	return NULL;
+}
 
 const char *
 cli_our_name(const char *name, size_t n)
 {
-	size_t i;
+	return find(names, name, n);
+}
 
-	for (i = 0; i < sizeof names / sizeof names[0]; i++) {
-		if (strlen(names[i].foreign) == n &&
-		    memcmp(names[i].foreign, name, n) == 0)
-			return names[i].ours;
-	}
-	return NULL;
+const char *
+cli_foreign(const char *name, size_t n)
+{
+	return find(cli_this_tool()->foreign, name, n);
 }
 
 const char *
@@ -51,18 +58,6 @@ cli_nearest(const char *word, const char *(*name)(size_t i))
 		}
 	}
 	return best;
-}
-
-const char *
-cli_foreign(const char *name, size_t n)
-{
-	const struct cli_foreign *f = cli_this_tool()->foreign;
-
-	for (; f != NULL && f->name != NULL; f++) {
-		if (strlen(f->name) == n && memcmp(f->name, name, n) == 0)
-			return f->hint;
-	}
-	return NULL;
 }
 
 const char *

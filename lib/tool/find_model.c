@@ -43,11 +43,11 @@ exe_path(char *buf, size_t size)
 }
 
 /*
- * Writes the folder `up' levels above the executable's, with a slash at the
- * end; returns 0 if unknown.
+ * Returns the path of a file in the folder `up' levels above the executable's,
+ * in buf; NULL if unknown.
  */
-static int
-exe_folder(char *buf, size_t size, int up)
+static const char *
+near_exe(char *buf, size_t size, int up, const char *name)
 {
 	char *slash = exe_path(buf, size) ? strrchr(buf, '/') : NULL;
 
@@ -55,38 +55,34 @@ exe_folder(char *buf, size_t size, int up)
 		*slash = '\0';
 		slash = strrchr(buf, '/');
 	}
-	if (slash != NULL)
-		slash[1] = '\0';
-	return slash != NULL;
+	if (slash == NULL)
+		return NULL;
+	slash++;
+	snprintf(slash, size - (size_t)(slash - buf), "%s", name);
+	return buf;
 }
 
 const char *
 tool_sibling_path(const char *name)
 {
-	static char path[PATH_MAX + 64];
-	size_t len;
+	static char buf[PATH_MAX + 64];
+	const char *path = near_exe(buf, sizeof buf, 0, name);
 
-	if (!exe_folder(path, PATH_MAX, 0))
-		return name;
-	len = strlen(path);
-	snprintf(path + len, sizeof path - len, "%s", name);
-	return access(path, X_OK) == 0 ? path : name;
+	return path != NULL && access(path, X_OK) == 0 ? path : name;
 }
 
 static const char *
 find_demo(void)
 {
-	static char path[PATH_MAX + 64];
+	static char buf[PATH_MAX + 64];
+	const char *path;
 	struct stat st;
-	size_t i, len;
+	size_t i;
 
 	for (i = 0; i < sizeof demo_places / sizeof demo_places[0]; i++) {
-		if (!exe_folder(path, PATH_MAX, demo_places[i].up))
-			continue;
-		len = strlen(path);
-		snprintf(path + len, sizeof path - len, "%s",
+		path = near_exe(buf, sizeof buf, demo_places[i].up,
 		    demo_places[i].name);
-		if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+		if (path != NULL && stat(path, &st) == 0 && S_ISREG(st.st_mode))
 			return path;
 	}
 	return NULL;

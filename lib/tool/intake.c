@@ -36,6 +36,17 @@ add_mark(struct tool_intake *in)
 	in->marks[in->n_marks++] = in->n;
 }
 
+/* Is the id the BOS that the model's file wants in front of a text? */
+static int
+is_bos(struct qwen_model *m, int32_t id)
+{
+	int32_t bos;
+
+	cli_must(NULL, qwen_bos_read(&bos, qwen_model_gguf(m), QWEN_BOS_FILE,
+	    &cli_err));
+	return bos >= 0 && id == bos;
+}
+
 /*
  * Returns 1 if the record begins with a BOS to skip: each stream begins with
  * BOS if the model's file wants it, but the text already begins with BOS.
@@ -44,13 +55,7 @@ static size_t
 extra_bos(const struct tool_intake *in, struct qwen_model *m,
     const struct qwen_record *rec)
 {
-	int32_t bos;
-
-	if (!in->begins || in->n == 0 || rec->n == 0)
-		return 0;
-	cli_must(NULL, qwen_bos_read(&bos, qwen_model_gguf(m), QWEN_BOS_FILE,
-	    &cli_err));
-	return bos >= 0 && rec->ids[0] == bos;
+	return in->begins && in->n > 0 && rec->n > 0 && is_bos(m, rec->ids[0]);
 }
 
 /* Takes a header; if it is that of a state, loads the state after it. */
@@ -151,14 +156,10 @@ tool_intake_stdin(struct tool_intake *in, struct qwen_model *m)
 static void
 drop_bos(struct tool_intake *in, struct qwen_model *m)
 {
-	int32_t bos;
 	size_t i;
 
-	if (in->n == 0 || qwen_session_n_tokens(in->session) == 0)
-		return;
-	cli_must(NULL, qwen_bos_read(&bos, qwen_model_gguf(m), QWEN_BOS_FILE,
-	    &cli_err));
-	if (bos < 0 || in->tokens[0] != bos)
+	if (in->n == 0 || qwen_session_n_tokens(in->session) == 0 ||
+	    !is_bos(m, in->tokens[0]))
 		return;
 	in->n--;
 	memmove(in->tokens, in->tokens + 1, in->n * sizeof *in->tokens);

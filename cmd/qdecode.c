@@ -181,18 +181,6 @@ append_token(struct decoding *r, int32_t id)
 
 /* ---------------------------------------------------------- choosing tokens */
 
-/*
- * Set the sampling options to those stored in the state ("temp=0.7 top-k=40").
- */
-static void
-resume_options(struct decoding *r)
-{
-	if (r->in.extra.sampler != NULL && (qwen_sampler_read(r->sampler,
-	    r->in.extra.sampler, &cli_err) < 0 ||
-	    qwen_sampler_check(r->sampler, &cli_err) < 0))
-		cli_die_err(r->in.state != NULL ? r->in.state : "stdin", &cli_err);
-}
-
 /* Start the sampler and replay the tokens of the session to it. */
 static void
 begin_sampling(struct decoding *r)
@@ -308,8 +296,12 @@ load_input(struct decoding *r)
 		tool_saves_begin(&r->saves);
 	}
 	tool_intake_state(&r->in, r->model);
-	if (opt.resume)
-		resume_options(r);
+	/* the sampling options in the state: "temp=0.7 top-k=40" */
+	if (opt.resume && r->in.extra.sampler != NULL &&
+	    (qwen_sampler_read(r->sampler, r->in.extra.sampler, &cli_err) < 0 ||
+	    qwen_sampler_check(r->sampler, &cli_err) < 0))
+		cli_die_err(r->in.state != NULL ? r->in.state : "stdin",
+		    &cli_err);
 	if (opt.every >= 0) {
 		r->record.options = describe(r);
 		begun = qdecode_run_find(&r->record, &r->in, r->model);

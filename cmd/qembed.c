@@ -201,25 +201,19 @@ make_text(void)
 	return begin_text(x);
 }
 
-static void
-open_stream(void)
-{
-	struct qwen_reader_opts o = { .kinds = QWEN_STREAM_TOKENS, .lines = 1 };
-	struct qwen_header self;
-
-	tool_header_init(&self, QWEN_STREAM_TOKENS, run.in.work.model);
-	o.self = &self;
-	cli_must(run.in.lines.name, qwen_reader_open(&run.reader,
-	    run.in.lines.fd, &o, &cli_err));
-}
-
 static struct tool_text *
 take_document(void)
 {
+	struct qwen_header self;
+	struct qwen_reader_opts o = { .kinds = QWEN_STREAM_TOKENS, .lines = 1,
+	    .self = &self };
 	struct qwen_record rec;
 
-	if (run.reader == NULL)
-		open_stream();
+	if (run.reader == NULL) {
+		tool_header_init(&self, o.kinds, run.in.work.model);
+		cli_must(run.in.lines.name, qwen_reader_open(&run.reader,
+		    run.in.lines.fd, &o, &cli_err));
+	}
 	while (cli_must(run.in.lines.name, qwen_reader_next(run.reader, &rec,
 	    &cli_err)) > 0) {
 		if (rec.kind == QWEN_REC_TOKENS && rec.n > 0) {
@@ -264,23 +258,18 @@ add_numbers(struct qwen_text *t, const struct text *x, const char *between)
 }
 
 static void
-add_result(struct qwen_text *t, const struct text *x)
-{
-	if (!tool_begin_result(t, x->item.line, x->q.id, &x->q.refusal))
-		return;
-	qwen_text_fmt(t, ",\"tokens\":%zu,\"embedding\":[", x->q.text.n);
-	add_numbers(t, x, ",");
-	qwen_text_str(t, "]}\n");
-}
-
-static void
 put_vector(struct tool_text *item, struct qwen_text *t)
 {
 	struct text *x = (struct text *)(void *)item;
 
-	if (run.in.requests)
-		add_result(t, x);
-	else if (opt.format == FORMAT_JSON) {
+	if (run.in.requests) {
+		if (tool_begin_result(t, item->line, x->q.id, item->no)) {
+			qwen_text_fmt(t, ",\"tokens\":%zu,\"embedding\":[",
+			    x->q.text.n);
+			add_numbers(t, x, ",");
+			qwen_text_str(t, "]}\n");
+		}
+	} else if (opt.format == FORMAT_JSON) {
 		qwen_text_str(t, "[");
 		add_numbers(t, x, ",");
 		qwen_text_str(t, "]\n");

@@ -311,16 +311,6 @@ n_rows(const struct tool_intake *in)
 	return opt.logits == QWEN_LOGITS_ALL ? in->n : 1;
 }
 
-static void
-write_imatrix(const struct tool_intake *in)
-{
-	struct cli_output *out = cli_output_open(opt.imatrix);
-
-	cli_must(opt.imatrix, qwen_imatrix_write(qwen_session_model(in->session),
-	    in->n, NULL, cli_output_fd(out), &cli_err));
-	cli_output_commit(out);
-}
-
 /* Return the format of a stream; -f npy and npz mean the trace then. */
 static enum qwen_format
 stream_format(void)
@@ -339,20 +329,25 @@ evaluate(struct tool_intake *in, struct row_sink *r)
 		.batch = opt.batch, .row = r != NULL ? write_row : NULL,
 		.arg = r, .keep = &opt.keep,
 	};
+	struct qwen_model *m = qwen_session_model(in->session);
+	struct cli_output *out;
 
 	if (r != NULL && state_row(in) != NULL)
 		write_row(r, qwen_session_n_tokens(in->session) - 1,
 		    state_row(in), &cli_err);
 	if (opt.imatrix != NULL)
-		cli_must(NULL, qwen_imatrix_start(qwen_session_model(
-		    in->session), &cli_err));
+		cli_must(NULL, qwen_imatrix_start(m, &cli_err));
 	if (opt.trace.stages != NULL)
 		qprefill_trace_begin(&opt.trace, in, opt.format);
 	tool_prefill(in, &how);
 	if (opt.trace.stages != NULL)
 		qprefill_trace_end(&opt.trace, in->session);
-	if (opt.imatrix != NULL)
-		write_imatrix(in);
+	if (opt.imatrix == NULL)
+		return;
+	out = cli_output_open(opt.imatrix);
+	cli_must(opt.imatrix, qwen_imatrix_write(m, in->n, NULL,
+	    cli_output_fd(out), &cli_err));
+	cli_output_commit(out);
 }
 
 /*

@@ -155,17 +155,6 @@ end_text(struct tool_text_sum *p)
 
 /* ---------------------------------------------------------------- documents */
 
-static void
-keep_text(struct rank *x, const struct tool_line *line)
-{
-	if (line->s == NULL)
-		return;
-	x->text = cli_check_alloc(malloc(line->n + 1));
-	memcpy(x->text, line->s, line->n);
-	x->n_text = line->n;
-	x->item.input.bytes += line->n;
-}
-
 static struct tool_text *
 take_line(const struct tool_line *line)
 {
@@ -176,8 +165,12 @@ take_line(const struct tool_line *line)
 
 	tool_texts_begin(&run.in, &x->item, &x->q.refusal, run.in.lines.line,
 	    sizeof *x);
-	if (opt.top > 0)
-		keep_text(x, line);
+	if (opt.top > 0 && line->s != NULL) {
+		x->text = cli_check_alloc(malloc(line->n + 1));
+		memcpy(x->text, line->s, line->n);
+		x->n_text = line->n;
+		x->item.input.bytes += line->n;
+	}
 	cli_must(NULL, (run.in.requests ? qwen_rank_request_parse :
 	    qwen_rank_request_text)(&x->q, &run.how, line->s, line->n,
 	    &cli_err));

@@ -212,27 +212,21 @@ qbatch_index_load(const struct qbatch_index_entry *p, int fd, const char *name,
 		die("out of memory");
 }
 
-/* Only n bytes of a line were written: remove them. */
-static void
-truncate_results(const struct qbatch_results *r, size_t n)
-{
-	off_t end = r->regular && n > 0 ? lseek(r->fd, 0, SEEK_CUR) : -1;
-
-	if (end >= (off_t)n && ftruncate(r->fd, end - (off_t)n) == -1)
-		return;		/* --resume removes them later */
-}
-
 void
 qbatch_results_write(struct qbatch_results *r, const struct qwen_text *line)
 {
 	size_t n = cli_write(r->fd, line);
 	int error = errno;
+	off_t end;
 
 	if (n == line->n) {
 		check_linked(r);
 		return;
 	}
-	truncate_results(r, n);
+	/* remove what was written; if that fails, --resume does it later */
+	end = r->regular && n > 0 ? lseek(r->fd, 0, SEEK_CUR) : -1;
+	if (end >= (off_t)n)
+		(void)!ftruncate(r->fd, end - (off_t)n);
 	die("%s: %s", r->name, strerror(error));
 }
 

@@ -114,17 +114,6 @@ set_ready(struct qengine *e, const struct tool_polled *p)
 	}
 }
 
-static void
-handle_signal(struct qengine *e)
-{
-	char b[16];
-
-	if (read(e->wake, b, sizeof b) > 0 && !e->draining) {
-		e->draining = 1;
-		tool_report_ending(qwen_work_n_jobs(e->work.work), "done");
-	}
-}
-
 /*
  * Accept new clients.  If descriptors run out, stop accepting until a client
  * leaves.
@@ -148,6 +137,7 @@ static void
 poll_once(struct qengine *e, struct tool_polled *p)
 {
 	struct qengine_client *c;
+	char b[16];
 	int got;
 
 	fill_pollfds(e, p);
@@ -158,8 +148,11 @@ poll_once(struct qengine *e, struct tool_polled *p)
 		e->has_garbage = 0;
 	}
 	set_ready(e, p);
-	if (p->fd[0].revents != 0)
-		handle_signal(e);
+	if (p->fd[0].revents != 0 && read(e->wake, b, sizeof b) > 0 &&
+	    !e->draining) {
+		e->draining = 1;
+		tool_report_ending(qwen_work_n_jobs(e->work.work), "done");
+	}
 	for (c = e->clients; c != NULL; c = c->next) {
 		if (c->readable && !c->gone_errno)
 			qengine_client_read(c);
@@ -179,13 +172,6 @@ is_done(const struct qengine_client *c)
 	    c->engine->draining || (c->eof && c->inbox.start == c->inbox.end));
 }
 
-static int
-is_stalled(const struct qengine_client *c)
-{
-	return !c->is_pipe && qengine_unread(c) > 0 &&
-	    cli_now() - c->since > c->engine->stall_s;
-}
-
 /* Free the clients that left, are done or have stalled. */
 static void
 free_clients(struct qengine *e)
@@ -194,7 +180,8 @@ free_clients(struct qengine *e)
 
 	for (c = e->clients; c != NULL; c = next) {
 		next = c->next;
-		if (!c->gone_errno && is_stalled(c)) {
+		if (!c->gone_errno && !c->is_pipe && qengine_unread(c) > 0 &&
+		    cli_now() - c->since > e->stall_s) {
 			c->gone_errno = 1;
 			e->n_dropped++;
 		}

@@ -96,19 +96,6 @@ qprefill_npy_row(struct qwen_text *t, const struct qprefill_array *a,
 
 /* ------------------------------------------------------------------ writing */
 
-/* The table of CRC-32 (ISO 3309), which zip uses. */
-static void
-make_table(uint32_t table[256])
-{
-	uint32_t i, k, c;
-
-	for (i = 0; i < 256; i++) {
-		for (c = i, k = 0; k < 8; k++)
-			c = c & 1 ? c >> 1 ^ 0xedb88320 : c >> 1;
-		table[i] = c;
-	}
-}
-
 static uint32_t
 crc(const struct qprefill_npz *z, uint32_t c, const struct qwen_text *t)
 {
@@ -176,15 +163,6 @@ name_and_sizes(struct qwen_text *t, const struct member *m, uint64_t n_extra)
 }
 
 static void
-local_header(struct qwen_text *t, const struct member *m)
-{
-	qwen_text_str(t, "PK\x03\x04");
-	NUMBERS(t, "2", VERSION);
-	describe(t, m, 20);
-	name_and_sizes(t, m, 20);
-}
-
-static void
 central_header(struct qwen_text *t, const struct member *m)
 {
 	qwen_text_str(t, "PK\x01\x02");
@@ -223,13 +201,19 @@ struct qprefill_npz *
 qprefill_npz_new(int fd, const char *name)
 {
 	struct qprefill_npz *z = cli_check_alloc(calloc(1, sizeof *z));
+	uint32_t i, k, c;
 	struct stat st;
 
 	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode))
 		die("%s: -f npz needs a regular file: see --trace-out", name);
 	z->fd = fd;
 	z->name = name;
-	make_table(z->table);
+	/* the table of CRC-32 (ISO 3309), which zip uses */
+	for (i = 0; i < 256; i++) {
+		for (c = i, k = 0; k < 8; k++)
+			c = c & 1 ? c >> 1 ^ 0xedb88320 : c >> 1;
+		z->table[i] = c;
+	}
 	return z;
 }
 
@@ -284,7 +268,10 @@ qprefill_npz_end(struct qprefill_npz *z)
 
 	for (m = z->m; m < z->m + z->n; m++) {
 		z->row.n = 0;
-		local_header(&z->row, m);
+		qwen_text_str(&z->row, "PK\x03\x04");
+		NUMBERS(&z->row, "2", VERSION);
+		describe(&z->row, m, 20);
+		name_and_sizes(&z->row, m, 20);
 		qwen_text_add(&z->row, m->npy.s, m->npy.n);
 		write_text(z, &z->row, m->at);
 		qwen_text_fini(&m->npy);

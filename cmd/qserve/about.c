@@ -106,17 +106,6 @@ qserve_model(struct qserve_call *c)
 /* ----------------------------------------------------------- the model file */
 
 static uint64_t
-file_bytes(const struct qserve *s)
-{
-	uint64_t n = 0;
-	unsigned i;
-
-	for (i = 0; i < qwen_gguf_n_shards(s->gguf); i++)
-		n += qwen_gguf_file_bytes(s->gguf, i);
-	return n;
-}
-
-static uint64_t
 n_parameters(const struct qserve *s)
 {
 	const struct qwen_gguf_tensor *t;
@@ -317,11 +306,15 @@ put_listed(struct qwen_text *t, const struct qserve *s, const char *name)
 {
 	const char *tag = strchr(name, ':') != NULL ? "" : ":latest";
 	struct qwen_text full = { 0 };
+	uint64_t bytes = 0;
 	char hex[33];
+	unsigned i;
 
+	for (i = 0; i < qwen_gguf_n_shards(s->gguf); i++)
+		bytes += qwen_gguf_file_bytes(s->gguf, i);
 	qwen_text_fmt(&full, "%s%s", name, tag);
 	qwen_json_put(t, ",{'name':%pT,'model':%pT,'size':%llu,'digest':'%s'",
-	    &full, &full, cli_llu(file_bytes(s)), qwen_fp_hex(
+	    &full, &full, cli_llu(bytes), qwen_fp_hex(
 	    &s->header.model, hex));
 	qwen_text_fini(&full);
 	put_details(t, s);

@@ -139,26 +139,18 @@ qserve_answer_flush(struct qserve_call *c, double now)
 	put_events(c);
 }
 
-/* Set how long the whole answer, its prompt, and the generation took. */
+/* End the answer, or answer with a refusal. */
 static void
-note_times(struct qserve_call *c)
+end_response(struct qserve_call *c)
 {
 	struct answering *x = c->state;
 	double now = cli_now();
 	double began = c->began_at > 0 ? c->began_at : c->since;
 	double first = c->first_at > 0 ? c->first_at : now;
 
+	/* of the whole answer, its prompt, and the generation */
 	x->q->times = (struct qwen_timings){ 1, now - c->since, first - began,
 	    now - first };
-}
-
-/* End the answer, or answer with a refusal. */
-static void
-end_response(struct qserve_call *c)
-{
-	struct answering *x = c->state;
-
-	note_times(c);
 	qserve_response_keep(c->server, x->q, x->created);
 	if (!c->is_stream) {
 		put_body(c);

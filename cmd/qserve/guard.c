@@ -237,23 +237,6 @@ is_ours(const struct qserve *s, const char *host)
 	    strcasecmp(name, self) == 0 || is_in(&s->hosts, name);
 }
 
-/* Return the host to which the client sent the request, or NULL. */
-static const char *
-named_host(const struct qserve_call *c)
-{
-	return c->host != NULL ? c->host : qserve_header(c, "Host");
-}
-
-/* Return 1 if the origin is this server, by the name that the client uses. */
-static int
-is_self(const struct qserve_call *c, const char *origin)
-{
-	const char *host = named_host(c);
-	const char *at = strstr(origin, "://");
-
-	return host != NULL && at != NULL && strcasecmp(at + 3, host) == 0;
-}
-
 /* ---------------------------------------------------------------- the guard */
 
 enum { SHOWN = 120 };	/* bytes of a name or origin in a message */
@@ -298,8 +281,9 @@ int
 qserve_check_access(struct qserve_call *c)
 {
 	const struct qserve *s = c->server;
-	const char *host = named_host(c);
+	const char *host = c->host != NULL ? c->host : qserve_header(c, "Host");
 	const char *origin = qserve_header(c, "Origin");
+	const char *at = origin != NULL ? strstr(origin, "://") : NULL;
 
 	if (s->keys.n == 0 && host != NULL && !is_ours(s, host)) {
 		refuse_host(c, host);
@@ -307,7 +291,9 @@ qserve_check_access(struct qserve_call *c)
 	}
 	if (origin != NULL && is_in(&s->cors, origin)) {
 		c->origin = origin;
-	} else if (origin != NULL && !is_self(c, origin)) {
+	} else if (origin != NULL && (host == NULL || at == NULL ||
+	    strcasecmp(at + 3, host) != 0)) {
+		/* not this server, by the name that the client uses */
 		refuse_origin(c, origin);
 		return -1;
 	}

@@ -156,22 +156,13 @@ drop_oldest(struct qserve_history *h)
 	free(e);
 }
 
-static void
-note_turn_bytes(struct qserve_history *h, uint64_t turn_bytes)
-{
-	size_t i;
-
-	for (i = 0; i < TURN_LENGTHS - 1 && h->turn_bytes[i] != turn_bytes; i++)
-		;
-	memmove(h->turn_bytes + 1, h->turn_bytes, i * sizeof *h->turn_bytes);
-	h->turn_bytes[0] = turn_bytes;
-}
-
 /* Insert an entry, which h owns from now on. */
 static void
 insert(struct qserve_history *h, struct entry *e)
 {
 	struct entry **at = bucket(h, e->key);
+	uint64_t *turn = h->turn_bytes;
+	size_t i;
 
 	e->next = *at;
 	*at = e;
@@ -179,7 +170,10 @@ insert(struct qserve_history *h, struct entry *e)
 	*(h->youngest != NULL ? &h->youngest->younger : &h->oldest) = e;
 	h->youngest = e;
 	h->n_ids += e->n;
-	note_turn_bytes(h, e->turn_bytes);
+	for (i = 0; i < TURN_LENGTHS - 1 && turn[i] != e->turn_bytes; i++)
+		;
+	memmove(turn + 1, turn, i * sizeof *turn);
+	turn[0] = e->turn_bytes;
 	while (h->n_ids > IDS_MAX)
 		drop_oldest(h);
 }
@@ -299,15 +293,6 @@ give_up(struct qserve_history *h, const char *why)
 	h->fd = -1;
 }
 
-/* Return where the magic of the next entry is, at or after at; n if none. */
-static size_t
-next_magic(const char *s, size_t at, size_t n)
-{
-	while (at < n && (n - at < 8 || memcmp(s + at, MAGIC, 8) != 0))
-		at++;
-	return at;
-}
-
 /*
  * Read all entries, up to *end; return how many places before it are damaged.
  */
@@ -325,7 +310,10 @@ read_entries(struct qserve_history *h, const char *s, size_t n, size_t *end)
 			between = damages;
 			continue;
 		}
-		at = next_magic(s, at + 1, n);
+		/* go to the magic of the next entry */
+		for (at++; at < n && (n - at < 8 || memcmp(s + at, MAGIC, 8) !=
+		    0); at++)
+			;
 		damages++;
 	}
 	return between;

@@ -70,16 +70,6 @@ find_job(const struct qserve_engine *e, const char *id)
 
 /* ------------------------------------------------------------------- lists */
 
-static void
-queue_job(struct qserve *s, struct qserve_job *j)
-{
-	struct qserve_job **at = &s->waiting;
-
-	while (*at != NULL)
-		at = &(*at)->next;
-	*at = j;
-}
-
 /* Return a job from an engine to the front of the queue. */
 static void
 requeue_job(struct qserve *s, struct qserve_job *j)
@@ -209,17 +199,17 @@ void
 qserve_jobs_make(struct qserve_call *c, size_t n,
     const struct qserve_handler *handler)
 {
-	int rc = make_room(c, n, handler);
-	struct qserve_job *j;
-	size_t i;
+	struct qserve_job **at = &c->server->waiting;
+	size_t i = 0;
 
-	for (i = 0; rc == 0 && i < n; i++) {
-		if ((j = new_job(c->server, c, i, 0)) != NULL)
-			queue_job(c->server, j);
-		else
-			rc = -1;
+	while (*at != NULL)
+		at = &(*at)->next;
+	if (make_room(c, n, handler) == 0) {
+		for (; i < n && (*at = new_job(c->server, c, i, 0)) != NULL;
+		    i++)
+			at = &(*at)->next;
 	}
-	if (rc < 0)
+	if (i < n)
 		fail_for_memory(c);
 }
 
@@ -413,17 +403,6 @@ remove_job(struct qserve_engine *e, struct qserve_job *j)
 	}
 }
 
-/*
- * Return 1 if the engine refused the job because it is about to exit: the job
- * is then lost like those of an engine that ended.
- */
-static int
-is_engine_ending(const struct qwen_event *ev)
-{
-	return ev->kind == QWEN_EVENT_END && strcmp(ev->why, "refused") == 0 &&
-	    strcmp(ev->error, "draining") == 0;
-}
-
 int
 qserve_engine_forgot(const struct qserve_engine *e,
     const struct qwen_event *ev)
@@ -454,7 +433,10 @@ qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev)
 	j->started |= ev->kind == QWEN_EVENT_STARTED;
 	j->has_result |= ev->kind != QWEN_EVENT_STARTED &&
 	    ev->kind != QWEN_EVENT_PROGRESS;
-	if (c != NULL && !j->is_question && is_engine_ending(ev)) {
+	/* the engine is about to exit: its jobs are lost as if it had ended */
+	if (c != NULL && !j->is_question && ev->kind == QWEN_EVENT_END &&
+	    strcmp(ev->why, "refused") == 0 &&
+	    strcmp(ev->error, "draining") == 0) {
 		remove_job(e, j);
 		requeue_job(e->server, j);
 		return;

@@ -139,41 +139,26 @@ poll_timeout(const struct qserve *s)
 }
 
 static void
-read_engines(struct qserve *s, const struct polled *p)
-{
-	struct qserve_engine *e;
-	size_t i = p->engines;
-
-	for (e = s->engines; e != NULL; e = e->next, i += 2) {
-		if (p->all.fd[i].revents != 0)
-			qserve_engine_read(e);
-	}
-}
-
-/* Drop the calls whose clients have left. */
-static void
-drop_left_calls(struct qserve *s, const struct polled *p)
-{
-	struct qserve_call *c;
-	size_t i = p->calls;
-
-	for (c = s->calls; c != NULL; c = c->next) {
-		if (is_awaited(c) && p->all.fd[i++].revents != 0)
-			qserve_call_drop(c);
-	}
-}
-
-static void
 poll_once(struct qserve *s, struct polled *p)
 {
 	size_t i, n = s->n_listeners;
+	struct qserve_engine *e;
 	struct qserve_call *c;
 	double now;
 
 	fill_pollfds(s, p);
 	tool_poll(&p->all, poll_timeout(s));
-	drop_left_calls(s, p);
-	read_engines(s, p);
+	/* drop the calls whose clients have left */
+	i = p->calls;
+	for (c = s->calls; c != NULL; c = c->next) {
+		if (is_awaited(c) && p->all.fd[i++].revents != 0)
+			qserve_call_drop(c);
+	}
+	i = p->engines;
+	for (e = s->engines; e != NULL; e = e->next, i += 2) {
+		if (p->all.fd[i].revents != 0)
+			qserve_engine_read(e);
+	}
 	now = cli_now();
 	qserve_questions_end(s, now);
 	for (c = s->calls; c != NULL; c = c->next)
@@ -231,18 +216,6 @@ check_timeouts(struct qserve *s, double now)
 	}
 }
 
-/* Return freed memory to the system after a second without calls. */
-static void
-return_memory(struct qserve *s, double now)
-{
-	if (s->n_calls > 0)
-		s->busy_at = now;
-	else if (s->busy_at > 0 && now > s->busy_at + 1) {
-		tool_memory_return();
-		s->busy_at = 0;
-	}
-}
-
 /*
  * Return 1 if the server can exit: no client is connected, and engines have
  * ended all jobs.  Jobs that are not cancelled are always completed.
@@ -274,7 +247,13 @@ qserve_run(struct qserve *s)
 			check_timeouts(s, now);
 			checked_at = now;
 		}
-		return_memory(s, now);
+		if (s->n_calls > 0)
+			s->busy_at = now;
+		else if (s->busy_at > 0 && now > s->busy_at + 1) {
+			/* after a second without calls */
+			tool_memory_return();
+			s->busy_at = 0;
+		}
 		qserve_jobs_send(s);
 		for (e = s->engines; e != NULL; e = e->next)
 			qserve_engine_write(e);

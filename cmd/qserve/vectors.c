@@ -130,21 +130,6 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 
 static const struct qserve_handler handler = { make_request, on_event, fail };
 
-/*
- * Print a note, once, if the model file names no pooling: embedding models do.
- */
-static void
-warn_untrained(const struct qserve *s)
-{
-	static int told;
-
-	if (s->embedding.untrained && !told)
-		cli_note("/v1/embeddings: this model was not trained for "
-		    "embeddings (its file has no pooling type); its vectors, "
-		    "states of the last token, say little");
-	told = 1;
-}
-
 /* Parse the body: with Ollama's field, or for /v1/embeddings. */
 static int
 parse(struct qserve_call *c, struct vectors *v, struct qwen_err *err)
@@ -160,6 +145,7 @@ parse(struct qserve_call *c, struct vectors *v, struct qwen_err *err)
 static void
 begin(struct qserve_call *c)
 {
+	static int told;
 	struct qserve *s = c->server;
 	struct vectors *v = c->state;
 	struct qwen_err err;
@@ -178,7 +164,12 @@ begin(struct qserve_call *c)
 		put_body(c);
 		return;
 	}
-	warn_untrained(s);
+	/* embedding models name a pooling */
+	if (s->embedding.untrained && !told)
+		cli_note("/v1/embeddings: this model was not trained for "
+		    "embeddings (its file has no pooling type); its vectors, "
+		    "states of the last token, say little");
+	told = 1;
 	qserve_jobs_new(c, v->q.n, &handler);
 }
 

@@ -121,33 +121,27 @@ tool_drafter_eval(struct qwen_drafter *d, struct qwen_session *s, int32_t id,
 	check(s, qwen_drafter_eval(d, s, id, room, &cli_err));
 }
 
-/* Returns the tokens before the next checkpoint for the store, at most left. */
-static size_t
-to_place(struct prompt_slice *p, size_t left)
-{
-	struct tool_intake *in = p->in;
-
-	while (in->n_places > 0 && in->places[in->n_places - 1] <= p->done)
-		in->n_places--;
-	return in->n_places > 0 ? in->places[in->n_places - 1] - p->done : left;
-}
-
 /* Returns the tokens to read before store and saves are visited again. */
 static size_t
 part_len(struct prompt_slice *p)
 {
 	const struct qwen_checkpoints *keep = p->how.keep;
-	size_t left = p->in->n - p->done, step = TOOL_STORE_STEP, n;
+	struct tool_intake *in = p->in;
+	size_t left = in->n - p->done, step = TOOL_STORE_STEP, n;
 
-	if (p->in->store == NULL && p->in->saves == NULL)
+	if (in->store == NULL && in->saves == NULL)
 		return left;
-	if (p->in->saves != NULL)
+	if (in->saves != NULL)
 		step = SAVE_STEP;
 	else if (keep != NULL && keep->every > 0)
 		step = keep->every > TOOL_STORE_STEP ? (size_t)keep->every :
 		    TOOL_STORE_STEP / (size_t)keep->every * (size_t)keep->every;
-	n = step - qwen_session_n_tokens(p->in->session) % step;
-	left = to_place(p, left);
+	n = step - qwen_session_n_tokens(in->session) % step;
+	/* to the next checkpoint for the store */
+	while (in->n_places > 0 && in->places[in->n_places - 1] <= p->done)
+		in->n_places--;
+	if (in->n_places > 0)
+		left = in->places[in->n_places - 1] - p->done;
 	return n < left ? n : left;
 }
 

@@ -7,21 +7,10 @@
 
 enum { GRAMMAR_MAX = 1 << 23 };	/* bytes; the library has its own limits, too */
 
-/* Opens a schema and notes the parts of it that are not enforced. */
-static int
-open_schema(struct tool_grammar *c, const char *text, size_t n)
-{
-	struct qwen_unknown u = { .strict = 0 };
-
-	if (qwen_grammar_open_noted(&c->grammar, text, n, &u, &cli_err) < 0)
-		return -1;
-	tool_report_notes(&u);
-	return 0;
-}
-
 void
 tool_grammar_open(struct tool_grammar *c, struct qwen_sampler *s)
 {
+	struct qwen_unknown u = { .strict = 0 };
 	char *text;
 	int is_schema = c->schema != NULL;
 	size_t n, i;
@@ -34,14 +23,16 @@ tool_grammar_open(struct tool_grammar *c, struct qwen_sampler *s)
 	if (c->path == NULL)
 		return;
 	text = cli_read_file(c->path, GRAMMAR_MAX, &n);
-	rc = is_schema ? open_schema(c, text, n) :
-	    qwen_grammar_open(&c->grammar, text, n, &cli_err);
+	rc = is_schema ? qwen_grammar_open_noted(&c->grammar, text, n, &u,
+	    &cli_err) : qwen_grammar_open(&c->grammar, text, n, &cli_err);
 	/* FNV-1a */
 	c->hash = 0xcbf29ce484222325 + (uint64_t)is_schema;
 	for (i = 0; i < n; i++)
 		c->hash = (c->hash ^ (unsigned char)text[i]) * 0x100000001b3;
 	free(text);
 	cli_must(c->path, rc);
+	/* the parts of a schema that are not enforced */
+	tool_report_notes(&u);
 	qwen_sampler_constrain(s, qwen_grammar_constraint(c->grammar, NULL));
 }
 

@@ -25,17 +25,6 @@ add_tokens(struct tool_intake *in, const int32_t *ids, size_t n, size_t limit)
 	in->n += n;
 }
 
-/* Adds a mark after the tokens so far, unless there is one. */
-static void
-add_mark(struct tool_intake *in)
-{
-	if (in->n_marks > 0 && in->marks[in->n_marks - 1] == in->n)
-		return;
-	cli_grow(&in->marks, &in->cap_marks, in->n_marks + 1,
-	    sizeof *in->marks);
-	in->marks[in->n_marks++] = in->n;
-}
-
 /* Is the id the BOS that the model's file wants in front of a text? */
 static int
 is_bos(struct qwen_model *m, int32_t id)
@@ -98,7 +87,11 @@ take_record(struct tool_intake *in, struct qwen_model *m,
 		in->begins &= rec->n == 0;
 		break;
 	case QWEN_REC_MARK:
-		add_mark(in);
+		if (in->n_marks > 0 && in->marks[in->n_marks - 1] == in->n)
+			break;
+		cli_grow(&in->marks, &in->cap_marks, in->n_marks + 1,
+		    sizeof *in->marks);
+		in->marks[in->n_marks++] = in->n;
 		break;
 	case QWEN_REC_END:
 		*ended = 1;

@@ -117,18 +117,6 @@ refuse(struct qwen_request *q, const char *param, const struct qwen_err *err)
 	    "invalid_request", err);
 }
 
-/* Sets option i.  A list in the request replaces that of the command line. */
-static int
-set_one(const struct qwen_request *q, size_t i, struct qwen_sampler *s,
-    struct qwen_err *err)
-{
-	const char *option = q->setting[i].option;
-
-	if (i == 0 || strcmp(q->setting[i - 1].option, option) != 0)
-		qwen_sampler_reset(s, option);
-	return qwen_sampler_set(s, option, q->setting[i].value, err);
-}
-
 /* Sets dynatemp_range: temperatures from temp - range to temp + range. */
 static int
 set_range(const struct qwen_request *q, struct qwen_sampler *s,
@@ -199,10 +187,15 @@ static int
 set(struct tool_service *t, struct qwen_request *q, struct qwen_sampler *s)
 {
 	struct qwen_err err;
+	const char *option;
 	size_t i;
 
 	for (i = 0; i < q->n_settings; i++) {
-		if (set_one(q, i, s, &err) < 0)
+		option = q->setting[i].option;
+		/* a list in the request replaces that of the command line */
+		if (i == 0 || strcmp(q->setting[i - 1].option, option) != 0)
+			qwen_sampler_reset(s, option);
+		if (qwen_sampler_set(s, option, q->setting[i].value, &err) < 0)
 			return refuse(q, q->setting[i].key, &err);
 	}
 	qwen_sampler_bias(s, q->bias_id, q->bias, q->n_bias);

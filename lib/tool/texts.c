@@ -176,14 +176,6 @@ tool_report_results(const struct tool_work *w, uint64_t n, uint64_t n_tokens,
 	tool_report_stats(w->model);
 }
 
-/* Returns the number of texts, for the progress line; 0 if unknown. */
-static uint64_t
-count_texts(const struct tool_texts *x)
-{
-	return x->stream != NULL || cli_quiet || !isatty(STDERR_FILENO) ? 0 :
-	    tool_lines_count(x->lines.fd);
-}
-
 static void
 run(struct tool_texts *x)
 {
@@ -196,7 +188,8 @@ run(struct tool_texts *x)
 	snprintf(plural, sizeof plural, "%ss", what);
 	x->queue = (struct tool_queue){ .work = &x->work, .next = next,
 	    .waiting = waiting, .put = put, .arg = x };
-	cli_progress_start(plural, count_texts(x));
+	cli_progress_start(plural, x->stream != NULL || cli_quiet ||
+	    !isatty(STDERR_FILENO) ? 0 : tool_lines_count(x->lines.fd));
 	tool_queue_run(&x->queue);
 	cli_progress_end();
 	if (x->finish != NULL)

@@ -366,18 +366,6 @@ plan(void)
 	return cli_finish();
 }
 
-/* Do --merge or --status.  Return the exit status. */
-static int
-without_model(void)
-{
-	if (opt.merge)
-		qbatch_merge(opt.files, opt.n_files, opt.output, opt.of,
-		    run.mixed);
-	else
-		qbatch_status(opt.files, opt.n_files);
-	return cli_finish();
-}
-
 int
 main(int argc, char *argv[])
 {
@@ -386,8 +374,13 @@ main(int argc, char *argv[])
 
 	qbatch_command_keep(argc, argv);
 	parse(argc, argv, &run);
+	if (opt.merge)
+		qbatch_merge(opt.files, opt.n_files, opt.output, opt.of,
+		    run.mixed);
+	if (opt.status)
+		qbatch_status(opt.files, opt.n_files);
 	if (opt.merge || opt.status)
-		return without_model();
+		return cli_finish();
 	open_model(&run);
 	if (opt.plan)
 		return plan();

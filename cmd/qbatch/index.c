@@ -86,14 +86,6 @@ qbatch_origin_set(struct qbatch_origin *m, const char *model, const char *hash,
 	m->options = cli_format("%s", options);
 }
 
-static void
-free_origin(struct qbatch_origin *m)
-{
-	free(m->model);
-	free(m->hash);
-	free(m->options);
-}
-
 /* Return 1 if both have the same model and options; does not compare limits. */
 static int
 same_origin(const struct qbatch_origin *m, const struct qbatch_origin *x)
@@ -130,7 +122,9 @@ origin_of(struct qbatch_index *ix, const struct qwen_result *r,
 	    !same_origin(&ix->origin[i], &m)); i++)
 		;
 	if (i < ix->n_origins) {
-		free_origin(&m);
+		free(m.model);
+		free(m.hash);
+		free(m.options);
 	} else {
 		cli_grow(&ix->origin, &ix->cap_origins, i + 1, sizeof m);
 		ix->origin[ix->n_origins++] = m;

@@ -76,43 +76,23 @@ totals(struct qwen_text *t, const struct qbatch_report *r,
 		qwen_text_fmt(t, fmt, list[i].name, list[i].v);
 }
 
-static void
-as_text(struct qwen_text *t, struct qbatch_report *r,
-    const struct qwen_work_stats *st)
-{
-	int i;
-
-	totals(t, r, st, "%-26s %.10g\n");
-	tool_timings_head(t);
-	for (i = 0; i < TOOL_N_TIMES; i++)
-		tool_timings_text(t, time_names[i], &r->time[i]);
-}
-
-static void
-as_json(struct qwen_text *t, struct qbatch_report *r,
-    const struct qwen_work_stats *st)
-{
-	int i;
-
-	qwen_text_str(t, "{");
-	totals(t, r, st, "\"%s\":%.10g,");
-	for (i = 0; i < TOOL_N_TIMES; i++) {
-		tool_timings_json(t, time_names[i], &r->time[i]);
-		qwen_text_str(t, i < TOOL_E2E ? "," : "}\n");
-	}
-}
-
 void
 qbatch_report_write(struct qbatch_report *r,
     const struct qwen_work_stats *st, const char *path, int json)
 {
 	struct qwen_text t = { 0 };
 	struct cli_output *o;
+	int i;
 
-	if (json)
-		as_json(&t, r, st);
-	else
-		as_text(&t, r, st);
+	qwen_text_str(&t, json ? "{" : "");
+	totals(&t, r, st, json ? "\"%s\":%.10g," : "%-26s %.10g\n");
+	if (!json)
+		tool_timings_head(&t);
+	for (i = 0; i < TOOL_N_TIMES; i++) {
+		(json ? tool_timings_json : tool_timings_text)(&t,
+		    time_names[i], &r->time[i]);
+		qwen_text_str(&t, !json ? "" : i < TOOL_E2E ? "," : "}\n");
+	}
 	if (t.failed)
 		die("out of memory");
 	if (strcmp(path, "-") == 0) {

@@ -19,30 +19,21 @@ write_result(void *arg, struct tool_input *input)
 	free(item);
 }
 
-/* Make the item's result line, which records its run. */
-static void
-make_result(const struct qbatch_run *r, struct qbatch_item *item)
-{
-	char hex[QBATCH_HASH];
-	struct qwen_result_run run = {
-		.model = r->self.model, .hash = r->self.hash,
-		.options = item->request->max_given ? r->self.options :
-		    r->self.limited,
-		.request = item->hash == 0 ? NULL : qbatch_hex(item->hash, hex),
-	};
-
-	qwen_request_result(item->request, &run, &item->result);
-}
-
-/* Replace the request of a finished item by its result. */
+/* Replace the request of a finished item by its result, which has its run. */
 static void
 finish_item(struct qbatch_run *r, struct qbatch_item *item)
 {
 	struct qwen_request *q = item->request;
+	char hex[QBATCH_HASH];
+	struct qwen_result_run run = {
+		.model = r->self.model, .hash = r->self.hash,
+		.options = q->max_given ? r->self.options : r->self.limited,
+		.request = item->hash == 0 ? NULL : qbatch_hex(item->hash, hex),
+	};
 
 	tool_note_failed(&r->work, q->number, &q->refusal);
 	qbatch_report_add(&r->report, item);
-	make_result(r, item);
+	qwen_request_result(q, &run, &item->result);
 	qwen_request_free(q);
 	item->request = NULL;
 	item->input.bytes = sizeof *item + item->result.n;
@@ -127,21 +118,6 @@ add_job(struct qbatch_run *r, struct qbatch_item *item, size_t i)
 	}
 	qwen_sampler_free(job.sampler);
 	fail_request(q, "invalid_request", &err);
-}
-
-/* Free what the jobs have copied. */
-static void
-free_copied(struct qbatch_item *item)
-{
-	struct qwen_request *q = item->request;
-	size_t i;
-
-	for (i = 0; i < q->n_prompts; i++) {
-		free(q->prompt[i].id);
-		q->prompt[i].id = NULL;
-	}
-	qwen_sampler_free(item->sampler);
-	item->sampler = NULL;
 }
 
 /* ----------------------------------------------------------------- reading */
@@ -238,7 +214,13 @@ add_item(struct qbatch_run *r, const struct tool_line *line)
 		r->next_arrival += tool_request_gap(&r->seed, r->arrivals);
 	for (i = 0; i < q->n_answers && q->refusal.err.code == 0; i++)
 		add_job(r, item, i);
-	free_copied(item);
+	/* the jobs have copied these */
+	for (i = 0; i < q->n_prompts; i++) {
+		free(q->prompt[i].id);
+		q->prompt[i].id = NULL;
+	}
+	qwen_sampler_free(item->sampler);
+	item->sampler = NULL;
 	if (item->input.left == 0)
 		finish_item(r, item);
 	return item;

@@ -65,16 +65,6 @@ same_options(const struct qdecode_run *run, const struct qwen_run *old)
 
 /* ------------------------------------------------ -s and -o the same file */
 
-/* Return 1 if stdin has the tokens that the old run began with. */
-static int
-has_input(const struct tool_intake *in, const struct qwen_run *old)
-{
-	const int32_t *tokens = qwen_session_tokens(in->session);
-
-	return old->input == in->n && (in->n == 0 || memcmp(in->tokens,
-	    tokens + old->from - old->input, in->n * sizeof *tokens) == 0);
-}
-
 static void
 die_unfinished(const struct qdecode_run *run, const struct tool_intake *in)
 {
@@ -98,7 +88,10 @@ find_in_place(const struct qdecode_run *run, const struct tool_intake *in)
 	const struct qwen_run *old = &in->extra.run;
 	char a[33], b[33];
 
-	if (same_options(run, old) && has_input(in, old))
+	/* stdin has the tokens that the old run began with */
+	if (same_options(run, old) && old->input == in->n && (in->n == 0 ||
+	    memcmp(in->tokens, qwen_session_tokens(in->session) + old->from -
+	    old->input, in->n * sizeof *in->tokens) == 0))
 		return 1;
 	if (run->base_replaced)
 		die("%s: the file holds state %s, but %s was announced",

@@ -34,26 +34,12 @@ qengine_client_new(struct qengine *e, int in, int out)
 	return c;
 }
 
-/*
- * Close a socket.  Reads pending bytes first: otherwise close would reset the
- * connection, and the client could lose events.
- */
-static void
-hang_up(int fd)
-{
-	char buf[4096];
-
-	shutdown(fd, SHUT_RD);
-	while (recv(fd, buf, sizeof buf, MSG_DONTWAIT) > 0)
-		;
-	close(fd);
-}
-
 void
 qengine_client_free(struct qengine_client *c)
 {
 	struct qengine *e = c->engine;
 	struct qengine_client **at = &e->clients;
+	char buf[4096];
 
 	c->gone_errno = 1;
 	/* on_end() removes a job from the list */
@@ -63,8 +49,13 @@ qengine_client_free(struct qengine_client *c)
 		at = &(*at)->next;
 	*at = c->next;
 	e->n_clients--;
-	if (!c->is_pipe)
-		hang_up(c->in);
+	if (!c->is_pipe) {
+		/* or close would reset the connection: events could be lost */
+		shutdown(c->in, SHUT_RD);
+		while (recv(c->in, buf, sizeof buf, MSG_DONTWAIT) > 0)
+			;
+		close(c->in);
+	}
 	qwen_inbox_fini(&c->inbox);
 	qwen_text_fini(&c->unread);
 	free(c);

@@ -196,25 +196,11 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
 /* ---------------------------------------------------------------- sampling */
 
 static int
-set_grammar(struct qengine *e, struct qengine_job *j, struct qwen_sampler *s,
-    struct qwen_err *err)
-{
-	struct qwen_constraint c;
-
-	if (j->request.grammar == NULL)
-		return 0;
-	if (qwen_grammar_share(&e->grammars, j->request.grammar,
-	    j->request.n_grammar, 0, &j->grammar, &c, err) < 0)
-		return qwen_fail_in(err, "grammar");
-	qwen_sampler_constrain(s, c);
-	return 0;
-}
-
-static int
 set_sampler(struct qengine *e, struct qengine_job *j, struct qwen_sampler *s,
     struct qwen_err *err)
 {
 	const struct qwen_engine_request *o = &j->request;
+	struct qwen_constraint c;
 
 	if ((o->sampling != NULL && qwen_sampler_read(s, o->sampling,
 	    err) < 0) || qwen_sampler_check(s, err) < 0)
@@ -224,8 +210,12 @@ set_sampler(struct qengine *e, struct qengine_job *j, struct qwen_sampler *s,
 	    qwen_sampler_mask(s, o->mask, o->n_mask, err) < 0)
 		return -1;
 	qwen_sampler_bias(s, o->bias_ids, o->bias, o->n_bias);
-	if (set_grammar(e, j, s, err) < 0)
-		return -1;
+	if (o->grammar != NULL) {
+		if (qwen_grammar_share(&e->grammars, o->grammar, o->n_grammar,
+		    0, &j->grammar, &c, err) < 0)
+			return qwen_fail_in(err, "grammar");
+		qwen_sampler_constrain(s, c);
+	}
 	if (!qwen_sampler_needs_pieces(s))
 		return 0;
 	if (qwen_grammars_prepare(&e->grammars, err) < 0)

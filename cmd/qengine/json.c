@@ -29,17 +29,6 @@ get_whole(yyjson_val *v, uint64_t max, uint64_t *out)
 }
 
 static int
-get_real(yyjson_val *v, float *out)
-{
-	const char *s = yyjson_get_raw(v);
-
-	if (s == NULL)
-		return -1;
-	*out = strtof(s, NULL);
-	return 0;
-}
-
-static int
 digit(char c)
 {
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ?
@@ -81,10 +70,13 @@ put_array(struct qwen_put *p, const char *key, yyjson_val *v, int reals)
 	yyjson_arr_foreach(v, i, max, it) {
 		if (rc < 0)
 			continue;
-		rc = reals ? get_real(it, &a[i].x) :
-		    get_whole(it, INT32_MAX, &u);
-		if (!reals)
+		if (!reals) {
+			rc = get_whole(it, INT32_MAX, &u);
 			a[i].id = (int32_t)u;
+		} else if (yyjson_get_raw(it) != NULL)
+			a[i].x = strtof(yyjson_get_raw(it), NULL);
+		else
+			rc = -1;
 	}
 	if (rc == 0 && reals)
 		qwen_put_row(p, key, &a->x, n);
@@ -121,7 +113,8 @@ put_pair(struct qwen_put *p, yyjson_val *k, yyjson_val *v,
     struct qwen_err *err)
 {
 	static const char *const names[] = {
-		[QWEN_SHAPE_UINT] = "a whole number", [QWEN_SHAPE_TEXT] = "text",
+		[QWEN_SHAPE_UINT] = "a whole number",
+		[QWEN_SHAPE_TEXT] = "text",
 		[QWEN_SHAPE_FP] = "32 hexadecimal digits",
 		[QWEN_SHAPE_IDS] = "an array of whole numbers",
 		[QWEN_SHAPE_ROW] = "an array of numbers",
@@ -134,16 +127,6 @@ put_pair(struct qwen_put *p, yyjson_val *k, yyjson_val *v,
 		    "\"%.40s\"", key);
 	return put_value(p, key, v, shape) == 0 ? 0 : qwen_fail(err,
 	    QWEN_EFORMAT, "key \"%s\" is not %s", key, names[shape]);
-}
-
-static void
-find_id(yyjson_val *root, char id[QWEN_ENGINE_ID + 1])
-{
-	yyjson_val *v = yyjson_obj_get(root, "id");
-
-	if (yyjson_is_str(v) && yyjson_get_len(v) <= QWEN_ENGINE_ID &&
-	    strlen(yyjson_get_str(v)) == yyjson_get_len(v))
-		memcpy(id, yyjson_get_str(v), yyjson_get_len(v) + 1);
 }
 
 static int
@@ -168,12 +151,16 @@ qengine_from_json(struct qwen_text *out, const unsigned char *line, size_t n,
 {
 	struct qwen_put p = { .t = out };
 	yyjson_doc *doc;
+	yyjson_val *v;
 	int rc;
 
 	id[0] = '\0';
 	if ((doc = qwen_json_open((const char *)line, n, err)) == NULL)
 		return -1;
-	find_id(yyjson_doc_get_root(doc), id);
+	v = yyjson_obj_get(yyjson_doc_get_root(doc), "id");
+	if (yyjson_is_str(v) && yyjson_get_len(v) <= QWEN_ENGINE_ID &&
+	    strlen(yyjson_get_str(v)) == yyjson_get_len(v))
+		memcpy(id, yyjson_get_str(v), yyjson_get_len(v) + 1);
 	qwen_put_begin(&p);
 	rc = convert(&p, yyjson_doc_get_root(doc), err);
 	qwen_put_end(&p);

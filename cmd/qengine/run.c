@@ -194,18 +194,6 @@ free_clients(struct qengine *e)
 	}
 }
 
-static void
-compute(struct qengine *e)
-{
-	if (qwen_work_n_jobs(e->work.work) > 0) {
-		e->has_garbage = 1;
-		if (!any_client(e, is_slow))
-			tool_work_step(&e->work);
-	} else if (e->may_store)
-		e->may_store = cli_must(NULL, qwen_work_store(e->work.work,
-		    &cli_err));
-}
-
 void
 qengine_run(struct qengine *e)
 {
@@ -217,7 +205,13 @@ qengine_run(struct qengine *e)
 		poll_once(e, &p);
 		qengine_deadlines(e);
 		free_clients(e);
-		compute(e);
+		if (qwen_work_n_jobs(e->work.work) > 0) {
+			e->has_garbage = 1;
+			if (!any_client(e, is_slow))
+				tool_work_step(&e->work);
+		} else if (e->may_store)
+			e->may_store = cli_must(NULL, qwen_work_store(
+			    e->work.work, &cli_err));
 		for (c = e->clients; c != NULL; c = c->next) {
 			if (!c->gone_errno)
 				qengine_client_write(c);

@@ -148,31 +148,25 @@ arrays_begin(struct qprefill_trace *t, const struct qwen_session *s,
 	cli_write_all(cli_output_fd(t->to), name, &t->row);
 }
 
-static void
-array_row(struct qprefill_trace *t, const struct qwen_trace_value *v)
-{
-	const void *row = v->row != NULL ? (const void *)v->row : v->choices;
-
-	if (t->npz != NULL) {
-		qprefill_npz_row(t->npz, v->stage, row, v->n);
-		return;
-	}
-	t->row.n = 0;
-	qprefill_npy_row(&t->row, &t->array, row, v->n);
-	cli_write_all(cli_output_fd(t->to), cli_output_name(t->to), &t->row);
-}
-
 /* -------------------------------------------------------------- all formats */
 
 static int
 write_value(void *arg, const struct qwen_trace_value *v, struct qwen_err *err)
 {
 	struct qprefill_trace *t = arg;
+	const void *row = v->row != NULL ? (const void *)v->row : v->choices;
 
-	if (t->w == NULL)
-		array_row(t, v);
-	else if (qwen_write_trace(t->w, v, err) < 0)
-		cli_die_err(cli_output_name(t->to), err);
+	if (t->w != NULL) {
+		if (qwen_write_trace(t->w, v, err) < 0)
+			cli_die_err(cli_output_name(t->to), err);
+	} else if (t->npz != NULL)
+		qprefill_npz_row(t->npz, v->stage, row, v->n);
+	else {
+		t->row.n = 0;
+		qprefill_npy_row(&t->row, &t->array, row, v->n);
+		cli_write_all(cli_output_fd(t->to), cli_output_name(t->to),
+		    &t->row);
+	}
 	return 0;
 }
 

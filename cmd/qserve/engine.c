@@ -114,21 +114,6 @@ delay_start(struct qserve_engine *e)
 	e->start_at = cli_now() + (wait < WAIT_MAX_S ? wait : WAIT_MAX_S);
 }
 
-/*
- * The process could not be created, for lack of memory or descriptors: try
- * again later.
- */
-static void
-note_not_started(struct qserve_engine *e, const char *why)
-{
-	delay_start(e);
-	if (!e->server->was_ready && all_have_failed(e->server))
-		die("%s: cannot start it: %s", name_of(e), why);
-	if (e->n_failed == 1)
-		cli_note("%s: cannot start it, will try again: %s",
-		    name_of(e), why);
-}
-
 static void
 start_engine(struct qserve_engine *e)
 {
@@ -146,7 +131,14 @@ start_engine(struct qserve_engine *e)
 		hang_up(&in[1]);
 		hang_up(&out[0]);
 		e->pid = 0;
-		note_not_started(e, strerror(why));
+		/* for lack of memory or descriptors: try again later */
+		delay_start(e);
+		if (!e->server->was_ready && all_have_failed(e->server))
+			die("%s: cannot start it: %s", name_of(e),
+			    strerror(why));
+		if (e->n_failed == 1)
+			cli_note("%s: cannot start it, will try again: %s",
+			    name_of(e), strerror(why));
 		return;
 	}
 	e->to = in[1];

@@ -146,14 +146,6 @@ came_before(const struct addrinfo *list, const struct addrinfo *a)
 	return list != a;
 }
 
-/* Close all listeners after the first had. */
-static void
-close_listeners(struct qserve *s, size_t had)
-{
-	while (s->n_listeners > had)
-		close(s->listener[--s->n_listeners]);
-}
-
 /*
  * Open all addresses of the list that this machine has: 0.  With port 0, -1 if
  * the port that one address got is in use at another.
@@ -176,7 +168,8 @@ open_all(struct qserve *s, const char *where, struct addrinfo *list,
 			why = errno;
 		} else if (errno == EADDRINUSE && any_port &&
 		    s->n_listeners > had) {
-			close_listeners(s, had);
+			while (s->n_listeners > had)
+				close(s->listener[--s->n_listeners]);
 			return -1;
 		} else
 			die("%s: %s", where, strerror(errno));

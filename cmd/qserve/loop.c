@@ -183,15 +183,6 @@ request_deadline(const struct qserve *s, const struct qserve_conn *c)
 	    (double)call->n_body / BODY_RATE;
 }
 
-/* Return 1 if an idle client has closed its side; MHD may not have noticed. */
-static int
-has_hung_up(const struct qserve_conn *c)
-{
-	char b;
-
-	return recv(c->fd, &b, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
-}
-
 /*
  * Close connections that are silent or too slow, since MHD notices only silent
  * ones; end late calls; keep idle streams alive.
@@ -200,12 +191,13 @@ static void
 check_timeouts(struct qserve *s, double now)
 {
 	struct qserve_conn *c;
+	char b;
 
 	for (c = s->conns; c != NULL; c = c->next) {
 		if (c->call == NULL || !c->call->received) {
 			if (now > request_deadline(s, c) || (c->call == NULL &&
 			    ((s->draining && now > c->since + DRAIN_S) ||
-			    has_hung_up(c))))
+			    recv(c->fd, &b, 1, MSG_PEEK | MSG_DONTWAIT) == 0)))
 				shutdown(c->fd, SHUT_RDWR);
 		} else if (c->call->deadline > 0 && is_awaited(c->call) &&
 		    now > c->call->deadline + 1)

@@ -24,7 +24,6 @@
 
 struct MHD_Connection;
 struct MHD_Daemon;
-struct pollfd;
 struct qserve;
 struct qserve_call;
 

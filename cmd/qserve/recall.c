@@ -164,8 +164,8 @@ pass_over(void *arg, const char *line, size_t n)
 	return 0;
 }
 
-static void
-open_lines(struct qserve *s)
+void
+qserve_recall_open(struct qserve *s)
 {
 	struct qserve_lines *l = s->lines = cli_check_alloc(calloc(1,
 	    sizeof *l + s->ignore.n * sizeof l->re[0]));
@@ -181,12 +181,6 @@ open_lines(struct qserve *s)
 	}
 	s->with.service.pass_over = l->n > 0 ? pass_over : NULL;
 	s->with.service.pass_over_arg = l;
-}
-
-void
-qserve_recall_open(struct qserve *s)
-{
 	s->with.service.recall = recall;
 	s->with.service.recall_arg = s;
-	open_lines(s);
 }

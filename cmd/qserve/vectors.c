@@ -130,18 +130,6 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 
 static const struct qserve_handler handler = { make_request, on_event, fail };
 
-/* Parse the body: with Ollama's field, or for /v1/embeddings. */
-static int
-parse(struct qserve_call *c, struct vectors *v, struct qwen_err *err)
-{
-	const struct qwen_vectors *how = &c->server->embedding;
-
-	return v->ollama == NULL ? qwen_embeddings_parse(&v->q, how, c->body.s,
-	    c->body.n, err) : qwen_ollama_embed_parse(&v->q, how,
-	    (size_t)qserve_n_ctx(c->server), v->ollama, c->body.s, c->body.n,
-	    err);
-}
-
 static void
 begin(struct qserve_call *c)
 {
@@ -153,7 +141,10 @@ begin(struct qserve_call *c)
 	s->embedding.n_ctx = (size_t)qserve_n_ctx(s);
 	v->ollama = c->route->what == QSERVE_INPUT ? "input" :
 	    c->route->what == QSERVE_PROMPT ? "prompt" : NULL;
-	if (parse(c, v, &err) < 0) {
+	if ((v->ollama == NULL ? qwen_embeddings_parse(&v->q, &s->embedding,
+	    c->body.s, c->body.n, &err) : qwen_ollama_embed_parse(&v->q,
+	    &s->embedding, s->embedding.n_ctx, v->ollama, c->body.s, c->body.n,
+	    &err)) < 0) {
 		qserve_error(c, 500, "out_of_memory", "out of memory");
 		return;
 	}

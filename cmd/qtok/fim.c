@@ -15,28 +15,11 @@ read_file(const char *path)
 	return s;
 }
 
-/* Write the tokens as a stream; with -c, only their number. */
-static void
-put_ids(const struct qtok_opts *o, const struct qwen_gguf *g,
-    const int32_t *ids, size_t n)
-{
-	struct qtok_encoding c = { .o = o };
-
-	if (o->count) {
-		qtok_put_count(n, NULL);
-		return;
-	}
-	c.w = qtok_stream(o, g);
-	qtok_put_ids(&c, ids, n);
-	if (o->mark != NULL)
-		qtok_put_mark(&c);
-	cli_must("stdout", qwen_writer_close(c.w, &cli_err));
-}
-
 void
 qtok_fim(const struct qtok_opts *o, char *paths[])
 {
 	double begin = cli_now();
+	struct qtok_encoding c = { .o = o };
 	struct qwen_gguf *g = tool_gguf_open(tool_model_path(o->model));
 	struct qwen_tok *t = tool_tok_open(g, QWEN_TOK_ENCODE);
 	struct qwen_fim_text x = { .prefix = read_file(paths[0]),
@@ -57,7 +40,15 @@ qtok_fim(const struct qtok_opts *o, char *paths[])
 	}
 	cli_must(qwen_gguf_path(g, 0), qwen_tok_encode_fim(t, &x, &ids, &n,
 	    &cli_err));
-	put_ids(o, g, ids, n);
+	if (o->count)
+		qtok_put_count(n, NULL);
+	else {
+		c.w = qtok_stream(o, g);
+		qtok_put_ids(&c, ids, n);
+		if (o->mark != NULL)
+			qtok_put_mark(&c);
+		cli_must("stdout", qwen_writer_close(c.w, &cli_err));
+	}
 	qtok_report(n_bytes, n, begin);
 	free(ids);
 	for (i = 0; i < x.n_files; i++)

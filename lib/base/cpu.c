@@ -50,15 +50,6 @@ static const struct {
 #define N_LEVELS (sizeof levels / sizeof levels[0])
 
 #if defined(__x86_64__)
-/* clang 14's __builtin_cpu_supports does not know this name. */
-static int
-has_f16c(void)
-{
-	unsigned a, b, c, d;
-
-	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
-}
-
 /* Does EAX of leaf 7, subleaf 1 have this bit?  gcc 12 lacks some names. */
 static int
 has_bit_7_1(int bit)
@@ -193,9 +184,12 @@ qwen_cpu_detect(void)
 	unsigned f = 0;
 
 #if defined(__x86_64__)
+	unsigned a, b, c, d;
+
 	__builtin_cpu_init();
+	/* clang 14's __builtin_cpu_supports does not know f16c */
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-	    has_f16c())
+	    __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0)
 		f |= QWEN_CPU_AVX2;
 	if (f != 0 && has_bit_7_1(4))
 		f |= QWEN_CPU_AVXVNNI;

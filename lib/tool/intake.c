@@ -36,17 +36,6 @@ is_bos(struct qwen_model *m, int32_t id)
 	return bos >= 0 && id == bos;
 }
 
-/*
- * Returns 1 if the record begins with a BOS to skip: each stream begins with
- * BOS if the model's file wants it, but the text already begins with BOS.
- */
-static size_t
-extra_bos(const struct tool_intake *in, struct qwen_model *m,
-    const struct qwen_record *rec)
-{
-	return in->begins && in->n > 0 && rec->n > 0 && is_bos(m, rec->ids[0]);
-}
-
 /* Takes a header; if it is that of a state, loads the state after it. */
 static void
 take_header(struct tool_intake *in, struct qwen_model *m,
@@ -81,7 +70,12 @@ take_record(struct tool_intake *in, struct qwen_model *m,
 	case QWEN_REC_TOKENS:
 		if (*ended && rec->n > 0)
 			die("stdin: more than one document");
-		skip = extra_bos(in, m, rec);
+		/*
+		 * each stream begins with BOS if the model's file wants it, but
+		 * the text already begins with BOS
+		 */
+		skip = in->begins && in->n > 0 && rec->n > 0 &&
+		    is_bos(m, rec->ids[0]);
 		add_tokens(in, rec->ids + skip, rec->n - skip,
 		    qwen_model_n_ctx(m));
 		in->begins &= rec->n == 0;
@@ -145,24 +139,11 @@ tool_intake_stdin(struct tool_intake *in, struct qwen_model *m)
 		    "upstream failed; not using %s", in->state);
 }
 
-/* Drops BOS from tokens that follow a state, whose text has BOS already. */
-static void
-drop_bos(struct tool_intake *in, struct qwen_model *m)
-{
-	size_t i;
-
-	if (in->n == 0 || qwen_session_n_tokens(in->session) == 0 ||
-	    !is_bos(m, in->tokens[0]))
-		return;
-	in->n--;
-	memmove(in->tokens, in->tokens + 1, in->n * sizeof *in->tokens);
-	for (i = 0; i < in->n_marks; i++)
-		in->marks[i] -= in->marks[i] > 0;
-}
-
 void
 tool_intake_state(struct tool_intake *in, struct qwen_model *m)
 {
+	size_t i;
+
 	if (in->state != NULL) {
 		cli_must(in->state, qwen_state_load_file(&in->session,
 		    &in->extra, m, in->state, in->ready ? &in->fp : NULL,
@@ -171,7 +152,14 @@ tool_intake_state(struct tool_intake *in, struct qwen_model *m)
 	}
 	if (in->session == NULL)
 		cli_must(NULL, qwen_session_new(&in->session, m, &cli_err));
-	drop_bos(in, m);
+	/* drop BOS from tokens that follow a state, whose text has BOS */
+	if (in->n == 0 || qwen_session_n_tokens(in->session) == 0 ||
+	    !is_bos(m, in->tokens[0]))
+		return;
+	in->n--;
+	memmove(in->tokens, in->tokens + 1, in->n * sizeof *in->tokens);
+	for (i = 0; i < in->n_marks; i++)
+		in->marks[i] -= in->marks[i] > 0;
 }
 
 void

@@ -56,7 +56,8 @@ set_places(struct qwen_model_folders *p)
 	if (cli_env("QWEN_MODELS") != NULL)
 		split(p->own, cli_env("QWEN_MODELS"));
 	else
-		p->own[0] = tool_xdg("XDG_DATA_HOME", ".local/share", "qpipe/models");
+		p->own[0] = tool_xdg("XDG_DATA_HOME", ".local/share",
+		    "qpipe/models");
 	if (llama != NULL)
 		p->hf[i++] = llama;
 	p->hf[i] = tool_hub_cache();
@@ -122,7 +123,8 @@ tool_aliases(const char **file)
 
 	if (!read_already++) {
 		path = tool_xdg("XDG_CONFIG_HOME", ".config", "qpipe/models");
-		text = path != NULL ? cli_try_file(path, ALIASES_MAX, &n) : NULL;
+		text = path != NULL ? cli_try_file(path, ALIASES_MAX, &n) :
+		    NULL;
 		if (text != NULL)
 			cli_must(path, qwen_aliases_parse(&aliases, text, n,
 			    &cli_err));
@@ -219,19 +221,24 @@ set_default(const struct qwen_alias *a, size_t *i, const char *from)
 		++*i;
 	if (arg == NULL && known == 1)
 		die("%s: %s needs an argument", from, word);
-	if (arg != NULL && strncmp(arg, "~/", 2) == 0 && cli_env("HOME") != NULL)
+	if (arg != NULL && strncmp(arg, "~/", 2) == 0 &&
+	    cli_env("HOME") != NULL)
 		arg = under_home(arg + 2);
 	if (known)
 		cli_default(from, name, n, arg);
 }
 
-static void
-set_defaults(const struct qwen_alias *a)
+void
+tool_alias_apply(const struct cli_opt *o)
 {
-	const char *file;
+	const char *given = *(const char **)o->to, *file;
+	const struct qwen_alias *a = alias_of(given != NULL ? given :
+	    cli_env("QWEN_MODEL"));
 	char *from;
 	size_t i;
 
+	if (a == NULL)
+		return;
 	tool_aliases(&file);
 	from = cli_format("%s: line %u", file, a->line);
 	for (i = 0; i < a->n_options; i++)
@@ -242,17 +249,6 @@ set_defaults(const struct qwen_alias *a)
 	 */
 	cli_set_again("kv");
 	free(from);
-}
-
-void
-tool_alias_apply(const struct cli_opt *o)
-{
-	const char *given = *(const char **)o->to;
-	const struct qwen_alias *a = alias_of(given != NULL ? given :
-	    cli_env("QWEN_MODEL"));
-
-	if (a != NULL)
-		set_defaults(a);
 }
 
 /* -------------------------------------------------------------------- names */
@@ -303,7 +299,8 @@ ambiguous(const char *given, const struct qwen_founds *f)
 	    given, f->n);
 	for (v = f->v; v < f->v + f->n; v++) {
 		if (v->folder)
-			cli_message(1, "  %s (a folder, %s)", v->name, v->place);
+			cli_message(1, "  %s (a folder, %s)", v->name,
+			    v->place);
 		else
 			cli_message(1, "  %s (%.2f GiB, %s)", v->name,
 			    (double)v->bytes / 0x1p30, v->place);

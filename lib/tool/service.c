@@ -210,29 +210,20 @@ set(struct tool_service *t, struct qwen_request *q, struct qwen_sampler *s)
 	return 0;
 }
 
-/*
- * Notes once that a plain prompt names a control token; some editors do that.
- */
-static void
-tell_names(struct tool_service *t, const struct qwen_request *q)
-{
-	struct qwen_str s = { "", 0 };
-
-	if (!q->has_control || t->told_names)
-		return;
-	t->told_names = 1;
-	qwen_tok_decoder_put(t->service.spell, q->control_id, &s, NULL);
-	cli_note("a prompt contains %.*s, the name of a control token: read as "
-	    "plain text; --special reads such names as tokens",
-	    (int)(s.len < 64 ? s.len : 64), s.s);
-}
-
 int
 tool_service_sampler(struct tool_service *t, struct qwen_request *q,
     struct qwen_sampler **out)
 {
+	struct qwen_str s = { "", 0 };
+
 	cli_must(NULL, qwen_sampler_copy(out, t->base, &cli_err));
-	tell_names(t, q);
+	/* some editors do that */
+	if (q->has_control && !t->told_names++) {
+		qwen_tok_decoder_put(t->service.spell, q->control_id, &s, NULL);
+		cli_note("a prompt contains %.*s, the name of a control token: "
+		    "read as plain text; --special reads such names as tokens",
+		    (int)(s.len < 64 ? s.len : 64), s.s);
+	}
 	if (set(t, q, *out) == 0)
 		return 0;
 	qwen_sampler_free(*out);

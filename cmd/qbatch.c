@@ -309,7 +309,7 @@ report_run(const struct qbatch_run *b, const struct qwen_work_stats *st)
 static void
 warn_unfinished(const struct qbatch_run *b, const struct qbatch_tally *before)
 {
-	uint64_t broken = b->report.n_broken + before->broken;
+	uint64_t broken = b->report.sum.broken + before->broken;
 
 	tool_warn_failed(&b->work, before->failed, b->queue.n_done +
 	    b->n_skipped);

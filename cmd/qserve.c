@@ -252,7 +252,9 @@ open_model(struct qserve *s)
 	tool_service_open(&s->with, g, &s->header);
 	if (s->name != NULL)
 		v->model = s->name;
-	qserve_answer_open(s);
+	if (!s->retokenize)
+		qserve_history_open(&s->history, s->store.dir, tok, v->spell,
+		    &s->header.vocab);
 	qserve_recall_open(s);
 	qserve_vectors_open(s);
 	qserve_rank_open(s);
@@ -278,7 +280,6 @@ main(int argc, char *argv[])
 	qserve_listeners_print(s);
 	qserve_engines_open(s);
 	qserve_run(s);
-	qserve_http_close(s);
 	qserve_engines_close(s);
 	return cli_finish();
 }

@@ -239,10 +239,9 @@ struct qbatch_report {
 	double		 start, end;
 	struct tool_timings time[TOOL_N_TIMES];
 	size_t		 n;
-	uint64_t	 n_done;		/* answered items; n counts
-						   those with times */
-	uint64_t	 n_failed, n_good;
-	uint64_t	 n_cut, n_broken;	/* as in struct qbatch_tally */
+	struct qbatch_tally sum;		/* sum.n: answered items; n
+						   counts those with times */
+	uint64_t	 n_good;
 	uint64_t	 prompt_tokens, generated;
 };
 

@@ -13,12 +13,12 @@ qbatch_report_add(struct qbatch_report *r, const struct qbatch_item *item)
 	size_t i, most = 0;
 
 	if (q->refusal.err.code != 0) {
-		r->n_failed++;
+		r->sum.failed++;
 		return;
 	}
-	r->n_done++;
-	r->n_cut += cut != QWEN_CUT_NONE;
-	r->n_broken += cut == QWEN_CUT_SCHEMA;
+	r->sum.n++;
+	r->sum.cut += cut != QWEN_CUT_NONE;
+	r->sum.broken += cut == QWEN_CUT_SCHEMA;
 	r->prompt_tokens += q->n_prompt_tokens;
 	for (i = 0; i < q->n_answers; i++) {
 		r->generated += q->answer[i].n;
@@ -50,7 +50,7 @@ totals(struct qwen_text *t, const struct qbatch_report *r,
 		double		 v;
 	} list[] = {
 		{ "items", (double)r->n },
-		{ "failed", (double)r->n_failed },
+		{ "failed", (double)r->sum.failed },
 		{ "seconds", s },
 		{ "prompt_tokens", (double)r->prompt_tokens },
 		{ "generated_tokens", (double)r->generated },
@@ -129,9 +129,9 @@ qbatch_report_print(const struct qbatch_report *r,
 	struct qwen_text t = { 0 };
 
 	qwen_text_fmt(&t, "%llu done, %llu failed, %llu cut at the limit; %llu "
-	    "prompt and %llu answer tokens in ", cli_llu(r->n_done),
-	    cli_llu(r->n_failed), cli_llu(r->n_cut), cli_llu(r->prompt_tokens),
-	    cli_llu(r->generated));
+	    "prompt and %llu answer tokens in ", cli_llu(r->sum.n),
+	    cli_llu(r->sum.failed), cli_llu(r->sum.cut),
+	    cli_llu(r->prompt_tokens), cli_llu(r->generated));
 	add_time(&t, s);
 	qwen_text_fmt(&t, ", %.1f tok/s", (double)r->generated / s);
 	if (before->n > 0)

@@ -357,22 +357,16 @@ static void
 send_hello(struct qengine_client *c)
 {
 	const struct qengine *e = c->engine;
-	struct qwen_event ev = { .kind = QWEN_EVENT_HELLO };
-	struct qwen_hello *h = &ev.hello;
+	const struct qwen_header *h = &e->header;
+	struct qwen_event ev = { .kind = QWEN_EVENT_HELLO, .hello = {
+		.n_vocab = h->n_vocab, .vocab = h->vocab, .model = h->model,
+		.numerics = h->numerics, .k = h->k, .v = h->v,
+		.rope = h->rope, .n_eog = h->n_eog, .tells_progress = 1,
+		.n_ctx = qwen_model_n_ctx(e->work.model),
+		.n_embd = qwen_model_n_embd(e->work.model),
+		.n_sequences = e->work.n_sequences } };
 
-	h->n_vocab = e->header.n_vocab;
-	h->vocab = e->header.vocab;
-	h->model = e->header.model;
-	h->numerics = e->header.numerics;
-	h->k = e->header.k;
-	h->v = e->header.v;
-	h->rope = e->header.rope;
-	h->n_eog = e->header.n_eog;
-	memcpy(h->eog, e->header.eog, sizeof h->eog);
-	h->n_ctx = qwen_model_n_ctx(e->work.model);
-	h->n_embd = qwen_model_n_embd(e->work.model);
-	h->n_sequences = e->work.n_sequences;
-	h->tells_progress = 1;
+	memcpy(ev.hello.eog, h->eog, sizeof h->eog);
 	qengine_send_event(c, &ev);
 }
 

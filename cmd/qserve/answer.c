@@ -67,23 +67,19 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 	struct qwen_request *q = x->q;
 	const struct qwen_ids *p = q->answer[i].prompt;
 
-	o->kind = QWEN_ENGINE_GENERATE;
-	o->tokens = p->id;
-	o->n = p->n;
+	*o = (struct qwen_engine_request){
+		.kind = QWEN_ENGINE_GENERATE, .tokens = p->id, .n = p->n,
+		.n_keep = x->reader.prompt.n_keep,
+		.progress = q->tells_progress && i == 0,
+		/* an engine must generate one token; it is discarded */
+		.max = q->max > 0 ? q->max : 1,
+		.logprobs = q->logprobs, .n_top = q->n_top,
+		.grammar = x->grammar, .n_grammar = x->n_grammar,
+		.bias_ids = q->bias_id, .bias = q->bias, .n_bias = q->n_bias,
+		.ending = q->end_id,
+		.n_ending = q->end_id != NULL ? q->n_end_ids : 0,
+	};
 	memcpy(o->keep, x->reader.prompt.keep, sizeof x->reader.prompt.keep);
-	o->n_keep = x->reader.prompt.n_keep;
-	o->progress = q->tells_progress && i == 0;
-	/* an engine must generate one token; it is discarded */
-	o->max = q->max > 0 ? q->max : 1;
-	o->logprobs = q->logprobs;
-	o->n_top = q->n_top;
-	o->grammar = x->grammar;
-	o->n_grammar = x->n_grammar;
-	o->bias_ids = q->bias_id;
-	o->bias = q->bias;
-	o->n_bias = q->n_bias;
-	o->ending = q->end_id;
-	o->n_ending = q->end_id != NULL ? q->n_end_ids : 0;
 	return describe(c, i, &o->sampling);
 }
 
@@ -507,12 +503,10 @@ make_echo_request(struct qserve_call *c, size_t i,
 	const struct qwen_ids *p = &x->q->prompt[i];
 
 	/* a single token has no score; the engine only confirms it */
-	o->kind = p->n > 1 ? QWEN_ENGINE_SCORE : QWEN_ENGINE_HIDDEN;
-	o->tokens = p->id;
-	o->n = p->n;
-	o->from = p->n > 1;
-	o->logprobs = p->n > 1;
-	o->n_top = p->n > 1 ? x->q->n_top : 0;
+	*o = (struct qwen_engine_request){ .tokens = p->id, .n = p->n,
+	    .kind = p->n > 1 ? QWEN_ENGINE_SCORE : QWEN_ENGINE_HIDDEN,
+	    .from = p->n > 1, .logprobs = p->n > 1,
+	    .n_top = p->n > 1 ? x->q->n_top : 0 };
 	return 0;
 }
 
@@ -590,16 +584,6 @@ void
 qserve_reader_fini(struct qserve_reader *r)
 {
 	free(r->prompt.turn);
-}
-
-void
-qserve_answer_open(struct qserve *s)
-{
-	const struct qwen_service *v = &s->with.service;
-
-	if (!s->retokenize)
-		qserve_history_open(&s->history, s->store.dir, v->tok,
-		    v->spell, &s->header.vocab);
 }
 
 static void

@@ -79,12 +79,10 @@ static int
 send_hello(struct qserve_engine *e)
 {
 	const struct qwen_header *h = &e->server->header;
-	struct qwen_engine_request o = { .kind = QWEN_ENGINE_HELLO };
+	struct qwen_engine_request o = { .kind = QWEN_ENGINE_HELLO, .hello = {
+		.has_vocab = 1, .has_model = !e->server->quantizes,
+		.vocab = h->vocab, .model = h->model } };
 
-	o.hello.has_vocab = 1;
-	o.hello.has_model = !e->server->quantizes;
-	o.hello.vocab = h->vocab;
-	o.hello.model = h->model;
 	return qserve_engine_send(e, &o);
 }
 

@@ -430,12 +430,6 @@ qserve_http_open(struct qserve *s)
 }
 
 void
-qserve_http_close(struct qserve *s)
-{
-	MHD_stop_daemon(s->http);
-}
-
-void
 qserve_http_accept(struct qserve *s, int listener)
 {
 	struct sockaddr_storage sa;

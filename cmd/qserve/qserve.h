@@ -339,7 +339,6 @@ void qserve_notify_systemd(const char *state);
 /* ----------------------------------------------------------------- http.c */
 
 void qserve_http_open(struct qserve *s);	/* dies on errors */
-void qserve_http_close(struct qserve *s);
 
 /* Accept all clients that wait at a listener. */
 void qserve_http_accept(struct qserve *s, int listener);
@@ -548,7 +547,6 @@ void qserve_reader_init(struct qserve_reader *r, const struct qserve *s);
 void qserve_reader_fini(struct qserve_reader *r);
 
 extern const struct qserve_kind qserve_answers;	/* completions and chats */
-void qserve_answer_open(struct qserve *s);
 
 /*
  * Return the error code, and the message, for a job that ended without a

@@ -54,12 +54,9 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 	struct ranking *r = c->state;
 	const struct qwen_ids *p = &r->q.rank.prompt[i];
 
-	o->kind = QWEN_ENGINE_HIDDEN;
-	o->tokens = p->id;
-	o->n = p->n;
-	o->from = p->n - 1;
-	o->logits = k->word;
-	o->n_logits = k->n_classes > 0 ? 0 : 2;
+	*o = (struct qwen_engine_request){ .kind = QWEN_ENGINE_HIDDEN,
+	    .tokens = p->id, .n = p->n, .from = p->n - 1, .logits = k->word,
+	    .n_logits = k->n_classes > 0 ? 0 : 2 };
 	return 0;
 }
 

@@ -194,18 +194,6 @@ check_options(void)
 		cli_need_stdin();
 }
 
-static void
-parse(int argc, char *argv[], struct qbatch_run *b)
-{
-	opt.n_files = cli_begin(&tool, argc, argv);
-	opt.files = argv + 1;
-	tool_sampling_check(b->with.sampler);
-	tool_report_seed(b->with.sampler);
-	check_options();
-	if (!opt.merge && !opt.status)
-		tool_grammar_open(&b->with.grammar, b->with.sampler);
-}
-
 /* -------------------------------------------------------- before and after */
 
 static void
@@ -373,7 +361,11 @@ main(int argc, char *argv[])
 	int status;
 
 	qbatch_command_keep(argc, argv);
-	parse(argc, argv, &run);
+	opt.n_files = cli_begin(&tool, argc, argv);
+	opt.files = argv + 1;
+	tool_sampling_check(run.with.sampler);
+	tool_report_seed(run.with.sampler);
+	check_options();
 	if (opt.merge)
 		qbatch_merge(opt.files, opt.n_files, opt.output, opt.of,
 		    run.mixed);
@@ -381,6 +373,7 @@ main(int argc, char *argv[])
 		qbatch_status(opt.files, opt.n_files);
 	if (opt.merge || opt.status)
 		return cli_finish();
+	tool_grammar_open(&run.with.grammar, run.with.sampler);
 	open_model(&run);
 	if (opt.plan)
 		return plan();

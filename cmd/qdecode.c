@@ -104,7 +104,7 @@ static void
 check_options(struct decoding *r)
 {
 	tool_sampling_check(r->sampler);
-	if (tool_seed_is_random() && opt.every >= 0)
+	if (tool_seed == TOOL_SEED_RANDOM && opt.every >= 0)
 		cli_usage("--seed random: with --save-every a rerun must draw "
 		    "the same numbers to resume; give a number");
 	tool_report_seed(r->sampler);
@@ -201,25 +201,21 @@ begin_sampling(struct decoding *r)
 	    qwen_session_tokens(s), qwen_session_n_tokens(s), &cli_err));
 }
 
-/* Return 1 if nothing is left to generate; earlier runs count too. */
-static int
-is_over(const struct decoding *r)
-{
-	const struct qwen_session *s = r->in.session;
-
-	return is_full(r) || (r->n > 0 && (qwen_sampler_stopped(r->sampler) ||
-	    is_ending(r, qwen_session_tokens(s)[qwen_session_n_tokens(s) - 1])));
-}
-
 static void
 generate(struct decoding *r)
 {
+	const struct qwen_session *begun = r->in.session;
 	double start = cli_now(), s;
+	size_t n = qwen_session_n_tokens(begun);
 	int64_t before = r->n;
+	int done = is_full(r);
 	int32_t id;
-	int done;
 
-	for (done = is_over(r); !done; ) {
+	/* an earlier run may have generated the last token */
+	if (r->n > 0)
+		done = done || qwen_sampler_stopped(r->sampler) ||
+		    is_ending(r, qwen_session_tokens(begun)[n - 1]);
+	while (!done) {
 		if (opt.every >= 0)
 			tool_saves_now(&r->saves, &r->in);
 		id = tool_sample_token(r->sampler, r->in.session);

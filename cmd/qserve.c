@@ -265,10 +265,10 @@ main(int argc, char *argv[])
 {
 	struct qserve *s = &server;
 
-	tool_seed_draws();
+	tool_seed_draws = 1;
 	cli_begin(&tool, argc, argv);
 	tool_sampling_check(s->with.sampler);
-	s->with.draws_seeds = !tool_seed_is_given();
+	s->with.draws_seeds = tool_seed != TOOL_SEED_NUMBER;
 	s->model_path = tool_model_path(s->model_path);
 	set_engine(s);
 	qserve_guard_open(s);

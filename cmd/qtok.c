@@ -195,15 +195,7 @@ main(int argc, char *argv[])
 	check_fim(&opt, argv + 1);
 	for (i = 0; i < opt.stops.n; i++)
 		tool_stop_at(&opt.cut, opt.stops.v[i]);
-	if (opt.fim)
-		qtok_fim(&opt, argv + 1);
-	else if (opt.chat)
-		qtok_chat(&opt, argv + 1);
-	else if (opt.parse)
-		qtok_parse(&opt, argv + 1);
-	else if (opt.decode)
-		qtok_decode(&opt, argv + 1);
-	else
-		qtok_encode(&opt, argv + 1);
+	(opt.fim ? qtok_fim : opt.chat ? qtok_chat : opt.parse ? qtok_parse :
+	    opt.decode ? qtok_decode : qtok_encode)(&opt, argv + 1);
 	return cli_finish();
 }

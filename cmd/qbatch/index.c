@@ -273,8 +273,7 @@ qbatch_index_scan(struct qbatch_index *ix, int fd, const char *name,
 	*end = 0;
 	while (tool_lines_next(&l, &line) && !l.torn) {
 		if (qwen_result_parse(line.s, line.n, &r, &cli_err) < 0) {
-			if (cli_err.code == QWEN_ENOMEM)
-				cli_die_err(NULL, &cli_err);
+			cli_die_oom(&cli_err);
 			die("%s: line %llu is not a result", name,
 			    cli_llu(l.line));
 		}

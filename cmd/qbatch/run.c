@@ -46,8 +46,7 @@ static int
 fail_request(struct qwen_request *q, const char *code,
     const struct qwen_err *err)
 {
-	if (err->code == QWEN_ENOMEM)
-		cli_die_err(NULL, err);
+	cli_die_oom(err);
 	return tool_refuse(&q->refusal, code, err);
 }
 

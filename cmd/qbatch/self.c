@@ -179,7 +179,7 @@ add_sampling(struct qwen_text *t, const struct tool_service *w)
 	for (i = 0; i < w->service.n_stop; i++)
 		cli_must(NULL, qwen_sampler_set(s, "stop",
 		    w->service.stop[i].s, &cli_err));
-	if (tool_seed_is_random()) {
+	if (tool_seed == TOOL_SEED_RANDOM) {
 		qwen_sampler_reset(s, "seed");
 		add_option(t, "seed", "random");
 	}

@@ -19,8 +19,7 @@
 #include "base/cursor.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "cli/cli.h"
-#include "history.h"
+#include "qserve.h"
 
 enum {
 	BUCKETS = 4096,		/* a power of two */

@@ -86,26 +86,32 @@ open_one(const struct addrinfo *a)
 	return -1;
 }
 
-/* Print the path, or the address with its actual port. */
-static void
-print_address(int fd, const char *path)
+/* Print the paths, and the addresses with their actual ports. */
+void
+qserve_listeners_print(const struct qserve *s)
 {
 	struct sockaddr_storage sa;
-	socklen_t len = sizeof sa;
 	char host[NI_MAXHOST], port[NI_MAXSERV];
+	socklen_t len;
+	size_t i;
 	int v6;
 
-	if (path != NULL) {
-		cli_note("listening at %s%s", unix_prefix, path);
-		return;
+	for (i = s->n_given; i < s->n_listeners; i++) {
+		len = sizeof sa;
+		if (s->listener_path[i] != NULL) {
+			cli_note("listening at %s%s", unix_prefix,
+			    s->listener_path[i]);
+			continue;
+		}
+		if (getsockname(s->listener[i], (struct sockaddr *)&sa,
+		    &len) == -1 || getnameinfo((struct sockaddr *)&sa, len,
+		    host, sizeof host, port, sizeof port, NI_NUMERICHOST |
+		    NI_NUMERICSERV) != 0)
+			continue;
+		v6 = strchr(host, ':') != NULL;
+		cli_note("listening at http://%s%s%s:%s", v6 ? "[" : "", host,
+		    v6 ? "]" : "", port);
 	}
-	if (getsockname(fd, (struct sockaddr *)&sa, &len) == -1 ||
-	    getnameinfo((struct sockaddr *)&sa, len, host, sizeof host, port,
-	    sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-		return;
-	v6 = strchr(host, ':') != NULL;
-	cli_note("listening at http://%s%s%s:%s", v6 ? "[" : "", host,
-	    v6 ? "]" : "", port);
 }
 
 /* Return a pointer to the port in network byte order, or NULL. */
@@ -242,15 +248,6 @@ qserve_listen(struct qserve *s)
 			add_listener(s, tool_socket_listen(path,
 			    s->socket_mode), path);
 	}
-}
-
-void
-qserve_listeners_print(const struct qserve *s)
-{
-	size_t i;
-
-	for (i = s->n_given; i < s->n_listeners; i++)
-		print_address(s->listener[i], s->listener_path[i]);
 }
 
 void

@@ -142,8 +142,7 @@ qserve_rank_open(struct qserve *s)
 	if (qwen_reranker_open(&k->how, s->gguf, NULL, &k->err) < 0 ||
 	    qwen_reranker_yes(k->how, k->n_classes, &k->yes, k->word,
 	    &k->err) < 0) {
-		if (k->err.code == QWEN_ENOMEM)
-			cli_die_err(NULL, &k->err);
+		cli_die_oom(&k->err);
 		return;
 	}
 	k->err.code = 0;

@@ -18,8 +18,8 @@ thinking(const struct qtok_opts *o, const struct qwen_template *t)
 	if (qwen_template_render(t, json, strlen(json), &p, &cli_err) == 0) {
 		how = qwen_prompt_thinking(p);
 		qwen_prompt_free(p);
-	} else if (cli_err.code == QWEN_ENOMEM)
-		cli_die_err(NULL, &cli_err);
+	} else
+		cli_die_oom(&cli_err);
 	return how;
 }
 

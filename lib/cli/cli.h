@@ -64,6 +64,9 @@ void cli_message(int status, const char *fmt, ...)
 void cli_die_err(const char *what, const struct qwen_err *err)
     __attribute__((noreturn));
 
+/* The same, but only if memory ran out: callers can handle all other errors. */
+void cli_die_oom(const struct qwen_err *err);
+
 /*
  * cli_err holds the last error of the library. cli_must(path,
  * qwen_gguf_open(&g, path, &cli_err)) returns the function's result, or calls

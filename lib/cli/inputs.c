@@ -95,9 +95,7 @@ cli_check_replace(const struct stat *st, struct qwen_err *err)
 {
 	const struct input *in = find_input(st);
 
-	if (in == NULL || in->inout)
-		return 0;
-	return refuse(in, err);
+	return in == NULL || in->inout ? 0 : refuse(in, err);
 }
 
 int

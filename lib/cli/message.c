@@ -71,6 +71,13 @@ cli_die_err(const char *what, const struct qwen_err *err)
 	die("%s: %s", what, err->msg);
 }
 
+void
+cli_die_oom(const struct qwen_err *err)
+{
+	if (err->code == QWEN_ENOMEM)
+		cli_die_err(NULL, err);
+}
+
 int
 cli_must(const char *what, int rc)
 {

@@ -368,9 +368,7 @@ commit(struct cli_output *o, struct qwen_err *err)
 		sync_folder(o->d.name);
 	}
 	o->d.fd = -1;
-	if (fd != STDOUT_FILENO && close(fd) == -1)
-		return by_errno(err);
-	return 0;
+	return fd != STDOUT_FILENO && close(fd) == -1 ? by_errno(err) : 0;
 }
 
 void

@@ -45,13 +45,6 @@ tool_draft_parse(const struct cli_opt *o, const char *arg)
 		    QWEN_GUESS_MAX);
 }
 
-size_t
-tool_draft_max(const struct tool_draft *d)
-{
-	return d->mode == QWEN_DRAFT_NONE ? 0 :
-	    d->n > 0 ? d->n : QWEN_GUESS_MAX;
-}
-
 /* Returns the ids of a token stream; head has the bytes of it already read. */
 static int32_t *
 read_stream(int fd, const char *name, const char *head, size_t n_head,

@@ -168,14 +168,9 @@ tool_protect_folder(const char *folder)
 static int
 is_hub(const char *path)
 {
-	struct stat st;
-	char *config;
-	int is;
+	char *config = cli_format("%s/config.json", path);
+	int is = access(config, F_OK) == 0;
 
-	if (stat(path, &st) == -1 || !S_ISDIR(st.st_mode))
-		return 0;
-	config = cli_format("%s/config.json", path);
-	is = access(config, F_OK) == 0;
 	free(config);
 	return is;
 }

@@ -86,13 +86,15 @@ report_plan(const struct qwen_plan *p, uint64_t left)
 void
 tool_memory_check(const struct qwen_model *m, const struct tool_need *need)
 {
+	const struct tool_draft *d = need->draft;
 	uint64_t free_bytes = tool_memory_free(), all;
 	uint64_t own = left_in_process(free_bytes);
 	struct qwen_plan p;
 	double unit;
 
 	qwen_plan_make(&p, m, need->n_tokens, need->n_sequences, need->batch,
-	    need->draft != NULL ? tool_draft_max(need->draft) : 0, need->keep);
+	    d == NULL || d->mode == QWEN_DRAFT_NONE ? 0 : d->n > 0 ? d->n :
+	    QWEN_GUESS_MAX, need->keep);
 	if (need->cache > 0 && p.own != UINT64_MAX)
 		p.own -= less(p.kv + p.state, need->cache);
 	all = need->in_memory || tool_quantize != NULL ? 0 : p.weights;

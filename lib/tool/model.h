@@ -27,9 +27,6 @@ void tool_draft_parse(const struct cli_opt *o, const char *arg);
 /* Call after reading all options: usage error if they contradict each other. */
 void tool_draft_check(const struct tool_draft *d);
 
-/* Returns the largest number of drafts per pass. */
-size_t tool_draft_max(const struct tool_draft *d);
-
 /*
  * tool_draft_open creates d->drafts; tool_report_draft prints, with -v, how
  * many drafts were right.  They die.

@@ -39,16 +39,13 @@
 /* Adapters of the models opened afterwards; sets tool_lora. */
 #define TOOL_OPT_LORA \
 	CLI_CALL(0, "lora", "adapter", CLI_P(struct tool_lora, &tool_lora), \
-	    tool_lora_parse, "file gguf", TOOL_LORA_HELP)
-#define TOOL_LORA_HELP \
-	"apply this LoRA adapter, or FILE=SCALE; repeatable"
+	    tool_lora_parse, "file gguf", \
+	    "apply this LoRA adapter, or FILE=SCALE; repeatable")
 /* RoPE scaling of the models opened afterwards; sets tool_rope. */
-#define TOOL_ROPE_KINDS "words none linear=4 yarn=4"
-#define TOOL_ROPE_HELP \
-	"RoPE scaling by a factor, for a longer context"
 #define TOOL_OPT_ROPE \
 	CLI_CALL(0, "rope-scaling", "how", CLI_P(struct qwen_rope, &tool_rope), \
-	    tool_rope_parse, TOOL_ROPE_KINDS, TOOL_ROPE_HELP)
+	    tool_rope_parse, "words none linear=4 yarn=4", \
+	    "RoPE scaling by a factor, for a longer context")
 #define TOOL_OPT_BATCH(p) \
 	CLI_INT(0, "batch", "n", p, 1, 1 << 20, \
 	    "tokens per pass; changes no result")

@@ -11,15 +11,8 @@
 
 #include "tool/tool.h"
 
-/* --seed */
-static enum { SEED_USUAL, SEED_NUMBER, SEED_RANDOM } seed;
-static int draws_usually;
-
-void
-tool_seed_draws(void)
-{
-	draws_usually = 1;
-}
+enum tool_seed tool_seed;
+int tool_seed_draws;
 
 void
 tool_seed_draw(char buf[TOOL_SEED_ROOM])
@@ -31,22 +24,10 @@ tool_seed_draw(char buf[TOOL_SEED_ROOM])
 	snprintf(buf, TOOL_SEED_ROOM, "%llu", cli_llu(n >> 12));
 }
 
-int
-tool_seed_is_random(void)
-{
-	return seed == SEED_RANDOM;
-}
-
-int
-tool_seed_is_given(void)
-{
-	return seed == SEED_NUMBER;
-}
-
 void
 tool_report_seed(const struct qwen_sampler *s)
 {
-	if (seed == SEED_RANDOM)
+	if (tool_seed == TOOL_SEED_RANDOM)
 		cli_note("seed %llu", cli_llu(qwen_sampler_seed(s)));
 }
 
@@ -57,15 +38,15 @@ set(const struct cli_opt *row, const char *arg)
 	char drawn[TOOL_SEED_ROOM];
 
 	if (strcmp(row->name, "seed") == 0) {
-		seed = strcmp(arg, "random") == 0 ? SEED_RANDOM : SEED_NUMBER;
-		if (seed == SEED_RANDOM) {
+		tool_seed = strcmp(arg, "random") == 0 ?
+		    TOOL_SEED_RANDOM : TOOL_SEED_NUMBER;
+		if (tool_seed == TOOL_SEED_RANDOM) {
 			tool_seed_draw(drawn);
 			arg = drawn;
 		}
 	}
 	if (qwen_sampler_set(*s, row->name, arg, &cli_err) < 0) {
-		if (cli_err.code == QWEN_ENOMEM)
-			cli_die_err(NULL, &cli_err);
+		cli_die_oom(&cli_err);
 		cli_usage("--%s: %s", row->name, cli_err.msg);
 	}
 }
@@ -79,7 +60,7 @@ help(const struct qwen_sample_opt *o)
 	qwen_text_str(&t, o->help);
 	if (strcmp(o->name, "seed") == 0)
 		qwen_text_fmt(&t, " (default %s)",
-		    draws_usually ? "random" : "0");
+		    tool_seed_draws ? "random" : "0");
 	else if (o->type == QWEN_SAMPLE_REAL || o->type == QWEN_SAMPLE_INT)
 		qwen_text_fmt(&t, " (default %g)", o->def);
 	return cli_check_alloc(t.failed ? NULL : t.s);
@@ -164,8 +145,7 @@ tool_sampling_advise(struct qwen_sampler *s, const struct qwen_gguf *g,
 	if (qwen_sampling_advice(g, thinking || whose == THINKING, &a,
 	    &cli_err) < 0 ||
 	    (rc = qwen_sampler_advise(s, a.settings, &cli_err)) < 0) {
-		if (cli_err.code == QWEN_ENOMEM)
-			cli_die_err(NULL, &cli_err);
+		cli_die_oom(&cli_err);
 		die("%s: its recommended settings: %s; --sampling none ignores "
 		    "them", qwen_gguf_path(g, 0), cli_err.msg);
 	}

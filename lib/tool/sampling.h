@@ -39,14 +39,13 @@ const char *tool_sampling_advise(struct qwen_sampler *s,
 enum { TOOL_SEED_ROOM = 24 };
 void tool_seed_draw(char buf[TOOL_SEED_ROOM]);
 
-/* Call before options are read: --help then shows "random" as default seed. */
-void tool_seed_draws(void);
+/* Set before options are read: --help shows "random" as default seed. */
+extern int tool_seed_draws;
 
-/*
- * Whether --seed is "random", or a number.  The last one prints a random seed.
- */
-int tool_seed_is_random(void);
-int tool_seed_is_given(void);
+/* --seed.  tool_report_seed prints a random seed. */
+extern enum tool_seed {
+	TOOL_SEED_USUAL, TOOL_SEED_NUMBER, TOOL_SEED_RANDOM
+} tool_seed;
 void tool_report_seed(const struct qwen_sampler *s);
 
 /*

@@ -14,8 +14,7 @@ open_template(struct tool_service *t)
 	if (t->template != NULL)
 		t->chat = tool_template(t->template);
 	else if (qwen_template_open_gguf(&t->chat, t->gguf, &err) < 0) {
-		if (err.code == QWEN_ENOMEM)
-			cli_die_err(NULL, &err);
+		cli_die_oom(&err);
 		t->service.no_template = err.msg;
 	}
 	if (t->chat != NULL) {
@@ -110,8 +109,7 @@ tool_service_open(struct tool_service *t, const struct qwen_gguf *g,
 static int
 refuse(struct qwen_request *q, const char *param, const struct qwen_err *err)
 {
-	if (err->code == QWEN_ENOMEM)
-		cli_die_err(NULL, err);
+	cli_die_oom(err);
 	return param != NULL ? qwen_refuse(&q->refusal, "invalid_request",
 	    param, "%s: %s", param, err->msg) : tool_refuse(&q->refusal,
 	    "invalid_request", err);

@@ -48,8 +48,7 @@ tool_store_open(struct tool_store *o)
 
 	if (o->dir == NULL || qwen_store_open(&st, &how, &cli_err) == 0)
 		return st;
-	if (cli_err.code == QWEN_ENOMEM)
-		cli_die_err(NULL, &cli_err);
+	cli_die_oom(&cli_err);
 	cli_note("store %s: %s; continuing without it", o->dir, cli_err.msg);
 	return NULL;
 }

@@ -77,8 +77,7 @@ tool_text_sum_add_job(struct tool_text_sum *p, struct tool_text *item,
 		    qwen_model_n_embd(w->model) * sizeof *p->sum;
 		return;
 	}
-	if (err.code == QWEN_ENOMEM)
-		cli_die_err(NULL, &err);
+	cli_die_oom(&err);
 	tool_refuse(item->no, "invalid_request", &err);
 }
 

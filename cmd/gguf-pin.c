@@ -121,18 +121,6 @@ huge_mapped(void)
 	    (int64_t)(file + shmem) * 1024;
 }
 
-static void
-check_memory(uint64_t bytes)
-{
-	uint64_t have = qwen_number_in("/proc", "/meminfo", "MemAvailable:",
-	    UINT64_MAX);
-
-	if (have != UINT64_MAX && bytes + spare > have * 1024)
-		die("the model has %.1f GiB, but only %.1f GiB of memory are "
-		    "available: end other programs, unpin other models, or do "
-		    "not pin it", gib(bytes), gib(have * 1024));
-}
-
 /*
  * Exit with an error if the tmpfs has no room for the copies.  Older copies
  * take room until they are replaced.
@@ -296,10 +284,14 @@ unpin(const struct model_file *p)
 static void
 pin(const struct model_files *l)
 {
-	uint64_t done = 0;
+	uint64_t done = 0, have = qwen_number_in("/proc", "/meminfo",
+	    "MemAvailable:", UINT64_MAX);
 	size_t i;
 
-	check_memory(l->bytes);
+	if (have != UINT64_MAX && l->bytes + spare > have * 1024)
+		die("the model has %.1f GiB, but only %.1f GiB of memory are "
+		    "available: end other programs, unpin other models, or do "
+		    "not pin it", gib(l->bytes), gib(have * 1024));
 	if (opt.dir != NULL) {
 		check_room(l->bytes);
 		cli_progress_start("MiB", l->bytes >> 20);

@@ -135,21 +135,6 @@ drop_duplicates(struct merge *m)
 	ix->n = n;
 }
 
-static void
-write_all(const struct merge *m, const char *path)
-{
-	struct cli_output *o = cli_output_open(path);
-	struct qwen_text line = { 0 };
-	size_t i;
-
-	for (i = 0; i < m->ix.n; i++) {
-		load(m, &m->ix.entry[i], &line);
-		cli_write_all(cli_output_fd(o), cli_output_name(o), &line);
-	}
-	qwen_text_fini(&line);
-	cli_output_commit(o);
-}
-
 /* Without an input: lines without a result are the gaps between the numbers. */
 static void
 find_gaps(const struct qbatch_index *ix, struct qbatch_survey *s)
@@ -207,6 +192,9 @@ qbatch_merge(char *const *files, int n, const char *output, const char *input,
 {
 	static struct merge m;
 	struct qbatch_survey s = { 0 };
+	struct qwen_text line = { 0 };
+	struct cli_output *o;
+	size_t i;
 
 	open_all(&m, files, n, 0);
 	if (!mixed)
@@ -216,7 +204,13 @@ qbatch_merge(char *const *files, int n, const char *output, const char *input,
 		survey_file(&s, &m, input, mixed);
 	else
 		find_gaps(&m.ix, &s);
-	write_all(&m, output);
+	o = cli_output_open(output);
+	for (i = 0; i < m.ix.n; i++) {
+		load(&m, &m.ix.entry[i], &line);
+		cli_write_all(cli_output_fd(o), cli_output_name(o), &line);
+	}
+	qwen_text_fini(&line);
+	cli_output_commit(o);
 	warn_unfinished(&m.ix, &s, input != NULL);
 	qbatch_survey_fini(&s);
 }

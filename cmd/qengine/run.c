@@ -164,14 +164,6 @@ poll_once(struct qengine *e, struct tool_polled *p)
 
 /* ----------------------------------------------------------------- the loop */
 
-/* Return 1 if the client has all its results and will send nothing more. */
-static int
-is_done(const struct qengine_client *c)
-{
-	return c->jobs == NULL && qengine_unread(c) == 0 && (c->broken ||
-	    c->engine->draining || (c->eof && c->inbox.start == c->inbox.end));
-}
-
 /* Free the clients that left, are done or have stalled. */
 static void
 free_clients(struct qengine *e)
@@ -185,7 +177,10 @@ free_clients(struct qengine *e)
 			c->gone_errno = 1;
 			e->n_dropped++;
 		}
-		if (!c->gone_errno && !is_done(c))
+		/* not before it has all results and will send nothing more */
+		if (!c->gone_errno && (c->jobs != NULL ||
+		    qengine_unread(c) > 0 || !(c->broken || e->draining ||
+		    (c->eof && c->inbox.start == c->inbox.end))))
 			continue;
 		if (c->gone_errno && c->is_pipe)
 			e->failed = c->gone_errno;

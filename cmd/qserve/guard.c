@@ -87,17 +87,14 @@ is_name(const char *s)
 	return n > 0 && s[n] == '\0' && s[n - 1] != '.';
 }
 
-static void
-check_name(const char *s)
+/* Return 1 for an IPv4 or IPv6 address. */
+static int
+is_address(const char *s)
 {
 	unsigned char addr[16];
 
-	if (inet_pton(AF_INET, s, addr) == 1 ||
-	    inet_pton(AF_INET6, s, addr) == 1)
-		cli_usage("--host: '%s' is an address, which is always "
-		    "allowed; to listen there use --listen HOST:PORT", s);
-	if (strcmp(s, "*") != 0 && !is_name(s))
-		cli_usage("--host: '%s' is not a name like example.org", s);
+	return inet_pton(AF_INET, s, addr) == 1 ||
+	    inet_pton(AF_INET6, s, addr) == 1;
 }
 
 /*
@@ -132,8 +129,15 @@ qserve_guard_open(struct qserve *s)
 			cli_usage("--cors: '%s' is not an origin like "
 			    "https://example.org", s->cors.v[i]);
 	}
-	for (i = 0; i < s->hosts.n; i++)
-		check_name(s->hosts.v[i]);
+	for (i = 0; i < s->hosts.n; i++) {
+		if (is_address(s->hosts.v[i]))
+			cli_usage("--host: '%s' is an address, which is always "
+			    "allowed; to listen there use --listen HOST:PORT",
+			    s->hosts.v[i]);
+		if (strcmp(s->hosts.v[i], "*") != 0 && !is_name(s->hosts.v[i]))
+			cli_usage("--host: '%s' is not a name like example.org",
+			    s->hosts.v[i]);
+	}
 	if (env != NULL && (env = trim(env, &n))[0] != '\0')
 		add_key(s, env, n, "QSERVE_API_KEY");
 	/* engines must not see it */
@@ -222,7 +226,6 @@ host_name(const char *host, char *out, size_t size)
 static int
 is_ours(const struct qserve *s, const char *host)
 {
-	unsigned char addr[16];
 	char name[256], self[256] = "";
 	size_t n;
 
@@ -230,10 +233,8 @@ is_ours(const struct qserve *s, const char *host)
 		return 0;
 	gethostname(self, sizeof self - 1);
 	n = strlen(name);
-	return inet_pton(AF_INET, name, addr) == 1 ||
-	    inet_pton(AF_INET6, name, addr) == 1 ||
-	    strcasecmp(name, "localhost") == 0 || (n > 10 &&
-	    strcasecmp(name + n - 10, ".localhost") == 0) ||
+	return is_address(name) || strcasecmp(name, "localhost") == 0 ||
+	    (n > 10 && strcasecmp(name + n - 10, ".localhost") == 0) ||
 	    strcasecmp(name, self) == 0 || is_in(&s->hosts, name);
 }
 
@@ -281,7 +282,8 @@ int
 qserve_check_access(struct qserve_call *c)
 {
 	const struct qserve *s = c->server;
-	const char *host = c->host != NULL ? c->host : qserve_header(c, "Host");
+	const char *host = c->host != NULL ? c->host :
+	    qserve_header(c, "Host");
 	const char *origin = qserve_header(c, "Origin");
 	const char *at = origin != NULL ? strstr(origin, "://") : NULL;
 

@@ -481,31 +481,21 @@ end_question(struct qserve_job *j)
 	c->handler->event(c, j->i, &ev);
 }
 
-/*
- * End all questions of the call.  After the last one, the call may have other
- * jobs.
- */
-static void
-end_questions(struct qserve_call *c)
-{
-	size_t i, n = c->n_left;
-
-	for (i = 0; n > 0; i++) {
-		if (c->jobs[i] == NULL)
-			continue;
-		n--;
-		end_question(c->jobs[i]);
-	}
-}
-
 void
 qserve_questions_end(struct qserve *s, double now)
 {
 	struct qserve_call *c;
+	size_t i, n;
 
 	for (c = s->calls; c != NULL; c = c->next) {
-		if (c->asks_until > 0 && now >= c->asks_until)
-			end_questions(c);
+		n = c->asks_until > 0 && now >= c->asks_until ? c->n_left : 0;
+		/* after the last question, the call may have other jobs */
+		for (i = 0; n > 0; i++) {
+			if (c->jobs[i] == NULL)
+				continue;
+			n--;
+			end_question(c->jobs[i]);
+		}
 	}
 }
 

@@ -20,14 +20,6 @@ enum { BACKLOG = 512, PORTS_TRIED = 16, FIRST_SYSTEMD_FD = 3 };
 
 static const char unix_prefix[] = "unix:";
 
-static const char *
-path_of(const char *where)
-{
-	size_t n = sizeof unix_prefix - 1;
-
-	return strncmp(where, unix_prefix, n) == 0 ? where + n : NULL;
-}
-
 /*
  * Split "127.0.0.1:8080", "[::1]:8080" or ":8080" (all addresses) into host and
  * port; return the port as a number.
@@ -236,17 +228,17 @@ qserve_listen(struct qserve *s)
 	static const char *const usual[] = { "127.0.0.1:8080" };
 	const char *const *v = s->listen.n > 0 ? s->listen.v : usual;
 	size_t i, n = s->listen.n > 0 ? s->listen.n : 1;
-	const char *path;
+	size_t prefix = sizeof unix_prefix - 1;
 
 	s->n_given = take_systemd_sockets(s);
 	if (s->n_given > 0 && s->listen.n == 0)
 		return;
 	for (i = 0; i < n; i++) {
-		if ((path = path_of(v[i])) == NULL)
+		if (strncmp(v[i], unix_prefix, prefix) != 0)
 			listen_net(s, v[i]);
 		else
-			add_listener(s, tool_socket_listen(path,
-			    s->socket_mode), path);
+			add_listener(s, tool_socket_listen(v[i] + prefix,
+			    s->socket_mode), v[i] + prefix);
 	}
 }
 

@@ -12,20 +12,6 @@
  */
 enum { BYTES_MAX = 1 << 20, BYTES_PER_TOKEN = 8 };
 
-static int
-is_too_large(struct qserve_call *c)
-{
-	uint64_t max = BYTES_PER_TOKEN * qserve_n_ctx(c->server);
-
-	max = max > BYTES_MAX ? max : BYTES_MAX;
-	if (c->body.n <= max)
-		return 0;
-	qserve_error(c, 413, "request_too_large", "the request has more than "
-	    "%llu bytes, the limit of %s: send the text in parts, or use qtok",
-	    cli_llu(max), c->path);
-	return 1;
-}
-
 void
 qserve_tokens(struct qserve_call *c)
 {
@@ -33,12 +19,18 @@ qserve_tokens(struct qserve_call *c)
 	struct qserve_reader r;
 	const struct qwen_service *s = &r.service;
 	size_t n_ctx = (size_t)qserve_n_ctx(c->server), n = c->body.n;
+	size_t max = BYTES_PER_TOKEN * n_ctx;
 	const char *json = c->body.s;
 	struct qwen_err err;
 	int status, rc;
 
-	if (what <= QSERVE_DETOKENIZE && is_too_large(c))
+	max = max > BYTES_MAX ? max : BYTES_MAX;
+	if (what <= QSERVE_DETOKENIZE && n > max) {
+		qserve_error(c, 413, "request_too_large", "the request has "
+		    "more than %zu bytes, the limit of %s: send the text in "
+		    "parts, or use qtok", max, c->path);
 		return;
+	}
 	qserve_reader_init(&r, c->server);
 	rc = what == QSERVE_TOKENIZE ? qwen_tokens_tokenize(s, n_ctx, json, n,
 	    &status, &c->out, &err) : what == QSERVE_DETOKENIZE ?

@@ -254,29 +254,20 @@ encode_prompt(const struct qtok_opts *o, const struct qwen_gguf *g,
 	qwen_tok_close(t);
 }
 
-/*
- * Open the model whose tokens or template are needed.  NULL if neither is: for
- * the text of a prompt by a given template without -m.
- */
-static struct qwen_gguf *
-open_model(const struct qtok_opts *o)
-{
-	if (o->form == QTOK_PROMPT && o->template != NULL && o->model == NULL &&
-	    tool_bos() == QWEN_BOS_FILE)
-		return NULL;
-	return tool_gguf_open(tool_model_path(o->model));
-}
-
 void
 qtok_chat(const struct qtok_opts *o, char *paths[])
 {
 	struct qwen_template *t = qtok_template(o);
-	struct qwen_gguf *g = open_model(o);
+	struct qwen_gguf *g = NULL;
 	struct qwen_prompt *p;
 	struct qwen_str s;
 	char *json;
 	size_t n;
 
+	/* no model for the text of a prompt by a given template without -m */
+	if (o->form != QTOK_PROMPT || o->template == NULL ||
+	    o->model != NULL || tool_bos() != QWEN_BOS_FILE)
+		g = tool_gguf_open(tool_model_path(o->model));
 	tool_template_set(t, g);
 	qwen_template_set_systems(t, o->systems);
 	json = request(o, paths, &n);

@@ -134,15 +134,6 @@ put_word(const struct cli_opt *o, const char *arg)
 }
 
 static void
-add_text(const struct cli_opt *o, const char *arg)
-{
-	struct cli_list *l = o->to;
-
-	cli_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v);
-	l->v[l->n++] = arg;
-}
-
-static void
 put_text(const struct cli_opt *o, const char *arg)
 {
 	if (strlen(arg) < (size_t)o->min)
@@ -157,6 +148,7 @@ void
 cli_set(const struct cli_opt *o, const char *arg)
 {
 	const char *name = cli_opt_name(o);
+	struct cli_list *l = o->to;
 
 	switch (o->kind) {
 	case CLI_KIND_FLAG: *(unsigned *)o->to |= (unsigned)o->max; break;
@@ -172,7 +164,10 @@ cli_set(const struct cli_opt *o, const char *arg)
 	case CLI_KIND_TEXT:
 	case CLI_KIND_STD: put_text(o, arg); break;
 	case CLI_KIND_WORD: put_word(o, arg); break;
-	case CLI_KIND_LIST: add_text(o, arg); break;
+	case CLI_KIND_LIST:
+		cli_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v);
+		l->v[l->n++] = arg;
+		break;
 	case CLI_KIND_CALL: o->call(o, arg); break;
 	case CLI_KIND_END:
 	case CLI_KIND_GROUP:

@@ -62,29 +62,24 @@ tool_report_reading(uint64_t n, double seconds, const char *more)
 	    cli_llu(s / 60), (unsigned)(s % 60), more);
 }
 
-/* Estimates the time of the whole prompt once, and notes it if it is long. */
-static void
-note_expected_time(struct prompt_slice *p, size_t done)
-{
-	char size[96];
-	double all;
-
-	if (p->told || cli_now() - p->start < rate_s || done == 0)
-		return;
-	p->told = 1;
-	all = cli_progress_expect(done);
-	if (all >= long_s)
-		tool_report_reading(p->in->n, all, state_size(p->in, size));
-}
-
 static void
 progress(void *arg, size_t done, size_t total)
 {
 	struct prompt_slice *p = arg;
+	char size[96];
+	double all;
 
 	(void)total;
-	note_expected_time(p, p->done + done);
-	cli_progress(p->done + done);
+	done += p->done;
+	/* estimate the whole time once, and note it if it is long */
+	if (!p->told && cli_now() - p->start >= rate_s && done > 0) {
+		p->told = 1;
+		all = cli_progress_expect(done);
+		if (all >= long_s)
+			tool_report_reading(p->in->n, all, state_size(p->in,
+			    size));
+	}
+	cli_progress(done);
 }
 
 /* Calls the caller's row callback: the arg of qwen_eval is our prompt_slice. */

@@ -53,7 +53,8 @@ feed(struct tool_queue *o)
 {
 	struct tool_input *x;
 
-	while (wants_more(o)) {
+	while (!o->read && o->n < o->work->n_ahead && o->bytes < AHEAD_BYTES &&
+	    (qwen_work_n_jobs(o->work->work) == 0 || o->waiting(o->arg))) {
 		x = NULL;
 		if (o->tail != NULL && o->tail->has_more)
 			o->more(o->arg, o->tail);

@@ -16,16 +16,6 @@ struct text {
 	int		 recurrent;	/* the model has recurrent state */
 };
 
-static size_t
-common(const struct text *t, const int32_t *tokens, uint64_t n)
-{
-	size_t i, most = n < t->n ? (size_t)n : t->n;
-
-	for (i = 0; i < most && t->tokens[i] == tokens[i]; i++)
-		;
-	return i;
-}
-
 /*
  * Returns the tokens of the text that the state can replace; *same: the length
  * of the common prefix.
@@ -33,8 +23,11 @@ common(const struct text *t, const int32_t *tokens, uint64_t n)
 static size_t
 usable(const struct text *t, const struct qwen_state_info *s, size_t *same)
 {
-	size_t best = 0, i, n = *same = common(t, s->tokens, s->n_tokens);
+	size_t best = 0, i, n = 0;
 
+	while (n < t->n && n < s->n_tokens && t->tokens[n] == s->tokens[n])
+		n++;
+	*same = n;
 	/* a state of the whole text is usable only with its logits */
 	if (s->n_tokens == n && (n < t->n || s->logits))
 		return n;

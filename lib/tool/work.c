@@ -5,12 +5,14 @@
 #include "text/request/request.h"
 #include "tool/tool.h"
 
-/* Prints the memory per sequence and the limit. */
+/* -v: prints the memory per sequence and the limit. */
 static void
 report_memory(const struct qwen_cache *c, size_t n_sequences)
 {
 	struct qwen_cache_usage u;
 
+	if (!cli_verbose)
+		return;
 	qwen_cache_usage(c, &u);
 	cli_note("memory: a sequence takes %.2f MiB of recurrent state and "
 	    "%.1f KiB for each 16 tokens; %s take %.1f MiB of state",
@@ -48,8 +50,7 @@ tool_work_open(struct tool_work *w)
 	w->cache = tool_cache_open(w->model, &w->mem, (struct tool_need){
 	    .batch = w->n_pass, .n_sequences = w->n_sequences,
 	    .draft = &w->draft });
-	if (cli_verbose)
-		report_memory(w->cache, w->n_sequences);
+	report_memory(w->cache, w->n_sequences);
 	w->store = tool_store_open(&w->at);
 	o.cache = w->cache;
 	o.store = w->store;

@@ -121,23 +121,6 @@ huge_mapped(void)
 	    (int64_t)(file + shmem) * 1024;
 }
 
-/*
- * Exit with an error if the tmpfs has no room for the copies.  Older copies
- * take room until they are replaced.
- */
-static void
-check_room(uint64_t bytes)
-{
-	struct statvfs v;
-
-	if (statvfs(opt.dir, &v) == -1)
-		die("%s: %s", opt.dir, strerror(errno));
-	if (bytes / v.f_frsize + 1 > v.f_bavail)
-		die("%s: has room for %.1f GiB, the model has %.1f: mount it "
-		    "with a larger size=, or remove files there", opt.dir,
-		    gib((uint64_t)v.f_bavail * v.f_frsize), gib(bytes));
-}
-
 /* ------------------------------------------------------------------ reading */
 
 /*
@@ -286,16 +269,22 @@ pin(const struct model_files *l)
 {
 	uint64_t done = 0, have = qwen_number_in("/proc", "/meminfo",
 	    "MemAvailable:", UINT64_MAX);
+	struct statvfs v;
 	size_t i;
 
 	if (have != UINT64_MAX && l->bytes + spare > have * 1024)
 		die("the model has %.1f GiB, but only %.1f GiB of memory are "
 		    "available: end other programs, unpin other models, or do "
 		    "not pin it", gib(l->bytes), gib(have * 1024));
-	if (opt.dir != NULL) {
-		check_room(l->bytes);
+	/* older copies take room until they are replaced */
+	if (opt.dir != NULL && statvfs(opt.dir, &v) == -1)
+		die("%s: %s", opt.dir, strerror(errno));
+	if (opt.dir != NULL && l->bytes / v.f_frsize + 1 > v.f_bavail)
+		die("%s: has room for %.1f GiB, the model has %.1f: mount it "
+		    "with a larger size=, or remove files there", opt.dir,
+		    gib((uint64_t)v.f_bavail * v.f_frsize), gib(l->bytes));
+	if (opt.dir != NULL)
 		cli_progress_start("MiB", l->bytes >> 20);
-	}
 	for (i = l->n; i-- > 0; done += l->v[i].bytes) {
 		if (opt.dir != NULL)
 			pin_copy(&l->v[i], done);

@@ -423,7 +423,7 @@ handle_choice(struct decoding *r, const struct qwen_record *rec)
 }
 
 static void
-read_choices(struct decoding *r)
+run_logits(struct decoding *r)
 {
 	struct qwen_reader_opts o = {
 		.kinds = QWEN_STREAM_TOKENS, .self = &r->header,
@@ -431,17 +431,6 @@ read_choices(struct decoding *r)
 	struct qwen_reader *reader;
 	struct qwen_record rec;
 
-	cli_must("stdin", qwen_reader_open(&reader, STDIN_FILENO, &o,
-	    &cli_err));
-	while (cli_must("stdin", qwen_reader_next(reader, &rec, &cli_err)) > 0)
-		if (rec.kind == QWEN_REC_TOKENS && !handle_choice(r, &rec))
-			break;
-	qwen_reader_close(reader);
-}
-
-static void
-run_logits(struct decoding *r)
-{
 	/* the state is saved even if the reader of stdout left */
 	signal(SIGPIPE, SIG_IGN);
 	cli_must(r->in.state, qwen_state_load_file(&r->in.session, &r->in.extra,
@@ -455,8 +444,14 @@ run_logits(struct decoding *r)
 	if (is_full(r))
 		return;
 	write_row(r);
-	if (is_needed(r) && cli_stdin_kind() != CLI_STDIN_NONE)
-		read_choices(r);
+	if (!is_needed(r) || cli_stdin_kind() == CLI_STDIN_NONE)
+		return;
+	cli_must("stdin", qwen_reader_open(&reader, STDIN_FILENO, &o,
+	    &cli_err));
+	while (cli_must("stdin", qwen_reader_next(reader, &rec, &cli_err)) > 0)
+		if (rec.kind == QWEN_REC_TOKENS && !handle_choice(r, &rec))
+			break;
+	qwen_reader_close(reader);
 }
 
 /* -------------------------------------------------------------------------- */

@@ -305,36 +305,27 @@ show(struct sampling *r, const struct qwen_record *row)
 
 /* -------------------------------------------------------------------------- */
 
-/* Handle a record; return 1 if no further one is needed. */
-static int
-handle_record(struct sampling *r, const struct qwen_record *rec)
-{
-	int last = 0;
-
-	if (rec->kind == QWEN_REC_HEADER)
-		begin_timeline(r, rec->header);
-	if (rec->kind != QWEN_REC_LOGITS)
-		return r->n >= opt.n;
-	if (opt.top > 0)
-		show(r, rec);
-	else
-		last = choose(r, rec);
-	r->n++;
-	return last || r->n >= opt.n;
-}
-
 static void
 read_rows(struct sampling *r)
 {
 	struct qwen_reader_opts o = { .kinds = QWEN_STREAM_LOGITS };
 	struct qwen_reader *reader;
 	struct qwen_record rec;
+	int last = 0;
 
 	cli_must("stdin", qwen_reader_open(&reader, STDIN_FILENO, &o,
 	    &cli_err));
-	while (cli_must("stdin", qwen_reader_next(reader, &rec, &cli_err)) > 0)
-		if (handle_record(r, &rec))
-			break;
+	while (!last && cli_must("stdin", qwen_reader_next(reader, &rec,
+	    &cli_err)) > 0) {
+		if (rec.kind == QWEN_REC_HEADER)
+			begin_timeline(r, rec.header);
+		if (rec.kind == QWEN_REC_LOGITS && opt.top > 0)
+			show(r, &rec);
+		else if (rec.kind == QWEN_REC_LOGITS)
+			last = choose(r, &rec);
+		r->n += rec.kind == QWEN_REC_LOGITS;
+		last = last || r->n >= opt.n;
+	}
 	qwen_reader_close(reader);
 	if (r->n == 0 && opt.n > 0)
 		die("stdin ended without a row of logits: upstream failed");

@@ -616,22 +616,6 @@ is_usual(const struct qserve_history *h, const struct qserve_prompt *about,
 	return usual;
 }
 
-/* Append the entry to the file; a failure is only noted. */
-static void
-save(struct qserve_history *h, const struct entry *e)
-{
-	struct qwen_text t = { 0 };
-	ssize_t n;
-
-	if (h->fd == -1)
-		return;
-	encode_entry(e, &t);
-	n = t.failed ? 0 : write(h->fd, t.s, t.n);
-	if (n != (ssize_t)t.n)
-		give_up(h, n == -1 ? strerror(errno) : "the file is full");
-	qwen_text_fini(&t);
-}
-
 void
 qserve_history_add(struct qserve_history *h,
     const struct qserve_prompt *about, const int32_t *ids, size_t n)
@@ -639,6 +623,7 @@ qserve_history_add(struct qserve_history *h,
 	struct qwen_text text = { 0 };
 	struct qwen_str piece;
 	struct entry *e;
+	ssize_t got;
 	size_t i;
 
 	if (about->turn == NULL || n == 0 || n > IDS_MAX ||
@@ -659,7 +644,15 @@ qserve_history_add(struct qserve_history *h,
 	e->turn_bytes = about->turn_bytes;
 	e->n = n;
 	memcpy(e->ids, ids, n * sizeof *ids);
+	text.n = 0;
+	/* append it to the file; a failure is only noted */
+	if (h->fd != -1) {
+		encode_entry(e, &text);
+		got = text.failed ? 0 : write(h->fd, text.s, text.n);
+		if (got != (ssize_t)text.n)
+			give_up(h, got == -1 ? strerror(errno) :
+			    "the file is full");
+	}
 	qwen_text_fini(&text);
-	save(h, e);
 	insert(h, e);
 }

@@ -213,14 +213,6 @@ qserve_jobs_make(struct qserve_call *c, size_t n,
 		fail_for_memory(c);
 }
 
-static size_t
-n_bytes(const struct qwen_engine_request *o)
-{
-	return o->n_grammar + (o->sampling != NULL ? strlen(o->sampling) : 0) +
-	    sizeof *o->tokens * (o->n + o->n_ending + o->n_logits + o->n_mask +
-	    2 * o->n_bias);
-}
-
 /*
  * Check that engines accept the call's requests: prompts fit into the context,
  * and no request exceeds QWEN_ENGINE_MAX bytes, since an engine disconnects
@@ -233,7 +225,7 @@ can_be_sent(struct qserve_call *c, size_t n,
 	size_t n_ctx = (size_t)qserve_n_ctx(c->server);
 	struct qwen_refusal refusal = { .code = NULL };
 	struct qwen_engine_request o;
-	size_t i;
+	size_t i, bytes;
 
 	for (i = 0; i < n; i++) {
 		memset(&o, 0, sizeof o);
@@ -246,7 +238,10 @@ can_be_sent(struct qserve_call *c, size_t n,
 			handler->fail(c, refusal.code, refusal.err.msg);
 			return 0;
 		}
-		if (n_bytes(&o) <= QWEN_ENGINE_MAX - REST_MAX)
+		bytes = o.n_grammar + (o.sampling != NULL ?
+		    strlen(o.sampling) : 0) + sizeof *o.tokens * (o.n +
+		    o.n_ending + o.n_logits + o.n_mask + 2 * o.n_bias);
+		if (bytes <= QWEN_ENGINE_MAX - REST_MAX)
 			continue;
 		qserve_error(c, 400, "invalid_request", "prompt and grammar "
 		    "are more than an engine takes, %d bytes", QWEN_ENGINE_MAX);

@@ -56,32 +56,25 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 	return 0;
 }
 
-/* Allocate for the texts: n numbers per state, known from the first one. */
-static int
-make_room(struct vectors *v, size_t n)
-{
-	size_t all;
-
-	v->n_embd = n;
-	if (qwen_mul(v->q.n, n, &all) < 0)
-		return -1;
-	v->vector = calloc(all, sizeof *v->vector);
-	v->n_states = calloc(v->q.n, sizeof *v->n_states);
-	v->sum = v->vector != NULL && v->n_states != NULL ?
-	    calloc(all, sizeof *v->sum) : NULL;
-	return v->sum != NULL ? 0 : -1;
-}
-
 static void
 add_state(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
 	struct vectors *v = c->state;
+	size_t all;
 
 	if (ev->n_row == 0 || (v->sum != NULL && v->n_embd != ev->n_row)) {
 		fail(c, "failed", "the engine's states do not fit");
 		return;
 	}
-	if (v->sum == NULL && make_room(v, ev->n_row) < 0) {
+	/* the first state tells how many numbers each has */
+	if (v->sum == NULL && qwen_mul(v->q.n, ev->n_row, &all) == 0) {
+		v->n_embd = ev->n_row;
+		v->vector = calloc(all, sizeof *v->vector);
+		v->n_states = calloc(v->q.n, sizeof *v->n_states);
+		v->sum = v->vector != NULL && v->n_states != NULL ?
+		    calloc(all, sizeof *v->sum) : NULL;
+	}
+	if (v->sum == NULL) {
 		fail(c, "out_of_memory", "out of memory");
 		return;
 	}

@@ -71,18 +71,6 @@ tool_memory_share(const struct qwen_model *m, unsigned eighths)
 	return part > first ? part : first;
 }
 
-static void
-report_plan(const struct qwen_plan *p, uint64_t left)
-{
-	char text[32] = "";
-
-	if (left != UINT64_MAX)
-		snprintf(text, sizeof text, ", %.1f free", (double)left /
-		    0x1p30);
-	cli_note("memory: %.3f GiB besides the weights, which take %.2f%s",
-	    (double)p->own / 0x1p30, (double)p->weights / 0x1p30, text);
-}
-
 void
 tool_memory_check(const struct qwen_model *m, const struct tool_need *need)
 {
@@ -90,6 +78,7 @@ tool_memory_check(const struct qwen_model *m, const struct tool_need *need)
 	uint64_t free_bytes = tool_memory_free(), all;
 	uint64_t own = left_in_process(free_bytes);
 	struct qwen_plan p;
+	char text[32] = "";
 	double unit;
 
 	qwen_plan_make(&p, m, need->n_tokens, need->n_sequences, need->batch,
@@ -99,8 +88,13 @@ tool_memory_check(const struct qwen_model *m, const struct tool_need *need)
 		p.own -= less(p.kv + p.state, need->cache);
 	all = need->in_memory || tool_quantize != NULL ? 0 : p.weights;
 	all = p.own > UINT64_MAX - all ? UINT64_MAX : p.own + all;
+	if (own != UINT64_MAX)
+		snprintf(text, sizeof text, ", %.1f free", (double)own /
+		    0x1p30);
 	if (cli_verbose)
-		report_plan(&p, own);
+		cli_note("memory: %.3f GiB besides the weights, which take "
+		    "%.2f%s", (double)p.own / 0x1p30,
+		    (double)p.weights / 0x1p30, text);
 	if (tool_force || (p.own <= own && all <= free_bytes))
 		return;
 	all = p.own > own ? p.own : all;

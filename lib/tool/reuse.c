@@ -115,7 +115,8 @@ use_states(struct tool_intake *in, const struct tool_reuse *u,
 	take_session(in, s, qwen_session_n_tokens(s));
 	if (cli_verbose)
 		cli_note("%s from %s, %zu to read",
-		    cli_count(qwen_session_n_tokens(s), "token"), u->states.v[which], in->n);
+		    cli_count(qwen_session_n_tokens(s), "token"),
+		    u->states.v[which], in->n);
 }
 
 /* -------------------------------------------------------------- the store */

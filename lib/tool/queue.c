@@ -53,8 +53,7 @@ feed(struct tool_queue *o)
 {
 	struct tool_input *x;
 
-	while (!o->read && o->n < o->work->n_ahead && o->bytes < AHEAD_BYTES &&
-	    (qwen_work_n_jobs(o->work->work) == 0 || o->waiting(o->arg))) {
+	while (wants_more(o)) {
 		x = NULL;
 		if (o->tail != NULL && o->tail->has_more)
 			o->more(o->arg, o->tail);

@@ -19,6 +19,10 @@
  */
 #define TOO_LARGE 0x1p30f
 
+/* The parameters of an encoder, see qwen_encode_fn. */
+#define ARGS const float *x, const float *w, size_t n_row, size_t n,	\
+    unsigned char *out
+
 /*
  * Loads the next WIDE sub-blocks of n numbers, from number i on.  Only `left'
  * sub-blocks are left: the other lanes are 0.
@@ -76,81 +80,53 @@ fifths(signed char q[32][WIDE], size_t l, int bias)
 	return h;
 }
 
-/* ------------------------------------------------ a scale without a minimum */
+/* Stores the codes of a block after its scales. */
+INLINE void
+put_codes(uint32_t type, struct code c, signed char q[32][WIDE], size_t l,
+    unsigned char *p)
+{
+	int bias = c.table == INTEGERS ? -(int)c.lo : 0, k;
+
+	if (type == QT_Q8_0) {
+		for (k = 0; k < 32; k++)
+			p[k] = (unsigned char)q[k][l];
+		return;
+	}
+	if (type == QT_Q5_0 || type == QT_Q5_1) {
+		qwen_put_le32(p, fifths(q, l, bias));
+		p += 4;
+	}
+	put_nibbles(p, q, l, bias);
+}
+
+/* ----------------------------------------------------------- scales in f16 */
 
 /*
  * Rounds scales to f16: to the best of the nearest f16 and its neighbours, and
  * of the scale at which the number furthest from 0 becomes `usual'.
  */
 INLINE void
-round_scale(const struct tile *t, struct code c, float usual, struct wide *s,
-    uint16_t *half)
+round_scale(const struct tile *t, struct code c, float usual, struct wide *s)
 {
 	struct wide now, best = everywhere(INFINITY), x, from = *s;
 	struct sums m;
-	uint16_t h;
 	int i, l;
 
 	extremes(t, 32, &x);
 	for (i = 0; i < 4; i++) {
-		for (l = 0; l < WIDE; l++) {
-			h = i < 3 ? half_near(from.v[l], (i + 1) % 3 - 1) :
-			    half_near(x.v[l] / usual, 0);
-			now.v[l] = qwen_f16_f32(h);
-		}
+		for (l = 0; l < WIDE; l++)
+			now.v[l] = qwen_f16_f32(i < 3 ?
+			    half_near(from.v[l], (i + 1) % 3 - 1) :
+			    half_near(x.v[l] / usual, 0));
 		measure(t, 32, c, &now, NULL, &m);
-		for (l = 0; l < WIDE; l++) {
-			if (!(m.err.v[l] < best.v[l]))
-				continue;
-			best.v[l] = m.err.v[l];
-			s->v[l] = now.v[l];
-			half[l] = qwen_f32_f16(now.v[l]);
-		}
+		keep_better(&m.err, &now, NULL, &best, s, NULL);
 	}
 }
-
-INLINE void
-encode_scaled(uint32_t type, struct code c, float usual, const float *try,
-    int n_try, const float *x, const float *w, size_t n_row, size_t n,
-    unsigned char *out)
-{
-	signed char q[32][WIDE];
-	uint16_t half[WIDE];
-	struct tile t;
-	struct wide s;
-	size_t i, l;
-	int k;
-
-	for (i = 0; i < n; i += WIDE) {
-		gather(&t, 32, x, w, n_row, i * 32, n - i);
-		find_scale(&t, 32, c, try, n_try, 3, &s);
-		round_scale(&t, c, usual, &s, half);
-		codes(&t, 32, c, &s, NULL, q);
-		for (l = 0; l < WIDE && i + l < n; l++) {
-			qwen_put_le16(out, half[l]);
-			out += 2;
-			if (type == QT_Q8_0) {
-				for (k = 0; k < 32; k++)
-					*out++ = (unsigned char)q[k][l];
-				continue;
-			}
-			if (type == QT_Q5_0) {
-				qwen_put_le32(out, fifths(q, l, 16));
-				out += 4;
-			}
-			put_nibbles(out, q, l, type == QT_Q4_0 ? 8 :
-			    type == QT_Q5_0 ? 16 : 0);
-			out += 16;
-		}
-	}
-}
-
-/* ---------------------------------------------------- a scale and a minimum */
 
 /* Rounds scale and minimum to the best f16 near them. */
 INLINE void
 round_scale2(const struct tile *t, struct code c, struct wide *s,
-    struct wide *min, uint16_t *half, uint16_t *half_min)
+    struct wide *min)
 {
 	struct wide ts, tm, best = everywhere(INFINITY), s0 = *s, m0 = *min;
 	struct sums m = { .r = everywhere(0.0f), .w = everywhere(0.0f) };
@@ -165,45 +141,7 @@ round_scale2(const struct tile *t, struct code c, struct wide *s,
 			    tm.v[l] + m.r.v[l] * inverse(m.w.v[l]), 0));
 		}
 		measure(t, 32, c, &ts, &tm, &m);
-		for (l = 0; l < WIDE; l++) {
-			if (!(m.err.v[l] < best.v[l]))
-				continue;
-			best.v[l] = m.err.v[l];
-			s->v[l] = ts.v[l];
-			min->v[l] = tm.v[l];
-			half[l] = qwen_f32_f16(ts.v[l]);
-			half_min[l] = qwen_f32_f16(tm.v[l]);
-		}
-	}
-}
-
-INLINE void
-encode_ranged(uint32_t type, struct code c, float cut, int cuts,
-    const float *x, const float *w, size_t n_row, size_t n,
-    unsigned char *out)
-{
-	signed char q[32][WIDE];
-	uint16_t half[WIDE], half_min[WIDE];
-	struct wide s, min;
-	struct tile t;
-	size_t i, l;
-
-	for (i = 0; i < n; i += WIDE) {
-		gather(&t, 32, x, w, n_row, i * 32, n - i);
-		find_scale2(&t, 32, c, 0, cut, cuts, 3, &s, &min);
-		round_scale2(&t, c, &s, &min, half, half_min);
-		codes(&t, 32, c, &s, &min, q);
-		for (l = 0; l < WIDE && i + l < n; l++) {
-			qwen_put_le16(out, half[l]);
-			qwen_put_le16(out + 2, half_min[l]);
-			out += 4;
-			if (type == QT_Q5_1) {
-				qwen_put_le32(out, fifths(q, l, 0));
-				out += 4;
-			}
-			put_nibbles(out, q, l, 0);
-			out += 16;
-		}
+		keep_better(&m.err, &ts, &tm, &best, s, min);
 	}
 }
 
@@ -220,54 +158,83 @@ power(int b)
 	    qwen_bits_f32((uint32_t)(b - 1) << 23);
 }
 
+/* Returns the byte of a scale that power() returned. */
+INLINE unsigned char
+power_byte(float scale)
+{
+	uint32_t u = qwen_f32_bits(scale);
+
+	return (unsigned char)(u < 0x800000 ? u >> 22 : (u >> 23) + 1);
+}
+
 /*
- * Finds the best byte for each block: tries the four scales that bring the
- * largest number to 1 to 16 (E2M1 ends at 6).
+ * Finds the best power for each block: tries the four that bring the largest
+ * number to 1 to 16 (E2M1 ends at 6).
  */
 INLINE void
-find_power(const struct tile *t, struct code c, struct wide *s, int *byte)
+find_power(const struct tile *t, struct code c, struct wide *s)
 {
 	struct wide x, now, best = everywhere(INFINITY);
 	struct sums m;
-	int i, l, b[WIDE];
+	int i, l, b;
 
 	extremes(t, 32, &x);
 	for (i = 0; i < 4; i++) {
 		for (l = 0; l < WIDE; l++) {
-			b[l] = (int)(qwen_f32_bits(x.v[l]) >> 23 & 255) - 3 + i;
-			b[l] = b[l] < 0 ? 0 : b[l] > 252 ? 252 : b[l];
-			now.v[l] = power(b[l]);
+			b = (int)(qwen_f32_bits(x.v[l]) >> 23 & 255) - 3 + i;
+			now.v[l] = power(b < 0 ? 0 : b > 252 ? 252 : b);
 		}
 		measure(t, 32, c, &now, NULL, &m);
-		for (l = 0; l < WIDE; l++) {
-			if (!(m.err.v[l] < best.v[l]))
-				continue;
-			best.v[l] = m.err.v[l];
-			s->v[l] = now.v[l];
-			byte[l] = b[l];
-		}
+		keep_better(&m.err, &now, NULL, &best, s, NULL);
 	}
 }
 
+/* ------------------------------------------------------------------ blocks */
+
+/*
+ * How a format encodes 32 numbers.  With a minimum (cuts > 0): see
+ * find_scale2().  Without one: the values that the number furthest from 0 is
+ * tried as, and the one that it usually becomes.  MXFP4 has only a code.
+ */
+struct block {
+	struct code	 code;
+	float		 usual;
+	const float	*try;
+	int		 n_try;
+	float		 cut;
+	int		 cuts;
+};
+
 INLINE void
-encode_mxfp4(const float *x, const float *w, size_t n_row, size_t n,
-    unsigned char *out)
+encode_blocks(uint32_t type, size_t bytes, const struct block *f, ARGS)
 {
-	const struct code c = { FP4_TABLE, -12, 12 };
+	int power_of_2 = f->code.table == FP4_TABLE, ranged = f->cuts > 0;
 	signed char q[32][WIDE];
-	int byte[WIDE];
-	struct wide s;
+	struct wide s, min;
 	struct tile t;
-	size_t i, l;
+	size_t i, l, head = power_of_2 ? 1 : ranged ? 4 : 2;
 
 	for (i = 0; i < n; i += WIDE) {
 		gather(&t, 32, x, w, n_row, i * 32, n - i);
-		find_power(&t, c, &s, byte);
-		codes(&t, 32, c, &s, NULL, q);
-		for (l = 0; l < WIDE && i + l < n; l++) {
-			*out++ = (unsigned char)byte[l];
-			put_nibbles(out, q, l, 0);
-			out += 16;
+		if (power_of_2)
+			find_power(&t, f->code, &s);
+		else if (ranged) {
+			find_scale2(&t, 32, f->code, 0, f->cut, f->cuts, 3, &s,
+			    &min);
+			round_scale2(&t, f->code, &s, &min);
+		} else {
+			find_scale(&t, 32, f->code, f->try, f->n_try, 3, &s);
+			round_scale(&t, f->code, f->usual, &s);
+		}
+		codes(&t, 32, f->code, &s, ranged ? &min : NULL, q);
+		for (l = 0; l < WIDE && i + l < n; l++, out += bytes) {
+			if (power_of_2)
+				out[0] = power_byte(s.v[l]);
+			else
+				qwen_put_le16(out, qwen_f32_f16(s.v[l]));
+			if (ranged)
+				qwen_put_le16(out + 2, qwen_f32_f16(min.v[l]));
+			put_codes(type, f->code, q, l, out + head);
 		}
 	}
 }

@@ -141,6 +141,27 @@ codes(const struct tile *t, int n, struct code c, const struct wide *s,
 	}
 }
 
+/*
+ * Keeps the scales now, and the minimums now_min (or NULL), of those blocks
+ * whose error is below the best one so far.
+ */
+INLINE void
+keep_better(const struct wide *err, const struct wide *now,
+    const struct wide *now_min, struct wide *best, struct wide *s,
+    struct wide *min)
+{
+	int l;
+
+	for (l = 0; l < WIDE; l++) {
+		if (!(err->v[l] < best->v[l]))
+			continue;
+		best->v[l] = err->v[l];
+		s->v[l] = now->v[l];
+		if (now_min != NULL)
+			min->v[l] = now_min->v[l];
+	}
+}
+
 /* ------------------------------------------------ a scale without a minimum */
 
 /* Finds the number furthest from 0 of each block. */
@@ -169,7 +190,7 @@ find_scale(const struct tile *t, int n, struct code c, const float *try,
 {
 	struct wide x, now, best = everywhere(INFINITY);
 	struct sums m;
-	float e, step;
+	float step;
 	int i, l;
 
 	extremes(t, n, &x);
@@ -180,12 +201,10 @@ find_scale(const struct tile *t, int n, struct code c, const float *try,
 		measure(t, n, c, &now, NULL, &m);
 		for (l = 0; l < WIDE; l++) {
 			step = m.qq.v[l] > 0.0f ? m.rq.v[l] / m.qq.v[l] : 0.0f;
-			e = m.err.v[l] - step * m.rq.v[l];
-			if (e < best.v[l]) {
-				best.v[l] = e;
-				s->v[l] = now.v[l] + step;
-			}
+			m.err.v[l] -= step * m.rq.v[l];
+			now.v[l] += step;
 		}
+		keep_better(&m.err, &now, NULL, &best, s, NULL);
 	}
 }
 
@@ -228,7 +247,7 @@ find_scale2(const struct tile *t, int n, struct code c, int below, float cut,
 {
 	struct wide lo, hi, ts, tm, best = everywhere(INFINITY);
 	struct sums m;
-	float e, d;
+	float d;
 	int i, k, l;
 
 	for (l = 0; l < WIDE; l++) {
@@ -251,14 +270,9 @@ find_scale2(const struct tile *t, int n, struct code c, int below, float cut,
 			}
 		}
 		measure(t, n, c, &ts, &tm, &m);
-		for (l = 0; l < WIDE; l++) {
-			e = better2(&m, l, below, &ts.v[l], &tm.v[l]);
-			if (e < best.v[l]) {
-				best.v[l] = e;
-				s->v[l] = ts.v[l];
-				min->v[l] = tm.v[l];
-			}
-		}
+		for (l = 0; l < WIDE; l++)
+			m.err.v[l] = better2(&m, l, below, &ts.v[l], &tm.v[l]);
+		keep_better(&m.err, &ts, &tm, &best, s, min);
 	}
 }
 

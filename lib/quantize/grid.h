@@ -17,13 +17,14 @@ enum { HALVES = 81, GROUPS = 64 };	/* maxima: 3^4 or 8^2 halves; 256 / 4
 					   groups */
 
 struct grid {
-	uint32_t	 type;
 	const uint8_t	*entry;		/* [n][dim] */
 	int		 n, dim;
 	int		 sub;		/* numbers per scale */
 	int		 even;		/* of eight signs, an even number is
 					   - */
 	float		 unit;		/* a scale is d * unit * (2 code + 1) */
+	const float	*try;		/* see find_grid_scales() */
+	int		 n_try;
 	int		 n_level;
 	float		 level[8];	/* the grid's magnitudes */
 };
@@ -219,11 +220,11 @@ over_sub(const struct grid *f, const float *v, int j)
 
 /*
  * Finds the best scale of each sub-block alone: tries its largest magnitude
- * divided by each of try[], then improves the best.
+ * divided by each of f->try, then improves the best.
  */
 INLINE void
 find_grid_scales(const struct grid *f, const struct halves *h,
-    const struct grid_block *b, const float *try, int n_try, float *s)
+    const struct grid_block *b, float *s)
 {
 	int n = 256 / f->sub, i, j, k;
 	float top[16], now[16], best[16], e, step, qq;
@@ -236,9 +237,10 @@ find_grid_scales(const struct grid *f, const struct halves *h,
 			top[j] = fabsf(b->y[j * f->sub + k]) > top[j] ?
 			    fabsf(b->y[j * f->sub + k]) : top[j];
 	}
-	for (i = 0; i < n_try + 2; i++) {
+	for (i = 0; i < f->n_try + 2; i++) {
 		for (j = 0; j < n; j++)
-			now[j] = i < n_try ? top[j] * (1.0f / try[i]) : s[j];
+			now[j] = i < f->n_try ? top[j] * (1.0f / f->try[i]) :
+			    s[j];
 		find_entries(f, h, b, now, &fit);
 		for (j = 0; j < n; j++) {
 			qq = over_sub(f, fit.qq, j);
@@ -370,8 +372,8 @@ seven(const struct grid_block *b, int i)
 }
 
 INLINE void
-pack_grid(const struct grid *f, const struct grid_block *b,
-    const struct grid_choice *c, unsigned char *p, size_t bytes)
+pack_grid(uint32_t type, size_t bytes, const struct grid *f,
+    const struct grid_block *b, const struct grid_choice *c, unsigned char *p)
 {
 	uint32_t a;
 	int i, k;
@@ -379,39 +381,37 @@ pack_grid(const struct grid *f, const struct grid_block *b,
 	for (i = 0; i < (int)bytes; i++)
 		p[i] = 0;
 	qwen_put_le16(p, c->half);
-	for (i = 0; i < 256 / f->dim && f->type != QT_IQ2_XS; i++)
-		p[f->type == QT_IQ2_XXS ? 2 + i / 4 * 8 + i % 4 : 2 + i] =
+	for (i = 0; i < 256 / f->dim && type != QT_IQ2_XS; i++)
+		p[type == QT_IQ2_XXS ? 2 + i / 4 * 8 + i % 4 : 2 + i] =
 		    (unsigned char)c->index[i];
-	for (i = 0; i < 8 && f->even && f->type != QT_IQ2_XS; i++) {
+	for (i = 0; i < 8 && f->even && type != QT_IQ2_XS; i++) {
 		a = (uint32_t)c->code[i] << 28;
 		for (k = 0; k < 4; k++)
 			a |= seven(b, 4 * i + k) << 7 * k;
-		qwen_put_le32(p + (f->type == QT_IQ2_XXS ? 6 + 8 * i :
+		qwen_put_le32(p + (type == QT_IQ2_XXS ? 6 + 8 * i :
 		    66 + 4 * i), a);
 	}
 	for (i = 0; i < 32; i++) {
-		if (f->type == QT_IQ2_XS)
+		if (type == QT_IQ2_XS)
 			qwen_put_le16(p + 2 + 2 * i, (uint16_t)(
 			    (uint32_t)c->index[i] | seven(b, i) << 9));
-		if (f->type == QT_IQ2_S) {
+		if (type == QT_IQ2_S) {
 			p[34 + i] = b->sign[i];
 			p[66 + i / 4] |= (unsigned char)(c->index[i] >> 8 <<
 			    2 * (i % 4));
 		}
-		if (f->type == QT_IQ3_S)
+		if (type == QT_IQ3_S)
 			p[74 + i] = b->sign[i];
 	}
-	for (i = 0; i < 64 && f->type == QT_IQ3_S; i++)
+	for (i = 0; i < 64 && type == QT_IQ3_S; i++)
 		p[66 + i / 8] |= (unsigned char)(c->index[i] >> 8 << i % 8);
-	for (i = 0; i < 256 / f->sub && (!f->even || f->type == QT_IQ2_XS); i++)
-		p[(f->type == QT_IQ2_XS ? 66 : f->type == QT_IQ2_S ? 74 : 106) +
+	for (i = 0; i < 256 / f->sub && (!f->even || type == QT_IQ2_XS); i++)
+		p[(type == QT_IQ2_XS ? 66 : type == QT_IQ2_S ? 74 : 106) +
 		    i / 2] |= (unsigned char)(c->code[i] << 4 * (i & 1));
 }
 
 INLINE void
-encode_grid(const struct grid *f, const float *try, int n_try, size_t bytes,
-    const float *x, const float *w, size_t n_row, size_t n,
-    unsigned char *out)
+encode_grid(uint32_t type, size_t bytes, const struct grid *f, ARGS)
 {
 	struct grid_choice c;
 	struct grid_block b;
@@ -422,9 +422,9 @@ encode_grid(const struct grid *f, const float *try, int n_try, size_t bytes,
 	find_halves(f, &h);
 	for (i = 0; i < n; i++) {
 		load_block(f, x + i * 256, w + i * 256 % n_row, &b);
-		find_grid_scales(f, &h, &b, try, n_try, s);
+		find_grid_scales(f, &h, &b, s);
 		choose_grid(f, &h, &b, s, &c);
-		pack_grid(f, &b, &c, out + i * bytes, bytes);
+		pack_grid(type, bytes, f, &b, &c, out + i * bytes);
 	}
 }
 

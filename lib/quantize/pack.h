@@ -13,8 +13,10 @@
 #define SCALE(j) ((int)c->scale.v[first + (j)])
 #define MIN(j) ((int)c->min.v[first + (j)])
 
-typedef void pack_fn(const struct scales *c, int first,
-    signed char q[32][WIDE], unsigned char *p);
+/* Stores the block whose first sub-block is lane `first'. */
+#define PACK_ARGS const struct scales *c, int first,	\
+    signed char q[32][WIDE], unsigned char *p
+typedef void pack_fn(PACK_ARGS);
 
 INLINE void
 put_half(unsigned char *p, float f)
@@ -22,9 +24,8 @@ put_half(unsigned char *p, float f)
 	qwen_put_le16(p, qwen_f32_f16(f));
 }
 
-static void __attribute__((unused))
-pack_q2_k(const struct scales *c, int first, signed char q[32][WIDE],
-    unsigned char *p)
+static void
+pack_q2_k(PACK_ARGS)
 {
 	enum { sub = 16 };
 	int i, h, l;
@@ -41,9 +42,8 @@ pack_q2_k(const struct scales *c, int first, signed char q[32][WIDE],
 	put_half(p + 82, c->dmin[0]);
 }
 
-static void __attribute__((unused))
-pack_q3_k(const struct scales *c, int first, signed char q[32][WIDE],
-    unsigned char *p)
+static void
+pack_q3_k(PACK_ARGS)
 {
 	enum { sub = 16 };
 	unsigned v;
@@ -81,9 +81,8 @@ pack_head(const struct scales *c, int first, unsigned char *p)
 	}
 }
 
-static void __attribute__((unused))
-pack_q4_k(const struct scales *c, int first, signed char q[32][WIDE],
-    unsigned char *p)
+static void
+pack_q4_k(PACK_ARGS)
 {
 	enum { sub = 32 };
 	int i, j;
@@ -95,9 +94,8 @@ pack_q4_k(const struct scales *c, int first, signed char q[32][WIDE],
 	}
 }
 
-static void __attribute__((unused))
-pack_q5_k(const struct scales *c, int first, signed char q[32][WIDE],
-    unsigned char *p)
+static void
+pack_q5_k(PACK_ARGS)
 {
 	enum { sub = 32 };
 	unsigned h;
@@ -116,9 +114,8 @@ pack_q5_k(const struct scales *c, int first, signed char q[32][WIDE],
 	}
 }
 
-static void __attribute__((unused))
-pack_q6_k(const struct scales *c, int first, signed char q[32][WIDE],
-    unsigned char *p)
+static void
+pack_q6_k(PACK_ARGS)
 {
 	unsigned v[4];
 	int i, g, k;
@@ -139,9 +136,8 @@ pack_q6_k(const struct scales *c, int first, signed char q[32][WIDE],
 	put_half(p + 208, c->d[0]);
 }
 
-static void __attribute__((unused))
-pack_iq4_xs(const struct scales *c, int first, signed char q[32][WIDE],
-    unsigned char *p)
+static void
+pack_iq4_xs(PACK_ARGS)
 {
 	unsigned high = 0, s;
 	int j;

@@ -10,12 +10,24 @@
 
 #include "quantize/block.h"
 
-/* How a format divides 256 numbers. */
+/*
+ * How a format divides 256 numbers.  With minimums (cuts > 0), find_scale2()
+ * explains cut and cuts.  Without them, find_scale() tries try[n_try], and the
+ * common scale is tried so that the largest sub-block scale becomes each of
+ * where[n_where].  With minimums, both common scales are tried at n_where
+ * places, `apart' apart, below hi + 0.5.
+ */
 struct layout {
-	uint32_t	 type;
 	int		 sub;		/* numbers per sub-block */
 	struct code	 code;
 	float		 lo, hi;	/* range of sub-block scales */
+	const float	*try;
+	int		 n_try;
+	const float	*where;
+	int		 n_where;
+	float		 cut;
+	int		 cuts;
+	float		 apart;
 };
 
 /*
@@ -27,15 +39,6 @@ struct scales {
 	struct wide	 scale, min;	/* integers */
 	struct wide	 s, m;		/* products: d scale, -dmin min */
 };
-
-INLINE struct scales
-nothing(void)
-{
-	struct scales c = { .d = { 0.0f, 0.0f }, .dmin = { 0.0f, 0.0f } };
-
-	c.scale = c.min = c.s = c.m = everywhere(0.0f);
-	return c;
-}
 
 INLINE float
 clamp1(float v, float lo, float hi)
@@ -148,29 +151,11 @@ keep(struct scales *best, float best_err[2], struct wide *want,
 }
 
 /*
- * Sets the common scale to the best for the chosen codes and sub-block scales.
+ * Sets both common scales to the best for the chosen codes and sub-blocks.
+ * Without minimums their sums are 0, and so is dmin.
  */
 INLINE void
 refit(struct scales *c, const struct sums *m, int per)
-{
-	struct wide a, b;
-	float sa[2], sb[2];
-	int i;
-
-	for (i = 0; i < WIDE; i++) {
-		a.v[i] = c->scale.v[i] * m->rq.v[i];
-		b.v[i] = c->scale.v[i] * c->scale.v[i] * m->qq.v[i];
-	}
-	sum_blocks(&a, per, sa);
-	sum_blocks(&b, per, sb);
-	for (i = 0; i < WIDE / per; i++)
-		c->d[i] = f16_of(c->d[i] + (sb[i] > 0.0f ? sa[i] / sb[i] :
-		    0.0f));
-}
-
-/* Sets both common scales to the best for the chosen codes and sub-blocks. */
-INLINE void
-refit2(struct scales *c, const struct sums *m, int per)
 {
 	float det, ss[2], mm[2], sm[2], rs[2], rm[2];
 	struct wide v[5];
@@ -202,23 +187,20 @@ refit2(struct scales *c, const struct sums *m, int per)
 
 /*
  * Chooses common scales and sub-block scales, from the best scales s and
- * minimums (or NULL) of the sub-blocks alone.  Tries the common scales that
- * make the largest sub-block scale each of where[n_where].  With minimums,
- * tries both common scales at n_where places, `apart' apart, below f->hi + 0.5.
- * Then improves the best three times.
+ * minimums (or NULL) of the sub-blocks alone.  Tries the common scales of the
+ * layout, then improves the best three times.
  */
 INLINE void
-share_scale(const struct tile *t, const struct layout *f, const float *where,
-    int n_where, float apart, const struct wide *s, const struct wide *min,
-    struct scales *best)
+share_scale(const struct tile *t, const struct layout *f, const struct wide *s,
+    const struct wide *min, struct scales *best)
 {
 	int per = 256 / f->sub, i, l, both = min != NULL;
-	int tries = both ? n_where * n_where : n_where;
+	int tries = both ? f->n_where * f->n_where : f->n_where;
 	struct wide want = *s, next = *s, next_min, want_min;
 	float top[2] = { 0, 0 }, top_min[2] = { 0, 0 };
 	float err[2] = { INFINITY, INFINITY };
-	struct scales c = nothing();
-	struct sums m;
+	struct scales c = { .d = { 0 } };
+	struct sums m = { .err = { { 0 } } };
 
 	*best = c;
 	want_min = next_min = both ? *min : everywhere(0.0f);
@@ -231,10 +213,10 @@ share_scale(const struct tile *t, const struct layout *f, const float *where,
 	}
 	for (i = 0; i < tries + 3; i++) {
 		for (l = 0; i < tries && l < 2; l++) {
-			c.d[l] = f16_of(top[l] / (both ? f->hi + .5f - apart *
-			    (float)(i % n_where) : where[i]));
+			c.d[l] = f16_of(top[l] / (both ? f->hi + .5f - f->apart
+			    * (float)(i % f->n_where) : f->where[i]));
 			c.dmin[l] = f16_of(top_min[l] / (both ? f->hi + .5f -
-			    apart * (float)(i / n_where) : 1.0f));
+			    f->apart * (float)(i / f->n_where) : 1.0f));
 		}
 		if (i == tries) {	/* continue from the best */
 			c = *best;
@@ -243,10 +225,7 @@ share_scale(const struct tile *t, const struct layout *f, const float *where,
 			choose(t, f, &want, both ? &want_min : NULL, &c, &m);
 		}
 		if (i >= tries) {
-			if (both)
-				refit2(&c, &m, per);
-			else
-				refit(&c, &m, per);
+			refit(&c, &m, per);
 			want = next;
 			want_min = next_min;
 		}

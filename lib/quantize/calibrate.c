@@ -194,17 +194,15 @@ change(struct calibration *c, struct qwen_gguf *g,
 {
 	size_t i = (size_t)(t->it - c->p->item);
 	struct qwen_gguf_tensor *to = &g->dir.v[i].t;
-	struct quantize_room room = { qwen_alloc((size_t)t->bytes, 1),
-	    (size_t)t->bytes };
-	struct quantize_pass *pass = qwen_quantize_pass_new(c->p,
-	    qwen_quantize_to_room, &room, err);
+	struct quantize_pass *pass = qwen_quantize_pass_new(c->p, -1, err);
 	int rc = -1;
 
-	*data = room.at;
+	*data = qwen_alloc((size_t)t->bytes, 1);
 	if (*data == NULL)
 		(void)qwen_oom(err);
 	else if (pass != NULL)
-		rc = qwen_quantize_tensor(pass, t->it, t->type, err);
+		rc = qwen_quantize_tensor(pass, t->it, t->type, *data,
+		    (size_t)t->bytes, err);
 	qwen_quantize_pass_free(pass);
 	to->type = t->type;
 	to->bytes = t->bytes;

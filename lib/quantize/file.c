@@ -215,25 +215,10 @@ qwen_quantize_writer(const struct qwen_quantize *p)
 
 /* ------------------------------------------------------------------ writing */
 
-struct output {
-	struct qwen_gguf_writer	*w;
-	int			 fd;
-};
-
-static int
-write_tensor_data(void *arg, const void *data, size_t n, struct qwen_err *err)
-{
-	struct output *o = arg;
-
-	return qwen_gguf_write_data(o->w, o->fd, data, n, err);
-}
-
 int
 qwen_quantize_write(struct qwen_quantize *p, int fd, struct qwen_err *err)
 {
-	struct output o = { p->w, fd };
-	struct quantize_pass *s = qwen_quantize_pass_new(p, write_tensor_data,
-	    &o, err);
+	struct quantize_pass *s = qwen_quantize_pass_new(p, fd, err);
 	size_t i;
 	int rc;
 
@@ -241,7 +226,8 @@ qwen_quantize_write(struct qwen_quantize *p, int fd, struct qwen_err *err)
 		return -1;
 	rc = qwen_gguf_write_head(p->w, fd, err);
 	for (i = 0; i < p->n && rc == 0; i++)
-		rc = qwen_quantize_tensor(s, &p->item[i], p->item[i].type, err);
+		rc = qwen_quantize_tensor(s, &p->item[i], p->item[i].type,
+		    NULL, 0, err);
 	qwen_quantize_pass_free(s);
 	return rc < 0 ? -1 : qwen_gguf_write_end(p->w, err);
 }

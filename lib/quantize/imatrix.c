@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/half.h"
 #include "base/map.h"
+#include "base/mem.h"
 #include "base/what.h"
 #include "quantize/imatrix.h"
 #include "quantize/imatrix_dat.h"
@@ -20,6 +21,8 @@
 struct qwen_imatrix {
 	struct qwen_gguf	*g;	/* NULL: older format */
 	struct imatrix_dat	 dat;
+	const void		*map;	/* its file */
+	size_t			 bytes;
 };
 
 static int
@@ -35,21 +38,17 @@ check(const struct qwen_gguf *g, const char *path, struct qwen_err *err)
 	return 0;
 }
 
-/*
- * Returns 1 if the file may have the older format, which has no magic number.
- */
+/* Opens a file in either format: the older one has no magic number. */
 static int
-is_older(const char *path, struct qwen_err *err)
+open_file(struct qwen_imatrix *m, const char *path, struct qwen_err *err)
 {
-	const void *p;
-	size_t n;
-	int older;
-
-	if (qwen_map_file(&p, &n, path, err) < 0)
+	if (qwen_map_file(&m->map, &m->bytes, path, err) < 0)
 		return -1;
-	older = qwen_what(p, n < 512 ? n : 512) == QWEN_IS_OTHER;
-	qwen_unmap_file(p, n);
-	return older;
+	if (qwen_what(m->map, m->bytes < 512 ? m->bytes : 512) ==
+	    QWEN_IS_OTHER)
+		return qwen_imatrix_dat_read(&m->dat, m->map, m->bytes, err);
+	return qwen_gguf_open(&m->g, path, err) < 0 ? -1 :
+	    check(m->g, path, err);
 }
 
 int
@@ -57,17 +56,11 @@ qwen_imatrix_open(struct qwen_imatrix **out, const char *path,
     struct qwen_err *err)
 {
 	struct qwen_imatrix *m = calloc(1, sizeof *m);
-	int older, rc;
 
 	*out = NULL;
 	if (m == NULL)
 		return qwen_oom(err);
-	older = rc = is_older(path, err);
-	if (older == 0 && (rc = qwen_gguf_open(&m->g, path, err)) == 0)
-		rc = check(m->g, path, err);
-	else if (older > 0)
-		rc = qwen_imatrix_dat_open(&m->dat, path, err);
-	if (rc < 0) {
+	if (open_file(m, path, err) < 0) {
 		qwen_imatrix_close(m);
 		return -1;
 	}
@@ -82,6 +75,7 @@ qwen_imatrix_close(struct qwen_imatrix *m)
 		return;
 	qwen_gguf_close(m->g);
 	qwen_imatrix_dat_fini(&m->dat);
+	qwen_unmap_file(m->map, m->bytes);
 	free(m);
 }
 
@@ -98,13 +92,6 @@ static float
 number(const void *data, uint64_t i)
 {
 	return qwen_bits_f32(qwen_le32((const unsigned char *)data + 4 * i));
-}
-
-static int
-other_shape(const char *name, struct qwen_err *err)
-{
-	return qwen_fail(err, QWEN_EFORMAT, "importance of %s: for a model of "
-	    "another shape", name);
 }
 
 /* Checks that n numbers are from 0 to 1e30. */
@@ -124,75 +111,97 @@ check_numbers(const char *name, const void *data, uint64_t n,
 	return 0;
 }
 
-static int
-has_older(const struct qwen_imatrix *m, const struct qwen_gguf_tensor *t,
-    struct qwen_err *err)
-{
-	const struct imatrix_dat_entry *e =
-	    qwen_imatrix_dat_find(&m->dat, t->name);
+/*
+ * The values of a tensor: for each column the sum of its squared inputs; for
+ * each matrix how many there were, or NULL: the older format has equal sums
+ * where there were none.
+ */
+struct values {
+	const void	*sum, *count;
+};
 
-	if (e == NULL)
-		return 0;
-	if (e->n != t->ne[0] * t->ne[2] * t->ne[3])
-		return other_shape(t->name, err);
-	return check_numbers(t->name, e->v, e->n, err) < 0 ? -1 : 1;
+/* Finds the values: 1, 0 if there are none, -1 if they do not fit t. */
+static int
+find_values(const struct qwen_imatrix *m, const struct qwen_gguf_tensor *t,
+    struct values *out, struct qwen_err *err)
+{
+	const struct qwen_gguf_tensor *sum, *count;
+	const struct imatrix_dat_entry *e;
+	uint64_t n_matrix = t->ne[2] * t->ne[3];
+	int fits;
+
+	if (m->g == NULL) {
+		if ((e = qwen_imatrix_dat_find(&m->dat, t->name)) == NULL)
+			return 0;
+		*out = (struct values){ e->v, NULL };
+		fits = e->n == t->ne[0] * n_matrix;
+	} else {
+		sum = find_tensor(m, t->name, "in_sum2");
+		count = find_tensor(m, t->name, "counts");
+		if (sum == NULL && count == NULL)
+			return 0;
+		if (sum == NULL || count == NULL)
+			return qwen_fail(err, QWEN_EFORMAT, "importance of %s: "
+			    "in_sum2 and counts must both be there", t->name);
+		*out = (struct values){ sum->data, count->data };
+		fits = sum->type == 0 && count->type == 0 &&
+		    sum->ne[0] == t->ne[0] && sum->ne[1] * sum->ne[2] *
+		    sum->ne[3] == n_matrix && count->ne[0] == 1 &&
+		    count->bytes == 4 * n_matrix;
+	}
+	return fits ? 1 : qwen_fail(err, QWEN_EFORMAT, "importance of %s: for "
+	    "a model of another shape", t->name);
 }
 
 int
 qwen_imatrix_has(const struct qwen_imatrix *m,
     const struct qwen_gguf_tensor *t, struct qwen_err *err)
 {
-	const struct qwen_gguf_tensor *sum, *count;
+	uint64_t n_matrix = t->ne[2] * t->ne[3];
+	struct values v;
+	int rc = find_values(m, t, &v, err);
 
-	if (m->g == NULL)
-		return has_older(m, t, err);
-	sum = find_tensor(m, t->name, "in_sum2");
-	count = find_tensor(m, t->name, "counts");
-	if (sum == NULL && count == NULL)
-		return 0;
-	if (sum == NULL || count == NULL)
-		return qwen_fail(err, QWEN_EFORMAT, "importance of %s: in_sum2 "
-		    "and counts must both be there", t->name);
-	if (sum->type != 0 || count->type != 0 || sum->ne[0] != t->ne[0] ||
-	    sum->ne[1] * sum->ne[2] * sum->ne[3] != t->ne[2] * t->ne[3] ||
-	    count->ne[0] != 1 ||
-	    count->bytes != 4 * t->ne[2] * t->ne[3])
-		return other_shape(t->name, err);
-	return check_numbers(t->name, sum->data, sum->bytes / 4, err) < 0 ||
-	    check_numbers(t->name, count->data, count->bytes / 4, err) < 0 ?
-	    -1 : 1;
+	if (rc <= 0)
+		return rc;
+	if (check_numbers(t->name, v.sum, t->ne[0] * n_matrix, err) < 0 ||
+	    (v.count != NULL &&
+	    check_numbers(t->name, v.count, n_matrix, err) < 0))
+		return -1;
+	return 1;
 }
 
 /*
  * Scales the values to a mean of 1, so that nothing overflows, and raises them
  * to 1e-3 at least: another text may use an input that this one did not.
  */
-void
+float *
 qwen_imatrix_weights(const struct qwen_imatrix *m,
-    const struct qwen_gguf_tensor *t, float *w)
+    const struct qwen_gguf_tensor *t, struct qwen_err *err)
 {
-	const void *sum = m->g != NULL ?
-	    find_tensor(m, t->name, "in_sum2")->data :
-	    qwen_imatrix_dat_find(&m->dat, t->name)->v;
-	/* the older format has equal values where nothing was counted */
-	const void *count = m->g != NULL ? find_tensor(m, t->name,
-	    "counts")->data :
-	    NULL;
-	uint64_t k, i, n = t->ne[0];
+	uint64_t k, i, n = t->ne[0], n_matrix = t->ne[2] * t->ne[3];
+	float *weights = qwen_alloc((size_t)(n * n_matrix), sizeof *weights);
+	float *w = weights;
+	struct values of;
 	double mean, v;
 
-	for (k = 0; k < t->ne[2] * t->ne[3]; k++, w += n) {
+	if (w == NULL) {
+		qwen_oom(err);
+		return NULL;
+	}
+	(void)find_values(m, t, &of, err);
+	for (k = 0; k < n_matrix; k++, w += n) {
 		mean = 0.0;
 		for (i = 0; i < n; i++)
-			mean += (double)number(sum, k * n + i);
+			mean += (double)number(of.sum, k * n + i);
 		mean /= (double)n;
 		for (i = 0; i < n; i++) {
-			v = mean > 0.0 &&
-			    (count == NULL || number(count, k) > 0.0f) ?
-			    (double)number(sum, k * n + i) / mean : 1.0;
+			v = mean > 0.0 && (of.count == NULL ||
+			    number(of.count, k) > 0.0f) ?
+			    (double)number(of.sum, k * n + i) / mean : 1.0;
 			w[i] = (float)(v > 1e-3 ? v : 1e-3);
 		}
 	}
+	return weights;
 }
 
 size_t

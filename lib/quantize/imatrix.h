@@ -13,10 +13,11 @@ int qwen_imatrix_has(const struct qwen_imatrix *m,
     const struct qwen_gguf_tensor *t, struct qwen_err *err);
 
 /*
- * Writes the weights of t's columns, for each of its matrices: ne[0] * ne[2].
+ * Returns the weights of t's columns, for each of its matrices: ne[0] * ne[2]
+ * numbers, for free(); NULL without memory.  qwen_imatrix_has() returned 1.
  */
-void qwen_imatrix_weights(const struct qwen_imatrix *m,
-    const struct qwen_gguf_tensor *t, float *w);
+float *qwen_imatrix_weights(const struct qwen_imatrix *m,
+    const struct qwen_gguf_tensor *t, struct qwen_err *err);
 
 /* Number of tensors with values; number of chunks and name of the text. */
 size_t qwen_imatrix_entries(const struct qwen_imatrix *m);

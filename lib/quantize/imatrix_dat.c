@@ -16,7 +16,6 @@
 
 #include "base/cursor.h"
 #include "base/err.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "quantize/imatrix_dat.h"
 
@@ -122,18 +121,6 @@ parse(struct imatrix_dat *d, const void *buf, size_t bytes,
 }
 
 int
-qwen_imatrix_dat_open(struct imatrix_dat *d, const char *path,
-    struct qwen_err *err)
-{
-	memset(d, 0, sizeof *d);
-	if (qwen_map_file(&d->map, &d->bytes, path, err) == 0 &&
-	    parse(d, d->map, d->bytes, err) == 0)
-		return 0;
-	qwen_imatrix_dat_fini(d);
-	return -1;
-}
-
-int
 qwen_imatrix_dat_read(struct imatrix_dat *d, const void *buf, size_t n,
     struct qwen_err *err)
 {
@@ -147,7 +134,6 @@ qwen_imatrix_dat_read(struct imatrix_dat *d, const void *buf, size_t n,
 void
 qwen_imatrix_dat_fini(struct imatrix_dat *d)
 {
-	qwen_unmap_file(d->map, d->bytes);
 	free(d->v);
 	memset(d, 0, sizeof *d);
 }

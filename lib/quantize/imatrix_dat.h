@@ -16,8 +16,6 @@ struct imatrix_dat_entry {
 };
 
 struct imatrix_dat {
-	const void		*map;		/* to unmap, or NULL */
-	size_t			 bytes;
 	struct imatrix_dat_entry *v;		/* sorted by name */
 	size_t			 n, cap;
 	uint32_t		 n_chunk;	/* 0: not in the file */
@@ -25,11 +23,9 @@ struct imatrix_dat {
 };
 
 /*
- * Names and values point into the file until fini.  qwen_imatrix_dat_read reads
- * a file in memory, which must outlive *d.
+ * Reads a file that is in memory.  Names and values point into it, so it must
+ * outlive *d.
  */
-int qwen_imatrix_dat_open(struct imatrix_dat *d, const char *path,
-    struct qwen_err *err);
 int qwen_imatrix_dat_read(struct imatrix_dat *d, const void *buf, size_t n,
     struct qwen_err *err);
 void qwen_imatrix_dat_fini(struct imatrix_dat *d);

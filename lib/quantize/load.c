@@ -55,9 +55,8 @@ static int
 make_tensors(struct qwen_quantize *p, struct qwen_gguf *out,
     struct qwen_err *err)
 {
-	struct quantize_room room = { NULL, 0 };
-	struct quantize_pass *s = qwen_quantize_pass_new(p,
-	    qwen_quantize_to_room, &room, err);
+	struct quantize_pass *s = qwen_quantize_pass_new(p, -1, err);
+	void *to;
 	size_t i;
 	int rc = s == NULL ? -1 : 0;
 
@@ -70,10 +69,9 @@ make_tensors(struct qwen_quantize *p, struct qwen_gguf *out,
 			t->part = it->t->part;
 			continue;
 		}
-		room.left = (size_t)t->bytes;
-		room.at = qwen_gguf_room(out, i, room.left, err);
-		rc = room.at == NULL ? -1 :
-		    qwen_quantize_tensor(s, it, it->type, err);
+		to = qwen_gguf_room(out, i, (size_t)t->bytes, err);
+		rc = to == NULL ? -1 : qwen_quantize_tensor(s, it, it->type,
+		    to, (size_t)t->bytes, err);
 	}
 	qwen_quantize_pass_free(s);
 	return rc;

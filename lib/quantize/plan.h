@@ -49,23 +49,16 @@ int qwen_quantize_plan(struct qwen_quantize *p, struct qwen_err *err);
 int qwen_quantize_fit(struct qwen_quantize *p, struct qwen_err *err);
 
 /*
- * Converts or copies tensors, a few rows at a time: calls put with the bytes in
- * order.  Its buffers are reused from tensor to tensor.
+ * Converts or copies tensors, a few rows at a time: into n bytes of memory at
+ * `to', or if that is NULL into the file fd, as its next tensor.  The buffers of
+ * a pass are reused from tensor to tensor.
  */
 struct quantize_pass;
-typedef int quantize_put(void *arg, const void *data, size_t n,
+struct quantize_pass *qwen_quantize_pass_new(struct qwen_quantize *p, int fd,
     struct qwen_err *err);
-struct quantize_pass *qwen_quantize_pass_new(struct qwen_quantize *p,
-    quantize_put *put, void *arg, struct qwen_err *err);
 int qwen_quantize_tensor(struct quantize_pass *s,
-    const struct quantize_item *it, uint32_t type, struct qwen_err *err);
+    const struct quantize_item *it, uint32_t type, void *to, size_t n,
+    struct qwen_err *err);
 void qwen_quantize_pass_free(struct quantize_pass *s);
-
-/* A quantize_put that copies the bytes to memory, for arg a quantize_room. */
-struct quantize_room {
-	unsigned char	*at;
-	size_t		 left;
-};
-quantize_put qwen_quantize_to_room;
 
 #endif

@@ -116,7 +116,7 @@ get_sample(struct fit *f, const struct quantize_item *it, struct sample *s,
 	const struct qwen_gguf_tensor *t = it->t;
 	uint64_t all = t->ne[1] * t->ne[2] * t->ne[3], row, k;
 	size_t size;
-	float *w;
+	float *w = NULL;
 
 	s->n_row = (size_t)t->ne[0];
 	s->rows = s->n_row < SAMPLE ? SAMPLE / s->n_row : 1;
@@ -127,14 +127,11 @@ get_sample(struct fit *f, const struct quantize_item *it, struct sample *s,
 	s->w = s->x + size;
 	s->y = s->w + size;
 	s->bytes = (unsigned char *)(s->y + size);
-	w = it->weighted ? qwen_alloc((size_t)(t->ne[2] * t->ne[3]) * s->n_row,
-	    sizeof *w) : NULL;
-	if (s->x == NULL || (it->weighted && w == NULL)) {
-		free(w);
+	if (s->x == NULL)
 		return qwen_oom(err);
-	}
-	if (w != NULL)
-		qwen_imatrix_weights(f->p->opts.imatrix, t, w);
+	if (it->weighted && (w = qwen_imatrix_weights(f->p->opts.imatrix, t,
+	    err)) == NULL)
+		return -1;
 	for (k = 0; k < s->rows; k++) {
 		row = all * k / s->rows;
 		qwen_quant_values(qwen_quant_find(t->type),

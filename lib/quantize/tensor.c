@@ -26,8 +26,9 @@ enum {
 /* Converts tensors in passes of `rows' rows, a few per thread. */
 struct quantize_pass {
 	struct qwen_quantize	*p;
-	quantize_put		*put;
-	void			*arg;
+	int			 fd;
+	unsigned char		*to;		/* in memory; NULL: to fd */
+	size_t			 left;		/* bytes of room there */
 	const struct quantize_item *it;
 	uint32_t		 type;
 	float			*w;		/* weights of columns, or
@@ -44,8 +45,7 @@ struct quantize_pass {
 };
 
 struct quantize_pass *
-qwen_quantize_pass_new(struct qwen_quantize *p, quantize_put *put, void *arg,
-    struct qwen_err *err)
+qwen_quantize_pass_new(struct qwen_quantize *p, int fd, struct qwen_err *err)
 {
 	struct quantize_pass *s = calloc(1, sizeof *s);
 
@@ -54,8 +54,7 @@ qwen_quantize_pass_new(struct qwen_quantize *p, quantize_put *put, void *arg,
 		return NULL;
 	}
 	s->p = p;
-	s->put = put;
-	s->arg = arg;
+	s->fd = fd;
 	return s;
 }
 
@@ -74,18 +73,18 @@ qwen_quantize_pass_free(struct quantize_pass *s)
 	free(s);
 }
 
-int
-qwen_quantize_to_room(void *arg, const void *data, size_t n,
-    struct qwen_err *err)
+/* Puts the next bytes of a tensor into memory or into the file. */
+static int
+put(struct quantize_pass *s, const void *data, size_t n, struct qwen_err *err)
 {
-	struct quantize_room *r = arg;
-
-	if (n > r->left)
+	if (s->to == NULL)
+		return qwen_gguf_write_data(s->p->w, s->fd, data, n, err);
+	if (n > s->left)
 		return qwen_fail(err, QWEN_EFORMAT, "the tensors have more "
 		    "bytes than planned");
-	memcpy(r->at, data, n);
-	r->at += n;
-	r->left -= n;
+	memcpy(s->to, data, n);
+	s->to += n;
+	s->left -= n;
 	return 0;
 }
 
@@ -203,7 +202,7 @@ convert(struct quantize_pass *s, struct qwen_err *err)
 				return -1;
 			}
 		}
-		if (s->put(s->arg, s->out, (size_t)s->rows * s->to_row, err) < 0)
+		if (put(s, s->out, (size_t)s->rows * s->to_row, err) < 0)
 			return -1;
 		give_back(s, (const unsigned char *)t->data + s->first *
 		    s->from_row, s->rows * s->from_row);
@@ -222,7 +221,7 @@ copy(struct quantize_pass *s, struct qwen_err *err)
 	for (at = 0; at < t->bytes; at += n) {
 		p = qwen_gguf_data(t, at, &left);
 		n = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
-		if (s->put(s->arg, p, n, err) < 0)
+		if (put(s, p, n, err) < 0)
 			return -1;
 		give_back(s, p, n);
 	}
@@ -231,25 +230,23 @@ copy(struct quantize_pass *s, struct qwen_err *err)
 
 int
 qwen_quantize_tensor(struct quantize_pass *s, const struct quantize_item *it,
-    uint32_t type, struct qwen_err *err)
+    uint32_t type, void *to, size_t n, struct qwen_err *err)
 {
 	const struct qwen_gguf_tensor *t = it->t;
 	int rc;
 
 	s->it = it;
 	s->type = type;
+	s->to = to;
+	s->left = n;
 	if (type == t->type && !it->changed)
 		return copy(s, err);
 	if (it->changed && qwen_merge_load(&s->changes, s->p->merge, t->name,
 	    t, err) < 0)
 		return -1;
-	if (it->weighted) {
-		s->w = qwen_alloc((size_t)t->ne[0] * (size_t)t->ne[2] *
-		    (size_t)t->ne[3], sizeof *s->w);
-		if (s->w == NULL)
-			return qwen_oom(err);
-		qwen_imatrix_weights(s->p->opts.imatrix, t, s->w);
-	}
+	if (it->weighted && (s->w = qwen_imatrix_weights(s->p->opts.imatrix,
+	    t, err)) == NULL)
+		return -1;
 	rc = convert(s, err);
 	free(s->w);
 	s->w = NULL;

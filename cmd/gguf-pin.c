@@ -83,7 +83,6 @@ static void
 list_parts(struct model_files *l, const char *model)
 {
 	struct qwen_gguf *g = tool_gguf_open(model);
-	const char *name;
 	struct stat st;
 	size_t i;
 
@@ -95,9 +94,8 @@ list_parts(struct model_files *l, const char *model)
 		l->v[i].bytes = (size_t)st.st_size;
 		l->bytes += l->v[i].bytes;
 		if (opt.dir != NULL) {
-			name = strrchr(l->v[i].path, '/');
 			l->v[i].copy = cli_format("%s/%s", opt.dir,
-			    name != NULL ? name + 1 : l->v[i].path);
+			    qwen_base_name(l->v[i].path));
 			if (cli_same_file(l->v[i].path, l->v[i].copy))
 				cli_usage("-o %s: the model itself is in this "
 				    "folder", opt.dir);

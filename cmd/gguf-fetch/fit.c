@@ -62,9 +62,7 @@ make_folder(void)
 static char *
 outline(const char *folder, const struct fetch_file *f)
 {
-	const char *slash = strrchr(f->path, '/');
-
-	return cli_format("%s/%s", folder, slash != NULL ? slash + 1 : f->path);
+	return cli_format("%s/%s", folder, qwen_base_name(f->path));
 }
 
 /*

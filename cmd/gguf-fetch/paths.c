@@ -14,10 +14,7 @@
 static void
 place_to(struct fetch_paths *p, const struct fetch_file *f)
 {
-	const char *slash = strrchr(f->path, '/');
-
-	p->path = cli_format("%s/%s", fetch_opt.to,
-	    slash != NULL ? slash + 1 : f->path);
+	p->path = cli_format("%s/%s", fetch_opt.to, qwen_base_name(f->path));
 	p->blob = cli_check_alloc(strdup(p->path));
 	p->partial = cli_format("%s.incomplete", p->path);
 }

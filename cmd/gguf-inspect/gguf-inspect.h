@@ -64,9 +64,8 @@ int inspect_group(const struct qwen_gguf *g, const char *name, uint64_t mtp);
 
 /* Why the tools cannot compute with a file, or not chat; zero it first. */
 struct inspect_usable {
-	char	**reason;
-	size_t	  n, cap;	/* 0: the file is usable */
-	char	 *no_chat;	/* why a chat is impossible, or NULL */
+	struct qwen_strings reason;	/* none: the file is usable */
+	char	*no_chat;	/* why a chat is impossible, or NULL */
 };
 
 void inspect_check_usable(struct inspect_usable *u, const struct qwen_gguf *g);

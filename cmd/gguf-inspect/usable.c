@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "gguf-inspect.h"
 
 static void
@@ -11,8 +12,8 @@ add_reason(void *arg, const char *msg)
 {
 	struct inspect_usable *u = arg;
 
-	cli_grow(&u->reason, &u->cap, u->n + 1, sizeof *u->reason);
-	u->reason[u->n++] = cli_check_alloc(strdup(msg));
+	if (qwen_strings_add(&u->reason, strdup(msg)) < 0)
+		cli_must(NULL, qwen_oom(&cli_err));
 }
 
 /*
@@ -46,9 +47,7 @@ inspect_check_usable(struct inspect_usable *u, const struct qwen_gguf *g)
 void
 inspect_usable_fini(struct inspect_usable *u)
 {
-	while (u->n > 0)
-		free(u->reason[--u->n]);
-	free(u->reason);
+	qwen_strings_fini(&u->reason);
 	free(u->no_chat);
 }
 
@@ -69,9 +68,9 @@ inspect_put_usable(const struct inspect_usable *u)
 		put_line("chat no: ", u->no_chat);
 	else
 		puts("chat yes");
-	for (i = 0; i < u->n; i++)
-		put_line("usable no: ", u->reason[i]);
-	if (u->n == 0)
+	for (i = 0; i < u->reason.n; i++)
+		put_line("usable no: ", u->reason.v[i]);
+	if (u->reason.n == 0)
 		puts("usable yes");
 }
 
@@ -80,10 +79,10 @@ inspect_json_usable(const struct inspect_usable *u)
 {
 	size_t i;
 
-	printf("\"usable\": %s, \"reasons\": [", u->n == 0 ? "true" : "false");
-	for (i = 0; i < u->n; i++) {
+	printf("\"usable\": %s, \"reasons\": [", u->reason.n == 0 ? "true" : "false");
+	for (i = 0; i < u->reason.n; i++) {
 		printf("%s", i > 0 ? ", " : "");
-		cli_json_string(u->reason[i]);
+		cli_json_string(u->reason.v[i]);
 	}
 	printf("], \"chat\": %s, \"chat_reason\": ",
 	    u->no_chat == NULL ? "true" : "false");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-/* text.c - growing strings. */
+/* text.c - growing strings, and lists of strings. */
+#define _GNU_SOURCE	/* vasprintf */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,4 +76,50 @@ qwen_text_fini(struct qwen_text *t)
 {
 	free(t->s);
 	memset(t, 0, sizeof *t);
+}
+
+char *
+qwen_format(const char *fmt, ...)
+{
+	va_list ap;
+	char *s;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&s, fmt, ap);
+	va_end(ap);
+	return n < 0 ? NULL : s;
+}
+
+int
+qwen_strings_add(struct qwen_strings *l, char *s)
+{
+	if (s == NULL || qwen_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v) < 0) {
+		free(s);
+		return -1;
+	}
+	l->v[l->n++] = s;
+	return 0;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void
+qwen_strings_sort(struct qwen_strings *l)
+{
+	if (l->n > 0)
+		qsort(l->v, l->n, sizeof *l->v, compare);
+}
+
+void
+qwen_strings_fini(struct qwen_strings *l)
+{
+	while (l->n > 0)
+		free(l->v[--l->n]);
+	free(l->v);
+	memset(l, 0, sizeof *l);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: ISC */
-/* text.h - growing strings. */
+/* text.h - growing strings, lists of strings, and parts of paths. */
 #ifndef QWEN_BASE_TEXT_H
 #define QWEN_BASE_TEXT_H
+
+#include <string.h>
 
 #include "qwen/base.h"
 
@@ -26,5 +28,35 @@ void qwen_text_json(struct qwen_text *t, const char *s, size_t n);
 
 /* Frees the string and empties it. */
 void qwen_text_fini(struct qwen_text *t);
+
+/* Formats a string, for free(); NULL without memory. */
+char *qwen_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* A list that owns its strings.  Initially zero. */
+struct qwen_strings {
+	char	**v;
+	size_t	  n, cap;
+};
+
+/*
+ * Adds s, which the list then owns.  Returns -1 without memory, also if s is
+ * NULL because an earlier allocation failed; then s is freed.
+ */
+int qwen_strings_add(struct qwen_strings *l, char *s);
+
+/* Sorts the strings by their bytes. */
+void qwen_strings_sort(struct qwen_strings *l);
+
+/* Frees the strings and empties the list. */
+void qwen_strings_fini(struct qwen_strings *l);
+
+/* Returns the part of a path after its last slash. */
+static inline const char *
+qwen_base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? slash + 1 : path;
+}
 
 #endif

@@ -21,6 +21,7 @@
 
 #include "base/tmpfile.h"
 #include "base/err.h"
+#include "base/text.h"
 
 /* Does the open file still have this name in the folder? */
 static int
@@ -112,7 +113,7 @@ qwen_tmpfile_sweep(int dir, const char *name)
 static int
 remove_left(const struct qwen_tmpfile *d, struct qwen_err *err)
 {
-	const char *why = NULL, *slash = strrchr(d->temp, '/');
+	const char *why = NULL;
 	struct stat st;
 	int fd, got;
 
@@ -129,8 +130,7 @@ remove_left(const struct qwen_tmpfile *d, struct qwen_err *err)
 	if (fd != -1)
 		close(fd);
 	return why == NULL ? 0 : qwen_fail(err, QWEN_EIO, "temporary file %s "
-	    "is in the way: %s; remove it",
-	    slash != NULL ? slash + 1 : d->temp, why);
+	    "is in the way: %s; remove it", qwen_base_name(d->temp), why);
 }
 
 int

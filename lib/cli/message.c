@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* message.c - lines on stderr: die, warn, note, usage. */
+#define _GNU_SOURCE	/* vasprintf */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -122,13 +123,9 @@ cli_format(const char *fmt, ...)
 	int n;
 
 	va_start(ap, fmt);
-	n = vsnprintf(NULL, 0, fmt, ap) + 1;
+	n = vasprintf(&s, fmt, ap);
 	va_end(ap);
-	s = cli_check_alloc(n > 0 ? malloc((size_t)n) : NULL);
-	va_start(ap, fmt);
-	vsnprintf(s, (size_t)n, fmt, ap);
-	va_end(ap);
-	return s;
+	return cli_check_alloc(n < 0 ? NULL : s);
 }
 
 const char *

@@ -175,14 +175,6 @@ check_part(const struct qwen_gguf_keys *keys, const struct split *first,
 	return 0;
 }
 
-static const char *
-base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash != NULL ? slash + 1 : path;
-}
-
 static int
 open_part(struct qwen_gguf *g, const struct split *sp, unsigned no,
     struct qwen_err *err)
@@ -195,10 +187,10 @@ open_part(struct qwen_gguf *g, const struct split *sp, unsigned no,
 		qwen_oom(err);
 	else if (map_file(&g->shard[no], err) < 0)
 		qwen_fail_in(err, "part %u of %u cannot be opened: %s", no + 1,
-		    (unsigned)sp->count, base_name(path));
+		    (unsigned)sp->count, qwen_base_name(path));
 	else if (qwen_gguf_parse(&g->shard[no], no, &keys, &g->dir, err) < 0 ||
 	    check_part(&keys, sp, no, err) < 0)
-		qwen_fail_in(err, "%s", base_name(path));
+		qwen_fail_in(err, "%s", qwen_base_name(path));
 	else
 		rc = 0;
 	qwen_gguf_keys_fini(&keys);

@@ -60,21 +60,10 @@ qwen_hub_bad_tensor(const struct qwen_hub *h, const struct qwen_st_tensor *w,
 
 /* ----------------------------------------------------------- small files */
 
-static char *
-join(const char *folder, const char *name)
-{
-	struct qwen_text t = { 0 };
-
-	qwen_text_fmt(&t, "%s/%s", folder, name);
-	if (t.failed)
-		qwen_text_fini(&t);
-	return t.s;
-}
-
 int
 qwen_hub_has(const struct qwen_hub *h, const char *name)
 {
-	char *path = join(h->path, name);
+	char *path = qwen_format("%s/%s", h->path, name);
 	int has = path != NULL && access(path, F_OK) == 0;
 
 	free(path);
@@ -91,7 +80,7 @@ map_text(const struct qwen_hub *h, const char *name, const void **out,
 
 	if (h->err->code != 0)
 		return -1;
-	if ((path = join(h->path, name)) == NULL)
+	if ((path = qwen_format("%s/%s", h->path, name)) == NULL)
 		return qwen_oom(h->err);
 	errno = 0;
 	rc = qwen_map_file(out, n, path, h->err) < 0 ? -1 : 1;
@@ -238,46 +227,24 @@ open_config(struct qwen_hub *h)
 
 /* ------------------------------------------------------------ the weights */
 
-/* Names of files, ascending after sort_names(). */
-struct names {
-	char	**v;
-	size_t	  n, cap;
-};
-
-static void
-names_fini(struct names *l)
-{
-	while (l->n > 0)
-		free(l->v[--l->n]);
-	free(l->v);
-}
-
+/* Adds a file name; their number is limited. */
 static int
-compare(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int
-add_name(const struct qwen_hub *h, struct names *l, const char *name)
+add_name(const struct qwen_hub *h, struct qwen_strings *l, const char *name)
 {
 	if (l->n == FILES_MAX)
 		return qwen_fail(h->err, QWEN_EFORMAT, "too many files");
-	if (qwen_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v) < 0 ||
-	    (l->v[l->n] = strdup(name)) == NULL)
-		return qwen_oom(h->err);
-	l->n++;
-	return 0;
+	return qwen_strings_add(l, strdup(name)) < 0 ? qwen_oom(h->err) : 0;
 }
 
+/* Sorts names, each of which stays once. */
 static void
-sort_names(struct names *l)
+sort_names(struct qwen_strings *l)
 {
 	size_t i, n = 0;
 
 	if (l->n == 0)
 		return;
-	qsort(l->v, l->n, sizeof *l->v, compare);
+	qwen_strings_sort(l);
 	for (i = 1; i < l->n; i++) {
 		if (strcmp(l->v[i], l->v[n]) == 0)
 			free(l->v[i]);
@@ -289,7 +256,7 @@ sort_names(struct names *l)
 
 /* Lists the files that the index names. */
 static int
-names_of_index(const struct qwen_hub *h, struct names *l, yyjson_val *map)
+names_of_index(const struct qwen_hub *h, struct qwen_strings *l, yyjson_val *map)
 {
 	yyjson_val *key, *v;
 	const char *s, *last = "";
@@ -315,7 +282,7 @@ names_of_index(const struct qwen_hub *h, struct names *l, yyjson_val *map)
  * all parts are there if the names count them.
  */
 static int
-names_of_folder(const struct qwen_hub *h, struct names *l)
+names_of_folder(const struct qwen_hub *h, struct qwen_strings *l)
 {
 	DIR *d = opendir(h->path);
 	struct dirent *e;
@@ -421,14 +388,14 @@ index_tensors(struct qwen_hub *h, yyjson_val *map)
 }
 
 static int
-add_files(struct qwen_hub *h, const struct names *l)
+add_files(struct qwen_hub *h, const struct qwen_strings *l)
 {
 	char *path;
 	size_t i;
 	int rc = 0;
 
 	for (i = 0; i < l->n && rc == 0; i++) {
-		if ((path = join(h->path, l->v[i])) == NULL)
+		if ((path = qwen_format("%s/%s", h->path, l->v[i])) == NULL)
 			return qwen_oom(h->err);
 		if ((rc = qwen_st_add(&h->st, path, h->err)) < 0)
 			qwen_fail_in(h->err, "%s", path);
@@ -440,7 +407,7 @@ add_files(struct qwen_hub *h, const struct names *l)
 static int
 open_weights(struct qwen_hub *h)
 {
-	struct names l = { 0 };
+	struct qwen_strings l = { 0 };
 	yyjson_doc *index = NULL;
 	yyjson_val *map = NULL;
 	int rc = qwen_hub_json(h, INDEX, &index);
@@ -457,7 +424,7 @@ open_weights(struct qwen_hub *h)
 	}
 	if (rc == 0)
 		rc = index_tensors(h, map);
-	names_fini(&l);
+	qwen_strings_fini(&l);
 	yyjson_doc_free(index);
 	return rc;
 }
@@ -511,7 +478,7 @@ int
 qwen_hub_add_weights(struct qwen_hub *h, const char *file)
 {
 	char *name = (char *)(uintptr_t)file;
-	const struct names l = { &name, 1, 1 };
+	const struct qwen_strings l = { &name, 1, 1 };
 
 	return add_files(h, &l) < 0 ? -1 : index_tensors(h, NULL);
 }

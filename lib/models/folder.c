@@ -27,7 +27,7 @@ stem_len(const char *name)
 static int
 has_stem(const char *path, const char *stem)
 {
-	const char *name = qwen_models_base(path);
+	const char *name = qwen_base_name(path);
 	size_t n = strlen(stem);
 
 	/* compare names first: most differ, and this is the cheapest check */
@@ -58,7 +58,7 @@ find_folder(struct qwen_founds *out, const char *folder,
 	}
 	if (path != NULL && qwen_models_is_folder(path))
 		return qwen_founds_add_repo(out, path, name->org != NULL ?
-		    qwen_models_text("%s/%s", name->org, name->repo) :
+		    qwen_format("%s/%s", name->org, name->repo) :
 		    strdup(name->repo), name, err);
 	free(path);
 	return rc;
@@ -69,7 +69,7 @@ find_own(struct qwen_founds *out, const char *folder,
     const struct qwen_name *name, struct qwen_err *err)
 {
 	size_t before = out->n, i;
-	struct qwen_names l = { 0 };
+	struct qwen_strings l = { 0 };
 	int rc = 0;
 
 	if (name->kind != QWEN_NAME_STEM)
@@ -81,7 +81,7 @@ find_own(struct qwen_founds *out, const char *folder,
 		if (has_stem(l.v[i], name->repo))
 			rc = qwen_founds_add_file(out, folder, l.v[i], err);
 	}
-	qwen_names_fini(&l);
+	qwen_strings_fini(&l);
 	return rc < 0 || out->n > before ? rc :
 	    find_folder(out, folder, name, err);
 }
@@ -96,41 +96,41 @@ find_lmstudio(struct qwen_founds *out, const char *folder,
 
 /* Returns the stem of file i; its path if another file has the same stem. */
 static char *
-stem_name(const struct qwen_names *l, size_t i, const char *folder)
+stem_name(const struct qwen_strings *l, size_t i, const char *folder)
 {
-	const char *name = qwen_models_base(l->v[i]);
+	const char *name = qwen_base_name(l->v[i]);
 	size_t k, same = 0;
-	char *stem = qwen_models_text("%.*s", (int)stem_len(name), name);
+	char *stem = qwen_format("%.*s", (int)stem_len(name), name);
 
 	for (k = 0; stem != NULL && k < l->n; k++)
 		same += (size_t)has_stem(l->v[k], stem);
 	if (stem == NULL || same == 1)
 		return stem;
 	free(stem);
-	return qwen_models_text("%s/%s", folder, l->v[i]);
+	return qwen_format("%s/%s", folder, l->v[i]);
 }
 
 static int
 all_own(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 {
 	static const struct qwen_name none;
-	struct qwen_names l;
+	struct qwen_strings l;
 	size_t i, n;
 	int rc = qwen_names_read(&l, out, folder, DEPTH, 0, err);
 
 	for (i = 0; rc == 0 && i < l.n; i++) {
 		n = strlen(l.v[i]);
 		if (qwen_repo_is_model(l.v[i]))
-			rc = qwen_founds_add(out, qwen_models_text("%s/%s",
+			rc = qwen_founds_add(out, qwen_format("%s/%s",
 			    folder, l.v[i]), stem_name(&l, i, folder), err);
 		else if (n > 12 && strcmp(l.v[i] + n - 12,
 		    "/config.json") == 0)	/* of a safetensors folder */
 			rc = qwen_founds_add_repo(out,
-			    qwen_models_text("%s/%.*s", folder, (int)n - 12,
-			    l.v[i]), qwen_models_text("%.*s", (int)n - 12,
+			    qwen_format("%s/%.*s", folder, (int)n - 12,
+			    l.v[i]), qwen_format("%.*s", (int)n - 12,
 			    l.v[i]), &none, err);
 	}
-	qwen_names_fini(&l);
+	qwen_strings_fini(&l);
 	return rc;
 }
 
@@ -139,7 +139,7 @@ add_lmstudio(struct qwen_founds *out, const char *folder, char *entry,
     struct qwen_err *err)
 {
 	return strchr(entry, '/') == NULL ? 0 : qwen_founds_add_repo(out,
-	    qwen_models_text("%s/%s", folder, entry), strdup(entry), NULL, err);
+	    qwen_format("%s/%s", folder, entry), strdup(entry), NULL, err);
 }
 
 static int
@@ -150,7 +150,7 @@ all_lmstudio(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 
 /* Drops the names that do not begin with prefix, "ORG_REPO_". */
 static void
-keep_repo(struct qwen_names *l, const char *prefix)
+keep_repo(struct qwen_strings *l, const char *prefix)
 {
 	size_t i, n = 0;
 
@@ -167,7 +167,7 @@ static int
 find_llama(struct qwen_founds *out, const char *folder,
     const struct qwen_name *name, struct qwen_err *err)
 {
-	struct qwen_names l;
+	struct qwen_strings l;
 	size_t i, n, *pick;
 	char *prefix;
 	int rc = 0;
@@ -177,7 +177,7 @@ find_llama(struct qwen_founds *out, const char *folder,
 		return 0;
 	if (qwen_names_read(&l, out, folder, 1, 0, err) < 0)
 		return -1;
-	prefix = qwen_models_text("%s_%s_", name->org, name->repo);
+	prefix = qwen_format("%s_%s_", name->org, name->repo);
 	pick = calloc(l.n + 1, sizeof *pick);
 	if (prefix == NULL || pick == NULL) {
 		rc = qwen_oom(err);
@@ -190,7 +190,7 @@ find_llama(struct qwen_founds *out, const char *folder,
 		rc = qwen_founds_add_file(out, folder, l.v[pick[i]], err);
 	free(prefix);
 	free(pick);
-	qwen_names_fini(&l);
+	qwen_strings_fini(&l);
 	return rc;
 }
 

@@ -4,7 +4,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,24 +13,6 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "models/source.h"
-
-char *
-qwen_models_text(const char *fmt, ...)
-{
-	va_list ap;
-	char *s;
-	int n;
-
-	va_start(ap, fmt);
-	n = vsnprintf(NULL, 0, fmt, ap);
-	va_end(ap);
-	if (n < 0 || (s = malloc((size_t)n + 1)) == NULL)
-		return NULL;
-	va_start(ap, fmt);
-	vsnprintf(s, (size_t)n + 1, fmt, ap);
-	va_end(ap);
-	return s;
-}
 
 int
 qwen_models_is_folder(const char *path)
@@ -43,35 +24,8 @@ qwen_models_is_folder(const char *path)
 
 /* ------------------------------------------------------------------- folders */
 
-void
-qwen_names_fini(struct qwen_names *l)
-{
-	while (l->n > 0)
-		free(l->v[--l->n]);
-	free(l->v);
-	memset(l, 0, sizeof *l);
-}
-
-/* Appends s and takes ownership of it; fails if s is NULL. */
-static int
-add_name(struct qwen_names *l, char *s, struct qwen_err *err)
-{
-	if (s == NULL || qwen_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v) < 0) {
-		free(s);
-		return qwen_oom(err);
-	}
-	l->v[l->n++] = s;
-	return 0;
-}
-
-static int
-by_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 struct walk {
-	struct qwen_names	*list;
+	struct qwen_strings	*list;
 	struct qwen_founds	*out;
 	const char		*folder;
 	int			 folders;
@@ -87,7 +41,7 @@ is_folder(const struct walk *w, const char *at, const struct dirent *e)
 
 	if (e->d_type != DT_LNK && e->d_type != DT_UNKNOWN)
 		return e->d_type == DT_DIR;
-	path = qwen_models_text("%s/%s%s", w->folder, at, e->d_name);
+	path = qwen_format("%s/%s%s", w->folder, at, e->d_name);
 	is = path != NULL && qwen_models_is_folder(path);
 	free(path);
 	return is;
@@ -100,7 +54,7 @@ is_folder(const struct walk *w, const char *at, const struct dirent *e)
 static int
 walk(const struct walk *w, const char *at, int depth)
 {
-	char *path = qwen_models_text("%s/%s", w->folder, at), *s;
+	char *path = qwen_format("%s/%s", w->folder, at), *s;
 	DIR *d = path != NULL ? opendir(path) : NULL;
 	struct dirent *e;
 	int rc = 0, deep;
@@ -117,11 +71,11 @@ walk(const struct walk *w, const char *at, int depth)
 			continue;
 		deep = is_folder(w, at, e);
 		if (!deep == !w->folders)
-			rc = add_name(w->list, qwen_models_text("%s%s", at,
-			    e->d_name), w->err);
+			rc = qwen_strings_add(w->list, qwen_format("%s%s", at,
+			    e->d_name)) < 0 ? qwen_oom(w->err) : 0;
 		if (!deep || depth <= 1 || rc < 0)
 			continue;
-		if ((s = qwen_models_text("%s%s/", at, e->d_name)) == NULL)
+		if ((s = qwen_format("%s%s/", at, e->d_name)) == NULL)
 			rc = qwen_oom(w->err);
 		else
 			rc = walk(w, s, depth - 1);
@@ -133,18 +87,17 @@ walk(const struct walk *w, const char *at, int depth)
 }
 
 int
-qwen_names_read(struct qwen_names *l, struct qwen_founds *out,
+qwen_names_read(struct qwen_strings *l, struct qwen_founds *out,
     const char *folder, int depth, int folders, struct qwen_err *err)
 {
 	const struct walk w = { l, out, folder, folders, err };
 
 	memset(l, 0, sizeof *l);
 	if (walk(&w, "", depth) < 0) {
-		qwen_names_fini(l);
+		qwen_strings_fini(l);
 		return -1;
 	}
-	if (l->n > 0)
-		qsort(l->v, l->n, sizeof *l->v, by_text);
+	qwen_strings_sort(l);
 	return 0;
 }
 
@@ -152,14 +105,14 @@ int
 qwen_founds_each(struct qwen_founds *out, char *folder, int depth, int folders,
     qwen_founds_fn *fn, struct qwen_err *err)
 {
-	struct qwen_names l = { 0 };
+	struct qwen_strings l = { 0 };
 	size_t i;
 	int rc = folder == NULL ? qwen_oom(err) :
 	    qwen_names_read(&l, out, folder, depth, folders, err);
 
 	for (i = 0; rc == 0 && i < l.n; i++)
 		rc = fn(out, folder, l.v[i], err);
-	qwen_names_fini(&l);
+	qwen_strings_fini(&l);
 	free(folder);
 	return rc;
 }
@@ -168,7 +121,7 @@ int
 qwen_models_entry(char **out, const char *folder, const char *name,
     struct qwen_err *err)
 {
-	char *path = qwen_models_text("%s/%s", folder, name);
+	char *path = qwen_format("%s/%s", folder, name);
 	struct dirent *e;
 	DIR *d;
 
@@ -184,7 +137,7 @@ qwen_models_entry(char **out, const char *folder, const char *name,
 	while ((e = readdir(d)) != NULL) {
 		if (strcasecmp(e->d_name, name) != 0)
 			continue;
-		if ((*out = qwen_models_text("%s/%s", folder, e->d_name)) ==
+		if ((*out = qwen_format("%s/%s", folder, e->d_name)) ==
 		    NULL) {
 			closedir(d);
 			return qwen_oom(err);
@@ -279,13 +232,13 @@ int
 qwen_founds_add_file(struct qwen_founds *out, const char *folder,
     const char *file, struct qwen_err *err)
 {
-	return qwen_founds_add(out, qwen_models_text("%s/%s", folder, file),
-	    qwen_models_text("%s/%s", folder, file), err);
+	return qwen_founds_add(out, qwen_format("%s/%s", folder, file),
+	    qwen_format("%s/%s", folder, file), err);
 }
 
 /* Returns 1 if the list has config.json and a safetensors file. */
 static int
-has_safetensors(const struct qwen_names *l)
+has_safetensors(const struct qwen_strings *l)
 {
 	int config = 0, weights = 0;
 	size_t i, n;
@@ -304,9 +257,9 @@ has_safetensors(const struct qwen_names *l)
  * end of its file name, if this matches no other file; else its path.
  */
 static char *
-name_of(const struct qwen_names *l, size_t i, const char *prefix, size_t *room)
+name_of(const struct qwen_strings *l, size_t i, const char *prefix, size_t *room)
 {
-	const char *path = l->v[i], *name = qwen_models_base(path), *end, *s;
+	const char *path = l->v[i], *name = qwen_base_name(path), *end, *s;
 	char quant[64];
 
 	end = name + strlen(name) - strlen(".gguf");
@@ -319,16 +272,16 @@ name_of(const struct qwen_names *l, size_t i, const char *prefix, size_t *room)
 		quant[end - s] = '\0';
 		if (qwen_repo_match((const char *const *)l->v, l->n, quant,
 		    room) == 1 && room[0] == i)
-			return qwen_models_text("%s:%s", prefix, quant);
+			return qwen_format("%s:%s", prefix, quant);
 	}
-	return qwen_models_text("%s/%s", prefix, path);
+	return qwen_format("%s/%s", prefix, path);
 }
 
 int
 qwen_founds_add_repo(struct qwen_founds *out, char *folder, char *prefix,
     const struct qwen_name *name, struct qwen_err *err)
 {
-	struct qwen_names l = { 0 };
+	struct qwen_strings l = { 0 };
 	size_t *pick = NULL, n = 0, i;
 	int rc = -1;
 
@@ -342,13 +295,13 @@ qwen_founds_add_repo(struct qwen_founds *out, char *folder, char *prefix,
 		n = qwen_repo_pick((const char *const *)l.v, l.n, name, pick);
 	for (i = 0; i < n && rc == 0; i++)
 		rc = qwen_founds_add(out,
-		    qwen_models_text("%s/%s", folder, l.v[pick[i]]),
+		    qwen_format("%s/%s", folder, l.v[pick[i]]),
 		    name_of(&l, pick[i], prefix, pick + l.n), err);
 	if (rc == 0 && (name == NULL || (name->quant == NULL &&
 	    name->path == NULL)) && has_safetensors(&l))
 		rc = qwen_founds_add(out, strdup(folder), strdup(prefix), err);
 	free(pick);
-	qwen_names_fini(&l);
+	qwen_strings_fini(&l);
 	free(folder);
 	free(prefix);
 	return rc;

@@ -18,7 +18,7 @@
 static void
 read_ref(char commit[64], const char *repo, const char *rev)
 {
-	char *path = qwen_models_text("%s/refs/%s", repo, rev);
+	char *path = qwen_format("%s/refs/%s", repo, rev);
 	int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC |
 	    O_NONBLOCK) : -1;
 	ssize_t n = fd >= 0 ? read(fd, commit, 63) : 0;
@@ -50,7 +50,7 @@ newest_first(const void *a, const void *b)
  * Lists the snapshots of a repository: that of main first, then newest first.
  */
 static int
-list_snapshots(struct snapshot **out, const struct qwen_names *l,
+list_snapshots(struct snapshot **out, const struct qwen_strings *l,
     const char *folder,
     const char *current, struct qwen_err *err)
 {
@@ -61,7 +61,7 @@ list_snapshots(struct snapshot **out, const struct qwen_names *l,
 
 	*out = s;
 	for (i = 0; s != NULL && i < l->n; i++) {
-		path = qwen_models_text("%s/%s", folder, l->v[i]);
+		path = qwen_format("%s/%s", folder, l->v[i]);
 		s[i].commit = l->v[i];
 		if (path != NULL && stat(path, &st) == 0)
 			s[i].made = st.st_mtime;
@@ -96,8 +96,8 @@ find_in(struct qwen_founds *out, char *repo, char *prefix,
 {
 	const char *rev = name != NULL ? name->rev : NULL, *at;
 	char *folder = repo != NULL && prefix != NULL ?
-	    qwen_models_text("%s/snapshots", repo) : NULL;
-	struct qwen_names l = { 0 };
+	    qwen_format("%s/snapshots", repo) : NULL;
+	struct qwen_strings l = { 0 };
 	struct snapshot *s = NULL;
 	char commit[64];
 	size_t i, before = out->n;
@@ -115,7 +115,7 @@ find_in(struct qwen_founds *out, char *repo, char *prefix,
 		if (rev != NULL && strcmp(at, commit) != 0 &&
 		    strcmp(at, rev) != 0)
 			continue;
-		rc = qwen_founds_add_repo(out, qwen_models_text("%s/%s", folder,
+		rc = qwen_founds_add_repo(out, qwen_format("%s/%s", folder,
 		    at), strdup(prefix), name, err);
 		if (i < l.n && !all_whole(out, before))
 			qwen_founds_cut(out, before);
@@ -124,7 +124,7 @@ find_in(struct qwen_founds *out, char *repo, char *prefix,
 	free(folder);
 	free(repo);
 	free(prefix);
-	qwen_names_fini(&l);
+	qwen_strings_fini(&l);
 	return rc;
 }
 
@@ -137,12 +137,12 @@ find_in_hf(struct qwen_founds *out, const char *folder,
 
 	if (name->kind != QWEN_NAME_HF && name->kind != QWEN_NAME_REPO)
 		return 0;
-	entry = qwen_models_text("models--%s--%s", name->org, name->repo);
+	entry = qwen_format("models--%s--%s", name->org, name->repo);
 	rc = entry == NULL ? qwen_oom(err) :
 	    qwen_models_entry(&repo, folder, entry, err);
 	free(entry);
 	return repo == NULL ? rc : find_in(out, repo,
-	    qwen_models_text("%s/%s", name->org, name->repo), name, err);
+	    qwen_format("%s/%s", name->org, name->repo), name, err);
 }
 
 /* Adds the models of a folder models--ORG--REPO. */
@@ -155,8 +155,8 @@ add_entry(struct qwen_founds *out, const char *folder, char *entry,
 	if (strncmp(entry, "models--", 8) != 0 ||
 	    (repo = strstr(org, "--")) == NULL)
 		return 0;
-	return find_in(out, qwen_models_text("%s/%s", folder, entry),
-	    qwen_models_text("%.*s/%s", (int)(repo - org), org, repo + 2), NULL,
+	return find_in(out, qwen_format("%s/%s", folder, entry),
+	    qwen_format("%.*s/%s", (int)(repo - org), org, repo + 2), NULL,
 	    err);
 }
 

@@ -60,8 +60,8 @@ find_in(struct qwen_founds *out, char *repo, char *prefix,
     const struct qwen_name *name, struct qwen_err *err)
 {
 	char *folder = repo != NULL && prefix != NULL ?
-	    qwen_models_text("%s/snapshots", repo) : NULL;
-	struct qwen_names l = { 0 };
+	    qwen_format("%s/snapshots", repo) : NULL;
+	struct qwen_strings l = { 0 };
 	size_t i, before = out->n;
 	int rc;
 
@@ -70,13 +70,13 @@ find_in(struct qwen_founds *out, char *repo, char *prefix,
 	for (i = 0; rc == 0 && i < l.n && out->n == before; i++) {
 		if (name == NULL || name->rev == NULL ||
 		    strcmp(name->rev, l.v[i]) == 0)
-			rc = qwen_founds_add_repo(out, qwen_models_text("%s/%s",
+			rc = qwen_founds_add_repo(out, qwen_format("%s/%s",
 			    folder, l.v[i]), strdup(prefix), name, err);
 	}
 	free(folder);
 	free(repo);
 	free(prefix);
-	qwen_names_fini(&l);
+	qwen_strings_fini(&l);
 	return rc;
 }
 
@@ -91,8 +91,8 @@ find_in_ms(struct qwen_founds *out, const char *folder,
 	if (name->kind != QWEN_NAME_MS && name->kind != QWEN_NAME_REPO)
 		return 0;
 	rc = find_in(out,
-	    qwen_models_text("%s/models/%s--%s", folder, name->org, name->repo),
-	    qwen_models_text("ms:%s/%s", name->org, name->repo), name, err);
+	    qwen_format("%s/models/%s--%s", folder, name->org, name->repo),
+	    qwen_format("ms:%s/%s", name->org, name->repo), name, err);
 	/* folders of older clients do not name the revision */
 	if (rc < 0 || out->n > before || name->rev != NULL)
 		return rc;
@@ -100,8 +100,8 @@ find_in_ms(struct qwen_founds *out, const char *folder,
 		return qwen_oom(err);
 	for (i = 0; rc == 0 && out->n == before &&
 	    i < sizeof bases / sizeof bases[0]; i++)
-		rc = qwen_founds_add_repo(out, qwen_models_text("%s/%s%s/%s",
-		    folder, bases[i], name->org, repo), qwen_models_text(
+		rc = qwen_founds_add_repo(out, qwen_format("%s/%s%s/%s",
+		    folder, bases[i], name->org, repo), qwen_format(
 		    "ms:%s/%s", name->org, name->repo), name, err);
 	free(repo);
 	return rc;
@@ -128,9 +128,9 @@ add_old(struct qwen_founds *out, const char *base, char *entry,
 
 	if (!is_owner(entry) || strstr(entry, "--") != NULL)
 		return 0;
-	path = qwen_models_text("%s/%s", base, entry);
+	path = qwen_format("%s/%s", base, entry);
 	unescape(entry);
-	return qwen_founds_add_repo(out, path, qwen_models_text("ms:%s", entry),
+	return qwen_founds_add_repo(out, path, qwen_format("ms:%s", entry),
 	    NULL, err);
 }
 
@@ -141,8 +141,8 @@ add_new(struct qwen_founds *out, const char *base, char *entry,
 {
 	const char *cut = strstr(entry, "--");
 
-	return cut == NULL ? 0 : find_in(out, qwen_models_text("%s/%s", base,
-	    entry), qwen_models_text("ms:%.*s/%s", (int)(cut - entry), entry,
+	return cut == NULL ? 0 : find_in(out, qwen_format("%s/%s", base,
+	    entry), qwen_format("ms:%.*s/%s", (int)(cut - entry), entry,
 	    cut + 2), NULL, err);
 }
 
@@ -150,11 +150,11 @@ static int
 all(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 {
 	size_t i;
-	int rc = qwen_founds_each(out, qwen_models_text("%s/models", folder), 1,
+	int rc = qwen_founds_each(out, qwen_format("%s/models", folder), 1,
 	    1, add_new, err);
 
 	for (i = 0; rc == 0 && i < sizeof bases / sizeof bases[0]; i++)
-		rc = qwen_founds_each(out, qwen_models_text("%s/%s", folder,
+		rc = qwen_founds_each(out, qwen_format("%s/%s", folder,
 		    bases[i]), 2, 1, add_old, err);
 	return rc;
 }

@@ -83,7 +83,7 @@ add_manifest(struct qwen_founds *out, const char *folder, const char *manifest,
 	doc = read_manifest(out, manifest);
 	digest = model_digest(yyjson_doc_get_root(doc), &tensors);
 	if (digest != NULL)
-		rc = qwen_founds_add(out, qwen_models_text("%s/blobs/sha256-%s",
+		rc = qwen_founds_add(out, qwen_format("%s/blobs/sha256-%s",
 		    folder, digest + 7), name, err);
 	else {
 		if (tensors && strict)
@@ -143,7 +143,7 @@ name_of(const char *path)
 	if ((tag = strrchr(path, '/')) == NULL)
 		return strdup(path);
 	/* a name with a namespace would be taken for a Hugging Face name */
-	return qwen_models_text("%s%.*s:%s", i == 0 ? "" : "ollama:",
+	return qwen_format("%s%.*s:%s", i == 0 ? "" : "ollama:",
 	    (int)(tag - path), path, tag + 1);
 }
 
@@ -151,8 +151,8 @@ static int
 add_entry(struct qwen_founds *out, const char *manifests, char *entry,
     struct qwen_err *err)
 {
-	char *path = qwen_models_text("%s/%s", manifests, entry);
-	char *folder = qwen_models_text("%.*s",
+	char *path = qwen_format("%s/%s", manifests, entry);
+	char *folder = qwen_format("%.*s",
 	    (int)(strlen(manifests) - strlen("/manifests")), manifests);
 	int rc = path != NULL && folder != NULL ? add_manifest(out, folder,
 	    path, name_of(entry), 0, err) : qwen_oom(err);
@@ -165,7 +165,7 @@ add_entry(struct qwen_founds *out, const char *manifests, char *entry,
 static int
 all(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 {
-	return qwen_founds_each(out, qwen_models_text("%s/manifests", folder),
+	return qwen_founds_each(out, qwen_format("%s/manifests", folder),
 	    4, 0, add_entry, err);
 }
 

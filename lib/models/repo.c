@@ -50,7 +50,7 @@ int
 qwen_repo_is_projector(const char *path)
 {
 	return ends_with(path, ".gguf") &&
-	    strcasestr(qwen_models_base(path), "mmproj") != NULL;
+	    strcasestr(qwen_base_name(path), "mmproj") != NULL;
 }
 
 int
@@ -62,7 +62,7 @@ qwen_repo_is_model(const char *path)
 	 */
 	static const char *const drafts[] = { "mtp-", "eagle3-", "dflash-",
 	    "dspark-" };
-	const char *name = qwen_models_base(path);
+	const char *name = qwen_base_name(path);
 	unsigned no, count;
 	size_t i;
 
@@ -138,7 +138,7 @@ common(const char *const *path, size_t n)
 	for (i = 0; i < n; i++) {
 		if (!qwen_repo_is_model(path[i]))
 			continue;
-		name = qwen_models_base(path[i]);
+		name = qwen_base_name(path[i]);
 		if (first == NULL) {
 			first = name;
 			same = strlen(name);
@@ -161,7 +161,7 @@ common(const char *const *path, size_t n)
 static int
 match_score(const char *path, const char *quant, size_t same)
 {
-	const char *s = path, *name = qwen_models_base(path);
+	const char *s = path, *name = qwen_base_name(path);
 	size_t n = strlen(quant);
 	int best = 0, now;
 

@@ -3,8 +3,7 @@
 #ifndef QWEN_MODELS_SOURCE_H
 #define QWEN_MODELS_SOURCE_H
 
-#include <string.h>
-
+#include "base/text.h"
 #include "models/models.h"
 
 /* One program's model folders. */
@@ -23,35 +22,14 @@ extern const struct qwen_model_source qwen_source_own, qwen_source_hf,
 
 /* ------------------------------------------------------------ results */
 
-/* Strings; v and each string are owned. */
-struct qwen_names {
-	char	**v;
-	size_t	  n, cap;
-};
-
-void qwen_names_fini(struct qwen_names *l);
-
 /*
  * Lists the regular files under a folder, or if folders is set its subfolders:
  * relative paths, sorted, at most `depth' levels deep (1: in the folder
  * itself).  Skips names that begin with ".".  A missing folder is empty; one
  * without read permission goes to out->forbidden.
  */
-int qwen_names_read(struct qwen_names *l, struct qwen_founds *out,
+int qwen_names_read(struct qwen_strings *l, struct qwen_founds *out,
     const char *folder, int depth, int folders, struct qwen_err *err);
-
-/* Returns the part of a path after the last slash. */
-static inline const char *
-qwen_models_base(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash != NULL ? slash + 1 : path;
-}
-
-/* Formats a string, for free(); NULL without memory. */
-char *qwen_models_text(const char *fmt, ...)
-    __attribute__((format(printf, 1, 2)));
 
 /* Returns 1 if the path is an existing folder. */
 int qwen_models_is_folder(const char *path);

@@ -170,7 +170,7 @@ static int
 movable(const struct qwen_sampler *s, struct qwen_chain_method **out,
     struct qwen_err *err)
 {
-	const struct qwen_sample_list *chain = &s->v[QWEN_OPT_CHAIN].list;
+	const struct qwen_strings *chain = &s->v[QWEN_OPT_CHAIN].list;
 	/* methods are only pointed to, not changed */
 	struct qwen_chain_method *method =
 	    ((struct qwen_sampler *)(uintptr_t)s)->method;
@@ -179,7 +179,7 @@ movable(const struct qwen_sampler *s, struct qwen_chain_method **out,
 	size_t i;
 
 	if (chain->n > 0) {
-		n = read_chain(chain->text[0], method, out, err);
+		n = read_chain(chain->v[0], method, out, err);
 		if (n < 0)
 			return -1;
 	}
@@ -203,13 +203,13 @@ movable(const struct qwen_sampler *s, struct qwen_chain_method **out,
 int
 qwen_chain_has(struct qwen_sampler *s, const struct qwen_chain_method *method)
 {
-	const struct qwen_sample_list *chain = &s->v[QWEN_OPT_CHAIN].list;
+	const struct qwen_strings *chain = &s->v[QWEN_OPT_CHAIN].list;
 	struct qwen_chain_method *out[QWEN_N_METHODS];
 	int n, k = 0;
 
 	if (!is_movable(method->m) || chain->n == 0)
 		return 1;
-	n = read_chain(chain->text[0], s->method, out, NULL);
+	n = read_chain(chain->v[0], s->method, out, NULL);
 	while (k < n && out[k] != method)
 		k++;
 	return k < n;

@@ -62,7 +62,7 @@ qwen_sampler_describe(const struct qwen_sampler *s, char *buf, size_t size)
 
 		if (qwen_sample_is_text(o)) {
 			for (k = 0; k < s->v[i].list.n; k++)
-				put_word(&out, o->name, s->v[i].list.text[k]);
+				put_word(&out, o->name, s->v[i].list.v[k]);
 		} else if (qwen_sample_differs(o, &s->v[i])) {
 			qwen_sample_print(o, &s->v[i], number, sizeof number);
 			put_word(&out, o->name, number);

@@ -29,7 +29,7 @@ static int
 set_text(struct qwen_sampler *s, size_t i, const char *text,
     struct qwen_err *err)
 {
-	struct qwen_sample_list *l = &s->v[i].list;
+	struct qwen_strings *l = &s->v[i].list;
 	size_t at = i;
 	const struct qwen_chain_method *method =
 	    qwen_chain_method_of(s->method, &at);
@@ -37,8 +37,8 @@ set_text(struct qwen_sampler *s, size_t i, const char *text,
 	if (method->m->check != NULL && method->m->check(text, err) < 0)
 		return -1;
 	if (s->opt[i]->type == QWEN_SAMPLE_TEXT)
-		qwen_sample_free_list(l);
-	return qwen_sample_add_text(l, text) < 0 ? qwen_oom(err) : 0;
+		qwen_strings_fini(l);
+	return qwen_strings_add(l, strdup(text)) < 0 ? qwen_oom(err) : 0;
 }
 
 /* Sets option i unless the timeline has begun or the value is invalid. */
@@ -83,7 +83,7 @@ static void
 reset_option(struct qwen_sampler *s, size_t i)
 {
 	if (qwen_sample_is_text(s->opt[i]))
-		qwen_sample_free_list(&s->v[i].list);
+		qwen_strings_fini(&s->v[i].list);
 	s->v[i] = qwen_sample_initial(s->opt[i]);
 }
 
@@ -179,14 +179,14 @@ qwen_sampler_text(const struct qwen_sampler *s, const char *name, size_t i)
 	size_t k = find_option(s, name);
 
 	return k < s->n_opts && qwen_sample_is_text(s->opt[k]) &&
-	    i < s->v[k].list.n ? s->v[k].list.text[i] : NULL;
+	    i < s->v[k].list.n ? s->v[k].list.v[i] : NULL;
 }
 
 int
 qwen_sample_copy_options(struct qwen_sampler *to,
     const struct qwen_sampler *from, struct qwen_err *err)
 {
-	const struct qwen_sample_list *texts;
+	const struct qwen_strings *texts;
 	size_t i, k;
 
 	memcpy(to->set, from->set, to->n_opts);
@@ -197,8 +197,8 @@ qwen_sample_copy_options(struct qwen_sampler *to,
 		}
 		texts = &from->v[i].list;
 		for (k = 0; k < texts->n; k++) {
-			if (qwen_sample_add_text(&to->v[i].list,
-			    texts->text[k]) < 0)
+			if (qwen_strings_add(&to->v[i].list,
+			    strdup(texts->v[k])) < 0)
 				return qwen_oom(err);
 		}
 	}

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text.h"
 #include "engine/cpu/kernel/kernel.h"
 #include "qwen.h"
 
@@ -158,18 +159,12 @@ int qwen_sample_compare_ids(const void *a, const void *b);
 /* Returns the smallest float that is not below x. */
 float qwen_sample_float_up(double x);
 
-/* The texts of an option. */
-struct qwen_sample_list {
-	size_t	  n, cap;
-	char	**text;
-};
-
 /* The value of an option, by its type. */
 union qwen_sample_value {
 	double	 d;	/* QWEN_SAMPLE_REAL */
 	int64_t	 i;	/* QWEN_SAMPLE_INT, QWEN_SAMPLE_FLAG (0 or 1) */
 	uint64_t u;	/* QWEN_SAMPLE_UINT */
-	struct qwen_sample_list list;	/* QWEN_SAMPLE_TEXT, QWEN_SAMPLE_LIST */
+	struct qwen_strings list;	/* QWEN_SAMPLE_TEXT, QWEN_SAMPLE_LIST */
 };
 
 /* The vocabulary and the model, for methods. */

@@ -74,7 +74,7 @@ qwen_sampler_free(struct qwen_sampler *s)
 	end_timeline(s);
 	for (i = 0; i < s->n_opts; i++) {
 		if (qwen_sample_is_text(s->opt[i]))
-			qwen_sample_free_list(&s->v[i].list);
+			qwen_strings_fini(&s->v[i].list);
 	}
 	free(s->masked);
 	free(s->context.eog);

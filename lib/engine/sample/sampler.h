@@ -86,10 +86,6 @@ int qwen_sample_parse(const struct qwen_sample_opt *o, const char *text,
 void qwen_sample_print(const struct qwen_sample_opt *o,
     const union qwen_sample_value *v, char *buf, size_t size);
 
-/* For texts: adds a copy of one (-1 without memory); frees all. */
-int qwen_sample_add_text(struct qwen_sample_list *l, const char *text);
-void qwen_sample_free_list(struct qwen_sample_list *l);
-
 /* Copies the values of the options; those of `to' must be the defaults. */
 int qwen_sample_copy_options(struct qwen_sampler *to,
     const struct qwen_sampler *from, struct qwen_err *err);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: ISC */
-/* value.c - values of options: defaults, parsing, printing, lists of texts. */
+/* value.c - values of options: defaults, parsing, printing. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "base/mem.h"
 #include "engine/sample/sampler.h"
 
 int
@@ -128,31 +127,4 @@ qwen_sample_print(const struct qwen_sample_opt *o,
 		snprintf(buf, size, "%llu", (unsigned long long)v->u);
 	else
 		snprintf(buf, size, "%lld", (long long)v->i);
-}
-
-/* ------------------------------------------------------------------ texts */
-
-int
-qwen_sample_add_text(struct qwen_sample_list *l, const char *text)
-{
-	char *copy = strdup(text);
-
-	if (copy == NULL ||
-	    qwen_grow(&l->text, &l->cap, l->n + 1, sizeof *l->text) < 0) {
-		free(copy);
-		return -1;
-	}
-	l->text[l->n++] = copy;
-	return 0;
-}
-
-void
-qwen_sample_free_list(struct qwen_sample_list *l)
-{
-	size_t i;
-
-	for (i = 0; i < l->n; i++)
-		free(l->text[i]);
-	free(l->text);
-	*l = (struct qwen_sample_list){ 0 };
 }

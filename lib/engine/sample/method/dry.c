@@ -82,11 +82,11 @@ end(struct qwen_chain_method *s)
 
 /* Marks tokens that contain a breaker: those of the list, or the usual four. */
 static void
-find_breakers(struct memory *m, const struct qwen_sample_list *list,
+find_breakers(struct memory *m, const struct qwen_strings *list,
     const struct qwen_pieces *p)
 {
 	static char *const usual[] = { "\n", ":", "\"", "*" };
-	char *const *text = list->n > 0 ? list->text : usual;
+	char *const *text = list->n > 0 ? list->v : usual;
 	size_t i, k, n = list->n > 0 ? list->n : 4;
 	struct qwen_str s;
 

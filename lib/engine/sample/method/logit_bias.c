@@ -103,7 +103,7 @@ begin(struct qwen_chain_method *s, struct qwen_err *err)
 		struct bias b = { 0, 0 };
 		int ban;
 
-		parse(s->v[0].list.text[i], &b, &ban);
+		parse(s->v[0].list.v[i], &b, &ban);
 		if (check_one(b.id, b.x, w, err) < 0)
 			return -1;
 		if (ban)

@@ -51,7 +51,7 @@ begin(struct qwen_chain_method *s, struct qwen_err *err)
 	size_t i, n, longest = 0;
 
 	for (i = 0; i < s->v[0].list.n; i++) {
-		n = strlen(s->v[0].list.text[i]) - 1;
+		n = strlen(s->v[0].list.v[i]) - 1;
 		m->keep = n > m->keep ? n : m->keep;
 	}
 	for (i = 0; i < p->n; i++) {
@@ -79,7 +79,7 @@ accept(struct qwen_chain_method *s, int32_t token, int generated)
 	m->n += text.len;
 	tail = (struct qwen_str){ m->tail, m->n };
 	for (i = 0; i < s->v[0].list.n && !m->stopped; i++)
-		m->stopped = qwen_text_has(tail, s->v[0].list.text[i]);
+		m->stopped = qwen_text_has(tail, s->v[0].list.v[i]);
 	if (m->stopped)
 		m->n = 0;
 	if (m->n > m->keep) {

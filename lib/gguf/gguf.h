@@ -102,6 +102,13 @@ int qwen_gguf_parse(struct qwen_gguf_shard *s, unsigned no,
 int qwen_gguf_index(struct qwen_gguf_dir *dir, struct qwen_err *err);
 
 /*
+ * Computes the bytes of a tensor of a known type whose rows are whole blocks;
+ * -1 if these, or its elements, exceed INT64_MAX.
+ */
+int qwen_gguf_tensor_bytes(uint32_t type, const uint64_t ne[4],
+    uint64_t *bytes);
+
+/*
  * Returns the name of a tensor format that cannot be opened because its size is
  * unknown here: one that ggml removed (below 64), or one of ik_llama.cpp; NULL
  * for any other.

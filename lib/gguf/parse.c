@@ -387,8 +387,6 @@ static int
 size_tensor(const struct parser *p, struct qwen_gguf_tensor *t)
 {
 	size_t len = qwen_ggml_block_len(t->type);
-	uint64_t n;
-	unsigned i;
 
 	if (len == 0)
 		return refuse_type(p, t->type);
@@ -396,22 +394,11 @@ size_tensor(const struct parser *p, struct qwen_gguf_tensor *t)
 		return complain(p, QWEN_EFORMAT, "row of %" PRIu64 " elements "
 		    "is not a multiple of %zu, the block length of %s",
 		    t->ne[0], len, qwen_ggml_name(t->type));
-	if (__builtin_mul_overflow(t->ne[0] / len,
-	    (uint64_t)qwen_ggml_block_bytes(t->type), &t->bytes))
-		goto overflow;
-	n = t->ne[0];
-	for (i = 1; i < 4; i++) {
-		if (__builtin_mul_overflow(t->bytes, t->ne[i], &t->bytes) ||
-		    __builtin_mul_overflow(n, t->ne[i], &n))
-			goto overflow;
-	}
-	if (n > INT64_MAX || t->bytes > INT64_MAX)
-		goto overflow;
+	if (qwen_gguf_tensor_bytes(t->type, t->ne, &t->bytes) < 0)
+		return complain(p, QWEN_EFORMAT, "shape %" PRIu64 "x%" PRIu64
+		    "x%" PRIu64 "x%" PRIu64 " overflows", t->ne[0], t->ne[1],
+		    t->ne[2], t->ne[3]);
 	return 0;
-overflow:
-	return complain(p, QWEN_EFORMAT, "shape %" PRIu64 "x%" PRIu64 "x%"
-	    PRIu64 "x%" PRIu64 " overflows", t->ne[0], t->ne[1], t->ne[2],
-	    t->ne[3]);
 }
 
 static int

@@ -61,3 +61,20 @@ qwen_ggml_block_bytes(uint32_t type)
 {
 	return type < N_TYPES ? types[type].block_bytes : 0;
 }
+
+int
+qwen_gguf_tensor_bytes(uint32_t type, const uint64_t ne[4], uint64_t *bytes)
+{
+	uint64_t n = ne[0];
+	int i;
+
+	if (__builtin_mul_overflow(n / qwen_ggml_block_len(type),
+	    (uint64_t)qwen_ggml_block_bytes(type), bytes))
+		return -1;
+	for (i = 1; i < 4; i++) {
+		if (__builtin_mul_overflow(*bytes, ne[i], bytes) ||
+		    __builtin_mul_overflow(n, ne[i], &n))
+			return -1;
+	}
+	return n > INT64_MAX || *bytes > INT64_MAX ? -1 : 0;
+}

@@ -34,6 +34,7 @@ struct item {
 struct qwen_gguf_writer {
 	struct qwen_text kv;
 	uint64_t	 n_kv;
+	char		 arch[64];	/* begins keys like ".block_count" */
 	struct item	*item;
 	size_t		 n_items, cap_items;
 	uint32_t	 alignment;
@@ -116,22 +117,33 @@ add_str(struct qwen_text *t, const char *s, size_t n)
 	qwen_text_add(t, s, n);
 }
 
+/* Adds a key of len bytes, and its type; before it the text `first'. */
 static void
-add_key(struct qwen_gguf_writer *w, const char *key, size_t len,
-    enum qwen_gguf_type type)
+add_key(struct qwen_gguf_writer *w, const char *first, const char *key,
+    size_t len, enum qwen_gguf_type type)
 {
+	size_t n = strlen(first);
+
 	if (!is_open(w))
 		return;
-	add_str(&w->kv, key, len);
+	add_u64(&w->kv, n + len);
+	qwen_text_add(&w->kv, first, n);
+	qwen_text_add(&w->kv, key, len);
 	add_u32(&w->kv, (uint32_t)type);
 	w->n_kv++;
+}
+
+static void
+begin(struct qwen_gguf_writer *w, const char *key, enum qwen_gguf_type type)
+{
+	add_key(w, *key == '.' ? w->arch : "", key, strlen(key), type);
 }
 
 static void
 put_32(struct qwen_gguf_writer *w, const char *key, enum qwen_gguf_type type,
     uint32_t v)
 {
-	add_key(w, key, strlen(key), type);
+	begin(w, key, type);
 	add_u32(&w->kv, v);
 }
 
@@ -160,22 +172,24 @@ qwen_gguf_put_bool(struct qwen_gguf_writer *w, const char *key, int v)
 {
 	unsigned char b = v != 0;
 
-	add_key(w, key, strlen(key), QWEN_GGUF_BOOL);
+	begin(w, key, QWEN_GGUF_BOOL);
 	qwen_text_add(&w->kv, &b, 1);
 }
 
 void
 qwen_gguf_put_str(struct qwen_gguf_writer *w, const char *key, const char *s)
 {
-	add_key(w, key, strlen(key), QWEN_GGUF_STRING);
+	begin(w, key, QWEN_GGUF_STRING);
 	add_str(&w->kv, s, strlen(s));
+	if (strcmp(key, "general.architecture") == 0)
+		snprintf(w->arch, sizeof w->arch, "%s", s);
 }
 
 static void
 add_array(struct qwen_gguf_writer *w, const char *key,
     enum qwen_gguf_type elem, size_t n)
 {
-	add_key(w, key, strlen(key), QWEN_GGUF_ARRAY);
+	begin(w, key, QWEN_GGUF_ARRAY);
 	add_u32(&w->kv, (uint32_t)elem);
 	add_u64(&w->kv, n);
 }
@@ -189,6 +203,14 @@ qwen_gguf_put_i32s(struct qwen_gguf_writer *w, const char *key,
 	add_array(w, key, QWEN_GGUF_INT32, n);
 	for (i = 0; i < n; i++)
 		add_u32(&w->kv, (uint32_t)v[i]);
+}
+
+void
+qwen_gguf_put_bools(struct qwen_gguf_writer *w, const char *key,
+    const unsigned char *v, size_t n)
+{
+	add_array(w, key, QWEN_GGUF_BOOL, n);
+	qwen_text_add(&w->kv, v, n);
 }
 
 void
@@ -227,7 +249,7 @@ qwen_gguf_put_tokens(struct qwen_gguf_writer *w, struct qwen_str *token,
 void
 qwen_gguf_put_kv(struct qwen_gguf_writer *w, const struct qwen_gguf_kv *kv)
 {
-	add_key(w, kv->key.s, kv->key.len, kv->type);
+	add_key(w, "", kv->key.s, kv->key.len, kv->type);
 	if (kv->type == QWEN_GGUF_ARRAY) {
 		add_u32(&w->kv, (uint32_t)kv->elem);
 		add_u64(&w->kv, kv->n);
@@ -235,53 +257,30 @@ qwen_gguf_put_kv(struct qwen_gguf_writer *w, const struct qwen_gguf_kv *kv)
 	qwen_text_add(&w->kv, kv->data, kv->bytes);
 }
 
-/* Returns the size of a tensor; 0 if type and shape do not match. */
-static uint64_t
-tensor_bytes(uint32_t type, unsigned n_dims, const uint64_t *ne)
-{
-	size_t len = qwen_ggml_block_len(type);
-	uint64_t bytes;
-	unsigned i;
-
-	if (len == 0 || n_dims == 0 || n_dims > 4 || ne[0] % len != 0)
-		return 0;
-	bytes = ne[0] / len;
-	if (__builtin_mul_overflow(bytes,
-	    (uint64_t)qwen_ggml_block_bytes(type), &bytes))
-		return 0;
-	for (i = 1; i < n_dims; i++) {
-		if (__builtin_mul_overflow(bytes, ne[i], &bytes))
-			return 0;
-	}
-	return bytes;
-}
-
 void
 qwen_gguf_put_tensor(struct qwen_gguf_writer *w, const char *name,
     uint32_t type, unsigned n_dims, const uint64_t *ne)
 {
-	uint64_t bytes = tensor_bytes(type, n_dims, ne);
-	struct item *t;
+	struct item t = { .type = type, .n_dims = n_dims,
+	    .ne = { 1, 1, 1, 1 } };
+	size_t len = qwen_ggml_block_len(type);
 
 	if (!is_open(w))
 		return;
-	if (bytes == 0 || strlen(name) == 0 || strlen(name) > GGUF_NAME_MAX) {
+	if (n_dims > 0 && n_dims <= 4)
+		memcpy(t.ne, ne, n_dims * sizeof *ne);
+	if (len == 0 || n_dims == 0 || n_dims > 4 || ne[0] % len != 0 ||
+	    qwen_gguf_tensor_bytes(type, t.ne, &t.bytes) < 0 || t.bytes == 0 ||
+	    strlen(name) == 0 || strlen(name) > GGUF_NAME_MAX) {
 		qwen_fail(&w->bad, QWEN_ERANGE,
 		    "tensor %s: bad name, type or shape", name);
 		return;
 	}
-	if (qwen_grow(&w->item, &w->cap_items, w->n_items + 1,
-	    sizeof *t) < 0) {
+	memcpy(t.name, name, strlen(name));
+	if (qwen_grow(&w->item, &w->cap_items, w->n_items + 1, sizeof t) < 0)
 		qwen_oom(&w->bad);
-		return;
-	}
-	t = &w->item[w->n_items++];
-	memset(t, 0, sizeof *t);
-	memcpy(t->name, name, strlen(name));
-	t->type = type;
-	t->n_dims = n_dims;
-	memcpy(t->ne, ne, n_dims * sizeof *ne);
-	t->bytes = bytes;
+	else
+		w->item[w->n_items++] = t;
 }
 
 /* ---- writing */

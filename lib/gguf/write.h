@@ -13,6 +13,9 @@
  * by write_head, or by write_end if they come later: QWEN_ERANGE for data that
  * does not fit or comes out of order.  Numbers are stored little-endian; tensor
  * data must be so already.
+ *
+ * A key that begins with a dot gets the architecture before it: ".block_count"
+ * becomes "qwen3.block_count", after general.architecture was put as "qwen3".
  */
 struct qwen_gguf_writer;
 
@@ -28,6 +31,8 @@ void qwen_gguf_put_str(struct qwen_gguf_writer *w, const char *key,
     const char *s);
 void qwen_gguf_put_i32s(struct qwen_gguf_writer *w, const char *key,
     const int32_t *v, size_t n);
+void qwen_gguf_put_bools(struct qwen_gguf_writer *w, const char *key,
+    const unsigned char *v, size_t n);	/* each 0 or 1 */
 void qwen_gguf_put_strs(struct qwen_gguf_writer *w, const char *key,
     const struct qwen_str *v, size_t n);
 void qwen_gguf_put_tokens(struct qwen_gguf_writer *w, struct qwen_str *token,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* keys.c - the metadata, in the names and order of llama.cpp's converter. */
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,32 +21,6 @@ struct keys {
 						   rope_scaling */
 };
 
-/* A metadata key that begins with the architecture's name. */
-struct key {
-	char	s[96];
-};
-
-static struct key
-key_of(const struct keys *k, const char *tail)
-{
-	struct key key;
-
-	snprintf(key.s, sizeof key.s, "%s.%s", k->h->arch->name, tail);
-	return key;
-}
-
-static void
-put_u32(const struct keys *k, const char *tail, uint32_t v)
-{
-	qwen_gguf_put_u32(k->w, key_of(k, tail).s, v);
-}
-
-static void
-put_f32(const struct keys *k, const char *tail, double v)
-{
-	qwen_gguf_put_f32(k->w, key_of(k, tail).s, (float)v);
-}
-
 /* Copies a number of the config, if present, to another name. */
 static void
 copy_u32(const struct keys *k, const char *from, const char *tail)
@@ -53,7 +28,7 @@ copy_u32(const struct keys *k, const char *from, const char *tail)
 	uint32_t v;
 
 	if (qwen_hub_get_u32(k->h, from, &v) == 1)
-		put_u32(k, tail, v);
+		qwen_gguf_put_u32(k->w, tail, v);
 }
 
 /* ------------------------------------------------------------------- rope */
@@ -206,23 +181,24 @@ static void
 put_yarn(const struct keys *k, double factor)
 {
 	static const char *const row[][2] = {
-		{ "extrapolation_factor", "rope.scaling.yarn_ext_factor" },
-		{ "attn_factor", "rope.scaling.yarn_attn_factor" },
-		{ "beta_fast", "rope.scaling.yarn_beta_fast" },
-		{ "beta_slow", "rope.scaling.yarn_beta_slow" },
+		{ "extrapolation_factor", ".rope.scaling.yarn_ext_factor" },
+		{ "attn_factor", ".rope.scaling.yarn_attn_factor" },
+		{ "beta_fast", ".rope.scaling.yarn_beta_fast" },
+		{ "beta_slow", ".rope.scaling.yarn_beta_slow" },
 	};
 	double v = 0, own;
 	size_t i;
 
 	rope_f64(k, "original_max_position_embeddings", &v);
 	if (v >= 1 && v < 4294967296.0 && v == floor(v))
-		put_u32(k, "rope.scaling.original_context_length", (uint32_t)v);
+		qwen_gguf_put_u32(k->w,
+		    ".rope.scaling.original_context_length", (uint32_t)v);
 	else
 		qwen_hub_bad(k->h, "yarn needs "
 		    "original_max_position_embeddings, a whole number");
 	for (i = 0; i < sizeof row / sizeof row[0]; i++) {
 		if (has(k, row[i][0]) && rope_f64(k, row[i][0], &v) == 1)
-			put_f32(k, row[i][1], v);
+			qwen_gguf_put_f32(k->w, row[i][1], (float)v);
 	}
 	/* attention_factor is the factor of cos and sin, YaRN's own included */
 	if (!has(k, "attention_factor") ||
@@ -230,7 +206,8 @@ put_yarn(const struct keys *k, double factor)
 		return;
 	v /= 1 + 0.1 * log(factor);
 	if (!has(k, "attn_factor"))
-		put_f32(k, "rope.scaling.yarn_attn_factor", v);
+		qwen_gguf_put_f32(k->w, ".rope.scaling.yarn_attn_factor",
+		    (float)v);
 	else if (rope_f64(k, "attn_factor", &own) < 0 ||
 	    fabs(own - v) > 1e-3 * fabs(v))
 		qwen_hub_bad(k->h, "attention_factor and attn_factor "
@@ -251,8 +228,8 @@ put_scaling(const struct keys *k)
 		qwen_hub_bad(k->h, "unknown RoPE scaling %.40s", type);
 	if (qwen_hub_f64(rope_get(k, "factor"), &factor) < 0)
 		qwen_hub_bad(k->h, "RoPE scaling without a factor");
-	qwen_gguf_put_str(k->w, key_of(k, "rope.scaling.type").s, type);
-	put_f32(k, "rope.scaling.factor", factor);
+	qwen_gguf_put_str(k->w, ".rope.scaling.type", type);
+	qwen_gguf_put_f32(k->w, ".rope.scaling.factor", (float)factor);
 	if (*type == 'y')
 		put_yarn(k, factor);
 }
@@ -274,7 +251,7 @@ put_sections(const struct keys *k)
 			section[i] = (int32_t)u;
 	}
 	if (v != NULL)
-		qwen_gguf_put_i32s(k->w, key_of(k, "rope.dimension_sections").s,
+		qwen_gguf_put_i32s(k->w, ".rope.dimension_sections",
 		    section, 4);
 }
 
@@ -311,18 +288,6 @@ put_sampling(const struct keys *k)
 	yyjson_doc_free(doc);
 }
 
-static int
-is_lower(int c)
-{
-	return c >= 'a' && c <= 'z';
-}
-
-static int
-is_upper(int c)
-{
-	return c >= 'A' && c <= 'Z';
-}
-
 /*
  * Appends a word of a title: "qwen" becomes "Qwen"; "0.6b", "v2" and "A3B"
  * stay.
@@ -331,11 +296,12 @@ static void
 add_word(struct qwen_text *t, const char *s, size_t n)
 {
 	size_t i, lower = 0, upper = 0;
-	char c, last = ' ';
+	int last = ' ';
+	char c;
 
 	for (i = 0; i < n; i++) {
-		lower += is_lower(s[i]);
-		upper += is_upper(s[i]);
+		lower += islower((unsigned char)s[i]) != 0;
+		upper += isupper((unsigned char)s[i]) != 0;
 	}
 	if (t->n > 0)
 		qwen_text_str(t, " ");
@@ -344,10 +310,8 @@ add_word(struct qwen_text *t, const char *s, size_t n)
 		qwen_text_add(t, s, n);
 		return;
 	}
-	for (i = 0; i < n; i++, last = s[i - 1]) {
-		c = s[i];
-		if (is_lower(c) && !is_lower(last))
-			c = (char)(c - 'a' + 'A');
+	for (i = 0; i < n; i++, last = (unsigned char)s[i - 1]) {
+		c = islower(last) ? s[i] : (char)toupper((unsigned char)s[i]);
 		qwen_text_add(t, &c, 1);
 	}
 }
@@ -432,27 +396,28 @@ put_model(const struct keys *k)
 	uint32_t head_dim;
 	double x;
 
-	put_u32(k, "block_count", k->g->n_layer + k->g->n_mtp);
-	copy_u32(k, "max_position_embeddings", "context_length");
-	copy_u32(k, "hidden_size", "embedding_length");
-	copy_u32(k, "intermediate_size", "feed_forward_length");
-	copy_u32(k, "num_attention_heads", "attention.head_count");
-	copy_u32(k, "num_key_value_heads", "attention.head_count_kv");
+	qwen_gguf_put_u32(k->w, ".block_count", k->g->n_layer + k->g->n_mtp);
+	copy_u32(k, "max_position_embeddings", ".context_length");
+	copy_u32(k, "hidden_size", ".embedding_length");
+	copy_u32(k, "intermediate_size", ".feed_forward_length");
+	copy_u32(k, "num_attention_heads", ".attention.head_count");
+	copy_u32(k, "num_key_value_heads", ".attention.head_count_kv");
 	if (check_rope(k) < 0)
 		return;
 	put_scaling(k);
 	put_sections(k);
 	if (rope_f64(k, "rope_theta", &x) == 1)
-		put_f32(k, "rope.freq_base", x);
+		qwen_gguf_put_f32(k->w, ".rope.freq_base", (float)x);
 	if (qwen_hub_get_f64(k->h, "rms_norm_eps", &x) == 1)
-		put_f32(k, "attention.layer_norm_rms_epsilon", x);
+		qwen_gguf_put_f32(k->w, ".attention.layer_norm_rms_epsilon",
+		    (float)x);
 	if (k->g->n_expert > 0) {
-		put_u32(k, "expert_count", k->g->n_expert);
-		copy_u32(k, "num_experts_per_tok", "expert_used_count");
+		qwen_gguf_put_u32(k->w, ".expert_count", k->g->n_expert);
+		copy_u32(k, "num_experts_per_tok", ".expert_used_count");
 	}
 	if (qwen_hub_get_u32(k->h, "head_dim", &head_dim) == 1) {
-		put_u32(k, "attention.key_length", head_dim);
-		put_u32(k, "attention.value_length", head_dim);
+		qwen_gguf_put_u32(k->w, ".attention.key_length", head_dim);
+		qwen_gguf_put_u32(k->w, ".attention.value_length", head_dim);
 	}
 	qwen_gguf_put_u32(k->w, "general.file_type", file_type(k->g));
 }
@@ -467,10 +432,6 @@ put_recurrent(const struct keys *k, uint32_t every)
 	yyjson_val *types = qwen_hub_get(k->h, "layer_types");
 	uint32_t n = k->g->n_layer + k->g->n_mtp, i;
 	unsigned char *b = calloc(n, 1);
-	struct key key = key_of(k, "attention.recurrent_layers");
-	const struct qwen_gguf_kv kv = { .key = { key.s, strlen(key.s) },
-	    .type = QWEN_GGUF_ARRAY, .elem = QWEN_GGUF_BOOL, .n = n, .data = b,
-	    .bytes = n };
 
 	if (b == NULL)
 		qwen_oom(k->h->err);
@@ -481,7 +442,7 @@ put_recurrent(const struct keys *k, uint32_t every)
 		b[i] = types != NULL ? yyjson_equals_str(yyjson_arr_get(types,
 		    i), "linear_attention") : (i + 1) % every != 0;
 	if (b != NULL)
-		qwen_gguf_put_kv(k->w, &kv);
+		qwen_gguf_put_bools(k->w, ".attention.recurrent_layers", b, n);
 	free(b);
 }
 
@@ -497,20 +458,21 @@ put_linear(const struct keys *k)
 	double part = 0.25;
 
 	if (k->g->n_mtp > 0)
-		put_u32(k, "nextn_predict_layers", k->g->n_mtp);
+		qwen_gguf_put_u32(k->w, ".nextn_predict_layers", k->g->n_mtp);
 	qwen_hub_need_u32(k->h, "linear_conv_kernel_dim", &dim);
-	put_u32(k, "ssm.conv_kernel", dim);
-	put_u32(k, "ssm.state_size", (uint32_t)d->key_dim);
-	put_u32(k, "ssm.group_count", (uint32_t)d->n_key);
-	put_u32(k, "ssm.time_step_rank", (uint32_t)d->n_value);
-	put_u32(k, "ssm.inner_size", (uint32_t)(d->value_dim * d->n_value));
+	qwen_gguf_put_u32(k->w, ".ssm.conv_kernel", dim);
+	qwen_gguf_put_u32(k->w, ".ssm.state_size", (uint32_t)d->key_dim);
+	qwen_gguf_put_u32(k->w, ".ssm.group_count", (uint32_t)d->n_key);
+	qwen_gguf_put_u32(k->w, ".ssm.time_step_rank", (uint32_t)d->n_value);
+	qwen_gguf_put_u32(k->w, ".ssm.inner_size", (uint32_t)(d->value_dim *
+	    d->n_value));
 	qwen_hub_get_u32(k->h, "full_attention_interval", &every);
 	if (every == 0) {
 		qwen_hub_bad(k->h, "full_attention_interval is 0");
 		return;
 	}
 	put_recurrent(k, every);
-	put_u32(k, "full_attention_interval", every);
+	qwen_gguf_put_u32(k->w, ".full_attention_interval", every);
 	if (qwen_hub_get_u32(k->h, "head_dim", &dim) == 0 &&
 	    qwen_hub_need_u32(k->h, "hidden_size", &n_embd) == 0 &&
 	    qwen_hub_need_u32(k->h, "num_attention_heads", &n_head) == 0)
@@ -519,7 +481,8 @@ put_linear(const struct keys *k)
 	if (part < 0 || part > 1)
 		qwen_hub_bad(k->h, "partial_rotary_factor is not from 0 to 1");
 	else
-		put_u32(k, "rope.dimension_count", (uint32_t)(dim * part));
+		qwen_gguf_put_u32(k->w, ".rope.dimension_count", (uint32_t)(dim *
+		    part));
 }
 
 /* ----------------------------------------------------------------- pooling */
@@ -598,7 +561,7 @@ put_pooling(const struct keys *k)
 		qwen_hub_fail(k->h, path, "unsupported pooling; mean, cls and "
 		    "lasttoken are supported");
 	else if (conf != NULL)
-		put_u32(k, "pooling_type", type);
+		qwen_gguf_put_u32(k->w, ".pooling_type", type);
 	yyjson_doc_free(modules);
 	yyjson_doc_free(conf);
 }
@@ -615,19 +578,20 @@ put_special(const struct keys *k)
 
 	if (a->moe || a->hybrid) {
 		copy_u32(k, "moe_intermediate_size",
-		    "expert_feed_forward_length");
+		    ".expert_feed_forward_length");
 		copy_u32(k, "shared_expert_intermediate_size",
-		    "expert_shared_feed_forward_length");
+		    ".expert_shared_feed_forward_length");
 	}
 	if (a->hybrid)
 		put_linear(k);
 	if (a->hybrid && !a->grouped && rope_get(k, "mrope_section") == NULL)
-		qwen_gguf_put_i32s(k->w, key_of(k, "rope.dimension_sections").s,
+		qwen_gguf_put_i32s(k->w, ".rope.dimension_sections",
 		    sections, 4);
 	if (a->vision) {
 		v = yyjson_obj_get(qwen_hub_get(k->h, "vision_config"),
 		    "deepstack_visual_indexes");
-		put_u32(k, "n_deepstack_layers", (uint32_t)yyjson_arr_size(v));
+		qwen_gguf_put_u32(k->w, ".n_deepstack_layers",
+		    (uint32_t)yyjson_arr_size(v));
 	}
 }
 

@@ -125,7 +125,6 @@ qwen_hub_put_rank(struct qwen_hub_gguf *g)
 	static const struct qwen_str words[] = { { "yes", 3 }, { "no", 2 } };
 	static const struct qwen_str name = { "rerank", 6 };
 	struct qwen_str *label = calloc(LABELS_MAX, sizeof *label);
-	char key[96];
 	size_t n = 2;
 
 	if (label == NULL)
@@ -135,12 +134,10 @@ qwen_hub_put_rank(struct qwen_hub_gguf *g)
 		n = read_labels(g->hub, label);
 	if (n == 0)
 		n = usual_labels(g, label);
-	snprintf(key, sizeof key, "%s.pooling_type", g->hub->arch->name);
-	qwen_gguf_put_u32(g->w, key, QWEN_POOLING_RANK);
-	snprintf(key, sizeof key, "%s.classifier.output_labels",
-	    g->hub->arch->name);
+	qwen_gguf_put_u32(g->w, ".pooling_type", QWEN_POOLING_RANK);
 	if (n > 1)		/* a single class means yes */
-		qwen_gguf_put_strs(g->w, key, label, n);
+		qwen_gguf_put_strs(g->w, ".classifier.output_labels", label,
+		    n);
 	qwen_gguf_put_str(g->w, QWEN_RERANK_KEY, QWEN_RERANK_TEMPLATE);
 	qwen_gguf_put_strs(g->w, "tokenizer.chat_templates", &name, 1);
 	free(label);

@@ -12,27 +12,6 @@
 
 /* ---------------------------------------------------------------- shape */
 
-/* A metadata key that begins with the architecture's name. */
-struct key {
-	char	s[96];
-};
-
-static struct key
-arch_key(const struct qwen_synth_shape *s, const char *name)
-{
-	struct key k;
-
-	snprintf(k.s, sizeof k.s, "%s.%s", s->info.arch, name);
-	return k;
-}
-
-static void
-put_u32(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s,
-    const char *key, uint32_t v)
-{
-	qwen_gguf_put_u32(w, arch_key(s, key).s, v);
-}
-
 static void
 put_general(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 {
@@ -60,45 +39,45 @@ put_deltanet(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 	const int32_t sections[4] = { third, third, pairs - 2 * third, 0 };
 
 	if (s->arch->sections)
-		qwen_gguf_put_i32s(w, arch_key(s, "rope.dimension_sections").s,
+		qwen_gguf_put_i32s(w, ".rope.dimension_sections",
 		    sections, 4);
-	put_u32(w, s, "rope.dimension_count", s->rope_dim);
-	put_u32(w, s, "ssm.conv_kernel", s->conv);
-	put_u32(w, s, "ssm.state_size", s->state);
-	put_u32(w, s, "ssm.group_count", s->groups);
-	put_u32(w, s, "ssm.time_step_rank", s->rank);
-	put_u32(w, s, "ssm.inner_size", s->rank * s->state);
-	put_u32(w, s, "full_attention_interval", s->interval);
+	qwen_gguf_put_u32(w, ".rope.dimension_count", s->rope_dim);
+	qwen_gguf_put_u32(w, ".ssm.conv_kernel", s->conv);
+	qwen_gguf_put_u32(w, ".ssm.state_size", s->state);
+	qwen_gguf_put_u32(w, ".ssm.group_count", s->groups);
+	qwen_gguf_put_u32(w, ".ssm.time_step_rank", s->rank);
+	qwen_gguf_put_u32(w, ".ssm.inner_size", s->rank * s->state);
+	qwen_gguf_put_u32(w, ".full_attention_interval", s->interval);
 }
 
 static void
 put_hparams(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 {
-	put_u32(w, s, "block_count", s->info.n_layer + s->info.n_mtp);
-	put_u32(w, s, "context_length", s->context);
-	put_u32(w, s, "embedding_length", s->embd);
+	qwen_gguf_put_u32(w, ".block_count", s->info.n_layer + s->info.n_mtp);
+	qwen_gguf_put_u32(w, ".context_length", s->context);
+	qwen_gguf_put_u32(w, ".embedding_length", s->embd);
 	if (s->ff)
-		put_u32(w, s, "feed_forward_length", s->ff);
-	put_u32(w, s, "attention.head_count", s->heads);
-	put_u32(w, s, "attention.head_count_kv", s->kv_heads);
+		qwen_gguf_put_u32(w, ".feed_forward_length", s->ff);
+	qwen_gguf_put_u32(w, ".attention.head_count", s->heads);
+	qwen_gguf_put_u32(w, ".attention.head_count_kv", s->kv_heads);
 	if (!s->arch->no_qk_norm) {
-		put_u32(w, s, "attention.key_length", s->head_dim);
-		put_u32(w, s, "attention.value_length", s->head_dim);
+		qwen_gguf_put_u32(w, ".attention.key_length", s->head_dim);
+		qwen_gguf_put_u32(w, ".attention.value_length", s->head_dim);
 	}
-	qwen_gguf_put_f32(w, arch_key(s, "attention.layer_norm_rms_epsilon").s,
+	qwen_gguf_put_f32(w, ".attention.layer_norm_rms_epsilon",
 	    1e-6f);
-	qwen_gguf_put_f32(w, arch_key(s, "rope.freq_base").s, s->rope_base);
+	qwen_gguf_put_f32(w, ".rope.freq_base", s->rope_base);
 	if (s->info.n_expert) {
-		put_u32(w, s, "expert_count", s->info.n_expert);
-		put_u32(w, s, "expert_used_count", s->used);
-		put_u32(w, s, "expert_feed_forward_length", s->ff_exp);
+		qwen_gguf_put_u32(w, ".expert_count", s->info.n_expert);
+		qwen_gguf_put_u32(w, ".expert_used_count", s->used);
+		qwen_gguf_put_u32(w, ".expert_feed_forward_length", s->ff_exp);
 	}
 	if (s->ff_shexp)
-		put_u32(w, s, "expert_shared_feed_forward_length", s->ff_shexp);
+		qwen_gguf_put_u32(w, ".expert_shared_feed_forward_length", s->ff_shexp);
 	if (s->interval)
 		put_deltanet(w, s);
 	if (s->info.n_mtp)
-		put_u32(w, s, "nextn_predict_layers", s->info.n_mtp);
+		qwen_gguf_put_u32(w, ".nextn_predict_layers", s->info.n_mtp);
 }
 
 static void
@@ -106,9 +85,9 @@ put_pooling(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 {
 	static const struct qwen_str labels[2] = { { "yes", 3 }, { "no", 2 } };
 
-	put_u32(w, s, "pooling_type", s->pooling);
+	qwen_gguf_put_u32(w, ".pooling_type", s->pooling);
 	if (s->pooling == POOL_RANK)
-		qwen_gguf_put_strs(w, arch_key(s, "classifier.output_labels").s,
+		qwen_gguf_put_strs(w, ".classifier.output_labels",
 		    labels, 2);
 }
 

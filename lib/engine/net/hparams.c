@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "gguf/gguf.h"
 #include "engine/quant/math.h"
 #include "engine/net/net.h"
 #include "engine/quant/kv.h"
@@ -24,8 +25,6 @@
  */
 #define MAX_STATE ((size_t)1 << 24)
 
-struct key { char s[128]; };
-
 /* Reads keys of an architecture; after an error rc is -1 and nothing more is read. */
 struct keys {
 	const struct qwen_gguf	*g;
@@ -33,24 +32,11 @@ struct keys {
 	int			 rc;
 };
 
-/* Returns "<architecture>.<name>". */
-static struct key
-arch_key(const struct keys *k, const char *name)
-{
-	struct key key;
-	struct qwen_str a = { "", 0 };
-
-	qwen_gguf_get_str(k->g, "general.architecture", &a, NULL);
-	snprintf(key.s, sizeof key.s, "%.*s.%s", a.len > 60 ? 60 : (int)a.len,
-	    a.s, name);
-	return key;
-}
-
 static int
 missing(struct keys *k, const char *name)
 {
 	return k->rc = qwen_fail(k->err, QWEN_EFORMAT, "key %s is missing",
-	    arch_key(k, name).s);
+	    qwen_gguf_arch_key(k->g, name).s);
 }
 
 #define NEEDED UINT64_MAX	/* as a default: the key must be present */
@@ -60,7 +46,7 @@ static int
 get_size(struct keys *k, const char *name, size_t i, uint64_t lo, uint64_t hi,
     uint64_t def, size_t *out)
 {
-	struct key key = arch_key(k, name);
+	struct qwen_gguf_key key = qwen_gguf_arch_key(k->g, name);
 	uint64_t v = def;
 	int r;
 
@@ -90,7 +76,7 @@ need_size(struct keys *k, const char *name, uint64_t lo, uint64_t hi,
 static int
 get_real(struct keys *k, const char *name, double def, double *out)
 {
-	struct key key = arch_key(k, name);
+	struct qwen_gguf_key key = qwen_gguf_arch_key(k->g, name);
 	int r;
 
 	*out = def;
@@ -110,8 +96,8 @@ get_real(struct keys *k, const char *name, double def, double *out)
 static int
 get_bool(struct keys *k, const char *name, int *v)
 {
-	if (k->rc == 0 && qwen_gguf_get_bool(k->g, arch_key(k, name).s, 0, v,
-	    k->err) < 0)
+	if (k->rc == 0 && qwen_gguf_get_bool(k->g, qwen_gguf_arch_key(k->g,
+	    name).s, 0, v, k->err) < 0)
 		k->rc = -1;
 	return k->rc;
 }
@@ -120,7 +106,7 @@ get_bool(struct keys *k, const char *name, int *v)
 static int
 per_block(struct keys *k, const char *name, size_t block, size_t *i)
 {
-	struct key key = arch_key(k, name);
+	struct qwen_gguf_key key = qwen_gguf_arch_key(k->g, name);
 	const struct qwen_gguf_kv *kv = qwen_gguf_find(k->g, key.s);
 
 	*i = 0;
@@ -184,7 +170,7 @@ read_common(struct keys *k, struct qwen_hparams *h, int draft)
 	h->n_layer = h->n_block - nextn;
 	if (!(eps >= 0 && eps <= 1))
 		return qwen_fail(k->err, QWEN_ERANGE,
-		    "%s is %g, must be 0 to 1", arch_key(k, eps_key).s, eps);
+		    "%s is %g, must be 0 to 1", qwen_gguf_arch_key(k->g, eps_key).s, eps);
 	h->eps = (float)eps;
 	embd = qwen_gguf_find_tensor(k->g, "token_embd.weight");
 	if (embd == NULL)
@@ -224,7 +210,7 @@ same_in_attention(struct keys *k, const struct qwen_hparams *h,
 		if (!first && v != *out)
 			return qwen_fail(k->err, QWEN_EUNSUP,
 			    "%s differs between layers: not supported",
-			    arch_key(k, name).s);
+			    qwen_gguf_arch_key(k->g, name).s);
 		*out = v;
 		first = 0;
 	}
@@ -237,7 +223,7 @@ same_in_attention(struct keys *k, const struct qwen_hparams *h,
 static int
 check_causal(struct keys *k)
 {
-	struct key key = arch_key(k, "attention.causal");
+	struct qwen_gguf_key key = qwen_gguf_arch_key(k->g, "attention.causal");
 	int causal = 1;
 
 	if (qwen_gguf_get_bool(k->g, key.s, 0, &causal, k->err) < 0)
@@ -299,7 +285,7 @@ read_sections(struct keys *k, struct qwen_hparams *h)
 	}
 	if (sum != h->n_rot / 2)
 		return qwen_fail(k->err, QWEN_EUNSUP,
-		    "%s covers %zu of %zu pairs of dimensions", arch_key(k,
+		    "%s covers %zu of %zu pairs of dimensions", qwen_gguf_arch_key(k->g,
 		    key).s, sum, h->n_rot / 2);
 	return 0;
 }
@@ -360,17 +346,17 @@ read_ramp(struct keys *k, struct scaling *s)
 		return -1;
 	if (v != 1)
 		return qwen_fail(k->err, QWEN_EUNSUP, "%s is %g; only 1 is "
-		    "supported", arch_key(k, ext).s, v);
+		    "supported", qwen_gguf_arch_key(k->g, ext).s, v);
 	if (!(s->attn >= 0.01 && s->attn <= 100))
 		return qwen_fail(k->err, QWEN_ERANGE, "%s is %g: must be 0.01 "
-		    "to 100", arch_key(k, attn).s, s->attn);
+		    "to 100", qwen_gguf_arch_key(k->g, attn).s, s->attn);
 	return 0;
 }
 
 static int
 read_scaling(struct keys *k, const struct qwen_hparams *h, struct scaling *s)
 {
-	struct key key = arch_key(k, "rope.scaling.type");
+	struct qwen_gguf_key key = qwen_gguf_arch_key(k->g, "rope.scaling.type");
 	struct qwen_str type = { NULL, 0 };
 	double old;	/* a key of older files without a type */
 
@@ -504,13 +490,13 @@ read_moe(struct keys *k, struct qwen_hparams *h, const struct qwen_arch *a)
 	if (gate > 1)
 		return qwen_fail(k->err, QWEN_EUNSUP, "%s is %zu; only 1 "
 		    "(softmax) is supported",
-		    arch_key(k, "expert_gating_func").s, gate);
+		    qwen_gguf_arch_key(k->g, "expert_gating_func").s, gate);
 	/* Ollama's key */
 	if (get_bool(k, "norm_top_k_prob", &norm) < 0)
 		return -1;
 	if (norm == a->share_of_all)
 		return qwen_fail(k->err, QWEN_EUNSUP, "%s is %s: not "
-		    "supported for %s", arch_key(k, "norm_top_k_prob").s,
+		    "supported for %s", qwen_gguf_arch_key(k->g, "norm_top_k_prob").s,
 		    norm ? "true" : "false", a->name);
 	if (get_size(k, "feed_forward_length", 0, 0, MAX_DIM, 0, &n_ff) < 0)
 		return -1;
@@ -535,7 +521,7 @@ static int
 marks_recurrent(const struct keys *k, const struct qwen_hparams *h)
 {
 	const char *key = "attention.head_count_kv";
-	struct key full = arch_key(k, key);
+	struct qwen_gguf_key full = qwen_gguf_arch_key(k->g, key);
 	const struct qwen_gguf_kv *kv = qwen_gguf_find(k->g, full.s);
 	uint64_t v;
 	size_t i;
@@ -559,7 +545,7 @@ plan_recurrent(struct keys *k, struct qwen_hparams *h)
 {
 	static const char name[] = "attention.recurrent_layers";
 	static const char heads[] = "attention.head_count_kv";
-	struct key key = arch_key(k, name);
+	struct qwen_gguf_key key = qwen_gguf_arch_key(k->g, name);
 	int zeros = marks_recurrent(k, h);
 	size_t interval, i, at, n_kv = 0;
 	int v;

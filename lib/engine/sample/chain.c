@@ -250,14 +250,9 @@ is_fixed(const struct qwen_sampler *s, const struct qwen_chain_method *method)
 	    QWEN_RANK_LOGIT_BIAS) && s->context.n_biased > 0));
 }
 
-/*
- * Fills run with the methods in use: the fixed ones, then the chain; with
- * greedy, only the part of the chain ranked before greedy, and then greedy.
- * Returns their number, or -1.
- */
-static int
-arrange(const struct qwen_sampler *s, struct qwen_chain_method **run,
-    struct qwen_err *err)
+int
+qwen_chain_arrange(const struct qwen_sampler *s,
+    struct qwen_chain_method **run, struct qwen_err *err)
 {
 	struct qwen_chain_method *chain[QWEN_N_METHODS], *greedy = NULL;
 	/* methods are only pointed to, not changed */
@@ -289,65 +284,46 @@ arrange(const struct qwen_sampler *s, struct qwen_chain_method **run,
 	return n_run;
 }
 
-int
-qwen_chain_arrange(struct qwen_sampler *s, struct qwen_err *err)
+/* Returns 1 for a method that leaves only the best token. */
+static int
+is_best(const struct qwen_chain_method *s)
 {
-	int n = arrange(s, s->run, err);
-
-	s->n_run = n < 0 ? 0 : (size_t)n;
-	return n < 0 ? -1 : 0;
+	return has_rank(s, QWEN_RANK_GREEDY) ||
+	    (has_rank(s, QWEN_RANK_TEMPERATURE) && s->v[0].d == 0);
 }
 
-/*
- * Returns 1 if the best token is always chosen: a method takes the best, and
- * all methods before it keep the best.
- */
-static int
-takes_best(struct qwen_chain_method *const *run, size_t n)
+int
+qwen_chain_takes_best(struct qwen_chain_method *const *run, size_t n)
 {
 	size_t i;
 
-	for (i = 0; i < n; i++) {
-		if (has_rank(run[i], QWEN_RANK_GREEDY) ||
-		    (has_rank(run[i], QWEN_RANK_TEMPERATURE) &&
-		    run[i]->v[0].d == 0))
-			return 1;
-		if (!run[i]->m->keeps_best)
-			return 0;
-	}
-	return 0;
-}
-
-int
-qwen_chain_is_greedy(const struct qwen_sampler *s)
-{
-	return takes_best(s->run, s->n_run);
+	for (i = 0; i < n && run[i]->m->keeps_best && !is_best(run[i]); i++)
+		;
+	return i < n && is_best(run[i]);
 }
 
 int
 qwen_sampler_is_greedy(const struct qwen_sampler *s)
 {
 	struct qwen_chain_method *run[QWEN_N_METHODS];
-	int n = arrange(s, run, NULL), i;
+	int n = qwen_chain_arrange(s, run, NULL), i;
 
 	for (i = 0; i < n; i++) {
 		if (run[i]->m->forced_token != NULL || run[i]->m->stops != NULL)
 			return 0;
 	}
 	return n > 0 && s->n_masked == 0 && s->constraint.ops == NULL &&
-	    takes_best(run, (size_t)n);
+	    qwen_chain_takes_best(run, (size_t)n);
 }
 
 int
 qwen_sampler_draws(const struct qwen_sampler *s)
 {
 	struct qwen_chain_method *run[QWEN_N_METHODS];
-	int n = arrange(s, run, NULL), i, best = 0, coin = 0;
+	int n = qwen_chain_arrange(s, run, NULL), i, best = 0, coin = 0;
 
 	for (i = 0; i < n; i++) {
-		best |= has_rank(run[i], QWEN_RANK_GREEDY) ||
-		    (has_rank(run[i], QWEN_RANK_TEMPERATURE) &&
-		    run[i]->v[0].d == 0);
+		best |= is_best(run[i]);
 		coin |= has_rank(run[i], QWEN_RANK_XTC);
 	}
 	return !best || coin;

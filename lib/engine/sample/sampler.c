@@ -235,19 +235,23 @@ int
 qwen_sampler_begin(struct qwen_sampler *s, size_t n_vocab,
     struct qwen_err *err)
 {
+	int n;
+
 	end_timeline(s);
 	if (n_vocab == 0 || n_vocab > INT32_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "invalid vocabulary size "
 		    "%zu", n_vocab);
 	s->context.n_vocab = n_vocab;
-	if (qwen_chain_arrange(s, err) < 0 ||
+	n = qwen_chain_arrange(s, s->run, err);
+	s->n_run = n < 0 ? 0 : (size_t)n;
+	if (n < 0 ||
 	    (s->lent == NULL && qwen_cands_init(&s->list, n_vocab, err) < 0) ||
 	    begin_methods(s, err) < 0 || begin_reply(s, err) < 0) {
 		end_timeline(s);
 		return -1;
 	}
 	s->sift = qwen_sift_choose(s->features);
-	s->greedy = qwen_chain_is_greedy(s);
+	s->greedy = qwen_chain_takes_best(s->run, s->n_run);
 	return 0;
 }
 
@@ -413,12 +417,6 @@ best_of_row(const struct qwen_sampler *s, const float *logits, size_t n)
 	return id;
 }
 
-static int
-none_left(struct qwen_err *err)
-{
-	return qwen_fail(err, QWEN_ERANGE, "no token of the row is allowed");
-}
-
 int
 qwen_sampler_sample(struct qwen_sampler *s, const float *logits,
     const int32_t *ids, size_t n, uint64_t pos, int32_t *out,
@@ -449,7 +447,8 @@ qwen_sampler_sample(struct qwen_sampler *s, const float *logits,
 			s->run[i]->m->apply(s->run[i], l);
 	}
 	if (l->n == 0)
-		return none_left(err);
+		return qwen_fail(err, QWEN_ERANGE, "no token of the row is "
+		    "allowed");
 	i = l->n == 1 ? 0 : qwen_cands_draw(l, qwen_sample_uniform(seed, pos));
 	*out = l->id[i];
 	return 0;

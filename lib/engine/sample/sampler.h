@@ -101,10 +101,18 @@ struct qwen_chain_method * qwen_chain_method_of(
 int qwen_chain_has(struct qwen_sampler *s,
     const struct qwen_chain_method *method);
 
-/* Fills s->run with the methods in use, in order. */
-int qwen_chain_arrange(struct qwen_sampler *s, struct qwen_err *err);
+/*
+ * Fills run with the methods in use: the fixed ones, then the chain; with
+ * greedy, only the part of the chain ranked before greedy, and then greedy.
+ * Returns their number, or -1.
+ */
+int qwen_chain_arrange(const struct qwen_sampler *s,
+    struct qwen_chain_method **run, struct qwen_err *err);
 
-/* Returns 1 if the methods always choose the best token. */
-int qwen_chain_is_greedy(const struct qwen_sampler *s);
+/*
+ * Returns 1 if the best token is always chosen: a method takes the best, and
+ * all methods before it keep the best.
+ */
+int qwen_chain_takes_best(struct qwen_chain_method *const *run, size_t n);
 
 #endif

@@ -172,8 +172,8 @@ qwen_deltanet_load(struct qwen_loader *ld, struct qwen_layer *l)
 
 /* ------------------------------------------------------------- feed-forward */
 
-void
-qwen_mlp_load(struct qwen_loader *ld, struct qwen_layer *l)
+static void
+load_mlp(struct qwen_loader *ld, struct qwen_layer *l)
 {
 	const struct qwen_hparams *h = &ld->m->hp;
 
@@ -212,8 +212,8 @@ load_experts(struct qwen_loader *ld, struct qwen_moe *e)
 	e->routed.gate.n_out = ff;
 }
 
-void
-qwen_moe_load(struct qwen_loader *ld, struct qwen_layer *l)
+static void
+load_moe(struct qwen_loader *ld, struct qwen_layer *l)
 {
 	const struct qwen_hparams *h = &ld->m->hp;
 	struct qwen_moe *e = &l->moe;
@@ -235,6 +235,18 @@ qwen_moe_load(struct qwen_loader *ld, struct qwen_layer *l)
 	qwen_load_weight(ld, &e->shared.up, "ffn_up_shexp.weight", n, ff, 0);
 	qwen_load_weight(ld, &e->shared.down, "ffn_down_shexp.weight", ff, n,
 	    0);
+}
+
+void
+qwen_ffn_load(struct qwen_loader *ld, struct qwen_layer *l)
+{
+	const struct qwen_arch *a = ld->m->arch;
+
+	qwen_load_vector(ld, &l->ffn_norm, a->ffn_norm, ld->m->hp.n_embd);
+	if (a->moe)
+		load_moe(ld, l);
+	else
+		load_mlp(ld, l);
 }
 
 /* ---------------------------------------------------------------- the model */
@@ -270,15 +282,11 @@ load_layer(struct qwen_loader *ld, struct qwen_layer *l)
 
 	ld->layer = (long)l->index;
 	qwen_load_vector(ld, &l->mixer_norm, "attn_norm.weight", h->n_embd);
-	qwen_load_vector(ld, &l->ffn_norm, a->ffn_norm, h->n_embd);
 	if (a->hybrid && h->recurrent[l->index])
 		qwen_deltanet_load(ld, l);
 	else
 		qwen_attention_load(ld, l);
-	if (a->moe)
-		qwen_moe_load(ld, l);
-	else
-		qwen_mlp_load(ld, l);
+	qwen_ffn_load(ld, l);
 }
 
 int

@@ -24,21 +24,21 @@ qwen_mtp_parts(const struct qwen_gguf *g, size_t block)
 	return parts;
 }
 
-static void
-load_ffn(struct qwen_loader *ld, struct qwen_layer *l)
+/*
+ * Finds a part of the block's end: the block's own tensor `name', else `end' of
+ * its file (NULL: none), for which it sets ld->layer.  Returns the name of the
+ * tensor; NULL if the block takes the model's.
+ */
+static const char *
+find_end(struct qwen_loader *ld, const char *name, const char *end)
 {
-	const struct qwen_arch *a = ld->m->arch;
-
-	if (!(ld->m->mtp.parts & QWEN_MTP_FFN))
-		return;
-	qwen_load_vector(ld, &l->ffn_norm, a->ffn_norm, ld->m->hp.n_embd);
-	if (a->moe)
-		qwen_moe_load(ld, l);
-	else
-		qwen_mlp_load(ld, l);
+	if (qwen_has_tensor(ld, name))
+		return name;
+	ld->layer = -1;
+	return end != NULL && qwen_has_tensor(ld, end) ? end : NULL;
 }
 
-/* Loads the block's own matrix, else the one of its file, else keeps the model's. */
+/* Loads a matrix of the end, else keeps the model's. */
 static void
 load_end(struct qwen_loader *ld, struct qwen_weight *w, const char *name,
     const char *end)
@@ -46,11 +46,7 @@ load_end(struct qwen_loader *ld, struct qwen_weight *w, const char *name,
 	const struct qwen_hparams *h = &ld->m->hp;
 	long layer = ld->layer;
 
-	if (!qwen_has_tensor(ld, name)) {
-		name = end;
-		ld->layer = -1;
-	}
-	if (name != NULL && qwen_has_tensor(ld, name))
+	if ((name = find_end(ld, name, end)) != NULL)
 		qwen_load_weight(ld, w, name, h->n_embd, h->n_vocab, 0);
 	ld->layer = layer;
 }
@@ -58,19 +54,13 @@ load_end(struct qwen_loader *ld, struct qwen_weight *w, const char *name,
 static void
 load_norm(struct qwen_loader *ld, const float **v)
 {
-	static const char name[] = "nextn.shared_head_norm.weight";
-	static const char end[] = "output_norm.weight";
-	size_t n = ld->m->hp.n_embd;
 	long layer = ld->layer;
+	const char *name = find_end(ld, "nextn.shared_head_norm.weight",
+	    "output_norm.weight");
 
 	*v = ld->m->output_norm;
-	if (qwen_has_tensor(ld, name)) {
-		qwen_load_vector(ld, v, name, n);
-		return;
-	}
-	ld->layer = -1;
-	if (qwen_has_tensor(ld, end))
-		qwen_load_vector(ld, v, end, n);
+	if (name != NULL)
+		qwen_load_vector(ld, v, name, ld->m->hp.n_embd);
 	ld->layer = layer;
 }
 
@@ -98,7 +88,8 @@ load(struct qwen_loader *ld, size_t block)
 	load_norm(ld, &p->norm);
 	qwen_load_vector(ld, &p->layer.mixer_norm, "attn_norm.weight", n);
 	qwen_attention_load(ld, &p->layer);
-	load_ffn(ld, &p->layer);
+	if (p->parts & QWEN_MTP_FFN)
+		qwen_ffn_load(ld, &p->layer);
 	p->layer.index = m->hp.n_layer;
 	return ld->rc;
 }

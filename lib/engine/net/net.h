@@ -262,8 +262,7 @@ void *qwen_load_large(struct qwen_loader *ld, size_t n, size_t size);
 /* ---- the parts of a layer (layers.c): each loads its weights and sets its kind */
 void qwen_attention_load(struct qwen_loader *ld, struct qwen_layer *l);
 void qwen_deltanet_load(struct qwen_loader *ld, struct qwen_layer *l);
-void qwen_mlp_load(struct qwen_loader *ld, struct qwen_layer *l);
-void qwen_moe_load(struct qwen_loader *ld, struct qwen_layer *l);
+void qwen_ffn_load(struct qwen_loader *ld, struct qwen_layer *l);
 
 /* The parts of an MTP block in a file, as bits; 0: no block (mtp.c). */
 enum {

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -88,21 +86,13 @@ put(struct quantize_pass *s, const void *data, size_t n, struct qwen_err *err)
 	return 0;
 }
 
-/* Frees the memory of mapped data: the file is read only once. */
+/* Frees the memory of the first n bytes of a tensor: the file is read once. */
 static void
-give_back(const struct quantize_pass *s, const unsigned char *data, uint64_t bytes)
+give_back(const struct quantize_pass *s, uint64_t n)
 {
-	long page = sysconf(_SC_PAGESIZE);
-	uintptr_t mask, from, to;
-
 	/* data made in memory would be lost */
-	if (page <= 0 || !qwen_gguf_is_file(s->p->in))
-		return;
-	mask = (uintptr_t)page - 1;
-	from = (uintptr_t)data & ~mask;
-	to = ((uintptr_t)data + (uintptr_t)bytes) & ~mask;
-	if (from < to)
-		(void)madvise((void *)from, to - from, MADV_DONTNEED);
+	if (qwen_gguf_is_file(s->p->in))
+		qwen_give_back((void *)(uintptr_t)s->it->t->data, (size_t)n);
 }
 
 /* Converts rows; weights of columns differ between experts. */
@@ -204,8 +194,7 @@ convert(struct quantize_pass *s, struct qwen_err *err)
 		}
 		if (put(s, s->out, (size_t)s->rows * s->to_row, err) < 0)
 			return -1;
-		give_back(s, (const unsigned char *)t->data + s->first *
-		    s->from_row, s->rows * s->from_row);
+		give_back(s, (s->first + s->rows) * s->from_row);
 	}
 	return 0;
 }
@@ -223,7 +212,7 @@ copy(struct quantize_pass *s, struct qwen_err *err)
 		n = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
 		if (put(s, p, n, err) < 0)
 			return -1;
-		give_back(s, p, n);
+		give_back(s, at + n);
 	}
 	return 0;
 }

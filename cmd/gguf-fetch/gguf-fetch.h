@@ -78,7 +78,10 @@ struct fetch_hub {
 	void	(*init)(struct fetch_repo *r);
 	/* all GGUF files: 0, or -1 and cli_err */
 	int	(*list)(struct fetch_repo *r);
-	/* the URL of a file, to free(); and its paths, for fetch_paths_fini() */
+	/*
+	 * the URL of a file, to free(); and its paths, for fetch_paths_fini():
+	 * path, and what differs from that of a file without a link
+	 */
 	char	*(*url)(const struct fetch_repo *r, const struct fetch_file *f);
 	void	(*place)(struct fetch_paths *p, const struct fetch_repo *r,
 		    const struct fetch_file *f);

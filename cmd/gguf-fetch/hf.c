@@ -172,7 +172,6 @@ place_in_hf(struct fetch_paths *p, const struct fetch_repo *r,
 	p->path = cli_format("%s/%s/snapshots/%s/%s", r->root, repo, r->commit,
 	    f->path);
 	p->blob = cli_format("%s/%s/blobs/%s", r->root, repo, f->hash);
-	p->partial = cli_format("%s.incomplete", p->blob);
 	p->lock = cli_format("%s/.locks/%s/%s.lock", r->root, repo, f->hash);
 	for (s = f->path; (s = strchr(s, '/')) != NULL; s++)
 		qwen_text_str(&up, "../");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gguf-fetch.h"
+#include "text/json/json.h"
 
 /* A row of the table; unknown texts are "". */
 struct model_row {
@@ -62,12 +63,19 @@ look(struct model_row *row)
 	qwen_gguf_close(g);
 }
 
+/* Returns s, or NULL if it is empty. */
+static const char *
+some(const char *s)
+{
+	return s != NULL && *s != '\0' ? s : NULL;
+}
+
 static void
 put_cell(const char *s, size_t width)
 {
 	size_t n;
 
-	s = s != NULL && *s != '\0' ? s : "-";
+	s = some(s) != NULL ? s : "-";
 	n = strlen(s);
 	cli_show(s, n);
 	printf("%*s", (int)(width > n ? width - n : 0) + 2, "");
@@ -104,16 +112,6 @@ put_table(const struct model_row *v, size_t n)
 	}
 }
 
-static void
-put_member(const char *before, const char *key, const char *value)
-{
-	printf("%s\"%s\": ", before, key);
-	if (value != NULL && value[0] != '\0')
-		cli_json_string(value);
-	else
-		printf("null");
-}
-
 /* Print the table of aliases; after: an empty line first. */
 static void
 put_aliases(const struct qwen_aliases *a, int after)
@@ -141,51 +139,43 @@ put_aliases(const struct qwen_aliases *a, int after)
 	}
 }
 
-/* Print aliases as objects of a list; before: text before the first one. */
+/* Adds models and then aliases as the objects of one list. */
 static void
-put_json_aliases(const struct qwen_aliases *a, const char *before)
+put_json(const struct model_row *v, size_t n, const struct qwen_aliases *a)
 {
+	struct qwen_text t = { 0 };
+	const struct qwen_found *f;
 	size_t i, k;
 
-	for (i = 0; i < a->n; i++, before = ",\n ") {
-		printf("%s", before);
-		put_member("{", "name", a->v[i].name);
-		put_member(", ", "alias_of", a->v[i].model);
-		printf(", \"options\": [");
-		for (k = 0; k < a->v[i].n_options; k++) {
-			printf("%s", k > 0 ? ", " : "");
-			cli_json_string(a->v[i].option[k]);
-		}
-		printf("]}");
-	}
-}
-
-static void
-put_json(const struct model_row *v, size_t n,
-    const struct qwen_aliases *aliases)
-{
-	size_t i;
-
-	printf("[");
+	qwen_text_str(&t, "[");
 	for (i = 0; i < n; i++) {
-		put_member(i > 0 ? ",\n {" : "{", "name", v[i].found->name);
-		put_member(", ", "architecture", v[i].arch);
-		printf(", \"bytes\": ");
-		if (v[i].found->folder)
-			printf("null");
+		f = v[i].found;
+		qwen_json_put(&t, "%s{'name': '%s', 'architecture': '%s', "
+		    "'bytes': ", i > 0 ? ",\n " : "", f->name, some(v[i].arch));
+		if (f->folder)
+			qwen_text_str(&t, "null");
 		else
-			printf("%" PRIu64, v[i].found->bytes);
-		put_member(", ", "format", v[i].format);
-		printf(", \"template\": %s", v[i].wrong != NULL ||
-		    v[i].found->folder ? "null" : v[i].template ? "true" :
-		    "false");
-		put_member(", ", "place", v[i].found->place);
-		put_member(", ", "path", v[i].found->path);
-		put_member(", ", "error", v[i].wrong);
-		printf("}");
+			qwen_text_fmt(&t, "%" PRIu64, f->bytes);
+		qwen_json_put(&t, ", 'format': '%s', 'template': %s, "
+		    "'place': '%s', 'path': '%s', 'error': '%s'}",
+		    some(v[i].format), v[i].wrong != NULL || f->folder ?
+		    "null" : v[i].template ? "true" : "false", f->place,
+		    f->path, v[i].wrong);
 	}
-	put_json_aliases(aliases, n > 0 ? ",\n " : "");
-	puts("]");
+	for (i = 0; i < a->n; i++) {
+		qwen_json_put(&t, "%s{'name': '%s', 'alias_of': '%s', "
+		    "'options': [", n + i > 0 ? ",\n " : "", a->v[i].name,
+		    some(a->v[i].model));
+		for (k = 0; k < a->v[i].n_options; k++)
+			qwen_json_put(&t, "%s'%s'", k > 0 ? ", " : "",
+			    a->v[i].option[k]);
+		qwen_text_str(&t, "]}");
+	}
+	qwen_text_str(&t, "]");
+	if (t.failed)
+		cli_must(NULL, qwen_oom(&cli_err));
+	puts(t.s);
+	qwen_text_fini(&t);
 }
 
 void

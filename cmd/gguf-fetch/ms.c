@@ -195,8 +195,6 @@ place_in_ms(struct fetch_paths *p, const struct fetch_repo *r,
 
 	p->path = cli_format("%s/%s", top, f->path);
 	free(top);
-	p->blob = cli_check_alloc(strdup(p->path));
-	p->partial = cli_format("%s.incomplete", p->blob);
 	/* the lock that its library takes for this file */
 	qwen_text_fmt(&key, "%s%cfile%cmodel%c%s/%s%c%s", version, 0, 0, 0,
 	    r->name->org, r->name->repo, 0, f->path);

@@ -99,8 +99,6 @@ place_in_ollama(struct fetch_paths *p, const struct fetch_repo *r,
     const struct fetch_file *f)
 {
 	p->path = cli_format("%s/blobs/sha256-%s", r->root, f->hash);
-	p->blob = cli_check_alloc(strdup(p->path));
-	p->partial = cli_format("%s.incomplete", p->blob);
 	p->by_hash = 1;
 }
 

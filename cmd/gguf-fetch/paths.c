@@ -10,24 +10,20 @@
 
 #include "gguf-fetch.h"
 
-/* In --to, all files lie side by side. */
-static void
-place_to(struct fetch_paths *p, const struct fetch_file *f)
-{
-	p->path = cli_format("%s/%s", fetch_opt.to, qwen_base_name(f->path));
-	p->blob = cli_check_alloc(strdup(p->path));
-	p->partial = cli_format("%s.incomplete", p->path);
-}
-
 void
 fetch_paths(struct fetch_paths *p, const struct fetch_repo *r,
     const struct fetch_file *f)
 {
 	memset(p, 0, sizeof *p);
+	/* in --to, all files lie side by side */
 	if (fetch_opt.to != NULL)
-		place_to(p, f);
+		p->path = cli_format("%s/%s", fetch_opt.to,
+		    qwen_base_name(f->path));
 	else
 		r->hub->place(p, r, f);
+	if (p->blob == NULL)
+		p->blob = cli_check_alloc(strdup(p->path));
+	p->partial = cli_format("%s.incomplete", p->blob);
 }
 
 void

@@ -61,14 +61,12 @@ static const struct cli_tool tool = {
 static void
 put_row(const float *v, size_t n)
 {
-	struct inspect_num x = { .kind = INSPECT_REAL, .single = 1 };
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		x.d = (double)v[i];
 		if (i > 0)
 			putchar(' ');
-		inspect_put_num(&x);
+		inspect_put_real((double)v[i], 1);
 	}
 	putchar('\n');
 }

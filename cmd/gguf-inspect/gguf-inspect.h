@@ -17,19 +17,19 @@ void inspect_put_text(const char *s, size_t n, size_t max, const char *also);
 void inspect_put_word(const char *s, size_t n);
 void inspect_put_name(const char *s);
 
-/* A scalar, or an element of an array of numbers. */
-struct inspect_num {
-	enum {
-		INSPECT_UNSIGNED, INSPECT_SIGNED, INSPECT_REAL, INSPECT_LOGICAL
-	} kind;
-	uint64_t	u;
-	int64_t		i;
-	double		d;
-	int		single;		/* d was an f32 */
-};
+/*
+ * Print a scalar, or element i of an array of numbers. inspect_put_real prints a
+ * real number, which was an f32 if single.
+ */
+void inspect_put_num(const struct qwen_gguf_kv *kv, uint64_t i);
+void inspect_put_real(double d, int single);
 
-struct inspect_num inspect_load_num(const struct qwen_gguf_kv *kv, uint64_t i);
-void inspect_put_num(const struct inspect_num *x);
+/*
+ * Returns 1 and the value if the elements are reals, else 0. *single is 1 if
+ * the value is an f32.
+ */
+int inspect_real(const struct qwen_gguf_kv *kv, uint64_t i, double *d,
+    int *single);
 
 /*
  * Write the fewest digits that read back as the same number (an f32 if single).

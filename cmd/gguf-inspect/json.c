@@ -46,18 +46,19 @@ json_str(const char *s, size_t n)
 static void
 json_num(const struct qwen_gguf_kv *kv, uint64_t i)
 {
-	struct inspect_num x = inspect_load_num(kv, i);
 	char buf[40];
+	double d;
+	int single;
 
-	if (x.kind == INSPECT_REAL && !isfinite(x.d)) {
+	if (!inspect_real(kv, i, &d, &single)) {
+		inspect_put_num(kv, i);
+	} else if (!isfinite(d)) {
 		fputs("null", stdout);
-	} else if (x.kind == INSPECT_REAL) {
-		inspect_format_real(buf, sizeof buf, x.d, 0);
+	} else {
+		inspect_format_real(buf, sizeof buf, d, 0);
 		fputs(buf, stdout);
 		if (strpbrk(buf, ".e") == NULL)
 			fputs(".0", stdout);	/* keeps it a float */
-	} else {
-		inspect_put_num(&x);
 	}
 }
 

@@ -56,9 +56,12 @@ inspect_progress(const struct qwen_gguf *g)
 	cli_progress_start("MiB", bytes >> 20);
 }
 
+/* Loads element i as raw bits. */
 static uint64_t
-load_le(const unsigned char *p, size_t n)
+load(const struct qwen_gguf_kv *kv, uint64_t i)
 {
+	size_t n = qwen_gguf_type_bytes(kv->elem);
+	const unsigned char *p = kv->data + i * n;
 	uint64_t v = 0;
 
 	while (n-- > 0)
@@ -66,39 +69,20 @@ load_le(const unsigned char *p, size_t n)
 	return v;
 }
 
-struct inspect_num
-inspect_load_num(const struct qwen_gguf_kv *kv, uint64_t i)
+int
+inspect_real(const struct qwen_gguf_kv *kv, uint64_t i, double *d, int *single)
 {
-	size_t size = qwen_gguf_type_bytes(kv->elem);
-	uint64_t v = load_le(kv->data + i * size, size);
-	struct inspect_num x = { .kind = INSPECT_UNSIGNED, .u = v };
+	uint64_t v;
 
-	switch (kv->elem) {
-	case QWEN_GGUF_BOOL:
-		x.kind = INSPECT_LOGICAL;
-		break;
-	case QWEN_GGUF_INT8:
-	case QWEN_GGUF_INT16:
-	case QWEN_GGUF_INT32:
-	case QWEN_GGUF_INT64:
-		x.kind = INSPECT_SIGNED;
-		if (size < 8 && v >> (8 * size - 1) != 0)
-			v |= UINT64_MAX << (8 * size);
-		x.i = (int64_t)v;
-		break;
-	case QWEN_GGUF_FLOAT32:
-		x.kind = INSPECT_REAL;
-		x.single = 1;
-		x.d = (double)qwen_bits_f32((uint32_t)v);
-		break;
-	case QWEN_GGUF_FLOAT64:
-		x.kind = INSPECT_REAL;
-		memcpy(&x.d, &v, sizeof x.d);
-		break;
-	default:
-		break;
-	}
-	return x;
+	*single = kv->elem == QWEN_GGUF_FLOAT32;
+	if (!*single && kv->elem != QWEN_GGUF_FLOAT64)
+		return 0;
+	v = load(kv, i);
+	if (*single)
+		*d = (double)qwen_bits_f32((uint32_t)v);
+	else
+		memcpy(d, &v, sizeof *d);
+	return 1;
 }
 
 void
@@ -115,20 +99,30 @@ inspect_format_real(char *buf, size_t size, double d, int single)
 }
 
 void
-inspect_put_num(const struct inspect_num *x)
+inspect_put_real(double d, int single)
 {
 	char buf[40];
 
-	if (x->kind == INSPECT_LOGICAL) {
-		fputs(x->u ? "true" : "false", stdout);
-	} else if (x->kind == INSPECT_UNSIGNED) {
-		printf("%" PRIu64, x->u);
-	} else if (x->kind == INSPECT_SIGNED) {
-		printf("%" PRId64, x->i);
-	} else if (!isfinite(x->d)) {
-		fputs(isnan(x->d) ? "nan" : x->d < 0 ? "-inf" : "inf", stdout);
-	} else {
-		inspect_format_real(buf, sizeof buf, x->d, x->single);
-		fputs(buf, stdout);
-	}
+	inspect_format_real(buf, sizeof buf, d, single);
+	fputs(isfinite(d) ? buf : isnan(d) ? "nan" : d < 0 ? "-inf" : "inf",
+	    stdout);
+}
+
+void
+inspect_put_num(const struct qwen_gguf_kv *kv, uint64_t i)
+{
+	unsigned unused = 64 - 8 * (unsigned)qwen_gguf_type_bytes(kv->elem);
+	uint64_t v = load(kv, i);
+	double d;
+	int single;
+
+	if (inspect_real(kv, i, &d, &single))
+		inspect_put_real(d, single);
+	else if (kv->elem == QWEN_GGUF_BOOL)
+		fputs(v ? "true" : "false", stdout);
+	else if (kv->elem == QWEN_GGUF_INT8 || kv->elem == QWEN_GGUF_INT16 ||
+	    kv->elem == QWEN_GGUF_INT32 || kv->elem == QWEN_GGUF_INT64)
+		printf("%" PRId64, (int64_t)(v << unused) >> unused);
+	else
+		printf("%" PRIu64, v);
 }

@@ -19,14 +19,6 @@ put_quoted(const struct qwen_str *s, size_t max)
 }
 
 static void
-put_elem(const struct qwen_gguf_kv *kv, uint64_t i)
-{
-	struct inspect_num x = inspect_load_num(kv, i);
-
-	inspect_put_num(&x);
-}
-
-static void
 put_array(const struct qwen_gguf_kv *kv)
 {
 	uint64_t n = inspect_full || kv->n < SHORT_ELEMS ? kv->n : SHORT_ELEMS, i;
@@ -37,7 +29,7 @@ put_array(const struct qwen_gguf_kv *kv)
 		if (i > 0)
 			putchar(' ');
 		if (kv->elem != QWEN_GGUF_STRING)
-			put_elem(kv, i);
+			inspect_put_num(kv, i);
 		else if (qwen_gguf_next_str(kv, &pos, &s))
 			put_quoted(&s, inspect_full ? s.len : SHORT_ELEM_STRING);
 	}
@@ -56,7 +48,7 @@ put_value(const struct qwen_gguf_kv *kv)
 	else if (qwen_gguf_next_str(kv, &pos, &s))
 		inspect_put_text(s.s, s.len, inspect_full ? s.len : SHORT_STRING, "");
 	else
-		put_elem(kv, 0);
+		inspect_put_num(kv, 0);
 }
 
 void

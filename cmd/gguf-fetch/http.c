@@ -94,16 +94,10 @@ fetch_same_host(const char *a, const char *b)
 static int
 number(const char *s, const char *ends, uint64_t *out)
 {
-	uint64_t v = 0;
+	uint64_t v;
 
-	if (!isdigit((unsigned char)*s))
-		return 0;
-	for (; isdigit((unsigned char)*s); s++) {
-		if (__builtin_mul_overflow(v, 10, &v) ||
-		    __builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
-			return 0;
-	}
-	if (*s != '\0' && strchr(ends, *s) == NULL)
+	if (qwen_digits(&s, &v) < 0 ||
+	    (*s != '\0' && strchr(ends, *s) == NULL))
 		return 0;
 	*out = v;
 	return 1;

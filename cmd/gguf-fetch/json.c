@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* json.c - replies as JSON. */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "json.h"
@@ -31,20 +29,11 @@ fetch_member(yyjson_val *object, const char *key)
 int
 fetch_number(yyjson_val *object, const char *key, uint64_t *out)
 {
-	yyjson_val *v = yyjson_obj_get(object, key);
-	const char *s = yyjson_is_raw(v) ? yyjson_get_raw(v) : "";
-	size_t n = yyjson_is_raw(v) ? yyjson_get_len(v) : 0;
-	char digits[24], *end;
-	unsigned long long x;
+	const char *s = yyjson_get_raw(yyjson_obj_get(object, key));
+	uint64_t n;
 
-	if (n == 0 || n >= sizeof digits || s[0] < '0' || s[0] > '9')
+	if (s == NULL || qwen_digits(&s, &n) < 0 || *s != '\0' || n > INT64_MAX)
 		return 0;
-	memcpy(digits, s, n);
-	digits[n] = '\0';
-	errno = 0;
-	x = strtoull(digits, &end, 10);
-	if (errno != 0 || *end != '\0' || x > INT64_MAX)
-		return 0;
-	*out = x;
+	*out = n;
 	return 1;
 }

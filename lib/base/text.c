@@ -123,3 +123,19 @@ qwen_strings_fini(struct qwen_strings *l)
 	free(l->v);
 	memset(l, 0, sizeof *l);
 }
+
+int
+qwen_digits(const char **s, uint64_t *out)
+{
+	const char *p = *s;
+
+	for (*out = 0; *p >= '0' && *p <= '9'; p++) {
+		if (__builtin_mul_overflow(*out, 10u, out) ||
+		    __builtin_add_overflow(*out, (uint64_t)(*p - '0'), out))
+			return -1;
+	}
+	if (p == *s)
+		return -1;
+	*s = p;
+	return 0;
+}

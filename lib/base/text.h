@@ -3,6 +3,7 @@
 #ifndef QWEN_BASE_TEXT_H
 #define QWEN_BASE_TEXT_H
 
+#include <stdint.h>
 #include <string.h>
 
 #include "qwen/base.h"
@@ -49,6 +50,12 @@ void qwen_strings_sort(struct qwen_strings *l);
 
 /* Frees the strings and empties the list. */
 void qwen_strings_fini(struct qwen_strings *l);
+
+/*
+ * Reads the decimal digits at *s and moves *s after them; -1 if there are none,
+ * or if the number is above UINT64_MAX.
+ */
+int qwen_digits(const char **s, uint64_t *out);
 
 /* Returns the part of a path after its last slash. */
 static inline const char *

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/text.h"
 #include "hub/arch.h"
 #include "hub/json.h"
 
@@ -181,19 +182,13 @@ static long
 number(const char **s)
 {
 	const char *p = *s;
-	long n = 0;
+	uint64_t n;
 
-	if (*p < '0' || *p > '9' || (*p == '0' && p[1] != '.'))
-		return -1;
-	for (; *p >= '0' && *p <= '9'; p++) {
-		n = 10 * n + (*p - '0');
-		if (n >= 1 << 20)
-			return -1;
-	}
-	if (*p != '.')
+	if ((*p == '0' && p[1] != '.') || qwen_digits(&p, &n) < 0 ||
+	    n >= 1 << 20 || *p != '.')
 		return -1;
 	*s = p + 1;
-	return n;
+	return (long)n;
 }
 
 const char *const qwen_hub_expert[3] = { "down", "gate", "up" };

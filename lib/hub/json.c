@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: ISC */
 /* json.c - numbers in JSON files of a Hugging Face folder. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "hub/json.h"
 
 int
 qwen_hub_u64(yyjson_val *v, uint64_t *out)
 {
 	const char *s = yyjson_get_raw(v);
-	uint64_t n = 0;
+	uint64_t n;
 
-	if (s == NULL || *s == '\0')
+	if (s == NULL || qwen_digits(&s, &n) < 0)
 		return -1;
-	for (; *s >= '0' && *s <= '9'; s++) {
-		if (__builtin_mul_overflow(n, 10u, &n) ||
-		    __builtin_add_overflow(n, (uint64_t)(*s - '0'), &n))
-			return -1;
-	}
 	/* a whole number may be written as 10000000.0 */
 	if (*s == '.') {
 		while (*++s == '0')

@@ -15,31 +15,29 @@
 
 #define BLOCK QWEN_SIFT_BLOCK
 
+/* The arrays of a list, and how many candidates share one element. */
+#define ARRAYS(DO) \
+	DO(logit, 1) DO(id, 1) DO(weight, 1) DO(score, 1) DO(pick, 1) \
+	DO(bin, 1) DO(bits, 64) DO(more, 64) DO(span, QWEN_SIFT_SPAN) \
+	DO(block, BLOCK)
+
 int
 qwen_cands_init(struct qwen_cands *l, size_t cap, struct qwen_err *err)
 {
 	size_t padded, i;
+	int failed = 0;
 
 	memset(l, 0, sizeof *l);
 	if (qwen_add(cap, BLOCK - 1, &padded) < 0)
 		return qwen_oom(err);
 	padded -= padded % BLOCK;
 	l->sift = qwen_sift_choose(qwen_cpu_detect());
-	l->logit = qwen_alloc(padded, sizeof *l->logit);
-	l->id = qwen_alloc(padded, sizeof *l->id);
-	l->weight = qwen_alloc(padded, sizeof *l->weight);
-	l->score = qwen_alloc(padded, sizeof *l->score);
-	l->bits = qwen_alloc(padded / 64, sizeof *l->bits);
-	l->more = qwen_alloc(padded / 64, sizeof *l->more);
-	l->pick = qwen_alloc(padded, sizeof *l->pick);
-	l->bin = qwen_alloc(padded, sizeof *l->bin);
-	l->block = qwen_alloc(padded / BLOCK, sizeof *l->block);
-	l->span = qwen_alloc(padded / QWEN_SIFT_SPAN, sizeof *l->span);
 	l->cap = padded;
-	if (l->logit == NULL || l->id == NULL || l->weight == NULL ||
-	    l->score == NULL || l->bits == NULL || l->more == NULL ||
-	    l->pick == NULL || l->bin == NULL || l->block == NULL ||
-	    l->span == NULL) {
+#define ALLOCATE(array, per) \
+	failed |= (l->array = qwen_alloc(padded / (per), \
+	    sizeof *l->array)) == NULL;
+	ARRAYS(ALLOCATE)
+	if (failed) {
 		qwen_cands_fini(l);
 		return qwen_oom(err);
 	}
@@ -51,16 +49,8 @@ qwen_cands_init(struct qwen_cands *l, size_t cap, struct qwen_err *err)
 void
 qwen_cands_fini(struct qwen_cands *l)
 {
-	free(l->logit);
-	free(l->id);
-	free(l->weight);
-	free(l->score);
-	free(l->bits);
-	free(l->more);
-	free(l->pick);
-	free(l->bin);
-	free(l->block);
-	free(l->span);
+#define FREE(array, per) free(l->array);
+	ARRAYS(FREE)
 	memset(l, 0, sizeof *l);
 }
 

@@ -76,8 +76,7 @@ set_matrix_shape(const struct qwen_hub_gguf *g, struct hub_tensor *t,
 	t->order = transposed ? HUB_TRANSPOSED : HUB_AS_IS;
 	qwen_hub_shape(t, s, transposed ? s->columns : s->rows, transposed ?
 	    s->rows : s->columns);
-	t->type = t->ne[0] % qwen_ggml_block_len(g->type) == 0 ? g->type :
-	    QT_F16;
+	t->type = qwen_hub_matrix_type(g, t);
 }
 
 /*
@@ -293,8 +292,7 @@ plan_expert_matrix(struct qwen_hub_gguf *g, const char *to, int which,
 	t->row0 = row0;
 	qwen_hub_shape(t, s, rows, which ? e->rank : e->in);
 	t->n_dims = 3;
-	t->type = t->ne[0] % qwen_ggml_block_len(g->type) == 0 ? g->type :
-	    QT_F16;
+	t->type = qwen_hub_matrix_type(g, t);
 	return 0;
 }
 

@@ -15,6 +15,12 @@
 #include "hub/json.h"
 #include "hub/make.h"
 
+uint32_t
+qwen_hub_matrix_type(const struct qwen_hub_gguf *g, const struct hub_tensor *t)
+{
+	return t->ne[0] % qwen_ggml_block_len(g->type) == 0 ? g->type : QT_F16;
+}
+
 /* Returns the number format: decided by the tensor's name and shape. */
 static uint32_t
 type_for(const struct qwen_hub_gguf *g, const struct hub_tensor *t)
@@ -30,8 +36,7 @@ type_for(const struct qwen_hub_gguf *g, const struct hub_tensor *t)
 		if (qwen_hub_ends(t->name, f32[i]))
 			return QT_F32;
 	}
-	return t->ne[0] % qwen_ggml_block_len(g->type) == 0 ? g->type :
-	    QT_F16;
+	return qwen_hub_matrix_type(g, t);
 }
 
 struct hub_tensor *

@@ -46,6 +46,10 @@ int qwen_hub_add_sources(struct qwen_hub_gguf *g, const struct hub_name *name,
 void qwen_hub_shape(struct hub_tensor *t, const struct hub_source *s,
     uint64_t rows, uint64_t columns);
 
+/* Returns the format of a matrix; F16 if its rows are not whole blocks. */
+uint32_t qwen_hub_matrix_type(const struct qwen_hub_gguf *g,
+    const struct hub_tensor *t);
+
 /* Reorders the value heads, if `how' requires it. */
 int qwen_hub_tile(const struct qwen_hub_gguf *g, struct hub_tensor *t,
     const struct hub_source *s, enum hub_how how);

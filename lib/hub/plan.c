@@ -304,24 +304,18 @@ type_of_folder(const struct qwen_hub *h)
 }
 
 /*
- * Stores in d the last two dimensions of the first 3-dimensional tensor with
- * this text in its name; zeros if there is none.
+ * Returns the first tensor of n_dims dimensions (0: any number) with this text
+ * in its name; NULL if there is none.
  */
-static void
-first_shape(const struct qwen_hub *h, const char *kind, uint64_t *d)
+static const struct qwen_st_tensor *
+first_named(const struct qwen_hub *h, const char *text, unsigned n_dims)
 {
-	const struct qwen_st_tensor *t;
-	size_t i;
+	const struct qwen_st_tensor *t = h->st.v, *end = t + h->st.n;
 
-	d[0] = d[1] = 0;
-	for (i = 0; i < h->st.n; i++) {
-		t = &h->st.v[i];
-		if (strstr(t->name, kind) != NULL && t->n_dims == 3) {
-			d[0] = t->shape[1];
-			d[1] = t->shape[2];
-			return;
-		}
-	}
+	while (t < end && (strstr(t->name, text) == NULL ||
+	    (n_dims != 0 && t->n_dims != n_dims)))
+		t++;
+	return t < end ? t : NULL;
 }
 
 /*
@@ -332,13 +326,15 @@ first_shape(const struct qwen_hub *h, const char *kind, uint64_t *d)
 static int
 are_turned(const struct qwen_hub *h, uint32_t n_embd)
 {
-	uint64_t up[2], down[2];
+	const struct qwen_st_tensor *up, *down;
 
 	if (!h->arch->vision)
 		return 0;
-	first_shape(h, ".mlp.experts.gate_up_proj", up);
-	first_shape(h, ".mlp.experts.down_proj", down);
-	return up[0] == n_embd && (up[1] != n_embd || down[1] == n_embd);
+	up = first_named(h, ".mlp.experts.gate_up_proj", 3);
+	down = first_named(h, ".mlp.experts.down_proj", 3);
+	return up != NULL && up->shape[1] == n_embd &&
+	    (up->shape[2] != n_embd ||
+	    (down != NULL && down->shape[2] == n_embd));
 }
 
 /*
@@ -348,16 +344,11 @@ are_turned(const struct qwen_hub *h, uint32_t n_embd)
 static int
 is_of_mlx(const struct qwen_hub *h)
 {
-	const struct qwen_st_tensor *t;
-	size_t i;
+	const struct qwen_st_tensor *t = first_named(h,
+	    "linear_attn.conv1d.weight", 0);
 
-	for (i = 0; i < h->st.n; i++) {
-		t = &h->st.v[i];
-		if (strstr(t->name, "linear_attn.conv1d.weight") != NULL)
-			return t->n_dims == 3 && t->shape[2] == 1 &&
-			    t->shape[1] != 1;
-	}
-	return 0;
+	return t != NULL && t->n_dims == 3 && t->shape[2] == 1 &&
+	    t->shape[1] != 1;
 }
 
 static int

@@ -12,45 +12,37 @@
 
 /* ---------------------------------------------------------------- numbers */
 
+static float
+real(const unsigned char *p)
+{
+	uint64_t u = qwen_le64(p);
+	double d;
+
+	memcpy(&d, &u, sizeof d);
+	return (float)d;
+}
+
 /* Converts n elements, `step' bytes apart, to f32. */
 static void
 load(const struct qwen_hub_gguf *g, enum qwen_st_type type,
     const unsigned char *p, size_t step, size_t n, float *x)
 {
-	uint64_t u;
-	double d;
 	size_t i;
 
+#define EACH(value) \
+	for (i = 0; i < n; i++, p += step) \
+		x[i] = (value); \
+	break
 	switch (type) {
-	case ST_F32:
-		for (i = 0; i < n; i++)
-			x[i] = qwen_bits_f32(qwen_le32(p + i * step));
-		break;
-	case ST_BF16:
-		for (i = 0; i < n; i++)
-			x[i] = qwen_bf16_f32(qwen_le16(p + i * step));
-		break;
-	case ST_F16:
-		for (i = 0; i < n; i++)
-			x[i] = qwen_f16_f32(qwen_le16(p + i * step));
-		break;
-	case ST_F8_E4M3:
-	case ST_F8_E5M2:
-		for (i = 0; i < n; i++)
-			x[i] = (type == ST_F8_E4M3 ? g->e4m3 :
-			    g->e5m2)[p[i * step]];
-		break;
-	case ST_I8:
-		for (i = 0; i < n; i++)
-			x[i] = (float)(signed char)p[i * step];
-		break;
-	default:	/* ST_F64 */
-		for (i = 0; i < n; i++) {
-			u = qwen_le64(p + i * step);
-			memcpy(&d, &u, sizeof d);
-			x[i] = (float)d;
-		}
+	case ST_F32: EACH(qwen_bits_f32(qwen_le32(p)));
+	case ST_BF16: EACH(qwen_bf16_f32(qwen_le16(p)));
+	case ST_F16: EACH(qwen_f16_f32(qwen_le16(p)));
+	case ST_F8_E4M3: EACH(g->e4m3[*p]);
+	case ST_F8_E5M2: EACH(g->e5m2[*p]);
+	case ST_I8: EACH((float)(signed char)*p);
+	default: EACH(real(p));		/* ST_F64 */
 	}
+#undef EACH
 }
 
 /*

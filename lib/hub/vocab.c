@@ -7,10 +7,9 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "gguf/vocab.h"
 #include "hub/json.h"
 #include "hub/plan.h"
-
-enum { NORMAL = 1, CONTROL = 3, USER_DEFINED = 4 };
 
 struct vocab {
 	const struct qwen_hub	*h;
@@ -67,7 +66,7 @@ read_tokens(struct vocab *v)
 			return fail_tokenizer(v, "a token id is not a number");
 		if (id < v->n && v->token[id].s != NULL)
 			return fail_tokenizer(v, "two tokens have the same id");
-		if (put_token(v, id, key, NORMAL) < 0)
+		if (put_token(v, id, key, QWEN_TOKEN_NORMAL) < 0)
 			return -1;
 	}
 	yyjson_arr_foreach(added, i, n, t) {
@@ -78,8 +77,8 @@ read_tokens(struct vocab *v)
 			    "an added token has no content or no id");
 		if (put_token(v, id, text, yyjson_is_true(
 		    yyjson_obj_get(t, "special")) || looks_special(
-		    yyjson_get_str(text), yyjson_get_len(text)) ? CONTROL :
-		    USER_DEFINED) < 0)
+		    yyjson_get_str(text), yyjson_get_len(text)) ?
+		    QWEN_TOKEN_CONTROL : QWEN_TOKEN_USER_DEFINED) < 0)
 			return -1;
 	}
 	return 0;

@@ -176,30 +176,16 @@ either_power(double v, uint64_t *rng)
 	return e - 1 + (qwen_gguf_random_uniform(rng) < (m * m - 1.0) / 3.0);
 }
 
-static void
-mend_q4_1(unsigned char *p, double d, uint64_t *rng)
-{
-	(void)rng;
-	put_f16(p + 2, -7.5 * d);
-}
-
-static void
-mend_q5_1(unsigned char *p, double d, uint64_t *rng)
-{
-	(void)rng;
-	put_f16(p + 2, -15.5 * d);
-}
-
 /* Sets scales of 8 to 15, and equal minimums. */
 static void
 mend_q2_k(unsigned char *p, double d, uint64_t *rng)
 {
 	int i;
 
+	(void)d;
 	(void)rng;
 	for (i = 0; i < 16; i++)
 		p[i] = (unsigned char)((8 | (p[i] & 7)) * 17);
-	put_f16(p + 82, 1.5 * d);
 }
 
 /*
@@ -299,6 +285,9 @@ struct format {
 	int		 d_at;		/* offset of the f16 d; -1: mend() sets
 					   it */
 	int		 leans;
+	int		 min_at;	/* offset of an f16 minimum, or 0: min
+					   times d */
+	double		 min;
 	void		(*mend)(unsigned char *, double d, uint64_t *rng);
 };
 
@@ -310,27 +299,27 @@ static const struct format formats[QT_N] = {
 	[QT_Q4_K] = { .fill = fill_q4_k },
 	[QT_Q5_K] = { .fill = fill_q5_k },
 	[QT_Q6_K] = { .fill = fill_q6_k },
-	[QT_Q4_0] = { NULL, 4.637, 0, 1, NULL },
-	[QT_Q4_1] = { NULL, 4.610, 0, 0, mend_q4_1 },
-	[QT_Q5_0] = { NULL, 9.247, 0, 1, NULL },
-	[QT_Q5_1] = { NULL, 9.233, 0, 0, mend_q5_1 },
-	[QT_Q2_K] = { NULL, 13.110, 80, 0, mend_q2_k },
-	[QT_Q3_K] = { NULL, 43.339, 108, 1, NULL },
-	[QT_IQ4_NL] = { NULL, 67.439, 0, 1, NULL },
-	[QT_IQ4_XS] = { NULL, 828.95, 0, 1, mend_iq4_xs },
-	[QT_IQ3_S] = { NULL, 140.24, 0, 0, NULL },
-	[QT_IQ3_XXS] = { NULL, 142.41, 0, 0, NULL },
-	[QT_IQ2_S] = { NULL, 56.392, 0, 0, NULL },
-	[QT_IQ2_XS] = { NULL, 55.900, 0, 0, NULL },
-	[QT_IQ2_XXS] = { NULL, 53.362, 0, 0, NULL },
-	[QT_IQ1_S] = { NULL, 7.1995, 0, 1, NULL },
-	[QT_IQ1_M] = { NULL, 7.1995, -1, 1, mend_iq1_m },
-	[QT_TQ1_0] = { NULL, 0.8165, 52, 0, mend_tq1_0 },
-	[QT_TQ2_0] = { NULL, 0.8165, 64, 0, mend_tq2_0 },
-	[QT_Q2_0] = { NULL, 1.2247, 0, 1, NULL },
-	[QT_Q1_0] = { NULL, 1.0, 0, 0, NULL },
-	[QT_MXFP4] = { NULL, 5.8523, -1, 0, mend_mxfp4 },
-	[QT_NVFP4] = { NULL, 5.8523, -1, 0, mend_nvfp4 },
+	[QT_Q4_0] = { NULL, 4.637, 0, 1, 0, 0, NULL },
+	[QT_Q4_1] = { NULL, 4.610, 0, 0, 2, -7.5, NULL },
+	[QT_Q5_0] = { NULL, 9.247, 0, 1, 0, 0, NULL },
+	[QT_Q5_1] = { NULL, 9.233, 0, 0, 2, -15.5, NULL },
+	[QT_Q2_K] = { NULL, 13.110, 80, 0, 82, 1.5, mend_q2_k },
+	[QT_Q3_K] = { NULL, 43.339, 108, 1, 0, 0, NULL },
+	[QT_IQ4_NL] = { NULL, 67.439, 0, 1, 0, 0, NULL },
+	[QT_IQ4_XS] = { NULL, 828.95, 0, 1, 0, 0, mend_iq4_xs },
+	[QT_IQ3_S] = { NULL, 140.24, 0, 0, 0, 0, NULL },
+	[QT_IQ3_XXS] = { NULL, 142.41, 0, 0, 0, 0, NULL },
+	[QT_IQ2_S] = { NULL, 56.392, 0, 0, 0, 0, NULL },
+	[QT_IQ2_XS] = { NULL, 55.900, 0, 0, 0, 0, NULL },
+	[QT_IQ2_XXS] = { NULL, 53.362, 0, 0, 0, 0, NULL },
+	[QT_IQ1_S] = { NULL, 7.1995, 0, 1, 0, 0, NULL },
+	[QT_IQ1_M] = { NULL, 7.1995, -1, 1, 0, 0, mend_iq1_m },
+	[QT_TQ1_0] = { NULL, 0.8165, 52, 0, 0, 0, mend_tq1_0 },
+	[QT_TQ2_0] = { NULL, 0.8165, 64, 0, 0, 0, mend_tq2_0 },
+	[QT_Q2_0] = { NULL, 1.2247, 0, 1, 0, 0, NULL },
+	[QT_Q1_0] = { NULL, 1.0, 0, 0, 0, 0, NULL },
+	[QT_MXFP4] = { NULL, 5.8523, -1, 0, 0, 0, mend_mxfp4 },
+	[QT_NVFP4] = { NULL, 5.8523, -1, 0, 0, 0, mend_nvfp4 },
 };
 
 static void
@@ -346,6 +335,8 @@ fill_blocks(const struct format *f, unsigned char *p, size_t n_block,
 		    0x80 ? -d : d;
 		if (f->d_at >= 0)
 			put_f16(p + f->d_at, one);
+		if (f->min_at > 0)
+			put_f16(p + f->min_at, f->min * one);
 		if (f->mend != NULL)
 			f->mend(p, one, rng);
 	}

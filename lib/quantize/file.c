@@ -89,24 +89,22 @@ static int
 put_imatrix(struct qwen_quantize *p, struct qwen_err *err)
 {
 	const struct qwen_imatrix *m = p->opts.imatrix;
-	struct qwen_text name = { 0 };
 	struct qwen_str s;
-	int failed;
+	char *name;
 
 	qwen_gguf_put_str(p->w, "quantize.imatrix.file",
 	    p->opts.imatrix_name != NULL ? p->opts.imatrix_name : "");
 	if (qwen_imatrix_dataset(m, &s)) {
-		qwen_text_add(&name, s.s, s.len);
-		qwen_gguf_put_str(p->w, "quantize.imatrix.dataset",
-		    name.s != NULL ? name.s : "");
+		if ((name = qwen_format("%.*s", (int)s.len, s.s)) == NULL)
+			return qwen_oom(err);
+		qwen_gguf_put_str(p->w, "quantize.imatrix.dataset", name);
+		free(name);
 	}
 	qwen_gguf_put_u32(p->w, "quantize.imatrix.entries_count",
 	    (uint32_t)qwen_imatrix_entries(m));
 	qwen_gguf_put_u32(p->w, "quantize.imatrix.chunks_count",
 	    qwen_imatrix_chunks(m));
-	failed = name.failed;
-	qwen_text_fini(&name);
-	return failed ? qwen_oom(err) : 0;
+	return 0;
 }
 
 static int

@@ -184,13 +184,4 @@ uint64_t qwen_hub_rows(const struct qwen_hub_gguf *g, const struct hub_tensor *t
     const struct hub_source *s, uint64_t p, uint64_t first, uint64_t n,
     float *x, unsigned char *dst);
 
-/*
- * Opens the planned file: weights that need no conversion stay in the folder's
- * files; other norms, biases and routers are made in memory, *made bytes, at
- * most `most'; if the options name a type, matrices too.  The folder must
- * outlive it.
- */
-int qwen_hub_gguf_place(struct qwen_hub_gguf *g, struct qwen_gguf **out,
-    uint64_t most, uint64_t *made);
-
 #endif

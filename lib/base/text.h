@@ -51,6 +51,15 @@ void qwen_strings_sort(struct qwen_strings *l);
 /* Frees the strings and empties the list. */
 void qwen_strings_fini(struct qwen_strings *l);
 
+/* Returns 1 if s ends in `end', and has something before it. */
+static inline int
+qwen_ends(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n > m && strcmp(s + n - m, end) == 0;
+}
+
 /*
  * Reads the decimal digits at *s and moves *s after them; -1 if there are none,
  * or if the number is above UINT64_MAX.

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "gguf/adapter.h"
 #include "gguf/arch.h"
 #include "gguf/gguf.h"
@@ -128,14 +129,6 @@ compare_orders(struct qwen_adapter_file *f, const struct qwen_gguf *model,
 	return 0;
 }
 
-static int
-has_suffix(const char *name, const char *suffix)
-{
-	size_t n = strlen(name);
-
-	return n > SUFFIX && strcmp(name + n - SUFFIX, suffix) == 0;
-}
-
 /* Returns the other tensor of a pair. */
 static const struct qwen_gguf_tensor *
 other(const struct qwen_gguf *g, const char *name)
@@ -143,7 +136,7 @@ other(const struct qwen_gguf *g, const char *name)
 	char s[TENSOR_MAX];
 	size_t n = strlen(name) - SUFFIX;
 
-	snprintf(s, sizeof s, "%.*s%s", (int)n, name, has_suffix(name,
+	snprintf(s, sizeof s, "%.*s%s", (int)n, name, qwen_ends(name,
 	    SUFFIX_A) ? SUFFIX_B : SUFFIX_A);
 	return qwen_gguf_find_tensor(g, s);
 }
@@ -157,17 +150,17 @@ check_pairs(struct qwen_adapter_file *f, struct qwen_err *err)
 
 	for (i = 0; i < qwen_gguf_n_tensors(f->g); i++) {
 		t = qwen_gguf_tensor(f->g, i);
-		if (!has_suffix(t->name, SUFFIX_A) &&
-		    !has_suffix(t->name, SUFFIX_B))
+		if (!qwen_ends(t->name, SUFFIX_A) &&
+		    !qwen_ends(t->name, SUFFIX_B))
 			return qwen_fail(err, QWEN_EUNSUP, "tensor %s is "
 			    "neither the .lora_a nor the .lora_b of a matrix",
 			    t->name);
 		if (other(f->g, t->name) == NULL)
 			return qwen_fail(err, QWEN_EFORMAT, "tensor %s has no "
 			    "matching %s", t->name,
-			    has_suffix(t->name, SUFFIX_A) ? SUFFIX_B :
+			    qwen_ends(t->name, SUFFIX_A) ? SUFFIX_B :
 			    SUFFIX_A);
-		if (!has_suffix(t->name, SUFFIX_B))
+		if (!qwen_ends(t->name, SUFFIX_B))
 			continue;
 		rank = (size_t)t->ne[0];
 		f->n_matrices++;
@@ -214,11 +207,8 @@ qwen_adapter_fini(struct qwen_adapter_file *f)
 int
 qwen_adapter_by_rows(const char *tensor)
 {
-	static const char own[] = "nextn.embed_tokens.weight";
-	size_t n = strlen(tensor);
-
 	return strcmp(tensor, "token_embd.weight") == 0 ||
-	    (n > sizeof own && strcmp(tensor + n - (sizeof own - 1), own) == 0);
+	    qwen_ends(tensor, "nextn.embed_tokens.weight");
 }
 
 /*
@@ -341,7 +331,7 @@ qwen_adapter_check(const struct qwen_adapter_file *f,
 	size_t i;
 
 	for (i = 0; (t = qwen_gguf_tensor(f->g, i)) != NULL; i++) {
-		if (has_suffix(t->name, SUFFIX_A) && !f->used[i] &&
+		if (qwen_ends(t->name, SUFFIX_A) && !f->used[i] &&
 		    check_unused(f, model, n_layer, t, err) < 0)
 			return qwen_adapter_fail(f, err);
 	}

@@ -398,8 +398,8 @@ is_expert_pair_name(char *name, int *inner)
 	static const char *const end[] = { ".mlp.experts.weight",
 	    ".mlp.experts.base_layer.weight" };
 
-	*inner = qwen_hub_ends(name, end[1]);
-	if (!*inner && !qwen_hub_ends(name, end[0]))
+	*inner = qwen_ends(name, end[1]);
+	if (!*inner && !qwen_ends(name, end[0]))
 		return 0;
 	strcpy(name + strlen(name) - strlen(end[*inner]),
 	    ".mlp.experts.down_proj");

@@ -242,7 +242,7 @@ qwen_hub_alpha_of(const struct adapter_plan *p, const char *name, float *times)
 	double all, alpha;
 
 	*times = 1;
-	if (qwen_hub_ends(name, ".weight")) {
+	if (qwen_ends(name, ".weight")) {
 		snprintf(module, sizeof module, "%.*s",
 		    (int)(strlen(name) - strlen(".weight")), name);
 		a = first_end(p, module, a);

@@ -53,7 +53,7 @@ read_config(const struct qwen_hub *h, struct hub_source *s)
 	size_t n = strlen(s->w->name);
 	uint64_t bits;
 
-	n -= n > 7 && strcmp(s->w->name + n - 7, ".weight") == 0 ? 7 : 0;
+	n -= qwen_ends(s->w->name, ".weight") ? strlen(".weight") : 0;
 	own = yyjson_obj_getn(all, s->w->name, n);
 	own = yyjson_is_obj(own) ? own : all;
 	if (qwen_hub_u64(yyjson_obj_get(own, "bits"), &bits) < 0 ||

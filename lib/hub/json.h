@@ -4,8 +4,9 @@
 #define QWEN_HUB_JSON_H
 
 #include <stdint.h>
-#include <string.h>
 #include <yyjson.h>
+
+#include "base/text.h"
 
 /*
  * Parse a number.  Return 0, or -1 if v (may be NULL) is not such a number;
@@ -19,15 +20,6 @@ static inline const char *
 qwen_hub_str(yyjson_val *object, const char *key)
 {
 	return yyjson_get_str(yyjson_obj_get(object, key));
-}
-
-/* Returns 1 if s ends in `end', and has something before it. */
-static inline int
-qwen_hub_ends(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-
-	return n > m && strcmp(s + n - m, end) == 0;
 }
 
 #endif

@@ -500,7 +500,7 @@ pooling_folder(yyjson_val *modules)
 
 	yyjson_arr_foreach(modules, i, n, v) {
 		type = qwen_hub_str(v, "type");
-		if (type != NULL && qwen_hub_ends(type, "Pooling"))
+		if (type != NULL && qwen_ends(type, "Pooling"))
 			return qwen_hub_str(v, "path");
 	}
 	return NULL;

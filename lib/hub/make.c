@@ -30,10 +30,10 @@ type_for(const struct qwen_hub_gguf *g, const struct hub_tensor *t)
 	    ".ssm_conv1d.weight" };
 	size_t i;
 
-	if (t->n_dims < 2 || !qwen_hub_ends(t->name, ".weight"))
+	if (t->n_dims < 2 || !qwen_ends(t->name, ".weight"))
 		return QT_F32;
 	for (i = 0; i < sizeof f32 / sizeof f32[0]; i++) {
-		if (qwen_hub_ends(t->name, f32[i]))
+		if (qwen_ends(t->name, f32[i]))
 			return QT_F32;
 	}
 	return qwen_hub_matrix_type(g, t);

@@ -98,7 +98,7 @@ name_of(const struct qwen_hub_gguf *g, const struct qwen_st_tensor *w,
 	char s[ST_NAME_MAX + 1];
 	size_t n = strlen(w->name);
 
-	if (qwen_hub_ends(w->name, "_packed"))
+	if (qwen_ends(w->name, "_packed"))
 		n -= strlen("_packed");
 	snprintf(s, sizeof s, "%.*s", (int)n, w->name);
 	return qwen_hub_name(g->hub, s, g->n_layer, name);

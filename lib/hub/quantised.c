@@ -94,7 +94,7 @@ find_ending(const struct qwen_hub *h, const char *ending)
 	size_t i;
 
 	for (i = 0; i < h->st.n; i++) {
-		if (qwen_hub_ends(h->st.v[i].name, ending))
+		if (qwen_ends(h->st.v[i].name, ending))
 			return &h->st.v[i];
 	}
 	return NULL;

@@ -28,11 +28,11 @@ qwen_hub_is_scale(const char *name)
 	for (i = 0; i < sizeof endings / sizeof endings[0]; i++) {
 		/* "_packed" are weights */
 		if (strcmp(endings[i], "_packed") != 0 &&
-		    qwen_hub_ends(name, endings[i]))
+		    qwen_ends(name, endings[i]))
 			return 1;
 	}
 	for (i = 0; i < sizeof beside / sizeof beside[0]; i++) {
-		if (qwen_hub_ends(name, beside[i]))
+		if (qwen_ends(name, beside[i]))
 			return 1;
 	}
 	return 0;
@@ -49,7 +49,7 @@ qwen_hub_after(const struct qwen_hub *h, const struct qwen_st_tensor *w,
 		return NULL;
 	if (*ending == '.')
 		n = (size_t)(strrchr(w->name, '.') - w->name);
-	else if (qwen_hub_ends(w->name, "_packed"))
+	else if (qwen_ends(w->name, "_packed"))
 		n -= strlen("_packed");
 	snprintf(name, sizeof name, "%.*s%s", (int)n, w->name, ending);
 	return qwen_hub_find(h, name);

@@ -123,8 +123,8 @@ all_own(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 		if (qwen_repo_is_model(l.v[i]))
 			rc = qwen_founds_add(out, qwen_format("%s/%s",
 			    folder, l.v[i]), stem_name(&l, i, folder), err);
-		else if (n > 12 && strcmp(l.v[i] + n - 12,
-		    "/config.json") == 0)	/* of a safetensors folder */
+		else if (qwen_ends(l.v[i], "/config.json"))	/* of a
+						   safetensors folder */
 			rc = qwen_founds_add_repo(out,
 			    qwen_format("%s/%.*s", folder, (int)n - 12,
 			    l.v[i]), qwen_format("%.*s", (int)n - 12,

@@ -241,13 +241,11 @@ static int
 has_safetensors(const struct qwen_strings *l)
 {
 	int config = 0, weights = 0;
-	size_t i, n;
+	size_t i;
 
 	for (i = 0; i < l->n; i++) {
-		n = strlen(l->v[i]);
 		config |= strcmp(l->v[i], "config.json") == 0;
-		weights |= n > 12 && strcmp(l->v[i] + n - 12,
-		    ".safetensors") == 0;
+		weights |= qwen_ends(l->v[i], ".safetensors");
 	}
 	return config && weights;
 }

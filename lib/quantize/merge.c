@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "engine/quant/quant.h"
 #include "gguf/gguf.h"
 #include "quantize/merge.h"
@@ -101,11 +102,9 @@ check_all(struct quantize_merge *m, struct qwen_err *err)
 
 	for (i = 0; i < m->n; i++) {
 		for (k = 0; (t = qwen_gguf_tensor(m->in, k)) != NULL; k++) {
-			size_t n = strlen(t->name);
-
 			if (strcmp(t->name, "token_embd.weight") == 0)
 				embd = t;
-			if (n <= 7 || strcmp(t->name + n - 7, ".weight") != 0)
+			if (!qwen_ends(t->name, ".weight"))
 				continue;
 			rc = find_pair(m, i, t->name, t, &p, err);
 			if (rc < 0 || (rc > 0 && find_scale(&scale, m, t->name,

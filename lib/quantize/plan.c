@@ -62,10 +62,8 @@ role_of(const struct qwen_quantize *p, const struct qwen_gguf_tensor *t)
 static int
 may_change(const struct qwen_gguf_tensor *t)
 {
-	size_t n = strlen(t->name);
-
-	return t->ne[1] * t->ne[2] * t->ne[3] > 1 && n >= 6 &&
-	    strcmp(t->name + n - 6, "weight") == 0 &&
+	return t->ne[1] * t->ne[2] * t->ne[3] > 1 &&
+	    qwen_ends(t->name, "weight") &&
 	    strstr(t->name, "_norm.weight") == NULL &&
 	    strstr(t->name, "ffn_gate_inp.weight") == NULL &&
 	    strstr(t->name, "ssm_conv1d") == NULL &&

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/text.h"
 #include "gguf/gguf.h"
 #include "gguf/write.h"
 #include "synth/synth.h"
@@ -15,19 +16,11 @@
 /* Size of a change relative to the weights, roughly. */
 #define SHARE 0.2
 
-static int
-ends_in(const char *name, const char *end)
-{
-	size_t n = strlen(name), m = strlen(end);
-
-	return n >= m && strcmp(name + n - m, end) == 0;
-}
-
 /* Returns 1 for a matrix or an embedding. */
 static int
 is_matrix(const struct qwen_gguf_tensor *t)
 {
-	return ends_in(t->name, ".weight") && strstr(t->name, "norm") == NULL &&
+	return qwen_ends(t->name, ".weight") && strstr(t->name, "norm") == NULL &&
 	    strstr(t->name, "conv1d") == NULL &&
 	    (t->n_dims > 1 || strstr(t->name, "ffn_gate_inp_shexp") != NULL);
 }
@@ -43,8 +36,8 @@ struct pair {
 static struct pair
 pair_of(const struct qwen_gguf_tensor *t, uint64_t rank)
 {
-	int embedding = ends_in(t->name, "token_embd.weight") ||
-	    ends_in(t->name, "embed_tokens.weight");
+	int embedding = strcmp(t->name, "token_embd.weight") == 0 ||
+	    qwen_ends(t->name, "embed_tokens.weight");
 	double n_in = (double)t->ne[0], sd = SHARE / sqrt((double)rank);
 	struct pair p = { .ne = { { t->ne[0], rank, t->ne[2] },
 	    { rank, t->ne[1], t->ne[2] } }, .n_dims = t->ne[2] > 1 ? 3 : 2,

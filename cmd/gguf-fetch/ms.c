@@ -163,24 +163,19 @@ static char *
 folder(const struct fetch_repo *r)
 {
 	static const char *const old[] = { "models", "hub/models" };
-	struct qwen_text name = { 0 };
-	const char *s;
+	char *name = cli_check_alloc(qwen_ms_escape(r->name->repo));
 	char *path = NULL;
 	size_t i;
 
-	for (s = r->name->repo; *s != '\0'; s++)
-		qwen_text_add(&name, *s == '.' ? "___" : s, *s == '.' ? 3 : 1);
-	if (name.failed)
-		cli_must(NULL, qwen_oom(&cli_err));
 	for (i = 0; path == NULL && i < sizeof old / sizeof old[0]; i++) {
 		path = cli_format("%s/%s/%s/%s", r->root, old[i], r->name->org,
-		    name.s);
+		    name);
 		if (!is_used(path)) {
 			free(path);
 			path = NULL;
 		}
 	}
-	qwen_text_fini(&name);
+	free(name);
 	return path != NULL ? path : cli_format("%s/models/%s--%s/snapshots/%s",
 	    r->root, r->name->org, r->name->repo, r->rev);
 }

@@ -7,8 +7,8 @@
 #include "models/source.h"
 
 /*
- * Calls find(), or all() if name is NULL, of each source for each of its
- * folders; with a name, until one has found it.
+ * Searches all folders of each source for a name, until one has it; or lists
+ * the models of all, if name is NULL.
  */
 static int
 search(struct qwen_founds *out, const struct qwen_model_folders *p,
@@ -25,17 +25,24 @@ search(struct qwen_founds *out, const struct qwen_model_folders *p,
 		{ &qwen_source_lmstudio, p->lmstudio },
 		{ &qwen_source_llama, p->llama },
 	}, *r;
+	const struct qwen_model_source *s;
 	int k, rc = 0;
 
 	for (r = rows; r < rows + sizeof rows / sizeof *rows; r++) {
-		out->place = r->source->label;
+		s = r->source;
+		out->place = s->label;
 		for (k = 0; k < QWEN_MODEL_FOLDERS_MAX && rc == 0; k++) {
 			if (r->folder[k] == NULL ||
 			    (name != NULL && out->n > 0))
 				continue;
-			rc = name == NULL ?
-			    r->source->all(out, r->folder[k], err) :
-			    r->source->find(out, r->folder[k], name, err);
+			if (name != NULL)
+				rc = s->find(out, r->folder[k], name, err);
+			else if (s->all != NULL)
+				rc = s->all(out, r->folder[k], err);
+			else
+				rc = qwen_founds_each(out, qwen_format("%s%s",
+				    r->folder[k], s->below), s->depth,
+				    s->folders, s->add, err);
 		}
 	}
 	return rc;

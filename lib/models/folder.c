@@ -142,12 +142,6 @@ add_lmstudio(struct qwen_founds *out, const char *folder, char *entry,
 	    qwen_format("%s/%s", folder, entry), strdup(entry), NULL, err);
 }
 
-static int
-all_lmstudio(struct qwen_founds *out, const char *folder, struct qwen_err *err)
-{
-	return qwen_founds_each(out, strdup(folder), 2, 1, add_lmstudio, err);
-}
-
 /* Drops the names that do not begin with prefix, "ORG_REPO_". */
 static void
 keep_repo(struct qwen_strings *l, const char *prefix)
@@ -202,15 +196,10 @@ add_llama(struct qwen_founds *out, const char *folder, char *entry,
 	    qwen_founds_add_file(out, folder, entry, err) : 0;
 }
 
-static int
-all_llama(struct qwen_founds *out, const char *folder, struct qwen_err *err)
-{
-	return qwen_founds_each(out, strdup(folder), 1, 0, add_llama, err);
-}
-
-const struct qwen_model_source qwen_source_own = { "own folder", find_own,
-    all_own };
-const struct qwen_model_source qwen_source_lmstudio = { "LM Studio",
-    find_lmstudio, all_lmstudio };
-const struct qwen_model_source qwen_source_llama = { "llama.cpp", find_llama,
-    all_llama };
+const struct qwen_model_source qwen_source_own = { .label = "own folder",
+    .find = find_own, .all = all_own };
+const struct qwen_model_source qwen_source_lmstudio = { .label = "LM Studio",
+    .find = find_lmstudio, .add = add_lmstudio, .below = "", .depth = 2,
+    .folders = 1 };
+const struct qwen_model_source qwen_source_llama = { .label = "llama.cpp",
+    .find = find_llama, .add = add_llama, .below = "", .depth = 1 };

@@ -160,11 +160,6 @@ add_entry(struct qwen_founds *out, const char *folder, char *entry,
 	    err);
 }
 
-static int
-all(struct qwen_founds *out, const char *folder, struct qwen_err *err)
-{
-	return qwen_founds_each(out, strdup(folder), 1, 1, add_entry, err);
-}
-
-const struct qwen_model_source qwen_source_hf = { "Hugging Face", find_in_hf,
-    all };
+const struct qwen_model_source qwen_source_hf = { .label = "Hugging Face",
+    .find = find_in_hf, .add = add_entry, .below = "", .depth = 1,
+    .folders = 1 };

@@ -95,6 +95,12 @@ size_t qwen_repo_match(const char *const *path, size_t n, const char *quant,
 size_t qwen_repo_pick(const char *const *path, size_t n,
     const struct qwen_name *name, size_t *pick);
 
+/*
+ * Returns a repository's name as older ModelScope clients write it, with "___"
+ * for each ".", for free(); NULL without memory.  The name is not empty.
+ */
+char *qwen_ms_escape(const char *s);
+
 /* --------------------------------------------------------- models on this machine */
 
 enum { QWEN_MODEL_FOLDERS_MAX = 4 };

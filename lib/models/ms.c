@@ -18,27 +18,19 @@ static const char *const bases[] = { "models/", "hub/models/", "hub/", "" };
 static const char *const no_owner[] = { "models", "hub", "datasets",
     "modules" };
 
-/*
- * Returns a copy of s with "___" for each ".", for free(); NULL without memory.
- * unescape() does the reverse in place.
- */
-static char *
-escaped(const char *s)
+char *
+qwen_ms_escape(const char *s)
 {
-	char *out = malloc(3 * strlen(s) + 1), *p = out;
+	struct qwen_text t = { 0 };
 
-	for (; p != NULL && *s != '\0'; s++) {
-		if (*s == '.') {
-			memcpy(p, "___", 3);
-			p += 3;
-		} else
-			*p++ = *s;
-	}
-	if (p != NULL)
-		*p = '\0';
-	return out;
+	for (; *s != '\0'; s++)
+		qwen_text_add(&t, *s == '.' ? "___" : s, *s == '.' ? 3 : 1);
+	if (t.failed)
+		qwen_text_fini(&t);
+	return t.s;
 }
 
+/* Does the reverse in place. */
 static void
 unescape(char *s)
 {
@@ -96,7 +88,7 @@ find_in_ms(struct qwen_founds *out, const char *folder,
 	/* folders of older clients do not name the revision */
 	if (rc < 0 || out->n > before || name->rev != NULL)
 		return rc;
-	if ((repo = escaped(name->repo)) == NULL)
+	if ((repo = qwen_ms_escape(name->repo)) == NULL)
 		return qwen_oom(err);
 	for (i = 0; rc == 0 && out->n == before &&
 	    i < sizeof bases / sizeof bases[0]; i++)
@@ -159,5 +151,5 @@ all(struct qwen_founds *out, const char *folder, struct qwen_err *err)
 	return rc;
 }
 
-const struct qwen_model_source qwen_source_ms = { "ModelScope", find_in_ms,
-    all };
+const struct qwen_model_source qwen_source_ms = { .label = "ModelScope",
+    .find = find_in_ms, .all = all };

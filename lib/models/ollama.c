@@ -162,12 +162,6 @@ add_entry(struct qwen_founds *out, const char *manifests, char *entry,
 	return rc;
 }
 
-static int
-all(struct qwen_founds *out, const char *folder, struct qwen_err *err)
-{
-	return qwen_founds_each(out, qwen_format("%s/manifests", folder),
-	    4, 0, add_entry, err);
-}
-
-const struct qwen_model_source qwen_source_ollama = { "Ollama", find_in_ollama,
-    all };
+const struct qwen_model_source qwen_source_ollama = { .label = "Ollama",
+    .find = find_in_ollama, .add = add_entry, .below = "/manifests",
+    .depth = 4 };

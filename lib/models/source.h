@@ -6,15 +6,27 @@
 #include "base/text.h"
 #include "models/models.h"
 
+/*
+ * Adds the models of one entry of a folder, whose name it may change; 0 or -1.
+ */
+typedef int qwen_founds_fn(struct qwen_founds *out, const char *folder,
+    char *entry, struct qwen_err *err);
+
 /* One program's model folders. */
 struct qwen_model_source {
 	const char	*label;
 	/* Adds the files under folder that match the name to out; 0 or -1. */
 	int		(*find)(struct qwen_founds *out, const char *folder,
 			    const struct qwen_name *name, struct qwen_err *err);
-	/* Adds all models under folder; 0 or -1. */
+	/*
+	 * Adds all models under folder; 0 or -1.  NULL: add() does, for each
+	 * entry that qwen_founds_each() finds in FOLDER`below'.
+	 */
 	int		(*all)(struct qwen_founds *out, const char *folder,
 			    struct qwen_err *err);
+	qwen_founds_fn	*add;
+	const char	*below;
+	int		 depth, folders;
 };
 
 extern const struct qwen_model_source qwen_source_own, qwen_source_hf,
@@ -42,12 +54,9 @@ int qwen_models_entry(char **out, const char *folder, const char *name,
     struct qwen_err *err);
 
 /*
- * Calls fn for each entry that qwen_names_read() lists, until it returns -1;
- * fn may change the entry.  Takes ownership of folder, which may be NULL after
- * a failed allocation.
+ * Calls fn for each entry that qwen_names_read() lists, until it returns -1.
+ * Takes ownership of folder, which may be NULL after a failed allocation.
  */
-typedef int qwen_founds_fn(struct qwen_founds *out, const char *folder,
-    char *entry, struct qwen_err *err);
 int qwen_founds_each(struct qwen_founds *out, char *folder, int depth,
     int folders, qwen_founds_fn *fn, struct qwen_err *err);
 

@@ -38,9 +38,8 @@ struct group {
 
 struct calibration {
 	struct qwen_quantize	*p;
-	const struct quantize_trial *trial;
+	struct quantize_trial	*trial;
 	size_t			 n_trial;
-	size_t			*group_of;	/* [n_trial] */
 	struct group		*group;
 	size_t			 n_groups, cap_groups;
 	/* logits of the unchanged model after each step-th token */
@@ -93,7 +92,7 @@ sort_in(struct calibration *c, size_t i, unsigned n_layer,
 		g->band = band;
 	}
 	c->group[k].n++;
-	c->group_of[i] = k;
+	c->trial[i].group = k;
 	return 0;
 }
 
@@ -235,7 +234,7 @@ change_group(struct calibration *c, size_t k, struct qwen_gguf *g,
 
 	*error = 0.0;
 	for (i = 0; i < c->n_trial; i++) {
-		if (c->group_of[i] != k)
+		if (c->trial[i].group != k)
 			continue;
 		if (most == 0)
 			most = how_many(c->trial[i].bytes, n);
@@ -323,21 +322,15 @@ measure_all(struct calibration *c, struct qwen_err *err)
 }
 
 int
-qwen_quantize_calibrate(struct qwen_quantize *p,
-    const struct quantize_trial *trial, size_t n, double *weight,
-    struct qwen_err *err)
+qwen_quantize_calibrate(struct qwen_quantize *p, struct quantize_trial *trial,
+    size_t n, struct qwen_err *err)
 {
 	struct calibration c = { .p = p, .trial = trial, .n_trial = n };
 	size_t i;
-	int rc;
+	int rc = measure_all(&c, err);
 
-	c.group_of = calloc(n > 0 ? n : 1, sizeof *c.group_of);
-	if (c.group_of == NULL)
-		return qwen_oom(err);
-	rc = measure_all(&c, err);
 	for (i = 0; i < n && rc == 0; i++)
-		weight[i] = c.group[c.group_of[i]].weight;
-	free(c.group_of);
+		trial[i].weight = c.group[trial[i].group].weight;
 	free(c.group);
 	free(c.row);
 	return rc;

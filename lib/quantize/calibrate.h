@@ -11,15 +11,16 @@ struct quantize_trial {
 	uint32_t	 type;
 	uint64_t	 bytes;
 	double		 error;		/* error of this format for it */
+	double		 weight;	/* growth of the KL divergence per unit
+					   of error */
+	size_t		 group;		/* for calibrate.c */
 };
 
 /*
- * Measures with the text in p's options: weight[i] is the growth of the KL
- * divergence per unit of error of trial i.  Runs the model once for each kind
- * of tensor and quarter of the layers.
+ * Measures the weights of n trials with the text in p's options.  Runs the model
+ * once for each kind of tensor and quarter of the layers.
  */
 int qwen_quantize_calibrate(struct qwen_quantize *p,
-    const struct quantize_trial *trial, size_t n, double *weight,
-    struct qwen_err *err);
+    struct quantize_trial *trial, size_t n, struct qwen_err *err);
 
 #endif

@@ -198,32 +198,27 @@ static int
 weigh(struct fit *f, struct qwen_err *err)
 {
 	struct quantize_trial *t = calloc(f->n > 0 ? f->n : 1, sizeof *t);
-	double *weight = calloc(f->n > 0 ? f->n : 1, sizeof *weight);
 	struct choice *c;
 	size_t i;
 	int k, rc = 0;
 
-	if (t == NULL || weight == NULL) {
-		free(t);
-		free(weight);
+	if (t == NULL)
 		return qwen_oom(err);
-	}
 	for (i = 0; i < f->n; i++) {
 		c = &f->v[i];
 		t[i].it = c->it;
 		t[i].type = trial_type(c);
 		t[i].bytes = bytes_of(c->it->t, t[i].type);
 		t[i].error = c->trial;
-		weight[i] = weight_of(c->it->t->name);
+		t[i].weight = weight_of(c->it->t->name);
 	}
 	if (f->p->opts.n_calibration > 0)
-		rc = qwen_quantize_calibrate(f->p, t, f->n, weight, err);
+		rc = qwen_quantize_calibrate(f->p, t, f->n, err);
 	for (i = 0; i < f->n; i++) {
 		for (k = 0; k < f->v[i].n; k++)
-			f->v[i].damage[k] *= weight[i];
+			f->v[i].damage[k] *= t[i].weight;
 	}
 	free(t);
-	free(weight);
 	return rc;
 }
 

@@ -51,6 +51,14 @@ void qwen_strings_sort(struct qwen_strings *l);
 /* Frees the strings and empties the list. */
 void qwen_strings_fini(struct qwen_strings *l);
 
+/* Returns 1 if s, which may be empty, has exactly this text. */
+static inline int
+qwen_str_is(struct qwen_str s, const char *text)
+{
+	return s.len == strlen(text) &&
+	    (s.len == 0 || memcmp(s.s, text, s.len) == 0);
+}
+
 /* Returns 1 if s ends in `end', and has something before it. */
 static inline int
 qwen_ends(const char *s, const char *end)

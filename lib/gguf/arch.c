@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/text.h"
 #include "gguf/arch.h"
 
 #define PLAIN .ffn_norm = "ffn_norm.weight", .pre = "qwen2"
@@ -46,8 +47,7 @@ qwen_arch_find(struct qwen_str name)
 	size_t i;
 
 	for (i = 0; i < N_ARCHS; i++) {
-		if (strlen(archs[i].name) == name.len &&
-		    memcmp(archs[i].name, name.s, name.len) == 0)
+		if (qwen_str_is(name, archs[i].name))
 			return &archs[i];
 	}
 	return NULL;
@@ -80,12 +80,12 @@ qwen_arch_of(const struct qwen_gguf *g, struct qwen_err *err)
 		return NULL;
 	}
 	if (qwen_gguf_get_str(g, "general.type", &type, err) > 0 &&
-	    type.len == 7 && memcmp(type.s, "adapter", 7) == 0) {
+	    qwen_str_is(type, "adapter")) {
 		qwen_fail(err, QWEN_EUNSUP,
 		    "an adapter, not a model: give it with --lora");
 		return NULL;
 	}
-	if (name.len == 4 && memcmp(name.s, "clip", 4) == 0) {
+	if (qwen_str_is(name, "clip")) {
 		qwen_fail(err, QWEN_EUNSUP, "the image part of a model "
 		    "(mmproj): only text is supported; give the other file");
 		return NULL;

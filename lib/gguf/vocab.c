@@ -9,6 +9,7 @@
 
 #include "base/cursor.h"
 #include "base/err.h"
+#include "base/text.h"
 #include "gguf/vocab.h"
 
 #define TOKENS "tokenizer.ggml.tokens"
@@ -269,12 +270,12 @@ add_key(struct ids *ids, const struct qwen_gguf *g, const char *key, size_t n,
 static void
 add_text(struct ids *ids, const struct qwen_gguf_kv *tokens, const char *text)
 {
-	size_t pos = 0, len = strlen(text);
+	size_t pos = 0;
 	struct qwen_str s;
 	int32_t id;
 
 	for (id = 0; qwen_gguf_next_str(tokens, &pos, &s); id++) {
-		if (s.len == len && memcmp(s.s, text, len) == 0) {
+		if (qwen_str_is(s, text)) {
 			add_id(ids, id);
 			return;
 		}

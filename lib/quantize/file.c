@@ -53,12 +53,6 @@ qwen_quantize_find(size_t *recipe, const char *name, struct qwen_err *err)
 /* ---------------------------------------------------------------- metadata */
 
 static int
-is_key(const struct qwen_gguf_kv *kv, const char *key, size_t n)
-{
-	return kv->key.len >= n && memcmp(kv->key.s, key, n) == 0;
-}
-
-static int
 use_recipe(struct qwen_quantize *p, struct qwen_err *err)
 {
 	if (p->opts.size > 0 || qwen_quantize_keeps(p))
@@ -75,11 +69,12 @@ is_own(const struct qwen_quantize *p, const struct qwen_gguf_kv *kv)
 {
 	static const char *const own[] = { "split.", "quantize.imatrix.",
 	    "general.quantization_version", "general.file_type" };
-	size_t i, n = !qwen_quantize_keeps(p) ? sizeof own / sizeof own[0] :
+	size_t len, i, n = !qwen_quantize_keeps(p) ? sizeof own / sizeof own[0] :
 	    p->opts.imatrix != NULL ? 2 : 1;
 
 	for (i = 0; i < n; i++) {
-		if (is_key(kv, own[i], strlen(own[i])))
+		len = strlen(own[i]);
+		if (kv->key.len >= len && memcmp(kv->key.s, own[i], len) == 0)
 			return 1;
 	}
 	return 0;
@@ -117,7 +112,7 @@ put_head(struct qwen_quantize *p, struct qwen_err *err)
 	for (i = 0; (kv = qwen_gguf_kv(p->in, i)) != NULL; i++) {
 		if (is_own(p, kv))
 			continue;
-		if (kv->key.len == 17 && is_key(kv, "general.alignment", 17) &&
+		if (qwen_str_is(kv->key, "general.alignment") &&
 		    qwen_gguf_get_u64(p->in, "general.alignment", 0, &align,
 		    err) == 1)
 			qwen_gguf_put_u32(p->w, "general.alignment",
@@ -148,7 +143,7 @@ check_kind(const struct qwen_gguf *g, struct qwen_err *err)
 
 	if (qwen_gguf_get_str(g, "general.type", &type, err) < 0)
 		return -1;
-	if (type.s != NULL && (type.len != 5 || memcmp(type.s, "model", 5) != 0))
+	if (type.s != NULL && !qwen_str_is(type, "model"))
 		return qwen_fail(err, QWEN_EUNSUP, "not a model: general.type "
 		    "is %.*s", (int)(type.len < 40 ? type.len : 40), type.s);
 	return 0;

@@ -14,6 +14,7 @@
 #include "base/half.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "base/what.h"
 #include "quantize/imatrix.h"
 #include "quantize/imatrix_dat.h"
@@ -32,7 +33,7 @@ check(const struct qwen_gguf *g, const char *path, struct qwen_err *err)
 
 	if (qwen_gguf_get_str(g, "general.type", &type, err) < 0)
 		return -1;
-	if (type.s == NULL || type.len != 7 || memcmp(type.s, "imatrix", 7) != 0)
+	if (!qwen_str_is(type, "imatrix"))
 		return qwen_fail(err, QWEN_EFORMAT, "%s is not an importance "
 		    "matrix: its general.type is not imatrix", path);
 	return 0;

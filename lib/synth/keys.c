@@ -6,6 +6,7 @@
 
 #include "base/cursor.h"
 #include "base/err.h"
+#include "base/text.h"
 #include "gguf/vocab.h"
 #include "gguf/write.h"
 #include "synth/shape.h"
@@ -111,12 +112,6 @@ struct vocab {
 	size_t		 end;		/* a token that can end a text */
 };
 
-static int
-is_text(const struct qwen_str *s, const char *text)
-{
-	return s->len == strlen(text) && memcmp(s->s, text, s->len) == 0;
-}
-
 static void
 load_tokens(struct vocab *v, const struct qwen_vocab *from)
 {
@@ -127,7 +122,7 @@ load_tokens(struct vocab *v, const struct qwen_vocab *from)
 		v->token[i] = qwen_vocab_text(from, i);
 		v->type[i] = from->types == NULL ? QWEN_TOKEN_NORMAL :
 		    (int32_t)qwen_le32(from->types->data + 4 * i);
-		if (is_text(&v->token[i], "<|im_end|>"))
+		if (qwen_str_is(v->token[i], "<|im_end|>"))
 			v->end = i;
 	}
 }
@@ -148,7 +143,7 @@ copy_keys(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s,
 	for (i = 0; (kv = qwen_gguf_kv(g, i)) != NULL; i++) {
 		if (kv->key.len < 10 || memcmp(kv->key.s, "tokenizer.", 10))
 			continue;
-		for (k = 0; k < n && !is_text(&kv->key, own[k]); k++)
+		for (k = 0; k < n && !qwen_str_is(kv->key, own[k]); k++)
 			;
 		if (k == n)
 			qwen_gguf_put_kv(w, kv);

@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "gguf/gguf.h"
 #include "engine/quant/math.h"
 #include "engine/net/net.h"
@@ -322,12 +323,6 @@ yarn(struct qwen_hparams *h, double base, const struct scaling *s)
 	h->rope_mscale = s->attn * (1.0 + 0.1 * qwen_log(s->factor));
 }
 
-static int
-is(struct qwen_str s, const char *text)
-{
-	return s.len == strlen(text) && memcmp(s.s, text, s.len) == 0;
-}
-
 /* Reads the file's YaRN ramp and its factor of cos and sin. */
 static int
 read_ramp(struct keys *k, struct scaling *s)
@@ -369,9 +364,9 @@ read_scaling(struct keys *k, const struct qwen_hparams *h, struct scaling *s)
 	if (type.s == NULL)
 		type = s->factor == 1 ? (struct qwen_str){ "none", 4 } :
 		    (struct qwen_str){ "linear", 6 };
-	s->kind = is(type, "none") ? QWEN_ROPE_NONE : is(type, "linear") ?
-	    QWEN_ROPE_LINEAR : is(type, "yarn") ? QWEN_ROPE_YARN :
-	    QWEN_ROPE_FILE;
+	s->kind = qwen_str_is(type, "none") ? QWEN_ROPE_NONE :
+	    qwen_str_is(type, "linear") ? QWEN_ROPE_LINEAR :
+	    qwen_str_is(type, "yarn") ? QWEN_ROPE_YARN : QWEN_ROPE_FILE;
 	s->fast = 32;
 	s->slow = s->attn = 1;
 	if (s->kind == QWEN_ROPE_YARN && (h->rope.kind == QWEN_ROPE_FILE ||

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/text.h"
 #include "qwen.h"
 
 /*
@@ -179,8 +180,7 @@ by_shape(const struct qwen_gguf *g)
 		return NULL;
 	for (i = 0; i < N_FAMILIES; i++) {
 		if (families[i].arch != NULL && kv->n >= families[i].n_vocab &&
-		    strlen(families[i].arch) == s.len &&
-		    memcmp(families[i].arch, s.s, s.len) == 0)
+		    qwen_str_is(s, families[i].arch))
 			return &families[i];
 	}
 	return NULL;

@@ -7,8 +7,6 @@
  * "Thinking budget" of the Qwen3 Technical Report, arXiv:2505.09388, section
  * 4.3, without the sentence that the report inserts before </think>.
  */
-#include <string.h>
-
 #include "base/err.h"
 #include "base/pieces.h"
 #include "engine/sample/sample.h"
@@ -33,12 +31,10 @@ struct memory {
 static int32_t
 find_piece(const struct qwen_pieces *p, const char *text)
 {
-	size_t i, n = strlen(text);
+	size_t i;
 
 	for (i = 0; i < p->n; i++) {
-		struct qwen_str s = qwen_piece(p, (int32_t)i);
-
-		if (s.len == n && memcmp(s.s, text, n) == 0)
+		if (qwen_str_is(qwen_piece(p, (int32_t)i), text))
 			return (int32_t)i;
 	}
 	return -1;

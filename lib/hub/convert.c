@@ -437,11 +437,9 @@ qwen_hub_load(struct qwen_gguf **out, const char *folder, int type,
 	*made = 0;
 	if (qwen_hub_open(&h, folder, err) < 0)
 		return -1;
-	rc = check_arch(h, type);
-	if (rc == 0)
-		rc = qwen_hub_gguf_new(&g, h, &o, err);
-	if (rc == 0)
-		rc = place(g, out, most, made);
+	rc = check_arch(h, type) < 0 ||
+	    qwen_hub_gguf_new(&g, h, &o, err) < 0 ? -1 :
+	    place(g, out, most, made);
 	qwen_hub_gguf_free(g);
 	if (rc < 0) {
 		qwen_hub_close(h);

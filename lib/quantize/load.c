@@ -95,13 +95,10 @@ qwen_quantize_load(struct qwen_gguf **out, struct qwen_gguf *in,
 	*made = 0;
 	if (qwen_quantize_new(&p, in, opts, err) < 0)
 		return -1;
-	rc = check_plain(p, err);
-	if (rc == 0)
-		rc = qwen_gguf_open_head(out, qwen_gguf_path(in, 0), p->w, err);
-	if (rc == 0)
-		rc = add_up(p, *out, most, made, err);
-	if (rc == 0)
-		rc = make_tensors(p, *out, err);
+	rc = check_plain(p, err) < 0 || qwen_gguf_open_head(out,
+	    qwen_gguf_path(in, 0), p->w, err) < 0 ||
+	    add_up(p, *out, most, made, err) < 0 ? -1 :
+	    make_tensors(p, *out, err);
 	qwen_quantize_free(p);
 	if (rc < 0) {
 		qwen_gguf_close(*out);

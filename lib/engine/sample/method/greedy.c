@@ -2,12 +2,6 @@
 /* greedy.c - always takes the best token, the lowest id among equals. */
 #include "engine/sample/sample.h"
 
-static const struct qwen_sample_opt opts[] = {
-	{ .name = "greedy", .type = QWEN_SAMPLE_FLAG,
-	  .fields = { "greedy" },
-	  .help = "always take the best token, whatever --temp says" },
-};
-
 static void
 apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
@@ -17,5 +11,9 @@ apply(struct qwen_chain_method *s, struct qwen_cands *l)
 
 const struct qwen_sampler_method qwen_sampler_greedy = {
 	.name = "greedy", .rank = QWEN_RANK_GREEDY, .keeps_best = 1,
-	.n_opts = 1, .opts = opts, .apply = apply,
+	.apply = apply,
+	.n_opts = 1, .opts = &(const struct qwen_sample_opt){
+	  .name = "greedy", .type = QWEN_SAMPLE_FLAG,
+	  .fields = { "greedy" },
+	  .help = "always take the best token, whatever --temp says" },
 };

@@ -14,11 +14,6 @@
 #include "base/mem.h"
 #include "engine/sample/sample.h"
 
-static const struct qwen_sample_opt opts[] = {
-	{ .name = "logit-bias", .type = QWEN_SAMPLE_LIST, .arg = "ID=X",
-	  .help = "add X to the logit of token ID; repeatable" },
-};
-
 struct bias {
 	int32_t	id;
 	float	x;
@@ -147,6 +142,9 @@ apply(struct qwen_chain_method *s, struct qwen_cands *l)
 const struct qwen_sampler_method qwen_sampler_logit_bias = {
 	.name = "logit-bias", .rank = QWEN_RANK_LOGIT_BIAS,
 	.memory = sizeof(struct memory),
-	.n_opts = 1, .opts = opts, .check = check,
+	.check = check,
 	.apply = apply, .begin = begin, .end = end,
+	.n_opts = 1, .opts = &(const struct qwen_sample_opt){
+	  .name = "logit-bias", .type = QWEN_SAMPLE_LIST, .arg = "ID=X",
+	  .help = "add X to the logit of token ID; repeatable" },
 };

@@ -8,13 +8,6 @@
 #include "engine/quant/math.h"
 #include "engine/sample/sample.h"
 
-static const struct qwen_sample_opt opts[] = {
-	{ .name = "min-p", .type = QWEN_SAMPLE_REAL, .arg = "P",
-	  .min = 0, .max = 1, .def = 0,
-	  .fields = { "min_p" },
-	  .help = "keep tokens at least P times as probable as the best" },
-};
-
 static void
 apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
@@ -33,5 +26,10 @@ apply(struct qwen_chain_method *s, struct qwen_cands *l)
 
 const struct qwen_sampler_method qwen_sampler_min_p = {
 	.name = "min-p", .rank = QWEN_RANK_MIN_P, .keeps_best = 1,
-	.n_opts = 1, .opts = opts, .apply = apply,
+	.apply = apply,
+	.n_opts = 1, .opts = &(const struct qwen_sample_opt){
+	  .name = "min-p", .type = QWEN_SAMPLE_REAL, .arg = "P",
+	  .min = 0, .max = 1, .def = 0,
+	  .fields = { "min_p" },
+	  .help = "keep tokens at least P times as probable as the best" },
 };

@@ -9,13 +9,6 @@
  */
 #include "engine/sample/sample.h"
 
-static const struct qwen_sample_opt opts[] = {
-	{ .name = "min-tokens", .type = QWEN_SAMPLE_INT, .arg = "N",
-	  .min = 0, .max = INT32_MAX, .def = 0,
-	  .fields = { "min_tokens" },
-	  .help = "do not end before N tokens are generated" },
-};
-
 struct memory {
 	uint64_t	 n;		/* tokens generated after the prompt */
 };
@@ -54,6 +47,11 @@ apply(struct qwen_chain_method *s, struct qwen_cands *l)
 const struct qwen_sampler_method qwen_sampler_min_tokens = {
 	.name = "min-tokens", .rank = QWEN_RANK_MIN_TOKENS,
 	.memory = sizeof(struct memory),
-	.n_opts = 1, .opts = opts, .apply = apply,
+	.apply = apply,
 	.accept = accept, .holds = holds,
+	.n_opts = 1, .opts = &(const struct qwen_sample_opt){
+	  .name = "min-tokens", .type = QWEN_SAMPLE_INT, .arg = "N",
+	  .min = 0, .max = INT32_MAX, .def = 0,
+	  .fields = { "min_tokens" },
+	  .help = "do not end before N tokens are generated" },
 };

@@ -13,11 +13,6 @@
 #include "base/pieces.h"
 #include "engine/sample/sample.h"
 
-static const struct qwen_sample_opt opts[] = {
-	{ .name = "stop", .type = QWEN_SAMPLE_LIST, .arg = "TEXT",
-	  .help = "end after TEXT; repeatable" },
-};
-
 enum { TEXT_MAX = 4096 };
 
 struct memory {
@@ -98,7 +93,9 @@ stops(const struct qwen_chain_method *s)
 const struct qwen_sampler_method qwen_sampler_stop = {
 	.name = "stop", .rank = QWEN_RANK_STOP, .keeps_best = 1,
 	.memory = sizeof(struct memory), .needs_pieces = 1,
-	.n_opts = 1, .opts = opts,
 	.check = check, .begin = begin, .accept = accept, .stops = stops,
 	.end = end,
+	.n_opts = 1, .opts = &(const struct qwen_sample_opt){
+	  .name = "stop", .type = QWEN_SAMPLE_LIST, .arg = "TEXT",
+	  .help = "end after TEXT; repeatable" },
 };

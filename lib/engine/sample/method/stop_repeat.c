@@ -13,13 +13,6 @@
 
 enum { PERIOD_MAX = 512, TOKENS_MIN = 64 };
 
-static const struct qwen_sample_opt opts[] = {
-	{ .name = "stop-repeat", .type = QWEN_SAMPLE_INT, .arg = "K",
-	  .min = 0, .max = 1000, .def = 0,
-	  .fields = { "stop_repeat" },
-	  .help = "end if the same tokens come K times in a row; 0: never" },
-};
-
 struct memory {
 	int32_t		 last[PERIOD_MAX];	/* ring buffer of the last
 						   tokens */
@@ -63,6 +56,10 @@ stops(const struct qwen_chain_method *s)
 const struct qwen_sampler_method qwen_sampler_stop_repeat = {
 	.name = "stop-repeat", .rank = QWEN_RANK_STOP_REPEAT, .keeps_best = 1,
 	.memory = sizeof(struct memory),
-	.n_opts = 1, .opts = opts,
 	.accept = accept, .stops = stops,
+	.n_opts = 1, .opts = &(const struct qwen_sample_opt){
+	  .name = "stop-repeat", .type = QWEN_SAMPLE_INT, .arg = "K",
+	  .min = 0, .max = 1000, .def = 0,
+	  .fields = { "stop_repeat" },
+	  .help = "end if the same tokens come K times in a row; 0: never" },
 };

@@ -5,13 +5,6 @@
  */
 #include "engine/sample/sample.h"
 
-static const struct qwen_sample_opt opts[] = {
-	{ .name = "temp", .type = QWEN_SAMPLE_REAL, .arg = "T",
-	  .min = 0, .max = 1000, .def = 0,
-	  .fields = { "temperature" },
-	  .help = "temperature; 0 takes the best token" },
-};
-
 static int
 active(const struct qwen_chain_method *s)
 {
@@ -26,5 +19,10 @@ apply(struct qwen_chain_method *s, struct qwen_cands *l)
 
 const struct qwen_sampler_method qwen_sampler_temperature = {
 	.name = "temp", .rank = QWEN_RANK_TEMPERATURE,
-	.n_opts = 1, .opts = opts, .active = active, .apply = apply,
+	.active = active, .apply = apply,
+	.n_opts = 1, .opts = &(const struct qwen_sample_opt){
+	  .name = "temp", .type = QWEN_SAMPLE_REAL, .arg = "T",
+	  .min = 0, .max = 1000, .def = 0,
+	  .fields = { "temperature" },
+	  .help = "temperature; 0 takes the best token" },
 };

@@ -11,13 +11,6 @@
 #include "base/pieces.h"
 #include "engine/sample/sample.h"
 
-static const struct qwen_sample_opt opts[] = {
-	{ .name = "think-max", .type = QWEN_SAMPLE_INT, .arg = "N",
-	  .min = -1, .max = INT32_MAX, .def = -1,
-	  .fields = { "thinking_token_budget", "thinking_budget_tokens" },
-	  .help = "close a thinking block after N tokens; -1: never" },
-};
-
 struct memory {
 	int32_t		 line, gap;	/* tokens "\n" and "\n\n", or -1 */
 	int		 in_thinking;	/* a block is open */
@@ -91,6 +84,10 @@ accept(struct qwen_chain_method *s, int32_t token, int generated)
 const struct qwen_sampler_method qwen_sampler_think = {
 	.name = "think-max", .rank = QWEN_RANK_THINK, .keeps_best = 1,
 	.memory = sizeof(struct memory), .needs_pieces = 1,
-	.n_opts = 1, .opts = opts,
 	.begin = begin, .accept = accept, .forced_token = forced_token,
+	.n_opts = 1, .opts = &(const struct qwen_sample_opt){
+	  .name = "think-max", .type = QWEN_SAMPLE_INT, .arg = "N",
+	  .min = -1, .max = INT32_MAX, .def = -1,
+	  .fields = { "thinking_token_budget", "thinking_budget_tokens" },
+	  .help = "close a thinking block after N tokens; -1: never" },
 };

@@ -7,13 +7,6 @@
  */
 #include "engine/sample/sample.h"
 
-static const struct qwen_sample_opt opts[] = {
-	{ .name = "top-k", .type = QWEN_SAMPLE_INT, .arg = "K",
-	  .min = 0, .max = INT32_MAX, .def = 0,
-	  .fields = { "top_k" }, .below_off = 1,
-	  .help = "keep the K best tokens; 0 keeps all" },
-};
-
 static void
 apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
@@ -23,5 +16,10 @@ apply(struct qwen_chain_method *s, struct qwen_cands *l)
 
 const struct qwen_sampler_method qwen_sampler_top_k = {
 	.name = "top-k", .rank = QWEN_RANK_TOP_K, .keeps_best = 1,
-	.n_opts = 1, .opts = opts, .apply = apply,
+	.apply = apply,
+	.n_opts = 1, .opts = &(const struct qwen_sample_opt){
+	  .name = "top-k", .type = QWEN_SAMPLE_INT, .arg = "K",
+	  .min = 0, .max = INT32_MAX, .def = 0,
+	  .fields = { "top_k" }, .below_off = 1,
+	  .help = "keep the K best tokens; 0 keeps all" },
 };

@@ -11,13 +11,6 @@
 
 #include "engine/sample/sample.h"
 
-static const struct qwen_sample_opt opts[] = {
-	{ .name = "top-n-sigma", .type = QWEN_SAMPLE_REAL, .arg = "N",
-	  .min = 0, .max = 1000, .def = 0,
-	  .fields = { "top_n_sigma" }, .below_off = 1,
-	  .help = "keep logits up to N standard deviations below the best" },
-};
-
 /* Returns the variance of the logits, computed from distances to max. */
 static double
 variance(const struct qwen_cands *l, double max)
@@ -42,5 +35,10 @@ apply(struct qwen_chain_method *s, struct qwen_cands *l)
 
 const struct qwen_sampler_method qwen_sampler_top_n_sigma = {
 	.name = "top-n-sigma", .rank = QWEN_RANK_TOP_N_SIGMA, .keeps_best = 1,
-	.n_opts = 1, .opts = opts, .apply = apply,
+	.apply = apply,
+	.n_opts = 1, .opts = &(const struct qwen_sample_opt){
+	  .name = "top-n-sigma", .type = QWEN_SAMPLE_REAL, .arg = "N",
+	  .min = 0, .max = 1000, .def = 0,
+	  .fields = { "top_n_sigma" }, .below_off = 1,
+	  .help = "keep logits up to N standard deviations below the best" },
 };

@@ -7,13 +7,6 @@
  */
 #include "engine/sample/sample.h"
 
-static const struct qwen_sample_opt opts[] = {
-	{ .name = "top-p", .type = QWEN_SAMPLE_REAL, .arg = "P",
-	  .min = 0, .max = 1, .def = 1,
-	  .fields = { "top_p" },
-	  .help = "keep the best tokens up to a total probability of P" },
-};
-
 static void
 apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
@@ -24,5 +17,10 @@ apply(struct qwen_chain_method *s, struct qwen_cands *l)
 
 const struct qwen_sampler_method qwen_sampler_top_p = {
 	.name = "top-p", .rank = QWEN_RANK_TOP_P, .keeps_best = 1,
-	.n_opts = 1, .opts = opts, .apply = apply,
+	.apply = apply,
+	.n_opts = 1, .opts = &(const struct qwen_sample_opt){
+	  .name = "top-p", .type = QWEN_SAMPLE_REAL, .arg = "P",
+	  .min = 0, .max = 1, .def = 1,
+	  .fields = { "top_p" },
+	  .help = "keep the best tokens up to a total probability of P" },
 };

@@ -9,14 +9,6 @@
  */
 #include "engine/sample/sample.h"
 
-static const struct qwen_sample_opt opts[] = {
-	{ .name = "typical", .type = QWEN_SAMPLE_REAL, .arg = "P",
-	  .min = 0, .max = 1, .def = 1,
-	  .fields = { "typical_p" },
-	  .help = "keep the most typical tokens up to a total probability of "
-	      "P" },
-};
-
 static void
 apply(struct qwen_chain_method *s, struct qwen_cands *l)
 {
@@ -29,5 +21,11 @@ apply(struct qwen_chain_method *s, struct qwen_cands *l)
 
 const struct qwen_sampler_method qwen_sampler_typical = {
 	.name = "typical", .rank = QWEN_RANK_TYPICAL,
-	.n_opts = 1, .opts = opts, .apply = apply,
+	.apply = apply,
+	.n_opts = 1, .opts = &(const struct qwen_sample_opt){
+	  .name = "typical", .type = QWEN_SAMPLE_REAL, .arg = "P",
+	  .min = 0, .max = 1, .def = 1,
+	  .fields = { "typical_p" },
+	  .help = "keep the most typical tokens up to a total probability of "
+	      "P" },
 };

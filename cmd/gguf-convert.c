@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"

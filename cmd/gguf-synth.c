@@ -4,7 +4,6 @@
  * published file and random weights, for tests and measurements.
  */
 #include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
 #include "gguf/recipe.h"

@@ -6,8 +6,6 @@
  * with a hole in place of the weights.  The memory beside the weights is the same for
  * all models of a repository.
  */
-#include <sys/stat.h>
-
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
  * A manifest lists layers by their SHA-256: the model is one of them, and Ollama
  * itself needs all, so that in its store all are put.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,9 +2,7 @@
 /* verify.c - --verify and --offline. */
 #include <sys/stat.h>
 
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

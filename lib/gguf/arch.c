@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* arch.c - the architectures. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/err.h"
 #include "base/text.h"

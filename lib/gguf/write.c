@@ -7,7 +7,6 @@
  * kept and reported by the next function that can fail.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,6 @@
  * a LoRA pair in the folder, A and B, in the order of the folder's files.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* arch.c - architectures, and their tensor names in Hugging Face and GGUF. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "hub/json.h"
 #include "hub/plan.h"
 

@@ -10,7 +10,6 @@
 
 #include "base/err.h"
 #include "base/map.h"
-#include "base/mem.h"
 #include "base/text.h"
 #include "hub/arch.h"
 #include "hub/folder.h"

@@ -12,7 +12,6 @@
 #include "base/cursor.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "hub/json.h"
 #include "hub/make.h"
 
 uint32_t

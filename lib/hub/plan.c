@@ -11,8 +11,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/mem.h"
-#include "hub/json.h"
 #include "hub/make.h"
 
 /* Experts of a layer met so far. */

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "hub/json.h"
 #include "hub/plan.h"
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/mem.h"
 #include "gguf/vocab.h"
 #include "hub/json.h"
 #include "hub/plan.h"

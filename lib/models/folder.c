@@ -3,7 +3,6 @@
  * folder.c - plain folders: the user's own; LM Studio's, PUBLISHER/REPO/FILE;
  * and those of older llama.cpp, ORG_REPO_FILE.
  */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

@@ -5,7 +5,6 @@
  */
 #include <sys/stat.h>
 
-#include <ctype.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

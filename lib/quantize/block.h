@@ -6,8 +6,6 @@
 #ifndef QWEN_QUANTIZE_BLOCK_H
 #define QWEN_QUANTIZE_BLOCK_H
 
-#include <string.h>
-
 #include "base/cursor.h"
 #include "base/half.h"
 #include "engine/quant/quant.h"

@@ -4,10 +4,8 @@
  * NAME.in_sum2, sums of squared inputs, and NAME.counts, the number of tokens.
  * imatrix_dat.c reads the older format.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cursor.h"
 #include "base/err.h"

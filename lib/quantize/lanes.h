@@ -10,7 +10,6 @@
 #define QWEN_QUANTIZE_LANES_H
 
 #include <math.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #if defined __AVX512F__

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* load.c - converts the matrices of a file in memory. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/err.h"
 #include "engine/quant/quant.h"

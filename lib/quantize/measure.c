@@ -3,7 +3,6 @@
  * measure.c - writes importance matrices: sums of squared inputs of a model's
  * matrices, in llama.cpp's format.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 /* shape.c - shapes of published models, and their tensors. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"

@@ -2,8 +2,6 @@
 /*
  * mtp.c - the weights of the MTP block, from the model's file or from a draft file.
  */
-#include <string.h>
-
 #include "base/err.h"
 #include "gguf/gguf.h"
 #include "engine/net/net.h"

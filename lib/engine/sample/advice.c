@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "base/text.h"
 #include "qwen.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* describe.c - writes a sampler's options as one line of text, and reads it. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -84,27 +84,6 @@ put_head(struct qwen_gguf_writer *w, const struct qwen_gguf *model,
 	}
 }
 
-static int
-put_data(struct qwen_gguf_writer *w, int fd, uint32_t type, uint64_t n,
-    double sd, uint64_t *rng, struct qwen_err *err)
-{
-	size_t len = qwen_ggml_block_len(type);
-	size_t size = qwen_ggml_block_bytes(type), m;
-	uint64_t step = 65536;
-	unsigned char *buf = malloc(65536 / len * size);
-	int rc = buf != NULL ? 0 : qwen_oom(err);
-
-	for (; rc == 0 && n > 0; n -= m) {
-		m = (size_t)(n < step ? n : step);
-		rc = qwen_gguf_random(type, buf, m, sd, rng, err);
-		if (rc == 0)
-			rc = qwen_gguf_write_data(w, fd, buf, m / len * size,
-			    err);
-	}
-	free(buf);
-	return rc;
-}
-
 int
 qwen_synth_write_lora(const struct qwen_gguf *model,
     const struct qwen_synth_lora *o, int fd, struct qwen_err *err)
@@ -123,7 +102,7 @@ qwen_synth_write_lora(const struct qwen_gguf *model,
 	for (i = 0; rc == 0 && (t = qwen_gguf_tensor(model, i)) != NULL; i++) {
 		p = pair_of(t, o->rank);
 		for (k = 0; rc == 0 && is_matrix(t) && k < 2; k++)
-			rc = put_data(w, fd, o->type, p.ne[k][0] * p.ne[k][1] *
+			rc = qwen_synth_put_random(w, fd, o->type, p.ne[k][0] * p.ne[k][1] *
 			    p.ne[k][2], p.sd[k], &rng, err);
 	}
 	if (rc == 0)

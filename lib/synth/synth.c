@@ -12,6 +12,7 @@
 #include "base/cursor.h"
 #include "base/err.h"
 #include "base/half.h"
+#include "base/mem.h"
 #include "synth/shape.h"
 #include "gguf/write.h"
 
@@ -39,22 +40,6 @@ special(enum qwen_synth_content content, double inputs, uint64_t *rng)
 	}
 }
 
-/* Fills buf with n elements (whole blocks) of tensor t. */
-static int
-fill(const struct qwen_synth_tensor *t, unsigned char *buf, size_t n,
-    uint64_t *rng, struct qwen_err *err)
-{
-	size_t i;
-
-	if (t->content == WEIGHT)
-		return qwen_gguf_random(t->type, buf, n, t->type == QT_NVFP4 ?
-		    1.0 : 1.0 / sqrt(t->inputs), rng, err);
-	for (i = 0; i < n; i++)
-		qwen_put_le32(buf + 4 * i, qwen_f32_bits((float)
-		    special(t->content, t->inputs, rng)));
-	return 0;
-}
-
 /*
  * Returns the seed of a tensor (FNV-1a): its weights depend on seed and name,
  * not on other tensors of the file.
@@ -69,45 +54,62 @@ seed_of(uint64_t seed, const char *name)
 	return h ^ seed * 0x9e3779b97f4a7c15u;
 }
 
-static uint64_t
-blocks_of(const struct qwen_synth_tensor *t)
+int
+qwen_synth_put_random(struct qwen_gguf_writer *w, int fd, uint32_t type,
+    uint64_t n, double sd, uint64_t *rng, struct qwen_err *err)
 {
-	uint64_t n = t->ne[0] / qwen_ggml_block_len(t->type);
+	size_t len = qwen_ggml_block_len(type);
+	size_t size = qwen_ggml_block_bytes(type), m;
+	uint64_t most = CHUNK_BYTES / size * len;
+	unsigned char *buf = malloc(CHUNK_BYTES);
+	int rc = buf != NULL ? 0 : qwen_oom(err);
 
-	return n * (t->ne[1] ? t->ne[1] : 1) * (t->ne[2] ? t->ne[2] : 1);
+	for (; rc == 0 && n > 0; n -= m) {
+		m = (size_t)(n < most ? n : most);
+		rc = qwen_gguf_random(type, buf, m, sd, rng, err);
+		if (rc == 0)
+			rc = qwen_gguf_write_data(w, fd, buf, m / len * size,
+			    err);
+	}
+	free(buf);
+	return rc;
 }
 
+/* Writes n numbers in F32, such as those of norms. */
 static int
-write_tensor(struct qwen_synth *p, int fd, const struct qwen_synth_tensor *t,
-    unsigned char *buf, struct qwen_err *err)
+put_special(struct qwen_synth *p, int fd, const struct qwen_synth_tensor *t,
+    size_t n, uint64_t *rng, struct qwen_err *err)
 {
-	size_t size = qwen_ggml_block_bytes(t->type);
-	size_t len = qwen_ggml_block_len(t->type);
-	uint64_t left = blocks_of(t), step = CHUNK_BYTES / size, n;
-	uint64_t rng = seed_of(p->seed, t->name);
+	unsigned char *buf = qwen_alloc(n, 4);
+	size_t i;
+	int rc;
 
-	for (; left > 0; left -= n) {
-		n = left < step ? left : step;
-		if (fill(t, buf, (size_t)n * len, &rng, err) < 0 ||
-		    qwen_gguf_write_data(p->w, fd, buf, (size_t)n * size,
-		    err) < 0)
-			return -1;
-	}
-	return 0;
+	if (buf == NULL)
+		return qwen_oom(err);
+	for (i = 0; i < n; i++)
+		qwen_put_le32(buf + 4 * i, qwen_f32_bits((float)
+		    special(t->content, t->inputs, rng)));
+	rc = qwen_gguf_write_data(p->w, fd, buf, 4 * n, err);
+	free(buf);
+	return rc;
 }
 
 static int
 write_data(struct qwen_synth *p, int fd, struct qwen_err *err)
 {
-	unsigned char *buf = malloc(CHUNK_BYTES);
-	size_t i;
+	const struct qwen_synth_tensor *t;
+	uint64_t n, rng;
 	int rc = 0;
 
-	if (buf == NULL)
-		return qwen_oom(err);
-	for (i = 0; i < p->n && rc == 0; i++)
-		rc = write_tensor(p, fd, &p->t[i], buf, err);
-	free(buf);
+	for (t = p->t; t < p->t + p->n && rc == 0; t++) {
+		n = t->ne[0] * (t->ne[1] ? t->ne[1] : 1) *
+		    (t->ne[2] ? t->ne[2] : 1);
+		rng = seed_of(p->seed, t->name);
+		rc = t->content == WEIGHT ? qwen_synth_put_random(p->w, fd,
+		    t->type, n, t->type == QT_NVFP4 ? 1.0 :
+		    1.0 / sqrt(t->inputs), &rng, err) :
+		    put_special(p, fd, t, (size_t)n, &rng, err);
+	}
 	return rc < 0 ? -1 : qwen_gguf_write_end(p->w, err);
 }
 

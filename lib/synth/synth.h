@@ -49,6 +49,10 @@ struct qwen_synth_opts {
 					   none, which is enough to compute */
 };
 
+/* Writes n random numbers (whole blocks) as the next data of a file. */
+int qwen_synth_put_random(struct qwen_gguf_writer *w, int fd, uint32_t type,
+    uint64_t n, double sd, uint64_t *rng, struct qwen_err *err);
+
 struct qwen_synth;
 
 int qwen_synth_new(struct qwen_synth **out, size_t shape,

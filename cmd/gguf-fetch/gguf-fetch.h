@@ -95,9 +95,6 @@ extern const struct fetch_hub fetch_hf, fetch_ms, fetch_ollama;
 int fetch_add(struct fetch_repo *r, const char *path, uint64_t bytes,
     const char *hash);
 
-/* Whether a path (or NULL) is that of a GGUF file. */
-int fetch_is_gguf(const char *path);
-
 /* Open a repository by name and list its files: 0, or -1 and cli_err. */
 int fetch_open(struct fetch_repo *r, const struct qwen_name *name);
 void fetch_close(struct fetch_repo *r);

@@ -100,7 +100,7 @@ take_page(struct fetch_repo *r, yyjson_val *list)
 		if (path == NULL && yyjson_is_obj(e))
 			return fetch_fail("the listing has a file without a "
 			    "name");
-		if (!fetch_is_gguf(path) ||
+		if (path == NULL || !qwen_repo_is_gguf(path) ||
 		    !yyjson_equals_str(yyjson_obj_get(e, "type"), "file"))
 			continue;
 		lfs = yyjson_obj_get(e, "lfs");

@@ -78,7 +78,7 @@ take_file(struct fetch_repo *r, yyjson_val *e)
 
 	if (path == NULL)
 		return fetch_fail("the listing has a file without a name");
-	if (!fetch_is_gguf(path))
+	if (!qwen_repo_is_gguf(path))
 		return 0;
 	for (i = 0; i < r->n; i++) {
 		if (strcmp(r->v[i].path, path) == 0)

@@ -3,7 +3,6 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "gguf-fetch.h"
 
@@ -62,12 +61,4 @@ fetch_close(struct fetch_repo *r)
 	free(r->commit);
 	free(r->manifest);
 	memset(r, 0, sizeof *r);
-}
-
-int
-fetch_is_gguf(const char *path)
-{
-	size_t n = path != NULL ? strlen(path) : 0;
-
-	return n > 5 && strcasecmp(path + n - 5, ".gguf") == 0;
 }

@@ -57,6 +57,9 @@ void qwen_name_fini(struct qwen_name *n);
  */
 int qwen_repo_is_model(const char *path);
 
+/* Returns 1 if the name ends in ".gguf", in any case. */
+int qwen_repo_is_gguf(const char *path);
+
 /* Returns 1 for a projector (the image part of a model). */
 int qwen_repo_is_projector(const char *path);
 

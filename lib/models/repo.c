@@ -15,12 +15,12 @@
 /* length of "-00001-of-00003.gguf" */
 enum { SPLIT_LEN = 20 };
 
-static int
-ends_with(const char *s, const char *end)
+int
+qwen_repo_is_gguf(const char *path)
 {
-	size_t n = strlen(s), m = strlen(end);
+	size_t n = strlen(path);
 
-	return n > m && strcasecmp(s + n - m, end) == 0;
+	return n > 5 && strcasecmp(path + n - 5, ".gguf") == 0;
 }
 
 /*
@@ -49,7 +49,7 @@ split_of(const char *path, unsigned *no, unsigned *count)
 int
 qwen_repo_is_projector(const char *path)
 {
-	return ends_with(path, ".gguf") &&
+	return qwen_repo_is_gguf(path) &&
 	    strcasestr(qwen_base_name(path), "mmproj") != NULL;
 }
 
@@ -66,7 +66,7 @@ qwen_repo_is_model(const char *path)
 	unsigned no, count;
 	size_t i;
 
-	if (!ends_with(name, ".gguf") || strcasestr(name, "mmproj") != NULL ||
+	if (!qwen_repo_is_gguf(name) || strcasestr(name, "mmproj") != NULL ||
 	    strcasestr(name, "imatrix") != NULL)
 		return 0;
 	for (i = 0; i < sizeof drafts / sizeof drafts[0]; i++) {

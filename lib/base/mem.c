@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/err.h"
 #include "base/mem.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -26,6 +27,21 @@ qwen_grow(void *array, size_t *cap, size_t n, size_t size)
 	memcpy(array, &p, sizeof p);
 	*cap = more;
 	return 0;
+}
+
+void *
+qwen_push(void *array, size_t *cap, size_t *n, size_t size,
+    struct qwen_err *err)
+{
+	char *p;
+
+	if (qwen_grow(array, cap, *n + 1, size) < 0) {
+		qwen_oom(err);
+		return NULL;
+	}
+	memcpy(&p, array, sizeof p);
+	p += size * (*n)++;
+	return memset(p, 0, size);
 }
 
 void *

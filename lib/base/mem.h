@@ -29,6 +29,14 @@ qwen_add(size_t a, size_t b, size_t *out)
 int qwen_grow(void *array, size_t *cap, size_t n, size_t size);
 
 /*
+ * Appends a zeroed element of size bytes to a growing array of *n elements and
+ * returns its address.  Returns NULL without memory, with *err set.
+ */
+struct qwen_err;
+void *qwen_push(void *array, size_t *cap, size_t *n, size_t size,
+    struct qwen_err *err);
+
+/*
  * Allocates n * size zeroed bytes, aligned to 64, for free(); NULL on overflow.
  */
 void *qwen_alloc(size_t n, size_t size);

@@ -229,10 +229,9 @@ read_key(struct parser *p, struct qwen_gguf_keys *keys)
 	struct qwen_gguf_kv *kv;
 	struct qwen_str key;
 
-	if (qwen_grow(&keys->v, &keys->cap, keys->n + 1, sizeof *kv) < 0)
-		return qwen_oom(p->err);
-	kv = &keys->v[keys->n];
-	memset(kv, 0, sizeof *kv);
+	if ((kv = qwen_push(&keys->v, &keys->cap, &keys->n, sizeof *kv,
+	    p->err)) == NULL)
+		return -1;
 	kv->offset = p->c.pos;
 	key = read_str(p);
 	if (p->c.failed)
@@ -243,10 +242,7 @@ read_key(struct parser *p, struct qwen_gguf_keys *keys)
 		return complain(p, QWEN_EFORMAT, "key of %zu bytes", key.len);
 	p->what = "key";
 	p->name = kv->key = key;
-	if (read_value(p, kv) < 0)
-		return -1;
-	keys->n++;
-	return 0;
+	return read_value(p, kv);
 }
 
 static int
@@ -407,10 +403,9 @@ read_tensor(struct parser *p, struct qwen_gguf_dir *dir, unsigned no)
 	struct qwen_gguf_entry *e;
 	struct qwen_str name;
 
-	if (qwen_grow(&dir->v, &dir->cap, dir->n + 1, sizeof *e) < 0)
-		return qwen_oom(p->err);
-	e = &dir->v[dir->n];
-	memset(e, 0, sizeof *e);
+	if ((e = qwen_push(&dir->v, &dir->cap, &dir->n, sizeof *e,
+	    p->err)) == NULL)
+		return -1;
 	e->record = p->c.pos;
 	name = read_str(p);
 	if (p->c.failed)
@@ -427,10 +422,7 @@ read_tensor(struct parser *p, struct qwen_gguf_dir *dir, unsigned no)
 	e->t.offset = qwen_cursor_u64(&p->c);	/* relative, until place_tensor() */
 	if (p->c.failed)
 		return truncated(p);
-	if (size_tensor(p, &e->t) < 0)
-		return -1;
-	dir->n++;
-	return 0;
+	return size_tensor(p, &e->t);
 }
 
 /*

@@ -41,14 +41,11 @@ type_for(const struct qwen_hub_gguf *g, const struct hub_tensor *t)
 struct hub_tensor *
 qwen_hub_new_tensor(struct qwen_hub_gguf *g, const char *name)
 {
-	struct hub_tensor *t;
+	struct hub_tensor *t = qwen_push(&g->t, &g->cap, &g->n, sizeof *t,
+	    g->hub->err);
 
-	if (qwen_grow(&g->t, &g->cap, g->n + 1, sizeof *t) < 0) {
-		qwen_oom(g->hub->err);
+	if (t == NULL)
 		return NULL;
-	}
-	t = &g->t[g->n++];
-	memset(t, 0, sizeof *t);
 	snprintf(t->name, sizeof t->name, "%s", name);
 	t->ne[0] = t->ne[1] = t->ne[2] = t->ne[3] = 1;
 	return t;
@@ -57,16 +54,8 @@ qwen_hub_new_tensor(struct qwen_hub_gguf *g, const char *name)
 static struct hub_source *
 new_source(struct qwen_hub_gguf *g)
 {
-	struct hub_source *s;
-
-	if (qwen_grow(&g->source, &g->cap_sources, g->n_sources + 1,
-	    sizeof *s) < 0) {
-		qwen_oom(g->hub->err);
-		return NULL;
-	}
-	s = &g->source[g->n_sources++];
-	memset(s, 0, sizeof *s);
-	return s;
+	return qwen_push(&g->source, &g->cap_sources, &g->n_sources,
+	    sizeof *g->source, g->hub->err);
 }
 
 int

@@ -142,10 +142,8 @@ add_tensor(struct qwen_st *st, yyjson_val *key, yyjson_val *v,
 		return -1;
 	if (st->n == TENSORS_MAX)
 		return qwen_fail(err, QWEN_EFORMAT, "too many tensors");
-	if (qwen_grow(&st->v, &st->cap, st->n + 1, sizeof *t) < 0)
-		return qwen_oom(err);
-	t = &st->v[st->n];
-	memset(t, 0, sizeof *t);
+	if ((t = qwen_push(&st->v, &st->cap, &st->n, sizeof *t, err)) == NULL)
+		return -1;
 	t->name = yyjson_get_str(key);
 	t->mapped = st->file[st->n_files - 1].mapped;
 	if (read_type(t, yyjson_obj_get(v, "dtype"), err) < 0 ||
@@ -153,7 +151,6 @@ add_tensor(struct qwen_st *st, yyjson_val *key, yyjson_val *v,
 	    read_place(t, yyjson_obj_get(v, "data_offsets"), data, room,
 	    err) < 0)
 		return qwen_fail_in(err, "tensor %.100s", t->name);
-	st->n++;
 	return 0;
 }
 
@@ -238,26 +235,11 @@ parse(struct qwen_st *st, struct qwen_st_file *f, struct qwen_err *err)
 	    f->map + PREFIX + head, room, err);
 }
 
-static struct qwen_st_file *
-add_file(struct qwen_st *st, struct qwen_err *err)
-{
-	struct qwen_st_file *f;
-
-	if (qwen_grow(&st->file, &st->cap_files, st->n_files + 1,
-	    sizeof *f) < 0) {
-		qwen_oom(err);
-		return NULL;
-	}
-	f = &st->file[st->n_files++];
-	memset(f, 0, sizeof *f);
-	return f;
-}
-
 int
 qwen_st_add(struct qwen_st *st, const char *path, struct qwen_err *err)
 {
-	struct qwen_st_file *f = add_file(st, err);
-
+	struct qwen_st_file *f = qwen_push(&st->file, &st->cap_files,
+	    &st->n_files, sizeof *f, err);
 	const void *map;
 
 	if (f == NULL || qwen_map_file(&map, &f->bytes, path, err) < 0)
@@ -271,7 +253,8 @@ int
 qwen_st_add_memory(struct qwen_st *st, const void *buf, size_t n,
     struct qwen_err *err)
 {
-	struct qwen_st_file *f = add_file(st, err);
+	struct qwen_st_file *f = qwen_push(&st->file, &st->cap_files,
+	    &st->n_files, sizeof *f, err);
 
 	if (f == NULL)
 		return -1;

@@ -84,10 +84,10 @@ sort_in(struct calibration *c, size_t i, unsigned n_layer,
 			break;
 	}
 	if (k == c->n_groups) {
-		if (qwen_grow(&c->group, &c->cap_groups, k + 1, sizeof *g) < 0)
-			return qwen_oom(err);
-		g = &c->group[c->n_groups++];
-		memset(g, 0, sizeof *g);
+		g = qwen_push(&c->group, &c->cap_groups, &c->n_groups,
+		    sizeof *g, err);
+		if (g == NULL)
+			return -1;
 		snprintf(g->kind, sizeof g->kind, "%s", kind);
 		g->band = band;
 	}

@@ -125,10 +125,8 @@ read_line(struct patterns *p, const char *s, size_t n, int line,
 	text[strcspn(text, "#\r")] = '\0';
 	if (text[strspn(text, " \t")] == '\0')
 		return 0;
-	if (qwen_grow(&p->v, &p->cap, p->n + 1, sizeof *p->v) < 0)
-		return qwen_oom(err);
-	one = &p->v[p->n++];
-	memset(one, 0, sizeof *one);
+	if ((one = qwen_push(&p->v, &p->cap, &p->n, sizeof *one, err)) == NULL)
+		return -1;
 	one->line = line;
 	k = sscanf(text, "%64s %16s %c", one->name, type, &more);
 	if (k != 2)

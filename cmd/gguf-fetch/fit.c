@@ -56,13 +56,6 @@ make_folder(void)
 	return s;
 }
 
-/* The name of a file's outline in the folder, for free(). */
-static char *
-outline(const char *folder, const struct fetch_file *f)
-{
-	return cli_format("%s/%s", folder, qwen_base_name(f->path));
-}
-
 /*
  * Open a model by the first bytes (want) of each of its files.  Returns 1; 0 and
  * cli_err if it does not open, perhaps because more bytes are needed; -1 and cli_err
@@ -72,9 +65,10 @@ static int
 open_outline(struct qwen_gguf **g, const struct fetch_repo *r,
     const struct fetch_model *m, uint64_t want)
 {
-	char *folder = NULL, *path;
+	struct qwen_strings path = { 0 };
 	struct qwen_text h = { 0 };
 	const struct fetch_file *f;
+	char *folder = NULL;
 	int rc = 0;
 	size_t i;
 
@@ -82,29 +76,24 @@ open_outline(struct qwen_gguf **g, const struct fetch_repo *r,
 	for (i = 0; i < m->n && rc == 0; i++) {
 		f = &r->v[m->file[i]];
 		rc = read_head(&h, r, f, want < f->bytes ? want : f->bytes);
+		if (rc < 0)
+			break;
 		/* made late, so that an interrupted download leaves no folder */
-		if (rc == 0 && folder == NULL)
+		if (folder == NULL)
 			folder = make_folder();
-		path = folder != NULL ? outline(folder, f) : NULL;
-		if (rc == 0)
-			rc = write_outline(path, &h, f->bytes);
-		free(path);
+		if (qwen_strings_add(&path, cli_format("%s/%s", folder,
+		    qwen_base_name(f->path))) < 0)
+			cli_must(NULL, qwen_oom(&cli_err));
+		rc = write_outline(path.v[i], &h, f->bytes);
 	}
-	if (folder == NULL) {
-		qwen_text_fini(&h);
-		return -1;
-	}
-	path = outline(folder, &r->v[m->file[0]]);
 	if (rc == 0)
-		rc = qwen_gguf_open(g, path, &cli_err) == 0;
-	free(path);
-	for (i = 0; i < m->n; i++) {
-		path = outline(folder, &r->v[m->file[i]]);
-		unlink(path);
-		free(path);
-	}
-	rmdir(folder);
+		rc = qwen_gguf_open(g, path.v[0], &cli_err) == 0;
+	for (i = 0; i < path.n; i++)
+		unlink(path.v[i]);
+	if (folder != NULL)
+		rmdir(folder);
 	free(folder);
+	qwen_strings_fini(&path);
 	qwen_text_fini(&h);
 	for (i = 0; rc == 1 && i < m->n; i++) {
 		/* zeros of the hole may look like a head */

@@ -50,15 +50,12 @@ static char *
 api(const struct fetch_repo *r, const char *what, const char *rev,
     const char *query)
 {
-	struct qwen_text t = { 0 };
+	char *ref = fetch_escape(rev, 0);
+	char *url = cli_format("%s/api/models/%s/%s/%s/%s%s", r->endpoint,
+	    r->name->org, r->name->repo, what, ref, query);
 
-	qwen_text_fmt(&t, "%s/api/models/%s/%s/%s/", r->endpoint, r->name->org,
-	    r->name->repo, what);
-	fetch_url_add(&t, rev, 0);
-	qwen_text_str(&t, query);
-	if (t.failed)
-		cli_must(NULL, qwen_oom(&cli_err));
-	return t.s;
+	free(ref);
+	return url;
 }
 
 /* All that follows is of this commit, whatever becomes of the branch. */
@@ -153,12 +150,12 @@ list(struct fetch_repo *r)
 static char *
 url_of(const struct fetch_repo *r, const struct fetch_file *f)
 {
-	struct qwen_text t = { 0 };
+	char *path = fetch_escape(f->path, 1);
+	char *url = cli_format("%s/%s/%s/resolve/%s/%s", r->endpoint,
+	    r->name->org, r->name->repo, r->commit, path);
 
-	qwen_text_fmt(&t, "%s/%s/%s/resolve/%s/", r->endpoint, r->name->org,
-	    r->name->repo, r->commit);
-	fetch_url_add(&t, f->path, 1);
-	return t.s;
+	free(path);
+	return url;
 }
 
 static void

@@ -42,18 +42,19 @@ struct hop {
 	int		 n_redirects;
 };
 
-void
-fetch_url_add(struct qwen_text *t, const char *s, int slashes)
+char *
+fetch_escape(const char *s, int slashes)
 {
+	struct qwen_text t = { 0 };
+
 	for (; *s != '\0'; s++) {
 		if (isalnum((unsigned char)*s) || strchr("-._~", *s) != NULL ||
 		    (slashes && *s == '/'))
-			qwen_text_add(t, s, 1);
+			qwen_text_add(&t, s, 1);
 		else
-			qwen_text_fmt(t, "%%%02X", (unsigned char)*s);
+			qwen_text_fmt(&t, "%%%02X", (unsigned char)*s);
 	}
-	if (t->failed)
-		cli_must(NULL, qwen_oom(&cli_err));
+	return cli_check_alloc(t.failed ? NULL : t.s);
 }
 
 /* Returns "host:port" of an https URL, to free(); else NULL. */

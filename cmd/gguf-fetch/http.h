@@ -59,8 +59,8 @@ int fetch_wait(int *tries, const struct http_reply *r);
 int fetch_text(struct qwen_text *out, const struct http_ask *a,
     struct http_reply *r);
 
-/* Add text to a URL, percent-encoded; slashes: keep "/" as it is. */
-void fetch_url_add(struct qwen_text *t, const char *s, int slashes);
+/* Text of a URL, percent-encoded, to free(); slashes: keep "/" as it is. */
+char *fetch_escape(const char *s, int slashes);
 
 /* Whether two URLs have the same host and port. */
 int fetch_same_host(const char *a, const char *b);

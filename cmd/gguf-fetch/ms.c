@@ -19,37 +19,36 @@ init(struct fetch_repo *r)
 	    "MODELSCOPE_API_TOKEN");
 }
 
-/* ENDPOINT/api/v1/models/ORG/REPO/repo what Revision=REV, a query to add to. */
-static struct qwen_text
-api(const struct fetch_repo *r, const char *what)
+/* ENDPOINT/api/v1/models/ORG/REPO/repo what Revision=REV query arg */
+static char *
+api(const struct fetch_repo *r, const char *what, const char *query,
+    const char *arg)
 {
-	struct qwen_text t = { 0 };
+	char *rev = fetch_escape(r->rev, 0);
+	char *text = *arg != '\0' ? fetch_escape(arg, 1) : NULL;
+	char *url = cli_format("%s/api/v1/models/%s/%s/repo%s?Revision=%s%s%s",
+	    r->endpoint, r->name->org, r->name->repo, what, rev, query,
+	    text != NULL ? text : "");
 
-	qwen_text_fmt(&t, "%s/api/v1/models/%s/%s/repo%s?Revision=", r->endpoint,
-	    r->name->org, r->name->repo, what);
-	fetch_url_add(&t, r->rev, 0);
-	return t;
+	free(rev);
+	free(text);
+	return url;
 }
 
 /* A listing, of all or of a folder; its "Files" go to *files. */
 static yyjson_doc *
 ask(const struct fetch_repo *r, const char *root, int deep, yyjson_val **files)
 {
-	struct qwen_text url = api(r, "/files");
-	struct http_ask a = { .repo = r };
+	char *url = api(r, "/files", root == NULL ?
+	    deep ? "&Recursive=True" : "&Recursive=False" :
+	    deep ? "&Recursive=True&Root=" : "&Recursive=False&Root=",
+	    root != NULL ? root : "");
+	struct http_ask a = { .url = url, .repo = r };
 	yyjson_val *top, *ok;
 	yyjson_doc *doc;
 
-	qwen_text_str(&url, deep ? "&Recursive=True" : "&Recursive=False");
-	if (root != NULL) {
-		qwen_text_str(&url, "&Root=");
-		fetch_url_add(&url, root, 1);
-	}
-	if (url.failed)
-		cli_must(NULL, qwen_oom(&cli_err));
-	a.url = url.s;
 	doc = fetch_json(&a, NULL);
-	qwen_text_fini(&url);
+	free(url);
 	if (doc == NULL)
 		return NULL;
 	top = yyjson_doc_get_root(doc);
@@ -132,11 +131,7 @@ list(struct fetch_repo *r)
 static char *
 url_of(const struct fetch_repo *r, const struct fetch_file *f)
 {
-	struct qwen_text t = api(r, "");
-
-	qwen_text_str(&t, "&FilePath=");
-	fetch_url_add(&t, f->path, 1);
-	return t.s;
+	return api(r, "", "&FilePath=", f->path);
 }
 
 /* Whether a folder is there that has something in it. */

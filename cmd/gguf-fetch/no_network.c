@@ -12,7 +12,7 @@
 		die("built without libcurl");	\
 	}
 
-MISSING(void, fetch_url_add, struct qwen_text *t, const char *s, int slashes)
+MISSING(char *, fetch_escape, const char *s, int slashes)
 MISSING(int, fetch_same_host, const char *a, const char *b)
 MISSING(enum http_end, fetch_http, const struct http_ask *a,
     struct http_reply *r)

@@ -7,7 +7,6 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "gguf/adapter.h"
 #include "engine/net/lora.h"
 
 struct qwen_loras {
@@ -69,16 +68,10 @@ qwen_loras_n(const struct qwen_net *m)
 	return m->loras != NULL ? m->loras->n : 0;
 }
 
-const struct qwen_gguf *
-qwen_loras_get(const struct qwen_net *m, size_t i, double *scale,
-    size_t *n_matrices, size_t *rank)
+const struct qwen_adapter_file *
+qwen_loras_get(const struct qwen_net *m, size_t i)
 {
-	const struct qwen_adapter_file *a = &m->loras->v[i];
-
-	*scale = a->scale;
-	*n_matrices = a->n_matrices;
-	*rank = a->rank;
-	return a->g;
+	return &m->loras->v[i];
 }
 
 uint64_t

@@ -9,6 +9,7 @@
 #define QWEN_NET_LORA_H
 
 #include "engine/net/net.h"
+#include "gguf/adapter.h"
 
 struct qwen_lora {
 	struct qwen_weight	 a;	/* rank rows, or stacks of them; of an
@@ -53,13 +54,10 @@ int qwen_loras_check(const struct qwen_net *m, struct qwen_err *err);
 uint64_t qwen_loras_bytes(const struct qwen_net *m);
 size_t qwen_loras_width(const struct qwen_net *m);
 
-/*
- * qwen_loras_n returns the number of adapters; qwen_loras_get the file of
- * adapter i, with its scale, number of matrices and highest rank.
- */
+/* Return the number of adapters, and adapter i. */
 size_t qwen_loras_n(const struct qwen_net *m);
-const struct qwen_gguf *qwen_loras_get(const struct qwen_net *m, size_t i,
-    double *scale, size_t *n_matrices, size_t *rank);
+const struct qwen_adapter_file *qwen_loras_get(const struct qwen_net *m,
+    size_t i);
 
 /*
  * Sets *out to the fingerprints of all adapters, computed once by make()

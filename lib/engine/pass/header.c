@@ -12,17 +12,15 @@ add_adapters(struct qwen_header *h, const struct qwen_model *m,
     struct qwen_err *err)
 {
 	const struct qwen_fp *fp;
-	size_t i, n_matrices, rank;
-	double scale;
+	size_t i;
 
 	if (qwen_loras_n(&m->net) == 0)
 		return 0;
 	if (qwen_loras_fingerprints(&m->net, qwen_adapter_fingerprint, &fp, err) < 0)
 		return -1;
-	for (i = 0; i < qwen_loras_n(&m->net); i++) {
-		qwen_loras_get(&m->net, i, &scale, &n_matrices, &rank);
-		qwen_header_add_adapter(h, &fp[i], scale);
-	}
+	for (i = 0; i < qwen_loras_n(&m->net); i++)
+		qwen_header_add_adapter(h, &fp[i],
+		    qwen_loras_get(&m->net, i)->scale);
 	return 0;
 }
 

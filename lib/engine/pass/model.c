@@ -278,17 +278,16 @@ qwen_model_stats_by_purpose(const struct qwen_model *m,
 static size_t
 adapter_lines(const struct qwen_model *m, char *buf, size_t size, size_t at)
 {
-	const struct qwen_gguf *g;
-	size_t i, n_matrices, rank;
-	double scale;
+	const struct qwen_adapter_file *a;
+	size_t i;
 	int n;
 
 	for (i = 0; i < qwen_loras_n(&m->net); i++) {
-		g = qwen_loras_get(&m->net, i, &scale, &n_matrices, &rank);
+		a = qwen_loras_get(&m->net, i);
 		n = snprintf(buf + (at < size ? at : size), at < size ?
 		    size - at : 0, "adapter %s, scale %.9g, %zu matri%s of "
-		    "rank %zu\n", qwen_gguf_path(g, 0), scale, n_matrices,
-		    n_matrices == 1 ? "x" : "ces", rank);
+		    "rank %zu\n", qwen_gguf_path(a->g, 0), a->scale,
+		    a->n_matrices, a->n_matrices == 1 ? "x" : "ces", a->rank);
 		at += n > 0 ? (size_t)n : 0;
 	}
 	return at;

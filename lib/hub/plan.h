@@ -168,7 +168,7 @@ int qwen_hub_token_id(const struct qwen_hub *h, const char *token,
 int qwen_hub_find_rank(struct qwen_hub_gguf *g);
 
 /* Writes the metadata of a reranker. */
-int qwen_hub_put_rank(struct qwen_hub_gguf *g);
+void qwen_hub_put_rank(struct qwen_hub_gguf *g);
 
 /* Returns the row of plane 0 of the source that becomes row r. */
 uint64_t qwen_hub_row(const struct qwen_hub_gguf *g,

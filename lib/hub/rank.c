@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "hub/plan.h"
 #include "qwen/embed.h"
 #include "text/embed/rerank.h"
@@ -119,16 +118,14 @@ usual_labels(const struct qwen_hub_gguf *g, struct qwen_str *label)
 	return 0;
 }
 
-int
+void
 qwen_hub_put_rank(struct qwen_hub_gguf *g)
 {
 	static const struct qwen_str words[] = { { "yes", 3 }, { "no", 2 } };
 	static const struct qwen_str name = { "rerank", 6 };
-	struct qwen_str *label = calloc(LABELS_MAX, sizeof *label);
+	struct qwen_str label[LABELS_MAX];
 	size_t n = 2;
 
-	if (label == NULL)
-		return qwen_oom(g->hub->err);
 	memcpy(label, words, sizeof words);
 	if (g->rank == HUB_RANK_SCORE)
 		n = read_labels(g->hub, label);
@@ -140,6 +137,4 @@ qwen_hub_put_rank(struct qwen_hub_gguf *g)
 		    n);
 	qwen_gguf_put_str(g->w, QWEN_RERANK_KEY, QWEN_RERANK_TEMPLATE);
 	qwen_gguf_put_strs(g->w, "tokenizer.chat_templates", &name, 1);
-	free(label);
-	return 0;
 }

@@ -4,10 +4,8 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "base/text.h"
 #include "gguf/gguf.h"
 #include "gguf/write.h"

@@ -181,3 +181,23 @@ qwen_hex_read(const char *s, size_t n, uint32_t *out)
 	}
 	return 0;
 }
+
+int
+qwen_percent_decode(char *s)
+{
+	char *to = s;
+	uint32_t c;
+	int rc = 0;
+
+	for (; *s != '\0'; s++) {
+		if (*s == '%' && qwen_hex_read(s + 1, 2, &c) == 0 && c != 0) {
+			*to++ = (char)c;
+			s += 2;
+		} else {
+			rc |= *s == '%' ? -1 : 0;
+			*to++ = *s;
+		}
+	}
+	*to = '\0';
+	return rc;
+}

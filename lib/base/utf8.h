@@ -44,6 +44,13 @@ size_t qwen_shown_char(const char *s, size_t n, size_t *used,
  */
 void qwen_utf8_mask(char *s);
 
+/*
+ * Replaces each % and two hexadecimal digits of s by their byte, in place.
+ * Returns -1 if a % is not followed by two digits, or stands for a NUL; it then
+ * stays as it is.
+ */
+int qwen_percent_decode(char *s);
+
 /* Parses n hexadecimal digits, at most 8; -1 if one is not a digit. */
 int qwen_hex_read(const char *s, size_t n, uint32_t *out);
 

@@ -144,23 +144,6 @@ parse_ollama(struct qwen_name *n, char *s, struct qwen_err *err)
 	    keep(&n->rev, tag != NULL ? tag : "latest", err) < 0 ? -1 : 0;
 }
 
-/* Decodes %20 and the like in place, except %00. */
-static void
-decode(char *s)
-{
-	char *to = s;
-	uint32_t c;
-
-	for (; *s != '\0'; s++) {
-		if (*s == '%' && qwen_hex_read(s + 1, 2, &c) == 0 && c != 0) {
-			*to++ = (char)c;
-			s += 2;
-		} else
-			*to++ = *s;
-	}
-	*to = '\0';
-}
-
 /*
  * Parses a web address: ignores its query, reads REPO/blob/REV/PATH as
  * REPO/PATH@REV.
@@ -172,7 +155,7 @@ parse_page(struct qwen_name *n, char *s, struct qwen_err *err)
 	size_t i;
 
 	s[strcspn(s, "?#")] = '\0';
-	decode(s);
+	(void)qwen_percent_decode(s);
 	if (n->kind == QWEN_NAME_OLLAMA)
 		return parse_ollama(n, s, err);
 	rest = strchr(s, '/');

@@ -70,27 +70,6 @@ qwen_sampler_describe(const struct qwen_sampler *s, char *buf, size_t size)
 	return out.n;
 }
 
-/* Decodes %20 and similar escapes in place; -1 for a bad digit or byte. */
-static int
-unescape(char *s)
-{
-	char *to = s;
-	uint32_t c;
-
-	for (; *s != '\0'; s++) {
-		if (*s != '%') {
-			*to++ = *s;
-			continue;
-		}
-		if (qwen_hex_read(s + 1, 2, &c) < 0 || c == 0)
-			return -1;
-		*to++ = (char)c;
-		s += 2;
-	}
-	*to = '\0';
-	return 0;
-}
-
 int
 qwen_sampler_read(struct qwen_sampler *s, const char *text,
     struct qwen_err *err)
@@ -106,7 +85,7 @@ qwen_sampler_read(struct qwen_sampler *s, const char *text,
 	    word = strtok_r(NULL, " ", &save)) {
 		if ((value = strchr(word, '=')) != NULL)
 			*value++ = '\0';
-		if (value != NULL && unescape(value) < 0)
+		if (value != NULL && qwen_percent_decode(value) < 0)
 			rc = qwen_fail(err, QWEN_EFORMAT, "sampling option "
 			    "%.40s: %% must be followed by a byte, 01 to ff",
 			    word);

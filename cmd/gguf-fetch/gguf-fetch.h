@@ -186,7 +186,10 @@ int fetch_get(const struct fetch_repo *r, const struct fetch_file *const *v,
 /* Make the folders above a path: 0, or -1 and cli_err. */
 int fetch_make_folders(const char *path);
 
-/* Write a small file, complete or not at all: 0, or -1 and cli_err. */
+/*
+ * Write a small file, complete or not at all, and the folders above it, unless it
+ * has this text already: 0, or -1 and cli_err.
+ */
 int fetch_write(const char *path, char *text, size_t n);
 
 /* --------------------------------------------------------------------- hashes */

@@ -2,6 +2,7 @@
 /* hf.c - Hugging Face: its listings, and the cache that its library has. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "json.h"
 
@@ -186,19 +187,12 @@ done(const struct fetch_repo *r)
 	char *ref = cli_format("%s/models--%s--%s/refs/%s", r->root,
 	    r->name->org, r->name->repo, r->rev);
 	char *cachedir = cli_format("%s/CACHEDIR.TAG", r->root);
-	char *was;
-	size_t n;
 
 	/* a read-only cache is usable if the file is complete */
-	was = cli_try_file(ref, 64, &n);
-	if (strcmp(r->rev, r->commit) != 0 && (was == NULL ||
-	    strcmp(was, r->commit) != 0) && fetch_make_folders(ref) == 0)
+	if (strcmp(r->rev, r->commit) != 0)
 		fetch_write(ref, r->commit, strlen(r->commit));
-	free(was);
-	was = cli_try_file(cachedir, 4096, &n);
-	if (was == NULL)
+	if (access(cachedir, F_OK) != 0)
 		fetch_write(cachedir, tag, sizeof tag - 1);
-	free(was);
 	free(cachedir);
 	free(ref);
 	return 0;

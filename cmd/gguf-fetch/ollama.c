@@ -106,15 +106,9 @@ static int
 done(const struct fetch_repo *r)
 {
 	char *path = cli_format("%s/manifests/%s/%s/%s/%s", r->root,
-	    r->name->host, r->name->org, r->name->repo, r->rev), *was;
-	size_t n;
-	int rc = 0;
+	    r->name->host, r->name->org, r->name->repo, r->rev);
+	int rc = fetch_write(path, r->manifest, r->manifest_n);
 
-	was = cli_try_file(path, FETCH_BODY_MAX, &n);
-	if (was == NULL || n != r->manifest_n || memcmp(was, r->manifest, n) != 0)
-		rc = fetch_make_folders(path) < 0 ? -1 :
-		    fetch_write(path, r->manifest, r->manifest_n);
-	free(was);
 	free(path);
 	return rc;
 }

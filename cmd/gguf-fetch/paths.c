@@ -82,7 +82,15 @@ int
 fetch_write(const char *path, char *text, size_t n)
 {
 	const struct qwen_text t = { .s = text, .n = n };
+	size_t had;
+	char *was = cli_try_file(path, n, &had);
+	int same = was != NULL && had == n && memcmp(was, text, n) == 0;
 
+	free(was);
+	if (same)
+		return 0;
+	if (fetch_make_folders(path) < 0)
+		return -1;
 	return cli_replace_file(path, &t, &cli_err) < 0 ?
 	    qwen_fail_in(&cli_err, "%s", path) : 0;
 }

@@ -25,6 +25,7 @@
 
 #include "base/cgroup.h"
 #include "base/cpu.h"
+#include "base/err.h"
 #include "base/half.h"
 
 static const struct {
@@ -225,6 +226,21 @@ qwen_cpu_level(const char *name, unsigned *features)
 		}
 	}
 	return -1;
+}
+
+int
+qwen_cpu_limit(unsigned *features, const char *level, struct qwen_err *err)
+{
+	unsigned limit;
+
+	*features = qwen_cpu_detect();
+	if (level == NULL)
+		return 0;
+	if (qwen_cpu_level(level, &limit) < 0)
+		return qwen_fail(err, QWEN_ERANGE, "unknown instruction-set "
+		    "level %.40s", level);
+	*features &= limit;
+	return 0;
 }
 
 /* Sets *count to the CPU quota of a control group, in processors. */

@@ -31,6 +31,14 @@ unsigned qwen_cpu_detect(void);
 int qwen_cpu_level(const char *name, unsigned *features);
 
 /*
+ * Sets *features to those of this processor that a level has, or to all if
+ * level is NULL; QWEN_ERANGE for an unknown level.
+ */
+struct qwen_err;
+int qwen_cpu_limit(unsigned *features, const char *level,
+    struct qwen_err *err);
+
+/*
  * Returns the number of threads worth starting: the processors that this
  * process may use, on Linux limited to the CPU quota of its control groups
  * (cpu.max, cpu.cfs_quota_us), rounded up.  More threads would only wait.

@@ -149,20 +149,6 @@ check_kind(const struct qwen_gguf *g, struct qwen_err *err)
 	return 0;
 }
 
-static int
-use_cpu(struct qwen_quantize *p, struct qwen_err *err)
-{
-	unsigned limit;
-
-	if (p->opts.cpu == NULL || p->opts.cpu[0] == '\0')
-		return 0;
-	if (qwen_cpu_level(p->opts.cpu, &limit) < 0)
-		return qwen_fail(err, QWEN_EUNSUP, "unknown instruction-set "
-		    "level %s", p->opts.cpu);
-	p->cpu &= limit;
-	return 0;
-}
-
 int
 qwen_quantize_new(struct qwen_quantize **out, const struct qwen_gguf *in,
     const struct qwen_quantize_opts *opts, struct qwen_err *err)
@@ -174,9 +160,9 @@ qwen_quantize_new(struct qwen_quantize **out, const struct qwen_gguf *in,
 		return qwen_oom(err);
 	p->in = in;
 	p->opts = *opts;
-	p->cpu = qwen_cpu_detect();
-	if (use_cpu(p, err) < 0 || use_recipe(p, err) < 0 || check_kind(in,
-	    err) < 0 || qwen_pool_new(&p->pool, opts->threads > 0 ?
+	if (qwen_cpu_limit(&p->cpu, opts->cpu != NULL && opts->cpu[0] != '\0' ?
+	    opts->cpu : NULL, err) < 0 || use_recipe(p, err) < 0 ||
+	    check_kind(in, err) < 0 || qwen_pool_new(&p->pool, opts->threads > 0 ?
 	    opts->threads : qwen_cpu_count(), err) < 0 || (opts->n_adapters >
 	    0 && qwen_merge_open(&p->merge, in, opts->adapters,
 	    opts->n_adapters, err) < 0) || qwen_gguf_writer_new(&p->w, err) <

@@ -32,15 +32,11 @@ set_up(struct qwen_engine *e, const struct qwen_model_opts *opts,
     struct qwen_err *err)
 {
 	int n_threads = opts != NULL ? opts->n_threads : 0;
-	unsigned limit;
+	const char *level = opts != NULL ? opts->cpu : NULL;
 
-	e->features = qwen_cpu_detect();
-	if (opts != NULL && opts->cpu != NULL) {
-		if (qwen_cpu_level(opts->cpu, &limit) < 0)
-			return qwen_fail(err, QWEN_ERANGE,
-			    "unknown instruction-set level %s", opts->cpu);
-		e->features &= limit;
-	} else if (opts != NULL && opts->tuning != NULL &&
+	if (qwen_cpu_limit(&e->features, level, err) < 0)
+		return -1;
+	if (level == NULL && opts != NULL && opts->tuning != NULL &&
 	    (e->tuning = strdup(opts->tuning)) == NULL)
 		return qwen_oom(err);
 	return qwen_pool_new(&e->pool, n_threads > 0 ? n_threads :

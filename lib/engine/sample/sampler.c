@@ -178,16 +178,7 @@ int
 qwen_sampler_cpu(struct qwen_sampler *s, const char *level,
     struct qwen_err *err)
 {
-	unsigned limit;
-
-	s->features = qwen_cpu_detect();
-	if (level == NULL)
-		return 0;
-	if (qwen_cpu_level(level, &limit) < 0)
-		return qwen_fail(err, QWEN_ERANGE, "unknown instruction-set "
-		    "level \"%.40s\"", level);
-	s->features &= limit;
-	return 0;
+	return qwen_cpu_limit(&s->features, level, err);
 }
 
 /* ----------------------------------------------------------- the timeline */

@@ -274,10 +274,10 @@ $(B)/%_avx512vbmi.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq \
 $(B)/%_avx512bf16.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq \
 	-mavx512vnni -mavx512bf16 -mfma -mf16c
 $(B)/%_amx.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq \
-	-mavx512vnni -mfma -mf16c -mamx-tile -mamx-int8 -mamx-bf16
+	-mavx512vnni -mavx512vbmi -mfma -mf16c -mamx-tile -mamx-int8 -mamx-bf16
 $(B)/tests/kernel/amx%.o: ISA = -DQWEN_AMX_MODEL -Itests/kernel/amx
 $(MODELLED:%=$(B)/tests/kernel/amx/%.o): ISA = -mavx512f -mavx512bw \
-	-mavx512vl -mavx512dq -mavx512vnni -mfma -mf16c \
+	-mavx512vl -mavx512dq -mavx512vnni -mavx512vbmi -mfma -mf16c \
 	-DQWEN_AMX_MODEL -Itests/kernel/amx
 $(B)/%_dotprod.o: ISA = -march=armv8.2-a+dotprod
 $(B)/%_i8mm.o: ISA = -march=armv8.2-a+dotprod+i8mm

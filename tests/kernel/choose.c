@@ -38,13 +38,60 @@ check_amx(uint32_t type, size_t from)
 	    "avx512vnni") == 0, "without AMX it is AVX-512");
 }
 
+/* Counts of tokens that have a product without AMX have one with it. */
+static void
+check_counts(void)
+{
+	const unsigned less = ALL & ~(unsigned)QWEN_CPU_AMX;
+	uint32_t type;
+	size_t n, without = 0, all = 0;
+
+	for (type = 0; type < QT_N; type++) {
+		for (n = 1; n < 200 && qwen_quant_find(type) != NULL; n++) {
+			all++;
+			without += strcmp(name(ALL, 1, type, n), "none") == 0 &&
+			    strcmp(name(less, 1, type, n), "none") != 0;
+		}
+	}
+	ok(all > 0 && without == 0, "of %zu formats and counts, tiles leave "
+	    "%zu without a product", all, without);
+}
+
+/* Classes begin where they say, and where some product does. */
+static void
+check_classes(void)
+{
+	const struct qwen_token_class *c = qwen_token_classes;
+	const struct qwen_kernel *k;
+	size_t n, i, inside = 0;
+
+	for (n = 1; n < 2000; n++) {
+		i = qwen_token_class(n);
+		if (i >= QWEN_TOKEN_CLASSES || n < c[i].from ||
+		    (i + 1 < QWEN_TOKEN_CLASSES && n >= c[i + 1].from))
+			break;
+	}
+	ok(n == 2000, "each count has its class, the last is open");
+	for (i = 0; i < QWEN_TOKEN_CLASSES; i++)
+		if (qwen_token_class(c[i].typical) != i)
+			break;
+	ok(i == QWEN_TOKEN_CLASSES, "what is measured is of the class");
+	for (i = 0; (k = qwen_kernel_get(i)) != NULL; i++) {
+		if ((k->op == QWEN_OP_GEMM || k->op == QWEN_OP_GEMM_BF16) &&
+		    c[qwen_token_class(k->min_tok)].from != k->min_tok &&
+		    k->min_tok > 0)
+			inside++;
+	}
+	ok(inside == 0, "%zu limits are inside a class", inside);
+}
+
 int
 main(void)
 {
-	static const uint32_t from[][2] = { { QT_Q4_K, 32 }, { QT_Q5_K, 32 },
-	    { QT_Q6_K, 16 }, { QT_Q8_0, 16 } };
+	static const uint32_t from[][2] = { { QT_Q4_K, 8 }, { QT_Q5_K, 8 },
+	    { QT_Q6_K, 8 }, { QT_Q8_0, 8 } };
 	const struct qwen_kernel *k;
-	size_t i, n;
+	size_t i;
 	struct qwen_kernels all;
 	int amx = 0, bf16 = 0;
 
@@ -63,13 +110,7 @@ main(void)
 	    "F16 by pairs of bf16 in version 3, but where rows are no 32s");
 	if (!amx)
 		skip("AMX", "another kind of processor, or an old compiler");
-	for (n = 1; n < 2000; n++) {
-		size_t c = qwen_token_class(n);
-
-		if (c >= QWEN_TOKEN_CLASSES || n < (size_t)1 << c ||
-		    (c + 1 < QWEN_TOKEN_CLASSES && n >= (size_t)2 << c))
-			break;
-	}
-	ok(n == 2000, "classes of tokens are powers of two, the last open");
+	check_classes();
+	check_counts();
 	return done_testing();
 }

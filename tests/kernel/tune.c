@@ -66,10 +66,12 @@ write_file(const char *buf, size_t n)
 		abort();
 }
 
+/* Is it the variant for so many tokens? */
 static int
-is(const struct qwen_kernels *k, size_t c, const char *name)
+is(const struct qwen_kernels *k, size_t n, const char *name)
 {
-	return strcmp(k->gemm[QT_Q4_K].by[c]->name, name) == 0;
+	return strcmp(k->gemm[QT_Q4_K].by[qwen_token_class(n)]->name,
+	    name) == 0;
 }
 
 /* What a file says, and what is wrong with one. */
@@ -88,60 +90,60 @@ check_file(unsigned both)
 	n = (size_t)snprintf(bad, sizeof bad, "%s%s", head, line);
 	write_file(bad, n);
 	ok(tune(&k, both, QT_Q4_K, 0).rows == 0, "nothing is measured");
-	ok(is(&k, 6, "avx2") && is(&k, 5, "avx512vnni") &&
-	    is(&k, 7, "avx512vnni"), "what the file says is taken, no more");
+	ok(is(&k, 64, "avx2") && is(&k, 36, "avx512vnni") &&
+	    is(&k, 33, "avx512vnni"), "what the file says is taken, no more");
 	numerics = 4;
 	tune(&k, both, QT_Q4_K, 0);
-	ok(is(&k, 6, "avx2") && is(&k, 5, "avx512vnni"), "in version 4 as well");
+	ok(is(&k, 64, "avx2") && is(&k, 36, "avx512vnni"), "in version 4 as well");
 	numerics = 1;
 	write_file(bad, n - 1);
 	tune(&k, both, QT_Q4_K, 0);
-	ok(is(&k, 6, "avx512vnni"), "not of a file that is cut off");
+	ok(is(&k, 64, "avx512vnni"), "not of a file that is cut off");
 	bad[h - 2] ^= 1;
 	write_file(bad, n);
 	tune(&k, both, QT_Q4_K, 0);
-	ok(is(&k, 6, "avx512vnni"), "nor of one for another processor");
+	ok(is(&k, 64, "avx512vnni"), "nor of one for another processor");
 	bad[h - 2] ^= 1;
 	bad[h] = '\0';
 	write_file(bad, n);
 	tune(&k, both, QT_Q4_K, 0);
-	ok(is(&k, 6, "avx512vnni"), "nor of one with a NUL");
+	ok(is(&k, 64, "avx512vnni"), "nor of one with a NUL");
 	n = (size_t)snprintf(bad, sizeof bad, "%s12 64 amx\n12 64 xyz\n"
-	    "12 32 avx2 \n12\n\n", head);
+	    "12 36 avx2 \n12\n\n", head);
 	write_file(bad, n);
 	tune(&k, both, QT_Q4_K, 0);
-	ok(is(&k, 6, "avx512vnni") && is(&k, 5, "avx512vnni"),
+	ok(is(&k, 64, "avx512vnni") && is(&k, 36, "avx512vnni"),
 	    "a set that is not allowed, or is none, is not taken");
 	unlink(path);
 	mkdir(path, 0700);
 	tune(&k, both, QT_Q4_K, 0);
-	ok(is(&k, 6, "avx512vnni"), "a folder in its place is no matter");
+	ok(is(&k, 64, "avx512vnni"), "a folder in its place is no matter");
 	rmdir(path);
 }
 
 /* Tiles and AVX-512 both serve: measured once. */
 static void
-check_once(unsigned both)
+check_once(unsigned with)
 {
 	struct qwen_kernels k;
-	struct seen s = tune(&k, both | QWEN_CPU_AMX, QT_Q4_K, 0);
+	struct seen s = tune(&k, with, QT_Q4_K, 0);
 
-	ok(s.rows == 6 && s.chosen == 3,
-	    "with AMX, two are measured for 32, 64 and 128 tokens: %zu, %zu",
+	ok(s.rows == 14 && s.chosen == 7,
+	    "with AMX, two are measured for 8 tokens and more: %zu, %zu",
 	    s.rows, s.chosen);
-	s = tune(&k, both | QWEN_CPU_AMX, QT_Q4_K, 0);
+	s = tune(&k, with, QT_Q4_K, 0);
 	ok(s.rows == 0, "then they are known");
-	s = tune(&k, both | QWEN_CPU_AMX, QT_Q8_0, 0);
-	ok(s.rows == 8, "but not those of another format");
-	s = tune(&k, both | QWEN_CPU_AMX, QT_Q4_K, 0);
+	s = tune(&k, with, QT_Q8_0, 0);
+	ok(s.rows == 14, "but not those of another format");
+	s = tune(&k, with, QT_Q4_K, 0);
 	ok(s.rows == 0, "which is added");
 	numerics = 4;
-	s = tune(&k, both | QWEN_CPU_AMX, QT_Q4_K, 0);
-	ok(s.rows == 6, "nor those of version 4, whose rows take fewer tiles");
-	s = tune(&k, both | QWEN_CPU_AMX, QT_Q4_K, 0);
+	s = tune(&k, with, QT_Q4_K, 0);
+	ok(s.rows == 14, "nor those of version 4, whose rows take fewer tiles");
+	s = tune(&k, with, QT_Q4_K, 0);
 	ok(s.rows == 0, "which are kept beside them");
 	numerics = 1;
-	s = tune(&k, both | QWEN_CPU_AMX, QT_Q4_K, 0);
+	s = tune(&k, with, QT_Q4_K, 0);
 	ok(s.rows == 0, "and these are still known");
 	unlink(path);
 }
@@ -163,7 +165,7 @@ check_packing(unsigned have)
 	memcpy(k.gemm, fresh.gemm, sizeof k.gemm);
 	ok(qwen_tune(&t) == 0, "all formats anew");
 	for (type = 0; type < QT_N; type++) {
-		const struct qwen_kernel *g = k.gemm[type].by[7];
+		const struct qwen_kernel *g = k.gemm[type].by[QWEN_TOKEN_CLASSES - 1];
 
 		if (g != NULL && g->packing != NULL)
 			ok(k.pack_bytes >= g->packing->bytes,
@@ -194,7 +196,7 @@ main(void)
 	    "anew: %zu variants, of which %zu are chosen", s.rows, s.chosen);
 	check_file(both);
 	if ((have & QWEN_CPU_AMX) != 0)
-		check_once(both);
+		check_once(both | QWEN_CPU_AVX512VBMI | QWEN_CPU_AMX);
 	else
 		skip("AMX", "neither there nor emulated");
 	rmdir("tune-test.tmp/a");

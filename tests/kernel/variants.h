@@ -132,7 +132,7 @@ variant_pack(const struct qwen_kernel *k, struct qwen_matmul *m)
 static inline void
 variant_multiply(const struct qwen_kernel *k, struct qwen_matmul m)
 {
-	struct qwen_gemms all;
+	struct qwen_gemms all = { 0 };
 	struct qwen_kernels plain;
 	size_t i;
 	void *p;

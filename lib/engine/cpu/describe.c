@@ -116,7 +116,8 @@ gemm_line(char *buf, size_t size, size_t at, const struct qwen_gemms *g,
 			    k->name);
 		else
 			n += (size_t)snprintf(names + n, sizeof names - n,
-			    ", from %zu tokens %s", (size_t)1 << c, k->name);
+			    ", from %u tokens %s", qwen_token_classes[c].from,
+			    k->name);
 	}
 	if (n == 0)
 		return at;

@@ -59,7 +59,7 @@ qwen_kernel_fits(const struct qwen_kernel *k, const struct qwen_quant *q)
 /* Of the same rank, one for the very format goes before one for any. */
 const struct qwen_kernel *
 qwen_kernel_choose(enum qwen_op op, const struct qwen_quant *q,
-    unsigned features, size_t limit)
+    unsigned features, size_t n_tok)
 {
 	const struct qwen_kernel *best = NULL, *k;
 	size_t a;
@@ -67,7 +67,7 @@ qwen_kernel_choose(enum qwen_op op, const struct qwen_quant *q,
 	for (a = 0; a < N_ARRAYS; a++) {
 		for (k = arrays[a]; k->name != NULL; k++) {
 			if (k->op != op || (k->need & ~features) != 0 ||
-			    k->min_tok >= limit || !qwen_kernel_fits(k, q))
+			    k->min_tok > n_tok || !qwen_kernel_fits(k, q))
 				continue;
 			if (best == NULL || k->rank > best->rank ||
 			    (k->rank == best->rank &&
@@ -114,7 +114,7 @@ choose_gemms(struct qwen_kernels *k, enum qwen_op op,
 
 	for (c = 0; c < QWEN_TOKEN_CLASSES; c++)
 		k->gemm[q->type].by[c] = qwen_kernel_choose(op, q, features,
-		    c + 1 == QWEN_TOKEN_CLASSES ? SIZE_MAX : (size_t)2 << c);
+		    qwen_token_classes[c].from);
 }
 
 void

@@ -426,12 +426,23 @@ struct qwen_kernel {
 #define QWEN_ANY_TYPE UINT32_MAX
 
 /*
- * Classes of token counts, which may have different GEMM variants: 1, 2 and 3,
- * 4 to 7, .. 64 to 127, 128 and more.  NULL: no GEMM.
+ * Classes of token counts, which may have different GEMM variants.  A class
+ * begins where some variant does, or where the tiles of 16 tokens are as full
+ * as they were not before: a tile takes as long for one token as for 16.
  */
-#define QWEN_TOKEN_CLASSES 8
+static const struct qwen_token_class {
+	unsigned	from;		/* tokens, up to the next class */
+	unsigned	typical;	/* tokens to measure with */
+} qwen_token_classes[] = {
+	{ 1, 1 }, { 2, 2 }, { 3, 3 }, { 4, 4 }, { 5, 6 }, { 8, 10 },
+	{ 12, 14 }, { 17, 20 }, { 23, 28 }, { 33, 34 }, { 36, 42 }, { 64, 128 }
+};
+#define QWEN_TOKEN_CLASSES						\
+	(sizeof qwen_token_classes / sizeof qwen_token_classes[0])
+
 struct qwen_gemms {
-	const struct qwen_kernel	*by[QWEN_TOKEN_CLASSES];
+	const struct qwen_kernel	*by[QWEN_TOKEN_CLASSES];	/* NULL:
+							   no GEMM */
 };
 
 static inline size_t
@@ -439,7 +450,7 @@ qwen_token_class(size_t n)
 {
 	size_t c = 0;
 
-	while ((n >>= 1) > 0 && c < QWEN_TOKEN_CLASSES - 1)
+	while (c + 1 < QWEN_TOKEN_CLASSES && n >= qwen_token_classes[c + 1].from)
 		c++;
 	return c;
 }
@@ -469,11 +480,11 @@ struct qwen_kernels {
 int qwen_kernel_fits(const struct qwen_kernel *k, const struct qwen_quant *q);
 
 /*
- * Returns the variant for a set of QWEN_CPU_ bits that serves some number of
- * tokens below the limit; NULL if there is none.
+ * Returns the variant for a set of QWEN_CPU_ bits that serves n_tok tokens; NULL
+ * if there is none.
  */
 const struct qwen_kernel *qwen_kernel_choose(enum qwen_op op,
-    const struct qwen_quant *q, unsigned features, size_t limit);
+    const struct qwen_quant *q, unsigned features, size_t n_tok);
 
 /* Returns the sampler's kernels for a set of QWEN_CPU_ bits. */
 const struct qwen_sift *qwen_sift_choose(unsigned features);

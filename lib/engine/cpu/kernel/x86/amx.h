@@ -41,7 +41,7 @@ struct amx_config {
 /* Modelled variants are registered only in the tests. */
 #define AMX_KERNELS(file)	qwen_##file##_model_kernels
 #define AMX_SET .name = "amx model", .rank = QWEN_BY_AMX,		\
-	.need = QWEN_CPU_AVX512VNNI
+	.need = QWEN_CPU_AVX512VNNI | QWEN_CPU_AVX512VBMI
 #define AMX_MIN_TOK(n)		1
 
 #else
@@ -80,14 +80,13 @@ struct amx_config {
 
 #define AMX_KERNELS(file)	qwen_##file##_kernels
 #define AMX_SET .name = "amx", .rank = QWEN_BY_AMX,			\
-	.need = QWEN_CPU_AVX512VNNI | QWEN_CPU_AMX
+	.need = QWEN_CPU_AVX512VNNI | QWEN_CPU_AVX512VBMI | QWEN_CPU_AMX
 #define AMX_MIN_TOK(n)		(n)
 
 #endif
 
-/* Table entry for a format of version 1, for at least n tokens. */
-#define AMX_ENTRY(name, type, n)					\
-	QWEN_ENTRY(name, type, .op = QWEN_OP_GEMM, AMX_SET,		\
-	    .packing = &packing, .min_tok = AMX_MIN_TOK(n))
+/* Members of table entries of products in versions 1 and 4. */
+#define AMX_GEMM .op = QWEN_OP_GEMM, AMX_SET, .packing = &packing,	\
+	.min_tok = AMX_MIN_TOK(8)
 
 #endif

@@ -3,8 +3,9 @@
  * amx_blocks.h - AMX for formats with one d per 32 weights.
  *
  * Their definition has a float step every 32 columns.  So a product is half a
- * tile deep, and is folded two products later.  A sub-scale times d is exact in
- * f32, so the step is one multiply-add.
+ * tile deep, and is folded two products later.  A factor of activations times d
+ * is exact in f32, so the step is one multiply-add.  Products in bf16 would save
+ * a conversion, but to unpack weights as bf16 takes longer than that.
  *
  * Tile 0 has sums, 1 weights, 2 tokens.  For few tokens, weights of Q8_0 are
  * loaded directly from the file.  A load whose rows cross cache lines takes 22
@@ -14,11 +15,13 @@
 #ifndef QWEN_KERNEL_AMX_BLOCKS_H
 #define QWEN_KERNEL_AMX_BLOCKS_H
 
-#define PANELS_ALIVE 3		/* a panel is in use until the next one
-				   begins */
-#include "engine/cpu/kernel/x86/amx_panel.h"
+#include <stddef.h>
+#include <stdint.h>
 
+#define PANELS 2		/* the one before is in use until the next
+				   one begins */
 #define COPY_FROM 48		/* minimum tokens for copying */
+#define BEHIND 2		/* products that begin before a sum is used */
 
 struct pack {
 	int8_t	q[8][8][64];	/* 32 columns, quad, token*4 */
@@ -27,15 +30,19 @@ struct pack {
 };
 
 struct panel {
-	uint8_t	w[2][8][16][32];	/* half, 32 columns, row */
-	float	d[PANEL][8], m[PANEL][8];
+	uint8_t	w[16][8][32];	/* row, 32 columns */
+	float	d[16][8], m[16][8];
+	const unsigned char *from;	/* the first row's weights, if they are
+					   loaded directly; or NULL */
+	size_t	row_bytes;	/* from there to the next row's */
 } __attribute__((aligned(64)));
 
-struct work {
-	int32_t	s[8][16][16];	/* if busy, two products of b are in it */
-	struct block b;
-	int	busy;
+/* Of a block, up to BEHIND products are in it that are not folded yet. */
+struct sums {
+	int32_t	s[4][16][16];
 } __attribute__((aligned(64)));
+
+#include "engine/cpu/kernel/x86/amx_panel.h"
 
 /* ---- packing tokens */
 
@@ -69,32 +76,13 @@ static const struct qwen_packing packing = {
 
 /* ---- unpacking weights */
 
-KERNEL_INLINE int
-is_direct(uint32_t type, const struct qwen_matmul *m)
-{
-	return type == QT_Q8_0 && m->n_tok < COPY_FROM;
-}
-
-/* Loads eight f16, the first at p, `bytes' bytes apart. */
-KERNEL_INLINE __m256
-eight_f16(const unsigned char *p, size_t bytes)
-{
-	uint16_t h[8];
-	int i;
-
-	UNROLL
-	for (i = 0; i < 8; i++)
-		memcpy(&h[i], p + bytes * (size_t)i, 2);
-	return _mm256_cvtph_ps(load16(h));
-}
-
+/* Unpacks d, and minimums, of a row. */
 KERNEL_INLINE void
-unpack_row(uint32_t type, const unsigned char *w, struct panel *p, size_t r,
-    int direct)
+unpack_d(uint32_t type, const unsigned char *w, struct panel *p, size_t r)
 {
 	const struct qwen_traits *f = &qwen_traits[type];
-	uint8_t (*to)[16][32] = p->w[r / TILE];
-	__m512i v;
+	const int bytes = (int)f->bytes;
+	__m256i v;
 	size_t i;
 
 	if (type == QT_MXFP4) {
@@ -105,32 +93,47 @@ unpack_row(uint32_t type, const unsigned char *w, struct panel *p, size_t r,
 
 			_mm_storeu_ps(p->d[r] + i, load_d4(type, rows, 0));
 		}
-	} else {
-		_mm256_storeu_ps(p->d[r], eight_f16(w + f->d_at, f->bytes));
-	}
-	if (f->has_min)
-		_mm256_storeu_ps(p->m[r], eight_f16(w + f->d_at + 2,
-		    f->bytes));
-	if (direct)
 		return;
-	UNROLL
-	for (i = 0; i < 4; i++) {
-		v = block_weights(type, w, (int)i);
-		if (f->bias > 0 && f->bias < 128)
-			v = _mm512_sub_epi8(v, set8(f->bias));
-		_mm256_store_si256((__m256i *)to[2 * i][r % TILE],
-		    _mm512_castsi512_si256(v));
-		_mm256_store_si256((__m256i *)to[2 * i + 1][r % TILE],
-		    _mm512_extracti64x4_epi64(v, 1));
+	}
+	v = _mm256_i32gather_epi32((const int *)(const void *)(w + f->d_at),
+	    _mm256_mullo_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
+	    _mm256_set1_epi32(bytes)), 1);
+	_mm256_store_ps(p->d[r], _mm256_cvtph_ps(_mm256_cvtepi32_epi16(v)));
+	if (f->has_min)
+		_mm256_store_ps(p->m[r], _mm256_cvtph_ps(
+		    _mm256_cvtepi32_epi16(_mm256_srli_epi32(v, 16))));
+}
+
+KERNEL_INLINE void
+unpack_panel(uint32_t type, const struct qwen_matmul *m,
+    const unsigned char *const *row, struct panel *p)
+{
+	const struct qwen_traits *f = &qwen_traits[type];
+	__m512i v;
+	size_t r;
+	int i;
+
+	p->from = type == QT_Q8_0 && m->n_tok < COPY_FROM ? row[0] + 2 : NULL;
+	p->row_bytes = m->row_bytes;
+	for (r = 0; r < 16; r++) {
+		unpack_d(type, row[r], p, r);
+		if (p->from != NULL)
+			continue;
+		UNROLL
+		for (i = 0; i < 4; i++) {
+			v = block_weights(type, row[r], i);
+			if (f->bias > 0 && f->bias < 128)
+				v = _mm512_sub_epi8(v, set8(f->bias));
+			_mm512_store_si512(p->w[r][2 * i], v);
+		}
 	}
 }
 
 /* ---- products */
 
 KERNEL_INLINE void
-configure(uint32_t type, struct amx_config *c)
+configure(struct amx_config *c)
 {
-	(void)type;
 	tile_shape(c, 0, 16, 64);
 	tile_shape(c, 1, 16, 32);
 	tile_shape(c, 2, 8, 64);
@@ -138,107 +141,83 @@ configure(uint32_t type, struct amx_config *c)
 
 /* Multiplies columns 32j .. 32j + 31 of a block. */
 KERNEL_INLINE void
-multiply(uint32_t type, struct work *k, const struct block *b, size_t j)
+multiply_32(uint32_t type, const struct block *b, size_t j, struct sums *to)
 {
-	const unsigned char *w = b->p->w[b->half][j][0];
-	size_t stride = 32;
+	const struct panel *p = b->p;
 
-	if (b->direct) {
-		w = b->w + qwen_traits[type].bytes * j + 2;
-		stride = b->stride;
-	}
 	amx_zero(0);
-	amx_load(1, w, stride);
+	if (type == QT_Q8_0 && p->from != NULL)
+		amx_load(1, p->from + qwen_traits[type].bytes * j,
+		    p->row_bytes);
+	else
+		amx_load(1, p->w[0][j], sizeof p->w[0]);
 	amx_load(2, b->x->q[j], 64);
 	amx_dpbssd(0, 1, 2);
-	amx_store(0, k->s[j], 64);
+	amx_store(0, to->s[j % 4], 64);
 }
 
 /* Adds the complete sums of a block to its acc. */
 KERNEL_INLINE void
 add_parts(uint32_t type, const struct block *b, const __m512 *part)
 {
-	const float (*m)[8] = b->p->m + TILE * b->half;
 	__m512 d = _mm512_load_ps(b->x->d), y, min;
 	int r, j;
 
 	UNROLL16
-	for (r = 0; r < 16; r++) {
-		y = b->first ? _mm512_setzero_ps() :
-		    _mm512_load_ps(b->acc[r]);
-		y = _mm512_fmadd_ps(d, part[r], y);
+	for (r = 0; r < TILE; r++) {
+		y = _mm512_fmadd_ps(d, part[r], _mm512_load_ps(b->acc[r]));
 		if (qwen_traits[type].has_min) {
 			min = _mm512_setzero_ps();
 			UNROLL
 			for (j = 0; j < 8; j++)
-				min = _mm512_fmadd_ps(_mm512_set1_ps(m[r][j]),
-				    _mm512_load_ps(b->x->asum[j]), min);
+				min = _mm512_fmadd_ps(_mm512_set1_ps(
+				    b->p->m[r][j]), _mm512_load_ps(
+				    b->x->asum[j]), min);
 			y = _mm512_fmadd_ps(d, min, y);
 		}
 		_mm512_store_ps(b->acc[r], y);
 	}
 }
 
-/* Finishes the current block, and begins the products of the next. */
 KERNEL_INLINE void
-next_block(uint32_t type, struct work *k, const struct block *next,
-    struct unpacking *u)
+next_block(uint32_t type, int plain, struct work *k, const struct block *next,
+    struct fetching *ahead)
 {
-	const struct block *b = &k->b;
-	const float (*d)[8] = b->p->d + TILE * b->half;
-	__m512 part[16], a;
+	const struct block *b = &k->now;
+	__m512 part[16], a, d;
 	size_t j;
 	int r;
 
+	if (b->x == NULL) {
+		for (j = 0; j < BEHIND; j++)
+			multiply_32(type, next, j, &k->s);
+		return;
+	}
 	UNROLL16
-	for (r = 0; r < 16; r++)
+	for (r = 0; r < TILE; r++)
 		part[r] = _mm512_setzero_ps();
 	ROLLED
 	for (j = 0; j < 8; j++) {
-		multiply(type, k, j < 6 ? b : next, (j + 2) % 8);
+		multiply_32(type, j < 8 - BEHIND ? b : next, (j + BEHIND) % 8,
+		    &k->s);
 		a = _mm512_load_ps(b->x->a[j]);
 		UNROLL16
-		for (r = 0; r < 16; r++)
-			part[r] = _mm512_fmadd_ps(_mm512_mul_ps(a,
-			    _mm512_set1_ps(d[r][j])), _mm512_cvtepi32_ps(
-			    _mm512_load_si512(k->s[j][r])), part[r]);
-		unpack_some(type, u);
+		for (r = 0; r < TILE; r++) {
+			d = _mm512_set1_ps(b->p->d[r][j]);
+			part[r] = _mm512_fmadd_ps(plain ? d :
+			    _mm512_mul_ps(a, d), _mm512_cvtepi32_ps(
+			    _mm512_load_si512(k->s.s[j % 4][r])), part[r]);
+		}
+		fetch(ahead);
 	}
 	add_parts(type, b, part);
 }
 
+/* The products that next_block() begins here are not used. */
 KERNEL_INLINE void
-get_ready(struct work *k, const struct qwen_matmul *m)
+finish(uint32_t type, int plain, struct work *k)
 {
-	(void)m;
-	k->busy = 0;
+	next_block(type, plain, k, &k->now, &(struct fetching){ 0 });
 }
-
-KERNEL_INLINE void
-begin_panel(uint32_t type, struct work *k, const struct block *b,
-    struct unpacking *u)
-{
-	size_t j;
-
-	if (k->busy) {
-		next_block(type, k, b, u);
-	} else {
-		multiply(type, k, b, 0);
-		multiply(type, k, b, 1);
-		for (j = 0; j < 8; j++)
-			unpack_some(type, u);
-	}
-	k->b = *b;
-	k->busy = 1;
-}
-
-/* Finishes the last block; the products that next_block begins are not used. */
-KERNEL_INLINE void
-end_panel(uint32_t type, struct work *k, struct unpacking *u)
-{
-	next_block(type, k, &k->b, u);
-}
-
-#include "engine/cpu/kernel/x86/amx_rows.h"
 
 #endif

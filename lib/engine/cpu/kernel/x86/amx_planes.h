@@ -12,34 +12,46 @@
  * factors have no high plane either, so the two terms of version 4 cost as much
  * as the one term of version 1.
  *
- * Tiles 0 and 1 have sums, 2 weights, 3 tokens.
+ * The sum of minimums comes from one more tile, of bf16: a minimum is exact in
+ * bf16, a sum of 16 activations is exact as two, and no sum reaches 2^24, so
+ * all are exact in f32 in any order.
  */
 #ifndef QWEN_KERNEL_AMX_PLANES_H
 #define QWEN_KERNEL_AMX_PLANES_H
 
-#define PANELS_ALIVE 2
-#include "engine/cpu/kernel/x86/amx_panel.h"
+#include <stdint.h>
+
+#define PANELS 1		/* two would not leave room for tokens in the
+				   first-level cache */
+
+/* Tiles: sums, of which MID is lh + hl; weights; tokens. */
+#define LL 0
+#define MID 1
+#define HH 2
+#define LOW 3
+#define HIGH 4
+#define TOKENS 5
 
 struct pack {
 	uint8_t	q[4][2][16][64];	/* step, low or high, quad, token*4 */
-	int32_t	asum[4][16];		/* pairs of int16 */
-	int32_t	asum16[8][16];		/* pairs of int16 */
+	uint32_t sum16[16][16];	/* bf16: of asum16 the low byte, the rest */
 	float	d[16];
 };
 
 struct panel {
-	uint8_t	w[2][4][2][16][64];	/* half, step, low or high, row */
-	float	d[PANEL], dmin[PANEL];
-	int16_t	min[PANEL][16];
+	uint8_t	w[16][4][2][64];	/* row, step, low or high: a row's
+					   lines are stored one after another */
+	uint32_t min[16][16];	/* of 16 columns: bf16, twice */
+	float	d[16], dmin[16];
 } __attribute__((aligned(64)));
 
-struct work {
-	int32_t	s[2][3][16][16];
-	struct block b;		/* if busy, its sums are in s[turn] */
-	int	busy, turn;
-	int	plain;		/* activations are one byte; the other sums are
-				   0 */
+/* Sums of a block. */
+struct sums {
+	int32_t	ll[16][16], mid[16][16], hh[16][16];
+	float	min[16][16];
 } __attribute__((aligned(64)));
+
+#include "engine/cpu/kernel/x86/amx_panel.h"
 
 /*
  * Returns 1 if scale times weight fits in one byte, with its sign if it has
@@ -56,6 +68,26 @@ KERNEL_INLINE int
 is_signed(uint32_t type)
 {
 	return qwen_traits[type].bias > 0 || qwen_traits[type].signed_scale;
+}
+
+/* Return 1 if there are sums lh + hl, and sums hh. */
+KERNEL_INLINE int
+has_mid(uint32_t type, int plain)
+{
+	return !plain || !in_a_byte(type);
+}
+
+KERNEL_INLINE int
+has_hh(uint32_t type, int plain)
+{
+	return !plain && !in_a_byte(type);
+}
+
+/* Returns the bits by which planes are shifted left: see unpack_k45(). */
+KERNEL_INLINE int
+shifted_by(uint32_t type)
+{
+	return type == QT_Q5_K ? 4 : 0;
 }
 
 /* ---- packing tokens */
@@ -100,6 +132,35 @@ pack_32(const struct qwen_q8 *const *x, size_t j, struct pack *to)
 	}
 }
 
+/* Returns small integers as pairs of bf16: a of b's, and b. */
+KERNEL_INLINE __m512i
+bf16_pairs(__m512i a, __m512i b)
+{
+	a = _mm512_castps_si512(_mm512_cvtepi32_ps(a));
+	b = _mm512_castps_si512(_mm512_cvtepi32_ps(b));
+	return _mm512_srli_epi32(a, 16) | b;
+}
+
+/* Packs sums of 16 activations: the low byte, and the rest. */
+KERNEL_INLINE void
+pack_sums(const struct qwen_q8 *const *x, struct pack *to)
+{
+	const unsigned char *sum[16];
+	__m512i v[8], one, low;
+	size_t t, i;
+
+	for (t = 0; t < 16; t++)
+		sum[t] = (const unsigned char *)x[t]->asum16;
+	transpose(sum, 0, v);
+	for (i = 0; i < 16; i++) {
+		one = _mm512_srai_epi32(i % 2 ? v[i / 2] :
+		    _mm512_slli_epi32(v[i / 2], 16), 16);
+		low = one & _mm512_set1_epi32(255);
+		_mm512_store_si512(to->sum16[i], bf16_pairs(low,
+		    _mm512_sub_epi32(one, low)));
+	}
+}
+
 static void
 pack(void *to, const void *const *from, size_t n, size_t groups)
 {
@@ -109,19 +170,14 @@ pack(void *to, const void *const *from, size_t n, size_t groups)
 	size_t g, t, j;
 
 	for (g = 0; g < groups; g++, p++) {
-		for (t = 0; t < 16; t++)
+		for (t = 0; t < 16; t++) {
 			x[t] = t < n ? (const struct qwen_q8 *)from[t] + g :
 			    &zero;
-		for (j = 0; j < 8; j++)
-			pack_32(x, j, p);
-		for (t = 0; t < 16; t++) {
-			for (j = 0; j < 4; j++)
-				p->asum[j][t] = dword_at(x[t]->asum + 2 * j);
-			for (j = 0; j < 8; j++)
-				p->asum16[j][t] = dword_at(x[t]->asum16 +
-				    2 * j);
 			p->d[t] = x[t]->d;
 		}
+		for (j = 0; j < 8; j++)
+			pack_32(x, j, p);
+		pack_sums(x, p);
 	}
 }
 
@@ -136,7 +192,7 @@ static const struct qwen_packing packing = {
  * columns.
  */
 KERNEL_INLINE void
-put(uint32_t type, struct panel *p, size_t r, int k, __m512i w, __m128i scale)
+put(uint32_t type, uint8_t (*to)[2][64], int k, __m512i w, __m128i scale)
 {
 	const __m512i each = _mm512_add_epi8(_mm512_set1_epi16((short)(4 * k)),
 	    _mm512_set_epi64((long long)0x8003800380038003,
@@ -147,16 +203,15 @@ put(uint32_t type, struct panel *p, size_t r, int k, __m512i w, __m128i scale)
 	__m512i s = _mm512_shuffle_epi8(in_lanes(scale), each);
 	__m512i even = _mm512_maddubs_epi16(w, s), off;
 	__m512i odd = _mm512_maddubs_epi16(w, _mm512_slli_epi16(s, 8));
-	uint8_t (*to)[16][64] = p->w[r / TILE][k];
 
 	if (qwen_traits[type].bias > 0) {
 		off = _mm512_maddubs_epi16(set8(qwen_traits[type].bias), s);
 		even = _mm512_sub_epi16(even, off);
 		odd = _mm512_sub_epi16(odd, off);
 	}
-	_mm512_store_si512(to[0][r % TILE], low_bytes(even, odd));
+	_mm512_store_si512(to[k][0], low_bytes(even, odd));
 	if (!in_a_byte(type))
-		_mm512_store_si512(to[1][r % TILE], high_bytes(even, odd));
+		_mm512_store_si512(to[k][1], high_bytes(even, odd));
 }
 
 KERNEL_INLINE float
@@ -178,295 +233,270 @@ row_d(uint32_t type, const unsigned char *w)
 	return f32_at(w + qwen_traits[type].d_at) * qwen_traits[type].d_by;
 }
 
-/*
- * Unpacks the scales of Q4_K and Q5_K, eight per 256 weights; stores minimums
- * in the panel.
- */
-KERNEL_INLINE __m128i
-unpack_scales_k4(const unsigned char *w, struct panel *p, size_t r)
-{
-	uint32_t a = (uint32_t)dword_at(w + 4), b = (uint32_t)dword_at(w + 8);
-	uint32_t c = (uint32_t)dword_at(w + 12);
-	uint64_t scale = (a & 0x3f3f3f3f) | (uint64_t)((c & 0x0f0f0f0f) |
-	    (a >> 2 & 0x30303030)) << 32;
-	uint64_t min = (b & 0x3f3f3f3f) | (uint64_t)((c >> 4 & 0x0f0f0f0f) |
-	    (b >> 2 & 0x30303030)) << 32;
-	__m128i v = _mm_cvtsi64_si128((long long)scale);
-
-	_mm_store_si128((__m128i *)p->min[r],
-	    _mm_cvtepu8_epi16(_mm_cvtsi64_si128((long long)min)));
-	return _mm_unpacklo_epi8(v, v);
-}
-
 KERNEL_INLINE void
-unpack_k4(uint32_t type, const unsigned char *w, struct panel *p, size_t r)
-{
-	__m128i scale = unpack_scales_k4(w, p, r);
-	__m256i h = load32(w + 16), v;
-	__m512i q;
-	int k;
-
-	UNROLL
-	for (k = 0; k < 4; k++) {
-		v = load32(w + (type == QT_Q5_K ? 48 : 16) + 32 * k);
-		q = join(v, _mm256_srli_epi16(v, 4)) & set8(15);
-		if (type == QT_Q5_K)
-			q = _mm512_mask_add_epi8(q, _mm512_test_epi8_mask(
-			    in_halves(h), join(_mm256_set1_epi8((char)(1 <<
-			    2 * k)), _mm256_set1_epi8((char)(2 << 2 * k)))), q,
-			    set8(16));
-		put(type, p, r, k, q, scale);
-	}
-}
-
-KERNEL_INLINE int
-is_direct(uint32_t type, const struct qwen_matmul *m)
-{
-	(void)type;
-	(void)m;
-	return 0;
-}
-
-KERNEL_INLINE void
-unpack_row(uint32_t type, const unsigned char *w, struct panel *p, size_t r,
-    int direct)
+unpack_row(uint32_t type, const unsigned char *w, struct panel *p, size_t r)
 {
 	struct group u;
+	__m512i min;
 	__m128i scale;
 	int k;
 
-	(void)direct;
 	p->d[r] = row_d(type, w);
-	if (qwen_traits[type].has_min)
-		p->dmin[r] = f32_at(w + qwen_traits[type].d_at + 2);
-	if (type == QT_Q4_K || type == QT_Q5_K) {
-		unpack_k4(type, w, p, r);
-		return;
-	}
 	decode(type, w, &u);
 	scale = _mm256_cvtepi16_epi8(u.scale);
-	if (qwen_traits[type].has_min)
-		_mm256_store_si256((__m256i *)p->min[r], u.min);
+	if (qwen_traits[type].has_min) {
+		p->dmin[r] = f32_at(w + qwen_traits[type].d_at + 2);
+		min = _mm512_cvtepi16_epi32(u.min);
+		_mm512_store_si512(p->min[r], bf16_pairs(min, min));
+	}
 	UNROLL
 	for (k = 0; k < 4; k++) {
 		if (qwen_traits[type].bias == 128)
 			u.w[k] ^= set8(0x80);
-		put(type, p, r, k, u.w[k], scale);
+		put(type, p->w[r], k, u.w[k], scale);
 	}
+}
+
+/* The scales and minimums of 16 rows of Q4_K or Q5_K, a row in each lane. */
+struct heads {
+	/* scales 2k and 2k + 1, as bytes, twice; minimums 0 .. 3 and 4 .. 7 */
+	uint32_t scale[4][16], min[2][16];
+} __attribute__((aligned(64)));
+
+KERNEL_INLINE void
+unpack_heads(const unsigned char *const *row, struct heads *to, struct panel *p)
+{
+	const __m512i m4 = set8(0x0f), m2 = set8(0x30), m6 = set8(0x3f);
+	__m512i v[4], s;
+	size_t k;
+
+	transpose4(row, 0, v);
+	_mm512_store_ps(p->d, _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v[0])));
+	_mm512_store_ps(p->dmin, _mm512_cvtph_ps(_mm512_cvtepi32_epi16(
+	    _mm512_srli_epi32(v[0], 16))));
+	for (k = 0; k < 2; k++) {
+		s = k == 0 ? v[1] & m6 :
+		    (v[3] & m4) | (_mm512_srli_epi32(v[1], 2) & m2);
+		_mm512_store_si512(to->scale[2 * k], _mm512_mask_blend_epi16(
+		    0xaaaaaaaa, s, _mm512_slli_epi32(s, 16)));
+		_mm512_store_si512(to->scale[2 * k + 1],
+		    _mm512_mask_blend_epi16(0x55555555, s,
+		    _mm512_srli_epi32(s, 16)));
+	}
+	_mm512_store_si512(to->min[0], v[2] & m6);
+	_mm512_store_si512(to->min[1], (_mm512_srli_epi32(v[3], 4) & m4) |
+	    (_mm512_srli_epi32(v[2], 2) & m2));
+}
+
+/* Stores the minimums of rows r and r + 1, each for twice 16 columns. */
+KERNEL_INLINE void
+put_two_mins(const struct heads *h, struct panel *p, size_t r)
+{
+	const __m512i each = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 8, 8, 9,
+	    9, 10, 10, 11, 11);
+	__m512i min = _mm512_cvtepu8_epi32(_mm_unpacklo_epi64(
+	    load8(h->min[0] + r), load8(h->min[1] + r)));
+
+	min = bf16_pairs(min, min);
+	_mm512_store_si512(p->min[r], _mm512_permutexvar_epi32(each, min));
+	_mm512_store_si512(p->min[r + 1], _mm512_permutexvar_epi32(
+	    _mm512_add_epi32(each, _mm512_set1_epi32(4)), min));
+}
+
+/* Returns the lower half of a and the upper half of b. */
+KERNEL_INLINE __m512i
+halves(__m512i a, __m512i b)
+{
+	return _mm512_mask_blend_epi64(0xf0, a, b);
+}
+
+/*
+ * Unpacks row r of Q4_K or Q5_K.  A scale has only 16 products with four bits
+ * of a weight; the bytes of two scales' products fill a register, in which both
+ * planes are looked up.  The planes of Q5_K are those of 16 times the product,
+ * so that the fifth bit adds the scale to the high one.
+ */
+KERNEL_INLINE void
+unpack_k45(uint32_t type, const unsigned char *w, const struct heads *h,
+    size_t r, uint8_t (*to)[2][64])
+{
+	const __m512i numbers = _mm512_slli_epi16(in_halves(_mm256_setr_epi16(
+	    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)),
+	    (unsigned)shifted_by(type));
+	const __m512i of_two = halves(numbers, _mm512_slli_epi16(numbers, 8));
+	const __m512i zero = _mm512_setzero_si512();
+	/* an index is twice the weight, plus 1 for the high byte, plus 32 for
+	   the second scale */
+	const __m512i turn = halves(_mm512_set1_epi32(1),
+	    _mm512_set1_epi32(29));
+	const __m512i low = halves(zero, set8(32));
+	__m512i bits = in_halves(load32(w + 16)), scale, table, q, high;
+	int k;
+
+	UNROLL
+	for (k = 0; k < 4; k++) {
+		scale = _mm512_set1_epi32((int)h->scale[k][r]);
+		table = _mm512_maddubs_epi16(of_two, scale);
+		q = in_halves(load32(w + (type == QT_Q5_K ? 48 : 16) + 32 * k));
+		/* (q & 0x1e) | low */
+		q = _mm512_ternarylogic_epi32(_mm512_rolv_epi32(q, turn),
+		    set8(0x1e), low, 0xea);
+		_mm512_store_si512(to[k][0], _mm512_permutexvar_epi8(q, table));
+		high = _mm512_permutexvar_epi8(q | set8(1), table);
+		if (type == QT_Q5_K)
+			high = _mm512_mask_add_epi8(high,
+			    _mm512_test_epi8_mask(bits, halves(set8(1 << 2 * k),
+			    set8(2 << 2 * k))), high, _mm512_shuffle_epi8(
+			    scale, halves(zero, set8(1))));
+		_mm512_store_si512(to[k][1], high);
+	}
+}
+
+KERNEL_INLINE void
+unpack_panel(uint32_t type, const struct qwen_matmul *m,
+    const unsigned char *const *row, struct panel *p)
+{
+	struct heads h;
+	size_t r;
+
+	(void)m;
+	if (type != QT_Q4_K && type != QT_Q5_K) {
+		for (r = 0; r < TILE; r++)
+			unpack_row(type, row[r], p, r);
+		return;
+	}
+	unpack_heads(row, &h, p);
+	for (r = 0; r < TILE; r++)
+		unpack_k45(type, row[r], &h, r, p->w[r]);
+	for (r = 0; r < TILE; r += 2)
+		put_two_mins(&h, p, r);
 }
 
 /* ---- products */
 
 KERNEL_INLINE void
-configure(uint32_t type, struct amx_config *c)
+configure(struct amx_config *c)
 {
 	int i;
 
-	(void)type;
-	for (i = 0; i < 4; i++)
+	for (i = 0; i < 6; i++)
 		tile_shape(c, i, 16, 64);
 }
 
 /* Returns I for row r of a block and 16 tokens. */
 KERNEL_INLINE __m512i
-sum_of(uint32_t type, int32_t (*s)[16][16], int r)
+sum_of(uint32_t type, int plain, const struct sums *s, int r)
 {
-	__m512i i = _mm512_load_si512(s[1][r]);
+	const unsigned by = (unsigned)shifted_by(type);
+	__m512i i = _mm512_load_si512(s->ll[r]), mid;
 
-	if (!in_a_byte(type))
-		i = _mm512_add_epi32(i, _mm512_slli_epi32(_mm512_load_si512(
-		    s[2][r]), 8));
-	return _mm512_add_epi32(_mm512_load_si512(s[0][r]),
-	    _mm512_slli_epi32(i, 8));
+	if (!has_mid(type, plain))
+		return i;
+	if (by > 0)
+		i = _mm512_srai_epi32(i, by);
+	mid = _mm512_load_si512(s->mid[r]);
+	if (has_hh(type, plain))
+		mid = _mm512_add_epi32(mid, _mm512_slli_epi32(
+		    _mm512_load_si512(s->hh[r]), 8));
+	return _mm512_add_epi32(i, _mm512_slli_epi32(mid, 8 - by));
 }
 
-/*
- * Returns the sum of minimums: pairs of minimums times pairs of sums of
- * activations.
- */
-KERNEL_INLINE __m512i
-min_of(uint32_t type, const struct pack *x, const int16_t *min)
-{
-	const int by16 = qwen_traits[type].span == 16;
-	const int n = by16 ? 8 : 4;
-	__m512i a = _mm512_setzero_si512(), b = a;
-	int j;
-
-	UNROLL
-	for (j = 0; j < n; j += 2) {
-		const int32_t *sum = by16 ? x->asum16[j] : x->asum[j];
-
-		a = _mm512_dpwssd_epi32(a, _mm512_load_si512(sum),
-		    _mm512_set1_epi32(dword_at(min + 2 * j)));
-		b = _mm512_dpwssd_epi32(b, _mm512_load_si512(sum + 16),
-		    _mm512_set1_epi32(dword_at(min + 2 * j + 2)));
-	}
-	return _mm512_add_epi32(a, b);
-}
-
-/* Folds n rows of a block from r on. */
+/* Adds two rows of the block in work, if there is one, and prefetches. */
 KERNEL_INLINE void
-fold(uint32_t type, const struct block *b, int32_t (*s)[16][16], int r, int n)
+fold_two(uint32_t type, int plain, const struct work *k, int r,
+    struct fetching *ahead)
 {
-	const struct pack *x = b->x;
-	__m512 d = _mm512_load_ps(x->d), y;
-	int row = TILE * b->half + r;
+	const struct block *b = &k->now;
+	const struct panel *p = b->p;
+	__m512 d, y;
+	int end = r + 2;
 
+	fetch(ahead);
+	if (b->x == NULL)
+		return;
+	d = _mm512_load_ps(b->x->d);
 	UNROLL
-	for (int i = 0; i < n; i++, r++, row++) {
-		y = b->first ? _mm512_setzero_ps() :
-		    _mm512_load_ps(b->acc[r]);
-		y = _mm512_fmadd_ps(_mm512_mul_ps(d, _mm512_set1_ps(
-		    b->p->d[row])), _mm512_cvtepi32_ps(sum_of(type, s, r)), y);
+	for (; r < end; r++) {
+		y = _mm512_fmadd_ps(_mm512_mul_ps(d, _mm512_set1_ps(p->d[r])),
+		    _mm512_cvtepi32_ps(sum_of(type, plain, &k->s, r)),
+		    _mm512_load_ps(b->acc[r]));
 		if (qwen_traits[type].has_min)
 			y = _mm512_fnmadd_ps(_mm512_mul_ps(d, _mm512_set1_ps(
-			    b->p->dmin[row])), _mm512_cvtepi32_ps(min_of(type,
-			    x, b->p->min[row])), y);
+			    p->dmin[r])), _mm512_load_ps(k->s.min[r]), y);
 		_mm512_store_ps(b->acc[r], y);
 	}
 }
 
-/*
- * After one of the n steps of a block: folds rows of the block before, and
- * unpacks rows of the next panel.
- */
-KERNEL_INLINE void
-unpack_meanwhile(uint32_t type, struct work *k, struct unpacking *u, int step,
-    int n)
-{
-	if (k->busy)
-		fold(type, &k->b, k->s[k->turn], 16 / n * step, 16 / n);
-	unpack_some(type, u);
-	if (n == 4)
-		unpack_some(type, u);
-}
-
-/*
- * 64 columns: the weight bytes w times the tokens' plane xb, then the other
- * plane.
- */
-#define STEP(w, xb, sum_a, dot_a, sum_b, dot_b, i) do {			\
-	amx_load(2, w, 64);						\
-	amx_load(3, b->x->q[i][xb], 64);				\
-	dot_a(sum_a, 2, 3);						\
-	amx_load(3, b->x->q[i][!(xb)], 64);				\
-	dot_b(sum_b, 2, 3);						\
+/* Multiplies bytes, the first or the second signed; these are constants. */
+#define DOT(sum, a, b, a_signed, b_signed) do {				\
+	if ((a_signed) && (b_signed))					\
+		amx_dpbssd(sum, a, b);					\
+	else if (a_signed)						\
+		amx_dpbsud(sum, a, b);					\
+	else if (b_signed)						\
+		amx_dpbusd(sum, a, b);					\
+	else								\
+		amx_dpbuud(sum, a, b);					\
 } while (0)
 
+/* Multiplies a block, each tile loaded once, and meanwhile folds the other. */
 KERNEL_INLINE void
-multiply_byte(uint32_t type, struct work *k, const struct block *b,
-    struct unpacking *u, int32_t (*s)[16][16])
+multiply_block(uint32_t type, int plain, const struct block *b,
+    const struct work *other, struct fetching *ahead)
 {
-	const uint8_t (*w)[2][16][64] = b->p->w[b->half];
+	const int one = in_a_byte(type), neg = is_signed(type);
+	const size_t stride = sizeof b->p->w[0];
 	int i;
 
+	amx_zero(LL);
+	amx_zero(MID);
+	amx_zero(HH);
 	ROLLED
-	for (i = 0; i < 4; i++) {
-		if (is_signed(type))
-			STEP(w[i][0], 0, 0, amx_dpbsud, 1, amx_dpbssd, i);
-		else
-			STEP(w[i][0], 0, 0, amx_dpbuud, 1, amx_dpbusd, i);
-		unpack_meanwhile(type, k, u, i, 4);
-	}
-	amx_store(0, s[0], 64);
-	amx_store(1, s[1], 64);
-}
-
-/*
- * Multiplies the low bytes of weights, then the high ones: ll and lh, hh and
- * hl.
- */
-KERNEL_INLINE void
-multiply_bytes(uint32_t type, struct work *k, const struct block *b,
-    struct unpacking *u, int32_t (*s)[16][16])
-{
-	const uint8_t (*w)[2][16][64] = b->p->w[b->half];
-	int i;
-
-	ROLLED
-	for (i = 0; i < 4; i++) {
-		STEP(w[i][0], 0, 0, amx_dpbuud, 1, amx_dpbusd, i);
-		unpack_meanwhile(type, k, u, i, 8);
-	}
-	amx_store(0, s[0], 64);
-	amx_zero(0);
-	ROLLED
-	for (i = 0; i < 4; i++) {
-		if (is_signed(type))
-			STEP(w[i][1], 1, 0, amx_dpbssd, 1, amx_dpbsud, i);
-		else
-			STEP(w[i][1], 1, 0, amx_dpbusd, 1, amx_dpbuud, i);
-		unpack_meanwhile(type, k, u, 4 + i, 8);
-	}
-	amx_store(1, s[1], 64);
-	amx_store(0, s[2], 64);
-}
-
-/* Multiplies one-byte activations by the low and high bytes of weights. */
-KERNEL_INLINE void
-multiply_plain(uint32_t type, struct work *k, const struct block *b,
-    struct unpacking *u, int32_t (*s)[16][16])
-{
-	const uint8_t (*w)[2][16][64] = b->p->w[b->half];
-	int i;
-
-	ROLLED
-	for (i = 0; i < 4; i++) {
-		amx_load(2, w[i][0], 64);
-		amx_load(3, b->x->q[i][0], 64);
-		if (in_a_byte(type) && is_signed(type))
-			amx_dpbssd(0, 2, 3);
-		else
-			amx_dpbusd(0, 2, 3);
-		if (!in_a_byte(type)) {
-			amx_load(2, w[i][1], 64);
-			if (is_signed(type))
-				amx_dpbssd(1, 2, 3);
-			else
-				amx_dpbusd(1, 2, 3);
+	for (i = 0; i < 4; i++) {	/* one plane: its sign is there */
+		amx_load(TOKENS, b->x->q[i][0], 64);
+		amx_load(LOW, b->p->w[0][i][0], stride);
+		DOT(LL, LOW, TOKENS, one && neg, plain);
+		if (!one) {
+			amx_load(HIGH, b->p->w[0][i][1], stride);
+			DOT(MID, HIGH, TOKENS, neg, plain);
 		}
-		unpack_meanwhile(type, k, u, i, 4);
+		fold_two(type, plain, other, 4 * i, ahead);
+		if (!plain) {
+			amx_load(TOKENS, b->x->q[i][1], 64);
+			if (!one)
+				DOT(HH, HIGH, TOKENS, neg, 1);
+			DOT(MID, LOW, TOKENS, one && neg, 1);
+		}
+		fold_two(type, plain, other, 4 * i + 2, ahead);
 	}
-	amx_store(0, s[0], 64);
-	if (!in_a_byte(type))
-		amx_store(1, s[1], 64);
 }
 
 KERNEL_INLINE void
-begin_panel(uint32_t type, struct work *k, const struct block *b,
-    struct unpacking *u)
+next_block(uint32_t type, int plain, struct work *k, const struct block *next,
+    struct fetching *ahead)
 {
-	int32_t (*s)[16][16] = k->s[!k->turn];
-
-	amx_zero(0);
-	amx_zero(1);
-	if (k->plain)
-		multiply_plain(type, k, b, u, s);
-	else if (in_a_byte(type))
-		multiply_byte(type, k, b, u, s);
-	else
-		multiply_bytes(type, k, b, u, s);
-	k->b = *b;
-	k->busy = 1;
-	k->turn = !k->turn;
+	multiply_block(type, plain, next, k, ahead);
+	amx_store(LL, k->s.ll, 64);
+	if (has_mid(type, plain))
+		amx_store(MID, k->s.mid, 64);
+	if (has_hh(type, plain))
+		amx_store(HH, k->s.hh, 64);
+	if (!qwen_traits[type].has_min)
+		return;
+	amx_load(LOW, next->p->min, 64);
+	amx_load(TOKENS, next->x->sum16, 64);
+	amx_zero(LL);
+	amx_dpbf16(LL, LOW, TOKENS);
+	amx_store(LL, k->s.min, 64);
 }
 
 KERNEL_INLINE void
-get_ready(struct work *k, const struct qwen_matmul *m)
+finish(uint32_t type, int plain, struct work *k)
 {
-	k->busy = k->turn = 0;
-	k->plain = m->plain;
-	if (k->plain)
-		memset(k->s, 0, sizeof k->s);
-}
+	int r;
 
-KERNEL_INLINE void
-end_panel(uint32_t type, struct work *k, struct unpacking *u)
-{
-	(void)u;
-	fold(type, &k->b, k->s[k->turn], 0, 16);
+	for (r = 0; r < TILE; r += 2)
+		fold_two(type, plain, k, r, &(struct fetching){ 0 });
 }
-
-#include "engine/cpu/kernel/x86/amx_rows.h"
 
 #endif

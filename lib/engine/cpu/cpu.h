@@ -51,6 +51,25 @@ qwen_gemms_of(const struct qwen_cpu *c, const struct qwen_weight *w)
 #define QWEN_ROW_CHUNK 64
 #define QWEN_ROW_CHUNK_MANY 256
 #define QWEN_MANY_TOKENS 32
+
+/*
+ * Returns the rows of n_out that a thread takes at a time, for n_tok tokens;
+ * fewer than QWEN_ROW_CHUNK_MANY where threads would wait for the last one.
+ */
+static inline size_t
+qwen_row_chunk(const struct qwen_cpu *c, size_t n_tok, size_t n_out,
+    size_t few)
+{
+	size_t rows = QWEN_ROW_CHUNK_MANY;
+
+	if (n_tok < QWEN_MANY_TOKENS)
+		return few;
+	while (rows > QWEN_ROW_CHUNK && n_out < 2 * rows *
+	    (size_t)qwen_pool_threads(c->pool))
+		rows /= 2;
+	return rows;
+}
+
 /*
  * Rows of tokens that are multiplied by a chunk of matrix rows while it is in
  * the cache.
@@ -118,7 +137,8 @@ struct qwen_scratch {
 		unsigned char	*packed;	/* [packed_bytes] */
 		size_t		 packed_bytes;
 		float		*tile;	/* results of products, [QWEN_TOKEN_CHUNK]
-					   [QWEN_ROW_CHUNK], or scratch memory
+					   [QWEN_ROW_CHUNK_MANY], or scratch
+					   memory
 					   of attention */
 		float		*second;	/* [QWEN_TOKEN_CHUNK / 2]
 						   [QWEN_ROW_CHUNK_MANY] products

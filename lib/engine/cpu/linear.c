@@ -338,11 +338,12 @@ qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin,
     const uint32_t *at, size_t n)
 {
 	struct job j = { .b = b, .lin = lin, .n_lin = n_lin, .x = x,
-	    .stride = stride, .xq = xq, .at = at, .n = n,
-	    .chunk = n < QWEN_MANY_TOKENS ? QWEN_ROW_CHUNK_FEW :
-	    QWEN_ROW_CHUNK_MANY };
-	size_t i, items = 0;
+	    .stride = stride, .xq = xq, .at = at, .n = n };
+	size_t i, items = 0, rows = 0;
 
+	for (i = 0; i < n_lin; i++)
+		rows += lin[i].w->n_out;
+	j.chunk = qwen_row_chunk(b->cpu, n, rows, QWEN_ROW_CHUNK_FEW);
 	for (i = 0; i < n_lin; i++)
 		items += chunks_of(lin[i].w, j.chunk);
 	if (b->pass->see != NULL && lin[0].rows == NULL)	/* no head */

@@ -18,6 +18,7 @@ struct work {
 	struct qwen_batch	*b;
 	size_t			 used;		/* experts of a token */
 	size_t			 rows;		/* of gate and up an item */
+	size_t			 rows_down;	/* of down an item */
 	size_t			 n_chunk;	/* of such rows */
 	size_t			 n_chunk_shared;
 	size_t			 n_active;	/* experts that have slots */
@@ -329,7 +330,7 @@ find_packed(const struct work *w, const struct qwen_weight *down, size_t e,
     size_t nth, size_t at, struct qwen_matmul *mm)
 {
 	struct qwen_matmul m = { .n_in = down->n_in, .n_tok = mm->n_tok,
-	    .r1 = down->n_out < QWEN_ROW_CHUNK ? down->n_out : QWEN_ROW_CHUNK };
+	    .r1 = down->n_out < w->rows_down ? down->n_out : w->rows_down };
 	const struct qwen_scratch *s = w->b->s;
 	size_t terms = qwen_terms(down);
 	size_t tile = s->moe.first[e] * terms / QWEN_PACK_TOKENS + nth +
@@ -387,7 +388,7 @@ down_rows(const struct work *w, size_t e, size_t nth, size_t r0,
 	const void **xp = s->thread.xp + (size_t)thread * s->slots;
 	float **yp = s->thread.yp + (size_t)thread * s->slots;
 	float *tile = s->thread.tile + (size_t)thread * QWEN_TOKEN_CHUNK *
-	    QWEN_ROW_CHUNK;
+	    QWEN_ROW_CHUNK_MANY;
 	struct qwen_profile *profile = &b->cpu->profile;
 	size_t i, j, m, end = s->moe.first[e + 1], most = qwen_token_chunk(b->net);
 	struct qwen_matmul mm;
@@ -399,12 +400,12 @@ down_rows(const struct work *w, size_t e, size_t nth, size_t r0,
 			xp[j] = qwen_wants_operand(down) ? (const void *)
 			    qwen_operand(b, down, s->ffn.q, s->ffn.width, i + j) :
 			    (const void *)(s->ffn.gate + (i + j) * s->ffn.width);
-			yp[j] = tile + j * QWEN_ROW_CHUNK;
+			yp[j] = tile + j * w->rows_down;
 		}
 		mm = (struct qwen_matmul){ .x = xp, .y = yp, .n_tok = m,
 		    .r0 = r0, .next = next };
 		find_packed(w, down, e, nth, i - s->moe.first[e], &mm);
-		multiply_and_add(w, e, down, QWEN_ROW_CHUNK, &mm, i, thread);
+		multiply_and_add(w, e, down, w->rows_down, &mm, i, thread);
 		begin = qwen_profile_begin(profile);
 		for (j = 0; j < m; j++) {
 			size_t slot = s->moe.slot[i + j];
@@ -425,9 +426,8 @@ do_down(void *arg, size_t item, int thread)
 	const struct work *w = arg;
 	struct qwen_batch *b = w->b;
 	const uint32_t *active = b->s->moe.active;
-	size_t t, e, i, r, r0 = item * QWEN_ROW_CHUNK, n_embd = b->hp->n_embd;
-	size_t r1 = r0 + QWEN_ROW_CHUNK < n_embd ? r0 + QWEN_ROW_CHUNK :
-	    n_embd;
+	size_t t, e, i, r, r0 = item * w->rows_down, n_embd = b->hp->n_embd;
+	size_t r1 = r0 + w->rows_down < n_embd ? r0 + w->rows_down : n_embd;
 	const unsigned char *next;
 
 	for (t = 0; t < b->n; t++) {
@@ -540,7 +540,9 @@ qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	struct work w = { .moe = &l->moe, .b = b, .rows = rows,
 	    .n_chunk = chunks(h->n_ff_exp, rows),
 	    .n_chunk_shared = chunks(h->n_ff_shexp, rows),
-	    .used = h->n_expert_used + (size_t)shared };
+	    .used = h->n_expert_used + (size_t)shared,
+	    .rows_down = qwen_row_chunk(b->cpu, b->n, h->n_embd,
+	    QWEN_ROW_CHUNK) };
 
 	qwen_linears(b, lin, shared ? 2 : 1, s->xn, h->n_embd, s->xq, NULL,
 	    b->n);
@@ -564,5 +566,5 @@ qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	if (b->cpu->kernels.pack_bytes > 0)
 		qwen_pool_run(b->cpu->pool, do_pack, &w, w.n_active);
 	qwen_pool_run(b->cpu->pool, do_down, &w, chunks(h->n_embd,
-	    QWEN_ROW_CHUNK));
+	    w.rows_down));
 }

@@ -142,7 +142,7 @@ take_all(struct qwen_scratch *s, const struct qwen_cpu *c, size_t n,
 	const struct qwen_net *net = c->r.net;
 	const struct qwen_hparams *h = &net->hp;
 	size_t nt = (size_t)qwen_pool_threads(c->pool);
-	size_t tile = max_size(QWEN_TOKEN_CHUNK * QWEN_ROW_CHUNK,
+	size_t tile = max_size(QWEN_TOKEN_CHUNK * QWEN_ROW_CHUNK_MANY,
 	    QWEN_ATTN_WORK(h->n_embd_head));
 	size_t k = max_size(n * (h->n_expert_used + 1), SLOTS_MIN);
 

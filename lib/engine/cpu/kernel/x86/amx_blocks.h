@@ -18,8 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PANELS 2		/* the one before is in use until the next
-				   one begins */
+#define PANELS 2		/* if they overlap, see overlaps() */
 #define COPY_FROM 48		/* minimum tokens for copying */
 #define BEHIND 2		/* products that begin before a sum is used */
 
@@ -130,6 +129,18 @@ unpack_panel(uint32_t type, const struct qwen_matmul *m,
 }
 
 /* ---- products */
+
+/*
+ * Measured on an Emerald Rapids: if panels overlap, Q8_0 is 15 % slower with up
+ * to 16 tokens and 2 % faster with 64 and more, Q4_0, Q4_1 and Q5_1 are mostly
+ * 1 to 4 % faster, and the others 1 to 12 % slower.
+ */
+KERNEL_INLINE int
+overlaps(uint32_t type, const struct qwen_matmul *m)
+{
+	return type == QT_Q8_0 ? m->n_tok >= COPY_FROM : type == QT_Q4_0 ||
+	    type == QT_Q4_1 || type == QT_Q5_1;
+}
 
 KERNEL_INLINE void
 configure(struct amx_config *c)

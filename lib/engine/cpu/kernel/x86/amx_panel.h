@@ -43,6 +43,12 @@
  * panels are in use at a time, PANELS; and these functions.
  */
 
+/*
+ * Returns 1 if the last block of a panel is in work until the next panel's first
+ * begins, which wants two panels; 0 if it is finished before.
+ */
+KERNEL_INLINE int overlaps(uint32_t type, const struct qwen_matmul *m);
+
 /* Sets the shapes of the tiles. */
 KERNEL_INLINE void configure(struct amx_config *c);
 
@@ -171,7 +177,7 @@ multiply_panel(uint32_t type, int plain, const struct part *part, size_t g,
 		next.x += groups;
 		next.acc += TILE;
 	}
-	if (PANELS == 1) {
+	if (!overlaps(type, part->m)) {
 		finish(type, plain, k);
 		k->now.x = NULL;
 	}

@@ -374,6 +374,14 @@ unpack_panel(uint32_t type, const struct qwen_matmul *m,
 
 /* ---- products */
 
+KERNEL_INLINE int
+overlaps(uint32_t type, const struct qwen_matmul *m)
+{
+	(void)type;
+	(void)m;
+	return 0;
+}
+
 KERNEL_INLINE void
 configure(struct amx_config *c)
 {

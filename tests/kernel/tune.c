@@ -78,7 +78,7 @@ is(const struct qwen_kernels *k, size_t n, const char *name)
 static void
 check_file(unsigned both)
 {
-	static const char line[] = "12 64 avx2\n";
+	static const char line[] = "12 65 avx2\n";
 	char good[4096], head[256], bad[4096];
 	struct qwen_kernels k;
 	size_t n, h;
@@ -90,34 +90,34 @@ check_file(unsigned both)
 	n = (size_t)snprintf(bad, sizeof bad, "%s%s", head, line);
 	write_file(bad, n);
 	ok(tune(&k, both, QT_Q4_K, 0).rows == 0, "nothing is measured");
-	ok(is(&k, 64, "avx2") && is(&k, 36, "avx512vnni") &&
+	ok(is(&k, 65, "avx2") && is(&k, 36, "avx512vnni") &&
 	    is(&k, 33, "avx512vnni"), "what the file says is taken, no more");
 	numerics = 4;
 	tune(&k, both, QT_Q4_K, 0);
-	ok(is(&k, 64, "avx2") && is(&k, 36, "avx512vnni"), "in version 4 as well");
+	ok(is(&k, 65, "avx2") && is(&k, 36, "avx512vnni"), "in version 4 as well");
 	numerics = 1;
 	write_file(bad, n - 1);
 	tune(&k, both, QT_Q4_K, 0);
-	ok(is(&k, 64, "avx512vnni"), "not of a file that is cut off");
+	ok(is(&k, 65, "avx512vnni"), "not of a file that is cut off");
 	bad[h - 2] ^= 1;
 	write_file(bad, n);
 	tune(&k, both, QT_Q4_K, 0);
-	ok(is(&k, 64, "avx512vnni"), "nor of one for another processor");
+	ok(is(&k, 65, "avx512vnni"), "nor of one for another processor");
 	bad[h - 2] ^= 1;
 	bad[h] = '\0';
 	write_file(bad, n);
 	tune(&k, both, QT_Q4_K, 0);
-	ok(is(&k, 64, "avx512vnni"), "nor of one with a NUL");
-	n = (size_t)snprintf(bad, sizeof bad, "%s12 64 amx\n12 64 xyz\n"
+	ok(is(&k, 65, "avx512vnni"), "nor of one with a NUL");
+	n = (size_t)snprintf(bad, sizeof bad, "%s12 65 amx\n12 65 xyz\n"
 	    "12 36 avx2 \n12\n\n", head);
 	write_file(bad, n);
 	tune(&k, both, QT_Q4_K, 0);
-	ok(is(&k, 64, "avx512vnni") && is(&k, 36, "avx512vnni"),
+	ok(is(&k, 65, "avx512vnni") && is(&k, 36, "avx512vnni"),
 	    "a set that is not allowed, or is none, is not taken");
 	unlink(path);
 	mkdir(path, 0700);
 	tune(&k, both, QT_Q4_K, 0);
-	ok(is(&k, 64, "avx512vnni"), "a folder in its place is no matter");
+	ok(is(&k, 65, "avx512vnni"), "a folder in its place is no matter");
 	rmdir(path);
 }
 
@@ -128,18 +128,18 @@ check_once(unsigned with)
 	struct qwen_kernels k;
 	struct seen s = tune(&k, with, QT_Q4_K, 0);
 
-	ok(s.rows == 14 && s.chosen == 7,
+	ok(s.rows == 22 && s.chosen == 11,
 	    "with AMX, two are measured for 8 tokens and more: %zu, %zu",
 	    s.rows, s.chosen);
 	s = tune(&k, with, QT_Q4_K, 0);
 	ok(s.rows == 0, "then they are known");
 	s = tune(&k, with, QT_Q8_0, 0);
-	ok(s.rows == 14, "but not those of another format");
+	ok(s.rows == 22, "but not those of another format");
 	s = tune(&k, with, QT_Q4_K, 0);
 	ok(s.rows == 0, "which is added");
 	numerics = 4;
 	s = tune(&k, with, QT_Q4_K, 0);
-	ok(s.rows == 14, "nor those of version 4, whose rows take fewer tiles");
+	ok(s.rows == 22, "nor those of version 4, whose rows take fewer tiles");
 	s = tune(&k, with, QT_Q4_K, 0);
 	ok(s.rows == 0, "which are kept beside them");
 	numerics = 1;

@@ -116,7 +116,7 @@ gemm_line(char *buf, size_t size, size_t at, const struct qwen_gemms *g,
 			    k->name);
 		else
 			n += (size_t)snprintf(names + n, sizeof names - n,
-			    ", from %u tokens %s", qwen_token_classes[c].from,
+			    ", from %u tokens %s", qwen_token_classes[c],
 			    k->name);
 	}
 	if (n == 0)

@@ -192,7 +192,7 @@ compare(const struct qwen_tuning *t, struct bench *b,
     size_t n)
 {
 	struct qwen_tune_row row = { .type = q->type,
-	    .tokens = qwen_token_classes[c].typical };
+	    .tokens = qwen_token_classes[c] };
 	double took[RIVALS];
 	size_t i, best = 0;
 
@@ -312,7 +312,7 @@ find(const struct qwen_text *t, const struct qwen_quant *q, size_t c,
 
 	for (i = 0; i < n && !t->failed; i++) {
 		snprintf(line, sizeof line, "\n" LINE, (unsigned)q->type,
-		    qwen_token_classes[c].from, k[i]->name, version);
+		    qwen_token_classes[c], k[i]->name, version);
 		if (strstr(t->s, line) != NULL)
 			return k[i];
 	}
@@ -333,7 +333,7 @@ tune_format(const struct qwen_tuning *t, const struct qwen_quant *q,
 
 	for (c = 0; c < QWEN_TOKEN_CLASSES; c++) {
 		n = qwen_kernel_rivals(q, t->features,
-		    qwen_token_classes[c].from, k, RIVALS);
+		    qwen_token_classes[c], k, RIVALS);
 		version = is_plain(t) && n > 0 && k[0]->rank == QWEN_BY_AMX ?
 		    " 4" : "";
 		best = t->anew ? NULL : find(text, q, c, k, n, version);
@@ -345,7 +345,7 @@ tune_format(const struct qwen_tuning *t, const struct qwen_quant *q,
 				return -1;
 			best = compare(t, *b, q, c, k, n);
 			qwen_text_fmt(text, LINE, (unsigned)q->type,
-			    qwen_token_classes[c].from, best->name, version);
+			    qwen_token_classes[c], best->name, version);
 			measured = 1;
 		}
 		if (best != NULL)

@@ -114,7 +114,7 @@ choose_gemms(struct qwen_kernels *k, enum qwen_op op,
 
 	for (c = 0; c < QWEN_TOKEN_CLASSES; c++)
 		k->gemm[q->type].by[c] = qwen_kernel_choose(op, q, features,
-		    qwen_token_classes[c].from);
+		    qwen_token_classes[c]);
 }
 
 void

@@ -426,16 +426,14 @@ struct qwen_kernel {
 #define QWEN_ANY_TYPE UINT32_MAX
 
 /*
- * Classes of token counts, which may have different GEMM variants.  A class
- * begins where some variant does, or where the tiles of 16 tokens are as full
- * as they were not before: a tile takes as long for one token as for 16.
+ * Classes of token counts, which may have different GEMM variants: the least
+ * count of each.  A class begins where some variant does, or where tiles of 16
+ * tokens become fuller or emptier: a tile takes as long for one token as for 16.
+ * No count of a class fills its tiles less than the first does, so tiles that
+ * are faster there are faster in the whole class.
  */
-static const struct qwen_token_class {
-	unsigned	from;		/* tokens, up to the next class */
-	unsigned	typical;	/* tokens to measure with */
-} qwen_token_classes[] = {
-	{ 1, 1 }, { 2, 2 }, { 3, 3 }, { 4, 4 }, { 5, 6 }, { 8, 10 },
-	{ 12, 14 }, { 17, 20 }, { 23, 28 }, { 33, 34 }, { 36, 42 }, { 64, 128 }
+static const unsigned qwen_token_classes[] = {
+	1, 2, 3, 4, 5, 8, 10, 12, 17, 20, 23, 27, 33, 36, 65, 97
 };
 #define QWEN_TOKEN_CLASSES						\
 	(sizeof qwen_token_classes / sizeof qwen_token_classes[0])
@@ -450,7 +448,7 @@ qwen_token_class(size_t n)
 {
 	size_t c = 0;
 
-	while (c + 1 < QWEN_TOKEN_CLASSES && n >= qwen_token_classes[c + 1].from)
+	while (c + 1 < QWEN_TOKEN_CLASSES && n >= qwen_token_classes[c + 1])
 		c++;
 	return c;
 }

@@ -28,6 +28,15 @@ load32(const void *p)
 	return _mm256_loadu_si256((const __m256i *)p);
 }
 
+KERNEL_INLINE wide_i
+load_wide(const void *p)
+{
+	wide_i v;
+
+	memcpy(&v, p, sizeof v);
+	return v;
+}
+
 KERNEL_INLINE uint64_t
 qword_at(const void *p)
 {
@@ -75,6 +84,27 @@ join(__m256i a, __m256i b)
 	(void)b;
 	return a;
 #endif
+}
+
+/* Returns half h of v, or all of it if that is 256 bits. */
+KERNEL_INLINE __m256i
+half_of(wide_i v, size_t h)
+{
+#ifdef __AVX512F__
+	return h == 0 ? _mm512_castsi512_si256(v) :
+	    _mm512_extracti64x4_epi64(v, 1);
+#else
+	(void)h;
+	return v;
+#endif
+}
+
+/* Returns the dwords of v, those of the halves added up. */
+KERNEL_INLINE __m256i
+in_256(wide_i v)
+{
+	return WIDE == 32 ? half_of(v, 0) :
+	    _mm256_add_epi32(half_of(v, 0), half_of(v, 1));
 }
 
 /* Looks up indices below 16 in a table. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* matmul_avx2.c - y = Wx, x in 8 bits, AVX2. */
-#include "engine/cpu/kernel/x86/rows256.h"
+#include "engine/cpu/kernel/x86/rows4.h"
 
 /* ---- Q4_K and Q5_K */
 

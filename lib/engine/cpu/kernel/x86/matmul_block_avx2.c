@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* matmul_block_avx2.c - y = Wx, x in 8 bits, AVX2: small blocks. */
-#include "engine/cpu/kernel/x86/rows256.h"
+#include "engine/cpu/kernel/x86/rows4.h"
 
 #define ROW_SUMS sums_any
 #define ROW_FORMATS QWEN_BLOCK_FORMATS

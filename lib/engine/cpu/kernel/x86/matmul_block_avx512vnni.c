@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* matmul_block_avx512vnni.c - y = Wx, x in 8 bits, AVX-512 VNNI: small blocks. */
-#include "engine/cpu/kernel/x86/rows512.h"
+#include "engine/cpu/kernel/x86/rows4.h"
 
 #define ROW_SUMS sums_any
 #define ROW_FORMATS QWEN_BLOCK_FORMATS

@@ -9,7 +9,7 @@
  */
 #define ROW_COUNT 8
 #include "engine/cpu/kernel/x86/grid_vbmi.h"
-#include "engine/cpu/kernel/x86/rows512.h"
+#include "engine/cpu/kernel/x86/rows4.h"
 
 /* ---- a row's group */
 
@@ -295,7 +295,7 @@ sums_grid(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 					sum[i] = dot(type, &r[i], &y[j]);
 				*a = _mm_fmadd_ps(_mm_mul_ps(d,
 				    _mm_set1_ps(x[j][b].d)),
-				    _mm_cvtepi32_ps(sum16x4(sum)), *a);
+				    _mm_cvtepi32_ps(add_halves(in_256(sums_by_lane(sum)))), *a);
 			}
 			for (i = 0; i < 4; i++)
 				four[i] += f->bytes;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * rows4.h - rows in the file's layout times 8-bit activations, four rows and up
- * to four tokens at a time: code shared by AVX2 and AVX-512.
+ * to four tokens at a time, in registers of 256 or of 512 bits.
  *
  * Sums of integers are exact, so their order is free; the float step of a block
- * is that of the scalar definition. rows256.h and rows512.h define dot_super()
- * and block_group().
+ * is that of the scalar definition.
  */
 #ifndef QWEN_X86_ROWS4_H
 #define QWEN_X86_ROWS4_H
@@ -13,27 +12,48 @@
 #include "engine/cpu/kernel/x86/decode.h"
 
 /*
- * Returns the sums of four vectors, one per lane.  Does not use VPHADDD, which
- * takes three or four operations on every processor.
+ * Returns the sums of the 128-bit lanes of four vectors: dword i of each lane
+ * has that of vector i.  Does not use VPHADDD, which takes three or four
+ * operations on every processor.
  */
-KERNEL_INLINE __m128i
-sum8x4(const __m256i *v)
+KERNEL_INLINE wide_i
+sums_by_lane(const wide_i *v)
+{
+	wide_i a = MM(add_epi32)(MM(unpacklo_epi32)(v[0], v[1]),
+	    MM(unpackhi_epi32)(v[0], v[1]));
+	wide_i b = MM(add_epi32)(MM(unpacklo_epi32)(v[2], v[3]),
+	    MM(unpackhi_epi32)(v[2], v[3]));
+
+	return MM(add_epi32)(MM(unpacklo_epi64)(a, b),
+	    MM(unpackhi_epi64)(a, b));
+}
+
+/* The same in 256 bits, whatever the width of registers. */
+KERNEL_INLINE __m256i
+rows_by_half(const __m256i *v)
 {
 	__m256i a = _mm256_add_epi32(_mm256_unpacklo_epi32(v[0], v[1]),
 	    _mm256_unpackhi_epi32(v[0], v[1]));
 	__m256i b = _mm256_add_epi32(_mm256_unpacklo_epi32(v[2], v[3]),
 	    _mm256_unpackhi_epi32(v[2], v[3]));
 
-	a = _mm256_add_epi32(_mm256_unpacklo_epi64(a, b),
+	return _mm256_add_epi32(_mm256_unpacklo_epi64(a, b),
 	    _mm256_unpackhi_epi64(a, b));
-	return _mm_add_epi32(_mm256_castsi256_si128(a),
-	    _mm256_extracti128_si256(a, 1));
 }
 
+/* Returns the sum of both 128-bit lanes. */
+KERNEL_INLINE __m128i
+add_halves(__m256i v)
+{
+	return _mm_add_epi32(_mm256_castsi256_si128(v),
+	    _mm256_extracti128_si256(v, 1));
+}
+
+/* Adds d times the sums of four vectors, one per row, to acc. */
 KERNEL_INLINE __m128
 add_sums(__m128 acc, __m128 d, const __m256i *sum)
 {
-	return _mm_fmadd_ps(d, _mm_cvtepi32_ps(sum8x4(sum)), acc);
+	return _mm_fmadd_ps(d, _mm_cvtepi32_ps(add_halves(rows_by_half(sum))), acc);
 }
 
 /* Prefetch distance in bytes. */
@@ -71,6 +91,50 @@ prefetch(const unsigned char *p, size_t n)
 		_mm_prefetch((const char *)p + i, _MM_HINT_T1);
 }
 
+/* ---- products of bytes */
+
+/*
+ * The bias that sums of products include.  VPDPBUSD multiplies any unsigned
+ * bytes; VPMADDUBSW needs one factor of 7 bits, so 8-bit weights stay signed.
+ */
+#ifdef __AVX512VNNI__
+#define ROW_BIAS(type) qwen_traits[type].bias
+#else
+#define ROW_BIAS(type) (qwen_traits[type].bias & 127)
+#endif
+
+/*
+ * Returns sums of four products.  Of signed weights, VPMADDUBSW takes the
+ * magnitude, with the sign moved to the activation; at most 2 * 128 * 127.
+ */
+KERNEL_INLINE wide_i
+dot4(uint32_t type, wide_i w, wide_i q)
+{
+#ifdef __AVX512VNNI__
+	if (qwen_traits[type].bias == 128)
+		w ^= set8(0x80);
+	return _mm512_dpbusd_epi32(set8(0), w, q);
+#else
+	if (qwen_traits[type].bias == 128) {
+		q = _mm256_sign_epi8(q, w);
+		w = _mm256_abs_epi8(w);
+	}
+	return _mm256_madd_epi16(_mm256_maddubs_epi16(w, q),
+	    _mm256_set1_epi16(1));
+#endif
+}
+
+/* Returns sum + a * b for pairs of int16. */
+KERNEL_INLINE wide_i
+add_products(wide_i sum, wide_i a, wide_i b)
+{
+#ifdef __AVX512VNNI__
+	return _mm512_dpwssd_epi32(sum, a, b);
+#else
+	return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+#endif
+}
+
 #include "engine/cpu/kernel/x86/rows_k23.h"
 #include "engine/cpu/kernel/x86/rows_nibble.h"
 
@@ -79,22 +143,53 @@ prefetch(const unsigned char *p, size_t n)
  * prefetching from ahead on meanwhile
  */
 
+/* Returns, for register k of a group, the int16 of each 16 weights. */
+KERNEL_INLINE wide_i
+scales_at(__m256i scale, int k)
+{
+#ifdef __AVX512F__
+	const __m512i lane = _mm512_setr_epi64(0, 0, 0x0001000100010001,
+	    0x0001000100010001, 0x0002000200020002, 0x0002000200020002,
+	    0x0003000300030003, 0x0003000300030003);
+
+	return _mm512_permutexvar_epi16(_mm512_add_epi16(lane,
+	    _mm512_set1_epi16((short)(4 * k))),
+	    _mm512_castsi256_si512(scale));
+#else
+	const int at = 4 * (k % 4);
+	__m256i half = _mm256_permute2x128_si256(scale, scale,
+	    k < 4 ? 0x00 : 0x11);
+
+	return _mm256_shuffle_epi8(half, _mm256_set_m128i(
+	    _mm_set1_epi16((short)((at + 3) << 8 | (at + 2))),
+	    _mm_set1_epi16((short)((at + 1) << 8 | at))));
+#endif
+}
+
+/* Returns the excess of sums of 256 products due to the bias. */
+KERNEL_INLINE __m256i
+bias_sum(uint32_t type, __m256i scale, const struct qwen_q8 *x)
+{
+	return _mm256_mullo_epi32(_mm256_madd_epi16(scale, load32(x->asum16)),
+	    _mm256_set1_epi32(ROW_BIAS(type)));
+}
+
 /*
  * For formats with 256 weights per d: returns eight int32 whose total is a
  * block's sum.
  */
-KERNEL_INLINE __m256i dot_super(uint32_t type, const struct group *u,
-    const struct qwen_q8 *x);
-
-/* Returns the excess of dot_super's numbers due to the bias. */
 KERNEL_INLINE __m256i
-bias_sum(uint32_t type, const struct group *u, const struct qwen_q8 *x)
+dot_super(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 {
-	__m256i v = _mm256_madd_epi16(u->scale,
-	    _mm256_loadu_si256((const __m256i *)x->asum16));
+	__m256i scale = _mm256_mullo_epi16(u->scale, twice(load16(x->a)));
+	wide_i sum = set8(0);
+	int k;
 
-	return _mm256_mullo_epi32(v,
-	    _mm256_set1_epi32(qwen_traits[type].bias));
+	UNROLL
+	for (k = 0; k < GROUP_REGS; k++)
+		sum = add_products(sum, MM(maddubs_epi16)(u->w[k],
+		    load_wide(x->q + WIDE * k)), scales_at(scale, k));
+	return _mm256_sub_epi32(in_256(sum), bias_sum(type, u->scale, x));
 }
 
 KERNEL_INLINE void
@@ -134,12 +229,77 @@ sums_super(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 	}
 }
 
-/*
- * For formats with fewer weights per d: adds 256 weights, which share the
- * activations' scale, to acc.
- */
-KERNEL_INLINE void block_group(uint32_t type, const unsigned char *const *w,
-    const struct qwen_q8 *const *x, int nt, __m128 *acc);
+/* ---- fewer weights per d */
+
+/* Returns part + d * (sum minus the bias times asum). */
+KERNEL_INLINE __m128
+add_step(uint32_t type, __m128 part, __m128 d, __m128i sum, int asum)
+{
+	return _mm_fmadd_ps(d, _mm_cvtepi32_ps(_mm_sub_epi32(sum,
+	    _mm_set1_epi32(ROW_BIAS(type) * asum))), part);
+}
+
+/* Adds 32 columns.  If a d has more columns, they are collected in *run. */
+KERNEL_INLINE __m128
+add_32(uint32_t type, const unsigned char *const *w, const struct qwen_q8 *x,
+    size_t b, __m256i v, __m128i *run, __m128 part)
+{
+	const unsigned span = qwen_traits[type].span;
+	__m128i sum = add_halves(v);
+
+	if (span == 16) {
+		part = add_step(type, part, load_d4(type, w, 2 * b),
+		    _mm256_castsi256_si128(v), x->asum16[2 * b]);
+		return add_step(type, part, load_d4(type, w, 2 * b + 1),
+		    _mm256_extracti128_si256(v, 1), x->asum16[2 * b + 1]);
+	}
+	if (span == 32)
+		return add_step(type, part, load_d4(type, w, b), sum,
+		    x->asum[b]);
+	sum = _mm_sub_epi32(sum, _mm_set1_epi32(ROW_BIAS(type) * x->asum[b]));
+	*run = 32 * b % span == 0 ? sum : _mm_add_epi32(*run, sum);
+	if (32 * (b + 1) % span == 0)
+		part = add_step(type, part, load_d4(type, w, 32 * b / span),
+		    *run, 0);
+	return part;
+}
+
+/* Adds 256 weights, which share the activations' scale, to acc. */
+KERNEL_INLINE void
+block_group(uint32_t type, const unsigned char *const *w,
+    const struct qwen_q8 *const *x, int nt, __m128 *acc)
+{
+	__m128i run[4] = { _mm_setzero_si128() };
+	__m128 part[4];
+	wide_i v[4][4];
+	size_t b, i, h;
+	int j, k;
+
+	for (j = 0; j < nt; j++)
+		part[j] = _mm_setzero_ps();
+	UNROLL
+	for (k = 0; k < GROUP_REGS; k++) {
+		b = (size_t)(WIDE / 32 * k);
+		for (i = 0; i < 4; i++) {
+			wide_i u = block_weights(type, w[i], k);
+
+			for (j = 0; j < nt; j++)
+				v[j][i] = dot4(type, u,
+				    load_wide(x[j]->q + WIDE * k));
+		}
+		for (j = 0; j < nt; j++) {
+			wide_i sum = MM(mullo_epi32)(sums_by_lane(v[j]),
+			    join(_mm256_set1_epi32(x[j]->a[b]),
+			    _mm256_set1_epi32(x[j]->a[b + 1])));
+
+			for (h = 0; h < WIDE / 32; h++)
+				part[j] = add_32(type, w, x[j], b + h,
+				    half_of(sum, h), &run[j], part[j]);
+		}
+	}
+	for (j = 0; j < nt; j++)
+		acc[j] = _mm_fmadd_ps(_mm_set1_ps(x[j]->d), part[j], acc[j]);
+}
 
 /* Returns rest with the last n bytes of a row, padded with zeros. */
 KERNEL_INLINE const unsigned char *

@@ -8,62 +8,43 @@
 #ifndef QWEN_X86_ROWS_GRID_H
 #define QWEN_X86_ROWS_GRID_H
 
-#ifdef __AVX512F__
-#include "engine/cpu/kernel/x86/rows512.h"
-
-/* Computes, per token, eight int32 whose total is a block's sum. */
-KERNEL_INLINE void
-grid_dot(uint32_t type, const struct grid *g,
-    const struct qwen_q8 *const *x, int nt, __m256i *sum)
-{
-	struct group u;
-	int j, k;
-
-	u.scale = g->scale;
-	UNROLL
-	for (k = 0; k < GROUP_REGS; k++)
-		u.w[k] = grid_register(type, g, k);
-	for (j = 0; j < nt; j++)
-		sum[j] = dot_super(type, &u, x[j]);
-}
-#else
-#include "engine/cpu/kernel/x86/rows256.h"
+#include "engine/cpu/kernel/x86/rows4.h"
 
 /*
- * Multiplies each 32 weights as soon as they are looked up, since the weights
- * of a block do not fit in registers.
+ * Computes, per token, eight int32 whose total is a block's sum.  Multiplies
+ * each register of weights as soon as they are looked up, since the weights of a
+ * block do not fit in registers of 256 bits.
  */
 KERNEL_INLINE void
 grid_dot(uint32_t type, const struct grid *g,
     const struct qwen_q8 *const *x, int nt, __m256i *sum)
 {
-	__m256i sa[4][2], v;
+	__m256i scale[4];
+	wide_i v[4];
 	int j, k;
 
 	UNROLL
 	for (j = 0; j < nt; j++) {
-		v = _mm256_mullo_epi16(g->scale, twice(load16(x[j]->a)));
-		sa[j][0] = _mm256_permute2x128_si256(v, v, 0x00);
-		sa[j][1] = _mm256_permute2x128_si256(v, v, 0x11);
-		v = _mm256_madd_epi16(g->scale, load32(x[j]->asum16));
-		sum[j] = _mm256_mullo_epi32(v,
-		    _mm256_set1_epi32(-qwen_traits[type].bias));
+		scale[j] = _mm256_mullo_epi16(g->scale, twice(load16(x[j]->a)));
+		v[j] = set8(0);
 	}
 	UNROLL
-	for (k = 0; k < 8; k++) {
-		__m256i u = grid_register(type, g, k);
+	for (k = 0; k < GROUP_REGS; k++) {
+		wide_i u = grid_register(type, g, k);
 
 		UNROLL
 		for (j = 0; j < nt; j++) {
-			sum[j] = _mm256_add_epi32(sum[j], _mm256_madd_epi16(
-			    _mm256_maddubs_epi16(u,
-			    load32(x[j]->q + 32 * k)),
-			    PICK(sa[j][k / 4], k % 4)));
-			IN_ORDER(sum[j]);
+			v[j] = add_products(v[j], MM(maddubs_epi16)(u,
+			    load_wide(x[j]->q + WIDE * k)),
+			    scales_at(scale[j], k));
+			IN_ORDER(v[j]);
 		}
 	}
+	UNROLL
+	for (j = 0; j < nt; j++)
+		sum[j] = _mm256_sub_epi32(in_256(v[j]),
+		    bias_sum(type, g->scale, x[j]));
 }
-#endif
 
 KERNEL_INLINE void
 sums_grid(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,

@@ -139,7 +139,7 @@ planes_q3_k(const unsigned char *p, int c, __m256i *u)
 	_mm256_set1_epi16((short)((2 * (i) + 1) << 8 | 2 * (i))))
 
 KERNEL_INLINE __m256i
-add_products(__m256i sum, __m256i u, __m256i q, __m256i scale)
+add_planes(__m256i sum, __m256i u, __m256i q, __m256i scale)
 {
 	__m256i v = _mm256_maddubs_epi16(u, q);
 
@@ -191,7 +191,7 @@ row_k23(uint32_t type, const unsigned char *p, __m256i scale,
 		for (j = 0; j < nt; j++) {
 			UNROLL
 			for (k = 0; k < 4; k++)
-				sum[j][i] = add_products(sum[j][i], u[k],
+				sum[j][i] = add_planes(sum[j][i], u[k],
 				    load32(x[j]->q + 128 * c + 32 * k),
 				    SCALE(sa[j], 4 * c + k));
 		}

@@ -9,7 +9,7 @@
 #ifndef QWEN_X86_ROWS_K45_H
 #define QWEN_X86_ROWS_K45_H
 
-#include "engine/cpu/kernel/x86/rows512.h"
+#include "engine/cpu/kernel/x86/rows_two.h"
 
 /* Headers of four rows: scales and minimums as int16, eight per lane. */
 struct row_heads {
@@ -154,7 +154,7 @@ add_block(__m128 acc, const struct row_heads *h, __m512i sum,
 	    _mm_load_si128((const __m128i *)x->asum)));
 
 	acc = _mm_fmadd_ps(_mm_mul_ps(h->d, d),
-	    _mm_cvtepi32_ps(add_lanes(sum)), acc);
+	    _mm_cvtepi32_ps(add_halves(in_256(sum))), acc);
 	return _mm_fnmadd_ps(_mm_mul_ps(h->dmin, d),
 	    _mm_cvtepi32_ps(sum_lanes(min)), acc);
 }

@@ -81,13 +81,6 @@ pair_asum(const struct qwen_q8 *x, size_t k, int by)
 
 /* ---- weights */
 
-#ifdef __AVX512VNNI__
-#define NIBBLE_BIAS(type) qwen_traits[type].bias
-#else
-/* VPMADDUBSW needs one factor of 7 bits, so 8-bit weights stay signed. */
-#define NIBBLE_BIAS(type) (qwen_traits[type].bias & 127)
-#endif
-
 /* Returns 16 where the column's bit is set; two bytes of bits from `at' on. */
 KERNEL_INLINE __m256i
 fifth_bits_at(__m256i bits, int at)
@@ -131,19 +124,6 @@ pair_weights(uint32_t type, const unsigned char *p, size_t next, __m256i *u)
 }
 
 /* ---- sums: one dword per row, one lane per block */
-
-/* Sums the halves of four rows' vectors: each half has one dword per row. */
-KERNEL_INLINE __m256i
-rows_by_half(const __m256i *v)
-{
-	__m256i a = _mm256_add_epi32(_mm256_unpacklo_epi32(v[0], v[1]),
-	    _mm256_unpackhi_epi32(v[0], v[1]));
-	__m256i b = _mm256_add_epi32(_mm256_unpacklo_epi32(v[2], v[3]),
-	    _mm256_unpackhi_epi32(v[2], v[3]));
-
-	return _mm256_add_epi32(_mm256_unpacklo_epi64(a, b),
-	    _mm256_unpackhi_epi64(a, b));
-}
 
 #ifdef __AVX512VNNI__
 KERNEL_INLINE __m256i
@@ -217,7 +197,7 @@ KERNEL_INLINE void
 pair_products(uint32_t type, const unsigned char *const *p, size_t next,
     const struct qwen_q8 *const *x, size_t k, int nt, __m256i *sum)
 {
-	const int bias = NIBBLE_BIAS(type);
+	const int bias = ROW_BIAS(type);
 	struct pair_act y;
 	__m256i u[4][2];
 	size_t i;
@@ -421,9 +401,7 @@ sums_iq4_xs(const unsigned char *const *w, const struct qwen_q8 *const *x,
 				    _mm256_mullo_epi32(sum[j], scale));
 		}
 		for (j = 0; j < nt; j++) {
-			__m128i v = _mm_add_epi32(
-			    _mm256_castsi256_si128(total[j]),
-			    _mm256_extracti128_si256(total[j], 1));
+			__m128i v = add_halves(total[j]);
 
 			acc[j] = _mm_fmadd_ps(_mm_mul_ps(h.d,
 			    _mm_set1_ps(y[j]->d)), _mm_cvtepi32_ps(v), acc[j]);

@@ -6,7 +6,7 @@
 #ifndef QWEN_X86_ROWS_Q6_H
 #define QWEN_X86_ROWS_Q6_H
 
-#include "engine/cpu/kernel/x86/rows512.h"
+#include "engine/cpu/kernel/x86/rows_two.h"
 
 /*
  * Multiplies two rows with a token; scale has scales times factors.  The bias
@@ -65,7 +65,7 @@ sums_q6(const unsigned char **w, const struct qwen_q8 **x, size_t n, int nt,
 		for (j = 0; j < nt; j++)
 			acc[j] = _mm_fmadd_ps(_mm_mul_ps(d,
 			    _mm_set1_ps(x[j][b].d)), _mm_cvtepi32_ps(
-			    add_lanes(sum[j])), acc[j]);
+			    add_halves(in_256(sum[j]))), acc[j]);
 	}
 }
 

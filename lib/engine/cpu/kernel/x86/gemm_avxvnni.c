@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* gemm_avxvnni.c - y = Wx for many tokens, AVX-VNNI. */
-#include "engine/cpu/kernel/x86/panel256.h"
+#include "engine/cpu/kernel/x86/panel_vnni.h"
 
 QWEN_FORMATS(QWEN_PRODUCT)
 

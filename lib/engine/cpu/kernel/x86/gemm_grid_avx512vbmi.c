@@ -6,7 +6,7 @@
  */
 #define UNPACK_GRID unpack_grid
 #include "engine/cpu/kernel/x86/grid_vbmi.h"
-#include "engine/cpu/kernel/x86/panel512.h"
+#include "engine/cpu/kernel/x86/panel_vnni.h"
 
 /* Dwords that each have their bytes from place q on, as the pattern says. */
 KERNEL_INLINE __m512i

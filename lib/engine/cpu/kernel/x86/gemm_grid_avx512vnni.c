@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* gemm_grid_avx512vnni.c - y = Wx for many tokens, AVX-512 VNNI: weights of grids. */
-#include "engine/cpu/kernel/x86/panel512.h"
+#include "engine/cpu/kernel/x86/panel_vnni.h"
 
 QWEN_GRID_FORMATS(QWEN_PRODUCT)
 

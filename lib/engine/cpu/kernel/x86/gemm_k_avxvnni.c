@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* gemm_k_avxvnni.c - y = Wx for many tokens, AVX-VNNI: more k-quants. */
-#include "engine/cpu/kernel/x86/panel256.h"
+#include "engine/cpu/kernel/x86/panel_vnni.h"
 
 QWEN_K_FORMATS(QWEN_PRODUCT)
 

@@ -4,7 +4,7 @@
  * weights of at most 7 bits: VPMADDUBSW multiplies bytes and adds pairs of
  * products.
  *
- * As in panel256.h, 16 rows are unpacked into a panel in the cache, and tiles
+ * As in panel_vnni.h, 16 rows are unpacked into a panel in the cache, and tiles
  * are 16 rows by a few tokens.  A quad of columns is two registers of 8 rows
  * with four weights per lane.  Sums stay in 16 bits, half the work of 32 bits,
  * over as many columns as 16 bits can hold the sums of unbiased weights.

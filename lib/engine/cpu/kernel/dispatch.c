@@ -18,32 +18,41 @@ static const struct qwen_kernel *const arrays[] = {
 
 #define N_ARRAYS (sizeof arrays / sizeof arrays[0])
 
-size_t
-qwen_kernel_count(void)
+/* Returns the variant after k, which is in arrays[*a]; of NULL, the first. */
+static const struct qwen_kernel *
+after(const struct qwen_kernel *k, size_t *a)
 {
-	const struct qwen_kernel *k;
-	size_t a, n = 0;
-
-	for (a = 0; a < N_ARRAYS; a++) {
-		for (k = arrays[a]; k->name != NULL; k++)
-			n++;
+	if (k == NULL)
+		*a = 0;
+	for (k = k == NULL ? arrays[0] : k + 1; k->name == NULL;
+	    k = arrays[*a]) {
+		if (++*a == N_ARRAYS)
+			return NULL;
 	}
-	return n;
+	return k;
 }
 
 const struct qwen_kernel *
 qwen_kernel_get(size_t i)
 {
-	const struct qwen_kernel *k;
+	const struct qwen_kernel *k = NULL;
 	size_t a;
 
-	for (a = 0; a < N_ARRAYS; a++) {
-		for (k = arrays[a]; k->name != NULL; k++) {
-			if (i-- == 0)
-				return k;
-		}
-	}
-	return NULL;
+	do
+		k = after(k, &a);
+	while (k != NULL && i-- > 0);
+	return k;
+}
+
+size_t
+qwen_kernel_count(void)
+{
+	const struct qwen_kernel *k = NULL;
+	size_t a, n = 0;
+
+	while ((k = after(k, &a)) != NULL)
+		n++;
+	return n;
 }
 
 int
@@ -56,24 +65,28 @@ qwen_kernel_fits(const struct qwen_kernel *k, const struct qwen_quant *q)
 	return q->kind != QWEN_QUANT_FLOAT;
 }
 
+/* Can it run with these features, for so many tokens? */
+static int
+serves(const struct qwen_kernel *k, enum qwen_op op,
+    const struct qwen_quant *q, unsigned features, size_t n_tok)
+{
+	return k->op == op && (k->need & ~features) == 0 &&
+	    k->min_tok <= n_tok && qwen_kernel_fits(k, q);
+}
+
 /* Of the same rank, one for the very format goes before one for any. */
 const struct qwen_kernel *
 qwen_kernel_choose(enum qwen_op op, const struct qwen_quant *q,
     unsigned features, size_t n_tok)
 {
-	const struct qwen_kernel *best = NULL, *k;
+	const struct qwen_kernel *best = NULL, *k = NULL;
 	size_t a;
 
-	for (a = 0; a < N_ARRAYS; a++) {
-		for (k = arrays[a]; k->name != NULL; k++) {
-			if (k->op != op || (k->need & ~features) != 0 ||
-			    k->min_tok > n_tok || !qwen_kernel_fits(k, q))
-				continue;
-			if (best == NULL || k->rank > best->rank ||
-			    (k->rank == best->rank &&
-			    best->type == QWEN_ANY_TYPE))
-				best = k;
-		}
+	while ((k = after(k, &a)) != NULL) {
+		if (serves(k, op, q, features, n_tok) && (best == NULL ||
+		    k->rank > best->rank || (k->rank == best->rank &&
+		    best->type == QWEN_ANY_TYPE)))
+			best = k;
 	}
 	return best;
 }
@@ -82,19 +95,15 @@ size_t
 qwen_kernel_rivals(const struct qwen_quant *q, unsigned features, size_t n_tok,
     const struct qwen_kernel **out, size_t max)
 {
-	const struct qwen_kernel *k;
+	const struct qwen_kernel *k = NULL;
 	size_t a, j, n = 0;
 
-	for (a = 0; a < N_ARRAYS; a++) {
-		for (k = arrays[a]; k->name != NULL && n < max; k++) {
-			if (k->op != QWEN_OP_GEMM ||
-			    (k->need & ~features) != 0 || k->min_tok > n_tok ||
-			    !qwen_kernel_fits(k, q))
-				continue;
-			for (j = n++; j > 0 && out[j - 1]->rank < k->rank; j--)
-				out[j] = out[j - 1];
-			out[j] = k;
-		}
+	while (n < max && (k = after(k, &a)) != NULL) {
+		if (!serves(k, QWEN_OP_GEMM, q, features, n_tok))
+			continue;
+		for (j = n++; j > 0 && out[j - 1]->rank < k->rank; j--)
+			out[j] = out[j - 1];
+		out[j] = k;
 	}
 	return n;
 }

@@ -223,58 +223,22 @@ decode_tq2_0(const unsigned char *p, struct group *u)
 		u->w[i] = as_signed(w[i] - set8(1));
 }
 
-/* ---- all formats with 256 weights per d */
-
-/* Decodes a group. */
+/* Decodes a group of a format with 256 weights per d. */
 AI void
 decode(uint32_t type, const unsigned char *p, struct group *u)
 {
+#define CASE(name, type_, ...)						\
+	case type_:							\
+		decode_##name(p, u);					\
+		break;
 	switch (type) {
-	case QT_Q2_K:
-		decode_q2_k(p, u);
-		break;
-	case QT_Q3_K:
-		decode_q3_k(p, u);
-		break;
-	case QT_Q4_K:
-		decode_q4_k(p, u);
-		break;
-	case QT_Q5_K:
-		decode_q5_k(p, u);
-		break;
-	case QT_Q6_K:
-		decode_q6_k(p, u);
-		break;
-	case QT_IQ4_XS:
-		decode_iq4_xs(p, u);
-		break;
-	case QT_TQ1_0:
-		decode_tq1_0(p, u);
-		break;
-	case QT_TQ2_0:
-		decode_tq2_0(p, u);
-		break;
-	case QT_IQ1_S:
-		decode_iq1_s(p, u);
-		break;
-	case QT_IQ1_M:
-		decode_iq1_m(p, u);
-		break;
-	case QT_IQ2_XXS:
-		decode_iq2_xxs(p, u);
-		break;
-	case QT_IQ2_XS:
-		decode_iq2_xs(p, u);
-		break;
-	case QT_IQ2_S:
-		decode_iq2_s(p, u);
-		break;
-	case QT_IQ3_XXS:
-		decode_iq3_xxs(p, u);
-		break;
-	default:
-		decode_iq3_s(p, u);
+	CASE(q4_k, QT_Q4_K)
+	CASE(q5_k, QT_Q5_K)
+	CASE(q6_k, QT_Q6_K)
+	QWEN_K_FORMATS(CASE)
+	QWEN_GRID_FORMATS(CASE)
 	}
+#undef CASE
 }
 
 /* ---- formats with fewer weights per d: block j of 32 in a group */

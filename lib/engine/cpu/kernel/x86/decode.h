@@ -18,28 +18,17 @@
 KERNEL_INLINE void
 decode(uint32_t type, const unsigned char *p, struct group *u)
 {
+#define CASE(name, type_, ...)						\
+	case type_:							\
+		decode_##name(p, u);					\
+		break;
 	switch (type) {
-	case QT_Q2_K:
-		decode_q2_k(p, u);
-		break;
-	case QT_Q3_K:
-		decode_q3_k(p, u);
-		break;
-	case QT_Q6_K:
-		decode_q6_k(p, u);
-		break;
-	case QT_IQ4_XS:
-		decode_iq4_xs(p, u);
-		break;
-	case QT_TQ1_0:
-		decode_tq1_0(p, u);
-		break;
-	case QT_TQ2_0:
-		decode_tq2_0(p, u);
-		break;
+	CASE(q6_k, QT_Q6_K)
+	QWEN_K_FORMATS(CASE)
 	default:
 		decode_grid(type, p, u);
 	}
+#undef CASE
 }
 
 #endif

@@ -39,7 +39,16 @@ static const struct qwen_traits qwen_traits[QT_N] = {
 #undef QWEN_LAYOUT
 };
 
-/* Lists like QWEN_FORMATS (kernel.h), for the other formats. */
+/*
+ * DO(name, type, ...) for each format that has its own variants: the most used
+ * ones, other k-quants, those with look-up grids, and those with a scale for each
+ * few weights.
+ */
+#define QWEN_FORMATS(DO, ...)						\
+	DO(q4_k, QT_Q4_K, __VA_ARGS__)					\
+	DO(q5_k, QT_Q5_K, __VA_ARGS__)					\
+	DO(q6_k, QT_Q6_K, __VA_ARGS__)					\
+	DO(q8_0, QT_Q8_0, __VA_ARGS__)
 #define QWEN_K_FORMATS(DO, ...)						\
 	DO(q2_k, QT_Q2_K, __VA_ARGS__)					\
 	DO(q3_k, QT_Q3_K, __VA_ARGS__)					\

@@ -53,7 +53,8 @@ add_halves(__m256i v)
 KERNEL_INLINE __m128
 add_sums(__m128 acc, __m128 d, const __m256i *sum)
 {
-	return _mm_fmadd_ps(d, _mm_cvtepi32_ps(add_halves(rows_by_half(sum))), acc);
+	return _mm_fmadd_ps(d, _mm_cvtepi32_ps(add_halves(rows_by_half(sum))),
+	    acc);
 }
 
 /* Prefetch distance in bytes. */

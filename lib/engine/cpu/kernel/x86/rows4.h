@@ -232,36 +232,79 @@ sums_super(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 
 /* ---- fewer weights per d */
 
-/* Returns part + d * (sum minus the bias times asum). */
-KERNEL_INLINE __m128
-add_step(uint32_t type, __m128 part, __m128 d, __m128i sum, int asum)
+/* The weights whose sum a lane has: one scale, or less than its weights. */
+KERNEL_INLINE int
+lane_weights(uint32_t type)
 {
-	return _mm_fmadd_ps(d, _mm_cvtepi32_ps(_mm_sub_epi32(sum,
-	    _mm_set1_epi32(ROW_BIAS(type) * asum))), part);
+	return qwen_traits[type].span == 16 ? 16 : 32;
 }
 
-/* Adds 32 columns.  If a d has more columns, they are collected in *run. */
-KERNEL_INLINE __m128
-add_32(uint32_t type, const unsigned char *const *w, const struct qwen_q8 *x,
-    size_t b, __m256i v, __m128i *run, __m128 part)
+/* Returns a register with the sums of the pairs of lanes of a, then of b. */
+KERNEL_INLINE wide_i
+join_lanes(wide_i a, wide_i b)
 {
-	const unsigned span = qwen_traits[type].span;
-	__m128i sum = add_halves(v);
+#ifdef __AVX512F__
+	return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88),
+	    _mm512_shuffle_i32x4(a, b, 0xdd));
+#else
+	return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20),
+	    _mm256_permute2x128_si256(a, b, 0x31));
+#endif
+}
 
-	if (span == 16) {
-		part = add_step(type, part, load_d4(type, w, 2 * b),
-		    _mm256_castsi256_si128(v), x->asum16[2 * b]);
-		return add_step(type, part, load_d4(type, w, 2 * b + 1),
-		    _mm256_extracti128_si256(v, 1), x->asum16[2 * b + 1]);
+KERNEL_INLINE __m128i
+lane(wide_i v, int i)
+{
+	__m256i half = half_of(v, (size_t)i / 2);
+
+	return i % 2 == 0 ? _mm256_castsi256_si128(half) :
+	    _mm256_extracti128_si256(half, 1);
+}
+
+/* Returns int16 number i / each from p on in the dwords of lane i. */
+KERNEL_INLINE wide_i
+lane_numbers(const int16_t *p, int each)
+{
+#ifdef __AVX512F__
+	const __m512i lane = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
+	    2, 3, 3, 3, 3);
+
+	return _mm512_permutexvar_epi32(_mm512_srli_epi32(lane,
+	    (unsigned)each / 2), _mm512_castsi128_si512(
+	    _mm_cvtepi16_epi32(load8(p))));
+#else
+	return each == 2 ? _mm256_set1_epi32(*p) :
+	    _mm256_srai_epi32(two_int16(p, 0), 16);
+#endif
+}
+
+/*
+ * Adds the lanes of register k of the group's sums to part, minus the bias.  If
+ * a d has several lanes, they are collected in *run.
+ */
+KERNEL_INLINE __m128
+add_lanes(uint32_t type, const unsigned char *const *w,
+    const struct qwen_q8 *x, int k, wide_i sum, __m128i *run, __m128 part)
+{
+	const int n = lane_weights(type), span = (int)qwen_traits[type].span;
+	const int first = WIDE / 16 * k;	/* lane of the group */
+	int i, at;
+
+	sum = MM(mullo_epi32)(sum, lane_numbers(x->a + first * n / 32,
+	    32 / n));
+	if (ROW_BIAS(type) != 0)
+		sum = MM(sub_epi32)(sum, MM(slli_epi32)(lane_numbers(
+		    (n == 16 ? x->asum16 : x->asum) + first, 1),
+		    __builtin_ctz((unsigned)ROW_BIAS(type))));
+	UNROLL
+	for (i = 0; i < WIDE / 16; i++) {
+		at = n * (first + i);
+		*run = at % span == 0 ? lane(sum, i) :
+		    _mm_add_epi32(*run, lane(sum, i));
+		if ((at + n) % span == 0)
+			part = _mm_fmadd_ps(load_d4(type, w, (size_t)(at /
+			    span)), _mm_cvtepi32_ps(*run), part);
 	}
-	if (span == 32)
-		return add_step(type, part, load_d4(type, w, b), sum,
-		    x->asum[b]);
-	sum = _mm_sub_epi32(sum, _mm_set1_epi32(ROW_BIAS(type) * x->asum[b]));
-	*run = 32 * b % span == 0 ? sum : _mm_add_epi32(*run, sum);
-	if (32 * (b + 1) % span == 0)
-		part = add_step(type, part, load_d4(type, w, 32 * b / span),
-		    *run, 0);
 	return part;
 }
 
@@ -270,33 +313,35 @@ KERNEL_INLINE void
 block_group(uint32_t type, const unsigned char *const *w,
     const struct qwen_q8 *const *x, int nt, __m128 *acc)
 {
-	__m128i run[4] = { _mm_setzero_si128() };
+	const int regs = lane_weights(type) / 16;
+	__m128i run[4];
 	__m128 part[4];
-	wide_i v[4][4];
-	size_t b, i, h;
-	int j, k;
+	wide_i v[4][4], sum[2][4];
+	size_t i;
+	int h, j, k;
 
 	for (j = 0; j < nt; j++)
 		part[j] = _mm_setzero_ps();
 	UNROLL
-	for (k = 0; k < GROUP_REGS; k++) {
-		b = (size_t)(WIDE / 32 * k);
-		for (i = 0; i < 4; i++) {
-			wide_i u = block_weights(type, w[i], k);
+	for (k = 0; k < GROUP_REGS / regs; k++) {
+		UNROLL
+		for (h = 0; h < regs; h++) {
+			const int r = regs * k + h;
 
+			for (i = 0; i < 4; i++) {
+				wide_i u = block_weights(type, w[i], r);
+
+				for (j = 0; j < nt; j++)
+					v[j][i] = dot4(type, u,
+					    load_wide(x[j]->q + WIDE * r));
+			}
 			for (j = 0; j < nt; j++)
-				v[j][i] = dot4(type, u,
-				    load_wide(x[j]->q + WIDE * k));
+				sum[h][j] = sums_by_lane(v[j]);
 		}
-		for (j = 0; j < nt; j++) {
-			wide_i sum = MM(mullo_epi32)(sums_by_lane(v[j]),
-			    join(_mm256_set1_epi32(x[j]->a[b]),
-			    _mm256_set1_epi32(x[j]->a[b + 1])));
-
-			for (h = 0; h < WIDE / 32; h++)
-				part[j] = add_32(type, w, x[j], b + h,
-				    half_of(sum, h), &run[j], part[j]);
-		}
+		for (j = 0; j < nt; j++)
+			part[j] = add_lanes(type, w, x[j], k, regs == 1 ?
+			    sum[0][j] : join_lanes(sum[0][j], sum[1][j]),
+			    &run[j], part[j]);
 	}
 	for (j = 0; j < nt; j++)
 		acc[j] = _mm_fmadd_ps(_mm_set1_ps(x[j]->d), part[j], acc[j]);

@@ -341,6 +341,13 @@ $(B)/page.inc: cmd/qserve/page/page.html
 	@{ od -An -v -tu1 $< | sed 's/[0-9][0-9]*/&,/g'; echo 0; } >$@.new
 	@mv $@.new $@
 $(B)/cmd/qserve/page.o: $(B)/page.inc
+# The grids of IQ formats, an entry each E(0x...): see quant/codebook.c.
+$(B)/grids/%.inc: lib/engine/quant/grids/%.txt
+	@mkdir -p $(@D)
+	@sed 's/[0-9a-f][0-9a-f]*/E(0x&),/g' $< >$@
+$(B)/lib/engine/quant/codebook.o $(patsubst %.c,$(B)/%.o,$(filter \
+		%_avx512vbmi.c,$(KERN))): $(patsubst lib/engine/quant/%.txt, \
+		$(B)/%.inc,$(wildcard lib/engine/quant/grids/*.txt))
 $(B)/lib/engine/cpu/kernel/dispatch.o: $(B)/kernels.inc
 $(patsubst %.c,$(B)/%.o,$(filter tests/kernel/%,$(TEST_SRC))) \
 		$(B)/tests/golden/bits.o: $(B)/modelled.inc

@@ -21,24 +21,24 @@
 
 #define E(c) ((c) & 255)
 TABLE(iq2_xxs_0, 256) = {
-#include "engine/quant/iq2_xxs.inc"
+#include "grids/iq2_xxs.inc"
 };
 TABLE(iq2_xs_0, 512) = {
-#include "engine/quant/iq2_xs.inc"
+#include "grids/iq2_xs.inc"
 };
 TABLE(iq2_s_0, 1024) = {
-#include "engine/quant/iq2_s.inc"
+#include "grids/iq2_s.inc"
 };
 #undef E
 #define E(c) ((c) >> 8)
 TABLE(iq2_xxs_1, 256) = {
-#include "engine/quant/iq2_xxs.inc"
+#include "grids/iq2_xxs.inc"
 };
 TABLE(iq2_xs_1, 512) = {
-#include "engine/quant/iq2_xs.inc"
+#include "grids/iq2_xs.inc"
 };
 TABLE(iq2_s_1, 1024) = {
-#include "engine/quant/iq2_s.inc"
+#include "grids/iq2_s.inc"
 };
 /*
  * Entries are 8 + c per weight: inverting all bits gives 7 - c, for negative
@@ -47,18 +47,18 @@ TABLE(iq2_s_1, 1024) = {
 #undef E
 #define E(c) (((c) & 0x77) | 0x88)
 TABLE(iq3_xxs_0, 256) = {
-#include "engine/quant/iq3_xxs.inc"
+#include "grids/iq3_xxs.inc"
 };
 TABLE(iq3_s_0, 512) = {
-#include "engine/quant/iq3_s.inc"
+#include "grids/iq3_s.inc"
 };
 #undef E
 #define E(c) (((c) >> 8 & 0x77) | 0x88)
 TABLE(iq3_xxs_1, 256) = {
-#include "engine/quant/iq3_xxs.inc"
+#include "grids/iq3_xxs.inc"
 };
 TABLE(iq3_s_1, 512) = {
-#include "engine/quant/iq3_s.inc"
+#include "grids/iq3_s.inc"
 };
 
 /* 64 indices of up to ten bits; the ninth and tenth bits are masks. */

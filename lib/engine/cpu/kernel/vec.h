@@ -125,9 +125,11 @@ p_store_bf16(uint16_t *p, part a, part least)
 }
 #endif
 
+enum { PART_LANES = sizeof(part) / sizeof(float) };
+
 /* A v16 as an array of parts, and macros that apply a function to each part. */
 #ifndef MAP1
-enum { PART_LANES = sizeof(part) / sizeof(float), N_PARTS = 16 / PART_LANES };
+enum { N_PARTS = 16 / PART_LANES };
 
 typedef struct { part v[N_PARTS]; } v16;
 

@@ -74,7 +74,6 @@ serves(const struct qwen_kernel *k, enum qwen_op op,
 	    k->min_tok <= n_tok && qwen_kernel_fits(k, q);
 }
 
-/* Of the same rank, one for the very format goes before one for any. */
 const struct qwen_kernel *
 qwen_kernel_choose(enum qwen_op op, const struct qwen_quant *q,
     unsigned features, size_t n_tok)
@@ -83,9 +82,8 @@ qwen_kernel_choose(enum qwen_op op, const struct qwen_quant *q,
 	size_t a;
 
 	while ((k = after(k, &a)) != NULL) {
-		if (serves(k, op, q, features, n_tok) && (best == NULL ||
-		    k->rank > best->rank || (k->rank == best->rank &&
-		    best->type == QWEN_ANY_TYPE)))
+		if (serves(k, op, q, features, n_tok) &&
+		    (best == NULL || k->rank > best->rank))
 			best = k;
 	}
 	return best;

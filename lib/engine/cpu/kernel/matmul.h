@@ -6,7 +6,7 @@
  * 256 columns are added to a row's sum in ascending order.  A group with one d is
  * one step of fma, times that d and the d of the activations.  A group with
  * several is a step for each d, ascending, from 0, and then one with the d of the
- * activations.  Minimums are added after that, likewise (matmul_any.inc is the
+ * activations.  Minimums are added after that, likewise (matmul_scalar.c is the
  * definition).  In bf16, 32 columns are two chains, of even and of odd columns,
  * ascending; their sum is added (generic/matmul_bf16_scalar.c).
  */

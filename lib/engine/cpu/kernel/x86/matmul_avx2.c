@@ -306,45 +306,7 @@ sums(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 #define ROW_FORMATS QWEN_FORMATS
 #include "engine/cpu/kernel/x86/row_tile.h"
 
-/*
- * ---- formats without a kernel of their own: weights unpacked once by the
- * format's plain code, then multiplied with every token.
- */
-
-/* 8 sums of four from i on, magnitudes times signed activations. */
-KERNEL_INLINE __m256i
-quads(const int8_t *w, const int8_t *q, size_t i)
-{
-	__m256i v = _mm256_loadu_si256((const __m256i *)(w + i));
-	__m256i x = _mm256_loadu_si256((const __m256i *)(q + i));
-
-	return _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(v),
-	    _mm256_sign_epi8(x, v)), _mm256_set1_epi16(1));
-}
-
-/* Those after the n-th say nothing. */
-static void
-sums16(int32_t *s, const int8_t *w, const int8_t *q, size_t n)
-{
-	size_t i;
-
-	for (i = 0; i < n; i += 128) {
-		__m256i v = _mm256_hadd_epi32(
-		    _mm256_hadd_epi32(quads(w, q, i), quads(w, q, i + 32)),
-		    _mm256_hadd_epi32(quads(w, q, i + 64),
-		    quads(w, q, i + 96)));
-
-		/* 0 2 4 6 of these 16s, then 1 3 5 7 */
-		_mm256_storeu_si256((__m256i *)(s + i / 16),
-		    _mm256_permutevar8x32_epi32(v,
-		    _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
-	}
-}
-
-#include "engine/cpu/kernel/matmul_any.inc"
-
 const struct qwen_kernel qwen_matmul_avx2_kernels[] = {
 	ROW_KERNELS(QWEN_AVX2)
-	QWEN_ENTRY(any, QWEN_ANY_TYPE, .op = QWEN_OP_MATMUL, QWEN_AVX2)
 	{ 0 }
 };

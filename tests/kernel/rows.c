@@ -421,11 +421,11 @@ check_attn_sense(void)
 		fill(k[i], D, 1.0f);
 		fill(v[i], D, 1.0f);
 		vec->round_kv(w, scale, k[i], D, s.k);
-		qwen_kv_put_k(&s, block[i / 16], 0, i % 16, w, scale);
+		qwen_kv_put(&s, block[i / 16], 0, 0, i % 16, w, scale);
 		for (j = 0; j < D; j++)
 			k[i][j] = (float)w[j] * qwen_f16_f32(scale[j / 32]);
 		vec->round_kv(w, scale, v[i], D, s.v);
-		qwen_kv_put_v(&s, block[i / 16], 0, i % 16, w, scale);
+		qwen_kv_put(&s, block[i / 16], 0, 1, i % 16, w, scale);
 		for (j = 0; j < D; j++)
 			v[i][j] = (float)w[j] * qwen_f16_f32(scale[j / 32]);
 		for (dot = 0, j = 0; j < D; j++)

@@ -34,7 +34,7 @@ store_k(const struct qwen_batch *b, const struct qwen_kv_shape *s,
 
 	if (qwen_kv_width(s->k) == 0) {
 		ok = round_head(b, &r, k, s->k);
-		qwen_kv_put_k(s, block, head, at, r.q, r.scale);
+		qwen_kv_put(s, block, head, 0, at, r.q, r.scale);
 		return ok;
 	}
 	if (s->k == QWEN_KV_F32) {
@@ -61,7 +61,7 @@ store_v(const struct qwen_batch *b, const struct qwen_kv_shape *s,
 
 	if (qwen_kv_width(s->v) == 0) {
 		ok = round_head(b, &r, v, s->v);
-		qwen_kv_put_v(s, block, head, at, r.q, r.scale);
+		qwen_kv_put(s, block, head, 1, at, r.q, r.scale);
 		return ok;
 	}
 	if (s->v == QWEN_KV_F32) {

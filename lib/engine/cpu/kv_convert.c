@@ -10,52 +10,29 @@
 #include "engine/cpu/kv_convert.h"
 #include "engine/net/net.h"
 
-/* Where a head's keys, or values, are in a block. */
-static const uint8_t *
-head_of(const struct qwen_kv_shape *s, const void *block, size_t head, int is_v)
-{
-	return (const uint8_t *)block + (is_v ? qwen_kv_v_at(s, head) :
-	    qwen_kv_k_at(s, head));
-}
-
-/* Number i of position at, of keys or values in f16 or f32. */
+/* Returns number i of position at; an integer is still rotated. */
 static float
-float_at(const uint8_t *p, enum qwen_kv kv, size_t d, int is_v, size_t at,
+number_at(const uint8_t *p, enum qwen_kv kv, size_t d, int is_v, size_t at,
     size_t i)
 {
-	size_t n = is_v ? at * d + i : i * QWEN_KV_BLOCK + at;
+	const uint8_t *from = p + qwen_kv_number_at(kv, d, is_v, at, i);
 	uint16_t half;
 	float x;
-
-	if (kv == QWEN_KV_F32) {
-		memcpy(&x, p + n * sizeof x, sizeof x);
-		return x;
-	}
-	memcpy(&half, p + n * sizeof half, sizeof half);
-	return qwen_f16_f32(half);
-}
-
-/* The same of whole numbers, still rotated. */
-static float
-whole_at(const uint8_t *p, enum qwen_kv kv, size_t d, int is_v, size_t at,
-    size_t i)
-{
-	size_t tile = i / QWEN_KV_GROUP, j = i % QWEN_KV_GROUP, half = 0, n;
-	uint16_t scale;
 	int q;
 
-	memcpy(&scale, p + 2 * (tile * QWEN_KV_BLOCK + at), sizeof scale);
-	p += d + tile * QWEN_KV_TILE(kv);
-	if (kv == QWEN_KV_Q4_0) {
-		half = j / 16;
-		j %= 16;
+	if (kv == QWEN_KV_F32) {
+		memcpy(&x, from, sizeof x);
+		return x;
 	}
-	if (is_v)
-		n = at / 2 * (kv == QWEN_KV_Q8_0 ? 64 : 32) + 2 * j + at % 2;
-	else
-		n = j / 2 * 32 + 2 * at + j % 2;
-	q = kv == QWEN_KV_Q8_0 ? (int8_t)p[n] : (p[n] >> 4 * half & 15) - 8;
-	return (float)q * qwen_f16_f32(scale);
+	if (kv == QWEN_KV_F16) {
+		memcpy(&half, from, sizeof half);
+		return qwen_f16_f32(half);
+	}
+	memcpy(&half, p + 2 * (i / QWEN_KV_GROUP * QWEN_KV_BLOCK + at),
+	    sizeof half);
+	q = kv == QWEN_KV_Q8_0 ? (int8_t)*from :
+	    (*from >> (i % QWEN_KV_GROUP < 16 ? 0 : 4) & 15) - 8;
+	return (float)q * qwen_f16_f32(half);
 }
 
 /* A head's key or value of a position, as it was before any rotation. */
@@ -64,12 +41,12 @@ get(const struct qwen_kv_convert *c, const struct qwen_kv_shape *s,
     const void *block, size_t head, int is_v, size_t at, float *x)
 {
 	enum qwen_kv kv = is_v ? s->v : s->k;
-	const uint8_t *p = head_of(s, block, head, is_v);
+	const uint8_t *p = (const uint8_t *)block +
+	    qwen_kv_head_at(s, head, is_v);
 	size_t i;
 
 	for (i = 0; i < s->d; i++)
-		x[i] = qwen_kv_width(kv) > 0 ? float_at(p, kv, s->d, is_v, at,
-		    i) : whole_at(p, kv, s->d, is_v, at, i);
+		x[i] = number_at(p, kv, s->d, is_v, at, i);
 	if (qwen_kv_width(kv) == 0)
 		c->vec->hadamard(x, s->d);
 }
@@ -79,8 +56,7 @@ static int
 put_half(struct qwen_kv_convert *c, const float *x, uint16_t *dst, size_t head,
     int is_v, size_t at, struct qwen_err *err)
 {
-	uint8_t *p = (uint8_t *)dst + (is_v ? qwen_kv_v_at(&c->to, head) :
-	    qwen_kv_k_at(&c->to, head));
+	uint8_t *p = (uint8_t *)dst + qwen_kv_head_at(&c->to, head, is_v);
 	size_t d = c->to.d, i;
 	uint16_t half[QWEN_HEAD_MAX];
 
@@ -93,7 +69,7 @@ put_half(struct qwen_kv_convert *c, const float *x, uint16_t *dst, size_t head,
 			    "large for f16", is_v ? "value" : "key");
 		c->loss[is_v].all += (double)x[i] * x[i];
 		c->loss[is_v].lost += (x[i] - y) * (x[i] - y);
-		memcpy(p + 2 * (is_v ? at * d + i : i * QWEN_KV_BLOCK + at),
+		memcpy(p + qwen_kv_number_at(QWEN_KV_F16, d, is_v, at, i),
 		    &half[i], 2);
 	}
 	return 0;
@@ -121,10 +97,7 @@ convert_one(struct qwen_kv_convert *c, const void *src, uint16_t *dst,
 		return qwen_fail(err, QWEN_ENUMERIC, "a %s is too large for "
 		    "%s", is_v ? "value" : "key", qwen_kv_name(is_v ? to->v :
 		    to->k));
-	if (is_v)
-		qwen_kv_put_v(to, dst, head, at, q, scale);
-	else
-		qwen_kv_put_k(to, dst, head, at, q, scale);
+	qwen_kv_put(to, dst, head, is_v, at, q, scale);
 	get(c, to, dst, head, is_v, at, y);
 	for (i = 0; i < to->d; i++) {
 		loss->all += (double)x[i] * x[i];
@@ -150,9 +123,9 @@ convert_head(struct qwen_kv_convert *c, void *dst, const void *src,
 	size_t at;
 
 	if (to == (is_v ? c->from.v : c->from.k)) {
-		memcpy((uint8_t *)dst + (is_v ? qwen_kv_v_at(&c->to, head) :
-		    qwen_kv_k_at(&c->to, head)), head_of(&c->from, src, head,
-		    is_v), qwen_kv_head_bytes(to, c->to.d));
+		memcpy((uint8_t *)dst + qwen_kv_head_at(&c->to, head, is_v),
+		    (const uint8_t *)src + qwen_kv_head_at(&c->from, head, is_v),
+		    qwen_kv_head_bytes(to, c->to.d));
 		return 0;
 	}
 	for (at = 0; at < QWEN_KV_BLOCK; at++) {

@@ -95,8 +95,8 @@ put_integers(const struct qwen_plain_place *p, float *x)
 		memset(q, 0, sizeof q);
 		memset(scale, 0, sizeof scale);
 	}
-	(p->is_v ? qwen_kv_put_v : qwen_kv_put_k)(p->s,
-	    (uint16_t *)(void *)p->block, p->head, p->at, q, scale);
+	qwen_kv_put(p->s, (uint16_t *)(void *)p->block, p->head, p->is_v, p->at,
+	    q, scale);
 	return isfinite(f) != 0;
 }
 

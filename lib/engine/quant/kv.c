@@ -7,18 +7,6 @@
 
 /* ------------------------------------------------------------ whole numbers */
 
-/* One position's scales in [d/32][16]; the tiles begin after all of them. */
-static uint8_t *
-put_scales(uint8_t *head, size_t d, size_t at, const uint16_t *scale)
-{
-	uint16_t *p = (uint16_t *)(void *)head;
-	size_t i;
-
-	for (i = 0; i < d / QWEN_KV_GROUP; i++)
-		p[i * QWEN_KV_BLOCK + at] = scale[i];
-	return head + d / QWEN_KV_GROUP * QWEN_KV_BLOCK * sizeof *p;
-}
-
 /* Two numbers of 4 bits. */
 static uint8_t
 nibbles(int low, int high)
@@ -26,97 +14,56 @@ nibbles(int low, int high)
 	return (uint8_t)((low + 8) | (high + 8) << 4);
 }
 
-/* Pairs of dimensions, positions in the lanes. */
 void
-qwen_kv_put_k(const struct qwen_kv_shape *s, uint16_t *block, size_t head,
-    size_t at, const int8_t *q, const uint16_t *scale)
+qwen_kv_put(const struct qwen_kv_shape *s, uint16_t *block, size_t head,
+    int is_v, size_t at, const int8_t *q, const uint16_t *scale)
 {
-	uint8_t *p = put_scales((uint8_t *)block + qwen_kv_k_at(s, head), s->d,
-	    at, scale) + 2 * at;
-	size_t t, i;
+	uint8_t *p = (uint8_t *)block + qwen_kv_head_at(s, head, is_v);
+	const enum qwen_kv kv = is_v ? s->v : s->k;
+	const size_t half = QWEN_KV_GROUP / 2;
+	size_t i;
 
-	for (t = 0; t < s->d; t += QWEN_KV_GROUP, q += QWEN_KV_GROUP) {
-		for (i = 0; s->k == QWEN_KV_Q8_0 && i < 32; i++)
-			p[i / 2 * 32 + i % 2] = (uint8_t)q[i];
-		for (i = 0; s->k == QWEN_KV_Q4_0 && i < 16; i++)
-			p[i / 2 * 32 + i % 2] = nibbles(q[i], q[16 + i]);
-		p += QWEN_KV_TILE(s->k);
-	}
-}
+	for (i = 0; i < s->d / QWEN_KV_GROUP; i++)
+		((uint16_t *)(void *)p)[i * QWEN_KV_BLOCK + at] = scale[i];
+	for (i = 0; i < s->d; i++) {
+		uint8_t *to = p + qwen_kv_number_at(kv, s->d, is_v, at, i);
 
-/* Pairs of positions, dimensions in the lanes. */
-void
-qwen_kv_put_v(const struct qwen_kv_shape *s, uint16_t *block, size_t head,
-    size_t at, const int8_t *q, const uint16_t *scale)
-{
-	uint8_t *p = put_scales((uint8_t *)block + qwen_kv_v_at(s, head), s->d,
-	    at, scale) + at % 2;
-	size_t t, i;
-
-	p += at / 2 * (s->v == QWEN_KV_Q8_0 ? 64 : 32);
-	for (t = 0; t < s->d; t += QWEN_KV_GROUP, q += QWEN_KV_GROUP) {
-		for (i = 0; s->v == QWEN_KV_Q8_0 && i < 32; i++)
-			p[2 * i] = (uint8_t)q[i];
-		for (i = 0; s->v == QWEN_KV_Q4_0 && i < 16; i++)
-			p[2 * i] = nibbles(q[i], q[16 + i]);
-		p += QWEN_KV_TILE(s->v);
+		if (kv == QWEN_KV_Q8_0)
+			*to = (uint8_t)q[i];
+		else if (i % QWEN_KV_GROUP < half)
+			*to = nibbles(q[i], q[i + half]);
 	}
 }
 
 /* ------------------------------------------------------- positions of a block */
 
 static void
-clear_scales(uint8_t *p, size_t n, size_t from, size_t to)
+clear(const struct qwen_kv_shape *s, uint16_t *block, size_t head, int is_v,
+    size_t at)
 {
-	for (; n-- > 0; p += QWEN_KV_BLOCK * 2)
-		memset(p + 2 * from, 0, 2 * (to - from));
-}
+	uint8_t *p = (uint8_t *)block + qwen_kv_head_at(s, head, is_v);
+	const enum qwen_kv kv = is_v ? s->v : s->k;
+	const size_t width = qwen_kv_width(kv);
+	size_t i;
 
-static void
-clear_k(enum qwen_kv kv, size_t d, uint8_t *p, size_t from, size_t to)
-{
-	size_t i, rows = d, width = qwen_kv_width(kv);
-
-	if (width == 0) {
-		clear_scales(p, d / 32, from, to);
-		p += d;
-		rows = d / 32 * QWEN_KV_TILE(kv) / 32;
-		width = 2;	/* bytes a position */
-	}
-	for (i = 0; i < rows; i++, p += QWEN_KV_BLOCK * width)
-		memset(p + width * from, 0, width * (to - from));
-}
-
-static void
-clear_v(enum qwen_kv kv, size_t d, uint8_t *p, size_t from, size_t to)
-{
-	size_t at, i, tile, pair = kv == QWEN_KV_Q8_0 ? 64 : 32;
-	size_t width = qwen_kv_width(kv);
-
-	if (width > 0) {
-		memset(p + width * from * d, 0, width * (to - from) * d);
-		return;
-	}
-	clear_scales(p, d / 32, from, to);
-	p += d;
-	for (tile = 0; tile < d / 32; tile++, p += QWEN_KV_TILE(kv)) {
-		for (at = from; at < to; at++) {
-			for (i = 0; i < pair; i += 2)
-				p[at / 2 * pair + i + at % 2] = 0;
-		}
-	}
+	for (i = 0; i < s->d; i++)
+		memset(p + qwen_kv_number_at(kv, s->d, is_v, at, i), 0,
+		    width > 0 ? width : 1);
+	for (i = 0; width == 0 && i < s->d / QWEN_KV_GROUP; i++)
+		((uint16_t *)(void *)p)[i * QWEN_KV_BLOCK + at] = 0;
 }
 
 void
 qwen_kv_clear(const struct qwen_kv_shape *s, uint16_t *block, size_t from,
     size_t to)
 {
-	uint8_t *p = (uint8_t *)block;
-	size_t i;
+	size_t head;
 
-	for (i = 0; i < s->n_head; i++) {
-		clear_k(s->k, s->d, p + qwen_kv_k_at(s, i), from, to);
-		clear_v(s->v, s->d, p + qwen_kv_v_at(s, i), from, to);
+	for (; from < to; from++) {
+		for (head = 0; head < s->n_head; head++) {
+			clear(s, block, head, 0, from);
+			clear(s, block, head, 1, from);
+		}
 	}
 }
 

@@ -72,6 +72,29 @@ qwen_kv_v_at(const struct qwen_kv_shape *s, size_t head)
 	    head * qwen_kv_head_bytes(s->v, s->d);
 }
 
+/* Returns the offset in bytes of a head's keys, or with is_v values, in a block. */
+static inline size_t
+qwen_kv_head_at(const struct qwen_kv_shape *s, size_t head, int is_v)
+{
+	return is_v ? qwen_kv_v_at(s, head) : qwen_kv_k_at(s, head);
+}
+
+/*
+ * Returns the offset in bytes, in a head's keys or values, of number i of
+ * position `at' (0 .. 15).  In q4_0, numbers i % 32 and 16 more share a byte.
+ */
+static inline size_t
+qwen_kv_number_at(enum qwen_kv kv, size_t d, int is_v, size_t at, size_t i)
+{
+	const size_t width = qwen_kv_width(kv), tile = QWEN_KV_TILE(kv);
+	size_t j = i % (kv == QWEN_KV_Q4_0 ? QWEN_KV_GROUP / 2 : QWEN_KV_GROUP);
+
+	if (width > 0)
+		return width * (is_v ? at * d + i : i * QWEN_KV_BLOCK + at);
+	return d + i / QWEN_KV_GROUP * tile + (is_v ?
+	    at / 2 * (tile / 8) + 2 * j + at % 2 : j / 2 * 32 + 2 * at + j % 2);
+}
+
 /* Zeroes positions from .. to - 1 of a block. */
 void qwen_kv_clear(const struct qwen_kv_shape *s, uint16_t *block, size_t from,
     size_t to);
@@ -80,10 +103,8 @@ void qwen_kv_clear(const struct qwen_kv_shape *s, uint16_t *block, size_t from,
  * Writes a head's key, or value, of position `at' (0 .. 15), as round_kv
  * returned it.
  */
-void qwen_kv_put_k(const struct qwen_kv_shape *s, uint16_t *block, size_t head,
-    size_t at, const int8_t *q, const uint16_t *scale);
-void qwen_kv_put_v(const struct qwen_kv_shape *s, uint16_t *block, size_t head,
-    size_t at, const int8_t *q, const uint16_t *scale);
+void qwen_kv_put(const struct qwen_kv_shape *s, uint16_t *block, size_t head,
+    int is_v, size_t at, const int8_t *q, const uint16_t *scale);
 
 /*
  * For a KV block of 16 positions: qwen_kv_lane returns the position (0 .. 15)

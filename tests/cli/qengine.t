@@ -312,7 +312,7 @@ ask l ',"max":400,"ending":[]' >middle
 client middle open >one &
 one=$!
 i=0
-while ! grep -q token one && [ $i -lt 100 ]; do
+while ! grep -q token one && [ $i -lt 600 ]; do
 	sleep 0.05
 	i=$((i + 1))
 done

@@ -69,8 +69,8 @@ qwen_ends(const char *s, const char *end)
 }
 
 /*
- * Reads the decimal digits at *s and moves *s after them; -1 if there are none,
- * or if the number is above UINT64_MAX.
+ * Reads the decimal digits at *s and moves *s behind the last digit.  Returns -1
+ * without digits, and for a number above UINT64_MAX.
  */
 int qwen_digits(const char **s, uint64_t *out);
 

@@ -303,7 +303,7 @@ type_of_folder(const struct qwen_hub *h)
 
 /*
  * Returns the first tensor of n_dims dimensions (0: any number) with this text
- * in its name; NULL if there is none.
+ * in its name, or NULL.
  */
 static const struct qwen_st_tensor *
 first_named(const struct qwen_hub *h, const char *text, unsigned n_dims)

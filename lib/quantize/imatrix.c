@@ -119,7 +119,10 @@ struct values {
 	const void	*sum, *count;
 };
 
-/* Finds the values: 1, 0 if there are none, -1 if they do not fit t. */
+/*
+ * Finds the values for tensor t.  Returns 1, or 0 if the matrix has no values for
+ * it, or -1 if their number is not that of t.
+ */
 static int
 find_values(const struct qwen_imatrix *m, const struct qwen_gguf_tensor *t,
     struct values *out, struct qwen_err *err)

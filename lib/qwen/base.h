@@ -85,7 +85,7 @@ struct qwen_span {
 	struct qwen_fp	 hash;
 };
 
-/* An id has 31 bits: so many of them tell two hashes apart. */
+/* An id has 31 bits of the hash, so four ids have 124 of its 128. */
 enum { QWEN_SPAN_MIN = 4 };
 
 /* A span and its rows. */

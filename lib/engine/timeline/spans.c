@@ -5,7 +5,7 @@
  *
  * A token at position p of the text has three equal positions.  In a span that
  * has a grid and begins at p, row (y, x) has the positions (p, p + y, p + x), and
- * what follows the span goes on at p + max(height, width).
+ * the token after the span has position p + max(height, width).
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * watch.c - the hook of a pass: gives what it is told to traces and to
- * importance.
+ * watch.c - the hook of a pass: passes the results of each operation to traces
+ * and to the sums of importance.
  */
 #include "engine/watch/watch.h"
 

@@ -65,7 +65,7 @@ qwen_kernel_fits(const struct qwen_kernel *k, const struct qwen_quant *q)
 	return q->kind != QWEN_QUANT_FLOAT;
 }
 
-/* Can it run with these features, for so many tokens? */
+/* Returns 1 if the kernel can compute n_tok tokens with these features. */
 static int
 serves(const struct qwen_kernel *k, enum qwen_op op,
     const struct qwen_quant *q, unsigned features, size_t n_tok)

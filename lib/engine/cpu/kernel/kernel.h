@@ -165,8 +165,8 @@ struct qwen_kernels {
 int qwen_kernel_fits(const struct qwen_kernel *k, const struct qwen_quant *q);
 
 /*
- * Returns the variant for a set of QWEN_CPU_ bits that serves n_tok tokens; NULL
- * if there is none.
+ * Returns the variant for a set of QWEN_CPU_ bits that serves n_tok tokens, or
+ * NULL.
  */
 const struct qwen_kernel *qwen_kernel_choose(enum qwen_op op,
     const struct qwen_quant *q, unsigned features, size_t n_tok);

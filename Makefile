@@ -19,6 +19,7 @@
 #   make install    PREFIX=/usr/local DESTDIR=; install-debug keeps the symbols
 #                   for debuggers
 #   make uninstall  with the same PREFIX and DESTDIR
+#   make CUDA=n     without kernels for cards; CLANG=clang-19: what compiles these
 #   make STATIC=1   tools without shared libraries, into build/static-ARCH/bin;
 #                   with CC=aarch64-linux-gnu-gcc for arm64
 #   make dist       the source archive of the release, into build/dist
@@ -139,6 +140,21 @@ QUANT := $(filter-out %/quant.c %/codebook.c %/math.c \
 	%/logprob.c %/kv.c,$(sort $(wildcard lib/engine/quant/*.c)))
 SAMP := $(sort $(wildcard lib/engine/sample/method/*.c))
 
+# Kernels for cards: clang compiles them to PTX, which is text; without one that
+# can, or with CUDA=n, the tools use no card.  Tests run their plain C form.
+CARD_KERN := $(sort $(wildcard lib/engine/cuda/kernel/*.c))
+PTX_FLAGS = --target=nvptx64-nvidia-cuda -march=sm_80 --cuda-path=/nonexistent \
+	-Xclang -target-feature -Xclang +ptx70 -O3 -ffp-contract=off \
+	-fno-math-errno -std=gnu11 -ffreestanding -nogpulib -Ilib -Wall -Wextra \
+	-Wno-unused-function
+ifeq ($(filter n,$(CUDA))$(CORE)$(STATIC),)
+PTX_CC := $(firstword $(foreach c,$(CLANG) clang-19 clang-20 clang-21 clang-22 \
+	clang,$(shell printf '__attribute__((nvptx_kernel)) void f(int *p)\
+	{ __asm__("" :: "l"(p)); *p = __nvvm_read_ptx_sreg_tid_x(); }\n' | \
+	$c $(PTX_FLAGS) -Wno-missing-prototypes -S -xc - -o - 2>/dev/null | \
+	grep -q '\.entry f' && echo $c)))
+endif
+
 # The floors: what all share and the engine are libqwen; text is libqwentext.
 # CORE=y is what needs no other library.
 GROUND_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/wire/*.c))
@@ -172,7 +188,9 @@ PART_SRC := $(filter-out $(if $(call HAS,curl/curl.h),,cmd/qbench/url_%.c) \
 	$(if $(call HAS,histedit.h),,cmd/qchat/edit.c),\
 	$(sort $(wildcard cmd/*/*.c)))
 REF_SRC := $(sort $(wildcard tests/ref/*.c))
-TEST_SRC := $(sort $(wildcard tests/unit/*.c tests/kernel/*.c tests/golden/*.c))
+TEST_SRC := $(sort $(wildcard tests/unit/*.c tests/kernel/*.c tests/golden/*.c \
+	tests/cuda/*.c))
+TEST_SRC := $(filter-out tests/cuda/emu.c tests/cuda/fake.c,$(TEST_SRC))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 
 QWEN_OBJ := $(patsubst %.c,$(B)/%.o,$(GROUND_SRC) $(ENGINE_SRC))
@@ -289,6 +307,24 @@ $(B)/lib/engine/cpu/kernel/%.o \
 	$(B)/lib/quantize/generic/%.o $(B)/lib/quantize/x86/%.o: OPT = -O3 $(LINES)
 $(MODELLED:%=$(B)/tests/kernel/amx/%.o): OPT = $(LINES)
 
+# The kernels of cards, as text within the library.
+$(B)/ptx/%.ptx: lib/engine/cuda/kernel/%.c
+	@mkdir -p $(@D)
+	$(PTX_CC) $(PTX_FLAGS) -MMD -MP -MF $(@:.ptx=.d) -MT $@ -S -o $@ $<
+PTX := $(if $(PTX_CC),$(CARD_KERN:lib/engine/cuda/kernel/%.c=$(B)/ptx/%.ptx))
+$(B)/lib/engine/cuda/ptx.o: ISA = $(if $(PTX),-DQWEN_CUDA_PTX -Wa$(comma)-I$(B)/ptx)
+$(B)/lib/engine/cuda/ptx.o: $(B)/ptx.inc $(PTX)
+# A driver for machines without a card, with the kernels' plain C form.
+FAKE := $(if $(findstring -linux-gnu,$(MACHINE)),$(B)/tests/cuda/libcuda.so.1)
+FAKE_OBJ := $(CARD_KERN:%.c=$(B)/tests/cuda/%.o)
+$(B)/tests/cuda/lib/%.o: lib/%.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -std=gnu11 -O2 $(LINES) $(if $(filter x86,$(ISA_DIR)),\
+		-mavx2 -mfma -mf16c) -Wno-unused-function -Wno-shadow \
+		-MMD -MP -c -o $@ $<
+$(FAKE): $(B)/tests/cuda/emu.o $(B)/tests/cuda/fake.o $(FAKE_OBJ)
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -o $@ $^ -lm -ldl
+
 # No tool reads JSON in pieces, 40 kB, or what only resembles JSON, 28 kB.
 $(B)/lib/text/yyjson/%.o: OPT = -DYYJSON_DISABLE_INCR_READER \
 	-DYYJSON_DISABLE_NON_STANDARD $(LINES)
@@ -311,9 +347,10 @@ build/libraries/$(MACHINE)/complete: share/dist/libraries.sh
 $(B)/kernels.inc: LIST = $(foreach f,$(KERN),KERNELS(qwen_$(basename $(notdir $f))_kernels))
 $(B)/quants.inc: LIST = $(foreach f,$(QUANT),QUANT(qwen_quant_$(basename $(notdir $f))))
 $(B)/samplers.inc: LIST = $(foreach f,$(SAMP),SAMPLER(qwen_sampler_$(basename $(notdir $f))))
+$(B)/ptx.inc: LIST = $(foreach f,$(CARD_KERN),PTX($(basename $(notdir $f))))
 $(B)/modelled.inc: LIST = $(foreach f,$(MODELLED),MODELLED(qwen_$f_model_kernels))
 $(B)/fuzzers.inc: LIST = $(foreach f,$(FUZZ_SRC),FUZZER($(f:tests/fuzz/fuzz_%.c=%)))
-$(B)/kernels.inc $(B)/quants.inc $(B)/samplers.inc \
+$(B)/kernels.inc $(B)/quants.inc $(B)/samplers.inc $(B)/ptx.inc \
 		$(B)/modelled.inc $(B)/fuzzers.inc: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' $(foreach l,$(LIST),'$l') >$@.new
@@ -384,7 +421,7 @@ check-long: deps arm64
 	@sh tests/deps.sh long
 	@$(MAKE) --no-print-directory $(PARALLEL) all tests $(BENCHES)
 	@B=$(B) BIN=$(BIN) QPIPE_LONG=1 sh tests/run.sh
-tests: $(TESTS) $(FAULTS) $(STUB) $(SOAK)
+tests: $(TESTS) $(FAULTS) $(STUB) $(SOAK) $(FAKE)
 $(STUB): tests/cli/http_stub.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g $(WARN) -o $@ $<
@@ -621,4 +658,5 @@ FORCE:
 
 -include $(QWEN_OBJ:.o=.d) $(TEXT_OBJ:.o=.d) $(SYNTH_OBJ:.o=.d) $(HUB_OBJ:.o=.d) $(MODELS_OBJ:.o=.d) $(QUANTIZE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
 	$(PART_SRC:%.c=$(B)/%.d) $(REF_OBJ:.o=.d) $(TEST_SRC:%.c=$(B)/%.d) \
-	$(FUZZ_OBJ:.o=.d) $(MUTATE_OBJ:.o=.d) $(MODEL_OBJ:.o=.d)
+	$(FUZZ_OBJ:.o=.d) $(MUTATE_OBJ:.o=.d) $(MODEL_OBJ:.o=.d) \
+	$(PTX:.ptx=.d) $(FAKE_OBJ:.o=.d) $(B)/tests/cuda/emu.d $(B)/tests/cuda/fake.d

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: ISC */
+/* driver.c - the driver's library, a card, its memory, and launches. */
+#include <assert.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/cuda/driver.h"
+#include "engine/cuda/ptx.h"
+
+enum { MODULES_MAX = 64, FUNCTIONS = 512, ARG_MAX_BYTES = 256 };
+
+struct qwen_cuda_module {
+	const char	*name;
+	cu_module	 module;
+};
+
+struct qwen_cuda_function {
+	const char	*name;		/* NULL: free */
+	cu_function	 function;
+	size_t		 shared;	/* bytes it may have */
+};
+
+int
+qwen_cuda_note(struct qwen_cuda_card *c, const char *what, cu_result rc)
+{
+	const char *text = NULL;
+
+	if (rc == 0)
+		return 0;
+	if (c->failed == NULL) {
+		c->failed = what;
+		c->cu.error_text(rc, &text);
+		snprintf(c->why, sizeof c->why, "%s",
+		    text != NULL ? text : "unknown error");
+	}
+	return -1;
+}
+
+/* Asks for a call unless the card has failed; -1 if it has, or fails now. */
+#define ASK(c, call, ...)						\
+	((c)->failed != NULL ? -1 :					\
+	    qwen_cuda_note(c, #call, (c)->cu.call(__VA_ARGS__)))
+
+int
+qwen_cuda_check(const struct qwen_cuda_card *c, struct qwen_err *err)
+{
+	if (c->failed == NULL)
+		return 0;
+	return qwen_fail(err, QWEN_EIO, "the card %s has failed: %s (%s)",
+	    c->name, c->why, c->failed);
+}
+
+/* ------------------------------------------------------------ opening a card */
+
+static int
+load_library(struct qwen_cuda_card *c, struct qwen_err *err)
+{
+	static const struct {
+		const char	*name;
+		size_t		 at;
+	} calls[] = {
+#define X(member, name, params)						\
+		{ #name, offsetof(struct qwen_cuda_calls, member) },
+		CU_CALLS(X)
+#undef X
+	};
+	void *p;
+	size_t i;
+
+	if ((c->library = dlopen("libcuda.so.1", RTLD_NOW)) == NULL)
+		return qwen_fail(err, QWEN_EUNSUP, "no libcuda.so.1: NVIDIA's "
+		    "driver is not installed");
+	for (i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+		if ((p = dlsym(c->library, calls[i].name)) == NULL)
+			return qwen_fail(err, QWEN_EUNSUP, "libcuda.so.1 has "
+			    "no %s: the driver is too old", calls[i].name);
+		memcpy((char *)&c->cu + calls[i].at, &p, sizeof p);
+	}
+	return 0;
+}
+
+/* -1 if a call of opening a card has failed. */
+static int
+fail_open(const struct qwen_cuda_card *c, int n, struct qwen_err *err)
+{
+	return c->failed == NULL ? 0 : qwen_fail(err, QWEN_EIO,
+	    "card %d cannot be opened: %s (%s)", n, c->why, c->failed);
+}
+
+static int
+open_card(struct qwen_cuda_card *c, int n, struct qwen_err *err)
+{
+	int count = 0, major = 0, minor = 0;
+
+	if (ASK(c, init, 0) < 0 || ASK(c, count, &count) < 0)
+		return fail_open(c, n, err);
+	if (n < 0 || n >= count)
+		return qwen_fail(err, QWEN_ERANGE,
+		    "there is no card %d: the driver knows %d", n, count);
+	ASK(c, device, &c->device, n);
+	ASK(c, name, c->name, (int)sizeof c->name - 1, c->device);
+	ASK(c, attribute, &major, CU_MAJOR, c->device);
+	ASK(c, attribute, &minor, CU_MINOR, c->device);
+	ASK(c, attribute, &c->n_sm, CU_N_SM, c->device);
+	ASK(c, attribute, &c->shared_max, CU_SHARED_MAX, c->device);
+	if (fail_open(c, n, err) < 0)
+		return -1;
+	if (major < 8)
+		return qwen_fail(err, QWEN_EUNSUP, "%s: sm_%d%d; sm_80 or "
+		    "newer is needed", c->name, major, minor);
+	if (ASK(c, retain, &c->context, c->device) == 0 &&
+	    ASK(c, set_current, c->context) == 0)
+		ASK(c, stream_new, &c->stream, 1);
+	return fail_open(c, n, err);
+}
+
+int
+qwen_cuda_card_open(struct qwen_cuda_card **out, int n, struct qwen_err *err)
+{
+	struct qwen_cuda_card *c = qwen_alloc(1, sizeof *c);
+
+	*out = NULL;
+	if (c == NULL)
+		return qwen_oom(err);
+	c->module = qwen_alloc(MODULES_MAX, sizeof *c->module);
+	c->function = qwen_alloc(FUNCTIONS, sizeof *c->function);
+	if (c->module == NULL || c->function == NULL)
+		qwen_oom(err);
+	else if (load_library(c, err) == 0 && open_card(c, n, err) == 0) {
+		*out = c;
+		return 0;
+	}
+	qwen_cuda_card_close(c);
+	return -1;
+}
+
+void
+qwen_cuda_card_close(struct qwen_cuda_card *c)
+{
+	size_t i;
+
+	if (c == NULL)
+		return;
+	if (c->context != NULL) {
+		c->cu.set_current(c->context);
+		for (i = 0; i < MODULES_MAX && c->module[i].name != NULL; i++)
+			c->cu.module_unload(c->module[i].module);
+		if (c->stream != NULL)
+			c->cu.stream_free(c->stream);
+		c->cu.release(c->device);
+	}
+	if (c->library != NULL)
+		dlclose(c->library);
+	free(c->module);
+	free(c->function);
+	free(c);
+}
+
+void
+qwen_cuda_enter(struct qwen_cuda_card *c)
+{
+	ASK(c, set_current, c->context);
+}
+
+int
+qwen_cuda_sync(struct qwen_cuda_card *c)
+{
+	return ASK(c, sync, c->stream);
+}
+
+/* ------------------------------------------------------------------- memory */
+
+cu_ptr
+qwen_cuda_alloc(struct qwen_cuda_card *c, size_t bytes)
+{
+	cu_ptr p = 0;
+
+	/* that memory is short is no failure of the card */
+	if (c->failed != NULL || c->cu.alloc(&p, bytes > 0 ? bytes : 1) != 0)
+		return 0;
+	return p;
+}
+
+void
+qwen_cuda_free(struct qwen_cuda_card *c, cu_ptr p)
+{
+	if (p != 0)
+		ASK(c, free, p);
+}
+
+void
+qwen_cuda_put(struct qwen_cuda_card *c, cu_ptr to, const void *from,
+    size_t bytes)
+{
+	/* of memory that is not pinned, the driver makes a copy first */
+	if (bytes > 0)
+		ASK(c, put, to, from, bytes, c->stream);
+}
+
+void
+qwen_cuda_get(struct qwen_cuda_card *c, void *to, cu_ptr from, size_t bytes)
+{
+	if (bytes > 0 && ASK(c, get, to, from, bytes, c->stream) == 0)
+		qwen_cuda_sync(c);
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+static cu_module
+find_module(struct qwen_cuda_card *c, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < MODULES_MAX && c->module[i].name != NULL; i++) {
+		if (strcmp(c->module[i].name, name) == 0)
+			return c->module[i].module;
+	}
+	if (i == MODULES_MAX || ASK(c, module_load, &c->module[i].module,
+	    qwen_cuda_ptx(name), 0, NULL, NULL) < 0)
+		return NULL;
+	c->module[i].name = name;
+	return c->module[i].module;
+}
+
+/* Names are constants of the program, so that their address finds them. */
+static struct qwen_cuda_function *
+find_function(struct qwen_cuda_card *c, const struct qwen_cuda_launch *l)
+{
+	size_t at = (uintptr_t)l->name * 0x9e3779b97f4a7c15u >> 40;
+	struct qwen_cuda_function *f;
+	cu_module m;
+
+	for (;; at++) {
+		f = &c->function[at % FUNCTIONS];
+		if (f->name == l->name)
+			return f;
+		if (f->name == NULL)
+			break;
+	}
+	if (2 * c->n_function >= FUNCTIONS ||
+	    (m = find_module(c, l->module)) == NULL ||
+	    ASK(c, module_function, &f->function, m, l->name) < 0)
+		return NULL;
+	c->n_function++;
+	f->name = l->name;
+	f->shared = 48 << 10;	/* without being asked for */
+	return f;
+}
+
+void
+qwen_cuda_run(struct qwen_cuda_card *c, const struct qwen_cuda_launch *l,
+    const void *arg, size_t arg_bytes)
+{
+	_Alignas(16) unsigned char copy[ARG_MAX_BYTES] = { 0 };
+	void *params[] = { copy };
+	struct qwen_cuda_function *f;
+
+	if (c->failed != NULL || (f = find_function(c, l)) == NULL)
+		return;
+	if (l->shared > f->shared) {
+		if (ASK(c, function_set, f->function, CU_FUNCTION_SHARED,
+		    (int)l->shared) < 0)
+			return;
+		f->shared = l->shared;
+	}
+	assert(arg_bytes <= sizeof copy);
+	memcpy(copy, arg, arg_bytes);
+	ASK(c, launch, f->function, l->x, l->y > 0 ? l->y : 1,
+	    l->z > 0 ? l->z : 1, l->threads, 1, 1, (unsigned)l->shared,
+	    c->stream, params, NULL);
+}

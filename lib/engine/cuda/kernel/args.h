@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * args.h - what the host and all kernels agree on: rows and shares of a pass, as
+ * device.h has them, in the memory of the card.  A pointer of the other side is
+ * a u64.
+ */
+#ifndef QWEN_CUDA_ARGS_H
+#define QWEN_CUDA_ARGS_H
+
+#include "engine/cuda/kernel/dev.h"
+
+/* A row of a pass: struct qwen_input. */
+struct dev_row {
+	u32	share;		/* index of its share */
+	u32	slot;		/* of its keys and values */
+	u32	wanted;		/* 0: after the mixer of the last layer nobody
+				   reads it */
+	u32	pad;
+};
+
+/* The rows of a session: struct qwen_share. */
+struct dev_share {
+	u64	table;		/* u64 [blocks]: address of each KV block; the
+				   first has slot 0 */
+	u64	state;		/* the session's recurrent states, then the
+				   journal's rows: see memory.c */
+	u32	first, n;	/* rows of the pass */
+	u32	n_sure;		/* those after them are drafts */
+	u32	want;
+	u32	pos;		/* position of the first row */
+	u32	owed;		/* tokens of the journal before pos that the
+				   state lacks */
+	/*
+	 * out: the first place with a NaN or infinity, and the number of drafts
+	 * before the first bad one; 0xffffffff: none
+	 */
+	u32	bad, good;
+};
+
+/* What every kernel of a pass gets. */
+struct dev_pass {
+	const GLOBAL struct dev_row	*row;
+	GLOBAL struct dev_share		*share;
+	u32				 n;	/* rows */
+	u32				 pad;
+};
+
+/* qwen_note_bad(): row t has a NaN or infinity at a place. */
+DEV void
+note_bad(const struct dev_pass *p, u32 t, u32 place)
+{
+	GLOBAL struct dev_share *s = p->share + p->row[t].share;
+
+	if (t - s->first < s->n_sure)
+		atomic_min(&s->bad, place);
+	else
+		atomic_min(&s->good, t - s->first - s->n_sure);
+}
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: ISC */
+/* rows.c - rows of the residual stream: add, move. */
+#include "engine/cuda/kernel/args.h"
+#include "engine/cuda/kernel/rows.h"
+
+/* Row at[i] of x becomes row i of y; a block a row. */
+KERNEL(gather_rows, struct dev_gather)
+{
+	u32 i;
+
+	for (i = tid(); i < a.n; i += n_threads())
+		a.y[(u64)bid() * a.n + i] = a.x[(u64)a.at[bid()] * a.n + i];
+}

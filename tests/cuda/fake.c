@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * fake.c - a libcuda.so.1 for machines without a card: its memory is the
+ * process's own, and a launch runs the plain C form of the kernel, which is in
+ * the same library, by emu.c.  Memory begins as nonsense and has a red zone.
+ *
+ * QWEN_FAKE_MEMORY: bytes of the card; a call that would take more fails.
+ * QWEN_FAKE_LOSE: the card is lost at this launch.
+ */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "engine/cuda/driver.h"
+#include "emu.h"
+
+#define CALL __attribute__((visibility("default")))
+enum { NOT_FOUND = 500, BAD_VALUE = 1, NO_MEMORY = 2, BAD_DEVICE = 101,
+    LOST = 719, ARG = 256 };
+
+#define X(member, name, params) CALL cu_result name params;
+CU_CALLS(X)
+#undef X
+
+struct node {
+	void		(*kernel)(const void *);
+	struct emu_grid	 grid;
+	_Alignas(16) unsigned char arg[ARG];
+	cu_ptr		 to;		/* kernel NULL: a copy of n bytes */
+	const void	*from;
+	size_t		 n;
+};
+
+struct cu_graph {
+	struct node	*node;
+	size_t		 n;
+};
+
+static struct cu_graph *recording;
+static int here;		/* what handles point to */
+static size_t taken;
+static unsigned long launches;
+
+static unsigned long
+setting(const char *name, unsigned long without)
+{
+	const char *s = getenv(name);
+
+	return s != NULL ? strtoul(s, NULL, 10) : without;
+}
+
+static size_t
+memory(void)
+{
+	return (size_t)setting("QWEN_FAKE_MEMORY", 1ul << 34);
+}
+
+static int
+is_lost(void)
+{
+	return launches >= setting("QWEN_FAKE_LOSE", ~0ul);
+}
+
+static void *
+handle(void)
+{
+	return &here;
+}
+
+/* ------------------------------------------------------------------- the card */
+
+cu_result cuInit(unsigned f) { return f == 0 ? 0 : BAD_VALUE; }
+cu_result cuDriverGetVersion(int *v) { *v = 12000; return 0; }
+cu_result cuDeviceGetCount(int *n) { *n = 2; return 0; }
+
+cu_result
+cuDeviceGet(cu_device *d, int i)
+{
+	*d = i;
+	return i < 2 ? 0 : BAD_DEVICE;
+}
+
+cu_result
+cuDeviceGetName(char *s, int n, cu_device d)
+{
+	(void)d;
+	snprintf(s, (size_t)n, "emulated card");
+	return 0;
+}
+
+cu_result
+cuDeviceGetAttribute(int *v, int a, cu_device d)
+{
+	(void)d;
+	*v = a == CU_MAJOR ? 8 : a == CU_N_SM ? 4 : a == CU_SHARED_MAX ?
+	    227 << 10 : 0;
+	return 0;
+}
+
+cu_result
+cuDevicePrimaryCtxRetain(cu_context *c, cu_device d)
+{
+	(void)d;
+	*c = handle();
+	return 0;
+}
+
+cu_result cuDevicePrimaryCtxRelease_v2(cu_device d) { (void)d; return 0; }
+cu_result cuCtxSetCurrent(cu_context c) { return c == handle() ? 0 : 201; }
+
+cu_result
+cuGetErrorString(cu_result r, const char **s)
+{
+	*s = r == LOST ? "the card was lost" : "an error";
+	return 0;
+}
+
+/* ------------------------------------------------------------------- memory */
+
+/* Before each piece of memory: its size. */
+enum { HEAD = 256 };
+
+cu_result
+cuMemGetInfo_v2(size_t *left, size_t *all)
+{
+	*all = memory();
+	*left = taken < *all ? *all - taken : 0;
+	return 0;
+}
+
+cu_result
+cuMemAlloc_v2(cu_ptr *p, size_t n)
+{
+	size_t all = (n + 255) / 256 * 256 + 2 * HEAD;
+	unsigned char *q;
+
+	if (is_lost())
+		return LOST;
+	if (taken > memory() || n > memory() - taken ||
+	    (q = aligned_alloc(256, all)) == NULL)
+		return NO_MEMORY;
+	memset(q, 0xee, all);
+	memcpy(q, &n, sizeof n);
+	taken += n;
+	*p = (cu_ptr)(uintptr_t)(q + HEAD);
+	return 0;
+}
+
+cu_result
+cuMemFree_v2(cu_ptr p)
+{
+	unsigned char *q = (unsigned char *)(uintptr_t)p - HEAD;
+	size_t n, i;
+
+	memcpy(&n, q, sizeof n);
+	for (i = n; i < (n + 255) / 256 * 256 + HEAD; i++) {
+		if (q[HEAD + i] != 0xee) {
+			fprintf(stderr, "fake: written after the memory\n");
+			abort();
+		}
+	}
+	taken -= n;
+	free(q);
+	return 0;
+}
+
+cu_result
+cuMemHostAlloc(void **p, size_t n, unsigned f)
+{
+	(void)f;
+	*p = malloc(n);
+	return *p != NULL ? 0 : NO_MEMORY;
+}
+
+cu_result cuMemFreeHost(void *p) { free(p); return 0; }
+
+/* ------------------------------------------------------------------- launches */
+
+static cu_result
+run(const struct node *n)
+{
+	if (is_lost())
+		return LOST;
+	if (n->kernel == NULL) {
+		memcpy((void *)(uintptr_t)n->to, n->from, n->n);
+		return 0;
+	}
+	launches++;
+	emu_run(n->kernel, n->arg, &n->grid);
+	return 0;
+}
+
+/* Runs it, or puts it into the graph that is being recorded. */
+static cu_result
+run_or_record(const struct node *n)
+{
+	struct node *all;
+
+	if (recording == NULL)
+		return run(n);
+	all = realloc(recording->node, (recording->n + 1) * sizeof *all);
+	if (all == NULL)
+		return NO_MEMORY;
+	recording->node = all;
+	all[recording->n++] = *n;
+	return 0;
+}
+
+cu_result
+cuMemcpyHtoDAsync_v2(cu_ptr to, const void *from, size_t n, cu_stream s)
+{
+	struct node c = { .to = to, .from = from, .n = n };
+
+	(void)s;
+	return run_or_record(&c);
+}
+
+cu_result
+cuMemcpyDtoDAsync_v2(cu_ptr to, cu_ptr from, size_t n, cu_stream s)
+{
+	struct node c = { .to = to, .from = (void *)(uintptr_t)from, .n = n };
+
+	(void)s;
+	return run_or_record(&c);
+}
+
+cu_result
+cuMemcpyDtoHAsync_v2(void *to, cu_ptr from, size_t n, cu_stream s)
+{
+	struct node c = { .to = (cu_ptr)(uintptr_t)to,
+	    .from = (void *)(uintptr_t)from, .n = n };
+
+	(void)s;
+	return run_or_record(&c);
+}
+
+cu_result
+cuMemsetD8Async(cu_ptr p, unsigned char c, size_t n, cu_stream s)
+{
+	(void)s;
+	if (recording != NULL)
+		return BAD_VALUE;
+	memset((void *)(uintptr_t)p, c, n);
+	return is_lost() ? LOST : 0;
+}
+
+cu_result
+cuModuleLoadDataEx(cu_module *m, const void *text, unsigned n, int *o,
+    void **v)
+{
+	(void)n;
+	(void)o;
+	(void)v;
+	*m = handle();
+	return text != NULL ? 0 : BAD_VALUE;
+}
+
+cu_result cuModuleUnload(cu_module m) { (void)m; return 0; }
+
+cu_result
+cuModuleGetFunction(cu_function *f, cu_module m, const char *name)
+{
+	(void)m;
+	*f = dlsym(RTLD_DEFAULT, name);
+	if (*f == NULL) {
+		Dl_info self;
+		void *lib = dladdr(&here, &self) ? dlopen(self.dli_fname,
+		    RTLD_NOW | RTLD_NOLOAD) : NULL;
+
+		*f = lib != NULL ? dlsym(lib, name) : NULL;
+		if (lib != NULL)
+			dlclose(lib);
+	}
+	return *f != NULL ? 0 : NOT_FOUND;
+}
+
+cu_result
+cuFuncSetAttribute(cu_function f, int a, int v)
+{
+	(void)f;
+	(void)a;
+	return v > 227 << 10 ? BAD_VALUE : 0;
+}
+
+cu_result
+cuLaunchKernel(cu_function f, unsigned gx, unsigned gy, unsigned gz,
+    unsigned bx, unsigned by, unsigned bz, unsigned shared, cu_stream s,
+    void **params, void **extra)
+{
+	struct node n = { .grid = { gx, gy, gz, bx, shared } };
+
+	(void)s;
+	(void)extra;
+	if (gx == 0 || gy == 0 || gz == 0 || gy > 65535 || gz > 65535 ||
+	    by != 1 || bz != 1)
+		return BAD_VALUE;
+	memcpy(&n.kernel, &f, sizeof f);
+	/* the size of the argument is the kernel's secret: what follows is not
+	   read */
+	memcpy(n.arg, params[0], ARG);
+	return run_or_record(&n);
+}
+
+/* ---------------------------------------------------------- streams and graphs */
+
+cu_result
+cuStreamCreate(cu_stream *s, unsigned f)
+{
+	(void)f;
+	*s = handle();
+	return 0;
+}
+
+cu_result cuStreamDestroy_v2(cu_stream s) { (void)s; return 0; }
+cu_result cuStreamSynchronize(cu_stream s)
+{
+	(void)s;
+	return is_lost() ? LOST : 0;
+}
+
+cu_result
+cuStreamBeginCapture_v2(cu_stream s, int mode)
+{
+	(void)s;
+	(void)mode;
+	recording = calloc(1, sizeof *recording);
+	return recording != NULL ? 0 : NO_MEMORY;
+}
+
+cu_result
+cuStreamEndCapture(cu_stream s, cu_graph *g)
+{
+	(void)s;
+	*g = recording;
+	recording = NULL;
+	return *g != NULL ? 0 : BAD_VALUE;
+}
+
+cu_result
+cuGraphDestroy(cu_graph g)
+{
+	free(g->node);
+	free(g);
+	return 0;
+}
+
+/* An executable graph is a copy. */
+cu_result
+cuGraphInstantiateWithFlags(cu_exec *e, cu_graph g, unsigned long long f)
+{
+	struct cu_graph *copy = malloc(sizeof *copy);
+
+	(void)f;
+	if (copy == NULL)
+		return NO_MEMORY;
+	*copy = *g;
+	if ((copy->node = malloc(g->n * sizeof *g->node)) == NULL) {
+		free(copy);
+		return NO_MEMORY;
+	}
+	memcpy(copy->node, g->node, g->n * sizeof *g->node);
+	*e = (cu_exec)copy;
+	return 0;
+}
+
+cu_result
+cuGraphExecDestroy(cu_exec e)
+{
+	return cuGraphDestroy((cu_graph)e);
+}
+
+cu_result
+cuGraphLaunch(cu_exec e, cu_stream s)
+{
+	const struct cu_graph *g = (const struct cu_graph *)e;
+	cu_result rc = 0;
+	size_t i;
+
+	(void)s;
+	for (i = 0; i < g->n && rc == 0; i++)
+		rc = run(&g->node[i]);
+	return rc;
+}

@@ -7,6 +7,7 @@
  * QWEN_FAKE_MEMORY: bytes of the card; a call that would take more fails.
  * QWEN_FAKE_LOSE: the card is lost at this launch.
  */
+#define _GNU_SOURCE		/* dladdr */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -15,7 +15,7 @@
 #include "engine/device.h"
 #include "engine/net/net.h"
 
-/* ---- weights (weight.c) */
+/* ---- weights */
 
 /*
  * A matrix, or a stack of n_matrix, on the card.  data is 0 where the model has no
@@ -55,7 +55,9 @@ struct qwen_cuda {
 	struct qwen_cuda_layer	*layer;		/* [n_layer]; those at home */
 	struct qwen_cuda_weight	 output;	/* if the last layer is at home */
 	cu_ptr			 output_norm;
+	struct qwen_pool	*pool;		/* the host's threads */
 	struct qwen_cuda_slab	*slab;		/* of slots: memory.c */
+	struct qwen_cuda_slot	*unused;	/* slots that are free */
 	cu_ptr			*owned;		/* to be freed at the end */
 	size_t			 n_owned, cap_owned;
 };
@@ -129,21 +131,13 @@ struct qwen_cuda_work {
 	size_t			 width[QWEN_CUDA_ARRAYS];	/* bytes of a row */
 	struct dev_pass		 pass;		/* for kernels: its pointers are
 						   the card's */
-	cu_ptr			 row, share, table;
+	cu_ptr			 sent, flag, logits;
 	/* memory for parts of attention, sorted experts, ... */
 	cu_ptr			 scratch;
 	size_t			 scratch_bytes;
-	unsigned char		*host;		/* what is sent with each run */
+	unsigned char		*host;		/* what is sent for a run */
 	size_t			 host_bytes;
-	int			 n_cut;		/* rows were dropped */
 };
-
-/* Arrays begin with row 0; rows are width bytes apart. */
-static inline cu_ptr
-qwen_cuda_at(const struct qwen_cuda_work *w, enum qwen_cuda_array a)
-{
-	return w->array[a];
-}
 
 /*
  * For arguments of kernels: a pointer to the card's memory.  The members of
@@ -243,6 +237,12 @@ void qwen_cuda_state_free(struct qwen_resident *r, void *own);
 void qwen_cuda_state_put(struct qwen_resident *r,
     const struct qwen_memory *m);
 void qwen_cuda_state_get(struct qwen_resident *r, struct qwen_memory *m);
+
+/* Return the address of a slot; of a session's memory, or 0. */
+cu_ptr qwen_cuda_slot_at(const void *own);
+cu_ptr qwen_cuda_state_at(const struct qwen_resident *r,
+    const struct qwen_memory *m);
+void qwen_cuda_slabs_free(struct qwen_cuda *c);
 
 /*
  * Where a layer's part is, in bytes: of a slot (dev_share.table), and of the

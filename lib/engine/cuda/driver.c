@@ -208,6 +208,27 @@ qwen_cuda_get(struct qwen_cuda_card *c, void *to, cu_ptr from, size_t bytes)
 		qwen_cuda_sync(c);
 }
 
+void
+qwen_cuda_copy(struct qwen_cuda_card *c, cu_ptr to, cu_ptr from, size_t bytes)
+{
+	if (bytes > 0)
+		ASK(c, copy, to, from, bytes, c->stream);
+}
+
+void
+qwen_cuda_zero(struct qwen_cuda_card *c, cu_ptr p, size_t bytes)
+{
+	if (bytes > 0)
+		ASK(c, set, p, 0, bytes, c->stream);
+}
+
+void
+qwen_cuda_ones(struct qwen_cuda_card *c, cu_ptr p, size_t bytes)
+{
+	if (bytes > 0)
+		ASK(c, set, p, 0xff, bytes, c->stream);
+}
+
 /* ------------------------------------------------------------------ kernels */
 
 static cu_module

@@ -132,6 +132,12 @@ void qwen_cuda_put(struct qwen_cuda_card *c, cu_ptr to, const void *from,
 void qwen_cuda_get(struct qwen_cuda_card *c, void *to, cu_ptr from,
     size_t bytes);
 
+/* Copies within the card's memory; sets it to zeros, or to bytes 0xff. */
+void qwen_cuda_copy(struct qwen_cuda_card *c, cu_ptr to, cu_ptr from,
+    size_t bytes);
+void qwen_cuda_zero(struct qwen_cuda_card *c, cu_ptr p, size_t bytes);
+void qwen_cuda_ones(struct qwen_cuda_card *c, cu_ptr p, size_t bytes);
+
 /* A launch of a kernel of a module: a file of kernel/, without its suffix. */
 struct qwen_cuda_launch {
 	const char	*module, *name;

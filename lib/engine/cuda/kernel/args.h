@@ -30,17 +30,22 @@ struct dev_share {
 	u32	pos;		/* position of the first row */
 	u32	owed;		/* tokens of the journal before pos that the
 				   state lacks */
-	/*
-	 * out: the first place with a NaN or infinity, and the number of drafts
-	 * before the first bad one; 0xffffffff: none
-	 */
+	u32	pad[2];
+};
+
+/*
+ * What a share's rows have been found to have: the first place with a NaN or
+ * infinity, and the number of drafts before the first bad one; 0xffffffff: none.
+ */
+struct dev_flag {
 	u32	bad, good;
 };
 
 /* What every kernel of a pass gets. */
 struct dev_pass {
 	const GLOBAL struct dev_row	*row;
-	GLOBAL struct dev_share		*share;
+	const GLOBAL struct dev_share	*share;
+	GLOBAL struct dev_flag		*flag;	/* [shares] */
 	u32				 n;	/* rows */
 	u32				 pad;
 };
@@ -49,12 +54,13 @@ struct dev_pass {
 DEV void
 note_bad(const struct dev_pass *p, u32 t, u32 place)
 {
-	GLOBAL struct dev_share *s = p->share + p->row[t].share;
+	const u32 at = p->row[t].share;
+	const GLOBAL struct dev_share *s = p->share + at;
 
 	if (t - s->first < s->n_sure)
-		atomic_min(&s->bad, place);
+		atomic_min(&p->flag[at].bad, place);
 	else
-		atomic_min(&s->good, t - s->first - s->n_sure);
+		atomic_min(&p->flag[at].good, t - s->first - s->n_sure);
 }
 
 #endif

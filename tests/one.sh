@@ -7,6 +7,11 @@ d=$(mktemp -d "$LOG/XXXXXX") || exit 1
 scratch=$d/scratch
 mkdir "$scratch"
 date +%s >"$d/times"; times >>"$d/times"
+# A driver for machines without a card.
+case $t in
+tests/cuda/* | tests/cli/cuda*)
+	[ -n "$CARD" ] || { LD_LIBRARY_PATH=$B/tests/cuda; export LD_LIBRARY_PATH; } ;;
+esac
 case $t in
 *.c) TMPDIR=$scratch "$B/${t%.c}" </dev/null >"$d/out" 2>"$d/err" ;;
 *) (cd "$scratch" && TMPDIR=$scratch sh "$TOP/$t" </dev/null) >"$d/out" 2>"$d/err" ;;

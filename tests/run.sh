@@ -7,6 +7,7 @@
 #                              processors, as some tests wait
 #   SEED=N tests/run.sh        the seed of all random choices
 #   LEVEL=avx2 tests/run.sh    the tools with QWEN_CPU=avx2, or another level
+#   CARD=y tests/run.sh        tests of cards on a real one, not on the fake driver
 #   SLOW=N tests/run.sh        at the end, the N slowest tests: seconds of wall
 #                              clock, and of processor time
 B=${B:-build}; BIN=${BIN:-bin}
@@ -39,7 +40,9 @@ for t in tests/cli/arm64.t tests/cli/qserve-clients.t tests/golden/guesses.c \
     tests/golden/same_bits.c tests/unit/chat_cost.c tests/cli/qbench.t \
     tests/cli/resume.t tests/cli/man.t tests/cli/install.t tests/cli/qbatch.t \
     tests/cli/memory-tables.t tests/cli/gguf-fetch-*.t \
-    tests/unit/*.c tests/kernel/*.c tests/golden/*.c tests/cli/*.t; do
+    tests/unit/*.c tests/kernel/*.c tests/golden/*.c tests/cuda/*.c \
+    tests/cli/*.t; do
+	case $t in */emu.c | */fake.c) continue ;; esac
 	hit=$#
 	for n; do case $t in *"$n"*) hit=0 ;; esac; done
 	[ $hit != 0 ] || [ ! -e "$t" ] || echo "$t"

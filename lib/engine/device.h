@@ -300,6 +300,12 @@ struct qwen_placement {
 
 struct qwen_engine;
 
+/* What is asked of a device. */
+struct qwen_wish {
+	int		 number;	/* of a card */
+	uint64_t	 bytes;		/* it may take; 0: all that is free */
+};
+
 /*
  * All functions are for the layers at home in the device.  Errors are memory
  * alone, unless a comment says otherwise; where a function returns nothing, it
@@ -308,14 +314,16 @@ struct qwen_engine;
 struct qwen_device {
 	const char	*name;
 	int		 remote;	/* has a memory of its own */
+	int		 numbered;	/* there are several, from 0 on */
 
 	/*
-	 * open holds the weights of the layers whose home is index; QWEN_EUNSUP if
-	 * the device lacks something that the model needs.
+	 * open holds the weights of the layers whose home is index.  Layers that it
+	 * cannot compute, or has no room for, get the CPU, 0, as their home.
 	 */
 	int	(*open)(struct qwen_resident **out, struct qwen_engine *e,
-		    const struct qwen_net *net, const unsigned char *home,
-		    size_t index, struct qwen_err *err);
+		    const struct qwen_net *net, unsigned char *home,
+		    size_t index, const struct qwen_wish *wish,
+		    struct qwen_err *err);
 	void	(*close)(struct qwen_resident *r);
 
 	/* Room for passes of n rows, whose sessions have at most end tokens. */
@@ -324,6 +332,8 @@ struct qwen_device {
 	void	(*work_free)(struct qwen_work *w);
 	int	(*fit)(struct qwen_work *w, size_t n, size_t n_share, size_t end,
 		    struct qwen_err *err);
+	/* -1 if the device has failed since; or NULL: it cannot fail */
+	int	(*check)(const struct qwen_work *w, struct qwen_err *err);
 	/* its bytes; UINT64_MAX on overflow */
 	uint64_t (*bytes)(const struct qwen_resident *r, size_t n,
 		    size_t n_share, size_t end);
@@ -387,7 +397,8 @@ struct qwen_device {
 	void	(*state_get)(struct qwen_resident *r, struct qwen_memory *m);
 };
 
-/* The CPU, and the device of lib/engine/plain. */
-extern const struct qwen_device qwen_cpu_device, qwen_plain_device;
+/* The CPU, the device of lib/engine/plain, and NVIDIA's cards. */
+extern const struct qwen_device qwen_cpu_device, qwen_plain_device,
+    qwen_cuda_device;
 
 #endif

@@ -126,6 +126,10 @@ use_tiles(struct qwen_model *m)
 static const char *const devices[] = { "plain", "plain:1", "moving" };
 #define N_DEVICES (sizeof devices / sizeof devices[0])
 
+/* The same for a card, or the fake driver of tests/cuda: only if asked for. */
+static const char *const cards[] = { "cuda:0", "cuda:0@1", "moving-cuda" };
+#define N_CARDS (sizeof cards / sizeof cards[0])
+
 static int
 go_to(struct qwen_model *m, const char *device)
 {
@@ -133,8 +137,10 @@ go_to(struct qwen_model *m, const char *device)
 
 	if (qwen_place(m, device, NULL) < 0)
 		return -1;
-	for (i = 1; i < m->place.n; i++)
-		qwen_plain_guard(m->place.on[i], 1);
+	for (i = 1; i < m->place.n; i++) {
+		if (m->place.on[i]->dev == &qwen_plain_device)
+			qwen_plain_guard(m->place.on[i], 1);
+	}
 	return 0;
 }
 
@@ -147,6 +153,10 @@ is_device(const char *level)
 		if (strcmp(devices[i], level) == 0)
 			return 1;
 	}
+	for (i = 0; i < N_CARDS; i++) {
+		if (strcmp(cards[i], level) == 0)
+			return 1;
+	}
 	return 0;
 }
 
@@ -155,9 +165,12 @@ evaluate(const struct golden_model *g, const struct golden_case *c,
     const struct kind *kv, const char *level, unsigned numerics,
     struct hashes *out)
 {
-	static const char *const moves[] = { "plain", NULL, "plain:1" };
+	static const char *const plain[] = { "plain", NULL, "plain:1" };
+	static const char *const card[] = { "cuda:0", NULL, "cuda:0@1,plain:0" };
+	const char *const *moves = strcmp(level, "moving") == 0 ? plain : card;
 	int tiles = strcmp(level, "tiles") == 0;
-	int moving = strcmp(level, "moving") == 0, device = is_device(level);
+	int moving = strncmp(level, "moving", 6) == 0;
+	int device = is_device(level);
 	struct qwen_model_opts opts = { .n_threads = 2, .cpu = tiles ?
 	    "avx512" : device ? NULL : level, .numerics = numerics,
 	    .k = kv->k, .v = kv->v };
@@ -284,6 +297,10 @@ check(const struct golden_model *g, const struct golden_case *c,
 	for (l = 0; l < N_DEVICES; l++) {
 		if (wanted(devices[l], list))
 			check_level(g, c, kv, numerics, devices[l], &want);
+	}
+	for (l = 0; l < N_CARDS; l++) {
+		if (*list != NULL && wanted(cards[l], list))
+			check_level(g, c, kv, numerics, cards[l], &want);
 	}
 	/* products have nothing to do with how keys and values are kept */
 	if ((qwen_cpu_detect() & QWEN_CPU_AVX512VNNI) != 0 &&

@@ -40,13 +40,14 @@ place_operands(struct qwen_cpu *c)
 
 static int
 cpu_open(struct qwen_resident **out, struct qwen_engine *e,
-    const struct qwen_net *net, const unsigned char *home, size_t index,
-    struct qwen_err *err)
+    const struct qwen_net *net, unsigned char *home, size_t index,
+    const struct qwen_wish *wish, struct qwen_err *err)
 {
 	struct qwen_cpu *c = qwen_alloc(1, sizeof *c);
 	struct qwen_tuning t = { .features = e->features, .used = net->used,
 	    .path = e->tuning };
 
+	(void)wish;
 	*out = NULL;
 	if (c == NULL)
 		return qwen_oom(err);

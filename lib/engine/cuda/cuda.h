@@ -132,11 +132,14 @@ struct qwen_cuda_work {
 	struct dev_pass		 pass;		/* for kernels: its pointers are
 						   the card's */
 	cu_ptr			 sent, flag, logits;
+	cu_ptr			 row_last;	/* rows for the last mixer, which
+						   skips those not wanted */
 	/* memory for parts of attention, sorted experts, ... */
 	cu_ptr			 scratch;
 	size_t			 scratch_bytes;
 	unsigned char		*host;		/* what is sent for a run */
 	size_t			 host_bytes;
+	int			 pending;	/* OUT is to be added to X */
 };
 
 /*

@@ -466,6 +466,25 @@ end_part(struct qwen_pass_part *p, const struct qwen_share *share)
 	qwen_ahead_begin(s, p->guess, atomic_load(&share->good), p->n_guess);
 }
 
+/* Fails all parts if a device has. */
+static void
+check_devices(struct run *r)
+{
+	const struct qwen_placement *place = &r->c->model->place;
+	struct qwen_err err;
+	size_t i, k;
+
+	for (k = 1; k < place->n; k++) {
+		if (place->on[k]->dev->check == NULL ||
+		    place->on[k]->dev->check(r->c->work[k], &err) == 0)
+			continue;
+		for (i = 0; i < r->p.n_share; i++) {
+			r->part[i].err = err;
+			r->part[i].failed = 1;
+		}
+	}
+}
+
 static void
 run_all(struct run *r)
 {
@@ -510,6 +529,7 @@ qwen_pass_run(struct qwen_cache *c, struct qwen_pass_part *part, size_t n_part,
 		fail_bad(bad, net->hp.n_layer, &part[i].err);
 		part[i].failed = 1;
 	}
+	check_devices(&r);
 	if (net->mtp.on)
 		qwen_mtp_fill(&r.p, part);
 	for (i = 0; i < n_part; i++)

@@ -9,7 +9,10 @@
 #include "engine/pass/open.h"
 #include "engine/timeline/timeline.h"
 
-static const struct qwen_device *const remotes[] = { &qwen_plain_device };
+static const struct qwen_device *const remotes[] = { &qwen_plain_device,
+    &qwen_cuda_device };
+
+enum { QWEN_CARDS_MAX = 64 };
 
 /*
  * Reads a layer's number at *s and sets *s to its end. Returns -1 if there is
@@ -41,37 +44,97 @@ read_range(const char *s, size_t n_block, size_t *first, size_t *last)
 	return (*s == '\0' || *s == ',') && *first <= *last ? 0 : -1;
 }
 
-/*
- * Opens the device that the item from s to `end' names, as the home of its
- * layers.
- */
-static int
-add_device(struct qwen_model *m, const char *s, const char *end,
-    struct qwen_err *err)
+/* An item of a list of devices. */
+struct item {
+	const struct qwen_device	*dev;	/* NULL: the CPU */
+	struct qwen_wish		 wish;
+	size_t				 first, last;	/* layers */
+};
+
+static const struct qwen_device *
+find_device(const char *name, size_t n)
 {
-	struct qwen_placement *p = &m->place;
-	size_t i, n = strcspn(s, ":,"), first = 0, last = m->net.hp.n_layer;
-	const struct qwen_device *dev = NULL;
+	size_t i;
 
 	for (i = 0; i < sizeof remotes / sizeof remotes[0]; i++) {
 		if (strlen(remotes[i]->name) == n &&
-		    memcmp(remotes[i]->name, s, n) == 0)
-			dev = remotes[i];
+		    memcmp(remotes[i]->name, name, n) == 0)
+			return remotes[i];
 	}
-	if (dev == NULL && (n != 3 || memcmp(s, "cpu", n) != 0))
+	return NULL;
+}
+
+/* Reads the number of bytes at *s, which may end in K, M or G. */
+static int
+read_bytes(const char **s, uint64_t *bytes)
+{
+	static const char units[] = "KMG";
+	const char *unit;
+	char *end;
+
+	if (**s < '0' || **s > '9')
+		return -1;
+	*bytes = strtoull(*s, &end, 10);
+	unit = *end != '\0' ? strchr(units, *end) : NULL;
+	if (unit != NULL) {
+		*bytes <<= 10 * (unit - units + 1);
+		end++;
+	}
+	*s = end;
+	return *bytes > 0 ? 0 : -1;
+}
+
+/* Reads NAME[:LAYERS], or NAME[:NUMBER][=BYTES][@LAYERS] of numbered devices. */
+static int
+read_item(const struct qwen_model *m, const char *s, const char *end,
+    struct item *out, struct qwen_err *err)
+{
+	size_t n = strcspn(s, ":,=@"), n_layer = m->net.hp.n_layer, number;
+	const char *p = s + n;
+
+	*out = (struct item){ .dev = find_device(s, n), .last = n_layer };
+	if (out->dev == NULL && (n != 3 || memcmp(s, "cpu", n) != 0))
 		return qwen_fail(err, QWEN_ERANGE, "there is no device "
-		    "'%.*s'; give cpu or plain", (int)n, s);
-	if (s[n] == ':' && read_range(s + n + 1, last + 1, &first, &last) < 0)
-		return qwen_fail(err, QWEN_ERANGE, "device '%.*s': after the "
-		    "colon comes a layer, or a first and a last one, from 0 "
-		    "to %zu", (int)(end - s), s, m->net.hp.n_layer);
-	if (dev != NULL && p->n > QWEN_REMOTE_MAX)
+		    "'%.*s'; give cpu, cuda or plain", (int)n, s);
+	if (out->dev != NULL && out->dev->numbered) {
+		if (*p == ':' && (p++, read_layer(&p, QWEN_CARDS_MAX,
+		    &number) < 0))
+			return qwen_fail(err, QWEN_ERANGE, "device '%.*s': "
+			    "after the colon comes the number of a card, from "
+			    "0 on", (int)(end - s), s);
+		out->wish.number = *(s + n) == ':' ? (int)number : 0;
+		if (*p == '=' && (p++, read_bytes(&p, &out->wish.bytes) < 0))
+			return qwen_fail(err, QWEN_ERANGE, "device '%.*s': "
+			    "after = comes how much memory it may take, such "
+			    "as 8G", (int)(end - s), s);
+		if (*p != '@' && p == end)
+			return 0;
+	}
+	if (p == end)
+		return 0;
+	if (*p != (out->dev != NULL && out->dev->numbered ? '@' : ':') ||
+	    read_range(p + 1, n_layer + 1, &out->first, &out->last) < 0)
+		return qwen_fail(err, QWEN_ERANGE, "device '%.*s': give the "
+		    "layers as a number, or a first and a last one, from 0 "
+		    "to %zu", (int)(end - s), s, n_layer);
+	return 0;
+}
+
+/* Opens the device of an item, as the home of its layers. */
+static int
+add_device(struct qwen_model *m, const struct item *i, struct qwen_err *err)
+{
+	struct qwen_placement *p = &m->place;
+
+	if (i->dev != NULL && p->n > QWEN_REMOTE_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "more than %d devices",
 		    QWEN_REMOTE_MAX);
-	memset(p->home + first, dev != NULL ? (int)p->n : 0, last - first + 1);
-	if (dev == NULL)
+	memset(p->home + i->first, i->dev != NULL ? (int)p->n : 0,
+	    i->last - i->first + 1);
+	if (i->dev == NULL)
 		return 0;
-	if (dev->open(&p->on[p->n], m->engine, &m->net, p->home, p->n, err) < 0)
+	if (i->dev->open(&p->on[p->n], m->engine, &m->net, p->home, p->n,
+	    &i->wish, err) < 0)
 		return -1;
 	p->n++;
 	return 0;
@@ -101,6 +164,7 @@ int
 qwen_place(struct qwen_model *m, const char *device, struct qwen_err *err)
 {
 	struct qwen_placement *p = &m->place;
+	struct item any = { 0 }, item;
 	const char *s, *end;
 
 	if (p->n == 0) {
@@ -109,14 +173,15 @@ qwen_place(struct qwen_model *m, const char *device, struct qwen_err *err)
 		if ((p->home = qwen_alloc(m->net.hp.n_layer + 1, 1)) == NULL)
 			return qwen_oom(err);
 		if (qwen_cpu_device.open(&p->on[0], m->engine, &m->net,
-		    p->home, 0, err) < 0)
+		    p->home, 0, &any.wish, err) < 0)
 			return -1;
 		p->n = 1;
 	}
 	leave_remotes(m);
 	for (s = device; s != NULL; s = *end == ',' ? end + 1 : NULL) {
 		end = s + strcspn(s, ",");
-		if (add_device(m, s, end, err) < 0) {
+		if (read_item(m, s, end, &item, err) < 0 ||
+		    add_device(m, &item, err) < 0) {
 			leave_remotes(m);
 			return -1;
 		}

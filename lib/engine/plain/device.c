@@ -14,12 +14,13 @@
 
 static int
 plain_open(struct qwen_resident **out, struct qwen_engine *e,
-    const struct qwen_net *net, const unsigned char *home, size_t index,
-    struct qwen_err *err)
+    const struct qwen_net *net, unsigned char *home, size_t index,
+    const struct qwen_wish *wish, struct qwen_err *err)
 {
 	struct qwen_plain *d = qwen_alloc(1, sizeof *d);
 
 	(void)e;
+	(void)wish;
 	*out = NULL;
 	if (d == NULL)
 		return qwen_oom(err);

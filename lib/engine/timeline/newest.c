@@ -88,19 +88,32 @@ qwen_block_clear(const struct qwen_session *s, size_t b, size_t from,
 	}
 }
 
+/* Returns the end of the positions that have keys, drafts' included. */
+static size_t
+written_end(const struct qwen_session *s)
+{
+	return s->ahead != NULL && s->ahead->end > s->n_tokens ?
+	    s->ahead->end : s->n_tokens;
+}
+
 /* Brings block b to remote device r. */
 static int
 send_block(const struct qwen_session *s, size_t b, size_t r)
 {
 	struct qwen_resident *on = s->model->place.on[1 + r];
 	struct qwen_kv_slot *slot = s->mem.slot[b];
-	size_t i;
+	size_t i = 0;
 
 	if ((slot->there >> r & 1) != 0)
 		return 0;
 	if (slot->own[r] == NULL && on->dev->slot_new(on, &slot->own[r]) < 0)
 		return -1;
-	for (i = 0; i < s->mem.n_layer; i++) {
+	/* what nobody has written to is all zero */
+	if (b * QWEN_KV_BLOCK >= written_end(s)) {
+		on->dev->slot_clear(on, slot->own[r], 0, QWEN_KV_BLOCK);
+		i = s->mem.n_layer;
+	}
+	for (; i < s->mem.n_layer; i++) {
 		if (is_there(s, i, r))
 			on->dev->slot_put(on, slot->own[r], i,
 			    s->mem.layer[i].block[b]);

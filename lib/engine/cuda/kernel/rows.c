@@ -3,6 +3,15 @@
 #include "engine/cuda/kernel/args.h"
 #include "engine/cuda/kernel/rows.h"
 
+/* x += y */
+KERNEL(add_rows, struct dev_add)
+{
+	const u32 i = bid() * n_threads() + tid();
+
+	if (i < a.n)
+		a.x[i] = a.x[i] + a.y[i];
+}
+
 /* Row at[i] of x becomes row i of y; a block a row. */
 KERNEL(gather_rows, struct dev_gather)
 {

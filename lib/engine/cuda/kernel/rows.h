@@ -5,6 +5,12 @@
 
 #include "engine/cuda/kernel/dev.h"
 
+struct dev_add {
+	GLOBAL f32		*x;
+	const GLOBAL f32	*y;
+	u32			 n;
+};
+
 struct dev_gather {
 	const GLOBAL f32	*x;
 	const GLOBAL u32	*at;

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * device.c - a card as a device: struct qwen_device.
+ *
+ *	x += mixer(norm(x)); x += ffn(norm(x))
+ *
+ * A sum x + out is made by the norm that comes after it.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/cuda/load.h"
+#include "engine/cuda/kernel/rows.h"
+#include "engine/cuda/work.h"
+#include "engine/engine.h"
+
+static struct qwen_cuda *
+cuda_of(const struct qwen_resident *r)
+{
+	return (struct qwen_cuda *)(uintptr_t)r;
+}
+
+static void
+cuda_close(struct qwen_resident *r)
+{
+	struct qwen_cuda *c = cuda_of(r);
+
+	if (c->card != NULL) {
+		qwen_cuda_enter(c->card);
+		qwen_cuda_slabs_free(c);
+		qwen_cuda_unload(c);
+	}
+	qwen_cuda_card_close(c->card);
+	free(c);
+}
+
+/* Layers that the card lacks kernels for stay on the CPU. */
+static void
+choose_layers(const struct qwen_cuda *c, unsigned char *home)
+{
+	size_t i;
+
+	for (i = 0; i <= c->r.net->hp.n_layer; i++) {
+		if (home[i] == c->r.index && !qwen_cuda_can(c->r.net, i))
+			home[i] = 0;
+	}
+}
+
+static int
+cuda_open(struct qwen_resident **out, struct qwen_engine *e,
+    const struct qwen_net *net, unsigned char *home, size_t index,
+    const struct qwen_wish *wish, struct qwen_err *err)
+{
+	struct qwen_cuda *c = qwen_alloc(1, sizeof *c);
+
+	*out = NULL;
+	if (c == NULL)
+		return qwen_oom(err);
+	c->r = (struct qwen_resident){ .dev = &qwen_cuda_device, .net = net,
+	    .home = home, .index = index };
+	c->pool = e->pool;
+	choose_layers(c, home);
+	if (qwen_cuda_card_open(&c->card, wish->number, err) < 0 ||
+	    qwen_cuda_load(c, err) < 0 || qwen_cuda_sync(c->card) < 0) {
+		if (c->card != NULL)
+			qwen_cuda_check(c->card, err);
+		cuda_close(&c->r);
+		return -1;
+	}
+	*out = &c->r;
+	return 0;
+}
+
+static uint64_t
+cuda_bytes(const struct qwen_resident *r, size_t n, size_t n_share, size_t end)
+{
+	return qwen_cuda_work_bytes(r->net, n, n_share, end);
+}
+
+static int
+cuda_check(const struct qwen_work *w, struct qwen_err *err)
+{
+	return qwen_cuda_check(cuda_of(w->r)->card, err);
+}
+
+/* ------------------------------------------------------------------- a pass */
+
+static struct qwen_cuda_work *
+enter(struct qwen_work *work, const struct qwen_pass *p)
+{
+	struct qwen_cuda_work *w = qwen_cuda_work_of(work);
+
+	assert(p->n <= w->cap && p->n_share <= w->cap_share);
+	w->p = p;
+	qwen_cuda_enter(w->c->card);
+	return w;
+}
+
+static void
+embed_row(void *arg, size_t t, int thread)
+{
+	const struct qwen_cuda_work *w = arg;
+	const struct qwen_input *in = &w->p->row[t];
+	const struct qwen_weight *m = &w->net->token_embd;
+	size_t n = w->net->hp.n_embd;
+	float *x = (float *)(void *)w->host + t * n;
+
+	(void)thread;
+	if (in->vec != NULL)
+		memcpy(x, in->vec, n * sizeof *x);
+	else
+		qwen_quant_values(m->quant, m->data + (size_t)in->id *
+		    m->row_bytes, n, x);
+}
+
+static void
+put_rows(struct qwen_cuda_work *w, const float *x)
+{
+	qwen_cuda_put(w->c->card, w->array[QWEN_CUDA_X], x,
+	    w->p->n * w->width[QWEN_CUDA_X]);
+	qwen_cuda_clear_flags(w);
+	w->pending = 0;
+}
+
+static void
+cuda_embed(struct qwen_work *work, const struct qwen_pass *p)
+{
+	struct qwen_cuda_work *w = enter(work, p);
+
+	qwen_pool_run(w->c->pool, embed_row, w, p->n);
+	put_rows(w, (const float *)(void *)w->host);
+}
+
+static void
+cuda_put(struct qwen_work *work, const struct qwen_pass *p, const float *x)
+{
+	put_rows(enter(work, p), x);
+}
+
+/* Adds what is pending to the residual stream. */
+static void
+add_pending(struct qwen_cuda_work *w)
+{
+	size_t n = w->p->n * w->net->hp.n_embd;
+	struct dev_add a = { .x = QWEN_CUDA_P(w->array[QWEN_CUDA_X]),
+	    .y = QWEN_CUDA_P(w->array[QWEN_CUDA_OUT]), .n = (u32)n };
+	struct qwen_cuda_launch l = { .module = "rows", .name = "add_rows",
+	    .x = (unsigned)((n + 255) / 256), .threads = 256 };
+
+	if (w->pending && n > 0)
+		qwen_cuda_run(w->c->card, &l, &a, sizeof a);
+	w->pending = 0;
+}
+
+static void
+cuda_get(struct qwen_work *work, const struct qwen_pass *p, float *x)
+{
+	struct qwen_cuda_work *w = enter(work, p);
+
+	add_pending(w);
+	qwen_cuda_get(w->c->card, x, w->array[QWEN_CUDA_X],
+	    p->n * w->width[QWEN_CUDA_X]);
+	qwen_cuda_fetch_flags(w);
+}
+
+static void
+norm_rows(struct qwen_cuda_work *w, cu_ptr weights, size_t place)
+{
+	qwen_cuda_norm(w, weights, w->pending, place);
+	w->pending = 0;
+}
+
+/* Moves n rows of an array to its front, or to another one. */
+static void
+gather(struct qwen_cuda_work *w, cu_ptr x, cu_ptr at, cu_ptr y, size_t n)
+{
+	struct dev_gather a = { .x = QWEN_CUDA_P(x), .at = QWEN_CUDA_P(at),
+	    .y = QWEN_CUDA_P(y), .n = (u32)w->net->hp.n_embd };
+	struct qwen_cuda_launch l = { .module = "rows", .name = "gather_rows",
+	    .x = (unsigned)n, .threads = 256 };
+
+	if (n > 0)
+		qwen_cuda_run(w->c->card, &l, &a, sizeof a);
+}
+
+/* Drops the rows that are not wanted; where all are, nothing changes. */
+static void
+drop_rows(struct qwen_cuda_work *w, struct qwen_pass *p)
+{
+	uint32_t *at = (uint32_t *)(void *)w->host;
+	size_t n = qwen_pass_wanted(p, at);
+	cu_ptr place = w->array[QWEN_CUDA_UP];	/* unused by now */
+
+	if (n == p->n)
+		return;
+	add_pending(w);
+	qwen_cuda_put(w->c->card, place, at, n * sizeof *at);
+	gather(w, w->array[QWEN_CUDA_X], place, w->array[QWEN_CUDA_OUT], n);
+	qwen_cuda_copy(w->c->card, w->array[QWEN_CUDA_X],
+	    w->array[QWEN_CUDA_OUT], n * w->width[QWEN_CUDA_X]);
+	qwen_pass_drop(p);
+	qwen_cuda_send(w);
+}
+
+static void
+run_layer(struct qwen_cuda_work *w, struct qwen_pass *p,
+    const struct qwen_cuda_layer *l)
+{
+	size_t i = l->of->index;
+
+	norm_rows(w, l->mixer_norm, QWEN_PLACE_FFN(i) - 2);
+	if (i == p->last)
+		w->pass.row = QWEN_CUDA_P(w->row_last);
+	if (l->of->mixer == QWEN_DELTANET)
+		qwen_cuda_deltanet(w, l);
+	else
+		qwen_cuda_attention(w, l);
+	w->pending = 1;
+	if (i == p->last) {
+		w->pass.row = QWEN_CUDA_P(w->sent);
+		drop_rows(w, p);
+	}
+	if (l->of->ffn == QWEN_NO_FFN || p->n == 0)
+		return;
+	norm_rows(w, l->ffn_norm, QWEN_PLACE_MIXER(i));
+	if (l->of->ffn == QWEN_MOE)
+		qwen_cuda_moe(w, l);
+	else
+		qwen_cuda_mlp(w, l);
+	w->pending = 1;
+}
+
+static void
+cuda_run(struct qwen_work *work, struct qwen_pass *p, size_t first, size_t n)
+{
+	struct qwen_cuda_work *w = enter(work, p);
+	size_t i;
+
+	qwen_cuda_send_turns(w);
+	qwen_cuda_send(w);
+	for (i = first; i < first + n; i++) {
+		run_layer(w, p, &w->c->layer[i]);
+		if (p->layer != NULL)
+			p->layer(p->arg, i);
+	}
+}
+
+/* Flags are fetched by head, if it is called after this. */
+static void
+cuda_norm(struct qwen_work *work, const struct qwen_pass *p,
+    enum qwen_head head, float *hidden)
+{
+	struct qwen_cuda_work *w = enter(work, p);
+	size_t i, n = 0;
+
+	assert(head == QWEN_HEAD_OUTPUT);
+	if (p->n > 0)
+		norm_rows(w, w->c->output_norm,
+		    QWEN_PLACE_FFN(w->net->hp.n_layer - 1));
+	if (hidden != NULL)
+		qwen_cuda_get(w->c->card, hidden, w->array[QWEN_CUDA_XN],
+		    p->n * w->width[QWEN_CUDA_XN]);
+	for (i = 0; i < p->n_share; i++)
+		n += p->share[i].n - p->share[i].want;
+	if (hidden != NULL || n == 0)
+		qwen_cuda_fetch_flags(w);
+}
+
+/* Computes the logits of up to QWEN_CUDA_HEAD_ROWS rows. */
+static void
+head_rows(struct qwen_cuda_work *w, const uint32_t *at, size_t n,
+    float *const *y)
+{
+	size_t i, vocab = w->net->hp.n_vocab, n_embd = w->net->hp.n_embd;
+	struct qwen_cuda_rows x = { .x = w->array[QWEN_CUDA_XN],
+	    .groups = w->array[QWEN_CUDA_GROUPS_X], .stride = n_embd, .n = n };
+
+	for (i = 0; at != NULL && i < n && at[i] == i; i++)
+		;
+	if (at != NULL && i < n) {
+		qwen_cuda_put(w->c->card, w->array[QWEN_CUDA_UP], at,
+		    n * sizeof *at);
+		x.x = w->array[QWEN_CUDA_OUT];
+		gather(w, w->array[QWEN_CUDA_XN], w->array[QWEN_CUDA_UP], x.x,
+		    n);
+		qwen_cuda_quantize(w, x.x, n_embd, n_embd, n);
+		x.groups = w->array[QWEN_CUDA_GROUPS];
+	}
+	qwen_cuda_multiply(w, &w->c->output, &x, w->logits, vocab);
+	for (i = 0; i < n; i++)
+		qwen_cuda_get(w->c->card, y[i], w->logits +
+		    i * vocab * sizeof(float), vocab * sizeof(float));
+}
+
+static void
+cuda_head(struct qwen_work *work, const struct qwen_pass *p,
+    enum qwen_head head, const uint32_t *at, size_t n, float *const *y)
+{
+	struct qwen_cuda_work *w = enter(work, p);
+	size_t i, k, m;
+	uint32_t *rows = (uint32_t *)(void *)w->host;
+
+	assert(head == QWEN_HEAD_OUTPUT);
+	for (i = 0; i < n; i += m) {
+		m = n - i < QWEN_CUDA_HEAD_ROWS ? n - i : QWEN_CUDA_HEAD_ROWS;
+		for (k = 0; k < m; k++)
+			rows[k] = at != NULL ? at[i + k] : (uint32_t)(i + k);
+		head_rows(w, rows, m, y + i);
+	}
+	qwen_cuda_fetch_flags(w);
+}
+
+/* ------------------------------------------- what only other devices answer */
+
+static void
+cuda_join(struct qwen_work *w, const struct qwen_pass *p)
+{
+	(void)w;
+	(void)p;
+	assert(!"the MTP block is not at home on a card");
+}
+
+const struct qwen_device qwen_cuda_device = {
+	.name = "cuda",
+	.remote = 1,
+	.numbered = 1,
+	.open = cuda_open,
+	.close = cuda_close,
+	.work_new = qwen_cuda_work_new,
+	.work_free = qwen_cuda_work_free,
+	.fit = qwen_cuda_fit,
+	.bytes = cuda_bytes,
+	.check = cuda_check,
+	.embed = cuda_embed,
+	.join = cuda_join,
+	.put = cuda_put,
+	.get = cuda_get,
+	.run = cuda_run,
+	.norm = cuda_norm,
+	.head = cuda_head,
+	.replay = qwen_cuda_replay,
+	.slot_new = qwen_cuda_slot_new,
+	.slot_free = qwen_cuda_slot_free,
+	.slot_put = qwen_cuda_slot_put,
+	.slot_get = qwen_cuda_slot_get,
+	.slot_clear = qwen_cuda_slot_clear,
+	.state_new = qwen_cuda_state_new,
+	.state_free = qwen_cuda_state_free,
+	.state_put = qwen_cuda_state_put,
+	.state_get = qwen_cuda_state_get,
+};

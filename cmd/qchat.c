@@ -34,6 +34,7 @@ static const struct cli_opt options[] = {
 	    "when the context is full, drop the oldest messages"),
 	TOOL_OPT_MASK_UNUSED(&qchat_opt.mask_unused),
 	CLI_OPT_THREADS(&qchat_opt.n_threads),
+	TOOL_OPT_DEVICE,
 	TOOL_OPT_NUMERICS(&qchat_opt.numerics),
 	TOOL_OPT_QUANTIZE,
 	TOOL_OPT_KV,

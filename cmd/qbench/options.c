@@ -176,6 +176,7 @@ static const struct cli_opt options[] = {
 	CLI_FILE(0, "tokens", "file", &qbench_opt.tokens, "file",
 	    "use the tokens of this stream instead of random ones"),
 	TOOL_OPT_NUMERICS(&qbench_opt.numerics),
+	TOOL_OPT_DEVICE,
 	TOOL_OPT_QUANTIZE,
 	TOOL_OPT_KV,
 	TOOL_OPT_LORA,

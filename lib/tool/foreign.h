@@ -10,7 +10,8 @@
 #define TOOL_HINT_CONTEXT "the context is always the model's; --mem limits " \
 	"its memory, --rope-scaling makes it longer"
 #define TOOL_HINT_ALWAYS "this is always so: leave it out"
-#define TOOL_HINT_CPU "models run on the CPU here: leave it out"
+#define TOOL_HINT_CARD "give --device cuda:0, which takes as many layers " \
+	"as fit"
 #define TOOL_HINT_FILES "no tool downloads models but gguf-fetch: give a " \
 	"file or folder with -m"
 
@@ -19,9 +20,9 @@
 	{ "ctx", TOOL_HINT_CONTEXT }, { "ctx-size", TOOL_HINT_CONTEXT }, \
 	{ "n-ctx", TOOL_HINT_CONTEXT }, { "num-ctx", TOOL_HINT_CONTEXT }, \
 	{ "jinja", TOOL_HINT_ALWAYS }, { "fa", TOOL_HINT_ALWAYS }, \
-	{ "flash-attn", TOOL_HINT_ALWAYS }, { "ngl", TOOL_HINT_CPU }, \
-	{ "n-gpu-layers", TOOL_HINT_CPU }, { "gpu-layers", TOOL_HINT_CPU }, \
-	{ "device", TOOL_HINT_CPU }, { "hf", TOOL_HINT_FILES }, \
+	{ "flash-attn", TOOL_HINT_ALWAYS }, { "ngl", TOOL_HINT_CARD }, \
+	{ "n-gpu-layers", TOOL_HINT_CARD }, { "gpu-layers", TOOL_HINT_CARD }, \
+	{ "hf", TOOL_HINT_FILES }, \
 	{ "hf-repo", TOOL_HINT_FILES }, { "hf-file", TOOL_HINT_FILES }, \
 	{ "cache-type-k", "--kv-k" }, { "ctk", "--kv-k" }, \
 	{ "cache-type-v", "--kv-v" }, { "ctv", "--kv-v" }, \

@@ -124,6 +124,8 @@ const char *tool_sibling_path(const char *name);
 typedef struct qwen_gguf *tool_quantize_fn(struct qwen_gguf *g,
     const char *path, int threads);
 extern tool_quantize_fn *tool_quantize;
+/* The list of --device; NULL: that of QWEN_DEVICE. */
+extern const char *tool_device;
 void tool_quantize_parse(const struct cli_opt *o, const char *arg);
 
 /* Open a GGUF file or a Hugging Face folder, apply tool_quantize.  They die. */

@@ -135,6 +135,8 @@ tell_rope(const struct qwen_model *m)
 		    qwen_model_n_ctx(m), (unsigned)r.n_orig);
 }
 
+const char *tool_device;
+
 struct qwen_model *
 tool_model_open(const char *opt, int n_threads, unsigned numerics)
 {
@@ -159,7 +161,8 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 		cli_protect_input(d->file, "the draft model that is in use");
 	mo.cpu = tool_cpu();
 	mo.tuning = tool_tuning();
-	mo.device = cli_env("QWEN_DEVICE");
+	mo.device = tool_device != NULL ? tool_device :
+	    cli_env("QWEN_DEVICE");
 	cli_must(path, qwen_model_open_gguf(&m, tool_gguf_open_threads(path,
 	    n_threads), &mo, &cli_err));
 	tell_rope(m);

@@ -26,6 +26,10 @@
 	CLI_CALL(0, "quantize", "type", CLI_P(tool_quantize_fn *, \
 	    &tool_quantize), tool_quantize_parse, "words none q8_0", \
 	    "convert F32, F16 and BF16 weights when loading (default none)")
+/* Devices of the models opened afterwards; sets tool_device. */
+#define TOOL_OPT_DEVICE \
+	CLI_TEXT(0, "device", "list", &tool_device, \
+	    "what computes: cpu (default), or cards: cuda:0")
 /* KV cache formats of the models opened afterwards; sets tool_kv. */
 #define TOOL_KV_KINDS "f16 q8_0 q4_0 f32"
 #define TOOL_OPT_KV \
@@ -84,7 +88,8 @@
 	TOOL_OPT_STORE_MAX(&(s)->max)
 /* The options of a struct tool_work: how to compute, */
 #define TOOL_OPT_COMPUTE(w) CLI_OPT_THREADS(&(w)->n_threads), \
-	TOOL_OPT_NUMERICS(&(w)->numerics), TOOL_OPT_QUANTIZE, TOOL_OPT_KV
+	TOOL_OPT_DEVICE, TOOL_OPT_NUMERICS(&(w)->numerics), \
+	TOOL_OPT_QUANTIZE, TOOL_OPT_KV
 /* how many sequences and tokens at a time, */
 #define TOOL_OPT_PASSES(w) \
 	TOOL_OPT_ROPE, \

@@ -37,15 +37,54 @@ cuda_close(struct qwen_resident *r)
 	free(c);
 }
 
-/* Layers that the card lacks kernels for stay on the CPU. */
-static void
-choose_layers(const struct qwen_cuda *c, unsigned char *home)
+/* A first guess of what sessions need beside the weights. */
+enum { PASS_ROWS = 512, PASS_TOKENS = 8192 };
+
+/* Returns the bytes that the card may use for weights. */
+static uint64_t
+weight_memory(const struct qwen_cuda *c, const struct qwen_wish *wish)
 {
+	uint64_t work = qwen_cuda_work_bytes(c->r.net, PASS_ROWS, 1,
+	    PASS_TOKENS), limit = qwen_cuda_memory_left(c->card);
+
+	limit -= limit / 16;	/* for the driver */
+	if (wish->bytes > 0 && wish->bytes < limit)
+		limit = wish->bytes;
+	return work < limit ? limit - work : 0;
+}
+
+/* Returns the bytes of a layer's weights, and of its keys and values. */
+static uint64_t
+layer_memory(const struct qwen_net *net, size_t i)
+{
+	struct qwen_kv_shape s = qwen_kv_shape_of(&net->hp);
+	uint64_t bytes = qwen_cuda_layer_bytes(net, i);
+
+	return net->layer[i].mixer != QWEN_ATTENTION ? bytes : bytes +
+	    PASS_TOKENS / QWEN_KV_BLOCK * qwen_kv_block_bytes(&s);
+}
+
+/*
+ * Layers that the card lacks kernels or memory for stay on the CPU; the last
+ * layers come first, since the output's weights are with them.
+ */
+static void
+choose_layers(const struct qwen_cuda *c, unsigned char *home,
+    const struct qwen_wish *wish)
+{
+	const struct qwen_net *net = c->r.net;
+	uint64_t left = weight_memory(c, wish), bytes;
 	size_t i;
 
-	for (i = 0; i <= c->r.net->hp.n_layer; i++) {
-		if (home[i] == c->r.index && !qwen_cuda_can(c->r.net, i))
+	for (i = net->hp.n_layer + 1; i-- > 0;) {
+		if (home[i] != c->r.index)
+			continue;
+		bytes = qwen_cuda_can(net, i) ? layer_memory(net, i) :
+		    UINT64_MAX;
+		if (bytes > left)
 			home[i] = 0;
+		else
+			left -= bytes;
 	}
 }
 
@@ -62,16 +101,17 @@ cuda_open(struct qwen_resident **out, struct qwen_engine *e,
 	c->r = (struct qwen_resident){ .dev = &qwen_cuda_device, .net = net,
 	    .home = home, .index = index };
 	c->pool = e->pool;
-	choose_layers(c, home);
-	if (qwen_cuda_card_open(&c->card, wish->number, err) < 0 ||
-	    qwen_cuda_load(c, err) < 0 || qwen_cuda_sync(c->card) < 0) {
-		if (c->card != NULL)
-			qwen_cuda_check(c->card, err);
-		cuda_close(&c->r);
-		return -1;
+	if (qwen_cuda_card_open(&c->card, wish->number, err) == 0) {
+		choose_layers(c, home, wish);
+		if (qwen_cuda_load(c, err) == 0 &&
+		    (qwen_cuda_sync(c->card), qwen_cuda_check(c->card,
+		    err)) == 0) {
+			*out = &c->r;
+			return 0;
+		}
 	}
-	*out = &c->r;
-	return 0;
+	cuda_close(&c->r);
+	return -1;
 }
 
 static uint64_t

@@ -174,6 +174,15 @@ qwen_cuda_sync(struct qwen_cuda_card *c)
 
 /* ------------------------------------------------------------------- memory */
 
+uint64_t
+qwen_cuda_memory_left(struct qwen_cuda_card *c)
+{
+	size_t left = 0, all;
+
+	ASK(c, mem_info, &left, &all);
+	return left;
+}
+
 cu_ptr
 qwen_cuda_alloc(struct qwen_cuda_card *c, size_t bytes)
 {

@@ -119,6 +119,9 @@ int qwen_cuda_check(const struct qwen_cuda_card *c, struct qwen_err *err);
 /* Notes that the call `what' has returned rc; 0 if it is well. */
 int qwen_cuda_note(struct qwen_cuda_card *c, const char *what, cu_result rc);
 
+/* Returns the bytes of the card's memory that nobody has taken. */
+uint64_t qwen_cuda_memory_left(struct qwen_cuda_card *c);
+
 /* Memory of the card, 256-byte aligned, of any content; 0: there is none left. */
 cu_ptr qwen_cuda_alloc(struct qwen_cuda_card *c, size_t bytes);
 void qwen_cuda_free(struct qwen_cuda_card *c, cu_ptr p);	/* or 0 */

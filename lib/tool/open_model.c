@@ -143,6 +143,26 @@ tool_model_open(const char *opt, int n_threads, unsigned numerics)
 	return tool_model_open_draft(opt, n_threads, numerics, &none);
 }
 
+/*
+ * Dies since a model was not opened.  A value out of range is that of the device
+ * if the model opens without.
+ */
+static void
+die_of_model(const char *path, struct qwen_model_opts mo,
+    const struct qwen_err *why)
+{
+	const char *device = mo.device;
+	struct qwen_model *m;
+	struct qwen_err err;
+
+	mo.device = NULL;
+	if (device != NULL && why->code == QWEN_ERANGE &&
+	    qwen_model_open_gguf(&m, tool_gguf_open_threads(path, mo.n_threads),
+	    &mo, &err) == 0)
+		path = "QWEN_DEVICE";
+	cli_die_err(path, why);
+}
+
 struct qwen_model *
 tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
     const struct tool_draft *d)
@@ -160,8 +180,9 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 	mo.cpu = tool_cpu();
 	mo.tuning = tool_tuning();
 	mo.device = cli_env("QWEN_DEVICE");
-	cli_must(path, qwen_model_open_gguf(&m, tool_gguf_open_threads(path,
-	    n_threads), &mo, &cli_err));
+	if (qwen_model_open_gguf(&m, tool_gguf_open_threads(path, n_threads),
+	    &mo, &cli_err) < 0)
+		die_of_model(path, mo, &cli_err);
 	tell_rope(m);
 	return m;
 }

@@ -594,8 +594,8 @@ differ(const char *what, const struct qwen_fp *got,
 	char a[33], b[33];
 
 	return qwen_fail(err, QWEN_EMISMATCH, "made with another model: its "
-	    "%s is %s, not %s; see -m", what, qwen_fp_hex(got, a),
-	    qwen_fp_hex(want, b));
+	    "%s is %s, not %s; give that model with -m", what,
+	    qwen_fp_hex(got, a), qwen_fp_hex(want, b));
 }
 
 static int

@@ -66,8 +66,8 @@ void tool_demo_note(int said);
 const char *tool_model_find(const char *given);
 
 /*
- * Returns the name that tool_model_find() resolved to this path, else the last
- * component of the path.
+ * Returns the name or alias that tool_model_find() resolved to this path, else
+ * the last component of the path.
  */
 const char *tool_model_name(const char *path);
 

@@ -171,6 +171,12 @@ struct qwen_model *tool_model_open(const char *opt, int n_threads,
 struct qwen_model *tool_model_open_draft(const char *opt, int n_threads,
     unsigned numerics, const struct tool_draft *d);
 
+/*
+ * The open model whose threads compute for models opened afterwards; NULL: each
+ * has threads of its own.
+ */
+extern const struct qwen_model *tool_share;
+
 extern int tool_force;		/* --force */
 extern int tool_kv[2];		/* --kv: an enum qwen_kv for keys, one for
 				   values */

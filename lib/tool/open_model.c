@@ -40,6 +40,8 @@ tool_tuning(void)
 	return path;
 }
 
+const struct qwen_model *tool_share;
+
 int tool_kv[2] = { QWEN_KV_OWN, QWEN_KV_OWN };
 
 void
@@ -171,7 +173,8 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 	    .numerics = numerics, .k = (enum qwen_kv)tool_kv[0],
 	    .v = (enum qwen_kv)tool_kv[1], .rope = tool_rope,
 	    .draft = d->mode >= QWEN_DRAFT_MTP, .draft_file = d->file,
-	    .adapters = tool_lora.v, .n_adapters = tool_lora.n };
+	    .adapters = tool_lora.v, .n_adapters = tool_lora.n,
+	    .share = tool_share };
 	const char *path = tool_model_path(opt);
 	struct qwen_model *m;
 

@@ -160,10 +160,9 @@ die_of_model(const char *path, struct qwen_model_opts mo,
 	struct qwen_err err;
 
 	mo.device = NULL;
-	if (device != NULL && why->code == QWEN_ERANGE &&
-	    qwen_model_open_gguf(&m, tool_gguf_open_threads(path, mo.n_threads),
-	    &mo, &err) == 0)
-		path = "QWEN_DEVICE";
+	if (device != NULL && qwen_model_open_gguf(&m,
+	    tool_gguf_open_threads(path, mo.n_threads), &mo, &err) == 0)
+		path = tool_device != NULL ? "--device" : "QWEN_DEVICE";
 	cli_die_err(path, why);
 }
 

@@ -153,7 +153,8 @@ draw_rows(const struct both *b, size_t n, unsigned odd)
 
 /* A pass of all sessions, then a replay for each. */
 static void
-check_pass(struct both *b, struct qwen_memory *m, const char *name, unsigned odd)
+check_pass(struct both *b, struct qwen_memory *m, const char *name,
+    unsigned odd)
 {
 	size_t width = qwen_delta_row_of(&b->net.hp).beta + b->net.hp.n_head_v;
 	float *x = draw_rows(b, b->pass.n, odd);

@@ -166,6 +166,18 @@ put_rows(struct both *b, const float *x, float *plain,
 	}
 }
 
+/* Makes GROUPS_X of XN, as qwen_cuda_norm does. */
+static inline void
+make_groups(struct both *b)
+{
+	size_t n = b->net.hp.n_embd;
+	cu_ptr groups = b->c->array[QWEN_CUDA_GROUPS];
+
+	b->c->array[QWEN_CUDA_GROUPS] = b->c->array[QWEN_CUDA_GROUPS_X];
+	qwen_cuda_quantize(b->c, b->c->array[QWEN_CUDA_XN], n, n, b->pass.n);
+	b->c->array[QWEN_CUDA_GROUPS] = groups;
+}
+
 /* Do both devices have the same rows? */
 static inline int
 same_rows(struct both *b, const float *plain, enum qwen_cuda_array array,

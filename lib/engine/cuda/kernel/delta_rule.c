@@ -217,8 +217,8 @@ run_rule(const struct dev_delta *a, int is_short)
 {
 	struct part p = part_of(a);
 	SHARED f32 *ring = (SHARED f32 *)SMEM;
-	GLOBAL f32 *to = (GLOBAL f32 *)(p.s.state + a->s) + (u64)p.head * K * K +
-	    p.column + tid();
+	GLOBAL f32 *to = (GLOBAL f32 *)(p.s.state + a->s) +
+	    (u64)p.head * K * K + p.column + tid();
 	u32 size = is_short ? DELTA_RING : DELTA_AHEAD, i, t;
 	f32 s[K], kv = 0.0f, o, g;
 

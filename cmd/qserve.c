@@ -109,7 +109,7 @@ static const struct cli_opt options[] = {
 	CLI_GROUP("model and prompts:"),
 	TOOL_OPT_MODEL(&server.model_path),
 	CLI_TEXT(0, "name", "name", &server.name,
-	    "name of the model in answers (default the name of its file)"),
+	    "name of the model in answers (default that of -m or its file)"),
 	CLI_LIST(0, "alias", "name", &server.aliases, NULL,
 	    "another name of the model in lists; repeatable"),
 	TOOL_OPT_SERVICE(&server.with),

@@ -400,20 +400,24 @@ has_room(const char *path, uint64_t bytes)
 	char *folder = cli_check_alloc(strdup(path)), *slash;
 	struct statvfs fs;
 	uint64_t room;
-	int rc = 0;
+	int rc = 0, found;
 
-	while ((slash = strrchr(folder, '/')) != NULL && slash != folder) {
-		*slash = '\0';
-		if (statvfs(folder, &fs) == 0)
-			break;
-	}
-	if (slash != NULL && slash != folder) {
+	/* the folder, or the one above that exists */
+	do {
+		if ((slash = strrchr(folder, '/')) == NULL)
+			strcpy(folder, ".");
+		else
+			slash[slash == folder] = '\0';
+	} while ((found = statvfs(folder, &fs)) == -1 && slash != NULL &&
+	    slash != folder);
+	if (found == 0) {
 		room = (uint64_t)fs.f_bavail * fs.f_frsize;
 		/* file systems need some for themselves */
 		if (room < bytes || room - bytes < bytes / 20)
 			rc = fetch_fail("%.100s has %s free, but %s are "
 			    "needed: make room, or name another folder with "
-			    "--to", folder, fetch_size(room),
+			    "--to", strcmp(folder, ".") == 0 ? "this folder" :
+			    folder, fetch_size(room),
 			    fetch_size(bytes + bytes / 20));
 	}
 	free(folder);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/what.h"
 #include "qbatch.h"
 
 /*
@@ -78,6 +79,8 @@ void
 qbatch_results_open(struct qbatch_results *r, const char *path, int resume)
 {
 	struct stat st;
+	char buf[512];
+	ssize_t n;
 
 	r->fd = STDOUT_FILENO;
 	r->name = "stdout";
@@ -85,6 +88,10 @@ qbatch_results_open(struct qbatch_results *r, const char *path, int resume)
 		return;
 	r->name = path;
 	open_file(r, &st);
+	if (r->regular && (n = pread(r->fd, buf, sizeof buf, 0)) > 0 &&
+	    buf[0] != '{')
+		die("%s: this is %s, not results: give another file to -o", path,
+		    qwen_what_name(qwen_what(buf, (size_t)n)));
 	if (r->regular && !resume && st.st_size > 0)
 		die("%s: has results already; --resume keeps them and continues",
 		    path);

@@ -378,6 +378,7 @@ qbench_run_drafts(int n_threads)
 	t.plain = tool_model_open(qbench_model_path, n_threads,
 	    qbench_opt.numerics);
 	qbench_read_pages(qwen_model_gguf(t.plain));
+	tool_share = t.plain;
 	if (with->mode != QWEN_DRAFT_NONE)
 		t.block = tool_model_open_draft(qbench_model_path, n_threads,
 		    qbench_opt.numerics, with);
@@ -389,6 +390,7 @@ qbench_run_drafts(int n_threads)
 	for (i = 0; i < qbench_opt.depth.n; i++)
 		at_depth(&t, qbench_opt.depth.v[i]);
 	qwen_sampler_free(t.best);
+	tool_share = NULL;
 	qwen_model_close(t.block);
 	qwen_model_close(t.plain);
 }

@@ -49,6 +49,7 @@ open_model(struct qscore_base *b, const struct qscore_run *r)
 	struct qwen_header other;
 
 	tool_lora.n = 0;
+	tool_share = r->work.model;
 	b->model = tool_model_open(b->path, r->work.n_threads,
 	    r->work.numerics);
 	tool_header_init(&other, QWEN_STREAM_TOKENS, b->model);
@@ -76,6 +77,7 @@ open_state(struct qscore_base *b, const struct qscore_run *r,
 	tool_kv[1] = (int)h->v;
 	tool_rope = h->rope;
 	tool_numerics_check(b->name, h->numerics);
+	tool_share = r->work.model;
 	b->model = tool_model_open(r->work.path, r->work.n_threads,
 	    h->numerics);
 	/*

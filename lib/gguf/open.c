@@ -35,12 +35,12 @@ advice(enum qwen_what what)
 		return ": download the file itself; on huggingface.co its "
 		    "address has /resolve/, not /blob/";
 	case QWEN_IS_STREAM:
-		return ": a state goes to -s, and the model to -m";
+		return ", which goes to stdin or -s";
 	case QWEN_IS_ZIP:
 	case QWEN_IS_PACKED:
 		return ": unpack it first";
 	case QWEN_IS_TENSORS:
-		return ": get the model as GGUF";
+		return ": gguf-convert makes GGUF of its folder";
 	default:
 		return "";
 	}

@@ -264,6 +264,9 @@ name_of(const struct qwen_strings *l, size_t i, const char *prefix, size_t *room
 		end -= strlen("-00001-of-00002");
 	for (s = end; s > name && strchr("-.", s[-1]) == NULL; s--)
 		;
+	/* another mix than the one without */
+	if (s - name > 3 && strncasecmp(s - 4, "-UD-", 4) == 0)
+		s -= 3;
 	if (s > name && s < end && (size_t)(end - s) < sizeof quant) {
 		memcpy(quant, s, (size_t)(end - s));
 		quant[end - s] = '\0';

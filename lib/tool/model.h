@@ -66,8 +66,8 @@ void tool_demo_note(int said);
 const char *tool_model_find(const char *given);
 
 /*
- * Returns the name that tool_model_find() resolved to this path, else the last
- * component of the path.
+ * Returns the name or alias that tool_model_find() resolved to this path, else
+ * the last component of the path.
  */
 const char *tool_model_name(const char *path);
 
@@ -172,6 +172,12 @@ struct qwen_model *tool_model_open(const char *opt, int n_threads,
     unsigned numerics);
 struct qwen_model *tool_model_open_draft(const char *opt, int n_threads,
     unsigned numerics, const struct tool_draft *d);
+
+/*
+ * The open model whose threads compute for models opened afterwards; NULL: each
+ * has threads of its own.
+ */
+extern const struct qwen_model *tool_share;
 
 extern int tool_force;		/* --force */
 extern int tool_kv[2];		/* --kv: an enum qwen_kv for keys, one for

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "models/models.h"
 #include "tool/tool.h"
@@ -334,9 +335,36 @@ fail_not_found(const char *given, const struct qwen_name *name,
 	    "\"gguf-fetch %s\" gets it", given, t.s != NULL ? t.s : "", given);
 }
 
+/* Notes that the name asks for a format, but the model found has another. */
+static void
+tell_format(const char *given, const struct qwen_name *name,
+    const struct qwen_found *f)
+{
+	const char *colon = strrchr(f->name, ':');
+
+	if (name->quant != NULL && colon != NULL && !f->folder &&
+	    strchr(colon, '/') == NULL &&
+	    strcasecmp(colon + 1, name->quant) != 0)
+		cli_note("%s: this machine has only %s, which is used", given,
+		    f->name);
+}
+
+/* Returns a copy of the path, whose name the tools show instead of the file's. */
+static const char *
+add_named(const char *path, const char *name)
+{
+	struct named *p;
+
+	cli_grow(&named.v, &named.cap, named.n + 1, sizeof *named.v);
+	p = &named.v[named.n++];
+	*p = (struct named){ cli_format("%s", path), name };
+	return p->path;
+}
+
 const char *
 tool_model_find(const char *given)
 {
+	const char *asked = given, *path;
 	struct qwen_founds f;
 	struct qwen_name name;
 	unsigned n_parts;
@@ -345,7 +373,7 @@ tool_model_find(const char *given)
 		return given;
 	given = tool_alias(given);
 	if (is_there(given))
-		return given;
+		return add_named(given, asked);
 	if (qwen_name_parse(&name, given, &cli_err) < 0) {
 		if (is_path(given))
 			return given;
@@ -369,11 +397,9 @@ tool_model_find(const char *given)
 		    n_parts, given);
 	if (cli_verbose)
 		cli_note("%s: %s (%s)", given, f.v[0].path, f.v[0].place);
-	cli_grow(&named.v, &named.cap, named.n + 1, sizeof *named.v);
-	named.v[named.n++] =
-	    (struct named){ cli_check_alloc(strdup(f.v[0].path)),
-	    given };
+	tell_format(given, &name, &f.v[0]);
+	path = add_named(f.v[0].path, asked);
 	qwen_founds_fini(&f);
 	qwen_name_fini(&name);
-	return named.v[named.n - 1].path;
+	return path;
 }

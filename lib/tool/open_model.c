@@ -40,6 +40,8 @@ tool_tuning(void)
 	return path;
 }
 
+const struct qwen_model *tool_share;
+
 int tool_kv[2] = { QWEN_KV_OWN, QWEN_KV_OWN };
 
 void
@@ -145,6 +147,25 @@ tool_model_open(const char *opt, int n_threads, unsigned numerics)
 	return tool_model_open_draft(opt, n_threads, numerics, &none);
 }
 
+/*
+ * Dies since a model was not opened.  A value out of range is that of the device
+ * if the model opens without.
+ */
+static void
+die_of_model(const char *path, struct qwen_model_opts mo,
+    const struct qwen_err *why)
+{
+	const char *device = mo.device;
+	struct qwen_model *m;
+	struct qwen_err err;
+
+	mo.device = NULL;
+	if (device != NULL && qwen_model_open_gguf(&m,
+	    tool_gguf_open_threads(path, mo.n_threads), &mo, &err) == 0)
+		path = tool_device != NULL ? "--device" : "QWEN_DEVICE";
+	cli_die_err(path, why);
+}
+
 struct qwen_model *
 tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
     const struct tool_draft *d)
@@ -153,7 +174,8 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 	    .numerics = numerics, .k = (enum qwen_kv)tool_kv[0],
 	    .v = (enum qwen_kv)tool_kv[1], .rope = tool_rope,
 	    .draft = d->mode >= QWEN_DRAFT_MTP, .draft_file = d->file,
-	    .adapters = tool_lora.v, .n_adapters = tool_lora.n };
+	    .adapters = tool_lora.v, .n_adapters = tool_lora.n,
+	    .share = tool_share };
 	const char *path = tool_model_path(opt);
 	struct qwen_model *m;
 
@@ -163,8 +185,9 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 	mo.tuning = tool_tuning();
 	mo.device = tool_device != NULL ? tool_device :
 	    cli_env("QWEN_DEVICE");
-	cli_must(path, qwen_model_open_gguf(&m, tool_gguf_open_threads(path,
-	    n_threads), &mo, &cli_err));
+	if (qwen_model_open_gguf(&m, tool_gguf_open_threads(path, n_threads),
+	    &mo, &cli_err) < 0)
+		die_of_model(path, mo, &cli_err);
 	tell_rope(m);
 	return m;
 }

@@ -49,7 +49,7 @@ static const struct qwen_key keys[N_KEYS] = {
 	[K_FINGERPRINT] = { "fingerprint", QWEN_SHAPE_FP },
 	[K_MARK] = { "mark", QWEN_SHAPE_TEXT },
 	[K_TRACE] = { "trace", QWEN_SHAPE_TEXT },
-	[K_TOKEN] = { "token", QWEN_SHAPE_UINT },
+	[K_TOKEN] = { "token", QWEN_SHAPE_INT },
 	[K_ROW] = { "row", QWEN_SHAPE_ROW },
 	[K_CHOICES] = { "choices", QWEN_SHAPE_IDS },
 	[K_SPAN] = { "span", QWEN_SHAPE_UINT },
@@ -456,7 +456,9 @@ take_trace(struct qwen_record *rec, const struct qwen_fields *f,
 {
 	int row = has(f, K_ROW);
 	const struct qwen_cbor_item *it = &f->v[row ? K_ROW : K_CHOICES];
+	const struct qwen_cbor_item *token = &f->v[K_TOKEN];
 	struct qwen_trace_value *v = &rec->trace;
+	int neg = token->type == QWEN_ITEM_NEGINT;
 	size_t i;
 
 	if (need(f, K_POSITION, err) < 0 || need(f, K_TOKEN, err) < 0 ||
@@ -464,12 +466,12 @@ take_trace(struct qwen_record *rec, const struct qwen_fields *f,
 	    take_stage(&f->v[K_TRACE], nb, err) < 0)
 		return -1;
 	if (f->v[K_POSITION].n > INT64_MAX ||
-	    f->v[K_TOKEN].n >= rec->header->n_vocab)
+	    token->n > (neg ? INT32_MAX : rec->header->n_vocab - UINT64_C(1)))
 		return qwen_fail(err, QWEN_ERANGE, "position or token out of "
 		    "range");
 	v->stage = nb->path;
 	v->position = f->v[K_POSITION].n;
-	v->token = (int32_t)f->v[K_TOKEN].n;
+	v->token = neg ? ~(int32_t)token->n : (int32_t)token->n;
 	v->n = (size_t)it->n / 4;
 	if (v->n == 0)
 		return qwen_fail(err, QWEN_EFORMAT, "a stage without values");
@@ -592,8 +594,8 @@ differ(const char *what, const struct qwen_fp *got,
 	char a[33], b[33];
 
 	return qwen_fail(err, QWEN_EMISMATCH, "made with another model: its "
-	    "%s is %s, not %s; see -m", what, qwen_fp_hex(got, a),
-	    qwen_fp_hex(want, b));
+	    "%s is %s, not %s; give that model with -m", what,
+	    qwen_fp_hex(got, a), qwen_fp_hex(want, b));
 }
 
 static int

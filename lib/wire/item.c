@@ -156,6 +156,7 @@ static const struct {
 	uint64_t		 tag;
 } shapes[] = {
 	[QWEN_SHAPE_UINT] = { "a whole number", QWEN_ITEM_UINT, 0 },
+	[QWEN_SHAPE_INT] = { "an integer", QWEN_ITEM_UINT, 0 },
 	[QWEN_SHAPE_TEXT] = { "text", QWEN_ITEM_TEXT, 0 },
 	[QWEN_SHAPE_BYTES] = { "bytes", QWEN_ITEM_BYTES, 0 },
 	[QWEN_SHAPE_PATH] = { "text or bytes", QWEN_ITEM_BYTES, 0 },
@@ -175,7 +176,8 @@ static const struct {
 static int
 fits(enum qwen_shape shape, uint64_t tag, const struct qwen_cbor_item *it)
 {
-	if (shape == QWEN_SHAPE_PATH && it->type == QWEN_ITEM_TEXT)
+	if ((shape == QWEN_SHAPE_PATH && it->type == QWEN_ITEM_TEXT) ||
+	    (shape == QWEN_SHAPE_INT && it->type == QWEN_ITEM_NEGINT))
 		return tag == 0;
 	return it->type == shapes[shape].type && tag == shapes[shape].tag &&
 	    (tag == 0 || it->n % (tag == QWEN_TAG_F64LE ? 8 : 4) == 0) &&

@@ -66,6 +66,7 @@ int qwen_cbor_scan_step(struct qwen_cbor_scan *sp, const unsigned char *p,
 /* Type of a key's value. */
 enum qwen_shape {
 	QWEN_SHAPE_UINT,
+	QWEN_SHAPE_INT,		/* UINT or NEGINT */
 	QWEN_SHAPE_TEXT,
 	QWEN_SHAPE_BYTES,
 	QWEN_SHAPE_PATH,	/* text, or bytes */

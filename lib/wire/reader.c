@@ -251,8 +251,9 @@ next_cbor(struct qwen_reader *r, struct qwen_record *rec, struct qwen_err *err)
 	if (complete(r, &n, err) < 0 || qwen_record_decode(rec,
 	    r->buf + r->start, n, &r->header, &r->nb, err) < 0 ||
 	    check_taken(r, rec, err) < 0)
-		/* name the record's number and offset */
-		return qwen_fail_in(err, "record %llu at byte %llu",
+		/* a wrong stream is wrong as a whole, else say where */
+		return r->n_records == 0 && err != NULL &&
+		    err->code == QWEN_EMISMATCH ? -1 : qwen_fail_in(err, "record %llu at byte %llu",
 		    (unsigned long long)r->n_records + 1,
 		    (unsigned long long)r->offset);
 	if (rec->kind == QWEN_REC_HEADER)

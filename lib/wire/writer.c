@@ -260,6 +260,20 @@ put_uint(struct qwen_writer *w, const char *key, uint64_t v)
 }
 
 static void
+put_id(struct qwen_writer *w, const char *key, int32_t id)
+{
+	if (id >= 0) {
+		put_uint(w, key, (uint64_t)id);
+		return;
+	}
+	put_key(w, key);
+	if (is_json(w))
+		putf(w, "%" PRId32, id);
+	else
+		w->n += cbor_encode_negint((uint64_t)~id, room(w, 9), 9);
+}
+
+static void
 put_fp(struct qwen_writer *w, const char *key, const struct qwen_fp *fp)
 {
 	char hex[33];
@@ -579,7 +593,7 @@ qwen_write_trace(struct qwen_writer *w, const struct qwen_trace_value *v,
 	put_map(w, 4);
 	put_text(w, "trace", v->stage);
 	put_uint(w, "position", v->position);
-	put_uint(w, "token", (uint64_t)v->token);
+	put_id(w, "token", v->token);
 	if (v->row != NULL)
 		put_row(w, "row", v->row, v->n);
 	else

@@ -46,5 +46,7 @@ ok $? "the same trace and state with all layers on plain"
 for device in none plain: plain:9-1 plain:1- plain:99 ,; do
 	QWEN_DEVICE=$device; export QWEN_DEVICE
 	refused 1 "QWEN_DEVICE=$device" qprefill -q <ids
+	grep -q '^qprefill: QWEN_DEVICE: ' err
+	ok $? "which the message begins with: $(cat err)"
 done
 done_testing

@@ -7,6 +7,11 @@
 if [ "$1" = inside ]; then
 	. ./hubs/addresses
 	mkdir -p "$HOME"
+	mount -t tmpfs -o size=2000k none "$HOME" || exit 77
+	(cd "$HOME" && exec gguf-fetch -q --to new/folder org/Tiny:Q8_0) >out 2>err
+	echo "$? $(find "$HOME" -type f | wc -l)" >full
+	cat err >full.err
+	umount "$HOME"
 	# with how many KiB, and whether more is taken while the file comes
 	for k in "2000" "8200" "16000 fill"; do
 		mount -t tmpfs -o size="${k% *}k" none "$HOME" || exit 77
@@ -191,9 +196,11 @@ else
 	if [ $? = 77 ]; then
 		skip "a full disk" "mount may not"
 	else
-		is "$(xargs <full)" "1 0 1 0 0 1 0 1 0 0 1 0 1 0 0" \
+		is "$(xargs <full)" "1 0 1 0 1 0 0 1 0 1 0 0 1 0 1 0 0" \
 		    "a full disk: one line, no file; with room, the file"
-		is "$(grep -ci 'space\|room\|full' full.err)" 3 "and says what is missing"
+		is "$(grep -ci 'space\|room\|full' full.err)" 4 "and says what is missing"
+		is "$(grep -c 'this folder has .* free, but' full.err)" 1 \
+		    "--to a folder below this one"
 	fi
 fi
 

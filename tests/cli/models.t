@@ -118,6 +118,13 @@ printf '%s\n' $C1 >"$t/refs/main"
 means org/Tiny-GGUF:Q8_0 "$s/Tiny-Q8_0.gguf" "refs/main with a newline"
 means org/Tiny-GGUF:Q4_K_M "$s/Tiny-Q4_K_M.gguf" "Q4_K_M is not UD-Q4_K_M"
 means org/Tiny-GGUF:UD-Q4_K_M "$s/Tiny-UD-Q4_K_M.gguf"
+hf_at org/Ud-GGUF $C1 Ud-UD-Q4_K_M.gguf
+ud=$hub/models--org--Ud-GGUF/snapshots/$C1/Ud-UD-Q4_K_M.gguf
+means org/Ud-GGUF:UD-Q4_K_M "$ud"
+means org/Ud-GGUF:ud-q4_k_m "$ud"
+means org/Ud-GGUF:Q4_K_M "gguf-inspect: org/Ud-GGUF:Q4_K_M: this machine has only org/Ud-GGUF:UD-Q4_K_M, which is used
+$ud" "another mix is used, and the tool says so"
+rm -r "$hub/models--org--Ud-GGUF"
 means org/Tiny-GGUF:Q3_K_L "$s/Q3/Tiny-Q3_K_L-00001-of-00002.gguf" \
     "a split file, by its link and not its blob"
 means org/Tiny-GGUF/Q3 "$s/Q3/Tiny-Q3_K_L-00001-of-00002.gguf" \

@@ -55,6 +55,27 @@ near=$(qscore -f json -m other.gguf text | jq .perplexity)
 is "$(jq --argjson p "$near" '(.perplexity / $p - 1 | fabs) < 1e-12' got)" true \
     "the perplexity is the one without --base"
 
+if [ -d /proc/self/task ]; then
+	mkfifo feed
+	qscore -q -t 4 -m other.gguf --base "$QWEN_MODEL" feed >out 2>err &
+	p=$!
+	exec 7>feed
+	i=0
+	until grep -q "$QWEN_MODEL" /proc/$p/maps || [ $i -ge 400 ]; do
+		sleep 0.05
+		i=$((i + 1))
+	done
+	sleep 0.5
+	is "$(ls /proc/$p/task | wc -l)" 4 "both compute on the same four threads"
+	cat text >&7
+	exec 7>&-
+	wait $p
+	is "$? $(cat err)" "0 " "which ends well"
+	qscore -q -m other.gguf --base "$QWEN_MODEL" text | sed 's/text$/feed/' >want
+	cmp -s out want
+	ok $? "and gives the same"
+fi
+
 # -- a model beside itself
 qscore -q --base "$QWEN_MODEL" -f json text >same
 is "$(jq -c '[.kl.mean, .kl.max, .p_difference.rms, .same_top,

@@ -162,7 +162,10 @@ is "$(curl -s -H 'Host: a b;c' "$URL/api/tags" | jq -r .error | grep -o -- '--ho
     "what is no name is not repeated"
 end_server
 is "$gone" 0 "it ends"
-serve --cors app://obsidian.md --host host.docker.internal
+mkdir -p config/qpipe
+echo "bible = $QWEN_MODEL" >config/qpipe/models
+XDG_CONFIG_HOME=$PWD/config serve -m bible --cors app://obsidian.md --host host.docker.internal
+is "$(get /v1/models | jq -r '.data[].id')" bible "-m with an alias: that is the model's name"
 is "$(curl -s -H 'Host: host.docker.internal:8080' -H 'Origin: app://obsidian.md' "$URL/api/tags" | jq '.models | length')" 1 \
     "with these options they may"
 is "$(curl -si -X OPTIONS -H 'Origin: app://obsidian.md' -H 'Access-Control-Request-Method: POST' \

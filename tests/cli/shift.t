@@ -46,6 +46,53 @@ refused 2 "with --save-every" qdecode --shift 4 --save-every 1 -o x -s far
 { cat ids; cat ids; } >long
 refused 1 "a prompt that does not fit" sh -c 'qdecode --shift 4 <long'
 
+# --- a state with images: what the kept text has of them is dropped
+for python in python3 /usr/bin/python3 ''; do
+	[ -n "$python" ] && $python -c 'import numpy' 2>/dev/null && break
+done
+if [ -n "$QPIPE_SAN" ] || [ -z "$python" ]; then
+	skip "a state with images" "needs python3 with numpy, and no sanitizer"
+else
+	model qwen3
+	QWEN_MODEL=$MODEL; export QWEN_MODEL
+	PYTHONPATH=$TOP/python PYTHONDONTWRITEBYTECODE=1 $python - <<'E'
+import ctypes as C, os
+import numpy as np, qwen
+class Span(C.Structure):
+    _fields_ = [("start", C.c_uint64), ("n", C.c_uint64), ("grid", C.c_uint64),
+                ("hash", C.c_ubyte * 16)]
+class Rows(C.Structure):
+    _fields_ = [("span", Span), ("rows", C.c_void_p)]
+m = qwen.Model(os.environ["QWEN_MODEL"])
+ids = np.loadtxt("ids", np.int32)
+row = np.full((12, m.n_embd), 0.01, np.float32)
+spans = (Rows * 3)(*[Rows(Span(start, n, 0, (C.c_ubyte * 16)(n)), row.ctypes.data)
+                     for start, n in ((4, 9), (2047, 12), (3000, 6))])
+for p in spans:
+    for i in range(p.span.n):
+        ids[p.span.start + i] = C.CDLL(None).qwen_span_id(C.byref(p.span), C.c_uint64(i))
+s = m.session()
+how = qwen._Eval(spans=C.addressof(spans), n_spans=3)
+qwen._q.session_eval(s._s, ids.ctypes.data, len(ids), C.byref(how))
+s.save("images")
+np.savetxt("all", ids, "%d")
+E
+	qdecode -n 60 --ignore-eos --shift $keep -s images -o far -f text </dev/null \
+	    2>err >out
+	is "$? $(wc -l <out | tr -d ' ') $(sed -n 2p err)" \
+	    "0 60 qdecode: 17 of these are rows of images and are dropped too: a state does not hold images" \
+	    "a state with images: generation continues without them, and says so"
+	head -n 16 out >>all
+	{ head -n $keep all; tail -n $newer all; sed -n 17p out; } | grep -v - >stays
+	qprefill -o begun <stays >/dev/null
+	qdecode -n 43 --ignore-eos -s begun -o want -f text </dev/null >rest
+	is "$(sed 1,17d out | cmp - rest)" "" "then, what comes after the kept text"
+	qstate diff far want >&2
+	ok $? "the state is of that text"
+	is "$(qstate show far | awk '$1 == "generated" { print $2, $3 }')" "2019 60" \
+	    "what was generated is noted at its new place"
+fi
+
 # --- qchat: a context of 320 tokens, by --mem
 for m in qwen3 qwen35moe-ud; do
 	model $m

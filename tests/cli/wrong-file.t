@@ -39,10 +39,19 @@ done <<-'END'
 	zeros only zeros: the download failed, get it again
 	zip a ZIP archive: unpack it first
 	text.gz a compressed file: unpack it first
-	safetensors a safetensors file: get the model as GGUF
-	state.cbor a stream or state of qpipe: a state goes to -s
-	tokens a stream or state of qpipe: a state goes to -s
+	safetensors a safetensors file: gguf-convert makes GGUF of its folder
+	state.cbor a stream or state of qpipe, which goes to stdin or -s
+	tokens a stream or state of qpipe, which goes to stdin or -s
 END
+says 'adapter state.cbor: not a GGUF file but a stream or state of qpipe, which goes to stdin or -s' \
+    "--lora state.cbor" sh -c 'qprefill --lora state.cbor <tokens'
+echo '{"prompt":"a"}' >in
+for how in "" --resume; do
+	says 'qbatch: state.cbor: this is a stream or state of qpipe, not results: give another file to -o' \
+	    "qbatch $how -o state.cbor" qbatch $how -o state.cbor in
+	says 'qbatch: text: this is text, not results: give another file to -o' \
+	    "qbatch $how -o text" qbatch $how -o text in
+done
 says 'a folder, not a file: give the GGUF file in it' "a folder" qtok -m . text
 n=$(wc -c <"$demo")
 head -c 5000000 "$demo" >cut.gguf

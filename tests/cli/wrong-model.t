@@ -8,7 +8,7 @@ model qwen35moe-ud
 echo 1 2 3 | qprefill -m "$MODEL" -o s.cbor >ready
 
 refused 1 "a state of another model" qdecode -m "$other" -s s.cbor -n 1 </dev/null
-grep -q 'made with another model: its vocabulary is .*; see -m$' err
+grep -q '^qdecode: s.cbor: made with another model: its vocabulary is .*; give that model with -m$' err
 ok $? "the message says what to do"
 refused 1 "one to be reused" sh -c "echo 1 | qprefill -m '$other' --reuse s.cbor"
 grep -q '^qprefill: s.cbor: made with another model' err
@@ -17,6 +17,8 @@ refused 1 "in-band" sh -c "cat s.cbor | qdecode -m '$other' -n 1"
 is "$(grep -c '[0-9a-f]\{32\}.*[0-9a-f]\{32\}' err)" 1 "both sides are named"
 refused 1 "a stream for another vocabulary" sh -c \
     "cat ready | qprefill -m '$other' -o x.cbor"
+grep -q '^qprefill: stdin: made with another model' err
+ok $? "the message does not count records"
 is "$(grep -c '[0-9a-f]\{32\}.*[0-9a-f]\{32\}' err)" 1 "both sides are named"
 refused 1 "feedback for another vocabulary" sh -c \
     "qdecode -m '$other' -n 1 -f cbor --logits -s s.cbor </dev/null"

@@ -97,6 +97,8 @@ test_facts(void)
 	ok(strstr((char *)log.p, "4 n=3 1 3 5 0x1.ap+1 0x1.ap+1") != NULL &&
 	    strstr((char *)log.p, " pos=300 lse=0x1.003d") != NULL,
 	    "the three best of a row, equal ones by id");
+	ok(strstr((char *)log.p, " norm 8 -2147483648 n=1 0x1p+1\n") != NULL,
+	    "a stage of a row of a span");
 	bytes_free(&s);
 	bytes_free(&log);
 }
@@ -237,7 +239,7 @@ test_truncated(void)
 		    memcmp(got.p, want.p, got.n) != 0))
 			wrong++;
 	}
-	ok(good == 14, "cut between records: accepted (%zu)", good);
+	ok(good == 15, "cut between records: accepted (%zu)", good);
 	ok(good + refused == s.n, "cut within a record: refused (%zu)",
 	    refused);
 	ok(wrong == 0, "what came before the cut is right");
@@ -522,7 +524,8 @@ test_formats(void)
 {
 	ok(text_of(QWEN_FORMAT_TEXT, "0\n7\n255\n256\n591\n255\n"
 	    "5 -1.5 3.25 0 3.25 -0 1e-30\n300 1:3.25 3:3.25 5:1e-30\n"
-	    "blk.0.ffn 7 5 0.5 inf -0\nblk.0.router.experts 7 5 511 0\n"),
+	    "blk.0.ffn 7 5 0.5 inf -0\nblk.0.router.experts 7 5 511 0\n"
+	    "norm 8 -2147483648 2\n"),
 	    "text");
 	ok(text_of(QWEN_FORMAT_JSON,
 	    "{\"qwen\":1,\"kind\":\"tokens\",\"n_vocab\":592,"
@@ -545,7 +548,9 @@ test_formats(void)
 	    "{\"trace\":\"blk.0.ffn\",\"position\":7,\"token\":5,"
 	    "\"row\":[0.5,null,-0]}\n"
 	    "{\"trace\":\"blk.0.router.experts\",\"position\":7,"
-	    "\"token\":5,\"choices\":[511,0]}\n"), "JSON");
+	    "\"token\":5,\"choices\":[511,0]}\n"
+	    "{\"trace\":\"norm\",\"position\":8,\"token\":-2147483648,"
+	    "\"row\":[2]}\n"), "JSON");
 }
 
 /* Documents a line, the empty one an empty line. */

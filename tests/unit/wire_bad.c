@@ -202,6 +202,8 @@ test_traces(void)
 	{ "without numbers", S("\xa3" TRACE POS TOKEN) },
 	{ "of no number", S("\xa4" TRACE POS TOKEN "crow\xd8\x55\x40") },
 	{ "of a foreign token", S("\xa4" TRACE POS "etoken\2" ROW) },
+	{ "of an id of 33 bits", S("\xa4" TRACE POS "etoken"
+	    "\x3a\x80\0\0\0" ROW) },
 	{ "at position 2^64 - 1", S("\xa4" TRACE "hposition\x1b\xff\xff\xff"
 	    "\xff\xff\xff\xff\xff" TOKEN ROW) },
 	{ "without a name", S("\xa4" "etrace`" POS TOKEN ROW) },

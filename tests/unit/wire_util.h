@@ -196,6 +196,8 @@ sample_stream(struct bytes *out, enum qwen_format format)
 	bad |= qwen_write_trace(w, &(struct qwen_trace_value){
 	    "blk.0.router.experts", 7, 5, 2, NULL,
 	    (const int32_t[]){ 511, 0 } }, &err);
+	bad |= qwen_write_trace(w, &(struct qwen_trace_value){ "norm", 8,
+	    INT32_MIN, 1, (const float[]){ 2 }, NULL }, &err);
 	if (format == QWEN_FORMAT_CBOR) {
 		h.kind = QWEN_STREAM_STATE;
 		bad |= qwen_write_header(w, &h, &err);

@@ -95,6 +95,8 @@ int qwen_cuda_vector(struct qwen_cuda *c, cu_ptr *out, const float *p,
 
 /* ---- a pass */
 
+#define QWEN_CUDA_CHUNK 256	/* keys whose results are merged at once */
+
 /*
  * Arrays of a pass, with one row for each row of the pass; their widths are in
  * work.c.  Numbers are f32 unless noted.
@@ -139,6 +141,7 @@ struct qwen_cuda_work {
 	size_t			 scratch_bytes;
 	unsigned char		*host;		/* what is sent for a run */
 	size_t			 host_bytes;
+	struct qwen_cuda_graphs	*graphs;	/* graph.h; or NULL */
 	int			 pending;	/* OUT is to be added to X */
 };
 

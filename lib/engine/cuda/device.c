@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/cuda/graph.h"
 #include "engine/cuda/load.h"
 #include "engine/cuda/kernel/rows.h"
 #include "engine/cuda/work.h"
@@ -278,14 +279,20 @@ cuda_run(struct qwen_work *work, struct qwen_pass *p, size_t first, size_t n)
 {
 	struct qwen_cuda_work *w = enter(work, p);
 	size_t i;
+	int again;
 
+	add_pending(w);
 	qwen_cuda_send_turns(w);
 	qwen_cuda_send(w);
+	again = qwen_cuda_graph_begin(w, first, n);
 	for (i = first; i < first + n; i++) {
-		run_layer(w, p, &w->c->layer[i]);
+		if (!again)
+			run_layer(w, p, &w->c->layer[i]);
 		if (p->layer != NULL)
 			p->layer(p->arg, i);
 	}
+	qwen_cuda_graph_end(w);
+	w->pending = 1;
 }
 
 /* Flags are fetched by head, if it is called after this. */

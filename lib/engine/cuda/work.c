@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/cuda/graph.h"
 #include "engine/cuda/work.h"
 #include "engine/quant/math.h"
 
@@ -166,6 +167,7 @@ qwen_cuda_fit(struct qwen_work *work, size_t n, size_t n_share, size_t end,
 	end = end <= w->end ? w->end : max_size(end, 2 * w->end);
 	set_widths(w->net, w->width);
 	bytes = (size_t)qwen_cuda_work_bytes(w->net, n, n_share, end);
+	qwen_cuda_graphs_free(w);
 	qwen_cuda_free(w->c->card, w->memory);
 	free(w->host);
 	w->cap = w->cap_share = w->end = 0;
@@ -208,6 +210,7 @@ qwen_cuda_work_free(struct qwen_work *work)
 	if (w == NULL)
 		return;
 	qwen_cuda_enter(w->c->card);
+	qwen_cuda_graphs_free(w);
 	qwen_cuda_free(w->c->card, w->memory);
 	free(w->host);
 	free(w);

@@ -142,11 +142,11 @@ qwen_state_match(const struct qwen_header *h, struct qwen_model *m,
 	if (qwen_model_header(&self, m, QWEN_STREAM_STATE, err) < 0)
 		return -1;
 	if (qwen_header_match(h, &self, err) < 0)
-		return qwen_fail_in(err, "header of the state");
+		return -1;
 	if (h->n_vocab != n_vocab)
-		return qwen_fail(err, QWEN_EMISMATCH, "header of the state: "
-		    "vocabulary of %u, but the model has %zu",
-		    (unsigned)h->n_vocab, n_vocab);
+		return qwen_fail(err, QWEN_EMISMATCH, "made with another "
+		    "model: its vocabulary has %u tokens, not %zu; give that "
+		    "model with -m", (unsigned)h->n_vocab, n_vocab);
 	return 0;
 }
 

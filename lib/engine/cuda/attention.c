@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * attention.c - attention on a card: products to q, k and v, then queries attend
+ * to chunks of keys, whose results are merged.
+ *
+ * Results of chunks are in the scratch memory.  Where it is too small for all
+ * rows, these take turns.
+ */
+#include "engine/cuda/attention.h"
+#include "engine/cuda/cuda.h"
+#include "engine/cuda/kernel/attend.h"
+
+enum {
+	MERGE_THREADS = 128,
+	SCRATCH = 64 << 20,	/* bytes, if they suffice for a row */
+};
+
+/* Returns the chunks of `end' keys, as a power of two. */
+static size_t
+chunks(size_t end)
+{
+	size_t n = 1;
+
+	while (n * DEV_CHUNK < end)
+		n *= 2;
+	return n;
+}
+
+/* Returns the bytes of a row's results of chunks. */
+static uint64_t
+row_bytes(const struct qwen_hparams *h, size_t n_chunk)
+{
+	return (uint64_t)n_chunk * h->n_head * DEV_PART(h->n_embd_head) *
+	    sizeof(float);
+}
+
+uint64_t
+qwen_cuda_attention_scratch(const struct qwen_net *net, size_t n, size_t end)
+{
+	uint64_t row = row_bytes(&net->hp, chunks(end)), all = n * row;
+
+	if (net->hp.n_head == 0 || n == 0)
+		return 0;
+	return all < SCRATCH ? all : row > SCRATCH ? row : SCRATCH;
+}
+
+static struct dev_attend
+argument(const struct qwen_cuda_work *w, const struct qwen_cuda_layer *l,
+    size_t block)
+{
+	const struct qwen_hparams *h = &w->net->hp;
+	const uint32_t d = (uint32_t)h->n_embd_head;
+
+	return (struct dev_attend){ .pass = w->pass,
+	    .in = QWEN_CUDA_P(w->array[QWEN_CUDA_IN]),
+	    .out = QWEN_CUDA_P(w->array[QWEN_CUDA_O]),
+	    .part = QWEN_CUDA_P(w->scratch),
+	    .turn = QWEN_CUDA_P(w->array[QWEN_CUDA_TURN]),
+	    .q_norm = QWEN_CUDA_P(l->q_norm), .k_norm = QWEN_CUDA_P(l->k_norm),
+	    .block = block,
+	    .in_width = (uint32_t)(w->width[QWEN_CUDA_IN] / sizeof(float)),
+	    .out_width = (uint32_t)(w->width[QWEN_CUDA_O] / sizeof(float)),
+	    .turn_width = (uint32_t)(w->width[QWEN_CUDA_TURN] /
+		(2 * sizeof(float))),
+	    .d = d, .n_head = (uint32_t)h->n_head,
+	    .n_head_kv = (uint32_t)h->n_head_kv,
+	    .step = l->of->attn.gated ? 2 * d : d, .n_rot = (uint32_t)h->n_rot,
+	    .k = h->k, .v = h->v, .scale = h->attn_scale, .eps = h->eps,
+	    .place = (uint32_t)QWEN_PLACE_MIXER(l->of->index) };
+}
+
+/* Returns the longest that a row among n attends to, in keys. */
+static size_t
+longest(const struct qwen_pass *p, size_t first, size_t n)
+{
+	size_t end = 0, t;
+
+	for (t = first; t < first + n; t++)
+		end = p->row[t].slot + 1 > end ? p->row[t].slot + 1 : end;
+	return end;
+}
+
+/* Rows first .. first + n - 1 attend. */
+static void
+attend(struct qwen_cuda_work *w, struct dev_attend *a, size_t first, size_t n)
+{
+	const unsigned queries = (unsigned)(n * a->n_head);
+
+	a->first = (uint32_t)first;
+	a->n = (uint32_t)n;
+	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
+	    .module = "attend", .name = "attend_chunk", .x = queries,
+	    .y = a->n_chunk, .threads = DEV_CHUNK, .shared = (a->d + DEV_CHUNK +
+	    DEV_CHUNK / 32) * sizeof(float) }, a, sizeof *a);
+	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
+	    .module = "attend", .name = "attend_merge", .x = queries,
+	    .threads = MERGE_THREADS, .shared = (3 * DEV_CHUNK + a->d + 1) *
+	    sizeof(float) }, a, sizeof *a);
+}
+
+void
+qwen_cuda_attend(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l,
+    size_t block)
+{
+	const struct qwen_pass *p = w->p;
+	struct dev_attend a = argument(w, l, block);
+	size_t n_chunk = chunks(longest(p, 0, p->n)), t, some, most;
+
+	a.n_chunk = (uint32_t)n_chunk;
+	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
+	    .module = "attend", .name = "attend_prepare", .x = (unsigned)p->n,
+	    .y = (a.n_head + 2 * a.n_head_kv + DEV_PREPARE_WARPS - 1) /
+	    DEV_PREPARE_WARPS, .threads = 32 * DEV_PREPARE_WARPS,
+	    .shared = DEV_PREPARE_WARPS * a.d * sizeof(float) }, &a, sizeof a);
+	most = (size_t)(w->scratch_bytes / row_bytes(&w->net->hp, n_chunk));
+	for (t = 0; t < p->n; t += some) {
+		some = p->n - t < most ? p->n - t : most;
+		attend(w, &a, t, some);
+	}
+}
+
+void
+qwen_cuda_attention(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
+{
+	const struct qwen_hparams *h = &w->net->hp;
+	const size_t width = w->width[QWEN_CUDA_IN] / sizeof(float);
+	const size_t out = w->width[QWEN_CUDA_O] / sizeof(float);
+	cu_ptr in = w->array[QWEN_CUDA_IN];
+	cu_ptr k = in + l->q.n_out * sizeof(float);
+	struct qwen_cuda_rows x = { .x = w->array[QWEN_CUDA_XN],
+	    .groups = w->array[QWEN_CUDA_GROUPS_X],
+	    .stride = h->n_embd, .n = w->p->n };
+
+	qwen_cuda_multiply(w, &l->q, &x, in, width);
+	qwen_cuda_multiply(w, &l->k, &x, k, width);
+	qwen_cuda_multiply(w, &l->v, &x, k + l->k.n_out * sizeof(float), width);
+	qwen_cuda_attend(w, l, qwen_cuda_place_of(w, l->of->index).block);
+	x = (struct qwen_cuda_rows){ .x = w->array[QWEN_CUDA_O],
+	    .groups = w->array[QWEN_CUDA_GROUPS], .stride = out,
+	    .n = w->p->n };
+	qwen_cuda_quantize(w, x.x, out, l->output.n_in, x.n);
+	qwen_cuda_multiply(w, &l->output, &x, w->array[QWEN_CUDA_OUT],
+	    h->n_embd);
+}

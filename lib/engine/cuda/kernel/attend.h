@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: ISC */
+/* attend.h - the argument of the kernels of attention. */
+#ifndef QWEN_CUDA_ATTEND_H
+#define QWEN_CUDA_ATTEND_H
+
+#include "engine/cuda/kernel/kv.h"
+
+/*
+ * A row of `in' has queries, each followed by its gate if step is 2 d, then keys,
+ * then values.  The result of a query for a chunk of keys is in `part', [n][n_head]
+ * [n_chunk][DEV_PART(d)]: the d numbers, the largest score, and the sum of weights.
+ */
+struct dev_attend {
+	struct dev_pass		 pass;
+	GLOBAL f32		*in;
+	GLOBAL f32		*out;
+	GLOBAL f32		*part;
+	const GLOBAL f32x2	*turn;		/* cos and sin */
+	const GLOBAL f32	*q_norm, *k_norm;	/* or NULL */
+	u64			 block;		/* the layer's part of a slot */
+	u32			 in_width, out_width, turn_width;
+	u32			 d, n_head, n_head_kv, step, n_rot;
+	u32			 k, v;		/* enum qwen_kv */
+	u32			 first, n;	/* rows that are attended with */
+	u32			 n_chunk;
+	u32			 place;		/* of numbers that are bad */
+	f32			 scale, eps;
+};
+
+enum {
+	DEV_CHUNK = 256,		/* keys that are merged at once */
+	DEV_PREPARE_WARPS = 4,		/* of a block; each has a head */
+};
+#define DEV_PART(d) ((d) + 4)
+
+#endif

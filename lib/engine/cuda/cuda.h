@@ -143,6 +143,7 @@ struct qwen_cuda_work {
 	size_t			 host_bytes;
 	struct qwen_cuda_graphs	*graphs;	/* graph.h; or NULL */
 	int			 pending;	/* OUT is to be added to X */
+	int			 is_sent;	/* the card has the pass' rows */
 };
 
 /*

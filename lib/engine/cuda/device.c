@@ -179,7 +179,7 @@ put_rows(struct qwen_cuda_work *w, const float *x)
 	qwen_cuda_put(w->c->card, w->array[QWEN_CUDA_X], x,
 	    w->p->n * w->width[QWEN_CUDA_X]);
 	qwen_cuda_clear_flags(w);
-	w->pending = 0;
+	w->pending = w->is_sent = 0;
 }
 
 static void
@@ -331,6 +331,8 @@ cuda_norm(struct qwen_work *work, const struct qwen_pass *p,
 	size_t i, n = 0;
 
 	assert(head == QWEN_HEAD_OUTPUT);
+	if (!w->is_sent)
+		qwen_cuda_send(w);
 	if (p->n > 0)
 		norm_rows(w, w->c->output_norm,
 		    QWEN_PLACE_FFN(w->net->hp.n_layer - 1));

@@ -86,11 +86,15 @@ apply_rule(struct qwen_cuda_card *c, struct dev_delta *a, int is_short)
 	    (is_short ? DELTA_RING : DELTA_AHEAD) };
 	size_t most = (size_t)c->shared_max / (a->dk * sizeof(float));
 
+	/* where there are few blocks, more warps make rows */
+	if (is_short && l.x * l.y * l.z <= 4 * (unsigned)c->n_sm)
+		l.threads = 4 * DELTA_COLUMNS;
 	if (!is_fast(a)) {
 		a->columns = most < DELTA_COLUMNS ? (u32)most : DELTA_COLUMNS;
 		assert(a->columns > 0);
 		l.module = "deltanet";
 		l.name = "delta_any";
+		l.threads = DELTA_COLUMNS;
 		l.y = (a->dv + a->columns - 1) / a->columns;
 		l.shared = a->dk * a->columns * sizeof(float);
 	}

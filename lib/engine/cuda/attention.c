@@ -80,20 +80,66 @@ longest(const struct qwen_pass *p, size_t first, size_t n)
 	return end;
 }
 
+/*
+ * Queries of a block: as many as a key head has, up to 8, unless that gives less
+ * blocks than the card has processors.
+ */
+static unsigned
+queries_at_once(const struct qwen_cuda_work *w, const struct dev_attend *a)
+{
+	const unsigned each = a->n_head / a->n_head_kv;
+	unsigned nq = each > 4 ? 8 : each > 2 ? 4 : 2;
+
+	while (nq > 2 && (size_t)a->n * a->n_head_kv * a->n_chunk *
+	    ((each + nq - 1) / nq) < (size_t)w->c->card->n_sm)
+		nq /= 2;
+	return nq;
+}
+
+/* Rows attend to f16 keys and values, each for itself. */
+static void
+attend_few(struct qwen_cuda_work *w, const struct dev_attend *a)
+{
+	static const char *const name[3][3] = {
+		{ "attend_few_64_2", "attend_few_64_4", "attend_few_64_8" },
+		{ "attend_few_128_2", "attend_few_128_4", "attend_few_128_8" },
+		{ "attend_few_256_2", "attend_few_256_4", "attend_few_256_8" },
+	};
+	const unsigned nq = queries_at_once(w, a);
+	const unsigned each = a->n_head / a->n_head_kv;
+
+	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
+	    .module = "attend_few", .name = name[a->d / 128][nq / 4],
+	    .x = a->n * a->n_head_kv * ((each + nq - 1) / nq),
+	    .y = a->n_chunk, .threads = DEV_FEW_THREADS,
+	    .shared = DEV_FEW_SHARED(a->d, nq) }, a, sizeof *a);
+}
+
+/* Rows attend, whatever the sizes and types. */
+static void
+attend_any(struct qwen_cuda_work *w, const struct dev_attend *a)
+{
+	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
+	    .module = "attend", .name = "attend_chunk",
+	    .x = a->n * a->n_head, .y = a->n_chunk, .threads = DEV_CHUNK,
+	    .shared = (a->d + DEV_CHUNK + DEV_CHUNK / 32) * sizeof(float) },
+	    a, sizeof *a);
+}
+
 /* Rows first .. first + n - 1 attend. */
 static void
 attend(struct qwen_cuda_work *w, struct dev_attend *a, size_t first, size_t n)
 {
-	const unsigned queries = (unsigned)(n * a->n_head);
+	const int has_size = a->d == 64 || a->d == 128 || a->d == 256;
 
 	a->first = (uint32_t)first;
 	a->n = (uint32_t)n;
+	if (has_size && a->k == QWEN_KV_F16 && a->v == QWEN_KV_F16)
+		attend_few(w, a);
+	else
+		attend_any(w, a);
 	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
-	    .module = "attend", .name = "attend_chunk", .x = queries,
-	    .y = a->n_chunk, .threads = DEV_CHUNK, .shared = (a->d + DEV_CHUNK +
-	    DEV_CHUNK / 32) * sizeof(float) }, a, sizeof *a);
-	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
-	    .module = "attend", .name = "attend_merge", .x = queries,
+	    .module = "attend", .name = "attend_merge", .x = a->n * a->n_head,
 	    .threads = MERGE_THREADS, .shared = (3 * DEV_CHUNK + a->d + 1) *
 	    sizeof(float) }, a, sizeof *a);
 }

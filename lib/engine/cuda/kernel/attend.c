@@ -8,12 +8,7 @@
  * in the place of its numbers.
  */
 #include "engine/cuda/kernel/attend.h"
-#include "engine/cuda/kernel/math.h"
-
-#define LEAST bits_f32(0xff800000)	/* -infinity */
-
-DEV f32 magnitude(f32 x) { return bits_f32(f32_bits(x) & 0x7fffffff); }
-DEV f32 larger(f32 a, f32 b) { return a > b ? a : b; }
+#include "engine/cuda/kernel/softmax.h"
 
 DEV struct qwen_kv_shape
 shape_of(const struct dev_attend *a)
@@ -34,28 +29,6 @@ cache_at(const struct dev_attend *a, u32 t, u32 slot, u32 head, int is_v)
 DEV int has_integers(u32 kv) { return kv == QWEN_KV_Q8_0 || kv == QWEN_KV_Q4_0; }
 
 /* ---- a head's numbers, in the block's memory: by n threads, i of them this */
-
-/* The maximum of all lanes. */
-DEV f32
-warp_max(f32 x)
-{
-	u32 i;
-
-	UNROLL for (i = 1; i < 32; i *= 2)
-		x = larger(x, shfl_xor_f32(x, i));
-	return x;
-}
-
-/* The sum of sixteen partial sums, which lanes 0 .. 15 and 16 .. 31 have. */
-DEV f32
-add_parts(f32 s)
-{
-	u32 i;
-
-	UNROLL for (i = 8; i > 0; i /= 2)
-		s = s + shfl_xor_f32(s, i);
-	return s;
-}
 
 /* The norm of a warp's head. */
 DEV void

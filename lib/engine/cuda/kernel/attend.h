@@ -31,6 +31,15 @@ enum {
 	DEV_CHUNK = 256,		/* keys that are merged at once */
 	DEV_PREPARE_WARPS = 4,		/* of a block; each has a head */
 };
+
+/*
+ * attend_few: pieces of keys or values that are in the block's memory, and the
+ * bytes of each.
+ */
+enum { DEV_FEW_THREADS = 128, DEV_FEW_SLOTS = 5, DEV_FEW_SLOT = 16896 };
+#define DEV_FEW_SHARED(d, nq) ((u64)DEV_FEW_SLOTS * DEV_FEW_SLOT +	\
+	((d) + DEV_CHUNK + DEV_FEW_THREADS / 32) * (u64)(nq) * sizeof(f32))
+
 #define DEV_PART(d) ((d) + 4)
 
 #endif

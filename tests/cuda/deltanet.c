@@ -215,7 +215,7 @@ check(const char *name, const struct shape *s, const struct rows *rows,
 	b.net.layer = l;
 	b.cuda.layer = on_card;
 	b.net.operands[operand] = 1;
-	b.home_plain[0] = b.home_cuda[0] = 0;
+	b.home_plain[QWEN_MIXER(0)] = b.home_cuda[QWEN_MIXER(0)] = 0;
 	if ((rc = open_both(&b)) == 0)
 		rc = load_layer(&b, &l[LAYER], &on_card[LAYER]);
 	for (i = 0; i < n_share && rc == 0; i++) {

@@ -189,7 +189,7 @@ qwen_cuda_replay(struct qwen_resident *r, struct qwen_memory *m, size_t from,
 
 	qwen_cuda_enter(c->card);
 	for (i = 0; i < r->net->hp.n_layer; i++) {
-		if (!qwen_cuda_has(r, i) ||
+		if (!qwen_cuda_has(r, QWEN_MIXER(i)) ||
 		    r->net->layer[i].mixer != QWEN_DELTANET)
 			continue;
 		a = arguments(&w, &c->layer[i]);

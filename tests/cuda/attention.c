@@ -435,6 +435,7 @@ static const struct session one[] = { { 0, 1, 1, 0 } },
     next[] = { { 300, 1, 1, 0 } }, prompt[] = { { 250, 37, 37, 0 } },
     batch[] = { { 511, 1, 1, 0 }, { 3, 4, 1, 0 }, { 100, 29, 29, 28 } },
     drafts[] = { { 20, 4, 2, 0 }, { 7, 9, 4, 0 } },
+    many[] = { { 245, 20, 12, 0 }, { 7, 12, 4, 0 } },
     rows[] = { { 15, 1, 1, 0 }, { 256, 1, 1, 0 }, { 800, 1, 1, 0 } };
 
 static void
@@ -552,6 +553,9 @@ numbers(void)
 	for (i = 0; i < 5; i++) {
 		for (j = 0; j < 4; j++)
 			check(&small, kv[j], kv[j], drafts, 2, 0, 0,
+			    all[i].spoil, all[i].what);
+		for (j = 0; i != 2 && j < 4; j++)
+			check(&usual, kv[j], kv[j], many, 2, 0, 0,
 			    all[i].spoil, all[i].what);
 	}
 	check(&small, QWEN_KV_F16, QWEN_KV_F16, batch, 3, 0,

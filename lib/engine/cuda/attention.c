@@ -98,7 +98,7 @@ queries_at_once(const struct qwen_cuda_work *w, const struct dev_attend *a)
 
 /* Rows attend to f16 keys and values, each for itself. */
 static void
-attend_few(struct qwen_cuda_work *w, const struct dev_attend *a)
+attend_few(struct qwen_cuda_work *w, const struct dev_attend *a, size_t end)
 {
 	static const char *const name[3][3] = {
 		{ "attend_few_64_2", "attend_few_64_4", "attend_few_64_8" },
@@ -111,33 +111,94 @@ attend_few(struct qwen_cuda_work *w, const struct dev_attend *a)
 	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
 	    .module = "attend_few", .name = name[a->d / 128][nq / 4],
 	    .x = a->n * a->n_head_kv * ((each + nq - 1) / nq),
-	    .y = a->n_chunk, .threads = DEV_FEW_THREADS,
+	    .y = (unsigned)chunks(end), .threads = DEV_FEW_THREADS,
 	    .shared = DEV_FEW_SHARED(a->d, nq) }, a, sizeof *a);
+}
+
+/* Rows of a session attend to f16 keys and values together. */
+static void
+attend_tile(struct qwen_cuda_work *w, const struct dev_attend *a, size_t end)
+{
+	static const char *const name[3] = {
+		"attend_tile_64", "attend_tile_128", "attend_tile_256"
+	};
+	const unsigned rows = DEV_TILE / (a->n_head / a->n_head_kv);
+
+	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
+	    .module = "attend_tile", .name = name[a->d / 128],
+	    .x = a->n_head_kv * ((a->n + rows - 1) / rows),
+	    .y = (unsigned)((end + DEV_CHUNK - 1) / DEV_CHUNK),
+	    .threads = DEV_TILE_THREADS, .shared = DEV_TILE_SHARED },
+	    a, sizeof *a);
 }
 
 /* Rows attend, whatever the sizes and types. */
 static void
-attend_any(struct qwen_cuda_work *w, const struct dev_attend *a)
+attend_any(struct qwen_cuda_work *w, const struct dev_attend *a, size_t end)
 {
 	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
 	    .module = "attend", .name = "attend_chunk",
-	    .x = a->n * a->n_head, .y = a->n_chunk, .threads = DEV_CHUNK,
+	    .x = a->n * a->n_head, .y = (unsigned)chunks(end),
+	    .threads = DEV_CHUNK,
 	    .shared = (a->d + DEV_CHUNK + DEV_CHUNK / 32) * sizeof(float) },
 	    a, sizeof *a);
 }
 
-/* Rows first .. first + n - 1 attend. */
+typedef void attend_fn(struct qwen_cuda_work *w, const struct dev_attend *a,
+    size_t end);
+
+/* Returns the kernels for n rows of a session. */
+static attend_fn *
+choose(const struct dev_attend *a, size_t n)
+{
+	const size_t each = a->n_head / a->n_head_kv;
+
+	if ((a->d != 64 && a->d != 128 && a->d != 256) ||
+	    a->k != QWEN_KV_F16 || a->v != QWEN_KV_F16)
+		return attend_any;
+	return n * each > DEV_TILE / 2 && each <= DEV_TILE ? attend_tile :
+	    attend_few;
+}
+
+/* Returns how many of the rows from t on, of n, are of its session. */
+static size_t
+rows_of_session(const struct qwen_pass *p, size_t t, size_t n)
+{
+	const struct qwen_share *s = &p->share[p->owner[t]];
+
+	return s->first + s->n - t < n ? s->first + s->n - t : n;
+}
+
+/*
+ * Rows first .. first + n - 1 attend: those of sessions with many rows by session,
+ * others together.
+ */
 static void
 attend(struct qwen_cuda_work *w, struct dev_attend *a, size_t first, size_t n)
 {
-	const int has_size = a->d == 64 || a->d == 128 || a->d == 256;
+	const struct qwen_pass *p = w->p;
+	struct dev_attend part = *a;
+	size_t t, some, more;
+	attend_fn *fn;
 
+	for (t = first; t < first + n; t += some) {
+		some = rows_of_session(p, t, first + n - t);
+		fn = choose(a, some);
+		while (fn != attend_tile && t + some < first + n) {
+			more = rows_of_session(p, t + some, first + n - t -
+			    some);
+			if (choose(a, more) != fn)
+				break;
+			some += more;
+		}
+		part.first = (uint32_t)t;
+		part.n = (uint32_t)some;
+		part.part = QWEN_CUDA_P(w->scratch + (t - first) *
+		    row_bytes(&w->net->hp, a->n_chunk));
+		fn(w, &part, longest(p, t, some));
+	}
 	a->first = (uint32_t)first;
 	a->n = (uint32_t)n;
-	if (has_size && a->k == QWEN_KV_F16 && a->v == QWEN_KV_F16)
-		attend_few(w, a);
-	else
-		attend_any(w, a);
 	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
 	    .module = "attend", .name = "attend_merge", .x = a->n * a->n_head,
 	    .threads = MERGE_THREADS, .shared = (3 * DEV_CHUNK + a->d + 1) *

@@ -40,6 +40,11 @@ enum { DEV_FEW_THREADS = 128, DEV_FEW_SLOTS = 5, DEV_FEW_SLOT = 16896 };
 #define DEV_FEW_SHARED(d, nq) ((u64)DEV_FEW_SLOTS * DEV_FEW_SLOT +	\
 	((d) + DEV_CHUNK + DEV_FEW_THREADS / 32) * (u64)(nq) * sizeof(f32))
 
+/* attend_tile: queries of a block */
+enum { DEV_TILE_THREADS = 256, DEV_TILE = 64 };
+#define DEV_TILE_SHARED ((DEV_CHUNK * (DEV_TILE + 4) +		\
+	2 * 16 * (DEV_CHUNK + 4) + 6 * DEV_TILE) * sizeof(f32))
+
 #define DEV_PART(d) ((d) + 4)
 
 #endif

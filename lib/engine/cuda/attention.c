@@ -144,20 +144,56 @@ attend_any(struct qwen_cuda_work *w, const struct dev_attend *a, size_t end)
 	    a, sizeof *a);
 }
 
+/*
+ * Rows attend to keys and values that are integers.  Those of a session do so
+ * together if there is only one.
+ */
+static void
+attend_integers(struct qwen_cuda_work *w, const struct dev_attend *a,
+    size_t end)
+{
+	static const char *const name[2][2] = {
+		{ "attend_q8_0_q8_0", "attend_q8_0_q4_0" },
+		{ "attend_q4_0_q8_0", "attend_q4_0_q4_0" },
+	};
+	const struct qwen_pass *p = w->p;
+	const unsigned each = a->n_head / a->n_head_kv;
+	struct dev_attend arg = *a;
+
+	arg.rows = p->owner[a->first] == p->owner[a->first + a->n - 1] ? a->n :
+	    1;
+	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
+	    .module = "attend_integers",
+	    .name = name[a->k == QWEN_KV_Q4_0][a->v == QWEN_KV_Q4_0],
+	    .x = a->n / arg.rows * a->n_head_kv * ((arg.rows * each +
+	    DEV_INTEGERS - 1) / DEV_INTEGERS), .y = (unsigned)chunks(end),
+	    .threads = DEV_INTEGERS_THREADS,
+	    .shared = DEV_INTEGERS_SHARED(a->d) }, &arg, sizeof arg);
+}
+
 typedef void attend_fn(struct qwen_cuda_work *w, const struct dev_attend *a,
     size_t end);
 
-/* Returns the kernels for n rows of a session. */
+/*
+ * Returns the kernels for n rows of a session; *alone: they serve no rows of
+ * others.
+ */
 static attend_fn *
-choose(const struct dev_attend *a, size_t n)
+choose(const struct dev_attend *a, size_t n, int *alone)
 {
 	const size_t each = a->n_head / a->n_head_kv;
+	const int is_tile = n * each > DEV_TILE / 2 && each <= DEV_TILE;
 
+	*alone = 0;
+	if (qwen_kv_width(a->k) == 0 && qwen_kv_width(a->v) == 0) {
+		*alone = n * each > DEV_INTEGERS;
+		return attend_integers;
+	}
 	if ((a->d != 64 && a->d != 128 && a->d != 256) ||
 	    a->k != QWEN_KV_F16 || a->v != QWEN_KV_F16)
 		return attend_any;
-	return n * each > DEV_TILE / 2 && each <= DEV_TILE ? attend_tile :
-	    attend_few;
+	*alone = is_tile;
+	return is_tile ? attend_tile : attend_few;
 }
 
 /* Returns how many of the rows from t on, of n, are of its session. */
@@ -180,14 +216,16 @@ attend(struct qwen_cuda_work *w, struct dev_attend *a, size_t first, size_t n)
 	struct dev_attend part = *a;
 	size_t t, some, more;
 	attend_fn *fn;
+	int alone, other;
 
 	for (t = first; t < first + n; t += some) {
 		some = rows_of_session(p, t, first + n - t);
-		fn = choose(a, some);
-		while (fn != attend_tile && t + some < first + n) {
+		fn = choose(a, some, &alone);
+		while (!alone && t + some < first + n) {
 			more = rows_of_session(p, t + some, first + n - t -
 			    some);
-			if (choose(a, more) != fn)
+			choose(a, more, &other);
+			if (other)
 				break;
 			some += more;
 		}

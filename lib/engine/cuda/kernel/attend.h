@@ -21,7 +21,8 @@ struct dev_attend {
 	u32			 in_width, out_width, turn_width;
 	u32			 d, n_head, n_head_kv, step, n_rot;
 	u32			 k, v;		/* enum qwen_kv */
-	u32			 first, n;	/* rows that are attended with */
+	u32			 first, n;	/* rows that attend */
+	u32			 rows;		/* that attend together */
 	u32			 n_chunk;
 	u32			 place;		/* of numbers that are bad */
 	f32			 scale, eps;
@@ -44,6 +45,12 @@ enum { DEV_FEW_THREADS = 128, DEV_FEW_SLOTS = 5, DEV_FEW_SLOT = 16896 };
 enum { DEV_TILE_THREADS = 256, DEV_TILE = 64 };
 #define DEV_TILE_SHARED ((DEV_CHUNK * (DEV_TILE + 4) +		\
 	2 * 16 * (DEV_CHUNK + 4) + 6 * DEV_TILE) * sizeof(f32))
+
+/* attend_integers: queries of a block */
+enum { DEV_INTEGERS_THREADS = 128, DEV_INTEGERS = 16 };
+#define DEV_INTEGERS_SHARED(d) (16 * sizeof(u64) + (DEV_INTEGERS *	\
+	(DEV_CHUNK + 8 + 7) + DEV_CHUNK) * sizeof(f32) +		\
+	2 * DEV_INTEGERS * (u64)((d) + 32))
 
 #define DEV_PART(d) ((d) + 4)
 

@@ -5,10 +5,12 @@
 
 #include "engine/cuda/kernel/math.h"
 
-/* Before a loop: eight rounds at a time, whose loads may come first. */
+/* Before a loop: some rounds at a time, whose loads may come first. */
 #ifdef __NVPTX__
+#define UNROLL_2 _Pragma("unroll 2")
 #define UNROLL_8 _Pragma("unroll 8")
 #else
+#define UNROLL_2
 #define UNROLL_8
 #endif
 

@@ -10,7 +10,7 @@ enum { GRAPHS = 16, RELAXED = 2 };
 
 /* All that the launches of a run depend on, but for what is in memory. */
 struct key {
-	size_t	first, n_layer, n, n_share;
+	size_t	first, n_half, n, n_share;
 	size_t	chunks;		/* of keys, rounded up to a power of two */
 };
 
@@ -65,7 +65,7 @@ key_of(const struct qwen_cuda_work *w, size_t first, size_t n)
 static int
 is_regular(const struct qwen_pass *p, size_t first, size_t n)
 {
-	int last = p->last >= first && p->last < first + n;
+	int last = p->last >= first / 2 && p->last <= (first + n) / 2;
 	size_t i;
 
 	if (p->n > QWEN_CUDA_GRAPH_ROWS)

@@ -5,16 +5,13 @@
 
 #include "engine/cuda/cuda.h"
 
-/* Returns 1 if the card has kernels for all that the layer computes. */
-int qwen_cuda_can(const struct qwen_net *net, size_t layer);
+/* Returns 1 if the card has kernels for half a layer, or the head. */
+int qwen_cuda_can(const struct qwen_net *net, size_t half);
 
-/*
- * Returns the bytes of a layer's weights on the card; the last layer's include
- * the output's.
- */
-uint64_t qwen_cuda_layer_bytes(const struct qwen_net *net, size_t layer);
+/* Returns the bytes of its weights on the card. */
+uint64_t qwen_cuda_half_bytes(const struct qwen_net *net, size_t half);
 
-/* Copies the weights of the layers at home; unload frees what load has taken. */
+/* Copies the weights of what is at home; unload frees what load has taken. */
 int qwen_cuda_load(struct qwen_cuda *c, struct qwen_err *err);
 void qwen_cuda_unload(struct qwen_cuda *c);
 

@@ -280,6 +280,7 @@ qwen_cuda_send(struct qwen_cuda_work *w)
 	    .share = QWEN_CUDA_P(w->sent + s.share),
 	    .flag = QWEN_CUDA_P(w->flag), .n = (u32)p->n };
 	w->row_last = w->sent + s.last;
+	w->is_sent = 1;
 }
 
 /* Computes the cos and sin of a row's pairs. */

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: ISC */
+/* route.h - arguments of the kernels of route.c. */
+#ifndef QWEN_CUDA_ROUTE_H
+#define QWEN_CUDA_ROUTE_H
+
+#include "engine/cuda/kernel/dev.h"
+
+enum {
+	ROUTE_WARPS = 32,		/* of a block, one for a row, at most */
+	ROUTE_SORT_THREADS = 1024
+};
+
+/* Bytes of a block's memory for each warp of `route', and for sorting. */
+#define ROUTE_BYTES(n_expert, used) (4 * ((n_expert) + 2 * (used)))
+#define ROUTE_SORT_BYTES(n_expert) (4 * (n_expert))
+
+struct dev_route {
+	const GLOBAL f32	*logit;	/* the shared expert's is the last */
+	GLOBAL f32		*share;		/* likewise */
+	GLOBAL u32		*chosen;
+	/*
+	 * Number row * used + i of at is expert chosen[i] of the row, after
+	 * sorting by expert; those of expert e begin at first[e].
+	 */
+	GLOBAL u32		*at, *first;
+	u32			 n, n_expert, used;
+	/* from one row to the next, in numbers */
+	u32			 logit_stride, share_stride, chosen_stride;
+	u32			 has_shared, share_of_all;
+	f32			 scale;
+};
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * product.c - weights to the card, rows before products, and products.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/cuda/cuda.h"
+#include "engine/cuda/kernel/norm.h"
+#include "engine/cuda/kernel/product.h"
+#include "engine/cuda/layout.h"
+
+/* ------------------------------------------------------------------ weights */
+
+int
+qwen_cuda_can_multiply(const struct qwen_weight *w)
+{
+	return w->data == NULL || (w->lora == NULL &&
+	    w->operand != QWEN_AS_BF16 && w->n_in <= UINT32_MAX &&
+	    w->n_out <= UINT32_MAX);
+}
+
+static uint64_t
+aligned(uint64_t bytes)
+{
+	return (bytes + 255) / 256 * 256;
+}
+
+uint64_t
+qwen_cuda_weight_bytes(const struct qwen_weight *w, size_t n_matrix)
+{
+	uint64_t bytes;
+
+	if (w->data == NULL)
+		return 0;
+	bytes = aligned(qwen_cuda_row_bytes(w) * w->n_out * n_matrix);
+	if (w->scale != NULL)
+		bytes += aligned(n_matrix * sizeof(float));
+	if (w->bias != NULL)
+		bytes += aligned(w->n_out * sizeof(float));
+	return bytes;
+}
+
+/* Copies n rows to the card, in pieces of the buffer. */
+static void
+put_rows(struct qwen_cuda *c, cu_ptr to, const struct qwen_weight *w,
+    const unsigned char *from, unsigned char *buffer, size_t buffer_bytes)
+{
+	size_t row = (size_t)qwen_cuda_row_bytes(w), r, n = 0;
+
+	for (r = 0; r < w->n_out; r++, from += w->row_bytes) {
+		qwen_cuda_lay(w, from, buffer + n);
+		n += row;
+		if (r + 1 < w->n_out && n + row <= buffer_bytes)
+			continue;
+		qwen_cuda_put(c->card, to, buffer, n);
+		to += n;
+		n = 0;
+	}
+}
+
+static const unsigned char *
+matrix_at(const struct qwen_weight *w, size_t e)
+{
+	return w->part != NULL ? w->part[e] : w->data + e * w->expert_bytes;
+}
+
+static int
+put_matrices(struct qwen_cuda *c, const struct qwen_cuda_weight *to,
+    struct qwen_err *err)
+{
+	const struct qwen_weight *w = to->of;
+	size_t bytes = 4 << 20, e;
+	unsigned char *buffer;
+
+	bytes = to->row_bytes > bytes ? (size_t)to->row_bytes : bytes;
+	if ((buffer = qwen_alloc_large(bytes, 1)) == NULL)
+		return qwen_oom(err);
+	for (e = 0; e < to->n_matrix; e++)
+		put_rows(c, to->data + e * to->matrix_bytes, w,
+		    matrix_at(w, e), buffer, bytes);
+	free(buffer);
+	return qwen_cuda_check(c->card, err);
+}
+
+int
+qwen_cuda_weight_put(struct qwen_cuda *c, struct qwen_cuda_weight *out,
+    const struct qwen_weight *w, size_t n_matrix, struct qwen_err *err)
+{
+	*out = (struct qwen_cuda_weight){ .of = w };
+	if (w->data == NULL)
+		return 0;
+	out->n_in = (uint32_t)w->n_in;
+	out->n_out = (uint32_t)w->n_out;
+	out->n_matrix = (uint32_t)n_matrix;
+	out->row_bytes = qwen_cuda_row_bytes(w);
+	out->matrix_bytes = out->row_bytes * w->n_out;
+	out->data = qwen_cuda_own(c, (size_t)(out->matrix_bytes * n_matrix));
+	if (out->data == 0)
+		return qwen_fail(err, QWEN_ENOMEM,
+		    "the card's memory is too small for the weights");
+	if (qwen_cuda_vector(c, &out->scale, w->scale, w->expert_bytes > 0 ?
+	    n_matrix : 1, err) < 0 ||
+	    qwen_cuda_vector(c, &out->bias, w->bias, w->n_out, err) < 0)
+		return -1;
+	return put_matrices(c, out, err);
+}
+
+/* ------------------------------------------------------- rows before products */
+
+static int
+has_two_terms(const struct qwen_net *net)
+{
+	return net->operands[QWEN_AS_TWO_Q8];
+}
+
+/* Returns 1 if a product of the model takes integers. */
+static int
+has_groups(const struct qwen_net *net)
+{
+	return net->operands[QWEN_AS_Q8] || has_two_terms(net);
+}
+
+size_t
+qwen_cuda_groups_bytes(const struct qwen_net *net, size_t n)
+{
+	return (n + QWEN_GROUP - 1) / QWEN_GROUP * sizeof(struct dev_group) *
+	    (has_two_terms(net) ? 2 : 1);
+}
+
+void
+qwen_cuda_norm(struct qwen_cuda_work *w, cu_ptr weights, int add,
+    size_t place)
+{
+	const struct qwen_hparams *h = &w->net->hp;
+	struct dev_norm a = {
+		.pass = w->pass,
+		.x = QWEN_CUDA_P(w->array[QWEN_CUDA_X]),
+		.x_stride = w->width[QWEN_CUDA_X] / sizeof(float),
+		.out = add ? QWEN_CUDA_P(w->array[QWEN_CUDA_OUT]) : NULL,
+		.out_stride = w->width[QWEN_CUDA_OUT] / sizeof(float),
+		.weights = QWEN_CUDA_P(weights),
+		.xn = QWEN_CUDA_P(w->array[QWEN_CUDA_XN]),
+		.xn_stride = w->width[QWEN_CUDA_XN] / sizeof(float),
+		.groups = has_groups(w->net) ?
+		    QWEN_CUDA_P(w->array[QWEN_CUDA_GROUPS_X]) : NULL,
+		.group_bytes = qwen_cuda_groups_bytes(w->net, h->n_embd),
+		.n = (u32)h->n_embd,
+		.eps = h->eps,
+		.two = (u32)has_two_terms(w->net),
+		.place = (u32)place,
+		.check_all = place < QWEN_PLACE_MIXER(h->n_layer - 1),
+	};
+
+	if (w->pass.n > 0)
+		qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
+		    .module = "norm", .name = "norm_rows", .x = w->pass.n,
+		    .threads = 256, .shared = (h->n_embd + 1) * sizeof(float) },
+		    &a, sizeof a);
+}
+
+enum { GROUP_WARPS = 4 };	/* of a block of group_rows */
+
+static void
+group_rows(struct qwen_cuda_work *w, cu_ptr x, cu_ptr up, size_t stride,
+    size_t n_in, size_t n)
+{
+	struct dev_rows a = {
+		.x = QWEN_CUDA_P(x),
+		.up = QWEN_CUDA_P(up),
+		.groups = has_groups(w->net) ?
+		    QWEN_CUDA_P(w->array[QWEN_CUDA_GROUPS]) : NULL,
+		.stride = stride,
+		.group_bytes = qwen_cuda_groups_bytes(w->net, n_in),
+		.n = (u32)n_in,
+		.n_row = (u32)n,
+		.two = (u32)has_two_terms(w->net),
+	};
+	size_t items = (n_in + QWEN_GROUP - 1) / QWEN_GROUP * n;
+
+	if (items > 0)
+		qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
+		    .module = "norm", .name = "group_rows",
+		    .x = (unsigned)((items + GROUP_WARPS - 1) / GROUP_WARPS),
+		    .threads = 32 * GROUP_WARPS }, &a, sizeof a);
+}
+
+void
+qwen_cuda_quantize(struct qwen_cuda_work *w, cu_ptr x, size_t stride,
+    size_t n_in, size_t n)
+{
+	if (has_groups(w->net))
+		group_rows(w, x, 0, stride, n_in, n);
+}
+
+void
+qwen_cuda_silu_multiply(struct qwen_cuda_work *w, cu_ptr gate, cu_ptr up,
+    size_t stride, size_t n_ff, size_t n)
+{
+	group_rows(w, gate, up, stride, n_ff, n);
+}
+
+/* ----------------------------------------------------------------- products */
+
+static u32
+float_kind(const struct qwen_weight *w)
+{
+	return w->quant->type == QT_F32 ? DEV_F32 : w->quant->type == QT_F16 ?
+	    DEV_F16 : DEV_BF16;
+}
+
+static struct dev_product
+product_of(const struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
+    const struct qwen_cuda_rows *x, cu_ptr y, size_t stride)
+{
+	return (struct dev_product){
+		.w = QWEN_CUDA_P(m->data),
+		.scale = QWEN_CUDA_P(m->scale),
+		.bias = QWEN_CUDA_P(m->bias),
+		.x = QWEN_CUDA_P(x->x),
+		.x_stride = x->stride,
+		.groups = QWEN_CUDA_P(x->groups),
+		.group_bytes = qwen_cuda_groups_bytes(w->net, m->n_in),
+		.y = QWEN_CUDA_P(y),
+		.y_stride = stride,
+		.row_bytes = m->row_bytes,
+		.matrix_bytes = m->matrix_bytes,
+		.n_in = m->n_in, .n_out = m->n_out,
+		.n_matrix = m->n_matrix,
+		.n = (u32)x->n,
+		.two = m->of->operand == QWEN_AS_TWO_Q8,
+		.span = m->of->quant->span,
+		.has_min = (u32)m->of->quant->has_min,
+		.kind = float_kind(m->of),
+	};
+}
+
+enum { ROWS = 64 };	/* of weights, of a block of the general kernels */
+
+static void
+multiply(struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
+    const struct dev_product *a)
+{
+	static const char *const name[] = {
+		[QWEN_CUDA_FLOATS] = "multiply_float",
+		[QWEN_CUDA_SUPER] = "multiply_super",
+		[QWEN_CUDA_BLOCK] = "multiply_block",
+	};
+
+	if (a->n > 0)
+		qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
+		    .module = "product", .name = name[qwen_cuda_layout_of(m->of)],
+		    .x = a->n, .y = (m->n_out + ROWS - 1) / ROWS,
+		    .threads = ROWS }, a, sizeof *a);
+}
+
+void
+qwen_cuda_multiply(struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
+    const struct qwen_cuda_rows *x, cu_ptr y, size_t stride)
+{
+	struct dev_product a = product_of(w, m, x, y, stride);
+
+	multiply(w, m, &a);
+}
+
+void
+qwen_cuda_multiply_pairs(struct qwen_cuda_work *w,
+    const struct qwen_cuda_weight *m, const struct qwen_cuda_rows *x,
+    const struct qwen_cuda_pairs *pairs, cu_ptr y, size_t stride)
+{
+	struct dev_product a = product_of(w, m, x, y, stride);
+
+	a.at = QWEN_CUDA_P(pairs->at);
+	a.first = QWEN_CUDA_P(pairs->first);
+	a.n = (u32)pairs->n_pair;
+	a.per = (u32)pairs->per;
+	multiply(w, m, &a);
+}

@@ -3,6 +3,7 @@
 #ifndef QWEN_CUDA_ATTEND_H
 #define QWEN_CUDA_ATTEND_H
 
+#include "engine/cuda/kernel/group.h"
 #include "engine/cuda/kernel/kv.h"
 
 /*
@@ -15,8 +16,10 @@ struct dev_attend {
 	GLOBAL f32		*in;
 	GLOBAL f32		*out;
 	GLOBAL f32		*part;
+	GLOBAL u8		*groups;	/* of out, or NULL */
 	const GLOBAL f32x2	*turn;		/* cos and sin */
 	const GLOBAL f32	*q_norm, *k_norm;	/* or NULL */
+	u64			 group_bytes;	/* of a row */
 	u64			 block;		/* the layer's part of a slot */
 	u32			 in_width, out_width, turn_width;
 	u32			 d, n_head, n_head_kv, step, n_rot;
@@ -25,6 +28,7 @@ struct dev_attend {
 	u32			 rows;		/* that attend together */
 	u32			 n_chunk;
 	u32			 place;		/* of numbers that are bad */
+	u32			 two;		/* terms of groups */
 	f32			 scale, eps;
 };
 
@@ -51,6 +55,12 @@ enum { DEV_INTEGERS_THREADS = 128, DEV_INTEGERS = 16 };
 #define DEV_INTEGERS_SHARED(d) (16 * sizeof(u64) + (DEV_INTEGERS *	\
 	(DEV_CHUNK + 8 + 7) + DEV_CHUNK) * sizeof(f32) +		\
 	2 * DEV_INTEGERS * (u64)((d) + 32))
+
+/* attend_join: numbers of a block, which heads divide; chunks whose factors are in
+   the block's memory */
+enum { DEV_JOIN = 256, DEV_JOIN_SPAN = 32 };
+#define DEV_JOIN_SHARED(d) ((DEV_JOIN / (d) * (3 * DEV_JOIN_SPAN + 1) +	\
+	DEV_JOIN) * sizeof(f32))
 
 #define DEV_PART(d) ((d) + 4)
 

@@ -174,7 +174,8 @@ test_format(struct bench *b, const struct qwen_quant *q)
 	/* numbers of a row, rows of the matrix, rows of x */
 	static const size_t shapes[][3] = { { 512, 5, 1 }, { 256, 37, 3 },
 	    { 768, 18, 8 }, { 384, 7, 11 }, { 320, 2, 2 }, { 2048, 3, 1 },
-	    { 512, 70, 67 } };
+	    { 512, 70, 67 }, { 37, 9, 5 },
+	    { 48, 67, 9 } };
 	static const size_t pairs[][3] = { { 512, 19, 8 }, { 256, 66, 43 },
 	    { 320, 6, 13 } };
 	const char *name = qwen_ggml_name(q->type);

@@ -290,18 +290,6 @@ choose(enum qwen_cuda_layout l, size_t each)
 	return k;
 }
 
-static void
-multiply_floats(struct qwen_cuda_work *w, const struct dev_product *a,
-    unsigned tiles)
-{
-	enum { ROWS = 64 };
-
-	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
-	    .module = "product", .name = "multiply_float", .x = tiles,
-	    .y = (a->n_out + ROWS - 1) / ROWS, .threads = ROWS,
-	    .shared = DEV_COLUMN_BYTES(1) }, a, sizeof *a);
-}
-
 /* Tiles of columns; where pairs are, each matrix may have one more. */
 static unsigned
 tiles_of(const struct dev_product *a, u32 rows)
@@ -311,6 +299,32 @@ tiles_of(const struct dev_product *a, u32 rows)
 	if (a->at == NULL)
 		return (a->n + rows - 1) / rows;
 	return a->n / rows + more < a->n ? a->n / rows + more : a->n;
+}
+
+/* Can 16 bytes of x be read at once? */
+static int
+is_aligned(const struct dev_product *a)
+{
+	return a->n_in % 16 == 0 && a->x_stride % 4 == 0 &&
+	    (uintptr_t)a->x % 16 == 0;
+}
+
+static void
+multiply_floats(struct qwen_cuda_work *w, const struct dev_product *a)
+{
+	struct qwen_cuda_launch l = { .module = "product",
+	    .name = "multiply_floats", .x = tiles_of(a, FLOAT_COLUMNS),
+	    .y = (a->n_out + FLOAT_ROWS - 1) / FLOAT_ROWS,
+	    .threads = FLOAT_THREADS,
+	    .shared = DEV_COLUMN_BYTES(FLOAT_COLUMNS) +
+		FLOAT_STAGES * FLOAT_STAGE };
+
+	if (!is_aligned(a))
+		l = (struct qwen_cuda_launch){ .module = "product",
+		    .name = "multiply_float", .x = tiles_of(a, 1),
+		    .y = (a->n_out + FLOAT_THREADS - 1) / FLOAT_THREADS,
+		    .threads = FLOAT_THREADS, .shared = DEV_COLUMN_BYTES(1) };
+	qwen_cuda_run(w->c->card, &l, a, sizeof *a);
 }
 
 static void
@@ -325,7 +339,7 @@ multiply(struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
 	if (a->n == 0)
 		return;
 	if (l == QWEN_CUDA_FLOATS) {
-		multiply_floats(w, a, tiles_of(a, 1));
+		multiply_floats(w, a);
 		return;
 	}
 	k = choose(l, a->at != NULL ? (n + a->n_matrix - 1) / a->n_matrix * 2 :

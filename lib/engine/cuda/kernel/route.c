@@ -14,7 +14,7 @@ struct row {
 	SHARED u32		*key;		/* [n_expert] 0: is chosen */
 	SHARED u32		*best;		/* [used] chosen, the best first */
 	SHARED f32		*weight;	/* [used] theirs */
-	SHARED u32		*chosen;	/* [used] the same, ascending */
+	SHARED u32		*chosen;	/* [each] the same, ascending */
 };
 
 /* Keys are in the order of the numbers; that of a finite number is not 0. */
@@ -134,6 +134,8 @@ route_row(const struct dev_route *a, const struct row *r, u32 t)
 		share[n] = r->weight[i] / sum * a->scale;
 		r->chosen[n] = chosen[n] = r->best[i];
 	}
+	if (lane == 0 && a->each > a->used)
+		r->chosen[a->used] = chosen[a->used] = a->n_expert;
 	if (lane == 0 && a->has_shared) {
 		x = r->logit[a->n_expert];
 		share[a->used] = is_finite(x) ? dev_sigmoid(x) : nan;
@@ -170,7 +172,7 @@ add_up(SHARED u32 *count, u32 n)
 DEV u32
 expert_of(const struct dev_route *a, const SHARED u32 *here, u32 pair)
 {
-	u32 row = pair / a->used, i = pair % a->used;
+	u32 row = pair / a->each, i = pair % a->each;
 
 	return here != (void *)0 ? here[row * ROUTE_NUMBERS(a->n_expert,
 	    a->used) + i] : a->chosen[(u64)row * a->chosen_stride + i];
@@ -180,21 +182,21 @@ expert_of(const struct dev_route *a, const SHARED u32 *here, u32 pair)
 DEV void
 sort_pairs(const struct dev_route *a, SHARED u32 *count, const SHARED u32 *here)
 {
-	u32 n = a->n * a->used, i;
+	u32 n = a->n * a->each, n_expert = a->n_expert + a->each - a->used, i;
 
-	for (i = tid(); i < a->n_expert; i += n_threads())
+	for (i = tid(); i < n_expert; i += n_threads())
 		count[i] = 0;
 	bar();
 	for (i = tid(); i < n; i += n_threads())
 		atomic_add_shared(&count[expert_of(a, here, i)], 1);
 	bar();
 	if (tid() < 32)
-		add_up(count, a->n_expert);
+		add_up(count, n_expert);
 	bar();
-	for (i = tid(); i < a->n_expert; i += n_threads())
+	for (i = tid(); i < n_expert; i += n_threads())
 		a->first[i] = count[i];
 	if (tid() == 0)
-		a->first[a->n_expert] = n;
+		a->first[n_expert] = n;
 	bar();
 	for (i = tid(); i < n; i += n_threads())
 		a->at[atomic_add_shared(&count[expert_of(a, here, i)], 1)] = i;
@@ -204,13 +206,13 @@ sort_pairs(const struct dev_route *a, SHARED u32 *count, const SHARED u32 *here)
 DEV void
 list_pairs(const struct dev_route *a, const SHARED u32 *chosen)
 {
-	u32 e, i, n;
+	u32 n_expert = a->n_expert + a->each - a->used, e, i, n;
 
 	warp_bar();
-	for (i = tid(); i < a->used; i += 32)
+	for (i = tid(); i < a->each; i += 32)
 		a->at[i] = i;
-	for (e = tid(); e <= a->n_expert; e += 32) {
-		for (i = 0, n = 0; i < a->used; i++)
+	for (e = tid(); e <= n_expert; e += 32) {
+		for (i = 0, n = 0; i < a->each; i++)
 			n += chosen[i] < e;
 		a->first[e] = n;
 	}
@@ -230,9 +232,9 @@ KERNEL(route, struct dev_route)
 
 	r.logit = a.logit + (u64)t * a.logit_stride;
 	r.chosen = at;
-	r.best = at + a.used;
-	r.weight = (SHARED f32 *)(at + 2 * a.used);
-	r.key = at + 3 * a.used;
+	r.best = at + a.used + 1;
+	r.weight = (SHARED f32 *)(at + 2 * a.used + 1);
+	r.key = at + 3 * a.used + 1;
 	if (t < a.n)
 		route_row(&a, &r, t);
 	if (n_blocks() > 1)

@@ -155,7 +155,7 @@ qwen_cuda_deltanet(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
 	    .stride = w->net->hp.n_embd, .n = w->p->n };
 	const struct qwen_deltanet *of = &l->of->delta;
 	size_t i, n_out = w->net->hp.n_head_v * w->net->hp.dv;
-	int is_short = is_fast(&a) && are_short(w->p);
+	int is_short = is_fast(&a) && a.taps == DELTA_TAPS && are_short(w->p);
 
 	for (i = 0; i < of->n_in; i++) {
 		if (l->in[i].data != 0)		/* not joined to another */

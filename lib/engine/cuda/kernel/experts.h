@@ -5,7 +5,7 @@
 
 #include "engine/cuda/kernel/dev.h"
 
-enum { COMBINE_THREADS = 256 };
+enum { COMBINE_THREADS = 64 };
 
 struct dev_combine {
 	/*

@@ -26,14 +26,20 @@ key_of(f32 x)
 	return u >> 31 != 0 ? ~u : u | 0x80000000;
 }
 
+DEV f32
+of_key(u32 key)
+{
+	return bits_f32(key >> 31 != 0 ? key & 0x7fffffff : ~key);
+}
+
 /*
- * Chooses the experts with the largest logits; of equal ones, the first.  Returns
- * 0 if a logit is not finite.
+ * Chooses the experts with the largest logits; of equal ones, the first.  Sets
+ * their weights to the logits.  Returns 0 if a logit is not finite.
  */
 DEV int
 choose_any(const struct dev_route *a, const struct row *r)
 {
-	u32 lane = tid() & 31, i, e, best = 0, at = 0, expert, bad = 0;
+	u32 lane = tid() & 31, i, e, best = 0, at = 0, expert, bad = 0, top;
 
 	for (e = lane; e < a->n_expert; e += 32) {
 		r->key[e] = key_of(r->logit[e]);
@@ -50,10 +56,12 @@ choose_any(const struct dev_route *a, const struct row *r)
 				best = r->key[e] > best ? r->key[e] : best;
 			}
 		}
-		expert = ~warp_most(best == warp_most(best) ? ~at : 0);
+		top = warp_most(best);
+		expert = ~warp_most(best == top ? ~at : 0);
 		if (expert % 32 == lane) {
 			r->key[expert] = 0;
 			r->best[i] = expert;
+			r->weight[i] = of_key(top);
 		}
 	}
 	return 1;
@@ -63,14 +71,16 @@ choose_any(const struct dev_route *a, const struct row *r)
 DEV int
 choose_few(const struct dev_route *a, const struct row *r)
 {
-	u32 lane = tid() & 31, key[KEYS], i, j, best, at, expert, bad = 0;
+	u32 lane = tid() & 31, key[KEYS], i, j, best, at, expert, bad = 0, top;
+	f32 x[KEYS];
 
+	/* there is a load for each, so that none waits */
+	UNROLL for (j = 0; j < KEYS; j++)
+		x[j] = r->logit[lane + 32 * j < a->n_expert ? lane + 32 * j :
+		    0];
 	UNROLL for (j = 0; j < KEYS; j++) {
-		f32 x = lane + 32 * j < a->n_expert ? r->logit[lane + 32 * j] :
-		    0.0f;
-
-		key[j] = lane + 32 * j < a->n_expert ? key_of(x) : 0;
-		bad |= !is_finite(x);
+		key[j] = lane + 32 * j < a->n_expert ? key_of(x[j]) : 0;
+		bad |= !is_finite(x[j]);
 	}
 	if (warp_most(bad) != 0)
 		return 0;
@@ -81,11 +91,14 @@ choose_few(const struct dev_route *a, const struct row *r)
 			at = key[j] > best ? lane + 32 * j : at;
 			best = key[j] > best ? key[j] : best;
 		}
-		expert = ~warp_most(best == warp_most(best) ? ~at : 0);
+		top = warp_most(best);
+		expert = ~warp_most(best == top ? ~at : 0);
 		UNROLL for (j = 0; j < KEYS; j++)
 			key[j] = lane + 32 * j == expert ? 0 : key[j];
-		if (lane == 0)
+		if (lane == 0) {
 			r->best[i] = expert;
+			r->weight[i] = of_key(top);
+		}
 	}
 	return 1;
 }
@@ -95,11 +108,12 @@ DEV f32
 weigh(const struct dev_route *a, const struct row *r)
 {
 	SHARED f32 *each = (SHARED f32 *)r->key;
-	f32 sum = 0.0f, first = r->logit[r->best[0]];
+	f32 sum = 0.0f, first = r->weight[0];
 	u32 i;
 
+	warp_bar();
 	for (i = tid() & 31; i < a->used; i += 32)
-		r->weight[i] = dev_exp(r->logit[r->best[i]] - first);
+		r->weight[i] = dev_exp(r->weight[i] - first);
 	for (i = tid() & 31; i < a->n_expert && a->share_of_all; i += 32)
 		each[i] = dev_exp(r->logit[i] - first);
 	warp_bar();

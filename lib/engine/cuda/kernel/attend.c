@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * attend.c - attention, for all sizes and types: queries, keys and values are
- * prepared, each query attends to chunks of 256 keys, and results of chunks are
- * merged.
+ * prepared, and each query attends to chunks of 256 keys.
  *
  * For keys that are integers, a query is d integers of 16 bits, then its factor,
  * in the place of its numbers.
@@ -26,9 +25,7 @@ cache_at(const struct dev_attend *a, u32 t, u32 slot, u32 head, int is_v)
 	    head, is_v);
 }
 
-DEV int has_integers(u32 kv) { return kv == QWEN_KV_Q8_0 || kv == QWEN_KV_Q4_0; }
-
-/* ---- a head's numbers, in the block's memory: by n threads, i of them this */
+/* ---- a head's numbers, in the block's memory */
 
 /* The norm of a warp's head. */
 DEV void
@@ -58,19 +55,6 @@ turn(SHARED f32 *x, const GLOBAL f32x2 *by, u32 half)
 		x[half + i] = rn_fma(u, s, w * c);
 	}
 	warp_bar();
-}
-
-/* One stage of Hadamard matrices: pairs h apart, by n threads. */
-DEV void
-add_pairs(SHARED f32 *x, u32 d, u32 h, u32 i, u32 n)
-{
-	for (; i < d / 2; i += n) {
-		SHARED f32 *p = x + i / h * 2 * h + i % h;
-		f32 u = p[0], w = p[h];
-
-		p[0] = u + w;
-		p[h] = u - w;
-	}
 }
 
 /* Multiplies a warp's head by Hadamard matrices. */
@@ -361,83 +345,5 @@ KERNEL(attend_chunk, struct dev_attend)
 	if (tid() == 0) {
 		to[a.d] = m;
 		to[a.d + 1] = l;
-	}
-}
-
-/* ---- chunks in their order, and the gate */
-
-/*
- * Sets e[i][0 .. 1] to the factors of what is merged so far, whose largest score
- * is m, and of chunk i; returns the largest of all.
- */
-DEV f32
-merge_factors(const GLOBAL f32 *part, u32 d, u32 n, SHARED f32 *m,
-    SHARED f32x2 *e, f32 before)
-{
-	u32 i, j;
-
-	bar();
-	for (i = tid(); i < n; i += n_threads())
-		m[i] = part[(u64)i * DEV_PART(d) + d];
-	bar();
-	for (i = 0; i < n; i++) {
-		f32 top = larger(before, m[i]);
-
-		j = i % n_threads();
-		if (tid() == j)
-			e[i] = (f32x2){ dev_exp(before - top),
-			    dev_exp(m[i] - top) };
-		before = top;
-	}
-	bar();
-	return before;
-}
-
-/* Blocks: heads of queries of rows. */
-KERNEL(attend_merge, struct dev_attend)
-{
-	SHARED f32x2 *e = (SHARED f32x2 *)SMEM;		/* [DEV_CHUNK] */
-	SHARED f32 *m = (SHARED f32 *)(e + DEV_CHUNK);	/* [DEV_CHUNK] */
-	SHARED f32 *o = m + DEV_CHUNK;	/* [d + 1], the sum of weights last */
-	const u32 t = a.first + bid() / a.n_head, h = bid() % a.n_head;
-	const u32 n = a.pass.row[t].slot / DEV_CHUNK + 1;
-	const GLOBAL f32 *part = a.part + (u64)bid() * a.n_chunk *
-	    DEV_PART(a.d);
-	const GLOBAL f32 *gate = a.in + (u64)t * a.in_width + h * a.step + a.d;
-	f32 top = part[a.d], back;
-	u32 c, i, j, some, piece = a.d & -a.d;
-
-	if (!a.pass.row[t].wanted)
-		return;
-	for (i = tid(); i <= a.d; i += n_threads())
-		o[i] = part[i + (i == a.d)];
-	for (c = 1; c < n; c += some) {
-		const GLOBAL f32 *p = part + (u64)c * DEV_PART(a.d);
-
-		some = n - c < DEV_CHUNK ? n - c : DEV_CHUNK;
-		top = merge_factors(p, a.d, some, m, e, top);
-		for (i = tid(); i <= a.d; i += n_threads())
-			for (j = 0; j < some; j++)
-				o[i] = rn_fma(o[i], e[j][0], p[(u64)j *
-				    DEV_PART(a.d) + i + (i == a.d)] * e[j][1]);
-	}
-	bar();
-	back = 1.0f / o[a.d];
-	for (i = tid(); i < a.d; i += n_threads())
-		o[i] = rn_fma(o[i], back, 0.0f);
-	for (j = has_integers(a.v) ? piece / 2 : 0; j > 0; j /= 2) {
-		bar();
-		add_pairs(o, a.d, j, tid(), n_threads());
-	}
-	bar();
-	back = has_integers(a.v) ? 1.0f / rn_sqrt((f32)piece) : 1.0f;
-	for (i = tid(); i < a.d; i += n_threads()) {
-		f32 y = o[i] * back;
-
-		/* a gate that is infinite gives NaN */
-		if (a.step > a.d)
-			y = rn_fma(gate[i], 0.0f, y / (1.0f +
-			    dev_exp(-gate[i])));
-		a.out[(u64)t * a.out_width + h * a.d + i] = y;
 	}
 }

@@ -10,6 +10,7 @@
 #include "engine/cuda/kernel/norm.h"
 #include "engine/cuda/kernel/mma.h"
 #include "engine/cuda/layout.h"
+#include "engine/cuda/load.h"
 
 /* ------------------------------------------------------------------ weights */
 
@@ -67,8 +68,8 @@ matrix_at(const struct qwen_weight *w, size_t e)
 	return w->part != NULL ? w->part[e] : w->data + e * w->expert_bytes;
 }
 
-static int
-put_matrices(struct qwen_cuda *c, const struct qwen_cuda_weight *to,
+int
+qwen_cuda_weight_fill(struct qwen_cuda *c, const struct qwen_cuda_weight *to,
     struct qwen_err *err)
 {
 	const struct qwen_weight *w = to->of;
@@ -105,7 +106,7 @@ qwen_cuda_weight_put(struct qwen_cuda *c, struct qwen_cuda_weight *out,
 	    n_matrix : 1, err) < 0 ||
 	    qwen_cuda_vector(c, &out->bias, w->bias, w->n_out, err) < 0)
 		return -1;
-	return put_matrices(c, out, err);
+	return qwen_cuda_weight_fill(c, out, err);
 }
 
 /* ------------------------------------------------------- rows before products */

@@ -151,6 +151,24 @@ draw_rows(const struct both *b, size_t n, unsigned odd)
 	return x;
 }
 
+/* Have the results the groups that a product with integers takes? */
+static int
+has_groups(struct both *b)
+{
+	size_t n_out = b->net.hp.n_head_v * b->net.hp.dv, is_same;
+	size_t n = b->pass.n * qwen_cuda_groups_bytes(&b->net, n_out);
+	cu_ptr groups = b->c->array[QWEN_CUDA_GROUPS];
+	char *x = malloc(2 * n);
+
+	qwen_cuda_get(b->cuda.card, x, groups, n);
+	qwen_cuda_quantize(b->c, b->c->array[QWEN_CUDA_O],
+	    b->c->width[QWEN_CUDA_O] / sizeof(float), n_out, b->pass.n);
+	qwen_cuda_get(b->cuda.card, x + n, groups, n);
+	is_same = memcmp(x, x + n, n) == 0;
+	free(x);
+	return is_same && b->cuda.card->failed == NULL;
+}
+
 /* A pass of all sessions, then a replay for each. */
 static void
 check_pass(struct both *b, struct qwen_memory *m, const char *name,
@@ -167,6 +185,7 @@ check_pass(struct both *b, struct qwen_memory *m, const char *name,
 	ok(same_rows(b, b->p->o, QWEN_CUDA_O, b->net.hp.n_head_v *
 	    b->net.hp.dv), "%s: results", name);
 	ok(same_rows(b, b->p->out, QWEN_CUDA_OUT, 16), "%s: product", name);
+	ok(has_groups(b), "%s: integers", name);
 	for (i = 0; i < b->pass.n_share; i++)
 		is_same &= same_memory(b, &m[i]);
 	ok(is_same, "%s: states and journals", name);
@@ -181,7 +200,7 @@ check_pass(struct both *b, struct qwen_memory *m, const char *name,
 
 static void
 check(const char *name, const struct shape *s, const struct rows *rows,
-    size_t n_share, unsigned odd)
+    size_t n_share, unsigned odd, enum qwen_operand operand)
 {
 	struct both b = { 0 };
 	struct qwen_layer l[LAYERS] = { 0 };
@@ -195,7 +214,8 @@ check(const char *name, const struct shape *s, const struct rows *rows,
 	set_shape(&b, s, &l[LAYER]);
 	b.net.layer = l;
 	b.cuda.layer = on_card;
-	b.home_plain[0] = b.home_cuda[0] = 0;
+	b.net.operands[operand] = 1;
+	b.home_plain[QWEN_MIXER(0)] = b.home_cuda[QWEN_MIXER(0)] = 0;
 	if ((rc = open_both(&b)) == 0)
 		rc = load_layer(&b, &l[LAYER], &on_card[LAYER]);
 	for (i = 0; i < n_share && rc == 0; i++) {
@@ -230,9 +250,9 @@ main(void)
 	static const struct shape gates = { 1, 1, 1, 2000, 1, 0, 0 };
 	static const struct rows one[] = { { 1, 1, 0 } };
 	static const struct rows drafts[] = { { 4, 1, 3 } };
-	static const struct rows many[] = { { 1, 1, 0 }, { 8, 1, 7 },
+	static const struct rows many[] = { { 1, 1, 0 }, { 16, 1, 7 },
 	    { 3, 3, 16 }, { 2, 0, 0 } };
-	static const struct rows prompt[] = { { 37, 37, 0 } };
+	static const struct rows prompt[] = { { 39, 39, 0 } };
 	static const struct rows mixed[] = { { 1, 1, 2 }, { 21, 17, 5 },
 	    { 6, 1, 0 } };
 	static const struct {
@@ -263,6 +283,7 @@ main(void)
 
 	for (i = 0; i < sizeof checks / sizeof checks[0]; i++)
 		check(checks[i].name, checks[i].shape, checks[i].rows,
-		    checks[i].n_share, checks[i].odd);
+		    checks[i].n_share, checks[i].odd, i % 3 == 2 ?
+		    QWEN_AS_TWO_Q8 : i % 3 == 1 ? QWEN_AS_Q8 : QWEN_AS_F32);
 	return done_testing();
 }

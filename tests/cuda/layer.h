@@ -84,7 +84,7 @@ same(const float *a, const float *b, size_t n)
 struct both {
 	struct qwen_net		 net;
 	struct qwen_arch	 arch;
-	unsigned char		 home_plain[3], home_cuda[3];
+	unsigned char		 home_plain[8], home_cuda[8];
 	struct qwen_plain	 plain;
 	struct qwen_cuda	 cuda;
 	struct qwen_plain_work	*p;

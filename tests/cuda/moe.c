@@ -171,6 +171,7 @@ main(void)
 	static const struct shape all = { 32, 16, 60, 4, 48, 1 };
 	static const struct shape alone = { 48, 32, 37, 5, 0, 0 };
 	static const struct shape every = { 16, 16, 40, 40, 16, 1 };
+	static const struct shape more = { 16, 16, 300, 10, 16, 0 };
 	static const struct {
 		const char		*name;
 		const struct shape	*shape;
@@ -185,6 +186,9 @@ main(void)
 		{ "33 rows, equal logits", &small, 33, TIES },
 		{ "32 odd rows", &many, 32, ODD },
 		{ "43 odd rows", &small, 43, ODD },
+		{ "300 experts", &more, 1, PLAIN },
+		{ "300 experts, equal logits", &more, 40, TIES },
+		{ "300 experts, odd rows", &more, 6, ODD },
 		{ "share of all", &all, 7, PLAIN },
 		{ "share of all, odd rows", &all, 40, ODD },
 		{ "no shared expert", &alone, 9, PLAIN },

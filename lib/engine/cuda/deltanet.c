@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "engine/cuda/cuda.h"
+#include "engine/cuda/graph.h"
 #include "engine/cuda/kernel/deltanet.h"
 
 _Static_assert((int)DELTA_JOURNAL == (int)QWEN_GUESS_MAX, "rows of a journal");
@@ -29,6 +30,8 @@ arguments(const struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
 {
 	const struct qwen_hparams *h = &w->net->hp;
 	struct qwen_cuda_place at = qwen_cuda_place_of(w, l->of->index);
+	int two = w->net->operands[QWEN_AS_TWO_Q8];
+	int has_groups = two || w->net->operands[QWEN_AS_Q8];
 
 	return (struct dev_delta){ .pass = w->pass,
 	    .n_share = (u32)w->p->n_share,
@@ -44,6 +47,10 @@ arguments(const struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
 	    .made = QWEN_CUDA_P(w->scratch),
 	    .conv = QWEN_CUDA_P(l->conv), .a = QWEN_CUDA_P(l->a),
 	    .dt = QWEN_CUDA_P(l->dt), .norm = QWEN_CUDA_P(l->norm),
+	    .groups = has_groups ?
+	    QWEN_CUDA_P(w->array[QWEN_CUDA_GROUPS]) : NULL,
+	    .group_bytes = qwen_cuda_groups_bytes(w->net, h->n_head_v * h->dv),
+	    .two = two != 0,
 	    .s = at.s, .state_conv = at.conv, .journal = at.journal,
 	    .journal_row = at.journal_row };
 }
@@ -86,30 +93,45 @@ apply_rule(struct qwen_cuda_card *c, struct dev_delta *a, int is_short)
 	    (is_short ? DELTA_RING : DELTA_AHEAD) };
 	size_t most = (size_t)c->shared_max / (a->dk * sizeof(float));
 
+	/* where there are few blocks, more warps make rows */
+	if (is_short && l.x * l.y * l.z <= 4 * (unsigned)c->n_sm)
+		l.threads = 4 * DELTA_COLUMNS;
 	if (!is_fast(a)) {
 		a->columns = most < DELTA_COLUMNS ? (u32)most : DELTA_COLUMNS;
 		assert(a->columns > 0);
 		l.module = "deltanet";
 		l.name = "delta_any";
+		l.threads = DELTA_COLUMNS;
 		l.y = (a->dv + a->columns - 1) / a->columns;
 		l.shared = a->dk * a->columns * sizeof(float);
 	}
 	run(c, &l, a);
 }
 
-/* Norms the rule's results, and lets sessions keep what they need. */
+/*
+ * Norms the rule's results, and lets sessions keep what they need; also makes the
+ * results' groups if dv is DELTA_K.
+ */
 static void
 finish(struct qwen_cuda_card *c, const struct dev_delta *a)
 {
 	u32 channels = 2 * a->n_head_k * a->dk + a->n_head_v * a->dv;
 	struct qwen_cuda_launch l = { .module = "deltanet",
-	    .name = "delta_finish",
-	    .x = (a->pass.n + DELTA_ROWS - 1) / DELTA_ROWS * a->n_head_v +
-	    (channels + DELTA_THREADS - 1) / DELTA_THREADS * a->n_share,
-	    .threads = DELTA_THREADS };
+	    .name = "delta_finish", .threads = DELTA_THREADS };
 
+	if (a->dv == DELTA_K) {
+		l.name = "delta_finish_128";
+		l.shared = 256 * DELTA_GROUPS * sizeof(float);
+		l.x = (a->pass.n * ((a->n_head_v + 1) / 2) + DELTA_GROUPS -
+		    1) / DELTA_GROUPS;
+	} else
+		l.x = (a->pass.n + DELTA_ROWS - 1) / DELTA_ROWS * a->n_head_v;
+	l.x += (channels + DELTA_THREADS - 1) / DELTA_THREADS * a->n_share;
 	run(c, &l, a);
 }
+
+/* A graph's launches must not depend on how rows are shared out. */
+_Static_assert((int)DELTA_STEPS >= QWEN_CUDA_GRAPH_ROWS, "rows of a graph");
 
 /* Have all sessions few rows? */
 static int
@@ -142,8 +164,9 @@ qwen_cuda_deltanet(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
 		prepare(w->c->card, &a);
 	apply_rule(w->c->card, &a, is_short);
 	finish(w->c->card, &a);
-	qwen_cuda_quantize(w, w->array[QWEN_CUDA_O], a.o_stride, n_out,
-	    w->p->n);
+	if (a.dv != DELTA_K)
+		qwen_cuda_quantize(w, w->array[QWEN_CUDA_O], a.o_stride, n_out,
+		    w->p->n);
 	x.x = w->array[QWEN_CUDA_O];
 	x.groups = w->array[QWEN_CUDA_GROUPS];
 	x.stride = a.o_stride;
@@ -166,7 +189,7 @@ qwen_cuda_replay(struct qwen_resident *r, struct qwen_memory *m, size_t from,
 
 	qwen_cuda_enter(c->card);
 	for (i = 0; i < r->net->hp.n_layer; i++) {
-		if (!qwen_cuda_has(r, i) ||
+		if (!qwen_cuda_has(r, QWEN_MIXER(i)) ||
 		    r->net->layer[i].mixer != QWEN_DELTANET)
 			continue;
 		a = arguments(&w, &c->layer[i]);

@@ -7,9 +7,9 @@
 
 /* Layouts of a row of weights: kernel/product.h. */
 enum qwen_cuda_layout {
-	QWEN_CUDA_FLOATS,	/* as in the file */
-	QWEN_CUDA_SUPER,
-	QWEN_CUDA_BLOCK
+	QWEN_CUDA_FLOATS,	/* as in the file, like Q4_K and Q5_K */
+	QWEN_CUDA_Q4_K, QWEN_CUDA_Q5_K, QWEN_CUDA_Q6_K, QWEN_CUDA_Q8_0,
+	QWEN_CUDA_SUPER, QWEN_CUDA_BLOCK	/* all others */
 };
 
 enum qwen_cuda_layout qwen_cuda_layout_of(const struct qwen_weight *w);

@@ -51,15 +51,21 @@ qwen_cuda_moe_scratch(const struct qwen_net *net, size_t n)
 	    sizeof(u32);
 }
 
-/* The largest number of rows that one block routes and sorts. */
+/* Bytes of a block's memory that n rows need. */
 static size_t
-rows_of_block(const struct qwen_cuda_work *w)
+route_bytes(const struct qwen_hparams *h, size_t n)
+{
+	return sizeof(u32) * n * ROUTE_NUMBERS(h->n_expert, h->n_expert_used);
+}
+
+/* Can one block route and sort n rows? */
+static int
+is_one_block(const struct qwen_cuda_work *w, size_t n)
 {
 	const struct qwen_hparams *h = &w->net->hp;
-	size_t most = (size_t)w->c->card->shared_max /
-	    ROUTE_BYTES(h->n_expert, h->n_expert_used);
 
-	return most < ROUTE_WARPS ? most : ROUTE_WARPS;
+	return n <= ROUTE_WARPS && route_bytes(h, n) +
+	    h->n_expert * sizeof(u32) <= (size_t)w->c->card->shared_max;
 }
 
 /* Chooses and weighs the experts of all rows; returns them sorted. */
@@ -83,18 +89,18 @@ route(struct qwen_cuda_work *w)
 	    .has_shared = h->n_ff_shexp > 0,
 	    .share_of_all = w->net->arch->share_of_all != 0,
 	    .scale = h->expert_scale };
-	/* several blocks are quicker with few rows each */
-	size_t rows = rows_of_block(w), each = n <= rows ? n : 1;
+	int one = is_one_block(w, n);
 	struct qwen_cuda_launch l = { .module = "route", .name = "route",
-	    .x = (unsigned)(n / each), .threads = 32 * (unsigned)each,
-	    .shared = each * ROUTE_BYTES(h->n_expert, h->n_expert_used) };
+	    .x = one ? 1 : (unsigned)n, .threads = one ? 32 * (unsigned)n : 32,
+	    .shared = route_bytes(h, one ? n : 1) +
+	    h->n_expert * sizeof(u32) };
 
 	qwen_cuda_run(w->c->card, &l, &a, sizeof a);
-	if (l.x > 1) {
+	if (!one) {
 		l = (struct qwen_cuda_launch){ .module = "route",
 		    .name = "sort_experts", .x = 1,
 		    .threads = ROUTE_SORT_THREADS,
-		    .shared = ROUTE_SORT_BYTES(h->n_expert) };
+		    .shared = h->n_expert * sizeof(u32) };
 		qwen_cuda_run(w->c->card, &l, &a, sizeof a);
 	}
 	return p;

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "engine/cuda/cuda.h"
 #include "engine/cuda/kernel/norm.h"
-#include "engine/cuda/kernel/product.h"
+#include "engine/cuda/kernel/mma.h"
 #include "engine/cuda/layout.h"
 
 /* ------------------------------------------------------------------ weights */
@@ -18,7 +18,8 @@ qwen_cuda_can_multiply(const struct qwen_weight *w)
 {
 	return w->data == NULL || (w->lora == NULL &&
 	    w->operand != QWEN_AS_BF16 && w->n_in <= UINT32_MAX &&
-	    w->n_out <= UINT32_MAX);
+	    w->n_out <= UINT32_MAX && !(w->quant->kind == QWEN_QUANT_BLOCK &&
+	    w->quant->has_min && w->quant->span != 32));
 }
 
 static uint64_t
@@ -236,23 +237,108 @@ product_of(const struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
 	};
 }
 
-enum { ROWS = 64 };	/* of weights, of a block of the general kernels */
+/* A kernel, by layout, for tiles of so many columns. */
+struct kernel {
+	const char	*module, *name;
+	unsigned	 columns;
+	size_t		 shared;
+};
+
+enum { WIDTHS = 4 };		/* of tiles, the narrowest first */
+
+/* Kernels of a layout of integers: kernel/mma.h. */
+#define KERNELS(f, name) [QWEN_CUDA_##f] = {				\
+	{ "multiply_" name, "few_" name, FEW_COLUMNS, 0 },		\
+	{ "multiply_" name, "many16_" name, 16, MANY_BYTES(F_##f, 1) },	\
+	{ "multiply_" name, "many32_" name, 32, MANY_BYTES(F_##f, 2) },	\
+	{ "multiply_" name, "many64_" name, 64, MANY_BYTES(F_##f, 4) } }
+
+static const struct kernel kernels[][WIDTHS] = {
+	KERNELS(Q4_K, "q4_k"), KERNELS(Q5_K, "q5_k"), KERNELS(Q6_K, "q6_k"),
+	KERNELS(Q8_0, "q8_0"), KERNELS(SUPER, "super"),
+	KERNELS(BLOCK, "block"),
+};
+
+/* Bytes of the block's memory for n columns. */
+static size_t
+few_bytes(enum qwen_cuda_layout l, u32 n, u32 nb)
+{
+	switch (l) {
+	case QWEN_CUDA_Q4_K:
+		return FEW_BYTES(F_Q4_K, n, nb);
+	case QWEN_CUDA_Q5_K:
+		return FEW_BYTES(F_Q5_K, n, nb);
+	case QWEN_CUDA_Q6_K:
+		return FEW_BYTES(F_Q6_K, n, nb);
+	case QWEN_CUDA_Q8_0:
+		return FEW_BYTES(F_Q8_0, n, nb);
+	case QWEN_CUDA_SUPER:
+		return FEW_BYTES(F_SUPER, n, nb);
+	default:
+		return FEW_BYTES(F_BLOCK, n, nb);
+	}
+}
+
+/* The tile for n columns, of which each matrix has about `each'. */
+static const struct kernel *
+choose(enum qwen_cuda_layout l, size_t each)
+{
+	const struct kernel *k = kernels[l];
+
+	while (k < kernels[l] + WIDTHS - 1 && k->columns < each)
+		k++;
+	return k;
+}
+
+static void
+multiply_floats(struct qwen_cuda_work *w, const struct dev_product *a,
+    unsigned tiles)
+{
+	enum { ROWS = 64 };
+
+	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
+	    .module = "product", .name = "multiply_float", .x = tiles,
+	    .y = (a->n_out + ROWS - 1) / ROWS, .threads = ROWS,
+	    .shared = DEV_COLUMN_BYTES(1) }, a, sizeof *a);
+}
+
+/* Tiles of columns; where pairs are, each matrix may have one more. */
+static unsigned
+tiles_of(const struct dev_product *a, u32 rows)
+{
+	u32 more = a->n < a->n_matrix ? a->n : a->n_matrix;
+
+	if (a->at == NULL)
+		return (a->n + rows - 1) / rows;
+	return a->n / rows + more < a->n ? a->n / rows + more : a->n;
+}
 
 static void
 multiply(struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
     const struct dev_product *a)
 {
-	static const char *const name[] = {
-		[QWEN_CUDA_FLOATS] = "multiply_float",
-		[QWEN_CUDA_SUPER] = "multiply_super",
-		[QWEN_CUDA_BLOCK] = "multiply_block",
-	};
+	enum qwen_cuda_layout l = qwen_cuda_layout_of(m->of);
+	u32 terms = 1 + a->two, nb = (a->n_in + 255) / 256, n = a->n * terms;
+	const struct kernel *k;
+	int few;
 
-	if (a->n > 0)
-		qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
-		    .module = "product", .name = name[qwen_cuda_layout_of(m->of)],
-		    .x = a->n, .y = (m->n_out + ROWS - 1) / ROWS,
-		    .threads = ROWS }, a, sizeof *a);
+	if (a->n == 0)
+		return;
+	if (l == QWEN_CUDA_FLOATS) {
+		multiply_floats(w, a, tiles_of(a, 1));
+		return;
+	}
+	k = choose(l, a->at != NULL ? (n + a->n_matrix - 1) / a->n_matrix * 2 :
+	    n);
+	few = k == kernels[l];
+	n = n < FEW_COLUMNS ? n : FEW_COLUMNS;
+	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
+	    .module = k->module, .name = k->name,
+	    .x = tiles_of(a, k->columns / terms),
+	    .y = few ? (a->n_out + FEW_ROWS(nb) - 1) / FEW_ROWS(nb) :
+		(a->n_out + MANY_ROWS - 1) / MANY_ROWS,
+	    .threads = few ? FEW_THREADS : MANY_THREADS,
+	    .shared = few ? few_bytes(l, n, nb) : k->shared }, a, sizeof *a);
 }
 
 void

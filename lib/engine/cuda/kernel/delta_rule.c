@@ -47,15 +47,15 @@ take_owed(const struct part *p, u32 i, SHARED f32 *to)
 	const struct dev_delta *a = p->a;
 	const GLOBAL f32 *x = journal_at(a, &p->s, (s32)i - (s32)p->s.owed) +
 	    n_channel(a);
-	u32 rest = n_channel(a) - a->n_head_k * K, j;
+	u32 rest = n_channel(a) - a->n_head_k * K, lane = tid() & 31, j;
 	struct gates at = find_gates(a, p->head);
 
-	for (j = tid(); j < K; j += DELTA_COLUMNS) {
+	for (j = lane; j < K; j += DELTA_COLUMNS) {
 		to[AT_K + j] = x[p->key * K + j];
 		to[AT_Q + j] = 0.0f;
 	}
-	to[AT_V + tid()] = x[a->n_head_k * K + p->head * K + p->column +
-	    tid()];
+	to[AT_V + lane] = x[a->n_head_k * K + p->head * K + p->column +
+	    lane];
 	to[AT_GATES] = x[rest + at.alpha];
 	to[AT_GATES + 1] = x[rest + at.beta];
 }
@@ -95,32 +95,41 @@ take_group(const struct part *p, u32 g, SHARED f32 *ring)
 	copy_commit();
 }
 
-/* Makes a row: 16 lanes have q, the others k. */
+/* Makes q and k of a row: 16 lanes have q, the others k. */
 DEV void
-make_row(const struct part *p, u32 i, SHARED f32 *to)
+make_key(const struct part *p, s32 t, SHARED f32 *to)
 {
 	const struct dev_delta *a = p->a;
-	s32 t = (s32)i - (s32)p->s.owed;
-	u32 lane = tid() & 15, is_k = tid() / 16, hk = a->n_head_k * K, j;
-	u32 v = 2 * hk + p->head * K + p->column + tid();
+	u32 lane = tid() & 15, is_k = tid() / 16 % 2, j;
+	u32 c = is_k * a->n_head_k * K + p->key * K + lane;
 	f32 x[8], part = 0.0f;
-	f32x2 g;
 
 	UNROLL for (j = 0; j < 8; j++) {
-		x[j] = convolve(a, &p->s, t, is_k * hk + p->key * K + lane +
-		    j * 16);
+		x[j] = convolve(a, &p->s, t, c + j * 16);
 		part = rn_fma(x[j], x[j], part);
 	}
 	part = unit_factor(add_parts(part), is_k ? 1.0f : a->q_scale);
+	to += (is_k ? AT_K : AT_Q) + lane;
 	UNROLL for (j = 0; j < 8; j++)
-		to[(is_k ? AT_K : AT_Q) + lane + j * 16] = x[j] * part;
-	to[AT_V + tid()] = convolve(a, &p->s, t, v);
+		to[j * 16] = x[j] * part;
+}
+
+/* Makes the values and the gates of a row. */
+DEV void
+make_value(const struct part *p, s32 t, SHARED f32 *to)
+{
+	const struct dev_delta *a = p->a;
+	u32 lane = tid() & 31;
+	f32x2 g;
+
+	to[AT_V + lane] = convolve(a, &p->s, t, 2 * a->n_head_k * K +
+	    p->head * K + p->column + lane);
 	g = make_gates(a, &p->s, t, p->head);
 	to[AT_GATES] = g[0];
 	to[AT_GATES + 1] = g[1];
 }
 
-/* Writes what the journal needs of a draft, for delta_finish. */
+/* Writes what the journal needs of a draft, for delta_finish; by a warp. */
 DEV void
 keep_row(const struct part *p, u32 i, const SHARED f32 *from)
 {
@@ -128,38 +137,47 @@ keep_row(const struct part *p, u32 i, const SHARED f32 *from)
 	GLOBAL f32 *made = a->made + (u64)(p->s.first + i - p->s.owed) *
 	    a->made_stride;
 	u32 hk = a->n_head_k * K, j, rep = a->n_head_v / a->n_head_k;
+	u32 lane = tid() & 31;
 
-	made[2 * hk + p->head * K + p->column + tid()] =
-	    from[AT_V + tid()];
+	made[2 * hk + p->head * K + p->column + lane] =
+	    from[AT_V + lane];
 	if (bid_y() != 0)
 		return;
-	if (tid() < 2)
-		made[gates_at(a) + p->head * 4 + tid()] =
-		    from[AT_GATES + tid()];
+	if (lane < 2)
+		made[gates_at(a) + p->head * 4 + lane] =
+		    from[AT_GATES + lane];
 	/* the first value head of the key head */
 	if (p->head != (a->grouped ? p->key * rep : p->key))
 		return;
-	for (j = tid(); j < K; j += DELTA_COLUMNS)
+	for (j = lane; j < K; j += DELTA_COLUMNS)
 		made[hk + p->key * K + j] = from[AT_K + j];
 }
 
-/* All tokens of a short share. */
+/*
+ * All tokens of a short share, by the other warps of the block if there are some:
+ * then the first one has its state to load.
+ */
 DEV void
 take_all(const struct part *p, SHARED f32 *ring)
 {
-	u32 i;
+	u32 n_warp = n_threads() / 32, warp = tid() / 32, i;
 
-	for (i = 0; i < p->n; i++) {
-		SHARED f32 *to = ring + i * DELTA_TOKEN;
+	if (n_warp > 1) {
+		n_warp--;
+		warp--;		/* the first one finds nothing to do */
+	}
+	for (i = 0; i < 2 * p->n; i++) {
+		SHARED f32 *to = ring + i / 2 * DELTA_TOKEN;
+		s32 t = (s32)(i / 2) - (s32)p->s.owed;
 
-		if (i < p->s.owed) {
-			take_owed(p, i, to);
+		if (i % n_warp != warp)
 			continue;
-		}
-		make_row(p, i, to);
-		warp_bar();
-		if (i >= p->n_sure)
-			keep_row(p, i, to);
+		if (t < 0 && i % 2 == 0)
+			take_owed(p, i / 2, to);
+		else if (t >= 0 && i % 2 == 0)
+			make_key(p, t, to);
+		else if (t >= 0)
+			make_value(p, t, to);
 	}
 }
 
@@ -222,10 +240,21 @@ run_rule(const struct dev_delta *a, int is_short)
 	u32 size = is_short ? DELTA_RING : DELTA_AHEAD, i, t;
 	f32 s[K], kv = 0.0f, o, g;
 
-	UNROLL for (i = 0; i < K; i++)
-		s[i] = to[i * K];
 	if (is_short)
 		take_all(&p, ring);
+	if (tid() < DELTA_COLUMNS) {
+		UNROLL for (i = 0; i < K; i++)
+			s[i] = to[i * K];
+	}
+	if (is_short) {
+		bar();
+		for (i = p.n_sure; i < p.n; i++) {
+			if (tid() / 32 == n_threads() / 32 - 1)
+				keep_row(&p, i, ring + i * DELTA_TOKEN);
+		}
+	}
+	if (tid() >= DELTA_COLUMNS)
+		return;
 	for (i = 0; i + 1 < GROUPS && !is_short; i++)
 		take_group(&p, i, ring);
 	for (t = 0; t < p.n; t++) {
@@ -233,8 +262,6 @@ run_rule(const struct dev_delta *a, int is_short)
 		SHARED f32 *next = ring + (t + 1) % size * DELTA_TOKEN;
 		int is_last = t + 1 == p.n_sure || t + 1 == p.n;
 
-		if (is_short && t == 0)
-			warp_bar();
 		if (!is_short && t % GROUP == 0) {
 			/* this group and the next one are there */
 			copy_wait(1);
@@ -263,7 +290,10 @@ KERNEL(delta_rule, struct dev_delta)
 	run_rule(&a, 0);
 }
 
-/* The same for shares of at most DELTA_STEPS rows, which it makes itself. */
+/*
+ * The same for shares of at most DELTA_STEPS rows, which it makes itself; by any
+ * number of warps.
+ */
 KERNEL(delta_step, struct dev_delta)
 {
 	run_rule(&a, 1);

@@ -4,6 +4,7 @@
  * any size.
  */
 #include "engine/cuda/kernel/deltanet_row.h"
+#include "engine/cuda/kernel/group.h"
 
 /*
  * A head of q or k, from channel c on, by 16 lanes: the convolution, and the l2
@@ -109,14 +110,16 @@ norm_head(const struct dev_delta *a, u32 row, u32 head, int is_there)
 		o[i] = o[i] * r * a->norm[i] * dev_silu(z[i]);
 }
 
+/* The same with dv of 128; lane i has numbers i, i + 16, ... in x. */
 DEV void
-norm_head_128(const struct dev_delta *a, u32 row, u32 head, int is_there)
+norm_head_128(const struct dev_delta *a, u32 row, u32 head, f32 *x)
 {
 	u32 lane = tid() & 15, i;
-	GLOBAL f32 *o = a->o + (u64)row * a->o_stride + head * 128 + lane;
+	const GLOBAL f32 *o = a->o + (u64)row * a->o_stride + head * 128 +
+	    lane;
 	const GLOBAL f32 *z = a->in + (u64)row * a->in_stride + n_channel(a) +
 	    head * 128 + lane;
-	f32 part = 0.0f, r, x[8], y[8];
+	f32 part = 0.0f, r, y[8];
 
 	UNROLL for (i = 0; i < 8; i++) {
 		x[i] = o[i * 16];
@@ -125,10 +128,34 @@ norm_head_128(const struct dev_delta *a, u32 row, u32 head, int is_there)
 	}
 	part = add_parts(part);
 	r = 1.0f / rn_sqrt(part / 128.0f + a->eps);
-	if (!is_there)
-		return;
 	UNROLL for (i = 0; i < 8; i++)
-		o[i * 16] = x[i] * r * a->norm[i * 16 + lane] * dev_silu(y[i]);
+		x[i] = x[i] * r * a->norm[i * 16 + lane] * dev_silu(y[i]);
+}
+
+/* A warp norms group g of a row, two heads, and makes integers of it. */
+DEV void
+norm_group(const struct dev_delta *a, u32 row, u32 g)
+{
+	SHARED f32 *all = (SHARED f32 *)SMEM + tid() / 32 * 256;
+	u32 lane = tid() & 31, head = 2 * g + lane / 16, i;
+	int is_there = head < a->n_head_v;
+	GLOBAL f32 *o = a->o + (u64)row * a->o_stride + head * 128 + lane % 16;
+	f32 x[8];
+
+	norm_head_128(a, row, is_there ? head : 2 * g, x);
+	UNROLL for (i = 0; i < 8; i++) {
+		all[lane / 16 * 128 + i * 16 + lane % 16] =
+		    is_there ? x[i] : 0.0f;
+		if (is_there)
+			o[i * 16] = x[i];
+	}
+	if (a->groups == (void *)0)
+		return;
+	warp_bar();
+	UNROLL for (i = 0; i < 8; i++)
+		x[i] = all[lane * 8 + i];
+	make_groups((GLOBAL struct dev_group *)(a->groups +
+	    row * a->group_bytes), g, (a->n_head_v + 1) / 2, x, a->two);
 }
 
 /*
@@ -163,33 +190,46 @@ note_channel(const struct dev_delta *a, const struct dev_share *s, u32 c)
 	}
 }
 
+/* A block lets a session keep what it needs: block b of all that note. */
+DEV void
+note_block(const struct dev_delta *a, u32 b)
+{
+	u32 n = (n_channel(a) + DELTA_THREADS - 1) / DELTA_THREADS;
+	u32 c = b % n * DELTA_THREADS + tid();
+	struct dev_share s = share_at(a, b / n);
+
+	if (c < n_channel(a))
+		note_channel(a, &s, c);
+}
+
 /*
  * Blocks: a head and DELTA_ROWS rows to norm; then, of each share, DELTA_THREADS
  * channels to note.
  */
 KERNEL(delta_finish, struct dev_delta)
 {
-	u32 n_norm = (a.pass.n + DELTA_ROWS - 1) / DELTA_ROWS * a.n_head_v;
-	u32 n_note = (n_channel(&a) + DELTA_THREADS - 1) / DELTA_THREADS;
-	u32 row, c, b = bid();
-	struct dev_share s;
-	int is_there;
+	u32 n = (a.pass.n + DELTA_ROWS - 1) / DELTA_ROWS * a.n_head_v;
+	u32 b = bid(), row = b / a.n_head_v * DELTA_ROWS + tid() / 16;
+	int is_there = row < a.pass.n;
 
-	if (b < n_norm) {
-		row = b / a.n_head_v * DELTA_ROWS + tid() / 16;
-		is_there = row < a.pass.n;
-		row = is_there ? row : a.pass.n - 1;
-		if (a.dv == 128)
-			norm_head_128(&a, row, b % a.n_head_v, is_there);
-		else
-			norm_head(&a, row, b % a.n_head_v, is_there);
-		return;
-	}
-	b -= n_norm;
-	s = share_at(&a, b / n_note);
-	c = b % n_note * DELTA_THREADS + tid();
-	if (c < n_channel(&a))
-		note_channel(&a, &s, c);
+	if (b >= n)
+		note_block(&a, b - n);
+	else
+		norm_head(&a, is_there ? row : a.pass.n - 1, b % a.n_head_v,
+		    is_there);
+}
+
+/* The same for dv of 128.  Blocks: DELTA_GROUPS groups of rows; then notes. */
+KERNEL(delta_finish_128, struct dev_delta)
+{
+	u32 each = (a.n_head_v + 1) / 2, n_group = a.pass.n * each;
+	u32 n = (n_group + DELTA_GROUPS - 1) / DELTA_GROUPS, b = bid();
+	u32 g = b * DELTA_GROUPS + tid() / 32;
+
+	if (b >= n)
+		note_block(&a, b - n);
+	else if (g < n_group)
+		norm_group(&a, g / each, g % each);
 }
 
 /* ---- the rule for states of any size, in the block's memory */

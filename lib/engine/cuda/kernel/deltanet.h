@@ -9,13 +9,14 @@ enum {
 	DELTA_JOURNAL = 16,	/* rows of a journal: QWEN_GUESS_MAX */
 	DELTA_THREADS = 128,	/* of a block of delta_prepare, delta_finish */
 	DELTA_ROWS = 8,		/* rows of such a block: 16 threads each */
+	DELTA_GROUPS = 4,	/* groups of a block of delta_finish_128 */
 	DELTA_COLUMNS = 32,	/* columns of a state in a block of the rule */
 	/* delta_step and delta_rule: numbers of a head, and of a token in the
 	   block's memory q, k, a value for each column, and the gates */
 	DELTA_K = 128,
 	DELTA_TOKEN = 2 * DELTA_K + DELTA_COLUMNS + 4,
 	DELTA_AHEAD = 16,	/* tokens that delta_rule has room for */
-	DELTA_STEPS = 8,	/* rows of a session that delta_step takes */
+	DELTA_STEPS = 16,	/* rows of a session that delta_step takes */
 	DELTA_RING = DELTA_STEPS + DELTA_JOURNAL	/* tokens that it has
 							   room for */
 };
@@ -36,6 +37,10 @@ struct dev_delta {
 	 */
 	GLOBAL f32		*made;
 	const GLOBAL f32	*conv, *a, *dt, *norm;
+	/* results as integers, group_bytes a row, or NULL; two: in two terms */
+	GLOBAL u8		*groups;
+	u64			 group_bytes;
+	u32			 two, pad;
 	/* struct qwen_cuda_place */
 	u64			 s, state_conv, journal, journal_row;
 	/* the only share, which has no rows, if pass.share is NULL */

@@ -47,6 +47,8 @@ typedef f32 f32x2 __attribute__((vector_size(8)));
  *	wait for the threads of the block, or of the warp.
  * shfl_xor() shfl_xor_f32() shfl() shfl_f32()
  *	the value of lane `lane ^ m', or of lane i; all 32 lanes must come.
+ * warp_most()
+ *	the largest u32 of all 32 lanes.
  * rn_fma() rn_fma64() rn_sqrt() rn_int() up_int()
  *	fma, square root, rint, ceil.
  * bits_f32() f32_bits() f16_f32() f32_f16() bf16_f32()
@@ -126,6 +128,16 @@ DEV s32
 shfl(s32 v, u32 i)
 {
 	return __nvvm_shfl_sync_idx_i32(~0u, v, (int)i, 31);
+}
+
+DEV u32
+warp_most(u32 v)
+{
+	u32 d;
+
+	__asm__ volatile("redux.sync.max.u32 %0, %1, 0xffffffff;" : "=r"(d) :
+	    "r"(v));
+	return d;
 }
 
 #define prmt(a, b, sel) ({						\
@@ -266,7 +278,7 @@ void emu_copy_wait(u32 n);
 
 #define SMEM (emu_at.smem)
 #define copy_wait(n) emu_copy_wait(n)
-enum { EMU_SHFL, EMU_WARP_BAR, EMU_MMA, EMU_LANE = 64 };
+enum { EMU_SHFL, EMU_WARP_BAR, EMU_MAX, EMU_MMA, EMU_LANE = 64 };
 
 DEV u32 tid(void) { return emu_at.tid; }
 DEV u32 n_threads(void) { return emu_at.n_threads; }
@@ -304,6 +316,19 @@ shfl(s32 v, u32 i)
 }
 
 DEV s32 shfl_xor(s32 v, u32 m) { return shfl(v, (tid() & 31) ^ m); }
+
+DEV u32
+warp_most(u32 v)
+{
+	const u8 *p = emu_warp(EMU_MAX, &v, sizeof v);
+	u32 i, one;
+
+	for (i = 0; i < 32; i++) {
+		memcpy(&one, p + i * EMU_LANE, sizeof one);
+		v = one > v ? one : v;
+	}
+	return v;
+}
 
 DEV s32
 dp4a(u32 a, u32 b, s32 c)

@@ -26,6 +26,14 @@ struct dev_super {
 #define DEV_BLOCK_BYTES(span, has_min)					\
 	(256 + (256 / (span) * (1 + (has_min)) * 4 + 15) / 16 * 16)
 
+/*
+ * Q6_K: bytes of blocks up to their d, then d of all blocks of a row, as f16, to a
+ * multiple of 16 bytes.  Q8_0: s8 w[256], then eight d as f16; a last block is
+ * filled with zeros.  Q4_K and Q5_K are as in a file.
+ */
+#define DEV_Q6_K_BYTES 208
+#define DEV_Q8_0_BYTES 272
+
 /* Formats of floats. */
 enum { DEV_F32, DEV_F16, DEV_BF16 };
 
@@ -50,38 +58,15 @@ struct dev_product {
 	u32			 kind;		/* of floats */
 };
 
-/* Matrix, row of x and row of y of a row or pair. */
-struct dev_place {
-	u32	matrix, x, y;
-};
-
-DEV struct dev_place
-place_of(const struct dev_product *a, u32 i)
-{
-	u32 low = 0, high = a->n_matrix, middle;
-
-	if (a->at == (void *)0)
-		return (struct dev_place){ 0, i, i };
-	while (high - low > 1) {	/* first[low] <= i < first[high] */
-		middle = (low + high) / 2;
-		if (a->first[middle] <= i)
-			low = middle;
-		else
-			high = middle;
-	}
-	return (struct dev_place){ low, a->at[i] / a->per, a->at[i] };
-}
-
 /* Writes a product with what belongs to its matrix. */
 DEV void
-put_product(const struct dev_product *a, const struct dev_place *p, u32 r,
-    f32 y)
+put_product(const struct dev_product *a, u32 matrix, u32 row, u32 r, f32 y)
 {
 	if (a->scale != (void *)0)
-		y = y * a->scale[p->matrix];
+		y = y * a->scale[matrix];
 	if (a->bias != (void *)0)
 		y = y + a->bias[r];
-	a->y[p->y * a->y_stride + r] = y;
+	a->y[row * a->y_stride + r] = y;
 }
 
 #endif

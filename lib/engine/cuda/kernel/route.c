@@ -6,12 +6,15 @@
 #include "engine/cuda/kernel/math.h"
 #include "engine/cuda/kernel/route.h"
 
+enum { KEYS = 8 };	/* keys that a lane has in registers */
+
 /* A row, which a warp has. */
 struct row {
 	const GLOBAL f32	*logit;
 	SHARED u32		*key;		/* [n_expert] 0: is chosen */
-	SHARED u32		*chosen;	/* [used] the best first */
-	SHARED f32		*weight;	/* [used] */
+	SHARED u32		*best;		/* [used] chosen, the best first */
+	SHARED f32		*weight;	/* [used] theirs */
+	SHARED u32		*chosen;	/* [used] the same, ascending */
 };
 
 /* Keys are in the order of the numbers; that of a finite number is not 0. */
@@ -23,45 +26,21 @@ key_of(f32 x)
 	return u >> 31 != 0 ? ~u : u | 0x80000000;
 }
 
-DEV u32
-warp_max(u32 v)
-{
-	u32 m, o;
-
-	for (m = 16; m > 0; m /= 2) {
-		o = (u32)shfl_xor((s32)v, m);
-		v = o > v ? o : v;
-	}
-	return v;
-}
-
-DEV u32
-warp_min(u32 v)
-{
-	return ~warp_max(~v);
-}
-
-/* Makes the keys of the logits; returns 0 if one is not finite. */
+/*
+ * Chooses the experts with the largest logits; of equal ones, the first.  Returns
+ * 0 if a logit is not finite.
+ */
 DEV int
-take_logits(const struct dev_route *a, const struct row *r)
+choose_any(const struct dev_route *a, const struct row *r)
 {
-	u32 e, bad = 0;
-	f32 x;
+	u32 lane = tid() & 31, i, e, best = 0, at = 0, expert, bad = 0;
 
-	for (e = tid() & 31; e < a->n_expert; e += 32) {
-		x = r->logit[e];
-		bad |= !is_finite(x);
-		r->key[e] = key_of(x);
+	for (e = lane; e < a->n_expert; e += 32) {
+		r->key[e] = key_of(r->logit[e]);
+		bad |= !is_finite(r->logit[e]);
 	}
-	return warp_max(bad) == 0;
-}
-
-/* Chooses the experts with the largest logits; of equal ones, the first. */
-DEV void
-choose(const struct dev_route *a, const struct row *r)
-{
-	u32 lane = tid() & 31, i, e, best = 0, at = 0, expert;
-
+	if (warp_most(bad) != 0)
+		return 0;
 	for (i = 0, expert = lane; i < a->used; i++) {
 		/* the lane whose best one was chosen finds the next */
 		if (expert % 32 == lane) {
@@ -71,13 +50,44 @@ choose(const struct dev_route *a, const struct row *r)
 				best = r->key[e] > best ? r->key[e] : best;
 			}
 		}
-		expert = warp_min(best == warp_max(best) ? at : ~0u);
+		expert = ~warp_most(best == warp_most(best) ? ~at : 0);
 		if (expert % 32 == lane) {
 			r->key[expert] = 0;
-			r->chosen[i] = expert;
+			r->best[i] = expert;
 		}
 	}
-	warp_bar();
+	return 1;
+}
+
+/* The same for up to 256 experts. */
+DEV int
+choose_few(const struct dev_route *a, const struct row *r)
+{
+	u32 lane = tid() & 31, key[KEYS], i, j, best, at, expert, bad = 0;
+
+	UNROLL for (j = 0; j < KEYS; j++) {
+		f32 x = lane + 32 * j < a->n_expert ? r->logit[lane + 32 * j] :
+		    0.0f;
+
+		key[j] = lane + 32 * j < a->n_expert ? key_of(x) : 0;
+		bad |= !is_finite(x);
+	}
+	if (warp_most(bad) != 0)
+		return 0;
+	for (i = 0; i < a->used; i++) {
+		best = key[0];
+		at = lane;
+		UNROLL for (j = 1; j < KEYS; j++) {
+			at = key[j] > best ? lane + 32 * j : at;
+			best = key[j] > best ? key[j] : best;
+		}
+		expert = ~warp_most(best == warp_most(best) ? ~at : 0);
+		UNROLL for (j = 0; j < KEYS; j++)
+			key[j] = lane + 32 * j == expert ? 0 : key[j];
+		if (lane == 0)
+			r->best[i] = expert;
+	}
+	return 1;
 }
 
 /* Sets the weights, before they are divided; returns by what. */
@@ -85,11 +95,11 @@ DEV f32
 weigh(const struct dev_route *a, const struct row *r)
 {
 	SHARED f32 *each = (SHARED f32 *)r->key;
-	f32 sum = 0.0f, first = r->logit[r->chosen[0]];
+	f32 sum = 0.0f, first = r->logit[r->best[0]];
 	u32 i;
 
 	for (i = tid() & 31; i < a->used; i += 32)
-		r->weight[i] = dev_exp(r->logit[r->chosen[i]] - first);
+		r->weight[i] = dev_exp(r->logit[r->best[i]] - first);
 	for (i = tid() & 31; i < a->n_expert && a->share_of_all; i += 32)
 		each[i] = dev_exp(r->logit[i] - first);
 	warp_bar();
@@ -107,23 +117,22 @@ route_row(const struct dev_route *a, const struct row *r, u32 t)
 	GLOBAL u32 *chosen = a->chosen + (u64)t * a->chosen_stride;
 	u32 i, j, n, lane = tid() & 31;
 	f32 sum = 0.0f, x, nan = bits_f32(0x7fc00000);
-	int is_good = take_logits(a, r);
+	int is_good = a->n_expert <= 32 * KEYS ? choose_few(a, r) :
+	    choose_any(a, r);
 
 	warp_bar();
-	if (is_good) {
-		choose(a, r);
+	if (is_good)
 		sum = weigh(a, r);
-	}
 	for (i = lane; i < a->used; i += 32) {
 		if (!is_good) {		/* any ones: all make NaN */
 			share[i] = nan;
-			chosen[i] = i;
+			r->chosen[i] = chosen[i] = i;
 			continue;
 		}
 		for (j = 0, n = 0; j < a->used; j++)
-			n += r->chosen[j] < r->chosen[i];
+			n += r->best[j] < r->best[i];
 		share[n] = r->weight[i] / sum * a->scale;
-		chosen[n] = r->chosen[i];
+		r->chosen[n] = chosen[n] = r->best[i];
 	}
 	if (lane == 0 && a->has_shared) {
 		x = r->logit[a->n_expert];
@@ -157,18 +166,27 @@ add_up(SHARED u32 *count, u32 n)
 	}
 }
 
+/* The expert of a pair: of those in the block's memory, or of all. */
+DEV u32
+expert_of(const struct dev_route *a, const SHARED u32 *here, u32 pair)
+{
+	u32 row = pair / a->used, i = pair % a->used;
+
+	return here != (void *)0 ? here[row * ROUTE_NUMBERS(a->n_expert,
+	    a->used) + i] : a->chosen[(u64)row * a->chosen_stride + i];
+}
+
 /* Sorts the experts of all rows, by a block. */
 DEV void
-sort_chosen(const struct dev_route *a, SHARED u32 *count)
+sort_pairs(const struct dev_route *a, SHARED u32 *count, const SHARED u32 *here)
 {
-	u32 n = a->n * a->used, i, e;
+	u32 n = a->n * a->used, i;
 
 	for (i = tid(); i < a->n_expert; i += n_threads())
 		count[i] = 0;
 	bar();
 	for (i = tid(); i < n; i += n_threads())
-		atomic_add_shared(&count[a->chosen[i / a->used *
-		    (u64)a->chosen_stride + i % a->used]], 1);
+		atomic_add_shared(&count[expert_of(a, here, i)], 1);
 	bar();
 	if (tid() < 32)
 		add_up(count, a->n_expert);
@@ -178,10 +196,23 @@ sort_chosen(const struct dev_route *a, SHARED u32 *count)
 	if (tid() == 0)
 		a->first[a->n_expert] = n;
 	bar();
-	for (i = tid(); i < n; i += n_threads()) {
-		e = a->chosen[i / a->used * (u64)a->chosen_stride +
-		    i % a->used];
-		a->at[atomic_add_shared(&count[e], 1)] = i;
+	for (i = tid(); i < n; i += n_threads())
+		a->at[atomic_add_shared(&count[expert_of(a, here, i)], 1)] = i;
+}
+
+/* The same for one row, whose experts are sorted; by a warp. */
+DEV void
+list_pairs(const struct dev_route *a, const SHARED u32 *chosen)
+{
+	u32 e, i, n;
+
+	warp_bar();
+	for (i = tid(); i < a->used; i += 32)
+		a->at[i] = i;
+	for (e = tid(); e <= a->n_expert; e += 32) {
+		for (i = 0, n = 0; i < a->used; i++)
+			n += chosen[i] < e;
+		a->first[e] = n;
 	}
 }
 
@@ -193,22 +224,30 @@ KERNEL(route, struct dev_route)
 {
 	u32 n_warp = n_threads() / 32, warp = tid() / 32;
 	u32 t = bid() * n_warp + warp;
+	SHARED u32 *at = (SHARED u32 *)SMEM +
+	    warp * ROUTE_NUMBERS(a.n_expert, a.used);
 	struct row r;
 
 	r.logit = a.logit + (u64)t * a.logit_stride;
-	r.key = (SHARED u32 *)(SMEM + warp * ROUTE_BYTES(a.n_expert, a.used));
-	r.chosen = r.key + a.n_expert;
-	r.weight = (SHARED f32 *)(r.chosen + a.used);
+	r.chosen = at;
+	r.best = at + a.used;
+	r.weight = (SHARED f32 *)(at + 2 * a.used);
+	r.key = at + 3 * a.used;
 	if (t < a.n)
 		route_row(&a, &r, t);
 	if (n_blocks() > 1)
 		return;
+	if (a.n == 1) {
+		list_pairs(&a, r.chosen);
+		return;
+	}
 	bar();
-	sort_chosen(&a, (SHARED u32 *)SMEM);
+	sort_pairs(&a, (SHARED u32 *)SMEM +
+	    n_warp * ROUTE_NUMBERS(a.n_expert, a.used), (SHARED u32 *)SMEM);
 }
 
 /* Sorts the experts of rows, after `route' with several blocks. */
 KERNEL(sort_experts, struct dev_route)
 {
-	sort_chosen(&a, (SHARED u32 *)SMEM);
+	sort_pairs(&a, (SHARED u32 *)SMEM, (void *)0);
 }

@@ -10,9 +10,10 @@ enum {
 	ROUTE_SORT_THREADS = 1024
 };
 
-/* Bytes of a block's memory for each warp of `route', and for sorting. */
-#define ROUTE_BYTES(n_expert, used) (4 * ((n_expert) + 2 * (used)))
-#define ROUTE_SORT_BYTES(n_expert) (4 * (n_expert))
+/*
+ * Numbers, of 4 bytes, in a block's memory: for each row of `route', and to sort.
+ */
+#define ROUTE_NUMBERS(n_expert, used) ((n_expert) + 3 * (used))
 
 struct dev_route {
 	const GLOBAL f32	*logit;	/* the shared expert's is the last */

@@ -282,8 +282,10 @@ qwen_cuda_attend(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l,
 {
 	const struct qwen_pass *p = w->p;
 	struct dev_attend a = argument(w, l, block);
-	size_t n_chunk = chunks(longest(p, 0, p->n)), t, some, most;
+	size_t n_chunk = longest(p, 0, p->n), t, some, most;
 
+	n_chunk = p->n <= QWEN_CUDA_GRAPH_ROWS ? chunks(n_chunk) :
+	    (n_chunk + DEV_CHUNK - 1) / DEV_CHUNK;
 	a.n_chunk = (uint32_t)n_chunk;
 	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
 	    .module = "attend", .name = "attend_prepare", .x = (unsigned)p->n,

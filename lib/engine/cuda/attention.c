@@ -282,8 +282,10 @@ qwen_cuda_attend(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l,
 {
 	const struct qwen_pass *p = w->p;
 	struct dev_attend a = argument(w, l, block);
-	size_t n_chunk = chunks(longest(p, 0, p->n)), t, some, most;
+	size_t n_chunk = longest(p, 0, p->n), t, some, most;
 
+	n_chunk = p->n <= QWEN_CUDA_GRAPH_ROWS ? chunks(n_chunk) :
+	    (n_chunk + DEV_CHUNK - 1) / DEV_CHUNK;
 	a.n_chunk = (uint32_t)n_chunk;
 	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
 	    .module = "attend", .name = "attend_prepare", .x = (unsigned)p->n,
@@ -308,14 +310,19 @@ qwen_cuda_attention(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
 	const size_t width = w->width[QWEN_CUDA_IN] / sizeof(float);
 	const size_t out = w->width[QWEN_CUDA_O] / sizeof(float);
 	cu_ptr in = w->array[QWEN_CUDA_IN];
-	cu_ptr k = in + l->q.n_out * sizeof(float);
+	const struct qwen_attention *of = &l->of->attn;
+	cu_ptr k = in + of->q.n_out * sizeof(float);
 	struct qwen_cuda_rows x = { .x = w->array[QWEN_CUDA_XN],
 	    .groups = w->array[QWEN_CUDA_GROUPS_X],
 	    .stride = h->n_embd, .n = w->p->n };
 
 	qwen_cuda_multiply(w, &l->q, &x, in, width);
-	qwen_cuda_multiply(w, &l->k, &x, k, width);
-	qwen_cuda_multiply(w, &l->v, &x, k + l->k.n_out * sizeof(float), width);
+	/* q may have the rows of k, or of both */
+	if (l->k.data != 0)
+		qwen_cuda_multiply(w, &l->k, &x, k, width);
+	if (l->v.data != 0)
+		qwen_cuda_multiply(w, &l->v, &x, k + of->k.n_out *
+		    sizeof(float), width);
 	qwen_cuda_attend(w, l, qwen_cuda_place_of(w, l->of->index).block);
 	x = (struct qwen_cuda_rows){ .x = w->array[QWEN_CUDA_O],
 	    .groups = w->array[QWEN_CUDA_GROUPS], .stride = out,

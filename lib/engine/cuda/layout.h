@@ -24,14 +24,7 @@ uint64_t qwen_cuda_row_bytes(const struct qwen_weight *w);
 void qwen_cuda_lay(const struct qwen_weight *w, const unsigned char *from,
     unsigned char *to);
 
-/*
- * Copies the matrices of a weight to the card, on all threads of the host
- * (staging.c).
- */
-int qwen_cuda_stage(struct qwen_cuda *c, const struct qwen_cuda_weight *to,
-    struct qwen_err *err);
-
-/* Frees the memory that stage keeps for the next weight. */
+/* Frees the memory that qwen_cuda_weight_fill keeps (staging.c). */
 void qwen_cuda_staging_free(struct qwen_cuda *c);
 
 #endif

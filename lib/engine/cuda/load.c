@@ -172,7 +172,7 @@ load_weight(void *arg, struct qwen_cuda_weight *out,
 {
 	struct load *l = arg;
 
-	if (w->data == NULL)
+	if (w->data == NULL || out->of != NULL)		/* joined to another */
 		return 0;
 	if (qwen_cuda_weight_put(l->c, out, w, n_matrix, l->err) == 0)
 		return 0;
@@ -225,8 +225,12 @@ load_layer(struct load *ld, size_t i)
 	if (load_vectors(ld, out, l) < 0)
 		return -1;
 	for (half = QWEN_MIXER(i); half <= QWEN_FFN(i); half++) {
-		if (qwen_cuda_has(&ld->c->r, half) && each_weight(out, net,
-		    half, load_weight, ld) < 0)
+		if (!qwen_cuda_has(&ld->c->r, half))
+			continue;
+		if ((half == QWEN_MIXER(i) ? qwen_cuda_join_mixer :
+		    qwen_cuda_join_ffn)(ld->c, out, l, ld->err) < 0)
+			return -1;
+		if (each_weight(out, net, half, load_weight, ld) < 0)
 			return -1;
 	}
 	return 0;

@@ -9,6 +9,7 @@
 #include "engine/cuda/kernel/norm.h"
 #include "engine/cuda/kernel/mma.h"
 #include "engine/cuda/layout.h"
+#include "engine/cuda/load.h"
 
 /* ------------------------------------------------------------------ weights */
 
@@ -66,7 +67,7 @@ qwen_cuda_weight_put(struct qwen_cuda *c, struct qwen_cuda_weight *out,
 	    n_matrix : 1, err) < 0 ||
 	    qwen_cuda_vector(c, &out->bias, w->bias, w->n_out, err) < 0)
 		return -1;
-	return qwen_cuda_stage(c, out, err);
+	return qwen_cuda_weight_fill(c, out, err);
 }
 
 /* ------------------------------------------------------- rows before products */

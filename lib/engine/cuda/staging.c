@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/cuda/layout.h"
+#include "engine/cuda/load.h"
 
 /* Bytes of a buffer, and rows that a thread takes at once. */
 enum { BUFFER = 32 << 20, ROWS = 32 };
@@ -109,7 +110,7 @@ stage_rows(struct qwen_cuda *c, const struct qwen_cuda_weight *m,
 }
 
 int
-qwen_cuda_stage(struct qwen_cuda *c, const struct qwen_cuda_weight *to,
+qwen_cuda_weight_fill(struct qwen_cuda *c, const struct qwen_cuda_weight *to,
     struct qwen_err *err)
 {
 	const struct qwen_weight *w = to->of;
@@ -120,9 +121,11 @@ qwen_cuda_stage(struct qwen_cuda *c, const struct qwen_cuda_weight *to,
 	if (c->staging == NULL || c->staging->buffer[0] == NULL ||
 	    c->staging->buffer[1] == NULL)
 		return qwen_oom(err);
-	if (w->part == NULL && (w->expert_bytes == w->n_out * w->row_bytes ||
-	    to->n_matrix == 1)) {
-		stage_rows(c, to, w->data, to->data, w->n_out * to->n_matrix);
+	if (to->n_matrix == 1 || (w->part == NULL &&
+	    w->expert_bytes == w->n_out * w->row_bytes &&
+	    to->matrix_bytes == w->n_out * to->row_bytes)) {
+		stage_rows(c, to, w->part != NULL ? w->part[0] : w->data,
+		    to->data, w->n_out * to->n_matrix);
 		return qwen_cuda_check(c->card, err);
 	}
 	for (e = 0; e < to->n_matrix; e++)

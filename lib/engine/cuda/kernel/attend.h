@@ -43,7 +43,8 @@ enum {
  */
 enum { DEV_FEW_THREADS = 128, DEV_FEW_SLOTS = 5, DEV_FEW_SLOT = 16896 };
 #define DEV_FEW_SHARED(d, nq) ((u64)DEV_FEW_SLOTS * DEV_FEW_SLOT +	\
-	((d) + DEV_CHUNK + DEV_FEW_THREADS / 32) * (u64)(nq) * sizeof(f32))
+	((d) + DEV_CHUNK + DEV_FEW_THREADS / 32) * (u64)(nq) * sizeof(f32) + \
+	DEV_CHUNK / QWEN_KV_BLOCK * sizeof(u64))
 
 /* attend_tile: queries of a block */
 enum { DEV_TILE_THREADS = 256, DEV_TILE = 64 };

@@ -22,7 +22,7 @@ enum {
 
 /* What a block works on. */
 struct few {
-	const GLOBAL u64	*table;	/* of the chunk's blocks */
+	SHARED u64		*block;	/* addresses of the chunk's blocks */
 	u64			 k, v;	/* where a head's are in a block */
 	u32			 n, n_q;	/* keys, queries */
 	SHARED u8		*slot;
@@ -45,12 +45,12 @@ fetch(const struct few *f, u32 s, const u32 D)
 			at = i % 64 * 16;
 			if (b * QWEN_KV_BLOCK < f->n)
 				copy16(to + b * KEYS_16 + at, (const GLOBAL u8 *)
-				    (f->table[b] + f->k) + s * DIMS * 32 + at);
+				    (f->block[b] + f->k) + s * DIMS * 32 + at);
 		} else {
 			b = (s - D / DIMS) * (512 / D) + i / (2 * D);
 			if (b * QWEN_KV_BLOCK < f->n)
 				copy16(to + i * 16, (const GLOBAL u8 *)
-				    (f->table[b] + f->v) + i % (2 * D) * 16);
+				    (f->block[b] + f->v) + i % (2 * D) * 16);
 		}
 	}
 	copy_commit();
@@ -190,6 +190,7 @@ attend_few(const struct dev_attend *a, const u32 D, const u32 NQ)
 	const struct qwen_kv_shape shape = { .n_head = a->n_head_kv, .d = D };
 	struct few f = { .n_q = each - q0 < NQ ? each - q0 : NQ,
 	    .slot = SMEM, .q = (SHARED f32 *)(SMEM + SLOTS * SLOT) };
+	const GLOBAL u64 *table;
 	f32 s[8][2];
 	u32 e;
 
@@ -198,10 +199,14 @@ attend_few(const struct dev_attend *a, const u32 D, const u32 NQ)
 	f.n = end - from < DEV_CHUNK ? end - from : DEV_CHUNK;
 	f.p = f.q + D * NQ;
 	f.each = f.p + DEV_CHUNK * NQ;
-	f.table = (const GLOBAL u64 *)a->pass.share[a->pass.row[t].share].table +
+	f.block = (SHARED u64 *)(f.each + NQ * WARPS);
+	table = (const GLOBAL u64 *)a->pass.share[a->pass.row[t].share].table +
 	    from / QWEN_KV_BLOCK;
+	if (tid() * QWEN_KV_BLOCK < f.n)
+		f.block[tid()] = table[tid()];
 	f.k = a->block + qwen_kv_k_at(&shape, head);
 	f.v = a->block + qwen_kv_v_at(&shape, head);
+	bar();
 	for (e = 0; e < SLOTS - 1; e++)
 		fetch(&f, e, D);
 	for (e = tid(); e < D * NQ; e += THREADS)

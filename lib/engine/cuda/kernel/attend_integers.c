@@ -21,9 +21,9 @@ enum {
 };
 
 struct part {
-	u32		 d, q_step;	/* bytes from a query to the next */
+	u32		 d, q_step;	/* bytes from two queries to the next */
 	SHARED u64	*block;		/* [BLOCKS] addresses */
-	SHARED u8	*high, *low;	/* [M][q_step] planes of queries */
+	SHARED u8	*high, *low;	/* [M / 2][q_step] planes of queries */
 	SHARED f32	*p;		/* [M][P_STEP] weights */
 	SHARED f32	*most;		/* [DEV_CHUNK] largest scale of a value */
 	SHARED f32	*each;		/* [4][M] */
@@ -63,33 +63,34 @@ take_queries(const struct dev_attend *a, struct part *c, u32 head, u32 row,
 }
 
 /*
- * Puts the bytes of the queries to their planes: of each 32 dimensions, pair
- * i + 4 j is number j of lane i.
+ * Puts the bytes of the queries to their planes.  Of each 32 dimensions, pair
+ * i + 4 j is number j of lane i, and a lane has those of queries g and g + 8 as a
+ * fragment.
  */
 DEV void
 copy_queries(const struct dev_attend *a, const struct part *c)
 {
-	u32 i, q, pair, at, n = c->d / 2;
+	const u32 lane = tid() % 32, of_lane = lane / 16 * 64 + lane % 4 * 16 +
+	    lane % 16 / 8 * 8 + lane % 8 / 4 * 2;
+	u32 q, i;
 
-	for (i = tid(); i < M * n; i += THREADS) {
-		const GLOBAL f32 *from;
-		u32 two = 0;
+	for (q = tid() / 32; q < M; q += THREADS / 32) {
+		const u32 at = c->at[q], to = of_lane + q % 8 * c->q_step +
+		    q / 8 * 4;
+		const GLOBAL f32 *from = a->in + (u64)(a->first + at /
+		    a->n_head) * a->in_width + at % a->n_head * a->step;
 
-		q = i / n;
-		pair = i % n;
-		if (c->at[q] != ~0u) {
-			from = a->in + (u64)(a->first + c->at[q] / a->n_head) *
-			    a->in_width + c->at[q] % a->n_head * a->step;
-			two = ((const GLOBAL u32 *)from)[pair];
-			if (pair == 0)
-				c->scale[q] = from[c->d / 2];
-		} else if (pair == 0) {
-			c->scale[q] = 0.0f;
+		for (i = 0; i * 32 + lane < c->d / 2; i++) {
+			const u32 two = at == ~0u ? 0 :
+			    ((const GLOBAL u32 *)from)[i * 32 + lane];
+
+			*(SHARED u16 *)(c->high + to + i * 128) =
+			    (u16)prmt(two, 0, 0x4431);
+			*(SHARED u16 *)(c->low + to + i * 128) =
+			    (u16)prmt(two, 0, 0x4420);
 		}
-		at = q * c->q_step + pair / 16 * 32 + pair % 4 * 8 +
-		    pair % 16 / 4 * 2;
-		*(SHARED u16 *)(c->high + at) = (u16)prmt(two, 0, 0x4431);
-		*(SHARED u16 *)(c->low + at) = (u16)prmt(two, 0, 0x4420);
+		if (lane == 0)
+			c->scale[q] = at == ~0u ? 0.0f : from[c->d / 2];
 	}
 }
 
@@ -120,17 +121,16 @@ less_8(u32 x)
 }
 
 /*
- * Words of both keys 2 g and 2 g + 1, pairs of dimensions c4 + 4 i: of even keys
- * to x[0], of odd ones to x[1].
+ * Words of both keys 2 g and 2 g + 1, pairs of dimensions c4 + 4 i, the first of
+ * which is at p: of even keys to x[0], of odd ones to x[1].
  */
 DEV void
-key_words(const GLOBAL u8 *tile, u32 (*x)[2], const int four_bits)
+key_words(const GLOBAL u8 *p, u32 (*x)[2], const int four_bits)
 {
-	const u32 g = tid() % 32 / 4, c4 = tid() % 4;
 	u32 w[4], i;
 
 	UNROLL for (i = 0; i < (four_bits ? 2 : 4); i++)
-		w[i] = *(const GLOBAL u32 *)(tile + (c4 + 4 * i) * 32 + g * 4);
+		w[i] = *(const GLOBAL u32 *)(p + i * 128);
 	if (four_bits) {
 		UNROLL for (i = 0; i < 2; i++) {
 			w[i + 2] = less_8(w[i] >> 4);
@@ -144,18 +144,16 @@ key_words(const GLOBAL u8 *tile, u32 (*x)[2], const int four_bits)
 }
 
 /*
- * Words of dimensions 2 g and 2 g + 1 of each half, pairs of positions c4 and
- * c4 + 4 of two blocks: of half n, even dimensions to x[n][0].
+ * Words of dimensions 2 g and 2 g + 1 of each half, pairs of positions c4, which
+ * are at v, and c4 + 4 of two blocks: of half n, even dimensions to x[n][0].
  */
 DEV void
-value_words(const GLOBAL u8 *const *tile, u32 (*x)[2][2], const int four_bits)
+value_words(const GLOBAL u8 *const *v, u32 (*x)[2][2], const int four_bits)
 {
-	const u32 g = tid() % 32 / 4, c4 = tid() % 4;
 	u32 w[2][4], i, n;
 
 	UNROLL for (i = 0; i < 4; i++) {
-		const GLOBAL u8 *p = tile[i / 2] + g * 4 + (c4 + 4 * (i % 2)) *
-		    (four_bits ? 32 : 64);
+		const GLOBAL u8 *p = v[i / 2] + i % 2 * (four_bits ? 128 : 256);
 
 		w[0][i] = *(const GLOBAL u32 *)p;
 		if (four_bits) {
@@ -177,10 +175,10 @@ value_words(const GLOBAL u8 *const *tile, u32 (*x)[2][2], const int four_bits)
 DEV void
 multiply(s32 *sum, const u32 *high, const u32 *low, const u32 *b)
 {
-	s32 top[4] = { 0, 0, 0, 0 };
+	s32 top[4];
 	u32 i;
 
-	mma_ss(top, high, b);
+	mma_ss_0(top, high, b);
 	UNROLL for (i = 0; i < 4; i++)
 		sum[i] += top[i] * 256;
 	mma_us(sum, low, b);
@@ -188,29 +186,32 @@ multiply(s32 *sum, const u32 *high, const u32 *low, const u32 *b)
 
 /* ---- scores */
 
-/* Planes of queries g and g + 8, 32 dimensions. */
+/* Fragments of queries g and g + 8, 32 dimensions. */
 DEV void
 query_words(const struct part *c, const SHARED u8 *plane, u32 t, u32 *a)
 {
-	const SHARED u8 *p = plane + tid() % 32 / 4 * c->q_step + t * 32 +
-	    tid() % 4 * 8;
-	u32x2 x = *(const SHARED u32x2 *)p;
-	u32x2 y = *(const SHARED u32x2 *)(p + 8 * c->q_step);
+	u32x4 x = *(const SHARED u32x4 *)(plane + tid() % 32 / 4 * c->q_step +
+	    t * 64 + tid() % 4 * 16);
+	u32 i;
 
-	a[0] = x[0];
-	a[1] = y[0];
-	a[2] = x[1];
-	a[3] = y[1];
+	UNROLL for (i = 0; i < 4; i++)
+		a[i] = x[i];
 }
 
 /* s[b][e][i]: block b of the warp, query g + 8 e, key 4 c4 + i */
 DEV void
 scores(const struct part *c, f32 (*s)[2][4], const int four_bits)
 {
-	const u32 warp = tid() / 32, c4 = tid() % 4;
+	const u32 warp = tid() / 32, g = tid() % 32 / 4, c4 = tid() % 4;
 	const u32 tile_bytes = four_bits ? 256 : 512;
+	const GLOBAL u8 *scale[4], *k[4];
 	u32 t, b, n, i;
 
+	UNROLL for (b = 0; b < 4; b++) {
+		scale[b] = (const GLOBAL u8 *)(c->block[warp * 4 + b] + c->k);
+		k[b] = scale[b] + c->d + c4 * 32 + g * 4;
+		scale[b] += c4 * 8;
+	}
 	UNROLL for (b = 0; b < 4; b++)
 		UNROLL for (i = 0; i < 8; i++)
 			s[b][i / 4][i % 4] = 0.0f;
@@ -220,12 +221,10 @@ scores(const struct part *c, f32 (*s)[2][4], const int four_bits)
 		query_words(c, c->high, t, high);
 		query_words(c, c->low, t, low);
 		UNROLL for (b = 0; b < 4; b++) {
-			const GLOBAL u8 *k = (const GLOBAL u8 *)(c->block[
-			    warp * 4 + b] + c->k);
-			u32x2 sc = *(const GLOBAL u32x2 *)(k + t * 32 + c4 * 8);
+			u32x2 sc = *(const GLOBAL u32x2 *)(scale[b] + t * 32);
 			u32 x[2][2];
 
-			key_words(k + c->d + t * tile_bytes, x, four_bits);
+			key_words(k[b] + t * tile_bytes, x, four_bits);
 			UNROLL for (n = 0; n < 2; n++) {
 				s32 sum[4] = { 0, 0, 0, 0 };
 
@@ -368,6 +367,9 @@ values(const struct part *c, GLOBAL f32 *part, u64 step, const int four_bits)
 	u32 t, b, i, n;
 
 	for (t = warp; t < c->d / 32; t += THREADS / 32) {
+		const u64 scale = c->v + t * 32 + c4 * 4;
+		const u64 at = c->v + c->d + t * tile_bytes + g * 4 + c4 *
+		    (four_bits ? 32 : 64);
 		s32 o[2][2][4] = { 0 };		/* half, even or odd */
 
 		UNROLL_2 for (b = 0; b < (c->end + 31) / 32 * 2; b += 2) {
@@ -375,15 +377,15 @@ values(const struct part *c, GLOBAL f32 *part, u64 step, const int four_bits)
 			u32 sc[4], high[4], low[4], x[2][2][2];
 
 			UNROLL for (i = 0; i < 4; i++) {
-				const GLOBAL u8 *p = (const GLOBAL u8 *)(
-				    c->block[b + i / 2] + c->v);
-				const u32 r = c4 + 4 * (i % 2);
+				const u64 block = c->block[b + i / 2];
 
-				sc[i] = in_use(*(const GLOBAL u32 *)(p + t *
-				    32 + r * 4), (b + i / 2) * 16 + 2 * r,
-				    c->end);
-				v[i / 2] = p + c->d + t * tile_bytes;
+				sc[i] = *(const GLOBAL u32 *)(block + scale +
+				    i % 2 * 16);
+				v[i / 2] = (const GLOBAL u8 *)(block + at);
 			}
+			UNROLL for (i = 0; i < 4 && b * 16 + 32 > c->end; i++)
+				sc[i] = in_use(sc[i], b * 16 + i / 2 * 16 +
+				    2 * c4 + i % 2 * 8, c->end);
 			value_words(v, x, four_bits);
 			weight_words(c, b, sc, high, low);
 			UNROLL for (n = 0; n < 4; n++)
@@ -418,7 +420,7 @@ attend_integers(const struct dev_attend *a, const enum qwen_kv kt,
 	const u64 step = (u64)a->n_chunk * DEV_PART(a->d);
 	GLOBAL f32 *part = a->part + bid_y() * DEV_PART(a->d);
 	const GLOBAL u64 *table;
-	struct part c = { .d = a->d, .q_step = a->d + 32 };
+	struct part c = { .d = a->d, .q_step = 2 * a->d + 64 };
 	f32 s[4][2][4];
 
 	c.block = (SHARED u64 *)SMEM;
@@ -429,7 +431,7 @@ attend_integers(const struct dev_attend *a, const enum qwen_kv kt,
 	c.lim = (SHARED s32 *)(c.scale + M);
 	c.at = (SHARED u32 *)(c.lim + M);
 	c.high = (SHARED u8 *)(c.at + M);
-	c.low = c.high + M * c.q_step;
+	c.low = c.high + M / 2 * c.q_step;
 	c.k = a->block + qwen_kv_k_at(&shape, head);
 	c.v = a->block + qwen_kv_v_at(&shape, head);
 	take_queries(a, &c, head, row, bid() % tiles * M, a->rows * each);

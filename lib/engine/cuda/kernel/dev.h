@@ -63,7 +63,8 @@ typedef f32 f32x2 __attribute__((vector_size(8)));
  *	four bytes chosen by the nibbles of a constant: 0 .. 3 of a, 4 .. 7 of b.
  * mma_us() mma_ss() mma_uu(), mma16_us() mma16_ss() mma16_uu()
  *	tensor cores, exact: c[16][8] += a[16][k] b[8][k], k 32 or 16, in the
- *	fragments that the PTX manual gives for m16n8k32 and m16n8k16.
+ *	fragments that the PTX manual gives for m16n8k32 and m16n8k16;
+ *	mma_ss_0() sets c to the product.
  * copy16(shared, global) copy_commit() copy_wait(n)
  *	16 bytes that arrive later: copy_wait waits until at most the n last
  *	groups of copies are under way.
@@ -192,6 +193,18 @@ name(s32 *c, const u32 *a, const u32 *b)				\
 	    : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])		\
 	    : "r"(a[0]), "r"(a[1]), "r"(b[0]));				\
 }
+
+/* Sets c to the product. */
+DEV void
+mma_ss_0(s32 *c, const u32 *a, const u32 *b)
+{
+	__asm__("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+	    "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%10,%10,%10,%10};"
+	    : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+	    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),
+	    "r"(b[1]), "r"(0));
+}
+
 MMA32(mma_us, "u8.s8")
 MMA32(mma_ss, "s8.s8")
 MMA32(mma_uu, "u8.u8")
@@ -414,6 +427,13 @@ MMA(mma_uu, 0, 0, 32)
 MMA(mma16_us, 0, 1, 16)
 MMA(mma16_ss, 1, 1, 16)
 MMA(mma16_uu, 0, 0, 16)
+
+DEV void
+mma_ss_0(s32 *c, const u32 *a, const u32 *b)
+{
+	c[0] = c[1] = c[2] = c[3] = 0;
+	mma_ss(c, a, b);
+}
 
 DEV void atomic_min(u32 *p, u32 v) { *p = v < *p ? v : *p; }
 DEV u32 atomic_add(u32 *p, u32 v) { *p += v; return *p - v; }

@@ -368,64 +368,121 @@ step_16(const int f, const struct dev_product *a, const struct mma_at *p,
 
 /* ---- Q8_0 and F_BLOCK: each block of weights has its d */
 
-/* What a lane has of a group while blocks are added. */
+/*
+ * What a lane has of a group: a of its columns, eight d of its rows if they are
+ * f16, and sums.
+ */
 struct mma_part {
+	u32x2	a[MMA_NT][2];
+	u32x4	d[MMA_MT][2];
 	f32	part[MMA_MT][MMA_NT][4], min[MMA_MT][MMA_NT][4];
 	s32	sum[MMA_MT][MMA_NT][4];		/* of a block of 64 or 128 */
 };
 
-/* 32 weights with a d, or two; for Q8_0 times a, which is exact. */
 DEV void
-step_32(const int f, const struct dev_product *a, const struct mma_at *p,
-    const u32 j, const u32 mt, const u32 nt, struct mma_part *t)
+part_init(const int f, const struct mma_at *p, const u32 mt, const u32 nt,
+    struct mma_part *t)
 {
 	const u32 wst = WEIGHT_STRIDE(f), xst = X_STRIDE(f);
-	const u32 span = f == F_Q8_0 ? 32 : a->span, k = 32 * j / span;
+	u32 m, n, e;
+
+	EACH(n, nt) EACH(e, 2)
+		t->a[n][e] = LD64(p->c[e] + 8 * n * xst + 256);
+	EACH(m, mt) EACH(e, 2)
+		if (f == F_Q8_0)
+			t->d[m][e] = *(const SHARED u32x4 *)(p->w +
+			    (16 * m + 8 * e) * wst + 256);
+	EACH(m, mt) EACH(n, nt) EACH(e, 4) {
+		t->part[m][n][e] = t->min[m][n][e] = 0.0f;
+		t->sum[m][n][e] = 0;
+	}
+}
+
+/* Returns number i of bytes, and of f16. */
+DEV s32 byte_at(u32x2 v, u32 i) { return (s32)(v[i / 4] >> 8 * (i % 4) & 255); }
+
+DEV f32
+f16_at(u32x4 v, u32 i)
+{
+	return f16_f32((u16)(v[i / 2] >> 16 * (i % 2)));
+}
+
+/* 32 weights of Q8_0: d times a is exact. */
+DEV void
+step_q8_0(const struct mma_at *p, const u32 j, const u32 mt, const u32 nt,
+    struct mma_part *t)
+{
+	const u32 wst = WEIGHT_STRIDE(F_Q8_0), xst = X_STRIDE(F_Q8_0);
+	u32 w[MMA_MT][4], m, n, e;
+	f32 d[MMA_MT][2];
+
+	EACH(m, mt) EACH(e, 2) {
+		u32x2 v = LD64(p->w_in + (16 * m + 8 * e) * wst + 32 * j);
+
+		w[m][e] = v[0];
+		w[m][e + 2] = v[1];
+		d[m][e] = f16_at(t->d[m][e], j);
+	}
+	EACH(n, nt) {
+		u32x2 x = LD64(p->x_in + 8 * n * xst + 32 * j);
+		u32 b[2] = { x[0], x[1] };
+		f32 aj[2] = { (f32)byte_at(t->a[n][0], j),
+		    (f32)byte_at(t->a[n][1], j) };
+
+		EACH(m, mt) {
+			s32 dot[4] = { 0, 0, 0, 0 };
+
+			mma_ss(dot, w[m], b);
+			EACH(e, 4)
+				t->part[m][n][e] = rn_fma(d[m][e / 2] *
+				    aj[e % 2], (f32)dot[e], t->part[m][n][e]);
+		}
+	}
+}
+
+/* 32 weights of a format with a d for 32 or more. */
+DEV void
+step_32(const struct dev_product *a, const struct mma_at *p, const u32 j,
+    const u32 mt, const u32 nt, struct mma_part *t)
+{
+	const u32 wst = WEIGHT_STRIDE(F_BLOCK), xst = X_STRIDE(F_BLOCK);
+	const u32 span = a->span, k = 32 * j / span;
 	const int is_end = (32 * j + 32) % span == 0;
 	u32 w[MMA_MT][4], m, n, e;
 	f32 d[MMA_MT][2], dm[MMA_MT][2];
 
 	EACH(m, mt) EACH(e, 2) {
-		const SHARED u8 *at = p->w + (16 * m + 8 * e) * wst;
+		const SHARED u8 *at = p->w + (16 * m + 8 * e) * wst + 256;
 		u32x2 v = LD64(p->w_in + (16 * m + 8 * e) * wst + 32 * j);
 
 		w[m][e] = v[0];
 		w[m][e + 2] = v[1];
-		d[m][e] = f == F_Q8_0 ? LDF16(at + 256 + 2 * j) :
-		    LDF32(at + 256 + 4 * k);
-		dm[m][e] = f == F_BLOCK && a->has_min ?
-		    LDF32(at + 256 + 4 * (256 / span + k)) : 0.0f;
+		d[m][e] = LDF32(at + 4 * k);
+		dm[m][e] = a->has_min ? LDF32(at + 4 * (256 / span + k)) : 0.0f;
 	}
 	EACH(n, nt) {
 		u32x2 x = LD64(p->x_in + 8 * n * xst + 32 * j);
 		u32 b[2] = { x[0], x[1] };
-		s32 aj[2], add[2] = { 0, 0 };
+		s32 add[2] = { 0, 0 };
 
 		EACH(e, 2) {
-			const SHARED u8 *c = p->c[e] + 8 * n * xst + 256 + j;
+			const SHARED u8 *c = p->c[e] + 8 * n * xst + 264 + j;
 
-			aj[e] = c[0];
-			if (f == F_BLOCK && a->has_min)
-				add[e] = *(const SHARED s8 *)(c + 16) * 256 +
-				    c[8];
+			if (a->has_min)
+				add[e] = *(const SHARED s8 *)(c + 8) * 256 +
+				    c[0];
 		}
 		EACH(m, mt) {
 			s32 dot[4] = { 0, 0, 0, 0 };
 
 			mma_ss(dot, w[m], b);
 			EACH(e, 4) {
-				f32 *part = &t->part[m][n][e];
-
-				if (f == F_Q8_0) {
-					*part = rn_fma(d[m][e / 2] *
-					    (f32)aj[e % 2], (f32)dot[e], *part);
-					continue;
-				}
-				t->sum[m][n][e] += aj[e % 2] * dot[e];
+				t->sum[m][n][e] += byte_at(t->a[n][e % 2], j) *
+				    dot[e];
 				if (!is_end)
 					continue;
-				*part = rn_fma(d[m][e / 2],
-				    (f32)t->sum[m][n][e], *part);
+				t->part[m][n][e] = rn_fma(d[m][e / 2],
+				    (f32)t->sum[m][n][e], t->part[m][n][e]);
 				t->sum[m][n][e] = 0;
 				if (a->has_min)
 					t->min[m][n][e] = rn_fma(dm[m][e / 2],
@@ -437,20 +494,17 @@ step_32(const int f, const struct dev_product *a, const struct mma_at *p,
 
 /* 32 weights of a format with a d for 16. */
 DEV void
-step_2_16(const int f, const struct mma_at *p, const u32 j, const u32 mt,
-    const u32 nt, struct mma_part *t)
+step_2_16(const struct mma_at *p, const u32 j, const u32 mt, const u32 nt,
+    struct mma_part *t)
 {
+	const u32 wst = WEIGHT_STRIDE(F_BLOCK), xst = X_STRIDE(F_BLOCK);
 	const u32 c4 = tid() & 3;
-	const u32 wst = WEIGHT_STRIDE(f), xst = X_STRIDE(f);
 	u32 m, n, e, i;
 
 	EACH(i, 2) EACH(n, nt) {
 		const u32 at = 32 * j + 16 * i + 4 * c4;
 		u32 x = LD32(p->x + 8 * n * xst + at);
-		s32 aj[2];
 
-		EACH(e, 2)
-			aj[e] = (p->c[e] + 8 * n * xst)[256 + j];
 		EACH(m, mt) {
 			const SHARED u8 *r = p->w + 16 * m * wst;
 			u32 w[2] = { LD32(r + at), LD32(r + 8 * wst + at) };
@@ -460,7 +514,7 @@ step_2_16(const int f, const struct mma_at *p, const u32 j, const u32 mt,
 			EACH(e, 4)
 				t->part[m][n][e] = rn_fma(LDF32(r + e / 2 * 8 *
 				    wst + 256 + 4 * (2 * j + i)),
-				    (f32)(aj[e % 2] * dot[e]),
+				    (f32)(byte_at(t->a[n][e % 2], j) * dot[e]),
 				    t->part[m][n][e]);
 		}
 	}
@@ -474,15 +528,14 @@ step_block(const int f, const struct dev_product *a, const struct mma_at *p,
 	struct mma_part t;
 	u32 m, n, e, j;
 
-	EACH(m, mt) EACH(n, nt) EACH(e, 4) {
-		t.part[m][n][e] = t.min[m][n][e] = 0.0f;
-		t.sum[m][n][e] = 0;
-	}
+	part_init(f, p, mt, nt, &t);
 	EACH(j, 8) {
-		if (f == F_BLOCK && a->span == 16)
-			step_2_16(f, p, j, mt, nt, &t);
+		if (f == F_Q8_0)
+			step_q8_0(p, j, mt, nt, &t);
+		else if (a->span == 16)
+			step_2_16(p, j, mt, nt, &t);
 		else
-			step_32(f, a, p, j, mt, nt, &t);
+			step_32(a, p, j, mt, nt, &t);
 	}
 	EACH(n, nt) EACH(m, mt) EACH(e, 4) {
 		f32 d = group_d(p->c[e % 2] + 8 * n * xst);
@@ -595,15 +648,20 @@ DEV f32
 add_groups(const SHARED f32x4 *stage, u32 step, u32 n, const int has_min,
     f32 acc)
 {
-	f32x4 v;
-	u32 k;
+	f32x4 v[4];
+	u32 k, i;
 
 	ONE_BY_ONE
-	for (k = 0; k < n; k++, stage += step) {
-		v = *stage;
-		acc = rn_fma(v[0], v[1], acc);
-		if (has_min)
-			acc = rn_fma(v[2], v[3], acc);
+	for (k = 0; k < n; k += 4, stage += 4 * step) {
+		EACH(i, 4)
+			v[i] = stage[k + i < n ? i * step : 0];
+		EACH(i, 4) {
+			if (k + i >= n)
+				break;
+			acc = rn_fma(v[i][0], v[i][1], acc);
+			if (has_min)
+				acc = rn_fma(v[i][2], v[i][3], acc);
+		}
 	}
 	return acc;
 }

@@ -331,7 +331,10 @@ multiply(struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
 	    .y = few ? (a->n_out + FEW_ROWS(nb) - 1) / FEW_ROWS(nb) :
 		(a->n_out + MANY_ROWS - 1) / MANY_ROWS,
 	    .threads = few ? FEW_THREADS : MANY_THREADS,
-	    .shared = few ? few_bytes(l, n, nb) : k->shared }, a, sizeof *a);
+	    .shared = few ? few_bytes(l, n, nb) : k->shared,
+	    /* of the general layouts, some kernels need more */
+	    .registers = l < QWEN_CUDA_SUPER ? MANY_REGISTERS : 0 }, a,
+	    sizeof *a);
 }
 
 void

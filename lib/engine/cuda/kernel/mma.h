@@ -752,7 +752,10 @@ multiply_few(const int f, const struct dev_product *a)
 }
 
 /* 64 rows by 16 nt columns; four warps, two by two. */
-enum { MANY_THREADS = 128, MANY_ROWS = 64 };
+enum {
+	MANY_THREADS = 128, MANY_ROWS = 64,
+	MANY_REGISTERS = 168	/* so that three blocks have room at once */
+};
 #define MANY_STAGE(f, nt) (MANY_ROWS * WEIGHT_STRIDE(f) + 16 * (nt) * X_STRIDE(f))
 #define MANY_BYTES(f, nt)						\
 	(DEV_COLUMN_BYTES(16 * (nt)) + 2 * MANY_STAGE(f, nt))

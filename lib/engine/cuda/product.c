@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "engine/cuda/cuda.h"
 #include "engine/cuda/kernel/norm.h"
-#include "engine/cuda/kernel/mma.h"
+#include "engine/cuda/kernel/multiply.h"
 #include "engine/cuda/layout.h"
 #include "engine/cuda/load.h"
 
@@ -223,7 +223,7 @@ struct kernel {
 
 enum { WIDTHS = 4 };		/* of tiles, the narrowest first */
 
-/* Kernels of a layout of integers: kernel/mma.h. */
+/* Kernels of a layout of integers: kernel/multiply.h. */
 #define KERNELS(f, name) [QWEN_CUDA_##f] = {				\
 	{ "multiply_" name, "few_" name, FEW_COLUMNS, 0 },		\
 	{ "multiply_" name, "many16_" name, 16, MANY_BYTES(F_##f, 1) },	\

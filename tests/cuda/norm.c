@@ -223,7 +223,7 @@ test_floats(struct bench *b)
 int
 main(void)
 {
-	static const size_t lengths[] = { 16, 32, 256, 300, 896, 2048 };
+	static const size_t lengths[] = { 16, 37, 256, 300, 896, 2048, 5120 };
 	static struct bench b;
 	size_t i;
 

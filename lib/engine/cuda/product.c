@@ -92,6 +92,15 @@ qwen_cuda_groups_bytes(const struct qwen_net *net, size_t n)
 	    (has_two_terms(net) ? 2 : 1);
 }
 
+/* Can four numbers be read at once, and eight be a thread's? */
+static int
+is_16_byte(const struct dev_norm *a)
+{
+	return a->n <= 8192 && (a->n | a->x_stride | a->out_stride |
+	    a->xn_stride) % 4 == 0 && ((uintptr_t)a->x | (uintptr_t)a->out |
+	    (uintptr_t)a->weights | (uintptr_t)a->xn) % 16 == 0;
+}
+
 void
 qwen_cuda_norm(struct qwen_cuda_work *w, cu_ptr weights, int add,
     size_t place)
@@ -116,19 +125,17 @@ qwen_cuda_norm(struct qwen_cuda_work *w, cu_ptr weights, int add,
 		.check_all = place < QWEN_PLACE_MIXER(h->n_layer - 1),
 	};
 
-	/* few rows have more threads each */
-	size_t each = w->pass.n < (unsigned)w->c->card->n_sm ? 8 :
-	    4 * NORM_FOURS;
-	unsigned threads = (unsigned)((h->n_embd + 32 * each - 1) /
-	    (32 * each) * 32);
+	struct qwen_cuda_launch l = { .module = "norm", .name = "norm_rows",
+	    .x = w->pass.n, .threads = 256,
+	    .shared = (h->n_embd + 1) * sizeof(float) };
 
-	threads = threads > NORM_THREADS ? NORM_THREADS : threads;
+	if (is_16_byte(&a)) {
+		l.name = "norm_rows_16";
+		l.threads = h->n_embd > 4096 ? 1024 :
+		    (unsigned)(h->n_embd + 127) / 128 * 32;
+	}
 	if (w->pass.n > 0)
-		qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
-		    .module = "norm", .name = "norm_rows", .x = w->pass.n,
-		    .threads = threads,
-		    .shared = NORM_SHARED(h->n_embd) * sizeof(float) }, &a,
-		    sizeof a);
+		qwen_cuda_run(w->c->card, &l, &a, sizeof a);
 }
 
 enum { GROUP_WARPS = 4 };	/* of a block of group_rows */
@@ -282,8 +289,10 @@ is_aligned(const struct dev_product *a)
 static void
 multiply_floats(struct qwen_cuda_work *w, const struct dev_product *a)
 {
+	static const char *const name[] = { [DEV_F32] = "multiply_f32",
+	    [DEV_F16] = "multiply_f16", [DEV_BF16] = "multiply_bf16" };
 	struct qwen_cuda_launch l = { .module = "product",
-	    .name = "multiply_floats", .x = tiles_of(a, FLOAT_COLUMNS),
+	    .name = name[a->kind], .x = tiles_of(a, FLOAT_COLUMNS),
 	    .y = (a->n_out + FLOAT_ROWS - 1) / FLOAT_ROWS,
 	    .threads = FLOAT_THREADS,
 	    .shared = DEV_COLUMN_BYTES(FLOAT_COLUMNS) +
@@ -295,7 +304,7 @@ multiply_floats(struct qwen_cuda_work *w, const struct dev_product *a)
 		    1) / (2 * ONE_FLOATS), .threads = 32 * ONE_FLOATS };
 	else if (!is_aligned(a))
 		l = (struct qwen_cuda_launch){ .module = "product",
-		    .name = "multiply_float", .x = tiles_of(a, 1),
+		    .name = "multiply_any", .x = tiles_of(a, 1),
 		    .y = (a->n_out + FLOAT_THREADS - 1) / FLOAT_THREADS,
 		    .threads = FLOAT_THREADS, .shared = DEV_COLUMN_BYTES(1) };
 	qwen_cuda_run(w->c->card, &l, a, sizeof *a);

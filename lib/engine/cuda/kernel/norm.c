@@ -7,14 +7,17 @@
 DEV f32
 sum_of_squares(const SHARED f32 *x, u32 n)
 {
-	f32 s = 0.0f;
-	u32 i;
+	f32 s = 0.0f, v[16];
+	u32 i, k = tid() & 15;
 
-#ifdef __NVPTX__
-#pragma unroll 16
-#endif
-	for (i = tid() & 15; i < n; i += 16)
-		s = rn_fma(x[i], x[i], s);
+	for (; k + 240 < n; k += 256) {
+		UNROLL for (i = 0; i < 16; i++)
+			v[i] = x[k + 16 * i];
+		UNROLL for (i = 0; i < 16; i++)
+			s = rn_fma(v[i], v[i], s);
+	}
+	for (; k < n; k += 16)
+		s = rn_fma(x[k], x[k], s);
 	UNROLL for (i = 8; i > 0; i /= 2)
 		s = s + shfl_xor_f32(s, i);
 	return s;
@@ -29,103 +32,114 @@ is_wanted(const struct dev_pass *p, u32 t)
 	return t - s->first >= s->want;
 }
 
-/*
- * Numbers at .. at + 3 of a row of n; those that it lacks are 0.  whole: n is a
- * multiple of 4, and the row begins at 16 bytes.
- */
-DEV f32x4
-load4(const GLOBAL f32 *row, u32 at, u32 n, int whole)
-{
-	if (at >= n)
-		return (f32x4){ 0.0f, 0.0f, 0.0f, 0.0f };
-	if (whole)
-		return *(const GLOBAL f32x4 *)(row + at);
-	return (f32x4){ row[at], at + 1 < n ? row[at + 1] : 0.0f,
-	    at + 2 < n ? row[at + 2] : 0.0f, at + 3 < n ? row[at + 3] : 0.0f };
-}
-
+/* A warp's part in finding the factor of a row in x; the block has it after. */
 DEV void
-store4(GLOBAL f32 *row, u32 at, u32 n, int whole, f32x4 v)
+find_factor(const struct dev_norm *a, const SHARED f32 *x, SHARED f32 *factor)
 {
-	u32 i;
+	f32 sum = sum_of_squares(x, a->n);
 
-	if (whole && at < n) {
-		*(GLOBAL f32x4 *)(row + at) = v;
+	if (tid() != 0)
 		return;
-	}
-	UNROLL for (i = 0; i < 4; i++)
-		if (at + i < n)
-			row[at + i] = v[i];
+	*factor = 1.0f / rn_sqrt(sum / (f32)a->n + a->eps);
+	if (!is_finite(sum) && (a->check_all || is_wanted(&a->pass, bid())))
+		note_bad(&a->pass, bid(), a->place);
 }
 
-/* Makes group g of a row's nb from eight numbers a lane. */
+/* The groups of a row whose normed numbers are in x. */
 DEV void
-put_groups(GLOBAL u8 *row, u32 g, u32 nb, f32x4 a, f32x4 b, u32 two)
+put_groups(const struct dev_norm *a, const SHARED f32 *x)
 {
-	f32 v[8] = { a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3] };
+	const u32 lane = tid() & 31, nb = (a->n + 255) / 256;
+	u32 i, g, at;
+	f32 v[8];
 
-	make_groups((GLOBAL struct dev_group *)row, g, nb, v, two);
+	if (a->groups == (void *)0)
+		return;
+	bar();
+	for (g = tid() / 32; g < nb; g += n_threads() / 32) {
+		UNROLL for (i = 0; i < 8; i++) {
+			at = 256 * g + 8 * lane + i;
+			v[i] = at < a->n ? x[at] : 0.0f;
+		}
+		make_groups((GLOBAL struct dev_group *)(a->groups + bid() *
+		    a->group_bytes), g, nb, v, a->two);
+	}
 }
 
-/* A block a row, which has up to 4 NORM_FOURS numbers a thread. */
+/* A block a row: SMEM has its numbers and one more. */
 KERNEL(norm_rows, struct dev_norm)
 {
-	SHARED f32 *x = (SHARED f32 *)SMEM, *factor = x + NORM_SHARED(a.n) - 4;
-	const u32 t = tid(), lane = t & 31, row = bid(), nb = (a.n + 255) / 256;
-	const int whole = ((a.n | a.x_stride | a.out_stride | a.xn_stride) &
-	    3) == 0;
-	GLOBAL f32 *from = a.x + row * a.x_stride;
-	f32x4 v[NORM_FOURS], w[NORM_FOURS];
-	u32 i, g, at;
+	SHARED f32 *x = (SHARED f32 *)SMEM, *factor = x + a.n;
+	GLOBAL f32 *from = a.x + bid() * a.x_stride;
+	GLOBAL f32 *to = a.xn + bid() * a.xn_stride;
+	u32 i;
+
+	for (i = tid(); i < a.n; i += n_threads()) {
+		x[i] = from[i];
+		if (a.out != (void *)0) {
+			x[i] = x[i] + a.out[bid() * a.out_stride + i];
+			from[i] = x[i];
+		}
+	}
+	bar();
+	if (tid() < 32)
+		find_factor(&a, x, factor);
+	bar();
+	for (i = tid(); i < a.n; i += n_threads()) {
+		x[i] = x[i] * *factor * a.weights[i];
+		to[i] = x[i];
+	}
+	put_groups(&a, x);
+}
+
+/*
+ * The same for rows of up to 8 numbers a thread, at 16-byte borders: all that is
+ * read of them is under way at once.
+ */
+KERNEL(norm_rows_16, struct dev_norm)
+{
+	SHARED f32x4 *x = (SHARED f32x4 *)SMEM;
+	SHARED f32 *factor = (SHARED f32 *)(x + a.n / 4);
+	GLOBAL f32x4 *from = (GLOBAL f32x4 *)(a.x + bid() * a.x_stride);
+	GLOBAL f32x4 *to = (GLOBAL f32x4 *)(a.xn + bid() * a.xn_stride);
+	const GLOBAL f32x4 *out = (const GLOBAL f32x4 *)(a.out +
+	    bid() * a.out_stride);
+	const int adds = a.out != (void *)0;
+	const u32 n = a.n / 4;
+	f32x4 v[2], o[2], w[2];
+	u32 i, at;
 	f32 r;
 
-	UNROLL for (i = 0; i < NORM_FOURS; i++) {
-		at = 4 * (t + i * n_threads());
-		v[i] = load4(from, at, a.n, whole);
-		w[i] = load4(a.weights, at, a.n, whole);
+	UNROLL for (i = 0; i < 2; i++) {
+		at = tid() + i * n_threads();
+		v[i] = o[i] = w[i] = (f32x4){ 0, 0, 0, 0 };
+		if (at < n) {
+			v[i] = from[at];
+			w[i] = ((const GLOBAL f32x4 *)a.weights)[at];
+			if (adds)
+				o[i] = out[at];
+		}
 	}
-	if (a.out != (void *)0) {
-		UNROLL for (i = 0; i < NORM_FOURS; i++)
-			v[i] = v[i] + load4(a.out + row * a.out_stride,
-			    4 * (t + i * n_threads()), a.n, whole);
-		UNROLL for (i = 0; i < NORM_FOURS; i++)
-			store4(from, 4 * (t + i * n_threads()), a.n, whole,
-			    v[i]);
-	}
-	UNROLL for (i = 0; i < NORM_FOURS; i++) {
-		at = 4 * (t + i * n_threads());
-		if (at < nb * 256)
-			*(SHARED f32x4 *)(x + at) = v[i];
+	UNROLL for (i = 0; i < 2; i++) {
+		at = tid() + i * n_threads();
+		if (at < n && adds) {
+			v[i] = v[i] + o[i];
+			from[at] = v[i];
+		}
+		if (at < n)
+			x[at] = v[i];
 	}
 	bar();
-	if (t < 32) {
-		f32 sum = sum_of_squares(x, a.n);
-
-		if (t == 0 && !is_finite(sum) &&
-		    (a.check_all || is_wanted(&a.pass, row)))
-			note_bad(&a.pass, row, a.place);
-		if (t == 0)
-			*factor = 1.0f / rn_sqrt(sum / (f32)a.n + a.eps);
-	}
+	if (tid() < 32)
+		find_factor(&a, (const SHARED f32 *)x, factor);
 	bar();
 	r = *factor;
-	UNROLL for (i = 0; i < NORM_FOURS; i++) {
-		at = 4 * (t + i * n_threads());
-		v[i] = v[i] * r * w[i];
-		store4(a.xn + row * a.xn_stride, at, a.n, whole, v[i]);
-		if (at < nb * 256)
-			*(SHARED f32x4 *)(x + at) = v[i];
+	UNROLL for (i = 0; i < 2; i++) {
+		at = tid() + i * n_threads();
+		if (at < n)
+			x[at] = to[at] = v[i] * r * w[i];
 	}
-	if (a.groups == (void *)0)
-		return;
-	bar();
-	for (g = t / 32; g < nb; g += n_threads() / 32) {
-		const SHARED f32x4 *p = (const SHARED f32x4 *)(x + 256 * g +
-		    8 * lane);
-
-		put_groups(a.groups + row * a.group_bytes, g, nb, p[0], p[1],
-		    a.two);
-	}
+	put_groups(&a, (const SHARED f32 *)x);
 }
 
 /* A warp 256 numbers. */
@@ -133,27 +147,23 @@ KERNEL(group_rows, struct dev_rows)
 {
 	const u32 lane = tid() & 31, nb = (a.n + 255) / 256;
 	const u32 item = (bid() * n_threads() + tid()) / 32;
-	const u32 row = item / nb, g = item % nb, at = 256 * g + 8 * lane;
-	const int whole = ((a.n | a.stride) & 3) == 0;
+	const u32 row = item / nb, g = item % nb;
 	GLOBAL f32 *x = a.x + row * a.stride;
-	f32x4 v[2], up[2];
-	u32 i, k;
+	f32 v[8];
+	u32 i;
 
 	if (row >= a.n_row)
 		return;
-	UNROLL for (i = 0; i < 2; i++)
-		v[i] = load4(x, at + 4 * i, a.n, whole);
-	if (a.up != (void *)0) {
-		UNROLL for (i = 0; i < 2; i++)
-			up[i] = load4(a.up + row * a.stride, at + 4 * i, a.n,
-			    whole);
-		UNROLL for (i = 0; i < 2; i++) {
-			UNROLL for (k = 0; k < 4; k++)
-				v[i][k] = dev_silu(v[i][k]) * up[i][k];
-			store4(x, at + 4 * i, a.n, whole, v[i]);
+	UNROLL for (i = 0; i < 8; i++) {
+		u32 at = 256 * g + 8 * lane + i;
+
+		v[i] = at < a.n ? x[at] : 0.0f;
+		if (a.up != (void *)0 && at < a.n) {
+			v[i] = dev_silu(v[i]) * a.up[row * a.stride + at];
+			x[at] = v[i];
 		}
 	}
 	if (a.groups != (void *)0)
-		put_groups(a.groups + row * a.group_bytes, g, nb, v[0], v[1],
-		    a.two);
+		make_groups((GLOBAL struct dev_group *)(a.groups + row *
+		    a.group_bytes), g, nb, v, a.two);
 }

@@ -11,7 +11,7 @@ weight_f32(const GLOBAL u8 *w, u32 k, u32 kind)
 }
 
 /* Sixteen partial sums by k mod 16, then the tree. */
-KERNEL(multiply_float, struct dev_product)
+KERNEL(multiply_any, struct dev_product)
 {
 	const u32 r = bid_y() * n_threads() + tid();
 	struct dev_columns c;
@@ -74,37 +74,35 @@ KERNEL(multiply_one, struct dev_product)
 
 /* ---- rows that are multiples of 16 numbers, at 16-byte borders */
 
-/* Copies part k of the block's rows and columns. */
+/* Copies part k of the block's rows and columns; 32 threads a row. */
 DEV void
-fetch_part(const struct dev_product *a, const struct dev_columns *c, u32 k,
-    SHARED u8 *to)
+fetch_part(const struct dev_product *a, const struct dev_columns *c,
+    const u32 size, u32 k, SHARED u8 *to)
 {
-	const u32 size = a->kind == DEV_F32 ? 4 : 2;
 	const u32 n = a->n_in - k * FLOAT_PART < FLOAT_PART ?
 	    a->n_in - k * FLOAT_PART : FLOAT_PART;
-	u32 i, r, at;
+	const u32 at = tid() % 32 * 16, first = tid() / 32;
+	const GLOBAL u8 *w = a->w + c->matrix * a->matrix_bytes +
+	    k * FLOAT_PART * size + at;
+	u32 i, r;
 
-	for (i = tid(); i < FLOAT_ROWS * 32; i += FLOAT_THREADS) {
-		r = bid_y() * FLOAT_ROWS + i / 32;
-		at = i % 32 * 16;
+	to += at;
+	UNROLL for (i = 0; i < FLOAT_ROWS; i += FLOAT_THREADS / 32) {
+		r = bid_y() * FLOAT_ROWS + i + first;
 		r = r < a->n_out ? r : a->n_out - 1;
 		if (at < n * size)
-			copy16(to + i / 32 * FLOAT_STRIDE + at, a->w +
-			    c->matrix * a->matrix_bytes + r * a->row_bytes +
-			    k * FLOAT_PART * size + at);
+			copy16(to + (i + first) * FLOAT_STRIDE,
+			    w + r * a->row_bytes);
 	}
 	to += FLOAT_ROWS * FLOAT_STRIDE;
-	for (i = tid(); i < c->n * 32; i += FLOAT_THREADS) {
-		at = i % 32 * 4;
-		if (at < n)
-			copy16(to + i / 32 * FLOAT_STRIDE + 4 * at, a->x +
-			    c->x[i / 32] * a->x_stride + k * FLOAT_PART + at);
-	}
+	for (i = first; i < c->n && at < n * 4; i += FLOAT_THREADS / 32)
+		copy16(to + i * FLOAT_STRIDE, (const GLOBAL u8 *)(a->x +
+		    c->x[i] * a->x_stride + k * FLOAT_PART) + at);
 }
 
 /* Four weights that follow each other. */
 DEV f32x4
-four_weights(const SHARED u8 *w, u32 k, u32 kind)
+four_weights(const SHARED u8 *w, u32 k, const u32 kind)
 {
 	u32x2 h;
 
@@ -120,39 +118,61 @@ four_weights(const SHARED u8 *w, u32 k, u32 kind)
 }
 
 /*
- * Four lanes have a row, and four of the 16 partial sums each; a thread has every
+ * Four lanes have a row, and four of the 16 partial sums each; a warp has every
  * other column.
  */
 DEV void
-add_part(const struct dev_product *a, const SHARED u8 *at, u32 n_column,
-    u32 n, f32 (*sum)[4])
+add_part(const SHARED u8 *at, const u32 kind, u32 n_column, u32 n,
+    f32 (*sum)[4])
 {
-	const SHARED u8 *w = at + tid() / 4 % 8 * FLOAT_STRIDE;
-	const SHARED u8 *x = at + (FLOAT_ROWS + tid() / 32) * FLOAT_STRIDE;
+	const SHARED u8 *w = base(at + tid() / 4 % 8 * FLOAT_STRIDE +
+	    tid() % 4 * (kind == DEV_F32 ? 16 : 8));
+	const SHARED u8 *x = base(at + (FLOAT_ROWS + tid() / 32) *
+	    FLOAT_STRIDE + tid() % 4 * 16);
+	f32x4 wk[FLOAT_PART / 16], xk[FLOAT_PART / 16];
 	u32 k, c, i;
 
-	for (k = tid() % 4 * 4; k < n; k += 16) {
-		f32x4 wk = four_weights(w, k, a->kind);
-
-		UNROLL for (c = 0; c < FLOAT_COLUMNS / 2; c++) {
-			f32x4 xk;
-
-			if (2 * c + tid() / 32 >= n_column)
-				break;
-			xk = *(const SHARED f32x4 *)(x + 2 * c * FLOAT_STRIDE +
-			    4 * k);
-			UNROLL for (i = 0; i < 4; i++)
-				sum[c][i] = rn_fma(wk[i], xk[i], sum[c][i]);
+	UNROLL for (k = 0; k < FLOAT_PART / 16; k++) {
+		if (16 * k < n)
+			wk[k] = four_weights(w, 16 * k, kind);
+	}
+	UNROLL for (c = 0; c < FLOAT_COLUMNS / 2; c++) {
+		if (2 * c + tid() / 32 >= n_column)
+			break;
+		UNROLL for (k = 0; k < FLOAT_PART / 16; k++) {
+			if (16 * k < n)
+				xk[k] = *(const SHARED f32x4 *)(x +
+				    2 * c * FLOAT_STRIDE + 64 * k);
+		}
+		UNROLL for (k = 0; k < FLOAT_PART / 16; k++) {
+			UNROLL for (i = 0; i < 4 && 16 * k < n; i++)
+				sum[c][i] = rn_fma(wk[k][i], xk[k][i],
+				    sum[c][i]);
 		}
 	}
 }
 
-KERNEL(multiply_floats, struct dev_product)
+/* The sums of a row: i and i + 8, two lanes apart, then i + 4, i + 2, i + 1. */
+DEV f32
+add_lanes(f32 *s)
 {
-	const struct dev_columns c = find_columns(&a, FLOAT_COLUMNS,
+	u32 i;
+
+	UNROLL for (i = 0; i < 4; i++)
+		s[i] = s[i] + shfl_xor_f32(s[i], 2);
+	UNROLL for (i = 0; i < 4; i++)
+		s[i] = s[i] + shfl_xor_f32(s[i], 1);
+	return (s[0] + s[2]) + (s[1] + s[3]);
+}
+
+DEV void
+multiply_rows(const struct dev_product *a, const u32 kind)
+{
+	const struct dev_columns c = find_columns(a, FLOAT_COLUMNS,
 	    (SHARED u32 *)SMEM);
 	SHARED u8 *memory = SMEM + DEV_COLUMN_BYTES(FLOAT_COLUMNS);
-	const u32 parts = (a.n_in + FLOAT_PART - 1) / FLOAT_PART;
+	const u32 parts = (a->n_in + FLOAT_PART - 1) / FLOAT_PART;
+	const u32 size = kind == DEV_F32 ? 4 : 2;
 	const u32 r = bid_y() * FLOAT_ROWS + tid() / 4 % 8;
 	f32 sum[FLOAT_COLUMNS / 2][4];
 	u32 k, i, j;
@@ -162,31 +182,35 @@ KERNEL(multiply_floats, struct dev_product)
 	UNROLL for (j = 0; j < FLOAT_COLUMNS / 2; j++)
 		UNROLL for (i = 0; i < 4; i++)
 			sum[j][i] = 0.0f;
-	for (k = 0; k < parts + FLOAT_STAGES - 1; k++) {
-		const u32 now = k - (FLOAT_STAGES - 1);
-
+	for (k = 0; k < FLOAT_STAGES - 1; k++) {
 		if (k < parts)
-			fetch_part(&a, &c, k, memory + k % FLOAT_STAGES *
-			    FLOAT_STAGE);
+			fetch_part(a, &c, size, k, memory + k * FLOAT_STAGE);
 		copy_commit();
-		if (k < FLOAT_STAGES - 1)
-			continue;
-		copy_wait(FLOAT_STAGES - 1);
+	}
+	ONE_BY_ONE
+	for (k = 0; k < parts; k++) {
+		const u32 next = k + FLOAT_STAGES - 1;
+		const SHARED u8 *now = memory + k % FLOAT_STAGES * FLOAT_STAGE;
+
+		copy_wait(FLOAT_STAGES - 2);
 		bar();
-		add_part(&a, memory + now % FLOAT_STAGES * FLOAT_STAGE, c.n,
-		    a.n_in - now * FLOAT_PART < FLOAT_PART ? a.n_in - now *
-		    FLOAT_PART : FLOAT_PART, sum);
-		bar();
+		if (next < parts)
+			fetch_part(a, &c, size, next, memory +
+			    next % FLOAT_STAGES * FLOAT_STAGE);
+		copy_commit();
+		if ((k + 1) * FLOAT_PART <= a->n_in)
+			add_part(now, kind, c.n, FLOAT_PART, sum);
+		else
+			add_part(now, kind, c.n, a->n_in - k * FLOAT_PART, sum);
 	}
 	UNROLL for (j = 0; j < FLOAT_COLUMNS / 2; j++) {
-		/* i and i + 8: lanes 2 apart; then i + 4, i + 2, i + 1 */
-		UNROLL for (i = 0; i < 4; i++)
-			sum[j][i] = sum[j][i] + shfl_xor_f32(sum[j][i], 2);
-		UNROLL for (i = 0; i < 4; i++)
-			sum[j][i] = sum[j][i] + shfl_xor_f32(sum[j][i], 1);
-		sum[j][0] = (sum[j][0] + sum[j][2]) + (sum[j][1] + sum[j][3]);
+		sum[j][0] = add_lanes(sum[j]);
 		i = 2 * j + tid() / 32;
-		if (tid() % 4 == 0 && r < a.n_out && i < c.n)
-			put_product(&a, c.matrix, c.y[i], r, sum[j][0]);
+		if (tid() % 4 == 0 && r < a->n_out && i < c.n)
+			put_product(a, c.matrix, c.y[i], r, sum[j][0]);
 	}
 }
+
+KERNEL(multiply_f32, struct dev_product) { multiply_rows(&a, DEV_F32); }
+KERNEL(multiply_f16, struct dev_product) { multiply_rows(&a, DEV_F16); }
+KERNEL(multiply_bf16, struct dev_product) { multiply_rows(&a, DEV_BF16); }

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/cuda/layout.h"
 #include "engine/cuda/load.h"
 
 cu_ptr
@@ -235,8 +236,8 @@ load_layer(struct load *ld, size_t i)
 	return 0;
 }
 
-int
-qwen_cuda_load(struct qwen_cuda *c, struct qwen_err *err)
+static int
+load_all(struct qwen_cuda *c, struct qwen_err *err)
 {
 	const struct qwen_net *net = c->r.net;
 	struct load ld = { c, err };
@@ -255,6 +256,15 @@ qwen_cuda_load(struct qwen_cuda *c, struct qwen_err *err)
 	return qwen_cuda_vector(c, &c->output_norm, net->output_norm,
 	    net->hp.n_embd, err) < 0 ||
 	    load_weight(&ld, &c->output, &net->output, 1) < 0 ? -1 : 0;
+}
+
+int
+qwen_cuda_load(struct qwen_cuda *c, struct qwen_err *err)
+{
+	int rc = load_all(c, err);
+
+	qwen_cuda_staging_free(c);
+	return rc;
 }
 
 void

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/mem.h"
 #include "engine/cuda/cuda.h"
 #include "engine/cuda/kernel/norm.h"
 #include "engine/cuda/kernel/mma.h"
@@ -14,13 +13,17 @@
 
 /* ------------------------------------------------------------------ weights */
 
+enum { IN_MAX = 1 << 20, OUT_MAX = FLOAT_ROWS * 65535 };
+
 int
 qwen_cuda_can_multiply(const struct qwen_weight *w)
 {
+	const struct qwen_quant *q = w->quant;
+
 	return w->data == NULL || (w->lora == NULL &&
-	    w->operand != QWEN_AS_BF16 && w->n_in <= UINT32_MAX &&
-	    w->n_out <= UINT32_MAX && !(w->quant->kind == QWEN_QUANT_BLOCK &&
-	    w->quant->has_min && w->quant->span != 32));
+	    w->operand != QWEN_AS_BF16 && w->n_in <= IN_MAX &&
+	    w->n_out <= OUT_MAX && !(q->kind == QWEN_QUANT_BLOCK &&
+	    q->has_min && q->span != 32));
 }
 
 static uint64_t
@@ -42,48 +45,6 @@ qwen_cuda_weight_bytes(const struct qwen_weight *w, size_t n_matrix)
 	if (w->bias != NULL)
 		bytes += aligned(w->n_out * sizeof(float));
 	return bytes;
-}
-
-/* Copies n rows to the card, in pieces of the buffer. */
-static void
-put_rows(struct qwen_cuda *c, cu_ptr to, const struct qwen_weight *w,
-    const unsigned char *from, unsigned char *buffer, size_t buffer_bytes)
-{
-	size_t row = (size_t)qwen_cuda_row_bytes(w), r, n = 0;
-
-	for (r = 0; r < w->n_out; r++, from += w->row_bytes) {
-		qwen_cuda_lay(w, from, buffer + n);
-		n += row;
-		if (r + 1 < w->n_out && n + row <= buffer_bytes)
-			continue;
-		qwen_cuda_put(c->card, to, buffer, n);
-		to += n;
-		n = 0;
-	}
-}
-
-static const unsigned char *
-matrix_at(const struct qwen_weight *w, size_t e)
-{
-	return w->part != NULL ? w->part[e] : w->data + e * w->expert_bytes;
-}
-
-int
-qwen_cuda_weight_fill(struct qwen_cuda *c, const struct qwen_cuda_weight *to,
-    struct qwen_err *err)
-{
-	const struct qwen_weight *w = to->of;
-	size_t bytes = 4 << 20, e;
-	unsigned char *buffer;
-
-	bytes = to->row_bytes > bytes ? (size_t)to->row_bytes : bytes;
-	if ((buffer = qwen_alloc_large(bytes, 1)) == NULL)
-		return qwen_oom(err);
-	for (e = 0; e < to->n_matrix; e++)
-		put_rows(c, to->data + e * to->matrix_bytes, w,
-		    matrix_at(w, e), buffer, bytes);
-	free(buffer);
-	return qwen_cuda_check(c->card, err);
 }
 
 int

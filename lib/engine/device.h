@@ -368,7 +368,7 @@ struct qwen_device {
 		    enum qwen_head head, const uint32_t *at, size_t n,
 		    float *const *y);
 
-	/* The CPU alone, for users who want to know. */
+	/* For users who want to know; or NULL, but for the CPU. */
 	int	(*profile)(struct qwen_resident *r, int on);
 	size_t	(*stats)(const struct qwen_resident *r, int by_purpose,
 		    struct qwen_kernel_stat *out, size_t max);

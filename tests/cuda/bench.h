@@ -14,6 +14,7 @@
 #include "../tap.h"
 #include "engine/cuda/cuda.h"
 #include "engine/cuda/kernel/group.h"
+#include "engine/cuda/layout.h"
 #include "engine/plain/plain.h"
 
 enum { BENCH_ROWS = 160, BENCH_WIDTH = 4096 };
@@ -64,6 +65,7 @@ bench_close(struct bench *b)
 {
 	size_t i;
 
+	qwen_cuda_staging_free(&b->c);
 	qwen_cuda_free(b->c.card, b->x);
 	qwen_cuda_free(b->c.card, b->y);
 	for (i = 0; i < QWEN_CUDA_ARRAYS; i++)

@@ -3,6 +3,7 @@
  * moe.c - the gated MLP and experts on a card, beside the plain device; rows
  * whose logits are equal, infinite or not numbers.
  */
+#include "engine/cuda/load.h"
 #include "layer.h"
 
 struct shape {
@@ -57,30 +58,47 @@ change_router(struct qwen_moe *m, enum how how)
 		shared[5] = INFINITY;
 }
 
+/* Copies a weight that is not joined to others. */
+static int
+put(struct both *b, struct qwen_cuda_weight *out, const struct qwen_weight *w,
+    size_t n)
+{
+	return out->of != NULL ? 0 : qwen_cuda_weight_put(&b->cuda, out, w, n,
+	    &b->err);
+}
+
 static int
 put_mlp(struct both *b, struct qwen_cuda_mlp *out, const struct qwen_mlp *m,
     size_t n)
 {
-	return qwen_cuda_weight_put(&b->cuda, &out->gate, &m->gate, n,
-	    &b->err) < 0 ||
-	    qwen_cuda_weight_put(&b->cuda, &out->up, &m->up, n, &b->err) < 0 ||
-	    qwen_cuda_weight_put(&b->cuda, &out->down, &m->down, n,
-	    &b->err) < 0 ? -1 : 0;
+	return put(b, &out->gate, &m->gate, n) < 0 ||
+	    put(b, &out->up, &m->up, n) < 0 ||
+	    put(b, &out->down, &m->down, n) < 0 ? -1 : 0;
 }
 
 static int
-load_layer(struct both *b, const struct qwen_layer *l,
-    struct qwen_cuda_layer *out)
+load_layer(struct both *b, struct qwen_layer *l, struct qwen_cuda_layer *out,
+    int joined)
 {
+	int rc = 0;
+
 	out->of = l;
+	/* it has both kinds */
+	l->ffn = QWEN_MLP;
+	if (joined)
+		rc = qwen_cuda_join_ffn(&b->cuda, out, l, &b->err);
+	l->ffn = QWEN_MOE;
+	if (joined && rc == 0)
+		rc = qwen_cuda_join_ffn(&b->cuda, out, l, &b->err);
+	if (rc < 0)
+		return -1;
 	return put_mlp(b, &out->mlp, &l->mlp, 1) < 0 ||
 	    put_mlp(b, &out->routed, &l->moe.routed,
 	    b->net.hp.n_expert) < 0 ||
 	    put_mlp(b, &out->shared, &l->moe.shared, 1) < 0 ||
-	    qwen_cuda_weight_put(&b->cuda, &out->router, &l->moe.router, 1,
-	    &b->err) < 0 ||
-	    qwen_cuda_weight_put(&b->cuda, &out->shared_router,
-	    &l->moe.shared_router, 1, &b->err) < 0 ? -1 : 0;
+	    put(b, &out->router, &l->moe.router, 1) < 0 ||
+	    put(b, &out->shared_router, &l->moe.shared_router, 1) < 0 ?
+	    -1 : 0;
 }
 
 static void
@@ -122,6 +140,7 @@ static void
 check_pass(struct both *b, const struct qwen_cuda_layer *l, const char *name,
     enum how how)
 {
+	const char *joined = l->mlp.up.data == 0 ? ", joined weights" : "";
 	size_t n = b->net.hp.n_embd;
 	float *x = draw_rows(b, how);
 
@@ -129,15 +148,16 @@ check_pass(struct both *b, const struct qwen_cuda_layer *l, const char *name,
 	make_groups(b);
 	qwen_plain_moe(b->p, l->of);
 	qwen_cuda_moe(b->c, l);
-	ok(same_rows(b, b->p->out, QWEN_CUDA_OUT, n), "%s: experts", name);
+	ok(same_rows(b, b->p->out, QWEN_CUDA_OUT, n), "%s: experts%s", name, joined);
 	qwen_plain_mlp(b->p, l->of);
 	qwen_cuda_mlp(b->c, l);
-	ok(same_rows(b, b->p->out, QWEN_CUDA_OUT, n), "%s: MLP", name);
+	ok(same_rows(b, b->p->out, QWEN_CUDA_OUT, n), "%s: MLP%s", name, joined);
 	free(x);
 }
 
 static void
-check(const char *name, const struct shape *s, size_t n, enum how how)
+check(const char *name, const struct shape *s, size_t n, enum how how,
+    int joined)
 {
 	struct both b = { 0 };
 	struct qwen_layer l;
@@ -152,7 +172,7 @@ check(const char *name, const struct shape *s, size_t n, enum how how)
 	b.pass = (struct qwen_pass){ .share = &share, .n_share = 1,
 	    .last = SIZE_MAX };
 	if ((rc = open_both(&b)) == 0)
-		rc = load_layer(&b, &l, &on_card);
+		rc = load_layer(&b, &l, &on_card, joined);
 	if (rc < 0 || begin_pass(&b) < 0) {
 		ok(0, "%s: %s", name, b.err.msg);
 		return;
@@ -201,8 +221,8 @@ main(void)
 	};
 	size_t i;
 
-	for (i = 0; i < sizeof checks / sizeof checks[0]; i++)
-		check(checks[i].name, checks[i].shape, checks[i].n,
-		    checks[i].how);
+	for (i = 0; i < 2 * sizeof checks / sizeof checks[0]; i++)
+		check(checks[i / 2].name, checks[i / 2].shape,
+		    checks[i / 2].n, checks[i / 2].how, (int)i % 2);
 	return done_testing();
 }

@@ -174,7 +174,8 @@ test_format(struct bench *b, const struct qwen_quant *q)
 	/* numbers of a row, rows of the matrix, rows of x */
 	static const size_t shapes[][3] = { { 512, 5, 1 }, { 256, 37, 3 },
 	    { 768, 18, 8 }, { 384, 7, 11 }, { 320, 2, 2 }, { 2048, 3, 1 },
-	    { 512, 70, 67 } };
+	    { 512, 70, 67 }, { 37, 9, 5 },
+	    { 48, 67, 9 } };
 	static const size_t pairs[][3] = { { 512, 19, 8 }, { 256, 66, 43 },
 	    { 320, 6, 13 } };
 	const char *name = qwen_ggml_name(q->type);
@@ -200,6 +201,36 @@ test_format(struct bench *b, const struct qwen_quant *q)
 				    numerics);
 		}
 	}
+}
+
+/* A stack whose matrices have addresses of their own, in any order. */
+static void
+test_parts(struct bench *b)
+{
+	static const size_t shape[] = { 512, 19, 8 };
+	const void *part[MATRICES];
+	struct problem p;
+	struct qwen_err err = { 0 };
+	unsigned char *got;
+	size_t e, bytes;
+	int right = 1;
+
+	start(b, &p, QT_Q4_K, shape, MATRICES, 1);
+	bytes = p.w.row_bytes * p.w.n_out;
+	for (e = 0; e < MATRICES; e++)
+		part[e] = p.bytes + (e * 2 + 1) % MATRICES * bytes;
+	p.w.part = part;
+	got = malloc(bytes);
+	if (qwen_cuda_weight_put(&b->c, &p.on, &p.w, MATRICES, &err) < 0)
+		right = 0;
+	for (e = 0; e < MATRICES && right; e++) {
+		qwen_cuda_get(b->c.card, got, p.on.data +
+		    e * p.on.matrix_bytes, bytes);
+		right = memcmp(got, part[e], bytes) == 0;
+	}
+	ok(right, "a stack of parts");
+	free(got);
+	end(b, &p);
 }
 
 /* Adapters and bf16 are left to other devices. */
@@ -232,6 +263,10 @@ main(int argc, char **argv)
 		    strcmp(argv[1], qwen_ggml_name(type)) == 0))
 			test_format(&b, q);
 	}
+	/* more than a buffer of staging.c */
+	ok(multiply(&b, QT_F32, (const size_t[]){ 256, 40000, 1 }, 1),
+	    "a large matrix");
+	test_parts(&b);
 	test_refused();
 	bench_close(&b);
 	return done_testing();

@@ -310,14 +310,19 @@ qwen_cuda_attention(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
 	const size_t width = w->width[QWEN_CUDA_IN] / sizeof(float);
 	const size_t out = w->width[QWEN_CUDA_O] / sizeof(float);
 	cu_ptr in = w->array[QWEN_CUDA_IN];
-	cu_ptr k = in + l->q.n_out * sizeof(float);
+	const struct qwen_attention *of = &l->of->attn;
+	cu_ptr k = in + of->q.n_out * sizeof(float);
 	struct qwen_cuda_rows x = { .x = w->array[QWEN_CUDA_XN],
 	    .groups = w->array[QWEN_CUDA_GROUPS_X],
 	    .stride = h->n_embd, .n = w->p->n };
 
 	qwen_cuda_multiply(w, &l->q, &x, in, width);
-	qwen_cuda_multiply(w, &l->k, &x, k, width);
-	qwen_cuda_multiply(w, &l->v, &x, k + l->k.n_out * sizeof(float), width);
+	/* q may have the rows of k, or of both */
+	if (l->k.data != 0)
+		qwen_cuda_multiply(w, &l->k, &x, k, width);
+	if (l->v.data != 0)
+		qwen_cuda_multiply(w, &l->v, &x, k + of->k.n_out *
+		    sizeof(float), width);
 	qwen_cuda_attend(w, l, qwen_cuda_place_of(w, l->of->index).block);
 	x = (struct qwen_cuda_rows){ .x = w->array[QWEN_CUDA_O],
 	    .groups = w->array[QWEN_CUDA_GROUPS], .stride = out,

@@ -56,6 +56,8 @@ struct qwen_cuda {
 	struct qwen_cuda_weight	 output;	/* if the head is at home */
 	cu_ptr			 output_norm;
 	struct qwen_pool	*pool;		/* the host's threads */
+	struct qwen_cuda_staging *staging;	/* while weights are loaded:
+						   staging.c */
 	struct qwen_cuda_slab	*slab;		/* of slots: memory.c */
 	struct qwen_cuda_slot	*unused;	/* slots that are free */
 	cu_ptr			*owned;		/* to be freed at the end */

@@ -155,11 +155,14 @@ qwen_cuda_deltanet(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
 	    .stride = w->net->hp.n_embd, .n = w->p->n };
 	const struct qwen_deltanet *of = &l->of->delta;
 	size_t i, n_out = w->net->hp.n_head_v * w->net->hp.dv;
-	int is_short = is_fast(&a) && are_short(w->p);
+	int is_short = is_fast(&a) && a.taps == DELTA_TAPS && are_short(w->p);
 
-	for (i = 0; i < of->n_in; i++)
-		qwen_cuda_multiply(w, &l->in[i], &x, w->array[QWEN_CUDA_IN] +
-		    of->in[i].at * sizeof(float), a.in_stride);
+	for (i = 0; i < of->n_in; i++) {
+		if (l->in[i].data != 0)		/* not joined to another */
+			qwen_cuda_multiply(w, &l->in[i], &x,
+			    w->array[QWEN_CUDA_IN] +
+			    of->in[i].at * sizeof(float), a.in_stride);
+	}
 	if (!is_short)
 		prepare(w->c->card, &a);
 	apply_rule(w->c->card, &a, is_short);

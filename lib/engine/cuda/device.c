@@ -138,6 +138,22 @@ cuda_bytes(const struct qwen_resident *r, size_t n, size_t n_share, size_t end)
 }
 
 static int
+cuda_profile(struct qwen_resident *r, int on)
+{
+	qwen_cuda_enter(cuda_of(r)->card);
+	return qwen_cuda_time(cuda_of(r)->card, on);
+}
+
+/* By kernel; what a launch is for is not known. */
+static size_t
+cuda_stats(const struct qwen_resident *r, int by_purpose,
+    struct qwen_kernel_stat *out, size_t max)
+{
+	qwen_cuda_enter(cuda_of(r)->card);
+	return by_purpose ? 0 : qwen_cuda_times(cuda_of(r)->card, out, max);
+}
+
+static int
 cuda_check(const struct qwen_work *w, struct qwen_err *err)
 {
 	return qwen_cuda_check(cuda_of(w->r)->card, err);
@@ -412,6 +428,8 @@ const struct qwen_device qwen_cuda_device = {
 	.check = cuda_check,
 	.embed = cuda_embed,
 	.join = cuda_join,
+	.profile = cuda_profile,
+	.stats = cuda_stats,
 	.put = cuda_put,
 	.get = cuda_get,
 	.run = cuda_run,

@@ -24,4 +24,7 @@ uint64_t qwen_cuda_row_bytes(const struct qwen_weight *w);
 void qwen_cuda_lay(const struct qwen_weight *w, const unsigned char *from,
     unsigned char *to);
 
+/* Frees the memory that qwen_cuda_weight_fill keeps (staging.c). */
+void qwen_cuda_staging_free(struct qwen_cuda *c);
+
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/cuda/layout.h"
 #include "engine/cuda/load.h"
 
 cu_ptr
@@ -171,7 +172,7 @@ load_weight(void *arg, struct qwen_cuda_weight *out,
 {
 	struct load *l = arg;
 
-	if (w->data == NULL)
+	if (w->data == NULL || out->of != NULL)		/* joined to another */
 		return 0;
 	if (qwen_cuda_weight_put(l->c, out, w, n_matrix, l->err) == 0)
 		return 0;
@@ -224,15 +225,19 @@ load_layer(struct load *ld, size_t i)
 	if (load_vectors(ld, out, l) < 0)
 		return -1;
 	for (half = QWEN_MIXER(i); half <= QWEN_FFN(i); half++) {
-		if (qwen_cuda_has(&ld->c->r, half) && each_weight(out, net,
-		    half, load_weight, ld) < 0)
+		if (!qwen_cuda_has(&ld->c->r, half))
+			continue;
+		if ((half == QWEN_MIXER(i) ? qwen_cuda_join_mixer :
+		    qwen_cuda_join_ffn)(ld->c, out, l, ld->err) < 0)
+			return -1;
+		if (each_weight(out, net, half, load_weight, ld) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-int
-qwen_cuda_load(struct qwen_cuda *c, struct qwen_err *err)
+static int
+load_all(struct qwen_cuda *c, struct qwen_err *err)
 {
 	const struct qwen_net *net = c->r.net;
 	struct load ld = { c, err };
@@ -251,6 +256,15 @@ qwen_cuda_load(struct qwen_cuda *c, struct qwen_err *err)
 	return qwen_cuda_vector(c, &c->output_norm, net->output_norm,
 	    net->hp.n_embd, err) < 0 ||
 	    load_weight(&ld, &c->output, &net->output, 1) < 0 ? -1 : 0;
+}
+
+int
+qwen_cuda_load(struct qwen_cuda *c, struct qwen_err *err)
+{
+	int rc = load_all(c, err);
+
+	qwen_cuda_staging_free(c);
+	return rc;
 }
 
 void

@@ -5,6 +5,23 @@
 
 #include "engine/cuda/cuda.h"
 
+/*
+ * Join weights of a half of a layer that can be one.  The first of those joined
+ * has the rows of all, and the others only have `of'.  Other weights stay as
+ * they are, to be copied one by one (join.c).
+ */
+int qwen_cuda_join_mixer(struct qwen_cuda *c, struct qwen_cuda_layer *out,
+    const struct qwen_layer *l, struct qwen_err *err);
+int qwen_cuda_join_ffn(struct qwen_cuda *c, struct qwen_cuda_layer *out,
+    const struct qwen_layer *l, struct qwen_err *err);
+
+/*
+ * Copies the matrices of to->of, to->n_matrix of them, which are matrix_bytes
+ * apart on the card, to where to->data is (product.c).
+ */
+int qwen_cuda_weight_fill(struct qwen_cuda *c,
+    const struct qwen_cuda_weight *to, struct qwen_err *err);
+
 /* Returns 1 if the card has kernels for half a layer, or the head. */
 int qwen_cuda_can(const struct qwen_net *net, size_t half);
 

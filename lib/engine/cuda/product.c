@@ -5,21 +5,25 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/mem.h"
 #include "engine/cuda/cuda.h"
 #include "engine/cuda/kernel/norm.h"
 #include "engine/cuda/kernel/mma.h"
 #include "engine/cuda/layout.h"
+#include "engine/cuda/load.h"
 
 /* ------------------------------------------------------------------ weights */
+
+enum { IN_MAX = 1 << 20, OUT_MAX = FLOAT_ROWS * 65535 };
 
 int
 qwen_cuda_can_multiply(const struct qwen_weight *w)
 {
+	const struct qwen_quant *q = w->quant;
+
 	return w->data == NULL || (w->lora == NULL &&
-	    w->operand != QWEN_AS_BF16 && w->n_in <= UINT32_MAX &&
-	    w->n_out <= UINT32_MAX && !(w->quant->kind == QWEN_QUANT_BLOCK &&
-	    w->quant->has_min && w->quant->span != 32));
+	    w->operand != QWEN_AS_BF16 && w->n_in <= IN_MAX &&
+	    w->n_out <= OUT_MAX && !(q->kind == QWEN_QUANT_BLOCK &&
+	    q->has_min && q->span != 32));
 }
 
 static uint64_t
@@ -43,48 +47,6 @@ qwen_cuda_weight_bytes(const struct qwen_weight *w, size_t n_matrix)
 	return bytes;
 }
 
-/* Copies n rows to the card, in pieces of the buffer. */
-static void
-put_rows(struct qwen_cuda *c, cu_ptr to, const struct qwen_weight *w,
-    const unsigned char *from, unsigned char *buffer, size_t buffer_bytes)
-{
-	size_t row = (size_t)qwen_cuda_row_bytes(w), r, n = 0;
-
-	for (r = 0; r < w->n_out; r++, from += w->row_bytes) {
-		qwen_cuda_lay(w, from, buffer + n);
-		n += row;
-		if (r + 1 < w->n_out && n + row <= buffer_bytes)
-			continue;
-		qwen_cuda_put(c->card, to, buffer, n);
-		to += n;
-		n = 0;
-	}
-}
-
-static const unsigned char *
-matrix_at(const struct qwen_weight *w, size_t e)
-{
-	return w->part != NULL ? w->part[e] : w->data + e * w->expert_bytes;
-}
-
-static int
-put_matrices(struct qwen_cuda *c, const struct qwen_cuda_weight *to,
-    struct qwen_err *err)
-{
-	const struct qwen_weight *w = to->of;
-	size_t bytes = 4 << 20, e;
-	unsigned char *buffer;
-
-	bytes = to->row_bytes > bytes ? (size_t)to->row_bytes : bytes;
-	if ((buffer = qwen_alloc_large(bytes, 1)) == NULL)
-		return qwen_oom(err);
-	for (e = 0; e < to->n_matrix; e++)
-		put_rows(c, to->data + e * to->matrix_bytes, w,
-		    matrix_at(w, e), buffer, bytes);
-	free(buffer);
-	return qwen_cuda_check(c->card, err);
-}
-
 int
 qwen_cuda_weight_put(struct qwen_cuda *c, struct qwen_cuda_weight *out,
     const struct qwen_weight *w, size_t n_matrix, struct qwen_err *err)
@@ -105,7 +67,7 @@ qwen_cuda_weight_put(struct qwen_cuda *c, struct qwen_cuda_weight *out,
 	    n_matrix : 1, err) < 0 ||
 	    qwen_cuda_vector(c, &out->bias, w->bias, w->n_out, err) < 0)
 		return -1;
-	return put_matrices(c, out, err);
+	return qwen_cuda_weight_fill(c, out, err);
 }
 
 /* ------------------------------------------------------- rows before products */
@@ -290,18 +252,6 @@ choose(enum qwen_cuda_layout l, size_t each)
 	return k;
 }
 
-static void
-multiply_floats(struct qwen_cuda_work *w, const struct dev_product *a,
-    unsigned tiles)
-{
-	enum { ROWS = 64 };
-
-	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
-	    .module = "product", .name = "multiply_float", .x = tiles,
-	    .y = (a->n_out + ROWS - 1) / ROWS, .threads = ROWS,
-	    .shared = DEV_COLUMN_BYTES(1) }, a, sizeof *a);
-}
-
 /* Tiles of columns; where pairs are, each matrix may have one more. */
 static unsigned
 tiles_of(const struct dev_product *a, u32 rows)
@@ -311,6 +261,32 @@ tiles_of(const struct dev_product *a, u32 rows)
 	if (a->at == NULL)
 		return (a->n + rows - 1) / rows;
 	return a->n / rows + more < a->n ? a->n / rows + more : a->n;
+}
+
+/* Can 16 bytes of x be read at once? */
+static int
+is_aligned(const struct dev_product *a)
+{
+	return a->n_in % 16 == 0 && a->x_stride % 4 == 0 &&
+	    (uintptr_t)a->x % 16 == 0;
+}
+
+static void
+multiply_floats(struct qwen_cuda_work *w, const struct dev_product *a)
+{
+	struct qwen_cuda_launch l = { .module = "product",
+	    .name = "multiply_floats", .x = tiles_of(a, FLOAT_COLUMNS),
+	    .y = (a->n_out + FLOAT_ROWS - 1) / FLOAT_ROWS,
+	    .threads = FLOAT_THREADS,
+	    .shared = DEV_COLUMN_BYTES(FLOAT_COLUMNS) +
+		FLOAT_STAGES * FLOAT_STAGE };
+
+	if (!is_aligned(a))
+		l = (struct qwen_cuda_launch){ .module = "product",
+		    .name = "multiply_float", .x = tiles_of(a, 1),
+		    .y = (a->n_out + FLOAT_THREADS - 1) / FLOAT_THREADS,
+		    .threads = FLOAT_THREADS, .shared = DEV_COLUMN_BYTES(1) };
+	qwen_cuda_run(w->c->card, &l, a, sizeof *a);
 }
 
 static void
@@ -325,7 +301,7 @@ multiply(struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
 	if (a->n == 0)
 		return;
 	if (l == QWEN_CUDA_FLOATS) {
-		multiply_floats(w, a, tiles_of(a, 1));
+		multiply_floats(w, a);
 		return;
 	}
 	k = choose(l, a->at != NULL ? (n + a->n_matrix - 1) / a->n_matrix * 2 :

@@ -57,7 +57,7 @@ set_widths(const struct qwen_net *net, size_t *width)
 		width[i] = n[i] * sizeof(float);
 	/* a row of each expert has its own groups */
 	width[QWEN_CUDA_GROUPS] = max_size(qwen_cuda_groups_bytes(net, most),
-	    used * qwen_cuda_groups_bytes(net, h->n_ff_exp));
+	    (used + 1) * qwen_cuda_groups_bytes(net, h->n_ff_exp));
 	width[QWEN_CUDA_GROUPS_X] = qwen_cuda_groups_bytes(net, h->n_embd);
 }
 

@@ -95,7 +95,7 @@ take_group(const struct part *p, u32 g, SHARED f32 *ring)
 	copy_commit();
 }
 
-/* Makes q and k of a row: 16 lanes have q, the others k. */
+/* Makes q and k of a row, with DELTA_TAPS taps: 16 lanes have q, the others k. */
 DEV void
 make_key(const struct part *p, s32 t, SHARED f32 *to)
 {
@@ -104,27 +104,33 @@ make_key(const struct part *p, s32 t, SHARED f32 *to)
 	u32 c = is_k * a->n_head_k * K + p->key * K + lane;
 	f32 x[8], part = 0.0f;
 
-	UNROLL for (j = 0; j < 8; j++) {
-		x[j] = convolve(a, &p->s, t, c + j * 16);
+	convolve_eight(a, &p->s, t, c, x);
+	UNROLL for (j = 0; j < 8; j++)
 		part = rn_fma(x[j], x[j], part);
-	}
 	part = unit_factor(add_parts(part), is_k ? 1.0f : a->q_scale);
 	to += (is_k ? AT_K : AT_Q) + lane;
 	UNROLL for (j = 0; j < 8; j++)
 		to[j * 16] = x[j] * part;
 }
 
-/* Makes the values and the gates of a row. */
+/* Makes the values of a row. */
 DEV void
 make_value(const struct part *p, s32 t, SHARED f32 *to)
 {
 	const struct dev_delta *a = p->a;
 	u32 lane = tid() & 31;
-	f32x2 g;
+	struct inputs in = inputs_at(a, &p->s, t);
 
-	to[AT_V + lane] = convolve(a, &p->s, t, 2 * a->n_head_k * K +
-	    p->head * K + p->column + lane);
-	g = make_gates(a, &p->s, t, p->head);
+	to[AT_V + lane] = dev_silu(add_inputs(a, &in, 2 * a->n_head_k * K +
+	    p->head * K + p->column + lane));
+}
+
+/* Makes the gates of a row. */
+DEV void
+make_decay(const struct part *p, s32 t, SHARED f32 *to)
+{
+	f32x2 g = make_gates(p->a, &p->s, t, p->head);
+
 	to[AT_GATES] = g[0];
 	to[AT_GATES + 1] = g[1];
 }
@@ -160,24 +166,28 @@ keep_row(const struct part *p, u32 i, const SHARED f32 *from)
 DEV void
 take_all(const struct part *p, SHARED f32 *ring)
 {
-	u32 n_warp = n_threads() / 32, warp = tid() / 32, i;
+	u32 n_warp = n_threads() / 32, warp = tid() / 32, i, kind;
 
 	if (n_warp > 1) {
+		if (warp-- == 0)
+			return;
 		n_warp--;
-		warp--;		/* the first one finds nothing to do */
 	}
-	for (i = 0; i < 2 * p->n; i++) {
-		SHARED f32 *to = ring + i / 2 * DELTA_TOKEN;
-		s32 t = (s32)(i / 2) - (s32)p->s.owed;
+	for (i = warp; i < 3 * p->n; i += n_warp) {
+		SHARED f32 *to = ring + i / 3 * DELTA_TOKEN;
+		s32 t = (s32)(i / 3) - (s32)p->s.owed;
 
-		if (i % n_warp != warp)
+		kind = i % 3;
+		if (t < 0 && kind == 0)
+			take_owed(p, i / 3, to);
+		if (t < 0)
 			continue;
-		if (t < 0 && i % 2 == 0)
-			take_owed(p, i / 2, to);
-		else if (t >= 0 && i % 2 == 0)
+		if (kind == 0)
 			make_key(p, t, to);
-		else if (t >= 0)
+		else if (kind == 1)
 			make_value(p, t, to);
+		else
+			make_decay(p, t, to);
 	}
 }
 

@@ -29,7 +29,7 @@ make_unit(const struct dev_delta *a, const struct dev_share *s, s32 t, u32 c,
 		made[c + i] *= x;
 }
 
-/* The same with dk of 128: the numbers stay in registers. */
+/* The same with dk of 128, and DELTA_TAPS taps. */
 DEV void
 make_unit_128(const struct dev_delta *a, const struct dev_share *s, s32 t,
     u32 c, f32 scale, GLOBAL f32 *made)
@@ -37,15 +37,32 @@ make_unit_128(const struct dev_delta *a, const struct dev_share *s, s32 t,
 	u32 lane = tid() & 15, i;
 	f32 part = 0.0f, x[8];
 
-	UNROLL for (i = 0; i < 8; i++) {
-		x[i] = convolve(a, s, t, c + lane + i * 16);
+	convolve_eight(a, s, t, c + lane, x);
+	UNROLL for (i = 0; i < 8; i++)
 		part = rn_fma(x[i], x[i], part);
-	}
 	part = unit_factor(add_parts(part), scale);
 	if (made == 0)
 		return;
 	UNROLL for (i = 0; i < 8; i++)
 		made[c + lane + i * 16] = x[i] * part;
+}
+
+/* The values of a head, from channel c on, by 16 lanes. */
+DEV void
+make_values(const struct dev_delta *a, const struct dev_share *s, s32 t, u32 c,
+    GLOBAL f32 *made)
+{
+	u32 lane = tid() & 15, i;
+	f32 x[8];
+
+	if (a->dv == 128 && a->taps == DELTA_TAPS) {
+		convolve_eight(a, s, t, c + lane, x);
+		UNROLL for (i = 0; i < 8; i++)
+			made[c + lane + i * 16] = x[i];
+		return;
+	}
+	for (i = lane; i < a->dv; i += 16)
+		made[c + i] = convolve(a, s, t, c + i);
 }
 
 /*
@@ -67,7 +84,7 @@ KERNEL(delta_prepare, struct dev_delta)
 	made = is_there ? a.made + (u64)row * a.made_stride : 0;
 	t = (s32)(row - s.first);
 	if (part < 2 * hk) {
-		if (a.dk == 128)
+		if (a.dk == 128 && a.taps == DELTA_TAPS)
 			make_unit_128(&a, &s, t, part * a.dk, part < hk ?
 			    a.q_scale : 1.0f, made);
 		else
@@ -79,8 +96,7 @@ KERNEL(delta_prepare, struct dev_delta)
 		return;
 	if (part < 2 * hk + a.n_head_v) {
 		c = 2 * hk * a.dk + (part - 2 * hk) * a.dv;
-		for (i = lane; i < a.dv; i += 16)
-			made[c + i] = convolve(&a, &s, t, c + i);
+		make_values(&a, &s, t, c, made);
 		return;
 	}
 	for (i = lane; i < a.n_head_v; i += 16) {
@@ -119,17 +135,18 @@ norm_head_128(const struct dev_delta *a, u32 row, u32 head, f32 *x)
 	    lane;
 	const GLOBAL f32 *z = a->in + (u64)row * a->in_stride + n_channel(a) +
 	    head * 128 + lane;
-	f32 part = 0.0f, r, y[8];
+	f32 part = 0.0f, r, y[8], w[8];
 
 	UNROLL for (i = 0; i < 8; i++) {
 		x[i] = o[i * 16];
 		y[i] = z[i * 16];
+		w[i] = a->norm[i * 16 + lane];
 		part = rn_fma(x[i], x[i], part);
 	}
 	part = add_parts(part);
 	r = 1.0f / rn_sqrt(part / 128.0f + a->eps);
 	UNROLL for (i = 0; i < 8; i++)
-		x[i] = x[i] * r * a->norm[i * 16 + lane] * dev_silu(y[i]);
+		x[i] = x[i] * r * w[i] * dev_silu(y[i]);
 }
 
 /* A warp norms group g of a row, two heads, and makes integers of it. */
@@ -158,23 +175,42 @@ norm_group(const struct dev_delta *a, u32 row, u32 g)
 	    row * a->group_bytes), g, (a->n_head_v + 1) / 2, x, a->two);
 }
 
+/* Moves the inputs of the convolution on to the last token that is sure. */
+DEV void
+move_inputs(const struct dev_delta *a, const struct dev_share *s, u32 c)
+{
+	GLOBAL f32 *to = (GLOBAL f32 *)(s->state + a->state_conv) + c;
+	u32 j, nc = n_channel(a);
+	s32 t = (s32)s->n_sure - 1;
+	struct inputs in;
+	f32 x[DELTA_TAPS];
+
+	if (a->taps != DELTA_TAPS) {
+		for (j = 1; j < a->taps; j++)
+			to[(u64)(j - 1) * nc] = input_at(a, s, t + 1 +
+			    (s32)(j - a->taps))[c];
+		return;
+	}
+	in = inputs_at(a, s, t);
+	UNROLL for (j = 1; j < DELTA_TAPS; j++)
+		x[j] = in.tap[j][c];
+	UNROLL for (j = 1; j < DELTA_TAPS; j++)
+		to[(u64)(j - 1) * nc] = x[j];
+}
+
 /*
- * Moves the inputs of the convolution on to the last token that is sure, and
- * notes drafts in the journal; a thread has channel c.  The journal's inputs are
- * read before new ones are written.
+ * Moves inputs on, and notes drafts in the journal; a thread has channel c.  The
+ * journal's inputs are read before new ones are written.
  */
 DEV void
 note_channel(const struct dev_delta *a, const struct dev_share *s, u32 c)
 {
-	u32 nc = n_channel(a), j, i, k = a->n_head_k * a->dk;
-	GLOBAL f32 *to = (GLOBAL f32 *)(s->state + a->state_conv) + c;
+	u32 nc = n_channel(a), i, k = a->n_head_k * a->dk;
 	const GLOBAL f32 *made, *gates;
 	GLOBAL f32 *note;
 	struct gates at;
 
-	for (j = 0; j + 1 < a->taps; j++)
-		to[(u64)j * nc] = input_at(a, s, (s32)(s->n_sure + j + 1) -
-		    (s32)a->taps)[c];
+	move_inputs(a, s, c);
 	for (i = s->n_sure; i < s->n; i++) {
 		note = journal_at(a, s, (s32)i);
 		made = a->made + (u64)(s->first + i) * a->made_stride;

@@ -14,6 +14,7 @@ enum {
 	/* delta_step and delta_rule: numbers of a head, and of a token in the
 	   block's memory q, k, a value for each column, and the gates */
 	DELTA_K = 128,
+	DELTA_TAPS = 4,		/* of delta_step */
 	DELTA_TOKEN = 2 * DELTA_K + DELTA_COLUMNS + 4,
 	DELTA_AHEAD = 16,	/* tokens that delta_rule has room for */
 	DELTA_STEPS = 16,	/* rows of a session that delta_step takes */

@@ -79,25 +79,60 @@ input_at(const struct dev_delta *a, const struct dev_share *s, s32 t)
 	    (u64)(u32)(t + owed + (s32)a->taps - 1) * n_channel(a);
 }
 
-DEV f32
-convolve_taps(const struct dev_delta *a, const struct dev_share *s, s32 t,
-    u32 c, u32 taps)
-{
-	f32 sum = 0.0f;
-	u32 j;
-
-	for (j = 0; j < taps; j++)
-		sum = rn_fma(a->conv[(u64)j * n_channel(a) + c],
-		    input_at(a, s, t + (s32)(j + 1 - taps))[c], sum);
-	return dev_silu(sum);
-}
-
 /* Channel c of the convolution at row t. */
 DEV f32
 convolve(const struct dev_delta *a, const struct dev_share *s, s32 t, u32 c)
 {
-	return a->taps == 4 ? convolve_taps(a, s, t, c, 4) :
-	    convolve_taps(a, s, t, c, a->taps);
+	f32 sum = 0.0f;
+	u32 j;
+
+	for (j = 0; j < a->taps; j++)
+		sum = rn_fma(a->conv[(u64)j * n_channel(a) + c],
+		    input_at(a, s, t + (s32)(j + 1 - a->taps))[c], sum);
+	return dev_silu(sum);
+}
+
+/* The inputs of one with DELTA_TAPS taps. */
+struct inputs { const GLOBAL f32 *tap[DELTA_TAPS]; };
+
+DEV struct inputs
+inputs_at(const struct dev_delta *a, const struct dev_share *s, s32 t)
+{
+	struct inputs in;
+	u32 j;
+
+	UNROLL for (j = 0; j < DELTA_TAPS; j++)
+		in.tap[j] = input_at(a, s, t + (s32)j + 1 - DELTA_TAPS);
+	return in;
+}
+
+/* The sum that its silu is taken of. */
+DEV f32
+add_inputs(const struct dev_delta *a, const struct inputs *in, u32 c)
+{
+	f32 sum = 0.0f;
+	u32 j;
+
+	UNROLL for (j = 0; j < DELTA_TAPS; j++)
+		sum = rn_fma(a->conv[j * n_channel(a) + c], in->tap[j][c], sum);
+	return sum;
+}
+
+/*
+ * Channels c, c + 16 .. c + 112 of one.  No load waits for a silu, whose division
+ * has a branch.
+ */
+DEV void
+convolve_eight(const struct dev_delta *a, const struct dev_share *s, s32 t,
+    u32 c, f32 *x)
+{
+	struct inputs in = inputs_at(a, s, t);
+	u32 i;
+
+	UNROLL for (i = 0; i < 8; i++)
+		x[i] = add_inputs(a, &in, c + i * 16);
+	UNROLL for (i = 0; i < 8; i++)
+		x[i] = dev_silu(x[i]);
 }
 
 /* The sum of the 16 parts of a sum of squares, which 16 lanes have. */

@@ -41,10 +41,14 @@ typedef f32 f32x2 __attribute__((vector_size(8)));
  *	the block's memory, 128-byte aligned, of the size given at the launch.
  * UNROLL
  *	before a loop whose number of rounds is known.
+ * ONE_BY_ONE
+ *	before a loop that is to be kept as it is.
  * tid() n_threads() bid() bid_y() bid_z() n_blocks()
  *	the thread in its block; the block in the grid.
  * bar() warp_bar()
  *	wait for the threads of the block, or of the warp.
+ * base(p)
+ *	p, in a register of its own, to which constants are added in loads.
  * shfl_xor() shfl_xor_f32() shfl() shfl_f32()
  *	the value of lane `lane ^ m', or of lane i; all 32 lanes must come.
  * warp_most()
@@ -75,6 +79,7 @@ typedef f32 f32x2 __attribute__((vector_size(8)));
 	__attribute__((nvptx_kernel)) void name(const type a);		\
 	__attribute__((nvptx_kernel)) void name(const type a)
 #define UNROLL _Pragma("unroll")
+#define ONE_BY_ONE _Pragma("nounroll")
 
 extern SHARED u8 dev_smem[] __attribute__((aligned(128)));
 #define SMEM ((SHARED u8 *)dev_smem)
@@ -91,6 +96,13 @@ warp_bar(void)
 {
 	__asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
+
+#define base(p) ({							\
+	__typeof__(p) p_ = (p);						\
+									\
+	__asm__("" : "+l"(p_));						\
+	p_;								\
+})
 
 DEV f32 rn_fma(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 DEV f64 rn_fma64(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
@@ -258,6 +270,7 @@ void name(const void *p);						\
 void name(const void *p) { name##_body(*(const type *)p); }		\
 static void name##_body(const type a)
 #define UNROLL
+#define ONE_BY_ONE
 
 /* ---- what the emulator gives: tests/cuda/emu.c */
 
@@ -287,6 +300,7 @@ DEV u32 bid_y(void) { return emu_at.bid_y; }
 DEV u32 bid_z(void) { return emu_at.bid_z; }
 DEV u32 n_blocks(void) { return emu_at.n_blocks; }
 DEV void bar(void) { emu_bar(); }
+#define base(p) (p)
 DEV f32 rn_fma(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
 DEV f64 rn_fma64(f64 a, f64 b, f64 c) { return fma(a, b, c); }
 DEV f32 rn_sqrt(f32 a) { return sqrtf(a); }

@@ -5,12 +5,12 @@
 
 #include "engine/cuda/kernel/dev.h"
 
-enum { COMBINE_THREADS = 256 };
+enum { COMBINE_THREADS = 64 };
 
 struct dev_combine {
 	/*
-	 * Results of routed experts, row * used + i; then those of the shared
-	 * one, of each row.
+	 * Results of a row's `used' experts, at row * used + i; then those of the
+	 * shared one, of each row, if has_shared.
 	 */
 	const GLOBAL f32	*y;
 	const GLOBAL f32	*share;

@@ -63,8 +63,12 @@ out_put(struct mma_out *o, const int few, u32 m, u32 n, u32 e, f32x4 v,
 	u32 column = 2 * c4 + e % 2;
 
 	if (few) {
-		if (column < o->n)
-			o->stage[column * 16 + g + e / 2 * 8] = v;
+		/*
+		 * columns after the last have what it has; without a condition
+		 * the compiler leaves no work for later
+		 */
+		column = column < o->n ? column : o->n - 1;
+		o->stage[column * 16 + g + e / 2 * 8] = v;
 		return;
 	}
 	o->acc[m][n][e] = rn_fma(v[0], v[1], o->acc[m][n][e]);
@@ -72,11 +76,33 @@ out_put(struct mma_out *o, const int few, u32 m, u32 n, u32 e, f32x4 v,
 		o->acc[m][n][e] = rn_fma(v[2], v[3], o->acc[m][n][e]);
 }
 
-/* Returns column i of the activations; columns after the last repeat it. */
-DEV const SHARED u8 *
-column_at(const SHARED u8 *xs, const u32 stride, u32 i, const int few, u32 n)
+/*
+ * Where a lane begins: in its first row of weights, at its share of each 16 or 32
+ * of them, and the same in column g; in its two columns of results.
+ */
+struct mma_at {
+	const SHARED u8	*w, *w_in, *x, *x_in, *c[2];
+};
+
+/*
+ * A lane has `in' bytes at a time.  Columns after the last of a few repeat it.
+ */
+DEV struct mma_at
+find(const SHARED u8 *ws, const SHARED u8 *xs, const u32 w_stride,
+    const u32 x_stride, const u32 in, const int few, u32 n)
 {
-	return xs + (few && i >= n ? n - 1 : i) * stride;
+	LANE;
+	struct mma_at p;
+	u32 c = 2 * c4;
+
+	p.w = base(ws + g * w_stride);
+	p.w_in = base(p.w + in * c4);
+	p.x = base(xs + (few && g >= n ? n - 1 : g) * x_stride);
+	p.x_in = base(p.x + in * c4);
+	p.c[0] = base(xs + (few && c >= n ? n - 1 : c) * x_stride);
+	p.c[1] = few ? base(xs + (c + 1 >= n ? n - 1 : c + 1) * x_stride) :
+	    p.c[0] + x_stride;
+	return p;
 }
 
 DEV f32 group_d(const SHARED u8 *x) { return LDF32(x + 280); }
@@ -110,14 +136,12 @@ k_scales(u32x4 head, u32 *scale, u32 *min)
 	min[1] = (head[3] >> 4 & 0x0f0f0f0f) | (head[2] >> 2 & 0x30303030);
 }
 
-/* Weights of sub-block j, of a row at p. */
+/* Weights of sub-block j; p is the lane's share of a row. */
 DEV u32x2
 k_weights(int f, const SHARED u8 *p, u32 j, u32x2 high)
 {
-	LANE;
-	u32x2 w = LD64(p + (f == F_Q4_K ? 16 : 48) + 32 * (j / 2) + 8 * c4);
+	u32x2 w = LD64(p + (f == F_Q4_K ? 16 : 48) + 32 * (j / 2));
 
-	(void)g;
 	w = (j & 1 ? w >> 4 : w) & 0x0f0f0f0f;
 	return f == F_Q4_K ? w : w | (high >> j & 0x01010101) << 4;
 }
@@ -127,20 +151,19 @@ k_weights(int f, const SHARED u8 *p, u32 j, u32x2 high)
  * number: that of the sub-block.
  */
 DEV void
-step_k(const int f, const SHARED u8 *ws, const SHARED u8 *xs, const u32 mt,
-    const u32 nt, struct mma_out *o, const int few)
+step_k(const int f, const struct mma_at *p, const u32 mt, const u32 nt,
+    struct mma_out *o, const int few)
 {
-	LANE;
+	const u32 c4 = tid() & 3;
 	const u32 wst = WEIGHT_STRIDE(f), xst = X_STRIDE(f);
 	u32 sc[MMA_MT][2][2], mn[MMA_MT][2], hd[MMA_MT][2], xa[MMA_NT];
 	u32x2 high[MMA_MT][2];
 	s32 sum[MMA_MT][MMA_NT][4];
 	u32 m, n, e, j;
 
-	ws += g * wst;
 	EACH(m, mt) EACH(e, 2) {
-		const SHARED u8 *p = ws + (16 * m + 8 * e) * wst;
-		u32x4 head = *(const SHARED u32x4 *)p;
+		const u32 at = (16 * m + 8 * e) * wst;
+		u32x4 head = *(const SHARED u32x4 *)(p->w + at);
 		u32 s[2], k[2];
 
 		k_scales(head, s, k);
@@ -148,12 +171,11 @@ step_k(const int f, const SHARED u8 *ws, const SHARED u8 *xs, const u32 mt,
 		mn[m][e] = c4 == 0 ? k[0] : c4 == 1 ? k[1] : 0;
 		sc[m][e][0] = c4 == 0 ? s[0] : 0;
 		sc[m][e][1] = c4 == 1 ? s[1] : 0;
-		high[m][e] = f == F_Q5_K ? LD64(p + 16 + 8 * c4) :
+		high[m][e] = f == F_Q5_K ? LD64(p->w_in + at + 16) :
 		    (u32x2){ 0, 0 };
 	}
 	EACH(n, nt) {
-		xa[n] = LD32(column_at(xs, xst, 8 * n + g, few, o->n) + 256 +
-		    4 * (c4 & 1));
+		xa[n] = LD32(p->x + 8 * n * xst + 256 + 4 * (c4 & 1));
 		EACH(m, mt) EACH(e, 4)
 			sum[m][n][e] = 0;
 	}
@@ -161,16 +183,15 @@ step_k(const int f, const SHARED u8 *ws, const SHARED u8 *xs, const u32 mt,
 		u32 w[MMA_MT][4], s[MMA_MT][2];
 
 		EACH(m, mt) EACH(e, 2) {
-			u32x2 v = k_weights(f, ws + (16 * m + 8 * e) * wst, j,
-			    high[m][e]);
+			u32x2 v = k_weights(f, p->w_in + (16 * m + 8 * e) *
+			    wst, j, high[m][e]);
 
 			w[m][e] = v[0];
 			w[m][e + 2] = v[1];
 			s[m][e] = sc[m][e][j / 4] & 255u << 8 * (j % 4);
 		}
 		EACH(n, nt) {
-			u32x2 x = LD64(column_at(xs, xst, 8 * n + g, few,
-			    o->n) + 32 * j + 8 * c4);
+			u32x2 x = LD64(p->x_in + 8 * n * xst + 32 * j);
 			u32 b[2] = { x[0], x[1] };
 
 			EACH(m, mt) {
@@ -185,14 +206,12 @@ step_k(const int f, const SHARED u8 *ws, const SHARED u8 *xs, const u32 mt,
 		}
 	}
 	EACH(n, nt) {
-		const SHARED u8 *p = column_at(xs, xst, 8 * n + g, few, o->n) +
-		    264 + 4 * (c4 & 1);
-		u32 low = LD32(p), top = LD32(p + 8);
+		const SHARED u8 *x = p->x + 8 * n * xst + 264 + 4 * (c4 & 1);
+		u32 low = LD32(x), top = LD32(x + 8);
 		f32 d[2];
 
 		EACH(e, 2)
-			d[e] = group_d(column_at(xs, xst, 8 * n + 2 * c4 + e,
-			    few, o->n));
+			d[e] = group_d(p->c[e] + 8 * n * xst);
 		EACH(m, mt) {
 			s32 min[4];
 
@@ -212,16 +231,17 @@ step_k(const int f, const SHARED u8 *ws, const SHARED u8 *xs, const u32 mt,
 
 /* ---- Q6_K and F_SUPER: scales of 16 weights, with a sign */
 
-/* Weights of sub-block b of a row at p. */
+/* Where a row has its scales. */
+#define SCALES_16(f) ((f) == F_Q6_K ? 192 : 256)
+
+/* Weights of sub-block b; p is the lane's share of a row. */
 DEV u32
 weights16(int f, const SHARED u8 *p, u32 b)
 {
-	LANE;
-	u32 h = b / 8, q = b / 2 % 4, in = b % 2 * 16 + 4 * c4, low, high;
+	u32 h = b / 8, q = b / 2 % 4, in = b % 2 * 16, low, high;
 
-	(void)g;
 	if (f == F_SUPER)
-		return LD32(p + 16 * b + 4 * c4);
+		return LD32(p + 16 * b);
 	low = LD32(p + 64 * h + 32 * (q & 1) + in);
 	high = LD32(p + 128 + 32 * h + in);
 	low = (low >> (q < 2 ? 0 : 4) & 0x0f0f0f0f) |
@@ -236,43 +256,37 @@ in_order(u32 i)
 	return i / 8 * 8 + i / 4 % 2 + i / 2 % 2 * 2 + i % 2 * 4;
 }
 
+/*
+ * Adds the sub-blocks of mt by nt tiles.  Scale times a is a product by tensor
+ * cores, as in step_k.
+ */
 DEV void
-step_16(const int f, const struct dev_product *a, const SHARED u8 *ws,
-    const SHARED u8 *xs, u32 group, const u32 mt, const u32 nt,
-    struct mma_out *o, const int few)
+add_16(const int f, const struct mma_at *p, const u32 mt, const u32 nt,
+    s32 (*sum)[MMA_NT][4])
 {
-	LANE;
-	const u32 wst = WEIGHT_STRIDE(f), xst = X_STRIDE(f);
-	u32 sc[MMA_MT][2], xa[MMA_NT];
-	s32 sum[MMA_MT][MMA_NT][4];
-	u32 m, n, e, i;
+	const u32 c4 = tid() & 3, wst = WEIGHT_STRIDE(f), xst = X_STRIDE(f);
+	u32 sc[MMA_MT][2], xa[MMA_NT], m, n, e, i;
 
-	ws += g * wst;
 	EACH(m, mt) EACH(e, 2)
-		sc[m][e] = LD32(ws + (16 * m + 8 * e) * wst +
-		    (f == F_Q6_K ? 192 : 256) + 4 * c4);
+		sc[m][e] = LD32(p->w_in + (16 * m + 8 * e) * wst +
+		    SCALES_16(f));
 	EACH(n, nt) {
-		xa[n] = *(const SHARED u16 *)(column_at(xs, xst, 8 * n + g,
-		    few, o->n) + 256 + 2 * c4);
+		xa[n] = *(const SHARED u16 *)(p->x + 8 * n * xst + 256 +
+		    2 * c4);
 		xa[n] = prmt(xa[n], 0, 0x1100);
-		EACH(m, mt) EACH(e, 4)
-			sum[m][n][e] = 0;
 	}
 	EACH(i, 16) {
 		const u32 b = in_order(i);
-		const u32 mask = c4 == b / 4 ? 255u << 8 * (b % 4) : 0;
 		u32 w[MMA_MT][2], s[MMA_MT][2];
 
-		/* loads stay here, so that there are registers for more warps */
-		if (few && i % 4 == 0)
-			warp_bar();
 		EACH(m, mt) EACH(e, 2) {
-			w[m][e] = weights16(f, ws + (16 * m + 8 * e) * wst, b);
-			s[m][e] = sc[m][e] & mask;
+			w[m][e] = weights16(f, p->w_in + (16 * m + 8 * e) *
+			    wst, b);
+			s[m][e] = c4 == b / 4 ? sc[m][e] & 255u << 8 * (b % 4) :
+			    0;
 		}
 		EACH(n, nt) {
-			u32 x = LD32(column_at(xs, xst, 8 * n + g, few, o->n) +
-			    16 * b + 4 * c4);
+			u32 x = LD32(p->x_in + 8 * n * xst + 16 * b);
 
 			EACH(m, mt) {
 				s32 dot[4] = { 0, 0, 0, 0 };
@@ -285,26 +299,68 @@ step_16(const int f, const struct dev_product *a, const SHARED u8 *ws,
 			}
 		}
 	}
+}
+
+/* The same for one tile, with fewer registers, so that more warps have some. */
+DEV void
+add_16_few(const int f, const struct mma_at *p, s32 *sum)
+{
+	const u32 wst = WEIGHT_STRIDE(f);
+	u32 i, e, b;
+
+	EACH(i, 8) {
+		const u32 j = i / 4 * 4 + i / 2 % 2 + i % 2 * 2;
+		s32 part[4] = { 0, 0, 0, 0 };
+
+		UNROLL for (b = 2 * j; b < 2 * j + 2; b++) {
+			const SHARED u8 *sc = p->w + SCALES_16(f) + b;
+			u32 w[2] = { weights16(f, p->w_in, b),
+			    weights16(f, p->w_in + 8 * wst, b) };
+			u32 x = LD32(p->x_in + 16 * b);
+			s32 dot[4] = { 0, 0, 0, 0 };
+
+			mma16_ss(dot, w, &x);
+			EACH(e, 4)
+				part[e] += *(const SHARED s8 *)(sc + e / 2 * 8 *
+				    wst) * dot[e];
+		}
+		EACH(e, 4)
+			sum[e] += p->c[e % 2][256 + j] * part[e];
+	}
+}
+
+DEV void
+step_16(const int f, const struct dev_product *a, const struct mma_at *p,
+    u32 group, const u32 mt, const u32 nt, struct mma_out *o, const int few)
+{
+	const u32 wst = WEIGHT_STRIDE(f), xst = X_STRIDE(f);
+	s32 sum[MMA_MT][MMA_NT][4];
+	u32 m, n, e;
+
+	EACH(m, mt) EACH(n, nt) EACH(e, 4)
+		sum[m][n][e] = 0;
+	if (few)
+		add_16_few(f, p, sum[0][0]);
+	else
+		add_16(f, p, mt, nt, sum);
 	EACH(n, nt) EACH(m, mt) {
 		s32 min[4] = { 0, 0, 0, 0 };
 
 		if (f == F_SUPER && a->has_min) {
-			const SHARED u8 *x = column_at(xs, xst, 8 * n + g, few,
-			    o->n) + 288 + 4 * c4;
-			const SHARED u8 *p = ws + 16 * m * wst + 272 + 4 * c4;
-			u32 mn[2] = { LD32(p), LD32(p + 8 * wst) };
+			const SHARED u8 *x = p->x_in + 8 * n * xst + 288;
+			const SHARED u8 *k = p->w_in + 16 * m * wst + 272;
+			u32 mn[2] = { LD32(k), LD32(k + 8 * wst) };
 
 			multiply_sums(min, mn, LD32(x), LD32(x + 16));
 		}
 		EACH(e, 4) {
-			const SHARED u8 *p = ws + (16 * m + e / 2 * 8) * wst;
-			f32 d = group_d(column_at(xs, xst, 8 * n + 2 * c4 +
-			    e % 2, few, o->n));
+			const SHARED u8 *w = p->w + (16 * m + e / 2 * 8) * wst;
+			f32 d = group_d(p->c[e % 2] + 8 * n * xst);
 
 			out_put(o, few, m, n, e, (f32x4){ (f == F_Q6_K ?
-			    LDF16(p + DEV_Q6_K_BYTES + group % 8 * 2) :
-			    LDF32(p + 288)) * d, (f32)sum[m][n][e],
-			    f == F_Q6_K ? 0 : -LDF32(p + 292) * d,
+			    LDF16(w + DEV_Q6_K_BYTES + group % 8 * 2) :
+			    LDF32(w + 288)) * d, (f32)sum[m][n][e],
+			    f == F_Q6_K ? 0 : -LDF32(w + 292) * d,
 			    (f32)min[e] }, f == F_SUPER && a->has_min);
 		}
 	}
@@ -320,11 +376,9 @@ struct mma_part {
 
 /* 32 weights with a d, or two; for Q8_0 times a, which is exact. */
 DEV void
-step_32(const int f, const struct dev_product *a, const SHARED u8 *ws,
-    const SHARED u8 *xs, const u32 j, const u32 mt, const u32 nt,
-    const struct mma_out *o, struct mma_part *t, const int few)
+step_32(const int f, const struct dev_product *a, const struct mma_at *p,
+    const u32 j, const u32 mt, const u32 nt, struct mma_part *t)
 {
-	LANE;
 	const u32 wst = WEIGHT_STRIDE(f), xst = X_STRIDE(f);
 	const u32 span = f == F_Q8_0 ? 32 : a->span, k = 32 * j / span;
 	const int is_end = (32 * j + 32) % span == 0;
@@ -332,30 +386,28 @@ step_32(const int f, const struct dev_product *a, const SHARED u8 *ws,
 	f32 d[MMA_MT][2], dm[MMA_MT][2];
 
 	EACH(m, mt) EACH(e, 2) {
-		const SHARED u8 *p = ws + (16 * m + 8 * e) * wst;
-		u32x2 v = LD64(p + 32 * j + 8 * c4);
+		const SHARED u8 *at = p->w + (16 * m + 8 * e) * wst;
+		u32x2 v = LD64(p->w_in + (16 * m + 8 * e) * wst + 32 * j);
 
 		w[m][e] = v[0];
 		w[m][e + 2] = v[1];
-		d[m][e] = f == F_Q8_0 ? LDF16(p + 256 + 2 * j) :
-		    LDF32(p + 256 + 4 * k);
+		d[m][e] = f == F_Q8_0 ? LDF16(at + 256 + 2 * j) :
+		    LDF32(at + 256 + 4 * k);
 		dm[m][e] = f == F_BLOCK && a->has_min ?
-		    LDF32(p + 256 + 4 * (256 / span + k)) : 0.0f;
+		    LDF32(at + 256 + 4 * (256 / span + k)) : 0.0f;
 	}
 	EACH(n, nt) {
-		u32x2 x = LD64(column_at(xs, xst, 8 * n + g, few, o->n) +
-		    32 * j + 8 * c4);
+		u32x2 x = LD64(p->x_in + 8 * n * xst + 32 * j);
 		u32 b[2] = { x[0], x[1] };
 		s32 aj[2], add[2] = { 0, 0 };
 
 		EACH(e, 2) {
-			const SHARED u8 *p = column_at(xs, xst, 8 * n +
-			    2 * c4 + e, few, o->n) + 256 + j;
+			const SHARED u8 *c = p->c[e] + 8 * n * xst + 256 + j;
 
-			aj[e] = p[0];
+			aj[e] = c[0];
 			if (f == F_BLOCK && a->has_min)
-				add[e] = *(const SHARED s8 *)(p + 16) * 256 +
-				    p[8];
+				add[e] = *(const SHARED s8 *)(c + 16) * 256 +
+				    c[8];
 		}
 		EACH(m, mt) {
 			s32 dot[4] = { 0, 0, 0, 0 };
@@ -385,30 +437,28 @@ step_32(const int f, const struct dev_product *a, const SHARED u8 *ws,
 
 /* 32 weights of a format with a d for 16. */
 DEV void
-step_2_16(const int f, const SHARED u8 *ws, const SHARED u8 *xs, const u32 j,
-    const u32 mt, const u32 nt, const struct mma_out *o, struct mma_part *t,
-    const int few)
+step_2_16(const int f, const struct mma_at *p, const u32 j, const u32 mt,
+    const u32 nt, struct mma_part *t)
 {
-	LANE;
+	const u32 c4 = tid() & 3;
 	const u32 wst = WEIGHT_STRIDE(f), xst = X_STRIDE(f);
 	u32 m, n, e, i;
 
 	EACH(i, 2) EACH(n, nt) {
 		const u32 at = 32 * j + 16 * i + 4 * c4;
-		u32 x = LD32(column_at(xs, xst, 8 * n + g, few, o->n) + at);
+		u32 x = LD32(p->x + 8 * n * xst + at);
 		s32 aj[2];
 
 		EACH(e, 2)
-			aj[e] = column_at(xs, xst, 8 * n + 2 * c4 + e, few,
-			    o->n)[256 + j];
+			aj[e] = (p->c[e] + 8 * n * xst)[256 + j];
 		EACH(m, mt) {
-			const SHARED u8 *p = ws + 16 * m * wst;
-			u32 w[2] = { LD32(p + at), LD32(p + 8 * wst + at) };
+			const SHARED u8 *r = p->w + 16 * m * wst;
+			u32 w[2] = { LD32(r + at), LD32(r + 8 * wst + at) };
 			s32 dot[4] = { 0, 0, 0, 0 };
 
 			mma16_ss(dot, w, &x);
 			EACH(e, 4)
-				t->part[m][n][e] = rn_fma(LDF32(p + e / 2 * 8 *
+				t->part[m][n][e] = rn_fma(LDF32(r + e / 2 * 8 *
 				    wst + 256 + 4 * (2 * j + i)),
 				    (f32)(aj[e % 2] * dot[e]),
 				    t->part[m][n][e]);
@@ -417,29 +467,25 @@ step_2_16(const int f, const SHARED u8 *ws, const SHARED u8 *xs, const u32 j,
 }
 
 DEV void
-step_block(const int f, const struct dev_product *a, const SHARED u8 *ws,
-    const SHARED u8 *xs, const u32 mt, const u32 nt, struct mma_out *o,
-    const int few)
+step_block(const int f, const struct dev_product *a, const struct mma_at *p,
+    const u32 mt, const u32 nt, struct mma_out *o, const int few)
 {
-	LANE;
 	const u32 xst = X_STRIDE(f);
 	struct mma_part t;
 	u32 m, n, e, j;
 
-	ws += g * WEIGHT_STRIDE(f);
 	EACH(m, mt) EACH(n, nt) EACH(e, 4) {
 		t.part[m][n][e] = t.min[m][n][e] = 0.0f;
 		t.sum[m][n][e] = 0;
 	}
 	EACH(j, 8) {
 		if (f == F_BLOCK && a->span == 16)
-			step_2_16(f, ws, xs, j, mt, nt, o, &t, few);
+			step_2_16(f, p, j, mt, nt, &t);
 		else
-			step_32(f, a, ws, xs, j, mt, nt, o, &t, few);
+			step_32(f, a, p, j, mt, nt, &t);
 	}
 	EACH(n, nt) EACH(m, mt) EACH(e, 4) {
-		f32 d = group_d(column_at(xs, xst, 8 * n + 2 * c4 + e % 2, few,
-		    o->n));
+		f32 d = group_d(p->c[e % 2] + 8 * n * xst);
 
 		out_put(o, few, m, n, e, (f32x4){ d, t.part[m][n][e], d,
 		    t.min[m][n][e] }, f == F_BLOCK && a->has_min);
@@ -455,54 +501,79 @@ step(const int f, const struct dev_product *a, const SHARED u8 *ws,
     const SHARED u8 *xs, u32 group, const u32 mt, const u32 nt,
     struct mma_out *o, const int few)
 {
+	const struct mma_at p = find(ws, xs, WEIGHT_STRIDE(f), X_STRIDE(f),
+	    f == F_Q6_K || f == F_SUPER ? 4 : 8, few, o->n);
+
 	if (f == F_Q4_K || f == F_Q5_K)
-		step_k(f, ws, xs, mt, nt, o, few);
+		step_k(f, &p, mt, nt, o, few);
 	else if (f == F_Q6_K || f == F_SUPER)
-		step_16(f, a, ws, xs, group, mt, nt, o, few);
+		step_16(f, a, &p, group, mt, nt, o, few);
 	else
-		step_block(f, a, ws, xs, mt, nt, o, few);
+		step_block(f, a, &p, mt, nt, o, few);
 }
 
 /* ---- copies to the memory of the block */
 
+enum { FETCH_ROWS = 2 };
+
 /*
- * Lane `me' of `all' copies group b of n rows of weights from row r on; rows after
- * the last repeat it.
+ * Four threads copy a row's 256 weights, or a column's group, 64 bytes at a time;
+ * `all' threads copy all / 4 rows at once.
  */
-DEV void
-fetch_weights(const int f, const struct dev_product *a, u32 matrix, u32 r,
-    u32 n, u32 b, SHARED u8 *to, u32 me, u32 all)
+struct mma_fetch {
+	const GLOBAL u8	*w[FETCH_ROWS], *x[FETCH_ROWS];
+	u32		 d_at;		/* Q6_K: where the row has its d */
+	u32		 row, all, columns;
+};
+
+/* Rows from row r on, and n columns; rows after the last repeat it. */
+DEV struct mma_fetch
+fetch_of(const struct dev_product *a, const struct dev_columns *c, u32 r,
+    u32 n, u32 me, u32 all)
 {
-	const u32 bytes = weight_bytes(f, a), pieces = bytes / 16;
-	const u32 step = f == F_Q6_K ? DEV_Q6_K_BYTES : bytes;
-	const GLOBAL u8 *w = a->w + matrix * a->matrix_bytes;
-	u32 i;
+	struct mma_fetch f = { .row = me / 4, .all = all / 4, .columns = n,
+	    .d_at = (a->n_in + 255) / 256 * DEV_Q6_K_BYTES };
+	u32 i, at;
 
-	for (i = me; i < n * pieces; i += all) {
-		u32 row = i / pieces, k = i % pieces, at = r + row;
-		u64 in = b * step + k * 16;
-
-		if (f == F_Q6_K && k == pieces - 1)	/* where d is */
-			in = (u64)((a->n_in + 255) / 256) * step + b / 8 * 16;
+	EACH(i, FETCH_ROWS) {
+		at = r + f.row + i * f.all;
 		at = at < a->n_out ? at : a->n_out - 1;
-		copy16(to + row * WEIGHT_STRIDE(f) + k * 16,
-		    w + at * a->row_bytes + in);
+		f.w[i] = a->w + c->matrix * a->matrix_bytes + at * a->row_bytes;
+		at = f.row + i * f.all;
+		f.x[i] = (const GLOBAL u8 *)group_of(a, c, at < n ? at : 0, 0);
 	}
+	return f;
 }
 
-/* The same for group b of n columns. */
+/* Copies group b of FETCH_ROWS * f->all rows, and of the columns. */
 DEV void
-fetch_columns(const int f, const struct dev_product *a,
-    const struct dev_columns *c, u32 n, u32 b, SHARED u8 *to, u32 me, u32 all)
+fetch(const int f, const struct dev_product *a, const struct mma_fetch *t,
+    u32 b, SHARED u8 *w, SHARED u8 *x)
 {
-	const u32 pieces = X_BYTES(f) / 16;
-	u32 i;
+	const u32 q = tid() & 3, bytes = weight_bytes(f, a);
+	const u32 step = f == F_Q6_K ? DEV_Q6_K_BYTES : bytes;
+	u32 i, k;
 
-	for (i = me; i < n * pieces; i += all) {
-		u32 column = i / pieces, k = i % pieces;
+	EACH(i, FETCH_ROWS) {
+		const GLOBAL u8 *from = base(t->w[i] + b * step + 16 * q);
+		SHARED u8 *to = base(w + (t->row + i * t->all) *
+		    WEIGHT_STRIDE(f) + 16 * q);
 
-		copy16(to + column * X_STRIDE(f) + k * 16, (const GLOBAL u8 *)
-		    group_of(a, c, column, b) + k * 16);
+		EACH(k, f == F_BLOCK ? 5 : (bytes / 16 + 3) / 4) {
+			if (f == F_Q6_K && 4 * k + q == bytes / 16 - 1)
+				copy16(to + 64 * k, t->w[i] + t->d_at +
+				    b / 8 * 16);
+			else if (4 * k + q < bytes / 16)
+				copy16(to + 64 * k, from + 64 * k);
+		}
+		if (t->row + i * t->all >= t->columns)
+			continue;
+		from = base(t->x[i] + b * sizeof(struct dev_group) + 16 * q);
+		to = base(x + (t->row + i * t->all) * X_STRIDE(f) + 16 * q);
+		EACH(k, 5) {
+			if (4 * k + q < X_BYTES(f) / 16)
+				copy16(to + 64 * k, from + 64 * k);
+		}
 	}
 }
 
@@ -511,7 +582,7 @@ fetch_columns(const int f, const struct dev_product *a,
 enum { FEW_WARPS = 8, FEW_COLUMNS = 8, FEW_THREADS = 32 * FEW_WARPS };
 
 /* Bytes of memory of the block for n columns of nb groups. */
-#define FEW_SPLIT(nb) ((nb) >= 8 ? 8u : (nb) >= 4 ? 4u : (nb) >= 2 ? 2u : 1u)
+#define FEW_SPLIT(nb) ((nb) > 4 ? 8u : (nb) > 2 ? 4u : (nb) > 1 ? 2u : 1u)
 #define FEW_STAGE(f, n) (16 * WEIGHT_STRIDE(f) + (n) * X_STRIDE(f))
 #define FEW_STAGES(nb) ((nb) > FEW_SPLIT(nb) ? 2u : 1u)
 #define FEW_BYTES(f, n, nb)						\
@@ -524,16 +595,51 @@ DEV f32
 add_groups(const SHARED f32x4 *stage, u32 step, u32 n, const int has_min,
     f32 acc)
 {
+	f32x4 v;
 	u32 k;
 
+	ONE_BY_ONE
 	for (k = 0; k < n; k++, stage += step) {
-		f32x4 v = *stage;
-
+		v = *stage;
 		acc = rn_fma(v[0], v[1], acc);
 		if (has_min)
 			acc = rn_fma(v[2], v[3], acc);
 	}
 	return acc;
+}
+
+/*
+ * Sums of one round, in stage; a thread has one of 16 rows, one of 8 columns, and
+ * where rows have fewer groups than there are warps, more of both.  Returns the
+ * sum, which the last round writes.
+ */
+DEV f32
+end_round(const int f, const struct dev_product *a, const struct dev_columns *c,
+    const SHARED f32x4 *stage, u32 n, const int is_last, f32 sum)
+{
+	const u32 split = FEW_SPLIT((a->n_in + 255) / 256);
+	const int has_min = f == F_Q4_K || f == F_Q5_K || ((f == F_SUPER ||
+	    f == F_BLOCK) && a->has_min);
+	u32 at, r, column;
+	f32 other;
+
+	ONE_BY_ONE
+	for (at = tid(); at < FEW_WARPS / split * 128; at += FEW_THREADS) {
+		column = at / 16 % 8;
+		r = bid_y() * (16 * FEW_WARPS / split) + at / 128 * 16 + at % 16;
+		if (split < FEW_WARPS)
+			sum = 0.0f;	/* there is one round */
+		if (column < c->n)
+			sum = add_groups(stage + (at / 128 * split * c->n +
+			    column) * 16 + at % 16, 16 * c->n, n, has_min, sum);
+		if (!is_last)
+			continue;
+		other = shfl_xor_f32(sum, 16);
+		if (r < a->n_out && column < c->n && (column & a->two) == 0)
+			put_product(a, c->matrix, c->y[column], r, a->two ?
+			    sum + other : sum);
+	}
+	return sum;
 }
 
 /*
@@ -546,71 +652,44 @@ multiply_few(const int f, const struct dev_product *a)
 	const struct dev_columns c = find_columns(a, FEW_COLUMNS,
 	    (SHARED u32 *)SMEM);
 	const u32 nb = (a->n_in + 255) / 256, split = FEW_SPLIT(nb);
-	const u32 lane = tid() & 31, warp = tid() / 32, stages = FEW_STAGES(nb);
-	const u32 r0 = bid_y() * FEW_ROWS(nb), size = FEW_STAGE(f, c.n);
-	const int has_min = f == F_Q4_K || f == F_Q5_K || ((f == F_SUPER ||
-	    f == F_BLOCK) && a->has_min);
+	const u32 warp = tid() / 32, stages = FEW_STAGES(nb);
+	const u32 size = FEW_STAGE(f, c.n), rounds = (nb + split - 1) / split;
 	SHARED u8 *mine = SMEM + DEV_COLUMN_BYTES(FEW_COLUMNS) + warp * stages *
 	    size;
 	SHARED f32x4 *stage = (SHARED f32x4 *)(SMEM + DEV_COLUMN_BYTES(
 	    FEW_COLUMNS) + FEW_WARPS * stages * size);
-	f32 acc[4] = { 0, 0, 0, 0 };
-	u32 round, b, i, rounds = (nb + split - 1) / split;
+	struct mma_fetch from;
+	f32 sum = 0.0f;
+	u32 round, b;
 
 	if (c.n == 0)
 		return;
-	for (round = 0; round < rounds + stages - 1; round++) {
-		u32 now = round - (stages - 1);
+	from = fetch_of(a, &c, bid_y() * FEW_ROWS(nb) + warp / split * 16, c.n,
+	    tid() & 31, 32);
+	if (warp % split < nb)
+		fetch(f, a, &from, warp % split, mine, mine + 16 *
+		    WEIGHT_STRIDE(f));
+	copy_commit();
+	ONE_BY_ONE
+	for (round = 0; round < rounds; round++) {
+		SHARED u8 *now = mine + round % 2 * size;
+		SHARED u8 *next = mine + (round + 1) % 2 * size;
+		SHARED f32x4 *out = stage + round % 2 * FEW_WARPS * 16 * c.n;
+		struct mma_out o = { .n = c.n, .stage = out + warp * 16 * c.n };
 
 		b = round * split + warp % split;
-		if (b < nb) {
-			SHARED u8 *to = mine + round % stages * size;
-
-			fetch_weights(f, a, c.matrix, r0 + warp / split * 16,
-			    16, b, to, lane, 32);
-			fetch_columns(f, a, &c, c.n, b, to + 16 *
-			    WEIGHT_STRIDE(f), lane, 32);
-		}
+		if (b + split < nb)
+			fetch(f, a, &from, b + split, next, next + 16 *
+			    WEIGHT_STRIDE(f));
 		copy_commit();
-		if (round + 1 < stages)
-			continue;
-		if (stages == 2)
-			copy_wait(1);
-		else
-			copy_wait(0);
+		copy_wait(1);
 		warp_bar();
-		b = now * split + warp % split;
-		if (b < nb) {
-			SHARED u8 *at = mine + now % stages * size;
-			struct mma_out o = { .n = c.n, .stage = stage + (now % 2 *
-			    FEW_WARPS + warp) * 16 * c.n };
-
-			step(f, a, at, at + 16 * WEIGHT_STRIDE(f), b, 1, 1, &o,
-			    1);
-		}
+		if (b < nb)
+			step(f, a, now, now + 16 * WEIGHT_STRIDE(f), b, 1, 1,
+			    &o, 1);
 		bar();
-		/* thread: row of 16, column of 8, then which 16 */
-		EACH(i, 4) {
-			u32 at = tid() + i * FEW_THREADS;
-			u32 tile = at / 128, column = at / 16 % 8;
-
-			if (tile < FEW_WARPS / split && column < c.n)
-				acc[i] = add_groups(stage + ((now % 2 *
-				    FEW_WARPS + tile * split) * c.n + column) *
-				    16 + at % 16, 16 * c.n, nb - now * split <
-				    split ? nb - now * split : split, has_min,
-				    acc[i]);
-		}
-	}
-	EACH(i, 4) {
-		u32 at = tid() + i * FEW_THREADS, column = at / 16 % 8;
-		u32 r = r0 + at / 128 * 16 + at % 16;
-		f32 other = shfl_xor_f32(acc[i], 16);
-
-		if (at / 128 < FEW_WARPS / split && r < a->n_out &&
-		    column < c.n && (column & a->two) == 0)
-			put_product(a, c.matrix, c.y[column], r, a->two ?
-			    acc[i] + other : acc[i]);
+		sum = end_round(f, a, &c, out, nb - round * split < split ?
+		    nb - round * split : split, round + 1 == rounds, sum);
 	}
 }
 
@@ -629,11 +708,13 @@ multiply_many(const int f, const struct dev_product *a, const u32 nt)
 	const u32 warp = tid() / 32, nb = (a->n_in + 255) / 256;
 	const u32 r0 = bid_y() * MANY_ROWS;
 	SHARED u8 *memory = SMEM + DEV_COLUMN_BYTES(16 * nt);
+	struct mma_fetch from;
 	struct mma_out o;
 	u32 b, m, n, e;
 
 	if (c.n == 0)
 		return;
+	from = fetch_of(a, &c, r0, 16 * nt, tid(), MANY_THREADS);
 	EACH(m, MMA_MT) EACH(n, nt) EACH(e, 4)
 		o.acc[m][n][e] = 0.0f;
 	for (b = 0; b <= nb; b++) {
@@ -641,10 +722,8 @@ multiply_many(const int f, const struct dev_product *a, const u32 nt)
 		const SHARED u8 *at = memory + (b + 1) % 2 * MANY_STAGE(f, nt);
 
 		if (b < nb) {
-			fetch_weights(f, a, c.matrix, r0, MANY_ROWS, b, to,
-			    tid(), MANY_THREADS);
-			fetch_columns(f, a, &c, 16 * nt, b, to + MANY_ROWS *
-			    WEIGHT_STRIDE(f), tid(), MANY_THREADS);
+			fetch(f, a, &from, b, to, to + MANY_ROWS *
+			    WEIGHT_STRIDE(f));
 		}
 		copy_commit();
 		if (b == 0)

@@ -38,6 +38,17 @@ struct dev_super {
 enum { DEV_F32, DEV_F16, DEV_BF16 };
 
 /*
+ * The kernel for floats has FLOAT_ROWS rows of weights and FLOAT_COLUMNS of x, of
+ * which FLOAT_PART numbers are copied at once, FLOAT_STAGES times ahead.
+ */
+enum {
+	FLOAT_ROWS = 8, FLOAT_COLUMNS = 8, FLOAT_THREADS = 64,
+	FLOAT_PART = 128, FLOAT_STAGES = 6,
+	FLOAT_STRIDE = FLOAT_PART * 4 + 64,	/* bytes of a row or column */
+	FLOAT_STAGE = (FLOAT_ROWS + FLOAT_COLUMNS) * FLOAT_STRIDE
+};
+
+/*
  * A product: rows of x, or of groups, by a matrix; or pairs of a row and a
  * matrix: struct qwen_cuda_pairs.
  */

@@ -14,7 +14,7 @@ struct row {
 	SHARED u32		*key;		/* [n_expert] 0: is chosen */
 	SHARED u32		*best;		/* [used] chosen, the best first */
 	SHARED f32		*weight;	/* [used] theirs */
-	SHARED u32		*chosen;	/* [used] the same, ascending */
+	SHARED u32		*chosen;	/* [each] the same, ascending */
 };
 
 /* Keys are in the order of the numbers; that of a finite number is not 0. */
@@ -26,14 +26,20 @@ key_of(f32 x)
 	return u >> 31 != 0 ? ~u : u | 0x80000000;
 }
 
+DEV f32
+of_key(u32 key)
+{
+	return bits_f32(key >> 31 != 0 ? key & 0x7fffffff : ~key);
+}
+
 /*
- * Chooses the experts with the largest logits; of equal ones, the first.  Returns
- * 0 if a logit is not finite.
+ * Chooses the experts with the largest logits; of equal ones, the first.  Sets
+ * their weights to the logits.  Returns 0 if a logit is not finite.
  */
 DEV int
 choose_any(const struct dev_route *a, const struct row *r)
 {
-	u32 lane = tid() & 31, i, e, best = 0, at = 0, expert, bad = 0;
+	u32 lane = tid() & 31, i, e, best = 0, at = 0, expert, bad = 0, top;
 
 	for (e = lane; e < a->n_expert; e += 32) {
 		r->key[e] = key_of(r->logit[e]);
@@ -50,10 +56,12 @@ choose_any(const struct dev_route *a, const struct row *r)
 				best = r->key[e] > best ? r->key[e] : best;
 			}
 		}
-		expert = ~warp_most(best == warp_most(best) ? ~at : 0);
+		top = warp_most(best);
+		expert = ~warp_most(best == top ? ~at : 0);
 		if (expert % 32 == lane) {
 			r->key[expert] = 0;
 			r->best[i] = expert;
+			r->weight[i] = of_key(top);
 		}
 	}
 	return 1;
@@ -63,14 +71,16 @@ choose_any(const struct dev_route *a, const struct row *r)
 DEV int
 choose_few(const struct dev_route *a, const struct row *r)
 {
-	u32 lane = tid() & 31, key[KEYS], i, j, best, at, expert, bad = 0;
+	u32 lane = tid() & 31, key[KEYS], i, j, best, at, expert, bad = 0, top;
+	f32 x[KEYS];
 
+	/* there is a load for each, so that none waits */
+	UNROLL for (j = 0; j < KEYS; j++)
+		x[j] = r->logit[lane + 32 * j < a->n_expert ? lane + 32 * j :
+		    0];
 	UNROLL for (j = 0; j < KEYS; j++) {
-		f32 x = lane + 32 * j < a->n_expert ? r->logit[lane + 32 * j] :
-		    0.0f;
-
-		key[j] = lane + 32 * j < a->n_expert ? key_of(x) : 0;
-		bad |= !is_finite(x);
+		key[j] = lane + 32 * j < a->n_expert ? key_of(x[j]) : 0;
+		bad |= !is_finite(x[j]);
 	}
 	if (warp_most(bad) != 0)
 		return 0;
@@ -81,11 +91,14 @@ choose_few(const struct dev_route *a, const struct row *r)
 			at = key[j] > best ? lane + 32 * j : at;
 			best = key[j] > best ? key[j] : best;
 		}
-		expert = ~warp_most(best == warp_most(best) ? ~at : 0);
+		top = warp_most(best);
+		expert = ~warp_most(best == top ? ~at : 0);
 		UNROLL for (j = 0; j < KEYS; j++)
 			key[j] = lane + 32 * j == expert ? 0 : key[j];
-		if (lane == 0)
+		if (lane == 0) {
 			r->best[i] = expert;
+			r->weight[i] = of_key(top);
+		}
 	}
 	return 1;
 }
@@ -95,11 +108,12 @@ DEV f32
 weigh(const struct dev_route *a, const struct row *r)
 {
 	SHARED f32 *each = (SHARED f32 *)r->key;
-	f32 sum = 0.0f, first = r->logit[r->best[0]];
+	f32 sum = 0.0f, first = r->weight[0];
 	u32 i;
 
+	warp_bar();
 	for (i = tid() & 31; i < a->used; i += 32)
-		r->weight[i] = dev_exp(r->logit[r->best[i]] - first);
+		r->weight[i] = dev_exp(r->weight[i] - first);
 	for (i = tid() & 31; i < a->n_expert && a->share_of_all; i += 32)
 		each[i] = dev_exp(r->logit[i] - first);
 	warp_bar();
@@ -134,6 +148,8 @@ route_row(const struct dev_route *a, const struct row *r, u32 t)
 		share[n] = r->weight[i] / sum * a->scale;
 		r->chosen[n] = chosen[n] = r->best[i];
 	}
+	if (lane == 0 && a->each > a->used)
+		r->chosen[a->used] = chosen[a->used] = a->n_expert;
 	if (lane == 0 && a->has_shared) {
 		x = r->logit[a->n_expert];
 		share[a->used] = is_finite(x) ? dev_sigmoid(x) : nan;
@@ -170,7 +186,7 @@ add_up(SHARED u32 *count, u32 n)
 DEV u32
 expert_of(const struct dev_route *a, const SHARED u32 *here, u32 pair)
 {
-	u32 row = pair / a->used, i = pair % a->used;
+	u32 row = pair / a->each, i = pair % a->each;
 
 	return here != (void *)0 ? here[row * ROUTE_NUMBERS(a->n_expert,
 	    a->used) + i] : a->chosen[(u64)row * a->chosen_stride + i];
@@ -180,21 +196,21 @@ expert_of(const struct dev_route *a, const SHARED u32 *here, u32 pair)
 DEV void
 sort_pairs(const struct dev_route *a, SHARED u32 *count, const SHARED u32 *here)
 {
-	u32 n = a->n * a->used, i;
+	u32 n = a->n * a->each, n_expert = a->n_expert + a->each - a->used, i;
 
-	for (i = tid(); i < a->n_expert; i += n_threads())
+	for (i = tid(); i < n_expert; i += n_threads())
 		count[i] = 0;
 	bar();
 	for (i = tid(); i < n; i += n_threads())
 		atomic_add_shared(&count[expert_of(a, here, i)], 1);
 	bar();
 	if (tid() < 32)
-		add_up(count, a->n_expert);
+		add_up(count, n_expert);
 	bar();
-	for (i = tid(); i < a->n_expert; i += n_threads())
+	for (i = tid(); i < n_expert; i += n_threads())
 		a->first[i] = count[i];
 	if (tid() == 0)
-		a->first[a->n_expert] = n;
+		a->first[n_expert] = n;
 	bar();
 	for (i = tid(); i < n; i += n_threads())
 		a->at[atomic_add_shared(&count[expert_of(a, here, i)], 1)] = i;
@@ -204,13 +220,13 @@ sort_pairs(const struct dev_route *a, SHARED u32 *count, const SHARED u32 *here)
 DEV void
 list_pairs(const struct dev_route *a, const SHARED u32 *chosen)
 {
-	u32 e, i, n;
+	u32 n_expert = a->n_expert + a->each - a->used, e, i, n;
 
 	warp_bar();
-	for (i = tid(); i < a->used; i += 32)
+	for (i = tid(); i < a->each; i += 32)
 		a->at[i] = i;
-	for (e = tid(); e <= a->n_expert; e += 32) {
-		for (i = 0, n = 0; i < a->used; i++)
+	for (e = tid(); e <= n_expert; e += 32) {
+		for (i = 0, n = 0; i < a->each; i++)
 			n += chosen[i] < e;
 		a->first[e] = n;
 	}
@@ -230,9 +246,9 @@ KERNEL(route, struct dev_route)
 
 	r.logit = a.logit + (u64)t * a.logit_stride;
 	r.chosen = at;
-	r.best = at + a.used;
-	r.weight = (SHARED f32 *)(at + 2 * a.used);
-	r.key = at + 3 * a.used;
+	r.best = at + a.used + 1;
+	r.weight = (SHARED f32 *)(at + 2 * a.used + 1);
+	r.key = at + 3 * a.used + 1;
 	if (t < a.n)
 		route_row(&a, &r, t);
 	if (n_blocks() > 1)

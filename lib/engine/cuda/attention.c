@@ -185,7 +185,9 @@ kernel_of(const struct dev_attend *a)
 	if ((a->d != 64 && a->d != 128 && a->d != 256) ||
 	    a->k != QWEN_KV_F16 || a->v != QWEN_KV_F16)
 		return attend_any;
-	return a->n_head / a->n_head_kv <= DEV_TILE ? attend_tile : attend_few;
+	/* tiles read four numbers of a query at once */
+	return a->n_head / a->n_head_kv <= DEV_TILE && a->in_width % 4 == 0 ?
+	    attend_tile : attend_few;
 }
 
 /* Returns how many of the rows from t on, of n, are of its session. */

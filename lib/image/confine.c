@@ -65,12 +65,13 @@ address_space(void)
 static int
 limit_all(size_t memory, unsigned seconds)
 {
-	size_t used = SANITIZED ? 0 : address_space();
+	size_t used = address_space();
 
-	if (used > 0 && limit(RLIMIT_AS, used + memory) == -1)
+	if (!SANITIZED && (limit(RLIMIT_FSIZE, 0) == -1 ||
+	    (used > 0 && limit(RLIMIT_AS, used + memory) == -1)))
 		return -1;
-	return limit(RLIMIT_CORE, 0) == -1 || limit(RLIMIT_FSIZE, 0) == -1 ||
-	    limit(RLIMIT_NOFILE, 0) == -1 || limit(RLIMIT_NPROC, 0) == -1 ||
+	return limit(RLIMIT_CORE, 0) == -1 || limit(RLIMIT_NOFILE, 0) == -1 ||
+	    limit(RLIMIT_NPROC, 0) == -1 ||
 	    limit(RLIMIT_CPU, seconds) == -1 ? -1 : 0;
 }
 

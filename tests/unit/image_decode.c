@@ -83,10 +83,11 @@ check_good(const char *name, size_t width, size_t height, uint64_t want)
 		    small.width == width && small.height == height &&
 		    memcmp(small.rgb, resized.rgb, 3 * width * height) == 0,
 		    "%s: the same, resized, from a child: %s", name, err.msg);
-		ok(qwen_image_decode(&p, bytes, n, p.width * p.height - 1,
+		qwen_pixels_fini(&small);
+		ok(qwen_image_decode(&small, bytes, n, p.width * p.height - 1,
 		    &err) < 0 && strstr(err.msg, "more than") != NULL,
 		    "%s: one pixel too many: %s", name, err.msg);
-		qwen_pixels_fini(&small);
+		qwen_pixels_fini(&p);
 		qwen_pixels_fini(&resized);
 	}
 	free(bytes);

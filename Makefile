@@ -318,7 +318,7 @@ $(B)/%_i8mm.o: ISA = -march=armv8.2-a+dotprod+i8mm
 # Where nearly all is inlined, -g would take a third of the compiler's time to
 # tell of variables: lines are enough.
 LINES = $(if $(filter -g,$(CFLAGS)),-g1)
-$(B)/lib/image/resize.o $(B)/lib/engine/cpu/kernel/%.o \
+$(B)/lib/engine/cpu/kernel/%.o \
 	$(B)/lib/engine/quant/logprob.o $(B)/lib/engine/state/codec.o \
 	$(B)/lib/quantize/generic/%.o $(B)/lib/quantize/x86/%.o: OPT = -O3 $(LINES)
 $(MODELLED:%=$(B)/tests/kernel/amx/%.o): OPT = $(LINES)

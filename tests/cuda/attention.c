@@ -23,7 +23,7 @@ qwen_plain_block_fn reference;
 #include "../seed.h"
 #include "../tap.h"
 
-enum { SESSIONS = 3, ROWS = 80, BLOCKS = 540, SLOT_HEAD = 192, HEADS = 16 };
+enum { SESSIONS = 3, ROWS = 80, BLOCKS = 540, SLOT_HEAD = 192 };
 
 struct shape {
 	const char	*name;
@@ -474,6 +474,28 @@ static const struct session one[] = { { 0, 1, 1, 0 } },
     far[] = { { 8500, 1, 1, 0 } },
     rows[] = { { 15, 1, 1, 0 }, { 256, 1, 1, 0 }, { 800, 1, 1, 0 } };
 
+/* Head sizes of kernels of their own, by queries of a key head. */
+static void
+queries(void)
+{
+	static const size_t d[] = { 64, 128, 256 }, each[] = { 2, 3, 8, 11 };
+	struct shape s = { .name = "heads", .n_head_kv = 2 };
+	char what[64];
+	size_t i, j;
+
+	for (i = 0; i < 3; i++) {
+		for (j = 0; j < 4; j++) {
+			s.d = s.n_rot = d[i];
+			s.n_head = each[j] * s.n_head_kv;
+			snprintf(what, sizeof what, "%zu queries of a key, d "
+			    "%zu", each[j], d[i]);
+			check(&s, QWEN_KV_F16, QWEN_KV_F16, next, 1, 0, 0,
+			    NULL, what);
+		}
+	}
+	check(&s, QWEN_KV_Q8_0, QWEN_KV_Q4_0, next, 1, 0, 0, NULL, what);
+}
+
 static void
 types(void)
 {
@@ -609,6 +631,7 @@ main(void)
 	}
 	qwen_cuda_enter(card);
 	types();
+	queries();
 	sizes();
 	numbers();
 	check(&small, QWEN_KV_F16, QWEN_KV_F16, batch, 3, 1, 0, NULL,

@@ -44,7 +44,7 @@ draw_numbers(size_t n)
 	return p;
 }
 
-extern const struct qwen_quant qwen_quant_f32;
+extern const struct qwen_quant qwen_quant_f32, qwen_quant_f16;
 
 /* n_matrix matrices of random f32. */
 static inline struct qwen_weight
@@ -61,6 +61,24 @@ static inline void
 free_weight(struct qwen_weight *w)
 {
 	free((void *)(uintptr_t)w->data);
+}
+
+/* The same in f16. */
+static inline struct qwen_weight
+draw_half(size_t n_in, size_t n_out)
+{
+	struct qwen_weight w = draw_weight(n_in, n_out, 1);
+	const float *from = (const void *)w.data;
+	uint16_t *to = malloc(n_in * n_out * sizeof *to);
+	size_t i;
+
+	for (i = 0; i < n_in * n_out; i++)
+		to[i] = qwen_f32_f16(from[i]);
+	free((void *)(uintptr_t)w.data);
+	w.data = (void *)to;
+	w.quant = &qwen_quant_f16;
+	w.row_bytes = n_in * sizeof *to;
+	return w;
 }
 
 /* Are the bits of n numbers the same?  All NaN are. */

@@ -8,7 +8,7 @@
 
 struct shape {
 	size_t	n_embd, n_ff, n_expert, used, n_ff_shexp;
-	int	share_of_all;
+	int	share_of_all, half;	/* half: the shared expert is f16 */
 };
 
 /* What is special about rows or weights. */
@@ -20,6 +20,18 @@ draw_mlp(size_t n_embd, size_t n_ff, size_t n)
 	return (struct qwen_mlp){ .gate = draw_weight(n_embd, n_ff, n),
 	    .up = draw_weight(n_embd, n_ff, n),
 	    .down = draw_weight(n_ff, n_embd, n) };
+}
+
+static void
+make_half(struct qwen_mlp *m)
+{
+	struct qwen_weight *w[] = { &m->gate, &m->up, &m->down };
+	size_t i;
+
+	for (i = 0; i < 3; i++) {
+		free_weight(w[i]);
+		*w[i] = draw_half(w[i]->n_in, w[i]->n_out);
+	}
 }
 
 static void
@@ -36,6 +48,8 @@ set_shape(struct both *b, const struct shape *s, struct qwen_layer *l)
 	l->moe.router = draw_weight(s->n_embd, s->n_expert, 1);
 	if (s->n_ff_shexp > 0) {
 		l->moe.shared = draw_mlp(s->n_embd, s->n_ff_shexp, 1);
+		if (s->half)
+			make_half(&l->moe.shared);
 		l->moe.shared_router = draw_weight(s->n_embd, 1, 1);
 	}
 }
@@ -186,12 +200,13 @@ check(const char *name, const struct shape *s, size_t n, enum how how,
 int
 main(void)
 {
-	static const struct shape small = { 32, 32, 8, 2, 32, 0 };
-	static const struct shape many = { 16, 16, 256, 8, 16, 0 };
-	static const struct shape all = { 32, 16, 60, 4, 48, 1 };
-	static const struct shape alone = { 48, 32, 37, 5, 0, 0 };
-	static const struct shape every = { 16, 16, 40, 40, 16, 1 };
-	static const struct shape more = { 16, 16, 300, 10, 16, 0 };
+	static const struct shape small = { 32, 32, 8, 2, 32, 0, 0 };
+	static const struct shape many = { 16, 16, 256, 8, 16, 0, 0 };
+	static const struct shape all = { 32, 16, 60, 4, 48, 1, 0 };
+	static const struct shape alone = { 48, 32, 37, 5, 0, 0, 0 };
+	static const struct shape other = { 32, 32, 16, 3, 32, 0, 1 };
+	static const struct shape every = { 16, 16, 40, 40, 16, 1, 0 };
+	static const struct shape more = { 16, 16, 300, 10, 16, 0, 0 };
 	static const struct {
 		const char		*name;
 		const struct shape	*shape;
@@ -211,6 +226,8 @@ main(void)
 		{ "300 experts, odd rows", &more, 6, ODD },
 		{ "share of all", &all, 7, PLAIN },
 		{ "share of all, odd rows", &all, 40, ODD },
+		{ "shared expert of another format, a row", &other, 1, PLAIN },
+		{ "shared expert of another format", &other, 37, PLAIN },
 		{ "no shared expert", &alone, 9, PLAIN },
 		{ "no shared expert, odd rows", &alone, 35, ODD },
 		{ "one infinite logit", &many, 9, BAD_EXPERT },

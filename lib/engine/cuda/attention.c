@@ -87,8 +87,8 @@ longest(const struct qwen_pass *p, size_t first, size_t n)
 }
 
 /*
- * Queries of a block: as many as a key head has, up to 8, unless that gives less
- * blocks than the card has processors.
+ * Queries of a block: as many as a key head has, up to 8, unless that leaves most
+ * processors of the card idle.  With less, keys and values are read more often.
  */
 static unsigned
 queries_at_once(const struct qwen_cuda_work *w, const struct dev_attend *a)
@@ -96,7 +96,7 @@ queries_at_once(const struct qwen_cuda_work *w, const struct dev_attend *a)
 	const unsigned each = a->n_head / a->n_head_kv;
 	unsigned nq = each > 4 ? 8 : each > 2 ? 4 : 2;
 
-	while (nq > 2 && (size_t)a->n * a->n_head_kv * a->n_chunk *
+	while (nq > 2 && 3 * (size_t)a->n * a->n_head_kv * a->n_chunk *
 	    ((each + nq - 1) / nq) < (size_t)w->c->card->n_sm)
 		nq /= 2;
 	return nq;
@@ -185,7 +185,9 @@ kernel_of(const struct dev_attend *a)
 	if ((a->d != 64 && a->d != 128 && a->d != 256) ||
 	    a->k != QWEN_KV_F16 || a->v != QWEN_KV_F16)
 		return attend_any;
-	return a->n_head / a->n_head_kv <= DEV_TILE ? attend_tile : attend_few;
+	/* tiles read four numbers of a query at once */
+	return a->n_head / a->n_head_kv <= DEV_TILE && a->in_width % 4 == 0 ?
+	    attend_tile : attend_few;
 }
 
 /* Returns how many of the rows from t on, of n, are of its session. */

@@ -15,49 +15,77 @@ normed_rows(const struct qwen_cuda_work *w)
 	    .stride = w->net->hp.n_embd, .n = w->p->n };
 }
 
-/*
- * Makes silu(gate x) * up x and its groups, of the rows of x or, if p is not NULL,
- * of pairs.  `to' has room for twice the hidden numbers.
- */
-static struct qwen_cuda_rows
-hidden(struct qwen_cuda_work *w, const struct qwen_cuda_mlp *l,
-    const struct qwen_cuda_pairs *p, cu_ptr to)
+/* Where rows of hidden numbers are: gate's, `stride' numbers apart, and up's. */
+struct hidden {
+	cu_ptr	gate, up;
+	size_t	n_ff, stride;
+};
+
+/* Has gate the rows of up, too?  Then each of its results has both. */
+static int
+is_joined(const struct qwen_cuda_mlp *l)
+{
+	return l->up.data == 0;
+}
+
+/* Shares out the memory of GATE, and of UP, which follows it, for n rows. */
+static struct hidden
+hidden_of(const struct qwen_cuda_work *w, const struct qwen_cuda_mlp *l,
+    size_t n)
+{
+	struct hidden h = { .gate = w->array[QWEN_CUDA_GATE],
+	    .n_ff = l->down.n_in };
+
+	h.stride = is_joined(l) ? 2 * h.n_ff : h.n_ff;
+	h.up = h.gate + (is_joined(l) ? 1 : n) * h.n_ff * sizeof(float);
+	return h;
+}
+
+/* The products of gate and up, of all rows or of pairs, to rows from `at' on. */
+static void
+multiply_hidden(struct qwen_cuda_work *w, const struct qwen_cuda_mlp *l,
+    const struct qwen_cuda_pairs *p, const struct hidden *h, size_t at)
 {
 	struct qwen_cuda_rows x = normed_rows(w);
-	size_t n_ff = l->down.n_in, n = p != NULL ? p->n_pair : x.n;
-	/* gate may have the rows of both: then each row has both results */
-	int joined = l->up.data == 0;
-	size_t stride = joined ? 2 * n_ff : n_ff;
-	cu_ptr up = to + (joined ? n_ff : n * n_ff) * sizeof(float);
+	cu_ptr to[] = { h->gate + at * h->stride * sizeof(float),
+	    h->up + at * h->stride * sizeof(float) };
+	const struct qwen_cuda_weight *m[] = { &l->gate, &l->up };
+	int i;
 
-	if (p != NULL)
-		qwen_cuda_multiply_pairs(w, &l->gate, &x, p, to, stride);
-	else
-		qwen_cuda_multiply(w, &l->gate, &x, to, stride);
-	if (!joined && p != NULL)
-		qwen_cuda_multiply_pairs(w, &l->up, &x, p, up, stride);
-	else if (!joined)
-		qwen_cuda_multiply(w, &l->up, &x, up, stride);
-	qwen_cuda_silu_multiply(w, to, up, stride, n_ff, n);
-	return (struct qwen_cuda_rows){ .x = to,
-	    .groups = w->array[QWEN_CUDA_GROUPS], .stride = stride, .n = n };
+	for (i = 0; i < 2 - is_joined(l); i++) {
+		if (p != NULL)
+			qwen_cuda_multiply_pairs(w, m[i], &x, p, to[i],
+			    h->stride);
+		else
+			qwen_cuda_multiply(w, m[i], &x, to[i], h->stride);
+	}
+}
+
+/* Makes silu(gate) * up of n rows, and their groups. */
+static struct qwen_cuda_rows
+activate(struct qwen_cuda_work *w, const struct hidden *h, size_t n)
+{
+	qwen_cuda_silu_multiply(w, h->gate, h->up, h->stride, h->n_ff, n);
+	return (struct qwen_cuda_rows){ .x = h->gate,
+	    .groups = w->array[QWEN_CUDA_GROUPS], .stride = h->stride, .n = n };
 }
 
 /* down(silu(gate x) * up x) of all rows, to y. */
 static void
-gated(struct qwen_cuda_work *w, const struct qwen_cuda_mlp *l, cu_ptr to,
-    cu_ptr y)
+gated(struct qwen_cuda_work *w, const struct qwen_cuda_mlp *l, cu_ptr y)
 {
-	struct qwen_cuda_rows x = hidden(w, l, NULL, to);
+	struct hidden h = hidden_of(w, l, w->p->n);
+	struct qwen_cuda_rows x;
 
+	multiply_hidden(w, l, NULL, &h, 0);
+	x = activate(w, &h, w->p->n);
 	qwen_cuda_multiply(w, &l->down, &x, y, w->net->hp.n_embd);
 }
 
-/* UP follows GATE in memory, so that this has room for both. */
 void
 qwen_cuda_mlp(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
 {
-	gated(w, &l->mlp, w->array[QWEN_CUDA_GATE], w->array[QWEN_CUDA_OUT]);
+	gated(w, &l->mlp, w->array[QWEN_CUDA_OUT]);
 }
 
 /* -------------------------------------------------------- choice of experts */
@@ -101,7 +129,8 @@ route(struct qwen_cuda_work *w, int alike)
 	size_t n = w->p->n, each = h->n_expert_used + (alike != 0);
 	size_t n_pair = n * each;
 	struct qwen_cuda_pairs p = { .at = w->scratch, .first = w->scratch +
-	    n_pair * sizeof(u32), .n_pair = n_pair, .per = each };
+	    n_pair * sizeof(u32), .n_pair = n_pair, .per = each,
+	    .matrix = n == 1 ? w->array[QWEN_CUDA_CHOSEN] : 0 };
 	struct dev_route a = {
 	    .logit = QWEN_CUDA_P(w->array[QWEN_CUDA_ROUTER]),
 	    .share = QWEN_CUDA_P(w->array[QWEN_CUDA_SHARE]),
@@ -153,28 +182,62 @@ combine(struct qwen_cuda_work *w, size_t each, int and_shared)
 	qwen_cuda_run(w->c->card, &l, &a, sizeof a);
 }
 
-void
-qwen_cuda_moe(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
+/* Computes the router's logits, and the shared expert's. */
+static void
+multiply_router(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
 {
-	const struct qwen_hparams *h = &w->net->hp;
 	struct qwen_cuda_rows x = normed_rows(w);
-	cu_ptr logit = w->array[QWEN_CUDA_ROUTER], y = w->array[QWEN_CUDA_Y];
-	cu_ptr to = w->array[QWEN_CUDA_GATE];
+	cu_ptr logit = w->array[QWEN_CUDA_ROUTER];
 	size_t stride = w->width[QWEN_CUDA_ROUTER] / sizeof(float);
-	int alike = is_alike(w, l), apart = h->n_ff_shexp > 0 && !alike;
-	struct qwen_cuda_pairs p;
 
 	qwen_cuda_multiply(w, &l->router, &x, logit, stride);
 	if (l->shared_router.data != 0)		/* not joined to the router */
 		qwen_cuda_multiply(w, &l->shared_router, &x, logit +
-		    h->n_expert * sizeof(float), stride);
-	p = route(w, alike);
-	x = hidden(w, &l->routed, &p, to);
+		    w->net->hp.n_expert * sizeof(float), stride);
+}
+
+/*
+ * Experts of pairs, to rows of y, then the shared one of all rows, which has no
+ * pairs, if `apart'.
+ */
+static void
+run_experts(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l,
+    struct qwen_cuda_pairs p, int apart)
+{
+	size_t n = w->p->n, n_embd = w->net->hp.n_embd;
+	cu_ptr y = w->array[QWEN_CUDA_Y];
+	cu_ptr y_shared = y + p.n_pair * n_embd * sizeof(float);
+	/* can one launch activate the rows of both? */
+	int both = apart && l->shared.down.n_in == l->routed.down.n_in &&
+	    is_joined(&l->shared) == is_joined(&l->routed);
+	size_t rows = p.n_pair + (both ? n : 0);
+	struct hidden h = hidden_of(w, &l->routed, rows);
+	struct qwen_cuda_rows x;
+
+	multiply_hidden(w, &l->routed, &p, &h, 0);
+	if (both)
+		multiply_hidden(w, &l->shared, NULL, &h, p.n_pair);
+	x = activate(w, &h, rows);
 	p.per = 1;
-	qwen_cuda_multiply_pairs(w, &l->routed.down, &x, &p, y, h->n_embd);
-	to += 2 * p.n_pair * h->n_ff_exp * sizeof(float);
-	if (apart)
-		gated(w, &l->shared, to, y + p.n_pair * h->n_embd *
-		    sizeof(float));
-	combine(w, p.n_pair / w->p->n, apart);
+	qwen_cuda_multiply_pairs(w, &l->routed.down, &x, &p, y, n_embd);
+	if (both) {
+		x.x += p.n_pair * h.stride * sizeof(float);
+		x.groups += p.n_pair * qwen_cuda_groups_bytes(w->net, h.n_ff);
+		x.n = n;
+		qwen_cuda_multiply(w, &l->shared.down, &x, y_shared, n_embd);
+	} else if (apart)
+		gated(w, &l->shared, y_shared);
+}
+
+void
+qwen_cuda_moe(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
+{
+	int alike = is_alike(w, l);
+	int apart = w->net->hp.n_ff_shexp > 0 && !alike;
+	struct qwen_cuda_pairs p;
+
+	multiply_router(w, l);
+	p = route(w, alike);
+	run_experts(w, l, p, apart);
+	combine(w, p.per, apart);
 }

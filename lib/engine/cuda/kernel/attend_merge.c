@@ -137,6 +137,16 @@ join_factors(const struct join *j, const GLOBAL f32 *p, u64 head_step, u32 d,
 	}
 }
 
+/* Adds a chunk's number x to o, and its sum of weights to l. */
+DEV void
+add_chunk(f32 *o, f32 *l, f32 x, const struct join *j, u32 i)
+{
+	f32x2 e = j->e[i];
+
+	*o = rn_fma(*o, e[0], x * e[1]);
+	*l = rn_fma(*l, e[0], j->l[i] * e[1]);
+}
+
 /* Multiplies the numbers by Hadamard matrices of size d; all threads come. */
 DEV f32
 rotate_back(SHARED f32 *x, f32 y, u32 d)
@@ -172,6 +182,9 @@ KERNEL(attend_join, struct dev_attend)
 	f32 o = 0.0f, l = 0.0f, v[8];
 	u32 c, i, some;
 
+	/* while factors are computed */
+	UNROLL for (i = 0; i < 8; i++)
+		v[i] = used && i < a.n_chunk ? p[(u64)i * DEV_PART(a.d)] : 0.0f;
 	if (!a.pass.row[t].wanted)
 		return;
 	j.l = (SHARED f32 *)(j.e + heads * SPAN);
@@ -186,13 +199,12 @@ KERNEL(attend_join, struct dev_attend)
 		    a.n_head - g * heads < heads ? a.n_head - g * heads :
 		    heads, some);
 		bar();
-		UNROLL_8 for (i = 0; used && i < some; i++) {
-			f32x2 e = j.e[first + i];
-
-			o = rn_fma(o, e[0], p[(u64)(c + i) * DEV_PART(a.d)] *
-			    e[1]);
-			l = rn_fma(l, e[0], j.l[first + i] * e[1]);
-		}
+		UNROLL for (i = 0; i < 8; i++)
+			if (c == 0 && i < some)
+				add_chunk(&o, &l, v[i], &j, first + i);
+		UNROLL_8 for (i = c == 0 ? 8 : 0; used && i < some; i++)
+			add_chunk(&o, &l, p[(u64)(c + i) * DEV_PART(a.d)], &j,
+			    first + i);
 	}
 	o = used ? rn_fma(o, 1.0f / l, 0.0f) : 0.0f;
 	if (has_integers(a.v))

@@ -148,20 +148,27 @@ KERNEL(group_rows, struct dev_rows)
 	const u32 lane = tid() & 31, nb = (a.n + 255) / 256;
 	const u32 item = (bid() * n_threads() + tid()) / 32;
 	const u32 row = item / nb, g = item % nb;
+	const u32 at = 256 * g + 8 * lane;
 	GLOBAL f32 *x = a.x + row * a.stride;
-	f32 v[8];
+	f32 v[8], u[8];
 	u32 i;
 
 	if (row >= a.n_row)
 		return;
+	/* all loads first: they do not pass the branch of a division */
+	UNROLL for (i = 0; i < 8; i++)
+		v[i] = x[at + i < a.n ? at + i : 0];
+	if (a.up != (void *)0) {
+		UNROLL for (i = 0; i < 8; i++)
+			u[i] = a.up[row * a.stride + (at + i < a.n ? at + i :
+			    0)];
+		UNROLL for (i = 0; i < 8; i++)
+			v[i] = dev_silu(v[i]) * u[i];
+	}
 	UNROLL for (i = 0; i < 8; i++) {
-		u32 at = 256 * g + 8 * lane + i;
-
-		v[i] = at < a.n ? x[at] : 0.0f;
-		if (a.up != (void *)0 && at < a.n) {
-			v[i] = dev_silu(v[i]) * a.up[row * a.stride + at];
-			x[at] = v[i];
-		}
+		if (a.up != (void *)0 && at + i < a.n)
+			x[at + i] = v[i];
+		v[i] = at + i < a.n ? v[i] : 0.0f;
 	}
 	if (a.groups != (void *)0)
 		make_groups((GLOBAL struct dev_group *)(a.groups + row *

@@ -204,6 +204,8 @@ void qwen_cuda_multiply(struct qwen_cuda_work *w,
  */
 struct qwen_cuda_pairs {
 	cu_ptr	at, first;
+	cu_ptr	matrix;		/* u32, of each pair, if no two have the same
+				   and at[i] is i; or 0 */
 	size_t	n_pair, per;
 };
 void qwen_cuda_multiply_pairs(struct qwen_cuda_work *w,

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/cuda/layout.h"
+#include "engine/cuda/kernel/norm.h"
 #include "engine/cuda/load.h"
 
 cu_ptr
@@ -145,6 +146,7 @@ qwen_cuda_can(const struct qwen_net *net, size_t half)
 {
 	/* of embeddings with adapters, and the MTP block, nothing so far */
 	if ((half == 0 && net->token_embd.lora != NULL) ||
+	    net->hp.n_embd > NORM_MAX ||
 	    half == QWEN_MIXER(net->hp.n_layer) ||
 	    half == QWEN_FFN(net->hp.n_layer))
 		return 0;

@@ -129,7 +129,8 @@ route(struct qwen_cuda_work *w, int alike)
 	size_t n = w->p->n, each = h->n_expert_used + (alike != 0);
 	size_t n_pair = n * each;
 	struct qwen_cuda_pairs p = { .at = w->scratch, .first = w->scratch +
-	    n_pair * sizeof(u32), .n_pair = n_pair, .per = each };
+	    n_pair * sizeof(u32), .n_pair = n_pair, .per = each,
+	    .matrix = n == 1 ? w->array[QWEN_CUDA_CHOSEN] : 0 };
 	struct dev_route a = {
 	    .logit = QWEN_CUDA_P(w->array[QWEN_CUDA_ROUTER]),
 	    .share = QWEN_CUDA_P(w->array[QWEN_CUDA_SHARE]),

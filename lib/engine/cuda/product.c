@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "engine/cuda/cuda.h"
 #include "engine/cuda/kernel/norm.h"
-#include "engine/cuda/kernel/mma.h"
+#include "engine/cuda/kernel/one.h"
 #include "engine/cuda/layout.h"
 #include "engine/cuda/load.h"
 
@@ -116,11 +116,19 @@ qwen_cuda_norm(struct qwen_cuda_work *w, cu_ptr weights, int add,
 		.check_all = place < QWEN_PLACE_MIXER(h->n_layer - 1),
 	};
 
+	/* few rows have more threads each */
+	size_t each = w->pass.n < (unsigned)w->c->card->n_sm ? 8 :
+	    4 * NORM_FOURS;
+	unsigned threads = (unsigned)((h->n_embd + 32 * each - 1) /
+	    (32 * each) * 32);
+
+	threads = threads > NORM_THREADS ? NORM_THREADS : threads;
 	if (w->pass.n > 0)
 		qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
 		    .module = "norm", .name = "norm_rows", .x = w->pass.n,
-		    .threads = 256, .shared = (h->n_embd + 1) * sizeof(float) },
-		    &a, sizeof a);
+		    .threads = threads,
+		    .shared = NORM_SHARED(h->n_embd) * sizeof(float) }, &a,
+		    sizeof a);
 }
 
 enum { GROUP_WARPS = 4 };	/* of a block of group_rows */
@@ -281,12 +289,41 @@ multiply_floats(struct qwen_cuda_work *w, const struct dev_product *a)
 	    .shared = DEV_COLUMN_BYTES(FLOAT_COLUMNS) +
 		FLOAT_STAGES * FLOAT_STAGE };
 
-	if (!is_aligned(a))
+	if (a->n == 1 && a->at == NULL)
+		l = (struct qwen_cuda_launch){ .module = "product",
+		    .name = "multiply_one", .x = (a->n_out + 2 * ONE_FLOATS -
+		    1) / (2 * ONE_FLOATS), .threads = 32 * ONE_FLOATS };
+	else if (!is_aligned(a))
 		l = (struct qwen_cuda_launch){ .module = "product",
 		    .name = "multiply_float", .x = tiles_of(a, 1),
 		    .y = (a->n_out + FLOAT_THREADS - 1) / FLOAT_THREADS,
 		    .threads = FLOAT_THREADS, .shared = DEV_COLUMN_BYTES(1) };
 	qwen_cuda_run(w->c->card, &l, a, sizeof *a);
+}
+
+/* Kernels for one row of x, by layout; NULL: few_ ones are used. */
+static const char *const one_kernels[] = {
+	[QWEN_CUDA_Q4_K] = "one_q4_k", [QWEN_CUDA_Q5_K] = "one_q5_k",
+	[QWEN_CUDA_Q6_K] = "one_q6_k", [QWEN_CUDA_Q8_0] = "one_q8_0",
+	[QWEN_CUDA_SUPER] = NULL, [QWEN_CUDA_BLOCK] = NULL,
+};
+
+/* Multiplies one row of x, or pairs of one row; 0: there is no kernel for it. */
+static int
+run_one(struct qwen_cuda_work *w, enum qwen_cuda_layout l,
+    const struct dev_product *a)
+{
+	u32 nb = (a->n_in + 255) / 256, rows = ONE_WARPS * ONE_ROWS(nb);
+
+	if (one_kernels[l] == NULL || a->two ||
+	    (a->at != NULL ? a->matrix == NULL : a->n > 1) ||
+	    ONE_BYTES(nb) > (size_t)w->c->card->shared_max)
+		return 0;
+	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
+	    .module = one_kernels[l], .name = one_kernels[l],
+	    .x = (a->n_out + rows - 1) / rows, .y = a->n,
+	    .threads = ONE_THREADS, .shared = ONE_BYTES(nb) }, a, sizeof *a);
+	return 1;
 }
 
 static void
@@ -304,6 +341,8 @@ multiply(struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
 		multiply_floats(w, a);
 		return;
 	}
+	if (run_one(w, l, a))
+		return;
 	k = choose(l, a->at != NULL ? (n + a->n_matrix - 1) / a->n_matrix * 2 :
 	    n);
 	few = k == kernels[l];
@@ -335,6 +374,7 @@ qwen_cuda_multiply_pairs(struct qwen_cuda_work *w,
 
 	a.at = QWEN_CUDA_P(pairs->at);
 	a.first = QWEN_CUDA_P(pairs->first);
+	a.matrix = QWEN_CUDA_P(pairs->matrix);
 	a.n = (u32)pairs->n_pair;
 	a.per = (u32)pairs->per;
 	multiply(w, m, &a);

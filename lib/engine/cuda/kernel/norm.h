@@ -6,6 +6,11 @@
 #include "engine/cuda/kernel/args.h"
 #include "engine/cuda/kernel/group.h"
 
+/* What a thread of norm_rows has at once; f32 of the block's memory. */
+enum { NORM_FOURS = 4, NORM_THREADS = 768,
+    NORM_MAX = 4 * NORM_FOURS * NORM_THREADS };
+#define NORM_SHARED(n) (((n) + 255) / 256 * 256 + 4)
+
 /* Strides are in numbers; a row of groups has group_bytes. */
 struct dev_norm {
 	struct dev_pass			 pass;

@@ -34,6 +34,8 @@ struct dev_super {
 #define DEV_Q6_K_BYTES 208
 #define DEV_Q8_0_BYTES 272
 
+enum { ONE_FLOATS = 2 };	/* warps of a block of multiply_one */
+
 /* Formats of floats. */
 enum { DEV_F32, DEV_F16, DEV_BF16 };
 
@@ -59,6 +61,7 @@ struct dev_product {
 	const GLOBAL u8		*groups;
 	GLOBAL f32		*y;
 	const GLOBAL u32	*at, *first;	/* or NULL: no pairs */
+	const GLOBAL u32	*matrix;	/* of each pair; or NULL */
 	u64			 row_bytes, matrix_bytes, group_bytes;
 	u64			 x_stride, y_stride;
 	u32			 n_in, n_out;

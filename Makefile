@@ -165,6 +165,7 @@ TEXT_SRC := $(sort $(wildcard lib/text/*/*.c))
 SYNTH_SRC := $(sort $(wildcard lib/synth/*.c))
 HUB_SRC := $(sort $(wildcard lib/hub/*.c))
 MODELS_SRC := $(sort $(wildcard lib/models/*.c))
+VISION_SRC := $(sort $(wildcard lib/vision/*.c))
 QUANTIZE_SRC := $(sort $(wildcard lib/quantize/*.c lib/quantize/generic/*.c \
 	lib/quantize/$(ISA_DIR)/*.c))
 ifeq ($(YYJSON),system)
@@ -177,6 +178,7 @@ ENGINE_SRC := $(filter-out lib/engine/state/% lib/engine/store/% \
 TEXT_SRC :=
 HUB_SRC :=
 MODELS_SRC :=
+VISION_SRC :=
 endif
 CLI_SRC := $(sort $(wildcard lib/cli/*.c lib/tool/*.c))
 # A tool is cmd/NAME.c, with the files of cmd/NAME/ where there are any.
@@ -199,6 +201,7 @@ SYNTH_OBJ := $(SYNTH_SRC:%.c=$(B)/%.o)
 HUB_OBJ := $(HUB_SRC:%.c=$(B)/%.o)
 MODELS_OBJ := $(MODELS_SRC:%.c=$(B)/%.o)
 QUANTIZE_OBJ := $(sort $(QUANTIZE_SRC:%.c=$(B)/%.o))
+VISION_OBJ := $(VISION_SRC:%.c=$(B)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 REF_OBJ := $(REF_SRC:%.c=$(B)/%.o)
 FUZZ_OBJ := $(FUZZ_SRC:%.c=$(B)/%.o)
@@ -218,7 +221,7 @@ FAULTS := $(if $(findstring -linux-gnu,$(MACHINE)),$(addprefix \
 # Those that are installed; all, in the order in which they use each other.
 WINGS = $(if $(STATIC),,qwen qwentext)
 ARCHIVES = $(addprefix $(B)/,libcli.a libsynth.a libhub.a libquantize.a \
-	libmodels.a libqwentext.a libqwen.a)
+	libvision.a libmodels.a libqwentext.a libqwen.a)
 
 all: $(TOOLS) $(foreach l,$(WINGS),$(B)/lib$l.a $(B)/lib$l.so \
 	$(B)/lib$l.so.$(SOVERSION))
@@ -251,6 +254,7 @@ $(B)/libqwentext.a: $(TEXT_OBJ)
 $(B)/libsynth.a: $(SYNTH_OBJ)
 $(B)/libhub.a: $(HUB_OBJ)
 $(B)/libmodels.a: $(MODELS_OBJ)
+$(B)/libvision.a: $(VISION_OBJ)
 $(B)/libquantize.a: $(QUANTIZE_OBJ)
 $(B)/libcli.a: $(CLI_OBJ)
 $(B)/libref.a: $(REF_OBJ)
@@ -656,7 +660,7 @@ clean:
 	uninstall FORCE
 FORCE:
 
--include $(QWEN_OBJ:.o=.d) $(TEXT_OBJ:.o=.d) $(SYNTH_OBJ:.o=.d) $(HUB_OBJ:.o=.d) $(MODELS_OBJ:.o=.d) $(QUANTIZE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
+-include $(QWEN_OBJ:.o=.d) $(TEXT_OBJ:.o=.d) $(SYNTH_OBJ:.o=.d) $(HUB_OBJ:.o=.d) $(MODELS_OBJ:.o=.d) $(VISION_OBJ:.o=.d) $(QUANTIZE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
 	$(PART_SRC:%.c=$(B)/%.d) $(REF_OBJ:.o=.d) $(TEST_SRC:%.c=$(B)/%.d) \
 	$(FUZZ_OBJ:.o=.d) $(MUTATE_OBJ:.o=.d) $(MODEL_OBJ:.o=.d) \
 	$(PTX:.ptx=.d) $(FAKE_OBJ:.o=.d) $(B)/tests/cuda/emu.d $(B)/tests/cuda/fake.d

@@ -68,6 +68,14 @@ size_t qwen_header_encode(const struct qwen_header *h,
     unsigned char buf[QWEN_HEADER_MAX]);
 
 /*
+ * Computes the fingerprint of a model, or of an encoder of images: over its
+ * hyperparameters, its tensors' names, types and shapes, and the first bytes of
+ * each.
+ */
+int qwen_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
+    struct qwen_err *err);
+
+/*
  * qwen_adapter_fingerprint hashes everything in an adapter's file that changes
  * a model.  qwen_header_add_adapter makes h the header of its model with this
  * adapter added after the others.

@@ -282,13 +282,14 @@ do_erf(struct qwen_vision_work *w, size_t item, float *own)
 		p[i] = qwen_geluf(p[i]);
 }
 
-/* Computes a row for each token, to y, y_step numbers apart. */
+/* Computes a vector for each token, to y, a row apart. */
 static void
 run_merger(struct qwen_vision_work *w, const struct qwen_vision_mlp *m,
-    float *y, size_t y_step)
+    float *y)
 {
 	size_t wide = PER_TOKEN * w->v->info.n_embd_vision;
 	size_t tokens = w->n / PER_TOKEN, most = PATCHES / PER_TOKEN;
+	size_t n_row = w->v->info.n_row;
 
 	for (w->first = 0; w->first < tokens; w->first += w->rows) {
 		w->rows = tokens - w->first < most ? tokens - w->first : most;
@@ -297,7 +298,7 @@ run_merger(struct qwen_vision_work *w, const struct qwen_vision_mlp *m,
 		    w->rows);
 		run_rows(w, do_erf, NULL);
 		qwen_vision_product(w, &m->down, w->mid, wide,
-		    y + w->first * y_step, y_step, w->rows);
+		    y + w->first * n_row, n_row, w->rows);
 	}
 }
 
@@ -344,24 +345,24 @@ qwen_vision_bytes(const struct qwen_vision *v, size_t width, size_t height)
 	return w.bytes;
 }
 
-/* Checks that all numbers are finite. */
+/* Checks that all rows are finite. */
 static int
-check_rows(const float *x, size_t n, size_t width, const char *what,
+check_rows(const struct qwen_vision *v, const float *x, size_t n,
     struct qwen_err *err)
 {
 	size_t i;
 
-	for (i = 0; i < n * width; i++) {
+	for (i = 0; i < n * v->info.n_row; i++) {
 		if (!isfinite(x[i]))
-			return qwen_fail(err, QWEN_ENUMERIC, "%s %zu of the "
-			    "image has a value that is NaN or infinite", what,
-			    i / width);
+			return qwen_fail(err, QWEN_ENUMERIC, "row %zu of the "
+			    "image has a value that is NaN or infinite",
+			    i / v->info.n_row);
 	}
 	return 0;
 }
 
 struct sink {
-	float	*rows, *deep;
+	float	*rows;
 	void	(*progress)(void *arg, uint64_t done, uint64_t total);
 	void	*arg;
 };
@@ -371,8 +372,7 @@ run_all(struct qwen_vision_work *w, const struct sink *to,
     struct qwen_err *err)
 {
 	const struct qwen_vision *v = w->v;
-	size_t i, k, E = v->info.n_embd, S = v->info.n_deepstack * E;
-	size_t n = w->n / PER_TOKEN;
+	size_t i, k, E = v->info.n_embd;
 	uint64_t all = macs(v, w->n), done = w->n * v->embed.n_in *
 	    v->embed.n_out;
 
@@ -385,25 +385,23 @@ run_all(struct qwen_vision_work *w, const struct sink *to,
 		done += block_macs(v, w->n);
 		if (v->block[i].deep == NULL)
 			continue;
-		k = (size_t)(v->block[i].deep - v->deep);
-		run_merger(w, v->block[i].deep, to->deep + k * E, S);
+		k = 1 + (size_t)(v->block[i].deep - v->deep);
+		run_merger(w, v->block[i].deep, to->rows + k * E);
 		done += merger_macs(v, w->n);
 	}
-	run_merger(w, &v->merger, to->rows, E);
+	run_merger(w, &v->merger, to->rows);
 	if (to->progress != NULL)
 		to->progress(to->arg, all, all);
-	return check_rows(to->rows, n, E, "row", err) < 0 || (S > 0 &&
-	    check_rows(to->deep, n, S, "the deepstack of row", err) < 0) ?
-	    -1 : 0;
+	return check_rows(v, to->rows, w->n / PER_TOKEN, err);
 }
 
 int
 qwen_vision_encode(struct qwen_vision *v,
-    const struct qwen_vision_image *image, float *rows, float *deep,
+    const struct qwen_vision_image *image, float *rows,
     void (*progress)(void *arg, uint64_t done, uint64_t total), void *arg,
     struct qwen_err *err)
 {
-	struct sink to = { rows, deep, progress, arg };
+	struct sink to = { rows, progress, arg };
 	struct qwen_vision_work w;
 	struct qwen_span s;
 	int rc;
@@ -420,10 +418,9 @@ qwen_vision_encode(struct qwen_vision *v,
 
 int
 qwen_vision_encode_numbers(struct qwen_vision *v, const float *numbers,
-    size_t width, size_t height, float *rows, float *deep,
-    struct qwen_err *err)
+    size_t width, size_t height, float *rows, struct qwen_err *err)
 {
-	struct sink to = { .rows = rows, .deep = deep };
+	struct sink to = { .rows = rows };
 	struct qwen_vision_work w;
 	int rc;
 

@@ -384,6 +384,8 @@ qwen_vision_load(struct qwen_vision *v, struct qwen_err *err)
 		if (load_block(v, i, err) < 0)
 			return -1;
 	}
-	return load_deepstack(v, err) < 0 ? -1 : load_merger(v, "v.post_ln", D,
-	    "mm.0", "mm.2", &v->merger, err);
+	if (load_deepstack(v, err) < 0)
+		return -1;
+	v->info.n_row = v->info.n_embd * (1 + v->info.n_deepstack);
+	return load_merger(v, "v.post_ln", D, "mm.0", "mm.2", &v->merger, err);
 }

@@ -36,8 +36,9 @@ struct qwen_vision_opts {
 
 /* What the file says; all sizes are those of the file's encoder. */
 struct qwen_vision_info {
-	size_t	n_embd;		/* numbers of a row; the text model's */
-	size_t	n_deepstack;	/* further vectors of a row */
+	size_t	n_embd;		/* the text model's */
+	size_t	n_deepstack;	/* vectors of a row beside the first one */
+	size_t	n_row;		/* numbers of a row, in all */
 	size_t	unit;		/* width and height are multiples of it */
 	size_t	n_layer, n_embd_vision, n_ff, n_head;
 	uint64_t min_pixels, max_pixels;	/* the file's limits of an
@@ -93,13 +94,14 @@ uint64_t qwen_vision_macs(const struct qwen_vision *v, size_t width,
     size_t height);
 
 /*
- * Encodes an image whose span has n rows: rows has room for [n][n_embd] numbers,
- * and deep for [n][n_deepstack][n_embd]; deep may be NULL if n_deepstack is 0.
+ * Encodes an image whose span has n rows to rows, [n][n_row]: each is the vector in
+ * the place of an embedding, then the deepstack vectors, as struct qwen_span_rows
+ * takes them.
  * Calls progress, unless it is NULL, with how much of the total work is done.
  * QWEN_ENUMERIC if a row has a number that is NaN or infinite.
  */
 int qwen_vision_encode(struct qwen_vision *v,
-    const struct qwen_vision_image *image, float *rows, float *deep,
+    const struct qwen_vision_image *image, float *rows,
     void (*progress)(void *arg, uint64_t done, uint64_t total), void *arg,
     struct qwen_err *err);
 
@@ -108,7 +110,6 @@ int qwen_vision_encode(struct qwen_vision *v,
  * they are after the mean and deviation of the file's keys.
  */
 int qwen_vision_encode_numbers(struct qwen_vision *v, const float *numbers,
-    size_t width, size_t height, float *rows, float *deep,
-    struct qwen_err *err);
+    size_t width, size_t height, float *rows, struct qwen_err *err);
 
 #endif

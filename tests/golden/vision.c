@@ -65,18 +65,14 @@ unfold(const float *patches, size_t height, size_t width)
 	return x;
 }
 
-/* Returns the largest difference of n rows, whose numbers are apart in want. */
 static double
-distance(const float *got, size_t n, size_t width, const float *want,
-    size_t step)
+distance(const float *got, const float *want, size_t n)
 {
 	double worst = 0;
-	size_t i, k;
+	size_t i;
 
 	for (i = 0; i < n; i++)
-		for (k = 0; k < width; k++)
-			worst = fmax(worst, fabs((double)got[i * width + k] -
-			    (double)want[i * step + k]));
+		worst = fmax(worst, fabs((double)got[i] - (double)want[i]));
 	return worst;
 }
 
@@ -85,11 +81,11 @@ check_fixture(const char *dir)
 {
 	static const size_t grid[2][2] = { { 4, 6 }, { 6, 10 } };
 	const struct qwen_vision_info *f;
-	float *patches, *image, *want, *rows, *deep;
+	float *patches, *image, *want, *rows;
 	struct qwen_vision *v;
 	char path[200];
-	size_t n, step;
-	double a, b;
+	size_t n;
+	double far;
 	int k;
 
 	snprintf(path, sizeof path, VISION "%s/mmproj.gguf", dir);
@@ -103,26 +99,21 @@ check_fixture(const char *dir)
 	f = qwen_vision_info(v);
 	for (k = 0; k < 2; k++) {
 		n = grid[k][0] * grid[k][1];
-		step = f->n_embd * (1 + f->n_deepstack);
 		patches = floats(dir, "pixels", k, n * 1536);
 		image = unfold(patches, grid[k][0], grid[k][1]);
-		want = floats(dir, "embd", k, n / 4 * step);
-		rows = room(n / 4 * f->n_embd);
-		deep = room(n / 4 * f->n_embd * (f->n_deepstack + 1));
+		want = floats(dir, "embd", k, n / 4 * f->n_row);
+		rows = room(n / 4 * f->n_row);
 		if (qwen_vision_encode_numbers(v, image, grid[k][1] * 16,
-		    grid[k][0] * 16, rows, deep, &err) < 0)
+		    grid[k][0] * 16, rows, &err) < 0)
 			printf("# %s\n", err.msg);
-		a = distance(rows, n / 4, f->n_embd, want, step);
-		b = distance(deep, n / 4, step - f->n_embd,
-		    want + f->n_embd, step);
-		ok(a < 1e-5 && b < 1e-5, "%s: rows of image %d are at most "
-		    "%.2g from PyTorch's, %zu deepstack vectors %.2g", dir, k,
-		    a, f->n_deepstack, b);
+		far = distance(rows, want, n / 4 * f->n_row);
+		ok(far < 1e-5, "%s: rows of image %d, with %zu deepstack "
+		    "vectors, are at most %.2g from PyTorch's", dir, k,
+		    f->n_deepstack, far);
 		free(patches);
 		free(image);
 		free(want);
 		free(rows);
-		free(deep);
 	}
 	qwen_vision_close(v);
 }
@@ -164,24 +155,21 @@ fill(uint8_t *rgb, size_t n)
 /* Encodes with some threads and a level; 1 if the rows are those. */
 static int
 same(const struct qwen_text *file, const struct qwen_vision_image *image,
-    const char *level, int threads, const float *rows, size_t n_rows,
-    const float *deep, size_t n_deep)
+    const char *level, int threads, const float *rows, size_t n)
 {
 	struct qwen_vision_opts o = { .n_threads = threads, .cpu = level };
-	float *a = room(n_rows), *b = room(n_deep + 1);
+	float *got = room(n);
 	struct qwen_vision *v = NULL;
 	struct qwen_gguf *g;
 	int good;
 
 	if (qwen_gguf_open_memory(&g, file->s, file->n, &err) < 0 ||
 	    qwen_vision_open_gguf(&v, g, &o, &err) < 0 ||
-	    qwen_vision_encode(v, image, a, b, NULL, NULL, &err) < 0)
+	    qwen_vision_encode(v, image, got, NULL, NULL, &err) < 0)
 		printf("# %s\n", err.msg);
-	good = memcmp(a, rows, n_rows * sizeof *a) == 0 &&
-	    memcmp(b, deep, n_deep * sizeof *b) == 0;
+	good = memcmp(got, rows, n * sizeof *got) == 0;
 	qwen_vision_close(v);
-	free(a);
-	free(b);
+	free(got);
 	return good;
 }
 
@@ -191,35 +179,32 @@ check_bits(const struct scene *s)
 	static const char *const levels[] = { "scalar", "avx2", "avx512",
 	    "neon", NULL };
 	struct qwen_text file = { 0 };
-	size_t i, n = s->width * s->height * 3, n_deep = 0, rows;
+	size_t i, n = s->width * s->height * 3, rows = 1;
 	uint8_t *rgb = malloc(n);
-	float *numbers = room(n), *want, *deep;
+	float *numbers = room(n), *want;
 	struct qwen_vision_image image = { rgb, s->width, s->height };
 	struct qwen_gguf *g;
 
 	for (i = 0; i < s->file.n_layer; i++)
-		n_deep += s->file.deep >> i & 1;
-	rows = n / 3 / 1024 * s->file.n_out;
+		rows += s->file.deep >> i & 1;
+	rows *= n / 3 / 1024 * s->file.n_out;
 	mmproj_make(&file, &s->file);
 	fill(rgb, n);
 	for (i = 0; i < n; i++)
 		numbers[i] = ((float)rgb[i] / 255.0f - 0.5f) / 0.5f;
 	want = room(rows);
-	deep = room(rows * n_deep + 1);
 	if (qwen_gguf_open_memory(&g, file.s, file.n, &err) < 0)
 		abort();
-	ref_vision(g, numbers, s->width, s->height, want, deep);
+	ref_vision(g, numbers, s->width, s->height, want);
 	qwen_gguf_close(g);
 	for (i = 0; i < sizeof levels / sizeof levels[0]; i++) {
 		if (levels[i] != NULL && qwen_cpu_check(levels[i]) <= 0)
 			continue;
 		ok(same(&file, &image, levels[i], 1 + (int)(i % 3), want,
-		    rows, deep, rows * n_deep), "%s: with %s on %d threads, "
-		    "the bits of plain C", s->name, levels[i] != NULL ?
+		    rows), "%s: with %s on %d threads, the bits of plain C", s->name, levels[i] != NULL ?
 		    levels[i] : "the best set", 1 + (int)(i % 3));
 	}
 	free(want);
-	free(deep);
 	free(numbers);
 	free(rgb);
 	qwen_text_fini(&file);

@@ -28,11 +28,11 @@ void mmproj_make(struct qwen_text *out, const struct mmproj *p);
 
 /*
  * Compute the rows of an image as qwen-numerics(7) defines them, in straight C:
- * numbers is [height][width][3], rows [n][n_out], deep [n][n_deepstack][n_out].
+ * numbers is [height][width][3], rows [n][1 + n_deepstack][n_out].
  * Shares with lib/vision only the reader of files, and the functions of
  * engine/quant.
  */
 void ref_vision(const struct qwen_gguf *g, const float *numbers, size_t width,
-    size_t height, float *rows, float *deep);
+    size_t height, float *rows);
 
 #endif

@@ -340,7 +340,7 @@ merge(const struct image *m, const char *by, size_t width, const char *up,
 
 void
 ref_vision(const struct qwen_gguf *g, const float *numbers, size_t width,
-    size_t height, float *rows, float *deep)
+    size_t height, float *rows)
 {
 	struct image m = { .g = g, .D = key(g, "embedding_length"),
 	    .F = key(g, "feed_forward_length"), .E = key(g, "projection_dim"),
@@ -379,9 +379,9 @@ ref_vision(const struct qwen_gguf *g, const float *numbers, size_t width,
 			snprintf(name[k], sizeof name[k], "v.deepstack.%zu.%s",
 			    i, k == 0 ? "norm" : k == 1 ? "fc1" : "fc2");
 		merge(&m, name[0], 4 * m.D, name[1], name[2],
-		    deep + at++ * m.E, n_deep * m.E);
+		    rows + ++at * m.E, (1 + n_deep) * m.E);
 	}
-	merge(&m, "v.post_ln", m.D, "mm.0", "mm.2", rows, m.E);
+	merge(&m, "v.post_ln", m.D, "mm.0", "mm.2", rows, (1 + n_deep) * m.E);
 	free(m.x);
 	free(m.row);
 	free(m.col);

@@ -24,6 +24,8 @@ enum {
 	QWEN_TOKENS_MAX = 1 << 20,	/* bytes of a record of tokens */
 	QWEN_TOKENS_RUN = 1 << 16,	/* most ids that a writer puts in one
 					   record, and most rows of a span */
+	QWEN_ROWS_RUN = 1 << 17,	/* most numbers of rows that a writer puts
+					   in one record */
 	QWEN_PATH_MAX = 4096,		/* bytes of a ready record's path, with
 					   NUL */
 	QWEN_TRACE_MAX = 64 << 20,	/* bytes of a trace record */

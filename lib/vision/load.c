@@ -291,9 +291,10 @@ load_kernel(struct qwen_vision *v, struct qwen_err *err)
 
 	if ((t[0] = find(v, "v.patch_embd.weight", ne, 0, err)) == NULL ||
 	    (t[1] = find(v, "v.patch_embd.weight.1", ne, 0, err)) == NULL ||
-	    (sum = own(v, D * n, err)) == NULL ||
-	    (second = qwen_alloc_large(D * n, sizeof *second)) == NULL)
-		return t[0] != NULL && t[1] != NULL ? qwen_oom(err) : -1;
+	    (sum = own(v, D * n, err)) == NULL)
+		return -1;
+	if ((second = qwen_alloc_large(D * n, sizeof *second)) == NULL)
+		return qwen_oom(err);
 	qwen_quant_values(qwen_quant_find(t[0]->type), t[0]->data, D * n, sum);
 	qwen_quant_values(qwen_quant_find(t[1]->type), t[1]->data, D * n,
 	    second);

@@ -3,10 +3,7 @@
 # say what is missing.
 . "$TOP/tests/cli/tap.sh"
 dir=$TOP/../shared/fixtures/vision
-if ! python3 -c '' 2>/dev/null || [ ! -e "$dir/qwen3_vl/text.gguf" ]; then
-	skip "texts with images" "python3, or $dir"
-	done_testing
-fi
+needs "texts with images" python3
 unset QWEN_STORE
 
 # stream ITEM...: see images.py
@@ -22,6 +19,10 @@ print(len(x), max(abs(a - b) for a, b in zip(x, y)) < 1e-4)' "$1" "$2"
 }
 
 for m in qwen3_5 qwen3_vl; do
+	if [ ! -e "$dir/$m/text.gguf" ]; then
+		skip "texts with images" "no $dir/$m"
+		continue
+	fi
 	QWEN_MODEL=$dir/$m/text.gguf; export QWEN_MODEL
 	a=$dir/$m/embd-0.f32 b=$dir/$m/embd-1.f32
 	echo 5 | qprefill -o one -f cbor >head

@@ -241,6 +241,14 @@ qwen_mmproj_is(const struct qwen_gguf *g)
 }
 
 int
+qwen_mmproj_refuse(const struct qwen_gguf *g, struct qwen_err *err)
+{
+	return !qwen_mmproj_is(g) ? 0 : qwen_fail(err, QWEN_EUNSUP, "an image "
+	    "encoder (mmproj), not a model: give the model's file here, and "
+	    "this one with --mmproj");
+}
+
+int
 qwen_mmproj_check_sizes(const struct qwen_mmproj *m, struct qwen_err *err)
 {
 	const struct size_key *s;

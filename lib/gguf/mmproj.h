@@ -61,6 +61,9 @@ int qwen_mmproj_tensor(const struct qwen_mmproj *m, size_t i,
 /* Returns 1 if the file says that it is an image encoder, of any kind. */
 int qwen_mmproj_is(const struct qwen_gguf *g);
 
+/* Returns 0; -1 if the file is one, with an error for who needs a model. */
+int qwen_mmproj_refuse(const struct qwen_gguf *g, struct qwen_err *err);
+
 /*
  * Reads the sizes of an encoder; -1 with *err, which names the key, if one is
  * missing or not supported.

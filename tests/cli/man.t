@@ -129,6 +129,8 @@ for f in "$TOP"/man/*.[0-9]; do
 		    "$TOP/tests/files/hub/image/config.json" >Qwen3.6-27B/config.json
 		cp -R "$TOP/tests/files/hub/qwen3_5" Qwen3.5-4B
 		cp -R "$TOP/tests/files/hub/qwen3_5-lora" my-adapter ;;
+	gguf-inspect.1)
+		gguf-convert --mmproj -o mmproj.gguf "$TOP/tests/files/hub/image" ;;
 	gguf-quantize.1 | gguf-merge.1)
 		gguf-convert -o big.gguf "$TOP/tests/files/hub/qwen3" ;;
 	esac

@@ -52,7 +52,10 @@ static const struct module merger[] = {
 };
 
 #define N_ROWS(table) (2 * sizeof (table) / sizeof (table)[0])
-enum { N_FIRST = 4 };		/* tensors before the layers */
+enum {
+	N_FIRST = 4,		/* tensors before the layers */
+	SIDE_MAX = 1024,	/* learned positions in each direction */
+};
 
 static uint64_t
 size_of(const struct qwen_mmproj *m, enum dim d)
@@ -171,12 +174,8 @@ qwen_mmproj_tensor(const struct qwen_mmproj *m, size_t i,
 static int
 has_format(uint32_t type, enum qwen_mmproj_kind kind)
 {
-	if (type == QT_F32)
-		return 1;
-	if (kind == QWEN_MMPROJ_PATCHES)
-		return type == QT_F16;
-	return kind == QWEN_MMPROJ_MATRIX && (type == QT_F16 ||
-	    type == QT_BF16 || type == QT_Q8_0);
+	return type == QT_F32 || type == QT_F16 || type == QT_BF16 ||
+	    (type == QT_Q8_0 && kind == QWEN_MMPROJ_MATRIX);
 }
 
 int
@@ -199,11 +198,9 @@ qwen_mmproj_check(const struct qwen_mmproj *m, const struct qwen_gguf *g,
 			    (int)want.n_dims).s);
 		if (!has_format(t->type, want.kind))
 			return qwen_fail(err, QWEN_EUNSUP, "tensor %s is in "
-			    "%s; supported: %s", want.name,
+			    "%s; supported: F32, F16, BF16%s", want.name,
 			    qwen_ggml_name(t->type), want.kind ==
-			    QWEN_MMPROJ_MATRIX ? "F32, F16, BF16, Q8_0" :
-			    want.kind == QWEN_MMPROJ_PATCHES ? "F32, F16" :
-			    "F32");
+			    QWEN_MMPROJ_MATRIX ? ", Q8_0" : "");
 	}
 	return 0;
 }
@@ -218,12 +215,12 @@ static const struct size_key {
 	uint32_t	 most;
 } sizes[] = {
 #define SIZE(key, field, most) { key, offsetof(struct qwen_mmproj, field), most }
-	SIZE(KEY "projection_dim", n_out, 1 << 20),
-	SIZE(KEY "patch_size", patch, 256),
+	SIZE(KEY "projection_dim", n_out, 1 << 16),
+	SIZE(KEY "patch_size", patch, 64),
 	SIZE(KEY "embedding_length", n_embd, 1 << 16),
-	SIZE(KEY "feed_forward_length", n_ff, 1 << 20),
+	SIZE(KEY "feed_forward_length", n_ff, 1 << 16),
 	SIZE(KEY "block_count", n_layer, QWEN_MMPROJ_LAYERS_MAX),
-	SIZE(KEY "attention.head_count", n_head, 1 << 12),
+	SIZE(KEY "attention.head_count", n_head, 1 << 16),
 #undef SIZE
 };
 
@@ -260,9 +257,9 @@ qwen_mmproj_check_sizes(const struct qwen_mmproj *m, struct qwen_err *err)
 			return qwen_fail(err, QWEN_EUNSUP, "%s is %u; "
 			    "supported: 1 to %u", s->key, v, s->most);
 	}
-	if (m->side == 0 || m->side > 1 << 12)
-		return qwen_fail(err, QWEN_EUNSUP, "%u x %u learned positions",
-		    m->side, m->side);
+	if (m->side == 0 || m->side > SIDE_MAX)
+		return qwen_fail(err, QWEN_EUNSUP, KEY "image_size is not 1 "
+		    "to %d patches", SIDE_MAX);
 	/* a head's numbers turn in pairs, half by row and half by column */
 	if (m->n_embd % m->n_head != 0 || m->n_embd / m->n_head % 4 != 0)
 		return qwen_fail(err, QWEN_EUNSUP, "%u numbers in %u heads: "
@@ -277,23 +274,27 @@ read_kind(const struct qwen_gguf *g, struct qwen_err *err)
 {
 	struct qwen_str s = { "", 0 };
 	uint64_t merge = QWEN_MMPROJ_MERGE;
-	int images = 0, rc;
+	int images = 0, gelu = 1, rc;
 
 	if (qwen_gguf_get_bool(g, "clip.has_vision_encoder", 0, &images,
+	    err) < 0 || qwen_gguf_get_bool(g, "clip.use_gelu", 0, &gelu,
 	    err) < 0)
 		return -1;
 	if (!images)
 		return qwen_fail(err, QWEN_EUNSUP, "clip.has_vision_encoder is "
 		    "not true: not an encoder of images");
-	rc = qwen_gguf_get_str(g, "clip.projector_type", &s, err);
-	if (rc == 0)		/* in files that have two encoders */
-		rc = qwen_gguf_get_str(g, KEY "projector_type", &s, err);
+	/* in files that have two encoders, each has a key of its own */
+	rc = qwen_gguf_get_str(g, KEY "projector_type", &s, err);
+	if (rc == 0)
+		rc = qwen_gguf_get_str(g, "clip.projector_type", &s, err);
 	if (rc < 0)
 		return -1;
 	if (!qwen_str_is(s, QWEN_MMPROJ_PROJECTOR))
 		return qwen_fail(err, QWEN_EUNSUP, "unknown projector_type "
 		    "\"%.*s\"; supported: " QWEN_MMPROJ_PROJECTOR, s.len > 40 ?
 		    40 : (int)s.len, s.s);
+	if (!gelu)
+		return qwen_fail(err, QWEN_EUNSUP, "clip.use_gelu is not true");
 	if (qwen_gguf_get_u64(g, KEY "spatial_merge_size", 0, &merge, err) < 0)
 		return -1;
 	return merge == QWEN_MMPROJ_MERGE ? 0 : qwen_fail(err, QWEN_EUNSUP,
@@ -325,28 +326,34 @@ read_sizes(struct qwen_mmproj *m, const struct qwen_gguf *g,
 	rc = qwen_gguf_get_u64(g, KEY "image_size", 0, &image, err);
 	if (rc <= 0)
 		return rc < 0 ? -1 : missing(KEY "image_size", err);
-	m->side = m->patch == 0 || image / m->patch > UINT32_MAX ? 0 :
-	    (uint32_t)(image / m->patch);
+	/* 0, which is refused, for what is not a number of patches */
+	m->side = m->patch == 0 || image % m->patch != 0 ||
+	    image / m->patch > SIDE_MAX ? 0 : (uint32_t)(image / m->patch);
 	return qwen_mmproj_check_sizes(m, err);
 }
 
-/* Reads three numbers of a key; 0.5 each without the key. */
+/* Reads three numbers of a key; `above': they must be above 0. */
 static int
-read_colours(const struct qwen_gguf *g, const char *key, float x[3],
-    struct qwen_err *err)
+read_colours(const struct qwen_gguf *g, const char *key, int above,
+    float x[3], struct qwen_err *err)
 {
+	const struct qwen_gguf_kv *kv = qwen_gguf_find(g, key);
 	double v;
 	size_t i;
-	int rc;
 
+	if (kv == NULL)
+		return missing(key, err);
+	if (kv->n != 3)
+		return qwen_fail(err, QWEN_EFORMAT, "%s has %" PRIu64 " "
+		    "numbers, not 3", key, kv->n);
 	for (i = 0; i < 3; i++) {
-		v = 0.5;
-		if ((rc = qwen_gguf_get_f64(g, key, i, &v, err)) < 0)
+		if (qwen_gguf_get_f64(g, key, i, &v, err) < 0)
 			return -1;
 		x[i] = (float)v;
-		if (!isfinite(x[i]))
+		if (!isfinite(x[i]) || (above && x[i] <= 0))
 			return qwen_fail(err, QWEN_EFORMAT, "%s has a number "
-			    "that is not finite", key);
+			    "that is not finite%s", key, above ?
+			    " and above 0" : "");
 	}
 	return 0;
 }
@@ -378,25 +385,21 @@ int
 qwen_mmproj_read(struct qwen_mmproj *m, const struct qwen_gguf *g,
     struct qwen_err *err)
 {
-	double eps = 1e-6;
-	size_t i;
+	static const char eps_key[] = KEY "attention.layer_norm_epsilon";
+	double eps = 0;
+	int rc;
 
 	memset(m, 0, sizeof *m);
 	if (read_kind(g, err) < 0 || read_sizes(m, g, err) < 0 ||
-	    read_colours(g, KEY "image_mean", m->mean, err) < 0 ||
-	    read_colours(g, KEY "image_std", m->std, err) < 0 ||
-	    qwen_gguf_get_f64(g, KEY "attention.layer_norm_epsilon", 0, &eps,
-	    err) < 0)
+	    read_colours(g, KEY "image_mean", 0, m->mean, err) < 0 ||
+	    read_colours(g, KEY "image_std", 1, m->std, err) < 0)
 		return -1;
+	if ((rc = qwen_gguf_get_f64(g, eps_key, 0, &eps, err)) <= 0)
+		return rc < 0 ? -1 : missing(eps_key, err);
 	m->eps = (float)eps;
-	if (!(eps > 0 && eps < 1))
-		return qwen_fail(err, QWEN_EFORMAT, KEY "attention."
-		    "layer_norm_epsilon is not between 0 and 1");
-	for (i = 0; i < 3; i++) {
-		if (m->std[i] <= 0)
-			return qwen_fail(err, QWEN_EFORMAT, KEY "image_std has "
-			    "a number that is not above 0");
-	}
+	if (!(m->eps > 0 && m->eps < 1))
+		return qwen_fail(err, QWEN_EFORMAT, "%s is not between 0 and "
+		    "1", eps_key);
 	return read_deepstack(m, g, err);
 }
 

@@ -33,9 +33,9 @@ struct qwen_mmproj {
 							   layer has one */
 };
 
-/* What a tensor is, which decides its number format. */
+/* What a tensor is, which decides its number format in files that are made. */
 enum qwen_mmproj_kind {
-	QWEN_MMPROJ_MATRIX,	/* any format of a file, by rows */
+	QWEN_MMPROJ_MATRIX,	/* any, by rows */
 	QWEN_MMPROJ_PATCHES,	/* of the patch embedding: F16 or F32 */
 	QWEN_MMPROJ_POSITIONS,	/* F32, like the others */
 	QWEN_MMPROJ_BIAS,
@@ -71,7 +71,10 @@ int qwen_mmproj_refuse(const struct qwen_gguf *g, struct qwen_err *err);
 int qwen_mmproj_read(struct qwen_mmproj *m, const struct qwen_gguf *g,
     struct qwen_err *err);
 
-/* Returns 0 if the file has all tensors of m in supported formats, else -1. */
+/*
+ * Returns 0 if the file has all tensors of m, in F32, F16 or BF16, matrices also
+ * in Q8_0; else -1.
+ */
 int qwen_mmproj_check(const struct qwen_mmproj *m, const struct qwen_gguf *g,
     struct qwen_err *err);
 

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/what.h"
 #include "qbatch.h"
 
 /*
@@ -79,6 +78,7 @@ void
 qbatch_results_open(struct qbatch_results *r, const char *path, int resume)
 {
 	struct stat st;
+	const char *what;
 	char buf[512];
 	ssize_t n;
 
@@ -89,9 +89,11 @@ qbatch_results_open(struct qbatch_results *r, const char *path, int resume)
 	r->name = path;
 	open_file(r, &st);
 	if (r->regular && (n = pread(r->fd, buf, sizeof buf, 0)) > 0 &&
-	    buf[0] != '{')
+	    buf[0] != '{') {
+		what = tool_not_text(buf, (size_t)n, 0);
 		die("%s: this is %s, not results: give another file to -o", path,
-		    qwen_what_name(qwen_what(buf, (size_t)n)));
+		    what != NULL ? what : "text");
+	}
 	if (r->regular && !resume && st.st_size > 0)
 		die("%s: has results already; --resume keeps them and continues",
 		    path);

@@ -83,7 +83,7 @@ void cli_grow(void *array, size_t *cap, size_t n, size_t size);
 const char *cli_env(const char *name);
 
 /* Formats a string, to be freed with free(); dies if out of memory. */
-char *cli_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+#define cli_format(...) ((char *)cli_check_alloc(qwen_format(__VA_ARGS__)))
 
 /* Returns n as printf's %llu needs it. */
 static inline unsigned long long

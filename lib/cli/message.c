@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* message.c - lines on stderr: die, warn, note, usage. */
-#define _GNU_SOURCE	/* vasprintf */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -113,19 +112,6 @@ cli_env(const char *name)
 	const char *s = getenv(name);
 
 	return s != NULL && s[0] != '\0' ? s : NULL;
-}
-
-char *
-cli_format(const char *fmt, ...)
-{
-	va_list ap;
-	char *s;
-	int n;
-
-	va_start(ap, fmt);
-	n = vasprintf(&s, fmt, ap);
-	va_end(ap);
-	return cli_check_alloc(n < 0 ? NULL : s);
 }
 
 const char *

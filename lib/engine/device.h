@@ -270,12 +270,22 @@ size_t qwen_draft_rows(const struct qwen_net *net, size_t *first);
 
 /* ---- devices */
 
+/*
+ * What has a home: the halves of all layers, 2 * i the mixer and 2 * i + 1 the
+ * feed-forward part of layer i, the MTP block's after the trunk's; then the head.
+ */
+#define QWEN_MIXER(layer)	(2 * (layer))
+#define QWEN_FFN(layer)		(2 * (layer) + 1)
+#define QWEN_HEAD(n_layer)	(2 * (n_layer) + 2)
+#define QWEN_HOMES(n_layer)	(2 * (n_layer) + 3)
+
 /* What a device holds of a model; what follows the members is the device's. */
 struct qwen_resident {
 	const struct qwen_device	*dev;
 	const struct qwen_net		*net;
-	const unsigned char		*home;	/* [n_layer + 1] where each layer
-						   is: its index in the placement */
+	const unsigned char	*home;	/* [QWEN_HOMES] where each half of a
+						   layer is: its index in the
+						   placement */
 	size_t				 index;	/* the device's own */
 };
 
@@ -294,8 +304,7 @@ struct qwen_placement {
 	struct qwen_resident	*on[1 + QWEN_REMOTE_MAX];	/* remote device i
 								   is on[1 + i] */
 	size_t			 n;
-	unsigned char		*home;	/* [n_layer + 1] each layer's index in
-					   on */
+	unsigned char	*home;	/* [QWEN_HOMES] index in on */
 };
 
 struct qwen_engine;
@@ -307,7 +316,7 @@ struct qwen_wish {
 };
 
 /*
- * All functions are for the layers at home in the device.  Errors are memory
+ * All functions are for what is at home in the device.  Errors are memory
  * alone, unless a comment says otherwise; where a function returns nothing, it
  * cannot fail, since `fit' was called for a pass of this size.
  */
@@ -317,8 +326,8 @@ struct qwen_device {
 	int		 numbered;	/* there are several, from 0 on */
 
 	/*
-	 * open holds the weights of the layers whose home is index.  Layers that it
-	 * cannot compute, or has no room for, get the CPU, 0, as their home.
+	 * open holds the weights of all whose home is index.  What it cannot
+	 * compute, or has no room for, gets the CPU, 0, as its home.
 	 */
 	int	(*open)(struct qwen_resident **out, struct qwen_engine *e,
 		    const struct qwen_net *net, unsigned char *home,
@@ -341,7 +350,7 @@ struct qwen_device {
 	/*
 	 * A pass.  embed sets the residual stream of all rows from the trunk's
 	 * embedding, join from the MTP block's inputs; put and get copy it, [n]
-	 * [n_embd].  run takes it through layers first .. first + n - 1.  norm
+	 * [n_embd].  run takes it through n halves of layers from `first' on.  norm
 	 * makes the normed rows that head multiplies, and copies them to hidden, [n]
 	 * [n_embd], unless it is NULL.  head writes the logits of the rows at[i],
 	 * or of the first n, to y[i].
@@ -359,7 +368,7 @@ struct qwen_device {
 		    enum qwen_head head, const uint32_t *at, size_t n,
 		    float *const *y);
 
-	/* The CPU alone, for users who want to know. */
+	/* For users who want to know; or NULL, but for the CPU. */
 	int	(*profile)(struct qwen_resident *r, int on);
 	size_t	(*stats)(const struct qwen_resident *r, int by_purpose,
 		    struct qwen_kernel_stat *out, size_t max);

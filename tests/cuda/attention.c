@@ -23,7 +23,7 @@ qwen_plain_block_fn reference;
 #include "../seed.h"
 #include "../tap.h"
 
-enum { SESSIONS = 3, ROWS = 80, BLOCKS = 200, SLOT_HEAD = 192, HEADS = 16 };
+enum { SESSIONS = 3, ROWS = 80, BLOCKS = 540, SLOT_HEAD = 192 };
 
 struct shape {
 	const char	*name;
@@ -49,10 +49,12 @@ static struct {
 	uint32_t		 owner[ROWS];
 	struct qwen_pass	 pass;
 	size_t			 slot_bytes, in_width, out_width;
+	size_t			 blocks;	/* of a session, not divisible by 7 */
 	uint8_t			*block[SESSIONS * BLOCKS];	/* of the host */
 	cu_ptr			 there;		/* the same on the card */
 	float			*in, *o;	/* of the reference */
-	float			*in_card, *o_card;
+	float			*o_card;
+	int			 groups;	/* are right */
 } t;
 
 static uint64_t
@@ -85,7 +87,7 @@ share_index(const struct qwen_share *share)
 static uint8_t *
 block_of(const struct qwen_share *share, size_t slot)
 {
-	return t.block[share_index(share) * BLOCKS + slot / QWEN_KV_BLOCK] +
+	return t.block[share_index(share) * t.blocks + slot / QWEN_KV_BLOCK] +
 	    SLOT_HEAD;
 }
 
@@ -99,6 +101,7 @@ set_model(const struct shape *s, enum qwen_kv k, enum qwen_kv v)
 
 	memset(&t.net, 0, sizeof t.net);
 	memset(&t.layer, 0, sizeof t.layer);
+	t.net.operands[s->d >= 128 ? QWEN_AS_TWO_Q8 : QWEN_AS_Q8] = 1;
 	h->n_head = s->n_head;
 	h->n_head_kv = s->n_head_kv;
 	h->n_embd_head = s->d;
@@ -135,8 +138,13 @@ set_blocks(const struct session *s)
 	float x[QWEN_HEAD_MAX];
 	size_t i, at, n;
 
+	for (i = 0, t.blocks = 2; i < t.pass.n_share; i++) {
+		n = (s[i].before + s[i].n) / QWEN_KV_BLOCK + 2;
+		t.blocks = n > t.blocks ? n : t.blocks;
+	}
+	t.blocks += t.blocks % 7 == 0;
 	t.slot_bytes = SLOT_HEAD + qwen_kv_block_bytes(&shape);
-	for (i = 0; i < SESSIONS * BLOCKS; i++) {
+	for (i = 0; i < SESSIONS * t.blocks; i++) {
 		t.block[i] = malloc(t.slot_bytes);
 		memset(t.block[i], 0xff, t.slot_bytes);
 	}
@@ -177,7 +185,6 @@ set_pass(const struct session *s, size_t n_session, int last)
 	}
 	t.pass.n = n;
 	t.in = malloc(n * t.in_width * sizeof *t.in);
-	t.in_card = malloc(n * t.in_width * sizeof *t.in);
 	t.o = malloc(n * t.out_width * sizeof *t.o);
 	t.o_card = malloc(n * t.out_width * sizeof *t.o);
 	for (i = 0; i < n * t.in_width; i++)
@@ -189,10 +196,9 @@ free_all(void)
 {
 	size_t i;
 
-	for (i = 0; i < SESSIONS * BLOCKS; i++)
+	for (i = 0; i < SESSIONS * t.blocks; i++)
 		free(t.block[i]);
 	free(t.in);
-	free(t.in_card);
 	free(t.o);
 	free(t.o_card);
 }
@@ -242,15 +248,15 @@ put_pass(struct qwen_cuda_work *w)
 	size_t i;
 	cu_ptr at;
 
-	t.there = qwen_cuda_alloc(card, SESSIONS * BLOCKS * t.slot_bytes);
-	for (i = 0; i < SESSIONS * BLOCKS; i++) {
-		table[i] = t.there + i * 7 % (SESSIONS * BLOCKS) *
+	t.there = qwen_cuda_alloc(card, SESSIONS * t.blocks * t.slot_bytes);
+	for (i = 0; i < SESSIONS * t.blocks; i++) {
+		table[i] = t.there + i * 7 % (SESSIONS * t.blocks) *
 		    t.slot_bytes;
 		qwen_cuda_put(card, table[i], t.block[i], t.slot_bytes);
 	}
 	at = put_new(table, sizeof table);
 	for (i = 0; i < p->n_share; i++) {
-		share[i] = (struct dev_share){ .table = at + i * BLOCKS *
+		share[i] = (struct dev_share){ .table = at + i * t.blocks *
 		    sizeof table[0], .first = (u32)p->share[i].first,
 		    .n = (u32)p->share[i].n, .n_sure = (u32)p->share[i].n_sure };
 		flag[i] = (struct dev_flag){ ~0u, ~0u };
@@ -299,9 +305,31 @@ get_results(const struct qwen_cuda_work *w, struct dev_flag *flag,
 	    t.pass.n * t.out_width * sizeof(float));
 	qwen_cuda_get(card, flag, (cu_ptr)(uintptr_t)w->pass.flag,
 	    t.pass.n_share * sizeof *flag);
-	for (i = 0; i < SESSIONS * BLOCKS; i++)
+	for (i = 0; i < SESSIONS * t.blocks; i++)
 		qwen_cuda_get(card, back + i * t.slot_bytes, t.there + i * 7 %
-		    (SESSIONS * BLOCKS) * t.slot_bytes, t.slot_bytes);
+		    (SESSIONS * t.blocks) * t.slot_bytes, t.slot_bytes);
+}
+
+/* Are the groups those that the product's own kernel makes of O? */
+static int
+same_groups(struct qwen_cuda_work *w)
+{
+	const size_t row = w->width[QWEN_CUDA_GROUPS];
+	unsigned char *a = malloc(t.pass.n * row), *b = malloc(row);
+	size_t i, n = t.net.hp.n_head * t.net.hp.n_embd_head;
+	int same = 1;
+
+	qwen_cuda_get(card, a, w->array[QWEN_CUDA_GROUPS], t.pass.n * row);
+	for (i = 0; i < t.pass.n; i++) {
+		qwen_cuda_quantize(w, w->array[QWEN_CUDA_O] + i * t.out_width *
+		    sizeof(float), t.out_width, n, 1);
+		qwen_cuda_get(card, b, w->array[QWEN_CUDA_GROUPS], row);
+		if (qwen_plain_is_wanted(&t.pass, t.layer.index, i))
+			same &= memcmp(a + i * row, b, row) == 0;
+	}
+	free(a);
+	free(b);
+	return same;
 }
 
 /* scratch: bytes; 0: as attention asks for */
@@ -331,8 +359,13 @@ run_card(size_t scratch, struct dev_flag *flag, uint8_t *back)
 		l.q_norm = put_new(t.norm[0], sizeof t.norm[0]);
 		l.k_norm = put_new(t.norm[1], sizeof t.norm[1]);
 	}
+	w.width[QWEN_CUDA_GROUPS] = qwen_cuda_groups_bytes(&t.net,
+	    t.net.hp.n_head * t.net.hp.n_embd_head);
+	w.array[QWEN_CUDA_GROUPS] = qwen_cuda_alloc(card, t.pass.n *
+	    w.width[QWEN_CUDA_GROUPS]);
 	qwen_cuda_attend(&w, &l, SLOT_HEAD);
 	get_results(&w, flag, back);
+	t.groups = same_groups(&w);
 	qwen_cuda_free(card, w.scratch);
 	qwen_cuda_free(card, t.there);
 	qwen_cuda_free(card, w.sent);
@@ -405,19 +438,21 @@ check(const struct shape *s, enum qwen_kv k, enum qwen_kv v,
 	set_blocks(sessions);
 	if (spoil != NULL)
 		spoil();
-	back = malloc(SESSIONS * BLOCKS * t.slot_bytes);
+	back = malloc(SESSIONS * t.blocks * t.slot_bytes);
 	run_card(scratch, flag, back);
 	run_reference();
-	for (i = 0; i < SESSIONS * BLOCKS; i++)
+	for (i = 0; i < SESSIONS * t.blocks; i++)
 		same += memcmp(back + i * t.slot_bytes, t.block[i],
 		    t.slot_bytes) == 0;
-	ok(row_that_differs() == t.pass.n && same == SESSIONS * BLOCKS &&
-	    same_flags(flag), "%s, %s keys, %s values: %s", s->name,
+	ok(row_that_differs() == t.pass.n && same == SESSIONS * t.blocks &&
+	    same_flags(flag) && t.groups, "%s, %s keys, %s values: %s", s->name,
 	    qwen_kv_name(k), qwen_kv_name(v), what);
-	if (same < SESSIONS * BLOCKS)
-		printf("# %zu blocks differ\n", SESSIONS * BLOCKS - same);
+	if (same < SESSIONS * t.blocks)
+		printf("# %zu blocks differ\n", SESSIONS * t.blocks - same);
 	if (!same_flags(flag))
 		printf("# bad numbers are noted otherwise\n");
+	if (!t.groups)
+		printf("# groups differ\n");
 	free(back);
 	free_all();
 }
@@ -435,7 +470,31 @@ static const struct session one[] = { { 0, 1, 1, 0 } },
     next[] = { { 300, 1, 1, 0 } }, prompt[] = { { 250, 37, 37, 0 } },
     batch[] = { { 511, 1, 1, 0 }, { 3, 4, 1, 0 }, { 100, 29, 29, 28 } },
     drafts[] = { { 20, 4, 2, 0 }, { 7, 9, 4, 0 } },
+    many[] = { { 245, 20, 12, 0 }, { 7, 12, 4, 0 } },
+    far[] = { { 8500, 1, 1, 0 } },
     rows[] = { { 15, 1, 1, 0 }, { 256, 1, 1, 0 }, { 800, 1, 1, 0 } };
+
+/* Head sizes of kernels of their own, by queries of a key head. */
+static void
+queries(void)
+{
+	static const size_t d[] = { 64, 128, 256 }, each[] = { 2, 3, 8, 11 };
+	struct shape s = { .name = "heads", .n_head_kv = 2 };
+	char what[64];
+	size_t i, j;
+
+	for (i = 0; i < 3; i++) {
+		for (j = 0; j < 4; j++) {
+			s.d = s.n_rot = d[i];
+			s.n_head = each[j] * s.n_head_kv;
+			snprintf(what, sizeof what, "%zu queries of a key, d "
+			    "%zu", each[j], d[i]);
+			check(&s, QWEN_KV_F16, QWEN_KV_F16, next, 1, 0, 0,
+			    NULL, what);
+		}
+	}
+	check(&s, QWEN_KV_Q8_0, QWEN_KV_Q4_0, next, 1, 0, 0, NULL, what);
+}
 
 static void
 types(void)
@@ -553,6 +612,9 @@ numbers(void)
 		for (j = 0; j < 4; j++)
 			check(&small, kv[j], kv[j], drafts, 2, 0, 0,
 			    all[i].spoil, all[i].what);
+		for (j = 0; i != 2 && j < 4; j += 2)
+			check(&usual, kv[j], kv[j], many, 2, 0, 0,
+			    all[i].spoil, all[i].what);
 	}
 	check(&small, QWEN_KV_F16, QWEN_KV_F16, batch, 3, 0,
 	    3 * 4 * 4 * 36 * sizeof(float), NULL, "scratch for three rows");
@@ -569,10 +631,15 @@ main(void)
 	}
 	qwen_cuda_enter(card);
 	types();
+	queries();
 	sizes();
 	numbers();
 	check(&small, QWEN_KV_F16, QWEN_KV_F16, batch, 3, 1, 0, NULL,
 	    "the last layer");
+	check(&tiny, QWEN_KV_F16, QWEN_KV_F16, far, 1, 0, 0, NULL,
+	    "more than 32 chunks");
+	check(&odd, QWEN_KV_F16, QWEN_KV_F16, far, 1, 0, 0, NULL,
+	    "more than 32 chunks");
 	ok(qwen_cuda_check(card, &err) == 0, "the card is well");
 	qwen_cuda_card_close(card);
 	return done_testing();

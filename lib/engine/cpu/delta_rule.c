@@ -265,7 +265,7 @@ do_replay(void *arg, size_t item, int thread)
 	size_t per_head = (h->dv + COLUMNS - 1) / COLUMNS;
 	const struct qwen_layer *l = &net->layer[item / r->per_layer];
 	const struct qwen_layer_state *state = &r->mem->layer[l->index];
-	size_t home = r->c->r.home[l->index];
+	size_t home = r->c->r.home[QWEN_MIXER(l->index)];
 	size_t i = item % r->per_layer, head = i / per_head;
 	size_t c0 = i % per_head * COLUMNS;
 	struct qwen_delta piece[2], *d;

@@ -78,7 +78,7 @@ drop_rest(struct qwen_batch *b, struct qwen_pass *p)
 }
 
 static void
-run_layer(struct qwen_batch *b, struct qwen_pass *p, const struct qwen_layer *l)
+run_mixer(struct qwen_batch *b, struct qwen_pass *p, const struct qwen_layer *l)
 {
 	struct qwen_scratch *s = b->s;
 	size_t i = l->index, n_embd = b->hp->n_embd;
@@ -99,10 +99,18 @@ run_layer(struct qwen_batch *b, struct qwen_pass *p, const struct qwen_layer *l)
 	qwen_see(b, QWEN_TRACE_MIXER, i, s->out, s->out_width);
 	if (b->wanted != NULL)
 		drop_rest(b, p);
+}
+
+static void
+run_ffn(struct qwen_batch *b, const struct qwen_layer *l)
+{
+	struct qwen_scratch *s = b->s;
+	size_t i = l->index;
+
 	if (b->n == 0 || l->ffn == QWEN_NO_FFN)
 		return;
 	qwen_batch_norm(b, l->ffn_norm, QWEN_PLACE_MIXER(i));
-	qwen_see(b, QWEN_TRACE_MIXER_RESIDUAL, i, s->x, n_embd);
+	qwen_see(b, QWEN_TRACE_MIXER_RESIDUAL, i, s->x, b->hp->n_embd);
 	if (l->ffn == QWEN_MOE)
 		qwen_moe_forward(b, l);
 	else
@@ -115,14 +123,18 @@ void
 qwen_batch_layers(struct qwen_batch *b, struct qwen_pass *p, size_t first,
     size_t n)
 {
-	const struct qwen_net *net = b->net;
+	const struct qwen_layer *l;
 	size_t i;
 
 	qwen_rope_angles(b);
 	for (i = first; i < first + n && qwen_any_good(p); i++) {
-		run_layer(b, p, i == net->hp.n_layer ? &net->mtp.layer :
-		    &net->layer[i]);
+		l = qwen_net_layer(b->net, i / 2);
+		if (i % 2 == 0) {
+			run_mixer(b, p, l);
+			continue;
+		}
+		run_ffn(b, l);
 		if (p->layer != NULL)
-			p->layer(p->arg, i);
+			p->layer(p->arg, i / 2);
 	}
 }

@@ -52,21 +52,23 @@ struct qwen_cuda_layer {
 struct qwen_cuda {
 	struct qwen_resident	 r;
 	struct qwen_cuda_card	*card;
-	struct qwen_cuda_layer	*layer;		/* [n_layer]; those at home */
-	struct qwen_cuda_weight	 output;	/* if the last layer is at home */
+	struct qwen_cuda_layer	*layer;		/* [n_layer]; what is at home */
+	struct qwen_cuda_weight	 output;	/* if the head is at home */
 	cu_ptr			 output_norm;
 	struct qwen_pool	*pool;		/* the host's threads */
+	struct qwen_cuda_staging *staging;	/* while weights are loaded:
+						   staging.c */
 	struct qwen_cuda_slab	*slab;		/* of slots: memory.c */
 	struct qwen_cuda_slot	*unused;	/* slots that are free */
 	cu_ptr			*owned;		/* to be freed at the end */
 	size_t			 n_owned, cap_owned;
 };
 
-/* Returns 1 if the layer is at home on the card. */
+/* Returns 1 if half a layer, or the head, is at home on the card. */
 static inline int
-qwen_cuda_has(const struct qwen_resident *r, size_t layer)
+qwen_cuda_has(const struct qwen_resident *r, size_t half)
 {
-	return r->home[layer] == r->index;
+	return r->home[half] == r->index;
 }
 
 /*
@@ -143,6 +145,7 @@ struct qwen_cuda_work {
 	size_t			 host_bytes;
 	struct qwen_cuda_graphs	*graphs;	/* graph.h; or NULL */
 	int			 pending;	/* OUT is to be added to X */
+	int			 is_sent;	/* the card has the pass' rows */
 };
 
 /*
@@ -201,6 +204,8 @@ void qwen_cuda_multiply(struct qwen_cuda_work *w,
  */
 struct qwen_cuda_pairs {
 	cu_ptr	at, first;
+	cu_ptr	matrix;		/* u32, of each pair, if no two have the same
+				   and at[i] is i; or 0 */
 	size_t	n_pair, per;
 };
 void qwen_cuda_multiply_pairs(struct qwen_cuda_work *w,

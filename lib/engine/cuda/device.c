@@ -54,39 +54,55 @@ weight_memory(const struct qwen_cuda *c, const struct qwen_wish *wish)
 	return work < limit ? limit - work : 0;
 }
 
-/* Returns the bytes of a layer's weights, and of its keys and values. */
+/* Returns the bytes of the weights of a half, and of its keys and values. */
 static uint64_t
-layer_memory(const struct qwen_net *net, size_t i)
+half_memory(const struct qwen_net *net, size_t half)
 {
 	struct qwen_kv_shape s = qwen_kv_shape_of(&net->hp);
-	uint64_t bytes = qwen_cuda_layer_bytes(net, i);
+	uint64_t bytes = qwen_cuda_half_bytes(net, half);
 
-	return net->layer[i].mixer != QWEN_ATTENTION ? bytes : bytes +
+	return half % 2 != 0 || half == QWEN_HEAD(net->hp.n_layer) ||
+	    net->layer[half / 2].mixer != QWEN_ATTENTION ? bytes : bytes +
 	    PASS_TOKENS / QWEN_KV_BLOCK * qwen_kv_block_bytes(&s);
 }
 
-/*
- * Layers that the card lacks kernels or memory for stay on the CPU; the last
- * layers come first, since the output's weights are with them.
- */
+/* Leaves a half to the CPU unless there is memory left for it. */
 static void
-choose_layers(const struct qwen_cuda *c, unsigned char *home,
-    const struct qwen_wish *wish)
+choose_half(const struct qwen_cuda *c, unsigned char *home, size_t half,
+    uint64_t *left)
 {
 	const struct qwen_net *net = c->r.net;
-	uint64_t left = weight_memory(c, wish), bytes;
-	size_t i;
+	uint64_t bytes;
 
-	for (i = net->hp.n_layer + 1; i-- > 0;) {
-		if (home[i] != c->r.index)
-			continue;
-		bytes = qwen_cuda_can(net, i) ? layer_memory(net, i) :
-		    UINT64_MAX;
-		if (bytes > left)
-			home[i] = 0;
-		else
-			left -= bytes;
-	}
+	if (home[half] != c->r.index)
+		return;
+	bytes = qwen_cuda_can(net, half) ? half_memory(net, half) : UINT64_MAX;
+	if (bytes > *left)
+		home[half] = 0;
+	else
+		*left -= bytes;
+}
+
+/*
+ * What the card lacks kernels or memory for stays on the CPU.  First comes what
+ * a token reads most of, for its bytes: mixers and the head, then feed-forward
+ * parts; of these, those of the last layers, so that there are few runs.
+ */
+static void
+choose(const struct qwen_cuda *c, unsigned char *home,
+    const struct qwen_wish *wish)
+{
+	size_t n = c->r.net->hp.n_layer, i;
+	uint64_t left = weight_memory(c, wish);
+
+	choose_half(c, home, QWEN_HEAD(n), &left);
+	for (i = n; i-- > 0;)
+		choose_half(c, home, QWEN_MIXER(i), &left);
+	for (i = n; i-- > 0;)
+		choose_half(c, home, QWEN_FFN(i), &left);
+	/* the MTP block */
+	if (home[QWEN_MIXER(n)] == c->r.index)
+		home[QWEN_MIXER(n)] = home[QWEN_FFN(n)] = 0;
 }
 
 static int
@@ -103,7 +119,7 @@ cuda_open(struct qwen_resident **out, struct qwen_engine *e,
 	    .home = home, .index = index };
 	c->pool = e->pool;
 	if (qwen_cuda_card_open(&c->card, wish->number, err) == 0) {
-		choose_layers(c, home, wish);
+		choose(c, home, wish);
 		if (qwen_cuda_load(c, err) == 0 &&
 		    (qwen_cuda_sync(c->card), qwen_cuda_check(c->card,
 		    err)) == 0) {
@@ -119,6 +135,22 @@ static uint64_t
 cuda_bytes(const struct qwen_resident *r, size_t n, size_t n_share, size_t end)
 {
 	return qwen_cuda_work_bytes(r->net, n, n_share, end);
+}
+
+static int
+cuda_profile(struct qwen_resident *r, int on)
+{
+	qwen_cuda_enter(cuda_of(r)->card);
+	return qwen_cuda_time(cuda_of(r)->card, on);
+}
+
+/* By kernel; what a launch is for is not known. */
+static size_t
+cuda_stats(const struct qwen_resident *r, int by_purpose,
+    struct qwen_kernel_stat *out, size_t max)
+{
+	qwen_cuda_enter(cuda_of(r)->card);
+	return by_purpose ? 0 : qwen_cuda_times(cuda_of(r)->card, out, max);
 }
 
 static int
@@ -163,7 +195,7 @@ put_rows(struct qwen_cuda_work *w, const float *x)
 	qwen_cuda_put(w->c->card, w->array[QWEN_CUDA_X], x,
 	    w->p->n * w->width[QWEN_CUDA_X]);
 	qwen_cuda_clear_flags(w);
-	w->pending = 0;
+	w->pending = w->is_sent = 0;
 }
 
 static void
@@ -247,7 +279,7 @@ drop_rows(struct qwen_cuda_work *w, struct qwen_pass *p)
 }
 
 static void
-run_layer(struct qwen_cuda_work *w, struct qwen_pass *p,
+run_mixer(struct qwen_cuda_work *w, struct qwen_pass *p,
     const struct qwen_cuda_layer *l)
 {
 	size_t i = l->of->index;
@@ -264,9 +296,14 @@ run_layer(struct qwen_cuda_work *w, struct qwen_pass *p,
 		w->pass.row = QWEN_CUDA_P(w->sent);
 		drop_rows(w, p);
 	}
-	if (l->of->ffn == QWEN_NO_FFN || p->n == 0)
+}
+
+static void
+run_ffn(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
+{
+	if (l->of->ffn == QWEN_NO_FFN || w->p->n == 0)
 		return;
-	norm_rows(w, l->ffn_norm, QWEN_PLACE_MIXER(i));
+	norm_rows(w, l->ffn_norm, QWEN_PLACE_MIXER(l->of->index));
 	if (l->of->ffn == QWEN_MOE)
 		qwen_cuda_moe(w, l);
 	else
@@ -278,18 +315,24 @@ static void
 cuda_run(struct qwen_work *work, struct qwen_pass *p, size_t first, size_t n)
 {
 	struct qwen_cuda_work *w = enter(work, p);
+	const struct qwen_cuda_layer *l;
 	size_t i;
 	int again;
 
+	if (p->n == 0)
+		return;
 	add_pending(w);
 	qwen_cuda_send_turns(w);
 	qwen_cuda_send(w);
 	again = qwen_cuda_graph_begin(w, first, n);
 	for (i = first; i < first + n; i++) {
-		if (!again)
-			run_layer(w, p, &w->c->layer[i]);
-		if (p->layer != NULL)
-			p->layer(p->arg, i);
+		l = &w->c->layer[i / 2];
+		if (!again && i % 2 == 0)
+			run_mixer(w, p, l);
+		else if (!again)
+			run_ffn(w, l);
+		if (i % 2 != 0 && p->layer != NULL)
+			p->layer(p->arg, i / 2);
 	}
 	qwen_cuda_graph_end(w);
 	w->pending = 1;
@@ -304,6 +347,8 @@ cuda_norm(struct qwen_work *work, const struct qwen_pass *p,
 	size_t i, n = 0;
 
 	assert(head == QWEN_HEAD_OUTPUT);
+	if (!w->is_sent)
+		qwen_cuda_send(w);
 	if (p->n > 0)
 		norm_rows(w, w->c->output_norm,
 		    QWEN_PLACE_FFN(w->net->hp.n_layer - 1));
@@ -383,6 +428,8 @@ const struct qwen_device qwen_cuda_device = {
 	.check = cuda_check,
 	.embed = cuda_embed,
 	.join = cuda_join,
+	.profile = cuda_profile,
+	.stats = cuda_stats,
 	.put = cuda_put,
 	.get = cuda_get,
 	.run = cuda_run,

@@ -11,7 +11,8 @@
 #include "engine/cuda/driver.h"
 #include "engine/cuda/ptx.h"
 
-enum { MODULES_MAX = 64, FUNCTIONS = 512, ARG_MAX_BYTES = 256 };
+enum { MODULES_MAX = 64, FUNCTIONS = 512, ARG_MAX_BYTES = 256,
+    LAUNCHES = 1024 };
 
 struct qwen_cuda_module {
 	const char	*name;
@@ -22,6 +23,17 @@ struct qwen_cuda_function {
 	const char	*name;		/* NULL: free */
 	cu_function	 function;
 	size_t		 shared;	/* bytes it may have */
+	double		 ms;		/* see qwen_cuda_time() */
+	uint64_t	 calls;
+};
+
+/* Launches whose time is not known yet. */
+struct qwen_cuda_timing {
+	size_t		 n;
+	struct {
+		cu_event			 begin, end;
+		struct qwen_cuda_function	*f;
+	} of[LAUNCHES];
 };
 
 int
@@ -147,6 +159,7 @@ qwen_cuda_card_close(struct qwen_cuda_card *c)
 		return;
 	if (c->context != NULL) {
 		c->cu.set_current(c->context);
+		qwen_cuda_time(c, 0);
 		for (i = 0; i < MODULES_MAX && c->module[i].name != NULL; i++)
 			c->cu.module_unload(c->module[i].module);
 		if (c->stream != NULL)
@@ -281,6 +294,71 @@ find_function(struct qwen_cuda_card *c, const struct qwen_cuda_launch *l)
 	return f;
 }
 
+/* Adds up the times of all launches so far. */
+static void
+add_times(struct qwen_cuda_card *c)
+{
+	struct qwen_cuda_timing *t = c->timing;
+	float ms;
+	size_t i;
+
+	qwen_cuda_sync(c);
+	for (i = 0; i < t->n; i++) {
+		if (ASK(c, event_time, &ms, t->of[i].begin, t->of[i].end) < 0)
+			break;
+		t->of[i].f->ms += (double)ms;
+		t->of[i].f->calls++;
+	}
+	t->n = 0;
+}
+
+int
+qwen_cuda_time(struct qwen_cuda_card *c, int on)
+{
+	struct qwen_cuda_timing *t = c->timing;
+	size_t i;
+
+	for (i = 0; i < FUNCTIONS && on; i++)
+		c->function[i].ms = (double)(c->function[i].calls = 0);
+	if (t == NULL && on && (t = qwen_alloc(1, sizeof *t)) == NULL)
+		return -1;
+	for (i = 0; t != NULL && i < LAUNCHES && (on != 0) != (c->timing !=
+	    NULL); i++) {
+		if (on && (ASK(c, event_new, &t->of[i].begin, 0) < 0 ||
+		    ASK(c, event_new, &t->of[i].end, 0) < 0))
+			break;
+		if (!on) {
+			ASK(c, event_free, t->of[i].begin);
+			ASK(c, event_free, t->of[i].end);
+		}
+	}
+	if (!on)
+		free(t);
+	c->timing = on ? t : NULL;
+	return 0;
+}
+
+size_t
+qwen_cuda_times(struct qwen_cuda_card *c, struct qwen_kernel_stat *out,
+    size_t max)
+{
+	const struct qwen_cuda_function *f;
+	size_t i, n = 0;
+
+	if (c->timing == NULL)
+		return 0;
+	add_times(c);
+	for (i = 0; i < FUNCTIONS; i++) {
+		f = &c->function[i];
+		if (f->name == NULL || f->calls == 0 || n++ >= max)
+			continue;
+		out[n - 1] = (struct qwen_kernel_stat){ .variant = "cuda",
+		    .calls = f->calls, .ms = f->ms };
+		snprintf(out[n - 1].name, sizeof out->name, "%s", f->name);
+	}
+	return n;
+}
+
 void
 qwen_cuda_run(struct qwen_cuda_card *c, const struct qwen_cuda_launch *l,
     const void *arg, size_t arg_bytes)
@@ -299,7 +377,17 @@ qwen_cuda_run(struct qwen_cuda_card *c, const struct qwen_cuda_launch *l,
 	}
 	assert(arg_bytes <= sizeof copy);
 	memcpy(copy, arg, arg_bytes);
+	if (c->timing != NULL && c->timing->n == LAUNCHES)
+		add_times(c);
+	if (c->timing != NULL)
+		ASK(c, event_record, c->timing->of[c->timing->n].begin,
+		    c->stream);
 	ASK(c, launch, f->function, l->x, l->y > 0 ? l->y : 1,
 	    l->z > 0 ? l->z : 1, l->threads, 1, 1, (unsigned)l->shared,
 	    c->stream, params, NULL);
+	if (c->timing != NULL) {
+		c->timing->of[c->timing->n].f = f;
+		ASK(c, event_record, c->timing->of[c->timing->n++].end,
+		    c->stream);
+	}
 }

@@ -62,6 +62,10 @@ typedef struct cu_exec *cu_exec;
 	    unsigned long long))					\
 	X(exec_free, cuGraphExecDestroy, (cu_exec))			\
 	X(exec_run, cuGraphLaunch, (cu_exec, cu_stream))		\
+	X(event_new, cuEventCreate, (cu_event *, unsigned))		\
+	X(event_free, cuEventDestroy_v2, (cu_event))			\
+	X(event_record, cuEventRecord, (cu_event, cu_stream))		\
+	X(event_time, cuEventElapsedTime, (float *, cu_event, cu_event))	\
 	X(error_text, cuGetErrorString, (cu_result, const char **))
 
 /* Attributes of a device and of a function. */
@@ -97,6 +101,7 @@ struct qwen_cuda_card {
 	struct qwen_cuda_module		*module;
 	struct qwen_cuda_function	*function;	/* a hash table */
 	size_t		 n_function;
+	struct qwen_cuda_timing	*timing;	/* NULL: launches are not timed */
 };
 
 /* Opens card number n.  Errors say what is missing. */
@@ -140,6 +145,13 @@ void qwen_cuda_copy(struct qwen_cuda_card *c, cu_ptr to, cu_ptr from,
     size_t bytes);
 void qwen_cuda_zero(struct qwen_cuda_card *c, cu_ptr p, size_t bytes);
 void qwen_cuda_ones(struct qwen_cuda_card *c, cu_ptr p, size_t bytes);
+
+/* Times all launches from now on (1), from zero, or no more (0). */
+int qwen_cuda_time(struct qwen_cuda_card *c, int on);
+
+/* Fills at most max entries, one a kernel; returns how many there are. */
+size_t qwen_cuda_times(struct qwen_cuda_card *c, struct qwen_kernel_stat *out,
+    size_t max);
 
 /* A launch of a kernel of a module: a file of kernel/, without its suffix. */
 struct qwen_cuda_launch {

@@ -10,7 +10,7 @@ enum { GRAPHS = 16, RELAXED = 2 };
 
 /* All that the launches of a run depend on, but for what is in memory. */
 struct key {
-	size_t	first, n_layer, n, n_share;
+	size_t	first, n_half, n, n_share;
 	size_t	chunks;		/* of keys, rounded up to a power of two */
 };
 
@@ -65,7 +65,7 @@ key_of(const struct qwen_cuda_work *w, size_t first, size_t n)
 static int
 is_regular(const struct qwen_pass *p, size_t first, size_t n)
 {
-	int last = p->last >= first && p->last < first + n;
+	int last = p->last >= first / 2 && p->last <= (first + n) / 2;
 	size_t i;
 
 	if (p->n > QWEN_CUDA_GRAPH_ROWS)
@@ -98,7 +98,8 @@ qwen_cuda_graph_begin(struct qwen_cuda_work *w, size_t first, size_t n)
 	struct key k = key_of(w, first, n);
 	struct qwen_cuda_graph *g;
 
-	if (c->failed != NULL || !is_regular(w->p, first, n))
+	if (c->failed != NULL || c->timing != NULL ||
+	    !is_regular(w->p, first, n))
 		return 0;
 	if (w->graphs == NULL && (w->graphs = qwen_alloc(1,
 	    sizeof *w->graphs)) == NULL)

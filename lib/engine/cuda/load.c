@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/cuda/layout.h"
 #include "engine/cuda/load.h"
 
 cu_ptr
@@ -74,15 +75,16 @@ each_of_mixer(struct qwen_cuda_layer *out, const struct qwen_layer *l,
 	return fn(arg, &out->out, &l->delta.out, 1);
 }
 
-/* Calls fn for each weight of a layer, and its place on the card. */
+/* Calls fn for each weight of half a layer, and its place on the card. */
 static int
 each_weight(struct qwen_cuda_layer *out, const struct qwen_net *net,
-    const struct qwen_layer *l, weight_fn *fn, void *arg)
+    size_t half, weight_fn *fn, void *arg)
 {
 	const struct qwen_hparams *h = &net->hp;
+	const struct qwen_layer *l = &net->layer[half / 2];
 
-	if (each_of_mixer(out, l, fn, arg) < 0)
-		return -1;
+	if (half % 2 == 0)
+		return each_of_mixer(out, l, fn, arg);
 	if (l->ffn == QWEN_MLP)
 		return each_of_mlp(&out->mlp, &l->mlp, 1, fn, arg);
 	if (l->ffn == QWEN_NO_FFN)
@@ -121,44 +123,40 @@ add_bytes(void *arg, struct qwen_cuda_weight *out, const struct qwen_weight *w,
 	return 0;
 }
 
-/* Calls fn for a layer's weights; nothing is filled in. */
+/* Calls fn for the weights of a half or of the head; nothing is filled in. */
 static int
-look_at_layer(const struct qwen_net *net, size_t layer, weight_fn *fn,
-    void *arg)
+look_at(const struct qwen_net *net, size_t half, weight_fn *fn, void *arg)
 {
-	struct nothing *n = qwen_alloc(1, sizeof *n);
+	struct nothing *n;
 	int rc;
 
-	if (n == NULL)
+	if (half == QWEN_HEAD(net->hp.n_layer))
+		return fn(arg, NULL, &net->output, 1);
+	if ((n = qwen_alloc(1, sizeof *n)) == NULL)
 		return -1;
 	n->layer.in = n->in;
-	rc = each_weight(&n->layer, net, &net->layer[layer], fn, arg);
+	rc = each_weight(&n->layer, net, half, fn, arg);
 	free(n);
 	return rc;
 }
 
 int
-qwen_cuda_can(const struct qwen_net *net, size_t layer)
+qwen_cuda_can(const struct qwen_net *net, size_t half)
 {
-	if (layer == net->hp.n_layer)	/* the MTP block */
+	/* of embeddings with adapters, and the MTP block, nothing so far */
+	if ((half == 0 && net->token_embd.lora != NULL) ||
+	    half == QWEN_MIXER(net->hp.n_layer) ||
+	    half == QWEN_FFN(net->hp.n_layer))
 		return 0;
-	if (layer == 0 && net->token_embd.lora != NULL)
-		return 0;
-	return look_at_layer(net, layer, check_weight, NULL) == 0 &&
-	    (layer + 1 < net->hp.n_layer ||
-	    check_weight(NULL, NULL, &net->output, 1) == 0);
+	return look_at(net, half, check_weight, NULL) == 0;
 }
 
 uint64_t
-qwen_cuda_layer_bytes(const struct qwen_net *net, size_t layer)
+qwen_cuda_half_bytes(const struct qwen_net *net, size_t half)
 {
 	uint64_t sum = 0;
 
-	if (look_at_layer(net, layer, add_bytes, &sum) < 0)
-		return UINT64_MAX;
-	if (layer + 1 == net->hp.n_layer)
-		add_bytes(&sum, NULL, &net->output, 1);
-	return sum;
+	return look_at(net, half, add_bytes, &sum) < 0 ? UINT64_MAX : sum;
 }
 
 /* ------------------------------------------------------------------- loading */
@@ -174,14 +172,14 @@ load_weight(void *arg, struct qwen_cuda_weight *out,
 {
 	struct load *l = arg;
 
-	if (w->data == NULL)
+	if (w->data == NULL || out->of != NULL)		/* joined to another */
 		return 0;
 	if (qwen_cuda_weight_put(l->c, out, w, n_matrix, l->err) == 0)
 		return 0;
 	return fail_memory(l->c, l->err);
 }
 
-/* The vectors of a mixer. */
+/* The vectors of a layer, which are small. */
 static int
 load_vectors(struct load *ld, struct qwen_cuda_layer *out,
     const struct qwen_layer *l)
@@ -218,17 +216,28 @@ load_layer(struct load *ld, size_t i)
 	const struct qwen_net *net = ld->c->r.net;
 	struct qwen_cuda_layer *out = &ld->c->layer[i];
 	const struct qwen_layer *l = &net->layer[i];
+	size_t half;
 
 	out->of = l;
 	if (l->mixer == QWEN_DELTANET && (out->in = qwen_alloc(l->delta.n_in,
 	    sizeof *out->in)) == NULL)
 		return qwen_oom(ld->err);
-	return load_vectors(ld, out, l) < 0 || each_weight(out, net, l,
-	    load_weight, ld) < 0 ? -1 : 0;
+	if (load_vectors(ld, out, l) < 0)
+		return -1;
+	for (half = QWEN_MIXER(i); half <= QWEN_FFN(i); half++) {
+		if (!qwen_cuda_has(&ld->c->r, half))
+			continue;
+		if ((half == QWEN_MIXER(i) ? qwen_cuda_join_mixer :
+		    qwen_cuda_join_ffn)(ld->c, out, l, ld->err) < 0)
+			return -1;
+		if (each_weight(out, net, half, load_weight, ld) < 0)
+			return -1;
+	}
+	return 0;
 }
 
-int
-qwen_cuda_load(struct qwen_cuda *c, struct qwen_err *err)
+static int
+load_all(struct qwen_cuda *c, struct qwen_err *err)
 {
 	const struct qwen_net *net = c->r.net;
 	struct load ld = { c, err };
@@ -237,14 +246,25 @@ qwen_cuda_load(struct qwen_cuda *c, struct qwen_err *err)
 	if ((c->layer = qwen_alloc(n, sizeof *c->layer)) == NULL)
 		return qwen_oom(err);
 	for (i = 0; i < n; i++) {
-		if (qwen_cuda_has(&c->r, i) && load_layer(&ld, i) < 0)
+		if ((qwen_cuda_has(&c->r, QWEN_MIXER(i)) ||
+		    qwen_cuda_has(&c->r, QWEN_FFN(i))) && load_layer(&ld,
+		    i) < 0)
 			return -1;
 	}
-	if (!qwen_cuda_has(&c->r, n - 1))
+	if (!qwen_cuda_has(&c->r, QWEN_HEAD(n)))
 		return 0;
 	return qwen_cuda_vector(c, &c->output_norm, net->output_norm,
 	    net->hp.n_embd, err) < 0 ||
 	    load_weight(&ld, &c->output, &net->output, 1) < 0 ? -1 : 0;
+}
+
+int
+qwen_cuda_load(struct qwen_cuda *c, struct qwen_err *err)
+{
+	int rc = load_all(c, err);
+
+	qwen_cuda_staging_free(c);
+	return rc;
 }
 
 void

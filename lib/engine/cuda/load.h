@@ -5,16 +5,30 @@
 
 #include "engine/cuda/cuda.h"
 
-/* Returns 1 if the card has kernels for all that the layer computes. */
-int qwen_cuda_can(const struct qwen_net *net, size_t layer);
+/*
+ * Join weights of a half of a layer that can be one.  The first of those joined
+ * has the rows of all, and the others only have `of'.  Other weights stay as
+ * they are, to be copied one by one (join.c).
+ */
+int qwen_cuda_join_mixer(struct qwen_cuda *c, struct qwen_cuda_layer *out,
+    const struct qwen_layer *l, struct qwen_err *err);
+int qwen_cuda_join_ffn(struct qwen_cuda *c, struct qwen_cuda_layer *out,
+    const struct qwen_layer *l, struct qwen_err *err);
 
 /*
- * Returns the bytes of a layer's weights on the card; the last layer's include
- * the output's.
+ * Copies the matrices of to->of, to->n_matrix of them, which are matrix_bytes
+ * apart on the card, to where to->data is (product.c).
  */
-uint64_t qwen_cuda_layer_bytes(const struct qwen_net *net, size_t layer);
+int qwen_cuda_weight_fill(struct qwen_cuda *c,
+    const struct qwen_cuda_weight *to, struct qwen_err *err);
 
-/* Copies the weights of the layers at home; unload frees what load has taken. */
+/* Returns 1 if the card has kernels for half a layer, or the head. */
+int qwen_cuda_can(const struct qwen_net *net, size_t half);
+
+/* Returns the bytes of its weights on the card. */
+uint64_t qwen_cuda_half_bytes(const struct qwen_net *net, size_t half);
+
+/* Copies the weights of what is at home; unload frees what load has taken. */
 int qwen_cuda_load(struct qwen_cuda *c, struct qwen_err *err);
 void qwen_cuda_unload(struct qwen_cuda *c);
 

@@ -44,7 +44,7 @@ blocks_before(const struct qwen_resident *r, size_t layer)
 	size_t i, n = 0;
 
 	for (i = 0; i < layer; i++)
-		n += qwen_cuda_has(r, i) && (i == r->net->hp.n_layer ||
+		n += qwen_cuda_has(r, QWEN_MIXER(i)) && (i == r->net->hp.n_layer ||
 		    r->net->layer[i].mixer == QWEN_ATTENTION);
 	return n;
 }
@@ -266,7 +266,7 @@ qwen_cuda_state_get(struct qwen_resident *r, struct qwen_memory *m)
 
 	qwen_cuda_enter(c);
 	for (i = 0; i < r->net->hp.n_layer; i++) {
-		if (!qwen_cuda_has(r, i) || m->layer[i].n_s == 0)
+		if (!qwen_cuda_has(r, QWEN_MIXER(i)) || m->layer[i].n_s == 0)
 			continue;
 		get_numbers(c, p, m, m->layer[i].s, m->layer[i].n_s);
 		get_numbers(c, p, m, m->layer[i].conv, m->layer[i].n_conv);

@@ -57,7 +57,7 @@ set_widths(const struct qwen_net *net, size_t *width)
 		width[i] = n[i] * sizeof(float);
 	/* a row of each expert has its own groups */
 	width[QWEN_CUDA_GROUPS] = max_size(qwen_cuda_groups_bytes(net, most),
-	    used * qwen_cuda_groups_bytes(net, h->n_ff_exp));
+	    (used + 1) * qwen_cuda_groups_bytes(net, h->n_ff_exp));
 	width[QWEN_CUDA_GROUPS_X] = qwen_cuda_groups_bytes(net, h->n_embd);
 }
 
@@ -280,6 +280,7 @@ qwen_cuda_send(struct qwen_cuda_work *w)
 	    .share = QWEN_CUDA_P(w->sent + s.share),
 	    .flag = QWEN_CUDA_P(w->flag), .n = (u32)p->n };
 	w->row_last = w->sent + s.last;
+	w->is_sent = 1;
 }
 
 /* Computes the cos and sin of a row's pairs. */

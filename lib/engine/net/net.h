@@ -196,6 +196,13 @@ struct qwen_net {
 	size_t			 n_owned, cap_owned;
 };
 
+/* Returns a layer of the trunk, or the MTP block's after them. */
+static inline const struct qwen_layer *
+qwen_net_layer(const struct qwen_net *net, size_t i)
+{
+	return i == net->hp.n_layer ? &net->mtp.layer : &net->layer[i];
+}
+
 /*
  * ---- hyperparameters (hparams.c). draft: the file may contain only an MTP
  * block.

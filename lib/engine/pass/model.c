@@ -255,23 +255,46 @@ qwen_model_pool(const struct qwen_model *m)
 int
 qwen_model_profile(struct qwen_model *m, int on, struct qwen_err *err)
 {
-	struct qwen_resident *cpu = m->place.on[0];
+	struct qwen_resident *r;
+	size_t i;
 
-	return cpu->dev->profile(cpu, on) < 0 ? qwen_oom(err) : 0;
+	for (i = 0; i < m->place.n; i++) {
+		r = m->place.on[i];
+		if (r->dev->profile != NULL && r->dev->profile(r, on) < 0)
+			return qwen_oom(err);
+	}
+	return 0;
+}
+
+/* Those of all devices, one after the other. */
+static size_t
+stats(const struct qwen_model *m, int by_purpose, struct qwen_kernel_stat *out,
+    size_t max)
+{
+	const struct qwen_resident *r;
+	size_t i, n = 0;
+
+	for (i = 0; i < m->place.n; i++) {
+		r = m->place.on[i];
+		if (r->dev->stats != NULL)
+			n += r->dev->stats(r, by_purpose, n < max ? out + n :
+			    NULL, n < max ? max - n : 0);
+	}
+	return n;
 }
 
 size_t
 qwen_model_stats(const struct qwen_model *m, struct qwen_kernel_stat *out,
     size_t max)
 {
-	return m->place.on[0]->dev->stats(m->place.on[0], 0, out, max);
+	return stats(m, 0, out, max);
 }
 
 size_t
 qwen_model_stats_by_purpose(const struct qwen_model *m,
     struct qwen_kernel_stat *out, size_t max)
 {
-	return m->place.on[0]->dev->stats(m->place.on[0], 1, out, max);
+	return stats(m, 1, out, max);
 }
 
 /* "adapter FILE, scale 0.5, 14 matrices of rank 8", one a line. */

@@ -51,7 +51,7 @@ begin_rows(struct rows *r, struct qwen_session *s, size_t pos,
 {
 	struct qwen_pass_memory *m = &s->cache->pass;
 	size_t t, layer = s->model->net.mtp.layer.index;
-	size_t home = m->cpu_only ? 0 : s->model->place.home[layer];
+	size_t home = m->cpu_only ? 0 : s->model->place.home[QWEN_MIXER(layer)];
 
 	r->s = s;
 	r->share = (struct qwen_share){ .mem = &s->mem, .n = n, .n_sure = n,
@@ -80,7 +80,8 @@ static void
 run_rows(struct rows *r, float *f)
 {
 	r->dev->join(r->work, &r->p);
-	r->dev->run(r->work, &r->p, r->s->model->net.mtp.layer.index, 1);
+	r->dev->run(r->work, &r->p, QWEN_MIXER(r->s->model->net.mtp.layer.index),
+	    2);
 	if (r->p.n > 0)
 		r->dev->norm(r->work, &r->p, QWEN_HEAD_MTP, f);
 }

@@ -110,17 +110,17 @@ struct run {
 	struct qwen_pass	 p;
 	struct qwen_pass_part	*part;		/* that of each share */
 	struct qwen_watch	 watch;
-	const unsigned char	*home;		/* of each layer; NULL: the CPU */
+	const unsigned char	*home;		/* QWEN_HOMES; NULL: the CPU */
 	struct qwen_work	*work;		/* the device that has the stream */
 	const struct qwen_device *dev;
 };
 
-/* Moves the residual stream to the home of a layer. */
+/* Moves the residual stream to the home of half a layer, or of the head. */
 static void
-go_home(struct run *r, size_t layer)
+go_home(struct run *r, size_t half)
 {
 	struct qwen_work *work = r->c->work[r->home != NULL ?
-	    r->home[layer] : 0];
+	    r->home[half] : 0];
 
 	if (work == r->work)
 		return;
@@ -132,13 +132,13 @@ go_home(struct run *r, size_t layer)
 	r->work = work;
 }
 
-/* Returns how many layers from i on have the same home. */
+/* Returns how many halves of layers from i on have the same home. */
 static size_t
 run_of(const struct run *r, size_t i)
 {
-	size_t n = 1, n_layer = r->net->hp.n_layer;
+	size_t n = 1, end = 2 * r->net->hp.n_layer;
 
-	while (i + n < n_layer && (r->home == NULL ||
+	while (i + n < end && (r->home == NULL ||
 	    r->home[i + n] == r->home[i]))
 		n++;
 	return n;
@@ -151,12 +151,12 @@ run_of(const struct run *r, size_t i)
 static int
 run_layers(struct run *r)
 {
-	size_t i, n, n_layer = r->net->hp.n_layer;
+	size_t i, n, end = 2 * r->net->hp.n_layer;
 	int hidden = r->net->mtp.on;
 
 	go_home(r, 0);
 	r->dev->embed(r->work, &r->p);
-	for (i = 0; i < n_layer && qwen_any_good(&r->p); i += n) {
+	for (i = 0; i < end && qwen_any_good(&r->p); i += n) {
 		n = run_of(r, i);
 		go_home(r, i);
 		r->dev->run(r->work, &r->p, i, n);
@@ -165,6 +165,7 @@ run_layers(struct run *r)
 		return 0;
 	for (i = 0; i < r->p.n_share && !hidden; i++)
 		hidden = r->part[i].hidden;
+	go_home(r, QWEN_HEAD(r->net->hp.n_layer));
 	r->dev->norm(r->work, &r->p, QWEN_HEAD_OUTPUT, hidden ?
 	    r->c->pass.x : NULL);
 	return 1;

@@ -125,12 +125,16 @@ static int
 add_device(struct qwen_model *m, const struct item *i, struct qwen_err *err)
 {
 	struct qwen_placement *p = &m->place;
+	size_t n_layer = m->net.hp.n_layer;
+	int at = i->dev != NULL ? (int)p->n : 0;
 
 	if (i->dev != NULL && p->n > QWEN_REMOTE_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "more than %d devices",
 		    QWEN_REMOTE_MAX);
-	memset(p->home + i->first, i->dev != NULL ? (int)p->n : 0,
-	    i->last - i->first + 1);
+	memset(p->home + QWEN_MIXER(i->first), at, 2 * (i->last - i->first +
+	    1));
+	if (i->first < n_layer && i->last + 1 >= n_layer)
+		p->home[QWEN_HEAD(n_layer)] = (unsigned char)at;
 	if (i->dev == NULL)
 		return 0;
 	if (i->dev->open(&p->on[p->n], m->engine, &m->net, p->home, p->n,
@@ -157,7 +161,7 @@ leave_remotes(struct qwen_model *m)
 		p->n--;
 		p->on[p->n]->dev->close(p->on[p->n]);
 	}
-	memset(p->home, 0, m->net.hp.n_layer + 1);
+	memset(p->home, 0, QWEN_HOMES(m->net.hp.n_layer));
 }
 
 int
@@ -170,7 +174,8 @@ qwen_place(struct qwen_model *m, const char *device, struct qwen_err *err)
 	if (p->n == 0) {
 		p->net = &m->net;
 		p->pool = m->engine->pool;
-		if ((p->home = qwen_alloc(m->net.hp.n_layer + 1, 1)) == NULL)
+		if ((p->home = qwen_alloc(QWEN_HOMES(m->net.hp.n_layer),
+		    1)) == NULL)
 			return qwen_oom(err);
 		if (qwen_cpu_device.open(&p->on[0], m->engine, &m->net,
 		    p->home, 0, &any.wish, err) < 0)

@@ -284,7 +284,7 @@ drop_rows(struct qwen_plain_work *w, struct qwen_pass *p)
 }
 
 static void
-run_layer(struct qwen_plain_work *w, struct qwen_pass *p,
+run_mixer(struct qwen_plain_work *w, struct qwen_pass *p,
     const struct qwen_layer *l)
 {
 	norm_rows(w, l->mixer_norm, QWEN_PLACE_FFN(l->index) - 2);
@@ -295,6 +295,11 @@ run_layer(struct qwen_plain_work *w, struct qwen_pass *p,
 	add_out(w);
 	if (l->index == p->last)
 		drop_rows(w, p);
+}
+
+static void
+run_ffn(struct qwen_plain_work *w, const struct qwen_layer *l)
+{
 	if (l->ffn == QWEN_NO_FFN)
 		return;
 	norm_rows(w, l->ffn_norm, QWEN_PLACE_MIXER(l->index));
@@ -309,14 +314,18 @@ static void
 plain_run(struct qwen_work *work, struct qwen_pass *p, size_t first, size_t n)
 {
 	struct qwen_plain_work *w = enter(work, p);
-	const struct qwen_net *net = w->net;
+	const struct qwen_layer *l;
 	size_t i;
 
 	for (i = first; i < first + n && qwen_any_good(p); i++) {
-		run_layer(w, p, i == net->hp.n_layer ? &net->mtp.layer :
-		    &net->layer[i]);
+		l = qwen_net_layer(w->net, i / 2);
+		if (i % 2 == 0) {
+			run_mixer(w, p, l);
+			continue;
+		}
+		run_ffn(w, l);
 		if (p->layer != NULL)
-			p->layer(p->arg, i);
+			p->layer(p->arg, i / 2);
 	}
 	qwen_plain_leave(work->r);
 }

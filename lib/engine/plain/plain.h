@@ -25,11 +25,11 @@ struct qwen_plain {
 	int				 guarded;
 };
 
-/* Returns 1 if the layer is at home in the device. */
+/* Returns 1 if the layer's mixer is at home in the device. */
 static inline int
 qwen_plain_has(const struct qwen_resident *r, size_t layer)
 {
-	return r->home[layer] == r->index;
+	return r->home[QWEN_MIXER(layer)] == r->index;
 }
 
 /*

@@ -13,11 +13,11 @@ memory_of(const struct qwen_session *s)
 	return (struct qwen_memory *)(uintptr_t)&s->mem;
 }
 
-/* Is layer i of a kind, with its home in remote device r? */
+/* Has layer i blocks, whose home is remote device r? */
 static int
 is_there(const struct qwen_session *s, size_t i, size_t r)
 {
-	return s->model->place.home[i] == r + 1 &&
+	return s->model->place.home[QWEN_MIXER(i)] == r + 1 &&
 	    s->mem.layer[i].kv_block_bytes != 0;
 }
 

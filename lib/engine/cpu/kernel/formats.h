@@ -44,10 +44,12 @@ static const struct qwen_traits qwen_traits[QT_N] = {
  * ones, other k-quants, those with look-up grids, and those with a scale for each
  * few weights.
  */
-#define QWEN_FORMATS(DO, ...)						\
+#define QWEN_COMMON_K_FORMATS(DO, ...)					\
 	DO(q4_k, QT_Q4_K, __VA_ARGS__)					\
 	DO(q5_k, QT_Q5_K, __VA_ARGS__)					\
-	DO(q6_k, QT_Q6_K, __VA_ARGS__)					\
+	DO(q6_k, QT_Q6_K, __VA_ARGS__)
+#define QWEN_FORMATS(DO, ...)						\
+	QWEN_COMMON_K_FORMATS(DO, __VA_ARGS__)				\
 	DO(q8_0, QT_Q8_0, __VA_ARGS__)
 #define QWEN_K_FORMATS(DO, ...)						\
 	DO(q2_k, QT_Q2_K, __VA_ARGS__)					\
@@ -65,13 +67,15 @@ static const struct qwen_traits qwen_traits[QT_N] = {
 	DO(iq1_s, QT_IQ1_S, __VA_ARGS__)				\
 	DO(iq1_m, QT_IQ1_M, __VA_ARGS__)				\
 	QWEN_SMALL_GRID_FORMATS(DO, __VA_ARGS__)
-#define QWEN_BLOCK_FORMATS(DO, ...)					\
+#define QWEN_OLD_FORMATS(DO, ...)					\
 	DO(q4_0, QT_Q4_0, __VA_ARGS__)					\
 	DO(q4_1, QT_Q4_1, __VA_ARGS__)					\
 	DO(q5_0, QT_Q5_0, __VA_ARGS__)					\
 	DO(q5_1, QT_Q5_1, __VA_ARGS__)					\
+	DO(mxfp4, QT_MXFP4, __VA_ARGS__)
+#define QWEN_BLOCK_FORMATS(DO, ...)					\
+	QWEN_OLD_FORMATS(DO, __VA_ARGS__)				\
 	DO(iq4_nl, QT_IQ4_NL, __VA_ARGS__)				\
-	DO(mxfp4, QT_MXFP4, __VA_ARGS__)				\
 	DO(nvfp4, QT_NVFP4, __VA_ARGS__)				\
 	DO(q2_0, QT_Q2_0, __VA_ARGS__)					\
 	DO(q1_0, QT_Q1_0, __VA_ARGS__)

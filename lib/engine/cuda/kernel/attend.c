@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * attend.c - attention, for all sizes and types: queries, keys and values are
- * prepared, each query attends to chunks of 256 keys, and results of chunks are
- * merged.
+ * prepared, and each query attends to chunks of 256 keys.
  *
  * For keys that are integers, a query is d integers of 16 bits, then its factor,
  * in the place of its numbers.
  */
 #include "engine/cuda/kernel/attend.h"
-#include "engine/cuda/kernel/math.h"
-
-#define LEAST bits_f32(0xff800000)	/* -infinity */
-
-DEV f32 magnitude(f32 x) { return bits_f32(f32_bits(x) & 0x7fffffff); }
-DEV f32 larger(f32 a, f32 b) { return a > b ? a : b; }
+#include "engine/cuda/kernel/softmax.h"
 
 DEV struct qwen_kv_shape
 shape_of(const struct dev_attend *a)
@@ -31,31 +25,7 @@ cache_at(const struct dev_attend *a, u32 t, u32 slot, u32 head, int is_v)
 	    head, is_v);
 }
 
-DEV int has_integers(u32 kv) { return kv == QWEN_KV_Q8_0 || kv == QWEN_KV_Q4_0; }
-
-/* ---- a head's numbers, in the block's memory: by n threads, i of them this */
-
-/* The maximum of all lanes. */
-DEV f32
-warp_max(f32 x)
-{
-	u32 i;
-
-	UNROLL for (i = 1; i < 32; i *= 2)
-		x = larger(x, shfl_xor_f32(x, i));
-	return x;
-}
-
-/* The sum of sixteen partial sums, which lanes 0 .. 15 and 16 .. 31 have. */
-DEV f32
-add_parts(f32 s)
-{
-	u32 i;
-
-	UNROLL for (i = 8; i > 0; i /= 2)
-		s = s + shfl_xor_f32(s, i);
-	return s;
-}
+/* ---- a head's numbers, in the block's memory */
 
 /* The norm of a warp's head. */
 DEV void
@@ -85,19 +55,6 @@ turn(SHARED f32 *x, const GLOBAL f32x2 *by, u32 half)
 		x[half + i] = rn_fma(u, s, w * c);
 	}
 	warp_bar();
-}
-
-/* One stage of Hadamard matrices: pairs h apart, by n threads. */
-DEV void
-add_pairs(SHARED f32 *x, u32 d, u32 h, u32 i, u32 n)
-{
-	for (; i < d / 2; i += n) {
-		SHARED f32 *p = x + i / h * 2 * h + i % h;
-		f32 u = p[0], w = p[h];
-
-		p[0] = u + w;
-		p[h] = u - w;
-	}
 }
 
 /* Multiplies a warp's head by Hadamard matrices. */
@@ -388,83 +345,5 @@ KERNEL(attend_chunk, struct dev_attend)
 	if (tid() == 0) {
 		to[a.d] = m;
 		to[a.d + 1] = l;
-	}
-}
-
-/* ---- chunks in their order, and the gate */
-
-/*
- * Sets e[i][0 .. 1] to the factors of what is merged so far, whose largest score
- * is m, and of chunk i; returns the largest of all.
- */
-DEV f32
-merge_factors(const GLOBAL f32 *part, u32 d, u32 n, SHARED f32 *m,
-    SHARED f32x2 *e, f32 before)
-{
-	u32 i, j;
-
-	bar();
-	for (i = tid(); i < n; i += n_threads())
-		m[i] = part[(u64)i * DEV_PART(d) + d];
-	bar();
-	for (i = 0; i < n; i++) {
-		f32 top = larger(before, m[i]);
-
-		j = i % n_threads();
-		if (tid() == j)
-			e[i] = (f32x2){ dev_exp(before - top),
-			    dev_exp(m[i] - top) };
-		before = top;
-	}
-	bar();
-	return before;
-}
-
-/* Blocks: heads of queries of rows. */
-KERNEL(attend_merge, struct dev_attend)
-{
-	SHARED f32x2 *e = (SHARED f32x2 *)SMEM;		/* [DEV_CHUNK] */
-	SHARED f32 *m = (SHARED f32 *)(e + DEV_CHUNK);	/* [DEV_CHUNK] */
-	SHARED f32 *o = m + DEV_CHUNK;	/* [d + 1], the sum of weights last */
-	const u32 t = a.first + bid() / a.n_head, h = bid() % a.n_head;
-	const u32 n = a.pass.row[t].slot / DEV_CHUNK + 1;
-	const GLOBAL f32 *part = a.part + (u64)bid() * a.n_chunk *
-	    DEV_PART(a.d);
-	const GLOBAL f32 *gate = a.in + (u64)t * a.in_width + h * a.step + a.d;
-	f32 top = part[a.d], back;
-	u32 c, i, j, some, piece = a.d & -a.d;
-
-	if (!a.pass.row[t].wanted)
-		return;
-	for (i = tid(); i <= a.d; i += n_threads())
-		o[i] = part[i + (i == a.d)];
-	for (c = 1; c < n; c += some) {
-		const GLOBAL f32 *p = part + (u64)c * DEV_PART(a.d);
-
-		some = n - c < DEV_CHUNK ? n - c : DEV_CHUNK;
-		top = merge_factors(p, a.d, some, m, e, top);
-		for (i = tid(); i <= a.d; i += n_threads())
-			for (j = 0; j < some; j++)
-				o[i] = rn_fma(o[i], e[j][0], p[(u64)j *
-				    DEV_PART(a.d) + i + (i == a.d)] * e[j][1]);
-	}
-	bar();
-	back = 1.0f / o[a.d];
-	for (i = tid(); i < a.d; i += n_threads())
-		o[i] = rn_fma(o[i], back, 0.0f);
-	for (j = has_integers(a.v) ? piece / 2 : 0; j > 0; j /= 2) {
-		bar();
-		add_pairs(o, a.d, j, tid(), n_threads());
-	}
-	bar();
-	back = has_integers(a.v) ? 1.0f / rn_sqrt((f32)piece) : 1.0f;
-	for (i = tid(); i < a.d; i += n_threads()) {
-		f32 y = o[i] * back;
-
-		/* a gate that is infinite gives NaN */
-		if (a.step > a.d)
-			y = rn_fma(gate[i], 0.0f, y / (1.0f +
-			    dev_exp(-gate[i])));
-		a.out[(u64)t * a.out_width + h * a.d + i] = y;
 	}
 }

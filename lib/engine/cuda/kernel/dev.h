@@ -41,12 +41,18 @@ typedef f32 f32x2 __attribute__((vector_size(8)));
  *	the block's memory, 128-byte aligned, of the size given at the launch.
  * UNROLL
  *	before a loop whose number of rounds is known.
+ * ONE_BY_ONE
+ *	before a loop that is to be kept as it is.
  * tid() n_threads() bid() bid_y() bid_z() n_blocks()
  *	the thread in its block; the block in the grid.
  * bar() warp_bar()
  *	wait for the threads of the block, or of the warp.
+ * base(p)
+ *	p, in a register of its own, to which constants are added in loads.
  * shfl_xor() shfl_xor_f32() shfl() shfl_f32()
  *	the value of lane `lane ^ m', or of lane i; all 32 lanes must come.
+ * warp_most()
+ *	the largest u32 of all 32 lanes.
  * rn_fma() rn_fma64() rn_sqrt() rn_int() up_int()
  *	fma, square root, rint, ceil.
  * bits_f32() f32_bits() f16_f32() f32_f16() bf16_f32()
@@ -57,7 +63,8 @@ typedef f32 f32x2 __attribute__((vector_size(8)));
  *	four bytes chosen by the nibbles of a constant: 0 .. 3 of a, 4 .. 7 of b.
  * mma_us() mma_ss() mma_uu(), mma16_us() mma16_ss() mma16_uu()
  *	tensor cores, exact: c[16][8] += a[16][k] b[8][k], k 32 or 16, in the
- *	fragments that the PTX manual gives for m16n8k32 and m16n8k16.
+ *	fragments that the PTX manual gives for m16n8k32 and m16n8k16;
+ *	mma_ss_0() sets c to the product.
  * copy16(shared, global) copy_commit() copy_wait(n)
  *	16 bytes that arrive later: copy_wait waits until at most the n last
  *	groups of copies are under way.
@@ -72,6 +79,7 @@ typedef f32 f32x2 __attribute__((vector_size(8)));
 	__attribute__((nvptx_kernel)) void name(const type a);		\
 	__attribute__((nvptx_kernel)) void name(const type a)
 #define UNROLL _Pragma("unroll")
+#define ONE_BY_ONE _Pragma("nounroll")
 
 extern SHARED u8 dev_smem[] __attribute__((aligned(128)));
 #define SMEM ((SHARED u8 *)dev_smem)
@@ -88,6 +96,13 @@ warp_bar(void)
 {
 	__asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
+
+#define base(p) ({							\
+	__typeof__(p) p_ = (p);						\
+									\
+	__asm__("" : "+l"(p_));						\
+	p_;								\
+})
 
 DEV f32 rn_fma(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 DEV f64 rn_fma64(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
@@ -125,6 +140,16 @@ DEV s32
 shfl(s32 v, u32 i)
 {
 	return __nvvm_shfl_sync_idx_i32(~0u, v, (int)i, 31);
+}
+
+DEV u32
+warp_most(u32 v)
+{
+	u32 d;
+
+	__asm__ volatile("redux.sync.max.u32 %0, %1, 0xffffffff;" : "=r"(d) :
+	    "r"(v));
+	return d;
 }
 
 #define prmt(a, b, sel) ({						\
@@ -168,6 +193,18 @@ name(s32 *c, const u32 *a, const u32 *b)				\
 	    : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])		\
 	    : "r"(a[0]), "r"(a[1]), "r"(b[0]));				\
 }
+
+/* Sets c to the product. */
+DEV void
+mma_ss_0(s32 *c, const u32 *a, const u32 *b)
+{
+	__asm__("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+	    "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%10,%10,%10,%10};"
+	    : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+	    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),
+	    "r"(b[1]), "r"(0));
+}
+
 MMA32(mma_us, "u8.s8")
 MMA32(mma_ss, "s8.s8")
 MMA32(mma_uu, "u8.u8")
@@ -233,6 +270,7 @@ void name(const void *p);						\
 void name(const void *p) { name##_body(*(const type *)p); }		\
 static void name##_body(const type a)
 #define UNROLL
+#define ONE_BY_ONE
 
 /* ---- what the emulator gives: tests/cuda/emu.c */
 
@@ -253,7 +291,7 @@ void emu_copy_wait(u32 n);
 
 #define SMEM (emu_at.smem)
 #define copy_wait(n) emu_copy_wait(n)
-enum { EMU_SHFL, EMU_WARP_BAR, EMU_MMA, EMU_LANE = 64 };
+enum { EMU_SHFL, EMU_WARP_BAR, EMU_MAX, EMU_MMA, EMU_LANE = 64 };
 
 DEV u32 tid(void) { return emu_at.tid; }
 DEV u32 n_threads(void) { return emu_at.n_threads; }
@@ -262,6 +300,7 @@ DEV u32 bid_y(void) { return emu_at.bid_y; }
 DEV u32 bid_z(void) { return emu_at.bid_z; }
 DEV u32 n_blocks(void) { return emu_at.n_blocks; }
 DEV void bar(void) { emu_bar(); }
+#define base(p) (p)
 DEV f32 rn_fma(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
 DEV f64 rn_fma64(f64 a, f64 b, f64 c) { return fma(a, b, c); }
 DEV f32 rn_sqrt(f32 a) { return sqrtf(a); }
@@ -291,6 +330,19 @@ shfl(s32 v, u32 i)
 }
 
 DEV s32 shfl_xor(s32 v, u32 m) { return shfl(v, (tid() & 31) ^ m); }
+
+DEV u32
+warp_most(u32 v)
+{
+	const u8 *p = emu_warp(EMU_MAX, &v, sizeof v);
+	u32 i, one;
+
+	for (i = 0; i < 32; i++) {
+		memcpy(&one, p + i * EMU_LANE, sizeof one);
+		v = one > v ? one : v;
+	}
+	return v;
+}
 
 DEV s32
 dp4a(u32 a, u32 b, s32 c)
@@ -375,6 +427,13 @@ MMA(mma_uu, 0, 0, 32)
 MMA(mma16_us, 0, 1, 16)
 MMA(mma16_ss, 1, 1, 16)
 MMA(mma16_uu, 0, 0, 16)
+
+DEV void
+mma_ss_0(s32 *c, const u32 *a, const u32 *b)
+{
+	c[0] = c[1] = c[2] = c[3] = 0;
+	mma_ss(c, a, b);
+}
 
 DEV void atomic_min(u32 *p, u32 v) { *p = v < *p ? v : *p; }
 DEV u32 atomic_add(u32 *p, u32 v) { *p += v; return *p - v; }

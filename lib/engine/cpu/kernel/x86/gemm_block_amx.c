@@ -8,12 +8,8 @@
 
 #define FORMATS(DO, ...)						\
 	DO(q8_0, QT_Q8_0, __VA_ARGS__)					\
-	DO(q4_0, QT_Q4_0, __VA_ARGS__)					\
-	DO(q4_1, QT_Q4_1, __VA_ARGS__)					\
-	DO(q5_0, QT_Q5_0, __VA_ARGS__)					\
-	DO(q5_1, QT_Q5_1, __VA_ARGS__)					\
 	DO(iq4_nl, QT_IQ4_NL, __VA_ARGS__)				\
-	DO(mxfp4, QT_MXFP4, __VA_ARGS__)
+	QWEN_OLD_FORMATS(DO, __VA_ARGS__)
 
 FORMATS(QWEN_PRODUCT)
 

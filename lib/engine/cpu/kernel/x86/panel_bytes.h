@@ -126,26 +126,6 @@ static const struct qwen_packing packing_quads = {
 	.bytes = QWEN_PACK_TOKENS * sizeof(struct bytes), .pack = pack_halves,
 };
 
-KERNEL_INLINE const struct bytes *
-token_at(const struct qwen_matmul *m, size_t t)
-{
-	return (const struct bytes *)m->packed + t * (m->n_in / QWEN_GROUP);
-}
-
-KERNEL_INLINE __m256i
-broadcast(const void *p)
-{
-	return _mm256_set1_epi32(dword_at(p));
-}
-
-KERNEL_INLINE __m256i
-add_pairs(__m256i sum, __m256i a, __m256i b)
-{
-	sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
-	IN_ORDER(sum);
-	return sum;
-}
-
 /*
  * Returns 1 if a quad has two columns of the first 16 of a 32-block and the two
  * matching columns of the second 16.  With a scale per 16 columns, each pair in

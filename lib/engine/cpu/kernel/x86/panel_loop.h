@@ -7,7 +7,7 @@
  *	MAX_TILE	tokens in a tile, 4 or 6
  *	TILE(type)	of this format, if that is fewer
  *	TOKEN		a token's group as fold() takes it, if not struct
- *			qwen_q8; token_at() returns a token's first
+ *			qwen_q8: packed, for AVX2
  *	TABLES_FROM	minimum tokens for which a format's tables are made, by
  *			tables(), if it has any
  */
@@ -16,9 +16,34 @@
 #define TILE(type) MAX_TILE
 #endif
 
+/*
+ * Packed tokens are those of AVX2.  broadcast() returns the 4 bytes at p in all
+ * lanes, add_pairs() sum + a * b for pairs of int16.
+ */
 #ifdef TOKEN
-KERNEL_INLINE const TOKEN *token_at(const struct qwen_matmul *m, size_t t);
+KERNEL_INLINE const TOKEN *
+token_at(const struct qwen_matmul *m, size_t t)
+{
+	return (const TOKEN *)m->packed + t * (m->n_in / QWEN_GROUP);
+}
+
+KERNEL_INLINE wide_i
+broadcast(const void *p)
+{
+	return _mm256_set1_epi32(dword_at(p));
+}
+
+KERNEL_INLINE wide_i
+add_pairs(wide_i sum, wide_i a, wide_i b)
+{
+	sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+	IN_ORDER(sum);
+	return sum;
+}
 #else
+KERNEL_INLINE wide_i broadcast(const void *p);
+KERNEL_INLINE wide_i add_pairs(wide_i sum, wide_i a, wide_i b);
+
 #define TOKEN struct qwen_q8
 KERNEL_INLINE const TOKEN *
 token_at(const struct qwen_matmul *m, size_t t)
@@ -52,12 +77,6 @@ KERNEL_INLINE void tables(uint32_t type, struct panel *p, size_t ng);
 KERNEL_INLINE void fold(uint32_t type, const struct panel *p, size_t g,
     const TOKEN *const *x, int n, int many, wide_f (*acc)[2],
     struct ahead *ahead);
-
-/* Returns the 4 bytes at p in all lanes. */
-KERNEL_INLINE wide_i broadcast(const void *p);
-
-/* Returns sum + a * b for pairs of int16. */
-KERNEL_INLINE wide_i add_pairs(wide_i sum, wide_i a, wide_i b);
 
 /*
  * Makes the float step of a group from its integer sums, minus that of its

@@ -74,26 +74,6 @@ static const struct qwen_packing packing = {
 	.bytes = QWEN_PACK_TOKENS * sizeof(struct pairs), .pack = pack,
 };
 
-KERNEL_INLINE const struct pairs *
-token_at(const struct qwen_matmul *m, size_t t)
-{
-	return (const struct pairs *)m->packed + t * (m->n_in / QWEN_GROUP);
-}
-
-KERNEL_INLINE __m256i
-broadcast(const void *p)
-{
-	return _mm256_set1_epi32(dword_at(p));
-}
-
-KERNEL_INLINE __m256i
-add_pairs(__m256i sum, __m256i a, __m256i b)
-{
-	sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
-	IN_ORDER(sum);
-	return sum;
-}
-
 /* Adds the products of 32-block j to sum[t][half]. */
 KERNEL_INLINE void
 add_block(const struct panel *p, size_t g, const struct pairs *const *x,

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * columns.h - which rows of x a block multiplies: they are the columns of its
+ * tile, all with the same matrix.  With two terms, a row has two columns.
+ */
+#ifndef QWEN_CUDA_COLUMNS_H
+#define QWEN_CUDA_COLUMNS_H
+
+#include "engine/cuda/kernel/product.h"
+
+struct dev_columns {
+	u32		 matrix, n;	/* n columns; 0: nothing to do */
+	SHARED u32	*x, *y;		/* [tile] rows of each column */
+};
+
+/* Bytes of memory of the block for a tile of so many columns. */
+#define DEV_COLUMN_BYTES(tile) (16 + 8 * (tile))
+
+/*
+ * Finds tile number bid() of the pairs, where each matrix begins a new tile of up
+ * to n; a warp comes.  found: matrix, first pair, number of pairs.
+ */
+DEV void
+find_pairs(const struct dev_product *a, u32 n, SHARED u32 *found)
+{
+	const u32 lane = tid() & 31, some = (a->n_matrix + 31) / 32;
+	u32 e = lane * some, end = e + some, tiles = 0, upto, i, pairs, o;
+
+	end = end < a->n_matrix ? end : a->n_matrix;
+	for (i = e; i < end; i++)
+		tiles += (a->first[i + 1] - a->first[i] + n - 1) / n;
+	upto = tiles;
+	for (i = 1; i < 32; i *= 2) {
+		o = (u32)shfl((s32)upto, (lane - i) & 31);
+		upto += lane >= i ? o : 0;
+	}
+	if (lane == 0)
+		found[2] = 0;
+	warp_bar();
+	if (bid() < upto - tiles || bid() >= upto)
+		return;
+	for (i = bid() - (upto - tiles);; i -= (pairs + n - 1) / n, e++) {
+		pairs = a->first[e + 1] - a->first[e];
+		if (i < (pairs + n - 1) / n)
+			break;
+	}
+	found[0] = e;
+	found[1] = a->first[e] + i * n;
+	found[2] = pairs - i * n < n ? pairs - i * n : n;
+}
+
+/* Finds the columns of tile bid(), of `tile' at most; the block comes. */
+DEV struct dev_columns
+find_columns(const struct dev_product *a, u32 tile, SHARED u32 *memory)
+{
+	const u32 terms = 1 + a->two, rows = tile / terms;
+	struct dev_columns c = { .x = memory + 4, .y = memory + 4 + tile };
+	u32 first = bid() * rows, n, i, t;
+
+	if (a->at != (void *)0) {
+		if (tid() < 32)
+			find_pairs(a, rows, memory);
+		bar();
+		c.matrix = memory[0];
+		first = memory[1];
+		n = memory[2];
+	} else {
+		n = a->n - first < rows ? a->n - first : rows;
+	}
+	c.n = n * terms;
+	for (i = tid(); i < tile && n > 0; i += n_threads()) {
+		t = first + (i / terms < n ? i / terms : n - 1);
+		c.y[i] = a->at != (void *)0 ? a->at[t] : t;
+		c.x[i] = a->at != (void *)0 ? c.y[i] / a->per : t;
+	}
+	bar();
+	return c;
+}
+
+/* Returns group b of a column. */
+DEV const GLOBAL struct dev_group *
+group_of(const struct dev_product *a, const struct dev_columns *c, u32 column,
+    u32 b)
+{
+	return (const GLOBAL struct dev_group *)(a->groups +
+	    c->x[column] * a->group_bytes) + b +
+	    (column & a->two) * ((a->n_in + 255) / 256);
+}
+
+#endif

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * delta_rule.c - the delta rule for heads of 128 numbers: a thread has a column of
+ * the state in registers.
+ *
+ * The chains of fma over a column are what takes time.  So that two of them run
+ * at once, the state decays for the next token, and is multiplied by its key,
+ * while this token's output is summed.
+ */
+#include "engine/cuda/kernel/deltanet_row.h"
+
+enum { K = DELTA_K, GROUP = 4, GROUPS = DELTA_AHEAD / GROUP };
+
+/* Where things of a token are in the block's memory, in f32. */
+enum { AT_K = 0, AT_Q = K, AT_V = 2 * K, AT_GATES = AT_V + DELTA_COLUMNS };
+
+/* The part of a head that a block computes. */
+struct part {
+	const struct dev_delta	*a;
+	struct dev_share	 s;
+	u32			 head, key;	/* its heads of values, keys */
+	u32			 column;	/* the first one */
+	u32			 n, n_sure;	/* tokens, with those owed */
+};
+
+DEV struct part
+part_of(const struct dev_delta *a)
+{
+	struct part p;
+
+	p.a = a;
+	p.s = share_at(a, bid_z());
+	p.head = bid();
+	p.key = key_head(a, p.head);
+	p.column = bid_y() * DELTA_COLUMNS;
+	p.n = p.s.owed + p.s.n;
+	p.n_sure = p.s.owed + p.s.n_sure;
+	return p;
+}
+
+/* ---- tokens to the block's memory */
+
+/* Takes a token from the journal; there is no q. */
+DEV void
+take_owed(const struct part *p, u32 i, SHARED f32 *to)
+{
+	const struct dev_delta *a = p->a;
+	const GLOBAL f32 *x = journal_at(a, &p->s, (s32)i - (s32)p->s.owed) +
+	    n_channel(a);
+	u32 rest = n_channel(a) - a->n_head_k * K, lane = tid() & 31, j;
+	struct gates at = find_gates(a, p->head);
+
+	for (j = lane; j < K; j += DELTA_COLUMNS) {
+		to[AT_K + j] = x[p->key * K + j];
+		to[AT_Q + j] = 0.0f;
+	}
+	to[AT_V + lane] = x[a->n_head_k * K + p->head * K + p->column +
+	    lane];
+	to[AT_GATES] = x[rest + at.alpha];
+	to[AT_GATES + 1] = x[rest + at.beta];
+}
+
+/* Copies a row that delta_prepare has made; it arrives later. */
+DEV void
+copy_made(const struct part *p, u32 i, SHARED f32 *to)
+{
+	const struct dev_delta *a = p->a;
+	const GLOBAL f32 *x = a->made + (u64)(p->s.first + i - p->s.owed) *
+	    a->made_stride;
+	u32 t = tid(), hk = a->n_head_k * K;
+
+	copy16(to + AT_K + t * 4, x + hk + p->key * K + t * 4);
+	copy16(to + AT_Q + t * 4, x + p->key * K + t * 4);
+	if (t < DELTA_COLUMNS / 4)
+		copy16(to + AT_V + t * 4, x + 2 * hk + p->head * K +
+		    p->column + t * 4);
+	else if (t == DELTA_COLUMNS / 4)
+		copy16(to + AT_GATES, x + gates_at(a) + p->head * 4);
+}
+
+/* Begins to take group g of tokens. */
+DEV void
+take_group(const struct part *p, u32 g, SHARED f32 *ring)
+{
+	u32 i;
+
+	for (i = g * GROUP; i < (g + 1) * GROUP && i < p->n; i++) {
+		SHARED f32 *to = ring + i % DELTA_AHEAD * DELTA_TOKEN;
+
+		if (i < p->s.owed)
+			take_owed(p, i, to);
+		else
+			copy_made(p, i, to);
+	}
+	copy_commit();
+}
+
+/* Makes q and k of a row, with DELTA_TAPS taps: 16 lanes have q, the others k. */
+DEV void
+make_key(const struct part *p, s32 t, SHARED f32 *to)
+{
+	const struct dev_delta *a = p->a;
+	u32 lane = tid() & 15, is_k = tid() / 16 % 2, j;
+	u32 c = is_k * a->n_head_k * K + p->key * K + lane;
+	f32 x[8], part = 0.0f;
+
+	convolve_eight(a, &p->s, t, c, x);
+	UNROLL for (j = 0; j < 8; j++)
+		part = rn_fma(x[j], x[j], part);
+	part = unit_factor(add_parts(part), is_k ? 1.0f : a->q_scale);
+	to += (is_k ? AT_K : AT_Q) + lane;
+	UNROLL for (j = 0; j < 8; j++)
+		to[j * 16] = x[j] * part;
+}
+
+/* Makes the values of a row. */
+DEV void
+make_value(const struct part *p, s32 t, SHARED f32 *to)
+{
+	const struct dev_delta *a = p->a;
+	u32 lane = tid() & 31;
+	struct inputs in = inputs_at(a, &p->s, t);
+
+	to[AT_V + lane] = dev_silu(add_inputs(a, &in, 2 * a->n_head_k * K +
+	    p->head * K + p->column + lane));
+}
+
+/* Makes the gates of a row. */
+DEV void
+make_decay(const struct part *p, s32 t, SHARED f32 *to)
+{
+	f32x2 g = make_gates(p->a, &p->s, t, p->head);
+
+	to[AT_GATES] = g[0];
+	to[AT_GATES + 1] = g[1];
+}
+
+/* Writes what the journal needs of a draft, for delta_finish; by a warp. */
+DEV void
+keep_row(const struct part *p, u32 i, const SHARED f32 *from)
+{
+	const struct dev_delta *a = p->a;
+	GLOBAL f32 *made = a->made + (u64)(p->s.first + i - p->s.owed) *
+	    a->made_stride;
+	u32 hk = a->n_head_k * K, j, rep = a->n_head_v / a->n_head_k;
+	u32 lane = tid() & 31;
+
+	made[2 * hk + p->head * K + p->column + lane] =
+	    from[AT_V + lane];
+	if (bid_y() != 0)
+		return;
+	if (lane < 2)
+		made[gates_at(a) + p->head * 4 + lane] =
+		    from[AT_GATES + lane];
+	/* the first value head of the key head */
+	if (p->head != (a->grouped ? p->key * rep : p->key))
+		return;
+	for (j = lane; j < K; j += DELTA_COLUMNS)
+		made[hk + p->key * K + j] = from[AT_K + j];
+}
+
+/*
+ * All tokens of a short share, by the other warps of the block if there are some:
+ * then the first one has its state to load.
+ */
+DEV void
+take_all(const struct part *p, SHARED f32 *ring)
+{
+	u32 n_warp = n_threads() / 32, warp = tid() / 32, i, kind;
+
+	if (n_warp > 1) {
+		if (warp-- == 0)
+			return;
+		n_warp--;
+	}
+	for (i = warp; i < 3 * p->n; i += n_warp) {
+		SHARED f32 *to = ring + i / 3 * DELTA_TOKEN;
+		s32 t = (s32)(i / 3) - (s32)p->s.owed;
+
+		kind = i % 3;
+		if (t < 0 && kind == 0)
+			take_owed(p, i / 3, to);
+		if (t < 0)
+			continue;
+		if (kind == 0)
+			make_key(p, t, to);
+		else if (kind == 1)
+			make_value(p, t, to);
+		else
+			make_decay(p, t, to);
+	}
+}
+
+/* ---- the rule */
+
+/* Decays the state for a token; returns its product with the key. */
+DEV f32
+decay(f32 *s, const SHARED f32 *x)
+{
+	f32 g = x[AT_GATES], kv = 0.0f;
+	u32 i;
+
+	UNROLL for (i = 0; i < K; i += 4) {
+		f32x4 k = *(const SHARED f32x4 *)(x + AT_K + i);
+		u32 j;
+
+		UNROLL for (j = 0; j < 4; j++) {
+			s[i + j] = s[i + j] * g;
+			kv = rn_fma(s[i + j], k[j], kv);
+		}
+	}
+	return kv;
+}
+
+/*
+ * Adds a token to the state, and returns its output.  Then decays the state by
+ * g, and sets *kv to its product with the key of the token at next.
+ */
+DEV f32
+add_token(f32 *s, const SHARED f32 *x, const SHARED f32 *next, f32 g, f32 *kv)
+{
+	f32 u = x[AT_GATES + 1] * (x[AT_V + tid()] - *kv), o = 0.0f, sum = 0.0f;
+	u32 i;
+
+	UNROLL for (i = 0; i < K; i += 4) {
+		f32x4 k = *(const SHARED f32x4 *)(x + AT_K + i);
+		f32x4 q = *(const SHARED f32x4 *)(x + AT_Q + i);
+		f32x4 n = *(const SHARED f32x4 *)(next + AT_K + i);
+		u32 j;
+
+		UNROLL for (j = 0; j < 4; j++) {
+			f32 y = rn_fma(k[j], u, s[i + j]);
+
+			o = rn_fma(y, q[j], o);
+			s[i + j] = y * g;
+			sum = rn_fma(s[i + j], n[j], sum);
+		}
+	}
+	*kv = sum;
+	return o;
+}
+
+DEV void
+run_rule(const struct dev_delta *a, int is_short)
+{
+	struct part p = part_of(a);
+	SHARED f32 *ring = (SHARED f32 *)SMEM;
+	GLOBAL f32 *to = (GLOBAL f32 *)(p.s.state + a->s) +
+	    (u64)p.head * K * K + p.column + tid();
+	u32 size = is_short ? DELTA_RING : DELTA_AHEAD, i, t;
+	f32 s[K], kv = 0.0f, o, g;
+
+	if (is_short)
+		take_all(&p, ring);
+	if (tid() < DELTA_COLUMNS) {
+		UNROLL for (i = 0; i < K; i++)
+			s[i] = to[i * K];
+	}
+	if (is_short) {
+		bar();
+		for (i = p.n_sure; i < p.n; i++) {
+			if (tid() / 32 == n_threads() / 32 - 1)
+				keep_row(&p, i, ring + i * DELTA_TOKEN);
+		}
+	}
+	if (tid() >= DELTA_COLUMNS)
+		return;
+	for (i = 0; i + 1 < GROUPS && !is_short; i++)
+		take_group(&p, i, ring);
+	for (t = 0; t < p.n; t++) {
+		SHARED f32 *x = ring + t % size * DELTA_TOKEN;
+		SHARED f32 *next = ring + (t + 1) % size * DELTA_TOKEN;
+		int is_last = t + 1 == p.n_sure || t + 1 == p.n;
+
+		if (!is_short && t % GROUP == 0) {
+			/* this group and the next one are there */
+			copy_wait(1);
+			warp_bar();
+			take_group(&p, t / GROUP + GROUPS - 1, ring);
+		}
+		if (t == 0 || t == p.n_sure)
+			kv = decay(s, x);
+		/* 1 * y is y */
+		next = is_last ? x : next;
+		g = is_last ? 1.0f : next[AT_GATES];
+		o = add_token(s, x, next, g, &kv);
+		if (t >= p.s.owed)
+			a->o[(u64)(p.s.first + t - p.s.owed) * a->o_stride +
+			    p.head * K + p.column + tid()] = o;
+		if (t + 1 == p.n_sure) {	/* drafts change no state */
+			UNROLL for (i = 0; i < K; i++)
+				to[i * K] = s[i];
+		}
+	}
+}
+
+/* Rows that delta_prepare has made.  Blocks: a value head, 32 columns, a share. */
+KERNEL(delta_rule, struct dev_delta)
+{
+	run_rule(&a, 0);
+}
+
+/*
+ * The same for shares of at most DELTA_STEPS rows, which it makes itself; by any
+ * number of warps.
+ */
+KERNEL(delta_step, struct dev_delta)
+{
+	run_rule(&a, 1);
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * product.c - weights to the card, rows before products, and products.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "engine/cuda/cuda.h"
+#include "engine/cuda/kernel/norm.h"
+#include "engine/cuda/kernel/one.h"
+#include "engine/cuda/layout.h"
+#include "engine/cuda/load.h"
+
+/* ------------------------------------------------------------------ weights */
+
+enum { IN_MAX = 1 << 20, OUT_MAX = FLOAT_ROWS * 65535 };
+
+int
+qwen_cuda_can_multiply(const struct qwen_weight *w)
+{
+	const struct qwen_quant *q = w->quant;
+
+	return w->data == NULL || (w->lora == NULL &&
+	    w->operand != QWEN_AS_BF16 && w->n_in <= IN_MAX &&
+	    w->n_out <= OUT_MAX && !(q->kind == QWEN_QUANT_BLOCK &&
+	    q->has_min && q->span != 32));
+}
+
+static uint64_t
+aligned(uint64_t bytes)
+{
+	return (bytes + 255) / 256 * 256;
+}
+
+uint64_t
+qwen_cuda_weight_bytes(const struct qwen_weight *w, size_t n_matrix)
+{
+	uint64_t bytes;
+
+	if (w->data == NULL)
+		return 0;
+	bytes = aligned(qwen_cuda_row_bytes(w) * w->n_out * n_matrix);
+	if (w->scale != NULL)
+		bytes += aligned(n_matrix * sizeof(float));
+	if (w->bias != NULL)
+		bytes += aligned(w->n_out * sizeof(float));
+	return bytes;
+}
+
+int
+qwen_cuda_weight_put(struct qwen_cuda *c, struct qwen_cuda_weight *out,
+    const struct qwen_weight *w, size_t n_matrix, struct qwen_err *err)
+{
+	*out = (struct qwen_cuda_weight){ .of = w };
+	if (w->data == NULL)
+		return 0;
+	out->n_in = (uint32_t)w->n_in;
+	out->n_out = (uint32_t)w->n_out;
+	out->n_matrix = (uint32_t)n_matrix;
+	out->row_bytes = qwen_cuda_row_bytes(w);
+	out->matrix_bytes = out->row_bytes * w->n_out;
+	out->data = qwen_cuda_own(c, (size_t)(out->matrix_bytes * n_matrix));
+	if (out->data == 0)
+		return qwen_fail(err, QWEN_ENOMEM,
+		    "the card's memory is too small for the weights");
+	if (qwen_cuda_vector(c, &out->scale, w->scale, w->expert_bytes > 0 ?
+	    n_matrix : 1, err) < 0 ||
+	    qwen_cuda_vector(c, &out->bias, w->bias, w->n_out, err) < 0)
+		return -1;
+	return qwen_cuda_weight_fill(c, out, err);
+}
+
+/* ------------------------------------------------------- rows before products */
+
+static int
+has_two_terms(const struct qwen_net *net)
+{
+	return net->operands[QWEN_AS_TWO_Q8];
+}
+
+/* Returns 1 if a product of the model takes integers. */
+static int
+has_groups(const struct qwen_net *net)
+{
+	return net->operands[QWEN_AS_Q8] || has_two_terms(net);
+}
+
+size_t
+qwen_cuda_groups_bytes(const struct qwen_net *net, size_t n)
+{
+	return (n + QWEN_GROUP - 1) / QWEN_GROUP * sizeof(struct dev_group) *
+	    (has_two_terms(net) ? 2 : 1);
+}
+
+/* Can four numbers be read at once, and eight be a thread's? */
+static int
+is_16_byte(const struct dev_norm *a)
+{
+	return a->n <= 8192 && (a->n | a->x_stride | a->out_stride |
+	    a->xn_stride) % 4 == 0 && ((uintptr_t)a->x | (uintptr_t)a->out |
+	    (uintptr_t)a->weights | (uintptr_t)a->xn) % 16 == 0;
+}
+
+void
+qwen_cuda_norm(struct qwen_cuda_work *w, cu_ptr weights, int add,
+    size_t place)
+{
+	const struct qwen_hparams *h = &w->net->hp;
+	struct dev_norm a = {
+		.pass = w->pass,
+		.x = QWEN_CUDA_P(w->array[QWEN_CUDA_X]),
+		.x_stride = w->width[QWEN_CUDA_X] / sizeof(float),
+		.out = add ? QWEN_CUDA_P(w->array[QWEN_CUDA_OUT]) : NULL,
+		.out_stride = w->width[QWEN_CUDA_OUT] / sizeof(float),
+		.weights = QWEN_CUDA_P(weights),
+		.xn = QWEN_CUDA_P(w->array[QWEN_CUDA_XN]),
+		.xn_stride = w->width[QWEN_CUDA_XN] / sizeof(float),
+		.groups = has_groups(w->net) ?
+		    QWEN_CUDA_P(w->array[QWEN_CUDA_GROUPS_X]) : NULL,
+		.group_bytes = qwen_cuda_groups_bytes(w->net, h->n_embd),
+		.n = (u32)h->n_embd,
+		.eps = h->eps,
+		.two = (u32)has_two_terms(w->net),
+		.place = (u32)place,
+		.check_all = place < QWEN_PLACE_MIXER(h->n_layer - 1),
+	};
+
+	struct qwen_cuda_launch l = { .module = "norm", .name = "norm_rows",
+	    .x = w->pass.n, .threads = 256,
+	    .shared = (h->n_embd + 1) * sizeof(float) };
+
+	if (is_16_byte(&a)) {
+		l.name = "norm_rows_16";
+		l.threads = h->n_embd > 4096 ? 1024 :
+		    (unsigned)(h->n_embd + 127) / 128 * 32;
+	}
+	if (w->pass.n > 0)
+		qwen_cuda_run(w->c->card, &l, &a, sizeof a);
+}
+
+enum { GROUP_WARPS = 4 };	/* of a block of group_rows */
+
+static void
+group_rows(struct qwen_cuda_work *w, cu_ptr x, cu_ptr up, size_t stride,
+    size_t n_in, size_t n)
+{
+	struct dev_rows a = {
+		.x = QWEN_CUDA_P(x),
+		.up = QWEN_CUDA_P(up),
+		.groups = has_groups(w->net) ?
+		    QWEN_CUDA_P(w->array[QWEN_CUDA_GROUPS]) : NULL,
+		.stride = stride,
+		.group_bytes = qwen_cuda_groups_bytes(w->net, n_in),
+		.n = (u32)n_in,
+		.n_row = (u32)n,
+		.two = (u32)has_two_terms(w->net),
+	};
+	size_t items = (n_in + QWEN_GROUP - 1) / QWEN_GROUP * n;
+
+	if (items > 0)
+		qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
+		    .module = "norm", .name = "group_rows",
+		    .x = (unsigned)((items + GROUP_WARPS - 1) / GROUP_WARPS),
+		    .threads = 32 * GROUP_WARPS }, &a, sizeof a);
+}
+
+void
+qwen_cuda_quantize(struct qwen_cuda_work *w, cu_ptr x, size_t stride,
+    size_t n_in, size_t n)
+{
+	if (has_groups(w->net))
+		group_rows(w, x, 0, stride, n_in, n);
+}
+
+void
+qwen_cuda_silu_multiply(struct qwen_cuda_work *w, cu_ptr gate, cu_ptr up,
+    size_t stride, size_t n_ff, size_t n)
+{
+	group_rows(w, gate, up, stride, n_ff, n);
+}
+
+/* ----------------------------------------------------------------- products */
+
+static u32
+float_kind(const struct qwen_weight *w)
+{
+	return w->quant->type == QT_F32 ? DEV_F32 : w->quant->type == QT_F16 ?
+	    DEV_F16 : DEV_BF16;
+}
+
+static struct dev_product
+product_of(const struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
+    const struct qwen_cuda_rows *x, cu_ptr y, size_t stride)
+{
+	return (struct dev_product){
+		.w = QWEN_CUDA_P(m->data),
+		.scale = QWEN_CUDA_P(m->scale),
+		.bias = QWEN_CUDA_P(m->bias),
+		.x = QWEN_CUDA_P(x->x),
+		.x_stride = x->stride,
+		.groups = QWEN_CUDA_P(x->groups),
+		.group_bytes = qwen_cuda_groups_bytes(w->net, m->n_in),
+		.y = QWEN_CUDA_P(y),
+		.y_stride = stride,
+		.row_bytes = m->row_bytes,
+		.matrix_bytes = m->matrix_bytes,
+		.n_in = m->n_in, .n_out = m->n_out,
+		.n_matrix = m->n_matrix,
+		.n = (u32)x->n,
+		.two = m->of->operand == QWEN_AS_TWO_Q8,
+		.span = m->of->quant->span,
+		.has_min = (u32)m->of->quant->has_min,
+		.kind = float_kind(m->of),
+	};
+}
+
+/* A kernel, by layout, for tiles of so many columns. */
+struct kernel {
+	const char	*module, *name;
+	unsigned	 columns;
+	size_t		 shared;
+};
+
+enum { WIDTHS = 4 };		/* of tiles, the narrowest first */
+
+/* Kernels of a layout of integers: kernel/mma.h. */
+#define KERNELS(f, name) [QWEN_CUDA_##f] = {				\
+	{ "multiply_" name, "few_" name, FEW_COLUMNS, 0 },		\
+	{ "multiply_" name, "many16_" name, 16, MANY_BYTES(F_##f, 1) },	\
+	{ "multiply_" name, "many32_" name, 32, MANY_BYTES(F_##f, 2) },	\
+	{ "multiply_" name, "many64_" name, 64, MANY_BYTES(F_##f, 4) } }
+
+static const struct kernel kernels[][WIDTHS] = {
+	KERNELS(Q4_K, "q4_k"), KERNELS(Q5_K, "q5_k"), KERNELS(Q6_K, "q6_k"),
+	KERNELS(Q8_0, "q8_0"), KERNELS(SUPER, "super"),
+	KERNELS(BLOCK, "block"),
+};
+
+/* Bytes of the block's memory for n columns. */
+static size_t
+few_bytes(enum qwen_cuda_layout l, u32 n, u32 nb)
+{
+	switch (l) {
+	case QWEN_CUDA_Q4_K:
+		return FEW_BYTES(F_Q4_K, n, nb);
+	case QWEN_CUDA_Q5_K:
+		return FEW_BYTES(F_Q5_K, n, nb);
+	case QWEN_CUDA_Q6_K:
+		return FEW_BYTES(F_Q6_K, n, nb);
+	case QWEN_CUDA_Q8_0:
+		return FEW_BYTES(F_Q8_0, n, nb);
+	case QWEN_CUDA_SUPER:
+		return FEW_BYTES(F_SUPER, n, nb);
+	default:
+		return FEW_BYTES(F_BLOCK, n, nb);
+	}
+}
+
+/* The tile for n columns, of which each matrix has about `each'. */
+static const struct kernel *
+choose(enum qwen_cuda_layout l, size_t each)
+{
+	const struct kernel *k = kernels[l];
+
+	while (k < kernels[l] + WIDTHS - 1 && k->columns < each)
+		k++;
+	return k;
+}
+
+/* Tiles of columns; where pairs are, each matrix may have one more. */
+static unsigned
+tiles_of(const struct dev_product *a, u32 rows)
+{
+	u32 more = a->n < a->n_matrix ? a->n : a->n_matrix;
+
+	if (a->at == NULL)
+		return (a->n + rows - 1) / rows;
+	return a->n / rows + more < a->n ? a->n / rows + more : a->n;
+}
+
+/* Can 16 bytes of x be read at once? */
+static int
+is_aligned(const struct dev_product *a)
+{
+	return a->n_in % 16 == 0 && a->x_stride % 4 == 0 &&
+	    (uintptr_t)a->x % 16 == 0;
+}
+
+static void
+multiply_floats(struct qwen_cuda_work *w, const struct dev_product *a)
+{
+	static const char *const name[] = { [DEV_F32] = "multiply_f32",
+	    [DEV_F16] = "multiply_f16", [DEV_BF16] = "multiply_bf16" };
+	struct qwen_cuda_launch l = { .module = "product",
+	    .name = name[a->kind], .x = tiles_of(a, FLOAT_COLUMNS),
+	    .y = (a->n_out + FLOAT_ROWS - 1) / FLOAT_ROWS,
+	    .threads = FLOAT_THREADS,
+	    .shared = DEV_COLUMN_BYTES(FLOAT_COLUMNS) +
+		FLOAT_STAGES * FLOAT_STAGE };
+
+	if (a->n == 1 && a->at == NULL)
+		l = (struct qwen_cuda_launch){ .module = "product",
+		    .name = "multiply_one", .x = (a->n_out + 2 * ONE_FLOATS -
+		    1) / (2 * ONE_FLOATS), .threads = 32 * ONE_FLOATS };
+	else if (!is_aligned(a))
+		l = (struct qwen_cuda_launch){ .module = "product",
+		    .name = "multiply_any", .x = tiles_of(a, 1),
+		    .y = (a->n_out + FLOAT_THREADS - 1) / FLOAT_THREADS,
+		    .threads = FLOAT_THREADS, .shared = DEV_COLUMN_BYTES(1) };
+	qwen_cuda_run(w->c->card, &l, a, sizeof *a);
+}
+
+/* Kernels for one row of x, by layout; NULL: few_ ones are used. */
+static const char *const one_kernels[] = {
+	[QWEN_CUDA_Q4_K] = "one_q4_k", [QWEN_CUDA_Q5_K] = "one_q5_k",
+	[QWEN_CUDA_Q6_K] = "one_q6_k", [QWEN_CUDA_Q8_0] = "one_q8_0",
+	[QWEN_CUDA_SUPER] = NULL, [QWEN_CUDA_BLOCK] = NULL,
+};
+
+/* Multiplies one row of x, or pairs of one row; 0: there is no kernel for it. */
+static int
+run_one(struct qwen_cuda_work *w, enum qwen_cuda_layout l,
+    const struct dev_product *a)
+{
+	u32 nb = (a->n_in + 255) / 256, rows = ONE_WARPS * ONE_ROWS(nb);
+
+	if (one_kernels[l] == NULL || a->two ||
+	    (a->at != NULL ? a->matrix == NULL : a->n > 1) ||
+	    ONE_BYTES(nb) > (size_t)w->c->card->shared_max)
+		return 0;
+	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
+	    .module = one_kernels[l], .name = one_kernels[l],
+	    .x = (a->n_out + rows - 1) / rows, .y = a->n,
+	    .threads = ONE_THREADS, .shared = ONE_BYTES(nb) }, a, sizeof *a);
+	return 1;
+}
+
+static void
+multiply(struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
+    const struct dev_product *a)
+{
+	enum qwen_cuda_layout l = qwen_cuda_layout_of(m->of);
+	u32 terms = 1 + a->two, nb = (a->n_in + 255) / 256, n = a->n * terms;
+	const struct kernel *k;
+	int few;
+
+	if (a->n == 0)
+		return;
+	if (l == QWEN_CUDA_FLOATS) {
+		multiply_floats(w, a);
+		return;
+	}
+	if (run_one(w, l, a))
+		return;
+	k = choose(l, a->at != NULL ? (n + a->n_matrix - 1) / a->n_matrix * 2 :
+	    n);
+	few = k == kernels[l];
+	n = n < FEW_COLUMNS ? n : FEW_COLUMNS;
+	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
+	    .module = k->module, .name = k->name,
+	    .x = tiles_of(a, k->columns / terms),
+	    .y = few ? (a->n_out + FEW_ROWS(nb) - 1) / FEW_ROWS(nb) :
+		(a->n_out + MANY_ROWS - 1) / MANY_ROWS,
+	    .threads = few ? FEW_THREADS : MANY_THREADS,
+	    .shared = few ? few_bytes(l, n, nb) : k->shared }, a, sizeof *a);
+}
+
+void
+qwen_cuda_multiply(struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
+    const struct qwen_cuda_rows *x, cu_ptr y, size_t stride)
+{
+	struct dev_product a = product_of(w, m, x, y, stride);
+
+	multiply(w, m, &a);
+}
+
+void
+qwen_cuda_multiply_pairs(struct qwen_cuda_work *w,
+    const struct qwen_cuda_weight *m, const struct qwen_cuda_rows *x,
+    const struct qwen_cuda_pairs *pairs, cu_ptr y, size_t stride)
+{
+	struct dev_product a = product_of(w, m, x, y, stride);
+
+	a.at = QWEN_CUDA_P(pairs->at);
+	a.first = QWEN_CUDA_P(pairs->first);
+	a.matrix = QWEN_CUDA_P(pairs->matrix);
+	a.n = (u32)pairs->n_pair;
+	a.per = (u32)pairs->per;
+	multiply(w, m, &a);
+}

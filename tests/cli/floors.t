@@ -97,7 +97,7 @@ sed 's/^/# /' other >&2
 	    "$TOP/lib/text/request/answer.h" "$TOP/lib/text/request/messages.h" \
 	    "$TOP/lib/text/request/lists.h" "$TOP/lib/text/json/json.h" \
 	    "$TOP/lib/wire/engine.h" "$TOP/lib/wire/put.h" "$TOP/lib/gguf/write.h" \
-	    "$TOP/lib/gguf/recipe.h"
+	    "$TOP/lib/gguf/recipe.h" "$TOP/lib/gguf/mmproj.h"
 } | awk '$2 != "U" { print $1 }' | sort -u >shown
 nm -P -g "$B/libqwen.a" "$B/libqwentext.a" |
     awk '$2 ~ /[A-TV-Z]/ && /^qwen_/ { print $1 }' | sort -u >inner

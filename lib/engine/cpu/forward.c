@@ -141,7 +141,7 @@ run_ffn(struct qwen_batch *b, const struct qwen_layer *l)
 		qwen_mlp_forward(b, l);
 	s->pending = 1;
 	if (has_deep(b, i))
-		qwen_each_token(b, QWEN_STAGE_NORM, add_deep, &i, 3 * n_embd);
+		qwen_each_token(b, QWEN_STAGE_NORM, add_deep, &i, 3 * b->hp->n_embd);
 	qwen_see(b, QWEN_TRACE_FFN, i, s->out, s->out_width);
 }
 

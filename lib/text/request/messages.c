@@ -110,23 +110,50 @@ qwen_messages_free(struct qwen_messages *m)
 	free(m);
 }
 
+/* Returns the text of v, an empty line, and this text; NULL without memory. */
+static yyjson_mut_val *
+joined(struct qwen_messages *m, yyjson_mut_val *v, const char *text, size_t n)
+{
+	struct qwen_text t = { 0 };
+	yyjson_mut_val *s;
+
+	qwen_text_add(&t, yyjson_mut_get_str(v), yyjson_mut_get_len(v));
+	qwen_text_str(&t, "\n\n");
+	qwen_text_add(&t, text, n);
+	s = t.failed ? NULL : yyjson_mut_strncpy(m->doc, t.s, t.n);
+	qwen_text_fini(&t);
+	return s;
+}
+
+/* Adds a part with this text to a list. */
+static int
+add_part(struct qwen_messages *m, yyjson_mut_val *list, const char *text,
+    size_t n)
+{
+	yyjson_mut_val *part = yyjson_mut_arr_add_obj(m->doc, list);
+
+	return yyjson_mut_obj_add_str(m->doc, part, "type", "text") &&
+	    yyjson_mut_obj_add_strncpy(m->doc, part, "text", text, n);
+}
+
 /* Appends text to the message's content. */
 static int
 extend(struct qwen_messages *m, yyjson_mut_val *message, const char *text,
     size_t n)
 {
 	yyjson_mut_val *old = yyjson_mut_obj_get(message, "content"), *s;
-	struct qwen_text t = { 0 };
-	int done = 0;
+	const char *key = "content";
 
-	qwen_text_add(&t, yyjson_mut_get_str(old), yyjson_mut_get_len(old));
-	qwen_text_str(&t, "\n\n");
-	qwen_text_add(&t, text, n);
-	if (!t.failed && (s = yyjson_mut_strncpy(m->doc, t.s, t.n)) != NULL)
-		done = yyjson_mut_obj_put(message, yyjson_mut_str(m->doc,
-		    "content"), s);
-	qwen_text_fini(&t);
-	return done;
+	if (yyjson_mut_is_arr(old)) {
+		message = yyjson_mut_arr_get_last(old);
+		key = "text";
+		if (yyjson_mut_obj_get(message, key) == NULL)
+			return add_part(m, old, text, n);
+		old = yyjson_mut_obj_get(message, key);
+	}
+	s = joined(m, old, text, n);
+	return s != NULL && yyjson_mut_obj_put(message, yyjson_mut_str(m->doc,
+	    key), s);
 }
 
 int
@@ -150,6 +177,38 @@ qwen_messages_add_text(struct qwen_messages *m, const char *role,
 		    n);
 	}
 	return done ? 0 : qwen_oom(err);
+}
+
+/* Returns a message's content, as a list; NULL without memory. */
+static yyjson_mut_val *
+content_list(struct qwen_messages *m, yyjson_mut_val *message)
+{
+	yyjson_mut_val *old = yyjson_mut_obj_get(message, "content"), *list;
+
+	if (yyjson_mut_is_arr(old))
+		return old;
+	list = yyjson_mut_arr(m->doc);
+	if (list == NULL || (yyjson_mut_get_len(old) > 0 && !add_part(m, list,
+	    yyjson_mut_get_str(old), yyjson_mut_get_len(old))) ||
+	    !yyjson_mut_obj_put(message, yyjson_mut_str(m->doc, "content"),
+	    list))
+		return NULL;
+	return list;
+}
+
+int
+qwen_messages_add_image(struct qwen_messages *m, struct qwen_err *err)
+{
+	yyjson_mut_val *last = yyjson_mut_arr_get_last(m->list), *part;
+
+	if (!yyjson_mut_equals_str(yyjson_mut_obj_get(last, "role"), "user")) {
+		last = yyjson_mut_arr_add_obj(m->doc, m->list);
+		if (!yyjson_mut_obj_add_str(m->doc, last, "role", "user"))
+			return qwen_oom(err);
+	}
+	part = yyjson_mut_arr_add_obj(m->doc, content_list(m, last));
+	return yyjson_mut_obj_add_str(m->doc, part, "type", "image") ? 0 :
+	    qwen_oom(err);
 }
 
 /* Copies JSON into the request's document. */

@@ -40,6 +40,13 @@ int qwen_messages_add(struct qwen_messages *m, const char *json, size_t n,
 void qwen_messages_drop_last(struct qwen_messages *m);
 
 /*
+ * Adds an image without its bytes to the last message, after the text that it
+ * has, if that is one of the user; else begins one.  Text that is joined comes
+ * after the image.
+ */
+int qwen_messages_add_image(struct qwen_messages *m, struct qwen_err *err);
+
+/*
  * Drops the oldest turn (everything before the second user message, except
  * leading system messages).  Returns the number of messages dropped; 0 if there
  * is only one turn.

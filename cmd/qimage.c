@@ -1,18 +1,48 @@
 /* SPDX-License-Identifier: ISC */
-/* qimage.c - image files as a model sees them. */
+/* qimage.c - image files as a model sees them, and the rows that it reads. */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
 #include "image/image.h"
+#include "models/models.h"
+#include "tool/tool.h"
+#include "vision/vision.h"
 
 static struct {
 	int			 show;
+	int			 no_rows;
+	const char		*model;
+	const char		*mmproj;	/* NULL: the one beside the model */
+	int			 n_threads;
+	int			 json;
 	struct qwen_image_limits limits;
 } opt = { .limits = { 0, 2048 } };
 
+/* An image to encode. */
+struct image {
+	const char		*name;		/* for messages */
+	struct qwen_pixels	 pixels;
+	struct qwen_span	 span;
+	int			 again;		/* an earlier one has the same
+						   rows */
+};
+
+/* Tokens of all images, for the progress. */
+static struct {
+	uint64_t before, image;
+} work;
+
 static const struct cli_opt options[] = {
 	CLI_GROUP("options:"),
+	TOOL_OPT_MODEL(&opt.model),
+	CLI_FILE(0, "mmproj", "file", &opt.mmproj, "file gguf",
+	    "image encoder (default: the mmproj file beside the model)"),
+	CLI_OPT_THREADS(&opt.n_threads),
+	CLI_OPT_FORMAT(&opt.json, "cbor json",
+	    "format of the spans and rows"),
+	CLI_FLAG(0, "no-rows", &opt.no_rows,
+	    "write only the spans: sizes and hashes"),
 	CLI_FLAG(0, "show", &opt.show,
 	    "write what the model sees as a PNG image"),
 	CLI_INT(0, "max-tokens", "n", &opt.limits.max_tokens,
@@ -25,8 +55,9 @@ static const struct cli_opt options[] = {
 };
 
 static const struct cli_tool tool = {
-	.name = "qimage", .about = "show an image as a model sees it",
-	.usage = "--show [options] [file]", .options = options, .max = 1,
+	.name = "qimage", .about = "encode images for a model that reads them",
+	.usage = "[options] [file ...]\n--show [options] [file]",
+	.options = options, .max = -1,
 	.completes = "file",
 };
 
@@ -61,13 +92,142 @@ show(const char *path)
 	qwen_pixels_fini(&p);
 }
 
+/* ----------------------------------------------------------------- encoding */
+
+/* Open the encoder of the model in g. */
+static struct qwen_vision *
+open_encoder(const struct qwen_gguf *g, const char *model)
+{
+	struct qwen_vision_opts o = { .n_threads = opt.n_threads,
+	    .cpu = tool_cpu() };
+	struct qwen_vision *v;
+	char *found = NULL;
+	const char *path = opt.mmproj;
+
+	if (path == NULL) {
+		cli_must(model, qwen_models_projector(&found, model, &cli_err));
+		path = found;
+	}
+	if (path == NULL)
+		die("%s: no image encoder (mmproj file) beside it: fetch that "
+		    "of the model, or give --mmproj", model);
+	cli_must(path, qwen_vision_open(&v, path, &o, &cli_err));
+	cli_must(path, qwen_vision_match(v, g, &cli_err));
+	cli_protect_input(path, "the image encoder that is in use");
+	free(found);
+	return v;
+}
+
+/* Read all images: if one is damaged, there is no stream of the others. */
+static struct image *
+read_images(const struct qwen_vision *v, char *paths[], size_t n)
+{
+	struct image *im = cli_check_alloc(calloc(n, sizeof *im));
+	struct qwen_vision_image in;
+	size_t i, k;
+
+	for (i = 0; i < n; i++) {
+		im[i].name = strcmp(paths[i], "-") == 0 ? "stdin" : paths[i];
+		read_image(&im[i].pixels, paths[i]);
+		in = (struct qwen_vision_image){ im[i].pixels.rgb,
+		    im[i].pixels.width, im[i].pixels.height };
+		cli_must(im[i].name, qwen_vision_span(v, &in, &im[i].span,
+		    &cli_err));
+		for (k = 0; k < i && !im[i].again; k++)
+			im[i].again = memcmp(&im[k].span.hash, &im[i].span.hash,
+			    sizeof im[k].span.hash) == 0;
+	}
+	return im;
+}
+
 static void
-check_options(void)
+show_progress(void *arg, uint64_t done, uint64_t total)
+{
+	(void)arg;
+	cli_progress(work.before + (uint64_t)((double)work.image *
+	    (double)done / (double)total));
+}
+
+/* Encode an image, and write its rows. */
+static void
+put_rows(struct qwen_writer *w, struct qwen_vision *v, const struct image *im)
+{
+	struct qwen_vision_image in = { im->pixels.rgb, im->pixels.width,
+	    im->pixels.height };
+	size_t n = (size_t)im->span.n * qwen_vision_info(v)->n_row;
+	float *rows = cli_check_alloc(malloc(n * sizeof *rows));
+
+	work.image = im->span.n;
+	cli_must(im->name, qwen_vision_encode(v, &in, rows, show_progress, NULL,
+	    &cli_err));
+	cli_must("stdout", qwen_write_rows(w, &im->span.hash, rows, n,
+	    &cli_err));
+	work.before += im->span.n;
+	free(rows);
+}
+
+/*
+ * Write the spans of all images, then their rows: if one cannot be encoded, a
+ * reader misses rows and does not take the stream for complete.
+ */
+static void
+put_images(struct qwen_writer *w, struct qwen_vision *v, struct image *im,
+    size_t n)
+{
+	uint64_t total = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		cli_must("stdout", qwen_write_span(w, &im[i].span, &cli_err));
+		total += im[i].again ? 0 : im[i].span.n;
+	}
+	cli_progress_start("tokens", total);
+	for (i = 0; i < n; i++) {
+		if (!opt.no_rows && !im[i].again)
+			put_rows(w, v, &im[i]);
+		qwen_pixels_fini(&im[i].pixels);
+	}
+	cli_progress_end();
+}
+
+static void
+encode(char *paths[], size_t n)
+{
+	struct qwen_writer *w;
+	struct qwen_header h;
+	struct qwen_vision *v;
+	struct qwen_gguf *g;
+	struct image *im;
+	const char *model;
+
+	if (!cli_given(&opt.json))
+		cli_no_binary_tty();
+	model = tool_model_path(opt.model);
+	g = tool_gguf_open(model);
+	v = open_encoder(g, model);
+	im = read_images(v, paths, n);
+	cli_must(model, qwen_header_init(&h, QWEN_STREAM_TOKENS, g, &cli_err));
+	w = tool_writer(STDOUT_FILENO, opt.json ? QWEN_FORMAT_JSON :
+	    QWEN_FORMAT_CBOR);
+	cli_must("stdout", qwen_write_header(w, &h, &cli_err));
+	put_images(w, v, im, n);
+	cli_must("stdout", qwen_writer_close(w, &cli_err));
+	free(im);
+	qwen_vision_close(v);
+	qwen_gguf_close(g);
+}
+
+static void
+check_options(int n)
 {
 	struct qwen_image_limits *l = &opt.limits;
 
-	if (!opt.show)
-		cli_usage("--show is missing");
+	if (opt.show && (opt.mmproj != NULL || opt.no_rows ||
+	    cli_given(&opt.json)))
+		cli_usage("--show needs no encoder, and writes PNG: not with "
+		    "--mmproj, --no-rows or -f");
+	if (opt.show && n > 1)
+		cli_usage("--show takes only one image");
 	if (!cli_given(&l->min_tokens))
 		l->min_tokens = l->max_tokens < 64 ? l->max_tokens : 64;
 	if (l->min_tokens > l->max_tokens)
@@ -79,8 +239,12 @@ int
 main(int argc, char *argv[])
 {
 	int n = cli_begin(&tool, argc, argv);
+	char *in[] = { "-", NULL };
 
-	check_options();
-	show(n > 0 ? argv[1] : "-");
+	check_options(n);
+	if (opt.show)
+		show(n > 0 ? argv[1] : "-");
+	else
+		encode(n > 0 ? argv + 1 : in, n > 0 ? (size_t)n : 1);
 	return cli_finish();
 }

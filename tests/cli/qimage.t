@@ -52,7 +52,7 @@ refused 2 "a minimum above the default limit" qimage --show --min-tokens 3000 rg
 refused 2 "limits that exclude each other" qimage --show --min-tokens 9 --max-tokens 8 rgb.png
 refused 2 "too few" qimage --show --max-tokens 7 rgb.png
 refused 2 "too many" qimage --show --max-tokens 16385 rgb.png
-refused 2 "no --show" qimage rgb.png
+refused 2 "--show with an encoder" qimage --show --mmproj x rgb.png
 refused 2 "two files" qimage --show rgb.png rgb.png
 
 # -- files that are no images; INDEX.tsv has what it says

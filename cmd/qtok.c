@@ -59,6 +59,11 @@ static const struct cli_opt options[] = {
 	    "add a user message"),
 	CLI_CALL(0, "data", "file", &opt, add_message, "file",
 	    "add a document to the user's message"),
+	CLI_CALL(0, "image", "file", &opt, add_message, "file",
+	    "add an image to the user's message; -: the images that qimage "
+	    "wrote"),
+	CLI_FILE(0, "mmproj", "file", &opt.mmproj, "file gguf",
+	    "image encoder (default: the mmproj file beside the model)"),
 	CLI_CALL(0, "assistant", "text", &opt, add_message, NULL,
 	    "add an earlier answer of the model"),
 
@@ -121,6 +126,8 @@ check_chat(const struct qtok_opts *o)
 		cli_usage("--date needs --chat");
 	if (!o->chat && o->form == QTOK_PROMPT)
 		cli_usage("-f prompt needs --chat");
+	if (!o->chat && o->mmproj != NULL)
+		cli_usage("--mmproj needs --chat and --image");
 	if (!o->chat)
 		return;
 	if (o->documents || o->decode || o->encode_flags != 0 ||
@@ -129,6 +136,27 @@ check_chat(const struct qtok_opts *o)
 		    "or --special");
 	if (o->form == QTOK_PROMPT && (o->count || o->mark != NULL))
 		cli_usage("-f prompt prints text: not with -c or --mark");
+}
+
+static void
+check_images(const struct qtok_opts *o)
+{
+	size_t i, n = 0, n_stdin = 0;
+
+	for (i = 0; i < o->n_messages; i++) {
+		if (strcmp(o->messages[i].role, "image") != 0)
+			continue;
+		n++;
+		n_stdin += strcmp(o->messages[i].arg, "-") == 0;
+	}
+	if (n_stdin > 1)
+		cli_usage("--image -: stdin has one stream of images; give it "
+		    "once");
+	if (n == 0 && o->mmproj != NULL)
+		cli_usage("--mmproj needs --image");
+	if (n > 0 && !o->count && o->format == QWEN_FORMAT_TEXT)
+		cli_usage("--image: -f text cannot hold images; use cbor or "
+		    "json");
 }
 
 static void
@@ -173,6 +201,7 @@ check(struct qtok_opts *o)
 		cli_usage("--stop needs -d");
 	if (o->form != QTOK_PROMPT)
 		o->format = (enum qwen_format)o->form;
+	check_images(o);
 	if (o->mark == NULL)
 		return;
 	if (o->count || o->decode)

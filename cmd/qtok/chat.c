@@ -48,8 +48,16 @@ qtok_think(const struct qtok_opts *o)
 
 /* Add a message.  Keeps the text of a document, to find it in the prompt. */
 static void
-put_message(struct qwen_messages *q, struct qtok_message *p)
+put_message(struct qwen_messages *q, struct qtok_message *p,
+    const struct qtok_images *im)
 {
+	size_t i, n = strcmp(p->arg, "-") == 0 ? im->n_stdin : 1;
+
+	if (strcmp(p->role, "image") == 0) {
+		for (i = 0; i < n; i++)
+			cli_must(NULL, qwen_messages_add_image(q, &cli_err));
+		return;
+	}
 	if (strcmp(p->role, "data") != 0) {
 		cli_must("an argument", qwen_messages_add_text(q, p->role,
 		    p->arg, strlen(p->arg), 1, &cli_err));
@@ -100,7 +108,8 @@ set_member(struct qwen_messages *q, const char *key, const char *json, size_t n,
  * Return the request of options or a file as JSON, to be freed; *n: its length.
  */
 static char *
-request(const struct qtok_opts *o, char *paths[], size_t *n)
+request(const struct qtok_opts *o, const struct qtok_images *im, char *paths[],
+    size_t *n)
 {
 	struct qwen_messages *q;
 	char *tools, *json;
@@ -117,7 +126,7 @@ request(const struct qtok_opts *o, char *paths[], size_t *n)
 	else
 		cli_must(NULL, qwen_messages_new(&q, &cli_err));
 	for (i = 0; i < o->n_messages; i++)
-		put_message(q, &o->messages[i]);
+		put_message(q, &o->messages[i], im);
 	if (o->tools != NULL) {
 		tools = cli_read_file(o->tools, CLI_FILE_MAX, n);
 		set_member(q, "tools", tools, *n, o->tools);
@@ -215,8 +224,8 @@ find_positions(struct positions *l, const struct qtok_opts *o,
 
 /* Write the tokens, with marks if --mark is given. */
 static void
-put_prompt(struct qtok_encoding *c, const struct qwen_prompt *p,
-    const struct qwen_tok *t)
+put_prompt(struct qtok_encoding *c, struct qtok_images *im,
+    const struct qwen_prompt *p, const struct qwen_tok *t)
 {
 	struct positions l = { 0 };
 	size_t from = 0, to, i, n_ids;
@@ -228,25 +237,27 @@ put_prompt(struct qtok_encoding *c, const struct qwen_prompt *p,
 		to = i < l.n ? l.at[i] : qwen_prompt_text(p).len;
 		cli_must(NULL, qwen_prompt_encode(p, t, from, to, &ids,
 		    &n_ids, &cli_err));
-		qtok_put_ids(c, ids, n_ids);
+		qtok_images_put_ids(im, c, ids, n_ids);
 		free(ids);
 		if (i < l.n)
 			qtok_put_mark(c);
 	}
+	qtok_images_put_rows(im, c);
 	free(l.at);
 }
 
 static void
 encode_prompt(const struct qtok_opts *o, const struct qwen_gguf *g,
-    const struct qwen_prompt *p)
+    const struct qwen_prompt *p, struct qtok_images *im)
 {
 	struct qwen_tok *t = tool_tok_open(g, QWEN_TOK_ENCODE);
 	struct qtok_encoding c = { .o = o, .n_bytes = qwen_prompt_text(p).len };
 	double begin = cli_now();
 
+	qtok_images_read(im, o, g, p, t);
 	if (!o->count)
 		c.w = qtok_stream(o, g);
-	put_prompt(&c, p, t);
+	put_prompt(&c, im, p, t);
 	if (o->count)
 		printf("%" PRIu64 "\n", c.n_document);
 	cli_must("stdout", qwen_writer_close(c.w, &cli_err));
@@ -258,6 +269,7 @@ void
 qtok_chat(const struct qtok_opts *o, char *paths[])
 {
 	struct qwen_template *t = qtok_template(o);
+	struct qtok_images im = { 0 };
 	struct qwen_gguf *g = NULL;
 	struct qwen_prompt *p;
 	struct qwen_str s;
@@ -270,7 +282,11 @@ qtok_chat(const struct qtok_opts *o, char *paths[])
 		g = tool_gguf_open(tool_model_path(o->model));
 	tool_template_set(t, g);
 	qwen_template_set_systems(t, o->systems);
-	json = request(o, paths, &n);
+	qtok_images_stdin(&im, o, g);
+	if (im.n > 0 && !qwen_template_names(t, "image_pad"))
+		die("the chat template has no place for images "
+		    "(<|image_pad|>): use a model that reads images");
+	json = request(o, &im, paths, &n);
 	cli_must(source(o, paths), qwen_template_render(t, json, n, &p,
 	    &cli_err));
 	if (qwen_prompt_repaired(p))
@@ -281,7 +297,8 @@ qtok_chat(const struct qtok_opts *o, char *paths[])
 	if (o->form == QTOK_PROMPT)
 		fwrite(s.s, 1, s.len, stdout);
 	else
-		encode_prompt(o, g, p);
+		encode_prompt(o, g, p, &im);
+	qtok_images_fini(&im);
 	qwen_prompt_free(p);
 	qwen_gguf_close(g);
 }

@@ -10,7 +10,9 @@ enum { QTOK_PROMPT = 3 };	/* in addition to the formats of tokens */
 
 /* A message of a chat given by options, in their order. */
 struct qtok_message {
-	const char	*role;		/* "data": user message from a file */
+	const char	*role;		/* "data": user message from a file;
+					   "image": image for the user's
+					   message, or "-" */
 	const char	*arg;
 	char		*text;		/* of the file, once read */
 	size_t		 n;
@@ -35,6 +37,7 @@ struct qtok_opts {
 	const char	*template;	/* --template, or NULL */
 	enum qwen_systems systems;	/* --system-messages */
 	const char	*placeholder;	/* --image-placeholder, or NULL */
+	const char	*mmproj;	/* --mmproj, or NULL */
 	const char	*tools;		/* --tools, or NULL */
 	int		 think;		/* --think: 0 on, 1 off, or -1 */
 	struct cli_list	 stops;		/* --stop */
@@ -112,6 +115,48 @@ void qtok_report(uint64_t n_bytes, uint64_t n_tokens, double begin);
  * given and the template has no tool calls.
  */
 struct qwen_template *qtok_template(const struct qtok_opts *o);
+
+/* Numbers of the rows of some images, as they came. */
+struct qtok_rows {
+	struct qwen_fp	 hash;
+	float		*x;
+	size_t		 n;
+};
+
+/*
+ * The images of --image, in the order of options: spans, and the rows of all.
+ * All zero at first.
+ */
+struct qtok_images {
+	size_t		 n;		/* that the prompt has */
+	struct qwen_span *span;		/* [n], once they are read */
+	size_t		 n_stdin;	/* of them from stdin */
+	struct qwen_span *on_stdin;	/* [n_stdin] */
+	size_t		 cap_stdin;
+	struct qtok_rows *rows;
+	size_t		 n_rows, cap_rows;
+	size_t		 next;		/* the span to write next */
+	int32_t		 pad;		/* <|image_pad|>, in the place of an
+					   image; -1: there are no images */
+};
+
+/*
+ * qtok_images_stdin reads the images of --image - and counts all; g may be
+ * NULL.  qtok_images_read encodes those of files, for a prompt that has a place
+ * for each.  They die.
+ */
+void qtok_images_stdin(struct qtok_images *im, const struct qtok_opts *o,
+    const struct qwen_gguf *g);
+void qtok_images_read(struct qtok_images *im, const struct qtok_opts *o,
+    const struct qwen_gguf *g, const struct qwen_prompt *p,
+    const struct qwen_tok *t);
+
+/* Write ids with spans in the place of <|image_pad|>; at the end, the rows. */
+void qtok_images_put_ids(struct qtok_images *im, struct qtok_encoding *c,
+    const int32_t *ids, size_t n);
+void qtok_images_put_rows(const struct qtok_images *im,
+    struct qtok_encoding *c);
+void qtok_images_fini(struct qtok_images *im);
 
 /* Returns --think in JSON: "true", "false" or "null". */
 const char *qtok_think(const struct qtok_opts *o);

@@ -170,17 +170,20 @@ run_qimage(struct qtok_images *im, const struct qtok_opts *o,
 	return span;
 }
 
-/* Return how many places for images the template wrote. */
+/* Return how many places for images the template wrote, and no message has. */
 static size_t
 places(const struct qwen_prompt *p)
 {
 	struct qwen_str s = qwen_prompt_text(p);
 	const char *at = s.s, *end = s.s + s.len;
+	const unsigned char *own;
 	size_t n = 0;
 
 	for (; (at = memmem(at, (size_t)(end - at), pad, sizeof pad - 1)) !=
-	    NULL; at++)
-		n += qwen_prompt_own(p)[at - s.s] != 0;
+	    NULL; at++) {
+		own = qwen_prompt_own(p) + (at - s.s);
+		n += memchr(own, 0, sizeof pad - 1) == NULL;
+	}
 	return n;
 }
 
@@ -213,8 +216,8 @@ qtok_images_read(struct qtok_images *im, const struct qtok_opts *o,
 		return;
 	im->pad = pad_id(g, t);
 	if (places(p) != im->n)
-		die("the chat template has no place for images: --template "
-		    "names another one");
+		die("the chat template has %s for %s",
+		    cli_count(places(p), "place"), cli_count(im->n, "image"));
 	if (n_files > 0)
 		files = run_qimage(im, o, g, n_files);
 	im->span = cli_check_alloc(calloc(im->n, sizeof *im->span));

@@ -117,6 +117,9 @@ for m in qwen3_5 qwen3_vl; do
 	    --image one.png --user x
 	refused 2 "$m: in text" $chat -f text --image one.png --user x
 	refused 2 "$m: stdin twice" $chat --image - --image -
+	echo '{{- "image_pad" }}' >none.jinja
+	refused 1 "$m: a template with no place" qtok --chat --template \
+	    ./none.jinja --image one.png
 	mkdir "$m.alone"
 	cp "$m/m.gguf" "$m.alone"
 	refused 1 "$m: no encoder" $chat -m "$m.alone/m.gguf" --image one.png

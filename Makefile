@@ -165,6 +165,7 @@ TEXT_SRC := $(sort $(wildcard lib/text/*/*.c))
 SYNTH_SRC := $(sort $(wildcard lib/synth/*.c))
 HUB_SRC := $(sort $(wildcard lib/hub/*.c))
 MODELS_SRC := $(sort $(wildcard lib/models/*.c))
+IMAGE_SRC := $(sort $(wildcard lib/image/*.c))
 QUANTIZE_SRC := $(sort $(wildcard lib/quantize/*.c lib/quantize/generic/*.c \
 	lib/quantize/$(ISA_DIR)/*.c))
 ifeq ($(YYJSON),system)
@@ -177,6 +178,7 @@ ENGINE_SRC := $(filter-out lib/engine/state/% lib/engine/store/% \
 TEXT_SRC :=
 HUB_SRC :=
 MODELS_SRC :=
+IMAGE_SRC :=
 endif
 CLI_SRC := $(sort $(wildcard lib/cli/*.c lib/tool/*.c))
 # A tool is cmd/NAME.c, with the files of cmd/NAME/ where there are any.
@@ -187,6 +189,16 @@ HAS = $(STATIC)$(shell echo '\#include <$1>' | $(CC) $(CPPFLAGS) -E - \
 PART_SRC := $(filter-out $(if $(call HAS,curl/curl.h),,cmd/qbench/url_%.c) \
 	$(if $(call HAS,histedit.h),,cmd/qchat/edit.c),\
 	$(sort $(wildcard cmd/*/*.c)))
+# Formats of images, each by a library of its own, if it is there.
+IMAGE_FORMATS := $(if $(IMAGE_SRC),$(if $(call HAS,jpeglib.h),jpeg) $(if \
+	$(call HAS,png.h),png) $(if $(call HAS,webp/demux.h),webp) $(if \
+	$(call HAS,gif_lib.h),gif))
+IMAGE_SRC += $(IMAGE_FORMATS:%=lib/image/format/%.c)
+LIBS_jpeg = -ljpeg
+LIBS_png = -lpng
+LIBS_webp = -lwebpdemux -lwebp
+LIBS_gif = -lgif
+LIBS_IMAGE = $(foreach f,$(IMAGE_FORMATS),$(LIBS_$f)) $(if $(STATIC),-lz -lm)
 REF_SRC := $(sort $(wildcard tests/ref/*.c))
 TEST_SRC := $(sort $(wildcard tests/unit/*.c tests/kernel/*.c tests/golden/*.c \
 	tests/cuda/*.c))
@@ -198,6 +210,7 @@ TEXT_OBJ := $(TEXT_SRC:%.c=$(B)/%.o)
 SYNTH_OBJ := $(SYNTH_SRC:%.c=$(B)/%.o)
 HUB_OBJ := $(HUB_SRC:%.c=$(B)/%.o)
 MODELS_OBJ := $(MODELS_SRC:%.c=$(B)/%.o)
+IMAGE_OBJ := $(IMAGE_SRC:%.c=$(B)/%.o)
 QUANTIZE_OBJ := $(sort $(QUANTIZE_SRC:%.c=$(B)/%.o))
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 REF_OBJ := $(REF_SRC:%.c=$(B)/%.o)
@@ -218,7 +231,7 @@ FAULTS := $(if $(findstring -linux-gnu,$(MACHINE)),$(addprefix \
 # Those that are installed; all, in the order in which they use each other.
 WINGS = $(if $(STATIC),,qwen qwentext)
 ARCHIVES = $(addprefix $(B)/,libcli.a libsynth.a libhub.a libquantize.a \
-	libmodels.a libqwentext.a libqwen.a)
+	libmodels.a libimage.a libqwentext.a libqwen.a)
 
 all: $(TOOLS) $(foreach l,$(WINGS),$(B)/lib$l.a $(B)/lib$l.so \
 	$(B)/lib$l.so.$(SOVERSION))
@@ -245,12 +258,15 @@ $(BIN)/gguf-fetch: LIBS += $(if $(shell printf '\043include <curl/curl.h>\n'\
 	$(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo y),-lcurl -lcrypto)
 endif
 $(BIN)/qserve: LIBS += -lmicrohttpd
+$(BIN)/qimage $(filter %/fuzz_seeds $(B)/tests/unit/image_%,$(TESTS)): \
+	LIBS += $(LIBS_IMAGE)
 
 $(B)/libqwen.a: $(QWEN_OBJ)
 $(B)/libqwentext.a: $(TEXT_OBJ)
 $(B)/libsynth.a: $(SYNTH_OBJ)
 $(B)/libhub.a: $(HUB_OBJ)
 $(B)/libmodels.a: $(MODELS_OBJ)
+$(B)/libimage.a: $(IMAGE_OBJ)
 $(B)/libquantize.a: $(QUANTIZE_OBJ)
 $(B)/libcli.a: $(CLI_OBJ)
 $(B)/libref.a: $(REF_OBJ)
@@ -342,16 +358,17 @@ build/libraries/$(MACHINE)/complete: share/dist/libraries.sh
 	@sh tests/deps.sh static
 	@sh $< $(@D) $(MACHINE) '$(CC)' '$(AR)'
 
-# Lists of variants, formats, samplers: one line a file,
+# Lists of variants, formats, samplers, image formats: one line a file,
 # rewritten only when the list changes.
 $(B)/kernels.inc: LIST = $(foreach f,$(KERN),KERNELS(qwen_$(basename $(notdir $f))_kernels))
 $(B)/quants.inc: LIST = $(foreach f,$(QUANT),QUANT(qwen_quant_$(basename $(notdir $f))))
 $(B)/samplers.inc: LIST = $(foreach f,$(SAMP),SAMPLER(qwen_sampler_$(basename $(notdir $f))))
 $(B)/ptx.inc: LIST = $(foreach f,$(CARD_KERN),PTX($(basename $(notdir $f))))
 $(B)/modelled.inc: LIST = $(foreach f,$(MODELLED),MODELLED(qwen_$f_model_kernels))
+$(B)/images.inc: LIST = $(foreach f,$(IMAGE_FORMATS),FORMAT(qwen_image_$f_format))
 $(B)/fuzzers.inc: LIST = $(foreach f,$(FUZZ_SRC),FUZZER($(f:tests/fuzz/fuzz_%.c=%)))
 $(B)/kernels.inc $(B)/quants.inc $(B)/samplers.inc $(B)/ptx.inc \
-		$(B)/modelled.inc $(B)/fuzzers.inc: FORCE
+		$(B)/modelled.inc $(B)/images.inc $(B)/fuzzers.inc: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' $(foreach l,$(LIST),'$l') >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
@@ -390,6 +407,7 @@ $(patsubst %.c,$(B)/%.o,$(filter tests/kernel/%,$(TEST_SRC))) \
 		$(B)/tests/golden/bits.o: $(B)/modelled.inc
 $(B)/tests/unit/fuzz_seeds.o: $(B)/fuzzers.inc
 $(B)/lib/engine/quant/quant.o: $(B)/quants.inc
+$(B)/lib/image/decode.o: $(B)/images.inc
 $(patsubst %.c,$(B)/%.o,$(wildcard lib/engine/sample/*.c)): $(B)/samplers.inc
 
 # Targets that do everything by one command build on all processors, unless
@@ -526,7 +544,7 @@ fuzz: $(FUZZ_SRC)
 		echo "build/fuzz/$$f"; \
 		clang -std=c11 -D_DEFAULT_SOURCE -O1 -g -fsanitize=address,fuzzer -Ilib \
 		-o build/fuzz/$$f tests/fuzz/$$f.c $(MUTATE_SRC) \
-		$(patsubst $(B)/%,build/fuzz/obj/%,$(ARCHIVES)) $(LIBS) || exit 1; \
+		$(patsubst $(B)/%,build/fuzz/obj/%,$(ARCHIVES)) $(LIBS) $(LIBS_IMAGE) || exit 1; \
 	done
 
 deps:
@@ -656,7 +674,7 @@ clean:
 	uninstall FORCE
 FORCE:
 
--include $(QWEN_OBJ:.o=.d) $(TEXT_OBJ:.o=.d) $(SYNTH_OBJ:.o=.d) $(HUB_OBJ:.o=.d) $(MODELS_OBJ:.o=.d) $(QUANTIZE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
+-include $(QWEN_OBJ:.o=.d) $(TEXT_OBJ:.o=.d) $(SYNTH_OBJ:.o=.d) $(HUB_OBJ:.o=.d) $(MODELS_OBJ:.o=.d) $(IMAGE_OBJ:.o=.d) $(QUANTIZE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
 	$(PART_SRC:%.c=$(B)/%.d) $(REF_OBJ:.o=.d) $(TEST_SRC:%.c=$(B)/%.d) \
 	$(FUZZ_OBJ:.o=.d) $(MUTATE_OBJ:.o=.d) $(MODEL_OBJ:.o=.d) \
 	$(PTX:.ptx=.d) $(FAKE_OBJ:.o=.d) $(B)/tests/cuda/emu.d $(B)/tests/cuda/fake.d

@@ -93,6 +93,10 @@ command_for() {
 		libunistring-dev libunistring-devel libunistring libunistring-dev
 		libcurl4-openssl-dev libcurl-devel curl curl-dev
 		libssl-dev openssl-devel openssl openssl-dev
+		libjpeg-dev libjpeg-turbo-devel libjpeg-turbo libjpeg-turbo-dev
+		libpng-dev libpng-devel libpng libpng-dev
+		libwebp-dev libwebp-devel libwebp libwebp-dev
+		libgif-dev giflib-devel giflib giflib-dev
 		pkgconf pkgconf-pkg-config pkgconf pkgconf
 		python3 python3 python python3
 		END
@@ -115,7 +119,7 @@ command -v curl >/dev/null 2>&1 || missing="$missing curl"
 command -v openssl >/dev/null 2>&1 || missing="$missing openssl"
 command -v python3 >/dev/null 2>&1 || missing="$missing python3"
 command -v pkg-config >/dev/null 2>&1 || missing="$missing pkgconf"
-# qchat, qtok, qbench and gguf-fetch do without them, if they must
+# qchat, qtok, qbench, gguf-fetch and qimage do without them, if they must
 without() {	# PACKAGE, and what is not there then
 	if ! command -v apt-get >/dev/null 2>&1; then
 		echo "deps: $2 without: $(command_for "$1")" >&2
@@ -134,6 +138,10 @@ have_header curl/curl.h ||
     without libcurl4-openssl-dev \
 	"qbench will not know --url, and gguf-fetch will not fetch"
 have_header openssl/evp.h || without libssl-dev "gguf-fetch will not fetch"
+have_header jpeglib.h || without libjpeg-dev "qimage will not read JPEG"
+have_header png.h || without libpng-dev "qimage will not read or write PNG"
+have_header webp/demux.h || without libwebp-dev "qimage will not read WebP"
+have_header gif_lib.h || without libgif-dev "qimage will not read GIF"
 if [ "$1" = audit ]; then
 	command -v strace >/dev/null 2>&1 || missing="$missing strace"
 	command -v valgrind >/dev/null 2>&1 || missing="$missing valgrind"

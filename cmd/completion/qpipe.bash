@@ -112,4 +112,5 @@ _qpipe()
 }
 
 complete -F _qpipe gguf-convert gguf-fetch gguf-inspect gguf-merge gguf-pin gguf-quantize \
-    gguf-synth qbatch qbench qchat qdecode qembed qengine qprefill qrerank qsample qscore qserve qstate qtok
+    gguf-synth qbatch qbench qchat qdecode qembed qengine qimage qprefill qrerank qsample qscore qserve \
+    qstate qtok

@@ -20,10 +20,11 @@ export CC AR
 cbor_release=trixie cbor=libcbor-0.10.2
 cbor_sum=e75f712215d7b7e5c89ef322a09b701f7159f028b8b48978865725f00f79875b
 
-packages="libbsd-dev libedit-dev libmd-dev libncurses-dev libssl-dev
-    libtinfo6 libunistring-dev libxxhash-dev libzstd-dev"
-archives="libbsd libcrypto libedit libmd libssl libtinfo libunistring libxxhash
-    libzstd"
+packages="libbsd-dev libedit-dev libgif-dev libjpeg62-turbo-dev libmd-dev
+    libncurses-dev libpng-dev libssl-dev libtinfo6 libunistring-dev libwebp-dev
+    libxxhash-dev libzstd-dev zlib1g-dev"
+archives="libbsd libcrypto libedit libgif libjpeg libmd libpng libssl libtinfo
+    libunistring libwebp libwebpdemux libxxhash libz libzstd"
 
 fail() {
 	echo "static libraries: $*" >&2

@@ -27,5 +27,5 @@ libmicrohttpd-dev mandoc zstd jq curl openssl python3 pkgconf" "others: Debian's
 rm -rf with; cp -R plain with
 PATH=$PWD/with CC=no-compiler sh "$TOP/tests/deps.sh" >out 2>err
 is "$?" 1 "status 1"
-is "$(grep -c ' without: ' err)" 4 "what is done without is named: $(head -n 1 err)"
+is "$(grep -c ' without: ' err)" 8 "what is done without is named: $(head -n 1 err)"
 done_testing

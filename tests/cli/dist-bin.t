@@ -48,7 +48,7 @@ unpack() {
 	    "with every tool"
 	ls root/share/doc/qpipe/libraries >has
 	cut -d ' ' -f 1 root/share/doc/qpipe/libraries/VERSIONS >libraries
-	[ "$(grep -c . libraries)" = 13 ] && [ "$(grep -c . has)" = 15 ]
+	[ "$(grep -c . libraries)" = 18 ] && [ "$(grep -c . has)" = 20 ]
 	ok $? "and the licence of each library"
 	# Fedora looks names up by systemd, and has its certificates here
 	echo 'hosts: resolve [!UNAVAIL=return] files dns' >root/etc/nsswitch.conf

@@ -43,6 +43,7 @@ synth base gguf
 hub base gguf text/json text/yyjson
 models base text/json text/yyjson
 quantize base gguf engine/quant engine/cpu/kernel engine/net engine/watch engine/timeline engine/pass
+image base
 cli base
 EOT
 # folder, name, and whether it is defined (T) or called (U)
@@ -50,6 +51,7 @@ EOT
 	case $f in
 	lib/tool/*) continue ;;
 	lib/quantize/*) d=quantize/ ;;
+	lib/image/*) d=image/ ;;
 	lib/engine/cpu/kernel/*) d=engine/cpu/kernel/ ;;
 	lib/engine/*/*|lib/text/*) d=${f#lib/}; d=${d%"${d#*/*/}"} ;;
 	*) d=${f#lib/}; d=${d%/*}/ ;;
@@ -86,7 +88,7 @@ sed 's/^/# /' other >&2
 # what grows
 {
 	nm -P -g "$B/libsynth.a" "$B/libhub.a" "$B/libquantize.a" \
-	    "$B/libmodels.a"
+	    "$B/libmodels.a" "$B/libimage.a"
 	cat "$B/qwen.map.public" "$B/qwentext.map.public"
 	sed -n 's/^[^[:space:]*/].*\(qwen_[a-z0-9_]*\)(.*/\1/p' \
 	    "$TOP/lib/base/cgroup.h" "$TOP/lib/base/tmpfile.h" "$TOP/lib/base/mem.h" "$TOP/lib/base/text.h" "$TOP/lib/base/utf8.h" \

@@ -123,6 +123,7 @@ for f in "$TOP"/man/*.[0-9]; do
 		cp -R "$TOP/tests/files/hub/qwen3_5_moe" Qwen3.5-35B-A3B
 		cp -R "$TOP/tests/files/hub/qwen3_5" Qwen3.5-4B
 		cp -R "$TOP/tests/files/hub/qwen3_5-lora" my-adapter ;;
+	qimage.1) cp "$TOP/tests/files/image/good-420.jpg" photo.jpg ;;
 	gguf-quantize.1 | gguf-merge.1)
 		gguf-convert -o big.gguf "$TOP/tests/files/hub/qwen3" ;;
 	esac

@@ -18,6 +18,10 @@ printf 'In the beginning God created the heaven and the earth.' >text
 printf '%s\n' '"""' One 'two"""' 'And \' more /retry '/set top-k 3' /undo '/save said.json' >said
 qtok text >text.cbor
 qtok few >few.cbor 2>/dev/null || :
+cp "$TOP/tests/files/image/good-rgba.png" image.png
+cp "$TOP/tests/files/image/good-progressive.jpg" image.jpg
+cp "$TOP/tests/files/image/good-lossy-alpha.webp" image.webp
+cp "$TOP/tests/files/image/good-interlaced.gif" image.gif
 cat >chat.json <<'EOF'
 {"messages": [{"role": "system", "content": "Be brief."},
  {"role": "user", "content": "How many?"},

@@ -53,7 +53,7 @@ kind_of(const char *name)
 		{ "gguf", MUTATE_GGUF }, { "model", MUTATE_GGUF },
 		{ "adapter", MUTATE_GGUF },
 		{ "state", MUTATE_CBOR }, { "stream", MUTATE_CBOR },
-		{ "engine", MUTATE_CBOR },
+		{ "engine", MUTATE_CBOR }, { "image", MUTATE_BYTES },
 	};
 	size_t i;
 

@@ -134,7 +134,8 @@ cuda_open(struct qwen_resident **out, struct qwen_engine *e,
 static uint64_t
 cuda_bytes(const struct qwen_resident *r, size_t n, size_t n_share, size_t end)
 {
-	return qwen_cuda_work_bytes(r->net, n, n_share, end);
+	return qwen_cuda_has_any(r) ? qwen_cuda_work_bytes(r->net, n, n_share,
+	    end) : 0;
 }
 
 static int

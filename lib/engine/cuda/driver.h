@@ -68,8 +68,9 @@ typedef struct cu_exec *cu_exec;
 	X(event_time, cuEventElapsedTime, (float *, cu_event, cu_event))	\
 	X(error_text, cuGetErrorString, (cu_result, const char **))
 
-/* Attributes of a device and of a function. */
+/* Attributes of a device and of a function; a result. */
 enum {
+	CU_NO_MEMORY = 2,
 	CU_N_SM = 16,
 	CU_MAJOR = 75,
 	CU_MINOR = 76,

@@ -159,6 +159,8 @@ qwen_cuda_fit(struct qwen_work *work, size_t n, size_t n_share, size_t end,
 	size_t bytes;
 
 	qwen_cuda_enter(w->c->card);
+	if (!qwen_cuda_has_any(w->w.r))		/* it computes nothing */
+		return 0;
 	if (n <= w->cap && n_share <= w->cap_share && end <= w->end)
 		return qwen_cuda_check(w->c->card, err);
 	n = max_size(n, w->cap);

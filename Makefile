@@ -166,6 +166,7 @@ SYNTH_SRC := $(sort $(wildcard lib/synth/*.c))
 HUB_SRC := $(sort $(wildcard lib/hub/*.c))
 MODELS_SRC := $(sort $(wildcard lib/models/*.c))
 IMAGE_SRC := $(sort $(wildcard lib/image/*.c))
+VISION_SRC := $(sort $(wildcard lib/vision/*.c))
 QUANTIZE_SRC := $(sort $(wildcard lib/quantize/*.c lib/quantize/generic/*.c \
 	lib/quantize/$(ISA_DIR)/*.c))
 ifeq ($(YYJSON),system)
@@ -179,6 +180,7 @@ TEXT_SRC :=
 HUB_SRC :=
 MODELS_SRC :=
 IMAGE_SRC :=
+VISION_SRC :=
 endif
 CLI_SRC := $(sort $(wildcard lib/cli/*.c lib/tool/*.c))
 # A tool is cmd/NAME.c, with the files of cmd/NAME/ where there are any.
@@ -212,6 +214,7 @@ HUB_OBJ := $(HUB_SRC:%.c=$(B)/%.o)
 MODELS_OBJ := $(MODELS_SRC:%.c=$(B)/%.o)
 IMAGE_OBJ := $(IMAGE_SRC:%.c=$(B)/%.o)
 QUANTIZE_OBJ := $(sort $(QUANTIZE_SRC:%.c=$(B)/%.o))
+VISION_OBJ := $(VISION_SRC:%.c=$(B)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 REF_OBJ := $(REF_SRC:%.c=$(B)/%.o)
 FUZZ_OBJ := $(FUZZ_SRC:%.c=$(B)/%.o)
@@ -231,7 +234,7 @@ FAULTS := $(if $(findstring -linux-gnu,$(MACHINE)),$(addprefix \
 # Those that are installed; all, in the order in which they use each other.
 WINGS = $(if $(STATIC),,qwen qwentext)
 ARCHIVES = $(addprefix $(B)/,libcli.a libsynth.a libhub.a libquantize.a \
-	libmodels.a libimage.a libqwentext.a libqwen.a)
+	libvision.a libmodels.a libimage.a libqwentext.a libqwen.a)
 
 all: $(TOOLS) $(foreach l,$(WINGS),$(B)/lib$l.a $(B)/lib$l.so \
 	$(B)/lib$l.so.$(SOVERSION))
@@ -267,6 +270,7 @@ $(B)/libsynth.a: $(SYNTH_OBJ)
 $(B)/libhub.a: $(HUB_OBJ)
 $(B)/libmodels.a: $(MODELS_OBJ)
 $(B)/libimage.a: $(IMAGE_OBJ)
+$(B)/libvision.a: $(VISION_OBJ)
 $(B)/libquantize.a: $(QUANTIZE_OBJ)
 $(B)/libcli.a: $(CLI_OBJ)
 $(B)/libref.a: $(REF_OBJ)
@@ -674,7 +678,7 @@ clean:
 	uninstall FORCE
 FORCE:
 
--include $(QWEN_OBJ:.o=.d) $(TEXT_OBJ:.o=.d) $(SYNTH_OBJ:.o=.d) $(HUB_OBJ:.o=.d) $(MODELS_OBJ:.o=.d) $(IMAGE_OBJ:.o=.d) $(QUANTIZE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
+-include $(QWEN_OBJ:.o=.d) $(TEXT_OBJ:.o=.d) $(SYNTH_OBJ:.o=.d) $(HUB_OBJ:.o=.d) $(MODELS_OBJ:.o=.d) $(IMAGE_OBJ:.o=.d) $(VISION_OBJ:.o=.d) $(QUANTIZE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
 	$(PART_SRC:%.c=$(B)/%.d) $(REF_OBJ:.o=.d) $(TEST_SRC:%.c=$(B)/%.d) \
 	$(FUZZ_OBJ:.o=.d) $(MUTATE_OBJ:.o=.d) $(MODEL_OBJ:.o=.d) \
 	$(PTX:.ptx=.d) $(FAKE_OBJ:.o=.d) $(B)/tests/cuda/emu.d $(B)/tests/cuda/fake.d

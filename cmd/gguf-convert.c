@@ -29,6 +29,8 @@ static const struct cli_opt options[] = {
 	    "leave out the MTP block"),
 	CLI_FLAG(0, "mtp-only", &opt.hub.mtp_only,
 	    "write only the MTP block, to be used with --draft"),
+	CLI_FLAG(0, "mmproj", &opt.hub.mmproj,
+	    "write only the image encoder (mmproj), to be used beside the model"),
 	CLI_FLAG(0, "no-vocab", &opt.hub.no_vocab, "leave out the tokenizer"),
 	{ CLI_ROW(TEXT, 0, "base", "folder", CLI_P(const char *, &opt.base),
 	    "folder of the model that the adapter (peft) is for"),
@@ -89,6 +91,9 @@ convert(char *folder, const struct opts *o)
 	int adapter = o->base != NULL || qwen_hub_is_adapter(folder);
 	int fd;
 
+	if (adapter && o->hub.mmproj)
+		die("%s: an adapter, which has no image encoder: give the "
+		    "model's folder", folder);
 	if (adapter)
 		cli_must(NULL, qwen_hub_open_adapter(&h, folder, o->base,
 		    &cli_err));
@@ -99,7 +104,7 @@ convert(char *folder, const struct opts *o)
 		tool_protect_folder(o->base);
 	cli_must(NULL, qwen_hub_gguf_new(&g, h, &o->hub, &cli_err));
 	tool_model_out_notes(qwen_hub_gguf_writer(g), folder);
-	if (!adapter && !o->hub.mtp_only)
+	if (!adapter && !o->hub.mtp_only && !o->hub.mmproj)
 		check(g, folder);
 	fd = tool_model_out_open(&out, o->out, qwen_hub_gguf_writer(g));
 	cli_must(out.name, qwen_hub_gguf_write(g, fd, &cli_err));
@@ -117,6 +122,10 @@ main(int argc, char *argv[])
 		cli_usage("no folder given");
 	if (opt.hub.no_mtp && opt.hub.mtp_only)
 		cli_usage("--no-mtp and --mtp-only exclude each other");
+	if (opt.hub.mmproj && (opt.hub.no_mtp || opt.hub.mtp_only ||
+	    opt.hub.no_vocab || opt.base != NULL))
+		cli_usage("--mmproj excludes --no-mtp, --mtp-only, --no-vocab "
+		    "and --base");
 	tool_model_out_check(opt.out);
 	convert(argv[1], &opt);
 	return cli_finish();

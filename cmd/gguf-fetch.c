@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "gguf-fetch/gguf-fetch.h"
 
@@ -58,16 +59,31 @@ static const struct cli_tool tool = {
 	.options = options, .max = -1,
 };
 
+/* Say that the model has a projector, unless it is there. */
+static void
+note_projector(const struct fetch_repo *r, const struct fetch_file *projector)
+{
+	struct fetch_paths p;
+
+	fetch_paths(&p, r, projector);
+	if (access(p.path, F_OK) != 0)
+		cli_note("%s: reads images with %s (%s), which --mmproj "
+		    "fetches, too", r->name->text, projector->path,
+		    fetch_size(projector->bytes));
+	fetch_paths_fini(&p);
+}
+
 /* Fetch a model and its projector: 0, or -1 and cli_err. */
 static int
 fetch(const struct fetch_repo *r, const struct fetch_model *m)
 {
-	const struct fetch_file *projector = NULL, **v;
+	const struct fetch_file *has = fetch_projector(r, m), **v;
+	const struct fetch_file *projector = fetch_opt.mmproj ? has : NULL;
 	struct fetch_paths p;
 	size_t i, n = 0;
 	int rc = 0;
 
-	if (fetch_opt.mmproj && (projector = fetch_projector(r, m)) == NULL)
+	if (fetch_opt.mmproj && has == NULL)
 		return fetch_fail("the repository has no projector (mmproj)");
 	if (m->bytes == 0)
 		return fetch_fail("%.120s is empty, so not a model",
@@ -95,6 +111,8 @@ fetch(const struct fetch_repo *r, const struct fetch_model *m)
 			puts(p.path);
 			fetch_paths_fini(&p);
 		}
+		if (rc == 0 && has != NULL && projector == NULL)
+			note_projector(r, has);
 	}
 	free(v);
 	return rc;

@@ -147,10 +147,15 @@ check(const struct qwen_gguf *g, const char *path)
 {
 	struct checking c = { path, 0 };
 	const struct qwen_gguf_checker checker = { problem, progress, &c };
+	struct inspect_image im;
 	int rc;
 
 	inspect_progress(g);
 	rc = qwen_gguf_check(g, &checker, NULL);
+	inspect_image_open(&im, g);
+	if (im.code == QWEN_EFORMAT)
+		warn("%s: %s", path, im.why);
+	inspect_image_fini(&im);
 	/* qwen_gguf_check reported the problems it found */
 	if (rc == 0)
 		rc = check_vocabulary(g, path);
@@ -217,7 +222,9 @@ main(int argc, char *argv[])
 		cli_usage("unexpected argument: %s", argv[2]);
 	path = n > 0 ? tool_model_find(argv[1]) : tool_model_path(opt.model);
 	if (opt.mode & PLAN) {
-		inspect_plan(path, &opt.plan, opt.mode & JSON);
+		if (!inspect_plan_image(path, opt.plan.n_threads, opt.mode &
+		    JSON))
+			inspect_plan(path, &opt.plan, opt.mode & JSON);
 		return cli_finish();
 	}
 	g = tool_gguf_open(path);

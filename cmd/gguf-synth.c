@@ -33,6 +33,8 @@ static const struct cli_opt options[] = {
 	    "leave out the MTP block"),
 	CLI_FLAG(0, "mtp-only", &opt.synth.mtp_only,
 	    "write only the MTP block, to be used with --draft"),
+	CLI_FLAG(0, "mmproj", &opt.synth.mmproj,
+	    "write only the image encoder (mmproj), to be used beside the model"),
 	CLI_INT(0, "experts", "number", &opt.synth.n_expert, 1, 4096,
 	    "number of experts, instead of the shape's"),
 	CLI_INT(0, "vocab-size", "number", &opt.synth.n_vocab, 1, 10000000,
@@ -65,9 +67,10 @@ list_shapes(void)
 	size_t i;
 
 	for (i = 0; (s = qwen_synth_info(i)) != NULL; i++)
-		printf("%-26s %-10s %s%s, %s\n", s->name,
+		printf("%-26s %-10s %s%s, %s%s\n", s->name,
 		    s->arch, cli_count(s->n_layer, "layer"),
-		    s->n_mtp ? " + MTP" : "", cli_count(s->n_vocab, "token"));
+		    s->n_mtp ? " + MTP" : "", cli_count(s->n_vocab, "token"),
+		    s->images ? ", images" : "");
 }
 
 static void
@@ -95,20 +98,31 @@ find_shape(const char *name, const struct opts *o)
 	if (o->synth.mtp_only && qwen_synth_info(shape)->n_mtp == 0)
 		cli_usage("--mtp-only: %s has no MTP block",
 		    qwen_synth_info(shape)->name);
+	if (o->synth.mmproj && !qwen_synth_info(shape)->images)
+		cli_usage("--mmproj: %s reads no images",
+		    qwen_synth_info(shape)->name);
+	if (o->synth.mmproj && (o->synth.n_expert || o->synth.n_vocab ||
+	    o->synth.no_mtp || o->synth.mtp_only || o->vocab != NULL))
+		cli_usage("--mmproj excludes --experts, --vocab-size, "
+		    "--no-mtp, --mtp-only and --vocab");
 	return shape;
 }
 
 static void
 synth(size_t shape, struct opts *o)
 {
-	const char *vocab = o->vocab ? o->vocab : tool_model_path_stream(NULL);
 	struct tool_model_out out;
-	struct qwen_gguf *g = tool_gguf_open(vocab);
+	struct qwen_gguf *g = NULL;
 	struct qwen_synth *s;
 	int fd;
 
+	if (!o->synth.mmproj)
+		g = tool_gguf_open(o->vocab ? o->vocab :
+		    tool_model_path_stream(NULL));
 	o->synth.vocab = g;
 	if (qwen_synth_new(&s, shape, &o->synth, &cli_err) < 0) {
+		if (o->synth.mmproj && cli_err.code == QWEN_ERANGE)
+			cli_usage("--mmproj: %s", cli_err.msg);
 		if (cli_err.code == QWEN_EUNSUP)
 			cli_usage("%s; --list-recipes shows the known ones",
 			    cli_err.msg);

@@ -202,14 +202,34 @@ open_model(struct qscore_run *s)
 
 /* Read a token stream as one text, across documents. */
 static int
-read_tokens(int fd, struct qwen_ids *t, struct qwen_err *err)
+read_tokens(int fd, struct qwen_ids *t, struct tool_spans *spans,
+    struct qwen_err *err)
 {
 	struct qwen_header self;
 	struct qwen_reader_opts o = { .kinds = QWEN_STREAM_TOKENS,
-	    .self = &self };
+	    .self = &self, .spans = 1 };
+	struct qwen_reader *r;
+	struct qwen_record rec;
+	size_t cap = 0;
+	int got;
 
 	tool_header_init(&self, QWEN_STREAM_TOKENS, run.work.model);
-	return tool_read_ids(fd, &o, SIZE_MAX, &t->id, &t->n, err);
+	if (qwen_reader_open(&r, fd, &o, err) < 0)
+		return -1;
+	while ((got = qwen_reader_next(r, &rec, err)) > 0) {
+		if (rec.kind == QWEN_REC_ROWS)
+			tool_spans_take(spans, &rec);
+		if (rec.kind == QWEN_REC_SPAN)
+			tool_spans_add(spans, run.work.model,
+			    qwen_reader_span(r), t->n);
+		if (rec.ids == NULL || rec.n == 0)
+			continue;
+		cli_grow(&t->id, &cap, t->n + rec.n, sizeof *t->id);
+		memcpy(t->id + t->n, rec.ids, rec.n * sizeof *t->id);
+		t->n += rec.n;
+	}
+	qwen_reader_close(r);
+	return got;
 }
 
 static int
@@ -233,7 +253,8 @@ read_text(int fd, const char *name, struct qwen_ids *t, struct qwen_err *err)
 
 /* Read the tokens of a file: 0, or -1 after a warning. */
 static int
-read_file(const char *path, const char **name, struct qwen_ids *t)
+read_file(const char *path, const char **name, struct qwen_ids *t,
+    struct tool_spans *spans)
 {
 	struct qwen_err err;
 	int fd = cli_open(path, name), rc;
@@ -242,12 +263,14 @@ read_file(const char *path, const char **name, struct qwen_ids *t)
 		warn("%s: %s", *name, strerror(errno));
 		return -1;
 	}
-	rc = opt.tokens ? read_tokens(fd, t, &err) :
+	spans->name = *name;
+	rc = opt.tokens ? read_tokens(fd, t, spans, &err) :
 	    read_text(fd, *name, t, &err);
 	if (fd != STDIN_FILENO)
 		close(fd);
 	if (rc < 0) {
 		free(t->id);
+		tool_spans_fini(spans);
 		if (err.code == QWEN_ENOMEM)
 			cli_die_err(*name, &err);
 		warn("%s: %s", *name, err.msg);
@@ -265,18 +288,34 @@ new_text(struct tool_input **out)
 	return x;
 }
 
+/* Refuse images where a window has no place for them. */
+static void
+take_spans(struct qscore_text *x, const struct tool_spans *spans)
+{
+	x->spans = *spans;
+	tool_spans_end(&x->spans, x->q.n_front);
+	if (x->spans.n == 0 || x->q.refusal.err.code != 0)
+		return;
+	tool_spans_check(&x->spans, 0);
+	if (base.path != NULL || x->q.text.n > run.context)
+		qwen_refuse(&x->q.refusal, "invalid_request", NULL,
+		    base.path != NULL ? "has images: --base compares texts "
+		    "without" : "has images, and more tokens than --context");
+}
+
 static int
 next_file(void *arg, struct tool_input **out)
 {
 	struct qscore_text *x;
 	struct qwen_ids ids = { 0 };
+	struct tool_spans spans = { 0 };
 	const char *name;
 
 	(void)arg;
 	if (n_read >= (opt.n_files > 0 ? opt.n_files : 1))
 		return 0;
 	if (read_file(opt.n_files > 0 ? opt.files[n_read] : NULL, &name,
-	    &ids) < 0) {
+	    &ids, &spans) < 0) {
 		n_read++;
 		return 1;
 	}
@@ -291,6 +330,7 @@ next_file(void *arg, struct tool_input **out)
 		qwen_refuse(&x->q.refusal, "invalid_request", NULL,
 		    x->q.from > 0 ? "fewer than two tokens: nothing to "
 		    "score" : "no tokens: nothing to score");
+	take_spans(x, &spans);
 	if (base.path == NULL)
 		qscore_begin(&run, x);
 	return 1;

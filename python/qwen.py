@@ -125,7 +125,7 @@ _ENGINE = {
     "qwen_model_n_vocab": (_Z, _P),
     "qwen_model_n_layer": (_Z, _P),
     "qwen_model_n_ctx": (_Z, _P),
-    "qwen_model_n_embd": (_Z, _P),
+    "qwen_model_n_embd": (_Z, _P), "qwen_model_n_row": (_Z, _P),
     "qwen_model_n_threads": (_I, _P),
     "qwen_model_numerics": (C.c_uint, _P),
     "qwen_rope_parse": (_I, C.POINTER(_Rope), C.c_char_p),

@@ -3,6 +3,7 @@
 #ifndef INSPECT_H
 #define INSPECT_H
 
+#include "gguf/mmproj.h"
 #include "tool/tool.h"
 
 extern int inspect_full;	/* --full: do not shorten values */
@@ -49,7 +50,7 @@ uint64_t inspect_elements(const struct qwen_gguf_tensor *t);
 enum {
 	INSPECT_EMBEDDING, INSPECT_OUTPUT, INSPECT_ATTENTION, INSPECT_DELTANET,
 	INSPECT_ROUTER, INSPECT_EXPERTS, INSPECT_SHARED, INSPECT_FFN,
-	INSPECT_NORM, INSPECT_MTP, INSPECT_OTHER, INSPECT_N_GROUPS
+	INSPECT_NORM, INSPECT_MTP, INSPECT_MERGER, INSPECT_OTHER, INSPECT_N_GROUPS
 };
 
 extern const char *const inspect_group_name[];
@@ -73,6 +74,37 @@ void inspect_usable_fini(struct inspect_usable *u);
 void inspect_put_usable(const struct inspect_usable *u);
 /* Print the same as fields of a JSON object, without its braces. */
 void inspect_json_usable(const struct inspect_usable *u);
+
+/* What a file is to images; zero for one that is no image encoder. */
+struct inspect_image {
+	int	 is;		/* an image encoder, of any kind */
+	int	 sizes;		/* m is known */
+	struct qwen_mmproj m;
+	char	*why;		/* why it is not usable, or NULL */
+	int	 code;		/* of that error */
+};
+
+void inspect_image_open(struct inspect_image *im, const struct qwen_gguf *g);
+void inspect_image_fini(struct inspect_image *im);
+/* Print its lines, or its field of a JSON object after a comma; else nothing. */
+void inspect_put_image(const struct inspect_image *im);
+void inspect_json_image(const struct inspect_image *im);
+
+/* One line of a table of results; its unit decides the decimals. */
+struct inspect_figure {
+	const char	*kind, *name;
+	double		 value;
+	const char	*unit;
+};
+
+/*
+ * Print n figures as text, or the rest of a JSON object that was begun: those of
+ * one kind are an object.
+ */
+void inspect_put_figures(const struct inspect_figure *f, size_t n, int json);
+
+/* Print the plan of an image encoder and return 1; 0 if the file is none. */
+int inspect_plan_image(const char *path, int n_threads, int json);
 
 /* Options of --plan; zeros mean the defaults. */
 struct inspect_plan_opts {

@@ -9,7 +9,7 @@
 
 const char *const inspect_group_name[] = {
 	"embedding", "output", "attention", "deltanet", "router", "experts",
-	"shared-expert", "ffn", "norm", "mtp", "other",
+	"shared-expert", "ffn", "norm", "mtp", "merger", "other",
 };
 uint64_t
 inspect_first_mtp(const struct qwen_gguf *g)
@@ -79,12 +79,34 @@ group_in_block(const struct qwen_gguf *g, uint64_t block, const char *part)
 	    strstr(part, "_exps") != NULL ? INSPECT_EXPERTS : INSPECT_FFN;
 }
 
+/* Returns the group of a tensor of an image encoder. */
+static int
+group_of_image(const char *name)
+{
+	const char *part = name[0] != '\0' ? strrchr(name + 1, '.') : NULL;
+
+	if (starts(name, "mm.") || starts(name, "v.deepstack."))
+		return INSPECT_MERGER;
+	if (starts(name, "v.patch_embd") || starts(name, "v.position_embd"))
+		return INSPECT_EMBEDDING;
+	if (part == NULL)
+		return INSPECT_OTHER;
+	while (part > name && part[-1] != '.')
+		part--;
+	return starts(part, "attn_") ? INSPECT_ATTENTION :
+	    starts(part, "ffn_") ? INSPECT_FFN :
+	    starts(part, "ln") || starts(part, "post_ln") ? INSPECT_NORM :
+	    INSPECT_OTHER;
+}
+
 int
 inspect_group(const struct qwen_gguf *g, const char *name, uint64_t mtp)
 {
 	unsigned long long block;
 	char *end;
 
+	if (starts(name, "v.") || starts(name, "mm."))
+		return group_of_image(name);
 	if (starts(name, "token_embd"))
 		return starts(name, "token_embd_norm") ? INSPECT_NORM :
 		    INSPECT_EMBEDDING;

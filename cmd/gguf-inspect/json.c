@@ -104,6 +104,7 @@ inspect_json(const struct qwen_gguf *g)
 	const struct qwen_gguf_tensor *t;
 	const struct qwen_gguf_kv *kv;
 	struct inspect_usable u = { 0 };
+	struct inspect_image im;
 	size_t i;
 
 	fputs("{\"metadata\": {", stdout);
@@ -123,5 +124,8 @@ inspect_json(const struct qwen_gguf *g)
 	inspect_check_usable(&u, g);
 	inspect_json_usable(&u);
 	inspect_usable_fini(&u);
+	inspect_image_open(&im, g);
+	inspect_json_image(&im);
+	inspect_image_fini(&im);
 	fputs("}\n", stdout);
 }

@@ -12,13 +12,6 @@
 
 enum { DEFAULT_CONTEXT = 4096 };
 
-/* One line of the table of results. */
-struct figure {
-	const char	*kind, *name;
-	double		 value;
-	const char	*unit;
-};
-
 /* Return the seconds for macs multiply-adds, of which floats are in f32. */
 static double
 seconds(const struct qwen_machine *h, double macs, double floats)
@@ -53,7 +46,7 @@ prefill_speed(const struct qwen_plan *p, const struct qwen_machine *h)
 }
 
 static void
-put_text(const struct figure *f, size_t n)
+put_text(const struct inspect_figure *f, size_t n)
 {
 	size_t i;
 
@@ -70,7 +63,7 @@ put_text(const struct figure *f, size_t n)
 }
 
 static void
-put_json(const struct figure *f, size_t n)
+put_json(const struct inspect_figure *f, size_t n)
 {
 	const char *kind = NULL;
 	size_t i;
@@ -83,6 +76,12 @@ put_json(const struct figure *f, size_t n)
 		printf("\"%s\": %.15g", f[i].name, f[i].value);
 	}
 	puts("}}");
+}
+
+void
+inspect_put_figures(const struct inspect_figure *f, size_t n, int json)
+{
+	(json ? put_json : put_text)(f, n);
 }
 
 /*
@@ -126,7 +125,7 @@ static void
 put_figures(const struct qwen_plan *p, const struct qwen_machine *h,
     int json)
 {
-	const struct figure f[] = {
+	const struct inspect_figure f[] = {
 		{ "plan", "context", (double)p->n_tokens, "tokens" },
 		{ "plan", "sequences", (double)p->n_sequences, "timelines" },
 		{ "plan", "batch", (double)p->batch, "tokens" },
@@ -151,7 +150,7 @@ put_figures(const struct qwen_plan *p, const struct qwen_machine *h,
 		{ "speed", "prefill", prefill_speed(p, h), "tok/s" },
 	};
 
-	(json ? put_json : put_text)(f, sizeof f / sizeof f[0]);
+	inspect_put_figures(f, sizeof f / sizeof f[0], json);
 }
 
 void

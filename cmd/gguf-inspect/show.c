@@ -210,6 +210,7 @@ inspect_show(const struct qwen_gguf *g)
 	const struct qwen_gguf_kv *kv;
 	uint64_t mtp = inspect_first_mtp(g);
 	struct inspect_usable u = { 0 };
+	struct inspect_image im;
 	size_t i;
 	int w;
 
@@ -230,6 +231,9 @@ inspect_show(const struct qwen_gguf *g)
 		cli_check_stdout();
 	}
 	put_totals(g);
+	inspect_image_open(&im, g);
+	inspect_put_image(&im);
+	inspect_image_fini(&im);
 	inspect_check_usable(&u, g);
 	inspect_put_usable(&u);
 	inspect_usable_fini(&u);

@@ -29,7 +29,10 @@ inspect_check_usable(struct inspect_usable *u, const struct qwen_gguf *g)
 
 	cli_must(NULL, qwen_model_check(g, &c, &cli_err));
 	cli_err.code = 0;
-	if (qwen_tok_open(&tok, g, QWEN_TOK_ENCODE | QWEN_TOK_DECODE,
+	/* one reason is enough for a file without a vocabulary */
+	if (qwen_mmproj_is(g))
+		;
+	else if (qwen_tok_open(&tok, g, QWEN_TOK_ENCODE | QWEN_TOK_DECODE,
 	    &cli_err) == 0)
 		qwen_tok_close(tok);
 	else if (cli_err.code != QWEN_ENOMEM)

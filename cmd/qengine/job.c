@@ -261,13 +261,13 @@ static int
 share_rows(const struct qengine *e, struct qwen_engine_request *o,
     struct qwen_err *err)
 {
-	size_t i, n_embd = qwen_model_n_embd(e->work.model), left = o->n_rows;
+	size_t i, n_row = qwen_model_n_row(e->work.model), left = o->n_rows;
 
 	for (i = 0; i < o->n_spans; i++) {
-		if (o->spans[i].span.n > left / n_embd)
+		if (o->spans[i].span.n > left / n_row)
 			break;
 		o->spans[i].rows = o->rows + (o->n_rows - left);
-		left -= (size_t)o->spans[i].span.n * n_embd;
+		left -= (size_t)o->spans[i].span.n * n_row;
 	}
 	return i == o->n_spans && left == 0 ? 0 : qwen_fail(err, QWEN_ERANGE,
 	    "rows: %zu numbers are not those of the spans' rows", o->n_rows);

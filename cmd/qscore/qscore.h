@@ -20,6 +20,7 @@ struct qscore_text {
 	struct qscore_run	*run;
 	uint64_t		 line;
 	struct qwen_score_request q;
+	struct tool_spans	 spans;		/* images in the text */
 	double			*logprob;	/* of the tokens from .. n -
 						   1 */
 	uint32_t		*rank;

@@ -25,6 +25,8 @@ add_up(const struct qscore_run *r, const struct qscore_text *x,
 
 	s->n_tokens = x->q.text.n - x->q.n_front;
 	for (i = 0; i + x->q.from < x->q.text.n; i++) {
+		if (x->q.text.id[x->q.from + i] < 0)
+			continue;
 		s->n++;
 		s->logprob += x->logprob[i];
 		s->square += x->logprob[i] * x->logprob[i];
@@ -104,6 +106,8 @@ add_tokens(const struct qscore_run *r, const struct qscore_text *x,
 
 	qwen_text_str(t, ",\"tokens\":[");
 	for (i = 0; i + x->q.from < x->q.text.n; i++) {
+		if (x->q.text.id[x->q.from + i] < 0)
+			continue;
 		qwen_text_fmt(t, "%s{\"position\":%zu,", i > 0 ? "," : "",
 		    x->q.from + i - x->q.n_front);
 		add_token(r, x->q.text.id[x->q.from + i], x->logprob[i], t);
@@ -166,6 +170,8 @@ add_table(const struct qscore_run *r, const struct qscore_text *x,
 	size_t i, k;
 
 	for (i = 0; i + x->q.from < x->q.text.n; i++) {
+		if (x->q.text.id[x->q.from + i] < 0)
+			continue;	/* a row of an image */
 		s = qscore_spell(r, x->q.text.id[x->q.from + i]);
 		qwen_text_fmt(t, "%zu\t%ld\t%.6f\t%lu\t", x->q.from + i -
 		    x->q.n_front, (long)x->q.text.id[x->q.from + i],

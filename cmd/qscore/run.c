@@ -46,6 +46,7 @@ put_text(void *arg, struct tool_input *item)
 	qscore_write(r, &t);
 	qwen_text_fini(&t);
 	qwen_score_request_fini(&x->q);
+	tool_spans_fini(&x->spans);
 	free(x->logprob);
 	free(x->rank);
 	free(x->top);
@@ -116,6 +117,7 @@ add_window(void *arg, struct tool_input *item)
 		.tokens = x->q.text.id + at.begin, .n = at.end - at.begin,
 		.from = at.first - at.begin, .n_top = r->n_top,
 		.score = on_score, .end = on_end, .arg = w,
+		.spans = x->spans.v, .n_spans = x->spans.n,
 	};
 	if (qwen_work_add(r->work.work, &job, &err) == 0)
 		item->left++;

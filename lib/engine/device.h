@@ -122,6 +122,8 @@ struct qwen_journal_row qwen_journal_row_of(const struct qwen_hparams *h);
 struct qwen_input {
 	int32_t		 id;	/* below 0: a row of a span */
 	const float	*vec;	/* [n_embd], or NULL */
+	const float	*deep;	/* [n_deepstack][n_embd] to add to the results
+				   of the first layers, or NULL */
 	size_t		 slot;	/* index of its keys and values; attention sees
 				   all up to it */
 	uint32_t	 pos[3];	/* RoPE's position: time, height, width;

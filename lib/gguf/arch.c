@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "gguf/arch.h"
+#include "gguf/mmproj.h"
 
 #define PLAIN .ffn_norm = "ffn_norm.weight", .pre = "qwen2"
 #define HYBRID .hybrid = 1, .ffn_norm = "post_attention_norm.weight"
@@ -84,11 +85,8 @@ qwen_arch_of(const struct qwen_gguf *g, struct qwen_err *err)
 		    "an adapter, not a model: give it with --lora");
 		return NULL;
 	}
-	if (qwen_str_is(name, "clip")) {
-		qwen_fail(err, QWEN_EUNSUP, "the image part of a model "
-		    "(mmproj): only text is supported; give the other file");
+	if (qwen_mmproj_refuse(g, err) < 0)
 		return NULL;
-	}
 	if ((a = qwen_arch_find(name)) != NULL)
 		return a;
 	list_names(known, sizeof known);

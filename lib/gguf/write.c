@@ -205,6 +205,17 @@ qwen_gguf_put_i32s(struct qwen_gguf_writer *w, const char *key,
 }
 
 void
+qwen_gguf_put_f32s(struct qwen_gguf_writer *w, const char *key,
+    const float *v, size_t n)
+{
+	size_t i;
+
+	add_array(w, key, QWEN_GGUF_FLOAT32, n);
+	for (i = 0; i < n; i++)
+		add_u32(&w->kv, qwen_f32_bits(v[i]));
+}
+
+void
 qwen_gguf_put_bools(struct qwen_gguf_writer *w, const char *key,
     const unsigned char *v, size_t n)
 {

@@ -31,6 +31,8 @@ void qwen_gguf_put_str(struct qwen_gguf_writer *w, const char *key,
     const char *s);
 void qwen_gguf_put_i32s(struct qwen_gguf_writer *w, const char *key,
     const int32_t *v, size_t n);
+void qwen_gguf_put_f32s(struct qwen_gguf_writer *w, const char *key,
+    const float *v, size_t n);
 void qwen_gguf_put_bools(struct qwen_gguf_writer *w, const char *key,
     const unsigned char *v, size_t n);	/* each 0 or 1 */
 void qwen_gguf_put_strs(struct qwen_gguf_writer *w, const char *key,

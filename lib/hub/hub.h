@@ -51,6 +51,7 @@ struct qwen_hub_opts {
 	int	 no_mtp;	/* leave out the MTP block */
 	int	 mtp_only;	/* write only the MTP block: a draft file */
 	int	 no_vocab;	/* leave out the tokenizer */
+	int	 mmproj;	/* write only the image encoder: an mmproj file */
 	int	 threads;	/* 0: one per processor */
 };
 

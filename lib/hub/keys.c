@@ -358,7 +358,8 @@ put_size(const struct keys *k)
 
 	for (i = 0; i < k->g->n; i++) {
 		t = &k->g->t[i];
-		all = (double)t->ne[0] * (double)t->ne[1] * (double)t->ne[2];
+		all = (double)t->ne[0] * (double)t->ne[1] *
+		    (double)t->ne[2] * (double)t->ne[3];
 		if (strstr(t->name, "_exps.") != NULL && t->n_dims > 2) {
 			all /= (double)t->ne[2];
 			has = 1;
@@ -595,6 +596,19 @@ put_special(const struct keys *k)
 	}
 }
 
+/* Writes the keys of a model, after those that all files have. */
+static void
+put_text_model(const struct keys *k)
+{
+	qwen_hub_check(k->g);
+	put_model(k);
+	if (k->g->rank != HUB_NO_RANK)
+		qwen_hub_put_rank(k->g);
+	else
+		put_pooling(k);
+	put_special(k);
+}
+
 /* The functions above note failures in h->err; this one looks at the end. */
 int
 qwen_hub_put_keys(struct qwen_hub_gguf *g)
@@ -602,11 +616,13 @@ qwen_hub_put_keys(struct qwen_hub_gguf *g)
 	struct qwen_hub *h = g->hub;
 	const struct keys k = { g, h, g->w,
 	    { qwen_hub_get(h, rope_name[0]), qwen_hub_get(h, rope_name[1]) } };
-	int adapter = h->adapter != NULL;
+	int adapter = h->adapter != NULL, mmproj = g->opts.mmproj;
 
 	h->err->code = 0;
-	qwen_gguf_put_str(g->w, "general.architecture", h->arch->name);
-	qwen_gguf_put_str(g->w, "general.type", adapter ? "adapter" : "model");
+	qwen_gguf_put_str(g->w, "general.architecture", mmproj ?
+	    QWEN_MMPROJ_ARCH : h->arch->name);
+	qwen_gguf_put_str(g->w, "general.type", adapter ? "adapter" : mmproj ?
+	    "mmproj" : "model");
 	if (adapter)
 		qwen_gguf_put_str(g->w, "adapter.type", "lora");
 	else
@@ -614,18 +630,16 @@ qwen_hub_put_keys(struct qwen_hub_gguf *g)
 	put_name(&k);
 	if (adapter)
 		qwen_gguf_put_f32(g->w, "adapter.lora.alpha", g->alpha);
-	else {
+	else
 		put_size(&k);
-		qwen_hub_check(g);
-		put_model(&k);
-		if (g->rank != HUB_NO_RANK)
-			qwen_hub_put_rank(g);
-		else
-			put_pooling(&k);
-		put_special(&k);
-	}
+	if (mmproj) {
+		qwen_gguf_put_u32(g->w, "general.file_type", file_type(g));
+		qwen_mmproj_put_keys(g->w, &g->mmproj);
+	} else if (!adapter)
+		put_text_model(&k);
 	qwen_gguf_put_u32(g->w, "general.quantization_version", 2);
 	if (h->err->code != 0)
 		return -1;
-	return adapter || g->opts.no_vocab ? 0 : qwen_hub_put_vocab(g);
+	return adapter || mmproj || g->opts.no_vocab ? 0 :
+	    qwen_hub_put_vocab(g);
 }

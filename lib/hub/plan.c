@@ -373,14 +373,21 @@ read_heads(struct qwen_hub_gguf *g)
 	return 0;
 }
 
+uint32_t
+qwen_hub_type_of(const struct qwen_hub_gguf *g, uint32_t own)
+{
+	static const uint32_t type[] = { [QWEN_HUB_F32] = QT_F32,
+	    [QWEN_HUB_F16] = QT_F16, [QWEN_HUB_BF16] = QT_BF16,
+	    [QWEN_HUB_Q8_0] = QT_Q8_0 };
+
+	return g->opts.type == QWEN_HUB_AUTO ? own : type[g->opts.type];
+}
+
 static int
 read_config(struct qwen_hub_gguf *g)
 {
 	const struct qwen_hub *h = g->hub;
 	uint32_t n_embd;
-	static const uint32_t type[] = { [QWEN_HUB_F32] = QT_F32,
-	    [QWEN_HUB_F16] = QT_F16, [QWEN_HUB_BF16] = QT_BF16,
-	    [QWEN_HUB_Q8_0] = QT_Q8_0 };
 
 	if (qwen_hub_need_u32(h, "num_hidden_layers", &g->n_layer) < 0)
 		return -1;
@@ -396,8 +403,7 @@ read_config(struct qwen_hub_gguf *g)
 		return -1;
 	if (qwen_hub_need_u32(h, "hidden_size", &n_embd) < 0)
 		return -1;
-	g->type = g->opts.type == QWEN_HUB_AUTO ? type_of_folder(h) :
-	    type[g->opts.type];
+	g->type = qwen_hub_type_of(g, type_of_folder(h));
 	if (h->adapter != NULL)
 		return 0;
 	if (qwen_hub_find_rank(g) < 0)
@@ -445,6 +451,8 @@ qwen_hub_plan(struct qwen_hub_gguf *g)
 
 	f8_table(g->e4m3, 3, 7, 0);
 	f8_table(g->e5m2, 2, 15, 1);
+	if (g->opts.mmproj)
+		return qwen_hub_plan_mmproj(g) < 0 ? -1 : check_twice(g);
 	if (read_config(g) < 0)
 		return -1;
 	if (g->hub->adapter != NULL)
@@ -464,7 +472,9 @@ qwen_hub_plan(struct qwen_hub_gguf *g)
 		rc = check_twice(g) < 0 ? -1 : check_whole(&p);
 	if (rc == 0 && p.n_other > 0 && !g->opts.mtp_only)
 		qwen_gguf_note(g->w, "%zu tensors for images or audio are left "
-		    "out: the file is for text only", p.n_other);
+		    "out: the file is for text only%s", p.n_other,
+		    qwen_hub_get(g->hub, "vision_config") != NULL ?
+		    "; --mmproj makes the file for images" : "");
 	for (l = 0; p.group != NULL && l < n; l++)
 		free(p.group[l].e.w);
 	free(p.group);

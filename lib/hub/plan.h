@@ -4,6 +4,7 @@
 #define QWEN_HUB_PLAN_H
 
 #include "base/text.h"
+#include "gguf/mmproj.h"
 #include "gguf/type.h"
 #include "gguf/write.h"
 #include "hub/arch.h"
@@ -91,6 +92,7 @@ struct qwen_hub_gguf {
 	int			 q4_1;		/* there are Q4_1 matrices from
 						   MLX */
 	float			 alpha;		/* of an adapter */
+	struct qwen_mmproj	 mmproj;	/* of an image encoder */
 	struct hub_tensor	*t;
 	size_t			 n, cap;
 	struct hub_source	*source;
@@ -102,6 +104,12 @@ struct qwen_hub_gguf {
 
 /* Determines the tensors of the file. */
 int qwen_hub_plan(struct qwen_hub_gguf *g);
+
+/* The same for the file of the image encoder, if the options ask for that. */
+int qwen_hub_plan_mmproj(struct qwen_hub_gguf *g);
+
+/* Returns the format that the options name; own if they name none. */
+uint32_t qwen_hub_type_of(const struct qwen_hub_gguf *g, uint32_t own);
 
 /*
  * Sets all of *s for the weights w: how they are scaled.  Returns 0; -1 if

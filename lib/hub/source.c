@@ -79,13 +79,14 @@ as_planes(const struct qwen_st_tensor *t, uint64_t *planes, uint64_t *rows,
     uint64_t *columns)
 {
 	*planes = *rows = 1;
-	if (t->n_dims == 0 || t->n_dims > 3 || t->n == 0)
+	/* five: the patch embedding of an image encoder */
+	if (t->n_dims == 0 || (t->n_dims > 3 && t->n_dims != 5) || t->n == 0)
 		return 0;
 	*columns = t->shape[t->n_dims - 1];
 	if (t->n_dims > 1)
 		*rows = t->shape[t->n_dims - 2];
 	if (t->n_dims > 2)
-		*planes = t->shape[0];
+		*planes = t->n / *rows / *columns;
 	return 1;
 }
 

@@ -60,8 +60,19 @@ int qwen_repo_is_model(const char *path);
 /* Returns 1 if the name ends in ".gguf", in any case. */
 int qwen_repo_is_gguf(const char *path);
 
-/* Returns 1 for a projector (the image part of a model). */
+/* Returns 1 for a projector: the image encoder of a model, an mmproj file. */
 int qwen_repo_is_projector(const char *path);
+
+/*
+ * Selects the projector of a model among n names of files: writes indices to
+ * pick, which has room for n.  Returns their number: 1 if the choice is clear,
+ * more if it is ambiguous, 0 if there is no projector.  A projector that the
+ * model's name begins with comes first, then one that names no model, then the
+ * one with the most in common; of those for the same model, the best format:
+ * BF16, F16, F32, Q8_0.
+ */
+size_t qwen_repo_projector(const char *const *name, size_t n,
+    const char *model, size_t *pick);
 
 /*
  * Returns the number of parts of a split file whose first part is path; 1 if it
@@ -150,6 +161,14 @@ struct qwen_founds {
 int qwen_models_find(struct qwen_founds *out,
     const struct qwen_model_folders *places,
     const struct qwen_name *name, struct qwen_err *err);
+
+/*
+ * Finds the projector beside a model: in the folder of the file `model', or in
+ * the folder `model'; else above it, if the file's folder has the name of a
+ * format.  Returns 0, and *out for free(), or NULL if there is none; -1 with
+ * *err, QWEN_ERANGE and their names if several fit equally.
+ */
+int qwen_models_projector(char **out, const char *model, struct qwen_err *err);
 
 /* Lists all models, place by place in this order, sorted by name in each. */
 int qwen_models_all(struct qwen_founds *out,

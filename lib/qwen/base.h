@@ -91,7 +91,7 @@ enum { QWEN_SPAN_MIN = 4 };
 /* A span and its rows. */
 struct qwen_span_rows {
 	struct qwen_span span;
-	const float	*rows;		/* [n][n_embd of the model]; or NULL */
+	const float	*rows;		/* [n][qwen_model_n_row()]; or NULL */
 };
 
 /* Returns the id of row i of a span. */

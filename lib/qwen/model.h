@@ -99,6 +99,8 @@ int qwen_model_open_gguf_sized(size_t size, struct qwen_model **out,
  * Properties of the model: its file (open as long as the model is),
  * general.architecture, number of ids and so of logits per row, layers, context
  * length, hidden size, MTP block, threads, numerics version, KV cache types.
+ * The row of a span (qwen/base.h) is a vector in the place of an embedding, then
+ * those that the model adds after its first layers (deepstack), if it does.
  */
 const struct qwen_gguf *qwen_model_gguf(const struct qwen_model *m);
 const char *qwen_model_arch(const struct qwen_model *m);
@@ -106,6 +108,7 @@ size_t qwen_model_n_vocab(const struct qwen_model *m);
 size_t qwen_model_n_layer(const struct qwen_model *m);	/* without MTP */
 size_t qwen_model_n_ctx(const struct qwen_model *m);
 size_t qwen_model_n_embd(const struct qwen_model *m);	/* of a hidden state */
+size_t qwen_model_n_row(const struct qwen_model *m);	/* of a span's row */
 int qwen_model_has_mtp(const struct qwen_model *m);	/* 1 if it can draft */
 int qwen_model_n_threads(const struct qwen_model *m);
 unsigned qwen_model_numerics(const struct qwen_model *m);

@@ -104,6 +104,8 @@ enum qwen_record_kind {
 	QWEN_REC_TRACE,		/* trace */
 	QWEN_REC_SPAN,		/* ids, n: of rows instead of tokens; see
 				   qwen_reader_span */
+	QWEN_REC_ROWS,		/* logits, n, fp: numbers of the rows of the
+				   span whose hash is fp */
 };
 
 /* One value of a stage of the forward pass for one token: qwen/trace.h. */
@@ -125,7 +127,8 @@ struct qwen_record {
 						   ids */
 	size_t		 n;
 	const int32_t	*ids;		/* each in [0, n_vocab) */
-	const float	*logits;	/* finite; best first if ids is set */
+	const float	*logits;	/* finite; best first if ids is set; or
+					   the numbers of rows */
 	uint64_t	 pos;		/* position of the last token before the
 					   prediction: the row predicts the
 					   token at pos + 1 */
@@ -160,7 +163,7 @@ struct qwen_reader_opts {
 	/* Bytes already read from fd, to detect its contents; copied. */
 	const void	*head;
 	size_t		 n_head;
-	/* Accept records of spans, which are an error otherwise. */
+	/* Accept records of spans and rows, which are an error otherwise. */
 	int		 spans;
 };
 
@@ -239,6 +242,13 @@ int qwen_write_end(struct qwen_writer *w, struct qwen_err *err);
  */
 int qwen_write_span(struct qwen_writer *w, const struct qwen_span *s,
     struct qwen_err *err);
+
+/*
+ * Writes n numbers of the rows of the span with this hash: all of them after the
+ * span, in order, in as many calls as you like.  QWEN_EUNSUP in TEXT.
+ */
+int qwen_write_rows(struct qwen_writer *w, const struct qwen_fp *hash,
+    const float *rows, size_t n, struct qwen_err *err);
 
 int qwen_write_mark(struct qwen_writer *w, const char *name,
     struct qwen_err *err);

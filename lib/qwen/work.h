@@ -154,7 +154,7 @@ struct qwen_job {
 	void	*arg;
 	/*
 	 * The spans that the tokens are part of, as in struct qwen_eval, with
-	 * all their rows; borrowed until the job ends.
+	 * all their rows; borrowed until the job ends.  Rows have no score.
 	 */
 	const struct qwen_span_rows *spans;
 	size_t		 n_spans;

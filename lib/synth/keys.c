@@ -54,6 +54,8 @@ put_deltanet(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 static void
 put_hparams(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 {
+	static const int32_t sections[4] = { 24, 20, 20, 0 };
+
 	qwen_gguf_put_u32(w, ".block_count", s->info.n_layer + s->info.n_mtp);
 	qwen_gguf_put_u32(w, ".context_length", s->context);
 	qwen_gguf_put_u32(w, ".embedding_length", s->embd);
@@ -77,6 +79,10 @@ put_hparams(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 		qwen_gguf_put_u32(w, ".expert_shared_feed_forward_length", s->ff_shexp);
 	if (s->interval)
 		put_deltanet(w, s);
+	if (s->arch->vision) {
+		qwen_gguf_put_i32s(w, ".rope.dimension_sections", sections, 4);
+		qwen_gguf_put_u32(w, ".n_deepstack_layers", s->n_deepstack);
+	}
 	if (s->info.n_mtp)
 		qwen_gguf_put_u32(w, ".nextn_predict_layers", s->info.n_mtp);
 }

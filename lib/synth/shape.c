@@ -16,16 +16,18 @@
 	    .arch = arch_, .n_layer = layers, .n_vocab = vocab }, \
 	.title = title_, .size = size_
 
+#define IMAGES(size) .info.images = 1, .encoder = size##_ENCODER
+
 static const struct qwen_synth_shape shapes[] = {
 	{ SHAPE("Qwen3.6-35B-A3B", "35B-A3B", "UD-Q4_K_M", "qwen35moe", 40,
 	    248320), .info.n_mtp = 1, .info.n_expert = 256, .embd = 2048,
 	    .heads = 16, .kv_heads = 2, .head_dim = 256, .used = 8,
 	    .ff_exp = 512, .ff_shexp = 512, .context = 262144,
-	    .rope_base = 1e7f, DELTANET_SIZES, .rank = 32 },
+	    .rope_base = 1e7f, DELTANET_SIZES, .rank = 32, IMAGES(LARGE) },
 	{ SHAPE("Qwen3.8-27B", "27B", "UD-Q2_K_XL", "qwen35", 64, 248320),
 	    .info.n_mtp = 1, .embd = 5120, .heads = 24, .kv_heads = 4,
 	    .head_dim = 256, .ff = 17408, .context = 262144,
-	    .rope_base = 1e7f, DELTANET_SIZES, .rank = 48 },
+	    .rope_base = 1e7f, DELTANET_SIZES, .rank = 48, IMAGES(LARGE) },
 	{ SHAPE("Qwen3-Coder-Next", "80B-A3B", "Q4_K_M", "qwen3next", 48,
 	    151936), .info.n_expert = 512, .embd = 2048, .heads = 16,
 	    .kv_heads = 2, .head_dim = 256, .ff = 5120, .used = 10,
@@ -64,6 +66,15 @@ static const struct qwen_synth_shape shapes[] = {
 	{ SHAPE("Qwen3-8B", "8B", "Q4_K_M", "qwen3", 36, 151936),
 	    .embd = 4096, .heads = 32, .kv_heads = 8, .head_dim = 128,
 	    .ff = 12288, .context = 40960, .rope_base = 1e6f },
+	{ SHAPE("Qwen3-VL-2B", "2B", "Q4_K_M", "qwen3vl", 28, 151936),
+	    .tied = 1, .embd = 2048, .heads = 16, .kv_heads = 8,
+	    .head_dim = 128, .ff = 6144, .context = 262144,
+	    .rope_base = 5e6f, IMAGES(SMALL), .deepstack = { 5, 11, 17 },
+	    .n_deepstack = 3 },
+	{ SHAPE("Qwen3-VL-8B", "8B", "Q4_K_M", "qwen3vl", 36, 151936),
+	    .embd = 4096, .heads = 32, .kv_heads = 8, .head_dim = 128,
+	    .ff = 12288, .context = 262144, .rope_base = 5e6f,
+	    IMAGES(LARGE), .deepstack = { 8, 16, 24 }, .n_deepstack = 3 },
 };
 
 const struct qwen_synth_shape *
@@ -166,23 +177,34 @@ has_part(const struct qwen_synth_shape *s, uint32_t i, enum part part)
 	return 0;
 }
 
+struct qwen_synth_tensor *
+qwen_synth_new_tensor(struct qwen_synth *p)
+{
+	struct qwen_synth_tensor *t;
+
+	p->failed |= qwen_grow(&p->t, &p->cap, p->n + 1, sizeof *p->t) < 0;
+	if (p->failed)
+		return NULL;
+	t = &p->t[p->n++];
+	memset(t, 0, sizeof *t);
+	return t;
+}
+
 static void __attribute__((format(printf, 5, 6)))
 add_tensor(struct qwen_synth *p, enum qwen_synth_content content, uint32_t type,
     const uint64_t ne[3], const char *fmt, ...)
 {
-	struct qwen_synth_tensor *t;
+	struct qwen_synth_tensor *t = qwen_synth_new_tensor(p);
 	va_list ap;
 
-	p->failed |= qwen_grow(&p->t, &p->cap, p->n + 1, sizeof *p->t) < 0;
-	if (p->failed)
+	if (t == NULL)
 		return;
-	t = &p->t[p->n++];
 	va_start(ap, fmt);
 	vsnprintf(t->name, sizeof t->name, fmt, ap);
 	va_end(ap);
 	t->type = type;
 	t->content = content;
-	memcpy(t->ne, ne, sizeof t->ne);
+	memcpy(t->ne, ne, 3 * sizeof *ne);
 	t->n_dims = ne[2] ? 3 : ne[1] ? 2 : 1;
 	t->inputs = (double)ne[0];
 }

@@ -103,7 +103,7 @@ write_data(struct qwen_synth *p, int fd, struct qwen_err *err)
 
 	for (t = p->t; t < p->t + p->n && rc == 0; t++) {
 		n = t->ne[0] * (t->ne[1] ? t->ne[1] : 1) *
-		    (t->ne[2] ? t->ne[2] : 1);
+		    (t->ne[2] ? t->ne[2] : 1) * (t->ne[3] ? t->ne[3] : 1);
 		rng = seed_of(p->seed, t->name);
 		rc = t->content == WEIGHT ? qwen_synth_put_random(p->w, fd,
 		    t->type, n, t->type == QT_NVFP4 ? 1.0 :
@@ -170,19 +170,34 @@ adjust(struct qwen_synth_shape *s, const struct qwen_synth_opts *o,
 	    o->recipe : s->info.recipe, err);
 }
 
+/* Chooses the encoder and its number format, instead of a model's. */
+static int
+adjust_encoder(struct qwen_synth *p, const struct qwen_synth_opts *o,
+    struct qwen_err *err)
+{
+	return qwen_synth_choose_encoder(&p->encoder, &p->s, o->n_layer,
+	    err) < 0 || qwen_recipe_find(&p->s.recipe, o->recipe != NULL ?
+	    o->recipe : "F16", err) < 0 ? -1 :
+	    qwen_synth_encoder_recipe(p->s.recipe, err);
+}
+
 static int
 put_file(struct qwen_synth *p, const struct qwen_gguf *vocab,
     struct qwen_err *err)
 {
+	int encoder = p->encoder.n_layer > 0;
 	size_t i;
 
-	qwen_synth_plan(p);
+	(encoder ? qwen_synth_plan_encoder : qwen_synth_plan)(p);
 	if (p->failed)
 		return qwen_oom(err);
 	if (qwen_gguf_writer_new(&p->w, err) < 0)
 		return -1;
-	qwen_synth_put_keys(p->w, &p->s);
-	if (vocab != NULL &&
+	if (encoder)
+		qwen_synth_put_encoder_keys(p->w, p);
+	else
+		qwen_synth_put_keys(p->w, &p->s);
+	if (!encoder && vocab != NULL &&
 	    qwen_synth_put_vocab(p->w, &p->s, vocab, err) < 0)
 		return -1;
 	for (i = 0; i < p->n; i++)
@@ -207,12 +222,14 @@ qwen_synth_new(struct qwen_synth **out, size_t shape,
 	p->s = *s;
 	p->seed = opts->seed;
 	p->sparse = opts->sparse;
-	if (adjust(&p->s, opts, err) < 0 || put_file(p, opts->vocab, err) < 0) {
+	if ((opts->mmproj ? adjust_encoder(p, opts, err) :
+	    adjust(&p->s, opts, err)) < 0 ||
+	    put_file(p, opts->vocab, err) < 0) {
 		qwen_synth_free(p);
 		return -1;
 	}
-	snprintf(p->name, sizeof p->name, "%s-%s", p->s.title,
-	    qwen_recipe_name(p->s.recipe));
+	snprintf(p->name, sizeof p->name, "%s%s-%s", opts->mmproj ?
+	    "mmproj-" : "", p->s.title, qwen_recipe_name(p->s.recipe));
 	*out = p;
 	return 0;
 }

@@ -30,6 +30,7 @@ struct qwen_synth_info {
 						   them */
 	uint32_t	 n_expert;	/* 0: none */
 	uint32_t	 n_vocab;
+	int		 images;	/* it has an image encoder */
 };
 
 /* Returns shape 0, 1, ...; NULL after the last. */
@@ -44,6 +45,8 @@ struct qwen_synth_opts {
 	uint32_t	 n_layer, n_expert, n_vocab;	/* 0: as published */
 	int		 no_mtp;	/* leave out the MTP layers */
 	int		 mtp_only;	/* only the MTP layers: a draft file */
+	int		 mmproj;	/* the image encoder of the model; in
+					   F16, if recipe is NULL */
 	int		 sparse;	/* a hole in place of the weights */
 	const struct qwen_gguf *vocab;	/* file whose tokenizer to copy; NULL:
 					   none, which is enough to compute */

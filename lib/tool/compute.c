@@ -149,6 +149,8 @@ read_part(struct prompt_slice *p)
 
 	e.progress = e.within = progress;
 	e.arg = p;
+	e.spans = in->spans.v;
+	e.n_spans = in->spans.n;
 	/* QWEN_LOGITS_LAST: only the last part has the last row */
 	if (e.row != NULL)
 		e.row = e.logits == QWEN_LOGITS_ALL || p->done + n == in->n ?
@@ -186,6 +188,7 @@ tool_prefill(struct tool_intake *in, const struct qwen_eval *how)
 		tool_store_save(in->store, in->session);
 		return;
 	}
+	tool_spans_check(&in->spans, qwen_session_n_tokens(in->session));
 	if (in->store != NULL)
 		tool_places(in);
 	in->n_end = qwen_session_n_tokens(in->session) + in->n;

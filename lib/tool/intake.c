@@ -80,6 +80,18 @@ take_record(struct tool_intake *in, struct qwen_model *m,
 		    qwen_model_n_ctx(m));
 		in->begins &= rec->n == 0;
 		break;
+	case QWEN_REC_SPAN:
+		if (*ended)
+			die("stdin: more than one document");
+		in->spans.name = "stdin";
+		tool_spans_add(&in->spans, m, qwen_reader_span(r), in->n);
+		add_tokens(in, rec->ids, rec->n, qwen_model_n_ctx(m));
+		in->begins = 0;
+		break;
+	case QWEN_REC_ROWS:
+		in->spans.name = "stdin";
+		tool_spans_take(&in->spans, rec);
+		break;
 	case QWEN_REC_MARK:
 		if (in->n_marks > 0 && in->marks[in->n_marks - 1] == in->n)
 			break;
@@ -106,7 +118,7 @@ static void
 read_stdin(struct tool_intake *in, struct qwen_model *m)
 {
 	struct qwen_reader_opts o = {
-		.kinds = QWEN_STREAM_TOKENS | QWEN_STREAM_STATE,
+		.kinds = QWEN_STREAM_TOKENS | QWEN_STREAM_STATE, .spans = 1,
 	};
 	struct qwen_header self;
 	struct qwen_reader *r;
@@ -142,7 +154,7 @@ tool_intake_stdin(struct tool_intake *in, struct qwen_model *m)
 void
 tool_intake_state(struct tool_intake *in, struct qwen_model *m)
 {
-	size_t i;
+	size_t i, bos;
 
 	if (in->state != NULL) {
 		cli_must(in->state, qwen_state_load_file(&in->session,
@@ -153,8 +165,10 @@ tool_intake_state(struct tool_intake *in, struct qwen_model *m)
 	if (in->session == NULL)
 		cli_must(NULL, qwen_session_new(&in->session, m, &cli_err));
 	/* drop BOS from tokens that follow a state, whose text has BOS */
-	if (in->n == 0 || qwen_session_n_tokens(in->session) == 0 ||
-	    !is_bos(m, in->tokens[0]))
+	bos = in->n > 0 && qwen_session_n_tokens(in->session) > 0 &&
+	    is_bos(m, in->tokens[0]);
+	tool_spans_end(&in->spans, qwen_session_n_tokens(in->session) - bos);
+	if (!bos)
 		return;
 	in->n--;
 	memmove(in->tokens, in->tokens + 1, in->n * sizeof *in->tokens);
@@ -187,6 +201,7 @@ tool_intake_fini(struct tool_intake *in)
 	qwen_session_free(in->session);
 	qwen_state_extra_fini(&in->extra);
 	free(in->tokens);
+	tool_spans_fini(&in->spans);
 	free(in->marks);
 	free(in->places);
 	memset(in, 0, sizeof *in);

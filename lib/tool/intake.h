@@ -12,6 +12,36 @@
 /* ---------------------------------------------- tokens and state from input */
 
 /*
+ * The images in a text: spans, and the rows that came for them.  All zero at
+ * first, except name.
+ */
+struct tool_spans {
+	const char		*name;	/* of the stream, for messages */
+	struct qwen_span_rows	*v;	/* ascending; rows may be NULL */
+	size_t			 n, cap;
+	struct tool_rows {
+		struct qwen_fp	 hash;
+		size_t		 n, need, cap;	/* numbers */
+		float		*x;
+	}			*rows;	/* by hash */
+	size_t			 n_rows, cap_rows;
+};
+
+/*
+ * tool_spans_add appends a span that begins at a position; m is the model that
+ * will read it.  tool_spans_take takes a record of rows.  tool_spans_end gives
+ * each span its rows after the last record, and moves all spans by this many
+ * positions.  tool_spans_check dies if rows are missing that come after this
+ * position.  All die if the stream is wrong.
+ */
+void tool_spans_add(struct tool_spans *p, const struct qwen_model *m,
+    const struct qwen_span *s, uint64_t start);
+void tool_spans_take(struct tool_spans *p, const struct qwen_record *rec);
+void tool_spans_end(struct tool_spans *p, uint64_t by);
+void tool_spans_check(const struct tool_spans *p, uint64_t from);
+void tool_spans_fini(struct tool_spans *p);
+
+/*
  * The input of a command: a state (FILE of -s, or on stdin) or none, and the
  * tokens on stdin after it.
  */
@@ -32,6 +62,10 @@ struct tool_intake {
 						   record */
 	int32_t			*tokens;	/* not in the session yet */
 	size_t			 n, cap;
+	struct tool_spans	 spans;		/* of the tokens; starts are
+						   positions in tokens, and
+						   after tool_intake in the
+						   session */
 	uint64_t		*marks;		/* positions in tokens from mark
 						   records, ascending */
 	size_t			 n_marks, cap_marks;

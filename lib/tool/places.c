@@ -101,8 +101,11 @@ borders(const struct qwen_model *m, const int32_t *ids, size_t n)
 	    NULL) < 0 || qwen_tok_decoder_new(&d, t, QWEN_TOK_BYTES |
 	    QWEN_TOK_SHOW_SPECIAL, NULL) < 0)
 		goto out;
-	for (i = 0; i < n && qwen_tok_decoder_put(d, ids[i], &s, NULL) == 0;
-	    i++) {
+	for (i = 0; i < n; i++) {
+		if (ids[i] < 0)		/* a row of an image */
+			continue;
+		if (qwen_tok_decoder_put(d, ids[i], &s, NULL) < 0)
+			break;
 		b[i] = (unsigned char)border(last, n_last, s);
 		for (k = s.len > sizeof last ? s.len - sizeof last : 0;
 		    k < s.len; k++) {

@@ -23,7 +23,8 @@ enum key {
 	K_KEYS, K_VALUES, K_BASE, K_ROPE,
 	K_TOKENS, K_END, K_POSITION, K_LOGITS, K_IDS, K_LOGSUMEXP,
 	K_READY, K_N_TOKENS, K_FINGERPRINT, K_MARK,
-	K_TRACE, K_TOKEN, K_ROW, K_CHOICES, K_SPAN, K_GRID, K_HASH, N_KEYS
+	K_TRACE, K_TOKEN, K_ROW, K_CHOICES, K_SPAN, K_GRID, K_HASH,
+	K_ROWS, N_KEYS
 };
 
 static const struct qwen_key keys[N_KEYS] = {
@@ -55,6 +56,7 @@ static const struct qwen_key keys[N_KEYS] = {
 	[K_SPAN] = { "span", QWEN_SHAPE_UINT },
 	[K_GRID] = { "grid", QWEN_SHAPE_IDS },
 	[K_HASH] = { "hash", QWEN_SHAPE_FP },
+	[K_ROWS] = { "rows", QWEN_SHAPE_ROW },
 };
 
 static const struct {
@@ -155,7 +157,8 @@ get_ids(const struct qwen_cbor_item *it, const struct qwen_header *h,
 }
 
 static int
-get_row(const struct qwen_cbor_item *it, float *out, struct qwen_err *err)
+get_row(const struct qwen_cbor_item *it, float *out, const char *what,
+    struct qwen_err *err)
 {
 	size_t i, n = it->n / 4;
 
@@ -163,7 +166,7 @@ get_row(const struct qwen_cbor_item *it, float *out, struct qwen_err *err)
 		out[i] = qwen_bits_f32(qwen_le32(it->s + 4 * i));
 		if (!isfinite(out[i]))
 			return qwen_fail(err, QWEN_ENUMERIC,
-			    "logit %zu is not finite", i);
+			    "%s %zu is not finite", what, i);
 	}
 	return 0;
 }
@@ -344,7 +347,7 @@ take_logits(struct qwen_record *rec, const struct qwen_fields *f,
 	if (qwen_grow(&nb->logits, &nb->cap_logits, rec->n,
 	    sizeof *nb->logits) < 0)
 		return qwen_oom(err);
-	if (get_row(it, nb->logits, err) < 0)
+	if (get_row(it, nb->logits, "logit", err) < 0)
 		return -1;
 	rec->logits = nb->logits;
 	return has(f, K_IDS) ? take_best(rec, f, nb, err) : 0;
@@ -412,6 +415,24 @@ take_span(struct qwen_record *rec, const struct qwen_fields *f,
 	for (i = 0; i < rec->n; i++)
 		nb->ids[i] = qwen_span_id(p, i);
 	rec->ids = nb->ids;
+	return 0;
+}
+
+/* Reads numbers of a span's rows. */
+static int
+take_rows(struct qwen_record *rec, const struct qwen_fields *f,
+    struct qwen_numbers *nb, struct qwen_err *err)
+{
+	if (need(f, K_HASH, err) < 0)
+		return -1;
+	rec->n = (size_t)f->v[K_ROWS].n / 4;
+	if (qwen_grow(&nb->logits, &nb->cap_logits, rec->n,
+	    sizeof *nb->logits) < 0)
+		return qwen_oom(err);
+	if (get_row(&f->v[K_ROWS], nb->logits, "number", err) < 0)
+		return -1;
+	rec->logits = nb->logits;
+	get_fp(f, K_HASH, &rec->fp);
 	return 0;
 }
 
@@ -505,6 +526,7 @@ static const struct {
 	{ K_MARK, QWEN_REC_MARK, QWEN_STREAM_TOKENS },
 	{ K_TRACE, QWEN_REC_TRACE, QWEN_STREAM_TRACE },
 	{ K_SPAN, QWEN_REC_SPAN, QWEN_STREAM_TOKENS },
+	{ K_ROWS, QWEN_REC_ROWS, QWEN_STREAM_TOKENS },
 };
 
 static int
@@ -574,6 +596,8 @@ qwen_record_decode(struct qwen_record *rec, const unsigned char *p, size_t n,
 		return take_trace(rec, &f, nb, err);
 	case QWEN_REC_SPAN:
 		return take_span(rec, &f, nb, err);
+	case QWEN_REC_ROWS:
+		return take_rows(rec, &f, nb, err);
 	case QWEN_REC_END:
 		if (text_is(&f.v[K_END], "document"))
 			return 0;

@@ -106,8 +106,9 @@ fetch_samples(const struct qwen_gguf *g)
  * Hashes the hyperparameters, the tensor directory and the first 64 bytes of
  * each tensor: takes milliseconds for a 20 GiB file.
  */
-static int
-hash_model(const struct qwen_gguf *g, struct qwen_fp *out, struct qwen_err *err)
+int
+qwen_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
+    struct qwen_err *err)
 {
 	struct qwen_str arch = { "", 0 };
 	XXH3_state_t *st;
@@ -234,7 +235,7 @@ qwen_header_init(struct qwen_header *h, enum qwen_stream_kind kind,
 		return -1;
 	if (kind == QWEN_STREAM_TOKENS)
 		return 0;
-	if (hash_model(g, &h->model, err) < 0)
+	if (qwen_fingerprint(g, &h->model, err) < 0)
 		return -1;
 	h->numerics = QWEN_NUMERICS;
 	if (kind != QWEN_STREAM_LOGITS ||

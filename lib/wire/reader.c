@@ -234,7 +234,8 @@ static int
 check_taken(const struct qwen_reader *r, const struct qwen_record *rec,
     struct qwen_err *err)
 {
-	if (rec->kind == QWEN_REC_SPAN && !r->opts.spans)
+	if ((rec->kind == QWEN_REC_SPAN || rec->kind == QWEN_REC_ROWS) &&
+	    !r->opts.spans)
 		return qwen_fail(err, QWEN_EUNSUP, "the rows of an image, which "
 		    "this program cannot read");
 	return rec->kind == QWEN_REC_HEADER ? check_header(r, err) : 0;

@@ -24,6 +24,8 @@ enum {
 	QWEN_TOKENS_MAX = 1 << 20,	/* bytes of a record of tokens */
 	QWEN_TOKENS_RUN = 1 << 16,	/* most ids that a writer puts in one
 					   record, and most rows of a span */
+	QWEN_ROWS_RUN = 1 << 17,	/* most numbers of rows that a writer puts
+					   in one record */
 	QWEN_PATH_MAX = 4096,		/* bytes of a ready record's path, with
 					   NUL */
 	QWEN_TRACE_MAX = 64 << 20,	/* bytes of a trace record */
@@ -66,6 +68,14 @@ const char *qwen_stream_name(enum qwen_stream_kind kind);
  */
 size_t qwen_header_encode(const struct qwen_header *h,
     unsigned char buf[QWEN_HEADER_MAX]);
+
+/*
+ * Computes the fingerprint of a model, or of an encoder of images: over its
+ * hyperparameters, its tensors' names, types and shapes, and the first bytes of
+ * each.
+ */
+int qwen_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
+    struct qwen_err *err);
 
 /*
  * qwen_adapter_fingerprint hashes everything in an adapter's file that changes

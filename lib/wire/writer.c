@@ -459,6 +459,13 @@ qwen_write_end(struct qwen_writer *w, struct qwen_err *err)
 	return end_record(w);
 }
 
+static int
+no_rows(struct qwen_err *err)
+{
+	return qwen_fail(err, QWEN_EUNSUP, "text cannot hold the rows of an "
+	    "image: use -f cbor");
+}
+
 int
 qwen_write_span(struct qwen_writer *w, const struct qwen_span *s,
     struct qwen_err *err)
@@ -468,14 +475,35 @@ qwen_write_span(struct qwen_writer *w, const struct qwen_span *s,
 	if (begin_record(w, err) < 0)
 		return -1;
 	if (!has_keys(w))
-		return qwen_fail(err, QWEN_EUNSUP,
-		    "text cannot hold the rows of an image");
+		return no_rows(err);
 	put_map(w, 3);
 	put_uint(w, "span", s->n);
 	put_ids(w, "grid", grid, s->width > 0 ? 2 : 0);
 	put_fp(w, "hash", &s->hash);
 	end_map(w);
 	return end_record(w);
+}
+
+int
+qwen_write_rows(struct qwen_writer *w, const struct qwen_fp *hash,
+    const float *rows, size_t n, struct qwen_err *err)
+{
+	size_t i, part;
+
+	for (i = 0; i < n; i += part) {
+		part = n - i < QWEN_ROWS_RUN ? n - i : QWEN_ROWS_RUN;
+		if (begin_record(w, err) < 0)
+			return -1;
+		if (!has_keys(w))
+			return no_rows(err);
+		put_map(w, 2);
+		put_row(w, "rows", rows + i, part);
+		put_fp(w, "hash", hash);
+		end_map(w);
+		if (end_record(w) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 int

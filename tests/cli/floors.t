@@ -44,6 +44,7 @@ hub base gguf text/json text/yyjson
 models base text/json text/yyjson
 quantize base gguf engine/quant engine/cpu/kernel engine/net engine/watch engine/timeline engine/pass
 image base
+vision base gguf wire engine/quant engine/cpu/kernel engine/pass
 cli base
 EOT
 # folder, name, and whether it is defined (T) or called (U)
@@ -88,7 +89,7 @@ sed 's/^/# /' other >&2
 # what grows
 {
 	nm -P -g "$B/libsynth.a" "$B/libhub.a" "$B/libquantize.a" \
-	    "$B/libmodels.a" "$B/libimage.a"
+	    "$B/libmodels.a" "$B/libimage.a" "$B/libvision.a"
 	cat "$B/qwen.map.public" "$B/qwentext.map.public"
 	sed -n 's/^[^[:space:]*/].*\(qwen_[a-z0-9_]*\)(.*/\1/p' \
 	    "$TOP/lib/base/cgroup.h" "$TOP/lib/base/tmpfile.h" "$TOP/lib/base/mem.h" "$TOP/lib/base/text.h" "$TOP/lib/base/utf8.h" \
@@ -97,7 +98,7 @@ sed 's/^/# /' other >&2
 	    "$TOP/lib/text/request/answer.h" "$TOP/lib/text/request/messages.h" \
 	    "$TOP/lib/text/request/lists.h" "$TOP/lib/text/json/json.h" \
 	    "$TOP/lib/wire/engine.h" "$TOP/lib/wire/put.h" "$TOP/lib/gguf/write.h" \
-	    "$TOP/lib/gguf/recipe.h"
+	    "$TOP/lib/gguf/recipe.h" "$TOP/lib/gguf/mmproj.h"
 } | awk '$2 != "U" { print $1 }' | sort -u >shown
 nm -P -g "$B/libqwen.a" "$B/libqwentext.a" |
     awk '$2 ~ /[A-TV-Z]/ && /^qwen_/ { print $1 }' | sort -u >inner

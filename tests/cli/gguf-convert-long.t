@@ -70,6 +70,22 @@ for arch in qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next qwen3_5 qwen3_5_moe qwen3
 		one $arch $type
 	done
 done
+# image encoders
+image() { # TYPE [DEEP...]
+	rm -rf d
+	PYTHONDONTWRITEBYTECODE=1 "$py" "$TOP/tests/cli/mmproj_folder.py" make d "$@"
+	for out in f32 f16 bf16 q8_0; do
+		gguf-convert -q --mmproj --type $out -o m.gguf d &&
+		    run peer "$QPIPE_LLAMA_CPP/convert_hf_to_gguf.py" d p.gguf --mmproj --no-lazy --outtype $out &&
+		    cmp m.gguf p.gguf
+		ok $? "an image encoder in $*: as llama.cpp's converter writes it, in $out"
+	done
+}
+for type in F32 F16 BF16; do
+	[ -n "$QPIPE_LLAMA_CPP" ] || break
+	image $type 0 1
+	image $type
+done
 # adapters that peft makes, against its logits, and the bytes of that script
 adapter() { # ARCH [rslora | experts | names]
 	rm -rf d l

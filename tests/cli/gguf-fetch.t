@@ -35,7 +35,10 @@ is "$(find "$cache" -type f -o -type l | sed "s|$cache/||" | sort | xargs)" \
 is "$(head -c 43 "$HFCACHE/CACHEDIR.TAG")" \
     "Signature: 8a477f597d28d172789f06886806bc55" "backups skip the cache"
 is "$(stat -c %a "$cache/blobs/$sum")" 644 "mode by the umask"
-is "$(cat err)" "" "silent, as it took no time"
+is "$(cat err)" "gguf-fetch: org/Tiny-GGUF:Q4_K_M: reads images with mmproj-Tiny-Q8_0.gguf (10.7 KiB), \
+which --mmproj fetches, too" "one note, and no progress, as it took no time"
+fetch -q org/Tiny-GGUF:Q4_K_M
+is "$rc $(cat err)" "0 " "-q: no note"
 : >hubs/log
 fetched "once more" "$tiny/Tiny-Q4_K_M.gguf" org/Tiny-GGUF:Q4_K_M
 is "$(asked cdn)" 0 "no byte of it comes twice"
@@ -65,7 +68,7 @@ fi
 if ! command -v setpriv >/dev/null || ! $other ls hubs/ca.pem >/dev/null 2>&1; then
 	skip "a cache that is only read" "no other user may read this folder"
 else
-	$other "$(command -v gguf-fetch)" org/Tiny-GGUF:Q4_K_M >out 2>err
+	$other "$(command -v gguf-fetch)" -q org/Tiny-GGUF:Q4_K_M >out 2>err
 	is "$? $(cat out err)" "0 $snapshot/Tiny-Q4_K_M.gguf" \
 	    "a cache that is only read"
 fi
@@ -90,7 +93,7 @@ is "$(grep -o '[0-9]* bytes' out | xargs)" "30000 bytes 31000 bytes 12000 bytes"
 # -- which file
 : >hubs/log
 fetched "no QUANT: the largest that fits" "$tiny/Tiny-BF16.gguf" org/Tiny-GGUF
-is "$(grep -c BF16 err)" 1 "and says which"
+is "$(grep -c Tiny-BF16.*largest err)" 1 "and says which"
 curl -s --cacert hubs/ca.pem \
     "$HUB/api/models/org/Tiny-GGUF/tree/$C1?recursive=true" |
     sed 's/150000/15000000000000/g' >hubs/huge
@@ -138,6 +141,8 @@ is "$rc $(sed 1d out | sed 's|.*/||')" "0 mmproj-Tiny-Q8_0.gguf" \
     "--mmproj: the projector with as many bits, as a second line"
 cmp -s "$tiny/mmproj-Tiny-Q8_0.gguf" "$snapshot/mmproj-Tiny-Q8_0.gguf"
 ok $? "with its bytes"
+fetch org/Tiny-GGUF:Q8_0
+is "$rc $(wc -l <out) $(cat err)" "0 1 " "no note of a projector that is there"
 
 # -- revisions
 repo org/Revs

@@ -177,4 +177,48 @@ else
 fi
 gguf-inspect --full "$F/good-v3.gguf" 2>err | head -n 1 >out
 is "$(wc -l <out) $(wc -l <err)" "1 0" "head closes the pipe"
+
+# -- image encoders
+gguf-convert -q --mmproj -o image.gguf "$TOP/tests/files/hub/image"
+gguf-inspect image.gguf >out
+is "$(grep '^image ' out | cut -d' ' -f 2- | tr -s ' ' | xargs)" \
+    "layers 2 embedding 8 heads 2 ffn 12 patch 4 multiple 8 positions 2 row 32 deepstack 1" "the sizes of an image encoder"
+is "$(grep -e ^images -e ^usable -e ^chat out)" "images yes: for a model of embedding_length 32
+chat no: the file has no tokenizer.chat_template
+usable no: an image encoder (mmproj), not a model: give the model's file here, and this one with --mmproj" \
+    "what it is for"
+is "$(awk '$1 == "group" { printf "%s %s ", $2, $3 }' out)" \
+    "embedding 4 attention 8 ffn 8 norm 10 merger 10 " "its parts"
+is "$(gguf-inspect --json image.gguf | jq -c '.image, .usable')" \
+    '{"layers":2,"embedding":8,"heads":2,"ffn":12,"patch":4,"multiple":8,"positions":2,"row":32,"deepstack":[1],"usable":true,"reason":null}
+false' "the same as JSON"
+is "$(gguf-inspect --json "$F/good-v3.gguf" | jq -c .image)" null "other files have no such field"
+gguf-inspect --plan --json image.gguf >plan
+# 65,536 patches of 48 numbers; two layers of 8 x (24 + 8 + 12 + 12) and
+# attention; of four patches each, two mergers of 32 x 32 and 32 x 32
+is "$(jq -c '[."1024x1024" | .rows, ."row-bytes", (.macs * 1e9 | round)], .memory.weights > 10000' plan | xargs)" \
+    "[16384,4194304,$(awk 'BEGIN { n = 65536
+	printf "%.0f", n * (48 * 8 + 2 * (8 * (24 + 8 + 24) + 2 * n * 8) + 2 * 2 * 32 * 32 / 4) }')] true" \
+    "--plan counts its work"
+is "$(jq -c '."1920x1080" | .rows, (.time > 0)' plan | xargs)" "$((1920 / 8 * 1080 / 8)) true" "and that of another size"
+is "$(gguf-inspect --plan image.gguf | awk '{ print $1 }' | sort -u | xargs)" \
+    "1024x1024 1920x1080 machine memory model" "and as text"
+sed 's/clip\.vision\.patch_size/clip.vision.patch_Size/' image.gguf >damaged.gguf
+is "$(gguf-inspect damaged.gguf | grep ^images)" "images no: key clip.vision.patch_size is missing" "one that lacks a key"
+refused 1 "--plan of it" gguf-inspect --plan damaged.gguf
+refused 1 "--check of it" gguf-inspect --check damaged.gguf
+sed 's/qwen3vl_merger/qwen9vl_merger/' image.gguf >other.gguf
+is "$(gguf-inspect other.gguf | grep ^images)" \
+    'images no: unknown projector_type "qwen9vl_merger"; supported: qwen3vl_merger' "one of another kind"
+gguf-inspect --check other.gguf 2>err
+is "$? $(cat err)" "0 " "which is no damage"
+
+# -- given as the model, in any tool: one line that says what to do
+for tool in "qtok" "qprefill" "qdecode" "qchat" "qscore" "qembed" "qbatch" "qengine" "qbench" \
+    "qrerank q" "gguf-inspect --graph"; do
+	# shellcheck disable=SC2086
+	echo x | $tool -m image.gguf >out 2>err
+	is "$? $(wc -l <err) $(grep -c "image.gguf: an image encoder (mmproj), not a model: give the model's file here, and this one with --mmproj" err)" \
+	    "1 1 1" "$tool: what the file is"
+done
 done_testing

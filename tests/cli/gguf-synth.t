@@ -150,13 +150,42 @@ cmp -s a.gguf keep.gguf
 ok $? "the old file is still there"
 small -o no/such/folder.gguf 2>err
 is "$? $(wc -l <err)" "1 1" "no such folder"
+# -- image encoders: that of the 27B has 460 million parameters
+gguf-synth --sparse --mmproj -o s.gguf qwen3.8 2>err
+is "$? $(cat err) $(sum s.gguf total all)" "0  334 927587264 884.62" "the image encoder of Qwen3.8-27B"
+is "$(sum s.gguf type F16 | cut -d' ' -f1) $(gguf-inspect s.gguf | grep -e ^images -e 'image deep')" \
+    "112 image deepstack  none
+images yes: for a model of embedding_length 5120" "in F16, for models of this size"
+for s in qwen3.6:2048:none qwen3-vl-2b:2048:5-11-17 qwen3-vl-8b:4096:8-16-24; do
+	gguf-synth --sparse --mmproj --recipe bf16 -o s.gguf "${s%%:*}"
+	is "$(gguf-inspect s.gguf | awk '$2 == "row" { printf "%s:", $3 }
+	    $2 == "deepstack" { print $3 ($4 ? "-" $4 "-" $5 : "") }')" "${s#*:}" "${s%%:*}: rows and deepstack layers"
+done
+is "$(gguf-inspect s.gguf | awk '$2 == "v.patch_embd.weight" || $2 == "v.blk.0.ffn_down.weight" { print $3 }' | xargs)" \
+    "F32 BF16" "in BF16"
+gguf-synth --sparse --mmproj --recipe Q8_0 -o s.gguf qwen3.8
+is "$(gguf-inspect s.gguf | awk '$2 == "v.patch_embd.weight" || $2 == "v.blk.0.ffn_down.weight" || $2 == "mm.0.weight" { print $3 }' | xargs)" \
+    "F32 F16 Q8_0" "in Q8_0, rows that are no whole blocks in F16"
+gguf-synth -q --mmproj --layers 3 -o s.gguf qwen3-vl-2b
+gguf-inspect --check s.gguf 2>err
+is "$? $(cat err) $(gguf-inspect s.gguf | grep -e ^images -e 'image deep' | xargs)" \
+    "0  image deepstack 0 1 2 images yes: for a model of embedding_length 2048" "fewer layers"
+is "$(gguf-inspect --values v.blk.1.ln1.weight s.gguf | tr ' ' '\n' | awk '{ s += $1 } END { printf "%.1f", s / NR }') $(
+    gguf-inspect --values v.blk.1.attn_out.weight s.gguf | head -n 99 | tr ' ' '\n' |
+    awk '{ s += $1; q += $1 * $1 } END { printf "%d %.2f", s / NR * 1000, sqrt(q / NR) * 32 }')" "1.0 0 1.00" \
+    "norms are near 1, weights as wide as in models"
+gguf-synth -q --mmproj --layers 3 qwen3-vl-2b | cmp -s - s.gguf
+ok $? "same seed, same bytes"
+rm -f s.gguf
+
 for args in "" "qwen9" "qwen3-" "--layers 0 qwen3-8b" "--layers x qwen3-8b" \
-    "--experts 4 qwen3-8b" "--mtp-only qwen3-8b" "--no-mtp --mtp-only qwen3.8" "--recipe Q4_K qwen3-8b" "--vocab-size 0 qwen3-8b" "a b"; do
+    "--experts 4 qwen3-8b" "--mtp-only qwen3-8b" "--no-mtp --mtp-only qwen3.8" "--recipe Q4_K qwen3-8b" "--vocab-size 0 qwen3-8b" "a b" \
+    "--mmproj qwen3-8b" "--mmproj --recipe Q4_K_M qwen3.8" "--mmproj --layers 257 qwen3.8" "--mmproj --no-mtp qwen3.8"; do
 	# shellcheck disable=SC2086
 	gguf-synth --vocab "$V" $args >out 2>err
 	is "$? $(wc -c <out | tr -d ' ') $(wc -l <err) $(grep -c '; see gguf-synth --help$' err)" "2 0 1 1" "usage error: $args"
 done
-is "$(gguf-synth --list | wc -l | tr -d ' ')" 12 "--list"
+is "$(gguf-synth --list | wc -l | tr -d ' ') $(gguf-synth --list | grep -c 'tokens, images$')" "14 4" "--list"
 is "$(gguf-synth --list-recipes | grep -c -x -e UD-Q2_K_XL -e Q4_K_M)" 2 "--list-recipes"
 gguf-synth --help >out
 ok $? "--help"

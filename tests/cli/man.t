@@ -121,8 +121,16 @@ for f in "$TOP"/man/*.[0-9]; do
 		done ;;
 	gguf-convert.1)
 		cp -R "$TOP/tests/files/hub/qwen3_5_moe" Qwen3.5-35B-A3B
+		cp -R "$TOP/tests/files/hub/qwen3_5" Qwen3.6-27B
+		chmod -R u+w Qwen3.6-27B
+		cp "$TOP/tests/files/hub/image/preprocessor_config.json" Qwen3.6-27B
+		cp "$TOP/tests/files/hub/image/model.safetensors" Qwen3.6-27B/model-image.safetensors
+		jq -s '.[0] * {vision_config: .[1].vision_config}' "$TOP/tests/files/hub/qwen3_5/config.json" \
+		    "$TOP/tests/files/hub/image/config.json" >Qwen3.6-27B/config.json
 		cp -R "$TOP/tests/files/hub/qwen3_5" Qwen3.5-4B
 		cp -R "$TOP/tests/files/hub/qwen3_5-lora" my-adapter ;;
+	gguf-inspect.1)
+		gguf-convert --mmproj -o mmproj.gguf "$TOP/tests/files/hub/image" ;;
 	qimage.1) cp "$TOP/tests/files/image/good-420.jpg" photo.jpg ;;
 	gguf-quantize.1 | gguf-merge.1)
 		gguf-convert -o big.gguf "$TOP/tests/files/hub/qwen3" ;;

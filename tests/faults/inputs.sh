@@ -14,6 +14,8 @@ qprefill -q --imatrix imatrix.gguf -o imatrix.state <few >/dev/null
 cp -R "$TOP/tests/files/hub/qwen3-fp8" hub
 cp -R "$TOP/tests/files/hub/qwen3_5" linear
 cp -R "$TOP/tests/files/hub/qwen3_5-lora" peft
+cp -R "$TOP/tests/files/hub/image" image
+gguf-convert -q --mmproj -o image.gguf image
 printf 'In the beginning God created the heaven and the earth.' >text
 printf '%s\n' '"""' One 'two"""' 'And \' more /retry '/set top-k 3' /undo '/save said.json' >said
 qtok text >text.cbor

@@ -19,7 +19,8 @@ check(const struct qwen_record *rec)
 	if (rec->header != NULL)
 		limit = rec->header->n_vocab;
 	for (i = 0; rec->ids != NULL && i < rec->n; i++) {
-		if (rec->ids[i] < 0 || (size_t)rec->ids[i] >= limit)
+		if (rec->kind == QWEN_REC_SPAN ? rec->ids[i] >= 0 :
+		    rec->ids[i] < 0 || (size_t)rec->ids[i] >= limit)
 			abort();
 	}
 	for (i = 0; rec->logits != NULL && i < rec->n; i++) {
@@ -44,7 +45,7 @@ check(const struct qwen_record *rec)
 static void
 read_all(const uint8_t *data, size_t size, int lines)
 {
-	struct qwen_reader_opts o = { .lines = lines };
+	struct qwen_reader_opts o = { .lines = lines, .spans = 1 };
 	struct qwen_reader *r;
 	struct qwen_record rec;
 	struct qwen_err err;

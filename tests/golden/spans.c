@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "golden.h"
 #include "qwen/quant.h"
@@ -49,11 +50,11 @@ text_make(struct text *t, const struct qwen_model *m, unsigned char hash)
 	static const struct qwen_span spans[N_SPANS] = {
 		{ .start = 5, .n = 6, .height = 2, .width = 3 },
 		{ .start = 13, .n = 20, .height = 5, .width = 4 } };
-	size_t i, n_embd = qwen_model_n_embd(m);
+	size_t i, n_row = qwen_model_n_row(m);
 	uint64_t x = hash + 1u;
 
-	t->rows = qwen_alloc(26 * n_embd, sizeof *t->rows);
-	for (i = 0; i < 26 * n_embd; i++)
+	t->rows = qwen_alloc(26 * n_row, sizeof *t->rows);
+	for (i = 0; i < 26 * n_row; i++)
 		t->rows[i] = (float)((int)(next_random(&x) % 2001) - 1000) *
 		    0x1p-14f;
 	for (i = 0; i < N; i++)
@@ -65,7 +66,7 @@ text_make(struct text *t, const struct qwen_model *m, unsigned char hash)
 		memset(&p->hash, hash + (int)i, sizeof p->hash);
 		if (m->net.hp.rope_section[0] == 0)
 			p->height = p->width = 0;
-		t->spans[i].rows = t->rows + (i > 0 ? 6 * n_embd : 0);
+		t->spans[i].rows = t->rows + (i > 0 ? 6 * n_row : 0);
 	}
 	put_ids(t->ids, t->spans, N_SPANS);
 }
@@ -305,8 +306,8 @@ static void
 check_embeddings(struct qwen_model *m, const char *name)
 {
 	const struct qwen_weight *w = &m->net.token_embd;
-	size_t i, n_embd = qwen_model_n_embd(m);
-	float *rows = qwen_alloc(8 * n_embd, sizeof *rows);
+	size_t i, n_embd = qwen_model_n_embd(m), n_row = qwen_model_n_row(m);
+	float *rows = qwen_alloc(8 * n_row, sizeof *rows);
 	struct qwen_span_rows span = { { .start = 2, .n = 8 }, rows };
 	struct qwen_eval how = { .spans = &span, .n_spans = 1 };
 	struct qwen_session *a, *b;
@@ -316,7 +317,7 @@ check_embeddings(struct qwen_model *m, const char *name)
 		with[i] = ids[i] = (int32_t)(20 + 3 * i);
 	for (i = 0; i < 8; i++)
 		qwen_quant_dequantize(w->quant->type, w->data +
-		    (size_t)ids[2 + i] * w->row_bytes, rows + i * n_embd,
+		    (size_t)ids[2 + i] * w->row_bytes, rows + i * n_row,
 		    n_embd, &err);
 	put_ids(with, &span, 1);
 	if (qwen_session_new(&a, m, &err) < 0 ||
@@ -409,16 +410,16 @@ check_model(const struct golden_model *g)
 
 /* ------------------------------------------------------- texts with images */
 
-#define VISION "../shared/fixtures/vision/qwen3_5/"
+#define VISION "../shared/fixtures/vision/"
 
 static float *
-floats(const char *name, size_t n)
+floats(const char *dir, const char *name, size_t n)
 {
 	float *x = qwen_alloc(n, sizeof *x);
 	char path[200];
 	FILE *f;
 
-	snprintf(path, sizeof path, VISION "%s", name);
+	snprintf(path, sizeof path, VISION "%s/%s", dir, name);
 	if ((f = fopen(path, "rb")) == NULL || fread(x, sizeof *x, n, f) != n)
 		abort();
 	fclose(f);
@@ -448,7 +449,7 @@ on_row(void *arg, size_t pos, const float *logits, struct qwen_err *e)
 
 /* The text and grids of ids.json. */
 static void
-check_vision(void)
+check_vision(const char *dir)
 {
 	int32_t ids[36] = { 5, 9, 17, 252, 0, 0, 0, 0, 0, 0, 253, 30, 31, 252,
 	    [29] = 253, 30, 31, 40, 41, 42, 43 };
@@ -465,19 +466,18 @@ check_vision(void)
 	float *file[3];
 	struct qwen_session *s;
 	struct qwen_model *m;
-	FILE *f = fopen(VISION "text.gguf", "rb");
+	char path[100];
 
-	if (f == NULL) {
-		skip("logits of texts with images", "no " VISION);
+	snprintf(path, sizeof path, VISION "%s/text.gguf", dir);
+	if (access(path, R_OK) < 0) {
+		skip("logits of texts with images", path);
 		return;
 	}
-	fclose(f);
-	if (!ok(qwen_model_open(&m, VISION "text.gguf", &o, &err) == 0,
-	    "the text model of the vision fixtures"))
+	if (!ok(qwen_model_open(&m, path, &o, &err) == 0, "%s", path))
 		return;
-	file[0] = floats("embd-0.f32", 6 * qwen_model_n_embd(m));
-	file[1] = floats("embd-1.f32", 15 * qwen_model_n_embd(m));
-	file[2] = floats("logits.f32", 36 * r.n_vocab);
+	file[0] = floats(dir, "embd-0.f32", 6 * qwen_model_n_row(m));
+	file[1] = floats(dir, "embd-1.f32", 15 * qwen_model_n_row(m));
+	file[2] = floats(dir, "logits.f32", 36 * r.n_vocab);
 	spans[0].rows = file[0];
 	spans[1].rows = file[1];
 	r.want = file[2];
@@ -487,8 +487,8 @@ check_vision(void)
 		abort();
 	if (qwen_session_eval(s, ids, 36, &how, &err) < 0)
 		printf("# %s\n", err.msg);
-	ok(r.n == 36 && r.worst < 1e-4, "two images between text: logits of %zu rows are "
-	    "at most %.2g from PyTorch's", r.n, r.worst);
+	ok(r.n == 36 && r.worst < 1e-4, "%s, two images between text: logits "
+	    "of %zu rows are at most %.2g from PyTorch's", dir, r.n, r.worst);
 	free(file[0]);
 	free(file[1]);
 	free(file[2]);
@@ -499,6 +499,8 @@ check_vision(void)
 int
 main(void)
 {
+	static const struct golden_model deep = { .name = "qwen3vl",
+	    .path = VISION "qwen3_vl/text.gguf" };
 	static struct golden_model *g;	/* until the end */
 	size_t i, n = golden_load(&g), tried = 0;
 
@@ -513,6 +515,11 @@ main(void)
 	}
 	ok(tried >= 3, "%zu models", tried);
 	golden_free(g, n);
-	check_vision();
+	if (access(deep.path, R_OK) == 0)
+		check_model(&deep);
+	else
+		skip("a model with deepstack", deep.path);
+	check_vision("qwen3_5");
+	check_vision("qwen3_vl");
 	return done_testing();
 }

@@ -31,7 +31,7 @@ fill(float *x, size_t n, float scale)
 
 /* One buffer with everything the functions make from the same input. */
 struct made {
-	float		f[17 * N + 2048 + 64];
+	float		f[19 * N + 2048 + 64];
 	struct qwen_q8	q[2], two[4];
 	uint16_t	h[N], b[N];
 	int8_t		k8[256], k4[256];
@@ -91,6 +91,9 @@ make_rows(const struct qwen_vec *v, size_t n, struct made *m)
 	    n < N - 2 ? n : N - 2);
 	p += N;
 	v->attn_finish(p, x, 3.0f, n), p += N;
+	v->layernorm(p, y, w, hist, n, 1e-6f), p += N;
+	memcpy(p, y, sizeof y);
+	v->gelu(p, n), p += N;
 	v->to_f16(m->h, y, n);
 	make_kv(v, y, n, m, p), p += N;
 	v->quantize(m->q, x, n);

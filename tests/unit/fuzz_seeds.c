@@ -51,7 +51,7 @@ kind_of(const char *name)
 		enum mutate_kind	 kind;
 	} kinds[] = {
 		{ "gguf", MUTATE_GGUF }, { "model", MUTATE_GGUF },
-		{ "adapter", MUTATE_GGUF },
+		{ "adapter", MUTATE_GGUF }, { "mmproj", MUTATE_GGUF },
 		{ "state", MUTATE_CBOR }, { "stream", MUTATE_CBOR },
 		{ "engine", MUTATE_CBOR }, { "image", MUTATE_BYTES },
 	};

@@ -235,8 +235,8 @@ all_reasons(void)
 	    "of an architecture that is not known the types are told, too");
 	tiny_str(t, "general.architecture", "clip");
 	tiny_write(t, path);
-	ok(check() == 3 && strstr(reasons, "the image part of a model") ==
-	    reasons, "an image part is named");
+	ok(check() == 3 && strstr(reasons, "an image encoder (mmproj)") ==
+	    reasons, "an image encoder is named");
 	tiny_free(t);
 	unlink(path);
 }

@@ -2,6 +2,10 @@
 /*
  * models.c - model names, the files that they mean, and aliases: models.test.
  */
+#include <sys/stat.h>
+
+#include <unistd.h>
+
 #include "../cases.h"
 #include "../tap.h"
 #include "models/models.h"
@@ -71,6 +75,103 @@ test_match(const char *files, const char *quant, const char *want)
 	free(copy);
 }
 
+/* The projector of a model among these files. */
+static void
+test_projector(const char *files, const char *model, const char *want)
+{
+	char *copy = strdup(files);
+	const char *v[32];
+	size_t n = words(copy, v, 32), pick[32], i, k;
+	struct qwen_text t = { 0 };
+
+	k = qwen_repo_projector(v, n, model, pick);
+	qwen_text_str(&t, "");
+	for (i = 0; i < k; i++)
+		qwen_text_fmt(&t, "%s%s", i > 0 ? " " : "", v[pick[i]]);
+	ok(strcmp(t.s, want) == 0, "%s has %s", model, k > 0 ? t.s : "none");
+	qwen_text_fini(&t);
+	free(copy);
+}
+
+/* Looks for the projector of folder/model; returns what it is for messages. */
+static const char *
+beside(const char *folder, const char *model)
+{
+	static char text[400];
+	struct qwen_err err = { 0, "" };
+	char path[300], *out;
+
+	snprintf(path, sizeof path, "%s/%s", folder, model);
+	if (qwen_models_projector(&out, path, &err) < 0)
+		snprintf(text, sizeof text, "%d %s", out == NULL ? err.code :
+		    -1, err.msg);
+	else
+		snprintf(text, sizeof text, "%s", out == NULL ? "none" :
+		    out + strlen(folder) + 1);
+	free(out);
+	return text;
+}
+
+static void
+put_file(const char *folder, const char *name)
+{
+	char path[300];
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	if ((f = fopen(path, "w")) != NULL)
+		fclose(f);
+}
+
+static void
+test_projector_files(void)
+{
+	char folder[] = "/tmp/qpipe-models-XXXXXX", path[300];
+	static const char *const files[] = { "mmproj-F16.gguf",
+	    "mmproj-Q8_0.gguf", "mmproj-model-F16.gguf", "Q4/mmproj-F16.gguf",
+	    "Q4", "Q8" };
+	struct qwen_err err = { 0, "" };
+	char *out;
+	size_t i;
+
+	if (mkdtemp(folder) == NULL) {
+		ok(0, "a folder");
+		return;
+	}
+	for (i = 4; i < 6; i++) {
+		snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+		mkdir(path, 0700);
+	}
+	ok(strcmp(beside(folder, "M-Q4.gguf"), "none") == 0, "no projector");
+	put_file(folder, files[0]);
+	put_file(folder, files[1]);
+	ok(strcmp(beside(folder, "M-Q4.gguf"), files[0]) == 0,
+	    "the best beside it: %s", beside(folder, "M-Q4.gguf"));
+	ok(strcmp(beside(folder, "Q4/M-Q4.gguf"), files[0]) == 0,
+	    "above a folder of a format: %s", beside(folder, "Q4/M-Q4.gguf"));
+	ok(strcmp(beside(folder, "Q8/M-Q4.gguf"), "none") == 0,
+	    "but not above any other");
+	ok(qwen_models_projector(&out, folder, &err) == 0 && out != NULL &&
+	    strcmp(qwen_base_name(out), files[0]) == 0, "of a folder");
+	free(out);
+	put_file(folder, files[3]);
+	ok(strcmp(beside(folder, "Q4/M-Q4.gguf"), files[3]) == 0,
+	    "its own before that");
+	put_file(folder, files[2]);
+	ok(strcmp(beside(folder, "M-Q4.gguf"), "5 2 image encoders beside the "
+	    "model: name one of mmproj-F16.gguf, mmproj-model-F16.gguf") == 0,
+	    "several: %s", beside(folder, "M-Q4.gguf"));
+	ok(strcmp(beside("/nonexistent", "M.gguf"), "none") == 0, "no folder");
+	for (i = 0; i < 6; i++) {
+		snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+		if (i < 4)
+			unlink(path);
+		else
+			rmdir(path);
+	}
+	rmdir(folder);
+}
+
 static void
 test_parts(void)
 {
@@ -137,7 +238,7 @@ test_aliases(const struct test_case *c)
 static void
 test_case(const struct test_case *c)
 {
-	const char *files = NULL, *quant = NULL, *key, *s;
+	const char *files = NULL, *quant = NULL, *model = "", *key, *s;
 	int l;
 
 	if (case_get(c, "aliases") != NULL)
@@ -155,6 +256,10 @@ test_case(const struct test_case *c)
 			quant = s;
 		else if (strcmp(key, "pick") == 0)
 			test_match(files, quant, s);
+		else if (strcmp(key, "model") == 0)
+			model = s;
+		else if (strcmp(key, "projector") == 0)
+			test_projector(files, model, s);
 		else if (strcmp(key, "safe") == 0 || strcmp(key, "unsafe") == 0)
 			ok(qwen_repo_path_is_safe(s) == (key[0] == 's'),
 			    "%s: %s", key, s);
@@ -167,10 +272,11 @@ main(void)
 	FILE *f = case_open("unit/models.test");
 	struct test_case c = { .n = 0 };
 
-	while (case_next(&c, f, " name is error files quant pick safe unsafe "
+	while (case_next(&c, f, " name is error files quant pick model projector safe unsafe "
 	    "aliases alias "))
 		test_case(&c);
 	fclose(f);
 	test_parts();
+	test_projector_files();
 	return done_testing();
 }

@@ -190,6 +190,60 @@ test_spans(void)
 	bytes_free(&s);
 }
 
+/* The numbers of rows, in as many records as they need. */
+static void
+test_rows(void)
+{
+	enum { N = (1 << 18) + 5 };
+	struct qwen_header h = { .kind = QWEN_STREAM_TOKENS, .n_vocab = 592 };
+	struct qwen_reader_opts o = { .spans = 1 };
+	struct qwen_fp hash = { { 7, 8, 9 } };
+	float *x = calloc(N, sizeof *x);
+	struct qwen_writer *w;
+	struct bytes s = { 0 };
+	struct qwen_reader *rd;
+	struct qwen_record rec;
+	struct qwen_err err;
+	FILE *f = tmpfile();
+	size_t i, n = 0, bad = 0;
+
+	for (i = 0; i < N; i++)
+		x[i] = (float)i * 0x1p-9f - 3;
+	if (f == NULL || qwen_writer_open(&w, fileno(f), NULL, &err) < 0 ||
+	    qwen_write_header(w, &h, &err) < 0 ||
+	    qwen_write_rows(w, &hash, x, N, &err) < 0 ||
+	    qwen_writer_close(w, &err) < 0 || lseek(fileno(f), 0, 0) != 0)
+		abort();
+	if (qwen_reader_open(&rd, fileno(f), &o, &err) < 0 ||
+	    qwen_reader_next(rd, &rec, &err) != 1)
+		abort();
+	while (qwen_reader_next(rd, &rec, &err) > 0) {
+		bad += rec.kind != QWEN_REC_ROWS || rec.n > N - n ||
+		    memcmp(&rec.fp, &hash, sizeof hash) != 0 ||
+		    memcmp(rec.logits, x + n, rec.n * sizeof *x) != 0;
+		n += rec.n;
+	}
+	ok(bad == 0 && n == N, "rows that were written are read: %zu", n);
+	qwen_reader_close(rd);
+	bytes_of_fd(&s, fileno(f));
+	ok(read_bytes(s.p, s.n, NULL, NULL, &err) < 0 &&
+	    err.code == QWEN_EUNSUP, "not by who does not ask: %s", err.msg);
+	s.p[s.n - 23] = 0x7f;		/* of the last number */
+	s.p[s.n - 24] = 0xff;
+	o.head = s.p;
+	o.n_head = s.n;
+	n = 0;
+	if (qwen_reader_open(&rd, fileno(f), &o, &err) < 0)
+		abort();
+	while (qwen_reader_next(rd, &rec, &err) > 0)
+		n++;
+	ok(n == 3 && err.code == QWEN_ENUMERIC, "no number: %s", err.msg);
+	qwen_reader_close(rd);
+	bytes_free(&s);
+	fclose(f);
+	free(x);
+}
+
 /* The ids of a span decide how much two texts share. */
 static void
 test_ids(void)
@@ -583,6 +637,7 @@ main(void)
 {
 	test_facts();
 	test_spans();
+	test_rows();
 	test_ids();
 	test_chunks();
 	test_truncated();

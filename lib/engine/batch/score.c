@@ -60,8 +60,9 @@ qwen_batch_job_row(void *arg, size_t pos, const float *row,
 		t->next++;
 		t->job.hidden(t->job.arg, pos, row);
 	} else if (t->job.score != NULL && pos + 1 == t->next) {
-		t->next++;
-		report_score(t, pos, row);
+		/* rows of a span are no tokens, and have no score */
+		if (t->text[t->next++] >= 0)
+			report_score(t, pos, row);
 	}
 	return 0;
 }

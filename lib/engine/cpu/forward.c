@@ -77,6 +77,30 @@ drop_rest(struct qwen_batch *b, struct qwen_pass *p)
 	b->wanted = NULL;
 }
 
+/* Adds a row's deepstack vector of a layer to the layer's result. */
+static void
+add_deep(struct qwen_batch *b, void *arg, size_t t)
+{
+	size_t n = b->hp->n_embd, i = *(const size_t *)arg;
+	const float *deep = b->pass->row[t].deep;
+
+	if (deep != NULL)
+		b->vec->axpy(b->s->out + t * b->s->out_width, 1.0f,
+		    deep + i * n, n);
+}
+
+static int
+has_deep(const struct qwen_batch *b, size_t layer)
+{
+	size_t t;
+
+	if (layer >= b->hp->n_deepstack)
+		return 0;
+	for (t = 0; t < b->n && b->pass->row[t].deep == NULL; t++)
+		;
+	return t < b->n;
+}
+
 static void
 run_mixer(struct qwen_batch *b, struct qwen_pass *p, const struct qwen_layer *l)
 {
@@ -116,6 +140,8 @@ run_ffn(struct qwen_batch *b, const struct qwen_layer *l)
 	else
 		qwen_mlp_forward(b, l);
 	s->pending = 1;
+	if (has_deep(b, i))
+		qwen_each_token(b, QWEN_STAGE_NORM, add_deep, &i, 3 * b->hp->n_embd);
 	qwen_see(b, QWEN_TRACE_FFN, i, s->out, s->out_width);
 }
 

@@ -176,7 +176,10 @@ uint64_t qwen_cuda_moe_scratch(const struct qwen_net *net, size_t n);
 
 /* ---- operations (product.c) */
 
-/* Bytes of a row of n numbers as integers, in both terms if there are two. */
+/*
+ * Bytes of a row of n numbers as integers, in both terms if there are two; rows
+ * follow each other.
+ */
 size_t qwen_cuda_groups_bytes(const struct qwen_net *net, size_t n);
 
 /*

@@ -258,8 +258,11 @@ qwen_cuda_ones(struct qwen_cuda_card *c, cu_ptr p, size_t bytes)
 /* ------------------------------------------------------------------ kernels */
 
 static cu_module
-find_module(struct qwen_cuda_card *c, const char *name)
+find_module(struct qwen_cuda_card *c, const struct qwen_cuda_launch *l)
 {
+	int option = CU_JIT_REGISTERS;
+	void *value = (void *)(uintptr_t)l->registers;
+	const char *name = l->module;
 	size_t i;
 
 	for (i = 0; i < MODULES_MAX && c->module[i].name != NULL; i++) {
@@ -267,7 +270,7 @@ find_module(struct qwen_cuda_card *c, const char *name)
 			return c->module[i].module;
 	}
 	if (i == MODULES_MAX || ASK(c, module_load, &c->module[i].module,
-	    qwen_cuda_ptx(name), 0, NULL, NULL) < 0)
+	    qwen_cuda_ptx(name), l->registers > 0, &option, &value) < 0)
 		return NULL;
 	c->module[i].name = name;
 	return c->module[i].module;
@@ -289,7 +292,7 @@ find_function(struct qwen_cuda_card *c, const struct qwen_cuda_launch *l)
 			break;
 	}
 	if (2 * c->n_function >= FUNCTIONS ||
-	    (m = find_module(c, l->module)) == NULL ||
+	    (m = find_module(c, l)) == NULL ||
 	    ASK(c, module_function, &f->function, m, l->name) < 0)
 		return NULL;
 	c->n_function++;

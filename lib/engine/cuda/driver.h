@@ -76,6 +76,7 @@ enum {
 	CU_MINOR = 76,
 	CU_SHARED_MAX = 97,
 	CU_FUNCTION_SHARED = 8,
+	CU_JIT_REGISTERS = 0	/* an option of module_load */
 };
 
 struct qwen_cuda_calls {
@@ -160,6 +161,8 @@ struct qwen_cuda_launch {
 	unsigned	 x, y, z;	/* blocks; 0: 1 */
 	unsigned	 threads;	/* of a block: a multiple of 32 */
 	size_t		 shared;	/* bytes of SMEM */
+	unsigned	 registers;	/* that a thread of the module's kernels
+					   may have; 0: any number */
 };
 
 /* Launches the kernel with its argument, a struct of at most 256 bytes. */

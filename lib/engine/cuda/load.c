@@ -143,7 +143,9 @@ look_at(const struct qwen_net *net, size_t half, weight_fn *fn, void *arg)
 int
 qwen_cuda_can(const struct qwen_net *net, size_t half)
 {
-	/* of embeddings with adapters, and the MTP block, nothing so far */
+	/* embeddings with adapters, deepstack, the MTP block: not so far */
+	if (half % 2 != 0 && half / 2 < net->hp.n_deepstack)
+		return 0;
 	if ((half == 0 && net->token_embd.lora != NULL) ||
 	    half == QWEN_MIXER(net->hp.n_layer) ||
 	    half == QWEN_FFN(net->hp.n_layer))

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "engine/cuda/cuda.h"
 #include "engine/cuda/kernel/norm.h"
+#include "engine/cuda/kernel/multiply.h"
 #include "engine/cuda/kernel/one.h"
 #include "engine/cuda/layout.h"
 #include "engine/cuda/load.h"
@@ -223,7 +224,7 @@ struct kernel {
 
 enum { WIDTHS = 4 };		/* of tiles, the narrowest first */
 
-/* Kernels of a layout of integers: kernel/mma.h. */
+/* Kernels of a layout of integers: kernel/multiply.h. */
 #define KERNELS(f, name) [QWEN_CUDA_##f] = {				\
 	{ "multiply_" name, "few_" name, FEW_COLUMNS, 0 },		\
 	{ "multiply_" name, "many16_" name, 16, MANY_BYTES(F_##f, 1) },	\
@@ -256,15 +257,34 @@ few_bytes(enum qwen_cuda_layout l, u32 n, u32 nb)
 	}
 }
 
-/* The tile for n columns, of which each matrix has about `each'. */
-static const struct kernel *
-choose(enum qwen_cuda_layout l, size_t each)
+/* Tiles of rows of weights. */
+static unsigned
+row_tiles(const struct dev_product *a, int few)
 {
-	const struct kernel *k = kernels[l];
+	u32 rows = few ? FEW_ROWS((a->n_in + 255) / 256) : MANY_ROWS;
 
-	while (k < kernels[l] + WIDTHS - 1 && k->columns < each)
+	return (a->n_out + rows - 1) / rows;
+}
+
+/*
+ * Chooses the tile: that of all columns, or for pairs of twice as many as a
+ * matrix has on average; a narrower one if the card is not full of blocks.
+ */
+static const struct kernel *
+choose(const struct qwen_cuda_work *w, enum qwen_cuda_layout l,
+    const struct dev_product *a)
+{
+	const struct kernel *all = kernels[l];
+	u32 n = a->n * (1 + a->two), each = n, k = 0;
+
+	if (a->at != NULL)
+		each = (n + a->n_matrix - 1) / a->n_matrix * 2;
+	while (k < WIDTHS - 1 && all[k].columns < each)
 		k++;
-	return k;
+	while (k > 1 && a->at == NULL && (n + all[k].columns - 1) /
+	    all[k].columns * row_tiles(a, 0) < 2 * (unsigned)w->c->card->n_sm)
+		k--;
+	return &all[k];
 }
 
 /* Tiles of columns; where pairs are, each matrix may have one more. */
@@ -340,7 +360,8 @@ multiply(struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
     const struct dev_product *a)
 {
 	enum qwen_cuda_layout l = qwen_cuda_layout_of(m->of);
-	u32 terms = 1 + a->two, nb = (a->n_in + 255) / 256, n = a->n * terms;
+	u32 terms = 1 + a->two, n = a->n * terms;
+	struct qwen_cuda_launch launch;
 	const struct kernel *k;
 	int few;
 
@@ -352,17 +373,17 @@ multiply(struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
 	}
 	if (run_one(w, l, a))
 		return;
-	k = choose(l, a->at != NULL ? (n + a->n_matrix - 1) / a->n_matrix * 2 :
-	    n);
+	k = choose(w, l, a);
 	few = k == kernels[l];
-	n = n < FEW_COLUMNS ? n : FEW_COLUMNS;
-	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
-	    .module = k->module, .name = k->name,
-	    .x = tiles_of(a, k->columns / terms),
-	    .y = few ? (a->n_out + FEW_ROWS(nb) - 1) / FEW_ROWS(nb) :
-		(a->n_out + MANY_ROWS - 1) / MANY_ROWS,
+	launch = (struct qwen_cuda_launch){ .module = k->module,
+	    .name = k->name, .x = tiles_of(a, k->columns / terms),
+	    .y = row_tiles(a, few),
 	    .threads = few ? FEW_THREADS : MANY_THREADS,
-	    .shared = few ? few_bytes(l, n, nb) : k->shared }, a, sizeof *a);
+	    .shared = few ? few_bytes(l, n < FEW_COLUMNS ? n : FEW_COLUMNS,
+		(a->n_in + 255) / 256) : k->shared,
+	    /* of the general layouts, some kernels need more */
+	    .registers = l < QWEN_CUDA_SUPER ? MANY_REGISTERS : 0 };
+	qwen_cuda_run(w->c->card, &launch, a, sizeof *a);
 }
 
 void

@@ -168,6 +168,9 @@ read_common(struct keys *k, struct qwen_hparams *h, int draft)
 	if (get_real(k, eps_key, NAN, &eps) < 0)
 		return -1;
 	h->n_layer = h->n_block - nextn;
+	if (get_size(k, "n_deepstack_layers", 0, 0, h->n_layer, 0,
+	    &h->n_deepstack) < 0)
+		return -1;
 	if (!(eps >= 0 && eps <= 1))
 		return qwen_fail(k->err, QWEN_ERANGE,
 		    "%s is %g, must be 0 to 1", qwen_gguf_arch_key(k->g, eps_key).s, eps);

@@ -29,6 +29,8 @@ struct qwen_hparams {
 	size_t	 n_layer;		/* layers of the trunk */
 	size_t	 n_ctx, n_vocab, n_embd;
 	size_t	 n_ff;
+	size_t	 n_deepstack;		/* first layers after which rows of
+					   spans get further vectors */
 	float	 eps;			/* attention.layer_norm_rms_epsilon */
 	/* attention */
 	size_t	 n_head, n_head_kv, n_embd_head;

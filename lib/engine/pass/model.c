@@ -202,6 +202,12 @@ qwen_model_n_embd(const struct qwen_model *m)
 	return m->net.hp.n_embd;
 }
 
+size_t
+qwen_model_n_row(const struct qwen_model *m)
+{
+	return m->net.hp.n_embd * (1 + m->net.hp.n_deepstack);
+}
+
 int
 qwen_model_has_mtp(const struct qwen_model *m)
 {

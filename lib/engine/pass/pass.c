@@ -385,7 +385,8 @@ bring_memory(struct run *r)
 static struct qwen_input
 input_of(const struct qwen_pass_part *p, const struct qwen_share *s, size_t i)
 {
-	size_t n_embd = p->s->model->net.hp.n_embd, pos = s->pos + i, k;
+	const struct qwen_model *m = p->s->model;
+	size_t pos = s->pos + i, k;
 	struct qwen_input in = { .id = i < s->n_sure ? p->tokens[i] :
 	    p->guess[i - s->n_sure], .slot = pos };
 
@@ -394,8 +395,11 @@ input_of(const struct qwen_pass_part *p, const struct qwen_share *s, size_t i)
 		const struct qwen_span_rows *r = &p->spans[k];
 
 		if (pos >= r->span.start && pos - r->span.start < r->span.n)
-			in.vec = r->rows + (pos - r->span.start) * n_embd;
+			in.vec = r->rows + (pos - r->span.start) *
+			    qwen_model_n_row(m);
 	}
+	if (in.id < 0 && m->net.hp.n_deepstack > 0)
+		in.deep = in.vec + m->net.hp.n_embd;
 	assert((in.id < 0) == (in.vec != NULL));
 	return in;
 }

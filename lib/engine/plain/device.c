@@ -269,6 +269,20 @@ add_out(struct qwen_plain_work *w)
 	}
 }
 
+/* Adds the deepstack vectors of a layer to out. */
+static void
+add_deep(struct qwen_plain_work *w, size_t layer)
+{
+	size_t t, i, n = w->net->hp.n_embd;
+	const float *deep;
+
+	for (t = 0; t < w->p->n && layer < w->net->hp.n_deepstack; t++) {
+		deep = w->p->row[t].deep;
+		for (i = 0; deep != NULL && i < n; i++)
+			w->out[t * w->width + i] += deep[layer * n + i];
+	}
+}
+
 /* Drops the rows that are not wanted. */
 static void
 drop_rows(struct qwen_plain_work *w, struct qwen_pass *p)
@@ -307,6 +321,7 @@ run_ffn(struct qwen_plain_work *w, const struct qwen_layer *l)
 		qwen_plain_moe(w, l);
 	else
 		qwen_plain_mlp(w, l);
+	add_deep(w, l->index);
 	add_out(w);
 }
 

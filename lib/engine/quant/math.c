@@ -72,6 +72,36 @@ qwen_softplusf(float x)
 	return (float)qwen_log(1.0 + e);
 }
 
+/*
+ * erf(x) = 2 / sqrt(pi) e^(-x^2) (x + 2 x^3 / 3 + 4 x^5 / 15 + ...), whose
+ * terms have the same sign.
+ */
+static double
+erf_of(double x)
+{
+	double t = x, sum = x, last, n;
+
+	if (x >= 6.0)
+		return 1.0;
+	if (x <= -6.0)
+		return -1.0;
+	for (n = 3.0, last = 0.0; sum != last; n += 2.0) {
+		last = sum;
+		t = t * (2.0 * x * x) / n;
+		sum += t;
+	}
+	return 0x1.20dd750429b6dp+0 * qwen_exp(-x * x) * sum;
+}
+
+float
+qwen_geluf(float x)
+{
+	if (!isfinite(x))
+		return x - x;		/* NaN: an error of the layer */
+	return (float)(0.5 * (double)x *
+	    (1.0 + erf_of((double)x * 0x1.6a09e667f3bcdp-1)));
+}
+
 void
 qwen_sincos(double x, double *s, double *c)
 {

@@ -48,6 +48,10 @@ qwen_expf(float x)
 	return p * qwen_bits_f32((uint32_t)((int)n + 127) << 23);
 }
 
+/* 2 sqrt(2 / pi), and that times 0.044715: in the GELU with a tanh. */
+#define QWEN_GELU_1	0x1.988454p+0f
+#define QWEN_GELU_3	0x1.2444f2p-4f
+
 /* Returns 1 / (1 + e^-x). */
 static inline float
 qwen_sigmoidf(float x)
@@ -65,6 +69,9 @@ double qwen_log(double x);
 
 /* ln(1 + e^x) */
 float qwen_softplusf(float x);
+
+/* x times the normal distribution's integral up to x: the GELU with an erf */
+float qwen_geluf(float x);
 
 /* sin and cos of x, |x| up to about 2^30 */
 void qwen_sincos(double x, double *s, double *c);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "gguf/mmproj.h"
 #include "text/token/nfc.h"
 #include "text/token/tok.h"
 
@@ -59,7 +60,8 @@ make(struct qwen_tok **out, const struct qwen_gguf *g, unsigned what,
 	struct qwen_tok *t;
 
 	*out = NULL;
-	if (get(g, "tokenizer.ggml.model", &model, err) < 0)
+	if (qwen_mmproj_refuse(g, err) < 0 ||
+	    get(g, "tokenizer.ggml.model", &model, err) < 0)
 		return -1;
 	if (model.len != 4 || memcmp(model.s, "gpt2", 4) != 0)
 		return qwen_fail(err, QWEN_EUNSUP, "unknown tokenizer '%.*s'; "

@@ -88,6 +88,14 @@ struct qwen_vec {
 	int	(*round_kv)(int8_t *q, uint16_t *scale, const float *x,
 		    size_t n, enum qwen_kv kv);
 	int	(*query)(float *x, size_t n);
+	/*
+	 * For encoders of images: layernorm sets y to (x - mean) / sqrt(variance +
+	 * eps) * w + b; y may be x.  gelu sets y to the approximation of x times
+	 * the normal distribution that has a tanh, in place.
+	 */
+	void	(*layernorm)(float *y, const float *x, const float *w,
+		    const float *b, size_t n, float eps);
+	void	(*gelu)(float *y, size_t n);
 };
 
 #endif

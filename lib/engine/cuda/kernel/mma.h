@@ -16,7 +16,7 @@
 
 enum dev_format { F_Q4_K, F_Q5_K, F_Q6_K, F_Q8_0, F_SUPER, F_BLOCK };
 
-enum { MMA_MT = 2, MMA_NT = 8 };	/* the largest */
+enum { MMA_MT = 2, MMA_NT = 4 };	/* the largest */
 
 /*
  * Bytes of a row's 256 weights, from one row to the next in the block's memory,
@@ -146,83 +146,102 @@ k_weights(int f, const SHARED u8 *p, u32 j, u32x2 high)
 	return f == F_Q4_K ? w : w | (high >> j & 0x01010101) << 4;
 }
 
-/*
- * Scale times a is a product by tensor cores, too, of whose 16 columns one has a
- * number: that of the sub-block.
- */
+/* What heads of blocks have: d and dmin, scales, minimums; higher bits; a. */
+struct mma_k {
+	u32	d[MMA_MT][2], scale[MMA_MT][2][2], min[MMA_MT][2], a[MMA_NT];
+	u32x2	high[MMA_MT][2];
+};
+
+/* Lane c has the scales and minimums of sub-blocks 4 c .. 4 c + 3, or zeros. */
 DEV void
-step_k(const int f, const struct mma_at *p, const u32 mt, const u32 nt,
-    struct mma_out *o, const int few)
+head_k(const int f, const struct mma_at *p, const u32 mt, const u32 nt,
+    struct mma_k *h)
 {
 	const u32 c4 = tid() & 3;
-	const u32 wst = WEIGHT_STRIDE(f), xst = X_STRIDE(f);
-	u32 sc[MMA_MT][2][2], mn[MMA_MT][2], hd[MMA_MT][2], xa[MMA_NT];
-	u32x2 high[MMA_MT][2];
-	s32 sum[MMA_MT][MMA_NT][4];
-	u32 m, n, e, j;
+	u32 m, n, e;
 
 	EACH(m, mt) EACH(e, 2) {
-		const u32 at = (16 * m + 8 * e) * wst;
+		const u32 at = (16 * m + 8 * e) * WEIGHT_STRIDE(f);
 		u32x4 head = *(const SHARED u32x4 *)(p->w + at);
 		u32 s[2], k[2];
 
 		k_scales(head, s, k);
-		hd[m][e] = head[0];
-		mn[m][e] = c4 == 0 ? k[0] : c4 == 1 ? k[1] : 0;
-		sc[m][e][0] = c4 == 0 ? s[0] : 0;
-		sc[m][e][1] = c4 == 1 ? s[1] : 0;
-		high[m][e] = f == F_Q5_K ? LD64(p->w_in + at + 16) :
+		h->d[m][e] = head[0];
+		h->min[m][e] = c4 == 0 ? k[0] : c4 == 1 ? k[1] : 0;
+		h->scale[m][e][0] = c4 == 0 ? s[0] : 0;
+		h->scale[m][e][1] = c4 == 1 ? s[1] : 0;
+		h->high[m][e] = f == F_Q5_K ? LD64(p->w_in + at + 16) :
 		    (u32x2){ 0, 0 };
 	}
-	EACH(n, nt) {
-		xa[n] = LD32(p->x + 8 * n * xst + 256 + 4 * (c4 & 1));
-		EACH(m, mt) EACH(e, 4)
-			sum[m][n][e] = 0;
-	}
-	EACH(j, 8) {
-		u32 w[MMA_MT][4], s[MMA_MT][2];
+	EACH(n, nt)
+		h->a[n] = LD32(p->x + 8 * n * X_STRIDE(f) + 256 + 4 * (c4 & 1));
+}
 
-		EACH(m, mt) EACH(e, 2) {
-			u32x2 v = k_weights(f, p->w_in + (16 * m + 8 * e) *
-			    wst, j, high[m][e]);
+/*
+ * Adds sub-block j.  Scale times a is a product by tensor cores, too, of whose 16
+ * columns one has a number: that of the sub-block.
+ */
+DEV void
+add_k(const int f, const struct mma_at *p, const struct mma_k *h, const u32 j,
+    const u32 mt, const u32 nt, s32 (*sum)[MMA_NT][4])
+{
+	const u32 wst = WEIGHT_STRIDE(f), xst = X_STRIDE(f);
+	u32 w[MMA_MT][4], s[MMA_MT][2], m, n, e;
 
-			w[m][e] = v[0];
-			w[m][e + 2] = v[1];
-			s[m][e] = sc[m][e][j / 4] & 255u << 8 * (j % 4);
-		}
-		EACH(n, nt) {
-			u32x2 x = LD64(p->x_in + 8 * n * xst + 32 * j);
-			u32 b[2] = { x[0], x[1] };
+	EACH(m, mt) EACH(e, 2) {
+		u32x2 v = k_weights(f, p->w_in + (16 * m + 8 * e) * wst, j,
+		    h->high[m][e]);
 
-			EACH(m, mt) {
-				s32 dot[4] = { 0, 0, 0, 0 };
-				s32 k[4] = { 0, 0, 0, 0 };
-
-				mma_us(dot, w[m], b);
-				mma16_uu(k, s[m], &xa[n]);
-				EACH(e, 4)
-					sum[m][n][e] += k[e] * dot[e];
-			}
-		}
+		w[m][e] = v[0];
+		w[m][e + 2] = v[1];
+		s[m][e] = h->scale[m][e][j / 4] & 255u << 8 * (j % 4);
 	}
 	EACH(n, nt) {
-		const SHARED u8 *x = p->x + 8 * n * xst + 264 + 4 * (c4 & 1);
-		u32 low = LD32(x), top = LD32(x + 8);
+		u32x2 x = LD64(p->x_in + 8 * n * xst + 32 * j);
+		u32 b[2] = { x[0], x[1] };
+
+		EACH(m, mt) {
+			s32 dot[4] = { 0, 0, 0, 0 };
+			s32 k[4] = { 0, 0, 0, 0 };
+
+			mma_us(dot, w[m], b);
+			mma16_uu(k, s[m], &h->a[n]);
+			EACH(e, 4)
+				sum[m][n][e] += k[e] * dot[e];
+		}
+	}
+}
+
+DEV void
+step_k(const int f, const struct mma_at *p, const u32 mt, const u32 nt,
+    struct mma_out *o, const int few)
+{
+	const u32 xst = X_STRIDE(f), half = tid() & 1;
+	s32 sum[MMA_MT][MMA_NT][4], min[4];
+	struct mma_k h;
+	u32 m, n, e, j;
+
+	head_k(f, p, mt, nt, &h);
+	EACH(m, mt) EACH(n, nt) EACH(e, 4)
+		sum[m][n][e] = 0;
+	EACH(j, 8)
+		add_k(f, p, &h, j, mt, nt, sum);
+	EACH(n, nt) {
+		const SHARED u8 *x = p->x + 8 * n * xst + 264 + 4 * half;
+		u32 low = LD32(x), high = LD32(x + 8);
 		f32 d[2];
 
 		EACH(e, 2)
 			d[e] = group_d(p->c[e] + 8 * n * xst);
 		EACH(m, mt) {
-			s32 min[4];
-
-			multiply_sums(min, mn[m], low, top);
+			multiply_sums(min, h.min[m], low, high);
 			EACH(e, 4) {
-				u32 h = hd[m][e / 2];
+				u32 k = h.d[m][e / 2];
 
 				out_put(o, few, m, n, e, (f32x4){
-				    f16_f32((u16)h) * d[e % 2],
+				    f16_f32((u16)k) * d[e % 2],
 				    (f32)sum[m][n][e],
-				    -f16_f32((u16)(h >> 16)) * d[e % 2],
+				    -f16_f32((u16)(k >> 16)) * d[e % 2],
 				    (f32)min[e] }, 1);
 			}
 		}
@@ -368,64 +387,121 @@ step_16(const int f, const struct dev_product *a, const struct mma_at *p,
 
 /* ---- Q8_0 and F_BLOCK: each block of weights has its d */
 
-/* What a lane has of a group while blocks are added. */
+/*
+ * What a lane has of a group: a of its columns, eight d of its rows if they are
+ * f16, and sums.
+ */
 struct mma_part {
+	u32x2	a[MMA_NT][2];
+	u32x4	d[MMA_MT][2];
 	f32	part[MMA_MT][MMA_NT][4], min[MMA_MT][MMA_NT][4];
 	s32	sum[MMA_MT][MMA_NT][4];		/* of a block of 64 or 128 */
 };
 
-/* 32 weights with a d, or two; for Q8_0 times a, which is exact. */
 DEV void
-step_32(const int f, const struct dev_product *a, const struct mma_at *p,
-    const u32 j, const u32 mt, const u32 nt, struct mma_part *t)
+part_init(const int f, const struct mma_at *p, const u32 mt, const u32 nt,
+    struct mma_part *t)
 {
 	const u32 wst = WEIGHT_STRIDE(f), xst = X_STRIDE(f);
-	const u32 span = f == F_Q8_0 ? 32 : a->span, k = 32 * j / span;
+	u32 m, n, e;
+
+	EACH(n, nt) EACH(e, 2)
+		t->a[n][e] = LD64(p->c[e] + 8 * n * xst + 256);
+	EACH(m, mt) EACH(e, 2)
+		if (f == F_Q8_0)
+			t->d[m][e] = *(const SHARED u32x4 *)(p->w +
+			    (16 * m + 8 * e) * wst + 256);
+	EACH(m, mt) EACH(n, nt) EACH(e, 4) {
+		t->part[m][n][e] = t->min[m][n][e] = 0.0f;
+		t->sum[m][n][e] = 0;
+	}
+}
+
+/* Returns number i of bytes, and of f16. */
+DEV s32 byte_at(u32x2 v, u32 i) { return (s32)(v[i / 4] >> 8 * (i % 4) & 255); }
+
+DEV f32
+f16_at(u32x4 v, u32 i)
+{
+	return f16_f32((u16)(v[i / 2] >> 16 * (i % 2)));
+}
+
+/* 32 weights of Q8_0: d times a is exact. */
+DEV void
+step_q8_0(const struct mma_at *p, const u32 j, const u32 mt, const u32 nt,
+    struct mma_part *t)
+{
+	const u32 wst = WEIGHT_STRIDE(F_Q8_0), xst = X_STRIDE(F_Q8_0);
+	u32 w[MMA_MT][4], m, n, e;
+	f32 d[MMA_MT][2];
+
+	EACH(m, mt) EACH(e, 2) {
+		u32x2 v = LD64(p->w_in + (16 * m + 8 * e) * wst + 32 * j);
+
+		w[m][e] = v[0];
+		w[m][e + 2] = v[1];
+		d[m][e] = f16_at(t->d[m][e], j);
+	}
+	EACH(n, nt) {
+		u32x2 x = LD64(p->x_in + 8 * n * xst + 32 * j);
+		u32 b[2] = { x[0], x[1] };
+		f32 aj[2] = { (f32)byte_at(t->a[n][0], j),
+		    (f32)byte_at(t->a[n][1], j) };
+
+		EACH(m, mt) {
+			s32 dot[4] = { 0, 0, 0, 0 };
+
+			mma_ss(dot, w[m], b);
+			EACH(e, 4)
+				t->part[m][n][e] = rn_fma(d[m][e / 2] *
+				    aj[e % 2], (f32)dot[e], t->part[m][n][e]);
+		}
+	}
+}
+
+/* 32 weights of a format with a d for 32 or more. */
+DEV void
+step_32(const struct dev_product *a, const struct mma_at *p, const u32 j,
+    const u32 mt, const u32 nt, struct mma_part *t)
+{
+	const u32 wst = WEIGHT_STRIDE(F_BLOCK), xst = X_STRIDE(F_BLOCK);
+	const u32 span = a->span, k = 32 * j / span;
 	const int is_end = (32 * j + 32) % span == 0;
 	u32 w[MMA_MT][4], m, n, e;
 	f32 d[MMA_MT][2], dm[MMA_MT][2];
 
 	EACH(m, mt) EACH(e, 2) {
-		const SHARED u8 *at = p->w + (16 * m + 8 * e) * wst;
+		const SHARED u8 *at = p->w + (16 * m + 8 * e) * wst + 256;
 		u32x2 v = LD64(p->w_in + (16 * m + 8 * e) * wst + 32 * j);
 
 		w[m][e] = v[0];
 		w[m][e + 2] = v[1];
-		d[m][e] = f == F_Q8_0 ? LDF16(at + 256 + 2 * j) :
-		    LDF32(at + 256 + 4 * k);
-		dm[m][e] = f == F_BLOCK && a->has_min ?
-		    LDF32(at + 256 + 4 * (256 / span + k)) : 0.0f;
+		d[m][e] = LDF32(at + 4 * k);
+		dm[m][e] = a->has_min ? LDF32(at + 4 * (256 / span + k)) : 0.0f;
 	}
 	EACH(n, nt) {
 		u32x2 x = LD64(p->x_in + 8 * n * xst + 32 * j);
 		u32 b[2] = { x[0], x[1] };
-		s32 aj[2], add[2] = { 0, 0 };
+		s32 add[2] = { 0, 0 };
 
 		EACH(e, 2) {
-			const SHARED u8 *c = p->c[e] + 8 * n * xst + 256 + j;
+			const SHARED u8 *c = p->c[e] + 8 * n * xst + 264 + j;
 
-			aj[e] = c[0];
-			if (f == F_BLOCK && a->has_min)
-				add[e] = *(const SHARED s8 *)(c + 16) * 256 +
-				    c[8];
+			if (a->has_min)
+				add[e] = *(const SHARED s8 *)(c + 8) * 256 +
+				    c[0];
 		}
 		EACH(m, mt) {
 			s32 dot[4] = { 0, 0, 0, 0 };
 
 			mma_ss(dot, w[m], b);
 			EACH(e, 4) {
-				f32 *part = &t->part[m][n][e];
-
-				if (f == F_Q8_0) {
-					*part = rn_fma(d[m][e / 2] *
-					    (f32)aj[e % 2], (f32)dot[e], *part);
-					continue;
-				}
-				t->sum[m][n][e] += aj[e % 2] * dot[e];
+				t->sum[m][n][e] += byte_at(t->a[n][e % 2], j) *
+				    dot[e];
 				if (!is_end)
 					continue;
-				*part = rn_fma(d[m][e / 2],
-				    (f32)t->sum[m][n][e], *part);
+				t->part[m][n][e] = rn_fma(d[m][e / 2],
+				    (f32)t->sum[m][n][e], t->part[m][n][e]);
 				t->sum[m][n][e] = 0;
 				if (a->has_min)
 					t->min[m][n][e] = rn_fma(dm[m][e / 2],
@@ -437,20 +513,17 @@ step_32(const int f, const struct dev_product *a, const struct mma_at *p,
 
 /* 32 weights of a format with a d for 16. */
 DEV void
-step_2_16(const int f, const struct mma_at *p, const u32 j, const u32 mt,
-    const u32 nt, struct mma_part *t)
+step_2_16(const struct mma_at *p, const u32 j, const u32 mt, const u32 nt,
+    struct mma_part *t)
 {
+	const u32 wst = WEIGHT_STRIDE(F_BLOCK), xst = X_STRIDE(F_BLOCK);
 	const u32 c4 = tid() & 3;
-	const u32 wst = WEIGHT_STRIDE(f), xst = X_STRIDE(f);
 	u32 m, n, e, i;
 
 	EACH(i, 2) EACH(n, nt) {
 		const u32 at = 32 * j + 16 * i + 4 * c4;
 		u32 x = LD32(p->x + 8 * n * xst + at);
-		s32 aj[2];
 
-		EACH(e, 2)
-			aj[e] = (p->c[e] + 8 * n * xst)[256 + j];
 		EACH(m, mt) {
 			const SHARED u8 *r = p->w + 16 * m * wst;
 			u32 w[2] = { LD32(r + at), LD32(r + 8 * wst + at) };
@@ -460,7 +533,7 @@ step_2_16(const int f, const struct mma_at *p, const u32 j, const u32 mt,
 			EACH(e, 4)
 				t->part[m][n][e] = rn_fma(LDF32(r + e / 2 * 8 *
 				    wst + 256 + 4 * (2 * j + i)),
-				    (f32)(aj[e % 2] * dot[e]),
+				    (f32)(byte_at(t->a[n][e % 2], j) * dot[e]),
 				    t->part[m][n][e]);
 		}
 	}
@@ -474,15 +547,14 @@ step_block(const int f, const struct dev_product *a, const struct mma_at *p,
 	struct mma_part t;
 	u32 m, n, e, j;
 
-	EACH(m, mt) EACH(n, nt) EACH(e, 4) {
-		t.part[m][n][e] = t.min[m][n][e] = 0.0f;
-		t.sum[m][n][e] = 0;
-	}
+	part_init(f, p, mt, nt, &t);
 	EACH(j, 8) {
-		if (f == F_BLOCK && a->span == 16)
-			step_2_16(f, p, j, mt, nt, &t);
+		if (f == F_Q8_0)
+			step_q8_0(p, j, mt, nt, &t);
+		else if (a->span == 16)
+			step_2_16(p, j, mt, nt, &t);
 		else
-			step_32(f, a, p, j, mt, nt, &t);
+			step_32(a, p, j, mt, nt, &t);
 	}
 	EACH(n, nt) EACH(m, mt) EACH(e, 4) {
 		f32 d = group_d(p->c[e % 2] + 8 * n * xst);
@@ -510,241 +582,6 @@ step(const int f, const struct dev_product *a, const SHARED u8 *ws,
 		step_16(f, a, &p, group, mt, nt, o, few);
 	else
 		step_block(f, a, &p, mt, nt, o, few);
-}
-
-/* ---- copies to the memory of the block */
-
-enum { FETCH_ROWS = 2 };
-
-/*
- * Four threads copy a row's 256 weights, or a column's group, 64 bytes at a time;
- * `all' threads copy all / 4 rows at once.
- */
-struct mma_fetch {
-	const GLOBAL u8	*w[FETCH_ROWS], *x[FETCH_ROWS];
-	u32		 d_at;		/* Q6_K: where the row has its d */
-	u32		 row, all, columns;
-};
-
-/* Rows from row r on, and n columns; rows after the last repeat it. */
-DEV struct mma_fetch
-fetch_of(const struct dev_product *a, const struct dev_columns *c, u32 r,
-    u32 n, u32 me, u32 all)
-{
-	struct mma_fetch f = { .row = me / 4, .all = all / 4, .columns = n,
-	    .d_at = (a->n_in + 255) / 256 * DEV_Q6_K_BYTES };
-	u32 i, at;
-
-	EACH(i, FETCH_ROWS) {
-		at = r + f.row + i * f.all;
-		at = at < a->n_out ? at : a->n_out - 1;
-		f.w[i] = a->w + c->matrix * a->matrix_bytes + at * a->row_bytes;
-		at = f.row + i * f.all;
-		f.x[i] = (const GLOBAL u8 *)group_of(a, c, at < n ? at : 0, 0);
-	}
-	return f;
-}
-
-/* Copies group b of FETCH_ROWS * f->all rows, and of the columns. */
-DEV void
-fetch(const int f, const struct dev_product *a, const struct mma_fetch *t,
-    u32 b, SHARED u8 *w, SHARED u8 *x)
-{
-	const u32 q = tid() & 3, bytes = weight_bytes(f, a);
-	const u32 step = f == F_Q6_K ? DEV_Q6_K_BYTES : bytes;
-	u32 i, k;
-
-	EACH(i, FETCH_ROWS) {
-		const GLOBAL u8 *from = base(t->w[i] + b * step + 16 * q);
-		SHARED u8 *to = base(w + (t->row + i * t->all) *
-		    WEIGHT_STRIDE(f) + 16 * q);
-
-		EACH(k, f == F_BLOCK ? 5 : (bytes / 16 + 3) / 4) {
-			if (f == F_Q6_K && 4 * k + q == bytes / 16 - 1)
-				copy16(to + 64 * k, t->w[i] + t->d_at +
-				    b / 8 * 16);
-			else if (4 * k + q < bytes / 16)
-				copy16(to + 64 * k, from + 64 * k);
-		}
-		if (t->row + i * t->all >= t->columns)
-			continue;
-		from = base(t->x[i] + b * sizeof(struct dev_group) + 16 * q);
-		to = base(x + (t->row + i * t->all) * X_STRIDE(f) + 16 * q);
-		EACH(k, 5) {
-			if (4 * k + q < X_BYTES(f) / 16)
-				copy16(to + 64 * k, from + 64 * k);
-		}
-	}
-}
-
-/* ---- few columns, and many */
-
-enum { FEW_WARPS = 8, FEW_COLUMNS = 8, FEW_THREADS = 32 * FEW_WARPS };
-
-/* Bytes of memory of the block for n columns of nb groups. */
-#define FEW_SPLIT(nb) ((nb) > 4 ? 8u : (nb) > 2 ? 4u : (nb) > 1 ? 2u : 1u)
-#define FEW_STAGE(f, n) (16 * WEIGHT_STRIDE(f) + (n) * X_STRIDE(f))
-#define FEW_STAGES(nb) ((nb) > FEW_SPLIT(nb) ? 2u : 1u)
-#define FEW_BYTES(f, n, nb)						\
-	(DEV_COLUMN_BYTES(FEW_COLUMNS) + FEW_WARPS * (FEW_STAGES(nb) *	\
-	FEW_STAGE(f, n) + 2 * 256 * (n)))
-#define FEW_ROWS(nb) (16 * FEW_WARPS / FEW_SPLIT(nb))
-
-/* Adds the parts of n groups that are in stage, in order. */
-DEV f32
-add_groups(const SHARED f32x4 *stage, u32 step, u32 n, const int has_min,
-    f32 acc)
-{
-	f32x4 v;
-	u32 k;
-
-	ONE_BY_ONE
-	for (k = 0; k < n; k++, stage += step) {
-		v = *stage;
-		acc = rn_fma(v[0], v[1], acc);
-		if (has_min)
-			acc = rn_fma(v[2], v[3], acc);
-	}
-	return acc;
-}
-
-/*
- * Sums of one round, in stage; a thread has one of 16 rows, one of 8 columns, and
- * where rows have fewer groups than there are warps, more of both.  Returns the
- * sum, which the last round writes.
- */
-DEV f32
-end_round(const int f, const struct dev_product *a, const struct dev_columns *c,
-    const SHARED f32x4 *stage, u32 n, const int is_last, f32 sum)
-{
-	const u32 split = FEW_SPLIT((a->n_in + 255) / 256);
-	const int has_min = f == F_Q4_K || f == F_Q5_K || ((f == F_SUPER ||
-	    f == F_BLOCK) && a->has_min);
-	u32 at, r, column;
-	f32 other;
-
-	ONE_BY_ONE
-	for (at = tid(); at < FEW_WARPS / split * 128; at += FEW_THREADS) {
-		column = at / 16 % 8;
-		r = bid_y() * (16 * FEW_WARPS / split) + at / 128 * 16 + at % 16;
-		if (split < FEW_WARPS)
-			sum = 0.0f;	/* there is one round */
-		if (column < c->n)
-			sum = add_groups(stage + (at / 128 * split * c->n +
-			    column) * 16 + at % 16, 16 * c->n, n, has_min, sum);
-		if (!is_last)
-			continue;
-		other = shfl_xor_f32(sum, 16);
-		if (r < a->n_out && column < c->n && (column & a->two) == 0)
-			put_product(a, c->matrix, c->y[column], r, a->two ?
-			    sum + other : sum);
-	}
-	return sum;
-}
-
-/*
- * Up to eight columns: each warp has 16 rows and every `split'th group, whose
- * parts other threads add in order.
- */
-DEV void
-multiply_few(const int f, const struct dev_product *a)
-{
-	const struct dev_columns c = find_columns(a, FEW_COLUMNS,
-	    (SHARED u32 *)SMEM);
-	const u32 nb = (a->n_in + 255) / 256, split = FEW_SPLIT(nb);
-	const u32 warp = tid() / 32, stages = FEW_STAGES(nb);
-	const u32 size = FEW_STAGE(f, c.n), rounds = (nb + split - 1) / split;
-	SHARED u8 *mine = SMEM + DEV_COLUMN_BYTES(FEW_COLUMNS) + warp * stages *
-	    size;
-	SHARED f32x4 *stage = (SHARED f32x4 *)(SMEM + DEV_COLUMN_BYTES(
-	    FEW_COLUMNS) + FEW_WARPS * stages * size);
-	struct mma_fetch from;
-	f32 sum = 0.0f;
-	u32 round, b;
-
-	if (c.n == 0)
-		return;
-	from = fetch_of(a, &c, bid_y() * FEW_ROWS(nb) + warp / split * 16, c.n,
-	    tid() & 31, 32);
-	if (warp % split < nb)
-		fetch(f, a, &from, warp % split, mine, mine + 16 *
-		    WEIGHT_STRIDE(f));
-	copy_commit();
-	ONE_BY_ONE
-	for (round = 0; round < rounds; round++) {
-		SHARED u8 *now = mine + round % 2 * size;
-		SHARED u8 *next = mine + (round + 1) % 2 * size;
-		SHARED f32x4 *out = stage + round % 2 * FEW_WARPS * 16 * c.n;
-		struct mma_out o = { .n = c.n, .stage = out + warp * 16 * c.n };
-
-		b = round * split + warp % split;
-		if (b + split < nb)
-			fetch(f, a, &from, b + split, next, next + 16 *
-			    WEIGHT_STRIDE(f));
-		copy_commit();
-		copy_wait(1);
-		warp_bar();
-		if (b < nb)
-			step(f, a, now, now + 16 * WEIGHT_STRIDE(f), b, 1, 1,
-			    &o, 1);
-		bar();
-		sum = end_round(f, a, &c, out, nb - round * split < split ?
-		    nb - round * split : split, round + 1 == rounds, sum);
-	}
-}
-
-/* 64 rows by 16 nt columns; four warps, two by two. */
-enum { MANY_THREADS = 128, MANY_ROWS = 64 };
-#define MANY_STAGE(f, nt) (MANY_ROWS * WEIGHT_STRIDE(f) + 16 * (nt) * X_STRIDE(f))
-#define MANY_BYTES(f, nt)						\
-	(DEV_COLUMN_BYTES(16 * (nt)) + 2 * MANY_STAGE(f, nt))
-
-DEV void
-multiply_many(const int f, const struct dev_product *a, const u32 nt)
-{
-	LANE;
-	const struct dev_columns c = find_columns(a, 16 * nt,
-	    (SHARED u32 *)SMEM);
-	const u32 warp = tid() / 32, nb = (a->n_in + 255) / 256;
-	const u32 r0 = bid_y() * MANY_ROWS;
-	SHARED u8 *memory = SMEM + DEV_COLUMN_BYTES(16 * nt);
-	struct mma_fetch from;
-	struct mma_out o;
-	u32 b, m, n, e;
-
-	if (c.n == 0)
-		return;
-	from = fetch_of(a, &c, r0, 16 * nt, tid(), MANY_THREADS);
-	EACH(m, MMA_MT) EACH(n, nt) EACH(e, 4)
-		o.acc[m][n][e] = 0.0f;
-	for (b = 0; b <= nb; b++) {
-		SHARED u8 *to = memory + b % 2 * MANY_STAGE(f, nt);
-		const SHARED u8 *at = memory + (b + 1) % 2 * MANY_STAGE(f, nt);
-
-		if (b < nb) {
-			fetch(f, a, &from, b, to, to + MANY_ROWS *
-			    WEIGHT_STRIDE(f));
-		}
-		copy_commit();
-		if (b == 0)
-			continue;
-		copy_wait(1);
-		bar();
-		step(f, a, at + warp / 2 * 32 * WEIGHT_STRIDE(f), at +
-		    MANY_ROWS * WEIGHT_STRIDE(f) + warp % 2 * 8 * nt *
-		    X_STRIDE(f), b - 1, MMA_MT, nt, &o, 0);
-		bar();
-	}
-	EACH(m, MMA_MT) EACH(n, nt) EACH(e, 4) {
-		u32 r = r0 + warp / 2 * 32 + 16 * m + g + e / 2 * 8;
-		u32 column = warp % 2 * 8 * nt + 8 * n + 2 * c4 + e % 2;
-
-		if (r >= a->n_out || column >= c.n || (column & a->two) != 0)
-			continue;
-		put_product(a, c.matrix, c.y[column], r, a->two ?
-		    o.acc[m][n][e] + o.acc[m][n][e + 1 - e % 2 * 2] :
-		    o.acc[m][n][e]);
-	}
 }
 
 #endif

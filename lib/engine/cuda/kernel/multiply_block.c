@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* multiply_block.c - products with weights in the layout F_BLOCK. */
-#include "engine/cuda/kernel/mma.h"
+#include "engine/cuda/kernel/multiply.h"
 
 KERNEL(few_block, struct dev_product) { multiply_few(F_BLOCK, &a); }
 KERNEL(many16_block, struct dev_product) { multiply_many(F_BLOCK, &a, 1); }

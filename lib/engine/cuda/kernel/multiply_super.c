@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* multiply_super.c - products with weights in the layout F_SUPER. */
-#include "engine/cuda/kernel/mma.h"
+#include "engine/cuda/kernel/multiply.h"
 
 KERNEL(few_super, struct dev_product) { multiply_few(F_SUPER, &a); }
 KERNEL(many16_super, struct dev_product) { multiply_many(F_SUPER, &a, 1); }

@@ -11,7 +11,7 @@
 #ifndef QWEN_CUDA_ONE_H
 #define QWEN_CUDA_ONE_H
 
-#include "engine/cuda/kernel/mma.h"
+#include "engine/cuda/kernel/multiply.h"
 
 enum { ONE_WARPS = 16, ONE_THREADS = 32 * ONE_WARPS, ONE_UNITS = 16,
     ONE_SIDE = 68 };	/* bytes of a group beside its numbers */

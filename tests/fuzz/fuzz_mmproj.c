@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: ISC */
+/* fuzz_mmproj.c - reads any bytes as the file of an image encoder. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "gguf/gguf.h"
+#include "gguf/mmproj.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What was read is within the limits, and all tensors of it are there. */
+static void
+use(const struct qwen_mmproj *m, const struct qwen_gguf *g)
+{
+	struct qwen_mmproj_tensor t;
+	struct qwen_err err;
+	uint32_t i, n = 0;
+	int whole = qwen_mmproj_check(m, g, &err) == 0;
+	size_t k;
+
+	if (qwen_mmproj_check_sizes(m, &err) < 0 ||
+	    !isfinite(qwen_mmproj_macs(m, 1 << 20)))
+		abort();
+	for (i = 0; i < m->n_layer; i++)
+		n += m->deepstack[i];
+	if (n != m->n_deepstack)
+		abort();
+	for (k = 0; qwen_mmproj_tensor(m, k, &t); k++) {
+		if (t.name[0] == '\0' || t.hub[0] == '\0' || t.n_dims < 1 ||
+		    (whole && qwen_gguf_find_tensor(g, t.name) == NULL))
+			abort();
+	}
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct qwen_mmproj m;
+	struct qwen_gguf *g;
+	struct qwen_err err;
+
+	if (qwen_gguf_open_memory(&g, data, size, &err) < 0)
+		return 0;
+	err.code = 0;
+	if (qwen_mmproj_read(&m, g, &err) == 0)
+		use(&m, g);
+	else if (err.code == 0 || err.msg[0] == '\0')
+		abort();
+	qwen_gguf_close(g);
+	return 0;
+}

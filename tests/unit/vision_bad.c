@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * vision_bad.c - mmproj files that cannot be used: one line says what is wrong;
+ * damaged ones do not crash.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gguf/gguf.h"
+#include "gguf/type.h"
+#include "vision/vision.h"
+#include "../ref/mmproj.h"
+#include "../tap.h"
+
+static const struct mmproj good = { .n_embd = 24, .n_head = 2, .n_ff = 32,
+    .n_layer = 2, .side = 3, .n_out = 20, .deep = 2, .type = QT_F16,
+    .merge = 2 };
+
+static int
+open_file(struct qwen_vision **v, const char *p, size_t n,
+    struct qwen_err *err)
+{
+	struct qwen_vision_opts o = { .n_threads = 1 };
+	struct qwen_gguf *g;
+
+	*v = NULL;
+	err->msg[0] = '\0';
+	return qwen_gguf_open_memory(&g, p, n, err) < 0 ? -1 :
+	    qwen_vision_open_gguf(v, g, &o, err);
+}
+
+/* Expects this message. */
+static void
+refuse(const struct mmproj *m, int code, const char *want)
+{
+	struct qwen_text file = { 0 };
+	struct qwen_vision *v;
+	struct qwen_err err;
+
+	mmproj_make(&file, m);
+	ok(open_file(&v, file.s, file.n, &err) < 0 && err.code == code &&
+	    strcmp(err.msg, want) == 0 && v == NULL, "%s", err.msg);
+	qwen_vision_close(v);
+	qwen_text_fini(&file);
+}
+
+static void
+check_kinds(void)
+{
+	struct mmproj m = good;
+
+	m.arch = "qwen3vl";
+	refuse(&m, QWEN_EUNSUP, "this is a file of the architecture \"qwen3vl\", "
+	    "and no encoder of images: give the mmproj file");
+	m = good;
+	m.is_false = 1;
+	refuse(&m, QWEN_EUNSUP, "key clip.has_vision_encoder is not true: the "
+	    "file encodes no images");
+	m = good;
+	m.projector = "qwen2.5vl_merger";
+	refuse(&m, QWEN_EUNSUP, "key clip.projector_type is "
+	    "\"qwen2.5vl_merger\": only qwen3vl_merger, of Qwen3-VL and later "
+	    "models, is known");
+	m = good;
+	m.merge = 4;
+	refuse(&m, QWEN_EUNSUP, "key clip.vision.spatial_merge_size is 4: only "
+	    "2 is known");
+	m = good;
+	m.n_head = 5;
+	refuse(&m, QWEN_EFORMAT, "an embedding of 24 numbers cannot be shared "
+	    "out to 5 heads, in fours");
+}
+
+static void
+check_tensors(void)
+{
+	static const char *const keys[] = { "clip.vision.image_size",
+	    "clip.vision.patch_size", "clip.vision.embedding_length",
+	    "clip.vision.block_count", "clip.vision.feed_forward_length",
+	    "clip.vision.attention.head_count", "clip.vision.projection_dim" };
+	static const char *const tensors[] = { "v.patch_embd.weight",
+	    "v.patch_embd.weight.1", "v.patch_embd.bias",
+	    "v.position_embd.weight", "v.blk.1.ln1.bias",
+	    "v.blk.0.attn_qkv.weight", "v.blk.1.ffn_down.bias",
+	    "v.deepstack.1.norm.weight", "v.deepstack.1.fc2.bias",
+	    "v.post_ln.weight", "mm.0.weight", "mm.2.bias" };
+	struct mmproj m = good;
+	char want[160];
+	size_t i;
+
+	for (i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+		m.without = keys[i];
+		snprintf(want, sizeof want, "key %s is missing", keys[i]);
+		refuse(&m, QWEN_EFORMAT, want);
+	}
+	for (i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
+		m.without = tensors[i];
+		snprintf(want, sizeof want, "tensor %s is missing",
+		    tensors[i]);
+		refuse(&m, QWEN_EFORMAT, want);
+	}
+	m = good;
+	m.narrow = "v.blk.1.ffn_up.weight";
+	refuse(&m, QWEN_EFORMAT, "tensor v.blk.1.ffn_up.weight is "
+	    "24x16x1x1, should be 24x32x1x1");
+	m = good;
+	m.other = "v.blk.0.ffn_down.weight";
+	refuse(&m, QWEN_EUNSUP, "tensor v.blk.0.ffn_down.weight has type Q4_0, "
+	    "and not F32, F16, BF16 or Q8_0: give an mmproj file of these");
+}
+
+/*
+ * Changes bytes and cuts the end; whatever can be opened is closed, and an image
+ * encoded, which fails or gives rows.
+ */
+static void
+check_damage(void)
+{
+	static uint8_t rgb[64 * 64 * 3];
+	struct qwen_vision_image image = { rgb, 64, 64 };
+	struct qwen_text file = { 0 };
+	struct qwen_vision *v;
+	struct qwen_err err;
+	uint64_t x = 99;
+	size_t i, k, n, opened = 0, silent = 0, all = 400;
+	float *rows;
+	char *p;
+
+	mmproj_make(&file, &good);
+	p = malloc(file.n);
+	for (i = 0; i < all; i++) {
+		memcpy(p, file.s, file.n);
+		n = file.n;
+		for (k = 0; k < 1 + i % 3; k++) {
+			x = x * 6364136223846793005u + 1442695040888963407u;
+			/* mostly in the head */
+			p[(x >> 33) % (i % 4 == 0 ? n : 4096)] = (char)(x >> 24);
+		}
+		if (i % 8 == 7)
+			n = (size_t)(x >> 33) % n;
+		if (open_file(&v, p, n, &err) < 0) {
+			silent += err.msg[0] == '\0';
+			continue;
+		}
+		opened++;
+		rows = malloc(4 * qwen_vision_info(v)->n_row * sizeof *rows);
+		if (qwen_vision_info(v)->unit == 32 && rows != NULL &&
+		    qwen_vision_encode(v, &image, rows, NULL, NULL, &err) < 0)
+			silent += err.msg[0] == '\0';
+		free(rows);
+		qwen_vision_close(v);
+	}
+	ok(silent == 0 && opened > 0 && opened < all, "%zu damaged files: %zu "
+	    "are refused, each with a message", all, all - opened);
+	free(p);
+	qwen_text_fini(&file);
+}
+
+static void
+check_images(void)
+{
+	static uint8_t rgb[96 * 64 * 3];
+	static const struct qwen_vision_image bad[] = { { rgb, 96, 65 },
+	    { rgb, 95, 64 }, { rgb, 32, 64 }, { rgb, 0, 64 },
+	    { rgb, 32 * 4096, 32 * 17 } };
+	struct qwen_text file = { 0 };
+	struct qwen_vision *v;
+	struct qwen_span s;
+	struct qwen_err err;
+	float x;
+	size_t i;
+
+	mmproj_make(&file, &good);
+	if (open_file(&v, file.s, file.n, &err) < 0)
+		abort();
+	for (i = 0; i < sizeof bad / sizeof bad[0]; i++)
+		ok(qwen_vision_span(v, &bad[i], &s, &err) < 0 &&
+		    err.code == QWEN_ERANGE && qwen_vision_encode(v, &bad[i],
+		    &x, NULL, NULL, &err) < 0, "%s", err.msg);
+	qwen_vision_close(v);
+	qwen_text_fini(&file);
+}
+
+int
+main(void)
+{
+	check_kinds();
+	check_tensors();
+	check_damage();
+	check_images();
+	return done_testing();
+}

@@ -82,6 +82,28 @@ is "$?$(cat err)" 0 "qengine"
 [ "$(wc -l <want)" -ge 30 ]
 ok $? "which generated what it was asked for"
 
+# -- what is where, planned and said
+gguf-inspect --plan --json -c 100 $CUDA=200M >plan 2>err
+is "$?$(cat err) $(jq -r '.devices[] | "\(.device)=\(.what)"' plan | xargs)" \
+    "0 cpu=nothing cuda:0=layers 0-7, head" "a plan for a card of 200M"
+for key in weights kv state; do
+	is "$(jq "[.devices[].$key] | add > 0" plan)" true "its $key"
+done
+is "$(jq '([.devices[].weights] | add) <= .memory.weights' plan)" true \
+    "no more than all weights"
+is "$(jq '.devices[1].read' plan)" "$(jq '.parts[-1].read - (.parts[] |
+    select(.part == "embedding") | .read)' plan)" "the bytes of a token"
+gguf-inspect --plan --json -c 100 $CUDA=32M >some.plan
+is "$(jq -c '[.devices[].weights] | add' some.plan)" \
+    "$(jq -c '[.devices[].weights] | add' plan)" "a smaller card: $(jq -r \
+    '.devices[] | "\(.device): \(.what)"' some.plan | paste -sd '#' -)"
+gguf-inspect --plan -c 100 $CUDA=21M,plain:0 | grep '^device' >text
+is "$(awk '{ print $2 }' text | xargs)" "name cpu cuda:0 plain" "as text"
+qprefill -v $CUDA@2-4 -o got.cbor <some 2>err >/dev/null
+grep -q '^qprefill: cuda:0 .*: layers 2-4, .* GB$' err
+ok $? "-v: $(grep 'cuda:0' err)"
+refused 1 "a plan of no device" gguf-inspect --plan --device gpu
+
 # -- what cannot be
 for device in cuda:64 cuda:x cuda: cuda:0= cuda:0=x cuda:0=0 \
     cuda:0=99999999999999999999 cuda:0=99999999999G cuda:0@ cuda:0@5-3 \

@@ -151,6 +151,7 @@ struct qwen_cuda_work {
 	/* memory for parts of attention, sorted experts, ... */
 	cu_ptr			 scratch;
 	size_t			 scratch_bytes;
+	void			*pinned;	/* flags, then rows of logits */
 	unsigned char		*host;		/* what is sent for a run */
 	size_t			 host_bytes;
 	struct qwen_cuda_graphs	*graphs;	/* graph.h; or NULL */

@@ -410,9 +410,7 @@ head_rows(struct qwen_cuda_work *w, const uint32_t *at, size_t n,
 		x.groups = w->array[QWEN_CUDA_GROUPS];
 	}
 	qwen_cuda_multiply(w, &w->c->output, &x, w->logits, vocab);
-	for (i = 0; i < n; i++)
-		qwen_cuda_get(w->c->card, y[i], w->logits +
-		    i * vocab * sizeof(float), vocab * sizeof(float));
+	qwen_cuda_fetch_logits(w, n, y);
 }
 
 static void
@@ -430,7 +428,6 @@ cuda_head(struct qwen_work *work, const struct qwen_pass *p,
 			rows[k] = at != NULL ? at[i + k] : (uint32_t)(i + k);
 		head_rows(w, rows, m, y + i);
 	}
-	qwen_cuda_fetch_flags(w);
 }
 
 /* ------------------------------------------- what only other devices answer */

@@ -234,6 +234,30 @@ qwen_cuda_get(struct qwen_cuda_card *c, void *to, cu_ptr from, size_t bytes)
 		qwen_cuda_sync(c);
 }
 
+void *
+qwen_cuda_pinned(struct qwen_cuda_card *c, size_t bytes)
+{
+	void *p = NULL;
+
+	return c->failed == NULL && c->cu.host_alloc(&p, bytes, 0) == 0 ? p :
+	    NULL;
+}
+
+void
+qwen_cuda_pinned_free(struct qwen_cuda_card *c, void *p)
+{
+	if (p != NULL)
+		ASK(c, host_free, p);
+}
+
+void
+qwen_cuda_get_begin(struct qwen_cuda_card *c, void *to, cu_ptr from,
+    size_t bytes)
+{
+	if (bytes > 0)
+		ASK(c, get, to, from, bytes, c->stream);
+}
+
 void
 qwen_cuda_copy(struct qwen_cuda_card *c, cu_ptr to, cu_ptr from, size_t bytes)
 {

@@ -142,6 +142,15 @@ void qwen_cuda_put(struct qwen_cuda_card *c, cu_ptr to, const void *from,
 void qwen_cuda_get(struct qwen_cuda_card *c, void *to, cu_ptr from,
     size_t bytes);
 
+/*
+ * Memory of the host that the card writes to at full speed, or NULL; begin starts
+ * to copy to it, and qwen_cuda_sync() waits for that.
+ */
+void *qwen_cuda_pinned(struct qwen_cuda_card *c, size_t bytes);
+void qwen_cuda_pinned_free(struct qwen_cuda_card *c, void *p);	/* or NULL */
+void qwen_cuda_get_begin(struct qwen_cuda_card *c, void *to, cu_ptr from,
+    size_t bytes);
+
 /* Copies within the card's memory; sets it to zeros, or to bytes 0xff. */
 void qwen_cuda_copy(struct qwen_cuda_card *c, cu_ptr to, cu_ptr from,
     size_t bytes);

@@ -205,7 +205,7 @@ qwen_model_n_embd(const struct qwen_model *m)
 size_t
 qwen_model_n_row(const struct qwen_model *m)
 {
-	return m->net.hp.n_embd * (1 + m->net.hp.n_deepstack);
+	return qwen_net_row(&m->net);
 }
 
 int

@@ -85,7 +85,7 @@ STATIC_LD = -static-pie -L$(LIBRARIES)/lib $(addsuffix \
 	$(LIBRARIES)/lib/libc/,-B -L)
 endif
 # What libqwen needs; libqwentext needs that, and JSON.
-LIBS_QWEN = -lcbor -lzstd -lxxhash -lm -pthread
+LIBS_QWEN = -lcbor -lzstd -lxxhash -lm -pthread $(if $(STATIC),,-ldl)
 ifeq ($(YYJSON),system)
 LIBS_YYJSON = -lyyjson
 else

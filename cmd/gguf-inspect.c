@@ -43,6 +43,7 @@ static const struct cli_opt options[] = {
 	    "with --plan: a checkpoint every N tokens; 0: none"),
 	TOOL_OPT_BATCH(&opt.plan.batch),
 	CLI_OPT_THREADS(&opt.plan.n_threads),
+	TOOL_OPT_DEVICE,
 	TOOL_OPT_NUMERICS(&opt.plan.numerics),
 	TOOL_OPT_KV,
 	TOOL_OPT_LORA,
@@ -193,9 +194,10 @@ check_options(void)
 		cli_usage("--dot needs --graph");
 	if (one != PLAN && (cli_given(&opt.plan.context) || opt.plan.sequences ||
 	    opt.plan.batch || cli_given(&opt.plan.n_threads) ||
-	    cli_given(&opt.plan.keep.every) || opt.plan.numerics))
-		cli_usage("-c, --sequences, --checkpoint-every, --batch, -t "
-		    "and --numerics need --plan");
+	    cli_given(&opt.plan.keep.every) || opt.plan.numerics ||
+	    tool_device != NULL))
+		cli_usage("-c, --sequences, --checkpoint-every, --batch, -t, "
+		    "--device and --numerics need --plan");
 	if (inspect_full && (one == CHECK || one == GRAPH || one == PLAN ||
 	    opt.tensor != NULL || opt.key != NULL))
 		cli_usage("--full has no effect with --check, --get, --graph, "

@@ -138,6 +138,18 @@ have_header curl/curl.h ||
     without libcurl4-openssl-dev \
 	"qbench will not know --url, and gguf-fetch will not fetch"
 have_header openssl/evp.h || without libssl-dev "gguf-fetch will not fetch"
+# any clang from 19 on compiles the kernels for cards; others do without
+has_clang() {
+	for c in clang-19 clang-20 clang-21 clang-22 clang; do
+		version=$($c -dumpversion 2>/dev/null) &&
+		    [ "${version%%.*}" -ge 19 ] && return 0
+	done
+	return 1
+}
+if ! has_clang && command -v apt-cache >/dev/null 2>&1 &&
+    [ -n "$(apt-cache search --names-only '^clang-19$' 2>/dev/null)" ]; then
+	without clang-19 "the tools will not compute on cards"
+fi
 have_header jpeglib.h || without libjpeg-dev "qimage will not read JPEG"
 have_header png.h || without libpng-dev "qimage will not read or write PNG"
 have_header webp/demux.h || without libwebp-dev "qimage will not read WebP"

@@ -153,15 +153,43 @@ put_figures(const struct qwen_plan *p, const struct qwen_machine *h,
 	inspect_put_figures(f, sizeof f / sizeof f[0], json);
 }
 
+/* Print what each of n devices would have. */
+static void
+put_homes(const struct qwen_plan_home *home, size_t n, int json)
+{
+	const char *form = json ? "%s{\"device\": \"%s\", \"weights\": %"
+	    PRIu64 ", \"kv\": %" PRIu64 ", \"state\": %" PRIu64
+	    ", \"read\": %" PRIu64 ", \"what\": \"%s\"}" : "%sdevice  %-13s %14"
+	    PRIu64 " %14" PRIu64 " %12" PRIu64 " %12" PRIu64 " %s\n";
+	size_t i;
+
+	if (n == 0)
+		return;
+	if (!json)
+		printf("device  %-13s %14s %14s %12s %12s %s\n", "name",
+		    "weights", "kv-cache", "state", "read", "what");
+	for (i = 0; i < n; i++)
+		printf(form, !json ? "" : i > 0 ? ",\n  " : "\"devices\": [",
+		    home[i].device, home[i].weights, home[i].kv,
+		    home[i].state, home[i].read, home[i].what);
+	printf("%s", json ? "],\n" : "");
+}
+
 void
 inspect_plan(const char *path, const struct inspect_plan_opts *o, int json)
 {
-	struct qwen_model *m = tool_model_open(path, o->n_threads, o->numerics);
 	struct qwen_checkpoints keep = o->keep;
-	size_t n_ctx = qwen_model_n_ctx(m), n = o->context;
+	const char *name = tool_device != NULL ? "--device" : "QWEN_DEVICE";
+	const char *list = tool_device != NULL ? tool_device : cli_env(name);
+	struct qwen_model *m;
+	size_t n_ctx, n = o->context, n_home = 0;
+	struct qwen_plan_home home[16];
 	struct qwen_machine h;
 	struct qwen_plan p;
 
+	tool_device = "cpu";		/* a plan takes no memory of cards */
+	m = tool_model_open(path, o->n_threads, o->numerics);
+	n_ctx = qwen_model_n_ctx(m);
 	n = n > 0 ? n : n_ctx < DEFAULT_CONTEXT ? n_ctx : DEFAULT_CONTEXT;
 	if (n > n_ctx)
 		cli_usage("-c: %zu is more than the model's %zu", n, n_ctx);
@@ -173,9 +201,13 @@ inspect_plan(const char *path, const struct inspect_plan_opts *o, int json)
 		keep.every = qwen_model_checkpoint_every(m);
 	/* speculative decoding is on by default */
 	qwen_plan_make(&p, m, n, o->sequences, o->batch, QWEN_GUESS_MAX, &keep);
+	if (list != NULL)
+		cli_must(name, qwen_plan_homes(home, 16, &n_home, m, list,
+		    p.n_tokens, p.n_sequences, &cli_err));
 	cli_must(NULL, qwen_machine_measure(&h, qwen_model_n_threads(m),
 	    tool_cpu(), 0, &cli_err));
 	put_parts(&p, json);
+	put_homes(home, n_home, json);
 	put_figures(&p, &h, json);
 	qwen_model_close(m);
 }

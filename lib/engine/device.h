@@ -336,6 +336,14 @@ struct qwen_device {
 		    size_t index, const struct qwen_wish *wish,
 		    struct qwen_err *err);
 	void	(*close)(struct qwen_resident *r);
+	/*
+	 * Chooses homes as open does, and holds nothing; what is free is asked of
+	 * the device if the wish has no bytes.  Errors are those of opening it.
+	 * NULL: it takes all that it is given.
+	 */
+	int	(*plan)(const struct qwen_net *net, unsigned char *home,
+		    size_t index, const struct qwen_wish *wish,
+		    struct qwen_err *err);
 
 	/* Room for passes of n rows, whose sessions have at most end tokens. */
 	int	(*work_new)(struct qwen_work **out, struct qwen_resident *r,

@@ -145,8 +145,8 @@ int qwen_model_classify(const struct qwen_model *m, const float *hidden,
 double qwen_softmax_share(const float *logits, size_t n, size_t i);
 
 /*
- * Writes the kernel variant of each operation and format, and the adapters, one
- * per line, for -v.  Returns the length of the text, like snprintf.
+ * Writes the kernel variant of each operation and format, what is on other
+ * devices, and the adapters, one per line, for -v.  Returns the length of the text, like snprintf.
  */
 size_t qwen_model_describe(const struct qwen_model *m, char *buf, size_t size);
 

@@ -46,7 +46,7 @@ for o in temperature max-tokens; do
 	done
 done
 for o in '--port 8081=--listen' '--addr x=--listen' '--slots 4=--max-sequences' \
-    '-np 4=--max-sequences' '-c 4096=--mem' '--max-model-len=1=--mem' '-ngl 99=leave it out'; do
+    '-np 4=--max-sequences' '-c 4096=--mem' '--max-model-len=1=--mem' '-ngl 99=--device cuda:0'; do
 	qserve ${o%=*} 2>err
 	is "$? $(grep -c "unknown option .*${o##*=}" err)" "2 1" "qserve ${o%=*}"
 done

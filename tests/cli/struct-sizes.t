@@ -20,6 +20,7 @@ qwen_gguf_tensor	the library makes it and shows it
 qwen_header		records, readers and states hold it or point to it
 qwen_kernel_stat	elements of an array that a function fills
 qwen_machine		a function fills it for its caller
+qwen_plan_home		a function fills an array of it for its caller
 qwen_plan		a function fills it for its caller
 qwen_record		a function fills it for its caller
 qwen_rope		headers and options hold it

@@ -6,6 +6,7 @@
  *
  * QWEN_FAKE_MEMORY: bytes of the card; a call that would take more fails.
  * QWEN_FAKE_LOSE: the card is lost at this launch.
+ * QWEN_FAKE_LOSE_COPY: it is lost at this copy to the host.
  */
 #define _GNU_SOURCE		/* dladdr */
 #include <dlfcn.h>
@@ -19,7 +20,7 @@
 #include "emu.h"
 
 #define CALL __attribute__((visibility("default")))
-enum { NOT_FOUND = 500, BAD_VALUE = 1, NO_MEMORY = 2, BAD_DEVICE = 101,
+enum { NOT_FOUND = 500, BAD_VALUE = 1, NO_MEMORY = CU_NO_MEMORY, BAD_DEVICE = 101,
     LOST = 719, ARG = 256 };
 
 #define X(member, name, params) CALL cu_result name params;
@@ -43,7 +44,7 @@ struct cu_graph {
 static struct cu_graph *recording;
 static int here;		/* what handles point to */
 static size_t taken;
-static unsigned long launches;
+static unsigned long launches, copies;
 
 static unsigned long
 setting(const char *name, unsigned long without)
@@ -62,7 +63,8 @@ memory(void)
 static int
 is_lost(void)
 {
-	return launches >= setting("QWEN_FAKE_LOSE", ~0ul);
+	return launches >= setting("QWEN_FAKE_LOSE", ~0ul) ||
+	    copies > setting("QWEN_FAKE_LOSE_COPY", ~0ul);
 }
 
 static void *
@@ -235,6 +237,7 @@ cuMemcpyDtoHAsync_v2(void *to, cu_ptr from, size_t n, cu_stream s)
 	    .from = (void *)(uintptr_t)from, .n = n };
 
 	(void)s;
+	copies++;
 	return run_or_record(&c);
 }
 

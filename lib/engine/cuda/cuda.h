@@ -10,6 +10,8 @@
 #ifndef QWEN_CUDA_H
 #define QWEN_CUDA_H
 
+#include <string.h>
+
 #include "engine/cuda/driver.h"
 #include "engine/cuda/kernel/args.h"
 #include "engine/device.h"
@@ -69,6 +71,14 @@ static inline int
 qwen_cuda_has(const struct qwen_resident *r, size_t half)
 {
 	return r->home[half] == r->index;
+}
+
+/* Returns 1 if any half, or the head, is. */
+static inline int
+qwen_cuda_has_any(const struct qwen_resident *r)
+{
+	return memchr(r->home, (int)r->index,
+	    QWEN_HOMES(r->net->hp.n_layer)) != NULL;
 }
 
 /*
@@ -141,6 +151,7 @@ struct qwen_cuda_work {
 	/* memory for parts of attention, sorted experts, ... */
 	cu_ptr			 scratch;
 	size_t			 scratch_bytes;
+	void			*pinned;	/* flags, then rows of logits */
 	unsigned char		*host;		/* what is sent for a run */
 	size_t			 host_bytes;
 	struct qwen_cuda_graphs	*graphs;	/* graph.h; or NULL */

@@ -7,6 +7,7 @@
  * A sum x + out is made by the norm that comes after it.
  */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,9 +47,12 @@ static uint64_t
 weight_memory(const struct qwen_cuda *c, const struct qwen_wish *wish)
 {
 	uint64_t work = qwen_cuda_work_bytes(c->r.net, PASS_ROWS, 1,
-	    PASS_TOKENS), limit = qwen_cuda_memory_left(c->card);
+	    PASS_TOKENS), limit = wish->bytes;
 
-	limit -= limit / 16;	/* for the driver */
+	if (c->card != NULL) {		/* else the wish is a plan */
+		limit = qwen_cuda_memory_left(c->card);
+		limit -= limit / 16;	/* for the driver */
+	}
 	if (wish->bytes > 0 && wish->bytes < limit)
 		limit = wish->bytes;
 	return work < limit ? limit - work : 0;
@@ -131,10 +135,34 @@ cuda_open(struct qwen_resident **out, struct qwen_engine *e,
 	return -1;
 }
 
+static int
+cuda_plan(const struct qwen_net *net, unsigned char *home, size_t index,
+    const struct qwen_wish *wish, struct qwen_err *err)
+{
+	struct qwen_cuda c = { .r = { .net = net, .home = home,
+	    .index = index } };
+
+	if (wish->bytes == 0 && qwen_cuda_card_open(&c.card, wish->number,
+	    err) < 0)
+		return -1;
+	choose(&c, home, wish);
+	qwen_cuda_card_close(c.card);
+	return 0;
+}
+
+static size_t
+cuda_describe(const struct qwen_resident *r, char *buf, size_t size)
+{
+	const struct qwen_cuda_card *c = cuda_of(r)->card;
+
+	return (size_t)snprintf(buf, size, "cuda:%d %s", c->device, c->name);
+}
+
 static uint64_t
 cuda_bytes(const struct qwen_resident *r, size_t n, size_t n_share, size_t end)
 {
-	return qwen_cuda_work_bytes(r->net, n, n_share, end);
+	return qwen_cuda_has_any(r) ? qwen_cuda_work_bytes(r->net, n, n_share,
+	    end) : 0;
 }
 
 static int
@@ -382,9 +410,7 @@ head_rows(struct qwen_cuda_work *w, const uint32_t *at, size_t n,
 		x.groups = w->array[QWEN_CUDA_GROUPS];
 	}
 	qwen_cuda_multiply(w, &w->c->output, &x, w->logits, vocab);
-	for (i = 0; i < n; i++)
-		qwen_cuda_get(w->c->card, y[i], w->logits +
-		    i * vocab * sizeof(float), vocab * sizeof(float));
+	qwen_cuda_fetch_logits(w, n, y);
 }
 
 static void
@@ -402,7 +428,6 @@ cuda_head(struct qwen_work *work, const struct qwen_pass *p,
 			rows[k] = at != NULL ? at[i + k] : (uint32_t)(i + k);
 		head_rows(w, rows, m, y + i);
 	}
-	qwen_cuda_fetch_flags(w);
 }
 
 /* ------------------------------------------- what only other devices answer */
@@ -421,6 +446,8 @@ const struct qwen_device qwen_cuda_device = {
 	.numbered = 1,
 	.open = cuda_open,
 	.close = cuda_close,
+	.plan = cuda_plan,
+	.describe = cuda_describe,
 	.work_new = qwen_cuda_work_new,
 	.work_free = qwen_cuda_work_free,
 	.fit = qwen_cuda_fit,

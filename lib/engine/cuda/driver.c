@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* driver.c - the driver's library, a card, its memory, and launches. */
 #include <assert.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,10 @@
 #include "base/mem.h"
 #include "engine/cuda/driver.h"
 #include "engine/cuda/ptx.h"
+
+#ifndef QPIPE_STATIC
+#include <dlfcn.h>
+#endif
 
 enum { MODULES_MAX = 64, FUNCTIONS = 512, ARG_MAX_BYTES = 256,
     LAUNCHES = 1024 };
@@ -68,6 +71,21 @@ qwen_cuda_check(const struct qwen_cuda_card *c, struct qwen_err *err)
 
 /* ------------------------------------------------------------ opening a card */
 
+#ifdef QPIPE_STATIC
+static int
+load_library(struct qwen_cuda_card *c, struct qwen_err *err)
+{
+	(void)c;
+	return qwen_fail(err, QWEN_EUNSUP, "static tools use no cards, since "
+	    "NVIDIA's driver is a shared library");
+}
+
+static void
+unload_library(struct qwen_cuda_card *c)
+{
+	(void)c;
+}
+#else
 static int
 load_library(struct qwen_cuda_card *c, struct qwen_err *err)
 {
@@ -94,6 +112,14 @@ load_library(struct qwen_cuda_card *c, struct qwen_err *err)
 	}
 	return 0;
 }
+
+static void
+unload_library(struct qwen_cuda_card *c)
+{
+	if (c->library != NULL)
+		dlclose(c->library);
+}
+#endif
 
 /* -1 if a call of opening a card has failed. */
 static int
@@ -130,6 +156,22 @@ open_card(struct qwen_cuda_card *c, int n, struct qwen_err *err)
 	return fail_open(c, n, err);
 }
 
+static cu_module find_module(struct qwen_cuda_card *c,
+    const struct qwen_cuda_launch *l);
+
+/* Loads a small module: is there PTX, and does the driver take it? */
+static int
+check_kernels(struct qwen_cuda_card *c, int n, struct qwen_err *err)
+{
+	struct qwen_cuda_launch l = { .module = "rows" };
+
+	if (find_module(c, &l) != NULL)
+		return 0;
+	return *qwen_cuda_ptx("rows") == '\0' ? qwen_fail(err, QWEN_EUNSUP,
+	    "built without kernels for cards, which need clang 19") :
+	    fail_open(c, n, err);
+}
+
 int
 qwen_cuda_card_open(struct qwen_cuda_card **out, int n, struct qwen_err *err)
 {
@@ -142,7 +184,8 @@ qwen_cuda_card_open(struct qwen_cuda_card **out, int n, struct qwen_err *err)
 	c->function = qwen_alloc(FUNCTIONS, sizeof *c->function);
 	if (c->module == NULL || c->function == NULL)
 		qwen_oom(err);
-	else if (load_library(c, err) == 0 && open_card(c, n, err) == 0) {
+	else if (load_library(c, err) == 0 &&
+	    open_card(c, n, err) == 0 && check_kernels(c, n, err) == 0) {
 		*out = c;
 		return 0;
 	}
@@ -166,8 +209,7 @@ qwen_cuda_card_close(struct qwen_cuda_card *c)
 			c->cu.stream_free(c->stream);
 		c->cu.release(c->device);
 	}
-	if (c->library != NULL)
-		dlclose(c->library);
+	unload_library(c);
 	free(c->module);
 	free(c->function);
 	free(c);
@@ -200,11 +242,15 @@ cu_ptr
 qwen_cuda_alloc(struct qwen_cuda_card *c, size_t bytes)
 {
 	cu_ptr p = 0;
+	cu_result rc;
 
-	/* that memory is short is no failure of the card */
-	if (c->failed != NULL || c->cu.alloc(&p, bytes > 0 ? bytes : 1) != 0)
+	if (c->failed != NULL)
 		return 0;
-	return p;
+	rc = c->cu.alloc(&p, bytes > 0 ? bytes : 1);
+	/* that memory is short is no failure of the card */
+	if (rc != CU_NO_MEMORY)
+		qwen_cuda_note(c, "alloc", rc);
+	return rc == 0 ? p : 0;
 }
 
 void
@@ -228,6 +274,30 @@ qwen_cuda_get(struct qwen_cuda_card *c, void *to, cu_ptr from, size_t bytes)
 {
 	if (bytes > 0 && ASK(c, get, to, from, bytes, c->stream) == 0)
 		qwen_cuda_sync(c);
+}
+
+void *
+qwen_cuda_pinned(struct qwen_cuda_card *c, size_t bytes)
+{
+	void *p = NULL;
+
+	return c->failed == NULL && c->cu.host_alloc(&p, bytes, 0) == 0 ? p :
+	    NULL;
+}
+
+void
+qwen_cuda_pinned_free(struct qwen_cuda_card *c, void *p)
+{
+	if (p != NULL)
+		ASK(c, host_free, p);
+}
+
+void
+qwen_cuda_get_begin(struct qwen_cuda_card *c, void *to, cu_ptr from,
+    size_t bytes)
+{
+	if (bytes > 0)
+		ASK(c, get, to, from, bytes, c->stream);
 }
 
 void

@@ -68,8 +68,9 @@ typedef struct cu_exec *cu_exec;
 	X(event_time, cuEventElapsedTime, (float *, cu_event, cu_event))	\
 	X(error_text, cuGetErrorString, (cu_result, const char **))
 
-/* Attributes of a device and of a function. */
+/* Attributes of a device and of a function; a result. */
 enum {
+	CU_NO_MEMORY = 2,
 	CU_N_SM = 16,
 	CU_MAJOR = 75,
 	CU_MINOR = 76,
@@ -139,6 +140,15 @@ void qwen_cuda_free(struct qwen_cuda_card *c, cu_ptr p);	/* or 0 */
 void qwen_cuda_put(struct qwen_cuda_card *c, cu_ptr to, const void *from,
     size_t bytes);
 void qwen_cuda_get(struct qwen_cuda_card *c, void *to, cu_ptr from,
+    size_t bytes);
+
+/*
+ * Memory of the host that the card writes to at full speed, or NULL; begin starts
+ * to copy to it, and qwen_cuda_sync() waits for that.
+ */
+void *qwen_cuda_pinned(struct qwen_cuda_card *c, size_t bytes);
+void qwen_cuda_pinned_free(struct qwen_cuda_card *c, void *p);	/* or NULL */
+void qwen_cuda_get_begin(struct qwen_cuda_card *c, void *to, cu_ptr from,
     size_t bytes);
 
 /* Copies within the card's memory; sets it to zeros, or to bytes 0xff. */

@@ -311,6 +311,8 @@ multiply_floats(struct qwen_cuda_work *w, const struct dev_product *a)
 {
 	static const char *const name[] = { [DEV_F32] = "multiply_f32",
 	    [DEV_F16] = "multiply_f16", [DEV_BF16] = "multiply_bf16" };
+	static const char *const one[] = { [DEV_F32] = "one_f32",
+	    [DEV_F16] = "one_f16", [DEV_BF16] = "one_bf16" };
 	struct qwen_cuda_launch l = { .module = "product",
 	    .name = name[a->kind], .x = tiles_of(a, FLOAT_COLUMNS),
 	    .y = (a->n_out + FLOAT_ROWS - 1) / FLOAT_ROWS,
@@ -320,7 +322,7 @@ multiply_floats(struct qwen_cuda_work *w, const struct dev_product *a)
 
 	if (a->n == 1 && a->at == NULL)
 		l = (struct qwen_cuda_launch){ .module = "product",
-		    .name = "multiply_one", .x = (a->n_out + 2 * ONE_FLOATS -
+		    .name = one[a->kind], .x = (a->n_out + 2 * ONE_FLOATS -
 		    1) / (2 * ONE_FLOATS), .threads = 32 * ONE_FLOATS };
 	else if (!is_aligned(a))
 		l = (struct qwen_cuda_launch){ .module = "product",
@@ -337,21 +339,41 @@ static const char *const one_kernels[] = {
 	[QWEN_CUDA_SUPER] = NULL, [QWEN_CUDA_BLOCK] = NULL,
 };
 
+/*
+ * Returns how many rows of weights a warp has: few enough that all processors of
+ * the card are busy, enough that a warp always waits for weights.
+ */
+static u32
+one_rows(const struct qwen_cuda_work *w, const struct dev_product *a, u32 nb)
+{
+	u32 least = nb < ONE_UNITS ? ONE_UNITS / nb : 1;
+	u32 most = 128 / nb < 32 ? 128 / nb : 32;	/* a lane each */
+	u32 rows = a->n_out * a->n / (3 * ONE_WARPS *
+	    (u32)w->c->card->n_sm);
+
+	rows = rows < most ? rows : most;
+	return rows > least ? rows : least;
+}
+
 /* Multiplies one row of x, or pairs of one row; 0: there is no kernel for it. */
 static int
 run_one(struct qwen_cuda_work *w, enum qwen_cuda_layout l,
-    const struct dev_product *a)
+    const struct dev_product *product)
 {
-	u32 nb = (a->n_in + 255) / 256, rows = ONE_WARPS * ONE_ROWS(nb);
+	struct dev_product a = *product;
+	u32 nb = (a.n_in + 255) / 256, rows;
 
-	if (one_kernels[l] == NULL || a->two ||
-	    (a->at != NULL ? a->matrix == NULL : a->n > 1) ||
-	    ONE_BYTES(nb) > (size_t)w->c->card->shared_max)
+	a.rows = one_rows(w, &a, nb);
+	rows = ONE_WARPS * a.rows;
+	if (one_kernels[l] == NULL || a.two ||
+	    (a.at != NULL ? a.matrix == NULL : a.n > 1) ||
+	    ONE_BYTES(nb, a.rows) > (size_t)w->c->card->shared_max)
 		return 0;
 	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
 	    .module = one_kernels[l], .name = one_kernels[l],
-	    .x = (a->n_out + rows - 1) / rows, .y = a->n,
-	    .threads = ONE_THREADS, .shared = ONE_BYTES(nb) }, a, sizeof *a);
+	    .x = (a.n_out + rows - 1) / rows, .y = a.n,
+	    .threads = ONE_THREADS, .shared = ONE_BYTES(nb, a.rows) }, &a,
+	    sizeof a);
 	return 1;
 }
 

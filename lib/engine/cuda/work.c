@@ -113,6 +113,19 @@ logit_rows(size_t n)
 	return n < QWEN_CUDA_HEAD_ROWS ? n : QWEN_CUDA_HEAD_ROWS;
 }
 
+/* Rows of logits that the host fetches at once. */
+static size_t
+pinned_rows(size_t n)
+{
+	return n < 4 ? n : 4;
+}
+
+static size_t
+flag_bytes(size_t n_share)
+{
+	return align(n_share * sizeof(struct dev_flag));
+}
+
 uint64_t
 qwen_cuda_work_bytes(const struct qwen_net *net, size_t n, size_t n_share,
     size_t end)
@@ -122,7 +135,7 @@ qwen_cuda_work_bytes(const struct qwen_net *net, size_t n, size_t n_share,
 
 	set_widths(net, width);
 	sum = sent_of(n, n_share, max_blocks(n_share, end)).all +
-	    align(n_share * sizeof(struct dev_flag)) +
+	    flag_bytes(n_share) +
 	    align(logit_rows(n) * net->hp.n_vocab * sizeof(float)) +
 	    align((size_t)scratch_of(net, n, end));
 	for (i = 0; i < QWEN_CUDA_ARRAYS; i++)
@@ -140,7 +153,7 @@ place_arrays(struct qwen_cuda_work *w, size_t n, size_t n_share, size_t end)
 	w->sent = p;
 	p += sent_of(n, n_share, max_blocks(n_share, end)).all;
 	w->flag = p;
-	p += align(n_share * sizeof(struct dev_flag));
+	p += flag_bytes(n_share);
 	w->logits = p;
 	p += align(logit_rows(n) * w->net->hp.n_vocab * sizeof(float));
 	for (i = 0; i < QWEN_CUDA_ARRAYS; i++) {
@@ -159,6 +172,8 @@ qwen_cuda_fit(struct qwen_work *work, size_t n, size_t n_share, size_t end,
 	size_t bytes;
 
 	qwen_cuda_enter(w->c->card);
+	if (!qwen_cuda_has_any(w->w.r))		/* it computes nothing */
+		return 0;
 	if (n <= w->cap && n_share <= w->cap_share && end <= w->end)
 		return qwen_cuda_check(w->c->card, err);
 	n = max_size(n, w->cap);
@@ -169,13 +184,16 @@ qwen_cuda_fit(struct qwen_work *work, size_t n, size_t n_share, size_t end,
 	bytes = (size_t)qwen_cuda_work_bytes(w->net, n, n_share, end);
 	qwen_cuda_graphs_free(w);
 	qwen_cuda_free(w->c->card, w->memory);
+	qwen_cuda_pinned_free(w->c->card, w->pinned);
 	free(w->host);
 	w->cap = w->cap_share = w->end = 0;
 	w->host_bytes = sent_of(n, n_share, max_blocks(n_share, end)).all;
 	w->host = qwen_alloc(1, max_size(w->host_bytes,
 	    n * max_size(w->width[QWEN_CUDA_X], w->width[QWEN_CUDA_TURN])));
 	w->memory = qwen_cuda_alloc(w->c->card, bytes);
-	if (w->host == NULL || w->memory == 0)
+	w->pinned = qwen_cuda_pinned(w->c->card, flag_bytes(n_share) +
+	    pinned_rows(n) * w->net->hp.n_vocab * sizeof(float));
+	if (w->host == NULL || w->pinned == NULL || w->memory == 0)
 		return qwen_cuda_check(w->c->card, err) < 0 ? -1 :
 		    qwen_fail(err, QWEN_ENOMEM, "%s has no memory left for a "
 		    "batch of %zu tokens", w->c->card->name, n);
@@ -212,6 +230,7 @@ qwen_cuda_work_free(struct qwen_work *work)
 	qwen_cuda_enter(w->c->card);
 	qwen_cuda_graphs_free(w);
 	qwen_cuda_free(w->c->card, w->memory);
+	qwen_cuda_pinned_free(w->c->card, w->pinned);
 	free(w->host);
 	free(w);
 }
@@ -321,21 +340,45 @@ qwen_cuda_clear_flags(struct qwen_cuda_work *w)
 	    sizeof(struct dev_flag));
 }
 
+/* Tells the pass of the flags that have been fetched. */
+static void
+note_flags(struct qwen_cuda_work *w)
+{
+	const struct qwen_pass *p = w->p;
+	const struct dev_flag *f = w->pinned;
+	size_t i;
+
+	for (i = 0; w->c->card->failed == NULL && i < p->n_share; i++, f++) {
+		struct qwen_share *s = &p->share[i];
+
+		if (f->bad != ~0u)
+			qwen_note_bad(p, s->first, f->bad);
+		if (f->good != ~0u)
+			qwen_note_bad(p, s->first + s->n_sure + f->good, 0);
+	}
+}
+
 void
 qwen_cuda_fetch_flags(struct qwen_cuda_work *w)
 {
-	const struct qwen_pass *p = w->p;
-	struct dev_flag f;
-	size_t i;
+	qwen_cuda_get_begin(w->c->card, w->pinned, w->flag, w->p->n_share *
+	    sizeof(struct dev_flag));
+	qwen_cuda_sync(w->c->card);
+	note_flags(w);
+}
 
-	qwen_cuda_get(w->c->card, w->host, w->flag, p->n_share * sizeof f);
-	for (i = 0; w->c->card->failed == NULL && i < p->n_share; i++) {
-		struct qwen_share *s = &p->share[i];
+void
+qwen_cuda_fetch_logits(struct qwen_cuda_work *w, size_t n, float *const *y)
+{
+	size_t row = w->net->hp.n_vocab * sizeof(float), i, k, m;
+	char *logits = (char *)w->pinned + flag_bytes(w->cap_share);
 
-		memcpy(&f, w->host + i * sizeof f, sizeof f);
-		if (f.bad != ~0u)
-			qwen_note_bad(p, s->first, f.bad);
-		if (f.good != ~0u)
-			qwen_note_bad(p, s->first + s->n_sure + f.good, 0);
+	for (i = 0; i < n; i += m) {
+		m = n - i < pinned_rows(n) ? n - i : pinned_rows(n);
+		qwen_cuda_get_begin(w->c->card, logits, w->logits + i * row,
+		    m * row);
+		qwen_cuda_fetch_flags(w);
+		for (k = 0; w->c->card->failed == NULL && k < m; k++)
+			memcpy(y[i + k], logits + k * row, row);
 	}
 }

@@ -37,4 +37,8 @@ void qwen_cuda_send_turns(struct qwen_cuda_work *w);
 void qwen_cuda_clear_flags(struct qwen_cuda_work *w);
 void qwen_cuda_fetch_flags(struct qwen_cuda_work *w);
 
+/* Copies n rows of logits to y[i], and fetches the flags. */
+void qwen_cuda_fetch_logits(struct qwen_cuda_work *w, size_t n,
+    float *const *y);
+
 #endif

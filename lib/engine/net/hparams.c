@@ -168,7 +168,8 @@ read_common(struct keys *k, struct qwen_hparams *h, int draft)
 	if (get_real(k, eps_key, NAN, &eps) < 0)
 		return -1;
 	h->n_layer = h->n_block - nextn;
-	if (get_size(k, "n_deepstack_layers", 0, 0, h->n_layer, 0,
+	/* of a model with fewer layers, the last vectors are not used */
+	if (get_size(k, "n_deepstack_layers", 0, 0, 4096, 0,
 	    &h->n_deepstack) < 0)
 		return -1;
 	if (!(eps >= 0 && eps <= 1))

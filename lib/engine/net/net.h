@@ -198,6 +198,13 @@ struct qwen_net {
 	size_t			 n_owned, cap_owned;
 };
 
+/* Returns the numbers of a row of a span, with its deepstack vectors. */
+static inline size_t
+qwen_net_row(const struct qwen_net *net)
+{
+	return net->hp.n_embd * (1 + net->hp.n_deepstack);
+}
+
 /* Returns a layer of the trunk, or the MTP block's after them. */
 static inline const struct qwen_layer *
 qwen_net_layer(const struct qwen_net *net, size_t i)

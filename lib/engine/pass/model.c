@@ -205,7 +205,7 @@ qwen_model_n_embd(const struct qwen_model *m)
 size_t
 qwen_model_n_row(const struct qwen_model *m)
 {
-	return m->net.hp.n_embd * (1 + m->net.hp.n_deepstack);
+	return qwen_net_row(&m->net);
 }
 
 int
@@ -325,6 +325,6 @@ adapter_lines(const struct qwen_model *m, char *buf, size_t size, size_t at)
 size_t
 qwen_model_describe(const struct qwen_model *m, char *buf, size_t size)
 {
-	return adapter_lines(m, buf, size, m->place.on[0]->dev->describe(
-	    m->place.on[0], buf, size));
+	return adapter_lines(m, buf, size, qwen_home_lines(m, buf, size,
+	    m->place.on[0]->dev->describe(m->place.on[0], buf, size)));
 }

@@ -25,4 +25,20 @@ void qwen_engine_free(struct qwen_engine *e);
 int qwen_place(struct qwen_model *m, const char *device, struct qwen_err *err);
 void qwen_unplace(struct qwen_model *m);
 
+/*
+ * Says which homes a list of devices would give: home[QWEN_HOMES], each an index
+ * of the *n names, of which the first is the CPU's.
+ */
+enum { QWEN_DEVICE_NAME = 128 };
+int qwen_place_plan(const struct qwen_model *m, const char *device,
+    unsigned char *home, char (*name)[QWEN_DEVICE_NAME], size_t *n,
+    struct qwen_err *err);
+
+/*
+ * Appends a line for each remote device of the model, with what is at home there
+ * (homes.c).  buf has `at' bytes so far; returns how many it has or lacks room for.
+ */
+size_t qwen_home_lines(const struct qwen_model *m, char *buf, size_t size,
+    size_t at);
+
 #endif

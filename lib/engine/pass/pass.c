@@ -396,7 +396,7 @@ input_of(const struct qwen_pass_part *p, const struct qwen_share *s, size_t i)
 
 		if (pos >= r->span.start && pos - r->span.start < r->span.n)
 			in.vec = r->rows + (pos - r->span.start) *
-			    qwen_model_n_row(m);
+			    qwen_net_row(&m->net);
 	}
 	if (in.id < 0 && m->net.hp.n_deepstack > 0)
 		in.deep = in.vec + m->net.hp.n_embd;

@@ -57,6 +57,10 @@ struct qwen_pass_part {
 int qwen_pass_fit(struct qwen_cache *c, size_t n, size_t n_share, size_t end,
     int all, struct qwen_err *err);
 
+/* Adds the parts of half a layer, or of the head, to a plan (plan.c). */
+void qwen_plan_half(struct qwen_plan *p, const struct qwen_model *m,
+    size_t half);
+
 /* Returns the bytes of such memory; UINT64_MAX on overflow. */
 uint64_t qwen_pass_bytes(const struct qwen_model *m, size_t n, size_t n_share,
     size_t end);

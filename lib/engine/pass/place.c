@@ -64,24 +64,31 @@ find_device(const char *name, size_t n)
 	return NULL;
 }
 
-/* Reads the number of bytes at *s, which may end in K, M or G. */
+/*
+ * Reads the number of bytes at *s, which may end in K, M or G.  Returns -1 if
+ * there is none, or if it is zero or too large.
+ */
 static int
 read_bytes(const char **s, uint64_t *bytes)
 {
 	static const char units[] = "KMG";
 	const char *unit;
 	char *end;
+	int shift = 0;
 
 	if (**s < '0' || **s > '9')
 		return -1;
 	*bytes = strtoull(*s, &end, 10);
 	unit = *end != '\0' ? strchr(units, *end) : NULL;
 	if (unit != NULL) {
-		*bytes <<= 10 * (unit - units + 1);
+		shift = 10 * (int)(unit - units + 1);
 		end++;
 	}
+	if (*bytes == 0 || *bytes > UINT64_MAX >> 1 >> shift)
+		return -1;
+	*bytes <<= shift;
 	*s = end;
-	return *bytes > 0 ? 0 : -1;
+	return 0;
 }
 
 /* Reads NAME[:LAYERS], or NAME[:NUMBER][=BYTES][@LAYERS] of numbered devices. */
@@ -120,21 +127,29 @@ read_item(const struct qwen_model *m, const char *s, const char *end,
 	return 0;
 }
 
+/* Makes device `at' the home of an item's layers, and of the head after them. */
+static void
+settle(const struct qwen_model *m, unsigned char *home, const struct item *i,
+    size_t at)
+{
+	size_t n_layer = m->net.hp.n_layer;
+
+	memset(home + QWEN_MIXER(i->first), (int)at, 2 * (i->last - i->first +
+	    1));
+	if (i->first < n_layer && i->last + 1 >= n_layer)
+		home[QWEN_HEAD(n_layer)] = (unsigned char)at;
+}
+
 /* Opens the device of an item, as the home of its layers. */
 static int
 add_device(struct qwen_model *m, const struct item *i, struct qwen_err *err)
 {
 	struct qwen_placement *p = &m->place;
-	size_t n_layer = m->net.hp.n_layer;
-	int at = i->dev != NULL ? (int)p->n : 0;
 
 	if (i->dev != NULL && p->n > QWEN_REMOTE_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "more than %d devices",
 		    QWEN_REMOTE_MAX);
-	memset(p->home + QWEN_MIXER(i->first), at, 2 * (i->last - i->first +
-	    1));
-	if (i->first < n_layer && i->last + 1 >= n_layer)
-		p->home[QWEN_HEAD(n_layer)] = (unsigned char)at;
+	settle(m, p->home, i, i->dev != NULL ? p->n : 0);
 	if (i->dev == NULL)
 		return 0;
 	if (i->dev->open(&p->on[p->n], m->engine, &m->net, p->home, p->n,
@@ -190,6 +205,39 @@ qwen_place(struct qwen_model *m, const char *device, struct qwen_err *err)
 			leave_remotes(m);
 			return -1;
 		}
+	}
+	return 0;
+}
+
+int
+qwen_place_plan(const struct qwen_model *m, const char *device,
+    unsigned char *home, char (*name)[QWEN_DEVICE_NAME], size_t *n,
+    struct qwen_err *err)
+{
+	struct item i;
+	const char *s, *end;
+	size_t at;
+
+	memset(home, 0, QWEN_HOMES(m->net.hp.n_layer));
+	snprintf(name[0], QWEN_DEVICE_NAME, "cpu");
+	*n = 1;
+	for (s = device; s != NULL; s = *end == ',' ? end + 1 : NULL) {
+		end = s + strcspn(s, ",");
+		if (read_item(m, s, end, &i, err) < 0)
+			return -1;
+		if (i.dev != NULL && *n > QWEN_REMOTE_MAX)
+			return qwen_fail(err, QWEN_ERANGE,
+			    "more than %d devices", QWEN_REMOTE_MAX);
+		at = i.dev != NULL ? (*n)++ : 0;
+		settle(m, home, &i, at);
+		if (at > 0 && i.dev->numbered)
+			snprintf(name[at], QWEN_DEVICE_NAME, "%s:%d",
+			    i.dev->name, i.wish.number);
+		else if (at > 0)
+			snprintf(name[at], QWEN_DEVICE_NAME, "%s", i.dev->name);
+		if (at > 0 && i.dev->plan != NULL && i.dev->plan(&m->net, home,
+		    at, &i.wish, err) < 0)
+			return -1;
 	}
 	return 0;
 }

@@ -126,6 +126,19 @@ count_ffn(struct qwen_plan *p, const struct qwen_hparams *h,
 	count(p, QWEN_PLAN_SHARED, &e->shared.down, 1, 1);
 }
 
+void
+qwen_plan_half(struct qwen_plan *p, const struct qwen_model *m, size_t half)
+{
+	const struct qwen_hparams *h = &m->net.hp;
+
+	if (half == QWEN_HEAD(h->n_layer))
+		count(p, QWEN_PLAN_OUTPUT, &m->net.output, 1, 1);
+	else if (half / 2 < h->n_layer && half % 2 == 0)
+		count_mixer(p, h, &m->net.layer[half / 2]);
+	else if (half / 2 < h->n_layer)
+		count_ffn(p, h, &m->net.layer[half / 2]);
+}
+
 /*
  * The block that predicts, and what of the head drafts are made with: memory,
  * but no part of what a token takes.

@@ -4,6 +4,8 @@
  * remote devices where its layers are at home.  Full blocks never change, so that
  * they are moved once.
  */
+#include <string.h>
+
 #include "base/err.h"
 #include "engine/timeline/timeline.h"
 
@@ -51,6 +53,21 @@ qwen_state_fetch(const struct qwen_session *s)
 			    s->model->place.on[1 + r], m);
 	}
 	m->stale = 0;
+}
+
+int
+qwen_session_check(const struct qwen_session *s, struct qwen_err *err)
+{
+	const struct qwen_placement *place = &s->model->place;
+	struct qwen_work *const *work = s->cache->work;
+	size_t k;
+
+	for (k = 1; k < place->n; k++) {
+		if (work[k] != NULL && place->on[k]->dev->check != NULL &&
+		    place->on[k]->dev->check(work[k], err) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 void
@@ -143,6 +160,10 @@ qwen_memory_send(struct qwen_session *s, struct qwen_err *err)
 	size_t b, r, first = qwen_session_first_written(s);
 
 	for (r = 0; r + 1 < s->model->place.n; r++) {
+		/* a device that is too small for any half of a layer */
+		if (memchr(s->model->place.home, (int)(r + 1),
+		    QWEN_HOMES(s->model->net.hp.n_layer)) == NULL)
+			continue;
 		if (send_state(s, r) < 0)
 			return qwen_oom(err);
 		for (b = 0; b < s->mem.n_slot; b++) {

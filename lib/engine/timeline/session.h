@@ -51,6 +51,12 @@ struct qwen_view {
 
 struct qwen_view qwen_session_view(const struct qwen_session *s);
 
+/*
+ * Returns 0, or -1 if a device has failed: then what was copied from it since the
+ * last pass is not to be used.
+ */
+int qwen_session_check(const struct qwen_session *s, struct qwen_err *err);
+
 /* Sets *out to the shape of a layer's state, as state files have it. */
 void qwen_session_shape(const struct qwen_session *s, size_t layer,
     struct qwen_state_layer *out);

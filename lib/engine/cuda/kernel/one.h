@@ -3,23 +3,22 @@
  * one.h - the product of one row of activations: all of a matrix is read once, and
  * nothing else matters.
  *
- * Two lanes have 256 weights of a row, a warp has 16 times as many.  A lane asks
- * for its weights before anything else, so that all of them are under way at once.
- * What each 256 columns give is put into the block's memory, where one thread a
- * row adds it up in order.
+ * Two lanes have 256 weights of a row, so a warp has 16 groups at a time, of its
+ * rows one after another.  A lane asks for its next weights before it computes with
+ * the last ones.  What each group gives is put into the block's memory, where one
+ * lane a row adds it up in order.
  */
 #ifndef QWEN_CUDA_ONE_H
 #define QWEN_CUDA_ONE_H
 
 #include "engine/cuda/kernel/multiply.h"
 
-enum { ONE_WARPS = 16, ONE_THREADS = 32 * ONE_WARPS, ONE_UNITS = 16,
+enum { ONE_WARPS = 8, ONE_THREADS = 32 * ONE_WARPS, ONE_UNITS = 16,
     ONE_SIDE = 68 };	/* bytes of a group beside its numbers */
 
-/* Rows of a warp, and bytes of the block's memory, for rows of nb groups. */
-#define ONE_ROWS(nb) ((nb) < ONE_UNITS ? ONE_UNITS / (nb) : 1u)
-#define ONE_BYTES(nb)							\
-	((nb) * (256 + ONE_SIDE) + 16 + ONE_WARPS * ONE_ROWS(nb) * (nb) * 16)
+/* Bytes of the block's memory, for rows of nb groups and so many a warp. */
+#define ONE_BYTES(nb, rows)						\
+	((nb) * (256 + ONE_SIDE) + 16 + ONE_WARPS * (rows) * (nb) * 16)
 
 /* Half of the bytes of 256 weights: numbers, upper bits, scales. */
 struct one_weights {
@@ -194,19 +193,19 @@ part_q8_0(const struct one_weights *o, const struct one_x *x, u32 b, u32 h)
 	return (f32x4){ bits_f32(one_side(x, b, 24)), part, 0.0f, 0.0f };
 }
 
-/* Adds up what the groups of each row gave. */
+/* Adds up what the groups of each row of the warp gave; first is its first row. */
 DEV void
 one_end(const int f, const struct dev_product *a, const SHARED f32x4 *stage,
-    u32 nb, u32 matrix)
+    u32 nb, u32 first, u32 matrix)
 {
-	const u32 rows = ONE_WARPS * ONE_ROWS(nb), r = bid() * rows + tid();
+	const u32 lane = tid() & 31, r = first + lane;
 	f32 sum = 0.0f;
 	u32 i;
 
-	bar();
-	if (tid() >= rows || r >= a->n_out)
+	warp_bar();
+	if (lane >= a->rows || r >= a->n_out)
 		return;
-	stage += tid() * nb;
+	stage += lane * nb;
 #ifdef __NVPTX__
 #pragma unroll 8
 #endif
@@ -222,13 +221,14 @@ one_end(const int f, const struct dev_product *a, const SHARED f32x4 *stage,
 DEV void
 multiply_one(const int f, const struct dev_product *a)
 {
-	const u32 nb = (a->n_in + 255) / 256, rows = ONE_ROWS(nb);
+	const u32 nb = (a->n_in + 255) / 256, rows = a->rows;
 	const u32 lane = tid() & 31, h = lane & 1, warp = tid() / 32;
+	const u32 first = (bid() * ONE_WARPS + warp) * rows;
 	const u32 matrix = a->matrix != (void *)0 ? a->matrix[bid_y()] : 0;
 	const u32 units = rows * nb;
 	const GLOBAL u8 *w = a->w + matrix * a->matrix_bytes;
 	SHARED f32x4 *stage = (SHARED f32x4 *)(SMEM + (nb * (256 + ONE_SIDE) +
-	    15) / 16 * 16);
+	    15) / 16 * 16) + warp * rows * nb;
 	struct one_weights now, next;
 	struct one_x x;
 	u32 base, u, row, b, r;
@@ -238,9 +238,7 @@ multiply_one(const int f, const struct dev_product *a)
 	u = (at) + lane / 2 < units ? (at) + lane / 2 : units - 1;	\
 	row = u / nb;							\
 	b = u - row * nb;						\
-	row += warp * rows;						\
-	r = bid() * ONE_WARPS * rows + row;				\
-	r = r < a->n_out ? r : a->n_out - 1;				\
+	r = first + row < a->n_out ? first + row : a->n_out - 1;	\
 } while (0)
 	ONE_PLACE(0);
 	one_load(f, w + r * a->row_bytes, nb, b, h, &now);
@@ -258,7 +256,7 @@ multiply_one(const int f, const struct dev_product *a)
 			stage[row * nb + b] = v;
 		now = next;
 	}
-	one_end(f, a, stage, nb, matrix);
+	one_end(f, a, stage, nb, first, matrix);
 #undef ONE_PLACE
 }
 

@@ -67,6 +67,7 @@ struct dev_product {
 	u32			 n_in, n_out;
 	u32			 n;		/* rows, or pairs */
 	u32			 n_matrix, per;
+	u32			 rows;		/* of a warp, for one row of x */
 	u32			 two;		/* terms of the activations */
 	u32			 span, has_min;	/* of a general layout */
 	u32			 kind;		/* of floats */

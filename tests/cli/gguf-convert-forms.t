@@ -198,7 +198,7 @@ make lora-visual-only qwen3_vl
 named "only matrices for images" "an adapter for images alone" \
     gguf-convert -o no.gguf --base "$F/qwen3_vl" d
 gguf-convert -o m.gguf "$F/qwen3_vl" 2>err
-is "$? $(cat err)" "0 gguf-convert: $F/qwen3_vl: 27 tensors for images or audio are left out: the file is for text only" \
+is "$? $(cat err)" "0 gguf-convert: $F/qwen3_vl: 27 tensors for images or audio are left out: the file is for text only; --mmproj makes the file for images" \
     "a model that sees"
 make untied qwen3
 gguf-convert -o m.gguf d 2>err

@@ -68,6 +68,9 @@ typedef struct cu_exec *cu_exec;
 	X(event_time, cuEventElapsedTime, (float *, cu_event, cu_event))	\
 	X(error_text, cuGetErrorString, (cu_result, const char **))
 
+/* What a call returns without memory. */
+enum { CU_NO_MEMORY = 2 };
+
 /* Attributes of a device and of a function. */
 enum {
 	CU_N_SM = 16,

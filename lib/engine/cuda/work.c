@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* work.c - the memory of a pass on the card, and what is sent there for a run. */
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -342,6 +343,15 @@ qwen_cuda_clear_flags(struct qwen_cuda_work *w)
 	    sizeof(struct dev_flag));
 }
 
+/* Sets x to v if that is lower. */
+static void
+lower(_Atomic size_t *x, size_t v)
+{
+	if (v < atomic_load(x))
+		atomic_store(x, v);
+}
+
+/* A session may have no rows left: not all that have been bad are wanted. */
 void
 qwen_cuda_fetch_flags(struct qwen_cuda_work *w)
 {
@@ -350,13 +360,14 @@ qwen_cuda_fetch_flags(struct qwen_cuda_work *w)
 	size_t i;
 
 	qwen_cuda_get(w->c->card, w->host, w->flag, p->n_share * sizeof f);
-	for (i = 0; w->c->card->failed == NULL && i < p->n_share; i++) {
-		struct qwen_share *s = &p->share[i];
-
+	for (i = 0; i < p->n_share; i++) {
 		memcpy(&f, w->host + i * sizeof f, sizeof f);
+		/* nobody may see what a card that fails computes */
+		if (w->c->card->failed != NULL)
+			f.bad = 0;
 		if (f.bad != ~0u)
-			qwen_note_bad(p, s->first, f.bad);
+			lower(&p->share[i].bad, f.bad);
 		if (f.good != ~0u)
-			qwen_note_bad(p, s->first + s->n_sure + f.good, 0);
+			lower(&p->share[i].good, f.good);
 	}
 }

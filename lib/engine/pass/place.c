@@ -71,17 +71,22 @@ read_bytes(const char **s, uint64_t *bytes)
 	static const char units[] = "KMG";
 	const char *unit;
 	char *end;
+	int shift = 0;
 
 	if (**s < '0' || **s > '9')
 		return -1;
 	*bytes = strtoull(*s, &end, 10);
 	unit = *end != '\0' ? strchr(units, *end) : NULL;
 	if (unit != NULL) {
-		*bytes <<= 10 * (unit - units + 1);
+		shift = 10 * (int)(unit - units + 1);
 		end++;
 	}
+	if (*bytes == 0 || *bytes > UINT64_MAX >> shift ||
+	    (*end != '\0' && *end != '@' && *end != ','))
+		return -1;
+	*bytes <<= shift;
 	*s = end;
-	return *bytes > 0 ? 0 : -1;
+	return 0;
 }
 
 /* Reads NAME[:LAYERS], or NAME[:NUMBER][=BYTES][@LAYERS] of numbered devices. */

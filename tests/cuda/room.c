@@ -2,8 +2,9 @@
 /*
  * room.c - the memory of passes on a card: a text after one that was too long;
  * growth where there is too little memory for twice as much; a card that is lost
- * while memory is taken.
+ * while it has a session.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,6 +44,21 @@ open_model(void)
 	close(fd);
 	unlink(path);
 	return m;
+}
+
+/* Saves a session to nowhere. */
+static int
+save(struct qwen_session *s)
+{
+	int fd = open("/dev/null", O_WRONLY), rc = -1;
+	struct qwen_writer *w;
+
+	if (qwen_writer_open(&w, fd, NULL, &err) == 0) {
+		rc = qwen_state_save(s, NULL, w, NULL, NULL, &err);
+		qwen_writer_free(w);
+	}
+	close(fd);
+	return rc;
 }
 
 static int
@@ -117,7 +133,12 @@ test_growth(struct qwen_model *m)
 	ok(qwen_session_eval(s, ids, 3, NULL, &err) == 0,
 	    "what has room goes on");
 	unsetenv("QWEN_FAKE_MEMORY");
+	ok(save(s) == 0, "the session can be saved");
+	qwen_session_eval(s, ids, 3, NULL, &err);
 	setenv("QWEN_FAKE_LOSE", "0", 1);
+	err.code = 0;
+	ok(save(s) < 0 && err.code == QWEN_EIO,
+	    "not if the card that has it is lost");
 	ok(fit(s, 4000) < 0 && err.code == QWEN_EIO,
 	    "a lost card is not one without memory");
 	unsetenv("QWEN_FAKE_LOSE");

@@ -53,6 +53,20 @@ qwen_state_fetch(const struct qwen_session *s)
 	m->stale = 0;
 }
 
+int
+qwen_session_check(const struct qwen_session *s, struct qwen_err *err)
+{
+	const struct qwen_placement *p = &s->model->place;
+	size_t i;
+
+	for (i = 1; i < p->n; i++) {
+		if (s->cache->work[i] != NULL && p->on[i]->dev->check != NULL &&
+		    p->on[i]->dev->check(s->cache->work[i], err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 void
 qwen_blocks_changed(const struct qwen_session *s)
 {

@@ -63,6 +63,12 @@ uint16_t **qwen_session_kv(const struct qwen_session *s, size_t layer,
     size_t b);
 
 /*
+ * To be called once all contents have been read: -1 if a device that had part of
+ * them has failed, so that they are not right.
+ */
+int qwen_session_check(const struct qwen_session *s, struct qwen_err *err);
+
+/*
  * Adds a mapped file that blocks may be part of; the session unmaps it.  0, or
  * -1.
  */

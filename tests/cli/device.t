@@ -43,7 +43,8 @@ cmp -s a b && cmp -s a.cbor b.cbor
 ok $? "the same trace and state with all layers on plain"
 
 # -- what names no device
-for device in none plain: plain:9-1 plain:1- plain:99 ,; do
+for device in none plain: plain:9-1 plain:1- plain:99 , cuda:0=8T \
+    cuda:0=17179869185G; do
 	QWEN_DEVICE=$device; export QWEN_DEVICE
 	refused 1 "QWEN_DEVICE=$device" qprefill -q <ids
 	grep -q '^qprefill: QWEN_DEVICE: ' err

@@ -45,7 +45,7 @@ is "$(sed 's/[0-9][0-9.]*/N/g' told)" \
 awk '{ exit !($3 > 0.122 && $3 < 0.3) }' told	# 16 KiB a token, and scratch
 ok $? "8000 tokens of 4 layers: $(cut -d' ' -f3 told) GiB"
 ids 10 1 1000 >few
-(ulimit -v 40000; qbatch -m "$TOP/demo/demo.gguf" </dev/null >out 2>err)
+(ulimit -v 48000; qbatch -m "$TOP/demo/demo.gguf" </dev/null >out 2>err)
 is "$? $(grep -c 'demo.gguf: needs [1-9][0-9.]* MiB besides the weights, and [0-9.]* are free' err)" \
     "1 1" "a small model in less memory: $(cut -d: -f3- err)"
 says "$beside" "a long prompt for qprefill" limited sh -c 'qprefill -t 1 -m m.gguf <many'

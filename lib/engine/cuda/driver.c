@@ -241,14 +241,14 @@ qwen_cuda_memory_left(struct qwen_cuda_card *c)
 cu_ptr
 qwen_cuda_alloc(struct qwen_cuda_card *c, size_t bytes)
 {
-	cu_ptr p = 0;
 	cu_result rc;
+	cu_ptr p = 0;
 
 	if (c->failed != NULL)
 		return 0;
 	rc = c->cu.alloc(&p, bytes > 0 ? bytes : 1);
 	/* that memory is short is no failure of the card */
-	if (rc != CU_NO_MEMORY)
+	if (rc != 0 && rc != CU_NO_MEMORY)
 		qwen_cuda_note(c, "alloc", rc);
 	return rc == 0 ? p : 0;
 }

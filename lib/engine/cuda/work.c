@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* work.c - the memory of a pass on the card, and what is sent there for a run. */
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,24 +165,12 @@ place_arrays(struct qwen_cuda_work *w, size_t n, size_t n_share, size_t end)
 	w->scratch_bytes = (size_t)scratch_of(w->net, n, end);
 }
 
-int
-qwen_cuda_fit(struct qwen_work *work, size_t n, size_t n_share, size_t end,
-    struct qwen_err *err)
+/* Replaces the memory; -1 if there is not enough. */
+static int
+take_memory(struct qwen_cuda_work *w, size_t n, size_t n_share, size_t end)
 {
-	struct qwen_cuda_work *w = qwen_cuda_work_of(work);
-	size_t bytes;
+	size_t bytes = (size_t)qwen_cuda_work_bytes(w->net, n, n_share, end);
 
-	qwen_cuda_enter(w->c->card);
-	if (!qwen_cuda_has_any(w->w.r))		/* it computes nothing */
-		return 0;
-	if (n <= w->cap && n_share <= w->cap_share && end <= w->end)
-		return qwen_cuda_check(w->c->card, err);
-	n = max_size(n, w->cap);
-	n_share = max_size(n_share, w->cap_share);
-	/* a text grows token by token */
-	end = end <= w->end ? w->end : max_size(end, 2 * w->end);
-	set_widths(w->net, w->width);
-	bytes = (size_t)qwen_cuda_work_bytes(w->net, n, n_share, end);
 	qwen_cuda_graphs_free(w);
 	qwen_cuda_free(w->c->card, w->memory);
 	qwen_cuda_pinned_free(w->c->card, w->pinned);
@@ -194,13 +183,33 @@ qwen_cuda_fit(struct qwen_work *work, size_t n, size_t n_share, size_t end,
 	w->pinned = qwen_cuda_pinned(w->c->card, flag_bytes(n_share) +
 	    pinned_rows(n) * w->net->hp.n_vocab * sizeof(float));
 	if (w->host == NULL || w->pinned == NULL || w->memory == 0)
-		return qwen_cuda_check(w->c->card, err) < 0 ? -1 :
-		    qwen_fail(err, QWEN_ENOMEM, "%s has no memory left for a "
-		    "batch of %zu tokens", w->c->card->name, n);
+		return -1;
 	place_arrays(w, n, n_share, end);
 	w->cap = n;
 	w->cap_share = n_share;
 	w->end = end;
+	return 0;
+}
+
+int
+qwen_cuda_fit(struct qwen_work *work, size_t n, size_t n_share, size_t end,
+    struct qwen_err *err)
+{
+	struct qwen_cuda_work *w = qwen_cuda_work_of(work);
+
+	qwen_cuda_enter(w->c->card);
+	if (!qwen_cuda_has_any(w->w.r))		/* it computes nothing */
+		return 0;
+	if (n <= w->cap && n_share <= w->cap_share && end <= w->end)
+		return qwen_cuda_check(w->c->card, err);
+	set_widths(w->net, w->width);
+	/* a text grows token by token; without memory for that, just enough */
+	if (take_memory(w, max_size(n, w->cap), max_size(n_share,
+	    w->cap_share), end <= w->end ? w->end : max_size(end,
+	    2 * w->end)) < 0 && take_memory(w, n, n_share, end) < 0)
+		return qwen_cuda_check(w->c->card, err) < 0 ? -1 :
+		    qwen_fail(err, QWEN_ENOMEM, "%s has no memory left for a "
+		    "batch of %zu tokens", w->c->card->name, n);
 	return 0;
 }
 
@@ -251,6 +260,19 @@ fill_rows(struct dev_row *row, const struct qwen_pass *p, int last)
 	}
 }
 
+/*
+ * Returns how many blocks of a share have keys that its rows attend to.  A call
+ * that failed may have left the session more.
+ */
+static size_t
+blocks_of(const struct qwen_share *s)
+{
+	size_t n = (s->pos + s->n + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK;
+	size_t have = s->mem->n_slot - s->skip;
+
+	return n < have ? n : have;
+}
+
 /* Fills in the shares, and their blocks from `table', in the card's memory, on. */
 static void
 fill_shares(struct qwen_cuda_work *w, struct dev_share *out, u64 *block,
@@ -268,7 +290,7 @@ fill_shares(struct qwen_cuda_work *w, struct dev_share *out, u64 *block,
 		    .first = (u32)s->first, .n = (u32)s->n,
 		    .n_sure = (u32)s->n_sure, .want = (u32)s->want,
 		    .pos = (u32)s->pos, .owed = (u32)s->owed };
-		n = s->mem->n_slot - s->skip;
+		n = blocks_of(s);
 		for (b = 0; b < n; b++) {
 			const void *own = s->mem->slot[s->skip + b]->own[
 			    r->index - 1];
@@ -287,7 +309,7 @@ qwen_cuda_send(struct qwen_cuda_work *w)
 	struct sent s;
 
 	for (i = 0; i < p->n_share; i++)
-		n_block += p->share[i].mem->n_slot - p->share[i].skip;
+		n_block += blocks_of(&p->share[i]);
 	s = sent_of(p->n, p->n_share, n_block);
 	assert(s.all <= w->host_bytes);
 	fill_rows((void *)w->host, p, 0);
@@ -340,7 +362,18 @@ qwen_cuda_clear_flags(struct qwen_cuda_work *w)
 	    sizeof(struct dev_flag));
 }
 
-/* Tells the pass of the flags that have been fetched. */
+/* Sets x to v if that is lower. */
+static void
+lower(_Atomic size_t *x, size_t v)
+{
+	if (v < atomic_load(x))
+		atomic_store(x, v);
+}
+
+/*
+ * Tells the pass of the flags that have been fetched.  A session may have no rows
+ * left: not all that have been bad are wanted.
+ */
 static void
 note_flags(struct qwen_cuda_work *w)
 {
@@ -348,13 +381,14 @@ note_flags(struct qwen_cuda_work *w)
 	const struct dev_flag *f = w->pinned;
 	size_t i;
 
-	for (i = 0; w->c->card->failed == NULL && i < p->n_share; i++, f++) {
-		struct qwen_share *s = &p->share[i];
-
-		if (f->bad != ~0u)
-			qwen_note_bad(p, s->first, f->bad);
-		if (f->good != ~0u)
-			qwen_note_bad(p, s->first + s->n_sure + f->good, 0);
+	for (i = 0; i < p->n_share; i++, f++) {
+		/* nobody may see what a card that fails computes */
+		if (w->c->card->failed != NULL)
+			lower(&p->share[i].bad, 0);
+		else if (f->bad != ~0u)
+			lower(&p->share[i].bad, f->bad);
+		if (w->c->card->failed == NULL && f->good != ~0u)
+			lower(&p->share[i].good, f->good);
 	}
 }
 

@@ -65,8 +65,6 @@ save(struct qwen_save *v, const struct qwen_state_extra *x, struct qwen_fp *fp)
 	    v->kind++) {
 		if (qwen_sections[v->kind].write != NULL)
 			r = qwen_sections[v->kind].write(v);
-		if (r == 0 && v->s != NULL)
-			r = qwen_session_check(v->s, v->err);
 	}
 	if (r == 0 && fp != NULL)
 		*fp = v->total;

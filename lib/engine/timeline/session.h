@@ -51,12 +51,6 @@ struct qwen_view {
 
 struct qwen_view qwen_session_view(const struct qwen_session *s);
 
-/*
- * Returns 0, or -1 if a device has failed: then what was copied from it since the
- * last pass is not to be used.
- */
-int qwen_session_check(const struct qwen_session *s, struct qwen_err *err);
-
 /* Sets *out to the shape of a layer's state, as state files have it. */
 void qwen_session_shape(const struct qwen_session *s, size_t layer,
     struct qwen_state_layer *out);
@@ -67,6 +61,12 @@ void qwen_session_shape(const struct qwen_session *s, size_t layer,
  */
 uint16_t **qwen_session_kv(const struct qwen_session *s, size_t layer,
     size_t b);
+
+/*
+ * To be called once all contents have been read: -1 if a device that had part of
+ * them has failed, so that they are not right.
+ */
+int qwen_session_check(const struct qwen_session *s, struct qwen_err *err);
 
 /*
  * Adds a mapped file that blocks may be part of; the session unmaps it.  0, or

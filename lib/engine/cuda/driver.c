@@ -279,10 +279,15 @@ qwen_cuda_get(struct qwen_cuda_card *c, void *to, cu_ptr from, size_t bytes)
 void *
 qwen_cuda_pinned(struct qwen_cuda_card *c, size_t bytes)
 {
+	cu_result rc;
 	void *p = NULL;
 
-	return c->failed == NULL && c->cu.host_alloc(&p, bytes, 0) == 0 ? p :
-	    NULL;
+	if (c->failed != NULL)
+		return NULL;
+	rc = c->cu.host_alloc(&p, bytes, 0);
+	if (rc != 0 && rc != CU_NO_MEMORY)
+		qwen_cuda_note(c, "host_alloc", rc);
+	return rc == 0 ? p : NULL;
 }
 
 void

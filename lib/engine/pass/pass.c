@@ -113,6 +113,7 @@ struct run {
 	const unsigned char	*home;		/* QWEN_HOMES; NULL: the CPU */
 	struct qwen_work	*work;		/* the device that has the stream */
 	const struct qwen_device *dev;
+	struct qwen_err		 err;		/* of bring_memory() */
 };
 
 /* Moves the residual stream to the home of half a layer, or of the head. */
@@ -357,14 +358,13 @@ begin_part(struct qwen_pass_part *p, struct qwen_share *s)
 }
 
 /*
- * Brings what the sessions have to the devices of their layers; -1 without
- * memory. Remote devices do not call the hook, so a pass with a hook runs on
- * the CPU alone.
+ * Brings what the sessions have to the devices of their layers; -1 with r->err.
+ * Remote devices do not call the hook, so a pass with a hook runs on the CPU
+ * alone.
  */
 static int
 bring_memory(struct run *r)
 {
-	struct qwen_err err;
 	size_t i;
 
 	for (i = 0; i < r->p.n_share; i++) {
@@ -373,7 +373,7 @@ bring_memory(struct run *r)
 		if (r->p.see != NULL && r->c->model->place.n > 1) {
 			qwen_memory_return(s);
 			qwen_blocks_changed(s);
-		} else if (qwen_memory_send(s, &err) < 0)
+		} else if (qwen_memory_send(s, &r->err) < 0)
 			return -1;
 	}
 	r->c->pass.cpu_only = r->p.see != NULL;
@@ -522,7 +522,7 @@ qwen_pass_run(struct qwen_cache *c, struct qwen_pass_part *part, size_t n_part,
 	    .layer = layer, .arg = arg };
 	if (begin(&r) < 0) {
 		for (i = 0; i < n_part; i++) {
-			qwen_oom(&part[i].err);
+			part[i].err = r.err;
 			part[i].failed = 1;
 		}
 	} else

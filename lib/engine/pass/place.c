@@ -84,7 +84,7 @@ read_bytes(const char **s, uint64_t *bytes)
 		shift = 10 * (int)(unit - units + 1);
 		end++;
 	}
-	if (*bytes == 0 || *bytes > UINT64_MAX >> shift ||
+	if (*bytes == 0 || *bytes > UINT64_MAX >> 1 >> shift ||
 	    (*end != '\0' && *end != '@' && *end != ','))
 		return -1;
 	*bytes <<= shift;

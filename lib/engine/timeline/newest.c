@@ -154,6 +154,17 @@ send_state(struct qwen_session *s, size_t r)
 	return 0;
 }
 
+/* Remote device r has failed, or has no memory for the session. */
+static int
+fail_memory(const struct qwen_session *s, size_t r, struct qwen_err *err)
+{
+	if (qwen_session_check(s, err) < 0)
+		return -1;
+	return qwen_fail(err, QWEN_ENOMEM, "device %s has no memory left for "
+	    "a session of %zu tokens", s->model->place.on[1 + r]->dev->name,
+	    s->n_tokens);
+}
+
 int
 qwen_memory_send(struct qwen_session *s, struct qwen_err *err)
 {
@@ -165,10 +176,10 @@ qwen_memory_send(struct qwen_session *s, struct qwen_err *err)
 		    QWEN_HOMES(s->model->net.hp.n_layer)) == NULL)
 			continue;
 		if (send_state(s, r) < 0)
-			return qwen_oom(err);
+			return fail_memory(s, r, err);
 		for (b = 0; b < s->mem.n_slot; b++) {
 			if (send_block(s, b, r) < 0)
-				return qwen_oom(err);
+				return fail_memory(s, r, err);
 			if (b >= first)
 				s->mem.slot[b]->stale |= (unsigned char)(1u <<
 				    r);

@@ -36,7 +36,7 @@ export LOG
 trap 'rm -rf "$LOG"' EXIT
 : >"$LOG/took"; : >"$LOG/tally"
 # Slow tests start first, so that none runs alone at the end.
-for t in tests/cli/arm64.t tests/cli/qserve-clients.t tests/golden/guesses.c \
+for t in tests/cli/arm64.t tests/cli/cuda.t tests/cli/qserve-clients.t tests/golden/guesses.c \
     tests/golden/same_bits.c tests/unit/chat_cost.c tests/cli/qbench.t \
     tests/cli/resume.t tests/cli/man.t tests/cli/install.t tests/cli/qbatch.t \
     tests/cli/memory-tables.t tests/cli/gguf-fetch-*.t \

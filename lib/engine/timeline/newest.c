@@ -58,13 +58,17 @@ qwen_state_fetch(const struct qwen_session *s)
 int
 qwen_session_check(const struct qwen_session *s, struct qwen_err *err)
 {
-	const struct qwen_placement *place = &s->model->place;
-	struct qwen_work *const *work = s->cache->work;
+	const struct qwen_placement *place;
 	size_t k;
 
+	if (s == NULL)
+		return 0;
+	place = &s->model->place;
 	for (k = 1; k < place->n; k++) {
-		if (work[k] != NULL && place->on[k]->dev->check != NULL &&
-		    place->on[k]->dev->check(work[k], err) < 0)
+		const struct qwen_device *dev = place->on[k]->dev;
+
+		if (s->cache->work[k] != NULL && dev->check != NULL &&
+		    dev->check(s->cache->work[k], err) < 0)
 			return -1;
 	}
 	return 0;

@@ -64,7 +64,7 @@ uint16_t **qwen_session_kv(const struct qwen_session *s, size_t layer,
 
 /*
  * To be called once all contents have been read: -1 if a device that had part of
- * them has failed, so that they are not right.
+ * them has failed, so that they are not right.  0 for a NULL session.
  */
 int qwen_session_check(const struct qwen_session *s, struct qwen_err *err);
 

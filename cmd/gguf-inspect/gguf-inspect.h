@@ -103,7 +103,7 @@ struct inspect_figure {
  */
 void inspect_put_figures(const struct inspect_figure *f, size_t n, int json);
 
-/* Print the plan of an image encoder and return 1; 0 if the file is none. */
+/* Prints the plan and returns 1 if the file is an image encoder; else 0. */
 int inspect_plan_image(const char *path, int n_threads, int json);
 
 /* Options of --plan; zeros mean the defaults. */

@@ -2,8 +2,8 @@
 /*
  * emu.c - blocks run one after another; the threads of one are coroutines, which
  * change over where they wait, in an order that is drawn anew each round.  So a
- * kernel that lacks a barrier gives other results.  Copies that nobody has
- * waited for have not arrived, and the block's memory begins as nonsense.
+ * kernel that lacks a barrier gives other results.  A copy
+ * arrives only when the kernel waits for it.  Shared memory begins as nonsense.
  */
 #include <stdint.h>
 #include <stdio.h>

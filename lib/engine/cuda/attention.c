@@ -27,7 +27,7 @@ chunks(size_t end)
 	return n;
 }
 
-/* Returns the bytes of a row's results of chunks. */
+/* Returns the bytes of the results that the chunks of a row give. */
 static uint64_t
 row_bytes(const struct qwen_hparams *h, size_t n_chunk)
 {
@@ -75,7 +75,7 @@ argument(const struct qwen_cuda_work *w, const struct qwen_cuda_layer *l,
 	    .place = (uint32_t)QWEN_PLACE_MIXER(l->of->index) };
 }
 
-/* Returns the longest that a row among n attends to, in keys. */
+/* Returns the largest number of keys that one of n rows attends to. */
 static size_t
 longest(const struct qwen_pass *p, size_t first, size_t n)
 {
@@ -140,7 +140,7 @@ attend_tile(struct qwen_cuda_work *w, const struct dev_attend *a,
 	    a, sizeof *a);
 }
 
-/* Rows attend, whatever the sizes and types. */
+/* Rows attend; the kernel takes all sizes and types. */
 static void
 attend_any(struct qwen_cuda_work *w, const struct dev_attend *a,
     unsigned n_chunk)
@@ -176,7 +176,7 @@ attend_integers(struct qwen_cuda_work *w, const struct dev_attend *a,
 typedef void attend_fn(struct qwen_cuda_work *w, const struct dev_attend *a,
     unsigned n_chunk);
 
-/* Is there a kernel for many rows of f16, or for integers, or neither? */
+/* Which kernel serves many rows: that of f16, that of integers, or none? */
 static attend_fn *
 kernel_of(const struct dev_attend *a)
 {

@@ -73,7 +73,7 @@ qwen_cuda_has(const struct qwen_resident *r, size_t half)
 	return r->home[half] == r->index;
 }
 
-/* Returns 1 if any half, or the head, is. */
+/* Returns 1 if anything is at home on the card. */
 static inline int
 qwen_cuda_has_any(const struct qwen_resident *r)
 {
@@ -160,8 +160,8 @@ struct qwen_cuda_work {
 };
 
 /*
- * For arguments of kernels: a pointer to the card's memory.  The members of
- * struct dev_... are pointers, on the host without meaning.
+ * Makes a pointer for the argument of a kernel.  The host must not read through
+ * it: it points to the card's memory.
  */
 #define QWEN_CUDA_P(p) ((void *)(uintptr_t)(p))
 

@@ -4,7 +4,7 @@
  *
  *	x += mixer(norm(x)); x += ffn(norm(x))
  *
- * A sum x + out is made by the norm that comes after it.
+ * The norm after a block adds the block's result to x.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ cuda_close(struct qwen_resident *r)
 	free(c);
 }
 
-/* A first guess of what sessions need beside the weights. */
+/* Memory stays free for a pass of PASS_ROWS and a text of PASS_TOKENS. */
 enum { PASS_ROWS = 512, PASS_TOKENS = 8192 };
 
 /* Returns the bytes that the card may use for weights. */
@@ -58,7 +58,7 @@ weight_memory(const struct qwen_cuda *c, const struct qwen_wish *wish)
 	return work < limit ? limit - work : 0;
 }
 
-/* Returns the bytes of the weights of a half, and of its keys and values. */
+/* Returns the bytes that half a layer takes: weights, keys and values. */
 static uint64_t
 half_memory(const struct qwen_net *net, size_t half)
 {
@@ -70,7 +70,7 @@ half_memory(const struct qwen_net *net, size_t half)
 	    PASS_TOKENS / QWEN_KV_BLOCK * qwen_kv_block_bytes(&s);
 }
 
-/* Leaves a half to the CPU unless there is memory left for it. */
+/* Leaves half a layer to the CPU unless *left bytes suffice for it. */
 static void
 choose_half(const struct qwen_cuda *c, unsigned char *home, size_t half,
     uint64_t *left)
@@ -88,9 +88,9 @@ choose_half(const struct qwen_cuda *c, unsigned char *home, size_t half,
 }
 
 /*
- * What the card lacks kernels or memory for stays on the CPU.  First comes what
- * a token reads most of, for its bytes: mixers and the head, then feed-forward
- * parts; of these, those of the last layers, so that there are few runs.
+ * The CPU keeps what the card has no kernels or no memory for.  The card takes
+ * the head and mixers first, since each token reads all of their bytes, then
+ * feed-forward parts.  It begins with the last layer, so that runs are few.
  */
 static void
 choose(const struct qwen_cuda *c, unsigned char *home,
@@ -172,7 +172,7 @@ cuda_profile(struct qwen_resident *r, int on)
 	return qwen_cuda_time(cuda_of(r)->card, on);
 }
 
-/* By kernel; what a launch is for is not known. */
+/* There are times by kernel, and none by purpose. */
 static size_t
 cuda_stats(const struct qwen_resident *r, int by_purpose,
     struct qwen_kernel_stat *out, size_t max)
@@ -241,7 +241,7 @@ cuda_put(struct qwen_work *work, const struct qwen_pass *p, const float *x)
 	put_rows(enter(work, p), x);
 }
 
-/* Adds what is pending to the residual stream. */
+/* Adds the last block's result to the residual stream, unless it is there. */
 static void
 add_pending(struct qwen_cuda_work *w)
 {
@@ -287,7 +287,7 @@ gather(struct qwen_cuda_work *w, cu_ptr x, cu_ptr at, cu_ptr y, size_t n)
 		qwen_cuda_run(w->c->card, &l, &a, sizeof a);
 }
 
-/* Drops the rows that are not wanted; where all are, nothing changes. */
+/* Drops the rows whose results are not needed. */
 static void
 drop_rows(struct qwen_cuda_work *w, struct qwen_pass *p)
 {
@@ -366,7 +366,7 @@ cuda_run(struct qwen_work *work, struct qwen_pass *p, size_t first, size_t n)
 	w->pending = 1;
 }
 
-/* Flags are fetched by head, if it is called after this. */
+/* Fetches the flags unless head, which fetches them too, comes next. */
 static void
 cuda_norm(struct qwen_work *work, const struct qwen_pass *p,
     enum qwen_head head, float *hidden)

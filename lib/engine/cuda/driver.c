@@ -55,7 +55,7 @@ qwen_cuda_note(struct qwen_cuda_card *c, const char *what, cu_result rc)
 	return -1;
 }
 
-/* Asks for a call unless the card has failed; -1 if it has, or fails now. */
+/* Calls the driver, unless the card has failed; -1 if it has, or fails now. */
 #define ASK(c, call, ...)						\
 	((c)->failed != NULL ? -1 :					\
 	    qwen_cuda_note(c, #call, (c)->cu.call(__VA_ARGS__)))
@@ -247,7 +247,7 @@ qwen_cuda_alloc(struct qwen_cuda_card *c, size_t bytes)
 	if (c->failed != NULL)
 		return 0;
 	rc = c->cu.alloc(&p, bytes > 0 ? bytes : 1);
-	/* that memory is short is no failure of the card */
+	/* too little memory does not mean that the card has failed */
 	if (rc != 0 && rc != CU_NO_MEMORY)
 		qwen_cuda_note(c, "alloc", rc);
 	return rc == 0 ? p : 0;
@@ -264,7 +264,7 @@ void
 qwen_cuda_put(struct qwen_cuda_card *c, cu_ptr to, const void *from,
     size_t bytes)
 {
-	/* of memory that is not pinned, the driver makes a copy first */
+	/* the memory is not pinned, so the driver copies it before it returns */
 	if (bytes > 0)
 		ASK(c, put, to, from, bytes, c->stream);
 }
@@ -347,7 +347,7 @@ find_module(struct qwen_cuda_card *c, const struct qwen_cuda_launch *l)
 	return c->module[i].module;
 }
 
-/* Names are constants of the program, so that their address finds them. */
+/* Names are string constants, so each is known by its address. */
 static struct qwen_cuda_function *
 find_function(struct qwen_cuda_card *c, const struct qwen_cuda_launch *l)
 {
@@ -368,7 +368,7 @@ find_function(struct qwen_cuda_card *c, const struct qwen_cuda_launch *l)
 		return NULL;
 	c->n_function++;
 	f->name = l->name;
-	f->shared = 48 << 10;	/* without being asked for */
+	f->shared = 48 << 10;	/* the driver's default */
 	return f;
 }
 

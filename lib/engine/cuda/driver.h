@@ -68,7 +68,7 @@ typedef struct cu_exec *cu_exec;
 	X(event_time, cuEventElapsedTime, (float *, cu_event, cu_event))	\
 	X(error_text, cuGetErrorString, (cu_result, const char **))
 
-/* Attributes of a device and of a function; a result. */
+/* Numbers of the driver: attributes of devices and functions, a result. */
 enum {
 	CU_NO_MEMORY = 2,
 	CU_N_SM = 16,
@@ -117,25 +117,32 @@ void qwen_cuda_card_close(struct qwen_cuda_card *c);	/* or NULL */
  */
 void qwen_cuda_enter(struct qwen_cuda_card *c);
 
-/* Waits until all is done; -1 if the card has failed. */
+/* Waits until the card has done all work; -1 if the card has failed. */
 int qwen_cuda_sync(struct qwen_cuda_card *c);
 
-/* -1 if the card has failed, with the reason in err. */
+/* Returns -1, with the reason in err, if the card has failed; else 0. */
 int qwen_cuda_check(const struct qwen_cuda_card *c, struct qwen_err *err);
 
-/* Notes that the call `what' has returned rc; 0 if it is well. */
+/*
+ * Notes what the driver's call `what' has returned: rc 0 is success.  Returns
+ * -1 if the call failed.
+ */
 int qwen_cuda_note(struct qwen_cuda_card *c, const char *what, cu_result rc);
 
-/* Returns the bytes of the card's memory that nobody has taken. */
+/* Returns how many bytes of the card's memory are free. */
 uint64_t qwen_cuda_memory_left(struct qwen_cuda_card *c);
 
-/* Memory of the card, 256-byte aligned, of any content; 0: there is none left. */
+/*
+ * Returns new memory of the card, aligned to 256 bytes and not cleared, or 0 if
+ * the card has too little left.
+ */
 cu_ptr qwen_cuda_alloc(struct qwen_cuda_card *c, size_t bytes);
 void qwen_cuda_free(struct qwen_cuda_card *c, cu_ptr p);	/* or 0 */
 
 /*
- * Copies in the order of launches.  The host's memory may be used again when put
- * returns; get waits for what it copies.
+ * Copies to the card (put) and from it (get), after all earlier launches.  The
+ * caller may change its memory when put returns.  get returns when the copy is
+ * complete.
  */
 void qwen_cuda_put(struct qwen_cuda_card *c, cu_ptr to, const void *from,
     size_t bytes);
@@ -143,21 +150,21 @@ void qwen_cuda_get(struct qwen_cuda_card *c, void *to, cu_ptr from,
     size_t bytes);
 
 /*
- * Memory of the host that the card writes to at full speed, or NULL; begin starts
- * to copy to it, and qwen_cuda_sync() waits for that.
+ * pinned returns memory of the host that the card can write to at full speed,
+ * or NULL.  get_begin starts a copy to it; qwen_cuda_sync() waits for the copy.
  */
 void *qwen_cuda_pinned(struct qwen_cuda_card *c, size_t bytes);
 void qwen_cuda_pinned_free(struct qwen_cuda_card *c, void *p);	/* or NULL */
 void qwen_cuda_get_begin(struct qwen_cuda_card *c, void *to, cu_ptr from,
     size_t bytes);
 
-/* Copies within the card's memory; sets it to zeros, or to bytes 0xff. */
+/* Copy within the card's memory; set all bytes of it to 0, or to 0xff. */
 void qwen_cuda_copy(struct qwen_cuda_card *c, cu_ptr to, cu_ptr from,
     size_t bytes);
 void qwen_cuda_zero(struct qwen_cuda_card *c, cu_ptr p, size_t bytes);
 void qwen_cuda_ones(struct qwen_cuda_card *c, cu_ptr p, size_t bytes);
 
-/* Times all launches from now on (1), from zero, or no more (0). */
+/* Resets the times of kernels and begins to measure (on = 1), or stops (0). */
 int qwen_cuda_time(struct qwen_cuda_card *c, int on);
 
 /* Fills at most max entries, one a kernel; returns how many there are. */

@@ -8,7 +8,7 @@
 
 enum { GRAPHS = 16, RELAXED = 2 };
 
-/* All that the launches of a run depend on, but for what is in memory. */
+/* What decides which kernels a run launches, and with which grids. */
 struct key {
 	size_t	first, n_half, n, n_share;
 	size_t	chunks;		/* of keys, rounded up to a power of two */
@@ -61,7 +61,10 @@ key_of(const struct qwen_cuda_work *w, size_t first, size_t n)
 	return k;
 }
 
-/* Will the pass drop rows within the run, or replay a journal? */
+/*
+ * Can the run be recorded?  Not if it drops rows, replays a journal, or has
+ * drafts or many rows.
+ */
 static int
 is_regular(const struct qwen_pass *p, size_t first, size_t n)
 {

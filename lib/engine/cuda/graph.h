@@ -3,8 +3,8 @@
  * graph.h - the launches of a run of layers, recorded, so that a token costs the
  * host one launch.
  *
- * What changes from pass to pass is in memory that is sent before.  A run is
- * recorded when it comes for the second time: the first one loads kernels.
+ * The host sends what changes from pass to pass before the launch.  A run is
+ * recorded the second time it comes, since the first time loads the kernels.
  */
 #ifndef QWEN_CUDA_GRAPH_H
 #define QWEN_CUDA_GRAPH_H
@@ -21,7 +21,7 @@
 int qwen_cuda_graph_begin(struct qwen_cuda_work *w, size_t first, size_t n);
 void qwen_cuda_graph_end(struct qwen_cuda_work *w);
 
-/* Forgets all: the memory of passes has moved. */
+/* Frees all graphs: to be called before the memory of passes moves. */
 void qwen_cuda_graphs_free(struct qwen_cuda_work *w);
 
 #endif

@@ -69,7 +69,7 @@ fill(struct qwen_cuda *c, const struct qwen_cuda_weight *joined,
 	return qwen_cuda_weight_fill(c, &part, err);
 }
 
-/* Makes weights from .. from + n - 1 of a run one, in the place of the first. */
+/* Joins n weights of a run; the first, number `from', has the rows of all. */
 static int
 join(struct qwen_cuda *c, const struct run *r, size_t from, size_t n,
     struct qwen_err *err)
@@ -162,7 +162,7 @@ add_gate_up(struct run *r, struct qwen_cuda_mlp *out, const struct qwen_mlp *l)
 	add(r, &out->up, &l->up);
 }
 
-/* Is the shared expert one more like the routed ones? */
+/* Do the shared expert's matrices look like those of a routed one? */
 static int
 is_alike(const struct qwen_moe *m)
 {

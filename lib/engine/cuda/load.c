@@ -96,7 +96,7 @@ each_weight(struct qwen_cuda_layer *out, const struct qwen_net *net,
 	    &l->moe.shared, 1, fn, arg) < 0)) ? -1 : 0;
 }
 
-/* Room for what each_weight takes the address of, but does not fill in. */
+/* Places that each_weight passes to its function when nothing is loaded. */
 struct nothing {
 	struct qwen_cuda_layer	layer;
 	struct qwen_cuda_weight	in[QWEN_DELTA_PIECES_MAX];

@@ -37,7 +37,7 @@ block_bytes(const struct qwen_net *net)
 	return qwen_kv_block_bytes(&s);
 }
 
-/* Returns how many layers before this one, at home on the card, have blocks. */
+/* Counts the attention layers before this one that are at home on the card. */
 static size_t
 blocks_before(const struct qwen_resident *r, size_t layer)
 {
@@ -148,7 +148,7 @@ qwen_cuda_slot_get(struct qwen_resident *r, const void *own, size_t layer,
 	qwen_cuda_get(c, block, block_at(r, own, layer), block_bytes(r->net));
 }
 
-/* Part of a block is rare: the host clears it. */
+/* Clears some positions of a block.  This is rare, so the host does it. */
 static void
 clear_part(struct qwen_resident *r, void *own, size_t from, size_t to)
 {
@@ -230,8 +230,8 @@ qwen_cuda_state_at(const struct qwen_resident *r, const struct qwen_memory *m)
 }
 
 /*
- * Layers that are not at home on the card are copied, too: they lie between
- * those that are, and state_get leaves them alone.
+ * Copies the states of all layers, also of those at home elsewhere, since they
+ * lie side by side.  state_get copies back only those at home on the card.
  */
 void
 qwen_cuda_state_put(struct qwen_resident *r, const struct qwen_memory *m)

@@ -21,7 +21,7 @@ struct hidden {
 	size_t	n_ff, stride;
 };
 
-/* Has gate the rows of up, too?  Then each of its results has both. */
+/* Were gate and up joined?  Then a product with gate gives both results. */
 static int
 is_joined(const struct qwen_cuda_mlp *l)
 {

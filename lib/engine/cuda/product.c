@@ -93,7 +93,7 @@ qwen_cuda_groups_bytes(const struct qwen_net *net, size_t n)
 	    (has_two_terms(net) ? 2 : 1);
 }
 
-/* Can four numbers be read at once, and eight be a thread's? */
+/* Are rows aligned to 16 bytes, and short enough for 8 numbers a thread? */
 static int
 is_16_byte(const struct dev_norm *a)
 {
@@ -215,7 +215,7 @@ product_of(const struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
 	};
 }
 
-/* A kernel, by layout, for tiles of so many columns. */
+/* A kernel for tiles of up to `columns' columns. */
 struct kernel {
 	const char	*module, *name;
 	unsigned	 columns;
@@ -257,7 +257,7 @@ few_bytes(enum qwen_cuda_layout l, u32 n, u32 nb)
 	}
 }
 
-/* Tiles of rows of weights. */
+/* Returns the number of tiles of rows of weights. */
 static unsigned
 row_tiles(const struct dev_product *a, int few)
 {
@@ -267,8 +267,8 @@ row_tiles(const struct dev_product *a, int few)
 }
 
 /*
- * Chooses the tile: that of all columns, or for pairs of twice as many as a
- * matrix has on average; a narrower one if the card is not full of blocks.
+ * Chooses a tile that holds all columns or, for pairs, twice as many as a
+ * matrix has on average; a narrower one if the card had too few blocks.
  */
 static const struct kernel *
 choose(const struct qwen_cuda_work *w, enum qwen_cuda_layout l,
@@ -287,7 +287,7 @@ choose(const struct qwen_cuda_work *w, enum qwen_cuda_layout l,
 	return &all[k];
 }
 
-/* Tiles of columns; where pairs are, each matrix may have one more. */
+/* Returns the tiles of columns; of pairs, each matrix may need one more. */
 static unsigned
 tiles_of(const struct dev_product *a, u32 rows)
 {
@@ -340,8 +340,8 @@ static const char *const one_kernels[] = {
 };
 
 /*
- * Returns how many rows of weights a warp has: few enough that all processors of
- * the card are busy, enough that a warp always waits for weights.
+ * Returns how many rows of weights a warp multiplies: few enough to keep all
+ * processors of the card busy, and enough to read weights ahead.
  */
 static u32
 one_rows(const struct qwen_cuda_work *w, const struct dev_product *a, u32 nb)
@@ -355,7 +355,7 @@ one_rows(const struct qwen_cuda_work *w, const struct dev_product *a, u32 nb)
 	return rows > least ? rows : least;
 }
 
-/* Multiplies one row of x, or pairs of one row; 0: there is no kernel for it. */
+/* Multiplies one row of x, or pairs of one row; returns 0 without a kernel. */
 static int
 run_one(struct qwen_cuda_work *w, enum qwen_cuda_layout l,
     const struct dev_product *product)

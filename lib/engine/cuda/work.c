@@ -144,7 +144,7 @@ qwen_cuda_work_bytes(const struct qwen_net *net, size_t n, size_t n_share,
 	return sum;
 }
 
-/* Shares out the memory. */
+/* Gives each array its place in the memory. */
 static void
 place_arrays(struct qwen_cuda_work *w, size_t n, size_t n_share, size_t end)
 {
@@ -203,7 +203,7 @@ qwen_cuda_fit(struct qwen_work *work, size_t n, size_t n_share, size_t end,
 	if (n <= w->cap && n_share <= w->cap_share && end <= w->end)
 		return qwen_cuda_check(w->c->card, err);
 	set_widths(w->net, w->width);
-	/* a text grows token by token; without memory for that, just enough */
+	/* room for twice the text, since it will grow; else for this text */
 	if (take_memory(w, max_size(n, w->cap), max_size(n_share,
 	    w->cap_share), end <= w->end ? w->end : max_size(end,
 	    2 * w->end)) < 0 && take_memory(w, n, n_share, end) < 0)
@@ -261,8 +261,8 @@ fill_rows(struct dev_row *row, const struct qwen_pass *p, int last)
 }
 
 /*
- * Returns how many blocks of a share have keys that its rows attend to.  A call
- * that failed may have left the session more.
+ * Returns how many KV blocks the rows of a share attend to.  The session may
+ * have more, which an earlier call that failed has left.
  */
 static size_t
 blocks_of(const struct qwen_share *s)
@@ -362,7 +362,7 @@ qwen_cuda_clear_flags(struct qwen_cuda_work *w)
 	    sizeof(struct dev_flag));
 }
 
-/* Sets x to v if that is lower. */
+/* Sets *x to v if v is lower. */
 static void
 lower(_Atomic size_t *x, size_t v)
 {
@@ -371,8 +371,8 @@ lower(_Atomic size_t *x, size_t v)
 }
 
 /*
- * Tells the pass of the flags that have been fetched.  A session may have no rows
- * left: not all that have been bad are wanted.
+ * Tells the pass of the flags that have been fetched.  They are noted by share
+ * and not by row, since a share may have no rows left.
  */
 static void
 note_flags(struct qwen_cuda_work *w)
@@ -382,7 +382,7 @@ note_flags(struct qwen_cuda_work *w)
 	size_t i;
 
 	for (i = 0; i < p->n_share; i++, f++) {
-		/* nobody may see what a card that fails computes */
+		/* results of a card that has failed are not used */
 		if (w->c->card->failed != NULL)
 			lower(&p->share[i].bad, 0);
 		else if (f->bad != ~0u)

@@ -31,8 +31,8 @@ void qwen_cuda_send(struct qwen_cuda_work *w);
 void qwen_cuda_send_turns(struct qwen_cuda_work *w);
 
 /*
- * Nothing has been found so far; tells w->p of what was found, once all is
- * done.
+ * clear sets the flags to "nothing found" before a pass.  fetch waits for the
+ * card and tells w->p which rows had a NaN or infinity.
  */
 void qwen_cuda_clear_flags(struct qwen_cuda_work *w);
 void qwen_cuda_fetch_flags(struct qwen_cuda_work *w);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * args.h - what the host and all kernels agree on: rows and shares of a pass, as
- * device.h has them, in the memory of the card.  A pointer of the other side is
- * a u64.
+ * args.h - rows and shares of a pass (device.h) as kernels see them, in the
+ * memory of the card.
  */
 #ifndef QWEN_CUDA_ARGS_H
 #define QWEN_CUDA_ARGS_H
@@ -13,8 +12,8 @@
 struct dev_row {
 	u32	share;		/* index of its share */
 	u32	slot;		/* of its keys and values */
-	u32	wanted;		/* 0: after the mixer of the last layer nobody
-				   reads it */
+	u32	wanted;		/* 0: the mixer of the last layer skips the row,
+				   whose result is not needed */
 	u32	pad;
 };
 
@@ -34,8 +33,8 @@ struct dev_share {
 };
 
 /*
- * What a share's rows have been found to have: the first place with a NaN or
- * infinity, and the number of drafts before the first bad one; 0xffffffff: none.
+ * Where a share has a NaN or infinity: the first place (QWEN_PLACE_) in rows of
+ * tokens, and the first draft; 0xffffffff if there is none.
  */
 struct dev_flag {
 	u32	bad, good;

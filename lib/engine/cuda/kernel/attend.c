@@ -3,8 +3,8 @@
  * attend.c - attention, for all sizes and types: queries, keys and values are
  * prepared, and each query attends to chunks of 256 keys.
  *
- * For keys that are integers, a query is d integers of 16 bits, then its factor,
- * in the place of its numbers.
+ * Where keys are integers, a query becomes d integers of 16 bits and a factor,
+ * which replace its numbers in memory.
  */
 #include "engine/cuda/kernel/attend.h"
 #include "engine/cuda/kernel/softmax.h"
@@ -76,8 +76,8 @@ rotate(SHARED f32 *x, u32 d)
 /* ---- queries, keys and values of a row: a warp each head */
 
 /*
- * The scale, in f16, of 32 numbers, of which each lane has one; not finite if
- * there is none.
+ * Returns the scale, in f16, of the warp's 32 numbers, one of which is in each
+ * lane.  It is NaN or infinite if the numbers have no scale.
  */
 DEV u16
 scale_of(f32 x, u32 type)
@@ -85,7 +85,7 @@ scale_of(f32 x, u32 type)
 	f32 most = x, o;
 	u32 at = tid() & 31, i, o_at;
 
-	/* of equal magnitudes the first counts */
+	/* the first of equal magnitudes gives the sign */
 	UNROLL for (i = 1; i < 32; i *= 2) {
 		o = shfl_xor_f32(most, i);
 		o_at = (u32)shfl((s32)at, (tid() & 31) ^ i);
@@ -100,7 +100,7 @@ scale_of(f32 x, u32 type)
 	    magnitude(most) / 127.0f : most / -8.0f);
 }
 
-/* Returns 0, and writes zeros, if a number cannot be an integer. */
+/* If a number cannot become an integer, writes zeros and returns 0. */
 DEV int
 put_integers(const struct dev_kv *kv, u32 at, SHARED f32 *x)
 {

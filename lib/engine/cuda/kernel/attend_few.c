@@ -3,9 +3,9 @@
  * attend_few.c - a row attends to f16 keys and values: queries of a key head and
  * a chunk of keys.
  *
- * Keys, 32 dimensions at a time, then values, as many numbers at a time, come to
- * the block's memory while those before them are worked on.  A thread has two
- * keys, then one or two dimensions of values, for all queries.
+ * Keys come to shared memory in pieces of 32 dimensions, then values in pieces
+ * of as many numbers.  The next piece is under way while threads use this one.  A
+ * thread has two keys, then one or two dimensions of values, for all queries.
  */
 #include "engine/cuda/kernel/attend.h"
 #include "engine/cuda/kernel/softmax.h"

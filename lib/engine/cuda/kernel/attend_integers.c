@@ -7,8 +7,8 @@
  * For scores a warp has 64 keys, for values every fourth 32 dimensions.  Queries
  * and weights have 16 bits: a plane of their high bytes and one of their low ones.
  *
- * Which column of a product is which key, or dimension, is free, and so is the
- * order of what is summed.  So both are read as 32-bit words as they lie.
+ * Sums are exact, so columns of a product may be keys, or dimensions, in any
+ * order.  So both are read as 32-bit words in the order in which they lie.
  */
 #include "engine/cuda/kernel/attend.h"
 #include "engine/cuda/kernel/softmax.h"
@@ -113,7 +113,7 @@ largest_scales(const struct part *c)
 
 /* ---- integers of 32 dimensions and 16 positions */
 
-/* Numbers of four bits plus 8, one in each byte, become signed bytes. */
+/* Takes 8 from each byte, which has a number of q4_0; returns signed bytes. */
 DEV u32
 less_8(u32 x)
 {
@@ -352,7 +352,7 @@ weight_words(const struct part *c, u32 b, const u32 *sc, u32 *high, u32 *low)
 	}
 }
 
-/* Zeroes the scales of those two positions that nobody attends to. */
+/* Zeroes the scales of the two positions if no query attends to them. */
 DEV u32
 in_use(u32 sc, u32 at, u32 end)
 {

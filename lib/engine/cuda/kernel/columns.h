@@ -13,7 +13,7 @@ struct dev_columns {
 	SHARED u32	*x, *y;		/* [tile] rows of each column */
 };
 
-/* Bytes of memory of the block for a tile of so many columns. */
+/* Bytes of shared memory for a tile of `tile' columns. */
 #define DEV_COLUMN_BYTES(tile) (16 + 8 * (tile))
 
 enum { FIND_MATRICES = 9 };	/* that a lane reads at once */

@@ -78,7 +78,7 @@ fetch(const int f, const struct dev_product *a, const struct mma_fetch *t,
 
 enum { FEW_WARPS = 8, FEW_COLUMNS = 8, FEW_THREADS = 32 * FEW_WARPS };
 
-/* Bytes of memory of the block for n columns of nb groups. */
+/* Bytes of shared memory for n columns of nb groups. */
 #define FEW_SPLIT(nb) ((nb) > 4 ? 8u : (nb) > 2 ? 4u : (nb) > 1 ? 2u : 1u)
 #define FEW_STAGE(f, n) (16 * WEIGHT_STRIDE(f) + (n) * X_STRIDE(f))
 #define FEW_STAGES(nb) ((nb) > FEW_SPLIT(nb) ? 2u : 1u)

@@ -23,7 +23,7 @@ sum_of_squares(const SHARED f32 *x, u32 n)
 	return s;
 }
 
-/* Does somebody read row t after the last mixer? */
+/* Is the result of row t needed after the last mixer? */
 DEV int
 is_wanted(const struct dev_pass *p, u32 t)
 {

@@ -7,41 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../ref/tiny.h"
 #include "../tap.h"
-#include "engine/pass/open.h"
 #include "engine/timeline/timeline.h"
+#include "small.h"
 
-enum { N_VOCAB = 19, BAD = 5 };
+enum { BAD = 5 };
 
-static const struct tiny_shape dense = {
-	.arch = "qwen3", .n_layer = 2, .n_embd = 32, .n_vocab = N_VOCAB,
-	.n_head = 4, .n_head_kv = 2, .n_embd_head = 32, .n_rot = 32,
-	.n_ff = 48,
-};
-
-static struct qwen_err err;
 static struct qwen_cache *cache;
-
-static struct qwen_model *
-open_model(void)
-{
-	struct qwen_model_opts opts = { .n_threads = 1 };
-	struct tiny *t = tiny_new(&dense);
-	struct qwen_model *m;
-	char path[] = "/tmp/blame-XXXXXX";
-	int fd = mkstemp(path);
-
-	tiny_write(t, path);
-	tiny_free(t);
-	if (fd < 0 || qwen_model_open(&m, path, &opts, &err) < 0) {
-		printf("Bail out! %s\n", err.msg);
-		exit(1);
-	}
-	close(fd);
-	unlink(path);
-	return m;
-}
 
 /* The embedding of one token becomes NaN. */
 static void *
@@ -83,7 +55,7 @@ test(struct qwen_model *m, const char *device, size_t at)
 int
 main(void)
 {
-	struct qwen_model *m = open_model();
+	struct qwen_model *m = open_small(1000);
 	void *p = spoil(m);
 	size_t at;
 

@@ -9,42 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../ref/tiny.h"
 #include "../tap.h"
 #include "engine/cuda/cuda.h"
-#include "engine/pass/open.h"
 #include "engine/timeline/timeline.h"
-
-#define N_VOCAB 19
-
-static const struct tiny_shape dense = {
-	.arch = "qwen3", .n_layer = 2, .n_embd = 32, .n_vocab = N_VOCAB,
-	.n_head = 4, .n_head_kv = 2, .n_embd_head = 32, .n_rot = 32,
-	.n_ff = 48,
-};
-
-static struct qwen_err err;
-
-static struct qwen_model *
-open_model(void)
-{
-	struct qwen_model_opts opts = { .n_threads = 1 };
-	struct tiny *t = tiny_new(&dense);
-	struct qwen_model *m;
-	char path[] = "/tmp/room-XXXXXX";
-	int fd = mkstemp(path);
-
-	tiny_u32(t, "context_length", 4000);
-	tiny_write(t, path);
-	tiny_free(t);
-	if (fd < 0 || qwen_model_open(&m, path, &opts, &err) < 0) {
-		printf("Bail out! %s\n", err.msg);
-		exit(1);
-	}
-	close(fd);
-	unlink(path);
-	return m;
-}
+#include "small.h"
 
 /* Saves a session to nowhere. */
 static int
@@ -154,7 +122,7 @@ main(void)
 		skip("room", "only the fake driver has limits");
 		return done_testing();
 	}
-	m = open_model();
+	m = open_small(4000);
 	test_blocks(m);
 	test_growth(m);
 	qwen_model_close(m);

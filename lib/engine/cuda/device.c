@@ -339,6 +339,19 @@ run_ffn(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
 	w->pending = 1;
 }
 
+/* Does one of n halves of layers need the angles of RoPE? */
+static int
+has_attention(const struct qwen_net *net, size_t first, size_t n)
+{
+	size_t i;
+
+	for (i = first; i < first + n; i++) {
+		if (i % 2 == 0 && net->layer[i / 2].mixer == QWEN_ATTENTION)
+			return 1;
+	}
+	return 0;
+}
+
 static void
 cuda_run(struct qwen_work *work, struct qwen_pass *p, size_t first, size_t n)
 {
@@ -350,7 +363,8 @@ cuda_run(struct qwen_work *work, struct qwen_pass *p, size_t first, size_t n)
 	if (p->n == 0)
 		return;
 	add_pending(w);
-	qwen_cuda_send_turns(w);
+	if (has_attention(w->net, first, n))
+		qwen_cuda_send_turns(w);
 	qwen_cuda_send(w);
 	again = qwen_cuda_graph_begin(w, first, n);
 	for (i = first; i < first + n; i++) {

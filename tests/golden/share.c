@@ -41,17 +41,17 @@ open_model(const struct golden_model *g, const struct qwen_model *share)
 	return m;
 }
 
-/* Reads the first n tokens of a model's first case; the caller frees. */
+/* Returns a model's logits after three tokens; the caller frees them. */
 static float *
 logits(struct qwen_model *m, const struct golden_model *g)
 {
+	static const int32_t tokens[] = { 1, 2, 3 };
 	size_t n = g->n_vocab * sizeof(float);
 	float *out = malloc(n);
 	struct qwen_session *s;
 
 	if (out == NULL || qwen_session_new(&s, m, &err) < 0 ||
-	    qwen_session_eval(s, g->cases[0].tokens, g->cases[0].n_tokens,
-	    NULL, &err) < 0)
+	    qwen_session_eval(s, tokens, 3, NULL, &err) < 0)
 		abort();
 	memcpy(out, qwen_session_logits(s), n);
 	qwen_session_free(s);

@@ -309,10 +309,11 @@ client first >one
 is "$(jq -r '.why // empty' one)" length "and the engine goes on"
 # it ends what it has, and takes no more
 ask l ',"max":400,"ending":[]' >middle
+rm one
 client middle open >one &
 one=$!
 i=0
-while ! grep -q token one && [ $i -lt 600 ]; do
+while ! grep -qs token one && [ $i -lt 600 ]; do
 	sleep 0.05
 	i=$((i + 1))
 done
@@ -327,7 +328,7 @@ start --draft none
 client long open >one &
 one=$!
 i=0
-while ! grep -q token one && [ $i -lt 200 ]; do
+while ! grep -qs token one && [ $i -lt 200 ]; do
 	sleep 0.02
 	i=$((i + 1))
 done

@@ -89,7 +89,7 @@ read_request(const struct qtok_opts *o, const char *path, const char *name)
 	size_t n;
 	char *json = cli_read_file(path, CLI_FILE_MAX, &n);
 
-	cli_must(name, qwen_messages_read_with(&q, o->placeholder, json, n,
+	cli_must(name, qwen_messages_read_with(&q, o->placeholder, 0, json, n,
 	    &cli_err));
 	if (qwen_messages_note(q) != NULL)
 		cli_note("%s", qwen_messages_note(q));

@@ -96,6 +96,7 @@ sed 's/^/# /' other >&2
 	    "$TOP/lib/base/err.h" "$TOP/lib/base/what.h" "$TOP/lib/base/near.h" \
 	    "$TOP/lib/text/request/refusal.h" "$TOP/lib/text/request/service.h" \
 	    "$TOP/lib/text/request/answer.h" "$TOP/lib/text/request/messages.h" \
+	    "$TOP/lib/text/request/images.h" \
 	    "$TOP/lib/text/request/lists.h" "$TOP/lib/text/json/json.h" \
 	    "$TOP/lib/wire/engine.h" "$TOP/lib/wire/put.h" "$TOP/lib/gguf/write.h" \
 	    "$TOP/lib/gguf/recipe.h" "$TOP/lib/gguf/mmproj.h"

@@ -3,7 +3,6 @@
  * mtp.c - the MTP block on a card: chains of drafts, their probabilities, and
  * what the session keeps of the block have the bits of the CPU.
  */
-#include "engine/pass/open.h"
 #include "whole.h"
 
 enum { N = 59, DRAFTS = 5 };

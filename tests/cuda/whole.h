@@ -14,6 +14,7 @@
 #include "../ref/tiny.h"
 #include "../unit/state_util.h"
 #include "../tap.h"
+#include "engine/pass/open.h"
 
 static struct qwen_err err;
 

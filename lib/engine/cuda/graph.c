@@ -101,6 +101,7 @@ qwen_cuda_graph_begin(struct qwen_cuda_work *w, size_t first, size_t n)
 	struct key k = key_of(w, first, n);
 	struct qwen_cuda_graph *g;
 
+	qwen_cuda_settle(c);
 	if (c->failed != NULL || c->timing != NULL ||
 	    !is_regular(w->p, first, n))
 		return 0;
@@ -131,6 +132,7 @@ qwen_cuda_graph_end(struct qwen_cuda_work *w)
 
 	if (w->graphs == NULL || (g = w->graphs->recording) == NULL)
 		return;
+	qwen_cuda_settle(c);
 	w->graphs->recording = NULL;
 	if (qwen_cuda_note(c, "capture_end", c->cu.capture_end(c->stream,
 	    &graph)) < 0)

@@ -109,25 +109,29 @@ add(struct qwen_cuda_work *w, u32 then, size_t bytes)
 		w->ones_bytes = bytes;
 }
 
-/* All rows must be results of these products, with gate and up side by side. */
+/* All rows of gate and up, side by side or not, must be results of these products. */
 int
 qwen_cuda_ones_silu(struct qwen_cuda_work *w, const struct dev_rows *a)
 {
-	u32 rows = 0, i;
+	int joined = a->stride == 2 * a->n;
+	size_t got = 0, i;
 
-	if (!can_add(w, ONES_SILU, 0) || a->stride != 2 * a->n ||
+	if (!can_add(w, ONES_SILU, 0) || (!joined && a->stride != a->n) ||
 	    (size_t)a->n_row * ((a->n + 255) / 256) > QWEN_CUDA_COUNTERS)
 		return 0;
 	for (i = 0; i < w->n_one; i++) {
 		const struct dev_product *p = &w->ones.p[i];
+		int is_up = !joined && (uintptr_t)p->y >= (uintptr_t)a->up;
 
-		if (p->n_out != 2 * a->n || p->y_stride != a->stride)
+		if (p->n_out != a->stride || p->y_stride != a->stride)
 			return 0;
-		w->ones.row[i] = (u32)(((uintptr_t)p->y - (uintptr_t)a->x) /
+		w->ones.column[i] = is_up ? a->n : 0;
+		w->ones.row[i] = (u32)(((uintptr_t)p->y - (is_up ?
+		    (uintptr_t)a->up : (uintptr_t)a->x)) /
 		    (a->stride * sizeof(float)));
-		rows += p->n;
+		got += (size_t)p->n * p->n_out;
 	}
-	if (rows != a->n_row)
+	if (got != (size_t)a->n_row * 2 * a->n)
 		return 0;
 	w->ones.silu = *a;
 	add(w, ONES_SILU, 0);

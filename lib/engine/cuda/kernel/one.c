@@ -165,7 +165,8 @@ KERNEL(one, struct dev_ones)
 	if (a.then == ONES_SILU) {
 		rows = f < ONES_FLOATS ? ONE_WARPS * p->rows : ONE_FLOATS;
 		r = (b + 1) * rows < p->n_out ? (b + 1) * rows : p->n_out;
-		then_silu(&a, a.row[i] + pair, b * rows, r);
+		then_silu(&a, a.row[i] + pair, a.column[i] + b * rows,
+		    a.column[i] + r);
 		return;
 	}
 	if (a.then == 0 || !is_last_block(a.counter, n_blocks()))

@@ -34,11 +34,12 @@ struct dev_ones {
 	/*
 	 * Of each product: enum dev_format, or ONES_FLOATS and the kind; its
 	 * blocks and those before it; blocks of a pair; the first row of `silu'
-	 * that it makes.
+	 * that it makes, and where it begins there: 0, or n if it makes `up'.
 	 */
 	u32			 format[ONES_MAX], end[ONES_MAX];
 	u32			 blocks[ONES_MAX], row[ONES_MAX];
-	u32			 then, pad;
+	u32			 column[ONES_MAX];
+	u32			 then;
 	GLOBAL u32		*counter;	/* 0 before and after */
 	struct dev_rows		 silu;
 	struct dev_route	 route;

@@ -41,8 +41,6 @@ struct qwen_vision_info {
 	size_t	n_row;		/* numbers of a row, in all */
 	size_t	unit;		/* width and height are multiples of it */
 	size_t	n_layer, n_embd_vision, n_ff, n_head;
-	uint64_t min_pixels, max_pixels;	/* the file's limits of an
-						   image's area; 0: none */
 	struct qwen_fp	fp;	/* of the file */
 };
 

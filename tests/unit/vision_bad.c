@@ -55,21 +55,20 @@ check_kinds(void)
 	    "and no encoder of images: give the mmproj file");
 	m = good;
 	m.is_false = 1;
-	refuse(&m, QWEN_EUNSUP, "key clip.has_vision_encoder is not true: the "
-	    "file encodes no images");
+	refuse(&m, QWEN_EUNSUP, "clip.has_vision_encoder is not true: not an "
+	    "encoder of images");
 	m = good;
 	m.projector = "qwen2.5vl_merger";
-	refuse(&m, QWEN_EUNSUP, "key clip.projector_type is "
-	    "\"qwen2.5vl_merger\": only qwen3vl_merger, of Qwen3-VL and later "
-	    "models, is known");
+	refuse(&m, QWEN_EUNSUP, "unknown projector_type \"qwen2.5vl_merger\"; "
+	    "supported: qwen3vl_merger");
 	m = good;
 	m.merge = 4;
-	refuse(&m, QWEN_EUNSUP, "key clip.vision.spatial_merge_size is 4: only "
-	    "2 is known");
+	refuse(&m, QWEN_EUNSUP, "clip.vision.spatial_merge_size is 4; "
+	    "supported: 2");
 	m = good;
 	m.n_head = 5;
-	refuse(&m, QWEN_EFORMAT, "an embedding of 24 numbers cannot be shared "
-	    "out to 5 heads, in fours");
+	refuse(&m, QWEN_EUNSUP, "24 numbers in 5 heads: the size of a head "
+	    "must be a multiple of 4");
 }
 
 static void
@@ -103,11 +102,11 @@ check_tensors(void)
 	m = good;
 	m.narrow = "v.blk.1.ffn_up.weight";
 	refuse(&m, QWEN_EFORMAT, "tensor v.blk.1.ffn_up.weight is "
-	    "24x16x1x1, should be 24x32x1x1");
+	    "24x16, not 24x32");
 	m = good;
 	m.other = "v.blk.0.ffn_down.weight";
-	refuse(&m, QWEN_EUNSUP, "tensor v.blk.0.ffn_down.weight has type Q4_0, "
-	    "and not F32, F16, BF16 or Q8_0: give an mmproj file of these");
+	refuse(&m, QWEN_EUNSUP, "tensor v.blk.0.ffn_down.weight is in Q4_0; "
+	    "supported: F32, F16, BF16, Q8_0");
 }
 
 /*

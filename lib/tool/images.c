@@ -154,7 +154,7 @@ open_path(const char *dir, const char *path, struct qwen_err *err)
 		return qwen_fail(err, QWEN_EUNSUP, "%.120s is not below the "
 		    "folder of --image-dir", path);
 	if ((fd = open_below(dir, path)) == -1)
-		return qwen_fail(err, QWEN_EIO, "%.120s: %s", path,
+		return qwen_fail(err, QWEN_EUNSUP, "%.120s: %s", path,
 		    errno == EACCES || errno == ELOOP ? "not a file below the "
 		    "folder of --image-dir" : strerror(errno));
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
@@ -182,10 +182,12 @@ tool_image_open(const struct qwen_image_source *src, const char *dir,
 
 /* In the child process: connect the descriptors, and run qimage. */
 static void
-run_qimage(char *const *argv, const int fd[3])
+run_qimage(const struct tool_qimage *q, char *const *argv, const int fd[3])
 {
 	int i;
 
+	if (q->apart)
+		setpgid(0, 0);
 	signal(SIGPIPE, SIG_DFL);
 	for (i = 0; i < 3; i++) {
 		if (fd[i] != -1 && dup2(fd[i], i) == -1)
@@ -203,7 +205,7 @@ tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
 	pid_t pid;
 	size_t i;
 
-	cli_grow(&l.v, &l.cap, n + 12, sizeof *l.v);
+	cli_grow(&l.v, &l.cap, n + 15, sizeof *l.v);
 	l.v[l.n++] = tool_sibling_path("qimage");
 	l.v[l.n++] = "-m";
 	l.v[l.n++] = q->model;
@@ -219,6 +221,10 @@ tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
 		l.v[l.n++] = "--images";
 		l.v[l.n++] = q->folder;
 	}
+	if (q->threads != NULL) {
+		l.v[l.n++] = "--threads";
+		l.v[l.n++] = q->threads;
+	}
 	if (q->no_rows)
 		l.v[l.n++] = "--no-rows";
 	if (cli_quiet || fd[2] != -1)
@@ -229,7 +235,10 @@ tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
 	l.v[l.n] = NULL;
 	fflush(stdout);
 	if ((pid = fork()) == 0)
-		run_qimage((char *const *)(uintptr_t)l.v, fd);
+		run_qimage(q, (char *const *)(uintptr_t)l.v, fd);
+	/* here too: whichever process comes first */
+	if (pid > 0 && q->apart)
+		setpgid(pid, pid);
 	free(l.v);
 	return pid != -1 ? pid : qwen_fail_errno(err, "cannot start qimage");
 }
@@ -237,8 +246,9 @@ tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
 int
 tool_qimage_ended(int status, const char *said, struct qwen_err *err)
 {
-	static const char *const names[] = { "qimage: ", "stdin: " };
-	size_t i, n;
+	static const char name[] = "qimage: ", in[] = "stdin: ";
+	int code = QWEN_EIO;
+	size_t n;
 
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
@@ -246,14 +256,17 @@ tool_qimage_ended(int status, const char *said, struct qwen_err *err)
 		return qwen_fail(err, QWEN_EIO, "qimage, which encodes images, "
 		    "is not beside this program");
 	if (WIFSIGNALED(status))
-		return qwen_fail(err, QWEN_EIO, "qimage was ended by signal %d",
-		    WTERMSIG(status));
-	for (i = 0; said != NULL && i < 2; i++) {
-		n = strlen(names[i]);
-		said += strncmp(said, names[i], n) == 0 ? n : 0;
-	}
+		return qwen_fail(err, QWEN_EFORMAT, "qimage was ended by "
+		    "signal %d", WTERMSIG(status));
+	if (said != NULL && strncmp(said, name, sizeof name - 1) == 0)
+		said += sizeof name - 1;
+	if (said != NULL && (strncmp(said, in, sizeof in - 1) == 0 ||
+	    strncmp(said, "/dev/fd/", 8) == 0))
+		code = QWEN_EFORMAT;
+	if (said != NULL && strncmp(said, in, sizeof in - 1) == 0)
+		said += sizeof in - 1;
 	n = said != NULL ? strcspn(said, "\n") : 0;
-	return n > 0 ? qwen_fail(err, QWEN_EFORMAT, "%.*s", (int)n, said) :
+	return n > 0 ? qwen_fail(err, code, "%.*s", (int)n, said) :
 	    qwen_fail(err, QWEN_EIO, "qimage failed");
 }
 

@@ -121,6 +121,9 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_SERVICE(&server.with),
 	TOOL_OPT_IMAGE_ENCODER(&server.images.how),
 	TOOL_OPT_IMAGE_DIR(&server.images.dir),
+	CLI_WORD(0, "image-url", "public | any", &server.images.urls,
+	    "none public any", "get images from the URLs of requests: of public "
+	    "addresses, or of any"),
 	CLI_LIST(0, "ignore-line", "regex", &server.ignore, NULL,
 	    "remove lines that match this from system messages; repeatable"),
 	CLI_FLAG(0, "retokenize", &server.retokenize,

@@ -84,7 +84,10 @@ sweep(struct qserve_images *all)
 	}
 }
 
-/* Return the entry of an image, with one more user; NULL without memory. */
+/*
+ * Return the entry of an image, by its bytes or its URL, with one more user; NULL
+ * without memory.
+ */
 static struct qserve_image *
 find(struct qserve_images *all, const struct qwen_image_source *src)
 {
@@ -93,7 +96,8 @@ find(struct qserve_images *all, const struct qwen_image_source *src)
 
 	/* clients do not know the seed, and cannot make two equal hashes */
 	XXH128_canonicalFromHash((XXH128_canonical_t *)key,
-	    XXH3_128bits_withSeed(src->s, src->n, qwen_le64(all->seed)));
+	    XXH3_128bits_withSeed(src->s, src->n, qwen_le64(all->seed) ^
+	    (src->kind == QWEN_SOURCE_URL)));
 	for (im = all->youngest; im != NULL && memcmp(im->key, key,
 	    sizeof key) != 0; im = im->older)
 		;
@@ -246,6 +250,8 @@ qserve_images_get(struct qserve_call *c, struct qwen_request *q, int rows,
 	}
 	for (; x->image != NULL && x->n < n; x->n++) {
 		if (src[x->n].kind != QWEN_SOURCE_BYTES &&
+		    (src[x->n].kind != QWEN_SOURCE_URL ||
+		    c->server->images.urls == QSERVE_URLS_NONE) &&
 		    read_file(c->server, &src[x->n], &err) < 0) {
 			resume_err(c, x->n, &err);
 			return;
@@ -309,11 +315,18 @@ start(struct qserve_images *all, const struct qserve_call *c, size_t i,
 	const struct qwen_image_source *src = &c->images.q->images.v[i];
 	const char *const operand[] = { "-" };
 	struct tool_qimage how = all->how;
+	struct qserve_url url = { src->s, all->urls == QSERVE_URLS_ANY,
+	    c->server->max_body };
 	int fd[3] = { -1, -1, -1 }, said[2] = { -1, -1 }, rc = -1;
 	pid_t pid;
 
 	how.no_rows = !c->images.rows;
-	fd[0] = tool_image_bytes(src->s, src->n, err);
+	if (src->kind == QWEN_SOURCE_URL) {
+		how.before = qserve_fetch;
+		how.arg = &url;
+		fd[0] = tool_image_file(err);
+	} else
+		fd[0] = tool_image_bytes(src->s, src->n, err);
 	if (fd[0] != -1)
 		fd[1] = tool_image_file(err);
 	if (fd[1] != -1 && (pipe(said) == -1 || tool_fd_prepare(said[0]) ==
@@ -477,7 +490,7 @@ qserve_images_open(struct qserve *s)
 	all->how.model = s->model_path;
 	all->how.apart = 1;
 	if (!tool_image_encoder(all->how.mmproj, s->model_path)) {
-		if (all->dir != NULL || all->how.max_tokens > 0)
+		if (all->dir != NULL || all->urls || all->how.max_tokens > 0)
 			die("%s: no image encoder (mmproj file) beside it: "
 			    "options for images have no effect", s->model_path);
 		return;

@@ -23,11 +23,28 @@ struct qserve_needs {
 	size_t			 n_rows;	/* these many numbers in all */
 };
 
+/* How --image-url lets requests name URLs. */
+enum qserve_urls { QSERVE_URLS_NONE, QSERVE_URLS_PUBLIC, QSERVE_URLS_ANY };
+
+/* A URL to fetch. */
+struct qserve_url {
+	const char	*url;
+	int		 any;		/* private addresses too */
+	uint64_t	 max;		/* bytes */
+};
+
+/*
+ * Writes the contents of a URL (struct qserve_url) to stdin, and rewinds it.  In
+ * a child process: exits after printing an error.
+ */
+void qserve_fetch(void *url);
+
 /* The images of a server. */
 struct qserve_images {
 	/* options */
 	struct tool_qimage	 how;
 	const char		*dir;		/* --image-dir, or NULL */
+	int			 urls;		/* enum qserve_urls */
 	/* internal */
 	char			*temporary;	/* folder to remove at exit, or
 						   NULL */

@@ -175,7 +175,8 @@ tool_image_open(const struct qwen_image_source *src, const char *dir,
 	    "the part has no image") : src->kind == QWEN_SOURCE_PATH ?
 	    qwen_fail(err, QWEN_EUNSUP, "names of files are refused: send a "
 	    "data: URL, or use --image-dir") : qwen_fail(err, QWEN_EUNSUP,
-	    "http: and https: URLs are refused here: send a data: URL");
+	    "http: and https: URLs are refused: send a data: URL, or use "
+	    "--image-url of qserve");
 }
 
 /* ------------------------------------------------------------------- qimage */
@@ -193,6 +194,8 @@ run_qimage(const struct tool_qimage *q, char *const *argv, const int fd[3])
 		if (fd[i] != -1 && dup2(fd[i], i) == -1)
 			_exit(126);
 	}
+	if (q->before != NULL)
+		q->before(q->arg);
 	execvp(argv[0], argv);
 	_exit(127);
 }

@@ -30,6 +30,11 @@ struct tool_qimage {
 	int		 no_rows;	/* only spans */
 	const char	*threads;	/* number of threads; NULL: its default */
 	int		 apart;		/* in a process group of its own */
+	void		(*before)(void *arg);	/* called in the child process,
+						   whose stdin is connected,
+						   before qimage runs; or
+						   NULL */
+	void		*arg;
 };
 
 /* Numbers of the rows of the image with this hash. */

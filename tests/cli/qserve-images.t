@@ -143,7 +143,7 @@ bad "a broken image" "image 2: not an image: neither JPEG, PNG, WebP nor GIF" "$
 bad "a damaged one" "$(head -c 300 one.png >cut.png; qimage -q cut.png 2>&1 >/dev/null | sed 's/^qimage: cut.png/image 1/')" \
     "$(url "data:;base64,$(base64 -w 0 cut.png)")"
 bad "the file of a path" "image 1: names of files are refused: send a data: URL, or use --image-dir" "$(url one.png)"
-bad "a URL" "image 1: http: and https: URLs are refused here: send a data: URL" "$(url http://127.0.0.1/a.png)"
+bad "a URL" "image 1: http: and https: URLs are refused: send a data: URL, or use --image-url of qserve" "$(url http://127.0.0.1/a.png)"
 chat "$how" "$(url "$one")" | sed 's/"user"/"system"/' | post /v1/chat/completions >/dev/null
 is "$(cat code)" 400 "in a system message"
 is "$(get /api/tags >/dev/null; post /api/show '{"model":"m"}' | jq -c .capabilities)" \
@@ -170,6 +170,39 @@ for f in link.png ../two.png /etc/passwd none.png .; do
 	is "$(cat code) $(jq -r .error.message answer | cut -c1-9)" "400 image 1: " "no other file: $f"
 done
 end_server
+
+# -- URLs
+echo text >bare.txt
+mkfifo port
+python3 "$TOP/tests/cli/image_web.py" >port 2>/dev/null &
+web=$!
+read -r at <port
+at=http://127.0.0.1:$at
+serve -t 1 --template qwen3.5 --image-url any --max-body 1M
+chat "$how" "$(url "$at/one.png")" "$(text b)" | post /v1/chat/completions >got
+is "$(cat code) $(content got)" "200 $want" "an image by its URL"
+chat "$how" "$(url "$at/there")" "$(text b)" | post /v1/chat/completions >got
+is "$(cat code) $(content got)" "200 $want" "after a redirect"
+chat "$how" "$(url "$at/one.png")" "$(text b)" | post /v1/chat/completions >got
+is "$(cat code) $(grep -c one.png asked)" "200 2" "a URL is read once"
+bad "no image at a URL" "image 1: not an image: neither JPEG, PNG, WebP nor GIF" "$(url "$at/bare.txt")"
+for f in none file round long; do
+	chat "$how" "$(url "$at/$f")" | post /v1/chat/completions >/dev/null
+	is "$(cat code) $(jq -r .error.message answer | cut -d: -f 1-4)" "400 image 1: $at/$f" \
+	    "what a URL does not give: $f"
+done
+end_server
+: >asked
+serve -t 1 --template qwen3.5 --image-url public
+port=${at##*:}
+for u in "$at" "http://localhost:$port" "http://[::1]:$port" "http://[::ffff:127.0.0.1]:$port" \
+    "http://2130706433:$port" http://169.254.169.254 http://10.0.0.1; do
+	bad "a private address: $u" "image 1: $u/one.png: the URL leads to a private address: --image-url any allows that" \
+	    "$(url "$u/one.png")"
+done
+is "$(cat asked)" "" "none of them is asked"
+end_server
+kill $web
 
 # -- qimage that hangs, crashes, or is not there: the server serves on
 mkdir tools

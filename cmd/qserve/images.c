@@ -498,8 +498,10 @@ qserve_images_open(struct qserve *s)
 	all->pad = tool_image_pad(s->with.service.tok);
 	if (t == NULL || !qwen_template_names(t, "image_pad") || all->pad < 0) {
 		if (all->how.mmproj != NULL)
-			die("--mmproj: the model's chat template has no place "
-			    "for images (<|image_pad|>)");
+			die("--mmproj: the chat template and the vocabulary "
+			    "need a place for images (<|image_pad|>)");
+		cli_note("an image encoder is beside the model, but the chat "
+		    "template or the vocabulary has no place for images");
 		return;
 	}
 	cli_must(s->model_path, qwen_header_init(&all->self,

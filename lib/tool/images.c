@@ -275,23 +275,34 @@ tool_qimage_ended(int status, const char *said, struct qwen_err *err)
 
 /* ------------------------------------------------------------------ streams */
 
+/*
+ * Adds numbers of rows: a record with the same hash continues the one before it.
+ * Rows that come again, as in joined streams, are left out.
+ */
 static int
 take_rows(struct tool_encoded *e, const struct qwen_record *rec,
     struct qwen_err *err)
 {
-	struct tool_image_rows *r;
+	struct tool_image_rows *r = e->n_rows > 0 ? &e->rows[e->n_rows - 1] :
+	    NULL;
 
-	if (qwen_grow(&e->rows, &e->cap_rows, e->n_rows + 1,
-	    sizeof *e->rows) < 0)
-		return qwen_oom(err);
-	r = &e->rows[e->n_rows];
-	*r = (struct tool_image_rows){ rec->fp, qwen_alloc(rec->n + 1,
-	    sizeof *r->x), rec->n };
-	if (r->x == NULL)
+	if (!e->in_rows || r == NULL || memcmp(&r->hash, &rec->fp,
+	    sizeof r->hash) != 0) {
+		e->in_rows = 0;
+		if (tool_encoded_find(e, &rec->fp) != NULL)
+			return 0;
+		if (qwen_grow(&e->rows, &e->cap_rows, e->n_rows + 1,
+		    sizeof *e->rows) < 0)
+			return qwen_oom(err);
+		r = &e->rows[e->n_rows++];
+		*r = (struct tool_image_rows){ .hash = rec->fp };
+		e->in_rows = 1;
+	}
+	if (qwen_grow(&r->x, &r->cap, r->n + rec->n, sizeof *r->x) < 0)
 		return qwen_oom(err);
 	if (rec->n > 0)
-		memcpy(r->x, rec->logits, rec->n * sizeof *r->x);
-	e->n_rows++;
+		memcpy(r->x + r->n, rec->logits, rec->n * sizeof *r->x);
+	r->n += rec->n;
 	return 0;
 }
 
@@ -299,10 +310,11 @@ static int
 take_record(struct tool_encoded *e, struct qwen_reader *r,
     const struct qwen_record *rec, struct qwen_err *err)
 {
-	if (rec->kind == QWEN_REC_HEADER)
-		return 0;
 	if (rec->kind == QWEN_REC_ROWS)
 		return take_rows(e, rec, err);
+	e->in_rows = 0;
+	if (rec->kind == QWEN_REC_HEADER)
+		return 0;
 	if (rec->kind != QWEN_REC_SPAN)
 		return qwen_fail(err, QWEN_EFORMAT, "a stream of tokens, and "
 		    "not of images alone, as qimage writes it");

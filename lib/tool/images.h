@@ -41,7 +41,7 @@ struct tool_qimage {
 struct tool_image_rows {
 	struct qwen_fp	 hash;
 	float		*x;		/* n numbers; owned */
-	size_t		 n;
+	size_t		 n, cap;
 };
 
 /* What qimage wrote: a span for each image, and the rows of each hash. */
@@ -50,6 +50,7 @@ struct tool_encoded {
 	size_t		 n, cap;
 	struct tool_image_rows *rows;
 	size_t		 n_rows, cap_rows;
+	int		 in_rows;	/* private: the last one may continue */
 };
 
 /*

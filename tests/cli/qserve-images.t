@@ -132,6 +132,19 @@ print(json.dumps([float("%.8g" % x) for x in json.loads(input())], separators=("
 	end_server
 done
 
+# -- an image whose rows come in several records
+python3 "$TOP/tests/cli/png.py" large.png 1024 736 3
+base64 -w 0 large.png >large.64
+serve -t 2 --template qwen3.5
+{
+	printf '{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,'
+	cat large.64
+	printf '"}},{"type":"text","text":"b"}]}],%s}' "$how"
+} >r
+post /v1/chat/completions <r >got
+is "$(cat code) $(content got)" "200 $(piped --image large.png --user b)" "an image of 736 tokens"
+end_server
+
 # -- what is wrong
 serve -t 1 --template qwen3.5 --name m
 bad() { # NAME MESSAGE PART...

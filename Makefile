@@ -260,7 +260,7 @@ $(BIN)/gguf-fetch: LIBS += $(if $(shell printf '\043include <curl/curl.h>\n'\
 	'\043include <openssl/evp.h>\n' | \
 	$(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo y),-lcurl -lcrypto)
 endif
-$(BIN)/qserve: LIBS += -lmicrohttpd
+$(BIN)/qserve: LIBS += -lmicrohttpd $(if $(STATIC),-lcurl -lssl -lcrypto,-ldl)
 $(BIN)/qimage $(filter %/fuzz_seeds $(B)/tests/unit/image_%,$(TESTS)): \
 	LIBS += $(LIBS_IMAGE)
 

@@ -28,13 +28,20 @@ struct tool_qimage {
 	unsigned	 max_tokens;	/* 0: qimage's default */
 	const char	*folder;	/* of encoded images; NULL: none */
 	int		 no_rows;	/* only spans */
+	const char	*threads;	/* number of threads; NULL: its default */
+	int		 apart;		/* in a process group of its own */
+	void		(*before)(void *arg);	/* called in the child process,
+						   whose stdin is connected,
+						   before qimage runs; or
+						   NULL */
+	void		*arg;
 };
 
 /* Numbers of the rows of the image with this hash. */
 struct tool_image_rows {
 	struct qwen_fp	 hash;
 	float		*x;		/* n numbers; owned */
-	size_t		 n;
+	size_t		 n, cap;
 };
 
 /* What qimage wrote: a span for each image, and the rows of each hash. */
@@ -43,6 +50,7 @@ struct tool_encoded {
 	size_t		 n, cap;
 	struct tool_image_rows *rows;
 	size_t		 n_rows, cap_rows;
+	int		 in_rows;	/* private: the last one may continue */
 };
 
 /*
@@ -87,9 +95,9 @@ pid_t tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
     size_t n, const int fd[3], struct qwen_err *err);
 
 /*
- * Returns 0 if qimage ended well.  Else -1, and *err says why; said: what it
- * printed on stderr, or NULL if the user has seen that.  The names of qimage
- * and of stdin are removed from it.
+ * Returns 0 if qimage ended well.  Else -1, and *err says why, without the names
+ * of qimage and of stdin: QWEN_EFORMAT if an image is to blame, else QWEN_EIO.
+ * said is what it printed on stderr, or NULL if the user has seen that.
  */
 int tool_qimage_ended(int status, const char *said, struct qwen_err *err);
 

@@ -20,6 +20,15 @@
 
 enum { SAID_MAX = 4096 };	/* bytes of qimage's errors */
 
+void
+tool_image_folder(struct tool_qimage *q, const struct tool_store *at)
+{
+	if (q->folder == NULL && at->dir != NULL)
+		q->folder = cli_format("%s/images", at->dir);
+	if (q->folder == NULL && q->folder_max > 0)
+		cli_usage("--images-max needs --images or --store");
+}
+
 int
 tool_image_encoder(const char *mmproj, const char *model)
 {
@@ -203,7 +212,7 @@ tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
 	pid_t pid;
 	size_t i;
 
-	cli_grow(&l.v, &l.cap, n + 12, sizeof *l.v);
+	cli_grow(&l.v, &l.cap, n + 14, sizeof *l.v);
 	l.v[l.n++] = tool_sibling_path("qimage");
 	l.v[l.n++] = "-m";
 	l.v[l.n++] = q->model;
@@ -218,6 +227,11 @@ tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
 	if (q->folder != NULL) {
 		l.v[l.n++] = "--images";
 		l.v[l.n++] = q->folder;
+	}
+	if (q->folder != NULL && q->folder_max > 0) {
+		l.v[l.n++] = "--images-max";
+		l.v[l.n++] = q->folder_max == TOOL_STORE_UNLIMITED ? "none" :
+		    cli_format("%llu", cli_llu(q->folder_max));
 	}
 	if (q->no_rows)
 		l.v[l.n++] = "--no-rows";
@@ -259,23 +273,27 @@ tool_qimage_ended(int status, const char *said, struct qwen_err *err)
 
 /* ------------------------------------------------------------------ streams */
 
+/* Takes a record of rows; those of an image may come in several. */
 static int
 take_rows(struct tool_encoded *e, const struct qwen_record *rec,
     struct qwen_err *err)
 {
 	struct tool_image_rows *r;
 
-	if (qwen_grow(&e->rows, &e->cap_rows, e->n_rows + 1,
-	    sizeof *e->rows) < 0)
-		return qwen_oom(err);
-	r = &e->rows[e->n_rows];
-	*r = (struct tool_image_rows){ rec->fp, qwen_alloc(rec->n + 1,
-	    sizeof *r->x), rec->n };
-	if (r->x == NULL)
+	if (e->n_rows == 0 || memcmp(&e->rows[e->n_rows - 1].hash, &rec->fp,
+	    sizeof rec->fp) != 0) {
+		if (qwen_grow(&e->rows, &e->cap_rows, e->n_rows + 1,
+		    sizeof *e->rows) < 0)
+			return qwen_oom(err);
+		e->rows[e->n_rows++] = (struct tool_image_rows){
+		    .hash = rec->fp };
+	}
+	r = &e->rows[e->n_rows - 1];
+	if (qwen_grow(&r->x, &r->cap, r->n + rec->n, sizeof *r->x) < 0)
 		return qwen_oom(err);
 	if (rec->n > 0)
-		memcpy(r->x, rec->logits, rec->n * sizeof *r->x);
-	e->n_rows++;
+		memcpy(r->x + r->n, rec->logits, rec->n * sizeof *r->x);
+	r->n += rec->n;
 	return 0;
 }
 
@@ -376,9 +394,9 @@ read_said(int fd, char said[SAID_MAX])
 
 /* Runs qimage, and reads its output. */
 static int
-run(const struct tool_qimage *q, const char *const *operand, size_t n,
-    int quiet, const struct qwen_header *self, struct tool_encoded *out,
-    struct qwen_err *err)
+run(const struct tool_qimage *q, const char *const *operand,
+    const struct tool_image_input *in, const struct qwen_header *self,
+    struct tool_encoded *out, struct qwen_err *err)
 {
 	int to[3] = { -1, tool_image_file(err), -1 }, said[2] = { -1, -1 };
 	char text[SAID_MAX] = "";
@@ -387,26 +405,27 @@ run(const struct tool_qimage *q, const char *const *operand, size_t n,
 
 	if (to[1] == -1)
 		return -1;
-	if (quiet && pipe(said) == -1)
+	if (in->quiet && pipe(said) == -1)
 		qwen_fail_errno(err, "a pipe");
 	else {
 		to[2] = said[1];
-		pid = tool_qimage_start(q, operand, n, to, err);
+		pid = tool_qimage_start(q, operand, in->n, to, err);
 	}
 	if (said[1] != -1)
 		close(said[1]);
-	if (pid != -1 && quiet)
+	if (pid != -1 && in->quiet)
 		read_said(said[0], text);
 	if (said[0] != -1)
 		close(said[0]);
 	while (pid != -1 && waitpid(pid, &status, 0) == -1 && errno == EINTR)
 		;
 	/* it has said why */
-	if (!quiet && WIFEXITED(status) && (WEXITSTATUS(status) == 1 ||
-	    WEXITSTATUS(status) == 2))
+	if (!in->quiet && !in->survives && WIFEXITED(status) &&
+	    (WEXITSTATUS(status) == 1 || WEXITSTATUS(status) == 2))
 		exit(1);
 	if (pid != -1 && lseek(to[1], 0, SEEK_SET) == 0)
-		rc = tool_qimage_ended(status, quiet ? text : NULL, err) < 0 ?
+		rc = tool_qimage_ended(status, in->quiet ? text : NULL,
+		    err) < 0 ?
 		    -1 : tool_encoded_read(out, to[1], self, err);
 	close(to[1]);
 	return rc;
@@ -436,8 +455,8 @@ tool_images_encode(const struct tool_qimage *q,
 		operand[i] = cli_format("/dev/fd/%d", fd[opened++]);
 	}
 	if (rc == 0)
-		rc = run(q, (const char *const *)(uintptr_t)operand, in->n,
-		    in->quiet, self, out, err) < 0 ? name_image(operand, in->n,
+		rc = run(q, (const char *const *)(uintptr_t)operand, in,
+		    self, out, err) < 0 ? name_image(operand, in->n,
 		    err) : 0;
 	if (rc == 0 && out->n - before != in->n)
 		rc = qwen_fail(err, QWEN_EFORMAT, "qimage gave %zu images for "

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/what.h"
 #include "qchat.h"
 
 /* Message number of a document that waits for the next message. */
@@ -58,34 +59,57 @@ qchat_free_documents(struct qchat *c)
 		drop_last(c);
 }
 
-static void
-add_document(struct qchat *c, const char *name, char *text, size_t n)
+static struct qchat_document *
+append(struct qchat *c, struct qchat_document d)
 {
 	cli_grow(&c->documents, &c->cap_documents, c->n_documents + 1,
 	    sizeof *c->documents);
-	c->documents[c->n_documents++] = (struct qchat_document){
-		.name = cli_format("%s", name), .text = text, .n = n,
-		.message = WAITS,
-	};
+	d.message = WAITS;
+	c->documents[c->n_documents] = d;
+	return &c->documents[c->n_documents++];
 }
 
 /*
- * Turn a last message without an answer, as /load may leave one, into a waiting
- * document.
+ * Turn a last message without an answer, as /load may leave one, into waiting
+ * documents: its texts, and its images, which are documents already.
  */
 static void
 unanswered_to_document(struct qchat *c)
 {
 	const char *role = qwen_messages_last_role(c->messages);
-	struct qwen_str s = qwen_messages_last_text(c->messages);
-	char *text;
+	size_t i, first = 0, last;
+	struct qchat_document d;
+	struct qwen_str s;
 
-	if (role == NULL || strcmp(role, "user") != 0 || s.s == NULL)
+	if (role == NULL || strcmp(role, "user") != 0)
 		return;
-	text = cli_check_alloc(malloc(s.len + 1));
-	memcpy(text, s.s, s.len);
-	add_document(c, "the previous message", text, s.len);
+	last = qwen_messages_n(c->messages) - 1;
+	while (first < c->n_documents && c->documents[first].message < last)
+		first++;
+	for (i = 0; qwen_messages_last_part(c->messages, i, &s); i++) {
+		if (s.s != NULL) {
+			d = (struct qchat_document){ .name = cli_format(
+			    "the previous message"), .n = s.len,
+			    .text = cli_check_alloc(malloc(s.len + 1)) };
+			memcpy(d.text, s.s, s.len);
+			append(c, d);
+		} else if (first < c->n_documents) {
+			d = c->documents[first];
+			c->n_documents--;
+			memmove(c->documents + first, c->documents + first + 1,
+			    (c->n_documents - first) * sizeof d);
+			append(c, d);
+		}
+	}
 	qwen_messages_drop_last(c->messages);
+}
+
+struct qchat_document *
+qchat_push_document(struct qchat *c, const char *name, char *text, size_t n)
+{
+	unanswered_to_document(c);
+	return append(c, (struct qchat_document){ .name = cli_format("%s",
+	    name), .text = text, .n = n });
 }
 
 /* On a terminal, print how many tokens the document has. */
@@ -109,14 +133,14 @@ qchat_add_document(struct qchat *c, const char *name, char *text, size_t n)
 {
 	size_t good = qwen_utf8_check(text, n);
 
+	if (qwen_what(text, n) == QWEN_IS_IMAGE)
+		return qchat_add_image(c, name, text, n);
 	if (good < n) {
 		warn("%s: not UTF-8 at byte %zu", name, good);
 		free(text);
 		return -1;
 	}
-	unanswered_to_document(c);
-	add_document(c, name, text, n);
-	note_length(c, &c->documents[c->n_documents - 1]);
+	note_length(c, qchat_push_document(c, name, text, n));
 	return 0;
 }
 
@@ -126,8 +150,13 @@ qchat_say_documents(struct qchat *c)
 	size_t n = qchat_n_waiting(c), i;
 	const struct qchat_document *d = c->documents + c->n_documents - n;
 
-	for (i = 0; i < n; i++)
-		qchat_say(c, "user", d[i].text, d[i].n, i > 0);
+	for (i = 0; i < n; i++) {
+		if (d[i].is_image)
+			cli_must(NULL, qwen_messages_add_image(c->messages,
+			    &cli_err));
+		else
+			qchat_say(c, "user", d[i].text, d[i].n, i > 0);
+	}
 	return n;
 }
 
@@ -152,6 +181,7 @@ ids_with(struct qchat *c, const char *text, size_t n, size_t *n_ids)
 	if (qchat_render(c, &p) == 0) {
 		ids = qchat_encode(c, p, n_ids, NULL);
 		qwen_prompt_free(p);
+		*n_ids = ids == NULL ? 0 : *n_ids;
 	} else if (cli_err.code == QWEN_ENOMEM)
 		cli_die_err(NULL, &cli_err);
 	qwen_messages_drop_last(c->messages);

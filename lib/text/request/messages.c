@@ -380,16 +380,6 @@ qwen_messages_last_part(const struct qwen_messages *m, size_t i,
 	return 1;
 }
 
-struct qwen_str
-qwen_messages_last_text(const struct qwen_messages *m)
-{
-	yyjson_mut_val *text = yyjson_mut_obj_get(
-	    yyjson_mut_arr_get_last(m->list), "content");
-
-	return (struct qwen_str){ yyjson_mut_get_str(text),
-	    yyjson_mut_get_len(text) };
-}
-
 const char *
 qwen_messages_last_role(const struct qwen_messages *m)
 {

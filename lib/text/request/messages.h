@@ -70,9 +70,6 @@ size_t qwen_messages_drop_turn(struct qwen_messages *m);
 size_t qwen_messages_n(const struct qwen_messages *m);
 const char *qwen_messages_last_role(const struct qwen_messages *m);
 
-/* Returns the content of the last message; s is NULL if it is not a string. */
-struct qwen_str qwen_messages_last_text(const struct qwen_messages *m);
-
 /*
  * Sets *text to part i of the last message; s is NULL if it is not text.  A
  * content that is a string is one part.  Returns 1, or 0 after the last part.

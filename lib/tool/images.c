@@ -163,7 +163,7 @@ open_path(const char *dir, const char *path, struct qwen_err *err)
 		return qwen_fail(err, QWEN_EUNSUP, "%.120s is not below the "
 		    "folder of --image-dir", path);
 	if ((fd = open_below(dir, path)) == -1)
-		return qwen_fail(err, QWEN_EIO, "%.120s: %s", path,
+		return qwen_fail(err, QWEN_EUNSUP, "%.120s: %s", path,
 		    errno == EACCES || errno == ELOOP ? "not a file below the "
 		    "folder of --image-dir" : strerror(errno));
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))

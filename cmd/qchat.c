@@ -192,7 +192,9 @@ take_operands(char *arg[], int n)
 			cli_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v);
 			l->v[l->n++] = arg[i];
 		} else if (qchat_opt.question != NULL)
-			cli_usage("unexpected argument: %s", arg[i]);
+			cli_usage("two questions, '%.60s' and '%.60s': one of "
+			    "them may name an image file that does not exist",
+			    qchat_opt.question, arg[i]);
 		else
 			qchat_opt.question = arg[i];
 	}

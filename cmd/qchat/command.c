@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "qchat.h"
 
@@ -40,33 +41,46 @@ data(struct qchat *c, const char *path)
 		cli_protect_input(path, "a document of this conversation");
 }
 
-static void
+static int
 add_image(struct qchat *c, const char *path)
 {
 	size_t n;
 	char *p = read_file(path, &n);
 
-	if (p != NULL && qchat_add_image(c, path, p, n) == 0)
-		cli_protect_input(path, "an image of this conversation");
+	if (p == NULL || qchat_add_image(c, path, p, n) < 0)
+		return -1;
+	cli_protect_input(path, "an image of this conversation");
+	return 0;
+}
+
+static size_t
+add_images(struct qchat *c, const char *line, const char *note)
+{
+	char *copy = cli_format("%s", line), *path[PATHS_MAX];
+	size_t n = qchat_image_paths(copy, path, PATHS_MAX), i;
+
+	for (i = 0; i < n; i++) {
+		if (add_image(c, path[i]) == 0 && note != NULL)
+			cli_note("%s: %s", path[i], note);
+	}
+	free(copy);
+	return n;
 }
 
 static void
 image(struct qchat *c, const char *arg)
 {
-	if (qchat_take_paths(c, arg) == 0)
+	/* a file is dropped with quotes here, too */
+	if (add_images(c, arg, NULL) == 0)
 		add_image(c, arg);
 }
 
 size_t
 qchat_take_paths(struct qchat *c, const char *line)
 {
-	char *copy = cli_format("%s", line), *path[PATHS_MAX];
-	size_t n = qchat_image_paths(copy, path, PATHS_MAX), i;
-
-	for (i = 0; i < n; i++)
-		add_image(c, path[i]);
-	free(copy);
-	return n;
+	/* a terminal shows its note of every image */
+	return add_images(c, line, isatty(STDIN_FILENO) ? NULL : "an image for "
+	    "the next message");
 }
 
 static void

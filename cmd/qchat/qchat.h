@@ -213,7 +213,10 @@ int qchat_is_image_file(const char *path);
  */
 size_t qchat_image_paths(char *line, char *path[], size_t most);
 
-/* Add these paths, with notes: as many as qchat_image_paths() found. */
+/*
+ * If a line is only such paths, add their images with a note, and return their
+ * number, else 0.
+ */
 size_t qchat_take_paths(struct qchat *c, const char *line);
 
 /* Return 1 if the model thinks, or would after /think on. */

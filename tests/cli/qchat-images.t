@@ -201,5 +201,24 @@ if python3 -c 'import pty' 2>/dev/null; then
 	grep -q 'one.png: 77 tokens, put before your next message' out &&
 	    grep -q "$tokens of 4096 tokens, with the document" out
 	ok $? "a path that is typed or dropped"
+	cat >bin/qimage <<END
+#!/bin/sh
+case " \$* " in *" --no-rows "*) ;; *) echo encoding >&2; sleep 60 ;; esac
+exec "$BIN/qimage" "\$@"
+END
+	timeout 60 python3 "$TOP/tests/cli/terminal.py" "[[\"\", \"h> \"],
+	    [\"one.png\\n\", \"h> \"], [\"What?\\n\", \"encoding\"],
+	    [\"\\u0003\", \"h> \"], [\"/tokens\\n\", \" of 4096\"],
+	    [\"/bye\\n\", \"\"]]" $chat >out 2>err
+	grep -q 'the message is taken back' out && grep -q '[^0-9]0 of 4096 tokens' out
+	ok $? "Ctrl-C ends the encoding, and takes the message back"
+	cat >bin/qimage <<END
+#!/bin/sh
+case " \$* " in *" --no-rows "*) ;; *) kill -SEGV \$\$ ;; esac
+exec "$BIN/qimage" "\$@"
+END
+	say "/image one.png" "What?" "/show" 2>err
+	is "$? $(grep -c 'qimage was ended by signal' err) $(grep -c '^image: one' err)" \
+	    "1 1 1" "qimage crashes: a message, and the image waits again"
 fi
 done_testing

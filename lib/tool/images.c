@@ -23,8 +23,10 @@ enum { SAID_MAX = 4096 };	/* bytes of qimage's errors */
 void
 tool_image_folder(struct tool_qimage *q, const struct tool_store *at)
 {
-	if (q->folder == NULL && at->dir != NULL)
+	if (q->folder == NULL && at->dir != NULL) {
 		q->folder = cli_format("%s/images", at->dir);
+		q->in_store = 1;
+	}
 	if (q->folder == NULL && q->folder_max > 0)
 		cli_usage("--images-max needs --images or --store");
 }
@@ -241,6 +243,9 @@ tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
 	for (i = 0; i < n; i++)
 		l.v[l.n++] = operand[i];
 	l.v[l.n] = NULL;
+	/* users of a store that share it share this, too */
+	if (q->in_store)
+		(void)!mkdir(q->folder, 0777);
 	fflush(stdout);
 	if ((pid = fork()) == 0)
 		run_qimage((char *const *)(uintptr_t)l.v, fd);

@@ -30,6 +30,7 @@ struct tool_qimage {
 	unsigned	 max_tokens;	/* 0: qimage's default */
 	const char	*folder;	/* of encoded images; NULL: none */
 	uint64_t	 folder_max;	/* its limit, as that of a store */
+	int		 in_store;	/* the folder is in a prefix store */
 	int		 no_rows;	/* only spans */
 };
 

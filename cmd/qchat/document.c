@@ -59,27 +59,38 @@ qchat_free_documents(struct qchat *c)
 		drop_last(c);
 }
 
-static struct qchat_document *
-append(struct qchat *c, struct qchat_document d)
+struct qchat_document *
+qchat_append_document(struct qchat *c, const char *name, char *text, size_t n)
 {
+	struct qchat_document *d;
+
 	cli_grow(&c->documents, &c->cap_documents, c->n_documents + 1,
 	    sizeof *c->documents);
-	d.message = WAITS;
-	c->documents[c->n_documents] = d;
-	return &c->documents[c->n_documents++];
+	d = &c->documents[c->n_documents++];
+	*d = (struct qchat_document){ .name = cli_format("%s", name),
+	    .text = text, .n = n, .message = WAITS };
+	return d;
 }
 
-/*
- * Turn a last message without an answer, as /load may leave one, into waiting
- * documents: its texts, and its images, which are documents already.
- */
+/* Let document i, which has a message, wait as the last one. */
 static void
-unanswered_to_document(struct qchat *c)
+let_wait(struct qchat *c, size_t i)
+{
+	struct qchat_document d = c->documents[i];
+
+	d.message = WAITS;
+	memmove(c->documents + i, c->documents + i + 1,
+	    (c->n_documents - i - 1) * sizeof d);
+	c->documents[c->n_documents - 1] = d;
+}
+
+void
+qchat_unanswered_to_document(struct qchat *c)
 {
 	const char *role = qwen_messages_last_role(c->messages);
 	size_t i, first = 0, last;
-	struct qchat_document d;
 	struct qwen_str s;
+	char *text;
 
 	if (role == NULL || strcmp(role, "user") != 0)
 		return;
@@ -88,28 +99,14 @@ unanswered_to_document(struct qchat *c)
 		first++;
 	for (i = 0; qwen_messages_last_part(c->messages, i, &s); i++) {
 		if (s.s != NULL) {
-			d = (struct qchat_document){ .name = cli_format(
-			    "the previous message"), .n = s.len,
-			    .text = cli_check_alloc(malloc(s.len + 1)) };
-			memcpy(d.text, s.s, s.len);
-			append(c, d);
-		} else if (first < c->n_documents) {
-			d = c->documents[first];
-			c->n_documents--;
-			memmove(c->documents + first, c->documents + first + 1,
-			    (c->n_documents - first) * sizeof d);
-			append(c, d);
-		}
+			text = cli_check_alloc(malloc(s.len + 1));
+			memcpy(text, s.s, s.len);
+			qchat_append_document(c, "the previous message", text,
+			    s.len);
+		} else if (first < c->n_documents)
+			let_wait(c, first);
 	}
 	qwen_messages_drop_last(c->messages);
-}
-
-struct qchat_document *
-qchat_push_document(struct qchat *c, const char *name, char *text, size_t n)
-{
-	unanswered_to_document(c);
-	return append(c, (struct qchat_document){ .name = cli_format("%s",
-	    name), .text = text, .n = n });
 }
 
 /* On a terminal, print how many tokens the document has. */
@@ -140,7 +137,8 @@ qchat_add_document(struct qchat *c, const char *name, char *text, size_t n)
 		free(text);
 		return -1;
 	}
-	note_length(c, qchat_push_document(c, name, text, n));
+	qchat_unanswered_to_document(c);
+	note_length(c, qchat_append_document(c, name, text, n));
 	return 0;
 }
 
@@ -211,7 +209,7 @@ qchat_say_with_documents(struct qchat *c, const char *text, size_t n)
 {
 	size_t i, k, at;
 
-	unanswered_to_document(c);
+	qchat_unanswered_to_document(c);
 	k = qchat_n_waiting(c);
 	c->n_document_tokens = k > 0 ? find_documents_end(c, text, n) : 0;
 	at = qwen_messages_n(c->messages);

@@ -82,7 +82,8 @@ qchat_add_image(struct qchat *c, const char *name, char *bytes, size_t n)
 		warn("%s: %s", name, why);
 		free(bytes);
 	} else {
-		d = qchat_push_document(c, name, bytes, n);
+		qchat_unanswered_to_document(c);
+		d = qchat_append_document(c, name, bytes, n);
 		d->is_image = 1;
 		d->span = e.span[0];
 		if (!cli_quiet && isatty(STDIN_FILENO))
@@ -132,18 +133,6 @@ find_rows(struct qchat *c, size_t i)
 	return r != NULL;
 }
 
-/* Has an earlier one of the sources the bytes of d? */
-static int
-is_among(const struct qwen_image_source *src, size_t n,
-    const struct qchat_document *d)
-{
-	while (n-- > 0) {
-		if (src[n].s == d->text)
-			return 1;
-	}
-	return 0;
-}
-
 int
 qchat_encode_images(struct qchat *c, size_t at)
 {
@@ -157,7 +146,7 @@ qchat_encode_images(struct qchat *c, size_t at)
 		while (!d->is_image)
 			d++;
 		if (c->spans[i].span.start + c->spans[i].span.n > at &&
-		    !find_rows(c, i) && !is_among(src, n, d))
+		    !find_rows(c, i))
 			src[n++] = (struct qwen_image_source){
 			    .kind = QWEN_SOURCE_BYTES, .s = d->text,
 			    .n = d->n };
@@ -209,7 +198,7 @@ qchat_load_images(struct qchat *c, struct qwen_messages *m)
 	}
 	for (i = 0; rc == 0 && i < all.n; i++) {
 		snprintf(name, sizeof name, "image %zu", i + 1);
-		d = qchat_push_document(c, name, all.v[i].s, all.v[i].n);
+		d = qchat_append_document(c, name, all.v[i].s, all.v[i].n);
 		all.v[i].s = NULL;
 		d->is_image = 1;
 		d->span = e.span[i];

@@ -136,9 +136,15 @@ int qchat_prompt(struct qchat *c, size_t *n_tokens, int *thinks);
  */
 int qchat_add_document(struct qchat *c, const char *name, char *text, size_t n);
 
-/* Add one whose text is checked, and return it. */
-struct qchat_document *qchat_push_document(struct qchat *c, const char *name,
+/* Add a waiting document whose text is checked, and return it. */
+struct qchat_document *qchat_append_document(struct qchat *c, const char *name,
     char *text, size_t n);
+
+/*
+ * Turn a last message without an answer, as /load may leave one, into waiting
+ * documents: its texts, and its images, which are documents already.
+ */
+void qchat_unanswered_to_document(struct qchat *c);
 
 /* Return the number of waiting documents. */
 size_t qchat_n_waiting(const struct qchat *c);

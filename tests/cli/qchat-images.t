@@ -117,7 +117,7 @@ rm -f log
 say "/load c.json" "Last?" 2>err | tail -n 1 | cmp -s - last
 is "$? $(encoded)" "0 1" "/load continues; both images are encoded in one run"
 jq -c 'del(.messages[3:])' c.json >open.json
-say "/load open.json" "x" "/save d.json" 2>err >x
+say "/load open.json" "/load open.json" "x" "/save d.json" 2>err >x
 is "$(jq -c '[.messages[-2].content[] | .type, .text]' d.json)" \
     '["image_url",null,"text","And?\n\nx"]' \
     "a message without an answer is continued, with its image"

@@ -54,8 +54,13 @@ qbatch_images_open(struct qbatch_images *all, struct tool_service *w)
 {
 	const struct qwen_template *t = w->service.template;
 
-	if (!tool_image_encoder(all->how.mmproj, all->how.model))
+	if (!tool_image_encoder(all->how.mmproj, all->how.model)) {
+		if (all->dir != NULL || all->how.max_tokens > 0)
+			die("%s: no image encoder (mmproj file) beside it: "
+			    "options for images have no effect",
+			    all->how.model);
 		return NULL;
+	}
 	all->pad = tool_image_pad(w->service.tok);
 	if (all->pad < 0 || t == NULL || !qwen_template_names(t, "image_pad")) {
 		if (all->how.mmproj != NULL)

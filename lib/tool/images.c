@@ -243,7 +243,7 @@ tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
 	for (i = 0; i < n; i++)
 		l.v[l.n++] = operand[i];
 	l.v[l.n] = NULL;
-	/* users of a store that share it share this, too */
+	/* with the mode of the store's own folders */
 	if (q->in_store)
 		(void)!mkdir(q->folder, 0777);
 	fflush(stdout);

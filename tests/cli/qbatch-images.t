@@ -215,6 +215,7 @@ batch -m alone/m.gguf --image-placeholder one >got
 is "$? $(errors got)" "0 none" "--image-placeholder puts a line there"
 refused 1 "--mmproj, a template without places" batch --template qwen3 --mmproj \
     qwen3_5/mmproj-F32.gguf one
+refused 1 "--image-dir without an encoder" batch -m alone/m.gguf --image-dir pics one
 refused 2 "a limit of no folder" batch --images-max 1G one
 rm bin/qimage
 refused 1 "without qimage" env PATH=/usr/bin:/bin \

@@ -46,7 +46,7 @@ load(struct qchat *c, const char *path)
 
 	if (p == NULL)
 		return;
-	if (qwen_messages_read_with(&m, qchat_opt.placeholder, p, n,
+	if (qwen_messages_read_with(&m, qchat_opt.placeholder, 0, p, n,
 	    &cli_err) < 0) {
 		if (cli_err.code == QWEN_ENOMEM)
 			cli_die_err(path, &cli_err);

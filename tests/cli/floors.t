@@ -92,10 +92,12 @@ sed 's/^/# /' other >&2
 	    "$B/libmodels.a" "$B/libimage.a" "$B/libvision.a"
 	cat "$B/qwen.map.public" "$B/qwentext.map.public"
 	sed -n 's/^[^[:space:]*/].*\(qwen_[a-z0-9_]*\)(.*/\1/p' \
-	    "$TOP/lib/base/cgroup.h" "$TOP/lib/base/tmpfile.h" "$TOP/lib/base/mem.h" "$TOP/lib/base/text.h" "$TOP/lib/base/utf8.h" \
+	    "$TOP/lib/base/cgroup.h" "$TOP/lib/base/disk.h" \
+	    "$TOP/lib/base/tmpfile.h" "$TOP/lib/base/mem.h" "$TOP/lib/base/text.h" "$TOP/lib/base/utf8.h" \
 	    "$TOP/lib/base/err.h" "$TOP/lib/base/what.h" "$TOP/lib/base/near.h" \
 	    "$TOP/lib/text/request/refusal.h" "$TOP/lib/text/request/service.h" \
 	    "$TOP/lib/text/request/answer.h" "$TOP/lib/text/request/messages.h" \
+	    "$TOP/lib/text/request/images.h" \
 	    "$TOP/lib/text/request/lists.h" "$TOP/lib/text/json/json.h" \
 	    "$TOP/lib/wire/engine.h" "$TOP/lib/wire/put.h" "$TOP/lib/gguf/write.h" \
 	    "$TOP/lib/gguf/recipe.h" "$TOP/lib/gguf/mmproj.h"

@@ -146,6 +146,23 @@ are_short(const struct qwen_pass *p)
 	return 1;
 }
 
+/* Can delta_step do what delta_finish does?  Sets the argument so. */
+static int
+is_alone(const struct qwen_cuda_work *w, struct dev_delta *a)
+{
+	size_t each = (a->n_head_v + 1) / 2 + a->n_head_k, i;
+
+	for (i = 0; i < w->p->n_share; i++) {
+		if (w->p->share[i].n_sure != 1)
+			return 0;
+	}
+	if (!qwen_cuda_are_alone(w->p) || w->counter == 0 ||
+	    w->p->n_share * each > QWEN_CUDA_COUNTERS)
+		return 0;
+	a->counter = QWEN_CUDA_P(w->counter);
+	return 1;
+}
+
 void
 qwen_cuda_deltanet(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
 {
@@ -156,6 +173,7 @@ qwen_cuda_deltanet(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
 	const struct qwen_deltanet *of = &l->of->delta;
 	size_t i, n_out = w->net->hp.n_head_v * w->net->hp.dv;
 	int is_short = is_fast(&a) && a.taps == DELTA_TAPS && are_short(w->p);
+	int alone = is_short && is_alone(w, &a);
 
 	for (i = 0; i < of->n_in; i++) {
 		if (l->in[i].data != 0)		/* not joined to another */
@@ -166,7 +184,8 @@ qwen_cuda_deltanet(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
 	if (!is_short)
 		prepare(w->c->card, &a);
 	apply_rule(w->c->card, &a, is_short);
-	finish(w->c->card, &a);
+	if (!alone)
+		finish(w->c->card, &a);
 	if (a.dv != DELTA_K)
 		qwen_cuda_quantize(w, w->array[QWEN_CUDA_O], a.o_stride, n_out,
 		    w->p->n);

@@ -14,7 +14,7 @@
 #include <dlfcn.h>
 #endif
 
-enum { MODULES_MAX = 64, FUNCTIONS = 512, ARG_MAX_BYTES = 256,
+enum { MODULES_MAX = 64, FUNCTIONS = 512, ARG_MAX_BYTES = 1024,
     LAUNCHES = 1024 };
 
 struct qwen_cuda_module {
@@ -55,9 +55,30 @@ qwen_cuda_note(struct qwen_cuda_card *c, const char *what, cu_result rc)
 	return -1;
 }
 
-/* Calls the driver, unless the card has failed; -1 if it has, or fails now. */
+void
+qwen_cuda_put_off(struct qwen_cuda_card *c, void (*launch)(void *arg),
+    void *arg)
+{
+	c->later = launch;
+	c->later_arg = arg;
+}
+
+void
+qwen_cuda_settle(struct qwen_cuda_card *c)
+{
+	void (*launch)(void *arg) = c->later;
+
+	c->later = NULL;
+	if (launch != NULL)
+		launch(c->later_arg);
+}
+
+/*
+ * Calls the driver, after what was put off, unless the card has failed; -1 if it
+ * has, or fails now.
+ */
 #define ASK(c, call, ...)						\
-	((c)->failed != NULL ? -1 :					\
+	(qwen_cuda_settle(c), (c)->failed != NULL ? -1 :		\
 	    qwen_cuda_note(c, #call, (c)->cu.call(__VA_ARGS__)))
 
 int

@@ -104,6 +104,8 @@ struct qwen_cuda_card {
 	struct qwen_cuda_function	*function;	/* a hash table */
 	size_t		 n_function;
 	struct qwen_cuda_timing	*timing;	/* NULL: launches are not timed */
+	void		(*later)(void *arg);	/* see qwen_cuda_put_off() */
+	void		*later_arg;
 };
 
 /* Opens card number n.  Errors say what is missing. */
@@ -181,8 +183,16 @@ struct qwen_cuda_launch {
 					   may have; 0: any number */
 };
 
-/* Launches the kernel with its argument, a struct of at most 256 bytes. */
+/* Launches the kernel with its argument, a struct of at most 1024 bytes. */
 void qwen_cuda_run(struct qwen_cuda_card *c, const struct qwen_cuda_launch *l,
     const void *arg, size_t arg_bytes);
+
+/*
+ * put_off has `launch' called before anything else is asked of the card, so that
+ * the caller may add to it what comes next.  settle calls it now, if there is one.
+ */
+void qwen_cuda_put_off(struct qwen_cuda_card *c, void (*launch)(void *arg),
+    void *arg);
+void qwen_cuda_settle(struct qwen_cuda_card *c);
 
 #endif

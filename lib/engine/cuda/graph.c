@@ -12,6 +12,7 @@ enum { GRAPHS = 16, RELAXED = 2 };
 struct key {
 	size_t	first, n_half, n, n_share;
 	size_t	chunks;		/* of keys, rounded up to a power of two */
+	size_t	alone;		/* is each row the only one of its session? */
 };
 
 struct qwen_cuda_graphs {
@@ -51,7 +52,8 @@ static struct key
 key_of(const struct qwen_cuda_work *w, size_t first, size_t n)
 {
 	const struct qwen_pass *p = w->p;
-	struct key k = { first, n, p->n, p->n_share, 1 };
+	struct key k = { first, n, p->n, p->n_share, 1,
+	    (size_t)qwen_cuda_are_alone(p) };
 	size_t t, most = 0;
 
 	for (t = 0; t < p->n; t++)
@@ -101,7 +103,8 @@ qwen_cuda_graph_begin(struct qwen_cuda_work *w, size_t first, size_t n)
 	struct key k = key_of(w, first, n);
 	struct qwen_cuda_graph *g;
 
-	if (c->failed != NULL || c->timing != NULL ||
+	qwen_cuda_settle(c);
+	if (c->failed != NULL || c->timing != NULL || w->n_deep > 0 ||
 	    !is_regular(w->p, first, n))
 		return 0;
 	if (w->graphs == NULL && (w->graphs = qwen_alloc(1,
@@ -131,6 +134,7 @@ qwen_cuda_graph_end(struct qwen_cuda_work *w)
 
 	if (w->graphs == NULL || (g = w->graphs->recording) == NULL)
 		return;
+	qwen_cuda_settle(c);
 	w->graphs->recording = NULL;
 	if (qwen_cuda_note(c, "capture_end", c->cu.capture_end(c->stream,
 	    &graph)) < 0)

@@ -50,14 +50,16 @@ qwen_messages_new(struct qwen_messages **out, struct qwen_err *err)
 }
 
 /*
- * Returns the document with lines in place of images; frees it if it changed.
+ * Returns the document with lines in place of parts that are not text; frees it
+ * if it changed.
  */
 static yyjson_doc *
-replace_parts(yyjson_doc *doc, const char *placeholder, struct qwen_err *err)
+replace_parts(yyjson_doc *doc, const char *placeholder, int images,
+    struct qwen_err *err)
 {
 	struct qwen_text t = { 0 };
 	size_t n = qwen_parse_replace_parts(&t, yyjson_doc_get_root(doc),
-	    placeholder);
+	    placeholder, images);
 
 	if (n > 0 || t.failed) {
 		yyjson_doc_free(doc);
@@ -71,7 +73,7 @@ replace_parts(yyjson_doc *doc, const char *placeholder, struct qwen_err *err)
 
 int
 qwen_messages_read_with(struct qwen_messages **out, const char *placeholder,
-    const char *json, size_t n, struct qwen_err *err)
+    int images, const char *json, size_t n, struct qwen_err *err)
 {
 	int surrogates, rc;
 	yyjson_doc *doc = qwen_json_open_mended(json, n, &surrogates, err);
@@ -80,14 +82,15 @@ qwen_messages_read_with(struct qwen_messages **out, const char *placeholder,
 
 	*out = NULL;
 	if (doc != NULL && placeholder != NULL)
-		doc = replace_parts(doc, placeholder, err);
+		doc = replace_parts(doc, placeholder, images, err);
 	if (doc == NULL)
 		return -1;
 	root = yyjson_doc_get_root(doc);
 	if (!yyjson_is_obj(root))
 		rc = qwen_fail(err, QWEN_EFORMAT, "the request is not a JSON "
 		    "object");
-	else if ((rc = qwen_parse_check_shape(root, &member, err)) == 0)
+	else if ((rc = qwen_parse_check_shape(root, images, &member,
+	    err)) == 0)
 		rc = wrap(out, yyjson_doc_mut_copy(doc, NULL), err);
 	if (rc == 0)
 		(*out)->surrogates = surrogates;
@@ -209,6 +212,18 @@ qwen_messages_add_image(struct qwen_messages *m, struct qwen_err *err)
 	part = yyjson_mut_arr_add_obj(m->doc, content_list(m, last));
 	return yyjson_mut_obj_add_str(m->doc, part, "type", "image") ? 0 :
 	    qwen_oom(err);
+}
+
+int
+qwen_messages_images(const struct qwen_messages *m,
+    struct qwen_image_sources *out, struct qwen_err *err)
+{
+	yyjson_doc *doc = yyjson_mut_doc_imut_copy(m->doc, NULL);
+	int rc = doc == NULL ? qwen_oom(err) : qwen_parse_images(out,
+	    yyjson_obj_get(yyjson_doc_get_root(doc), "messages"), err);
+
+	yyjson_doc_free(doc);
+	return rc;
 }
 
 /* Copies JSON into the request's document. */

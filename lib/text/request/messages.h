@@ -3,18 +3,19 @@
 #ifndef QWEN_TEXT_REQUEST_MESSAGES_H
 #define QWEN_TEXT_REQUEST_MESSAGES_H
 
-#include "qwentext.h"
+#include "text/request/images.h"
 
 /* A chat request that is built or edited; see qwen_template_render. */
 struct qwen_messages;
 
 /*
  * Create a request without messages; or parse one from a JSON object.  Messages
- * may contain text only; placeholder is that of struct qwen_service, or NULL.
+ * may contain text, and images if images is set; placeholder is that of struct
+ * qwen_service, or NULL.
  */
 int qwen_messages_new(struct qwen_messages **out, struct qwen_err *err);
 int qwen_messages_read_with(struct qwen_messages **out,
-    const char *placeholder, const char *json, size_t n,
+    const char *placeholder, int images, const char *json, size_t n,
     struct qwen_err *err);
 void qwen_messages_free(struct qwen_messages *m);
 
@@ -40,11 +41,15 @@ int qwen_messages_add(struct qwen_messages *m, const char *json, size_t n,
 void qwen_messages_drop_last(struct qwen_messages *m);
 
 /*
- * Adds an image without its bytes to the last message, after the text that it
+ * Adds an image without a source to the last message, after the text that it
  * has, if that is one of the user; else begins one.  Text that is joined comes
  * after the image.
  */
 int qwen_messages_add_image(struct qwen_messages *m, struct qwen_err *err);
+
+/* Appends the sources of all images in the messages, in their order. */
+int qwen_messages_images(const struct qwen_messages *m,
+    struct qwen_image_sources *out, struct qwen_err *err);
 
 /*
  * Drops the oldest turn (everything before the second user message, except

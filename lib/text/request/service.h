@@ -6,6 +6,7 @@
 #ifndef QWEN_TEXT_REQUEST_SERVICE_H
 #define QWEN_TEXT_REQUEST_SERVICE_H
 
+#include "text/request/images.h"
 #include "text/request/refusal.h"
 
 enum {
@@ -96,7 +97,11 @@ struct qwen_service {
 	 */
 	const struct qwen_sample_opt *(*sample_opt)(size_t i);
 	int			 strict_calls;	/* as in qwen_reply_opts */
-	const char		*placeholder;	/* line in place of an image;
+	int			 reads_images;	/* the model does, and the
+						   template has places for
+						   them */
+	const char		*placeholder;	/* line in place of an image
+						   that the model does not read;
 						   "": a built-in line; NULL:
 						   images are refused */
 	/*
@@ -205,6 +210,9 @@ struct qwen_request {
 	struct qwen_ids		*prompt;
 	size_t			 n_prompts;
 	size_t			 n_prompt_tokens;	/* of all prompts */
+	struct qwen_image_sources images;	/* of a chat; its prompt has the
+						   token <|image_pad|> once in
+						   the place of each */
 	int			 has_control;	/* a plain prompt spells a
 						   control token */
 	int32_t			 control_id;	/* that token, taken as text */

@@ -7,7 +7,7 @@
  * at once, the state decays for the next token, and is multiplied by its key,
  * while this token's output is summed.
  */
-#include "engine/cuda/kernel/deltanet_row.h"
+#include "engine/cuda/kernel/delta_end.h"
 
 enum { K = DELTA_K, GROUP = 4, GROUPS = DELTA_AHEAD / GROUP };
 
@@ -240,6 +240,66 @@ add_token(f32 *s, const SHARED f32 *x, const SHARED f32 *next, f32 g, f32 *kv)
 	return o;
 }
 
+/* ---- the only row of a share */
+
+/* Is this warp, of n that come, the last?  Then it sees what the others wrote. */
+DEV int
+is_last_warp(GLOBAL u32 *counter, u32 n)
+{
+	u32 last = 0;
+
+	fence();
+	warp_bar();
+	if ((tid() & 31) == 0) {
+		last = atomic_add(counter, 1) + 1 == n;
+		if (last)
+			*counter = 0;
+	}
+	last = (u32)shfl((s32)last, 0);
+	if (last)
+		fence();
+	return (int)last;
+}
+
+/* Counters of the share's groups, then of its key heads. */
+DEV GLOBAL u32 *
+counters_of(const struct part *p)
+{
+	return p->a->counter + bid_z() * ((p->a->n_head_v + 1) / 2 +
+	    p->a->n_head_k);
+}
+
+/*
+ * Moves inputs of the convolution on, by a warp, after the block has read them:
+ * those of its values, and those of its key head if no other block needs them any
+ * more.
+ */
+DEV void
+move_on(const struct part *p)
+{
+	const struct dev_delta *a = p->a;
+	u32 hk = a->n_head_k * K, lane = tid() & 31, i;
+	u32 blocks = a->n_head_v / a->n_head_k * (K / DELTA_COLUMNS);
+
+	move_inputs(a, &p->s, 2 * hk + p->head * K + p->column + lane);
+	if (!is_last_warp(counters_of(p) + (a->n_head_v + 1) / 2 + p->key,
+	    blocks))
+		return;
+	for (i = 0; i < 2 * K; i += 32)
+		move_inputs(a, &p->s, (i < K ? 0 : hk) + p->key * K + i % K +
+		    lane);
+}
+
+/* Norms the block's group if its results are complete. */
+DEV void
+end_group(const struct part *p, SHARED f32 *room)
+{
+	u32 g = p->head / 2, heads = p->a->n_head_v - 2 * g < 2 ? 1 : 2;
+
+	if (is_last_warp(counters_of(p) + g, heads * (K / DELTA_COLUMNS)))
+		norm_group(p->a, p->s.first, g, room);
+}
+
 DEV void
 run_rule(const struct dev_delta *a, int is_short)
 {
@@ -262,6 +322,8 @@ run_rule(const struct dev_delta *a, int is_short)
 			if (tid() / 32 == n_threads() / 32 - 1)
 				keep_row(&p, i, ring + i * DELTA_TOKEN);
 		}
+		if (a->counter != 0 && tid() / 32 == n_threads() / 32 - 1)
+			move_on(&p);
 	}
 	if (tid() >= DELTA_COLUMNS)
 		return;
@@ -292,6 +354,8 @@ run_rule(const struct dev_delta *a, int is_short)
 				to[i * K] = s[i];
 		}
 	}
+	if (is_short && a->counter != 0)
+		end_group(&p, ring + p.n * DELTA_TOKEN);
 }
 
 /* Rows that delta_prepare has made.  Blocks: a value head, 32 columns, a share. */

@@ -42,6 +42,12 @@ struct dev_delta {
 	GLOBAL u8		*groups;
 	u64			 group_bytes;
 	u32			 two, pad;
+	/*
+	 * delta_step: NULL, or for each share a counter of each of its groups, and
+	 * of each key head, 0 before and after.  Then each share has one row, which
+	 * is sure, and the kernel does all that delta_finish does.
+	 */
+	GLOBAL u32		*counter;
 	/* struct qwen_cuda_place */
 	u64			 s, state_conv, journal, journal_row;
 	/* the only share, which has no rows, if pass.share is NULL */

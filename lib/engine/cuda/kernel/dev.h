@@ -34,7 +34,7 @@ typedef f32 f32x2 __attribute__((vector_size(8)));
  * Both forms define:
  *
  * KERNEL(name, struct args) { ... a.member ... }
- *	a kernel, whose argument is one struct `a', up to 256 bytes.
+ *	a kernel, whose argument is one struct `a', up to 1024 bytes.
  * GLOBAL, SHARED
  *	what a pointer points to: memory of the card, or of the block.
  * SMEM
@@ -47,6 +47,9 @@ typedef f32 f32x2 __attribute__((vector_size(8)));
  *	the thread in its block; the block in the grid.
  * bar() warp_bar()
  *	wait for the threads of the block, or of the warp.
+ * fence()
+ *	what the thread has written is there for other blocks before what it writes
+ *	later; and what they wrote before is there for what it reads later.
  * base(p)
  *	p, in a register of its own, to which constants are added in loads.
  * shfl_xor() shfl_xor_f32() shfl() shfl_f32()
@@ -95,6 +98,12 @@ DEV void
 warp_bar(void)
 {
 	__asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+}
+
+DEV void
+fence(void)
+{
+	__asm__ volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 
 #define base(p) ({							\
@@ -300,6 +309,7 @@ DEV u32 bid_y(void) { return emu_at.bid_y; }
 DEV u32 bid_z(void) { return emu_at.bid_z; }
 DEV u32 n_blocks(void) { return emu_at.n_blocks; }
 DEV void bar(void) { emu_bar(); }
+DEV void fence(void) { }
 #define base(p) (p)
 DEV f32 rn_fma(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
 DEV f64 rn_fma64(f64 a, f64 b, f64 c) { return fma(a, b, c); }

@@ -2,14 +2,6 @@
 /* product.c - products with weights of floats. */
 #include "engine/cuda/kernel/columns.h"
 
-DEV f32
-weight_f32(const GLOBAL u8 *w, u32 k, const u32 kind)
-{
-	return kind == DEV_F32 ? ((const GLOBAL f32 *)w)[k] :
-	    kind == DEV_F16 ? f16_f32(((const GLOBAL u16 *)w)[k]) :
-	    bf16_f32(((const GLOBAL u16 *)w)[k]);
-}
-
 /* Sixteen partial sums by k mod 16, then the tree. */
 KERNEL(multiply_any, struct dev_product)
 {
@@ -29,7 +21,8 @@ KERNEL(multiply_any, struct dev_product)
 		UNROLL for (j = 0; j < 16; j++) {
 			int is_there = k + j < a.n_in;
 
-			wk = is_there ? weight_f32(w, k + j, a.kind) : 0.0f;
+			wk = is_there ? float_weight(w, k + j, a.kind) :
+			    0.0f;
 			xk = is_there ? a.x[c.x[0] * a.x_stride + k + j] : 0.0f;
 			part[j] = rn_fma(wk, xk, part[j]);
 		}
@@ -42,40 +35,6 @@ KERNEL(multiply_any, struct dev_product)
 	}
 	put_product(&a, c.matrix, c.y[0], r, part[0]);
 }
-
-/* One row of x: sixteen lanes have a row of weights, a partial sum each. */
-DEV void
-multiply_one(const struct dev_product *a, const u32 kind)
-{
-	enum { AHEAD = 32 };	/* loads under way */
-	const u32 lane = tid() & 15, at = (bid() * n_threads() + tid()) / 16;
-	const u32 r = at < a->n_out ? at : a->n_out - 1;
-	const GLOBAL u8 *w = a->w + r * a->row_bytes;
-	f32 v[AHEAD], x[AHEAD], sum = 0.0f;
-	u32 k, i;
-
-	for (k = lane; k + 16 * (AHEAD - 1) < a->n_in; k += 16 * AHEAD) {
-		UNROLL for (i = 0; i < AHEAD; i++) {
-			v[i] = weight_f32(w, k + 16 * i, kind);
-			x[i] = a->x[k + 16 * i];
-		}
-		UNROLL for (i = 0; i < AHEAD; i++)
-			sum = rn_fma(v[i], x[i], sum);
-	}
-	for (; k < a->n_in; k += 16)
-		sum = rn_fma(weight_f32(w, k, kind), a->x[k], sum);
-	/* a last term that is missing */
-	if (a->n_in % 16 != 0 && lane >= a->n_in % 16)
-		sum = sum + 0.0f;
-	UNROLL for (i = 8; i > 0; i /= 2)
-		sum = sum + shfl_xor_f32(sum, i);
-	if (lane == 0 && at < a->n_out)
-		put_product(a, 0, 0, at, sum);
-}
-
-KERNEL(one_f32, struct dev_product) { multiply_one(&a, DEV_F32); }
-KERNEL(one_f16, struct dev_product) { multiply_one(&a, DEV_F16); }
-KERNEL(one_bf16, struct dev_product) { multiply_one(&a, DEV_BF16); }
 
 /* ---- rows that are multiples of 16 numbers, at 16-byte borders */
 

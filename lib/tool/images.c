@@ -203,7 +203,7 @@ tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
 	pid_t pid;
 	size_t i;
 
-	cli_grow(&l.v, &l.cap, n + 12, sizeof *l.v);
+	cli_grow(&l.v, &l.cap, n + 14, sizeof *l.v);
 	l.v[l.n++] = tool_sibling_path("qimage");
 	l.v[l.n++] = "-m";
 	l.v[l.n++] = q->model;
@@ -214,6 +214,10 @@ tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
 	if (q->max_tokens > 0) {
 		l.v[l.n++] = "--max-tokens";
 		l.v[l.n++] = cli_format("%u", q->max_tokens);
+	}
+	if (q->n_threads > 0) {
+		l.v[l.n++] = "-t";
+		l.v[l.n++] = cli_format("%d", q->n_threads);
 	}
 	if (q->folder != NULL) {
 		l.v[l.n++] = "--images";

@@ -28,6 +28,7 @@ struct tool_qimage {
 	unsigned	 max_tokens;	/* 0: qimage's default */
 	const char	*folder;	/* of encoded images; NULL: none */
 	int		 no_rows;	/* only spans */
+	int		 n_threads;	/* 0: one per processor */
 };
 
 /* Numbers of the rows of the image with this hash. */

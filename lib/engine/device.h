@@ -121,7 +121,9 @@ struct qwen_journal_row qwen_journal_row_of(const struct qwen_hparams *h);
  */
 struct qwen_input {
 	int32_t		 id;	/* below 0: a row of a span */
-	const float	*vec;	/* [n_embd], or NULL */
+	const float	*vec;	/* [n_embd]; or NULL, in the MTP block for 0 */
+	const float	*embd;	/* [n_embd] in the MTP block: in the place of an
+				   embedding, if id is below 0; NULL: 0 */
 	const float	*deep;	/* [n_deepstack][n_embd] to add to the results
 				   of the first layers, or NULL */
 	size_t		 slot;	/* index of its keys and values; attention sees

@@ -231,13 +231,13 @@ tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
 		l.v[l.n++] = "--max-tokens";
 		l.v[l.n++] = cli_format("%u", q->max_tokens);
 	}
+	if (q->n_threads > 0) {
+		l.v[l.n++] = "-t";
+		l.v[l.n++] = cli_format("%d", q->n_threads);
+	}
 	if (q->folder != NULL) {
 		l.v[l.n++] = "--images";
 		l.v[l.n++] = q->folder;
-	}
-	if (q->threads != NULL) {
-		l.v[l.n++] = "--threads";
-		l.v[l.n++] = q->threads;
 	}
 	if (q->folder != NULL && q->folder_max > 0) {
 		l.v[l.n++] = "--images-max";

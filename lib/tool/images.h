@@ -32,13 +32,13 @@ struct tool_qimage {
 	uint64_t	 folder_max;	/* its limit, as that of a store */
 	int		 in_store;	/* the folder is in a prefix store */
 	int		 no_rows;	/* only spans */
-	const char	*threads;	/* number of threads; NULL: its default */
 	int		 apart;		/* in a process group of its own */
 	void		(*before)(void *arg);	/* called in the child process,
 						   whose stdin is connected,
 						   before qimage runs; or
 						   NULL */
 	void		*arg;
+	int		 n_threads;	/* 0: one per processor */
 };
 
 /* Numbers of the rows of the image with this hash. */

@@ -381,23 +381,33 @@ bring_memory(struct run *r)
 	return 0;
 }
 
+const float *
+qwen_pass_span_row(const struct qwen_pass_part *p, size_t pos)
+{
+	const struct qwen_span_rows *r;
+	size_t k;
+
+	for (k = 0; k < p->n_spans; k++) {
+		r = &p->spans[k];
+		if (pos >= r->span.start && pos - r->span.start < r->span.n)
+			return r->rows + (pos - r->span.start) *
+			    qwen_net_row(&p->s->model->net);
+	}
+	return NULL;
+}
+
 /* Returns row i of a part. */
 static struct qwen_input
 input_of(const struct qwen_pass_part *p, const struct qwen_share *s, size_t i)
 {
 	const struct qwen_model *m = p->s->model;
-	size_t pos = s->pos + i, k;
+	size_t pos = s->pos + i;
 	struct qwen_input in = { .id = i < s->n_sure ? p->tokens[i] :
 	    p->guess[i - s->n_sure], .slot = pos };
 
 	qwen_spans_place(p->s, pos, in.pos);
-	for (k = 0; in.id < 0 && k < p->n_spans; k++) {
-		const struct qwen_span_rows *r = &p->spans[k];
-
-		if (pos >= r->span.start && pos - r->span.start < r->span.n)
-			in.vec = r->rows + (pos - r->span.start) *
-			    qwen_net_row(&m->net);
-	}
+	if (in.id < 0)
+		in.vec = qwen_pass_span_row(p, pos);
 	if (in.id < 0 && m->net.hp.n_deepstack > 0)
 		in.deep = in.vec + m->net.hp.n_embd;
 	assert((in.id < 0) == (in.vec != NULL));

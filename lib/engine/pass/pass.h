@@ -81,6 +81,12 @@ size_t qwen_batch_size(const struct qwen_model *m, size_t asked, size_t n,
     const struct qwen_checkpoints *keep);
 
 /*
+ * Returns the row of numbers of a part's spans at a position of its session;
+ * NULL: no span has one.
+ */
+const float *qwen_pass_span_row(const struct qwen_pass_part *p, size_t pos);
+
+/*
  * The MTP block in a trunk's pass (mtp.c): before it, and at its end, when the
  * hidden states of all its rows are in the cache's pass.x.
  */

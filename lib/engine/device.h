@@ -59,6 +59,8 @@ struct qwen_kv_slot {
 							   none yet */
 	unsigned char		 there;	/* the device's copy is valid */
 	unsigned char		 stale;	/* the host's copy is not */
+	unsigned char		 filled;	/* if stale: positions that the
+						   host has nevertheless */
 };
 
 /*
@@ -353,8 +355,11 @@ struct qwen_device {
 	void	(*work_free)(struct qwen_work *w);
 	int	(*fit)(struct qwen_work *w, size_t n, size_t n_share, size_t end,
 		    struct qwen_err *err);
-	/* -1 if the device has failed since; or NULL: it cannot fail */
-	int	(*check)(const struct qwen_work *w, struct qwen_err *err);
+	/*
+	 * -1 if the device has failed since it was opened, and then it does
+	 * nothing any more; or NULL: it cannot fail
+	 */
+	int	(*check)(const struct qwen_resident *r, struct qwen_err *err);
 	/* its bytes; UINT64_MAX on overflow */
 	uint64_t (*bytes)(const struct qwen_resident *r, size_t n,
 		    size_t n_share, size_t end);

@@ -70,6 +70,12 @@ struct qwen_model_opts {
 	 * any order.  NULL: threads of its own.
 	 */
 	const struct qwen_model *share;
+	/*
+	 * Receives a line of text about what a user may want to know while the
+	 * model computes: a card has failed, and the CPU continues.  NULL: nobody.
+	 */
+	void	(*note)(void *arg, const char *text);
+	void		*note_arg;
 };
 
 /*

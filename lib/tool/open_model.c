@@ -166,6 +166,13 @@ die_of_model(const char *path, struct qwen_model_opts mo,
 	cli_die_err(path, why);
 }
 
+static void
+tell(void *arg, const char *text)
+{
+	(void)arg;
+	cli_note("%s", text);
+}
+
 struct qwen_model *
 tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
     const struct tool_draft *d)
@@ -175,7 +182,7 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 	    .v = (enum qwen_kv)tool_kv[1], .rope = tool_rope,
 	    .draft = d->mode >= QWEN_DRAFT_MTP, .draft_file = d->file,
 	    .adapters = tool_lora.v, .n_adapters = tool_lora.n,
-	    .share = tool_share };
+	    .share = tool_share, .note = tell };
 	const char *path = tool_model_path(opt);
 	struct qwen_model *m;
 

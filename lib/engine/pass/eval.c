@@ -61,6 +61,8 @@ read_guessed(struct qwen_session *s, enum qwen_logits logits, int last,
     int (*row)(void *, size_t, const float *, struct qwen_err *), void *arg,
     struct qwen_err *err)
 {
+	if (qwen_session_check(s, err) < 0)	/* then there are no drafts */
+		return -1;
 	qwen_ahead_read(s);
 	s->have_logits = logits != QWEN_LOGITS_NONE;
 	if (row == NULL || !(logits == QWEN_LOGITS_ALL ||

@@ -40,6 +40,8 @@ struct qwen_pass_part {
 		    struct qwen_err *err);	/* receives the rows; may be
 						   NULL */
 	void			*arg;
+	size_t			 told;		/* rows before this position
+						   were given to row */
 	int			 failed;	/* err is set */
 	struct qwen_err		 err;
 	/*
@@ -72,6 +74,22 @@ uint64_t qwen_pass_bytes(const struct qwen_model *m, size_t n, size_t n_share,
  */
 void qwen_pass_run(struct qwen_cache *c, struct qwen_pass_part *part,
     size_t n_part, void (*layer)(void *arg, size_t i), void *arg);
+
+/*
+ * The same, but a device may fail: returns 1, and no session has advanced.
+ */
+int qwen_pass_try(struct qwen_cache *c, struct qwen_pass_part *part,
+    size_t n_part, void (*layer)(void *arg, size_t i), void *arg);
+
+/*
+ * Leaves the layers of devices that have failed to the CPU, and computes again
+ * what these had of sessions (recover.c).  A session of which this was not
+ * possible is marked: qwen_session_check().
+ */
+void qwen_recover(struct qwen_model *m);
+
+/* Brings what a session has to its devices, as qwen_memory_send(). */
+int qwen_pass_send(struct qwen_session *s, struct qwen_err *err);
 
 /*
  * Returns the tokens per pass for n tokens, if the caller requested `asked' (0:

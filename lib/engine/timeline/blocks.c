@@ -99,7 +99,7 @@ own_block(struct qwen_session *s, size_t b)
 	assert(b < s->mem.n_slot && old->refs > 0);
 	if (old->refs == 1)
 		return;
-	qwen_block_fetch(s, b);
+	qwen_block_fetch(s, b);		/* may compute, but moves no blocks */
 	new = qwen_cache_take(s->cache);
 	for (i = 0, to = new->data; i < s->mem.n_layer; i++) {
 		const struct qwen_layer_state *l = &s->mem.layer[i];

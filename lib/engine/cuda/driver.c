@@ -8,7 +8,6 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/cuda/driver.h"
-#include "engine/cuda/ptx.h"
 
 #ifndef QPIPE_STATIC
 #include <dlfcn.h>
@@ -180,17 +179,15 @@ open_card(struct qwen_cuda_card *c, int n, struct qwen_err *err)
 static cu_module find_module(struct qwen_cuda_card *c,
     const struct qwen_cuda_launch *l);
 
-/* Loads a small module: is there PTX, and does the driver take it? */
+/* Unpacks the PTX, and loads a small module: does the driver take it? */
 static int
 check_kernels(struct qwen_cuda_card *c, int n, struct qwen_err *err)
 {
 	struct qwen_cuda_launch l = { .module = "rows" };
 
-	if (find_module(c, &l) != NULL)
-		return 0;
-	return *qwen_cuda_ptx("rows") == '\0' ? qwen_fail(err, QWEN_EUNSUP,
-	    "built without kernels for cards, which need clang 19") :
-	    fail_open(c, n, err);
+	if (qwen_cuda_ptx_unpack(&c->ptx, err) < 0)
+		return -1;
+	return find_module(c, &l) != NULL ? 0 : fail_open(c, n, err);
 }
 
 int
@@ -233,6 +230,7 @@ qwen_cuda_card_close(struct qwen_cuda_card *c)
 	unload_library(c);
 	free(c->module);
 	free(c->function);
+	free(c->ptx.text);
 	free(c);
 }
 
@@ -362,7 +360,7 @@ find_module(struct qwen_cuda_card *c, const struct qwen_cuda_launch *l)
 			return c->module[i].module;
 	}
 	if (i == MODULES_MAX || ASK(c, module_load, &c->module[i].module,
-	    qwen_cuda_ptx(name), l->registers > 0, &option, &value) < 0)
+	    qwen_cuda_ptx_find(&c->ptx, name), l->registers > 0, &option, &value) < 0)
 		return NULL;
 	c->module[i].name = name;
 	return c->module[i].module;

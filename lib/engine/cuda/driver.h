@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/cuda/ptx.h"
 #include "qwen.h"
 
 typedef int cu_result, cu_device;
@@ -100,6 +101,7 @@ struct qwen_cuda_card {
 	 */
 	const char	*failed;
 	char		 why[128];
+	struct qwen_cuda_ptx		 ptx;
 	struct qwen_cuda_module		*module;
 	struct qwen_cuda_function	*function;	/* a hash table */
 	size_t		 n_function;

@@ -151,12 +151,8 @@ are_short(const struct qwen_pass *p)
 static int
 is_alone(const struct qwen_cuda_work *w, struct dev_delta *a)
 {
-	size_t each = (a->n_head_v + 1) / 2 + a->n_head_k, i;
+	size_t each = (a->n_head_v + 1) / 2 + a->n_head_k;
 
-	for (i = 0; i < w->p->n_share; i++) {
-		if (w->p->share[i].n_sure != 1)
-			return 0;
-	}
 	if (!qwen_cuda_are_alone(w->p) || w->counter == 0 ||
 	    w->p->n_share * each > QWEN_CUDA_COUNTERS)
 		return 0;

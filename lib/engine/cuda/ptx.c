@@ -46,6 +46,30 @@ qwen_cuda_ptx_unpack(struct qwen_cuda_ptx *p, struct qwen_err *err)
 }
 #endif
 
+/* Replaces a text by another one that is as long. */
+static void
+replace(char *text, const char *from, const char *to)
+{
+	size_t n = strlen(to);
+
+	while ((text = strstr(text, from)) != NULL) {
+		memcpy(text, to, n);
+		text += n;
+	}
+}
+
+void
+qwen_cuda_ptx_overlap(struct qwen_cuda_ptx *p)
+{
+	char *s = p->text, *end = p->text + p->bytes;
+
+	for (; s < end; s += strlen(s) + 1) {
+		replace(s, ".version 7.0", ".version 7.8");
+		replace(s, ".target sm_80", ".target sm_90");
+		replace(s, "//griddepcontrol", "  griddepcontrol");
+	}
+}
+
 const char *
 qwen_cuda_ptx_find(const struct qwen_cuda_ptx *p, const char *module)
 {

@@ -22,6 +22,12 @@ struct qwen_cuda_ptx {
  */
 int qwen_cuda_ptx_unpack(struct qwen_cuda_ptx *p, struct qwen_err *err);
 
+/*
+ * Makes of the PTX that of cards of compute capability 9.0 and newer, whose launches
+ * can begin before the one before has ended.
+ */
+void qwen_cuda_ptx_overlap(struct qwen_cuda_ptx *p);
+
 /* Returns the PTX of a file of kernel/, or NULL. */
 const char *qwen_cuda_ptx_find(const struct qwen_cuda_ptx *p,
     const char *module);

@@ -111,6 +111,7 @@ struct run {
 	struct qwen_pass_part	*part;		/* that of each share */
 	struct qwen_watch	 watch;
 	const unsigned char	*home;		/* QWEN_HOMES; NULL: the CPU */
+	float			*x;		/* the stream between devices */
 	struct qwen_work	*work;		/* the device that has the stream */
 	const struct qwen_device *dev;
 	struct qwen_err		 err;		/* of bring_memory() */
@@ -126,23 +127,62 @@ go_home(struct run *r, size_t half)
 	if (work == r->work)
 		return;
 	if (r->work != NULL)
-		r->dev->get(r->work, &r->p, r->c->pass.x);
+		r->dev->get(r->work, &r->p, r->x);
 	r->dev = work->r->dev;
-	if (r->work != NULL)
-		r->dev->put(work, &r->p, r->c->pass.x);
+	r->dev->put(work, &r->p, r->x);
 	r->work = work;
 }
 
-/* Returns how many halves of layers from i on have the same home. */
-static size_t
-run_of(const struct run *r, size_t i)
+/*
+ * Makes the residual stream from embeddings, where the first layer is at home, or
+ * on the CPU.
+ */
+static void
+embed(struct run *r)
 {
-	size_t n = 1, end = 2 * r->net->hp.n_layer;
+	r->work = r->c->work[r->home != NULL ? r->home[0] : 0];
+	if (r->work->r->dev->embed == NULL)
+		r->work = r->c->work[0];
+	r->dev = r->work->r->dev;
+	r->dev->embed(r->work, &r->p);
+}
+
+/* Returns how many halves of layers from i to end - 1 have the same home. */
+static size_t
+run_of(const struct run *r, size_t i, size_t end)
+{
+	size_t n = 1;
 
 	while (i + n < end && (r->home == NULL ||
 	    r->home[i + n] == r->home[i]))
 		n++;
 	return n;
+}
+
+/* Takes all rows through halves i to end - 1. */
+static void
+run_halves(struct run *r, size_t i, size_t end)
+{
+	size_t n;
+
+	for (; i < end && qwen_any_good(&r->p); i += n) {
+		n = run_of(r, i, end);
+		go_home(r, i);
+		r->dev->run(r->work, &r->p, i, n);
+	}
+}
+
+void
+qwen_pass_some(struct qwen_cache *c, struct qwen_pass *p, float *x,
+    size_t first, size_t n)
+{
+	struct run r = { .c = c, .net = &c->model->net, .p = *p, .x = x,
+	    .home = c->model->place.home };
+
+	run_halves(&r, first, first + n);
+	if (r.work != NULL)
+		r.dev->get(r.work, &r.p, x);
+	*p = r.p;
 }
 
 /*
@@ -152,16 +192,11 @@ run_of(const struct run *r, size_t i)
 static int
 run_layers(struct run *r)
 {
-	size_t i, n, end = 2 * r->net->hp.n_layer;
 	int hidden = r->net->mtp.on;
+	size_t i;
 
-	go_home(r, 0);
-	r->dev->embed(r->work, &r->p);
-	for (i = 0; i < end && qwen_any_good(&r->p); i += n) {
-		n = run_of(r, i);
-		go_home(r, i);
-		r->dev->run(r->work, &r->p, i, n);
-	}
+	embed(r);
+	run_halves(r, 0, 2 * r->net->hp.n_layer);
 	if (!qwen_any_good(&r->p))
 		return 0;
 	for (i = 0; i < r->p.n_share && !hidden; i++)
@@ -512,7 +547,7 @@ qwen_pass_run(struct qwen_cache *c, struct qwen_pass_part *part, size_t n_part,
     void (*layer)(void *arg, size_t i), void *arg)
 {
 	const struct qwen_net *net = &c->model->net;
-	struct run r = { .c = c, .net = net, .part = part,
+	struct run r = { .c = c, .net = net, .part = part, .x = c->pass.x,
 	    .watch = { .net = net, .pool = c->model->place.pool,
 	    .inputs = c->model->inputs } };
 	size_t i, bad;

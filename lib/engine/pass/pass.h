@@ -74,6 +74,14 @@ void qwen_pass_run(struct qwen_cache *c, struct qwen_pass_part *part,
     size_t n_part, void (*layer)(void *arg, size_t i), void *arg);
 
 /*
+ * Takes the rows of a pass from x, [n][n_embd], through n halves of layers from
+ * `first' on, where these are at home, and back to x.  There is room for them, and
+ * what their sessions have is where it belongs.
+ */
+void qwen_pass_some(struct qwen_cache *c, struct qwen_pass *p, float *x,
+    size_t first, size_t n);
+
+/*
  * Returns the tokens per pass for n tokens, if the caller requested `asked' (0:
  * the default).  A pass ends at each checkpoint of keep (may be NULL).
  */

@@ -149,11 +149,13 @@ send_state(struct qwen_session *s, size_t r)
 	struct qwen_resident *on = s->model->place.on[1 + r];
 	struct qwen_memory *m = &s->mem;
 
-	if (m->recurrent_bytes == 0 || (m->there >> r & 1) != 0)
+	if ((m->there >> r & 1) != 0 ||
+	    (m->recurrent_bytes == 0 && !on->dev->ranks))
 		return 0;
 	if (m->own[r] == NULL && on->dev->state_new(on, m, &m->own[r]) < 0)
 		return -1;
-	on->dev->state_put(on, m);
+	if (m->recurrent_bytes > 0)
+		on->dev->state_put(on, m);
 	m->there |= (unsigned char)(1u << r);
 	return 0;
 }

@@ -199,6 +199,10 @@ int qwen_session_reserve(struct qwen_session *s, size_t n,
 int qwen_session_grow_tokens(struct qwen_session *s, size_t n);
 int qwen_blocks_grow_lists(struct qwen_session *s, size_t n);
 
+/* Puts the block of each layer at b into the slot; the lists have room. */
+void qwen_blocks_place(struct qwen_session *s, size_t b,
+    struct qwen_kv_slot *slot);
+
 /* Keeps only the first n blocks. */
 void qwen_session_trim(struct qwen_session *s, size_t n);
 

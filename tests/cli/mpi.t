@@ -98,6 +98,63 @@ ranks 3 qengine -q --device mpi <requests | jq -Sc 'del(.ms)' | sort >b
     "$(jq -r 'select(has("token")) | [.id, .token] | @tsv' b)" ]
 ok $? "qengine"
 
+# -- ranks that die or hang: the same command resumes, on any number of ranks
+cat >rank <<'EOT'
+echo $$ >pid.new.$$ && mv pid.new.$$ "pid.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
+exec "$@"
+EOT
+i=0
+while [ $i -lt 24 ]; do
+	i=$((i + 1))
+	printf '{"prompt":"And God said unto him, %s","temperature":0.8,"seed":%s,"max_tokens":%s}\n' \
+	    $i $i $((i + 20))
+done >requests
+qbatch -q -o all requests
+runs=${QPIPE_LONG:+100}
+awk -v seed="$SEED" -v n="${runs:-4}" 'BEGIN {
+	srand(seed)
+	split("KILL STOP", how)
+	for (i = 0; i < n; i++) {
+		s = how[1 + int(2 * rand())]
+		# rank 0 keeps the deadline: it is not stopped
+		print 2 + int(2 * rand()), s, rand(), rand() * 2
+	}
+}' >kills
+bad= said=0 hung=0
+while read -r n how which wait; do
+	rm -f pid.*
+	timeout 60 mpirun -n $n sh rank qbatch -q --device mpi/2 -o answers \
+	    requests >/dev/null 2>err </dev/null &
+	run=$!
+	until [ -e pid.$((n - 1)) ] || ! kill -0 $run 2>/dev/null; do :; done
+	sleep "$wait"
+	r=$(echo "$n $which $how" | awk '{ print int($3 == "STOP" ? \
+	    1 + ($1 - 1) * $2 : $1 * $2) }')
+	kill -$how "$(cat pid.$r)" 2>/dev/null
+	wait $run
+	rc=$?
+	[ $rc != 124 ] || hung=$((hung + 1))
+	[ $rc != 0 ] || { cmp -s answers all || bad="$bad $n/$how"; rm -f answers; }
+	grep -q '^qbatch: rank . on .*, layers .*, gives no sign of life$' err &&
+	    said=$((said + 1))
+done <kills
+ranks 2 qbatch -q --device mpi -o answers requests
+cmp -s answers all
+is "$? $bad $hung" "0  0" \
+    "qbatch after $(grep -c . kills) kills, of which $said were reported"
+qdecode -q -n 300 --ignore-eos -s one.cbor -o whole.cbor -f text </dev/null >text
+rm -f pid.*
+timeout 60 mpirun -stdin none -n 3 sh rank qdecode -q --device mpi -n 300 \
+    --ignore-eos -s one.cbor -o cut.cbor --save-every 0.05 -f text >/dev/null 2>err &
+run=$!
+until [ -e cut.cbor ] || ! kill -0 $run 2>/dev/null; do :; done
+kill -KILL "$(cat pid.1)"
+wait $run
+ranks 2 -stdin none qdecode -q --device mpi -n 300 --ignore-eos -s one.cbor \
+    -o cut.cbor --save-every 5 -f text >again
+cmp -s again text && qstate diff cut.cbor whole.cbor
+ok $? "qdecode resumes what 3 ranks have saved"
+
 # -- shares
 ranks 3 qprefill -v --device mpi:1:0:3 <ids 2>err >/dev/null
 grep -q ': mpi, 3 ranks: 1 on .*, 2 on .*: layers [1-3]-7, ' err

@@ -65,6 +65,34 @@ for kv in q8_0 f32; do
 	ok $? "state with --kv $kv"
 done
 
+# -- long prompts, and many texts, go through in pieces
+ids 1000 9 400 >long
+qprefill -q --logits all -f raw <long >a
+qprefill -q --draft mtp -o a.cbor <long >/dev/null
+for n in 2 4; do
+	ranks $n qprefill -q --device mpi --logits all -f raw <long >b
+	cmp -s a b
+	ok $? "logits of 1000 tokens, $n ranks"
+	for batch in 333 700; do
+		ranks $n qprefill -q --device mpi --draft mtp --batch $batch \
+		    -o b.cbor <long >/dev/null
+		qstate diff a.cbor b.cbor >out
+		is "$?$(cat out)" 0 "state of 1000 tokens in passes of $batch"
+	done
+done
+i=0
+while [ $i -lt 150 ]; do
+	i=$((i + 1))
+	printf '{"prompt":"And %s said, %s","seed":%s,"max_tokens":9}\n' $i $i $i
+done >requests
+qbatch -q --max-sequences 200 requests >a
+for how in none lookup:4; do
+	ranks 3 qbatch -q --device mpi --max-sequences 200 --draft $how \
+	    requests >b
+	cmp -s a b
+	ok $? "$(grep -c '"text"' b) texts at a time, --draft $how"
+done
+
 # -- a model without recurrent states, and one with experts
 for name in qwen3 qwen3moe; do
 	(model $name

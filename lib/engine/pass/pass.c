@@ -67,11 +67,13 @@ qwen_pass_fit(struct qwen_cache *c, size_t n, size_t n_share, size_t end,
 
 		if ((c->work[i] == NULL && dev->work_new(&c->work[i],
 		    place->on[i], err) < 0) ||
-		    dev->fit(c->work[i], n, n_share, end, err) < 0)
+		    dev->fit(c->work[i], dev->ranks ? qwen_pieces_rows(c, n) :
+		    n, n_share, end, err) < 0)
 			return -1;
 	}
 	rows = net->mtp.on ? qwen_draft_rows(net, &first) : 0;
-	if (fit_rows(m, &net->hp, n) < 0 || fit_shares(m, n_share) < 0 ||
+	if (qwen_pieces_fit(c, n, n_share) < 0 ||
+	    fit_rows(m, &net->hp, n) < 0 || fit_shares(m, n_share) < 0 ||
 	    (rows > 0 && m->draft == NULL && (m->draft =
 	    qwen_alloc_large(rows, sizeof *m->draft)) == NULL) ||
 	    (all && m->logits == NULL && (m->logits = qwen_alloc_large(
@@ -173,6 +175,19 @@ run_halves(struct run *r, size_t i, size_t end)
 }
 
 void
+qwen_pass_start(struct qwen_cache *c, struct qwen_pass *p, float *x,
+    size_t end)
+{
+	struct run r = { .c = c, .net = &c->model->net, .p = *p, .x = x,
+	    .home = c->model->place.home };
+
+	embed(&r);
+	run_halves(&r, 0, end);
+	r.dev->get(r.work, &r.p, x);
+	*p = r.p;
+}
+
+void
 qwen_pass_some(struct qwen_cache *c, struct qwen_pass *p, float *x,
     size_t first, size_t n)
 {
@@ -195,8 +210,10 @@ run_layers(struct run *r)
 	int hidden = r->net->mtp.on;
 	size_t i;
 
-	embed(r);
-	run_halves(r, 0, 2 * r->net->hp.n_layer);
+	if (r->home == NULL || !qwen_pieces_run(r->c, &r->p)) {
+		embed(r);
+		run_halves(r, 0, 2 * r->net->hp.n_layer);
+	}
 	if (!qwen_any_good(&r->p))
 		return 0;
 	for (i = 0; i < r->p.n_share && !hidden; i++)

@@ -46,6 +46,12 @@ struct qwen_pass_memory {
 	struct qwen_pass_part	*part;		/* [cap_share] */
 	struct qwen_progress	*progress;	/* [cap_share] */
 	size_t			 cap_share;
+	/* of the pieces of a pass (pass/pieces.c) */
+	struct qwen_input	*piece_row;	/* [cap_piece] */
+	uint32_t		*piece_owner;
+	size_t			 cap_piece;
+	struct qwen_share	*piece_share;
+	size_t			 cap_piece_share;
 };
 
 struct qwen_cache {

@@ -213,6 +213,7 @@ for what in "-m alone/m.gguf" "--template qwen3"; do
 done
 batch -m alone/m.gguf --image-placeholder one >got
 is "$? $(errors got)" "0 none" "--image-placeholder puts a line there"
+refused 1 "--mmproj of another model" batch --mmproj "$TOP/demo/demo.gguf" one
 refused 1 "--mmproj, a template without places" batch --template qwen3 --mmproj \
     qwen3_5/mmproj-F32.gguf one
 refused 1 "--image-dir without an encoder" batch -m alone/m.gguf --image-dir pics one

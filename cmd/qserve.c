@@ -120,6 +120,7 @@ static const struct cli_opt options[] = {
 	    "another name of the model in lists; repeatable"),
 	TOOL_OPT_SERVICE(&server.with),
 	TOOL_OPT_IMAGE_ENCODER(&server.images.how),
+	TOOL_OPT_IMAGE_FOLDER(&server.images.how),
 	TOOL_OPT_IMAGE_DIR(&server.images.dir),
 	CLI_WORD(0, "image-url", "public | any", &server.images.urls,
 	    "none public any", "get images from the URLs of requests: of public "
@@ -199,6 +200,7 @@ set_engine(struct qserve *s)
 	s->quantizes = tool_quantize != NULL;
 	tool_quantize = NULL;	/* only the engine quantises */
 	tool_store_from_env(&s->store);
+	tool_image_folder(&s->images.how, &s->store);
 	s->program = tool_sibling_path("qengine");
 	push(l, cli_format("--model=%s", s->model_path));
 	for (i = 0; i < tool_lora.n; i++)

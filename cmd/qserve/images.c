@@ -463,14 +463,12 @@ qserve_images_run(struct qserve *s, double now)
 
 /* --------------------------------------------------------------- the server */
 
-/* Return the folder of encoded images: below the store, or a temporary one. */
+/* Make a temporary folder of encoded images. */
 static const char *
 make_folder(struct qserve *s)
 {
 	const char *tmp = getenv("TMPDIR");
 
-	if (s->store.dir != NULL)
-		return cli_format("%s/images", s->store.dir);
 	s->images.temporary = cli_format("%s/qserve-images.XXXXXX",
 	    tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp");
 	if (mkdtemp(s->images.temporary) != NULL)

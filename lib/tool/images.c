@@ -20,6 +20,17 @@
 
 enum { SAID_MAX = 4096 };	/* bytes of qimage's errors */
 
+void
+tool_image_folder(struct tool_qimage *q, const struct tool_store *at)
+{
+	if (q->folder == NULL && at->dir != NULL) {
+		q->folder = cli_format("%s/images", at->dir);
+		q->in_store = 1;
+	}
+	if (q->folder == NULL && q->folder_max > 0)
+		cli_usage("--images-max needs --images or --store");
+}
+
 int
 tool_image_encoder(const char *mmproj, const char *model)
 {
@@ -154,7 +165,7 @@ open_path(const char *dir, const char *path, struct qwen_err *err)
 		return qwen_fail(err, QWEN_EUNSUP, "%.120s is not below the "
 		    "folder of --image-dir", path);
 	if ((fd = open_below(dir, path)) == -1)
-		return qwen_fail(err, QWEN_EIO, "%.120s: %s", path,
+		return qwen_fail(err, QWEN_EUNSUP, "%.120s: %s", path,
 		    errno == EACCES || errno == ELOOP ? "not a file below the "
 		    "folder of --image-dir" : strerror(errno));
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
@@ -175,22 +186,27 @@ tool_image_open(const struct qwen_image_source *src, const char *dir,
 	    "the part has no image") : src->kind == QWEN_SOURCE_PATH ?
 	    qwen_fail(err, QWEN_EUNSUP, "names of files are refused: send a "
 	    "data: URL, or use --image-dir") : qwen_fail(err, QWEN_EUNSUP,
-	    "http: and https: URLs are refused here: send a data: URL");
+	    "http: and https: URLs are refused: send a data: URL, or use "
+	    "--image-url of qserve");
 }
 
 /* ------------------------------------------------------------------- qimage */
 
 /* In the child process: connect the descriptors, and run qimage. */
 static void
-run_qimage(char *const *argv, const int fd[3])
+run_qimage(const struct tool_qimage *q, char *const *argv, const int fd[3])
 {
 	int i;
 
+	if (q->apart)
+		setpgid(0, 0);
 	signal(SIGPIPE, SIG_DFL);
 	for (i = 0; i < 3; i++) {
 		if (fd[i] != -1 && dup2(fd[i], i) == -1)
 			_exit(126);
 	}
+	if (q->before != NULL)
+		q->before(q->arg);
 	execvp(argv[0], argv);
 	_exit(127);
 }
@@ -203,7 +219,7 @@ tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
 	pid_t pid;
 	size_t i;
 
-	cli_grow(&l.v, &l.cap, n + 14, sizeof *l.v);
+	cli_grow(&l.v, &l.cap, n + 17, sizeof *l.v);
 	l.v[l.n++] = tool_sibling_path("qimage");
 	l.v[l.n++] = "-m";
 	l.v[l.n++] = q->model;
@@ -223,6 +239,11 @@ tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
 		l.v[l.n++] = "--images";
 		l.v[l.n++] = q->folder;
 	}
+	if (q->folder != NULL && q->folder_max > 0) {
+		l.v[l.n++] = "--images-max";
+		l.v[l.n++] = q->folder_max == TOOL_STORE_UNLIMITED ? "none" :
+		    cli_format("%llu", cli_llu(q->folder_max));
+	}
 	if (q->no_rows)
 		l.v[l.n++] = "--no-rows";
 	if (cli_quiet || fd[2] != -1)
@@ -231,9 +252,15 @@ tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
 	for (i = 0; i < n; i++)
 		l.v[l.n++] = operand[i];
 	l.v[l.n] = NULL;
+	/* with the mode of the store's own folders */
+	if (q->in_store)
+		(void)!mkdir(q->folder, 0777);
 	fflush(stdout);
 	if ((pid = fork()) == 0)
-		run_qimage((char *const *)(uintptr_t)l.v, fd);
+		run_qimage(q, (char *const *)(uintptr_t)l.v, fd);
+	/* here too: whichever process comes first */
+	if (pid > 0 && q->apart)
+		setpgid(pid, pid);
 	free(l.v);
 	return pid != -1 ? pid : qwen_fail_errno(err, "cannot start qimage");
 }
@@ -241,8 +268,9 @@ tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
 int
 tool_qimage_ended(int status, const char *said, struct qwen_err *err)
 {
-	static const char *const names[] = { "qimage: ", "stdin: " };
-	size_t i, n;
+	static const char name[] = "qimage: ", in[] = "stdin: ";
+	int code = QWEN_EIO;
+	size_t n;
 
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
@@ -250,36 +278,50 @@ tool_qimage_ended(int status, const char *said, struct qwen_err *err)
 		return qwen_fail(err, QWEN_EIO, "qimage, which encodes images, "
 		    "is not beside this program");
 	if (WIFSIGNALED(status))
-		return qwen_fail(err, QWEN_EIO, "qimage was ended by signal %d",
-		    WTERMSIG(status));
-	for (i = 0; said != NULL && i < 2; i++) {
-		n = strlen(names[i]);
-		said += strncmp(said, names[i], n) == 0 ? n : 0;
-	}
+		return qwen_fail(err, QWEN_EFORMAT, "qimage was ended by "
+		    "signal %d", WTERMSIG(status));
+	if (said != NULL && strncmp(said, name, sizeof name - 1) == 0)
+		said += sizeof name - 1;
+	if (said != NULL && (strncmp(said, in, sizeof in - 1) == 0 ||
+	    strncmp(said, "/dev/fd/", 8) == 0))
+		code = QWEN_EFORMAT;
+	if (said != NULL && strncmp(said, in, sizeof in - 1) == 0)
+		said += sizeof in - 1;
 	n = said != NULL ? strcspn(said, "\n") : 0;
-	return n > 0 ? qwen_fail(err, QWEN_EFORMAT, "%.*s", (int)n, said) :
+	return n > 0 ? qwen_fail(err, code, "%.*s", (int)n, said) :
 	    qwen_fail(err, QWEN_EIO, "qimage failed");
 }
 
 /* ------------------------------------------------------------------ streams */
 
+/*
+ * Adds numbers of rows: a record with the same hash continues the one before it.
+ * Rows that come again, as in joined streams, are left out.
+ */
 static int
 take_rows(struct tool_encoded *e, const struct qwen_record *rec,
     struct qwen_err *err)
 {
-	struct tool_image_rows *r;
+	struct tool_image_rows *r = e->n_rows > 0 ? &e->rows[e->n_rows - 1] :
+	    NULL;
 
-	if (qwen_grow(&e->rows, &e->cap_rows, e->n_rows + 1,
-	    sizeof *e->rows) < 0)
-		return qwen_oom(err);
-	r = &e->rows[e->n_rows];
-	*r = (struct tool_image_rows){ rec->fp, qwen_alloc(rec->n + 1,
-	    sizeof *r->x), rec->n };
-	if (r->x == NULL)
+	if (!e->in_rows || r == NULL || memcmp(&r->hash, &rec->fp,
+	    sizeof r->hash) != 0) {
+		e->in_rows = 0;
+		if (tool_encoded_find(e, &rec->fp) != NULL)
+			return 0;
+		if (qwen_grow(&e->rows, &e->cap_rows, e->n_rows + 1,
+		    sizeof *e->rows) < 0)
+			return qwen_oom(err);
+		r = &e->rows[e->n_rows++];
+		*r = (struct tool_image_rows){ .hash = rec->fp };
+		e->in_rows = 1;
+	}
+	if (qwen_grow(&r->x, &r->cap, r->n + rec->n, sizeof *r->x) < 0)
 		return qwen_oom(err);
 	if (rec->n > 0)
-		memcpy(r->x, rec->logits, rec->n * sizeof *r->x);
-	e->n_rows++;
+		memcpy(r->x + r->n, rec->logits, rec->n * sizeof *r->x);
+	r->n += rec->n;
 	return 0;
 }
 
@@ -287,10 +329,11 @@ static int
 take_record(struct tool_encoded *e, struct qwen_reader *r,
     const struct qwen_record *rec, struct qwen_err *err)
 {
-	if (rec->kind == QWEN_REC_HEADER)
-		return 0;
 	if (rec->kind == QWEN_REC_ROWS)
 		return take_rows(e, rec, err);
+	e->in_rows = 0;
+	if (rec->kind == QWEN_REC_HEADER)
+		return 0;
 	if (rec->kind != QWEN_REC_SPAN)
 		return qwen_fail(err, QWEN_EFORMAT, "a stream of tokens, and "
 		    "not of images alone, as qimage writes it");
@@ -380,9 +423,9 @@ read_said(int fd, char said[SAID_MAX])
 
 /* Runs qimage, and reads its output. */
 static int
-run(const struct tool_qimage *q, const char *const *operand, size_t n,
-    int quiet, const struct qwen_header *self, struct tool_encoded *out,
-    struct qwen_err *err)
+run(const struct tool_qimage *q, const char *const *operand,
+    const struct tool_image_input *in, const struct qwen_header *self,
+    struct tool_encoded *out, struct qwen_err *err)
 {
 	int to[3] = { -1, tool_image_file(err), -1 }, said[2] = { -1, -1 };
 	char text[SAID_MAX] = "";
@@ -391,26 +434,27 @@ run(const struct tool_qimage *q, const char *const *operand, size_t n,
 
 	if (to[1] == -1)
 		return -1;
-	if (quiet && pipe(said) == -1)
+	if (in->quiet && pipe(said) == -1)
 		qwen_fail_errno(err, "a pipe");
 	else {
 		to[2] = said[1];
-		pid = tool_qimage_start(q, operand, n, to, err);
+		pid = tool_qimage_start(q, operand, in->n, to, err);
 	}
 	if (said[1] != -1)
 		close(said[1]);
-	if (pid != -1 && quiet)
+	if (pid != -1 && in->quiet)
 		read_said(said[0], text);
 	if (said[0] != -1)
 		close(said[0]);
 	while (pid != -1 && waitpid(pid, &status, 0) == -1 && errno == EINTR)
 		;
 	/* it has said why */
-	if (!quiet && WIFEXITED(status) && (WEXITSTATUS(status) == 1 ||
-	    WEXITSTATUS(status) == 2))
+	if (!in->quiet && !in->survives && WIFEXITED(status) &&
+	    (WEXITSTATUS(status) == 1 || WEXITSTATUS(status) == 2))
 		exit(1);
 	if (pid != -1 && lseek(to[1], 0, SEEK_SET) == 0)
-		rc = tool_qimage_ended(status, quiet ? text : NULL, err) < 0 ?
+		rc = tool_qimage_ended(status, in->quiet ? text : NULL,
+		    err) < 0 ?
 		    -1 : tool_encoded_read(out, to[1], self, err);
 	close(to[1]);
 	return rc;
@@ -440,8 +484,8 @@ tool_images_encode(const struct tool_qimage *q,
 		operand[i] = cli_format("/dev/fd/%d", fd[opened++]);
 	}
 	if (rc == 0)
-		rc = run(q, (const char *const *)(uintptr_t)operand, in->n,
-		    in->quiet, self, out, err) < 0 ? name_image(operand, in->n,
+		rc = run(q, (const char *const *)(uintptr_t)operand, in,
+		    self, out, err) < 0 ? name_image(operand, in->n,
 		    err) : 0;
 	if (rc == 0 && out->n - before != in->n)
 		rc = qwen_fail(err, QWEN_EFORMAT, "qimage gave %zu images for "

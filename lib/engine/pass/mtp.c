@@ -112,7 +112,7 @@ make_room(struct qwen_session *s, size_t n, struct qwen_err *err)
 	s->cache->pass.cpu_only = 0;
 	return qwen_session_reserve(s, n, err) < 0 ||
 	    qwen_pass_fit(s->cache, ROWS, 1, n, 0, err) < 0 ||
-	    qwen_memory_send(s, err) < 0 ? -1 : 0;
+	    qwen_pass_send(s, err) < 0 ? -1 : 0;
 }
 
 int

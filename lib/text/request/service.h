@@ -334,8 +334,8 @@ int qwen_request_line_id(const char *json, size_t n, char **id,
 
 /*
  * Requests about tokens: the tokens of a text or of a chat's prompt; the text
- * of tokens; a chat's prompt as text; the number of prompt tokens of a request
- * in this form (messages, responses).  Each appends the body of the answer or
+ * of tokens; a chat's prompt as text; the number of prompt tokens of a parsed
+ * request (messages, responses).  Each appends the body of the answer or
  * error to t and sets *status to its HTTP status. n_ctx is reported as the
  * model's context length if it is not 0. -1: out of memory.
  */
@@ -346,8 +346,7 @@ int qwen_tokens_detokenize(const struct qwen_service *s, const char *json,
     size_t n, int *status, struct qwen_text *t, struct qwen_err *err);
 int qwen_tokens_prompt(const struct qwen_service *s, const char *json,
     size_t n, int *status, struct qwen_text *t, struct qwen_err *err);
-int qwen_tokens_count(const struct qwen_service *s, enum qwen_form form,
-    const char *json, size_t n, int *status, struct qwen_text *t,
-    struct qwen_err *err);
+int qwen_tokens_count(const struct qwen_request *q, int *status,
+    struct qwen_text *t, struct qwen_err *err);
 
 #endif

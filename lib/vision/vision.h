@@ -87,15 +87,6 @@ int qwen_vision_span(const struct qwen_vision *v,
     struct qwen_err *err);
 
 /*
- * Returns the bytes of memory that encoding takes, beside the file and the
- * rows; and multiply-adds, an estimate of its time.
- */
-uint64_t qwen_vision_bytes(const struct qwen_vision *v, size_t width,
-    size_t height);
-uint64_t qwen_vision_macs(const struct qwen_vision *v, size_t width,
-    size_t height);
-
-/*
  * Encodes an image whose span has n rows to rows, [n][n_row]: each is the vector in
  * the place of an embedding, then the deepstack vectors, as struct qwen_span_rows
  * takes them.

@@ -156,6 +156,13 @@ PTX_CC := $(firstword $(foreach c,$(CLANG) clang-19 clang-20 clang-21 clang-22 \
 	grep -q '\.entry f' && command -v zstd >/dev/null && echo $c)))
 endif
 
+# The part for MPI, a library by itself, which the device "mpi" loads.  It needs
+# mpicc, and is not built with MPI=n.
+MPICC = mpicc
+ifeq ($(filter n,$(MPI))$(CORE)$(STATIC),)
+MPI_LIB := $(if $(shell command -v $(MPICC)),$(B)/libqwen-mpi.so.$(SOVERSION))
+endif
+
 # The floors: what all share and the engine are libqwen; text is libqwentext.
 # CORE=y is what needs no other library.
 GROUND_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/wire/*.c))
@@ -238,7 +245,7 @@ ARCHIVES = $(addprefix $(B)/,libcli.a libsynth.a libhub.a libquantize.a \
 	libvision.a libmodels.a libimage.a libqwentext.a libqwen.a)
 
 all: $(TOOLS) $(foreach l,$(WINGS),$(B)/lib$l.a $(B)/lib$l.so \
-	$(B)/lib$l.so.$(SOVERSION))
+	$(B)/lib$l.so.$(SOVERSION)) $(MPI_LIB)
 
 PARTS = $(patsubst %.c,$(B)/%.o,$(filter cmd/$1/%,$(PART_SRC)))
 .SECONDEXPANSION:
@@ -261,7 +268,7 @@ $(BIN)/gguf-fetch: LIBS += $(if $(shell printf '\043include <curl/curl.h>\n'\
 	'\043include <openssl/evp.h>\n' | \
 	$(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo y),-lcurl -lcrypto)
 endif
-$(BIN)/qserve: LIBS += -lmicrohttpd
+$(BIN)/qserve: LIBS += -lmicrohttpd $(if $(STATIC),-lcurl -lssl -lcrypto,-ldl)
 $(BIN)/qimage $(filter %/fuzz_seeds $(B)/tests/unit/image_%,$(TESTS)): \
 	LIBS += $(LIBS_IMAGE)
 
@@ -294,6 +301,11 @@ $(B)/lib%.so: $(B)/%.map
 # The name by which programs load the library, also from the build folder.
 $(B)/lib%.so.$(SOVERSION): $(B)/lib%.so
 	ln -sf $(<F) $@
+$(MPI_LIB): lib/mpi/transport.c lib/engine/mpi/calls.h
+	@mkdir -p $(@D)
+	$(MPICC) -std=c11 -fPIC -fvisibility=hidden $(WARN) -Ilib $(HARDEN) \
+		$(CPPFLAGS) $(CFLAGS) $(HARDEN_LD) $(LDFLAGS) -shared \
+		-Wl,-soname,$(@F) -o $@ $<
 $(B)/qwen.map: $(B)/libqwentext.a
 $(WINGS:%=$(B)/%.map): $(B)/%.map: lib/%.h $(wildcard lib/qwen/*.h)
 	@mkdir -p $(@D)

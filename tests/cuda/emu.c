@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * emu.c - blocks run one after another; the threads of one are coroutines, which
- * change over where they wait, in an order that is drawn anew each round.  So a
- * kernel that lacks a barrier gives other results.  A copy
- * arrives only when the kernel waits for it.  Shared memory begins as nonsense.
+ * change over where they wait, in an order that is drawn anew each round.  Half of
+ * the warps are slow: they miss every other round.  So a kernel that lacks a
+ * barrier gives other results.  A copy arrives at once, or when the kernel waits
+ * for it.  Shared memory begins as nonsense.
  * The first block of a launch that may overlap with the one before comes as far as
  * it can before that one has run.
  */
@@ -190,6 +191,18 @@ emu_warp(int op, const void *mine, u32 size)
 	return w->lane[generation & 1][0];
 }
 
+/* Draws a number. */
+static u64
+draw(void)
+{
+	static u64 r = 88172645463325252ull;
+
+	r ^= r << 13;
+	r ^= r >> 7;
+	r ^= r << 17;
+	return r;
+}
+
 void
 copy16(void *s, const void *g)
 {
@@ -199,6 +212,10 @@ copy16(void *s, const void *g)
 		fail("too many copies under way for the emulator");
 	if (((uintptr_t)s | (uintptr_t)g) % 16 != 0)
 		fail("a copy is not 16-byte aligned");
+	if (draw() >> 63 != 0) {
+		memcpy(s, g, 16);
+		return;
+	}
 	f->copy[f->n_copy].to = s;
 	memcpy(f->copy[f->n_copy++].data, g, 16);
 }
@@ -238,14 +255,10 @@ emu_copy_wait(u32 n)
 static void
 shuffle(u32 *order, u32 n)
 {
-	static u64 r = 88172645463325252ull;
 	u32 i, j, t;
 
 	for (i = n - 1; i > 0; i--) {
-		r ^= r << 13;
-		r ^= r >> 7;
-		r ^= r << 17;
-		j = (u32)(r % (i + 1));
+		j = (u32)(draw() % (i + 1));
 		t = order[i];
 		order[i] = order[j];
 		order[j] = t;
@@ -287,7 +300,7 @@ static void
 run_block(size_t shared)
 {
 	static u32 order[THREADS];
-	u32 n, i, idle = 0;
+	u32 n, i, idle = 0, slow = (u32)draw(), misses;
 	u64 before;
 
 	emu_at = now->at;
@@ -296,9 +309,11 @@ run_block(size_t shared)
 		order[i] = i;
 	while (now->may_go ? now->live > 0 : busy() > 0) {
 		before = now->events;
+		misses = idle == 0 ? slow & (u32)draw() : 0;
 		shuffle(order, n);
 		for (i = 0; i < n; i++) {
-			if (now->fiber[order[i]].done)
+			if (now->fiber[order[i]].done || (misses >> order[i] /
+			    WARP & 1))
 				continue;
 			emu_at.tid = order[i];
 			go_in(&now->fiber[order[i]]);

@@ -5,8 +5,9 @@
  * the same library, by emu.c.  Memory begins as nonsense and has a red zone.
  *
  * QWEN_FAKE_MEMORY: bytes of the card; a call that would take more fails.
- * QWEN_FAKE_LOSE: the card is lost at this launch.
- * QWEN_FAKE_LOSE_COPY: it is lost at this copy to the host.
+ * QWEN_FAKE_LOSE: the cards are lost at this launch.
+ * QWEN_FAKE_LOSE_COPY: they are lost at this copy to the host.
+ * QWEN_FAKE_LOSE_CARD: only the card of this number is.
  * QWEN_FAKE_LOG: a file to which the names of kernels are added as they run.
  */
 #define _GNU_SOURCE		/* dladdr */
@@ -22,7 +23,7 @@
 
 #define CALL __attribute__((visibility("default")))
 enum { NOT_FOUND = 500, BAD_VALUE = 1, NO_MEMORY = CU_NO_MEMORY, BAD_DEVICE = 101,
-    LOST = 719, ARG = 1024 };
+    LOST = 719, ARG = 1024, HEAD = 256 };
 
 #define X(member, name, params) CALL cu_result name params;
 CU_CALLS(X)
@@ -45,7 +46,17 @@ struct cu_graph {
 };
 
 static struct cu_graph *recording;
+/* Before each piece of memory; HEAD bytes, so that it is aligned. */
+struct piece {
+	struct piece	*next;
+	size_t		 n;
+};
+
+static struct piece *pieces;
+static unsigned retained;	/* contexts */
 static int here;		/* what handles point to */
+static char context[2];		/* of the cards */
+static unsigned long current;	/* card */
 static size_t taken;
 static unsigned long launches, copies;
 
@@ -66,62 +77,24 @@ memory(void)
 static int
 is_lost(void)
 {
-	return launches >= setting("QWEN_FAKE_LOSE", ~0ul) ||
-	    copies > setting("QWEN_FAKE_LOSE_COPY", ~0ul);
+	return setting("QWEN_FAKE_LOSE_CARD", current) == current &&
+	    (launches >= setting("QWEN_FAKE_LOSE", ~0ul) ||
+	    copies > setting("QWEN_FAKE_LOSE_COPY", ~0ul));
+}
+
+/* For tests. */
+CALL unsigned long fake_launches(void);
+
+unsigned long
+fake_launches(void)
+{
+	return launches;
 }
 
 static void *
 handle(void)
 {
 	return &here;
-}
-
-/* ------------------------------------------------------------------- the card */
-
-cu_result cuInit(unsigned f) { return f == 0 ? 0 : BAD_VALUE; }
-cu_result cuDriverGetVersion(int *v) { *v = 13000; return 0; }
-cu_result cuDeviceGetCount(int *n) { *n = 2; return 0; }
-
-cu_result
-cuDeviceGet(cu_device *d, int i)
-{
-	*d = i;
-	return i < 2 ? 0 : BAD_DEVICE;
-}
-
-cu_result
-cuDeviceGetName(char *s, int n, cu_device d)
-{
-	(void)d;
-	snprintf(s, (size_t)n, "emulated card");
-	return 0;
-}
-
-cu_result
-cuDeviceGetAttribute(int *v, int a, cu_device d)
-{
-	(void)d;
-	*v = a == CU_MAJOR ? 9 : a == CU_N_SM ? 4 : a == CU_SHARED_MAX ?
-	    227 << 10 : 0;
-	return 0;
-}
-
-cu_result
-cuDevicePrimaryCtxRetain(cu_context *c, cu_device d)
-{
-	(void)d;
-	*c = handle();
-	return 0;
-}
-
-cu_result cuDevicePrimaryCtxRelease_v2(cu_device d) { (void)d; return 0; }
-cu_result cuCtxSetCurrent(cu_context c) { return c == handle() ? 0 : 201; }
-
-cu_result
-cuGetErrorString(cu_result r, const char **s)
-{
-	*s = r == LOST ? "the card was lost" : "an error";
-	return 0;
 }
 
 /* ------------------------------------------------------------- the last launch */
@@ -161,10 +134,77 @@ flush(void)
 	return 0;
 }
 
-/* ------------------------------------------------------------------- memory */
+/* ------------------------------------------------------------------- the card */
 
-/* Before each piece of memory: its size. */
-enum { HEAD = 256 };
+cu_result cuInit(unsigned f) { return f == 0 ? 0 : BAD_VALUE; }
+cu_result cuDriverGetVersion(int *v) { *v = 13000; return 0; }
+cu_result cuDeviceGetCount(int *n) { *n = 2; return 0; }
+
+cu_result
+cuDeviceGet(cu_device *d, int i)
+{
+	*d = i;
+	return i < 2 ? 0 : BAD_DEVICE;
+}
+
+cu_result
+cuDeviceGetName(char *s, int n, cu_device d)
+{
+	(void)d;
+	snprintf(s, (size_t)n, "emulated card");
+	return 0;
+}
+
+cu_result
+cuDeviceGetAttribute(int *v, int a, cu_device d)
+{
+	(void)d;
+	*v = a == CU_MAJOR ? 9 : a == CU_N_SM ? 4 : a == CU_SHARED_MAX ?
+	    227 << 10 : 0;
+	return 0;
+}
+
+cu_result
+cuDevicePrimaryCtxRetain(cu_context *c, cu_device d)
+{
+	*c = (cu_context)(void *)&context[d];
+	retained++;
+	return 0;
+}
+
+/* The memory of a card that was lost is freed with the last context. */
+cu_result
+cuDevicePrimaryCtxRelease_v2(cu_device d)
+{
+	struct piece *p;
+
+	(void)d;
+	flush();
+	retained--;
+	while (retained == 0 && (p = pieces) != NULL) {
+		pieces = p->next;
+		taken -= p->n;
+		free(p);
+	}
+	return 0;
+}
+
+cu_result
+cuCtxSetCurrent(cu_context c)
+{
+	flush();
+	current = (unsigned long)((char *)c - context);
+	return current < 2 ? 0 : 201;
+}
+
+cu_result
+cuGetErrorString(cu_result r, const char **s)
+{
+	*s = r == LOST ? "the card was lost" : "an error";
+	return 0;
+}
+
+/* ------------------------------------------------------------------- memory */
 
 cu_result
 cuMemGetInfo_v2(size_t *left, size_t *all)
@@ -186,7 +226,8 @@ cuMemAlloc_v2(cu_ptr *p, size_t n)
 	    (q = aligned_alloc(256, all)) == NULL)
 		return NO_MEMORY;
 	memset(q, 0xee, all);
-	memcpy(q, &n, sizeof n);
+	memcpy(q, &(struct piece){ pieces, n }, sizeof(struct piece));
+	pieces = (struct piece *)(void *)q;
 	taken += n;
 	*p = (cu_ptr)(uintptr_t)(q + HEAD);
 	return 0;
@@ -196,10 +237,14 @@ cu_result
 cuMemFree_v2(cu_ptr p)
 {
 	unsigned char *q = (unsigned char *)(uintptr_t)p - HEAD;
+	struct piece **at = &pieces;
 	size_t n, i;
 
 	flush();
-	memcpy(&n, q, sizeof n);
+	while ((unsigned char *)*at != q)
+		at = &(*at)->next;
+	n = (*at)->n;
+	*at = (*at)->next;
 	for (i = n; i < (n + 255) / 256 * 256 + HEAD; i++) {
 		if (q[HEAD + i] != 0xee) {
 			fprintf(stderr, "fake: written after the memory\n");

@@ -31,6 +31,9 @@ struct qwen_cuda_weight {
 	cu_ptr		 bias;		/* f32 [n_out], or 0 */
 	uint32_t	 n_in, n_out, n_matrix;
 	uint64_t	 row_bytes, matrix_bytes;	/* in the card's layout */
+	const struct qwen_cuda_lora *lora;	/* what adapters add, or NULL:
+						   lora.h */
+	uint32_t	 lora_at;	/* row of the tensor that is row 0 */
 };
 
 struct qwen_cuda_mlp {
@@ -50,17 +53,22 @@ struct qwen_cuda_layer {
 	/* MLP, or experts and the shared one */
 	struct qwen_cuda_mlp	 mlp, routed, shared;
 	struct qwen_cuda_weight	 router, shared_router;
+	/* MTP block */
+	struct qwen_cuda_weight	 proj, head;
+	cu_ptr			 embd_norm, hidden_norm, head_norm;
 };
 
 struct qwen_cuda {
 	struct qwen_resident	 r;
 	struct qwen_cuda_card	*card;
-	struct qwen_cuda_layer	*layer;		/* [n_layer]; what is at home */
+	struct qwen_cuda_layer	*layer;		/* [n_layer + 1] what is at home;
+						   the MTP block is the last */
 	struct qwen_cuda_weight	 output;	/* if the head is at home */
 	cu_ptr			 output_norm;
 	struct qwen_pool	*pool;		/* the host's threads */
 	struct qwen_cuda_staging *staging;	/* while weights are loaded:
 						   staging.c */
+	struct qwen_cuda_lora	*lora;		/* of all weights: lora.c */
 	struct qwen_cuda_slab	*slab;		/* of slots: memory.c */
 	struct qwen_cuda_slot	*unused;	/* slots that are free */
 	cu_ptr			*owned;		/* to be freed at the end */
@@ -83,8 +91,8 @@ qwen_cuda_has_any(const struct qwen_resident *r)
 }
 
 /*
- * Returns 1 if the card has kernels for the weight: for its format, form of
- * activations, length, and whether adapters add to it (product.c).
+ * Returns 1 if the card has kernels for the weight, and for what adapters add to
+ * it: for its format, form of activations, and length (product.c).
  */
 int qwen_cuda_can_multiply(const struct qwen_weight *w);
 
@@ -133,6 +141,11 @@ enum qwen_cuda_array {
 				   that comes next */
 	QWEN_CUDA_GROUPS_X,	/* those of XN, for several products */
 	QWEN_CUDA_TURN,		/* f32x2 [n_rot / 2] cos and sin of RoPE */
+	QWEN_CUDA_DEEP,		/* [n_deepstack][n_embd] vectors to add to the
+				   results of the first layers, of the rows that
+				   have some */
+	QWEN_CUDA_LOW,		/* [used + 1][rank] products with an adapter's
+				   A */
 	QWEN_CUDA_ARRAYS
 };
 
@@ -164,6 +177,7 @@ struct qwen_cuda_work {
 	size_t			 n_one, ones_bytes;
 	int			 pending;	/* OUT is to be added to X */
 	int			 is_sent;	/* the card has the pass' rows */
+	size_t			 n_deep;	/* rows that it has in DEEP */
 };
 
 /*
@@ -251,6 +265,12 @@ void qwen_cuda_multiply_pairs(struct qwen_cuda_work *w,
  */
 void qwen_cuda_silu_multiply(struct qwen_cuda_work *w, cu_ptr gate, cu_ptr up,
     size_t stride, size_t n_ff, size_t n);
+
+/*
+ * Sets X to the inputs of the MTP block, the product of its projection with the
+ * normed embedding and hidden state of each row (mtp.c).
+ */
+void qwen_cuda_join(struct qwen_work *work, const struct qwen_pass *p);
 
 /*
  * Products of one row of activations are put off, so that one launch has several

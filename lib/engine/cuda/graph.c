@@ -96,7 +96,7 @@ qwen_cuda_graph_begin(struct qwen_cuda_work *w, size_t first, size_t n)
 	struct qwen_cuda_graph *g;
 
 	qwen_cuda_settle(c);
-	if (c->failed != NULL || c->timing != NULL ||
+	if (c->failed != NULL || c->timing != NULL || w->n_deep > 0 ||
 	    !is_regular(w->p, first, n))
 		return 0;
 	if (w->graphs == NULL && (w->graphs = qwen_alloc(1,

@@ -10,6 +10,7 @@
 #include "engine/cuda/kernel/multiply.h"
 #include "engine/cuda/layout.h"
 #include "engine/cuda/load.h"
+#include "engine/cuda/lora.h"
 
 /* ------------------------------------------------------------------ weights */
 
@@ -20,7 +21,7 @@ qwen_cuda_can_multiply(const struct qwen_weight *w)
 {
 	const struct qwen_quant *q = w->quant;
 
-	return w->data == NULL || (w->lora == NULL &&
+	return w->data == NULL || (qwen_cuda_can_lora(w) &&
 	    w->operand != QWEN_AS_BF16 && w->n_in <= IN_MAX &&
 	    w->n_out <= OUT_MAX && !(q->kind == QWEN_QUANT_BLOCK &&
 	    q->has_min && q->span != 32));
@@ -44,7 +45,7 @@ qwen_cuda_weight_bytes(const struct qwen_weight *w, size_t n_matrix)
 		bytes += aligned(n_matrix * sizeof(float));
 	if (w->bias != NULL)
 		bytes += aligned(w->n_out * sizeof(float));
-	return bytes;
+	return bytes + aligned(qwen_cuda_lora_bytes(w, n_matrix));
 }
 
 int
@@ -65,7 +66,8 @@ qwen_cuda_weight_put(struct qwen_cuda *c, struct qwen_cuda_weight *out,
 		    "the card's memory is too small for the weights");
 	if (qwen_cuda_vector(c, &out->scale, w->scale, w->expert_bytes > 0 ?
 	    n_matrix : 1, err) < 0 ||
-	    qwen_cuda_vector(c, &out->bias, w->bias, w->n_out, err) < 0)
+	    qwen_cuda_vector(c, &out->bias, w->bias, w->n_out, err) < 0 ||
+	    qwen_cuda_lora_put(c, out, w, n_matrix, err) < 0)
 		return -1;
 	return qwen_cuda_weight_fill(c, out, err);
 }
@@ -363,6 +365,8 @@ qwen_cuda_multiply(struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
 	struct dev_product a = product_of(w, m, x, y, stride);
 
 	multiply(w, m, &a);
+	if (m->lora != NULL)
+		qwen_cuda_lora_add(w, m, x, NULL, y, stride);
 }
 
 void
@@ -378,4 +382,6 @@ qwen_cuda_multiply_pairs(struct qwen_cuda_work *w,
 	a.n = (u32)pairs->n_pair;
 	a.per = (u32)pairs->per;
 	multiply(w, m, &a);
+	if (m->lora != NULL)
+		qwen_cuda_lora_add(w, m, x, pairs, y, stride);
 }

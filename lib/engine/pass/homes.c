@@ -75,6 +75,10 @@ put_home(struct text *t, const struct qwen_model *m,
 		any = put_layers(t, "", "mixers of layers ", m, home, 0, at);
 		any |= put_layers(t, any ? ", " : "", ffn, m, home, 1, at);
 	}
+	if (m->net.mtp.on && home[QWEN_MIXER(n)] == at) {
+		put(t, any ? ", MTP block" : "MTP block");
+		any = 1;
+	}
 	if (home[QWEN_HEAD(n)] == at)
 		put(t, any ? ", head" : "head");
 	else if (!any)
@@ -87,7 +91,7 @@ count_home(struct qwen_plan_home *out, const struct qwen_model *m,
     const unsigned char *home, size_t at, size_t n_tokens, size_t n_sequences)
 {
 	const struct qwen_hparams *h = &m->net.hp;
-	struct qwen_plan p = { .n_tokens = n_tokens };
+	struct qwen_plan p = { .n_tokens = n_tokens }, mtp = { 0 };
 	struct qwen_kv_shape s = qwen_kv_shape_of(h);
 	uint64_t blocks = (n_tokens + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK;
 	uint64_t state = (h->n_head_v * h->dk * h->dv + (h->conv_kernel - 1) *
@@ -96,12 +100,15 @@ count_home(struct qwen_plan_home *out, const struct qwen_model *m,
 	int i;
 
 	for (half = 0; half < QWEN_HOMES(h->n_layer); half++) {
-		if (home[half] != at)
+		int is_mtp = half == QWEN_MIXER(h->n_layer) ||
+		    half == QWEN_FFN(h->n_layer);
+
+		if (home[half] != at || (is_mtp && !m->net.mtp.on))
 			continue;
-		qwen_plan_half(&p, m, half);
-		if (half % 2 != 0 || half / 2 >= h->n_layer)
+		qwen_plan_half(is_mtp ? &mtp : &p, m, half);
+		if (half % 2 != 0 || half == QWEN_HEAD(h->n_layer))
 			continue;
-		if (m->net.layer[half / 2].mixer == QWEN_ATTENTION)
+		if (qwen_net_layer(&m->net, half / 2)->mixer == QWEN_ATTENTION)
 			out->kv += blocks * qwen_kv_block_bytes(&s) *
 			    n_sequences;
 		else
@@ -109,7 +116,7 @@ count_home(struct qwen_plan_home *out, const struct qwen_model *m,
 	}
 	out->read = p.kv_read + p.state_moved;
 	for (i = 0; i < QWEN_PLAN_N; i++) {
-		out->weights += p.part[i].bytes;
+		out->weights += p.part[i].bytes + mtp.part[i].bytes;
 		out->read += p.part[i].read;
 	}
 }

@@ -87,3 +87,27 @@ KERNEL(group_rows, struct dev_rows)
 	if (item < nb * a.n_row)
 		group_row(&a, item / nb, item % nb);
 }
+
+/* A block half a row: SMEM has its numbers and one more. */
+KERNEL(join_rows, struct dev_join)
+{
+	SHARED f32 *x = (SHARED f32 *)SMEM, *factor = x + a.n;
+	const GLOBAL f32 *weights = a.weights[bid() & 1];
+	GLOBAL f32 *row = a.x + (u64)bid() * a.n;
+	f32 sum;
+	u32 i;
+
+	if (a.there[bid()] == 0)
+		return;
+	for (i = tid(); i < a.n; i += n_threads())
+		x[i] = row[i];
+	bar();
+	if (tid() < 32) {
+		sum = sum_of_squares(x, a.n);
+		if (tid() == 0)
+			*factor = 1.0f / rn_sqrt(sum / (f32)a.n + a.eps);
+	}
+	bar();
+	for (i = tid(); i < a.n; i += n_threads())
+		row[i] = x[i] * *factor * weights[i];
+}

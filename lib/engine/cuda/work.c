@@ -128,7 +128,7 @@ logit_rows(size_t n)
 	return n < QWEN_CUDA_HEAD_ROWS ? n : QWEN_CUDA_HEAD_ROWS;
 }
 
-/* Rows of logits that the host fetches at once. */
+/* Rows of logits that the host fetches at once; there is room for two times. */
 static size_t
 pinned_rows(size_t n)
 {
@@ -206,7 +206,7 @@ take_memory(struct qwen_cuda_work *w, size_t n, size_t n_share, size_t end)
 	w->host = qwen_alloc(1, max_size(w->host_bytes, n * host_width(w)));
 	w->memory = qwen_cuda_alloc(w->c->card, bytes);
 	w->pinned = qwen_cuda_pinned(w->c->card, flag_bytes(n_share) +
-	    pinned_rows(n) * w->net->hp.n_vocab * sizeof(float));
+	    2 * pinned_rows(n) * w->net->hp.n_vocab * sizeof(float));
 	if (w->host == NULL || w->pinned == NULL || w->memory == 0)
 		return -1;
 	place_arrays(w, n, n_share, end);
@@ -446,19 +446,57 @@ qwen_cuda_fetch_flags(struct qwen_cuda_work *w)
 	note_flags(w);
 }
 
+/* Rows that were fetched; threads copy them in pieces. */
+struct fetched {
+	const float	*from;
+	float *const	*y;
+	size_t		 width, per_row;	/* numbers, pieces */
+};
+
+enum { PIECE = 16384 };
+
+static void
+copy_piece(void *arg, size_t item, int thread)
+{
+	const struct fetched *f = arg;
+	size_t i = item / f->per_row, at = item % f->per_row * PIECE;
+	size_t n = f->width - at < PIECE ? f->width - at : PIECE;
+
+	(void)thread;
+	memcpy(f->y[i] + at, f->from + i * f->width + at, n * sizeof(float));
+}
+
+/* While some rows are copied to where they belong, the next ones come. */
 void
 qwen_cuda_fetch_logits(struct qwen_cuda_work *w, size_t n, size_t width,
     float *const *y)
 {
-	size_t row = width * sizeof(float), i, k, m;
-	char *logits = (char *)w->pinned + flag_bytes(w->cap_share);
+	struct qwen_cuda_card *c = w->c->card;
+	size_t most = pinned_rows(w->cap), i, m;
+	float *logits = (float *)(void *)((char *)w->pinned +
+	    flag_bytes(w->cap_share));
+	struct fetched f = { .width = width,
+	    .per_row = (width + PIECE - 1) / PIECE };
 
-	for (i = 0; i < n; i += m) {
-		m = n - i < pinned_rows(n) ? n - i : pinned_rows(n);
-		qwen_cuda_get_begin(w->c->card, logits, w->logits + i * row,
-		    m * row);
-		qwen_cuda_fetch_flags(w);
-		for (k = 0; w->c->card->failed == NULL && k < m; k++)
-			memcpy(y[i + k], logits + k * row, row);
+	for (i = m = 0; i < n; i += m) {
+		m = n - i < most ? n - i : most;
+		f.from = logits + i / most % 2 * most * width;
+		f.y = y + i;
+		if (i == 0) {
+			qwen_cuda_get_begin(c, logits, w->logits,
+			    m * width * sizeof(float));
+			qwen_cuda_fetch_flags(w);
+		} else
+			qwen_cuda_sync(c);
+		if (i + m < n)
+			qwen_cuda_get_begin(c, logits + (i / most + 1) % 2 *
+			    most * width, w->logits + (i + m) * width *
+			    sizeof(float), (n - i - m < most ? n - i - m :
+			    most) * width * sizeof(float));
+		if (c->failed != NULL) {
+			note_flags(w);
+			return;
+		}
+		qwen_pool_run(w->c->pool, copy_piece, &f, m * f.per_row);
 	}
 }

@@ -10,7 +10,7 @@
 
 #include "gguf-inspect.h"
 
-enum { DEFAULT_CONTEXT = 4096 };
+enum { DEFAULT_CONTEXT = 4096, HOMES_MAX = 2 * INSPECT_RANKS_MAX };
 
 /* Return the seconds for macs multiply-adds, of which floats are in f32. */
 static double
@@ -175,6 +175,19 @@ put_homes(const struct qwen_plan_home *home, size_t n, int json)
 	printf("%s", json ? "],\n" : "");
 }
 
+/* Returns the list of devices for n ranks with equal shares. */
+static const char *
+list_of_ranks(size_t n)
+{
+	static char list[sizeof "mpi" + 2 * HOMES_MAX];
+	size_t i;
+
+	strcpy(list, "mpi");
+	for (i = 0; i < n; i++)
+		strcat(list, ":1");
+	return list;
+}
+
 void
 inspect_plan(const char *path, const struct inspect_plan_opts *o, int json)
 {
@@ -183,10 +196,14 @@ inspect_plan(const char *path, const struct inspect_plan_opts *o, int json)
 	const char *list = tool_device != NULL ? tool_device : cli_env(name);
 	struct qwen_model *m;
 	size_t n_ctx, n = o->context, n_home = 0;
-	struct qwen_plan_home home[16];
+	struct qwen_plan_home home[HOMES_MAX];
 	struct qwen_machine h;
 	struct qwen_plan p;
 
+	if (o->ranks > 0) {
+		name = "--ranks";
+		list = list_of_ranks(o->ranks);
+	}
 	tool_device = "cpu";		/* a plan takes no memory of cards */
 	m = tool_model_open(path, o->n_threads, o->numerics);
 	n_ctx = qwen_model_n_ctx(m);
@@ -202,7 +219,7 @@ inspect_plan(const char *path, const struct inspect_plan_opts *o, int json)
 	/* speculative decoding is on by default */
 	qwen_plan_make(&p, m, n, o->sequences, o->batch, QWEN_GUESS_MAX, &keep);
 	if (list != NULL)
-		cli_must(name, qwen_plan_homes(home, 16, &n_home, m, list,
+		cli_must(name, qwen_plan_homes(home, HOMES_MAX, &n_home, m, list,
 		    p.n_tokens, p.n_sequences, &cli_err));
 	cli_must(NULL, qwen_machine_measure(&h, qwen_model_n_threads(m),
 	    tool_cpu(), 0, &cli_err));

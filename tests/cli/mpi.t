@@ -185,14 +185,23 @@ ok $? "qdecode resumes what 3 ranks have saved"
 
 # -- shares
 ranks 3 qprefill -v --device mpi:1:0:3 <ids 2>err >/dev/null
-grep -q ': mpi, 3 ranks: 1 on .*, 2 on .*: layers [1-3]-7, ' err
-ok $? "$(sed -n 's/^qprefill: mpi/mpi/p' err)"
+is "$(sed -n 's/^qprefill: \(mpi:.\) on .*\(: .*\),.*/\1\2/p' err | xargs)" \
+    "mpi:1: nothing mpi:2: layers 2-7" "what -v says of ranks"
 for list in mpi: mpi:x mpi:0 mpi:1:2:3/0 mpi:1/2x cpu:0,mpi mpi,mpi; do
 	refused 1 "--device $list" qprefill -q --device $list <ids
 done
 ranks 2 qprefill -q --device mpi:1:2:3 <ids >/dev/null 2>err
 is "$? $(grep '^q' err)" "1 qprefill: --device: mpi: 3 shares for 2 ranks" \
     "the message of one rank"
+
+gguf-inspect --plan --ranks 3 "$TOP/demo/demo.gguf" >plan
+is "$(awk '$1 == "device" && $2 != "name" { printf "%s %s %s; ", $2, $(NF - 1), $NF }
+    ' plan)" "mpi:0 0-1, head; mpi:1 layers 2-4; mpi:2 layers 5-7; " "a plan for 3 ranks"
+is "$(awk '$1 == "device" && $2 != "name" { n += $3 } END { print n }' plan)" \
+    "$(gguf-inspect --plan --device cpu "$TOP/demo/demo.gguf" |
+    awk '$1 == "device" && $2 == "cpu" { print $3 }')" "which have all weights"
+refused 1 "a plan without shares" gguf-inspect --plan --device mpi \
+    "$TOP/demo/demo.gguf"
 
 # -- ranks that do not fit together
 {

@@ -69,14 +69,8 @@ mpi_open(struct qwen_resident **out, struct qwen_engine *e,
 	d->r = (struct qwen_resident){ .dev = &qwen_mpi_device, .net = net,
 	    .home = home, .index = index };
 	d->got_slot = UINT32_MAX;
-	if (qwen_mpi_wish_read(&w, wish->text, wish->n_text) < 0) {
-		free(d);
-		return qwen_fail(err, QWEN_ERANGE, "device 'mpi%.*s': after "
-		    "mpi may come a share for each rank, as in mpi:2:3:3, and "
-		    "after a slash, a number of seconds", (int)wish->n_text,
-		    wish->text);
-	}
-	if (qwen_mpi_open(&d->link, err) < 0) {
+	if (qwen_mpi_wish_read(&w, wish, err) < 0 ||
+	    qwen_mpi_open(&d->link, err) < 0) {
 		free(d);
 		return -1;
 	}
@@ -98,19 +92,6 @@ mpi_open(struct qwen_resident **out, struct qwen_engine *e,
 	settle(d, home);
 	*out = &d->r;
 	return 0;
-}
-
-static size_t
-mpi_describe(const struct qwen_resident *r, char *buf, size_t size)
-{
-	const struct qwen_mpi_link *l = qwen_mpi_of(r)->link;
-	int n = snprintf(buf, size, "mpi, %d ranks", l->n), i;
-
-	for (i = 1; i < l->n && n >= 0 && (size_t)n < size; i++)
-		n += snprintf(buf + n, size - (size_t)n, "%s %d on %.*s",
-		    i > 1 ? "," : ":", i, (int)strcspn(l->peer[i].name, ","),
-		    l->peer[i].name);
-	return n > 0 ? (size_t)n : 0;
 }
 
 /* --------------------------------------------------------- memory of a pass */
@@ -490,7 +471,7 @@ mpi_get(struct qwen_work *work, const struct qwen_pass *p, float *x)
 /* The embedding, the head and the MTP block stay in rank 0. */
 const struct qwen_device qwen_mpi_device = {
 	.name = "mpi", .remote = 1, .ranks = 1,
-	.open = mpi_open, .close = mpi_close, .describe = mpi_describe,
+	.open = mpi_open, .close = mpi_close,
 	.work_new = mpi_work_new, .work_free = mpi_work_free,
 	.fit = mpi_fit, .check = mpi_check, .bytes = mpi_bytes,
 	.put = mpi_put, .get = mpi_get, .run = mpi_run,

@@ -60,8 +60,9 @@ struct qwen_mpi_wish {
 	double		deadline_s;	/* 0: none given */
 };
 
-/* Reads ":SHARE:SHARE.../SECONDS"; -1 if the n bytes are something else. */
-int qwen_mpi_wish_read(struct qwen_mpi_wish *out, const char *s, size_t n);
+/* Reads ":SHARE:SHARE.../SECONDS"; QWEN_ERANGE if the text is something else. */
+int qwen_mpi_wish_read(struct qwen_mpi_wish *out, const struct qwen_wish *wish,
+    struct qwen_err *err);
 
 /*
  * Sets the rank of each layer: ranks in order, each a run of layers, so that
@@ -70,6 +71,10 @@ int qwen_mpi_wish_read(struct qwen_mpi_wish *out, const char *s, size_t n);
  */
 void qwen_mpi_split(const struct qwen_net *net, const double *share, size_t n,
     unsigned char *rank);
+
+/* The same from a list's item, without MPI; sets *n to the number of ranks. */
+int qwen_mpi_plan(const struct qwen_net *net, const struct qwen_wish *wish,
+    unsigned char *rank, size_t *n, struct qwen_err *err);
 
 /*
  * All ranks find out who computes what; net is this rank's.  The name of each rank

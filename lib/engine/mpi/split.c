@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "engine/mpi/mpi.h"
 
 enum { SHARE_MAX = 1000000, SECONDS_MAX = 86400 };
@@ -21,8 +22,8 @@ read_number(const char **s, const char *end, unsigned max, unsigned *out)
 	return 0;
 }
 
-int
-qwen_mpi_wish_read(struct qwen_mpi_wish *out, const char *s, size_t n)
+static int
+read_wish(struct qwen_mpi_wish *out, const char *s, size_t n)
 {
 	const char *end = s + n;
 	unsigned seconds, any = 0;
@@ -46,6 +47,17 @@ qwen_mpi_wish_read(struct qwen_mpi_wish *out, const char *s, size_t n)
 		out->deadline_s = seconds;
 	}
 	return s == end ? 0 : -1;
+}
+
+int
+qwen_mpi_wish_read(struct qwen_mpi_wish *out, const struct qwen_wish *wish,
+    struct qwen_err *err)
+{
+	if (read_wish(out, wish->text, wish->n_text) == 0)
+		return 0;
+	return qwen_fail(err, QWEN_ERANGE, "device 'mpi%.*s': after mpi may "
+	    "come a share for each rank, as in mpi:2:3:3, and after a slash, a "
+	    "number of seconds", (int)wish->n_text, wish->text);
 }
 
 static double
@@ -98,4 +110,25 @@ qwen_mpi_split(const struct qwen_net *net, const double *share, size_t n,
 			end += all * share[++k] / sum;
 		rank[i] = i < net->hp.n_deepstack ? 0 : (unsigned char)k;
 	}
+}
+
+int
+qwen_mpi_plan(const struct qwen_net *net, const struct qwen_wish *wish,
+    unsigned char *rank, size_t *n, struct qwen_err *err)
+{
+	double share[QWEN_MPI_RANKS_MAX];
+	struct qwen_mpi_wish w;
+	size_t i;
+
+	if (qwen_mpi_wish_read(&w, wish, err) < 0)
+		return -1;
+	if (w.n == 0)
+		return qwen_fail(err, QWEN_ERANGE, "device 'mpi%.*s': to plan, "
+		    "give a share for each rank, as in mpi:1:1:1",
+		    (int)wish->n_text, wish->text);
+	for (i = 0; i < w.n; i++)
+		share[i] = w.share[i];
+	qwen_mpi_split(net, share, w.n, rank);
+	*n = w.n;
+	return 0;
 }

@@ -13,7 +13,7 @@
  */
 #define DEFAULT_BATCH 512
 #define DEFAULT_BATCH_MOE 1024
-#define DEFAULT_BATCH_RANKS 2048	/* in pieces: the ranks then rest less */
+#define DEFAULT_BATCH_RANKS 4096	/* in pieces: the ranks then rest less */
 
 size_t
 qwen_batch_size(const struct qwen_model *m, size_t asked, size_t n,

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/mpi/mpi.h"
 #include "engine/pass/open.h"
 #include "engine/pass/pass.h"
 
@@ -132,13 +133,61 @@ fill_home(struct qwen_plan_home *out, const struct qwen_model *m,
 }
 
 int
+qwen_homes_spread(unsigned char *home, size_t n_layer,
+    const unsigned char *rank, size_t n_ranks, char (*name)[QWEN_DEVICE_NAME],
+    size_t *n, struct qwen_err *err)
+{
+	size_t i;
+
+	if (*n + n_ranks > QWEN_PLAN_HOMES)
+		return qwen_fail(err, QWEN_ERANGE, "more than %d ranks and "
+		    "devices", QWEN_PLAN_HOMES);
+	for (i = 0; i < QWEN_HOMES(n_layer); i++) {
+		if (home[i] == 1)
+			home[i] = rank[i / 2];
+		else if (home[i] > 1)
+			home[i] = (unsigned char)(home[i] + n_ranks - 2);
+	}
+	memmove(name + n_ranks, name + 2, (*n - 2) * sizeof *name);
+	snprintf(name[0], QWEN_DEVICE_NAME, "mpi:0");
+	for (i = 1; i < n_ranks; i++)
+		snprintf(name[i], QWEN_DEVICE_NAME, "mpi:%zu", i);
+	*n += n_ranks - 2;
+	return 0;
+}
+
+/* The ranks that the model is on, if any: as above, with their hosts. */
+static int
+spread_ranks(const struct qwen_model *m, unsigned char *home,
+    char (*name)[QWEN_DEVICE_NAME], size_t *n, struct qwen_err *err)
+{
+	const struct qwen_mpi *d = m->place.n > 1 &&
+	    m->place.on[1]->dev->ranks ? qwen_mpi_of(m->place.on[1]) : NULL;
+	const char *host;
+	int i;
+
+	if (d == NULL)
+		return 0;
+	if (qwen_homes_spread(home, m->net.hp.n_layer, d->rank,
+	    (size_t)d->link->n, name, n, err) < 0)
+		return -1;
+	for (i = 1; i < d->link->n; i++) {
+		host = d->link->peer[i].name;
+		snprintf(name[i], QWEN_DEVICE_NAME, "mpi:%d on %.*s", i,
+		    (int)strcspn(host, ","), host);
+	}
+	return 0;
+}
+
+int
 qwen_plan_homes(struct qwen_plan_home *out, size_t max, size_t *n,
     const struct qwen_model *m, const char *device, size_t n_tokens,
     size_t n_sequences, struct qwen_err *err)
 {
-	char name[1 + QWEN_REMOTE_MAX][QWEN_DEVICE_NAME] = { "cpu" };
+	char name[QWEN_PLAN_HOMES][QWEN_DEVICE_NAME] = { "cpu" };
 	size_t size = QWEN_HOMES(m->net.hp.n_layer), k;
 	unsigned char *home = qwen_alloc(size, 1);
+	int rc;
 
 	*n = 0;
 	if (home == NULL)
@@ -153,8 +202,10 @@ qwen_plan_homes(struct qwen_plan_home *out, size_t max, size_t *n,
 			snprintf(name[k], sizeof name[k], "%s", r->dev->name);
 	}
 	*n = m->place.n;
-	if (device != NULL && qwen_place_plan(m, device, home, name, n,
-	    err) < 0) {
+	rc = device != NULL ? qwen_place_plan(m, device, home, name, n, err) :
+	    spread_ranks(m, home, name, n, err);
+	if (rc < 0) {
+		*n = 0;
 		free(home);
 		return -1;
 	}
@@ -172,12 +223,12 @@ qwen_plan_homes(struct qwen_plan_home *out, size_t max, size_t *n,
 size_t
 qwen_home_lines(const struct qwen_model *m, char *buf, size_t size, size_t at)
 {
-	struct qwen_plan_home home[1 + QWEN_REMOTE_MAX];
+	struct qwen_plan_home home[QWEN_PLAN_HOMES];
 	struct text t = { buf, size, at };
 	char bytes[48];
 	size_t k, n;
 
-	if (qwen_plan_homes(home, 1 + QWEN_REMOTE_MAX, &n, m, NULL, 0, 1,
+	if (qwen_plan_homes(home, QWEN_PLAN_HOMES, &n, m, NULL, 0, 1,
 	    NULL) < 0)
 		return at;
 	for (k = 1; k < n; k++) {

@@ -27,12 +27,20 @@ void qwen_unplace(struct qwen_model *m);
 
 /*
  * Says which homes a list of devices would give: home[QWEN_HOMES], each an index
- * of the *n names, of which the first is the CPU's.
+ * of the *n names, of which the first is the CPU's.  Each rank of MPI has a name.
  */
-enum { QWEN_DEVICE_NAME = 128 };
+enum { QWEN_DEVICE_NAME = 128, QWEN_PLAN_HOMES = 64 };
 int qwen_place_plan(const struct qwen_model *m, const char *device,
     unsigned char *home, char (*name)[QWEN_DEVICE_NAME], size_t *n,
     struct qwen_err *err);
+
+/*
+ * Gives each rank of the device whose index is 1 a home and a name of its own:
+ * rank k's is k, and other devices come after them.  QWEN_ERANGE: too many.
+ */
+int qwen_homes_spread(unsigned char *home, size_t n_layer,
+    const unsigned char *rank, size_t n_ranks, char (*name)[QWEN_DEVICE_NAME],
+    size_t *n, struct qwen_err *err);
 
 /*
  * Appends a line for each remote device of the model, with what is at home there

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/mpi/mpi.h"
 #include "engine/pass/open.h"
 #include "engine/timeline/timeline.h"
 
@@ -238,6 +239,24 @@ qwen_place(struct qwen_model *m, const char *device, struct qwen_err *err)
 	return 0;
 }
 
+/* Sets the rank of each layer, and leaves those of rank 0 to other devices. */
+static int
+plan_ranks(const struct qwen_model *m, const struct item *i,
+    unsigned char *home, unsigned char **rank, size_t *n, struct qwen_err *err)
+{
+	size_t k, n_layer = m->net.hp.n_layer;
+
+	if ((*rank = qwen_alloc(n_layer, 1)) == NULL)
+		return qwen_oom(err);
+	if (qwen_mpi_plan(&m->net, &i->wish, *rank, n, err) < 0)
+		return -1;
+	for (k = 0; k < n_layer; k++)
+		home[QWEN_MIXER(k)] = home[QWEN_FFN(k)] = (*rank)[k] > 0;
+	home[QWEN_HEAD(n_layer)] = home[QWEN_MIXER(n_layer)] =
+	    home[QWEN_FFN(n_layer)] = 0;
+	return 0;
+}
+
 int
 qwen_place_plan(const struct qwen_model *m, const char *device,
     unsigned char *home, char (*name)[QWEN_DEVICE_NAME], size_t *n,
@@ -245,8 +264,9 @@ qwen_place_plan(const struct qwen_model *m, const char *device,
 {
 	struct item i;
 	const char *s, *end;
-	size_t at;
-	int ranks = 0;
+	unsigned char *rank = NULL;
+	size_t at, ranks = 0;
+	int rc = 0;
 
 	memset(home, 0, QWEN_HOMES(m->net.hp.n_layer));
 	snprintf(name[0], QWEN_DEVICE_NAME, "cpu");
@@ -255,20 +275,29 @@ qwen_place_plan(const struct qwen_model *m, const char *device,
 		end = s + strcspn(s, ",");
 		if (read_item(m, s, end, &i, err) < 0 ||
 		    check_item(&i, *n, s == device, err) < 0)
-			return -1;
+			goto fail;
 		at = i.dev != NULL ? (*n)++ : 0;
-		ranks |= at == 1 && i.dev->ranks;
-		settle(m, home, &i, at, (size_t)ranks);
+		settle(m, home, &i, at, rank != NULL);
 		if (at > 0 && i.dev->numbered)
 			snprintf(name[at], QWEN_DEVICE_NAME, "%s:%d",
 			    i.dev->name, i.wish.number);
 		else if (at > 0)
 			snprintf(name[at], QWEN_DEVICE_NAME, "%s", i.dev->name);
+		if (at > 0 && i.dev->ranks && plan_ranks(m, &i, home, &rank,
+		    &ranks, err) < 0)
+			goto fail;
 		if (at > 0 && i.dev->plan != NULL && i.dev->plan(&m->net, home,
 		    at, &i.wish, err) < 0)
-			return -1;
+			goto fail;
 	}
-	return 0;
+	if (rank != NULL)
+		rc = qwen_homes_spread(home, m->net.hp.n_layer, rank, ranks,
+		    name, n, err);
+	free(rank);
+	return rc;
+fail:
+	free(rank);
+	return -1;
 }
 
 void

@@ -184,6 +184,19 @@ for f in link.png ../two.png /etc/passwd none.png .; do
 done
 end_server
 
+# -- rows that are not cached any more are sent after all
+mkdir liar
+cat >liar/engine <<EOF2
+#!/bin/sh
+# answers that all is cached, though nothing is
+exec python3 "$TOP/tests/cli/lying_engine.py" "$QWEN_MODEL"
+EOF2
+chmod +x liar/engine
+serve --template qwen3.5 --engine ./liar/engine
+chat "$how" "$(url "$one")" "$(text b)" | post /v1/chat/completions >got
+is "$(cat code) $(content got) $(stat images_total)" "200 $want 1" "an engine that has forgotten what it had"
+end_server
+
 # -- URLs
 echo text >bare.txt
 mkfifo port

@@ -64,6 +64,9 @@ static const struct cli_opt options[] = {
 	    "wrote"),
 	TOOL_OPT_IMAGE_ENCODER(&opt.images),
 	TOOL_OPT_IMAGE_DIR(&opt.image_dir),
+	CLI_INT('t', "threads", "threads", &opt.images.n_threads, 0, 1024,
+	    "threads that encode images; 0: one per processor or core "
+	    "(default 0)"),
 	CLI_CALL(0, "assistant", "text", &opt, add_message, NULL,
 	    "add an earlier answer of the model"),
 
@@ -127,9 +130,9 @@ check_chat(const struct qtok_opts *o)
 	if (!o->chat && o->form == QTOK_PROMPT)
 		cli_usage("-f prompt needs --chat");
 	if (!o->chat && (o->images.mmproj != NULL || o->images.max_tokens > 0 ||
-	    o->image_dir != NULL))
-		cli_usage("--mmproj, --image-max-tokens and --image-dir need "
-		    "--chat");
+	    o->images.n_threads > 0 || o->image_dir != NULL))
+		cli_usage("--mmproj, --image-max-tokens, --image-dir and -t "
+		    "need --chat");
 	if (!o->chat)
 		return;
 	if (o->documents || o->decode || o->encode_flags != 0 ||

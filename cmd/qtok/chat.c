@@ -57,9 +57,9 @@ put_images(struct qwen_messages *q, const char *arg, struct qtok_images *im)
 	for (i = 0; i < n; i++) {
 		cli_must(NULL, qwen_messages_add_image(q, &cli_err));
 		cli_grow(&all->v, &all->cap, all->n + 1, sizeof *all->v);
-		all->v[all->n++] = (struct qwen_image_source){ is_stdin ?
-		    QWEN_SOURCE_NONE : QWEN_SOURCE_PATH, cli_format("%s", arg),
-		    strlen(arg) };
+		all->v[all->n++] = (struct qwen_image_source){ .kind =
+		    is_stdin ? QWEN_SOURCE_NONE : QWEN_SOURCE_PATH,
+		    .s = cli_format("%s", arg), .n = strlen(arg) };
 	}
 }
 

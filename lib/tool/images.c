@@ -20,6 +20,17 @@
 
 enum { SAID_MAX = 4096 };	/* bytes of qimage's errors */
 
+void
+tool_image_folder(struct tool_qimage *q, const struct tool_store *at)
+{
+	if (q->folder == NULL && at->dir != NULL) {
+		q->folder = cli_format("%s/images", at->dir);
+		q->in_store = 1;
+	}
+	if (q->folder == NULL && q->folder_max > 0)
+		cli_usage("--images-max needs --images or --store");
+}
+
 int
 tool_image_encoder(const char *mmproj, const char *model)
 {
@@ -208,7 +219,7 @@ tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
 	pid_t pid;
 	size_t i;
 
-	cli_grow(&l.v, &l.cap, n + 15, sizeof *l.v);
+	cli_grow(&l.v, &l.cap, n + 17, sizeof *l.v);
 	l.v[l.n++] = tool_sibling_path("qimage");
 	l.v[l.n++] = "-m";
 	l.v[l.n++] = q->model;
@@ -220,13 +231,18 @@ tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
 		l.v[l.n++] = "--max-tokens";
 		l.v[l.n++] = cli_format("%u", q->max_tokens);
 	}
+	if (q->n_threads > 0) {
+		l.v[l.n++] = "-t";
+		l.v[l.n++] = cli_format("%d", q->n_threads);
+	}
 	if (q->folder != NULL) {
 		l.v[l.n++] = "--images";
 		l.v[l.n++] = q->folder;
 	}
-	if (q->threads != NULL) {
-		l.v[l.n++] = "--threads";
-		l.v[l.n++] = q->threads;
+	if (q->folder != NULL && q->folder_max > 0) {
+		l.v[l.n++] = "--images-max";
+		l.v[l.n++] = q->folder_max == TOOL_STORE_UNLIMITED ? "none" :
+		    cli_format("%llu", cli_llu(q->folder_max));
 	}
 	if (q->no_rows)
 		l.v[l.n++] = "--no-rows";
@@ -236,6 +252,9 @@ tool_qimage_start(const struct tool_qimage *q, const char *const *operand,
 	for (i = 0; i < n; i++)
 		l.v[l.n++] = operand[i];
 	l.v[l.n] = NULL;
+	/* with the mode of the store's own folders */
+	if (q->in_store)
+		(void)!mkdir(q->folder, 0777);
 	fflush(stdout);
 	if ((pid = fork()) == 0)
 		run_qimage(q, (char *const *)(uintptr_t)l.v, fd);
@@ -404,9 +423,9 @@ read_said(int fd, char said[SAID_MAX])
 
 /* Runs qimage, and reads its output. */
 static int
-run(const struct tool_qimage *q, const char *const *operand, size_t n,
-    int quiet, const struct qwen_header *self, struct tool_encoded *out,
-    struct qwen_err *err)
+run(const struct tool_qimage *q, const char *const *operand,
+    const struct tool_image_input *in, const struct qwen_header *self,
+    struct tool_encoded *out, struct qwen_err *err)
 {
 	int to[3] = { -1, tool_image_file(err), -1 }, said[2] = { -1, -1 };
 	char text[SAID_MAX] = "";
@@ -415,26 +434,27 @@ run(const struct tool_qimage *q, const char *const *operand, size_t n,
 
 	if (to[1] == -1)
 		return -1;
-	if (quiet && pipe(said) == -1)
+	if (in->quiet && pipe(said) == -1)
 		qwen_fail_errno(err, "a pipe");
 	else {
 		to[2] = said[1];
-		pid = tool_qimage_start(q, operand, n, to, err);
+		pid = tool_qimage_start(q, operand, in->n, to, err);
 	}
 	if (said[1] != -1)
 		close(said[1]);
-	if (pid != -1 && quiet)
+	if (pid != -1 && in->quiet)
 		read_said(said[0], text);
 	if (said[0] != -1)
 		close(said[0]);
 	while (pid != -1 && waitpid(pid, &status, 0) == -1 && errno == EINTR)
 		;
 	/* it has said why */
-	if (!quiet && WIFEXITED(status) && (WEXITSTATUS(status) == 1 ||
-	    WEXITSTATUS(status) == 2))
+	if (!in->quiet && !in->survives && WIFEXITED(status) &&
+	    (WEXITSTATUS(status) == 1 || WEXITSTATUS(status) == 2))
 		exit(1);
 	if (pid != -1 && lseek(to[1], 0, SEEK_SET) == 0)
-		rc = tool_qimage_ended(status, quiet ? text : NULL, err) < 0 ?
+		rc = tool_qimage_ended(status, in->quiet ? text : NULL,
+		    err) < 0 ?
 		    -1 : tool_encoded_read(out, to[1], self, err);
 	close(to[1]);
 	return rc;
@@ -464,8 +484,8 @@ tool_images_encode(const struct tool_qimage *q,
 		operand[i] = cli_format("/dev/fd/%d", fd[opened++]);
 	}
 	if (rc == 0)
-		rc = run(q, (const char *const *)(uintptr_t)operand, in->n,
-		    in->quiet, self, out, err) < 0 ? name_image(operand, in->n,
+		rc = run(q, (const char *const *)(uintptr_t)operand, in,
+		    self, out, err) < 0 ? name_image(operand, in->n,
 		    err) : 0;
 	if (rc == 0 && out->n - before != in->n)
 		rc = qwen_fail(err, QWEN_EFORMAT, "qimage gave %zu images for "

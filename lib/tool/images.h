@@ -18,6 +18,8 @@
 	    "image encoder (default: the mmproj file beside the model)"), \
 	CLI_INT(0, "image-max-tokens", "n", &(q)->max_tokens, 8, 16384, \
 	    "shrink larger images to at most N tokens (default 2048)")
+#define TOOL_OPT_IMAGE_FOLDER(q) TOOL_OPT_IMAGES(&(q)->folder), \
+	TOOL_OPT_IMAGES_MAX(&(q)->folder_max)
 #define TOOL_OPT_IMAGE_DIR(p) CLI_FILE(0, "image-dir", "folder", p, "folder", \
 	"folder of image files that a request may name")
 
@@ -27,14 +29,16 @@ struct tool_qimage {
 	const char	*mmproj;	/* NULL: the file beside the model */
 	unsigned	 max_tokens;	/* 0: qimage's default */
 	const char	*folder;	/* of encoded images; NULL: none */
+	uint64_t	 folder_max;	/* its limit, as that of a store */
+	int		 in_store;	/* the folder is in a prefix store */
 	int		 no_rows;	/* only spans */
-	const char	*threads;	/* number of threads; NULL: its default */
 	int		 apart;		/* in a process group of its own */
 	void		(*before)(void *arg);	/* called in the child process,
 						   whose stdin is connected,
 						   before qimage runs; or
 						   NULL */
 	void		*arg;
+	int		 n_threads;	/* 0: one per processor */
 };
 
 /* Numbers of the rows of the image with this hash. */
@@ -52,6 +56,12 @@ struct tool_encoded {
 	size_t		 n_rows, cap_rows;
 	int		 in_rows;	/* private: the last one may continue */
 };
+
+/*
+ * Chooses the folder of encoded images after all options were read: without
+ * --images the folder `images' of the prefix store, or none.
+ */
+void tool_image_folder(struct tool_qimage *q, const struct tool_store *at);
 
 /*
  * Returns 1 if the model at this path has an image encoder: mmproj, unless that
@@ -117,7 +127,8 @@ const struct tool_image_rows *tool_encoded_find(const struct tool_encoded *e,
  * Encodes n images with one run of qimage, and waits for it.  Paths may be any
  * with own set (the user's own words), else those that tool_image_open allows.
  * With quiet set, nothing is printed; else notes and progress of qimage are
- * seen, and its errors end this program.  Returns 0; -1: *err names the image.
+ * seen, and its errors, which end this program unless survives is set.  Returns
+ * 0; -1: *err names the image, unless qimage has printed the error.
  */
 struct tool_image_input {
 	const struct qwen_image_source *src;
@@ -125,6 +136,7 @@ struct tool_image_input {
 	int		 own;
 	const char	*dir;		/* --image-dir, or NULL */
 	int		 quiet;
+	int		 survives;
 };
 int tool_images_encode(const struct tool_qimage *q,
     const struct tool_image_input *in, const struct qwen_header *self,

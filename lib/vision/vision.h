@@ -57,6 +57,10 @@ void qwen_vision_close(struct qwen_vision *v);
 
 const struct qwen_vision_info *qwen_vision_info(const struct qwen_vision *v);
 
+/* Sets *out to the fingerprint of a file, without loading it. */
+int qwen_vision_fingerprint(struct qwen_fp *out, const char *path,
+    struct qwen_err *err);
+
 /*
  * Returns 0 if the file belongs to the text model in g: both have rows of the
  * same size and the same number of deepstack vectors.  Else -1, QWEN_EMISMATCH.

@@ -23,9 +23,10 @@ engine base engine/net
 engine/cpu base gguf engine/quant engine/cpu/kernel engine/net engine
 engine/plain base engine/quant engine/net engine
 engine/cuda base engine/quant engine/net engine
+engine/mpi base gguf engine/net engine
 engine/watch base gguf engine/quant engine/net
 engine/timeline base engine/quant engine/net engine engine/watch
-engine/pass base gguf wire engine/quant engine/net engine engine/cpu engine/plain engine/cuda engine/watch engine/timeline
+engine/pass base gguf wire engine/quant engine/net engine engine/cpu engine/plain engine/cuda engine/mpi engine/watch engine/timeline
 engine/sample base gguf wire engine/quant engine/cpu/kernel
 engine/state base wire engine/quant engine/cpu engine/timeline engine/pass engine/sample
 engine/store base wire engine/timeline engine/pass engine/state

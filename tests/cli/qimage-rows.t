@@ -148,6 +148,14 @@ print(base64.b64encode(open(sys.argv[1], "rb").read()).decode(), end="")' \
 	    --image one.png --user x
 	refused 2 "$m: in text" $chat -f text --image one.png --user x
 	refused 2 "$m: stdin twice" $chat --image - --image -
+	mkdir "$m.bin"
+	cp "$(command -v qtok)" "$m.bin"
+	printf '#!/bin/sh\necho "$@" >&2\nexit 1\n' >"$m.bin/qimage"
+	chmod +x "$m.bin/qimage"
+	PATH=$PWD/$m.bin:$PATH $chat --image one.png -t 3 --image-max-tokens 9 \
+	    >out 2>err
+	is "$? $(cut -d' ' -f3- err)" "1 --max-tokens 9 -t 3 -- one.png" \
+	    "$m: qtok passes options on"
 	echo '{{- "image_pad" }}' >none.jinja
 	refused 1 "$m: a template with no place" qtok --chat --template \
 	    ./none.jinja --image one.png

@@ -439,6 +439,80 @@ same_flags(const struct dev_flag *flag)
 	return 1;
 }
 
+/* Is row i of the pass bad?  The next norm notes what attention does not. */
+static int
+is_bad(size_t i)
+{
+	const struct qwen_share *s = &t.share[t.owner[i]];
+	size_t j = i - s->first, k, n = t.net.hp.n_head * t.net.hp.n_embd_head;
+	int noted = j < s->n_sure ? s->bad != SIZE_MAX :
+	    j - s->n_sure >= s->good;
+
+	for (k = 0; k < n && !noted && qwen_plain_is_wanted(&t.pass,
+	    t.layer.index, i); k++)
+		noted = !isfinite(t.o[i * t.out_width + k]);
+	return noted;
+}
+
+static int
+is_nan(const uint8_t *p, enum qwen_kv kv)
+{
+	float x;
+	uint16_t half;
+
+	memcpy(&x, p, qwen_kv_width(kv) == sizeof x ? sizeof x : 0);
+	memcpy(&half, p, sizeof half);
+	return isnan(kv == QWEN_KV_F32 ? x : qwen_f16_f32(half));
+}
+
+/*
+ * Calls fn for each NaN that the card wrote as key or value of a bad row, and
+ * where the CPU has the same number.
+ */
+static void
+each_nan(uint8_t *back, void (*fn)(uint8_t *got, const uint8_t *want, size_t n))
+{
+	struct qwen_kv_shape s = qwen_kv_shape_of(&t.net.hp);
+	size_t row, i, k, at, slot, block;
+	int is_v, bad;
+
+	for (row = 0; row < t.pass.n; row++) {
+		slot = t.row[row].slot;
+		bad = is_bad(row);
+		block = t.owner[row] * t.blocks + slot / QWEN_KV_BLOCK;
+		for (i = 0; bad && i < 2 * s.n_head * s.d; i++) {
+			is_v = i >= s.n_head * s.d;
+			k = i % (s.n_head * s.d);
+			at = SLOT_HEAD + qwen_kv_head_at(&s, k / s.d, is_v) +
+			    qwen_kv_number_at(is_v ? s.v : s.k, s.d, is_v,
+			    slot % QWEN_KV_BLOCK, k % s.d);
+			if (qwen_kv_width(is_v ? s.v : s.k) > 0 &&
+			    is_nan(back + block * t.slot_bytes + at,
+			    is_v ? s.v : s.k))
+				fn(back + block * t.slot_bytes + at,
+				    t.block[block] + at,
+				    qwen_kv_width(is_v ? s.v : s.k));
+		}
+	}
+}
+
+/* Makes a NaN that of a card, whose payload is not a CPU's. */
+static void
+make_card_nan(uint8_t *got, const uint8_t *want, size_t n)
+{
+	(void)want;
+	memset(got, 0xff, n);
+	got[n - 1] = 0x7f;
+}
+
+/* Takes the CPU's NaN if it has one. */
+static void
+take_nan(uint8_t *got, const uint8_t *want, size_t n)
+{
+	if (is_nan(want, n == sizeof(float) ? QWEN_KV_F32 : QWEN_KV_F16))
+		memcpy(got, want, n);
+}
+
 /* spoil changes the projections, or is NULL. */
 static void
 check(const struct shape *s, enum qwen_kv k, enum qwen_kv v,
@@ -458,6 +532,8 @@ check(const struct shape *s, enum qwen_kv k, enum qwen_kv v,
 	back = malloc(SESSIONS * t.blocks * t.slot_bytes);
 	run_card(scratch, flag, back);
 	run_reference();
+	each_nan(back, make_card_nan);
+	each_nan(back, take_nan);
 	for (i = 0; i < SESSIONS * t.blocks; i++)
 		same += memcmp(back + i * t.slot_bytes, t.block[i],
 		    t.slot_bytes) == 0;

@@ -199,6 +199,56 @@ test_many(void)
 	}
 }
 
+/* Images get bytes, and lose them; in every length of base64. */
+static void
+test_messages(void)
+{
+	static const char bytes[] = "GIF89a\0\377\200";
+	struct qwen_image_sources all = { 0 };
+	struct qwen_image_source src[2];
+	struct qwen_messages *m;
+	struct qwen_str text;
+	char *json, *bare;
+	size_t n, n_bare, k;
+
+	if (qwen_messages_new(&m, &err) < 0 ||
+	    qwen_messages_add_text(m, "system", "s", 1, 0, &err) < 0 ||
+	    qwen_messages_add_image(m, &err) < 0 ||
+	    qwen_messages_add_text(m, "user", "a", 1, 1, &err) < 0 ||
+	    qwen_messages_add_image(m, &err) < 0 ||
+	    qwen_messages_json(m, 0, &bare, &n_bare, &err) < 0)
+		abort();
+	for (k = 0; k < 3; k++) {
+		ok(qwen_messages_last_part(m, k, &text) == 1 &&
+		    (text.s != NULL) == (k == 1), "part %zu", k);
+	}
+	ok(!qwen_messages_last_part(m, 3, &text), "no more parts");
+	for (k = 1; k < sizeof bytes; k++) {
+		src[0] = src[1] = (struct qwen_image_source){
+		    .kind = QWEN_SOURCE_BYTES, .s = (char *)(uintptr_t)bytes,
+		    .n = k };
+		src[1].n = sizeof bytes - k;
+		if (qwen_messages_set_images(m, src, &err) < 0 ||
+		    qwen_messages_images(m, &all, &err) < 0)
+			abort();
+		ok(all.n == 2 && all.v[0].n == k && all.v[1].n == src[1].n &&
+		    memcmp(all.v[0].s, bytes, k) == 0 &&
+		    memcmp(all.v[1].s, bytes, src[1].n) == 0 &&
+		    all.v[1].message == 1, "%zu bytes", k);
+		qwen_image_sources_fini(&all);
+	}
+	qwen_messages_json(m, 0, &json, &n, &err);
+	ok(strstr(json, "\"image_url\":{\"url\":\"data:image/gif;base64,R0lG") !=
+	    NULL, "a data: URL");
+	free(json);
+	qwen_messages_set_images(m, NULL, &err);
+	qwen_messages_json(m, 0, &json, &n, &err);
+	ok(n == n_bare && memcmp(json, bare, n) == 0, "without bytes again");
+	free(json);
+	free(bare);
+	qwen_messages_free(m);
+}
+
 int
 main(void)
 {
@@ -207,5 +257,6 @@ main(void)
 	test_base64();
 	test_refused();
 	test_many();
+	test_messages();
 	return done_testing();
 }

@@ -192,7 +192,8 @@ test_rerank(void)
 	rank("{\"query\":\"a\"}", NO("documents is missing",
 	    "\"documents\""));
 	rank("{\"query\":\"a\",\"documents\":[\"b\",{\"image\":\"c\"}]}", NO(
-	    "documents: number 1 is not a string", "\"documents\""));
+	    "documents: images are not read for vectors and scores: give only "
+	    "text", "\"documents\""));
 	rank("{\"query\":\"a\",\"documents\":[\"b\"],\"max_tokens_per_doc\":1}",
 	    NO("max_tokens_per_doc is not supported",
 	    "\"max_tokens_per_doc\""));

@@ -196,13 +196,14 @@ uint64_t qwen_cuda_attention_scratch(const struct qwen_net *net, size_t n,
 uint64_t qwen_cuda_deltanet_scratch(const struct qwen_net *net, size_t n);
 uint64_t qwen_cuda_moe_scratch(const struct qwen_net *net, size_t n);
 
-/* Has each session one row? */
+/* Has each session one row, which is sure? */
 static inline int
 qwen_cuda_are_alone(const struct qwen_pass *p)
 {
 	size_t i;
 
-	for (i = 0; i < p->n_share && p->share[i].n == 1; i++)
+	for (i = 0; i < p->n_share && p->share[i].n == 1 &&
+	    p->share[i].n_sure == 1; i++)
 		;
 	return i == p->n_share;
 }

@@ -89,8 +89,9 @@ apply_rule(struct qwen_cuda_card *c, struct dev_delta *a, int is_short)
 	struct qwen_cuda_launch l = { .module = "delta_rule",
 	    .name = is_short ? "delta_step" : "delta_rule", .x = a->n_head_v,
 	    .y = a->dv / DELTA_COLUMNS, .z = a->n_share,
-	    .threads = DELTA_COLUMNS, .shared = sizeof(float) * DELTA_TOKEN *
-	    (is_short ? DELTA_RING : DELTA_AHEAD) };
+	    .threads = (is_short ? 1 : DELTA_WARPS) * DELTA_COLUMNS,
+	    .shared = sizeof(float) * (is_short ? DELTA_RING * DELTA_TOKEN :
+		DELTA_RULE_NUMBERS) };
 	size_t most = (size_t)c->shared_max / (a->dk * sizeof(float));
 
 	/* where there are few blocks, more warps make rows */
@@ -150,12 +151,8 @@ are_short(const struct qwen_pass *p)
 static int
 is_alone(const struct qwen_cuda_work *w, struct dev_delta *a)
 {
-	size_t each = (a->n_head_v + 1) / 2 + a->n_head_k, i;
+	size_t each = (a->n_head_v + 1) / 2 + a->n_head_k;
 
-	for (i = 0; i < w->p->n_share; i++) {
-		if (w->p->share[i].n_sure != 1)
-			return 0;
-	}
 	if (!qwen_cuda_are_alone(w->p) || w->counter == 0 ||
 	    w->p->n_share * each > QWEN_CUDA_COUNTERS)
 		return 0;

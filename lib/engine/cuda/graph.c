@@ -63,24 +63,16 @@ key_of(const struct qwen_cuda_work *w, size_t first, size_t n)
 	return k;
 }
 
-/*
- * Can the run be recorded?  Not if it drops rows, replays a journal, or has
- * drafts or many rows.
- */
+/* Can the run be recorded?  Not if it drops rows, or has many. */
 static int
 is_regular(const struct qwen_pass *p, size_t first, size_t n)
 {
 	int last = p->last >= first / 2 && p->last <= (first + n) / 2;
 	size_t i;
 
-	if (p->n > QWEN_CUDA_GRAPH_ROWS)
-		return 0;
-	for (i = 0; i < p->n_share; i++) {
-		if ((last && p->share[i].want > 0) || p->share[i].owed > 0 ||
-		    p->share[i].n != p->share[i].n_sure)
-			return 0;
-	}
-	return 1;
+	for (i = 0; i < p->n_share && (!last || p->share[i].want == 0); i++)
+		;
+	return p->n <= QWEN_CUDA_GRAPH_ROWS && i == p->n_share;
 }
 
 static struct qwen_cuda_graph *

@@ -40,11 +40,17 @@ qwen_image_places(const struct qwen_prompt *p)
 }
 
 int
+qwen_parse_names_image(const char *type)
+{
+	return type != NULL && (strcmp(type, "image_url") == 0 ||
+	    strcmp(type, "image") == 0 || strcmp(type, "input_image") == 0);
+}
+
+int
 qwen_parse_is_image(yyjson_val *part)
 {
-	return qwen_parse_has_type(part, "image_url") ||
-	    qwen_parse_has_type(part, "image") ||
-	    qwen_parse_has_type(part, "input_image");
+	return qwen_parse_names_image(yyjson_get_str(qwen_parse_get(part,
+	    "type")));
 }
 
 /* ------------------------------------------------------------------- bytes */
@@ -228,7 +234,7 @@ qwen_parse_images(struct qwen_image_sources *all, yyjson_val *messages,
 		if (qwen_grow(&all->v, &all->cap, all->n + 1,
 		    sizeof *all->v) < 0)
 			return qwen_oom(err);
-		all->v[all->n++] = (struct qwen_image_source){ 0 };
+		all->v[all->n++] = (struct qwen_image_source){ .message = i };
 		snprintf(name, sizeof name, "image %zu", all->n);
 		if (read_part(&all->v[all->n - 1], part, err) < 0)
 			return qwen_fail_in(err, name);

@@ -22,6 +22,7 @@ struct qwen_image_source {
 	enum qwen_source_kind kind;
 	char	*s;		/* n bytes and a NUL; owned, or NULL */
 	size_t	 n;
+	size_t	 message;	/* number of its message, from 0 */
 };
 
 struct qwen_image_sources {

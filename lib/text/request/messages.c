@@ -226,6 +226,56 @@ qwen_messages_images(const struct qwen_messages *m,
 	return rc;
 }
 
+/* Returns the bytes of an image as a data: URL; NULL without memory. */
+static yyjson_mut_val *
+data_url(struct qwen_messages *m, const struct qwen_image_source *src)
+{
+	struct qwen_text t = { 0 };
+	yyjson_mut_val *v;
+
+	qwen_text_fmt(&t, "data:image/%s;base64,", src->s[0] == 'G' ? "gif" :
+	    src->s[0] == 'R' ? "webp" : src->s[0] == (char)0x89 ? "png" :
+	    "jpeg");
+	qwen_json_base64(&t, src->s, src->n);
+	v = t.failed ? NULL : yyjson_mut_strncpy(m->doc, t.s, t.n);
+	qwen_text_fini(&t);
+	return v;
+}
+
+/* Gives an image this source, or none. */
+static int
+set_image(struct qwen_messages *m, yyjson_mut_val *part,
+    const struct qwen_image_source *src)
+{
+	yyjson_mut_val *url;
+
+	yyjson_mut_obj_clear(part);
+	if (src == NULL)
+		return yyjson_mut_obj_add_str(m->doc, part, "type", "image");
+	return yyjson_mut_obj_add_str(m->doc, part, "type", "image_url") &&
+	    (url = yyjson_mut_obj_add_obj(m->doc, part, "image_url")) != NULL &&
+	    yyjson_mut_obj_add_val(m->doc, url, "url", data_url(m, src));
+}
+
+int
+qwen_messages_set_images(struct qwen_messages *m,
+    const struct qwen_image_source *all, struct qwen_err *err)
+{
+	yyjson_mut_val *message, *part;
+	size_t i, n, k, max, next = 0;
+
+	yyjson_mut_arr_foreach(m->list, i, n, message)
+	yyjson_mut_arr_foreach(yyjson_mut_obj_get(message, "content"), k, max,
+	    part) {
+		if (!qwen_parse_names_image(yyjson_mut_get_str(
+		    yyjson_mut_obj_get(part, "type"))))
+			continue;
+		if (!set_image(m, part, all != NULL ? &all[next++] : NULL))
+			return qwen_oom(err);
+	}
+	return 0;
+}
+
 /* Copies JSON into the request's document. */
 static yyjson_mut_val *
 value(struct qwen_messages *m, yyjson_doc *doc, struct qwen_err *err)
@@ -312,14 +362,22 @@ qwen_messages_n(const struct qwen_messages *m)
 	return yyjson_mut_arr_size(m->list);
 }
 
-struct qwen_str
-qwen_messages_last_text(const struct qwen_messages *m)
+int
+qwen_messages_last_part(const struct qwen_messages *m, size_t i,
+    struct qwen_str *text)
 {
-	yyjson_mut_val *text = yyjson_mut_obj_get(
-	    yyjson_mut_arr_get_last(m->list), "content");
+	yyjson_mut_val *v = yyjson_mut_obj_get(yyjson_mut_arr_get_last(m->list),
+	    "content");
 
-	return (struct qwen_str){ yyjson_mut_get_str(text),
-	    yyjson_mut_get_len(text) };
+	if (yyjson_mut_is_arr(v)) {
+		if ((v = yyjson_mut_arr_get(v, i)) == NULL)
+			return 0;
+		v = yyjson_mut_obj_get(v, "text");
+	} else if (i > 0 || !yyjson_mut_is_str(v))
+		return 0;
+	*text = (struct qwen_str){ yyjson_mut_get_str(v),
+	    yyjson_mut_get_len(v) };
+	return 1;
 }
 
 const char *

@@ -52,6 +52,14 @@ int qwen_messages_images(const struct qwen_messages *m,
     struct qwen_image_sources *out, struct qwen_err *err);
 
 /*
+ * Gives the images, in their order, these sources: bytes, which become data:
+ * URLs.  all NULL: takes the sources away, as qwen_messages_add_image adds
+ * images.  Returns -1 without memory.
+ */
+int qwen_messages_set_images(struct qwen_messages *m,
+    const struct qwen_image_source *all, struct qwen_err *err);
+
+/*
  * Drops the oldest turn (everything before the second user message, except
  * leading system messages).  Returns the number of messages dropped; 0 if there
  * is only one turn.
@@ -62,8 +70,12 @@ size_t qwen_messages_drop_turn(struct qwen_messages *m);
 size_t qwen_messages_n(const struct qwen_messages *m);
 const char *qwen_messages_last_role(const struct qwen_messages *m);
 
-/* Returns the content of the last message; s is NULL if it is not a string. */
-struct qwen_str qwen_messages_last_text(const struct qwen_messages *m);
+/*
+ * Sets *text to part i of the last message; s is NULL if it is not text.  A
+ * content that is a string is one part.  Returns 1, or 0 after the last part.
+ */
+int qwen_messages_last_part(const struct qwen_messages *m, size_t i,
+    struct qwen_str *text);
 
 /*
  * Returns the content of the first message if its role is system and its

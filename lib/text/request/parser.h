@@ -166,6 +166,8 @@ const char *qwen_parse_part_hint(yyjson_val *part);
  * messages, in their order; -1: the message says which image is wrong.
  */
 int qwen_parse_is_image(yyjson_val *part);
+/* The same for the part's type, a string or NULL. */
+int qwen_parse_names_image(const char *type);
 int qwen_parse_images(struct qwen_image_sources *all, yyjson_val *messages,
     struct qwen_err *err);
 

@@ -136,12 +136,16 @@ norm_row(const struct dev_norm *a)
 
 /* ---- products */
 
-/* Blocks: those of each product, one after another. */
-KERNEL(one, struct dev_ones)
+/*
+ * Blocks: those of each product, one after another.  They ask for weights while the
+ * launch before ends.
+ */
+KERNEL_EARLY(one, struct dev_ones)
 {
 	u32 i = 0, b = bid(), f, pair, rows, r;
 	const struct dev_product *p;
 
+	allow_next();
 	while (i + 1 < ONES_MAX && bid() >= a.end[i])
 		b = bid() - a.end[i++];
 	p = &a.p[i];

@@ -210,10 +210,14 @@ one_end(const int f, const struct dev_product *a, const SHARED f32x4 *stage,
 	put_product(a, matrix, pair, r, sum);
 }
 
+/* The matrix of a pair, which an earlier launch has chosen. */
 DEV u32
 one_matrix(const struct dev_product *a, u32 pair)
 {
-	return a->matrix != (void *)0 ? a->matrix[pair] : 0;
+	if (a->matrix == (void *)0)
+		return 0;
+	await_launch();
+	return a->matrix[pair];
 }
 
 /* The row of x that a pair has. */
@@ -230,8 +234,7 @@ multiply_one(const int f, const struct dev_product *a, u32 block, u32 pair)
 	const u32 nb = (a->n_in + 255) / 256, rows = a->rows;
 	const u32 lane = tid() & 31, h = lane & 1, warp = tid() / 32;
 	const u32 first = (block * ONE_WARPS + warp) * rows;
-	const u32 matrix = one_matrix(a, pair);
-	const u32 units = rows * nb;
+	const u32 units = rows * nb, matrix = one_matrix(a, pair);
 	const GLOBAL u8 *w = a->w + matrix * a->matrix_bytes;
 	SHARED f32x4 *stage = (SHARED f32x4 *)(SMEM + (nb * (256 + ONE_SIDE) +
 	    15) / 16 * 16) + warp * rows * nb;
@@ -248,6 +251,9 @@ multiply_one(const int f, const struct dev_product *a, u32 block, u32 pair)
 } while (0)
 	ONE_PLACE(0);
 	one_load(f, w + r * a->row_bytes, nb, b, h, &now);
+	if (first + lane * 128 / a->row_bytes < a->n_out)
+		prefetch(w + first * a->row_bytes + lane * 128);
+	await_launch();
 	x = one_take(a->groups + one_row(a, pair) * a->group_bytes, nb);
 	for (base = 0; base < units; base += ONE_UNITS) {
 		if (base + ONE_UNITS < units) {
@@ -280,6 +286,9 @@ multiply_floats(const struct dev_product *a, const u32 kind, u32 block,
 	f32 v[AHEAD], x[AHEAD], sum = 0.0f;
 	u32 k, i;
 
+	if (lane * 128 < a->row_bytes)
+		prefetch(w + lane * 128);
+	await_launch();
 	for (k = lane; k + 16 * (AHEAD - 1) < a->n_in; k += 16 * AHEAD) {
 		UNROLL for (i = 0; i < AHEAD; i++) {
 			v[i] = float_weight(w, k + 16 * i, kind);

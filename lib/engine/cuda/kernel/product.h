@@ -43,8 +43,8 @@ enum { DEV_F32, DEV_F16, DEV_BF16 };
  * which FLOAT_PART numbers are copied at once, FLOAT_STAGES times ahead.
  */
 enum {
-	FLOAT_ROWS = 8, FLOAT_COLUMNS = 8, FLOAT_THREADS = 64,
-	FLOAT_PART = 128, FLOAT_STAGES = 6,
+	FLOAT_ROWS = 16, FLOAT_COLUMNS = 16, FLOAT_THREADS = 64,
+	FLOAT_PART = 128, FLOAT_STAGES = 4,
 	FLOAT_STRIDE = FLOAT_PART * 4 + 64,	/* bytes of a row or column */
 	FLOAT_STAGE = (FLOAT_ROWS + FLOAT_COLUMNS) * FLOAT_STRIDE
 };

@@ -120,6 +120,10 @@ print(json.dumps([float("%.8g" % x) for x in json.loads(input())], separators=("
 	chat "$how,\"n\":2" "$(url "$one")" "$(text b)" | post /v1/chat/completions >got
 	is "$(jq -r '.choices[1].message.content' got)" "$want" "$m: two answers"
 
+	kill -9 "$(engine_pid)"
+	chat "$how" "$(url "$one")" "$(text b)" | post /v1/chat/completions >got
+	is "$(cat code) $(content got)" "200 $want" "$m: a new engine, after the first was killed"
+
 	# after a restart
 	end_server
 	is "$gone $(ls $m/store/images | wc -l)" "0 2" "$m: both images are kept in a folder"

@@ -201,7 +201,8 @@ set_engine(struct qserve *s)
 	tool_quantize = NULL;	/* only the engine quantises */
 	tool_store_from_env(&s->store);
 	tool_image_folder(&s->images.how, &s->store);
-	s->program = tool_sibling_path("qengine");
+	/* a copy: the next call, for qimage, returns the same buffer */
+	s->program = cli_format("%s", tool_sibling_path("qengine"));
 	push(l, cli_format("--model=%s", s->model_path));
 	for (i = 0; i < tool_lora.n; i++)
 		push(l, cli_format("--lora=%s=%.17g", tool_lora.v[i].path,

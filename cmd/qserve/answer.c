@@ -432,9 +432,32 @@ end_by_event(struct qserve_call *c, size_t i,
 		fail(c, qserve_error_code(ev), qserve_error_message(ev));
 }
 
+static const struct qserve_handler handler;
+
+/*
+ * The rows that were left out are not cached any more: send all.  Returns 0 if
+ * that has been done, or tokens have come.
+ */
+static int
+send_again(struct qserve_call *c)
+{
+	struct answering *x = c->state;
+
+	if (c->images.from == 0 || c->images.n == 0 || c->first_at > 0)
+		return 0;
+	x->q->n_cached = 0;
+	c->use.n_cached = c->use.n_prompt = 0;
+	qserve_jobs_cancel(c);
+	qserve_images_jobs(c, 0, x->q->n_answers, &handler);
+	return 1;
+}
+
 static void
 on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
+	if (ev->kind == QWEN_EVENT_END && strcmp(ev->error,
+	    "missing_rows") == 0 && send_again(c))
+		return;
 	if (ev->kind == QWEN_EVENT_STARTED)
 		begin_answer(c, i, ev);
 	else if (ev->kind == QWEN_EVENT_PROGRESS)
@@ -654,7 +677,7 @@ begin(struct qserve_call *c)
 	x->q->has_cached = 1;	/* 0 tokens, if no engine is needed */
 	x->created = (uint64_t)time(NULL);
 	c->use.n_answers = x->q->n_answers;
-	qserve_images_get(c, x->q, 1, begin_answers);
+	qserve_images_get(c, x->q, begin_answers);
 }
 
 static void

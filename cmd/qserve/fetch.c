@@ -22,6 +22,10 @@
 #include <dlfcn.h>
 #endif
 
+#ifndef SOCK_CLOEXEC
+#define SOCK_CLOEXEC 0
+#endif
+
 enum {
 	CONNECT_S = 10, TRANSFER_S = 60,
 	REDIRECTS = 5,

@@ -26,7 +26,9 @@ enum {
 	ROWS_MAX = 256 << 20,		/* bytes of rows that are kept */
 };
 
-/* An image by its bytes. */
+#define CHANGED "the URL of an image has another image now: send it again"
+
+/* An image by its bytes, or by its URL. */
 struct qserve_image {
 	struct qserve_image	*older, *younger;
 	unsigned char		 key[16];
@@ -123,7 +125,7 @@ first_missing(const struct qserve_needs *x)
 	size_t i;
 
 	for (i = 0; i < x->n && x->image[i]->span.n > 0 &&
-	    (!x->rows || x->image[i]->rows != NULL); i++)
+	    (i < x->from || x->image[i]->rows != NULL); i++)
 		;
 	return i;
 }
@@ -145,17 +147,35 @@ place(struct qserve_call *c, struct qwen_err *err)
 		    c->server->images.pad, span, x->n, err);
 	else
 		*err = (struct qwen_err){ QWEN_ENOMEM, "out of memory" };
-	for (i = 0; rc == 0 && i < x->n; i++) {
-		x->span[i] = (struct qwen_span_rows){ span[i],
-		    x->image[i]->rows };
-		x->n_rows += x->image[i]->n_rows;
-	}
+	for (i = 0; rc == 0 && i < x->n; i++)
+		x->span[i].span = span[i];
 	x->q->n_prompt_tokens = x->q->prompt[0].n;
 	free(span);
 	return rc;
 }
 
-/* Continue a call that waits; code NULL: all images are there. */
+/* Set the rows that the engine gets: 0; -1 if a URL has another image now. */
+static int
+give_rows(struct qserve_needs *x, struct qwen_err *err)
+{
+	const struct qserve_image *im;
+	size_t i;
+
+	x->n_rows = 0;
+	for (i = 0; i < x->n; i++) {
+		im = x->image[i];
+		x->span[i].rows = i < x->from ? NULL : im->rows;
+		x->n_rows += i < x->from ? 0 : im->n_rows;
+		if (memcmp(&im->span.hash, &x->span[i].span.hash,
+		    sizeof im->span.hash) == 0)
+			continue;
+		*err = (struct qwen_err){ QWEN_EFORMAT, CHANGED };
+		return -1;
+	}
+	return 0;
+}
+
+/* Continue a call that waits; code NULL: all that it needs is there. */
 static void
 resume(struct qserve_call *c, const char *code, const char *message)
 {
@@ -169,7 +189,7 @@ resume(struct qserve_call *c, const char *code, const char *message)
 	if (code != NULL)
 		qwen_refuse(&x->q->refusal, code, strcmp(code,
 		    "invalid_request") == 0 ? param : NULL, "%s", message);
-	else if (place(c, &err) < 0)
+	else if ((x->span != NULL ? give_rows(x, &err) : place(c, &err)) < 0)
 		qwen_refuse(&x->q->refusal, err.code == QWEN_ENOMEM ?
 		    "out_of_memory" : "invalid_request", NULL, "%s", err.msg);
 	then(c);
@@ -230,7 +250,7 @@ is_full(const struct qserve *s)
 }
 
 void
-qserve_images_get(struct qserve_call *c, struct qwen_request *q, int rows,
+qserve_images_get(struct qserve_call *c, struct qwen_request *q,
     void (*then)(struct qserve_call *c))
 {
 	struct qserve_needs *x = &c->images;
@@ -242,7 +262,7 @@ qserve_images_get(struct qserve_call *c, struct qwen_request *q, int rows,
 		then(c);
 		return;
 	}
-	*x = (struct qserve_needs){ .q = q, .rows = rows, .then = then };
+	*x = (struct qserve_needs){ .q = q, .from = SIZE_MAX, .then = then };
 	x->image = calloc(n, sizeof(struct qserve_image *));
 	if (is_full(c->server)) {
 		resume(c, "queue_full", "the server is busy: many requests "
@@ -264,6 +284,39 @@ qserve_images_get(struct qserve_call *c, struct qwen_request *q, int rows,
 	if (x->n < n)
 		resume(c, "out_of_memory", "out of memory");
 	else if (first_missing(x) == n)
+		resume(c, NULL, NULL);
+}
+
+/* The rows are there, or refused: make the jobs, or fail. */
+static void
+make_jobs(struct qserve_call *c)
+{
+	const struct qserve_needs *x = &c->images;
+	const struct qwen_refusal *r = &x->q->refusal;
+
+	if (r->err.code != 0)
+		x->handler->fail(c, r->code, r->err.msg);
+	else
+		qserve_jobs_make(c, x->n_jobs, x->handler);
+}
+
+void
+qserve_images_jobs(struct qserve_call *c, size_t n_cached, size_t n_jobs,
+    const struct qserve_handler *handler)
+{
+	struct qserve_needs *x = &c->images;
+
+	x->n_jobs = n_jobs;
+	x->handler = handler;
+	if (x->n == 0) {
+		qserve_jobs_make(c, n_jobs, handler);
+		return;
+	}
+	for (x->from = 0; x->from < x->n && x->span[x->from].span.start +
+	    x->span[x->from].span.n <= n_cached; x->from++)
+		;
+	x->then = make_jobs;
+	if (first_missing(x) == x->n)
 		resume(c, NULL, NULL);
 }
 
@@ -321,7 +374,8 @@ start(struct qserve_images *all, const struct qserve_call *c, size_t i,
 	int fd[3] = { -1, -1, -1 }, said[2] = { -1, -1 }, rc = -1;
 	pid_t pid;
 
-	how.no_rows = !c->images.rows;
+	/* a URL is read only once */
+	how.no_rows = i < c->images.from && src->kind != QWEN_SOURCE_URL;
 	if (src->kind == QWEN_SOURCE_URL) {
 		how.before = qserve_fetch;
 		how.arg = &url;
@@ -352,10 +406,10 @@ start(struct qserve_images *all, const struct qserve_call *c, size_t i,
 	all->out = fd[1];
 	all->said = said[0];
 	all->image = c->images.image[i];
-	all->rows = c->images.rows;
+	all->rows = !how.no_rows;
 	all->killed = 0;
 	all->kill_at = cli_now() + IMAGE_S;
-	all->n_runs++;
+	all->n_runs += (uint64_t)all->rows;
 	return 0;
 }
 
@@ -387,6 +441,12 @@ take_output(struct qserve_images *all, struct qserve_image *im,
 	if (rc < 0)
 		*err = (struct qwen_err){ QWEN_EIO, "qimage wrote something "
 		    "else" };
+	else if (im->span.n > 0 && memcmp(&im->span.hash, &e.span[0].hash,
+	    sizeof im->span.hash) != 0) {
+		*err = (struct qwen_err){ QWEN_EFORMAT, CHANGED };
+		im->span.n = 0;
+		rc = -1;
+	}
 	if (rc == 0) {
 		im->span = e.span[0];
 		if (all->rows && im->rows == NULL) {

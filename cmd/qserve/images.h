@@ -8,6 +8,7 @@
 struct qserve;
 struct qserve_call;
 struct qwen_request;
+struct qserve_handler;
 struct qserve_image;
 
 /* What a call needs of images, while it waits and afterwards. */
@@ -15,12 +16,16 @@ struct qserve_needs {
 	struct qwen_request	*q;		/* which has them; or NULL */
 	struct qserve_image	**image;	/* [n] of them */
 	size_t			 n;
-	int			 rows;		/* it needs their rows too */
+	size_t			 from;		/* it needs the rows of images
+						   from this one on; n: none */
 	void			(*then)(struct qserve_call *c);	/* NULL: the
 						   call does not wait */
-	struct qwen_span_rows	*span;		/* [n] of the prompt, when all
-						   are there; rows have */
+	struct qwen_span_rows	*span;		/* [n] of the prompt, once they
+						   are known; rows have */
 	size_t			 n_rows;	/* these many numbers in all */
+	/* the jobs to make when the rows are there */
+	size_t			 n_jobs;
+	const struct qserve_handler *handler;
 };
 
 /* How --image-url lets requests name URLs. */
@@ -52,14 +57,14 @@ struct qserve_images {
 	struct qwen_header	 self;		/* of the model */
 	struct qserve_image	*oldest, *youngest;
 	size_t			 n, n_bytes;	/* of all rows */
-	uint64_t		 n_runs;	/* of qimage */
+	uint64_t		 n_runs;	/* of qimage, for rows */
 	unsigned char		 seed[8];	/* of the hashes */
 	/* the image that qimage encodes; pid 0: none */
 	pid_t			 pid;
 	int			 out, said;	/* its output and errors */
 	struct qwen_text	 text;		/* its errors so far */
 	struct qserve_image	*image;
-	int			 rows;
+	int			 rows;		/* it writes rows too */
 	double			 kill_at;
 	int			 killed;	/* for the time limit */
 };
@@ -76,8 +81,15 @@ void qserve_images_close(struct qserve *s);
  * their rows in the prompt, or with a refusal in the request.  Without images,
  * continues at once. qserve_images_drop() frees all that the call has of them.
  */
-void qserve_images_get(struct qserve_call *c, struct qwen_request *q, int rows,
+void qserve_images_get(struct qserve_call *c, struct qwen_request *q,
     void (*then)(struct qserve_call *c));
+
+/*
+ * Get the rows of the images that are not within the first n_cached tokens of
+ * the prompt, then make the call's jobs.  Without images, makes them at once.
+ */
+void qserve_images_jobs(struct qserve_call *c, size_t n_cached, size_t n_jobs,
+    const struct qserve_handler *handler);
 void qserve_images_drop(struct qserve_call *c);
 
 /* Start and end qimage, and continue calls that have waited for it. */

@@ -77,7 +77,7 @@ begin_count(struct qserve_call *c)
 	    c->body.n, &err) < 0)
 		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
 	else
-		qserve_images_get(c, x->q, 0, put_count);
+		qserve_images_get(c, x->q, put_count);
 }
 
 static void

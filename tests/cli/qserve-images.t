@@ -120,6 +120,10 @@ print(json.dumps([float("%.8g" % x) for x in json.loads(input())], separators=("
 	chat "$how,\"n\":2" "$(url "$one")" "$(text b)" | post /v1/chat/completions >got
 	is "$(jq -r '.choices[1].message.content' got)" "$want" "$m: two answers"
 
+	kill -9 "$(engine_pid)"
+	chat "$how" "$(url "$one")" "$(text b)" | post /v1/chat/completions >got
+	is "$(cat code) $(content got)" "200 $want" "$m: a new engine, after the first was killed"
+
 	# after a restart
 	end_server
 	is "$gone $(ls $m/store/images | wc -l)" "0 2" "$m: both images are kept in a folder"
@@ -183,6 +187,19 @@ for f in link.png ../two.png /etc/passwd none.png .; do
 	chat "$how" "$(url $f)" | post /v1/chat/completions >/dev/null
 	is "$(cat code) $(jq -r .error.message answer | cut -c1-9)" "400 image 1: " "no other file: $f"
 done
+end_server
+
+# -- rows that are not cached any more are sent after all
+mkdir liar
+cat >liar/engine <<EOF2
+#!/bin/sh
+# answers that all is cached, though nothing is
+exec python3 "$TOP/tests/cli/lying_engine.py" "$QWEN_MODEL"
+EOF2
+chmod +x liar/engine
+serve --template qwen3.5 --engine ./liar/engine
+chat "$how" "$(url "$one")" "$(text b)" | post /v1/chat/completions >got
+is "$(cat code) $(content got) $(stat images_total)" "200 $want 1" "an engine that has forgotten what it had"
 end_server
 
 # -- URLs

@@ -258,6 +258,7 @@ check_store(struct qwen_model *m, const char *name, const struct text *t,
 struct reply {
 	int32_t	ids[8];
 	size_t	n;
+	int	failed;		/* code of the error */
 };
 
 static int
@@ -272,9 +273,50 @@ on_token(void *arg, const struct qwen_choice *c)
 static void
 on_end(void *arg, enum qwen_job_end why, const struct qwen_err *e)
 {
-	(void)arg;
+	struct reply *r = arg;
+
+	r->failed = why == QWEN_JOB_FAILED ? e->code : 0;
 	if (why == QWEN_JOB_FAILED)
 		printf("# %s\n", e->msg);
+}
+
+/* Rows may be left out if their tokens are cached; else the job fails alone. */
+static void
+check_missing(struct qwen_work *w, const char *name, const struct text *t,
+    const struct reply *want)
+{
+	struct qwen_span_rows none[N_SPANS];
+	struct reply cached = { .n = 0 }, other = { .n = 0 }, all = { .n = 0 };
+	int32_t ids[N];
+	struct qwen_job job = { .tokens = t->ids, .n = N, .max = 6,
+	    .spans = none, .n_spans = N_SPANS, .token = on_token,
+	    .end = on_end, .arg = &cached };
+	size_t i;
+
+	memcpy(none, t->spans, sizeof none);
+	for (i = 0; i < N_SPANS; i++)
+		none[i].rows = NULL;
+	if (qwen_work_add(w, &job, &err) < 0)
+		printf("# %s\n", err.msg);
+	while (qwen_work_step(w, &err) > 0)
+		;
+	ok(!cached.failed && cached.n == 6 && memcmp(cached.ids, want->ids,
+	    24) == 0, "%s: rows of cached tokens may be left out", name);
+	memcpy(ids, t->ids, sizeof ids);
+	ids[0]++;
+	job.tokens = ids;
+	job.arg = &other;
+	if (qwen_work_add(w, &job, &err) < 0)
+		printf("# %s\n", err.msg);
+	job.spans = t->spans;
+	job.arg = &all;
+	if (qwen_work_add(w, &job, &err) < 0)
+		printf("# %s\n", err.msg);
+	while (qwen_work_step(w, &err) > 0)
+		;
+	ok(other.failed == QWEN_EMISMATCH && other.n == 0 && !all.failed &&
+	    all.n == 6, "%s: a job that must read them fails, and no other",
+	    name);
 }
 
 static void
@@ -282,7 +324,7 @@ check_work(struct qwen_model *m, const char *name, const struct text *t)
 {
 	struct reply got[3] = { { .n = 0 } }, want = { .n = 0 };
 	struct qwen_session *s = read_text(m, t, N);
-	size_t i, k, n_vocab = qwen_model_n_vocab(m);
+	size_t i, k, all = N, n_vocab = qwen_model_n_vocab(m);
 	struct qwen_work *w;
 	struct qwen_cache *c;
 
@@ -302,7 +344,7 @@ check_work(struct qwen_model *m, const char *name, const struct text *t)
 	for (i = 0; i < 3; i++) {
 		struct qwen_job job = { .tokens = t->ids, .n = N, .max = 6,
 		    .spans = t->spans, .n_spans = N_SPANS, .token = on_token,
-		    .end = on_end, .arg = &got[i] };
+		    .keep = &all, .n_keep = 1, .end = on_end, .arg = &got[i] };
 
 		if (qwen_work_add(w, &job, &err) < 0)
 			printf("# %s\n", err.msg);
@@ -313,6 +355,7 @@ check_work(struct qwen_model *m, const char *name, const struct text *t)
 		k += got[i].n != 6 || memcmp(got[i].ids, want.ids, 24) != 0;
 	ok(k == 0, "%s: three jobs with the same spans generate the same: %zu "
 	    "do not", name, k);
+	check_missing(w, name, t, &want);
 	qwen_work_free(w);
 	qwen_cache_free(c);
 	qwen_session_free(s);

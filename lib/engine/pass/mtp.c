@@ -120,11 +120,13 @@ qwen_session_mtp_ready(struct qwen_session *s)
 {
 	struct qwen_err e;
 
-	if (qwen_mtp_next_row(s) >= s->n_tokens)
-		return 0;
-	if (make_room(s, s->n_tokens, &e) < 0)
-		return -1;
-	catch_up(s, s->n_tokens);
+	while (qwen_mtp_next_row(s) < s->n_tokens) {
+		if (make_room(s, s->n_tokens, &e) < 0)
+			return -1;
+		catch_up(s, s->n_tokens);
+		if (qwen_device_lost(s->model, NULL) != 0)
+			qwen_recover(s->model);
+	}
 	return 0;
 }
 
@@ -300,13 +302,16 @@ qwen_session_draft(struct qwen_session *s, int32_t next, size_t n,
 	if (s->mtp.hidden == NULL || n == 0 || end == 0 ||
 	    qwen_mtp_next_row(s) > end)
 		return 0;
-	if (make_room(s, end + n, &e) < 0) {
-		if (e.code == QWEN_EFULL)	/* not worth a failure */
+	while (make_room(s, end + n, &e) == 0) {
+		*n_out = draw(s, next, n, id, prob);
+		if (qwen_device_lost(s->model, NULL) == 0)
 			return 0;
-		if (err != NULL)
-			*err = e;
-		return -1;
+		*n_out = 0;
+		qwen_recover(s->model);
 	}
-	*n_out = draw(s, next, n, id, prob);
-	return 0;
+	if (e.code == QWEN_EFULL)	/* not worth a failure */
+		return 0;
+	if (err != NULL)
+		*err = e;
+	return -1;
 }

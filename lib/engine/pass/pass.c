@@ -610,6 +610,8 @@ qwen_pass_try(struct qwen_cache *c, struct qwen_pass_part *part, size_t n_part,
 	}
 	if (net->mtp.on)
 		qwen_mtp_fill(&r.p, part);
+	if (!c->pass.cpu_only && qwen_device_lost(c->model, NULL) != 0)
+		return 1;
 	for (i = 0; i < n_part; i++)
 		end_part(&part[i], &r.p.share[i]);
 	return 0;

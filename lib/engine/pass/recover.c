@@ -34,10 +34,15 @@ state_before(const struct qwen_session *s, size_t at)
 	return 0;
 }
 
-/* Notes the tokens of a session that remote device r has, and the host lacks. */
+/*
+ * Notes the tokens of a session that remote device r has, and the host lacks.  The
+ * host's rows of the MTP block may be behind those of the trunk.
+ */
 static void
 note_lost(struct qwen_session *s, size_t r)
 {
+	int has_mtp = s->mtp.hidden != NULL && s->model->place.home[QWEN_MIXER(
+	    s->model->net.mtp.layer.index)] == r + 1;
 	size_t at = s->n_tokens, b;
 
 	for (b = 0; b < s->mem.n_slot; b++) {
@@ -49,6 +54,8 @@ note_lost(struct qwen_session *s, size_t r)
 	}
 	if (b == s->mem.n_slot && (s->mem.stale >> r & 1) == 0)
 		return;
+	if (has_mtp)
+		at = at > QWEN_HIDDEN_ROWS ? at - QWEN_HIDDEN_ROWS : 0;
 	if (s->mem.recurrent_bytes > 0)
 		at = state_before(s, at);
 	if (!s->redo || at < s->redo_from)
@@ -56,6 +63,7 @@ note_lost(struct qwen_session *s, size_t r)
 	if (!s->redo || s->n_tokens > s->redo_end)
 		s->redo_end = s->n_tokens;
 	s->redo = 1;
+	s->redo_mtp |= has_mtp;
 }
 
 /* Remote device r has nothing any more. */
@@ -227,35 +235,49 @@ read_again(struct qwen_session *s, const int32_t *guess, size_t n_guess,
 }
 
 /*
- * Computes again what the session has lost.  What the host has of the trunk's last
- * hidden states and of the MTP block stays valid; the passes compute no rows of
- * the block, since these seem to be there.
+ * Computes again what the session has lost, if no more devices fail: then it returns
+ * 1.  The MTP block had the rows before position `filled'.
+ */
+static int
+try_again(struct qwen_session *s, size_t filled, const int32_t *guess,
+    size_t n_guess)
+{
+	struct qwen_span_rows *rows = NULL;
+	int rc;
+
+	s->mtp.filled = !s->redo_mtp ? s->redo_end : filled < s->redo_from + 1 ?
+	    filled : s->redo_from + 1;
+	rc = list_rows(s, &rows, &s->why_lost) < 0 ||
+	    take_state(s, &s->why_lost) < 0 ? -1 : read_again(s, guess, n_guess,
+	    rows, &s->why_lost);
+	free(rows);
+	return rc;
+}
+
+/*
+ * Computes again what the session has lost.  If the host has all rows of the MTP
+ * block, the passes compute none, since these seem to be there, and the trunk's
+ * last hidden states stay those that the session had.
  */
 static void
 rebuild(struct qwen_session *s)
 {
-	struct qwen_mtp_state mtp = s->mtp;
+	const struct qwen_mtp_state mtp = s->mtp;
 	struct qwen_tracing *tracing = s->tracing;
-	struct qwen_span_rows *rows = NULL;
 	int32_t guess[QWEN_GUESS_MAX];
 	size_t n = qwen_ahead_take(s, guess), end = s->redo_end;
 	int have_logits = s->have_logits, rc;
 
 	s->tracing = NULL;
-	s->mtp.filled = end;
-	while ((rc = list_rows(s, &rows, &s->why_lost) < 0 ||
-	    take_state(s, &s->why_lost) < 0 ? -1 : read_again(s, guess, n,
-	    rows, &s->why_lost)) > 0) {
+	while ((rc = try_again(s, mtp.filled, guess, n)) > 0)
 		leave_devices(s->model);
-		free(rows);
-	}
-	free(rows);
 	s->lost = rc < 0;
 	s->n_tokens = end;
-	s->redo = 0;
+	if (!s->redo_mtp)
+		s->mtp = mtp;
+	s->redo = s->redo_mtp = 0;
 	s->have_logits = have_logits && rc == 0;
 	s->tracing = tracing;
-	s->mtp = mtp;
 }
 
 static struct qwen_session *

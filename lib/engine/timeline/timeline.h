@@ -148,6 +148,7 @@ struct qwen_session {
 	 * again.  lost: that was not possible.
 	 */
 	int			 redo;
+	int			 redo_mtp;	/* also the block's rows */
 	size_t			 redo_from, redo_end;
 	int			 lost;
 	struct qwen_err		 why_lost;

@@ -309,14 +309,26 @@ struct qwen_placement {
 								   is on[1 + i] */
 	size_t			 n;
 	unsigned char	*home;	/* [QWEN_HOMES] index in on */
+	char			 why[256];	/* auto has left out a card:
+						   the reason; or "" */
 };
 
 struct qwen_engine;
+
+/* What a plan says of a device. */
+struct qwen_card {
+	char		 name[96];	/* "": unknown */
+	uint64_t	 left;		/* bytes that it may take */
+	double		 read;		/* bytes/s; 0: unknown */
+	uint64_t	 scratch;	/* bytes of a pass, as in the wish */
+};
 
 /* What is asked of a device. */
 struct qwen_wish {
 	int		 number;	/* of a card */
 	uint64_t	 bytes;		/* it may take; 0: all that is free */
+	/* for plan: passes of n rows, whose sessions have at most end tokens */
+	size_t		 n, n_share, end;
 };
 
 /*
@@ -345,6 +357,16 @@ struct qwen_device {
 	 */
 	int	(*plan)(const struct qwen_net *net, unsigned char *home,
 		    size_t index, const struct qwen_wish *wish,
+		    struct qwen_card *card, struct qwen_err *err);
+	/*
+	 * Lists up to max devices that can be opened, the one with the most free
+	 * memory first.  -1 if there is none, and err says why.  NULL: not for
+	 * --device auto.
+	 */
+	int	(*list)(int *number, size_t max, size_t *n,
+		    struct qwen_err *err);
+	/* Measures a device that is not in use; NULL: it cannot be measured. */
+	int	(*measure)(int number, struct qwen_card_speed *out,
 		    struct qwen_err *err);
 
 	/* Room for passes of n rows, whose sessions have at most end tokens. */

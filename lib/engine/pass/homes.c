@@ -108,9 +108,12 @@ count_home(struct qwen_plan_home *out, const struct qwen_model *m,
 			out->state += state * n_sequences;
 	}
 	out->read = p.kv_read + p.state_moved;
+	out->macs = p.kv_macs + p.state_macs;
+	out->float_macs = p.float_macs + out->macs;
 	for (i = 0; i < QWEN_PLAN_N; i++) {
 		out->weights += p.part[i].bytes;
 		out->read += p.part[i].read;
+		out->macs += p.part[i].macs;
 	}
 }
 
@@ -127,34 +130,46 @@ fill_home(struct qwen_plan_home *out, const struct qwen_model *m,
 int
 qwen_plan_homes(struct qwen_plan_home *out, size_t max, size_t *n,
     const struct qwen_model *m, const char *device, size_t n_tokens,
-    size_t n_sequences, struct qwen_err *err)
+    size_t n_sequences, size_t batch, struct qwen_err *err)
 {
-	char name[1 + QWEN_REMOTE_MAX][QWEN_DEVICE_NAME] = { "cpu" };
+	struct qwen_wish pass = { .end = n_tokens, .n_share = n_sequences > 0 ?
+	    n_sequences : 1 };
+	struct qwen_planned plan[1 + QWEN_REMOTE_MAX] = { { .name = "cpu" } };
 	size_t size = QWEN_HOMES(m->net.hp.n_layer), k;
 	unsigned char *home = qwen_alloc(size, 1);
 
 	*n = 0;
 	if (home == NULL)
 		return qwen_oom(err);
+	/* with drafts */
+	pass.n = qwen_batch_size(m, batch, n_tokens > 0 ? n_tokens *
+	    pass.n_share : 1, NULL) + QWEN_GUESS_MAX * pass.n_share;
 	memcpy(home, m->place.home, size);
 	for (k = 1; device == NULL && k < m->place.n; k++) {
 		const struct qwen_resident *r = m->place.on[k];
 
+		plan[k] = (struct qwen_planned){ .name = "" };
 		if (r->dev->describe != NULL)
-			r->dev->describe(r, name[k], sizeof name[k]);
+			r->dev->describe(r, plan[k].name, sizeof plan[k].name);
 		else
-			snprintf(name[k], sizeof name[k], "%s", r->dev->name);
+			snprintf(plan[k].name, sizeof plan[k].name, "%s",
+			    r->dev->name);
 	}
 	*n = m->place.n;
-	if (device != NULL && qwen_place_plan(m, device, home, name, n,
-	    err) < 0) {
+	if (device != NULL && qwen_place_plan(m, device, &pass, home, plan,
+	    n, err) < 0) {
 		free(home);
 		return -1;
 	}
 	*n = *n < max ? *n : max;
 	for (k = 0; k < *n; k++) {
 		memset(&out[k], 0, sizeof out[k]);
-		memcpy(out[k].device, name[k], sizeof name[k]);
+		memcpy(out[k].device, plan[k].name, sizeof plan[k].name);
+		memcpy(out[k].card, plan[k].card.name,
+		    sizeof plan[k].card.name);
+		out[k].left = plan[k].card.left;
+		out[k].scratch = plan[k].card.scratch;
+		out[k].speed = plan[k].card.read;
 		fill_home(&out[k], m, home, k, n_tokens,
 		    n_sequences > 0 ? n_sequences : 1);
 	}
@@ -171,7 +186,7 @@ qwen_home_lines(const struct qwen_model *m, char *buf, size_t size, size_t at)
 	size_t k, n;
 
 	if (qwen_plan_homes(home, 1 + QWEN_REMOTE_MAX, &n, m, NULL, 0, 1,
-	    NULL) < 0)
+	    0, NULL) < 0)
 		return at;
 	for (k = 1; k < n; k++) {
 		put(&t, home[k].device);
@@ -180,6 +195,11 @@ qwen_home_lines(const struct qwen_model *m, char *buf, size_t size, size_t at)
 		snprintf(bytes, sizeof bytes, ", %.3g GB\n",
 		    (double)home[k].weights / 1e9);
 		put(&t, bytes);
+	}
+	if (m->place.why[0] != '\0') {
+		put(&t, "device auto: ");
+		put(&t, m->place.why);
+		put(&t, "\n");
 	}
 	return t.n;
 }

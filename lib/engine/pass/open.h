@@ -27,11 +27,14 @@ void qwen_unplace(struct qwen_model *m);
 
 /*
  * Says which homes a list of devices would give: home[QWEN_HOMES], each an index
- * of the *n names, of which the first is the CPU's.
+ * of the *n devices, of which the first is the CPU.  pass has the size of passes.
  */
-enum { QWEN_DEVICE_NAME = 128 };
+struct qwen_planned {
+	char			name[128];	/* "cuda:0" */
+	struct qwen_card	card;
+};
 int qwen_place_plan(const struct qwen_model *m, const char *device,
-    unsigned char *home, char (*name)[QWEN_DEVICE_NAME], size_t *n,
+    const struct qwen_wish *pass, unsigned char *home, struct qwen_planned *out, size_t *n,
     struct qwen_err *err);
 
 /*

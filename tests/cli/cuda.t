@@ -134,7 +134,7 @@ is "$(awk -F , '{ print NF }' out | xargs)" "11 11" "as CSV"
 # -- what cannot be
 for device in cuda:64 cuda:x cuda: cuda:0= cuda:0=x cuda:0=0 \
     cuda:0=99999999999999999999 cuda:0=99999999999G cuda:0@ cuda:0@5-3 \
-    cuda:0@99 cuda:0@1=2G cuda:0:1 gpu cuda:0, ''; do
+    cuda:0@99 cuda:0@1=2G cuda:0:1 gpu cuda:0, auto=8G auto:0 ''; do
 	refused 1 "--device '$device'" qprefill -q --device "$device" -o no.cbor <ids
 	grep -q '^qprefill: --device' err && [ ! -e no.cbor ]
 	ok $? "which the message begins with: $(cut -c1-60 err)"

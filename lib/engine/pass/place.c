@@ -103,6 +103,10 @@ read_item(size_t n_layer, const char *s, const char *end, struct item *out,
 	const char *p = s + n;
 
 	*out = (struct item){ .dev = find_device(s, n), .last = n_layer };
+	if (n == 4 && memcmp(s, "auto", n) == 0)
+		return qwen_fail(err, QWEN_ERANGE, "device '%.*s': auto has no "
+		    "number, size or layers, and is measured alone",
+		    (int)(end - s), s);
 	if (out->dev == NULL && (n != 3 || memcmp(s, "cpu", n) != 0))
 		return qwen_fail(err, QWEN_ERANGE, "there is no device "
 		    "'%.*s'; give auto, cpu, cuda or plain", (int)n, s);

@@ -142,8 +142,10 @@ settle(const struct qwen_model *m, unsigned char *home, const struct item *i,
 	int head = i->first < n && i->last + 1 >= n;
 
 	for (half = QWEN_MIXER(i->first); half < QWEN_HOMES(n); half++) {
-		if (half == QWEN_HEAD(n) ? head : half <= QWEN_FFN(i->last) &&
-		    (!i->rest || (home[half] == 0 && half / 2 < n)))
+		if (i->rest && (home[half] != 0 || half == QWEN_MIXER(n) ||
+		    half == QWEN_FFN(n)))
+			continue;
+		if (half == QWEN_HEAD(n) ? head : half <= QWEN_FFN(i->last))
 			home[half] = (unsigned char)at;
 	}
 }

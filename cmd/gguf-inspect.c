@@ -39,6 +39,8 @@ static const struct cli_opt options[] = {
 	    "with --plan: texts of N tokens (default 4096)"),
 	CLI_INT(0, "sequences", "n", &opt.plan.sequences, 1, 4096,
 	    "with --plan: N texts at the same time (default 1)"),
+	CLI_INT(0, "ranks", "n", &opt.plan.ranks, 1, INSPECT_RANKS_MAX,
+	    "with --plan: N hosts with equal shares, as --device mpi"),
 	CLI_INT(0, "checkpoint-every", "n", &opt.plan.keep.every, 0, INT64_MAX,
 	    "with --plan: a checkpoint every N tokens; 0: none"),
 	TOOL_OPT_BATCH(&opt.plan.batch),
@@ -193,11 +195,13 @@ check_options(void)
 	if (one != GRAPH && opt.dot)
 		cli_usage("--dot needs --graph");
 	if (one != PLAN && (cli_given(&opt.plan.context) || opt.plan.sequences ||
-	    opt.plan.batch || cli_given(&opt.plan.n_threads) ||
+	    opt.plan.batch || opt.plan.ranks || cli_given(&opt.plan.n_threads) ||
 	    cli_given(&opt.plan.keep.every) || opt.plan.numerics ||
 	    tool_device != NULL))
-		cli_usage("-c, --sequences, --checkpoint-every, --batch, -t, "
+		cli_usage("-c, --sequences, --ranks, --checkpoint-every, --batch, -t, "
 		    "--device and --numerics need --plan");
+	if (opt.plan.ranks > 0 && tool_device != NULL)
+		cli_usage("--ranks and --device exclude each other");
 	if (inspect_full && (one == CHECK || one == GRAPH || one == PLAN ||
 	    opt.tensor != NULL || opt.key != NULL))
 		cli_usage("--full has no effect with --check, --get, --graph, "

@@ -107,8 +107,11 @@ void inspect_put_figures(const struct inspect_figure *f, size_t n, int json);
 int inspect_plan_image(const char *path, int n_threads, int json);
 
 /* Options of --plan; zeros mean the defaults. */
+enum { INSPECT_RANKS_MAX = 32 };	/* of a plan */
+
 struct inspect_plan_opts {
 	size_t		 context, sequences, batch;
+	size_t		 ranks;		/* of MPI; 0: none */
 	struct qwen_checkpoints keep;	/* .every only if given */
 	int		 n_threads;
 	unsigned	 numerics;

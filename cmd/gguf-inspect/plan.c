@@ -11,14 +11,14 @@
 
 #include "gguf-inspect.h"
 
-enum { DEFAULT_CONTEXT = 4096 };
+enum { DEFAULT_CONTEXT = 4096, HOMES_MAX = 2 * INSPECT_RANKS_MAX };
 
 /* The devices of --device. */
 struct inspect_homes {
 	size_t			n;
-	struct qwen_plan_home	home[16];
-	double			int8[16];	/* multiply-adds a second; 0:
-						   unknown */
+	struct qwen_plan_home	home[HOMES_MAX];
+	double			int8[HOMES_MAX];	/* multiply-adds a second;
+							   0: unknown */
 };
 
 /* Return the seconds for macs multiply-adds, of which floats are in f32. */
@@ -232,8 +232,8 @@ plan_homes(struct inspect_homes *d, const struct qwen_model *m,
 	char device[32];
 	size_t i, k, n;
 
-	cli_must(name, qwen_plan_homes(d->home, 16, &d->n, m, list, p->n_tokens,
-	    p->n_sequences, p->batch, &cli_err));
+	cli_must(name, qwen_plan_homes(d->home, HOMES_MAX, &d->n, m, list,
+	    p->n_tokens, p->n_sequences, p->batch, &cli_err));
 	d->home[0].speed = h->read;
 	d->home[0].left = tool_memory_free();
 	d->int8[0] = h->int8;
@@ -268,6 +268,19 @@ note_missing(const struct inspect_homes *d)
 	}
 }
 
+/* Returns the list of devices for n ranks with equal shares. */
+static const char *
+list_of_ranks(size_t n)
+{
+	static char list[sizeof "mpi" + 2 * HOMES_MAX];
+	size_t i;
+
+	strcpy(list, "mpi");
+	for (i = 0; i < n; i++)
+		strcat(list, ":1");
+	return list;
+}
+
 void
 inspect_plan(const char *path, const struct inspect_plan_opts *o, int json)
 {
@@ -280,6 +293,10 @@ inspect_plan(const char *path, const struct inspect_plan_opts *o, int json)
 	struct qwen_machine h;
 	struct qwen_plan p;
 
+	if (o->ranks > 0) {
+		name = "--ranks";
+		list = list_of_ranks(o->ranks);
+	}
 	tool_device = "cpu";		/* a plan takes no memory of cards */
 	m = tool_model_open(path, o->n_threads, o->numerics);
 	n_ctx = qwen_model_n_ctx(m);

@@ -183,7 +183,8 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
 	/* ERANGE: the job exceeds a limit of its grammar */
 	if (err != NULL)
 		set_error(&ev, err->code == QWEN_EFULL ? "out_of_memory" :
-		    err->code == QWEN_ERANGE ? "invalid_request" : "failed",
+		    err->code == QWEN_ERANGE ? "invalid_request" :
+		    err->code == QWEN_EMISMATCH ? "missing_rows" : "failed",
 		    err->msg);
 	qengine_send_event(j->client, &ev);
 	j->client->engine->may_store = 1;
@@ -256,21 +257,20 @@ qengine_is_full(const struct qengine *e)
 	return qwen_work_n_waiting(e->work.work) >= e->max_waiting;
 }
 
-/* Gives each span its part of the request's rows. */
+/* Gives each of the last spans its part of the request's rows. */
 static int
 share_rows(const struct qengine *e, struct qwen_engine_request *o,
     struct qwen_err *err)
 {
 	size_t i, n_row = qwen_model_n_row(e->work.model), left = o->n_rows;
 
-	for (i = 0; i < o->n_spans; i++) {
-		if (o->spans[i].span.n > left / n_row)
-			break;
-		o->spans[i].rows = o->rows + (o->n_rows - left);
-		left -= (size_t)o->spans[i].span.n * n_row;
+	for (i = o->n_spans; i > 0 && left > 0 && o->spans[i - 1].span.n <=
+	    left / n_row; i--) {
+		left -= (size_t)o->spans[i - 1].span.n * n_row;
+		o->spans[i - 1].rows = o->rows + left;
 	}
-	return i == o->n_spans && left == 0 ? 0 : qwen_fail(err, QWEN_ERANGE,
-	    "rows: %zu numbers are not those of the spans' rows", o->n_rows);
+	return left == 0 ? 0 : qwen_fail(err, QWEN_ERANGE, "rows: %zu numbers "
+	    "are not those of the last spans' rows", o->n_rows);
 }
 
 static int

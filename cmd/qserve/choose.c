@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * choose.c - choose one of several engines for a call: the one with the fewest
- * tokens left to read, unless its other work outweighs that.
+ * tokens left to read, unless its other work outweighs that.  An engine needs no
+ * rows of images that are among the tokens that it has.
  */
 #include <stdlib.h>
 
@@ -66,6 +67,18 @@ best_engine(const struct qserve_call *c)
 	return found;
 }
 
+/* Return how many tokens the best engine has cached; 0 if that is not known. */
+static size_t
+cached(const struct qserve_call *c, const struct qserve_choice *x)
+{
+	const struct qserve_engine *e = c->server->engines;
+	size_t i;
+
+	for (i = 0; e != NULL && e != c->preferred; e = e->next)
+		i++;
+	return e != NULL ? (size_t)x->n_cached[i] : 0;
+}
+
 static void
 on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
@@ -79,7 +92,7 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	c->preferred = best_engine(c);
 	c->choice = NULL;
 	qserve_jobs_cancel(c);
-	qserve_jobs_make(c, x->n_jobs, x->handler);
+	qserve_images_jobs(c, cached(c, x), x->n_jobs, x->handler);
 	free(x);
 }
 
@@ -102,7 +115,8 @@ qserve_choose_engine(struct qserve_call *c, size_t n,
 
 	for (e = c->server->engines; e != NULL; e = e->next)
 		n_ready += (size_t)e->ready;
-	if (n_ready < 2)
+	/* the answer says too which images need no rows */
+	if (n_ready < 2 && c->images.n == 0)
 		return 0;
 	free(c->choice);
 	c->choice = malloc(sizeof *c->choice + c->server->n_engines *

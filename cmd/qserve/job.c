@@ -268,7 +268,7 @@ qserve_jobs_new(struct qserve_call *c, size_t n,
 	if (s->timeout_s > 0)
 		c->deadline = c->since + s->timeout_s;
 	if (!qserve_choose_engine(c, n, handler))
-		qserve_jobs_make(c, n, handler);
+		qserve_images_jobs(c, 0, n, handler);
 	return 0;
 }
 

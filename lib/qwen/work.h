@@ -153,8 +153,11 @@ struct qwen_job {
 		    const struct qwen_err *err);
 	void	*arg;
 	/*
-	 * The spans that the tokens are part of, as in struct qwen_eval, with
-	 * all their rows; borrowed until the job ends.  Rows have no score.
+	 * The spans that the tokens are part of, as in struct qwen_eval;
+	 * borrowed until the job ends.  Rows have no score.  The rows of a span
+	 * may be NULL if its tokens are cached: a job that must read them fails
+	 * with QWEN_EMISMATCH before it begins, or when it begins again after
+	 * it made room for others.
 	 */
 	const struct qwen_span_rows *spans;
 	size_t		 n_spans;

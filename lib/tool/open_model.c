@@ -173,6 +173,16 @@ tell(void *arg, const char *text)
 	cli_note("%s", text);
 }
 
+/* A process that is not rank 0 of MPI computes for rank 0, and then exits. */
+static void
+serve_rank(struct qwen_model *m)
+{
+	if (cli_must(NULL, qwen_model_serve(m, &cli_err)) == 0)
+		return;
+	qwen_model_close(m);
+	exit(0);
+}
+
 struct qwen_model *
 tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
     const struct tool_draft *d)
@@ -195,6 +205,7 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 	if (qwen_model_open_gguf(&m, tool_gguf_open_threads(path, n_threads),
 	    &mo, &cli_err) < 0)
 		die_of_model(path, mo, &cli_err);
+	serve_rank(m);
 	tell_rope(m);
 	return m;
 }

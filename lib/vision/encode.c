@@ -28,12 +28,10 @@ max(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* Allocates n numbers, or only counts them. */
-static void *
-take(struct qwen_vision_work *w, size_t n, size_t size, int count_only)
+static float *
+floats(size_t n)
 {
-	w->bytes += n * size;
-	return count_only ? NULL : qwen_alloc_large(n, size);
+	return qwen_alloc_large(n, sizeof(float));
 }
 
 static size_t
@@ -44,46 +42,42 @@ threads_of(const struct qwen_vision *v)
 
 /* Points to the blocks of keys and values, which are zero. */
 static void
-place_blocks(struct qwen_vision_work *w, size_t floats)
+place_blocks(struct qwen_vision_work *w, size_t row)
 {
 	size_t i, blocks = (w->n + LANES - 1) / LANES;
 
-	memset(w->kv, 0, blocks * floats * sizeof *w->kv);
+	memset(w->kv, 0, blocks * row * sizeof *w->kv);
 	for (i = 0; i < blocks; i++)
-		w->block[i] = (uint16_t *)(void *)(w->kv + i * floats);
+		w->block[i] = (uint16_t *)(void *)(w->kv + i * row);
 }
 
 int
 qwen_vision_work_init(struct qwen_vision_work *w,
-    const struct qwen_vision *v, size_t width, size_t height, int count_only,
+    const struct qwen_vision *v, size_t width, size_t height,
     struct qwen_err *err)
 {
 	const struct qwen_vision_info *f = &v->info;
 	size_t D = f->n_embd_vision, kernel = 3 * v->patch * v->patch;
-	size_t blocks, floats = 2 * LANES * f->n_head * v->d_pad;
+	size_t blocks, row = 2 * LANES * f->n_head * v->d_pad, most;
 
 	*w = (struct qwen_vision_work){ .v = v, .width = width,
 	    .height = height, .n = width * height };
 	blocks = (w->n + LANES - 1) / LANES;
+	most = w->n < PATCHES ? w->n : PATCHES;
 	w->wide_in = max(D, kernel);
 	w->wide_mid = max(3 * D, f->n_ff);
 	w->own_floats = max(qwen_vision_product_own(v), max(D,
 	    QWEN_ATTN_WORK(v->d_pad) + QWEN_ATTN_MAX_Q * v->d_pad));
 	w->own_floats = (w->own_floats + LANES - 1) / LANES * LANES;
-	w->x = take(w, w->n * D, sizeof(float), count_only);
-	w->q = take(w, w->n * f->n_head * v->d_pad, sizeof(float), count_only);
-	w->kv = take(w, blocks * floats, sizeof(float), count_only);
-	w->block = take(w, blocks, sizeof *w->block, count_only);
-	w->cos = take(w, max(width, height) * (v->d / 4), sizeof(float),
-	    count_only);
-	w->sin = take(w, max(width, height) * (v->d / 4), sizeof(float),
-	    count_only);
-	w->in = take(w, PATCHES * w->wide_in, sizeof(float), count_only);
-	w->mid = take(w, PATCHES * w->wide_mid, sizeof(float), count_only);
-	w->own = take(w, threads_of(v) * w->own_floats, sizeof(float),
-	    count_only);
-	if (count_only)
-		return 0;
+	w->x = floats(w->n * D);
+	w->q = floats(w->n * f->n_head * v->d_pad);
+	w->kv = floats(blocks * row);
+	w->block = qwen_alloc_large(blocks, sizeof *w->block);
+	w->cos = floats(max(width, height) * (v->d / 4));
+	w->sin = floats(max(width, height) * (v->d / 4));
+	w->in = floats(most * w->wide_in);
+	w->mid = floats(most * w->wide_mid);
+	w->own = floats(threads_of(v) * w->own_floats);
 	if (w->x == NULL || w->q == NULL || w->kv == NULL ||
 	    w->block == NULL || w->cos == NULL || w->sin == NULL ||
 	    w->in == NULL || w->mid == NULL || w->own == NULL) {
@@ -91,7 +85,7 @@ qwen_vision_work_init(struct qwen_vision_work *w,
 		return qwen_fail(err, QWEN_ENOMEM, "out of memory for an image "
 		    "of %zu patches", w->n);
 	}
-	place_blocks(w, floats);
+	place_blocks(w, row);
 	return 0;
 }
 
@@ -329,22 +323,6 @@ macs(const struct qwen_vision *v, uint64_t n)
 	    (1 + v->info.n_deepstack) * merger_macs(v, n);
 }
 
-uint64_t
-qwen_vision_macs(const struct qwen_vision *v, size_t width, size_t height)
-{
-	return macs(v, (uint64_t)(width / v->patch) * (height / v->patch));
-}
-
-uint64_t
-qwen_vision_bytes(const struct qwen_vision *v, size_t width, size_t height)
-{
-	struct qwen_vision_work w;
-
-	qwen_vision_work_init(&w, v, width / v->patch, height / v->patch, 1,
-	    NULL);
-	return w.bytes;
-}
-
 /* Checks that all rows are finite. */
 static int
 check_rows(const struct qwen_vision *v, const float *x, size_t n,
@@ -408,7 +386,7 @@ qwen_vision_encode(struct qwen_vision *v,
 
 	if (qwen_vision_span(v, image, &s, err) < 0 ||
 	    qwen_vision_work_init(&w, v, image->width / v->patch,
-	    image->height / v->patch, 0, err) < 0)
+	    image->height / v->patch, err) < 0)
 		return -1;
 	w.image = image;
 	rc = run_all(&w, &to, err);
@@ -425,7 +403,7 @@ qwen_vision_encode_numbers(struct qwen_vision *v, const float *numbers,
 	int rc;
 
 	if (qwen_vision_work_init(&w, v, width / v->patch, height / v->patch,
-	    0, err) < 0)
+	    err) < 0)
 		return -1;
 	w.numbers = numbers;
 	rc = run_all(&w, &to, err);

@@ -89,7 +89,6 @@ struct qwen_vision_work {
 	size_t		 first;		/* patch of row 0 of in and mid */
 	size_t		 rows;		/* of in and mid in use */
 	const void	*arg;		/* of the pass over rows */
-	size_t		 bytes;		/* of all the memory */
 };
 
 /* Loads the file v->gguf: checks it, and sets all that follows. */
@@ -109,12 +108,9 @@ qwen_vision_x(const struct qwen_vision_work *w, size_t i)
 	return i / PER_TOKEN % (w->width / MERGE) * MERGE + i % MERGE;
 }
 
-/*
- * Memory for an image of width by height patches; count_only: sets w->bytes
- * alone.
- */
+/* Takes the memory for an image of width by height patches. */
 int qwen_vision_work_init(struct qwen_vision_work *w,
-    const struct qwen_vision *v, size_t width, size_t height, int count_only,
+    const struct qwen_vision *v, size_t width, size_t height,
     struct qwen_err *err);
 void qwen_vision_work_fini(struct qwen_vision_work *w);
 

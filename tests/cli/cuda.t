@@ -45,6 +45,9 @@ for how in none lookup:3 mtp:3; do
 	qstate diff end.cbor cpu.end >out
 	is "$?$(cat out)" 0 "and the state"
 done
+qdecode -v $CUDA -n 1 -s cpu.cbor --draft mtp:3 -f text </dev/null 2>err >text
+grep -q '^qdecode: cuda:0 .*: layers 0-7, MTP block, head, .* GB$' err
+ok $? "the MTP block is on the card: $(grep 'cuda:0' err)"
 for kv in q8_0 q4_0 f32; do
 	qprefill -q $CPU --kv $kv --logits all -f raw <some >want
 	qprefill -q $CUDA --kv $kv --logits all -f raw <some | cmp -s - want

@@ -7,6 +7,15 @@ cp "$MODEL" whole.gguf
 ids 40 1 60 >ids
 qprefill -m whole.gguf --no-compress -o whole.state <ids >/dev/null
 
+# until_mapped FILE: wait until the process $pid has mapped it
+until_mapped() {
+	i=0
+	while ! grep -q "/$1\$" "/proc/$pid/maps" && [ $i -lt 300 ]; do
+		sleep 0.1
+		i=$((i + 1))
+	done
+}
+
 # emptied WHAT NAME COMMAND...: run it with the file first in a pipe as its
 # input, empty the file WHAT as soon as it is mapped, and only then go on
 emptied() {
@@ -20,10 +29,7 @@ emptied() {
 	pid=$!
 	exec 9>in
 	cat first >&9
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
-		grep -q "/$what\$" "/proc/$pid/maps" && break
-		sleep 0.1
-	done
+	until_mapped "$what"
 	: >"$what"
 	cat input >&9
 	exec 9>&-
@@ -50,10 +56,7 @@ if [ -r /proc/self/maps ]; then
 	    <input >full 2>err &
 	pid=$!
 	exec 8<full
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
-		grep -q '/s.state$' "/proc/$pid/maps" && break
-		sleep 0.1
-	done
+	until_mapped s.state
 	: >s.state
 	cat <&8 >/dev/null
 	exec 8<&-

@@ -325,6 +325,7 @@ is "$(jq -r 'select(.why) | .why, .n_tokens' one | xargs)" "length 400" \
     "after what was under way is done"
 # one that was killed leaves its socket
 start --draft none
+rm one
 client long open >one &
 one=$!
 i=0

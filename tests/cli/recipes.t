@@ -78,6 +78,36 @@ qtok --chat --data document.txt --user 'Why?' --mark document |
 [ "$(sed -n 's/^qdecode: \([0-9]*\) tokens from store.*/\1/p' err)" -ge "$n" ]
 ok $? "the document's $n tokens are not read again: $(grep 'from store' err)"
 
+# --- images
+vision=$TOP/../shared/fixtures/vision/qwen3_5
+if [ -e "$vision/text.gguf" ] && command -v python3 >/dev/null 2>&1 &&
+    qimage --show "$TOP/tests/files/image/good-rgb.png" >page.png 2>/dev/null; then
+	demo=$QWEN_MODEL QWEN_MODEL=$PWD/vision/m.gguf
+	mkdir vision
+	cp "$vision/mmproj.gguf" vision/mmproj-F32.gguf
+	PYTHONDONTWRITEBYTECODE=1 python3 "$TOP/tests/cli/vision_vocab.py" \
+	    "$vision/text.gguf" "$QWEN_MODEL"
+	recipe "A screenshot, and a question"
+	run 1
+	# this model's file has no template
+	templated() { sed 's/qtok --chat/& --template qwen3.5/' "$1"; }
+	templated see.sh >see
+	sh see page.png 'What is this?' >out 2>err
+	qtok --chat --template qwen3.5 --image page.png --user 'What is this?' |
+	    qdecode -n 500 | qtok -d >want
+	echo >>want
+	is "$?$(said err)$([ -s want ] && cmp out want)" 0 "see.sh: the answer of a pipe"
+	recipe "A chart to JSON"
+	run 1 2
+	templated chart.sh >chart
+	sh chart page.png 2>err >out
+	is "$?$(said err) $(jq -r '.title, .points | type' out | xargs)" \
+	    "0 string array" "chart.sh: JSON of this form"
+	QWEN_MODEL=$demo
+else
+	skip "recipes with images" "no $vision, python3 or libpng"
+fi
+
 # --- a conversation
 # answer FILE: what is said to this conversation, where nothing was read before
 answer() {
@@ -193,6 +223,24 @@ if command -v jq >/dev/null 2>&1; then
 	    --data letters/bob | qdecode -n 40 | qtok -d >want
 	jq -j '."letters/bob" // empty' out | cmp -s - want
 	ok $? "what the model says of it alone: $(head -n 1 want | cut -c1-60)"
+
+	recipe "A folder of scans to text"
+	run 1
+	v=$TOP/../shared/fixtures/vision/qwen3_5
+	mkdir scans
+	cp "$TOP/tests/files/image/good-rgb.png" scans/a.png
+	cp "$TOP/tests/files/image/good-rgba.png" scans/b.png
+	if [ -e "$v/text.gguf" ] && qimage --show scans/a.png >x 2>err; then
+		PYTHONDONTWRITEBYTECODE=1 python3 \
+		    "$TOP/tests/cli/vision_vocab.py" "$v/text.gguf" see.gguf
+		sed 's/qbatch /&-q --template qwen3.5 -m see.gguf --mmproj '"$(
+		    echo "$v/mmproj.gguf" | sed 's,/,\\/,g') /" scans.sh >see.sh
+		sh see.sh scans 2>err && sh see.sh scans 2>>err
+		is "$?$(cat err) $(jq -r '.id + (.error.message // "")' \
+		    scans.jsonl | xargs)" "0 a.png b.png" "its images"
+	else
+		skip "its images" "no $v, or $(cat err)"
+	fi
 
 	recipe "JSON from a text"
 	run 1 2 3 4

@@ -55,6 +55,7 @@ static struct {
 	float			*in, *o;	/* of the reference */
 	float			*o_card;
 	int			 groups;	/* are right */
+	int			 zero;		/* are all counters */
 } t;
 
 static uint64_t
@@ -332,6 +333,18 @@ same_groups(struct qwen_cuda_work *w)
 	return same;
 }
 
+static int
+are_zero(cu_ptr counter)
+{
+	static u32 n[QWEN_CUDA_COUNTERS];
+	size_t i;
+
+	qwen_cuda_get(card, n, counter, sizeof n);
+	for (i = 0; i < QWEN_CUDA_COUNTERS && n[i] == 0; i++)
+		;
+	return i == QWEN_CUDA_COUNTERS;
+}
+
 /* scratch: bytes; 0: as attention asks for */
 static void
 run_card(size_t scratch, struct dev_flag *flag, uint8_t *back)
@@ -346,6 +359,8 @@ run_card(size_t scratch, struct dev_flag *flag, uint8_t *back)
 	w.scratch_bytes = scratch > 0 ? scratch :
 	    (size_t)qwen_cuda_attention_scratch(&t.net, t.pass.n, end);
 	w.scratch = qwen_cuda_alloc(card, w.scratch_bytes);
+	w.counter = qwen_cuda_alloc(card, QWEN_CUDA_COUNTERS * sizeof(u32));
+	qwen_cuda_zero(card, w.counter, QWEN_CUDA_COUNTERS * sizeof(u32));
 	put_pass(&w);
 	w.width[QWEN_CUDA_IN] = t.in_width * sizeof(float);
 	w.width[QWEN_CUDA_O] = t.out_width * sizeof(float);
@@ -366,7 +381,9 @@ run_card(size_t scratch, struct dev_flag *flag, uint8_t *back)
 	qwen_cuda_attend(&w, &l, SLOT_HEAD);
 	get_results(&w, flag, back);
 	t.groups = same_groups(&w);
+	t.zero = are_zero(w.counter);
 	qwen_cuda_free(card, w.scratch);
+	qwen_cuda_free(card, w.counter);
 	qwen_cuda_free(card, t.there);
 	qwen_cuda_free(card, w.sent);
 	for (i = 0; i < QWEN_CUDA_ARRAYS; i++)
@@ -422,6 +439,80 @@ same_flags(const struct dev_flag *flag)
 	return 1;
 }
 
+/* Is row i of the pass bad?  The next norm notes what attention does not. */
+static int
+is_bad(size_t i)
+{
+	const struct qwen_share *s = &t.share[t.owner[i]];
+	size_t j = i - s->first, k, n = t.net.hp.n_head * t.net.hp.n_embd_head;
+	int noted = j < s->n_sure ? s->bad != SIZE_MAX :
+	    j - s->n_sure >= s->good;
+
+	for (k = 0; k < n && !noted && qwen_plain_is_wanted(&t.pass,
+	    t.layer.index, i); k++)
+		noted = !isfinite(t.o[i * t.out_width + k]);
+	return noted;
+}
+
+static int
+is_nan(const uint8_t *p, enum qwen_kv kv)
+{
+	float x;
+	uint16_t half;
+
+	memcpy(&x, p, qwen_kv_width(kv) == sizeof x ? sizeof x : 0);
+	memcpy(&half, p, sizeof half);
+	return isnan(kv == QWEN_KV_F32 ? x : qwen_f16_f32(half));
+}
+
+/*
+ * Calls fn for each NaN that the card wrote as key or value of a bad row, and
+ * where the CPU has the same number.
+ */
+static void
+each_nan(uint8_t *back, void (*fn)(uint8_t *got, const uint8_t *want, size_t n))
+{
+	struct qwen_kv_shape s = qwen_kv_shape_of(&t.net.hp);
+	size_t row, i, k, at, slot, block;
+	int is_v, bad;
+
+	for (row = 0; row < t.pass.n; row++) {
+		slot = t.row[row].slot;
+		bad = is_bad(row);
+		block = t.owner[row] * t.blocks + slot / QWEN_KV_BLOCK;
+		for (i = 0; bad && i < 2 * s.n_head * s.d; i++) {
+			is_v = i >= s.n_head * s.d;
+			k = i % (s.n_head * s.d);
+			at = SLOT_HEAD + qwen_kv_head_at(&s, k / s.d, is_v) +
+			    qwen_kv_number_at(is_v ? s.v : s.k, s.d, is_v,
+			    slot % QWEN_KV_BLOCK, k % s.d);
+			if (qwen_kv_width(is_v ? s.v : s.k) > 0 &&
+			    is_nan(back + block * t.slot_bytes + at,
+			    is_v ? s.v : s.k))
+				fn(back + block * t.slot_bytes + at,
+				    t.block[block] + at,
+				    qwen_kv_width(is_v ? s.v : s.k));
+		}
+	}
+}
+
+/* Makes a NaN that of a card, whose payload is not a CPU's. */
+static void
+make_card_nan(uint8_t *got, const uint8_t *want, size_t n)
+{
+	(void)want;
+	memset(got, 0xff, n);
+	got[n - 1] = 0x7f;
+}
+
+/* Takes the CPU's NaN if it has one. */
+static void
+take_nan(uint8_t *got, const uint8_t *want, size_t n)
+{
+	if (is_nan(want, n == sizeof(float) ? QWEN_KV_F32 : QWEN_KV_F16))
+		memcpy(got, want, n);
+}
+
 /* spoil changes the projections, or is NULL. */
 static void
 check(const struct shape *s, enum qwen_kv k, enum qwen_kv v,
@@ -441,11 +532,13 @@ check(const struct shape *s, enum qwen_kv k, enum qwen_kv v,
 	back = malloc(SESSIONS * t.blocks * t.slot_bytes);
 	run_card(scratch, flag, back);
 	run_reference();
+	each_nan(back, make_card_nan);
+	each_nan(back, take_nan);
 	for (i = 0; i < SESSIONS * t.blocks; i++)
 		same += memcmp(back + i * t.slot_bytes, t.block[i],
 		    t.slot_bytes) == 0;
 	ok(row_that_differs() == t.pass.n && same == SESSIONS * t.blocks &&
-	    same_flags(flag) && t.groups, "%s, %s keys, %s values: %s", s->name,
+	    same_flags(flag) && t.groups && t.zero, "%s, %s keys, %s values: %s", s->name,
 	    qwen_kv_name(k), qwen_kv_name(v), what);
 	if (same < SESSIONS * t.blocks)
 		printf("# %zu blocks differ\n", SESSIONS * t.blocks - same);
@@ -472,7 +565,8 @@ static const struct session one[] = { { 0, 1, 1, 0 } },
     drafts[] = { { 20, 4, 2, 0 }, { 7, 9, 4, 0 } },
     many[] = { { 245, 20, 12, 0 }, { 7, 12, 4, 0 } },
     far[] = { { 8500, 1, 1, 0 } },
-    rows[] = { { 15, 1, 1, 0 }, { 256, 1, 1, 0 }, { 800, 1, 1, 0 } };
+    rows[] = { { 15, 1, 1, 0 }, { 256, 1, 1, 0 }, { 800, 1, 1, 0 } },
+    mixed[] = { { 255, 1, 1, 0 }, { 512, 1, 1, 1 }, { 600, 1, 0, 0 } };
 
 /* Head sizes of kernels of their own, by queries of a key head. */
 static void
@@ -529,6 +623,8 @@ sizes(void)
 			    "a prompt");
 			check(all[i], kv[j], kv[j], rows, 3, 1, 0, NULL,
 			    "a token each");
+			check(all[i], kv[j], kv[j], mixed, 3, 1, 0, NULL,
+			    "a token each, one not wanted");
 		}
 	}
 }

@@ -88,7 +88,7 @@ bench_forget(struct bench *b)
 }
 
 /*
- * Activations: spread out; some rows are large, of zeros, or tiny, and if bad is
+ * Activations: spread out, so that a is from 1 to 7; some rows are large, of zeros, or tiny, and if bad is
  * set one has an infinity.
  */
 static inline void __attribute__((unused))
@@ -113,7 +113,7 @@ bench_fill(float *x, size_t n, size_t row, int bad)
 			break;
 		default:
 			x[i] = random_float() *
-			    (i / 32 % 3 == 0 ? 10.0f : 0.3f);
+			    (0.2f + 1.3f * (float)(i / 32 % 8));
 		}
 	}
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/timeline/session.h"
 #include "golden.h"
 #include "qwen/quant.h"
 #include "../unit/state_util.h"
@@ -93,23 +94,57 @@ read_text(struct qwen_model *m, const struct text *t, size_t n)
 	return s;
 }
 
-/* Do two sessions have the same tokens, spans, memory and logits? */
+struct drafts { int32_t id[3]; float prob[3]; };
+
+/* Asks the MTP block of a fork: drafts leave keys and values behind. */
+static size_t
+draft(const struct qwen_session *s, struct drafts *d)
+{
+	struct qwen_session *fork;
+	size_t n;
+
+	memset(d, 0, sizeof *d);
+	if (qwen_session_fork(&fork, s, &err) < 0 ||
+	    qwen_session_draft(fork, 7, 3, d->id, d->prob, &n, &err) < 0)
+		abort();
+	qwen_session_free(fork);
+	return n;
+}
+
+/* Does an MTP block, if there is one, say the same after both? */
 static int
-same(const struct qwen_session *a, const struct qwen_session *b)
+same_drafts(const struct qwen_session *a, const struct qwen_session *b)
+{
+	size_t n = qwen_model_has_mtp(qwen_session_model(a)) ? 3 : 0;
+	struct drafts x, y;
+
+	return draft(a, &x) == n && draft(b, &y) == n &&
+	    memcmp(&x, &y, sizeof x) == 0;
+}
+
+/*
+ * Do two sessions have the same tokens, spans, memory, logits and drafts, with all
+ * rows of the MTP block?
+ */
+static int
+same(struct qwen_session *a, struct qwen_session *b)
 {
 	size_t n, k;
 	const struct qwen_span *p = qwen_session_spans(a, &n);
 	const struct qwen_span *q = qwen_session_spans(b, &k);
 
+	if (qwen_model_has_mtp(qwen_session_model(a)) &&
+	    (qwen_session_mtp_ready(a) < 0 || qwen_session_mtp_ready(b) < 0))
+		abort();
 	return n == k && (n == 0 || memcmp(p, q, n * sizeof *p) == 0) &&
-	    same_session(a, b);
+	    same_session(a, b) && same_drafts(a, b);
 }
 
 /* ------------------------------------------------------------ the same bits */
 
 static void
 check_cuts(struct qwen_model *m, const char *name, const struct text *t,
-    const struct qwen_session *whole)
+    struct qwen_session *whole)
 {
 	struct qwen_session *s, *fork, *again;
 	size_t i, bad[5] = { 0 }, at;
@@ -152,7 +187,7 @@ check_cuts(struct qwen_model *m, const char *name, const struct text *t,
 
 static void
 check_batch(struct qwen_model *m, const char *name, const struct text *t,
-    const struct qwen_session *whole)
+    struct qwen_session *whole)
 {
 	static const int32_t plain[9] = { 9, 8, 7, 6, 5, 4, 3, 2, 1 };
 	struct qwen_session *alone, *s[3];
@@ -182,7 +217,7 @@ check_batch(struct qwen_model *m, const char *name, const struct text *t,
 
 static void
 check_store(struct qwen_model *m, const char *name, const struct text *t,
-    const struct qwen_session *whole)
+    struct qwen_session *whole)
 {
 	const char *dir = store_dir();
 	struct warnings w;
@@ -223,6 +258,7 @@ check_store(struct qwen_model *m, const char *name, const struct text *t,
 struct reply {
 	int32_t	ids[8];
 	size_t	n;
+	int	failed;		/* code of the error */
 };
 
 static int
@@ -237,9 +273,50 @@ on_token(void *arg, const struct qwen_choice *c)
 static void
 on_end(void *arg, enum qwen_job_end why, const struct qwen_err *e)
 {
-	(void)arg;
+	struct reply *r = arg;
+
+	r->failed = why == QWEN_JOB_FAILED ? e->code : 0;
 	if (why == QWEN_JOB_FAILED)
 		printf("# %s\n", e->msg);
+}
+
+/* Rows may be left out if their tokens are cached; else the job fails alone. */
+static void
+check_missing(struct qwen_work *w, const char *name, const struct text *t,
+    const struct reply *want)
+{
+	struct qwen_span_rows none[N_SPANS];
+	struct reply cached = { .n = 0 }, other = { .n = 0 }, all = { .n = 0 };
+	int32_t ids[N];
+	struct qwen_job job = { .tokens = t->ids, .n = N, .max = 6,
+	    .spans = none, .n_spans = N_SPANS, .token = on_token,
+	    .end = on_end, .arg = &cached };
+	size_t i;
+
+	memcpy(none, t->spans, sizeof none);
+	for (i = 0; i < N_SPANS; i++)
+		none[i].rows = NULL;
+	if (qwen_work_add(w, &job, &err) < 0)
+		printf("# %s\n", err.msg);
+	while (qwen_work_step(w, &err) > 0)
+		;
+	ok(!cached.failed && cached.n == 6 && memcmp(cached.ids, want->ids,
+	    24) == 0, "%s: rows of cached tokens may be left out", name);
+	memcpy(ids, t->ids, sizeof ids);
+	ids[0]++;
+	job.tokens = ids;
+	job.arg = &other;
+	if (qwen_work_add(w, &job, &err) < 0)
+		printf("# %s\n", err.msg);
+	job.spans = t->spans;
+	job.arg = &all;
+	if (qwen_work_add(w, &job, &err) < 0)
+		printf("# %s\n", err.msg);
+	while (qwen_work_step(w, &err) > 0)
+		;
+	ok(other.failed == QWEN_EMISMATCH && other.n == 0 && !all.failed &&
+	    all.n == 6, "%s: a job that must read them fails, and no other",
+	    name);
 }
 
 static void
@@ -247,7 +324,7 @@ check_work(struct qwen_model *m, const char *name, const struct text *t)
 {
 	struct reply got[3] = { { .n = 0 } }, want = { .n = 0 };
 	struct qwen_session *s = read_text(m, t, N);
-	size_t i, k, n_vocab = qwen_model_n_vocab(m);
+	size_t i, k, all = N, n_vocab = qwen_model_n_vocab(m);
 	struct qwen_work *w;
 	struct qwen_cache *c;
 
@@ -267,7 +344,7 @@ check_work(struct qwen_model *m, const char *name, const struct text *t)
 	for (i = 0; i < 3; i++) {
 		struct qwen_job job = { .tokens = t->ids, .n = N, .max = 6,
 		    .spans = t->spans, .n_spans = N_SPANS, .token = on_token,
-		    .end = on_end, .arg = &got[i] };
+		    .keep = &all, .n_keep = 1, .end = on_end, .arg = &got[i] };
 
 		if (qwen_work_add(w, &job, &err) < 0)
 			printf("# %s\n", err.msg);
@@ -278,6 +355,7 @@ check_work(struct qwen_model *m, const char *name, const struct text *t)
 		k += got[i].n != 6 || memcmp(got[i].ids, want.ids, 24) != 0;
 	ok(k == 0, "%s: three jobs with the same spans generate the same: %zu "
 	    "do not", name, k);
+	check_missing(w, name, t, &want);
 	qwen_work_free(w);
 	qwen_cache_free(c);
 	qwen_session_free(s);
@@ -285,9 +363,10 @@ check_work(struct qwen_model *m, const char *name, const struct text *t)
 
 static void
 check_plain(const char *path, const char *name, const struct text *t,
-    const struct qwen_session *whole)
+    struct qwen_session *whole)
 {
-	struct qwen_model_opts o = { .n_threads = 1, .device = "plain" };
+	struct qwen_model_opts o = { .n_threads = 1, .device = "plain",
+	    .draft = 1 };
 	struct qwen_session *s;
 	struct qwen_model *m;
 
@@ -295,8 +374,9 @@ check_plain(const char *path, const char *name, const struct text *t,
 		abort();
 	s = read_text(m, t, N);
 	ok(memcmp(qwen_session_logits(whole), qwen_session_logits(s),
-	    qwen_model_n_vocab(m) * sizeof(float)) == 0,
-	    "%s: the same logits on the device plain", name);
+	    qwen_model_n_vocab(m) * sizeof(float)) == 0 &&
+	    same_drafts(whole, s),
+	    "%s: the same logits and drafts on the device plain", name);
 	qwen_session_free(s);
 	qwen_model_close(m);
 }
@@ -326,7 +406,7 @@ check_embeddings(struct qwen_model *m, const char *name)
 	    qwen_session_eval(b, with, 12, &how, &err) < 0)
 		abort();
 	ok(memcmp(qwen_session_logits(a), qwen_session_logits(b),
-	    qwen_model_n_vocab(m) * sizeof(float)) == 0,
+	    qwen_model_n_vocab(m) * sizeof(float)) == 0 && same_drafts(a, b),
 	    "%s: the embeddings of tokens in a line act as the tokens", name);
 	qwen_session_free(a);
 	qwen_session_free(b);
@@ -351,7 +431,7 @@ refuse(struct qwen_session *s, const int32_t *ids, size_t n,
 
 static void
 check_refusals(struct qwen_model *m, const struct text *t,
-    const struct qwen_session *whole)
+    struct qwen_session *whole)
 {
 	struct qwen_session *s = read_text(m, t, 8);
 	struct qwen_span_rows p[N_SPANS];
@@ -385,7 +465,7 @@ check_refusals(struct qwen_model *m, const struct text *t,
 static void
 check_model(const struct golden_model *g)
 {
-	struct qwen_model_opts o = { .n_threads = 2 };
+	struct qwen_model_opts o = { .n_threads = 2, .draft = 1 };
 	struct qwen_session *whole;
 	struct qwen_model *m;
 	struct text t;
@@ -507,6 +587,7 @@ main(void)
 	for (i = 0; i < n; i++) {
 		if (strcmp(g[i].name, "qwen3") != 0 &&
 		    strcmp(g[i].name, "qwen35moe-spec") != 0 &&
+		    strcmp(g[i].name, "qwen35moe-mtp") != 0 &&
 		    strcmp(g[i].name, "qwen35-tied") != 0 &&
 		    strcmp(g[i].name, "qwen35moe-ud") != 0)
 			continue;

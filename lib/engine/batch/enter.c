@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "engine/batch/batch.h"
+#include "engine/timeline/session.h"
 
 /*
  * Returns the bytes that the job needs to start: a state, blocks for the unread
@@ -113,9 +114,23 @@ activate(struct qwen_work *w, size_t i)
 	t->begun_called = 1;
 }
 
+/* Fails if the job must read rows that its caller has left out. */
+static int
+check_rows(const struct qwen_batch_job *t, struct qwen_err *err)
+{
+	const struct qwen_span_rows *p = t->job.spans;
+	size_t i, done = qwen_batch_job_done(t);
+
+	for (i = 0; i < t->job.n_spans; i++) {
+		if (p[i].rows == NULL && p[i].span.start + p[i].span.n > done)
+			return qwen_spans_missing(&p[i].span, err);
+	}
+	return 0;
+}
+
 /*
- * Tries to start the i-th waiting job: returns 1 if it runs, 0 if there is no
- * room, -1 on errors.
+ * Tries to start the i-th waiting job: returns 1 if it runs or has failed, 0 if
+ * there is no room, -1 on errors.
  */
 static int
 try_start(struct qwen_work *w, size_t i, struct qwen_prefix *prefix,
@@ -126,6 +141,10 @@ try_start(struct qwen_work *w, size_t i, struct qwen_prefix *prefix,
 	/* if no other job runs, the job must start even without room */
 	while (has_room(w, t, prefix) || w->n_active == 0) {
 		if (make_session(w, t, prefix, err) == 0) {
+			if (check_rows(t, err) < 0) {
+				qwen_batch_job_end(w, t, QWEN_JOB_FAILED, err);
+				return 1;
+			}
 			activate(w, i);
 			return qwen_batch_job_row_at_end(t, err) < 0 ||
 			    qwen_prefix_keep_shared(w, t, err) < 0 ? -1 : 1;

@@ -138,7 +138,7 @@ check_job(const struct qwen_work *w, const struct qwen_job *job,
 	if (generates && job->max == 0)
 		return qwen_fail(err, QWEN_ERANGE, "max must be at least 1");
 	if (qwen_spans_check(w->o.model, 0, job->tokens, job->n, job->spans,
-	    job->n_spans, err) < 0)
+	    job->n_spans, 0, err) < 0)
 		return -1;
 	if (job->score != NULL && (job->from < 1 || job->from >= job->n))
 		return qwen_fail(err, QWEN_ERANGE,

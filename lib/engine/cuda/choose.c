@@ -59,7 +59,8 @@ half_memory(const struct qwen_net *net, size_t half)
 	    QWEN_KV_BLOCK;
 
 	return half % 2 != 0 || half == QWEN_HEAD(net->hp.n_layer) ||
-	    net->layer[half / 2].mixer != QWEN_ATTENTION ? bytes : bytes +
+	    qwen_net_layer(net, half / 2)->mixer != QWEN_ATTENTION ? bytes :
+	    bytes +
 	    blocks * qwen_kv_block_bytes(&s);
 }
 
@@ -80,11 +81,34 @@ choose_half(const struct qwen_cuda *c, unsigned char *home, size_t half,
 		*left -= bytes;
 }
 
+/* The same with the MTP block, whose halves and head have one home. */
+static void
+choose_mtp(const struct qwen_cuda *c, unsigned char *home, uint64_t *left)
+{
+	const struct qwen_net *net = c->r.net;
+	size_t n = net->hp.n_layer, half;
+	uint64_t bytes = 0;
+
+	if (home[QWEN_MIXER(n)] != c->r.index)
+		return;
+	for (half = QWEN_MIXER(n); half <= QWEN_FFN(n); half++)
+		bytes = net->mtp.on && bytes < UINT64_MAX &&
+		    qwen_cuda_can(net, half) ? bytes + half_memory(net, half) :
+		    UINT64_MAX;
+	if (!qwen_cuda_shares_head(&c->r) && bytes < UINT64_MAX)
+		bytes += qwen_cuda_weight_bytes(&net->mtp.head, 1);
+	if (bytes > *left)
+		home[QWEN_MIXER(n)] = home[QWEN_FFN(n)] = 0;
+	else
+		*left -= bytes;
+}
+
 /*
  * The CPU keeps what the card has no kernels or no memory for.  The card takes
  * the head first, and begins with the last layer, so that runs are few.  Of a
  * mixture of experts, a token reads few of the experts' bytes, so the card takes
- * all mixers before them; of other models it takes whole layers.
+ * all mixers and the MTP block before them; of other models it takes the MTP block
+ * and then whole layers.
  */
 void
 qwen_cuda_choose(const struct qwen_cuda *c, unsigned char *home,
@@ -97,12 +121,10 @@ qwen_cuda_choose(const struct qwen_cuda *c, unsigned char *home,
 	choose_half(c, home, QWEN_HEAD(n), &left);
 	for (i = n; i-- > 0 && experts;)
 		choose_half(c, home, QWEN_MIXER(i), &left);
+	choose_mtp(c, home, &left);
 	for (i = n; i-- > 0;) {
 		if (!experts)
 			choose_half(c, home, QWEN_MIXER(i), &left);
 		choose_half(c, home, QWEN_FFN(i), &left);
 	}
-	/* the MTP block */
-	if (home[QWEN_MIXER(n)] == c->r.index)
-		home[QWEN_MIXER(n)] = home[QWEN_FFN(n)] = 0;
 }

@@ -14,6 +14,7 @@
 
 #include "engine/cuda/driver.h"
 #include "engine/cuda/kernel/args.h"
+#include "engine/cuda/kernel/ones.h"
 #include "engine/device.h"
 #include "engine/net/net.h"
 
@@ -30,6 +31,9 @@ struct qwen_cuda_weight {
 	cu_ptr		 bias;		/* f32 [n_out], or 0 */
 	uint32_t	 n_in, n_out, n_matrix;
 	uint64_t	 row_bytes, matrix_bytes;	/* in the card's layout */
+	const struct qwen_cuda_lora *lora;	/* what adapters add, or NULL:
+						   lora.h */
+	uint32_t	 lora_at;	/* row of the tensor that is row 0 */
 };
 
 struct qwen_cuda_mlp {
@@ -49,17 +53,22 @@ struct qwen_cuda_layer {
 	/* MLP, or experts and the shared one */
 	struct qwen_cuda_mlp	 mlp, routed, shared;
 	struct qwen_cuda_weight	 router, shared_router;
+	/* MTP block */
+	struct qwen_cuda_weight	 proj, head;
+	cu_ptr			 embd_norm, hidden_norm, head_norm;
 };
 
 struct qwen_cuda {
 	struct qwen_resident	 r;
 	struct qwen_cuda_card	*card;
-	struct qwen_cuda_layer	*layer;		/* [n_layer]; what is at home */
+	struct qwen_cuda_layer	*layer;		/* [n_layer + 1] what is at home;
+						   the MTP block is the last */
 	struct qwen_cuda_weight	 output;	/* if the head is at home */
 	cu_ptr			 output_norm;
 	struct qwen_pool	*pool;		/* the host's threads */
 	struct qwen_cuda_staging *staging;	/* while weights are loaded:
 						   staging.c */
+	struct qwen_cuda_lora	*lora;		/* of all weights: lora.c */
 	struct qwen_cuda_slab	*slab;		/* of slots: memory.c */
 	struct qwen_cuda_slot	*unused;	/* slots that are free */
 	cu_ptr			*owned;		/* to be freed at the end */
@@ -82,8 +91,8 @@ qwen_cuda_has_any(const struct qwen_resident *r)
 }
 
 /*
- * Returns 1 if the card has kernels for the weight: for its format, form of
- * activations, length, and whether adapters add to it (product.c).
+ * Returns 1 if the card has kernels for the weight, and for what adapters add to
+ * it: for its format, form of activations, and length (product.c).
  */
 int qwen_cuda_can_multiply(const struct qwen_weight *w);
 
@@ -108,6 +117,7 @@ int qwen_cuda_vector(struct qwen_cuda *c, cu_ptr *out, const float *p,
 /* ---- a pass */
 
 #define QWEN_CUDA_CHUNK 256	/* keys whose results are merged at once */
+#define QWEN_CUDA_COUNTERS 16384
 
 /*
  * Arrays of a pass, with one row for each row of the pass; their widths are in
@@ -131,6 +141,11 @@ enum qwen_cuda_array {
 				   that comes next */
 	QWEN_CUDA_GROUPS_X,	/* those of XN, for several products */
 	QWEN_CUDA_TURN,		/* f32x2 [n_rot / 2] cos and sin of RoPE */
+	QWEN_CUDA_DEEP,		/* [n_deepstack][n_embd] vectors to add to the
+				   results of the first layers, of the rows that
+				   have some */
+	QWEN_CUDA_LOW,		/* [used + 1][rank] products with an adapter's
+				   A */
 	QWEN_CUDA_ARRAYS
 };
 
@@ -155,8 +170,14 @@ struct qwen_cuda_work {
 	unsigned char		*host;		/* what is sent for a run */
 	size_t			 host_bytes;
 	struct qwen_cuda_graphs	*graphs;	/* graph.h; or NULL */
+	cu_ptr			 counter;	/* u32 [QWEN_CUDA_COUNTERS] of
+						   blocks that have ended: 0
+						   between launches; or 0 */
+	struct dev_ones		 ones;		/* put off: ones.c */
+	size_t			 n_one, ones_bytes;
 	int			 pending;	/* OUT is to be added to X */
 	int			 is_sent;	/* the card has the pass' rows */
+	size_t			 n_deep;	/* rows that it has in DEEP */
 };
 
 /*
@@ -174,6 +195,18 @@ uint64_t qwen_cuda_attention_scratch(const struct qwen_net *net, size_t n,
     size_t end);
 uint64_t qwen_cuda_deltanet_scratch(const struct qwen_net *net, size_t n);
 uint64_t qwen_cuda_moe_scratch(const struct qwen_net *net, size_t n);
+
+/* Has each session one row, which is sure? */
+static inline int
+qwen_cuda_are_alone(const struct qwen_pass *p)
+{
+	size_t i;
+
+	for (i = 0; i < p->n_share && p->share[i].n == 1 &&
+	    p->share[i].n_sure == 1; i++)
+		;
+	return i == p->n_share;
+}
 
 /* ---- operations (product.c) */
 
@@ -232,6 +265,25 @@ void qwen_cuda_multiply_pairs(struct qwen_cuda_work *w,
  */
 void qwen_cuda_silu_multiply(struct qwen_cuda_work *w, cu_ptr gate, cu_ptr up,
     size_t stride, size_t n_ff, size_t n);
+
+/*
+ * Sets X to the inputs of the MTP block, the product of its projection with the
+ * normed embedding and hidden state of each row (mtp.c).
+ */
+void qwen_cuda_join(struct qwen_work *work, const struct qwen_pass *p);
+
+/*
+ * Products of one row of activations are put off, so that one launch has several
+ * of them, and what is done with their results (ones.c).  Each of these returns 0
+ * if that launch cannot have it; then the caller launches it.
+ */
+int qwen_cuda_ones_multiply(struct qwen_cuda_work *w,
+    const struct qwen_cuda_weight *m, const struct dev_product *a);
+int qwen_cuda_ones_silu(struct qwen_cuda_work *w, const struct dev_rows *a);
+int qwen_cuda_ones_route(struct qwen_cuda_work *w, const struct dev_route *a);
+int qwen_cuda_ones_combine(struct qwen_cuda_work *w,
+    const struct dev_combine *a);
+int qwen_cuda_ones_norm(struct qwen_cuda_work *w, const struct dev_norm *a);
 
 /* ---- blocks: each reads XN and GROUPS_X and sets OUT, for all rows */
 

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "engine/cuda/graph.h"
 #include "engine/cuda/load.h"
+#include "engine/cuda/lora.h"
 #include "engine/cuda/kernel/rows.h"
 #include "engine/cuda/work.h"
 #include "engine/engine.h"
@@ -177,7 +178,6 @@ embed_row(void *arg, size_t t, int thread)
 {
 	const struct qwen_cuda_work *w = arg;
 	const struct qwen_input *in = &w->p->row[t];
-	const struct qwen_weight *m = &w->net->token_embd;
 	size_t n = w->net->hp.n_embd;
 	float *x = (float *)(void *)w->host + t * n;
 
@@ -185,8 +185,7 @@ embed_row(void *arg, size_t t, int thread)
 	if (in->vec != NULL)
 		memcpy(x, in->vec, n * sizeof *x);
 	else
-		qwen_quant_values(m->quant, m->data + (size_t)in->id *
-		    m->row_bytes, n, x);
+		qwen_cuda_embedding(&w->net->token_embd, (size_t)in->id, x);
 }
 
 static void
@@ -275,6 +274,7 @@ drop_rows(struct qwen_cuda_work *w, struct qwen_pass *p)
 	qwen_cuda_copy(w->c->card, w->array[QWEN_CUDA_X],
 	    w->array[QWEN_CUDA_OUT], n * w->width[QWEN_CUDA_X]);
 	qwen_pass_drop(p);
+	qwen_cuda_send_deep(w, p->last);
 	qwen_cuda_send(w);
 }
 
@@ -298,6 +298,22 @@ run_mixer(struct qwen_cuda_work *w, struct qwen_pass *p,
 	}
 }
 
+/* Adds what rows add to the result of a layer. */
+static void
+add_deep(struct qwen_cuda_work *w, size_t layer)
+{
+	const struct qwen_hparams *h = &w->net->hp;
+	struct dev_deep a = { .pass = w->pass,
+	    .x = QWEN_CUDA_P(w->array[QWEN_CUDA_OUT]),
+	    .y = QWEN_CUDA_P(w->array[QWEN_CUDA_DEEP]), .n = (u32)h->n_embd,
+	    .layer = (u32)layer, .n_layer = (u32)h->n_deepstack };
+
+	if (layer < h->n_deepstack && w->n_deep > 0)
+		qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
+		    .module = "rows", .name = "add_deep",
+		    .x = (unsigned)w->p->n, .threads = 256 }, &a, sizeof a);
+}
+
 static void
 run_ffn(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
 {
@@ -308,6 +324,7 @@ run_ffn(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
 		qwen_cuda_moe(w, l);
 	else
 		qwen_cuda_mlp(w, l);
+	add_deep(w, l->of->index);
 	w->pending = 1;
 }
 
@@ -318,7 +335,8 @@ has_attention(const struct qwen_net *net, size_t first, size_t n)
 	size_t i;
 
 	for (i = first; i < first + n; i++) {
-		if (i % 2 == 0 && net->layer[i / 2].mixer == QWEN_ATTENTION)
+		if (i % 2 == 0 && qwen_net_layer(net, i / 2)->mixer ==
+		    QWEN_ATTENTION)
 			return 1;
 	}
 	return 0;
@@ -337,6 +355,7 @@ cuda_run(struct qwen_work *work, struct qwen_pass *p, size_t first, size_t n)
 	add_pending(w);
 	if (has_attention(w->net, first, n))
 		qwen_cuda_send_turns(w);
+	qwen_cuda_send_deep(w, first / 2);
 	qwen_cuda_send(w);
 	again = qwen_cuda_graph_begin(w, first, n);
 	for (i = first; i < first + n; i++) {
@@ -358,14 +377,15 @@ cuda_norm(struct qwen_work *work, const struct qwen_pass *p,
     enum qwen_head head, float *hidden)
 {
 	struct qwen_cuda_work *w = enter(work, p);
-	size_t i, n = 0;
+	size_t i, n = 0, n_layer = w->net->hp.n_layer;
 
-	assert(head == QWEN_HEAD_OUTPUT);
 	if (!w->is_sent)
 		qwen_cuda_send(w);
-	if (p->n > 0)
-		norm_rows(w, w->c->output_norm,
-		    QWEN_PLACE_FFN(w->net->hp.n_layer - 1));
+	if (p->n > 0 && head == QWEN_HEAD_OUTPUT)
+		norm_rows(w, w->c->output_norm, QWEN_PLACE_FFN(n_layer - 1));
+	else if (p->n > 0)
+		norm_rows(w, w->c->layer[n_layer].head_norm,
+		    QWEN_PLACE_FFN(n_layer));
 	if (hidden != NULL)
 		qwen_cuda_get(w->c->card, hidden, w->array[QWEN_CUDA_XN],
 		    p->n * w->width[QWEN_CUDA_XN]);
@@ -375,12 +395,30 @@ cuda_norm(struct qwen_work *work, const struct qwen_pass *p,
 		qwen_cuda_fetch_flags(w);
 }
 
-/* Computes the logits of up to QWEN_CUDA_HEAD_ROWS rows. */
-static void
-head_rows(struct qwen_cuda_work *w, const uint32_t *at, size_t n,
-    float *const *y)
+/* Returns n rows of a matrix, from row r on. */
+static struct qwen_cuda_weight
+rows_of(const struct qwen_cuda_weight *m, size_t r, size_t n)
 {
-	size_t i, vocab = w->net->hp.n_vocab, n_embd = w->net->hp.n_embd;
+	struct qwen_cuda_weight part = *m;
+
+	part.data += r * m->row_bytes;
+	part.bias += m->bias != 0 ? r * sizeof(float) : 0;
+	part.lora_at += (uint32_t)r;
+	part.n_out = (uint32_t)n;
+	return part;
+}
+
+/*
+ * Computes the logits of up to QWEN_CUDA_HEAD_ROWS rows: those of the first rows
+ * of the head, then those of its last ones.
+ */
+static void
+head_rows(struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
+    size_t first, size_t last, const uint32_t *at, size_t n, float *const *y)
+{
+	struct qwen_cuda_weight part[] = { rows_of(m, 0, first),
+	    rows_of(m, m->n_out - last, last) };
+	size_t i, n_embd = w->net->hp.n_embd;
 	struct qwen_cuda_rows x = { .x = w->array[QWEN_CUDA_XN],
 	    .groups = w->array[QWEN_CUDA_GROUPS_X], .stride = n_embd, .n = n };
 
@@ -395,8 +433,11 @@ head_rows(struct qwen_cuda_work *w, const uint32_t *at, size_t n,
 		qwen_cuda_quantize(w, x.x, n_embd, n_embd, n);
 		x.groups = w->array[QWEN_CUDA_GROUPS];
 	}
-	qwen_cuda_multiply(w, &w->c->output, &x, w->logits, vocab);
-	qwen_cuda_fetch_logits(w, n, y);
+	qwen_cuda_multiply(w, &part[0], &x, w->logits, first + last);
+	if (last > 0)
+		qwen_cuda_multiply(w, &part[1], &x, w->logits +
+		    first * sizeof(float), first + last);
+	qwen_cuda_fetch_logits(w, n, first + last, y);
 }
 
 static void
@@ -404,26 +445,19 @@ cuda_head(struct qwen_work *work, const struct qwen_pass *p,
     enum qwen_head head, const uint32_t *at, size_t n, float *const *y)
 {
 	struct qwen_cuda_work *w = enter(work, p);
-	size_t i, k, m;
+	const struct qwen_cuda_weight *matrix = head == QWEN_HEAD_OUTPUT ?
+	    &w->c->output : &w->c->layer[w->net->hp.n_layer].head;
+	size_t i, k, m, first = matrix->n_out, last = 0;
 	uint32_t *rows = (uint32_t *)(void *)w->host;
 
-	assert(head == QWEN_HEAD_OUTPUT);
+	if (head == QWEN_HEAD_DRAFT)
+		last = qwen_draft_rows(w->net, &first) - first;
 	for (i = 0; i < n; i += m) {
 		m = n - i < QWEN_CUDA_HEAD_ROWS ? n - i : QWEN_CUDA_HEAD_ROWS;
 		for (k = 0; k < m; k++)
 			rows[k] = at != NULL ? at[i + k] : (uint32_t)(i + k);
-		head_rows(w, rows, m, y + i);
+		head_rows(w, matrix, first, last, rows, m, y + i);
 	}
-}
-
-/* ------------------------------------------- what only other devices answer */
-
-static void
-cuda_join(struct qwen_work *w, const struct qwen_pass *p)
-{
-	(void)w;
-	(void)p;
-	assert(!"the MTP block is not at home on a card");
 }
 
 const struct qwen_device qwen_cuda_device = {
@@ -442,7 +476,7 @@ const struct qwen_device qwen_cuda_device = {
 	.bytes = cuda_bytes,
 	.check = cuda_check,
 	.embed = cuda_embed,
-	.join = cuda_join,
+	.join = qwen_cuda_join,
 	.profile = cuda_profile,
 	.stats = cuda_stats,
 	.put = cuda_put,

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "engine/cuda/layout.h"
 #include "engine/cuda/load.h"
+#include "engine/cuda/lora.h"
 
 enum { WEIGHTS_MAX = QWEN_DELTA_PIECES_MAX };
 
@@ -30,7 +31,8 @@ can_join(const struct qwen_weight *a, const struct qwen_weight *b)
 {
 	return a->data != NULL && b->data != NULL && a->quant == b->quant &&
 	    a->operand == b->operand && a->n_in == b->n_in &&
-	    a->scale == NULL && b->scale == NULL &&
+	    a->scale == NULL && b->scale == NULL && a->lora == b->lora &&
+	    (a->lora == NULL || b->lora_at == a->lora_at + a->n_out) &&
 	    (a->bias != NULL) == (b->bias != NULL);
 }
 
@@ -93,7 +95,8 @@ join(struct qwen_cuda *c, const struct run *r, size_t from, size_t n,
 	if (out->data == 0)
 		return qwen_fail(err, QWEN_ENOMEM, "%s has no memory left for "
 		    "the model's weights", c->card->name);
-	if (w->bias != NULL && put_biases(c, r, from, n, err) < 0)
+	if ((w->bias != NULL && put_biases(c, r, from, n, err) < 0) ||
+	    qwen_cuda_lora_put(c, out, w, r->n_matrix, err) < 0)
 		return -1;
 	for (i = from; i < from + n; i++) {
 		if (fill(c, out, r->w[i], at, r->n_matrix, err) < 0)
@@ -113,7 +116,8 @@ join_run(struct qwen_cuda *c, const struct run *r, struct qwen_err *err)
 	size_t i, n;
 
 	for (i = 0; i < r->n; i += n) {
-		for (n = 1; i + n < r->n && can_join(r->w[i], r->w[i + n]);
+		for (n = 1; i + n < r->n && can_join(r->w[i + n - 1],
+		    r->w[i + n]);
 		    n++)
 			;
 		if ((n > 1 || r->has_more) && join(c, r, i, n, err) < 0)

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "engine/cuda/layout.h"
 #include "engine/cuda/load.h"
+#include "engine/cuda/lora.h"
 
 cu_ptr
 qwen_cuda_own(struct qwen_cuda *c, size_t bytes)
@@ -81,8 +82,11 @@ each_weight(struct qwen_cuda_layer *out, const struct qwen_net *net,
     size_t half, weight_fn *fn, void *arg)
 {
 	const struct qwen_hparams *h = &net->hp;
-	const struct qwen_layer *l = &net->layer[half / 2];
+	const struct qwen_layer *l = qwen_net_layer(net, half / 2);
 
+	if (half == QWEN_MIXER(h->n_layer) && fn(arg, &out->proj,
+	    &net->mtp.proj, 1) < 0)
+		return -1;
 	if (half % 2 == 0)
 		return each_of_mixer(out, l, fn, arg);
 	if (l->ffn == QWEN_MLP)
@@ -143,14 +147,17 @@ look_at(const struct qwen_net *net, size_t half, weight_fn *fn, void *arg)
 int
 qwen_cuda_can(const struct qwen_net *net, size_t half)
 {
-	/* embeddings with adapters, deepstack, the MTP block: not so far */
-	if (half % 2 != 0 && half / 2 < net->hp.n_deepstack)
-		return 0;
-	if ((half == 0 && net->token_embd.lora != NULL) ||
-	    half == QWEN_MIXER(net->hp.n_layer) ||
-	    half == QWEN_FFN(net->hp.n_layer))
+	if (half == QWEN_MIXER(net->hp.n_layer) &&
+	    !qwen_cuda_can_multiply(&net->mtp.head))
 		return 0;
 	return look_at(net, half, check_weight, NULL) == 0;
+}
+
+int
+qwen_cuda_shares_head(const struct qwen_resident *r)
+{
+	return qwen_cuda_has(r, QWEN_HEAD(r->net->hp.n_layer)) &&
+	    r->net->mtp.head.data == r->net->output.data;
 }
 
 uint64_t
@@ -187,6 +194,8 @@ load_vectors(struct load *ld, struct qwen_cuda_layer *out,
     const struct qwen_layer *l)
 {
 	const struct qwen_hparams *h = &ld->c->r.net->hp;
+	const struct qwen_mtp *mtp = &ld->c->r.net->mtp;
+	int is_mtp = l == &mtp->layer;
 	const struct {
 		cu_ptr		*out;
 		const float	*p;
@@ -201,6 +210,10 @@ load_vectors(struct load *ld, struct qwen_cuda_layer *out,
 		{ &out->a, l->delta.a, h->n_head_v },
 		{ &out->dt, l->delta.dt, h->n_head_v },
 		{ &out->norm, l->delta.norm, h->dv },
+		{ &out->embd_norm, is_mtp ? mtp->embd_norm : NULL, h->n_embd },
+		{ &out->hidden_norm, is_mtp ? mtp->hidden_norm : NULL,
+		    h->n_embd },
+		{ &out->head_norm, is_mtp ? mtp->norm : NULL, h->n_embd },
 	};
 	size_t i;
 
@@ -217,7 +230,7 @@ load_layer(struct load *ld, size_t i)
 {
 	const struct qwen_net *net = ld->c->r.net;
 	struct qwen_cuda_layer *out = &ld->c->layer[i];
-	const struct qwen_layer *l = &net->layer[i];
+	const struct qwen_layer *l = qwen_net_layer(net, i);
 	size_t half;
 
 	out->of = l;
@@ -245,19 +258,23 @@ load_all(struct qwen_cuda *c, struct qwen_err *err)
 	struct load ld = { c, err };
 	size_t i, n = net->hp.n_layer;
 
-	if ((c->layer = qwen_alloc(n, sizeof *c->layer)) == NULL)
+	if ((c->layer = qwen_alloc(n + 1, sizeof *c->layer)) == NULL)
 		return qwen_oom(err);
-	for (i = 0; i < n; i++) {
+	for (i = 0; i <= n; i++) {
 		if ((qwen_cuda_has(&c->r, QWEN_MIXER(i)) ||
 		    qwen_cuda_has(&c->r, QWEN_FFN(i))) && load_layer(&ld,
 		    i) < 0)
 			return -1;
 	}
-	if (!qwen_cuda_has(&c->r, QWEN_HEAD(n)))
+	if (qwen_cuda_has(&c->r, QWEN_HEAD(n)) && (qwen_cuda_vector(c,
+	    &c->output_norm, net->output_norm, net->hp.n_embd, err) < 0 ||
+	    load_weight(&ld, &c->output, &net->output, 1) < 0))
+		return -1;
+	if (!qwen_cuda_has(&c->r, QWEN_MIXER(n)))
 		return 0;
-	return qwen_cuda_vector(c, &c->output_norm, net->output_norm,
-	    net->hp.n_embd, err) < 0 ||
-	    load_weight(&ld, &c->output, &net->output, 1) < 0 ? -1 : 0;
+	if (qwen_cuda_shares_head(&c->r))
+		c->layer[n].head = c->output;
+	return load_weight(&ld, &c->layer[n].head, &net->mtp.head, 1);
 }
 
 int
@@ -274,9 +291,10 @@ qwen_cuda_unload(struct qwen_cuda *c)
 {
 	size_t i;
 
-	for (i = 0; c->layer != NULL && i < c->r.net->hp.n_layer; i++)
+	for (i = 0; c->layer != NULL && i <= c->r.net->hp.n_layer; i++)
 		free(c->layer[i].in);
 	free(c->layer);
+	qwen_cuda_lora_free(c);
 	while (c->n_owned > 0)
 		qwen_cuda_free(c->card, c->owned[--c->n_owned]);
 	free(c->owned);

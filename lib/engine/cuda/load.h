@@ -25,7 +25,13 @@ int qwen_cuda_weight_fill(struct qwen_cuda *c,
 /* Returns 1 if the card has kernels for half a layer, or the head. */
 int qwen_cuda_can(const struct qwen_net *net, size_t half);
 
-/* Returns the bytes of its weights on the card. */
+/*
+ * Returns 1 if the MTP block's head is the model's, and that is at home on the
+ * card.
+ */
+int qwen_cuda_shares_head(const struct qwen_resident *r);
+
+/* Returns the bytes of its weights on the card; the MTP block's head is apart. */
 uint64_t qwen_cuda_half_bytes(const struct qwen_net *net, size_t half);
 
 /*

@@ -8,9 +8,9 @@
 #include "engine/cuda/cuda.h"
 #include "engine/cuda/kernel/norm.h"
 #include "engine/cuda/kernel/multiply.h"
-#include "engine/cuda/kernel/one.h"
 #include "engine/cuda/layout.h"
 #include "engine/cuda/load.h"
+#include "engine/cuda/lora.h"
 
 /* ------------------------------------------------------------------ weights */
 
@@ -21,7 +21,7 @@ qwen_cuda_can_multiply(const struct qwen_weight *w)
 {
 	const struct qwen_quant *q = w->quant;
 
-	return w->data == NULL || (w->lora == NULL &&
+	return w->data == NULL || (qwen_cuda_can_lora(w) &&
 	    w->operand != QWEN_AS_BF16 && w->n_in <= IN_MAX &&
 	    w->n_out <= OUT_MAX && !(q->kind == QWEN_QUANT_BLOCK &&
 	    q->has_min && q->span != 32));
@@ -45,7 +45,7 @@ qwen_cuda_weight_bytes(const struct qwen_weight *w, size_t n_matrix)
 		bytes += aligned(n_matrix * sizeof(float));
 	if (w->bias != NULL)
 		bytes += aligned(w->n_out * sizeof(float));
-	return bytes;
+	return bytes + aligned(qwen_cuda_lora_bytes(w, n_matrix));
 }
 
 int
@@ -66,7 +66,8 @@ qwen_cuda_weight_put(struct qwen_cuda *c, struct qwen_cuda_weight *out,
 		    "the card's memory is too small for the weights");
 	if (qwen_cuda_vector(c, &out->scale, w->scale, w->expert_bytes > 0 ?
 	    n_matrix : 1, err) < 0 ||
-	    qwen_cuda_vector(c, &out->bias, w->bias, w->n_out, err) < 0)
+	    qwen_cuda_vector(c, &out->bias, w->bias, w->n_out, err) < 0 ||
+	    qwen_cuda_lora_put(c, out, w, n_matrix, err) < 0)
 		return -1;
 	return qwen_cuda_weight_fill(c, out, err);
 }
@@ -135,7 +136,7 @@ qwen_cuda_norm(struct qwen_cuda_work *w, cu_ptr weights, int add,
 		l.threads = h->n_embd > 4096 ? 1024 :
 		    (unsigned)(h->n_embd + 127) / 128 * 32;
 	}
-	if (w->pass.n > 0)
+	if (w->pass.n > 0 && !qwen_cuda_ones_norm(w, &a))
 		qwen_cuda_run(w->c->card, &l, &a, sizeof a);
 }
 
@@ -158,7 +159,7 @@ group_rows(struct qwen_cuda_work *w, cu_ptr x, cu_ptr up, size_t stride,
 	};
 	size_t items = (n_in + QWEN_GROUP - 1) / QWEN_GROUP * n;
 
-	if (items > 0)
+	if (items > 0 && !(up != 0 && qwen_cuda_ones_silu(w, &a)))
 		qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
 		    .module = "norm", .name = "group_rows",
 		    .x = (unsigned)((items + GROUP_WARPS - 1) / GROUP_WARPS),
@@ -311,8 +312,6 @@ multiply_floats(struct qwen_cuda_work *w, const struct dev_product *a)
 {
 	static const char *const name[] = { [DEV_F32] = "multiply_f32",
 	    [DEV_F16] = "multiply_f16", [DEV_BF16] = "multiply_bf16" };
-	static const char *const one[] = { [DEV_F32] = "one_f32",
-	    [DEV_F16] = "one_f16", [DEV_BF16] = "one_bf16" };
 	struct qwen_cuda_launch l = { .module = "product",
 	    .name = name[a->kind], .x = tiles_of(a, FLOAT_COLUMNS),
 	    .y = (a->n_out + FLOAT_ROWS - 1) / FLOAT_ROWS,
@@ -320,61 +319,12 @@ multiply_floats(struct qwen_cuda_work *w, const struct dev_product *a)
 	    .shared = DEV_COLUMN_BYTES(FLOAT_COLUMNS) +
 		FLOAT_STAGES * FLOAT_STAGE };
 
-	if (a->n == 1 && a->at == NULL)
-		l = (struct qwen_cuda_launch){ .module = "product",
-		    .name = one[a->kind], .x = (a->n_out + 2 * ONE_FLOATS -
-		    1) / (2 * ONE_FLOATS), .threads = 32 * ONE_FLOATS };
-	else if (!is_aligned(a))
+	if (!is_aligned(a))
 		l = (struct qwen_cuda_launch){ .module = "product",
 		    .name = "multiply_any", .x = tiles_of(a, 1),
 		    .y = (a->n_out + FLOAT_THREADS - 1) / FLOAT_THREADS,
 		    .threads = FLOAT_THREADS, .shared = DEV_COLUMN_BYTES(1) };
 	qwen_cuda_run(w->c->card, &l, a, sizeof *a);
-}
-
-/* Kernels for one row of x, by layout; NULL: few_ ones are used. */
-static const char *const one_kernels[] = {
-	[QWEN_CUDA_Q4_K] = "one_q4_k", [QWEN_CUDA_Q5_K] = "one_q5_k",
-	[QWEN_CUDA_Q6_K] = "one_q6_k", [QWEN_CUDA_Q8_0] = "one_q8_0",
-	[QWEN_CUDA_SUPER] = NULL, [QWEN_CUDA_BLOCK] = NULL,
-};
-
-/*
- * Returns how many rows of weights a warp multiplies: few enough to keep all
- * processors of the card busy, and enough to read weights ahead.
- */
-static u32
-one_rows(const struct qwen_cuda_work *w, const struct dev_product *a, u32 nb)
-{
-	u32 least = nb < ONE_UNITS ? ONE_UNITS / nb : 1;
-	u32 most = 128 / nb < 32 ? 128 / nb : 32;	/* a lane each */
-	u32 rows = a->n_out * a->n / (3 * ONE_WARPS *
-	    (u32)w->c->card->n_sm);
-
-	rows = rows < most ? rows : most;
-	return rows > least ? rows : least;
-}
-
-/* Multiplies one row of x, or pairs of one row; returns 0 without a kernel. */
-static int
-run_one(struct qwen_cuda_work *w, enum qwen_cuda_layout l,
-    const struct dev_product *product)
-{
-	struct dev_product a = *product;
-	u32 nb = (a.n_in + 255) / 256, rows;
-
-	a.rows = one_rows(w, &a, nb);
-	rows = ONE_WARPS * a.rows;
-	if (one_kernels[l] == NULL || a.two ||
-	    (a.at != NULL ? a.matrix == NULL : a.n > 1) ||
-	    ONE_BYTES(nb, a.rows) > (size_t)w->c->card->shared_max)
-		return 0;
-	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
-	    .module = one_kernels[l], .name = one_kernels[l],
-	    .x = (a.n_out + rows - 1) / rows, .y = a.n,
-	    .threads = ONE_THREADS, .shared = ONE_BYTES(nb, a.rows) }, &a,
-	    sizeof a);
-	return 1;
 }
 
 static void
@@ -389,12 +339,12 @@ multiply(struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
 
 	if (a->n == 0)
 		return;
+	if (qwen_cuda_ones_multiply(w, m, a))
+		return;
 	if (l == QWEN_CUDA_FLOATS) {
 		multiply_floats(w, a);
 		return;
 	}
-	if (run_one(w, l, a))
-		return;
 	k = choose(w, l, a);
 	few = k == kernels[l];
 	launch = (struct qwen_cuda_launch){ .module = k->module,
@@ -415,6 +365,8 @@ qwen_cuda_multiply(struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
 	struct dev_product a = product_of(w, m, x, y, stride);
 
 	multiply(w, m, &a);
+	if (m->lora != NULL)
+		qwen_cuda_lora_add(w, m, x, NULL, y, stride);
 }
 
 void
@@ -430,4 +382,6 @@ qwen_cuda_multiply_pairs(struct qwen_cuda_work *w,
 	a.n = (u32)pairs->n_pair;
 	a.per = (u32)pairs->per;
 	multiply(w, m, &a);
+	if (m->lora != NULL)
+		qwen_cuda_lora_add(w, m, x, pairs, y, stride);
 }

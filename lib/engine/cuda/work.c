@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "engine/cuda/graph.h"
 #include "engine/cuda/work.h"
+#include "engine/net/lora.h"
 #include "engine/quant/math.h"
 
 /* ------------------------------------------------------------- sizes of arrays */
@@ -19,12 +20,22 @@ max_size(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
+/* Numbers of a row of the MTP block's inputs; 0 without the block. */
+static size_t
+join_width(const struct qwen_net *net)
+{
+	return net->mtp.on ? 2 * net->hp.n_embd : 0;
+}
+
 /* Numbers of a row of a mixer's projections, and of its result. */
 static size_t
-in_width(const struct qwen_hparams *h)
+in_width(const struct qwen_net *net)
 {
-	return max_size((2 * h->n_head + 2 * h->n_head_kv) * h->n_embd_head,
-	    qwen_delta_row_of(h).beta + h->n_head_v);
+	const struct qwen_hparams *h = &net->hp;
+	size_t n = max_size((2 * h->n_head + 2 * h->n_head_kv) *
+	    h->n_embd_head, qwen_delta_row_of(h).beta + h->n_head_v);
+
+	return max_size(n, join_width(net));
 }
 
 static size_t
@@ -41,17 +52,20 @@ set_widths(const struct qwen_net *net, size_t *width)
 	size_t used = h->n_expert_used, i;
 	size_t ff = max_size(h->n_ff, max_size(h->n_ff_shexp,
 	    used * h->n_ff_exp));
-	size_t most = max_size(max_size(h->n_embd, out_width(h)), ff);
+	size_t most = max_size(max_size(h->n_embd, out_width(h)),
+	    max_size(ff, join_width(net)));
 	const size_t n[QWEN_CUDA_ARRAYS] = {
 		[QWEN_CUDA_X] = h->n_embd, [QWEN_CUDA_XN] = h->n_embd,
 		[QWEN_CUDA_OUT] = h->n_embd,
-		[QWEN_CUDA_IN] = in_width(h), [QWEN_CUDA_O] = out_width(h),
+		[QWEN_CUDA_IN] = in_width(net), [QWEN_CUDA_O] = out_width(h),
 		[QWEN_CUDA_GATE] = ff + h->n_ff_shexp,
 		[QWEN_CUDA_UP] = ff + h->n_ff_shexp,
 		[QWEN_CUDA_Y] = (used + 1) * h->n_embd,
 		[QWEN_CUDA_ROUTER] = h->n_expert + 1,
 		[QWEN_CUDA_SHARE] = used + 1, [QWEN_CUDA_CHOSEN] = used + 1,
 		[QWEN_CUDA_TURN] = h->n_rot,
+		[QWEN_CUDA_DEEP] = h->n_deepstack * h->n_embd,
+		[QWEN_CUDA_LOW] = (used + 1) * qwen_loras_width(net),
 	};
 
 	for (i = 0; i < QWEN_CUDA_ARRAYS; i++)
@@ -114,7 +128,7 @@ logit_rows(size_t n)
 	return n < QWEN_CUDA_HEAD_ROWS ? n : QWEN_CUDA_HEAD_ROWS;
 }
 
-/* Rows of logits that the host fetches at once. */
+/* Rows of logits that the host fetches at once; there is room for two times. */
 static size_t
 pinned_rows(size_t n)
 {
@@ -136,7 +150,7 @@ qwen_cuda_work_bytes(const struct qwen_net *net, size_t n, size_t n_share,
 
 	set_widths(net, width);
 	sum = sent_of(n, n_share, max_blocks(n_share, end)).all +
-	    flag_bytes(n_share) +
+	    flag_bytes(n_share) + QWEN_CUDA_COUNTERS * sizeof(u32) +
 	    align(logit_rows(n) * net->hp.n_vocab * sizeof(float)) +
 	    align((size_t)scratch_of(net, n, end));
 	for (i = 0; i < QWEN_CUDA_ARRAYS; i++)
@@ -155,6 +169,8 @@ place_arrays(struct qwen_cuda_work *w, size_t n, size_t n_share, size_t end)
 	p += sent_of(n, n_share, max_blocks(n_share, end)).all;
 	w->flag = p;
 	p += flag_bytes(n_share);
+	w->counter = p;
+	p += QWEN_CUDA_COUNTERS * sizeof(u32);
 	w->logits = p;
 	p += align(logit_rows(n) * w->net->hp.n_vocab * sizeof(float));
 	for (i = 0; i < QWEN_CUDA_ARRAYS; i++) {
@@ -163,6 +179,16 @@ place_arrays(struct qwen_cuda_work *w, size_t n, size_t n_share, size_t end)
 	}
 	w->scratch = p;
 	w->scratch_bytes = (size_t)scratch_of(w->net, n, end);
+}
+
+/* Returns the bytes that the host sends of a row, as embed, join and so on do. */
+static size_t
+host_width(const struct qwen_cuda_work *w)
+{
+	size_t join = join_width(w->net) * sizeof(float) + 2 * sizeof(u32);
+
+	return max_size(max_size(join, w->width[QWEN_CUDA_DEEP]),
+	    max_size(w->width[QWEN_CUDA_X], w->width[QWEN_CUDA_TURN]));
 }
 
 /* Replaces the memory; -1 if there is not enough. */
@@ -177,14 +203,15 @@ take_memory(struct qwen_cuda_work *w, size_t n, size_t n_share, size_t end)
 	free(w->host);
 	w->cap = w->cap_share = w->end = 0;
 	w->host_bytes = sent_of(n, n_share, max_blocks(n_share, end)).all;
-	w->host = qwen_alloc(1, max_size(w->host_bytes,
-	    n * max_size(w->width[QWEN_CUDA_X], w->width[QWEN_CUDA_TURN])));
+	w->host = qwen_alloc(1, max_size(w->host_bytes, n * host_width(w)));
 	w->memory = qwen_cuda_alloc(w->c->card, bytes);
 	w->pinned = qwen_cuda_pinned(w->c->card, flag_bytes(n_share) +
-	    pinned_rows(n) * w->net->hp.n_vocab * sizeof(float));
+	    2 * pinned_rows(n) * w->net->hp.n_vocab * sizeof(float));
 	if (w->host == NULL || w->pinned == NULL || w->memory == 0)
 		return -1;
 	place_arrays(w, n, n_share, end);
+	qwen_cuda_zero(w->c->card, w->counter, QWEN_CUDA_COUNTERS *
+	    sizeof(u32));
 	w->cap = n;
 	w->cap_share = n_share;
 	w->end = end;
@@ -254,12 +281,14 @@ static void
 fill_rows(struct dev_row *row, const struct qwen_pass *p, int last)
 {
 	const struct qwen_share *s;
+	u32 n_deep = 0;
 	size_t t;
 
 	for (t = 0; t < p->n; t++) {
 		s = &p->share[p->owner[t]];
 		row[t] = (struct dev_row){ .share = p->owner[t],
 		    .slot = (u32)p->row[t].slot,
+		    .deep = p->row[t].deep != NULL ? ++n_deep : 0,
 		    .wanted = !last || t - s->first >= s->want };
 	}
 }
@@ -360,6 +389,22 @@ qwen_cuda_send_turns(struct qwen_cuda_work *w)
 }
 
 void
+qwen_cuda_send_deep(struct qwen_cuda_work *w, size_t layer)
+{
+	const struct qwen_pass *p = w->p;
+	size_t t, n = 0, bytes = w->width[QWEN_CUDA_DEEP];
+
+	for (t = 0; t < p->n && layer < w->net->hp.n_deepstack; t++) {
+		if (p->row[t].deep != NULL)
+			memcpy(w->host + n++ * bytes, p->row[t].deep, bytes);
+	}
+	if (n > 0)
+		qwen_cuda_put(w->c->card, w->array[QWEN_CUDA_DEEP], w->host,
+		    n * bytes);
+	w->n_deep = n;
+}
+
+void
 qwen_cuda_clear_flags(struct qwen_cuda_work *w)
 {
 	qwen_cuda_ones(w->c->card, w->flag, w->p->n_share *
@@ -405,18 +450,57 @@ qwen_cuda_fetch_flags(struct qwen_cuda_work *w)
 	note_flags(w);
 }
 
-void
-qwen_cuda_fetch_logits(struct qwen_cuda_work *w, size_t n, float *const *y)
-{
-	size_t row = w->net->hp.n_vocab * sizeof(float), i, k, m;
-	char *logits = (char *)w->pinned + flag_bytes(w->cap_share);
+/* Rows that were fetched; threads copy them in pieces. */
+struct fetched {
+	const float	*from;
+	float *const	*y;
+	size_t		 width, per_row;	/* numbers, pieces */
+};
 
-	for (i = 0; i < n; i += m) {
-		m = n - i < pinned_rows(n) ? n - i : pinned_rows(n);
-		qwen_cuda_get_begin(w->c->card, logits, w->logits + i * row,
-		    m * row);
-		qwen_cuda_fetch_flags(w);
-		for (k = 0; w->c->card->failed == NULL && k < m; k++)
-			memcpy(y[i + k], logits + k * row, row);
+enum { PIECE = 16384 };
+
+static void
+copy_piece(void *arg, size_t item, int thread)
+{
+	const struct fetched *f = arg;
+	size_t i = item / f->per_row, at = item % f->per_row * PIECE;
+	size_t n = f->width - at < PIECE ? f->width - at : PIECE;
+
+	(void)thread;
+	memcpy(f->y[i] + at, f->from + i * f->width + at, n * sizeof(float));
+}
+
+/* While some rows are copied to where they belong, the next ones come. */
+void
+qwen_cuda_fetch_logits(struct qwen_cuda_work *w, size_t n, size_t width,
+    float *const *y)
+{
+	struct qwen_cuda_card *c = w->c->card;
+	size_t most = pinned_rows(w->cap), i, m;
+	float *logits = (float *)(void *)((char *)w->pinned +
+	    flag_bytes(w->cap_share));
+	struct fetched f = { .width = width,
+	    .per_row = (width + PIECE - 1) / PIECE };
+
+	for (i = m = 0; i < n; i += m) {
+		m = n - i < most ? n - i : most;
+		f.from = logits + i / most % 2 * most * width;
+		f.y = y + i;
+		if (i == 0) {
+			qwen_cuda_get_begin(c, logits, w->logits,
+			    m * width * sizeof(float));
+			qwen_cuda_fetch_flags(w);
+		} else
+			qwen_cuda_sync(c);
+		if (i + m < n)
+			qwen_cuda_get_begin(c, logits + (i / most + 1) % 2 *
+			    most * width, w->logits + (i + m) * width *
+			    sizeof(float), (n - i - m < most ? n - i - m :
+			    most) * width * sizeof(float));
+		if (c->failed != NULL) {
+			note_flags(w);
+			return;
+		}
+		qwen_pool_run(w->c->pool, copy_piece, &f, m * f.per_row);
 	}
 }

@@ -31,14 +31,20 @@ void qwen_cuda_send(struct qwen_cuda_work *w);
 void qwen_cuda_send_turns(struct qwen_cuda_work *w);
 
 /*
+ * Sends what rows add to results of layers from `layer' on, and sets w->n_deep.
+ * The rows themselves are sent later.
+ */
+void qwen_cuda_send_deep(struct qwen_cuda_work *w, size_t layer);
+
+/*
  * clear sets the flags to "nothing found" before a pass.  fetch waits for the
  * card and tells w->p which rows had a NaN or infinity.
  */
 void qwen_cuda_clear_flags(struct qwen_cuda_work *w);
 void qwen_cuda_fetch_flags(struct qwen_cuda_work *w);
 
-/* Copies n rows of logits to y[i], and fetches the flags. */
-void qwen_cuda_fetch_logits(struct qwen_cuda_work *w, size_t n,
+/* Copies n rows of `width' logits to y[i], and fetches the flags. */
+void qwen_cuda_fetch_logits(struct qwen_cuda_work *w, size_t n, size_t width,
     float *const *y);
 
 #endif

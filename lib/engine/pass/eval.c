@@ -13,12 +13,15 @@
  */
 #define DEFAULT_BATCH 512
 #define DEFAULT_BATCH_MOE 1024
+#define DEFAULT_BATCH_RANKS 4096	/* in pieces: the ranks then rest less */
 
 size_t
 qwen_batch_size(const struct qwen_model *m, size_t asked, size_t n,
     const struct qwen_checkpoints *keep)
 {
-	size_t batch = asked > 0 ? asked : m->net.hp.n_expert > 0 ?
+	size_t batch = asked > 0 ? asked : m->place.n > 1 &&
+	    m->place.on[1]->dev->ranks ? DEFAULT_BATCH_RANKS :
+	    m->net.hp.n_expert > 0 ?
 	    DEFAULT_BATCH_MOE : DEFAULT_BATCH;
 
 	if (keep != NULL && keep->every > 0 && keep->every < batch)

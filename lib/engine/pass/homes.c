@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/mpi/mpi.h"
 #include "engine/pass/open.h"
 #include "engine/pass/pass.h"
 
@@ -75,6 +76,10 @@ put_home(struct text *t, const struct qwen_model *m,
 		any = put_layers(t, "", "mixers of layers ", m, home, 0, at);
 		any |= put_layers(t, any ? ", " : "", ffn, m, home, 1, at);
 	}
+	if (m->net.mtp.on && home[QWEN_MIXER(n)] == at) {
+		put(t, any ? ", MTP block" : "MTP block");
+		any = 1;
+	}
 	if (home[QWEN_HEAD(n)] == at)
 		put(t, any ? ", head" : "head");
 	else if (!any)
@@ -87,7 +92,7 @@ count_home(struct qwen_plan_home *out, const struct qwen_model *m,
     const unsigned char *home, size_t at, size_t n_tokens, size_t n_sequences)
 {
 	const struct qwen_hparams *h = &m->net.hp;
-	struct qwen_plan p = { .n_tokens = n_tokens };
+	struct qwen_plan p = { .n_tokens = n_tokens }, mtp = { 0 };
 	struct qwen_kv_shape s = qwen_kv_shape_of(h);
 	uint64_t blocks = (n_tokens + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK;
 	uint64_t state = (h->n_head_v * h->dk * h->dv + (h->conv_kernel - 1) *
@@ -96,12 +101,15 @@ count_home(struct qwen_plan_home *out, const struct qwen_model *m,
 	int i;
 
 	for (half = 0; half < QWEN_HOMES(h->n_layer); half++) {
-		if (home[half] != at)
+		int is_mtp = half == QWEN_MIXER(h->n_layer) ||
+		    half == QWEN_FFN(h->n_layer);
+
+		if (home[half] != at || (is_mtp && !m->net.mtp.on))
 			continue;
-		qwen_plan_half(&p, m, half);
-		if (half % 2 != 0 || half / 2 >= h->n_layer)
+		qwen_plan_half(is_mtp ? &mtp : &p, m, half);
+		if (half % 2 != 0 || half == QWEN_HEAD(h->n_layer))
 			continue;
-		if (m->net.layer[half / 2].mixer == QWEN_ATTENTION)
+		if (qwen_net_layer(&m->net, half / 2)->mixer == QWEN_ATTENTION)
 			out->kv += blocks * qwen_kv_block_bytes(&s) *
 			    n_sequences;
 		else
@@ -111,7 +119,7 @@ count_home(struct qwen_plan_home *out, const struct qwen_model *m,
 	out->macs = p.kv_macs + p.state_macs;
 	out->float_macs = p.float_macs + out->macs;
 	for (i = 0; i < QWEN_PLAN_N; i++) {
-		out->weights += p.part[i].bytes;
+		out->weights += p.part[i].bytes + mtp.part[i].bytes;
 		out->read += p.part[i].read;
 		out->macs += p.part[i].macs;
 	}
@@ -128,15 +136,65 @@ fill_home(struct qwen_plan_home *out, const struct qwen_model *m,
 }
 
 int
+qwen_homes_spread(unsigned char *home, size_t n_layer,
+    const unsigned char *rank, size_t n_ranks, struct qwen_planned *plan,
+    size_t *n, struct qwen_err *err)
+{
+	size_t i;
+
+	if (*n + n_ranks > QWEN_PLAN_HOMES)
+		return qwen_fail(err, QWEN_ERANGE, "more than %d ranks and "
+		    "devices", QWEN_PLAN_HOMES);
+	for (i = 0; i < QWEN_HOMES(n_layer); i++) {
+		if (home[i] == 1)
+			home[i] = rank[i / 2];
+		else if (home[i] > 1)
+			home[i] = (unsigned char)(home[i] + n_ranks - 2);
+	}
+	memmove(plan + n_ranks, plan + 2, (*n - 2) * sizeof *plan);
+	plan[0] = (struct qwen_planned){ .name = "mpi:0" };
+	for (i = 1; i < n_ranks; i++) {
+		plan[i] = (struct qwen_planned){ .name = "" };
+		snprintf(plan[i].name, sizeof plan[i].name, "mpi:%zu", i);
+	}
+	*n += n_ranks - 2;
+	return 0;
+}
+
+/* The ranks that the model is on, if any: as above, with their hosts. */
+static int
+spread_ranks(const struct qwen_model *m, unsigned char *home,
+    struct qwen_planned *plan, size_t *n, struct qwen_err *err)
+{
+	const struct qwen_mpi *d = m->place.n > 1 &&
+	    m->place.on[1]->dev->ranks ? qwen_mpi_of(m->place.on[1]) : NULL;
+	const char *host;
+	int i;
+
+	if (d == NULL)
+		return 0;
+	if (qwen_homes_spread(home, m->net.hp.n_layer, d->rank,
+	    (size_t)d->link->n, plan, n, err) < 0)
+		return -1;
+	for (i = 1; i < d->link->n; i++) {
+		host = d->link->peer[i].name;
+		snprintf(plan[i].name, sizeof plan[i].name, "mpi:%d on %.*s", i,
+		    (int)strcspn(host, ","), host);
+	}
+	return 0;
+}
+
+int
 qwen_plan_homes(struct qwen_plan_home *out, size_t max, size_t *n,
     const struct qwen_model *m, const char *device, size_t n_tokens,
     size_t n_sequences, size_t batch, struct qwen_err *err)
 {
 	struct qwen_wish pass = { .end = n_tokens, .n_share = n_sequences > 0 ?
 	    n_sequences : 1 };
-	struct qwen_planned plan[1 + QWEN_REMOTE_MAX] = { { .name = "cpu" } };
+	struct qwen_planned plan[QWEN_PLAN_HOMES] = { { .name = "cpu" } };
 	size_t size = QWEN_HOMES(m->net.hp.n_layer), k;
 	unsigned char *home = qwen_alloc(size, 1);
+	int rc;
 
 	*n = 0;
 	if (home == NULL)
@@ -156,8 +214,10 @@ qwen_plan_homes(struct qwen_plan_home *out, size_t max, size_t *n,
 			    r->dev->name);
 	}
 	*n = m->place.n;
-	if (device != NULL && qwen_place_plan(m, device, &pass, home, plan,
-	    n, err) < 0) {
+	rc = device != NULL ? qwen_place_plan(m, device, &pass, home, plan, n,
+	    err) : spread_ranks(m, home, plan, n, err);
+	if (rc < 0) {
+		*n = 0;
 		free(home);
 		return -1;
 	}
@@ -180,13 +240,13 @@ qwen_plan_homes(struct qwen_plan_home *out, size_t max, size_t *n,
 size_t
 qwen_home_lines(const struct qwen_model *m, char *buf, size_t size, size_t at)
 {
-	struct qwen_plan_home home[1 + QWEN_REMOTE_MAX];
+	struct qwen_plan_home home[QWEN_PLAN_HOMES];
 	struct text t = { buf, size, at };
 	char bytes[48];
 	size_t k, n;
 
-	if (qwen_plan_homes(home, 1 + QWEN_REMOTE_MAX, &n, m, NULL, 0, 1,
-	    0, NULL) < 0)
+	if (qwen_plan_homes(home, QWEN_PLAN_HOMES, &n, m, NULL, 0, 1, 0,
+	    NULL) < 0)
 		return at;
 	for (k = 1; k < n; k++) {
 		put(&t, home[k].device);

@@ -27,8 +27,10 @@ void qwen_unplace(struct qwen_model *m);
 
 /*
  * Says which homes a list of devices would give: home[QWEN_HOMES], each an index
- * of the *n devices, of which the first is the CPU.  pass has the size of passes.
+ * of the *n devices, of which the first is the CPU.  Each rank of MPI is one.  pass
+ * has the size of passes.
  */
+enum { QWEN_PLAN_HOMES = 64 };
 struct qwen_planned {
 	char			name[128];	/* "cuda:0" */
 	struct qwen_card	card;
@@ -36,6 +38,14 @@ struct qwen_planned {
 int qwen_place_plan(const struct qwen_model *m, const char *device,
     const struct qwen_wish *pass, unsigned char *home, struct qwen_planned *out, size_t *n,
     struct qwen_err *err);
+
+/*
+ * Gives each rank of the device whose index is 1 a home and a name of its own:
+ * rank k's is k, and other devices come after them.  QWEN_ERANGE: too many.
+ */
+int qwen_homes_spread(unsigned char *home, size_t n_layer,
+    const unsigned char *rank, size_t n_ranks, struct qwen_planned *plan,
+    size_t *n, struct qwen_err *err);
 
 /*
  * Appends a line for each remote device of the model, with what is at home there

@@ -68,14 +68,16 @@ qwen_pass_fit(struct qwen_cache *c, size_t n, size_t n_share, size_t end,
 		if (c->work[i] == NULL && dev->work_new(&c->work[i],
 		    place->on[i], err) < 0)
 			return -1;
-		while (dev->fit(c->work[i], n, n_share, end, err) < 0) {
+		while (dev->fit(c->work[i], dev->ranks ?
+		    qwen_pieces_rows(c, n) : n, n_share, end, err) < 0) {
 			if (qwen_device_lost(c->model, NULL) == 0)
 				return -1;
 			qwen_recover(c->model);
 		}
 	}
 	rows = net->mtp.on ? qwen_draft_rows(net, &first) : 0;
-	if (fit_rows(m, &net->hp, n) < 0 || fit_shares(m, n_share) < 0 ||
+	if (qwen_pieces_fit(c, n, n_share) < 0 ||
+	    fit_rows(m, &net->hp, n) < 0 || fit_shares(m, n_share) < 0 ||
 	    (rows > 0 && m->draft == NULL && (m->draft =
 	    qwen_alloc_large(rows, sizeof *m->draft)) == NULL) ||
 	    (all && m->logits == NULL && (m->logits = qwen_alloc_large(
@@ -115,6 +117,7 @@ struct run {
 	struct qwen_pass_part	*part;		/* that of each share */
 	struct qwen_watch	 watch;
 	const unsigned char	*home;		/* QWEN_HOMES; NULL: the CPU */
+	float			*x;		/* the stream between devices */
 	struct qwen_work	*work;		/* the device that has the stream */
 	const struct qwen_device *dev;
 	struct qwen_err		 err;		/* of bring_memory() */
@@ -130,23 +133,75 @@ go_home(struct run *r, size_t half)
 	if (work == r->work)
 		return;
 	if (r->work != NULL)
-		r->dev->get(r->work, &r->p, r->c->pass.x);
+		r->dev->get(r->work, &r->p, r->x);
 	r->dev = work->r->dev;
-	if (r->work != NULL)
-		r->dev->put(work, &r->p, r->c->pass.x);
+	r->dev->put(work, &r->p, r->x);
 	r->work = work;
 }
 
-/* Returns how many halves of layers from i on have the same home. */
-static size_t
-run_of(const struct run *r, size_t i)
+/*
+ * Makes the residual stream from embeddings, where the first layer is at home, or
+ * on the CPU.
+ */
+static void
+embed(struct run *r)
 {
-	size_t n = 1, end = 2 * r->net->hp.n_layer;
+	r->work = r->c->work[r->home != NULL ? r->home[0] : 0];
+	if (r->work->r->dev->embed == NULL)
+		r->work = r->c->work[0];
+	r->dev = r->work->r->dev;
+	r->dev->embed(r->work, &r->p);
+}
+
+/* Returns how many halves of layers from i to end - 1 have the same home. */
+static size_t
+run_of(const struct run *r, size_t i, size_t end)
+{
+	size_t n = 1;
 
 	while (i + n < end && (r->home == NULL ||
 	    r->home[i + n] == r->home[i]))
 		n++;
 	return n;
+}
+
+/* Takes all rows through halves i to end - 1. */
+static void
+run_halves(struct run *r, size_t i, size_t end)
+{
+	size_t n;
+
+	for (; i < end && qwen_any_good(&r->p); i += n) {
+		n = run_of(r, i, end);
+		go_home(r, i);
+		r->dev->run(r->work, &r->p, i, n);
+	}
+}
+
+void
+qwen_pass_start(struct qwen_cache *c, struct qwen_pass *p, float *x,
+    size_t end)
+{
+	struct run r = { .c = c, .net = &c->model->net, .p = *p, .x = x,
+	    .home = c->model->place.home };
+
+	embed(&r);
+	run_halves(&r, 0, end);
+	r.dev->get(r.work, &r.p, x);
+	*p = r.p;
+}
+
+void
+qwen_pass_some(struct qwen_cache *c, struct qwen_pass *p, float *x,
+    size_t first, size_t n)
+{
+	struct run r = { .c = c, .net = &c->model->net, .p = *p, .x = x,
+	    .home = c->model->place.home };
+
+	run_halves(&r, first, first + n);
+	if (r.work != NULL)
+		r.dev->get(r.work, &r.p, x);
+	*p = r.p;
 }
 
 /*
@@ -156,15 +211,12 @@ run_of(const struct run *r, size_t i)
 static int
 run_layers(struct run *r)
 {
-	size_t i, n, end = 2 * r->net->hp.n_layer;
 	int hidden = r->net->mtp.on;
+	size_t i;
 
-	go_home(r, 0);
-	r->dev->embed(r->work, &r->p);
-	for (i = 0; i < end && qwen_any_good(&r->p); i += n) {
-		n = run_of(r, i);
-		go_home(r, i);
-		r->dev->run(r->work, &r->p, i, n);
+	if (r->home == NULL || !qwen_pieces_run(r->c, &r->p)) {
+		embed(r);
+		run_halves(r, 0, 2 * r->net->hp.n_layer);
 	}
 	if (!qwen_any_good(&r->p))
 		return 0;
@@ -405,23 +457,33 @@ bring_memory(struct run *r)
 	return 0;
 }
 
+const float *
+qwen_pass_span_row(const struct qwen_pass_part *p, size_t pos)
+{
+	const struct qwen_span_rows *r;
+	size_t k;
+
+	for (k = 0; k < p->n_spans; k++) {
+		r = &p->spans[k];
+		if (pos >= r->span.start && pos - r->span.start < r->span.n)
+			return r->rows + (pos - r->span.start) *
+			    qwen_net_row(&p->s->model->net);
+	}
+	return NULL;
+}
+
 /* Returns row i of a part. */
 static struct qwen_input
 input_of(const struct qwen_pass_part *p, const struct qwen_share *s, size_t i)
 {
 	const struct qwen_model *m = p->s->model;
-	size_t pos = s->pos + i, k;
+	size_t pos = s->pos + i;
 	struct qwen_input in = { .id = i < s->n_sure ? p->tokens[i] :
 	    p->guess[i - s->n_sure], .slot = pos };
 
 	qwen_spans_place(p->s, pos, in.pos);
-	for (k = 0; in.id < 0 && k < p->n_spans; k++) {
-		const struct qwen_span_rows *r = &p->spans[k];
-
-		if (pos >= r->span.start && pos - r->span.start < r->span.n)
-			in.vec = r->rows + (pos - r->span.start) *
-			    qwen_net_row(&m->net);
-	}
+	if (in.id < 0)
+		in.vec = qwen_pass_span_row(p, pos);
 	if (in.id < 0 && m->net.hp.n_deepstack > 0)
 		in.deep = in.vec + m->net.hp.n_embd;
 	assert((in.id < 0) == (in.vec != NULL));
@@ -520,7 +582,7 @@ qwen_pass_try(struct qwen_cache *c, struct qwen_pass_part *part, size_t n_part,
     void (*layer)(void *arg, size_t i), void *arg)
 {
 	const struct qwen_net *net = &c->model->net;
-	struct run r = { .c = c, .net = net, .part = part,
+	struct run r = { .c = c, .net = net, .part = part, .x = c->pass.x,
 	    .watch = { .net = net, .pool = c->model->place.pool,
 	    .inputs = c->model->inputs } };
 	size_t i, bad;
@@ -538,7 +600,8 @@ qwen_pass_try(struct qwen_cache *c, struct qwen_pass_part *part, size_t n_part,
 		if (rc < 0) {
 			part[i].err = r.err;
 			part[i].failed = 1;
-		}
+		} else if (qwen_session_check(part[i].s, &part[i].err) < 0)
+			part[i].failed = 1;
 		bad = atomic_load(&r.p.share[i].bad);
 		if (bad == SIZE_MAX)
 			continue;

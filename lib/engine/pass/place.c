@@ -6,11 +6,12 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/mpi/mpi.h"
 #include "engine/pass/open.h"
 #include "engine/timeline/timeline.h"
 
 static const struct qwen_device *const remotes[] = { &qwen_plain_device,
-    &qwen_cuda_device };
+    &qwen_cuda_device, &qwen_mpi_device };
 
 enum { CARD_MAX = 9999 };	/* as a number */
 
@@ -49,6 +50,7 @@ struct item {
 	const struct qwen_device	*dev;	/* NULL: the CPU */
 	struct qwen_wish		 wish;
 	size_t				 first, last;	/* layers */
+	int				 leads;	/* it is the list's first */
 	int				 rest;	/* it takes only what the CPU has,
 						   and need not open */
 };
@@ -94,7 +96,10 @@ read_bytes(const char **s, uint64_t *bytes)
 	return 0;
 }
 
-/* Reads NAME[:LAYERS], or NAME[:NUMBER][=BYTES][@LAYERS] of numbered devices. */
+/*
+ * Reads NAME[:LAYERS], or NAME[:NUMBER][=BYTES][@LAYERS] of numbered devices.  A
+ * device with ranks reads the rest of its item itself.
+ */
 static int
 read_item(size_t n_layer, const char *s, const char *end, struct item *out,
     struct qwen_err *err)
@@ -109,7 +114,12 @@ read_item(size_t n_layer, const char *s, const char *end, struct item *out,
 		    (int)(end - s), s);
 	if (out->dev == NULL && (n != 3 || memcmp(s, "cpu", n) != 0))
 		return qwen_fail(err, QWEN_ERANGE, "there is no device "
-		    "'%.*s'; give auto, cpu, cuda or plain", (int)n, s);
+		    "'%.*s'; give auto, cpu, cuda, mpi or plain", (int)n, s);
+	if (out->dev != NULL && out->dev->ranks) {
+		out->wish.text = p;
+		out->wish.n_text = (size_t)(end - p);
+		return 0;
+	}
 	if (out->dev != NULL && out->dev->numbered) {
 		if (*p == ':' && (p++, read_layer(&p, CARD_MAX, &number) < 0))
 			return qwen_fail(err, QWEN_ERANGE, "device '%.*s': "
@@ -133,17 +143,21 @@ read_item(size_t n_layer, const char *s, const char *end, struct item *out,
 	return 0;
 }
 
-/* Makes device `at' the home of an item's layers, and of the head after them. */
+/*
+ * Makes device `at' the home of an item's layers, and of the head after them.
+ * Layers of other ranks, which have the home `kept', stay there.
+ */
 static void
 settle(const struct qwen_model *m, unsigned char *home, const struct item *i,
-    size_t at)
+    size_t at, size_t kept)
 {
 	size_t n = m->net.hp.n_layer, half;
 	int head = i->first < n && i->last + 1 >= n;
 
 	for (half = QWEN_MIXER(i->first); half < QWEN_HOMES(n); half++) {
-		if (i->rest && (home[half] != 0 || half == QWEN_MIXER(n) ||
-		    half == QWEN_FFN(n)))
+		if (i->rest && home[half] != 0)
+			continue;
+		if (kept != 0 && half < QWEN_HEAD(n) && home[half] == kept)
 			continue;
 		if (half == QWEN_HEAD(n) ? head : half <= QWEN_FFN(i->last))
 			home[half] = (unsigned char)at;
@@ -159,6 +173,8 @@ struct each {
 	size_t			 why_bytes;
 	unsigned char		*home;
 	/* of a plan */
+	unsigned char		**rank;
+	size_t			*ranks;
 	const struct qwen_wish	*pass;
 	struct qwen_planned	*plan;
 	size_t			*n;
@@ -213,8 +229,10 @@ each_item(const struct each *e, const char *list, struct qwen_err *err)
 		if (end - s == 4 && memcmp(s, "auto", 4) == 0)
 			each_card(e);
 		else if ((rc = read_item(e->m->net.hp.n_layer, s, end, &i,
-		    err)) == 0)
+		    err)) == 0) {
+			i.leads = s == list;
 			rc = e->fn(e, &i, err);
+		}
 	}
 	return rc;
 }
@@ -238,16 +256,32 @@ leave(const struct qwen_model *m, unsigned char *home, size_t at)
 	}
 }
 
+/*
+ * Other ranks come first in a list: each rank gives its own layers to the other
+ * devices.  n is the number of devices so far, with the CPU.
+ */
+static int
+check_item(const struct item *i, size_t n, int first, struct qwen_err *err)
+{
+	if (i->dev == NULL)
+		return 0;
+	if (n > QWEN_REMOTE_MAX)
+		return qwen_fail(err, QWEN_ERANGE, "more than %d devices",
+		    QWEN_REMOTE_MAX);
+	return !i->dev->ranks || first ? 0 : qwen_fail(err, QWEN_ERANGE,
+	    "device '%s' comes first in a list of devices", i->dev->name);
+}
+
 /* Opens the device of an item, as the home of its layers. */
 static int
 add_device(const struct each *e, const struct item *i, struct qwen_err *err)
 {
 	struct qwen_placement *p = &e->m->place;
 
-	if (i->dev != NULL && p->n > QWEN_REMOTE_MAX)
-		return qwen_fail(err, QWEN_ERANGE, "more than %d devices",
-		    QWEN_REMOTE_MAX);
-	settle(e->m, p->home, i, i->dev != NULL ? p->n : 0);
+	if (check_item(i, p->n, i->leads, err) < 0)
+		return -1;
+	settle(e->m, p->home, i, i->dev != NULL ? p->n : 0,
+	    p->n > 1 && p->on[1]->dev->ranks);
 	if (i->dev == NULL)
 		return 0;
 	if (i->dev->open(&p->on[p->n], e->m->engine, &e->m->net, p->home, p->n,
@@ -312,6 +346,24 @@ qwen_place(struct qwen_model *m, const char *device, struct qwen_err *err)
 	return -1;
 }
 
+/* Sets the rank of each layer, and leaves those of rank 0 to other devices. */
+static int
+plan_ranks(const struct qwen_model *m, const struct item *i,
+    unsigned char *home, unsigned char **rank, size_t *n, struct qwen_err *err)
+{
+	size_t k, n_layer = m->net.hp.n_layer;
+
+	if ((*rank = qwen_alloc(n_layer, 1)) == NULL)
+		return qwen_oom(err);
+	if (qwen_mpi_plan(&m->net, &i->wish, *rank, n, err) < 0)
+		return -1;
+	for (k = 0; k < n_layer; k++)
+		home[QWEN_MIXER(k)] = home[QWEN_FFN(k)] = (*rank)[k] > 0;
+	home[QWEN_HEAD(n_layer)] = home[QWEN_MIXER(n_layer)] =
+	    home[QWEN_FFN(n_layer)] = 0;
+	return 0;
+}
+
 /* Plans the device of an item, as the home of its layers. */
 static int
 plan_device(const struct each *e, const struct item *i, struct qwen_err *err)
@@ -322,13 +374,15 @@ plan_device(const struct each *e, const struct item *i, struct qwen_err *err)
 
 	wish.number = i->wish.number;
 	wish.bytes = i->wish.bytes;
-	if (at > QWEN_REMOTE_MAX)
-		return qwen_fail(err, QWEN_ERANGE, "more than %d devices",
-		    QWEN_REMOTE_MAX);
-	settle(e->m, e->home, i, at);
+	if (check_item(i, *e->n, i->leads, err) < 0)
+		return -1;
+	settle(e->m, e->home, i, at, *e->rank != NULL);
 	if (at == 0)
 		return 0;
 	memset(out, 0, sizeof *out);
+	if (i->dev->ranks && plan_ranks(e->m, i, e->home, e->rank, e->ranks,
+	    err) < 0)
+		return -1;
 	if (i->dev->plan != NULL && i->dev->plan(&e->m->net, e->home, at,
 	    &wish, &out->card, err) < 0) {
 		leave(e->m, e->home, at);
@@ -342,19 +396,28 @@ plan_device(const struct each *e, const struct item *i, struct qwen_err *err)
 
 int
 qwen_place_plan(const struct qwen_model *m, const char *device,
-    const struct qwen_wish *pass, unsigned char *home, struct qwen_planned *out, size_t *n,
-    struct qwen_err *err)
+    const struct qwen_wish *pass, unsigned char *home,
+    struct qwen_planned *out, size_t *n, struct qwen_err *err)
 {
+	unsigned char *rank = NULL;
+	size_t ranks = 0;
 	char why[256];
 	/* a plan changes nothing of the model */
 	struct each e = { .m = (struct qwen_model *)(uintptr_t)m,
 	    .fn = plan_device, .why = why, .why_bytes = sizeof why,
-	    .pass = pass, .home = home, .plan = out, .n = n };
+	    .pass = pass, .home = home, .plan = out, .n = n,
+	    .rank = &rank, .ranks = &ranks };
+	int rc;
 
 	memset(home, 0, QWEN_HOMES(m->net.hp.n_layer));
 	out[0] = (struct qwen_planned){ .name = "cpu" };
 	*n = 1;
-	return each_item(&e, device, err);
+	rc = each_item(&e, device, err);
+	if (rc == 0 && rank != NULL)
+		rc = qwen_homes_spread(home, m->net.hp.n_layer, rank, ranks,
+		    out, n, err);
+	free(rank);
+	return rc;
 }
 
 /* Measures the card of an item. */

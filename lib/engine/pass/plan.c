@@ -126,6 +126,19 @@ count_ffn(struct qwen_plan *p, const struct qwen_hparams *h,
 	count(p, QWEN_PLAN_SHARED, &e->shared.down, 1, 1);
 }
 
+/* The MTP block's projection, and what it has of its own at its ends. */
+static void
+count_mtp_ends(struct qwen_plan *p, const struct qwen_model *m)
+{
+	const struct qwen_mtp *t = &m->net.mtp;
+
+	count(p, QWEN_PLAN_FFN, &t->proj, 1, 1);
+	if (t->embd.data != m->net.token_embd.data)
+		count(p, QWEN_PLAN_EMBEDDING, &t->embd, 1, 1);
+	if (t->head.data != m->net.output.data)
+		count(p, QWEN_PLAN_OUTPUT, &t->head, 1, 1);
+}
+
 void
 qwen_plan_half(struct qwen_plan *p, const struct qwen_model *m, size_t half)
 {
@@ -133,10 +146,12 @@ qwen_plan_half(struct qwen_plan *p, const struct qwen_model *m, size_t half)
 
 	if (half == QWEN_HEAD(h->n_layer))
 		count(p, QWEN_PLAN_OUTPUT, &m->net.output, 1, 1);
-	else if (half / 2 < h->n_layer && half % 2 == 0)
-		count_mixer(p, h, &m->net.layer[half / 2]);
-	else if (half / 2 < h->n_layer)
-		count_ffn(p, h, &m->net.layer[half / 2]);
+	else if (half % 2 == 0)
+		count_mixer(p, h, qwen_net_layer(&m->net, half / 2));
+	else
+		count_ffn(p, h, qwen_net_layer(&m->net, half / 2));
+	if (half == QWEN_MIXER(h->n_layer))
+		count_mtp_ends(p, m);
 }
 
 /*
@@ -146,19 +161,13 @@ qwen_plan_half(struct qwen_plan *p, const struct qwen_model *m, size_t half)
 static void
 count_mtp(struct qwen_plan *p, const struct qwen_model *m)
 {
-	const struct qwen_mtp *t = &m->net.mtp;
 	struct qwen_plan all = { .n_tokens = 0 };
 	size_t i;
 
-	if (!t->on)
+	if (!m->net.mtp.on)
 		return;
-	count_mixer(&all, &m->net.hp, &t->layer);
-	count_ffn(&all, &m->net.hp, &t->layer);
-	count(&all, QWEN_PLAN_FFN, &t->proj, 1, 1);
-	if (t->embd.data != m->net.token_embd.data)
-		count(&all, QWEN_PLAN_EMBEDDING, &t->embd, 1, 1);
-	if (t->head.data != m->net.output.data)
-		count(&all, QWEN_PLAN_OUTPUT, &t->head, 1, 1);
+	qwen_plan_half(&all, m, QWEN_MIXER(m->net.hp.n_layer));
+	qwen_plan_half(&all, m, QWEN_FFN(m->net.hp.n_layer));
 	for (i = 0; i < QWEN_PLAN_N; i++)
 		p->weights = add(p->weights, all.part[i].bytes);
 }

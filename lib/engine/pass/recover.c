@@ -49,6 +49,12 @@ note_lost(struct qwen_session *s, size_t r)
 	}
 	if (b == s->mem.n_slot && (s->mem.stale >> r & 1) == 0)
 		return;
+	if (s->mtp.hidden != NULL && s->model->place.home[QWEN_MIXER(
+	    s->model->net.hp.n_layer)] == r + 1) {
+		s->redo_block = 1;
+		/* a row of the block needs the hidden state before it */
+		at = s->converted ? at : 0;
+	}
 	if (s->mem.recurrent_bytes > 0)
 		at = state_before(s, at);
 	if (!s->redo || at < s->redo_from)
@@ -227,9 +233,25 @@ read_again(struct qwen_session *s, const int32_t *guess, size_t n_guess,
 }
 
 /*
+ * Forgets the rows of the MTP block if they are lost; else they are noted as there,
+ * so that the passes compute none.
+ */
+static void
+begin_block(struct qwen_session *s)
+{
+	size_t n = s->redo_from;
+
+	if (s->redo_block) {
+		qwen_mtp_cut(s, n);
+		s->mtp.from = (n + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK *
+		    QWEN_KV_BLOCK;
+	} else
+		s->mtp.filled = s->redo_end;
+}
+
+/*
  * Computes again what the session has lost.  What the host has of the trunk's last
- * hidden states and of the MTP block stays valid; the passes compute no rows of
- * the block, since these seem to be there.
+ * hidden states and of the MTP block stays valid.
  */
 static void
 rebuild(struct qwen_session *s)
@@ -242,12 +264,13 @@ rebuild(struct qwen_session *s)
 	int have_logits = s->have_logits, rc;
 
 	s->tracing = NULL;
-	s->mtp.filled = end;
+	begin_block(s);
 	while ((rc = list_rows(s, &rows, &s->why_lost) < 0 ||
 	    take_state(s, &s->why_lost) < 0 ? -1 : read_again(s, guess, n,
 	    rows, &s->why_lost)) > 0) {
 		leave_devices(s->model);
 		free(rows);
+		begin_block(s);
 	}
 	free(rows);
 	s->lost = rc < 0;
@@ -255,7 +278,9 @@ rebuild(struct qwen_session *s)
 	s->redo = 0;
 	s->have_logits = have_logits && rc == 0;
 	s->tracing = tracing;
-	s->mtp = mtp;
+	if (!s->redo_block)
+		s->mtp = mtp;
+	s->redo_block = 0;
 }
 
 static struct qwen_session *

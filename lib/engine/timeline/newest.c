@@ -23,8 +23,12 @@ is_there(const struct qwen_session *s, size_t i, size_t r)
 	    s->mem.layer[i].kv_block_bytes != 0;
 }
 
-size_t
-qwen_device_lost(const struct qwen_model *m, struct qwen_err *err)
+/*
+ * Returns the place of the first device with layers that has failed, of other ranks
+ * or not; or 0.
+ */
+static size_t
+failed_device(const struct qwen_model *m, int ranks, struct qwen_err *err)
 {
 	const struct qwen_placement *place = &m->place;
 	size_t k;
@@ -32,12 +36,19 @@ qwen_device_lost(const struct qwen_model *m, struct qwen_err *err)
 	for (k = 1; k < place->n; k++) {
 		const struct qwen_device *dev = place->on[k]->dev;
 
-		if (dev->check != NULL && memchr(place->home, (int)k,
+		if (dev->ranks == ranks && dev->check != NULL &&
+		    memchr(place->home, (int)k,
 		    QWEN_HOMES(m->net.hp.n_layer)) != NULL &&
 		    dev->check(place->on[k], err) < 0)
 			return k;
 	}
 	return 0;
+}
+
+size_t
+qwen_device_lost(const struct qwen_model *m, struct qwen_err *err)
+{
+	return failed_device(m, 0, err);
 }
 
 /* Copies block b from remote device r. */
@@ -96,7 +107,7 @@ int
 qwen_session_check(const struct qwen_session *s, struct qwen_err *err)
 {
 	if (!s->lost)
-		return 0;
+		return failed_device(s->model, 1, err) == 0 ? 0 : -1;
 	if (err != NULL)
 		*err = s->why_lost;
 	return -1;
@@ -191,11 +202,13 @@ send_state(struct qwen_session *s, size_t r)
 	struct qwen_resident *on = s->model->place.on[1 + r];
 	struct qwen_memory *m = &s->mem;
 
-	if (m->recurrent_bytes == 0 || (m->there >> r & 1) != 0)
+	if ((m->there >> r & 1) != 0 ||
+	    (m->recurrent_bytes == 0 && !on->dev->ranks))
 		return 0;
 	if (m->own[r] == NULL && on->dev->state_new(on, m, &m->own[r]) < 0)
 		return -1;
-	on->dev->state_put(on, m);
+	if (m->recurrent_bytes > 0)
+		on->dev->state_put(on, m);
 	m->there |= (unsigned char)(1u << r);
 	return 0;
 }
@@ -207,7 +220,8 @@ fail_memory(const struct qwen_session *s, size_t r, struct qwen_err *err)
 	double bytes = (double)s->mem.recurrent_bytes;
 	size_t i;
 
-	if (qwen_device_lost(s->model, err) != 0)
+	if (qwen_device_lost(s->model, err) != 0 ||
+	    failed_device(s->model, 1, err) != 0)
 		return -1;
 	for (i = 0; i < s->mem.n_layer; i++) {
 		if (is_there(s, i, r))

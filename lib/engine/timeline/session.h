@@ -31,11 +31,14 @@ int qwen_cache_is_of(const struct qwen_cache *c, const struct qwen_model *m);
 
 /*
  * Checks n tokens from position pos on, and the spans that they are part of:
- * see struct qwen_eval.
+ * see struct qwen_eval.  With rows 0, the spans' rows may be missing.
  */
 int qwen_spans_check(const struct qwen_model *m, uint64_t pos,
     const int32_t *tokens, size_t n, const struct qwen_span_rows *spans,
-    size_t n_spans, struct qwen_err *err);
+    size_t n_spans, int rows, struct qwen_err *err);
+
+/* Fails with QWEN_EMISMATCH: the rows of this span are missing. */
+int qwen_spans_missing(const struct qwen_span *s, struct qwen_err *err);
 
 /* ---- the contents of a session */
 

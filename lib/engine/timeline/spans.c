@@ -172,10 +172,17 @@ check_shape(const struct qwen_hparams *h, const struct qwen_span *p,
 	return 0;
 }
 
+int
+qwen_spans_missing(const struct qwen_span *s, struct qwen_err *err)
+{
+	return qwen_fail(err, QWEN_EMISMATCH, "the rows of the span at "
+	    "position %llu are missing", (unsigned long long)s->start);
+}
+
 /* Checks the id of token i, at a position; p is the span there, or NULL. */
 static int
 check_id(const struct qwen_hparams *h, int32_t id, size_t i, uint64_t pos,
-    const struct qwen_span_rows *p, struct qwen_err *err)
+    const struct qwen_span_rows *p, int rows, struct qwen_err *err)
 {
 	if (p == NULL)
 		return id >= 0 && (size_t)id < h->n_vocab ? 0 :
@@ -185,15 +192,14 @@ check_id(const struct qwen_hparams *h, int32_t id, size_t i, uint64_t pos,
 	if (id != qwen_span_id(&p->span, pos - p->span.start))
 		return qwen_fail(err, QWEN_EMISMATCH, "token %d (number %zu) "
 		    "is not that of the span at its position", (int)id, i);
-	return p->rows != NULL ? 0 : qwen_fail(err, QWEN_EMISMATCH,
-	    "the rows of the span at position %llu are missing",
-	    (unsigned long long)p->span.start);
+	return p->rows != NULL || !rows ? 0 :
+	    qwen_spans_missing(&p->span, err);
 }
 
 int
 qwen_spans_check(const struct qwen_model *m, uint64_t pos,
     const int32_t *tokens, size_t n, const struct qwen_span_rows *spans,
-    size_t n_spans, struct qwen_err *err)
+    size_t n_spans, int rows, struct qwen_err *err)
 {
 	const struct qwen_hparams *h = &m->net.hp;
 	uint64_t from = 0;
@@ -209,7 +215,8 @@ qwen_spans_check(const struct qwen_model *m, uint64_t pos,
 		    pos)
 			k++;
 		if (check_id(h, tokens[i], i, pos, k < n_spans &&
-		    spans[k].span.start <= pos ? &spans[k] : NULL, err) < 0)
+		    spans[k].span.start <= pos ? &spans[k] : NULL, rows,
+		    err) < 0)
 			return -1;
 	}
 	return 0;
@@ -255,7 +262,7 @@ qwen_spans_add(struct qwen_session *s, const int32_t *tokens, size_t n,
 
 	qwen_session_spans(s, &s->n_span);
 	if (qwen_spans_check(s->model, s->n_tokens, tokens, n, spans, n_spans,
-	    err) < 0 || check_begun(s, spans, n_spans, err) < 0)
+	    1, err) < 0 || check_begun(s, spans, n_spans, err) < 0)
 		return -1;
 	if (qwen_grow(&s->span, &s->cap_span, s->n_span + n_spans,
 	    sizeof *s->span) < 0)

@@ -46,6 +46,12 @@ struct qwen_pass_memory {
 	struct qwen_pass_part	*part;		/* [cap_share] */
 	struct qwen_progress	*progress;	/* [cap_share] */
 	size_t			 cap_share;
+	/* of the pieces of a pass (pass/pieces.c) */
+	struct qwen_input	*piece_row;	/* [cap_piece] */
+	uint32_t		*piece_owner;
+	size_t			 cap_piece;
+	struct qwen_share	*piece_share;
+	size_t			 cap_piece_share;
 };
 
 /* The rows of a span; sessions share them. */
@@ -141,7 +147,8 @@ struct qwen_session {
 	 * redo_end - 1, and the state after them, which are to be computed
 	 * again.  lost: that was not possible.
 	 */
-	int			 redo;
+	int			 redo, redo_block;	/* block: also rows of the
+							   MTP block */
 	size_t			 redo_from, redo_end;
 	int			 lost;
 	struct qwen_err		 why_lost;
@@ -218,6 +225,10 @@ int qwen_session_reserve(struct qwen_session *s, size_t n,
 int qwen_session_grow_tokens(struct qwen_session *s, size_t n);
 int qwen_blocks_grow_lists(struct qwen_session *s, size_t n);
 
+/* Puts the block of each layer at b into the slot; the lists have room. */
+void qwen_blocks_place(struct qwen_session *s, size_t b,
+    struct qwen_kv_slot *slot);
+
 /* Keeps only the first n blocks. */
 void qwen_session_trim(struct qwen_session *s, size_t n);
 
@@ -252,7 +263,8 @@ void qwen_block_clear(const struct qwen_session *s, size_t b, size_t from,
 
 /*
  * Returns the number of a device, home of some layer, that has failed, with the
- * reason in err; or 0.
+ * reason in err; or 0.  Other ranks do not count: this host may be too small for
+ * their layers, so qwen_session_check() fails instead.
  */
 size_t qwen_device_lost(const struct qwen_model *m, struct qwen_err *err);
 

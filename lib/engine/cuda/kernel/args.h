@@ -14,7 +14,8 @@ struct dev_row {
 	u32	slot;		/* of its keys and values */
 	u32	wanted;		/* 0: the mixer of the last layer skips the row,
 				   whose result is not needed */
-	u32	pad;
+	u32	deep;		/* 1 + index of its vectors that are added to
+				   results of the first layers; 0: none */
 };
 
 /* The rows of a session: struct qwen_share. */

@@ -14,8 +14,6 @@
 
 #include "engine/cuda/kernel/columns.h"
 
-enum dev_format { F_Q4_K, F_Q5_K, F_Q6_K, F_Q8_0, F_SUPER, F_BLOCK };
-
 enum { MMA_MT = 2, MMA_NT = 4 };	/* the largest */
 
 /*

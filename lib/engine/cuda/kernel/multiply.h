@@ -236,9 +236,10 @@ multiply_many(const int f, const struct dev_product *a, const u32 nt)
 			continue;
 		copy_wait(1);
 		bar();
-		step(f, a, at + warp / 2 * 32 * WEIGHT_STRIDE(f), at +
-		    MANY_ROWS * WEIGHT_STRIDE(f) + warp % 2 * 8 * nt *
-		    X_STRIDE(f), b - 1, MMA_MT, nt, &o, 0);
+		if (warp % 2 * 8 * nt < c.n)	/* else it has no columns */
+			step(f, a, at + warp / 2 * 32 * WEIGHT_STRIDE(f), at +
+			    MANY_ROWS * WEIGHT_STRIDE(f) + warp % 2 * 8 * nt *
+			    X_STRIDE(f), b - 1, MMA_MT, nt, &o, 0);
 		bar();
 	}
 	EACH(m, MMA_MT) EACH(n, nt) EACH(e, 4) {

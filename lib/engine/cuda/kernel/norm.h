@@ -22,6 +22,18 @@ struct dev_norm {
 	u32				 place, check_all;
 };
 
+/*
+ * Norms half rows of x, n numbers each: even ones by weights[0], others by
+ * weights[1].  Those whose `there' is 0 stay as they are.
+ */
+struct dev_join {
+	GLOBAL f32		*x;
+	const GLOBAL f32	*weights[2];
+	const GLOBAL u32	*there;
+	u32			 n;
+	f32			 eps;
+};
+
 /* Numbers of rows x to groups; with up, silu(x) * up is written to x before. */
 struct dev_rows {
 	GLOBAL f32		*x;

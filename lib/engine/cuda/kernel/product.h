@@ -34,9 +34,8 @@ struct dev_super {
 #define DEV_Q6_K_BYTES 208
 #define DEV_Q8_0_BYTES 272
 
-enum { ONE_FLOATS = 2 };	/* warps of a block of multiply_one */
-
-/* Formats of floats. */
+/* Layouts of integers, and formats of floats. */
+enum dev_format { F_Q4_K, F_Q5_K, F_Q6_K, F_Q8_0, F_SUPER, F_BLOCK };
 enum { DEV_F32, DEV_F16, DEV_BF16 };
 
 /*
@@ -44,8 +43,8 @@ enum { DEV_F32, DEV_F16, DEV_BF16 };
  * which FLOAT_PART numbers are copied at once, FLOAT_STAGES times ahead.
  */
 enum {
-	FLOAT_ROWS = 8, FLOAT_COLUMNS = 8, FLOAT_THREADS = 64,
-	FLOAT_PART = 128, FLOAT_STAGES = 6,
+	FLOAT_ROWS = 16, FLOAT_COLUMNS = 16, FLOAT_THREADS = 64,
+	FLOAT_PART = 128, FLOAT_STAGES = 4,
 	FLOAT_STRIDE = FLOAT_PART * 4 + 64,	/* bytes of a row or column */
 	FLOAT_STAGE = (FLOAT_ROWS + FLOAT_COLUMNS) * FLOAT_STRIDE
 };
@@ -72,6 +71,15 @@ struct dev_product {
 	u32			 span, has_min;	/* of a general layout */
 	u32			 kind;		/* of floats */
 };
+
+/* Number k of a row of floats. */
+DEV f32
+float_weight(const GLOBAL u8 *w, u32 k, const u32 kind)
+{
+	return kind == DEV_F32 ? ((const GLOBAL f32 *)w)[k] :
+	    kind == DEV_F16 ? f16_f32(((const GLOBAL u16 *)w)[k]) :
+	    bf16_f32(((const GLOBAL u16 *)w)[k]);
+}
 
 /* Writes a product with what belongs to its matrix. */
 DEV void

@@ -3,7 +3,7 @@
 #ifndef QWEN_CUDA_ROWS_H
 #define QWEN_CUDA_ROWS_H
 
-#include "engine/cuda/kernel/dev.h"
+#include "engine/cuda/kernel/args.h"
 
 struct dev_add {
 	GLOBAL f32		*x;
@@ -16,6 +16,14 @@ struct dev_gather {
 	const GLOBAL u32	*at;
 	GLOBAL f32		*y;
 	u32			 n;	/* numbers of a row */
+};
+
+/* Row i of x += vector `layer' of row pass.row[i].deep - 1 of y. */
+struct dev_deep {
+	struct dev_pass		 pass;
+	GLOBAL f32		*x;
+	const GLOBAL f32	*y;	/* [rows][n_layer][n] */
+	u32			 n, layer, n_layer;
 };
 
 #endif

@@ -38,7 +38,8 @@ main(int argc, char *argv[])
 	if (cli_given(&qbench_opt.since))
 		qbench_run_since();
 	else if (qbench_opt.machine)
-		qbench_show_machine();
+		(tool_device != NULL ? qbench_show_cards :
+		    qbench_show_machine)();
 	else if (qbench_opt.sampling)
 		qbench_show_sampling();
 	else if (qbench_opt.tune)

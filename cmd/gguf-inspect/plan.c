@@ -5,12 +5,21 @@
  */
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "gguf-inspect.h"
 
 enum { DEFAULT_CONTEXT = 4096, HOMES_MAX = 2 * INSPECT_RANKS_MAX };
+
+/* The devices of --device. */
+struct inspect_homes {
+	size_t			n;
+	struct qwen_plan_home	home[HOMES_MAX];
+	double			int8[HOMES_MAX];	/* multiply-adds a second;
+							   0: unknown */
+};
 
 /* Return the seconds for macs multiply-adds, of which floats are in f32. */
 static double
@@ -121,10 +130,40 @@ put_parts(const struct qwen_plan *p, int json)
 	printf("%s", json ? "],\n" : "");
 }
 
+/*
+ * Return the seconds of a token on all devices, one after the other: of decoding, or
+ * of a prompt (prompt), whose tokens share a reading of the weights.  Not finite if
+ * the speed of one is unknown.
+ */
+static double
+seconds_of_homes(const struct inspect_homes *d, const struct qwen_plan *p,
+    const struct qwen_machine *h, int prompt)
+{
+	double all = 0, moved, work;
+	size_t i;
+
+	for (i = 0; i < d->n; i++) {
+		const struct qwen_plan_home *o = &d->home[i];
+
+		if (o->read == 0)
+			continue;
+		moved = (double)(prompt ? o->weights / p->batch : o->read) /
+		    (i == 0 ? h->read : o->speed);
+		work = i == 0 ? seconds(h, (double)o->macs,
+		    (double)o->float_macs) : (double)o->macs / d->int8[i];
+		all += moved > work ? moved : work;
+	}
+	return all;
+}
+
 static void
 put_figures(const struct qwen_plan *p, const struct qwen_machine *h,
-    int json)
+    const struct inspect_homes *d, int json)
 {
+	const double decode = d->n == 0 ? decode_speed(p, h) :
+	    1 / seconds_of_homes(d, p, h, 0);
+	const double prefill = d->n == 0 ? prefill_speed(p, h) :
+	    1 / seconds_of_homes(d, p, h, 1);
 	const struct inspect_figure f[] = {
 		{ "plan", "context", (double)p->n_tokens, "tokens" },
 		{ "plan", "sequences", (double)p->n_sequences, "timelines" },
@@ -146,33 +185,87 @@ put_figures(const struct qwen_plan *p, const struct qwen_machine *h,
 		{ "machine", "read", h->read / 1e9, "GB/s" },
 		{ "machine", "int8", h->int8 / 1e9, "GMAC/s" },
 		{ "machine", "f32", h->f32 / 1e9, "GMAC/s" },
-		{ "speed", "decode", decode_speed(p, h), "tok/s" },
-		{ "speed", "prefill", prefill_speed(p, h), "tok/s" },
+		{ "speed", "decode", decode, "tok/s" },
+		{ "speed", "prefill", prefill, "tok/s" },
 	};
 
-	inspect_put_figures(f, sizeof f / sizeof f[0], json);
+	/* the speeds of a card that is not here are unknown */
+	inspect_put_figures(f, sizeof f / sizeof f[0] - (isfinite(decode) &&
+	    isfinite(prefill) ? 0 : 2), json);
 }
 
-/* Print what each of n devices would have. */
+/* Print what each device would have. */
 static void
-put_homes(const struct qwen_plan_home *home, size_t n, int json)
+put_homes(const struct inspect_homes *d, int json)
 {
 	const char *form = json ? "%s{\"device\": \"%s\", \"weights\": %"
 	    PRIu64 ", \"kv\": %" PRIu64 ", \"state\": %" PRIu64
-	    ", \"read\": %" PRIu64 ", \"what\": \"%s\"}" : "%sdevice  %-13s %14"
-	    PRIu64 " %14" PRIu64 " %12" PRIu64 " %12" PRIu64 " %s\n";
+	    ", \"scratch\": %" PRIu64 ", \"memory\": %" PRIu64
+	    ", \"read\": %" PRIu64 ", \"read_gb_s\": %.9g, \"int8_gmac_s\": "
+	    "%.9g, \"what\": \"%s\"}" : "%sdevice  %-13s %14" PRIu64 " %14"
+	    PRIu64 " %12" PRIu64 " %12" PRIu64 " %14" PRIu64 " %12" PRIu64
+	    " %9.1f %11.1f %s\n";
 	size_t i;
 
-	if (n == 0)
-		return;
-	if (!json)
-		printf("device  %-13s %14s %14s %12s %12s %s\n", "name",
-		    "weights", "kv-cache", "state", "read", "what");
-	for (i = 0; i < n; i++)
+	if (d->n > 0 && !json)
+		printf("device  %-13s %14s %14s %12s %12s %14s %12s %9s %11s "
+		    "%s\n", "name", "weights", "kv-cache", "state", "scratch",
+		    "memory", "read", "GB/s", "GMAC/s", "what");
+	for (i = 0; i < d->n; i++) {
+		const struct qwen_plan_home *o = &d->home[i];
+
 		printf(form, !json ? "" : i > 0 ? ",\n  " : "\"devices\": [",
-		    home[i].device, home[i].weights, home[i].kv,
-		    home[i].state, home[i].read, home[i].what);
-	printf("%s", json ? "],\n" : "");
+		    o->device, o->weights, o->kv, o->state, o->scratch,
+		    o->left, o->read, o->speed * 1e-9, d->int8[i] * 1e-9,
+		    o->what);
+	}
+	printf("%s", json && d->n > 0 ? "],\n" : "");
+}
+
+/* Plan the devices of a list, and measure their cards if they are here. */
+static void
+plan_homes(struct inspect_homes *d, const struct qwen_model *m,
+    const struct qwen_plan *p, const struct qwen_machine *h, const char *name,
+    const char *list)
+{
+	struct qwen_card_speed card[16];
+	char device[32];
+	size_t i, k, n;
+
+	cli_must(name, qwen_plan_homes(d->home, HOMES_MAX, &d->n, m, list,
+	    p->n_tokens, p->n_sequences, p->batch, &cli_err));
+	d->home[0].speed = h->read;
+	d->home[0].left = tool_memory_free();
+	d->int8[0] = h->int8;
+	if (qwen_card_measure(card, 16, &n, list, NULL) < 0)
+		return;
+	for (k = 0; k < n; k++) {
+		snprintf(device, sizeof device, "cuda:%d", card[k].number);
+		for (i = 1; i < d->n; i++) {
+			if (strcmp(d->home[i].device, device) == 0)
+				d->int8[i] = card[k].int8;
+		}
+	}
+}
+
+/* Say what does not fit, and what helps. */
+static void
+note_missing(const struct inspect_homes *d)
+{
+	uint64_t need;
+	size_t i;
+
+	for (i = 1; i < d->n; i++) {
+		const struct qwen_plan_home *o = &d->home[i];
+
+		need = o->weights + o->kv + o->state + o->scratch;
+		if (o->weights > 0 && o->left > 0 && need > o->left)
+			cli_note("%s: %.2f GiB are needed, and %.2f are free: "
+			    "a smaller -c, --kv q8_0, or %s=SIZE with a "
+			    "smaller size, which leaves more layers to the "
+			    "CPU", o->device, (double)need / 0x1p30,
+			    (double)o->left / 0x1p30, o->device);
+	}
 }
 
 /* Returns the list of devices for n ranks with equal shares. */
@@ -195,8 +288,8 @@ inspect_plan(const char *path, const struct inspect_plan_opts *o, int json)
 	const char *name = tool_device != NULL ? "--device" : "QWEN_DEVICE";
 	const char *list = tool_device != NULL ? tool_device : cli_env(name);
 	struct qwen_model *m;
-	size_t n_ctx, n = o->context, n_home = 0;
-	struct qwen_plan_home home[HOMES_MAX];
+	size_t n_ctx, n = o->context;
+	static struct inspect_homes homes;
 	struct qwen_machine h;
 	struct qwen_plan p;
 
@@ -218,13 +311,13 @@ inspect_plan(const char *path, const struct inspect_plan_opts *o, int json)
 		keep.every = qwen_model_checkpoint_every(m);
 	/* speculative decoding is on by default */
 	qwen_plan_make(&p, m, n, o->sequences, o->batch, QWEN_GUESS_MAX, &keep);
-	if (list != NULL)
-		cli_must(name, qwen_plan_homes(home, HOMES_MAX, &n_home, m, list,
-		    p.n_tokens, p.n_sequences, &cli_err));
 	cli_must(NULL, qwen_machine_measure(&h, qwen_model_n_threads(m),
 	    tool_cpu(), 0, &cli_err));
+	if (list != NULL)
+		plan_homes(&homes, m, &p, &h, name, list);
 	put_parts(&p, json);
-	put_homes(home, n_home, json);
-	put_figures(&p, &h, json);
+	put_homes(&homes, json);
+	put_figures(&p, &h, &homes, json);
+	note_missing(&homes);
 	qwen_model_close(m);
 }

@@ -189,6 +189,46 @@ show_machine(const struct qwen_machine *m, int first)
 	qbench_write(&t);
 }
 
+static void
+show_card(const struct qwen_card_speed *c, int first)
+{
+	char device[32];
+	const struct qbench_cell cell[] = {
+		QBENCH_TEXT("device", "device", -8, device),
+		QBENCH_REAL("peak_gb_s", "peak GB/s", 10, 1, c->peak * 1e-9),
+		QBENCH_REAL("memory_gb_s", "memory", 8, 1, c->memory * 1e-9),
+		QBENCH_REAL("put_gb_s", "put", 7, 2, c->put * 1e-9),
+		QBENCH_REAL("get_gb_s", "get", 7, 2, c->get * 1e-9),
+		QBENCH_REAL("put_pageable_gb_s", "pageable", 8, 2,
+		    c->put_pageable * 1e-9),
+		QBENCH_REAL("get_pageable_gb_s", "get", 7, 2,
+		    c->get_pageable * 1e-9),
+		QBENCH_REAL("launch_us", "launch us", 9, 2, 1e6 / c->launches),
+		QBENCH_REAL("graph_launch_us", "in graphs", 9, 2,
+		    1e6 / c->graph_launches),
+		QBENCH_REAL("int8_gmac_s", "int8 GMAC/s", 11, 1,
+		    c->int8 * 1e-9),
+		QBENCH_TEXT("name", "name", 0, c->name),
+	};
+
+	snprintf(device, sizeof device, "cuda:%d", c->number);
+	qbench_show_row(cell, sizeof cell / sizeof cell[0], first);
+}
+
+void
+qbench_show_cards(void)
+{
+	struct qwen_card_speed card[8];
+	size_t i, n;
+
+	cli_must("--device", qwen_card_measure(card, 8, &n, tool_device,
+	    &cli_err));
+	for (i = 0; i < n; i++)
+		show_card(&card[i], i == 0);
+	if (n == 0)
+		qbench_show_machine();
+}
+
 /*
  * Measure with 1 .. t threads, doubled above 4, for the largest t of the list.
  */

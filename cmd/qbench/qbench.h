@@ -75,6 +75,7 @@ void qbench_check_memory(void);
 void qbench_run(int n_threads);
 void qbench_run_drafts(int n_threads);
 void qbench_show_machine(void);
+void qbench_show_cards(void);	/* of --device */
 void qbench_show_sampling(void);
 void qbench_show_tuning(void);
 

@@ -311,9 +311,19 @@ struct qwen_placement {
 								   is on[1 + i] */
 	size_t			 n;
 	unsigned char	*home;	/* [QWEN_HOMES] index in on */
+	char			 why[256];	/* auto has left out a card:
+						   the reason; or "" */
 };
 
 struct qwen_engine;
+
+/* What a plan says of a device. */
+struct qwen_card {
+	char		 name[96];	/* "": unknown */
+	uint64_t	 left;		/* bytes that it may take */
+	double		 read;		/* bytes/s; 0: unknown */
+	uint64_t	 scratch;	/* bytes of a pass, as in the wish */
+};
 
 /* What is asked of a device. */
 struct qwen_wish {
@@ -322,6 +332,8 @@ struct qwen_wish {
 	const char	*text;		/* what follows the name of a device with
 					   ranks, n_text bytes */
 	size_t		 n_text;
+	/* for plan: passes of n rows, whose sessions have at most end tokens */
+	size_t		 n, n_share, end;
 };
 
 /*
@@ -356,6 +368,16 @@ struct qwen_device {
 	 */
 	int	(*plan)(const struct qwen_net *net, unsigned char *home,
 		    size_t index, const struct qwen_wish *wish,
+		    struct qwen_card *card, struct qwen_err *err);
+	/*
+	 * Lists up to max devices that can be opened, the one with the most free
+	 * memory first.  -1 if there is none, and err says why.  NULL: not for
+	 * --device auto.
+	 */
+	int	(*list)(int *number, size_t max, size_t *n,
+		    struct qwen_err *err);
+	/* Measures a device that is not in use; NULL: it cannot be measured. */
+	int	(*measure)(int number, struct qwen_card_speed *out,
 		    struct qwen_err *err);
 
 	/* Room for passes of n rows, whose sessions have at most end tokens. */

@@ -31,6 +31,32 @@ struct qwen_machine {
 int qwen_machine_measure(struct qwen_machine *out, int n_threads,
     const char *cpu, double seconds, struct qwen_err *err);
 
+/*
+ * What a card does in a second, each figure as the best of what was tried; 0:
+ * unknown.
+ */
+struct qwen_card_speed {
+	char	name[96];
+	int	number;
+	double	peak;		/* bytes of its memory, by clock and width */
+	double	memory;		/* bytes that copies in its memory read and write */
+	double	put, get;	/* bytes to the card and from it, in memory that
+				   the system does not move ("pinned") */
+	double	put_pageable, get_pageable;	/* in other memory */
+	double	launches, graph_launches;	/* of kernels, singly and in a
+						   graph */
+	double	int8;		/* multiply-adds of the product by Q4_K weights */
+};
+
+/*
+ * Measures the cards of a list of devices, as in struct qwen_model_opts, whose
+ * other items do not count; "auto" is all cards.  Writes up to max elements and
+ * their number to *n.  It takes about a second a card.  -1: QWEN_ERANGE if the
+ * text names no device, and errors of cards.
+ */
+int qwen_card_measure(struct qwen_card_speed *out, size_t max, size_t *n,
+    const char *device, struct qwen_err *err);
+
 /* Speed of one kernel variant for a weight format and a number of tokens. */
 struct qwen_tune_row {
 	uint32_t	 type;		/* see qwen_ggml_name() */

@@ -66,23 +66,31 @@ void qwen_plan_make(struct qwen_plan *out, const struct qwen_model *m,
 /* What one device has of a model. */
 struct qwen_plan_home {
 	char		 device[128];	/* "cpu", "cuda:0" */
+	char		 card[96];	/* its name, if it was opened; or "" */
 	char		 what[400];	/* "layers 0-39, head" */
 	/* bytes; of the embedding and the MTP block, nothing */
 	uint64_t	 weights;	/* as in the file */
 	uint64_t	 kv, state;	/* of n_sequences sessions */
+	uint64_t	 scratch;	/* to compute a pass */
 	uint64_t	 read;		/* for one token after n_tokens others */
+	uint64_t	 macs, float_macs;	/* for it; the latter in floating
+						   point */
+	/* of a card; 0: unknown */
+	uint64_t	 left;		/* bytes that it may take */
+	double		 speed;		/* of its memory, bytes/s, by its clock
+					   and width */
 };
 
 /*
  * Plans what each device of a list, as in qwen_model_opts, would have of the
- * model; NULL: what it has now.  The CPU is first.  n_tokens and n_sequences are
- * as for qwen_plan_make.  A card is opened only if the list does not say how much
+ * model; NULL: what it has now.  The CPU is first.  n_tokens, n_sequences and
+ * batch are as for qwen_plan_make.  A card is opened only if the list does not say how much
  * memory it may take.  Writes up to max elements and their number to *n.  0, or
  * -1: QWEN_ERANGE if the text names no device or layer, and errors of cards.
  */
 int qwen_plan_homes(struct qwen_plan_home *out, size_t max, size_t *n,
     const struct qwen_model *m, const char *device, size_t n_tokens,
-    size_t n_sequences, struct qwen_err *err);
+    size_t n_sequences, size_t batch, struct qwen_err *err);
 
 #ifdef __cplusplus
 }

@@ -29,7 +29,7 @@
 /* Devices of the models opened afterwards; sets tool_device. */
 #define TOOL_OPT_DEVICE \
 	CLI_TEXT(0, "device", "list", &tool_device, \
-	    "what computes: cpu (default), cards (cuda:0), other hosts (mpi)")
+	    "what computes: cpu (default), auto, cuda:0 (card), mpi (hosts)")
 /* KV cache formats of the models opened afterwards; sets tool_kv. */
 #define TOOL_KV_KINDS "f16 q8_0 q4_0 f32"
 #define TOOL_OPT_KV \

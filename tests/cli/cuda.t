@@ -106,11 +106,38 @@ qprefill -v $CUDA@2-4 -o got.cbor <some 2>err >/dev/null
 grep -q '^qprefill: cuda:0 .*: layers 2-4, .* GB$' err
 ok $? "-v: $(grep 'cuda:0' err)"
 refused 1 "a plan of no device" gguf-inspect --plan --device gpu
+is "$(jq '.devices[1].memory' plan)" 209715200 "the memory that it may take"
+is "$(jq '.devices | map(.scratch >= 0 and .read_gb_s > 0 and .int8_gmac_s > 0)
+    | all' plan) $(jq '.speed.decode > 0 and .speed.prefill > 0' plan)" \
+    "true true" "speeds of both sides, and together"
+gguf-inspect --plan -c 500 $CUDA=1M >/dev/null 2>err
+is "$?$(cat err)" 0 "what fits is planned without a note"
+
+# -- all cards that are there
+qprefill -v --device auto -o got.cbor <ids 2>err >/dev/null
+cmp -s got.cbor cpu.cbor
+is "$? $(grep -c 'qprefill: cuda:.*layers 0-7, head' err)" "0 1" \
+    "--device auto: $(grep 'qprefill: cuda' err)"
+QWEN_DEVICE=auto,cpu:2 qprefill -v -o got.cbor <ids 2>err >/dev/null
+cmp -s got.cbor cpu.cbor
+is "$? $(grep -c 'qprefill: cuda:.*layers 0-1 and 3-7, head' err)" "0 1" \
+    "QWEN_DEVICE=auto,cpu:2"
+gguf-inspect --plan --json --device auto >auto.plan
+is "$(jq -r '.devices[1].what' auto.plan)" "layers 0-7, head" "a plan of them"
+
+# -- how fast it is
+qbench --machine --device cuda:0 --json >out 2>err
+is "$?$(cat err) $(jq -c '[.peak_gb_s, .memory_gb_s, .put_gb_s, .get_gb_s,
+    .put_pageable_gb_s, .get_pageable_gb_s, .launch_us, .graph_launch_us,
+    .int8_gmac_s] | map(. > 0) | unique' out)" "0 [true]" \
+    "qbench --machine: $(cut -c1-60 out)"
+qbench --machine --device cuda:0 --csv >out
+is "$(awk -F , '{ print NF }' out | xargs)" "11 11" "as CSV"
 
 # -- what cannot be
 for device in cuda:64 cuda:x cuda: cuda:0= cuda:0=x cuda:0=0 \
     cuda:0=99999999999999999999 cuda:0=99999999999G cuda:0@ cuda:0@5-3 \
-    cuda:0@99 cuda:0@1=2G cuda:0:1 gpu cuda:0, ''; do
+    cuda:0@99 cuda:0@1=2G cuda:0:1 gpu cuda:0, auto=8G auto:0 ''; do
 	refused 1 "--device '$device'" qprefill -q --device "$device" -o no.cbor <ids
 	grep -q '^qprefill: --device' err && [ ! -e no.cbor ]
 	ok $? "which the message begins with: $(cut -c1-60 err)"
@@ -122,7 +149,13 @@ if [ -n "$CARD" ]; then
 	done_testing
 fi
 refused 1 "two cards" qprefill -q --device cuda:2 <ids
+grep -q 'no card 2, but cuda:0 (emulated card), cuda:1 (emulated card)$' err
+ok $? "which the message lists: $(cat err)"
 for bytes in 1 100000 1000000 3000000 8000000; do
+	QWEN_FAKE_MEMORY=$bytes qprefill -q --device auto -o got.cbor <ids \
+	    >/dev/null 2>err
+	cmp -s got.cbor cpu.cbor
+	is "$?$(cat err)" 0 "--device auto, cards of $bytes bytes"
 	QWEN_FAKE_MEMORY=$bytes qprefill -q $CUDA -o got.cbor <ids >/dev/null 2>err
 	cmp -s got.cbor cpu.cbor
 	is "$?$(cat err)" 0 "a card of $bytes bytes"
@@ -135,5 +168,10 @@ if [ -z "$(ldconfig -p 2>/dev/null | grep libcuda.so.1)" ]; then
 	refused 1 "no driver" qprefill -q $CUDA <ids
 	grep -q 'no libcuda.so.1' err
 	ok $? "which the message says"
+	qprefill -v --device auto -o got.cbor <ids 2>err >/dev/null
+	cmp -s got.cbor cpu.cbor
+	is "$? $(grep -c 'device auto: no libcuda.so.1' err)" "0 1" \
+	    "--device auto computes on the CPU"
+	refused 1 "no card to measure" qbench --machine --device cuda:0
 fi
 done_testing

@@ -8,6 +8,7 @@ cat >fixed <<'EOT'
 qwen_adapter		elements of an array in struct qwen_model_opts
 qwen_advice		a function fills it for its caller
 qwen_cache_usage	a function fills it for its caller
+qwen_card_speed		a function fills an array of it for its caller
 qwen_checkpoint		elements of an array in struct qwen_state_info
 qwen_checkpoints	struct qwen_eval points to it
 qwen_constraint		it goes by value, and refers to a table of callbacks

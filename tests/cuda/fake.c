@@ -160,7 +160,8 @@ cuDeviceGetAttribute(int *v, int a, cu_device d)
 {
 	(void)d;
 	*v = a == CU_MAJOR ? 9 : a == CU_N_SM ? 4 : a == CU_SHARED_MAX ?
-	    227 << 10 : 0;
+	    227 << 10 : a == CU_MEMORY_CLOCK ? 1000000 : a == CU_BUS_WIDTH ?
+	    384 : 0;
 	return 0;
 }
 

@@ -298,6 +298,10 @@ qwen_cuda_block_fn qwen_cuda_moe;
 void qwen_cuda_replay(struct qwen_resident *r, struct qwen_memory *m,
     size_t from, size_t n);
 
+/* Measures a card (measure.c). */
+int qwen_cuda_measure(int number, struct qwen_card_speed *out,
+    struct qwen_err *err);
+
 /* ---- memory of sessions (memory.c) */
 
 int qwen_cuda_slot_new(struct qwen_resident *r, void **own);

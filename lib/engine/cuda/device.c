@@ -40,98 +40,6 @@ cuda_close(struct qwen_resident *r)
 	free(c);
 }
 
-/* Memory stays free for a pass of PASS_ROWS and a text of PASS_TOKENS. */
-enum { PASS_ROWS = 512, PASS_TOKENS = 8192 };
-
-/* Returns the bytes that the card may use for weights. */
-static uint64_t
-weight_memory(const struct qwen_cuda *c, const struct qwen_wish *wish)
-{
-	uint64_t work = qwen_cuda_work_bytes(c->r.net, PASS_ROWS, 1,
-	    PASS_TOKENS), limit = wish->bytes;
-
-	if (c->card != NULL) {		/* else the wish is a plan */
-		limit = qwen_cuda_memory_left(c->card);
-		limit -= limit / 16;	/* for the driver */
-	}
-	if (wish->bytes > 0 && wish->bytes < limit)
-		limit = wish->bytes;
-	return work < limit ? limit - work : 0;
-}
-
-/* Returns the bytes that half a layer takes: weights, keys and values. */
-static uint64_t
-half_memory(const struct qwen_net *net, size_t half)
-{
-	struct qwen_kv_shape s = qwen_kv_shape_of(&net->hp);
-	uint64_t bytes = qwen_cuda_half_bytes(net, half);
-
-	return half % 2 != 0 || half == QWEN_HEAD(net->hp.n_layer) ||
-	    qwen_net_layer(net, half / 2)->mixer != QWEN_ATTENTION ? bytes :
-	    bytes +
-	    PASS_TOKENS / QWEN_KV_BLOCK * qwen_kv_block_bytes(&s);
-}
-
-/* Leaves half a layer to the CPU unless *left bytes suffice for it. */
-static void
-choose_half(const struct qwen_cuda *c, unsigned char *home, size_t half,
-    uint64_t *left)
-{
-	const struct qwen_net *net = c->r.net;
-	uint64_t bytes;
-
-	if (home[half] != c->r.index)
-		return;
-	bytes = qwen_cuda_can(net, half) ? half_memory(net, half) : UINT64_MAX;
-	if (bytes > *left)
-		home[half] = 0;
-	else
-		*left -= bytes;
-}
-
-/* The same with the MTP block, whose halves and head have one home. */
-static void
-choose_mtp(const struct qwen_cuda *c, unsigned char *home, uint64_t *left)
-{
-	const struct qwen_net *net = c->r.net;
-	size_t n = net->hp.n_layer, half;
-	uint64_t bytes = 0;
-
-	if (home[QWEN_MIXER(n)] != c->r.index)
-		return;
-	for (half = QWEN_MIXER(n); half <= QWEN_FFN(n); half++)
-		bytes = net->mtp.on && bytes < UINT64_MAX &&
-		    qwen_cuda_can(net, half) ? bytes + half_memory(net, half) :
-		    UINT64_MAX;
-	if (!qwen_cuda_shares_head(&c->r) && bytes < UINT64_MAX)
-		bytes += qwen_cuda_weight_bytes(&net->mtp.head, 1);
-	if (bytes > *left)
-		home[QWEN_MIXER(n)] = home[QWEN_FFN(n)] = 0;
-	else
-		*left -= bytes;
-}
-
-/*
- * The CPU keeps what the card has no kernels or no memory for.  The card takes
- * the head and mixers first, since each token reads all of their bytes, then
- * the MTP block, and feed-forward parts.  It begins with the last layer, so that
- * runs are few.
- */
-static void
-choose(const struct qwen_cuda *c, unsigned char *home,
-    const struct qwen_wish *wish)
-{
-	size_t n = c->r.net->hp.n_layer, i;
-	uint64_t left = weight_memory(c, wish);
-
-	choose_half(c, home, QWEN_HEAD(n), &left);
-	for (i = n; i-- > 0;)
-		choose_half(c, home, QWEN_MIXER(i), &left);
-	choose_mtp(c, home, &left);
-	for (i = n; i-- > 0;)
-		choose_half(c, home, QWEN_FFN(i), &left);
-}
-
 static int
 cuda_open(struct qwen_resident **out, struct qwen_engine *e,
     const struct qwen_net *net, unsigned char *home, size_t index,
@@ -146,7 +54,7 @@ cuda_open(struct qwen_resident **out, struct qwen_engine *e,
 	    .home = home, .index = index };
 	c->pool = e->pool;
 	if (qwen_cuda_card_open(&c->card, wish->number, err) == 0) {
-		choose(c, home, wish);
+		qwen_cuda_choose(c, home, wish);
 		if (qwen_cuda_load(c, err) == 0 &&
 		    (qwen_cuda_sync(c->card), qwen_cuda_check(c->card,
 		    err)) == 0) {
@@ -160,17 +68,59 @@ cuda_open(struct qwen_resident **out, struct qwen_engine *e,
 
 static int
 cuda_plan(const struct qwen_net *net, unsigned char *home, size_t index,
-    const struct qwen_wish *wish, struct qwen_err *err)
+    const struct qwen_wish *wish, struct qwen_card *out, struct qwen_err *err)
 {
 	struct qwen_cuda c = { .r = { .net = net, .home = home,
 	    .index = index } };
+	struct qwen_cuda_card *card = NULL;
+	int rc = qwen_cuda_card_open(&card, wish->number, err);
 
-	if (wish->bytes == 0 && qwen_cuda_card_open(&c.card, wish->number,
-	    err) < 0)
+	if (rc < 0 && wish->bytes == 0)
 		return -1;
-	choose(&c, home, wish);
-	qwen_cuda_card_close(c.card);
+	*out = (struct qwen_card){ .left = wish->bytes,
+	    .scratch = qwen_cuda_work_bytes(net, wish->n, wish->n_share,
+	    wish->end) };
+	if (rc == 0) {
+		out->read = card->read;
+		snprintf(out->name, sizeof out->name, "%s", card->name);
+	}
+	/* a size may be that of a card in another machine */
+	c.card = wish->bytes == 0 ? card : NULL;
+	if (c.card != NULL)
+		out->left = qwen_cuda_memory_left(c.card);
+	qwen_cuda_choose(&c, home, wish);
+	qwen_cuda_card_close(card);
 	return 0;
+}
+
+/* Returns the cards' numbers, the one with the most free memory first. */
+static int
+cuda_list(int *number, size_t max, size_t *n, struct qwen_err *err)
+{
+	uint64_t left[QWEN_REMOTE_MAX], here;
+	struct qwen_cuda_card *c;
+	size_t i, at;
+	int k, count;
+
+	*n = 0;
+	if ((count = qwen_cuda_card_count(err)) < 0)
+		return -1;
+	max = max < QWEN_REMOTE_MAX ? max : QWEN_REMOTE_MAX;
+	for (k = 0; k < count && *n < max; k++) {
+		if (qwen_cuda_card_open(&c, k, err) < 0)
+			continue;
+		here = qwen_cuda_memory_left(c);
+		qwen_cuda_card_close(c);
+		for (at = *n; at > 0 && left[at - 1] < here; at--)
+			;
+		for (i = (*n)++; i > at; i--) {
+			left[i] = left[i - 1];
+			number[i] = number[i - 1];
+		}
+		left[at] = here;
+		number[at] = k;
+	}
+	return *n > 0 ? 0 : -1;
 }
 
 static size_t
@@ -517,6 +467,8 @@ const struct qwen_device qwen_cuda_device = {
 	.open = cuda_open,
 	.close = cuda_close,
 	.plan = cuda_plan,
+	.list = cuda_list,
+	.measure = qwen_cuda_measure,
 	.describe = cuda_describe,
 	.work_new = qwen_cuda_work_new,
 	.work_free = qwen_cuda_work_free,

@@ -151,6 +151,62 @@ fail_open(const struct qwen_cuda_card *c, int n, struct qwen_err *err)
 	    "card %d cannot be opened: %s (%s)", n, c->why, c->failed);
 }
 
+/* Says which cards there are. */
+static int
+fail_number(struct qwen_cuda_card *c, int n, int count, struct qwen_err *err)
+{
+	char list[160] = "", name[96];
+	size_t len = 0;
+	cu_device d;
+	int i;
+
+	for (i = 0; i < count && len < sizeof list; i++) {
+		snprintf(name, sizeof name, "?");
+		if (ASK(c, device, &d, i) == 0)
+			ASK(c, name, name, (int)sizeof name - 1, d);
+		len += (size_t)snprintf(list + len, sizeof list - len,
+		    "%scuda:%d (%s)", i > 0 ? ", " : "", i, name);
+	}
+	return qwen_fail(err, QWEN_ERANGE, count == 0 ? "the driver knows no "
+	    "card" : "there is no card %d, but %s", n, list);
+}
+
+int
+qwen_cuda_card_count(struct qwen_err *err)
+{
+	struct qwen_cuda_card c = { 0 };
+	int n = 0, rc = -1;
+
+	if (load_library(&c, err) == 0) {
+		if (ASK(&c, init, 0) < 0 || ASK(&c, count, &n) < 0)
+			qwen_fail(err, QWEN_EIO, "NVIDIA's driver: %s (%s)",
+			    c.why, c.failed);
+		else if (n == 0)
+			fail_number(&c, 0, 0, err);
+		else
+			rc = n;
+	}
+	unload_library(&c);
+	return rc;
+}
+
+/* Looks up what is known of the card before it computes. */
+static void
+ask_attributes(struct qwen_cuda_card *c, int *major, int *minor)
+{
+	int clock = 0, width = 0;
+
+	ASK(c, name, c->name, (int)sizeof c->name - 1, c->device);
+	ASK(c, attribute, major, CU_MAJOR, c->device);
+	ASK(c, attribute, minor, CU_MINOR, c->device);
+	ASK(c, attribute, &c->n_sm, CU_N_SM, c->device);
+	ASK(c, attribute, &c->shared_max, CU_SHARED_MAX, c->device);
+	ASK(c, attribute, &clock, CU_MEMORY_CLOCK, c->device);
+	ASK(c, attribute, &width, CU_BUS_WIDTH, c->device);
+	/* two transfers a clock */
+	c->read = 2e3 * clock * width / 8;
+}
+
 static int
 open_card(struct qwen_cuda_card *c, int n, struct qwen_err *err)
 {
@@ -159,14 +215,9 @@ open_card(struct qwen_cuda_card *c, int n, struct qwen_err *err)
 	if (ASK(c, init, 0) < 0 || ASK(c, count, &count) < 0)
 		return fail_open(c, n, err);
 	if (n < 0 || n >= count)
-		return qwen_fail(err, QWEN_ERANGE,
-		    "there is no card %d: the driver knows %d", n, count);
+		return fail_number(c, n, count, err);
 	ASK(c, device, &c->device, n);
-	ASK(c, name, c->name, (int)sizeof c->name - 1, c->device);
-	ASK(c, attribute, &major, CU_MAJOR, c->device);
-	ASK(c, attribute, &minor, CU_MINOR, c->device);
-	ASK(c, attribute, &c->n_sm, CU_N_SM, c->device);
-	ASK(c, attribute, &c->shared_max, CU_SHARED_MAX, c->device);
+	ask_attributes(c, &major, &minor);
 	ASK(c, version, &version);
 	if (major < 9 || version < CU_OVERLAP_VERSION)
 		c->launch_ex = NULL;

@@ -92,6 +92,8 @@ enum {
 	CU_OVERLAP_VERSION = 12030,	/* of the driver; graphs know it, too */
 	CU_NO_MEMORY = 2,
 	CU_N_SM = 16,
+	CU_MEMORY_CLOCK = 36,	/* kHz */
+	CU_BUS_WIDTH = 37,	/* bits of the memory's bus */
 	CU_MAJOR = 75,
 	CU_MINOR = 76,
 	CU_SHARED_MAX = 97,
@@ -115,6 +117,8 @@ struct qwen_cuda_card {
 	cu_stream	 stream;	/* all work is on it */
 	char		 name[96];
 	int		 n_sm, shared_max;
+	double		 read;		/* bytes/s of its memory, by clock and
+					   width; 0: unknown */
 	/*
 	 * The first call that failed, and what the driver says; then nothing
 	 * more is asked of the card.
@@ -129,6 +133,9 @@ struct qwen_cuda_card {
 	void		(*later)(void *arg);	/* see qwen_cuda_put_off() */
 	void		*later_arg;
 };
+
+/* Returns the number of cards, or -1; errors say why there is no driver. */
+int qwen_cuda_card_count(struct qwen_err *err);
 
 /* Opens card number n.  Errors say what is missing. */
 int qwen_cuda_card_open(struct qwen_cuda_card **out, int n,

@@ -34,6 +34,13 @@ int qwen_cuda_shares_head(const struct qwen_resident *r);
 /* Returns the bytes of its weights on the card; the MTP block's head is apart. */
 uint64_t qwen_cuda_half_bytes(const struct qwen_net *net, size_t half);
 
+/*
+ * Leaves to the CPU what the card cannot compute or has no memory for: as much as
+ * the wish says, or is free (choose.c).
+ */
+void qwen_cuda_choose(const struct qwen_cuda *c, unsigned char *home,
+    const struct qwen_wish *wish);
+
 /* Copies the weights of what is at home; unload frees what load has taken. */
 int qwen_cuda_load(struct qwen_cuda *c, struct qwen_err *err);
 void qwen_cuda_unload(struct qwen_cuda *c);

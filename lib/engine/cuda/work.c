@@ -235,8 +235,12 @@ qwen_cuda_fit(struct qwen_work *work, size_t n, size_t n_share, size_t end,
 	    w->cap_share), end <= w->end ? w->end : max_size(end,
 	    2 * w->end)) < 0 && take_memory(w, n, n_share, end) < 0)
 		return qwen_cuda_check(w->c->card, err) < 0 ? -1 :
-		    qwen_fail(err, QWEN_ENOMEM, "%s has no memory left for a "
-		    "batch of %zu tokens", w->c->card->name, n);
+		    qwen_fail(err, QWEN_ENOMEM, "%s: a batch of %zu tokens "
+		    "needs %.1f MiB, and %.1f are free; a smaller --batch, or "
+		    "size, as in cuda:0=8G", w->c->card->name, n,
+		    (double)qwen_cuda_work_bytes(w->net, n, n_share, end) /
+		    0x1p20, (double)qwen_cuda_memory_left(w->c->card) /
+		    0x1p20);
 	return 0;
 }
 

@@ -116,9 +116,12 @@ count_home(struct qwen_plan_home *out, const struct qwen_model *m,
 			out->state += state * n_sequences;
 	}
 	out->read = p.kv_read + p.state_moved;
+	out->macs = p.kv_macs + p.state_macs;
+	out->float_macs = p.float_macs + out->macs;
 	for (i = 0; i < QWEN_PLAN_N; i++) {
 		out->weights += p.part[i].bytes + mtp.part[i].bytes;
 		out->read += p.part[i].read;
+		out->macs += p.part[i].macs;
 	}
 }
 
@@ -134,7 +137,7 @@ fill_home(struct qwen_plan_home *out, const struct qwen_model *m,
 
 int
 qwen_homes_spread(unsigned char *home, size_t n_layer,
-    const unsigned char *rank, size_t n_ranks, char (*name)[QWEN_DEVICE_NAME],
+    const unsigned char *rank, size_t n_ranks, struct qwen_planned *plan,
     size_t *n, struct qwen_err *err)
 {
 	size_t i;
@@ -148,10 +151,12 @@ qwen_homes_spread(unsigned char *home, size_t n_layer,
 		else if (home[i] > 1)
 			home[i] = (unsigned char)(home[i] + n_ranks - 2);
 	}
-	memmove(name + n_ranks, name + 2, (*n - 2) * sizeof *name);
-	snprintf(name[0], QWEN_DEVICE_NAME, "mpi:0");
-	for (i = 1; i < n_ranks; i++)
-		snprintf(name[i], QWEN_DEVICE_NAME, "mpi:%zu", i);
+	memmove(plan + n_ranks, plan + 2, (*n - 2) * sizeof *plan);
+	plan[0] = (struct qwen_planned){ .name = "mpi:0" };
+	for (i = 1; i < n_ranks; i++) {
+		plan[i] = (struct qwen_planned){ .name = "" };
+		snprintf(plan[i].name, sizeof plan[i].name, "mpi:%zu", i);
+	}
 	*n += n_ranks - 2;
 	return 0;
 }
@@ -159,7 +164,7 @@ qwen_homes_spread(unsigned char *home, size_t n_layer,
 /* The ranks that the model is on, if any: as above, with their hosts. */
 static int
 spread_ranks(const struct qwen_model *m, unsigned char *home,
-    char (*name)[QWEN_DEVICE_NAME], size_t *n, struct qwen_err *err)
+    struct qwen_planned *plan, size_t *n, struct qwen_err *err)
 {
 	const struct qwen_mpi *d = m->place.n > 1 &&
 	    m->place.on[1]->dev->ranks ? qwen_mpi_of(m->place.on[1]) : NULL;
@@ -169,11 +174,11 @@ spread_ranks(const struct qwen_model *m, unsigned char *home,
 	if (d == NULL)
 		return 0;
 	if (qwen_homes_spread(home, m->net.hp.n_layer, d->rank,
-	    (size_t)d->link->n, name, n, err) < 0)
+	    (size_t)d->link->n, plan, n, err) < 0)
 		return -1;
 	for (i = 1; i < d->link->n; i++) {
 		host = d->link->peer[i].name;
-		snprintf(name[i], QWEN_DEVICE_NAME, "mpi:%d on %.*s", i,
+		snprintf(plan[i].name, sizeof plan[i].name, "mpi:%d on %.*s", i,
 		    (int)strcspn(host, ","), host);
 	}
 	return 0;
@@ -182,9 +187,11 @@ spread_ranks(const struct qwen_model *m, unsigned char *home,
 int
 qwen_plan_homes(struct qwen_plan_home *out, size_t max, size_t *n,
     const struct qwen_model *m, const char *device, size_t n_tokens,
-    size_t n_sequences, struct qwen_err *err)
+    size_t n_sequences, size_t batch, struct qwen_err *err)
 {
-	char name[QWEN_PLAN_HOMES][QWEN_DEVICE_NAME] = { "cpu" };
+	struct qwen_wish pass = { .end = n_tokens, .n_share = n_sequences > 0 ?
+	    n_sequences : 1 };
+	struct qwen_planned plan[QWEN_PLAN_HOMES] = { { .name = "cpu" } };
 	size_t size = QWEN_HOMES(m->net.hp.n_layer), k;
 	unsigned char *home = qwen_alloc(size, 1);
 	int rc;
@@ -192,18 +199,23 @@ qwen_plan_homes(struct qwen_plan_home *out, size_t max, size_t *n,
 	*n = 0;
 	if (home == NULL)
 		return qwen_oom(err);
+	/* with drafts */
+	pass.n = qwen_batch_size(m, batch, n_tokens > 0 ? n_tokens *
+	    pass.n_share : 1, NULL) + QWEN_GUESS_MAX * pass.n_share;
 	memcpy(home, m->place.home, size);
 	for (k = 1; device == NULL && k < m->place.n; k++) {
 		const struct qwen_resident *r = m->place.on[k];
 
+		plan[k] = (struct qwen_planned){ .name = "" };
 		if (r->dev->describe != NULL)
-			r->dev->describe(r, name[k], sizeof name[k]);
+			r->dev->describe(r, plan[k].name, sizeof plan[k].name);
 		else
-			snprintf(name[k], sizeof name[k], "%s", r->dev->name);
+			snprintf(plan[k].name, sizeof plan[k].name, "%s",
+			    r->dev->name);
 	}
 	*n = m->place.n;
-	rc = device != NULL ? qwen_place_plan(m, device, home, name, n, err) :
-	    spread_ranks(m, home, name, n, err);
+	rc = device != NULL ? qwen_place_plan(m, device, &pass, home, plan, n,
+	    err) : spread_ranks(m, home, plan, n, err);
 	if (rc < 0) {
 		*n = 0;
 		free(home);
@@ -212,7 +224,12 @@ qwen_plan_homes(struct qwen_plan_home *out, size_t max, size_t *n,
 	*n = *n < max ? *n : max;
 	for (k = 0; k < *n; k++) {
 		memset(&out[k], 0, sizeof out[k]);
-		memcpy(out[k].device, name[k], sizeof name[k]);
+		memcpy(out[k].device, plan[k].name, sizeof plan[k].name);
+		memcpy(out[k].card, plan[k].card.name,
+		    sizeof plan[k].card.name);
+		out[k].left = plan[k].card.left;
+		out[k].scratch = plan[k].card.scratch;
+		out[k].speed = plan[k].card.read;
 		fill_home(&out[k], m, home, k, n_tokens,
 		    n_sequences > 0 ? n_sequences : 1);
 	}
@@ -228,7 +245,7 @@ qwen_home_lines(const struct qwen_model *m, char *buf, size_t size, size_t at)
 	char bytes[48];
 	size_t k, n;
 
-	if (qwen_plan_homes(home, QWEN_PLAN_HOMES, &n, m, NULL, 0, 1,
+	if (qwen_plan_homes(home, QWEN_PLAN_HOMES, &n, m, NULL, 0, 1, 0,
 	    NULL) < 0)
 		return at;
 	for (k = 1; k < n; k++) {
@@ -238,6 +255,11 @@ qwen_home_lines(const struct qwen_model *m, char *buf, size_t size, size_t at)
 		snprintf(bytes, sizeof bytes, ", %.3g GB\n",
 		    (double)home[k].weights / 1e9);
 		put(&t, bytes);
+	}
+	if (m->place.why[0] != '\0') {
+		put(&t, "device auto: ");
+		put(&t, m->place.why);
+		put(&t, "\n");
 	}
 	return t.n;
 }

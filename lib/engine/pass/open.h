@@ -27,11 +27,16 @@ void qwen_unplace(struct qwen_model *m);
 
 /*
  * Says which homes a list of devices would give: home[QWEN_HOMES], each an index
- * of the *n names, of which the first is the CPU's.  Each rank of MPI has a name.
+ * of the *n devices, of which the first is the CPU.  Each rank of MPI is one.  pass
+ * has the size of passes.
  */
-enum { QWEN_DEVICE_NAME = 128, QWEN_PLAN_HOMES = 64 };
+enum { QWEN_PLAN_HOMES = 64 };
+struct qwen_planned {
+	char			name[128];	/* "cuda:0" */
+	struct qwen_card	card;
+};
 int qwen_place_plan(const struct qwen_model *m, const char *device,
-    unsigned char *home, char (*name)[QWEN_DEVICE_NAME], size_t *n,
+    const struct qwen_wish *pass, unsigned char *home, struct qwen_planned *out, size_t *n,
     struct qwen_err *err);
 
 /*
@@ -39,7 +44,7 @@ int qwen_place_plan(const struct qwen_model *m, const char *device,
  * rank k's is k, and other devices come after them.  QWEN_ERANGE: too many.
  */
 int qwen_homes_spread(unsigned char *home, size_t n_layer,
-    const unsigned char *rank, size_t n_ranks, char (*name)[QWEN_DEVICE_NAME],
+    const unsigned char *rank, size_t n_ranks, struct qwen_planned *plan,
     size_t *n, struct qwen_err *err);
 
 /*

@@ -13,7 +13,7 @@
 static const struct qwen_device *const remotes[] = { &qwen_plain_device,
     &qwen_cuda_device, &qwen_mpi_device };
 
-enum { QWEN_CARDS_MAX = 64 };
+enum { CARD_MAX = 9999 };	/* as a number */
 
 /*
  * Reads a layer's number at *s and sets *s to its end. Returns -1 if there is
@@ -50,6 +50,9 @@ struct item {
 	const struct qwen_device	*dev;	/* NULL: the CPU */
 	struct qwen_wish		 wish;
 	size_t				 first, last;	/* layers */
+	int				 leads;	/* it is the list's first */
+	int				 rest;	/* it takes only what the CPU has,
+						   and need not open */
 };
 
 static const struct qwen_device *
@@ -98,24 +101,27 @@ read_bytes(const char **s, uint64_t *bytes)
  * device with ranks reads the rest of its item itself.
  */
 static int
-read_item(const struct qwen_model *m, const char *s, const char *end,
-    struct item *out, struct qwen_err *err)
+read_item(size_t n_layer, const char *s, const char *end, struct item *out,
+    struct qwen_err *err)
 {
-	size_t n = strcspn(s, ":,=@"), n_layer = m->net.hp.n_layer, number;
+	size_t n = strcspn(s, ":,=@"), number;
 	const char *p = s + n;
 
 	*out = (struct item){ .dev = find_device(s, n), .last = n_layer };
+	if (n == 4 && memcmp(s, "auto", n) == 0)
+		return qwen_fail(err, QWEN_ERANGE, "device '%.*s': auto has no "
+		    "number, size or layers, and is measured alone",
+		    (int)(end - s), s);
 	if (out->dev == NULL && (n != 3 || memcmp(s, "cpu", n) != 0))
 		return qwen_fail(err, QWEN_ERANGE, "there is no device "
-		    "'%.*s'; give cpu, cuda, mpi or plain", (int)n, s);
+		    "'%.*s'; give auto, cpu, cuda, mpi or plain", (int)n, s);
 	if (out->dev != NULL && out->dev->ranks) {
 		out->wish.text = p;
 		out->wish.n_text = (size_t)(end - p);
 		return 0;
 	}
 	if (out->dev != NULL && out->dev->numbered) {
-		if (*p == ':' && (p++, read_layer(&p, QWEN_CARDS_MAX,
-		    &number) < 0))
+		if (*p == ':' && (p++, read_layer(&p, CARD_MAX, &number) < 0))
 			return qwen_fail(err, QWEN_ERANGE, "device '%.*s': "
 			    "after the colon comes the number of a card, from "
 			    "0 on", (int)(end - s), s);
@@ -145,14 +151,109 @@ static void
 settle(const struct qwen_model *m, unsigned char *home, const struct item *i,
     size_t at, size_t kept)
 {
-	size_t n_layer = m->net.hp.n_layer, half;
+	size_t n = m->net.hp.n_layer, half;
+	int head = i->first < n && i->last + 1 >= n;
 
-	for (half = QWEN_MIXER(i->first); half <= QWEN_FFN(i->last); half++) {
-		if (kept == 0 || home[half] != kept)
+	for (half = QWEN_MIXER(i->first); half < QWEN_HOMES(n); half++) {
+		if (i->rest && home[half] != 0)
+			continue;
+		if (kept != 0 && half < QWEN_HEAD(n) && home[half] == kept)
+			continue;
+		if (half == QWEN_HEAD(n) ? head : half <= QWEN_FFN(i->last))
 			home[half] = (unsigned char)at;
 	}
-	if (i->first < n_layer && i->last + 1 >= n_layer)
-		home[QWEN_HEAD(n_layer)] = (unsigned char)at;
+}
+
+/* Calls fn for each item of the list. */
+struct each {
+	struct qwen_model	*m;
+	int	(*fn)(const struct each *e, const struct item *i,
+		    struct qwen_err *err);
+	char			*why;		/* for struct qwen_placement */
+	size_t			 why_bytes;
+	unsigned char		*home;
+	/* of a plan */
+	unsigned char		**rank;
+	size_t			*ranks;
+	const struct qwen_wish	*pass;
+	struct qwen_planned	*plan;
+	size_t			*n;
+};
+
+/* Says why --device auto leaves out cards. */
+static void
+note_why(const struct each *e, const struct qwen_err *err)
+{
+	snprintf(e->why, e->why_bytes, "%s", err->msg);
+}
+
+/*
+ * Items of `auto': each card takes what those before it have left to the CPU.  A
+ * card that cannot be used, or a machine without one, is no error.
+ */
+static void
+each_card(const struct each *e)
+{
+	struct item i = { .rest = 1, .last = e->m->net.hp.n_layer };
+	int number[QWEN_REMOTE_MAX];
+	struct qwen_err why;
+	size_t d, k, n;
+
+	for (d = 0; d < sizeof remotes / sizeof remotes[0]; d++) {
+		i.dev = remotes[d];
+		if (i.dev->list == NULL)
+			continue;
+		if (i.dev->list(number, QWEN_REMOTE_MAX, &n, &why) < 0) {
+			note_why(e, &why);
+			continue;
+		}
+		for (k = 0; k < n; k++) {
+			i.wish.number = number[k];
+			if (memchr(e->home, 0, QWEN_MIXER(i.last)) == NULL)
+				break;
+			if (e->fn(e, &i, &why) < 0)
+				note_why(e, &why);
+		}
+	}
+}
+
+static int
+each_item(const struct each *e, const char *list, struct qwen_err *err)
+{
+	struct item i;
+	const char *s, *end;
+	int rc = 0;
+
+	for (s = list; s != NULL && rc == 0; s = *end == ',' ? end + 1 : NULL) {
+		end = s + strcspn(s, ",");
+		if (end - s == 4 && memcmp(s, "auto", 4) == 0)
+			each_card(e);
+		else if ((rc = read_item(e->m->net.hp.n_layer, s, end, &i,
+		    err)) == 0) {
+			i.leads = s == list;
+			rc = e->fn(e, &i, err);
+		}
+	}
+	return rc;
+}
+
+/* Returns 1 if some half of a layer, or the head, is at home in device `at'. */
+static int
+has_any(const struct qwen_model *m, const unsigned char *home, size_t at)
+{
+	return memchr(home, (int)at, QWEN_HOMES(m->net.hp.n_layer)) != NULL;
+}
+
+/* Makes the CPU the home of what device `at' has. */
+static void
+leave(const struct qwen_model *m, unsigned char *home, size_t at)
+{
+	size_t i;
+
+	for (i = 0; i < QWEN_HOMES(m->net.hp.n_layer); i++) {
+		if (home[i] == at)
+			home[i] = 0;
+	}
 }
 
 /*
@@ -173,17 +274,26 @@ check_item(const struct item *i, size_t n, int first, struct qwen_err *err)
 
 /* Opens the device of an item, as the home of its layers. */
 static int
-add_device(struct qwen_model *m, const struct item *i, struct qwen_err *err)
+add_device(const struct each *e, const struct item *i, struct qwen_err *err)
 {
-	struct qwen_placement *p = &m->place;
+	struct qwen_placement *p = &e->m->place;
 
-	settle(m, p->home, i, i->dev != NULL ? p->n : 0,
+	if (check_item(i, p->n, i->leads, err) < 0)
+		return -1;
+	settle(e->m, p->home, i, i->dev != NULL ? p->n : 0,
 	    p->n > 1 && p->on[1]->dev->ranks);
 	if (i->dev == NULL)
 		return 0;
-	if (i->dev->open(&p->on[p->n], m->engine, &m->net, p->home, p->n,
-	    &i->wish, err) < 0)
+	if (i->dev->open(&p->on[p->n], e->m->engine, &e->m->net, p->home, p->n,
+	    &i->wish, err) < 0) {
+		leave(e->m, p->home, p->n);
 		return -1;
+	}
+	if (i->rest && !has_any(e->m, p->home, p->n)) {
+		i->dev->close(p->on[p->n]);
+		return qwen_fail(err, QWEN_ENOMEM, "%s:%d has no memory left "
+		    "for a layer", i->dev->name, i->wish.number);
+	}
 	p->n++;
 	return 0;
 }
@@ -212,8 +322,9 @@ int
 qwen_place(struct qwen_model *m, const char *device, struct qwen_err *err)
 {
 	struct qwen_placement *p = &m->place;
-	struct item any = { 0 }, item;
-	const char *s, *end;
+	struct item any = { 0 };
+	struct each e = { .m = m, .fn = add_device, .why = p->why,
+	    .why_bytes = sizeof p->why };
 
 	if (p->n == 0) {
 		p->net = &m->net;
@@ -227,16 +338,12 @@ qwen_place(struct qwen_model *m, const char *device, struct qwen_err *err)
 		p->n = 1;
 	}
 	leave_remotes(m);
-	for (s = device; s != NULL; s = *end == ',' ? end + 1 : NULL) {
-		end = s + strcspn(s, ",");
-		if (read_item(m, s, end, &item, err) < 0 ||
-		    check_item(&item, p->n, s == device, err) < 0 ||
-		    add_device(m, &item, err) < 0) {
-			leave_remotes(m);
-			return -1;
-		}
-	}
-	return 0;
+	p->why[0] = '\0';
+	e.home = p->home;
+	if (each_item(&e, device, err) == 0)
+		return 0;
+	leave_remotes(m);
+	return -1;
 }
 
 /* Sets the rank of each layer, and leaves those of rank 0 to other devices. */
@@ -257,47 +364,99 @@ plan_ranks(const struct qwen_model *m, const struct item *i,
 	return 0;
 }
 
+/* Plans the device of an item, as the home of its layers. */
+static int
+plan_device(const struct each *e, const struct item *i, struct qwen_err *err)
+{
+	size_t at = i->dev != NULL ? *e->n : 0;
+	struct qwen_planned *out = &e->plan[at];
+	struct qwen_wish wish = *e->pass;
+
+	wish.number = i->wish.number;
+	wish.bytes = i->wish.bytes;
+	if (check_item(i, *e->n, i->leads, err) < 0)
+		return -1;
+	settle(e->m, e->home, i, at, *e->rank != NULL);
+	if (at == 0)
+		return 0;
+	memset(out, 0, sizeof *out);
+	if (i->dev->ranks && plan_ranks(e->m, i, e->home, e->rank, e->ranks,
+	    err) < 0)
+		return -1;
+	if (i->dev->plan != NULL && i->dev->plan(&e->m->net, e->home, at,
+	    &wish, &out->card, err) < 0) {
+		leave(e->m, e->home, at);
+		return -1;
+	}
+	snprintf(out->name, sizeof out->name, i->dev->numbered ? "%s:%d" :
+	    "%s", i->dev->name, i->wish.number);
+	*e->n += !i->rest || has_any(e->m, e->home, at);
+	return 0;
+}
+
 int
 qwen_place_plan(const struct qwen_model *m, const char *device,
-    unsigned char *home, char (*name)[QWEN_DEVICE_NAME], size_t *n,
-    struct qwen_err *err)
+    const struct qwen_wish *pass, unsigned char *home,
+    struct qwen_planned *out, size_t *n, struct qwen_err *err)
 {
-	struct item i;
-	const char *s, *end;
 	unsigned char *rank = NULL;
-	size_t at, ranks = 0;
-	int rc = 0;
+	size_t ranks = 0;
+	char why[256];
+	/* a plan changes nothing of the model */
+	struct each e = { .m = (struct qwen_model *)(uintptr_t)m,
+	    .fn = plan_device, .why = why, .why_bytes = sizeof why,
+	    .pass = pass, .home = home, .plan = out, .n = n,
+	    .rank = &rank, .ranks = &ranks };
+	int rc;
 
 	memset(home, 0, QWEN_HOMES(m->net.hp.n_layer));
-	snprintf(name[0], QWEN_DEVICE_NAME, "cpu");
+	out[0] = (struct qwen_planned){ .name = "cpu" };
 	*n = 1;
-	for (s = device; s != NULL; s = *end == ',' ? end + 1 : NULL) {
-		end = s + strcspn(s, ",");
-		if (read_item(m, s, end, &i, err) < 0 ||
-		    check_item(&i, *n, s == device, err) < 0)
-			goto fail;
-		at = i.dev != NULL ? (*n)++ : 0;
-		settle(m, home, &i, at, rank != NULL);
-		if (at > 0 && i.dev->numbered)
-			snprintf(name[at], QWEN_DEVICE_NAME, "%s:%d",
-			    i.dev->name, i.wish.number);
-		else if (at > 0)
-			snprintf(name[at], QWEN_DEVICE_NAME, "%s", i.dev->name);
-		if (at > 0 && i.dev->ranks && plan_ranks(m, &i, home, &rank,
-		    &ranks, err) < 0)
-			goto fail;
-		if (at > 0 && i.dev->plan != NULL && i.dev->plan(&m->net, home,
-		    at, &i.wish, err) < 0)
-			goto fail;
-	}
-	if (rank != NULL)
+	rc = each_item(&e, device, err);
+	if (rc == 0 && rank != NULL)
 		rc = qwen_homes_spread(home, m->net.hp.n_layer, rank, ranks,
-		    name, n, err);
+		    out, n, err);
 	free(rank);
 	return rc;
-fail:
-	free(rank);
-	return -1;
+}
+
+/* Measures the card of an item. */
+static int
+measure_card(struct qwen_card_speed *out, size_t max, size_t *n,
+    const struct item *i, struct qwen_err *err)
+{
+	if (i->dev == NULL || i->dev->measure == NULL || *n == max)
+		return 0;
+	return i->dev->measure(i->wish.number, &out[(*n)++], err);
+}
+
+int
+qwen_card_measure(struct qwen_card_speed *out, size_t max, size_t *n,
+    const char *device, struct qwen_err *err)
+{
+	int number[QWEN_REMOTE_MAX];
+	struct item i = { .dev = &qwen_cuda_device };
+	const char *s, *end;
+	size_t k, n_card;
+
+	*n = 0;
+	if (strcmp(device, "auto") == 0) {
+		if (i.dev->list(number, QWEN_REMOTE_MAX, &n_card, err) < 0)
+			return -1;
+		for (k = 0; k < n_card; k++) {
+			i.wish.number = number[k];
+			if (measure_card(out, max, n, &i, err) < 0)
+				return -1;
+		}
+		return 0;
+	}
+	for (s = device; s != NULL; s = *end == ',' ? end + 1 : NULL) {
+		end = s + strcspn(s, ",");
+		if (read_item(CARD_MAX, s, end, &i, err) < 0 ||
+		    measure_card(out, max, n, &i, err) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 void

@@ -54,7 +54,7 @@ note_lost(struct qwen_session *s, size_t r)
 	}
 	if (b == s->mem.n_slot && (s->mem.stale >> r & 1) == 0)
 		return;
-	if (has_mtp)
+	if (has_mtp && !s->converted)
 		at = at > QWEN_HIDDEN_ROWS ? at - QWEN_HIDDEN_ROWS : 0;
 	if (s->mem.recurrent_bytes > 0)
 		at = state_before(s, at);
@@ -235,8 +235,28 @@ read_again(struct qwen_session *s, const int32_t *guess, size_t n_guess,
 }
 
 /*
- * Computes again what the session has lost, if no more devices fail: then it returns
- * 1.  The MTP block had the rows before position `filled'.
+ * Notes which rows of the MTP block the passes are to compute: those that are lost.
+ * The block had the rows before position `filled'.  A session that was converted is
+ * not computed from further back than it must be, so there the block begins anew.
+ */
+static void
+begin_block(struct qwen_session *s, size_t filled)
+{
+	size_t n = s->redo_from;
+
+	if (!s->redo_mtp) {
+		s->mtp.filled = s->redo_end;
+		return;
+	}
+	s->mtp.filled = filled < n + 1 ? filled : n + 1;
+	if (!s->converted)
+		return;
+	qwen_mtp_cut(s, n);
+	s->mtp.from = (n + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK * QWEN_KV_BLOCK;
+}
+
+/*
+ * Computes again what the session has lost.  Returns 1 if one more device fails.
  */
 static int
 try_again(struct qwen_session *s, size_t filled, const int32_t *guess,
@@ -245,8 +265,7 @@ try_again(struct qwen_session *s, size_t filled, const int32_t *guess,
 	struct qwen_span_rows *rows = NULL;
 	int rc;
 
-	s->mtp.filled = !s->redo_mtp ? s->redo_end : filled < s->redo_from + 1 ?
-	    filled : s->redo_from + 1;
+	begin_block(s, filled);
 	rc = list_rows(s, &rows, &s->why_lost) < 0 ||
 	    take_state(s, &s->why_lost) < 0 ? -1 : read_again(s, guess, n_guess,
 	    rows, &s->why_lost);

@@ -217,12 +217,21 @@ send_state(struct qwen_session *s, size_t r)
 static int
 fail_memory(const struct qwen_session *s, size_t r, struct qwen_err *err)
 {
+	double bytes = (double)s->mem.recurrent_bytes;
+	size_t i;
+
 	if (qwen_device_lost(s->model, err) != 0 ||
 	    failed_device(s->model, 1, err) != 0)
 		return -1;
+	for (i = 0; i < s->mem.n_layer; i++) {
+		if (is_there(s, i, r))
+			bytes += (double)s->mem.n_slot *
+			    (double)s->mem.layer[i].kv_block_bytes;
+	}
 	return qwen_fail(err, QWEN_ENOMEM, "device %s has no memory left for "
-	    "a session of %zu tokens", s->model->place.on[1 + r]->dev->name,
-	    s->n_tokens);
+	    "a session of %zu tokens, which needs %.1f MiB; a smaller size, as "
+	    "in cuda:0=8G, leaves more layers to the CPU",
+	    s->model->place.on[1 + r]->dev->name, s->n_tokens, bytes / 0x1p20);
 }
 
 /* From now on block b is newest on remote device r. */

@@ -224,8 +224,9 @@ read_file(const struct qserve *s, struct qwen_image_source *src,
 	close(fd);
 	if (n == 0 && t.n > 0 && !t.failed) {
 		free(src->s);
-		*src = (struct qwen_image_source){ QWEN_SOURCE_BYTES, t.s,
-		    t.n };
+		src->kind = QWEN_SOURCE_BYTES;
+		src->s = t.s;
+		src->n = t.n;
 		return 0;
 	}
 	err->code = t.failed ? QWEN_ENOMEM : QWEN_EFORMAT;

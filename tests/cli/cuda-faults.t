@@ -169,6 +169,11 @@ fault deltanet.c "drafts change the state" 's/t == (s32)p.n_sure)/t == (s32)p.n)
     deltanet deltanet
 fault deltanet.c "inputs are those of the token before" 's/n_sure - 1;/n_sure - 2;/' \
     deltanet deltanet
+fault mma.h "a nibble of 8 or more has the value of another" \
+    's/(n >> 1 & 0x4444) | 0x3210/(n >> 2 \& 0x4444) | 0x3210/' \
+    multiply_q4 product IQ4_NL
+fault one.h "scales of IQ4_XS have no sign" 's/(s8)one_byte(scale, j)/one_byte(scale, j)/' \
+    one_iq4_xs product IQ4_XS
 fault lora.c "a pair has the matrix before its own" 's/first\[middle\] <= i/first[middle] < i/' \
     lora lora
 fi

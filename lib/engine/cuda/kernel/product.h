@@ -28,11 +28,20 @@ struct dev_super {
 
 /*
  * Q6_K: bytes of blocks up to their d, then d of all blocks of a row, as f16, to a
- * multiple of 16 bytes.  Q8_0: s8 w[256], then eight d as f16; a last block is
- * filled with zeros.  Q4_K and Q5_K are as in a file.
+ * multiple of 16 bytes.  Q8_0, and Q5_0 likewise: s8 w[256], then eight d as f16;
+ * a last block is filled with zeros.  Q4_K and Q5_K are as in a file.
  */
 #define DEV_Q6_K_BYTES 208
 #define DEV_Q8_0_BYTES 272
+
+/*
+ * Formats of up to 16 values have a nibble for each of 256 weights, the first one
+ * lowest: the number of its value.  Then
+ *	Q4 (Q4_0, IQ4_NL, MXFP4): eight d, 16 bits each
+ *	IQ4_XS: s8 scale[8], d as f16, to a multiple of 16 bytes
+ *	Q3_K: s8 scale[16]; a row's d are after its blocks, as those of Q6_K
+ */
+#define DEV_NIBBLE_BYTES 144
 
 enum { ONE_FLOATS = 2 };	/* warps of a block of multiply_one */
 
@@ -70,7 +79,8 @@ struct dev_product {
 	u32			 rows;		/* of a warp, for one row of x */
 	u32			 two;		/* terms of the activations */
 	u32			 span, has_min;	/* of a general layout */
-	u32			 kind;		/* of floats */
+	u32			 kind;		/* of floats, and of d in Q4 */
+	u32			 values[4];	/* s8 [16], of nibbles */
 };
 
 /* Writes a product with what belongs to its matrix. */

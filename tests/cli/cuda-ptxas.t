@@ -30,12 +30,13 @@ fi
 # Kernels, the most registers, the most bytes of registers that are spilled.  A
 # kernel has the limits of the first line whose pattern it matches.
 cat >limits <<'EOF'
-many64_super	255	16
-many64_block	255	16
+many64_super	255	32
+many64_block	255	32
+many64_q2_k	255	32
 many64_*	168	32
 many*		168	0
 few_*		168	0
-one_q*		104	0
+one_*		104	0
 multiply_*	184	0
 delta_rule	255	0
 delta_step	192	0
@@ -67,7 +68,8 @@ for arch in sm_80 sm_90 sm_120; do
 	: >found
 	for ptx; do
 		case $ptx in
-		*/multiply_super.ptx | */multiply_block.ptx) limit= ;;
+		*/multiply_super.ptx | */multiply_block.ptx | \
+		    */multiply_q2_k.ptx) limit= ;;
 		*/multiply_*) limit=-maxrregcount=$most ;;
 		*) limit= ;;
 		esac

@@ -28,6 +28,8 @@ qwen_cuda_layout_of(const struct qwen_weight *w)
 		return QWEN_CUDA_IQ4_XS;
 	case QT_Q3_K:
 		return QWEN_CUDA_Q3_K;
+	case QT_Q2_K:
+		return QWEN_CUDA_Q2_K;
 	default:
 		return w->quant->kind == QWEN_QUANT_FLOAT ? QWEN_CUDA_FLOATS :
 		    w->quant->kind == QWEN_QUANT_SUPER ? QWEN_CUDA_SUPER :
@@ -48,6 +50,8 @@ group_bytes(const struct qwen_weight *w)
 	case QWEN_CUDA_IQ4_XS:
 	case QWEN_CUDA_Q3_K:
 		return DEV_NIBBLE_BYTES;
+	case QWEN_CUDA_Q2_K:
+		return DEV_Q2_K_BYTES;
 	case QWEN_CUDA_SUPER:
 		return sizeof(struct dev_super);
 	case QWEN_CUDA_BLOCK:
@@ -139,6 +143,7 @@ qwen_cuda_values(const struct qwen_weight *w)
 	switch (w->quant->type) {
 	case QT_Q4_0:
 	case QT_Q3_K:
+	case QT_Q2_K:
 		return plain;
 	case QT_IQ4_NL:
 	case QT_IQ4_XS:
@@ -185,7 +190,7 @@ static void
 lay_values(const struct qwen_weight *w, const struct qwen_unpacked *u,
     unsigned char *row, size_t g, size_t n)
 {
-	unsigned char *to = row + g * DEV_NIBBLE_BYTES;
+	unsigned char *to = row + g * group_bytes(w);
 	enum qwen_cuda_layout l = qwen_cuda_layout_of(w);
 	uint16_t d = qwen_f32_f16(u->d[0]);
 	size_t i;
@@ -199,8 +204,14 @@ lay_values(const struct qwen_weight *w, const struct qwen_unpacked *u,
 	}
 	for (i = 0; i < 8 && l == QWEN_CUDA_IQ4_XS; i++)
 		to[i] = (unsigned char)u->scale[2 * i];
-	for (i = 0; i < 16 && l == QWEN_CUDA_Q3_K; i++)
+	for (i = 0; i < 16 && (l == QWEN_CUDA_Q3_K || l == QWEN_CUDA_Q2_K); i++)
 		to[i] = (unsigned char)u->scale[i];
+	for (i = 0; i < 16 && l == QWEN_CUDA_Q2_K; i++)
+		to[16 + i] = (unsigned char)u->min[i];
+	if (l == QWEN_CUDA_Q2_K) {
+		memcpy(to + 32, u->d, sizeof u->d[0]);
+		memcpy(to + 36, u->m, sizeof u->m[0]);
+	}
 	if (l == QWEN_CUDA_IQ4_XS)
 		memcpy(to + 8, &d, sizeof d);
 	if (l == QWEN_CUDA_Q3_K)

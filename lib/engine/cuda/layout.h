@@ -9,7 +9,8 @@
 enum qwen_cuda_layout {
 	QWEN_CUDA_FLOATS,	/* as in the file, like Q4_K and Q5_K */
 	QWEN_CUDA_Q4_K, QWEN_CUDA_Q5_K, QWEN_CUDA_Q6_K, QWEN_CUDA_Q8_0,
-	QWEN_CUDA_Q4, QWEN_CUDA_IQ4_XS, QWEN_CUDA_Q3_K,	/* of nibbles */
+	/* of nibbles */
+	QWEN_CUDA_Q4, QWEN_CUDA_IQ4_XS, QWEN_CUDA_Q3_K, QWEN_CUDA_Q2_K,
 	QWEN_CUDA_SUPER, QWEN_CUDA_BLOCK	/* all others */
 };
 

@@ -244,7 +244,7 @@ enum { WIDTHS = 4 };		/* of tiles, the narrowest first */
 static const struct kernel kernels[][WIDTHS] = {
 	KERNELS(Q4_K, "q4_k"), KERNELS(Q5_K, "q5_k"), KERNELS(Q6_K, "q6_k"),
 	KERNELS(Q8_0, "q8_0"), KERNELS(Q4, "q4"), KERNELS(IQ4_XS, "iq4_xs"),
-	KERNELS(Q3_K, "q3_k"), KERNELS(SUPER, "super"),
+	KERNELS(Q3_K, "q3_k"), KERNELS(Q2_K, "q2_k"), KERNELS(SUPER, "super"),
 	KERNELS(BLOCK, "block"),
 };
 
@@ -267,6 +267,8 @@ few_bytes(enum qwen_cuda_layout l, u32 n, u32 nb)
 		return FEW_BYTES(F_IQ4_XS, n, nb);
 	case QWEN_CUDA_Q3_K:
 		return FEW_BYTES(F_Q3_K, n, nb);
+	case QWEN_CUDA_Q2_K:
+		return FEW_BYTES(F_Q2_K, n, nb);
 	case QWEN_CUDA_SUPER:
 		return FEW_BYTES(F_SUPER, n, nb);
 	default:
@@ -354,7 +356,7 @@ static const char *const one_kernels[] = {
 	[QWEN_CUDA_Q4_K] = "one_q4_k", [QWEN_CUDA_Q5_K] = "one_q5_k",
 	[QWEN_CUDA_Q6_K] = "one_q6_k", [QWEN_CUDA_Q8_0] = "one_q8_0",
 	[QWEN_CUDA_Q4] = "one_q4", [QWEN_CUDA_IQ4_XS] = "one_iq4_xs",
-	[QWEN_CUDA_Q3_K] = "one_q3_k",
+	[QWEN_CUDA_Q3_K] = "one_q3_k", [QWEN_CUDA_Q2_K] = "one_q2_k",
 	[QWEN_CUDA_SUPER] = NULL, [QWEN_CUDA_BLOCK] = NULL,
 };
 
@@ -422,8 +424,8 @@ multiply(struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
 	    .threads = few ? FEW_THREADS : MANY_THREADS,
 	    .shared = few ? few_bytes(l, n < FEW_COLUMNS ? n : FEW_COLUMNS,
 		(a->n_in + 255) / 256) : k->shared,
-	    /* of the general layouts, some kernels need more */
-	    .registers = l < QWEN_CUDA_SUPER ? MANY_REGISTERS : 0 };
+	    /* of the last layouts, some kernels need more */
+	    .registers = l < QWEN_CUDA_Q2_K ? MANY_REGISTERS : 0 };
 	qwen_cuda_run(w->c->card, &launch, a, sizeof *a);
 }
 

@@ -15,7 +15,8 @@
 #include "engine/cuda/kernel/columns.h"
 
 enum dev_format {
-	F_Q4_K, F_Q5_K, F_Q6_K, F_Q8_0, F_Q4, F_IQ4_XS, F_Q3_K, F_SUPER, F_BLOCK
+	F_Q4_K, F_Q5_K, F_Q6_K, F_Q8_0, F_Q4, F_IQ4_XS, F_Q3_K, F_Q2_K, F_SUPER,
+	F_BLOCK
 };
 
 enum { MMA_MT = 2, MMA_NT = 4 };	/* the largest */
@@ -23,7 +24,7 @@ enum { MMA_MT = 2, MMA_NT = 4 };	/* the largest */
 /*
  * Bytes of a row's 256 weights, from one row to the next in the block's memory,
  * and the same of activations, so that a warp's loads meet no bank twice.  Of
- * groups, sums of 16 are only for F_SUPER.
+ * groups, sums of 16 are only for F_Q2_K and F_SUPER.
  */
 DEV u32
 weight_bytes(int f, const struct dev_product *a)
@@ -31,16 +32,18 @@ weight_bytes(int f, const struct dev_product *a)
 	return f == F_Q4_K ? 144 : f == F_Q5_K ? 176 : f == F_Q6_K ?
 	    DEV_Q6_K_BYTES + 16 : f == F_Q8_0 ? DEV_Q8_0_BYTES :
 	    f == F_Q4 || f == F_IQ4_XS ? DEV_NIBBLE_BYTES :
-	    f == F_Q3_K ? DEV_NIBBLE_BYTES + 16 : f == F_SUPER ? sizeof(struct dev_super) :
+	    f == F_Q3_K ? DEV_NIBBLE_BYTES + 16 : f == F_Q2_K ?
+	    DEV_Q2_K_BYTES : f == F_SUPER ? sizeof(struct dev_super) :
 	    (u32)DEV_BLOCK_BYTES(a->span, a->has_min);
 }
 
 #define WEIGHT_STRIDE(f) ((f) == F_Q4_K ? 160u : (f) == F_Q5_K ? 224u :	\
 	(f) == F_Q6_K ? 240u : (f) == F_Q8_0 ? 288u : (f) == F_Q4 ||	\
-	(f) == F_IQ4_XS ? 144u : (f) == F_Q3_K ? 176u : (f) == F_SUPER ? \
-	304u : 352u)
-#define X_BYTES(f) ((f) == F_SUPER ? 320u : 288u)
-#define X_STRIDE(f) ((f) == F_SUPER ? 336u : (f) == F_Q6_K ||		\
+	(f) == F_IQ4_XS ? 144u : (f) == F_Q3_K || (f) == F_Q2_K ?	\
+	176u : (f) == F_SUPER ? 304u : 352u)
+#define HAS_SUMS_16(f) ((f) == F_Q2_K || (f) == F_SUPER)
+#define X_BYTES(f) (HAS_SUMS_16(f) ? 320u : 288u)
+#define X_STRIDE(f) (HAS_SUMS_16(f) ? 336u : (f) == F_Q6_K ||		\
 	(f) == F_Q3_K ? 304u : 288u)
 
 /* What 256 columns give: to be added to sums, or kept for them. */
@@ -90,7 +93,11 @@ struct mma_at {
 };
 
 /* Has the layout a nibble for each weight, in their order? */
-DEV int has_nibbles(int f) { return f == F_Q4 || f == F_IQ4_XS || f == F_Q3_K; }
+DEV int
+has_nibbles(int f)
+{
+	return f == F_Q4 || f == F_IQ4_XS || f == F_Q3_K || f == F_Q2_K;
+}
 
 /* Four weights, whose values have the numbers in the lower nibbles of n. */
 DEV u32
@@ -285,10 +292,10 @@ step_k(const int f, const struct dev_product *a, const struct mma_at *p,
 	}
 }
 
-/* ---- Q6_K, Q3_K and F_SUPER: scales of 16 weights, with a sign */
+/* ---- Q6_K, Q3_K, Q2_K and F_SUPER: scales of 16 weights, with a sign */
 
 /* Where a row has its scales. */
-#define SCALES_16(f) ((f) == F_Q6_K ? 192 : (f) == F_Q3_K ? 128 : 256)
+#define SCALES_16(f) ((f) == F_Q6_K ? 192 : (f) == F_SUPER ? 256 : 128)
 
 /* Weights of sub-block b; p is the lane's share of a row. */
 DEV u32
@@ -298,7 +305,7 @@ weights16(int f, const struct dev_product *a, const SHARED u8 *p, u32 b)
 
 	if (f == F_SUPER)
 		return LD32(p + 16 * b);
-	if (f == F_Q3_K)
+	if (has_nibbles(f))
 		return nibble_values(a->values,
 		    *(const SHARED u16 *)(p + 8 * b));
 	low = LD32(p + 64 * h + 32 * (q & 1) + in);
@@ -406,9 +413,10 @@ step_16(const int f, const struct dev_product *a, const struct mma_at *p,
 	EACH(n, nt) EACH(m, mt) {
 		s32 min[4] = { 0, 0, 0, 0 };
 
-		if (f == F_SUPER && a->has_min) {
+		if (HAS_SUMS_16(f) && a->has_min) {
 			const SHARED u8 *x = p->x_in + 8 * n * xst + 288;
-			const SHARED u8 *k = p->w_in + 16 * m * wst + 272;
+			const SHARED u8 *k = p->w + 16 * m * wst +
+			    SCALES_16(f) + 16 + 4 * (tid() & 3);
 			u32 mn[2] = { LD32(k), LD32(k + 8 * wst) };
 
 			multiply_sums(min, mn, LD32(x), LD32(x + 16));
@@ -417,11 +425,12 @@ step_16(const int f, const struct dev_product *a, const struct mma_at *p,
 			const SHARED u8 *w = p->w + (16 * m + e / 2 * 8) * wst;
 			f32 d = group_d(p->c[e % 2] + 8 * n * xst);
 
-			out_put(o, few, m, n, e, (f32x4){ (f != F_SUPER ?
-			    LDF16(w + SCALES_16(f) + 16 + group % 8 * 2) :
-			    LDF32(w + 288)) * d, (f32)sum[m][n][e],
-			    f != F_SUPER ? 0 : -LDF32(w + 292) * d,
-			    (f32)min[e] }, f == F_SUPER && a->has_min);
+			w += SCALES_16(f) + 16;
+			out_put(o, few, m, n, e, (f32x4){ (HAS_SUMS_16(f) ?
+			    LDF32(w + 16) : LDF16(w + group % 8 * 2)) * d,
+			    (f32)sum[m][n][e], HAS_SUMS_16(f) ?
+			    -LDF32(w + 20) * d : 0, (f32)min[e] },
+			    HAS_SUMS_16(f) && a->has_min);
 		}
 	}
 }
@@ -627,7 +636,7 @@ step(const int f, const struct dev_product *a, const SHARED u8 *ws,
     const SHARED u8 *xs, u32 group, const u32 mt, const u32 nt,
     struct mma_out *o, const int few)
 {
-	const int has_16 = f == F_Q6_K || f == F_Q3_K || f == F_SUPER;
+	const int has_16 = f == F_Q6_K || f == F_Q3_K || HAS_SUMS_16(f);
 	const struct mma_at p = find(f, ws, xs, has_16 ? 4 : 8, few, o->n);
 
 	if (f == F_Q4_K || f == F_Q5_K || f == F_IQ4_XS)

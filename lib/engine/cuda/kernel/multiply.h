@@ -124,7 +124,7 @@ end_round(const int f, const struct dev_product *a, const struct dev_columns *c,
     const SHARED f32x4 *stage, u32 n, const int is_last, f32 sum)
 {
 	const u32 split = FEW_SPLIT((a->n_in + 255) / 256);
-	const int has_min = f == F_Q4_K || f == F_Q5_K || ((f == F_SUPER ||
+	const int has_min = f == F_Q4_K || f == F_Q5_K || ((HAS_SUMS_16(f) ||
 	    f == F_BLOCK) && a->has_min);
 	u32 at, r, column;
 	f32 other;

@@ -36,7 +36,8 @@ one_load(const int f, const GLOBAL u8 *row, u32 nb, u32 b, u32 h,
     struct one_weights *o)
 {
 	const GLOBAL u8 *p = row + b * (f == F_Q4_K ? 144 : f == F_Q5_K ? 176 :
-	    f == F_Q8_0 ? DEV_Q8_0_BYTES : BLOCK_BYTES(f));
+	    f == F_Q8_0 ? DEV_Q8_0_BYTES : f == F_Q2_K ? DEV_Q2_K_BYTES :
+	    BLOCK_BYTES(f));
 	const GLOBAL u8 *w = p + (f == F_Q4_K ? 16 : f == F_Q5_K ? 48 : 0) +
 	    (f == F_Q8_0 ? 128 : 64) * h;
 	const GLOBAL u8 *hi = p + (f == F_Q5_K ? 16 : 128 + 32 * h);
@@ -56,6 +57,14 @@ one_load(const int f, const GLOBAL u8 *row, u32 nb, u32 b, u32 h,
 	    256 : 128) + 8 * h);
 	o->head[0] = some[0];
 	o->head[1] = some[1];
+	if (f == F_Q2_K) {
+		some = *(const GLOBAL u32x2 *)(p + 144 + 8 * h);
+		o->head[2] = some[0];
+		o->head[3] = some[1];
+		some = *(const GLOBAL u32x2 *)(p + 160);
+		o->hi[0][0] = some[0];
+		o->hi[0][1] = some[1];
+	}
 	if (f == F_Q6_K || f == F_Q3_K)
 		o->head[2] = *(const GLOBAL u16 *)(row + nb * BLOCK_BYTES(f) +
 		    2 * b);
@@ -175,13 +184,14 @@ part_iq4_xs(const struct dev_product *a, const struct one_weights *o,
 	    bits_f32(one_side(x, b, 24)), (f32)sum, 0.0f, 0.0f };
 }
 
-/* Q3_K: the same with scales of 16. */
+/* Q3_K, and Q2_K with minimums: the same with scales of 16. */
 DEV f32x4
-part_q3_k(const struct dev_product *a, const struct one_weights *o,
+part_q3_k(const int f, const struct dev_product *a, const struct one_weights *o,
     const struct one_x *x, u32 b, u32 h)
 {
 	u32 av = one_side(x, b, 4 * h), i, j;
-	s32 sum = 0;
+	f32 d = bits_f32(one_side(x, b, 24));
+	s32 sum = 0, min = 0;
 
 	UNROLL for (j = 0; j < 4; j++) UNROLL for (i = 0; i < 2; i++) {
 		u32 k = 2 * j + i;
@@ -192,8 +202,16 @@ part_q3_k(const struct dev_product *a, const struct one_weights *o,
 		    0);
 	}
 	sum += shfl_xor(sum, 1);
-	return (f32x4){ f16_f32((u16)o->head[2]) *
-	    bits_f32(one_side(x, b, 24)), (f32)sum, 0.0f, 0.0f };
+	if (f == F_Q2_K) {
+		UNROLL for (j = 0; j < 2; j++)
+			min += dp4a_uu(o->head[2 + j], one_side(x, b, 32 +
+			    8 * h + 4 * j), 0) + 256 * dp4a(o->head[2 + j],
+			    one_side(x, b, 48 + 8 * h + 4 * j), 0);
+		min += shfl_xor(min, 1);
+		return (f32x4){ bits_f32(o->hi[0][0]) * d, (f32)sum,
+		    -bits_f32(o->hi[0][1]) * d, (f32)min };
+	}
+	return (f32x4){ f16_f32((u16)o->head[2]) * d, (f32)sum, 0.0f, 0.0f };
 }
 
 /* Q6_K: numbers are stored plus 32, which the sums of 16 take off. */
@@ -269,7 +287,7 @@ one_end(const int f, const struct dev_product *a, const SHARED f32x4 *stage,
 #endif
 	for (i = 0; i < nb; i++) {
 		sum = rn_fma(stage[i][0], stage[i][1], sum);
-		if (f == F_Q4_K || f == F_Q5_K)
+		if (f == F_Q4_K || f == F_Q5_K || f == F_Q2_K)
 			sum = rn_fma(stage[i][2], stage[i][3], sum);
 	}
 	put_product(a, matrix, bid_y(), r, sum);
@@ -309,7 +327,7 @@ multiply_one(const int f, const struct dev_product *a)
 		}
 		ONE_PLACE(base);
 		v = f == F_Q6_K ? part_q6_k(&now, &x, b, h) :
-		    f == F_Q3_K ? part_q3_k(a, &now, &x, b, h) :
+		    f == F_Q3_K || f == F_Q2_K ? part_q3_k(f, a, &now, &x, b, h) :
 		    f == F_IQ4_XS ? part_iq4_xs(a, &now, &x, b, h) :
 		    f == F_Q8_0 || f == F_Q4 ? part_q8_0(f, a, &now, &x, b,
 		    h) : part_k4(f, &now, &x, b, h);

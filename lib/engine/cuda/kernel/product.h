@@ -40,8 +40,10 @@ struct dev_super {
  *	Q4 (Q4_0, IQ4_NL, MXFP4): eight d, 16 bits each
  *	IQ4_XS: s8 scale[8], d as f16, to a multiple of 16 bytes
  *	Q3_K: s8 scale[16]; a row's d are after its blocks, as those of Q6_K
+ *	Q2_K: s8 scale[16], u8 min[16], f32 d and m, to a multiple of 16 bytes
  */
 #define DEV_NIBBLE_BYTES 144
+#define DEV_Q2_K_BYTES 176
 
 enum { ONE_FLOATS = 2 };	/* warps of a block of multiply_one */
 

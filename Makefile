@@ -140,8 +140,9 @@ QUANT := $(filter-out %/quant.c %/codebook.c %/math.c \
 	%/logprob.c %/kv.c,$(sort $(wildcard lib/engine/quant/*.c)))
 SAMP := $(sort $(wildcard lib/engine/sample/method/*.c))
 
-# Kernels for cards: clang compiles them to PTX, which is text; without one that
-# can, or with CUDA=n, the tools use no card.  Tests run their plain C form.
+# Kernels for cards: clang compiles them to PTX, which is text, and zstd packs it;
+# without either, or with CUDA=n, the tools use no card.  Tests run their plain C
+# form.
 CARD_KERN := $(sort $(wildcard lib/engine/cuda/kernel/*.c))
 PTX_FLAGS = --target=nvptx64-nvidia-cuda -march=sm_80 --cuda-path=/nonexistent \
 	-Xclang -target-feature -Xclang +ptx70 -O3 -ffp-contract=off \
@@ -152,7 +153,14 @@ PTX_CC := $(firstword $(foreach c,$(CLANG) clang-19 clang-20 clang-21 clang-22 \
 	clang,$(shell printf '__attribute__((nvptx_kernel)) void f(int *p)\
 	{ __asm__("" :: "l"(p)); *p = __nvvm_read_ptx_sreg_tid_x(); }\n' | \
 	$c $(PTX_FLAGS) -Wno-missing-prototypes -S -xc - -o - 2>/dev/null | \
-	grep -q '\.entry f' && echo $c)))
+	grep -q '\.entry f' && command -v zstd >/dev/null && echo $c)))
+endif
+
+# The part for MPI, a library by itself, which the device "mpi" loads.  It needs
+# mpicc, and is not built with MPI=n.
+MPICC = mpicc
+ifeq ($(filter n,$(MPI))$(CORE)$(STATIC),)
+MPI_LIB := $(if $(shell command -v $(MPICC)),$(B)/libqwen-mpi.so.$(SOVERSION))
 endif
 
 # The floors: what all share and the engine are libqwen; text is libqwentext.
@@ -237,7 +245,7 @@ ARCHIVES = $(addprefix $(B)/,libcli.a libsynth.a libhub.a libquantize.a \
 	libvision.a libmodels.a libimage.a libqwentext.a libqwen.a)
 
 all: $(TOOLS) $(foreach l,$(WINGS),$(B)/lib$l.a $(B)/lib$l.so \
-	$(B)/lib$l.so.$(SOVERSION))
+	$(B)/lib$l.so.$(SOVERSION)) $(MPI_LIB)
 
 PARTS = $(patsubst %.c,$(B)/%.o,$(filter cmd/$1/%,$(PART_SRC)))
 .SECONDEXPANSION:
@@ -260,7 +268,7 @@ $(BIN)/gguf-fetch: LIBS += $(if $(shell printf '\043include <curl/curl.h>\n'\
 	'\043include <openssl/evp.h>\n' | \
 	$(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo y),-lcurl -lcrypto)
 endif
-$(BIN)/qserve: LIBS += -lmicrohttpd
+$(BIN)/qserve: LIBS += -lmicrohttpd $(if $(STATIC),-lcurl -lssl -lcrypto,-ldl)
 $(BIN)/qimage $(filter %/fuzz_seeds $(B)/tests/unit/image_%,$(TESTS)): \
 	LIBS += $(LIBS_IMAGE)
 
@@ -293,6 +301,11 @@ $(B)/lib%.so: $(B)/%.map
 # The name by which programs load the library, also from the build folder.
 $(B)/lib%.so.$(SOVERSION): $(B)/lib%.so
 	ln -sf $(<F) $@
+$(MPI_LIB): lib/mpi/transport.c lib/engine/mpi/calls.h
+	@mkdir -p $(@D)
+	$(MPICC) -std=c11 -fPIC -fvisibility=hidden $(WARN) -Ilib $(HARDEN) \
+		$(CPPFLAGS) $(CFLAGS) $(HARDEN_LD) $(LDFLAGS) -shared \
+		-Wl,-soname,$(@F) -o $@ $<
 $(B)/qwen.map: $(B)/libqwentext.a
 $(WINGS:%=$(B)/%.map): $(B)/%.map: lib/%.h $(wildcard lib/qwen/*.h)
 	@mkdir -p $(@D)
@@ -327,13 +340,17 @@ $(B)/lib/engine/cpu/kernel/%.o \
 	$(B)/lib/quantize/generic/%.o $(B)/lib/quantize/x86/%.o: OPT = -O3 $(LINES)
 $(MODELLED:%=$(B)/tests/kernel/amx/%.o): OPT = $(LINES)
 
-# The kernels of cards, as text within the library.
+# The kernels of cards, packed, within the library.
 $(B)/ptx/%.ptx: lib/engine/cuda/kernel/%.c
 	@mkdir -p $(@D)
 	$(PTX_CC) $(PTX_FLAGS) -MMD -MP -MF $(@:.ptx=.d) -MT $@ -S -o $@ $<
 PTX := $(if $(PTX_CC),$(CARD_KERN:lib/engine/cuda/kernel/%.c=$(B)/ptx/%.ptx))
 $(B)/lib/engine/cuda/ptx.o: ISA = $(if $(PTX),-DQWEN_CUDA_PTX -Wa$(comma)-I$(B)/ptx)
-$(B)/lib/engine/cuda/ptx.o: $(B)/ptx.inc $(PTX)
+$(B)/ptx/all.zst: $(PTX)
+	@for f in $^; do basename $$f .ptx | tr '\n' '\0'; cat $$f; \
+		printf '\0'; done >$@.text
+	zstd -q -f -19 --rm $@.text -o $@
+$(B)/lib/engine/cuda/ptx.o: $(if $(PTX),$(B)/ptx/all.zst)
 # A driver for machines without a card, with the kernels' plain C form.
 FAKE := $(if $(findstring -linux-gnu,$(MACHINE)),$(B)/tests/cuda/libcuda.so.1)
 FAKE_OBJ := $(CARD_KERN:%.c=$(B)/tests/cuda/%.o)
@@ -367,11 +384,10 @@ build/libraries/$(MACHINE)/complete: share/dist/libraries.sh
 $(B)/kernels.inc: LIST = $(foreach f,$(KERN),KERNELS(qwen_$(basename $(notdir $f))_kernels))
 $(B)/quants.inc: LIST = $(foreach f,$(QUANT),QUANT(qwen_quant_$(basename $(notdir $f))))
 $(B)/samplers.inc: LIST = $(foreach f,$(SAMP),SAMPLER(qwen_sampler_$(basename $(notdir $f))))
-$(B)/ptx.inc: LIST = $(foreach f,$(CARD_KERN),PTX($(basename $(notdir $f))))
 $(B)/modelled.inc: LIST = $(foreach f,$(MODELLED),MODELLED(qwen_$f_model_kernels))
 $(B)/images.inc: LIST = $(foreach f,$(IMAGE_FORMATS),FORMAT(qwen_image_$f_format))
 $(B)/fuzzers.inc: LIST = $(foreach f,$(FUZZ_SRC),FUZZER($(f:tests/fuzz/fuzz_%.c=%)))
-$(B)/kernels.inc $(B)/quants.inc $(B)/samplers.inc $(B)/ptx.inc \
+$(B)/kernels.inc $(B)/quants.inc $(B)/samplers.inc \
 		$(B)/modelled.inc $(B)/images.inc $(B)/fuzzers.inc: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' $(foreach l,$(LIST),'$l') >$@.new

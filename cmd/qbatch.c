@@ -107,6 +107,9 @@ static const struct cli_opt options[] = {
 
 	CLI_GROUP("what is generated:"),
 	TOOL_OPT_SERVICE(&run.with),
+	TOOL_OPT_IMAGE_ENCODER(&run.images.how),
+	TOOL_OPT_IMAGE_DIR(&run.images.dir),
+	TOOL_OPT_IMAGE_FOLDER(&run.images.how),
 	TOOL_OPT_GRAMMAR(&run.with.grammar),
 	TOOL_OPT_IGNORE_EOS(&run.with.ignore_eos),
 	TOOL_OPT_MASK_UNUSED(&run.with.mask_unused),
@@ -189,6 +192,8 @@ check_options(void)
 		cli_usage("%s needs -o, the file with the results", opt.resume ?
 		    "--resume" : opt.retry ? "--retry-failed" : "--retry-cut");
 	tool_store_from_env(&run.work.at);
+	tool_image_folder(&run.images.how, &run.work.at);
+	run.images.how.no_rows = opt.plan;
 	tool_draft_check(&run.work.draft);
 	if (opt.input == NULL)
 		cli_need_stdin();
@@ -200,6 +205,7 @@ static void
 open_model(struct qbatch_run *b)
 {
 	struct qwen_service *s = &b->with.service;
+	char *images;
 
 	tool_work_open_model(&b->work);
 	tool_header_init(&b->header, QWEN_STREAM_LOGITS, b->work.model);
@@ -208,7 +214,10 @@ open_model(struct qbatch_run *b)
 	s->unknown = &b->unknown;
 	tool_service_open(&b->with, b->work.gguf, &b->header);
 	b->with.service.n_ctx = qwen_model_n_ctx(b->work.model);
-	qbatch_self_open(&b->self, &b->with, &b->header);
+	b->images.how.model = tool_model_path(b->work.path);
+	images = qbatch_images_open(&b->images, &b->with);
+	qbatch_self_open(&b->self, &b->with, &b->header, images);
+	free(images);
 }
 
 /* Return the number of items to do, for the progress line; 0 if unknown. */
@@ -259,6 +268,7 @@ open_input(struct qbatch_run *b)
 	struct stat st;
 
 	tool_lines_open(&b->in, opt.input);
+	b->in.max = QBATCH_LINE_MAX;
 	if (fstat(b->in.fd, &st) == -1)
 		die("%s: %s", b->in.name, strerror(errno));
 	b->is_pipe = !S_ISREG(st.st_mode);

@@ -22,7 +22,9 @@ static const struct cli_opt options[] = {
 	CLI_TEXT(0, "system", "text", &qchat_opt.system,
 	    "start with this system message"),
 	CLI_LIST(0, "data", "file", &qchat_opt.data, "file",
-	    "start with this document; repeatable"),
+	    "start with this document or image; repeatable"),
+	TOOL_OPT_IMAGE_ENCODER(&qchat_opt.images),
+	TOOL_OPT_IMAGE_FOLDER(&qchat_opt.images),
 	CLI_OPT_THINK(&qchat_opt.think),
 	TOOL_OPT_EFFORT,
 	TOOL_OPT_NFC,
@@ -63,8 +65,8 @@ static const struct cli_foreign foreign[] = {
 	{ "nowordwrap", TOOL_HINT_ALWAYS }, { "port", server },
 	{ "host", server }, { "listen", server }, { "f", "--data FILE" },
 	{ "file", "--data FILE" }, { "a", "--data FILE" },
-	{ "attachment", "--data FILE" }, { "s", "--system" },
-	{ "sys", "--system" }, { "no-think", "--think off" },
+	{ "attachment", "--data FILE" }, { "image", "--data FILE" },
+	{ "s", "--system" }, { "sys", "--system" }, { "no-think", "--think off" },
 	{ "nothink", "--think off" }, { "hidethinking", "--hide-thinking" },
 	{ "prompt-cache", "--store FOLDER" },
 	{ NULL, NULL },
@@ -72,8 +74,9 @@ static const struct cli_foreign foreign[] = {
 
 static const struct cli_tool tool = {
 	.name = "qchat", .about = "chat with a model",
-	.usage = "[options]\n[options] question [<document]",
-	.options = options, .max = 1, .completes = "-",
+	.usage = "[options] [image ...]\n"
+	    "[options] [image ...] question [<document]",
+	.options = options, .max = -1, .completes = "file",
 	.foreign = foreign,
 };
 
@@ -145,6 +148,7 @@ open_all(struct qchat *c)
 	tool_header_init(&c->header, QWEN_STREAM_LOGITS, c->model);
 	open_template(c);
 	c->tok = tool_tok_open(g, QWEN_TOK_ENCODE | QWEN_TOK_DECODE);
+	qchat_image_init(c);
 	tool_draft_open(&c->draft, c->model);
 	cli_must(NULL, qwen_drafter_new(&c->drafter, c->draft.drafts,
 	    &cli_err));
@@ -157,7 +161,47 @@ open_all(struct qchat *c)
 	c->store = tool_store_open(&qchat_opt.store);
 }
 
-/* Add the documents of --data. */
+/* Print a note if the question is a command of another program. */
+static void
+note_foreign_command(const char *word)
+{
+	static const char *const commands[] = {
+		"chat", "list", "ls", "models", "ps", "pull", "run", "serve",
+	};
+	size_t i;
+
+	for (i = 0; word != NULL &&
+	    i < sizeof commands / sizeof *commands; i++) {
+		if (strcmp(word, commands[i]) == 0)
+			cli_note("'%s' is taken as a question, since qchat has "
+			    "no commands; -m takes a model file%s", word,
+			    strcmp(word, "serve") == 0 ?
+			    ", qserve serves it" : "");
+	}
+}
+
+/* Take the operands: image files, and at most one question. */
+static void
+take_operands(char *arg[], int n)
+{
+	struct cli_list *l = &qchat_opt.data;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		if (qchat_is_image_file(arg[i])) {
+			cli_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v);
+			l->v[l->n++] = arg[i];
+		} else if (qchat_opt.question != NULL)
+			cli_usage("two questions, '%.60s' and '%.60s': one of "
+			    "them may name an image file that does not exist",
+			    qchat_opt.question, arg[i]);
+		else
+			qchat_opt.question = arg[i];
+	}
+	note_foreign_command(qchat_opt.question);
+}
+
+/* Add the documents of --data, and the images. */
 static void
 add_documents(struct qchat *c)
 {
@@ -217,37 +261,17 @@ talk(struct qchat *c)
 	qchat_talk(c);
 }
 
-/* Print a note if the question is a command of another program. */
-static void
-note_foreign_command(const char *word)
-{
-	static const char *const commands[] = {
-		"chat", "list", "ls", "models", "ps", "pull", "run", "serve",
-	};
-	size_t i;
-
-	for (i = 0; word != NULL &&
-	    i < sizeof commands / sizeof *commands; i++) {
-		if (strcmp(word, commands[i]) == 0)
-			cli_note("'%s' is taken as a question, since qchat has "
-			    "no commands; -m takes a model file%s", word,
-			    strcmp(word, "serve") == 0 ?
-			    ", qserve serves it" : "");
-	}
-}
-
 int
 main(int argc, char *argv[])
 {
 	struct qchat *c = &chat;
 
-	cli_begin(&tool, argc, argv);
-	qchat_opt.question = argv[1];
-	note_foreign_command(argv[1]);
+	take_operands(argv + 1, cli_begin(&tool, argc, argv));
 	tool_sampling_check(c->options);
 	tool_report_seed(c->options);
 	tool_draft_check(&c->draft);
 	tool_store_from_env(&qchat_opt.store);
+	tool_image_folder(&qchat_opt.images, &qchat_opt.store);
 	choose_colours();
 	open_all(c);
 	qchat_reset(c, qchat_opt.system);
@@ -263,6 +287,8 @@ main(int argc, char *argv[])
 	qwen_messages_free(c->messages);
 	qchat_free_documents(c);
 	free(c->documents);
+	tool_encoded_fini(&c->encoded);
+	free(c->spans);
 	qwen_store_close(c->store);
 	qwen_session_free(c->session);
 	qwen_cache_free(c->cache);

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "image/image.h"
 #include "models/models.h"
-#include "tool/tool.h"
-#include "vision/vision.h"
+#include "qimage/qimage.h"
+
+enum { FD_OTHERS = 64 };	/* descriptors beside those of images */
 
 static struct {
 	int			 show;
@@ -16,17 +16,23 @@ static struct {
 	const char		*mmproj;	/* NULL: the one beside the model */
 	int			 n_threads;
 	int			 json;
+	const char		*folder;	/* --images, or NULL */
+	uint64_t		 folder_max;
 	struct qwen_image_limits limits;
 } opt = { .limits = { 0, 2048 } };
 
 /* An image to encode. */
 struct image {
 	const char		*name;		/* for messages */
-	struct qwen_pixels	 pixels;
+	struct qwen_fp		 key;		/* in the folder */
+	int			 fd;		/* its file there; -1: none */
+	struct qwen_pixels	 pixels;	/* none, if there is a file */
 	struct qwen_span	 span;
 	int			 again;		/* an earlier one has the same
 						   rows */
 };
+
+static struct qimage_folder *folder;	/* or NULL */
 
 /* Tokens of all images, for the progress. */
 static struct {
@@ -41,6 +47,8 @@ static const struct cli_opt options[] = {
 	CLI_OPT_THREADS(&opt.n_threads),
 	CLI_OPT_FORMAT(&opt.json, "cbor json",
 	    "format of the spans and rows"),
+	TOOL_OPT_IMAGES(&opt.folder),
+	TOOL_OPT_IMAGES_MAX(&opt.folder_max),
 	CLI_FLAG(0, "no-rows", &opt.no_rows,
 	    "write only the spans: sizes and hashes"),
 	CLI_FLAG(0, "show", &opt.show,
@@ -61,19 +69,19 @@ static const struct cli_tool tool = {
 	.completes = "file",
 };
 
-/* Read an image, of the size that the model gets. */
-static void
-read_image(struct qwen_pixels *p, const char *path)
+static const char *
+name_of(const char *path)
 {
-	size_t n;
-	char *bytes = cli_read_file(path, QWEN_IMAGE_BYTES_MAX, &n);
+	return strcmp(path, "-") == 0 ? "stdin" : path;
+}
 
-	if (path[0] == '-' && path[1] == '\0')
-		path = "stdin";
-	cli_must(path, qwen_image_read(p, bytes, n, &opt.limits, &cli_err));
-	free(bytes);
+/* Decode an image, to the size that the model gets. */
+static void
+decode(struct qwen_pixels *p, const char *name, const void *bytes, size_t n)
+{
+	cli_must(name, qwen_image_read(p, bytes, n, &opt.limits, &cli_err));
 	if (cli_verbose)
-		cli_note("%s: %zu x %zu pixels for the model, %s", path,
+		cli_note("%s: %zu x %zu pixels for the model, %s", name,
 		    p->width, p->height, cli_count(p->width / QWEN_IMAGE_UNIT *
 		    (p->height / QWEN_IMAGE_UNIT), "token"));
 }
@@ -83,9 +91,13 @@ show(const char *path)
 {
 	struct qwen_pixels p;
 	struct qwen_text png = { 0 };
+	size_t n;
+	char *bytes;
 
 	cli_no_binary_tty();
-	read_image(&p, path);
+	bytes = cli_read_file(path, QWEN_IMAGE_BYTES_MAX, &n);
+	decode(&p, name_of(path), bytes, n);
+	free(bytes);
 	cli_must(NULL, qwen_image_png(&png, &p, &cli_err));
 	cli_write_all(STDOUT_FILENO, "stdout", &png);
 	qwen_text_fini(&png);
@@ -118,21 +130,40 @@ open_encoder(const struct qwen_gguf *g, const char *model)
 	return v;
 }
 
+/* Read an image, or find it in the folder. */
+static void
+read_image(struct image *im, const struct qwen_vision *v, const char *path)
+{
+	struct qwen_vision_image in;
+	size_t n;
+	char *bytes = cli_read_file(path, QWEN_IMAGE_BYTES_MAX, &n);
+
+	*im = (struct image){ .name = name_of(path), .fd = -1 };
+	if (folder != NULL) {
+		qimage_key(&im->key, v, &opt.limits, bytes, n);
+		im->fd = qimage_folder_find(folder, &im->key, v, &im->span);
+	}
+	if (im->fd == -1) {
+		decode(&im->pixels, im->name, bytes, n);
+		in = (struct qwen_vision_image){ im->pixels.rgb,
+		    im->pixels.width, im->pixels.height };
+		cli_must(im->name, qwen_vision_span(v, &in, &im->span,
+		    &cli_err));
+	} else if (cli_verbose)
+		cli_note("%s: %s from images %s", im->name,
+		    cli_count(im->span.n, "token"), opt.folder);
+	free(bytes);
+}
+
 /* Read all images: if one is damaged, there is no stream of the others. */
 static struct image *
 read_images(const struct qwen_vision *v, char *paths[], size_t n)
 {
 	struct image *im = cli_check_alloc(calloc(n, sizeof *im));
-	struct qwen_vision_image in;
 	size_t i, k;
 
 	for (i = 0; i < n; i++) {
-		im[i].name = strcmp(paths[i], "-") == 0 ? "stdin" : paths[i];
-		read_image(&im[i].pixels, paths[i]);
-		in = (struct qwen_vision_image){ im[i].pixels.rgb,
-		    im[i].pixels.width, im[i].pixels.height };
-		cli_must(im[i].name, qwen_vision_span(v, &in, &im[i].span,
-		    &cli_err));
+		read_image(&im[i], v, paths[i]);
 		for (k = 0; k < i && !im[i].again; k++)
 			im[i].again = memcmp(&im[k].span.hash, &im[i].span.hash,
 			    sizeof im[k].span.hash) == 0;
@@ -148,9 +179,10 @@ show_progress(void *arg, uint64_t done, uint64_t total)
 	    (double)done / (double)total));
 }
 
-/* Encode an image, and write its rows. */
+/* Encode an image, write its rows, and add them to the folder. */
 static void
-put_rows(struct qwen_writer *w, struct qwen_vision *v, const struct image *im)
+put_rows(struct qwen_writer *w, const struct qwen_header *h,
+    struct qwen_vision *v, const struct image *im)
 {
 	struct qwen_vision_image in = { im->pixels.rgb, im->pixels.width,
 	    im->pixels.height };
@@ -160,10 +192,19 @@ put_rows(struct qwen_writer *w, struct qwen_vision *v, const struct image *im)
 	work.image = im->span.n;
 	cli_must(im->name, qwen_vision_encode(v, &in, rows, show_progress, NULL,
 	    &cli_err));
+	if (folder != NULL)
+		qimage_folder_add(folder, &im->key, h, &im->span, rows, n);
 	cli_must("stdout", qwen_write_rows(w, &im->span.hash, rows, n,
 	    &cli_err));
 	work.before += im->span.n;
 	free(rows);
+}
+
+/* Is this one of the images to encode? */
+static int
+is_new(const struct image *im)
+{
+	return !opt.no_rows && !im->again && im->fd == -1;
 }
 
 /*
@@ -171,21 +212,25 @@ put_rows(struct qwen_writer *w, struct qwen_vision *v, const struct image *im)
  * reader misses rows and does not take the stream for complete.
  */
 static void
-put_images(struct qwen_writer *w, struct qwen_vision *v, struct image *im,
-    size_t n)
+put_images(struct qwen_writer *w, const struct qwen_header *h,
+    struct qwen_vision *v, struct image *im, size_t n)
 {
 	uint64_t total = 0;
 	size_t i;
 
 	for (i = 0; i < n; i++) {
 		cli_must("stdout", qwen_write_span(w, &im[i].span, &cli_err));
-		total += im[i].again ? 0 : im[i].span.n;
+		total += is_new(&im[i]) ? im[i].span.n : 0;
 	}
 	cli_progress_start("tokens", total);
 	for (i = 0; i < n; i++) {
-		if (!opt.no_rows && !im[i].again)
-			put_rows(w, v, &im[i]);
+		if (is_new(&im[i]))
+			put_rows(w, h, v, &im[i]);
+		else if (!opt.no_rows && !im[i].again)
+			qimage_folder_copy(im[i].fd, w);
 		qwen_pixels_fini(&im[i].pixels);
+		if (im[i].fd != -1)
+			close(im[i].fd);
 	}
 	cli_progress_end();
 }
@@ -205,14 +250,19 @@ encode(char *paths[], size_t n)
 	model = tool_model_path(opt.model);
 	g = tool_gguf_open(model);
 	v = open_encoder(g, model);
+	if (opt.folder != NULL) {
+		tool_fd_limit(n + FD_OTHERS);
+		folder = qimage_folder_open(opt.folder, opt.folder_max);
+	}
 	im = read_images(v, paths, n);
 	cli_must(model, qwen_header_init(&h, QWEN_STREAM_TOKENS, g, &cli_err));
 	w = tool_writer(STDOUT_FILENO, opt.json ? QWEN_FORMAT_JSON :
 	    QWEN_FORMAT_CBOR);
 	cli_must("stdout", qwen_write_header(w, &h, &cli_err));
-	put_images(w, v, im, n);
+	put_images(w, &h, v, im, n);
 	cli_must("stdout", qwen_writer_close(w, &cli_err));
 	free(im);
+	qimage_folder_close(folder);
 	qwen_vision_close(v);
 	qwen_gguf_close(g);
 }
@@ -223,9 +273,11 @@ check_options(int n)
 	struct qwen_image_limits *l = &opt.limits;
 
 	if (opt.show && (opt.mmproj != NULL || opt.no_rows ||
-	    cli_given(&opt.json)))
+	    opt.folder != NULL || cli_given(&opt.json)))
 		cli_usage("--show needs no encoder, and writes PNG: not with "
-		    "--mmproj, --no-rows or -f");
+		    "--mmproj, --images, --no-rows or -f");
+	if (opt.folder == NULL && opt.folder_max > 0)
+		cli_usage("--images-max needs --images");
 	if (opt.show && n > 1)
 		cli_usage("--show takes only one image");
 	if (!cli_given(&l->min_tokens))

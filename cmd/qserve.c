@@ -11,10 +11,16 @@
 #include "qserve/qserve.h"
 #include "tool/foreign.h"
 
+enum {
+	BODY_MAX = 16 << 20,
+	BODY_IMAGES_MAX = 64 << 20,	/* with images */
+	BODIES = 32,	/* times the limit of one body: limit of all */
+};
+
 static struct qserve server = {
 	.with.service = { .max = SIZE_MAX, .streams = 1,
 	    .echoes = 1 },
-	.max_waiting = 256, .max_body = 16 << 20, .max_unread = 8 << 20,
+	.max_waiting = 256, .max_body = BODY_MAX, .max_unread = 8 << 20,
 	.max_connections = 1000, .stall_s = 30, .idle_s = 75,
 	.socket_mode = 0600,
 };
@@ -95,7 +101,7 @@ static const struct cli_opt options[] = {
 	CLI_INT(0, "max-waiting", "n", &server.max_waiting, 1, 1 << 20,
 	    "at most N requests wait (default 256)"),
 	CLI_BYTES(0, "max-body", "size", &server.max_body, 1024,
-	    "largest size of a request (default 16M)"),
+	    "largest size of a request (default 16M; 64M with images)"),
 	CLI_BYTES(0, "max-unread", "size", &server.max_unread, 1 << 16,
 	    "drop a client that leaves more than this unread (default 8M)"),
 	CLI_INT(0, "stall", "seconds", &server.stall_s, 1, 1 << 20,
@@ -113,6 +119,11 @@ static const struct cli_opt options[] = {
 	CLI_LIST(0, "alias", "name", &server.aliases, NULL,
 	    "another name of the model in lists; repeatable"),
 	TOOL_OPT_SERVICE(&server.with),
+	TOOL_OPT_IMAGE_ENCODER(&server.images.how),
+	TOOL_OPT_IMAGE_DIR(&server.images.dir),
+	CLI_WORD(0, "image-url", "public | any", &server.images.urls,
+	    "none public any", "get images from the URLs of requests: of public "
+	    "addresses, or of any"),
 	CLI_LIST(0, "ignore-line", "regex", &server.ignore, NULL,
 	    "remove lines that match this from system messages; repeatable"),
 	CLI_FLAG(0, "retokenize", &server.retokenize,
@@ -258,6 +269,10 @@ open_model(struct qserve *s)
 	qserve_recall_open(s);
 	qserve_vectors_open(s);
 	qserve_rank_open(s);
+	qserve_images_open(s);
+	s->max_bodies = s->max_body * BODIES;
+	if (v->reads_images && !cli_given(&s->max_body))
+		s->max_body = BODY_IMAGES_MAX;
 }
 
 int
@@ -281,5 +296,6 @@ main(int argc, char *argv[])
 	qserve_engines_open(s);
 	qserve_run(s);
 	qserve_engines_close(s);
+	qserve_images_close(s);
 	return cli_finish();
 }

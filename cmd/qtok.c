@@ -62,8 +62,11 @@ static const struct cli_opt options[] = {
 	CLI_CALL(0, "image", "file", &opt, add_message, "file",
 	    "add an image to the user's message; -: the images that qimage "
 	    "wrote"),
-	CLI_FILE(0, "mmproj", "file", &opt.mmproj, "file gguf",
-	    "image encoder (default: the mmproj file beside the model)"),
+	TOOL_OPT_IMAGE_ENCODER(&opt.images),
+	TOOL_OPT_IMAGE_DIR(&opt.image_dir),
+	CLI_INT('t', "threads", "threads", &opt.images.n_threads, 0, 1024,
+	    "threads that encode images; 0: one per processor or core "
+	    "(default 0)"),
 	CLI_CALL(0, "assistant", "text", &opt, add_message, NULL,
 	    "add an earlier answer of the model"),
 
@@ -126,8 +129,10 @@ check_chat(const struct qtok_opts *o)
 		cli_usage("--date needs --chat");
 	if (!o->chat && o->form == QTOK_PROMPT)
 		cli_usage("-f prompt needs --chat");
-	if (!o->chat && o->mmproj != NULL)
-		cli_usage("--mmproj needs --chat and --image");
+	if (!o->chat && (o->images.mmproj != NULL || o->images.max_tokens > 0 ||
+	    o->images.n_threads > 0 || o->image_dir != NULL))
+		cli_usage("--mmproj, --image-max-tokens, --image-dir and -t "
+		    "need --chat");
 	if (!o->chat)
 		return;
 	if (o->documents || o->decode || o->encode_flags != 0 ||
@@ -152,8 +157,10 @@ check_images(const struct qtok_opts *o)
 	if (n_stdin > 1)
 		cli_usage("--image -: stdin has one stream of images; give it "
 		    "once");
-	if (n == 0 && o->mmproj != NULL)
+	if (o->n_messages > 0 && (n == 0 && o->images.mmproj != NULL))
 		cli_usage("--mmproj needs --image");
+	if (o->n_messages > 0 && o->image_dir != NULL)
+		cli_usage("--image-dir is for the images of a request");
 	if (n > 0 && !o->count && o->format == QWEN_FORMAT_TEXT)
 		cli_usage("--image: -f text cannot hold images; use cbor or "
 		    "json");

@@ -64,7 +64,7 @@ class _ModelOpts(C.Structure):
                 ("rope", _Rope), ("draft", C.c_int), ("draft_file", C.c_char_p),
                 ("tuning", C.c_char_p), ("adapters", C.POINTER(_Adapter)),
                 ("n_adapters", C.c_size_t), ("device", C.c_char_p),
-                ("share", C.c_void_p)]
+                ("share", C.c_void_p), ("note", C.c_void_p), ("note_arg", C.c_void_p)]
 
 
 _ROW = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_size_t, C.POINTER(C.c_float),

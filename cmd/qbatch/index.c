@@ -68,7 +68,7 @@ check_tail(const struct tool_lines *l, const struct tool_line *line)
 
 /*
  * Copies all texts.  options: "temp=1", perhaps after a token limit: "n=30
- * temp=1", "n=context temp=1".
+ * temp=1", "n=context temp=1"; and perhaps before the options of images.
  */
 void
 qbatch_origin_set(struct qbatch_origin *m, const char *model, const char *hash,
@@ -84,6 +84,22 @@ qbatch_origin_set(struct qbatch_origin *m, const char *model, const char *hash,
 	m->model = cli_format("%s", model);
 	m->hash = cli_format("%s", hash);
 	m->options = cli_format("%s", options);
+	m->images = strstr(m->options, " " QBATCH_MMPROJ);
+	if (m->images == NULL)
+		return;
+	m->images[0] = '\0';
+	m->images = cli_format("%s", m->images + 1);
+}
+
+/*
+ * Return 1 if both have the same options of images.  What one has does not
+ * matter for requests without images.
+ */
+static int
+same_images(const struct qbatch_origin *m, const struct qbatch_origin *x)
+{
+	return m->images == NULL || x->images == NULL ||
+	    strcmp(m->images, x->images) == 0;
 }
 
 /* Return 1 if both have the same model and options; does not compare limits. */
@@ -91,7 +107,7 @@ static int
 same_origin(const struct qbatch_origin *m, const struct qbatch_origin *x)
 {
 	return strcmp(m->hash, x->hash) == 0 &&
-	    strcmp(m->options, x->options) == 0;
+	    strcmp(m->options, x->options) == 0 && same_images(m, x);
 }
 
 int
@@ -119,12 +135,14 @@ origin_of(struct qbatch_index *ix, const struct qwen_result *r,
 	}
 	qbatch_origin_set(&m, r->model, r->hash, r->options);
 	for (i = 0; i < ix->n_origins && (ix->origin[i].max != m.max ||
-	    !same_origin(&ix->origin[i], &m)); i++)
+	    !same_origin(&ix->origin[i], &m) || (ix->origin[i].images ==
+	    NULL) != (m.images == NULL)); i++)
 		;
 	if (i < ix->n_origins) {
 		free(m.model);
 		free(m.hash);
 		free(m.options);
+		free(m.images);
 	} else {
 		cli_grow(&ix->origin, &ix->cap_origins, i + 1, sizeof m);
 		ix->origin[ix->n_origins++] = m;
@@ -169,6 +187,10 @@ add_options(struct qwen_text *t, const struct qbatch_origin *m,
 	if (t->n > before && strcmp(m->options, other->options) != 0)
 		qwen_text_str(t, " ");
 	add_words(t, m->options, other->options);
+	if (!same_images(m, other)) {
+		qwen_text_str(t, t->n > before ? " " : "");
+		add_words(t, m->images, other->images);
+	}
 	if (t->n == before)
 		qwen_text_str(t, "none of these");
 	qwen_text_str(t, "\"");
@@ -192,7 +214,7 @@ add_difference(struct qwen_text *t, const struct qbatch_origin *there,
 	else if (models)
 		qwen_text_fmt(t, "model \"%s\" there, \"%s\" here",
 		    there->model, here->model);
-	if (there->max == here->max &&
+	if (there->max == here->max && same_images(there, here) &&
 	    strcmp(there->options, here->options) == 0)
 		return;
 	qwen_text_str(t, models ? "; options " : "options ");
@@ -229,6 +251,16 @@ qbatch_index_check(const struct qbatch_index *ix,
 	for (i = 0; i < ix->n_origins && same_results(&ix->origin[i], with);
 	    i++)
 		;
+	/* results that have images among results that have none */
+	if (i == ix->n_origins && with != NULL && with->images == NULL) {
+		for (i = 0; i < ix->n_origins && ix->origin[i].images == NULL;
+		    i++)
+			;
+		with = i < ix->n_origins ? &ix->origin[i] : with;
+		for (; i < ix->n_origins && same_images(&ix->origin[i], with);
+		    i++)
+			;
+	}
 	if (i == ix->n_origins)
 		return;
 	add_difference(&t, &ix->origin[i], with);

@@ -161,6 +161,7 @@ survey_file(struct qbatch_survey *s, const struct merge *m, const char *input,
 	struct tool_lines in = { 0 };
 
 	tool_lines_open(&in, input);
+	in.max = QBATCH_LINE_MAX;
 	qbatch_survey(s, &m->ix, &in);
 	qbatch_survey_check(s, m->n_files == 1 ? m->name[0] : "the results",
 	    in.name, mixed, WAY_ON);

@@ -4,7 +4,6 @@
  * estimate the time from the speed of a few passes.
  */
 #include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 #include "qbatch.h"
@@ -56,15 +55,16 @@ count_new(struct plan *p, const struct qwen_ids *ids)
 	return ids->n - (shared < ids->n ? shared : ids->n - 1);
 }
 
+/* Add tokens to the sample; rows of images take the time of tokens. */
 static void
 sample(struct plan *p, const struct qwen_ids *ids)
 {
-	size_t n = READ - p->sample.n < ids->n ? READ - p->sample.n : ids->n;
+	size_t i;
 
-	if (n > 0)
-		memcpy(p->sample.id + p->sample.n, ids->id, n *
-		    sizeof *ids->id);
-	p->sample.n += n;
+	for (i = 0; i < ids->n && p->sample.n < READ; i++) {
+		if (ids->id[i] >= 0)
+			p->sample.id[p->sample.n++] = ids->id[i];
+	}
 }
 
 static void
@@ -91,6 +91,7 @@ static void
 read_requests(struct plan *p, struct qbatch_run *b)
 {
 	struct tool_line line;
+	struct qbatch_pictures pictures;
 	struct qwen_request *q;
 	size_t n_ctx = b->with.service.n_ctx;
 
@@ -100,10 +101,13 @@ read_requests(struct plan *p, struct qbatch_run *b)
 			continue;
 		cli_must(NULL, qwen_request_parse_line(&q, &b->with.service,
 		    line.s, line.n, &cli_err));
-		if (q->refusal.err.code == 0)
+		pictures = (struct qbatch_pictures){ 0 };
+		if (q->refusal.err.code == 0 &&
+		    qbatch_images_read(&b->images, q, &pictures) == 0)
 			qwen_request_fits(q, n_ctx);
 		qbatch_check_id(b, q);
 		plan_request(p, q, n_ctx);
+		qbatch_images_fini(&b->images, &pictures);
 		qwen_request_free(q);
 		cli_progress(p->n);
 	}

@@ -6,7 +6,11 @@
 #ifndef QBATCH_H
 #define QBATCH_H
 
+#include "tool/images.h"
 #include "tool/service.h"
+
+/* Bytes of a line of requests, which may have images. */
+enum { QBATCH_LINE_MAX = 128 << 20 };
 
 /* ------------------------------------------------------------------ hashes */
 
@@ -40,8 +44,10 @@ char *qbatch_hex(uint64_t hash, char out[QBATCH_HASH]);
  */
 struct qbatch_origin {
 	char		*model, *hash;	/* name and hash of the model; owned */
-	char		*options;	/* that influence answers, without -n;
-					   owned */
+	char		*options;	/* that influence answers, without -n
+					   and images; owned */
+	char		*images;	/* the same for images; NULL: its
+					   requests have none; owned */
 	uint64_t	 max;		/* -n; UINT64_MAX: the context; 0:
 					   requests had their own limit */
 	const char	*file;		/* file of its first result, borrowed;
@@ -64,18 +70,22 @@ int qbatch_origin_cuts(const struct qbatch_origin *m,
 struct qbatch_self {
 	const char		*model;		/* borrowed */
 	char			 hash[QBATCH_HASH];
-	char			*options;	/* for requests with their own
+	/* 0: for requests without images; 1: with images */
+	char			*options[2];	/* for requests with their own
 						   limit */
-	char			*limited;	/* with -n, for the others */
+	char			*limited[2];	/* with -n, for the others */
 	struct qbatch_origin	 origin;
 };
 
+/* How options of images begin, which are the last ones. */
+#define QBATCH_MMPROJ "mmproj="
+
 /*
- * Fill in self from an open service and the header of its model.  Dies on
- * errors.
+ * Fill in self from an open service and the header of its model; images has the
+ * options of images, or is NULL.  Dies on errors.
  */
 void qbatch_self_open(struct qbatch_self *self, const struct tool_service *w,
-    const struct qwen_header *h);
+    const struct qwen_header *h, const char *images);
 
 /* ------------------------------------------------------ an index of results */
 
@@ -256,6 +266,48 @@ void qbatch_report_write(struct qbatch_report *r,
 void qbatch_report_print(const struct qbatch_report *r,
     const struct qbatch_tally *before);
 
+/* ------------------------------------------------------------------ images */
+
+/*
+ * The images of all requests.  Each is encoded once: for the requests that are
+ * being answered, and, as far as memory is spared for that, for later ones.
+ */
+struct qbatch_image;
+struct qbatch_images {
+	/* set by the caller */
+	struct tool_qimage	 how;		/* no_rows: for --plan */
+	const char		*dir;		/* --image-dir, or NULL */
+	/* internal */
+	int32_t			 pad;
+	struct qwen_header	 self;
+	struct qbatch_image	*first;		/* the last one used comes
+						   first */
+};
+
+/* The images of a request; all zero: none. */
+struct qbatch_pictures {
+	struct qbatch_image	**v;
+	struct qwen_span_rows	*spans;		/* [n] */
+	size_t			 n;
+	size_t			 bytes;		/* of rows that were encoded
+						   for this request */
+};
+
+/*
+ * Set the service's reads_images, if model and template do.  Return the options
+ * that influence the rows of images, to be freed; NULL if it reads none.
+ */
+char *qbatch_images_open(struct qbatch_images *all, struct tool_service *w);
+
+/*
+ * Encode the images of a request and put their ids into its prompt.  Returns 0,
+ * or -1 after a refusal.  Frees the bytes of the images.  Call fini in any case,
+ * when the jobs of the request have ended.
+ */
+int qbatch_images_read(struct qbatch_images *all, struct qwen_request *q,
+    struct qbatch_pictures *out);
+void qbatch_images_fini(struct qbatch_images *all, struct qbatch_pictures *p);
+
 /* ------------------------------------------------------------------- a run */
 
 /* A line of the input, until its result is written. */
@@ -265,6 +317,7 @@ struct qbatch_item {
 	struct qwen_request	*request;	/* NULL once there is a
 						   result */
 	struct qwen_sampler	*sampler;	/* for its first answer */
+	struct qbatch_pictures	 pictures;
 	uint64_t		 hash;		/* qbatch_hash_line() */
 	struct qwen_text	 result;	/* line of output */
 	double			 arrived, first, last;
@@ -274,6 +327,7 @@ struct qbatch_run {
 	/* set by the caller */
 	struct tool_service	 with;
 	struct tool_work	 work;
+	struct qbatch_images	 images;
 	struct tool_lines	 in;
 	struct qbatch_results	 out;
 	struct qbatch_self	 self;

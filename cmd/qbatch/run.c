@@ -25,9 +25,11 @@ finish_item(struct qbatch_run *r, struct qbatch_item *item)
 {
 	struct qwen_request *q = item->request;
 	char hex[QBATCH_HASH];
+	int seen = item->pictures.n > 0;
 	struct qwen_result_run run = {
 		.model = r->self.model, .hash = r->self.hash,
-		.options = q->max_given ? r->self.options : r->self.limited,
+		.options = q->max_given ? r->self.options[seen] :
+		    r->self.limited[seen],
 		.request = item->hash == 0 ? NULL : qbatch_hex(item->hash, hex),
 	};
 
@@ -36,6 +38,7 @@ finish_item(struct qbatch_run *r, struct qbatch_item *item)
 	qwen_request_result(q, &run, &item->result);
 	qwen_request_free(q);
 	item->request = NULL;
+	qbatch_images_fini(&r->images, &item->pictures);
 	item->input.bytes = sizeof *item + item->result.n;
 }
 
@@ -107,7 +110,8 @@ add_job(struct qbatch_run *r, struct qbatch_item *item, size_t i)
 		.n_ending = q->end_id != NULL ? q->n_end_ids : n_eog,
 		.logprobs = q->logprobs,
 		.n_top = q->n_top, .token = on_token, .end = on_end,
-		.arg = a,
+		.arg = a, .spans = item->pictures.spans,
+		.n_spans = item->pictures.n,
 	};
 	struct qwen_err err;
 
@@ -177,21 +181,48 @@ qbatch_check_id(struct qbatch_run *r, struct qwen_request *q)
 		    "custom_id: line %llu has the same", cli_llu(other));
 }
 
+/*
+ * Rows of images count a sixteenth, so that about a GiB of them is read ahead:
+ * fewer than TOOL_SEQUENCES requests at a time would be slow.
+ */
+enum { ROWS_SHARE = 16 };
+
+/*
+ * Return the memory of an item, roughly: what is left of its line, once the
+ * images' base64 is gone, and rows.
+ */
+static size_t
+bytes_of(const struct qbatch_item *item, const struct tool_line *line,
+    size_t image_bytes)
+{
+	size_t n = line->n + item->request->n_bytes;
+	size_t gone = image_bytes + image_bytes / 3 * 4;
+
+	return sizeof *item + n - (gone < n ? gone : n) +
+	    item->pictures.bytes / ROWS_SHARE;
+}
+
 static struct qbatch_item *
 make_item(struct qbatch_run *r, const struct tool_line *line)
 {
 	struct qbatch_item *item = cli_check_alloc(calloc(1, sizeof *item));
+	struct qwen_request *q;
+	size_t i, image_bytes = 0;
 
 	cli_must(NULL, qwen_request_parse_line(&item->request, &r->with.service,
 	    line->s, line->n, &cli_err));
+	q = item->request;
 	item->run = r;
 	item->hash = qbatch_hash_line(line);
-	item->input.bytes = sizeof *item + line->n + item->request->n_bytes;
-	item->request->arg = item;
-	item->request->number = r->in.line;
-	if (item->request->refusal.err.code == 0 &&
-	    qwen_request_fits(item->request, r->with.service.n_ctx) == 0)
-		tool_service_sampler(&r->with, item->request, &item->sampler);
+	q->arg = item;
+	q->number = r->in.line;
+	for (i = 0; i < q->images.n; i++)
+		image_bytes += q->images.v[i].n;
+	if (q->refusal.err.code == 0 &&
+	    qbatch_images_read(&r->images, q, &item->pictures) == 0 &&
+	    qwen_request_fits(q, r->with.service.n_ctx) == 0)
+		tool_service_sampler(&r->with, q, &item->sampler);
+	item->input.bytes = bytes_of(item, line, image_bytes);
 	return item;
 }
 

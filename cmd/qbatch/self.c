@@ -194,9 +194,10 @@ add_sampling(struct qwen_text *t, const struct tool_service *w)
 
 void
 qbatch_self_open(struct qbatch_self *self, const struct tool_service *w,
-    const struct qwen_header *h)
+    const struct qwen_header *h, const char *images)
 {
 	struct qwen_text t = { 0 };
+	size_t i;
 
 	qbatch_hex(hash_model(w->gguf, h), self->hash);
 	keep_date(w);
@@ -204,11 +205,17 @@ qbatch_self_open(struct qbatch_self *self, const struct tool_service *w,
 	add_prompts(&t, w);
 	add_answers(&t, w);
 	add_arithmetic(&t, h);
-	self->options = cli_check_alloc(t.failed ? NULL : t.s);
-	self->limited = w->service.max == SIZE_MAX ?
-	    cli_format("n=context %s", self->options) :
-	    cli_format("n=%zu %s", w->service.max, self->options);
+	for (i = 0; i < 2; i++) {
+		if (i == 1 && images != NULL)
+			add_option(&t, images, NULL);
+		self->options[i] = cli_format("%s", (char *)cli_check_alloc(
+		    t.failed ? NULL : t.s));
+		self->limited[i] = w->service.max == SIZE_MAX ?
+		    cli_format("n=context %s", t.s) :
+		    cli_format("n=%zu %s", w->service.max, t.s);
+	}
+	qwen_text_fini(&t);
 	self->model = w->service.model;
 	qbatch_origin_set(&self->origin, self->model, self->hash,
-	    self->limited);
+	    self->limited[1]);
 }

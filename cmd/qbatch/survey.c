@@ -139,7 +139,8 @@ void
 qbatch_survey(struct qbatch_survey *s, const struct qbatch_index *ix,
     const struct tool_lines *in)
 {
-	struct tool_lines l = { .fd = in->fd, .name = in->name };
+	struct tool_lines l = { .fd = in->fd, .name = in->name,
+	    .max = in->max };
 	off_t start = lseek(l.fd, 0, SEEK_CUR);
 	const struct qbatch_index_entry *p;
 	struct tool_line line;

@@ -284,6 +284,21 @@ warn_too_long(const struct qchat *c, size_t n)
 		    (double)qchat_opt.mem / 0x1p20, see_also());
 }
 
+/* Warn unless the prompt has a place for each image: 0 or -1. */
+static int
+check_images(const struct qchat *c)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < c->n_documents - qchat_n_waiting(c); i++)
+		n += (size_t)c->documents[i].is_image;
+	if (n == c->n_spans)
+		return 0;
+	warn("the chat template has %s for %s", cli_count(c->n_spans, "place"),
+	    cli_count(n, "image"));
+	return -1;
+}
+
 /*
  * Generate the answer to the last message: 0, or -1 without an answer, after a
  * warning unless Ctrl-C ended it.
@@ -305,7 +320,11 @@ reply(struct qchat *c)
 	thinking = qwen_prompt_thinking(p);
 	ids = qchat_encode(c, p, &n, &turn);
 	qwen_prompt_free(p);
-	if (n >= c->n_ctx)
+	if (ids == NULL)
+		warn("%s", cli_err.msg);
+	else if (check_images(c) < 0)
+		;
+	else if (n >= c->n_ctx)
 		warn_too_long(c, n);
 	else if (qchat_read(c, ids, n, turn) == 0)
 		rc = answer(c, thinking);

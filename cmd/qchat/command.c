@@ -4,11 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "qchat.h"
 
-enum { FILE_LIMIT = 1 << 28 };	/* bytes of a document or a saved
+enum {
+	FILE_LIMIT = 1 << 28,	/* bytes of a document or a saved
 				   conversation */
+	PATHS_MAX = 64,		/* images that are dropped at a time */
+};
 
 /* Read a file: its *n bytes, to be freed, or NULL after a warning. */
 static char *
@@ -37,6 +41,48 @@ data(struct qchat *c, const char *path)
 		cli_protect_input(path, "a document of this conversation");
 }
 
+static int
+add_image(struct qchat *c, const char *path)
+{
+	size_t n;
+	char *p = read_file(path, &n);
+
+	if (p == NULL || qchat_add_image(c, path, p, n) < 0)
+		return -1;
+	cli_protect_input(path, "an image of this conversation");
+	return 0;
+}
+
+static size_t
+add_images(struct qchat *c, const char *line, const char *note)
+{
+	char *copy = cli_format("%s", line), *path[PATHS_MAX];
+	size_t n = qchat_image_paths(copy, path, PATHS_MAX), i;
+
+	for (i = 0; i < n; i++) {
+		if (add_image(c, path[i]) == 0 && note != NULL)
+			cli_note("%s: %s", path[i], note);
+	}
+	free(copy);
+	return n;
+}
+
+static void
+image(struct qchat *c, const char *arg)
+{
+	/* a file is dropped with quotes here, too */
+	if (add_images(c, arg, NULL) == 0)
+		add_image(c, arg);
+}
+
+size_t
+qchat_take_paths(struct qchat *c, const char *line)
+{
+	/* a terminal shows its note of every image */
+	return add_images(c, line, isatty(STDIN_FILENO) ? NULL : "an image for "
+	    "the next message");
+}
+
 static void
 load(struct qchat *c, const char *path)
 {
@@ -46,20 +92,22 @@ load(struct qchat *c, const char *path)
 
 	if (p == NULL)
 		return;
-	if (qwen_messages_read_with(&m, qchat_opt.placeholder, p, n,
-	    &cli_err) < 0) {
+	if (qwen_messages_read_with(&m, qchat_opt.placeholder,
+	    qchat_reads_images(c), p, n, &cli_err) < 0) {
 		if (cli_err.code == QWEN_ENOMEM)
 			cli_die_err(path, &cli_err);
 		warn("%s: %s", path, cli_err.msg);
 	} else if (!qwen_messages_has_list(m)) {
 		warn("%s: there is no list of messages", path);
 		qwen_messages_free(m);
+	} else if (qchat_load_images(c, m) < 0) {
+		warn("%s: %s", path, cli_err.msg);
+		qwen_messages_free(m);
 	} else {
 		if (qwen_messages_note(m) != NULL)
 			cli_note("%s", qwen_messages_note(m));
 		qwen_messages_free(c->messages);
 		c->messages = m;
-		qchat_free_documents(c);
 	}
 	free(p);
 }
@@ -68,10 +116,14 @@ static void
 save(struct qchat *c, const char *path)
 {
 	struct qwen_text t = { 0 };
+	struct qwen_image_source *src = qchat_image_sources(c);
 	char *json;
 	size_t n, said = qchat_say_documents(c);
 
+	cli_must(NULL, qwen_messages_set_images(c->messages, src, &cli_err));
 	cli_must(NULL, qwen_messages_json(c->messages, 1, &json, &n, &cli_err));
+	cli_must(NULL, qwen_messages_set_images(c->messages, NULL, &cli_err));
+	free(src);
 	if (said > 0)
 		qwen_messages_drop_last(c->messages);
 	qwen_text_add(&t, json, n);
@@ -190,6 +242,7 @@ static const struct command {
 	  data, 0 },
 	{ "/exit", NULL, "leave", NULL, 0 },
 	{ "/help", NULL, "this", help, 0 },
+	{ "/image", "FILE", "put an image before your next message", image, 1 },
 	{ "/load", "FILE", "continue a saved conversation", load, 1 },
 	{ "/quit", NULL, "leave", NULL, 0 },
 	{ "/reset", NULL, "start a new conversation; the system message stays",
@@ -297,7 +350,7 @@ static const char *const foreign[][2] = {
 	{ "/model", "qchat -m FILE: a chat has one model" },
 	{ "/models", "qchat -m FILE: a chat has one model" },
 	{ "/list", "qchat -m FILE: a chat has one model" },
-	{ "/image", "qwen(7): images are not read" },
+	{ "/picture", "/image FILE" },
 	{ "/multi", "lines between \"\"\" and \"\"\"" },
 	{ "/multiline", "lines between \"\"\" and \"\"\"" },
 };

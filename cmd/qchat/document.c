@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/what.h"
 #include "qchat.h"
 
 /* Message number of a document that waits for the next message. */
@@ -58,33 +59,53 @@ qchat_free_documents(struct qchat *c)
 		drop_last(c);
 }
 
-static void
-add_document(struct qchat *c, const char *name, char *text, size_t n)
+struct qchat_document *
+qchat_append_document(struct qchat *c, const char *name, char *text, size_t n)
 {
+	struct qchat_document *d;
+
 	cli_grow(&c->documents, &c->cap_documents, c->n_documents + 1,
 	    sizeof *c->documents);
-	c->documents[c->n_documents++] = (struct qchat_document){
-		.name = cli_format("%s", name), .text = text, .n = n,
-		.message = WAITS,
-	};
+	d = &c->documents[c->n_documents++];
+	*d = (struct qchat_document){ .name = cli_format("%s", name),
+	    .text = text, .n = n, .message = WAITS };
+	return d;
 }
 
-/*
- * Turn a last message without an answer, as /load may leave one, into a waiting
- * document.
- */
+/* Let document i, which has a message, wait as the last one. */
 static void
-unanswered_to_document(struct qchat *c)
+let_wait(struct qchat *c, size_t i)
+{
+	struct qchat_document d = c->documents[i];
+
+	d.message = WAITS;
+	memmove(c->documents + i, c->documents + i + 1,
+	    (c->n_documents - i - 1) * sizeof d);
+	c->documents[c->n_documents - 1] = d;
+}
+
+void
+qchat_unanswered_to_document(struct qchat *c)
 {
 	const char *role = qwen_messages_last_role(c->messages);
-	struct qwen_str s = qwen_messages_last_text(c->messages);
+	size_t i, first = 0, last;
+	struct qwen_str s;
 	char *text;
 
-	if (role == NULL || strcmp(role, "user") != 0 || s.s == NULL)
+	if (role == NULL || strcmp(role, "user") != 0)
 		return;
-	text = cli_check_alloc(malloc(s.len + 1));
-	memcpy(text, s.s, s.len);
-	add_document(c, "the previous message", text, s.len);
+	last = qwen_messages_n(c->messages) - 1;
+	while (first < c->n_documents && c->documents[first].message < last)
+		first++;
+	for (i = 0; qwen_messages_last_part(c->messages, i, &s); i++) {
+		if (s.s != NULL) {
+			text = cli_check_alloc(malloc(s.len + 1));
+			memcpy(text, s.s, s.len);
+			qchat_append_document(c, "the previous message", text,
+			    s.len);
+		} else if (first < c->n_documents)
+			let_wait(c, first);
+	}
 	qwen_messages_drop_last(c->messages);
 }
 
@@ -109,14 +130,15 @@ qchat_add_document(struct qchat *c, const char *name, char *text, size_t n)
 {
 	size_t good = qwen_utf8_check(text, n);
 
+	if (qwen_what(text, n) == QWEN_IS_IMAGE)
+		return qchat_add_image(c, name, text, n);
 	if (good < n) {
 		warn("%s: not UTF-8 at byte %zu", name, good);
 		free(text);
 		return -1;
 	}
-	unanswered_to_document(c);
-	add_document(c, name, text, n);
-	note_length(c, &c->documents[c->n_documents - 1]);
+	qchat_unanswered_to_document(c);
+	note_length(c, qchat_append_document(c, name, text, n));
 	return 0;
 }
 
@@ -126,8 +148,13 @@ qchat_say_documents(struct qchat *c)
 	size_t n = qchat_n_waiting(c), i;
 	const struct qchat_document *d = c->documents + c->n_documents - n;
 
-	for (i = 0; i < n; i++)
-		qchat_say(c, "user", d[i].text, d[i].n, i > 0);
+	for (i = 0; i < n; i++) {
+		if (d[i].is_image)
+			cli_must(NULL, qwen_messages_add_image(c->messages,
+			    &cli_err));
+		else
+			qchat_say(c, "user", d[i].text, d[i].n, i > 0);
+	}
 	return n;
 }
 
@@ -152,6 +179,7 @@ ids_with(struct qchat *c, const char *text, size_t n, size_t *n_ids)
 	if (qchat_render(c, &p) == 0) {
 		ids = qchat_encode(c, p, n_ids, NULL);
 		qwen_prompt_free(p);
+		*n_ids = ids == NULL ? 0 : *n_ids;
 	} else if (cli_err.code == QWEN_ENOMEM)
 		cli_die_err(NULL, &cli_err);
 	qwen_messages_drop_last(c->messages);
@@ -181,7 +209,7 @@ qchat_say_with_documents(struct qchat *c, const char *text, size_t n)
 {
 	size_t i, k, at;
 
-	unanswered_to_document(c);
+	qchat_unanswered_to_document(c);
 	k = qchat_n_waiting(c);
 	c->n_document_tokens = k > 0 ? find_documents_end(c, text, n) : 0;
 	at = qwen_messages_n(c->messages);

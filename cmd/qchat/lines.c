@@ -10,6 +10,8 @@
 
 #define QUOTES "\"\"\""
 
+enum { PATHS_LINE = 1 << 16 };	/* bytes of a line that may be only paths */
+
 static struct tool_lines input = { .fd = STDIN_FILENO, .name = "stdin" };
 static int editing;
 
@@ -135,6 +137,10 @@ qchat_talk(struct qchat *c)
 				putc('\n', stderr);
 			continue;
 		}
+		/* a path may look like a command */
+		if (t.n < PATHS_LINE && memchr(t.s, '\n', t.n) == NULL &&
+		    qchat_take_paths(c, t.s) > 0)
+			continue;
 		if (command)
 			more = qchat_command(c, t.s);
 		else if (t.n > 0)

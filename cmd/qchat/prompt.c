@@ -40,37 +40,53 @@ qchat_render(struct qchat *c, struct qwen_prompt **p)
 	return rc;
 }
 
+/* Return the ids of the first `end' bytes of the prompt; NULL and cli_err. */
+static int32_t *
+encode_part(struct qchat *c, const struct qwen_prompt *p, size_t end, size_t *n)
+{
+	struct qwen_ids ids = { 0 };
+
+	cli_must(NULL, qwen_prompt_encode(p, c->tok, 0, end, &ids.id, &ids.n,
+	    &cli_err));
+	if (qchat_place_images(c, &ids) < 0) {
+		free(ids.id);
+		return NULL;
+	}
+	*n = ids.n;
+	return ids.id;
+}
+
 int32_t *
 qchat_encode(struct qchat *c, const struct qwen_prompt *p, size_t *n,
     size_t *turn)
 {
 	size_t len = qwen_prompt_text(p).len, last = 0, next;
-	int32_t *ids, *head;
+	int32_t *head;
 
 	while ((next = qwen_prompt_turn(p, last + 1)) < len)
 		last = next;
 	if (turn != NULL) {
-		cli_must(NULL, qwen_prompt_encode(p, c->tok, 0, last, &head,
-		    turn, &cli_err));
+		if ((head = encode_part(c, p, last, turn)) == NULL)
+			return NULL;
 		free(head);
 	}
-	cli_must(NULL, qwen_prompt_encode(p, c->tok, 0, len, &ids, n,
-	    &cli_err));
-	return ids;
+	return encode_part(c, p, len, n);
 }
 
 int
 qchat_prompt(struct qchat *c, size_t *n_tokens, int *thinks)
 {
 	struct qwen_prompt *p;
-	size_t n;
+	int32_t *ids = NULL;
 
 	if (qchat_render(c, &p) < 0)
 		return -1;
-	if (n_tokens != NULL) {
-		free(qchat_encode(c, p, &n, NULL));
-		*n_tokens = n;
+	if (n_tokens != NULL && (ids = qchat_encode(c, p, n_tokens, NULL)) ==
+	    NULL) {
+		qwen_prompt_free(p);
+		return -1;
 	}
+	free(ids);
 	if (thinks != NULL)
 		*thinks = qwen_template_thinks(c->template,
 		    qwen_prompt_thinking(p));

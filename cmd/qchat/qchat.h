@@ -5,8 +5,8 @@
 
 #include <signal.h>
 
-#include "tool/tool.h"
 #include "text/request/request.h"
+#include "tool/images.h"
 
 /* The options of the command line. */
 struct qchat_opts {
@@ -22,7 +22,8 @@ struct qchat_opts {
 					   none */
 	unsigned	 numerics;
 	struct tool_store store;
-	struct cli_list	 data;		/* --data */
+	struct cli_list	 data;		/* --data, and images */
+	struct tool_qimage images;	/* --mmproj, ... */
 };
 
 extern struct qchat_opts qchat_opt;
@@ -34,10 +35,12 @@ extern volatile sig_atomic_t qchat_interrupted;
 extern const char *qchat_dim, *qchat_plain;
 
 struct qchat_document {
-	char	*name, *text;
+	char	*name, *text;	/* text: n bytes of text or of an image file */
 	size_t	 n;
 	size_t	 message;	/* number of its message; SIZE_MAX: waits for
 				   the next message */
+	int	 is_image;
+	struct qwen_span span;	/* of an image; start is not set */
 };
 
 struct qchat {
@@ -66,6 +69,12 @@ struct qchat {
 							   the end of the last
 							   message's documents;
 							   0: none */
+	int32_t			 pad;		/* in the place of an image;
+						   -1: there is none */
+	struct tool_encoded	 encoded;	/* rows of images */
+	struct qwen_span_rows	*spans;		/* images of the prompt that
+						   qchat_encode() returned */
+	size_t			 n_spans, cap_spans;
 	struct qwen_store	*store;		/* or NULL */
 	uint64_t		 n_retries;	/* /retry so far */
 	int			 in_thought;	/* a thought is being printed */
@@ -104,7 +113,8 @@ int qchat_read(struct qchat *c, const int32_t *ids, size_t n, size_t turn);
 /*
  * qchat_render renders the prompt of the conversation: 0, or -1 and cli_err if
  * the template refuses it.  qchat_encode returns the *n ids of a prompt, to be
- * freed; *turn is the number of ids before its last turn.  turn may be NULL.
+ * freed, and sets c->spans; *turn is the number of ids before its last turn.
+ * turn may be NULL.  NULL and cli_err if it has other places than images.
  */
 int qchat_render(struct qchat *c, struct qwen_prompt **p);
 int32_t *qchat_encode(struct qchat *c, const struct qwen_prompt *p, size_t *n,
@@ -120,10 +130,21 @@ int qchat_prompt(struct qchat *c, size_t *n_tokens, int *thinks);
 /* --------------------------------------------------------------- documents */
 
 /*
- * Add a waiting document, which is put before the next message.  c owns the
- * text then.  0, or -1 and a warning if the text is not UTF-8.
+ * Add a waiting document, which is put before the next message: a text, or an
+ * image file.  c owns the text then.  0, or -1 and a warning if it is neither
+ * UTF-8 nor an image that the model can read.
  */
 int qchat_add_document(struct qchat *c, const char *name, char *text, size_t n);
+
+/* Add a waiting document whose text is checked, and return it. */
+struct qchat_document *qchat_append_document(struct qchat *c, const char *name,
+    char *text, size_t n);
+
+/*
+ * Turn a last message without an answer, as /load may leave one, into waiting
+ * documents: its texts, and its images, which are documents already.
+ */
+void qchat_unanswered_to_document(struct qchat *c);
 
 /* Return the number of waiting documents. */
 size_t qchat_n_waiting(const struct qchat *c);
@@ -156,6 +177,53 @@ void qchat_forget_documents(struct qchat *c, size_t k);
 int qchat_drop_document(struct qchat *c);
 void qchat_drop_documents(struct qchat *c);
 void qchat_free_documents(struct qchat *c);
+
+/* ------------------------------------------------------------------ images */
+
+/* Call this when model, template and tokenizer are open. */
+void qchat_image_init(struct qchat *c);
+
+int qchat_reads_images(const struct qchat *c);
+
+/* As qchat_add_document() does, for a file that must be an image. */
+int qchat_add_image(struct qchat *c, const char *name, char *bytes, size_t n);
+
+/*
+ * Put the ids of the images' rows into their places, and set c->spans.  0, or
+ * -1 and cli_err if there are more places than images.
+ */
+int qchat_place_images(struct qchat *c, struct qwen_ids *ids);
+
+/*
+ * Encode the images of c->spans that end after the first `at' ids, unless their
+ * rows are there.  0, or -1 after a warning or Ctrl-C.
+ */
+int qchat_encode_images(struct qchat *c, size_t at);
+
+/* Return the files of all images, in their order; to be freed, not the bytes. */
+struct qwen_image_source *qchat_image_sources(const struct qchat *c);
+
+/*
+ * Replace the documents by the images of the messages, which lose their bytes.
+ * 0, or -1 and cli_err; then nothing has changed.
+ */
+int qchat_load_images(struct qchat *c, struct qwen_messages *m);
+
+/* Return 1 if the file exists and begins as images do. */
+int qchat_is_image_file(const char *path);
+
+/*
+ * Find the paths of image files in a line that has nothing else, as terminals
+ * paste them: in quotes, with backslashes or as file: URLs.  Returns their
+ * number, or 0.  Changes the line, in which they are.
+ */
+size_t qchat_image_paths(char *line, char *path[], size_t most);
+
+/*
+ * If a line is only such paths, add their images with a note, and return their
+ * number, else 0.
+ */
+size_t qchat_take_paths(struct qchat *c, const char *line);
 
 /* Return 1 if the model thinks, or would after /think on. */
 int qchat_model_thinks(struct qchat *c);

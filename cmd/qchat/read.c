@@ -19,18 +19,6 @@ struct reading {
 	int	 is_long;
 };
 
-/* Return the number of tokens that the ids and the session have in common. */
-static size_t
-common(const struct qchat *c, const int32_t *ids, size_t n)
-{
-	const int32_t *old = qwen_session_tokens(c->session);
-	size_t have = qwen_session_n_tokens(c->session), i;
-
-	for (i = 0; i < have && i < n && old[i] == ids[i]; i++)
-		;
-	return i;
-}
-
 static void
 progress(void *arg, size_t done, size_t total)
 {
@@ -73,7 +61,7 @@ static int
 read_ids(struct qchat *c, const int32_t *ids, size_t n, struct reading *r)
 {
 	struct qwen_eval how = { .progress = progress, .within = progress,
-	    .arg = r };
+	    .arg = r, .spans = c->spans, .n_spans = c->n_spans };
 	double start, rate;
 	size_t i, k;
 
@@ -132,12 +120,15 @@ qchat_read(struct qchat *c, const int32_t *ids, size_t n, size_t turn)
 	const size_t stops[] = { c->n_document_tokens < turn ?
 	    c->n_document_tokens : 0, turn, n };
 	struct reading r = { .part = PART };
-	size_t at = common(c, ids, n), i, new;
+	size_t at = qwen_ids_common(qwen_session_tokens(c->session),
+	    qwen_session_n_tokens(c->session), ids, n), i, new;
 	int rc = 0;
 
 	cli_must(NULL, qwen_session_rewind(c->session, at, at == n, &at,
 	    &cli_err));
 	ask_store(c, ids, turn, &at);
+	if (qchat_encode_images(c, at) < 0)
+		return -1;
 	if (cli_verbose)
 		cli_note("%zu tokens to read, %zu were read before", n - at,
 		    at);

@@ -96,6 +96,7 @@ show_sampling(struct qchat *c, int thinking)
 void
 qchat_show(struct qchat *c)
 {
+	const struct qchat_document *d;
 	int thinking = thinks(c);
 	size_t i;
 
@@ -108,9 +109,12 @@ qchat_show(struct qchat *c)
 	if (qchat_opt.n != INT64_MAX)
 		print_setting("answers have at most %lld tokens (-n)",
 		    (long long)qchat_opt.n);
-	for (i = c->n_documents - qchat_n_waiting(c); i < c->n_documents; i++)
-		print_setting("document: %s, %zu bytes, put before your next message",
-		    c->documents[i].name, c->documents[i].n);
+	for (i = c->n_documents - qchat_n_waiting(c); i < c->n_documents; i++) {
+		d = &c->documents[i];
+		print_setting("%s: %s, %s, put before your next message",
+		    d->is_image ? "image" : "document", d->name, d->is_image ?
+		    cli_count(d->span.n, "token") : cli_count(d->n, "byte"));
+	}
 }
 
 void

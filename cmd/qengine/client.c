@@ -17,7 +17,12 @@
 #include "qengine.h"
 
 /* PIPE_BUF of Linux: a writable pipe takes this many bytes without blocking. */
-enum { WRITE_BYTES = 4096, READ_MAX = 1 << 20 };
+enum {
+	WRITE_BYTES = 4096,
+	READ_MAX = 1 << 20,
+	PIPE_FULL = 1 << 16,	/* bytes: the writer may wait for room */
+	WAIT_MS = 1,		/* for the writer of a full pipe */
+};
 
 struct qengine_client *
 qengine_client_new(struct qengine *e, int in, int out)
@@ -208,6 +213,17 @@ qengine_client_waits(const struct qengine_client *c)
 	    qengine_unread(c) > c->engine->max_unread);
 }
 
+/* Return the limit of a request's bytes, with the rows of a full context. */
+static size_t
+longest(const struct qengine *e)
+{
+	const struct qwen_model *m = e->work.model;
+	uint64_t n = QWEN_ENGINE_MAX + (uint64_t)qwen_model_n_ctx(m) *
+	    qwen_model_n_row(m) * sizeof(float);
+
+	return n < SIZE_MAX / 4 ? (size_t)n : SIZE_MAX / 4;
+}
+
 void
 qengine_client_handle(struct qengine_client *c)
 {
@@ -221,9 +237,9 @@ qengine_client_handle(struct qengine_client *c)
 		return;
 	/* a pipe waits where a socket's request would be refused */
 	while (!c->gone_errno && !c->broken && !qengine_client_waits(c)) {
-		got = c->form == QENGINE_JSON ? qwen_inbox_line(&c->inbox,
-		    QWEN_ENGINE_MAX, &p, &n, &err) : qwen_inbox_next(&c->inbox,
-		    QWEN_ENGINE_MAX, &p, &n, &err);
+		got = (c->form == QENGINE_JSON ? qwen_inbox_line :
+		    qwen_inbox_next)(&c->inbox, longest(c->engine), &p, &n,
+		    &err);
 		if (got <= 0)
 			break;
 		if (c->form == QENGINE_JSON)
@@ -237,6 +253,16 @@ qengine_client_handle(struct qengine_client *c)
 		refuse_input(c, err.msg);
 	else if (c->eof && !c->is_blocked)
 		handle_last_line(c);
+}
+
+int
+qengine_client_has_more(const struct qengine_client *c)
+{
+	struct pollfd p = { .fd = c->in, .events = POLLIN };
+
+	return c->is_pipe && !c->eof && !c->broken && !c->gone_errno &&
+	    !c->is_blocked && c->inbox.end - c->inbox.start >= PIPE_FULL &&
+	    poll(&p, 1, WAIT_MS) == 1 && (p.revents & POLLIN) != 0;
 }
 
 void

@@ -54,6 +54,23 @@ put_fp(struct qwen_put *p, const char *key, yyjson_val *v)
 	return 0;
 }
 
+/* Read an id: those of rows are below 0. */
+static int
+get_id(yyjson_val *v, int32_t *id)
+{
+	const char *s = yyjson_get_raw(v);
+	char *end;
+	long n;
+
+	if (s == NULL)
+		return -1;
+	errno = 0;
+	n = strtol(s, &end, 10);
+	*id = (int32_t)n;
+	return *end == '\0' && errno == 0 && n >= INT32_MIN && n <= INT32_MAX ?
+	    0 : -1;
+}
+
 /* Add an array of 32-bit numbers. */
 static int
 put_array(struct qwen_put *p, const char *key, yyjson_val *v, int reals)
@@ -61,7 +78,6 @@ put_array(struct qwen_put *p, const char *key, yyjson_val *v, int reals)
 	size_t i, max, n = yyjson_arr_size(v);
 	union { int32_t id; float x; } *a;
 	yyjson_val *it;
-	uint64_t u = 0;
 	int rc = 0;
 
 	if (!yyjson_is_arr(v))
@@ -71,8 +87,7 @@ put_array(struct qwen_put *p, const char *key, yyjson_val *v, int reals)
 		if (rc < 0)
 			continue;
 		if (!reals) {
-			rc = get_whole(it, INT32_MAX, &u);
-			a[i].id = (int32_t)u;
+			rc = get_id(it, &a[i].id);
 		} else if (yyjson_get_raw(it) != NULL)
 			a[i].x = strtof(yyjson_get_raw(it), NULL);
 		else

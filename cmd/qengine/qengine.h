@@ -85,6 +85,8 @@ void qengine_client_free(struct qengine_client *c);
 
 /* Read the bytes that have arrived. */
 void qengine_client_read(struct qengine_client *c);
+/* Returns 1 if more bytes of a long request are in a pipe, or come at once. */
+int qengine_client_has_more(const struct qengine_client *c);
 
 /* Handle the requests that have arrived, while there is room. */
 void qengine_client_handle(struct qengine_client *c);

@@ -13,7 +13,11 @@
 #include "base/err.h"
 #include "qengine.h"
 
-enum { CLIENTS_MAX = 256, TICK_MS = 1000 };
+enum {
+	CLIENTS_MAX = 256, TICK_MS = 1000,
+	READS_MAX = 1024,	/* of a pipe before the next pass: the rows of an
+				   image */
+};
 
 static int
 any_client(const struct qengine *e, int (*is)(const struct qengine_client *c))
@@ -138,7 +142,7 @@ poll_once(struct qengine *e, struct tool_polled *p)
 {
 	struct qengine_client *c;
 	char b[16];
-	int got;
+	int got, i;
 
 	fill_pollfds(e, p);
 	got = tool_poll(p, poll_timeout(e));
@@ -154,9 +158,13 @@ poll_once(struct qengine *e, struct tool_polled *p)
 		tool_report_ending(qwen_work_n_jobs(e->work.work), "done");
 	}
 	for (c = e->clients; c != NULL; c = c->next) {
-		if (c->readable && !c->gone_errno)
-			qengine_client_read(c);
-		qengine_client_handle(c);
+		i = READS_MAX;
+		do {
+			if (c->readable && !c->gone_errno)
+				qengine_client_read(c);
+			qengine_client_handle(c);
+		} while (--i > 0 && c->readable &&
+		    qengine_client_has_more(c));
 	}
 	if (p->fd[1].revents != 0)
 		accept_clients(e);

@@ -71,6 +71,10 @@ put_model(struct qserve_call *c, const char *name)
 	put_time(&c->out, "created_at", (time_t)s->started);
 	if (n_ctx > 0)
 		qwen_json_put(&c->out, ",'max_model_len':%llu", n_ctx);
+	if (s->with.service.reads_images)
+		qwen_json_put(&c->out, ",'architecture':{'input_modalities':["
+		    "'text','image'],'output_modalities':['text']},"
+		    "'capabilities':{'image_input':{'supported':true}}");
 	qwen_text_str(&c->out, "}");
 }
 
@@ -372,6 +376,8 @@ put_capabilities(struct qwen_text *t, const struct qserve *s)
 		qwen_json_put(t, ",'tools'");
 	if (chat != NULL && qwen_request_can_think(chat))
 		qwen_json_put(t, ",'thinking'");
+	if (s->with.service.reads_images)
+		qwen_json_put(t, ",'vision'");
 	if (qwen_tok_fim(s->with.service.tok, QWEN_FIM_PREFIX) >= 0)
 		qwen_json_put(t, ",'insert'");
 	if (s->embedding.how.pooling != QWEN_POOLING_NONE &&
@@ -455,12 +461,14 @@ qserve_props(struct qserve_call *c)
 	slash = strrchr(s->model_path, '/');
 	qwen_json_put(t, "{'default_generation_settings':{'n_ctx':%llu,"
 	    "'params':{'n_predict':%lld}},'total_slots':%zu,'model_alias':"
-	    "'%s','model_path':'%s','modalities':{'vision':false,'audio':"
+	    "'%s','model_path':'%s','modalities':{'vision':%s,'audio':"
 	    "false},'chat_template':'%s'", cli_llu(qserve_n_ctx(s)),
 	    s->with.service.max < INT64_MAX ?
 	    (long long)s->with.service.max : -1, qserve_n_sequences(s),
 	    name_of(s, 0),
-	    slash != NULL ? slash + 1 : s->model_path, template_of(s, ""));
+	    slash != NULL ? slash + 1 : s->model_path,
+	    s->with.service.reads_images ? "true" : "false",
+	    template_of(s, ""));
 	put_token(t, "bos_token", s, "tokenizer.ggml.bos_token_id");
 	put_token(t, "eos_token", s, "tokenizer.ggml.eos_token_id");
 	qwen_json_put(t, ",'build_info':'qpipe %s','is_sleeping':false}",

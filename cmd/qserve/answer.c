@@ -78,6 +78,8 @@ make_request(struct qserve_call *c, size_t i, struct qwen_engine_request *o)
 		.bias_ids = q->bias_id, .bias = q->bias, .n_bias = q->n_bias,
 		.ending = q->end_id,
 		.n_ending = q->end_id != NULL ? q->n_end_ids : 0,
+		.spans = c->images.span, .n_spans = c->images.n,
+		.n_rows = c->images.n_rows,
 	};
 	memcpy(o->keep, x->reader.prompt.keep, sizeof x->reader.prompt.keep);
 	return describe(c, i, &o->sampling);
@@ -586,26 +588,30 @@ qserve_reader_fini(struct qserve_reader *r)
 	free(r->prompt.turn);
 }
 
+/* Move the positions to keep: an image has been one token, and has many ids. */
 static void
-begin(struct qserve_call *c)
+move_keep(struct qserve_prompt *p, const struct qserve_needs *x)
+{
+	size_t i, k, at;
+
+	for (k = 0; k < p->n_keep; k++) {
+		/* at: its position with the images that come before it */
+		for (i = 0, at = p->keep[k]; i < x->n &&
+		    x->span[i].span.start < at; i++)
+			at += (size_t)x->span[i].span.n - 1;
+		p->keep[k] = at;
+	}
+}
+
+/* The images of the request are in its prompt; it may be refused. */
+static void
+begin_answers(struct qserve_call *c)
 {
 	struct answering *x = c->state;
 	struct qserve *s = c->server;
 	struct qwen_err err;
 	int refused;
 
-	qserve_reader_init(&x->reader, s);
-	if (qwen_request_parse(&x->q, &x->reader.service, c->form, c->body.s,
-	    c->body.n, &err) < 0) {
-		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
-		return;
-	}
-	tool_report_notes(&s->unknown);
-	x->q->arg = c;
-	x->q->number = c->number;
-	x->q->has_cached = 1;	/* 0 tokens, if no engine is needed */
-	x->created = (uint64_t)time(NULL);
-	c->use.n_answers = x->q->n_answers;
 	refused = x->q->refusal.err.code != 0 || (s->with.service.n_ctx > 0 &&
 	    qwen_request_fits(x->q, s->with.service.n_ctx) < 0) ||
 	    tool_service_sampler(&s->with, x->q, &x->sampler) < 0;
@@ -620,12 +626,35 @@ begin(struct qserve_call *c)
 		    "out_of_memory" : "invalid_request", err.msg);
 		return;
 	}
+	move_keep(&x->reader.prompt, &c->images);
 	if (x->reader.prompt.turn != NULL && s->history != NULL)
 		x->ids = calloc(x->q->n_answers, sizeof *x->ids);
 	if (x->q->echo)
 		echo(c);
 	else
 		generate(c);
+}
+
+static void
+begin(struct qserve_call *c)
+{
+	struct answering *x = c->state;
+	struct qserve *s = c->server;
+	struct qwen_err err;
+
+	qserve_reader_init(&x->reader, s);
+	if (qwen_request_parse(&x->q, &x->reader.service, c->form, c->body.s,
+	    c->body.n, &err) < 0) {
+		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
+		return;
+	}
+	tool_report_notes(&s->unknown);
+	x->q->arg = c;
+	x->q->number = c->number;
+	x->q->has_cached = 1;	/* 0 tokens, if no engine is needed */
+	x->created = (uint64_t)time(NULL);
+	c->use.n_answers = x->q->n_answers;
+	qserve_images_get(c, x->q, 1, begin_answers);
 }
 
 static void

@@ -134,6 +134,7 @@ qserve_call_free(struct qserve_call *c)
 
 	qserve_jobs_cancel(c);
 	count(c);
+	qserve_images_drop(c);
 	free_state(c);
 	*(c->prev != NULL ? &c->prev->next : &s->calls) = c->next;
 	if (c->next != NULL)
@@ -153,6 +154,7 @@ void
 qserve_call_restart(struct qserve_call *c)
 {
 	assert(!c->queued && !c->client_left && c->n_left == 0);
+	qserve_images_drop(c);
 	free_state(c);
 	qwen_text_fini(&c->out);
 	c->at = 0;
@@ -186,6 +188,7 @@ qserve_call_left(struct qserve_call *c)
 	c->server->totals.left++;
 	if (c->status < 400)
 		c->status = QSERVE_LEFT;
+	qserve_images_drop(c);
 	qserve_jobs_cancel(c);
 }
 

@@ -24,8 +24,6 @@ enum {
 					   after descriptors ran out */
 	SWALLOW = 4,			/* times max_body: a client that sends
 					   more is disconnected */
-	BODIES = 32,			/* times max_body: limit of all request
-					   bodies */
 };
 
 /* ---------------------------------------------------------------- requests */
@@ -141,9 +139,10 @@ receive_body(struct qserve_call *c, const char *data, size_t n)
 		return MHD_YES;
 	if (c->n_body > max)
 		refuse_large(c);
-	else if (c->server->n_body_bytes + n > max * BODIES)
+	else if (c->server->n_body_bytes + n > c->server->max_bodies)
 		qserve_error(c, 503, "overloaded", "the requests in progress "
-		    "exceed %llu bytes together", cli_llu(max) * BODIES);
+		    "exceed %llu bytes together",
+		    cli_llu(c->server->max_bodies));
 	else {
 		qwen_text_add(&c->body, data, n);
 		c->server->n_body_bytes += c->body.n - had;

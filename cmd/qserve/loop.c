@@ -53,14 +53,18 @@ handle_signal(struct qserve *s)
 struct polled {
 	struct tool_polled all;
 	size_t		 engines, calls;	/* index of the first entry of
-						   each */
+						   each; the image is before
+						   engines */
 };
 
-/* Return 1 if the call waits for engines; its client may leave meanwhile. */
+/*
+ * Return 1 if the call waits for engines or images; its client may leave
+ * meanwhile.
+ */
 static int
 is_awaited(const struct qserve_call *c)
 {
-	return c->n_left > 0 && !c->client_left;
+	return (c->n_left > 0 || c->images.then != NULL) && !c->client_left;
 }
 
 /*
@@ -81,6 +85,8 @@ fill_pollfds(const struct qserve *s, struct polled *p)
 	tool_poll_add(&p->all, s->http_fd, POLLIN);
 	for (i = 0; i < s->n_listeners; i++)
 		tool_poll_add(&p->all, full ? -1 : s->listener[i], POLLIN);
+	tool_poll_add(&p->all, s->images.pid != 0 ? s->images.said : -1,
+	    POLLIN);
 	p->engines = p->all.n;
 	for (e = s->engines; e != NULL; e = e->next) {
 		tool_poll_add(&p->all, e->from, POLLIN);
@@ -199,7 +205,8 @@ check_timeouts(struct qserve *s, double now)
 			    ((s->draining && now > c->since + DRAIN_S) ||
 			    recv(c->fd, &b, 1, MSG_PEEK | MSG_DONTWAIT) == 0)))
 				shutdown(c->fd, SHUT_RDWR);
-		} else if (c->call->deadline > 0 && is_awaited(c->call) &&
+		} else if (c->call->deadline > 0 && c->call->n_left > 0 &&
+		    !c->call->client_left &&
 		    now > c->call->deadline + 1)
 			c->call->handler->fail(c->call, "deadline",
 			    "the request timed out");
@@ -231,7 +238,7 @@ qserve_run(struct qserve *s)
 
 	s->wake = tool_wake_open();
 	/* enough for all descriptors, so that it cannot fail later */
-	cli_grow(&p.all.fd, &p.all.cap, 2 + s->n_listeners + 2 * s->n_engines +
+	cli_grow(&p.all.fd, &p.all.cap, 3 + s->n_listeners + 2 * s->n_engines +
 	    s->max_connections, sizeof *p.all.fd);
 	while (!is_over(s, now = cli_now())) {
 		qserve_engines_start(s, now);
@@ -246,6 +253,7 @@ qserve_run(struct qserve *s)
 			tool_memory_return();
 			s->busy_at = 0;
 		}
+		qserve_images_run(s, now);
 		qserve_jobs_send(s);
 		for (e = s->engines; e != NULL; e = e->next)
 			qserve_engine_write(e);

@@ -130,6 +130,8 @@ put_metrics(struct qserve_call *c)
 	    "Prompt tokens that need no reading.");
 	put_number(t, "generated_tokens_total", "counter", all->chosen,
 	    "Tokens of answers.");
+	put_number(t, "images_total", "counter", s->images.n_runs, "Images "
+	    "that qimage encoded, or found in its folder.");
 	put_times(t, "time_to_first_token_seconds", &all->ttft,
 	    "Seconds from a request to the first token of its answer.");
 	put_times(t, "time_per_output_token_seconds", &all->tpot,

@@ -14,6 +14,7 @@
 
 #include <time.h>
 
+#include "images.h"
 #include "tool/service.h"
 #include "wire/engine.h"
 
@@ -166,7 +167,7 @@ struct qserve_kind {
 /* What is special about the calls of a route. */
 enum qserve_what {
 	QSERVE_OPEN = 1,		/* they need no API key */
-	QSERVE_TOKENIZE, QSERVE_DETOKENIZE, QSERVE_TEMPLATE, QSERVE_COUNT,
+	QSERVE_TOKENIZE, QSERVE_DETOKENIZE, QSERVE_TEMPLATE,
 	QSERVE_INPUT, QSERVE_PROMPT,	/* Ollama's field with the texts */
 };
 
@@ -232,6 +233,7 @@ struct qserve_call {
 						   MHD */
 	int			 client_left;	/* its client left or was
 						   dropped */
+	struct qserve_needs	 images;
 	/* jobs */
 	const struct qserve_handler *handler;
 	struct qserve_job	**jobs;		/* NULL elements: ended */
@@ -291,6 +293,7 @@ struct qserve {
 						   engine */
 	struct qwen_vectors	 embedding;
 	struct qserve_ranker	*ranker;
+	struct qserve_images	 images;
 	struct cli_list		 ignore;	/* --ignore-line */
 	int			 retokenize;	/* --retokenize */
 	const char		*program;	/* path of the built-in
@@ -304,6 +307,7 @@ struct qserve {
 	size_t			 max_waiting;	/* jobs, in addition to running
 						   ones */
 	uint64_t		 max_body;	/* bytes */
+	uint64_t		 max_bodies;	/* of all requests */
 	uint64_t		 max_unread;
 	unsigned		 max_connections;
 	unsigned		 stall_s, idle_s;
@@ -607,8 +611,9 @@ void qserve_answer_keep_alive(struct qserve_call *c, double now);
 
 /* --------------------------------------------------------------- tokens.c */
 
-/* Answer a call about tokens, QSERVE_TOKENIZE to QSERVE_COUNT. */
+/* Answer a call about tokens, QSERVE_TOKENIZE to QSERVE_TEMPLATE. */
 void qserve_tokens(struct qserve_call *c);
+extern const struct qserve_kind qserve_counts;	/* numbers of tokens */
 
 /* -------------------------------------------------------------- vectors.c */
 

@@ -32,15 +32,62 @@ qserve_tokens(struct qserve_call *c)
 		return;
 	}
 	qserve_reader_init(&r, c->server);
+	/* a list of tokens has no place for the rows of images */
+	r.service.reads_images &= what == QSERVE_TEMPLATE;
 	rc = what == QSERVE_TOKENIZE ? qwen_tokens_tokenize(s, n_ctx, json, n,
 	    &status, &c->out, &err) : what == QSERVE_DETOKENIZE ?
 	    qwen_tokens_detokenize(s, json, n, &status, &c->out, &err) :
-	    what == QSERVE_TEMPLATE ? qwen_tokens_prompt(s, json, n, &status,
-	    &c->out, &err) : qwen_tokens_count(s, c->form, json, n, &status,
-	    &c->out, &err);
+	    qwen_tokens_prompt(s, json, n, &status, &c->out, &err);
 	qserve_reader_fini(&r);
 	if (rc < 0)
 		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
 	else
 		qserve_done(c, status);
 }
+
+/* ------------------------------------------------------------------- counts */
+
+/* The state of a call. */
+struct counting {
+	struct qserve_reader	 reader;
+	struct qwen_request	*q;
+};
+
+static void
+put_count(struct qserve_call *c)
+{
+	struct counting *x = c->state;
+	struct qwen_err err;
+	int status;
+
+	if (qwen_tokens_count(x->q, &status, &c->out, &err) < 0)
+		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
+	else
+		qserve_done(c, status);
+}
+
+static void
+begin_count(struct qserve_call *c)
+{
+	struct counting *x = c->state;
+	struct qwen_err err;
+
+	qserve_reader_init(&x->reader, c->server);
+	if (qwen_request_parse(&x->q, &x->reader.service, c->form, c->body.s,
+	    c->body.n, &err) < 0)
+		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
+	else
+		qserve_images_get(c, x->q, 0, put_count);
+}
+
+static void
+end_count(struct qserve_call *c)
+{
+	struct counting *x = c->state;
+
+	qserve_reader_fini(&x->reader);
+	qwen_request_free(x->q);
+}
+
+const struct qserve_kind qserve_counts = { begin_count,
+    sizeof(struct counting), end_count };

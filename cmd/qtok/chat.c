@@ -46,16 +46,30 @@ qtok_think(const struct qtok_opts *o)
 	return o->think < 0 ? "null" : o->think == 0 ? "true" : "false";
 }
 
+/* Add an image, or those of stdin. */
+static void
+put_images(struct qwen_messages *q, const char *arg, struct qtok_images *im)
+{
+	int is_stdin = strcmp(arg, "-") == 0;
+	size_t i, n = is_stdin ? im->on_stdin.n : 1;
+	struct qwen_image_sources *all = &im->src;
+
+	for (i = 0; i < n; i++) {
+		cli_must(NULL, qwen_messages_add_image(q, &cli_err));
+		cli_grow(&all->v, &all->cap, all->n + 1, sizeof *all->v);
+		all->v[all->n++] = (struct qwen_image_source){ .kind =
+		    is_stdin ? QWEN_SOURCE_NONE : QWEN_SOURCE_PATH,
+		    .s = cli_format("%s", arg), .n = strlen(arg) };
+	}
+}
+
 /* Add a message.  Keeps the text of a document, to find it in the prompt. */
 static void
 put_message(struct qwen_messages *q, struct qtok_message *p,
-    const struct qtok_images *im)
+    struct qtok_images *im)
 {
-	size_t i, n = strcmp(p->arg, "-") == 0 ? im->n_stdin : 1;
-
 	if (strcmp(p->role, "image") == 0) {
-		for (i = 0; i < n; i++)
-			cli_must(NULL, qwen_messages_add_image(q, &cli_err));
+		put_images(q, p->arg, im);
 		return;
 	}
 	if (strcmp(p->role, "data") != 0) {
@@ -81,16 +95,19 @@ source(const struct qtok_opts *o, char *paths[])
 	    paths[0];
 }
 
-/* Read a request from a file or stdin. */
+/* Read a request, and its images if the model reads them, from a file or stdin. */
 static struct qwen_messages *
-read_request(const struct qtok_opts *o, const char *path, const char *name)
+read_request(const struct qtok_opts *o, struct qtok_images *im,
+    const char *path, const char *name)
 {
 	struct qwen_messages *q;
 	size_t n;
 	char *json = cli_read_file(path, CLI_FILE_MAX, &n);
 
-	cli_must(name, qwen_messages_read_with(&q, o->placeholder, json, n,
-	    &cli_err));
+	cli_must(name, qwen_messages_read_with(&q, o->placeholder, im->may,
+	    json, n, &cli_err));
+	if (im->may)
+		cli_must(name, qwen_messages_images(q, &im->src, &cli_err));
 	if (qwen_messages_note(q) != NULL)
 		cli_note("%s", qwen_messages_note(q));
 	free(json);
@@ -108,7 +125,7 @@ set_member(struct qwen_messages *q, const char *key, const char *json, size_t n,
  * Return the request of options or a file as JSON, to be freed; *n: its length.
  */
 static char *
-request(const struct qtok_opts *o, const struct qtok_images *im, char *paths[],
+request(const struct qtok_opts *o, struct qtok_images *im, char *paths[],
     size_t *n)
 {
 	struct qwen_messages *q;
@@ -121,7 +138,7 @@ request(const struct qtok_opts *o, const struct qtok_images *im, char *paths[],
 	if (paths[0] != NULL && paths[1] != NULL)
 		cli_usage("--chat reads only one file");
 	if (o->n_messages == 0)
-		q = read_request(o, paths[0] != NULL ? paths[0] : "-",
+		q = read_request(o, im, paths[0] != NULL ? paths[0] : "-",
 		    source(o, paths));
 	else
 		cli_must(NULL, qwen_messages_new(&q, &cli_err));
@@ -283,10 +300,13 @@ qtok_chat(const struct qtok_opts *o, char *paths[])
 	tool_template_set(t, g);
 	qwen_template_set_systems(t, o->systems);
 	qtok_images_stdin(&im, o, g);
-	if (im.n > 0 && !qwen_template_names(t, "image_pad"))
+	im.may = qwen_template_names(t, "image_pad") && (o->n_messages > 0 ||
+	    (g != NULL && tool_image_encoder(o->images.mmproj,
+	    tool_model_path(o->model))));
+	json = request(o, &im, paths, &n);
+	if (im.src.n > 0 && !im.may)
 		die("the chat template has no place for images "
 		    "(<|image_pad|>): use a model that reads images");
-	json = request(o, &im, paths, &n);
 	cli_must(source(o, paths), qwen_template_render(t, json, n, &p,
 	    &cli_err));
 	if (qwen_prompt_repaired(p))

@@ -3,8 +3,8 @@
 #ifndef QTOK_H
 #define QTOK_H
 
-#include "tool/tool.h"
 #include "text/request/request.h"
+#include "tool/images.h"
 
 enum { QTOK_PROMPT = 3 };	/* in addition to the formats of tokens */
 
@@ -37,7 +37,8 @@ struct qtok_opts {
 	const char	*template;	/* --template, or NULL */
 	enum qwen_systems systems;	/* --system-messages */
 	const char	*placeholder;	/* --image-placeholder, or NULL */
-	const char	*mmproj;	/* --mmproj, or NULL */
+	struct tool_qimage images;	/* --mmproj, ...; model unset */
+	const char	*image_dir;	/* --image-dir, or NULL */
 	const char	*tools;		/* --tools, or NULL */
 	int		 think;		/* --think: 0 on, 1 off, or -1 */
 	struct cli_list	 stops;		/* --stop */
@@ -116,33 +117,20 @@ void qtok_report(uint64_t n_bytes, uint64_t n_tokens, double begin);
  */
 struct qwen_template *qtok_template(const struct qtok_opts *o);
 
-/* Numbers of the rows of some images, as they came. */
-struct qtok_rows {
-	struct qwen_fp	 hash;
-	float		*x;
-	size_t		 n;
-};
-
-/*
- * The images of --image, in the order of options: spans, and the rows of all.
- * All zero at first.
- */
+/* The images of a chat, in the order of their places.  All zero at first. */
 struct qtok_images {
-	size_t		 n;		/* that the prompt has */
-	struct qwen_span *span;		/* [n], once they are read */
-	size_t		 n_stdin;	/* of them from stdin */
-	struct qwen_span *on_stdin;	/* [n_stdin] */
-	size_t		 cap_stdin;
-	struct qtok_rows *rows;
-	size_t		 n_rows, cap_rows;
+	int		 may;		/* the chat may have images */
+	struct qwen_image_sources src;	/* kind NONE: from stdin */
+	struct tool_encoded on_stdin, others;
+	struct qwen_span *span;		/* [src.n], once they are read */
 	size_t		 next;		/* the span to write next */
 	int32_t		 pad;		/* <|image_pad|>, in the place of an
 					   image; -1: there are no images */
 };
 
 /*
- * qtok_images_stdin reads the images of --image - and counts all; g may be
- * NULL.  qtok_images_read encodes those of files, for a prompt that has a place
+ * qtok_images_stdin reads the images of --image - for the model of g, which may
+ * be NULL. qtok_images_read encodes the others, for a prompt that has a place
  * for each.  They die.
  */
 void qtok_images_stdin(struct qtok_images *im, const struct qtok_opts *o,

@@ -22,13 +22,19 @@ static const struct {
 	MAGIC(QWEN_IS_PACKED, "\x1f\x8b"),
 	MAGIC(QWEN_IS_PACKED, "\xfd" "7zXZ"),
 	MAGIC(QWEN_IS_PACKED, "\x28\xb5\x2f\xfd"),
+	MAGIC(QWEN_IS_IMAGE, "\xff\xd8\xff"),		/* JPEG */
+	MAGIC(QWEN_IS_IMAGE, "\x89PNG\r\n\x1a\n"),
+	MAGIC(QWEN_IS_IMAGE, "GIF87a"),
+	MAGIC(QWEN_IS_IMAGE, "GIF89a"),
+	MAGIC(QWEN_IS_IMAGE, "II*\0"),			/* TIFF */
+	MAGIC(QWEN_IS_IMAGE, "MM\0*"),
 };
 
 static const char *const names[] = {
 	"something else", "nothing", "a GGUF model file",
 	"a stream or state of qpipe", "a Git LFS pointer", "a web page", "JSON",
 	"text", "only zeros", "a ZIP archive", "a compressed file",
-	"a safetensors file",
+	"a safetensors file", "an image",
 };
 
 /* "GGUF", and a version that is small in either byte order. */
@@ -45,6 +51,16 @@ is_stream(const unsigned char *p, size_t n)
 {
 	return n >= 6 && p[0] >= 0xa1 && p[0] <= 0xb7 &&
 	    memcmp(p + 1, "\x64qwen", 5) == 0;
+}
+
+/* WebP; HEIC and AVIF. */
+static int
+is_image(const unsigned char *p, size_t n)
+{
+	return n >= 12 && ((memcmp(p, "RIFF", 4) == 0 &&
+	    memcmp(p + 8, "WEBP", 4) == 0) || memcmp(p + 4, "ftyphei", 7) == 0 ||
+	    memcmp(p + 4, "ftypmif1", 8) == 0 ||
+	    memcmp(p + 4, "ftypavif", 8) == 0);
 }
 
 /* A length of eight bytes, then JSON. */
@@ -113,6 +129,8 @@ qwen_what(const void *bytes, size_t n)
 		return QWEN_IS_STREAM;
 	if (is_tensors(p, n))
 		return QWEN_IS_TENSORS;
+	if (is_image(p, n))
+		return QWEN_IS_IMAGE;
 	if (is_text(p, n))
 		return what_text((const char *)p, n);
 	for (i = 0; i < n && p[i] == 0; i++)

@@ -18,6 +18,7 @@ enum qwen_what {
 	QWEN_IS_ZIP,		/* also PyTorch files */
 	QWEN_IS_PACKED,	/* gzip, xz, zstd */
 	QWEN_IS_TENSORS,	/* safetensors */
+	QWEN_IS_IMAGE,		/* also of formats that qimage refuses */
 };
 
 /* Returns the type by the first n bytes (or all); some hundred are enough. */

@@ -38,7 +38,8 @@ cli_need_stdin(void)
 void
 cli_no_binary_tty(void)
 {
-	if (isatty(STDOUT_FILENO))
+	/* Open MPI gives its processes a pseudo-terminal in place of a pipe */
+	if (isatty(STDOUT_FILENO) && cli_env("OMPI_COMM_WORLD_RANK") == NULL)
 		die("stdout is a terminal: not writing binary there; redirect "
 		    "it, or see -f");
 }

@@ -59,6 +59,8 @@ struct qwen_kv_slot {
 							   none yet */
 	unsigned char		 there;	/* the device's copy is valid */
 	unsigned char		 stale;	/* the host's copy is not */
+	unsigned char		 filled;	/* if stale: positions that the
+						   host has nevertheless */
 };
 
 /*
@@ -121,7 +123,9 @@ struct qwen_journal_row qwen_journal_row_of(const struct qwen_hparams *h);
  */
 struct qwen_input {
 	int32_t		 id;	/* below 0: a row of a span */
-	const float	*vec;	/* [n_embd], or NULL */
+	const float	*vec;	/* [n_embd]; or NULL, in the MTP block for 0 */
+	const float	*embd;	/* [n_embd] in the MTP block: in the place of an
+				   embedding, if id is below 0; NULL: 0 */
 	const float	*deep;	/* [n_deepstack][n_embd] to add to the results
 				   of the first layers, or NULL */
 	size_t		 slot;	/* index of its keys and values; attention sees
@@ -315,6 +319,9 @@ struct qwen_engine;
 struct qwen_wish {
 	int		 number;	/* of a card */
 	uint64_t	 bytes;		/* it may take; 0: all that is free */
+	const char	*text;		/* what follows the name of a device with
+					   ranks, n_text bytes */
+	size_t		 n_text;
 };
 
 /*
@@ -326,6 +333,12 @@ struct qwen_device {
 	const char	*name;
 	int		 remote;	/* has a memory of its own */
 	int		 numbered;	/* there are several, from 0 on */
+	/*
+	 * It is other processes, which have their own devices: it reads its own
+	 * item of a list, later items leave its layers alone, and it has a state of
+	 * every session, also of those without recurrent states.
+	 */
+	int		 ranks;
 
 	/*
 	 * open holds the weights of all whose home is index.  What it cannot
@@ -351,8 +364,11 @@ struct qwen_device {
 	void	(*work_free)(struct qwen_work *w);
 	int	(*fit)(struct qwen_work *w, size_t n, size_t n_share, size_t end,
 		    struct qwen_err *err);
-	/* -1 if the device has failed since; or NULL: it cannot fail */
-	int	(*check)(const struct qwen_work *w, struct qwen_err *err);
+	/*
+	 * -1 if the device has failed since it was opened, and then it does
+	 * nothing any more; or NULL: it cannot fail
+	 */
+	int	(*check)(const struct qwen_resident *r, struct qwen_err *err);
 	/* its bytes; UINT64_MAX on overflow */
 	uint64_t (*bytes)(const struct qwen_resident *r, size_t n,
 		    size_t n_share, size_t end);
@@ -363,7 +379,8 @@ struct qwen_device {
 	 * [n_embd].  run takes it through n halves of layers from `first' on.  norm
 	 * makes the normed rows that head multiplies, and copies them to hidden, [n]
 	 * [n_embd], unless it is NULL.  head writes the logits of the rows at[i],
-	 * or of the first n, to y[i].
+	 * or of the first n, to y[i].  embed, join, norm and head are NULL if the
+	 * embedding, the MTP block and the head are never at home there.
 	 */
 	void	(*embed)(struct qwen_work *w, const struct qwen_pass *p);
 	void	(*join)(struct qwen_work *w, const struct qwen_pass *p);
@@ -416,8 +433,8 @@ struct qwen_device {
 	void	(*state_get)(struct qwen_resident *r, struct qwen_memory *m);
 };
 
-/* The CPU, the device of lib/engine/plain, and NVIDIA's cards. */
+/* The CPU, the device of lib/engine/plain, NVIDIA's cards, other ranks of MPI. */
 extern const struct qwen_device qwen_cpu_device, qwen_plain_device,
-    qwen_cuda_device;
+    qwen_cuda_device, qwen_mpi_device;
 
 #endif

@@ -11,6 +11,10 @@ struct qwen_model {
 	struct qwen_engine		*engine;
 	struct qwen_placement		 place;
 	struct qwen_cache		*caches;	/* all that are open */
+	/* what qwen_recover() does, for timeline/, which is below it */
+	void	(*recover)(struct qwen_model *m);
+	void	(*note)(void *arg, const char *text);	/* or NULL */
+	void				*note_arg;
 	struct qwen_input_sums		*inputs;	/* watch/inputs.h; NULL:
 							   inputs are not
 							   measured */

@@ -60,7 +60,8 @@ struct qwen_model_opts {
 	 * Devices that compute some layers in place of the CPU: NAME, or
 	 * NAME:FIRST-LAST, several with commas; NULL: none.  "plain" is straight
 	 * C on one thread, for tests.  Results have the same bits on every device.
-	 * QWEN_ERANGE if the text names no device or layer.
+	 * QWEN_ERANGE if the text names no device or layer.  "mpi" is the other
+	 * processes that mpirun has started: see qwen_model_serve().
 	 */
 	const char	*device;
 	/*
@@ -70,6 +71,12 @@ struct qwen_model_opts {
 	 * any order.  NULL: threads of its own.
 	 */
 	const struct qwen_model *share;
+	/*
+	 * Receives a line of text about what a user may want to know while the
+	 * model computes: a card has failed, and the CPU continues.  NULL: nobody.
+	 */
+	void	(*note)(void *arg, const char *text);
+	void		*note_arg;
 };
 
 /*
@@ -85,6 +92,14 @@ int qwen_model_open_sized(size_t size, struct qwen_model **out,
 #define qwen_model_open(...) \
 	qwen_model_open_sized(sizeof(struct qwen_model_opts), __VA_ARGS__)
 void qwen_model_close(struct qwen_model *m);
+
+/*
+ * Computes for rank 0, if this process is another rank of MPI and the model was
+ * opened with the device "mpi", as all ranks must at the same time.  Returns
+ * 1 when rank 0 has closed its model or has ended, and this process has nothing
+ * more to do with it; 0 at once in rank 0, or without that device; -1 on errors.
+ */
+int qwen_model_serve(struct qwen_model *m, struct qwen_err *err);
 
 /*
  * The same for an open file g.  The model owns g from now on, even on failure.

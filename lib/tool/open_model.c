@@ -166,6 +166,23 @@ die_of_model(const char *path, struct qwen_model_opts mo,
 	cli_die_err(path, why);
 }
 
+static void
+tell(void *arg, const char *text)
+{
+	(void)arg;
+	cli_note("%s", text);
+}
+
+/* A process that is not rank 0 of MPI computes for rank 0, and then exits. */
+static void
+serve_rank(struct qwen_model *m)
+{
+	if (cli_must(NULL, qwen_model_serve(m, &cli_err)) == 0)
+		return;
+	qwen_model_close(m);
+	exit(0);
+}
+
 struct qwen_model *
 tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
     const struct tool_draft *d)
@@ -175,7 +192,7 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 	    .v = (enum qwen_kv)tool_kv[1], .rope = tool_rope,
 	    .draft = d->mode >= QWEN_DRAFT_MTP, .draft_file = d->file,
 	    .adapters = tool_lora.v, .n_adapters = tool_lora.n,
-	    .share = tool_share };
+	    .share = tool_share, .note = tell };
 	const char *path = tool_model_path(opt);
 	struct qwen_model *m;
 
@@ -188,6 +205,7 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 	if (qwen_model_open_gguf(&m, tool_gguf_open_threads(path, n_threads),
 	    &mo, &cli_err) < 0)
 		die_of_model(path, mo, &cli_err);
+	serve_rank(m);
 	tell_rope(m);
 	return m;
 }

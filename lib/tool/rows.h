@@ -29,7 +29,7 @@
 /* Devices of the models opened afterwards; sets tool_device. */
 #define TOOL_OPT_DEVICE \
 	CLI_TEXT(0, "device", "list", &tool_device, \
-	    "what computes: cpu (default), or cards: cuda:0")
+	    "what computes: cpu (default), cards (cuda:0), other hosts (mpi)")
 /* KV cache formats of the models opened afterwards; sets tool_kv. */
 #define TOOL_KV_KINDS "f16 q8_0 q4_0 f32"
 #define TOOL_OPT_KV \
@@ -86,6 +86,15 @@
 	CLI_FLAG(0, "no-store", &(s)->none, "use no store, even if " \
 	    "$QWEN_STORE names one"), \
 	TOOL_OPT_STORE_MAX(&(s)->max)
+/* A folder of encoded images, and its limit as that of a store. */
+#define TOOL_OPT_IMAGES(p) \
+	{ CLI_ROW(TEXT, 0, "images", "folder", CLI_P(const char *, p), \
+	    "folder that keeps encoded images"), \
+	  .completes = "folder", .min = 1 }
+#define TOOL_OPT_IMAGES_MAX(p) \
+	CLI_CALL(0, "images-max", "size", CLI_P(uint64_t, p), \
+	    tool_store_max_parse, "words none 20G", \
+	    "limit of the folder's size")
 /* The options of a struct tool_work: how to compute, */
 #define TOOL_OPT_COMPUTE(w) CLI_OPT_THREADS(&(w)->n_threads), \
 	TOOL_OPT_DEVICE, TOOL_OPT_NUMERICS(&(w)->numerics), \

@@ -52,6 +52,7 @@ tool_not_text(const void *p, size_t n, int nuls)
 	case QWEN_IS_ZIP:
 	case QWEN_IS_PACKED:
 	case QWEN_IS_TENSORS:
+	case QWEN_IS_IMAGE:
 		return qwen_what_name(what);
 	default:
 		return !nuls && n > 0 && memchr(p, 0, n < LOOK ? n : LOOK) !=

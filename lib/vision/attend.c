@@ -94,7 +94,8 @@ do_queries(struct qwen_vision_work *w, size_t item, float *own)
 	size_t head = item / groups, i0 = item % groups * QWEN_ATTN_MAX_Q, i;
 	float m[QWEN_ATTN_MAX_Q], l[QWEN_ATTN_MAX_Q];
 	float *o = own + QWEN_ATTN_WORK(v->d_pad);
-	struct qwen_attn a = { .d = v->d_pad, .k = s.k, .v = s.v,
+	struct qwen_attn a = { .d = v->d_pad,
+	    .n_zero = v->d_pad - v->d, .k = s.k, .v = s.v,
 	    .n_q = w->n - i0 < QWEN_ATTN_MAX_Q ? w->n - i0 : QWEN_ATTN_MAX_Q,
 	    .block = w->block, .k_off = qwen_kv_k_at(&s, head) / 2,
 	    .v_off = qwen_kv_v_at(&s, head) / 2, .m = m, .l = l, .work = own };

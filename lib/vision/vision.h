@@ -41,8 +41,6 @@ struct qwen_vision_info {
 	size_t	n_row;		/* numbers of a row, in all */
 	size_t	unit;		/* width and height are multiples of it */
 	size_t	n_layer, n_embd_vision, n_ff, n_head;
-	uint64_t min_pixels, max_pixels;	/* the file's limits of an
-						   image's area; 0: none */
 	struct qwen_fp	fp;	/* of the file */
 };
 
@@ -58,6 +56,10 @@ int qwen_vision_open_gguf(struct qwen_vision **out, struct qwen_gguf *g,
 void qwen_vision_close(struct qwen_vision *v);
 
 const struct qwen_vision_info *qwen_vision_info(const struct qwen_vision *v);
+
+/* Sets *out to the fingerprint of a file, without loading it. */
+int qwen_vision_fingerprint(struct qwen_fp *out, const char *path,
+    struct qwen_err *err);
 
 /*
  * Returns 0 if the file belongs to the text model in g: both have rows of the

@@ -14,7 +14,7 @@
 #include "wire/item.h"
 
 enum {
-	QWEN_ENGINE_MAX = 16 << 20,	/* bytes of a request */
+	QWEN_ENGINE_MAX = 16 << 20,	/* bytes of a request, without rows */
 	QWEN_EVENT_MAX = 1 << 20,	/* of an event */
 	QWEN_ENGINE_ID = 128,		/* of an id, without the NUL */
 	QWEN_ENGINE_TOP = 64,		/* best tokens per token */
@@ -114,11 +114,12 @@ struct qwen_engine_request {
 	int		 priority;
 	uint64_t	 deadline_ms;	/* ms after its arrival; 0: none */
 	int		 progress;	/* report the progress of reading */
-	struct qwen_span_rows *spans;	/* that the tokens are part of; their
-					   rows are NULL */
+	struct qwen_span_rows *spans;	/* that the tokens are part of; after
+					   decoding, their rows are NULL */
 	size_t		 n_spans;
 	float		*rows;		/* n_rows numbers: the rows of all
-					   spans, finite */
+					   spans, finite; to encode, or NULL:
+					   the spans have their rows */
 	size_t		 n_rows;
 };
 

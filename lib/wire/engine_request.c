@@ -468,6 +468,23 @@ put_keep(struct qwen_put *p, const struct qwen_engine_request *m)
 }
 
 static void
+put_rows(struct qwen_put *p, const struct qwen_engine_request *m)
+{
+	uint64_t n = 0;
+	size_t i;
+
+	for (i = 0; i < m->n_spans; i++)
+		n += m->spans[i].span.n;
+	qwen_put_row_begin(p, keys[K_ROWS].name, m->n_rows);
+	if (m->rows != NULL)
+		qwen_put_row_part(p, m->rows, m->n_rows);
+	for (i = 0; m->rows == NULL && i < m->n_spans; i++)
+		qwen_put_row_part(p, m->spans[i].rows, m->n_rows / n *
+		    m->spans[i].span.n);
+	qwen_put_row_end(p);
+}
+
+static void
 put_spans(struct qwen_put *p, const struct qwen_engine_request *m)
 {
 	int32_t *v = qwen_alloc(m->n_spans, SPAN_NUMBERS * sizeof *v);
@@ -490,7 +507,7 @@ put_spans(struct qwen_put *p, const struct qwen_engine_request *m)
 		    SPAN_NUMBERS * m->n_spans);
 	free(v);
 	if (m->n_rows > 0)
-		qwen_put_row(p, keys[K_ROWS].name, m->rows, m->n_rows);
+		put_rows(p, m);
 }
 
 static void

@@ -11,6 +11,8 @@
 #include "wire/put.h"
 #include "wire/record.h"
 
+enum { PART = 256 };	/* numbers to append at a time */
+
 void
 qwen_put_begin(struct qwen_put *p)
 {
@@ -157,19 +159,39 @@ qwen_put_ids(struct qwen_put *p, const char *name, const int32_t *ids,
 }
 
 void
+qwen_put_row_begin(struct qwen_put *p, const char *name, size_t n)
+{
+	array(p, name, QWEN_TAG_F32LE, n, 4);
+}
+
+void
+qwen_put_row_part(struct qwen_put *p, const float *v, size_t n)
+{
+	unsigned char b[4 * PART];
+	size_t i, k;
+
+	for (i = 0; p->json && i < n; i++)
+		qwen_text_fmt(p->t, "%s%.9g", p->t->n > 0 &&
+		    p->t->s[p->t->n - 1] == '[' ? "" : ",", (double)v[i]);
+	for (i = 0; !p->json && i < n; i += k) {
+		for (k = 0; k < PART && i + k < n; k++)
+			qwen_put_le32(b + 4 * k, qwen_f32_bits(v[i + k]));
+		qwen_text_add(p->t, b, 4 * k);
+	}
+}
+
+void
+qwen_put_row_end(struct qwen_put *p)
+{
+	close_array(p);
+}
+
+void
 qwen_put_row(struct qwen_put *p, const char *name, const float *v, size_t n)
 {
-	size_t i;
-
-	array(p, name, QWEN_TAG_F32LE, n, 4);
-	for (i = 0; i < n; i++) {
-		if (p->json)
-			qwen_text_fmt(p->t, "%s%.9g", i > 0 ? "," : "",
-			    (double)v[i]);
-		else
-			le32(p, qwen_f32_bits(v[i]));
-	}
-	close_array(p);
+	qwen_put_row_begin(p, name, n);
+	qwen_put_row_part(p, v, n);
+	qwen_put_row_end(p);
 }
 
 void

@@ -31,6 +31,10 @@ void qwen_put_ids(struct qwen_put *p, const char *key, const int32_t *ids,
     size_t n);
 void qwen_put_row(struct qwen_put *p, const char *key, const float *v,
     size_t n);
+/* The same in parts, which have n numbers in all. */
+void qwen_put_row_begin(struct qwen_put *p, const char *key, size_t n);
+void qwen_put_row_part(struct qwen_put *p, const float *v, size_t n);
+void qwen_put_row_end(struct qwen_put *p);
 void qwen_put_reals(struct qwen_put *p, const char *key, const double *v,
     size_t n);
 

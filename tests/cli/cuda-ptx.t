@@ -24,6 +24,13 @@ inexact "$@" | sort | uniq -c >out
 is "$(head -n 20 out)" "" "all operations round to nearest"
 is "$(cat "$@" | sed -n 's/^\.\(version\|target\) //p' | sort -u | xargs)" \
     "7.0 sm_80" "PTX 7.0 for sm_80"
+# one.ptx waits at several places
+is "$(cat "$@" | grep -c '^ *[.a-z]*.*\.entry')" \
+    "$(cat "$@" | grep -c '//griddepcontrol.launch_dependents;')" \
+    "each kernel lets the next one begin"
+is "$(for f; do awk '/\.entry/ { n++ } /\/\/griddepcontrol.wait;/ { w++ }
+    END { if (w < n) print FILENAME }' "$f"; done)" "" \
+    "and waits for the one before"
 
 # -- the test itself can fail
 printf '\t%s\n' 'add.rn.ftz.f32 %f1, %f2, %f3;' 'sqrt.approx.f32 %f1, %f2;' \

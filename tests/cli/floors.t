@@ -23,9 +23,10 @@ engine base engine/net
 engine/cpu base gguf engine/quant engine/cpu/kernel engine/net engine
 engine/plain base engine/quant engine/net engine
 engine/cuda base engine/quant engine/net engine
+engine/mpi base gguf engine/net engine
 engine/watch base gguf engine/quant engine/net
 engine/timeline base engine/quant engine/net engine engine/watch
-engine/pass base gguf wire engine/quant engine/net engine engine/cpu engine/plain engine/cuda engine/watch engine/timeline
+engine/pass base gguf wire engine/quant engine/net engine engine/cpu engine/plain engine/cuda engine/mpi engine/watch engine/timeline
 engine/sample base gguf wire engine/quant engine/cpu/kernel
 engine/state base wire engine/quant engine/cpu engine/timeline engine/pass engine/sample
 engine/store base wire engine/timeline engine/pass engine/state
@@ -92,10 +93,12 @@ sed 's/^/# /' other >&2
 	    "$B/libmodels.a" "$B/libimage.a" "$B/libvision.a"
 	cat "$B/qwen.map.public" "$B/qwentext.map.public"
 	sed -n 's/^[^[:space:]*/].*\(qwen_[a-z0-9_]*\)(.*/\1/p' \
-	    "$TOP/lib/base/cgroup.h" "$TOP/lib/base/tmpfile.h" "$TOP/lib/base/mem.h" "$TOP/lib/base/text.h" "$TOP/lib/base/utf8.h" \
+	    "$TOP/lib/base/cgroup.h" "$TOP/lib/base/disk.h" \
+	    "$TOP/lib/base/tmpfile.h" "$TOP/lib/base/mem.h" "$TOP/lib/base/text.h" "$TOP/lib/base/utf8.h" \
 	    "$TOP/lib/base/err.h" "$TOP/lib/base/what.h" "$TOP/lib/base/near.h" \
 	    "$TOP/lib/text/request/refusal.h" "$TOP/lib/text/request/service.h" \
 	    "$TOP/lib/text/request/answer.h" "$TOP/lib/text/request/messages.h" \
+	    "$TOP/lib/text/request/images.h" \
 	    "$TOP/lib/text/request/lists.h" "$TOP/lib/text/json/json.h" \
 	    "$TOP/lib/wire/engine.h" "$TOP/lib/wire/put.h" "$TOP/lib/gguf/write.h" \
 	    "$TOP/lib/gguf/recipe.h" "$TOP/lib/gguf/mmproj.h"

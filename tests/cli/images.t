@@ -78,6 +78,26 @@ for m in qwen3_5 qwen3_vl; do
 	ok $? "$m: none of these leaves a file"
 done
 
+# -- drafts after an image change no token; the MTP block reads the image too
+QWEN_MODEL=$TOP/../shared/fixtures/models/qwen35moe-spec/model.gguf
+if [ -e "$QWEN_MODEL" ]; then
+	echo 5 | qprefill -o one -f cbor >head
+	python3 -c 'import struct
+x = [(i * 37 % 101 - 50) / 512 for i in range(15 * 64)]
+open("rows", "wb").write(struct.pack("<960f", *x))'
+	stream 5,9,17 span:3x5:7 rows:7:rows 30,31 >text
+	run="qdecode -n 60 --ignore-eos -f json -v"
+	$run --draft none <text >want 2>err
+	for d in mtp mtp:3 lookup; do
+		$run --draft $d <text 2>err | cmp - want
+		ok $? "--draft $d after an image: $(grep 'right (' err)"
+	done
+	$run --draft mtp:3 <text 2>&1 >got | grep -q 'from the MTP block, [1-9]'
+	ok $? "and some drafts are right"
+else
+	skip "drafts after an image" "no $QWEN_MODEL"
+fi
+
 # -- a model with a vocabulary; rows in a line
 model qwen3
 QWEN_MODEL=$MODEL

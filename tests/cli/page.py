@@ -93,7 +93,7 @@ def text(url):
     same(e.on, [], "no script or style in attributes")
     same((e.nonces, page.count(nonce), "@NONCE@" in page), ([nonce] * 2, 2, False),
          "script and style have one nonce")
-    ok(len(page) < 40960, f"{len(page)} bytes, below 40 KiB")
+    ok(len(page) < 49152, f"{len(page)} bytes, below 48 KiB")
 
 
 # ------------------------------------------------------- a server of our own
@@ -130,6 +130,7 @@ class Server(http.server.BaseHTTPRequestHandler):
     page = policy = None
     asked = []          # bodies, with the Authorization header
     go = threading.Event()
+    sees = False        # the model reads images
 
     def log_message(self, *args):
         pass
@@ -150,7 +151,9 @@ class Server(http.server.BaseHTTPRequestHandler):
         elif self.headers["Authorization"] == "Bearer wrong":
             self.send(401, b"{}")
         else:
-            self.send(200, b'{"object":"list","data":[{"id":"a-model"}]}')
+            self.send(200, json.dumps({"object": "list", "data": [{
+                "id": "a-model", **({"architecture": {"input_modalities":
+                ["text", "image"]}} if self.sees else {})}]}).encode())
 
     def event(self, what):
         if not isinstance(what, str):
@@ -166,6 +169,8 @@ class Server(http.server.BaseHTTPRequestHandler):
         q = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.asked.append((q, self.headers["Authorization"]))
         last = q["messages"][-1]["content"]
+        if isinstance(last, list):
+            last = "".join(part.get("text", "") for part in last)
         if re.fullmatch(r"\d{3}", last):
             return self.send(int(last), json.dumps(
                 {"error": {"message": "told <b>so</b>"}}).encode(),
@@ -489,6 +494,87 @@ def looks(p):
           "Copy", "Edit", "Retry"} - seen, set(), "all is reached by Tab")
 
 
+PNG = ("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGA"
+       "hKmMIQAAAABJRU5ErkJggg==")
+FILES = """(() => {
+    const of = (text, name) => new File([Uint8Array.from(atob(text),
+        (c) => c.charCodeAt(0))], name, { type: "image/png" });
+    const all = new DataTransfer();
+    for (const f of [%s])
+        all.items.add(f);
+    return all;
+})()"""
+
+
+def drop(p, *files):
+    p.b.js("document.dispatchEvent(new DragEvent('drop', { dataTransfer: " +
+           FILES % ",".join(files) + ", cancelable: true, bubbles: true }))")
+
+
+def sent():
+    """The URLs and the texts of the last message that came."""
+    parts = Server.asked[-1][0]["messages"][-1]["content"]
+    return ([x["image_url"]["url"] for x in parts if x["type"] == "image_url"],
+            [x["text"] for x in parts if x["type"] == "text"])
+
+
+def pictures(p):
+    small = f'of("{PNG}", "a.png")'
+    p.b.reload()
+    ok(p.b.wait("document.getElementById('model').innerText == 'a-model'") and
+       p.b.js("document.getElementById('attach').hidden"),
+       "a model without images: no button")
+    drop(p, small)
+    same(p.count("#images img"), 0, "nor are images taken")
+    Server.sees = True
+    p.b.reload()
+    ok(p.b.wait("!document.getElementById('attach').hidden"), "a button, if the "
+       "model reads images")
+    p.b.click("#new")
+    drop(p, small)
+    ok(p.b.wait("document.querySelectorAll('#images img').length == 1"),
+       "an image is dropped")
+    p.b.js("document.getElementById('text').dispatchEvent(new ClipboardEvent("
+           "'paste', { clipboardData: " + FILES % small + "}))")
+    ok(p.b.wait("document.querySelectorAll('#images img').length == 2"),
+       "another is pasted")
+    p.b.js("{ const f = document.getElementById('picture'); f.files = (" +
+           FILES % small + ").files; f.onchange(); }")
+    ok(p.b.wait("document.querySelectorAll('#images img').length == 3"),
+       "a third is chosen")
+    p.b.click("#images button")
+    same(p.count("#images img"), 2, "one is removed")
+    ok(p.say("What is it?"), "the message is answered")
+    same(sent(), (["data:image/png;base64," + PNG] * 2, ["What is it?"]),
+         "its images are sent as they are, in front of the text")
+    same((p.count("#images img"), p.count("article.user .images img")), (0, 2),
+         "and shown in it")
+    p.say("And now?")
+    same(Server.asked[-1][0]["messages"][0]["content"][0]["image_url"]["url"],
+         "data:image/png;base64," + PNG, "the next turn has them too")
+    p.b.reload()
+    ok(p.b.wait("document.querySelectorAll('article.user .images img').length == 2"),
+       "and the browser keeps them")
+    p.b.js("""{ const c = document.createElement("canvas"), t = c.getContext("2d");
+    c.width = 3000; c.height = 600;
+    const d = t.createImageData(3000, 600);
+    for (let i = 0; i < d.data.length; i++)
+        d.data[i] = i % 4 == 3 ? 255 : Math.random() * 256;
+    t.putImageData(d, 0, 0);
+    window.large = c.toDataURL("image/png").split(",")[1]; }""")
+    drop(p, 'of(window.large, "large.png")', 'new File(["no"], "no.png", '
+         '{ type: "image/png" })')
+    ok(p.b.wait("document.querySelectorAll('#images img').length == 1 && "
+                "document.getElementById('notice').innerText.startsWith('no.png')"),
+       "what is no image is named")
+    p.b.js("document.getElementById('send').click()")
+    p.idle()
+    ok(p.b.wait("document.querySelectorAll('article.user').length == 3"),
+       "a message may have images alone")
+    (large,), texts = sent()
+    same((large[:23], texts), ("data:image/jpeg;base64,", []), "a large one shrinks")
+
+
 def browser(chromium, url):
     from browser import Browser
     page, headers = get(url)
@@ -507,6 +593,7 @@ def browser(chromium, url):
         set_up(p)
         markdown(p)
         looks(p)
+        pictures(p)
         b.message(time.time() + 0.1)
         same([f for f in b.faults if "Failed to load resource" not in f], [],
              "no fault is logged, and nothing against the policy")

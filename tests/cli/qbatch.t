@@ -245,10 +245,10 @@ is "$(jq -c "select(($CODE) == \"none\") | [.line, .custom_id, .id]" out | xargs
     "the others are answered, with the number of the line"
 is "$(jq -r '.text // .response.body.choices[0].text | values' out |
     head -n 2 | uniq | wc -l)" 1 "as if they were alone"
-awk 'BEGIN { printf "{\"prompt\":\""; for (i = 0; i < 1100000; i++) printf "0123456789abcdef"
+awk 'BEGIN { printf "{\"prompt\":\""; for (i = 0; i < 1100000; i++) printf "%0128d", i
     print "\"}\n{\"prompt\":\"And\"}" }' | qbatch -n 1 >out 2>err
 is "$(jq -c "[.line, .id, $CODE]" out | xargs)" "[1,null,line_too_long] [2,null,none]" \
-    "a line of 17 MiB goes by"
+    "a line of 134 MiB goes by"
 awk 'BEGIN { printf "{\"prompt\":[1"; for (i = 0; i < 300000; i++) printf ",1"
     print "]}" }' | qbatch -n 1 2>err | jq -r .error.message >out
 grep -q "context" out

@@ -184,6 +184,14 @@ refused 2 "an instruction for tokens" qembed --tokens --instruct x lines
 refused 2 "two files" qembed lines lines
 refused 1 "no such file" qembed nowhere
 
+# --- images
+printf '%s\n' '{"text":"a","image":"x.png"}' '{"images":["x.png"]}' \
+    '{"image_url":{"url":"data:image/png;base64,AAAA"}}' >images.jsonl
+qembed --requests images.jsonl 2>err | jq -r .error.message | sort >out
+is "$(sort -u out | sed 's/^[a-z_]*: //' | uniq)$(wc -l <out)" \
+    "images are not read for vectors and scores: give only text3" \
+    "images are refused"
+
 # --- members that nobody knows
 printf '{"text":"a","instrct":"b"}\n{"text":"a","input":"b","x":1}\n' >odd
 qembed --requests odd >out 2>err

@@ -8,17 +8,7 @@ PYTHONDONTWRITEBYTECODE=1; export PYTHONDONTWRITEBYTECODE
 
 # png NAME WIDTH HEIGHT SEED: an image of a few colours
 png() {
-	python3 -c 'import struct, sys, zlib
-name, w, h, seed = sys.argv[1], *map(int, sys.argv[2:])
-def chunk(kind, data):
-    return struct.pack(">I", len(data)) + kind + data + \
-        struct.pack(">I", zlib.crc32(kind + data))
-rows = b"".join(b"\0" + bytes(v for x in range(w) for v in (x * 5 * seed & 255,
-    y * 3 & 255, x * y // 7 * seed & 255)) for y in range(h))
-with open(name, "wb") as f:
-    f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", w, h, 8,
-        2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
-' "$@"
+	python3 "$TOP/tests/cli/png.py" "$@"
 }
 # far GOT WANT: GOT has rows of 264 numbers, of which WANT has the first 256
 far() {
@@ -107,6 +97,47 @@ for m in qwen3_5 qwen3_vl; do
 	    --assistant c --image two.png --image two.png --user d |
 	    grep -c 'abc<.*vision_end|>b<')" 1 "$m: documents, images and text"
 
+	# images in a request
+	for f in one two; do
+		python3 -c 'import base64, sys
+print(base64.b64encode(open(sys.argv[1], "rb").read()).decode(), end="")' \
+		    $f.png >$f.64
+	done
+	url() { # NAME-OF-A-URL...: a chat with these images and a question
+		printf '{"messages":[{"role":"user","content":['
+		for u; do
+			printf '{"type":"image_url","image_url":{"url":"%s"}},' "$u"
+		done
+		printf '{"type":"text","text":"What is <|image_pad|>?"}]}]}'
+	}
+	$chat --image one.png --image two.png --user 'What is <|image_pad|>?' >text
+	url "data:image/png;base64,$(cat one.64)" "data:;base64,$(cat two.64)" >r
+	$chat r 2>err | cmp -s - text
+	is "$? $(cat err)" "0 " "$m: a request with two images"
+	url two.png "data:;base64,$(cat one.64)" >r
+	$chat --image two.png --image one.png --user 'What is <|image_pad|>?' >text
+	$chat --image-dir . r 2>err | cmp -s - text
+	is "$? $(cat err)" "0 " "$m: and with a file below --image-dir"
+	refused 1 "$m: a file without --image-dir" $chat r
+	is "$(cat err)" "qtok: image 1: names of files are refused: send a data: URL, or use --image-dir" \
+	    "$m: it says how"
+	mkdir -p "$m.below/a"
+	ln -s ../../one.png "$m.below/a/link.png"
+	cp one.png "$m.below/a/b.png"
+	url a/b.png "file://$PWD/$m.below/a/b.png" >r
+	$chat --image-dir "$PWD/$m.below" r >/dev/null 2>err
+	is "$? $(cat err)" "0 " "$m: paths in the folder, and with its name"
+	for u in a/link.png ../one.png a/../../one.png "$PWD/one.png" /etc/passwd a; do
+		url "$u" >r
+		refused 1 "$m: outside of the folder: $u" $chat \
+		    --image-dir "$PWD/$m.below" r
+	done
+	url http://127.0.0.1/x.png >r
+	refused 1 "$m: a URL" $chat r
+	url "data:;base64,$(cat one.64)" "data:;base64,AAAA" >r
+	refused 1 "$m: a broken image in a request" $chat r
+	is "$(cat err | sed 's/\(image 2\): .*/\1/')" "qtok: image 2" "$m: which one"
+
 	refused 1 "$m: no such image" $chat --image none.png --user x
 	refused 1 "$m: not an image" $chat --image bare.jinja --user x
 	refused 1 "$m: one image is damaged" qimage one.png bare.jinja
@@ -117,6 +148,14 @@ for m in qwen3_5 qwen3_vl; do
 	    --image one.png --user x
 	refused 2 "$m: in text" $chat -f text --image one.png --user x
 	refused 2 "$m: stdin twice" $chat --image - --image -
+	mkdir "$m.bin"
+	cp "$(command -v qtok)" "$m.bin"
+	printf '#!/bin/sh\necho "$@" >&2\nexit 1\n' >"$m.bin/qimage"
+	chmod +x "$m.bin/qimage"
+	PATH=$PWD/$m.bin:$PATH $chat --image one.png -t 3 --image-max-tokens 9 \
+	    >out 2>err
+	is "$? $(cut -d' ' -f3- err)" "1 --max-tokens 9 -t 3 -- one.png" \
+	    "$m: qtok passes options on"
 	echo '{{- "image_pad" }}' >none.jinja
 	refused 1 "$m: a template with no place" qtok --chat --template \
 	    ./none.jinja --image one.png

@@ -82,4 +82,16 @@ if [ -z "$QPIPE_SAN" ] && command -v strace >/dev/null 2>&1; then
 else
 	skip "the decoder's system calls" "no strace"
 fi
+if [ -z "$QPIPE_SAN" ] && echo 'void jpeg_read_header(void) { __builtin_trap(); }' |
+    ${CC:-cc} -shared -fPIC -x c -o crash.so - 2>/dev/null &&
+    qimage --show "$F/good-444.jpg" >out 2>/dev/null; then
+	LD_PRELOAD=$PWD/crash.so; export LD_PRELOAD
+	refused 1 "libjpeg crashes" qimage --show "$F/good-444.jpg"
+	is "$(cut -d: -f3 err)" " its decoder crashed (signal 4)" "and it says so"
+	qimage --show "$F/good-rgb.png" | cmp -s - rgb.png
+	ok $? "another format works beside it"
+	unset LD_PRELOAD
+else
+	skip "a library that crashes" "no compiler, or no libjpeg"
+fi
 done_testing

@@ -123,6 +123,11 @@ qrerank --requests bad.jsonl >out 2>err
 is "$?, $(wc -l <err), $(wc -l <out)" "3, 1, 10" "bad lines: a result each"
 is "$(jq -c 'select(.error == null) | [.line, .id, .scores]' out | xargs)" \
     "[1,x,null] [10,null,[]]" "the good ones have their scores"
+printf '%s\n' '{"query":"a","document":"b","image":"c"}' \
+    '{"query":"a","documents":["b",{"text":"b","image":"c"}]}' |
+    qrerank --requests 2>err | jq -r .error.message | sed 's/.*: images/images/' >out
+is "$(uniq out)" "images are not read for vectors and scores: give only text" \
+    "images are refused"
 refused 1 "a model without yes and no" qrerank -m "$TOP/demo/demo.gguf" x docs
 refused 2 "no query" qrerank
 refused 2 "two files" qrerank x docs docs

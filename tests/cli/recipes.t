@@ -194,6 +194,24 @@ if command -v jq >/dev/null 2>&1; then
 	jq -j '."letters/bob" // empty' out | cmp -s - want
 	ok $? "what the model says of it alone: $(head -n 1 want | cut -c1-60)"
 
+	recipe "A folder of scans to text"
+	run 1
+	v=$TOP/../shared/fixtures/vision/qwen3_5
+	mkdir scans
+	cp "$TOP/tests/files/image/good-rgb.png" scans/a.png
+	cp "$TOP/tests/files/image/good-rgba.png" scans/b.png
+	if [ -e "$v/text.gguf" ] && qimage --show scans/a.png >x 2>err; then
+		PYTHONDONTWRITEBYTECODE=1 python3 \
+		    "$TOP/tests/cli/vision_vocab.py" "$v/text.gguf" see.gguf
+		sed 's/qbatch /&-q --template qwen3.5 -m see.gguf --mmproj '"$(
+		    echo "$v/mmproj.gguf" | sed 's,/,\\/,g') /" scans.sh >see.sh
+		sh see.sh scans 2>err && sh see.sh scans 2>>err
+		is "$?$(cat err) $(jq -r '.id + (.error.message // "")' \
+		    scans.jsonl | xargs)" "0 a.png b.png" "its images"
+	else
+		skip "its images" "no $v, or $(cat err)"
+	fi
+
 	recipe "JSON from a text"
 	run 1 2 3 4
 	is "$(jq -c '[keys_unsorted, (.seller | length <= 40), (.boxes >= 1 and

@@ -94,12 +94,12 @@ sed 's/^/# /' other >&2
 # -- who includes what
 grep -H '^#include "' "$TOP"/cmd/*.c "$TOP"/cmd/*/*.[ch] | sed "s|^$TOP/||" |
     grep -v -e '"qwen.h"' -e '"qwentext.h"' -e '"cli/[a-z_]*\.h"' -e '"tool/[a-z_]*\.h"' \
-    -e '"vision/vision.h"' -e '"synth/synth.h"' -e '"models/models.h"' -e '"hub/hub.h"' -e '"quantize/quantize.h"' -e '"image/image.h"' -e '"base/\(mem\|text\|utf8\|err\|cursor\|half\|cgroup\)\.h"' \
+    -e '"vision/vision.h"' -e '"synth/synth.h"' -e '"models/models.h"' -e '"hub/hub.h"' -e '"quantize/quantize.h"' -e '"image/image.h"' -e '"base/\(mem\|text\|utf8\|err\|cursor\|half\|cgroup\|disk\|tmpfile\|what\)\.h"' \
     -e '"text/request/request.h"' -e '"text/json/json.h"' -e '"wire/\(engine\|put\)\.h"' -e '"gguf/\(recipe\|mmproj\)\.h"' \
     -e '^cmd/\([a-z-]*\)\.c:#include "\1/\1\.h"' \
     -e '^cmd/[a-z-]*/[a-z_]*\.[ch]:#include "[a-z_-]*\.\(h\|inc\)"' >other
 [ ! -s other ]
-ok $? "tools include the public headers, cli, synth, models, hub, quantize, images, recipes, requests, records, what grows, bytes, and their own alone"
+ok $? "tools include the public headers, cli, synth, models, hub, quantize, images, recipes, requests, records, what grows, bytes, disks, drafts and kinds of files, and their own alone"
 cat other >&2
 grep -H '^#include "' "$TOP"/lib/qwen/*.h | grep -v '"qwen/[a-z]*\.h"' >other
 [ ! -s other ]

@@ -24,6 +24,7 @@ printf 'Once upon a time\n' >text
 head -c 5000 /dev/zero >zeros
 printf 'PK\003\004\024\000' >zip
 gzip -c text >text.gz
+printf 'RIFF\000\000\000\000WEBPVP8 ' >image
 printf '\200\001\000\000\000\000\000\000{"__metadata__":{}}' >safetensors
 qtok text | qprefill -o state.cbor >ready
 qtok text >tokens
@@ -39,6 +40,7 @@ done <<-'END'
 	zeros only zeros: the download failed, get it again
 	zip a ZIP archive: unpack it first
 	text.gz a compressed file: unpack it first
+	image an image
 	safetensors a safetensors file: gguf-convert makes GGUF of its folder
 	state.cbor a stream or state of qpipe, which goes to stdin or -s
 	tokens a stream or state of qpipe, which goes to stdin or -s
@@ -106,6 +108,9 @@ for file in "$demo" state.cbor tokens zip text.gz safetensors; do
 done
 printf '\177ELF\002\001\001\000\000\000 text' >elf
 says 'elf: this is a binary file, not text; ' "a program for qscore" qscore elf
+for f in "$TOP"/tests/files/image/good-r*.png image; do
+	says 'this is an image, not text; ' "${f##*/} for qscore" qscore "$f"
+done
 is "$(qscore --force elf 2>&1 | grep -c perplexity)" 1 "--force"
 is "$(qtok -c elf; qembed -q elf | grep -c .)" "$(printf '12\n1')" "any bytes have tokens"
 says '.: Is a directory' "a folder for qtok" qtok -f json .

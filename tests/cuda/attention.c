@@ -55,6 +55,7 @@ static struct {
 	float			*in, *o;	/* of the reference */
 	float			*o_card;
 	int			 groups;	/* are right */
+	int			 zero;		/* are all counters */
 } t;
 
 static uint64_t
@@ -332,6 +333,18 @@ same_groups(struct qwen_cuda_work *w)
 	return same;
 }
 
+static int
+are_zero(cu_ptr counter)
+{
+	static u32 n[QWEN_CUDA_COUNTERS];
+	size_t i;
+
+	qwen_cuda_get(card, n, counter, sizeof n);
+	for (i = 0; i < QWEN_CUDA_COUNTERS && n[i] == 0; i++)
+		;
+	return i == QWEN_CUDA_COUNTERS;
+}
+
 /* scratch: bytes; 0: as attention asks for */
 static void
 run_card(size_t scratch, struct dev_flag *flag, uint8_t *back)
@@ -346,6 +359,8 @@ run_card(size_t scratch, struct dev_flag *flag, uint8_t *back)
 	w.scratch_bytes = scratch > 0 ? scratch :
 	    (size_t)qwen_cuda_attention_scratch(&t.net, t.pass.n, end);
 	w.scratch = qwen_cuda_alloc(card, w.scratch_bytes);
+	w.counter = qwen_cuda_alloc(card, QWEN_CUDA_COUNTERS * sizeof(u32));
+	qwen_cuda_zero(card, w.counter, QWEN_CUDA_COUNTERS * sizeof(u32));
 	put_pass(&w);
 	w.width[QWEN_CUDA_IN] = t.in_width * sizeof(float);
 	w.width[QWEN_CUDA_O] = t.out_width * sizeof(float);
@@ -366,7 +381,9 @@ run_card(size_t scratch, struct dev_flag *flag, uint8_t *back)
 	qwen_cuda_attend(&w, &l, SLOT_HEAD);
 	get_results(&w, flag, back);
 	t.groups = same_groups(&w);
+	t.zero = are_zero(w.counter);
 	qwen_cuda_free(card, w.scratch);
+	qwen_cuda_free(card, w.counter);
 	qwen_cuda_free(card, t.there);
 	qwen_cuda_free(card, w.sent);
 	for (i = 0; i < QWEN_CUDA_ARRAYS; i++)
@@ -521,7 +538,7 @@ check(const struct shape *s, enum qwen_kv k, enum qwen_kv v,
 		same += memcmp(back + i * t.slot_bytes, t.block[i],
 		    t.slot_bytes) == 0;
 	ok(row_that_differs() == t.pass.n && same == SESSIONS * t.blocks &&
-	    same_flags(flag) && t.groups, "%s, %s keys, %s values: %s", s->name,
+	    same_flags(flag) && t.groups && t.zero, "%s, %s keys, %s values: %s", s->name,
 	    qwen_kv_name(k), qwen_kv_name(v), what);
 	if (same < SESSIONS * t.blocks)
 		printf("# %zu blocks differ\n", SESSIONS * t.blocks - same);
@@ -548,7 +565,8 @@ static const struct session one[] = { { 0, 1, 1, 0 } },
     drafts[] = { { 20, 4, 2, 0 }, { 7, 9, 4, 0 } },
     many[] = { { 245, 20, 12, 0 }, { 7, 12, 4, 0 } },
     far[] = { { 8500, 1, 1, 0 } },
-    rows[] = { { 15, 1, 1, 0 }, { 256, 1, 1, 0 }, { 800, 1, 1, 0 } };
+    rows[] = { { 15, 1, 1, 0 }, { 256, 1, 1, 0 }, { 800, 1, 1, 0 } },
+    mixed[] = { { 255, 1, 1, 0 }, { 512, 1, 1, 1 }, { 600, 1, 0, 0 } };
 
 /* Head sizes of kernels of their own, by queries of a key head. */
 static void
@@ -605,6 +623,8 @@ sizes(void)
 			    "a prompt");
 			check(all[i], kv[j], kv[j], rows, 3, 1, 0, NULL,
 			    "a token each");
+			check(all[i], kv[j], kv[j], mixed, 3, 1, 0, NULL,
+			    "a token each, one not wanted");
 		}
 	}
 }

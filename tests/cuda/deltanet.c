@@ -245,6 +245,7 @@ main(void)
 	static const struct shape grouped = { 128, 128, 2, 6, 4, 1, 1 };
 	static const struct shape small = { 16, 16, 2, 4, 4, 0, 0 };
 	static const struct shape odd = { 20, 37, 3, 3, 7, 1, 0 };
+	static const struct shape three = { 128, 128, 3, 3, 4, 0, 0 };
 	static const struct shape taps = { 128, 128, 1, 1, 16, 0, 1 };
 	static const struct shape large = { 130, 200, 1, 2, 1, 0, 0 };
 	static const struct shape gates = { 1, 1, 1, 2000, 1, 0, 0 };
@@ -252,6 +253,8 @@ main(void)
 	static const struct rows drafts[] = { { 4, 1, 3 } };
 	static const struct rows many[] = { { 1, 1, 0 }, { 16, 1, 7 },
 	    { 3, 3, 16 }, { 2, 0, 0 } };
+	static const struct rows alone[] = { { 1, 1, 0 }, { 1, 1, 2 },
+	    { 1, 1, 16 }, { 1, 1, 1 } };
 	static const struct rows prompt[] = { { 39, 39, 0 } };
 	static const struct rows mixed[] = { { 1, 1, 2 }, { 21, 17, 5 },
 	    { 6, 1, 0 } };
@@ -265,6 +268,10 @@ main(void)
 		{ "a token", &real, one, 1, 0 },
 		{ "drafts", &real, drafts, 1, 0 },
 		{ "four sessions", &grouped, many, 4, 0 },
+		{ "a token each", &grouped, alone, 4, 0 },
+		{ "a token each, other heads", &real, alone, 4, 1024 },
+		{ "a token each, odd heads", &three, alone, 3, 0 },
+		{ "a token each, one head", &taps, alone, 4, 0 },
 		{ "a prompt", &real, prompt, 1, 0 },
 		{ "prompt and drafts", &grouped, mixed, 3, 0 },
 		{ "odd numbers", &real, many, 4, 1024 },

@@ -3,8 +3,10 @@
  * emu.c - blocks run one after another; the threads of one are coroutines, which
  * change over where they wait, in an order that is drawn anew each round.  Half of
  * the warps are slow: they miss every other round.  So a kernel that lacks a
- * barrier gives other results.  A copy arrives at once, or
- * when the kernel waits for it.  Shared memory begins as nonsense.
+ * barrier gives other results.  A copy arrives at once, or when the kernel waits
+ * for it.  Shared memory begins as nonsense.
+ * The first block of a launch that may overlap with the one before comes as far as
+ * it can before that one has run.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -40,7 +42,7 @@ struct fiber {
 	ucontext_t	 at;
 #endif
 	u8		*stack;
-	int		 done;
+	int		 done, waits;	/* waits: for the launch before */
 	struct copy	 copy[COPIES];
 	u32		 n_copy;
 	u32		 group[GROUPS], n_group;	/* copies up to its end */
@@ -54,12 +56,20 @@ struct warp {
 
 struct emu_at emu_at;
 
-static struct fiber fiber[THREADS];
-static struct warp warp[THREADS / WARP];
-static u32 bar_come, bar_generation, live;
-static u64 events;		/* anything that lets a round be of use */
-static void (*body)(const void *);
-static const void *body_arg;
+/* A block that runs: there may be two, of two launches. */
+struct block {
+	struct emu_at	 at;
+	struct fiber	 fiber[THREADS];
+	struct warp	 warp[THREADS / WARP];
+	u32		 bar_come, bar_generation, live;
+	u64		 events;	/* anything that lets a round be of use */
+	int		 may_go;	/* the launch before has ended */
+	void		 (*body)(const void *);
+	const void	*arg;
+};
+
+static struct block both[2], *now = &both[0];
+static int has_begun;		/* the other one, whose turn is next */
 
 static void
 fail(const char *what)
@@ -115,18 +125,18 @@ yield(void)
 {
 	u32 me = emu_at.tid;
 
-	go_out(&fiber[me]);
+	go_out(&now->fiber[me]);
 	emu_at.tid = me;
 }
 
 static void
 entry(void)
 {
-	body(body_arg);
-	fiber[emu_at.tid].done = 1;
-	live--;
-	events++;
-	if (bar_come > 0 || warp[emu_at.tid / WARP].come > 0)
+	now->body(now->arg);
+	now->fiber[emu_at.tid].done = 1;
+	now->live--;
+	now->events++;
+	if (now->bar_come > 0 || now->warp[emu_at.tid / WARP].come > 0)
 		fail("it ends while others wait for it");
 	for (;;)
 		yield();
@@ -137,25 +147,37 @@ entry(void)
 void
 emu_bar(void)
 {
-	u32 generation = bar_generation;
+	u32 generation = now->bar_generation;
 
-	events++;
-	if (++bar_come == emu_at.n_threads) {
-		bar_come = 0;
-		bar_generation++;
+	now->events++;
+	if (++now->bar_come == emu_at.n_threads) {
+		now->bar_come = 0;
+		now->bar_generation++;
 		return;
 	}
-	while (bar_generation == generation)
+	while (now->bar_generation == generation)
 		yield();
+}
+
+void
+await_launch(void)
+{
+	struct fiber *f = &now->fiber[emu_at.tid];
+
+	while (!now->may_go) {
+		f->waits = 1;
+		yield();
+	}
+	f->waits = 0;
 }
 
 const u8 *
 emu_warp(int op, const void *mine, u32 size)
 {
-	struct warp *w = &warp[emu_at.tid / WARP];
+	struct warp *w = &now->warp[emu_at.tid / WARP];
 	u32 generation = w->generation;
 
-	events++;
+	now->events++;
 	if (w->come > 0 && w->op != op)
 		fail("lanes of its warp are at different operations");
 	w->op = op;
@@ -184,7 +206,7 @@ draw(void)
 void
 copy16(void *s, const void *g)
 {
-	struct fiber *f = &fiber[emu_at.tid];
+	struct fiber *f = &now->fiber[emu_at.tid];
 
 	if (f->n_copy == COPIES)
 		fail("too many copies under way for the emulator");
@@ -201,7 +223,7 @@ copy16(void *s, const void *g)
 void
 copy_commit(void)
 {
-	struct fiber *f = &fiber[emu_at.tid];
+	struct fiber *f = &now->fiber[emu_at.tid];
 
 	if (f->n_group == GROUPS)
 		fail("too many groups of copies for the emulator");
@@ -211,7 +233,7 @@ copy_commit(void)
 void
 emu_copy_wait(u32 n)
 {
-	struct fiber *f = &fiber[emu_at.tid];
+	struct fiber *f = &now->fiber[emu_at.tid];
 	u32 first, end, i;
 
 	if (f->n_group <= n)
@@ -244,65 +266,127 @@ shuffle(u32 *order, u32 n)
 }
 
 static void
-run_block(u32 n, size_t shared)
+begin_block(size_t shared)
 {
-	static u32 order[THREADS];
-	u64 before;
-	u32 i, idle = 0, slow = (u32)draw(), misses;
+	u32 n = emu_at.n_threads, i;
 
 	memset(emu_at.smem, NONSENSE, shared + RED_ZONE);
-	memset(warp, 0, sizeof warp);
-	bar_come = 0;
+	memset(now->warp, 0, sizeof now->warp);
+	now->bar_come = 0;
+	now->live = n;
+	now->at = emu_at;
 	for (i = 0; i < n; i++) {
-		fiber[i].done = 0;
-		fiber[i].n_copy = fiber[i].n_group = 0;
-		prepare(&fiber[i], entry);
-		order[i] = i;
+		if (now->fiber[i].stack == NULL)
+			now->fiber[i].stack = aligned_alloc(64, STACK);
+		now->fiber[i].done = now->fiber[i].waits = 0;
+		now->fiber[i].n_copy = now->fiber[i].n_group = 0;
+		prepare(&now->fiber[i], entry);
 	}
-	for (live = n; live > 0;) {
-		before = events;
+}
+
+/* Returns how many threads do not wait for the launch before. */
+static u32
+busy(void)
+{
+	u32 n = 0, i;
+
+	for (i = 0; i < emu_at.n_threads; i++)
+		n += !now->fiber[i].done && !now->fiber[i].waits;
+	return n;
+}
+
+/* Runs the block to its end or, if it may not go on, until all its threads wait. */
+static void
+run_block(size_t shared)
+{
+	static u32 order[THREADS];
+	u32 n, i, idle = 0, slow = (u32)draw(), misses;
+	u64 before;
+
+	emu_at = now->at;
+	n = emu_at.n_threads;
+	for (i = 0; i < n; i++)
+		order[i] = i;
+	while (now->may_go ? now->live > 0 : busy() > 0) {
+		before = now->events;
 		misses = idle == 0 ? slow & (u32)draw() : 0;
 		shuffle(order, n);
 		for (i = 0; i < n; i++) {
-			if (fiber[order[i]].done || (misses >> order[i] /
+			if (now->fiber[order[i]].done || (misses >> order[i] /
 			    WARP & 1))
 				continue;
 			emu_at.tid = order[i];
-			go_in(&fiber[order[i]]);
+			go_in(&now->fiber[order[i]]);
 		}
 		for (i = 0; i < RED_ZONE; i++) {
 			if (emu_at.smem[shared + i] != NONSENSE)
 				fail("something is written after SMEM");
 		}
-		idle = events == before ? idle + 1 : 0;
+		idle = now->events == before ? idle + 1 : 0;
 		if (idle > 2)
 			fail("all threads wait");
 	}
 }
 
-void
-emu_run(void (*kernel)(const void *), const void *arg,
+static void
+begin_grid(void (*kernel)(const void *), const void *arg,
     const struct emu_grid *g)
 {
-	static u8 *memory;
-	u32 i;
+	static u8 *memory[2];
+	size_t i = (size_t)(now - both);
 
-	if (memory == NULL)
-		memory = aligned_alloc(128, SHARED_MAX + RED_ZONE + 128 -
+	if (memory[i] == NULL)
+		memory[i] = aligned_alloc(128, SHARED_MAX + RED_ZONE + 128 -
 		    RED_ZONE % 128);
 	if (g->shared > SHARED_MAX || g->threads > THREADS ||
 	    g->threads % WARP != 0 || g->threads == 0)
 		fail("no card takes this launch");
-	for (i = 0; i < g->threads; i++) {
-		if (fiber[i].stack == NULL)
-			fiber[i].stack = aligned_alloc(64, STACK);
-	}
-	body = kernel;
-	body_arg = arg;
+	now->body = kernel;
+	now->arg = arg;
 	emu_at = (struct emu_at){ .n_threads = g->threads, .n_blocks = g->x,
-	    .smem = memory };
-	for (emu_at.bid_z = 0; emu_at.bid_z < g->z; emu_at.bid_z++)
-		for (emu_at.bid_y = 0; emu_at.bid_y < g->y; emu_at.bid_y++)
-			for (emu_at.bid = 0; emu_at.bid < g->x; emu_at.bid++)
-				run_block(g->threads, g->shared);
+	    .smem = memory[i] };
+}
+
+void
+emu_begin(void (*kernel)(const void *), const void *arg,
+    const struct emu_grid *g)
+{
+	now = &both[now == &both[0]];
+	begin_grid(kernel, arg, g);
+	now->may_go = 0;
+	begin_block(g->shared);
+	run_block(g->shared);
+	now = &both[now == &both[0]];
+	has_begun = 1;
+}
+
+void
+emu_run(void (*kernel)(const void *), const void *arg,
+    const struct emu_grid *g, int begun)
+{
+	struct emu_at at;
+
+	if (!begun)
+		begin_grid(kernel, arg, g);
+	now->arg = arg;
+	now->may_go = 1;
+	if (begun)
+		run_block(g->shared);
+	at = (struct emu_at){ .n_threads = g->threads, .n_blocks = g->x,
+	    .smem = begun ? now->at.smem : emu_at.smem };
+	for (at.bid_z = 0; at.bid_z < g->z; at.bid_z++) {
+		for (at.bid_y = 0; at.bid_y < g->y; at.bid_y++) {
+			for (at.bid = 0; at.bid < g->x; at.bid++) {
+				if (begun && (at.bid | at.bid_y | at.bid_z) ==
+				    0)
+					continue;
+				emu_at = at;
+				begin_block(g->shared);
+				run_block(g->shared);
+			}
+		}
+	}
+	if (has_begun)
+		now = &both[now == &both[0]];
+	has_begun = 0;
 }

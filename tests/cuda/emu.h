@@ -17,6 +17,13 @@ struct emu_grid {
  * one writes after the block's memory.
  */
 void emu_run(void (*kernel)(const void *), const void *arg,
+    const struct emu_grid *g, int begun);
+
+/*
+ * Runs the first block of a kernel until it waits for the launch before, which is
+ * the next one to run; then comes this one, with begun set.
+ */
+void emu_begin(void (*kernel)(const void *), const void *arg,
     const struct emu_grid *g);
 
 #endif

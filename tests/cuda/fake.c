@@ -5,8 +5,10 @@
  * the same library, by emu.c.  Memory begins as nonsense and has a red zone.
  *
  * QWEN_FAKE_MEMORY: bytes of the card; a call that would take more fails.
- * QWEN_FAKE_LOSE: the card is lost at this launch.
- * QWEN_FAKE_LOSE_COPY: it is lost at this copy to the host.
+ * QWEN_FAKE_LOSE: the cards are lost at this launch.
+ * QWEN_FAKE_LOSE_COPY: they are lost at this copy to the host.
+ * QWEN_FAKE_LOSE_CARD: only the card of this number is.
+ * QWEN_FAKE_LOG: a file to which the names of kernels are added as they run.
  */
 #define _GNU_SOURCE		/* dladdr */
 #include <dlfcn.h>
@@ -21,7 +23,7 @@
 
 #define CALL __attribute__((visibility("default")))
 enum { NOT_FOUND = 500, BAD_VALUE = 1, NO_MEMORY = CU_NO_MEMORY, BAD_DEVICE = 101,
-    LOST = 719, ARG = 256 };
+    LOST = 719, ARG = 1024, HEAD = 256 };
 
 #define X(member, name, params) CALL cu_result name params;
 CU_CALLS(X)
@@ -34,6 +36,8 @@ struct node {
 	cu_ptr		 to;		/* kernel NULL: a copy of n bytes */
 	const void	*from;
 	size_t		 n;
+	int		 overlaps;	/* it may begin before the last one ends */
+	int		 begun;
 };
 
 struct cu_graph {
@@ -42,7 +46,17 @@ struct cu_graph {
 };
 
 static struct cu_graph *recording;
+/* Before each piece of memory; HEAD bytes, so that it is aligned. */
+struct piece {
+	struct piece	*next;
+	size_t		 n;
+};
+
+static struct piece *pieces;
+static unsigned retained;	/* contexts */
 static int here;		/* what handles point to */
+static char context[2];		/* of the cards */
+static unsigned long current;	/* card */
 static size_t taken;
 static unsigned long launches, copies;
 
@@ -63,8 +77,18 @@ memory(void)
 static int
 is_lost(void)
 {
-	return launches >= setting("QWEN_FAKE_LOSE", ~0ul) ||
-	    copies > setting("QWEN_FAKE_LOSE_COPY", ~0ul);
+	return setting("QWEN_FAKE_LOSE_CARD", current) == current &&
+	    (launches >= setting("QWEN_FAKE_LOSE", ~0ul) ||
+	    copies > setting("QWEN_FAKE_LOSE_COPY", ~0ul));
+}
+
+/* For tests. */
+CALL unsigned long fake_launches(void);
+
+unsigned long
+fake_launches(void)
+{
+	return launches;
 }
 
 static void *
@@ -73,10 +97,47 @@ handle(void)
 	return &here;
 }
 
+/* ------------------------------------------------------------- the last launch */
+
+static void
+log_kernel(const struct node *n)
+{
+	const char *path = getenv("QWEN_FAKE_LOG");
+	FILE *f = path != NULL ? fopen(path, "a") : NULL;
+	Dl_info info = { 0 };
+	void *at;
+
+	memcpy(&at, &n->kernel, sizeof at);
+	if (f != NULL && dladdr(at, &info) != 0)
+		fprintf(f, "%s\n", info.dli_sname);
+	if (f != NULL)
+		fclose(f);
+}
+
+/* The last launch, which has yet to run; kernel NULL: there is none. */
+static struct node last;
+
+/* Runs the last launch. */
+static cu_result
+flush(void)
+{
+	struct node n = last;
+
+	last.kernel = NULL;
+	if (n.kernel == NULL)
+		return 0;
+	if (is_lost())
+		return LOST;
+	launches++;
+	log_kernel(&n);
+	emu_run(n.kernel, n.arg, &n.grid, n.begun);
+	return 0;
+}
+
 /* ------------------------------------------------------------------- the card */
 
 cu_result cuInit(unsigned f) { return f == 0 ? 0 : BAD_VALUE; }
-cu_result cuDriverGetVersion(int *v) { *v = 12000; return 0; }
+cu_result cuDriverGetVersion(int *v) { *v = 13000; return 0; }
 cu_result cuDeviceGetCount(int *n) { *n = 2; return 0; }
 
 cu_result
@@ -98,7 +159,7 @@ cu_result
 cuDeviceGetAttribute(int *v, int a, cu_device d)
 {
 	(void)d;
-	*v = a == CU_MAJOR ? 8 : a == CU_N_SM ? 4 : a == CU_SHARED_MAX ?
+	*v = a == CU_MAJOR ? 9 : a == CU_N_SM ? 4 : a == CU_SHARED_MAX ?
 	    227 << 10 : 0;
 	return 0;
 }
@@ -106,13 +167,35 @@ cuDeviceGetAttribute(int *v, int a, cu_device d)
 cu_result
 cuDevicePrimaryCtxRetain(cu_context *c, cu_device d)
 {
-	(void)d;
-	*c = handle();
+	*c = (cu_context)(void *)&context[d];
+	retained++;
 	return 0;
 }
 
-cu_result cuDevicePrimaryCtxRelease_v2(cu_device d) { (void)d; return 0; }
-cu_result cuCtxSetCurrent(cu_context c) { return c == handle() ? 0 : 201; }
+/* The memory of a card that was lost is freed with the last context. */
+cu_result
+cuDevicePrimaryCtxRelease_v2(cu_device d)
+{
+	struct piece *p;
+
+	(void)d;
+	flush();
+	retained--;
+	while (retained == 0 && (p = pieces) != NULL) {
+		pieces = p->next;
+		taken -= p->n;
+		free(p);
+	}
+	return 0;
+}
+
+cu_result
+cuCtxSetCurrent(cu_context c)
+{
+	flush();
+	current = (unsigned long)((char *)c - context);
+	return current < 2 ? 0 : 201;
+}
 
 cu_result
 cuGetErrorString(cu_result r, const char **s)
@@ -122,9 +205,6 @@ cuGetErrorString(cu_result r, const char **s)
 }
 
 /* ------------------------------------------------------------------- memory */
-
-/* Before each piece of memory: its size. */
-enum { HEAD = 256 };
 
 cu_result
 cuMemGetInfo_v2(size_t *left, size_t *all)
@@ -146,7 +226,8 @@ cuMemAlloc_v2(cu_ptr *p, size_t n)
 	    (q = aligned_alloc(256, all)) == NULL)
 		return NO_MEMORY;
 	memset(q, 0xee, all);
-	memcpy(q, &n, sizeof n);
+	memcpy(q, &(struct piece){ pieces, n }, sizeof(struct piece));
+	pieces = (struct piece *)(void *)q;
 	taken += n;
 	*p = (cu_ptr)(uintptr_t)(q + HEAD);
 	return 0;
@@ -156,9 +237,14 @@ cu_result
 cuMemFree_v2(cu_ptr p)
 {
 	unsigned char *q = (unsigned char *)(uintptr_t)p - HEAD;
+	struct piece **at = &pieces;
 	size_t n, i;
 
-	memcpy(&n, q, sizeof n);
+	flush();
+	while ((unsigned char *)*at != q)
+		at = &(*at)->next;
+	n = (*at)->n;
+	*at = (*at)->next;
 	for (i = n; i < (n + 255) / 256 * 256 + HEAD; i++) {
 		if (q[HEAD + i] != 0xee) {
 			fprintf(stderr, "fake: written after the memory\n");
@@ -182,18 +268,28 @@ cu_result cuMemFreeHost(void *p) { free(p); return 0; }
 
 /* ------------------------------------------------------------------- launches */
 
+/*
+ * A launch runs when another call asks for something.  Before, the next one begins
+ * if it may.
+ */
 static cu_result
 run(const struct node *n)
 {
+	struct node next = *n;
+	cu_result rc;
+
+	next.begun = n->kernel != NULL && n->overlaps && last.kernel != NULL &&
+	    !is_lost();
+	if (next.begun)
+		emu_begin(next.kernel, next.arg, &next.grid);
+	rc = flush();
 	if (is_lost())
 		return LOST;
-	if (n->kernel == NULL) {
+	if (n->kernel == NULL)
 		memcpy((void *)(uintptr_t)n->to, n->from, n->n);
-		return 0;
-	}
-	launches++;
-	emu_run(n->kernel, n->arg, &n->grid);
-	return 0;
+	else
+		last = next;
+	return rc;
 }
 
 /* Runs it, or puts it into the graph that is being recorded. */
@@ -247,6 +343,7 @@ cuMemsetD8Async(cu_ptr p, unsigned char c, size_t n, cu_stream s)
 	(void)s;
 	if (recording != NULL)
 		return BAD_VALUE;
+	flush();
 	memset((void *)(uintptr_t)p, c, n);
 	return is_lost() ? LOST : 0;
 }
@@ -308,6 +405,26 @@ cuLaunchKernel(cu_function f, unsigned gx, unsigned gy, unsigned gz,
 	return run_or_record(&n);
 }
 
+CALL cu_launch_ex cuLaunchKernelEx;
+
+cu_result
+cuLaunchKernelEx(const struct cu_config *c, cu_function f, void **params,
+    void **extra)
+{
+	struct node n = { .grid = { c->x, c->y, c->z, c->threads, c->shared } };
+
+	(void)extra;
+	if (c->n_attribute != 1 || c->attribute->id != CU_OVERLAP ||
+	    c->attribute->value.on != 1 || c->x == 0 || c->y == 0 ||
+	    c->z == 0 || c->y > 65535 || c->z > 65535 || c->threads_y != 1 ||
+	    c->threads_z != 1)
+		return BAD_VALUE;
+	memcpy(&n.kernel, &f, sizeof f);
+	memcpy(n.arg, params[0], ARG);
+	n.overlaps = 1;
+	return run_or_record(&n);
+}
+
 /* ------------------------------------------------------ events, which take time */
 
 cu_result
@@ -324,6 +441,7 @@ cu_result
 cuEventRecord(cu_event e, cu_stream s)
 {
 	(void)s;
+	flush();
 	clock_gettime(CLOCK_MONOTONIC, (struct timespec *)(void *)e);
 	return 0;
 }
@@ -352,6 +470,7 @@ cu_result cuStreamDestroy_v2(cu_stream s) { (void)s; return 0; }
 cu_result cuStreamSynchronize(cu_stream s)
 {
 	(void)s;
+	flush();
 	return is_lost() ? LOST : 0;
 }
 

@@ -186,7 +186,7 @@ put_rows(struct both *b, const float *x, float *plain,
 
 /* Makes GROUPS_X of XN, as qwen_cuda_norm does. */
 static inline void
-make_groups(struct both *b)
+make_integers(struct both *b)
 {
 	size_t n = b->net.hp.n_embd;
 	cu_ptr groups = b->c->array[QWEN_CUDA_GROUPS];

@@ -159,7 +159,7 @@ check_pass(struct both *b, const struct qwen_cuda_layer *l, const char *name,
 	float *x = draw_rows(b, how);
 
 	put_rows(b, x, b->p->xn, QWEN_CUDA_XN, n);
-	make_groups(b);
+	make_integers(b);
 	qwen_plain_moe(b->p, l->of);
 	qwen_cuda_moe(b->c, l);
 	ok(same_rows(b, b->p->out, QWEN_CUDA_OUT, n), "%s: experts%s", name, joined);

@@ -14,17 +14,13 @@ enum { N_VOCAB = 19 };
 
 static struct qwen_err err;
 
-/* Opens it with a context of n_ctx tokens; its file is gone again. */
+/* Opens a model of random weights, with a context of n_ctx tokens; its file is gone
+   again. */
 static inline struct qwen_model *
-open_small(uint32_t n_ctx)
+open_shape(const struct tiny_shape *shape, uint32_t n_ctx)
 {
-	static const struct tiny_shape dense = {
-		.arch = "qwen3", .n_layer = 2, .n_embd = 32,
-		.n_vocab = N_VOCAB, .n_head = 4, .n_head_kv = 2,
-		.n_embd_head = 32, .n_rot = 32, .n_ff = 48,
-	};
 	struct qwen_model_opts opts = { .n_threads = 1 };
-	struct tiny *t = tiny_new(&dense);
+	struct tiny *t = tiny_new(shape);
 	struct qwen_model *m;
 	char path[] = "/tmp/small-XXXXXX";
 	int fd = mkstemp(path);
@@ -39,6 +35,18 @@ open_small(uint32_t n_ctx)
 	close(fd);
 	unlink(path);
 	return m;
+}
+
+static inline struct qwen_model * __attribute__((unused))
+open_small(uint32_t n_ctx)
+{
+	static const struct tiny_shape dense = {
+		.arch = "qwen3", .n_layer = 2, .n_embd = 32,
+		.n_vocab = N_VOCAB, .n_head = 4, .n_head_kv = 2,
+		.n_embd_head = 32, .n_rot = 32, .n_ff = 48,
+	};
+
+	return open_shape(&dense, n_ctx);
 }
 
 #endif

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: ISC */
-/* fuzz_mmproj.c - reads any bytes as the file of an image encoder. */
+/*
+ * fuzz_mmproj.c - any bytes as the file of an image encoder: its sizes, and the
+ * rows of a small image, or a message.
+ */
 #include <math.h>
 #include <stdlib.h>
 
 #include "gguf/gguf.h"
 #include "gguf/mmproj.h"
+#include "vision/vision.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -32,6 +36,42 @@ use(const struct qwen_mmproj *m, const struct qwen_gguf *g)
 	}
 }
 
+static void
+expect_message(const struct qwen_err *err)
+{
+	if (err->code == 0 || err->msg[0] == '\0')
+		abort();
+}
+
+/* Encodes an image of 2 x 2 tokens by the file g, which it closes. */
+static void
+encode(struct qwen_gguf *g)
+{
+	struct qwen_vision_opts o = { .n_threads = 1 };
+	struct qwen_vision_image image;
+	struct qwen_err err = { 0 };
+	struct qwen_vision *v;
+	uint8_t *rgb;
+	float *rows;
+	size_t side;
+
+	if (qwen_vision_open_gguf(&v, g, &o, &err) < 0) {
+		expect_message(&err);
+		return;
+	}
+	side = 2 * qwen_vision_info(v)->unit;
+	rgb = calloc(side * side, 3);
+	rows = malloc(4 * qwen_vision_info(v)->n_row * sizeof *rows);
+	if (rgb == NULL || rows == NULL)
+		abort();
+	image = (struct qwen_vision_image){ rgb, side, side };
+	if (qwen_vision_encode(v, &image, rows, NULL, NULL, &err) < 0)
+		expect_message(&err);
+	free(rgb);
+	free(rows);
+	qwen_vision_close(v);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -44,8 +84,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	err.code = 0;
 	if (qwen_mmproj_read(&m, g, &err) == 0)
 		use(&m, g);
-	else if (err.code == 0 || err.msg[0] == '\0')
-		abort();
-	qwen_gguf_close(g);
+	else
+		expect_message(&err);
+	encode(g);
 	return 0;
 }

@@ -267,6 +267,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	service.recall = data[0] & 16 ? recall : NULL;
 	service.pass_over = data[0] & 32 ? pass_over : NULL;
 	service.placeholder = data[0] & 64 ? "" : NULL;
+	service.reads_images = data[0] >> 7;
 	api = (data[0] & 15) % 12;
 	text = memchr(json, '\0', size - 1);
 	n = text != NULL ? (size_t)(text - json) : size - 1;

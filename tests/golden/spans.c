@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/timeline/session.h"
 #include "golden.h"
 #include "qwen/quant.h"
 #include "../unit/state_util.h"
@@ -93,23 +94,57 @@ read_text(struct qwen_model *m, const struct text *t, size_t n)
 	return s;
 }
 
-/* Do two sessions have the same tokens, spans, memory and logits? */
+struct drafts { int32_t id[3]; float prob[3]; };
+
+/* Asks the MTP block of a fork: drafts leave keys and values behind. */
+static size_t
+draft(const struct qwen_session *s, struct drafts *d)
+{
+	struct qwen_session *fork;
+	size_t n;
+
+	memset(d, 0, sizeof *d);
+	if (qwen_session_fork(&fork, s, &err) < 0 ||
+	    qwen_session_draft(fork, 7, 3, d->id, d->prob, &n, &err) < 0)
+		abort();
+	qwen_session_free(fork);
+	return n;
+}
+
+/* Does an MTP block, if there is one, say the same after both? */
 static int
-same(const struct qwen_session *a, const struct qwen_session *b)
+same_drafts(const struct qwen_session *a, const struct qwen_session *b)
+{
+	size_t n = qwen_model_has_mtp(qwen_session_model(a)) ? 3 : 0;
+	struct drafts x, y;
+
+	return draft(a, &x) == n && draft(b, &y) == n &&
+	    memcmp(&x, &y, sizeof x) == 0;
+}
+
+/*
+ * Do two sessions have the same tokens, spans, memory, logits and drafts, with all
+ * rows of the MTP block?
+ */
+static int
+same(struct qwen_session *a, struct qwen_session *b)
 {
 	size_t n, k;
 	const struct qwen_span *p = qwen_session_spans(a, &n);
 	const struct qwen_span *q = qwen_session_spans(b, &k);
 
+	if (qwen_model_has_mtp(qwen_session_model(a)) &&
+	    (qwen_session_mtp_ready(a) < 0 || qwen_session_mtp_ready(b) < 0))
+		abort();
 	return n == k && (n == 0 || memcmp(p, q, n * sizeof *p) == 0) &&
-	    same_session(a, b);
+	    same_session(a, b) && same_drafts(a, b);
 }
 
 /* ------------------------------------------------------------ the same bits */
 
 static void
 check_cuts(struct qwen_model *m, const char *name, const struct text *t,
-    const struct qwen_session *whole)
+    struct qwen_session *whole)
 {
 	struct qwen_session *s, *fork, *again;
 	size_t i, bad[5] = { 0 }, at;
@@ -152,7 +187,7 @@ check_cuts(struct qwen_model *m, const char *name, const struct text *t,
 
 static void
 check_batch(struct qwen_model *m, const char *name, const struct text *t,
-    const struct qwen_session *whole)
+    struct qwen_session *whole)
 {
 	static const int32_t plain[9] = { 9, 8, 7, 6, 5, 4, 3, 2, 1 };
 	struct qwen_session *alone, *s[3];
@@ -182,7 +217,7 @@ check_batch(struct qwen_model *m, const char *name, const struct text *t,
 
 static void
 check_store(struct qwen_model *m, const char *name, const struct text *t,
-    const struct qwen_session *whole)
+    struct qwen_session *whole)
 {
 	const char *dir = store_dir();
 	struct warnings w;
@@ -285,9 +320,10 @@ check_work(struct qwen_model *m, const char *name, const struct text *t)
 
 static void
 check_plain(const char *path, const char *name, const struct text *t,
-    const struct qwen_session *whole)
+    struct qwen_session *whole)
 {
-	struct qwen_model_opts o = { .n_threads = 1, .device = "plain" };
+	struct qwen_model_opts o = { .n_threads = 1, .device = "plain",
+	    .draft = 1 };
 	struct qwen_session *s;
 	struct qwen_model *m;
 
@@ -295,8 +331,9 @@ check_plain(const char *path, const char *name, const struct text *t,
 		abort();
 	s = read_text(m, t, N);
 	ok(memcmp(qwen_session_logits(whole), qwen_session_logits(s),
-	    qwen_model_n_vocab(m) * sizeof(float)) == 0,
-	    "%s: the same logits on the device plain", name);
+	    qwen_model_n_vocab(m) * sizeof(float)) == 0 &&
+	    same_drafts(whole, s),
+	    "%s: the same logits and drafts on the device plain", name);
 	qwen_session_free(s);
 	qwen_model_close(m);
 }
@@ -326,7 +363,7 @@ check_embeddings(struct qwen_model *m, const char *name)
 	    qwen_session_eval(b, with, 12, &how, &err) < 0)
 		abort();
 	ok(memcmp(qwen_session_logits(a), qwen_session_logits(b),
-	    qwen_model_n_vocab(m) * sizeof(float)) == 0,
+	    qwen_model_n_vocab(m) * sizeof(float)) == 0 && same_drafts(a, b),
 	    "%s: the embeddings of tokens in a line act as the tokens", name);
 	qwen_session_free(a);
 	qwen_session_free(b);
@@ -351,7 +388,7 @@ refuse(struct qwen_session *s, const int32_t *ids, size_t n,
 
 static void
 check_refusals(struct qwen_model *m, const struct text *t,
-    const struct qwen_session *whole)
+    struct qwen_session *whole)
 {
 	struct qwen_session *s = read_text(m, t, 8);
 	struct qwen_span_rows p[N_SPANS];
@@ -385,7 +422,7 @@ check_refusals(struct qwen_model *m, const struct text *t,
 static void
 check_model(const struct golden_model *g)
 {
-	struct qwen_model_opts o = { .n_threads = 2 };
+	struct qwen_model_opts o = { .n_threads = 2, .draft = 1 };
 	struct qwen_session *whole;
 	struct qwen_model *m;
 	struct text t;
@@ -507,6 +544,7 @@ main(void)
 	for (i = 0; i < n; i++) {
 		if (strcmp(g[i].name, "qwen3") != 0 &&
 		    strcmp(g[i].name, "qwen35moe-spec") != 0 &&
+		    strcmp(g[i].name, "qwen35moe-mtp") != 0 &&
 		    strcmp(g[i].name, "qwen35-tied") != 0 &&
 		    strcmp(g[i].name, "qwen35moe-ud") != 0)
 			continue;

@@ -263,11 +263,23 @@ fill_head(enum qwen_kv kv, size_t d, uint8_t *p)
 		    qwen_f32_f16(random_float()) : (uint16_t)random_u32();
 }
 
+/* Numbers at the end of a head that may be left out, since they are 0. */
+static size_t
+zeros_of(const struct qwen_kv_shape *s)
+{
+	return s->k == QWEN_KV_F32 && s->v == QWEN_KV_F32 ? 8 : 0;
+}
+
 static void
 fill_block(const struct qwen_kv_shape *s, uint16_t *p)
 {
+	float *v = (float *)(void *)((uint8_t *)p + qwen_kv_v_at(s, 0));
+	size_t i, zeros = zeros_of(s);
+
 	fill_head(s->k, s->d, (uint8_t *)p);
-	fill_head(s->v, s->d, (uint8_t *)p + qwen_kv_v_at(s, 0));
+	fill_head(s->v, s->d, (uint8_t *)v);
+	for (i = 1; i <= 16 && zeros > 0; i++)
+		memset(v + i * s->d - zeros, 0, zeros * sizeof *v);
 }
 
 static const struct qwen_vec *
@@ -298,6 +310,8 @@ fill_asked(const struct qwen_kv_shape *s)
 		fill_block(s, asked.kv[j]);
 	for (j = 0; j < QUERIES; j++) {
 		fill(asked.q[j], HEAD, 0.5f);
+		memset(asked.q[j] + s->d - zeros_of(s), 0, zeros_of(s) *
+		    sizeof(float));
 		if (qwen_kv_width(s->k) == 0)
 			plain_vec()->query(asked.q[j], s->d);
 	}
@@ -311,7 +325,7 @@ run_attn(const struct qwen_kernel *k, const struct qwen_kv_shape *shape,
 	uint16_t *block[(KEYS + 15) / 16];
 	size_t j;
 	struct qwen_attn a = { .d = shape->d, .k = shape->k, .v = shape->v,
-	    .n_q = n, .chunk = chunk,
+	    .n_zero = n > 1 ? zeros_of(shape) : 0, .n_q = n, .chunk = chunk,
 	    .merge = merge, .block = block, .next = chunk == 0 ? block + 16 :
 	    NULL, .k_off = 0, .v_off = qwen_kv_v_at(shape, 0) / 2,
 	    .m = s->m + i, .l = s->l + i, .work = work };

@@ -132,6 +132,34 @@ test_orders(size_t piece)
 	qwen_text_fini(&t);
 }
 
+/* The rows of two spans, each with its own, are those of both in a list. */
+static void
+test_rows(void)
+{
+	struct qwen_span_rows two[] = { spans[0], spans[0] };
+	float x[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 };
+	struct qwen_engine_request o = { .kind = QWEN_ENGINE_GENERATE,
+	    .id = "r", .tokens = rows_ids, .n = 6, .max = 1, .spans = two,
+	    .n_spans = 2, .rows = x, .n_rows = 16 };
+	int json;
+
+	for (json = 0; json < 2; json++) {
+		struct qwen_text t[2] = { { 0 }, { 0 } };
+
+		two[0].rows = two[1].rows = NULL;
+		o.rows = x;
+		qwen_engine_request_encode(&o, &t[0], json);
+		o.rows = NULL;
+		two[0].rows = x;
+		two[1].rows = x + 8;
+		qwen_engine_request_encode(&o, &t[1], json);
+		ok(t[0].n == t[1].n && memcmp(t[0].s, t[1].s, t[0].n) == 0,
+		    "rows of spans, %s", json ? "JSON" : "CBOR");
+		qwen_text_fini(&t[0]);
+		qwen_text_fini(&t[1]);
+	}
+}
+
 static void
 test_lines(void)
 {
@@ -431,6 +459,7 @@ main(void)
 	test_orders(1);
 	test_orders(3);
 	test_orders(4096);
+	test_rows();
 	test_lines();
 	test_bad_orders();
 	test_events();

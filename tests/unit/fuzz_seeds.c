@@ -4,6 +4,8 @@
  * files in tests/fuzz/seeds/NAME and tests/files/NAME, and on each seed with
  * some bytes changed.  Arguments: only the fuzzers of these names.
  */
+#include <sys/time.h>
+
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -29,13 +31,17 @@ static const struct fuzzer {
 /* Runs with bytes changed for each fuzzer, all its seeds together. */
 enum { RUNS = 2200, LONG_RUNS = 20 * RUNS, SEED_MAX = 1 << 15 };
 
+/* A run that takes more seconds of a processor ends the test. */
+enum { SECONDS_MAX = 10 };
+
 /* In a buffer of just the size, so that a sanitizer sees one byte too far. */
 static void
 run(fuzz_fn *fn, const unsigned char *p, size_t n)
 {
+	const struct itimerval limit = { .it_value.tv_sec = SECONDS_MAX };
 	unsigned char *copy = malloc(n > 0 ? n : 1);
 
-	if (copy == NULL)
+	if (copy == NULL || setitimer(ITIMER_PROF, &limit, NULL) == -1)
 		abort();
 	memcpy(copy, p, n);
 	fn(copy, n);

@@ -256,6 +256,28 @@ oom_history(struct qwen_service *s)
 	return rc;
 }
 
+/* A conversation with images. */
+static int
+oom_images(struct qwen_service *s)
+{
+	const struct qwen_template *old = s->template;
+	struct qwen_template *t = NULL;
+	int rc = made(qwen_template_open(&t, "qwen3.5", &err), &t);
+
+	s->template = t;
+	s->reads_images = 1;
+	if (rc == 0)
+		rc = oom_request(s, QWEN_FORM_MESSAGES, "{\"max_tokens\":1,"
+		    "\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"
+		    "\"image\",\"source\":{\"type\":\"base64\",\"data\":\"eA==\""
+		    "}},{\"type\":\"image\",\"source\":{\"type\":\"url\",\"url\""
+		    ":\"file:///a%20b\"}},{\"type\":\"text\",\"text\":\"a\"}]}]}");
+	qwen_template_close(t);
+	s->template = old;
+	s->reads_images = 0;
+	return rc;
+}
+
 static int
 oom_service(const struct qwen_tok *tok, const struct qwen_gguf *g)
 {
@@ -273,7 +295,8 @@ oom_service(const struct qwen_tok *tok, const struct qwen_gguf *g)
 	rc = made(qwen_template_open(&template, "qwen3", &err), &template);
 	s.template = template;
 	if (rc == 0)
-		rc = oom_forms(&s) < 0 || oom_history(&s) < 0 || oom_tokens(&s) < 0 ||
+		rc = oom_forms(&s) < 0 || oom_history(&s) < 0 ||
+		    oom_images(&s) < 0 || oom_tokens(&s) < 0 ||
 		    oom_lists(tok, g) < 0 ? -1 : 0;
 	qwen_grammars_fini(&grammars);
 	qwen_template_close(template);

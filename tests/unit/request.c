@@ -1261,7 +1261,7 @@ test_messages(void)
 	    "{\"role\":\"user\",\"content\":\"a\\n\\nb\\\"\"},{\"role\":\"user\","
 	    "\"content\":\"c\"},{\"role\":\"tool\",\"n\":1.50}],\"x\":true}")
 	    == 0 && strlen(json) == n, "%s", json);
-	if (qwen_messages_read_with(&again, NULL, json, n, &err) < 0)
+	if (qwen_messages_read_with(&again, NULL, 0, json, n, &err) < 0)
 		abort();
 	free(json);
 	qwen_messages_drop_last(again);
@@ -1275,12 +1275,12 @@ test_messages(void)
 	free(json);
 	qwen_messages_free(m);
 	qwen_messages_free(again);
-	ok(qwen_messages_read_with(&m, NULL, "[]", 2, &err) < 0 && m == NULL, "%s",
+	ok(qwen_messages_read_with(&m, NULL, 0, "[]", 2, &err) < 0 && m == NULL, "%s",
 	    err.msg);
-	ok(qwen_messages_read_with(&m, NULL, image, strlen(image), &err) < 0 &&
+	ok(qwen_messages_read_with(&m, NULL, 0, image, strlen(image), &err) < 0 &&
 	    m == NULL && strcmp(err.msg, "message 2: parts of type image_url "
 	    "are not supported (text only)" HINT) == 0, "%s", err.msg);
-	ok(qwen_messages_read_with(&m, NULL, "{\"a\":1}", 7, &err) == 0 &&
+	ok(qwen_messages_read_with(&m, NULL, 0, "{\"a\":1}", 7, &err) == 0 &&
 	    !qwen_messages_has_list(m) && qwen_messages_system(m) == NULL,
 	    "a request may have none");
 	qwen_messages_free(m);

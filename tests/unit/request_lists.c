@@ -192,7 +192,8 @@ test_rerank(void)
 	rank("{\"query\":\"a\"}", NO("documents is missing",
 	    "\"documents\""));
 	rank("{\"query\":\"a\",\"documents\":[\"b\",{\"image\":\"c\"}]}", NO(
-	    "documents: number 1 is not a string", "\"documents\""));
+	    "documents: images are not read for vectors and scores: give only "
+	    "text", "\"documents\""));
 	rank("{\"query\":\"a\",\"documents\":[\"b\"],\"max_tokens_per_doc\":1}",
 	    NO("max_tokens_per_doc is not supported",
 	    "\"max_tokens_per_doc\""));
@@ -208,17 +209,31 @@ tokenize(const struct qwen_service *s, const char *json, size_t n,
 }
 
 static int
+count_form(const struct qwen_service *s, enum qwen_form form, const char *json,
+    size_t n, int *status, struct qwen_text *t, struct qwen_err *e)
+{
+	struct qwen_request *q;
+	int rc;
+
+	if (qwen_request_parse(&q, s, form, json, n, e) < 0)
+		return -1;
+	rc = qwen_tokens_count(q, status, t, e);
+	qwen_request_free(q);
+	return rc;
+}
+
+static int
 count(const struct qwen_service *s, const char *json, size_t n,
     int *status, struct qwen_text *t, struct qwen_err *e)
 {
-	return qwen_tokens_count(s, QWEN_FORM_MESSAGES, json, n, status, t, e);
+	return count_form(s, QWEN_FORM_MESSAGES, json, n, status, t, e);
 }
 
 static int
 count_items(const struct qwen_service *s, const char *json, size_t n,
     int *status, struct qwen_text *t, struct qwen_err *e)
 {
-	return qwen_tokens_count(s, QWEN_FORM_RESPONSES, json, n, status, t, e);
+	return count_form(s, QWEN_FORM_RESPONSES, json, n, status, t, e);
 }
 
 static void

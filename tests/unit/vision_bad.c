@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * vision_bad.c - mmproj files that cannot be used: one line says what is wrong;
- * damaged ones do not crash.
+ * vision_bad.c - mmproj files that cannot be used: one line says what is wrong.
+ * fuzz_mmproj has damaged ones.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,21 +55,20 @@ check_kinds(void)
 	    "and no encoder of images: give the mmproj file");
 	m = good;
 	m.is_false = 1;
-	refuse(&m, QWEN_EUNSUP, "key clip.has_vision_encoder is not true: the "
-	    "file encodes no images");
+	refuse(&m, QWEN_EUNSUP, "clip.has_vision_encoder is not true: not an "
+	    "encoder of images");
 	m = good;
 	m.projector = "qwen2.5vl_merger";
-	refuse(&m, QWEN_EUNSUP, "key clip.projector_type is "
-	    "\"qwen2.5vl_merger\": only qwen3vl_merger, of Qwen3-VL and later "
-	    "models, is known");
+	refuse(&m, QWEN_EUNSUP, "unknown projector_type \"qwen2.5vl_merger\"; "
+	    "supported: qwen3vl_merger");
 	m = good;
 	m.merge = 4;
-	refuse(&m, QWEN_EUNSUP, "key clip.vision.spatial_merge_size is 4: only "
-	    "2 is known");
+	refuse(&m, QWEN_EUNSUP, "clip.vision.spatial_merge_size is 4; "
+	    "supported: 2");
 	m = good;
 	m.n_head = 5;
-	refuse(&m, QWEN_EFORMAT, "an embedding of 24 numbers cannot be shared "
-	    "out to 5 heads, in fours");
+	refuse(&m, QWEN_EUNSUP, "24 numbers in 5 heads: the size of a head "
+	    "must be a multiple of 4");
 }
 
 static void
@@ -103,58 +102,11 @@ check_tensors(void)
 	m = good;
 	m.narrow = "v.blk.1.ffn_up.weight";
 	refuse(&m, QWEN_EFORMAT, "tensor v.blk.1.ffn_up.weight is "
-	    "24x16x1x1, should be 24x32x1x1");
+	    "24x16, not 24x32");
 	m = good;
 	m.other = "v.blk.0.ffn_down.weight";
-	refuse(&m, QWEN_EUNSUP, "tensor v.blk.0.ffn_down.weight has type Q4_0, "
-	    "and not F32, F16, BF16 or Q8_0: give an mmproj file of these");
-}
-
-/*
- * Changes bytes and cuts the end; whatever can be opened is closed, and an image
- * encoded, which fails or gives rows.
- */
-static void
-check_damage(void)
-{
-	static uint8_t rgb[64 * 64 * 3];
-	struct qwen_vision_image image = { rgb, 64, 64 };
-	struct qwen_text file = { 0 };
-	struct qwen_vision *v;
-	struct qwen_err err;
-	uint64_t x = 99;
-	size_t i, k, n, opened = 0, silent = 0, all = 400;
-	float *rows;
-	char *p;
-
-	mmproj_make(&file, &good);
-	p = malloc(file.n);
-	for (i = 0; i < all; i++) {
-		memcpy(p, file.s, file.n);
-		n = file.n;
-		for (k = 0; k < 1 + i % 3; k++) {
-			x = x * 6364136223846793005u + 1442695040888963407u;
-			/* mostly in the head */
-			p[(x >> 33) % (i % 4 == 0 ? n : 4096)] = (char)(x >> 24);
-		}
-		if (i % 8 == 7)
-			n = (size_t)(x >> 33) % n;
-		if (open_file(&v, p, n, &err) < 0) {
-			silent += err.msg[0] == '\0';
-			continue;
-		}
-		opened++;
-		rows = malloc(4 * qwen_vision_info(v)->n_row * sizeof *rows);
-		if (qwen_vision_info(v)->unit == 32 && rows != NULL &&
-		    qwen_vision_encode(v, &image, rows, NULL, NULL, &err) < 0)
-			silent += err.msg[0] == '\0';
-		free(rows);
-		qwen_vision_close(v);
-	}
-	ok(silent == 0 && opened > 0 && opened < all, "%zu damaged files: %zu "
-	    "are refused, each with a message", all, all - opened);
-	free(p);
-	qwen_text_fini(&file);
+	refuse(&m, QWEN_EUNSUP, "tensor v.blk.0.ffn_down.weight is in Q4_0; "
+	    "supported: F32, F16, BF16, Q8_0");
 }
 
 static void
@@ -187,7 +139,6 @@ main(void)
 {
 	check_kinds();
 	check_tensors();
-	check_damage();
 	check_images();
 	return done_testing();
 }

@@ -140,19 +140,21 @@ static void
 join(struct qwen_batch *b, void *arg, size_t t)
 {
 	const struct qwen_mtp *m = &b->net->mtp;
-	const float *h = b->pass->row[t].vec;
+	const struct qwen_input *in = &b->pass->row[t];
 	struct qwen_scratch *s = b->s;
 	size_t n = b->hp->n_embd;
 	float *x = s->mix.o + t * s->mix.o_width;
 
 	(void)arg;
 	memset(x, 0, 2 * n * sizeof *x);
-	if (b->pass->row[t].id >= 0) {
+	if (in->embd != NULL)
+		memcpy(x, in->embd, n * sizeof *x);
+	else if (in->id >= 0)
 		read_embedding(b, &m->embd, t, x);
+	if (in->embd != NULL || in->id >= 0)
 		b->vec->rmsnorm(x, x, m->embd_norm, n, b->hp->eps);
-	}
-	if (h != NULL)
-		b->vec->rmsnorm(x + n, h, m->hidden_norm, n, b->hp->eps);
+	if (in->vec != NULL)
+		b->vec->rmsnorm(x + n, in->vec, m->hidden_norm, n, b->hp->eps);
 	if (qwen_wants_operand(&m->proj))
 		qwen_make_operands(b, s->mix.oq, s->mix.o_width, t, x, 2 * n);
 }

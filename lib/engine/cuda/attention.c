@@ -173,6 +173,29 @@ attend_integers(struct qwen_cuda_work *w, const struct dev_attend *a,
 	    .shared = DEV_INTEGERS_SHARED(a->d) }, a, sizeof *a);
 }
 
+/* Does all of attention in one launch; returns 0 if it cannot. */
+static int
+attend_alone(struct qwen_cuda_work *w, const struct dev_attend *all)
+{
+	struct dev_attend a = *all;
+	const unsigned each = a.n_head / a.n_head_kv;
+	unsigned nq;
+
+	a.n = (uint32_t)w->p->n;
+	a.rows = 1;
+	a.counter = QWEN_CUDA_P(w->counter);
+	nq = queries_at_once(w, &a);
+	if ((a.d != 64 && a.d != 128 && a.d != 256) ||
+	    a.k != QWEN_KV_F16 || a.v != QWEN_KV_F16 || !qwen_cuda_are_alone(w->p) ||
+	    each * a.d % 256 != 0 || nq * a.d % 256 != 0 ||
+	    a.n_chunk > DEV_JOIN_SPAN || w->counter == 0 ||
+	    (size_t)a.n * a.n_head > QWEN_CUDA_COUNTERS ||
+	    a.n * row_bytes(&w->net->hp, a.n_chunk) > w->scratch_bytes)
+		return 0;
+	attend_few(w, &a, a.n_chunk);
+	return 1;
+}
+
 typedef void attend_fn(struct qwen_cuda_work *w, const struct dev_attend *a,
     unsigned n_chunk);
 
@@ -289,6 +312,8 @@ qwen_cuda_attend(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l,
 	n_chunk = p->n <= QWEN_CUDA_GRAPH_ROWS ? chunks(n_chunk) :
 	    (n_chunk + DEV_CHUNK - 1) / DEV_CHUNK;
 	a.n_chunk = (uint32_t)n_chunk;
+	if (attend_alone(w, &a))
+		return;
 	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
 	    .module = "attend", .name = "attend_prepare", .x = (unsigned)p->n,
 	    .y = (a.n_head + 2 * a.n_head_kv + DEV_PREPARE_WARPS - 1) /

@@ -14,6 +14,7 @@
 
 #include "engine/cuda/driver.h"
 #include "engine/cuda/kernel/args.h"
+#include "engine/cuda/kernel/ones.h"
 #include "engine/device.h"
 #include "engine/net/net.h"
 
@@ -116,6 +117,7 @@ int qwen_cuda_vector(struct qwen_cuda *c, cu_ptr *out, const float *p,
 /* ---- a pass */
 
 #define QWEN_CUDA_CHUNK 256	/* keys whose results are merged at once */
+#define QWEN_CUDA_COUNTERS 16384
 
 /*
  * Arrays of a pass, with one row for each row of the pass; their widths are in
@@ -168,6 +170,11 @@ struct qwen_cuda_work {
 	unsigned char		*host;		/* what is sent for a run */
 	size_t			 host_bytes;
 	struct qwen_cuda_graphs	*graphs;	/* graph.h; or NULL */
+	cu_ptr			 counter;	/* u32 [QWEN_CUDA_COUNTERS] of
+						   blocks that have ended: 0
+						   between launches; or 0 */
+	struct dev_ones		 ones;		/* put off: ones.c */
+	size_t			 n_one, ones_bytes;
 	int			 pending;	/* OUT is to be added to X */
 	int			 is_sent;	/* the card has the pass' rows */
 	size_t			 n_deep;	/* rows that it has in DEEP */
@@ -188,6 +195,18 @@ uint64_t qwen_cuda_attention_scratch(const struct qwen_net *net, size_t n,
     size_t end);
 uint64_t qwen_cuda_deltanet_scratch(const struct qwen_net *net, size_t n);
 uint64_t qwen_cuda_moe_scratch(const struct qwen_net *net, size_t n);
+
+/* Has each session one row, which is sure? */
+static inline int
+qwen_cuda_are_alone(const struct qwen_pass *p)
+{
+	size_t i;
+
+	for (i = 0; i < p->n_share && p->share[i].n == 1 &&
+	    p->share[i].n_sure == 1; i++)
+		;
+	return i == p->n_share;
+}
 
 /* ---- operations (product.c) */
 
@@ -252,6 +271,19 @@ void qwen_cuda_silu_multiply(struct qwen_cuda_work *w, cu_ptr gate, cu_ptr up,
  * normed embedding and hidden state of each row (mtp.c).
  */
 void qwen_cuda_join(struct qwen_work *work, const struct qwen_pass *p);
+
+/*
+ * Products of one row of activations are put off, so that one launch has several
+ * of them, and what is done with their results (ones.c).  Each of these returns 0
+ * if that launch cannot have it; then the caller launches it.
+ */
+int qwen_cuda_ones_multiply(struct qwen_cuda_work *w,
+    const struct qwen_cuda_weight *m, const struct dev_product *a);
+int qwen_cuda_ones_silu(struct qwen_cuda_work *w, const struct dev_rows *a);
+int qwen_cuda_ones_route(struct qwen_cuda_work *w, const struct dev_route *a);
+int qwen_cuda_ones_combine(struct qwen_cuda_work *w,
+    const struct dev_combine *a);
+int qwen_cuda_ones_norm(struct qwen_cuda_work *w, const struct dev_norm *a);
 
 /* ---- blocks: each reads XN and GROUPS_X and sets OUT, for all rows */
 

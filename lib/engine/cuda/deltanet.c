@@ -89,8 +89,9 @@ apply_rule(struct qwen_cuda_card *c, struct dev_delta *a, int is_short)
 	struct qwen_cuda_launch l = { .module = "delta_rule",
 	    .name = is_short ? "delta_step" : "delta_rule", .x = a->n_head_v,
 	    .y = a->dv / DELTA_COLUMNS, .z = a->n_share,
-	    .threads = DELTA_COLUMNS, .shared = sizeof(float) * DELTA_TOKEN *
-	    (is_short ? DELTA_RING : DELTA_AHEAD) };
+	    .threads = (is_short ? 1 : DELTA_WARPS) * DELTA_COLUMNS,
+	    .shared = sizeof(float) * (is_short ? DELTA_RING * DELTA_TOKEN :
+		DELTA_RULE_NUMBERS) };
 	size_t most = (size_t)c->shared_max / (a->dk * sizeof(float));
 
 	/* where there are few blocks, more warps make rows */
@@ -146,6 +147,19 @@ are_short(const struct qwen_pass *p)
 	return 1;
 }
 
+/* Can delta_step do what delta_finish does?  Sets the argument so. */
+static int
+is_alone(const struct qwen_cuda_work *w, struct dev_delta *a)
+{
+	size_t each = (a->n_head_v + 1) / 2 + a->n_head_k;
+
+	if (!qwen_cuda_are_alone(w->p) || w->counter == 0 ||
+	    w->p->n_share * each > QWEN_CUDA_COUNTERS)
+		return 0;
+	a->counter = QWEN_CUDA_P(w->counter);
+	return 1;
+}
+
 void
 qwen_cuda_deltanet(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
 {
@@ -156,6 +170,7 @@ qwen_cuda_deltanet(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
 	const struct qwen_deltanet *of = &l->of->delta;
 	size_t i, n_out = w->net->hp.n_head_v * w->net->hp.dv;
 	int is_short = is_fast(&a) && a.taps == DELTA_TAPS && are_short(w->p);
+	int alone = is_short && is_alone(w, &a);
 
 	for (i = 0; i < of->n_in; i++) {
 		if (l->in[i].data != 0)		/* not joined to another */
@@ -166,7 +181,8 @@ qwen_cuda_deltanet(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l)
 	if (!is_short)
 		prepare(w->c->card, &a);
 	apply_rule(w->c->card, &a, is_short);
-	finish(w->c->card, &a);
+	if (!alone)
+		finish(w->c->card, &a);
 	if (a.dv != DELTA_K)
 		qwen_cuda_quantize(w, w->array[QWEN_CUDA_O], a.o_stride, n_out,
 		    w->p->n);

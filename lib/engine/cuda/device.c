@@ -205,9 +205,9 @@ cuda_stats(const struct qwen_resident *r, int by_purpose,
 }
 
 static int
-cuda_check(const struct qwen_work *w, struct qwen_err *err)
+cuda_check(const struct qwen_resident *r, struct qwen_err *err)
 {
-	return qwen_cuda_check(cuda_of(w->r)->card, err);
+	return qwen_cuda_check(cuda_of(r)->card, err);
 }
 
 /* ------------------------------------------------------------------- a pass */

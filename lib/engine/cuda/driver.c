@@ -8,13 +8,12 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/cuda/driver.h"
-#include "engine/cuda/ptx.h"
 
 #ifndef QPIPE_STATIC
 #include <dlfcn.h>
 #endif
 
-enum { MODULES_MAX = 64, FUNCTIONS = 512, ARG_MAX_BYTES = 256,
+enum { MODULES_MAX = 64, FUNCTIONS = 512, ARG_MAX_BYTES = 1024,
     LAUNCHES = 1024 };
 
 struct qwen_cuda_module {
@@ -55,9 +54,30 @@ qwen_cuda_note(struct qwen_cuda_card *c, const char *what, cu_result rc)
 	return -1;
 }
 
-/* Calls the driver, unless the card has failed; -1 if it has, or fails now. */
+void
+qwen_cuda_put_off(struct qwen_cuda_card *c, void (*launch)(void *arg),
+    void *arg)
+{
+	c->later = launch;
+	c->later_arg = arg;
+}
+
+void
+qwen_cuda_settle(struct qwen_cuda_card *c)
+{
+	void (*launch)(void *arg) = c->later;
+
+	c->later = NULL;
+	if (launch != NULL)
+		launch(c->later_arg);
+}
+
+/*
+ * Calls the driver, after what was put off, unless the card has failed; -1 if it
+ * has, or fails now.
+ */
 #define ASK(c, call, ...)						\
-	((c)->failed != NULL ? -1 :					\
+	(qwen_cuda_settle(c), (c)->failed != NULL ? -1 :		\
 	    qwen_cuda_note(c, #call, (c)->cu.call(__VA_ARGS__)))
 
 int
@@ -110,6 +130,8 @@ load_library(struct qwen_cuda_card *c, struct qwen_err *err)
 			    "no %s: the driver is too old", calls[i].name);
 		memcpy((char *)&c->cu + calls[i].at, &p, sizeof p);
 	}
+	p = dlsym(c->library, "cuLaunchKernelEx");
+	memcpy(&c->launch_ex, &p, sizeof p);
 	return 0;
 }
 
@@ -132,7 +154,7 @@ fail_open(const struct qwen_cuda_card *c, int n, struct qwen_err *err)
 static int
 open_card(struct qwen_cuda_card *c, int n, struct qwen_err *err)
 {
-	int count = 0, major = 0, minor = 0;
+	int count = 0, major = 0, minor = 0, version = 0;
 
 	if (ASK(c, init, 0) < 0 || ASK(c, count, &count) < 0)
 		return fail_open(c, n, err);
@@ -145,6 +167,9 @@ open_card(struct qwen_cuda_card *c, int n, struct qwen_err *err)
 	ASK(c, attribute, &minor, CU_MINOR, c->device);
 	ASK(c, attribute, &c->n_sm, CU_N_SM, c->device);
 	ASK(c, attribute, &c->shared_max, CU_SHARED_MAX, c->device);
+	ASK(c, version, &version);
+	if (major < 9 || version < CU_OVERLAP_VERSION)
+		c->launch_ex = NULL;
 	if (fail_open(c, n, err) < 0)
 		return -1;
 	if (major < 8)
@@ -159,17 +184,17 @@ open_card(struct qwen_cuda_card *c, int n, struct qwen_err *err)
 static cu_module find_module(struct qwen_cuda_card *c,
     const struct qwen_cuda_launch *l);
 
-/* Loads a small module: is there PTX, and does the driver take it? */
+/* Unpacks the PTX, and loads a small module: does the driver take it? */
 static int
 check_kernels(struct qwen_cuda_card *c, int n, struct qwen_err *err)
 {
 	struct qwen_cuda_launch l = { .module = "rows" };
 
-	if (find_module(c, &l) != NULL)
-		return 0;
-	return *qwen_cuda_ptx("rows") == '\0' ? qwen_fail(err, QWEN_EUNSUP,
-	    "built without kernels for cards, which need clang 19") :
-	    fail_open(c, n, err);
+	if (qwen_cuda_ptx_unpack(&c->ptx, err) < 0)
+		return -1;
+	if (c->launch_ex != NULL)
+		qwen_cuda_ptx_overlap(&c->ptx);
+	return find_module(c, &l) != NULL ? 0 : fail_open(c, n, err);
 }
 
 int
@@ -212,6 +237,7 @@ qwen_cuda_card_close(struct qwen_cuda_card *c)
 	unload_library(c);
 	free(c->module);
 	free(c->function);
+	free(c->ptx.text);
 	free(c);
 }
 
@@ -341,7 +367,7 @@ find_module(struct qwen_cuda_card *c, const struct qwen_cuda_launch *l)
 			return c->module[i].module;
 	}
 	if (i == MODULES_MAX || ASK(c, module_load, &c->module[i].module,
-	    qwen_cuda_ptx(name), l->registers > 0, &option, &value) < 0)
+	    qwen_cuda_ptx_find(&c->ptx, name), l->registers > 0, &option, &value) < 0)
 		return NULL;
 	c->module[i].name = name;
 	return c->module[i].module;
@@ -437,6 +463,24 @@ qwen_cuda_times(struct qwen_cuda_card *c, struct qwen_kernel_stat *out,
 	return n;
 }
 
+/* Launches a kernel, which may begin before the last one has ended. */
+static void
+launch(struct qwen_cuda_card *c, const struct qwen_cuda_launch *l,
+    cu_function f, void **params)
+{
+	struct cu_attribute overlap = { .id = CU_OVERLAP, .value.on = 1 };
+	struct cu_config config = { l->x, l->y > 0 ? l->y : 1,
+	    l->z > 0 ? l->z : 1, l->threads, 1, 1, (unsigned)l->shared,
+	    c->stream, &overlap, 1 };
+
+	if (c->launch_ex != NULL && c->timing == NULL)
+		qwen_cuda_note(c, "launch", c->launch_ex(&config, f, params,
+		    NULL));
+	else
+		ASK(c, launch, f, config.x, config.y, config.z, config.threads,
+		    1, 1, config.shared, c->stream, params, NULL);
+}
+
 void
 qwen_cuda_run(struct qwen_cuda_card *c, const struct qwen_cuda_launch *l,
     const void *arg, size_t arg_bytes)
@@ -445,6 +489,7 @@ qwen_cuda_run(struct qwen_cuda_card *c, const struct qwen_cuda_launch *l,
 	void *params[] = { copy };
 	struct qwen_cuda_function *f;
 
+	qwen_cuda_settle(c);
 	if (c->failed != NULL || (f = find_function(c, l)) == NULL)
 		return;
 	if (l->shared > f->shared) {
@@ -460,9 +505,7 @@ qwen_cuda_run(struct qwen_cuda_card *c, const struct qwen_cuda_launch *l,
 	if (c->timing != NULL)
 		ASK(c, event_record, c->timing->of[c->timing->n].begin,
 		    c->stream);
-	ASK(c, launch, f->function, l->x, l->y > 0 ? l->y : 1,
-	    l->z > 0 ? l->z : 1, l->threads, 1, 1, (unsigned)l->shared,
-	    c->stream, params, NULL);
+	launch(c, l, f->function, params);
 	if (c->timing != NULL) {
 		c->timing->of[c->timing->n].f = f;
 		ASK(c, event_record, c->timing->of[c->timing->n++].end,

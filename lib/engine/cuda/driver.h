@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/cuda/ptx.h"
 #include "qwen.h"
 
 typedef int cu_result, cu_device;
@@ -68,8 +69,27 @@ typedef struct cu_exec *cu_exec;
 	X(event_time, cuEventElapsedTime, (float *, cu_event, cu_event))	\
 	X(error_text, cuGetErrorString, (cu_result, const char **))
 
+/* Of cuLaunchKernelEx, which drivers before 11.8 lack. */
+struct cu_attribute {
+	int		 id, pad;
+	union {
+		char	 bytes[64];
+		int	 on;
+	} value;
+};
+struct cu_config {
+	unsigned		 x, y, z, threads, threads_y, threads_z, shared;
+	cu_stream		 stream;
+	struct cu_attribute	*attribute;
+	unsigned		 n_attribute;
+};
+typedef cu_result cu_launch_ex(const struct cu_config *, cu_function, void **,
+    void **);
+
 /* Numbers of the driver: attributes of devices and functions, a result. */
 enum {
+	CU_OVERLAP = 6,		/* of a launch: it may begin early */
+	CU_OVERLAP_VERSION = 12030,	/* of the driver; graphs know it, too */
 	CU_NO_MEMORY = 2,
 	CU_N_SM = 16,
 	CU_MAJOR = 75,
@@ -89,6 +109,7 @@ struct qwen_cuda_calls {
 struct qwen_cuda_card {
 	struct qwen_cuda_calls cu;
 	void		*library;
+	cu_launch_ex	*launch_ex;	/* NULL: launches do not overlap */
 	cu_device	 device;
 	cu_context	 context;
 	cu_stream	 stream;	/* all work is on it */
@@ -100,10 +121,13 @@ struct qwen_cuda_card {
 	 */
 	const char	*failed;
 	char		 why[128];
+	struct qwen_cuda_ptx		 ptx;
 	struct qwen_cuda_module		*module;
 	struct qwen_cuda_function	*function;	/* a hash table */
 	size_t		 n_function;
 	struct qwen_cuda_timing	*timing;	/* NULL: launches are not timed */
+	void		(*later)(void *arg);	/* see qwen_cuda_put_off() */
+	void		*later_arg;
 };
 
 /* Opens card number n.  Errors say what is missing. */
@@ -181,8 +205,16 @@ struct qwen_cuda_launch {
 					   may have; 0: any number */
 };
 
-/* Launches the kernel with its argument, a struct of at most 256 bytes. */
+/* Launches the kernel with its argument, a struct of at most 1024 bytes. */
 void qwen_cuda_run(struct qwen_cuda_card *c, const struct qwen_cuda_launch *l,
     const void *arg, size_t arg_bytes);
+
+/*
+ * put_off has `launch' called before anything else is asked of the card, so that
+ * the caller may add to it what comes next.  settle calls it now, if there is one.
+ */
+void qwen_cuda_put_off(struct qwen_cuda_card *c, void (*launch)(void *arg),
+    void *arg);
+void qwen_cuda_settle(struct qwen_cuda_card *c);
 
 #endif

@@ -12,6 +12,7 @@ enum { GRAPHS = 16, RELAXED = 2 };
 struct key {
 	size_t	first, n_half, n, n_share;
 	size_t	chunks;		/* of keys, rounded up to a power of two */
+	size_t	alone;		/* is each row the only one of its session? */
 };
 
 struct qwen_cuda_graphs {
@@ -51,7 +52,8 @@ static struct key
 key_of(const struct qwen_cuda_work *w, size_t first, size_t n)
 {
 	const struct qwen_pass *p = w->p;
-	struct key k = { first, n, p->n, p->n_share, 1 };
+	struct key k = { first, n, p->n, p->n_share, 1,
+	    (size_t)qwen_cuda_are_alone(p) };
 	size_t t, most = 0;
 
 	for (t = 0; t < p->n; t++)
@@ -61,24 +63,16 @@ key_of(const struct qwen_cuda_work *w, size_t first, size_t n)
 	return k;
 }
 
-/*
- * Can the run be recorded?  Not if it drops rows, replays a journal, or has
- * drafts or many rows.
- */
+/* Can the run be recorded?  Not if it drops rows, or has many. */
 static int
 is_regular(const struct qwen_pass *p, size_t first, size_t n)
 {
 	int last = p->last >= first / 2 && p->last <= (first + n) / 2;
 	size_t i;
 
-	if (p->n > QWEN_CUDA_GRAPH_ROWS)
-		return 0;
-	for (i = 0; i < p->n_share; i++) {
-		if ((last && p->share[i].want > 0) || p->share[i].owed > 0 ||
-		    p->share[i].n != p->share[i].n_sure)
-			return 0;
-	}
-	return 1;
+	for (i = 0; i < p->n_share && (!last || p->share[i].want == 0); i++)
+		;
+	return p->n <= QWEN_CUDA_GRAPH_ROWS && i == p->n_share;
 }
 
 static struct qwen_cuda_graph *
@@ -101,6 +95,7 @@ qwen_cuda_graph_begin(struct qwen_cuda_work *w, size_t first, size_t n)
 	struct key k = key_of(w, first, n);
 	struct qwen_cuda_graph *g;
 
+	qwen_cuda_settle(c);
 	if (c->failed != NULL || c->timing != NULL || w->n_deep > 0 ||
 	    !is_regular(w->p, first, n))
 		return 0;
@@ -131,6 +126,7 @@ qwen_cuda_graph_end(struct qwen_cuda_work *w)
 
 	if (w->graphs == NULL || (g = w->graphs->recording) == NULL)
 		return;
+	qwen_cuda_settle(c);
 	w->graphs->recording = NULL;
 	if (qwen_cuda_note(c, "capture_end", c->cu.capture_end(c->stream,
 	    &graph)) < 0)

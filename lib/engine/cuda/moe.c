@@ -149,6 +149,8 @@ route(struct qwen_cuda_work *w, int alike)
 	    .x = one ? 1 : (unsigned)n, .threads = one ? 32 * (unsigned)n : 32,
 	    .shared = route_bytes(h, one ? n : 1) };
 
+	if (qwen_cuda_ones_route(w, &a))
+		return p;
 	qwen_cuda_run(w->c->card, &l, &a, sizeof a);
 	if (!one) {
 		l = (struct qwen_cuda_launch){ .module = "route",
@@ -179,7 +181,8 @@ combine(struct qwen_cuda_work *w, size_t each, int and_shared)
 	    COMBINE_THREADS - 1) / COMBINE_THREADS), .y = (unsigned)w->p->n,
 	    .threads = COMBINE_THREADS };
 
-	qwen_cuda_run(w->c->card, &l, &a, sizeof a);
+	if (!qwen_cuda_ones_combine(w, &a))
+		qwen_cuda_run(w->c->card, &l, &a, sizeof a);
 }
 
 /* Computes the router's logits, and the shared expert's. */
@@ -225,8 +228,11 @@ run_experts(struct qwen_cuda_work *w, const struct qwen_cuda_layer *l,
 		x.groups += p.n_pair * qwen_cuda_groups_bytes(w->net, h.n_ff);
 		x.n = n;
 		qwen_cuda_multiply(w, &l->shared.down, &x, y_shared, n_embd);
-	} else if (apart)
+	} else if (apart) {
+		/* the same memory has the rows of both, in turn */
+		qwen_cuda_settle(w->c->card);
 		gated(w, &l->shared, y_shared);
+	}
 }
 
 void

@@ -23,9 +23,11 @@ put_row(void *arg, size_t t, int thread)
 
 	(void)thread;
 	memset(x, 0, 2 * n * sizeof *x);
-	h->there[2 * t] = in->id >= 0;
+	h->there[2 * t] = in->id >= 0 || in->embd != NULL;
 	h->there[2 * t + 1] = in->vec != NULL;
-	if (in->id >= 0)
+	if (in->embd != NULL)
+		memcpy(x, in->embd, n * sizeof *x);
+	else if (in->id >= 0)
 		qwen_cuda_embedding(&h->w->net->mtp.embd, (size_t)in->id, x);
 	if (in->vec != NULL)
 		memcpy(x + n, in->vec, n * sizeof *x);

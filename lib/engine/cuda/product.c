@@ -8,7 +8,6 @@
 #include "engine/cuda/cuda.h"
 #include "engine/cuda/kernel/norm.h"
 #include "engine/cuda/kernel/multiply.h"
-#include "engine/cuda/kernel/one.h"
 #include "engine/cuda/layout.h"
 #include "engine/cuda/load.h"
 #include "engine/cuda/lora.h"
@@ -137,7 +136,7 @@ qwen_cuda_norm(struct qwen_cuda_work *w, cu_ptr weights, int add,
 		l.threads = h->n_embd > 4096 ? 1024 :
 		    (unsigned)(h->n_embd + 127) / 128 * 32;
 	}
-	if (w->pass.n > 0)
+	if (w->pass.n > 0 && !qwen_cuda_ones_norm(w, &a))
 		qwen_cuda_run(w->c->card, &l, &a, sizeof a);
 }
 
@@ -160,7 +159,7 @@ group_rows(struct qwen_cuda_work *w, cu_ptr x, cu_ptr up, size_t stride,
 	};
 	size_t items = (n_in + QWEN_GROUP - 1) / QWEN_GROUP * n;
 
-	if (items > 0)
+	if (items > 0 && !(up != 0 && qwen_cuda_ones_silu(w, &a)))
 		qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
 		    .module = "norm", .name = "group_rows",
 		    .x = (unsigned)((items + GROUP_WARPS - 1) / GROUP_WARPS),
@@ -330,8 +329,6 @@ multiply_floats(struct qwen_cuda_work *w, const struct dev_product *a)
 {
 	static const char *const name[] = { [DEV_F32] = "multiply_f32",
 	    [DEV_F16] = "multiply_f16", [DEV_BF16] = "multiply_bf16" };
-	static const char *const one[] = { [DEV_F32] = "one_f32",
-	    [DEV_F16] = "one_f16", [DEV_BF16] = "one_bf16" };
 	struct qwen_cuda_launch l = { .module = "product",
 	    .name = name[a->kind], .x = tiles_of(a, FLOAT_COLUMNS),
 	    .y = (a->n_out + FLOAT_ROWS - 1) / FLOAT_ROWS,
@@ -339,63 +336,12 @@ multiply_floats(struct qwen_cuda_work *w, const struct dev_product *a)
 	    .shared = DEV_COLUMN_BYTES(FLOAT_COLUMNS) +
 		FLOAT_STAGES * FLOAT_STAGE };
 
-	if (a->n == 1 && a->at == NULL)
-		l = (struct qwen_cuda_launch){ .module = "product",
-		    .name = one[a->kind], .x = (a->n_out + 2 * ONE_FLOATS -
-		    1) / (2 * ONE_FLOATS), .threads = 32 * ONE_FLOATS };
-	else if (!is_aligned(a))
+	if (!is_aligned(a))
 		l = (struct qwen_cuda_launch){ .module = "product",
 		    .name = "multiply_any", .x = tiles_of(a, 1),
 		    .y = (a->n_out + FLOAT_THREADS - 1) / FLOAT_THREADS,
 		    .threads = FLOAT_THREADS, .shared = DEV_COLUMN_BYTES(1) };
 	qwen_cuda_run(w->c->card, &l, a, sizeof *a);
-}
-
-/* Kernels for one row of x, by layout; NULL: few_ ones are used. */
-static const char *const one_kernels[] = {
-	[QWEN_CUDA_Q4_K] = "one_q4_k", [QWEN_CUDA_Q5_K] = "one_q5_k",
-	[QWEN_CUDA_Q6_K] = "one_q6_k", [QWEN_CUDA_Q8_0] = "one_q8_0",
-	[QWEN_CUDA_Q4] = "one_q4", [QWEN_CUDA_IQ4_XS] = "one_iq4_xs",
-	[QWEN_CUDA_Q3_K] = "one_q3_k", [QWEN_CUDA_Q2_K] = "one_q2_k",
-	[QWEN_CUDA_SUPER] = NULL, [QWEN_CUDA_BLOCK] = NULL,
-};
-
-/*
- * Returns how many rows of weights a warp multiplies: few enough to keep all
- * processors of the card busy, and enough to read weights ahead.
- */
-static u32
-one_rows(const struct qwen_cuda_work *w, const struct dev_product *a, u32 nb)
-{
-	u32 least = nb < ONE_UNITS ? ONE_UNITS / nb : 1;
-	u32 most = 128 / nb < 32 ? 128 / nb : 32;	/* a lane each */
-	u32 rows = a->n_out * a->n / (3 * ONE_WARPS *
-	    (u32)w->c->card->n_sm);
-
-	rows = rows < most ? rows : most;
-	return rows > least ? rows : least;
-}
-
-/* Multiplies one row of x, or pairs of one row; returns 0 without a kernel. */
-static int
-run_one(struct qwen_cuda_work *w, enum qwen_cuda_layout l,
-    const struct dev_product *product)
-{
-	struct dev_product a = *product;
-	u32 nb = (a.n_in + 255) / 256, rows;
-
-	a.rows = one_rows(w, &a, nb);
-	rows = ONE_WARPS * a.rows;
-	if (one_kernels[l] == NULL || a.two ||
-	    (a.at != NULL ? a.matrix == NULL : a.n > 1) ||
-	    ONE_BYTES(nb, a.rows) > (size_t)w->c->card->shared_max)
-		return 0;
-	qwen_cuda_run(w->c->card, &(struct qwen_cuda_launch){
-	    .module = one_kernels[l], .name = one_kernels[l],
-	    .x = (a.n_out + rows - 1) / rows, .y = a.n,
-	    .threads = ONE_THREADS, .shared = ONE_BYTES(nb, a.rows) }, &a,
-	    sizeof a);
-	return 1;
 }
 
 static void
@@ -410,12 +356,12 @@ multiply(struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
 
 	if (a->n == 0)
 		return;
+	if (qwen_cuda_ones_multiply(w, m, a))
+		return;
 	if (l == QWEN_CUDA_FLOATS) {
 		multiply_floats(w, a);
 		return;
 	}
-	if (run_one(w, l, a))
-		return;
 	k = choose(w, l, a);
 	few = k == kernels[l];
 	launch = (struct qwen_cuda_launch){ .module = k->module,

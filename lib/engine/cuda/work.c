@@ -150,7 +150,7 @@ qwen_cuda_work_bytes(const struct qwen_net *net, size_t n, size_t n_share,
 
 	set_widths(net, width);
 	sum = sent_of(n, n_share, max_blocks(n_share, end)).all +
-	    flag_bytes(n_share) +
+	    flag_bytes(n_share) + QWEN_CUDA_COUNTERS * sizeof(u32) +
 	    align(logit_rows(n) * net->hp.n_vocab * sizeof(float)) +
 	    align((size_t)scratch_of(net, n, end));
 	for (i = 0; i < QWEN_CUDA_ARRAYS; i++)
@@ -169,6 +169,8 @@ place_arrays(struct qwen_cuda_work *w, size_t n, size_t n_share, size_t end)
 	p += sent_of(n, n_share, max_blocks(n_share, end)).all;
 	w->flag = p;
 	p += flag_bytes(n_share);
+	w->counter = p;
+	p += QWEN_CUDA_COUNTERS * sizeof(u32);
 	w->logits = p;
 	p += align(logit_rows(n) * w->net->hp.n_vocab * sizeof(float));
 	for (i = 0; i < QWEN_CUDA_ARRAYS; i++) {
@@ -208,6 +210,8 @@ take_memory(struct qwen_cuda_work *w, size_t n, size_t n_share, size_t end)
 	if (w->host == NULL || w->pinned == NULL || w->memory == 0)
 		return -1;
 	place_arrays(w, n, n_share, end);
+	qwen_cuda_zero(w->c->card, w->counter, QWEN_CUDA_COUNTERS *
+	    sizeof(u32));
 	w->cap = n;
 	w->cap_share = n_share;
 	w->end = end;

@@ -13,12 +13,15 @@
  */
 #define DEFAULT_BATCH 512
 #define DEFAULT_BATCH_MOE 1024
+#define DEFAULT_BATCH_RANKS 2048	/* in pieces: the ranks then rest less */
 
 size_t
 qwen_batch_size(const struct qwen_model *m, size_t asked, size_t n,
     const struct qwen_checkpoints *keep)
 {
-	size_t batch = asked > 0 ? asked : m->net.hp.n_expert > 0 ?
+	size_t batch = asked > 0 ? asked : m->place.n > 1 &&
+	    m->place.on[1]->dev->ranks ? DEFAULT_BATCH_RANKS :
+	    m->net.hp.n_expert > 0 ?
 	    DEFAULT_BATCH_MOE : DEFAULT_BATCH;
 
 	if (keep != NULL && keep->every > 0 && keep->every < batch)
@@ -61,6 +64,8 @@ read_guessed(struct qwen_session *s, enum qwen_logits logits, int last,
     int (*row)(void *, size_t, const float *, struct qwen_err *), void *arg,
     struct qwen_err *err)
 {
+	if (qwen_session_check(s, err) < 0)	/* then there are no drafts */
+		return -1;
 	qwen_ahead_read(s);
 	s->have_logits = logits != QWEN_LOGITS_NONE;
 	if (row == NULL || !(logits == QWEN_LOGITS_ALL ||

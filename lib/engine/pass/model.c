@@ -128,10 +128,15 @@ qwen_model_open_gguf_sized(size_t size, struct qwen_model **out,
 		return qwen_oom(err);
 	}
 	m->net.gguf = g;
+	m->recover = qwen_recover;
 	if (QWEN_SIZED(opts, own, size, err) < 0 || load(m, opts, err) < 0 ||
 	    qwen_place(m, opts != NULL ? opts->device : NULL, err) < 0) {
 		qwen_model_close(m);
 		return -1;
+	}
+	if (opts != NULL) {
+		m->note = opts->note;
+		m->note_arg = opts->note_arg;
 	}
 	/* not before: to look at a file, its first pages are enough */
 	qwen_gguf_want_huge(m->net.gguf);

@@ -14,8 +14,9 @@
  * The keys and values of true rows are kept, slot p - 1 for position p, and
  * nothing else of them is needed.  A pass of few tokens leaves its hidden states
  * in the session, and the rows are made up for when a draft is asked for: then
- * several share one pass.  A pass of many tokens makes them at its end; and one
- * that somebody looks at, or whose inputs are measured, all of them, whole.
+ * several share one pass.  A pass of many tokens, or of an image, makes them at
+ * its end; and one that somebody looks at, or whose inputs are measured, all of
+ * them, whole.
  *
  * RoPE turns by p - 1: only differences of positions matter to attention.
  */
@@ -111,7 +112,7 @@ make_room(struct qwen_session *s, size_t n, struct qwen_err *err)
 	s->cache->pass.cpu_only = 0;
 	return qwen_session_reserve(s, n, err) < 0 ||
 	    qwen_pass_fit(s->cache, ROWS, 1, n, 0, err) < 0 ||
-	    qwen_memory_send(s, err) < 0 ? -1 : 0;
+	    qwen_pass_send(s, err) < 0 ? -1 : 0;
 }
 
 int
@@ -130,15 +131,20 @@ qwen_session_mtp_ready(struct qwen_session *s)
 /* -------------------------------------------------------- in a trunk's pass */
 
 /*
- * Returns 1 if the pass computes rows of the block: they are watched, or the
- * session could not keep all hidden states that the missing rows need.
+ * Returns 1 if the pass computes rows of the block: they are watched, or are rows of
+ * spans, whose numbers only this pass has, or the session could not keep all
+ * hidden states that the missing rows need.
  */
 static int
 is_made(const struct qwen_pass_part *p)
 {
 	size_t next = qwen_mtp_next_row(p->s);
-	size_t end = p->s->n_tokens + p->n_tokens + p->n_guess;
+	size_t end = p->s->n_tokens + p->n_tokens + p->n_guess, i;
 
+	for (i = 0; i < p->n_tokens; i++) {
+		if (p->tokens[i] < 0)
+			return 1;
+	}
 	return p->whole || (end > next && end - next + 1 > QWEN_HIDDEN_ROWS);
 }
 
@@ -187,6 +193,8 @@ fill(struct qwen_pass_part *p, const struct qwen_pass *trunk, const float *x)
 	    p->whole ? p->n_mtp : 0);
 	for (t = at > s->n_tokens ? 0 : 1; t < p->n_mtp; t++)
 		r.p.row[t].vec = x + (at + t - 1 - s->n_tokens) * n_embd;
+	for (t = 0; t < p->n_mtp; t++)
+		r.p.row[t].embd = qwen_pass_span_row(p, at + t);
 	if (p->whole) {
 		r.share.tracing = s->tracing;
 		r.share.told = at - s->n_tokens;

@@ -65,13 +65,19 @@ qwen_pass_fit(struct qwen_cache *c, size_t n, size_t n_share, size_t end,
 	for (i = 0; i < place->n; i++) {
 		const struct qwen_device *dev = place->on[i]->dev;
 
-		if ((c->work[i] == NULL && dev->work_new(&c->work[i],
-		    place->on[i], err) < 0) ||
-		    dev->fit(c->work[i], n, n_share, end, err) < 0)
+		if (c->work[i] == NULL && dev->work_new(&c->work[i],
+		    place->on[i], err) < 0)
 			return -1;
+		while (dev->fit(c->work[i], dev->ranks ?
+		    qwen_pieces_rows(c, n) : n, n_share, end, err) < 0) {
+			if (qwen_device_lost(c->model, NULL) == 0)
+				return -1;
+			qwen_recover(c->model);
+		}
 	}
 	rows = net->mtp.on ? qwen_draft_rows(net, &first) : 0;
-	if (fit_rows(m, &net->hp, n) < 0 || fit_shares(m, n_share) < 0 ||
+	if (qwen_pieces_fit(c, n, n_share) < 0 ||
+	    fit_rows(m, &net->hp, n) < 0 || fit_shares(m, n_share) < 0 ||
 	    (rows > 0 && m->draft == NULL && (m->draft =
 	    qwen_alloc_large(rows, sizeof *m->draft)) == NULL) ||
 	    (all && m->logits == NULL && (m->logits = qwen_alloc_large(
@@ -111,6 +117,7 @@ struct run {
 	struct qwen_pass_part	*part;		/* that of each share */
 	struct qwen_watch	 watch;
 	const unsigned char	*home;		/* QWEN_HOMES; NULL: the CPU */
+	float			*x;		/* the stream between devices */
 	struct qwen_work	*work;		/* the device that has the stream */
 	const struct qwen_device *dev;
 	struct qwen_err		 err;		/* of bring_memory() */
@@ -126,23 +133,75 @@ go_home(struct run *r, size_t half)
 	if (work == r->work)
 		return;
 	if (r->work != NULL)
-		r->dev->get(r->work, &r->p, r->c->pass.x);
+		r->dev->get(r->work, &r->p, r->x);
 	r->dev = work->r->dev;
-	if (r->work != NULL)
-		r->dev->put(work, &r->p, r->c->pass.x);
+	r->dev->put(work, &r->p, r->x);
 	r->work = work;
 }
 
-/* Returns how many halves of layers from i on have the same home. */
-static size_t
-run_of(const struct run *r, size_t i)
+/*
+ * Makes the residual stream from embeddings, where the first layer is at home, or
+ * on the CPU.
+ */
+static void
+embed(struct run *r)
 {
-	size_t n = 1, end = 2 * r->net->hp.n_layer;
+	r->work = r->c->work[r->home != NULL ? r->home[0] : 0];
+	if (r->work->r->dev->embed == NULL)
+		r->work = r->c->work[0];
+	r->dev = r->work->r->dev;
+	r->dev->embed(r->work, &r->p);
+}
+
+/* Returns how many halves of layers from i to end - 1 have the same home. */
+static size_t
+run_of(const struct run *r, size_t i, size_t end)
+{
+	size_t n = 1;
 
 	while (i + n < end && (r->home == NULL ||
 	    r->home[i + n] == r->home[i]))
 		n++;
 	return n;
+}
+
+/* Takes all rows through halves i to end - 1. */
+static void
+run_halves(struct run *r, size_t i, size_t end)
+{
+	size_t n;
+
+	for (; i < end && qwen_any_good(&r->p); i += n) {
+		n = run_of(r, i, end);
+		go_home(r, i);
+		r->dev->run(r->work, &r->p, i, n);
+	}
+}
+
+void
+qwen_pass_start(struct qwen_cache *c, struct qwen_pass *p, float *x,
+    size_t end)
+{
+	struct run r = { .c = c, .net = &c->model->net, .p = *p, .x = x,
+	    .home = c->model->place.home };
+
+	embed(&r);
+	run_halves(&r, 0, end);
+	r.dev->get(r.work, &r.p, x);
+	*p = r.p;
+}
+
+void
+qwen_pass_some(struct qwen_cache *c, struct qwen_pass *p, float *x,
+    size_t first, size_t n)
+{
+	struct run r = { .c = c, .net = &c->model->net, .p = *p, .x = x,
+	    .home = c->model->place.home };
+
+	run_halves(&r, first, first + n);
+	if (r.work != NULL)
+		r.dev->get(r.work, &r.p, x);
+	*p = r.p;
 }
 
 /*
@@ -152,15 +211,12 @@ run_of(const struct run *r, size_t i)
 static int
 run_layers(struct run *r)
 {
-	size_t i, n, end = 2 * r->net->hp.n_layer;
 	int hidden = r->net->mtp.on;
+	size_t i;
 
-	go_home(r, 0);
-	r->dev->embed(r->work, &r->p);
-	for (i = 0; i < end && qwen_any_good(&r->p); i += n) {
-		n = run_of(r, i);
-		go_home(r, i);
-		r->dev->run(r->work, &r->p, i, n);
+	if (r->home == NULL || !qwen_pieces_run(r->c, &r->p)) {
+		embed(r);
+		run_halves(r, 0, 2 * r->net->hp.n_layer);
 	}
 	if (!qwen_any_good(&r->p))
 		return 0;
@@ -228,6 +284,17 @@ run_head(struct run *r, const uint32_t *at, size_t n, float **y)
 	qwen_pool_run(r->c->model->place.pool, do_check, &c, n * c.per_row);
 }
 
+/* Gives a row to the part's callback, but once; returns 0 if that fails. */
+static int
+give_row(struct qwen_pass_part *p, size_t pos, const float *y)
+{
+	if (p->row == NULL || pos < p->told)
+		return 1;
+	p->failed = p->row(p->arg, pos, y, &p->err);
+	p->told = pos + !p->failed;
+	return !p->failed;
+}
+
 /* Gives the logits of row t, at y, to the part's callback and session. */
 static void
 tell(struct run *r, size_t t, const float *y)
@@ -238,10 +305,8 @@ tell(struct run *r, size_t t, const float *y)
 
 	if (p->failed || atomic_load(&s->bad) != SIZE_MAX || i >= s->n_sure)
 		return;
-	if (p->row != NULL && p->row(p->arg, s->pos + i, y, &p->err)) {
-		p->failed = 1;
+	if (!give_row(p, s->pos + i, y))
 		return;
-	}
 	if (i + 1 < s->n_sure)
 		return;
 	if (y != p->s->logits)
@@ -263,8 +328,7 @@ tell_hidden(struct run *r, size_t t)
 	if (any_bad(x, n))
 		qwen_note_bad(&r->p, t, 2 * r->net->hp.n_layer + 2);
 	if (atomic_load(&s->bad) == SIZE_MAX)
-		p->failed = p->row != NULL && p->row(p->arg, s->pos + t -
-		    s->first, x, &p->err);
+		give_row(p, s->pos + t - s->first, x);
 }
 
 /*
@@ -341,7 +405,7 @@ begin_part(struct qwen_pass_part *p, struct qwen_share *s)
 	/* the caller has reserved the tokens' places */
 	assert(p->n_tokens > 0 && s->pos + p->n_tokens <= p->s->cap_tokens);
 	s->want = first_wanted(p, s);
-	p->failed = 0;
+	p->failed = qwen_session_check(p->s, &p->err) < 0;
 	p->n_mtp = 0;
 	p->s->have_logits = 0;
 	if (s->tracing == NULL)
@@ -357,6 +421,19 @@ begin_part(struct qwen_pass_part *p, struct qwen_share *s)
 	s->tracing = NULL;
 }
 
+/* Brings what the sessions have to the host if the pass is watched. */
+static void
+bring_back(struct run *r)
+{
+	int watched = r->watch.inputs != NULL;
+	size_t i;
+
+	for (i = 0; i < r->p.n_share && r->c->model->place.n > 1; i++)
+		watched |= r->part[i].s->tracing != NULL;
+	for (i = 0; i < r->p.n_share && watched; i++)
+		qwen_memory_return(r->part[i].s);
+}
+
 /*
  * Brings what the sessions have to the devices of their layers; -1 with r->err.
  * Remote devices do not call the hook, so a pass with a hook runs on the CPU
@@ -367,18 +444,32 @@ bring_memory(struct run *r)
 {
 	size_t i;
 
+	r->c->pass.cpu_only = r->p.see != NULL;
+	r->home = r->p.see != NULL ? NULL : r->c->model->place.home;
 	for (i = 0; i < r->p.n_share; i++) {
 		struct qwen_session *s = r->part[i].s;
 
-		if (r->p.see != NULL && r->c->model->place.n > 1) {
-			qwen_memory_return(s);
-			qwen_blocks_changed(s);
-		} else if (qwen_memory_send(s, &r->err) < 0)
+		if (r->p.see != NULL)
+			qwen_blocks_changed(s);	/* they are on the host */
+		else if (qwen_memory_send(s, &r->err) < 0)
 			return -1;
 	}
-	r->c->pass.cpu_only = r->p.see != NULL;
-	r->home = r->p.see != NULL ? NULL : r->c->model->place.home;
 	return 0;
+}
+
+const float *
+qwen_pass_span_row(const struct qwen_pass_part *p, size_t pos)
+{
+	const struct qwen_span_rows *r;
+	size_t k;
+
+	for (k = 0; k < p->n_spans; k++) {
+		r = &p->spans[k];
+		if (pos >= r->span.start && pos - r->span.start < r->span.n)
+			return r->rows + (pos - r->span.start) *
+			    qwen_net_row(&p->s->model->net);
+	}
+	return NULL;
 }
 
 /* Returns row i of a part. */
@@ -386,18 +477,13 @@ static struct qwen_input
 input_of(const struct qwen_pass_part *p, const struct qwen_share *s, size_t i)
 {
 	const struct qwen_model *m = p->s->model;
-	size_t pos = s->pos + i, k;
+	size_t pos = s->pos + i;
 	struct qwen_input in = { .id = i < s->n_sure ? p->tokens[i] :
 	    p->guess[i - s->n_sure], .slot = pos };
 
 	qwen_spans_place(p->s, pos, in.pos);
-	for (k = 0; in.id < 0 && k < p->n_spans; k++) {
-		const struct qwen_span_rows *r = &p->spans[k];
-
-		if (pos >= r->span.start && pos - r->span.start < r->span.n)
-			in.vec = r->rows + (pos - r->span.start) *
-			    qwen_net_row(&m->net);
-	}
+	if (in.id < 0)
+		in.vec = qwen_pass_span_row(p, pos);
 	if (in.id < 0 && m->net.hp.n_deepstack > 0)
 		in.deep = in.vec + m->net.hp.n_embd;
 	assert((in.id < 0) == (in.vec != NULL));
@@ -463,31 +549,15 @@ end_part(struct qwen_pass_part *p, const struct qwen_share *share)
 		s->have_logits = 0;
 		return;
 	}
-	memcpy(s->tokens + s->n_tokens, p->tokens,
+	/* they are there already if they are computed again */
+	memmove(s->tokens + s->n_tokens, p->tokens,
 	    p->n_tokens * sizeof *p->tokens);
+	if (s->model->place.n > 1)
+		qwen_spans_keep(s, p->spans, p->n_spans);
 	s->n_tokens += p->n_tokens;
 	if (p->n_mtp > 0)
 		s->mtp.filled = s->n_tokens;
 	qwen_ahead_begin(s, p->guess, atomic_load(&share->good), p->n_guess);
-}
-
-/* Fails all parts if a device has. */
-static void
-check_devices(struct run *r)
-{
-	const struct qwen_placement *place = &r->c->model->place;
-	struct qwen_err err;
-	size_t i, k;
-
-	for (k = 1; k < place->n; k++) {
-		if (place->on[k]->dev->check == NULL ||
-		    place->on[k]->dev->check(r->c->work[k], &err) == 0)
-			continue;
-		for (i = 0; i < r->p.n_share; i++) {
-			r->part[i].err = err;
-			r->part[i].failed = 1;
-		}
-	}
 }
 
 static void
@@ -507,36 +577,48 @@ run_all(struct run *r)
 	run_heads(r);
 }
 
-void
-qwen_pass_run(struct qwen_cache *c, struct qwen_pass_part *part, size_t n_part,
+int
+qwen_pass_try(struct qwen_cache *c, struct qwen_pass_part *part, size_t n_part,
     void (*layer)(void *arg, size_t i), void *arg)
 {
 	const struct qwen_net *net = &c->model->net;
-	struct run r = { .c = c, .net = net, .part = part,
+	struct run r = { .c = c, .net = net, .part = part, .x = c->pass.x,
 	    .watch = { .net = net, .pool = c->model->place.pool,
 	    .inputs = c->model->inputs } };
 	size_t i, bad;
+	int rc;
 
 	r.p = (struct qwen_pass){ .row = c->pass.row, .owner = c->pass.owner,
 	    .share = c->pass.share, .n_share = n_part, .watch = &r.watch,
 	    .layer = layer, .arg = arg };
-	if (begin(&r) < 0) {
-		for (i = 0; i < n_part; i++) {
+	bring_back(&r);
+	if ((rc = begin(&r)) == 0)
+		run_all(&r);
+	if (!c->pass.cpu_only && qwen_device_lost(c->model, NULL) != 0)
+		return 1;
+	for (i = 0; i < n_part; i++) {
+		if (rc < 0) {
 			part[i].err = r.err;
 			part[i].failed = 1;
-		}
-	} else
-		run_all(&r);
-	for (i = 0; i < n_part; i++) {
+		} else if (qwen_session_check(part[i].s, &part[i].err) < 0)
+			part[i].failed = 1;
 		bad = atomic_load(&r.p.share[i].bad);
 		if (bad == SIZE_MAX)
 			continue;
 		fail_bad(bad, net->hp.n_layer, &part[i].err);
 		part[i].failed = 1;
 	}
-	check_devices(&r);
 	if (net->mtp.on)
 		qwen_mtp_fill(&r.p, part);
 	for (i = 0; i < n_part; i++)
 		end_part(&part[i], &r.p.share[i]);
+	return 0;
+}
+
+void
+qwen_pass_run(struct qwen_cache *c, struct qwen_pass_part *part, size_t n_part,
+    void (*layer)(void *arg, size_t i), void *arg)
+{
+	while (qwen_pass_try(c, part, n_part, layer, arg))
+		qwen_recover(c->model);
 }

@@ -40,6 +40,8 @@ struct qwen_pass_part {
 		    struct qwen_err *err);	/* receives the rows; may be
 						   NULL */
 	void			*arg;
+	size_t			 told;		/* rows before this position
+						   were given to row */
 	int			 failed;	/* err is set */
 	struct qwen_err		 err;
 	/*
@@ -74,11 +76,56 @@ void qwen_pass_run(struct qwen_cache *c, struct qwen_pass_part *part,
     size_t n_part, void (*layer)(void *arg, size_t i), void *arg);
 
 /*
+ * The same, but a device may fail: returns 1, and no session has advanced.
+ */
+int qwen_pass_try(struct qwen_cache *c, struct qwen_pass_part *part,
+    size_t n_part, void (*layer)(void *arg, size_t i), void *arg);
+
+/*
+ * Leaves the layers of devices that have failed to the CPU, and computes again
+ * what these had of sessions (recover.c).  A session of which this was not
+ * possible is marked: qwen_session_check().
+ */
+void qwen_recover(struct qwen_model *m);
+
+/* Brings what a session has to its devices, as qwen_memory_send(). */
+int qwen_pass_send(struct qwen_session *s, struct qwen_err *err);
+
+/*
+ * A pass in pieces (pieces.c), if the last layers are at home on other ranks.
+ * qwen_pieces_run takes the rows of a pass from their embeddings through all
+ * layers to the cache's pass.x; it returns 1, or 0 if it has done nothing since
+ * the pass stays whole.  qwen_pieces_rows returns how many rows a piece has at most
+ * in passes of up to n rows; qwen_pieces_fit makes room for such passes.
+ */
+int qwen_pieces_run(struct qwen_cache *c, struct qwen_pass *p);
+size_t qwen_pieces_rows(const struct qwen_cache *c, size_t n);
+int qwen_pieces_fit(struct qwen_cache *c, size_t n, size_t n_share);
+
+/* Takes the rows from their embeddings through halves 0 to end - 1, to x. */
+void qwen_pass_start(struct qwen_cache *c, struct qwen_pass *p, float *x,
+    size_t end);
+
+/*
+ * Takes the rows of a pass from x, [n][n_embd], through n halves of layers from
+ * `first' on, where these are at home, and back to x.  There is room for them, and
+ * what their sessions have is where it belongs.
+ */
+void qwen_pass_some(struct qwen_cache *c, struct qwen_pass *p, float *x,
+    size_t first, size_t n);
+
+/*
  * Returns the tokens per pass for n tokens, if the caller requested `asked' (0:
  * the default).  A pass ends at each checkpoint of keep (may be NULL).
  */
 size_t qwen_batch_size(const struct qwen_model *m, size_t asked, size_t n,
     const struct qwen_checkpoints *keep);
+
+/*
+ * Returns the row of numbers of a part's spans at a position of its session;
+ * NULL: no span has one.
+ */
+const float *qwen_pass_span_row(const struct qwen_pass_part *p, size_t pos);
 
 /*
  * The MTP block in a trunk's pass (mtp.c): before it, and at its end, when the

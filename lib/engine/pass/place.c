@@ -10,7 +10,7 @@
 #include "engine/timeline/timeline.h"
 
 static const struct qwen_device *const remotes[] = { &qwen_plain_device,
-    &qwen_cuda_device };
+    &qwen_cuda_device, &qwen_mpi_device };
 
 enum { QWEN_CARDS_MAX = 64 };
 
@@ -92,7 +92,10 @@ read_bytes(const char **s, uint64_t *bytes)
 	return 0;
 }
 
-/* Reads NAME[:LAYERS], or NAME[:NUMBER][=BYTES][@LAYERS] of numbered devices. */
+/*
+ * Reads NAME[:LAYERS], or NAME[:NUMBER][=BYTES][@LAYERS] of numbered devices.  A
+ * device with ranks reads the rest of its item itself.
+ */
 static int
 read_item(const struct qwen_model *m, const char *s, const char *end,
     struct item *out, struct qwen_err *err)
@@ -103,7 +106,12 @@ read_item(const struct qwen_model *m, const char *s, const char *end,
 	*out = (struct item){ .dev = find_device(s, n), .last = n_layer };
 	if (out->dev == NULL && (n != 3 || memcmp(s, "cpu", n) != 0))
 		return qwen_fail(err, QWEN_ERANGE, "there is no device "
-		    "'%.*s'; give cpu, cuda or plain", (int)n, s);
+		    "'%.*s'; give cpu, cuda, mpi or plain", (int)n, s);
+	if (out->dev != NULL && out->dev->ranks) {
+		out->wish.text = p;
+		out->wish.n_text = (size_t)(end - p);
+		return 0;
+	}
 	if (out->dev != NULL && out->dev->numbered) {
 		if (*p == ':' && (p++, read_layer(&p, QWEN_CARDS_MAX,
 		    &number) < 0))
@@ -128,17 +136,38 @@ read_item(const struct qwen_model *m, const char *s, const char *end,
 	return 0;
 }
 
-/* Makes device `at' the home of an item's layers, and of the head after them. */
+/*
+ * Makes device `at' the home of an item's layers, and of the head after them.
+ * Layers of other ranks, which have the home `kept', stay there.
+ */
 static void
 settle(const struct qwen_model *m, unsigned char *home, const struct item *i,
-    size_t at)
+    size_t at, size_t kept)
 {
-	size_t n_layer = m->net.hp.n_layer;
+	size_t n_layer = m->net.hp.n_layer, half;
 
-	memset(home + QWEN_MIXER(i->first), (int)at, 2 * (i->last - i->first +
-	    1));
+	for (half = QWEN_MIXER(i->first); half <= QWEN_FFN(i->last); half++) {
+		if (kept == 0 || home[half] != kept)
+			home[half] = (unsigned char)at;
+	}
 	if (i->first < n_layer && i->last + 1 >= n_layer)
 		home[QWEN_HEAD(n_layer)] = (unsigned char)at;
+}
+
+/*
+ * Other ranks come first in a list: each rank gives its own layers to the other
+ * devices.  n is the number of devices so far, with the CPU.
+ */
+static int
+check_item(const struct item *i, size_t n, int first, struct qwen_err *err)
+{
+	if (i->dev == NULL)
+		return 0;
+	if (n > QWEN_REMOTE_MAX)
+		return qwen_fail(err, QWEN_ERANGE, "more than %d devices",
+		    QWEN_REMOTE_MAX);
+	return !i->dev->ranks || first ? 0 : qwen_fail(err, QWEN_ERANGE,
+	    "device '%s' comes first in a list of devices", i->dev->name);
 }
 
 /* Opens the device of an item, as the home of its layers. */
@@ -147,10 +176,8 @@ add_device(struct qwen_model *m, const struct item *i, struct qwen_err *err)
 {
 	struct qwen_placement *p = &m->place;
 
-	if (i->dev != NULL && p->n > QWEN_REMOTE_MAX)
-		return qwen_fail(err, QWEN_ERANGE, "more than %d devices",
-		    QWEN_REMOTE_MAX);
-	settle(m, p->home, i, i->dev != NULL ? p->n : 0);
+	settle(m, p->home, i, i->dev != NULL ? p->n : 0,
+	    p->n > 1 && p->on[1]->dev->ranks);
 	if (i->dev == NULL)
 		return 0;
 	if (i->dev->open(&p->on[p->n], m->engine, &m->net, p->home, p->n,
@@ -202,6 +229,7 @@ qwen_place(struct qwen_model *m, const char *device, struct qwen_err *err)
 	for (s = device; s != NULL; s = *end == ',' ? end + 1 : NULL) {
 		end = s + strcspn(s, ",");
 		if (read_item(m, s, end, &item, err) < 0 ||
+		    check_item(&item, p->n, s == device, err) < 0 ||
 		    add_device(m, &item, err) < 0) {
 			leave_remotes(m);
 			return -1;
@@ -218,19 +246,19 @@ qwen_place_plan(const struct qwen_model *m, const char *device,
 	struct item i;
 	const char *s, *end;
 	size_t at;
+	int ranks = 0;
 
 	memset(home, 0, QWEN_HOMES(m->net.hp.n_layer));
 	snprintf(name[0], QWEN_DEVICE_NAME, "cpu");
 	*n = 1;
 	for (s = device; s != NULL; s = *end == ',' ? end + 1 : NULL) {
 		end = s + strcspn(s, ",");
-		if (read_item(m, s, end, &i, err) < 0)
+		if (read_item(m, s, end, &i, err) < 0 ||
+		    check_item(&i, *n, s == device, err) < 0)
 			return -1;
-		if (i.dev != NULL && *n > QWEN_REMOTE_MAX)
-			return qwen_fail(err, QWEN_ERANGE,
-			    "more than %d devices", QWEN_REMOTE_MAX);
 		at = i.dev != NULL ? (*n)++ : 0;
-		settle(m, home, &i, at);
+		ranks |= at == 1 && i.dev->ranks;
+		settle(m, home, &i, at, (size_t)ranks);
 		if (at > 0 && i.dev->numbered)
 			snprintf(name[at], QWEN_DEVICE_NAME, "%s:%d",
 			    i.dev->name, i.wish.number);

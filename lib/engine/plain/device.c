@@ -191,11 +191,13 @@ plain_join(struct qwen_work *work, const struct qwen_pass *p)
 
 	for (t = 0; t < p->n; t++, x += w->width) {
 		memset(x, 0, 2 * n * sizeof *x);
-		if (p->row[t].id >= 0) {
+		if (p->row[t].embd != NULL)
+			memcpy(x, p->row[t].embd, n * sizeof *x);
+		else if (p->row[t].id >= 0)
 			qwen_plain_embedding(w, &m->embd,
 			    (size_t)p->row[t].id, x);
+		if (p->row[t].embd != NULL || p->row[t].id >= 0)
 			qwen_plain_rms_norm(x, x, m->embd_norm, n, h->eps);
-		}
 		if (p->row[t].vec != NULL)
 			qwen_plain_rms_norm(x + n, p->row[t].vec,
 			    m->hidden_norm, n, h->eps);

@@ -168,7 +168,8 @@ qwen_state_save_sized(size_t size, const struct qwen_session *s,
 		    .pool = qwen_model_pool(m) };
 		r = qwen_model_header(&v->lay.info.header, m,
 		    QWEN_STREAM_STATE, err) < 0 || set_range(v) < 0 ||
-		    prepare_mtp(v) < 0 ? -1 : save(v, x, fp);
+		    prepare_mtp(v) < 0 || qwen_session_fetch(s, err) < 0 ?
+		    -1 : save(v, x, fp);
 	}
 	free(layer);
 	free(v);

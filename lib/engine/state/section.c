@@ -449,7 +449,7 @@ write_index(struct qwen_save *v)
 	size_t i, n;
 	int r;
 
-	if (qwen_send(v) < 0 || qwen_session_check(v->s, v->err) < 0)
+	if (qwen_send(v) < 0)
 		return -1;
 	n = v->list.n;
 	if ((b = qwen_alloc(n, QWEN_ENTRY_BYTES)) == NULL)

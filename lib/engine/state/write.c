@@ -292,13 +292,33 @@ work(void *arg, size_t item, int thread)
 	pthread_mutex_unlock(&v->lock);
 }
 
+/*
+ * Brings the blocks that the pieces have to the host, before threads read them: a
+ * device takes one call at a time.
+ */
+static void
+bring_blocks(const struct qwen_save *v, const struct qwen_save_piece *t)
+{
+	size_t size = (size_t)qwen_state_kv_block(shape(v, t)), b;
+	size_t layer = t->layer < 0 ? v->lay.info.n_layers : (size_t)t->layer;
+
+	for (b = 0; b * size < t->at + t->n; b++)
+		qwen_session_kv(v->s, layer, t->first + b);
+}
+
 int
 qwen_send(struct qwen_save *v)
 {
+	const struct qwen_save_piece *t;
 	size_t i;
 
 	if (v->n_piece == 0)
 		return 0;
+	for (t = v->piece; t < v->piece + v->n_piece; t++) {
+		if (qwen_kind_is_kv(t->kind) && t->old == NULL &&
+		    t->file == NULL && t->src == NULL)
+			bring_blocks(v, t);
+	}
 	v->next = v->written = 0;
 	for (i = 0; i < v->n_slot; i++)
 		v->slot[i].ready = 0;

@@ -14,9 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/tmpfile.h"
+#include "base/disk.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/tmpfile.h"
 #include "engine/store/store.h"
 
 enum {
@@ -286,20 +287,6 @@ remove_temps(const struct qwen_store_scan *sc, time_t now,
 /* ---------------------------------------------------------------------- gc */
 
 /*
- * Returns the limit by the disk for a store that takes total bytes; 0: unknown.
- */
-static uint64_t
-limit_by_disk(const struct qwen_store *st, uint64_t total)
-{
-	uint64_t most, room;
-
-	if (qwen_store_disk(st, &most, &room) < 0)
-		return 0;
-	room = room / 2 + total / 2;
-	return most < room ? most : room;
-}
-
-/*
  * Runs one round: 1 if all chosen files were removed, 0 if not, -1 on errors.
  */
 static int
@@ -322,7 +309,7 @@ round_of(const struct qwen_store *st, uint64_t max, int eager,
 		choose_useless(&g, m);
 	}
 	if (max == QWEN_STORE_MAX_DEFAULT)
-		max = limit_by_disk(st, g.total);
+		max = qwen_disk_limit(st->dir, g.total);
 	if (r == 0)
 		choose_by_age(&g, max);
 	chosen = out->left_files - g.n_left;

@@ -46,13 +46,6 @@ struct qwen_store {
 void qwen_store_warn(struct qwen_store *st, const char *what,
     const struct qwen_err *err);
 
-/*
- * Sets *most to the most bytes that a store may take of its disk, and *room to
- * the free bytes.  Returns -1 if they are unknown.
- */
-int qwen_store_disk(const struct qwen_store *st, uint64_t *most,
-    uint64_t *room);
-
 /* ------------------------------------------------------------------ name.c */
 
 enum {

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /* warn.c - opening a store, and its single warning. */
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/disk.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/sized.h"
 #include "engine/store/store.h"
-
-enum { DISK_SHARE = 10 };	/* the store may take a tenth of the disk */
 
 void
 qwen_store_warn(struct qwen_store *st, const char *what,
@@ -27,20 +25,6 @@ qwen_store_warn(struct qwen_store *st, const char *what,
 		return;
 	qwen_fail(&e, err->code, "%s: %s", what, err->msg);
 	st->warn(st->arg, e.msg);
-}
-
-int
-qwen_store_disk(const struct qwen_store *st, uint64_t *most, uint64_t *room)
-{
-	struct statvfs v;
-
-	if (statvfs(st->dir, &v) == -1 || v.f_blocks == 0)
-		return -1;
-	*most = (uint64_t)v.f_blocks / DISK_SHARE * v.f_frsize;
-	*room = (uint64_t)v.f_bavail * v.f_frsize;
-	/* the limit of a tiny disk must not be 0, which means none */
-	*most = *most > 0 ? *most : 1;
-	return 0;
 }
 
 int
@@ -73,7 +57,7 @@ qwen_store_open_sized(size_t size, struct qwen_store **out,
 	st->by_disk = o->max == QWEN_STORE_MAX_DEFAULT;
 	if (!st->by_disk)
 		st->max = o->max;
-	else if (qwen_store_disk(st, &st->max, &room) < 0)
+	else if (qwen_disk_share(st->dir, &st->max, &room) < 0)
 		st->max = 0;
 	*out = st;
 	return 0;

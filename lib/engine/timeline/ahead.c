@@ -202,6 +202,20 @@ qwen_ahead_hide(const struct qwen_session *s)
 	a->end = s->n_tokens;
 }
 
+size_t
+qwen_ahead_take(struct qwen_session *s, int32_t *guess)
+{
+	struct qwen_ahead *a = s->ahead;
+	size_t n = qwen_session_n_guessed(s);
+
+	if (n > 0)
+		memcpy(guess, a->id + a->at, n * sizeof *guess);
+	if (a != NULL && a->end > s->n_tokens)
+		clear(s, s->n_tokens, a->end);
+	qwen_ahead_forget(s);
+	return n;
+}
+
 void
 qwen_ahead_forget(struct qwen_session *s)
 {

@@ -45,9 +45,8 @@ qwen_blocks_grow_lists(struct qwen_session *s, size_t n)
 	return qwen_grow(&s->mem.slot, &s->mem.cap_slot, n, sizeof *s->mem.slot);
 }
 
-/* Puts the block of each layer at b into the slot. */
-static void
-place_blocks(struct qwen_session *s, size_t b, struct qwen_kv_slot *slot)
+void
+qwen_blocks_place(struct qwen_session *s, size_t b, struct qwen_kv_slot *slot)
 {
 	char *p = slot->data;
 	size_t i;
@@ -75,7 +74,7 @@ qwen_session_grow(struct qwen_session *s, size_t n, struct qwen_err *err)
 		    "out of memory for the state of %zu tokens",
 		    n * QWEN_KV_BLOCK);
 	while (s->mem.n_slot < n) {
-		place_blocks(s, s->mem.n_slot, qwen_cache_take(s->cache));
+		qwen_blocks_place(s, s->mem.n_slot, qwen_cache_take(s->cache));
 		s->mem.n_slot++;
 	}
 	for (i = 0; i < s->mem.n_layer; i++) {
@@ -99,7 +98,7 @@ own_block(struct qwen_session *s, size_t b)
 	assert(b < s->mem.n_slot && old->refs > 0);
 	if (old->refs == 1)
 		return;
-	qwen_block_fetch(s, b);
+	qwen_block_fetch(s, b);		/* may compute, but moves no blocks */
 	new = qwen_cache_take(s->cache);
 	for (i = 0, to = new->data; i < s->mem.n_layer; i++) {
 		const struct qwen_layer_state *l = &s->mem.layer[i];
@@ -108,7 +107,7 @@ own_block(struct qwen_session *s, size_t b)
 			memcpy(to, l->block[b], l->kv_block_bytes);
 		to += l->kv_block_bytes;
 	}
-	place_blocks(s, b, new);
+	qwen_blocks_place(s, b, new);
 	qwen_cache_drop(s->cache, old);
 }
 

@@ -137,6 +137,9 @@ free_pass(struct qwen_pass_memory *p)
 	free(p->share);
 	free(p->part);
 	free(p->progress);
+	free(p->piece_row);
+	free(p->piece_owner);
+	free(p->piece_share);
 }
 
 void

@@ -106,6 +106,10 @@ copy_end(const struct qwen_session *s, struct qwen_kept *k,
 		qwen_state_fetch(s);
 		qwen_session_copy_recurrent(s, k->recurrent, s->mem.recurrent);
 	}
+	if (qwen_session_check(s, err) < 0) {
+		qwen_kept_fini(k, s->mem.recurrent_bytes);
+		return -1;
+	}
 	if (s->have_logits) {
 		k->logits = qwen_alloc_large(n_vocab, sizeof *k->logits);
 		if (k->logits == NULL)

@@ -23,55 +23,106 @@ is_there(const struct qwen_session *s, size_t i, size_t r)
 	    s->mem.layer[i].kv_block_bytes != 0;
 }
 
+/*
+ * Returns the place of the first device with layers that has failed, of other ranks
+ * or not; or 0.
+ */
+static size_t
+failed_device(const struct qwen_model *m, int ranks, struct qwen_err *err)
+{
+	const struct qwen_placement *place = &m->place;
+	size_t k;
+
+	for (k = 1; k < place->n; k++) {
+		const struct qwen_device *dev = place->on[k]->dev;
+
+		if (dev->ranks == ranks && dev->check != NULL &&
+		    memchr(place->home, (int)k,
+		    QWEN_HOMES(m->net.hp.n_layer)) != NULL &&
+		    dev->check(place->on[k], err) < 0)
+			return k;
+	}
+	return 0;
+}
+
+size_t
+qwen_device_lost(const struct qwen_model *m, struct qwen_err *err)
+{
+	return failed_device(m, 0, err);
+}
+
+/* Copies block b from remote device r. */
+static void
+get_block(const struct qwen_session *s, size_t b, size_t r)
+{
+	struct qwen_resident *on = s->model->place.on[1 + r];
+	size_t i;
+
+	for (i = 0; i < s->mem.n_layer; i++) {
+		if (is_there(s, i, r))
+			on->dev->slot_get(on, s->mem.slot[b]->own[r], i,
+			    s->mem.layer[i].block[b]);
+	}
+}
+
 void
 qwen_block_fetch(const struct qwen_session *s, size_t b)
 {
 	struct qwen_kv_slot *slot = s->mem.slot[b];
-	const struct qwen_resident *on;
-	size_t i, r;
+	size_t r;
 
-	for (r = 0; slot->stale >> r != 0; r++) {
-		on = s->model->place.on[1 + r];
-		for (i = 0; i < s->mem.n_layer && (slot->stale >> r & 1); i++) {
-			if (is_there(s, i, r))
-				on->dev->slot_get(s->model->place.on[1 + r],
-				    slot->own[r], i, s->mem.layer[i].block[b]);
+	while (slot->stale != 0) {
+		for (r = 0; slot->stale >> r != 0; r++) {
+			if ((slot->stale >> r & 1) != 0)
+				get_block(s, b, r);
 		}
+		if (qwen_device_lost(s->model, NULL) == 0)
+			slot->stale = 0;
+		else
+			s->model->recover(s->model);
 	}
-	slot->stale = 0;
 }
 
 void
 qwen_state_fetch(const struct qwen_session *s)
 {
 	struct qwen_memory *m = memory_of(s);
+	struct qwen_resident *on;
 	size_t r;
 
-	for (r = 0; m->stale >> r != 0; r++) {
-		if ((m->stale >> r & 1) != 0)
-			s->model->place.on[1 + r]->dev->state_get(
-			    s->model->place.on[1 + r], m);
+	while (m->stale != 0) {
+		for (r = 0; m->stale >> r != 0; r++) {
+			on = s->model->place.on[1 + r];
+			if ((m->stale >> r & 1) != 0)
+				on->dev->state_get(on, m);
+		}
+		if (qwen_device_lost(s->model, NULL) == 0)
+			m->stale = 0;
+		else
+			s->model->recover(s->model);
 	}
-	m->stale = 0;
 }
 
 int
 qwen_session_check(const struct qwen_session *s, struct qwen_err *err)
 {
-	const struct qwen_placement *place;
-	size_t k;
+	if (!s->lost)
+		return failed_device(s->model, 1, err) == 0 ? 0 : -1;
+	if (err != NULL)
+		*err = s->why_lost;
+	return -1;
+}
 
-	if (s == NULL)
-		return 0;
-	place = &s->model->place;
-	for (k = 1; k < place->n; k++) {
-		const struct qwen_device *dev = place->on[k]->dev;
+int
+qwen_session_fetch(const struct qwen_session *s, struct qwen_err *err)
+{
+	size_t b;
 
-		if (s->cache->work[k] != NULL && dev->check != NULL &&
-		    dev->check(s->cache->work[k], err) < 0)
-			return -1;
-	}
-	return 0;
+	qwen_ahead_catch_up(s);
+	for (b = 0; b < s->mem.n_slot; b++)
+		qwen_block_fetch(s, b);
+	qwen_state_fetch(s);
+	return qwen_session_check(s, err);
 }
 
 void
@@ -102,6 +153,8 @@ qwen_block_clear(const struct qwen_session *s, size_t b, size_t from,
 			qwen_kv_clear(&shape, s->mem.layer[i].block[b], from,
 			    to);
 	}
+	if (slot->filled > from)
+		slot->filled = (unsigned char)from;
 	for (r = 0; slot->there >> r != 0; r++) {
 		if ((slot->there >> r & 1) != 0)
 			s->model->place.on[1 + r]->dev->slot_clear(
@@ -149,11 +202,13 @@ send_state(struct qwen_session *s, size_t r)
 	struct qwen_resident *on = s->model->place.on[1 + r];
 	struct qwen_memory *m = &s->mem;
 
-	if (m->recurrent_bytes == 0 || (m->there >> r & 1) != 0)
+	if ((m->there >> r & 1) != 0 ||
+	    (m->recurrent_bytes == 0 && !on->dev->ranks))
 		return 0;
 	if (m->own[r] == NULL && on->dev->state_new(on, m, &m->own[r]) < 0)
 		return -1;
-	on->dev->state_put(on, m);
+	if (m->recurrent_bytes > 0)
+		on->dev->state_put(on, m);
 	m->there |= (unsigned char)(1u << r);
 	return 0;
 }
@@ -162,11 +217,25 @@ send_state(struct qwen_session *s, size_t r)
 static int
 fail_memory(const struct qwen_session *s, size_t r, struct qwen_err *err)
 {
-	if (qwen_session_check(s, err) < 0)
+	if (qwen_device_lost(s->model, err) != 0 ||
+	    failed_device(s->model, 1, err) != 0)
 		return -1;
 	return qwen_fail(err, QWEN_ENOMEM, "device %s has no memory left for "
 	    "a session of %zu tokens", s->model->place.on[1 + r]->dev->name,
 	    s->n_tokens);
+}
+
+/* From now on block b is newest on remote device r. */
+static void
+leave_block(const struct qwen_session *s, size_t b, size_t r)
+{
+	struct qwen_kv_slot *slot = s->mem.slot[b];
+	size_t first = b * QWEN_KV_BLOCK, n = s->n_tokens;
+
+	if (slot->stale == 0)
+		slot->filled = (unsigned char)(n <= first ? 0 : n - first <
+		    QWEN_KV_BLOCK ? n - first : QWEN_KV_BLOCK);
+	slot->stale |= (unsigned char)(1u << r);
 }
 
 int
@@ -185,8 +254,7 @@ qwen_memory_send(struct qwen_session *s, struct qwen_err *err)
 			if (send_block(s, b, r) < 0)
 				return fail_memory(s, r, err);
 			if (b >= first)
-				s->mem.slot[b]->stale |= (unsigned char)(1u <<
-				    r);
+				leave_block(s, b, r);
 		}
 		if (s->mem.recurrent_bytes > 0)
 			s->mem.stale |= (unsigned char)(1u << r);

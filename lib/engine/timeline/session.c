@@ -126,6 +126,8 @@ qwen_session_free(struct qwen_session *s)
 	free(s->own_logits);
 	free(s->mtp.hidden);
 	qwen_tracing_free(s->tracing);
+	qwen_spans_drop(s);
+	free(s->rows);
 	free(s->tokens);
 	free(s->span);
 	free(s);
@@ -231,8 +233,9 @@ qwen_session_clear(struct qwen_session *s)
 		memset(s->mem.recurrent, 0, s->mem.recurrent_bytes);
 	qwen_state_changed(s);
 	qwen_session_drop_kept(s);
+	qwen_spans_drop(s);
 	s->n_tokens = s->n_span = 0;
-	s->have_logits = s->converted = 0;
+	s->have_logits = s->converted = s->lost = 0;
 	qwen_mtp_cut(s, 0);
 }
 
@@ -370,6 +373,7 @@ copy_rest(struct qwen_session *to, const struct qwen_session *from)
 		memcpy(to->logits, from->logits,
 		    from->model->net.hp.n_vocab * sizeof *to->logits);
 	qwen_mtp_copy(to, from);
+	qwen_spans_copy(to, from);
 	to->n_tokens = from->n_tokens;
 	to->have_logits = from->have_logits;
 	to->converted = from->converted;
@@ -408,6 +412,8 @@ qwen_session_fork_in(struct qwen_session **out, struct qwen_cache *c,
 		qwen_oom(err);
 	if (rc == 0 && (rc = copy_rest(to, s)) < 0)
 		qwen_oom(err);
+	if (rc == 0)
+		rc = qwen_session_check(s, err);
 	if (rc < 0) {
 		qwen_session_free(to);
 		return -1;

@@ -63,9 +63,12 @@ uint16_t **qwen_session_kv(const struct qwen_session *s, size_t layer,
     size_t b);
 
 /*
- * To be called once all contents have been read: -1 if a device that had part of
- * them has failed, so that they are not right.  0 for a NULL session.
+ * Brings all contents to the host, for several threads to read.  If a device
+ * that had some of them has failed, they are computed again; -1 if that fails.
  */
+int qwen_session_fetch(const struct qwen_session *s, struct qwen_err *err);
+
+/* Returns -1 if a device's contents could not be computed again, else 0. */
 int qwen_session_check(const struct qwen_session *s, struct qwen_err *err);
 
 /*

@@ -70,6 +70,84 @@ qwen_spans_set(struct qwen_session *s, const struct qwen_span *span, size_t n)
 	return 0;
 }
 
+/* --------------------------------------------- rows, for when a device is lost */
+
+static void
+drop_rows(struct qwen_rows *r)
+{
+	if (--r->refs == 0)
+		free(r);
+}
+
+/* Adds rows to the list, and drops others from the same position. */
+static void
+add_rows(struct qwen_session *s, struct qwen_rows *r)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < s->n_rows; i++) {
+		if (s->rows[i]->span.start == r->span.start)
+			drop_rows(s->rows[i]);
+		else
+			s->rows[n++] = s->rows[i];
+	}
+	s->n_rows = n;
+	if (qwen_grow(&s->rows, &s->cap_rows, n + 1, sizeof *s->rows) < 0)
+		drop_rows(r);
+	else
+		s->rows[s->n_rows++] = r;
+}
+
+static int
+is_kept(const struct qwen_session *s, const struct qwen_span *span)
+{
+	size_t i;
+
+	for (i = 0; i < s->n_rows; i++) {
+		if (memcmp(&s->rows[i]->span, span, sizeof *span) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+void
+qwen_spans_keep(struct qwen_session *s, const struct qwen_span_rows *spans,
+    size_t n)
+{
+	struct qwen_rows *r;
+	size_t i, bytes;
+
+	for (i = 0; i < n; i++) {
+		if (spans[i].rows == NULL || is_kept(s, &spans[i].span) ||
+		    qwen_mul((size_t)spans[i].span.n,
+		    qwen_net_row(&s->model->net) * sizeof(float), &bytes) < 0 ||
+		    (r = qwen_alloc(1, sizeof *r + bytes)) == NULL)
+			continue;
+		r->refs = 1;
+		r->span = spans[i].span;
+		memcpy(r->v, spans[i].rows, bytes);
+		add_rows(s, r);
+	}
+}
+
+void
+qwen_spans_copy(struct qwen_session *to, const struct qwen_session *from)
+{
+	size_t i;
+
+	for (i = 0; i < from->n_rows; i++) {
+		from->rows[i]->refs++;
+		add_rows(to, from->rows[i]);
+	}
+}
+
+void
+qwen_spans_drop(struct qwen_session *s)
+{
+	while (s->n_rows > 0)
+		drop_rows(s->rows[--s->n_rows]);
+}
+
 /* ---------------------------------------------------------- tokens to be read */
 
 /* Checks the shape of a span that may begin at `from'. */

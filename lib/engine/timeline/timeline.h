@@ -46,6 +46,19 @@ struct qwen_pass_memory {
 	struct qwen_pass_part	*part;		/* [cap_share] */
 	struct qwen_progress	*progress;	/* [cap_share] */
 	size_t			 cap_share;
+	/* of the pieces of a pass (pass/pieces.c) */
+	struct qwen_input	*piece_row;	/* [cap_piece] */
+	uint32_t		*piece_owner;
+	size_t			 cap_piece;
+	struct qwen_share	*piece_share;
+	size_t			 cap_piece_share;
+};
+
+/* The rows of a span; sessions share them. */
+struct qwen_rows {
+	size_t			 refs;
+	struct qwen_span	 span;
+	float			 v[];
 };
 
 struct qwen_cache {
@@ -120,12 +133,24 @@ struct qwen_session {
 	 */
 	struct qwen_span	*span;
 	size_t			 n_span, cap_span;
+	struct qwen_rows	**rows;		/* of spans, which a device has
+						   the keys of */
+	size_t			 n_rows, cap_rows;
 	struct qwen_memory	 mem;
 	float			*logits;	/* [n_vocab] */
 	float			*own_logits;	/* memory allocated for them */
 	int			 have_logits;
 	struct qwen_ahead	*ahead;		/* NULL: no drafts so far */
 	int			 busy;		/* part of the current pass */
+	/*
+	 * redo: a device has failed that had the tokens from redo_from to
+	 * redo_end - 1, and the state after them, which are to be computed
+	 * again.  lost: that was not possible.
+	 */
+	int			 redo;
+	size_t			 redo_from, redo_end;
+	int			 lost;
+	struct qwen_err		 why_lost;
 	/* mapped files that may contain KV blocks */
 	struct qwen_mapping	*mapping;
 	size_t			 n_mapping, cap_mapping;
@@ -199,6 +224,10 @@ int qwen_session_reserve(struct qwen_session *s, size_t n,
 int qwen_session_grow_tokens(struct qwen_session *s, size_t n);
 int qwen_blocks_grow_lists(struct qwen_session *s, size_t n);
 
+/* Puts the block of each layer at b into the slot; the lists have room. */
+void qwen_blocks_place(struct qwen_session *s, size_t b,
+    struct qwen_kv_slot *slot);
+
 /* Keeps only the first n blocks. */
 void qwen_session_trim(struct qwen_session *s, size_t n);
 
@@ -231,7 +260,18 @@ void qwen_block_clear(const struct qwen_session *s, size_t b, size_t from,
  * devices these functions do nothing.
  */
 
-/* Brings block b of all layers, or the recurrent state, to the host. */
+/*
+ * Returns the number of a device, home of some layer, that has failed, with the
+ * reason in err; or 0.  Other ranks do not count: this host may be too small for
+ * their layers, so qwen_session_check() fails instead.
+ */
+size_t qwen_device_lost(const struct qwen_model *m, struct qwen_err *err);
+
+/*
+ * Brings block b of all layers, or the recurrent state, to the host.  If a
+ * device has failed, what it had is computed again, on the threads of the model,
+ * unless qwen_session_check() says otherwise.
+ */
 void qwen_block_fetch(const struct qwen_session *s, size_t b);
 void qwen_state_fetch(const struct qwen_session *s);
 
@@ -268,6 +308,16 @@ int qwen_spans_open(const struct qwen_session *s, uint64_t pos);
 void qwen_spans_place(const struct qwen_session *s, uint64_t pos,
     uint32_t out[3]);
 
+/*
+ * Keeps the rows of n spans, unless they are kept or there is no memory, so that
+ * what is lost with a device can be computed again; `copy' shares those of
+ * another session.
+ */
+void qwen_spans_keep(struct qwen_session *s, const struct qwen_span_rows *spans,
+    size_t n);
+void qwen_spans_copy(struct qwen_session *to, const struct qwen_session *from);
+void qwen_spans_drop(struct qwen_session *s);
+
 /* Replaces the spans of the session by n others; -1 without memory. */
 int qwen_spans_set(struct qwen_session *s, const struct qwen_span *span,
     size_t n);
@@ -297,6 +347,12 @@ void qwen_ahead_begin(struct qwen_session *s, const int32_t *guess, size_t n,
 
 /* Keeps only the next n drafts, and clears the KV cache after them. */
 void qwen_ahead_cut(struct qwen_session *s, size_t n);
+
+/*
+ * Drops the drafts, and what their pass has left; writes those that were not
+ * read to guess, [QWEN_GUESS_MAX], and returns their number.
+ */
+size_t qwen_ahead_take(struct qwen_session *s, int32_t *guess);
 
 /* Brings the recurrent state in memory up to the end. */
 void qwen_ahead_catch_up(const struct qwen_session *s);

@@ -62,4 +62,7 @@ void qwen_json_spaced(struct qwen_text *t, struct qwen_str json);
 void qwen_json_put(struct qwen_text *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Appends n bytes in base64, without quotes. */
+void qwen_json_base64(struct qwen_text *t, const void *bytes, size_t n);
+
 #endif

@@ -145,3 +145,25 @@ qwen_json_put(struct qwen_text *t, const char *fmt, ...)
 	}
 	va_end(ap);
 }
+
+void
+qwen_json_base64(struct qwen_text *t, const void *bytes, size_t n)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklm"
+	    "nopqrstuvwxyz0123456789+/";
+	const unsigned char *p = bytes;
+	unsigned long three;
+	char out[4];
+	size_t i, k, m;
+
+	for (i = 0; i < n; i += 3) {
+		m = n - i < 3 ? n - i : 3;
+		three = (unsigned long)p[i] << 16;
+		three |= m > 1 ? (unsigned long)p[i + 1] << 8 : 0;
+		three |= m > 2 ? p[i + 2] : 0;
+		for (k = 0; k < 4; k++)
+			out[k] = k > m ? '=' : letters[three >> (18 - 6 * k) &
+			    63];
+		qwen_text_add(t, out, 4);
+	}
+}

@@ -55,9 +55,13 @@ qwen_parse_part_text(struct qwen_parser *r, yyjson_val *part)
 int
 qwen_parse_add_part(struct qwen_parser *r, yyjson_val *part)
 {
-	yyjson_val *text = qwen_parse_part_text(r, part);
+	yyjson_val *text;
 
-	if (text == NULL)
+	if (r->s->reads_images && qwen_parse_is_image(part)) {
+		qwen_json_put(&r->out, ",%p", part);
+		return 0;
+	}
+	if ((text = qwen_parse_part_text(r, part)) == NULL)
 		return -1;
 	qwen_json_put(&r->out, ",{'type':'text','text':%p}", text);
 	return 0;

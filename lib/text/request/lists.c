@@ -193,28 +193,20 @@ qwen_embeddings_fini(struct qwen_embeddings_request *q)
 static void
 add_base64(struct qwen_text *t, const float *v, size_t n)
 {
-	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklm"
-	    "nopqrstuvwxyz0123456789+/";
-	unsigned long part = 0;
-	uint32_t bits = 0;
-	char out[4];
-	size_t i, k;
+	unsigned char *p = malloc(4 * n + 1);
+	uint32_t bits;
+	size_t i;
 
-	qwen_json_put(t, "'");
-	for (i = 0; i < 4 * n; i++) {
-		if (i % 4 == 0)
-			memcpy(&bits, &v[i / 4], sizeof bits);
-		part = part << 8 | (bits >> 8 * (i % 4) & 255);
-		if (i % 3 < 2 && i + 1 < 4 * n)
-			continue;
-		part <<= 8 * (2 - i % 3);
-		for (k = 0; k < 4; k++)
-			out[k] = k > i % 3 + 1 ? '=' :
-			    letters[part >> (18 - 6 * k) & 63];
-		qwen_text_add(t, out, 4);
-		part = 0;
+	for (i = 0; p != NULL && i < 4 * n; i++) {
+		memcpy(&bits, &v[i / 4], sizeof bits);
+		p[i] = (unsigned char)(bits >> 8 * (i % 4));
 	}
+	t->failed |= p == NULL;
 	qwen_json_put(t, "'");
+	if (p != NULL)
+		qwen_json_base64(t, p, 4 * n);
+	qwen_json_put(t, "'");
+	free(p);
 }
 
 void

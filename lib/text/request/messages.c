@@ -50,14 +50,16 @@ qwen_messages_new(struct qwen_messages **out, struct qwen_err *err)
 }
 
 /*
- * Returns the document with lines in place of images; frees it if it changed.
+ * Returns the document with lines in place of parts that are not text; frees it
+ * if it changed.
  */
 static yyjson_doc *
-replace_parts(yyjson_doc *doc, const char *placeholder, struct qwen_err *err)
+replace_parts(yyjson_doc *doc, const char *placeholder, int images,
+    struct qwen_err *err)
 {
 	struct qwen_text t = { 0 };
 	size_t n = qwen_parse_replace_parts(&t, yyjson_doc_get_root(doc),
-	    placeholder);
+	    placeholder, images);
 
 	if (n > 0 || t.failed) {
 		yyjson_doc_free(doc);
@@ -71,7 +73,7 @@ replace_parts(yyjson_doc *doc, const char *placeholder, struct qwen_err *err)
 
 int
 qwen_messages_read_with(struct qwen_messages **out, const char *placeholder,
-    const char *json, size_t n, struct qwen_err *err)
+    int images, const char *json, size_t n, struct qwen_err *err)
 {
 	int surrogates, rc;
 	yyjson_doc *doc = qwen_json_open_mended(json, n, &surrogates, err);
@@ -80,14 +82,15 @@ qwen_messages_read_with(struct qwen_messages **out, const char *placeholder,
 
 	*out = NULL;
 	if (doc != NULL && placeholder != NULL)
-		doc = replace_parts(doc, placeholder, err);
+		doc = replace_parts(doc, placeholder, images, err);
 	if (doc == NULL)
 		return -1;
 	root = yyjson_doc_get_root(doc);
 	if (!yyjson_is_obj(root))
 		rc = qwen_fail(err, QWEN_EFORMAT, "the request is not a JSON "
 		    "object");
-	else if ((rc = qwen_parse_check_shape(root, &member, err)) == 0)
+	else if ((rc = qwen_parse_check_shape(root, images, &member,
+	    err)) == 0)
 		rc = wrap(out, yyjson_doc_mut_copy(doc, NULL), err);
 	if (rc == 0)
 		(*out)->surrogates = surrogates;
@@ -211,6 +214,68 @@ qwen_messages_add_image(struct qwen_messages *m, struct qwen_err *err)
 	    qwen_oom(err);
 }
 
+int
+qwen_messages_images(const struct qwen_messages *m,
+    struct qwen_image_sources *out, struct qwen_err *err)
+{
+	yyjson_doc *doc = yyjson_mut_doc_imut_copy(m->doc, NULL);
+	int rc = doc == NULL ? qwen_oom(err) : qwen_parse_images(out,
+	    yyjson_obj_get(yyjson_doc_get_root(doc), "messages"), err);
+
+	yyjson_doc_free(doc);
+	return rc;
+}
+
+/* Returns the bytes of an image as a data: URL; NULL without memory. */
+static yyjson_mut_val *
+data_url(struct qwen_messages *m, const struct qwen_image_source *src)
+{
+	struct qwen_text t = { 0 };
+	yyjson_mut_val *v;
+
+	qwen_text_fmt(&t, "data:image/%s;base64,", src->s[0] == 'G' ? "gif" :
+	    src->s[0] == 'R' ? "webp" : src->s[0] == (char)0x89 ? "png" :
+	    "jpeg");
+	qwen_json_base64(&t, src->s, src->n);
+	v = t.failed ? NULL : yyjson_mut_strncpy(m->doc, t.s, t.n);
+	qwen_text_fini(&t);
+	return v;
+}
+
+/* Gives an image this source, or none. */
+static int
+set_image(struct qwen_messages *m, yyjson_mut_val *part,
+    const struct qwen_image_source *src)
+{
+	yyjson_mut_val *url;
+
+	yyjson_mut_obj_clear(part);
+	if (src == NULL)
+		return yyjson_mut_obj_add_str(m->doc, part, "type", "image");
+	return yyjson_mut_obj_add_str(m->doc, part, "type", "image_url") &&
+	    (url = yyjson_mut_obj_add_obj(m->doc, part, "image_url")) != NULL &&
+	    yyjson_mut_obj_add_val(m->doc, url, "url", data_url(m, src));
+}
+
+int
+qwen_messages_set_images(struct qwen_messages *m,
+    const struct qwen_image_source *all, struct qwen_err *err)
+{
+	yyjson_mut_val *message, *part;
+	size_t i, n, k, max, next = 0;
+
+	yyjson_mut_arr_foreach(m->list, i, n, message)
+	yyjson_mut_arr_foreach(yyjson_mut_obj_get(message, "content"), k, max,
+	    part) {
+		if (!qwen_parse_names_image(yyjson_mut_get_str(
+		    yyjson_mut_obj_get(part, "type"))))
+			continue;
+		if (!set_image(m, part, all != NULL ? &all[next++] : NULL))
+			return qwen_oom(err);
+	}
+	return 0;
+}
+
 /* Copies JSON into the request's document. */
 static yyjson_mut_val *
 value(struct qwen_messages *m, yyjson_doc *doc, struct qwen_err *err)
@@ -297,14 +362,22 @@ qwen_messages_n(const struct qwen_messages *m)
 	return yyjson_mut_arr_size(m->list);
 }
 
-struct qwen_str
-qwen_messages_last_text(const struct qwen_messages *m)
+int
+qwen_messages_last_part(const struct qwen_messages *m, size_t i,
+    struct qwen_str *text)
 {
-	yyjson_mut_val *text = yyjson_mut_obj_get(
-	    yyjson_mut_arr_get_last(m->list), "content");
+	yyjson_mut_val *v = yyjson_mut_obj_get(yyjson_mut_arr_get_last(m->list),
+	    "content");
 
-	return (struct qwen_str){ yyjson_mut_get_str(text),
-	    yyjson_mut_get_len(text) };
+	if (yyjson_mut_is_arr(v)) {
+		if ((v = yyjson_mut_arr_get(v, i)) == NULL)
+			return 0;
+		v = yyjson_mut_obj_get(v, "text");
+	} else if (i > 0 || !yyjson_mut_is_str(v))
+		return 0;
+	*text = (struct qwen_str){ yyjson_mut_get_str(v),
+	    yyjson_mut_get_len(v) };
+	return 1;
 }
 
 const char *

@@ -3,18 +3,19 @@
 #ifndef QWEN_TEXT_REQUEST_MESSAGES_H
 #define QWEN_TEXT_REQUEST_MESSAGES_H
 
-#include "qwentext.h"
+#include "text/request/images.h"
 
 /* A chat request that is built or edited; see qwen_template_render. */
 struct qwen_messages;
 
 /*
  * Create a request without messages; or parse one from a JSON object.  Messages
- * may contain text only; placeholder is that of struct qwen_service, or NULL.
+ * may contain text, and images if images is set; placeholder is that of struct
+ * qwen_service, or NULL.
  */
 int qwen_messages_new(struct qwen_messages **out, struct qwen_err *err);
 int qwen_messages_read_with(struct qwen_messages **out,
-    const char *placeholder, const char *json, size_t n,
+    const char *placeholder, int images, const char *json, size_t n,
     struct qwen_err *err);
 void qwen_messages_free(struct qwen_messages *m);
 
@@ -40,11 +41,23 @@ int qwen_messages_add(struct qwen_messages *m, const char *json, size_t n,
 void qwen_messages_drop_last(struct qwen_messages *m);
 
 /*
- * Adds an image without its bytes to the last message, after the text that it
+ * Adds an image without a source to the last message, after the text that it
  * has, if that is one of the user; else begins one.  Text that is joined comes
  * after the image.
  */
 int qwen_messages_add_image(struct qwen_messages *m, struct qwen_err *err);
+
+/* Appends the sources of all images in the messages, in their order. */
+int qwen_messages_images(const struct qwen_messages *m,
+    struct qwen_image_sources *out, struct qwen_err *err);
+
+/*
+ * Gives the images, in their order, these sources: bytes, which become data:
+ * URLs.  all NULL: takes the sources away, as qwen_messages_add_image adds
+ * images.  Returns -1 without memory.
+ */
+int qwen_messages_set_images(struct qwen_messages *m,
+    const struct qwen_image_source *all, struct qwen_err *err);
 
 /*
  * Drops the oldest turn (everything before the second user message, except
@@ -57,8 +70,12 @@ size_t qwen_messages_drop_turn(struct qwen_messages *m);
 size_t qwen_messages_n(const struct qwen_messages *m);
 const char *qwen_messages_last_role(const struct qwen_messages *m);
 
-/* Returns the content of the last message; s is NULL if it is not a string. */
-struct qwen_str qwen_messages_last_text(const struct qwen_messages *m);
+/*
+ * Sets *text to part i of the last message; s is NULL if it is not text.  A
+ * content that is a string is one part.  Returns 1, or 0 after the last part.
+ */
+int qwen_messages_last_part(const struct qwen_messages *m, size_t i,
+    struct qwen_str *text);
 
 /*
  * Returns the content of the first message if its role is system and its

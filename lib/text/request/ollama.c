@@ -115,8 +115,8 @@ add_end(struct qwen_text *t, const struct qwen_request *q)
 
 	qwen_json_put(t, ",'done':true,'done_reason':'%s'", a == NULL ?
 	    q->done_reason : a->finish);
-	if (a != NULL && q->keep_ids) {
-		/* for a request that continues this one */
+	/* for a request that continues this one */
+	if (a != NULL && q->keep_ids && q->images.n == 0) {
 		qwen_json_put(t, ",'context':[");
 		qwen_form_ids(t, a->prompt->id, a->prompt->n);
 		qwen_form_ids(t, a->id, a->n);

@@ -38,20 +38,21 @@ const char *const qwen_ollama_names[] = {
 /* ----------------------------------------------------------------- messages */
 
 /*
- * Adds content with images as in OpenAI's form, without their bytes, which no
- * model here can use.  A later step refuses images or puts a line in their
- * place.
+ * Adds content with images in front, as Ollama does.  If the model reads no
+ * images, a later step refuses them or puts a line in their place.
  */
 static void
-add_parts(struct qwen_text *t, yyjson_val *text, size_t n_images)
+add_parts(struct qwen_text *t, yyjson_val *text, yyjson_val *images)
 {
 	struct qwen_str s = qwen_parse_str(text);
+	yyjson_val *v;
+	size_t i, n;
 
-	qwen_json_put(t, ",'content':[{'type':'text','text':%pS}", &s);
-	for (; n_images > 0; n_images--)
-		qwen_json_put(t, ",{'type':'image_url','image_url':{'url':"
-		    "'data:,'}}");
-	qwen_text_str(t, "]");
+	qwen_json_put(t, ",'content':[");
+	yyjson_arr_foreach(images, i, n, v)
+		qwen_json_put(t, ",{'type':'image','source':{'type':'base64',"
+		    "'data':%p}}", v);
+	qwen_json_put(t, ",{'type':'text','text':%pS}]", &s);
 }
 
 static int
@@ -81,7 +82,7 @@ add_message(struct qwen_parser *r, yyjson_val *m)
 		    !yyjson_equals_str(key, "content"))
 			qwen_json_put(&r->out, ",%p:%p", key, v);
 	}
-	add_parts(&r->out, content, yyjson_arr_size(images));
+	add_parts(&r->out, content, images);
 	qwen_text_str(&r->out, "}");
 	return 0;
 }
@@ -183,8 +184,7 @@ add_prompt(struct qwen_parser *r)
 		    &system);
 	qwen_json_put(&r->out, "{'role':'user'");
 	if (yyjson_arr_size(images) > 0)
-		add_parts(&r->out, qwen_parse_get(r->body, "prompt"),
-		    yyjson_arr_size(images));
+		add_parts(&r->out, qwen_parse_get(r->body, "prompt"), images);
 	else
 		qwen_json_put(&r->out, ",'content':%pS", &prompt);
 	qwen_text_str(&r->out, "}]");

@@ -68,8 +68,8 @@ read_envelope(struct qwen_parser *r, yyjson_val *root)
 static int
 replace_parts(struct qwen_parser *r)
 {
-	if (qwen_parse_replace_parts(&r->out, r->body, r->s->placeholder) > 0 ||
-	    r->out.failed)
+	if (qwen_parse_replace_parts(&r->out, r->body, r->s->placeholder,
+	    r->s->reads_images) > 0 || r->out.failed)
 		return qwen_parse_replace_body(r);
 	qwen_text_fini(&r->out);
 	return 0;
@@ -234,6 +234,7 @@ qwen_request_free(struct qwen_request *q)
 	for (i = 0; i < q->n_settings; i++)
 		free(q->setting[i].value);
 	free(q->setting);
+	qwen_image_sources_fini(&q->images);
 	free(q->bias_id);
 	free(q->bias);
 	free(q->stop_id);

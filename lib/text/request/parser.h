@@ -141,23 +141,35 @@ int qwen_parse_ids(struct qwen_refusal *refusal, const char *key, yyjson_val *v,
 
 /*
  * shape.c: check the JSON types of messages, tools and chat_template_kwargs, if
- * present.  Return 0; -1 with the error set, and *member set to the name of the
- * bad field. qwen_parse_check_tools checks tools alone, which may be NULL.
+ * present; messages may have images if images is set.  Return 0; -1 with the
+ * error set, and *member set to the name of the bad field.
+ * qwen_parse_check_tools checks tools alone, which may be NULL.
  */
-int qwen_parse_check_shape(yyjson_val *request, const char **member,
-    struct qwen_err *err);
+int qwen_parse_check_shape(yyjson_val *request, int images,
+    const char **member, struct qwen_err *err);
 int qwen_parse_check_tools(yyjson_val *tools, struct qwen_err *err);
 
 /*
  * parts.c: qwen_parse_replace_parts appends to t the body with a text in place
  * of each part that is not text (an image, for example).  Returns the number of
  * such parts.  A placeholder "" means a line that names the kind of the part.
- * qwen_parse_part_hint returns a hint for the message that refuses such a part,
+ * With images set, images stay as they are.  qwen_parse_part_hint returns a hint for the message that refuses such a part,
  * or "".
  */
 size_t qwen_parse_replace_parts(struct qwen_text *t, yyjson_val *body,
-    const char *placeholder);
+    const char *placeholder, int images);
 const char *qwen_parse_part_hint(yyjson_val *part);
+
+/*
+ * images.c: qwen_parse_is_image returns 1 for a part that is an image, in any
+ * API's form. qwen_parse_images appends the sources of the images of a list of
+ * messages, in their order; -1: the message says which image is wrong.
+ */
+int qwen_parse_is_image(yyjson_val *part);
+/* The same for the part's type, a string or NULL. */
+int qwen_parse_names_image(const char *type);
+int qwen_parse_images(struct qwen_image_sources *all, yyjson_val *messages,
+    struct qwen_err *err);
 
 /* A request while it is parsed. */
 struct qwen_parser {
@@ -337,7 +349,7 @@ int qwen_refuse_type(struct qwen_parser *r, const char *what, yyjson_val *part);
 /* Returns the text of a part, or NULL after a refusal. */
 yyjson_val *qwen_parse_part_text(struct qwen_parser *r, yyjson_val *part);
 
-/* Appends a part with text to a list. */
+/* Appends a part with text, or an image if the model reads them, to a list. */
 int qwen_parse_add_part(struct qwen_parser *r, yyjson_val *part);
 
 /* Append a message, from the content: a string or a list of parts. */

@@ -97,6 +97,7 @@ own_text(struct qwen_text *t, yyjson_val *part)
 struct walk {
 	struct qwen_text *t;
 	const char	*placeholder;
+	int		 images;	/* images are not replaced */
 	size_t		 n;
 };
 
@@ -130,7 +131,8 @@ write_parts(struct walk *w, yyjson_val *list, int in_result)
 
 	qwen_text_str(w->t, "[");
 	yyjson_arr_foreach(list, i, n, v) {
-		if ((what = kind_of(v)) != NULL)
+		what = w->images && qwen_parse_is_image(v) ? NULL : kind_of(v);
+		if (what != NULL)
 			write_placeholder(w, v, what);
 		else if (!in_result && qwen_parse_has_type(v, "tool_result"))
 			write_message(w, v, 1);
@@ -168,9 +170,10 @@ write_message(struct walk *w, yyjson_val *message, int is_part)
 
 size_t
 qwen_parse_replace_parts(struct qwen_text *t, yyjson_val *body,
-    const char *placeholder)
+    const char *placeholder, int images)
 {
-	struct walk w = { .t = t, .placeholder = placeholder };
+	struct walk w = { .t = t, .placeholder = placeholder,
+	    .images = images };
 	yyjson_val *key, *v, *m;
 	size_t i, n, k, max;
 

@@ -211,8 +211,8 @@ check_shape(struct qwen_parser *r)
 	const char *member;
 	struct qwen_err err;
 
-	return qwen_parse_check_shape(r->body, &member, &err) == 0 ? 0 :
-	    qwen_invalid(r, member, "%s", err.msg);
+	return qwen_parse_check_shape(r->body, r->s->reads_images, &member,
+	    &err) == 0 ? 0 : qwen_invalid(r, member, "%s", err.msg);
 }
 
 /* Copies the lines that are not left out; returns 1 if there are any. */
@@ -254,22 +254,33 @@ write_lines(const struct qwen_service *s, struct qwen_text *t,
 	return any;
 }
 
-/* Writes the content, a string or parts; leaves out parts with no line left. */
+/*
+ * Writes the content, a string or parts: an image without its bytes; with
+ * is_system set, the lines that are not left out.
+ */
 static void
 write_content(const struct qwen_service *s, struct qwen_text *t,
-    yyjson_val *content)
+    yyjson_val *content, int is_system)
 {
 	yyjson_val *part;
 	size_t i, n;
 
 	if (yyjson_is_str(content)) {
-		if (!write_lines(s, t, content, 0))
+		if (!is_system)
+			qwen_json_value(t, content);
+		else if (!write_lines(s, t, content, 0))
 			qwen_json_put(t, "''");
 		return;
 	}
 	qwen_text_str(t, "[");
-	yyjson_arr_foreach(content, i, n, part)
-		write_lines(s, t, yyjson_obj_get(part, "text"), 1);
+	yyjson_arr_foreach(content, i, n, part) {
+		if (qwen_parse_is_image(part))
+			qwen_json_put(t, ",{'type':'image'}");
+		else if (is_system)
+			write_lines(s, t, yyjson_obj_get(part, "text"), 1);
+		else
+			qwen_json_put(t, ",%p", part);
+	}
 	qwen_text_str(t, "]");
 }
 
@@ -278,18 +289,15 @@ static void
 write_message(const struct qwen_service *s, struct qwen_text *t, yyjson_val *m)
 {
 	yyjson_val *role = yyjson_obj_get(m, "role"), *key, *v;
+	int is_system = s->pass_over != NULL && (yyjson_equals_str(role,
+	    "developer") || yyjson_equals_str(role, "system"));
 	size_t i, n;
 
-	if (s->pass_over == NULL || (!yyjson_equals_str(role, "developer") &&
-	    !yyjson_equals_str(role, "system"))) {
-		qwen_json_put(t, ",%p", m);
-		return;
-	}
 	qwen_json_put(t, ",{");
 	yyjson_obj_foreach(m, i, n, key, v) {
 		qwen_json_put(t, ",%p:", key);
 		if (yyjson_equals_str(key, "content") && !yyjson_is_null(v))
-			write_content(s, t, v);
+			write_content(s, t, v, is_system);
 		else
 			qwen_json_value(t, v);
 	}
@@ -342,6 +350,43 @@ render(struct qwen_parser *r, struct qwen_prompt **p)
 		    qwen_invalid(r, "messages", "%s", err.msg);
 	qwen_text_fini(&t);
 	return rc;
+}
+
+/* Notes the images of the messages. */
+static int
+read_images(struct qwen_parser *r)
+{
+	struct qwen_image_sources *all = &r->q->images;
+	struct qwen_err err;
+	size_t i;
+
+	if (!r->s->reads_images)
+		return 0;
+	if (qwen_parse_images(all, qwen_parse_get(r->body, "messages"), &err) <
+	    0)
+		return err.code == QWEN_ENOMEM ? qwen_oom(&r->refusal->err) :
+		    qwen_invalid(r, "messages", "%s", err.msg);
+	for (i = 0; i < all->n; i++) {
+		if (all->v[i].kind == QWEN_SOURCE_NONE)
+			return qwen_invalid(r, "messages", "image %zu: the "
+			    "part has no image", i + 1);
+		r->q->n_bytes += all->v[i].n;
+	}
+	return 0;
+}
+
+/* Refuses the request unless the prompt has a place for each image. */
+static int
+check_places(struct qwen_parser *r, const struct qwen_prompt *p)
+{
+	size_t n = r->q->images.n, places = n > 0 ? qwen_image_places(p) : 0;
+
+	if (places == n && (n == 0 || r->before.n == 0))
+		return 0;
+	return places != n ? qwen_invalid(r, "messages", "the chat template "
+	    "has %zu places for %zu images here", places, n) : qwen_invalid(r,
+	    "context", "context cannot be combined with images: use "
+	    "/api/chat");
 }
 
 static int
@@ -397,12 +442,13 @@ read_messages(struct qwen_parser *r)
 	    /* a summary calls no tools */
 	    (r->tools != NULL && q->form != QWEN_FORM_COMPACT &&
 	    qwen_parse_save_tools(r) < 0) || make_room(r, 1) < 0 ||
-	    render(r, &p) < 0)
+	    read_images(r) < 0 || render(r, &p) < 0)
 		return -1;
 	if (r->text != NULL)
 		qwen_text_add(r->text, qwen_prompt_text(p).s,
 		    qwen_prompt_text(p).len);
-	if (qwen_parse_check_length(r, "messages", qwen_prompt_text(p)) < 0) {
+	if (check_places(r, p) < 0 || qwen_parse_check_length(r, "messages",
+	    qwen_prompt_text(p)) < 0) {
 		qwen_prompt_free(p);
 		return -1;
 	}

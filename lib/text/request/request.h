@@ -15,6 +15,7 @@
 #define QWEN_TEXT_REQUEST_REQUEST_H
 
 #include "text/request/answer.h"
+#include "text/request/images.h"
 #include "text/request/lists.h"
 #include "text/request/messages.h"
 #include "text/request/refusal.h"

@@ -6,6 +6,7 @@
 #ifndef QWEN_TEXT_REQUEST_SERVICE_H
 #define QWEN_TEXT_REQUEST_SERVICE_H
 
+#include "text/request/images.h"
 #include "text/request/refusal.h"
 
 enum {
@@ -96,7 +97,11 @@ struct qwen_service {
 	 */
 	const struct qwen_sample_opt *(*sample_opt)(size_t i);
 	int			 strict_calls;	/* as in qwen_reply_opts */
-	const char		*placeholder;	/* line in place of an image;
+	int			 reads_images;	/* the model does, and the
+						   template has places for
+						   them */
+	const char		*placeholder;	/* line in place of an image
+						   that the model does not read;
 						   "": a built-in line; NULL:
 						   images are refused */
 	/*
@@ -205,6 +210,9 @@ struct qwen_request {
 	struct qwen_ids		*prompt;
 	size_t			 n_prompts;
 	size_t			 n_prompt_tokens;	/* of all prompts */
+	struct qwen_image_sources images;	/* of a chat; its prompt has the
+						   token <|image_pad|> once in
+						   the place of each */
 	int			 has_control;	/* a plain prompt spells a
 						   control token */
 	int32_t			 control_id;	/* that token, taken as text */
@@ -326,8 +334,8 @@ int qwen_request_line_id(const char *json, size_t n, char **id,
 
 /*
  * Requests about tokens: the tokens of a text or of a chat's prompt; the text
- * of tokens; a chat's prompt as text; the number of prompt tokens of a request
- * in this form (messages, responses).  Each appends the body of the answer or
+ * of tokens; a chat's prompt as text; the number of prompt tokens of a parsed
+ * request (messages, responses).  Each appends the body of the answer or
  * error to t and sets *status to its HTTP status. n_ctx is reported as the
  * model's context length if it is not 0. -1: out of memory.
  */
@@ -338,8 +346,7 @@ int qwen_tokens_detokenize(const struct qwen_service *s, const char *json,
     size_t n, int *status, struct qwen_text *t, struct qwen_err *err);
 int qwen_tokens_prompt(const struct qwen_service *s, const char *json,
     size_t n, int *status, struct qwen_text *t, struct qwen_err *err);
-int qwen_tokens_count(const struct qwen_service *s, enum qwen_form form,
-    const char *json, size_t n, int *status, struct qwen_text *t,
-    struct qwen_err *err);
+int qwen_tokens_count(const struct qwen_request *q, int *status,
+    struct qwen_text *t, struct qwen_err *err);
 
 #endif

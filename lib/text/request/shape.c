@@ -44,9 +44,9 @@ qwen_parse_check_tools(yyjson_val *tools, struct qwen_err *err)
 	return 0;
 }
 
-/* Parts of messages must be text. */
+/* Parts of messages must be text, or images if the model reads them. */
 static int
-check_parts(yyjson_val *content, size_t at, struct qwen_err *err)
+check_parts(yyjson_val *content, size_t at, int images, struct qwen_err *err)
 {
 	yyjson_val *part, *type;
 	size_t i, n;
@@ -55,6 +55,8 @@ check_parts(yyjson_val *content, size_t at, struct qwen_err *err)
 		type = yyjson_obj_get(part, "type");
 		if (yyjson_equals_str(type, "refusal") &&
 		    yyjson_is_str(yyjson_obj_get(part, "refusal")))
+			continue;
+		if (images && qwen_parse_is_image(part))
 			continue;
 		if (yyjson_is_str(type) && !yyjson_equals_str(type, "text"))
 			return qwen_fail(err, QWEN_EUNSUP, "message %zu: parts "
@@ -104,7 +106,7 @@ check_function_call(yyjson_val *call, size_t at, struct qwen_err *err)
 }
 
 static int
-check_message(yyjson_val *m, size_t at, struct qwen_err *err)
+check_message(yyjson_val *m, size_t at, int images, struct qwen_err *err)
 {
 	yyjson_val *role = yyjson_obj_get(m, "role");
 	yyjson_val *content = qwen_parse_get(m, "content");
@@ -117,14 +119,14 @@ check_message(yyjson_val *m, size_t at, struct qwen_err *err)
 	    !yyjson_is_arr(content))
 		return wrong_shape(err, "message %zu: the content is neither a "
 		    "string nor a list of parts", at);
-	if (check_parts(content, at, err) < 0 || check_function_call(
+	if (check_parts(content, at, images, err) < 0 || check_function_call(
 	    qwen_parse_get(m, "function_call"), at, err) < 0)
 		return -1;
 	return check_calls(qwen_parse_get(m, "tool_calls"), at, err);
 }
 
 static int
-check_messages(yyjson_val *messages, struct qwen_err *err)
+check_messages(yyjson_val *messages, int images, struct qwen_err *err)
 {
 	yyjson_val *m;
 	size_t i, n;
@@ -132,21 +134,22 @@ check_messages(yyjson_val *messages, struct qwen_err *err)
 	if (messages != NULL && !yyjson_is_arr(messages))
 		return wrong_shape(err, "messages: is not a list");
 	yyjson_arr_foreach(messages, i, n, m) {
-		if (check_message(m, i + 1, err) < 0)
+		if (check_message(m, i + 1, images, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 int
-qwen_parse_check_shape(yyjson_val *request, const char **member,
+qwen_parse_check_shape(yyjson_val *request, int images, const char **member,
     struct qwen_err *err)
 {
 	static const char kwargs[] = "chat_template_kwargs";
 	yyjson_val *more = qwen_parse_get(request, kwargs);
 
 	*member = "messages";
-	if (check_messages(qwen_parse_get(request, "messages"), err) < 0)
+	if (check_messages(qwen_parse_get(request, "messages"), images,
+	    err) < 0)
 		return -1;
 	*member = "tools";
 	if (qwen_parse_check_tools(qwen_parse_get(request, "tools"), err) < 0)

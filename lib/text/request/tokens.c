@@ -264,19 +264,11 @@ qwen_tokens_prompt(const struct qwen_service *s, const char *json, size_t n,
 }
 
 int
-qwen_tokens_count(const struct qwen_service *s, enum qwen_form form,
-    const char *json, size_t n, int *status, struct qwen_text *t,
-    struct qwen_err *err)
+qwen_tokens_count(const struct qwen_request *q, int *status,
+    struct qwen_text *t, struct qwen_err *err)
 {
-	struct qwen_request *q;
-	int rc;
-
-	if (qwen_request_parse(&q, s, form, json, n, err) < 0)
-		return -1;
-	qwen_text_fmt(t, form == QWEN_FORM_RESPONSES ? "{\"object\":"
+	qwen_text_fmt(t, q->form == QWEN_FORM_RESPONSES ? "{\"object\":"
 	    "\"response.input_tokens\",\"input_tokens\":%zu}" :
 	    "{\"input_tokens\":%zu}", q->n_prompt_tokens);
-	rc = finish(form, &q->refusal, status, t, err);
-	qwen_request_free(q);
-	return rc;
+	return finish(q->form, &q->refusal, status, t, err);
 }

@@ -9,6 +9,27 @@
 #include "base/err.h"
 #include "text/request/parser.h"
 
+/*
+ * Refuses an object with an image: a vector or score of its text alone would
+ * look like one of both.  what names the field for the message; NULL: the
+ * image's own.
+ */
+static int
+refuse_image(struct qwen_refusal *refusal, const char *what, yyjson_val *v)
+{
+	static const char *const names[] = { "image", "images", "image_url",
+	    "video" };
+	size_t i;
+
+	for (i = 0; i < sizeof names / sizeof names[0]; i++) {
+		if (qwen_parse_get(v, names[i]) != NULL)
+			return qwen_refuse_field(refusal, what != NULL ? what :
+			    names[i], "images are not read for vectors "
+			    "and scores: give only text");
+	}
+	return 0;
+}
+
 /* ------------------------------------------------------------------ vectors */
 
 /* Checks and truncates the tokens, when all are there. */
@@ -90,6 +111,7 @@ read_vector(struct qwen_vector_request *q, const struct qwen_vectors *s,
 	struct qwen_ids ids = { 0 };
 
 	if (qwen_parse_id(&q->refusal, root, "id", 1, &q->id) < 0 ||
+	    refuse_image(&q->refusal, NULL, root) < 0 ||
 	    qwen_parse_check_body(&q->refusal, QWEN_BODY_VECTOR, s->unknown,
 	    root) < 0 || qwen_parse_string(&q->refusal, root, "text", &text) <
 	    0 || qwen_parse_string(&q->refusal, root, "instruct", &instruct) <
@@ -196,6 +218,8 @@ qwen_parse_documents(struct qwen_rank_request *q, const struct qwen_ranking *s,
 	if (make_room(q, n) < 0)
 		return -1;
 	yyjson_arr_foreach(list, i, n, v) {
+		if (refuse_image(&q->refusal, "documents", v) < 0)
+			return -1;
 		if (objects && yyjson_is_obj(v))
 			v = yyjson_obj_get(v, "text");
 		if (!yyjson_is_str(v))
@@ -215,6 +239,7 @@ read_rank(struct qwen_rank_request *q, const struct qwen_ranking *s,
 	yyjson_val *list = qwen_parse_get(root, "documents");
 
 	if (qwen_parse_id(&q->refusal, root, "id", 1, &q->id) < 0 ||
+	    refuse_image(&q->refusal, NULL, root) < 0 ||
 	    qwen_parse_check_body(&q->refusal, QWEN_BODY_RANK, s->unknown, root)
 	    < 0 || qwen_parse_string(&q->refusal, root, "query", &query) < 0 ||
 	    qwen_parse_string(&q->refusal, root, "document", &one) < 0)

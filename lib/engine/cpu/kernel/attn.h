@@ -41,6 +41,9 @@ qwen_kv_query_scale(const float *q, size_t d)
 struct qwen_attn {
 	size_t			 d;	/* head size, a multiple of 16; of 32 if
 					   k or v is not f16 */
+	size_t			 n_zero;	/* numbers at the end of a head
+						   that are 0 in q and v, and any
+						   in o: even, below 16 */
 	enum qwen_kv		 k, v;
 	size_t			 n_q;	/* 1 .. QWEN_ATTN_MAX_Q */
 	const float		*q[QWEN_ATTN_MAX_Q];	/* scaled and rotated;

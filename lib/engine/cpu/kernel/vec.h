@@ -210,6 +210,37 @@ v_squeeze(uint32_t *to, const uint32_t *from, unsigned mask)
 }
 #endif
 
+/* Eight lanes. */
+#ifdef VEC_WIDE
+typedef __m256 v8;
+
+VEC_INLINE v8 h_load(const float *p) { return _mm256_loadu_ps(p); }
+VEC_INLINE void h_store(float *p, v8 a) { _mm256_storeu_ps(p, a); }
+VEC_INLINE v8 h_set1(float x) { return _mm256_set1_ps(x); }
+VEC_INLINE v8 h_mul(v8 a, v8 b) { return a * b; }
+VEC_INLINE v8 h_fma(v8 a, v8 b, v8 c) { return _mm256_fmadd_ps(a, b, c); }
+#else
+typedef struct { part v[8 / PART_LANES]; } v8;
+
+#define EACH8(expr) do {						\
+	v8 r_;								\
+									\
+	for (int i = 0; i < 8 / PART_LANES; i++)			\
+		r_.v[i] = (expr);					\
+	return r_;							\
+} while (0)
+VEC_INLINE v8 h_load(const float *p) { EACH8(p_load(p + PART_LANES * i)); }
+VEC_INLINE v8 h_set1(float x) { EACH8(p_set1(x)); }
+VEC_INLINE v8 h_mul(v8 a, v8 b) { EACH8(a.v[i] * b.v[i]); }
+VEC_INLINE v8 h_fma(v8 a, v8 b, v8 c) { EACH8(p_fma(a.v[i], b.v[i], c.v[i])); }
+VEC_INLINE void
+h_store(float *p, v8 a)
+{
+	for (int i = 0; i < 8 / PART_LANES; i++)
+		p_store(p + PART_LANES * i, a.v[i]);
+}
+#endif
+
 /* Keeps a part or v16 in a register; gcc would load it again for each use. */
 #if defined(VEC_WIDE)
 #define PART_IN_REGISTER(v) __asm__("" : "+v"(v))

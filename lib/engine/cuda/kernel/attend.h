@@ -17,6 +17,12 @@ struct dev_attend {
 	GLOBAL f32		*out;
 	GLOBAL f32		*part;
 	GLOBAL u8		*groups;	/* of out, or NULL */
+	/*
+	 * attend_few: NULL, or for each block of a chunk 0, before and after.  Then
+	 * each row is the only one of its session, and the kernel also prepares
+	 * queries, appends the key and value, and joins what chunks give.
+	 */
+	GLOBAL u32		*counter;
 	const GLOBAL f32x2	*turn;		/* cos and sin */
 	const GLOBAL f32	*q_norm, *k_norm;	/* or NULL */
 	u64			 group_bytes;	/* of a row */

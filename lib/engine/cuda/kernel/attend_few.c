@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * attend_few.c - a row attends to f16 keys and values: queries of a key head and
- * a chunk of keys.
+ * a chunk of keys.  The only row of a session does all of attention here: the last
+ * block of its queries joins the chunks.
  *
  * Keys come to shared memory in pieces of 32 dimensions, then values in pieces
  * of as many numbers.  The next piece is under way while threads use this one.  A
  * thread has two keys, then one or two dimensions of values, for all queries.
  */
-#include "engine/cuda/kernel/attend.h"
-#include "engine/cuda/kernel/softmax.h"
+#include "engine/cuda/kernel/attend_head.h"
+#include "engine/cuda/kernel/attend_join.h"
 
 enum {
 	SLOTS = DEV_FEW_SLOTS,
@@ -54,6 +55,15 @@ fetch(const struct few *f, u32 s, const u32 D)
 		}
 	}
 	copy_commit();
+}
+
+DEV void
+begin(const struct few *f, const u32 D)
+{
+	u32 s;
+
+	for (s = 0; s < SLOTS - 1; s++)
+		fetch(f, s, D);
 }
 
 /* Waits for piece s, and begins to fetch one more. */
@@ -174,27 +184,138 @@ values(const struct few *f, const u32 D, const u32 NQ, GLOBAL f32 *part,
 	}
 }
 
+/* ---- the only row of a session */
+
+/*
+ * Makes the queries of row t, by a warp each, and appends the key and value if
+ * they are of this chunk.  Blocks with other queries append the same.
+ */
+DEV void
+prepare(const struct dev_attend *a, const struct few *f, u32 t, u32 head,
+    u32 q0, int append, const u32 D, const u32 NQ)
+{
+	SHARED f32 *x = (SHARED f32 *)(f->slot + (SLOTS - 1) * SLOT) +
+	    tid() / 32 * D;
+	const u32 slot = a->pass.row[t].slot, lane = tid() & 31;
+	const u32 end = append ? NQ + 2 : NQ;
+	u32 i, e;
+
+	for (i = tid() / 32; i < end; i += WARPS) {
+		const GLOBAL f32 *p = a->in + (u64)t * a->in_width + (i < NQ ?
+		    (q0 + i) * a->step : a->n_head * a->step + (head +
+		    (i - NQ) * a->n_head_kv) * D);
+		const GLOBAL f32 *w = i < NQ ? a->q_norm : a->k_norm;
+		struct dev_kv kv;
+
+		for (e = lane; e < D; e += 32)
+			x[e] = i >= NQ || i < f->n_q ? p[e] : 0.0f;
+		warp_bar();
+		if (i <= NQ && w)
+			norm_head(x, w, D, a->eps);
+		if (i <= NQ)
+			turn_head(x, a->turn + (u64)t * a->turn_width,
+			    a->n_rot / 2);
+		if (i >= NQ)
+			kv = cache_at(a, t, slot, head, i > NQ);
+		for (e = lane; e < D; e += 32) {
+			if (i < NQ)
+				f->q[e * NQ + i] = x[e] * a->scale;
+			else
+				kv_put_float(&kv, slot % QWEN_KV_BLOCK, e,
+				    x[e]);
+		}
+		warp_bar();
+	}
+}
+
+/* Joins the n chunks of queries from q0 on, at part, and makes their groups. */
+DEV void
+join(const struct dev_attend *a, const struct few *f, u32 t, u32 q0,
+    const GLOBAL f32 *part, u32 n, const u32 D, const u32 NQ)
+{
+	const u64 step = (u64)a->n_chunk * DEV_PART(D);
+	const GLOBAL f32 *gate = a->in + (u64)t * a->in_width + q0 * a->step + D;
+	GLOBAL f32 *out = a->out + (u64)t * a->out_width + q0 * D;
+	struct join j = { .e = (SHARED f32x2 *)f->slot };
+	u32 i, g, c, h;
+	f32 v[8];
+
+	j.l = (SHARED f32 *)(j.e + NQ * DEV_JOIN_SPAN);
+	j.top = j.l + NQ * DEV_JOIN_SPAN;
+	j.x = j.top + NQ;
+	if (tid() < NQ)
+		j.top[tid()] = LEAST;
+	bar();
+	for (i = tid() / 32; i < f->n_q; i += WARPS)
+		join_factors(&j, part + i * step, i, D, n);
+	bar();
+	for (i = tid(); i < f->n_q * D; i += THREADS) {
+		f32 o = 0.0f, l = 0.0f;
+
+		h = i / D;
+		UNROLL_8 for (c = 0; c < n; c++)
+			add_chunk(&o, &l, part[h * step + c * DEV_PART(D) +
+			    i % D], &j, h * DEV_JOIN_SPAN + c);
+		o = rn_fma(o, 1.0f / l, 0.0f);
+		if (a->step > D)
+			o = gated(o, gate[h * a->step + i % D]);
+		j.x[i] = out[i] = o;
+	}
+	bar();
+	for (g = tid() / 32; a->groups && g < f->n_q * D / 256; g += WARPS) {
+		UNROLL for (i = 0; i < 8; i++)
+			v[i] = j.x[256 * g + 8 * (tid() & 31) + i];
+		make_groups((GLOBAL struct dev_group *)(a->groups + t *
+		    a->group_bytes), q0 * D / 256 + g, (a->n_head * D + 255) /
+		    256, v, a->two);
+	}
+}
+
+/* Is this block the last of n to come?  Then it sees what the others wrote. */
+DEV int
+is_last(const struct few *f, GLOBAL u32 *counter, u32 n)
+{
+	SHARED u32 *last = (SHARED u32 *)f->slot;
+
+	fence();
+	bar();
+	if (tid() == 0) {
+		*last = atomic_add(counter, 1) + 1 == n;
+		if (*last)
+			*counter = 0;
+	}
+	bar();
+	if (*last == 0)
+		return 0;
+	fence();
+	bar();		/* all have read it */
+	return 1;
+}
+
 /* Blocks: rows, key heads and their queries by NQ; chunks. */
 DEV void
 attend_few(const struct dev_attend *a, const u32 D, const u32 NQ)
 {
 	const u32 each = a->n_head / a->n_head_kv, parts = (each + NQ - 1) / NQ;
 	const u32 i = bid() / parts / a->n_head_kv, t = a->first + i;
-	const u32 head = bid() / parts % a->n_head_kv, q0 = bid() % parts * NQ;
+	const u32 head = bid() / parts % a->n_head_kv;
+	const u32 left = each - bid() % parts * NQ, q0 = head * each + each -
+	    left;
 	const u32 end = a->pass.row[t].slot + 1, from = bid_y() * DEV_CHUNK;
 	const u64 step = (u64)a->n_chunk * DEV_PART(D);
-	GLOBAL f32 *part = a->part + ((u64)i * a->n_head + head * each + q0) *
-	    step + bid_y() * DEV_PART(D);
-	const GLOBAL f32 *q = a->in + (u64)t * a->in_width + (head * each + q0) *
-	    a->step;
+	GLOBAL f32 *all = a->part + ((u64)i * a->n_head + q0) * step;
+	GLOBAL f32 *part = all + bid_y() * DEV_PART(D);
+	const GLOBAL f32 *q = a->in + (u64)t * a->in_width + q0 * a->step;
 	const struct qwen_kv_shape shape = { .n_head = a->n_head_kv, .d = D };
-	struct few f = { .n_q = each - q0 < NQ ? each - q0 : NQ,
+	struct few f = { .n_q = left < NQ ? left : NQ,
 	    .slot = SMEM, .q = (SHARED f32 *)(SMEM + SLOTS * SLOT) };
+	const int alone = a->counter != (void *)0;
+	const int appends = alone && end - from <= DEV_CHUNK;
 	const GLOBAL u64 *table;
 	f32 s[8][2];
 	u32 e;
 
-	if (!a->pass.row[t].wanted || from >= end)
+	if (from >= end || (!alone && !a->pass.row[t].wanted))
 		return;
 	f.n = end - from < DEV_CHUNK ? end - from : DEV_CHUNK;
 	f.p = f.q + D * NQ;
@@ -207,13 +328,24 @@ attend_few(const struct dev_attend *a, const u32 D, const u32 NQ)
 	f.k = a->block + qwen_kv_k_at(&shape, head);
 	f.v = a->block + qwen_kv_v_at(&shape, head);
 	bar();
-	for (e = 0; e < SLOTS - 1; e++)
-		fetch(&f, e, D);
-	for (e = tid(); e < D * NQ; e += THREADS)
+	if (!appends)
+		begin(&f, D);
+	if (alone)
+		prepare(a, &f, t, head, q0, appends, D, NQ);
+	if (!a->pass.row[t].wanted)
+		return;
+	if (appends) {
+		bar();
+		begin(&f, D);
+	}
+	for (e = tid(); e < D * NQ && !alone; e += THREADS)
 		f.q[e] = e % NQ < f.n_q ? q[e % NQ * a->step + e / NQ] : 0.0f;
 	scores(&f, s, D, NQ);
 	weights(&f, s, NQ, part + D, step);
 	values(&f, D, NQ, part, step);
+	e = (end + DEV_CHUNK - 1) / DEV_CHUNK;
+	if (alone && is_last(&f, a->counter + bid(), e))
+		join(a, &f, t, q0, all, e, D, NQ);
 }
 
 #define FEW(d, nq)							\

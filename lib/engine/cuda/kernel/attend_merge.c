@@ -7,15 +7,7 @@
  * makes their group for the product that comes next; attend_merge for a head of
  * any size.
  */
-#include "engine/cuda/kernel/attend.h"
-#include "engine/cuda/kernel/softmax.h"
-
-/* Gates y; a gate that is infinite gives NaN. */
-DEV f32
-gated(f32 y, f32 gate)
-{
-	return rn_fma(gate, 0.0f, y / (1.0f + dev_exp(-gate)));
-}
+#include "engine/cuda/kernel/attend_join.h"
 
 /* ---- a head of any size */
 
@@ -97,56 +89,6 @@ KERNEL(attend_merge, struct dev_attend)
 
 enum { SPAN = DEV_JOIN_SPAN, N = DEV_JOIN };
 
-struct join {
-	SHARED f32x2	*e;	/* [heads][SPAN] factors of what is merged so
-				   far, and of a chunk */
-	SHARED f32	*l;	/* [heads][SPAN] sums of weights */
-	SHARED f32	*top;	/* [heads] largest scores so far */
-	SHARED f32	*x;	/* [N] */
-};
-
-/*
- * Sets the factors of the heads' next n chunks, at p, a warp a head.  Before the
- * first chunk the largest score is -infinity, and all sums are 0.
- */
-DEV void
-join_factors(const struct join *j, const GLOBAL f32 *p, u64 head_step, u32 d,
-    u32 heads, u32 n)
-{
-	const u32 lane = tid() % 32;
-	u32 h, i;
-
-	for (h = tid() / 32; h < heads; h += N / 32) {
-		const GLOBAL f32 *from = p + h * head_step +
-		    (u64)lane * DEV_PART(d) + d;
-		f32 m = lane < n ? from[0] : LEAST, most, before;
-
-		most = larger(j->top[h], m);
-		UNROLL for (i = 1; i < 32; i *= 2) {
-			before = shfl_f32(most, lane - i);
-			most = lane >= i ? larger(before, most) : most;
-		}
-		before = shfl_f32(most, lane - 1);
-		before = lane > 0 ? before : j->top[h];
-		warp_bar();
-		if (lane == 31)
-			j->top[h] = most;
-		j->e[h * SPAN + lane] = (f32x2){ dev_exp(before - most),
-		    dev_exp(m - most) };
-		j->l[h * SPAN + lane] = lane < n ? from[1] : 0.0f;
-	}
-}
-
-/* Adds a chunk's number x to o, and its sum of weights to l. */
-DEV void
-add_chunk(f32 *o, f32 *l, f32 x, const struct join *j, u32 i)
-{
-	f32x2 e = j->e[i];
-
-	*o = rn_fma(*o, e[0], x * e[1]);
-	*l = rn_fma(*l, e[0], j->l[i] * e[1]);
-}
-
 /* Multiplies the numbers by Hadamard matrices of size d; all threads come. */
 DEV f32
 rotate_back(SHARED f32 *x, f32 y, u32 d)
@@ -195,9 +137,10 @@ KERNEL(attend_join, struct dev_attend)
 	for (c = 0; c < n; c += some) {
 		some = n - c < SPAN ? n - c : SPAN;
 		bar();
-		join_factors(&j, part + (u64)c * DEV_PART(a.d), head_step, a.d,
-		    a.n_head - g * heads < heads ? a.n_head - g * heads :
-		    heads, some);
+		for (i = tid() / 32; i < heads && g * heads + i < a.n_head;
+		    i += N / 32)
+			join_factors(&j, part + i * head_step +
+			    (u64)c * DEV_PART(a.d), i, a.d, some);
 		bar();
 		UNROLL for (i = 0; i < 8; i++)
 			if (c == 0 && i < some)

@@ -3,13 +3,14 @@
  * delta_rule.c - the delta rule for heads of 128 numbers: a thread has a column of
  * the state in registers.
  *
- * The chains of fma over a column are what takes time.  So that two of them run
- * at once, the state decays for the next token, and is multiplied by its key,
- * while this token's output is summed.
+ * The chains of fma over a column are what takes time: each token has one for its
+ * key and one for its output.  Only the first decides what the next token gets, so
+ * delta_rule has a warp for each chain, each with the state, and one that fetches
+ * tokens.
  */
-#include "engine/cuda/kernel/deltanet_row.h"
+#include "engine/cuda/kernel/delta_end.h"
 
-enum { K = DELTA_K, GROUP = 4, GROUPS = DELTA_AHEAD / GROUP };
+enum { K = DELTA_K, GROUP = 4 };
 
 /* Where things of a token are in the block's memory, in f32. */
 enum { AT_K = 0, AT_Q = K, AT_V = 2 * K, AT_GATES = AT_V + DELTA_COLUMNS };
@@ -67,7 +68,7 @@ copy_made(const struct part *p, u32 i, SHARED f32 *to)
 	const struct dev_delta *a = p->a;
 	const GLOBAL f32 *x = a->made + (u64)(p->s.first + i - p->s.owed) *
 	    a->made_stride;
-	u32 t = tid(), hk = a->n_head_k * K;
+	u32 t = tid() & 31, hk = a->n_head_k * K;
 
 	copy16(to + AT_K + t * 4, x + hk + p->key * K + t * 4);
 	copy16(to + AT_Q + t * 4, x + p->key * K + t * 4);
@@ -212,99 +213,271 @@ decay(f32 *s, const SHARED f32 *x)
 	return kv;
 }
 
-/*
- * Adds a token to the state, and returns its output.  Then decays the state by
- * g, and sets *kv to its product with the key of the token at next.
- */
+/* What a token adds to the state, by a factor of its key. */
 DEV f32
-add_token(f32 *s, const SHARED f32 *x, const SHARED f32 *next, f32 g, f32 *kv)
+change_of(const SHARED f32 *x, f32 kv)
 {
-	f32 u = x[AT_GATES + 1] * (x[AT_V + tid()] - *kv), o = 0.0f, sum = 0.0f;
-	u32 i;
+	return x[AT_GATES + 1] * (x[AT_V + (tid() & 31)] - kv);
+}
+
+/* Adds a token to the state, which then decays by g; returns its output. */
+DEV f32
+output(f32 *s, const SHARED f32 *x, f32 u, f32 g)
+{
+	f32 o = 0.0f;
+	u32 i, j;
 
 	UNROLL for (i = 0; i < K; i += 4) {
 		f32x4 k = *(const SHARED f32x4 *)(x + AT_K + i);
 		f32x4 q = *(const SHARED f32x4 *)(x + AT_Q + i);
-		f32x4 n = *(const SHARED f32x4 *)(next + AT_K + i);
-		u32 j;
 
 		UNROLL for (j = 0; j < 4; j++) {
 			f32 y = rn_fma(k[j], u, s[i + j]);
 
 			o = rn_fma(y, q[j], o);
 			s[i + j] = y * g;
-			sum = rn_fma(s[i + j], n[j], sum);
 		}
 	}
-	*kv = sum;
 	return o;
 }
 
-DEV void
-run_rule(const struct dev_delta *a, int is_short)
+/* The same, but returns the product with the key of the token at next. */
+DEV f32
+product(f32 *s, const SHARED f32 *x, const SHARED f32 *next, f32 u, f32 g)
 {
-	struct part p = part_of(a);
-	SHARED f32 *ring = (SHARED f32 *)SMEM;
-	GLOBAL f32 *to = (GLOBAL f32 *)(p.s.state + a->s) +
-	    (u64)p.head * K * K + p.column + tid();
-	u32 size = is_short ? DELTA_RING : DELTA_AHEAD, i, t;
-	f32 s[K], kv = 0.0f, o, g;
+	f32 kv = 0.0f;
+	u32 i, j;
 
-	if (is_short)
-		take_all(&p, ring);
-	if (tid() < DELTA_COLUMNS) {
-		UNROLL for (i = 0; i < K; i++)
-			s[i] = to[i * K];
-	}
-	if (is_short) {
-		bar();
-		for (i = p.n_sure; i < p.n; i++) {
-			if (tid() / 32 == n_threads() / 32 - 1)
-				keep_row(&p, i, ring + i * DELTA_TOKEN);
+	UNROLL for (i = 0; i < K; i += 4) {
+		f32x4 k = *(const SHARED f32x4 *)(x + AT_K + i);
+		f32x4 n = *(const SHARED f32x4 *)(next + AT_K + i);
+
+		UNROLL for (j = 0; j < 4; j++) {
+			s[i + j] = rn_fma(k[j], u, s[i + j]) * g;
+			kv = rn_fma(s[i + j], n[j], kv);
 		}
 	}
-	if (tid() >= DELTA_COLUMNS)
-		return;
-	for (i = 0; i + 1 < GROUPS && !is_short; i++)
-		take_group(&p, i, ring);
-	for (t = 0; t < p.n; t++) {
-		SHARED f32 *x = ring + t % size * DELTA_TOKEN;
-		SHARED f32 *next = ring + (t + 1) % size * DELTA_TOKEN;
-		int is_last = t + 1 == p.n_sure || t + 1 == p.n;
+	return kv;
+}
 
-		if (!is_short && t % GROUP == 0) {
-			/* this group and the next one are there */
-			copy_wait(1);
-			warp_bar();
-			take_group(&p, t / GROUP + GROUPS - 1, ring);
-		}
-		if (t == 0 || t == p.n_sure)
-			kv = decay(s, x);
-		/* 1 * y is y */
-		next = is_last ? x : next;
-		g = is_last ? 1.0f : next[AT_GATES];
-		o = add_token(s, x, next, g, &kv);
-		if (t >= p.s.owed)
-			a->o[(u64)(p.s.first + t - p.s.owed) * a->o_stride +
-			    p.head * K + p.column + tid()] = o;
-		if (t + 1 == p.n_sure) {	/* drafts change no state */
-			UNROLL for (i = 0; i < K; i++)
-				to[i * K] = s[i];
-		}
+DEV GLOBAL f32 *
+state_of(const struct part *p)
+{
+	return (GLOBAL f32 *)(p->s.state + p->a->s) + (u64)p->head * K * K +
+	    p->column + (tid() & 31);
+}
+
+DEV void
+put_state(const struct part *p, const f32 *s)
+{
+	GLOBAL f32 *to = state_of(p);
+	u32 i;
+
+	UNROLL for (i = 0; i < K; i++)
+		to[i * K] = s[i];
+}
+
+DEV void
+get_state(const struct part *p, f32 *s)
+{
+	const GLOBAL f32 *from = state_of(p);
+	u32 i;
+
+	UNROLL for (i = 0; i < K; i++)
+		s[i] = from[i * K];
+}
+
+DEV void
+put_output(const struct part *p, u32 t, f32 o)
+{
+	if (t >= p->s.owed)
+		p->a->o[(u64)(p->s.first + t - p->s.owed) * p->a->o_stride +
+		    p->head * K + p->column + (tid() & 31)] = o;
+}
+
+/* ---- many tokens */
+
+/* A token that no other follows leaves the state as it is: 1 * y is y. */
+DEV int
+is_end(const struct part *p, u32 t)
+{
+	return t + 1 == p->n_sure || t + 1 == p->n;
+}
+
+DEV SHARED f32 *
+token_at(SHARED f32 *ring, u32 t)
+{
+	return ring + t % DELTA_AHEAD * DELTA_TOKEN;
+}
+
+/* Changes of two groups of tokens, one thread each column. */
+DEV SHARED f32 *
+change_at(SHARED f32 *ring, u32 t)
+{
+	return ring + DELTA_AHEAD * DELTA_TOKEN + t % (2 * GROUP) *
+	    DELTA_COLUMNS + (tid() & 31);
+}
+
+/* The first warp: products with keys, from which changes follow. */
+DEV void
+follow_keys(const struct part *p, u32 g, SHARED f32 *ring, f32 *s, f32 *kv)
+{
+	u32 t;
+
+	for (t = g * GROUP; t < (g + 1) * GROUP && t < p->n; t++) {
+		SHARED f32 *x = token_at(ring, t), *next = token_at(ring, t + 1);
+		f32 u;
+
+		if (t == 0 || t == p->n_sure)
+			*kv = decay(s, x);
+		*change_at(ring, t) = u = change_of(x, *kv);
+		next = is_end(p, t) ? x : next;
+		*kv = product(s, x, next, u, is_end(p, t) ? 1.0f :
+		    next[AT_GATES]);
+		if (t + 1 == p->n_sure)		/* drafts change no state */
+			put_state(p, s);
 	}
 }
 
-/* Rows that delta_prepare has made.  Blocks: a value head, 32 columns, a share. */
-KERNEL(delta_rule, struct dev_delta)
+/* The second warp: outputs, a group later. */
+DEV void
+follow_outputs(const struct part *p, u32 g, SHARED f32 *ring, f32 *s)
 {
-	run_rule(&a, 0);
+	u32 t, i;
+
+	for (t = g * GROUP; t < (g + 1) * GROUP && t < p->n; t++) {
+		SHARED f32 *x = token_at(ring, t);
+
+		if (t == 0 || t == p->n_sure) {
+			UNROLL for (i = 0; i < K; i++)
+				s[i] = s[i] * x[AT_GATES];
+		}
+		put_output(p, t, output(s, x, *change_at(ring, t),
+		    is_end(p, t) ? 1.0f : token_at(ring, t + 1)[AT_GATES]));
+	}
 }
 
 /*
- * The same for shares of at most DELTA_STEPS rows, which it makes itself; by any
+ * Rows that delta_prepare has made.  Of the ring's four groups, the first warp has
+ * group g and the token after it, the second one group g - 1, and the third one
+ * fetches group g + 2.  Blocks: a value head, 32 columns, a share.
+ */
+KERNEL(delta_rule, struct dev_delta)
+{
+	struct part p = part_of(&a);
+	SHARED f32 *ring = (SHARED f32 *)SMEM;
+	u32 n = (p.n + GROUP - 1) / GROUP, warp = tid() / 32, g;
+	f32 s[K], kv = 0.0f;
+
+	if (warp < 2) {
+		get_state(&p, s);
+	} else {
+		take_group(&p, 0, ring);
+		take_group(&p, 1, ring);
+	}
+	for (g = 0; g <= n; g++) {
+		copy_wait(0);
+		bar();
+		if (warp == 2)
+			take_group(&p, g + 2, ring);
+		else if (warp == 0)
+			follow_keys(&p, g, ring, s, &kv);
+		else if (g > 0)
+			follow_outputs(&p, g - 1, ring, s);
+	}
+}
+
+/* ---- the only row of a share */
+
+/* Is this warp, of n that come, the last?  Then it sees what the others wrote. */
+DEV int
+is_last_warp(GLOBAL u32 *counter, u32 n)
+{
+	u32 last = 0;
+
+	fence();
+	warp_bar();
+	if ((tid() & 31) == 0) {
+		last = atomic_add(counter, 1) + 1 == n;
+		if (last)
+			*counter = 0;
+	}
+	last = (u32)shfl((s32)last, 0);
+	if (last)
+		fence();
+	return (int)last;
+}
+
+/* Counters of the share's groups, then of its key heads. */
+DEV GLOBAL u32 *
+counters_of(const struct part *p)
+{
+	return p->a->counter + bid_z() * ((p->a->n_head_v + 1) / 2 +
+	    p->a->n_head_k);
+}
+
+/*
+ * Moves inputs of the convolution on, by a warp, after the block has read them:
+ * those of its values, and those of its key head if no other block needs them any
+ * more.
+ */
+DEV void
+move_on(const struct part *p)
+{
+	const struct dev_delta *a = p->a;
+	u32 hk = a->n_head_k * K, lane = tid() & 31, i;
+	u32 blocks = a->n_head_v / a->n_head_k * (K / DELTA_COLUMNS);
+
+	move_inputs(a, &p->s, 2 * hk + p->head * K + p->column + lane);
+	if (!is_last_warp(counters_of(p) + (a->n_head_v + 1) / 2 + p->key,
+	    blocks))
+		return;
+	for (i = 0; i < 2 * K; i += 32)
+		move_inputs(a, &p->s, (i < K ? 0 : hk) + p->key * K + i % K +
+		    lane);
+}
+
+/* Norms the block's group if its results are complete. */
+DEV void
+end_group(const struct part *p, SHARED f32 *room)
+{
+	u32 g = p->head / 2, heads = p->a->n_head_v - 2 * g < 2 ? 1 : 2;
+
+	if (is_last_warp(counters_of(p) + g, heads * (K / DELTA_COLUMNS)))
+		norm_group(p->a, p->s.first, g, room);
+}
+
+/*
+ * The rule for shares of at most DELTA_STEPS rows, which it makes itself; by any
  * number of warps.
  */
 KERNEL(delta_step, struct dev_delta)
 {
-	run_rule(&a, 1);
+	struct part p = part_of(&a);
+	SHARED f32 *ring = (SHARED f32 *)SMEM, *x;
+	u32 last = n_threads() / 32 - 1, i, t;
+	f32 s[K], kv = 0.0f, u;
+
+	take_all(&p, ring);
+	if (tid() < DELTA_COLUMNS)
+		get_state(&p, s);
+	bar();
+	for (i = p.n_sure; i < p.n && tid() / 32 == last; i++)
+		keep_row(&p, i, ring + i * DELTA_TOKEN);
+	if (a.counter != 0 && tid() / 32 == last)
+		move_on(&p);
+	if (tid() >= DELTA_COLUMNS)
+		return;
+	for (t = 0; t < p.n; t++) {
+		x = ring + t * DELTA_TOKEN;
+		kv = decay(s, x);
+		u = change_of(x, kv);
+		/* the key is read again: it would take 128 registers */
+		warp_bar();
+		put_output(&p, t, output(s, x, u, 1.0f));
+		if (t + 1 == p.n_sure)		/* drafts change no state */
+			put_state(&p, s);
+	}
+	if (a.counter != 0)
+		end_group(&p, ring + p.n * DELTA_TOKEN);
 }

@@ -3,8 +3,7 @@
  * deltanet.c - gated DeltaNet around the delta rule, and the rule for states of
  * any size.
  */
-#include "engine/cuda/kernel/deltanet_row.h"
-#include "engine/cuda/kernel/group.h"
+#include "engine/cuda/kernel/delta_end.h"
 
 /*
  * A head of q or k, from channel c on, by 16 lanes: the convolution, and the l2
@@ -126,78 +125,6 @@ norm_head(const struct dev_delta *a, u32 row, u32 head, int is_there)
 		o[i] = o[i] * r * a->norm[i] * dev_silu(z[i]);
 }
 
-/* The same with dv of 128; lane i has numbers i, i + 16, ... in x. */
-DEV void
-norm_head_128(const struct dev_delta *a, u32 row, u32 head, f32 *x)
-{
-	u32 lane = tid() & 15, i;
-	const GLOBAL f32 *o = a->o + (u64)row * a->o_stride + head * 128 +
-	    lane;
-	const GLOBAL f32 *z = a->in + (u64)row * a->in_stride + n_channel(a) +
-	    head * 128 + lane;
-	f32 part = 0.0f, r, y[8], w[8];
-
-	UNROLL for (i = 0; i < 8; i++) {
-		x[i] = o[i * 16];
-		y[i] = z[i * 16];
-		w[i] = a->norm[i * 16 + lane];
-		part = rn_fma(x[i], x[i], part);
-	}
-	part = add_parts(part);
-	r = 1.0f / rn_sqrt(part / 128.0f + a->eps);
-	UNROLL for (i = 0; i < 8; i++)
-		x[i] = x[i] * r * w[i] * dev_silu(y[i]);
-}
-
-/* A warp norms group g of a row, two heads, and makes integers of it. */
-DEV void
-norm_group(const struct dev_delta *a, u32 row, u32 g)
-{
-	SHARED f32 *all = (SHARED f32 *)SMEM + tid() / 32 * 256;
-	u32 lane = tid() & 31, head = 2 * g + lane / 16, i;
-	int is_there = head < a->n_head_v;
-	GLOBAL f32 *o = a->o + (u64)row * a->o_stride + head * 128 + lane % 16;
-	f32 x[8];
-
-	norm_head_128(a, row, is_there ? head : 2 * g, x);
-	UNROLL for (i = 0; i < 8; i++) {
-		all[lane / 16 * 128 + i * 16 + lane % 16] =
-		    is_there ? x[i] : 0.0f;
-		if (is_there)
-			o[i * 16] = x[i];
-	}
-	if (a->groups == (void *)0)
-		return;
-	warp_bar();
-	UNROLL for (i = 0; i < 8; i++)
-		x[i] = all[lane * 8 + i];
-	make_groups((GLOBAL struct dev_group *)(a->groups +
-	    row * a->group_bytes), g, (a->n_head_v + 1) / 2, x, a->two);
-}
-
-/* Moves the inputs of the convolution on to the last token that is sure. */
-DEV void
-move_inputs(const struct dev_delta *a, const struct dev_share *s, u32 c)
-{
-	GLOBAL f32 *to = (GLOBAL f32 *)(s->state + a->state_conv) + c;
-	u32 j, nc = n_channel(a);
-	s32 t = (s32)s->n_sure - 1;
-	struct inputs in;
-	f32 x[DELTA_TAPS];
-
-	if (a->taps != DELTA_TAPS) {
-		for (j = 1; j < a->taps; j++)
-			to[(u64)(j - 1) * nc] = input_at(a, s, t + 1 +
-			    (s32)(j - a->taps))[c];
-		return;
-	}
-	in = inputs_at(a, s, t);
-	UNROLL for (j = 1; j < DELTA_TAPS; j++)
-		x[j] = in.tap[j][c];
-	UNROLL for (j = 1; j < DELTA_TAPS; j++)
-		to[(u64)(j - 1) * nc] = x[j];
-}
-
 /*
  * Moves inputs on, and notes drafts in the journal; a thread has channel c.  The
  * journal's inputs are read before new ones are written.
@@ -265,7 +192,8 @@ KERNEL(delta_finish_128, struct dev_delta)
 	if (b >= n)
 		note_block(&a, b - n);
 	else if (g < n_group)
-		norm_group(&a, g / each, g % each);
+		norm_group(&a, g / each, g % each, (SHARED f32 *)SMEM +
+		    tid() / 32 * 256);
 }
 
 /* ---- the rule for states of any size, in the block's memory */

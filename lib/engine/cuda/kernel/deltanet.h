@@ -16,7 +16,10 @@ enum {
 	DELTA_K = 128,
 	DELTA_TAPS = 4,		/* of delta_step */
 	DELTA_TOKEN = 2 * DELTA_K + DELTA_COLUMNS + 4,
-	DELTA_AHEAD = 16,	/* tokens that delta_rule has room for */
+	DELTA_AHEAD = 16,	/* tokens that delta_rule has room for, with
+				   changes of eight */
+	DELTA_RULE_NUMBERS = DELTA_AHEAD * DELTA_TOKEN + 8 * DELTA_COLUMNS,
+	DELTA_WARPS = 3,	/* of a block of delta_rule */
 	DELTA_STEPS = 16,	/* rows of a session that delta_step takes */
 	DELTA_RING = DELTA_STEPS + DELTA_JOURNAL	/* tokens that it has
 							   room for */
@@ -42,6 +45,12 @@ struct dev_delta {
 	GLOBAL u8		*groups;
 	u64			 group_bytes;
 	u32			 two, pad;
+	/*
+	 * delta_step: NULL, or for each share a counter of each of its groups, and
+	 * of each key head, 0 before and after.  Then each share has one row, which
+	 * is sure, and the kernel does all that delta_finish does.
+	 */
+	GLOBAL u32		*counter;
 	/* struct qwen_cuda_place */
 	u64			 s, state_conv, journal, journal_row;
 	/* the only share, which has no rows, if pass.share is NULL */

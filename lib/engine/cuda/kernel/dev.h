@@ -34,7 +34,14 @@ typedef f32 f32x2 __attribute__((vector_size(8)));
  * Both forms define:
  *
  * KERNEL(name, struct args) { ... a.member ... }
- *	a kernel, whose argument is one struct `a', up to 256 bytes.
+ *	a kernel, whose argument is one struct `a', up to 1024 bytes.  It begins
+ *	when the launch before has ended.
+ * KERNEL_EARLY(name, struct args) { allow_next(); ... await_launch(); ... }
+ *	one that may begin earlier.  Until it has waited, it reads nothing that
+ *	another launch writes, and writes nothing.  allow_next lets the next launch
+ *	begin when all blocks of this one have come there.
+ * prefetch(p)
+ *	asks for the 128 bytes at p, to be near when they are read.
  * GLOBAL, SHARED
  *	what a pointer points to: memory of the card, or of the block.
  * SMEM
@@ -47,6 +54,9 @@ typedef f32 f32x2 __attribute__((vector_size(8)));
  *	the thread in its block; the block in the grid.
  * bar() warp_bar()
  *	wait for the threads of the block, or of the warp.
+ * fence()
+ *	what the thread has written is there for other blocks before what it writes
+ *	later; and what they wrote before is there for what it reads later.
  * base(p)
  *	p, in a register of its own, to which constants are added in loads.
  * shfl_xor() shfl_xor_f32() shfl() shfl_f32()
@@ -76,9 +86,18 @@ typedef f32 f32x2 __attribute__((vector_size(8)));
 
 #define GLOBAL __attribute__((address_space(1)))
 #define SHARED __attribute__((address_space(3)))
-#define KERNEL(name, type)						\
+#define KERNEL_EARLY(name, type)					\
 	__attribute__((nvptx_kernel)) void name(const type a);		\
 	__attribute__((nvptx_kernel)) void name(const type a)
+#define KERNEL(name, type)						\
+	DEV void name##_rest(const type a);				\
+	KERNEL_EARLY(name, type)					\
+	{								\
+		allow_next();						\
+		await_launch();						\
+		name##_rest(a);						\
+	}								\
+	DEV void name##_rest(const type a)
 #define UNROLL _Pragma("unroll")
 #define ONE_BY_ONE _Pragma("nounroll")
 
@@ -92,10 +111,36 @@ DEV u32 bid_y(void) { return (u32)__nvvm_read_ptx_sreg_ctaid_y(); }
 DEV u32 bid_z(void) { return (u32)__nvvm_read_ptx_sreg_ctaid_z(); }
 DEV u32 n_blocks(void) { return (u32)__nvvm_read_ptx_sreg_nctaid_x(); }
 DEV void bar(void) { __nvvm_bar_sync(0); }
+
+/* Instructions of sm_90, which ptx.c makes of these comments. */
+DEV void
+allow_next(void)
+{
+	__asm__ volatile("//griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+DEV void
+await_launch(void)
+{
+	__asm__ volatile("//griddepcontrol.wait;" ::: "memory");
+}
+
+DEV void
+prefetch(const GLOBAL void *p)
+{
+	__asm__ volatile("prefetch.global.L2 [%0];" :: "l"((u64)p));
+}
+
 DEV void
 warp_bar(void)
 {
 	__asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+}
+
+DEV void
+fence(void)
+{
+	__asm__ volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 
 #define base(p) ({							\
@@ -275,11 +320,15 @@ atomic_add_shared(SHARED u32 *p, u32 v)
 
 #define GLOBAL
 #define SHARED
-#define KERNEL(name, type)						\
+#define KERNEL_EARLY(name, type)					\
 static void name##_body(const type a);					\
 void name(const void *p);						\
 void name(const void *p) { name##_body(*(const type *)p); }		\
 static void name##_body(const type a)
+#define KERNEL(name, type)						\
+static void name##_rest(const type a);					\
+KERNEL_EARLY(name, type) { await_launch(); name##_rest(a); }		\
+static void name##_rest(const type a)
 #define UNROLL
 #define ONE_BY_ONE
 
@@ -291,6 +340,7 @@ struct emu_at {
 };
 extern struct emu_at emu_at;
 void emu_bar(void);
+void await_launch(void);
 /*
  * Waits for all lanes of the warp with the same op, which bring size bytes each
  * (64 at most); returns those of lane 0; those of lane i are i * 64 further.
@@ -311,6 +361,9 @@ DEV u32 bid_y(void) { return emu_at.bid_y; }
 DEV u32 bid_z(void) { return emu_at.bid_z; }
 DEV u32 n_blocks(void) { return emu_at.n_blocks; }
 DEV void bar(void) { emu_bar(); }
+DEV void fence(void) { }
+DEV void allow_next(void) { }
+DEV void prefetch(const void *p) { (void)p; }
 #define base(p) (p)
 DEV f32 rn_fma(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
 DEV f64 rn_fma64(f64 a, f64 b, f64 c) { return fma(a, b, c); }

@@ -14,11 +14,6 @@
 
 #include "engine/cuda/kernel/columns.h"
 
-enum dev_format {
-	F_Q4_K, F_Q5_K, F_Q6_K, F_Q8_0, F_Q4, F_IQ4_XS, F_Q3_K, F_Q2_K, F_SUPER,
-	F_BLOCK
-};
-
 enum { MMA_MT = 2, MMA_NT = 4 };	/* the largest */
 
 /*
@@ -97,15 +92,6 @@ DEV int
 has_nibbles(int f)
 {
 	return f == F_Q4 || f == F_IQ4_XS || f == F_Q3_K || f == F_Q2_K;
-}
-
-/* Four weights, whose values have the numbers in the lower nibbles of n. */
-DEV u32
-nibble_values(const u32 *v, u32 n)
-{
-	const u32 in = n & 0x7777, half = (n >> 1 & 0x4444) | 0x3210;
-
-	return pick(pick(v[0], v[1], in), pick(v[2], v[3], in), half);
 }
 
 /*
@@ -469,14 +455,6 @@ part_init(const int f, const struct mma_at *p, const u32 mt, const u32 nt,
 
 /* Returns number i of bytes. */
 DEV s32 byte_at(u32x2 v, u32 i) { return (s32)(v[i / 4] >> 8 * (i % 4) & 255); }
-
-/* A d of 16 bits. */
-DEV f32
-d_of(const int f, const struct dev_product *a, u32 bits)
-{
-	return f == F_Q4 && a->kind == DEV_BF16 ? bits_f32(bits << 16) :
-	    f16_f32((u16)bits);
-}
 
 /* 32 weights of Q8_0 or Q4: d times a is exact. */
 DEV void

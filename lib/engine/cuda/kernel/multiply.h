@@ -13,9 +13,6 @@
 
 enum { FETCH_ROWS = 2 };
 
-/* Bytes of a block of a layout whose d are after a row's blocks. */
-#define BLOCK_BYTES(f) ((f) == F_Q6_K ? DEV_Q6_K_BYTES : DEV_NIBBLE_BYTES)
-
 /*
  * Four threads copy a row's 256 weights, or a column's group, 64 bytes at a time;
  * `all' threads copy all / 4 rows at once.

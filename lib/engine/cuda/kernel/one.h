@@ -3,7 +3,7 @@
  * one.h - the product of one row of activations: all of a matrix is read once, and
  * nothing else matters.
  *
- * Two lanes have 256 weights of a row, so a warp has 16 groups at a time, of its
+ * Of integers, two lanes have 256 weights of a row, so a warp has 16 groups at a time, of its
  * rows one after another.  A lane asks for its next weights before it computes with
  * the last ones.  What each group gives is put into the block's memory, where one
  * lane a row adds it up in order.
@@ -11,14 +11,7 @@
 #ifndef QWEN_CUDA_ONE_H
 #define QWEN_CUDA_ONE_H
 
-#include "engine/cuda/kernel/multiply.h"
-
-enum { ONE_WARPS = 8, ONE_THREADS = 32 * ONE_WARPS, ONE_UNITS = 16,
-    ONE_SIDE = 68 };	/* bytes of a group beside its numbers */
-
-/* Bytes of the block's memory, for rows of nb groups and so many a warp. */
-#define ONE_BYTES(nb, rows)						\
-	((nb) * (256 + ONE_SIDE) + 16 + ONE_WARPS * (rows) * (nb) * 16)
+#include "engine/cuda/kernel/ones.h"
 
 /* Half of the bytes of 256 weights: numbers, upper bits, scales. */
 struct one_weights {
@@ -272,7 +265,7 @@ part_q8_0(const int f, const struct dev_product *a,
 /* Adds up what the groups of each row of the warp gave; first is its first row. */
 DEV void
 one_end(const int f, const struct dev_product *a, const SHARED f32x4 *stage,
-    u32 nb, u32 first, u32 matrix)
+    u32 nb, u32 first, u32 matrix, u32 pair)
 {
 	const u32 lane = tid() & 31, r = first + lane;
 	f32 sum = 0.0f;
@@ -290,18 +283,34 @@ one_end(const int f, const struct dev_product *a, const SHARED f32x4 *stage,
 		if (f == F_Q4_K || f == F_Q5_K || f == F_Q2_K)
 			sum = rn_fma(stage[i][2], stage[i][3], sum);
 	}
-	put_product(a, matrix, bid_y(), r, sum);
+	put_product(a, matrix, pair, r, sum);
 }
 
-/* Rows by bid(); a pair, or the only row of x, by bid_y(). */
+/* The matrix of a pair, which an earlier launch has chosen. */
+DEV u32
+one_matrix(const struct dev_product *a, u32 pair)
+{
+	if (a->matrix == (void *)0)
+		return 0;
+	await_launch();
+	return a->matrix[pair];
+}
+
+/* The row of x that a pair has. */
+DEV u32
+one_row(const struct dev_product *a, u32 pair)
+{
+	return a->at != (void *)0 ? pair / a->per : 0;
+}
+
+/* Block `block' of rows of a pair, or of the only row of x. */
 DEV void
-multiply_one(const int f, const struct dev_product *a)
+multiply_one(const int f, const struct dev_product *a, u32 block, u32 pair)
 {
 	const u32 nb = (a->n_in + 255) / 256, rows = a->rows;
 	const u32 lane = tid() & 31, h = lane & 1, warp = tid() / 32;
-	const u32 first = (bid() * ONE_WARPS + warp) * rows;
-	const u32 matrix = a->matrix != (void *)0 ? a->matrix[bid_y()] : 0;
-	const u32 units = rows * nb;
+	const u32 first = (block * ONE_WARPS + warp) * rows;
+	const u32 units = rows * nb, matrix = one_matrix(a, pair);
 	const GLOBAL u8 *w = a->w + matrix * a->matrix_bytes;
 	SHARED f32x4 *stage = (SHARED f32x4 *)(SMEM + (nb * (256 + ONE_SIDE) +
 	    15) / 16 * 16) + warp * rows * nb;
@@ -318,8 +327,10 @@ multiply_one(const int f, const struct dev_product *a)
 } while (0)
 	ONE_PLACE(0);
 	one_load(f, w + r * a->row_bytes, nb, b, h, &now);
-	x = one_take(a->groups + (a->at != (void *)0 ? bid_y() / a->per : 0) *
-	    a->group_bytes, nb);
+	if (first + lane * 128 / a->row_bytes < a->n_out)
+		prefetch(w + first * a->row_bytes + lane * 128);
+	await_launch();
+	x = one_take(a->groups + one_row(a, pair) * a->group_bytes, nb);
 	for (base = 0; base < units; base += ONE_UNITS) {
 		if (base + ONE_UNITS < units) {
 			ONE_PLACE(base + ONE_UNITS);
@@ -335,8 +346,45 @@ multiply_one(const int f, const struct dev_product *a)
 			stage[row * nb + b] = v;
 		now = next;
 	}
-	one_end(f, a, stage, nb, first, matrix);
+	one_end(f, a, stage, nb, first, matrix, pair);
 #undef ONE_PLACE
+}
+
+/* The same with floats: sixteen lanes have a row of weights, a partial sum each. */
+DEV void
+multiply_floats(const struct dev_product *a, const u32 kind, u32 block,
+    u32 pair)
+{
+	enum { AHEAD = 16 };	/* loads under way */
+	const u32 lane = tid() & 15, at = block * ONE_FLOATS + tid() / 16;
+	const u32 r = at < a->n_out ? at : a->n_out - 1;
+	const u32 matrix = one_matrix(a, pair);
+	const GLOBAL u8 *w = a->w + matrix * a->matrix_bytes +
+	    r * a->row_bytes;
+	const GLOBAL f32 *from = a->x + one_row(a, pair) * a->x_stride;
+	f32 v[AHEAD], x[AHEAD], sum = 0.0f;
+	u32 k, i;
+
+	if (lane * 128 < a->row_bytes)
+		prefetch(w + lane * 128);
+	await_launch();
+	for (k = lane; k + 16 * (AHEAD - 1) < a->n_in; k += 16 * AHEAD) {
+		UNROLL for (i = 0; i < AHEAD; i++) {
+			v[i] = float_weight(w, k + 16 * i, kind);
+			x[i] = from[k + 16 * i];
+		}
+		UNROLL for (i = 0; i < AHEAD; i++)
+			sum = rn_fma(v[i], x[i], sum);
+	}
+	for (; k < a->n_in; k += 16)
+		sum = rn_fma(float_weight(w, k, kind), from[k], sum);
+	/* a last term that is missing */
+	if (a->n_in % 16 != 0 && lane >= a->n_in % 16)
+		sum = sum + 0.0f;
+	UNROLL for (i = 8; i > 0; i /= 2)
+		sum = sum + shfl_xor_f32(sum, i);
+	if (lane == 0 && at < a->n_out)
+		put_product(a, matrix, pair, at, sum);
 }
 
 #endif

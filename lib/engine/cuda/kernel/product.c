@@ -2,14 +2,6 @@
 /* product.c - products with weights of floats. */
 #include "engine/cuda/kernel/columns.h"
 
-DEV f32
-weight_f32(const GLOBAL u8 *w, u32 k, const u32 kind)
-{
-	return kind == DEV_F32 ? ((const GLOBAL f32 *)w)[k] :
-	    kind == DEV_F16 ? f16_f32(((const GLOBAL u16 *)w)[k]) :
-	    bf16_f32(((const GLOBAL u16 *)w)[k]);
-}
-
 /* Sixteen partial sums by k mod 16, then the tree. */
 KERNEL(multiply_any, struct dev_product)
 {
@@ -29,7 +21,8 @@ KERNEL(multiply_any, struct dev_product)
 		UNROLL for (j = 0; j < 16; j++) {
 			int is_there = k + j < a.n_in;
 
-			wk = is_there ? weight_f32(w, k + j, a.kind) : 0.0f;
+			wk = is_there ? float_weight(w, k + j, a.kind) :
+			    0.0f;
 			xk = is_there ? a.x[c.x[0] * a.x_stride + k + j] : 0.0f;
 			part[j] = rn_fma(wk, xk, part[j]);
 		}
@@ -43,41 +36,9 @@ KERNEL(multiply_any, struct dev_product)
 	put_product(&a, c.matrix, c.y[0], r, part[0]);
 }
 
-/* One row of x: sixteen lanes have a row of weights, a partial sum each. */
-DEV void
-multiply_one(const struct dev_product *a, const u32 kind)
-{
-	enum { AHEAD = 32 };	/* loads under way */
-	const u32 lane = tid() & 15, at = (bid() * n_threads() + tid()) / 16;
-	const u32 r = at < a->n_out ? at : a->n_out - 1;
-	const GLOBAL u8 *w = a->w + r * a->row_bytes;
-	f32 v[AHEAD], x[AHEAD], sum = 0.0f;
-	u32 k, i;
-
-	for (k = lane; k + 16 * (AHEAD - 1) < a->n_in; k += 16 * AHEAD) {
-		UNROLL for (i = 0; i < AHEAD; i++) {
-			v[i] = weight_f32(w, k + 16 * i, kind);
-			x[i] = a->x[k + 16 * i];
-		}
-		UNROLL for (i = 0; i < AHEAD; i++)
-			sum = rn_fma(v[i], x[i], sum);
-	}
-	for (; k < a->n_in; k += 16)
-		sum = rn_fma(weight_f32(w, k, kind), a->x[k], sum);
-	/* a last term that is missing */
-	if (a->n_in % 16 != 0 && lane >= a->n_in % 16)
-		sum = sum + 0.0f;
-	UNROLL for (i = 8; i > 0; i /= 2)
-		sum = sum + shfl_xor_f32(sum, i);
-	if (lane == 0 && at < a->n_out)
-		put_product(a, 0, 0, at, sum);
-}
-
-KERNEL(one_f32, struct dev_product) { multiply_one(&a, DEV_F32); }
-KERNEL(one_f16, struct dev_product) { multiply_one(&a, DEV_F16); }
-KERNEL(one_bf16, struct dev_product) { multiply_one(&a, DEV_BF16); }
-
 /* ---- rows that are multiples of 16 numbers, at 16-byte borders */
+
+enum { EACH = 8 };	/* rows, and columns, of a lane */
 
 /* Copies part k of the block's rows and columns; 32 threads a row. */
 DEV void
@@ -105,69 +66,61 @@ fetch_part(const struct dev_product *a, const struct dev_columns *c,
 		    c->x[i] * a->x_stride + k * FLOAT_PART) + at);
 }
 
-/* Four weights that follow each other. */
-DEV f32x4
-four_weights(const SHARED u8 *w, u32 k, const u32 kind)
-{
-	u32x2 h;
-
-	if (kind == DEV_F32)
-		return *(const SHARED f32x4 *)(w + 4 * k);
-	h = *(const SHARED u32x2 *)(w + 2 * k);
-	if (kind == DEV_BF16)
-		return (f32x4){ bits_f32(h[0] << 16),
-		    bits_f32(h[0] & 0xffff0000), bits_f32(h[1] << 16),
-		    bits_f32(h[1] & 0xffff0000) };
-	return (f32x4){ f16_f32((u16)h[0]), f16_f32((u16)(h[0] >> 16)),
-	    f16_f32((u16)h[1]), f16_f32((u16)(h[1] >> 16)) };
-}
-
 /*
- * Four lanes have a row, and four of the 16 partial sums each; a warp has every
- * other column.
+ * Sixteen lanes have a partial sum each, of every other row, and a warp has half of
+ * the columns: 64 products a lane for 16 numbers of each.
  */
 DEV void
-add_part(const SHARED u8 *at, const u32 kind, u32 n_column, u32 n,
-    f32 (*sum)[4])
+add_part(const SHARED u8 *at, const u32 kind, u32 n, f32 (*sum)[EACH])
 {
-	const SHARED u8 *w = base(at + tid() / 4 % 8 * FLOAT_STRIDE +
-	    tid() % 4 * (kind == DEV_F32 ? 16 : 8));
-	const SHARED u8 *x = base(at + (FLOAT_ROWS + tid() / 32) *
-	    FLOAT_STRIDE + tid() % 4 * 16);
-	f32x4 wk[FLOAT_PART / 16], xk[FLOAT_PART / 16];
-	u32 k, c, i;
+	const u32 lane = tid() & 15, size = kind == DEV_F32 ? 4 : 2;
+	const SHARED u8 *w = base(at + tid() / 16 % 2 * FLOAT_STRIDE +
+	    lane * size);
+	const SHARED u8 *x = base(at + (FLOAT_ROWS + tid() / 32 * EACH) *
+	    FLOAT_STRIDE + lane * 4);
+	f32 wk[EACH], xk[EACH];
+	u32 k, r, c;
 
-	UNROLL for (k = 0; k < FLOAT_PART / 16; k++) {
-		if (16 * k < n)
-			wk[k] = four_weights(w, 16 * k, kind);
-	}
-	UNROLL for (c = 0; c < FLOAT_COLUMNS / 2; c++) {
-		if (2 * c + tid() / 32 >= n_column)
+	UNROLL for (k = 0; k < FLOAT_PART; k += 16) {
+		if (k >= n)
 			break;
-		UNROLL for (k = 0; k < FLOAT_PART / 16; k++) {
-			if (16 * k < n)
-				xk[k] = *(const SHARED f32x4 *)(x +
-				    2 * c * FLOAT_STRIDE + 64 * k);
+		UNROLL for (r = 0; r < EACH; r++) {
+			const SHARED u8 *p = w + 2 * r * FLOAT_STRIDE + k * size;
+
+			wk[r] = kind == DEV_F32 ? *(const SHARED f32 *)p :
+			    kind == DEV_F16 ? f16_f32(*(const SHARED u16 *)p) :
+			    bf16_f32(*(const SHARED u16 *)p);
 		}
-		UNROLL for (k = 0; k < FLOAT_PART / 16; k++) {
-			UNROLL for (i = 0; i < 4 && 16 * k < n; i++)
-				sum[c][i] = rn_fma(wk[k][i], xk[k][i],
-				    sum[c][i]);
-		}
+		UNROLL for (c = 0; c < EACH; c++)
+			xk[c] = *(const SHARED f32 *)(x + c * FLOAT_STRIDE +
+			    4 * k);
+		UNROLL for (r = 0; r < EACH; r++)
+			UNROLL for (c = 0; c < EACH; c++)
+				sum[r][c] = rn_fma(wk[r], xk[c], sum[r][c]);
 	}
 }
 
-/* The sums of a row: i and i + 8, two lanes apart, then i + 4, i + 2, i + 1. */
-DEV f32
-add_lanes(f32 *s)
+/* Adds up the partial sums; lane i of sixteen writes column i of the warp's. */
+DEV void
+end_rows(const struct dev_product *a, const struct dev_columns *columns,
+    f32 (*sum)[EACH])
 {
-	u32 i;
+	const u32 lane = tid() & 15, column = tid() / 32 * EACH + lane;
+	u32 r, c, i, at;
+	f32 v, mine = 0.0f;
 
-	UNROLL for (i = 0; i < 4; i++)
-		s[i] = s[i] + shfl_xor_f32(s[i], 2);
-	UNROLL for (i = 0; i < 4; i++)
-		s[i] = s[i] + shfl_xor_f32(s[i], 1);
-	return (s[0] + s[2]) + (s[1] + s[3]);
+	UNROLL for (r = 0; r < EACH; r++) {
+		UNROLL for (c = 0; c < EACH; c++) {
+			v = sum[r][c];
+			UNROLL for (i = 8; i > 0; i /= 2)
+				v = v + shfl_xor_f32(v, i);
+			mine = lane == c ? v : mine;
+		}
+		at = bid_y() * FLOAT_ROWS + 2 * r + tid() / 16 % 2;
+		if (lane < EACH && column < columns->n && at < a->n_out)
+			put_product(a, columns->matrix, columns->y[column], at,
+			    mine);
+	}
 }
 
 DEV void
@@ -178,14 +131,13 @@ multiply_rows(const struct dev_product *a, const u32 kind)
 	SHARED u8 *memory = SMEM + DEV_COLUMN_BYTES(FLOAT_COLUMNS);
 	const u32 parts = (a->n_in + FLOAT_PART - 1) / FLOAT_PART;
 	const u32 size = kind == DEV_F32 ? 4 : 2;
-	const u32 r = bid_y() * FLOAT_ROWS + tid() / 4 % 8;
-	f32 sum[FLOAT_COLUMNS / 2][4];
+	f32 sum[EACH][EACH];
 	u32 k, i, j;
 
 	if (c.n == 0)
 		return;
-	UNROLL for (j = 0; j < FLOAT_COLUMNS / 2; j++)
-		UNROLL for (i = 0; i < 4; i++)
+	UNROLL for (j = 0; j < EACH; j++)
+		UNROLL for (i = 0; i < EACH; i++)
 			sum[j][i] = 0.0f;
 	for (k = 0; k < FLOAT_STAGES - 1; k++) {
 		if (k < parts)
@@ -204,16 +156,11 @@ multiply_rows(const struct dev_product *a, const u32 kind)
 			    next % FLOAT_STAGES * FLOAT_STAGE);
 		copy_commit();
 		if ((k + 1) * FLOAT_PART <= a->n_in)
-			add_part(now, kind, c.n, FLOAT_PART, sum);
+			add_part(now, kind, FLOAT_PART, sum);
 		else
-			add_part(now, kind, c.n, a->n_in - k * FLOAT_PART, sum);
+			add_part(now, kind, a->n_in - k * FLOAT_PART, sum);
 	}
-	UNROLL for (j = 0; j < FLOAT_COLUMNS / 2; j++) {
-		sum[j][0] = add_lanes(sum[j]);
-		i = 2 * j + tid() / 32;
-		if (tid() % 4 == 0 && r < a->n_out && i < c.n)
-			put_product(a, c.matrix, c.y[i], r, sum[j][0]);
-	}
+	end_rows(a, &c, sum);
 }
 
 KERNEL(multiply_f32, struct dev_product) { multiply_rows(&a, DEV_F32); }

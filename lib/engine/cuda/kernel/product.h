@@ -45,9 +45,14 @@ struct dev_super {
 #define DEV_NIBBLE_BYTES 144
 #define DEV_Q2_K_BYTES 176
 
-enum { ONE_FLOATS = 2 };	/* warps of a block of multiply_one */
+/* Bytes of a block of a layout whose d are after a row's blocks. */
+#define BLOCK_BYTES(f) ((f) == F_Q6_K ? DEV_Q6_K_BYTES : DEV_NIBBLE_BYTES)
 
-/* Formats of floats. */
+/* Layouts of integers, and formats of floats. */
+enum dev_format {
+	F_Q4_K, F_Q5_K, F_Q6_K, F_Q8_0, F_Q4, F_IQ4_XS, F_Q3_K, F_Q2_K, F_SUPER,
+	F_BLOCK
+};
 enum { DEV_F32, DEV_F16, DEV_BF16 };
 
 /*
@@ -55,8 +60,8 @@ enum { DEV_F32, DEV_F16, DEV_BF16 };
  * which FLOAT_PART numbers are copied at once, FLOAT_STAGES times ahead.
  */
 enum {
-	FLOAT_ROWS = 8, FLOAT_COLUMNS = 8, FLOAT_THREADS = 64,
-	FLOAT_PART = 128, FLOAT_STAGES = 6,
+	FLOAT_ROWS = 16, FLOAT_COLUMNS = 16, FLOAT_THREADS = 64,
+	FLOAT_PART = 128, FLOAT_STAGES = 4,
 	FLOAT_STRIDE = FLOAT_PART * 4 + 64,	/* bytes of a row or column */
 	FLOAT_STAGE = (FLOAT_ROWS + FLOAT_COLUMNS) * FLOAT_STRIDE
 };
@@ -84,6 +89,32 @@ struct dev_product {
 	u32			 kind;		/* of floats, and of d in Q4 */
 	u32			 values[4];	/* s8 [16], of nibbles */
 };
+
+/* Four weights, whose values have the numbers in the lower nibbles of n. */
+DEV u32
+nibble_values(const u32 *v, u32 n)
+{
+	const u32 in = n & 0x7777, half = (n >> 1 & 0x4444) | 0x3210;
+
+	return pick(pick(v[0], v[1], in), pick(v[2], v[3], in), half);
+}
+
+/* A d of 16 bits. */
+DEV f32
+d_of(const int f, const struct dev_product *a, u32 bits)
+{
+	return f == F_Q4 && a->kind == DEV_BF16 ? bits_f32(bits << 16) :
+	    f16_f32((u16)bits);
+}
+
+/* Number k of a row of floats. */
+DEV f32
+float_weight(const GLOBAL u8 *w, u32 k, const u32 kind)
+{
+	return kind == DEV_F32 ? ((const GLOBAL f32 *)w)[k] :
+	    kind == DEV_F16 ? f16_f32(((const GLOBAL u16 *)w)[k]) :
+	    bf16_f32(((const GLOBAL u16 *)w)[k]);
+}
 
 /* Writes a product with what belongs to its matrix. */
 DEV void

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * transport.c - libqwen-mpi.so: engine/mpi/calls.h by the MPI that mpicc builds
+ * for.  MPI is global to a process, and so is the state of this file.
+ */
+#include <limits.h>
+#include <mpi.h>
+#include <stdlib.h>
+
+#include "engine/mpi/calls.h"
+
+static MPI_Comm comm;
+static int is_open;		/* between start and leave */
+static int is_bad;		/* at exit, other ranks are to end */
+
+/* Rank 0 ends before its model is closed: the others are to end, too. */
+static void
+end_others(int n)
+{
+	MPI_Request r;
+	int i;
+
+	for (i = 1; i < n; i++) {
+		if (MPI_Isend(NULL, 0, MPI_BYTE, i, QWEN_MPI_END, comm, &r) ==
+		    MPI_SUCCESS)
+			MPI_Request_free(&r);
+	}
+}
+
+static void
+end(void)
+{
+	int done = 0, rank = 0, n = 0;
+
+	if (MPI_Finalized(&done) != MPI_SUCCESS || done)
+		return;
+	MPI_Comm_rank(comm, &rank);
+	MPI_Comm_size(comm, &n);
+	if (is_bad || (is_open && rank > 0))
+		MPI_Abort(comm, 1);
+	if (is_open)
+		end_others(n);
+	MPI_Finalize();
+}
+
+static int
+begin(void)
+{
+	int on = 0, level;
+
+	MPI_Initialized(&on);
+	if (!on && MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED,
+	    &level) != MPI_SUCCESS)
+		return -1;
+	if (MPI_Comm_dup(MPI_COMM_WORLD, &comm) != MPI_SUCCESS ||
+	    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN) != MPI_SUCCESS ||
+	    (!on && atexit(end) != 0))
+		return -1;
+	return 0;
+}
+
+static int
+start(int *rank, int *n)
+{
+	static int begun;
+
+	if (is_open)
+		return 1;
+	if (!begun && begin() < 0)
+		return -1;
+	begun = is_open = 1;
+	return MPI_Comm_rank(comm, rank) == MPI_SUCCESS &&
+	    MPI_Comm_size(comm, n) == MPI_SUCCESS ? 0 : -1;
+}
+
+static void
+leave(void)
+{
+	is_open = 0;
+}
+
+static void
+fail(void)
+{
+	is_bad = 1;
+}
+
+struct request {
+	MPI_Request	r;
+	int		is_receive;
+};
+
+static void *
+send(int to, int tag, const void *p, size_t n, int sure)
+{
+	struct request *r = n <= INT_MAX ? calloc(1, sizeof *r) : NULL;
+
+	if (r == NULL || (sure ? MPI_Issend : MPI_Isend)(p, (int)n, MPI_BYTE,
+	    to, tag, comm, &r->r) != MPI_SUCCESS) {
+		free(r);
+		return NULL;
+	}
+	return r;
+}
+
+static void *
+receive(int from, int tag, void *p, size_t n)
+{
+	struct request *r = n <= INT_MAX ? calloc(1, sizeof *r) : NULL;
+
+	if (r == NULL || MPI_Irecv(p, (int)n, MPI_BYTE, from, tag, comm,
+	    &r->r) != MPI_SUCCESS) {
+		free(r);
+		return NULL;
+	}
+	r->is_receive = 1;
+	return r;
+}
+
+static int
+test(void *request)
+{
+	struct request *r = request;
+	int done = 0, rc = MPI_Test(&r->r, &done, MPI_STATUS_IGNORE);
+
+	if (rc == MPI_SUCCESS && !done)
+		return 0;
+	free(request);
+	return rc == MPI_SUCCESS ? 1 : -1;
+}
+
+/* Nothing may arrive in memory that is freed after this. */
+static void
+drop(void *request)
+{
+	struct request *r = request;
+
+	if (r->is_receive)
+		MPI_Cancel(&r->r);
+	MPI_Request_free(&r->r);
+	free(r);
+}
+
+static int
+probe(int from, int tag, size_t *n)
+{
+	MPI_Status status;
+	int any = 0, count = 0;
+
+	if (MPI_Iprobe(from, tag, comm, &any, &status) != MPI_SUCCESS)
+		return -1;
+	if (any && MPI_Get_count(&status, MPI_BYTE, &count) != MPI_SUCCESS)
+		return -1;
+	*n = (size_t)count;
+	return any;
+}
+
+__attribute__((visibility("default")))
+const struct qwen_mpi_calls qwen_mpi_calls = {
+	.version = QWEN_MPI_CALLS_VERSION, .start = start, .leave = leave,
+	.fail = fail, .send = send, .receive = receive, .test = test,
+	.drop = drop, .probe = probe,
+};

@@ -65,11 +65,8 @@ passes norm
 ok $? "kernels without a fault"
 
 # -- sums in another order
-fault norm.c "the tree of a sum of squares is turned" \
+fault norm_row.h "the tree of a sum of squares is turned" \
     's/i = 8; i > 0; i \/= 2/i = 1; i < 16; i *= 2/' norm norm
-fault product.c "neighbouring partial sums are added first" \
-    's/(s\[0\] + s\[2\]) + (s\[1\] + s\[3\])/(s[0] + s[1]) + (s[2] + s[3])/' \
-    product product F32
 fault multiply.h "the minimum is added before the sum" \
     's/v\[i\]\[0\], v\[i\]\[1\], acc);\n\t*if (has_min)\n\t*acc = rn_fma(v\[i\]\[2\], v\[i\]\[3\]/v[i][2], v[i][3], acc);\nif (has_min)\nacc = rn_fma(v[i][0], v[i][1]/' \
     multiply_q4_k product Q4_K
@@ -79,8 +76,8 @@ if [ -n "$QPIPE_LONG" ]; then
 fault experts.c "the shared expert is added first" \
     's/f32 sum = 0.0f/f32 sum = a.has_shared ? share[a.used] * a.y[((u64)a.n * a.used + row) * a.y_stride + i] : 0.0f/; s/if (a.has_shared)/if (0)/' \
     experts moe
-fault route.c "weights of experts are added backwards" \
-    's/sum = sum + r->weight\[i\]/sum = sum + r->weight[a->used - 1 - i]/' route moe
+fault route_row.h "weights of experts are added backwards" \
+    's/sum = sum + r->weight\[i\]/sum = sum + r->weight[a->used - 1 - i]/' "route one" moe
 fault attend_few.c "values before the sum of weights of a chunk" \
     's/i \* 16 + tid() % 16) \* NQ/(15 - i) * 16 + tid() % 16) * NQ/' \
     attend_few attention
@@ -93,7 +90,7 @@ fi
 
 # -- barriers and waits
 fault norm.c "a row's factor is read without a barrier" \
-    's/find_factor(&a, x, factor);\n\tbar();/find_factor(\&a, x, factor);/' norm norm
+    's/x, factor);\n\tbar();/x, factor);/' norm norm
 fault multiply.h "copies are not waited for" \
     's/copy_wait(1);\n\t\tbar();/bar();/' multiply_q4_k product Q4_K
 if [ -n "$QPIPE_LONG" ]; then
@@ -107,33 +104,27 @@ fault product.c "a part is overwritten while others read it" \
     's/copy_wait(FLOAT_STAGES - 2);\n\t\tbar();/copy_wait(FLOAT_STAGES - 2);/' \
     product product F32
 fault one.h "groups are added without a barrier" \
-    's/u32 i;\n\n\twarp_bar();/u32 i;\n/' one_q4_k product Q4_K
+    's/u32 i;\n\n\twarp_bar();/u32 i;\n/' one product Q4_K
 fault one.h "activations are read without a barrier" \
-    's/256 + i % 16 \* 4);\n\tbar();/256 + i % 16 * 4);/' one_q4_k product Q4_K
-fault route.c "weights are read without a barrier" \
+    's/256 + i % 16 \* 4);\n\tbar();/256 + i % 16 * 4);/' one product Q4_K
+fault route_row.h "weights are read without a barrier" \
     's/warp_bar();\n\tfor (i = 0; i < a->used && !a/for (i = 0; i < a->used \&\& !a/' \
-    route moe
+    "route one" moe
 fault route.c "counts are read without a barrier" \
     's/expert_of(a, here, i)\], 1);\n\tbar();/expert_of(a, here, i)], 1);/' route moe
 fault attend_few.c "a piece is overwritten while others read it" \
     's/copy_wait(SLOTS - 2);\n\tbar();/copy_wait(SLOTS - 2);/' attend_few attention
 fault attend_few.c "a piece is read before it is there" \
     's/copy_wait(SLOTS - 2);/copy_wait(SLOTS - 1);/' attend_few attention
-fault attend_merge.c "factors are read without a barrier" \
-    's/heads, some);\n\t\tbar();/heads, some);/' attend_merge attention
 fault attend_merge.c "numbers are rotated without a barrier" \
     's/w = x\[tid() | h\];\n\t\tbar();/w = x[tid() | h];/' attend_merge attention
-fault delta_rule.c "a group of tokens is not waited for" \
-    's/copy_wait(1);\n\t\t\twarp_bar();/warp_bar();/' delta_rule deltanet
-fault delta_rule.c "tokens are read without a barrier" \
-    's/if (is_short) {\n\t\tbar();/if (is_short) {/' delta_rule deltanet
 fi
 
 # -- edges
-fault norm.c "a row is one number too long" 's/at < a->n ? x\[at\]/at <= a->n ? x[at]/' \
+fault norm_row.h "a row is one number too long" 's/at < a->n ? x\[at\]/at <= a->n ? x[at]/' \
     norm norm
-fault route.c "of equal logits, the last is chosen" 's/key\[j\] > best/key[j] >= best/g' \
-    route moe
+fault route_row.h "of equal logits, the last is chosen" 's/key\[j\] > best/key[j] >= best/g' \
+    "route one" moe
 fault rows.c "rows without deepstack vectors add some" 's/if (deep == 0)/if (0)/' \
     rows spans
 if [ -n "$QPIPE_LONG" ]; then
@@ -145,7 +136,7 @@ fault columns.h "the last pair of a matrix is lost" \
 fault columns.h "a tile of one more" 's/(k + n - 1) >> bits/k >> bits/' \
     "multiply_q4_k product" product Q4_K
 fault one.h "the last row of weights is lost" 's/r >= a->n_out)/r + 1 >= a->n_out)/' \
-    one_q4_k product Q4_K
+    one product Q4_K
 fault multiply.h "a row beyond the matrix is written" \
     's/if (r >= a->n_out || column >= c.n/if (r > a->n_out || column >= c.n/' \
     multiply_q4_k product Q4_K
@@ -163,17 +154,15 @@ fault attend_integers.c "a row attends to one key too many" 's/slot + 1/slot + 2
     attend_integers attention
 fault attend_merge.c "the last chunk is lost" 's/a.pass.row\[t\].slot \/ DEV_CHUNK + 1/(a.pass.row[t].slot + 255) \/ DEV_CHUNK/g' \
     attend_merge attention
-fault delta_rule.c "drafts change the state" 's/t + 1 == p.n_sure) {/t + 1 == p.n) {/' \
-    delta_rule deltanet
 fault deltanet.c "drafts change the state" 's/t == (s32)p.n_sure)/t == (s32)p.n)/' \
     deltanet deltanet
-fault deltanet.c "inputs are those of the token before" 's/n_sure - 1;/n_sure - 2;/' \
+fault delta_end.h "inputs are those of the token before" 's/n_sure - 1;/n_sure - 2;/' \
     deltanet deltanet
-fault mma.h "a nibble of 8 or more has the value of another" \
+fault product.h "a nibble of 8 or more has the value of another" \
     's/(n >> 1 & 0x4444) | 0x3210/(n >> 2 \& 0x4444) | 0x3210/' \
     multiply_q4 product IQ4_NL
 fault one.h "scales of IQ4_XS have no sign" 's/(s8)one_byte(scale, j)/one_byte(scale, j)/' \
-    one_iq4_xs product IQ4_XS
+    one product IQ4_XS
 fault lora.c "a pair has the matrix before its own" 's/first\[middle\] <= i/first[middle] < i/' \
     lora lora
 fi
@@ -186,16 +175,13 @@ if [ -n "$QPIPE_LONG" ]; then
 fault mma.h "factor times sum is rounded" \
     's/rn_fma(v\[0\], v\[1\], o->acc\[m\]\[n\]\[e\])/v[0] * v[1] + o->acc[m][n][e]/' \
     multiply_q4_k product Q4_K
-fault norm.c "a mean is contracted with eps" \
+fault norm_row.h "a mean is contracted with eps" \
     's/rn_sqrt(sum \/ (f32)a->n + a->eps)/rn_sqrt(rn_fma(sum, 1.0f \/ (f32)a->n, a->eps))/' \
     norm norm
 fault math.h "exp adds 1 too early" \
     's/p = rn_fma(p, r \* r, r) + 1.0f/p = rn_fma(p, r * r, r + 1.0f)/' \
     "norm route" moe
-fault delta_rule.c "decay is contracted" \
-    's/s\[i + j\] = y \* g;\n\t*sum = rn_fma(s\[i + j\], n\[j\], sum);/s[i + j] = y * g; sum = rn_fma(y, g * n[j], sum);/' \
-    delta_rule deltanet
-fault attend_merge.c "chunks are contracted" 's/x \* e\[1\]);/x * e[1] * 1.0f + 0.0f);/; s/rn_fma(\*o, e\[0\], x \* e\[1\] \* 1.0f + 0.0f)/rn_fma(x, e[1], *o * e[0])/' \
+fault attend_join.h "chunks are contracted" 's/x \* e\[1\]);/x * e[1] * 1.0f + 0.0f);/; s/rn_fma(\*o, e\[0\], x \* e\[1\] \* 1.0f + 0.0f)/rn_fma(x, e[1], *o * e[0])/' \
     attend_merge attention
 fi
 done_testing

@@ -36,12 +36,12 @@ many64_q2_k	255	32
 many64_*	168	32
 many*		168	0
 few_*		168	0
-one_*		104	0
+one		80	96
 multiply_*	184	0
 delta_rule	255	0
-delta_step	192	0
+delta_step	232	0
 attend_tile_*	144	0
-attend_few_*	128	0
+attend_few_*	144	0
 attend_q*	112	0
 *		64	0
 EOF
@@ -71,6 +71,7 @@ for arch in sm_80 sm_90 sm_120; do
 		*/multiply_super.ptx | */multiply_block.ptx | \
 		    */multiply_q2_k.ptx) limit= ;;
 		*/multiply_*) limit=-maxrregcount=$most ;;
+		*/one.ptx) limit=-maxrregcount=80 ;;	# ones.c
 		*) limit= ;;
 		esac
 		"$ptxas" -v -arch=$arch $limit -o /dev/null "$ptx" >said 2>&1 ||

@@ -55,14 +55,16 @@ qwen_cuda_ones_multiply(struct qwen_cuda_work *w,
 {
 	static const u32 format[] = { [QWEN_CUDA_Q4_K] = F_Q4_K,
 	    [QWEN_CUDA_Q5_K] = F_Q5_K, [QWEN_CUDA_Q6_K] = F_Q6_K,
-	    [QWEN_CUDA_Q8_0] = F_Q8_0 };
+	    [QWEN_CUDA_Q8_0] = F_Q8_0, [QWEN_CUDA_Q4] = F_Q4,
+	    [QWEN_CUDA_IQ4_XS] = F_IQ4_XS, [QWEN_CUDA_Q3_K] = F_Q3_K,
+	    [QWEN_CUDA_Q2_K] = F_Q2_K };
 	struct qwen_cuda_card *c = w->c->card;
 	enum qwen_cuda_layout l = qwen_cuda_layout_of(m->of);
 	u32 nb = (a->n_in + 255) / 256, rows = rows_of_warp(w, a, nb), i;
 	int is_float = l == QWEN_CUDA_FLOATS;
 	size_t bytes = is_float ? 16 : ONE_BYTES(nb, rows);
 
-	if (!is_one(a) || (!is_float && l > QWEN_CUDA_Q8_0) ||
+	if (!is_one(a) || (!is_float && l >= QWEN_CUDA_SUPER) ||
 	    bytes > (size_t)c->shared_max)
 		return 0;
 	if (c->later_arg != w || w->n_one == ONES_MAX || w->ones.then != 0)

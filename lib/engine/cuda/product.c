@@ -183,18 +183,22 @@ qwen_cuda_silu_multiply(struct qwen_cuda_work *w, cu_ptr gate, cu_ptr up,
 
 /* ----------------------------------------------------------------- products */
 
+/* The format of floats, or of a d of 16 bits. */
 static u32
-float_kind(const struct qwen_weight *w)
+kind_of(const struct qwen_weight *w)
 {
-	return w->quant->type == QT_F32 ? DEV_F32 : w->quant->type == QT_F16 ?
-	    DEV_F16 : DEV_BF16;
+	uint32_t type = w->quant->type;
+
+	return type == QT_F32 ? DEV_F32 : type == QT_BF16 || type == QT_MXFP4 ?
+	    DEV_BF16 : DEV_F16;
 }
 
 static struct dev_product
 product_of(const struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
     const struct qwen_cuda_rows *x, cu_ptr y, size_t stride)
 {
-	return (struct dev_product){
+	const int8_t *values = qwen_cuda_values(m->of);
+	struct dev_product a = {
 		.w = QWEN_CUDA_P(m->data),
 		.scale = QWEN_CUDA_P(m->scale),
 		.bias = QWEN_CUDA_P(m->bias),
@@ -212,8 +216,12 @@ product_of(const struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
 		.two = m->of->operand == QWEN_AS_TWO_Q8,
 		.span = m->of->quant->span,
 		.has_min = (u32)m->of->quant->has_min,
-		.kind = float_kind(m->of),
+		.kind = kind_of(m->of),
 	};
+
+	if (values != NULL)
+		memcpy(a.values, values, sizeof a.values);
+	return a;
 }
 
 /* A kernel for tiles of up to `columns' columns. */
@@ -234,7 +242,8 @@ enum { WIDTHS = 4 };		/* of tiles, the narrowest first */
 
 static const struct kernel kernels[][WIDTHS] = {
 	KERNELS(Q4_K, "q4_k"), KERNELS(Q5_K, "q5_k"), KERNELS(Q6_K, "q6_k"),
-	KERNELS(Q8_0, "q8_0"), KERNELS(SUPER, "super"),
+	KERNELS(Q8_0, "q8_0"), KERNELS(Q4, "q4"), KERNELS(IQ4_XS, "iq4_xs"),
+	KERNELS(Q3_K, "q3_k"), KERNELS(Q2_K, "q2_k"), KERNELS(SUPER, "super"),
 	KERNELS(BLOCK, "block"),
 };
 
@@ -251,6 +260,14 @@ few_bytes(enum qwen_cuda_layout l, u32 n, u32 nb)
 		return FEW_BYTES(F_Q6_K, n, nb);
 	case QWEN_CUDA_Q8_0:
 		return FEW_BYTES(F_Q8_0, n, nb);
+	case QWEN_CUDA_Q4:
+		return FEW_BYTES(F_Q4, n, nb);
+	case QWEN_CUDA_IQ4_XS:
+		return FEW_BYTES(F_IQ4_XS, n, nb);
+	case QWEN_CUDA_Q3_K:
+		return FEW_BYTES(F_Q3_K, n, nb);
+	case QWEN_CUDA_Q2_K:
+		return FEW_BYTES(F_Q2_K, n, nb);
 	case QWEN_CUDA_SUPER:
 		return FEW_BYTES(F_SUPER, n, nb);
 	default:
@@ -353,8 +370,8 @@ multiply(struct qwen_cuda_work *w, const struct qwen_cuda_weight *m,
 	    .threads = few ? FEW_THREADS : MANY_THREADS,
 	    .shared = few ? few_bytes(l, n < FEW_COLUMNS ? n : FEW_COLUMNS,
 		(a->n_in + 255) / 256) : k->shared,
-	    /* of the general layouts, some kernels need more */
-	    .registers = l < QWEN_CUDA_SUPER ? MANY_REGISTERS : 0 };
+	    /* of the last layouts, some kernels need more */
+	    .registers = l < QWEN_CUDA_Q2_K ? MANY_REGISTERS : 0 };
 	qwen_cuda_run(w->c->card, &launch, a, sizeof *a);
 }
 

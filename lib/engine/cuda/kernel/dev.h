@@ -69,8 +69,9 @@ typedef f32 f32x2 __attribute__((vector_size(8)));
  * dp4a() dp4a_us() dp4a_uu()
  *	c + the sum of four products of bytes: signed by signed, unsigned by
  *	signed, unsigned by unsigned.
- * prmt(a, b, sel)
- *	four bytes chosen by the nibbles of a constant: 0 .. 3 of a, 4 .. 7 of b.
+ * prmt(a, b, sel) pick(a, b, sel)
+ *	four bytes chosen by the lower four nibbles of sel: 0 .. 3 of a, 4 .. 7
+ *	of b; prmt's is a constant.
  * mma_us() mma_ss() mma_uu(), mma16_us() mma16_ss() mma16_uu()
  *	tensor cores, exact: c[16][8] += a[16][k] b[8][k], k 32 or 16, in the
  *	fragments that the PTX manual gives for m16n8k32 and m16n8k16;
@@ -204,6 +205,16 @@ warp_most(u32 v)
 	    "n"(sel));							\
 	d_;								\
 })
+
+DEV u32
+pick(u32 a, u32 b, u32 sel)
+{
+	u32 d;
+
+	__asm__("prmt.b32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b),
+	    "r"(sel));
+	return d;
+}
 
 #define DP4A(name, types)						\
 DEV s32									\
@@ -437,6 +448,8 @@ prmt(u32 a, u32 b, u32 sel)
 		d |= (u32)(v >> 8 * (sel >> 4 * i & 7) & 255) << 8 * i;
 	return d;
 }
+
+DEV u32 pick(u32 a, u32 b, u32 sel) { return prmt(a, b, sel); }
 
 DEV s32 emu_byte(const u8 *p, int is_s) { return is_s ? (s8)*p : *p; }
 

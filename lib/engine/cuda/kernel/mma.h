@@ -19,22 +19,27 @@ enum { MMA_MT = 2, MMA_NT = 4 };	/* the largest */
 /*
  * Bytes of a row's 256 weights, from one row to the next in the block's memory,
  * and the same of activations, so that a warp's loads meet no bank twice.  Of
- * groups, sums of 16 are only for F_SUPER.
+ * groups, sums of 16 are only for F_Q2_K and F_SUPER.
  */
 DEV u32
 weight_bytes(int f, const struct dev_product *a)
 {
 	return f == F_Q4_K ? 144 : f == F_Q5_K ? 176 : f == F_Q6_K ?
 	    DEV_Q6_K_BYTES + 16 : f == F_Q8_0 ? DEV_Q8_0_BYTES :
-	    f == F_SUPER ? sizeof(struct dev_super) :
+	    f == F_Q4 || f == F_IQ4_XS ? DEV_NIBBLE_BYTES :
+	    f == F_Q3_K ? DEV_NIBBLE_BYTES + 16 : f == F_Q2_K ?
+	    DEV_Q2_K_BYTES : f == F_SUPER ? sizeof(struct dev_super) :
 	    (u32)DEV_BLOCK_BYTES(a->span, a->has_min);
 }
 
 #define WEIGHT_STRIDE(f) ((f) == F_Q4_K ? 160u : (f) == F_Q5_K ? 224u :	\
-	(f) == F_Q6_K ? 240u : (f) == F_Q8_0 ? 288u : (f) == F_SUPER ?	\
-	304u : 352u)
-#define X_BYTES(f) ((f) == F_SUPER ? 320u : 288u)
-#define X_STRIDE(f) ((f) == F_SUPER ? 336u : (f) == F_Q6_K ? 304u : 288u)
+	(f) == F_Q6_K ? 240u : (f) == F_Q8_0 ? 288u : (f) == F_Q4 ||	\
+	(f) == F_IQ4_XS ? 144u : (f) == F_Q3_K || (f) == F_Q2_K ?	\
+	176u : (f) == F_SUPER ? 304u : 352u)
+#define HAS_SUMS_16(f) ((f) == F_Q2_K || (f) == F_SUPER)
+#define X_BYTES(f) (HAS_SUMS_16(f) ? 320u : 288u)
+#define X_STRIDE(f) (HAS_SUMS_16(f) ? 336u : (f) == F_Q6_K ||		\
+	(f) == F_Q3_K ? 304u : 288u)
 
 /* What 256 columns give: to be added to sums, or kept for them. */
 struct mma_out {
@@ -82,19 +87,28 @@ struct mma_at {
 	const SHARED u8	*w, *w_in, *x, *x_in, *c[2];
 };
 
+/* Has the layout a nibble for each weight, in their order? */
+DEV int
+has_nibbles(int f)
+{
+	return f == F_Q4 || f == F_IQ4_XS || f == F_Q3_K || f == F_Q2_K;
+}
+
 /*
- * A lane has `in' bytes at a time.  Columns after the last of a few repeat it.
+ * A lane has `in' weights at a time.  Columns after the last of a few repeat it.
  */
 DEV struct mma_at
-find(const SHARED u8 *ws, const SHARED u8 *xs, const u32 w_stride,
-    const u32 x_stride, const u32 in, const int few, u32 n)
+find(const int f, const SHARED u8 *ws, const SHARED u8 *xs, const u32 in,
+    const int few, u32 n)
 {
+	const u32 w_stride = WEIGHT_STRIDE(f), x_stride = X_STRIDE(f);
+
 	LANE;
 	struct mma_at p;
 	u32 c = 2 * c4;
 
 	p.w = base(ws + g * w_stride);
-	p.w_in = base(p.w + in * c4);
+	p.w_in = base(p.w + (has_nibbles(f) ? in / 2 : in) * c4);
 	p.x = base(xs + (few && g >= n ? n - 1 : g) * x_stride);
 	p.x_in = base(p.x + in * c4);
 	p.c[0] = base(xs + (few && c >= n ? n - 1 : c) * x_stride);
@@ -122,7 +136,7 @@ multiply_sums(s32 *c, const u32 *min, u32 low, u32 high)
 	mma16_uu(c, min, &low);
 }
 
-/* ---- Q4_K, Q5_K: scales of 32 weights */
+/* ---- Q4_K, Q5_K, IQ4_XS: scales of 32 weights */
 
 /* Scales and minimums of sub-blocks 0 .. 3 and 4 .. 7, a byte each. */
 DEV void
@@ -136,9 +150,18 @@ k_scales(u32x4 head, u32 *scale, u32 *min)
 
 /* Weights of sub-block j; p is the lane's share of a row. */
 DEV u32x2
-k_weights(int f, const SHARED u8 *p, u32 j, u32x2 high)
+k_weights(int f, const struct dev_product *a, const SHARED u8 *p, u32 j,
+    u32x2 high)
 {
-	u32x2 w = LD64(p + (f == F_Q4_K ? 16 : 48) + 32 * (j / 2));
+	u32x2 w;
+	u32 n;
+
+	if (f == F_IQ4_XS) {
+		n = LD32(p + 16 * j);
+		return (u32x2){ nibble_values(a->values, n),
+		    nibble_values(a->values, n >> 16) };
+	}
+	w = LD64(p + (f == F_Q4_K ? 16 : 48) + 32 * (j / 2));
 
 	w = (j & 1 ? w >> 4 : w) & 0x0f0f0f0f;
 	return f == F_Q4_K ? w : w | (high >> j & 0x01010101) << 4;
@@ -160,11 +183,13 @@ head_k(const int f, const struct mma_at *p, const u32 mt, const u32 nt,
 
 	EACH(m, mt) EACH(e, 2) {
 		const u32 at = (16 * m + 8 * e) * WEIGHT_STRIDE(f);
-		u32x4 head = *(const SHARED u32x4 *)(p->w + at);
-		u32 s[2], k[2];
+		u32x4 head = *(const SHARED u32x4 *)(p->w + at +
+		    (f == F_IQ4_XS ? 128 : 0));
+		u32 s[2] = { head[0], head[1] }, k[2] = { 0, 0 };
 
-		k_scales(head, s, k);
-		h->d[m][e] = head[0];
+		if (f != F_IQ4_XS)
+			k_scales(head, s, k);
+		h->d[m][e] = head[f == F_IQ4_XS ? 2 : 0];
 		h->min[m][e] = c4 == 0 ? k[0] : c4 == 1 ? k[1] : 0;
 		h->scale[m][e][0] = c4 == 0 ? s[0] : 0;
 		h->scale[m][e][1] = c4 == 1 ? s[1] : 0;
@@ -180,14 +205,15 @@ head_k(const int f, const struct mma_at *p, const u32 mt, const u32 nt,
  * columns one has a number: that of the sub-block.
  */
 DEV void
-add_k(const int f, const struct mma_at *p, const struct mma_k *h, const u32 j,
-    const u32 mt, const u32 nt, s32 (*sum)[MMA_NT][4])
+add_k(const int f, const struct dev_product *a, const struct mma_at *p,
+    const struct mma_k *h, const u32 j, const u32 mt, const u32 nt,
+    s32 (*sum)[MMA_NT][4])
 {
 	const u32 wst = WEIGHT_STRIDE(f), xst = X_STRIDE(f);
 	u32 w[MMA_MT][4], s[MMA_MT][2], m, n, e;
 
 	EACH(m, mt) EACH(e, 2) {
-		u32x2 v = k_weights(f, p->w_in + (16 * m + 8 * e) * wst, j,
+		u32x2 v = k_weights(f, a, p->w_in + (16 * m + 8 * e) * wst, j,
 		    h->high[m][e]);
 
 		w[m][e] = v[0];
@@ -202,8 +228,13 @@ add_k(const int f, const struct mma_at *p, const struct mma_k *h, const u32 j,
 			s32 dot[4] = { 0, 0, 0, 0 };
 			s32 k[4] = { 0, 0, 0, 0 };
 
-			mma_us(dot, w[m], b);
-			mma16_uu(k, s[m], &h->a[n]);
+			if (f == F_IQ4_XS) {
+				mma_ss(dot, w[m], b);
+				mma16_ss(k, s[m], &h->a[n]);
+			} else {
+				mma_us(dot, w[m], b);
+				mma16_uu(k, s[m], &h->a[n]);
+			}
 			EACH(e, 4)
 				sum[m][n][e] += k[e] * dot[e];
 		}
@@ -211,11 +242,11 @@ add_k(const int f, const struct mma_at *p, const struct mma_k *h, const u32 j,
 }
 
 DEV void
-step_k(const int f, const struct mma_at *p, const u32 mt, const u32 nt,
-    struct mma_out *o, const int few)
+step_k(const int f, const struct dev_product *a, const struct mma_at *p,
+    const u32 mt, const u32 nt, struct mma_out *o, const int few)
 {
 	const u32 xst = X_STRIDE(f), half = tid() & 1;
-	s32 sum[MMA_MT][MMA_NT][4], min[4];
+	s32 sum[MMA_MT][MMA_NT][4], min[4] = { 0, 0, 0, 0 };
 	struct mma_k h;
 	u32 m, n, e, j;
 
@@ -223,7 +254,7 @@ step_k(const int f, const struct mma_at *p, const u32 mt, const u32 nt,
 	EACH(m, mt) EACH(n, nt) EACH(e, 4)
 		sum[m][n][e] = 0;
 	EACH(j, 8)
-		add_k(f, p, &h, j, mt, nt, sum);
+		add_k(f, a, p, &h, j, mt, nt, sum);
 	EACH(n, nt) {
 		const SHARED u8 *x = p->x + 8 * n * xst + 264 + 4 * half;
 		u32 low = LD32(x), high = LD32(x + 8);
@@ -232,7 +263,8 @@ step_k(const int f, const struct mma_at *p, const u32 mt, const u32 nt,
 		EACH(e, 2)
 			d[e] = group_d(p->c[e] + 8 * n * xst);
 		EACH(m, mt) {
-			multiply_sums(min, h.min[m], low, high);
+			if (f != F_IQ4_XS)
+				multiply_sums(min, h.min[m], low, high);
 			EACH(e, 4) {
 				u32 k = h.d[m][e / 2];
 
@@ -240,25 +272,28 @@ step_k(const int f, const struct mma_at *p, const u32 mt, const u32 nt,
 				    f16_f32((u16)k) * d[e % 2],
 				    (f32)sum[m][n][e],
 				    -f16_f32((u16)(k >> 16)) * d[e % 2],
-				    (f32)min[e] }, 1);
+				    (f32)min[e] }, f != F_IQ4_XS);
 			}
 		}
 	}
 }
 
-/* ---- Q6_K and F_SUPER: scales of 16 weights, with a sign */
+/* ---- Q6_K, Q3_K, Q2_K and F_SUPER: scales of 16 weights, with a sign */
 
 /* Where a row has its scales. */
-#define SCALES_16(f) ((f) == F_Q6_K ? 192 : 256)
+#define SCALES_16(f) ((f) == F_Q6_K ? 192 : (f) == F_SUPER ? 256 : 128)
 
 /* Weights of sub-block b; p is the lane's share of a row. */
 DEV u32
-weights16(int f, const SHARED u8 *p, u32 b)
+weights16(int f, const struct dev_product *a, const SHARED u8 *p, u32 b)
 {
 	u32 h = b / 8, q = b / 2 % 4, in = b % 2 * 16, low, high;
 
 	if (f == F_SUPER)
 		return LD32(p + 16 * b);
+	if (has_nibbles(f))
+		return nibble_values(a->values,
+		    *(const SHARED u16 *)(p + 8 * b));
 	low = LD32(p + 64 * h + 32 * (q & 1) + in);
 	high = LD32(p + 128 + 32 * h + in);
 	low = (low >> (q < 2 ? 0 : 4) & 0x0f0f0f0f) |
@@ -278,15 +313,15 @@ in_order(u32 i)
  * cores, as in step_k.
  */
 DEV void
-add_16(const int f, const struct mma_at *p, const u32 mt, const u32 nt,
-    s32 (*sum)[MMA_NT][4])
+add_16(const int f, const struct dev_product *a, const struct mma_at *p,
+    const u32 mt, const u32 nt, s32 (*sum)[MMA_NT][4])
 {
 	const u32 c4 = tid() & 3, wst = WEIGHT_STRIDE(f), xst = X_STRIDE(f);
 	u32 sc[MMA_MT][2], xa[MMA_NT], m, n, e, i;
 
 	EACH(m, mt) EACH(e, 2)
-		sc[m][e] = LD32(p->w_in + (16 * m + 8 * e) * wst +
-		    SCALES_16(f));
+		sc[m][e] = LD32(p->w + (16 * m + 8 * e) * wst +
+		    SCALES_16(f) + 4 * c4);
 	EACH(n, nt) {
 		xa[n] = *(const SHARED u16 *)(p->x + 8 * n * xst + 256 +
 		    2 * c4);
@@ -297,7 +332,7 @@ add_16(const int f, const struct mma_at *p, const u32 mt, const u32 nt,
 		u32 w[MMA_MT][2], s[MMA_MT][2];
 
 		EACH(m, mt) EACH(e, 2) {
-			w[m][e] = weights16(f, p->w_in + (16 * m + 8 * e) *
+			w[m][e] = weights16(f, a, p->w_in + (16 * m + 8 * e) *
 			    wst, b);
 			s[m][e] = c4 == b / 4 ? sc[m][e] & 255u << 8 * (b % 4) :
 			    0;
@@ -320,7 +355,8 @@ add_16(const int f, const struct mma_at *p, const u32 mt, const u32 nt,
 
 /* The same for one tile, with fewer registers, so that more warps have some. */
 DEV void
-add_16_few(const int f, const struct mma_at *p, s32 *sum)
+add_16_few(const int f, const struct dev_product *a, const struct mma_at *p,
+    s32 *sum)
 {
 	const u32 wst = WEIGHT_STRIDE(f);
 	u32 i, e, b;
@@ -331,8 +367,8 @@ add_16_few(const int f, const struct mma_at *p, s32 *sum)
 
 		UNROLL for (b = 2 * j; b < 2 * j + 2; b++) {
 			const SHARED u8 *sc = p->w + SCALES_16(f) + b;
-			u32 w[2] = { weights16(f, p->w_in, b),
-			    weights16(f, p->w_in + 8 * wst, b) };
+			u32 w[2] = { weights16(f, a, p->w_in, b),
+			    weights16(f, a, p->w_in + 8 * wst, b) };
 			u32 x = LD32(p->x_in + 16 * b);
 			s32 dot[4] = { 0, 0, 0, 0 };
 
@@ -357,15 +393,16 @@ step_16(const int f, const struct dev_product *a, const struct mma_at *p,
 	EACH(m, mt) EACH(n, nt) EACH(e, 4)
 		sum[m][n][e] = 0;
 	if (few)
-		add_16_few(f, p, sum[0][0]);
+		add_16_few(f, a, p, sum[0][0]);
 	else
-		add_16(f, p, mt, nt, sum);
+		add_16(f, a, p, mt, nt, sum);
 	EACH(n, nt) EACH(m, mt) {
 		s32 min[4] = { 0, 0, 0, 0 };
 
-		if (f == F_SUPER && a->has_min) {
+		if (HAS_SUMS_16(f) && a->has_min) {
 			const SHARED u8 *x = p->x_in + 8 * n * xst + 288;
-			const SHARED u8 *k = p->w_in + 16 * m * wst + 272;
+			const SHARED u8 *k = p->w + 16 * m * wst +
+			    SCALES_16(f) + 16 + 4 * (tid() & 3);
 			u32 mn[2] = { LD32(k), LD32(k + 8 * wst) };
 
 			multiply_sums(min, mn, LD32(x), LD32(x + 16));
@@ -374,20 +411,21 @@ step_16(const int f, const struct dev_product *a, const struct mma_at *p,
 			const SHARED u8 *w = p->w + (16 * m + e / 2 * 8) * wst;
 			f32 d = group_d(p->c[e % 2] + 8 * n * xst);
 
-			out_put(o, few, m, n, e, (f32x4){ (f == F_Q6_K ?
-			    LDF16(w + DEV_Q6_K_BYTES + group % 8 * 2) :
-			    LDF32(w + 288)) * d, (f32)sum[m][n][e],
-			    f == F_Q6_K ? 0 : -LDF32(w + 292) * d,
-			    (f32)min[e] }, f == F_SUPER && a->has_min);
+			w += SCALES_16(f) + 16;
+			out_put(o, few, m, n, e, (f32x4){ (HAS_SUMS_16(f) ?
+			    LDF32(w + 16) : LDF16(w + group % 8 * 2)) * d,
+			    (f32)sum[m][n][e], HAS_SUMS_16(f) ?
+			    -LDF32(w + 20) * d : 0, (f32)min[e] },
+			    HAS_SUMS_16(f) && a->has_min);
 		}
 	}
 }
 
-/* ---- Q8_0 and F_BLOCK: each block of weights has its d */
+/* ---- Q8_0, Q4 and F_BLOCK: each block of weights has its d */
 
 /*
- * What a lane has of a group: a of its columns, eight d of its rows if they are
- * f16, and sums.
+ * What a lane has of a group: a of its columns, eight d of its rows of Q8_0, and
+ * sums.
  */
 struct mma_part {
 	u32x2	a[MMA_NT][2];
@@ -415,30 +453,35 @@ part_init(const int f, const struct mma_at *p, const u32 mt, const u32 nt,
 	}
 }
 
-/* Returns number i of bytes, and of f16. */
+/* Returns number i of bytes. */
 DEV s32 byte_at(u32x2 v, u32 i) { return (s32)(v[i / 4] >> 8 * (i % 4) & 255); }
 
-DEV f32
-f16_at(u32x4 v, u32 i)
-{
-	return f16_f32((u16)(v[i / 2] >> 16 * (i % 2)));
-}
-
-/* 32 weights of Q8_0: d times a is exact. */
+/* 32 weights of Q8_0 or Q4: d times a is exact. */
 DEV void
-step_q8_0(const struct mma_at *p, const u32 j, const u32 mt, const u32 nt,
-    struct mma_part *t)
+step_q8_0(const int f, const struct dev_product *a, const struct mma_at *p,
+    const u32 j, const u32 mt, const u32 nt, struct mma_part *t)
 {
-	const u32 wst = WEIGHT_STRIDE(F_Q8_0), xst = X_STRIDE(F_Q8_0);
+	const u32 wst = WEIGHT_STRIDE(f), xst = X_STRIDE(f);
 	u32 w[MMA_MT][4], m, n, e;
 	f32 d[MMA_MT][2];
 
 	EACH(m, mt) EACH(e, 2) {
-		u32x2 v = LD64(p->w_in + (16 * m + 8 * e) * wst + 32 * j);
+		const u32 row = (16 * m + 8 * e) * wst;
+		u32 bits, all;
+		u32x2 v;
 
+		if (f == F_Q4) {	/* few registers are left */
+			all = LD32(p->w_in + row + 16 * j);
+			v[0] = nibble_values(a->values, all);
+			v[1] = nibble_values(a->values, all >> 16);
+			bits = *(const SHARED u16 *)(p->w + row + 128 + 2 * j);
+		} else {
+			v = LD64(p->w_in + row + 32 * j);
+			bits = t->d[m][e][j / 2] >> 16 * (j % 2) & 0xffff;
+		}
 		w[m][e] = v[0];
 		w[m][e + 2] = v[1];
-		d[m][e] = f16_at(t->d[m][e], j);
+		d[m][e] = d_of(f, a, bits);
 	}
 	EACH(n, nt) {
 		u32x2 x = LD64(p->x_in + 8 * n * xst + 32 * j);
@@ -547,8 +590,8 @@ step_block(const int f, const struct dev_product *a, const struct mma_at *p,
 
 	part_init(f, p, mt, nt, &t);
 	EACH(j, 8) {
-		if (f == F_Q8_0)
-			step_q8_0(p, j, mt, nt, &t);
+		if (f != F_BLOCK)
+			step_q8_0(f, a, p, j, mt, nt, &t);
 		else if (a->span == 16)
 			step_2_16(p, j, mt, nt, &t);
 		else
@@ -571,12 +614,12 @@ step(const int f, const struct dev_product *a, const SHARED u8 *ws,
     const SHARED u8 *xs, u32 group, const u32 mt, const u32 nt,
     struct mma_out *o, const int few)
 {
-	const struct mma_at p = find(ws, xs, WEIGHT_STRIDE(f), X_STRIDE(f),
-	    f == F_Q6_K || f == F_SUPER ? 4 : 8, few, o->n);
+	const int has_16 = f == F_Q6_K || f == F_Q3_K || HAS_SUMS_16(f);
+	const struct mma_at p = find(f, ws, xs, has_16 ? 4 : 8, few, o->n);
 
-	if (f == F_Q4_K || f == F_Q5_K)
-		step_k(f, &p, mt, nt, o, few);
-	else if (f == F_Q6_K || f == F_SUPER)
+	if (f == F_Q4_K || f == F_Q5_K || f == F_IQ4_XS)
+		step_k(f, a, &p, mt, nt, o, few);
+	else if (has_16)
 		step_16(f, a, &p, group, mt, nt, o, few);
 	else
 		step_block(f, a, &p, mt, nt, o, few);

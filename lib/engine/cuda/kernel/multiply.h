@@ -19,17 +19,17 @@ enum { FETCH_ROWS = 2 };
  */
 struct mma_fetch {
 	const GLOBAL u8	*w[FETCH_ROWS], *x[FETCH_ROWS];
-	u32		 d_at;		/* Q6_K: where the row has its d */
+	u32		 d_at;		/* Q6_K, Q3_K: where the row has its d */
 	u32		 row, all, columns;
 };
 
 /* Rows from row r on, and n columns; rows after the last repeat it. */
 DEV struct mma_fetch
-fetch_of(const struct dev_product *a, const struct dev_columns *c, u32 r,
-    u32 n, u32 me, u32 all)
+fetch_of(const int format, const struct dev_product *a,
+    const struct dev_columns *c, u32 r, u32 n, u32 me, u32 all)
 {
 	struct mma_fetch f = { .row = me / 4, .all = all / 4, .columns = n,
-	    .d_at = (a->n_in + 255) / 256 * DEV_Q6_K_BYTES };
+	    .d_at = (a->n_in + 255) / 256 * BLOCK_BYTES(format) };
 	u32 i, at;
 
 	EACH(i, FETCH_ROWS) {
@@ -48,7 +48,8 @@ fetch(const int f, const struct dev_product *a, const struct mma_fetch *t,
     u32 b, SHARED u8 *w, SHARED u8 *x)
 {
 	const u32 q = tid() & 3, bytes = weight_bytes(f, a);
-	const u32 step = f == F_Q6_K ? DEV_Q6_K_BYTES : bytes;
+	const int d_apart = f == F_Q6_K || f == F_Q3_K;
+	const u32 step = d_apart ? BLOCK_BYTES(f) : bytes;
 	u32 i, k;
 
 	EACH(i, FETCH_ROWS) {
@@ -57,7 +58,7 @@ fetch(const int f, const struct dev_product *a, const struct mma_fetch *t,
 		    WEIGHT_STRIDE(f) + 16 * q);
 
 		EACH(k, f == F_BLOCK ? 5 : (bytes / 16 + 3) / 4) {
-			if (f == F_Q6_K && 4 * k + q == bytes / 16 - 1)
+			if (d_apart && 4 * k + q == bytes / 16 - 1)
 				copy16(to + 64 * k, t->w[i] + t->d_at +
 				    b / 8 * 16);
 			else if (4 * k + q < bytes / 16)
@@ -120,7 +121,7 @@ end_round(const int f, const struct dev_product *a, const struct dev_columns *c,
     const SHARED f32x4 *stage, u32 n, const int is_last, f32 sum)
 {
 	const u32 split = FEW_SPLIT((a->n_in + 255) / 256);
-	const int has_min = f == F_Q4_K || f == F_Q5_K || ((f == F_SUPER ||
+	const int has_min = f == F_Q4_K || f == F_Q5_K || ((HAS_SUMS_16(f) ||
 	    f == F_BLOCK) && a->has_min);
 	u32 at, r, column;
 	f32 other;
@@ -166,7 +167,7 @@ multiply_few(const int f, const struct dev_product *a)
 
 	if (c.n == 0)
 		return;
-	from = fetch_of(a, &c, bid_y() * FEW_ROWS(nb) + warp / split * 16, c.n,
+	from = fetch_of(f, a, &c, bid_y() * FEW_ROWS(nb) + warp / split * 16, c.n,
 	    tid() & 31, 32);
 	if (warp % split < nb)
 		fetch(f, a, &from, warp % split, mine, mine + 16 *
@@ -220,7 +221,7 @@ multiply_many(const int f, const struct dev_product *a, const u32 nt)
 
 	if (c.n == 0)
 		return;
-	from = fetch_of(a, &c, r0, 16 * nt, tid(), MANY_THREADS);
+	from = fetch_of(f, a, &c, r0, 16 * nt, tid(), MANY_THREADS);
 	EACH(m, MMA_MT) EACH(n, nt) EACH(e, 4)
 		o.acc[m][n][e] = 0.0f;
 	for (b = 0; b <= nb; b++) {

@@ -160,6 +160,14 @@ KERNEL_EARLY(one, struct dev_ones)
 		multiply_one(F_Q6_K, p, b, pair);
 	else if (f == F_Q8_0)
 		multiply_one(F_Q8_0, p, b, pair);
+	else if (f == F_Q4)
+		multiply_one(F_Q4, p, b, pair);
+	else if (f == F_IQ4_XS)
+		multiply_one(F_IQ4_XS, p, b, pair);
+	else if (f == F_Q3_K)
+		multiply_one(F_Q3_K, p, b, pair);
+	else if (f == F_Q2_K)
+		multiply_one(F_Q2_K, p, b, pair);
 	else if (f == ONES_FLOATS + DEV_F32)
 		multiply_floats(p, DEV_F32, b, pair);
 	else if (f == ONES_FLOATS + DEV_F16)

@@ -29,7 +29,8 @@ one_load(const int f, const GLOBAL u8 *row, u32 nb, u32 b, u32 h,
     struct one_weights *o)
 {
 	const GLOBAL u8 *p = row + b * (f == F_Q4_K ? 144 : f == F_Q5_K ? 176 :
-	    f == F_Q6_K ? DEV_Q6_K_BYTES : DEV_Q8_0_BYTES);
+	    f == F_Q8_0 ? DEV_Q8_0_BYTES : f == F_Q2_K ? DEV_Q2_K_BYTES :
+	    BLOCK_BYTES(f));
 	const GLOBAL u8 *w = p + (f == F_Q4_K ? 16 : f == F_Q5_K ? 48 : 0) +
 	    (f == F_Q8_0 ? 128 : 64) * h;
 	const GLOBAL u8 *hi = p + (f == F_Q5_K ? 16 : 128 + 32 * h);
@@ -40,15 +41,25 @@ one_load(const int f, const GLOBAL u8 *row, u32 nb, u32 b, u32 h,
 		o->w[i] = *(const GLOBAL u32x4 *)(w + 16 * i);
 	UNROLL for (i = 0; i < 2 && (f == F_Q5_K || f == F_Q6_K); i++)
 		o->hi[i] = *(const GLOBAL u32x4 *)(hi + 16 * i);
-	if (f == F_Q4_K || f == F_Q5_K) {
-		o->head = *(const GLOBAL u32x4 *)p;
+	if (f == F_Q4_K || f == F_Q5_K || f == F_IQ4_XS) {
+		o->head = *(const GLOBAL u32x4 *)(p + (f == F_IQ4_XS ? 128 :
+		    0));
 		return;
 	}
-	some = *(const GLOBAL u32x2 *)(p + (f == F_Q6_K ? 192 : 256) + 8 * h);
+	some = *(const GLOBAL u32x2 *)(p + (f == F_Q6_K ? 192 : f == F_Q8_0 ?
+	    256 : 128) + 8 * h);
 	o->head[0] = some[0];
 	o->head[1] = some[1];
-	if (f == F_Q6_K)
-		o->head[2] = *(const GLOBAL u16 *)(row + nb * DEV_Q6_K_BYTES +
+	if (f == F_Q2_K) {
+		some = *(const GLOBAL u32x2 *)(p + 144 + 8 * h);
+		o->head[2] = some[0];
+		o->head[3] = some[1];
+		some = *(const GLOBAL u32x2 *)(p + 160);
+		o->hi[0][0] = some[0];
+		o->hi[0][1] = some[1];
+	}
+	if (f == F_Q6_K || f == F_Q3_K)
+		o->head[2] = *(const GLOBAL u16 *)(row + nb * BLOCK_BYTES(f) +
 		    2 * b);
 }
 
@@ -100,6 +111,15 @@ one_dot(u32x4 w, u32x4 x, s32 sum)
 	return dp4a(w[3], x[3], sum);
 }
 
+/* Sixteen weights, whose values have the numbers in the nibbles of n. */
+DEV u32x4
+one_values(const struct dev_product *a, u32 n0, u32 n1)
+{
+	return (u32x4){ nibble_values(a->values, n0),
+	    nibble_values(a->values, n0 >> 16), nibble_values(a->values, n1),
+	    nibble_values(a->values, n1 >> 16) };
+}
+
 /* Q4_K and Q5_K: factor and sum, and those of minimums. */
 DEV f32x4
 part_k4(const int f, const struct one_weights *o, const struct one_x *x, u32 b,
@@ -135,6 +155,58 @@ part_k4(const int f, const struct one_weights *o, const struct one_x *x, u32 b,
 	    -f16_f32((u16)(s[0] >> 16)) * d, (f32)min };
 }
 
+/* IQ4_XS: factor and sum. */
+DEV f32x4
+part_iq4_xs(const struct dev_product *a, const struct one_weights *o,
+    const struct one_x *x, u32 b, u32 h)
+{
+	u32 av = one_side(x, b, 4 * h), scale = h ? o->head[1] : o->head[0], j;
+	s32 sum = 0, dot;
+
+	UNROLL for (j = 0; j < 4; j++) {
+		u32x4 n = o->w[j];
+
+		dot = one_dot(one_values(a, n[0], n[1]), one_x16(x, b, h,
+		    2 * j), 0);
+		dot = one_dot(one_values(a, n[2], n[3]), one_x16(x, b, h,
+		    2 * j + 1), dot);
+		sum += (s8)one_byte(scale, j) * one_byte(av, j) * dot;
+	}
+	sum += shfl_xor(sum, 1);
+	return (f32x4){ f16_f32((u16)o->head[2]) *
+	    bits_f32(one_side(x, b, 24)), (f32)sum, 0.0f, 0.0f };
+}
+
+/* Q3_K, and Q2_K with minimums: the same with scales of 16. */
+DEV f32x4
+part_q3_k(const int f, const struct dev_product *a, const struct one_weights *o,
+    const struct one_x *x, u32 b, u32 h)
+{
+	u32 av = one_side(x, b, 4 * h), i, j;
+	f32 d = bits_f32(one_side(x, b, 24));
+	s32 sum = 0, min = 0;
+
+	UNROLL for (j = 0; j < 4; j++) UNROLL for (i = 0; i < 2; i++) {
+		u32 k = 2 * j + i;
+		s32 scale = (s8)(o->head[k / 4] >> 8 * (k % 4));
+
+		sum += scale * one_byte(av, j) * one_dot(one_values(a,
+		    o->w[j][2 * i], o->w[j][2 * i + 1]), one_x16(x, b, h, k),
+		    0);
+	}
+	sum += shfl_xor(sum, 1);
+	if (f == F_Q2_K) {
+		UNROLL for (j = 0; j < 2; j++)
+			min += dp4a_uu(o->head[2 + j], one_side(x, b, 32 +
+			    8 * h + 4 * j), 0) + 256 * dp4a(o->head[2 + j],
+			    one_side(x, b, 48 + 8 * h + 4 * j), 0);
+		min += shfl_xor(min, 1);
+		return (f32x4){ bits_f32(o->hi[0][0]) * d, (f32)sum,
+		    -bits_f32(o->hi[0][1]) * d, (f32)min };
+	}
+	return (f32x4){ f16_f32((u16)o->head[2]) * d, (f32)sum, 0.0f, 0.0f };
+}
+
 /* Q6_K: numbers are stored plus 32, which the sums of 16 take off. */
 DEV f32x4
 part_q6_k(const struct one_weights *o, const struct one_x *x, u32 b, u32 h)
@@ -162,20 +234,24 @@ part_q6_k(const struct one_weights *o, const struct one_x *x, u32 b, u32 h)
 	    bits_f32(one_side(x, b, 24)), (f32)sum, 0.0f, 0.0f };
 }
 
-/* Q8_0: the second half goes on from where the first is. */
+/* Q8_0 and Q4: the second half goes on from where the first is. */
 DEV f32x4
-part_q8_0(const struct one_weights *o, const struct one_x *x, u32 b, u32 h)
+part_q8_0(const int f, const struct dev_product *a,
+    const struct one_weights *o, const struct one_x *x, u32 b, u32 h)
 {
 	u32 av = one_side(x, b, 4 * h), j;
 	f32 part = 0.0f, t[4], d[4], first;
 
 	UNROLL for (j = 0; j < 4; j++) {
-		s32 dot = one_dot(o->w[2 * j], one_x16(x, b, h, 2 * j), 0);
+		u32x4 n = o->w[j], w[2];
+		s32 dot;
 
-		dot = one_dot(o->w[2 * j + 1], one_x16(x, b, h, 2 * j + 1),
-		    dot);
+		w[0] = f == F_Q4 ? one_values(a, n[0], n[1]) : o->w[2 * j];
+		w[1] = f == F_Q4 ? one_values(a, n[2], n[3]) : o->w[2 * j + 1];
+		dot = one_dot(w[0], one_x16(x, b, h, 2 * j), 0);
+		dot = one_dot(w[1], one_x16(x, b, h, 2 * j + 1), dot);
 		t[j] = (f32)(one_byte(av, j) * dot);
-		d[j] = f16_f32((u16)(o->head[j / 2] >> 16 * (j % 2)));
+		d[j] = d_of(f, a, o->head[j / 2] >> 16 * (j % 2) & 0xffff);
 	}
 	UNROLL for (j = 0; j < 4; j++)
 		part = rn_fma(d[j], t[j], part);
@@ -204,7 +280,7 @@ one_end(const int f, const struct dev_product *a, const SHARED f32x4 *stage,
 #endif
 	for (i = 0; i < nb; i++) {
 		sum = rn_fma(stage[i][0], stage[i][1], sum);
-		if (f == F_Q4_K || f == F_Q5_K)
+		if (f == F_Q4_K || f == F_Q5_K || f == F_Q2_K)
 			sum = rn_fma(stage[i][2], stage[i][3], sum);
 	}
 	put_product(a, matrix, pair, r, sum);
@@ -261,9 +337,12 @@ multiply_one(const int f, const struct dev_product *a, u32 block, u32 pair)
 			one_load(f, w + r * a->row_bytes, nb, b, h, &next);
 		}
 		ONE_PLACE(base);
-		v = f == F_Q6_K ? part_q6_k(&now, &x, b, h) : f == F_Q8_0 ?
-		    part_q8_0(&now, &x, b, h) : part_k4(f, &now, &x, b, h);
-		if (h == (f == F_Q8_0))
+		v = f == F_Q6_K ? part_q6_k(&now, &x, b, h) :
+		    f == F_Q3_K || f == F_Q2_K ? part_q3_k(f, a, &now, &x, b, h) :
+		    f == F_IQ4_XS ? part_iq4_xs(a, &now, &x, b, h) :
+		    f == F_Q8_0 || f == F_Q4 ? part_q8_0(f, a, &now, &x, b,
+		    h) : part_k4(f, &now, &x, b, h);
+		if (h == (f == F_Q8_0 || f == F_Q4))
 			stage[row * nb + b] = v;
 		now = next;
 	}

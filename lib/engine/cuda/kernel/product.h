@@ -28,14 +28,31 @@ struct dev_super {
 
 /*
  * Q6_K: bytes of blocks up to their d, then d of all blocks of a row, as f16, to a
- * multiple of 16 bytes.  Q8_0: s8 w[256], then eight d as f16; a last block is
- * filled with zeros.  Q4_K and Q5_K are as in a file.
+ * multiple of 16 bytes.  Q8_0, and Q5_0 likewise: s8 w[256], then eight d as f16;
+ * a last block is filled with zeros.  Q4_K and Q5_K are as in a file.
  */
 #define DEV_Q6_K_BYTES 208
 #define DEV_Q8_0_BYTES 272
 
+/*
+ * Formats of up to 16 values have a nibble for each of 256 weights, the first one
+ * lowest: the number of its value.  Then
+ *	Q4 (Q4_0, IQ4_NL, MXFP4): eight d, 16 bits each
+ *	IQ4_XS: s8 scale[8], d as f16, to a multiple of 16 bytes
+ *	Q3_K: s8 scale[16]; a row's d are after its blocks, as those of Q6_K
+ *	Q2_K: s8 scale[16], u8 min[16], f32 d and m, to a multiple of 16 bytes
+ */
+#define DEV_NIBBLE_BYTES 144
+#define DEV_Q2_K_BYTES 176
+
+/* Bytes of a block of a layout whose d are after a row's blocks. */
+#define BLOCK_BYTES(f) ((f) == F_Q6_K ? DEV_Q6_K_BYTES : DEV_NIBBLE_BYTES)
+
 /* Layouts of integers, and formats of floats. */
-enum dev_format { F_Q4_K, F_Q5_K, F_Q6_K, F_Q8_0, F_SUPER, F_BLOCK };
+enum dev_format {
+	F_Q4_K, F_Q5_K, F_Q6_K, F_Q8_0, F_Q4, F_IQ4_XS, F_Q3_K, F_Q2_K, F_SUPER,
+	F_BLOCK
+};
 enum { DEV_F32, DEV_F16, DEV_BF16 };
 
 /*
@@ -69,8 +86,26 @@ struct dev_product {
 	u32			 rows;		/* of a warp, for one row of x */
 	u32			 two;		/* terms of the activations */
 	u32			 span, has_min;	/* of a general layout */
-	u32			 kind;		/* of floats */
+	u32			 kind;		/* of floats, and of d in Q4 */
+	u32			 values[4];	/* s8 [16], of nibbles */
 };
+
+/* Four weights, whose values have the numbers in the lower nibbles of n. */
+DEV u32
+nibble_values(const u32 *v, u32 n)
+{
+	const u32 in = n & 0x7777, half = (n >> 1 & 0x4444) | 0x3210;
+
+	return pick(pick(v[0], v[1], in), pick(v[2], v[3], in), half);
+}
+
+/* A d of 16 bits. */
+DEV f32
+d_of(const int f, const struct dev_product *a, u32 bits)
+{
+	return f == F_Q4 && a->kind == DEV_BF16 ? bits_f32(bits << 16) :
+	    f16_f32((u16)bits);
+}
 
 /* Number k of a row of floats. */
 DEV f32

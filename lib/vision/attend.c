@@ -82,44 +82,62 @@ qwen_vision_take_qkv(struct qwen_vision_work *w)
 	qwen_vision_run(w, do_take, (w->rows + LANES - 1) / LANES);
 }
 
-/* Some queries of a head through all chunks of keys. */
+/* Some queries of a head, from i0 on, see a chunk of keys. */
+static void
+see_chunk(const struct qwen_vision_work *w, struct qwen_attn *a, size_t head,
+    size_t i0, float *o)
+{
+	const struct qwen_vision *v = w->v;
+	const size_t blocks = QWEN_ATTN_CHUNK / QWEN_KV_BLOCK;
+	size_t i;
+
+	a->n_q = w->n - i0 < QWEN_ATTN_MAX_Q ? w->n - i0 : QWEN_ATTN_MAX_Q;
+	for (i = 0; i < a->n_q; i++) {
+		a->q[i] = query_at(w, i0 + i, head);
+		a->limit[i] = w->n;
+		a->o[i] = o + i * v->d_pad;
+	}
+	a->merge = a->chunk > 0;
+	a->next = (a->chunk + 2) * QWEN_ATTN_CHUNK <= w->n ?
+	    w->block + (a->chunk + 1) * blocks : NULL;
+	v->kernels.attn->run.attn(a);
+}
+
+/*
+ * QUERIES of a head through all chunks of keys, which come from memory once
+ * for all of them.
+ */
 static void
 do_queries(struct qwen_vision_work *w, size_t item, float *own)
 {
 	const struct qwen_vision *v = w->v;
 	const struct qwen_kv_shape s = shape_of(v);
 	const size_t chunks = (w->n + QWEN_ATTN_CHUNK - 1) / QWEN_ATTN_CHUNK;
-	const size_t blocks = QWEN_ATTN_CHUNK / QWEN_KV_BLOCK;
-	size_t groups = (w->n + QWEN_ATTN_MAX_Q - 1) / QWEN_ATTN_MAX_Q;
-	size_t head = item / groups, i0 = item % groups * QWEN_ATTN_MAX_Q, i;
-	float m[QWEN_ATTN_MAX_Q], l[QWEN_ATTN_MAX_Q];
-	float *o = own + QWEN_ATTN_WORK(v->d_pad);
-	struct qwen_attn a = { .d = v->d_pad,
-	    .n_zero = v->d_pad - v->d, .k = s.k, .v = s.v,
-	    .n_q = w->n - i0 < QWEN_ATTN_MAX_Q ? w->n - i0 : QWEN_ATTN_MAX_Q,
-	    .block = w->block, .k_off = qwen_kv_k_at(&s, head) / 2,
-	    .v_off = qwen_kv_v_at(&s, head) / 2, .m = m, .l = l, .work = own };
+	size_t groups = (w->n + QUERIES - 1) / QUERIES, head = item / groups;
+	size_t i0 = item % groups * QUERIES, i;
+	size_t n = w->n - i0 < QUERIES ? w->n - i0 : QUERIES;
+	float m[QUERIES], l[QUERIES], *o = own + QWEN_ATTN_WORK(v->d_pad);
+	struct qwen_attn a = { .d = v->d_pad, .n_zero = v->d_pad - v->d,
+	    .k = s.k, .v = s.v, .block = w->block,
+	    .k_off = qwen_kv_k_at(&s, head) / 2,
+	    .v_off = qwen_kv_v_at(&s, head) / 2, .work = own };
 
-	for (i = 0; i < a.n_q; i++) {
-		a.q[i] = query_at(w, i0 + i, head);
-		a.limit[i] = w->n;
-		a.o[i] = o + i * v->d_pad;
-	}
 	for (a.chunk = 0; a.chunk < chunks; a.chunk++) {
-		a.merge = a.chunk > 0;
-		a.next = (a.chunk + 2) * QWEN_ATTN_CHUNK <= w->n ?
-		    w->block + (a.chunk + 1) * blocks : NULL;
-		v->kernels.attn->run.attn(&a);
+		for (i = 0; i < n; i += QWEN_ATTN_MAX_Q) {
+			a.m = m + i;
+			a.l = l + i;
+			see_chunk(w, &a, head, i0 + i, o + i * v->d_pad);
+		}
 	}
-	for (i = 0; i < a.n_q; i++)
+	for (i = 0; i < n; i++)
 		qwen_vision_vec(v)->attn_finish(query_at(w, i0 + i, head),
-		    a.o[i], l[i], v->d_pad);
+		    o + i * v->d_pad, l[i], v->d_pad);
 }
 
 void
 qwen_vision_attend(struct qwen_vision_work *w)
 {
-	size_t groups = (w->n + QWEN_ATTN_MAX_Q - 1) / QWEN_ATTN_MAX_Q;
+	size_t groups = (w->n + QUERIES - 1) / QUERIES;
 
 	qwen_vision_run(w, do_queries, groups * w->v->info.n_head);
 }

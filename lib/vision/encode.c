@@ -67,7 +67,7 @@ qwen_vision_work_init(struct qwen_vision_work *w,
 	w->wide_in = max(D, kernel);
 	w->wide_mid = max(3 * D, f->n_ff);
 	w->own_floats = max(qwen_vision_product_own(v), max(D,
-	    QWEN_ATTN_WORK(v->d_pad) + QWEN_ATTN_MAX_Q * v->d_pad));
+	    QWEN_ATTN_WORK(v->d_pad) + QUERIES * v->d_pad));
 	w->own_floats = (w->own_floats + LANES - 1) / LANES * LANES;
 	w->x = floats(w->n * D);
 	w->q = floats(w->n * f->n_head * v->d_pad);

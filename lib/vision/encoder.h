@@ -18,6 +18,7 @@ enum {
 	PER_TOKEN = MERGE * MERGE,
 	PATCHES = 1024,			/* that go through a product at once */
 	LANES = 16,			/* patches of a block of keys */
+	QUERIES = 4 * QWEN_ATTN_MAX_Q,	/* of a head that a thread takes */
 	ROWS_MAX = 1 << 16,		/* of a span */
 };
 

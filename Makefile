@@ -302,7 +302,7 @@ $(B)/lib%.so.$(SOVERSION): $(B)/lib%.so
 	ln -sf $(<F) $@
 $(MPI_LIB): lib/mpi/transport.c lib/engine/mpi/calls.h
 	@mkdir -p $(@D)
-	$(MPICC) -std=c11 -fPIC -fvisibility=hidden $(WARN) -Ilib $(HARDEN) \
+	$(MPICC) -std=c11 -D_POSIX_C_SOURCE=200809L -fPIC -fvisibility=hidden $(WARN) -Ilib $(HARDEN) \
 		$(CPPFLAGS) $(CFLAGS) $(HARDEN_LD) $(LDFLAGS) -shared \
 		-Wl,-soname,$(@F) -o $@ $<
 $(B)/qwen.map: $(B)/libqwentext.a

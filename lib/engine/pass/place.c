@@ -101,7 +101,7 @@ static int
 read_item(const struct qwen_model *m, const char *s, const char *end,
     struct item *out, struct qwen_err *err)
 {
-	size_t n = strcspn(s, ":,=@"), n_layer = m->net.hp.n_layer, number;
+	size_t n = strcspn(s, ":,=@/"), n_layer = m->net.hp.n_layer, number;
 	const char *p = s + n;
 
 	*out = (struct item){ .dev = find_device(s, n), .last = n_layer };

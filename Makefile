@@ -20,6 +20,7 @@
 #                   for debuggers
 #   make uninstall  with the same PREFIX and DESTDIR
 #   make CUDA=n     without kernels for cards; CLANG=clang-19: what compiles these
+#   make MPI=n      without the part for MPI; MPICC=mpicc: what compiles it
 #   make STATIC=1   tools without shared libraries, into build/static-ARCH/bin;
 #                   with CC=aarch64-linux-gnu-gcc for arm64
 #   make dist       the source archive of the release, into build/dist
@@ -634,6 +635,8 @@ install: all
 	@cd "$(DESTDIR)$(BINDIR)" && $(call STRIPPED,$(TOOL_NAMES))
 	$(if $(STATIC),,$(INSTALL_HEADERS))
 	$(foreach l,$(WINGS),$(call INSTALL_WING,$l))
+	$(if $(MPI_LIB),$(call INTO,$(LIBDIR),755,$(MPI_LIB)) && \
+		$(call STRIPPED,--strip-unneeded "$(DESTDIR)$(LIBDIR)/$(notdir $(MPI_LIB))"))
 	@for m in $(MAN); do \
 		$(call INTO,$(MANDIR)/man$${m##*.},644,man/$$m) || exit 1; done
 	$(call INTO,$(DEMODIR),644,demo/demo.gguf)
@@ -660,6 +663,7 @@ uninstall:
 	@$(call REMOVE,$(INCLUDEDIR),qwen.h qwentext.h $(patsubst lib/%,%,$(wildcard lib/qwen/*.h)))
 	@$(call REMOVE,$(LIBDIR),$(foreach l,$(WINGS:%=lib%),$l.a $l.so \
 		$l.so.$(SOVERSION) $l.so.$(VERSION) pkgconfig/$l.pc))
+	@$(call REMOVE,$(LIBDIR),libqwen-mpi.so.$(SOVERSION))
 	@$(call REMOVE,$(MANDIR),$(foreach m,$(MAN),man$(subst .,,$(suffix $m))/$m))
 	@$(call REMOVE,$(DEMODIR),demo.gguf locale/C.utf8/LC_CTYPE)
 	@$(call REMOVE,$(PYTHONDIR),$(notdir $(PYTHON)))

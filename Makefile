@@ -20,6 +20,7 @@
 #                   for debuggers
 #   make uninstall  with the same PREFIX and DESTDIR
 #   make CUDA=n     without kernels for cards; CLANG=clang-19: what compiles these
+#   make MPI=n      without the part for MPI; MPICC=mpicc: what compiles it
 #   make STATIC=1   tools without shared libraries, into build/static-ARCH/bin;
 #                   with CC=aarch64-linux-gnu-gcc for arm64
 #   make dist       the source archive of the release, into build/dist
@@ -303,7 +304,7 @@ $(B)/lib%.so.$(SOVERSION): $(B)/lib%.so
 	ln -sf $(<F) $@
 $(MPI_LIB): lib/mpi/transport.c lib/engine/mpi/calls.h
 	@mkdir -p $(@D)
-	$(MPICC) -std=c11 -fPIC -fvisibility=hidden $(WARN) -Ilib $(HARDEN) \
+	$(MPICC) -std=c11 -D_POSIX_C_SOURCE=200809L -fPIC -fvisibility=hidden $(WARN) -Ilib $(HARDEN) \
 		$(CPPFLAGS) $(CFLAGS) $(HARDEN_LD) $(LDFLAGS) -shared \
 		-Wl,-soname,$(@F) -o $@ $<
 $(B)/qwen.map: $(B)/libqwentext.a
@@ -638,6 +639,8 @@ install: all
 	@cd "$(DESTDIR)$(BINDIR)" && $(call STRIPPED,$(TOOL_NAMES))
 	$(if $(STATIC),,$(INSTALL_HEADERS))
 	$(foreach l,$(WINGS),$(call INSTALL_WING,$l))
+	$(if $(MPI_LIB),$(call INTO,$(LIBDIR),755,$(MPI_LIB)) && \
+		$(call STRIPPED,--strip-unneeded "$(DESTDIR)$(LIBDIR)/$(notdir $(MPI_LIB))"))
 	@for m in $(MAN); do \
 		$(call INTO,$(MANDIR)/man$${m##*.},644,man/$$m) || exit 1; done
 	$(call INTO,$(DEMODIR),644,demo/demo.gguf)
@@ -664,6 +667,7 @@ uninstall:
 	@$(call REMOVE,$(INCLUDEDIR),qwen.h qwentext.h $(patsubst lib/%,%,$(wildcard lib/qwen/*.h)))
 	@$(call REMOVE,$(LIBDIR),$(foreach l,$(WINGS:%=lib%),$l.a $l.so \
 		$l.so.$(SOVERSION) $l.so.$(VERSION) pkgconfig/$l.pc))
+	@$(call REMOVE,$(LIBDIR),libqwen-mpi.so.$(SOVERSION))
 	@$(call REMOVE,$(MANDIR),$(foreach m,$(MAN),man$(subst .,,$(suffix $m))/$m))
 	@$(call REMOVE,$(DEMODIR),demo.gguf locale/C.utf8/LC_CTYPE)
 	@$(call REMOVE,$(PYTHONDIR),$(notdir $(PYTHON)))

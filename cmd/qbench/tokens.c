@@ -76,7 +76,8 @@ longest_text(void)
 void
 qbench_check_memory(void)
 {
-	struct qwen_model *m = tool_model_open_draft(qbench_model_path, 1,
+	struct qwen_model *m = tool_model_open_draft(qbench_model_path,
+	    (int)qbench_opt.threads.v[0],
 	    qbench_opt.numerics, &qbench_opt.draft.block);
 
 	tool_memory_check(m, &(struct tool_need){ .n_tokens = longest_text(),

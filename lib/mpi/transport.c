@@ -6,14 +6,16 @@
 #include <limits.h>
 #include <mpi.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "engine/mpi/calls.h"
 
 static MPI_Comm comm;
 static int is_open;		/* between start and leave */
 static int is_bad;		/* at exit, other ranks are to end */
+static double patience_s;	/* how long exit() waits for them */
 
-/* Rank 0 ends before its model is closed: the others are to end, too. */
+/* The others are to end, too. */
 static void
 end_others(int n)
 {
@@ -27,6 +29,23 @@ end_others(int n)
 	}
 }
 
+/* Are all ranks here in time?  MPI_Finalize waits for them without limit. */
+static int
+meet(void)
+{
+	const struct timespec nap = { .tv_nsec = 1000000 };
+	double start = MPI_Wtime();
+	MPI_Request r;
+	int done = 0;
+
+	if (MPI_Ibarrier(comm, &r) != MPI_SUCCESS)
+		return 0;
+	while (MPI_Test(&r, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done &&
+	    MPI_Wtime() - start < patience_s)
+		nanosleep(&nap, NULL);
+	return done;
+}
+
 static void
 end(void)
 {
@@ -38,8 +57,10 @@ end(void)
 	MPI_Comm_size(comm, &n);
 	if (is_bad || (is_open && rank > 0))
 		MPI_Abort(comm, 1);
-	if (is_open)
+	if (rank == 0)
 		end_others(n);
+	if (!meet())
+		MPI_Abort(comm, 1);
 	MPI_Finalize();
 }
 
@@ -60,15 +81,17 @@ begin(void)
 }
 
 static int
-start(int *rank, int *n)
+start(double deadline_s, int *rank, int *n, int *again)
 {
 	static int begun;
 
 	if (is_open)
 		return 1;
+	*again = begun;
 	if (!begun && begin() < 0)
 		return -1;
 	begun = is_open = 1;
+	patience_s = deadline_s;
 	return MPI_Comm_rank(comm, rank) == MPI_SUCCESS &&
 	    MPI_Comm_size(comm, n) == MPI_SUCCESS ? 0 : -1;
 }

@@ -95,9 +95,10 @@ void qwen_model_close(struct qwen_model *m);
 
 /*
  * Computes for rank 0, if this process is another rank of MPI and the model was
- * opened with the device "mpi", as all ranks must at the same time.  Returns
- * 1 when rank 0 has closed its model or has ended, and this process has nothing
- * more to do with it; 0 at once in rank 0, or without that device; -1 on errors.
+ * opened with the device "mpi", as all ranks must at the same time.  Returns 0
+ * at once in rank 0, or without that device; else 1 when rank 0's process ends; 2
+ * when rank 0 has closed its model and opens one again, which this process has to
+ * do, too, after it has closed its own; -1 on errors.
  */
 int qwen_model_serve(struct qwen_model *m, struct qwen_err *err);
 

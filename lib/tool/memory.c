@@ -11,6 +11,7 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+#include <string.h>
 
 #include "base/cgroup.h"
 #include "tool/tool.h"
@@ -51,20 +52,49 @@ left_in_process(uint64_t left)
 	return least(left, left_in_limit(RLIMIT_AS, "VmSize:"));
 }
 
+/*
+ * Takes the weights that other ranks of MPI have from p, and returns which share
+ * of keys, values and states this rank has: 1 without other ranks.
+ */
+static double
+leave_to_ranks(struct qwen_plan *p, const struct qwen_model *m)
+{
+	static struct qwen_plan_home home[64];
+	double here = 1, all;
+	size_t k, n;
+
+	if (qwen_plan_homes(home, 64, &n, m, NULL, p->n_tokens,
+	    p->n_sequences, NULL) < 0 || n == 0)
+		return 1;
+	all = here = 1 + (double)home[0].kv + (double)home[0].state;
+	for (k = 1; k < n; k++) {
+		if (strncmp(home[k].device, "mpi:", 4) != 0)
+			continue;
+		p->weights = less(p->weights, home[k].weights);
+		all += (double)home[k].kv + (double)home[k].state;
+	}
+	return here / all;
+}
+
+/* Of a cache for all ranks, each has memory for its own layers. */
 uint64_t
 tool_memory_share(const struct qwen_model *m, unsigned eighths)
 {
 	uint64_t left = tool_memory_free(), part, one, first;
 	struct qwen_plan p;
+	double here;
 
 	if (left == UINT64_MAX)
 		return 0;
 	/* includes the memory of a pass of many tokens */
 	qwen_plan_make(&p, m, PASS, 1, 0, 0, NULL);
+	here = leave_to_ranks(&p, m);
 	/* converted weights are in memory already, so left excludes them */
 	left = less(left, tool_quantize != NULL ? 0 : p.weights);
 	left = less(left_in_process(left), p.own);
 	part = left / 8 * eighths;
+	/* a rank that has nearly nothing does not say what the others have */
+	part = (uint64_t)((double)part / (here > 1.0 / 8 ? here : 1.0 / 8));
 	one = least(qwen_cache_need(m, qwen_model_n_ctx(m)), left / 8 * 7);
 	first = qwen_cache_need(m, 1);
 	part = part > one ? part : one;
@@ -79,13 +109,17 @@ tool_memory_check(const struct qwen_model *m, const struct tool_need *need)
 	uint64_t own = left_in_process(free_bytes);
 	struct qwen_plan p;
 	char text[32] = "";
-	double unit;
+	double unit, elsewhere;
 
 	qwen_plan_make(&p, m, need->n_tokens, need->n_sequences, need->batch,
 	    d == NULL || d->mode == QWEN_DRAFT_NONE ? 0 : d->n > 0 ? d->n :
 	    QWEN_GUESS_MAX, need->keep);
 	if (need->cache > 0 && p.own != UINT64_MAX)
 		p.own -= less(p.kv + p.state, need->cache);
+	elsewhere = (1 - leave_to_ranks(&p, m)) * (double)(need->cache > 0 ?
+	    need->cache : p.kv + p.state);
+	if (p.own != UINT64_MAX && elsewhere > 0)
+		p.own = less(p.own, (uint64_t)elsewhere);
 	all = need->in_memory || tool_quantize != NULL ? 0 : p.weights;
 	all = p.own > UINT64_MAX - all ? UINT64_MAX : p.own + all;
 	if (own != UINT64_MAX)

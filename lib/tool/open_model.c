@@ -173,11 +173,22 @@ tell(void *arg, const char *text)
 	cli_note("%s", text);
 }
 
-/* A process that is not rank 0 of MPI computes for rank 0, and then exits. */
+/*
+ * A process that is not rank 0 of MPI computes for rank 0, as often as that opens
+ * a model, and then exits.
+ */
 static void
-serve_rank(struct qwen_model *m)
+serve_rank(struct qwen_model *m, const char *path,
+    const struct qwen_model_opts *mo)
 {
-	if (cli_must(NULL, qwen_model_serve(m, &cli_err)) == 0)
+	int rc;
+
+	while ((rc = cli_must(NULL, qwen_model_serve(m, &cli_err))) == 2) {
+		qwen_model_close(m);
+		cli_must(path, qwen_model_open_gguf(&m,
+		    tool_gguf_open_threads(path, mo->n_threads), mo, &cli_err));
+	}
+	if (rc == 0)
 		return;
 	qwen_model_close(m);
 	exit(0);
@@ -205,7 +216,7 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 	if (qwen_model_open_gguf(&m, tool_gguf_open_threads(path, n_threads),
 	    &mo, &cli_err) < 0)
 		die_of_model(path, mo, &cli_err);
-	serve_rank(m);
+	serve_rank(m, path, &mo);
 	tell_rope(m);
 	return m;
 }

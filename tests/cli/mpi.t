@@ -143,18 +143,19 @@ awk -v seed="$SEED" -v n="${runs:-4}" 'BEGIN {
 	srand(seed)
 	split("KILL STOP", how)
 	for (i = 0; i < n; i++) {
-		s = how[1 + int(2 * rand())]
 		# rank 0 keeps the deadline: it is not stopped
-		print 2 + int(2 * rand()), s, rand(), rand() * 2
+		print 2 + int(2 * rand()), how[1 + i % 2], rand(), rand() / 4
 	}
 }' >kills
-bad= said=0 hung=0
+bad= said=0 hung=0 died=0
 while read -r n how which wait; do
 	rm -f pid.*
-	timeout 60 mpirun -n $n sh rank qbatch -q --device mpi/2 -o answers \
-	    requests >/dev/null 2>err </dev/null &
+	before=$(cat answers 2>/dev/null | wc -c)
+	timeout 60 mpirun -n $n sh rank qbatch -q --device mpi/2 --resume \
+	    -o answers requests >/dev/null 2>err </dev/null &
 	run=$!
-	until [ -e pid.$((n - 1)) ] || ! kill -0 $run 2>/dev/null; do :; done
+	until [ "$(cat answers 2>/dev/null | wc -c)" != "$before" ] ||
+	    ! kill -0 $run 2>/dev/null; do sleep 0.02; done
 	sleep "$wait"
 	r=$(echo "$n $which $how" | awk '{ print int($3 == "STOP" ? \
 	    1 + ($1 - 1) * $2 : $1 * $2) }')
@@ -162,14 +163,17 @@ while read -r n how which wait; do
 	wait $run
 	rc=$?
 	[ $rc != 124 ] || hung=$((hung + 1))
+	[ $rc = 0 ] || died=$((died + 1))
 	[ $rc != 0 ] || { cmp -s answers all || bad="$bad $n/$how"; rm -f answers; }
 	grep -q '^qbatch: rank . on .*, layers .*, gives no sign of life$' err &&
 	    said=$((said + 1))
 done <kills
-ranks 2 qbatch -q --device mpi -o answers requests
+ranks 2 qbatch -q --device mpi --resume -o answers requests
 cmp -s answers all
 is "$? $bad $hung" "0  0" \
-    "qbatch after $(grep -c . kills) kills, of which $said were reported"
+    "qbatch after $(grep -c . kills) kills"
+[ $said -gt 0 ] && [ $died -gt $said ]
+ok $? "$died runs ended by them; rank 0 reported $said that hung"
 qdecode -q -n 300 --ignore-eos -s one.cbor -o whole.cbor -f text </dev/null >text
 rm -f pid.*
 timeout 60 mpirun -stdin none -n 3 sh rank qdecode -q --device mpi -n 300 \

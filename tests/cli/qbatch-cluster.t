@@ -1,7 +1,8 @@
 #!/bin/sh
 # The recipes of examples/: a Slurm job array and GNU parallel, each with one
 # task that is killed within a line, started again, and resumed; and a
-# Kubernetes Job, whose manifest is parsed and whose command is run.
+# Kubernetes Job, whose manifest is parsed and whose command is run.  One model
+# over two tasks of srun.
 . "$TOP/tests/cli/tap.sh"
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 
@@ -244,6 +245,15 @@ cmp -s all.jsonl want
 ok $? "requeued, it was resumed, and then merged: the bytes of one process"
 is "$(grep -c -- ' --shard slurm .*-t 1 ' called), $(grep -c '^merge --merge' called)" "4, 1" \
     "a thread for the processor of each task, a merge after them"
+# one model over two tasks
+if [ -e "$B/libqwen-mpi.so.0" ] && srun --mpi=list 2>&1 | grep -qw pmix; then
+	LD_LIBRARY_PATH=$B timeout 120 srun -n 2 --mpi=pmix "$REAL" -q \
+	    --device mpi:1:1 in.jsonl >ranks 2>err
+	is "$?, $(cmp ranks want && echo same)" "0, same" "srun: two ranks of MPI"
+	sed 's/^/# /' err >&2
+else
+	skip "srun: two ranks of MPI" "no MPI, or srun without PMIx"
+fi
 # a task that its time limit stops: it needs 75 seconds, and has less
 rm called
 job=$(sbatch --parsable --array=1 --cpus-per-task=2 --time=1 --signal=B:TERM@40 \

@@ -147,7 +147,7 @@ go_to(struct qwen_model *m, const char *device)
 	if (qwen_place(m, device, NULL) < 0)
 		return -1;
 	if ((rc = qwen_model_serve(m, NULL)) != 0)
-		return rc;
+		return rc > 0 ? 1 : -1;
 	for (i = 1; i < m->place.n; i++) {
 		if (m->place.on[i]->dev == &qwen_plain_device)
 			qwen_plain_guard(m->place.on[i], 1);

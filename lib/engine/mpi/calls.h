@@ -30,14 +30,15 @@ struct qwen_mpi_calls {
 	int	version;
 	/*
 	 * Starts MPI in this process unless it runs, and sets this process's rank
-	 * and the number of ranks.  Returns 1 if a start() without leave() came
-	 * before, -1 if MPI does not start.
+	 * and the number of ranks; *again is 1 if this is not the first start().
+	 * Returns 1 if a start() without leave() came before, -1 if MPI does not
+	 * start.
 	 *
-	 * At exit(), rank 0 sends QWEN_MPI_END to the others unless it has left,
-	 * and waits for them; another rank that has not left, or any rank after
-	 * fail(), ends all ranks at once.
+	 * At exit(), rank 0 sends QWEN_MPI_END to the others, and all wait for
+	 * each other, at most deadline_s.  Another rank that has not left, or any
+	 * rank after fail(), ends all ranks at once.
 	 */
-	int	(*start)(int *rank, int *n);
+	int	(*start)(double deadline_s, int *rank, int *n, int *again);
 	/* ends what start began; the process may start again */
 	void	(*leave)(void);
 	void	(*fail)(void);

@@ -20,18 +20,26 @@
 
 /* --------------------------------------------------------------- the device */
 
+/* Tells all ranks, also those without layers, something about the model. */
+static void
+tell_all(struct qwen_mpi *d, enum qwen_mpi_what what)
+{
+	int i;
+
+	for (i = 1; d->link->rank == 0 && i < d->link->n; i++) {
+		qwen_mpi_begin(d, what, 0, 0, 0);
+		qwen_mpi_order(d, i);
+	}
+}
+
 static void
 mpi_close(struct qwen_resident *r)
 {
 	struct qwen_mpi *d = qwen_mpi_of(r);
 	int i;
 
-	if (d->link != NULL && d->rank != NULL && d->link->rank == 0) {
-		for (i = 1; i < d->link->n && !d->link->failed; i++) {
-			qwen_mpi_begin(d, QWEN_MPI_CLOSE, 0, 0, 0);
-			qwen_mpi_order(d, i);
-		}
-	}
+	if (d->link != NULL && d->rank != NULL && !d->link->failed)
+		tell_all(d, QWEN_MPI_CLOSE);
 	for (i = 0; d->got != NULL && i < d->link->n; i++)
 		free(d->got[i].p);
 	qwen_mpi_close(d->link);
@@ -70,12 +78,10 @@ mpi_open(struct qwen_resident **out, struct qwen_engine *e,
 	    .home = home, .index = index };
 	d->got_slot = UINT32_MAX;
 	if (qwen_mpi_wish_read(&w, wish, err) < 0 ||
-	    qwen_mpi_open(&d->link, err) < 0) {
+	    qwen_mpi_open(&d->link, w.deadline_s, err) < 0) {
 		free(d);
 		return -1;
 	}
-	if (w.deadline_s > 0)
-		d->link->deadline_s = w.deadline_s;
 	d->rank = NULL;
 	d->got = qwen_alloc((size_t)d->link->n, sizeof *d->got);
 	if (d->got == NULL || (d->rank = qwen_alloc(net->hp.n_layer, 1)) ==
@@ -83,6 +89,8 @@ mpi_open(struct qwen_resident **out, struct qwen_engine *e,
 		mpi_close(&d->r);
 		return qwen_oom(err);
 	}
+	if (d->link->again)
+		tell_all(d, QWEN_MPI_OPEN);
 	if (qwen_mpi_agree(d, &w, e->pool, err) < 0) {
 		free(d->rank);
 		d->rank = NULL;

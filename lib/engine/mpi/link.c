@@ -13,7 +13,7 @@
 #include <dlfcn.h>
 #endif
 
-static const double deadline_s = 60, sign_s = 1;
+static const double sign_s = 1;
 
 static double
 now_s(void)
@@ -52,7 +52,8 @@ load_library(struct qwen_mpi_link *l, struct qwen_err *err)
 #endif
 
 int
-qwen_mpi_open(struct qwen_mpi_link **out, struct qwen_err *err)
+qwen_mpi_open(struct qwen_mpi_link **out, double deadline_s,
+    struct qwen_err *err)
 {
 	struct qwen_mpi_link *l = qwen_alloc(1, sizeof *l);
 	int rc;
@@ -65,7 +66,7 @@ qwen_mpi_open(struct qwen_mpi_link **out, struct qwen_err *err)
 		free(l);
 		return -1;
 	}
-	rc = l->calls->start(&l->rank, &l->n);
+	rc = l->calls->start(deadline_s, &l->rank, &l->n, &l->again);
 	if (rc != 0) {
 		free(l);
 		return rc > 0 ? qwen_fail(err, QWEN_EUNSUP, "another open "

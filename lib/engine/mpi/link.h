@@ -32,6 +32,7 @@ struct qwen_mpi_link {
 	struct qwen_mpi_peer *peer;	/* [n] */
 	void		*own_sign;	/* of a rank that is not 0, on its way */
 	double		 signed_s;	/* when it was sent */
+	int		 again;		/* this is not the process's first link */
 	int		 ended;		/* rank 0's process ends */
 	int		 failed;
 	char		 why[200];
@@ -41,7 +42,8 @@ struct qwen_mpi_link {
  * Opens the link of this process to all ranks.  QWEN_EUNSUP without the library,
  * or if MPI does not start.
  */
-int qwen_mpi_open(struct qwen_mpi_link **out, struct qwen_err *err);
+int qwen_mpi_open(struct qwen_mpi_link **out, double deadline_s,
+    struct qwen_err *err);
 void qwen_mpi_close(struct qwen_mpi_link *l);
 
 /* -1 if the link has failed. */

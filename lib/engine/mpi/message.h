@@ -28,7 +28,8 @@ enum qwen_mpi_what {
 	/* its recurrent states and journal follow, as in qwen_mpi_states();
 	   answer with them; apply b tokens of the journal from position a on */
 	QWEN_MPI_STATE_PUT, QWEN_MPI_STATE_GET, QWEN_MPI_REPLAY,
-	QWEN_MPI_CLOSE		/* the model is closed */
+	QWEN_MPI_CLOSE,		/* the model is closed */
+	QWEN_MPI_OPEN		/* another one is opened, or the same again */
 };
 
 struct qwen_mpi_command {

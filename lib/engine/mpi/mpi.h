@@ -57,7 +57,7 @@ qwen_mpi_of(const struct qwen_resident *r)
 struct qwen_mpi_wish {
 	size_t		n;		/* number of shares; 0: none given */
 	unsigned	share[QWEN_MPI_RANKS_MAX];
-	double		deadline_s;	/* 0: none given */
+	double		deadline_s;	/* 60 if none is given */
 };
 
 /* Reads ":SHARE:SHARE.../SECONDS"; QWEN_ERANGE if the text is something else. */

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "engine/mpi/mpi.h"
 
-enum { SHARE_MAX = 1000000, SECONDS_MAX = 86400 };
+enum { SHARE_MAX = 1000000, SECONDS_MAX = 86400, DEADLINE_S = 60 };
 
 /* Reads a number of 0 .. max at *s, before end; -1 if there is none. */
 static int
@@ -29,7 +29,7 @@ read_wish(struct qwen_mpi_wish *out, const char *s, size_t n)
 	unsigned seconds, any = 0;
 
 	out->n = 0;
-	out->deadline_s = 0;
+	out->deadline_s = DEADLINE_S;
 	while (s < end && *s == ':') {
 		s++;
 		if (out->n == QWEN_MPI_RANKS_MAX || read_number(&s, end,

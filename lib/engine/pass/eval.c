@@ -397,6 +397,19 @@ run_parts(struct qwen_cache *c, struct qwen_part *part, size_t n_part,
 	}
 }
 
+/*
+ * -1 if other ranks have failed: no later pass will succeed, so that all parts
+ * fail, and no caller takes it for a fault of one of them.
+ */
+static int
+check_ranks(const struct qwen_cache *c, struct qwen_err *err)
+{
+	const struct qwen_placement *p = &c->model->place;
+
+	return p->n > 1 && p->on[1]->dev->ranks && c->work[1] != NULL ?
+	    p->on[1]->dev->check(c->work[1], err) : 0;
+}
+
 static int
 eval_parts(struct qwen_part *part, size_t n_part, struct qwen_err *err)
 {
@@ -406,8 +419,10 @@ eval_parts(struct qwen_part *part, size_t n_part, struct qwen_err *err)
 	if (n_part == 0)
 		return 0;
 	if ((rc = check_parts(part, n_part, err)) == 0 &&
-	    (rc = prepare_parts(part, n_part, &batch, err)) == 0)
+	    (rc = prepare_parts(part, n_part, &batch, err)) == 0) {
 		run_parts(part[0].s->cache, part, n_part, batch);
+		rc = check_ranks(part[0].s->cache, err);
+	}
 	for (i = 0; i < n_part; i++)
 		part[i].s->busy = 0;
 	return rc;

@@ -104,7 +104,7 @@ static int
 read_item(size_t n_layer, const char *s, const char *end, struct item *out,
     struct qwen_err *err)
 {
-	size_t n = strcspn(s, ":,=@"), number;
+	size_t n = strcspn(s, ":,=@/"), number;
 	const char *p = s + n;
 
 	*out = (struct item){ .dev = find_device(s, n), .last = n_layer };

@@ -446,7 +446,7 @@ obey_state(struct server *s, const struct qwen_mpi_command *c, const char *p,
 	return fail_message(err);
 }
 
-/* Does what a message of n bytes says; 1: that was the last one. */
+/* Does what a message of n bytes says; 2: rank 0 opens the next model. */
 static int
 obey(struct server *s, size_t n, struct qwen_err *err)
 {
@@ -469,7 +469,9 @@ obey(struct server *s, size_t n, struct qwen_err *err)
 	case QWEN_MPI_STATE_NEW:
 		return state_new(s, c->id, c->a != 0, err);
 	case QWEN_MPI_CLOSE:
-		return 1;
+		return 0;	/* and nothing more about this model */
+	case QWEN_MPI_OPEN:
+		return 2;
 	}
 	return obey_state(s, c, more, n - sizeof *c, err);
 }

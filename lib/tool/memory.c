@@ -64,7 +64,7 @@ leave_to_ranks(struct qwen_plan *p, const struct qwen_model *m)
 	size_t k, n;
 
 	if (qwen_plan_homes(home, 64, &n, m, NULL, p->n_tokens,
-	    p->n_sequences, NULL) < 0 || n == 0)
+	    p->n_sequences, 0, NULL) < 0 || n == 0)
 		return 1;
 	all = here = 1 + (double)home[0].kv + (double)home[0].state;
 	for (k = 1; k < n; k++) {

@@ -7,6 +7,7 @@
 #include <mpi.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "engine/mpi/calls.h"
 
@@ -53,6 +54,8 @@ end(void)
 
 	if (MPI_Finalized(&done) != MPI_SUCCESS || done)
 		return;
+	/* a rank may stop at any point below, where MPI waits without limit */
+	alarm(2 * (unsigned)patience_s + 1);
 	MPI_Comm_rank(comm, &rank);
 	MPI_Comm_size(comm, &n);
 	if (is_bad || (is_open && rank > 0))

@@ -84,9 +84,9 @@ struct qwen_plan_home {
 /*
  * Plans what each device of a list, as in qwen_model_opts, would have of the
  * model; NULL: what it has now.  The CPU is first.  n_tokens, n_sequences and
- * batch are as for qwen_plan_make.  A card is opened only if the list does not say how much
- * memory it may take.  Writes up to max elements and their number to *n.  0, or
- * -1: QWEN_ERANGE if the text names no device or layer, and errors of cards.
+ * batch are as for qwen_plan_make.  A card is opened only if the list does not say
+ * how much memory it may take.  Writes up to max elements and their number to *n.
+ * 0, or -1: QWEN_ERANGE if the text names no device or layer, and errors of cards.
  */
 int qwen_plan_homes(struct qwen_plan_home *out, size_t max, size_t *n,
     const struct qwen_model *m, const char *device, size_t n_tokens,

@@ -406,8 +406,8 @@ check_ranks(const struct qwen_cache *c, struct qwen_err *err)
 {
 	const struct qwen_placement *p = &c->model->place;
 
-	return p->n > 1 && p->on[1]->dev->ranks && c->work[1] != NULL ?
-	    p->on[1]->dev->check(c->work[1], err) : 0;
+	return p->n > 1 && p->on[1]->dev->ranks ?
+	    p->on[1]->dev->check(p->on[1], err) : 0;
 }
 
 static int

@@ -116,11 +116,11 @@ is "$?$(cat err)" 0 "what fits is planned without a note"
 # -- all cards that are there
 qprefill -v --device auto -o got.cbor <ids 2>err >/dev/null
 cmp -s got.cbor cpu.cbor
-is "$? $(grep -c 'qprefill: cuda:.*layers 0-7, head' err)" "0 1" \
+is "$? $(grep -c 'qprefill: cuda:.*layers 0-7, MTP block, head' err)" "0 1" \
     "--device auto: $(grep 'qprefill: cuda' err)"
 QWEN_DEVICE=auto,cpu:2 qprefill -v -o got.cbor <ids 2>err >/dev/null
 cmp -s got.cbor cpu.cbor
-is "$? $(grep -c 'qprefill: cuda:.*layers 0-1 and 3-7, head' err)" "0 1" \
+is "$? $(grep -c 'cuda:.*layers 0-1 and 3-7, MTP block, head' err)" "0 1" \
     "QWEN_DEVICE=auto,cpu:2"
 gguf-inspect --plan --json --device auto >auto.plan
 is "$(jq -r '.devices[1].what' auto.plan)" "layers 0-7, head" "a plan of them"

@@ -285,18 +285,23 @@ rebuild(struct qwen_session *s)
 	struct qwen_tracing *tracing = s->tracing;
 	int32_t guess[QWEN_GUESS_MAX];
 	size_t n = qwen_ahead_take(s, guess), end = s->redo_end;
-	int have_logits = s->have_logits, rc;
+	int have_logits = s->have_logits, redo_mtp, rc;
 
 	s->tracing = NULL;
 	while ((rc = try_again(s, mtp.filled, guess, n)) > 0)
 		leave_devices(s->model);
 	s->lost = rc < 0;
 	s->n_tokens = end;
-	if (!s->redo_mtp)
+	redo_mtp = s->redo_mtp;
+	if (!redo_mtp)
 		s->mtp = mtp;
 	s->redo = s->redo_mtp = 0;
 	s->have_logits = have_logits && rc == 0;
 	s->tracing = tracing;
+	/* a state that is being saved has the rows of all tokens */
+	if (rc == 0 && redo_mtp && mtp.filled >= end &&
+	    qwen_session_mtp_ready(s) < 0)
+		s->lost = (qwen_oom(&s->why_lost), 1);
 }
 
 static struct qwen_session *

@@ -215,6 +215,7 @@ open_model(struct qbatch_run *b)
 	tool_service_open(&b->with, b->work.gguf, &b->header);
 	b->with.service.n_ctx = qwen_model_n_ctx(b->work.model);
 	b->images.how.model = tool_model_path_stream(b->work.path);
+	b->images.how.n_threads = b->work.n_threads;
 	images = qbatch_images_open(&b->images, &b->with);
 	qbatch_self_open(&b->self, &b->with, &b->header, images);
 	free(images);

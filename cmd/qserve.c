@@ -201,6 +201,7 @@ set_engine(struct qserve *s)
 	tool_quantize = NULL;	/* only the engine quantises */
 	tool_store_from_env(&s->store);
 	tool_image_folder(&s->images.how, &s->store);
+	s->images.how.n_threads = engine_work.n_threads;
 	/* a copy: the next call, for qimage, returns the same buffer */
 	s->program = cli_format("%s", tool_sibling_path("qengine"));
 	push(l, cli_format("--model=%s", s->model_path));

@@ -24,6 +24,7 @@ qchat_image_init(struct qchat *c)
 	c->pad = qwen_template_names(c->template, "image_pad") ?
 	    tool_image_pad(c->tok) : -1;
 	qchat_opt.images.model = tool_model_path_stream(qchat_opt.model);
+	qchat_opt.images.n_threads = qchat_opt.n_threads;
 }
 
 /* Return why the model reads no images, or NULL. */

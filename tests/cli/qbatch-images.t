@@ -22,7 +22,7 @@ mkdir bin
 cp "$BIN/qbatch" bin
 cat >bin/qimage <<END
 #!/bin/sh
-case " \$* " in *" --no-rows "*) ;; *) echo encode >>"$PWD/log" ;; esac
+case " \$* " in *" --no-rows "*) ;; *) echo "encode \$*" >>"$PWD/log" ;; esac
 exec "$BIN/qimage" "\$@"
 END
 chmod +x bin/qimage
@@ -72,6 +72,8 @@ for m in qwen3_5 qwen3_vl; do
 	is "$? $(encoded)" "0 2" "$m: two images in five requests are encoded in two runs"
 	batch --max-sequences 1 --batch 16 -t 1 in | cmp -s - whole
 	ok $? "$m: the same results one after the other, in small passes"
+	grep -q 'encode .* -t 1 ' log
+	ok $? "$m: -t is for encoders, too"
 	for k in 1 2 6; do
 		case $k in
 		1) set -- --image one.png --user 'What?' ;;

@@ -339,8 +339,10 @@ qserve_images_drop(struct qserve_call *c)
 	free(x->span);
 	*x = (struct qserve_needs){ 0 };
 	/* nobody waits for it any more */
-	if (all->image != NULL && all->image->n_users == 0)
+	if (all->image != NULL && all->image->n_users == 0) {
+		all->unwanted = 1;
 		end_qimage(all);
+	}
 	sweep(all);
 }
 
@@ -407,7 +409,7 @@ start(struct qserve_images *all, const struct qserve_call *c, size_t i,
 	all->said = said[0];
 	all->image = c->images.image[i];
 	all->rows = !how.no_rows;
-	all->killed = 0;
+	all->killed = all->unwanted = 0;
 	all->kill_at = cli_now() + IMAGE_S;
 	all->n_runs += (uint64_t)all->rows;
 	return 0;
@@ -489,7 +491,8 @@ reap(struct qserve *s)
 			;
 		if (c->images.then == NULL || i == c->images.n)
 			continue;
-		if (rc < 0)
+		/* whoever came after it was unwanted waits for the next one */
+		if (rc < 0 && !all->unwanted)
 			resume_err(c, i, &err);
 		else if (first_missing(&c->images) == c->images.n)
 			resume(c, NULL, NULL);

@@ -264,6 +264,30 @@ done
 ok $((i == 100)) "qimage hangs, and is ended when its client leaves"
 post /v1/chat/completions "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],$how}" >/dev/null
 is "$(cat code)" 200 "texts are served on"
+rm hangs
+cat >tools/qimage <<EOF2
+#!/bin/sh
+# something that outlives qimage keeps its stderr open, until the file go is there
+cd "$PWD"
+setsid sh -c ': >held; until [ -e go ]; do sleep 0.05; done' &
+until [ -e held ]; do sleep 0.05; done
+echo \$\$ >hangs
+exec sleep 1000
+EOF2
+curl -s -m 2 -d @r -H 'Content-Type: application/json' "$URL/v1/chat/completions"
+i=0
+while [ ! -s hangs ] || kill -0 "$(cat hangs)" 2>/dev/null && [ $i -lt 100 ]; do
+	sleep 0.1
+	i=$((i + 1))
+done
+cp "$BIN/qimage" tools/qimage.new
+mv tools/qimage.new tools/qimage
+post /v1/chat/completions <r >/dev/null &
+retry=$!
+until_stat requests 2
+: >go
+wait $retry
+is "$(cat code)" 200 "a client that comes while qimage is ended gets its image"
 PATH=$OLD
 end_server
 

@@ -175,6 +175,7 @@ qserve_call_resume(struct qserve_call *c)
 	if (!c->suspended)
 		return;
 	c->suspended = 0;
+	c->server->resumed = 1;
 	MHD_resume_connection(c->conn->mhd);
 }
 

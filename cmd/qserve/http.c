@@ -454,6 +454,7 @@ qserve_http_accept(struct qserve *s, int listener)
 void
 qserve_http_run(struct qserve *s)
 {
+	s->resumed = 0;
 	MHD_run(s->http);
 }
 
@@ -462,6 +463,9 @@ qserve_http_timeout(const struct qserve *s)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
 
+	/* MHD does not count a connection that it resumes at its next run */
+	if (s->resumed)
+		return 0;
 	if (MHD_get_timeout(s->http, &ms) != MHD_YES)
 		return -1;
 	return ms < 60000 ? (int)ms : 60000;

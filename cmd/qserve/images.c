@@ -206,33 +206,52 @@ resume_err(struct qserve_call *c, size_t i, const struct qwen_err *err)
 	    QWEN_EIO ? "failed" : "invalid_request", message);
 }
 
-/* Read the file of a path that is allowed, as the bytes of the source. */
+/* Count the bytes of a file as if the client had sent them. */
+static void
+count_bytes(struct qserve_call *c, size_t n)
+{
+	c->images.n_bytes += n;
+	c->server->n_body_bytes += n;
+}
+
+/*
+ * Read the file of a path that is allowed, as the bytes of the source.  A short
+ * request can name many: all its files share the limits of a body.
+ */
 static int
-read_file(const struct qserve *s, struct qwen_image_source *src,
+read_file(struct qserve_call *c, struct qwen_image_source *src,
     struct qwen_err *err)
 {
+	const struct qserve *s = c->server;
 	int fd = tool_image_open(src, s->images.dir, err);
+	uint64_t max = s->max_body - c->images.n_bytes;
+	uint64_t left = s->max_bodies - s->n_body_bytes;
 	struct qwen_text t = { 0 };
 	char buf[1 << 14];
 	ssize_t n = -1;
 
 	if (fd == -1)
 		return -1;
-	while (t.n <= s->max_body && ((n = read(fd, buf, sizeof buf)) > 0 ||
+	max = left < max ? left : max;
+	while (t.n <= max && ((n = read(fd, buf, sizeof buf)) > 0 ||
 	    (n == -1 && errno == EINTR)))
 		qwen_text_add(&t, buf, n > 0 ? (size_t)n : 0);
 	close(fd);
-	if (n == 0 && t.n > 0 && !t.failed) {
+	if (n == 0 && t.n > 0 && t.n <= max && !t.failed) {
+		count_bytes(c, t.n);
 		free(src->s);
 		src->kind = QWEN_SOURCE_BYTES;
 		src->s = t.s;
 		src->n = t.n;
 		return 0;
 	}
-	err->code = t.failed ? QWEN_ENOMEM : QWEN_EFORMAT;
+	err->code = t.failed || (t.n > max && max == left) ? QWEN_ENOMEM :
+	    QWEN_EFORMAT;
 	snprintf(err->msg, sizeof err->msg, "%.120s: %s", src->s, t.failed ?
-	    "out of memory" : n == 0 ? "the file is empty" : t.n >
-	    s->max_body ? "larger than --max-body" : "cannot be read");
+	    "out of memory" : t.n > max && max == left ? "the requests in "
+	    "progress have too many bytes together" : t.n > max ? "the files "
+	    "of the request are larger than --max-body" : n == 0 ?
+	    "the file is empty" : "cannot be read");
 	qwen_text_fini(&t);
 	return -1;
 }
@@ -273,7 +292,7 @@ qserve_images_get(struct qserve_call *c, struct qwen_request *q,
 		if (src[x->n].kind != QWEN_SOURCE_BYTES &&
 		    (src[x->n].kind != QWEN_SOURCE_URL ||
 		    c->server->images.urls == QSERVE_URLS_NONE) &&
-		    read_file(c->server, &src[x->n], &err) < 0) {
+		    read_file(c, &src[x->n], &err) < 0) {
 			resume_err(c, x->n, &err);
 			return;
 		}
@@ -333,14 +352,17 @@ qserve_images_drop(struct qserve_call *c)
 	struct qserve_images *all = &c->server->images;
 	struct qserve_needs *x = &c->images;
 
+	c->server->n_body_bytes -= x->n_bytes;
 	while (x->n > 0)
 		x->image[--x->n]->n_users--;
 	free(x->image);
 	free(x->span);
 	*x = (struct qserve_needs){ 0 };
 	/* nobody waits for it any more */
-	if (all->image != NULL && all->image->n_users == 0)
+	if (all->image != NULL && all->image->n_users == 0) {
+		all->unwanted = 1;
 		end_qimage(all);
+	}
 	sweep(all);
 }
 
@@ -407,7 +429,7 @@ start(struct qserve_images *all, const struct qserve_call *c, size_t i,
 	all->said = said[0];
 	all->image = c->images.image[i];
 	all->rows = !how.no_rows;
-	all->killed = 0;
+	all->killed = all->unwanted = 0;
 	all->kill_at = cli_now() + IMAGE_S;
 	all->n_runs += (uint64_t)all->rows;
 	return 0;
@@ -489,7 +511,8 @@ reap(struct qserve *s)
 			;
 		if (c->images.then == NULL || i == c->images.n)
 			continue;
-		if (rc < 0)
+		/* whoever came after it was unwanted waits for the next one */
+		if (rc < 0 && !all->unwanted)
 			resume_err(c, i, &err);
 		else if (first_missing(&c->images) == c->images.n)
 			resume(c, NULL, NULL);

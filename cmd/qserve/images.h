@@ -23,6 +23,8 @@ struct qserve_needs {
 	struct qwen_span_rows	*span;		/* [n] of the prompt, once they
 						   are known; rows have */
 	size_t			 n_rows;	/* these many numbers in all */
+	size_t			 n_bytes;	/* of its files, which count as
+						   bytes of its body */
 	/* the jobs to make when the rows are there */
 	size_t			 n_jobs;
 	const struct qserve_handler *handler;
@@ -67,6 +69,8 @@ struct qserve_images {
 	int			 rows;		/* it writes rows too */
 	double			 kill_at;
 	int			 killed;	/* for the time limit */
+	int			 unwanted;	/* it was ended, as nobody
+						   waited for it */
 };
 
 /*

@@ -323,6 +323,8 @@ struct qserve {
 	struct cli_list		 keys;		/* none: no key is needed */
 	struct MHD_Daemon	*http;
 	int			 http_fd;	/* epoll descriptor of MHD */
+	int			 resumed;	/* MHD must run, to continue a
+						   connection */
 	int			 listener[QSERVE_LISTENERS];
 	/* path of each UNIX socket that qserve created; else NULL */
 	const char		*listener_path[QSERVE_LISTENERS];

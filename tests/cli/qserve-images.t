@@ -179,7 +179,8 @@ is "$gone $(($(ls -d "${TMPDIR:-/tmp}"/qserve-images.* 2>/dev/null | wc -l) < te
 mkdir below
 cp one.png below
 ln -s ../two.png below/link.png
-serve -t 1 --template qwen3.5 --image-dir below --image-max-tokens 32 --images kept
+serve -t 1 --template qwen3.5 --image-dir below --image-max-tokens 32 \
+    --images kept --max-body 60K
 chat "$how" "$(url one.png)" "$(text b)" | post /v1/chat/completions >got
 is "$(cat code) $(($(jq .usage.prompt_tokens got) < n))" "200 1" "a file below --image-dir, with few tokens"
 is "$(ls kept | wc -l)" 1 "which --images keeps"
@@ -187,6 +188,10 @@ for f in link.png ../two.png /etc/passwd none.png .; do
 	chat "$how" "$(url $f)" | post /v1/chat/completions >/dev/null
 	is "$(cat code) $(jq -r .error.message answer | cut -c1-9)" "400 image 1: " "no other file: $f"
 done
+bad "a short request that names many bytes" "image 2: one.png: the files of the request are larger than --max-body" \
+    "$(url one.png)" "$(url one.png)"
+chat "$how" "$(url one.png)" "$(text b)" | post /v1/chat/completions >/dev/null
+is "$(cat code)" 200 "the next request has all of the limit"
 end_server
 
 # -- rows that are not cached any more are sent after all
@@ -264,6 +269,30 @@ done
 ok $((i == 100)) "qimage hangs, and is ended when its client leaves"
 post /v1/chat/completions "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],$how}" >/dev/null
 is "$(cat code)" 200 "texts are served on"
+rm hangs
+cat >tools/qimage <<EOF2
+#!/bin/sh
+# something that outlives qimage keeps its stderr open, until the file go is there
+cd "$PWD"
+setsid sh -c ': >held; until [ -e go ]; do sleep 0.05; done' &
+until [ -e held ]; do sleep 0.05; done
+echo \$\$ >hangs
+exec sleep 1000
+EOF2
+curl -s -m 2 -d @r -H 'Content-Type: application/json' "$URL/v1/chat/completions"
+i=0
+while [ ! -s hangs ] || kill -0 "$(cat hangs)" 2>/dev/null && [ $i -lt 100 ]; do
+	sleep 0.1
+	i=$((i + 1))
+done
+cp "$BIN/qimage" tools/qimage.new
+mv tools/qimage.new tools/qimage
+post /v1/chat/completions <r >/dev/null &
+retry=$!
+until_stat requests 2
+: >go
+wait $retry
+is "$(cat code)" 200 "a client that comes while qimage is ended gets its image"
 PATH=$OLD
 end_server
 

@@ -214,5 +214,9 @@ refused 1 "a plan without shares" gguf-inspect --plan --device mpi \
 } <ids >out 2>err
 is "$? $(wc -c <out) $(grep -c '^qprefill: .*other options$' err)" "1 0 1" \
     "another option: $(grep '^q' err)"
+timeout 30 mpirun -n 1 qprefill -q --device mpi : \
+    -n 1 qprefill -q --device mpi,bogus <ids >out 2>err
+is "$? $(wc -c <out) $(grep -c "^qprefill: .*device 'bogus'" err)" "1 0 1" \
+    "a rank that cannot open its devices ends all at once"
 refused 1 "no library" env -u LD_LIBRARY_PATH qprefill -q --device mpi <ids
 done_testing

@@ -207,6 +207,8 @@ is "$(awk '$1 == "device" && $2 != "name" { n += $3 } END { print n }' plan)" \
 refused 1 "a plan without shares" gguf-inspect --plan --device mpi \
     "$TOP/demo/demo.gguf"
 
+refused 2 "a server of ranks" qserve --listen unix:sock --device mpi
+
 # -- ranks that do not fit together
 {
 	timeout 60 mpirun -n 1 qprefill -q --device mpi : \

@@ -194,6 +194,11 @@ set_engine(struct qserve *s)
 	if (s->commands.n > 0 && (l->n > 0 || s->store.dir != NULL))
 		cli_usage("%s is for the built-in engine: put it into the "
 		    "command of --engine", l->n > 0 ? l->v[0] : "--store");
+	/* one server, whose engine is several processes */
+	if (tool_device != NULL && strncmp(tool_device, "mpi", 3) == 0)
+		cli_usage("--device %s: mpirun starts engines, not qserve: "
+		    "--engine 'mpirun -n 4 qengine --device mpi -m MODEL'",
+		    tool_device);
 	tool_draft_check(&engine_work.draft);
 	check_readable(engine_work.draft.file);
 	check_readable(engine_work.draft.text);

@@ -207,6 +207,8 @@ is "$(awk '$1 == "device" && $2 != "name" { n += $3 } END { print n }' plan)" \
 refused 1 "a plan without shares" gguf-inspect --plan --device mpi \
     "$TOP/demo/demo.gguf"
 
+refused 2 "a server of ranks" qserve --listen unix:sock --device mpi
+
 # -- ranks that do not fit together
 {
 	timeout 60 mpirun -n 1 qprefill -q --device mpi : \
@@ -214,5 +216,9 @@ refused 1 "a plan without shares" gguf-inspect --plan --device mpi \
 } <ids >out 2>err
 is "$? $(wc -c <out) $(grep -c '^qprefill: .*other options$' err)" "1 0 1" \
     "another option: $(grep '^q' err)"
+timeout 30 mpirun -n 1 qprefill -q --device mpi : \
+    -n 1 qprefill -q --device mpi,bogus <ids >out 2>err
+is "$? $(wc -c <out) $(grep -c "^qprefill: .*device 'bogus'" err)" "1 0 1" \
+    "a rank that cannot open its devices ends all at once"
 refused 1 "no library" env -u LD_LIBRARY_PATH qprefill -q --device mpi <ids
 done_testing

@@ -309,6 +309,7 @@ follow(struct qwen_mpi *d, const struct about *me, struct qwen_err *err)
 	    (got = qwen_mpi_next(d->link, 0, QWEN_MPI_COMMAND, &p,
 	    &cap)) >= (int64_t)sizeof v) {
 		memcpy(&v, p, sizeof v);
+		d->link->ended = !v.ok;
 		v.ok = v.ok && (size_t)got == sizeof v + n;
 		if (v.ok)
 			memcpy(d->rank, (char *)p + sizeof v, n);

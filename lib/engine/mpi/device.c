@@ -40,6 +40,9 @@ mpi_close(struct qwen_resident *r)
 
 	if (d->link != NULL && d->rank != NULL && !d->link->failed)
 		tell_all(d, QWEN_MPI_CLOSE);
+	/* rank 0 would wait for a rank that leaves unasked: all end with it */
+	if (d->link != NULL && d->link->rank > 0 && !d->link->ended)
+		d->link->calls->fail();
 	for (i = 0; d->got != NULL && i < d->link->n; i++)
 		free(d->got[i].p);
 	qwen_mpi_close(d->link);

@@ -33,7 +33,7 @@ struct qwen_mpi_link {
 	void		*own_sign;	/* of a rank that is not 0, on its way */
 	double		 signed_s;	/* when it was sent */
 	int		 again;		/* this is not the process's first link */
-	int		 ended;		/* rank 0's process ends */
+	int		 ended;		/* rank 0 needs this rank no more */
 	int		 failed;
 	char		 why[200];
 };

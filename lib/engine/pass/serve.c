@@ -541,5 +541,6 @@ qwen_model_serve(struct qwen_model *m, struct qwen_err *err)
 	if (rc < 0)
 		qwen_fail_in(err, "rank %d", s.d->link->rank);
 	finish(&s);
+	s.d->link->ended |= rc == 2;
 	return rc;
 }

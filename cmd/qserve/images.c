@@ -203,7 +203,8 @@ resume_err(struct qserve_call *c, size_t i, const struct qwen_err *err)
 
 	snprintf(message, sizeof message, "image %zu: %s", i + 1, err->msg);
 	resume(c, err->code == QWEN_ENOMEM ? "out_of_memory" : err->code ==
-	    QWEN_EIO ? "failed" : "invalid_request", message);
+	    QWEN_ERANGE ? "queue_full" : err->code == QWEN_EIO ? "failed" :
+	    "invalid_request", message);
 }
 
 /* Count the bytes of a file as if the client had sent them. */
@@ -245,8 +246,8 @@ read_file(struct qserve_call *c, struct qwen_image_source *src,
 		src->n = t.n;
 		return 0;
 	}
-	err->code = t.failed || (t.n > max && max == left) ? QWEN_ENOMEM :
-	    QWEN_EFORMAT;
+	err->code = t.failed ? QWEN_ENOMEM : t.n > max && max == left ?
+	    QWEN_ERANGE : QWEN_EFORMAT;
 	snprintf(err->msg, sizeof err->msg, "%.120s: %s", src->s, t.failed ?
 	    "out of memory" : t.n > max && max == left ? "the requests in "
 	    "progress have too many bytes together" : t.n > max ? "the files "

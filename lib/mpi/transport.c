@@ -5,6 +5,7 @@
  */
 #include <limits.h>
 #include <mpi.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -67,6 +68,16 @@ end(void)
 	MPI_Finalize();
 }
 
+/* MPI starts, or duplicates a communicator, without limit. */
+static void
+too_late(int sig)
+{
+	static const char why[] = "a rank of MPI does not start in time\n";
+
+	(void)sig;
+	_exit(write(STDERR_FILENO, why, sizeof why - 1) == -1 ? 2 : 1);
+}
+
 static int
 begin(void)
 {
@@ -91,8 +102,17 @@ start(double deadline_s, int *rank, int *n, int *again)
 	if (is_open)
 		return 1;
 	*again = begun;
-	if (!begun && begin() < 0)
-		return -1;
+	if (!begun) {
+		void (*was)(int) = signal(SIGALRM, too_late);
+		int rc;
+
+		alarm((unsigned)deadline_s + 1);
+		rc = begin();
+		alarm(0);
+		signal(SIGALRM, was);
+		if (rc < 0)
+			return -1;
+	}
 	begun = is_open = 1;
 	patience_s = deadline_s;
 	return MPI_Comm_rank(comm, rank) == MPI_SUCCESS &&

@@ -207,6 +207,10 @@ is "$(awk '$1 == "device" && $2 != "name" { n += $3 } END { print n }' plan)" \
 refused 1 "a plan without shares" gguf-inspect --plan --device mpi \
     "$TOP/demo/demo.gguf"
 
+timeout 30 mpirun -n 1 qprefill -q --device mpi/1 : \
+    -n 1 sh -c 'kill -STOP $$; exec qprefill -q --device mpi/1' <ids >out 2>err
+is "$? $(wc -c <out) $(grep -c 'does not start in time$' err)" "1 0 1" \
+    "a rank that does not start"
 refused 2 "a server of ranks" qserve --listen unix:sock --device mpi
 
 # -- ranks that do not fit together

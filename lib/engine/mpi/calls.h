@@ -32,7 +32,8 @@ struct qwen_mpi_calls {
 	 * Starts MPI in this process unless it runs, and sets this process's rank
 	 * and the number of ranks; *again is 1 if this is not the first start().
 	 * Returns 1 if a start() without leave() came before, -1 if MPI does not
-	 * start.
+	 * start.  Ends the process if not all ranks have come deadline_s later,
+	 * since MPI waits for them without limit.
 	 *
 	 * At exit(), rank 0 sends QWEN_MPI_END to the others, and all wait for
 	 * each other, at most deadline_s.  Another rank that has not left, or any

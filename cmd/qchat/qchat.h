@@ -70,7 +70,8 @@ struct qchat {
 							   message's documents;
 							   0: none */
 	int32_t			 pad;		/* in the place of an image;
-						   -1: there is none */
+						   -1: the model has no
+						   such token */
 	struct tool_encoded	 encoded;	/* rows of images */
 	struct qwen_span_rows	*spans;		/* images of the prompt that
 						   qchat_encode() returned */

@@ -29,9 +29,9 @@ void qimage_key(struct qwen_fp *key, const struct qwen_vision *v,
     const struct qwen_image_limits *limits, const void *p, size_t n);
 
 /*
- * Looks for the file of this key: returns a descriptor of the file, whose bytes
- * have been checked, and sets the span; -1 if there is none.  Removes a damaged
- * file, with a note.
+ * Opens the file of this key, checks its bytes and sets the span.  Returns its
+ * descriptor, or -1 if the folder has no such file.  Removes a damaged file, with a
+ * note.
  */
 int qimage_folder_find(struct qimage_folder *f, const struct qwen_fp *key,
     const struct qwen_vision *v, struct qwen_span *span);

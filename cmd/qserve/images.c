@@ -359,7 +359,7 @@ qserve_images_drop(struct qserve_call *c)
 	free(x->image);
 	free(x->span);
 	*x = (struct qserve_needs){ 0 };
-	/* nobody waits for it any more */
+	/* the last call that waited for this image has ended */
 	if (all->image != NULL && all->image->n_users == 0) {
 		all->unwanted = 1;
 		end_qimage(all);

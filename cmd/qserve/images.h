@@ -69,8 +69,8 @@ struct qserve_images {
 	int			 rows;		/* it writes rows too */
 	double			 kill_at;
 	int			 killed;	/* for the time limit */
-	int			 unwanted;	/* it was ended, as nobody
-						   waited for it */
+	int			 unwanted;	/* qimage was ended since no
+						   call waited for its image */
 };
 
 /*

@@ -90,7 +90,10 @@ qwen_cuda_ones_multiply(struct qwen_cuda_work *w,
 
 /* ------------------------------------------------------------- what comes next */
 
-/* Can `then' be done by the launch that was put off, with so many bytes? */
+/*
+ * Returns 1 if the launch that was put off can also do `then', for which it needs
+ * `bytes' of shared memory.
+ */
 static int
 can_add(struct qwen_cuda_work *w, u32 then, size_t bytes)
 {

@@ -35,7 +35,7 @@ struct dev_share {
 
 /*
  * Where a share has a NaN or infinity: the first place (QWEN_PLACE_) in rows of
- * tokens, and the first draft; 0xffffffff if there is none.
+ * tokens, and the first draft that has one.  0xffffffff: all numbers are finite.
  */
 struct dev_flag {
 	u32	bad, good;

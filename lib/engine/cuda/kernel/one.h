@@ -234,7 +234,7 @@ part_q6_k(const struct one_weights *o, const struct one_x *x, u32 b, u32 h)
 	    bits_f32(one_side(x, b, 24)), (f32)sum, 0.0f, 0.0f };
 }
 
-/* Q8_0 and Q4: the second half goes on from where the first is. */
+/* Q8_0 and Q4: the sum of a second half starts with the sum of the first half. */
 DEV f32x4
 part_q8_0(const int f, const struct dev_product *a,
     const struct one_weights *o, const struct one_x *x, u32 b, u32 h)

@@ -15,7 +15,10 @@ enum { ONE_WARPS = 8, ONE_THREADS = 32 * ONE_WARPS, ONE_UNITS = 16,
     ONE_FLOATS = ONE_THREADS / 16,	/* rows of floats of a block */
     ONE_SIDE = 68 };	/* bytes of a group beside its numbers */
 
-/* Bytes of the block's memory, for rows of nb groups and so many a warp. */
+/*
+ * Bytes of shared memory of a block.  A row of activations has nb groups, and each
+ * warp multiplies it by `rows' rows of weights.
+ */
 #define ONE_BYTES(nb, rows)						\
 	((nb) * (256 + ONE_SIDE) + 16 + ONE_WARPS * (rows) * (nb) * 16)
 
